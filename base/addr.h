@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* addr.h -- "host:port" of a server. */
+#ifndef KVRAIL_BASE_ADDR_H
+#define KVRAIL_BASE_ADDR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "base/error.h"
+
+enum { KV_HOST_MAX = 256, KV_PORT_DEFAULT = 50051 };
+
+struct kv_hostport {
+	char host[KV_HOST_MAX]; /* a name or an address, without brackets */
+	uint16_t port;
+};
+
+/* kv_hostport_parse -- "host", "host:port", "[v6]:port", "http://host:port/" (the scheme is dropped). Returns 0 or -KV_EINVAL with *err. */
+int kv_hostport_parse(const char *text, struct kv_hostport *out, struct kv_error *err);
+
+/* kv_hostport_format -- "host:port" or "[v6]:port". Returns buf. */
+char *kv_hostport_format(const struct kv_hostport *hp, char *buf, size_t cap);
+
+/* kv_hostport_resolve -- getaddrinfo (blocks: not on a loop that serves). Returns 0 or -KV_EINVAL with *err. */
+int kv_hostport_resolve(const struct kv_hostport *hp, struct sockaddr_storage *out, socklen_t *out_len, struct kv_error *err);
+
+/* kv_sockaddr_format -- "127.0.0.1:50051". Returns buf. */
+char *kv_sockaddr_format(const struct sockaddr_storage *sa, char *buf, size_t cap);
+
+/* kv_sockaddr_is_loopback -- 127.0.0.0/8, ::1, or ::ffff:127.0.0.0/104. */
+bool kv_sockaddr_is_loopback(const struct sockaddr_storage *sa);
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* base.h -- everything the lowest layer offers; the only header of base/ that other folders include
+ * (kvclient/kvclient.h alone takes base/error.h by itself, to stay small for those who embed it). */
+#ifndef KVRAIL_BASE_BASE_H
+#define KVRAIL_BASE_BASE_H
+
+#include "base/addr.h"
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/hist.h"
+#include "base/limits.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/opt.h"
+#include "base/random.h"
+#include "base/units.h"
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* clock.h -- monotonic time in nanoseconds, through a struct so that a simulation can own time. */
+#ifndef KVRAIL_BASE_CLOCK_H
+#define KVRAIL_BASE_CLOCK_H
+
+#include <stdint.h>
+
+struct kv_clock {
+	uint64_t (*now_ns)(const struct kv_clock *clock);
+};
+
+extern const struct kv_clock kv_clock_monotonic; /* CLOCK_MONOTONIC */
+
+static inline uint64_t kv_clock_now(const struct kv_clock *clock)
+{
+	return clock->now_ns(clock);
+}
+
+/* kv_deadline -- now + timeout, saturating; a timeout of KV_NEVER gives KV_NEVER. */
+uint64_t kv_deadline(uint64_t now_ns, uint64_t timeout_ns);
+
+#endif

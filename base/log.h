@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* log.h -- leveled logging to a sink that the owner of an object chooses. There is no global logger:
+ * every options struct carries a `const struct kv_log *`, which must outlive the object; NULL is silence.
+ * The function that decides an error logs it once; the hot path never logs. */
+#ifndef KVRAIL_BASE_LOG_H
+#define KVRAIL_BASE_LOG_H
+
+#include <stdbool.h>
+
+enum kv_log_level { KV_LOG_OFF, KV_LOG_ERROR, KV_LOG_WARN, KV_LOG_INFO, KV_LOG_DEBUG, KV_LOG_TRACE };
+
+struct kv_log {
+	enum kv_log_level level;                                       /* lines above it are not formatted */
+	void (*write)(void *arg, enum kv_log_level level, const char *line); /* one line, no newline; any thread, several at once */
+	void *arg;
+};
+
+/* kv_log -- format one line (at most 1 KiB, control characters of arguments escaped) and hand it to log->write. Thread: any. */
+void kv_log(const struct kv_log *log, enum kv_log_level level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* kv_log_stderr -- a sink: "2026-11-21T12:00:00.123Z WARN  line\n" in one write(2) to stderr. For `write` above. */
+void kv_log_stderr(void *arg, enum kv_log_level level, const char *line);
+
+/* kv_log_level_parse -- "off", "error", "warn", "info", "debug", "trace". Returns 0 or -KV_EINVAL. */
+int kv_log_level_parse(const char *text, enum kv_log_level *out_level);
+const char *kv_log_level_name(enum kv_log_level level);
+
+static inline bool kv_log_on(const struct kv_log *log, enum kv_log_level level)
+{
+	return log && log->write && level <= log->level;
+}
+
+#define kv_error_log(log, ...) kv_log(log, KV_LOG_ERROR, __VA_ARGS__)
+#define kv_warn(log, ...) kv_log(log, KV_LOG_WARN, __VA_ARGS__)
+#define kv_info(log, ...) kv_log(log, KV_LOG_INFO, __VA_ARGS__)
+#define kv_debug(log, ...)                                  \
+	do {                                                \
+		if (kv_log_on(log, KV_LOG_DEBUG))           \
+			kv_log(log, KV_LOG_DEBUG, __VA_ARGS__); \
+	} while (0)
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* opt.h -- option tables: one row per option gives the parse (glibc argp), --help, and the configuration dump. */
+#ifndef KVRAIL_BASE_OPT_H
+#define KVRAIL_BASE_OPT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/error.h"
+
+enum kv_opt_type {
+	KV_OPT_FLAG,     /* bool: no argument, sets true */
+	KV_OPT_U32,      /* uint32_t */
+	KV_OPT_U64,      /* uint64_t */
+	KV_OPT_SIZE,     /* uint64_t bytes, see kv_size_parse */
+	KV_OPT_DURATION, /* uint64_t ns, see kv_duration_parse */
+	KV_OPT_DOUBLE,   /* double */
+	KV_OPT_STRING,   /* const char *: points into argv or at the default */
+	KV_OPT_STRINGS,  /* struct kv_opt_strings: repeatable */
+	KV_OPT_CHOICE    /* int: index into choices */
+};
+
+enum { KV_OPT_STRINGS_MAX = 64 };
+
+struct kv_opt_strings {
+	unsigned count;
+	const char *item[KV_OPT_STRINGS_MAX];
+};
+
+struct kv_opt {
+	const char *name;        /* long name without dashes; NULL ends the table */
+	const char *alias;       /* another long name, or NULL */
+	char letter;             /* short option, or 0 */
+	enum kv_opt_type type;
+	size_t offset;           /* of the field in the caller's struct */
+	const char *metavar;     /* "SIZE", "N", "HOST:PORT" */
+	const char *def;         /* default as the user would type it, or NULL for zero */
+	const char *help;        /* one sentence; the default is appended to it */
+	uint64_t min, max;       /* for numbers, inclusive; both 0: any */
+	const char *const *choices; /* for KV_OPT_CHOICE: NULL-terminated */
+	const char *group;       /* heading in --help above this row, or NULL */
+};
+
+struct kv_opt_program {
+	const char *name;        /* "kv-bench" */
+	const char *usage_args;  /* "[KEY...]" or NULL when there are no positional arguments */
+	const char *about;       /* text before the options */
+	const char *epilogue;    /* text after them, or NULL */
+	unsigned args_max;       /* positional arguments allowed */
+};
+
+/* kv_opt_defaults -- set every field that the table names to its default. */
+void kv_opt_defaults(const struct kv_opt *table, void *into);
+
+/* kv_opt_parse -- defaults, then argv. --help and --version print to stdout and give 1 (the caller exits 0).
+ * Positional arguments are collected in *out_args (may be NULL when args_max is 0).
+ * Returns 0, 1, or -KV_EINVAL with *err: one sentence naming the option, the bad value and what is allowed. */
+int kv_opt_parse(const struct kv_opt_program *program, const struct kv_opt *table, int argc, char **argv, void *into,
+                 struct kv_opt_strings *out_args, struct kv_error *err);
+
+/* kv_opt_set -- one option from text, as if given on the command line (for tests and fuzzing). */
+int kv_opt_set(const struct kv_opt *table, const char *name, const char *value, void *into, struct kv_error *err);
+
+/* kv_opt_format -- the value of one row's field as text that kv_opt_set would take. Returns buf. */
+char *kv_opt_format(const struct kv_opt *row, const void *from, char *buf, size_t cap);
+
+/* kv_opt_dump -- "name = value" for every row. */
+void kv_opt_dump(const struct kv_opt *table, const void *from, FILE *out);
+
+#endif

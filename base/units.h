@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* units.h -- sizes and durations as people write them. Sizes are binary: 64KB = 64KiB = 64K = 65536. */
+#ifndef KVRAIL_BASE_UNITS_H
+#define KVRAIL_BASE_UNITS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* kv_size_parse -- "4096", "64KB", "64k", "1MiB", "2G", "1.5M". Returns 0, or -KV_EINVAL (nonsense, negative, overflow). */
+int kv_size_parse(const char *text, uint64_t *out_bytes);
+
+/* kv_size_format -- "64 KiB", "1.5 MiB", "17 B" into buf (16 bytes are enough). Returns buf. */
+char *kv_size_format(uint64_t bytes, char *buf, size_t cap);
+
+/* kv_duration_parse -- "5", "5s", "250ms", "10us", "2m"; a bare number is seconds. Returns 0 or -KV_EINVAL. */
+int kv_duration_parse(const char *text, uint64_t *out_ns);
+
+/* kv_duration_format -- "1.23 ms", "45.6 us", "999 ns", "12.3 s". Returns buf (16 bytes are enough). */
+char *kv_duration_format(uint64_t ns, char *buf, size_t cap);
+
+/* kv_rate_format -- bytes per second as "1.23 GB/s" (decimal, as networks count). Returns buf. */
+char *kv_rate_format(double bytes_per_s, char *buf, size_t cap);
+
+/* kv_u64_parse -- a whole decimal or 0x number, nothing after it. Returns 0 or -KV_EINVAL. */
+int kv_u64_parse(const char *text, uint64_t *out);
+
+#endif

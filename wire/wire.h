@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wire.h -- every byte that KVRail puts on a wire. No I/O, no state, no allocation.
+ *
+ * Two protocols share this header:
+ *   1. fabric frames: at most KV_MSG_MAX bytes, sent as libfabric messages between a client rail and a server shard's rail;
+ *   2. control messages: length-prefixed, on the TLS connection between a client engine and a server.
+ * All integers are little-endian. Offsets below are in bytes. Decoding is total: any input gives a message or -KV_EPROTO, and
+ * nothing is read outside the input. Decoded pointers (keys, inline bytes, addresses) point into the input.
+ *
+ * -- A fabric frame -----------------------------------------------------------------------------------------------
+ *   0  u16 magic 0x524B ("KR")     2  u8 version (1)      3  u8 record count, 1..255
+ *   4  u32 session: the RECEIVER's number for the session
+ *   8  u8[16] session token
+ *  24  u16 length of the whole frame   26  u8 link (index of the link in the session)   27  u8 zero
+ *  28  u32 zero
+ *  32  records, each a multiple of 8 bytes long, filling the frame exactly
+ *
+ * -- A request record ---------------------------------------------------------------------------------------------
+ *   0  u8 type (enum wire_type)   1  u8 flags   2  u16 record length, header included, multiple of 8
+ *   4  u32 time left in microseconds (0xFFFFFFFF: no deadline)
+ *   8  u64 request id: ascending per session and link, never reused
+ *  16  body (below), padded with zeros to 8
+ *
+ *  dest (32 bytes), where bytes go or come from: region, seen as `count` slices of `slice` bytes, `stride` apart
+ *   0 u32 region id  4 u32 count (1: contiguous)  8 u64 offset  16 u64 stride  24 u64 slice
+ *
+ *  GET     0 u64 offset  8 u64 length (at most KV_RANGE_MAX)  16 u64 generation wanted (0: any)  24 u32 immediate
+ *         28 u16 key length  30 u16 zero  32 dest  64 key
+ *  PUT     0 u64 total length  8 u64 offset of this range  16 u64 length of this range  24 u64 XXH3-64 of the whole value
+ *         32 u64 stage id (0 with WIRE_PUT_FIRST)  40 u32 ttl in seconds (0: none)  44 u16 key length  46 u16 inline length
+ *         48 dest (the source, when inline length is 0 and length is not)  80 key, then inline bytes
+ *  EXISTS  0 u16 key count (1..512)  2 u16 zero  4 u32 zero  8 keys: each u8 length, bytes
+ *  DELETE  0 u16 key length  2 u16 zero  4 u32 zero  8 key
+ *  TOUCH   0 u16 key length  2 u16 zero  4 u32 ttl in seconds (0: none)  8 key
+ *  PIN     0 u16 key length  2 u16 zero  4 u32 zero  8 key (flag WIRE_PIN_RELEASE takes the pin back)
+ *  STAT    (empty)
+ *  CANCEL  0 u64 id of the request to cancel
+ *  PING    0 u64 cookie
+ *  BENCH   0 u64 operations  8 u64 length of each  16 u64 seed  24 u32 immediate  28 u32 depth  32 dest (slices are used in turn)
+ *
+ * -- A reply record -----------------------------------------------------------------------------------------------
+ *   0  u8 type | 0x80   1  u8 flags   2  u16 record length   4  i32 status (enum wire_status)   8  u64 request id
+ *  16  body, present whatever the status
+ *
+ *  GET     0 u64 value length  8 u64 generation  16 u64 checksum (whole value, or the range if WIRE_GET_SUM_RANGE was asked)
+ *         24 u32 posted: data writes made, final  28 u32 inline length  32 inline bytes
+ *  PUT     0 u64 stage id  8 u64 generation (of the committed block, else 0)
+ *  EXISTS  0 u16 key count  2 u16 longest prefix  4 u32 zero  8 bitmap, bit i of byte i/8: key i exists
+ *  STAT    0 u16 count  2 u16 zero  4 u32 zero  8 pairs: u32 counter id (enum wire_stat), u32 zero, u64 value
+ *  CANCEL  0 u64 id of the cancelled request  8 u32 posted by it, final  12 u32 state (enum wire_cancel)
+ *  PING    0 u64 cookie  8 u64 turns made by the shard's loop
+ *  BENCH   0 u32 posted  4 u32 zero
+ *  others  (empty)
+ *
+ * Immediate data of a data write: (generation << 16) | slot, both chosen by the client.
+ *
+ * -- A control message --------------------------------------------------------------------------------------------
+ *   0  u32 length of what follows these 4 bytes (4..KV_CTRL_MAX)   4  u16 type (enum wire_ctrl)   6  u16 zero   8  body
+ *  Strings: u16 length, bytes (no zero inside). Blobs: u16 length, bytes.
+ *
+ *  HELLO       u16 lowest version, u16 highest version; u32 eager bytes; u64 incarnation; u8[16] host id; u64 client id;
+ *              u32 chunk bytes; u16 loops; u16 rails; string provider; string fabric; rails x blob address
+ *  WELCOME     u16 version; u16 shards; u16 rails per shard; u16 flags (enum wire_welcome); u32 session; u8[16] token; u64 incarnation;
+ *              u8[16] host id; u64 shard hash seed; u32 chunk bytes; u32 credits per link; u32 heartbeat ms; u32 eager bytes;
+ *              u64 largest value; u16 loops; u16 zero; string node id; shards x rails x blob address
+ *  REFUSE      i32 status (enum wire_status); string sentence
+ *  REGION      u32 region id; u16 rails; u16 flags (bit 0: virtual addresses); u64 length; u64 part bytes; u32 parts; u32 zero;
+ *              rails x parts x {u64 base, u64 key}
+ *  REGION_OK   u32 region id; i32 status
+ *  REVOKE      u32 region id; u32 zero                 REVOKE_OK  u32 region id; u32 zero
+ *  ADDRESS     u16 rails; u16 zero; u32 epoch; rails x blob: the sender's rails have new addresses.   ADDRESS_OK  u32 epoch; i32 status
+ *  HEARTBEAT   u64 sequence; u64 requests received in the session; u16 shards; u16 zero; u32 zero; shards x u64 turn counter
+ *              (a client's heartbeat has no shards)
+ *  GOODBYE, GOODBYE_OK, GOODBYE_DONE  (empty): client asks; server has nothing in flight; client closes.
+ */
+#ifndef KVRAIL_WIRE_WIRE_H
+#define KVRAIL_WIRE_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/base.h"
+
+enum {
+	WIRE_MAGIC = 0x524B,
+	WIRE_VERSION = 1,
+	WIRE_FRAME_HEADER = 32,
+	WIRE_RECORD_HEADER = 16,
+	WIRE_RECORDS_MAX = 255,
+	WIRE_EXISTS_MAX = 512,
+	WIRE_STAT_MAX = 200,
+	WIRE_CTRL_HEADER = 8
+};
+
+enum wire_type {
+	WIRE_GET = 1,
+	WIRE_PUT = 2,
+	WIRE_EXISTS = 3,
+	WIRE_DELETE = 4,
+	WIRE_TOUCH = 5,
+	WIRE_PIN = 6,
+	WIRE_STAT = 7,
+	WIRE_CANCEL = 8,
+	WIRE_PING = 9,
+	WIRE_BENCH = 10,
+	WIRE_REPLY = 0x80
+};
+
+enum wire_flag {
+	WIRE_GET_SUM_RANGE = 1, /* GET: checksum of the range asked for, not of the whole value */
+	WIRE_GET_INLINE = 2,    /* GET: a small range may come inside the reply */
+	WIRE_PUT_FIRST = 1,     /* PUT: begins a value */
+	WIRE_PUT_LAST = 2,      /* PUT: ends it: check, then commit */
+	WIRE_PIN_RELEASE = 1    /* PIN: take the session's pin back */
+};
+
+/* Statuses on the wire; wire_status_error and wire_error_status translate to and from -KV_E*. */
+enum wire_status {
+	WIRE_OK = 0,
+	WIRE_NOTFOUND = 1,
+	WIRE_EXISTS_OTHER = 2, /* KV_EEXIST */
+	WIRE_BUSY = 3,
+	WIRE_CORRUPT = 4,
+	WIRE_DENIED = 5,
+	WIRE_TOOBIG = 6,
+	WIRE_INVALID = 7,
+	WIRE_NOMEM = 8,
+	WIRE_TIMEOUT = 9,
+	WIRE_CANCELED = 10,
+	WIRE_STALE = 11,       /* the generation wanted is gone */
+	WIRE_MISMATCH = 12,    /* KV_EVERSION */
+	WIRE_FULL = 13,
+	WIRE_NOTSUP = 14,
+	WIRE_FABRIC = 15,      /* the server's provider failed: KV_EPROVIDER */
+	WIRE_CLOSING = 16,     /* the server is draining: KV_EPEERDOWN */
+	WIRE_STATUS_MAX
+};
+
+enum wire_cancel { WIRE_CANCEL_UNSEEN = 0, WIRE_CANCEL_STOPPED = 1, WIRE_CANCEL_DONE = 2 };
+
+/* Counters of STAT, summed over shards by the client; gauges are summed too. Order is wire format: append only. */
+enum wire_stat {
+	WIRE_STAT_BLOCKS = 1,
+	WIRE_STAT_BYTES_USED,
+	WIRE_STAT_BYTES_LIMIT,
+	WIRE_STAT_SESSIONS,
+	WIRE_STAT_GETS,
+	WIRE_STAT_HITS,
+	WIRE_STAT_MISSES,
+	WIRE_STAT_PUTS,
+	WIRE_STAT_PUT_DUPLICATES,
+	WIRE_STAT_PUT_CONFLICTS,
+	WIRE_STAT_DELETES,
+	WIRE_STAT_EXISTS,
+	WIRE_STAT_TOUCHES,
+	WIRE_STAT_PINS,
+	WIRE_STAT_EVICTIONS,
+	WIRE_STAT_EXPIRED,
+	WIRE_STAT_BYTES_READ,
+	WIRE_STAT_BYTES_WRITTEN,
+	WIRE_STAT_CORRUPT,
+	WIRE_STAT_CANCELS,
+	WIRE_STAT_EXPIRED_REQUESTS,
+	WIRE_STAT_DUPLICATE_REQUESTS,
+	WIRE_STAT_BAD_TOKEN,
+	WIRE_STAT_BAD_FRAMES,
+	WIRE_STAT_UNKNOWN_SESSION,
+	WIRE_STAT_OVER_CREDIT,
+	WIRE_STAT_EAGAIN,
+	WIRE_STAT_QUARANTINED_BYTES,
+	WIRE_STAT_INFLIGHT,
+	WIRE_STAT_FENCES,
+	WIRE_STAT_NOMEM,
+	WIRE_STAT_PINNED_BYTES,
+	WIRE_STAT_END
+};
+
+struct wire_bytes {
+	const uint8_t *data;
+	uint32_t len;
+};
+
+struct wire_dest {
+	uint32_t region, count;
+	uint64_t offset, stride, slice;
+};
+
+struct wire_frame {
+	uint32_t session;
+	uint8_t token[KV_TOKEN_LEN];
+	uint8_t link;
+	uint8_t records;
+};
+
+struct wire_keys { /* packed keys of an EXISTS request; walk with wire_keys_next */
+	const uint8_t *at, *end;
+	uint32_t left;
+};
+
+struct wire_request {
+	uint8_t type, flags;
+	uint32_t time_left_us;
+	uint64_t id;
+	struct wire_bytes key;
+	struct wire_dest dest;
+	union {
+		struct { uint64_t offset, length, generation; uint32_t imm; } get;
+		struct { uint64_t total, offset, length, checksum, stage; uint32_t ttl_s; struct wire_bytes inline_data; } put;
+		struct { uint32_t count; struct wire_keys keys; } exists;
+		struct { uint32_t ttl_s; } touch;
+		struct { uint64_t id; } cancel;
+		struct { uint64_t cookie; } ping;
+		struct { uint64_t operations, length, seed; uint32_t imm, depth; } bench;
+	};
+};
+
+struct wire_reply {
+	uint8_t type, flags; /* type without WIRE_REPLY */
+	int32_t status;      /* enum wire_status */
+	uint64_t id;
+	union {
+		struct { uint64_t value_len, generation, checksum; uint32_t posted; struct wire_bytes inline_data; } get;
+		struct { uint64_t stage, generation; } put;
+		struct { uint32_t count, prefix; const uint8_t *bitmap; } exists;
+		struct { uint32_t count; const uint8_t *pairs; } stat; /* read with wire_stat_pair */
+		struct { uint64_t id; uint32_t posted, state; } cancel;
+		struct { uint64_t cookie, turns; } ping;
+		struct { uint32_t posted; } bench;
+	};
+};
+
+/* ---- building a frame: into a buffer of KV_MSG_MAX bytes that the caller owns ---- */
+
+struct wire_writer {
+	uint8_t *buf;
+	uint32_t cap, len;
+	uint8_t records;
+};
+
+/* wire_frame_begin -- write the header of an empty frame. cap is at least WIRE_FRAME_HEADER. */
+void wire_frame_begin(struct wire_writer *w, void *buf, uint32_t cap, const struct wire_frame *frame);
+
+/* wire_request_size, wire_reply_size -- bytes the record will take. Valid for any struct whose lengths are within limits. */
+uint32_t wire_request_size(const struct wire_request *r);
+uint32_t wire_reply_size(const struct wire_reply *r);
+
+/* wire_request_add, wire_reply_add -- append one record. Returns 0; -KV_EBUSY when it does not fit (the frame is unchanged: send it and
+ * begin another); -KV_EINVAL when the struct breaks a limit. For EXISTS requests the keys are given packed (wire_keys_add). */
+int wire_request_add(struct wire_writer *w, const struct wire_request *r);
+int wire_reply_add(struct wire_writer *w, const struct wire_reply *r);
+
+/* wire_frame_end -- fill in length and count. Returns the frame's length; 0 when it has no record. */
+uint32_t wire_frame_end(struct wire_writer *w);
+
+/* wire_keys_add -- append one key to a packed array of *len bytes in buf[cap]. Returns 0, -KV_EBUSY (full) or -KV_EINVAL. */
+int wire_keys_add(uint8_t *buf, uint32_t cap, uint32_t *len, const void *key, uint32_t key_len);
+
+/* wire_stat_add -- append one {id, value} pair to packed pairs of *count in buf[cap]. Returns 0 or -KV_EBUSY. */
+int wire_stat_add(uint8_t *buf, uint32_t cap, uint32_t *count, uint32_t id, uint64_t value);
+void wire_stat_pair(const uint8_t *pairs, uint32_t i, uint32_t *out_id, uint64_t *out_value);
+const char *wire_stat_name(uint32_t id); /* "hits", or NULL for a number this build does not know */
+
+/* ---- reading a frame ---- */
+
+struct wire_reader {
+	const uint8_t *at, *end;
+	uint32_t left; /* records still to read */
+};
+
+/* wire_frame_open -- check the header and remember the records. Returns 0, -KV_EPROTO, or -KV_EVERSION (another version). */
+int wire_frame_open(struct wire_reader *r, const void *data, size_t len, struct wire_frame *out);
+
+/* wire_request_next, wire_reply_next -- the next record. Returns 1 with *out filled, 0 at a proper end, -KV_EPROTO. After an error
+ * the rest of the frame is not to be read. Every length in *out is within limits and inside the input; values are otherwise unchecked
+ * (a range may exceed the value, a region may not exist). */
+int wire_request_next(struct wire_reader *r, struct wire_request *out);
+int wire_reply_next(struct wire_reader *r, struct wire_reply *out);
+
+/* wire_keys_next -- 1 with the next key, 0 at the end. Keys were validated when the record was read. */
+int wire_keys_next(struct wire_keys *keys, struct wire_bytes *out_key);
+
+/* wire_status_error -- -KV_E* (or 0) for a status from the wire; an unknown one is -KV_EPROTO. wire_error_status is the inverse. */
+int wire_status_error(int32_t status);
+int32_t wire_error_status(int error);
+
+static inline uint32_t wire_imm(uint16_t generation, uint16_t slot)
+{
+	return (uint32_t)generation << 16 | slot;
+}
+
+/* ---- control messages ---- */
+
+enum wire_ctrl {
+	WIRE_CTRL_HELLO = 1,
+	WIRE_CTRL_WELCOME = 2,
+	WIRE_CTRL_REFUSE = 3,
+	WIRE_CTRL_REGION = 4,
+	WIRE_CTRL_REGION_OK = 5,
+	WIRE_CTRL_REVOKE = 6,
+	WIRE_CTRL_REVOKE_OK = 7,
+	WIRE_CTRL_ADDRESS = 8,
+	WIRE_CTRL_ADDRESS_OK = 9,
+	WIRE_CTRL_HEARTBEAT = 10,
+	WIRE_CTRL_GOODBYE = 11,
+	WIRE_CTRL_GOODBYE_OK = 12,
+	WIRE_CTRL_GOODBYE_DONE = 13
+};
+
+enum wire_welcome { WIRE_WELCOME_BENCH = 1, WIRE_WELCOME_PULL = 2 };
+
+struct wire_blob_addr {
+	uint8_t len;
+	uint8_t data[KV_ADDR_MAX];
+};
+
+struct wire_hello {
+	uint16_t version_min, version_max, loops, rails;
+	uint32_t eager_bytes, chunk_bytes;
+	uint64_t incarnation, client_id;
+	uint8_t host_id[16];
+	char provider[KV_NAME_MAX], fabric[KV_NAME_MAX];
+	struct wire_blob_addr addr[KV_RAILS_MAX];
+};
+
+struct wire_welcome_msg {
+	uint16_t version, shards, rails, flags, loops;
+	uint32_t session, chunk_bytes, credits, heartbeat_ms, eager_bytes;
+	uint8_t token[KV_TOKEN_LEN];
+	uint64_t incarnation, shard_seed, value_max;
+	uint8_t host_id[16];
+	char node_id[KV_NAME_MAX];
+	const uint8_t *addrs; /* shards x rails blobs, walk with wire_welcome_addr (into the input when decoded) */
+	uint32_t addrs_len;
+};
+
+struct wire_refuse {
+	int32_t status;
+	char text[512];
+};
+
+struct wire_region {
+	uint32_t id, parts;
+	uint16_t rails;
+	bool virt;
+	uint64_t len_bytes, part_bytes;
+	const uint8_t *keys; /* rails x parts x {u64 base, u64 key}; read with wire_region_key */
+};
+
+struct wire_address {
+	uint16_t rails;
+	uint32_t epoch;
+	struct wire_blob_addr addr[KV_RAILS_MAX];
+};
+
+struct wire_heartbeat {
+	uint64_t sequence, received;
+	uint16_t shards;
+	uint64_t turns[KV_SHARDS_MAX];
+};
+
+struct wire_ctrl_msg {
+	enum wire_ctrl type;
+	union {
+		struct wire_hello hello;
+		struct wire_welcome_msg welcome;
+		struct wire_refuse refuse;
+		struct wire_region region;
+		struct wire_address address;
+		struct wire_heartbeat heartbeat;
+		struct { uint32_t id; int32_t status; } region_ok; /* also REVOKE, REVOKE_OK (status 0) and ADDRESS_OK (id is the epoch) */
+	};
+};
+
+/* wire_ctrl_encode -- into buf. Returns the whole length with its 4-byte prefix, -KV_ETOOBIG (does not fit cap), or -KV_EINVAL. */
+int wire_ctrl_encode(const struct wire_ctrl_msg *m, void *buf, size_t cap);
+
+/* wire_ctrl_length -- the whole length of the message that begins at data (prefix included) once 4 bytes are there; 0 when fewer are;
+ * -KV_EPROTO when the length is out of bounds. */
+int wire_ctrl_length(const void *data, size_t have);
+
+/* wire_ctrl_decode -- exactly one whole message. Returns 0, -KV_EPROTO, or -KV_EVERSION (HELLO without a version in common: only the
+ * version fields are filled). Pointers in *out point into data. */
+int wire_ctrl_decode(const void *data, size_t len, struct wire_ctrl_msg *out);
+
+/* wire_addr_pack -- append one address blob to buf[cap] at *len. 0 or -KV_ETOOBIG. wire_welcome_addr -- blob (shard, rail). 0 or -KV_EPROTO. */
+int wire_addr_pack(uint8_t *buf, size_t cap, uint32_t *len, const void *addr, size_t addr_len);
+int wire_welcome_addr(const struct wire_welcome_msg *w, unsigned shard, unsigned rail, struct wire_blob_addr *out);
+
+/* wire_region_put, wire_region_key -- one entry of the key table: base and key of (rail, part). */
+void wire_region_put(uint8_t *keys, uint32_t parts, unsigned rail, uint32_t part, uint64_t base, uint64_t key);
+void wire_region_key(const struct wire_region *r, unsigned rail, uint32_t part, uint64_t *out_base, uint64_t *out_key);
+
+#endif
