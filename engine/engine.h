@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* engine.h -- the TransferEngine: messages, RMA transfers and regions over one or more rails. The public header of engine/.
+ *
+ * An engine is owned by one thread (a loop's): every function here is called from it, unless it says otherwise. Nothing parks except the
+ * functions of engine/await.c at the end. Callbacks run inside te_poll, never inside the call that started an operation; they
+ * may start and cancel operations and close peers, but not close the engine.
+ *
+ * Words. A rail is a NIC of this engine. A peer is another engine, known by the addresses of its rails. A link is a pair (local rail, remote
+ * rail): link k of a peer joins local rail k % local rails and remote rail k % remote rails, 0 <= k < max of both. A region is local memory
+ * registered on every rail, in parts; a remote is a peer's announced region. A transfer (te_xfer) moves bytes between them as chunks:
+ * one RMA operation each, striped over the links. */
+#ifndef KVRAIL_ENGINE_ENGINE_H
+#define KVRAIL_ENGINE_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "base/base.h"
+
+struct te;
+struct te_peer;
+struct te_region;
+struct te_xfer;
+struct loop;
+
+/* ---- the engine ---- */
+
+struct te_options {
+	const char *provider;          /* see struct fab_query; NULL: "auto" */
+	const char *nic;               /* NULL: any */
+	struct sockaddr_storage local; /* source address for IP providers; family 0: any */
+	unsigned rails;                /* wanted; 0: 1. More rails than devices share devices (tcp, shm) or are refused (efa, verbs). */
+	unsigned rail_first;           /* index of the first device: engines of one process divide the NICs among themselves */
+	uint32_t chunk_bytes;          /* bytes of one RMA operation at most; 0: KV_CHUNK_DEFAULT */
+	uint32_t messages;             /* send buffers of KV_MSG_MAX bytes; 0: 256 */
+	uint32_t receives;             /* receive buffers per rail; 0: 256 */
+	uint32_t link_ops;             /* operations in flight per link that are always allowed; 0: 4 */
+	uint32_t link_bytes;           /* ... and more of them while fewer bytes than this are in flight; 0: 1 MiB */
+	const struct kv_clock *clock;  /* NULL: monotonic */
+	const struct kv_log *log;
+};
+
+struct te_handlers {
+	/* message -- a message arrived; data is the engine's and valid during the call. */
+	void (*message)(void *arg, unsigned rail, const uint8_t *data, size_t len);
+	/* immediate -- a peer's write with immediate data has landed in our memory. */
+	void (*immediate)(void *arg, unsigned rail, uint32_t imm);
+	/* room -- send buffers are free again after te_msg_acquire had returned NULL. May be NULL. */
+	void (*room)(void *arg);
+	/* reset -- endpoints were rebuilt (a fence, or an endpoint failure). All peers' links are void until te_peer_readdress; our addresses changed;
+	 * every operation was ended with -KV_ERESET before this call. status 0, or the code of a rebuild that failed (it is retried with back-off). */
+	void (*reset)(void *arg, int status);
+};
+
+/* te_open -- choose devices, check limits, open the rails, post receives.
+ * Errors: -KV_ENOTSUP (provider not there: the sentence says what is), -KV_ELIMIT (which limit is short, how to lift it), -KV_ENOMEM, -KV_EPROVIDER. */
+int te_open(const struct te_options *options, const struct te_handlers *handlers, void *arg, struct te **out, struct kv_error *err);
+
+/* te_close -- two-phase: the endpoints are closed first, then every operation left is ended with -KV_ECLOSED, then memory goes. Peers and regions
+ * of the engine are closed with it. *te becomes NULL; NULL is accepted. Not from a callback. */
+void te_close(struct te **te);
+
+/* te_poll -- reap completions, run callbacks, post what waits, expire deadlines. Returns the number of events; 0 is idle. */
+int te_poll(struct te *te);
+
+/* te_busy -- whether an operation is posted or queued. */
+bool te_busy(const struct te *te);
+
+struct te_info {
+	char provider[KV_NAME_MAX], fabric[KV_NAME_MAX], domain[KV_NAME_MAX], libfabric[KV_NAME_MAX];
+	char why[512];        /* why this provider */
+	unsigned rails;
+	bool wait_fd;
+	uint32_t eager_bytes, chunk_bytes, tx_depth, rx_depth, cq_depth;
+	bool virt_addr, write_emulated, read_emulated;
+	uint64_t msg_memory_bytes; /* registered message buffers */
+};
+void te_info(const struct te *te, struct te_info *out);
+
+struct te_address {
+	uint8_t len;
+	uint8_t data[KV_ADDR_MAX];
+};
+/* te_address -- this engine's address on a rail; changes with a reset. */
+int te_address(struct te *te, unsigned rail, struct te_address *out);
+
+struct te_stats {
+	uint64_t sends, receives, writes, reads, immediates, bytes_written, bytes_read;
+	uint64_t eagain, failed_ops, failed_peer, failed_endpoint, timeouts, canceled;
+	uint64_t fences, rebuild_failures, stray_events;
+	uint64_t inflight, queued, msg_exhausted;
+};
+void te_stats(const struct te *te, struct te_stats *out);
+void te_rail_stats(const struct te *te, unsigned rail, struct te_stats *out); /* the same, of one rail */
+
+/* te_env_for_programs -- set the documented environment defaults (docs/PROVIDERS.md) unless the user set them: rxm's buffer sizes, EFA fork safety, psm's
+ * signal handlers. For main() of our own programs before the first te_open; libraries never call it. */
+void te_env_for_programs(void);
+
+/* ---- peers ---- */
+
+/* te_peer_open -- insert a peer's rail addresses. Returns 0 or a code with *err. */
+int te_peer_open(struct te *te, const struct te_address *addrs, unsigned count, struct te_peer **out, struct kv_error *err);
+
+/* te_peer_readdress -- new addresses after our reset or theirs. Operations queued (not posted) to the old address go to the new one. */
+int te_peer_readdress(struct te_peer *peer, const struct te_address *addrs, unsigned count, struct kv_error *err);
+
+/* te_peer_close -- queued operations end with -KV_ECLOSED; posted ones end when the provider says so (their transfers' done runs then, with the peer's
+ * memory kept until). *peer becomes NULL. */
+void te_peer_close(struct te_peer **peer);
+
+/* te_peer_fence -- when it returns 0, no operation of this peer (theirs on our memory, ours on theirs) touches our memory any more. The engine's endpoints
+ * are rebuilt where the provider needs it (te_handlers.reset runs from the next te_poll). Every operation of every peer that was posted is ended with -KV_ERESET; the owners
+ * resubmit with new ids. Returns 0, or the code of a rebuild that failed: endpoints are closed then, so memory is safe all the same. */
+int te_peer_fence(struct te_peer *peer, struct kv_error *err);
+
+unsigned te_peer_links(const struct te_peer *peer);
+uint32_t te_peer_inflight(const struct te_peer *peer); /* operations posted and not ended */
+
+/* ---- regions ---- */
+
+enum te_access { TE_LOCAL = 1, TE_REMOTE_READ = 2, TE_REMOTE_WRITE = 4 };
+
+/* te_region_register -- on every rail, in parts of part_bytes (0: 1 GiB; halved when the provider has no room, the same for all rails). base must stay mapped until
+ * te_region_close. Errors: -KV_ENOMEM, -KV_ELIMIT, -KV_EPROVIDER. May take long for large memory. */
+int te_region_register(struct te *te, void *base, uint64_t len_bytes, unsigned access, uint64_t part_bytes, struct te_region **out, struct kv_error *err);
+
+/* te_region_close -- no operation may use it (checked: -KV_EBUSY, nothing done). Peers were told before (REVOKE). *region becomes NULL. */
+int te_region_close(struct te_region **region);
+void *te_region_base(const struct te_region *region);
+uint64_t te_region_len(const struct te_region *region);
+
+struct te_key {
+	uint64_t base, key; /* as the owner of the memory announced them */
+};
+
+/* struct te_remote -- an announced region: plain data, the holder's memory. keys[rail * parts + part]. Remote address of byte i of part p = base + i. */
+struct te_remote {
+	uint64_t len_bytes, part_bytes;
+	uint32_t parts;
+	uint16_t rails;
+	bool virt;
+	struct te_key *keys;
+};
+
+/* te_region_announce -- fill the plain fields of *out and, if keys is not NULL, rails x parts entries of it. */
+void te_region_announce(const struct te_region *region, struct te_remote *out, struct te_key *keys);
+
+/* ---- messages ---- */
+
+/* struct te_msg -- a registered send buffer. From te_msg_acquire the caller's; from te_msg_send the engine's until `sent` returned. */
+struct te_msg {
+	uint8_t *data;   /* KV_MSG_MAX bytes */
+	uint32_t len;
+	void (*sent)(struct te_msg *msg, int status); /* may be NULL; afterwards the buffer is free */
+	void *arg;
+};
+
+struct te_msg *te_msg_acquire(struct te *te); /* NULL: none free; te_handlers.room tells when */
+void te_msg_release(struct te *te, struct te_msg *msg);
+
+/* te_msg_send -- queue and post. Never fails in place: a failure is `sent` with -KV_ETIMEOUT (not posted by the deadline), -KV_EPEERDOWN, -KV_ERESET, -KV_ECLOSED.
+ * Messages of one link go before its transfers' chunks. There is no order between messages. */
+void te_msg_send(struct te *te, struct te_peer *peer, unsigned link, struct te_msg *msg, uint64_t deadline_ns);
+
+/* ---- transfers ---- */
+
+enum te_dir { TE_WRITE, TE_READ };
+#define TE_LINK_ANY UINT32_MAX
+
+/* struct te_slices -- remote bytes: `count` slices of `slice` bytes, `stride` apart, from `offset`. Contiguous: count 1. */
+struct te_slices {
+	uint64_t offset, stride, slice;
+	uint32_t count;
+};
+
+/* struct te_xfer -- one transfer. The caller's memory, zeroed first; the engine's from te_xfer_start until `done` ran. */
+struct te_xfer {
+	/* filled by the caller */
+	enum te_dir dir;
+	struct te_peer *peer;
+	uint32_t link;              /* TE_LINK_ANY: stripe chunks over all links */
+	struct te_region *local;
+	uint64_t local_offset;
+	const struct te_remote *remote; /* must live until done */
+	struct te_slices at;        /* slice * count is the length; may be 0: one empty write if with_imm, else nothing */
+	bool with_imm;              /* TE_WRITE: every chunk carries imm */
+	uint32_t imm;
+	uint64_t deadline_ns;       /* chunks not posted by then are not posted any more */
+	void (*posting_done)(struct te_xfer *x);       /* `posted` is final (all posted, failed, cancelled or expired); may be NULL */
+	void (*done)(struct te_xfer *x, int status);   /* nothing is in flight; exactly once, always last */
+	void *arg;
+	/* results */
+	uint32_t posted, completed; /* chunks */
+	uint64_t contiguous;        /* bytes from the start whose chunks have completed: what a streaming checksum may read (TE_READ) */
+	void (*progress)(struct te_xfer *x);           /* TE_READ: contiguous grew; may be NULL (filled by the caller) */
+	/* the engine's */
+	struct {
+		struct kv_list node;
+		uint64_t pos;
+		uint32_t inflight, next_link;
+		int status;
+		uint8_t state;
+		uint64_t window; /* bit i: chunk (first incomplete + i) has completed */
+		uint32_t first;
+	} priv;
+};
+
+/* te_xfer_chunks -- how many operations a transfer will be: what `posted` becomes when all goes well. */
+uint32_t te_xfer_chunks(const struct te *te, const struct te_xfer *x);
+
+/* te_xfer_start -- check bounds and post what fits. Returns 1 when everything is posted already (posting_done will not run), 0 when it
+ * goes on, or -KV_EINVAL (outside a region, bad slices), -KV_EPEERDOWN (peer void after a reset): then no callback runs. */
+int te_xfer_start(struct te *te, struct te_xfer *x);
+
+/* te_xfer_cancel -- post no more chunks. `posted` is final when it returns (posting_done does not run); done still comes, with -KV_ECANCELED unless it
+ * had all completed. Harmless after done only if the memory is still there. */
+void te_xfer_cancel(struct te *te, struct te_xfer *x);
+
+/* ---- await.c: on a loop ---- */
+
+/* te_attach -- poll the engine from this loop (wait fd of its CQs where there is one). te_detach before te_close. */
+int te_attach(struct te *te, struct loop *loop);
+void te_detach(struct te *te);
+/* te_msg_acquire_await -- a send buffer, waiting for one until the deadline; NULL at the deadline. */
+struct te_msg *te_msg_acquire_await(struct te *te, uint64_t deadline_ns);
+/* te_drain_await -- until nothing is posted or queued. 0 or -KV_ETIMEOUT. */
+int te_drain_await(struct te *te, uint64_t deadline_ns);
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fabric.h -- one rail's view of libfabric: the only door to <rdma/...>, and the seam at which a simulated fabric is linked instead.
+ *
+ * A `struct fab` is fabric + domain + RDM endpoint + CQ + AV + EQ, used by one thread. It has no queues of ours and keeps no state
+ * of operations: it translates, and it knows the quirks of each provider (fabric_quirks.c). Policy (queues, credits, deadlines,
+ * chunks) lives above, in rail.c and peer.c. Private to engine/.
+ *
+ * Contexts: every operation names a `struct fab_ctx` (at least as large as struct fi_context2) that is unique, stable and untouched
+ * until its event came, or fab_rebuild/fab_close returned. */
+#ifndef KVRAIL_ENGINE_FABRIC_H
+#define KVRAIL_ENGINE_FABRIC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "base/base.h"
+
+struct fab;
+struct fab_mr;
+
+struct fab_ctx {
+	_Alignas(16) uint8_t provider[64];
+};
+
+/* What to look for. */
+struct fab_query {
+	const char *provider;              /* "efa", "efa-direct", "verbs", "tcp", "shm", an exact libfabric name, or "auto" */
+	const char *nic;                   /* only this domain or device name; NULL: any */
+	struct sockaddr_storage local;     /* source address for providers with IP addresses; ss_family 0: any */
+	const struct kv_log *log;
+};
+
+/* One usable device: a candidate rail. */
+struct fab_device {
+	char provider[KV_NAME_MAX];        /* exact: "tcp;ofi_rxm" */
+	char fabric[KV_NAME_MAX];
+	char domain[KV_NAME_MAX];
+	char short_name[KV_NAME_MAX];      /* "efa", "verbs", "tcp", "shm" */
+	char local[KV_NAME_MAX];           /* source address as text, or "" */
+	uint64_t ep_max, cq_max, mr_max;   /* 0: unknown */
+	uint64_t tx_depth, rx_depth, msg_max, rma_max;
+	uint64_t link_bits_per_s;          /* 0: unknown */
+	int numa_node;                     /* -1: unknown */
+	void *info;                        /* the provider's description: freed by fab_devices_free */
+};
+
+/* fab_devices -- candidates, best first, at most max. *out_why (512 bytes, may be NULL) says what was chosen and why, for the log.
+ * A demanded provider that is not there is -KV_ENOTSUP with a sentence that lists what is there. */
+int fab_devices(const struct fab_query *query, struct fab_device *out, unsigned max, unsigned *out_count, char *out_why, struct kv_error *err);
+void fab_devices_free(struct fab_device *devices, unsigned count);
+
+struct fab_options {
+	uint32_t tx_depth, rx_depth, cq_depth; /* wanted; 0: a modest default */
+	bool want_wait_fd;
+	const struct kv_log *log;
+};
+
+/* What an opened rail turned out to be. */
+struct fab_caps {
+	char provider[KV_NAME_MAX], fabric[KV_NAME_MAX], domain[KV_NAME_MAX];
+	bool virt_addr;            /* remote addresses are virtual, else offsets from the region's start */
+	bool prov_key;             /* the provider chooses keys */
+	bool wait_fd;              /* fab_wait_fd is valid */
+	bool write_emulated, read_emulated;
+	bool av_remove_unsafe;     /* shm: never remove an address */
+	bool push_imm_only;        /* shm: pushes must carry an immediate */
+	bool local_process_death_fatal; /* shm: a peer's death cannot be survived */
+	uint32_t tx_depth, rx_depth, cq_depth;
+	uint32_t eager_bytes;      /* compared in the hello; 0 where the provider has no such notion */
+	uint64_t msg_max, rma_max;
+	char libfabric[KV_NAME_MAX]; /* run-time version */
+};
+
+/* fab_open -- open everything and enable the endpoint. On resource exhaustion it retries smaller, then fails with -KV_ELIMIT and a sentence
+ * that names the limit (endpoints, CQ entries, memlock, files, memory) and the way out. Errors otherwise: -KV_ENOTSUP, -KV_ENOMEM, -KV_EPROVIDER. */
+int fab_open(const struct fab_device *device, const struct fab_options *options, struct fab **out, struct kv_error *err);
+
+/* fab_close -- endpoint, CQ, AV, EQ, regions' domain, fabric, in that order. Operations still posted get no event. *fab becomes NULL. */
+void fab_close(struct fab **fab);
+
+/* fab_rebuild -- THE FENCE: close endpoint, CQ, AV and EQ and open fresh ones; the domain and its regions stay. When it returns 0 nothing that was
+ * posted to or by the old endpoint can touch memory any more, no event of it will be delivered, and fab_name has changed; all AV handles are void.
+ * On failure the rail is closed for operations (everything returns -KV_EPROVIDER) until a later fab_rebuild succeeds. */
+int fab_rebuild(struct fab *fab, struct kv_error *err);
+
+const struct fab_caps *fab_caps(const struct fab *fab);
+int fab_name(struct fab *fab, void *out, size_t *inout_len); /* 0, or -KV_ETOOBIG */
+
+enum fab_access { FAB_LOCAL = 1, FAB_REMOTE_READ = 2, FAB_REMOTE_WRITE = 4 };
+
+/* fab_mr_reg -- register [base, base+len). Key and remote base for peers: fab_mr_remote. Errors: -KV_ENOMEM (the caller halves), -KV_ELIMIT, -KV_EPROVIDER. */
+int fab_mr_reg(struct fab *fab, void *base, uint64_t len, unsigned access, struct fab_mr **out, struct kv_error *err);
+void fab_mr_close(struct fab_mr **mr);
+void fab_mr_remote(const struct fab_mr *mr, uint64_t *out_base, uint64_t *out_key);
+
+/* fab_av_insert -- an address blob of a peer. Returns 0, -EAGAIN, -KV_EPROVIDER, -KV_EPROTO (not an address of this provider). */
+int fab_av_insert(struct fab *fab, const void *blob, size_t len, uint64_t *out_handle);
+void fab_av_remove(struct fab *fab, uint64_t handle);
+
+/* Posting. 0: the event will come; -EAGAIN: poll, then try again; anything else: it will not come, classify with fab_error_class.
+ * Write completions mean "the source may be reused" unless delivery is true ("the bytes are at the target"). */
+int fab_recv(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, struct fab_ctx *ctx);
+int fab_send(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, struct fab_ctx *ctx);
+int fab_write(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, uint64_t addr, uint64_t key, const uint32_t *imm,
+              bool delivery, struct fab_ctx *ctx);
+int fab_read(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, uint64_t from, uint64_t addr, uint64_t key, struct fab_ctx *ctx);
+
+enum fab_event_type {
+	FAB_EV_DONE, /* ctx: a send, write or read ended with status 0 */
+	FAB_EV_RECV, /* ctx: a receive; len bytes are in its buffer */
+	FAB_EV_IMM,  /* imm: a peer's write with immediate data landed */
+	FAB_EV_FAIL, /* ctx (may be NULL: not tied to an operation): status is negative */
+	FAB_EV_DEAD  /* the endpoint failed (EQ error, CQ overrun): rebuild it */
+};
+
+struct fab_event {
+	enum fab_event_type type;
+	struct fab_ctx *ctx;
+	int status;
+	uint32_t imm;
+	uint64_t len;
+};
+
+/* fab_poll -- up to n events (fewer than n: drained). Never blocks. Drains the EQ too. Returns the count. */
+int fab_poll(struct fab *fab, struct fab_event *out, int n);
+int fab_wait_fd(const struct fab *fab); /* -1 without one */
+int fab_arm(struct fab *fab);           /* fi_trywait: 0 may sleep, -EAGAIN do not */
+
+enum fab_error_class { FAB_ERR_OP, FAB_ERR_PEER, FAB_ERR_ENDPOINT };
+enum fab_error_class fab_error_class(int status);
+
+/* fab_last_error -- the provider's words on the last failed event, for the log: "tcp: prov_errno 107 (Transport endpoint is not connected)". */
+const char *fab_last_error(const struct fab *fab);
+
+#endif
