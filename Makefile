@@ -4,16 +4,21 @@
 MODE ?= release
 B    := build/$(MODE)$(if $(filter clang%,$(CC)),-clang)
 
+VERSION := 0.1.0
+PREFIX  ?= /usr/local
 PKGS    := libfabric liburing openssl libxxhash jansson libedit
+PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
+PKG_LIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef -Werror
 CFLAGS_release := -O2 -g -DNDEBUG -D_FORTIFY_SOURCE=2
 CFLAGS_debug   := -O0 -g3
 CFLAGS_asan    := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
 CFLAGS_tsan    := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
 CFLAGS_cov     := -O0 -g --coverage
-ALL_CFLAGS  = -std=gnu11 -D_GNU_SOURCE -I. -fPIC -pthread -fvisibility=hidden $(WARN) $(CFLAGS_$(MODE)) $(shell pkg-config --cflags $(PKGS) 2>/dev/null) $(CFLAGS)
+CFLAGS_fuzz    := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined,fuzzer-no-link
+ALL_CFLAGS  = -std=gnu11 -D_GNU_SOURCE -I. -fPIC -pthread -fvisibility=hidden $(WARN) -DKVRAIL_VERSION='"$(VERSION)"' $(CFLAGS_$(MODE)) $(PKG_CFLAGS) $(CFLAGS)
 ALL_LDFLAGS = -pthread $(filter -fsanitize% --coverage,$(CFLAGS_$(MODE))) $(LDFLAGS)
-LIBS        = $(shell pkg-config --libs $(PKGS) 2>/dev/null) -libverbs -lcmocka -ldl -lm
+LIBS        = -Wl,--as-needed $(PKG_LIBS) -libverbs -ldl -lm
 
 # A layer is a folder; `ring` and `fab` are the two link-time seams (io_uring or simulated, libfabric or simulated).
 LAYERS   := base loop ring wire bootstrap engine fab kvclient kvserver kvbench kvcli
@@ -25,7 +30,7 @@ $(foreach l,base wire bootstrap kvclient kvserver kvbench kvcli,$(eval src_$(l) 
 objs = $(addprefix $(B)/,$(addsuffix .o,$(1)))
 
 .PHONY: all
-all:
+all: programs library ## build the programs and the library (default)
 
 define layer_rule
 $(B)/lib$(1).a: $(call objs,$(src_$(1)))
@@ -43,37 +48,103 @@ $(B)/%.S.o: %.S
 a = $(patsubst %,$(B)/lib%.a,$(1))
 link = $(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
 
-# Programs: which layers each may link is DESIGN.md's table.
+# Programs and the library: which layers each may link is the table in docs/ARCHITECTURE.md.
 CLIENT_LAYERS := base loop ring wire bootstrap engine fab kvclient
-$(B)/kv-server: $(B)/kvserver/main.c.o $(call a,base loop ring wire bootstrap engine fab kvserver)
+SERVER_LAYERS := base loop ring wire bootstrap engine fab kvserver
+PROGRAMS := $(addprefix $(B)/,kv-server kv-bench kv-client)
+.PHONY: programs library
+programs: $(PROGRAMS)
+library: $(B)/libkvrail.so.0 $(B)/libkvrail.a $(B)/embed
+$(B)/kv-server: $(B)/kvserver/main.c.o $(call a,$(SERVER_LAYERS))
 	$(link)
 $(B)/kv-bench: $(B)/kvbench/main.c.o $(call a,$(CLIENT_LAYERS) kvbench)
 	$(link)
 $(B)/kv-client: $(B)/kvcli/main.c.o $(call a,$(CLIENT_LAYERS) kvcli)
 	$(link)
+$(B)/libkvrail.a: $(foreach l,$(CLIENT_LAYERS),$(call objs,$(src_$(l))))
+	@rm -f $@; ar rcs $@ $^
+$(B)/libkvrail.so.0: $(B)/libkvrail.a
+	$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,libkvrail.so.0 -o $@ -Wl,--whole-archive $< -Wl,--no-whole-archive $(LIBS)
+	@ln -sf libkvrail.so.0 $(B)/libkvrail.so
+$(B)/embed: examples/embed.c $(B)/libkvrail.so.0
+	$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< -L$(B) -lkvrail -Wl,-rpath,'$$ORIGIN'
 
-# Tests: tests/LAYER/test_*.c, each one a cmocka program; `needs_LAYER` says what it links.
+# Tests: tests/LAYER/test_*.c, each one a cmocka program that speaks TAP; `needs_LAYER` says what it links.
+# tests/sim links no ring and no fabric: it brings simulated ones.
 needs_base      := base
 needs_loop      := base loop ring
 needs_wire      := base wire
-needs_engine    := base loop ring engine fab
 needs_bootstrap := base loop ring wire bootstrap
-needs_kvserver  := base loop ring wire bootstrap engine fab kvserver
-needs_kvclient  := base loop ring wire bootstrap engine fab kvclient
-needs_kvbench   := base loop ring wire bootstrap engine fab kvclient kvbench
+needs_engine    := base loop ring engine fab
+needs_kvserver  := $(SERVER_LAYERS)
+needs_kvclient  := $(CLIENT_LAYERS)
+needs_kvbench   := $(CLIENT_LAYERS) kvbench
 needs_sim       := base loop wire bootstrap engine kvclient kvserver
 TESTS :=
 define test_rule
 tests_$(1) := $(patsubst %.c,$(B)/%,$(wildcard tests/$(1)/test_*.c))
 TESTS += $$(tests_$(1))
 $$(tests_$(1)): %: %.c.o $(call objs,$(filter-out tests/$(1)/test_%,$(wildcard tests/$(1)/*.c))) $(call a,$(needs_$(1)))
-	$$(link)
+	$$(link) -lcmocka
 endef
-$(foreach l,base loop wire engine bootstrap kvserver kvclient kvbench sim,$(eval $(call test_rule,$(l))))
+$(foreach l,base loop wire bootstrap engine kvserver kvclient kvbench sim,$(eval $(call test_rule,$(l))))
 
-.PHONY: tests clean
-tests: $(TESTS)
-clean:
+# Fuzz targets: tests/fuzz/fuzz_X.c runs its corpus through standalone.c everywhere, and under libFuzzer with clang (`make fuzz`).
+FUZZ  := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_LAYERS := base loop ring wire bootstrap engine fab kvclient kvbench
+$(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)): $(B)/tests/fuzz/smoke_%: $(B)/tests/fuzz/fuzz_%.c.o $(B)/tests/fuzz/standalone.c.o $(call a,$(FUZZ_LAYERS))
+	$(link)
+$(addprefix $(B)/tests/fuzz/fuzz_,$(FUZZ)): $(B)/tests/fuzz/fuzz_%: $(B)/tests/fuzz/fuzz_%.c.o $(call a,$(FUZZ_LAYERS))
+	$(link) -fsanitize=fuzzer
+
+.PHONY: tests
+tests: $(TESTS) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(PROGRAMS) library
+
+INTEGRATION := $(wildcard tests/integration/*.sh)
+.PHONY: deps check check-run check-asan check-tsan check-clang check-all fuzz soak install clean help
+deps: ## install what building and testing need (KVRAIL_NO_INSTALL=1: say it instead)
+	@scripts/install-deps.sh test
+
+check: deps ## set up, build and pass the tests (under 10 minutes on 2 cores)
+	@$(MAKE) --no-print-directory -j$$(nproc) tests
+	@$(MAKE) --no-print-directory check-run
+
+check-run: tests
+	@MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),300) -l $(B)/logs scripts/check-layers.sh $(TESTS) tests/fuzz/smoke.sh $(INTEGRATION)
+
+check-asan: deps ## the same under AddressSanitizer and UBSan
+	@$(MAKE) --no-print-directory -j$$(nproc) MODE=asan tests
+	@$(MAKE) --no-print-directory MODE=asan check-run
+
+check-tsan: deps ## the same under ThreadSanitizer
+	@$(MAKE) --no-print-directory -j$$(nproc) MODE=tsan tests
+	@$(MAKE) --no-print-directory MODE=tsan check-run
+
+check-clang: deps ## build everything with clang, without a warning, and run the tests
+	@$(MAKE) --no-print-directory -j$$(nproc) CC=clang tests
+	@$(MAKE) --no-print-directory CC=clang check-run
+
+check-all: check check-clang check-asan check-tsan ## every suite
+
+TIME ?= 60
+fuzz: ## libFuzzer on every target for TIME seconds each (needs clang)
+	@$(MAKE) --no-print-directory -j$$(nproc) CC=clang MODE=fuzz B=build/fuzz $(addprefix build/fuzz/tests/fuzz/fuzz_,$(FUZZ))
+	@scripts/fuzz.sh $(TIME) $(FUZZ)
+
+install: all ## programs, library and headers below PREFIX
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include/kvrail/kvclient $(DESTDIR)$(PREFIX)/include/kvrail/base
+	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
+	install -m 755 $(B)/libkvrail.so.0 $(DESTDIR)$(PREFIX)/lib
+	ln -sf libkvrail.so.0 $(DESTDIR)$(PREFIX)/lib/libkvrail.so
+	install -m 644 $(B)/libkvrail.a $(DESTDIR)$(PREFIX)/lib
+	install -m 644 kvclient/kvclient.h $(DESTDIR)$(PREFIX)/include/kvrail/kvclient
+	install -m 644 base/error.h $(DESTDIR)$(PREFIX)/include/kvrail/base
+	printf 'prefix=%s\nName: kvrail\nDescription: KV-cache transfer client over libfabric\nVersion: $(VERSION)\nLibs: -L$${prefix}/lib -lkvrail\nLibs.private: $(PKG_LIBS) -libverbs\nCflags: -I$${prefix}/include/kvrail\n' '$(PREFIX)' > $(DESTDIR)$(PREFIX)/lib/pkgconfig/kvrail.pc
+
+clean: ## remove build/
 	rm -rf build
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

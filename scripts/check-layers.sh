@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# check-layers.sh -- the direction of includes, as docs/ARCHITECTURE.md's table says; speaks TAP.
+# Run from the root of the tree, or with another root as the only argument (tests/integration/layers.sh plants violations there).
+set -u
+cd "${1:-.}" || exit 2
+fail=0 n=0
+result() { # result NAME FINDINGS
+	n=$((n + 1))
+	if [ -z "$2" ]; then
+		echo "ok $n - $1"
+	else
+		echo "not ok $n - $1"
+		printf '%s\n' "$2" | sed 's/^/# /'
+		fail=1
+	fi
+}
+
+# Which folders a folder may include from, besides itself.
+allowed() {
+	case $1 in
+	base) ;;
+	loop | wire) echo base ;;
+	engine) echo base ;;
+	bootstrap) echo base loop wire ;;
+	kvclient | kvserver) echo base loop wire bootstrap engine ;;
+	kvbench | kvcli) echo base loop kvclient ;;
+	esac
+}
+
+echo 1..13
+for layer in base loop wire bootstrap engine kvclient kvserver kvbench kvcli; do
+	bad=$(grep -nHE '^#include "' "$layer"/*.[chS] 2>/dev/null | while IFS= read -r line; do
+		file=${line%%:*}
+		path=$(printf '%s' "$line" | sed 's/.*#include "\([^"]*\)".*/\1/')
+		to=${path%%/*}
+		[ "$to" = "$layer" ] && continue
+		case " $(allowed "$layer") " in
+		*" $to "*) ;;
+		*)
+			[ "$file" = engine/await.c ] && [ "$to" = loop ] && continue
+			echo "$file includes $path"
+			continue
+			;;
+		esac
+		case $path in
+		"$to/$to.h") ;;
+		base/error.h) [ "$file" = kvclient/kvclient.h ] || echo "$file includes $path: across folders only $to/$to.h" ;;
+		*) echo "$file includes $path: across folders only $to/$to.h" ;;
+		esac
+	done)
+	result "$layer includes only what it may" "$bad"
+done
+result "libfabric only in engine/fabric*" "$(grep -lE '#include <rdma/' ./*/*.[ch] 2>/dev/null | grep -vE '^\./engine/fabric[a-z_]*\.[ch]$')"
+result "liburing only in loop/ring_uring.c" "$(grep -lE '#include <liburing' ./*/*.[ch] 2>/dev/null | grep -v '^\./loop/ring_uring\.c$')"
+result "OpenSSL only in bootstrap/tls.c" "$(grep -lE '#include <openssl/' ./*/*.[ch] 2>/dev/null | grep -v '^\./bootstrap/tls\.c$')"
+result "every source file has its licence line" "$(git ls-files '*.c' '*.h' '*.S' '*.sh' Makefile 2>/dev/null | while IFS= read -r f; do [ -f "$f" ] && ! head -3 "$f" | grep -q 'SPDX-License-Identifier: Apache-2.0' && echo "$f"; done)"
+exit $fail

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# run-tests.sh -- run test programs one after another and count what they say.
+#
+# usage: run-tests.sh [-t SECONDS] [-l LOGDIR] PROGRAM...
+# Each program speaks TAP (cmocka does, told by CMOCKA_MESSAGE_OUTPUT; the shell tests do by themselves). A program that dies or stops
+# before its plan is fulfilled counts the rest of its plan as failed; one that printed no test at all is a failure too.
+# The output of a failed program is shown whole. The last line is `N passed, M failed, K skipped`; the exit status says the same.
+set -u
+limit=600
+logs=build/test-logs
+while getopts t:l: o; do
+	case $o in
+	t) limit=$OPTARG ;;
+	l) logs=$OPTARG ;;
+	*) exit 2 ;;
+	esac
+done
+shift $((OPTIND - 1))
+mkdir -p "$logs"
+passed=0 failed=0 skipped=0
+export CMOCKA_MESSAGE_OUTPUT=tap
+for program in "$@"; do
+	log=$logs/$(printf '%s' "$program" | tr '/' '_').log
+	start=$SECONDS
+	timeout -k 10 "$limit" "$program" >"$log" 2>&1 </dev/null
+	rc=$?
+	# Sums over every plan in the output: a program may run several groups.
+	read -r plan ok bad skip <<<"$(awk '
+		/^1\.\.[0-9]+/ { split($1, p, /\.\./); plan += p[2] }
+		/^ok / { if (toupper($0) ~ /# *SKIP/) skip++; else ok++ }
+		/^not ok / { if (toupper($0) ~ /# *SKIP/) skip++; else bad++ }
+		END { print plan + 0, ok + 0, bad + 0, skip + 0 }' "$log")"
+	missing=$((plan - ok - bad - skip))
+	[ "$missing" -gt 0 ] && bad=$((bad + missing))
+	if [ "$rc" -ne 0 ] && [ "$bad" -eq 0 ] || [ $((ok + bad + skip)) -eq 0 ]; then
+		bad=$((bad + 1))
+	fi
+	passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + skip))
+	if [ "$bad" -gt 0 ]; then
+		echo "FAIL $program ($ok passed, $bad failed, exit status $rc, $((SECONDS - start)) s)"
+		sed 's/^/    /' "$log" | tail -n 400
+	else
+		echo "pass $program ($ok passed$([ "$skip" -gt 0 ] && echo ", $skip skipped"), $((SECONDS - start)) s)"
+		[ "$skip" -gt 0 ] && grep -i '# *skip' "$log" | sed 's/^/    /'
+	fi
+done
+[ "$failed" -eq 0 ]
+rc=$?
+echo "$passed passed, $failed failed, $skipped skipped"
+exit $rc

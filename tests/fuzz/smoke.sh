@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# smoke.sh -- every fuzz target over its corpus and a few thousand mutations of it, with a printed seed; speaks TAP.
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+build=${KVRAIL_BUILD:-build/release}
+seed=${KVRAIL_SEED:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}
+echo "# seed $seed (KVRAIL_SEED)"
+set -- "$build"/tests/fuzz/smoke_*
+n=0 fail=0
+list=()
+for program in "$@"; do
+	case $program in *.d | *.o | *'*') continue ;; esac
+	list+=("$program")
+done
+echo "1..${#list[@]}"
+for program in "${list[@]}"; do
+	n=$((n + 1))
+	target=${program##*/smoke_}
+	if out=$("$program" -random 5000 -seed "$seed" "tests/fuzz/corpus/$target" 2>&1); then
+		echo "ok $n - fuzz smoke $target"
+	else
+		echo "not ok $n - fuzz smoke $target"
+		printf '%s\n' "$out" | tail -n 30 | sed 's/^/# /'
+		fail=1
+	fi
+done
+exit $fail
