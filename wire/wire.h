@@ -52,11 +52,20 @@
  *  BENCH   0 u32 posted  4 u32 zero
  *  others  (empty)
  *
+ * -- Rules for every record ---------------------------------------------------------------------------------------
+ *  Padding, reserved fields and flags without a meaning for the type are zero; anything else is -KV_EPROTO. So a record has one encoding.
+ *  dest: count is at least 1; slice * count, and offset + (count - 1) * stride + slice, do not overflow; slice * count covers the length
+ *  asked for (BENCH: one slice does). A GET of length 0 (it asks for value length and generation only) may leave dest all zero. A PUT
+ *  that carries its bytes inline, or has none, has a dest of zeros; its inline length is then the length of the range.
+ *  PUT: offset + length is at most the total, the total at most KV_VALUE_MAX. GET: the offset is at most KV_VALUE_MAX.
+ *  A reply may repeat the flags of its request. EXISTS: bits of the bitmap beyond the last key are zero.
+ *
  * Immediate data of a data write: (generation << 16) | slot, both chosen by the client.
  *
  * -- A control message --------------------------------------------------------------------------------------------
  *   0  u32 length of what follows these 4 bytes (4..KV_CTRL_MAX)   4  u16 type (enum wire_ctrl)   6  u16 zero   8  body
- *  Strings: u16 length, bytes (no zero inside). Blobs: u16 length, bytes.
+ *  Strings: u16 length, bytes (no zero inside), shorter than KV_NAME_MAX (REFUSE: 512). Blobs: u16 length (1..KV_ADDR_MAX), bytes.
+ *  Chunk bytes are not 0. The parts of a region are as many as its length needs: (length - 1) / part bytes + 1.
  *
  *  HELLO       u16 lowest version, u16 highest version; u32 eager bytes; u64 incarnation; u8[16] host id; u64 client id;
  *              u32 chunk bytes; u16 loops; u16 rails; string provider; string fabric; rails x blob address
@@ -246,7 +255,8 @@ uint32_t wire_request_size(const struct wire_request *r);
 uint32_t wire_reply_size(const struct wire_reply *r);
 
 /* wire_request_add, wire_reply_add -- append one record. Returns 0; -KV_EBUSY when it does not fit (the frame is unchanged: send it and
- * begin another); -KV_EINVAL when the struct breaks a limit. For EXISTS requests the keys are given packed (wire_keys_add). */
+ * begin another); -KV_EINVAL when the struct breaks a limit. For EXISTS requests the keys are given packed (wire_keys_add): exists.count, keys.at and
+ * keys.end are read, keys.left is not. The dest of a PUT that needs none is written as zeros whatever it holds. Statuses are not checked. */
 int wire_request_add(struct wire_writer *w, const struct wire_request *r);
 int wire_reply_add(struct wire_writer *w, const struct wire_reply *r);
 
@@ -272,7 +282,7 @@ struct wire_reader {
 int wire_frame_open(struct wire_reader *r, const void *data, size_t len, struct wire_frame *out);
 
 /* wire_request_next, wire_reply_next -- the next record. Returns 1 with *out filled, 0 at a proper end, -KV_EPROTO. After an error
- * the rest of the frame is not to be read. Every length in *out is within limits and inside the input; values are otherwise unchecked
+ * the rest of the frame is not to be read (every further call gives -KV_EPROTO) and *out is undefined. Every length in *out is within limits and inside the input; values are otherwise unchecked
  * (a range may exceed the value, a region may not exist). */
 int wire_request_next(struct wire_reader *r, struct wire_request *out);
 int wire_reply_next(struct wire_reader *r, struct wire_reply *out);
@@ -383,7 +393,7 @@ int wire_ctrl_length(const void *data, size_t have);
  * version fields are filled). Pointers in *out point into data. */
 int wire_ctrl_decode(const void *data, size_t len, struct wire_ctrl_msg *out);
 
-/* wire_addr_pack -- append one address blob to buf[cap] at *len. 0 or -KV_ETOOBIG. wire_welcome_addr -- blob (shard, rail). 0 or -KV_EPROTO. */
+/* wire_addr_pack -- append one address blob to buf[cap] at *len. 0, -KV_ETOOBIG, or -KV_EINVAL (empty). wire_welcome_addr -- blob (shard, rail). 0 or -KV_EPROTO. */
 int wire_addr_pack(uint8_t *buf, size_t cap, uint32_t *len, const void *addr, size_t addr_len);
 int wire_welcome_addr(const struct wire_welcome_msg *w, unsigned shard, unsigned rail, struct wire_blob_addr *out);
 

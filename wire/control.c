@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* control.c -- control messages: the length prefix, and one write and one read function per message.
+ *
+ * These run a few times per connection, so they are written for reading: fields in wire order through a sticky cursor, and a `valid`
+ * function per message with the limits of both directions. *out is zeroed first, so that a decoded message holds nothing but what came;
+ * after an error it is partly written, except for a HELLO of other versions, whose version fields the server needs for its REFUSE.
+ *
+ * A message has one encoding only, as records have (request.c). Region tables and the addresses of a WELCOME stay in the input; a
+ * receiver that keeps them copies them.
+ *
+ * Beyond the layout two things are checked because arithmetic hangs on them: a chunk is at least one byte, and the parts of a region are
+ * exactly as many as its length needs. Both are divisors or table sizes on the other side. */
+#include "wire/cursor.h"
+#include "wire/wire.h"
+
+enum {
+	PREFIX = 4, /* the length, which does not count itself */
+	REGION_VIRTUAL = 1,
+	WELCOME_FLAGS = WIRE_WELCOME_BENCH | WIRE_WELCOME_PULL,
+	ENTRY_BASE = 0, /* in an entry of a region's key table */
+	ENTRY_KEY = 8,
+	ENTRY_SIZE = 16,
+	BLOB_PREFIX = 2
+};
+
+_Static_assert(WIRE_CTRL_HEADER == PREFIX + 4, "length, type, zero");
+_Static_assert(sizeof(((struct wire_hello *)0)->host_id) == 16 && sizeof(((struct wire_welcome_msg *)0)->host_id) == 16 && KV_TOKEN_LEN == 16,
+	       "host id and token take 16 bytes on the wire");
+_Static_assert(KV_ADDR_MAX <= UINT8_MAX, "an address's length fits wire_blob_addr");
+_Static_assert(512 + KV_SHARDS_MAX * KV_RAILS_MAX * (BLOB_PREFIX + KV_ADDR_MAX) <= KV_CTRL_MAX, "the largest WELCOME fits");
+_Static_assert(64 + KV_SHARDS_MAX * 8 <= KV_CTRL_MAX, "the largest HEARTBEAT fits");
+
+/* ---- strings and blobs ---- */
+
+static void string_write(struct wire_out *o, const char *s, size_t size)
+{
+	size_t len = strnlen(s, size);
+	o->bad |= len == size;
+	wire_out_16(o, (uint16_t)len);
+	wire_out_copy(o, s, len);
+}
+
+/* Into s[size], which is zeroed. */
+static void string_read(struct wire_cur *c, char *s, size_t size)
+{
+	size_t len = wire_cur_16(c);
+	const uint8_t *p = wire_cur_take(c, len);
+	wire_cur_check(c, p && len < size && memchr(p, 0, len) == NULL);
+	if (!c->bad)
+		memcpy(s, p, len);
+}
+
+static void blob_write(struct wire_out *o, const struct wire_blob_addr *a)
+{
+	o->bad |= a->len == 0 || a->len > KV_ADDR_MAX;
+	wire_out_16(o, a->len);
+	if (!o->bad)
+		wire_out_copy(o, a->data, a->len);
+}
+
+static void blob_read(struct wire_cur *c, struct wire_blob_addr *out)
+{
+	size_t len = wire_cur_16(c);
+	wire_cur_check(c, len != 0 && len <= KV_ADDR_MAX);
+	if (c->bad)
+		return;
+	out->len = (uint8_t)len;
+	wire_cur_copy(c, out->data, len);
+}
+
+static void blobs_write(struct wire_out *o, const struct wire_blob_addr *a, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		blob_write(o, &a[i]);
+}
+
+static void blobs_read(struct wire_cur *c, struct wire_blob_addr *out, unsigned n)
+{
+	for (unsigned i = 0; i < n && !c->bad; i++)
+		blob_read(c, &out[i]);
+}
+
+static bool rails_valid(unsigned rails)
+{
+	return rails >= 1 && rails <= KV_RAILS_MAX;
+}
+
+/* ---- HELLO ---- */
+
+static bool hello_valid(const struct wire_hello *h)
+{
+	return h->version_min <= h->version_max && rails_valid(h->rails) && h->chunk_bytes != 0;
+}
+
+static void hello_write(struct wire_out *o, const struct wire_ctrl_msg *m)
+{
+	const struct wire_hello *h = &m->hello;
+	o->bad |= !hello_valid(h);
+	if (o->bad)
+		return;
+	wire_out_16(o, h->version_min);
+	wire_out_16(o, h->version_max);
+	wire_out_32(o, h->eager_bytes);
+	wire_out_64(o, h->incarnation);
+	wire_out_copy(o, h->host_id, sizeof(h->host_id));
+	wire_out_64(o, h->client_id);
+	wire_out_32(o, h->chunk_bytes);
+	wire_out_16(o, h->loops);
+	wire_out_16(o, h->rails);
+	string_write(o, h->provider, sizeof(h->provider));
+	string_write(o, h->fabric, sizeof(h->fabric));
+	blobs_write(o, h->addr, h->rails);
+}
+
+static int hello_read(struct wire_cur *c, struct wire_ctrl_msg *m)
+{
+	struct wire_hello *h = &m->hello;
+	h->version_min = wire_cur_16(c);
+	h->version_max = wire_cur_16(c);
+	/* What follows belongs to a version: without one in common there is nothing to read. */
+	if (!c->bad && h->version_min <= h->version_max && (h->version_min > WIRE_VERSION || h->version_max < WIRE_VERSION))
+		return -KV_EVERSION;
+	h->eager_bytes = wire_cur_32(c);
+	h->incarnation = wire_cur_64(c);
+	wire_cur_copy(c, h->host_id, sizeof(h->host_id));
+	h->client_id = wire_cur_64(c);
+	h->chunk_bytes = wire_cur_32(c);
+	h->loops = wire_cur_16(c);
+	h->rails = wire_cur_16(c);
+	wire_cur_check(c, hello_valid(h));
+	string_read(c, h->provider, sizeof(h->provider));
+	string_read(c, h->fabric, sizeof(h->fabric));
+	if (!c->bad)
+		blobs_read(c, h->addr, h->rails);
+	return 0;
+}
+
+/* ---- WELCOME ---- */
+
+/* Step over `count` address blobs. */
+static void blobs_walk(struct wire_cur *c, unsigned count)
+{
+	struct wire_blob_addr skipped;
+	for (unsigned i = 0; i < count && !c->bad; i++)
+		blob_read(c, &skipped);
+}
+
+static bool addrs_fill(const struct wire_welcome_msg *w)
+{
+	struct wire_cur c = wire_cur_over(w->addrs, w->addrs_len);
+	blobs_walk(&c, (unsigned)w->shards * w->rails);
+	return !c.bad && wire_cur_left(&c) == 0;
+}
+
+static bool welcome_valid(const struct wire_welcome_msg *w)
+{
+	return w->version == WIRE_VERSION && w->shards >= 1 && w->shards <= KV_SHARDS_MAX && rails_valid(w->rails) &&
+	       (w->flags & ~WELCOME_FLAGS) == 0 && w->chunk_bytes != 0 && w->value_max <= KV_VALUE_MAX;
+}
+
+static void welcome_write(struct wire_out *o, const struct wire_ctrl_msg *m)
+{
+	const struct wire_welcome_msg *w = &m->welcome;
+	o->bad |= !welcome_valid(w) || !addrs_fill(w);
+	if (o->bad)
+		return;
+	wire_out_16(o, w->version);
+	wire_out_16(o, w->shards);
+	wire_out_16(o, w->rails);
+	wire_out_16(o, w->flags);
+	wire_out_32(o, w->session);
+	wire_out_copy(o, w->token, sizeof(w->token));
+	wire_out_64(o, w->incarnation);
+	wire_out_copy(o, w->host_id, sizeof(w->host_id));
+	wire_out_64(o, w->shard_seed);
+	wire_out_32(o, w->chunk_bytes);
+	wire_out_32(o, w->credits);
+	wire_out_32(o, w->heartbeat_ms);
+	wire_out_32(o, w->eager_bytes);
+	wire_out_64(o, w->value_max);
+	wire_out_16(o, w->loops);
+	wire_out_16(o, 0);
+	string_write(o, w->node_id, sizeof(w->node_id));
+	wire_out_copy(o, w->addrs, w->addrs_len);
+}
+
+static int welcome_read(struct wire_cur *c, struct wire_ctrl_msg *m)
+{
+	struct wire_welcome_msg *w = &m->welcome;
+	w->version = wire_cur_16(c);
+	w->shards = wire_cur_16(c);
+	w->rails = wire_cur_16(c);
+	w->flags = wire_cur_16(c);
+	w->session = wire_cur_32(c);
+	wire_cur_copy(c, w->token, sizeof(w->token));
+	w->incarnation = wire_cur_64(c);
+	wire_cur_copy(c, w->host_id, sizeof(w->host_id));
+	w->shard_seed = wire_cur_64(c);
+	w->chunk_bytes = wire_cur_32(c);
+	w->credits = wire_cur_32(c);
+	w->heartbeat_ms = wire_cur_32(c);
+	w->eager_bytes = wire_cur_32(c);
+	w->value_max = wire_cur_64(c);
+	w->loops = wire_cur_16(c);
+	wire_cur_check(c, wire_cur_16(c) == 0);
+	wire_cur_check(c, welcome_valid(w));
+	string_read(c, w->node_id, sizeof(w->node_id));
+	w->addrs = c->at;
+	w->addrs_len = (uint32_t)wire_cur_left(c);
+	blobs_walk(c, (unsigned)w->shards * w->rails);
+	return 0;
+}
+
+/* ---- REFUSE ---- */
+
+static void refuse_write(struct wire_out *o, const struct wire_ctrl_msg *m)
+{
+	wire_out_32(o, (uint32_t)m->refuse.status);
+	string_write(o, m->refuse.text, sizeof(m->refuse.text));
+}
+
+static int refuse_read(struct wire_cur *c, struct wire_ctrl_msg *m)
+{
+	m->refuse.status = (int32_t)wire_cur_32(c);
+	string_read(c, m->refuse.text, sizeof(m->refuse.text));
+	return 0;
+}
+
+/* ---- REGION ---- */
+
+/* Bytes of the key table; parts is bounded first, so that nothing overflows. */
+static size_t table_bytes(const struct wire_region *r)
+{
+	return (size_t)r->rails * r->parts * ENTRY_SIZE;
+}
+
+static bool region_valid(const struct wire_region *r)
+{
+	return rails_valid(r->rails) && r->parts <= KV_CTRL_MAX / ENTRY_SIZE && r->len_bytes != 0 && r->part_bytes != 0 &&
+	       (r->len_bytes - 1) / r->part_bytes + 1 == r->parts;
+}
+
+static void region_write(struct wire_out *o, const struct wire_ctrl_msg *m)
+{
+	const struct wire_region *r = &m->region;
+	o->bad |= !region_valid(r);
+	if (o->bad)
+		return;
+	wire_out_32(o, r->id);
+	wire_out_16(o, r->rails);
+	wire_out_16(o, r->virt ? REGION_VIRTUAL : 0);
+	wire_out_64(o, r->len_bytes);
+	wire_out_64(o, r->part_bytes);
+	wire_out_32(o, r->parts);
+	wire_out_32(o, 0);
+	wire_out_copy(o, r->keys, table_bytes(r));
+}
+
+static int region_read(struct wire_cur *c, struct wire_ctrl_msg *m)
+{
+	struct wire_region *r = &m->region;
+	uint16_t flags;
+	r->id = wire_cur_32(c);
+	r->rails = wire_cur_16(c);
+	flags = wire_cur_16(c);
+	r->virt = (flags & REGION_VIRTUAL) != 0;
+	r->len_bytes = wire_cur_64(c);
+	r->part_bytes = wire_cur_64(c);
+	r->parts = wire_cur_32(c);
+	wire_cur_check(c, (flags & ~REGION_VIRTUAL) == 0 && wire_cur_32(c) == 0);
+	wire_cur_check(c, region_valid(r));
+	if (!c->bad)
+		r->keys = wire_cur_take(c, table_bytes(r));
+	return 0;
+}
+
+/* ---- REGION_OK, REVOKE, REVOKE_OK, ADDRESS_OK: {u32, i32 or zero} ---- */
+
+static bool carries_status(enum wire_ctrl type)
+{
+	return type == WIRE_CTRL_REGION_OK || type == WIRE_CTRL_ADDRESS_OK;
+}
+
+static void pair_write(struct wire_out *o, const struct wire_ctrl_msg *m)
+{
+	o->bad |= m->region_ok.status != 0 && !carries_status(m->type);
+	wire_out_32(o, m->region_ok.id);
+	wire_out_32(o, (uint32_t)m->region_ok.status);
+}
+
+static int pair_read(struct wire_cur *c, struct wire_ctrl_msg *m)
+{
+	m->region_ok.id = wire_cur_32(c);
+	m->region_ok.status = (int32_t)wire_cur_32(c);
+	wire_cur_check(c, m->region_ok.status == 0 || carries_status(m->type));
+	return 0;
+}
+
+/* ---- ADDRESS ---- */
+
+static void address_write(struct wire_out *o, const struct wire_ctrl_msg *m)
+{
+	const struct wire_address *a = &m->address;
+	o->bad |= !rails_valid(a->rails);
+	if (o->bad)
+		return;
+	wire_out_16(o, a->rails);
+	wire_out_16(o, 0);
+	wire_out_32(o, a->epoch);
+	blobs_write(o, a->addr, a->rails);
+}
+
+static int address_read(struct wire_cur *c, struct wire_ctrl_msg *m)
+{
+	struct wire_address *a = &m->address;
+	a->rails = wire_cur_16(c);
+	wire_cur_check(c, wire_cur_16(c) == 0 && rails_valid(a->rails));
+	a->epoch = wire_cur_32(c);
+	if (!c->bad)
+		blobs_read(c, a->addr, a->rails);
+	return 0;
+}
+
+/* ---- HEARTBEAT ---- */
+
+static void heartbeat_write(struct wire_out *o, const struct wire_ctrl_msg *m)
+{
+	const struct wire_heartbeat *h = &m->heartbeat;
+	o->bad |= h->shards > KV_SHARDS_MAX;
+	if (o->bad)
+		return;
+	wire_out_64(o, h->sequence);
+	wire_out_64(o, h->received);
+	wire_out_16(o, h->shards);
+	wire_out_16(o, 0);
+	wire_out_32(o, 0);
+	for (unsigned i = 0; i < h->shards; i++)
+		wire_out_64(o, h->turns[i]);
+}
+
+static int heartbeat_read(struct wire_cur *c, struct wire_ctrl_msg *m)
+{
+	struct wire_heartbeat *h = &m->heartbeat;
+	h->sequence = wire_cur_64(c);
+	h->received = wire_cur_64(c);
+	h->shards = wire_cur_16(c);
+	wire_cur_check(c, h->shards <= KV_SHARDS_MAX && wire_cur_16(c) == 0 && wire_cur_32(c) == 0);
+	for (unsigned i = 0; i < h->shards && !c->bad; i++)
+		h->turns[i] = wire_cur_64(c);
+	return 0;
+}
+
+/* ---- GOODBYE, GOODBYE_OK, GOODBYE_DONE ---- */
+
+static void empty_write(struct wire_out *o, const struct wire_ctrl_msg *m)
+{
+	(void)o;
+	(void)m;
+}
+
+static int empty_read(struct wire_cur *c, struct wire_ctrl_msg *m)
+{
+	(void)c;
+	(void)m;
+	return 0;
+}
+
+/* ---- the envelope ---- */
+
+static const struct {
+	void (*write)(struct wire_out *o, const struct wire_ctrl_msg *m);
+	int (*read)(struct wire_cur *c, struct wire_ctrl_msg *m); /* 0, or -KV_EVERSION; all else through the cursor */
+} codecs[] = {
+	[WIRE_CTRL_HELLO] = {hello_write, hello_read},
+	[WIRE_CTRL_WELCOME] = {welcome_write, welcome_read},
+	[WIRE_CTRL_REFUSE] = {refuse_write, refuse_read},
+	[WIRE_CTRL_REGION] = {region_write, region_read},
+	[WIRE_CTRL_REGION_OK] = {pair_write, pair_read},
+	[WIRE_CTRL_REVOKE] = {pair_write, pair_read},
+	[WIRE_CTRL_REVOKE_OK] = {pair_write, pair_read},
+	[WIRE_CTRL_ADDRESS] = {address_write, address_read},
+	[WIRE_CTRL_ADDRESS_OK] = {pair_write, pair_read},
+	[WIRE_CTRL_HEARTBEAT] = {heartbeat_write, heartbeat_read},
+	[WIRE_CTRL_GOODBYE] = {empty_write, empty_read},
+	[WIRE_CTRL_GOODBYE_OK] = {empty_write, empty_read},
+	[WIRE_CTRL_GOODBYE_DONE] = {empty_write, empty_read},
+};
+
+static bool type_known(unsigned type)
+{
+	return type >= WIRE_CTRL_HELLO && type < KV_COUNT(codecs);
+}
+
+int wire_ctrl_encode(const struct wire_ctrl_msg *m, void *buf, size_t cap)
+{
+	struct wire_out o = {.at = buf, .end = (uint8_t *)buf + KV_MIN(cap, (size_t)PREFIX + KV_CTRL_MAX)};
+	size_t len;
+	if (!type_known(m->type))
+		return -KV_EINVAL;
+	wire_out_32(&o, 0); /* the length, known at the end */
+	wire_out_16(&o, (uint16_t)m->type);
+	wire_out_16(&o, 0);
+	codecs[m->type].write(&o, m);
+	if (o.bad)
+		return -KV_EINVAL;
+	if (o.full)
+		return -KV_ETOOBIG;
+	len = (size_t)(o.at - (uint8_t *)buf);
+	kv_put32(buf, (uint32_t)(len - PREFIX));
+	return (int)len;
+}
+
+int wire_ctrl_length(const void *data, size_t have)
+{
+	uint32_t len;
+	if (have < PREFIX)
+		return 0;
+	len = kv_get32(data);
+	if (len < WIRE_CTRL_HEADER - PREFIX || len > KV_CTRL_MAX)
+		return -KV_EPROTO;
+	return (int)(PREFIX + len);
+}
+
+int wire_ctrl_decode(const void *data, size_t len, struct wire_ctrl_msg *out)
+{
+	struct wire_cur c = wire_cur_over(data, len);
+	uint32_t length;
+	unsigned type, zero;
+	int rc;
+	memset(out, 0, sizeof(*out));
+	length = wire_cur_32(&c);
+	type = wire_cur_16(&c);
+	zero = wire_cur_16(&c);
+	if (c.bad || length > KV_CTRL_MAX || length != len - PREFIX || !type_known(type) || zero != 0)
+		return -KV_EPROTO;
+	out->type = (enum wire_ctrl)type;
+	rc = codecs[type].read(&c, out);
+	if (rc == 0 && (c.bad || wire_cur_left(&c) != 0))
+		rc = -KV_EPROTO;
+	return rc;
+}
+
+/* ---- what callers put together and take apart themselves ---- */
+
+int wire_addr_pack(uint8_t *buf, size_t cap, uint32_t *len, const void *addr, size_t addr_len)
+{
+	if (addr_len == 0)
+		return -KV_EINVAL;
+	if (addr_len > KV_ADDR_MAX || *len > cap || cap - *len < BLOB_PREFIX + addr_len)
+		return -KV_ETOOBIG;
+	kv_put16(buf + *len, (uint16_t)addr_len);
+	memcpy(buf + *len + BLOB_PREFIX, addr, addr_len);
+	*len += (uint32_t)(BLOB_PREFIX + addr_len);
+	return 0;
+}
+
+int wire_welcome_addr(const struct wire_welcome_msg *w, unsigned shard, unsigned rail, struct wire_blob_addr *out)
+{
+	struct wire_cur c = wire_cur_over(w->addrs, w->addrs_len);
+	struct wire_blob_addr found = {0};
+	if (shard >= w->shards || rail >= w->rails)
+		return -KV_EPROTO;
+	blobs_walk(&c, shard * w->rails + rail);
+	blob_read(&c, &found);
+	if (c.bad)
+		return -KV_EPROTO;
+	*out = found;
+	return 0;
+}
+
+void wire_region_put(uint8_t *keys, uint32_t parts, unsigned rail, uint32_t part, uint64_t base, uint64_t key)
+{
+	uint8_t *p = keys + ((size_t)rail * parts + part) * ENTRY_SIZE;
+	kv_put64(p + ENTRY_BASE, base);
+	kv_put64(p + ENTRY_KEY, key);
+}
+
+void wire_region_key(const struct wire_region *r, unsigned rail, uint32_t part, uint64_t *out_base, uint64_t *out_key)
+{
+	const uint8_t *p = r->keys + ((size_t)rail * r->parts + part) * ENTRY_SIZE;
+	*out_base = kv_get64(p + ENTRY_BASE);
+	*out_key = kv_get64(p + ENTRY_KEY);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* frame.c -- the header of a fabric frame, and the walk over its records.
+ *
+ * A frame is one libfabric message, so its length is known twice: from the completion and from the header. Both must agree, and the
+ * records must fill it exactly; what does not add up is an error rather than ignored, so that no two readers see different things.
+ *
+ * Writer: header and records lie in the caller's buffer from the first call on; only the length and the count are written at the end.
+ * `len` never exceeds `cap`, and a record that does not fit leaves every byte of the frame as it was.
+ *
+ * Reader: {at, end, left}. A failed reader is one that expects a record in no bytes, so that it goes on failing without a flag. */
+#include "wire/record.h"
+
+enum {
+	FRAME_MAGIC = 0,
+	FRAME_VERSION = 2,
+	FRAME_RECORDS = 3,
+	FRAME_SESSION = 4,
+	FRAME_TOKEN = 8,
+	FRAME_LENGTH = 24,
+	FRAME_LINK = 26,
+	FRAME_ZERO_8 = 27,
+	FRAME_ZERO_32 = 28
+};
+
+_Static_assert(FRAME_TOKEN + KV_TOKEN_LEN == FRAME_LENGTH, "the token fills its place");
+_Static_assert(FRAME_ZERO_32 + 4 == WIRE_FRAME_HEADER, "the header ends with its last field");
+_Static_assert(WIRE_FRAME_HEADER % 8 == 0 && WIRE_RECORD_HEADER % 8 == 0 && KV_MSG_MAX % 8 == 0, "records stay aligned to 8");
+_Static_assert(KV_MSG_MAX <= UINT16_MAX, "a frame's length fits its u16");
+_Static_assert(WIRE_RECORDS_MAX <= UINT8_MAX, "the record count fits its u8");
+_Static_assert(RECORD_ID + 8 == WIRE_RECORD_HEADER, "the record header ends with the id");
+
+void wire_frame_begin(struct wire_writer *w, void *buf, uint32_t cap, const struct wire_frame *frame)
+{
+	uint8_t *p = buf;
+	w->buf = p;
+	w->cap = KV_MIN(cap, (uint32_t)KV_MSG_MAX);
+	w->len = WIRE_FRAME_HEADER;
+	w->records = 0;
+	kv_put16(p + FRAME_MAGIC, WIRE_MAGIC);
+	p[FRAME_VERSION] = WIRE_VERSION;
+	p[FRAME_RECORDS] = 0;
+	kv_put32(p + FRAME_SESSION, frame->session);
+	memcpy(p + FRAME_TOKEN, frame->token, KV_TOKEN_LEN);
+	kv_put16(p + FRAME_LENGTH, WIRE_FRAME_HEADER);
+	p[FRAME_LINK] = frame->link;
+	p[FRAME_ZERO_8] = 0;
+	kv_put32(p + FRAME_ZERO_32, 0);
+}
+
+uint32_t wire_frame_end(struct wire_writer *w)
+{
+	if (w->records == 0)
+		return 0;
+	w->buf[FRAME_RECORDS] = w->records;
+	kv_put16(w->buf + FRAME_LENGTH, (uint16_t)w->len);
+	return w->len;
+}
+
+uint8_t *wire_record_add(struct wire_writer *w, uint8_t type, uint8_t flags, uint32_t bytes)
+{
+	uint32_t padded = wire_record_padded(bytes);
+	uint8_t *p = w->buf + w->len;
+	if (padded > w->cap - w->len || w->records == WIRE_RECORDS_MAX)
+		return NULL;
+	kv_put64(p + padded - 8, 0); /* the padding; what is not padding is written over by the caller */
+	p[RECORD_TYPE] = type;
+	p[RECORD_FLAGS] = flags;
+	kv_put16(p + RECORD_LENGTH, (uint16_t)padded);
+	w->len += padded;
+	w->records++;
+	return p;
+}
+
+int wire_frame_open(struct wire_reader *r, const void *data, size_t len, struct wire_frame *out)
+{
+	const uint8_t *p = data;
+	if (len < WIRE_FRAME_HEADER || kv_get16(p + FRAME_MAGIC) != WIRE_MAGIC)
+		return -KV_EPROTO;
+	/* Another version may lay out all that follows differently: look at nothing else. */
+	if (p[FRAME_VERSION] != WIRE_VERSION)
+		return -KV_EVERSION;
+	if (len > KV_MSG_MAX || len % 8 != 0 || kv_get16(p + FRAME_LENGTH) != len || p[FRAME_RECORDS] == 0 ||
+	    (p[FRAME_ZERO_8] | kv_get32(p + FRAME_ZERO_32)) != 0)
+		return -KV_EPROTO;
+	out->session = kv_get32(p + FRAME_SESSION);
+	memcpy(out->token, p + FRAME_TOKEN, KV_TOKEN_LEN);
+	out->link = p[FRAME_LINK];
+	out->records = p[FRAME_RECORDS];
+	*r = (struct wire_reader){p + WIRE_FRAME_HEADER, p + len, out->records};
+	return 0;
+}
+
+int wire_reader_fail(struct wire_reader *r)
+{
+	r->at = r->end;
+	r->left = 1;
+	return -KV_EPROTO;
+}
+
+int wire_record_next(struct wire_reader *r, const uint8_t **out_header, struct wire_cur *out_body)
+{
+	const uint8_t *p = r->at;
+	size_t room = (size_t)(r->end - p), len;
+	if (r->left == 0)
+		return room == 0 ? 0 : wire_reader_fail(r);
+	if (room < WIRE_RECORD_HEADER)
+		return wire_reader_fail(r);
+	len = kv_get16(p + RECORD_LENGTH);
+	if (KV_UNLIKELY(len < WIRE_RECORD_HEADER || len > room || len % 8 != 0))
+		return wire_reader_fail(r);
+	*out_header = p;
+	*out_body = wire_cur_over(p + WIRE_RECORD_HEADER, len - WIRE_RECORD_HEADER);
+	r->at = p + len;
+	r->left--;
+	return 1;
+}

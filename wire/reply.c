@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reply.c -- reply records: size, limits, encode, decode.
+ *
+ * Built like request.c: reply_valid holds the limits for both directions, a record has one encoding only, and nothing but numbers is
+ * copied. A reply has its whole body whatever its status, so that the receiver of a failed GET still learns `posted`.
+ *
+ * The status is not checked here: one that this build does not know concerns one request (wire_status_error gives -KV_EPROTO for it),
+ * and is no reason to lose the other replies of the frame. A CANCEL state that is not known is refused, since a buffer's safety hangs on
+ * it. Flags may repeat those of the request. */
+#include "wire/record.h"
+
+enum { /* offsets in a body; X_FIXED is where the part begins whose length varies */
+	GET_VALUE_LEN = 0,
+	GET_GENERATION = 8,
+	GET_CHECKSUM = 16,
+	GET_POSTED = 24,
+	GET_INLINE_LEN = 28,
+	GET_FIXED = 32,
+
+	PUT_STAGE = 0,
+	PUT_GENERATION = 8,
+	PUT_FIXED = 16,
+
+	EXISTS_COUNT = 0,
+	EXISTS_PREFIX = 2,
+	EXISTS_ZERO = 4,
+	EXISTS_FIXED = 8,
+
+	STAT_COUNT = 0,
+	STAT_ZERO_16 = 2,
+	STAT_ZERO_32 = 4,
+	STAT_FIXED = 8,
+
+	CANCEL_ID = 0,
+	CANCEL_POSTED = 8,
+	CANCEL_STATE = 12,
+	CANCEL_FIXED = 16,
+
+	PING_COOKIE = 0,
+	PING_TURNS = 8,
+	PING_FIXED = 16,
+
+	BENCH_POSTED = 0,
+	BENCH_ZERO = 4,
+	BENCH_FIXED = 8,
+
+	PAIR_ID = 0, /* in a pair of STAT */
+	PAIR_ZERO = 4,
+	PAIR_VALUE = 8,
+	PAIR_SIZE = 16
+};
+
+_Static_assert(GET_INLINE_LEN + 4 == GET_FIXED && CANCEL_STATE + 4 == CANCEL_FIXED, "GET, CANCEL");
+_Static_assert(PUT_GENERATION + 8 == PUT_FIXED && PING_TURNS + 8 == PING_FIXED, "PUT, PING");
+_Static_assert(EXISTS_ZERO + 4 == EXISTS_FIXED && STAT_ZERO_32 + 4 == STAT_FIXED && BENCH_ZERO + 4 == BENCH_FIXED,
+	       "EXISTS, STAT, BENCH");
+_Static_assert(PAIR_VALUE + 8 == PAIR_SIZE, "a pair of STAT");
+_Static_assert(WIRE_FRAME_HEADER + WIRE_RECORD_HEADER + GET_FIXED + KV_INLINE_MAX <= KV_MSG_MAX, "an inline value fits a frame");
+_Static_assert(WIRE_FRAME_HEADER + WIRE_RECORD_HEADER + STAT_FIXED + WIRE_STAT_MAX * PAIR_SIZE <= KV_MSG_MAX, "STAT fits a frame");
+_Static_assert(WIRE_FRAME_HEADER + WIRE_RECORD_HEADER + EXISTS_FIXED + WIRE_EXISTS_MAX / 8 <= KV_MSG_MAX, "EXISTS fits a frame");
+_Static_assert((int)WIRE_STAT_END <= WIRE_STAT_MAX, "one reply can carry every counter");
+
+/* What is fixed per type. */
+static const struct {
+	uint8_t fixed; /* bytes of the body before inline bytes, bitmap or pairs */
+	uint8_t flags; /* bits that may be set */
+} shapes[] = {
+	[WIRE_GET] = {GET_FIXED, WIRE_GET_SUM_RANGE | WIRE_GET_INLINE},
+	[WIRE_PUT] = {PUT_FIXED, WIRE_PUT_FIRST | WIRE_PUT_LAST},
+	[WIRE_EXISTS] = {EXISTS_FIXED, 0},
+	[WIRE_DELETE] = {0, 0},
+	[WIRE_TOUCH] = {0, 0},
+	[WIRE_PIN] = {0, WIRE_PIN_RELEASE},
+	[WIRE_STAT] = {STAT_FIXED, 0},
+	[WIRE_CANCEL] = {CANCEL_FIXED, 0},
+	[WIRE_PING] = {PING_FIXED, 0},
+	[WIRE_BENCH] = {BENCH_FIXED, 0},
+};
+
+static inline bool type_known(uint8_t type)
+{
+	return type >= WIRE_GET && type < KV_COUNT(shapes);
+}
+
+static inline uint32_t bitmap_bytes(uint32_t count)
+{
+	return (count + 7) / 8;
+}
+
+/* ---- limits ---- */
+
+/* Bits beyond the last key must be zero, like padding; the bitmap is known to lie in the input. */
+static bool bitmap_valid(const uint8_t *bitmap, uint32_t count)
+{
+	return count % 8 == 0 || bitmap[count / 8] >> (count % 8) == 0;
+}
+
+static bool pairs_valid(const uint8_t *pairs, uint32_t count)
+{
+	uint32_t reserved = 0;
+	for (uint32_t i = 0; i < count; i++)
+		reserved |= kv_get32(pairs + i * PAIR_SIZE + PAIR_ZERO);
+	return reserved == 0;
+}
+
+/* Counts and lengths only: what they count has still to be found in the input. */
+static bool lengths_valid(const struct wire_reply *r)
+{
+	if (!type_known(r->type) || (r->flags & ~shapes[r->type].flags) != 0)
+		return false;
+	switch (r->type) {
+	case WIRE_GET:
+		return r->get.inline_data.len <= KV_INLINE_MAX;
+	case WIRE_EXISTS:
+		return r->exists.count <= WIRE_EXISTS_MAX && r->exists.prefix <= r->exists.count;
+	case WIRE_STAT:
+		return r->stat.count <= WIRE_STAT_MAX;
+	case WIRE_CANCEL:
+		return r->cancel.state <= WIRE_CANCEL_DONE;
+	default:
+		return true;
+	}
+}
+
+static bool contents_valid(const struct wire_reply *r)
+{
+	if (r->type == WIRE_EXISTS)
+		return bitmap_valid(r->exists.bitmap, r->exists.count);
+	if (r->type == WIRE_STAT)
+		return pairs_valid(r->stat.pairs, r->stat.count);
+	return true;
+}
+
+/* ---- encode ---- */
+
+/* Bytes of the record before padding. */
+static uint32_t reply_bytes(const struct wire_reply *r)
+{
+	uint32_t n;
+	if (!type_known(r->type))
+		return 0;
+	n = WIRE_RECORD_HEADER + shapes[r->type].fixed;
+	if (r->type == WIRE_GET)
+		n += r->get.inline_data.len;
+	if (r->type == WIRE_EXISTS)
+		n += bitmap_bytes(r->exists.count);
+	if (r->type == WIRE_STAT)
+		n += r->stat.count * PAIR_SIZE;
+	return n;
+}
+
+uint32_t wire_reply_size(const struct wire_reply *r)
+{
+	return wire_record_padded(reply_bytes(r));
+}
+
+static void get_write(uint8_t *p, const struct wire_reply *r)
+{
+	kv_put64(p + GET_VALUE_LEN, r->get.value_len);
+	kv_put64(p + GET_GENERATION, r->get.generation);
+	kv_put64(p + GET_CHECKSUM, r->get.checksum);
+	kv_put32(p + GET_POSTED, r->get.posted);
+	kv_put32(p + GET_INLINE_LEN, r->get.inline_data.len);
+	if (r->get.inline_data.len)
+		memcpy(p + GET_FIXED, r->get.inline_data.data, r->get.inline_data.len);
+}
+
+static void exists_write(uint8_t *p, const struct wire_reply *r)
+{
+	kv_put16(p + EXISTS_COUNT, (uint16_t)r->exists.count);
+	kv_put16(p + EXISTS_PREFIX, (uint16_t)r->exists.prefix);
+	kv_put32(p + EXISTS_ZERO, 0);
+	if (r->exists.count)
+		memcpy(p + EXISTS_FIXED, r->exists.bitmap, bitmap_bytes(r->exists.count));
+}
+
+static void stat_write(uint8_t *p, const struct wire_reply *r)
+{
+	kv_put16(p + STAT_COUNT, (uint16_t)r->stat.count);
+	kv_put16(p + STAT_ZERO_16, 0);
+	kv_put32(p + STAT_ZERO_32, 0);
+	if (r->stat.count)
+		memcpy(p + STAT_FIXED, r->stat.pairs, (size_t)r->stat.count * PAIR_SIZE);
+}
+
+static void body_write(uint8_t *p, const struct wire_reply *r)
+{
+	switch (r->type) {
+	case WIRE_GET:
+		get_write(p, r);
+		break;
+	case WIRE_PUT:
+		kv_put64(p + PUT_STAGE, r->put.stage);
+		kv_put64(p + PUT_GENERATION, r->put.generation);
+		break;
+	case WIRE_EXISTS:
+		exists_write(p, r);
+		break;
+	case WIRE_STAT:
+		stat_write(p, r);
+		break;
+	case WIRE_CANCEL:
+		kv_put64(p + CANCEL_ID, r->cancel.id);
+		kv_put32(p + CANCEL_POSTED, r->cancel.posted);
+		kv_put32(p + CANCEL_STATE, r->cancel.state);
+		break;
+	case WIRE_PING:
+		kv_put64(p + PING_COOKIE, r->ping.cookie);
+		kv_put64(p + PING_TURNS, r->ping.turns);
+		break;
+	case WIRE_BENCH:
+		kv_put32(p + BENCH_POSTED, r->bench.posted);
+		kv_put32(p + BENCH_ZERO, 0);
+		break;
+	default: /* DELETE, TOUCH and PIN have no body */
+		break;
+	}
+}
+
+int wire_reply_add(struct wire_writer *w, const struct wire_reply *r)
+{
+	uint8_t *p;
+	if (!lengths_valid(r) || !contents_valid(r))
+		return -KV_EINVAL;
+	p = wire_record_add(w, r->type | WIRE_REPLY, r->flags, reply_bytes(r));
+	if (!p)
+		return -KV_EBUSY;
+	kv_put32(p + RECORD_STATUS, (uint32_t)r->status);
+	kv_put64(p + RECORD_ID, r->id);
+	body_write(p + WIRE_RECORD_HEADER, r);
+	return 0;
+}
+
+int wire_stat_add(uint8_t *buf, uint32_t cap, uint32_t *count, uint32_t id, uint64_t value)
+{
+	uint8_t *p;
+	if (*count >= WIRE_STAT_MAX || cap / PAIR_SIZE <= *count)
+		return -KV_EBUSY;
+	p = buf + (size_t)*count * PAIR_SIZE;
+	kv_put32(p + PAIR_ID, id);
+	kv_put32(p + PAIR_ZERO, 0);
+	kv_put64(p + PAIR_VALUE, value);
+	++*count;
+	return 0;
+}
+
+/* ---- decode ---- */
+
+static bool get_read(struct wire_cur *c, const uint8_t *p, struct wire_reply *out)
+{
+	uint32_t len = kv_get32(p + GET_INLINE_LEN);
+	out->get.value_len = kv_get64(p + GET_VALUE_LEN);
+	out->get.generation = kv_get64(p + GET_GENERATION);
+	out->get.checksum = kv_get64(p + GET_CHECKSUM);
+	out->get.posted = kv_get32(p + GET_POSTED);
+	out->get.inline_data = (struct wire_bytes){wire_cur_take(c, len), len};
+	return true;
+}
+
+static bool exists_read(struct wire_cur *c, const uint8_t *p, struct wire_reply *out)
+{
+	out->exists.count = kv_get16(p + EXISTS_COUNT);
+	out->exists.prefix = kv_get16(p + EXISTS_PREFIX);
+	out->exists.bitmap = wire_cur_take(c, bitmap_bytes(out->exists.count));
+	return kv_get32(p + EXISTS_ZERO) == 0;
+}
+
+static bool stat_read(struct wire_cur *c, const uint8_t *p, struct wire_reply *out)
+{
+	out->stat.count = kv_get16(p + STAT_COUNT);
+	out->stat.pairs = wire_cur_take(c, (size_t)out->stat.count * PAIR_SIZE);
+	return (kv_get16(p + STAT_ZERO_16) | kv_get32(p + STAT_ZERO_32)) == 0;
+}
+
+/* Returns whether the body's reserved fields are zero; the cursor says whether the body was long enough. */
+static bool body_read(struct wire_cur *c, const uint8_t *p, struct wire_reply *out)
+{
+	switch (out->type) {
+	case WIRE_GET:
+		return get_read(c, p, out);
+	case WIRE_PUT:
+		out->put.stage = kv_get64(p + PUT_STAGE);
+		out->put.generation = kv_get64(p + PUT_GENERATION);
+		return true;
+	case WIRE_EXISTS:
+		return exists_read(c, p, out);
+	case WIRE_STAT:
+		return stat_read(c, p, out);
+	case WIRE_CANCEL:
+		out->cancel.id = kv_get64(p + CANCEL_ID);
+		out->cancel.posted = kv_get32(p + CANCEL_POSTED);
+		out->cancel.state = kv_get32(p + CANCEL_STATE);
+		return true;
+	case WIRE_PING:
+		out->ping.cookie = kv_get64(p + PING_COOKIE);
+		out->ping.turns = kv_get64(p + PING_TURNS);
+		return true;
+	case WIRE_BENCH:
+		out->bench.posted = kv_get32(p + BENCH_POSTED);
+		return kv_get32(p + BENCH_ZERO) == 0;
+	default: /* DELETE, TOUCH and PIN have no body */
+		return true;
+	}
+}
+
+int wire_reply_next(struct wire_reader *r, struct wire_reply *out)
+{
+	const uint8_t *header, *fixed;
+	struct wire_cur body;
+	int rc = wire_record_next(r, &header, &body);
+	if (rc <= 0)
+		return rc;
+	out->type = header[RECORD_TYPE] & (uint8_t)~WIRE_REPLY;
+	out->flags = header[RECORD_FLAGS];
+	out->status = (int32_t)kv_get32(header + RECORD_STATUS);
+	out->id = kv_get64(header + RECORD_ID);
+	if ((header[RECORD_TYPE] & WIRE_REPLY) == 0 || !type_known(out->type))
+		return wire_reader_fail(r);
+	fixed = wire_cur_take(&body, shapes[out->type].fixed);
+	/* contents_valid comes last: bitmap and pairs must be known to lie in the input. */
+	if (!fixed || !body_read(&body, fixed, out) || !wire_cur_padded(&body) || !lengths_valid(out) || !contents_valid(out))
+		return wire_reader_fail(r);
+	return 1;
+}
+
+void wire_stat_pair(const uint8_t *pairs, uint32_t i, uint32_t *out_id, uint64_t *out_value)
+{
+	const uint8_t *p = pairs + (size_t)i * PAIR_SIZE;
+	*out_id = kv_get32(p + PAIR_ID);
+	*out_value = kv_get64(p + PAIR_VALUE);
+}

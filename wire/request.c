@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* request.c -- request records: size, limits, encode, decode.
+ *
+ * One function, request_valid, holds the limits (keys_walk those of packed keys); the encoder asks it before it writes, the decoder after it has read, so that what one
+ * side sends the other takes. What only the bytes can break (short bodies, reserved fields, padding) is checked while reading.
+ *
+ * A record has one encoding only: flags outside the type's mask, reserved fields, padding, and the source of a PUT that has none must be
+ * zero. Hence re-encoding a decoded record gives the same bytes, which the fuzzer checks.
+ *
+ * Nothing is copied but numbers: key, inline bytes and packed keys stay in the input. On -KV_EPROTO *out is partly written. */
+#include "wire/record.h"
+
+enum { /* offsets in a body; X_FIXED is where the part begins whose length varies */
+	DEST_REGION = 0,
+	DEST_COUNT = 4,
+	DEST_OFFSET = 8,
+	DEST_STRIDE = 16,
+	DEST_SLICE = 24,
+	DEST_SIZE = 32,
+
+	GET_OFFSET = 0,
+	GET_LENGTH = 8,
+	GET_GENERATION = 16,
+	GET_IMM = 24,
+	GET_KEY_LEN = 28,
+	GET_ZERO = 30,
+	GET_DEST = 32,
+	GET_FIXED = 64,
+
+	PUT_TOTAL = 0,
+	PUT_OFFSET = 8,
+	PUT_LENGTH = 16,
+	PUT_CHECKSUM = 24,
+	PUT_STAGE = 32,
+	PUT_TTL = 40,
+	PUT_KEY_LEN = 44,
+	PUT_INLINE_LEN = 46,
+	PUT_DEST = 48,
+	PUT_FIXED = 80,
+
+	EXISTS_COUNT = 0,
+	EXISTS_ZERO_16 = 2,
+	EXISTS_ZERO_32 = 4,
+	EXISTS_FIXED = 8,
+
+	KEYED_KEY_LEN = 0, /* DELETE, TOUCH, PIN */
+	KEYED_ZERO = 2,
+	KEYED_TTL = 4, /* zero but for TOUCH */
+	KEYED_FIXED = 8,
+
+	CANCEL_ID = 0,
+	CANCEL_FIXED = 8,
+
+	PING_COOKIE = 0,
+	PING_FIXED = 8,
+
+	BENCH_OPERATIONS = 0,
+	BENCH_LENGTH = 8,
+	BENCH_SEED = 16,
+	BENCH_IMM = 24,
+	BENCH_DEPTH = 28,
+	BENCH_DEST = 32,
+	BENCH_FIXED = 64
+};
+
+_Static_assert(DEST_SLICE + 8 == DEST_SIZE, "dest");
+_Static_assert(GET_ZERO + 2 == GET_DEST && GET_DEST + DEST_SIZE == GET_FIXED, "GET");
+_Static_assert(PUT_INLINE_LEN + 2 == PUT_DEST && PUT_DEST + DEST_SIZE == PUT_FIXED, "PUT");
+_Static_assert(BENCH_DEPTH + 4 == BENCH_DEST && BENCH_DEST + DEST_SIZE == BENCH_FIXED, "BENCH");
+_Static_assert(KEYED_TTL + 4 == KEYED_FIXED && EXISTS_ZERO_32 + 4 == EXISTS_FIXED, "DELETE, TOUCH, PIN, EXISTS");
+_Static_assert(KV_KEY_MAX <= UINT8_MAX, "a key's length fits the u8 of EXISTS");
+_Static_assert(WIRE_FRAME_HEADER + WIRE_RECORD_HEADER + PUT_FIXED + KV_KEY_MAX + KV_INLINE_MAX <= KV_MSG_MAX,
+	       "the largest inline PUT fits a frame");
+_Static_assert(KV_VALUE_MAX <= INT64_MAX && KV_RANGE_MAX <= KV_VALUE_MAX, "sums of offsets and lengths cannot overflow");
+
+/* What is fixed per type. */
+static const struct {
+	uint8_t fixed; /* bytes of the body before key, inline bytes or keys */
+	uint8_t flags; /* bits that may be set */
+	bool keyed;
+} shapes[] = {
+	[WIRE_GET] = {GET_FIXED, WIRE_GET_SUM_RANGE | WIRE_GET_INLINE, true},
+	[WIRE_PUT] = {PUT_FIXED, WIRE_PUT_FIRST | WIRE_PUT_LAST, true},
+	[WIRE_EXISTS] = {EXISTS_FIXED, 0, false},
+	[WIRE_DELETE] = {KEYED_FIXED, 0, true},
+	[WIRE_TOUCH] = {KEYED_FIXED, 0, true},
+	[WIRE_PIN] = {KEYED_FIXED, WIRE_PIN_RELEASE, true},
+	[WIRE_STAT] = {0, 0, false},
+	[WIRE_CANCEL] = {CANCEL_FIXED, 0, false},
+	[WIRE_PING] = {PING_FIXED, 0, false},
+	[WIRE_BENCH] = {BENCH_FIXED, 0, false},
+};
+
+static inline bool type_known(uint8_t type)
+{
+	return type >= WIRE_GET && type < KV_COUNT(shapes);
+}
+
+static inline bool put_has_source(const struct wire_request *r)
+{
+	return r->put.inline_data.len == 0 && r->put.length != 0;
+}
+
+/* ---- limits ---- */
+
+/* The conditions are joined without branches: on the hot path all of them hold. */
+static bool dest_valid(const struct wire_dest *d, uint64_t length)
+{
+	uint64_t all, last, end;
+	bool over = d->count == 0;
+	over |= __builtin_mul_overflow(d->slice, (uint64_t)d->count, &all);
+	over |= __builtin_mul_overflow(d->stride, (uint64_t)d->count - 1, &last);
+	over |= __builtin_add_overflow(last, d->offset, &end);
+	over |= __builtin_add_overflow(end, d->slice, &end);
+	return !over & (all >= length);
+}
+
+static bool dest_empty(const struct wire_dest *d)
+{
+	return (d->region | d->count | d->offset | d->stride | d->slice) == 0;
+}
+
+static bool get_valid(const struct wire_request *r)
+{
+	uint64_t length = r->get.length;
+	if ((length > KV_RANGE_MAX) | (r->get.offset > KV_VALUE_MAX))
+		return false;
+	return dest_valid(&r->dest, length) || (length == 0 && dest_empty(&r->dest));
+}
+
+static bool put_valid(const struct wire_request *r)
+{
+	uint64_t total = r->put.total, offset = r->put.offset, length = r->put.length;
+	uint32_t inline_len = r->put.inline_data.len;
+	bool bad = total > KV_VALUE_MAX;
+	bad |= (length > KV_RANGE_MAX) | (offset > total) | (length > total - offset);
+	bad |= (inline_len > KV_INLINE_MAX) | (inline_len != 0 && inline_len != length);
+	bad |= (r->flags & WIRE_PUT_FIRST) != 0 && r->put.stage != 0;
+	return !bad && (!put_has_source(r) || dest_valid(&r->dest, length));
+}
+
+/* Step over `count` packed keys; the cursor fails on a key of no length or of too many bytes. */
+static void keys_walk(struct wire_cur *c, uint32_t count)
+{
+	for (uint32_t i = 0; i < count && !c->bad; i++) {
+		uint8_t len = wire_cur_8(c);
+		wire_cur_check(c, len - 1u < KV_KEY_MAX);
+		wire_cur_take(c, len);
+	}
+}
+
+static bool request_valid(const struct wire_request *r)
+{
+	if (!type_known(r->type) || (r->flags & ~shapes[r->type].flags) != 0)
+		return false;
+	if (shapes[r->type].keyed && r->key.len - 1u >= KV_KEY_MAX)
+		return false;
+	switch (r->type) {
+	case WIRE_GET:
+		return get_valid(r);
+	case WIRE_PUT:
+		return put_valid(r);
+	case WIRE_EXISTS:
+		return r->exists.count - 1u < WIRE_EXISTS_MAX;
+	case WIRE_BENCH:
+		return r->bench.length <= KV_RANGE_MAX && dest_valid(&r->dest, 0) && r->bench.length <= r->dest.slice;
+	default:
+		return true;
+	}
+}
+
+/* ---- encode ---- */
+
+/* Whether the packed keys of an EXISTS are as many as it says, and nothing else. */
+static bool keys_fill(const struct wire_request *r)
+{
+	const struct wire_keys *keys = &r->exists.keys;
+	struct wire_cur c = wire_cur_over(keys->at, (size_t)(keys->end - keys->at));
+	keys_walk(&c, r->exists.count);
+	return !c.bad && wire_cur_left(&c) == 0;
+}
+
+/* Bytes of the record before padding. */
+static uint32_t request_bytes(const struct wire_request *r)
+{
+	uint32_t n;
+	if (!type_known(r->type))
+		return 0;
+	n = WIRE_RECORD_HEADER + shapes[r->type].fixed;
+	if (shapes[r->type].keyed)
+		n += r->key.len;
+	if (r->type == WIRE_PUT)
+		n += r->put.inline_data.len;
+	if (r->type == WIRE_EXISTS)
+		n += (uint32_t)(r->exists.keys.end - r->exists.keys.at);
+	return n;
+}
+
+uint32_t wire_request_size(const struct wire_request *r)
+{
+	return wire_record_padded(request_bytes(r));
+}
+
+static void dest_write(uint8_t *p, const struct wire_dest *d)
+{
+	kv_put32(p + DEST_REGION, d->region);
+	kv_put32(p + DEST_COUNT, d->count);
+	kv_put64(p + DEST_OFFSET, d->offset);
+	kv_put64(p + DEST_STRIDE, d->stride);
+	kv_put64(p + DEST_SLICE, d->slice);
+}
+
+static void get_write(uint8_t *p, const struct wire_request *r)
+{
+	kv_put64(p + GET_OFFSET, r->get.offset);
+	kv_put64(p + GET_LENGTH, r->get.length);
+	kv_put64(p + GET_GENERATION, r->get.generation);
+	kv_put32(p + GET_IMM, r->get.imm);
+	kv_put16(p + GET_KEY_LEN, (uint16_t)r->key.len);
+	kv_put16(p + GET_ZERO, 0);
+	dest_write(p + GET_DEST, &r->dest);
+	memcpy(p + GET_FIXED, r->key.data, r->key.len);
+}
+
+static void put_write(uint8_t *p, const struct wire_request *r)
+{
+	kv_put64(p + PUT_TOTAL, r->put.total);
+	kv_put64(p + PUT_OFFSET, r->put.offset);
+	kv_put64(p + PUT_LENGTH, r->put.length);
+	kv_put64(p + PUT_CHECKSUM, r->put.checksum);
+	kv_put64(p + PUT_STAGE, r->put.stage);
+	kv_put32(p + PUT_TTL, r->put.ttl_s);
+	kv_put16(p + PUT_KEY_LEN, (uint16_t)r->key.len);
+	kv_put16(p + PUT_INLINE_LEN, (uint16_t)r->put.inline_data.len);
+	/* Without a source the field is reserved, whatever the caller left in it. */
+	dest_write(p + PUT_DEST, put_has_source(r) ? &r->dest : &(struct wire_dest){0});
+	memcpy(p + PUT_FIXED, r->key.data, r->key.len);
+	if (r->put.inline_data.len)
+		memcpy(p + PUT_FIXED + r->key.len, r->put.inline_data.data, r->put.inline_data.len);
+}
+
+static void exists_write(uint8_t *p, const struct wire_request *r)
+{
+	kv_put16(p + EXISTS_COUNT, (uint16_t)r->exists.count);
+	kv_put16(p + EXISTS_ZERO_16, 0);
+	kv_put32(p + EXISTS_ZERO_32, 0);
+	memcpy(p + EXISTS_FIXED, r->exists.keys.at, (size_t)(r->exists.keys.end - r->exists.keys.at));
+}
+
+static void keyed_write(uint8_t *p, const struct wire_request *r)
+{
+	kv_put16(p + KEYED_KEY_LEN, (uint16_t)r->key.len);
+	kv_put16(p + KEYED_ZERO, 0);
+	kv_put32(p + KEYED_TTL, r->type == WIRE_TOUCH ? r->touch.ttl_s : 0);
+	memcpy(p + KEYED_FIXED, r->key.data, r->key.len);
+}
+
+static void bench_write(uint8_t *p, const struct wire_request *r)
+{
+	kv_put64(p + BENCH_OPERATIONS, r->bench.operations);
+	kv_put64(p + BENCH_LENGTH, r->bench.length);
+	kv_put64(p + BENCH_SEED, r->bench.seed);
+	kv_put32(p + BENCH_IMM, r->bench.imm);
+	kv_put32(p + BENCH_DEPTH, r->bench.depth);
+	dest_write(p + BENCH_DEST, &r->dest);
+}
+
+static void body_write(uint8_t *p, const struct wire_request *r)
+{
+	switch (r->type) {
+	case WIRE_GET:
+		get_write(p, r);
+		break;
+	case WIRE_PUT:
+		put_write(p, r);
+		break;
+	case WIRE_EXISTS:
+		exists_write(p, r);
+		break;
+	case WIRE_DELETE:
+	case WIRE_TOUCH:
+	case WIRE_PIN:
+		keyed_write(p, r);
+		break;
+	case WIRE_CANCEL:
+		kv_put64(p + CANCEL_ID, r->cancel.id);
+		break;
+	case WIRE_PING:
+		kv_put64(p + PING_COOKIE, r->ping.cookie);
+		break;
+	case WIRE_BENCH:
+		bench_write(p, r);
+		break;
+	default: /* STAT has no body */
+		break;
+	}
+}
+
+int wire_request_add(struct wire_writer *w, const struct wire_request *r)
+{
+	uint8_t *p;
+	if (!request_valid(r) || (r->type == WIRE_EXISTS && !keys_fill(r)))
+		return -KV_EINVAL;
+	p = wire_record_add(w, r->type, r->flags, request_bytes(r));
+	if (!p)
+		return -KV_EBUSY;
+	kv_put32(p + RECORD_TIME, r->time_left_us);
+	kv_put64(p + RECORD_ID, r->id);
+	body_write(p + WIRE_RECORD_HEADER, r);
+	return 0;
+}
+
+/* ---- decode ---- */
+
+static void dest_read(const uint8_t *p, struct wire_dest *out)
+{
+	out->region = kv_get32(p + DEST_REGION);
+	out->count = kv_get32(p + DEST_COUNT);
+	out->offset = kv_get64(p + DEST_OFFSET);
+	out->stride = kv_get64(p + DEST_STRIDE);
+	out->slice = kv_get64(p + DEST_SLICE);
+}
+
+static struct wire_bytes bytes_read(struct wire_cur *c, uint32_t len)
+{
+	return (struct wire_bytes){wire_cur_take(c, len), len};
+}
+
+static bool get_read(struct wire_cur *c, const uint8_t *p, struct wire_request *out)
+{
+	out->get.offset = kv_get64(p + GET_OFFSET);
+	out->get.length = kv_get64(p + GET_LENGTH);
+	out->get.generation = kv_get64(p + GET_GENERATION);
+	out->get.imm = kv_get32(p + GET_IMM);
+	out->key = bytes_read(c, kv_get16(p + GET_KEY_LEN));
+	dest_read(p + GET_DEST, &out->dest);
+	return kv_get16(p + GET_ZERO) == 0;
+}
+
+static bool put_read(struct wire_cur *c, const uint8_t *p, struct wire_request *out)
+{
+	out->put.total = kv_get64(p + PUT_TOTAL);
+	out->put.offset = kv_get64(p + PUT_OFFSET);
+	out->put.length = kv_get64(p + PUT_LENGTH);
+	out->put.checksum = kv_get64(p + PUT_CHECKSUM);
+	out->put.stage = kv_get64(p + PUT_STAGE);
+	out->put.ttl_s = kv_get32(p + PUT_TTL);
+	out->key = bytes_read(c, kv_get16(p + PUT_KEY_LEN));
+	out->put.inline_data = bytes_read(c, kv_get16(p + PUT_INLINE_LEN));
+	dest_read(p + PUT_DEST, &out->dest);
+	return put_has_source(out) || dest_empty(&out->dest);
+}
+
+/* The packed keys end where the last one does; what is left of the record is padding. */
+static bool exists_read(struct wire_cur *c, const uint8_t *p, struct wire_request *out)
+{
+	uint32_t count = kv_get16(p + EXISTS_COUNT);
+	const uint8_t *first = c->at;
+	keys_walk(c, count);
+	out->exists.count = count;
+	out->exists.keys = (struct wire_keys){first, c->at, count};
+	return (kv_get16(p + EXISTS_ZERO_16) | kv_get32(p + EXISTS_ZERO_32)) == 0;
+}
+
+static bool keyed_read(struct wire_cur *c, const uint8_t *p, struct wire_request *out)
+{
+	uint32_t ttl_s = kv_get32(p + KEYED_TTL);
+	out->key = bytes_read(c, kv_get16(p + KEYED_KEY_LEN));
+	if (out->type == WIRE_TOUCH)
+		out->touch.ttl_s = ttl_s;
+	return kv_get16(p + KEYED_ZERO) == 0 && (ttl_s == 0 || out->type == WIRE_TOUCH);
+}
+
+static bool bench_read(const uint8_t *p, struct wire_request *out)
+{
+	out->bench.operations = kv_get64(p + BENCH_OPERATIONS);
+	out->bench.length = kv_get64(p + BENCH_LENGTH);
+	out->bench.seed = kv_get64(p + BENCH_SEED);
+	out->bench.imm = kv_get32(p + BENCH_IMM);
+	out->bench.depth = kv_get32(p + BENCH_DEPTH);
+	dest_read(p + BENCH_DEST, &out->dest);
+	return true;
+}
+
+/* Returns whether the body's reserved fields are zero; the cursor says whether the body was long enough. */
+static bool body_read(struct wire_cur *c, const uint8_t *p, struct wire_request *out)
+{
+	switch (out->type) {
+	case WIRE_GET:
+		return get_read(c, p, out);
+	case WIRE_PUT:
+		return put_read(c, p, out);
+	case WIRE_EXISTS:
+		return exists_read(c, p, out);
+	case WIRE_DELETE:
+	case WIRE_TOUCH:
+	case WIRE_PIN:
+		return keyed_read(c, p, out);
+	case WIRE_CANCEL:
+		out->cancel.id = kv_get64(p + CANCEL_ID);
+		return true;
+	case WIRE_PING:
+		out->ping.cookie = kv_get64(p + PING_COOKIE);
+		return true;
+	case WIRE_BENCH:
+		return bench_read(p, out);
+	default: /* STAT has no body */
+		return true;
+	}
+}
+
+int wire_request_next(struct wire_reader *r, struct wire_request *out)
+{
+	const uint8_t *header, *fixed;
+	struct wire_cur body;
+	int rc = wire_record_next(r, &header, &body);
+	if (rc <= 0)
+		return rc;
+	out->type = header[RECORD_TYPE];
+	out->flags = header[RECORD_FLAGS];
+	out->time_left_us = kv_get32(header + RECORD_TIME);
+	out->id = kv_get64(header + RECORD_ID);
+	out->key = (struct wire_bytes){0};
+	out->dest = (struct wire_dest){0};
+	if (!type_known(out->type))
+		return wire_reader_fail(r);
+	fixed = wire_cur_take(&body, shapes[out->type].fixed);
+	if (!fixed || !body_read(&body, fixed, out) || !wire_cur_padded(&body) || !request_valid(out))
+		return wire_reader_fail(r);
+	return 1;
+}
+
+/* ---- packed keys ---- */
+
+int wire_keys_add(uint8_t *buf, uint32_t cap, uint32_t *len, const void *key, uint32_t key_len)
+{
+	if (key_len == 0 || key_len > KV_KEY_MAX)
+		return -KV_EINVAL;
+	if (*len > cap || cap - *len < 1 + key_len)
+		return -KV_EBUSY;
+	buf[*len] = (uint8_t)key_len;
+	memcpy(buf + *len + 1, key, key_len);
+	*len += 1 + key_len;
+	return 0;
+}
+
+int wire_keys_next(struct wire_keys *keys, struct wire_bytes *out_key)
+{
+	if (keys->left == 0)
+		return 0;
+	*out_key = (struct wire_bytes){keys->at + 1, keys->at[0]};
+	keys->at += 1 + out_key->len;
+	keys->left--;
+	return 1;
+}
