@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* control.c -- control messages: the length prefix, and one write and one read function per message.
  *
- * These run a few times per connection, so they are written for reading: fields in wire order through a sticky cursor, and a `valid`
- * function per message with the limits of both directions. *out is zeroed first, so that a decoded message holds nothing but what came;
- * after an error it is partly written, except for a HELLO of other versions, whose version fields the server needs for its REFUSE.
+ * These run a few times per connection, so they are written for reading: fields in wire order through a sticky cursor,
+ * and a `valid` function per message with the limits of both directions. *out is zeroed first, so that a decoded
+ * message holds nothing but what came; after an error it is partly written, except for a HELLO of other versions, whose
+ * version fields the server needs for its REFUSE.
  *
- * A message has one encoding only, as records have (request.c). Region tables and the addresses of a WELCOME stay in the input; a
- * receiver that keeps them copies them.
+ * A message has one encoding only, as records have (request.c). Region tables and the addresses of a WELCOME stay in
+ * the input; a receiver that keeps them copies them.
  *
- * Beyond the layout two things are checked because arithmetic hangs on them: a chunk is at least one byte, and the parts of a region are
- * exactly as many as its length needs. Both are divisors or table sizes on the other side. */
+ * Beyond the layout two things are checked because arithmetic hangs on them: a chunk is at least one byte, and the
+ * parts of a region are exactly as many as its length needs. Both are divisors or table sizes on the other side. */
 #include "wire/cursor.h"
 #include "wire/wire.h"
 
@@ -24,10 +25,12 @@ enum {
 };
 
 _Static_assert(WIRE_CTRL_HEADER == PREFIX + 4, "length, type, zero");
-_Static_assert(sizeof(((struct wire_hello *)0)->host_id) == 16 && sizeof(((struct wire_welcome_msg *)0)->host_id) == 16 && KV_TOKEN_LEN == 16,
+_Static_assert(sizeof(((struct wire_hello *)0)->host_id) == 16 &&
+		       sizeof(((struct wire_welcome_msg *)0)->host_id) == 16 && KV_TOKEN_LEN == 16,
 	       "host id and token take 16 bytes on the wire");
 _Static_assert(KV_ADDR_MAX <= UINT8_MAX, "an address's length fits wire_blob_addr");
-_Static_assert(512 + KV_SHARDS_MAX * KV_RAILS_MAX * (BLOB_PREFIX + KV_ADDR_MAX) <= KV_CTRL_MAX, "the largest WELCOME fits");
+_Static_assert(512 + KV_SHARDS_MAX * KV_RAILS_MAX * (BLOB_PREFIX + KV_ADDR_MAX) <= KV_CTRL_MAX,
+	       "the largest WELCOME fits");
 _Static_assert(64 + KV_SHARDS_MAX * 8 <= KV_CTRL_MAX, "the largest HEARTBEAT fits");
 
 /* ---- strings and blobs ---- */
@@ -118,7 +121,8 @@ static int hello_read(struct wire_cur *c, struct wire_ctrl_msg *m)
 	h->version_min = wire_cur_16(c);
 	h->version_max = wire_cur_16(c);
 	/* What follows belongs to a version: without one in common there is nothing to read. */
-	if (!c->bad && h->version_min <= h->version_max && (h->version_min > WIRE_VERSION || h->version_max < WIRE_VERSION))
+	if (!c->bad && h->version_min <= h->version_max &&
+	    (h->version_min > WIRE_VERSION || h->version_max < WIRE_VERSION))
 		return -KV_EVERSION;
 	h->eager_bytes = wire_cur_32(c);
 	h->incarnation = wire_cur_64(c);
@@ -236,8 +240,8 @@ static size_t table_bytes(const struct wire_region *r)
 
 static bool region_valid(const struct wire_region *r)
 {
-	return rails_valid(r->rails) && r->parts <= KV_CTRL_MAX / ENTRY_SIZE && r->len_bytes != 0 && r->part_bytes != 0 &&
-	       (r->len_bytes - 1) / r->part_bytes + 1 == r->parts;
+	return rails_valid(r->rails) && r->parts <= KV_CTRL_MAX / ENTRY_SIZE && r->len_bytes != 0 &&
+	       r->part_bytes != 0 && (r->len_bytes - 1) / r->part_bytes + 1 == r->parts;
 }
 
 static void region_write(struct wire_out *o, const struct wire_ctrl_msg *m)
@@ -367,6 +371,7 @@ static int empty_read(struct wire_cur *c, struct wire_ctrl_msg *m)
 
 /* ---- the envelope ---- */
 
+/* clang-format off */
 static const struct {
 	void (*write)(struct wire_out *o, const struct wire_ctrl_msg *m);
 	int (*read)(struct wire_cur *c, struct wire_ctrl_msg *m); /* 0, or -KV_EVERSION; all else through the cursor */
@@ -385,6 +390,7 @@ static const struct {
 	[WIRE_CTRL_GOODBYE_OK] = {empty_write, empty_read},
 	[WIRE_CTRL_GOODBYE_DONE] = {empty_write, empty_read},
 };
+/* clang-format on */
 
 static bool type_known(unsigned type)
 {

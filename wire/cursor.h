@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cursor.h -- bounds-checked reading and writing of bytes; internal to wire/.
  *
- * A cursor fails once and stays failed: the read that does not fit sets `bad` and moves to the end, so that each later read gives zero
- * or NULL. A decoder therefore reads a whole layout in a row and looks at `bad` once. `out` is the same for writing. */
+ * A cursor fails once and stays failed: the read that does not fit sets `bad` and moves to the end, so that each later
+ * read gives zero or NULL. A decoder therefore reads a whole layout in a row and looks at `bad` once. `out` is the same
+ * for writing. */
 #ifndef KVRAIL_WIRE_CURSOR_H
 #define KVRAIL_WIRE_CURSOR_H
 
@@ -82,8 +83,8 @@ static inline void wire_cur_check(struct wire_cur *c, bool good)
 	}
 }
 
-/* wire_cur_padded -- whether all was read but less than 8 zero bytes, and nothing failed. The 8 bytes before `end` belong to the input:
- * every record has a header of 16. */
+/* wire_cur_padded -- whether all was read but less than 8 zero bytes, and nothing failed. The 8 bytes before `end`
+ * belong to the input: every record has a header of 16. */
 static inline bool wire_cur_padded(const struct wire_cur *c)
 {
 	size_t pad = wire_cur_left(c);

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* frame.c -- the header of a fabric frame, and the walk over its records.
  *
- * A frame is one libfabric message, so its length is known twice: from the completion and from the header. Both must agree, and the
- * records must fill it exactly; what does not add up is an error rather than ignored, so that no two readers see different things.
+ * A frame is one libfabric message, so its length is known twice: from the completion and from the header. Both must
+ * agree, and the records must fill it exactly; what does not add up is an error rather than ignored, so that no two
+ * readers see different things.
  *
- * Writer: header and records lie in the caller's buffer from the first call on; only the length and the count are written at the end.
- * `len` never exceeds `cap`, and a record that does not fit leaves every byte of the frame as it was.
+ * Writer: header and records lie in the caller's buffer from the first call on; only the length and the count are
+ * written at the end. `len` never exceeds `cap`, and a record that does not fit leaves every byte of the frame as it
+ * was.
  *
- * Reader: {at, end, left}. A failed reader is one that expects a record in no bytes, so that it goes on failing without a flag. */
+ * Reader: {at, end, left}. A failed reader is one that expects a record in no bytes, so that it goes on failing without
+ * a flag. */
 #include "wire/record.h"
 
 enum {
@@ -24,7 +27,8 @@ enum {
 
 _Static_assert(FRAME_TOKEN + KV_TOKEN_LEN == FRAME_LENGTH, "the token fills its place");
 _Static_assert(FRAME_ZERO_32 + 4 == WIRE_FRAME_HEADER, "the header ends with its last field");
-_Static_assert(WIRE_FRAME_HEADER % 8 == 0 && WIRE_RECORD_HEADER % 8 == 0 && KV_MSG_MAX % 8 == 0, "records stay aligned to 8");
+_Static_assert(WIRE_FRAME_HEADER % 8 == 0 && WIRE_RECORD_HEADER % 8 == 0 && KV_MSG_MAX % 8 == 0,
+	       "records stay aligned to 8");
 _Static_assert(KV_MSG_MAX <= UINT16_MAX, "a frame's length fits its u16");
 _Static_assert(WIRE_RECORDS_MAX <= UINT8_MAX, "the record count fits its u8");
 _Static_assert(RECORD_ID + 8 == WIRE_RECORD_HEADER, "the record header ends with the id");

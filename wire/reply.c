@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reply.c -- reply records: size, limits, encode, decode.
  *
- * Built like request.c: reply_valid holds the limits for both directions, a record has one encoding only, and nothing but numbers is
- * copied. A reply has its whole body whatever its status, so that the receiver of a failed GET still learns `posted`.
+ * Built like request.c: lengths_valid and contents_valid hold the limits of both directions, a record has one encoding
+ * only, and nothing but numbers is copied. A reply has its whole body whatever its status, so that the receiver of a
+ * failed GET still learns `posted`.
  *
- * The status is not checked here: one that this build does not know concerns one request (wire_status_error gives -KV_EPROTO for it),
- * and is no reason to lose the other replies of the frame. A CANCEL state that is not known is refused, since a buffer's safety hangs on
- * it. Flags may repeat those of the request. */
+ * The status is not checked here: one that this build does not know concerns one request (wire_status_error gives
+ * -KV_EPROTO for it), and is no reason to lose the other replies of the frame. A CANCEL state that is not known is
+ * refused, since a buffer's safety hangs on it. Flags may repeat those of the request. */
 #include "wire/record.h"
 
-enum { /* offsets in a body; X_FIXED is where the part begins whose length varies */
+/* Offsets in a body; X_FIXED is where the part begins whose length varies. */
+enum {
 	GET_VALUE_LEN = 0,
 	GET_GENERATION = 8,
 	GET_CHECKSUM = 16,
@@ -55,12 +57,16 @@ _Static_assert(PUT_GENERATION + 8 == PUT_FIXED && PING_TURNS + 8 == PING_FIXED, 
 _Static_assert(EXISTS_ZERO + 4 == EXISTS_FIXED && STAT_ZERO_32 + 4 == STAT_FIXED && BENCH_ZERO + 4 == BENCH_FIXED,
 	       "EXISTS, STAT, BENCH");
 _Static_assert(PAIR_VALUE + 8 == PAIR_SIZE, "a pair of STAT");
-_Static_assert(WIRE_FRAME_HEADER + WIRE_RECORD_HEADER + GET_FIXED + KV_INLINE_MAX <= KV_MSG_MAX, "an inline value fits a frame");
-_Static_assert(WIRE_FRAME_HEADER + WIRE_RECORD_HEADER + STAT_FIXED + WIRE_STAT_MAX * PAIR_SIZE <= KV_MSG_MAX, "STAT fits a frame");
-_Static_assert(WIRE_FRAME_HEADER + WIRE_RECORD_HEADER + EXISTS_FIXED + WIRE_EXISTS_MAX / 8 <= KV_MSG_MAX, "EXISTS fits a frame");
+_Static_assert(WIRE_FRAME_HEADER + WIRE_RECORD_HEADER + GET_FIXED + KV_INLINE_MAX <= KV_MSG_MAX,
+	       "an inline value fits a frame");
+_Static_assert(WIRE_FRAME_HEADER + WIRE_RECORD_HEADER + STAT_FIXED + WIRE_STAT_MAX * PAIR_SIZE <= KV_MSG_MAX,
+	       "STAT fits a frame");
+_Static_assert(WIRE_FRAME_HEADER + WIRE_RECORD_HEADER + EXISTS_FIXED + WIRE_EXISTS_MAX / 8 <= KV_MSG_MAX,
+	       "EXISTS fits a frame");
 _Static_assert((int)WIRE_STAT_END <= WIRE_STAT_MAX, "one reply can carry every counter");
 
 /* What is fixed per type. */
+/* clang-format off */
 static const struct {
 	uint8_t fixed; /* bytes of the body before inline bytes, bitmap or pairs */
 	uint8_t flags; /* bits that may be set */
@@ -76,6 +82,7 @@ static const struct {
 	[WIRE_PING] = {PING_FIXED, 0},
 	[WIRE_BENCH] = {BENCH_FIXED, 0},
 };
+/* clang-format on */
 
 static inline bool type_known(uint8_t type)
 {
@@ -318,7 +325,8 @@ int wire_reply_next(struct wire_reader *r, struct wire_reply *out)
 		return wire_reader_fail(r);
 	fixed = wire_cur_take(&body, shapes[out->type].fixed);
 	/* contents_valid comes last: bitmap and pairs must be known to lie in the input. */
-	if (!fixed || !body_read(&body, fixed, out) || !wire_cur_padded(&body) || !lengths_valid(out) || !contents_valid(out))
+	if (!fixed || !body_read(&body, fixed, out) || !wire_cur_padded(&body) || !lengths_valid(out) ||
+	    !contents_valid(out))
 		return wire_reader_fail(r);
 	return 1;
 }

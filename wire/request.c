@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request.c -- request records: size, limits, encode, decode.
  *
- * One function, request_valid, holds the limits (keys_walk those of packed keys); the encoder asks it before it writes, the decoder after it has read, so that what one
- * side sends the other takes. What only the bytes can break (short bodies, reserved fields, padding) is checked while reading.
+ * One function, request_valid, holds the limits (keys_walk those of packed keys); the encoder asks it before it writes,
+ * the decoder after it has read, so that what one side sends the other takes. What only the bytes can break (short
+ * bodies, reserved fields, padding) is checked while reading.
  *
- * A record has one encoding only: flags outside the type's mask, reserved fields, padding, and the source of a PUT that has none must be
- * zero. Hence re-encoding a decoded record gives the same bytes, which the fuzzer checks.
+ * A record has one encoding only: flags outside the type's mask, reserved fields, padding, and the source of a PUT that
+ * has none must be zero. Hence re-encoding a decoded record gives the same bytes, which the fuzzer checks.
  *
- * Nothing is copied but numbers: key, inline bytes and packed keys stay in the input. On -KV_EPROTO *out is partly written. */
+ * Nothing is copied but numbers: key, inline bytes and packed keys stay in the input. On -KV_EPROTO *out is partly
+ * written. */
 #include "wire/record.h"
 
-enum { /* offsets in a body; X_FIXED is where the part begins whose length varies */
+/* Offsets in a body; X_FIXED is where the part begins whose length varies. */
+enum {
 	DEST_REGION = 0,
 	DEST_COUNT = 4,
 	DEST_OFFSET = 8,
@@ -71,9 +74,11 @@ _Static_assert(KEYED_TTL + 4 == KEYED_FIXED && EXISTS_ZERO_32 + 4 == EXISTS_FIXE
 _Static_assert(KV_KEY_MAX <= UINT8_MAX, "a key's length fits the u8 of EXISTS");
 _Static_assert(WIRE_FRAME_HEADER + WIRE_RECORD_HEADER + PUT_FIXED + KV_KEY_MAX + KV_INLINE_MAX <= KV_MSG_MAX,
 	       "the largest inline PUT fits a frame");
-_Static_assert(KV_VALUE_MAX <= INT64_MAX && KV_RANGE_MAX <= KV_VALUE_MAX, "sums of offsets and lengths cannot overflow");
+_Static_assert(KV_VALUE_MAX <= INT64_MAX && KV_RANGE_MAX <= KV_VALUE_MAX,
+	       "sums of offsets and lengths cannot overflow");
 
 /* What is fixed per type. */
+/* clang-format off */
 static const struct {
 	uint8_t fixed; /* bytes of the body before key, inline bytes or keys */
 	uint8_t flags; /* bits that may be set */
@@ -90,6 +95,7 @@ static const struct {
 	[WIRE_PING] = {PING_FIXED, 0, false},
 	[WIRE_BENCH] = {BENCH_FIXED, 0, false},
 };
+/* clang-format on */
 
 static inline bool type_known(uint8_t type)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* status.c -- the two tables of names and numbers: statuses against -KV_E*, and the counters of STAT.
  *
- * A status has exactly one error, so that status -> error -> status gives the status back. Errors are many more than statuses: those
- * without a row of their own become the status that tells the client the same thing (the second table), and all others WIRE_FABRIC, since
- * they are errno or libfabric codes from below. Nothing becomes WIRE_OK but 0. */
+ * A status has exactly one error, so that status -> error -> status gives the status back. Errors are many more than
+ * statuses: those without a row of their own become the status that tells the client the same thing (the second table),
+ * and all others WIRE_FABRIC, since they are errno or libfabric codes from below. Nothing becomes WIRE_OK but 0. */
 #include <errno.h>
 
 #include "wire/wire.h"
