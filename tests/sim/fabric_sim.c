@@ -1,0 +1,622 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fabric_sim.c -- implements engine/fabric.h over a simulated world.
+ *
+ * An operation is a `struct flight`: it belongs to the fabric from posting until its last event fired. A flight names endpoints by {id, epoch},
+ * never by pointer, and looks them up at each step: a rebuilt, closed or crashed endpoint is simply not found, so that the flight ends there.
+ * That is the whole fence. A flight counts its scheduled steps and is freed with the last one.
+ *
+ * Source bytes are copied when a flight departs, not when it is posted: a caller that reuses a buffer before the completion sends garbage, and a
+ * test sees it. A write lands in two pieces at two times; immediate and completion follow the later piece, in either order. */
+#include "tests/sim/fabric_sim.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "engine/fabric.h"
+#include "tests/sim/ring_sim.h"
+
+enum { SIM_RECVS_MAX = 4096, SIM_PIECES = 2 };
+
+static const uint64_t SIM_NAME_MAGIC = 0x6b7672732d73696dull;
+
+struct fab_mr {
+	struct kv_list node;
+	struct fab *fab;
+	uint8_t *base;
+	uint64_t len, key;
+	unsigned access;
+};
+
+struct sim_recv {
+	struct kv_list node;
+	void *buf;
+	size_t len;
+	struct fab_ctx *ctx;
+};
+
+struct sim_event {
+	struct kv_list node;
+	struct fab_event ev;
+};
+
+struct fab {
+	struct kv_list node;
+	uint64_t id, epoch;
+	bool dead;                /* crashed or failed to rebuild */
+	struct kv_list mrs, recvs, events;
+	struct kv_list arrivals;  /* messages that came before a receive was posted */
+	uint32_t posted;          /* operations without an event yet */
+	uint32_t eagain_burst;
+	struct fab_caps caps;
+};
+
+/* Whose end of a flight: an endpoint as it was when the flight began. */
+struct sim_end {
+	uint64_t id, epoch;
+};
+
+enum flight_kind { FLIGHT_SEND, FLIGHT_WRITE, FLIGHT_READ };
+
+struct flight {
+	struct kv_list node;
+	enum flight_kind kind;
+	struct sim_end from, to; /* initiator, target */
+	uint8_t *local;          /* the initiator's memory */
+	size_t len;
+	uint64_t addr, key;
+	bool has_imm, failed;
+	uint32_t imm;
+	struct fab_ctx *ctx;
+	uint8_t *bytes;          /* in flight */
+	unsigned steps;          /* scheduled and not run */
+	unsigned landed;
+};
+
+static struct {
+	struct sim_world *world;
+	struct sim_fabric_options options;
+	struct sim_fabric_stats stats;
+	struct kv_list fabs, flights;
+	uint64_t next_id;
+} sim;
+
+void sim_fabric_init(struct sim_world *world, const struct sim_fabric_options *options)
+{
+	memset(&sim, 0, sizeof(sim));
+	sim.world = world;
+	if (options)
+		sim.options = *options;
+	if (sim.options.delay_max_ns == 0) {
+		sim.options.delay_min_ns = 1000;
+		sim.options.delay_max_ns = 50000;
+	}
+	sim.options.tx_depth = sim.options.tx_depth ? sim.options.tx_depth : 64;
+	sim.options.rx_depth = sim.options.rx_depth ? sim.options.rx_depth : 256;
+	sim.options.cq_depth = sim.options.cq_depth ? sim.options.cq_depth : 1024;
+	sim.options.devices = sim.options.devices ? sim.options.devices : 4;
+	kv_list_init(&sim.fabs);
+	kv_list_init(&sim.flights);
+	sim.next_id = 1;
+}
+
+static void flight_free(struct flight *f)
+{
+	kv_list_del(&f->node);
+	free(f->bytes);
+	free(f);
+}
+
+unsigned sim_fabric_fini(void)
+{
+	unsigned left = 0;
+	KV_LIST_EACH(n, &sim.fabs)
+	{
+		struct fab *fab = KV_LIST_ENTRY(n, struct fab, node);
+		left++;
+		KV_LIST_EACH(m, &fab->mrs)
+			left++;
+	}
+	while (!kv_list_empty(&sim.flights))
+		flight_free(KV_LIST_ENTRY(sim.flights.next, struct flight, node));
+	sim.world = NULL;
+	return left;
+}
+
+void sim_fabric_stats(struct sim_fabric_stats *out)
+{
+	*out = sim.stats;
+}
+
+static uint64_t random_delay(void)
+{
+	uint64_t span = sim.options.delay_max_ns - sim.options.delay_min_ns + 1;
+	return sim.options.delay_min_ns + kv_prng_below(sim_world_prng(sim.world), span);
+}
+
+static bool chance(unsigned percent)
+{
+	return kv_prng_below(sim_world_prng(sim.world), 100) < percent;
+}
+
+static void after(uint64_t delay_ns, void (*fn)(void *), void *arg)
+{
+	sim_world_at(sim.world, kv_clock_now(sim_world_clock(sim.world)) + delay_ns, fn, arg);
+}
+
+static struct fab *fab_find(struct sim_end end)
+{
+	KV_LIST_EACH(n, &sim.fabs)
+	{
+		struct fab *fab = KV_LIST_ENTRY(n, struct fab, node);
+		if (fab->id == end.id)
+			return fab->epoch == end.epoch && !fab->dead ? fab : NULL;
+	}
+	return NULL;
+}
+
+void sim_fabric_crash(const void *name, uint64_t len)
+{
+	struct sim_end end;
+	if (len < 24)
+		return;
+	end.id = kv_get64((const uint8_t *)name + 8);
+	end.epoch = kv_get64((const uint8_t *)name + 16);
+	struct fab *fab = fab_find(end);
+	if (fab)
+		fab->dead = true;
+}
+
+static void event_add(struct fab *fab, struct fab_event ev)
+{
+	struct sim_event *e = calloc(1, sizeof(*e));
+	if (!e)
+		return;
+	e->ev = ev;
+	kv_list_add_tail(&fab->events, &e->node);
+}
+
+/* ---- devices, open, close ---- */
+
+int fab_devices(const struct fab_query *query, struct fab_device *out, unsigned max, unsigned *out_count, char *out_why, struct kv_error *err)
+{
+	if (query->provider && strcmp(query->provider, "auto") != 0 && strcmp(query->provider, "sim") != 0)
+		return kv_fail(err, -KV_ENOTSUP, "provider %s is not here; there is only: sim", query->provider);
+	unsigned n = KV_MIN(max, sim.options.devices);
+	for (unsigned i = 0; i < n; i++) {
+		memset(&out[i], 0, sizeof(out[i]));
+		snprintf(out[i].provider, sizeof(out[i].provider), "sim");
+		snprintf(out[i].short_name, sizeof(out[i].short_name), "sim");
+		snprintf(out[i].fabric, sizeof(out[i].fabric), "simulated");
+		snprintf(out[i].domain, sizeof(out[i].domain), "sim%u", i);
+		out[i].tx_depth = sim.options.tx_depth;
+		out[i].rx_depth = sim.options.rx_depth;
+		out[i].msg_max = KV_MSG_MAX;
+		out[i].rma_max = UINT32_MAX;
+		out[i].numa_node = -1;
+	}
+	*out_count = n;
+	if (out_why)
+		snprintf(out_why, 512, "sim: this is a simulation");
+	return 0;
+}
+
+void fab_devices_free(struct fab_device *devices, unsigned count)
+{
+	(void)devices;
+	(void)count;
+}
+
+int fab_open(const struct fab_device *device, const struct fab_options *options, struct fab **out, struct kv_error *err)
+{
+	struct fab *fab = calloc(1, sizeof(*fab));
+	if (!fab)
+		return kv_fail(err, -KV_ENOMEM, "no memory for a simulated endpoint");
+	fab->id = sim.next_id++;
+	fab->epoch = 1;
+	kv_list_init(&fab->mrs);
+	kv_list_init(&fab->recvs);
+	kv_list_init(&fab->events);
+	kv_list_init(&fab->arrivals);
+	struct fab_caps *c = &fab->caps;
+	snprintf(c->provider, sizeof(c->provider), "sim");
+	snprintf(c->fabric, sizeof(c->fabric), "simulated");
+	snprintf(c->domain, sizeof(c->domain), "%s", device->domain);
+	snprintf(c->libfabric, sizeof(c->libfabric), "simulated");
+	c->virt_addr = sim.options.virt;
+	c->prov_key = true;
+	c->tx_depth = options->tx_depth ? KV_MIN(options->tx_depth, sim.options.tx_depth) : sim.options.tx_depth;
+	c->rx_depth = sim.options.rx_depth;
+	c->cq_depth = sim.options.cq_depth;
+	c->msg_max = KV_MSG_MAX;
+	c->rma_max = UINT32_MAX;
+	kv_list_add_tail(&sim.fabs, &fab->node);
+	*out = fab;
+	return 0;
+}
+
+static void endpoint_reset(struct fab *fab)
+{
+	struct kv_list *n;
+	while ((n = kv_list_pop(&fab->recvs)))
+		free(KV_LIST_ENTRY(n, struct sim_recv, node));
+	while ((n = kv_list_pop(&fab->events)))
+		free(KV_LIST_ENTRY(n, struct sim_event, node));
+	while ((n = kv_list_pop(&fab->arrivals)))
+		flight_free(KV_LIST_ENTRY(n, struct flight, node));
+	fab->posted = 0;
+	fab->epoch++;
+}
+
+void fab_close(struct fab **fab)
+{
+	if (!*fab)
+		return;
+	endpoint_reset(*fab);
+	kv_list_del(&(*fab)->node);
+	while (!kv_list_empty(&(*fab)->mrs)) {
+		struct fab_mr *mr = KV_LIST_ENTRY((*fab)->mrs.next, struct fab_mr, node);
+		fab_mr_close(&mr);
+	}
+	free(*fab);
+	*fab = NULL;
+}
+
+int fab_rebuild(struct fab *fab, struct kv_error *err)
+{
+	(void)err;
+	endpoint_reset(fab);
+	sim.stats.rebuilds++;
+	return 0;
+}
+
+const struct fab_caps *fab_caps(const struct fab *fab)
+{
+	return &fab->caps;
+}
+
+int fab_name(struct fab *fab, void *out, size_t *inout_len)
+{
+	uint8_t *p = out;
+	if (*inout_len < 24)
+		return -KV_ETOOBIG;
+	kv_put64(p, SIM_NAME_MAGIC);
+	kv_put64(p + 8, fab->id);
+	kv_put64(p + 16, fab->epoch);
+	*inout_len = 24;
+	return 0;
+}
+
+/* ---- regions and addresses ---- */
+
+int fab_mr_reg(struct fab *fab, void *base, uint64_t len, unsigned access, struct fab_mr **out, struct kv_error *err)
+{
+	struct fab_mr *mr = calloc(1, sizeof(*mr));
+	if (!mr)
+		return kv_fail(err, -KV_ENOMEM, "no memory for a simulated region");
+	mr->fab = fab;
+	mr->base = base;
+	mr->len = len;
+	mr->access = access;
+	mr->key = kv_prng_next(sim_world_prng(sim.world));
+	kv_list_add_tail(&fab->mrs, &mr->node);
+	*out = mr;
+	return 0;
+}
+
+void fab_mr_close(struct fab_mr **mr)
+{
+	if (!*mr)
+		return;
+	kv_list_del(&(*mr)->node);
+	free(*mr);
+	*mr = NULL;
+}
+
+void fab_mr_remote(const struct fab_mr *mr, uint64_t *out_base, uint64_t *out_key)
+{
+	*out_base = mr->fab->caps.virt_addr ? (uint64_t)(uintptr_t)mr->base : 0;
+	*out_key = mr->key;
+}
+
+/* A handle carries the peer's id and epoch: an old address leads nowhere, like a stale EFA queue pair. */
+int fab_av_insert(struct fab *fab, const void *blob, size_t len, uint64_t *out_handle)
+{
+	(void)fab;
+	if (len != 24 || kv_get64(blob) != SIM_NAME_MAGIC)
+		return -KV_EPROTO;
+	*out_handle = kv_get64((const uint8_t *)blob + 8) << 32 | (uint32_t)kv_get64((const uint8_t *)blob + 16);
+	return 0;
+}
+
+void fab_av_remove(struct fab *fab, uint64_t handle)
+{
+	(void)fab;
+	(void)handle;
+}
+
+/* ---- flights ---- */
+
+/* The memory a flight names at its target, or NULL: key, bounds and permission are checked as hardware does. */
+static uint8_t *target_memory(struct fab *target, const struct flight *f, unsigned access)
+{
+	KV_LIST_EACH(n, &target->mrs)
+	{
+		struct fab_mr *mr = KV_LIST_ENTRY(n, struct fab_mr, node);
+		uint64_t base = target->caps.virt_addr ? (uint64_t)(uintptr_t)mr->base : 0;
+		if (mr->key != f->key || !(mr->access & access) || f->addr < base)
+			continue;
+		uint64_t off = f->addr - base;
+		if (off <= mr->len && f->len <= mr->len - off)
+			return mr->base + off;
+	}
+	sim.stats.bad_keys++;
+	return NULL;
+}
+
+static void complete(struct flight *f, int status)
+{
+	struct fab *from = fab_find(f->from);
+	if (!from)
+		return;
+	from->posted--;
+	event_add(from, (struct fab_event){.type = status ? FAB_EV_FAIL : FAB_EV_DONE, .ctx = f->ctx, .status = status});
+}
+
+static void step_end(struct flight *f)
+{
+	if (--f->steps == 0)
+		flight_free(f);
+}
+
+static void schedule(struct flight *f, void (*step)(void *))
+{
+	f->steps++;
+	after(random_delay(), step, f);
+}
+
+static void step_done(void *arg)
+{
+	struct flight *f = arg;
+	complete(f, f->failed ? -ECONNABORTED : 0);
+	step_end(f);
+}
+
+static void step_imm(void *arg)
+{
+	struct flight *f = arg;
+	struct fab *to = fab_find(f->to);
+	if (to) {
+		sim.stats.immediates++;
+		event_add(to, (struct fab_event){.type = FAB_EV_IMM, .imm = f->imm});
+	}
+	step_end(f);
+}
+
+static void piece_bounds(const struct flight *f, unsigned piece, size_t *off, size_t *len)
+{
+	size_t half = f->len / SIM_PIECES;
+	*off = piece * half;
+	*len = piece == SIM_PIECES - 1 ? f->len - *off : half;
+}
+
+static void step_land(void *arg)
+{
+	struct flight *f = arg;
+	size_t off, len;
+	struct fab *to = fab_find(f->to);
+	uint8_t *memory = to && fab_find(f->from) ? target_memory(to, f, FAB_REMOTE_WRITE) : NULL;
+	piece_bounds(f, f->landed++, &off, &len);
+	if (memory)
+		memcpy(memory + off, f->bytes + off, len);
+	else
+		f->failed = true;
+	if (f->landed == SIM_PIECES) {
+		if (f->failed)
+			sim.stats.dropped++;
+		else if (f->has_imm)
+			schedule(f, step_imm);
+		schedule(f, step_done);
+	}
+	step_end(f);
+}
+
+static void deliver(struct fab *to, struct flight *f, struct sim_recv *r)
+{
+	size_t len = KV_MIN(f->len, r->len);
+	memcpy(r->buf, f->bytes, len);
+	event_add(to, (struct fab_event){.type = FAB_EV_RECV, .ctx = r->ctx, .len = len});
+	free(r);
+}
+
+static void step_arrive(void *arg)
+{
+	struct flight *f = arg;
+	struct fab *to = fab_find(f->to);
+	struct kv_list *r = to ? kv_list_pop(&to->recvs) : NULL;
+	if (!to) {
+		sim.stats.dropped++;
+	} else if (r) {
+		deliver(to, f, KV_LIST_ENTRY(r, struct sim_recv, node));
+	} else {
+		/* Unexpected: it waits at the target. The list takes the flight over. */
+		kv_list_del(&f->node);
+		kv_list_add_tail(&to->arrivals, &f->node);
+		return;
+	}
+	step_end(f);
+}
+
+static void step_read_back(void *arg)
+{
+	struct flight *f = arg;
+	if (fab_find(f->from) && !f->failed && f->len)
+		memcpy(f->local, f->bytes, f->len);
+	complete(f, f->failed ? -ECONNABORTED : 0);
+	step_end(f);
+}
+
+static void step_read_at_target(void *arg)
+{
+	struct flight *f = arg;
+	struct fab *to = fab_find(f->to);
+	uint8_t *memory = to ? target_memory(to, f, FAB_REMOTE_READ) : NULL;
+	if (memory && f->len)
+		memcpy(f->bytes, memory, f->len);
+	else if (!memory)
+		f->failed = true;
+	schedule(f, step_read_back);
+	step_end(f);
+}
+
+/* The source is read here, after posting: it must still be what it was. */
+static void step_depart(void *arg)
+{
+	struct flight *f = arg;
+	if (!fab_find(f->from)) {
+		step_end(f);
+		return;
+	}
+	if (f->len)
+		memcpy(f->bytes, f->local, f->len);
+	if (f->kind == FLIGHT_SEND) {
+		complete(f, 0);
+		schedule(f, step_arrive);
+	} else {
+		for (unsigned i = 0; i < SIM_PIECES; i++)
+			schedule(f, step_land);
+	}
+	step_end(f);
+}
+
+static bool refuse(struct fab *fab)
+{
+	if (fab->eagain_burst > 0) {
+		fab->eagain_burst--;
+		sim.stats.eagain++;
+		return true;
+	}
+	if (chance(sim.options.eagain_percent)) {
+		fab->eagain_burst = (uint32_t)kv_prng_below(sim_world_prng(sim.world), 8);
+		sim.stats.eagain++;
+		return true;
+	}
+	return fab->posted >= fab->caps.tx_depth;
+}
+
+static int flight_start(struct fab *fab, const struct flight *like, uint64_t to, void (*first)(void *))
+{
+	if (fab->dead)
+		return -KV_EPROVIDER;
+	if (refuse(fab))
+		return -EAGAIN;
+	struct flight *f = malloc(sizeof(*f));
+	if (!f)
+		return -KV_ENOMEM;
+	*f = *like;
+	f->bytes = malloc(like->len ? like->len : 1);
+	if (!f->bytes) {
+		free(f);
+		return -KV_ENOMEM;
+	}
+	f->from = (struct sim_end){.id = fab->id, .epoch = fab->epoch};
+	f->to = (struct sim_end){.id = to >> 32, .epoch = (uint32_t)to};
+	kv_list_add_tail(&sim.flights, &f->node);
+	fab->posted++;
+	schedule(f, first);
+	return 0;
+}
+
+int fab_recv(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, struct fab_ctx *ctx)
+{
+	(void)mr;
+	if (fab->dead)
+		return -KV_EPROVIDER;
+	struct sim_recv *r = calloc(1, sizeof(*r));
+	if (!r)
+		return -KV_ENOMEM;
+	*r = (struct sim_recv){.buf = buf, .len = len, .ctx = ctx};
+	struct kv_list *early = kv_list_pop(&fab->arrivals);
+	if (!early) {
+		kv_list_add_tail(&fab->recvs, &r->node);
+		return 0;
+	}
+	struct flight *f = KV_LIST_ENTRY(early, struct flight, node);
+	deliver(fab, f, r);
+	flight_free(f);
+	return 0;
+}
+
+int fab_send(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, struct fab_ctx *ctx)
+{
+	(void)mr;
+	sim.stats.messages++;
+	struct flight f = {.kind = FLIGHT_SEND, .local = (uint8_t *)(uintptr_t)buf, .len = len, .ctx = ctx};
+	return len > KV_MSG_MAX ? -EMSGSIZE : flight_start(fab, &f, to, step_depart);
+}
+
+int fab_write(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, uint64_t addr, uint64_t key, const uint32_t *imm,
+              bool delivery, struct fab_ctx *ctx)
+{
+	(void)mr;
+	(void)delivery;
+	sim.stats.writes++;
+	struct flight f = {.kind = FLIGHT_WRITE, .local = (uint8_t *)(uintptr_t)buf, .len = len, .addr = addr, .key = key, .has_imm = imm != NULL,
+	                   .imm = imm ? *imm : 0, .ctx = ctx};
+	return flight_start(fab, &f, to, step_depart);
+}
+
+int fab_read(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, uint64_t from, uint64_t addr, uint64_t key, struct fab_ctx *ctx)
+{
+	(void)mr;
+	sim.stats.reads++;
+	struct flight f = {.kind = FLIGHT_READ, .local = buf, .len = len, .addr = addr, .key = key, .ctx = ctx};
+	return flight_start(fab, &f, from, step_read_at_target);
+}
+
+/* ---- events ---- */
+
+int fab_poll(struct fab *fab, struct fab_event *out, int n)
+{
+	int got = 0;
+	while (got < n && !fab->dead) {
+		struct kv_list *node = kv_list_pop(&fab->events);
+		if (!node)
+			break;
+		struct sim_event *e = KV_LIST_ENTRY(node, struct sim_event, node);
+		out[got++] = e->ev;
+		free(e);
+	}
+	return got;
+}
+
+int fab_wait_fd(const struct fab *fab)
+{
+	(void)fab;
+	return -1;
+}
+
+int fab_arm(struct fab *fab)
+{
+	return kv_list_empty(&fab->events) ? 0 : -EAGAIN;
+}
+
+enum fab_error_class fab_error_class(int status)
+{
+	switch (-status) {
+	case ECONNABORTED:
+	case ECANCELED:
+	case ENOTCONN:
+		return FAB_ERR_PEER;
+	case KV_EPROVIDER:
+		return FAB_ERR_ENDPOINT;
+	default:
+		return FAB_ERR_OP;
+	}
+}
+
+const char *fab_last_error(const struct fab *fab)
+{
+	(void)fab;
+	return "simulated";
+}
