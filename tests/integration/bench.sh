@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# bench.sh -- kv-bench with its own server over each provider: exact counts, the JSON's names, verification, and refusals.
+. "$(dirname "$0")/lib.bash"
+plan 17
+run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "$@"; }
+small=(--num-workers 8 --num-clients 2 --num-threads 2 --num-keys 200 --repeat-reads 5 --buffer-mb 16)
+
+json_is() { # json_is FILE PYTHON-EXPRESSION over j
+	python3 - "$1" "$2" <<'P'
+import json, sys
+j = json.load(open(sys.argv[1]))
+ok = eval(sys.argv[2])
+if not ok:
+    print(json.dumps(j, indent=1))
+sys.exit(0 if ok else 1)
+P
+}
+
+for provider in tcp shm; do
+	check "$provider: run with --verify" run --provider $provider "${small[@]}" --verify --json "$scratch/$provider.json"
+	check "$provider: every GET hit, none failed, none wrong" json_is "$scratch/$provider.json" \
+		'j["schema"] == "kvbench/1" and j["phases"]["read"]["ops"] == 1000 and j["phases"]["read"]["hits"] == 1000 and j["phases"]["read"]["misses"] == 0 and j["phases"]["read"]["errors"] == {} and j["verify"]["wrong"] == 0 and j["verify"]["checked"] >= 1000'
+	check "$provider: bytes are counted exactly" json_is "$scratch/$provider.json" \
+		'j["phases"]["read"]["bytes"] == 1000 * 65536 and j["phases"]["write"]["bytes"] == 200 * 65536 and j["phases"]["write"]["ops"] == 200'
+	check "$provider: the latency figures are ordered" json_is "$scratch/$provider.json" \
+		'(lambda l: l["min"] <= l["p50"] <= l["p90"] <= l["p95"] <= l["p99"] <= l["p999"] <= l["max"] and l["min"] > 0)(j["phases"]["read"]["latency_ns"])'
+done
+check "tcp: the provider is named" json_is "$scratch/tcp.json" 'j["provider"]["name"].startswith("tcp") and all(k in j["provider"] for k in ("fabric", "domain", "wait", "libfabric"))'
+check "tcp: resources are those of the pooled model" json_is "$scratch/tcp.json" 'j["resources"]["endpoints"] == 2 and j["resources"]["buffer_bytes"] == 2 * 16 << 20 and j["resources"]["peak_rss_bytes"] > 0'
+check "roofline gives an efficiency" run "${small[@]}" --roofline --json "$scratch/roof.json"
+check "of more than nothing" json_is "$scratch/roof.json" 'j["roofline"]["efficiency"] > 0 and j["roofline"]["bytes_per_s"] > 0 and j["roofline"]["p50_ns"] > 0'
+check "a provider that is not here is refused by name" says 'efa' run --provider efa --num-keys 1
+check "a bad size names the option" says 'value-size' run --value-size potato
+check "an unwritable report is found before the run" says 'cannot|Permission|No such' run --json /nonexistent/dir/out.json --num-keys 1
+check "no server there: exit status 3" status 3 "$build/kv-bench" --server 127.0.0.1:1 --timeout 2
+check "default options are the documented ones" says 'num.workers *= *16' "$build/kv-bench" --config
+finish

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# trace.sh -- replay of KV-cache request traces: hits must be exactly what a short reference program computes from the file.
+. "$(dirname "$0")/lib.bash"
+plan 3
+trace=${KVRAIL_TRACE:-../shared/data/conversation_trace.jsonl}
+
+replay() { # replay TRACE
+	timeout -k 5 280 "$build/kv-bench" --log-level warn --quiet --trace "$1" --value-size 4KB --num-workers 16 --num-clients 2 --num-threads 2 \
+		--buffer-mb 16 --verify --json "$scratch/trace.json" || return 1
+	python3 tests/kvbench/reference_trace.py "$1" >"$scratch/reference.json" || return 1
+	python3 - "$scratch/trace.json" "$scratch/reference.json" <<'P'
+import json, sys
+got, want = json.load(open(sys.argv[1])), json.load(open(sys.argv[2]))
+t = got["trace"]
+print(t, want)
+ok = all(t[k] == want[k] for k in ("requests", "blocks", "block_hits")) and abs(t["hit_ratio"] - want["hit_ratio"]) < 1e-9
+sys.exit(0 if ok and got["verify"]["wrong"] == 0 else 1)
+P
+}
+
+python3 - "$scratch/small.jsonl" "${KVRAIL_SEED:-$RANDOM}" <<'P'
+import json, random, sys
+seed = int(sys.argv[2])
+print("# seed", seed)
+r = random.Random(seed)
+with open(sys.argv[1], "w") as f:
+    for i in range(400):
+        root = r.randrange(6)
+        ids = [root * 1000 + k for k in range(r.randrange(1, 12))]
+        if r.random() < 0.5:
+            ids += [100000 + i * 20 + k for k in range(r.randrange(0, 8))]
+        f.write(json.dumps({"timestamp": i * 10, "input_length": 512 * len(ids), "output_length": 1, "hash_ids": ids}) + "\n")
+P
+check "a made trace with much sharing: strict order gives the reference's hits" replay "$scratch/small.jsonl"
+if [ -r "$trace" ] && [ "${MODE:-release}" = release ]; then
+	check "the conversation trace: strict order gives the reference's hits" replay "$trace"
+else
+	tap_n=$((tap_n + 1))
+	echo "ok $tap_n - the conversation trace # SKIP the trace is not beside the project, or this is not a release build (it takes minutes under a sanitizer)"
+fi
+printf '{"timestamp": 0, "hash_ids": [1, 2]}\nnot json\n' >"$scratch/bad.jsonl"
+check "a bad line is named by its number" says ':2|line 2' "$build/kv-bench" --log-level warn --trace "$scratch/bad.jsonl" --value-size 4KB
+finish
