@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* addr.c -- "host:port" to a socket address and back.
+ *
+ * An IPv6 address must stand in brackets: "::1:50051" is itself a valid IPv6 address, so that a guess about where the
+ * port begins would sometimes connect to the wrong place. A name that has both kinds of addresses resolves to IPv4:
+ * the result is one address, not a list to try, and "localhost" must meet a server that listens on 127.0.0.1. */
+#include "base/addr.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/units.h"
+
+static bool is_alnum(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+/* scheme_skip -- behind "http://" or the like; text itself when there is no scheme. */
+static const char *scheme_skip(const char *text)
+{
+	const char *p = text;
+	while (is_alnum(*p) || *p == '+' || *p == '-' || *p == '.')
+		p++;
+	return p > text && strncmp(p, "://", 3) == 0 ? p + 3 : text;
+}
+
+static bool is_name(const char *s, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!is_alnum(s[i]) && !strchr("-._", s[i]))
+			return false;
+	}
+	return n > 0;
+}
+
+/* is_v6 -- an IPv6 address, with a zone ("fe80::1%eth0") or without. */
+static bool is_v6(const char *s, size_t n)
+{
+	const char *zone = memchr(s, '%', n);
+	size_t len = zone ? (size_t)(zone - s) : n;
+	char text[INET6_ADDRSTRLEN];
+	struct in6_addr ignored;
+	if (len >= sizeof(text) || (zone && !is_name(zone + 1, n - len - 1)))
+		return false;
+	memcpy(text, s, len);
+	text[len] = '\0';
+	return inet_pton(AF_INET6, text, &ignored) == 1;
+}
+
+/* port_parse -- the n characters at s as a port number, 0 included (a listener that lets the kernel choose). */
+static bool port_parse(const char *s, size_t n, uint16_t *out)
+{
+	char digits[8];
+	uint64_t v;
+	if (n == 0 || n >= sizeof(digits) || memchr(s, 'x', n) || memchr(s, 'X', n))
+		return false;
+	memcpy(digits, s, n);
+	digits[n] = '\0';
+	if (kv_u64_parse(digits, &v) != 0 || v > UINT16_MAX)
+		return false;
+	*out = (uint16_t)v;
+	return true;
+}
+
+/* host_span -- find the host in s[0..n): where it starts, how long it is, and where a ":port" would begin.
+ * Returns NULL, or what is wrong. */
+static const char *host_span(const char *s, size_t n, const char **out_host, size_t *out_len, const char **out_rest)
+{
+	if (n > 0 && s[0] == '[') {
+		const char *close = memchr(s, ']', n);
+		if (!close)
+			return "the bracket is not closed";
+		*out_host = s + 1;
+		*out_len = (size_t)(close - s - 1);
+		*out_rest = close + 1;
+		return is_v6(*out_host, *out_len) ? NULL : "what stands in brackets is not an IPv6 address";
+	}
+	const char *colon = memchr(s, ':', n);
+	*out_host = s;
+	*out_len = colon ? (size_t)(colon - s) : n;
+	*out_rest = s + *out_len;
+	if (colon && memchr(colon + 1, ':', (size_t)(s + n - colon - 1)))
+		return "an IPv6 address must stand in brackets, as in [::1]:50051";
+	if (*out_len == 0)
+		return "the host is missing (to listen on every address, name 0.0.0.0)";
+	return is_name(*out_host, *out_len) ? NULL : "the host has characters that no name or address has";
+}
+
+int kv_hostport_parse(const char *text, struct kv_hostport *out, struct kv_error *err)
+{
+	const char *host = NULL, *rest = NULL, *s = text ? scheme_skip(text) : "";
+	struct kv_hostport hp = {.port = KV_PORT_DEFAULT};
+	size_t len = 0, n = strlen(s);
+	if (n > 0 && s[n - 1] == '/')
+		n--;
+	const char *wrong = host_span(s, n, &host, &len, &rest);
+	if (!wrong && len >= KV_HOST_MAX)
+		wrong = "the host is longer than 255 characters";
+	if (!wrong && rest != s + n && (*rest != ':' || !port_parse(rest + 1, (size_t)(s + n - rest - 1), &hp.port)))
+		wrong = "the port is not a number from 0 to 65535";
+	if (wrong)
+		return kv_fail(err, -KV_EINVAL, "'%.100s' is not HOST:PORT: %s", text ? text : "", wrong);
+	memcpy(hp.host, host, len);
+	*out = hp;
+	return 0;
+}
+
+char *kv_hostport_format(const struct kv_hostport *hp, char *buf, size_t cap)
+{
+	bool v6 = strchr(hp->host, ':') != NULL;
+	snprintf(buf, cap, v6 ? "[%s]:%u" : "%s:%u", hp->host, hp->port);
+	return buf;
+}
+
+/* resolve_fail -- the sentence for a getaddrinfo error. */
+static int resolve_fail(const struct kv_hostport *hp, int rc, int saved_errno, struct kv_error *err)
+{
+	const char *why = rc == EAI_SYSTEM ? kv_strerror(saved_errno) : gai_strerror(rc);
+	return kv_fail(err, -KV_EINVAL, "cannot resolve host '%.100s': %s; check the name, or give an IP address", hp->host,
+	               why);
+}
+
+int kv_hostport_resolve(const struct kv_hostport *hp, struct sockaddr_storage *out, socklen_t *out_len,
+                        struct kv_error *err)
+{
+	const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+	struct addrinfo *list = NULL;
+	char port[8];
+	snprintf(port, sizeof(port), "%u", hp->port);
+	int rc = getaddrinfo(hp->host, port, &hints, &list);
+	if (rc != 0)
+		return resolve_fail(hp, rc, errno, err);
+	const struct addrinfo *chosen = list;
+	while (chosen && chosen->ai_family != AF_INET)
+		chosen = chosen->ai_next;
+	chosen = chosen ? chosen : list;
+	memset(out, 0, sizeof(*out));
+	memcpy(out, chosen->ai_addr, KV_MIN((size_t)chosen->ai_addrlen, sizeof(*out)));
+	*out_len = chosen->ai_addrlen;
+	freeaddrinfo(list);
+	return 0;
+}
+
+char *kv_sockaddr_format(const struct sockaddr_storage *sa, char *buf, size_t cap)
+{
+	char text[INET6_ADDRSTRLEN] = "?";
+	if (sa->ss_family == AF_INET) {
+		const struct sockaddr_in *in = (const void *)sa;
+		inet_ntop(AF_INET, &in->sin_addr, text, sizeof(text));
+		snprintf(buf, cap, "%s:%u", text, ntohs(in->sin_port));
+	} else if (sa->ss_family == AF_INET6) {
+		const struct sockaddr_in6 *in6 = (const void *)sa;
+		inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof(text));
+		snprintf(buf, cap, "[%s]:%u", text, ntohs(in6->sin6_port));
+	} else {
+		snprintf(buf, cap, "address of family %u", sa->ss_family);
+	}
+	return buf;
+}
+
+bool kv_sockaddr_is_loopback(const struct sockaddr_storage *sa)
+{
+	if (sa->ss_family == AF_INET)
+		return ntohl(((const struct sockaddr_in *)(const void *)sa)->sin_addr.s_addr) >> 24 == 127;
+	if (sa->ss_family != AF_INET6)
+		return false;
+	const struct in6_addr *a = &((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr;
+	return IN6_IS_ADDR_LOOPBACK(a) || (IN6_IS_ADDR_V4MAPPED(a) && a->s6_addr[12] == 127);
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* error.c -- names and texts of error codes.
+ *
+ * Invariant: every known code is described by a string constant; only an unknown one needs the thread-local buffers,
+ * and each function has its own, so that one printf may call all three. errno texts come from strerrordesc_np
+ * (glibc 2.32), which is thread-safe and never translated, unlike strerror. libfabric's codes are kept in a table of
+ * our own, because base links nothing but libc: fi_strerror would drag libfabric into every program that has an error. */
+#include "base/error.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bytes.h"
+
+enum { ERRNO_LAST = 255, FI_FIRST = 256, FI_LAST = 999, NAME_CAP = 32, TEXT_CAP = 48 };
+
+struct code_row {
+	int code;
+	const char *name, *key, *text;
+};
+
+static const struct code_row rows[] = {
+	{0, "OK", "ok", "success"},
+
+	/* libfabric 1.17 to 2.1, <rdma/fi_errno.h>. */
+	{256, "FI_EOTHER", "fi_eother", "unspecified fabric error"},
+	{257, "FI_ETOOSMALL", "fi_etoosmall", "the buffer given to the fabric is too small"},
+	{258, "FI_EOPBADSTATE", "fi_eopbadstate", "the fabric object is in a state that does not permit the operation"},
+	{259, "FI_EAVAIL", "fi_eavail", "an error entry is waiting in the fabric queue"},
+	{260, "FI_EBADFLAGS", "fi_ebadflags", "the provider does not support these flags"},
+	{261, "FI_ENOEQ", "fi_enoeq", "the fabric event queue is missing or unavailable"},
+	{262, "FI_EDOMAIN", "fi_edomain", "invalid fabric resource domain"},
+	{263, "FI_ENOCQ", "fi_enocq", "the fabric completion queue is missing or unavailable"},
+	{264, "FI_ECRC", "fi_ecrc", "CRC error on the fabric"},
+	{265, "FI_ETRUNC", "fi_etrunc", "the fabric message was longer than the receive buffer"},
+	{266, "FI_ENOKEY", "fi_enokey", "the memory key that the operation requires is not available"},
+	{267, "FI_ENOAV", "fi_enoav", "the fabric address vector is missing or unavailable"},
+	{268, "FI_EOVERRUN", "fi_eoverrun", "a fabric queue has been overrun"},
+	{269, "FI_ENORX", "fi_enorx", "the receiver has no receive buffers posted"},
+	{270, "FI_ENOMR", "fi_enomr", "the memory registration limit is exceeded"},
+
+	{KV_ETIMEOUT, "KV_ETIMEOUT", "timeout", "the deadline passed"},
+	{KV_ECANCELED, "KV_ECANCELED", "canceled", "cancelled before it took effect"},
+	{KV_EPEERDOWN, "KV_EPEERDOWN", "peer_down", "the peer is not reachable, or died during the call"},
+	{KV_ENOTFOUND, "KV_ENOTFOUND", "not_found", "no such key"},
+	{KV_EEXIST, "KV_EEXIST", "exists", "another value is already stored under this key"},
+	{KV_EBUSY, "KV_EBUSY", "busy", "a bounded queue or budget is full; try again later"},
+	{KV_ECORRUPT, "KV_ECORRUPT", "corrupt", "the checksum does not match"},
+	{KV_EDENIED, "KV_EDENIED", "denied", "authentication or authorisation failed"},
+	{KV_ETOOBIG, "KV_ETOOBIG", "too_big", "longer than the destination, the limit or the memory allows"},
+	{KV_EINVAL, "KV_EINVAL", "invalid", "invalid argument"},
+	{KV_ENOMEM, "KV_ENOMEM", "no_memory", "out of memory"},
+	{KV_EPROTO, "KV_EPROTO", "protocol", "the peer sent something that is not the protocol"},
+	{KV_EVERSION, "KV_EVERSION", "version", "protocol, provider or eager size do not match"},
+	{KV_ECLOSED, "KV_ECLOSED", "closed", "the object was closed during the call"},
+	{KV_ELIMIT, "KV_ELIMIT", "limit", "a resource limit of the machine is too low"},
+	{KV_EFULL, "KV_EFULL", "full", "the server admits no more clients"},
+	{KV_ENOTSUP, "KV_ENOTSUP", "not_supported", "not supported by this build, provider or server"},
+	{KV_ESTALE, "KV_ESTALE", "stale", "the block changed between two ranges"},
+	{KV_ERESET, "KV_ERESET", "reset", "the endpoint was rebuilt under the operation"},
+	{KV_EPROVIDER, "KV_EPROVIDER", "provider", "the fabric provider failed"},
+	{KV_EINTERNAL, "KV_EINTERNAL", "internal", "internal error"},
+};
+
+/* The sign is ignored; unsigned arithmetic, because -INT_MIN is not an int. */
+static unsigned magnitude(int code)
+{
+	return code < 0 ? 0u - (unsigned)code : (unsigned)code;
+}
+
+static const struct code_row *row_find(unsigned code)
+{
+	for (size_t i = 0; i < KV_COUNT(rows); i++) {
+		if ((unsigned)rows[i].code == code)
+			return &rows[i];
+	}
+	return NULL;
+}
+
+/* unknown_name -- a name for a code that no table knows; it still tells which range the code is of. */
+static const char *unknown_name(unsigned code, const char *errno_prefix, const char *fi_prefix, const char *kv_prefix,
+                                char *buf)
+{
+	const char *prefix = code <= ERRNO_LAST ? errno_prefix : code <= FI_LAST ? fi_prefix : kv_prefix;
+	snprintf(buf, NAME_CAP, "%s_%u", prefix, code);
+	return buf;
+}
+
+const char *kv_strerror(int code)
+{
+	static _Thread_local char buf[TEXT_CAP];
+	unsigned n = magnitude(code);
+	const struct code_row *row = row_find(n);
+	if (row)
+		return row->text;
+	const char *text = n <= ERRNO_LAST ? strerrordesc_np((int)n) : NULL;
+	if (text)
+		return text;
+	snprintf(buf, sizeof(buf), "unknown %serror %u", n >= FI_FIRST && n <= FI_LAST ? "fabric " : "", n);
+	return buf;
+}
+
+const char *kv_errname(int code)
+{
+	static _Thread_local char buf[NAME_CAP];
+	unsigned n = magnitude(code);
+	const struct code_row *row = row_find(n);
+	if (row)
+		return row->name;
+	const char *name = n <= ERRNO_LAST ? strerrorname_np((int)n) : NULL;
+	return name ? name : unknown_name(n, "ERRNO", "FI", "KV", buf);
+}
+
+const char *kv_errkey(int code)
+{
+	static _Thread_local char buf[NAME_CAP];
+	unsigned n = magnitude(code);
+	const struct code_row *row = row_find(n);
+	if (row)
+		return row->key;
+	const char *name = n <= ERRNO_LAST ? strerrorname_np((int)n) : NULL;
+	if (!name)
+		return unknown_name(n, "errno", "fi", "kv", buf);
+	size_t i = 0;
+	/* Not tolower(): a key of a report must not depend on the host's locale. */
+	for (; name[i] && i < sizeof(buf) - 1; i++)
+		buf[i] = name[i] >= 'A' && name[i] <= 'Z' ? (char)(name[i] - 'A' + 'a') : name[i];
+	buf[i] = '\0';
+	return buf;
+}
+
+int kv_fail(struct kv_error *err, int code, const char *fmt, ...)
+{
+	/* A provider's positive code, or a zero, must not travel on as a success. */
+	if (code >= 0)
+		code = code > 0 ? -code : -KV_EINTERNAL;
+	if (!err)
+		return code;
+	int saved = errno;
+	/* An argument may be err->text itself, so the sentence is built aside. */
+	char text[sizeof(err->text)];
+	va_list ap;
+	va_start(ap, fmt);
+	if (vsnprintf(text, sizeof(text), fmt, ap) < 0)
+		snprintf(text, sizeof(text), "%s", kv_strerror(code));
+	va_end(ap);
+	memcpy(err->text, text, strlen(text) + 1);
+	err->code = code;
+	errno = saved;
+	return code;
+}
+
+/* text_append -- copy s behind the first `at` bytes of an error's text, cut at its end. Returns the new length.
+ * (snprintf would do, but gcc holds its cut for a mistake.) */
+static size_t text_append(char *text, size_t at, const char *s)
+{
+	size_t n = KV_MIN(strlen(s), sizeof(((struct kv_error *)0)->text) - 1 - at);
+	memcpy(text + at, s, n);
+	text[at + n] = '\0';
+	return at + n;
+}
+
+int kv_fail_more(struct kv_error *err, const char *fmt, ...)
+{
+	if (!err)
+		return -KV_EINTERNAL;
+	int saved = errno;
+	/* The old sentence is kept aside: it may itself be an argument, and it moves to the right. */
+	char prefix[sizeof(err->text)], old[sizeof(err->text)];
+	memcpy(old, err->text, sizeof(old));
+	va_list ap;
+	va_start(ap, fmt);
+	int n = vsnprintf(prefix, sizeof(prefix), fmt, ap);
+	va_end(ap);
+	if (n >= 0) {
+		size_t at = text_append(err->text, 0, prefix);
+		at = text_append(err->text, at, ": ");
+		text_append(err->text, at, old);
+	}
+	errno = saved;
+	return err->code;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hist.c -- log-linear histogram.
+ *
+ * Row 0 holds the values below 2^7 exactly; row r > 0 holds the 2^7 equal steps between 2^(r+6) and 2^(r+7). A step of
+ * row r is 2^(r-1) wide and its values are at least 2^(r+6), so the upper edge exceeds a value by less than 1/128 of it.
+ * The last bucket also takes everything that is too large for the table; its upper edge is therefore `max`.
+ * Rejected: HdrHistogram's configurable precision; one precision makes all histograms mergeable. */
+#include "base/hist.h"
+
+#include <float.h>
+#include <string.h>
+
+#include "base/bytes.h"
+
+enum { STEPS = 1 << KV_HIST_SUB_BITS };
+
+static unsigned bucket_of(uint64_t ns)
+{
+	if (ns < STEPS)
+		return (unsigned)ns;
+	unsigned shift = 63u - (unsigned)__builtin_clzll(ns) - KV_HIST_SUB_BITS;
+	unsigned i = ((shift + 1) << KV_HIST_SUB_BITS) + (unsigned)((ns >> shift) - STEPS);
+	return KV_MIN(i, KV_HIST_BUCKETS - 1u);
+}
+
+/* bucket_edge -- the largest value that counts in bucket i. */
+static uint64_t bucket_edge(unsigned i)
+{
+	if (i < STEPS)
+		return i;
+	if (i == KV_HIST_BUCKETS - 1)
+		return UINT64_MAX;
+	unsigned shift = (i >> KV_HIST_SUB_BITS) - 1;
+	return (((uint64_t)(i & (STEPS - 1)) + STEPS + 1) << shift) - 1;
+}
+
+void kv_hist_init(struct kv_hist *h)
+{
+	memset(h, 0, sizeof(*h));
+}
+
+void kv_hist_add(struct kv_hist *h, uint64_t ns)
+{
+	h->min = h->count == 0 ? ns : KV_MIN(h->min, ns);
+	h->max = KV_MAX(h->max, ns);
+	h->sum += (double)ns;
+	h->count++;
+	h->bucket[bucket_of(ns)]++;
+}
+
+void kv_hist_merge(struct kv_hist *into, const struct kv_hist *from)
+{
+	if (from->count == 0)
+		return;
+	into->min = into->count == 0 ? from->min : KV_MIN(into->min, from->min);
+	into->max = KV_MAX(into->max, from->max);
+	into->sum += from->sum;
+	into->count += from->count;
+	for (unsigned i = 0; i < KV_HIST_BUCKETS; i++)
+		into->bucket[i] += from->bucket[i];
+}
+
+/* rank_of -- the nearest rank, ceil(q * count), for 0 < q < 1. The product may come out a hair above a whole number
+ * (0.07 * 100 does), which must not move the rank to the next sample; hence the few ulps taken off. */
+static uint64_t rank_of(double q, uint64_t count)
+{
+	double exact = q * (double)count * (1.0 - 4 * DBL_EPSILON);
+	uint64_t rank = (uint64_t)exact;
+	if ((double)rank < exact)
+		rank++;
+	return KV_MIN(KV_MAX(rank, 1u), count);
+}
+
+uint64_t kv_hist_quantile(const struct kv_hist *h, double q)
+{
+	if (h->count == 0)
+		return 0;
+	if (!(q > 0)) /* also NaN */
+		return h->min;
+	if (q >= 1)
+		return h->max;
+	uint64_t rank = rank_of(q, h->count), seen = 0;
+	for (unsigned i = 0; i < KV_HIST_BUCKETS; i++) {
+		seen += h->bucket[i];
+		if (seen >= rank)
+			return KV_MIN(bucket_edge(i), h->max);
+	}
+	return h->max;
+}
+
+double kv_hist_mean(const struct kv_hist *h)
+{
+	return h->count == 0 ? 0 : h->sum / (double)h->count;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* log.c -- one line at a time, built on the stack and handed to the owner's sink.
+ *
+ * Invariant: what reaches the sink is one line of printable ASCII: bytes outside of it are written \xNN (\n, \r, \t by
+ * name), so that a key or a peer's text can neither forge a line nor drive a terminal. Escaping after formatting
+ * covers the arguments without a printf of our own. Logging leaves errno as it was. */
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+
+enum { LINE_CAP = 1024, STAMP_CAP = 64 };
+
+static const char *const level_names[] = {"off", "error", "warn", "info", "debug", "trace"};
+static const char *const level_tags[] = {"OFF  ", "ERROR", "WARN ", "INFO ", "DEBUG", "TRACE"};
+
+/* escape_byte -- write one byte of text as 1 to 4 printable ones. Returns how many. */
+static size_t escape_byte(unsigned char c, char out[4])
+{
+	static const char hex[] = "0123456789abcdef";
+	if (c >= 0x20 && c < 0x7f) {
+		out[0] = (char)c;
+		return 1;
+	}
+	out[0] = '\\';
+	if (c == '\n' || c == '\r' || c == '\t') {
+		out[1] = c == '\n' ? 'n' : c == '\r' ? 'r' : 't';
+		return 2;
+	}
+	out[1] = 'x';
+	out[2] = hex[c >> 4];
+	out[3] = hex[c & 15];
+	return 4;
+}
+
+/* escape_line -- the printable form of text, cut to the line's room; a cut line ends in "...". */
+static void escape_line(const char *text, bool cut, char line[LINE_CAP])
+{
+	static const char dots[] = "...";
+	const size_t room = LINE_CAP - sizeof(dots);
+	size_t n = 0;
+	for (; *text; text++) {
+		char piece[4];
+		size_t len = escape_byte((unsigned char)*text, piece);
+		if (n + len > room) {
+			cut = true;
+			break;
+		}
+		memcpy(line + n, piece, len);
+		n += len;
+	}
+	if (cut) {
+		memcpy(line + n, dots, sizeof(dots) - 1);
+		n += sizeof(dots) - 1;
+	}
+	line[n] = '\0';
+}
+
+void kv_log(const struct kv_log *log, enum kv_log_level level, const char *fmt, ...)
+{
+	if (!kv_log_on(log, level) || level == KV_LOG_OFF)
+		return;
+	int saved = errno;
+	char text[LINE_CAP], line[LINE_CAP];
+	va_list ap;
+	va_start(ap, fmt);
+	int n = vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (n >= 0) {
+		escape_line(text, (size_t)n >= sizeof(text), line);
+		log->write(log->arg, level, line);
+	}
+	errno = saved;
+}
+
+void kv_log_stderr(void *arg, enum kv_log_level level, const char *line)
+{
+	(void)arg;
+	int saved = errno;
+	struct timespec now = {0};
+	struct tm tm = {0};
+	clock_gettime(CLOCK_REALTIME, &now);
+	gmtime_r(&now.tv_sec, &tm);
+	char buf[LINE_CAP + STAMP_CAP];
+	size_t n = strftime(buf, sizeof(buf), "%Y-%m-%dT%H:%M:%S", &tm);
+	const char *tag = (unsigned)level < KV_COUNT(level_tags) ? level_tags[level] : "?    ";
+	int len = snprintf(buf + n, sizeof(buf) - n, ".%03ldZ %s %s\n", now.tv_nsec / 1000000, tag, line);
+	n = KV_MIN(n + (size_t)KV_MAX(len, 0), sizeof(buf) - 1);
+	buf[n - 1] = '\n'; /* also when a foreign caller's line was too long and lost its end */
+	/* There is nowhere to report a failing stderr, and half a line is better than a retry that mixes with others'. */
+	while (write(STDERR_FILENO, buf, n) < 0 && errno == EINTR)
+		;
+	errno = saved;
+}
+
+int kv_log_level_parse(const char *text, enum kv_log_level *out_level)
+{
+	for (size_t i = 0; text && i < KV_COUNT(level_names); i++) {
+		if (strcmp(text, level_names[i]) == 0) {
+			*out_level = (enum kv_log_level)i;
+			return 0;
+		}
+	}
+	return -KV_EINVAL;
+}
+
+const char *kv_log_level_name(enum kv_log_level level)
+{
+	return (unsigned)level < KV_COUNT(level_names) ? level_names[level] : "?";
+}
