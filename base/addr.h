@@ -16,13 +16,14 @@ struct kv_hostport {
 	uint16_t port;
 };
 
-/* kv_hostport_parse -- "host", "host:port", "[v6]:port", "http://host:port/" (the scheme is dropped). Returns 0 or -KV_EINVAL with *err. */
+/* kv_hostport_parse -- "host", "host:port", "[v6]:port", "http://host:port/" (the scheme is dropped). Port 0 is allowed:
+ * a listener lets the kernel choose. Returns 0 or -KV_EINVAL with *err. */
 int kv_hostport_parse(const char *text, struct kv_hostport *out, struct kv_error *err);
 
 /* kv_hostport_format -- "host:port" or "[v6]:port". Returns buf. */
 char *kv_hostport_format(const struct kv_hostport *hp, char *buf, size_t cap);
 
-/* kv_hostport_resolve -- getaddrinfo (blocks: not on a loop that serves). Returns 0 or -KV_EINVAL with *err. */
+/* kv_hostport_resolve -- getaddrinfo (blocks: not on a loop that serves). IPv4 before IPv6 when the name has both. Returns 0 or -KV_EINVAL with *err. */
 int kv_hostport_resolve(const struct kv_hostport *hp, struct sockaddr_storage *out, socklen_t *out_len, struct kv_error *err);
 
 /* kv_sockaddr_format -- "127.0.0.1:50051". Returns buf. */

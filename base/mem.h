@@ -13,8 +13,9 @@ struct kv_area {
 	uint64_t page_bytes; /* 1 GiB, 2 MiB (hugetlb), or 4096 (with MADV_HUGEPAGE asked) */
 };
 
-/* kv_area_map -- anonymous private zeroed memory, hugetlb pages if free ones suffice, else transparent ones.
- * Returns 0 or -KV_ENOMEM with *err. Thread: any. */
+/* kv_area_map -- anonymous private zeroed memory, hugetlb pages if free ones suffice (they are touched here, so that
+ * none can give SIGBUS later), else transparent ones (touched when used).
+ * Returns 0, -KV_ENOMEM, or -KV_EINVAL for 0 bytes, with *err. Thread: any. */
 int kv_area_map(uint64_t len_bytes, struct kv_area *out, struct kv_error *err);
 void kv_area_unmap(struct kv_area *area); /* harmless on a zeroed struct */
 

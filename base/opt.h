@@ -37,7 +37,7 @@ struct kv_opt {
 	const char *metavar;     /* "SIZE", "N", "HOST:PORT" */
 	const char *def;         /* default as the user would type it, or NULL for zero */
 	const char *help;        /* one sentence; the default is appended to it */
-	uint64_t min, max;       /* for numbers, inclusive; both 0: any */
+	uint64_t min, max;       /* for numbers, inclusive; both 0: any; a max of 0 alone: no upper bound */
 	const char *const *choices; /* for KV_OPT_CHOICE: NULL-terminated */
 	const char *group;       /* heading in --help above this row, or NULL */
 };
@@ -59,13 +59,15 @@ void kv_opt_defaults(const struct kv_opt *table, void *into);
 int kv_opt_parse(const struct kv_opt_program *program, const struct kv_opt *table, int argc, char **argv, void *into,
                  struct kv_opt_strings *out_args, struct kv_error *err);
 
-/* kv_opt_set -- one option from text, as if given on the command line (for tests and fuzzing). */
+/* kv_opt_set -- one option, by name or alias, from text, as if given on the command line. A flag takes NULL, "true" or
+ * "false". Strings are not copied: value lives as long as the struct. Returns 0 or -KV_EINVAL with *err. */
 int kv_opt_set(const struct kv_opt *table, const char *name, const char *value, void *into, struct kv_error *err);
 
-/* kv_opt_format -- the value of one row's field as text that kv_opt_set would take. Returns buf. */
+/* kv_opt_format -- the value of one row's field as text that kv_opt_set would take; the items of KV_OPT_STRINGS are
+ * joined with commas, for reading. Returns buf. */
 char *kv_opt_format(const struct kv_opt *row, const void *from, char *buf, size_t cap);
 
-/* kv_opt_dump -- "name = value" for every row. */
+/* kv_opt_dump -- "name = value" for every row, and for every item of KV_OPT_STRINGS. */
 void kv_opt_dump(const struct kv_opt *table, const void *from, FILE *out);
 
 #endif

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* opt_argp.c -- the command line of an option table, by glibc's argp.
+ *
+ * argp prints its own error lines and exits; neither suits a program that reports in one sentence, so both are switched
+ * off (ARGP_NO_ERRS, ARGP_NO_EXIT). argp then says only *that* an option is wrong, and bad_option() finds out which:
+ * getopt stands behind the offender, or inside a cluster of letters. --help and --version are rows of our own, because
+ * ARGP_NO_ERRS silences argp's too. Everything that argp needs (its rows, help texts) is built per call and freed.
+ * Rejected: getopt_long, which would leave the layout of --help to us. */
+#include <argp.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/opt.h"
+#include "base/opt_table.h"
+
+#ifndef KVRAIL_VERSION
+#define KVRAIL_VERSION "0.1.0"
+#endif
+
+/* Keys of long-only options lie above every letter; argp hides them from the short ones. */
+enum { KEY_HELP = 0x200, KEY_VERSION, KEY_ROW = 0x1000, HELP_CAP = 1024 };
+
+struct parse {
+	const struct kv_opt_program *program;
+	const struct kv_opt *table;
+	void *into;
+	struct kv_opt_strings *args;
+	struct kv_error *err;
+	int rc;                     /* what kv_opt_parse will return, once something ended the parse */
+	int help_key, version_key;
+	struct argp argp;
+	struct argp_option *options;
+	char **texts;               /* of rows, owned */
+	char *doc;
+};
+
+static const struct kv_opt *row_by_letter(const struct kv_opt *table, int letter)
+{
+	for (const struct kv_opt *row = table; row->name; row++) {
+		if (letter && row->letter == letter)
+			return row;
+	}
+	return NULL;
+}
+
+static const struct kv_opt *row_by_key(const struct parse *p, int key)
+{
+	return key >= KEY_ROW ? &p->table[key - KEY_ROW] : row_by_letter(p->table, key);
+}
+
+/* row_text -- the help sentence with choices and default appended; NULL without memory. */
+static char *row_text(const struct kv_opt *row)
+{
+	char choices[HELP_CAP / 2] = "", *text = NULL;
+	if (row->type == KV_OPT_CHOICE)
+		kv_opt_choices_format(row, choices, sizeof(choices));
+	bool show = row->def && row->type != KV_OPT_FLAG;
+	int n = asprintf(&text, "%s%s%s%s%s%s", row->help ? row->help : "", *choices ? ": " : "", choices,
+	                 show ? " (default: " : "", show ? row->def : "", show ? ")" : "");
+	return n < 0 ? NULL : text;
+}
+
+/* options_build -- argp's rows: one per heading, option and alias, and --help and --version at the end. */
+static bool options_build(struct parse *p)
+{
+	struct argp_option *o = p->options;
+	int group = 1;
+	for (size_t i = 0; p->table[i].name; i++) {
+		const struct kv_opt *row = &p->table[i];
+		p->texts[i] = row_text(row);
+		if (!p->texts[i])
+			return false;
+		if (row->group)
+			*o++ = (struct argp_option){.doc = row->group, .group = ++group};
+		const char *metavar = row->metavar ? row->metavar : "VALUE";
+		*o++ = (struct argp_option){.name = row->name,
+		                            .key = row->letter ? row->letter : KEY_ROW + (int)i,
+		                            .arg = row->type == KV_OPT_FLAG ? NULL : metavar,
+		                            .doc = p->texts[i],
+		                            .group = group};
+		if (row->alias)
+			*o++ = (struct argp_option){.name = row->alias, .flags = OPTION_ALIAS, .group = group};
+	}
+	p->help_key = row_by_letter(p->table, 'h') ? KEY_HELP : 'h';
+	p->version_key = row_by_letter(p->table, 'V') ? KEY_VERSION : 'V';
+	*o++ = (struct argp_option){.name = "help", .key = p->help_key, .doc = "print this help and exit", .group = -1};
+	*o++ = (struct argp_option){.name = "version", .key = p->version_key, .doc = "print the version and exit", .group = -1};
+	return true;
+}
+
+static int arg_take(struct parse *p, const char *arg)
+{
+	unsigned max = KV_MIN(p->program->args_max, (unsigned)KV_OPT_STRINGS_MAX);
+	if (p->args && p->args->count < max) {
+		p->args->item[p->args->count++] = arg;
+		return 0;
+	}
+	if (max == 0)
+		return kv_fail(p->err, -KV_EINVAL, "unexpected argument '%.100s'; %s takes options only, --help lists them", arg,
+		               p->program->name);
+	return kv_fail(p->err, -KV_EINVAL, "one argument too many: '%.100s'; %s takes at most %u", arg, p->program->name, max);
+}
+
+/* long_matches -- how many distinct options a long name, whole or abbreviated, may mean; *out_exact when whole. */
+static unsigned long_matches(const struct parse *p, const char *name, size_t len, bool *out_exact)
+{
+	unsigned matches = 0;
+	int last_key = 0, key = 0;
+	*out_exact = false;
+	for (const struct argp_option *o = p->options; o->name || o->doc; o++) {
+		key = o->flags & OPTION_ALIAS ? key : o->key;
+		if (!o->name || strncmp(o->name, name, len) != 0)
+			continue;
+		if (o->name[len] == '\0') {
+			*out_exact = true;
+			return 1;
+		}
+		matches += matches == 0 || key != last_key;
+		last_key = key;
+	}
+	return matches;
+}
+
+static int bad_long(struct parse *p, const char *word)
+{
+	const char *name = word + 2, *value = strchr(name, '=');
+	size_t len = value ? (size_t)(value - name) : strlen(name);
+	bool exact = false;
+	unsigned matches = long_matches(p, name, len, &exact);
+	int shown = (int)KV_MIN(len, (size_t)100);
+	if (matches == 0)
+		return kv_fail(p->err, -KV_EINVAL, "unknown option --%.*s; --help lists the options", shown, name);
+	if (matches > 1)
+		return kv_fail(p->err, -KV_EINVAL, "option --%.*s is ambiguous; write the whole name, --help lists the options",
+		               shown, name);
+	return kv_fail(p->err, -KV_EINVAL, value ? "option --%.*s takes no value; see --help" : "option --%.*s needs a value; see --help",
+	               shown, name);
+}
+
+/* letter_unknown -- the first letter of a cluster such as "-vxz" that names no option, or 0. An option that takes a
+ * value ends the cluster; *out_valued is that option's letter when nothing follows it. */
+static char letter_unknown(const struct parse *p, const char *word, char *out_valued)
+{
+	*out_valued = 0;
+	for (const char *c = word + 1; *c; c++) {
+		if (*c == p->help_key || *c == p->version_key)
+			continue;
+		const struct kv_opt *row = row_by_letter(p->table, *c);
+		if (!row)
+			return *c;
+		if (row->type != KV_OPT_FLAG) {
+			*out_valued = c[1] ? 0 : *c;
+			return 0;
+		}
+	}
+	return 0;
+}
+
+static bool is_cluster(const char *word)
+{
+	return word && word[0] == '-' && word[1] && word[1] != '-';
+}
+
+/* bad_option -- the sentence for an option that getopt refused. `next` is where getopt stands: on the word when the
+ * letter was inside a cluster, else behind it. Another word with an unknown letter there is just as wrong. */
+static int bad_option(struct parse *p, int argc, char **argv, int next)
+{
+	const char *here = next < argc ? argv[next] : NULL, *before = next > 0 && next <= argc ? argv[next - 1] : NULL;
+	char valued = 0, letter = is_cluster(here) ? letter_unknown(p, here, &valued) : 0;
+	if (!letter && before && strncmp(before, "--", 2) == 0)
+		return bad_long(p, before);
+	if (!letter && is_cluster(before))
+		letter = letter_unknown(p, before, &valued);
+	if (letter)
+		return kv_fail(p->err, -KV_EINVAL, "unknown option -%c; --help lists the options", letter);
+	if (valued)
+		return kv_fail(p->err, -KV_EINVAL, "option -%c needs a value; see --help", valued);
+	return kv_fail(p->err, -KV_EINVAL, "the command line is not understood at '%.100s'; see --help", before ? before : "");
+}
+
+static void version_print(const struct parse *p)
+{
+	printf("%s %s\n", p->program->name, KVRAIL_VERSION);
+}
+
+static void help_print(struct parse *p)
+{
+	argp_help(&p->argp, stdout, ARGP_HELP_STD_HELP, (char *)(uintptr_t)p->program->name);
+}
+
+/* on_key -- argp's callback. A non-zero return ends the parse; p->rc then says why. */
+static error_t on_key(int key, char *arg, struct argp_state *state)
+{
+	struct parse *p = state->input;
+	if (key == ARGP_KEY_ARG) {
+		p->rc = arg_take(p, arg);
+	} else if (key == ARGP_KEY_ERROR) {
+		/* Also called after a failure of ours, which has been explained already. */
+		if (p->rc == 0)
+			p->rc = bad_option(p, state->argc, state->argv, state->next);
+	} else if (key == p->help_key) {
+		help_print(p);
+		p->rc = 1;
+	} else if (key == p->version_key) {
+		version_print(p);
+		p->rc = 1;
+	} else {
+		const struct kv_opt *row = key > 0 && key < ARGP_KEY_ARGS ? row_by_key(p, key) : NULL;
+		if (!row)
+			return ARGP_ERR_UNKNOWN;
+		p->rc = kv_opt_row_set(row, arg, p->into, p->err);
+	}
+	return p->rc == 0 ? 0 : ECANCELED;
+}
+
+static size_t row_count(const struct kv_opt *table)
+{
+	size_t n = 0;
+	while (table[n].name)
+		n++;
+	return n;
+}
+
+static int parse_build(struct parse *p)
+{
+	size_t rows = row_count(p->table);
+	const char *epilogue = p->program->epilogue;
+	/* A row makes at most three entries; then --help, --version and the end. */
+	p->options = calloc(3 * rows + 3, sizeof(*p->options));
+	p->texts = calloc(rows + 1, sizeof(*p->texts));
+	if (asprintf(&p->doc, "%s%s%s", p->program->about ? p->program->about : "", epilogue ? "\v" : "",
+	             epilogue ? epilogue : "") < 0)
+		p->doc = NULL;
+	if (!p->options || !p->texts || !p->doc || !options_build(p))
+		return kv_fail(p->err, -KV_ENOMEM, "no memory for the option table");
+	p->argp = (struct argp){
+		.options = p->options, .parser = on_key, .args_doc = p->program->usage_args, .doc = p->doc};
+	return 0;
+}
+
+static void parse_free(struct parse *p)
+{
+	for (size_t i = 0; p->texts && p->table[i].name; i++)
+		free(p->texts[i]);
+	free(p->texts);
+	free(p->options);
+	free(p->doc);
+}
+
+int kv_opt_parse(const struct kv_opt_program *program, const struct kv_opt *table, int argc, char **argv, void *into,
+                 struct kv_opt_strings *out_args, struct kv_error *err)
+{
+	struct parse p = {.program = program, .table = table, .into = into, .args = out_args, .err = err};
+	kv_opt_defaults(table, into);
+	if (out_args)
+		*out_args = (struct kv_opt_strings){0};
+	int rc = parse_build(&p);
+	if (rc == 0) {
+		error_t failed = argp_parse(&p.argp, argc, argv, ARGP_NO_ERRS | ARGP_NO_EXIT | ARGP_NO_HELP, NULL, &p);
+		rc = p.rc;
+		if (failed && rc == 0)
+			rc = kv_fail(err, -KV_EINVAL, "the command line cannot be parsed: %s", kv_strerror(failed));
+	}
+	parse_free(&p);
+	return rc;
+}
