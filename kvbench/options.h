@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options.h -- what kv-bench can be told: one table row per option, and the struct that the rows fill. */
+#ifndef KVRAIL_KVBENCH_OPTIONS_H
+#define KVRAIL_KVBENCH_OPTIONS_H
+
+#include <stdbool.h>
+
+#include "base/base.h"
+
+enum bench_order { BENCH_ORDER_STRICT, BENCH_ORDER_RELAXED };
+
+enum {
+	BENCH_WORKERS_MAX = 65536,
+	BENCH_CLIENTS_MAX = 1024,
+	BENCH_THREADS_MAX = 256
+};
+
+struct bench_options {
+	/* where to */
+	struct kv_opt_strings servers; /* empty: kv-bench starts a kv-server of its own */
+	const char *provider, *nic;
+	uint32_t rails;
+	/* load */
+	uint32_t num_workers, num_clients, num_threads;
+	uint64_t num_keys, value_size;
+	uint32_t repeat_reads;
+	uint64_t duration_ns; /* 0: repeat_reads decides */
+	double rate;          /* operations per second of all workers; 0: closed loop */
+	uint64_t warmup;      /* GETs of all workers together */
+	uint32_t ttl;
+	uint64_t seed;
+	bool verify, no_checksum, roofline;
+	/* trace replay */
+	const char *trace;
+	double trace_speed; /* times real time; 0: as fast as possible */
+	int trace_order;    /* enum bench_order */
+	/* resources */
+	uint64_t buffer_mb, memory_mb; /* memory_mb 0: sized to the workload */
+	uint32_t server_threads;       /* 0: kv-server's own default */
+	uint64_t base_client_id, timeout_ns;
+	/* security */
+	const char *psk_file, *cert, *key, *ca;
+	/* output */
+	const char *json;
+	bool quiet, config;
+	int log_level; /* enum kv_log_level */
+};
+
+extern const struct kv_opt bench_options_table[];
+extern const struct kv_opt_program bench_options_program;
+
+/* bench_options_parse -- defaults, argv, and the checks that concern more than one option.
+ * Returns 0; 1 when --help or --version was printed; -KV_EINVAL with one sentence in *err. */
+int bench_options_parse(int argc, char **argv, struct bench_options *out, struct kv_error *err);
+
+/* bench_options_check -- whether the options agree with each other. 0 or -KV_EINVAL with *err. */
+int bench_options_check(const struct bench_options *options, struct kv_error *err);
+
+#endif
