@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
+/* KV_MIN, KV_MAX -- constants stay constants, so an argument is evaluated twice: no calls, no side effects in it. */
 #define KV_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define KV_MAX(a, b) ((a) > (b) ? (a) : (b))
 #define KV_COUNT(a) (sizeof(a) / sizeof((a)[0]))

@@ -24,7 +24,7 @@ struct code_row {
 static const struct code_row rows[] = {
 	{0, "OK", "ok", "success"},
 
-	/* libfabric 1.17 to 2.1, <rdma/fi_errno.h>. */
+	/* libfabric, <rdma/fi_errno.h>: up to 269 in 1.17, the others since 1.20 and 2.x. */
 	{256, "FI_EOTHER", "fi_eother", "unspecified fabric error"},
 	{257, "FI_ETOOSMALL", "fi_etoosmall", "the buffer given to the fabric is too small"},
 	{258, "FI_EOPBADSTATE", "fi_eopbadstate", "the fabric object is in a state that does not permit the operation"},
@@ -40,6 +40,7 @@ static const struct code_row rows[] = {
 	{268, "FI_EOVERRUN", "fi_eoverrun", "a fabric queue has been overrun"},
 	{269, "FI_ENORX", "fi_enorx", "the receiver has no receive buffers posted"},
 	{270, "FI_ENOMR", "fi_enomr", "the memory registration limit is exceeded"},
+	{271, "FI_EFIREWALLADDR", "fi_efirewalladdr", "the peer is behind a firewall and must connect first"},
 
 	{KV_ETIMEOUT, "KV_ETIMEOUT", "timeout", "the deadline passed"},
 	{KV_ECANCELED, "KV_ECANCELED", "canceled", "cancelled before it took effect"},

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_hash.c -- the published value of XXH3-64, and that streaming equals one shot however the bytes are cut. */
+#include "check.h"
+
+#include <stdlib.h>
+
+enum { DATA_LEN = 300000 };
+
+static uint8_t data[DATA_LEN];
+
+static void blocks_hash_to_xxh3(void **state)
+{
+	(void)state;
+	assert_true(kv_hash_block("", 0) == 0x2d06800538d394c2u);
+	assert_true(kv_hash_block(NULL, 0) == 0x2d06800538d394c2u);
+	assert_true(kv_hash_key("", 0, 0) == 0x2d06800538d394c2u);
+}
+
+static void a_seed_changes_the_hash_of_a_key(void **state)
+{
+	(void)state;
+	assert_true(kv_hash_key("key", 3, 0) == kv_hash_block("key", 3));
+	assert_true(kv_hash_key("key", 3, 1) != kv_hash_key("key", 3, 2));
+	assert_true(kv_hash_key("key", 3, 1) == kv_hash_key("key", 3, 1));
+}
+
+static uint64_t streamed(struct kv_prng *p, uint64_t len, uint64_t piece_max)
+{
+	struct kv_hasher h;
+	memset(&h, 0xa5, sizeof(h)); /* what lies in the state before must not count */
+	kv_hasher_init(&h);
+	for (uint64_t at = 0; at < len;) {
+		uint64_t n = kv_prng_below(p, piece_max + 1);
+		n = KV_MIN(n, len - at);
+		kv_hasher_update(&h, data + at, n);
+		at += n;
+	}
+	return kv_hasher_digest(&h);
+}
+
+static void streaming_equals_one_shot_at_every_short_length(void **state)
+{
+	(void)state;
+	struct kv_prng p = check_seed();
+	kv_prng_fill(&p, data, sizeof(data));
+	for (uint64_t len = 0; len <= 1200; len++)
+		assert_true(streamed(&p, len, 1 + kv_prng_below(&p, 300)) == kv_hash_block(data, len));
+}
+
+static void streaming_equals_one_shot_at_long_lengths(void **state)
+{
+	(void)state;
+	struct kv_prng p = check_seed();
+	kv_prng_fill(&p, data, sizeof(data));
+	for (int i = 0; i < 50; i++) {
+		uint64_t len = kv_prng_below(&p, DATA_LEN + 1);
+		assert_true(streamed(&p, len, 1 + kv_prng_below(&p, 70000)) == kv_hash_block(data, len));
+	}
+}
+
+static void a_digest_does_not_end_the_stream(void **state)
+{
+	(void)state;
+	struct kv_hasher h;
+	kv_hasher_init(&h);
+	kv_hasher_update(&h, "ab", 2);
+	assert_true(kv_hasher_digest(&h) == kv_hash_block("ab", 2));
+	kv_hasher_update(&h, "c", 1);
+	kv_hasher_update(&h, NULL, 0);
+	assert_true(kv_hasher_digest(&h) == kv_hash_block("abc", 3));
+}
+
+static void the_state_does_not_overrun(void **state)
+{
+	(void)state;
+	struct {
+		struct kv_hasher h;
+		uint8_t guard[64];
+	} *s = aligned_alloc(64, sizeof(*s));
+	assert_non_null(s);
+	memset(s->guard, 0x5a, sizeof(s->guard));
+	kv_hasher_init(&s->h);
+	kv_hasher_update(&s->h, data, DATA_LEN);
+	(void)kv_hasher_digest(&s->h);
+	for (size_t i = 0; i < sizeof(s->guard); i++)
+		assert_int_equal(s->guard[i], 0x5a);
+	free(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(blocks_hash_to_xxh3),
+		cmocka_unit_test(a_seed_changes_the_hash_of_a_key),
+		cmocka_unit_test(streaming_equals_one_shot_at_every_short_length),
+		cmocka_unit_test(streaming_equals_one_shot_at_long_lengths),
+		cmocka_unit_test(a_digest_does_not_end_the_stream),
+		cmocka_unit_test(the_state_does_not_overrun),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

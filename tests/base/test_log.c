@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_log.c -- levels, escaping, cutting, and the line that goes to stderr. */
+#include "check.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+struct sink {
+	unsigned lines;
+	enum kv_log_level level;
+	char last[4096];
+};
+
+static void sink_write(void *arg, enum kv_log_level level, const char *line)
+{
+	struct sink *s = arg;
+	s->lines++;
+	s->level = level;
+	snprintf(s->last, sizeof(s->last), "%s", line);
+	errno = EIO;
+}
+
+static void lines_above_the_level_are_dropped(void **state)
+{
+	(void)state;
+	struct sink s = {0};
+	struct kv_log log = {.level = KV_LOG_WARN, .write = sink_write, .arg = &s};
+	kv_info(&log, "no");
+	kv_debug(&log, "no");
+	assert_int_equal(s.lines, 0);
+	kv_warn(&log, "n=%d", 7);
+	kv_error_log(&log, "e");
+	assert_int_equal(s.lines, 2);
+	assert_int_equal(s.level, KV_LOG_ERROR);
+}
+
+static void no_log_and_no_sink_are_silence(void **state)
+{
+	(void)state;
+	struct kv_log log = {.level = KV_LOG_TRACE};
+	kv_error_log(NULL, "x");
+	kv_error_log(&log, "x");
+	assert_false(kv_log_on(&log, KV_LOG_ERROR));
+}
+
+static void a_line_cannot_be_forged(void **state)
+{
+	(void)state;
+	struct sink s = {0};
+	struct kv_log log = {.level = KV_LOG_INFO, .write = sink_write, .arg = &s};
+	kv_info(&log, "key '%s'", "a\nERROR \x1b[2J\x9b\t\x7f");
+	assert_string_equal(s.last, "key 'a\\nERROR \\x1b[2J\\x9b\\t\\x7f'");
+}
+
+static void a_long_line_is_cut_and_says_so(void **state)
+{
+	(void)state;
+	struct sink s = {0};
+	struct kv_log log = {.level = KV_LOG_INFO, .write = sink_write, .arg = &s};
+	char text[3000];
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	kv_info(&log, "%s", text);
+	assert_int_equal(strlen(s.last), 1023);
+	assert_string_equal(s.last + 1019, "x...");
+	memset(text, '\n', 600); /* fits before escaping, not after */
+	text[600] = '\0';
+	kv_info(&log, "%s", text);
+	assert_int_equal(strlen(s.last), 1023);
+	assert_string_equal(s.last + 1018, "\\n...");
+}
+
+static void logging_keeps_errno(void **state)
+{
+	(void)state;
+	struct sink s = {0};
+	struct kv_log log = {.level = KV_LOG_INFO, .write = sink_write, .arg = &s};
+	errno = EPIPE;
+	kv_info(&log, "x");
+	assert_int_equal(errno, EPIPE);
+}
+
+static void levels_parse_and_print(void **state)
+{
+	(void)state;
+	for (int l = KV_LOG_OFF; l <= KV_LOG_TRACE; l++) {
+		enum kv_log_level back = KV_LOG_OFF;
+		assert_int_equal(kv_log_level_parse(kv_log_level_name((enum kv_log_level)l), &back), 0);
+		assert_int_equal(back, l);
+	}
+	enum kv_log_level untouched = KV_LOG_DEBUG;
+	assert_int_equal(kv_log_level_parse("loud", &untouched), -KV_EINVAL);
+	assert_int_equal(kv_log_level_parse(NULL, &untouched), -KV_EINVAL);
+	assert_int_equal(untouched, KV_LOG_DEBUG);
+}
+
+/* stderr_of -- what kv_log_stderr writes for a line. */
+static size_t stderr_of(const char *line, char *buf, size_t cap)
+{
+	int fds[2], saved = dup(STDERR_FILENO);
+	assert_int_equal(pipe(fds), 0);
+	dup2(fds[1], STDERR_FILENO);
+	kv_log_stderr(NULL, KV_LOG_WARN, line);
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	close(fds[1]);
+	ssize_t n = read(fds[0], buf, cap);
+	close(fds[0]);
+	assert_true(n > 0);
+	return (size_t)n;
+}
+
+static void stderr_gets_one_stamped_line(void **state)
+{
+	(void)state;
+	char buf[2048];
+	size_t n = stderr_of("hello", buf, sizeof(buf) - 1);
+	int year, month, day, hour, minute, second, ms, end = 0;
+	buf[n] = '\0';
+	assert_int_equal(n, strlen("2026-11-21T12:00:00.123Z WARN  hello\n"));
+	assert_int_equal(sscanf(buf, "%4d-%2d-%2dT%2d:%2d:%2d.%3dZ%n", &year, &month, &day, &hour, &minute, &second, &ms, &end), 7);
+	assert_string_equal(buf + end, " WARN  hello\n");
+}
+
+static void stderr_keeps_the_line_end_of_a_long_line(void **state)
+{
+	(void)state;
+	char line[3000], buf[4096];
+	memset(line, 'y', sizeof(line) - 1);
+	line[sizeof(line) - 1] = '\0';
+	size_t n = stderr_of(line, buf, sizeof(buf));
+	assert_true(n < 1200);
+	assert_int_equal(buf[n - 1], '\n');
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lines_above_the_level_are_dropped),
+		cmocka_unit_test(no_log_and_no_sink_are_silence),
+		cmocka_unit_test(a_line_cannot_be_forged),
+		cmocka_unit_test(a_long_line_is_cut_and_says_so),
+		cmocka_unit_test(logging_keeps_errno),
+		cmocka_unit_test(levels_parse_and_print),
+		cmocka_unit_test(stderr_gets_one_stamped_line),
+		cmocka_unit_test(stderr_keeps_the_line_end_of_a_long_line),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
