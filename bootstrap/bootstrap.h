@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bootstrap.h -- the control connection: a TCP connection with TLS 1.3 (or, when told, without) that carries the control messages of
- * wire/wire.h. The public header of bootstrap/. What the messages mean (hello, regions, heartbeats, goodbye) is decided by kvclient/ and kvserver/;
- * only what both sides check alike (boot_hello_check) is here.
+/* bootstrap.h -- the control connection: a TCP connection with TLS 1.3 (or, when told, without) that carries the
+ * control messages of wire/wire.h. The public header of bootstrap/. What the messages mean (hello, regions, heartbeats,
+ * goodbye) is decided by kvclient/ and kvserver/; only what both sides check alike (boot_hello_check) is here.
  *
- * Everything runs on one loop; *_await functions park. One coroutine may read a connection while others write it (writers queue up). */
+ * With TLS the server sends one byte 'K' inside TLS after the handshake, before any control message; the client waits
+ * for it (a TLS 1.3 client cannot know otherwise that its certificate was accepted). boot_connect_await and
+ * boot_accept_await do this by themselves.
+ *
+ * Everything runs on one loop; *_await functions park. One coroutine may read a connection while others write it
+ * (writers queue up). */
 #ifndef KVRAIL_BOOTSTRAP_BOOTSTRAP_H
 #define KVRAIL_BOOTSTRAP_BOOTSTRAP_H
 
@@ -22,41 +27,50 @@ enum boot_mode {
 };
 
 struct boot_security {
-	const char *psk_file;  /* one line "identity:hex", at least 16 bytes of key; or NULL */
-	const char *psk;       /* the same text directly (kv-bench's one-time key); or NULL */
+	const char *psk_file;                       /* one line "identity:hex", at least 16 bytes of key; or NULL */
+	const char *psk;                            /* the same text directly (kv-bench's one-time key); or NULL */
 	const char *cert_file, *key_file, *ca_file; /* PEM; all three or none */
-	const char *server_name; /* client with certificates: name or address to find in the server's certificate; NULL: any name of that CA */
+	const char *server_name; /* client with certificates: name or address to find in the server's certificate; NULL:
+				    any name of that CA */
 };
 
 struct boot_context; /* keys and settings, shared by the connections of one side */
 
-/* boot_context_create -- read keys. Both psk and certificates: -KV_EINVAL. Neither: BOOT_PLAIN. Errors name file and cause: -KV_EINVAL, -KV_EDENIED (a key file that others may read), -errno.
- * Secrets are wiped with the context. Thread: any; afterwards used by one loop at a time. */
-int boot_context_create(const struct boot_security *security, bool server, const struct kv_log *log, struct boot_context **out, struct kv_error *err);
+/* boot_context_create -- read keys. Both psk and certificates: -KV_EINVAL. Neither: BOOT_PLAIN. Errors name file and
+ * cause: -KV_EINVAL, -KV_EDENIED (a key file that others may read), -errno. Secrets are wiped with the context. Thread:
+ * any; afterwards used by one loop at a time. */
+int boot_context_create(const struct boot_security *security, bool server, const struct kv_log *log,
+			struct boot_context **out, struct kv_error *err);
 void boot_context_destroy(struct boot_context **ctx);
 enum boot_mode boot_context_mode(const struct boot_context *ctx);
 
 struct boot_conn;
 
-/* boot_connect_await -- TCP connect and TLS handshake by the deadline. user_timeout_ms: see io_user_timeout. Errors: -KV_ETIMEOUT, -KV_EPEERDOWN (refused, unreachable), -KV_EDENIED (TLS said no),
- * with a sentence naming the address. */
-int boot_connect_await(struct boot_context *ctx, const struct sockaddr_storage *addr, socklen_t len, unsigned user_timeout_ms, uint64_t deadline_ns,
-                       struct boot_conn **out, struct kv_error *err);
+/* boot_connect_await -- TCP connect and TLS handshake by the deadline. user_timeout_ms: see io_user_timeout. Errors:
+ * -KV_ETIMEOUT, -KV_EPEERDOWN (refused, unreachable), -KV_EDENIED (TLS said no), with a sentence naming the address. */
+int boot_connect_await(struct boot_context *ctx, const struct sockaddr_storage *addr, socklen_t len,
+		       unsigned user_timeout_ms, uint64_t deadline_ns, struct boot_conn **out, struct kv_error *err);
 
 /* boot_accept_await -- TLS handshake on an accepted socket, which it owns from now on, also on failure. */
-int boot_accept_await(struct boot_context *ctx, int fd, const struct sockaddr_storage *peer, unsigned user_timeout_ms, uint64_t deadline_ns,
-                      struct boot_conn **out, struct kv_error *err);
+int boot_accept_await(struct boot_context *ctx, int fd, const struct sockaddr_storage *peer, unsigned user_timeout_ms,
+		      uint64_t deadline_ns, struct boot_conn **out, struct kv_error *err);
 
-/* boot_send_await -- one message. 0, -KV_ETIMEOUT (the connection is broken then: part of a message may be out), -KV_EPEERDOWN, -KV_EINVAL. */
+/* boot_send_await -- one message. 0, -KV_ETIMEOUT (the connection is broken then: part of a message may be out),
+ * -KV_EPEERDOWN, -KV_EPROTO (TLS failed), -KV_EINVAL (cannot be encoded, or called outside a coroutine), -KV_ENOMEM. */
 int boot_send_await(struct boot_conn *conn, const struct wire_ctrl_msg *msg, uint64_t deadline_ns);
 
-/* boot_recv_await -- the next message; pointers in *out are valid until the next call. 0, -KV_ETIMEOUT (nothing lost: call again), -KV_EPEERDOWN (closed or reset), -KV_EPROTO. */
+/* boot_recv_await -- the next message; pointers in *out are valid until the next call. 0, -KV_ETIMEOUT (nothing lost:
+ * call again), -KV_EPEERDOWN (closed or reset), -KV_EPROTO, -KV_EVERSION (a HELLO without a version in common: its
+ * version fields are filled, and a REFUSE may still be sent), -KV_ENOMEM (nothing lost). */
 int boot_recv_await(struct boot_conn *conn, struct wire_ctrl_msg *out, uint64_t deadline_ns);
 
-/* boot_shutdown -- make reads and writes in progress return -KV_EPEERDOWN. The memory stays until boot_close, which no other coroutine may be inside of. */
+/* boot_shutdown -- make reads and writes in progress return -KV_EPEERDOWN. The memory stays until boot_close, which no
+ * other coroutine may be inside of. */
 void boot_shutdown(struct boot_conn *conn);
 void boot_close(struct boot_conn **conn);
 const char *boot_peer_name(const struct boot_conn *conn); /* "127.0.0.1:50051", for messages */
+const char *boot_failure(const struct boot_conn *conn);   /* a sentence, with the peer's name, about the last send or
+							     receive that failed other than by timeout; "" if none did */
 bool boot_peer_local(const struct boot_conn *conn);       /* the peer's address is loopback */
 
 /* What one side brings to the hello and the other compares. */
@@ -67,6 +81,7 @@ struct boot_identity {
 
 /* boot_hello_check -- 0, or -KV_EVERSION with a sentence that names what differs on which side and how to make it equal
  * (provider, fabric "efa" against "efa-direct", eager size with the environment variable that sets it). */
-int boot_hello_check(const struct boot_identity *ours, const char *our_side, const struct boot_identity *theirs, const char *their_side, struct kv_error *err);
+int boot_hello_check(const struct boot_identity *ours, const char *our_side, const struct boot_identity *theirs,
+		     const char *their_side, struct kv_error *err);
 
 #endif

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* conn.c -- a control connection: control messages over a byte stream.
+ *
+ * Reading. `in` holds what has come and was not handed out yet: [0, taken) is the message handed out last, whose
+ * pointers the caller may still use, then the beginning of the next ones. The next call drops the first part. A timeout
+ * leaves everything as it is. The buffer starts at IN_SMALL and doubles as bytes really arrive, never on the word of a
+ * length prefix alone, up to one whole message; it shrinks again after a large one, so that hundreds of idle
+ * connections stay small.
+ *
+ * Writing. A message is encoded before the caller waits for its turn, so that nothing it points to needs to outlive
+ * changes by others; writers go one after the other: `writing` says that somebody has the turn, `writers` wait for it.
+ * A write that fails may have sent half a message: the stream is shut down at once and nothing is written after it.
+ *
+ * Ends. A failed read is remembered, since framing is lost with it; boot_shutdown sets `shut`, which turns every
+ * further result into -KV_EPEERDOWN. Neither frees anything: boot_close does. */
+#include "bootstrap/context.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum {
+	IN_SMALL = 1024,    /* the input buffer to begin with */
+	IN_KEEP = 16 << 10, /* a larger one is given back after its message */
+	OUT_SMALL = 1024,
+	MSG_MAX = KV_CTRL_MAX + 4 /* a message with its length prefix */
+};
+
+struct boot_conn {
+	struct boot_stream *stream;
+	char peer[64];
+	bool local, shut;
+	bool writing, broken; /* broken: part of a message may be out */
+	bool begun;           /* a message has been received */
+	int read_error;       /* sticky */
+	struct co_queue writers;
+	uint8_t *in;
+	size_t in_cap, in_len, taken;
+	struct kv_error failure;
+};
+
+/* ---- opening ---- */
+
+static int conn_make(struct boot_context *ctx, struct loop *loop, int fd, const struct sockaddr_storage *addr,
+		     uint64_t deadline_ns, struct boot_conn **out, struct kv_error *err)
+{
+	int rc = -KV_ENOMEM;
+	struct boot_conn *c = calloc(1, sizeof(*c));
+	if (!c)
+		return kv_fail(err, rc, "no memory for a connection");
+	co_queue_init(&c->writers);
+	kv_sockaddr_format(addr, c->peer, sizeof(c->peer));
+	c->local = kv_sockaddr_is_loopback(addr);
+	c->in_cap = IN_SMALL;
+	c->in = malloc(c->in_cap);
+	if (!c->in) {
+		kv_fail(err, rc, "no memory for a connection");
+		goto free_conn;
+	}
+	rc = ctx->tls ? tls_open_await(ctx->tls, loop, fd, c->peer, deadline_ns, &c->stream, err)
+		      : stream_plain_open(loop, fd, &c->stream, err);
+	if (rc)
+		goto free_in;
+	*out = c;
+	return 0;
+
+free_in:
+	free(c->in);
+free_conn:
+	free(c);
+	return rc;
+}
+
+/* Owns fd, also on failure. */
+static int conn_open_await(struct boot_context *ctx, struct loop *loop, int fd, const struct sockaddr_storage *addr,
+			   unsigned user_timeout_ms, uint64_t deadline_ns, struct boot_conn **out, struct kv_error *err)
+{
+	int rc = user_timeout_ms ? io_user_timeout(loop, fd, user_timeout_ms) : 0;
+	if (rc)
+		kv_fail(err, rc, "cannot set the TCP timeouts of a connection: %s", kv_strerror(rc));
+	else
+		rc = conn_make(ctx, loop, fd, addr, deadline_ns, out, err);
+	if (rc)
+		io_close(loop, fd);
+	return rc;
+}
+
+static int connect_fail(const struct sockaddr_storage *addr, int rc, struct kv_error *err)
+{
+	char peer[64];
+	kv_sockaddr_format(addr, peer, sizeof(peer));
+	switch (-rc) {
+	case KV_ETIMEOUT:
+		return kv_fail(err, rc,
+			       "%s: no answer to the TCP connection by the deadline: is the host up, and does a "
+			       "firewall drop the port?",
+			       peer);
+	case ECONNREFUSED:
+		return kv_fail(err, -KV_EPEERDOWN, "%s: connection refused: is kv-server running there, on this port?",
+			       peer);
+	case ETIMEDOUT:
+	case EHOSTUNREACH:
+	case EHOSTDOWN:
+	case ENETUNREACH:
+	case ENETDOWN:
+	case ECONNRESET:
+	case ECONNABORTED:
+	case EPIPE:
+		return kv_fail(err, -KV_EPEERDOWN, "%s: cannot connect: %s", peer, kv_strerror(rc));
+	default: /* of this machine: files, ports, a rule, an address that is none */
+		return kv_fail(err, rc, "%s: cannot open a TCP connection: %s", peer, kv_strerror(rc));
+	}
+}
+
+int boot_connect_await(struct boot_context *ctx, const struct sockaddr_storage *addr, socklen_t len,
+		       unsigned user_timeout_ms, uint64_t deadline_ns, struct boot_conn **out, struct kv_error *err)
+{
+	int fd, rc;
+	struct loop *loop = loop_current();
+	if (!loop || !co_self() || ctx->server)
+		return kv_fail(err, -KV_EINVAL, "boot_connect_await needs a coroutine and a context of a client");
+	rc = io_connect_await(addr, len, &fd, deadline_ns);
+	if (rc)
+		return connect_fail(addr, rc, err);
+	return conn_open_await(ctx, loop, fd, addr, user_timeout_ms, deadline_ns, out, err);
+}
+
+int boot_accept_await(struct boot_context *ctx, int fd, const struct sockaddr_storage *peer, unsigned user_timeout_ms,
+		      uint64_t deadline_ns, struct boot_conn **out, struct kv_error *err)
+{
+	struct loop *loop = loop_current();
+	if (!loop || !co_self() || !ctx->server) {
+		if (loop)
+			io_close(loop, fd);
+		else
+			close(fd);
+		return kv_fail(err, -KV_EINVAL, "boot_accept_await needs a coroutine and a context of a server");
+	}
+	return conn_open_await(ctx, loop, fd, peer, user_timeout_ms, deadline_ns, out, err);
+}
+
+/* ---- sending ---- */
+
+static int shut_fail(struct boot_conn *c)
+{
+	return kv_fail(&c->failure, -KV_EPEERDOWN, "%s: the connection was shut down on this side", c->peer);
+}
+
+/* The stream's failure becomes the connection's, with the peer's name. */
+static int stream_fail(struct boot_conn *c, int rc)
+{
+	if (c->shut)
+		return shut_fail(c);
+	if (rc == -KV_ETIMEOUT)
+		return rc;
+	return kv_fail(&c->failure, rc, "%s: %s", c->peer,
+		       c->stream->failure.code ? c->stream->failure.text : kv_strerror(rc));
+}
+
+/* The bytes of a message on the heap. Returns their number or a code. */
+static int msg_encode(const struct wire_ctrl_msg *msg, uint8_t **out)
+{
+	for (size_t cap = OUT_SMALL;; cap = KV_MIN(cap * 8, (size_t)MSG_MAX)) {
+		uint8_t *buf = malloc(cap);
+		if (!buf)
+			return -KV_ENOMEM;
+		int len = wire_ctrl_encode(msg, buf, cap);
+		if (len > 0) {
+			*out = buf;
+			return len;
+		}
+		secret_wipe(buf, cap);
+		free(buf);
+		if (len != -KV_ETOOBIG || cap == MSG_MAX)
+			return len == -KV_ETOOBIG ? -KV_EINVAL : len;
+	}
+}
+
+static int broken_fail(struct boot_conn *c)
+{
+	return kv_fail(&c->failure, -KV_EPEERDOWN, "%s: an earlier message could not be sent", c->peer);
+}
+
+/* The turn is handed from writer to writer, so that one that sends all the time cannot starve the others. */
+static int write_turn_await(struct boot_conn *c, uint64_t deadline_ns)
+{
+	if (c->writing)
+		return co_queue_wait_await(&c->writers, deadline_ns);
+	c->writing = true;
+	return 0;
+}
+
+static void write_turn_end(struct boot_conn *c)
+{
+	if (!co_queue_wake_one(&c->writers))
+		c->writing = false;
+}
+
+static int bytes_send_await(struct boot_conn *c, const uint8_t *buf, size_t len, uint64_t deadline_ns)
+{
+	int rc = write_turn_await(c, deadline_ns);
+	if (rc)
+		return rc;
+	if (c->shut || c->broken) {
+		rc = c->shut ? shut_fail(c) : broken_fail(c);
+		goto end_turn;
+	}
+	rc = c->stream->ops->write_all_await(c->stream, buf, len, deadline_ns);
+	if (rc) {
+		rc = stream_fail(c, rc);
+		c->broken = true;
+		c->stream->ops->shutdown(c->stream);
+	}
+end_turn:
+	write_turn_end(c);
+	return rc;
+}
+
+int boot_send_await(struct boot_conn *conn, const struct wire_ctrl_msg *msg, uint64_t deadline_ns)
+{
+	uint8_t *buf = NULL;
+	int len = msg_encode(msg, &buf);
+	if (len < 0)
+		return kv_fail(&conn->failure, len, "%s: a control message of type %d cannot be encoded: %s",
+			       conn->peer, (int)msg->type, kv_strerror(len));
+	int rc = bytes_send_await(conn, buf, (size_t)len, deadline_ns);
+	secret_wipe(buf, (size_t)len); /* tokens */
+	free(buf);
+	return rc;
+}
+
+/* ---- receiving ---- */
+
+/* Without realloc, which would leave a copy of what the messages held. */
+static int in_resize(struct boot_conn *c, size_t cap)
+{
+	uint8_t *in = malloc(cap);
+	if (!in)
+		return -KV_ENOMEM;
+	memcpy(in, c->in, c->in_len);
+	secret_wipe(c->in, c->in_len);
+	free(c->in);
+	c->in = in;
+	c->in_cap = cap;
+	return 0;
+}
+
+/* Forget the message handed out last. */
+static void in_drop_taken(struct boot_conn *c)
+{
+	if (!c->taken)
+		return;
+	c->in_len -= c->taken;
+	memmove(c->in, c->in + c->taken, c->in_len);
+	c->taken = 0;
+	if (c->in_cap > IN_KEEP && c->in_len <= IN_SMALL)
+		(void)in_resize(c, IN_SMALL); /* without memory the large one serves as well */
+}
+
+/* Whether the first bytes are a TLS record, handshake or alert: type, version 3.x, length, and a byte that in a control
+ * message is the high byte of a type below 256. */
+static bool looks_like_tls(const uint8_t *p, size_t n)
+{
+	return n >= 6 && (p[0] == 0x16 || p[0] == 0x15) && p[1] == 3 && p[2] <= 4 && p[5] != 0;
+}
+
+static int in_more_await(struct boot_conn *c, size_t want, uint64_t deadline_ns)
+{
+	if (c->in_len == c->in_cap && in_resize(c, KV_MIN(c->in_cap * 2, KV_MAX(want, c->in_cap + 1))))
+		return kv_fail(&c->failure, -KV_ENOMEM, "%s: no memory for a control message of %zu bytes", c->peer,
+			       want);
+	ssize_t n = c->stream->ops->read_await(c->stream, c->in + c->in_len, c->in_cap - c->in_len, deadline_ns);
+	if (n < 0)
+		return stream_fail(c, (int)n);
+	if (c->shut)
+		return shut_fail(c);
+	if (n == 0 && c->broken)
+		return broken_fail(c);
+	if (n == 0)
+		return kv_fail(&c->failure, -KV_EPEERDOWN, "%s: the peer closed the connection%s", c->peer,
+			       c->in_len ? " in the middle of a message" : "");
+	c->in_len += (size_t)n;
+	return 0;
+}
+
+/* One whole message at the start of `in`. Returns its length or a code. */
+static int in_message_await(struct boot_conn *c, uint64_t deadline_ns)
+{
+	for (;;) {
+		if (!c->begun && looks_like_tls(c->in, c->in_len))
+			return kv_fail(&c->failure, -KV_EPROTO,
+				       "%s: the peer speaks TLS, and this side does not: give both sides the same PSK "
+				       "or certificates, or none",
+				       c->peer);
+		int len = wire_ctrl_length(c->in, c->in_len);
+		if (len < 0)
+			return kv_fail(&c->failure, -KV_EPROTO,
+				       "%s: what the peer sent is no control message (its length is out of bounds)",
+				       c->peer);
+		if (len > 0 && c->in_len >= (size_t)len)
+			return len;
+		int rc = in_more_await(c, len ? (size_t)len : IN_SMALL, deadline_ns);
+		if (rc)
+			return rc;
+	}
+}
+
+static int message_decode(struct boot_conn *c, size_t len, struct wire_ctrl_msg *out)
+{
+	int rc = wire_ctrl_decode(c->in, len, out);
+	if (rc == -KV_EVERSION)
+		kv_fail(&c->failure, rc, "%s: the peer speaks another version of the control protocol", c->peer);
+	else if (rc)
+		rc = kv_fail(&c->failure, -KV_EPROTO,
+			     "%s: the peer sent a control message of type %u, %zu bytes, that makes no sense", c->peer,
+			     (unsigned)kv_get16(c->in + 4), len);
+	return rc;
+}
+
+int boot_recv_await(struct boot_conn *conn, struct wire_ctrl_msg *out, uint64_t deadline_ns)
+{
+	if (conn->shut)
+		return shut_fail(conn);
+	if (conn->read_error)
+		return conn->read_error;
+	in_drop_taken(conn);
+	int rc = in_message_await(conn, deadline_ns);
+	if (rc > 0) {
+		conn->begun = true;
+		conn->taken = (size_t)rc;
+		rc = message_decode(conn, conn->taken, out);
+	}
+	if (rc && rc != -KV_ETIMEOUT && rc != -KV_EVERSION && rc != -KV_ENOMEM)
+		conn->read_error = rc;
+	return rc;
+}
+
+/* ---- the end ---- */
+
+void boot_shutdown(struct boot_conn *conn)
+{
+	if (conn->shut)
+		return;
+	conn->shut = true;
+	conn->stream->ops->shutdown(
+		conn->stream); /* the writer in progress fails, and hands its turn on to those who wait */
+}
+
+void boot_close(struct boot_conn **conn)
+{
+	struct boot_conn *c = *conn;
+	if (!c)
+		return;
+	c->stream->ops->close(c->stream);
+	secret_wipe(c->in, c->in_len);
+	free(c->in);
+	free(c);
+	*conn = NULL;
+}
+
+const char *boot_peer_name(const struct boot_conn *conn)
+{
+	return conn->peer;
+}
+
+bool boot_peer_local(const struct boot_conn *conn)
+{
+	return conn->local;
+}
+
+const char *boot_failure(const struct boot_conn *conn)
+{
+	return conn->failure.text;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* context.c -- which security one side uses: decided once, from settings that may contradict each other.
+ *
+ * Nothing that was asked for is dropped silently: a server name that no certificate will be compared with, or half a
+ * set of certificate files, is an error and not plain TCP. */
+#include "bootstrap/context.h"
+
+#include <stdlib.h>
+
+static int certificates_check(const struct boot_security *s, bool *out_any, struct kv_error *err)
+{
+	unsigned given = !!s->cert_file + !!s->key_file + !!s->ca_file;
+	*out_any = given != 0;
+	if (given != 0 && given != 3)
+		return kv_fail(err, -KV_EINVAL,
+			       "certificates need three files, and the %s is missing: give certificate, key and CA "
+			       "file together",
+			       !s->cert_file  ? "certificate file"
+			       : !s->key_file ? "key file"
+					      : "CA file");
+	return 0;
+}
+
+static int mode_choose(const struct boot_security *s, bool server, enum boot_mode *out, struct kv_error *err)
+{
+	bool psk = s->psk || s->psk_file, certs;
+	int rc = certificates_check(s, &certs, err);
+	if (rc)
+		return rc;
+	if (s->psk && s->psk_file)
+		return kv_fail(err, -KV_EINVAL, "a pre-shared key is given both as text and as file %s: give one",
+			       s->psk_file);
+	if (psk && certs)
+		return kv_fail(err, -KV_EINVAL,
+			       "a pre-shared key (psk) and certificates are given: choose one of the two");
+	if (s->server_name && (server || !certs))
+		return kv_fail(err, -KV_EINVAL,
+			       "a server name is given, but it can only be checked by a client that uses certificates");
+	if (s->server_name && !*s->server_name)
+		return kv_fail(err, -KV_EINVAL,
+			       "the server name to check is empty: leave it out to accept any server of the CA");
+	*out = psk ? BOOT_PSK : certs ? BOOT_CERT : BOOT_PLAIN;
+	return 0;
+}
+
+static int psk_get(const struct boot_security *s, struct secret_psk *out, struct kv_error *err)
+{
+	return s->psk_file ? secret_psk_load(s->psk_file, out, err)
+			   : secret_psk_parse(s->psk, strlen(s->psk), "the PSK text", out, err);
+}
+
+static int tls_make(const struct boot_security *s, bool server, enum boot_mode mode, const struct kv_log *log,
+		    struct tls_context **out, struct kv_error *err)
+{
+	struct secret_psk psk = {.key_len = 0};
+	struct tls_settings settings = {
+		.server = server,
+		.psk = mode == BOOT_PSK ? &psk : NULL,
+		.cert_file = s->cert_file,
+		.key_file = s->key_file,
+		.ca_file = s->ca_file,
+		.server_name = s->server_name,
+		.log = log,
+	};
+	int rc = mode == BOOT_PSK ? psk_get(s, &psk, err) : 0;
+	if (rc == 0)
+		rc = tls_context_create(&settings, out, err);
+	secret_wipe(&psk, sizeof(psk));
+	return rc;
+}
+
+int boot_context_create(const struct boot_security *security, bool server, const struct kv_log *log,
+			struct boot_context **out, struct kv_error *err)
+{
+	enum boot_mode mode = BOOT_PLAIN;
+	int rc = mode_choose(security, server, &mode, err);
+	if (rc)
+		return rc;
+	struct boot_context *ctx = calloc(1, sizeof(*ctx));
+	if (!ctx)
+		return kv_fail(err, -KV_ENOMEM, "no memory for the security settings");
+	ctx->mode = mode;
+	ctx->server = server;
+	rc = mode == BOOT_PLAIN ? 0 : tls_make(security, server, mode, log, &ctx->tls, err);
+	if (rc)
+		goto free_ctx;
+	*out = ctx;
+	return 0;
+
+free_ctx:
+	free(ctx);
+	return rc;
+}
+
+void boot_context_destroy(struct boot_context **ctx)
+{
+	if (!*ctx)
+		return;
+	tls_context_destroy(&(*ctx)->tls);
+	free(*ctx);
+	*ctx = NULL;
+}
+
+enum boot_mode boot_context_mode(const struct boot_context *ctx)
+{
+	return ctx->mode;
+}

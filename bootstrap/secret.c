@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* secret.c -- parsing of pre-shared keys, and reading of files that hold secrets.
+ *
+ * The format is that of GnuTLS's psktool: "identity:hex". The key begins after the last colon, so that an identity may
+ * contain one. No error text repeats anything of a line that could be its key: a line without a colon may well be the
+ * bare key.
+ *
+ * A secret file is opened first and judged by fstat on the open descriptor, so that what was checked is what is read.
+ * It must be a regular file: a FIFO would block the caller, a directory makes no sense. The mode is checked for group
+ * and others, as ssh does; access lists are not looked at (a mask shows up in the group bits).
+ *
+ * Every buffer that held a byte of a secret is wiped before it is freed or goes out of scope. */
+#include "bootstrap/secret.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void secret_wipe(void *p, size_t n)
+{
+	if (p)
+		explicit_bzero(p, n);
+}
+
+/* ---- "identity:hex" ---- */
+
+static bool is_space(char c)
+{
+	return c == ' ' || c == '\t' || c == '\r';
+}
+
+/* The line without space around it; returns its length. */
+static size_t line_trim(const char **line, size_t len)
+{
+	while (len && is_space(**line)) {
+		++*line;
+		len--;
+	}
+	while (len && is_space((*line)[len - 1]))
+		len--;
+	return len;
+}
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
+/* NULL, or what is wrong with it. */
+static const char *identity_parse(const char *text, size_t len, struct secret_psk *out)
+{
+	if (len == 0)
+		return "the identity before the ':' is missing";
+	if (len > SECRET_IDENTITY_MAX)
+		return "the identity before the ':' is longer than 128 characters";
+	for (size_t i = 0; i < len; i++)
+		if (text[i] <= ' ' || text[i] > '~')
+			return "the identity before the ':' must be printable ASCII without spaces";
+	memcpy(out->identity, text, len);
+	out->identity[len] = 0;
+	return NULL;
+}
+
+static const char *key_parse(const char *text, size_t len, struct secret_psk *out)
+{
+	for (size_t i = 0; i < len; i++)
+		if (hex_digit(text[i]) < 0)
+			return "the key after the ':' must be hexadecimal digits only";
+	if (len % 2)
+		return "the key after the ':' has an odd number of hexadecimal digits";
+	if (len < 2 * SECRET_KEY_MIN)
+		return "the key after the ':' is shorter than 16 bytes (32 hexadecimal digits); make one with `openssl "
+		       "rand -hex 32`";
+	if (len > 2 * SECRET_KEY_MAX)
+		return "the key after the ':' is longer than 64 bytes (128 hexadecimal digits)";
+	for (size_t i = 0; i < len / 2; i++)
+		out->key[i] = (uint8_t)(hex_digit(text[2 * i]) << 4 | hex_digit(text[2 * i + 1]));
+	out->key_len = len / 2;
+	return NULL;
+}
+
+static const char *line_parse(const char *line, size_t len, struct secret_psk *out)
+{
+	const char *colon = memrchr(line, ':', len);
+	const char *why;
+	if (!colon)
+		return "there is no ':' between identity and key (the form is identity:hex)";
+	why = identity_parse(line, (size_t)(colon - line), out);
+	return why ? why : key_parse(colon + 1, len - (size_t)(colon + 1 - line), out);
+}
+
+int secret_psk_parse(const char *text, size_t len, const char *source, struct secret_psk *out, struct kv_error *err)
+{
+	struct secret_psk psk = {.key_len = 0};
+	const char *at = text, *end = text + len, *why = NULL;
+	unsigned number = 0;
+
+	while (at < end && !why) {
+		const char *line = at, *newline = memchr(at, '\n', (size_t)(end - at));
+		size_t n = (size_t)((newline ? newline : end) - at);
+		at = newline ? newline + 1 : end;
+		number++;
+		n = line_trim(&line, n);
+		if (n == 0 || *line == '#')
+			continue;
+		why = psk.key_len ? "there is a second key; one line identity:hex is all there may be"
+				  : line_parse(line, n, &psk);
+	}
+	int rc = 0;
+	if (why)
+		rc = kv_fail(err, -KV_EINVAL, "%s line %u: %s", source, number, why);
+	else if (!psk.key_len)
+		rc = kv_fail(err, -KV_EINVAL,
+			     "%s holds no key: one line identity:hex is needed (hex: `openssl rand -hex 32`)", source);
+	else
+		*out = psk;
+	secret_wipe(&psk, sizeof(psk));
+	return rc;
+}
+
+int secret_psk_load(const char *path, struct secret_psk *out, struct kv_error *err)
+{
+	struct secret_text text = {0};
+	int rc = secret_file_read(path, "PSK file", &text, err);
+	if (rc == 0)
+		rc = secret_psk_parse(text.data, text.len, path, out, err);
+	secret_text_fini(&text);
+	return rc;
+}
+
+/* ---- files ---- */
+
+static int mode_check(const struct stat *st, const char *path, const char *what, struct kv_error *err)
+{
+	if (!S_ISREG(st->st_mode))
+		return kv_fail(err, -KV_EINVAL, "%s %s is not a regular file", what, path);
+	if (st->st_mode & (S_IRGRP | S_IWGRP | S_IROTH | S_IWOTH))
+		return kv_fail(err, -KV_EDENIED,
+			       "%s %s may be read or written by other users (mode %03o): run `chmod 600 %s`", what,
+			       path, (unsigned)(st->st_mode & 0777), path);
+	if (st->st_size > SECRET_FILE_MAX)
+		return kv_fail(err, -KV_EINVAL, "%s %s is longer than 64 KiB: it is not a key", what, path);
+	return 0;
+}
+
+/* Reads until the end of the file or cap bytes. Returns bytes or -errno. */
+static ssize_t read_whole(int fd, char *buf, size_t cap)
+{
+	size_t have = 0;
+	while (have < cap) {
+		ssize_t n = read(fd, buf + have, cap - have);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		have += (size_t)n;
+	}
+	return (ssize_t)have;
+}
+
+/* The file may grow while it is read: what does not fit in what fstat said is an error, not a longer key. */
+static int text_read(int fd, size_t size, const char *path, const char *what, struct secret_text *out,
+		     struct kv_error *err)
+{
+	char *data = malloc(size + 1);
+	if (!data)
+		return kv_fail(err, -KV_ENOMEM, "no memory to read the %s %s", what, path);
+	ssize_t n = read_whole(fd, data, size + 1);
+	if (n < 0 || (size_t)n > size) {
+		secret_wipe(data, size + 1);
+		free(data);
+		return n < 0 ? kv_fail(err, (int)n, "cannot read the %s %s: %s", what, path, kv_strerror((int)n))
+			     : kv_fail(err, -KV_EINVAL, "%s %s changed while it was read: try again", what, path);
+	}
+	data[n] = 0;
+	*out = (struct secret_text){.data = data, .len = (size_t)n};
+	return 0;
+}
+
+int secret_file_read(const char *path, const char *what, struct secret_text *out, struct kv_error *err)
+{
+	struct stat st;
+	int rc;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0) {
+		rc = -errno;
+		return kv_fail(err, rc, "cannot open the %s %s: %s", what, path, kv_strerror(rc));
+	}
+	if (fstat(fd, &st)) {
+		rc = -errno;
+		kv_fail(err, rc, "cannot look at the %s %s: %s", what, path, kv_strerror(rc));
+		goto close_fd;
+	}
+	rc = mode_check(&st, path, what, err);
+	if (rc == 0)
+		rc = text_read(fd, (size_t)st.st_size, path, what, out, err);
+close_fd:
+	close(fd);
+	return rc;
+}
+
+void secret_text_fini(struct secret_text *text)
+{
+	secret_wipe(text->data, text->len);
+	free(text->data);
+	*text = (struct secret_text){0};
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* secret.h -- pre-shared keys as people write them, and files that hold secrets. Private to bootstrap/ (tests
+ * excepted). */
+#ifndef KVRAIL_BOOTSTRAP_SECRET_H
+#define KVRAIL_BOOTSTRAP_SECRET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/base.h"
+
+enum {
+	SECRET_IDENTITY_MAX = 128, /* characters */
+	SECRET_KEY_MIN = 16,       /* bytes, 32 hex digits */
+	SECRET_KEY_MAX = 64,
+	SECRET_FILE_MAX = 64 << 10 /* bytes of a file that holds one key */
+};
+
+struct secret_psk {
+	char identity[SECRET_IDENTITY_MAX + 1];
+	uint8_t key[SECRET_KEY_MAX];
+	size_t key_len;
+};
+
+/* struct secret_text -- what a secret file holds; data has a 0 after len bytes. Wipe with secret_text_fini. */
+struct secret_text {
+	char *data;
+	size_t len;
+};
+
+/* secret_psk_parse -- one line "identity:hex" among comments (#) and blank lines. source names the text in errors (a
+ * file, "the psk text"). Any bytes are accepted as input. Errors: -KV_EINVAL with source and line, never with a part of
+ * the key; *out is written on success only. Thread: any. */
+int secret_psk_parse(const char *text, size_t len, const char *source, struct secret_psk *out, struct kv_error *err);
+
+/* secret_psk_load -- the same from a file. Errors: those of secret_file_read and secret_psk_parse. */
+int secret_psk_load(const char *path, struct secret_psk *out, struct kv_error *err);
+
+/* secret_file_read -- a regular file that nobody but its owner may read or write. `what` names it in errors ("PSK
+ * file"). Errors: -KV_EDENIED (its mode; the text has the chmod to run), -KV_EINVAL (not a regular file, too long),
+ * -KV_ENOMEM, -errno. */
+int secret_file_read(const char *path, const char *what, struct secret_text *out, struct kv_error *err);
+void secret_text_fini(struct secret_text *text); /* wipes and frees; harmless on a zeroed struct */
+
+void secret_wipe(void *p, size_t n); /* that the compiler does not remove */
+
+#endif

@@ -1,0 +1,671 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tls.c -- TLS 1.3 over a socket of the loop. The only file that knows OpenSSL.
+ *
+ * OpenSSL never sees the socket: it reads from and writes to two memory BIOs, so none of its calls blocks or parks.
+ * This file moves the bytes between the BIOs and the socket and parks only there. OpenSSL's error queue is per thread,
+ * so whatever is to be learned from it is read before the coroutine parks.
+ *
+ * Policy: TLS 1.3 with TLS_AES_128_GCM_SHA256 only; either an external pre-shared key (with an ephemeral key exchange,
+ * OpenSSL's default) or certificates on both sides; no tickets, no session cache, no early data, no renegotiation
+ * (TLS 1.3 has none). With a pre-shared key neither side has a certificate or trusts one, so a handshake without the
+ * key cannot succeed; that the key was used is checked again at the end.
+ *
+ * A TLS 1.3 client is done before the server has looked at the client's certificate. Therefore the server sends one
+ * byte (READY) inside TLS once it is satisfied, and the client waits for it: both sides learn of a refusal while
+ * opening, where there is a sentence to give, and not from some later read. The alternative, letting the first control
+ * message fail, would report a wrong certificate as a lost connection.
+ *
+ * Output: SSL_write and, rarely, SSL_read (alerts, key updates) append to the outgoing BIO; tls_flush_await drains it
+ * in order, one coroutine at a time. What was taken from the BIO but not yet written stays in out_buf, so that a reader
+ * which times out while flushing loses nothing. A reader leaves the flushing to a writer that is at it already, unless
+ * more than OUT_BUSY_MAX has gathered: then it waits, so that a peer that makes us answer without reading the answers
+ * cannot grow the BIO.
+ *
+ * No close_notify is sent: the control protocol has its own goodbye and lengths, and close must not park. */
+#include "bootstrap/tls.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+
+#include "loop/loop.h"
+
+enum {
+	TLS_BUF = 8192,          /* bytes moved between a BIO and the socket at a time */
+	TLS_WRITE_MAX = 16384,   /* plaintext given to OpenSSL at a time: one record */
+	OUT_BUSY_MAX = 64 << 10, /* bytes that may wait for a busy flusher */
+	READY = 'K',
+	NAME_SHOWN = 64
+};
+
+#define ALERT_LINGER_NS 1000000000ull /* how long an alert may take to leave after a failure */
+
+struct tls_context {
+	SSL_CTX *ssl_ctx;
+	struct secret_psk psk; /* key_len 0: certificates */
+	char *server_name;     /* or NULL */
+	bool server;
+	const struct kv_log *log;
+};
+
+struct tls_stream {
+	struct boot_stream base;
+	struct tls_context *ctx;
+	struct loop *loop;
+	SSL *ssl;
+	BIO *in, *out; /* owned by ssl */
+	int fd;
+	bool flushing;
+	int write_error; /* the first failure to write, a stream's code */
+	struct co_queue flushers;
+	char unknown[NAME_SHOWN];  /* the PSK identity that a client showed and we do not know, printable */
+	uint32_t out_off, out_len; /* of out_buf: taken from the BIO, not yet written */
+	uint8_t out_buf[TLS_BUF], in_buf[TLS_BUF];
+};
+
+static struct tls_stream *tls_of(struct boot_stream *s)
+{
+	return KV_CONTAINER(s, struct tls_stream, base);
+}
+
+/* ---- pre-shared keys ---- */
+
+/* An external key is, to OpenSSL, a session that never was. A fresh one per handshake, since OpenSSL writes to it. */
+static SSL_SESSION *psk_session(const struct tls_context *ctx, SSL *ssl)
+{
+	static const unsigned char aes_128_gcm_sha256[] = {0x13, 0x01};
+	const SSL_CIPHER *cipher = SSL_CIPHER_find(ssl, aes_128_gcm_sha256);
+	SSL_SESSION *session = SSL_SESSION_new();
+	if (session && cipher && SSL_SESSION_set1_master_key(session, ctx->psk.key, ctx->psk.key_len) &&
+	    SSL_SESSION_set_cipher(session, cipher) && SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION))
+		return session;
+	SSL_SESSION_free(session);
+	return NULL;
+}
+
+static int psk_use(SSL *ssl, const EVP_MD *md, const unsigned char **out_id, size_t *out_id_len,
+		   SSL_SESSION **out_session)
+{
+	const struct tls_context *ctx = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+	(void)md; /* the only ciphersuite has the only hash */
+	*out_id = (const unsigned char *)ctx->psk.identity;
+	*out_id_len = strlen(ctx->psk.identity);
+	*out_session = psk_session(ctx, ssl);
+	return *out_session != NULL;
+}
+
+/* The identity as the client showed it, for the error text. It is the client's choice of bytes. */
+static void unknown_note(struct tls_stream *t, const unsigned char *id, size_t len)
+{
+	size_t n = KV_MIN(len, sizeof(t->unknown) - 1);
+	for (size_t i = 0; i < n; i++)
+		t->unknown[i] = id[i] >= ' ' && id[i] <= '~' ? (char)id[i] : '?';
+	t->unknown[n] = 0;
+}
+
+static int psk_find(SSL *ssl, const unsigned char *id, size_t id_len, SSL_SESSION **out_session)
+{
+	const struct tls_context *ctx = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+	*out_session = NULL;
+	if (id_len != strlen(ctx->psk.identity) || memcmp(id, ctx->psk.identity, id_len) != 0) {
+		unknown_note(SSL_get_app_data(ssl), id, id_len);
+		return 1; /* without a session the handshake fails for want of a certificate, which is the answer we
+			     want */
+	}
+	*out_session = psk_session(ctx, ssl);
+	return *out_session != NULL;
+}
+
+/* ---- the context ---- */
+
+static int openssl_fail(struct kv_error *err, int code, const char *what, const char *path)
+{
+	unsigned long e = ERR_peek_last_error();
+	const char *reason = ERR_SYSTEM_ERROR(e) ? strerror(ERR_GET_REASON(e)) : ERR_reason_error_string(e);
+	ERR_clear_error();
+	return kv_fail(err, code, "%s %s: %s", what, path, reason ? reason : "not usable (OpenSSL gives no reason)");
+}
+
+/* An encrypted key would make OpenSSL ask on the terminal. */
+static int no_passphrase(char *buf, int size, int writing, void *arg)
+{
+	(void)buf, (void)size, (void)writing;
+	*(bool *)arg = true;
+	return -1;
+}
+
+static int key_parse(SSL_CTX *ssl_ctx, const struct secret_text *text, const char *path, struct kv_error *err)
+{
+	bool encrypted = false;
+	int rc = 0;
+	BIO *bio = BIO_new_mem_buf(text->data, (int)text->len);
+	EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, no_passphrase, &encrypted) : NULL;
+	if (encrypted)
+		rc = kv_fail(err, -KV_EINVAL,
+			     "key file %s is encrypted: write it without passphrase (`openssl pkey -in %s -out NEW`) "
+			     "in mode 600",
+			     path, path);
+	else if (!key)
+		rc = kv_fail(err, -KV_EINVAL, "key file %s holds no private key in PEM format", path);
+	else if (SSL_CTX_use_PrivateKey(ssl_ctx, key) != 1)
+		rc = openssl_fail(err, -KV_EINVAL, "cannot use the key in", path);
+	ERR_clear_error();
+	EVP_PKEY_free(key);
+	BIO_free(bio);
+	return rc;
+}
+
+static int key_load(SSL_CTX *ssl_ctx, const char *path, struct kv_error *err)
+{
+	struct secret_text text = {0};
+	int rc = secret_file_read(path, "key file", &text, err);
+	if (rc == 0)
+		rc = key_parse(ssl_ctx, &text, path, err);
+	secret_text_fini(&text);
+	return rc;
+}
+
+/* Our own certificate out of date is a warning only: it is the other side's clock that decides. */
+static void dates_warn(const struct kv_log *log, SSL_CTX *ssl_ctx, const char *path)
+{
+	X509 *cert = SSL_CTX_get0_certificate(ssl_ctx);
+	if (X509_cmp_current_time(X509_get0_notAfter(cert)) < 0)
+		kv_warn(log, "certificate %s has expired: other sides will refuse it", path);
+	else if (X509_cmp_current_time(X509_get0_notBefore(cert)) > 0)
+		kv_warn(log, "certificate %s is not valid yet: is this machine's clock right?", path);
+}
+
+static int certificates_load(SSL_CTX *ssl_ctx, const struct tls_settings *s, struct kv_error *err)
+{
+	int rc;
+	ERR_clear_error();
+	if (SSL_CTX_use_certificate_chain_file(ssl_ctx, s->cert_file) != 1)
+		return openssl_fail(err, -KV_EINVAL, "cannot read a PEM certificate from", s->cert_file);
+	rc = key_load(ssl_ctx, s->key_file, err);
+	if (rc)
+		return rc;
+	if (SSL_CTX_check_private_key(ssl_ctx) != 1) {
+		ERR_clear_error();
+		return kv_fail(err, -KV_EINVAL, "key %s does not belong to certificate %s", s->key_file, s->cert_file);
+	}
+	if (SSL_CTX_load_verify_file(ssl_ctx, s->ca_file) != 1)
+		return openssl_fail(err, -KV_EINVAL, "cannot read a PEM CA certificate from", s->ca_file);
+	dates_warn(s->log, ssl_ctx, s->cert_file);
+	return 0;
+}
+
+static bool is_address(const char *name)
+{
+	struct in6_addr any;
+	return inet_pton(AF_INET, name, &any) == 1 || inet_pton(AF_INET6, name, &any) == 1;
+}
+
+static int server_name_set(struct tls_context *ctx, const char *name, struct kv_error *err)
+{
+	X509_VERIFY_PARAM *param = SSL_CTX_get0_param(ctx->ssl_ctx);
+	int ok = is_address(name) ? X509_VERIFY_PARAM_set1_ip_asc(param, name)
+				  : X509_VERIFY_PARAM_set1_host(param, name, strlen(name));
+	X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+	if (ok != 1)
+		return openssl_fail(err, -KV_EINVAL, "cannot check the server name", name);
+	ctx->server_name = strdup(name);
+	return ctx->server_name ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for the TLS settings");
+}
+
+static int policy_set(SSL_CTX *ssl_ctx)
+{
+	SSL_CTX_set_options(ssl_ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_NO_TICKET |
+					     SSL_OP_IGNORE_UNEXPECTED_EOF);
+	SSL_CTX_set_mode(ssl_ctx, SSL_MODE_RELEASE_BUFFERS);
+	SSL_CTX_set_session_cache_mode(ssl_ctx, SSL_SESS_CACHE_OFF);
+	SSL_CTX_set_quiet_shutdown(ssl_ctx, 1);
+	/* With a pre-shared key the trust store is empty: a certificate is refused. */
+	SSL_CTX_set_verify(ssl_ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+	return SSL_CTX_set_min_proto_version(ssl_ctx, TLS1_3_VERSION) &&
+	       SSL_CTX_set_max_proto_version(ssl_ctx, TLS1_3_VERSION) &&
+	       SSL_CTX_set_ciphersuites(ssl_ctx, "TLS_AES_128_GCM_SHA256") && SSL_CTX_set_num_tickets(ssl_ctx, 0);
+}
+
+static int credentials_set(struct tls_context *ctx, const struct tls_settings *s, struct kv_error *err)
+{
+	int rc = 0;
+	if (s->psk) {
+		ctx->psk = *s->psk;
+		SSL_CTX_set_psk_use_session_callback(ctx->ssl_ctx, s->server ? NULL : psk_use);
+		SSL_CTX_set_psk_find_session_callback(ctx->ssl_ctx, s->server ? psk_find : NULL);
+		return 0;
+	}
+	rc = certificates_load(ctx->ssl_ctx, s, err);
+	if (rc == 0 && s->server_name)
+		rc = server_name_set(ctx, s->server_name, err);
+	return rc;
+}
+
+int tls_context_create(const struct tls_settings *settings, struct tls_context **out, struct kv_error *err)
+{
+	int rc;
+	struct tls_context *ctx = calloc(1, sizeof(*ctx));
+	if (!ctx)
+		return kv_fail(err, -KV_ENOMEM, "no memory for the TLS settings");
+	ctx->server = settings->server;
+	ctx->log = settings->log;
+	ERR_clear_error();
+	ctx->ssl_ctx = SSL_CTX_new(settings->server ? TLS_server_method() : TLS_client_method());
+	if (!ctx->ssl_ctx || !policy_set(ctx->ssl_ctx)) {
+		rc = openssl_fail(err, -KV_ENOTSUP, "OpenSSL cannot do", "TLS 1.3 with TLS_AES_128_GCM_SHA256");
+		goto destroy;
+	}
+	SSL_CTX_set_app_data(ctx->ssl_ctx, ctx);
+	rc = credentials_set(ctx, settings, err);
+	if (rc)
+		goto destroy;
+	*out = ctx;
+	return 0;
+
+destroy:
+	tls_context_destroy(&ctx);
+	return rc;
+}
+
+void tls_context_destroy(struct tls_context **ctx)
+{
+	if (!*ctx)
+		return;
+	SSL_CTX_free((*ctx)->ssl_ctx); /* frees, and wipes, the private key */
+	OPENSSL_cleanse(&(*ctx)->psk, sizeof((*ctx)->psk));
+	free((*ctx)->server_name);
+	free(*ctx);
+	*ctx = NULL;
+}
+
+/* ---- what went wrong, in one sentence ---- */
+
+/* Who is told: a side with a PSK or with certificates, client or server, or any. */
+enum { SAYS_PSK = 1, SAYS_CERT = 2, SAYS_CLIENT = 4, SAYS_SERVER = 8, SAYS_ANY = 15 };
+
+struct saying {
+	int reason; /* of OpenSSL */
+	int who;    /* at least one bit of each pair must fit */
+	const char *text;
+};
+
+#define NOT_TLS     "it does not speak TLS 1.3: does it run without TLS (--insecure), or is it another program?"
+#define KEYS_DIFFER "the pre-shared keys differ: make the hex digits after the identity the same on both sides"
+#define NO_CERT     "the client showed no certificate: give it certificate, key and CA file"
+#define OURS_REFUSED                                                                                                   \
+	"it refused our certificate: the CA file of each side must hold the CA that issued the other side's "          \
+	"certificate"
+
+static const struct saying sayings[] = {
+	{SSL_R_WRONG_VERSION_NUMBER, SAYS_ANY, NOT_TLS},
+	{SSL_R_WRONG_SSL_VERSION, SAYS_ANY, NOT_TLS},
+	{SSL_R_HTTP_REQUEST, SAYS_ANY, "it speaks HTTP, and this port is the control port of a kv-server"},
+	{SSL_R_HTTPS_PROXY_REQUEST, SAYS_ANY,
+	 "it speaks to an HTTP proxy, and this port is the control port of a kv-server"},
+	{SSL_R_BAD_RECORD_TYPE, SAYS_ANY, NOT_TLS},
+	{SSL_R_RECORD_LENGTH_MISMATCH, SAYS_ANY, NOT_TLS},
+	{SSL_R_RECORD_TOO_SMALL, SAYS_ANY, NOT_TLS},
+	{SSL_R_PACKET_LENGTH_TOO_LONG, SAYS_ANY, NOT_TLS},
+	{SSL_R_ENCRYPTED_LENGTH_TOO_LONG, SAYS_ANY, NOT_TLS},
+	{SSL_R_DATA_LENGTH_TOO_LONG, SAYS_ANY, NOT_TLS},
+	{SSL_R_UNSUPPORTED_PROTOCOL, SAYS_ANY, "it speaks an older TLS, and TLS 1.3 is needed"},
+	{SSL_R_TLSV1_ALERT_PROTOCOL_VERSION, SAYS_ANY, "it does not accept TLS 1.3, which is needed"},
+	{SSL_R_BINDER_DOES_NOT_VERIFY, SAYS_ANY, KEYS_DIFFER},
+	{SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER, SAYS_PSK | SAYS_CLIENT, KEYS_DIFFER},
+	{SSL_R_TLSV1_ALERT_DECRYPT_ERROR, SAYS_PSK | SAYS_CLIENT, KEYS_DIFFER},
+	{SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM, SAYS_PSK | SAYS_SERVER,
+	 "the client brought no pre-shared key: give it the PSK of this server"},
+	{SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE, SAYS_CERT | SAYS_SERVER, NO_CERT},
+	{SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED, SAYS_CLIENT | SAYS_PSK | SAYS_CERT, NO_CERT},
+	{SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE, SAYS_CERT | SAYS_CLIENT,
+	 "the server has no certificate to show: does it use a pre-shared key instead? Give both sides the same kind "
+	 "of security"},
+	{SSL_R_TLSV1_ALERT_UNKNOWN_CA, SAYS_CERT | SAYS_CLIENT | SAYS_SERVER, OURS_REFUSED},
+	{SSL_R_SSLV3_ALERT_BAD_CERTIFICATE, SAYS_CERT | SAYS_CLIENT | SAYS_SERVER,
+	 "it refused our certificate: the name it looks for is not among the certificate's names, or the certificate "
+	 "is malformed"},
+	{SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE, SAYS_CERT | SAYS_CLIENT | SAYS_SERVER,
+	 "it refused our certificate: its extended key usage does not allow this side's role"},
+	{SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED, SAYS_CERT | SAYS_CLIENT | SAYS_SERVER,
+	 "it refused our certificate, which has expired or is not valid yet: renew it, or set the clocks"},
+	{SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN, SAYS_CERT | SAYS_CLIENT | SAYS_SERVER, OURS_REFUSED},
+};
+
+static const char *saying_find(const struct tls_context *ctx, int reason)
+{
+	int kind = ctx->psk.key_len ? SAYS_PSK : SAYS_CERT, role = ctx->server ? SAYS_SERVER : SAYS_CLIENT;
+	for (size_t i = 0; i < KV_COUNT(sayings); i++)
+		if (sayings[i].reason == reason && (sayings[i].who & kind) && (sayings[i].who & role))
+			return sayings[i].text;
+	return NULL;
+}
+
+static int verify_explain(struct tls_stream *t)
+{
+	struct kv_error *f = &t->base.failure;
+	long result = SSL_get_verify_result(t->ssl);
+	if (t->ctx->psk.key_len)
+		return kv_fail(f, -KV_EDENIED,
+			       "it uses certificates, and this side a pre-shared key: give both sides the same kind of "
+			       "security");
+	switch (result) {
+	case X509_V_ERR_HOSTNAME_MISMATCH:
+	case X509_V_ERR_IP_ADDRESS_MISMATCH:
+		return kv_fail(f, -KV_EDENIED,
+			       "its certificate does not name \"%s\": issue one with that subject alternative name, or "
+			       "ask for a name that it has",
+			       t->ctx->server_name);
+	case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+	case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+	case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+	case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+	case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+	case X509_V_ERR_CERT_SIGNATURE_FAILURE:
+		return kv_fail(f, -KV_EDENIED,
+			       "its certificate was not issued by the CA in our CA file: use certificates of one CA on "
+			       "both sides");
+	case X509_V_ERR_CERT_HAS_EXPIRED:
+	case X509_V_ERR_CERT_NOT_YET_VALID:
+		return kv_fail(
+			f, -KV_EDENIED,
+			"its certificate, or its CA's, has expired or is not valid yet: renew it, or set the clocks");
+	case X509_V_ERR_INVALID_PURPOSE:
+		return kv_fail(f, -KV_EDENIED,
+			       "its certificate is not made for its role (extended key usage %s is missing)",
+			       t->ctx->server ? "clientAuth" : "serverAuth");
+	default:
+		return kv_fail(f, -KV_EDENIED, "its certificate is refused (%s)",
+			       X509_verify_cert_error_string(result));
+	}
+}
+
+/* What the error queue holds after a failed OpenSSL call, as a code and t->base.failure. Empties the queue. */
+static int tls_explain(struct tls_stream *t)
+{
+	struct kv_error *f = &t->base.failure;
+	const struct tls_context *ctx = t->ctx;
+	unsigned long e = ERR_peek_error();
+	int reason = ERR_GET_REASON(e);
+	const char *text = saying_find(ctx, reason), *openssl = ERR_reason_error_string(e);
+	ERR_clear_error();
+	if (reason == ERR_R_MALLOC_FAILURE)
+		return kv_fail(f, -KV_ENOMEM, "no memory for TLS");
+	if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED)
+		return verify_explain(t);
+	if (t->unknown[0])
+		return kv_fail(f, -KV_EDENIED,
+			       "the client's PSK identity is \"%s\", ours is \"%s\": use the same PSK on both sides",
+			       t->unknown, ctx->psk.identity);
+	if (reason == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE && ctx->psk.key_len && !ctx->server)
+		return kv_fail(f, -KV_EDENIED,
+			       "the server knows no PSK identity \"%s\": use the same PSK on both sides",
+			       ctx->psk.identity);
+	if (text)
+		return kv_fail(f, -KV_EDENIED, "%s", text);
+	return kv_fail(f, -KV_EDENIED, "TLS failed (%s)", openssl ? openssl : "OpenSSL gives no reason");
+}
+
+/* ---- between the BIOs and the socket ---- */
+
+/* More ciphertext for OpenSSL. Returns bytes, 0 when the peer closed, or a stream's code. */
+static ssize_t tls_fill_await(struct tls_stream *t, uint64_t deadline_ns)
+{
+	ssize_t n = io_read_await(t->fd, t->in_buf, sizeof(t->in_buf), deadline_ns);
+	if (n < 0)
+		return stream_lost(&t->base, (int)n);
+	if (n > 0 && BIO_write(t->in, t->in_buf, (int)n) != n)
+		return kv_fail(&t->base.failure, -KV_ENOMEM, "no memory for TLS");
+	return n;
+}
+
+/* The coroutine that holds `flushing`, until the BIO is empty. */
+static int tls_drain_await(struct tls_stream *t, uint64_t deadline_ns)
+{
+	for (;;) {
+		if (t->out_off == t->out_len) {
+			int n = BIO_read(t->out, t->out_buf, sizeof(t->out_buf));
+			if (n <= 0)
+				return 0;
+			t->out_off = 0;
+			t->out_len = (uint32_t)n;
+		}
+		ssize_t n = io_write_await(t->fd, t->out_buf + t->out_off, t->out_len - t->out_off, deadline_ns);
+		if (n <= 0)
+			return stream_lost(&t->base, n < 0 ? (int)n : -EIO);
+		t->out_off += (uint32_t)n;
+	}
+}
+
+static int tls_flush_await(struct tls_stream *t, uint64_t deadline_ns)
+{
+	while (t->flushing) {
+		int rc = co_queue_wait_await(&t->flushers, deadline_ns);
+		if (rc)
+			return rc;
+	}
+	if (t->write_error)
+		return t->write_error;
+	t->flushing = true;
+	int rc = tls_drain_await(t, deadline_ns);
+	t->flushing = false;
+	if (rc && rc != -KV_ETIMEOUT)
+		t->write_error = rc;
+	co_queue_wake_one(&t->flushers);
+	return rc;
+}
+
+/* A reader's flush. A failure to write is no reason to stop reading: what the peer sent before (an alert, say) tells
+ * more. */
+static int tls_flush_read_await(struct tls_stream *t, uint64_t deadline_ns)
+{
+	size_t pending = BIO_ctrl_pending(t->out);
+	if (t->flushing ? pending <= OUT_BUSY_MAX : pending == 0 && t->out_off == t->out_len)
+		return 0;
+	int rc = tls_flush_await(t, deadline_ns);
+	return rc == -KV_ETIMEOUT ? rc : 0;
+}
+
+/* After a failure: let the alert leave, which tells the peer why. */
+static void tls_linger_await(struct tls_stream *t, uint64_t deadline_ns)
+{
+	uint64_t soon = kv_deadline(loop_now(t->loop), ALERT_LINGER_NS);
+	(void)tls_flush_await(t, KV_MIN(deadline_ns, soon));
+}
+
+/* ---- the stream ---- */
+
+enum tls_step { STEP_HANDSHAKE, STEP_READ };
+
+/* Repeat one OpenSSL call, feeding it, until it is done. Returns 1 or the bytes read; 0 when the peer closed; or a
+ * code. */
+static ssize_t tls_step_await(struct tls_stream *t, enum tls_step step, void *buf, size_t len, uint64_t deadline_ns)
+{
+	for (;;) {
+		size_t got = 1;
+		ERR_clear_error();
+		int ok = step == STEP_HANDSHAKE ? SSL_do_handshake(t->ssl) : SSL_read_ex(t->ssl, buf, len, &got);
+		int error = ok == 1 ? SSL_ERROR_NONE : SSL_get_error(t->ssl, ok);
+		if (error == SSL_ERROR_NONE && step == STEP_READ)
+			return (ssize_t)got;
+		if (error == SSL_ERROR_ZERO_RETURN)
+			return 0;
+		if (error != SSL_ERROR_NONE && error != SSL_ERROR_WANT_READ) {
+			int rc = tls_explain(t);
+			tls_linger_await(t, deadline_ns);
+			return rc;
+		}
+		int rc = tls_flush_read_await(t, deadline_ns);
+		if (rc || error == SSL_ERROR_NONE)
+			return rc ? rc : 1;
+		ssize_t n = tls_fill_await(t, deadline_ns);
+		if (n <= 0)
+			return n;
+	}
+}
+
+/* Once the connection is open, no failure of TLS is a question of who is allowed in. */
+static ssize_t tls_read_await(struct boot_stream *s, void *buf, size_t len, uint64_t deadline_ns)
+{
+	ssize_t n = tls_step_await(tls_of(s), STEP_READ, buf, len, deadline_ns);
+	return n == -KV_EDENIED ? -KV_EPROTO : n;
+}
+
+static int tls_write_all_await(struct boot_stream *s, const void *buf, size_t len, uint64_t deadline_ns)
+{
+	struct tls_stream *t = tls_of(s);
+	const uint8_t *at = buf;
+	while (len) {
+		size_t n = KV_MIN(len, (size_t)TLS_WRITE_MAX), wrote = 0;
+		ERR_clear_error();
+		/* It cannot want anything: the BIO takes all. It does if the peer left a post-handshake message half
+		 * sent. */
+		if (SSL_write_ex(t->ssl, at, n, &wrote) != 1)
+			return kv_fail(&s->failure, -KV_EPROTO, "TLS cannot send any more");
+		int rc = tls_flush_await(t, deadline_ns);
+		if (rc)
+			return rc;
+		at += wrote;
+		len -= wrote;
+	}
+	return 0;
+}
+
+static void tls_shutdown(struct boot_stream *s)
+{
+	io_shutdown(tls_of(s)->loop, tls_of(s)->fd);
+}
+
+static void tls_free(struct tls_stream *t)
+{
+	SSL_free(t->ssl); /* and both BIOs; keys are wiped */
+	OPENSSL_cleanse(t->in_buf, sizeof(t->in_buf));
+	free(t);
+}
+
+static void tls_close(struct boot_stream *s)
+{
+	struct tls_stream *t = tls_of(s);
+	io_close(t->loop, t->fd);
+	tls_free(t);
+}
+
+static const struct boot_stream_ops tls_ops = {
+	.read_await = tls_read_await,
+	.write_all_await = tls_write_all_await,
+	.shutdown = tls_shutdown,
+	.close = tls_close,
+};
+
+/* ---- opening ---- */
+
+static int tls_bios_make(struct tls_stream *t)
+{
+	t->ssl = SSL_new(t->ctx->ssl_ctx);
+	BIO *in = BIO_new(BIO_s_mem()), *out = BIO_new(BIO_s_mem());
+	if (!t->ssl || !in || !out)
+		goto free_bios;
+	BIO_set_mem_eof_return(in, -1); /* empty means later, not the end */
+	BIO_set_mem_eof_return(out, -1);
+	SSL_set_bio(t->ssl, in, out);
+	SSL_set_app_data(t->ssl, t);
+	t->in = in;
+	t->out = out;
+	return 0;
+
+free_bios:
+	BIO_free(in);
+	BIO_free(out);
+	return -KV_ENOMEM;
+}
+
+static int tls_stream_make(struct tls_context *ctx, struct loop *loop, int fd, struct tls_stream **out)
+{
+	struct tls_stream *t = calloc(1, sizeof(*t));
+	if (!t)
+		return -KV_ENOMEM;
+	t->base.ops = &tls_ops;
+	t->ctx = ctx;
+	t->loop = loop;
+	t->fd = fd;
+	co_queue_init(&t->flushers);
+	int rc = tls_bios_make(t);
+	if (rc == 0 && ctx->server_name && !is_address(ctx->server_name) &&
+	    SSL_set_tlsext_host_name(t->ssl, ctx->server_name) != 1)
+		rc = -KV_ENOMEM;
+	if (rc)
+		goto free_stream;
+	if (ctx->server)
+		SSL_set_accept_state(t->ssl);
+	else
+		SSL_set_connect_state(t->ssl);
+	*out = t;
+	return 0;
+
+free_stream:
+	ERR_clear_error();
+	tls_free(t);
+	return rc;
+}
+
+static int tls_closed(struct tls_stream *t)
+{
+	return kv_fail(&t->base.failure, -KV_EPEERDOWN,
+		       t->ctx->server
+			       ? "the client closed the connection during the TLS handshake: its own error says why"
+			       : "the server closed the connection during the TLS handshake: does it run without TLS "
+				 "(--insecure)? Its log says why");
+}
+
+/* The READY byte, see the top of this file. */
+static int tls_ready_await(struct tls_stream *t, uint64_t deadline_ns)
+{
+	uint8_t byte = READY;
+	if (t->ctx->server)
+		return tls_write_all_await(&t->base, &byte, 1, deadline_ns);
+	ssize_t n = tls_step_await(t, STEP_READ, &byte, 1, deadline_ns);
+	if (n <= 0)
+		return n < 0 ? (int)n : tls_closed(t);
+	return byte == READY ? 0 : kv_fail(&t->base.failure, -KV_EDENIED, "it speaks TLS but is no kv-server");
+}
+
+static int tls_handshake_await(struct tls_stream *t, uint64_t deadline_ns)
+{
+	ssize_t n = tls_step_await(t, STEP_HANDSHAKE, NULL, 0, deadline_ns);
+	if (n <= 0)
+		return n < 0 ? (int)n : tls_closed(t);
+	if (t->ctx->psk.key_len && !SSL_session_reused(t->ssl))
+		return kv_fail(&t->base.failure, -KV_EDENIED,
+			       "it finished the TLS handshake without the pre-shared key");
+	return tls_ready_await(t, deadline_ns);
+}
+
+int tls_open_await(struct tls_context *ctx, struct loop *loop, int fd, const char *peer, uint64_t deadline_ns,
+		   struct boot_stream **out, struct kv_error *err)
+{
+	struct tls_stream *t;
+	if (tls_stream_make(ctx, loop, fd, &t))
+		return kv_fail(err, -KV_ENOMEM, "%s: no memory for TLS", peer);
+	int rc = tls_handshake_await(t, deadline_ns);
+	if (rc == -KV_ETIMEOUT)
+		kv_fail(err, rc,
+			"%s: the TLS handshake was not finished by the deadline: does the peer speak TLS, and is it "
+			"alive?",
+			peer);
+	else if (rc)
+		kv_fail(err, rc, "%s: %s", peer, t->base.failure.text);
+	if (rc) {
+		tls_free(t);
+		return rc;
+	}
+	kv_debug(ctx->log, "%s: %s with %s, %s %s", peer, SSL_get_version(t->ssl), SSL_get_cipher_name(t->ssl),
+		 ctx->psk.key_len ? "PSK identity" : "certificates", ctx->psk.identity);
+	*out = &t->base;
+	return 0;
+}

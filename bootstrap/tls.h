@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tls.h -- TLS 1.3 as a byte stream. Private to bootstrap/; tls.c is the only file that knows OpenSSL. */
+#ifndef KVRAIL_BOOTSTRAP_TLS_H
+#define KVRAIL_BOOTSTRAP_TLS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/base.h"
+#include "bootstrap/secret.h"
+#include "bootstrap/stream.h"
+
+struct tls_context;
+
+struct tls_settings {
+	bool server;
+	const struct secret_psk *psk;               /* or NULL: certificates; copied */
+	const char *cert_file, *key_file, *ca_file; /* all three, unless psk; read at once */
+	const char *server_name;                    /* client with certificates, or NULL; copied */
+	const struct kv_log *log;
+};
+
+/* tls_context_create -- Errors: -KV_EINVAL, -KV_EDENIED (mode of the key file), -KV_ENOMEM, -errno. Thread: any. */
+int tls_context_create(const struct tls_settings *settings, struct tls_context **out, struct kv_error *err);
+void tls_context_destroy(struct tls_context **ctx); /* only after the streams made from it were closed */
+
+/* tls_open_await -- handshake over a connected socket; 0 means that each side has accepted the other. `peer` names the
+ * other side in errors. The stream owns fd when this returns 0; else the caller still does. Errors: -KV_EDENIED (TLS
+ * said no: the sentence says what to check), -KV_ETIMEOUT, -KV_EPEERDOWN, -KV_ENOMEM. */
+int tls_open_await(struct tls_context *ctx, struct loop *loop, int fd, const char *peer, uint64_t deadline_ns,
+		   struct boot_stream **out, struct kv_error *err);
+
+#endif
