@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* golden.c -- the bytes of every record and control message, as hex.
+ *
+ * The hex came from a script written from the text of wire.h alone, not from the encoder: it is a second opinion on the
+ * layout. A change here is a change of the protocol, and needs a new WIRE_VERSION once there has been a release. */
+#include "samples.h"
+
+#define BYTES(s)                                                                                                       \
+	{                                                                                                              \
+		(const uint8_t *)(s), sizeof(s) - 1                                                                    \
+	}
+#define ID    0x1122334455667788
+#define NEVER UINT32_MAX
+#define DEST  .dest = {.region = 7, .count = 3, .offset = 0x1000, .stride = 0x2000, .slice = 0x400}
+#define PACKED                                                                                                         \
+	"\x01"                                                                                                         \
+	"a"                                                                                                            \
+	"\x03"                                                                                                         \
+	"bcd"                                                                                                          \
+	"\x02"                                                                                                         \
+	"ef"
+#define HOST "0123456789:;<=>?"
+
+const struct wire_frame golden_frame = {
+	.session = 0x01020304,
+	.token = {0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7, 0xa8, 0xa9, 0xaa, 0xab, 0xac, 0xad, 0xae, 0xaf},
+	.link = 5,
+	.records = 1,
+};
+
+static const uint8_t packed[] = PACKED;
+static const uint8_t pairs[] = "\x06\0\0\0\0\0\0\0\xe8\x03\0\0\0\0\0\0"
+			       "\x20\0\0\0\0\0\0\0\0\0\0\0\0\x01\0\0";
+static const uint8_t bitmap[] = {0xb3, 0x05};
+static const uint8_t addrs[] = "\x04\0\x10\x10\x10\x10"
+			       "\x05\0\x11\x11\x11\x11\x11"
+			       "\x06\0\x12\x12\x12\x12\x12\x12"
+			       "\x07\0\x13\x13\x13\x13\x13\x13\x13";
+static const uint8_t table[] = "\0\0\0\x10\0\0\0\0\x00\xef\xbe\0\0\0\0\0"
+			       "\0\0\x20\x10\0\0\0\0\x01\xef\xbe\0\0\0\0\0"
+			       "\0\0\x40\x10\0\0\0\0\x02\xef\xbe\0\0\0\0\0"
+			       "\0\0\0\x20\0\0\0\0\x10\xef\xbe\0\0\0\0\0"
+			       "\0\0\x20\x20\0\0\0\0\x11\xef\xbe\0\0\0\0\0"
+			       "\0\0\x40\x20\0\0\0\0\x12\xef\xbe\0\0\0\0\0";
+
+const struct golden_request golden_requests[] = {
+	{"get",
+	 "4b52010104030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf7800050000000000"
+	 "0103580040420f0088776655443322110001000000000000000c000000000000"
+	 "9900000000000000030002000500000007000000030000000010000000000000"
+	 "002000000000000000040000000000006b65792d31000000",
+	 {.type = WIRE_GET,
+	  .flags = WIRE_GET_SUM_RANGE | WIRE_GET_INLINE,
+	  .time_left_us = 1000000,
+	  .id = ID,
+	  .key = BYTES("key-1"),
+	  DEST,
+	  .get = {.offset = 0x100, .length = 0xc00, .generation = 0x99, .imm = 0x00020003}}},
+	{"get_length",
+	 "4b52010104030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf7800050000000000"
+	 "01005800ffffffff010000000000000000000000000000000000000000000000"
+	 "0000000000000000000000000100000000000000000000000000000000000000"
+	 "000000000000000000000000000000006b00000000000000",
+	 {.type = WIRE_GET, .time_left_us = NEVER, .id = 1, .key = BYTES("k")}},
+	{"put_read",
+	 "4b52010104030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf8800050000000000"
+	 "0201680088130000897766554433221100200000000000000000000000000000"
+	 "000c0000000000001032547698badcfe00000000000000003c00000005000000"
+	 "0700000003000000001000000000000000200000000000000004000000000000"
+	 "6b65792d32000000",
+	 {.type = WIRE_PUT,
+	  .flags = WIRE_PUT_FIRST,
+	  .time_left_us = 5000,
+	  .id = ID + 1,
+	  .key = BYTES("key-2"),
+	  DEST,
+	  .put = {.total = 0x2000, .length = 0xc00, .checksum = 0xfedcba9876543210, .ttl_s = 60}}},
+	{"put_inline",
+	 "4b52010104030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf9000050000000000"
+	 "02037000881300008a7766554433221106000000000000000000000000000000"
+	 "0600000000000000efcdab896745230100000000000000000000000005000600"
+	 "0000000000000000000000000000000000000000000000000000000000000000"
+	 "6b65792d336162636465660000000000",
+	 {.type = WIRE_PUT,
+	  .flags = WIRE_PUT_FIRST | WIRE_PUT_LAST,
+	  .time_left_us = 5000,
+	  .id = ID + 2,
+	  .key = BYTES("key-3"),
+	  .put = {.total = 6, .length = 6, .checksum = 0x0123456789abcdef, .inline_data = BYTES("abcdef")}}},
+	{"put_last",
+	 "4b52010104030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf8800050000000000"
+	 "02026800881300008b776655443322110010000000000000000c000000000000"
+	 "0004000000000000efcdab896745230177000000000000000000000008000000"
+	 "0100000001000000400000000000000000000000000000000004000000000000"
+	 "6b65792d666f7572",
+	 {.type = WIRE_PUT,
+	  .flags = WIRE_PUT_LAST,
+	  .time_left_us = 5000,
+	  .id = ID + 3,
+	  .key = BYTES("key-four"),
+	  .dest = {.region = 1, .count = 1, .offset = 64, .slice = 0x400},
+	  .put = {.total = 0x1000, .offset = 0xc00, .length = 0x400, .checksum = 0x0123456789abcdef, .stage = 0x77}}},
+	{"exists",
+	 "4b52010104030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf4800050000000000"
+	 "03002800ffffffff8c7766554433221103000000000000000161036263640265"
+	 "6600000000000000",
+	 {.type = WIRE_EXISTS,
+	  .time_left_us = NEVER,
+	  .id = ID + 4,
+	  .exists = {3, {packed, packed + sizeof(packed) - 1, 3}}}},
+	{"delete",
+	 "4b52010104030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf4000050000000000"
+	 "040020000a0000008d77665544332211030000000000000064656c0000000000",
+	 {.type = WIRE_DELETE, .time_left_us = 10, .id = ID + 5, .key = BYTES("del")}},
+	{"touch",
+	 "4b52010104030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf4000050000000000"
+	 "050020000a0000008e7766554433221105000000100e0000746f756368000000",
+	 {.type = WIRE_TOUCH, .time_left_us = 10, .id = ID + 6, .key = BYTES("touch"), .touch = {3600}}},
+	{"pin",
+	 "4b52010104030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf4000050000000000"
+	 "060020000a0000008f77665544332211080000000000000070696e2d74686973",
+	 {.type = WIRE_PIN, .time_left_us = 10, .id = ID + 7, .key = BYTES("pin-this")}},
+	{"unpin",
+	 "4b52010104030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf4800050000000000"
+	 "060128000a00000090776655443322110900000000000000756e70696e2d6974"
+	 "2100000000000000",
+	 {.type = WIRE_PIN, .flags = WIRE_PIN_RELEASE, .time_left_us = 10, .id = ID + 8, .key = BYTES("unpin-it!")}},
+	{"stat",
+	 "4b52010104030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf3000050000000000"
+	 "07001000ffffffff9177665544332211",
+	 {.type = WIRE_STAT, .time_left_us = NEVER, .id = ID + 9}},
+	{"cancel",
+	 "4b52010104030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf3800050000000000"
+	 "0800180050c3000092776655443322118877665544332211",
+	 {.type = WIRE_CANCEL, .time_left_us = 50000, .id = ID + 10, .cancel = {ID}}},
+	{"ping",
+	 "4b52010104030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf3800050000000000"
+	 "09001800ffffffff93776655443322110df0fecaefbeadde",
+	 {.type = WIRE_PING, .time_left_us = NEVER, .id = ID + 11, .ping = {0xdeadbeefcafef00d}}},
+	{"bench",
+	 "4b52010104030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf7000050000000000"
+	 "0a005000ffffffff9477665544332211e8030000000000000004000000000000"
+	 "2a00000000000000020001001000000007000000030000000010000000000000"
+	 "00200000000000000004000000000000",
+	 {.type = WIRE_BENCH,
+	  .time_left_us = NEVER,
+	  .id = ID + 12,
+	  DEST,
+	  .bench = {.operations = 1000, .length = 0x400, .seed = 42, .imm = 0x00010002, .depth = 16}}},
+};
+const size_t golden_requests_n = KV_COUNT(golden_requests);
+
+const struct golden_reply golden_replies[] = {
+	{"get_pushed",
+	 "4b52010104030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf5000050000000000"
+	 "8101300000000000887766554433221100001000000000009900000000000000"
+	 "1032547698badcfe0300000000000000",
+	 {.type = WIRE_GET,
+	  .flags = WIRE_GET_SUM_RANGE,
+	  .id = ID,
+	  .get = {.value_len = 1 << 20, .generation = 0x99, .checksum = 0xfedcba9876543210, .posted = 3}}},
+	{"get_inline",
+	 "4b52010104030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf5800050000000000"
+	 "8102380000000000897766554433221105000000000000009a00000000000000"
+	 "efcdab8967452301000000000500000068656c6c6f000000",
+	 {.type = WIRE_GET,
+	  .flags = WIRE_GET_INLINE,
+	  .id = ID + 1,
+	  .get = {.value_len = 5, .generation = 0x9a, .checksum = 0x0123456789abcdef, .inline_data = BYTES("hello")}}},
+	{"get_miss",
+	 "4b52010104030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf5000050000000000"
+	 "81003000010000008a7766554433221100000000000000000000000000000000"
+	 "00000000000000000000000000000000",
+	 {.type = WIRE_GET, .status = WIRE_NOTFOUND, .id = ID + 2}},
+	{"put",
+	 "4b52010104030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf4000050000000000"
+	 "82002000000000008b7766554433221177000000000000009b00000000000000",
+	 {.type = WIRE_PUT, .id = ID + 3, .put = {.stage = 0x77, .generation = 0x9b}}},
+	{"exists",
+	 "4b52010104030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf4000050000000000"
+	 "83002000000000008c776655443322110b00020000000000b305000000000000",
+	 {.type = WIRE_EXISTS, .id = ID + 4, .exists = {.count = 11, .prefix = 2, .bitmap = bitmap}}},
+	{"delete",
+	 "4b52010104030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf3000050000000000"
+	 "84001000010000008d77665544332211",
+	 {.type = WIRE_DELETE, .status = WIRE_NOTFOUND, .id = ID + 5}},
+	{"touch",
+	 "4b52010104030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf3000050000000000"
+	 "85001000000000008e77665544332211",
+	 {.type = WIRE_TOUCH, .id = ID + 6}},
+	{"pin",
+	 "4b52010104030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf3000050000000000"
+	 "860110000d0000008f77665544332211",
+	 {.type = WIRE_PIN, .flags = WIRE_PIN_RELEASE, .status = WIRE_FULL, .id = ID + 7}},
+	{"stat",
+	 "4b52010104030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf5800050000000000"
+	 "8700380000000000907766554433221102000000000000000600000000000000"
+	 "e80300000000000020000000000000000000000000010000",
+	 {.type = WIRE_STAT, .id = ID + 8, .stat = {.count = 2, .pairs = pairs}}},
+	{"cancel",
+	 "4b52010104030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf4000050000000000"
+	 "8800200000000000917766554433221188776655443322110400000001000000",
+	 {.type = WIRE_CANCEL, .id = ID + 9, .cancel = {.id = ID, .posted = 4, .state = WIRE_CANCEL_STOPPED}}},
+	{"ping",
+	 "4b52010104030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf4000050000000000"
+	 "890020000000000092776655443322110df0fecaefbeadde40e2010000000000",
+	 {.type = WIRE_PING, .id = ID + 10, .ping = {.cookie = 0xdeadbeefcafef00d, .turns = 123456}}},
+	{"bench",
+	 "4b52010104030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf3800050000000000"
+	 "8a0018000f0000009377665544332211e803000000000000",
+	 {.type = WIRE_BENCH, .status = WIRE_FABRIC, .id = ID + 11, .bench = {.posted = 1000}}},
+};
+const size_t golden_replies_n = KV_COUNT(golden_replies);
+
+const struct golden_ctrl golden_ctrls[] = {
+	{"hello",
+	 "5b00000001000000010001000020000044443333222211113031323334353637"
+	 "38393a3b3c3d3e3f888877776666555500001000040002000b007463703b6f66"
+	 "695f72786d0b003132372e302e302e302f3804001010101005001111111111",
+	 {.type = WIRE_CTRL_HELLO,
+	  .hello = {.version_min = 1,
+		    .version_max = 1,
+		    .loops = 4,
+		    .rails = 2,
+		    .eager_bytes = 8192,
+		    .chunk_bytes = 1 << 20,
+		    .incarnation = 0x1111222233334444,
+		    .client_id = 0x5555666677778888,
+		    .host_id = HOST,
+		    .provider = "tcp;ofi_rxm",
+		    .fabric = "127.0.0.0/8",
+		    .addr = {{4, "\x10\x10\x10\x10"}, {5, "\x11\x11\x11\x11\x11"}}}}},
+	{"welcome",
+	 "82000000020000000100020002000300cdab0000a0a1a2a3a4a5a6a7a8a9aaab"
+	 "acadaeaf9999000000000000303132333435363738393a3b3c3d3e3fed5e0000"
+	 "000000000000100040000000e803000000200000000000100000000004000000"
+	 "06006e6f64652d61040010101010050011111111110600121212121212070013"
+	 "131313131313",
+	 {.type = WIRE_CTRL_WELCOME,
+	  .welcome = {.version = 1,
+		      .shards = 2,
+		      .rails = 2,
+		      .flags = WIRE_WELCOME_BENCH | WIRE_WELCOME_PULL,
+		      .loops = 4,
+		      .session = 0xabcd,
+		      .chunk_bytes = 1 << 20,
+		      .credits = 64,
+		      .heartbeat_ms = 1000,
+		      .eager_bytes = 8192,
+		      .token = "\xa0\xa1\xa2\xa3\xa4\xa5\xa6\xa7\xa8\xa9\xaa\xab\xac\xad\xae\xaf",
+		      .incarnation = 0x9999,
+		      .shard_seed = 0x5eed,
+		      .value_max = 1 << 28,
+		      .host_id = HOST,
+		      .node_id = "node-a",
+		      .addrs = addrs,
+		      .addrs_len = sizeof(addrs) - 1}}},
+	{"refuse",
+	 "2e000000030000000d0000002400746865207365727665722069732066756c6c"
+	 "3a203634206f6620363420636c69656e7473",
+	 {.type = WIRE_CTRL_REFUSE, .refuse = {.status = WIRE_FULL, .text = "the server is full: 64 of 64 clients"}}},
+	{"region",
+	 "8400000004000000070000000200010000005000000000000000200000000000"
+	 "0300000000000000000000100000000000efbe00000000000000201000000000"
+	 "01efbe0000000000000040100000000002efbe00000000000000002000000000"
+	 "10efbe0000000000000020200000000011efbe00000000000000402000000000"
+	 "12efbe0000000000",
+	 {.type = WIRE_CTRL_REGION,
+	  .region = {.id = 7,
+		     .parts = 3,
+		     .rails = 2,
+		     .virt = true,
+		     .len_bytes = 0x500000,
+		     .part_bytes = 0x200000,
+		     .keys = table}}},
+	{"region_ok", "0c0000000500000007000000ffffffff", {.type = WIRE_CTRL_REGION_OK, .region_ok = {7, -1}}},
+	{"revoke", "0c000000060000000700000000000000", {.type = WIRE_CTRL_REVOKE, .region_ok = {7, 0}}},
+	{"revoke_ok", "0c000000070000000700000000000000", {.type = WIRE_CTRL_REVOKE_OK, .region_ok = {7, 0}}},
+	{"address",
+	 "1d00000008000000020000000300000006001212121212120700131313131313"
+	 "13",
+	 {.type = WIRE_CTRL_ADDRESS,
+	  .address = {.rails = 2,
+		      .epoch = 3,
+		      .addr = {{6, "\x12\x12\x12\x12\x12\x12"}, {7, "\x13\x13\x13\x13\x13\x13\x13"}}}}},
+	{"address_ok",
+	 "0c00000009000000030000000f000000",
+	 {.type = WIRE_CTRL_ADDRESS_OK, .region_ok = {3, WIRE_FABRIC}}},
+	{"heartbeat",
+	 "340000000a0000001100000000000000a0860100000000000300000000000000"
+	 "010000000000000002000000000000000300000000000000",
+	 {.type = WIRE_CTRL_HEARTBEAT,
+	  .heartbeat = {.sequence = 17, .received = 100000, .shards = 3, .turns = {1, 2, 3}}}},
+	{"heartbeat_client",
+	 "1c0000000a000000120000000000000000000000000000000000000000000000",
+	 {.type = WIRE_CTRL_HEARTBEAT, .heartbeat = {.sequence = 18}}},
+	{"goodbye", "040000000b000000", {.type = WIRE_CTRL_GOODBYE}},
+	{"goodbye_ok", "040000000c000000", {.type = WIRE_CTRL_GOODBYE_OK}},
+	{"goodbye_done", "040000000d000000", {.type = WIRE_CTRL_GOODBYE_DONE}},
+};
+const size_t golden_ctrls_n = KV_COUNT(golden_ctrls);

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_control.c -- control messages: each limit in the encoder and in the decoder, versions, lengths, address and key
+ * tables. */
+#include "samples.h"
+
+static uint8_t buf[4 + KV_CTRL_MAX];
+
+static struct wire_ctrl_msg golden(const char *name)
+{
+	for (size_t i = 0; i < golden_ctrls_n; i++) {
+		if (strcmp(golden_ctrls[i].name, name) == 0)
+			return golden_ctrls[i].want;
+	}
+	fail_msg("no golden message %s", name);
+	return golden_ctrls[0].want;
+}
+
+static int encode(const struct wire_ctrl_msg *m)
+{
+	int rc = wire_ctrl_encode(m, buf, sizeof(buf));
+	return rc < 0 ? rc : 0;
+}
+
+/* Decode the golden message with `width` bytes at `at` replaced. */
+static int decode_patched(const char *name, size_t at, size_t width, uint64_t value)
+{
+	for (size_t i = 0; i < golden_ctrls_n; i++) {
+		size_t len;
+		uint8_t *data, little[8];
+		int rc;
+		if (strcmp(golden_ctrls[i].name, name) != 0)
+			continue;
+		data = unhex(golden_ctrls[i].hex, &len);
+		kv_put64(little, value);
+		assert_true(at + width <= len);
+		memcpy(data + at, little, width);
+		rc = check_ctrl(data, len);
+		free(data);
+		return rc;
+	}
+	fail_msg("no golden message %s", name);
+	return 0;
+}
+
+static void test_length(void **state)
+{
+	uint8_t p[4];
+	(void)state;
+	assert_int_equal(wire_ctrl_length(NULL, 0), 0);
+	kv_put32(p, 4);
+	assert_int_equal(wire_ctrl_length(p, 3), 0);
+	assert_int_equal(wire_ctrl_length(p, 4), 8);
+	kv_put32(p, 3);
+	assert_int_equal(wire_ctrl_length(p, 4), -KV_EPROTO);
+	kv_put32(p, KV_CTRL_MAX);
+	assert_int_equal(wire_ctrl_length(p, 4), 4 + KV_CTRL_MAX);
+	kv_put32(p, KV_CTRL_MAX + 1);
+	assert_int_equal(wire_ctrl_length(p, 4), -KV_EPROTO);
+	kv_put32(p, UINT32_MAX);
+	assert_int_equal(wire_ctrl_length(p, 4), -KV_EPROTO);
+}
+
+static void test_unknown_types(void **state)
+{
+	(void)state;
+	for (unsigned type = 0; type < 300; type++) {
+		struct wire_ctrl_msg m = {.type = (enum wire_ctrl)type};
+		bool empty = type >= WIRE_CTRL_GOODBYE && type <= WIRE_CTRL_GOODBYE_DONE;
+		assert_int_equal(decode_patched("goodbye", 4, 2, type), empty ? 1 : -KV_EPROTO);
+		if (type == 0 || type > WIRE_CTRL_GOODBYE_DONE)
+			assert_int_equal(encode(&m), -KV_EINVAL);
+	}
+	assert_int_equal(decode_patched("goodbye", 6, 2, 1), -KV_EPROTO); /* reserved */
+}
+
+static void test_hello_versions(void **state)
+{
+	(void)state;
+	assert_int_equal(decode_patched("hello", 10, 2, 7), 1);
+	assert_int_equal(decode_patched("hello", 8, 2, 0), 1);
+	assert_int_equal(decode_patched("hello", 8, 2, 2), -KV_EPROTO); /* 2..1 */
+	assert_int_equal(decode_patched("hello", 8, 4, 0x00030002), -KV_EVERSION);
+	assert_int_equal(decode_patched("hello", 8, 4, 0), -KV_EVERSION);
+}
+
+/* The rest of a HELLO of another version is not looked at: it may be laid out in any way. */
+static void test_hello_of_another_version(void **state)
+{
+	uint8_t *data = malloc(13);
+	struct wire_ctrl_msg m;
+	(void)state;
+	assert_non_null(data);
+	memset(data, 0xff, 13);
+	kv_put32(data, 9);
+	kv_put16(data + 4, WIRE_CTRL_HELLO);
+	kv_put16(data + 6, 0);
+	kv_put16(data + 8, 5);
+	kv_put16(data + 10, 6);
+	assert_int_equal(wire_ctrl_decode(data, 13, &m), -KV_EVERSION);
+	assert_int_equal(m.type, WIRE_CTRL_HELLO);
+	assert_int_equal(m.hello.version_min, 5);
+	assert_int_equal(m.hello.version_max, 6);
+	assert_int_equal(m.hello.rails, 0);
+	free(data);
+}
+
+static void test_hello_limits(void **state)
+{
+	struct wire_ctrl_msg m = golden("hello");
+	(void)state;
+	m.hello.version_min = 2;
+	assert_int_equal(encode(&m), -KV_EINVAL);
+	m.hello.version_max = 3;
+	assert_int_equal(encode(&m), 0); /* a later client's hello */
+	m = golden("hello");
+	m.hello.rails = 0;
+	assert_int_equal(encode(&m), -KV_EINVAL);
+	m.hello.rails = KV_RAILS_MAX + 1;
+	assert_int_equal(encode(&m), -KV_EINVAL);
+	m.hello.rails = 3; /* the third address is empty */
+	assert_int_equal(encode(&m), -KV_EINVAL);
+	m.hello.addr[2].len = KV_ADDR_MAX;
+	assert_int_equal(encode(&m), 0);
+	m.hello.addr[2].len = KV_ADDR_MAX + 1;
+	assert_int_equal(encode(&m), -KV_EINVAL);
+	m = golden("hello");
+	m.hello.chunk_bytes = 0;
+	assert_int_equal(encode(&m), -KV_EINVAL);
+	m = golden("hello");
+	memset(m.hello.provider, 'x', sizeof(m.hello.provider));
+	assert_int_equal(encode(&m), -KV_EINVAL);
+	m.hello.provider[sizeof(m.hello.provider) - 1] = 0;
+	assert_int_equal(encode(&m), 0);
+}
+
+static void test_hello_patches(void **state)
+{
+	(void)state;
+	assert_int_equal(decode_patched("hello", 48, 4, 0), -KV_EPROTO); /* chunk bytes */
+	assert_int_equal(decode_patched("hello", 54, 2, 0), -KV_EPROTO); /* rails */
+	assert_int_equal(decode_patched("hello", 54, 2, 1), -KV_EPROTO);
+	assert_int_equal(decode_patched("hello", 54, 2, 3), -KV_EPROTO);
+	assert_int_equal(decode_patched("hello", 54, 2, 33), -KV_EPROTO);
+	assert_int_equal(decode_patched("hello", 56, 2, 10), -KV_EPROTO); /* provider's length */
+	assert_int_equal(decode_patched("hello", 56, 2, 64), -KV_EPROTO);
+	assert_int_equal(decode_patched("hello", 60, 1, 0), -KV_EPROTO); /* a zero byte in a string */
+	assert_int_equal(decode_patched("hello", 82, 2, 0), -KV_EPROTO); /* an empty address */
+	assert_int_equal(decode_patched("hello", 82, 2, 65), -KV_EPROTO);
+}
+
+static void test_longest_string_and_address(void **state)
+{
+	struct wire_ctrl_msg m = golden("hello"), got;
+	int len;
+	(void)state;
+	memset(m.hello.provider, 'p', KV_NAME_MAX - 1);
+	memset(m.hello.fabric, 'f', KV_NAME_MAX - 1);
+	m.hello.rails = KV_RAILS_MAX;
+	for (unsigned i = 0; i < KV_RAILS_MAX; i++)
+		m.hello.addr[i].len = KV_ADDR_MAX;
+	len = wire_ctrl_encode(&m, buf, sizeof(buf));
+	assert_int_equal(len, 8 + 48 + 2 * (2 + KV_NAME_MAX - 1) + KV_RAILS_MAX * (2 + KV_ADDR_MAX));
+	assert_int_equal(wire_ctrl_decode(buf, (size_t)len, &got), 0);
+	assert_ctrl(&got, &m);
+}
+
+static void test_welcome_limits(void **state)
+{
+	struct wire_ctrl_msg m = golden("welcome");
+	(void)state;
+	m.welcome.addrs_len--;
+	assert_int_equal(encode(&m), -KV_EINVAL);
+	m = golden("welcome");
+	m.welcome.shards = 1; /* two addresses too many */
+	assert_int_equal(encode(&m), -KV_EINVAL);
+	m.welcome.shards = 0;
+	assert_int_equal(encode(&m), -KV_EINVAL);
+	m.welcome.shards = KV_SHARDS_MAX + 1;
+	assert_int_equal(encode(&m), -KV_EINVAL);
+	m = golden("welcome");
+	m.welcome.flags = 4;
+	assert_int_equal(encode(&m), -KV_EINVAL);
+	m = golden("welcome");
+	m.welcome.version = WIRE_VERSION + 1;
+	assert_int_equal(encode(&m), -KV_EINVAL);
+	m = golden("welcome");
+	m.welcome.value_max = KV_VALUE_MAX + 1;
+	assert_int_equal(encode(&m), -KV_EINVAL);
+	m = golden("welcome");
+	m.welcome.chunk_bytes = 0;
+	assert_int_equal(encode(&m), -KV_EINVAL);
+}
+
+static void test_welcome_patches(void **state)
+{
+	(void)state;
+	assert_int_equal(decode_patched("welcome", 8, 2, 2), -KV_EPROTO);  /* version */
+	assert_int_equal(decode_patched("welcome", 10, 2, 0), -KV_EPROTO); /* shards */
+	assert_int_equal(decode_patched("welcome", 10, 2, 65), -KV_EPROTO);
+	assert_int_equal(decode_patched("welcome", 10, 2, 4), -KV_EPROTO);  /* 4 x 2 addresses */
+	assert_int_equal(decode_patched("welcome", 10, 4, 0x00010004), 1);  /* 4 x 1 */
+	assert_int_equal(decode_patched("welcome", 12, 2, 33), -KV_EPROTO); /* rails */
+	assert_int_equal(decode_patched("welcome", 14, 2, 4), -KV_EPROTO);  /* flags */
+	assert_int_equal(decode_patched("welcome", 68, 4, 0), -KV_EPROTO);  /* chunk bytes */
+	assert_int_equal(decode_patched("welcome", 84, 8, KV_VALUE_MAX + 1), -KV_EPROTO);
+	assert_int_equal(decode_patched("welcome", 94, 2, 1), -KV_EPROTO); /* reserved */
+	assert_int_equal(decode_patched("welcome", 96, 2, 7), -KV_EPROTO); /* node id's length */
+}
+
+static void test_largest_welcome(void **state)
+{
+	static uint8_t addrs[KV_SHARDS_MAX * KV_RAILS_MAX * (2 + KV_ADDR_MAX)];
+	struct wire_ctrl_msg m = golden("welcome"), got;
+	struct wire_blob_addr a;
+	uint8_t one[KV_ADDR_MAX];
+	int len;
+	(void)state;
+	m.welcome.shards = KV_SHARDS_MAX;
+	m.welcome.rails = KV_RAILS_MAX;
+	m.welcome.addrs = addrs;
+	m.welcome.addrs_len = 0;
+	for (unsigned i = 0; i < KV_SHARDS_MAX * KV_RAILS_MAX; i++) {
+		memset(one, (int)(i % 251), sizeof(one));
+		assert_int_equal(wire_addr_pack(addrs, sizeof(addrs), &m.welcome.addrs_len, one, sizeof(one)), 0);
+	}
+	assert_int_equal(wire_addr_pack(addrs, sizeof(addrs), &m.welcome.addrs_len, one, 1), -KV_ETOOBIG);
+	len = wire_ctrl_encode(&m, buf, sizeof(buf));
+	assert_int_equal(len, 96 + 2 + 6 + sizeof(addrs));
+	assert_int_equal(wire_ctrl_decode(buf, (size_t)len, &got), 0);
+	assert_int_equal(wire_welcome_addr(&got.welcome, 63, 31, &a), 0);
+	assert_int_equal(a.data[0], (63 * 32 + 31) % 251);
+}
+
+static void test_welcome_addr(void **state)
+{
+	struct wire_ctrl_msg m = golden("welcome");
+	struct wire_blob_addr a;
+	(void)state;
+	for (unsigned shard = 0; shard < 2; shard++) {
+		for (unsigned rail = 0; rail < 2; rail++) {
+			assert_int_equal(wire_welcome_addr(&m.welcome, shard, rail, &a), 0);
+			assert_int_equal(a.len, 4 + 2 * shard + rail);
+			assert_int_equal(a.data[0], 0x10 + 2 * shard + rail);
+			assert_int_equal(a.data[a.len], 0); /* what is beyond the address is zero */
+		}
+	}
+	assert_int_equal(wire_welcome_addr(&m.welcome, 2, 0, &a), -KV_EPROTO);
+	assert_int_equal(wire_welcome_addr(&m.welcome, 0, 2, &a), -KV_EPROTO);
+	m.welcome.addrs_len = 10;
+	assert_int_equal(wire_welcome_addr(&m.welcome, 0, 1, &a), -KV_EPROTO);
+}
+
+static void test_addr_pack(void **state)
+{
+	uint8_t *small = malloc(10), addr[KV_ADDR_MAX + 1] = {1, 2, 3, 4, 5};
+	uint32_t len = 0;
+	(void)state;
+	assert_non_null(small);
+	assert_int_equal(wire_addr_pack(small, 10, &len, addr, 0), -KV_EINVAL);
+	assert_int_equal(wire_addr_pack(small, 10, &len, addr, KV_ADDR_MAX + 1), -KV_ETOOBIG);
+	assert_int_equal(wire_addr_pack(small, 10, &len, addr, 9), -KV_ETOOBIG);
+	assert_int_equal(wire_addr_pack(small, 10, &len, addr, 5), 0);
+	assert_int_equal(len, 7);
+	assert_int_equal(wire_addr_pack(small, 10, &len, addr, 2), -KV_ETOOBIG);
+	assert_int_equal(wire_addr_pack(small, 10, &len, addr, 1), 0);
+	assert_int_equal(len, 10);
+	free(small);
+}
+
+static void test_refuse_limits(void **state)
+{
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_REFUSE}, got;
+	int len;
+	(void)state;
+	memset(m.refuse.text, 't', sizeof(m.refuse.text));
+	assert_int_equal(encode(&m), -KV_EINVAL);
+	m.refuse.text[sizeof(m.refuse.text) - 1] = 0;
+	len = wire_ctrl_encode(&m, buf, sizeof(buf));
+	assert_int_equal(len, 8 + 4 + 2 + 511);
+	assert_int_equal(wire_ctrl_decode(buf, (size_t)len, &got), 0);
+	assert_string_equal(got.refuse.text, m.refuse.text);
+	kv_put16(buf + 12, 512);
+	kv_put32(buf, (uint32_t)len + 1 - 4);
+	buf[len] = 't';
+	assert_int_equal(wire_ctrl_decode(buf, (size_t)len + 1, &got), -KV_EPROTO);
+}
+
+static void test_region_limits(void **state)
+{
+	struct wire_ctrl_msg m = golden("region");
+	(void)state;
+	m.region.len_bytes = 0x400001;
+	assert_int_equal(encode(&m), 0);
+	m.region.len_bytes = 0x600000;
+	assert_int_equal(encode(&m), 0);
+	m.region.len_bytes = 0x400000; /* two parts would do */
+	assert_int_equal(encode(&m), -KV_EINVAL);
+	m.region.len_bytes = 0x600001; /* three parts do not do */
+	assert_int_equal(encode(&m), -KV_EINVAL);
+	m.region.len_bytes = 0;
+	assert_int_equal(encode(&m), -KV_EINVAL);
+	m = golden("region");
+	m.region.part_bytes = 0;
+	assert_int_equal(encode(&m), -KV_EINVAL);
+	m.region.part_bytes = 1;
+	m.region.len_bytes = m.region.parts = KV_CTRL_MAX / 16 + 1;
+	assert_int_equal(encode(&m), -KV_EINVAL);
+	m = golden("region");
+	m.region.rails = 0;
+	assert_int_equal(encode(&m), -KV_EINVAL);
+	m.region.rails = KV_RAILS_MAX + 1;
+	assert_int_equal(encode(&m), -KV_EINVAL);
+}
+
+/* Within every limit, but the table is more than a control message carries. */
+static void test_region_too_large_for_a_message(void **state)
+{
+	struct wire_ctrl_msg m = golden("region");
+	(void)state;
+	m.region.parts = KV_CTRL_MAX / 16;
+	m.region.rails = KV_RAILS_MAX;
+	m.region.part_bytes = 4096;
+	m.region.len_bytes = m.region.parts * m.region.part_bytes;
+	assert_int_equal(encode(&m), -KV_ETOOBIG);
+}
+
+static void test_region_patches(void **state)
+{
+	(void)state;
+	assert_int_equal(decode_patched("region", 12, 2, 0), -KV_EPROTO); /* rails */
+	assert_int_equal(decode_patched("region", 12, 2, 1), -KV_EPROTO);
+	assert_int_equal(decode_patched("region", 12, 2, 3), -KV_EPROTO);
+	assert_int_equal(decode_patched("region", 14, 2, 0), 1); /* flags */
+	assert_int_equal(decode_patched("region", 14, 2, 2), -KV_EPROTO);
+	assert_int_equal(decode_patched("region", 16, 8, 0), -KV_EPROTO); /* length */
+	assert_int_equal(decode_patched("region", 24, 8, 0), -KV_EPROTO); /* part bytes */
+	assert_int_equal(decode_patched("region", 32, 4, 0), -KV_EPROTO); /* parts */
+	assert_int_equal(decode_patched("region", 32, 4, 0x80000003), -KV_EPROTO);
+	assert_int_equal(decode_patched("region", 32, 4, UINT32_MAX), -KV_EPROTO);
+	assert_int_equal(decode_patched("region", 36, 4, 1), -KV_EPROTO); /* reserved */
+}
+
+static void test_region_table(void **state)
+{
+	uint8_t *table = malloc(3 * 5 * 16);
+	struct wire_region r = {.parts = 5, .rails = 3, .keys = table};
+	uint64_t base, key;
+	(void)state;
+	assert_non_null(table);
+	for (unsigned rail = 0; rail < 3; rail++) {
+		for (uint32_t part = 0; part < 5; part++)
+			wire_region_put(table, 5, rail, part, 100 * rail + part, ~(uint64_t)(100 * rail + part));
+	}
+	for (unsigned rail = 0; rail < 3; rail++) {
+		for (uint32_t part = 0; part < 5; part++) {
+			wire_region_key(&r, rail, part, &base, &key);
+			assert_int_equal(base, 100 * rail + part);
+			assert_int_equal(key, ~(uint64_t)(100 * rail + part));
+		}
+	}
+	free(table);
+}
+
+static void test_revoke_carries_no_status(void **state)
+{
+	struct wire_ctrl_msg m = golden("revoke");
+	(void)state;
+	m.region_ok.status = 1;
+	assert_int_equal(encode(&m), -KV_EINVAL);
+	m.type = WIRE_CTRL_REVOKE_OK;
+	assert_int_equal(encode(&m), -KV_EINVAL);
+	m.type = WIRE_CTRL_REGION_OK;
+	assert_int_equal(encode(&m), 0);
+	m.type = WIRE_CTRL_ADDRESS_OK;
+	assert_int_equal(encode(&m), 0);
+	assert_int_equal(decode_patched("revoke", 12, 4, 1), -KV_EPROTO);
+	assert_int_equal(decode_patched("revoke_ok", 12, 4, 1), -KV_EPROTO);
+}
+
+static void test_address_and_heartbeat_limits(void **state)
+{
+	struct wire_ctrl_msg m = golden("address");
+	(void)state;
+	m.address.rails = 0;
+	assert_int_equal(encode(&m), -KV_EINVAL);
+	m.address.rails = KV_RAILS_MAX + 1;
+	assert_int_equal(encode(&m), -KV_EINVAL);
+	assert_int_equal(decode_patched("address", 8, 2, 0), -KV_EPROTO);
+	assert_int_equal(decode_patched("address", 8, 2, 33), -KV_EPROTO);
+	assert_int_equal(decode_patched("address", 10, 2, 1), -KV_EPROTO);
+	m = golden("heartbeat");
+	m.heartbeat.shards = KV_SHARDS_MAX;
+	assert_int_equal(encode(&m), 0);
+	m.heartbeat.shards++;
+	assert_int_equal(encode(&m), -KV_EINVAL);
+	assert_int_equal(decode_patched("heartbeat", 24, 2, 2), -KV_EPROTO);
+	assert_int_equal(decode_patched("heartbeat", 24, 2, 65), -KV_EPROTO);
+	assert_int_equal(decode_patched("heartbeat", 26, 2, 1), -KV_EPROTO);
+	assert_int_equal(decode_patched("heartbeat", 28, 4, 1), -KV_EPROTO);
+}
+
+/* Every capacity short of what a message needs says so, and writes nothing beyond it (the block is exactly so long). */
+static void test_encode_into_too_little(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < golden_ctrls_n; i++) {
+		size_t len = strlen(golden_ctrls[i].hex) / 2;
+		for (size_t cap = 0; cap <= len; cap++) {
+			uint8_t *small = malloc(cap);
+			assert_true(small || cap == 0);
+			assert_int_equal(wire_ctrl_encode(&golden_ctrls[i].want, small, cap),
+					 cap == len ? (int)len : -KV_ETOOBIG);
+			free(small);
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_length),
+		cmocka_unit_test(test_unknown_types),
+		cmocka_unit_test(test_hello_versions),
+		cmocka_unit_test(test_hello_of_another_version),
+		cmocka_unit_test(test_hello_limits),
+		cmocka_unit_test(test_hello_patches),
+		cmocka_unit_test(test_longest_string_and_address),
+		cmocka_unit_test(test_welcome_limits),
+		cmocka_unit_test(test_welcome_patches),
+		cmocka_unit_test(test_largest_welcome),
+		cmocka_unit_test(test_welcome_addr),
+		cmocka_unit_test(test_addr_pack),
+		cmocka_unit_test(test_refuse_limits),
+		cmocka_unit_test(test_region_limits),
+		cmocka_unit_test(test_region_too_large_for_a_message),
+		cmocka_unit_test(test_region_patches),
+		cmocka_unit_test(test_region_table),
+		cmocka_unit_test(test_revoke_carries_no_status),
+		cmocka_unit_test(test_address_and_heartbeat_limits),
+		cmocka_unit_test(test_encode_into_too_little),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_golden.c -- the bytes on the wire are those of golden.c, both ways.
+ *
+ * With KVRAIL_CORPUS_OUT set to a directory, the golden messages are written to wire/ and ctrl/ below it as well: that
+ * is how the corpora of tests/fuzz/ were made (KVRAIL_CORPUS_OUT=tests/fuzz/corpus). */
+#include "samples.h"
+
+static void keep(const char *group, const char *kind, const char *name, const void *data, size_t len)
+{
+	const char *dir = getenv("KVRAIL_CORPUS_OUT");
+	char path[4096];
+	FILE *f;
+	if (!dir)
+		return;
+	snprintf(path, sizeof(path), "%s/%s/%s%s", dir, group, kind, name);
+	f = fopen(path, "wb");
+	assert_non_null(f);
+	assert_int_equal(fwrite(data, 1, len, f), len);
+	assert_int_equal(fclose(f), 0);
+}
+
+static void test_requests_encode(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < golden_requests_n; i++) {
+		const struct golden_request *g = &golden_requests[i];
+		uint8_t buf[KV_MSG_MAX];
+		struct wire_writer w;
+		size_t len;
+		uint8_t *want = unhex(g->hex, &len);
+		print_message("# request %s, %zu bytes\n", g->name, len);
+		memset(buf, 0xee, sizeof(buf)); /* padding must be written, not found */
+		wire_frame_begin(&w, buf, sizeof(buf), &golden_frame);
+		assert_int_equal(wire_request_add(&w, &g->want), 0);
+		assert_int_equal(wire_frame_end(&w), len);
+		assert_memory_equal(buf, want, len);
+		keep("wire", "request-", g->name, want, len);
+		free(want);
+	}
+}
+
+static void test_requests_decode(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < golden_requests_n; i++) {
+		struct wire_reader reader;
+		struct wire_frame frame;
+		struct wire_request r;
+		size_t len;
+		uint8_t *data = unhex(golden_requests[i].hex, &len);
+		memset(&r, 0xee, sizeof(r));
+		assert_int_equal(wire_frame_open(&reader, data, len, &frame), 0);
+		assert_int_equal(frame.session, golden_frame.session);
+		assert_memory_equal(frame.token, golden_frame.token, KV_TOKEN_LEN);
+		assert_int_equal(frame.link, golden_frame.link);
+		assert_int_equal(frame.records, 1);
+		assert_int_equal(wire_request_next(&reader, &r), 1);
+		assert_request(&r, &golden_requests[i].want);
+		assert_int_equal(wire_request_next(&reader, &r), 0);
+		free(data);
+	}
+}
+
+static void test_replies_encode(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < golden_replies_n; i++) {
+		const struct golden_reply *g = &golden_replies[i];
+		uint8_t buf[KV_MSG_MAX];
+		struct wire_writer w;
+		size_t len;
+		uint8_t *want = unhex(g->hex, &len);
+		print_message("# reply %s, %zu bytes\n", g->name, len);
+		memset(buf, 0xee, sizeof(buf));
+		wire_frame_begin(&w, buf, sizeof(buf), &golden_frame);
+		assert_int_equal(wire_reply_add(&w, &g->want), 0);
+		assert_int_equal(wire_frame_end(&w), len);
+		assert_memory_equal(buf, want, len);
+		keep("wire", "reply-", g->name, want, len);
+		free(want);
+	}
+}
+
+static void test_replies_decode(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < golden_replies_n; i++) {
+		struct wire_reader reader;
+		struct wire_frame frame;
+		struct wire_reply r;
+		size_t len;
+		uint8_t *data = unhex(golden_replies[i].hex, &len);
+		memset(&r, 0xee, sizeof(r));
+		assert_int_equal(wire_frame_open(&reader, data, len, &frame), 0);
+		assert_int_equal(wire_reply_next(&reader, &r), 1);
+		assert_reply(&r, &golden_replies[i].want);
+		assert_int_equal(wire_reply_next(&reader, &r), 0);
+		free(data);
+	}
+}
+
+static void test_ctrl_encode(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < golden_ctrls_n; i++) {
+		const struct golden_ctrl *g = &golden_ctrls[i];
+		uint8_t buf[4096];
+		size_t len;
+		uint8_t *want = unhex(g->hex, &len);
+		print_message("# control %s, %zu bytes\n", g->name, len);
+		memset(buf, 0xee, sizeof(buf));
+		assert_int_equal(wire_ctrl_encode(&g->want, buf, sizeof(buf)), len);
+		assert_memory_equal(buf, want, len);
+		keep("ctrl", "", g->name, want, len);
+		free(want);
+	}
+}
+
+static void test_ctrl_decode(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < golden_ctrls_n; i++) {
+		struct wire_ctrl_msg m;
+		size_t len;
+		uint8_t *data = unhex(golden_ctrls[i].hex, &len);
+		memset(&m, 0xee, sizeof(m));
+		assert_int_equal(wire_ctrl_decode(data, len, &m), 0);
+		assert_ctrl(&m, &golden_ctrls[i].want);
+		free(data);
+	}
+}
+
+static void test_every_type_has_a_golden_message(void **state)
+{
+	unsigned requests = 0, replies = 0, ctrls = 0;
+	(void)state;
+	for (size_t i = 0; i < golden_requests_n; i++)
+		requests |= 1u << golden_requests[i].want.type;
+	for (size_t i = 0; i < golden_replies_n; i++)
+		replies |= 1u << golden_replies[i].want.type;
+	for (size_t i = 0; i < golden_ctrls_n; i++)
+		ctrls |= 1u << golden_ctrls[i].want.type;
+	assert_int_equal(requests, (2u << WIRE_BENCH) - 2);
+	assert_int_equal(replies, (2u << WIRE_BENCH) - 2);
+	assert_int_equal(ctrls, (2u << WIRE_CTRL_GOODBYE_DONE) - 2);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_requests_encode),
+		cmocka_unit_test(test_requests_decode),
+		cmocka_unit_test(test_replies_encode),
+		cmocka_unit_test(test_replies_decode),
+		cmocka_unit_test(test_ctrl_encode),
+		cmocka_unit_test(test_ctrl_decode),
+		cmocka_unit_test(test_every_type_has_a_golden_message),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

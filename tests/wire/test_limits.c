@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_limits.c -- each limit at its edge, in the encoder (by struct) and in the decoder (by patching a golden frame).
+ */
+#include "samples.h"
+
+enum { BODY = WIRE_FRAME_HEADER + WIRE_RECORD_HEADER };
+
+static uint8_t zeros[KV_MSG_MAX];
+
+static int add_request(const struct wire_request *r)
+{
+	uint8_t buf[KV_MSG_MAX];
+	struct wire_writer w;
+	int rc;
+	wire_frame_begin(&w, buf, sizeof(buf), &golden_frame);
+	rc = wire_request_add(&w, r);
+	if (rc)
+		assert_int_equal(w.len, WIRE_FRAME_HEADER);
+	else
+		assert_int_equal(check_requests(buf, wire_frame_end(&w)), 1);
+	return rc;
+}
+
+static int add_reply(const struct wire_reply *r)
+{
+	uint8_t buf[KV_MSG_MAX];
+	struct wire_writer w;
+	int rc;
+	wire_frame_begin(&w, buf, sizeof(buf), &golden_frame);
+	rc = wire_reply_add(&w, r);
+	if (rc)
+		assert_int_equal(w.len, WIRE_FRAME_HEADER);
+	else
+		assert_int_equal(check_replies(buf, wire_frame_end(&w)), 1);
+	return rc;
+}
+
+static struct wire_request get_request(void)
+{
+	return (struct wire_request){.type = WIRE_GET,
+				     .key = {zeros, 4},
+				     .dest = {.region = 1, .count = 1, .slice = KV_RANGE_MAX},
+				     .get = {.length = 1000}};
+}
+
+static struct wire_request put_request(void)
+{
+	return (struct wire_request){.type = WIRE_PUT,
+				     .key = {zeros, 4},
+				     .dest = {.region = 1, .count = 1, .slice = KV_RANGE_MAX},
+				     .put = {.total = 1000, .length = 1000}};
+}
+
+/* ---- encoder ---- */
+
+static void test_types_and_flags(void **state)
+{
+	static const uint8_t allowed[WIRE_BENCH + 1] = {[WIRE_GET] = 3, [WIRE_PUT] = 3, [WIRE_PIN] = 1};
+	uint8_t key[] = {1, 'k'};
+	(void)state;
+	for (unsigned type = 0; type < 256; type++) {
+		for (unsigned flags = 0; flags < 256; flags++) {
+			struct wire_request r = {.type = (uint8_t)type, .flags = (uint8_t)flags, .key = {key, 1}};
+			struct wire_reply reply = {.type = (uint8_t)type, .flags = (uint8_t)flags};
+			bool good = type >= WIRE_GET && type <= WIRE_BENCH && (flags & ~(unsigned)allowed[type]) == 0;
+			if (type == WIRE_EXISTS) {
+				r.exists.count = 1;
+				r.exists.keys = (struct wire_keys){key, key + 2, 1};
+			}
+			if (type == WIRE_BENCH)
+				r.dest.count = 1;
+			assert_int_equal(add_request(&r), good ? 0 : -KV_EINVAL);
+			assert_int_equal(add_reply(&reply), good ? 0 : -KV_EINVAL);
+		}
+	}
+	assert_int_equal(wire_request_size(&(struct wire_request){.type = 77}), 0);
+	assert_int_equal(wire_reply_size(&(struct wire_reply){.type = 77}), 0);
+}
+
+static void test_key_length(void **state)
+{
+	static const uint8_t keyed[] = {WIRE_GET, WIRE_PUT, WIRE_DELETE, WIRE_TOUCH, WIRE_PIN};
+	(void)state;
+	for (size_t i = 0; i < sizeof(keyed); i++) {
+		struct wire_request r = {.type = keyed[i], .key = {zeros, 0}};
+		assert_int_equal(add_request(&r), -KV_EINVAL);
+		r.key.len = 1;
+		assert_int_equal(add_request(&r), 0);
+		r.key.len = KV_KEY_MAX;
+		assert_int_equal(add_request(&r), 0);
+		r.key.len = KV_KEY_MAX + 1;
+		assert_int_equal(add_request(&r), -KV_EINVAL);
+		r.key.len = UINT32_MAX;
+		assert_int_equal(add_request(&r), -KV_EINVAL);
+	}
+}
+
+static void test_get_range(void **state)
+{
+	struct wire_request r = get_request();
+	(void)state;
+	r.get.length = KV_RANGE_MAX;
+	assert_int_equal(add_request(&r), 0);
+	r.get.offset = KV_VALUE_MAX;
+	assert_int_equal(add_request(&r), 0);
+	r.get.offset++;
+	assert_int_equal(add_request(&r), -KV_EINVAL);
+	r.get.offset = 0;
+	r.get.length = KV_RANGE_MAX + 1;
+	r.dest.slice *= 2;
+	assert_int_equal(add_request(&r), -KV_EINVAL);
+}
+
+static void test_get_of_length_0_needs_no_dest(void **state)
+{
+	struct wire_request r = get_request();
+	(void)state;
+	r.get.length = 0;
+	r.dest = (struct wire_dest){0};
+	assert_int_equal(add_request(&r), 0);
+	r.dest.region = 1;
+	assert_int_equal(add_request(&r), -KV_EINVAL); /* neither empty nor complete */
+	r.dest.count = 1;
+	assert_int_equal(add_request(&r), 0);
+}
+
+static void test_dest(void **state)
+{
+	struct wire_request r = get_request();
+	(void)state;
+	r.dest = (struct wire_dest){.count = 10, .slice = 100};
+	assert_int_equal(add_request(&r), 0);
+	r.dest.slice = 99; /* does not cover the length */
+	assert_int_equal(add_request(&r), -KV_EINVAL);
+	r.dest = (struct wire_dest){.slice = 1000};
+	assert_int_equal(add_request(&r), -KV_EINVAL); /* no slice */
+	r.dest = (struct wire_dest){.count = 2, .slice = (uint64_t)1 << 63};
+	assert_int_equal(add_request(&r), -KV_EINVAL); /* slice * count overflows */
+	r.dest = (struct wire_dest){.count = 1, .offset = UINT64_MAX - 1000, .slice = 1000, .stride = UINT64_MAX};
+	assert_int_equal(add_request(&r), 0); /* one slice: the stride does not matter */
+	r.dest.offset++;
+	assert_int_equal(add_request(&r), -KV_EINVAL); /* offset + slice overflows */
+	r.dest = (struct wire_dest){.count = 3, .stride = (uint64_t)1 << 63, .slice = 1000};
+	assert_int_equal(add_request(&r), -KV_EINVAL); /* 2 * stride overflows */
+	r.dest = (struct wire_dest){.count = 2, .stride = UINT64_MAX - 1999, .offset = 1000, .slice = 1000};
+	assert_int_equal(add_request(&r), -KV_EINVAL); /* the end is 2^64 + 1 - 1 */
+	r.dest.offset = 999;
+	assert_int_equal(add_request(&r), 0); /* the end is 2^64 - 1 */
+	r.dest = (struct wire_dest){.count = UINT32_MAX, .stride = UINT32_MAX, .slice = UINT32_MAX};
+	assert_int_equal(add_request(&r), 0);
+}
+
+static void test_put_range(void **state)
+{
+	struct wire_request r = put_request();
+	(void)state;
+	assert_int_equal(add_request(&r), 0);
+	r.put.offset = 1;
+	assert_int_equal(add_request(&r), -KV_EINVAL); /* past the total */
+	r.put.offset = UINT64_MAX - 999;
+	assert_int_equal(add_request(&r), -KV_EINVAL); /* offset + length is 0 */
+	r.put = (typeof(r.put)){.total = KV_VALUE_MAX, .offset = KV_VALUE_MAX - KV_RANGE_MAX, .length = KV_RANGE_MAX};
+	assert_int_equal(add_request(&r), 0);
+	r.put.total++;
+	assert_int_equal(add_request(&r), -KV_EINVAL);
+	r.put = (typeof(r.put)){.total = KV_VALUE_MAX, .length = KV_RANGE_MAX + 1};
+	r.dest.slice *= 2;
+	assert_int_equal(add_request(&r), -KV_EINVAL);
+}
+
+static void test_put_stage(void **state)
+{
+	struct wire_request r = put_request();
+	(void)state;
+	r.put.stage = 5;
+	assert_int_equal(add_request(&r), 0);
+	r.flags = WIRE_PUT_FIRST;
+	assert_int_equal(add_request(&r), -KV_EINVAL);
+	r.put.stage = 0;
+	assert_int_equal(add_request(&r), 0);
+}
+
+static void test_put_inline(void **state)
+{
+	struct wire_request r = put_request();
+	(void)state;
+	r.put.total = r.put.length = KV_INLINE_MAX;
+	r.put.inline_data = (struct wire_bytes){zeros, KV_INLINE_MAX};
+	assert_int_equal(add_request(&r),
+			 0); /* dest is left set: it is written as zeros, which check_requests would miss otherwise */
+	r.key.len = KV_KEY_MAX;
+	assert_int_equal(add_request(&r), 0); /* the largest PUT fits a frame */
+	r.put.inline_data.len--;
+	assert_int_equal(add_request(&r), -KV_EINVAL); /* not the whole range */
+	r.put.total = r.put.length = r.put.inline_data.len = KV_INLINE_MAX + 1;
+	assert_int_equal(add_request(&r), -KV_EINVAL);
+	r.put.total = r.put.length = r.put.inline_data.len = 65536 + 10;
+	assert_int_equal(add_request(&r), -KV_EINVAL); /* would not fit the u16 */
+	r.put.total = r.put.length = r.put.inline_data.len = 0;
+	assert_int_equal(add_request(&r), 0); /* an empty value */
+}
+
+static void test_put_source(void **state)
+{
+	struct wire_request r = put_request();
+	(void)state;
+	r.dest.count = 0;
+	assert_int_equal(add_request(&r), -KV_EINVAL);
+	r.dest = (struct wire_dest){.count = 1, .slice = 999};
+	assert_int_equal(add_request(&r), -KV_EINVAL);
+}
+
+static void test_exists_keys(void **state)
+{
+	uint8_t keys[2 * (WIRE_EXISTS_MAX + 1)];
+	struct wire_request r = {.type = WIRE_EXISTS, .exists = {.keys = {keys, keys, 0}}};
+	(void)state;
+	for (size_t i = 0; i < sizeof(keys); i++)
+		keys[i] = 1;
+	assert_int_equal(add_request(&r), -KV_EINVAL); /* no key */
+	r.exists.count = WIRE_EXISTS_MAX;
+	r.exists.keys.end = keys + 2 * WIRE_EXISTS_MAX;
+	assert_int_equal(add_request(&r), 0);
+	r.exists.count--;
+	assert_int_equal(add_request(&r), -KV_EINVAL); /* bytes left over */
+	r.exists.count += 2;
+	assert_int_equal(add_request(&r), -KV_EINVAL); /* bytes missing, and too many keys */
+	r.exists.keys.end += 2;
+	assert_int_equal(add_request(&r), -KV_EINVAL); /* too many keys */
+	r.exists = (typeof(r.exists)){1, {keys, keys + 1, 1}};
+	assert_int_equal(add_request(&r), -KV_EINVAL); /* the key is cut off */
+	keys[0] = 0;
+	assert_int_equal(add_request(&r), -KV_EINVAL); /* an empty key */
+	keys[0] = KV_KEY_MAX + 1;
+	r.exists.keys.end = keys + 1 + keys[0];
+	assert_int_equal(add_request(&r), -KV_EINVAL);
+	keys[0] = KV_KEY_MAX;
+	r.exists.keys.end = keys + 1 + keys[0];
+	assert_int_equal(add_request(&r), 0);
+}
+
+/* More keys than a frame has room for is a question of room, not of limits. */
+static void test_exists_larger_than_a_frame(void **state)
+{
+	uint8_t keys[32 * (1 + KV_KEY_MAX)], buf[KV_MSG_MAX];
+	struct wire_request r = {.type = WIRE_EXISTS};
+	struct wire_writer w;
+	uint32_t len = 0;
+	(void)state;
+	for (int i = 0; i < 32; i++)
+		assert_int_equal(wire_keys_add(keys, sizeof(keys), &len, zeros, KV_KEY_MAX), 0);
+	r.exists = (typeof(r.exists)){32, {keys, keys + len, 32}};
+	wire_frame_begin(&w, buf, sizeof(buf), &golden_frame);
+	assert_int_equal(wire_request_add(&w, &r), -KV_EBUSY);
+	assert_int_equal(wire_frame_end(&w), 0);
+}
+
+static void test_bench(void **state)
+{
+	struct wire_request r = {.type = WIRE_BENCH, .dest = {.count = 4, .slice = KV_RANGE_MAX + 1, .stride = 64}};
+	(void)state;
+	r.bench.length = KV_RANGE_MAX;
+	assert_int_equal(add_request(&r), 0);
+	r.bench.length++;
+	assert_int_equal(add_request(&r), -KV_EINVAL);
+	r.bench.length = 100;
+	r.dest.slice = 99; /* an operation goes to one slice */
+	assert_int_equal(add_request(&r), -KV_EINVAL);
+	r.dest.slice = 100;
+	assert_int_equal(add_request(&r), 0);
+	r.dest.count = 0;
+	assert_int_equal(add_request(&r), -KV_EINVAL);
+}
+
+static void test_reply_lengths(void **state)
+{
+	struct wire_reply r = {.type = WIRE_GET, .get = {.inline_data = {zeros, KV_INLINE_MAX}}};
+	(void)state;
+	assert_int_equal(add_reply(&r), 0);
+	r.get.inline_data.len++;
+	assert_int_equal(add_reply(&r), -KV_EINVAL);
+	r = (struct wire_reply){.type = WIRE_STAT, .stat = {WIRE_STAT_MAX, zeros}};
+	assert_int_equal(add_reply(&r), 0);
+	r.stat.count++;
+	assert_int_equal(add_reply(&r), -KV_EINVAL);
+	r = (struct wire_reply){.type = WIRE_EXISTS, .exists = {WIRE_EXISTS_MAX, WIRE_EXISTS_MAX, zeros}};
+	assert_int_equal(add_reply(&r), 0);
+	r.exists.count++;
+	assert_int_equal(add_reply(&r), -KV_EINVAL);
+	r.exists.count = 3;
+	assert_int_equal(add_reply(&r), -KV_EINVAL); /* the prefix is longer than the list */
+	r = (struct wire_reply){.type = WIRE_CANCEL, .cancel = {.state = WIRE_CANCEL_DONE}};
+	assert_int_equal(add_reply(&r), 0);
+	r.cancel.state++;
+	assert_int_equal(add_reply(&r), -KV_EINVAL);
+}
+
+static void test_reply_contents(void **state)
+{
+	uint8_t bitmap[2] = {0xff, 0x0f}, pair[16] = {0};
+	struct wire_reply r = {.type = WIRE_EXISTS, .exists = {12, 12, bitmap}};
+	(void)state;
+	assert_int_equal(add_reply(&r), 0);
+	bitmap[1] = 0x10; /* key 12 of 0..11 */
+	assert_int_equal(add_reply(&r), -KV_EINVAL);
+	r = (struct wire_reply){.type = WIRE_STAT, .stat = {1, pair}};
+	assert_int_equal(add_reply(&r), 0);
+	pair[4] = 1; /* reserved */
+	assert_int_equal(add_reply(&r), -KV_EINVAL);
+}
+
+/* ---- decoder ---- */
+
+struct patch {
+	const char *name;
+	uint8_t at, width; /* in the body */
+	uint64_t value;
+	bool good;
+};
+
+static void patched(const struct patch *p, const char *hex, int (*check)(const uint8_t *, size_t))
+{
+	size_t len;
+	uint8_t *data = unhex(hex, &len), little[8];
+	print_message("# %s: %u bytes at %u = %llu\n", p->name, p->width, p->at, (unsigned long long)p->value);
+	kv_put64(little, p->value);
+	assert_true(BODY + (size_t)p->at + p->width <= len);
+	memcpy(data + BODY + p->at, little, p->width);
+	assert_int_equal(check(data, len), p->good ? 1 : -KV_EPROTO);
+	free(data);
+}
+
+static void test_request_patches(void **state)
+{
+	/* The golden GET and PUT have a dest of 3 slices of 0x400, 0x2000 apart, at 0x1000. */
+	static const struct patch patches[] = {
+		{"get", 0, 8, KV_VALUE_MAX, true},
+		{"get", 0, 8, KV_VALUE_MAX + 1, false},
+		{"get", 8, 8, 0xc00, true},
+		{"get", 8, 8, 0xc01, false}, /* more than the slices hold */
+		{"get", 28, 2, 0, false},
+		{"get", 28, 2, 6,
+		 false}, /* reaches into the padding: the padding is then too short, the last byte 0 or not */
+		{"get", 28, 2, 4, false}, /* the fifth byte becomes padding that is not zero */
+		{"get", 28, 2, 129, false},
+		{"get", 28, 2, 0xffff, false},
+		{"get", 32 + 4, 4, 0, false},
+		{"get", 32 + 4, 4, 2, false},
+		{"get", 32 + 4, 4, UINT32_MAX, true},
+		{"get", 32 + 8, 8, UINT64_MAX, false},
+		{"get", 32 + 8, 8, UINT64_MAX - 0x4400, true},
+		{"get", 32 + 8, 8, UINT64_MAX - 0x43ff, false},
+		{"get", 32 + 16, 8, (uint64_t)1 << 63, false},
+		{"get", 32 + 24, 8, UINT64_MAX / 3 + 1, false},
+		{"put_read", 0, 8, 0xbff, false},
+		{"put_read", 0, 8, 0xc00, true},
+		{"put_read", 0, 8, KV_VALUE_MAX, true},
+		{"put_read", 0, 8, KV_VALUE_MAX + 1, false},
+		{"put_read", 8, 8, 0x1400, true},
+		{"put_read", 8, 8, 0x1401, false},
+		{"put_read", 8, 8, UINT64_MAX - 0xbff, false},
+		{"put_read", 16, 8, 0, false}, /* a source without a range */
+		{"put_read", 16, 8, KV_RANGE_MAX + 1, false},
+		{"put_read", 32, 8, 1, false}, /* a stage with FIRST */
+		{"put_last", 32, 8, UINT64_MAX, true},
+		{"put_inline", 46, 2, 5, false},
+		{"put_inline", 46, 2, 7, false},
+		{"put_inline", 16, 8, 5, false},
+		{"put_inline", 44, 2, 6, false}, /* key and inline bytes no longer fill the record */
+		{"exists", 0, 2, 0, false},
+		{"exists", 0, 2, 2, false},
+		{"exists", 0, 2, 4, false},
+		{"exists", 0, 2, 513, false},
+		{"exists", 8, 1, 0, false},
+		{"exists", 8, 1, 129, false},
+		{"exists", 14, 1, 255, false},
+		{"delete", 0, 2, 4, true}, /* a padding byte that is a zero byte of the key */
+		{"delete", 0, 2, 8, true},
+		{"delete", 0, 2, 9, false},
+		{"delete", 0, 2, 2, false},
+		{"touch", 4, 4, UINT32_MAX, true},
+		{"pin", 4, 4, 1, false},
+		{"bench", 8, 8, 0x401, false},
+	};
+	(void)state;
+	for (size_t i = 0; i < KV_COUNT(patches); i++) {
+		bool found = false;
+		for (size_t k = 0; k < golden_requests_n; k++) {
+			if (strcmp(golden_requests[k].name, patches[i].name) == 0) {
+				patched(&patches[i], golden_requests[k].hex, check_requests);
+				found = true;
+			}
+		}
+		assert_true(found);
+	}
+}
+
+static void test_reply_patches(void **state)
+{
+	static const struct patch patches[] = {
+		{"get_inline", 28, 4, 4, false},
+		{"get_inline", 28, 4, 8, true},
+		{"get_inline", 28, 4, 9, false},
+		{"get_inline", 28, 4, UINT32_MAX, false},
+		{"get_pushed", 28, 4, 1, false},
+		{"exists", 0, 2, 10, false}, /* bit 10 is set */
+		{"exists", 0, 2, 16, true},
+		{"exists", 0, 2, 65, false},
+		{"exists", 0, 2, 513, false},
+		{"exists", 2, 2, 11, true},
+		{"exists", 2, 2, 12, false},
+		{"stat", 0, 2, 1, false},
+		{"stat", 0, 2, 3, false},
+		{"stat", 0, 2, 0xffff, false},
+		{"stat", 8, 4, UINT32_MAX, true},
+		{"cancel", 12, 4, WIRE_CANCEL_DONE, true},
+		{"cancel", 12, 4, WIRE_CANCEL_DONE + 1, false},
+	};
+	(void)state;
+	for (size_t i = 0; i < KV_COUNT(patches); i++) {
+		bool found = false;
+		for (size_t k = 0; k < golden_replies_n; k++) {
+			if (strcmp(golden_replies[k].name, patches[i].name) == 0) {
+				patched(&patches[i], golden_replies[k].hex, check_replies);
+				found = true;
+			}
+		}
+		assert_true(found);
+	}
+}
+
+static void test_unknown_status_is_the_receivers_business(void **state)
+{
+	struct wire_reply r = {.type = WIRE_TOUCH, .status = 12345};
+	(void)state;
+	assert_int_equal(add_reply(&r), 0);
+	r.status = -1;
+	assert_int_equal(add_reply(&r), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_types_and_flags),
+		cmocka_unit_test(test_key_length),
+		cmocka_unit_test(test_get_range),
+		cmocka_unit_test(test_get_of_length_0_needs_no_dest),
+		cmocka_unit_test(test_dest),
+		cmocka_unit_test(test_put_range),
+		cmocka_unit_test(test_put_stage),
+		cmocka_unit_test(test_put_inline),
+		cmocka_unit_test(test_put_source),
+		cmocka_unit_test(test_exists_keys),
+		cmocka_unit_test(test_exists_larger_than_a_frame),
+		cmocka_unit_test(test_bench),
+		cmocka_unit_test(test_reply_lengths),
+		cmocka_unit_test(test_reply_contents),
+		cmocka_unit_test(test_request_patches),
+		cmocka_unit_test(test_reply_patches),
+		cmocka_unit_test(test_unknown_status_is_the_receivers_business),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

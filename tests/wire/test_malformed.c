@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_malformed.c -- every truncation of a golden message is an error, every corrupted byte is an error or a message
+ * within limits, and nothing is read outside the input (each input is a malloc block of exactly its size; ASan
+ * watches). */
+#include "samples.h"
+
+/* Both readers over one input; a frame of one kind is never one of the other. */
+static bool frame_taken(const uint8_t *data, size_t len)
+{
+	int requests = check_requests(data, len), replies = check_replies(data, len);
+	assert_false(requests > 0 && replies > 0);
+	return requests > 0 || replies > 0;
+}
+
+static void prefix_fails(const uint8_t *data, size_t n, bool patch_frame, bool patch_record)
+{
+	uint8_t *cut = exact_copy(data, n);
+	if (patch_frame)
+		kv_put16(cut + 24, (uint16_t)n);
+	if (patch_record)
+		kv_put16(cut + WIRE_FRAME_HEADER + 2, (uint16_t)(n - WIRE_FRAME_HEADER));
+	assert_false(frame_taken(cut, n));
+	free(cut);
+}
+
+/* As cut off, with a frame length that agrees, and with a record length that agrees too. */
+static void frame_prefixes_fail(const char *hex)
+{
+	size_t len;
+	uint8_t *data = unhex(hex, &len);
+	for (size_t n = 0; n < len; n++) {
+		prefix_fails(data, n, false, false);
+		if (n >= WIRE_FRAME_HEADER)
+			prefix_fails(data, n, true, false);
+		if (n >= WIRE_FRAME_HEADER + WIRE_RECORD_HEADER)
+			prefix_fails(data, n, true, true);
+	}
+	free(data);
+}
+
+static void test_truncated_frames(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < golden_requests_n; i++)
+		frame_prefixes_fail(golden_requests[i].hex);
+	for (size_t i = 0; i < golden_replies_n; i++)
+		frame_prefixes_fail(golden_replies[i].hex);
+}
+
+static void test_truncated_ctrl(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < golden_ctrls_n; i++) {
+		size_t len;
+		uint8_t *data = unhex(golden_ctrls[i].hex, &len);
+		for (size_t n = 0; n < len; n++) {
+			uint8_t *cut = exact_copy(data, n);
+			assert_int_equal(check_ctrl(cut, n), -KV_EPROTO);
+			if (n >= 4) {
+				kv_put32(cut, (uint32_t)(n - 4));
+				assert_int_equal(check_ctrl(cut, n), -KV_EPROTO);
+			}
+			free(cut);
+		}
+		free(data);
+	}
+}
+
+/* Eight zero bytes too many, with lengths that agree. */
+static void test_trailing_bytes(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < golden_requests_n + golden_replies_n; i++) {
+		size_t len;
+		uint8_t *data = unhex(i < golden_requests_n ? golden_requests[i].hex
+							    : golden_replies[i - golden_requests_n].hex,
+				      &len);
+		uint8_t *more = calloc(1, len + 8);
+		assert_non_null(more);
+		memcpy(more, data, len);
+		assert_false(frame_taken(more, len + 8)); /* the message is longer than the frame says */
+		kv_put16(more + 24, (uint16_t)(len + 8));
+		assert_false(frame_taken(more, len + 8)); /* the records do not fill the frame */
+		kv_put16(more + 34, (uint16_t)(len + 8 - WIRE_FRAME_HEADER));
+		assert_false(frame_taken(more, len + 8)); /* the record is longer than what is in it */
+		free(more);
+		free(data);
+	}
+	for (size_t i = 0; i < golden_ctrls_n; i++) {
+		size_t len;
+		uint8_t *data = unhex(golden_ctrls[i].hex, &len), *more = calloc(1, len + 1);
+		assert_non_null(more);
+		memcpy(more, data, len);
+		assert_int_equal(check_ctrl(more, len + 1), -KV_EPROTO);
+		kv_put32(more, (uint32_t)(len + 1 - 4));
+		assert_int_equal(check_ctrl(more, len + 1), -KV_EPROTO);
+		free(more);
+		free(data);
+	}
+}
+
+/* check_* compares what decodes with its own encoding, and with the limits. */
+static void test_corrupted_frames(void **state)
+{
+	unsigned taken = 0, refused = 0;
+	(void)state;
+	for (size_t i = 0; i < golden_requests_n + golden_replies_n; i++) {
+		size_t len;
+		uint8_t *data = unhex(i < golden_requests_n ? golden_requests[i].hex
+							    : golden_replies[i - golden_requests_n].hex,
+				      &len);
+		for (size_t at = 0; at < len; at++) {
+			for (unsigned flip = 1; flip < 256; flip++) {
+				data[at] ^= (uint8_t)flip;
+				*(frame_taken(data, len) ? &taken : &refused) += 1;
+				data[at] ^= (uint8_t)flip;
+			}
+		}
+		assert_true(frame_taken(data, len));
+		free(data);
+	}
+	print_message("# %u decoded within limits, %u refused\n", taken, refused);
+}
+
+static void test_corrupted_ctrl(void **state)
+{
+	unsigned taken = 0, refused = 0;
+	(void)state;
+	for (size_t i = 0; i < golden_ctrls_n; i++) {
+		size_t len;
+		uint8_t *data = unhex(golden_ctrls[i].hex, &len);
+		for (size_t at = 0; at < len; at++) {
+			for (unsigned flip = 1; flip < 256; flip++) {
+				data[at] ^= (uint8_t)flip;
+				*(check_ctrl(data, len) > 0 ? &taken : &refused) += 1;
+				data[at] ^= (uint8_t)flip;
+			}
+		}
+		assert_int_equal(check_ctrl(data, len), 1);
+		free(data);
+	}
+	print_message("# %u decoded within limits, %u refused\n", taken, refused);
+}
+
+/* Every reserved byte of every golden frame, by its place in the layout: any bit set there is refused. */
+static void test_reserved_bytes(void **state)
+{
+	static const struct {
+		const char *name;
+		bool reply;
+		uint8_t from, to; /* in the body */
+	} reserved[] = {
+		{"get", false, 30, 32},        {"exists", false, 2, 8},       {"delete", false, 2, 8},
+		{"touch", false, 2, 4},        {"pin", false, 2, 8},          {"unpin", false, 2, 8},
+		{"exists", true, 4, 8},        {"stat", true, 2, 8},          {"stat", true, 12, 16},
+		{"stat", true, 28, 32},        {"bench", true, 4, 8},         {"get", false, 69, 72},
+		{"exists", false, 17, 24},     {"delete", false, 11, 16},     {"touch", false, 13, 16},
+		{"unpin", false, 17, 24},      {"get_inline", true, 37, 40},  {"exists", true, 10, 16},
+		{"put_inline", false, 48, 80}, {"put_inline", false, 91, 96},
+	};
+	(void)state;
+	for (size_t i = 0; i < KV_COUNT(reserved); i++) {
+		const char *hex = NULL;
+		size_t len;
+		uint8_t *data;
+		for (size_t k = 0; k < golden_requests_n && !reserved[i].reply; k++)
+			hex = strcmp(golden_requests[k].name, reserved[i].name) ? hex : golden_requests[k].hex;
+		for (size_t k = 0; k < golden_replies_n && reserved[i].reply; k++)
+			hex = strcmp(golden_replies[k].name, reserved[i].name) ? hex : golden_replies[k].hex;
+		assert_non_null(hex);
+		data = unhex(hex, &len);
+		for (size_t at = 48u + reserved[i].from; at < 48u + reserved[i].to; at++) {
+			assert_true(at < len);
+			for (unsigned bit = 0; bit < 8; bit++) {
+				data[at] ^= (uint8_t)(1u << bit);
+				assert_false(frame_taken(data, len));
+				data[at] ^= (uint8_t)(1u << bit);
+			}
+		}
+		free(data);
+	}
+}
+
+/* A reader that failed goes on failing, so that a loop cannot step over the damage. */
+static void test_reader_stays_failed(void **state)
+{
+	size_t len;
+	uint8_t *data = unhex(golden_requests[0].hex, &len);
+	struct wire_reader reader;
+	struct wire_frame frame;
+	struct wire_request r;
+	(void)state;
+	data[WIRE_FRAME_HEADER] = 99;
+	assert_int_equal(wire_frame_open(&reader, data, len, &frame), 0);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(wire_request_next(&reader, &r), -KV_EPROTO);
+	free(data);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_truncated_frames),    cmocka_unit_test(test_truncated_ctrl),
+		cmocka_unit_test(test_trailing_bytes),      cmocka_unit_test(test_corrupted_frames),
+		cmocka_unit_test(test_corrupted_ctrl),      cmocka_unit_test(test_reserved_bytes),
+		cmocka_unit_test(test_reader_stays_failed),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

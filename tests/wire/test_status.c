@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_status.c -- statuses map to errors and back, and every counter has a name of its own. */
+#include <errno.h>
+
+#include "samples.h"
+
+static void test_every_status_comes_back(void **state)
+{
+	(void)state;
+	for (int32_t status = 0; status < WIRE_STATUS_MAX; status++) {
+		int error = wire_status_error(status);
+		assert_true(status == WIRE_OK ? error == 0 : error <= -KV_ETIMEOUT);
+		assert_int_equal(wire_error_status(error), status);
+	}
+}
+
+static void test_statuses_mean_what_wire_h_says(void **state)
+{
+	(void)state;
+	assert_int_equal(wire_status_error(WIRE_NOTFOUND), -KV_ENOTFOUND);
+	assert_int_equal(wire_status_error(WIRE_EXISTS_OTHER), -KV_EEXIST);
+	assert_int_equal(wire_status_error(WIRE_STALE), -KV_ESTALE);
+	assert_int_equal(wire_status_error(WIRE_MISMATCH), -KV_EVERSION);
+	assert_int_equal(wire_status_error(WIRE_FABRIC), -KV_EPROVIDER);
+	assert_int_equal(wire_status_error(WIRE_CLOSING), -KV_EPEERDOWN);
+}
+
+static void test_unknown_statuses(void **state)
+{
+	(void)state;
+	assert_int_equal(wire_status_error(WIRE_STATUS_MAX), -KV_EPROTO);
+	assert_int_equal(wire_status_error(-1), -KV_EPROTO);
+	assert_int_equal(wire_status_error(INT32_MAX), -KV_EPROTO);
+	assert_int_equal(wire_status_error(INT32_MIN), -KV_EPROTO);
+}
+
+static void test_every_error_has_a_status_and_only_0_is_ok(void **state)
+{
+	(void)state;
+	for (int error = -2000; error < 0; error++) {
+		int32_t status = wire_error_status(error);
+		assert_true(status > WIRE_OK && status < WIRE_STATUS_MAX);
+	}
+	assert_int_equal(wire_error_status(0), WIRE_OK);
+	assert_int_equal(wire_error_status(-ENOMEM), WIRE_NOMEM);
+	assert_int_equal(wire_error_status(-EIO), WIRE_FABRIC);
+	assert_int_equal(wire_error_status(-KV_ERESET), WIRE_BUSY);
+	assert_int_equal(wire_error_status(-KV_ECLOSED), WIRE_CLOSING);
+}
+
+static void test_counter_names(void **state)
+{
+	(void)state;
+	for (uint32_t i = 1; i < WIRE_STAT_END; i++) {
+		assert_non_null(wire_stat_name(i));
+		for (uint32_t k = 1; k < i; k++)
+			assert_string_not_equal(wire_stat_name(i), wire_stat_name(k));
+	}
+	assert_string_equal(wire_stat_name(WIRE_STAT_HITS), "hits");
+	assert_string_equal(wire_stat_name(WIRE_STAT_PINNED_BYTES), "pinned_bytes");
+	assert_null(wire_stat_name(0));
+	assert_null(wire_stat_name(WIRE_STAT_END));
+	assert_null(wire_stat_name(UINT32_MAX));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_every_status_comes_back),
+		cmocka_unit_test(test_statuses_mean_what_wire_h_says),
+		cmocka_unit_test(test_unknown_statuses),
+		cmocka_unit_test(test_every_error_has_a_status_and_only_0_is_ok),
+		cmocka_unit_test(test_counter_names),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
