@@ -339,8 +339,8 @@ static void test_request_patches(void **state)
 		{"get", 8, 8, 0xc00, true},
 		{"get", 8, 8, 0xc01, false}, /* more than the slices hold */
 		{"get", 28, 2, 0, false},
-		{"get", 28, 2, 6,
-		 false}, /* reaches into the padding: the padding is then too short, the last byte 0 or not */
+		{"get", 28, 2, 6, true}, /* a zero of the padding becomes the last byte of the key */
+		{"get", 28, 2, 9, false},
 		{"get", 28, 2, 4, false}, /* the fifth byte becomes padding that is not zero */
 		{"get", 28, 2, 129, false},
 		{"get", 28, 2, 0xffff, false},
@@ -366,7 +366,7 @@ static void test_request_patches(void **state)
 		{"put_inline", 46, 2, 5, false},
 		{"put_inline", 46, 2, 7, false},
 		{"put_inline", 16, 8, 5, false},
-		{"put_inline", 44, 2, 6, false}, /* key and inline bytes no longer fill the record */
+		{"put_inline", 44, 2, 11, false}, /* key and inline bytes take more than the record has */
 		{"exists", 0, 2, 0, false},
 		{"exists", 0, 2, 2, false},
 		{"exists", 0, 2, 4, false},
@@ -374,7 +374,7 @@ static void test_request_patches(void **state)
 		{"exists", 8, 1, 0, false},
 		{"exists", 8, 1, 129, false},
 		{"exists", 14, 1, 255, false},
-		{"delete", 0, 2, 4, true}, /* a padding byte that is a zero byte of the key */
+		{"delete", 0, 2, 4, true}, /* the same */
 		{"delete", 0, 2, 8, true},
 		{"delete", 0, 2, 9, false},
 		{"delete", 0, 2, 2, false},
