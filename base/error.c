@@ -157,7 +157,7 @@ int kv_fail(struct kv_error *err, int code, const char *fmt, ...)
  * (snprintf would do, but gcc holds its cut for a mistake.) */
 static size_t text_append(char *text, size_t at, const char *s)
 {
-	size_t n = KV_MIN(strlen(s), sizeof(((struct kv_error *)0)->text) - 1 - at);
+	size_t n = strnlen(s, sizeof(((struct kv_error *)0)->text) - 1 - at);
 	memcpy(text + at, s, n);
 	text[at + n] = '\0';
 	return at + n;

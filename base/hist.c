@@ -82,8 +82,10 @@ uint64_t kv_hist_quantile(const struct kv_hist *h, double q)
 	uint64_t rank = rank_of(q, h->count), seen = 0;
 	for (unsigned i = 0; i < KV_HIST_BUCKETS; i++) {
 		seen += h->bucket[i];
-		if (seen >= rank)
-			return KV_MIN(bucket_edge(i), h->max);
+		if (seen >= rank) {
+			uint64_t edge = bucket_edge(i);
+			return KV_MIN(edge, h->max);
+		}
 	}
 	return h->max;
 }

@@ -154,8 +154,10 @@ static uint64_t cgroup_tightest(const char *root, const char *controller, const 
 	uint64_t least = UINT64_MAX;
 	cgroup_path(root, controller, path, sizeof(path));
 	for (;;) {
-		if (snprintf(dir, sizeof(dir), "%s/sys/fs/cgroup%s%s", root, mount, path) < (int)sizeof(dir))
-			least = KV_MIN(least, limit(dir));
+		if (snprintf(dir, sizeof(dir), "%s/sys/fs/cgroup%s%s", root, mount, path) < (int)sizeof(dir)) {
+			uint64_t here = limit(dir);
+			least = KV_MIN(least, here);
+		}
 		char *slash = strrchr(path, '/');
 		if (!slash)
 			return least;

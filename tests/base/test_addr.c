@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_addr.c -- what is a host with a port, and what is told about the rest. */
+#include "check.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+static void check_parse(const char *text, const char *host, unsigned port)
+{
+	struct kv_hostport hp;
+	struct kv_error err = {0};
+	if (kv_hostport_parse(text, &hp, &err) != 0)
+		fail_msg("'%s': %s", text, err.text);
+	assert_string_equal(hp.host, host);
+	assert_int_equal(hp.port, port);
+}
+
+static void hosts_and_ports_parse(void **state)
+{
+	(void)state;
+	check_parse("node7", "node7", 50051);
+	check_parse("node-7.rack_1.example.org:8080", "node-7.rack_1.example.org", 8080);
+	check_parse("127.0.0.1:0", "127.0.0.1", 0);
+	check_parse("10.0.0.1:65535", "10.0.0.1", 65535);
+	check_parse("[::1]:50052", "::1", 50052);
+	check_parse("[::1]", "::1", 50051);
+	check_parse("[fe80::1%eth0]:1", "fe80::1%eth0", 1);
+	check_parse("http://node7:99/", "node7", 99);
+	check_parse("kv+tls://[::1]/", "::1", 50051);
+	check_parse("node7:99/", "node7", 99);
+}
+
+static void check_refused(const char *text, const char *why)
+{
+	struct kv_hostport hp = {.host = "kept", .port = 1};
+	struct kv_error err = {0};
+	assert_int_equal(kv_hostport_parse(text, &hp, &err), -KV_EINVAL);
+	assert_int_equal(err.code, -KV_EINVAL);
+	check_contains(err.text, why);
+	assert_string_equal(hp.host, "kept");
+	assert_int_equal(kv_hostport_parse(text, &hp, NULL), -KV_EINVAL);
+}
+
+static void the_rest_is_refused_with_a_reason(void **state)
+{
+	(void)state;
+	check_refused("", "host is missing");
+	check_refused(NULL, "host is missing");
+	check_refused("http://", "host is missing");
+	check_refused(":50051", "host is missing");
+	check_refused("::1", "brackets");
+	check_refused("::1:50051", "brackets");
+	check_refused("a:1:2", "brackets");
+	check_refused("[::1", "not closed");
+	check_refused("[node7]:1", "not an IPv6 address");
+	check_refused("[]:1", "not an IPv6 address");
+	check_refused("[::1%]:1", "not an IPv6 address");
+	check_refused("node7:", "port");
+	check_refused("node7:65536", "port");
+	check_refused("node7:-1", "port");
+	check_refused("node7:+1", "port");
+	check_refused("node7:0x50", "port");
+	check_refused("node7:http", "port");
+	check_refused("node7:00000000080", "port");
+	check_refused("[::1]50051", "port");
+	check_refused("node 7", "characters");
+	check_refused("user@node7", "characters");
+	check_refused("node7/path", "characters");
+	check_refused("n\xc3\xb6"
+	              "de",
+	              "characters");
+}
+
+static void a_host_is_bounded(void **state)
+{
+	(void)state;
+	char text[400];
+	struct kv_hostport hp;
+	memset(text, 'a', sizeof(text));
+	text[255] = '\0';
+	assert_int_equal(kv_hostport_parse(text, &hp, NULL), 0);
+	assert_int_equal(strlen(hp.host), 255);
+	text[255] = 'a';
+	text[256] = '\0';
+	check_refused(text, "longer than 255");
+}
+
+static void formatting_is_the_inverse_of_parsing(void **state)
+{
+	(void)state;
+	const char *const rows[] = {"node7:1", "127.0.0.1:50051", "[::1]:65535", "[fe80::1%eth0]:0"};
+	for (size_t i = 0; i < KV_COUNT(rows); i++) {
+		struct kv_hostport hp;
+		char buf[KV_HOST_MAX + 16];
+		assert_int_equal(kv_hostport_parse(rows[i], &hp, NULL), 0);
+		assert_string_equal(kv_hostport_format(&hp, buf, sizeof(buf)), rows[i]);
+	}
+}
+
+static void resolve(const char *text, struct sockaddr_storage *sa)
+{
+	struct kv_hostport hp;
+	struct kv_error err = {0};
+	socklen_t len = 0;
+	assert_int_equal(kv_hostport_parse(text, &hp, &err), 0);
+	if (kv_hostport_resolve(&hp, sa, &len, &err) != 0)
+		fail_msg("%s", err.text);
+	assert_int_equal(len, sa->ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
+}
+
+static void literals_resolve_and_print(void **state)
+{
+	(void)state;
+	struct sockaddr_storage sa;
+	char buf[64];
+	resolve("127.0.0.1:50051", &sa);
+	assert_string_equal(kv_sockaddr_format(&sa, buf, sizeof(buf)), "127.0.0.1:50051");
+	resolve("[2001:db8::7]:80", &sa);
+	assert_string_equal(kv_sockaddr_format(&sa, buf, sizeof(buf)), "[2001:db8::7]:80");
+}
+
+static void localhost_is_ipv4(void **state)
+{
+	(void)state;
+	struct sockaddr_storage sa;
+	char buf[64];
+	resolve("localhost:7", &sa);
+	assert_string_equal(kv_sockaddr_format(&sa, buf, sizeof(buf)), "127.0.0.1:7");
+}
+
+static void an_unknown_host_is_named(void **state)
+{
+	(void)state;
+	/* Rejected by getaddrinfo itself, without a name server: the empty label is no name. */
+	struct kv_hostport hp = {.host = "no..host", .port = 1};
+	struct sockaddr_storage sa;
+	socklen_t len = 7;
+	struct kv_error err = {0};
+	assert_int_equal(kv_hostport_resolve(&hp, &sa, &len, &err), -KV_EINVAL);
+	check_contains(err.text, "no..host");
+	assert_int_equal(len, 7);
+}
+
+static struct sockaddr_storage storage_of(const char *address)
+{
+	struct sockaddr_storage sa = {0};
+	if (strchr(address, ':')) {
+		sa.ss_family = AF_INET6;
+		assert_int_equal(inet_pton(AF_INET6, address, &((struct sockaddr_in6 *)(void *)&sa)->sin6_addr), 1);
+	} else {
+		sa.ss_family = AF_INET;
+		assert_int_equal(inet_pton(AF_INET, address, &((struct sockaddr_in *)(void *)&sa)->sin_addr), 1);
+	}
+	return sa;
+}
+
+static void loopback_is_recognised(void **state)
+{
+	(void)state;
+	const char *const yes[] = {"127.0.0.1", "127.255.0.9", "::1", "::ffff:127.0.0.1", "::ffff:127.9.9.9"};
+	const char *const no[] = {"0.0.0.0", "128.0.0.1", "126.255.255.255", "10.0.0.1", "::", "::2", "::ffff:10.0.0.1", "::127.0.0.1", "fe80::1"};
+	for (size_t i = 0; i < KV_COUNT(yes); i++) {
+		struct sockaddr_storage sa = storage_of(yes[i]);
+		assert_true(kv_sockaddr_is_loopback(&sa));
+	}
+	for (size_t i = 0; i < KV_COUNT(no); i++) {
+		struct sockaddr_storage sa = storage_of(no[i]);
+		assert_false(kv_sockaddr_is_loopback(&sa));
+	}
+	struct sockaddr_storage other = {.ss_family = AF_UNIX};
+	assert_false(kv_sockaddr_is_loopback(&other));
+}
+
+static void another_family_prints_its_number(void **state)
+{
+	(void)state;
+	struct sockaddr_storage other = {.ss_family = AF_UNIX};
+	char buf[64];
+	assert_string_equal(kv_sockaddr_format(&other, buf, sizeof(buf)), "address of family 1");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(hosts_and_ports_parse),
+		cmocka_unit_test(the_rest_is_refused_with_a_reason),
+		cmocka_unit_test(a_host_is_bounded),
+		cmocka_unit_test(formatting_is_the_inverse_of_parsing),
+		cmocka_unit_test(literals_resolve_and_print),
+		cmocka_unit_test(localhost_is_ipv4),
+		cmocka_unit_test(an_unknown_host_is_named),
+		cmocka_unit_test(loopback_is_recognised),
+		cmocka_unit_test(another_family_prints_its_number),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
