@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store.c -- the life of a block: STAGED -> LIVE -> GONE -> freed, or STAGED -> GONE -> freed.
+ *
+ * Invariants. A block is in the index if and only if it is LIVE. It is in the eviction policy if and only if it is LIVE and has no pin. Its
+ * memory and its struct are freed when it is GONE and refs is 0, never earlier: whoever holds a reference may read (or let the NIC
+ * read) the bytes, whatever happens to the key meanwhile. Memory in use by any block, GONE ones included, counts against the limit.
+ *
+ * Making room. Victims come from the policy until enough bytes are free; if they are but no hole is large enough (fragmentation), the neighbours by
+ * address of the last victim's hole go too, until the hole is large enough or lies between two blocks that may not go. Each step frees a block,
+ * so the loop ends; a hole that is stuck costs one of STORE_STUCK_MAX tries.
+ * Rejected: moving blocks (their memory is registered and the NIC may be reading it). */
+#include "kvserver/store.h"
+
+#include "kvserver/pins.h"
+
+int store_init(struct store *s, const struct store_options *o)
+{
+	uint64_t blocks = KV_MAX(o->limit_bytes / STORE_BYTES_PER_BLOCK, (uint64_t)STORE_BLOCKS_MIN);
+	uint32_t max = (uint32_t)KV_MIN(blocks, (uint64_t)INT32_MAX);
+	int rc;
+
+	*s = (struct store){.base = o->base, .generation = o->generation};
+	rc = arena_init(&s->arena, o->limit_bytes, max);
+	if (rc)
+		return rc;
+	rc = index_init(&s->index, o->seed);
+	if (rc) {
+		arena_fini(&s->arena);
+		return rc;
+	}
+	evict_init(&s->evict, o->policy);
+	expire_init(&s->expire, o->now_ns);
+	slab_init(&s->blocks, sizeof(struct block), max);
+	slab_init(&s->pins, sizeof(struct pin), max);
+	return 0;
+}
+
+void store_fini(struct store *s)
+{
+	slab_fini(&s->pins);
+	slab_fini(&s->blocks);
+	index_fini(&s->index);
+	arena_fini(&s->arena);
+}
+
+static struct block *block_of(const struct evict_node *n)
+{
+	return KV_CONTAINER(n, struct block, evict);
+}
+
+static bool may_go(const struct evict_node *n)
+{
+	return block_of(n)->refs == 0;
+}
+
+static inline bool evictable(const struct block *b)
+{
+	return b->state == BLOCK_LIVE && b->refs == 0 && kv_list_empty(&b->pins);
+}
+
+static struct arena_block *block_free(struct store *s, struct block *b)
+{
+	struct arena_block *hole = arena_free(&s->arena, b->mem);
+
+	slab_put(&s->blocks, b);
+	return hole;
+}
+
+/* The block stops being what it was; afterwards it is GONE and counted so. */
+static void block_retire(struct store *s, struct block *b)
+{
+	if (b->state == BLOCK_LIVE) {
+		index_remove(&s->index, &b->item);
+		expire_set(&s->expire, &b->expire, KV_NEVER);
+		if (kv_list_empty(&b->pins))
+			evict_remove(&s->evict, &b->evict);
+		else
+			pins_release_block(s, b);
+	} else if (b->state == BLOCK_STAGED) {
+		s->staged_bytes -= b->mem->size;
+	}
+	b->state = BLOCK_GONE;
+	s->gone_bytes += b->mem->size;
+}
+
+void store_drop(struct store *s, struct block *b)
+{
+	if (b->state == BLOCK_GONE)
+		return;
+	block_retire(s, b);
+	if (b->refs == 0) {
+		s->gone_bytes -= b->mem->size;
+		block_free(s, b);
+	}
+}
+
+void block_unref(struct store *s, struct block *b)
+{
+	if (--b->refs == 0 && b->state == BLOCK_GONE) {
+		s->gone_bytes -= b->mem->size;
+		block_free(s, b);
+	}
+}
+
+/* Evict a block nobody uses; returns the hole that it leaves. */
+static struct arena_block *store_evict(struct store *s, struct block *b)
+{
+	block_retire(s, b);
+	s->gone_bytes -= b->mem->size;
+	s->events[STORE_EVICTED]++;
+	return block_free(s, b);
+}
+
+/* Evict the hole's neighbours until it is large enough, or both sides are stuck. */
+static struct arena_block *hole_widen(struct store *s, struct arena_block *hole, uint64_t size)
+{
+	while (hole->size < size) {
+		struct arena_block *side = hole->next;
+		if (!side || !evictable(side->owner))
+			side = hole->prev;
+		if (!side || !evictable(side->owner))
+			break;
+		hole = store_evict(s, side->owner);
+	}
+	return hole;
+}
+
+static struct arena_block *store_room(struct store *s, uint64_t size, struct block *owner)
+{
+	struct arena_block *mem = arena_alloc(&s->arena, size, owner);
+
+	for (unsigned stuck = 0; !mem && stuck < STORE_STUCK_MAX;) {
+		struct evict_node *n = evict_victim(&s->evict, may_go);
+		struct arena_block *hole;
+		if (!n)
+			break;
+		hole = store_evict(s, block_of(n));
+		if (arena_free_bytes(&s->arena) < size)
+			continue;
+		mem = arena_alloc(&s->arena, size, owner);
+		if (mem)
+			break;
+		hole = hole_widen(s, hole, size);
+		if (hole->size >= size)
+			mem = arena_take(&s->arena, hole, size, owner);
+		stuck++;
+	}
+	return mem;
+}
+
+static struct block *block_new(struct store *s)
+{
+	struct block *b = slab_get(&s->blocks);
+
+	if (!b) {
+		struct evict_node *n = evict_victim(&s->evict, may_go);
+		if (!n)
+			return NULL;
+		store_evict(s, block_of(n));
+		b = slab_get(&s->blocks);
+	}
+	return b;
+}
+
+static void block_init(struct store *s, struct block *b, const void *key, size_t key_len, uint64_t len)
+{
+	b->item.hash = index_hash(&s->index, key, key_len);
+	b->item.key_len = (uint8_t)key_len;
+	memcpy(b->item.key, key, key_len);
+	b->state = BLOCK_STAGED;
+	b->refs = 1;
+	b->len = len;
+	b->checksum = 0;
+	b->generation = s->generation++;
+	b->evict = (struct evict_node){.visited = false};
+	b->expire = (struct expire_node){.when_ns = KV_NEVER};
+	kv_list_init(&b->pins);
+}
+
+int store_stage(struct store *s, const void *key, size_t key_len, uint64_t len, struct block **out)
+{
+	struct block *b;
+
+	if (key_len == 0 || key_len > KV_KEY_MAX || len == 0)
+		return -KV_EINVAL;
+	if (len > s->arena.limit)
+		return -KV_ETOOBIG;
+	b = block_new(s);
+	if (!b)
+		return -KV_ENOMEM;
+	b->mem = store_room(s, arena_round(len), b);
+	if (!b->mem) {
+		slab_put(&s->blocks, b);
+		return -KV_ENOMEM;
+	}
+	block_init(s, b, key, key_len, len);
+	s->staged_bytes += b->mem->size;
+	*out = b;
+	return 0;
+}
+
+int store_commit(struct store *s, struct block *b, uint64_t checksum, uint64_t expires_ns, uint64_t now_ns, struct block **out_holder)
+{
+	struct block *holder = store_find(s, b->item.key, b->item.key_len, now_ns);
+	int rc;
+
+	if (holder) {
+		*out_holder = holder;
+		return -KV_EEXIST;
+	}
+	rc = index_insert(&s->index, &b->item);
+	if (rc)
+		return rc;
+	s->staged_bytes -= b->mem->size;
+	b->state = BLOCK_LIVE;
+	b->checksum = checksum;
+	evict_insert(&s->evict, &b->evict);
+	expire_set(&s->expire, &b->expire, expires_ns);
+	return 0;
+}
+
+struct block *store_find(struct store *s, const void *key, size_t len, uint64_t now_ns)
+{
+	struct index_item *item = index_find(&s->index, index_hash(&s->index, key, len), key, len);
+	struct block *b;
+
+	if (!item)
+		return NULL;
+	b = KV_CONTAINER(item, struct block, item);
+	if (!expire_over(&b->expire, now_ns))
+		return b;
+	s->events[STORE_EXPIRED]++;
+	store_drop(s, b);
+	return NULL;
+}
+
+void store_use(struct store *s, struct block *b)
+{
+	if (kv_list_empty(&b->pins))
+		evict_access(&s->evict, &b->evict);
+}
+
+void store_expire_at(struct store *s, struct block *b, uint64_t expires_ns)
+{
+	expire_set(&s->expire, &b->expire, expires_ns);
+}
+
+unsigned store_sweep(struct store *s, uint64_t now_ns, unsigned budget)
+{
+	unsigned n = 0;
+	struct expire_node *node;
+
+	while ((node = expire_next(&s->expire, now_ns, &budget)) != NULL) {
+		s->events[STORE_EXPIRED]++;
+		store_drop(s, KV_CONTAINER(node, struct block, expire));
+		n++;
+	}
+	return n;
+}
