@@ -155,26 +155,24 @@ static uint64_t root(uint64_t n)
 	return r;
 }
 
-/* What one value takes at most in a size-class allocator whose classes are an eighth of a power of two apart, with its header. */
+/* What one value takes: kv-server's arena works in 64 bytes and keeps at most one block per KiB; a 64th on top is for holes. */
 static uint64_t slot_bytes(uint64_t value_size)
 {
-	uint64_t need = value_size + 256, step = 64;
+	uint64_t size = KV_MAX(kv_align_up(value_size, 64), (uint64_t)1024);
 
-	while (step * 16 < need)
-		step *= 2;
-	return kv_align_up(need, step);
+	return size + size / 64;
 }
 
 uint64_t bench_memory_need(uint64_t num_values, uint64_t value_size, unsigned shards)
 {
-	enum { SPREAD_SIGMAS = 6, SLACK_PER_SHARD = 8 << 20 };
+	enum { SPREAD_SIGMAS = 5, SLACK_PER_SHARD = 8 << 20 };
 	uint64_t per_shard, n = shards ? shards : 1;
 
 	/* Keys fall on shards by hash: the fullest one gets a few standard deviations more than its share. */
 	per_shard = num_values / n + SPREAD_SIGMAS * root(num_values / n + 1) + 1;
 	if (per_shard > num_values)
 		per_shard = num_values;
-	/* A shard carves its arena in slabs: one partly used slab, and the index, come on top. */
+	/* Values on their way in have a private place, and what a reader still holds is not free yet. */
 	return kv_align_up(n * (per_shard * slot_bytes(value_size) + KV_MAX((uint64_t)SLACK_PER_SHARD, 4 * value_size)), 1 << 20);
 }
 

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bench.h -- what the parts of one run share: options, pool, results. */
+#ifndef KVRAIL_KVBENCH_BENCH_H
+#define KVRAIL_KVBENCH_BENCH_H
+
+#include <stdio.h>
+
+#include "base/base.h"
+#include "kvbench/options.h"
+#include "kvbench/server_child.h"
+#include "kvbench/tally.h"
+#include "kvbench/trace.h"
+#include "kvclient/kvclient.h"
+
+/* Exit statuses. */
+enum { BENCH_OK = 0, BENCH_FAILED = 1, BENCH_USAGE = 2, BENCH_NO_START = 3 };
+
+struct phase_result {
+	bool ran;
+	struct bench_tally tally;
+	uint64_t elapsed_ns;
+	double cpu_seconds, server_cpu_seconds; /* server: of the own one, else 0 */
+	bool too_many_errors, server_died;      /* why it ended early */
+};
+
+struct roofline_result {
+	bool ran;
+	int code; /* 0, or why there is no figure */
+	unsigned rounds;
+	double get_bytes_per_s, bytes_per_s; /* medians over the rounds: of GET, of bare writes */
+	double efficiency, efficiency_min, efficiency_max; /* GET / bare of a round: median, range */
+	uint64_t p50_ns;                     /* of a bare write on its own */
+};
+
+struct replay_result {
+	bool ran;
+	uint64_t requests, blocks, block_hits; /* replayed; hits: blocks found and read */
+	uint64_t expected_hits;                /* of these requests with memory for everything, in file order */
+	uint64_t lost;                         /* found by the lookup, gone at the GET */
+	uint64_t late_max_ns;                  /* with --trace-speed: the latest start after its time */
+	bool complete;                         /* every request of the file was replayed */
+};
+
+struct bench_results {
+	struct kvc_info info;
+	uint64_t rss_peak, memory_mb; /* memory_mb: of the own server, else 0 */
+	bool misses_expected;         /* the server's memory is smaller than the workload */
+	struct phase_result write, warmup, read;
+	struct roofline_result roofline;
+	struct trace_totals trace;
+	struct replay_result replay;
+};
+
+struct bench {
+	const struct bench_options *opt;
+	struct kvc_pool *pool;
+	unsigned num_clients;
+	struct server_child *server; /* the own one, or NULL */
+	FILE *out;                   /* the report; NULL with --quiet (then only the last line is printed, to `last`) */
+	FILE *last;
+	struct bench_results results;
+};
+
+/* bench_run -- the whole run. Returns the exit status. */
+int bench_run(const struct bench_options *options);
+
+#endif
