@@ -29,6 +29,7 @@ struct parse {
 	void *into;
 	struct kv_opt_strings *args;
 	struct kv_error *err;
+	size_t rows;                /* in the table, without its end */
 	int rc;                     /* what kv_opt_parse will return, once something ended the parse */
 	int help_key, version_key;
 	struct argp argp;
@@ -46,9 +47,12 @@ static const struct kv_opt *row_by_letter(const struct kv_opt *table, int letter
 	return NULL;
 }
 
+/* row_by_key -- NULL for argp's own keys (ARGP_KEY_INIT and the like), which lie above those of any row. */
 static const struct kv_opt *row_by_key(const struct parse *p, int key)
 {
-	return key >= KEY_ROW ? &p->table[key - KEY_ROW] : row_by_letter(p->table, key);
+	if (key < KEY_ROW)
+		return row_by_letter(p->table, key);
+	return (size_t)(key - KEY_ROW) < p->rows ? &p->table[key - KEY_ROW] : NULL;
 }
 
 /* row_text -- the help sentence with choices and default appended; NULL without memory. */
@@ -68,7 +72,7 @@ static bool options_build(struct parse *p)
 {
 	struct argp_option *o = p->options;
 	int group = 1;
-	for (size_t i = 0; p->table[i].name; i++) {
+	for (size_t i = 0; i < p->rows; i++) {
 		const struct kv_opt *row = &p->table[i];
 		p->texts[i] = row_text(row);
 		if (!p->texts[i])
@@ -208,7 +212,7 @@ static error_t on_key(int key, char *arg, struct argp_state *state)
 		version_print(p);
 		p->rc = 1;
 	} else {
-		const struct kv_opt *row = key > 0 && key < ARGP_KEY_ARGS ? row_by_key(p, key) : NULL;
+		const struct kv_opt *row = row_by_key(p, key);
 		if (!row)
 			return ARGP_ERR_UNKNOWN;
 		p->rc = kv_opt_row_set(row, arg, p->into, p->err);
@@ -226,11 +230,10 @@ static size_t row_count(const struct kv_opt *table)
 
 static int parse_build(struct parse *p)
 {
-	size_t rows = row_count(p->table);
 	const char *epilogue = p->program->epilogue;
 	/* A row makes at most three entries; then --help, --version and the end. */
-	p->options = calloc(3 * rows + 3, sizeof(*p->options));
-	p->texts = calloc(rows + 1, sizeof(*p->texts));
+	p->options = calloc(3 * p->rows + 3, sizeof(*p->options));
+	p->texts = calloc(p->rows + 1, sizeof(*p->texts));
 	if (asprintf(&p->doc, "%s%s%s", p->program->about ? p->program->about : "", epilogue ? "\v" : "",
 	             epilogue ? epilogue : "") < 0)
 		p->doc = NULL;
@@ -243,7 +246,7 @@ static int parse_build(struct parse *p)
 
 static void parse_free(struct parse *p)
 {
-	for (size_t i = 0; p->texts && p->table[i].name; i++)
+	for (size_t i = 0; p->texts && i < p->rows; i++)
 		free(p->texts[i]);
 	free(p->texts);
 	free(p->options);
@@ -253,7 +256,7 @@ static void parse_free(struct parse *p)
 int kv_opt_parse(const struct kv_opt_program *program, const struct kv_opt *table, int argc, char **argv, void *into,
                  struct kv_opt_strings *out_args, struct kv_error *err)
 {
-	struct parse p = {.program = program, .table = table, .into = into, .args = out_args, .err = err};
+	struct parse p = {.program = program, .table = table, .into = into, .args = out_args, .err = err, .rows = row_count(table)};
 	kv_opt_defaults(table, into);
 	if (out_args)
 		*out_args = (struct kv_opt_strings){0};
