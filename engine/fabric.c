@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fabric.c -- one rail: open, close, rebuild, register, address, post.
+ *
+ * Lifetimes: fabric and domain live from fab_open to fab_close, and the regions in the domain with them. Endpoint, CQ, AV and EQ are one unit
+ * ("the endpoint"), opened and closed together: a rebuild is the close and a fresh open. Closing the endpoint is the fence on every provider:
+ * EFA and verbs destroy the queue pair, tcp closes the sockets that this process itself reads, shm unmaps the command queue. Closing a region alone is none: tcp
+ * checks the key at the header and goes on receiving.
+ *
+ * Close order is endpoint, CQ, AV, EQ, regions, domain, fabric. -FI_EBUSY is known there (rxm loses the completion of a rendezvous send when the peer dies);
+ * the object is then leaked and said so, because looping or aborting is worse.
+ *
+ * Depths: asked for modestly and halved when the provider has no room, since depth is device memory on EFA. */
+#include "engine/fabric_inside.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Endpoint options that newer headers name; enums cannot be tested for with #ifdef. A provider that lacks one says -FI_ENOPROTOOPT. */
+enum {
+	OPT_CUDA_API_PERMITTED = 10,       /* 1.18 */
+	OPT_SHARED_MEMORY_PERMITTED = 11,  /* 1.21 */
+	OPT_MAX_MSG_SIZE = 12,             /* 1.22 */
+	OPT_MAX_RMA_SIZE = 14,             /* 1.22 */
+	OPT_EFA_BASE = -(0xefa << 16),
+	OPT_EFA_EMULATED_READ = OPT_EFA_BASE + 1,  /* 1.18 */
+	OPT_EFA_EMULATED_WRITE = OPT_EFA_BASE + 2, /* 1.18 */
+	OPT_EFA_UNSOLICITED_WRITE_RECV = OPT_EFA_BASE + 8 /* 2.5 */
+};
+
+enum { KEY_TRIES = 8, RXM_EAGER_DEFAULT = 16384 };
+
+static void leak_log(const struct fab *fab, const char *what, int rc)
+{
+	if (rc)
+		kv_warn(fab->options.log, "%s: closing the %s: %s; it is leaked", fab->caps.domain, what, fi_strerror(-rc));
+}
+
+static void endpoint_close(struct fab *fab)
+{
+	if (fab->ep)
+		leak_log(fab, "endpoint", fi_close(&fab->ep->fid));
+	if (fab->cq)
+		leak_log(fab, "completion queue", fi_close(&fab->cq->fid));
+	if (fab->av)
+		leak_log(fab, "address vector", fi_close(&fab->av->fid));
+	if (fab->eq)
+		leak_log(fab, "event queue", fi_close(&fab->eq->fid));
+	fab->ep = NULL;
+	fab->cq = NULL;
+	fab->av = NULL;
+	fab->eq = NULL;
+	fab->wait_fd = -1;
+	fab->dead_due = false;
+	if (fab->counted)
+		fab_census_add(fab->caps.domain, -1);
+	fab->counted = false;
+}
+
+static int cq_open_with(struct fab *fab, enum fi_wait_obj wait)
+{
+	struct fi_cq_attr attr = {.size = fab->cq_wanted, .format = FI_CQ_FORMAT_DATA, .wait_obj = wait};
+	int rc = fi_cq_open(fab->domain, &attr, &fab->cq, NULL);
+	if (rc)
+		return rc;
+	/* Providers write the real size back, or leave ours. */
+	fab->caps.cq_depth = (uint32_t)KV_MIN(KV_MAX(attr.size, (size_t)fab->cq_wanted), (size_t)UINT32_MAX);
+	if (wait != FI_WAIT_FD)
+		return 0;
+	rc = fi_control(&fab->cq->fid, FI_GETWAIT, &fab->wait_fd);
+	if (rc == 0 && fab->wait_fd >= 0)
+		return 0;
+	fi_close(&fab->cq->fid);
+	fab->cq = NULL;
+	fab->wait_fd = -1;
+	return rc ? rc : -FI_ENOSYS;
+}
+
+/* A wait object is optional: where the provider refuses one, the CQ is polled. */
+static int cq_open(struct fab *fab)
+{
+	fab->wait_fd = -1;
+	fab->caps.wait_fd = false;
+	if (fab->options.want_wait_fd && fab->quirk->wait_fd_since != FAB_NO_WAIT && fi_version() >= fab->quirk->wait_fd_since &&
+	    cq_open_with(fab, FI_WAIT_FD) == 0) {
+		fab->caps.wait_fd = true;
+		return 0;
+	}
+	return cq_open_with(fab, FI_WAIT_NONE);
+}
+
+static void efa_option(struct fab *fab, int option, bool value, const char *name, const char *env)
+{
+	int rc = fi_setopt(&fab->ep->fid, FI_OPT_ENDPOINT, option, &value, sizeof(value));
+	const char *set = getenv(env);
+	if (rc && !set)
+		kv_info(fab->options.log, "%s: this libfabric cannot set %s by call (%s); set %s=%d in the environment", fab->caps.domain, name,
+		        fi_strerror(-rc), env, value);
+}
+
+/* What must be said before fi_enable. Never fatal: each has a safe, slower default. */
+static void endpoint_options(struct fab *fab)
+{
+	if (!fab->quirk->efa)
+		return;
+	/* Peers on this host go through the NIC like all others: the provider's shm path has other error semantics and no wait fd. */
+	efa_option(fab, OPT_SHARED_MEMORY_PERMITTED, false, "shared memory off", "FI_EFA_ENABLE_SHM_TRANSFER");
+	efa_option(fab, OPT_CUDA_API_PERMITTED, false, "CUDA off", "FI_HMEM");
+	/* Unsolicited receives have no flow control, so the classic path, which has receives to spare, goes without. */
+	efa_option(fab, OPT_EFA_UNSOLICITED_WRITE_RECV, strcmp(fab->quirk->short_name, "efa-direct") == 0, "unsolicited write receives",
+	           "FI_EFA_USE_UNSOLICITED_WRITE_RECV");
+}
+
+static bool emulated(struct fab *fab, int option)
+{
+	bool value = true;
+	size_t len = sizeof(value);
+	if (!fab->quirk->efa)
+		return false;
+	/* Before 1.18 the option is not there, and writes are always emulated. */
+	return fi_getopt(&fab->ep->fid, FI_OPT_ENDPOINT, option, &value, &len) ? true : value;
+}
+
+static uint64_t size_option(struct fab *fab, int option, uint64_t otherwise)
+{
+	size_t value = 0, len = sizeof(value);
+	if (fi_getopt(&fab->ep->fid, FI_OPT_ENDPOINT, option, &value, &len) || len != sizeof(value) || value == 0)
+		return otherwise;
+	return KV_MIN((uint64_t)value, otherwise);
+}
+
+static uint32_t eager_bytes(const struct fab_quirk *quirk)
+{
+	const char *text = getenv("FI_OFI_RXM_BUFFER_SIZE");
+	size_t value;
+	if (!quirk->rxm)
+		return 0;
+	return text && sscanf(text, "%zu", &value) == 1 && value > 0 && value < UINT32_MAX ? (uint32_t)value : RXM_EAGER_DEFAULT;
+}
+
+static void caps_of_endpoint(struct fab *fab)
+{
+	struct fab_caps *c = &fab->caps;
+	const struct fi_info *info = fab->info;
+	c->virt_addr = info->domain_attr->mr_mode & FI_MR_VIRT_ADDR;
+	c->prov_key = info->domain_attr->mr_mode & FI_MR_PROV_KEY;
+	c->write_emulated = emulated(fab, OPT_EFA_EMULATED_WRITE);
+	c->read_emulated = emulated(fab, OPT_EFA_EMULATED_READ);
+	c->av_remove_unsafe = fab->quirk->av_remove_unsafe;
+	c->push_imm_only = fab->quirk->push_imm_only;
+	c->local_process_death_fatal = fab->quirk->death_fatal;
+	c->tx_depth = (uint32_t)info->tx_attr->size;
+	c->rx_depth = (uint32_t)info->rx_attr->size;
+	c->eager_bytes = eager_bytes(fab->quirk);
+	c->msg_max = size_option(fab, OPT_MAX_MSG_SIZE, info->ep_attr->max_msg_size);
+	c->rma_max = size_option(fab, OPT_MAX_RMA_SIZE, KV_MIN((uint64_t)info->ep_attr->max_msg_size, FAB_RMA_MAX));
+}
+
+/* Open the endpoint with the sizes in info. On failure *what names the step, and nothing is left open. */
+static int endpoint_try(struct fab *fab, const char **what)
+{
+	struct fi_eq_attr eq = {.wait_obj = FI_WAIT_NONE};
+	struct fi_av_attr av = {.type = FI_AV_TABLE};
+	int rc;
+	*what = "opening an event queue";
+	rc = fi_eq_open(fab->fabric, &eq, &fab->eq, NULL);
+	if (rc)
+		goto fail;
+	*what = "opening an address vector";
+	rc = fi_av_open(fab->domain, &av, &fab->av, NULL);
+	if (rc)
+		goto fail;
+	*what = "opening a completion queue";
+	rc = cq_open(fab);
+	if (rc)
+		goto fail;
+	*what = "opening an endpoint";
+	rc = fi_endpoint(fab->domain, fab->info, &fab->ep, NULL);
+	if (rc)
+		goto fail;
+	*what = "binding an endpoint";
+	rc = fi_ep_bind(fab->ep, &fab->eq->fid, 0);
+	rc = rc ? rc : fi_ep_bind(fab->ep, &fab->av->fid, 0);
+	rc = rc ? rc : fi_ep_bind(fab->ep, &fab->cq->fid, FI_TRANSMIT | FI_RECV);
+	if (rc)
+		goto fail;
+	endpoint_options(fab);
+	*what = "fi_enable";
+	rc = fi_enable(fab->ep);
+	if (rc)
+		goto fail;
+	fab_census_add(fab->caps.domain, 1);
+	fab->counted = true;
+	return 0;
+fail:
+	endpoint_close(fab);
+	return rc;
+}
+
+static bool smaller_may_help(int rc)
+{
+	return rc == -FI_ENOMEM || rc == -FI_EINVAL || rc == -FI_ENOSPC || rc == -FI_ENOBUFS;
+}
+
+static int endpoint_open(struct fab *fab, struct kv_error *err)
+{
+	const char *what;
+	size_t name_len = 0;
+	int rc = endpoint_try(fab, &what);
+	while (rc && smaller_may_help(rc) && fab->info->tx_attr->size > FAB_DEPTH_MIN * 2 && fab->info->rx_attr->size > FAB_DEPTH_MIN * 2) {
+		kv_info(fab->options.log, "%s: %s with depths %zu/%zu/%u: %s; trying half", fab->caps.domain, what, fab->info->tx_attr->size,
+		        fab->info->rx_attr->size, fab->cq_wanted, fi_strerror(-rc));
+		fab->info->tx_attr->size /= 2;
+		fab->info->rx_attr->size /= 2;
+		fab->cq_wanted = KV_MAX(fab->cq_wanted / 2, (uint32_t)FAB_DEPTH_MIN);
+		rc = endpoint_try(fab, &what);
+	}
+	if (rc)
+		return fab_limits_fail(fab, what, rc, err);
+	caps_of_endpoint(fab);
+	(void)fi_getname(&fab->ep->fid, NULL, &name_len);
+	fab->name_len = name_len;
+	return 0;
+}
+
+static size_t depth(uint32_t wanted, size_t fallback, size_t provider_max)
+{
+	size_t d = wanted ? wanted : fallback;
+	return provider_max ? KV_MIN(d, provider_max) : d;
+}
+
+static int domain_open(struct fab *fab, struct kv_error *err)
+{
+	int rc = fi_fabric(fab->info->fabric_attr, &fab->fabric, NULL);
+	if (rc)
+		return fab_limits_fail(fab, "opening the fabric", rc, err);
+	rc = fi_domain(fab->fabric, fab->info, &fab->domain, NULL);
+	if (rc)
+		return fab_limits_fail(fab, "opening the domain", rc, err);
+	return 0;
+}
+
+static void names(struct fab *fab, const struct fab_device *device)
+{
+	struct fab_caps *c = &fab->caps;
+	uint32_t v = fi_version();
+	snprintf(c->provider, sizeof(c->provider), "%s", device->provider);
+	snprintf(c->fabric, sizeof(c->fabric), "%s", device->fabric);
+	snprintf(c->domain, sizeof(c->domain), "%s", device->domain);
+	const char *text = fi_tostr(NULL, FI_TYPE_VERSION);
+	if (text && text[0])
+		snprintf(c->libfabric, sizeof(c->libfabric), "%s", text);
+	else
+		snprintf(c->libfabric, sizeof(c->libfabric), "%u.%u", FI_MAJOR(v), FI_MINOR(v));
+}
+
+int fab_open(const struct fab_device *device, const struct fab_options *options, struct fab **out, struct kv_error *err)
+{
+	struct fab *fab = calloc(1, sizeof(*fab));
+	int rc = -KV_ENOMEM;
+	if (!fab)
+		return kv_fail(err, rc, "no memory for a rail on %s", device->domain);
+	kv_list_init(&fab->mrs);
+	fab->wait_fd = -1;
+	fab->options = *options;
+	fab->quirk = fab_quirk_find(device->short_name);
+	fab->info = fi_dupinfo(device->info);
+	if (!fab->info) {
+		kv_fail(err, rc, "no memory for a rail on %s", device->domain);
+		goto fail;
+	}
+	names(fab, device);
+	fab->info->tx_attr->size = depth(options->tx_depth, FAB_TX_DEPTH, fab->info->tx_attr->size);
+	fab->info->rx_attr->size = depth(options->rx_depth, FAB_RX_DEPTH, fab->info->rx_attr->size);
+	fab->cq_wanted = options->cq_depth ? options->cq_depth : FAB_CQ_DEPTH;
+	rc = fab_limits_check(device, fab->quirk, options->log, err);
+	rc = rc ? rc : domain_open(fab, err);
+	rc = rc ? rc : endpoint_open(fab, err);
+	if (rc)
+		goto fail;
+	if (fab->caps.msg_max < KV_MSG_MAX) {
+		rc = kv_fail(err, -KV_ENOTSUP, "%s (%s) carries messages of %zu bytes at most, and %d are needed", device->domain, device->provider,
+		             (size_t)fab->caps.msg_max, (int)KV_MSG_MAX);
+		goto fail;
+	}
+	if (fab->quirk->efa && fab->caps.write_emulated)
+		kv_warn(options->log, "%s: RMA writes are emulated by the EFA provider (libfabric %s, built against %d.%d); it is slower, and needs both sides' CPU",
+		        device->domain, fab->caps.libfabric, FI_MAJOR_VERSION, FI_MINOR_VERSION);
+	*out = fab;
+	return 0;
+fail:
+	fab_close(&fab);
+	return rc;
+}
+
+void fab_close(struct fab **fab_ref)
+{
+	struct fab *fab = *fab_ref;
+	if (!fab)
+		return;
+	endpoint_close(fab);
+	while (!kv_list_empty(&fab->mrs)) {
+		struct fab_mr *mr = KV_LIST_ENTRY(fab->mrs.next, struct fab_mr, node);
+		fab_mr_close(&mr);
+	}
+	if (fab->domain)
+		leak_log(fab, "domain", fi_close(&fab->domain->fid));
+	if (fab->fabric)
+		leak_log(fab, "fabric", fi_close(&fab->fabric->fid));
+	fi_freeinfo(fab->info);
+	free(fab);
+	*fab_ref = NULL;
+}
+
+int fab_rebuild(struct fab *fab, struct kv_error *err)
+{
+	endpoint_close(fab);
+	return endpoint_open(fab, err);
+}
+
+const struct fab_caps *fab_caps(const struct fab *fab)
+{
+	return &fab->caps;
+}
+
+int fab_name(struct fab *fab, void *out, size_t *inout_len)
+{
+	size_t len = *inout_len;
+	if (!fab->ep)
+		return -KV_EPROVIDER;
+	int rc = fi_getname(&fab->ep->fid, out, &len);
+	if (rc == -FI_ETOOSMALL || len > *inout_len)
+		return -KV_ETOOBIG;
+	if (rc)
+		return -KV_EPROVIDER;
+	*inout_len = len;
+	return 0;
+}
+
+/* ---- regions ---- */
+
+static uint64_t access_flags(unsigned access)
+{
+	uint64_t flags = 0;
+	if (access & FAB_LOCAL)
+		flags |= FI_SEND | FI_RECV | FI_READ | FI_WRITE;
+	if (access & FAB_REMOTE_READ)
+		flags |= FI_REMOTE_READ;
+	if (access & FAB_REMOTE_WRITE)
+		flags |= FI_REMOTE_WRITE;
+	return flags;
+}
+
+/* A key that we choose is random: 63 bits on providers with 8-byte keys, without bit 31, which rxm uses for regions of its own. */
+static int random_key(const struct fab *fab, uint64_t *out)
+{
+	size_t size = fab->info->domain_attr->mr_key_size;
+	uint64_t key;
+	int rc = kv_entropy_fill(&kv_entropy_kernel, &key, sizeof(key));
+	if (rc)
+		return rc;
+	key &= ~((uint64_t)1 << 63 | (uint64_t)1 << 31);
+	*out = size >= sizeof(key) ? key : key & (((uint64_t)1 << (8 * size)) - 1);
+	return 0;
+}
+
+static int mr_reg_keyed(struct fab *fab, void *base, uint64_t len, uint64_t flags, struct fid_mr **out)
+{
+	int rc = -FI_ENOKEY;
+	for (int i = 0; i < KEY_TRIES && rc == -FI_ENOKEY; i++) {
+		uint64_t key = 0;
+		if (!fab->caps.prov_key && (rc = random_key(fab, &key)))
+			return rc;
+		rc = fi_mr_reg(fab->domain, base, len, flags, 0, key, 0, out, NULL);
+	}
+	return rc;
+}
+
+static int mr_fail(const struct fab *fab, uint64_t len, int rc, struct kv_error *err)
+{
+	bool room = rc == -FI_ENOMEM || rc == -FAB_ENOMR || rc == -FI_ENOSPC || rc == -FI_EAGAIN;
+	return kv_fail(err, room ? -KV_ENOMEM : -KV_EPROVIDER, "fi_mr_reg %llu MiB on %s (%s): %s%s", (unsigned long long)(len >> 20), fab->caps.domain,
+	               fab->caps.provider, fi_strerror(-rc),
+	               room && fab->quirk->pins_memory ? "; raise the locked-memory limit (ulimit -l unlimited) or use huge pages (fewer page entries on the NIC)" : "");
+}
+
+int fab_mr_reg(struct fab *fab, void *base, uint64_t len, unsigned access, struct fab_mr **out, struct kv_error *err)
+{
+	struct fab_mr *mr = calloc(1, sizeof(*mr));
+	if (!mr)
+		return kv_fail(err, -KV_ENOMEM, "no memory for a region");
+	int rc = mr_reg_keyed(fab, base, len, access_flags(access), &mr->mr);
+	if (rc) {
+		free(mr);
+		return mr_fail(fab, len, rc, err);
+	}
+	mr->base = fab->caps.virt_addr ? (uint64_t)(uintptr_t)base : 0;
+	mr->key = fi_mr_key(mr->mr);
+	kv_list_add_tail(&fab->mrs, &mr->node);
+	*out = mr;
+	return 0;
+}
+
+void fab_mr_close(struct fab_mr **mr_ref)
+{
+	struct fab_mr *mr = *mr_ref;
+	if (!mr)
+		return;
+	/* -FI_EBUSY here is the lost rendezvous completion of rxm: the registration stays until the process ends. */
+	(void)fi_close(&mr->mr->fid);
+	kv_list_del(&mr->node);
+	free(mr);
+	*mr_ref = NULL;
+}
+
+void fab_mr_remote(const struct fab_mr *mr, uint64_t *out_base, uint64_t *out_key)
+{
+	*out_base = mr->base;
+	*out_key = mr->key;
+}
+
+/* ---- addresses ---- */
+
+/* Blobs come from the network: whether this one has the shape of our own address. */
+static bool blob_ok(const struct fab *fab, const void *blob, size_t len)
+{
+	if (len == 0 || len > KV_ADDR_MAX)
+		return false;
+	if (fab->info->addr_format == FI_ADDR_STR)
+		return memchr(blob, 0, len) != NULL;
+	if (len != fab->name_len)
+		return false;
+	if (fab->info->addr_format == FI_SOCKADDR_IN || fab->info->addr_format == FI_SOCKADDR_IN6) {
+		struct sockaddr sa;
+		memcpy(&sa, blob, sizeof(sa));
+		return sa.sa_family == (fab->info->addr_format == FI_SOCKADDR_IN ? AF_INET : AF_INET6);
+	}
+	return true;
+}
+
+int fab_av_insert(struct fab *fab, const void *blob, size_t len, uint64_t *out_handle)
+{
+	_Alignas(16) uint8_t copy[KV_ADDR_MAX + 1] = {0};
+	fi_addr_t handle = FI_ADDR_NOTAVAIL;
+	if (!fab->ep)
+		return -KV_EPROVIDER;
+	if (!blob_ok(fab, blob, len))
+		return -KV_EPROTO;
+	memcpy(copy, blob, len);
+	int rc = fi_av_insert(fab->av, copy, 1, &handle, 0, NULL);
+	if (rc == -FI_EAGAIN)
+		return -EAGAIN;
+	if (rc != 1 || handle == FI_ADDR_NOTAVAIL) {
+		snprintf(fab->last_error, sizeof(fab->last_error), "%s %s: fi_av_insert: %s", fab->caps.provider, fab->caps.domain,
+		         rc < 0 ? fi_strerror(-rc) : "no address was inserted");
+		return -KV_EPROVIDER;
+	}
+	*out_handle = handle;
+	return 0;
+}
+
+void fab_av_remove(struct fab *fab, uint64_t handle)
+{
+	fi_addr_t addr = handle;
+	if (fab->av && !fab->quirk->av_remove_unsafe)
+		(void)fi_av_remove(fab->av, &addr, 1, 0);
+}
+
+/* ---- posting ---- */
+
+static void *desc_of(struct fab_mr *mr)
+{
+	return mr ? fi_mr_desc(mr->mr) : NULL;
+}
+
+int fab_recv(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, struct fab_ctx *ctx)
+{
+	if (KV_UNLIKELY(!fab->ep))
+		return -KV_EPROVIDER;
+	return (int)fi_recv(fab->ep, buf, len, desc_of(mr), FI_ADDR_UNSPEC, ctx);
+}
+
+int fab_send(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, struct fab_ctx *ctx)
+{
+	if (KV_UNLIKELY(!fab->ep))
+		return -KV_EPROVIDER;
+	return (int)fi_send(fab->ep, buf, len, desc_of(mr), to, ctx);
+}
+
+/* A write that completes only at the target: one flag on providers whose plain completion means less. */
+static int write_delivered(struct fab *fab, const void *buf, size_t len, void *desc, uint64_t to, uint64_t addr, uint64_t key, const uint32_t *imm,
+                           struct fab_ctx *ctx)
+{
+	struct iovec iov = {.iov_base = (void *)(uintptr_t)buf, .iov_len = len};
+	struct fi_rma_iov rma = {.addr = addr, .len = len, .key = key};
+	struct fi_msg_rma msg = {
+		.msg_iov = &iov, .desc = &desc, .iov_count = 1, .addr = to, .rma_iov = &rma, .rma_iov_count = 1, .context = ctx, .data = imm ? *imm : 0};
+	return (int)fi_writemsg(fab->ep, &msg, FI_COMPLETION | FI_DELIVERY_COMPLETE | (imm ? FI_REMOTE_CQ_DATA : 0));
+}
+
+int fab_write(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, uint64_t addr, uint64_t key, const uint32_t *imm,
+              bool delivery, struct fab_ctx *ctx)
+{
+	if (KV_UNLIKELY(!fab->ep))
+		return -KV_EPROVIDER;
+	if (delivery && fab->quirk->delivery_flag)
+		return write_delivered(fab, buf, len, desc_of(mr), to, addr, key, imm, ctx);
+	if (imm)
+		return (int)fi_writedata(fab->ep, buf, len, desc_of(mr), *imm, to, addr, key, ctx);
+	return (int)fi_write(fab->ep, buf, len, desc_of(mr), to, addr, key, ctx);
+}
+
+int fab_read(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, uint64_t from, uint64_t addr, uint64_t key, struct fab_ctx *ctx)
+{
+	if (KV_UNLIKELY(!fab->ep))
+		return -KV_EPROVIDER;
+	return (int)fi_read(fab->ep, buf, len, desc_of(mr), from, addr, key, ctx);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fabric_cq.c -- completions, error entries and the event queue, turned into struct fab_event.
+ *
+ * What an entry is, is decided by the least that every provider keeps to: FI_RECV for a message, FI_REMOTE_CQ_DATA without it for an immediate,
+ * else the context alone. len, buf and context of an immediate are garbage on one provider or another. Error entries have the operation in
+ * op_context or nothing; their flags may be 0 and their err negative (shm 1.17). The EQ is drained as well: the EFA provider reports
+ * what it cannot tie to an operation there, and aborts the process when none is bound. */
+#include "engine/fabric_inside.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CQ_BATCH = 32, EQ_EVERY = 32, ERR_DATA_MAX = 64, EFA_LOCAL_QP_ERROR = 2 };
+
+enum fab_error_class fab_error_class(int status)
+{
+	switch (-status) {
+	case FI_ECANCELED:
+	case FI_ECONNABORTED:
+	case FI_ECONNRESET:
+	case FI_ECONNREFUSED:
+	case FI_ENOTCONN:
+	case FI_EHOSTUNREACH:
+	case FI_EHOSTDOWN:
+	case FI_ENETUNREACH:
+	case FI_ENETDOWN:
+	case FI_ETIMEDOUT:
+	case FI_ESHUTDOWN:
+	case FI_EREMOTEIO:
+	case FI_EIO:
+	case FI_ENORX:
+	case EPIPE:
+		return FAB_ERR_PEER;
+	case FI_EOVERRUN:
+	case KV_EPROVIDER:
+		return FAB_ERR_ENDPOINT;
+	default:
+		return FAB_ERR_OP;
+	}
+}
+
+static void event_from(const struct fab *fab, const struct fi_cq_data_entry *e, struct fab_event *ev)
+{
+	memset(ev, 0, sizeof(*ev));
+	if (e->flags & FI_RECV) {
+		ev->type = FAB_EV_RECV;
+		ev->ctx = e->op_context;
+		ev->len = e->len;
+	} else if (e->flags & FI_REMOTE_CQ_DATA) {
+		ev->type = FAB_EV_IMM;
+		ev->imm = (uint32_t)e->data;
+		/* Only where the provider said so has the context a meaning: a posted receive that the immediate used up. */
+		ev->ctx = fab->info->mode & FI_RX_CQ_DATA ? e->op_context : NULL;
+	} else {
+		ev->type = FAB_EV_DONE;
+		ev->ctx = e->op_context;
+	}
+}
+
+/* One error entry. Returns whether there was one. */
+static bool error_entry(struct fab *fab, struct fab_event *ev)
+{
+	uint8_t data[ERR_DATA_MAX];
+	char text[128] = "";
+	struct fi_cq_err_entry e;
+	memset(&e, 0, sizeof(e));
+	e.err_data = data;
+	e.err_data_size = sizeof(data);
+	if (fi_cq_readerr(fab->cq, &e, 0) <= 0)
+		return false;
+	const char *words = fi_cq_strerror(fab->cq, e.prov_errno, e.err_data, text, sizeof(text));
+	int code = abs(e.err) ? abs(e.err) : FI_EOTHER;
+	snprintf(fab->last_error, sizeof(fab->last_error), "%s %s: %s, prov_errno %d (%s)", fab->caps.provider, fab->caps.domain, fi_strerror(code),
+	         e.prov_errno, words && words[0] ? words : "no words");
+	memset(ev, 0, sizeof(*ev));
+	ev->type = FAB_EV_FAIL;
+	ev->ctx = e.op_context;
+	ev->status = -code;
+	if (fab_error_class(-code) == FAB_ERR_ENDPOINT || (fab->quirk->efa && e.prov_errno == EFA_LOCAL_QP_ERROR))
+		fab->dead_due = true;
+	return true;
+}
+
+static int read_errors(struct fab *fab, struct fab_event *out, int n)
+{
+	int count = 0;
+	while (count < n && error_entry(fab, &out[count]))
+		count++;
+	return count;
+}
+
+/* One read of at most CQ_BATCH entries. Returns the count; *more whether another read may find something. */
+static int read_batch(struct fab *fab, struct fab_event *out, int n, bool *more)
+{
+	struct fi_cq_data_entry entries[CQ_BATCH];
+	int want = KV_MIN(n, (int)CQ_BATCH);
+	ssize_t rc = fi_cq_read(fab->cq, entries, (size_t)want);
+	*more = rc == want;
+	if (rc > 0) {
+		for (ssize_t i = 0; i < rc; i++)
+			event_from(fab, &entries[i], &out[i]);
+		return (int)rc;
+	}
+	if (rc == -FI_EAGAIN || rc == 0)
+		return 0;
+	if (rc == -FI_EAVAIL) {
+		int count = read_errors(fab, out, n);
+		*more = count > 0;
+		return count;
+	}
+	snprintf(fab->last_error, sizeof(fab->last_error), "%s %s: reading completions: %s", fab->caps.provider, fab->caps.domain, fi_strerror((int)-rc));
+	fab->dead_due = true;
+	return 0;
+}
+
+static void eq_drain(struct fab *fab)
+{
+	uint8_t buf[256];
+	uint32_t event = 0;
+	for (int i = 0; i < EQ_EVERY; i++) {
+		ssize_t rc = fi_eq_read(fab->eq, &event, buf, sizeof(buf), 0);
+		if (rc == -FI_EAGAIN)
+			return;
+		if (rc >= 0)
+			continue; /* an event we did not ask for */
+		struct fi_eq_err_entry e;
+		char text[128] = "";
+		memset(&e, 0, sizeof(e));
+		if (rc != -FI_EAVAIL || fi_eq_readerr(fab->eq, &e, 0) < 0)
+			return;
+		const char *words = fi_eq_strerror(fab->eq, e.prov_errno, e.err_data, text, sizeof(text));
+		snprintf(fab->last_error, sizeof(fab->last_error), "%s %s: endpoint event: %s, prov_errno %d (%s)", fab->caps.provider, fab->caps.domain,
+		         fi_strerror(abs(e.err)), e.prov_errno, words ? words : "");
+		fab->dead_due = true;
+	}
+}
+
+int fab_poll(struct fab *fab, struct fab_event *out, int n)
+{
+	int count = 0;
+	bool more = true;
+	if (!fab->ep)
+		return 0;
+	while (count < n && more)
+		count += read_batch(fab, out + count, n - count, &more);
+	if (count == 0 || ++fab->polls % EQ_EVERY == 0)
+		eq_drain(fab);
+	if (fab->dead_due && count < n) {
+		fab->dead_due = false;
+		out[count++] = (struct fab_event){.type = FAB_EV_DEAD, .status = -KV_EPROVIDER};
+	}
+	return count;
+}
+
+int fab_wait_fd(const struct fab *fab)
+{
+	return fab->ep && fab->caps.wait_fd ? fab->wait_fd : -1;
+}
+
+int fab_arm(struct fab *fab)
+{
+	struct fid *fid;
+	/* fi_trywait on a CQ without a wait object crashes libfabric 1.17. */
+	if (!fab->ep || !fab->caps.wait_fd || fab->dead_due)
+		return -EAGAIN;
+	fid = &fab->cq->fid;
+	return fi_trywait(fab->fabric, &fid, 1) == FI_SUCCESS ? 0 : -EAGAIN;
+}
+
+const char *fab_last_error(const struct fab *fab)
+{
+	return fab->last_error;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fabric_quirks.c -- the table. docs/PROVIDERS.md gives the source of each cell.
+ *
+ * A table and not discovery: fi_getinfo answers what a provider accepts, not what works. Where a cell costs something when it is wrong for a version
+ * (a wait fd that spins, an address removal that crashes), it is set to the safe side. */
+#include "engine/fabric_quirks.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include <rdma/fabric.h>
+
+#define MR_OFFER (FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
+#define MODE_OFFER (FI_CONTEXT | FI_CONTEXT2)
+
+static const struct fab_quirk quirks[] = {
+	{
+		.short_name = "efa",
+		.prov_name = "efa",
+		.fabric_name = "efa",
+		.mode = MODE_OFFER,
+		.mr_mode = MR_OFFER,
+		.wait_fd_since = FI_VERSION(2, 5),
+		.automatic = true,
+		.efa = true,
+		.pins_memory = true,
+		.fds = 4,
+		.memory_bytes = 110ull << 20,
+	},
+	{
+		/* An immediate may consume a posted receive here: FI_RX_CQ_DATA is offered, and fab_poll hands such receives back. */
+		.short_name = "efa-direct",
+		.prov_name = "efa",
+		.fabric_name = "efa-direct",
+		.mode = MODE_OFFER | FI_RX_CQ_DATA,
+		.mr_mode = MR_OFFER,
+		.wait_fd_since = FI_VERSION(2, 3),
+		.efa = true,
+		.pins_memory = true,
+		.fds = 4,
+		.memory_bytes = 4ull << 20,
+	},
+	{
+		.short_name = "verbs",
+		.prov_name = "verbs;ofi_rxm",
+		.mode = MODE_OFFER,
+		.mr_mode = MR_OFFER,
+		.automatic = true,
+		.ip = true,
+		.rxm = true,
+		.pins_memory = true,
+		.fds = 12,
+		.memory_bytes = 80ull << 20,
+	},
+	{
+		.short_name = "tcp",
+		.prov_name = "tcp;ofi_rxm",
+		.mode = MODE_OFFER,
+		.mr_mode = MR_OFFER,
+		.automatic = true,
+		.ip = true,
+		.rxm = true,
+		.delivery_flag = true,
+		.fds = 10,
+		.memory_bytes = 87ull << 20,
+	},
+	{
+		/* VIRT_ADDR is offered so that a read is done by the reader's own CPU: through the command queue it would be the other process
+		 * that writes into our memory, at any later time. */
+		.short_name = "shm",
+		.prov_name = "shm",
+		.mode = MODE_OFFER,
+		.mr_mode = MR_OFFER,
+		.wait_fd_since = FAB_NO_WAIT,
+		.delivery_flag = true,
+		.av_remove_unsafe = true,
+		.push_imm_only = true,
+		.death_fatal = true,
+		.fds = 2,
+		.memory_bytes = 6ull << 20,
+	},
+	{
+		/* The tcp provider's own RDM endpoints, libfabric 1.18 and later; not wire compatible with tcp;ofi_rxm. */
+		.short_name = "tcp-native",
+		.prov_name = "tcp",
+		.mode = MODE_OFFER,
+		.mr_mode = MR_OFFER,
+		.wait_fd_since = FI_VERSION(1, 19),
+		.ip = true,
+		.delivery_flag = true,
+		.fds = 6,
+		.memory_bytes = 1ull << 20,
+	},
+	{
+		.short_name = "net",
+		.prov_name = "net",
+		.mode = MODE_OFFER,
+		.mr_mode = MR_OFFER,
+		.wait_fd_since = FAB_NO_WAIT, /* the fd is permanently readable in 1.17 */
+		.ip = true,
+		.delivery_flag = true,
+		.fds = 6,
+		.memory_bytes = 1ull << 20,
+	},
+};
+
+static const struct fab_quirk generic = {
+	.mode = MODE_OFFER,
+	.mr_mode = MR_OFFER,
+	.wait_fd_since = FAB_NO_WAIT,
+	.av_remove_unsafe = true,
+	.delivery_flag = true,
+	.fds = 16,
+};
+
+const struct fab_quirk *fab_quirk_find(const char *name)
+{
+	for (size_t i = 0; i < sizeof(quirks) / sizeof(quirks[0]); i++)
+		if (strcasecmp(name, quirks[i].short_name) == 0)
+			return &quirks[i];
+	for (size_t i = 0; i < sizeof(quirks) / sizeof(quirks[0]); i++)
+		if (strcasecmp(name, quirks[i].prov_name) == 0)
+			return &quirks[i];
+	return &generic;
+}
+
+const struct fab_quirk *fab_quirk_at(unsigned i)
+{
+	return i < sizeof(quirks) / sizeof(quirks[0]) ? &quirks[i] : NULL;
+}

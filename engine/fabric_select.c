@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fabric_select.c -- which provider, which devices, and one sentence about why.
+ *
+ * "auto" takes the first row of the quirk table that is marked automatic and has a device: efa, verbs, tcp. A provider that was demanded is that one
+ * or an error: there is no silent change. The exact provider name is pinned in the hints, because "tcp" alone means tcp;ofi_rxm before libfabric 1.18 and the
+ * tcp provider's own endpoints after it, which are not wire compatible, and libfabric's first efa entry is efa-direct from 2.1 on. What comes back is
+ * filtered once more by name, address and device: several entries describe the same device. */
+#include "engine/fabric_inside.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { LOCAL_TEXT_MAX = INET6_ADDRSTRLEN };
+
+uint32_t fab_api_version(void)
+{
+	uint32_t header = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), library = fi_version();
+	return FI_VERSION_LT(header, library) ? header : library;
+}
+
+struct fi_info *fab_hints(const struct fab_quirk *quirk, const char *prov_name)
+{
+	struct fi_info *h = fi_allocinfo();
+	if (!h)
+		return NULL;
+	h->caps = FI_MSG | FI_RMA;
+	h->mode = quirk->mode;
+	h->addr_format = FI_FORMAT_UNSPEC;
+	h->ep_attr->type = FI_EP_RDM;
+	h->domain_attr->mr_mode = (int)quirk->mr_mode;
+	h->domain_attr->threading = FI_THREAD_SAFE;
+	h->domain_attr->control_progress = FI_PROGRESS_MANUAL;
+	h->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+	h->domain_attr->av_type = FI_AV_TABLE;
+	h->domain_attr->resource_mgmt = FI_RM_ENABLED;
+	h->domain_attr->cq_data_size = sizeof(uint32_t);
+	h->fabric_attr->prov_name = strdup(prov_name);
+	if (quirk->fabric_name)
+		h->fabric_attr->name = strdup(quirk->fabric_name);
+	if (!h->fabric_attr->prov_name || (quirk->fabric_name && !h->fabric_attr->name)) {
+		fi_freeinfo(h);
+		return NULL;
+	}
+	return h;
+}
+
+static void address_text(const void *addr, size_t len, char *out)
+{
+	const struct sockaddr *sa = addr;
+	out[0] = 0;
+	if (!sa || len < sizeof(struct sockaddr_in))
+		return;
+	if (sa->sa_family == AF_INET)
+		inet_ntop(AF_INET, &((const struct sockaddr_in *)addr)->sin_addr, out, LOCAL_TEXT_MAX);
+	else if (sa->sa_family == AF_INET6 && len >= sizeof(struct sockaddr_in6))
+		inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)addr)->sin6_addr, out, LOCAL_TEXT_MAX);
+}
+
+static int numa_of(const struct fi_info *info)
+{
+	char path[96];
+	int node = -1;
+	if (!info->nic || !info->nic->bus_attr || info->nic->bus_attr->bus_type != FI_BUS_PCI)
+		return -1;
+	const struct fi_pci_attr *pci = &info->nic->bus_attr->attr.pci;
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%04x:%02x:%02x.%x/numa_node", pci->domain_id, pci->bus_id, pci->device_id, pci->function_id);
+	FILE *f = fopen(path, "re");
+	if (!f)
+		return -1;
+	if (fscanf(f, "%d", &node) != 1)
+		node = -1;
+	fclose(f);
+	return node;
+}
+
+static void name_copy(char *out, const char *name)
+{
+	snprintf(out, KV_NAME_MAX, "%s", name ? name : "");
+}
+
+static int device_fill(struct fab_device *d, const struct fab_quirk *quirk, const struct fi_info *info)
+{
+	memset(d, 0, sizeof(*d));
+	name_copy(d->provider, info->fabric_attr->prov_name);
+	name_copy(d->fabric, info->fabric_attr->name);
+	name_copy(d->domain, info->domain_attr->name);
+	name_copy(d->short_name, quirk->short_name ? quirk->short_name : info->fabric_attr->prov_name);
+	if (quirk->ip)
+		address_text(info->src_addr, info->src_addrlen, d->local);
+	d->ep_max = info->domain_attr->ep_cnt;
+	d->cq_max = info->domain_attr->cq_cnt;
+	d->mr_max = info->domain_attr->mr_cnt;
+	d->tx_depth = info->tx_attr->size;
+	d->rx_depth = info->rx_attr->size;
+	d->msg_max = info->ep_attr->max_msg_size;
+	d->rma_max = KV_MIN((uint64_t)info->ep_attr->max_msg_size, FAB_RMA_MAX);
+	d->numa_node = numa_of(info);
+	if (info->nic && info->nic->link_attr)
+		d->link_bits_per_s = info->nic->link_attr->speed;
+	struct fi_info *copy = fi_dupinfo(info);
+	if (!copy)
+		return -KV_ENOMEM;
+	copy->next = NULL;
+	d->info = copy;
+	return 0;
+}
+
+static bool nic_matches(const struct fi_info *info, const char *local, const char *nic)
+{
+	const char *domain = info->domain_attr->name;
+	if (!nic)
+		return true;
+	if (domain && strcmp(domain, nic) == 0)
+		return true;
+	if (local[0] && strcmp(local, nic) == 0)
+		return true;
+	return info->nic && info->nic->device_attr && info->nic->device_attr->name && strcmp(info->nic->device_attr->name, nic) == 0;
+}
+
+/* Whether an entry is what was asked for and can be used. */
+static bool usable(const struct fi_info *info, const struct fab_quirk *quirk, const char *prov_name, const struct fab_query *query)
+{
+	char local[LOCAL_TEXT_MAX] = "";
+	if (strcasecmp(info->fabric_attr->prov_name, prov_name) != 0 || info->ep_attr->type != FI_EP_RDM)
+		return false;
+	if (quirk->fabric_name && (!info->fabric_attr->name || strcmp(info->fabric_attr->name, quirk->fabric_name) != 0))
+		return false;
+	if ((info->domain_attr->mr_mode & ~(int)quirk->mr_mode) || (info->mode & ~quirk->mode) || info->domain_attr->mr_key_size > sizeof(uint64_t))
+		return false;
+	if (quirk->ip) {
+		address_text(info->src_addr, info->src_addrlen, local);
+		/* A link-local address means nothing without the interface, which a blob does not carry. */
+		if (strncmp(local, "fe80:", 5) == 0 && query->local.ss_family == 0)
+			return false;
+	}
+	return nic_matches(info, local, query->nic);
+}
+
+static bool duplicate(const struct fab_device *d, const struct fab_device *list, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (strcmp(d->domain, list[i].domain) == 0 && strcmp(d->local, list[i].local) == 0 && strcmp(d->fabric, list[i].fabric) == 0)
+			return true;
+	return false;
+}
+
+/* Other hosts first: an address of the loopback is the last choice, IPv6 after IPv4. */
+static int rank(const struct fab_device *d)
+{
+	bool loopback = strncmp(d->local, "127.", 4) == 0 || strcmp(d->local, "::1") == 0;
+	return (loopback ? 2 : 0) + (strchr(d->local, ':') ? 1 : 0);
+}
+
+static void sort_by_rank(struct fab_device *list, unsigned count)
+{
+	for (unsigned i = 1; i < count; i++) { /* insertion sort: stable, and there are few */
+		struct fab_device d = list[i];
+		unsigned j = i;
+		for (; j > 0 && rank(&list[j - 1]) > rank(&d); j--)
+			list[j] = list[j - 1];
+		list[j] = d;
+	}
+}
+
+static int getinfo(const struct fab_quirk *quirk, const char *prov_name, const struct fab_query *query, struct fi_info **out)
+{
+	char node[NI_MAXHOST] = "";
+	struct fi_info *hints = fab_hints(quirk, prov_name);
+	if (!hints)
+		return -KV_ENOMEM;
+	if (quirk->ip && query->local.ss_family != 0)
+		(void)getnameinfo((const struct sockaddr *)&query->local, sizeof(query->local), node, sizeof(node), NULL, 0, NI_NUMERICHOST);
+	int rc = fi_getinfo(fab_api_version(), node[0] ? node : NULL, NULL, node[0] ? FI_SOURCE : 0, hints, out);
+	fi_freeinfo(hints);
+	return rc;
+}
+
+/* The devices of one provider. Returns 0 with *out_count > 0, or the code that says why there is none. */
+static int probe(const struct fab_quirk *quirk, const char *prov_name, const struct fab_query *query, struct fab_device *out, unsigned max,
+                 unsigned *out_count)
+{
+	struct fi_info *list = NULL;
+	unsigned n = 0;
+	*out_count = 0;
+	int rc = getinfo(quirk, prov_name, query, &list);
+	if (rc)
+		return rc;
+	for (const struct fi_info *info = list; info && n < max; info = info->next) {
+		if (!usable(info, quirk, prov_name, query))
+			continue;
+		rc = device_fill(&out[n], quirk, info);
+		if (rc)
+			break;
+		if (duplicate(&out[n], out, n))
+			fi_freeinfo(out[n].info);
+		else
+			n++;
+	}
+	fi_freeinfo(list);
+	if (rc) {
+		fab_devices_free(out, n);
+		return rc;
+	}
+	sort_by_rank(out, n);
+	*out_count = n;
+	return n ? 0 : -FI_ENODATA;
+}
+
+static void append(char *buf, size_t cap, const char *text)
+{
+	size_t len = strlen(buf);
+	if (len < cap)
+		snprintf(buf + len, cap - len, "%s", text);
+}
+
+/* "tcp, shm": what this machine has. */
+static void list_present(const struct fab_query *query, char *out, size_t cap)
+{
+	struct fab_device d[1];
+	struct fab_query any = {.local = query->local, .log = query->log};
+	unsigned n;
+	out[0] = 0;
+	for (unsigned i = 0; fab_quirk_at(i); i++) {
+		const struct fab_quirk *q = fab_quirk_at(i);
+		if (probe(q, q->prov_name, &any, d, 1, &n))
+			continue;
+		fab_devices_free(d, n);
+		append(out, cap, out[0] ? ", " : "");
+		append(out, cap, q->short_name);
+	}
+	if (!out[0])
+		append(out, cap, "none");
+}
+
+static void describe(const struct fab_device *d, unsigned count, const char *reason, char *out_why)
+{
+	if (!out_why)
+		return;
+	snprintf(out_why, 512, "%s (%s): %s; %u device%s: ", d->short_name, d->provider, reason, count, count == 1 ? "" : "s");
+	for (unsigned i = 0; i < count; i++) {
+		append(out_why, 512, i ? ", " : "");
+		append(out_why, 512, d[i].domain);
+		append(out_why, 512, d[i].local[0] ? " " : "");
+		append(out_why, 512, d[i].local);
+	}
+}
+
+static int demanded(const struct fab_query *query, struct fab_device *out, unsigned max, unsigned *out_count, char *out_why, struct kv_error *err)
+{
+	char present[256];
+	const struct fab_quirk *quirk = fab_quirk_find(query->provider);
+	int rc = probe(quirk, quirk->prov_name ? quirk->prov_name : query->provider, query, out, max, out_count);
+	if (rc == 0) {
+		describe(out, *out_count, "as demanded", out_why);
+		return 0;
+	}
+	if (rc == -KV_ENOMEM)
+		return kv_fail(err, rc, "no memory for the list of fabric devices");
+	list_present(query, present, sizeof(present));
+	return kv_fail(err, -KV_ENOTSUP, "provider %s%s%s is not here (%s); present: %s", query->provider, query->nic ? " on NIC " : "",
+	               query->nic ? query->nic : "", fi_strerror(rc < 0 ? -rc : FI_ENODATA), present);
+}
+
+static int automatic(const struct fab_query *query, struct fab_device *out, unsigned max, unsigned *out_count, char *out_why, struct kv_error *err)
+{
+	char reason[256] = "auto";
+	for (unsigned i = 0; fab_quirk_at(i); i++) {
+		const struct fab_quirk *q = fab_quirk_at(i);
+		if (!q->automatic)
+			continue;
+		int rc = probe(q, q->prov_name, query, out, max, out_count);
+		if (rc == 0) {
+			describe(out, *out_count, reason, out_why);
+			return 0;
+		}
+		append(reason, sizeof(reason), ", no ");
+		append(reason, sizeof(reason), q->short_name);
+		kv_debug(query->log, "auto: no %s: %s", q->prov_name, fi_strerror(rc < 0 && rc > -1000 ? -rc : FI_ENOMEM));
+	}
+	return kv_fail(err, -KV_ENOTSUP, "no usable fabric provider%s%s: %s; is libfabric complete, and the local address one of this machine?",
+	               query->nic ? " on NIC " : "", query->nic ? query->nic : "", reason);
+}
+
+int fab_devices(const struct fab_query *query, struct fab_device *out, unsigned max, unsigned *out_count, char *out_why, struct kv_error *err)
+{
+	if (!query->provider || strcasecmp(query->provider, "auto") == 0)
+		return automatic(query, out, max, out_count, out_why, err);
+	return demanded(query, out, max, out_count, out_why, err);
+}
+
+void fab_devices_free(struct fab_device *devices, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		fi_freeinfo(devices[i].info);
+		devices[i].info = NULL;
+	}
+}
