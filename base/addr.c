@@ -122,12 +122,12 @@ char *kv_hostport_format(const struct kv_hostport *hp, char *buf, size_t cap)
 static int resolve_fail(const struct kv_hostport *hp, int rc, int saved_errno, struct kv_error *err)
 {
 	const char *why = rc == EAI_SYSTEM ? kv_strerror(saved_errno) : gai_strerror(rc);
-	return kv_fail(err, -KV_EINVAL, "cannot resolve host '%.100s': %s; check the name, or give an IP address", hp->host,
-	               why);
+	return kv_fail(err, -KV_EINVAL, "cannot resolve host '%.100s': %s; check the name, or give an IP address",
+		       hp->host, why);
 }
 
 int kv_hostport_resolve(const struct kv_hostport *hp, struct sockaddr_storage *out, socklen_t *out_len,
-                        struct kv_error *err)
+			struct kv_error *err)
 {
 	const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
 	struct addrinfo *list = NULL;

@@ -4,7 +4,8 @@
  * Invariant: every known code is described by a string constant; only an unknown one needs the thread-local buffers,
  * and each function has its own, so that one printf may call all three. errno texts come from strerrordesc_np
  * (glibc 2.32), which is thread-safe and never translated, unlike strerror. libfabric's codes are kept in a table of
- * our own, because base links nothing but libc: fi_strerror would drag libfabric into every program that has an error. */
+ * our own, because base links nothing but libc: fi_strerror would drag libfabric into every program that has an error.
+ */
 #include "base/error.h"
 
 #include <errno.h>
@@ -82,7 +83,7 @@ static const struct code_row *row_find(unsigned code)
 
 /* unknown_name -- a name for a code that no table knows; it still tells which range the code is of. */
 static const char *unknown_name(unsigned code, const char *errno_prefix, const char *fi_prefix, const char *kv_prefix,
-                                char *buf)
+				char *buf)
 {
 	const char *prefix = code <= ERRNO_LAST ? errno_prefix : code <= FI_LAST ? fi_prefix : kv_prefix;
 	snprintf(buf, NAME_CAP, "%s_%u", prefix, code);

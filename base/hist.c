@@ -2,8 +2,8 @@
 /* hist.c -- log-linear histogram.
  *
  * Row 0 holds the values below 2^7 exactly; row r > 0 holds the 2^7 equal steps between 2^(r+6) and 2^(r+7). A step of
- * row r is 2^(r-1) wide and its values are at least 2^(r+6), so the upper edge exceeds a value by less than 1/128 of it.
- * The last bucket also takes everything that is too large for the table; its upper edge is therefore `max`.
+ * row r is 2^(r-1) wide and its values are at least 2^(r+6), so the upper edge exceeds a value by less than 1/128 of
+ * it. The last bucket also takes everything that is too large for the table; its upper edge is therefore `max`.
  * Rejected: HdrHistogram's configurable precision; one precision makes all histograms mergeable. */
 #include "base/hist.h"
 

@@ -94,7 +94,8 @@ void kv_log_stderr(void *arg, enum kv_log_level level, const char *line)
 	int len = snprintf(buf + n, sizeof(buf) - n, ".%03ldZ %s %s\n", now.tv_nsec / 1000000, tag, line);
 	n = KV_MIN(n + (size_t)KV_MAX(len, 0), sizeof(buf) - 1);
 	buf[n - 1] = '\n'; /* also when a foreign caller's line was too long and lost its end */
-	/* There is nowhere to report a failing stderr, and half a line is better than a retry that mixes with others'. */
+	/* There is nowhere to report a failing stderr, and half a line is better than a retry that mixes with others'.
+	 */
 	while (write(STDERR_FILENO, buf, n) < 0 && errno == EINTR)
 		;
 	errno = saved;

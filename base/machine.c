@@ -92,7 +92,7 @@ uint64_t kv_hugepages_free(const char *root, uint64_t page_bytes)
 	char dir[PATH_MAX];
 	uint64_t free_pages = 0, reserved = 0;
 	snprintf(dir, sizeof(dir), "%s/sys/kernel/mm/hugepages/hugepages-%llukB", root,
-	         (unsigned long long)(page_bytes >> 10));
+		 (unsigned long long)(page_bytes >> 10));
 	if (!path_number(dir, "free_hugepages", &free_pages) || !path_number(dir, "resv_hugepages", &reserved))
 		return 0;
 	return free_pages > reserved ? free_pages - reserved : 0;
@@ -148,7 +148,7 @@ static void cgroup_path(const char *root, const char *controller, char *out, siz
 
 /* cgroup_tightest -- the least of what `limit` says of the process's group and of every one above it. */
 static uint64_t cgroup_tightest(const char *root, const char *controller, const char *mount,
-                                uint64_t (*limit)(const char *dir))
+				uint64_t (*limit)(const char *dir))
 {
 	char path[PATH_MAX / 2], dir[PATH_MAX];
 	uint64_t least = UINT64_MAX;

@@ -79,7 +79,7 @@ int kv_area_map(uint64_t len_bytes, struct kv_area *out, struct kv_error *err)
 		base = plain_map(len), page = PAGE_4K;
 	if (!base)
 		return kv_fail(err, -KV_ENOMEM, "cannot map %s of memory: %s; ask for less, or free memory", size,
-		               kv_strerror(errno));
+			       kv_strerror(errno));
 	*out = (struct kv_area){.base = base, .len_bytes = len, .page_bytes = page};
 	return 0;
 }

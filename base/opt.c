@@ -58,8 +58,10 @@ static int range_fail(const struct kv_opt *row, const char *value, uint64_t max,
 	number_format(row->type, row->min, low, sizeof(low));
 	number_format(row->type, max, high, sizeof(high));
 	if (max == UINT64_MAX)
-		return kv_fail(err, -KV_EINVAL, "--%s: %.100s is too small; it must be at least %s", row->name, value, low);
-	return kv_fail(err, -KV_EINVAL, "--%s: %.100s is out of range; allowed is %s to %s", row->name, value, low, high);
+		return kv_fail(err, -KV_EINVAL, "--%s: %.100s is too small; it must be at least %s", row->name, value,
+			       low);
+	return kv_fail(err, -KV_EINVAL, "--%s: %.100s is out of range; allowed is %s to %s", row->name, value, low,
+		       high);
 }
 
 /* upper_of -- the largest value a row allows: its max, or what its field can hold. */
@@ -79,8 +81,8 @@ static int set_number(const struct kv_opt *row, const char *value, void *field, 
 	};
 	uint64_t v, max = upper_of(row);
 	int rc = row->type == KV_OPT_SIZE       ? kv_size_parse(value, &v)
-	         : row->type == KV_OPT_DURATION ? kv_duration_parse(value, &v)
-	                                        : kv_u64_parse(value, &v);
+		 : row->type == KV_OPT_DURATION ? kv_duration_parse(value, &v)
+						: kv_u64_parse(value, &v);
 	if (rc != 0)
 		return kv_fail(err, -KV_EINVAL, "--%s: '%.100s' is not %s", row->name, value, expect[row->type]);
 	if (v < row->min || v > max)
@@ -173,9 +175,9 @@ int kv_opt_row_set(const struct kv_opt *row, const char *value, void *into, stru
 static size_t field_size(enum kv_opt_type type)
 {
 	static const size_t sizes[] = {
-		[KV_OPT_FLAG] = sizeof(bool),          [KV_OPT_U32] = sizeof(uint32_t),
-		[KV_OPT_U64] = sizeof(uint64_t),       [KV_OPT_SIZE] = sizeof(uint64_t),
-		[KV_OPT_DURATION] = sizeof(uint64_t),  [KV_OPT_DOUBLE] = sizeof(double),
+		[KV_OPT_FLAG] = sizeof(bool),           [KV_OPT_U32] = sizeof(uint32_t),
+		[KV_OPT_U64] = sizeof(uint64_t),        [KV_OPT_SIZE] = sizeof(uint64_t),
+		[KV_OPT_DURATION] = sizeof(uint64_t),   [KV_OPT_DOUBLE] = sizeof(double),
 		[KV_OPT_STRING] = sizeof(const char *), [KV_OPT_STRINGS] = sizeof(struct kv_opt_strings),
 		[KV_OPT_CHOICE] = sizeof(int),
 	};

@@ -29,12 +29,12 @@ struct parse {
 	void *into;
 	struct kv_opt_strings *args;
 	struct kv_error *err;
-	size_t rows;                /* in the table, without its end */
-	int rc;                     /* what kv_opt_parse will return, once something ended the parse */
+	size_t rows; /* in the table, without its end */
+	int rc;      /* what kv_opt_parse will return, once something ended the parse */
 	int help_key, version_key;
 	struct argp argp;
 	struct argp_option *options;
-	char **texts;               /* of rows, owned */
+	char **texts; /* of rows, owned */
 	char *doc;
 };
 
@@ -63,7 +63,7 @@ static char *row_text(const struct kv_opt *row)
 		kv_opt_choices_format(row, choices, sizeof(choices));
 	bool show = row->def && row->type != KV_OPT_FLAG;
 	int n = asprintf(&text, "%s%s%s%s%s%s", row->help ? row->help : "", *choices ? ": " : "", choices,
-	                 show ? " (default: " : "", show ? row->def : "", show ? ")" : "");
+			 show ? " (default: " : "", show ? row->def : "", show ? ")" : "");
 	return n < 0 ? NULL : text;
 }
 
@@ -81,17 +81,18 @@ static bool options_build(struct parse *p)
 			*o++ = (struct argp_option){.doc = row->group, .group = ++group};
 		const char *metavar = row->metavar ? row->metavar : "VALUE";
 		*o++ = (struct argp_option){.name = row->name,
-		                            .key = row->letter ? row->letter : KEY_ROW + (int)i,
-		                            .arg = row->type == KV_OPT_FLAG ? NULL : metavar,
-		                            .doc = p->texts[i],
-		                            .group = group};
+					    .key = row->letter ? row->letter : KEY_ROW + (int)i,
+					    .arg = row->type == KV_OPT_FLAG ? NULL : metavar,
+					    .doc = p->texts[i],
+					    .group = group};
 		if (row->alias)
 			*o++ = (struct argp_option){.name = row->alias, .flags = OPTION_ALIAS, .group = group};
 	}
 	p->help_key = row_by_letter(p->table, 'h') ? KEY_HELP : 'h';
 	p->version_key = row_by_letter(p->table, 'V') ? KEY_VERSION : 'V';
 	*o++ = (struct argp_option){.name = "help", .key = p->help_key, .doc = "print this help and exit", .group = -1};
-	*o++ = (struct argp_option){.name = "version", .key = p->version_key, .doc = "print the version and exit", .group = -1};
+	*o++ = (struct argp_option){
+		.name = "version", .key = p->version_key, .doc = "print the version and exit", .group = -1};
 	return true;
 }
 
@@ -103,9 +104,11 @@ static int arg_take(struct parse *p, const char *arg)
 		return 0;
 	}
 	if (max == 0)
-		return kv_fail(p->err, -KV_EINVAL, "unexpected argument '%.100s'; %s takes options only, --help lists them", arg,
-		               p->program->name);
-	return kv_fail(p->err, -KV_EINVAL, "one argument too many: '%.100s'; %s takes at most %u", arg, p->program->name, max);
+		return kv_fail(p->err, -KV_EINVAL,
+			       "unexpected argument '%.100s'; %s takes options only, --help lists them", arg,
+			       p->program->name);
+	return kv_fail(p->err, -KV_EINVAL, "one argument too many: '%.100s'; %s takes at most %u", arg,
+		       p->program->name, max);
 }
 
 /* long_matches -- how many distinct options a long name, whole or abbreviated, may mean; *out_exact when whole. */
@@ -138,10 +141,12 @@ static int bad_long(struct parse *p, const char *word)
 	if (matches == 0)
 		return kv_fail(p->err, -KV_EINVAL, "unknown option --%.*s; --help lists the options", shown, name);
 	if (matches > 1)
-		return kv_fail(p->err, -KV_EINVAL, "option --%.*s is ambiguous; write the whole name, --help lists the options",
-		               shown, name);
-	return kv_fail(p->err, -KV_EINVAL, value ? "option --%.*s takes no value; see --help" : "option --%.*s needs a value; see --help",
-	               shown, name);
+		return kv_fail(p->err, -KV_EINVAL,
+			       "option --%.*s is ambiguous; write the whole name, --help lists the options", shown,
+			       name);
+	return kv_fail(p->err, -KV_EINVAL,
+		       value ? "option --%.*s takes no value; see --help" : "option --%.*s needs a value; see --help",
+		       shown, name);
 }
 
 /* letter_unknown -- the first letter of a cluster such as "-vxz" that names no option, or 0. An option that takes a
@@ -182,7 +187,8 @@ static int bad_option(struct parse *p, int argc, char **argv, int next)
 		return kv_fail(p->err, -KV_EINVAL, "unknown option -%c; --help lists the options", letter);
 	if (valued)
 		return kv_fail(p->err, -KV_EINVAL, "option -%c needs a value; see --help", valued);
-	return kv_fail(p->err, -KV_EINVAL, "the command line is not understood at '%.100s'; see --help", before ? before : "");
+	return kv_fail(p->err, -KV_EINVAL, "the command line is not understood at '%.100s'; see --help",
+		       before ? before : "");
 }
 
 static void version_print(const struct parse *p)
@@ -235,7 +241,7 @@ static int parse_build(struct parse *p)
 	p->options = calloc(3 * p->rows + 3, sizeof(*p->options));
 	p->texts = calloc(p->rows + 1, sizeof(*p->texts));
 	if (asprintf(&p->doc, "%s%s%s", p->program->about ? p->program->about : "", epilogue ? "\v" : "",
-	             epilogue ? epilogue : "") < 0)
+		     epilogue ? epilogue : "") < 0)
 		p->doc = NULL;
 	if (!p->options || !p->texts || !p->doc || !options_build(p))
 		return kv_fail(p->err, -KV_ENOMEM, "no memory for the option table");
@@ -254,9 +260,14 @@ static void parse_free(struct parse *p)
 }
 
 int kv_opt_parse(const struct kv_opt_program *program, const struct kv_opt *table, int argc, char **argv, void *into,
-                 struct kv_opt_strings *out_args, struct kv_error *err)
+		 struct kv_opt_strings *out_args, struct kv_error *err)
 {
-	struct parse p = {.program = program, .table = table, .into = into, .args = out_args, .err = err, .rows = row_count(table)};
+	struct parse p = {.program = program,
+			  .table = table,
+			  .into = into,
+			  .args = out_args,
+			  .err = err,
+			  .rows = row_count(table)};
 	kv_opt_defaults(table, into);
 	if (out_args)
 		*out_args = (struct kv_opt_strings){0};

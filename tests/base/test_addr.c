@@ -67,8 +67,8 @@ static void the_rest_is_refused_with_a_reason(void **state)
 	check_refused("user@node7", "characters");
 	check_refused("node7/path", "characters");
 	check_refused("n\xc3\xb6"
-	              "de",
-	              "characters");
+		      "de",
+		      "characters");
 }
 
 static void a_host_is_bounded(void **state)
@@ -158,7 +158,8 @@ static void loopback_is_recognised(void **state)
 {
 	(void)state;
 	const char *const yes[] = {"127.0.0.1", "127.255.0.9", "::1", "::ffff:127.0.0.1", "::ffff:127.9.9.9"};
-	const char *const no[] = {"0.0.0.0", "128.0.0.1", "126.255.255.255", "10.0.0.1", "::", "::2", "::ffff:10.0.0.1", "::127.0.0.1", "fe80::1"};
+	const char *const no[] = {"0.0.0.0", "128.0.0.1",       "126.255.255.255", "10.0.0.1", "::",
+				  "::2",     "::ffff:10.0.0.1", "::127.0.0.1",     "fe80::1"};
 	for (size_t i = 0; i < KV_COUNT(yes); i++) {
 		struct sockaddr_storage sa = storage_of(yes[i]);
 		assert_true(kv_sockaddr_is_loopback(&sa));

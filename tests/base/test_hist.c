@@ -157,14 +157,10 @@ static void merging_with_empty_changes_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_quantile_is_within_the_bound),
-		cmocka_unit_test(whole_ranks_are_not_missed),
-		cmocka_unit_test(the_bound_holds_at_every_bucket_edge),
-		cmocka_unit_test(count_sum_min_max_are_exact),
-		cmocka_unit_test(an_empty_histogram_is_zero),
-		cmocka_unit_test(odd_quantiles_are_the_ends),
-		cmocka_unit_test(huge_values_share_the_last_bucket),
-		cmocka_unit_test(merging_equals_adding_to_one),
+		cmocka_unit_test(every_quantile_is_within_the_bound),   cmocka_unit_test(whole_ranks_are_not_missed),
+		cmocka_unit_test(the_bound_holds_at_every_bucket_edge), cmocka_unit_test(count_sum_min_max_are_exact),
+		cmocka_unit_test(an_empty_histogram_is_zero),           cmocka_unit_test(odd_quantiles_are_the_ends),
+		cmocka_unit_test(huge_values_share_the_last_bucket),    cmocka_unit_test(merging_equals_adding_to_one),
 		cmocka_unit_test(merging_with_empty_changes_nothing),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

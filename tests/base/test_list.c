@@ -15,8 +15,7 @@ static struct item items[NODES];
 static void check_order(struct kv_list *l, const unsigned *order, unsigned count)
 {
 	unsigned n = 0;
-	KV_LIST_EACH(at, l)
-	{
+	KV_LIST_EACH (at, l) {
 		assert_in_range(n, 0, count - 1);
 		assert_int_equal(KV_LIST_ENTRY(at, struct item, node)->value, order[n++]);
 	}
@@ -116,8 +115,7 @@ static void the_safe_walk_may_unlink(void **state)
 	kv_list_init(&l);
 	for (unsigned i = 0; i < 6; i++)
 		kv_list_add_tail(&l, &items[i].node);
-	KV_LIST_EACH_SAFE(at, &l)
-	{
+	KV_LIST_EACH_SAFE (at, &l) {
 		if (KV_LIST_ENTRY(at, struct item, node)->value % 2)
 			kv_list_del(at);
 	}

@@ -118,7 +118,9 @@ static void stderr_gets_one_stamped_line(void **state)
 	int year, month, day, hour, minute, second, ms, end = 0;
 	buf[n] = '\0';
 	assert_int_equal(n, strlen("2026-11-21T12:00:00.123Z WARN  hello\n"));
-	assert_int_equal(sscanf(buf, "%4d-%2d-%2dT%2d:%2d:%2d.%3dZ%n", &year, &month, &day, &hour, &minute, &second, &ms, &end), 7);
+	assert_int_equal(
+		sscanf(buf, "%4d-%2d-%2dT%2d:%2d:%2d.%3dZ%n", &year, &month, &day, &hour, &minute, &second, &ms, &end),
+		7);
 	assert_string_equal(buf + end, " WARN  hello\n");
 }
 

@@ -21,26 +21,86 @@ struct conf {
 static const char *const modes[] = {"auto", "push", "pull", NULL};
 
 static const struct kv_opt table[] = {
-	{.name = "verbose", .letter = 'v', .type = KV_OPT_FLAG, .offset = offsetof(struct conf, verbose), .help = "say more", .group = "General:"},
-	{.name = "quiet", .letter = 'q', .type = KV_OPT_FLAG, .offset = offsetof(struct conf, quiet), .help = "say less"},
-	{.name = "num-workers", .alias = "threads", .letter = 'n', .type = KV_OPT_U32, .offset = offsetof(struct conf, workers),
-         .metavar = "N", .def = "32", .help = "how many workers run", .min = 1, .max = 4096},
-	{.name = "num-seed", .type = KV_OPT_U64, .offset = offsetof(struct conf, seed), .metavar = "N", .help = "the seed"},
-	{.name = "chunk-size", .letter = 'c', .type = KV_OPT_SIZE, .offset = offsetof(struct conf, chunk), .metavar = "SIZE",
-         .def = "64KB", .help = "bytes per operation", .min = 4096, .max = 1 << 30, .group = "Transfer:"},
-	{.name = "timeout", .type = KV_OPT_DURATION, .offset = offsetof(struct conf, timeout), .def = "5s", .help = "deadline of a call"},
-	{.name = "floor", .type = KV_OPT_U64, .offset = offsetof(struct conf, floor), .def = "7", .help = "at least", .min = 5},
+	{.name = "verbose",
+	 .letter = 'v',
+	 .type = KV_OPT_FLAG,
+	 .offset = offsetof(struct conf, verbose),
+	 .help = "say more",
+	 .group = "General:"},
+	{.name = "quiet",
+	 .letter = 'q',
+	 .type = KV_OPT_FLAG,
+	 .offset = offsetof(struct conf, quiet),
+	 .help = "say less"},
+	{.name = "num-workers",
+	 .alias = "threads",
+	 .letter = 'n',
+	 .type = KV_OPT_U32,
+	 .offset = offsetof(struct conf, workers),
+	 .metavar = "N",
+	 .def = "32",
+	 .help = "how many workers run",
+	 .min = 1,
+	 .max = 4096},
+	{.name = "num-seed",
+	 .type = KV_OPT_U64,
+	 .offset = offsetof(struct conf, seed),
+	 .metavar = "N",
+	 .help = "the seed"},
+	{.name = "chunk-size",
+	 .letter = 'c',
+	 .type = KV_OPT_SIZE,
+	 .offset = offsetof(struct conf, chunk),
+	 .metavar = "SIZE",
+	 .def = "64KB",
+	 .help = "bytes per operation",
+	 .min = 4096,
+	 .max = 1 << 30,
+	 .group = "Transfer:"},
+	{.name = "timeout",
+	 .type = KV_OPT_DURATION,
+	 .offset = offsetof(struct conf, timeout),
+	 .def = "5s",
+	 .help = "deadline of a call"},
+	{.name = "floor",
+	 .type = KV_OPT_U64,
+	 .offset = offsetof(struct conf, floor),
+	 .def = "7",
+	 .help = "at least",
+	 .min = 5},
 	{.name = "rate", .type = KV_OPT_DOUBLE, .offset = offsetof(struct conf, rate), .help = "operations per second"},
-	{.name = "ratio", .type = KV_OPT_DOUBLE, .offset = offsetof(struct conf, ratio), .def = "0.5", .help = "a share", .max = 1},
-	{.name = "server", .letter = 's', .type = KV_OPT_STRING, .offset = offsetof(struct conf, server), .metavar = "HOST:PORT", .help = "where"},
+	{.name = "ratio",
+	 .type = KV_OPT_DOUBLE,
+	 .offset = offsetof(struct conf, ratio),
+	 .def = "0.5",
+	 .help = "a share",
+	 .max = 1},
+	{.name = "server",
+	 .letter = 's',
+	 .type = KV_OPT_STRING,
+	 .offset = offsetof(struct conf, server),
+	 .metavar = "HOST:PORT",
+	 .help = "where"},
 	{.name = "peer", .type = KV_OPT_STRINGS, .offset = offsetof(struct conf, peers), .help = "may repeat"},
-	{.name = "tag", .type = KV_OPT_STRINGS, .offset = offsetof(struct conf, tags), .def = "none", .help = "may repeat"},
-	{.name = "mode", .type = KV_OPT_CHOICE, .offset = offsetof(struct conf, mode), .def = "push", .help = "who moves the bytes", .choices = modes},
+	{.name = "tag",
+	 .type = KV_OPT_STRINGS,
+	 .offset = offsetof(struct conf, tags),
+	 .def = "none",
+	 .help = "may repeat"},
+	{.name = "mode",
+	 .type = KV_OPT_CHOICE,
+	 .offset = offsetof(struct conf, mode),
+	 .def = "push",
+	 .help = "who moves the bytes",
+	 .choices = modes},
 	{0},
 };
 
-static const struct kv_opt_program program = {
-	.name = "kv-test", .usage_args = "[KEY...]", .about = "About this.", .epilogue = "And this at the end.", .args_max = 2};
+static const struct kv_opt_program program = {.name = "kv-test",
+					      .usage_args = "[KEY...]",
+					      .about = "About this.",
+					      .epilogue = "And this at the end.",
+					      .args_max = 2};
 
 static struct conf conf;
 static struct kv_opt_strings args;
@@ -49,7 +109,7 @@ static struct kv_error err;
 /* parse -- run a command line of words, which end with NULL. */
 static int parse(const char *first, ...)
 {
-	char *argv[WORDS_MAX] = {(char *)(uintptr_t)"kv-test"};
+	char *argv[WORDS_MAX] = {(char *)(uintptr_t) "kv-test"};
 	int argc = 1;
 	va_list ap;
 	va_start(ap, first);
@@ -90,9 +150,10 @@ static void defaults_come_from_the_table(void **state)
 static void every_type_is_set(void **state)
 {
 	(void)state;
-	assert_int_equal(parse("-v", "-n8", "--num-seed=0xff", "-c", "1MiB", "--timeout", "250ms", "--rate=1.5e3", "--ratio=1",
-	                       "--server", "h:1", "--peer=a", "--peer", "b", "--mode=pull", "--floor=99999999999", NULL),
-	                 0);
+	assert_int_equal(parse("-v", "-n8", "--num-seed=0xff", "-c", "1MiB", "--timeout", "250ms", "--rate=1.5e3",
+			       "--ratio=1", "--server", "h:1", "--peer=a", "--peer", "b", "--mode=pull",
+			       "--floor=99999999999", NULL),
+			 0);
 	assert_true(conf.verbose);
 	assert_false(conf.quiet);
 	assert_int_equal(conf.workers, 8);
@@ -161,7 +222,7 @@ static void arguments_are_refused_where_none_belong(void **state)
 {
 	(void)state;
 	const struct kv_opt_program none = {.name = "kv-none", .about = "x"};
-	char *argv[] = {(char *)(uintptr_t)"kv-none", (char *)(uintptr_t)"stray", NULL};
+	char *argv[] = {(char *)(uintptr_t) "kv-none", (char *)(uintptr_t) "stray", NULL};
 	check_bad(kv_opt_parse(&none, table, 2, argv, &conf, NULL, &err), "unexpected argument 'stray'");
 }
 
@@ -297,8 +358,8 @@ static void the_dump_has_every_row(void **state)
 	kv_opt_dump(table, &conf, f);
 	fclose(f);
 	assert_string_equal(text, "verbose = true\nquiet = false\nnum-workers = 32\nnum-seed = 0\nchunk-size = 64KiB\n"
-	                          "timeout = 5s\nfloor = 7\nrate = 0\nratio = 0.5\nserver = h:1\npeer = a\npeer = b\n"
-	                          "tag = none\nmode = push\n");
+				  "timeout = 5s\nfloor = 7\nrate = 0\nratio = 0.5\nserver = h:1\npeer = a\npeer = b\n"
+				  "tag = none\nmode = push\n");
 	free(text);
 }
 
@@ -362,7 +423,7 @@ static void a_row_may_take_the_letter_of_help(void **state)
 		const char *host;
 	} s;
 	const struct kv_opt rows[] = {{.name = "host", .letter = 'h', .type = KV_OPT_STRING, .offset = 0}, {0}};
-	char *argv[] = {(char *)(uintptr_t)"kv-test", (char *)(uintptr_t)"-h", (char *)(uintptr_t)"node", NULL};
+	char *argv[] = {(char *)(uintptr_t) "kv-test", (char *)(uintptr_t) "-h", (char *)(uintptr_t) "node", NULL};
 	assert_int_equal(kv_opt_parse(&program, rows, 3, argv, &s, &args, &err), 0);
 	assert_string_equal(s.host, "node");
 }
@@ -370,7 +431,7 @@ static void a_row_may_take_the_letter_of_help(void **state)
 static void errors_may_go_nowhere(void **state)
 {
 	(void)state;
-	char *argv[] = {(char *)(uintptr_t)"kv-test", (char *)(uintptr_t)"--bad", NULL};
+	char *argv[] = {(char *)(uintptr_t) "kv-test", (char *)(uintptr_t) "--bad", NULL};
 	assert_int_equal(kv_opt_parse(&program, table, 2, argv, &conf, &args, NULL), -KV_EINVAL);
 }
 

@@ -11,9 +11,25 @@ static void sizes_parse(void **state)
 {
 	(void)state;
 	const struct good rows[] = {
-		{"0", 0}, {"4096", 4096}, {"17B", 17}, {"17 B", 17}, {"64KB", 65536}, {"64KiB", 65536}, {"64k", 65536}, {"64 KiB", 65536},
-		{"64kb", 65536}, {"1MiB", 1 << 20}, {"2G", 2ull << 30}, {"1.5M", 3 << 19}, {"0.5k", 512}, {"1.0T", 1ull << 40},
-		{"15E", 15ull << 60}, {"1P", 1ull << 50}, {"18446744073709551615", UINT64_MAX}, {"007", 7}, {"0.1K", 102},
+		{"0", 0},
+		{"4096", 4096},
+		{"17B", 17},
+		{"17 B", 17},
+		{"64KB", 65536},
+		{"64KiB", 65536},
+		{"64k", 65536},
+		{"64 KiB", 65536},
+		{"64kb", 65536},
+		{"1MiB", 1 << 20},
+		{"2G", 2ull << 30},
+		{"1.5M", 3 << 19},
+		{"0.5k", 512},
+		{"1.0T", 1ull << 40},
+		{"15E", 15ull << 60},
+		{"1P", 1ull << 50},
+		{"18446744073709551615", UINT64_MAX},
+		{"007", 7},
+		{"0.1K", 102},
 		{"1.00000000000000000000000000001G", 1u << 30},
 	};
 	for (size_t i = 0; i < KV_COUNT(rows); i++) {
@@ -26,8 +42,33 @@ static void sizes_parse(void **state)
 static void no_size_is_no_size(void **state)
 {
 	(void)state;
-	const char *const rows[] = {"", " ", "-1", "+1", " 1", "1 ", "1  K", "K", "1.5", "1.5B", ".5K", "5.", "5.K", "1e3", "0x10", "1KK", "1Kb/s",
-	                            "1iB", "64KBi", "1 000", "16E", "18446744073709551616", "99999999999999999999G", "1,5M", "nan", "\xff", "1Z"};
+	const char *const rows[] = {"",
+				    " ",
+				    "-1",
+				    "+1",
+				    " 1",
+				    "1 ",
+				    "1  K",
+				    "K",
+				    "1.5",
+				    "1.5B",
+				    ".5K",
+				    "5.",
+				    "5.K",
+				    "1e3",
+				    "0x10",
+				    "1KK",
+				    "1Kb/s",
+				    "1iB",
+				    "64KBi",
+				    "1 000",
+				    "16E",
+				    "18446744073709551616",
+				    "99999999999999999999G",
+				    "1,5M",
+				    "nan",
+				    "\xff",
+				    "1Z"};
 	for (size_t i = 0; i < KV_COUNT(rows); i++) {
 		uint64_t v = 77;
 		if (kv_size_parse(rows[i], &v) != -KV_EINVAL || v != 77)
@@ -41,9 +82,21 @@ static void durations_parse(void **state)
 {
 	(void)state;
 	const struct good rows[] = {
-		{"0", 0}, {"5", 5000000000u}, {"5s", 5000000000u}, {"5 s", 5000000000u}, {"250ms", 250000000}, {"10us", 10000}, {"10\xc2\xb5s", 10000},
-		{"2m", 120000000000u}, {"2min", 120000000000u}, {"1h", 3600000000000u}, {"7ns", 7}, {"1.5s", 1500000000}, {"0.0000000014", 1},
-		{"0.0000000015", 2}, {"18446744073709551615ns", UINT64_MAX},
+		{"0", 0},
+		{"5", 5000000000u},
+		{"5s", 5000000000u},
+		{"5 s", 5000000000u},
+		{"250ms", 250000000},
+		{"10us", 10000},
+		{"10\xc2\xb5s", 10000},
+		{"2m", 120000000000u},
+		{"2min", 120000000000u},
+		{"1h", 3600000000000u},
+		{"7ns", 7},
+		{"1.5s", 1500000000},
+		{"0.0000000014", 1},
+		{"0.0000000015", 2},
+		{"18446744073709551615ns", UINT64_MAX},
 	};
 	for (size_t i = 0; i < KV_COUNT(rows); i++) {
 		uint64_t v = 1234567;
@@ -55,7 +108,8 @@ static void durations_parse(void **state)
 static void no_duration_is_no_duration(void **state)
 {
 	(void)state;
-	const char *const rows[] = {"", "s", "-5s", "5S", "5 ", "5 sec x", "1.s", "5d", "1h30m", "18446744074s", "99999999999h", "inf"};
+	const char *const rows[] = {"",    "s",  "-5s",   "5S",           "5 ",           "5 sec x",
+				    "1.s", "5d", "1h30m", "18446744074s", "99999999999h", "inf"};
 	for (size_t i = 0; i < KV_COUNT(rows); i++) {
 		uint64_t v = 77;
 		if (kv_duration_parse(rows[i], &v) != -KV_EINVAL || v != 77)
@@ -66,14 +120,21 @@ static void no_duration_is_no_duration(void **state)
 static void whole_numbers_parse(void **state)
 {
 	(void)state;
-	const struct good rows[] = {{"0", 0}, {"42", 42}, {"010", 10}, {"0x1f", 31}, {"0XFFFFFFFFFFFFFFFF", UINT64_MAX},
-	                            {"0x0000000000000000000001", 1}, {"18446744073709551615", UINT64_MAX}};
+	const struct good rows[] = {{"0", 0},
+				    {"42", 42},
+				    {"010", 10},
+				    {"0x1f", 31},
+				    {"0XFFFFFFFFFFFFFFFF", UINT64_MAX},
+				    {"0x0000000000000000000001", 1},
+				    {"18446744073709551615", UINT64_MAX}};
 	for (size_t i = 0; i < KV_COUNT(rows); i++) {
 		uint64_t v = 1234567;
 		if (kv_u64_parse(rows[i].text, &v) != 0 || v != rows[i].value)
 			fail_msg("'%s' gives %llu", rows[i].text, (unsigned long long)v);
 	}
-	const char *const bad[] = {"", "0x", "x", "-1", "+1", " 1", "1 ", "1.0", "0x1g", "18446744073709551616", "0x10000000000000000", "1k"};
+	const char *const bad[] = {
+		"",  "0x", "x", "-1", "+1", " 1", "1 ", "1.0", "0x1g", "18446744073709551616", "0x10000000000000000",
+		"1k"};
 	for (size_t i = 0; i < KV_COUNT(bad); i++) {
 		uint64_t v = 77;
 		if (kv_u64_parse(bad[i], &v) != -KV_EINVAL || v != 77)

@@ -26,12 +26,31 @@ struct conf {
 static const char *const modes[] = {"auto", "push", "pull", NULL};
 
 static const struct kv_opt table[] = {
-	{.name = "verbose", .letter = 'v', .type = KV_OPT_FLAG, .offset = offsetof(struct conf, verbose), .group = "A:"},
-	{.name = "num-workers", .alias = "threads", .letter = 'n', .type = KV_OPT_U32, .offset = offsetof(struct conf, workers),
-         .def = "32", .min = 1, .max = 4096},
+	{.name = "verbose",
+	 .letter = 'v',
+	 .type = KV_OPT_FLAG,
+	 .offset = offsetof(struct conf, verbose),
+	 .group = "A:"},
+	{.name = "num-workers",
+	 .alias = "threads",
+	 .letter = 'n',
+	 .type = KV_OPT_U32,
+	 .offset = offsetof(struct conf, workers),
+	 .def = "32",
+	 .min = 1,
+	 .max = 4096},
 	{.name = "num-seed", .type = KV_OPT_U64, .offset = offsetof(struct conf, seed)},
-	{.name = "chunk", .letter = 'c', .type = KV_OPT_SIZE, .offset = offsetof(struct conf, chunk), .def = "64KB", .min = 512},
-	{.name = "timeout", .type = KV_OPT_DURATION, .offset = offsetof(struct conf, timeout), .def = "5s", .group = "B:"},
+	{.name = "chunk",
+	 .letter = 'c',
+	 .type = KV_OPT_SIZE,
+	 .offset = offsetof(struct conf, chunk),
+	 .def = "64KB",
+	 .min = 512},
+	{.name = "timeout",
+	 .type = KV_OPT_DURATION,
+	 .offset = offsetof(struct conf, timeout),
+	 .def = "5s",
+	 .group = "B:"},
 	{.name = "ratio", .type = KV_OPT_DOUBLE, .offset = offsetof(struct conf, ratio), .def = "0.5"},
 	{.name = "server", .letter = 's', .type = KV_OPT_STRING, .offset = offsetof(struct conf, server)},
 	{.name = "tag", .type = KV_OPT_STRINGS, .offset = offsetof(struct conf, tags), .def = "none"},
@@ -122,8 +141,9 @@ static bool asks_for_print(const char *word)
 
 static void try_command_line(int count, char **words)
 {
-	static const struct kv_opt_program program = {.name = "kv-fuzz", .usage_args = "[KEY...]", .about = "x", .args_max = 3};
-	char *argv[WORDS_MAX + 2] = {(char *)(uintptr_t)"kv-fuzz"};
+	static const struct kv_opt_program program = {
+		.name = "kv-fuzz", .usage_args = "[KEY...]", .about = "x", .args_max = 3};
+	char *argv[WORDS_MAX + 2] = {(char *)(uintptr_t) "kv-fuzz"};
 	struct conf conf;
 	struct kv_opt_strings args;
 	struct kv_error err = {0};
