@@ -31,7 +31,7 @@ static void *fake_mmap(void *addr, size_t len, int prot, int flags, int fd, off_
 			errno = fake.map_errno;
 			return MAP_FAILED;
 		}
-		flags &= ~(MAP_HUGETLB | 63 << 26);
+		flags &= ~(MAP_HUGETLB | (int)(63u << 26));
 		flags |= MAP_NORESERVE;
 	}
 	void *p = mmap(addr, len, prot, flags, fd, offset);
