@@ -399,6 +399,92 @@ static void test_address_and_heartbeat_limits(void **state)
 	assert_int_equal(decode_patched("heartbeat", 28, 4, 1), -KV_EPROTO);
 }
 
+/* The next four are consistent in every length, so that only the limit can refuse them. */
+static void test_decoded_address_length(void **state)
+{
+	(void)state;
+	for (uint32_t n = 0; n <= KV_ADDR_MAX + 2; n++) {
+		uint8_t *data = calloc(1, 18 + n);
+		struct wire_ctrl_msg m;
+		assert_non_null(data);
+		kv_put32(data, 14 + n);
+		kv_put16(data + 4, WIRE_CTRL_ADDRESS);
+		kv_put16(data + 8, 1);
+		kv_put16(data + 16, (uint16_t)n);
+		assert_int_equal(wire_ctrl_decode(data, 18 + n, &m), n >= 1 && n <= KV_ADDR_MAX ? 0 : -KV_EPROTO);
+		free(data);
+	}
+}
+
+static void test_decoded_heartbeat_shards(void **state)
+{
+	(void)state;
+	for (uint32_t n = KV_SHARDS_MAX - 1; n <= 4 * KV_SHARDS_MAX; n++) {
+		uint8_t *data = calloc(1, 32 + 8 * n);
+		struct wire_ctrl_msg m;
+		assert_non_null(data);
+		kv_put32(data, 28 + 8 * n);
+		kv_put16(data + 4, WIRE_CTRL_HEARTBEAT);
+		kv_put16(data + 24, (uint16_t)n);
+		assert_int_equal(wire_ctrl_decode(data, 32 + 8 * n, &m), n <= KV_SHARDS_MAX ? 0 : -KV_EPROTO);
+		free(data);
+	}
+}
+
+static void test_welcome_with_too_many_shards_or_rails(void **state)
+{
+	static const struct {
+		uint16_t shards, rails;
+		bool good;
+	} cases[] = {{KV_SHARDS_MAX, 1, true},
+		     {KV_SHARDS_MAX + 1, 1, false},
+		     {1, KV_RAILS_MAX, true},
+		     {1, KV_RAILS_MAX + 1, false},
+		     {0, 1, false},
+		     {1, 0, false}};
+	const int fixed = 96 + 2 + 6;
+	(void)state;
+	for (size_t i = 0; i < KV_COUNT(cases); i++) {
+		struct wire_ctrl_msg m = golden("welcome"), got;
+		uint8_t addrs[(KV_SHARDS_MAX + 1) * 3];
+		uint32_t n = (uint32_t)cases[i].shards * cases[i].rails, len = 0;
+		for (uint32_t k = 0; k < n; k++)
+			assert_int_equal(wire_addr_pack(addrs, sizeof(addrs), &len, "a", 1), 0);
+		/* The golden message with other addresses is what such a peer would send. */
+		assert_true(wire_ctrl_encode(&m, buf, sizeof(buf)) > fixed);
+		kv_put32(buf, (uint32_t)fixed - 4 + len);
+		kv_put16(buf + 10, cases[i].shards);
+		kv_put16(buf + 12, cases[i].rails);
+		memcpy(buf + fixed, addrs, len);
+		assert_int_equal(wire_ctrl_decode(buf, (size_t)fixed + len, &got), cases[i].good ? 0 : -KV_EPROTO);
+		m.welcome.shards = cases[i].shards;
+		m.welcome.rails = cases[i].rails;
+		m.welcome.addrs = addrs;
+		m.welcome.addrs_len = len;
+		assert_int_equal(encode(&m), cases[i].good ? 0 : -KV_EINVAL);
+	}
+}
+
+static void test_hello_with_too_many_rails(void **state)
+{
+	uint8_t *data;
+	struct wire_ctrl_msg m = golden("hello");
+	int len;
+	(void)state;
+	for (unsigned i = 0; i < KV_RAILS_MAX; i++)
+		m.hello.addr[i] = (struct wire_blob_addr){1, {1}};
+	m.hello.rails = KV_RAILS_MAX;
+	len = wire_ctrl_encode(&m, buf, sizeof(buf));
+	assert_true(len > 0);
+	assert_int_equal(wire_ctrl_decode(buf, (size_t)len, &m), 0);
+	memcpy(buf + len, "\x01\0\x01", 3);
+	kv_put32(buf, (uint32_t)len + 3 - 4);
+	kv_put16(buf + 54, KV_RAILS_MAX + 1);
+	data = exact_copy(buf, (size_t)len + 3);
+	assert_int_equal(wire_ctrl_decode(data, (size_t)len + 3, &m), -KV_EPROTO);
+	free(data);
+}
+
 /* Every capacity short of what a message needs says so, and writes nothing beyond it (the block is exactly so long). */
 static void test_encode_into_too_little(void **state)
 {
@@ -437,6 +523,10 @@ int main(void)
 		cmocka_unit_test(test_region_table),
 		cmocka_unit_test(test_revoke_carries_no_status),
 		cmocka_unit_test(test_address_and_heartbeat_limits),
+		cmocka_unit_test(test_decoded_address_length),
+		cmocka_unit_test(test_decoded_heartbeat_shards),
+		cmocka_unit_test(test_welcome_with_too_many_shards_or_rails),
+		cmocka_unit_test(test_hello_with_too_many_rails),
 		cmocka_unit_test(test_encode_into_too_little),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
