@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* main.c -- kv-bench: the KVRail benchmark. See docs/BENCHMARK.md. */
+#include <stdio.h>
+
+#include "kvbench/bench.h"
+
+int main(int argc, char **argv)
+{
+	struct bench_options options;
+	struct kv_error err = {0};
+	int rc = bench_options_parse(argc, argv, &options, &err);
+
+	if (rc < 0) {
+		fprintf(stderr, "kv-bench: %s (try --help)\n", err.text);
+		return BENCH_USAGE;
+	}
+	if (rc > 0)
+		return BENCH_OK;
+	if (options.config) {
+		kv_opt_dump(bench_options_table, &options, stdout);
+		return BENCH_OK;
+	}
+	kvc_program_setup();
+	return bench_run(&options);
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* report.c -- what people read: what the run ran on, a line per phase, tables, and what went wrong.
+ *
+ * Nothing here decides anything but the verdict, and the verdict is made of the same figures that are printed. */
+#include "kvbench/report.h"
+
+#include <stdarg.h>
+
+#include "kvbench/workload.h"
+
+/* 1234567 as "1,234,567". */
+static const char *count_text(uint64_t n, char *buf, size_t cap)
+{
+	char plain[24];
+	int len = snprintf(plain, sizeof(plain), "%llu", (unsigned long long)n);
+	size_t at = 0;
+
+	for (int i = 0; i < len && at + 2 < cap; i++) {
+		if (i > 0 && (len - i) % 3 == 0)
+			buf[at++] = ',';
+		buf[at++] = plain[i];
+	}
+	buf[at] = 0;
+	return buf;
+}
+
+#define COUNT(n) count_text((n), (char[32]){0}, 32)
+#define SIZE(n) kv_size_format((n), (char[32]){0}, 32)
+#define TIME(n) kv_duration_format((n), (char[32]){0}, 32)
+#define RATE(n) kv_rate_format((n), (char[32]){0}, 32)
+
+static double seconds_of(const struct phase_result *p)
+{
+	return (double)p->elapsed_ns / 1e9;
+}
+
+static double per_second(double n, const struct phase_result *p)
+{
+	return p->elapsed_ns ? n / seconds_of(p) : 0;
+}
+
+/* ---- the start ---- */
+
+static void start_server(const struct bench *b)
+{
+	if (b->server) {
+		fprintf(b->out, "server     %s, started by kv-bench (pid %d, %s MiB)\n", server_child_address(b->server), (int)server_child_pid(b->server),
+			COUNT(b->results.memory_mb));
+		return;
+	}
+	fprintf(b->out, "server    ");
+	for (unsigned i = 0; i < b->opt->servers.count; i++)
+		fprintf(b->out, " %s", b->opt->servers.item[i]);
+	fputc('\n', b->out);
+}
+
+static void start_fabric(const struct bench *b)
+{
+	const struct kvc_info *i = &b->results.info;
+
+	fprintf(b->out, "fabric     %s, fabric %s, domain %s, wait %s, libfabric %s\n", i->provider, i->fabric, i->domain, i->wait, i->libfabric);
+	if (i->why[0])
+		fprintf(b->out, "           chosen: %s\n", i->why);
+	fprintf(b->out, "           chunk %s, messages to %s, depth %u, completion queue %u, credits %u, security %s, %u cores\n", SIZE(i->chunk_bytes),
+		SIZE(i->eager_bytes), i->tx_depth, i->cq_depth, i->credits, i->security, kv_cpus_available());
+}
+
+static void start_load(const struct bench *b)
+{
+	const struct bench_options *o = b->opt;
+
+	fprintf(b->out, "load       %s workers on %s clients, %s threads; ", COUNT(o->num_workers), COUNT(b->num_clients), COUNT(b->results.info.os_threads));
+	if (o->trace)
+		fprintf(b->out, "%s requests, %s blocks (%s distinct) of %s, %s order\n", COUNT(b->results.trace.requests), COUNT(b->results.trace.blocks),
+			COUNT(b->results.trace.distinct), SIZE(o->value_size), o->trace_order == BENCH_ORDER_STRICT ? "strict" : "relaxed");
+	else
+		fprintf(b->out, "%s keys of %s, seed %llu\n", COUNT(o->num_keys), SIZE(o->value_size), (unsigned long long)o->seed);
+}
+
+static void start_notes(const struct bench *b)
+{
+	const struct bench_options *o = b->opt;
+	uint64_t views = (o->buffer_mb << 20) / o->value_size, per_client = (o->num_workers + b->num_clients - 1) / b->num_clients;
+
+	if (views < per_client)
+		fprintf(b->out, "note       a buffer of %s holds %s values, fewer than the %s workers of a client: they take turns (--buffer-mb)\n",
+			SIZE(o->buffer_mb << 20), COUNT(views), COUNT(per_client));
+	if (o->ttl && o->duration_ns / 1000000000 >= o->ttl)
+		fprintf(b->out, "note       --duration is not shorter than --ttl: keys expire during the run and will be misses\n");
+	if (b->results.misses_expected)
+		fprintf(b->out, "note       the server's memory is smaller than the workload: evicted values are misses, which do not fail this run\n");
+	if (o->no_checksum)
+		fprintf(b->out, "note       checksums of GETs are not checked (--no-checksum)\n");
+}
+
+void report_start(const struct bench *b)
+{
+	if (!b->out)
+		return;
+	fprintf(b->out, "kv-bench   %s\n", kvc_version());
+	start_server(b);
+	start_fabric(b);
+	start_load(b);
+	start_notes(b);
+	fflush(b->out);
+}
+
+/* ---- phases ---- */
+
+void report_phase(const struct bench *b, const char *step, const char *name, const struct phase_result *p)
+{
+	uint64_t errors = bench_errors_total(&p->tally.errors);
+
+	if (!b->out)
+		return;
+	fprintf(b->out, "[%s] %-9s %s ops in %s, %s", step, name, COUNT(p->tally.ops), TIME(p->elapsed_ns), RATE(per_second((double)p->tally.bytes, p)));
+	if (p->tally.misses)
+		fprintf(b->out, ", %s misses", COUNT(p->tally.misses));
+	if (errors)
+		fprintf(b->out, ", %s errors", COUNT(errors));
+	fputc('\n', b->out);
+	fflush(b->out);
+}
+
+/* ---- the summary ---- */
+
+static void phase_table(const struct bench *b, const char *name, const struct phase_result *p)
+{
+	const struct bench_tally *t = &p->tally;
+
+	fprintf(b->out, "%-9s %12s ops/s   %10s   %s ops in %.3f s", name, COUNT((uint64_t)(per_second((double)t->ops, p) + 0.5)),
+		RATE(per_second((double)t->bytes, p)), COUNT(t->ops), seconds_of(p));
+	if (t->hits || t->misses)
+		fprintf(b->out, "   hits %s, misses %s", COUNT(t->hits), COUNT(t->misses));
+	fprintf(b->out, "   CPU %.2f s", p->cpu_seconds);
+	if (b->server)
+		fprintf(b->out, " (server %.2f s)", p->server_cpu_seconds);
+	fputc('\n', b->out);
+	for (unsigned i = 0; i < t->errors.num_codes; i++)
+		fprintf(b->out, "          error %s: %s (%s)\n", kv_errkey(t->errors.row[i].code), COUNT(t->errors.row[i].count),
+			kv_strerror(t->errors.row[i].code));
+}
+
+static void latency_row(FILE *out, const char *name, const struct kv_hist *h)
+{
+	static const double quantiles[] = {0.5, 0.9, 0.95, 0.99, 0.999};
+	uint64_t p50 = kv_hist_quantile(h, 0.5), p99 = kv_hist_quantile(h, 0.99);
+
+	if (h->count == 0)
+		return;
+	fprintf(out, "%-9s %9s %9s", name, TIME(h->min), TIME((uint64_t)(kv_hist_mean(h) + 0.5)));
+	for (unsigned i = 0; i < KV_COUNT(quantiles); i++)
+		fprintf(out, " %9s", TIME(kv_hist_quantile(h, quantiles[i])));
+	fprintf(out, " %9s %9.1f\n", TIME(h->max), p50 ? (double)p99 / (double)p50 : 0.0);
+}
+
+static void latency_table(const struct bench *b)
+{
+	const struct bench_results *r = &b->results;
+
+	fprintf(b->out, "\n%-9s %9s %9s %9s %9s %9s %9s %9s %9s %9s\n", "latency", "min", "mean", "p50", "p90", "p95", "p99", "p99.9", "max", "p99/p50");
+	latency_row(b->out, b->opt->trace ? "put" : "write", &r->write.tally.latency);
+	latency_row(b->out, b->opt->trace ? "get" : "read", &r->read.tally.latency);
+	if (b->opt->trace)
+		fprintf(b->out, "          (a sample is all blocks found, or stored, for one request)\n");
+	else if (b->opt->rate > 0)
+		fprintf(b->out, "          (of a read: from its intended start at %g per second)\n", b->opt->rate);
+}
+
+static void resource_row(FILE *out, const char *name, const char *ours, const char *theirs)
+{
+	fprintf(out, "%-22s %12s %24s\n", name, ours, theirs);
+}
+
+/* Beside what the run took: what a client for every worker would take, each with its thread, endpoints and buffer. */
+static void resource_table(const struct bench *b)
+{
+	const struct bench_results *r = &b->results;
+	uint64_t workers = b->opt->num_workers, clients = KV_MAX(b->num_clients, 1u);
+
+	fprintf(b->out, "\n%-22s %12s %24s\n", "resources", "this run", "one client per worker");
+	resource_row(b->out, "workers", COUNT(workers), COUNT(workers));
+	resource_row(b->out, "OS threads", COUNT(r->info.os_threads), COUNT(workers));
+	resource_row(b->out, "endpoints", COUNT(r->info.endpoints), COUNT(workers * (r->info.endpoints / clients)));
+	resource_row(b->out, "links", COUNT(r->info.links), COUNT(workers * (r->info.links / clients)));
+	resource_row(b->out, "registered buffers", SIZE(r->info.buffer_bytes), SIZE(workers * (b->opt->buffer_mb << 20)));
+	resource_row(b->out, "registered messages", SIZE(r->info.message_bytes), SIZE(workers * (r->info.message_bytes / clients)));
+	resource_row(b->out, "peak resident memory", SIZE(r->rss_peak), "-");
+}
+
+static void roofline_table(const struct bench *b)
+{
+	const struct roofline_result *r = &b->results.roofline;
+
+	if (!r->ran)
+		return;
+	if (r->code < 0) {
+		fprintf(b->out, "\nroofline  no figure: %s\n", kv_strerror(r->code));
+		return;
+	}
+	fprintf(b->out, "\nroofline  bare writes %s (p50 of one on its own %s), GET beside them %s\n", RATE(r->bytes_per_s), TIME(r->p50_ns), RATE(r->get_bytes_per_s));
+	fprintf(b->out, "          efficiency %.3f (median of %u alternating rounds, %.3f to %.3f)\n", r->efficiency, r->rounds, r->efficiency_min, r->efficiency_max);
+}
+
+static double ratio(uint64_t part, uint64_t whole)
+{
+	return whole ? (double)part / (double)whole : 0;
+}
+
+static void replay_table(const struct bench *b)
+{
+	const struct replay_result *r = &b->results.replay;
+
+	if (!r->ran)
+		return;
+	fprintf(b->out, "\ntrace     %s requests, %s blocks, %s hits, hit ratio %.4f\n", COUNT(r->requests), COUNT(r->blocks), COUNT(r->block_hits),
+		ratio(r->block_hits, r->blocks));
+	if (r->complete)
+		fprintf(b->out, "          in file order with memory for everything: %s hits, ratio %.4f; difference %+lld\n", COUNT(r->expected_hits),
+			ratio(r->expected_hits, b->results.trace.blocks), (long long)(r->block_hits - r->expected_hits));
+	else
+		fprintf(b->out, "          not all of the %s requests were replayed: hits are not compared\n", COUNT(b->results.trace.requests));
+	if (r->lost)
+		fprintf(b->out, "          %s blocks were found by the lookup and gone at the GET (evicted): stored again\n", COUNT(r->lost));
+	if (b->opt->trace_speed > 0)
+		fprintf(b->out, "          latest start: %s after its time\n", TIME(r->late_max_ns));
+}
+
+static void quiet_line(const struct bench *b)
+{
+	const struct bench_results *r = &b->results;
+	uint64_t errors = bench_errors_total(&r->write.tally.errors) + bench_errors_total(&r->read.tally.errors);
+
+	fprintf(b->last, "write %s, read %s, %.0f reads/s, p50 %s, p99 %s, hits %llu, misses %llu, errors %llu\n",
+		RATE(per_second((double)r->write.tally.bytes, &r->write)), RATE(per_second((double)r->read.tally.bytes, &r->read)),
+		per_second((double)r->read.tally.ops, &r->read), TIME(kv_hist_quantile(&r->read.tally.latency, 0.5)),
+		TIME(kv_hist_quantile(&r->read.tally.latency, 0.99)), (unsigned long long)r->read.tally.hits, (unsigned long long)r->read.tally.misses,
+		(unsigned long long)errors);
+}
+
+void report_summary(const struct bench *b)
+{
+	const struct bench_results *r = &b->results;
+
+	if (!b->out) {
+		quiet_line(b);
+		return;
+	}
+	fprintf(b->out, "\nsummary\n");
+	phase_table(b, b->opt->trace ? "put" : "write", &r->write);
+	phase_table(b, b->opt->trace ? "get" : "read", &r->read);
+	if (b->opt->verify)
+		fprintf(b->out, "verify    %s values compared byte by byte, %s wrong\n", COUNT(r->read.tally.checked), COUNT(r->read.tally.wrong));
+	latency_table(b);
+	replay_table(b);
+	roofline_table(b);
+	resource_table(b);
+}
+
+/* ---- the verdict ---- */
+
+struct verdict {
+	FILE *to;
+	unsigned count;
+};
+
+static void problem(struct verdict *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void problem(struct verdict *v, const char *fmt, ...)
+{
+	va_list args;
+
+	v->count++;
+	if (!v->to)
+		return;
+	fputs("FAILED: ", v->to);
+	va_start(args, fmt);
+	vfprintf(v->to, fmt, args);
+	va_end(args);
+	fputc('\n', v->to);
+}
+
+static void judge_phase(struct verdict *v, const char *name, const struct phase_result *p)
+{
+	const struct bench_errors *e = &p->tally.errors;
+
+	for (unsigned i = 0; i < e->num_codes; i++)
+		problem(v, "%s operations of the %s phase ended with: %s", COUNT(e->row[i].count), name, kv_strerror(e->row[i].code));
+	if (p->tally.wrong)
+		problem(v, "%s values read in the %s phase were not what their keys stand for", COUNT(p->tally.wrong), name);
+	if (p->too_many_errors)
+		problem(v, "the %s phase was given up because of its errors", name);
+	if (p->server_died)
+		problem(v, "the server died during the %s phase", name);
+}
+
+static void judge_replay(struct verdict *v, const struct bench *b)
+{
+	const struct replay_result *r = &b->results.replay;
+
+	/* Hits are certain only in order, with a server that was empty and has memory for everything. */
+	if (!r->ran || !r->complete || !b->server || b->results.misses_expected || b->opt->trace_order != BENCH_ORDER_STRICT)
+		return;
+	if (r->block_hits != r->expected_hits)
+		problem(v, "the replay had %s hits and not the %s that the trace has", COUNT(r->block_hits), COUNT(r->expected_hits));
+}
+
+unsigned report_verdict(const struct bench *b, FILE *to)
+{
+	const struct bench_results *r = &b->results;
+	struct verdict v = {.to = to};
+
+	judge_phase(&v, "write", &r->write);
+	judge_phase(&v, "warm-up", &r->warmup);
+	judge_phase(&v, "read", &r->read);
+	if (!b->opt->trace && !r->misses_expected && r->read.tally.misses + r->warmup.tally.misses)
+		problem(&v, "%s reads missed keys that had been written", COUNT(r->read.tally.misses + r->warmup.tally.misses));
+	if (r->roofline.code < 0)
+		problem(&v, "the roofline could not be measured: %s (does the server run with --allow-bench, and has each shard a block of this size?)",
+			kv_strerror(r->roofline.code));
+	judge_replay(&v, b);
+	return v.count;
+}

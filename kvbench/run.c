@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* run.c -- a run from start to end: prepare, own server, pool, phases, report.
+ *
+ * The order is fixed by what must not happen too late. The JSON file and the trace are checked first, since they cost nothing; the server child
+ * is spawned before the pool makes the first libfabric call (no fork after it); whatever happens after that, the child is ended and reaped. */
+#include "kvbench/bench.h"
+
+#include <sys/stat.h>
+
+#include "kvbench/json.h"
+#include "kvbench/phase.h"
+#include "kvbench/replay.h"
+#include "kvbench/report.h"
+#include "kvbench/roofline.h"
+#include "kvbench/signals.h"
+#include "kvbench/workload.h"
+
+enum { SHARDS_GUESS = 4 }; /* kv-server's default is at most this */
+#define READY_TIMEOUT_NS 120000000000ull /* a server that maps and registers a lot of memory takes its time */
+#define CONNECT_TIMEOUT_NS 15000000000ull
+
+static void say(const struct kv_error *err)
+{
+	fprintf(stderr, "kv-bench: %s\n", err->text);
+}
+
+/* ---- before anything runs ---- */
+
+static int scan_trace(struct bench *b, struct kv_error *err)
+{
+	struct stat st;
+
+	if (!b->opt->trace)
+		return 0;
+	if (stat(b->opt->trace, &st) == 0 && !S_ISREG(st.st_mode))
+		return kv_fail(err, -KV_EINVAL, "trace %s is read twice and must be a regular file: write it to one first", b->opt->trace);
+	return trace_scan(b->opt->trace, &b->results.trace, err);
+}
+
+/* Memory of the own server, and whether a run may miss what was written. */
+static int plan_memory(struct bench *b, struct kv_error *err)
+{
+	const struct bench_options *o = b->opt;
+	unsigned shards = o->server_threads ? o->server_threads : SHARDS_GUESS;
+	uint64_t values = o->trace ? b->results.trace.distinct : o->num_keys;
+
+	b->results.misses_expected = o->ttl && o->duration_ns / 1000000000 >= o->ttl;
+	if (o->servers.count > 0)
+		return 0;
+	if (o->memory_mb == 0)
+		return bench_memory_plan(values, o->value_size, shards, kv_memory_available(), &b->results.memory_mb, err);
+	b->results.memory_mb = o->memory_mb;
+	if ((double)values * (double)o->value_size > 1e18 || bench_memory_need(values, o->value_size, shards) > o->memory_mb << 20)
+		b->results.misses_expected = true;
+	return 0;
+}
+
+/* ---- server and pool ---- */
+
+static int start_server(struct bench *b, struct kv_error *err)
+{
+	const struct bench_options *o = b->opt;
+	struct server_child_options so = {.provider = strcmp(o->provider, "auto") ? o->provider : NULL,
+					  .nic = o->nic,
+					  .rails = o->rails,
+					  .memory_mb = b->results.memory_mb,
+					  .threads = o->server_threads,
+					  .log_level = o->log_level,
+					  .ready_timeout_ns = READY_TIMEOUT_NS};
+
+	if (o->servers.count > 0)
+		return 0;
+	return server_child_start(&so, &b->server, err);
+}
+
+static int open_pool(struct bench *b, struct kv_error *err)
+{
+	const struct bench_options *o = b->opt;
+	const char *own[1] = {b->server ? server_child_address(b->server) : NULL};
+	struct kvc_options ko = {.size = sizeof(ko),
+				 .num_clients = o->num_clients,
+				 .num_threads = o->num_threads,
+				 .buffer_bytes = o->buffer_mb << 20,
+				 .servers = b->server ? own : o->servers.item,
+				 .num_servers = b->server ? 1 : o->servers.count,
+				 .provider = o->provider,
+				 .nic = o->nic,
+				 .num_rails = o->rails,
+				 .timeout_ns = o->timeout_ns,
+				 .connect_timeout_ns = CONNECT_TIMEOUT_NS,
+				 .base_client_id = o->base_client_id,
+				 .flags = o->no_checksum ? KVC_NO_VERIFY : 0,
+				 .psk_file = o->psk_file,
+				 .psk = b->server ? server_child_psk(b->server) : NULL,
+				 .cert_file = o->cert,
+				 .key_file = o->key,
+				 .ca_file = o->ca,
+				 .log_level = o->log_level};
+	int rc = kvc_pool_open(&ko, &b->pool, err);
+
+	if (rc < 0)
+		return rc;
+	b->num_clients = kvc_num_clients(b->pool);
+	b->results.info.size = sizeof(b->results.info);
+	return kvc_info(b->pool, &b->results.info);
+}
+
+/* ---- phases ---- */
+
+static bool good_so_far(const struct bench *b, const struct phase_result *p)
+{
+	return !bench_interrupted() && !p->too_many_errors && !server_child_dead(b->server);
+}
+
+static int run_write(struct bench *b, struct kv_error *err)
+{
+	struct phase p = {.bench = b, .name = "write", .run = phase_op_write, .total = b->opt->num_keys};
+	int rc = phase_run(&p, &b->results.write, err);
+
+	if (rc == 0)
+		report_phase(b, "1/4", "write", &b->results.write);
+	return rc;
+}
+
+static int run_warmup(struct bench *b, struct kv_error *err)
+{
+	struct phase p = {.bench = b, .name = "warm-up", .run = phase_op_read, .total = b->opt->warmup};
+	int rc = phase_run(&p, &b->results.warmup, err);
+
+	if (rc == 0)
+		report_phase(b, "2/4", "warm-up", &b->results.warmup);
+	return rc;
+}
+
+static int run_read(struct bench *b, struct kv_error *err)
+{
+	const struct bench_options *o = b->opt;
+	struct phase p = {.bench = b,
+			  .name = "read",
+			  .run = phase_op_read,
+			  .total = o->duration_ns ? UINT64_MAX : o->num_keys * o->repeat_reads,
+			  .duration_ns = o->duration_ns,
+			  .rate = o->rate,
+			  .verify = o->verify};
+	int rc = phase_run(&p, &b->results.read, err);
+
+	if (rc == 0)
+		report_phase(b, "3/4", "read", &b->results.read);
+	return rc;
+}
+
+static int run_roofline(struct bench *b, struct kv_error *err)
+{
+	struct bench_errors errors = {0}; /* told by the figure's code */
+
+	return roofline_run(b, b->results.read.tally.hits, &b->results.roofline, &errors, err);
+}
+
+static int run_phases(struct bench *b, struct kv_error *err)
+{
+	struct bench_results *r = &b->results;
+	int rc;
+
+	if (b->opt->trace)
+		return replay_run(b, err);
+	rc = run_write(b, err);
+	if (rc == 0 && b->opt->warmup && good_so_far(b, &r->write))
+		rc = run_warmup(b, err);
+	if (rc == 0 && good_so_far(b, &r->write) && !r->warmup.too_many_errors)
+		rc = run_read(b, err);
+	if (rc == 0 && b->opt->roofline && r->read.ran && good_so_far(b, &r->read))
+		rc = run_roofline(b, err);
+	return rc;
+}
+
+/* ---- the whole ---- */
+
+static int interrupted_status(void)
+{
+	fprintf(stderr, "kv-bench: interrupted by signal %d; no report was written\n", bench_interrupted());
+	return 128 + bench_interrupted();
+}
+
+static void clear_results(struct bench *b)
+{
+	bench_tally_init(&b->results.write.tally);
+	bench_tally_init(&b->results.warmup.tally);
+	bench_tally_init(&b->results.read.tally);
+}
+
+/* Phases, report, JSON. The exit status so far. */
+static int measure(struct bench *b, struct json_file **json)
+{
+	struct kv_error err = {0};
+	int rc;
+
+	report_start(b);
+	rc = run_phases(b, &err);
+	if (rc < 0) {
+		say(&err);
+		return BENCH_FAILED;
+	}
+	if (bench_interrupted())
+		return interrupted_status();
+	b->results.rss_peak = kv_memory_rss_peak();
+	if (b->out && !b->opt->trace)
+		fprintf(b->out, "[4/4] latency   %llu samples of %u clients merged\n",
+			(unsigned long long)(b->results.write.tally.latency.count + b->results.read.tally.latency.count), b->num_clients);
+	report_summary(b);
+	rc = report_verdict(b, stderr) ? BENCH_FAILED : BENCH_OK;
+	if (*json && json_write(json, b, &err) < 0) {
+		say(&err);
+		rc = BENCH_FAILED;
+	}
+	return rc;
+}
+
+static int run_with_server(struct bench *b, struct json_file **json)
+{
+	struct kv_error err = {0};
+	int status;
+
+	if (open_pool(b, &err) < 0) {
+		say(&err);
+		status = bench_interrupted() ? interrupted_status() : BENCH_NO_START;
+	} else {
+		status = measure(b, json);
+	}
+	kvc_pool_close(&b->pool);
+	return status;
+}
+
+static int finish(struct bench *b, int status)
+{
+	struct kv_error err = {0};
+
+	if (server_child_stop(&b->server, &err) < 0 && !bench_interrupted()) {
+		say(&err);
+		status = status == BENCH_OK ? BENCH_FAILED : status;
+	}
+	if (fflush(b->last) != 0 || ferror(b->last)) {
+		fprintf(stderr, "kv-bench: the report could not be written to standard output\n");
+		status = status == BENCH_OK ? BENCH_FAILED : status;
+	}
+	return status;
+}
+
+static int prepare(struct bench *b, struct json_file **json, struct kv_error *err)
+{
+	if (b->opt->json && json_open(b->opt->json, json, err) < 0)
+		return BENCH_FAILED;
+	if (scan_trace(b, err) < 0 || plan_memory(b, err) < 0 || start_server(b, err) < 0)
+		return BENCH_NO_START;
+	return BENCH_OK;
+}
+
+int bench_run(const struct bench_options *options)
+{
+	static struct bench b; /* results hold histograms: too large for a stack that others might shrink */
+	struct json_file *json = NULL;
+	struct kv_error err = {0};
+	int status;
+
+	memset(&b, 0, sizeof(b));
+	b.opt = options;
+	b.last = options->json && strcmp(options->json, "-") == 0 ? stderr : stdout;
+	b.out = options->quiet ? NULL : b.last;
+	clear_results(&b);
+	bench_signals_install();
+	status = prepare(&b, &json, &err);
+	if (status == BENCH_OK)
+		status = run_with_server(&b, &json);
+	else if (bench_interrupted())
+		status = interrupted_status();
+	else
+		say(&err);
+	json_discard(&json);
+	return finish(&b, status);
+}
