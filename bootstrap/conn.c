@@ -32,6 +32,7 @@ struct boot_conn {
 	bool local, shut;
 	bool writing, broken; /* broken: part of a message may be out */
 	bool begun;           /* a message has been received */
+	bool plain;           /* no TLS */
 	int read_error;       /* sticky */
 	struct co_queue writers;
 	uint8_t *in;
@@ -51,6 +52,7 @@ static int conn_make(struct boot_context *ctx, struct loop *loop, int fd, const 
 	co_queue_init(&c->writers);
 	kv_sockaddr_format(addr, c->peer, sizeof(c->peer));
 	c->local = kv_sockaddr_is_loopback(addr);
+	c->plain = !ctx->tls;
 	c->in_cap = IN_SMALL;
 	c->in = malloc(c->in_cap);
 	if (!c->in) {
@@ -278,7 +280,10 @@ static int in_more_await(struct boot_conn *c, size_t want, uint64_t deadline_ns)
 		return broken_fail(c);
 	if (n == 0)
 		return kv_fail(&c->failure, -KV_EPEERDOWN, "%s: the peer closed the connection%s", c->peer,
-			       c->in_len ? " in the middle of a message" : "");
+			       c->in_len ? " in the middle of a message"
+			       : c->plain && !c->begun
+				       ? " before its first message: does it want TLS (a PSK or certificates)?"
+				       : "");
 	c->in_len += (size_t)n;
 	return 0;
 }
@@ -287,7 +292,7 @@ static int in_more_await(struct boot_conn *c, size_t want, uint64_t deadline_ns)
 static int in_message_await(struct boot_conn *c, uint64_t deadline_ns)
 {
 	for (;;) {
-		if (!c->begun && looks_like_tls(c->in, c->in_len))
+		if (c->plain && !c->begun && looks_like_tls(c->in, c->in_len))
 			return kv_fail(&c->failure, -KV_EPROTO,
 				       "%s: the peer speaks TLS, and this side does not: give both sides the same PSK "
 				       "or certificates, or none",

@@ -240,6 +240,9 @@ static int credentials_set(struct tls_context *ctx, const struct tls_settings *s
 		ctx->psk = *s->psk;
 		SSL_CTX_set_psk_use_session_callback(ctx->ssl_ctx, s->server ? NULL : psk_use);
 		SSL_CTX_set_psk_find_session_callback(ctx->ssl_ctx, s->server ? psk_find : NULL);
+		/* A server that verifies wants sessions to have one, and so the session that our key is to OpenSSL. */
+		if (s->server && SSL_CTX_set_session_id_context(ctx->ssl_ctx, (const unsigned char *)"kvrail", 6) != 1)
+			return kv_fail(err, -KV_EINTERNAL, "OpenSSL does not take a session id context");
 		return 0;
 	}
 	rc = certificates_load(ctx->ssl_ctx, s, err);
@@ -296,25 +299,27 @@ struct saying {
 	const char *text;
 };
 
-#define NOT_TLS     "it does not speak TLS 1.3: does it run without TLS (--insecure), or is it another program?"
 #define KEYS_DIFFER "the pre-shared keys differ: make the hex digits after the identity the same on both sides"
 #define NO_CERT     "the client showed no certificate: give it certificate, key and CA file"
 #define OURS_REFUSED                                                                                                   \
 	"it refused our certificate: the CA file of each side must hold the CA that issued the other side's "          \
 	"certificate"
 
+static const char not_tls[] =
+	"it does not speak TLS 1.3: does it run without TLS (--insecure), or is it another program?";
+
 static const struct saying sayings[] = {
-	{SSL_R_WRONG_VERSION_NUMBER, SAYS_ANY, NOT_TLS},
-	{SSL_R_WRONG_SSL_VERSION, SAYS_ANY, NOT_TLS},
+	{SSL_R_WRONG_VERSION_NUMBER, SAYS_ANY, not_tls},
+	{SSL_R_WRONG_SSL_VERSION, SAYS_ANY, not_tls},
 	{SSL_R_HTTP_REQUEST, SAYS_ANY, "it speaks HTTP, and this port is the control port of a kv-server"},
 	{SSL_R_HTTPS_PROXY_REQUEST, SAYS_ANY,
 	 "it speaks to an HTTP proxy, and this port is the control port of a kv-server"},
-	{SSL_R_BAD_RECORD_TYPE, SAYS_ANY, NOT_TLS},
-	{SSL_R_RECORD_LENGTH_MISMATCH, SAYS_ANY, NOT_TLS},
-	{SSL_R_RECORD_TOO_SMALL, SAYS_ANY, NOT_TLS},
-	{SSL_R_PACKET_LENGTH_TOO_LONG, SAYS_ANY, NOT_TLS},
-	{SSL_R_ENCRYPTED_LENGTH_TOO_LONG, SAYS_ANY, NOT_TLS},
-	{SSL_R_DATA_LENGTH_TOO_LONG, SAYS_ANY, NOT_TLS},
+	{SSL_R_BAD_RECORD_TYPE, SAYS_ANY, not_tls},
+	{SSL_R_RECORD_LENGTH_MISMATCH, SAYS_ANY, not_tls},
+	{SSL_R_RECORD_TOO_SMALL, SAYS_ANY, not_tls},
+	{SSL_R_PACKET_LENGTH_TOO_LONG, SAYS_ANY, not_tls},
+	{SSL_R_ENCRYPTED_LENGTH_TOO_LONG, SAYS_ANY, not_tls},
+	{SSL_R_DATA_LENGTH_TOO_LONG, SAYS_ANY, not_tls},
 	{SSL_R_UNSUPPORTED_PROTOCOL, SAYS_ANY, "it speaks an older TLS, and TLS 1.3 is needed"},
 	{SSL_R_TLSV1_ALERT_PROTOCOL_VERSION, SAYS_ANY, "it does not accept TLS 1.3, which is needed"},
 	{SSL_R_BINDER_DOES_NOT_VERIFY, SAYS_ANY, KEYS_DIFFER},
@@ -386,6 +391,15 @@ static int verify_explain(struct tls_stream *t)
 	}
 }
 
+/* OpenSSL answers no alert to what does not look like TLS at all. A control client without TLS understands this one
+ * (conn.c). */
+static void alert_add(struct tls_stream *t)
+{
+	static const uint8_t protocol_version[] = {0x15, 3, 3, 0, 2, 2, 70};
+	if (t->ctx->server && BIO_ctrl_pending(t->out) == 0)
+		(void)BIO_write(t->out, protocol_version, sizeof(protocol_version));
+}
+
 /* What the error queue holds after a failed OpenSSL call, as a code and t->base.failure. Empties the queue. */
 static int tls_explain(struct tls_stream *t)
 {
@@ -407,6 +421,8 @@ static int tls_explain(struct tls_stream *t)
 		return kv_fail(f, -KV_EDENIED,
 			       "the server knows no PSK identity \"%s\": use the same PSK on both sides",
 			       ctx->psk.identity);
+	if (text == not_tls)
+		alert_add(t);
 	if (text)
 		return kv_fail(f, -KV_EDENIED, "%s", text);
 	return kv_fail(f, -KV_EDENIED, "TLS failed (%s)", openssl ? openssl : "OpenSSL gives no reason");

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # make-test-certs.sh -- a certificate authority, a server's and a client's certificate, for tests and for trying things out.
 #
-#   scripts/make-test-certs.sh DIR [NAME...]
+#   scripts/make-test-certs.sh [--rsa] DIR [NAME...]
 #
-# Writes DIR/ca.pem, ca.key, server.pem, server.key, client.pem, client.key. The server's certificate names localhost, 127.0.0.1, ::1
-# and each NAME (host name or address). Valid for 30 days: for production use the CA of your house, with extended key usage
-# serverAuth for servers and clientAuth for clients, and keep ca.key away from both.
+# Writes DIR/ca.pem, ca.key, server.pem, server.key, client.pem, client.key. The server's certificate names localhost, 127.0.0.1,
+# ::1 and each NAME (host name or address). Keys are P-256, or RSA with --rsa. Valid for 30 days: for production use the CA of your
+# house, with extended key usage serverAuth for servers and clientAuth for clients, and keep ca.key away from both.
 #
 #   kv-server --cert DIR/server.pem --key DIR/server.key --ca DIR/ca.pem
 #   kv-client --cert DIR/client.pem --key DIR/client.key --ca DIR/ca.pem
@@ -15,7 +15,12 @@ die() {
 	echo "make-test-certs.sh: $*" >&2
 	exit 1
 }
-[ $# -ge 1 ] || die "usage: make-test-certs.sh DIR [NAME...]"
+kind=(EC -pkeyopt ec_paramgen_curve:P-256)
+if [ "${1:-}" = --rsa ]; then
+	kind=(RSA -pkeyopt rsa_keygen_bits:3072)
+	shift
+fi
+[ $# -ge 1 ] || die "usage: make-test-certs.sh [--rsa] DIR [NAME...]"
 command -v openssl >/dev/null || die "openssl is not installed"
 dir=$1
 shift
@@ -34,7 +39,7 @@ done
 quietly() { # quietly COMMAND...: its output only when it fails
 	out=$("$@" 2>&1) || die "$* failed: $out"
 }
-new_key() { quietly openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out "$1"; }
+new_key() { quietly openssl genpkey -algorithm "${kind[@]}" -out "$1"; }
 
 # A serial number in the name tells two authorities made by this script apart.
 new_key "$dir/ca.key"

@@ -1,0 +1,730 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_tls.c -- who is let in, who is not, and what each side is told. */
+#include "rig.h"
+
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
+static const struct boot_security plain;
+
+static void says(const struct kv_error *err, const char *part)
+{
+	if (!strstr(err->text, part))
+		fail_msg("expected \"%s\" in: %s", part, err->text);
+}
+
+static void both_denied(struct rig *r, const char *client_says, const char *server_says)
+{
+	print_message("client: %s\nserver: %s\n", r->c_err.text, r->s_err.text);
+	assert_int_equal(r->c_rc, -KV_EDENIED);
+	assert_int_equal(r->s_rc, -KV_EDENIED);
+	assert_int_equal(r->c_err.code, -KV_EDENIED);
+	assert_int_equal(r->s_err.code, -KV_EDENIED);
+	assert_null(r->c);
+	assert_null(r->s);
+	says(&r->c_err, client_says);
+	says(&r->s_err, server_says);
+	says(&r->c_err, "127.0.0.1:");
+	says(&r->s_err, "127.0.0.1:");
+}
+
+static void open_denied(const struct boot_security *server, const struct boot_security *client, const char *client_says,
+			const char *server_says)
+{
+	struct rig r;
+	rig_init(&r, server, client);
+	rig_open(&r);
+	both_denied(&r, client_says, server_says);
+	rig_fini(&r);
+}
+
+/* One heartbeat each way. */
+static void ping(struct rig *r)
+{
+	struct wire_ctrl_msg m = rig_heartbeat(7), got;
+	assert_int_equal(boot_send_await(r->c, &m, rig_in(r, 5 * SECOND)), 0);
+	assert_int_equal(boot_recv_await(r->s, &got, rig_in(r, 5 * SECOND)), 0);
+	assert_int_equal(got.type, WIRE_CTRL_HEARTBEAT);
+	assert_int_equal(got.heartbeat.sequence, 7);
+	m = rig_heartbeat(8);
+	assert_int_equal(boot_send_await(r->s, &m, rig_in(r, 5 * SECOND)), 0);
+	assert_int_equal(boot_recv_await(r->c, &got, rig_in(r, 5 * SECOND)), 0);
+	assert_int_equal(got.heartbeat.sequence, 8);
+}
+
+static void open_works(const struct boot_security *server, const struct boot_security *client, enum boot_mode mode)
+{
+	struct rig r;
+	rig_init(&r, server, client);
+	assert_int_equal(boot_context_mode(r.server), mode);
+	assert_int_equal(boot_context_mode(r.client), mode);
+	rig_open_ok(&r);
+	assert_true(boot_peer_local(r.c));
+	assert_true(boot_peer_local(r.s));
+	assert_int_equal(strncmp(boot_peer_name(r.c), "127.0.0.1:", 10), 0);
+	rig_spawn(&r, ping);
+	rig_run(&r);
+	rig_fini(&r);
+}
+
+static void test_plain(void **state)
+{
+	(void)state;
+	open_works(&plain, &plain, BOOT_PLAIN);
+}
+
+static void test_psk(void **state)
+{
+	(void)state;
+	struct boot_security s = rig_security_psk();
+	open_works(&s, &s, BOOT_PSK);
+}
+
+static void test_psk_from_file(void **state)
+{
+	(void)state;
+	char text[256];
+	snprintf(text, sizeof(text), "# the key of the bench\n\n  %s \r\n", rig_psk);
+	struct boot_security server = {.psk_file = rig_file("good.psk", text, 0600)}, client = rig_security_psk();
+	open_works(&server, &client, BOOT_PSK);
+}
+
+static void test_cert(void **state)
+{
+	(void)state;
+	struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "client");
+	open_works(&s, &c, BOOT_CERT);
+}
+
+static void test_cert_names(void **state)
+{
+	(void)state;
+	static const char *const names[] = {"kv.example", "localhost", "127.0.0.1", "::1"};
+	for (size_t i = 0; i < KV_COUNT(names); i++) {
+		struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "client");
+		c.server_name = names[i];
+		open_works(&s, &c, BOOT_CERT);
+	}
+}
+
+static void test_psk_wrong_key(void **state)
+{
+	(void)state;
+	struct boot_security s = rig_security_psk(), c = {.psk = "bench:ffeeddccbbaa99887766554433221100"};
+	open_denied(&s, &c, "the pre-shared keys differ", "the pre-shared keys differ");
+}
+
+static void test_psk_unknown_identity(void **state)
+{
+	(void)state;
+	struct boot_security s = rig_security_psk(), c = {.psk = "stranger:00112233445566778899aabbccddeeff"};
+	open_denied(&s, &c, "knows no PSK identity \"stranger\"", "PSK identity is \"stranger\", ours is \"bench\"");
+}
+
+static void test_psk_same_identity_prefix(void **state)
+{
+	(void)state;
+	struct boot_security s = rig_security_psk(),
+			     c = {.psk = "ben:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"};
+	open_denied(&s, &c, "knows no PSK identity \"ben\"", "PSK identity is \"ben\"");
+}
+
+static void test_cert_foreign_client(void **state)
+{
+	(void)state;
+	struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_cert("foreign", "client");
+	c.ca_file = rig_path("certs", "ca.pem");
+	open_denied(&s, &c, "it refused our certificate", "was not issued by the CA in our CA file");
+}
+
+static void test_cert_foreign_server(void **state)
+{
+	(void)state;
+	struct boot_security s = rig_security_cert("foreign", "server"), c = rig_security_cert("certs", "client");
+	open_denied(&s, &c, "was not issued by the CA in our CA file", "it refused our certificate");
+}
+
+static void test_cert_wrong_name(void **state)
+{
+	(void)state;
+	struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "client");
+	c.server_name = "elsewhere.example";
+	open_denied(&s, &c, "does not name \"elsewhere.example\"", "it refused our certificate");
+}
+
+static void test_cert_wrong_address(void **state)
+{
+	(void)state;
+	struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "client");
+	c.server_name = "10.1.2.3";
+	open_denied(&s, &c, "does not name \"10.1.2.3\"", "it refused our certificate");
+}
+
+/* A client's certificate must not serve as a server's. */
+static void test_cert_wrong_role(void **state)
+{
+	(void)state;
+	struct boot_security s = rig_security_cert("certs", "client"), c = rig_security_cert("certs", "client");
+	open_denied(&s, &c, "extended key usage serverAuth is missing", "does not allow this side's role");
+}
+
+static void test_psk_client_cert_server(void **state)
+{
+	(void)state;
+	struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_psk();
+	open_denied(&s, &c, "it uses certificates, and this side a pre-shared key", "it refused our certificate");
+}
+
+static void test_cert_client_psk_server(void **state)
+{
+	(void)state;
+	struct boot_security s = rig_security_psk(), c = rig_security_cert("certs", "client");
+	open_denied(&s, &c, "the server has no certificate to show", "the client brought no pre-shared key");
+}
+
+/* ---- one side without TLS ---- */
+
+static void client_sends_then_reads(struct rig *r)
+{
+	struct wire_ctrl_msg m = rig_heartbeat(1);
+	rig_connect_only(r);
+	assert_int_equal(r->c_rc, 0);
+	assert_int_equal(boot_send_await(r->c, &m, rig_in(r, 5 * SECOND)), 0);
+	r->c_rc = boot_recv_await(r->c, &m, rig_in(r, 20 * SECOND));
+}
+
+static void test_plain_client_tls_server(void **state)
+{
+	(void)state;
+	struct boot_security s[] = {rig_security_psk(), rig_security_cert("certs", "server")};
+	for (size_t i = 0; i < KV_COUNT(s); i++) {
+		struct rig r;
+		rig_init(&r, &s[i], &plain);
+		rig_spawn(&r, rig_accept_only);
+		rig_spawn(&r, client_sends_then_reads);
+		rig_run(&r);
+		print_message("client: %s\nserver: %s\n", boot_failure(r.c), r.s_err.text);
+		assert_int_equal(r.s_rc, -KV_EDENIED);
+		says(&r.s_err, "does not speak TLS 1.3");
+		assert_int_equal(r.c_rc, -KV_EPROTO);
+		assert_non_null(strstr(boot_failure(r.c), "the peer speaks TLS, and this side does not"));
+		rig_fini(&r);
+	}
+}
+
+static void server_reads_then_closes(struct rig *r)
+{
+	struct wire_ctrl_msg m;
+	rig_accept_only(r);
+	assert_int_equal(r->s_rc, 0);
+	r->s_rc = boot_recv_await(r->s, &m, rig_in(r, 20 * SECOND));
+	kv_fail(&r->s_err, r->s_rc, "%s", boot_failure(r->s));
+	boot_close(&r->s);
+}
+
+static void test_tls_client_plain_server(void **state)
+{
+	(void)state;
+	struct boot_security c[] = {rig_security_psk(), rig_security_cert("certs", "client")};
+	for (size_t i = 0; i < KV_COUNT(c); i++) {
+		struct rig r;
+		rig_init(&r, &plain, &c[i]);
+		rig_spawn(&r, server_reads_then_closes);
+		rig_spawn(&r, rig_connect_only);
+		rig_run(&r);
+		print_message("client: %s\nserver: %s\n", r.c_err.text, r.s_err.text);
+		assert_int_equal(r.s_rc, -KV_EPROTO);
+		says(&r.s_err, "the peer speaks TLS, and this side does not");
+		assert_int_equal(r.c_rc, -KV_EPEERDOWN);
+		says(&r.c_err, "does it run without TLS");
+		rig_fini(&r);
+	}
+}
+
+/* The plain server that answers instead of closing. */
+static void server_answers_plainly(struct rig *r)
+{
+	struct wire_ctrl_msg m = rig_heartbeat(1);
+	rig_accept_only(r);
+	assert_int_equal(boot_send_await(r->s, &m, rig_in(r, 5 * SECOND)), 0);
+}
+
+static void test_tls_client_plain_answer(void **state)
+{
+	(void)state;
+	struct boot_security c = rig_security_psk();
+	struct rig r;
+	rig_init(&r, &plain, &c);
+	rig_spawn(&r, server_answers_plainly);
+	rig_spawn(&r, rig_connect_only);
+	rig_run(&r);
+	assert_int_equal(r.c_rc, -KV_EDENIED);
+	says(&r.c_err, "does not speak TLS 1.3");
+	rig_fini(&r);
+}
+
+/* ---- stalls ---- */
+
+static void raw_client_silent(struct rig *r)
+{
+	uint8_t byte;
+	int fd = rig_raw_connect(r);
+	assert_int_equal(io_read_await(fd, &byte, 1, rig_in(r, 20 * SECOND)), 0); /* until the server gives up */
+	io_close(r->loop, fd);
+}
+
+static void test_stalled_client(void **state)
+{
+	(void)state;
+	struct boot_security s = rig_security_psk();
+	struct rig r;
+	rig_init(&r, &s, NULL);
+	r.open_timeout_ns = 50 * MILLISECOND;
+	rig_spawn(&r, rig_accept_only);
+	rig_spawn(&r, raw_client_silent);
+	rig_run(&r);
+	assert_int_equal(r.s_rc, -KV_ETIMEOUT);
+	says(&r.s_err, "was not finished by the deadline");
+	rig_fini(&r);
+}
+
+static void raw_server_silent(struct rig *r)
+{
+	uint8_t buf[4096];
+	int fd = rig_raw_accept(r);
+	while (io_read_await(fd, buf, sizeof(buf), rig_in(r, 20 * SECOND)) > 0)
+		continue;
+	io_close(r->loop, fd);
+}
+
+static void test_stalled_server(void **state)
+{
+	(void)state;
+	struct boot_security c = rig_security_psk();
+	struct rig r;
+	rig_init(&r, NULL, &c);
+	r.open_timeout_ns = 50 * MILLISECOND;
+	rig_spawn(&r, rig_connect_only);
+	rig_spawn(&r, raw_server_silent);
+	rig_run(&r);
+	assert_int_equal(r.c_rc, -KV_ETIMEOUT);
+	says(&r.c_err, "was not finished by the deadline");
+	rig_fini(&r);
+}
+
+/* A client that sends the first half of a ClientHello, byte by byte, and then stalls, must not outlive the deadline
+ * either. */
+static void raw_client_drips(struct rig *r)
+{
+	static const uint8_t hello[] = {0x16, 3, 1, 0, 200, 1, 0, 0, 196, 3, 3};
+	int fd = rig_raw_connect(r);
+	for (size_t i = 0;; i++) {
+		uint8_t byte = i < sizeof(hello) ? hello[i] : 0x5a;
+		if (i >= 100 || io_write_all_await(fd, &byte, 1, rig_in(r, SECOND)))
+			break;
+		co_sleep_await(rig_in(r, MILLISECOND));
+	}
+	uint8_t byte;
+	io_read_await(fd, &byte, 1, rig_in(r, 20 * SECOND));
+	io_close(r->loop, fd);
+}
+
+static void test_dripping_client(void **state)
+{
+	(void)state;
+	struct boot_security s = rig_security_psk();
+	struct rig r;
+	rig_init(&r, &s, NULL);
+	r.open_timeout_ns = 300 * MILLISECOND;
+	rig_spawn(&r, rig_accept_only);
+	rig_spawn(&r, raw_client_drips);
+	rig_run(&r);
+	assert_int_equal(r.s_rc, -KV_ETIMEOUT);
+	rig_fini(&r);
+}
+
+/* ---- every byte of the handshake on its own: a relay between client and server ---- */
+
+struct relay {
+	struct rig *r;
+	int from, to;
+	unsigned left;
+};
+
+static void relay_run(void *arg)
+{
+	struct relay *y = arg;
+	uint8_t byte;
+	while (io_read_await(y->from, &byte, 1, rig_in(y->r, 20 * SECOND)) == 1)
+		if (io_write_all_await(y->to, &byte, 1, rig_in(y->r, 20 * SECOND)))
+			break;
+	io_shutdown(y->r->loop, y->from);
+	io_shutdown(y->r->loop, y->to);
+	y->r->running--;
+}
+
+struct relayed {
+	struct rig r;
+	int relay_listen, near, far;
+	struct sockaddr_storage server_addr;
+	struct relay up, down;
+};
+
+static void relayed_connect(struct rig *r)
+{
+	struct relayed *t = KV_CONTAINER(r, struct relayed, r);
+	struct sockaddr_storage peer;
+	assert_int_equal(io_accept_await(t->relay_listen, &t->near, &peer, rig_in(r, 20 * SECOND)), 0);
+	assert_int_equal(io_connect_await(&t->server_addr, sizeof(struct sockaddr_in), &t->far, rig_in(r, 20 * SECOND)),
+			 0);
+	t->up = (struct relay){.r = r, .from = t->near, .to = t->far};
+	t->down = (struct relay){.r = r, .from = t->far, .to = t->near};
+	r->running += 2;
+	assert_int_equal(co_spawn(r->loop, relay_run, &t->up, "up"), 0);
+	assert_int_equal(co_spawn(r->loop, relay_run, &t->down, "down"), 0);
+}
+
+static void relayed_talk(struct rig *r)
+{
+	rig_connect_only(r);
+	assert_int_equal(r->c_rc, 0);
+	ping(r);
+	boot_shutdown(r->c);
+}
+
+static void test_byte_by_byte(void **state)
+{
+	(void)state;
+	struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "client");
+	struct relayed t;
+	struct rig *r = &t.r;
+	rig_init(r, &s, &c);
+	t.server_addr = r->addr;
+	((struct sockaddr_in *)&r->addr)->sin_port = 0;
+	assert_int_equal(io_listen(r->loop, &r->addr, sizeof(struct sockaddr_in), &t.relay_listen, NULL), 0);
+	rig_spawn(r, relayed_connect);
+	rig_spawn(r, rig_accept_only);
+	rig_spawn(r, relayed_talk);
+	rig_run(r);
+	assert_int_equal(r->s_rc, 0);
+	io_close(r->loop, t.relay_listen);
+	io_close(r->loop, t.near);
+	io_close(r->loop, t.far);
+	rig_fini(r);
+}
+
+/* ---- clients that are not ours: blocking OpenSSL on a thread ---- */
+
+enum stranger { STRANGER_NO_CERT, STRANGER_TLS12, STRANGER_HTTP, STRANGER_KEY_UPDATES, STRANGER_ABRUPT };
+
+struct stranger_job {
+	enum stranger kind;
+	struct sockaddr_storage addr;
+	int wrote; /* key updates asked for */
+};
+
+static int connect_blocking(const struct sockaddr_storage *addr)
+{
+	struct timeval limit = {.tv_sec = 20};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	if (connect(fd, (const struct sockaddr *)addr, sizeof(struct sockaddr_in)))
+		print_error("stranger cannot connect\n");
+	return fd;
+}
+
+static void stranger_key_updates(struct stranger_job *job, SSL *ssl)
+{
+	uint8_t ready;
+	if (SSL_read(ssl, &ready, 1) != 1 || ready != 'K')
+		return;
+	static const uint8_t goodbye[] = {4, 0, 0, 0, 11, 0, 0, 0};
+	for (int i = 0; i < 5000; i++)
+		job->wrote += SSL_key_update(ssl, SSL_KEY_UPDATE_REQUESTED) == 1 && SSL_do_handshake(ssl) == 1;
+	SSL_write(ssl, goodbye, sizeof(goodbye));
+	while (SSL_read(ssl, &ready, 1) > 0)
+		continue;
+}
+
+static int stranger_psk(SSL *ssl, const EVP_MD *md, const unsigned char **id, size_t *id_len, SSL_SESSION **out)
+{
+	static const unsigned char cipher[] = {0x13, 0x01};
+	unsigned char key[32];
+	(void)md;
+	for (int i = 0; i < 32; i++)
+		key[i] = (unsigned char)(i % 16 * 0x11);
+	*id = (const unsigned char *)"bench";
+	*id_len = 5;
+	*out = SSL_SESSION_new();
+	return SSL_SESSION_set1_master_key(*out, key, sizeof(key)) &&
+	       SSL_SESSION_set_cipher(*out, SSL_CIPHER_find(ssl, cipher)) &&
+	       SSL_SESSION_set_protocol_version(*out, TLS1_3_VERSION);
+}
+
+static void *stranger_run(void *arg)
+{
+	struct stranger_job *job = arg;
+	int fd = connect_blocking(&job->addr);
+	char buf[256];
+	if (job->kind == STRANGER_HTTP) {
+		static const char get[] = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+		if (write(fd, get, sizeof(get) - 1) > 0)
+			while (read(fd, buf, sizeof(buf)) > 0)
+				continue;
+		close(fd);
+		return NULL;
+	}
+	SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
+	if (job->kind == STRANGER_TLS12)
+		SSL_CTX_set_max_proto_version(ctx, TLS1_2_VERSION);
+	if (job->kind == STRANGER_KEY_UPDATES || job->kind == STRANGER_ABRUPT)
+		SSL_CTX_set_psk_use_session_callback(ctx, stranger_psk);
+	SSL *ssl = SSL_new(ctx);
+	SSL_set_fd(ssl, fd);
+	if (SSL_connect(ssl) == 1 && job->kind == STRANGER_KEY_UPDATES)
+		stranger_key_updates(job, ssl);
+	else if (job->kind == STRANGER_NO_CERT)
+		SSL_read(ssl, buf, sizeof(buf)); /* the alert */
+	SSL_free(ssl);
+	SSL_CTX_free(ctx);
+	ERR_clear_error();
+	close(fd);
+	return NULL;
+}
+
+static void stranger_meets(enum stranger kind, const struct boot_security *server, int rc, const char *text)
+{
+	struct stranger_job job = {.kind = kind};
+	pthread_t thread;
+	struct rig r;
+	rig_init(&r, server, NULL);
+	job.addr = r.addr;
+	assert_int_equal(pthread_create(&thread, NULL, stranger_run, &job), 0);
+	rig_spawn(&r, rig_accept_only);
+	rig_run(&r);
+	print_message("server: %s\n", r.s_err.text);
+	assert_int_equal(r.s_rc, rc);
+	says(&r.s_err, text);
+	pthread_join(thread, NULL);
+	rig_fini(&r);
+}
+
+static void test_client_without_certificate(void **state)
+{
+	(void)state;
+	struct boot_security s = rig_security_cert("certs", "server");
+	stranger_meets(STRANGER_NO_CERT, &s, -KV_EDENIED, "the client showed no certificate");
+}
+
+static void test_old_tls(void **state)
+{
+	(void)state;
+	struct boot_security s = rig_security_cert("certs", "server");
+	stranger_meets(STRANGER_TLS12, &s, -KV_EDENIED, "TLS 1.3 is needed");
+}
+
+static void test_http(void **state)
+{
+	(void)state;
+	struct boot_security s = rig_security_cert("certs", "server");
+	stranger_meets(STRANGER_HTTP, &s, -KV_EDENIED, "it speaks HTTP");
+}
+
+/* 5,000 key updates that ask for an answer each: answered or not, the connection goes on and what follows them arrives.
+ */
+static void recv_goodbye(struct rig *r)
+{
+	struct wire_ctrl_msg m;
+	rig_accept_only(r);
+	assert_int_equal(r->s_rc, 0);
+	assert_int_equal(boot_recv_await(r->s, &m, rig_in(r, 20 * SECOND)), 0);
+	assert_int_equal(m.type, WIRE_CTRL_GOODBYE);
+	boot_shutdown(r->s);
+}
+
+static void test_key_updates(void **state)
+{
+	(void)state;
+	struct boot_security s = rig_security_psk();
+	struct stranger_job job = {.kind = STRANGER_KEY_UPDATES};
+	pthread_t thread;
+	struct rig r;
+	rig_init(&r, &s, NULL);
+	job.addr = r.addr;
+	assert_int_equal(pthread_create(&thread, NULL, stranger_run, &job), 0);
+	rig_spawn(&r, recv_goodbye);
+	rig_run(&r);
+	pthread_join(thread, NULL);
+	assert_int_equal(job.wrote, 5000);
+	rig_fini(&r);
+}
+
+/* ---- two loops on two threads ---- */
+
+/* On the other thread nothing may assert: cmocka jumps. */
+static void echo_until_closed(struct rig *r)
+{
+	struct wire_ctrl_msg m;
+	rig_accept_only(r);
+	while (r->s_rc == 0) {
+		r->s_rc = boot_recv_await(r->s, &m, rig_in(r, 20 * SECOND));
+		if (r->s_rc == 0)
+			r->s_rc = boot_send_await(r->s, &m, rig_in(r, 20 * SECOND));
+	}
+}
+
+static void *server_thread(void *arg)
+{
+	struct rig *r = arg;
+	while (r->running)
+		loop_turn(r->loop, 10 * MILLISECOND);
+	rig_fini(r); /* a loop belongs to the thread of its first turn */
+	return NULL;
+}
+
+static void ask_one(struct rig *r)
+{
+	struct wire_ctrl_msg m = rig_heartbeat(99), got;
+	rig_connect_only(r);
+	assert_int_equal(r->c_rc, 0);
+	assert_int_equal(boot_send_await(r->c, &m, rig_in(r, 20 * SECOND)), 0);
+	assert_int_equal(boot_recv_await(r->c, &got, rig_in(r, 20 * SECOND)), 0);
+	assert_int_equal(got.heartbeat.sequence, 99);
+	boot_close(&r->c);
+}
+
+static void test_two_loops(void **state)
+{
+	(void)state;
+	struct boot_security psk = rig_security_psk();
+	struct rig server, client;
+	pthread_t thread;
+	rig_init(&server, &psk, NULL);
+	rig_init(&client, NULL, &psk);
+	client.addr = server.addr;
+	rig_spawn(&server, echo_until_closed);
+	assert_int_equal(pthread_create(&thread, NULL, server_thread, &server), 0);
+	rig_spawn(&client, ask_one);
+	rig_run(&client);
+	pthread_join(thread, NULL);
+	assert_int_equal(server.s_rc, -KV_EPEERDOWN);
+	rig_fini(&client);
+}
+
+/* ---- how much stack a handshake takes ---- */
+
+enum { PAINT_BYTES = 56 << 10, PAINT_SKIP = 512 };
+
+static void __attribute__((noinline)) stack_paint(volatile uint8_t *top)
+{
+	for (size_t i = PAINT_SKIP; i < PAINT_BYTES; i++)
+		top[-(ptrdiff_t)i] = 0xA5;
+}
+
+static size_t __attribute__((noinline)) stack_used(const volatile uint8_t *top)
+{
+	size_t i = PAINT_BYTES - 1;
+	while (i > PAINT_SKIP && top[-(ptrdiff_t)i] == 0xA5)
+		i--;
+	return i;
+}
+
+static size_t client_used, server_used;
+
+static void connect_measured(struct rig *r)
+{
+	volatile uint8_t *top = __builtin_frame_address(0);
+	stack_paint(top);
+	rig_connect_only(r);
+	client_used = stack_used(top);
+}
+
+static void accept_measured(struct rig *r)
+{
+	volatile uint8_t *top = __builtin_frame_address(0);
+	stack_paint(top);
+	rig_accept_only(r);
+	server_used = stack_used(top);
+}
+
+static void measure(const struct boot_security *s, const struct boot_security *c, const char *what)
+{
+	struct rig r;
+	rig_init(&r, s, c);
+	rig_spawn(&r, accept_measured);
+	rig_spawn(&r, connect_measured);
+	rig_run(&r);
+	assert_int_equal(r.c_rc, 0);
+	assert_int_equal(r.s_rc, 0);
+	print_message("stack of a handshake, %s: client %zu bytes, server %zu bytes\n", what, client_used, server_used);
+	assert_true(client_used < 48 << 10);
+	assert_true(server_used < 48 << 10);
+	rig_fini(&r);
+}
+
+static void test_stack(void **state)
+{
+	(void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	print_message("a sanitizer's frames say nothing about ours\n");
+	skip();
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+	skip();
+#endif
+#endif
+	struct boot_security psk = rig_security_psk();
+	measure(&psk, &psk, "PSK");
+	struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "client");
+	measure(&s, &c, "certificates (P-256)");
+	s = rig_security_cert("rsa", "server"), c = rig_security_cert("rsa", "client");
+	measure(&s, &c, "certificates (RSA 3072)");
+}
+
+static int drop_scratch(void **state)
+{
+	(void)state;
+	rig_scratch_drop();
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_stack), /* first: what OpenSSL does once per process, it does on that stack */
+		cmocka_unit_test(test_plain),
+		cmocka_unit_test(test_psk),
+		cmocka_unit_test(test_psk_from_file),
+		cmocka_unit_test(test_cert),
+		cmocka_unit_test(test_cert_names),
+		cmocka_unit_test(test_psk_wrong_key),
+		cmocka_unit_test(test_psk_unknown_identity),
+		cmocka_unit_test(test_psk_same_identity_prefix),
+		cmocka_unit_test(test_cert_foreign_client),
+		cmocka_unit_test(test_cert_foreign_server),
+		cmocka_unit_test(test_cert_wrong_name),
+		cmocka_unit_test(test_cert_wrong_address),
+		cmocka_unit_test(test_cert_wrong_role),
+		cmocka_unit_test(test_psk_client_cert_server),
+		cmocka_unit_test(test_cert_client_psk_server),
+		cmocka_unit_test(test_plain_client_tls_server),
+		cmocka_unit_test(test_tls_client_plain_server),
+		cmocka_unit_test(test_tls_client_plain_answer),
+		cmocka_unit_test(test_stalled_client),
+		cmocka_unit_test(test_stalled_server),
+		cmocka_unit_test(test_dripping_client),
+		cmocka_unit_test(test_byte_by_byte),
+		cmocka_unit_test(test_client_without_certificate),
+		cmocka_unit_test(test_old_tls),
+		cmocka_unit_test(test_http),
+		cmocka_unit_test(test_key_updates),
+		cmocka_unit_test(test_two_loops),
+	};
+	return cmocka_run_group_tests(tests, NULL, drop_scratch);
+}
