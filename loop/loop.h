@@ -26,9 +26,11 @@ struct loop_options {
 	const struct kv_clock *clock;     /* NULL: monotonic (the simulated ring brings its own) */
 	const struct kv_entropy *entropy; /* NULL: the kernel's */
 	uint64_t seed;                    /* of the loop's PRNG; 0: from entropy */
-	uint32_t stack_bytes;             /* of a coroutine; 0: 64 KiB (256 KiB under ASan) */
+	uint32_t stack_bytes;             /* of a coroutine; 0: 64 KiB (256 KiB under ASan and TSan) */
 	uint32_t coroutines_max;          /* 0: 16384; only address space is reserved */
 	uint32_t post_depth;              /* of the cross-thread queue, a power of two; 0: 4096 */
+	bool host_turned;                 /* a host calls loop_turn, perhaps from one thread after another (never two at once). Otherwise the
+	                                   * thread of the first turn is the only one: cheaper in the kernel */
 	uint64_t spin_ns;                 /* at most this long are pollers spun (with sched_yield) before a sleep; 0: never */
 };
 
@@ -36,15 +38,19 @@ struct loop_options {
  * names the sysctl, seccomp profile or limit and the way out). */
 int loop_create(const struct loop_options *options, struct loop **out, struct kv_error *err);
 
-/* loop_destroy -- only after loop_run returned. Coroutines still parked are dropped without being run (their owners
+/* loop_destroy -- only after loop_run returned: on its thread, or on any other once that thread has ended (then the kernel is finished
+ * with every request and buffer when loop_destroy returns). Coroutines still parked are dropped without being run (their owners
  * were to stop them first; their number is logged as a warning). *loop becomes NULL; NULL is accepted. */
 void loop_destroy(struct loop **loop);
 
-/* loop_run -- own the loop on this thread and turn it until loop_stop. */
+/* loop_run -- own the loop on this thread and turn it until loop_stop (a stop that came before counts). Names the thread while it runs.
+ * Returns 0, or -KV_EINVAL: another thread owns this loop, or this is called from inside a turn of it. */
 int loop_run(struct loop *loop);
 
 /* loop_turn -- one turn: submit, reap, poll, expire timers, run ready coroutines; sleeps at most max_wait_ns, and only when
- * there is nothing to do. For hosts that turn the loop themselves, and for the simulation. Returns the number of things done. */
+ * there is nothing to do. For hosts that turn the loop themselves, and for the simulation. Returns the number of things done
+ * (0: nothing happened within max_wait_ns); -KV_EBUSY when a turn of this loop is running already, on whatever thread;
+ * -KV_EINVAL on a thread that does not own the loop (see host_turned). */
 int loop_turn(struct loop *loop, uint64_t max_wait_ns);
 
 /* loop_stop -- make loop_run return after the present turn. Any thread. */
@@ -133,18 +139,24 @@ bool co_queue_empty(const struct co_queue *q);
 /* ---- I/O: each parks until done or the deadline. On -KV_ETIMEOUT the kernel is finished with the buffer. ---- */
 
 ssize_t io_read_await(int fd, void *buf, size_t len, uint64_t deadline_ns);        /* bytes, 0 at end of file, or a negative code */
-ssize_t io_write_await(int fd, const void *buf, size_t len, uint64_t deadline_ns); /* bytes written (perhaps fewer) */
-int io_write_all_await(int fd, const void *buf, size_t len, uint64_t deadline_ns); /* 0 or a negative code */
+/* bytes written (perhaps fewer). Without SIGPIPE on sockets; on a pipe without a reader SIGPIPE is the caller's matter. */
+ssize_t io_write_await(int fd, const void *buf, size_t len, uint64_t deadline_ns);
+int io_write_all_await(int fd, const void *buf, size_t len, uint64_t deadline_ns); /* 0 or a negative code: an unknown part was written */
 int io_accept_await(int listen_fd, int *out_fd, struct sockaddr_storage *out_peer, uint64_t deadline_ns);
 int io_connect_await(const struct sockaddr_storage *addr, socklen_t len, int *out_fd, uint64_t deadline_ns); /* TCP_NODELAY is set */
 int io_poll_await(int fd, short events, uint64_t deadline_ns);                     /* the ready poll(2) mask, or a negative code */
 
 /* io_listen -- bind and listen on a TCP address (port 0 picks one; *addr is updated). Does not park. Returns 0 or a code with *err. */
 int io_listen(struct loop *loop, struct sockaddr_storage *addr, socklen_t len, int *out_fd, struct kv_error *err);
-/* io_shutdown -- end reads and writes in progress on a socket: they return. */
+/* io_shutdown -- end reads, writes and accepts in progress on a socket: they return. */
 void io_shutdown(struct loop *loop, int fd);
+/* io_close -- what still waits on fd (on this loop) returns -KV_ECLOSED. */
 void io_close(struct loop *loop, int fd);
 /* io_user_timeout -- TCP_USER_TIMEOUT and keepalive so that a vanished peer is noticed within timeout_ms. 0 or -errno. */
 int io_user_timeout(struct loop *loop, int fd, unsigned timeout_ms);
+
+/* loop_debug_overflow_handler -- for debug and test builds: a SIGSEGV handler (on an alternate stack of this thread) that names the coroutine
+ * whose stack overflowed, before the process dies of it. Call it on each thread that turns loops. The library never does. 0 or a code. */
+int loop_debug_overflow_handler(void);
 
 #endif

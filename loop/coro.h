@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coro.h -- coroutines as the rest of loop/ sees them. Internal to loop/. */
+#ifndef KVRAIL_LOOP_CORO_H
+#define KVRAIL_LOOP_CORO_H
+
+#include "loop/loop.h"
+#include "loop/stack.h"
+
+struct co_sched {
+	struct kv_list ready; /* co.node, in the order in which they will run */
+	struct kv_list all;   /* co.live */
+	struct co *running;
+	void *host; /* the context of the loop itself, while a coroutine runs */
+	struct stack_pool stacks;
+	uint32_t count, peak;
+	/* For the sanitizers: the loop's own stack and fiber. */
+	void *host_fake, *host_fiber;
+	const void *host_low;
+	size_t host_bytes;
+};
+
+int co_sched_init(struct co_sched *sched, uint32_t stack_bytes, uint32_t max, struct kv_error *err);
+/* co_sched_fini -- drops what is still parked without running it. */
+void co_sched_fini(struct co_sched *sched);
+
+/* co_run_ready -- run each coroutine that is ready now once, until it parks or ends. Returns how many ran. */
+int co_run_ready(struct co_sched *sched);
+
+/* co_block_await -- park until co_unblock or the deadline: 0 or -KV_ETIMEOUT. Unlike co_park_await it is blind to co_wake, so what waits
+ * inside loop/ is woken only by what it waits for. Only from a coroutine. */
+int co_block_await(struct co *co, uint64_t deadline_ns);
+void co_unblock(struct co *co); /* harmless when it is not blocked */
+
+const char *co_name(const struct co *co);
+
+#endif

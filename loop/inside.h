@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* inside.h -- struct loop, as the files of loop/ see it. Internal to loop/. */
+#ifndef KVRAIL_LOOP_INSIDE_H
+#define KVRAIL_LOOP_INSIDE_H
+
+#include <stdatomic.h>
+
+#include "loop/coro.h"
+#include "loop/loop.h"
+#include "loop/poller.h"
+#include "loop/post.h"
+#include "loop/ring.h"
+#include "loop/timer.h"
+
+enum { LOOP_NAME_MAX = 16 };
+
+struct loop {
+	char name[LOOP_NAME_MAX];
+	const struct kv_log *log;
+	const struct kv_clock *clock;
+	const struct kv_entropy *entropy;
+	struct kv_prng prng;
+	struct ring *ring;
+	struct timer_heap timers;
+	struct poller_set pollers;
+	struct co_sched cos;
+	struct post_queue posts;
+
+	uint64_t now_ns;  /* as read at the start of this pass */
+	uint64_t busy_ns; /* when a pass last did something */
+	uint64_t spin_ns;
+	uint64_t sleeps, spins, posted;
+	bool strange; /* it was logged that a thread turns the loop which must not */
+	_Atomic uint64_t turns;
+	atomic_bool stop;
+	atomic_bool turning; /* a turn is running: a second one at the same time is refused */
+};
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* io.c -- reading, writing, accepting and connecting as calls that park.
+ *
+ * The request and its timer live in the frame of the parked coroutine, and the call returns only when the request has completed: at
+ * the deadline it is cancelled, and the call waits for that to be confirmed, so the kernel never holds a buffer that its owner
+ * has back. A result that arrives while the cancellation is under way wins: no byte and no accepted connection is lost.
+ *
+ * A cancellation can miss a request that is just changing places in the kernel, so it is repeated until the request ends.
+ * A request that ends as cancelled although nobody here did that (the thread that submitted it has exited: host_turned) is made again. */
+#include <errno.h>
+#include <poll.h>
+
+#include "loop/inside.h"
+
+#define CANCEL_AGAIN_NS 10000000ull
+
+enum { IO_AGAIN_MAX = 16, IO_LEN_MAX = 1 << 30 };
+
+struct io_wait {
+	struct ring_op op;
+	struct loop_timer timer;
+	struct loop *loop;
+	struct co *co;
+	bool finished, timed_out;
+};
+
+static void on_done(struct ring_op *op)
+{
+	struct io_wait *wait = KV_CONTAINER(op, struct io_wait, op);
+	wait->finished = true;
+	co_unblock(wait->co);
+}
+
+static void on_deadline(struct loop_timer *t)
+{
+	struct io_wait *wait = KV_CONTAINER(t, struct io_wait, timer);
+	if (wait->finished)
+		return;
+	wait->timed_out = true;
+	ring_cancel(wait->loop->ring, &wait->op);
+	loop_timer_arm(wait->loop, t, loop_now(wait->loop) + CANCEL_AGAIN_NS);
+}
+
+static void submit_await(struct io_wait *wait)
+{
+	wait->finished = false;
+	ring_submit(wait->loop->ring, &wait->op);
+	while (!wait->finished)
+		co_block_await(wait->co, KV_NEVER);
+}
+
+/* The request of *op until it completes; its result, or a negative code. */
+static int64_t op_await(const struct ring_op *op, uint64_t deadline_ns)
+{
+	struct io_wait wait = {.op = *op, .co = co_self(), .loop = loop_current(), .timer = {.fire = on_deadline}};
+	if (!wait.co)
+		return -KV_EINVAL;
+	wait.op.done = on_done;
+	if (deadline_ns != KV_NEVER)
+		loop_timer_arm(wait.loop, &wait.timer, deadline_ns);
+	for (int again = 0; again < IO_AGAIN_MAX; again++) {
+		submit_await(&wait);
+		if (wait.op.closed || wait.timed_out || (wait.op.result != -ECANCELED && wait.op.result != -EINTR))
+			break;
+	}
+	loop_timer_cancel(wait.loop, &wait.timer);
+	if (wait.op.result != -ECANCELED && wait.op.result != -EINTR)
+		return wait.op.result;
+	return wait.op.closed ? -KV_ECLOSED : wait.timed_out ? -KV_ETIMEOUT : -KV_ECANCELED;
+}
+
+/* The kernel does not wait for readiness on a descriptor with O_NONBLOCK; we do. */
+static int64_t op_ready_await(const struct ring_op *op, short events, uint64_t deadline_ns)
+{
+	for (;;) {
+		int64_t rc = op_await(op, deadline_ns);
+		if (rc != -EAGAIN)
+			return rc;
+		int ready = io_poll_await(op->fd, events, deadline_ns);
+		if (ready < 0)
+			return ready;
+	}
+}
+
+ssize_t io_read_await(int fd, void *buf, size_t len, uint64_t deadline_ns)
+{
+	struct ring_op op = {.kind = RING_READ, .fd = fd, .in = buf, .len = KV_MIN(len, (size_t)IO_LEN_MAX)};
+	return op_ready_await(&op, POLLIN, deadline_ns);
+}
+
+ssize_t io_write_await(int fd, const void *buf, size_t len, uint64_t deadline_ns)
+{
+	struct ring_op op = {.kind = RING_WRITE, .fd = fd, .out = buf, .len = KV_MIN(len, (size_t)IO_LEN_MAX)};
+	return op_ready_await(&op, POLLOUT, deadline_ns);
+}
+
+int io_write_all_await(int fd, const void *buf, size_t len, uint64_t deadline_ns)
+{
+	for (const char *from = buf; len > 0;) {
+		ssize_t n = io_write_await(fd, from, len, deadline_ns);
+		if (n <= 0)
+			return n < 0 ? (int)n : -EIO;
+		from += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+int io_poll_await(int fd, short events, uint64_t deadline_ns)
+{
+	struct ring_op op = {.kind = RING_POLL, .fd = fd, .events = events};
+	return (int)op_await(&op, deadline_ns);
+}
+
+int io_accept_await(int listen_fd, int *out_fd, struct sockaddr_storage *out_peer, uint64_t deadline_ns)
+{
+	struct ring_op op = {.kind = RING_ACCEPT, .fd = listen_fd, .peer = out_peer};
+	int fd = (int)op_ready_await(&op, POLLIN, deadline_ns);
+	if (fd < 0)
+		return fd;
+	ring_nodelay(loop_current()->ring, fd); /* not every listener is TCP */
+	*out_fd = fd;
+	return 0;
+}
+
+int io_connect_await(const struct sockaddr_storage *addr, socklen_t len, int *out_fd, uint64_t deadline_ns)
+{
+	struct loop *loop = loop_current();
+	int fd = -1;
+	if (!co_self())
+		return -KV_EINVAL;
+	int rc = ring_socket(loop->ring, addr->ss_family, &fd);
+	if (rc < 0)
+		return rc;
+	struct ring_op op = {.kind = RING_CONNECT, .fd = fd, .to = addr, .len = len};
+	rc = (int)op_await(&op, deadline_ns);
+	if (rc < 0) {
+		ring_close(loop->ring, fd);
+		return rc;
+	}
+	ring_nodelay(loop->ring, fd);
+	*out_fd = fd;
+	return 0;
+}
+
+int io_listen(struct loop *loop, struct sockaddr_storage *addr, socklen_t len, int *out_fd, struct kv_error *err)
+{
+	char text[KV_HOST_MAX + 8];
+	int rc = ring_listen(loop->ring, addr, len, out_fd);
+	if (rc == 0)
+		return 0;
+	kv_sockaddr_format(addr, text, sizeof(text));
+	const char *way_out = rc == -EADDRINUSE      ? "; another process has this port: choose another, or 0 for any free one"
+	                      : rc == -EADDRNOTAVAIL ? "; no interface of this machine has this address"
+	                      : rc == -EACCES        ? "; ports below 1024 need CAP_NET_BIND_SERVICE"
+	                      : rc == -EMFILE        ? "; raise the limit of open files (ulimit -n)"
+	                                             : "";
+	return kv_fail(err, rc, "listening on %s: %s%s", text, kv_strerror(rc), way_out);
+}
+
+void io_shutdown(struct loop *loop, int fd)
+{
+	ring_shutdown(loop->ring, fd);
+}
+
+void io_close(struct loop *loop, int fd)
+{
+	ring_close(loop->ring, fd);
+}
+
+int io_user_timeout(struct loop *loop, int fd, unsigned timeout_ms)
+{
+	return ring_user_timeout(loop->ring, fd, timeout_ms);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sanitize.h -- which sanitizer this is built with, and its interface to fibers. */
+#ifndef KVRAIL_LOOP_SANITIZE_H
+#define KVRAIL_LOOP_SANITIZE_H
+
+#if defined(__SANITIZE_ADDRESS__)
+#define KV_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define KV_ASAN 1
+#endif
+#endif
+#ifndef KV_ASAN
+#define KV_ASAN 0
+#endif
+
+#if defined(__SANITIZE_THREAD__)
+#define KV_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define KV_TSAN 1
+#endif
+#endif
+#ifndef KV_TSAN
+#define KV_TSAN 0
+#endif
+
+#if KV_ASAN
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+#if KV_TSAN
+#include <sanitizer/tsan_interface.h>
+#endif
+
+#endif

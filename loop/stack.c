@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stack.c -- pooled stacks in one reserved area.
+ *
+ * A slot is a guard page and, above it, a stack. The area is reserved without access (so that it costs nothing even where
+ * overcommit is forbidden) and made usable in steps of STACK_OPEN_STEP slots; a slot gets its guard when it is first used.
+ * MADV_GUARD_INSTALL (Linux 6.13) marks the page in the page tables; mprotect instead splits the mapping in two per stack, which counts
+ * against vm.max_map_count, so it is only the fallback. Guards survive MADV_DONTNEED.
+ *
+ * Memory policy: a stack that is given back stays hot (keeps its pages) while fewer than STACK_HOT_MAX are; beyond that its pages
+ * go back to the kernel at once. So a burst of coroutines leaves at most STACK_HOT_MAX stacks of memory behind. The list of
+ * idle slots lives outside the stacks, since a link inside would touch a page of each. Huge pages are refused for the area:
+ * one touched byte must not cost 2 MiB. */
+#include "loop/stack.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "loop/sanitize.h"
+
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#endif
+
+static char *slot_at(const struct stack_pool *pool, uint32_t slot)
+{
+	return pool->base + (size_t)slot * pool->slot_bytes;
+}
+
+int stack_pool_init(struct stack_pool *pool, size_t stack_bytes, uint32_t max, enum stack_guard guard, struct kv_error *err)
+{
+	*pool = (struct stack_pool){.page_bytes = (size_t)sysconf(_SC_PAGESIZE), .max = max, .guard = guard};
+	pool->stack_bytes = kv_align_up(KV_MAX(stack_bytes, (size_t)1 << 13), pool->page_bytes);
+	pool->slot_bytes = pool->stack_bytes + pool->page_bytes;
+	size_t len_bytes = pool->slot_bytes * max;
+	char *base = mmap(NULL, len_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+	if (base == MAP_FAILED)
+		return kv_fail(err, -KV_ENOMEM,
+		               "reserving %zu MiB of address space for %u coroutine stacks: %s; raise the address space limit (ulimit -v) "
+		               "or lower coroutines_max",
+		               len_bytes >> 20, max, kv_strerror(-errno));
+	madvise(base, len_bytes, MADV_NOHUGEPAGE); /* fails only on kernels without huge pages */
+	pool->base = base;
+	pool->idle = malloc(max * sizeof(*pool->idle));
+	if (!pool->idle) {
+		stack_pool_fini(pool);
+		return kv_fail(err, -KV_ENOMEM, "no memory for the list of %u coroutine stacks", max);
+	}
+	return 0;
+}
+
+void stack_pool_fini(struct stack_pool *pool)
+{
+	if (pool->base) {
+#if KV_ASAN
+		__asan_unpoison_memory_region(pool->base, (size_t)pool->opened * pool->slot_bytes);
+#endif
+		munmap(pool->base, (size_t)pool->max * pool->slot_bytes);
+	}
+	free(pool->idle);
+	*pool = (struct stack_pool){0};
+}
+
+static int open_slots(struct stack_pool *pool)
+{
+	uint32_t count = KV_MIN(pool->max - pool->opened, (uint32_t)STACK_OPEN_STEP);
+	if (mprotect(slot_at(pool, pool->opened), count * pool->slot_bytes, PROT_READ | PROT_WRITE) < 0)
+		return -KV_ENOMEM;
+	pool->opened += count;
+	return 0;
+}
+
+static int guard_slot(struct stack_pool *pool, uint32_t slot)
+{
+	char *page = slot_at(pool, slot);
+	/* EINVAL also where the process locks its memory (mlockall): then, too, mprotect works. */
+	if (pool->guard == STACK_GUARD_MADVISE && madvise(page, pool->page_bytes, MADV_GUARD_INSTALL) == 0)
+		return 0;
+	pool->guard = STACK_GUARD_MPROTECT;
+	return mprotect(page, pool->page_bytes, PROT_NONE) == 0 ? 0 : -KV_ENOMEM;
+}
+
+static int fresh_slot(struct stack_pool *pool, uint32_t *out_slot)
+{
+	if (pool->fresh == pool->max)
+		return -KV_EBUSY;
+	int rc = pool->fresh == pool->opened ? open_slots(pool) : 0;
+	if (rc == 0)
+		rc = guard_slot(pool, pool->fresh);
+	if (rc == 0)
+		*out_slot = pool->fresh++;
+	return rc;
+}
+
+int stack_get(struct stack_pool *pool, struct stack *out)
+{
+	uint32_t slot = 0;
+	if (pool->idle_count > 0) {
+		slot = pool->idle[--pool->idle_count];
+		pool->cold_count = KV_MIN(pool->cold_count, pool->idle_count);
+	} else {
+		int rc = fresh_slot(pool, &slot);
+		if (rc < 0)
+			return rc;
+	}
+	out->slot = slot;
+	out->low = slot_at(pool, slot) + pool->page_bytes;
+	out->top = out->low + pool->stack_bytes;
+#if KV_ASAN
+	__asan_unpoison_memory_region(out->low, pool->stack_bytes); /* its last user never returned from its frames */
+#endif
+	return 0;
+}
+
+void stack_put(struct stack_pool *pool, uint32_t slot)
+{
+	bool hot = pool->idle_count - pool->cold_count < STACK_HOT_MAX;
+	if (!hot)
+		hot = madvise(slot_at(pool, slot) + pool->page_bytes, pool->stack_bytes, MADV_DONTNEED) < 0;
+	pool->idle[pool->idle_count++] = slot;
+	if (hot)
+		return;
+	uint32_t first_hot = pool->idle[pool->cold_count];
+	pool->idle[pool->cold_count++] = slot;
+	pool->idle[pool->idle_count - 1] = first_hot;
+}
+
+uint32_t stack_touched(const struct stack_pool *pool)
+{
+	return pool->fresh - pool->cold_count;
+}
+
+bool stack_in_guard(const struct stack_pool *pool, const void *addr)
+{
+	uintptr_t base = (uintptr_t)pool->base, at = (uintptr_t)addr;
+	if (at < base || at >= base + (size_t)pool->fresh * pool->slot_bytes)
+		return false;
+	return (at - base) % pool->slot_bytes < pool->page_bytes;
+}

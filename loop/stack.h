@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stack.h -- the stacks of one loop's coroutines. Internal to loop/. */
+#ifndef KVRAIL_LOOP_STACK_H
+#define KVRAIL_LOOP_STACK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/base.h"
+
+enum {
+	STACK_HOT_MAX = 64,  /* idle stacks whose pages are kept for the next coroutine */
+	STACK_OPEN_STEP = 64 /* stacks made usable by one mprotect */
+};
+
+enum stack_guard { STACK_GUARD_MADVISE, STACK_GUARD_MPROTECT };
+
+struct stack_pool {
+	char *base;         /* `max` slots of guard page + stack, of which `opened` are readable and `fresh` were ever used */
+	size_t page_bytes, stack_bytes, slot_bytes;
+	uint32_t max, opened, fresh;
+	uint32_t *idle;     /* idle_count slot numbers; the first cold_count have no memory, the others are hot */
+	uint32_t idle_count, cold_count;
+	enum stack_guard guard;
+};
+
+struct stack {
+	char *low, *top; /* usable bytes are [low, top) */
+	uint32_t slot;
+};
+
+/* stack_pool_init -- reserve address space for max stacks of at least stack_bytes each. STACK_GUARD_MADVISE falls back to mprotect
+ * where the kernel lacks it. Returns 0 or -KV_ENOMEM with *err. */
+int stack_pool_init(struct stack_pool *pool, size_t stack_bytes, uint32_t max, enum stack_guard guard, struct kv_error *err);
+void stack_pool_fini(struct stack_pool *pool); /* harmless on a zeroed struct */
+
+/* stack_get -- Returns 0, -KV_EBUSY (all in use) or -KV_ENOMEM (the kernel gives no page or no more mappings). */
+int stack_get(struct stack_pool *pool, struct stack *out);
+void stack_put(struct stack_pool *pool, uint32_t slot);
+
+/* stack_touched -- stacks that may hold memory: in use or hot. */
+uint32_t stack_touched(const struct stack_pool *pool);
+
+/* stack_in_guard -- whether addr lies in the guard page of one of the stacks. Async-signal-safe. */
+bool stack_in_guard(const struct stack_pool *pool, const void *addr);
+
+#endif
