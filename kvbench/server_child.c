@@ -32,7 +32,7 @@ enum {
 
 struct server_child {
 	pid_t pid;
-	char address[128];
+	char address[KV_HOST_MAX + 8];
 	char psk[32 + 2 * PSK_BYTES];
 	int log_fd;
 	pthread_t log_thread;
@@ -165,7 +165,7 @@ static void launch_args(struct launch *l, const struct server_child_options *o)
 	if (o->rails > 1)
 		launch_number(l, "--rails", o->rails);
 	if (o->threads)
-		launch_number(l, "--num-threads", o->threads);
+		launch_number(l, "--worker-threads", o->threads);
 	launch_arg(l, "--log-level", kv_log_level_name((enum kv_log_level)o->log_level));
 	l->arg[l->num_args] = NULL;
 }
@@ -276,19 +276,15 @@ static int send_psk(const struct server_child *c, int fd, struct kv_error *err)
 	return put == n ? 0 : kv_fail(err, -EIO, "the key could not be handed to the own server");
 }
 
-/* "HOST:PORT" or "PORT", the first word of the line (kv-server may say more after it). */
-static int parse_ready(struct server_child *c, char *line, struct kv_error *err)
+/* "READY HOST:PORT", where more may follow. */
+static int parse_ready(struct server_child *c, const char *line, struct kv_error *err)
 {
+	char address[KV_HOST_MAX + 8];
 	struct kv_hostport hp;
-	uint64_t port;
 
-	line[strcspn(line, " \t\r\n")] = 0;
-	if (kv_u64_parse(line, &port) == 0 && port > 0 && port < 65536)
-		snprintf(c->address, sizeof(c->address), "127.0.0.1:%llu", (unsigned long long)port);
-	else if (kv_hostport_parse(line, &hp, err) == 0)
-		kv_hostport_format(&hp, c->address, sizeof(c->address));
-	else
-		return kv_fail_more(err, "the own server said it is ready in an unknown way");
+	if (sscanf(line, "READY %263s", address) != 1 || kv_hostport_parse(address, &hp, NULL) < 0)
+		return kv_fail(err, -KV_EPROTO, "the own server said it is ready in an unknown way: %.100s", line);
+	kv_hostport_format(&hp, c->address, sizeof(c->address));
 	return 0;
 }
 

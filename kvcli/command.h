@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* command.h -- the commands of kv-client, one table for the command line and the prompt. */
+#ifndef KVRAIL_KVCLI_COMMAND_H
+#define KVRAIL_KVCLI_COMMAND_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "kvcli/options.h"
+#include "kvclient/kvclient.h"
+
+struct cli {
+	const struct cli_options *opt;
+	struct kvc_pool *pool;
+	bool interactive; /* commands come from a prompt or a pipe: values end with a newline */
+};
+
+/* One command line. */
+struct cli_line {
+	struct kv_opt_strings words; /* command, then arguments */
+	const char *file, *output;   /* of -f and -o, or NULL */
+};
+
+/* command_check -- is this a command with the right arguments? CLI_OK or CLI_USAGE with *err; before anything is connected. */
+int command_check(const struct cli_line *line, struct kv_error *err);
+
+/* command_run -- run it; it was checked. Prints results to stdout. Returns the exit status, with *err set on CLI_FAILED. */
+int command_run(struct cli *cli, const struct cli_line *line, struct kv_error *err);
+
+/* command_help -- one line of help per command. */
+void command_help(FILE *out);
+
+#endif

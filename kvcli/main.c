@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* main.c -- kv-client: one command, or a prompt. Usage errors are found before anything is connected. */
+#include <signal.h>
+
+#include "kvcli/command.h"
+#include "kvcli/repl.h"
+
+enum { BUFFER_BYTES = 32 << 20 }; /* small, and yet two pieces of the largest range (16 MiB) */
+
+static int open_pool(struct cli *cli, struct kv_error *err)
+{
+	const struct cli_options *o = cli->opt;
+	struct kvc_options ko = {.size = sizeof(ko),
+				 .num_clients = 1,
+				 .num_threads = 1,
+				 .buffer_bytes = BUFFER_BYTES,
+				 .servers = o->servers.item,
+				 .num_servers = o->servers.count,
+				 .provider = o->provider,
+				 .nic = o->nic,
+				 .timeout_ns = o->timeout_ns,
+				 .connect_timeout_ns = o->timeout_ns,
+				 .psk_file = o->psk_file,
+				 .cert_file = o->cert,
+				 .key_file = o->key,
+				 .ca_file = o->ca,
+				 .log_level = o->log_level};
+
+	return kvc_pool_open(&ko, &cli->pool, err);
+}
+
+static int run(struct cli *cli, const struct cli_line *line, struct kv_error *err)
+{
+	int status = CLI_FAILED;
+
+	if (open_pool(cli, err) == 0)
+		status = cli->interactive ? repl_run(cli) : command_run(cli, line, err);
+	kvc_pool_close(&cli->pool);
+	if (fflush(stdout) != 0 && status == CLI_OK) {
+		kv_fail(err, -KV_EINTERNAL, "standard output cannot be written");
+		status = CLI_FAILED;
+	}
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	struct cli_options options;
+	struct cli cli = {.opt = &options};
+	struct cli_line line = {0};
+	struct kv_error err = {0};
+	int rc = kv_opt_parse(&cli_options_program, cli_options_table, argc, argv, &options, &line.words, &err), status = CLI_USAGE;
+
+	if (rc > 0)
+		return CLI_OK;
+	line.file = options.file;
+	line.output = options.output;
+	cli.interactive = line.words.count == 0;
+	if (rc == 0 && cli.interactive && (line.file || line.output))
+		kv_fail(&err, -KV_EINVAL, "-f and -o belong to put and get");
+	else if (rc == 0)
+		status = cli.interactive ? CLI_OK : command_check(&line, &err);
+	if (status == CLI_OK) {
+		signal(SIGPIPE, SIG_IGN); /* a reader that went away is a write error */
+		kvc_program_setup();
+		status = run(&cli, &line, &err);
+	}
+	if (err.text[0] && (status == CLI_USAGE || status == CLI_FAILED))
+		fprintf(stderr, "kv-client: %s%s\n", err.text, status == CLI_USAGE ? " (try --help)" : "");
+	return status;
+}

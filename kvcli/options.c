@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options.c -- the option table of kv-client. */
+#include "kvcli/options.h"
+
+#define AT(member) .offset = offsetof(struct cli_options, member)
+
+static const char *const level_names[] = {"off", "error", "warn", "info", "debug", NULL}; /* in enum kv_log_level's order */
+
+const struct kv_opt cli_options_table[] = {
+	{.group = "Where to", .name = "server", .alias = "server-addr", .letter = 's', .type = KV_OPT_STRINGS, AT(servers), .metavar = "HOST:PORT",
+	 .def = "127.0.0.1:50051", .help = "The kv-server to talk to; repeatable, keys are spread over all."},
+	{.name = "provider", .letter = 'p', .type = KV_OPT_STRING, AT(provider), .metavar = "NAME", .def = "auto",
+	 .help = "The libfabric provider that must be used (efa, efa-direct, verbs, tcp, shm), or auto."},
+	{.name = "nic", .type = KV_OPT_STRING, AT(nic), .metavar = "NAME", .help = "The network device to use, by its libfabric domain name."},
+	{.name = "timeout", .type = KV_OPT_DURATION, AT(timeout_ns), .metavar = "SEC", .def = "5", .min = 1000000, .max = 3600000000000ull,
+	 .help = "Deadline of connecting, and of one command's operation."},
+
+	{.group = "Commands", .name = "ttl", .type = KV_OPT_U32, AT(ttl), .metavar = "SEC", .def = "0", .help = "put: time to live; 0 means the server's default."},
+	{.name = "file", .letter = 'f', .type = KV_OPT_STRING, AT(file), .metavar = "FILE", .help = "put: read the value from FILE; - is standard input."},
+	{.name = "output", .letter = 'o', .type = KV_OPT_STRING, AT(output), .metavar = "FILE", .help = "get: write the value to FILE, which appears only when complete."},
+
+	{.group = "Security", .name = "psk-file", .type = KV_OPT_STRING, AT(psk_file), .metavar = "FILE", .help = "Pre-shared key of the servers: identity:hex."},
+	{.name = "cert", .type = KV_OPT_STRING, AT(cert), .metavar = "FILE", .help = "Certificate of this client (PEM)."},
+	{.name = "key", .type = KV_OPT_STRING, AT(key), .metavar = "FILE", .help = "Private key of the certificate (PEM)."},
+	{.name = "ca", .type = KV_OPT_STRING, AT(ca), .metavar = "FILE", .help = "CA that signed the servers' certificates (PEM)."},
+
+	{.group = "Output", .name = "log-level", .type = KV_OPT_CHOICE, AT(log_level), .metavar = "LEVEL", .def = "error", .choices = level_names,
+	 .help = "What the library logs to standard error."},
+	{.name = NULL},
+};
+
+const struct kv_opt_program cli_options_program = {
+	.name = "kv-client",
+	.usage_args = "[COMMAND [ARGS...]]",
+	.about = "Talks to a kv-server. Commands:\n"
+		 "  get KEY [-o FILE]                the value, to standard output or FILE\n"
+		 "  put KEY VALUE | KEY -f FILE | KEY -   store a value (- is standard input)\n"
+		 "  delete KEY                       remove a key\n"
+		 "  exists KEY...                    which of these exist, and how many from the start\n"
+		 "  stat                             the server's counters\n"
+		 "  ping                             whether every shard answers\n"
+		 "Without a command: read commands from standard input, with history on a terminal.",
+	.epilogue = "Exit status: 0 done or found, 1 not found, 2 usage, 3 failure.",
+	.args_max = KV_OPT_STRINGS_MAX,
+};
