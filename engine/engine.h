@@ -38,6 +38,7 @@ struct te_options {
 	uint32_t receives;             /* receive buffers per rail; 0: 256 */
 	uint32_t link_ops;             /* operations in flight per link that are always allowed; 0: 4 */
 	uint32_t link_bytes;           /* ... and more of them while fewer bytes than this are in flight; 0: 1 MiB */
+	uint32_t tx_depth, cq_depth;   /* wanted queue depths of a rail; 0: modest defaults. In flight are at most min(tx depth, CQ depth / 2) operations. */
 	const struct kv_clock *clock;  /* NULL: monotonic */
 	const struct kv_log *log;
 };
@@ -83,7 +84,8 @@ struct te_address {
 	uint8_t len;
 	uint8_t data[KV_ADDR_MAX];
 };
-/* te_address -- this engine's address on a rail; changes with a reset. */
+/* te_address -- this engine's address on a rail; changes with a reset. 0, -KV_EINVAL, -KV_EPROVIDER (closed: a rebuild failed), or -KV_EBUSY between a
+ * fence and its te_handlers.reset when fences are being rate-limited. */
 int te_address(struct te *te, unsigned rail, struct te_address *out);
 
 struct te_stats {

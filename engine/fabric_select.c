@@ -141,12 +141,26 @@ static bool usable(const struct fi_info *info, const struct fab_quirk *quirk, co
 	return nic_matches(info, local, query->nic);
 }
 
-static bool duplicate(const struct fab_device *d, const struct fab_device *list, unsigned count)
+/* A NIC with several addresses is one device; without a NIC each address is one. */
+static bool same_device(const struct fab_quirk *quirk, const struct fab_device *a, const struct fab_device *b)
 {
-	for (unsigned i = 0; i < count; i++)
-		if (strcmp(d->domain, list[i].domain) == 0 && strcmp(d->local, list[i].local) == 0 && strcmp(d->fabric, list[i].fabric) == 0)
-			return true;
-	return false;
+	return strcmp(a->domain, b->domain) == 0 && (quirk->pins_memory || strcmp(a->local, b->local) == 0);
+}
+
+/* Keep the first of each device. Returns how many stay. */
+static unsigned drop_duplicates(const struct fab_quirk *quirk, struct fab_device *list, unsigned count)
+{
+	unsigned n = 0;
+	for (unsigned i = 0; i < count; i++) {
+		unsigned j = 0;
+		while (j < n && !same_device(quirk, &list[j], &list[i]))
+			j++;
+		if (j < n)
+			fi_freeinfo(list[i].info);
+		else
+			list[n++] = list[i];
+	}
+	return n;
 }
 
 /* Other hosts first: an address of the loopback is the last choice, IPv6 after IPv4. */
@@ -196,10 +210,7 @@ static int probe(const struct fab_quirk *quirk, const char *prov_name, const str
 		rc = device_fill(&out[n], quirk, info);
 		if (rc)
 			break;
-		if (duplicate(&out[n], out, n))
-			fi_freeinfo(out[n].info);
-		else
-			n++;
+		n++;
 	}
 	fi_freeinfo(list);
 	if (rc) {
@@ -207,7 +218,7 @@ static int probe(const struct fab_quirk *quirk, const char *prov_name, const str
 		return rc;
 	}
 	sort_by_rank(out, n);
-	*out_count = n;
+	*out_count = drop_duplicates(quirk, out, n);
 	return n ? 0 : -FI_ENODATA;
 }
 

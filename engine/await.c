@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* await.c -- an engine on a loop; the only file of engine/ that knows loops.
+ *
+ * The poller's wait fd is the CQ's, or one epoll fd over the CQs of all rails. It exists only when every rail has one: a rail that must be polled makes the
+ * engine one that is polled. Before a sleep each CQ is armed (fi_trywait); a stalled link keeps the loop awake for a few milliseconds, since nothing announces that
+ * a connection is up, and is then retried as often as the loop turns (every 10 ms at least).
+ *
+ * Without fds `active` is whether there is anybody to hear from: requests arrive without anything being outstanding here. */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "engine/inside.h"
+#include "loop/loop.h"
+
+struct te_await {
+	struct te *te;
+	struct loop *loop;
+	struct loop_poller poller;
+	struct co_queue room, idle;
+	int epoll_fd; /* -1: one rail, or no fds */
+};
+
+static int on_poll(struct loop_poller *p)
+{
+	return te_poll(KV_CONTAINER(p, struct te_await, poller)->te);
+}
+
+static bool callbacks_due(const struct te *te)
+{
+	return te->ended_due || !kv_list_empty(&te->notify_xfers) || !kv_list_empty(&te->notify_msgs) || (te->reset_due && !te->quiet_until);
+}
+
+static int on_arm(struct loop_poller *p)
+{
+	struct te *te = KV_CONTAINER(p, struct te_await, poller)->te;
+	if (callbacks_due(te))
+		return -EAGAIN;
+	if (!kv_list_empty(&te->stalled) && te_now(te) - te->stalled_since < TE_STALL_SPIN_NS)
+		return -EAGAIN;
+	for (unsigned i = 0; i < te->nrails; i++) {
+		if (!kv_list_empty(&te->rails[i].ready) && te->rails[i].credits > te->rails[i].reserve)
+			return -EAGAIN;
+		if (!te->rails[i].down && fab_arm(te->rails[i].fab))
+			return -EAGAIN;
+	}
+	return 0;
+}
+
+static bool on_active(struct loop_poller *p)
+{
+	const struct te *te = KV_CONTAINER(p, struct te_await, poller)->te;
+	return te_busy(te) || !kv_list_empty(&te->peers);
+}
+
+/* The fd to wait on now: the rail's own, or a fresh epoll fd over all. -1: none. */
+static int combine(struct te_await *a)
+{
+	struct te *te = a->te;
+	if (a->epoll_fd >= 0)
+		close(a->epoll_fd);
+	a->epoll_fd = -1;
+	for (unsigned i = 0; i < te->nrails; i++)
+		if (fab_wait_fd(te->rails[i].fab) < 0)
+			return -1;
+	if (te->nrails == 1)
+		return fab_wait_fd(te->rails[0].fab);
+	a->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	for (unsigned i = 0; a->epoll_fd >= 0 && i < te->nrails; i++) {
+		struct epoll_event ev = {.events = EPOLLIN};
+		if (epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, fab_wait_fd(te->rails[i].fab), &ev)) {
+			close(a->epoll_fd);
+			a->epoll_fd = -1;
+		}
+	}
+	return a->epoll_fd;
+}
+
+static void set_fd(struct te_await *a)
+{
+	a->poller.wait_fd = combine(a);
+	a->poller.arm = a->poller.wait_fd >= 0 ? on_arm : NULL;
+}
+
+int te_attach(struct te *te, struct loop *loop)
+{
+	if (te->await)
+		return -KV_EINVAL;
+	struct te_await *a = calloc(1, sizeof(*a));
+	if (!a)
+		return -KV_ENOMEM;
+	a->te = te;
+	a->loop = loop;
+	a->epoll_fd = -1;
+	co_queue_init(&a->room);
+	co_queue_init(&a->idle);
+	a->poller.poll = on_poll;
+	a->poller.active = on_active;
+	set_fd(a);
+	int rc = loop_poller_add(loop, &a->poller);
+	if (rc) {
+		if (a->epoll_fd >= 0)
+			close(a->epoll_fd);
+		free(a);
+		return rc;
+	}
+	te->await = a;
+	return 0;
+}
+
+void te_detach(struct te *te)
+{
+	struct te_await *a = te->await;
+	if (!a)
+		return;
+	loop_poller_del(a->loop, &a->poller);
+	co_queue_wake_all(&a->room);
+	co_queue_wake_all(&a->idle);
+	if (a->epoll_fd >= 0)
+		close(a->epoll_fd);
+	free(a);
+	te->await = NULL;
+}
+
+void te_await_refd(struct te *te)
+{
+	struct te_await *a = te->await;
+	if (!a)
+		return;
+	set_fd(a);
+	/* Without room for the new fd the loop polls: slower, and right. */
+	if (loop_poller_refd(a->loop, &a->poller))
+		kv_warn(te->log, "the loop cannot wait for the rebuilt endpoint; it is polled");
+}
+
+void te_await_turn(struct te *te)
+{
+	struct te_await *a = te->await;
+	if (KV_LIKELY(!a))
+		return;
+	if (KV_UNLIKELY(!co_queue_empty(&a->room)))
+		KV_LIST_EACH(n, &te->msgs_free) /* one waiter per free buffer */
+			if (!co_queue_wake_one(&a->room))
+				break;
+	if (KV_UNLIKELY(!co_queue_empty(&a->idle)) && !te_busy(te))
+		co_queue_wake_all(&a->idle);
+}
+
+struct te_msg *te_msg_acquire_await(struct te *te, uint64_t deadline_ns)
+{
+	struct te_msg *msg = te_msg_acquire(te);
+	while (!msg && te->await && co_self()) {
+		if (co_queue_wait_await(&te->await->room, deadline_ns) || !te->await)
+			return NULL;
+		msg = te_msg_acquire(te);
+	}
+	return msg;
+}
+
+int te_drain_await(struct te *te, uint64_t deadline_ns)
+{
+	while (te_busy(te)) {
+		if (!te->await || !co_self())
+			return -KV_EINVAL;
+		int rc = co_queue_wait_await(&te->await->idle, deadline_ns);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* engine.c -- open, turn and close an engine.
+ *
+ * Opening is set-up: one process-wide mutex serialises it, because providers are not safe there (concurrent fi_getinfo crashed) and signal dispositions, which providers
+ * change, are the process's. After that nothing is shared between engines.
+ *
+ * A turn (te_poll) reads like its name list: reap each rail, recover or report endpoints, run what callbacks are due, expire deadlines, post what waits.
+ *
+ * Closing is in two phases: every endpoint is closed first, so that nothing touches memory any more; then what is left is ended with -KV_ECLOSED; then memory goes. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/inside.h"
+
+static pthread_mutex_t setup_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- open ---- */
+
+static int init(struct te *te, const struct te_options *o, const struct te_handlers *handlers, void *arg, struct kv_error *err)
+{
+	unsigned nrails = o->rails ? o->rails : 1;
+	if (nrails > KV_RAILS_MAX)
+		return kv_fail(err, -KV_EINVAL, "an engine has at most %d rails, not %u", KV_RAILS_MAX, nrails);
+	te->handlers = *handlers;
+	te->arg = arg;
+	te->clock = o->clock ? o->clock : &kv_clock_monotonic;
+	te->log = o->log;
+	te->chunk_bytes = o->chunk_bytes ? o->chunk_bytes : KV_CHUNK_DEFAULT;
+	te->link_ops = o->link_ops ? o->link_ops : TE_LINK_OPS_DEFAULT;
+	te->link_bytes = o->link_bytes ? o->link_bytes : TE_LINK_BYTES_DEFAULT;
+	te->receives = o->receives ? o->receives : TE_RECEIVES_DEFAULT;
+	te->nmsgs = o->messages ? o->messages : TE_MESSAGES_DEFAULT;
+	te->nrails = nrails;
+	te->next_sweep = KV_NEVER;
+	te->fence_tokens = TE_FENCE_BURST;
+	te->fence_refilled = te_now(te);
+	kv_list_init(&te->msgs_free);
+	kv_list_init(&te->peers);
+	kv_list_init(&te->regions);
+	kv_list_init(&te->waiting);
+	kv_list_init(&te->stalled);
+	kv_list_init(&te->notify_xfers);
+	kv_list_init(&te->notify_msgs);
+	te->rails = calloc(nrails, sizeof(*te->rails));
+	return te->rails ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for an engine");
+}
+
+/* Devices with a NIC of their own are not shared by the rails of one engine: two rails on one NIC are no faster, and cost queue pairs. */
+static bool shareable(const struct fab_device *d)
+{
+	return strcmp(d->short_name, "efa") != 0 && strcmp(d->short_name, "efa-direct") != 0 && strcmp(d->short_name, "verbs") != 0;
+}
+
+static int open_rails(struct te *te, const struct te_options *o, const struct fab_device *devices, unsigned count, struct kv_error *err)
+{
+	if (te->nrails > count && !shareable(&devices[0]))
+		return kv_fail(err, -KV_ELIMIT, "%u rails were asked for, and provider %s has %u device%s here", te->nrails, devices[0].short_name, count,
+		               count == 1 ? "" : "s");
+	/* Devices that may be shared are one network at several addresses, where the first is the best: links join rail i to rail i of another host, and a
+	 * loopback address reaches none. */
+	for (unsigned i = 0; i < te->nrails; i++) {
+		unsigned at = shareable(&devices[0]) ? 0 : (o->rail_first + i) % count;
+		int rc = rail_open(te, i, &devices[at], o, err);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static void limits_of_rails(struct te *te)
+{
+	for (unsigned i = 0; i < te->nrails; i++) {
+		const struct fab_caps *c = fab_caps(te->rails[i].fab);
+		te->chunk_bytes = (uint32_t)KV_MIN((uint64_t)te->chunk_bytes, c->rma_max);
+		te->push_imm_only |= c->push_imm_only;
+	}
+}
+
+static int open_messages(struct te *te, struct kv_error *err)
+{
+	te->msg_bytes = (uint64_t)te->nmsgs * KV_MSG_MAX;
+	for (unsigned i = 0; i < te->nrails; i++)
+		te->msg_bytes += (uint64_t)te->rails[i].nrecvs * KV_MSG_MAX;
+	int rc = kv_area_map(te->msg_bytes, &te->msg_area, err);
+	if (rc)
+		return rc;
+	rc = msgs_init(te, te->nmsgs, te->msg_area.base);
+	if (rc)
+		return kv_fail(err, rc, "no memory for message buffers");
+	for (unsigned i = 0; i < te->nrails && rc == 0; i++)
+		rc = rail_start(&te->rails[i], err);
+	return rc;
+}
+
+static int open_devices(struct te *te, const struct te_options *o, struct kv_error *err)
+{
+	struct fab_device devices[KV_RAILS_MAX];
+	struct fab_query query = {.provider = o->provider, .nic = o->nic, .local = o->local, .log = te->log};
+	unsigned count = 0;
+	int rc = fab_devices(&query, devices, KV_RAILS_MAX, &count, te->why, err);
+	if (rc)
+		return rc;
+	rc = open_rails(te, o, devices, count, err);
+	fab_devices_free(devices, count);
+	return rc;
+}
+
+/* shm's own handlers stay: they remove its files from /dev/shm when the process is killed, and call what was there before. */
+static void signals_after(const struct te *te, const struct te_signals *signals)
+{
+	const struct fab *fab = te->rails && te->rails[0].fab ? te->rails[0].fab : NULL;
+	if (!fab || !fab_caps(fab)->local_process_death_fatal)
+		te_signals_restore(signals);
+}
+
+int te_open(const struct te_options *options, const struct te_handlers *handlers, void *arg, struct te **out, struct kv_error *err)
+{
+	struct te_signals signals;
+	struct te *te = calloc(1, sizeof(*te));
+	if (!te)
+		return kv_fail(err, -KV_ENOMEM, "no memory for an engine");
+	int rc = init(te, options, handlers, arg, err);
+	if (rc)
+		goto fail;
+	pthread_mutex_lock(&setup_lock);
+	te_signals_evict();
+	te_signals_save(&signals);
+	rc = open_devices(te, options, err);
+	if (rc == 0) {
+		limits_of_rails(te);
+		rc = open_messages(te, err);
+	}
+	signals_after(te, &signals);
+	pthread_mutex_unlock(&setup_lock);
+	if (rc)
+		goto fail;
+	*out = te;
+	return 0;
+fail:
+	te_close(&te);
+	return rc;
+}
+
+/* ---- close ---- */
+
+static void end_everything(struct te *te)
+{
+	KV_LIST_EACH_SAFE(n, &te->peers)
+	{
+		struct te_peer *peer = KV_LIST_ENTRY(n, struct te_peer, node);
+		if (!peer->closed)
+			te_peer_close(&peer);
+	}
+	while (te_notify(te))
+		;
+}
+
+static void free_regions(struct te *te)
+{
+	struct kv_list *n;
+	while ((n = kv_list_pop(&te->regions))) {
+		struct te_region *region = KV_LIST_ENTRY(n, struct te_region, node);
+		free(region->mrs); /* fab_close closed them */
+		free(region);
+	}
+}
+
+void te_close(struct te **te_ref)
+{
+	struct te *te = *te_ref;
+	if (!te)
+		return;
+	te->closing = true;
+	te->generation++; /* no address is removed from a vector that is closed as a whole */
+	for (unsigned i = 0; te->rails && i < te->nrails; i++) {
+		if (te->rails[i].te == NULL)
+			continue;
+		rail_end_posted(&te->rails[i], -KV_ECLOSED);
+		addrs_void(&te->rails[i]);
+	}
+	for (unsigned i = 0; te->rails && i < te->nrails; i++)
+		rail_stop(&te->rails[i]);
+	end_everything(te);
+	free_regions(te);
+	for (unsigned i = 0; te->rails && i < te->nrails; i++)
+		rail_free(&te->rails[i]);
+	kv_area_unmap(&te->msg_area);
+	free(te->msgs);
+	free(te->rails);
+	free(te);
+	*te_ref = NULL;
+}
+
+/* ---- turn ---- */
+
+bool te_notify(struct te *te)
+{
+	bool any = false;
+	if (KV_UNLIKELY(te->ended_due)) {
+		te->ended_due = false;
+		for (unsigned i = 0; i < te->nrails; i++)
+			any |= rail_dispatch_ended(&te->rails[i]);
+	}
+	if (!kv_list_empty(&te->notify_xfers))
+		any |= xfers_notify(te);
+	if (!kv_list_empty(&te->notify_msgs))
+		any |= msgs_notify(te);
+	return any;
+}
+
+static void room(struct te *te)
+{
+	te->starved = false;
+	if (te->handlers.room)
+		te->handlers.room(te->arg);
+}
+
+int te_poll(struct te *te)
+{
+	int n = 0;
+	if (te->polling)
+		return 0;
+	te->polling = true;
+	for (unsigned i = 0; i < te->nrails; i++)
+		n += rail_poll(&te->rails[i]);
+	te_reset_turn(te);
+	n += te_notify(te);
+	if (te->queued || !kv_list_empty(&te->stalled)) {
+		te_sweep(te);
+		te_pump(te);
+		n += te_notify(te);
+	}
+	if (te->starved && !kv_list_empty(&te->msgs_free))
+		room(te);
+	te_await_turn(te);
+	te->polling = false;
+	return n;
+}
+
+bool te_busy(const struct te *te)
+{
+	return te->live > 0;
+}
+
+int te_address(struct te *te, unsigned rail, struct te_address *out)
+{
+	size_t len = sizeof(out->data);
+	if (rail >= te->nrails)
+		return -KV_EINVAL;
+	if (te->down)
+		return -KV_EPROVIDER;
+	if (te->reset_due && te->quiet_until)
+		return -KV_EBUSY;
+	int rc = fab_name(te->rails[rail].fab, out->data, &len);
+	if (rc)
+		return rc;
+	out->len = (uint8_t)len;
+	te->exposed = true;
+	return 0;
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* msg.c -- messages: registered send buffers and their way out.
+ *
+ * A buffer is free, the caller's (acquired), queued on a link, posted, or due for its `sent`. Buffers are a fixed pool: none free is back-pressure (te_msg_acquire
+ * returns NULL, te_handlers.room tells when to try again), never growth. A message is sent from its own buffer and never larger than KV_MSG_MAX, which is
+ * eager on every provider: a rendezvous send whose peer dies loses its completion on rxm. */
+#include <stdlib.h>
+
+#include "engine/inside.h"
+
+int msgs_init(struct te *te, uint32_t count, uint8_t *memory)
+{
+	te->msgs = calloc(count, sizeof(*te->msgs));
+	if (!te->msgs)
+		return -KV_ENOMEM;
+	for (uint32_t i = 0; i < count; i++) {
+		te->msgs[i].pub.data = memory + (uint64_t)i * KV_MSG_MAX;
+		kv_list_add_tail(&te->msgs_free, &te->msgs[i].node);
+	}
+	return 0;
+}
+
+struct te_msg *te_msg_acquire(struct te *te)
+{
+	struct kv_list *n = kv_list_pop(&te->msgs_free);
+	if (!n) {
+		te->msg_exhausted++;
+		te->starved = true;
+		return NULL;
+	}
+	struct msg *m = KV_LIST_ENTRY(n, struct msg, node);
+	m->pub.len = 0;
+	m->pub.sent = NULL;
+	m->pub.arg = NULL;
+	return &m->pub;
+}
+
+void te_msg_release(struct te *te, struct te_msg *msg)
+{
+	struct msg *m = KV_CONTAINER(msg, struct msg, pub);
+	/* At the head: its lines are still in the cache. */
+	kv_list_add_head(&te->msgs_free, &m->node);
+}
+
+/* The message has ended: tell, then free the buffer. Only where callbacks may run. */
+static void finish(struct te *te, struct msg *m, int status)
+{
+	te->live--;
+	if (m->pub.sent)
+		m->pub.sent(&m->pub, status);
+	te_msg_release(te, &m->pub);
+}
+
+static void notify(struct te *te, struct msg *m, int status)
+{
+	m->status = status;
+	kv_list_add_tail(&te->notify_msgs, &m->node);
+}
+
+enum post msg_post(struct link *l, struct msg *m)
+{
+	struct rail *r = l->rail;
+	struct op *op = rail_op_get(r, OP_SEND);
+	if (!op)
+		return POST_NO_CREDIT;
+	op->of.msg = m;
+	op->len = m->pub.len;
+	return rail_op_posted(r, op, l, fab_send(r->fab, m->pub.data, m->pub.len, r->msg_mr, l->addr->handle, &op->ctx));
+}
+
+void msg_op_done(struct op *op, int status)
+{
+	struct link *l = op->link;
+	if (status == 0)
+		l->rail->stats.sends++;
+	if (link_has_work(l))
+		link_activate(l);
+	finish(l->peer->te, op->of.msg, status);
+}
+
+void msg_fail_queued(struct msg *m, int status)
+{
+	struct te *te = m->link->peer->te;
+	kv_list_del(&m->node);
+	peer_unqueued(m->link->peer);
+	if (status == -KV_ETIMEOUT)
+		te->timeouts++;
+	notify(te, m, status);
+}
+
+bool msgs_notify(struct te *te)
+{
+	struct kv_list due, *n;
+	kv_list_init(&due);
+	kv_list_splice_tail(&due, &te->notify_msgs);
+	bool any = !kv_list_empty(&due);
+	while ((n = kv_list_pop(&due))) {
+		struct msg *m = KV_LIST_ENTRY(n, struct msg, node);
+		struct te_peer *peer = m->link->peer;
+		finish(te, m, m->status);
+		peer_release(peer);
+	}
+	return any;
+}
+
+void te_msg_send(struct te *te, struct te_peer *peer, unsigned link, struct te_msg *msg, uint64_t deadline_ns)
+{
+	struct msg *m = KV_CONTAINER(msg, struct msg, pub);
+	struct link *l = &peer->links[link < peer->nlinks ? link : 0];
+	te->live++;
+	m->link = l;
+	m->deadline_ns = deadline_ns;
+	enum post p = link_direct_msg(l) && msg->len <= KV_MSG_MAX ? msg_post(l, m) : POST_NOTHING;
+	if (KV_LIKELY(p == POST_DONE))
+		return;
+	peer_hold(peer); /* until its `sent` ran or it is posted */
+	if (p == POST_FAILED || peer->closed || te->closing || link >= peer->nlinks || msg->len > KV_MSG_MAX) {
+		notify(te, m, link >= peer->nlinks || msg->len > KV_MSG_MAX ? -KV_EINVAL : p == POST_FAILED ? -KV_EPROVIDER : -KV_ECLOSED);
+		return;
+	}
+	kv_list_add_tail(&l->msgs, &m->node);
+	peer_queued(peer, deadline_ns);
+	if (p == POST_STALLED)
+		link_stall(l);
+	else
+		link_activate_first(l);
+}

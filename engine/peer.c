@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* peer.c -- peers: their links, addresses, and end.
+ *
+ * A peer's memory lives as long as somebody refers to it: the owner (until te_peer_close), each operation in flight, each queued or unfinished
+ * message and transfer. So a close never waits, and a late completion never meets freed memory.
+ *
+ * After a reset (ours: te_peer void; theirs: the owner says so) a peer gets new addresses. Operations in flight keep the old address until they end, and only then is it removed
+ * from the address vector: EFA drops completions of removed peers. What is queued goes to the new address. */
+#include <stdlib.h>
+
+#include "engine/inside.h"
+
+void peer_hold(struct te_peer *peer)
+{
+	peer->refs++;
+}
+
+void peer_release(struct te_peer *peer)
+{
+	if (--peer->refs > 0)
+		return;
+	kv_list_del(&peer->node);
+	free(peer);
+}
+
+static void addresses_put(struct te_peer *peer, struct addr **addrs)
+{
+	for (unsigned i = 0; i < peer->nlinks; i++)
+		if (addrs[i])
+			addr_put(addrs[i]);
+}
+
+/* Insert the addresses of all links: all of them, or none. */
+static int addresses_get(struct te_peer *peer, const struct te_address *addrs, struct addr **out, struct kv_error *err)
+{
+	for (unsigned i = 0; i < peer->nlinks; i++)
+		out[i] = NULL;
+	for (unsigned i = 0; i < peer->nlinks; i++) {
+		const struct link *l = &peer->links[i];
+		int rc = addr_get(l->rail, &addrs[l->remote], &out[i]);
+		if (rc == 0)
+			continue;
+		addresses_put(peer, out);
+		if (rc == -KV_EPROTO)
+			return kv_fail(err, rc, "rail %u of the peer: its address (%u bytes) is not one of provider %s", l->remote, addrs[l->remote].len,
+			               fab_caps(l->rail->fab)->provider);
+		return kv_fail(err, rc, "rail %u: inserting the peer's address: %s", l->rail->index,
+		               rc == -KV_EPROVIDER ? fab_last_error(l->rail->fab) : kv_strerror(rc));
+	}
+	return 0;
+}
+
+static int usable(const struct te *te, struct kv_error *err)
+{
+	if (te->down)
+		return kv_fail(err, -KV_EPROVIDER, "the engine's endpoints are closed: a rebuild failed (%s) and will be tried again", kv_strerror(te->reset_status));
+	return 0;
+}
+
+static void addresses_use(struct te_peer *peer, struct addr **addrs)
+{
+	for (unsigned i = 0; i < peer->nlinks; i++) {
+		struct link *l = &peer->links[i];
+		if (l->addr)
+			addr_put(l->addr);
+		l->addr = addrs[i];
+		if (link_has_work(l))
+			link_activate(l);
+	}
+	peer->is_void = false;
+	peer->te->exposed = true;
+}
+
+int te_peer_open(struct te *te, const struct te_address *addrs, unsigned count, struct te_peer **out, struct kv_error *err)
+{
+	struct addr *got[KV_RAILS_MAX];
+	unsigned nlinks = KV_MAX(count, te->nrails);
+	if (count == 0 || count > KV_RAILS_MAX)
+		return kv_fail(err, -KV_EINVAL, "a peer has 1 to %d rails, not %u", KV_RAILS_MAX, count);
+	int rc = usable(te, err);
+	if (rc)
+		return rc;
+	struct te_peer *peer = calloc(1, sizeof(*peer) + nlinks * sizeof(peer->links[0]));
+	if (!peer)
+		return kv_fail(err, -KV_ENOMEM, "no memory for a peer");
+	peer->te = te;
+	peer->nlinks = (uint16_t)nlinks;
+	peer->remote_rails = (uint16_t)count;
+	peer->refs = 1;
+	kv_list_init(&peer->waiting);
+	kv_list_init(&peer->xfers);
+	for (unsigned i = 0; i < nlinks; i++)
+		link_init(&peer->links[i], peer, i, &te->rails[i % te->nrails], i % count);
+	rc = addresses_get(peer, addrs, got, err);
+	if (rc) {
+		free(peer);
+		return rc;
+	}
+	kv_list_add_tail(&te->peers, &peer->node);
+	addresses_use(peer, got);
+	*out = peer;
+	return 0;
+}
+
+int te_peer_readdress(struct te_peer *peer, const struct te_address *addrs, unsigned count, struct kv_error *err)
+{
+	struct addr *got[KV_RAILS_MAX];
+	if (count != peer->remote_rails)
+		return kv_fail(err, -KV_EINVAL, "the peer had %u rails and now has %u: open it anew", peer->remote_rails, count);
+	int rc = usable(peer->te, err);
+	if (rc)
+		return rc;
+	rc = addresses_get(peer, addrs, got, err);
+	if (rc)
+		return rc;
+	addresses_use(peer, got);
+	return 0;
+}
+
+void peer_void(struct te_peer *peer)
+{
+	peer->is_void = true;
+	for (unsigned i = 0; i < peer->nlinks; i++) {
+		struct link *l = &peer->links[i];
+		link_rest(l);
+		if (l->addr)
+			addr_put(l->addr);
+		l->addr = NULL;
+	}
+}
+
+static void fail_xfers(struct kv_list *queue)
+{
+	while (!kv_list_empty(queue))
+		xfer_fail_queued(KV_LIST_ENTRY(queue->next, struct te_xfer, priv.node), -KV_ECLOSED);
+}
+
+void te_peer_close(struct te_peer **peer_ref)
+{
+	struct te_peer *peer = *peer_ref;
+	if (!peer)
+		return;
+	*peer_ref = NULL;
+	peer->closed = true;
+	fail_xfers(&peer->xfers);
+	for (unsigned i = 0; i < peer->nlinks; i++) {
+		struct link *l = &peer->links[i];
+		fail_xfers(&l->xfers);
+		while (!kv_list_empty(&l->msgs))
+			msg_fail_queued(KV_LIST_ENTRY(l->msgs.next, struct msg, node), -KV_ECLOSED);
+	}
+	peer_void(peer);
+	peer_release(peer);
+}
+
+unsigned te_peer_links(const struct te_peer *peer)
+{
+	return peer->nlinks;
+}
+
+uint32_t te_peer_inflight(const struct te_peer *peer)
+{
+	return peer->inflight;
+}

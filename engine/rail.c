@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rail.c -- one NIC: its fabric endpoint, its pool of operations, its receives.
+ *
+ * Credits: at most min(tx depth, CQ depth / 2) operations are posted, so that the provider's queues cannot overflow and -EAGAIN is rare. The
+ * pool has exactly that many operations, allocated once. An operation is OP_IDLE (in the free list), OP_POSTED (the provider's), or OP_ENDED (the endpoint was
+ * closed under it; its owner hears of it from the next te_notify). Only OP_POSTED accepts a completion: any other event is a stray and is counted, never
+ * believed, so an operation completes exactly once whatever a provider reports.
+ *
+ * Events are read in batches. A callback may fence, which ends every operation: the rest of the batch then belongs to the closed endpoint and is
+ * dropped (te.generation tells).
+ *
+ * A receive is posted again after the handler returned. One whose handler is running during a rebuild is posted by that handler's return, not by
+ * the rebuild, because hardware could otherwise write into the buffer being read. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "engine/inside.h"
+
+static int pool_init(struct rail *r, uint32_t receives, struct kv_error *err)
+{
+	const struct fab_caps *c = fab_caps(r->fab);
+	r->tx_limit = KV_MAX(1u, KV_MIN(c->tx_depth, c->cq_depth / 2));
+	r->reserve = r->tx_limit >> TE_RESERVE_SHIFT;
+	r->nrecvs = KV_MAX(1u, c->rx_depth ? KV_MIN(receives, c->rx_depth) : receives);
+	r->ops = aligned_alloc(_Alignof(struct op), r->tx_limit * sizeof(struct op));
+	r->recvs = aligned_alloc(_Alignof(struct op), r->nrecvs * sizeof(struct op));
+	if (!r->ops || !r->recvs)
+		return kv_fail(err, -KV_ENOMEM, "no memory for the operations of a rail");
+	memset(r->ops, 0, r->tx_limit * sizeof(struct op));
+	memset(r->recvs, 0, r->nrecvs * sizeof(struct op));
+	for (uint32_t i = 0; i < r->tx_limit; i++) {
+		r->ops[i].next = r->free;
+		r->free = &r->ops[i];
+	}
+	r->credits = r->tx_limit;
+	return 0;
+}
+
+int rail_open(struct te *te, unsigned index, const struct fab_device *device, const struct te_options *options, struct kv_error *err)
+{
+	struct rail *r = &te->rails[index];
+	struct fab_options fo = {
+		.tx_depth = options->tx_depth, .rx_depth = te->receives, .cq_depth = options->cq_depth, .want_wait_fd = true, .log = te->log};
+	r->te = te;
+	r->index = index;
+	kv_list_init(&r->ready);
+	for (unsigned i = 0; i < TE_ADDR_BUCKETS; i++)
+		kv_list_init(&r->addrs[i]);
+	int rc = fab_open(device, &fo, &r->fab, err);
+	if (rc)
+		return rc;
+	return pool_init(r, te->receives, err);
+}
+
+int rail_start(struct rail *r, struct kv_error *err)
+{
+	struct te *te = r->te;
+	uint8_t *buf = (uint8_t *)te->msg_area.base + (uint64_t)te->nmsgs * KV_MSG_MAX;
+	for (unsigned i = 0; i < r->index; i++)
+		buf += (uint64_t)te->rails[i].nrecvs * KV_MSG_MAX;
+	int rc = fab_mr_reg(r->fab, te->msg_area.base, te->msg_bytes, FAB_LOCAL, &r->msg_mr, err);
+	if (rc)
+		return rc;
+	for (uint32_t i = 0; i < r->nrecvs; i++) {
+		r->recvs[i].kind = OP_RECV;
+		r->recvs[i].of.buf = buf + (uint64_t)i * KV_MSG_MAX;
+	}
+	rail_receives_post(r);
+	return 0;
+}
+
+void rail_stop(struct rail *r)
+{
+	fab_close(&r->fab);
+	r->msg_mr = NULL;
+}
+
+void rail_free(struct rail *r)
+{
+	free(r->ops);
+	free(r->recvs);
+	r->ops = r->recvs = NULL;
+}
+
+/* ---- the pool ---- */
+
+struct op *rail_op_get(struct rail *r, enum op_kind kind)
+{
+	struct op *op = r->free;
+	if (r->credits <= (kind == OP_SEND ? 0 : r->reserve) || !op)
+		return NULL;
+	r->free = op->next;
+	r->credits--;
+	op->kind = (uint8_t)kind;
+	return op;
+}
+
+static void op_put(struct rail *r, struct op *op)
+{
+	op->kind = OP_FREE;
+	op->state = OP_IDLE;
+	op->next = r->free;
+	r->free = op;
+	r->credits++;
+}
+
+/* Peers can cause these: the log grows with their logarithm. */
+static bool first_of_many(uint64_t count)
+{
+	return (count & (count - 1)) == 0;
+}
+
+enum post rail_op_posted(struct rail *r, struct op *op, struct link *l, int rc)
+{
+	if (KV_LIKELY(rc == 0)) {
+		op->state = OP_POSTED;
+		op->link = l;
+		op->addr = l->addr;
+		op->addr->refs++;
+		l->peer->inflight++;
+		peer_hold(l->peer);
+		return POST_DONE;
+	}
+	op_put(r, op);
+	if (rc == -EAGAIN) {
+		r->stats.eagain++;
+		return POST_STALLED;
+	}
+	switch (fab_error_class(rc)) {
+	case FAB_ERR_PEER:
+		/* Not posted, so trying again is safe: rxm refuses posts for 10 ms after a connection broke, then reconnects. */
+		r->stats.eagain++;
+		return POST_STALLED;
+	case FAB_ERR_ENDPOINT:
+		r->dead = true;
+		return POST_STALLED;
+	case FAB_ERR_OP:
+		break;
+	}
+	if (first_of_many(++r->stats.failed_ops))
+		kv_warn(r->te->log, "rail %u: posting failed: %s (%llu so far)", r->index, kv_strerror(rc), (unsigned long long)r->stats.failed_ops);
+	return POST_FAILED;
+}
+
+/* Give an operation's result to its owner. The operation is free before the owner runs: it may start the next one. */
+static void op_finish(struct rail *r, struct op *op, int status)
+{
+	struct op done = {.link = op->link, .addr = op->addr, .of = op->of, .len = op->len, .chunk = op->chunk, .kind = op->kind};
+	struct te_peer *peer = done.link->peer;
+	op_put(r, op);
+	addr_put(done.addr);
+	peer->inflight--;
+	if (done.kind == OP_SEND)
+		msg_op_done(&done, status);
+	else
+		xfer_op_done(&done, status);
+	peer_release(peer);
+}
+
+void rail_end_posted(struct rail *r, int status)
+{
+	for (uint32_t i = 0; i < r->tx_limit; i++) {
+		struct op *op = &r->ops[i];
+		if (op->state != OP_POSTED)
+			continue;
+		op->state = OP_ENDED;
+		op->status = status;
+		r->te->ended_due = true;
+	}
+}
+
+bool rail_dispatch_ended(struct rail *r)
+{
+	bool any = false;
+	for (uint32_t i = 0; i < r->tx_limit; i++) {
+		if (r->ops[i].state != OP_ENDED)
+			continue;
+		any = true;
+		op_finish(r, &r->ops[i], r->ops[i].status);
+	}
+	return any;
+}
+
+/* ---- receives ---- */
+
+static void recv_post(struct rail *r, struct op *op)
+{
+	int rc = fab_recv(r->fab, op->of.buf, KV_MSG_MAX, r->msg_mr, &op->ctx);
+	if (rc == 0) {
+		op->state = OP_POSTED;
+		return;
+	}
+	op->state = OP_IDLE;
+	op->next = r->recvs_idle;
+	r->recvs_idle = op;
+	if (rc != -EAGAIN && fab_error_class(rc) != FAB_ERR_PEER)
+		r->dead = true;
+}
+
+static void recvs_retry(struct rail *r)
+{
+	struct op *op = r->recvs_idle;
+	r->recvs_idle = NULL;
+	while (op) {
+		struct op *next = op->next;
+		recv_post(r, op);
+		op = next;
+	}
+}
+
+void rail_receives_post(struct rail *r)
+{
+	r->recvs_idle = NULL;
+	r->recv_failures = 0;
+	for (uint32_t i = 0; i < r->nrecvs; i++)
+		if (!r->recvs[i].in_handler)
+			recv_post(r, &r->recvs[i]);
+}
+
+static void on_message(struct rail *r, struct op *op, uint64_t len)
+{
+	struct te *te = r->te;
+	r->recv_failures = 0;
+	op->state = OP_IDLE;
+	if (len > KV_MSG_MAX) {
+		r->stats.stray_events++;
+	} else {
+		r->stats.receives++;
+		op->in_handler = true;
+		if (te->handlers.message)
+			te->handlers.message(te->arg, r->index, op->of.buf, (size_t)len);
+		op->in_handler = false;
+	}
+	recv_post(r, op);
+}
+
+/* A receive that failed says nothing about a peer. Every receive failing in a row says that the endpoint is broken. */
+static void on_recv_failed(struct rail *r, struct op *op, int status)
+{
+	r->stats.stray_events++;
+	kv_debug(r->te->log, "rail %u: a receive failed: %s (%s)", r->index, kv_strerror(status), fab_last_error(r->fab));
+	op->state = OP_IDLE;
+	if (++r->recv_failures > 2 * r->nrecvs)
+		r->dead = true;
+	recv_post(r, op);
+}
+
+/* ---- events ---- */
+
+/* Whether an event's context is an operation of this rail that is posted. */
+static bool op_valid(const struct rail *r, const struct op *op, bool recv)
+{
+	const struct op *first = recv ? r->recvs : r->ops;
+	size_t n = recv ? r->nrecvs : r->tx_limit;
+	return op >= first && op < first + n && op->state == OP_POSTED;
+}
+
+static void on_failure(struct rail *r, const struct fab_event *ev)
+{
+	struct op *op = (struct op *)ev->ctx;
+	if (op && op_valid(r, op, true)) {
+		on_recv_failed(r, op, ev->status);
+		return;
+	}
+	if (!op || !op_valid(r, op, false)) {
+		r->stats.stray_events++;
+		kv_debug(r->te->log, "rail %u: an error without an operation: %s", r->index, fab_last_error(r->fab));
+		return;
+	}
+	int status = ev->status < 0 ? ev->status : -KV_EPROVIDER;
+	switch (fab_error_class(status)) {
+	case FAB_ERR_OP:
+		if (first_of_many(++r->stats.failed_ops))
+			kv_warn(r->te->log, "rail %u: an operation failed: %s (%llu so far)", r->index, fab_last_error(r->fab),
+			        (unsigned long long)r->stats.failed_ops);
+		break;
+	case FAB_ERR_PEER:
+		r->stats.failed_peer++;
+		kv_debug(r->te->log, "rail %u: an operation failed: %s", r->index, fab_last_error(r->fab));
+		status = -KV_EPEERDOWN;
+		break;
+	case FAB_ERR_ENDPOINT:
+		r->stats.failed_endpoint++;
+		status = -KV_ERESET; /* the rebuild follows in this poll */
+		r->dead = true;
+		break;
+	}
+	op_finish(r, op, status);
+}
+
+static void on_event(struct rail *r, const struct fab_event *ev)
+{
+	struct op *op = (struct op *)ev->ctx;
+	switch (ev->type) {
+	case FAB_EV_DONE:
+		if (op_valid(r, op, false))
+			op_finish(r, op, 0);
+		else
+			r->stats.stray_events++;
+		break;
+	case FAB_EV_RECV:
+		if (op_valid(r, op, true))
+			on_message(r, op, ev->len);
+		else
+			r->stats.stray_events++;
+		break;
+	case FAB_EV_IMM:
+		r->stats.immediates++;
+		if (op && op_valid(r, op, true)) { /* the immediate used up a receive */
+			op->state = OP_IDLE;
+			recv_post(r, op);
+		}
+		if (r->te->handlers.immediate)
+			r->te->handlers.immediate(r->te->arg, r->index, ev->imm);
+		break;
+	case FAB_EV_FAIL:
+		on_failure(r, ev);
+		break;
+	case FAB_EV_DEAD:
+		r->stats.failed_endpoint++;
+		kv_error_log(r->te->log, "rail %u: the endpoint failed: %s", r->index, fab_last_error(r->fab));
+		r->dead = true;
+		break;
+	}
+}
+
+int rail_poll(struct rail *r)
+{
+	struct fab_event ev[TE_POLL_BATCH];
+	uint32_t generation = r->te->generation;
+	int total = 0;
+	if (r->recvs_idle && !r->down)
+		recvs_retry(r);
+	for (int round = 0; round < TE_POLL_ROUNDS; round++) {
+		int n = fab_poll(r->fab, ev, TE_POLL_BATCH);
+		total += n;
+		for (int i = 0; i < n; i++) {
+			on_event(r, &ev[i]);
+			if (r->te->generation != generation)
+				return total;
+		}
+		if (n < TE_POLL_BATCH)
+			break;
+	}
+	return total;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* signals.c -- keep providers' hands off the host's signal handlers.
+ *
+ * Two thieves are known. libinfinipath and libpsm2, linked into Debian's libfabric, install backtrace handlers from a constructor, when the library is loaded: before anybody
+ * could save anything. They are recognised by the object that their code is in and replaced by the default. Providers that install handlers while a device
+ * is opened are undone by saving before and restoring after, except shm's (see te_open). */
+#include <dlfcn.h>
+#include <signal.h>
+#include <string.h>
+
+#include "engine/inside.h"
+
+static const int watched[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGINT, SIGTERM};
+
+_Static_assert(sizeof(struct sigaction) <= sizeof(((struct te_signals *)0)->saved[0].action), "room for a struct sigaction");
+_Static_assert(KV_COUNT(watched) <= KV_COUNT(((struct te_signals *)0)->saved), "room for each signal");
+
+static void *handler_of(const struct sigaction *sa)
+{
+	return sa->sa_flags & SA_SIGINFO ? (void *)(uintptr_t)sa->sa_sigaction : (void *)(uintptr_t)sa->sa_handler;
+}
+
+static bool from_psm(void *handler)
+{
+	Dl_info info;
+	if (handler == (void *)(uintptr_t)SIG_DFL || handler == (void *)(uintptr_t)SIG_IGN || !dladdr(handler, &info) || !info.dli_fname)
+		return false;
+	return strstr(info.dli_fname, "libinfinipath") || strstr(info.dli_fname, "libpsm");
+}
+
+void te_signals_evict(void)
+{
+	for (size_t i = 0; i < KV_COUNT(watched); i++) {
+		struct sigaction sa, none = {.sa_handler = SIG_DFL};
+		if (sigaction(watched[i], NULL, &sa) == 0 && from_psm(handler_of(&sa)))
+			(void)sigaction(watched[i], &none, NULL);
+	}
+}
+
+void te_signals_save(struct te_signals *s)
+{
+	memset(s, 0, sizeof(*s));
+	for (size_t i = 0; i < KV_COUNT(watched); i++) {
+		struct sigaction sa;
+		memset(&sa, 0, sizeof(sa));
+		(void)sigaction(watched[i], NULL, &sa);
+		s->saved[i].handler = handler_of(&sa);
+		memcpy(s->saved[i].action, &sa, sizeof(sa));
+	}
+}
+
+void te_signals_restore(const struct te_signals *s)
+{
+	for (size_t i = 0; i < KV_COUNT(watched); i++) {
+		struct sigaction now, old;
+		if (sigaction(watched[i], NULL, &now) || handler_of(&now) == s->saved[i].handler)
+			continue;
+		memcpy(&old, s->saved[i].action, sizeof(old));
+		(void)sigaction(watched[i], &old, NULL);
+	}
+}

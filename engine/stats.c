@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stats.c -- what an engine is and what it has done, copied out. Counters live in the rails; gauges are computed here. */
+#include <stdio.h>
+
+#include "engine/inside.h"
+
+static uint64_t inflight(const struct rail *r)
+{
+	return r->tx_limit - r->credits;
+}
+
+void te_rail_stats(const struct te *te, unsigned rail, struct te_stats *out)
+{
+	memset(out, 0, sizeof(*out));
+	if (rail >= te->nrails)
+		return;
+	*out = te->rails[rail].stats;
+	out->inflight = inflight(&te->rails[rail]);
+}
+
+void te_stats(const struct te *te, struct te_stats *out)
+{
+	memset(out, 0, sizeof(*out));
+	for (unsigned i = 0; i < te->nrails; i++) {
+		const struct te_stats *s = &te->rails[i].stats;
+		out->sends += s->sends;
+		out->receives += s->receives;
+		out->writes += s->writes;
+		out->reads += s->reads;
+		out->immediates += s->immediates;
+		out->bytes_written += s->bytes_written;
+		out->bytes_read += s->bytes_read;
+		out->eagain += s->eagain;
+		out->failed_ops += s->failed_ops;
+		out->failed_peer += s->failed_peer;
+		out->failed_endpoint += s->failed_endpoint;
+		out->stray_events += s->stray_events;
+		out->inflight += inflight(&te->rails[i]);
+	}
+	out->timeouts = te->timeouts;
+	out->canceled = te->canceled;
+	out->fences = te->fences;
+	out->rebuild_failures = te->rebuild_failures;
+	out->queued = te->queued;
+	out->msg_exhausted = te->msg_exhausted;
+}
+
+void te_info(const struct te *te, struct te_info *out)
+{
+	const struct fab_caps *c = fab_caps(te->rails[0].fab);
+	memset(out, 0, sizeof(*out));
+	memcpy(out->provider, c->provider, sizeof(out->provider));
+	memcpy(out->fabric, c->fabric, sizeof(out->fabric));
+	memcpy(out->domain, c->domain, sizeof(out->domain));
+	memcpy(out->libfabric, c->libfabric, sizeof(out->libfabric));
+	memcpy(out->why, te->why, sizeof(out->why));
+	out->rails = te->nrails;
+	out->wait_fd = c->wait_fd;
+	out->eager_bytes = c->eager_bytes;
+	out->chunk_bytes = te->chunk_bytes;
+	out->tx_depth = te->rails[0].tx_limit;
+	out->rx_depth = te->rails[0].nrecvs;
+	out->cq_depth = c->cq_depth;
+	out->virt_addr = c->virt_addr;
+	out->write_emulated = c->write_emulated;
+	out->read_emulated = c->read_emulated;
+	out->msg_memory_bytes = te->msg_bytes;
+}

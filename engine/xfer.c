@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* xfer.c -- transfers: bounds, chunks, striping, progress, cancel.
+ *
+ * A chunk is a function of its position alone (chunk_at): the longest run from there that crosses no border of a slice, of a local or remote part, or of the
+ * chunk size counted from its own start. So nothing per chunk is stored, and te_xfer_chunks can count by walking.
+ *
+ * Life: te_xfer_start makes it LIVE; while chunks remain to be posted it is QUEUED (pinned: in its link's queue, else in the peer's, from which every link of the peer
+ * takes the next chunk); FINAL means `posted` will not change any more. done runs when it is FINAL and nothing is in flight. Before it posting_done runs, unless
+ * start or cancel already told the caller (TOLD). A failed chunk ends the posting: the rest could only be wasted.
+ *
+ * Reads report how many bytes from the start are there. Chunks complete in any order, so priv.window has a bit per chunk beyond the first unfinished one; a
+ * read whose window is full is not posted further until its first chunk is back. */
+#include <errno.h>
+
+#include "engine/inside.h"
+
+struct chunk {
+	uint64_t local, remote; /* offsets in the regions */
+	uint32_t len, local_part, remote_part;
+};
+
+static uint64_t total_of(const struct te_xfer *x)
+{
+	return x->at.slice * x->at.count;
+}
+
+static void part_border(uint64_t offset, uint64_t part_bytes, uint32_t parts, uint32_t *part, uint64_t *left)
+{
+	if (parts <= 1) {
+		*part = 0;
+		return;
+	}
+	*part = (uint32_t)KV_MIN(offset / part_bytes, (uint64_t)parts - 1); /* an empty write may stand at the very end */
+	uint64_t to_border = part_bytes - offset % part_bytes;
+	*left = KV_MIN(*left, to_border);
+}
+
+static void chunk_at(const struct te *te, const struct te_xfer *x, uint64_t pos, struct chunk *c)
+{
+	bool contiguous = x->at.count <= 1 || x->at.slice == 0 || x->at.stride == x->at.slice;
+	uint64_t slice = contiguous ? 0 : pos / x->at.slice, in = pos - slice * x->at.slice;
+	uint64_t left = (contiguous ? total_of(x) : x->at.slice) - in;
+	c->local = x->local_offset + pos;
+	c->remote = x->at.offset + slice * x->at.stride + in;
+	left = KV_MIN(left, (uint64_t)te->chunk_bytes);
+	part_border(c->local, x->local->part_bytes, x->local->parts, &c->local_part, &left);
+	part_border(c->remote, x->remote->part_bytes, x->remote->parts, &c->remote_part, &left);
+	c->len = (uint32_t)left;
+}
+
+uint32_t te_xfer_chunks(const struct te *te, const struct te_xfer *x)
+{
+	uint64_t total = total_of(x), pos = 0;
+	uint32_t n = 0;
+	struct chunk c;
+	if (total == 0)
+		return x->with_imm ? 1 : 0;
+	for (; pos < total; pos += c.len, n++)
+		chunk_at(te, x, pos, &c);
+	return n;
+}
+
+/* ---- bounds ---- */
+
+static bool remote_ok(const struct te_xfer *x)
+{
+	const struct te_remote *r = x->remote;
+	const struct te_slices *at = &x->at;
+	uint64_t span, end;
+	if (!r->keys || r->rails < x->peer->remote_rails || r->parts == 0 || r->part_bytes == 0)
+		return false;
+	if (r->len_bytes && (r->len_bytes - 1) / r->part_bytes >= r->parts)
+		return false;
+	if (at->count > 1 && at->stride < at->slice)
+		return false;
+	if (__builtin_mul_overflow((uint64_t)(at->count ? at->count - 1 : 0), at->stride, &span) || __builtin_add_overflow(span, at->slice, &span) ||
+	    __builtin_add_overflow(at->offset, span, &end))
+		return false;
+	return end <= r->len_bytes;
+}
+
+static bool local_ok(const struct te_xfer *x, uint64_t total)
+{
+	return x->local_offset <= x->local->len && total <= x->local->len - x->local_offset;
+}
+
+static int check(const struct te *te, const struct te_xfer *x)
+{
+	uint64_t total;
+	if (x->peer->closed || x->peer->is_void || te->closing)
+		return -KV_EPEERDOWN;
+	if (x->link != TE_LINK_ANY && x->link >= x->peer->nlinks)
+		return -KV_EINVAL;
+	if (x->dir == TE_READ && x->with_imm)
+		return -KV_EINVAL;
+	if (__builtin_mul_overflow(x->at.slice, (uint64_t)x->at.count, &total) || !local_ok(x, total) || !remote_ok(x))
+		return -KV_EINVAL;
+	/* Without an immediate the initiator's CPU writes the target's memory by itself, and no fence there stops it. */
+	if (te->push_imm_only && x->dir == TE_WRITE && !x->with_imm)
+		return -KV_ENOTSUP;
+	return 0;
+}
+
+/* ---- ending ---- */
+
+static void notify(struct te_xfer *x)
+{
+	if (x->priv.state & XFER_NOTIFY)
+		return;
+	x->priv.state |= XFER_NOTIFY;
+	kv_list_add_tail(&x->peer->te->notify_xfers, &x->priv.node);
+}
+
+static void unnotify(struct te_xfer *x)
+{
+	if (!(x->priv.state & XFER_NOTIFY))
+		return;
+	x->priv.state &= (uint8_t)~XFER_NOTIFY;
+	kv_list_del(&x->priv.node);
+}
+
+static void end(struct te_xfer *x)
+{
+	struct te_peer *peer = x->peer;
+	uint32_t all = x->priv.status || x->priv.state & XFER_CANCELED ? te_xfer_chunks(peer->te, x) : x->posted;
+	int status = x->completed == all ? 0 : x->priv.status ? x->priv.status : -KV_ECANCELED;
+	unnotify(x);
+	x->priv.state = 0;
+	x->local->users--;
+	peer->te->live--;
+	if (status == -KV_ECANCELED)
+		peer->te->canceled++;
+	x->done(x, status); /* x is the caller's again, perhaps gone */
+	peer_release(peer);
+}
+
+/* Run the callbacks that are due. Only where callbacks may run. */
+static void settle(struct te_xfer *x)
+{
+	unnotify(x);
+	if (!(x->priv.state & XFER_FINAL))
+		return;
+	if (!(x->priv.state & XFER_TOLD)) {
+		x->priv.state |= XFER_TOLD;
+		if (x->posting_done)
+			x->posting_done(x);
+	}
+	if (x->priv.inflight == 0)
+		end(x);
+}
+
+void xfer_finalize(struct te_xfer *x)
+{
+	x->priv.state |= XFER_FINAL;
+	notify(x);
+}
+
+static struct kv_list *queue_of(struct te_xfer *x)
+{
+	return x->link == TE_LINK_ANY ? &x->peer->xfers : &x->peer->links[x->link].xfers;
+}
+
+static void enqueue(struct te_xfer *x)
+{
+	x->priv.state |= XFER_QUEUED;
+	kv_list_add_tail(queue_of(x), &x->priv.node);
+	peer_queued(x->peer, x->deadline_ns);
+}
+
+void xfer_unqueue(struct te_xfer *x)
+{
+	if (!(x->priv.state & XFER_QUEUED))
+		return;
+	x->priv.state &= (uint8_t)~XFER_QUEUED;
+	kv_list_del(&x->priv.node);
+	peer_unqueued(x->peer);
+}
+
+void xfer_fail_queued(struct te_xfer *x, int status)
+{
+	xfer_unqueue(x);
+	if (!x->priv.status)
+		x->priv.status = status;
+	if (status == -KV_ETIMEOUT)
+		x->peer->te->timeouts++;
+	xfer_finalize(x);
+}
+
+bool xfers_notify(struct te *te)
+{
+	bool any = !kv_list_empty(&te->notify_xfers);
+	struct kv_list due, *n;
+	kv_list_init(&due);
+	kv_list_splice_tail(&due, &te->notify_xfers);
+	while ((n = kv_list_pop(&due)))
+		settle(KV_LIST_ENTRY(n, struct te_xfer, priv.node));
+	return any;
+}
+
+/* ---- posting ---- */
+
+bool xfer_blocked(const struct te_xfer *x)
+{
+	return x->dir == TE_READ && x->posted - x->priv.first >= TE_READ_WINDOW;
+}
+
+static int post(const struct link *l, const struct te_xfer *x, const struct chunk *c, struct op *op)
+{
+	struct rail *r = l->rail;
+	struct fab_mr *mr = x->local->mrs[(size_t)r->index * x->local->parts + c->local_part];
+	const struct te_key *key = &x->remote->keys[(size_t)l->remote * x->remote->parts + c->remote_part];
+	uint64_t addr = key->base + (c->remote - (uint64_t)c->remote_part * x->remote->part_bytes);
+	uint8_t *local = x->local->base + c->local;
+	if (x->dir == TE_READ)
+		return fab_read(r->fab, local, c->len, mr, l->addr->handle, addr, key->key, &op->ctx);
+	return fab_write(r->fab, local, c->len, mr, l->addr->handle, addr, key->key, x->with_imm ? &x->imm : NULL, false, &op->ctx);
+}
+
+enum post xfer_post(struct link *l, struct te_xfer *x)
+{
+	struct rail *r = l->rail;
+	struct chunk c;
+	struct op *op = rail_op_get(r, x->dir == TE_READ ? OP_READ : OP_WRITE);
+	if (!op)
+		return POST_NO_CREDIT;
+	chunk_at(x->peer->te, x, x->priv.pos, &c);
+	op->of.xfer = x;
+	op->len = c.len;
+	op->chunk = x->posted;
+	enum post p = rail_op_posted(r, op, l, post(l, x, &c, op));
+	if (p != POST_DONE)
+		return p;
+	l->ops++;
+	l->bytes += c.len;
+	x->priv.inflight++;
+	x->posted++;
+	x->priv.pos += c.len;
+	if (x->priv.pos >= total_of(x))
+		x->priv.state |= XFER_FINAL;
+	return POST_DONE;
+}
+
+/* Post as long as a link has room and nobody stands in line. Returns why it ended. */
+static enum post post_direct(struct te_xfer *x, struct link *l)
+{
+	enum post p = POST_NOTHING;
+	while (!(x->priv.state & XFER_FINAL) && !xfer_blocked(x) && link_direct(l) && !link_has_work(l) && link_room(l)) {
+		p = xfer_post(l, x);
+		if (p != POST_DONE || x->link == TE_LINK_ANY)
+			return p;
+	}
+	return p == POST_DONE ? POST_DONE : POST_NOTHING;
+}
+
+/* Stripe: one chunk per link in turn, until all is posted or a whole round of links had no room. */
+static enum post post_striped(struct te_xfer *x)
+{
+	struct te_peer *peer = x->peer;
+	enum post p = POST_NOTHING;
+	for (unsigned idle = 0; idle < peer->nlinks && !(x->priv.state & XFER_FINAL);) {
+		struct link *l = &peer->links[peer->next_link];
+		peer->next_link = (uint16_t)(peer->next_link + 1u < peer->nlinks ? peer->next_link + 1u : 0);
+		p = post_direct(x, l);
+		if (p == POST_STALLED)
+			link_stall(l);
+		if (p == POST_FAILED)
+			return p;
+		idle = p == POST_DONE ? 0 : idle + 1;
+	}
+	return p;
+}
+
+static void activate_links(struct te_xfer *x)
+{
+	if (x->link != TE_LINK_ANY) {
+		link_activate(&x->peer->links[x->link]);
+		return;
+	}
+	for (unsigned i = 0; i < x->peer->nlinks; i++)
+		link_activate(&x->peer->links[i]);
+}
+
+int te_xfer_start(struct te *te, struct te_xfer *x)
+{
+	int rc = check(te, x);
+	if (KV_UNLIKELY(rc))
+		return rc;
+	memset(&x->priv, 0, sizeof(x->priv));
+	kv_list_init(&x->priv.node);
+	x->posted = x->completed = 0;
+	x->contiguous = 0;
+	x->priv.state = XFER_LIVE;
+	x->local->users++;
+	te->live++;
+	peer_hold(x->peer);
+	if (total_of(x) == 0 && !x->with_imm) {
+		x->priv.state |= XFER_FINAL | XFER_TOLD;
+		notify(x);
+		return 1;
+	}
+	enum post p;
+	if (x->link == TE_LINK_ANY) {
+		p = post_striped(x);
+	} else {
+		p = post_direct(x, &x->peer->links[x->link]);
+		if (p == POST_STALLED)
+			link_stall(&x->peer->links[x->link]);
+	}
+	if (KV_LIKELY(x->priv.state & XFER_FINAL)) {
+		x->priv.state |= XFER_TOLD;
+		return 1;
+	}
+	if (p == POST_FAILED) {
+		x->priv.status = -KV_EPROVIDER;
+		xfer_finalize(x);
+		return 0;
+	}
+	enqueue(x);
+	activate_links(x);
+	return 0;
+}
+
+void te_xfer_cancel(struct te *te, struct te_xfer *x)
+{
+	(void)te;
+	if (!(x->priv.state & XFER_LIVE) || x->priv.state & XFER_CANCELED)
+		return;
+	xfer_unqueue(x);
+	if (!(x->priv.state & XFER_FINAL) && !x->priv.status)
+		x->priv.status = -KV_ECANCELED;
+	x->priv.state |= XFER_CANCELED | XFER_FINAL | XFER_TOLD;
+	if (x->priv.inflight == 0)
+		notify(x);
+}
+
+/* ---- completing ---- */
+
+/* Chunk number `chunk` has arrived: let the contiguous bytes grow. */
+static void contiguous_grow(struct te_xfer *x, uint32_t chunk)
+{
+	struct chunk c;
+	bool grew = false;
+	x->priv.window |= (uint64_t)1 << (chunk - x->priv.first);
+	while (x->priv.window & 1) {
+		chunk_at(x->peer->te, x, x->contiguous, &c);
+		x->contiguous += c.len;
+		x->priv.window >>= 1;
+		x->priv.first++;
+		grew = true;
+	}
+	if (grew && x->progress)
+		x->progress(x);
+}
+
+static void count(struct rail *r, const struct op *op)
+{
+	if (op->kind == OP_READ) {
+		r->stats.reads++;
+		r->stats.bytes_read += op->len;
+	} else {
+		r->stats.writes++;
+		r->stats.bytes_written += op->len;
+	}
+}
+
+void xfer_op_done(struct op *op, int status)
+{
+	struct te_xfer *x = op->of.xfer;
+	struct link *l = op->link;
+	l->ops--;
+	l->bytes -= op->len;
+	x->priv.inflight--;
+	if (KV_LIKELY(status == 0)) {
+		count(l->rail, op);
+		x->completed++;
+		if (x->dir == TE_READ)
+			contiguous_grow(x, op->chunk);
+	} else {
+		if (!x->priv.status)
+			x->priv.status = status;
+		xfer_unqueue(x);
+		x->priv.state |= XFER_FINAL;
+	}
+	if (x->priv.state & XFER_QUEUED && x->dir == TE_READ)
+		activate_links(x); /* its window may have opened for links that have nothing in flight */
+	else if (link_has_work(l))
+		link_activate(l);
+	settle(x);
+}

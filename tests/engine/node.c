@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* node.c -- see node.h. One thread polls every open node in turn, as a loop would. */
+#include "tests/engine/node.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sched.h>
+
+enum { NODES_MAX = 16, PROVIDERS_TEXT = 256 };
+
+static struct node *nodes[NODES_MAX];
+static struct kv_log log_stderr = {.level = KV_LOG_WARN, .write = kv_log_stderr};
+
+static void on_message(void *arg, unsigned rail, const uint8_t *data, size_t len)
+{
+	struct node *n = arg;
+	(void)rail;
+	n->messages++;
+	n->message_sum += len;
+	n->last_len = len;
+	memcpy(n->last, data, len);
+	if (n->on_message)
+		n->on_message(n, data, len);
+}
+
+static void on_immediate(void *arg, unsigned rail, uint32_t imm)
+{
+	struct node *n = arg;
+	n->imms++;
+	n->rail_imms[rail]++;
+	n->imm_count[imm % NODE_IMMS]++;
+	n->last_imm = imm;
+}
+
+static void on_room(void *arg)
+{
+	struct node *n = arg;
+	n->rooms++;
+}
+
+static void on_reset(void *arg, int status)
+{
+	struct node *n = arg;
+	n->resets++;
+	n->reset_status = status;
+}
+
+void node_open(struct node *n, const char *provider, struct te_options *options)
+{
+	static const struct te_handlers handlers = {.message = on_message, .immediate = on_immediate, .room = on_room, .reset = on_reset};
+	struct te_options o = options ? *options : (struct te_options){0};
+	struct sockaddr_in *in = (struct sockaddr_in *)&o.local;
+	struct kv_error err = {0};
+	memset(n, 0, sizeof(*n));
+	o.provider = provider;
+	o.log = getenv("KVRAIL_TEST_LOG") ? &log_stderr : NULL;
+	in->sin_family = AF_INET;
+	in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	int rc = te_open(&o, &handlers, n, &n->te, &err);
+	if (rc)
+		fail_msg("te_open %s: %s", provider, err.text);
+	for (unsigned i = 0; i < NODES_MAX; i++)
+		if (!nodes[i]) {
+			nodes[i] = n;
+			return;
+		}
+	fail_msg("too many nodes");
+}
+
+void node_close(struct node *n)
+{
+	for (unsigned i = 0; i < NODES_MAX; i++)
+		if (nodes[i] == n)
+			nodes[i] = NULL;
+	te_close(&n->te);
+	assert_null(n->te);
+}
+
+int node_poll_all(void)
+{
+	int events = 0;
+	for (unsigned i = 0; i < NODES_MAX; i++)
+		if (nodes[i])
+			events += te_poll(nodes[i]->te);
+	if (events == 0)
+		sched_yield();
+	return events;
+}
+
+void node_poll_for(uint64_t ns)
+{
+	uint64_t end = kv_clock_now(&kv_clock_monotonic) + ns;
+	while (kv_clock_now(&kv_clock_monotonic) < end)
+		node_poll_all();
+}
+
+static unsigned addresses(struct node *to, struct te_address *out)
+{
+	struct te_info info;
+	te_info(to->te, &info);
+	for (unsigned i = 0; i < info.rails; i++)
+		assert_int_equal(te_address(to->te, i, &out[i]), 0);
+	return info.rails;
+}
+
+struct te_peer *node_peer(struct node *from, struct node *to)
+{
+	struct te_address addrs[KV_RAILS_MAX];
+	struct te_peer *peer = NULL;
+	struct kv_error err = {0};
+	unsigned count = addresses(to, addrs);
+	if (te_peer_open(from->te, addrs, count, &peer, &err))
+		fail_msg("te_peer_open: %s", err.text);
+	return peer;
+}
+
+void node_readdress(struct te_peer *peer, struct node *to)
+{
+	struct te_address addrs[KV_RAILS_MAX];
+	struct kv_error err = {0};
+	unsigned count = addresses(to, addrs);
+	if (te_peer_readdress(peer, addrs, count, &err))
+		fail_msg("te_peer_readdress: %s", err.text);
+}
+
+void fill(uint8_t *p, uint64_t len, uint64_t seed)
+{
+	struct kv_prng prng;
+	kv_prng_seed(&prng, seed);
+	kv_prng_fill(&prng, p, len);
+}
+
+void area_open(struct area *a, struct node *n, uint64_t len, uint64_t part_bytes, uint64_t seed)
+{
+	struct kv_error err = {0};
+	memset(a, 0, sizeof(*a));
+	a->len = len;
+	a->base = aligned_alloc(4096, kv_align_up(len, 4096));
+	assert_non_null(a->base);
+	memset(a->base, 0, len);
+	if (seed)
+		fill(a->base, len, seed);
+	if (te_region_register(n->te, a->base, len, TE_LOCAL | TE_REMOTE_READ | TE_REMOTE_WRITE, part_bytes, &a->region, &err))
+		fail_msg("te_region_register: %s", err.text);
+	te_region_announce(a->region, &a->remote, NULL);
+	struct te_key *keys = calloc((size_t)a->remote.parts * a->remote.rails, sizeof(*keys));
+	assert_non_null(keys);
+	te_region_announce(a->region, &a->remote, keys);
+}
+
+void area_close(struct area *a)
+{
+	assert_int_equal(te_region_close(&a->region), 0);
+	free(a->remote.keys);
+	free(a->base);
+}
+
+static void on_posting_done(struct te_xfer *x)
+{
+	struct result *r = x->arg;
+	assert_int_equal(r->done, 0);
+	r->posting_done++;
+	r->posted_when_told = x->posted;
+}
+
+static void on_progress(struct te_xfer *x)
+{
+	struct result *r = x->arg;
+	r->progress++;
+}
+
+static void on_done(struct te_xfer *x, int status)
+{
+	struct result *r = x->arg;
+	r->done++;
+	r->status = status;
+	assert_true(x->completed <= x->posted);
+}
+
+void xfer_init(struct te_xfer *x, struct result *r, enum te_dir dir, struct te_peer *peer, struct area *local, uint64_t local_offset,
+               struct area *remote, uint64_t remote_offset, uint64_t len)
+{
+	memset(x, 0, sizeof(*x));
+	memset(r, 0, sizeof(*r));
+	x->dir = dir;
+	x->peer = peer;
+	x->link = TE_LINK_ANY;
+	x->local = local->region;
+	x->local_offset = local_offset;
+	x->remote = &remote->remote;
+	x->at = (struct te_slices){.offset = remote_offset, .slice = len, .count = 1};
+	x->with_imm = dir == TE_WRITE;
+	x->deadline_ns = KV_NEVER;
+	x->posting_done = on_posting_done;
+	x->done = on_done;
+	x->progress = on_progress;
+	x->arg = r;
+}
+
+static void on_sent(struct te_msg *msg, int status)
+{
+	struct result *r = msg->arg;
+	r->done++;
+	r->status = status;
+}
+
+struct te_msg *msg_for(struct node *n, struct result *r, const void *data, uint32_t len)
+{
+	struct te_msg *msg = te_msg_acquire(n->te);
+	if (!msg)
+		return NULL;
+	memset(r, 0, sizeof(*r));
+	memcpy(msg->data, data, len);
+	msg->len = len;
+	msg->sent = on_sent;
+	msg->arg = r;
+	return msg;
+}
+
+static bool provider_here(const char *name)
+{
+	struct node n;
+	struct te *te;
+	struct te_options o = {.provider = name};
+	struct te_handlers none = {0};
+	(void)n;
+	if (te_open(&o, &none, NULL, &te, NULL))
+		return false;
+	te_close(&te);
+	return true;
+}
+
+unsigned providers(const char *out[], unsigned max)
+{
+	static char text[PROVIDERS_TEXT];
+	const char *env = getenv("KVRAIL_TEST_PROVIDERS");
+	unsigned n = 0;
+	snprintf(text, sizeof(text), "%s", env && env[0] ? env : "tcp,shm");
+	for (char *save = NULL, *name = strtok_r(text, ",", &save); name && n < max; name = strtok_r(NULL, ",", &save)) {
+		if (provider_here(name))
+			out[n++] = name;
+		else
+			printf("# provider %s is not here: its cases are skipped\n", name);
+	}
+	return n;
+}
+
+void test_env(void)
+{
+	te_env_for_programs();
+}
