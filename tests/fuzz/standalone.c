@@ -3,8 +3,8 @@
  *
  * Runs LLVMFuzzerTestOneInput over every file, then over N mutations of them (flips, edge numbers, truncations,
  * splices). Input i of a seed is always the same, whatever came before it, so long as the files are. Each input lies in
- * a malloc block of exactly its size, so that AddressSanitizer sees a read past its end. When the target dies, its
- * input is printed in hex: no file is left behind. */
+ * a malloc block of exactly its size, so that AddressSanitizer sees a read past its end. When the target dies or
+ * hangs, its input is printed in hex: no file is left behind. */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -20,7 +20,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
 
-enum { INPUT_MAX = 1 << 16, GROW_MAX = 64, STEPS_MAX = 6, CORPUS_MAX = 4096 };
+enum { INPUT_MAX = 1 << 16, GROW_MAX = 64, STEPS_MAX = 6, CORPUS_MAX = 4096, SECONDS_MAX = 20 };
 
 struct input {
 	uint8_t *data;
@@ -64,11 +64,26 @@ static void last_words(void)
 	current = NULL;
 }
 
-static void on_abort(int signal_number)
+static void on_signal(int signal_number)
 {
 	last_words();
 	signal(signal_number, SIG_DFL);
 	raise(signal_number);
+}
+
+/* A sanitizer brings its own handlers, whose reports say more; it calls back at the end of them. */
+static void catch_deaths(void)
+{
+	signal(SIGABRT, on_signal);
+	signal(SIGALRM, on_signal);
+	if (__sanitizer_set_death_callback) {
+		__sanitizer_set_death_callback(last_words);
+		return;
+	}
+	signal(SIGSEGV, on_signal);
+	signal(SIGBUS, on_signal);
+	signal(SIGFPE, on_signal);
+	signal(SIGILL, on_signal);
 }
 
 static void run_one(const uint8_t *data, size_t len)
@@ -82,7 +97,9 @@ static void run_one(const uint8_t *data, size_t len)
 		memcpy(exact, data, len);
 	current = exact;
 	current_len = len;
+	alarm(SECONDS_MAX);
 	LLVMFuzzerTestOneInput(exact, len);
+	alarm(0);
 	current = NULL;
 	free(exact);
 }
@@ -276,9 +293,7 @@ int main(int argc, char **argv)
 	}
 	if (!seeded)
 		seed = kv_seed_from_env("KVRAIL_SEED");
-	signal(SIGABRT, on_abort);
-	if (__sanitizer_set_death_callback)
-		__sanitizer_set_death_callback(last_words);
+	catch_deaths();
 	fprintf(stderr, "seed %" PRIu64 "\n", seed);
 	for (size_t i = 0; i < corpus_n; i++) {
 		snprintf(current_name, sizeof(current_name), "%s", corpus[i].name);
