@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_options.c -- the defaults that are promised, and the combinations that are refused. */
+#include <stdlib.h>
+
+#include "kvbench/options.h"
+#include "tests/kvbench/check.h"
+
+enum { ARGS_MAX = 16 };
+
+/* Parse kv-bench with these arguments, the last of which is NULL. */
+static int parse(struct bench_options *o, struct kv_error *err, ...)
+{
+	char *argv[ARGS_MAX + 2] = {"kv-bench"};
+	int argc = 1;
+	va_list args;
+
+	va_start(args, err);
+	while (argc <= ARGS_MAX && (argv[argc] = va_arg(args, char *)))
+		argc++;
+	va_end(args);
+	return bench_options_parse(argc, argv, o, err);
+}
+
+static void check_refused(const char *part, struct kv_error *err, int rc)
+{
+	assert_int_equal(rc, -KV_EINVAL);
+	check_contains(err->text, part);
+}
+
+static void test_defaults(void **state)
+{
+	struct bench_options o;
+	struct kv_error err;
+
+	(void)state;
+	assert_int_equal(parse(&o, &err, NULL), 0);
+	assert_int_equal(o.num_workers, 16);
+	assert_int_equal(o.num_clients, 4);
+	assert_int_equal(o.num_threads, 4);
+	assert_int_equal(o.num_keys, 1000);
+	assert_int_equal(o.value_size, 65536);
+	assert_int_equal(o.repeat_reads, 10);
+	assert_int_equal(o.buffer_mb, 64);
+	assert_int_equal(o.warmup, 100);
+	assert_int_equal(o.ttl, 300);
+	assert_int_equal(o.base_client_id, 100);
+	assert_int_equal(o.log_level, KV_LOG_INFO);
+	assert_int_equal(o.timeout_ns, 5000000000ull);
+	assert_string_equal(o.provider, "auto");
+	assert_int_equal(o.servers.count, 0);
+	assert_int_equal(o.duration_ns, 0);
+	assert_int_equal(o.trace_order, BENCH_ORDER_STRICT);
+	assert_null(o.json);
+	assert_false(o.verify || o.quiet || o.roofline || o.no_checksum || o.config);
+}
+
+static void test_sizes_are_binary(void **state)
+{
+	struct bench_options o;
+	struct kv_error err;
+
+	(void)state;
+	assert_int_equal(parse(&o, &err, "--value-size", "1MB", NULL), 0);
+	assert_int_equal(o.value_size, 1 << 20);
+	assert_int_equal(parse(&o, &err, "--value-size", "4k", NULL), 0);
+	assert_int_equal(o.value_size, 4096);
+}
+
+static void test_servers_repeat_under_both_names(void **state)
+{
+	struct bench_options o;
+	struct kv_error err;
+
+	(void)state;
+	assert_int_equal(parse(&o, &err, "--server", "10.0.0.1:50051", "--server-addr", "http://10.0.0.2:50052", NULL), 0);
+	assert_int_equal(o.servers.count, 2);
+	assert_string_equal(o.servers.item[1], "http://10.0.0.2:50052");
+}
+
+static void test_bad_address_is_usage(void **state)
+{
+	struct bench_options o;
+	struct kv_error err;
+
+	(void)state;
+	assert_int_equal(parse(&o, &err, "--server", "host:notaport", NULL), -KV_EINVAL);
+}
+
+static void test_unknown_option_is_usage(void **state)
+{
+	struct bench_options o;
+	struct kv_error err;
+
+	(void)state;
+	assert_int_equal(parse(&o, &err, "--num-wrokers", "4", NULL), -KV_EINVAL);
+}
+
+static void test_bad_size_names_the_option(void **state)
+{
+	struct bench_options o;
+	struct kv_error err;
+
+	(void)state;
+	check_refused("value-size", &err, parse(&o, &err, "--value-size", "potato", NULL));
+}
+
+static void test_own_server_options_with_server(void **state)
+{
+	struct bench_options o;
+	struct kv_error err;
+
+	(void)state;
+	check_refused("--memory-mb", &err, parse(&o, &err, "--server", "a:1", "--memory-mb", "64", NULL));
+	check_refused("--server-threads", &err, parse(&o, &err, "--server", "a:1", "--server-threads", "2", NULL));
+	check_refused("--psk-file", &err, parse(&o, &err, "--psk-file", "x", NULL));
+}
+
+static void test_certificates_belong_together(void **state)
+{
+	struct bench_options o;
+	struct kv_error err;
+
+	(void)state;
+	check_refused("--ca", &err, parse(&o, &err, "--server", "a:1", "--cert", "c", "--key", "k", NULL));
+	check_refused("--psk-file", &err, parse(&o, &err, "--server", "a:1", "--cert", "c", "--key", "k", "--ca", "a", "--psk-file", "p", NULL));
+}
+
+static void test_trace_options(void **state)
+{
+	struct bench_options o;
+	struct kv_error err;
+
+	(void)state;
+	check_refused("--trace-speed", &err, parse(&o, &err, "--trace-speed", "2", NULL));
+	check_refused("--trace-order", &err, parse(&o, &err, "--trace-order", "relaxed", NULL));
+	check_refused("--rate", &err, parse(&o, &err, "--trace", "f", "--rate", "10", NULL));
+	check_refused("--roofline", &err, parse(&o, &err, "--trace", "f", "--roofline", NULL));
+	check_refused("--trace-speed", &err, parse(&o, &err, "--trace", "f", "--trace-speed", "-1", NULL));
+	assert_int_equal(parse(&o, &err, "--trace", "f", "--trace-speed", "2.5", "--trace-order", "relaxed", NULL), 0);
+	assert_int_equal(o.trace_order, BENCH_ORDER_RELAXED);
+}
+
+static void test_value_must_fit_the_buffer(void **state)
+{
+	struct bench_options o;
+	struct kv_error err;
+
+	(void)state;
+	check_refused("--buffer-mb 100", &err, parse(&o, &err, "--value-size", "50MB", NULL));
+	assert_int_equal(parse(&o, &err, "--value-size", "50MB", "--buffer-mb", "100", NULL), 0);
+}
+
+static void test_every_row_has_help_and_default_that_parse(void **state)
+{
+	struct bench_options o = {0};
+	struct kv_error err;
+
+	(void)state;
+	kv_opt_defaults(bench_options_table, &o);
+	for (const struct kv_opt *row = bench_options_table; row->name; row++) {
+		assert_non_null(row->help);
+		if (row->def)
+			assert_int_equal(kv_opt_set(bench_options_table, row->name, row->def, &o, &err), 0);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_defaults),
+		cmocka_unit_test(test_sizes_are_binary),
+		cmocka_unit_test(test_servers_repeat_under_both_names),
+		cmocka_unit_test(test_bad_address_is_usage),
+		cmocka_unit_test(test_unknown_option_is_usage),
+		cmocka_unit_test(test_bad_size_names_the_option),
+		cmocka_unit_test(test_own_server_options_with_server),
+		cmocka_unit_test(test_certificates_belong_together),
+		cmocka_unit_test(test_trace_options),
+		cmocka_unit_test(test_value_must_fit_the_buffer),
+		cmocka_unit_test(test_every_row_has_help_and_default_that_parse),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_workload.c -- keys, values, read order, and the memory a workload needs. */
+#include <stdlib.h>
+
+#include "kvbench/workload.h"
+#include "tests/kvbench/check.h"
+
+static void test_keys_name_seed_size_and_number(void **state)
+{
+	struct bench_key key;
+
+	(void)state;
+	bench_key_make(&key, 1, 65536, 255);
+	assert_string_equal(key.text, "kvbench/1/10000/ff");
+	assert_int_equal(key.len, strlen(key.text));
+	bench_key_trace(&key, 1, 65536, 255);
+	assert_string_equal(key.text, "trace/1/10000/00000000000000ff");
+}
+
+static void test_longest_key_is_allowed(void **state)
+{
+	struct bench_key key;
+
+	(void)state;
+	bench_key_make(&key, UINT64_MAX, UINT64_MAX, UINT64_MAX);
+	assert_int_equal(key.len, strlen("kvbench/") + 3 * 16 + 2);
+	assert_in_range(key.len, 1, KV_KEY_MAX);
+}
+
+static void test_filled_value_checks(void **state)
+{
+	static uint8_t data[20000];
+	struct bench_key key;
+
+	(void)state;
+	bench_key_make(&key, 7, 1, 3);
+	for (uint64_t len = 0; len < sizeof(data); len = len < 64 ? len + 1 : len * 2 + 3) {
+		bench_value_fill(&key, data, len);
+		assert_int_equal(bench_value_check(&key, data, len), len);
+	}
+}
+
+static void test_a_value_does_not_write_past_its_end(void **state)
+{
+	uint8_t data[64];
+	struct bench_key key;
+
+	(void)state;
+	bench_key_make(&key, 7, 1, 3);
+	for (unsigned len = 0; len < 60; len++) {
+		memset(data, 0xaa, sizeof(data));
+		bench_value_fill(&key, data, len);
+		for (unsigned i = len; i < sizeof(data); i++)
+			assert_int_equal(data[i], 0xaa);
+	}
+}
+
+/* One wrong bit anywhere is found, at its place. */
+static void test_any_wrong_bit_is_found(void **state)
+{
+	struct kv_prng prng = check_seed();
+	static uint8_t data[3 * 4096 + 77];
+	struct bench_key key;
+
+	(void)state;
+	bench_key_make(&key, 1, sizeof(data), 9);
+	bench_value_fill(&key, data, sizeof(data));
+	for (unsigned i = 0; i < 2000; i++) {
+		uint64_t at = kv_prng_below(&prng, sizeof(data));
+		uint8_t bit = (uint8_t)(1u << kv_prng_below(&prng, 8));
+		data[at] ^= bit;
+		assert_int_equal(bench_value_check(&key, data, sizeof(data)), at);
+		data[at] ^= bit;
+	}
+	assert_int_equal(bench_value_check(&key, data, sizeof(data)), sizeof(data));
+}
+
+static void test_another_keys_value_is_wrong_at_once(void **state)
+{
+	uint8_t data[4096];
+	struct bench_key one, other;
+
+	(void)state;
+	bench_key_make(&one, 1, sizeof(data), 1);
+	bench_key_make(&other, 1, sizeof(data), 2);
+	bench_value_fill(&one, data, sizeof(data));
+	assert_in_range(bench_value_check(&other, data, sizeof(data)), 0, 7);
+}
+
+static void test_a_shifted_value_is_wrong(void **state)
+{
+	static uint8_t data[8192 + 8];
+	struct bench_key key;
+
+	(void)state;
+	bench_key_make(&key, 1, 1, 1);
+	bench_value_fill(&key, data, sizeof(data));
+	assert_in_range(bench_value_check(&key, data + 8, 8192), 0, 7);
+}
+
+static void check_visits_each_once(uint64_t num_keys, uint64_t first_op, uint64_t seed)
+{
+	uint8_t *seen = calloc(1, num_keys);
+
+	assert_non_null(seen);
+	for (uint64_t op = 0; op < num_keys; op++) {
+		uint64_t key = bench_order_key(first_op + op, num_keys, seed);
+		assert_in_range(key, 0, num_keys - 1);
+		assert_int_equal(seen[key]++, 0);
+	}
+	free(seen);
+}
+
+static void test_every_round_visits_every_key_once(void **state)
+{
+	struct kv_prng prng = check_seed();
+
+	(void)state;
+	for (uint64_t n = 1; n < 70; n++)
+		check_visits_each_once(n, 3 * n, 1);
+	for (unsigned i = 0; i < 20; i++) {
+		uint64_t n = 1 + kv_prng_below(&prng, 20000);
+		check_visits_each_once(n, n * kv_prng_below(&prng, 1000), kv_prng_next(&prng));
+	}
+}
+
+static void test_order_depends_on_seed_and_round(void **state)
+{
+	unsigned same_round = 0, same_seed = 0, sorted = 0;
+
+	(void)state;
+	for (uint64_t op = 0; op < 1000; op++) {
+		uint64_t key = bench_order_key(op, 1000, 1);
+		same_round += key == bench_order_key(op + 1000, 1000, 1);
+		same_seed += key == bench_order_key(op, 1000, 2);
+		sorted += key == op;
+	}
+	/* About one key in a thousand stays in its place by chance. */
+	assert_in_range(same_round, 0, 20);
+	assert_in_range(same_seed, 0, 20);
+	assert_in_range(sorted, 0, 20);
+}
+
+static void test_order_is_repeatable(void **state)
+{
+	(void)state;
+	for (uint64_t op = 0; op < 100; op++)
+		assert_int_equal(bench_order_key(op, 77, 5), bench_order_key(op, 77, 5));
+}
+
+static void test_memory_holds_the_values_with_headroom(void **state)
+{
+	(void)state;
+	assert_true(bench_memory_need(1000, 65536, 4) > 1000 * 65536ull);
+	assert_int_equal(bench_memory_need(1000, 65536, 4) % (1 << 20), 0);
+	/* Headroom is a small part of a large workload. */
+	assert_true(bench_memory_need(1000000, 65536, 4) < 1000000 * 65536ull / 100 * 105);
+	/* Small values take at least a KiB each of kv-server's limit. */
+	assert_true(bench_memory_need(100000, 1, 4) >= 100000ull * 1024);
+}
+
+static void test_memory_grows_with_everything(void **state)
+{
+	(void)state;
+	for (uint64_t n = 1; n < 1000000; n *= 3)
+		assert_true(bench_memory_need(n, 65536, 4) <= bench_memory_need(n * 3, 65536, 4));
+	for (uint64_t size = 1; size < 1 << 26; size *= 2)
+		assert_true(bench_memory_need(100, size, 4) <= bench_memory_need(100, size * 2, 4));
+	assert_true(bench_memory_need(1000, 65536, 1) < bench_memory_need(1000, 65536, 16));
+}
+
+/* Throw keys at shards: no shard may get more bytes than its share of the need. */
+static void test_memory_covers_an_uneven_spread(void **state)
+{
+	enum { SHARDS = 4, KEYS = 5000, TRIALS = 50 };
+	struct kv_prng prng = check_seed();
+	uint64_t share = bench_memory_need(KEYS, 65536, SHARDS) / SHARDS;
+
+	(void)state;
+	for (unsigned t = 0; t < TRIALS; t++) {
+		uint64_t on[SHARDS] = {0};
+		for (unsigned i = 0; i < KEYS; i++)
+			on[kv_prng_below(&prng, SHARDS)] += 65536;
+		for (unsigned s = 0; s < SHARDS; s++)
+			assert_in_range(on[s], 0, share);
+	}
+}
+
+static void test_plan_gives_what_is_needed(void **state)
+{
+	struct kv_error err;
+	uint64_t mb = 0;
+
+	(void)state;
+	assert_int_equal(bench_memory_plan(1000, 65536, 4, (uint64_t)8 << 30, &mb, &err), 0);
+	assert_int_equal(mb, bench_memory_need(1000, 65536, 4) >> 20);
+}
+
+static void test_plan_refuses_more_than_half_and_suggests_what_fits(void **state)
+{
+	struct kv_error err;
+	uint64_t mb = 0, half = (uint64_t)4 << 30;
+	unsigned long long size = 0, values = 0;
+	const char *at;
+
+	(void)state;
+	assert_int_equal(bench_memory_plan(100000, 1 << 20, 4, 2 * half, &mb, &err), -KV_ENOMEM);
+	assert_int_equal(mb, 0);
+	at = strstr(err.text, "use --value-size ");
+	assert_non_null(at);
+	assert_int_equal(sscanf(at, "use --value-size %llu, %llu values", &size, &values), 2);
+	/* What is suggested is accepted, and twice as much is not. */
+	assert_int_equal(bench_memory_plan(100000, size, 4, 2 * half, &mb, &err), 0);
+	assert_int_equal(bench_memory_plan(100000, 2 * size, 4, 2 * half, &mb, &err), -KV_ENOMEM);
+	assert_int_equal(bench_memory_plan(values, 1 << 20, 4, 2 * half, &mb, &err), 0);
+	assert_int_equal(bench_memory_plan(values + 1, 1 << 20, 4, 2 * half, &mb, &err), -KV_ENOMEM);
+}
+
+static void test_plan_survives_absurd_numbers(void **state)
+{
+	struct kv_error err;
+	uint64_t mb = 0;
+
+	(void)state;
+	assert_int_equal(bench_memory_plan((uint64_t)1 << 40, KV_VALUE_MAX, 4, (uint64_t)1 << 40, &mb, &err), -KV_ENOMEM);
+	assert_int_equal(bench_memory_plan(1, KV_VALUE_MAX, 64, 0, &mb, &err), -KV_ENOMEM);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_keys_name_seed_size_and_number),
+		cmocka_unit_test(test_longest_key_is_allowed),
+		cmocka_unit_test(test_filled_value_checks),
+		cmocka_unit_test(test_a_value_does_not_write_past_its_end),
+		cmocka_unit_test(test_any_wrong_bit_is_found),
+		cmocka_unit_test(test_another_keys_value_is_wrong_at_once),
+		cmocka_unit_test(test_a_shifted_value_is_wrong),
+		cmocka_unit_test(test_every_round_visits_every_key_once),
+		cmocka_unit_test(test_order_depends_on_seed_and_round),
+		cmocka_unit_test(test_order_is_repeatable),
+		cmocka_unit_test(test_memory_holds_the_values_with_headroom),
+		cmocka_unit_test(test_memory_grows_with_everything),
+		cmocka_unit_test(test_memory_covers_an_uneven_spread),
+		cmocka_unit_test(test_plan_gives_what_is_needed),
+		cmocka_unit_test(test_plan_refuses_more_than_half_and_suggests_what_fits),
+		cmocka_unit_test(test_plan_survives_absurd_numbers),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
