@@ -28,6 +28,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <openssl/bio.h>
 #include <openssl/err.h>
@@ -127,10 +128,10 @@ static int psk_find(SSL *ssl, const unsigned char *id, size_t id_len, SSL_SESSIO
 
 static int openssl_fail(struct kv_error *err, int code, const char *what, const char *path)
 {
-	unsigned long e = ERR_peek_last_error();
-	const char *reason = ERR_SYSTEM_ERROR(e) ? strerror(ERR_GET_REASON(e)) : ERR_reason_error_string(e);
+	const char *reason =
+		ERR_reason_error_string(ERR_peek_error()); /* the first is the cause, later ones its consequences */
 	ERR_clear_error();
-	return kv_fail(err, code, "%s %s: %s", what, path, reason ? reason : "not usable (OpenSSL gives no reason)");
+	return kv_fail(err, code, "%s %s: %s", what, path, reason ? reason : "OpenSSL gives no reason");
 }
 
 /* An encrypted key would make OpenSSL ask on the terminal. */
@@ -141,35 +142,52 @@ static int no_passphrase(char *buf, int size, int writing, void *arg)
 	return -1;
 }
 
-static int key_parse(SSL_CTX *ssl_ctx, const struct secret_text *text, const char *path, struct kv_error *err)
+static int key_use(SSL_CTX *ssl_ctx, EVP_PKEY *key, const char *path, const char *cert_file, struct kv_error *err)
+{
+	if (X509_check_private_key(SSL_CTX_get0_certificate(ssl_ctx), key) != 1)
+		return kv_fail(err, -KV_EINVAL, "key file %s does not belong to certificate %s", path, cert_file);
+	return SSL_CTX_use_PrivateKey(ssl_ctx, key) == 1 ? 0
+							 : openssl_fail(err, -KV_EINVAL, "cannot use the key in", path);
+}
+
+static int key_parse(SSL_CTX *ssl_ctx, const struct secret_text *text, const char *path, const char *cert_file,
+		     struct kv_error *err)
 {
 	bool encrypted = false;
-	int rc = 0;
+	int rc;
 	BIO *bio = BIO_new_mem_buf(text->data, (int)text->len);
 	EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, no_passphrase, &encrypted) : NULL;
-	if (encrypted)
+	if (key)
+		rc = key_use(ssl_ctx, key, path, cert_file, err);
+	else if (encrypted)
 		rc = kv_fail(err, -KV_EINVAL,
-			     "key file %s is encrypted: write it without passphrase (`openssl pkey -in %s -out NEW`) "
-			     "in mode 600",
+			     "key file %s is encrypted: write it without passphrase (`openssl pkey -in %s -out NEW`)",
 			     path, path);
-	else if (!key)
+	else
 		rc = kv_fail(err, -KV_EINVAL, "key file %s holds no private key in PEM format", path);
-	else if (SSL_CTX_use_PrivateKey(ssl_ctx, key) != 1)
-		rc = openssl_fail(err, -KV_EINVAL, "cannot use the key in", path);
 	ERR_clear_error();
 	EVP_PKEY_free(key);
 	BIO_free(bio);
 	return rc;
 }
 
-static int key_load(SSL_CTX *ssl_ctx, const char *path, struct kv_error *err)
+static int key_load(SSL_CTX *ssl_ctx, const char *path, const char *cert_file, struct kv_error *err)
 {
 	struct secret_text text = {0};
 	int rc = secret_file_read(path, "key file", &text, err);
 	if (rc == 0)
-		rc = key_parse(ssl_ctx, &text, path, err);
+		rc = key_parse(ssl_ctx, &text, path, cert_file, err);
 	secret_text_fini(&text);
 	return rc;
+}
+
+/* OpenSSL would say "system lib". */
+static int readable_check(const char *path, const char *what, struct kv_error *err)
+{
+	if (access(path, R_OK) == 0)
+		return 0;
+	int rc = -errno;
+	return kv_fail(err, rc, "cannot open the %s %s: %s", what, path, kv_strerror(rc));
 }
 
 /* Our own certificate out of date is a warning only: it is the other side's clock that decides. */
@@ -184,21 +202,20 @@ static void dates_warn(const struct kv_log *log, SSL_CTX *ssl_ctx, const char *p
 
 static int certificates_load(SSL_CTX *ssl_ctx, const struct tls_settings *s, struct kv_error *err)
 {
-	int rc;
+	int rc = readable_check(s->cert_file, "certificate file", err);
+	if (rc == 0)
+		rc = readable_check(s->ca_file, "CA file", err);
+	if (rc)
+		return rc;
 	ERR_clear_error();
 	if (SSL_CTX_use_certificate_chain_file(ssl_ctx, s->cert_file) != 1)
 		return openssl_fail(err, -KV_EINVAL, "cannot read a PEM certificate from", s->cert_file);
-	rc = key_load(ssl_ctx, s->key_file, err);
-	if (rc)
-		return rc;
-	if (SSL_CTX_check_private_key(ssl_ctx) != 1) {
-		ERR_clear_error();
-		return kv_fail(err, -KV_EINVAL, "key %s does not belong to certificate %s", s->key_file, s->cert_file);
-	}
 	if (SSL_CTX_load_verify_file(ssl_ctx, s->ca_file) != 1)
 		return openssl_fail(err, -KV_EINVAL, "cannot read a PEM CA certificate from", s->ca_file);
-	dates_warn(s->log, ssl_ctx, s->cert_file);
-	return 0;
+	rc = key_load(ssl_ctx, s->key_file, s->cert_file, err);
+	if (rc == 0)
+		dates_warn(s->log, ssl_ctx, s->cert_file);
+	return rc;
 }
 
 static bool is_address(const char *name)

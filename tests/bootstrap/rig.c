@@ -151,12 +151,13 @@ int rig_raw_accept(struct rig *r)
 
 /* ---- files ---- */
 
-static char scratch[64];
+static char scratch[100];
 
 const char *rig_scratch(void)
 {
 	if (!scratch[0]) {
-		snprintf(scratch, sizeof(scratch), "%s", "/tmp/kvrail-bootstrap-XXXXXX");
+		const char *tmp = getenv("TMPDIR");
+		snprintf(scratch, sizeof(scratch), "%s/bootstrap-XXXXXX", tmp ? tmp : "/tmp");
 		assert_non_null(mkdtemp(scratch));
 	}
 	return scratch;
@@ -183,9 +184,9 @@ void rig_scratch_drop(void)
 
 const char *rig_path(const char *sub, const char *name)
 {
-	static char path[8][256];
+	static char path[16][256];
 	static unsigned turn;
-	char *p = path[turn++ % 8];
+	char *p = path[turn++ % 16];
 	snprintf(p, sizeof(path[0]), "%s/%s/%s", rig_scratch(), sub, name);
 	return p;
 }
@@ -224,7 +225,7 @@ struct boot_security rig_security_psk(void)
 	return (struct boot_security){.psk = rig_psk};
 }
 
-/* The paths are the caller's until 8 more were asked for; contexts read them at once. */
+/* The paths are the caller's until 16 more were asked for; contexts read them at once. */
 struct boot_security rig_security_cert(const char *authority, const char *who)
 {
 	char name[32];

@@ -57,10 +57,10 @@ uint64_t rig_in(const struct rig *r, uint64_t ns); /* a deadline */
 /* A scratch directory, removed by rig_scratch_drop with what is in it. */
 const char *rig_scratch(void);
 void rig_scratch_drop(void);
-/* rig_file -- write text to a file of this mode in the scratch directory. Returns its path (static, one of 8 in turn).
+/* rig_file -- write text to a file of this mode in the scratch directory. Returns its path (static, one of 16 in turn).
  */
 const char *rig_file(const char *name, const char *text, unsigned mode);
-/* rig_path -- "SCRATCH/sub/name" (static, one of 8 in turn). */
+/* rig_path -- "SCRATCH/sub/name" (static, one of 16 in turn). */
 const char *rig_path(const char *sub, const char *name);
 /* rig_certs -- certificates in SCRATCH/certs and, of another authority, SCRATCH/foreign; with RSA keys in SCRATCH/rsa.
  * Made once. */

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_secret.c -- key texts, key files, and what boot_context_create says about bad ones. */
+#include "rig.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "bootstrap/secret.h"
+
+#define HEX32 "00112233445566778899aabbCCDDEEFF"
+
+static int parse(const char *text, struct secret_psk *out, struct kv_error *err)
+{
+	return secret_psk_parse(text, strlen(text), "the text", out, err);
+}
+
+static void test_good(void **state)
+{
+	(void)state;
+	static const char *const texts[] = {
+		"id:" HEX32,
+		"id:" HEX32 "\n",
+		"# comment: with a colon\n\n   \t\n  id:" HEX32 " \t\r\n#end",
+		"\r\nid:" HEX32 "\r\n\r\n",
+	};
+	for (size_t i = 0; i < KV_COUNT(texts); i++) {
+		struct secret_psk psk;
+		struct kv_error err = {0};
+		if (parse(texts[i], &psk, &err))
+			fail_msg("text %zu: %s", i, err.text);
+		assert_string_equal(psk.identity, "id");
+		assert_int_equal(psk.key_len, 16);
+		for (unsigned b = 0; b < 16; b++)
+			assert_int_equal(psk.key[b], b * 0x11);
+	}
+}
+
+static void test_identity_with_colon(void **state)
+{
+	(void)state;
+	struct secret_psk psk;
+	assert_int_equal(parse("rack:7:node:" HEX32, &psk, NULL), 0);
+	assert_string_equal(psk.identity, "rack:7:node");
+}
+
+static void test_longest(void **state)
+{
+	(void)state;
+	char text[512] = {0};
+	struct secret_psk psk;
+	memset(text, 'i', SECRET_IDENTITY_MAX);
+	text[SECRET_IDENTITY_MAX] = ':';
+	memset(text + SECRET_IDENTITY_MAX + 1, 'f', 2 * SECRET_KEY_MAX);
+	assert_int_equal(parse(text, &psk, NULL), 0);
+	assert_int_equal(strlen(psk.identity), SECRET_IDENTITY_MAX);
+	assert_int_equal(psk.key_len, SECRET_KEY_MAX);
+	for (unsigned b = 0; b < SECRET_KEY_MAX; b++)
+		assert_int_equal(psk.key[b], 0xff);
+}
+
+static void test_bad(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text, *says;
+	} bad[] = {
+		{"", "the text holds no key"},
+		{"\n# only\n", "the text holds no key"},
+		{HEX32, "the text line 1: there is no ':'"},
+		{":" HEX32, "line 1: the identity before the ':' is missing"},
+		{"a b:" HEX32, "line 1: the identity before the ':' must be printable ASCII"},
+		{"\xc3\xa9:" HEX32, "line 1: the identity before the ':' must be printable ASCII"},
+		{"#\n\nid:" HEX32 "0", "line 3: the key after the ':' has an odd number"},
+		{"id:0011223344556677", "line 1: the key after the ':' is shorter than 16 bytes"},
+		{"id:", "line 1: the key after the ':' is shorter than 16 bytes"},
+		{"id:0x" HEX32, "line 1: the key after the ':' must be hexadecimal digits only"},
+		{"id: " HEX32, "line 1: the key after the ':' must be hexadecimal digits only"},
+		{"id:" HEX32 HEX32 HEX32 HEX32 "00", "line 1: the key after the ':' is longer than 64 bytes"},
+		{"id:" HEX32 "\nid2:" HEX32, "line 2: there is a second key"},
+	};
+	for (size_t i = 0; i < KV_COUNT(bad); i++) {
+		struct secret_psk psk;
+		struct kv_error err = {0};
+		memset(&psk, 0x77, sizeof(psk));
+		assert_int_equal(parse(bad[i].text, &psk, &err), -KV_EINVAL);
+		if (!strstr(err.text, bad[i].says))
+			fail_msg("text %zu: expected \"%s\" in: %s", i, bad[i].says, err.text);
+		for (size_t b = 0; b < sizeof(psk); b++)
+			assert_int_equal(((uint8_t *)&psk)[b], 0x77); /* untouched */
+	}
+}
+
+static void test_long_identity(void **state)
+{
+	(void)state;
+	char text[512];
+	struct secret_psk psk;
+	struct kv_error err;
+	memset(text, 'i', sizeof(text));
+	snprintf(text + SECRET_IDENTITY_MAX + 1, 64, ":%s", HEX32);
+	assert_int_equal(parse(text, &psk, &err), -KV_EINVAL);
+	assert_non_null(strstr(err.text, "longer than 128 characters"));
+}
+
+/* No error repeats what may be a key. */
+static void test_no_leak(void **state)
+{
+	(void)state;
+	static const char *const bad[] = {"deadbeefdeadbeefdeadbeefdeadbeef", "id:deadbeefdeadbeef",
+					  "id:deadbeefdeadbeefdeadbeefdeadbeefx",
+					  "de ad:deadbeefdeadbeefdeadbeefdeadbeef",
+					  "id:deadbeefdeadbeefdeadbeefdeadbeef\nid:deadbeefdeadbeefdeadbeefdeadbeef"};
+	for (size_t i = 0; i < KV_COUNT(bad); i++) {
+		struct secret_psk psk;
+		struct kv_error err;
+		assert_int_equal(parse(bad[i], &psk, &err), -KV_EINVAL);
+		assert_null(strstr(err.text, "dead"));
+	}
+}
+
+static void test_zero_bytes(void **state)
+{
+	(void)state;
+	static const char text[] = "id:" HEX32 "\0" HEX32;
+	struct secret_psk psk;
+	assert_int_equal(secret_psk_parse(text, sizeof(text) - 1, "x", &psk, NULL), -KV_EINVAL);
+	assert_int_equal(secret_psk_parse(text, 0, "x", &psk, NULL), -KV_EINVAL);
+}
+
+/* ---- files ---- */
+
+static void create_says(const struct boot_security *s, bool server, int rc, const char *text, const char *text2)
+{
+	struct boot_context *ctx = NULL;
+	struct kv_error err = {0};
+	int got = boot_context_create(s, server, NULL, &ctx, &err);
+	print_message("%s\n", err.text);
+	assert_int_equal(got, rc);
+	assert_int_equal(err.code, rc);
+	assert_null(ctx);
+	if (!strstr(err.text, text) || !strstr(err.text, text2))
+		fail_msg("expected \"%s\" and \"%s\" in: %s", text, text2, err.text);
+}
+
+static void test_file_modes(void **state)
+{
+	(void)state;
+	static const unsigned bad[] = {0640, 0604, 0620, 0602, 0644, 0777}, good[] = {0600, 0400, 0700};
+	for (size_t i = 0; i < KV_COUNT(bad); i++) {
+		struct boot_security s = {.psk_file = rig_file("mode.psk", "id:" HEX32 "\n", bad[i])};
+		char command[512];
+		snprintf(command, sizeof(command), "chmod 600 %s", s.psk_file);
+		create_says(&s, true, -KV_EDENIED, command, "PSK file");
+	}
+	for (size_t i = 0; i < KV_COUNT(good); i++) {
+		struct secret_psk psk;
+		assert_int_equal(secret_psk_load(rig_file("mode.psk", "id:" HEX32 "\n", good[i]), &psk, NULL), 0);
+	}
+}
+
+static void test_key_file_mode(void **state)
+{
+	(void)state;
+	struct boot_security s = rig_security_cert("certs", "server");
+	assert_int_equal(chmod(s.key_file, 0640), 0);
+	create_says(&s, true, -KV_EDENIED, "chmod 600", s.key_file);
+	assert_int_equal(chmod(s.key_file, 0600), 0);
+}
+
+static void test_file_content(void **state)
+{
+	(void)state;
+	struct boot_security s = {.psk_file = rig_file("bad.psk", "# one\n# two\nnonsense\n", 0600)};
+	create_says(&s, false, -KV_EINVAL, s.psk_file, "line 3: there is no ':'");
+	s.psk_file = rig_file("empty.psk", "", 0600);
+	create_says(&s, false, -KV_EINVAL, s.psk_file, "holds no key");
+	s.psk_file = rig_path(".", "none.psk");
+	create_says(&s, false, -ENOENT, s.psk_file, "cannot open the PSK file");
+	s.psk_file = rig_scratch();
+	create_says(&s, false, -KV_EINVAL, s.psk_file, "not a regular file");
+	assert_int_equal(mkfifo(rig_path(".", "pipe"), 0600), 0);
+	s.psk_file = rig_path(".", "pipe"); /* must not wait for a writer */
+	create_says(&s, false, -KV_EINVAL, s.psk_file, "not a regular file");
+}
+
+static void test_file_too_long(void **state)
+{
+	(void)state;
+	char *text = malloc(SECRET_FILE_MAX + 2);
+	memset(text, '\n', SECRET_FILE_MAX + 1);
+	memcpy(text, "id:" HEX32, 35);
+	text[SECRET_FILE_MAX + 1] = 0;
+	struct boot_security s = {.psk_file = rig_file("long.psk", text, 0600)};
+	create_says(&s, false, -KV_EINVAL, s.psk_file, "longer than 64 KiB");
+	text[SECRET_FILE_MAX] = 0;
+	struct secret_psk psk;
+	assert_int_equal(secret_psk_load(rig_file("long.psk", text, 0600), &psk, NULL), 0);
+	free(text);
+}
+
+/* ---- settings that contradict each other, certificates that are none ---- */
+
+static void test_settings(void **state)
+{
+	(void)state;
+	struct boot_security cert = rig_security_cert("certs", "client"), s = cert;
+	s.psk = "id:" HEX32;
+	create_says(&s, false, -KV_EINVAL, "psk", "choose one");
+	s = (struct boot_security){.psk = "id:" HEX32, .psk_file = "somewhere"};
+	create_says(&s, false, -KV_EINVAL, "both as text and as file somewhere", "give one");
+	s = cert, s.cert_file = NULL;
+	create_says(&s, false, -KV_EINVAL, "the certificate file is missing", "");
+	s = cert, s.key_file = NULL;
+	create_says(&s, false, -KV_EINVAL, "the key file is missing", "");
+	s = cert, s.ca_file = NULL;
+	create_says(&s, false, -KV_EINVAL, "the CA file is missing", "");
+	s = cert, s.server_name = "";
+	create_says(&s, false, -KV_EINVAL, "the server name to check is empty", "");
+	s = cert, s.server_name = "kv.example";
+	create_says(&s, true, -KV_EINVAL, "can only be checked by a client that uses certificates", "");
+	s = (struct boot_security){.psk = "id:" HEX32, .server_name = "kv.example"};
+	create_says(&s, false, -KV_EINVAL, "can only be checked by a client that uses certificates", "");
+	s = (struct boot_security){.psk = "nonsense"};
+	create_says(&s, false, -KV_EINVAL, "the PSK text line 1", "no ':'");
+}
+
+static void test_certificate_files(void **state)
+{
+	(void)state;
+	const struct boot_security good = rig_security_cert("certs", "server"),
+				   foreign = rig_security_cert("foreign", "server");
+	struct boot_security s = good;
+	s.cert_file = rig_path("certs", "none.pem");
+	create_says(&s, true, -ENOENT, s.cert_file, "cannot open the certificate file");
+	s = good, s.ca_file = rig_path("certs", "none.pem");
+	create_says(&s, true, -ENOENT, s.ca_file, "cannot open the CA file");
+	s = good, s.cert_file = rig_file("text.pem", "not a certificate", 0644);
+	create_says(&s, true, -KV_EINVAL, s.cert_file, "cannot read a PEM certificate from");
+	s = good, s.ca_file = rig_file("ca.pem", "", 0644);
+	create_says(&s, true, -KV_EINVAL, s.ca_file, "cannot read a PEM CA certificate from");
+	s = good, s.key_file = rig_file("text.key", "not a key", 0600);
+	create_says(&s, true, -KV_EINVAL, s.key_file, "holds no private key");
+	s = good, s.key_file = foreign.key_file;
+	create_says(&s, true, -KV_EINVAL, s.key_file, "does not belong to certificate");
+	s = good, s.key_file = rig_path("certs", "none.key");
+	create_says(&s, true, -ENOENT, s.key_file, "cannot open the key file");
+}
+
+/* Must be refused with a sentence, and never ask for the passphrase on the terminal. */
+static void test_encrypted_key(void **state)
+{
+	(void)state;
+	struct boot_security s = rig_security_cert("certs", "server");
+	char command[1024];
+	snprintf(command, sizeof(command), "openssl pkey -in %s -aes128 -passout pass:x -out %s/locked.key", s.key_file,
+		 rig_scratch());
+	assert_int_equal(system(command), 0);
+	s.key_file = rig_path(".", "locked.key");
+	create_says(&s, true, -KV_EINVAL, s.key_file, "is encrypted");
+}
+
+static int drop_scratch(void **state)
+{
+	(void)state;
+	rig_scratch_drop();
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_good),
+		cmocka_unit_test(test_identity_with_colon),
+		cmocka_unit_test(test_longest),
+		cmocka_unit_test(test_bad),
+		cmocka_unit_test(test_long_identity),
+		cmocka_unit_test(test_no_leak),
+		cmocka_unit_test(test_zero_bytes),
+		cmocka_unit_test(test_file_modes),
+		cmocka_unit_test(test_key_file_mode),
+		cmocka_unit_test(test_file_content),
+		cmocka_unit_test(test_file_too_long),
+		cmocka_unit_test(test_settings),
+		cmocka_unit_test(test_certificate_files),
+		cmocka_unit_test(test_encrypted_key),
+	};
+	return cmocka_run_group_tests(tests, NULL, drop_scratch);
+}
