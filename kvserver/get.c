@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* get.c -- GET: find the block, keep it, write the range into the client's memory.
+ *
+ * The answer goes out when posting is final: `posted` says how many immediates will come in all, and the client counts them. The block stays
+ * referenced until the last write has completed. A checksum of part of a value (WIRE_GET_SUM_RANGE) is made here, a bounded number of
+ * bytes per turn, while the writes are under way; the answer waits for it.
+ *
+ * A range that does not fit its destination moves nothing: TOOBIG with the length and generation, posted 0. A request without a
+ * destination (length 0, no slices) is therefore a way to ask for the size. Length 0 means "to the end". */
+#include "kvserver/reply.h"
+#include "kvserver/shard.h"
+
+enum { HASH_AT_ONCE = 64 * 1024 };
+
+/* What the writes came to. */
+static int32_t get_status(const struct request *r)
+{
+	if (!request_running(r) && request_status(r) && !r->canceled && request_posted(r) == request_chunks(r))
+		return WIRE_FABRIC;
+	if (request_posted(r) == request_chunks(r))
+		return WIRE_OK;
+	if (r->canceled)
+		return WIRE_CANCELED;
+	if (request_status(r) == -KV_EINVAL)
+		return WIRE_INVALID;
+	return loop_turn_now(r->session->shard->loop) >= r->deadline_ns ? WIRE_TIMEOUT : WIRE_FABRIC;
+}
+
+static void get_settle(struct request *r)
+{
+	if (!r->answered && !request_posting(r) && !r->get.hasher) {
+		struct shard *s = r->session->shard;
+		int32_t status = get_status(r);
+		r->reply.get.posted = request_posted(r);
+		if (status == WIRE_OK)
+			s->stat[WIRE_STAT_BYTES_READ] += r->get.length;
+		request_answer(r, status);
+	}
+	if (r->answered && !request_running(r))
+		request_free(r);
+}
+
+/* Stop making the checksum: it is there, or not wanted any more. */
+static void hash_end(struct request *r)
+{
+	if (!r->get.hasher)
+		return;
+	kv_list_del(&r->get.hashing);
+	slab_put(&r->session->shard->hashers, r->get.hasher);
+	r->get.hasher = NULL;
+}
+
+void get_hash(struct request *r, uint64_t *budget)
+{
+	uint64_t n = KV_MIN(r->get.left, *budget);
+
+	kv_hasher_update(r->get.hasher, r->get.from, n);
+	r->get.from += n;
+	r->get.left -= n;
+	*budget -= n;
+	if (r->get.left)
+		return;
+	r->reply.get.checksum = kv_hasher_digest(r->get.hasher);
+	hash_end(r);
+	get_settle(r);
+}
+
+uint32_t get_cancel(struct request *r)
+{
+	uint32_t posted;
+
+	r->canceled = true;
+	request_stop(r);
+	hash_end(r);
+	r->reply.get.posted = posted = request_posted(r);
+	request_answer(r, WIRE_CANCELED);
+	if (!request_running(r))
+		request_free(r);
+	return posted;
+}
+
+/* The checksum that the reply carries: of the whole value, or made now, or begun. False: no hasher is free. */
+static bool sum_begin(struct request *r, const uint8_t *from, uint64_t length, bool of_range)
+{
+	struct shard *s = r->session->shard;
+
+	r->get.hasher = NULL;
+	kv_list_init(&r->get.hashing);
+	if (!of_range || length == r->block->len)
+		return true;
+	if (length <= HASH_AT_ONCE) {
+		r->reply.get.checksum = kv_hash_block(from, length);
+		return true;
+	}
+	r->get.hasher = slab_get(&s->hashers);
+	if (!r->get.hasher)
+		return false;
+	kv_hasher_init(r->get.hasher);
+	r->get.from = from;
+	r->get.left = length;
+	kv_list_add_tail(&s->hash_gets, &r->get.hashing);
+	return true;
+}
+
+static void get_refuse(struct link *l, struct wire_reply *reply, int32_t status)
+{
+	reply->status = status;
+	reply_put(l, reply, NULL);
+}
+
+static void get_move(struct link *l, const struct wire_request *q, struct block *b, uint64_t length, struct wire_reply *reply, uint64_t now_ns)
+{
+	struct region_use *u = session_region_find(l->session, q->dest.region);
+	struct shard *s = l->session->shard;
+	struct request *r;
+	int rc;
+
+	if (!u || u->revoked || !region_holds(u->region, &q->dest) || q->dest.count > REQUEST_SLICES_MAX) {
+		get_refuse(l, reply, WIRE_INVALID);
+		return;
+	}
+	r = request_new(l, q, now_ns);
+	if (!r) {
+		get_refuse(l, reply, WIRE_BUSY);
+		return;
+	}
+	r->reply = *reply;
+	r->block = b;
+	block_ref(b);
+	r->use = u;
+	u->refs++;
+	r->posted = get_settle;
+	r->done = get_settle;
+	r->get.length = length;
+	rc = sum_begin(r, store_data(&s->store, b) + q->get.offset, length, q->flags & WIRE_GET_SUM_RANGE) ? 0 : -KV_EBUSY;
+	if (rc == 0)
+		rc = request_move(r, TE_WRITE, &q->dest, q->get.offset, length, &q->get.imm);
+	if (rc) {
+		hash_end(r);
+		request_answer(r, rc == -KV_EBUSY ? WIRE_BUSY : rc == -KV_EINVAL ? WIRE_INVALID : WIRE_FABRIC);
+		request_free(r);
+		return;
+	}
+	get_settle(r);
+}
+
+static void get_inline(struct link *l, const struct wire_request *q, struct block *b, uint64_t length, struct wire_reply *reply)
+{
+	struct shard *s = l->session->shard;
+	const uint8_t *from = store_data(&s->store, b) + q->get.offset;
+
+	if ((q->flags & WIRE_GET_SUM_RANGE) && length != b->len)
+		reply->get.checksum = kv_hash_block(from, length);
+	reply->get.inline_data = (struct wire_bytes){from, (uint32_t)length};
+	s->stat[WIRE_STAT_BYTES_READ] += length;
+	reply_put(l, reply, b);
+}
+
+/* A block was found: what of it is asked for, and how it travels. */
+static void get_block(struct link *l, const struct wire_request *q, struct block *b, struct wire_reply *reply, uint64_t now_ns)
+{
+	uint64_t room = q->dest.slice * q->dest.count, length;
+
+	if (q->get.generation && q->get.generation != b->generation) {
+		get_refuse(l, reply, WIRE_STALE);
+		return;
+	}
+	if (q->get.offset > b->len) {
+		get_refuse(l, reply, WIRE_INVALID);
+		return;
+	}
+	length = b->len - q->get.offset;
+	if (q->get.length)
+		length = KV_MIN(length, q->get.length);
+	if ((q->flags & WIRE_GET_INLINE) && length <= KV_INLINE_MAX)
+		get_inline(l, q, b, length, reply);
+	else if (length > room || length > KV_RANGE_MAX)
+		get_refuse(l, reply, WIRE_TOOBIG);
+	else if (length == 0)
+		get_inline(l, q, b, 0, reply);
+	else
+		get_move(l, q, b, length, reply, now_ns);
+}
+
+void get_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
+{
+	struct shard *s = l->session->shard;
+	struct wire_reply reply = {.type = WIRE_GET, .id = q->id};
+	struct block *b = store_find(&s->store, q->key.data, q->key.len, now_ns);
+
+	shard_count(s, WIRE_STAT_GETS);
+	if (!b) {
+		shard_count(s, WIRE_STAT_MISSES);
+		get_refuse(l, &reply, WIRE_NOTFOUND);
+		return;
+	}
+	shard_count(s, WIRE_STAT_HITS);
+	store_use(&s->store, b);
+	reply.get.value_len = b->len;
+	reply.get.generation = b->generation;
+	reply.get.checksum = b->checksum;
+	get_block(l, q, b, &reply, now_ns);
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reply.c -- replies are encoded at once into the frame that their link is filling; frames leave at the end of the turn, or when full.
+ *
+ * Without a free send buffer a reply is held: a copy that keeps its block alive instead of its bytes. Order per link is kept, since nothing is
+ * encoded past a held reply. A link holds at most its credits and a little more; what a client provokes beyond that (it ignores its credits) is dropped
+ * and counted as over credit.
+ *
+ * Invariants. link->msg is not NULL exactly while the link is in shard->dirty; link->holding is not empty exactly while it is in shard->blocked.
+ * A frame carries the session number that the server gave: the client knows its sessions by token. */
+#include "kvserver/reply.h"
+
+#include "kvserver/shard.h"
+
+struct held {
+	struct kv_list node;
+	struct wire_reply reply;
+	struct block *block;
+	uint8_t bitmap[WIRE_EXISTS_MAX / 8];
+};
+
+_Static_assert(sizeof(struct held) <= REPLY_HELD_BYTES, "the slab's objects are large enough");
+
+static void frame_send(struct link *l)
+{
+	struct session *s = l->session;
+	struct te_msg *msg = l->msg;
+
+	kv_list_del(&l->dirty);
+	l->msg = NULL;
+	msg->len = wire_frame_end(&l->writer);
+	msg->sent = NULL;
+	te_msg_send(s->shard->te, s->peer, l->index, msg, loop_turn_now(s->shard->loop) + SHARD_REPLY_NS);
+}
+
+static bool frame_begin(struct link *l)
+{
+	struct session *s = l->session;
+	struct wire_frame frame = {.session = s->number, .link = l->index};
+
+	l->msg = te_msg_acquire(s->shard->te);
+	if (!l->msg)
+		return false;
+	memcpy(frame.token, s->token, KV_TOKEN_LEN);
+	wire_frame_begin(&l->writer, l->msg->data, KV_MSG_MAX, &frame);
+	kv_list_add_tail(&s->shard->dirty, &l->dirty);
+	return true;
+}
+
+/* True: encoded, or beyond encoding (our own bug: counted). False: no send buffer. */
+static bool encode(struct link *l, const struct wire_reply *r)
+{
+	int rc = -KV_EBUSY;
+
+	if (l->msg)
+		rc = wire_reply_add(&l->writer, r);
+	if (rc == -KV_EBUSY) {
+		if (l->msg)
+			frame_send(l);
+		if (!frame_begin(l))
+			return false;
+		rc = wire_reply_add(&l->writer, r);
+	}
+	if (rc != 0)
+		kv_error_log(l->session->shard->opt.log, "shard %u: reply of type %u does not encode: %s", l->session->shard->opt.index, r->type,
+		             kv_strerror(rc));
+	return true;
+}
+
+uint32_t reply_stat(const struct shard *s, uint8_t *buf, uint32_t cap)
+{
+	uint32_t count = 0;
+
+	for (uint32_t id = 1; id < WIRE_STAT_END; id++)
+		if (wire_stat_add(buf, cap, &count, id, shard_stat_get(s, id)) != 0)
+			break;
+	return count;
+}
+
+static void hold(struct link *l, const struct wire_reply *r, struct block *block)
+{
+	struct shard *s = l->session->shard;
+	struct held *h = l->held < s->opt.credits + SESSION_HELD_SLACK ? slab_get(&s->held) : NULL;
+
+	if (!h) {
+		shard_count(s, WIRE_STAT_OVER_CREDIT);
+		return;
+	}
+	h->reply = *r;
+	h->block = block;
+	if (block)
+		block_ref(block);
+	if (r->type == WIRE_EXISTS && r->exists.count) {
+		memcpy(h->bitmap, r->exists.bitmap, (r->exists.count + 7) / 8);
+		h->reply.exists.bitmap = h->bitmap;
+	}
+	if (kv_list_empty(&l->holding))
+		kv_list_add_tail(&s->blocked, &l->blocked);
+	kv_list_add_tail(&l->holding, &h->node);
+	l->held++;
+}
+
+void reply_put(struct link *l, const struct wire_reply *r, struct block *block)
+{
+	if (l->session->state != SESSION_OPEN || !l->session->shard->te)
+		return;
+	if (!kv_list_empty(&l->holding) || !encode(l, r))
+		hold(l, r, block);
+}
+
+void reply_flush(struct shard *s)
+{
+	while (!kv_list_empty(&s->dirty))
+		frame_send(KV_LIST_ENTRY(s->dirty.next, struct link, dirty));
+}
+
+static void held_free(struct link *l, struct held *h)
+{
+	struct shard *s = l->session->shard;
+
+	kv_list_del(&h->node);
+	if (h->block)
+		block_unref(&s->store, h->block);
+	slab_put(&s->held, h);
+	l->held--;
+	if (kv_list_empty(&l->holding))
+		kv_list_del(&l->blocked);
+}
+
+/* The oldest held reply of a link; counters are as of now, not as of when they were asked for. */
+static bool held_encode(struct link *l, struct held *h)
+{
+	uint8_t pairs[REPLY_STAT_BYTES];
+
+	if (h->reply.type == WIRE_STAT && h->reply.stat.count) {
+		h->reply.stat.count = reply_stat(l->session->shard, pairs, sizeof(pairs));
+		h->reply.stat.pairs = pairs;
+	}
+	return encode(l, &h->reply);
+}
+
+void reply_room(struct shard *s)
+{
+	while (!kv_list_empty(&s->blocked)) {
+		struct link *l = KV_LIST_ENTRY(s->blocked.next, struct link, blocked);
+		struct held *h = KV_LIST_ENTRY(l->holding.next, struct held, node);
+		if (!held_encode(l, h))
+			return;
+		held_free(l, h);
+	}
+}
+
+void reply_drop(struct link *l)
+{
+	while (!kv_list_empty(&l->holding))
+		held_free(l, KV_LIST_ENTRY(l->holding.next, struct held, node));
+	if (!l->msg)
+		return;
+	kv_list_del(&l->dirty);
+	te_msg_release(l->session->shard->te, l->msg);
+	l->msg = NULL;
+}

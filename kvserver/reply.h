@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reply.h -- replies on their way out: gathered into one frame per link and turn. */
+#ifndef KVRAIL_KVSERVER_REPLY_H
+#define KVRAIL_KVSERVER_REPLY_H
+
+#include "kvserver/session.h"
+
+/* reply_put -- give out one reply. Pointers in *r are read before it returns, except that inline bytes of `block` (may be NULL) are read
+ * later if no send buffer is free now: the block is then kept by a reference. Replies of a session that ends are dropped. */
+void reply_put(struct link *l, const struct wire_reply *r, struct block *block);
+
+/* reply_flush -- send every frame begun. At the end of a turn's polling. */
+void reply_flush(struct shard *s);
+
+/* reply_room -- send buffers are free again. */
+void reply_room(struct shard *s);
+
+/* reply_drop -- forget what a link has not sent. */
+void reply_drop(struct link *l);
+
+/* reply_stat -- the counters of the shard as packed pairs in buf[cap]; returns how many. */
+uint32_t reply_stat(const struct shard *s, uint8_t *buf, uint32_t cap);
+
+enum { REPLY_STAT_BYTES = 16 * WIRE_STAT_END, REPLY_HELD_BYTES = 256 };
+
+#endif

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* request.c -- requests with transfers: begin, answer, free.
+ *
+ * A request is answered once and freed once, in either order of the last transfer's end and the answer: it is freed when it was answered and
+ * nothing of it is in flight. While it lives it holds a reference to its block and to the region it moves bytes to or from, so that neither
+ * can go under the NIC. Callbacks of the engine come only from te_poll (and from closing or fencing), never from starting a transfer.
+ *
+ * Bytes go to `count` slices; when the length is no multiple of the slice, the last, shorter one is a transfer of its own, because the engine's slices are
+ * all equal. Hence two moves. */
+#include "kvserver/request.h"
+
+#include "kvserver/reply.h"
+#include "kvserver/shard.h"
+
+struct request *request_new(struct link *l, const struct wire_request *q, uint64_t now_ns)
+{
+	struct session *s = l->session;
+	struct request *r = slab_get(&s->shard->requests);
+
+	if (!r)
+		return NULL;
+	*r = (struct request){
+		.session = s,
+		.link = l,
+		.type = q->type,
+		.id = q->id,
+		.begun_ns = now_ns,
+		.deadline_ns = q->time_left_us == UINT32_MAX ? KV_NEVER : kv_deadline(now_ns, q->time_left_us * 1000ull),
+		.reply = {.type = q->type, .id = q->id},
+	};
+	kv_list_add_tail(&s->requests, &r->node);
+	s->request_count++;
+	l->active++;
+	return r;
+}
+
+void request_free(struct request *r)
+{
+	struct session *s = r->session;
+	struct shard *shard = s->shard;
+
+	if (r->type == WIRE_BENCH)
+		bench_free(r);
+	if (r->type == WIRE_GET && r->get.hasher) {
+		kv_list_del(&r->get.hashing);
+		slab_put(&shard->hashers, r->get.hasher);
+	}
+	if (r->block)
+		block_unref(&shard->store, r->block);
+	if (r->use)
+		region_use_release(r->use);
+	kv_list_del(&r->node);
+	slab_put(&shard->requests, r);
+	s->request_count--;
+	session_settle(s);
+}
+
+bool request_running(const struct request *r)
+{
+	return r->type == WIRE_BENCH ? bench_running(r) : r->move[0].running || r->move[1].running;
+}
+
+/* ---- moves ---- */
+
+static struct move *move_of(struct te_xfer *x)
+{
+	return KV_CONTAINER(x, struct move, xfer);
+}
+
+static void move_posted(struct te_xfer *x)
+{
+	struct request *r = x->arg;
+
+	move_of(x)->posting = false;
+	if (!request_posting(r) && r->posted)
+		r->posted(r);
+}
+
+static void move_done(struct te_xfer *x, int status)
+{
+	struct request *r = x->arg;
+	struct move *m = move_of(x);
+	bool posting = m->posting;
+
+	m->posting = m->running = false;
+	m->status = status;
+	if (!request_running(r))
+		r->done(r);
+	else if (posting && !request_posting(r) && r->posted)
+		r->posted(r);
+}
+
+static void move_progress(struct te_xfer *x)
+{
+	struct request *r = x->arg;
+
+	if (r->progress)
+		r->progress(r);
+}
+
+static int move_start(struct request *r, struct move *m, enum te_dir dir, const struct te_slices *at, uint64_t local, const uint32_t *imm)
+{
+	struct shard *shard = r->session->shard;
+	int rc;
+
+	m->xfer = (struct te_xfer){
+		.dir = dir,
+		.peer = r->session->peer,
+		.link = TE_LINK_ANY,
+		.local = shard->region,
+		.local_offset = local,
+		.remote = &r->use->region->remote,
+		.at = *at,
+		.with_imm = imm != NULL,
+		.imm = imm ? *imm : 0,
+		.deadline_ns = r->deadline_ns,
+		.posting_done = move_posted,
+		.done = move_done,
+		.progress = dir == TE_READ ? move_progress : NULL,
+		.arg = r,
+	};
+	m->chunks = te_xfer_chunks(shard->te, &m->xfer);
+	rc = te_xfer_start(shard->te, &m->xfer);
+	m->running = rc >= 0;
+	m->posting = rc == 0;
+	m->status = rc < 0 ? rc : 0;
+	return rc < 0 ? rc : 0;
+}
+
+int request_move(struct request *r, enum te_dir dir, const struct wire_dest *d, uint64_t block_offset, uint64_t length, const uint32_t *imm)
+{
+	uint64_t local = r->block->mem->offset + block_offset;
+	uint64_t full = length / d->slice, rest = length % d->slice;
+	struct te_slices part[REQUEST_MOVES];
+	unsigned n = 0;
+
+	if (full)
+		part[n++] = (struct te_slices){d->offset, d->stride, d->slice, (uint32_t)full};
+	if (rest)
+		part[n++] = (struct te_slices){d->offset + full * d->stride, 0, rest, 1};
+	for (unsigned i = 0; i < n; i++) {
+		int rc = move_start(r, &r->move[i], dir, &part[i], local, imm);
+		if (rc && i == 0)
+			return rc;
+		if (rc)
+			request_stop(r);
+		local += full * d->slice;
+	}
+	r->moves = n;
+	return 0;
+}
+
+uint32_t request_chunks(const struct request *r)
+{
+	return r->move[0].chunks + r->move[1].chunks;
+}
+
+uint32_t request_posted(const struct request *r)
+{
+	return r->move[0].xfer.posted + r->move[1].xfer.posted;
+}
+
+static uint64_t move_bytes(const struct move *m)
+{
+	return m->xfer.at.slice * m->xfer.at.count;
+}
+
+uint64_t request_contiguous(const struct request *r)
+{
+	const struct move *a = &r->move[0], *b = &r->move[1];
+
+	if (a->xfer.contiguous < move_bytes(a))
+		return a->xfer.contiguous;
+	return a->xfer.contiguous + b->xfer.contiguous;
+}
+
+int request_status(const struct request *r)
+{
+	return r->move[0].status ? r->move[0].status : r->move[1].status;
+}
+
+void request_stop(struct request *r)
+{
+	struct shard *shard = r->session->shard;
+
+	if (r->type == WIRE_BENCH) {
+		bench_stop(r);
+		return;
+	}
+	for (unsigned i = 0; i < REQUEST_MOVES; i++) {
+		struct move *m = &r->move[i];
+		if (m->running && shard->te)
+			te_xfer_cancel(shard->te, &m->xfer);
+		m->posting = false;
+	}
+}
+
+/* ---- the answer ---- */
+
+static uint32_t reply_posted(const struct wire_reply *r)
+{
+	return r->type == WIRE_GET ? r->get.posted : r->type == WIRE_BENCH ? r->bench.posted : 0;
+}
+
+void request_answer(struct request *r, int32_t status)
+{
+	struct link *l = r->link;
+	uint32_t posted = reply_posted(&r->reply);
+
+	r->answered = true;
+	r->reply.status = status;
+	l->active--;
+	l->posted[r->id % WINDOW_WIDTH] = posted;
+	reply_put(l, &r->reply, NULL);
+	if (r->has_cancel) {
+		struct wire_reply c = {.type = WIRE_CANCEL, .id = r->cancel_id, .cancel = {r->id, posted, WIRE_CANCEL_STOPPED}};
+		reply_put(l, &c, NULL);
+	}
+}

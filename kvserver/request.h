@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* request.h -- a request that outlives the frame it came in, because bytes move for it. */
+#ifndef KVRAIL_KVSERVER_REQUEST_H
+#define KVRAIL_KVSERVER_REQUEST_H
+
+#include "kvserver/session.h"
+
+struct bench;
+struct stage;
+
+/* A transfer of one request: full slices and the part of a slice that is left are one each. */
+struct move {
+	struct te_xfer xfer;
+	uint32_t chunks; /* data writes that it will make */
+	bool posting;    /* more may be posted */
+	bool running;    /* done has not run */
+	int status;      /* of done */
+};
+
+enum { REQUEST_MOVES = 2, REQUEST_SLICES_MAX = 65536 };
+
+struct request {
+	struct kv_list node; /* of the session */
+	struct session *session;
+	struct link *link;
+	uint8_t type;
+	bool answered;  /* its reply was given out */
+	bool canceled;
+	uint64_t id, deadline_ns;
+	uint64_t cancel_id; /* of a CANCEL to be answered with it; only if has_cancel */
+	bool has_cancel;
+	uint64_t begun_ns;
+	struct block *block;     /* one reference is ours; NULL: none */
+	struct region_use *use;  /* likewise */
+	unsigned moves;
+	struct move move[REQUEST_MOVES];
+	struct wire_reply reply;
+	/* posted: every move's posting is final. done: no move is in flight; called last, frees what is the type's own. */
+	void (*posted)(struct request *r);
+	void (*done)(struct request *r);
+	void (*progress)(struct request *r);
+	union {
+		struct {
+			struct kv_list hashing; /* of the shard, while the range's checksum is being made */
+			const uint8_t *from;
+			uint64_t left, length;
+			struct kv_hasher *hasher; /* NULL: no checksum is being made */
+		} get;
+		struct {
+			struct stage *stage; /* NULL: it is gone, and `failed` says why */
+			uint64_t offset, length;
+			uint8_t flags;
+			int32_t failed;
+		} put;
+		struct bench *bench;
+	};
+};
+
+/* request_new -- a request of this link, in the session's list; NULL when the shard has no more. request_free -- nothing of it is in flight. */
+struct request *request_new(struct link *l, const struct wire_request *q, uint64_t now_ns);
+void request_free(struct request *r);
+
+/* request_move -- start moving `length` bytes between the region's slices (from their first byte on) and the request's block at block_offset.
+ * Returns 0: callbacks will come (`posted` too, though perhaps at once: see request_posting). -KV_EINVAL, -KV_EPEERDOWN: nothing was started, no callback comes.
+ * When only the second of two transfers cannot start, the first is cancelled and `done` comes with that status in move[1]. */
+int request_move(struct request *r, enum te_dir dir, const struct wire_dest *dest, uint64_t block_offset, uint64_t length, const uint32_t *imm);
+
+static inline bool request_posting(const struct request *r)
+{
+	return r->move[0].posting || r->move[1].posting;
+}
+
+bool request_running(const struct request *r); /* something of it is in flight */
+
+uint32_t request_chunks(const struct request *r); /* writes wanted */
+uint32_t request_posted(const struct request *r); /* writes made; final unless request_posting */
+uint64_t request_contiguous(const struct request *r);
+int request_status(const struct request *r);      /* of all moves: 0 or the first failure; when none is running */
+
+/* request_stop -- post nothing more: request_posted is final afterwards, `posted` does not run any more, `done` comes unless nothing ran. */
+void request_stop(struct request *r);
+
+/* request_answer -- give out r->reply with this status, and the reply of a CANCEL that waited for it. Once. */
+void request_answer(struct request *r, int32_t status);
+
+/* ---- one entry per type: answers at once or begins a request ---- */
+
+void get_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
+void put_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
+void exists_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
+void delete_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
+void touch_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
+void pin_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
+void stat_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
+void cancel_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
+void ping_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
+void bench_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
+
+/* ---- what a CANCEL does to each type; returns the writes made, final ---- */
+
+uint32_t get_cancel(struct request *r);
+bool put_cancel(struct request *r); /* false: answered when nothing is in flight any more */
+uint32_t bench_cancel(struct request *r);
+void bench_stop(struct request *r);
+bool bench_running(const struct request *r);
+void bench_free(struct request *r);
+
+/* get_hash -- go on with a range's checksum, at most budget bytes; lowers it. */
+void get_hash(struct request *r, uint64_t *budget);
+
+#endif

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* session.c -- a client's session on one shard: OPEN, then ENDING, then freed.
+ *
+ * OPEN: frames with its number and token are read. ENDING: nothing is read or sent any more; transfers are stopped, and those that were posted keep
+ * request, block and peer until the engine says that they are over (the blocks count as quarantined). With the last request the peer is closed
+ * and the session freed. The peer stays open until then so that a fence can still be aimed at it.
+ *
+ * A request id is judged by its link's window before anything else looks at the request: what was seen, or is too old to know, is dropped and
+ * counted, without a reply (its one reply was given or will be). Requests over the link's credits are answered BUSY; CANCEL is not counted against credits,
+ * as it is what frees them. */
+#include "kvserver/session.h"
+
+#include <stdlib.h>
+
+#include "kvserver/reply.h"
+#include "kvserver/shard.h"
+
+/* ---- open ---- */
+
+static void link_init(struct session *s, unsigned index)
+{
+	struct link *l = &s->link[index];
+
+	l->session = s;
+	l->index = (uint8_t)index;
+	window_init(&l->window);
+	kv_list_init(&l->holding);
+	kv_list_init(&l->blocked);
+	kv_list_init(&l->dirty);
+}
+
+static struct session *session_alloc(struct shard *shard, const struct session_args *a, struct te_peer *peer)
+{
+	unsigned links = te_peer_links(peer);
+	struct session *s = calloc(1, sizeof(*s) + links * sizeof(s->link[0]));
+
+	if (!s)
+		return NULL;
+	s->shard = shard;
+	s->number = a->number;
+	memcpy(s->token, a->token, KV_TOKEN_LEN);
+	s->client_id = a->client_id;
+	s->peer = peer;
+	s->received = a->received;
+	s->links = links;
+	kv_list_init(&s->node);
+	kv_list_init(&s->requests);
+	kv_list_init(&s->stages);
+	pins_init(&s->pins);
+	for (unsigned i = 0; i < REGION_BUCKETS; i++)
+		kv_list_init(&s->regions[i]);
+	for (unsigned i = 0; i < links; i++)
+		link_init(s, i);
+	return s;
+}
+
+int session_open(struct shard *shard, const struct session_args *a, struct session **out, struct kv_error *err)
+{
+	unsigned slot = a->number & 0xFFFF;
+	struct te_peer *peer;
+	struct session *s;
+	int rc;
+
+	if (!shard->te || shard->draining)
+		return kv_fail(err, -KV_ECLOSED, "the server is closing");
+	if (slot >= shard->slots || shard->slot[slot])
+		return kv_fail(err, -KV_EFULL, "no session slot is free");
+	rc = te_peer_open(shard->te, a->addrs, a->rails, &peer, err);
+	if (rc)
+		return rc;
+	s = session_alloc(shard, a, peer);
+	if (!s) {
+		te_peer_close(&peer);
+		return kv_fail(err, -KV_ENOMEM, "no memory for a session");
+	}
+	shard->slot[slot] = s;
+	shard->session_count++;
+	*out = s;
+	return 0;
+}
+
+int session_readdress(struct session *s, const struct te_address *addrs, unsigned rails, struct kv_error *err)
+{
+	if (!s->shard->te)
+		return kv_fail(err, -KV_ECLOSED, "the server is closing");
+	return te_peer_readdress(s->peer, addrs, rails, err);
+}
+
+/* ---- end ---- */
+
+static void session_free(struct session *s)
+{
+	struct shard *shard = s->shard;
+	struct call *gone = s->gone;
+
+	kv_list_del(&s->node);
+	for (unsigned i = 0; i < REGION_BUCKETS; i++) {
+		struct kv_list *n;
+		while ((n = kv_list_pop(&s->regions[i])) != NULL) {
+			struct region_use *u = KV_LIST_ENTRY(n, struct region_use, node);
+			if (u->revoked)
+				call_finish(u->revoked, 0);
+			free(u);
+		}
+	}
+	if (shard->te)
+		te_peer_close(&s->peer);
+	shard->slot[s->number & 0xFFFF] = NULL;
+	shard->session_count--;
+	free(s);
+	call_finish(gone, 0);
+	shard_settle(shard);
+}
+
+void session_settle(struct session *s)
+{
+	if (s->request_count)
+		return;
+	if (s->idle) {
+		struct call *idle = s->idle;
+		s->idle = NULL;
+		call_finish(idle, 0);
+	}
+	if (s->state == SESSION_ENDING && s->gone)
+		session_free(s);
+	else
+		shard_settle(s->shard);
+}
+
+/* Stop every request; those with nothing in flight are over at once. */
+static void requests_stop(struct session *s)
+{
+	KV_LIST_EACH_SAFE(n, &s->requests) {
+		struct request *r = KV_LIST_ENTRY(n, struct request, node);
+		request_stop(r);
+		r->canceled = true;
+		if (!r->answered)
+			request_answer(r, WIRE_CANCELED);
+	}
+	KV_LIST_EACH_SAFE(n, &s->requests) {
+		struct request *r = KV_LIST_ENTRY(n, struct request, node);
+		if (!request_running(r))
+			request_free(r);
+	}
+}
+
+void session_end(struct session *s, struct call *gone)
+{
+	s->state = SESSION_ENDING;
+	s->ended_ns = loop_turn_now(s->shard->loop);
+	kv_list_add_tail(&s->shard->ending, &s->node);
+	for (unsigned i = 0; i < s->links; i++)
+		reply_drop(&s->link[i]);
+	stages_drop(s);
+	requests_stop(s); /* `gone` is not set yet: the session stays */
+	pins_clear(&s->shard->store, &s->pins);
+	s->gone = gone;
+	session_settle(s);
+}
+
+void session_when_idle(struct session *s, struct call *idle)
+{
+	s->idle = idle;
+	session_settle(s);
+}
+
+/* ---- regions ---- */
+
+struct region_use *session_region_find(const struct session *s, uint32_t id)
+{
+	KV_LIST_EACH(n, &s->regions[id % REGION_BUCKETS]) {
+		struct region_use *u = KV_LIST_ENTRY(n, struct region_use, node);
+		if (u->region->id == id)
+			return u;
+	}
+	return NULL;
+}
+
+int session_region_add(struct session *s, const struct region *region)
+{
+	struct region_use *u;
+
+	if (session_region_find(s, region->id))
+		return -KV_EEXIST;
+	if (s->region_count == REGIONS_MAX)
+		return -KV_ELIMIT;
+	u = calloc(1, sizeof(*u));
+	if (!u)
+		return -KV_ENOMEM;
+	u->region = region;
+	kv_list_add_tail(&s->regions[region->id % REGION_BUCKETS], &u->node);
+	s->region_count++;
+	return 0;
+}
+
+static void region_use_free(struct region_use *u)
+{
+	struct call *revoked = u->revoked;
+
+	kv_list_del(&u->node);
+	free(u);
+	call_finish(revoked, 0);
+}
+
+void session_region_revoke(struct session *s, uint32_t id, struct call *revoked)
+{
+	struct region_use *u = session_region_find(s, id);
+
+	if (!u || u->revoked) {
+		call_finish(revoked, 0);
+		return;
+	}
+	s->region_count--;
+	u->revoked = revoked;
+	if (u->refs == 0)
+		region_use_free(u);
+}
+
+void region_use_release(struct region_use *u)
+{
+	if (--u->refs == 0 && u->revoked)
+		region_use_free(u);
+}
+
+/* ---- requests ---- */
+
+typedef void begin_fn(struct link *l, const struct wire_request *q, uint64_t now_ns);
+
+static begin_fn *const begin[] = {
+	[WIRE_GET] = get_begin,
+	[WIRE_PUT] = put_begin,
+	[WIRE_EXISTS] = exists_begin,
+	[WIRE_DELETE] = delete_begin,
+	[WIRE_TOUCH] = touch_begin,
+	[WIRE_PIN] = pin_begin,
+	[WIRE_STAT] = stat_begin,
+	[WIRE_CANCEL] = cancel_begin,
+	[WIRE_PING] = ping_begin,
+	[WIRE_BENCH] = bench_begin,
+};
+
+static void refuse(struct link *l, const struct wire_request *q, int32_t status)
+{
+	struct wire_reply r = {.type = q->type, .status = status, .id = q->id};
+
+	reply_put(l, &r, NULL);
+}
+
+/* Types that begin nothing: a server that drains goes on answering them. */
+static bool harmless(uint8_t type)
+{
+	return type == WIRE_CANCEL || type == WIRE_PING || type == WIRE_STAT;
+}
+
+static void request_take(struct link *l, const struct wire_request *q, uint64_t now_ns)
+{
+	struct shard *shard = l->session->shard;
+
+	if (window_mark(&l->window, q->id) != WINDOW_NEW) {
+		shard_count(shard, WIRE_STAT_DUPLICATE_REQUESTS);
+		return;
+	}
+	l->posted[q->id % WINDOW_WIDTH] = 0;
+	if (q->type == WIRE_CANCEL) {
+		cancel_begin(l, q, now_ns);
+	} else if (l->active + l->held >= shard->opt.credits) {
+		shard_count(shard, WIRE_STAT_OVER_CREDIT);
+		refuse(l, q, WIRE_BUSY);
+	} else if (q->time_left_us == 0) {
+		shard_count(shard, WIRE_STAT_EXPIRED_REQUESTS);
+		refuse(l, q, WIRE_TIMEOUT);
+	} else if (shard->draining && !harmless(q->type)) {
+		refuse(l, q, WIRE_CLOSING);
+	} else {
+		begin[q->type](l, q, now_ns);
+	}
+}
+
+void session_frame(struct session *s, unsigned link, struct wire_reader *records, uint64_t now_ns)
+{
+	struct wire_request q;
+	uint64_t taken = 0;
+	int rc;
+
+	while ((rc = wire_request_next(records, &q)) == 1) {
+		request_take(&s->link[link], &q, now_ns);
+		taken++;
+	}
+	if (rc < 0)
+		shard_count(s->shard, WIRE_STAT_BAD_FRAMES);
+	if (s->received)
+		atomic_store_explicit(s->received, atomic_load_explicit(s->received, memory_order_relaxed) + taken, memory_order_relaxed);
+}
+
+void session_tick(struct session *s, uint64_t now_ns)
+{
+	stages_tick(s, now_ns);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* session.h -- one client session on one shard: its peer, links, requests, stages, pins and regions. */
+#ifndef KVRAIL_KVSERVER_SESSION_H
+#define KVRAIL_KVSERVER_SESSION_H
+
+#include <stdatomic.h>
+
+#include "engine/engine.h"
+#include "kvserver/call.h"
+#include "kvserver/pins.h"
+#include "kvserver/region.h"
+#include "kvserver/window.h"
+#include "wire/wire.h"
+
+enum {
+	SESSION_HELD_SLACK = 16, /* replies that may wait for a send buffer beyond the link's credits */
+	SESSION_STAGES_MAX = 256
+};
+
+/* One (client rail, shard rail) pair. */
+struct link {
+	struct session *session;
+	uint8_t index;
+	struct window window;
+	uint32_t active;         /* requests begun and not answered */
+	uint32_t held;           /* replies waiting for a send buffer */
+	struct kv_list holding;  /* struct held, in order */
+	struct kv_list blocked;  /* of the shard, while holding is not empty */
+	struct kv_list dirty;    /* of the shard, while msg is not NULL */
+	struct te_msg *msg;      /* the reply frame being filled */
+	struct wire_writer writer;
+	uint32_t posted[WINDOW_WIDTH]; /* by id % WINDOW_WIDTH: data writes that the request made, for a late CANCEL */
+};
+
+enum session_state { SESSION_OPEN, SESSION_ENDING };
+
+struct session {
+	struct shard *shard;
+	uint32_t number;
+	uint8_t token[KV_TOKEN_LEN];
+	enum session_state state;
+	uint64_t ended_ns;
+	uint64_t client_id;
+	struct te_peer *peer;
+	_Atomic uint64_t *received; /* requests, for the heartbeat; one writer */
+	struct kv_list node;        /* of the shard, once ENDING */
+	struct kv_list requests;    /* struct request, until nothing of them is in flight */
+	uint32_t request_count;
+	struct kv_list stages;
+	uint32_t stage_count;
+	struct pins pins;
+	struct kv_list regions[REGION_BUCKETS];
+	uint32_t region_count;
+	struct call *idle, *gone; /* finished when no request is left; `gone` then frees the session */
+	unsigned links;
+	struct link link[];
+};
+
+struct session_args {
+	uint32_t number; /* never 0: the lower 16 bits are the slot, the upper ones a generation */
+	uint8_t token[KV_TOKEN_LEN];
+	uint64_t client_id;
+	const struct te_address *addrs;
+	unsigned rails;
+	_Atomic uint64_t *received;
+};
+
+/* session_open -- insert the client's addresses; requests may come from now on. 0, -KV_ENOMEM, -KV_EFULL, -KV_ECLOSED, or the engine's code with *err. */
+int session_open(struct shard *shard, const struct session_args *args, struct session **out, struct kv_error *err);
+
+/* session_end -- no new requests, queued work is dropped, what is in flight is kept until it completes; then the peer is closed, the session freed and `gone` finished. */
+void session_end(struct session *s, struct call *gone);
+
+/* session_when_idle -- finish `idle` as soon as no request of the session is in flight (at once if there is none). */
+void session_when_idle(struct session *s, struct call *idle);
+
+int session_readdress(struct session *s, const struct te_address *addrs, unsigned rails, struct kv_error *err);
+
+/* session_region_add -- 0, -KV_EEXIST, -KV_ELIMIT or -KV_ENOMEM. session_region_revoke -- finish `revoked` when nothing uses the region; at once if it is not there. */
+int session_region_add(struct session *s, const struct region *region);
+void session_region_revoke(struct session *s, uint32_t id, struct call *revoked);
+struct region_use *session_region_find(const struct session *s, uint32_t id);
+void region_use_release(struct region_use *u);
+
+/* session_frame -- the records of a frame whose session and token were checked. */
+void session_frame(struct session *s, unsigned link, struct wire_reader *records, uint64_t now_ns);
+
+/* session_tick -- now and then: give up stages without progress. */
+void session_tick(struct session *s, uint64_t now_ns);
+
+/* session_settle -- a request went: see whether somebody waited for that. May free the session: nothing of it may be used afterwards. */
+void session_settle(struct session *s);
+
+#endif

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shard.c -- one data loop: from a frame to its session, and everything that is not about one session.
+ *
+ * A turn: the engine's poller delivers frames and completions (replies gather in frames), then this shard's poller sums up bytes of values that
+ * arrive and sends the frames. The loop's thread is the only one in here after shard_start; control work comes as calls (call.h).
+ *
+ * A frame is believed step by step: layout, then session number, then token in constant time, then link, and only then its records. What
+ * fails is counted and dropped without an answer: an answer would have to go to whom the sender claims to be.
+ *
+ * When the engine was rebuilt all peers are void. Nothing is mended in place: the control loop ends the sessions, and clients come back for the new addresses.
+ *
+ * A client that died with transfers in flight leaves quarantined blocks until the provider ends those transfers. Only if they
+ * hold more than a quarter of the memory is the dead peer fenced, because that costs everybody a reconnect. */
+#include "kvserver/shard.h"
+
+#include <stdlib.h>
+
+#include "kvserver/reply.h"
+
+enum { QUARANTINE_SHARE = 4 };
+
+/* ---- from a frame to a session ---- */
+
+struct session *shard_session(const struct shard *s, uint32_t number)
+{
+	unsigned slot = number & 0xFFFF;
+	struct session *session = slot < s->slots ? s->slot[slot] : NULL;
+
+	return session && session->number == number ? session : NULL;
+}
+
+static void shard_message(void *arg, unsigned rail, const uint8_t *data, size_t len)
+{
+	struct shard *s = arg;
+	struct wire_reader reader;
+	struct wire_frame frame;
+	struct session *session;
+
+	(void)rail;
+	if (wire_frame_open(&reader, data, len, &frame) != 0) {
+		shard_count(s, WIRE_STAT_BAD_FRAMES);
+		return;
+	}
+	session = shard_session(s, frame.session);
+	if (!session || session->state != SESSION_OPEN)
+		shard_count(s, WIRE_STAT_UNKNOWN_SESSION);
+	else if (!kv_equal_secret(session->token, frame.token, KV_TOKEN_LEN))
+		shard_count(s, WIRE_STAT_BAD_TOKEN);
+	else if (frame.link >= session->links)
+		shard_count(s, WIRE_STAT_BAD_FRAMES);
+	else
+		session_frame(session, frame.link, &reader, loop_turn_now(s->loop));
+}
+
+/* Clients are not asked to write into our memory: an immediate here is noise of theirs. */
+static void shard_immediate(void *arg, unsigned rail, uint32_t imm)
+{
+	(void)arg, (void)rail, (void)imm;
+}
+
+static void shard_room(void *arg)
+{
+	reply_room(arg);
+}
+
+static void shard_reset(void *arg, int status)
+{
+	struct shard *s = arg;
+
+	kv_warn(s->opt.log, "shard %u: endpoints were rebuilt%s%s; all sessions are made anew", s->opt.index, status ? ", not yet successfully: " : "",
+	        status ? kv_strerror(status) : "");
+	if (s->opt.reset)
+		s->opt.reset(s->opt.arg, s);
+}
+
+/* ---- a turn ---- */
+
+static int hash_some(struct shard *s)
+{
+	uint64_t budget = SHARD_HASH_BYTES;
+
+	while (budget && !kv_list_empty(&s->hashing))
+		stage_hash(KV_LIST_ENTRY(s->hashing.next, struct stage, hashing), &budget);
+	while (budget && !kv_list_empty(&s->hash_gets)) {
+		struct request *r = KV_LIST_ENTRY(s->hash_gets.next, struct request, get.hashing);
+		get_hash(r, &budget);
+	}
+	return budget < SHARD_HASH_BYTES;
+}
+
+static int shard_poll(struct loop_poller *p)
+{
+	struct shard *s = KV_CONTAINER(p, struct shard, poller);
+	int done = hash_some(s) + !kv_list_empty(&s->dirty);
+
+	if (!kv_list_empty(&s->blocked))
+		reply_room(s);
+	reply_flush(s);
+	call_redeliver(s);
+	return done;
+}
+
+static bool shard_active(struct loop_poller *p)
+{
+	const struct shard *s = KV_CONTAINER(p, const struct shard, poller);
+
+	return !kv_list_empty(&s->dirty) || !kv_list_empty(&s->hashing) || !kv_list_empty(&s->hash_gets) || !kv_list_empty(&s->undelivered);
+}
+
+/* A dead client whose transfers hold too much memory: make them end. */
+static void quarantine_check(struct shard *s, uint64_t now_ns)
+{
+	struct session *worst = NULL;
+	struct kv_error err;
+
+	if (s->store.gone_bytes <= s->store.arena.limit / QUARANTINE_SHARE || now_ns - s->fenced_ns < SHARD_QUARANTINE_NS)
+		return;
+	KV_LIST_EACH(n, &s->ending) {
+		struct session *session = KV_LIST_ENTRY(n, struct session, node);
+		if (now_ns - session->ended_ns >= SHARD_QUARANTINE_NS && (!worst || session->request_count > worst->request_count))
+			worst = session;
+	}
+	if (!worst)
+		return;
+	kv_warn(s->opt.log, "shard %u: transfers of a client that is gone (id %llu) hold %llu MiB; its peer is fenced", s->opt.index,
+	        (unsigned long long)worst->client_id, (unsigned long long)(s->store.gone_bytes >> 20));
+	s->fenced_ns = now_ns;
+	if (te_peer_fence(worst->peer, &err))
+		kv_error_log(s->opt.log, "shard %u: %s", s->opt.index, err.text);
+}
+
+static void shard_tick(struct loop_timer *t)
+{
+	struct shard *s = KV_CONTAINER(t, struct shard, tick);
+	uint64_t now_ns = loop_turn_now(s->loop);
+
+	loop_timer_arm(s->loop, t, now_ns + SHARD_TICK_NS);
+	store_sweep(&s->store, now_ns, SHARD_SWEEP_NODES);
+	for (unsigned i = 0; i < s->slots; i++)
+		if (s->slot[i] && s->slot[i]->state == SESSION_OPEN)
+			session_tick(s->slot[i], now_ns);
+	quarantine_check(s, now_ns);
+}
+
+/* ---- statistics ---- */
+
+uint64_t shard_stat_get(const struct shard *s, enum wire_stat id)
+{
+	struct te_stats te = {0};
+
+	if (s->te && (id == WIRE_STAT_EAGAIN || id == WIRE_STAT_INFLIGHT || id == WIRE_STAT_FENCES))
+		te_stats(s->te, &te);
+	switch (id) {
+	case WIRE_STAT_BLOCKS:
+		return index_count(&s->store.index);
+	case WIRE_STAT_BYTES_USED:
+		return s->store.arena.used;
+	case WIRE_STAT_BYTES_LIMIT:
+		return s->store.arena.limit;
+	case WIRE_STAT_SESSIONS:
+		/* Clients sum over shards, and every session is on all of them. */
+		return s->opt.index == 0 ? s->session_count : 0;
+	case WIRE_STAT_EVICTIONS:
+		return s->store.events[STORE_EVICTED];
+	case WIRE_STAT_EXPIRED:
+		return s->store.events[STORE_EXPIRED];
+	case WIRE_STAT_EAGAIN:
+		return te.eagain;
+	case WIRE_STAT_QUARANTINED_BYTES:
+		return s->store.gone_bytes;
+	case WIRE_STAT_INFLIGHT:
+		return te.inflight;
+	case WIRE_STAT_FENCES:
+		return te.fences;
+	case WIRE_STAT_PINNED_BYTES:
+		return s->store.pinned_bytes;
+	default:
+		return s->stat[id];
+	}
+}
+
+/* ---- create, start, drain, close ---- */
+
+static int shard_engine(struct shard *s, const struct kv_clock *clock, struct kv_error *err)
+{
+	const struct te_handlers handlers = {
+		.message = shard_message,
+		.immediate = shard_immediate,
+		.room = shard_room,
+		.reset = shard_reset,
+	};
+	struct te_options options = s->opt.engine;
+	int rc;
+
+	options.clock = clock;
+	options.log = s->opt.log;
+	rc = te_open(&options, &handlers, s, &s->te, err);
+	if (rc)
+		return rc;
+	te_info(s->te, &s->info);
+	rc = te_region_register(s->te, s->area.base, s->area.len_bytes, TE_LOCAL, 0, &s->region, err);
+	if (rc)
+		te_close(&s->te);
+	return rc;
+}
+
+static int shard_store(struct shard *s, const struct kv_entropy *entropy, const struct kv_clock *clock, struct kv_error *err)
+{
+	struct store_options options = {
+		.base = s->area.base,
+		.limit_bytes = s->opt.memory_bytes,
+		.now_ns = kv_clock_now(clock),
+		.policy = s->opt.policy,
+	};
+	int rc = kv_entropy_fill(entropy, &options.seed, sizeof(options.seed));
+
+	/* Generations of a restarted server differ from those of its predecessor, so that a stale one is not taken for current. */
+	if (rc == 0)
+		rc = kv_entropy_fill(entropy, &options.generation, sizeof(options.generation));
+	options.generation = (options.generation >> 24 << 24 & INT64_MAX) + 1;
+	if (rc == 0)
+		rc = store_init(&s->store, &options);
+	return rc ? kv_fail(err, rc, "shard %u: cannot set up the index: %s", s->opt.index, kv_strerror(rc)) : 0;
+}
+
+static void shard_init(struct shard *s)
+{
+	slab_init(&s->requests, sizeof(struct request), SHARD_REQUESTS_MAX);
+	slab_init(&s->held, REPLY_HELD_BYTES, SHARD_REQUESTS_MAX);
+	slab_init(&s->stages, sizeof(struct stage), SHARD_REQUESTS_MAX);
+	slab_init(&s->hashers, sizeof(struct kv_hasher), SHARD_REQUESTS_MAX);
+	kv_list_init(&s->ending);
+	kv_list_init(&s->dirty);
+	kv_list_init(&s->blocked);
+	kv_list_init(&s->hashing);
+	kv_list_init(&s->hash_gets);
+	kv_list_init(&s->undelivered);
+}
+
+static void shard_free(struct shard *s)
+{
+	slab_fini(&s->requests);
+	slab_fini(&s->held);
+	slab_fini(&s->stages);
+	slab_fini(&s->hashers);
+	free(s->slot);
+	free(s);
+}
+
+int shard_create(const struct shard_options *options, const struct kv_entropy *entropy, const struct kv_clock *clock, struct shard **out,
+                 struct kv_error *err)
+{
+	struct shard *s = aligned_alloc(KV_CACHELINE, kv_align_up(sizeof(*s), KV_CACHELINE));
+	int rc = -KV_ENOMEM;
+
+	if (!s)
+		return kv_fail(err, rc, "no memory for a shard");
+	*s = (struct shard){.opt = *options, .slots = KV_MIN(options->sessions_max, 0xFFFFu)};
+	shard_init(s);
+	s->slot = calloc(s->slots, sizeof(s->slot[0]));
+	if (!s->slot) {
+		kv_fail(err, rc, "no memory for a shard's sessions");
+		goto out_free;
+	}
+	rc = kv_area_map(options->memory_bytes, &s->area, err);
+	if (rc)
+		goto out_free;
+	rc = shard_store(s, entropy, clock, err);
+	if (rc)
+		goto out_unmap;
+	rc = shard_engine(s, clock, err);
+	if (rc)
+		goto out_store;
+	*out = s;
+	return 0;
+out_store:
+	store_fini(&s->store);
+out_unmap:
+	kv_area_unmap(&s->area);
+out_free:
+	shard_free(s);
+	return rc;
+}
+
+int shard_start(struct shard *s, struct loop *loop)
+{
+	int rc;
+
+	s->loop = loop;
+	rc = te_attach(s->te, loop);
+	if (rc)
+		return rc;
+	s->poller = (struct loop_poller){.poll = shard_poll, .wait_fd = -1, .active = shard_active};
+	rc = loop_poller_add(loop, &s->poller);
+	if (rc) {
+		te_detach(s->te);
+		return rc;
+	}
+	s->tick.fire = shard_tick;
+	loop_timer_arm(loop, &s->tick, loop_now(loop) + SHARD_TICK_NS);
+	s->attached = true;
+	return 0;
+}
+
+void shard_settle(struct shard *s)
+{
+	struct call *drained = s->drained;
+
+	if (!drained || s->requests.used)
+		return;
+	s->drained = NULL;
+	call_finish(drained, 0);
+}
+
+void shard_drain(struct shard *s, struct call *drained)
+{
+	s->draining = true;
+	s->drained = drained;
+	shard_settle(s);
+}
+
+void shard_close(struct shard *s)
+{
+	struct te *te = s->te;
+
+	if (!te)
+		return;
+	s->draining = true;
+	for (unsigned i = 0; i < s->slots; i++)
+		for (unsigned k = 0; s->slot[i] && k < s->slot[i]->links; k++)
+			reply_drop(&s->slot[i]->link[k]);
+	if (s->attached)
+		te_detach(te);
+	s->te = NULL; /* callbacks of te_close start nothing and close no peers */
+	te_close(&te);
+	s->region = NULL;
+}
+
+void shard_destroy(struct shard **shard)
+{
+	struct shard *s = *shard;
+
+	if (!s)
+		return;
+	if (s->attached) {
+		loop_timer_cancel(s->loop, &s->tick);
+		loop_poller_del(s->loop, &s->poller);
+	}
+	if (s->te)
+		te_close(&s->te);
+	store_fini(&s->store);
+	kv_area_unmap(&s->area);
+	shard_free(s);
+	*shard = NULL;
+}

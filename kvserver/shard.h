@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shard.h -- one data loop's part of the server: an engine, a part of the memory, and the sessions as this loop sees them. */
+#ifndef KVRAIL_KVSERVER_SHARD_H
+#define KVRAIL_KVSERVER_SHARD_H
+
+#include "engine/engine.h"
+#include "kvserver/call.h"
+#include "kvserver/request.h"
+#include "kvserver/session.h"
+#include "kvserver/stage.h"
+#include "kvserver/store.h"
+#include "loop/loop.h"
+#include "wire/wire.h"
+
+enum {
+	SHARD_REQUESTS_MAX = 65536,
+	SHARD_HASH_BYTES = 1 << 20, /* of checksums per turn: about 0.1 ms */
+	SHARD_SWEEP_NODES = 4096    /* of the expiry wheel per tick */
+};
+
+#define SHARD_TICK_NS 100000000ull
+#define SHARD_STAGE_IDLE_NS 60000000000ull  /* a PUT without progress for so long is given up */
+#define SHARD_REPLY_NS 10000000000ull       /* a reply that cannot be posted for so long is dropped */
+#define SHARD_QUARANTINE_NS 5000000000ull   /* before a dead client's transfers are fenced off to get memory back */
+
+struct shard_options {
+	unsigned index;
+	uint64_t memory_bytes;
+	uint32_t sessions_max, credits;
+	uint64_t value_max, ttl_ns; /* ttl_ns 0: none */
+	bool allow_bench;
+	const struct evict_policy *policy;
+	const struct kv_log *log;
+	struct te_options engine;
+	/* reset -- the engine lost its peers: sessions must be made anew. On the shard's loop. May be NULL. */
+	void (*reset)(void *arg, struct shard *s);
+	void *arg;
+};
+
+struct shard {
+	struct shard_options opt;
+	struct loop *loop;
+	struct te *te; /* NULL once closed */
+	struct te_info info;
+	struct kv_area area;
+	struct te_region *region;
+	struct store store;
+	struct slab requests, held, stages, hashers;
+	struct session **slot; /* by the lower 16 bits of the session number */
+	unsigned slots, session_count;
+	struct kv_list ending;      /* sessions that end but have something in flight */
+	struct kv_list dirty;       /* links with a frame to send at the end of this turn */
+	struct kv_list blocked;     /* links whose replies wait for a send buffer */
+	struct kv_list hashing;     /* struct stage: bytes to sum up */
+	struct kv_list hash_gets;   /* struct request, likewise */
+	struct kv_list undelivered; /* struct call */
+	struct call *drained;       /* finished when no request is in flight */
+	bool attached, draining;
+	uint64_t fenced_ns;
+	uint64_t stat[WIRE_STAT_END];
+	struct loop_poller poller;
+	struct loop_timer tick;
+};
+
+/* shard_create -- memory, engine, store. Thread: any one; from shard_start on the loop's only.
+ * Errors: -KV_ENOMEM, and what te_open and te_region_register say. */
+int shard_create(const struct shard_options *options, const struct kv_entropy *entropy, const struct kv_clock *clock, struct shard **out, struct kv_error *err);
+
+/* shard_start -- begin to poll the engine from this loop. 0 or -KV_ENOMEM. */
+int shard_start(struct shard *s, struct loop *loop);
+
+/* shard_drain -- refuse new work; finish `drained` when none is in flight. */
+void shard_drain(struct shard *s, struct call *drained);
+
+/* shard_close -- end the engine with everything in flight, and leave the loop. Sessions go as their calls are finished. Not from a callback. */
+void shard_close(struct shard *s);
+
+/* shard_destroy -- the loop turns no more; every session is gone. NULL is accepted. */
+void shard_destroy(struct shard **s);
+
+/* shard_session -- by number, or NULL. */
+struct session *shard_session(const struct shard *s, uint32_t number);
+
+/* shard_stat_get -- one counter or gauge. */
+uint64_t shard_stat_get(const struct shard *s, enum wire_stat id);
+
+static inline void shard_count(struct shard *s, enum wire_stat id)
+{
+	s->stat[id]++;
+}
+
+/* shard_settle -- a request went. */
+void shard_settle(struct shard *s);
+
+#endif
