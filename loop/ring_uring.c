@@ -13,8 +13,9 @@
  * The bell is an eventfd with a read always pending: one write(2) from any thread, signal handlers included, no ring needed by the writer.
  * MSG_RING is 6 us faster one way but needs a ring in every posting thread.
  *
- * When a thread exits, the kernel cancels its requests and waits for them. So ring_destroy on another thread than the owner's needs
- * the owner to have ended; on the owner's it cancels everything itself and waits. */
+ * A request is carried out by the thread that submitted it, or by kernel workers that end with that thread. When it has exited, its requests
+ * can only end as cancelled (a little later, in the background) and touch no memory any more. So ring_destroy on another thread than the
+ * owner's needs the owner to have ended and then has nothing to wait for; on the owner's it cancels everything itself and waits. */
 #include "loop/ring.h"
 
 #include <errno.h>
@@ -31,9 +32,11 @@
 
 enum {
 	SQ_ENTRIES = 256,
-	CQ_ENTRIES = 4096, /* more are kept by the kernel (FEAT_NODROP) */
-	DRAIN_TRIES = 200  /* of 10 ms */
+	CQ_ENTRIES = 4096 /* more are kept by the kernel (FEAT_NODROP) */
 };
+
+#define DRAIN_NS       2000000000ull
+#define DRAIN_AGAIN_NS 10000000ull
 
 enum op_state { OP_IDLE, OP_QUEUED, OP_KERNEL, OP_CANCEL, OP_DONE };
 
@@ -401,16 +404,25 @@ static void cancel_all(struct ring *ring)
 		ring_cancel(ring, KV_LIST_ENTRY(n, struct ring_op, node));
 }
 
+static bool drained(const struct ring *ring)
+{
+	return kv_list_empty(&ring->queued) && kv_list_empty(&ring->kernel) && kv_list_empty(&ring->cancels);
+}
+
+/* Cancelling is repeated, as it may miss a request that changes places, but not without pause: some end in the background. */
 static void drain(struct ring *ring)
 {
-	int tries = 0;
+	uint64_t now = kv_clock_now(&kv_clock_monotonic), give_up = now + DRAIN_NS;
 	ring->draining = true;
-	for (; tries < DRAIN_TRIES && !(kv_list_empty(&ring->kernel) && kv_list_empty(&ring->queued)); tries++) {
+	while (!drained(ring) && now < give_up) {
+		uint64_t again = now + DRAIN_AGAIN_NS;
 		cancel_all(ring);
-		ring_wait(ring, 10000000);
-		ring_reap(ring);
+		for (; !drained(ring) && now < again; now = kv_clock_now(&kv_clock_monotonic)) {
+			ring_wait(ring, again - now);
+			ring_reap(ring);
+		}
 	}
-	if (tries == DRAIN_TRIES)
+	if (!drained(ring))
 		kv_error_log(ring->log, "io_uring requests could not be cancelled within 2 s; their buffers may still be written to");
 }
 

@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_io.c -- reads, writes, accepts and connects on real descriptors; each test once on a ring of one thread and once on a
+ * ring that any thread may turn (other io_uring flags). */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "tests/loop/harness.h"
+
+static struct loop *loop;
+static int pair[2];
+
+static int set_up(void **state)
+{
+	loop = harness_loop(&(struct loop_options){.name = "io", .host_turned = *state != NULL});
+	return socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair);
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	close(pair[0]);
+	close(pair[1]);
+	loop_destroy(&loop);
+	return 0;
+}
+
+static uint64_t in_ms(uint64_t ms)
+{
+	return loop_now(loop) + ms * MS;
+}
+
+static void ping(void *arg)
+{
+	char buf[8] = "";
+	(void)arg;
+	for (int i = 0; i < 100; i++) {
+		CHECK(io_write_all_await(pair[0], "ping", 4, in_ms(5000)) == 0);
+		CHECK(io_read_await(pair[0], buf, sizeof(buf), in_ms(5000)) == 4);
+		CHECK(memcmp(buf, "pong", 4) == 0);
+	}
+}
+
+static void pong(void *arg)
+{
+	char buf[8] = "";
+	(void)arg;
+	for (int i = 0; i < 100; i++) {
+		CHECK(io_read_await(pair[1], buf, sizeof(buf), KV_NEVER) == 4);
+		CHECK(memcmp(buf, "ping", 4) == 0);
+		CHECK(io_write_await(pair[1], "pong", 4, KV_NEVER) == 4);
+	}
+}
+
+static void test_two_coroutines_talk(void **state)
+{
+	(void)state;
+	harness_spawn(loop, ping, NULL);
+	harness_spawn(loop, pong, NULL);
+	harness_run(loop);
+}
+
+static void read_times_out_then_works(void *arg)
+{
+	char buf[4] = "";
+	(void)arg;
+	CHECK(io_read_await(pair[0], buf, sizeof(buf), in_ms(2)) == -KV_ETIMEOUT);
+	CHECK(io_read_await(pair[0], buf, sizeof(buf), 0) == -KV_ETIMEOUT);
+	/* Had a timed-out read stayed with the kernel, it would steal these bytes. */
+	CHECK(write(pair[1], "abcd", 4) == 4);
+	CHECK(io_read_await(pair[0], buf, sizeof(buf), KV_NEVER) == 4);
+	CHECK(memcmp(buf, "abcd", 4) == 0);
+}
+
+static void test_a_timed_out_read_takes_no_bytes(void **state)
+{
+	(void)state;
+	harness_spawn(loop, read_times_out_then_works, NULL);
+	harness_run(loop);
+}
+
+enum { BIG = 4 << 20 };
+
+static void write_big(void *arg)
+{
+	CHECK(io_write_all_await(pair[0], arg, BIG, KV_NEVER) == 0);
+	io_shutdown(loop, pair[0]);
+}
+
+static void read_big(void *arg)
+{
+	char *got = malloc(BIG + 1);
+	size_t have = 0;
+	ssize_t n;
+	while ((n = io_read_await(pair[1], got + have, BIG + 1 - have, KV_NEVER)) > 0)
+		have += (size_t)n;
+	CHECK(n == 0);
+	CHECK(have == BIG);
+	CHECK(memcmp(got, arg, BIG) == 0);
+	free(got);
+}
+
+static void test_write_all_moves_more_than_the_socket_holds(void **state)
+{
+	struct kv_prng prng;
+	char *bytes = malloc(BIG);
+	(void)state;
+	kv_prng_seed(&prng, 7);
+	kv_prng_fill(&prng, bytes, BIG);
+	harness_spawn(loop, write_big, bytes);
+	harness_spawn(loop, read_big, bytes);
+	harness_run(loop);
+	free(bytes);
+}
+
+static void write_until_full_times_out(void *arg)
+{
+	CHECK(io_write_all_await(pair[0], arg, BIG, in_ms(5)) == -KV_ETIMEOUT);
+}
+
+static void test_a_write_nobody_reads_times_out(void **state)
+{
+	char *bytes = calloc(1, BIG);
+	(void)state;
+	harness_spawn(loop, write_until_full_times_out, bytes);
+	harness_run(loop);
+	free(bytes);
+}
+
+static void read_sees_end(void *arg)
+{
+	char c;
+	(void)arg;
+	CHECK(io_read_await(pair[0], &c, 1, KV_NEVER) == 0);
+}
+
+static void shut(void *arg)
+{
+	(void)arg;
+	CHECK(co_sleep_await(in_ms(1)) == 0);
+	io_shutdown(loop, pair[0]);
+}
+
+static void test_shutdown_ends_a_read(void **state)
+{
+	(void)state;
+	harness_spawn(loop, read_sees_end, NULL);
+	harness_spawn(loop, shut, NULL);
+	harness_run(loop);
+}
+
+static void test_shutdown_ends_a_read_of_the_same_turn(void **state)
+{
+	(void)state;
+	harness_spawn(loop, read_sees_end, NULL);
+	assert_int_equal(loop_turn(loop, 0), 1);
+	io_shutdown(loop, pair[0]);
+	harness_run(loop);
+}
+
+static void write_to_closed(void *arg)
+{
+	(void)arg;
+	CHECK(io_write_await(pair[0], "x", 1, KV_NEVER) == -EPIPE);
+}
+
+static void test_writing_to_a_closed_socket_raises_no_signal(void **state)
+{
+	(void)state;
+	signal(SIGPIPE, SIG_DFL);
+	close(pair[1]);
+	pair[1] = -1;
+	harness_spawn(loop, write_to_closed, NULL);
+	harness_run(loop);
+}
+
+static void read_closed_under_it(void *arg)
+{
+	char c;
+	CHECK(io_read_await(*(int *)arg, &c, 1, KV_NEVER) == -KV_ECLOSED);
+}
+
+static void close_and_reuse(void *arg)
+{
+	int fd = pair[0], other[2];
+	char c = 0;
+	(void)arg;
+	io_close(loop, fd);
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, other) == 0);
+	CHECK(other[0] == fd); /* the number is used again at once */
+	CHECK(write(other[1], "y", 1) == 1);
+	CHECK(co_sleep_await(in_ms(2)) == 0);
+	CHECK(io_read_await(fd, &c, 1, in_ms(1000)) == 1);
+	CHECK(c == 'y');
+	close(other[1]);
+}
+
+static void test_close_ends_reads_and_spares_the_next_owner_of_the_number(void **state)
+{
+	int fd = pair[0];
+	(void)state;
+	harness_spawn(loop, read_closed_under_it, &fd); /* queued, not yet with the kernel */
+	harness_spawn(loop, close_and_reuse, NULL);
+	harness_run(loop);
+}
+
+static void close_later(void *arg)
+{
+	(void)arg;
+	co_sleep_await(in_ms(1));
+	io_close(loop, pair[0]);
+	pair[0] = -1;
+}
+
+static void test_close_ends_a_read_that_the_kernel_has(void **state)
+{
+	int fd = pair[0];
+	(void)state;
+	harness_spawn(loop, read_closed_under_it, &fd);
+	harness_spawn(loop, close_later, NULL);
+	harness_run(loop);
+}
+
+static void use_pipe_and_eventfd(void *arg)
+{
+	int ends[2], efd = eventfd(0, EFD_NONBLOCK);
+	char buf[8] = "";
+	uint64_t one = 1;
+	(void)arg;
+	CHECK(pipe(ends) == 0);
+	CHECK(io_write_all_await(ends[1], "pipe", 4, in_ms(1000)) == 0);
+	CHECK(io_read_await(ends[0], buf, sizeof(buf), in_ms(1000)) == 4);
+	CHECK(memcmp(buf, "pipe", 4) == 0);
+	/* O_NONBLOCK is waited for as well. */
+	CHECK(io_read_await(efd, buf, sizeof(buf), in_ms(2)) == -KV_ETIMEOUT);
+	CHECK(io_poll_await(efd, POLLIN, in_ms(2)) == -KV_ETIMEOUT);
+	CHECK(write(efd, &one, sizeof(one)) == sizeof(one));
+	CHECK(io_poll_await(efd, POLLIN, KV_NEVER) == POLLIN);
+	CHECK(io_read_await(efd, buf, sizeof(buf), in_ms(1000)) == 8);
+	CHECK(io_read_await(-1, buf, 1, KV_NEVER) == -EBADF);
+	close(ends[0]);
+	close(ends[1]);
+	close(efd);
+}
+
+static void test_other_descriptors_than_sockets(void **state)
+{
+	(void)state;
+	harness_spawn(loop, use_pipe_and_eventfd, NULL);
+	harness_run(loop);
+}
+
+static struct sockaddr_storage server;
+static int listen_fd;
+
+static void listen_here(void)
+{
+	struct sockaddr_in *in = (struct sockaddr_in *)&server;
+	struct kv_error err;
+	memset(&server, 0, sizeof(server));
+	in->sin_family = AF_INET;
+	in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(io_listen(loop, &server, sizeof(*in), &listen_fd, &err), 0);
+	assert_int_not_equal(in->sin_port, 0);
+}
+
+static void serve_one(void *arg)
+{
+	struct sockaddr_storage peer;
+	char buf[5];
+	int fd = -1, on = 0;
+	socklen_t len = sizeof(on);
+	(void)arg;
+	CHECK(io_accept_await(listen_fd, &fd, NULL, in_ms(1)) == -KV_ETIMEOUT);
+	CHECK(io_accept_await(listen_fd, &fd, &peer, KV_NEVER) == 0);
+	CHECK(kv_sockaddr_is_loopback(&peer));
+	CHECK(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, &len) == 0 && on == 1);
+	CHECK(fcntl(fd, F_GETFD) == FD_CLOEXEC);
+	CHECK(io_user_timeout(loop, fd, 3000) == 0);
+	CHECK(io_read_await(fd, buf, 5, KV_NEVER) == 5);
+	CHECK(io_write_all_await(fd, buf, 5, KV_NEVER) == 0);
+	CHECK(io_read_await(fd, buf, 5, KV_NEVER) == 0);
+	io_close(loop, fd);
+}
+
+static void call_one(void *arg)
+{
+	char buf[5] = "";
+	int fd = -1;
+	(void)arg;
+	co_sleep_await(in_ms(3));
+	CHECK(io_connect_await(&server, sizeof(struct sockaddr_in), &fd, in_ms(1000)) == 0);
+	CHECK(io_write_all_await(fd, "hello", 5, KV_NEVER) == 0);
+	CHECK(io_read_await(fd, buf, 5, KV_NEVER) == 5);
+	CHECK(memcmp(buf, "hello", 5) == 0);
+	io_close(loop, fd);
+}
+
+static void test_tcp_accept_and_connect(void **state)
+{
+	(void)state;
+	listen_here();
+	harness_spawn(loop, serve_one, NULL);
+	harness_spawn(loop, call_one, NULL);
+	harness_run(loop);
+	io_close(loop, listen_fd);
+}
+
+static void connect_refused(void *arg)
+{
+	int fd = -7;
+	(void)arg;
+	CHECK(io_connect_await(&server, sizeof(struct sockaddr_in), &fd, in_ms(1000)) == -ECONNREFUSED);
+	CHECK(fd == -7);
+}
+
+static void test_connect_to_nobody_is_refused(void **state)
+{
+	(void)state;
+	listen_here();
+	io_close(loop, listen_fd);
+	harness_spawn(loop, connect_refused, NULL);
+	harness_run(loop);
+}
+
+static void accept_ends(void *arg)
+{
+	int fd;
+	CHECK(io_accept_await(listen_fd, &fd, NULL, KV_NEVER) == *(int *)arg);
+}
+
+static void test_shutdown_ends_an_accept(void **state)
+{
+	int want = -EINVAL;
+	(void)state;
+	listen_here();
+	harness_spawn(loop, accept_ends, &want);
+	loop_turn(loop, 0);
+	io_shutdown(loop, listen_fd);
+	harness_run(loop);
+	io_close(loop, listen_fd);
+}
+
+static void test_close_ends_an_accept_and_frees_the_port(void **state)
+{
+	int want = -KV_ECLOSED;
+	(void)state;
+	listen_here();
+	harness_spawn(loop, accept_ends, &want);
+	loop_turn(loop, 0);
+	io_close(loop, listen_fd);
+	harness_run(loop);
+	harness_spawn(loop, connect_refused, NULL);
+	harness_run(loop);
+}
+
+static void connect_times_out(void *arg)
+{
+	int fd = -7;
+	(void)arg;
+	CHECK(io_connect_await(&server, sizeof(struct sockaddr_in), &fd, in_ms(20)) == -KV_ETIMEOUT);
+}
+
+static void test_connect_times_out_when_the_backlog_is_full(void **state)
+{
+	struct sockaddr_in *in = (struct sockaddr_in *)&server;
+	socklen_t len = sizeof(server);
+	int fd = socket(AF_INET, SOCK_STREAM, 0), fill[4];
+	(void)state;
+	memset(&server, 0, sizeof(server));
+	in->sin_family = AF_INET;
+	in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(bind(fd, (struct sockaddr *)&server, sizeof(*in)), 0);
+	assert_int_equal(listen(fd, 0), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&server, &len), 0);
+	for (size_t i = 0; i < KV_COUNT(fill); i++) {
+		fill[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+		(void)!connect(fill[i], (struct sockaddr *)&server, sizeof(*in));
+	}
+	harness_spawn(loop, connect_times_out, NULL);
+	harness_run(loop);
+	for (size_t i = 0; i < KV_COUNT(fill); i++)
+		close(fill[i]);
+	close(fd);
+}
+
+static void test_listen_error_names_the_address(void **state)
+{
+	struct sockaddr_storage again;
+	struct kv_error err = {0};
+	int fd = -7;
+	(void)state;
+	listen_here();
+	again = server;
+	assert_int_equal(io_listen(loop, &again, sizeof(struct sockaddr_in), &fd, &err), -EADDRINUSE);
+	assert_int_equal(fd, -7);
+	assert_non_null(strstr(err.text, "listening on 127.0.0.1:"));
+	assert_non_null(strstr(err.text, "another process has this port"));
+	io_close(loop, listen_fd);
+}
+
+enum { READERS = 600 }; /* more than the submission queue holds at once */
+
+static int reader_pairs[READERS][2];
+
+static void read_one_byte(void *arg)
+{
+	int i = (int)(intptr_t)arg;
+	char c = 0;
+	CHECK(io_read_await(reader_pairs[i][0], &c, 1, KV_NEVER) == 1);
+	CHECK(c == (char)i);
+}
+
+static void test_more_requests_than_the_submission_queue(void **state)
+{
+	(void)state;
+	for (intptr_t i = 0; i < READERS; i++) {
+		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, reader_pairs[i]), 0);
+		harness_spawn(loop, read_one_byte, (void *)i);
+	}
+	loop_turn(loop, 0);
+	for (int i = 0; i < READERS; i++) {
+		char c = (char)i;
+		assert_int_equal(write(reader_pairs[i][1], &c, 1), 1);
+	}
+	harness_run(loop);
+	for (int i = 0; i < READERS; i++) {
+		close(reader_pairs[i][0]);
+		close(reader_pairs[i][1]);
+	}
+}
+
+static void read_for_ever(void *arg)
+{
+	char buf[64];
+	io_read_await(pair[0], buf, sizeof(buf), KV_NEVER);
+	(void)arg;
+	CHECK(false);
+}
+
+static void test_destroy_with_a_read_in_flight_cancels_it(void **state)
+{
+	struct kv_log silent = {.level = KV_LOG_OFF};
+	struct loop *doomed = harness_loop(&(struct loop_options){.log = &silent, .host_turned = *state != NULL});
+	char buf[4];
+	harness_spawn(doomed, read_for_ever, NULL);
+	assert_int_equal(loop_turn(doomed, 0), 1);
+	loop_destroy(&doomed);
+	assert_int_equal(harness_failures, 0);
+	/* The bytes are still there for the next reader. */
+	assert_int_equal(write(pair[1], "abcd", 4), 4);
+	assert_int_equal(recv(pair[0], buf, 4, MSG_DONTWAIT), 4);
+}
+
+static void *turn_once(void *arg)
+{
+	*(int *)arg = loop_turn(loop, 0);
+	return NULL;
+}
+
+static int turn_on_another_thread(void)
+{
+	pthread_t thread;
+	int rc = -1;
+	assert_int_equal(pthread_create(&thread, NULL, turn_once, &rc), 0);
+	pthread_join(thread, NULL);
+	return rc;
+}
+
+static void read_x(void *arg)
+{
+	char c = 0;
+	(void)arg;
+	CHECK(io_read_await(pair[0], &c, 1, KV_NEVER) == 1);
+	CHECK(c == 'x');
+}
+
+static void test_a_request_survives_the_thread_that_submitted_it(void **state)
+{
+	(void)state;
+	if (*state == NULL)
+		skip(); /* a loop of one thread */
+	harness_spawn(loop, read_x, NULL);
+	assert_int_equal(turn_on_another_thread(), 1);
+	assert_int_equal(harness_live(loop), 1);
+	loop_turn(loop, 10 * MS);
+	assert_int_equal(write(pair[1], "x", 1), 1);
+	harness_run(loop);
+}
+
+static void test_a_second_thread_is_refused(void **state)
+{
+	struct kv_log silent = {.level = KV_LOG_OFF};
+	if (*state != NULL)
+		skip(); /* any thread may turn it */
+	loop_destroy(&loop);
+	loop = harness_loop(&(struct loop_options){.log = &silent});
+	assert_int_equal(loop_turn(loop, 0), 0);
+	assert_int_equal(turn_on_another_thread(), -KV_EINVAL);
+	assert_int_equal(loop_turn(loop, 0), 0);
+}
+
+#define BOTH(f)                                                                              \
+	{#f " (one thread)", f, set_up, tear_down, NULL}, {#f " (any thread)", f, set_up, tear_down, &any}
+
+int main(void)
+{
+	static int any;
+	const struct CMUnitTest tests[] = {
+		BOTH(test_two_coroutines_talk),
+		BOTH(test_a_timed_out_read_takes_no_bytes),
+		BOTH(test_write_all_moves_more_than_the_socket_holds),
+		BOTH(test_a_write_nobody_reads_times_out),
+		BOTH(test_shutdown_ends_a_read),
+		BOTH(test_shutdown_ends_a_read_of_the_same_turn),
+		BOTH(test_writing_to_a_closed_socket_raises_no_signal),
+		BOTH(test_close_ends_reads_and_spares_the_next_owner_of_the_number),
+		BOTH(test_close_ends_a_read_that_the_kernel_has),
+		BOTH(test_other_descriptors_than_sockets),
+		BOTH(test_tcp_accept_and_connect),
+		BOTH(test_connect_to_nobody_is_refused),
+		BOTH(test_shutdown_ends_an_accept),
+		BOTH(test_close_ends_an_accept_and_frees_the_port),
+		BOTH(test_connect_times_out_when_the_backlog_is_full),
+		BOTH(test_listen_error_names_the_address),
+		BOTH(test_more_requests_than_the_submission_queue),
+		BOTH(test_destroy_with_a_read_in_flight_cancels_it),
+		BOTH(test_a_request_survives_the_thread_that_submitted_it),
+		BOTH(test_a_second_thread_is_refused),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
