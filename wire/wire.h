@@ -9,9 +9,9 @@
  *
  * -- A fabric frame -----------------------------------------------------------------------------------------------
  *   0  u16 magic 0x524B ("KR")     2  u8 version (1)      3  u8 record count, 1..255
- *   4  u32 session: the RECEIVER's number for the session
+ *   4  u32 session: the number that the WELCOME gave, in both directions
  *   8  u8[16] session token
- *  24  u16 length of the whole frame   26  u8 link (index of the link in the session)   27  u8 zero
+ *  24  u16 length of the whole frame   26  u8 link (index among the links between the client and this shard)   27  u8 zero
  *  28  u32 zero
  *  32  records, each a multiple of 8 bytes long, filling the frame exactly
  *
@@ -40,7 +40,7 @@
  *
  * -- A reply record -----------------------------------------------------------------------------------------------
  *   0  u8 type | 0x80   1  u8 flags   2  u16 record length   4  i32 status (enum wire_status)   8  u64 request id
- *  16  body, present whatever the status
+ *  16  body, present whatever the status (a CANCEL that can say nothing certain has posted 0xFFFFFFFF and a status)
  *
  *  GET     0 u64 value length  8 u64 generation  16 u64 checksum (whole value, or the range if WIRE_GET_SUM_RANGE was asked)
  *         24 u32 posted: data writes made, final  28 u32 inline length  32 inline bytes
@@ -55,7 +55,8 @@
  * -- Rules for every record ---------------------------------------------------------------------------------------
  *  Padding, reserved fields and flags without a meaning for the type are zero; anything else is -KV_EPROTO. So a record has one encoding.
  *  dest: count is at least 1; slice * count, and offset + (count - 1) * stride + slice, do not overflow; slice * count covers the length
- *  asked for (BENCH: one slice does). A GET of length 0 (it asks for value length and generation only) may leave dest all zero. A PUT
+ *  asked for (BENCH: one slice does). A GET of length 0 (to the end of the value) may leave dest all zero: then nothing is written, and the
+ *  reply tells value length and generation. A PUT
  *  that carries its bytes inline, or has none, has a dest of zeros; its inline length is then the length of the range.
  *  PUT: offset + length is at most the total, the total at most KV_VALUE_MAX. GET: the offset is at most KV_VALUE_MAX.
  *  A reply may repeat the flags of its request. EXISTS: bits of the bitmap beyond the last key are zero.
