@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* batch.c -- many items at once over one coroutine.
+ *
+ * Up to WINDOW items are out at a time, in a ring; each begins as one request (the usual case: a value of one range), submitted without parking. When there is
+ * no room for the next, the oldest is waited for, which frees some: a batch never waits for room while holding any. An item whose first request was not
+ * enough (more ranges, a wrong guess, a reset) is made again as a single call, after its own request has ended.
+ *
+ * Every item has its own result; all share one deadline. */
+#include "kvclient/call.h"
+
+enum { WINDOW = 128 };
+
+struct batch {
+	struct kvc_client *c;
+	struct kvc_item *items;
+	const struct kvc_call *call;
+	uint64_t deadline_ns;
+	struct kvc_wait wait;
+	struct slot {
+		struct kvc_req *req;
+		struct kvc_client_mem *mem; /* held while the request is out */
+		uint64_t checksum;          /* PUT */
+		unsigned item;
+	} slot[WINDOW];
+	unsigned head, count;
+};
+
+static int item_get(struct batch *b, struct kvc_item *it, struct kvc_get *g)
+{
+	return kvc_get_init(g, b->c, it->key, it->data, it->len, it->slice, it->stride, b->call, b->deadline_ns);
+}
+
+/* Begin an item without parking. 0, or -KV_EBUSY: no room now. */
+static int get_begin(struct batch *b, unsigned i, struct slot *slot)
+{
+	struct kvc_item *it = &b->items[i];
+	struct kvc_get g;
+	int rc = item_get(b, it, &g);
+	if (rc < 0)
+		return rc;
+	g.wait = &b->wait; /* g goes out of scope before the request ends */
+	rc = kvc_get_issue_await(&g, false, &slot->req);
+	if (rc < 0) {
+		kvc_get_fini(&g);
+		return rc;
+	}
+	slot->mem = g.mem;
+	slot->item = i;
+	return 0;
+}
+
+/* End the item of a slot: take what came, or make it again as a whole. */
+static void get_end_await(struct batch *b, struct slot *slot)
+{
+	struct kvc_item *it = &b->items[slot->item];
+	struct kvc_get g;
+	int rc = kvc_req_done_await(b->c, slot->req, b->deadline_ns);
+	unsigned tries = 0;
+	int init = item_get(b, it, &g);
+	if (init == 0)
+		rc = kvc_get_take_await(&g, slot->req, rc, NULL);
+	kvc_req_release(b->c, slot->req);
+	if (init < 0)
+		it->result = init;
+	else if (rc == 0 && g.taken == g.total)
+		it->result = (int64_t)g.total;
+	else if (rc == 0 || kvc_call_again_await(b->c, rc, b->deadline_ns, &tries))
+		it->result = kvc_get_all_await(&g);
+	else
+		it->result = kvc_call_code(rc);
+	if (init == 0)
+		kvc_get_fini(&g);
+	if (slot->mem)
+		slot->mem->users--;
+}
+
+/* An item by itself, parking as it needs. */
+static void get_whole_await(struct batch *b, unsigned i)
+{
+	struct kvc_item *it = &b->items[i];
+	struct kvc_get g;
+	int rc = item_get(b, it, &g);
+	it->result = rc;
+	if (rc < 0)
+		return;
+	it->result = kvc_get_all_await(&g);
+	kvc_get_fini(&g);
+}
+
+static int item_put(struct batch *b, struct kvc_item *it, struct kvc_put *p)
+{
+	return kvc_put_init(p, b->c, it->key, it->data, it->len, b->call, b->deadline_ns);
+}
+
+static int put_begin(struct batch *b, unsigned i, struct slot *slot)
+{
+	struct kvc_put p;
+	int rc = item_put(b, &b->items[i], &p);
+	if (rc < 0)
+		return rc;
+	p.wait = &b->wait;
+	rc = kvc_put_single(&p) ? kvc_put_issue_await(&p, 0, p.len, 0, false, &slot->req) : -KV_EBUSY;
+	if (rc < 0) {
+		kvc_put_fini(&p);
+		return rc == -KV_ERESET ? -KV_EBUSY : rc;
+	}
+	slot->mem = p.mem;
+	slot->checksum = p.checksum;
+	slot->item = i;
+	return 0;
+}
+
+static void put_again_await(struct batch *b, struct kvc_item *it, bool summed, uint64_t checksum)
+{
+	struct kvc_put p;
+	int rc = item_put(b, it, &p);
+	it->result = rc;
+	if (rc < 0)
+		return;
+	p.summed = summed;
+	p.checksum = checksum;
+	it->result = kvc_put_all_await(&p);
+	kvc_put_fini(&p);
+}
+
+static void put_end_await(struct batch *b, struct slot *slot)
+{
+	struct kvc_item *it = &b->items[slot->item];
+	unsigned tries = 0;
+	int rc = kvc_req_done_await(b->c, slot->req, b->deadline_ns);
+	kvc_req_release(b->c, slot->req);
+	if (rc < 0 && kvc_call_again_await(b->c, rc, b->deadline_ns, &tries))
+		put_again_await(b, it, true, slot->checksum);
+	else
+		it->result = kvc_call_code(rc);
+	if (slot->mem)
+		slot->mem->users--;
+}
+
+static void put_whole_await(struct batch *b, unsigned i)
+{
+	put_again_await(b, &b->items[i], false, 0);
+}
+
+/* What GET and PUT do differently. */
+struct batch_ops {
+	int (*begin)(struct batch *b, unsigned i, struct slot *slot);
+	void (*end_await)(struct batch *b, struct slot *slot);
+	void (*whole_await)(struct batch *b, unsigned i);
+};
+
+static void oldest_await(struct batch *b, const struct batch_ops *ops)
+{
+	ops->end_await(b, &b->slot[b->head]);
+	b->head = (b->head + 1) % WINDOW;
+	b->count--;
+}
+
+static void batch_await(struct batch *b, unsigned n, const struct batch_ops *ops)
+{
+	unsigned i = 0;
+	while (i < n) {
+		int rc = b->count < WINDOW ? ops->begin(b, i, &b->slot[(b->head + b->count) % WINDOW]) : -KV_EBUSY;
+		if (rc == 0) {
+			b->count++;
+			i++;
+		} else if (b->count > 0) {
+			oldest_await(b, ops);
+		} else {
+			ops->whole_await(b, i++);
+		}
+	}
+	while (b->count > 0)
+		oldest_await(b, ops);
+}
+
+static int batch_check(const struct kvc_item *items, unsigned n, const struct kvc_call *call, struct kvc_call *own)
+{
+	return (!items && n > 0) || kvc_call_check(call, own) < 0 ? -KV_EINVAL : 0;
+}
+
+int kvc_get_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n, const struct kvc_call *call)
+{
+	static const struct batch_ops ops = {get_begin, get_end_await, get_whole_await};
+	struct batch b = {.c = client, .items = items, .wait = {.co = co_self()}};
+	struct kvc_call own;
+	int rc = kvc_call_begin(client);
+	if (rc < 0)
+		return rc;
+	rc = batch_check(items, n, call, &own);
+	if (rc < 0)
+		goto out;
+	b.call = &own;
+	b.deadline_ns = kvc_call_deadline(client, &own);
+	batch_await(&b, n, &ops);
+	for (unsigned i = 0; i < n; i++) {
+		items[i].result = kvc_call_down(client, own.flags, items[i].result);
+		kvc_get_count(client, items[i].result);
+		if (items[i].result < 0 && rc == 0)
+			rc = (int)items[i].result;
+	}
+out:
+	return (int)kvc_call_end(client, rc);
+}
+
+int kvc_put_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n, const struct kvc_call *call)
+{
+	static const struct batch_ops ops = {put_begin, put_end_await, put_whole_await};
+	struct batch b = {.c = client, .items = items, .wait = {.co = co_self()}};
+	struct kvc_call own;
+	int rc = kvc_call_begin(client);
+	if (rc < 0)
+		return rc;
+	rc = batch_check(items, n, call, &own);
+	if (rc < 0)
+		goto out;
+	b.call = &own;
+	b.deadline_ns = kvc_call_deadline(client, &own);
+	batch_await(&b, n, &ops);
+	for (unsigned i = 0; i < n; i++) {
+		kvc_put_count(client, (int)items[i].result, items[i].len);
+		if (items[i].result < 0 && rc == 0)
+			rc = (int)items[i].result;
+	}
+out:
+	return (int)kvc_call_end(client, rc);
+}

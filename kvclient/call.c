@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* call.c -- the life of a call: begin, wait, give up, try again, end.
+ *
+ * A call returns by its deadline plus the grace, and only when its memory is safe. At the deadline a request that is out is cancelled; the answer says how many
+ * writes there were, and the request is done when they have all arrived. Without an answer within the grace: a piece of the receive buffer stays with the
+ * abandoned request (quarantine), memory of the caller is fenced. Requests without memory are abandoned at once.
+ *
+ * Tried again within the deadline, with new ids: what was lost with a connection or endpoint of ours (-KV_ERESET), a block that changed between two
+ * ranges (-KV_ESTALE), once a checksum that was wrong, a few times a server that is busy or whose provider failed. All calls are idempotent. */
+#include "kvclient/call.h"
+
+#include "kvclient/place.h"
+
+enum { TRIES_MAX = 3 };
+
+int kvc_call_check(const struct kvc_call *given, struct kvc_call *out)
+{
+	memset(out, 0, sizeof(*out));
+	if (!given)
+		return 0;
+	if (given->size < offsetof(struct kvc_call, timeout_ns) || given->size > 4096)
+		return -KV_EINVAL;
+	memcpy(out, given, KV_MIN(given->size, sizeof(*out)));
+	return 0;
+}
+
+int kvc_call_begin(struct kvc_client *c)
+{
+	if (!c || loop_current() != c->loop || !co_self())
+		return -KV_EINVAL;
+	if (c->closing || !c->opened)
+		return -KV_ECLOSED;
+	c->calls++;
+	return 0;
+}
+
+int64_t kvc_call_end(struct kvc_client *c, int64_t rc)
+{
+	if (rc < 0 && rc != -KV_ENOTFOUND)
+		kvc_add(&c->count.errors, 1);
+	if (rc == -KV_ETIMEOUT)
+		kvc_add(&c->count.timeouts, 1);
+	if (--c->calls == 0 && c->closer)
+		co_wake(c->closer);
+	return rc;
+}
+
+uint64_t kvc_call_deadline(const struct kvc_client *c, const struct kvc_call *call)
+{
+	return kv_deadline(loop_now(c->loop), call->timeout_ns ? call->timeout_ns : c->pool->options.timeout_ns);
+}
+
+bool kvc_key_valid(struct kvc_key key)
+{
+	return key.data && key.len >= 1 && key.len <= KV_KEY_MAX;
+}
+
+struct kvc_node *kvc_call_node(struct kvc_client *c, struct kvc_key key)
+{
+	return &c->node[kvc_place_node(c->seed, c->pool->num_servers, key.data, key.len)];
+}
+
+int64_t kvc_call_down(const struct kvc_client *c, unsigned flags, int64_t rc)
+{
+	return rc == -KV_EPEERDOWN && ((c->pool->options.flags | flags) & KVC_DOWN_IS_MISS) ? -KV_ENOTFOUND : rc;
+}
+
+bool kvc_call_session(const struct kvc_node *n, const struct kvc_session *s)
+{
+	return n->state == KVC_NODE_UP && n->session == s;
+}
+
+int kvc_call_room_await(struct kvc_node *n, const struct kvc_need *need, uint64_t deadline_ns, bool wait, struct kvc_session **out_session,
+			struct kvc_req **out)
+{
+	struct kvc_client *c = n->client;
+	int rc;
+	if (!wait) {
+		*out_session = n->session;
+		return n->state == KVC_NODE_UP ? kvc_room_try(c, need, out) : -KV_EBUSY;
+	}
+	for (;;) {
+		rc = kvc_node_ready_await(n, deadline_ns, out_session);
+		if (rc < 0)
+			return rc;
+		rc = kvc_room_await(c, need, deadline_ns, out);
+		if (rc < 0)
+			return rc;
+		if (kvc_call_session(n, *out_session))
+			return 0;
+		kvc_req_release(c, *out);
+	}
+}
+
+/* ---- waiting and giving up ---- */
+
+/* 0 when done; -KV_ETIMEOUT; -KV_ECLOSED when the client closes. */
+static int done_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadline_ns)
+{
+	while (r->state != KVC_REQ_DONE) {
+		if (c->closing)
+			return -KV_ECLOSED;
+		if (co_park_await(deadline_ns) < 0 && r->state != KVC_REQ_DONE)
+			return -KV_ETIMEOUT;
+	}
+	return 0;
+}
+
+static void give_up_await(struct kvc_client *c, struct kvc_req *r, int why)
+{
+	uint64_t grace = loop_now(c->loop) + c->pool->options.grace_ns;
+	kvc_req_cancel(r, why);
+	if (r->state == KVC_REQ_SENT && r->wire.dest.count == 0)
+		return;
+	while (r->state != KVC_REQ_DONE && co_park_await(grace) == 0)
+		;
+	if (r->state == KVC_REQ_DONE)
+		return;
+	if (r->caller_memory || kvc_client_quarantine_full(c, r->piece.len_bytes))
+		kvc_client_fence_await(c, r->link->session, r->link->shard);
+}
+
+int kvc_req_done_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadline_ns)
+{
+	int why = done_await(c, r, deadline_ns);
+	if (why == 0)
+		return r->status;
+	give_up_await(c, r, why);
+	return r->state == KVC_REQ_DONE && r->status == 0 ? 0 : why;
+}
+
+bool kvc_call_again_await(struct kvc_client *c, int64_t rc, uint64_t deadline_ns, unsigned *tries)
+{
+	uint64_t now = loop_now(c->loop);
+	if (now >= deadline_ns || c->closing)
+		return false;
+	switch ((int)rc) {
+	case -KV_ERESET:
+	case -KV_ESTALE:
+		break;
+	case -KV_ECORRUPT:
+		if (++*tries > 1)
+			return false;
+		break;
+	case -KV_EBUSY:
+	case -KV_EPROVIDER:
+		if (++*tries > TRIES_MAX)
+			return false;
+		co_sleep_await(KV_MIN(deadline_ns, now + (1000000ull << *tries)));
+		break;
+	default:
+		return false;
+	}
+	kvc_add(&c->count.retries, 1);
+	return true;
+}
+
+int64_t kvc_call_code(int64_t rc)
+{
+	return rc == -KV_ERESET || rc == -KV_ESTALE ? -KV_ETIMEOUT : rc;
+}
+
+/* ---- bytes ---- */
+
+uint32_t kvc_chunks(const struct kvc_session *s, uint64_t slice, uint64_t count)
+{
+	uint64_t chunk = KV_MIN(s->chunk_bytes, s->node->client->info.chunk_bytes);
+	uint64_t each = chunk ? (slice + chunk - 1) / chunk : 1;
+	/* Two more: a range of at most KV_RANGE_MAX may cross a boundary between two parts of the region on either side. */
+	uint64_t all = KV_MAX(each, 1u) * count + 2;
+	return all > UINT32_MAX ? UINT32_MAX : (uint32_t)all;
+}
+
+uint64_t kvc_hash_await(const void *data, uint64_t len)
+{
+	const uint8_t *at = data;
+	struct kv_hasher h;
+	if (len <= KVC_STEP_BYTES)
+		return kv_hash_block(data, len);
+	kv_hasher_init(&h);
+	for (uint64_t n; len > 0; at += n, len -= n) {
+		n = KV_MIN(len, (uint64_t)KVC_STEP_BYTES);
+		kv_hasher_update(&h, at, n);
+		if (len > n)
+			co_yield_await();
+	}
+	return kv_hasher_digest(&h);
+}
+
+void kvc_copy_await(void *to, const void *from, uint64_t len)
+{
+	for (uint64_t pos = 0, n; pos < len; pos += n) {
+		n = KV_MIN(len - pos, (uint64_t)KVC_STEP_BYTES);
+		memcpy((uint8_t *)to + pos, (const uint8_t *)from + pos, n);
+		if (pos + n < len)
+			co_yield_await();
+	}
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* call.h -- what every call does alike: begin, wait, give up, try again, end. Private to kvclient/. */
+#ifndef KVRAIL_KVCLIENT_CALL_H
+#define KVRAIL_KVCLIENT_CALL_H
+
+#include "kvclient/client.h"
+
+/* kvc_call_check -- the caller's struct kvc_call, NULL or an older one, as a whole one. -KV_EINVAL: not one. */
+int kvc_call_check(const struct kvc_call *given, struct kvc_call *out);
+
+/* kvc_call_begin -- a call of this client begins: on its loop, from a coroutine, while it is open. kvc_call_end -- it ends (only after a begin that gave 0);
+ * counts rc and returns it. */
+int kvc_call_begin(struct kvc_client *c);
+int64_t kvc_call_end(struct kvc_client *c, int64_t rc);
+
+uint64_t kvc_call_deadline(const struct kvc_client *c, const struct kvc_call *call);
+bool kvc_key_valid(struct kvc_key key);
+
+/* kvc_call_node -- the node that holds the key. kvc_call_down -- what a call of a server that is down returns: its code, or a miss where that was asked for. */
+struct kvc_node *kvc_call_node(struct kvc_client *c, struct kvc_key key);
+int64_t kvc_call_down(const struct kvc_client *c, unsigned flags, int64_t rc);
+
+/* kvc_call_room_await -- an open session of the node, and room for one request. wait false: -KV_EBUSY instead of parking. The session is valid until the caller parks. */
+int kvc_call_room_await(struct kvc_node *n, const struct kvc_need *need, uint64_t deadline_ns, bool wait, struct kvc_session **out_session,
+			struct kvc_req **out);
+/* kvc_call_session -- whether s is still the session to use, after parking. */
+bool kvc_call_session(const struct kvc_node *n, const struct kvc_session *s);
+
+/* kvc_req_done_await -- until the request is done. At the deadline (or when the client closes) it is cancelled, and after the grace its memory is fenced if it
+ * must be. Returns the request's status, -KV_ETIMEOUT or -KV_ECLOSED; release it next. */
+int kvc_req_done_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadline_ns);
+
+/* kvc_call_again_await -- whether a call that failed with rc is to be tried again, after a pause where that is wise. *tries counts. */
+bool kvc_call_again_await(struct kvc_client *c, int64_t rc, uint64_t deadline_ns, unsigned *tries);
+
+/* kvc_call_code -- the code the caller is to see for rc: internal ones become a timeout. */
+int64_t kvc_call_code(int64_t rc);
+
+/* kvc_chunks -- the most immediates that a transfer to `count` slices of `slice` bytes can make. */
+uint32_t kvc_chunks(const struct kvc_session *s, uint64_t slice, uint64_t count);
+
+/* kvc_hash_await, kvc_copy_await -- of much memory, letting others run in between. */
+uint64_t kvc_hash_await(const void *data, uint64_t len);
+void kvc_copy_await(void *to, const void *from, uint64_t len);
+enum { KVC_STEP_BYTES = 1 << 20 };
+
+/* ---- get.c ---- */
+
+struct kvc_get {
+	struct kvc_client *c;
+	struct kvc_node *n;
+	struct kvc_key key;
+	struct kvc_target dst;       /* slice 0: contiguous */
+	uint64_t cap;                /* bytes of value that it takes */
+	bool direct, verify, part;   /* direct: the server writes to dst, which lies in `region` */
+	uint32_t region;
+	uint64_t region_offset;      /* of dst.at */
+	struct kvc_client_mem *mem;  /* of a direct destination that is the caller's registration */
+	uint64_t offset, length;     /* of the part; length 0: to the end */
+	uint64_t deadline_ns;
+	/* what the first reply told */
+	bool known;
+	uint64_t value_len, generation, checksum, total;
+	uint64_t issued, taken;
+	struct kvc_wait own_wait, *wait;
+};
+
+/* kvc_get_init -- fill *g. 0 or -KV_EINVAL. slice 0: contiguous. kvc_get_fini -- let go of the registration that it uses. */
+int kvc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, void *dst, uint64_t len, uint64_t slice, uint64_t stride, const struct kvc_call *call,
+		 uint64_t deadline_ns);
+void kvc_get_fini(struct kvc_get *g);
+/* kvc_get_issue_await -- ask for the next range. wait false: does not park. */
+int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out);
+/* kvc_get_take_await -- take the bytes of a range that is done with `status`. Returns 0 or a code; g->taken == g->total && g->known: complete. hasher: for values of several ranges,
+ * NULL when this must be the only one. */
+int kvc_get_take_await(struct kvc_get *g, struct kvc_req *r, int status, struct kv_hasher *hasher);
+/* kvc_get_all_await -- the whole GET with ranges and retries. Returns the length or a code. */
+int64_t kvc_get_all_await(struct kvc_get *g);
+
+/* kvc_get_count, kvc_put_count -- one more call that ended so. */
+void kvc_get_count(struct kvc_client *c, int64_t rc);
+void kvc_put_count(struct kvc_client *c, int rc, uint64_t len);
+
+/* ---- put.c ---- */
+
+struct kvc_put {
+	struct kvc_client *c;
+	struct kvc_node *n;
+	struct kvc_key key;
+	const uint8_t *data;
+	uint64_t len, checksum;
+	bool summed, direct;         /* the checksum is there; the server reads from `region` */
+	uint32_t region, ttl_s;
+	uint64_t region_offset;
+	struct kvc_client_mem *mem;
+	uint64_t deadline_ns;
+	struct kvc_wait own_wait, *wait;
+};
+
+int kvc_put_init(struct kvc_put *p, struct kvc_client *c, struct kvc_key key, const void *data, uint64_t len, const struct kvc_call *call, uint64_t deadline_ns);
+void kvc_put_fini(struct kvc_put *p);
+/* kvc_put_single -- whether it is one request. kvc_put_issue_await -- send a range of it. */
+bool kvc_put_single(const struct kvc_put *p);
+int kvc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint64_t stage, bool wait, struct kvc_req **out);
+int kvc_put_all_await(struct kvc_put *p);
+
+#endif

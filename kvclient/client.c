@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* client.c -- one client: an engine on a loop, its receive buffer, its nodes; and how its memory is made safe.
+ *
+ * Who may touch memory: while a request is out, the peer may read or write the memory that the request names. Three things end that: all writes
+ * counted, the engine's fence, or the end of the engine. A piece of the buffer may wait for them in quarantine (at most a quarter of the buffer), memory of a
+ * caller may not: its call fences.
+ *
+ * A fence rebuilds the endpoints under everybody, so it is followed by a reset: every request of every node ends with -KV_ERESET (ops.c makes it
+ * anew), the quarantine is empty, and every node connects again with our new addresses.
+ *
+ * Closing goes down in phases: calls end (each by its own deadline plus grace at most), nodes say goodbye, the flusher stops, the engine is closed (endpoints
+ * first: that is what makes the rest safe), the buffer is unmapped.
+ *
+ * Calls into the provider that may need much stack (open, fence, close) run outside of coroutines. */
+#include <stdlib.h>
+
+#include "kvclient/client.h"
+
+/* ---- the thread's own stack ---- */
+
+struct main_call {
+	struct loop_timer timer;
+	void (*fn)(void *arg);
+	void *arg;
+	struct co *co;
+	bool done;
+};
+
+static void main_fire(struct loop_timer *t)
+{
+	struct main_call *m = KV_CONTAINER(t, struct main_call, timer);
+	m->fn(m->arg);
+	m->done = true;
+	co_wake(m->co);
+}
+
+void kvc_main_await(struct kvc_client *c, void (*fn)(void *arg), void *arg)
+{
+	struct main_call m = {.timer.fire = main_fire, .fn = fn, .arg = arg, .co = co_self()};
+	loop_timer_arm(c->loop, &m.timer, loop_turn_now(c->loop));
+	while (!m.done)
+		co_park_await(KV_NEVER);
+}
+
+/* ---- safety of memory ---- */
+
+bool kvc_client_quarantine_full(const struct kvc_client *c, uint64_t more_bytes)
+{
+	return c->buffer.quarantined_bytes + c->orphan_bytes + more_bytes > c->buffer.len_bytes / 4;
+}
+
+void kvc_client_quarantine_count(struct kvc_client *c)
+{
+	kvc_set(&c->count.quarantined_bytes, c->buffer.quarantined_bytes + c->orphan_bytes);
+}
+
+static void zombies_close(struct kvc_client *c)
+{
+	while (c->num_zombies > 0)
+		te_peer_close(&c->zombie[--c->num_zombies]);
+}
+
+void kvc_client_reset(struct kvc_client *c)
+{
+	c->epoch++;
+	for (unsigned i = 0; i < c->pool->num_servers; i++) {
+		struct kvc_node *n = &c->node[i];
+		if (n->session)
+			kvc_session_fail(n->session, -KV_ERESET, true);
+		kvc_node_redo(n);
+	}
+	kvc_buffer_amnesty(&c->buffer);
+	zombies_close(c);
+	kvc_client_quarantine_count(c);
+	kvc_room_feed(c);
+}
+
+struct fence {
+	struct kvc_client *client;
+	struct kvc_session *session;
+	unsigned shard;
+};
+
+static void fence_run(void *arg)
+{
+	struct fence *f = arg;
+	struct kvc_client *c = f->client;
+	struct kv_error err = {0};
+	int rc;
+	/* Another coroutine may have fenced or closed the session while this one waited for the stack. */
+	if (!f->session->open || !f->session->peer[f->shard])
+		return;
+	kvc_add(&c->count.fences, 1);
+	rc = te_peer_fence(f->session->peer[f->shard], &err);
+	if (rc < 0)
+		kv_warn(kvc_client_log(c), "client %u: fencing %s: %s", c->index, c->pool->server[f->session->node->index].name, err.text);
+	kvc_client_reset(c);
+}
+
+void kvc_client_fence_await(struct kvc_client *c, struct kvc_session *s, unsigned shard)
+{
+	struct fence f = {c, s, shard};
+	s->refs++;
+	kvc_main_await(c, fence_run, &f);
+	kvc_session_unref(s);
+}
+
+static void engine_reset(void *arg, int status)
+{
+	struct kvc_client *c = arg;
+	if (status < 0)
+		kv_warn(kvc_client_log(c), "client %u: rebuilding its endpoints failed (%s); it is tried again", c->index, kv_strerror(status));
+	kvc_client_reset(c);
+}
+
+/* ---- registered memory ---- */
+
+struct kvc_client_mem *kvc_client_mem_at(struct kvc_client *c, const void *at, uint64_t len)
+{
+	unsigned low = 0, high = c->num_mems;
+	while (low < high) {
+		unsigned mid = (low + high) / 2;
+		if (c->mem[mid]->base <= (const uint8_t *)at)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	if (low > 0) {
+		struct kvc_client_mem *m = c->mem[low - 1];
+		uint64_t offset = (uint64_t)((const uint8_t *)at - m->base);
+		if (!m->closing && offset < m->len_bytes && len <= m->len_bytes - offset)
+			return m;
+	}
+	return NULL;
+}
+
+/* ---- opening ---- */
+
+static void flusher(void *arg)
+{
+	struct kvc_client *c = arg;
+	c->flusher = co_self();
+	while (!c->flusher_stop) {
+		kvc_link_flush(c);
+		co_park_await(KV_NEVER);
+	}
+	c->flusher = NULL;
+	c->coroutines--;
+	if (c->closer)
+		co_wake(c->closer);
+}
+
+static int engine_open(struct kvc_client *c, struct kv_error *err)
+{
+	static const struct te_handlers handlers = {
+		.message = kvc_client_message, .immediate = kvc_client_immediate, .room = kvc_client_room, .reset = engine_reset};
+	const struct kvc_pool *p = c->pool;
+	struct te_options o = {
+		.provider = p->options.provider,
+		.nic = p->options.nic,
+		.local = p->local,
+		.rails = p->options.num_rails,
+		.rail_first = c->index * p->options.num_rails,
+		.clock = p->clock,
+		.log = &p->log,
+	};
+	int rc = te_open(&o, &handlers, c, &c->te, err);
+	if (rc < 0)
+		return kv_fail_more(err, "client %u", c->index);
+	te_info(c->te, &c->info);
+	/* Half of the completion queue is for immediates; the other half is for our own operations and for receives. */
+	c->imm_limit = KV_MAX(c->info.cq_depth / 2, 8u);
+	return 0;
+}
+
+static int buffer_open(struct kvc_client *c, struct kv_error *err)
+{
+	uint64_t len = c->pool->options.buffer_bytes;
+	int rc = kv_area_map(len, &c->area, err);
+	if (rc < 0)
+		return kv_fail_more(err, "client %u, receive buffer", c->index);
+	rc = te_region_register(c->te, c->area.base, len, TE_LOCAL | TE_REMOTE_READ | TE_REMOTE_WRITE, 0, &c->region, err);
+	if (rc < 0) {
+		kv_fail_more(err, "client %u, receive buffer", c->index);
+		goto err_area;
+	}
+	rc = kvc_buffer_init(&c->buffer, c->area.base, len);
+	if (rc < 0) {
+		kv_fail(err, rc, "client %u: no memory for the bookkeeping of its receive buffer", c->index);
+		goto err_region;
+	}
+	return 0;
+
+err_region:
+	te_region_close(&c->region);
+err_area:
+	kv_area_unmap(&c->area);
+	return rc;
+}
+
+static int tables_open(struct kvc_client *c, struct kv_error *err)
+{
+	unsigned n = c->pool->num_servers;
+	int rc = kvc_reqs_init(&c->reqs, KVC_REQS);
+	c->node = calloc(n, sizeof(*c->node));
+	c->seed = calloc(n, sizeof(*c->seed));
+	if (rc < 0 || !c->node || !c->seed)
+		return kv_fail(err, -KV_ENOMEM, "client %u: no memory for its tables", c->index);
+	kv_list_init(&c->starving);
+	kv_list_init(&c->dirty);
+	return 0;
+}
+
+static int coroutines_start(struct kvc_client *c, struct kv_error *err)
+{
+	int rc = co_spawn(c->loop, flusher, c, "kvc flush");
+	if (rc < 0)
+		return kv_fail(err, rc, "client %u: starting its coroutines: %s", c->index, kv_strerror(rc));
+	c->coroutines++;
+	for (unsigned i = 0; i < c->pool->num_servers; i++) {
+		c->node[i].client = c;
+		c->node[i].index = i;
+		rc = kvc_node_start(&c->node[i]);
+		if (rc < 0)
+			return kv_fail(err, rc, "client %u: starting its coroutines: %s", c->index, kv_strerror(rc));
+	}
+	return 0;
+}
+
+static int security_open(struct kvc_client *c, struct kv_error *err)
+{
+	const struct kvc_options *o = &c->pool->options;
+	struct boot_security s = {
+		.psk_file = o->psk_file, .psk = o->psk, .cert_file = o->cert_file, .key_file = o->key_file, .ca_file = o->ca_file};
+	int rc = boot_context_create(&s, false, &c->pool->log, &c->boot, err);
+	if (rc == 0)
+		c->mode = boot_context_mode(c->boot);
+	return rc;
+}
+
+int kvc_client_open(struct kvc_client *c, struct kv_error *err)
+{
+	int rc = tables_open(c, err);
+	if (rc < 0)
+		goto err_tables;
+	rc = security_open(c, err);
+	if (rc < 0)
+		goto err_tables;
+	rc = engine_open(c, err);
+	if (rc < 0)
+		goto err_boot;
+	rc = buffer_open(c, err);
+	if (rc < 0)
+		goto err_engine;
+	rc = te_attach(c->te, c->loop);
+	if (rc < 0) {
+		kv_fail(err, rc, "client %u: attaching its engine to the loop: %s", c->index, kv_strerror(rc));
+		goto err_buffer;
+	}
+	c->opened = true;
+	/* From here on there are coroutines: a failure is undone by closing. */
+	return coroutines_start(c, err);
+
+err_buffer:
+	kvc_buffer_fini(&c->buffer);
+	te_region_close(&c->region);
+err_engine:
+	te_close(&c->te);
+	kv_area_unmap(&c->area);
+err_boot:
+	boot_context_destroy(&c->boot);
+err_tables:
+	kvc_reqs_fini(&c->reqs);
+	free(c->node);
+	free(c->seed);
+	c->node = NULL;
+	c->seed = NULL;
+	return rc;
+}
+
+/* ---- closing ---- */
+
+static void engine_close(void *arg)
+{
+	struct kvc_client *c = arg;
+	zombies_close(c);
+	te_detach(c->te);
+	te_close(&c->te);
+}
+
+/* Wake everybody who waits for a request: they see that the client is closing. */
+static void calls_wake(struct kvc_client *c)
+{
+	for (uint32_t i = 0; i < c->reqs.count; i++)
+		if (c->reqs.entry[i].wait && c->reqs.entry[i].wait->co)
+			co_wake(c->reqs.entry[i].wait->co);
+	kvc_room_close(c);
+	for (unsigned i = 0; i < c->pool->num_servers; i++)
+		co_queue_wake_all(&c->node[i].changed);
+}
+
+static void closer(void *arg)
+{
+	struct kvc_client *c = arg;
+	c->closer = co_self();
+	calls_wake(c);
+	while (c->calls > 0)
+		co_park_await(KV_NEVER);
+	for (unsigned i = 0; i < c->pool->num_servers; i++)
+		if (c->node[i].running)
+			kvc_node_part_await(&c->node[i]);
+	while (c->coroutines > 1)
+		co_park_await(KV_NEVER);
+	c->flusher_stop = true;
+	if (c->flusher)
+		co_wake(c->flusher);
+	while (c->coroutines > 0)
+		co_park_await(KV_NEVER);
+	kvc_main_await(c, engine_close, c);
+	for (unsigned i = 0; i < c->num_mems; i++)
+		free(c->mem[i]);
+	kvc_buffer_fini(&c->buffer);
+	kv_area_unmap(&c->area);
+	boot_context_destroy(&c->boot);
+	kvc_reqs_fini(&c->reqs);
+	free(c->node);
+	free(c->seed);
+	c->opened = false;
+	kvc_pool_tell_closed(c->pool);
+}
+
+void kvc_client_close(struct kvc_client *c)
+{
+	c->closing = true;
+	if (!c->opened || co_spawn(c->loop, closer, c, "kvc close") < 0)
+		kvc_pool_tell_closed(c->pool);
+}

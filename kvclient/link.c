@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* link.c -- requests on their way out: credits, ids, frames.
+ *
+ * A request is queued (no id yet), then sent (an id, a credit, an entry in the map), then done. Ids are given when a record goes into a frame, so that
+ * they ascend in sending order whatever was cancelled while it waited. Requests made in one turn of the loop to one link share frames: submitting only
+ * marks the link dirty and wakes the flusher, which runs after the coroutines that are ready already.
+ *
+ * A credit is taken by every record and comes back with its reply. The last few are kept for CANCEL and PING: a link whose requests
+ * are all stuck can still cancel them.
+ *
+ * A frame that could not be sent says that the link is broken in a way the engine could not mend: the whole connection is made anew, and its requests are
+ * made again. Rejected: failing only the requests of that frame, which may have been delivered all the same. */
+#include "kvclient/client.h"
+
+enum { NO_DEADLINE_US = 0xFFFFFFFFu };
+
+#define FRAME_TIMEOUT_NS 10000000000ull /* a frame that cannot be posted for so long means a broken link */
+
+static struct kvc_client *link_client(const struct kvc_link *l)
+{
+	return l->session->node->client;
+}
+
+static void link_dirty(struct kvc_link *l)
+{
+	struct kvc_client *c = link_client(l);
+	if (kv_list_empty(&l->dirty_node))
+		kv_list_add_tail(&c->dirty, &l->dirty_node);
+	if (c->flusher)
+		co_wake(c->flusher);
+}
+
+struct kvc_link *kvc_link_pick(struct kvc_session *s, unsigned shard)
+{
+	unsigned index = s->links_per_shard == 1 ? 0 : s->next_link++ % s->links_per_shard;
+	return &s->link[shard * s->links_per_shard + index];
+}
+
+/* ---- the life of a request ---- */
+
+static void req_tell(struct kvc_req *r)
+{
+	if (!r->wait)
+		return;
+	r->wait->left--;
+	if (r->wait->co)
+		co_wake(r->wait->co);
+	r->wait = NULL;
+}
+
+static void imms_return(struct kvc_client *c, struct kvc_req *r)
+{
+	c->imm_used -= r->imms;
+	r->imms = 0;
+}
+
+static void req_recycle(struct kvc_client *c, struct kvc_req *r)
+{
+	imms_return(c, r);
+	kvc_buffer_give(&c->buffer, &r->piece);
+	kvc_req_recycle(&c->reqs, r);
+	kvc_room_feed(c);
+}
+
+/* Whether no message can refer to it any more. */
+static bool req_over(const struct kvc_req *r)
+{
+	return r->id == 0 && r->cancel_id == 0;
+}
+
+void kvc_req_end(struct kvc_client *c, struct kvc_req *r, int status)
+{
+	if (r->state != KVC_REQ_DONE) {
+		r->state = KVC_REQ_DONE;
+		r->status = status;
+		imms_return(c, r);
+		if (r->orphan)
+			kvc_buffer_give(&c->buffer, &r->piece);
+		req_tell(r);
+	}
+	if (!req_over(r))
+		return;
+	kv_list_del(&r->node);
+	kv_list_del(&r->cancel_node);
+	r->link = NULL;
+	if (r->orphan)
+		req_recycle(c, r);
+}
+
+static void submit(struct kvc_link *l, struct kvc_req *r, struct kvc_wait *wait, bool first)
+{
+	r->link = l;
+	r->wait = wait;
+	wait->left++;
+	if (KV_UNLIKELY(!l->session->open)) {
+		kvc_req_end(link_client(l), r, -KV_ERESET);
+		return;
+	}
+	r->state = KVC_REQ_QUEUED;
+	if (first)
+		kv_list_add_head(&l->queue, &r->node);
+	else
+		kv_list_add_tail(&l->queue, &r->node);
+	link_dirty(l);
+}
+
+void kvc_link_submit(struct kvc_link *l, struct kvc_req *r, struct kvc_wait *wait)
+{
+	submit(l, r, wait, false);
+}
+
+void kvc_link_urgent(struct kvc_link *l, struct kvc_req *r, struct kvc_wait *wait)
+{
+	submit(l, r, wait, true);
+}
+
+void kvc_req_cancel(struct kvc_req *r, int status)
+{
+	struct kvc_link *l = r->link;
+	if (r->state == KVC_REQ_QUEUED) {
+		kvc_req_end(link_client(l), r, status);
+		return;
+	}
+	if (r->state != KVC_REQ_SENT || r->cancelling)
+		return;
+	r->cancelling = true;
+	kvc_add(&link_client(l)->count.cancels, 1);
+	if (!r->replied) {
+		kv_list_add_tail(&l->cancels, &r->cancel_node);
+		link_dirty(l);
+	}
+}
+
+void kvc_req_release(struct kvc_client *c, struct kvc_req *r)
+{
+	if (r->wait) {
+		r->wait->left--;
+		r->wait = NULL;
+	}
+	if (r->state == KVC_REQ_SENT) {
+		kvc_req_cancel(r, -KV_ECANCELED);
+		r->orphan = true;
+		c->orphan_bytes += r->piece.len_bytes;
+		kvc_client_quarantine_count(c);
+	} else if (r->state == KVC_REQ_DONE && r->link && !req_over(r)) {
+		kvc_buffer_give(&c->buffer, &r->piece);
+		r->orphan = true;
+		kvc_room_feed(c);
+	} else {
+		req_recycle(c, r);
+	}
+}
+
+/* ---- frames ---- */
+
+static void frame_sent(struct te_msg *msg, int status)
+{
+	struct kvc_session *s = msg->arg;
+	/* Our own closing and fencing say -KV_ECLOSED and -KV_ERESET. */
+	if (status < 0 && status != -KV_ECLOSED && status != -KV_ERESET && s->open)
+		kvc_node_redo(s->node);
+	kvc_session_unref(s);
+}
+
+static uint32_t time_left_us(uint64_t deadline_ns, uint64_t now_ns)
+{
+	uint64_t us;
+	if (deadline_ns == KV_NEVER)
+		return NO_DEADLINE_US;
+	us = (deadline_ns - now_ns) / 1000;
+	return us >= NO_DEADLINE_US ? NO_DEADLINE_US - 1 : (uint32_t)us;
+}
+
+static uint64_t id_take(struct kvc_link *l, struct kvc_req *r)
+{
+	uint64_t id = l->next_id++;
+	l->credits--;
+	kvc_map_put(&l->map, id, r);
+	return id;
+}
+
+/* CANCELs of this link into the frame. False: the frame is full. */
+static bool frame_cancels(struct kvc_link *l, struct wire_writer *w)
+{
+	while (!kv_list_empty(&l->cancels) && l->credits > 0) {
+		struct kvc_req *r = KV_LIST_ENTRY(l->cancels.next, struct kvc_req, cancel_node);
+		struct wire_request q = {.type = WIRE_CANCEL, .id = l->next_id, .time_left_us = NO_DEADLINE_US, .cancel.id = r->id};
+		if (wire_request_add(w, &q) < 0)
+			return false;
+		r->cancel_id = id_take(l, r);
+		kv_list_del(&r->cancel_node);
+	}
+	return true;
+}
+
+/* The request at the head of the queue, if a credit is there for it. */
+static struct kvc_req *queue_head(const struct kvc_link *l)
+{
+	struct kvc_req *r;
+	if (kv_list_empty(&l->queue))
+		return NULL;
+	r = KV_LIST_ENTRY(l->queue.next, struct kvc_req, node);
+	return l->credits > (r->wire.type == WIRE_PING ? 0 : l->reserve) ? r : NULL;
+}
+
+static bool frame_requests(struct kvc_link *l, struct wire_writer *w, uint64_t now_ns)
+{
+	struct kvc_client *c = link_client(l);
+	struct kvc_req *r;
+	while ((r = queue_head(l))) {
+		int rc;
+		if (r->deadline_ns <= now_ns) {
+			kvc_req_end(c, r, -KV_ETIMEOUT);
+			continue;
+		}
+		r->wire.id = l->next_id;
+		r->wire.time_left_us = time_left_us(r->deadline_ns, now_ns);
+		rc = wire_request_add(w, &r->wire);
+		if (rc == -KV_EBUSY && w->records > 0)
+			return false;
+		if (rc < 0) {
+			kvc_req_end(c, r, -KV_EINVAL);
+			continue;
+		}
+		r->id = id_take(l, r);
+		r->state = KVC_REQ_SENT;
+		r->sent_ns = now_ns;
+		kv_list_del(&r->node);
+		kv_list_add_tail(&l->sent, &r->node);
+	}
+	return true;
+}
+
+static bool link_has_work(const struct kvc_link *l)
+{
+	return (!kv_list_empty(&l->cancels) && l->credits > 0) || queue_head(l);
+}
+
+/* One frame. 0, or -KV_EBUSY: no message buffer is free. */
+static int link_send(struct kvc_client *c, struct kvc_link *l)
+{
+	struct kvc_session *s = l->session;
+	struct wire_frame frame = {.session = s->number, .link = (uint8_t)l->index};
+	uint64_t now_ns = loop_now(c->loop);
+	struct wire_writer w;
+	struct te_msg *msg = te_msg_acquire(c->te);
+	if (!msg)
+		return -KV_EBUSY;
+	memcpy(frame.token, s->token, KV_TOKEN_LEN);
+	wire_frame_begin(&w, msg->data, KV_MSG_MAX, &frame);
+	if (frame_cancels(l, &w))
+		frame_requests(l, &w, now_ns);
+	msg->len = wire_frame_end(&w);
+	if (msg->len == 0) {
+		te_msg_release(c->te, msg);
+		return 0;
+	}
+	msg->sent = frame_sent;
+	msg->arg = s;
+	s->refs++;
+	te_msg_send(c->te, s->peer[l->shard], l->index, msg, now_ns + FRAME_TIMEOUT_NS);
+	return 0;
+}
+
+void kvc_link_flush(struct kvc_client *c)
+{
+	while (!kv_list_empty(&c->dirty)) {
+		struct kvc_link *l = KV_LIST_ENTRY(c->dirty.next, struct kvc_link, dirty_node);
+		while (link_has_work(l))
+			if (link_send(c, l) < 0)
+				return; /* it stays dirty; kvc_client_room goes on */
+		kv_list_del(&l->dirty_node);
+	}
+}
+
+void kvc_client_room(void *arg)
+{
+	struct kvc_client *c = arg;
+	if (c->flusher && !kv_list_empty(&c->dirty))
+		co_wake(c->flusher);
+}
+
+void kvc_link_credit(struct kvc_link *l)
+{
+	if (l->credits < l->session->credits)
+		l->credits++;
+	if (link_has_work(l))
+		link_dirty(l);
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mem.c -- the caller's memory, registered with every client's engine and announced to every server.
+ *
+ * A registration has one id in the whole pool, never used again, so that a server cannot take an old one for a new one. Each client keeps its own view of
+ * it (struct kvc_client_mem), sorted by address, with the number of calls that use it; a node that connects later announces all of them before it is up.
+ *
+ * Unregistering has two phases: all clients stop using it (one that still does refuses, and everything is as before), then servers are told (REVOKE), and only when
+ * they have answered are the regions closed: on tcp a late operation on a closed region would cost the connection. */
+#include <stdlib.h>
+
+#include "kvclient/block.h"
+#include "kvclient/call.h"
+
+#define ANNOUNCE_TIMEOUT_NS 10000000000ull
+
+struct kvc_mem {
+	struct kvc_mem *next; /* in pool->mems */
+	uint8_t *base;
+	uint64_t len_bytes;
+	uint32_t id, slot;
+};
+
+struct mem_job {
+	struct kvc_mem *mem;
+	struct kvc_client *client;
+	struct kvc_client_mem *own;
+	struct kv_error *err;
+	int rc;
+};
+
+/* ---- one client ---- */
+
+static struct kvc_client_mem *own_find(const struct kvc_client *c, uint32_t id)
+{
+	for (unsigned i = 0; i < c->num_mems; i++)
+		if (c->mem[i]->id == id)
+			return c->mem[i];
+	return NULL;
+}
+
+static void own_insert(struct kvc_client *c, struct kvc_client_mem *m)
+{
+	unsigned i = c->num_mems++;
+	for (; i > 0 && c->mem[i - 1]->base > m->base; i--)
+		c->mem[i] = c->mem[i - 1];
+	c->mem[i] = m;
+}
+
+static void own_remove(struct kvc_client *c, struct kvc_client_mem *m)
+{
+	unsigned i = 0;
+	while (c->mem[i] != m)
+		i++;
+	c->num_mems--;
+	memmove(&c->mem[i], &c->mem[i + 1], (c->num_mems - i) * sizeof(c->mem[0]));
+	free(m);
+}
+
+static void region_open(void *arg)
+{
+	struct mem_job *j = arg;
+	j->rc = te_region_register(j->client->te, j->own->base, j->own->len_bytes, TE_LOCAL | TE_REMOTE_READ | TE_REMOTE_WRITE, 0, &j->own->region, j->err);
+}
+
+static void region_close(void *arg)
+{
+	struct mem_job *j = arg;
+	j->rc = te_region_close(&j->own->region);
+}
+
+/* Tell the servers and forget it. */
+static int own_close_await(struct kvc_client *c, struct kvc_client_mem *m)
+{
+	struct mem_job j = {.client = c, .own = m};
+	uint64_t deadline = loop_now(c->loop) + ANNOUNCE_TIMEOUT_NS;
+	m->closing = true;
+	for (unsigned i = 0; i < c->pool->num_servers; i++)
+		if (kvc_node_revoke_await(&c->node[i], m->id, m->slot, deadline) < 0)
+			kvc_node_redo(&c->node[i]); /* it shall forget the whole session */
+	kvc_main_await(c, region_close, &j);
+	if (j.rc < 0)
+		return j.rc;
+	own_remove(c, m);
+	return 0;
+}
+
+static int64_t client_register_await(struct kvc_client *c, void *arg)
+{
+	struct mem_job *given = arg;
+	struct mem_job j = {.client = c, .err = given->err};
+	uint64_t deadline = loop_now(c->loop) + ANNOUNCE_TIMEOUT_NS;
+	int rc = kvc_call_begin(c);
+	if (rc < 0)
+		return kv_fail(j.err, rc, "the pool is being closed");
+	j.own = calloc(1, sizeof(*j.own));
+	if (!j.own) {
+		rc = kv_fail(j.err, -KV_ENOMEM, "no memory for a registration");
+		goto out;
+	}
+	j.own->base = given->mem->base;
+	j.own->len_bytes = given->mem->len_bytes;
+	j.own->id = given->mem->id;
+	j.own->slot = given->mem->slot;
+	kvc_main_await(c, region_open, &j);
+	rc = j.rc;
+	if (rc < 0) {
+		free(j.own);
+		kv_fail_more(j.err, "client %u", c->index);
+		goto out;
+	}
+	own_insert(c, j.own);
+	for (unsigned i = 0; i < c->pool->num_servers && rc == 0; i++) {
+		rc = kvc_node_region_await(&c->node[i], j.own->region, j.own->id, j.own->slot, deadline);
+		if (rc < 0)
+			kv_fail(j.err, rc, "client %u: server %s did not take the announcement of %llu bytes: %s", c->index, c->pool->server[i].name,
+				(unsigned long long)j.own->len_bytes, kv_strerror(rc));
+	}
+	if (rc < 0)
+		own_close_await(c, j.own);
+out:
+	return kvc_call_end(c, rc);
+}
+
+static int64_t client_quiesce(struct kvc_client *c, void *arg)
+{
+	const struct kvc_mem *mem = arg;
+	struct kvc_client_mem *m = own_find(c, mem->id);
+	if (m && m->users > 0)
+		return -KV_EBUSY;
+	if (m)
+		m->closing = true;
+	return 0;
+}
+
+static int64_t client_revive(struct kvc_client *c, void *arg)
+{
+	const struct kvc_mem *mem = arg;
+	struct kvc_client_mem *m = own_find(c, mem->id);
+	if (m)
+		m->closing = false;
+	return 0;
+}
+
+static int64_t client_unregister_await(struct kvc_client *c, void *arg)
+{
+	const struct kvc_mem *mem = arg;
+	struct kvc_client_mem *m = own_find(c, mem->id);
+	int rc = m ? kvc_call_begin(c) : 0;
+	if (!m || rc < 0)
+		return rc;
+	return kvc_call_end(c, own_close_await(c, m));
+}
+
+/* ---- the pool ---- */
+
+/* The first free slot; 0 when there is none (slot 0 is the receive buffer's). */
+static uint32_t slot_free(const struct kvc_pool *pool)
+{
+	for (uint32_t slot = 1; slot <= KVC_MEMS_MAX; slot++) {
+		const struct kvc_mem *m = pool->mems;
+		while (m && m->slot != slot)
+			m = m->next;
+		if (!m)
+			return slot;
+	}
+	return 0;
+}
+
+static int mem_enter(struct kvc_pool *pool, struct kvc_mem *mem, struct kv_error *err)
+{
+	int rc = 0;
+	pthread_mutex_lock(&pool->lock);
+	for (const struct kvc_mem *m = pool->mems; m && rc == 0; m = m->next)
+		if (mem->base < m->base + m->len_bytes && m->base < mem->base + mem->len_bytes)
+			rc = kv_fail(err, -KV_EINVAL, "[%p, +%llu) overlaps memory that is registered already: [%p, +%llu)", (void *)mem->base,
+				     (unsigned long long)mem->len_bytes, (void *)m->base, (unsigned long long)m->len_bytes);
+	mem->slot = slot_free(pool);
+	if (rc == 0 && mem->slot == 0)
+		rc = kv_fail(err, -KV_ELIMIT, "a pool takes at most %d registrations; register fewer, larger areas", (int)KVC_MEMS_MAX);
+	if (rc == 0) {
+		mem->id = ++pool->next_region;
+		mem->next = pool->mems;
+		pool->mems = mem;
+	}
+	pthread_mutex_unlock(&pool->lock);
+	return rc;
+}
+
+static void mem_leave(struct kvc_pool *pool, struct kvc_mem *mem)
+{
+	pthread_mutex_lock(&pool->lock);
+	for (struct kvc_mem **at = &pool->mems; *at; at = &(*at)->next) {
+		if (*at == mem) {
+			*at = mem->next;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&pool->lock);
+	free(mem);
+}
+
+/* Run fn on the first `n` clients, one after the other. Returns the first failure, and in *out_ok how many succeeded before it. */
+static int on_clients(struct kvc_pool *pool, unsigned n, int64_t (*fn)(struct kvc_client *c, void *arg), void *arg, unsigned *out_ok)
+{
+	int64_t result = 0;
+	int rc = 0;
+	*out_ok = 0;
+	for (unsigned i = 0; i < n && rc == 0; i++) {
+		rc = kvc_block_run(pool->client[i], fn, arg, &result);
+		if (rc == 0)
+			rc = (int)result;
+		*out_ok += rc == 0;
+	}
+	return rc;
+}
+
+int kvc_register(struct kvc_pool *pool, void *base, uint64_t len_bytes, struct kvc_mem **out, struct kv_error *err)
+{
+	struct mem_job job = {.err = err};
+	unsigned ok, undone;
+	int rc;
+	if (!pool || !base || len_bytes == 0 || !out || (uint64_t)(uintptr_t)base + len_bytes < len_bytes)
+		return kv_fail(err, -KV_EINVAL, "kvc_register needs a pool, memory and a place for the handle");
+	if (loop_current())
+		return kv_fail(err, -KV_EINVAL, "kvc_register blocks: call it from a thread of your own, not from a worker");
+	if (atomic_load(&pool->closing))
+		return kv_fail(err, -KV_ECLOSED, "the pool is being closed");
+	job.mem = calloc(1, sizeof(*job.mem));
+	if (!job.mem)
+		return kv_fail(err, -KV_ENOMEM, "no memory for a registration");
+	job.mem->base = base;
+	job.mem->len_bytes = len_bytes;
+	rc = mem_enter(pool, job.mem, err);
+	if (rc < 0) {
+		free(job.mem);
+		return rc;
+	}
+	if (err)
+		err->text[0] = 0;
+	rc = on_clients(pool, pool->num_clients, client_register_await, &job, &ok);
+	if (rc < 0) {
+		if (err && !err->text[0])
+			kv_fail(err, rc, "the registration could not be started on client %u: %s", ok, kv_strerror(rc));
+		on_clients(pool, ok, client_unregister_await, job.mem, &undone);
+		mem_leave(pool, job.mem);
+		return rc;
+	}
+	*out = job.mem;
+	return 0;
+}
+
+int kvc_unregister(struct kvc_pool *pool, struct kvc_mem **mem)
+{
+	unsigned ok, undone;
+	int rc;
+	if (!pool || !mem || loop_current())
+		return -KV_EINVAL;
+	if (!*mem)
+		return 0;
+	rc = on_clients(pool, pool->num_clients, client_quiesce, *mem, &ok);
+	if (rc < 0) {
+		on_clients(pool, ok, client_revive, *mem, &undone);
+		return rc;
+	}
+	rc = on_clients(pool, pool->num_clients, client_unregister_await, *mem, &ok);
+	if (rc < 0)
+		return rc;
+	mem_leave(pool, *mem);
+	*mem = NULL;
+	return 0;
+}
+
+void kvc_mems_free(struct kvc_pool *pool)
+{
+	while (pool->mems) {
+		struct kvc_mem *m = pool->mems;
+		pool->mems = m->next;
+		free(m);
+	}
+}

@@ -1,0 +1,720 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* node.c -- one client's view of one server: a coroutine that connects, serves the control connection, and connects again.
+ *
+ *   CONNECTING --hello, regions acknowledged, every link answered a PING--> UP --lost--> DOWN --back-off--> attempt ... --> UP
+ *                                                                            UP --redo--> CONNECTING (calls wait)
+ *
+ * DOWN means that the server is gone: calls fail at once while attempts go on in the background. A break that is ours (the endpoints were rebuilt, a frame could
+ * not be sent, a link stays silent) is a redo: the first new attempt begins at once and calls wait for its outcome.
+ *
+ * The same coroutine reads the connection and sends heartbeats. Time is counted in beats of our own, so that a process that was stopped for a while does
+ * not take its own absence for the server's. Others (mem.c, the closer) may send; the connection is closed only when none of them is inside.
+ *
+ * Dropping a session while requests are out: see session.c and kvc_client_fence_await. Pieces go to quarantine only while another server would suffer
+ * from a fence; otherwise fencing is free. */
+#include <stdlib.h>
+
+#include "kvclient/client.h"
+#include "kvclient/place.h"
+
+enum { PINGS_AT_ONCE = 64, HEARTBEAT_MS_DEFAULT = 500, USER_TIMEOUT_MS = 5000 };
+
+#define BACKOFF_MIN_NS 50000000ull
+#define BACKOFF_MAX_NS 2000000000ull
+#define SEND_TIMEOUT_NS 2000000000ull
+
+static const char *node_name(const struct kvc_node *n)
+{
+	return n->client->pool->server[n->index].name;
+}
+
+static const struct kv_log *node_log(const struct kvc_node *n)
+{
+	return kvc_client_log(n->client);
+}
+
+static void node_set(struct kvc_node *n, enum kvc_node_state state)
+{
+	n->state = state;
+	co_queue_wake_all(&n->changed);
+}
+
+/* ---- for others on the loop ---- */
+
+void kvc_node_redo(struct kvc_node *n)
+{
+	n->redo = true;
+	if (n->state == KVC_NODE_UP)
+		node_set(n, KVC_NODE_CONNECTING);
+	else if (n->session && n->session->open)
+		kvc_session_fail(n->session, -KV_ERESET, false); /* an attempt: only PINGs are out */
+	if (n->conn)
+		boot_shutdown(n->conn);
+	co_queue_wake_all(&n->kick);
+}
+
+int kvc_node_ready_await(struct kvc_node *n, uint64_t deadline_ns, struct kvc_session **out)
+{
+	for (;;) {
+		if (n->client->closing)
+			return -KV_ECLOSED;
+		if (n->state == KVC_NODE_UP) {
+			*out = n->session;
+			return 0;
+		}
+		if (n->state != KVC_NODE_CONNECTING)
+			return -KV_EPEERDOWN;
+		if (co_queue_wait_await(&n->changed, deadline_ns) < 0)
+			return -KV_ETIMEOUT;
+	}
+}
+
+int kvc_node_send_await(struct kvc_node *n, const struct wire_ctrl_msg *m, uint64_t deadline_ns)
+{
+	int rc;
+	if (!n->conn)
+		return -KV_EPEERDOWN;
+	n->senders++;
+	rc = boot_send_await(n->conn, m, deadline_ns);
+	if (--n->senders == 0)
+		co_queue_wake_all(&n->kick);
+	return rc;
+}
+
+/* ---- regions ---- */
+
+static int region_send_await(struct kvc_node *n, struct te_region *region, uint32_t id, uint64_t deadline_ns)
+{
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_REGION};
+	struct te_remote remote;
+	struct te_key *keys = NULL;
+	uint8_t *packed = NULL;
+	int rc = -KV_ENOMEM;
+	te_region_announce(region, &remote, NULL);
+	keys = calloc((size_t)remote.rails * remote.parts, sizeof(*keys));
+	packed = calloc((size_t)remote.rails * remote.parts, 16);
+	if (!keys || !packed)
+		goto out;
+	te_region_announce(region, &remote, keys);
+	m.region.id = id;
+	m.region.rails = remote.rails;
+	m.region.parts = remote.parts;
+	m.region.virt = remote.virt;
+	m.region.len_bytes = remote.len_bytes;
+	m.region.part_bytes = remote.part_bytes;
+	m.region.keys = packed;
+	for (unsigned rail = 0; rail < remote.rails; rail++) {
+		for (uint32_t part = 0; part < remote.parts; part++) {
+			const struct te_key *k = &keys[(size_t)rail * remote.parts + part];
+			wire_region_put(packed, remote.parts, rail, part, k->base, k->key);
+		}
+	}
+	rc = kvc_node_send_await(n, &m, deadline_ns);
+out:
+	free(keys);
+	free(packed);
+	return rc;
+}
+
+/* Wait until the reader has noted the answer for `id`, or the session has gone. */
+static int answer_await(struct kvc_node *n, const uint32_t *answered, uint32_t id, uint64_t deadline_ns)
+{
+	struct kvc_session *s = n->session;
+	while (*answered != id) {
+		if (n->refused_region == id)
+			return wire_status_error(n->refused_status);
+		if (n->state != KVC_NODE_UP || n->session != s)
+			return -KV_EPEERDOWN;
+		if (co_queue_wait_await(&n->changed, deadline_ns) < 0)
+			return -KV_ETIMEOUT;
+	}
+	return 0;
+}
+
+int kvc_node_region_await(struct kvc_node *n, struct te_region *region, uint32_t id, uint32_t slot, uint64_t deadline_ns)
+{
+	int rc;
+	if (n->state != KVC_NODE_UP || n->acked[slot] == id)
+		return 0;
+	rc = region_send_await(n, region, id, deadline_ns);
+	if (rc == 0)
+		rc = answer_await(n, &n->acked[slot], id, deadline_ns);
+	/* A connection that was lost meanwhile announces all regions when it comes back. */
+	return rc == -KV_EPEERDOWN ? 0 : rc;
+}
+
+int kvc_node_revoke_await(struct kvc_node *n, uint32_t id, uint32_t slot, uint64_t deadline_ns)
+{
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_REVOKE, .region_ok.id = id};
+	int rc;
+	if (n->state != KVC_NODE_UP || n->acked[slot] != id)
+		return 0;
+	rc = kvc_node_send_await(n, &m, deadline_ns);
+	if (rc == 0)
+		rc = answer_await(n, &n->revoked, id, deadline_ns);
+	n->acked[slot] = 0;
+	return rc == -KV_EPEERDOWN ? 0 : rc;
+}
+
+/* ---- connecting ---- */
+
+/* Whether this attempt has been overtaken: by a rebuild of our endpoints, or by closing. */
+static bool overtaken(const struct kvc_node *n)
+{
+	return n->redo || n->client->closing;
+}
+
+static int hello_send_await(struct kvc_node *n, uint64_t deadline_ns)
+{
+	struct kvc_client *c = n->client;
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_HELLO};
+	struct wire_hello *h = &m.hello;
+	h->version_min = h->version_max = WIRE_VERSION;
+	h->loops = (uint16_t)c->pool->num_loops;
+	h->rails = (uint16_t)c->info.rails;
+	h->eager_bytes = c->info.eager_bytes;
+	h->chunk_bytes = c->info.chunk_bytes;
+	h->client_id = c->pool->options.base_client_id + c->index;
+	loop_random(c->loop, &h->incarnation, sizeof(h->incarnation));
+	kv_host_id(h->host_id);
+	snprintf(h->provider, sizeof(h->provider), "%s", c->info.provider);
+	snprintf(h->fabric, sizeof(h->fabric), "%s", c->info.fabric);
+	for (unsigned i = 0; i < c->info.rails; i++) {
+		struct te_address a;
+		int rc = te_address(c->te, i, &a);
+		if (rc < 0)
+			return kv_fail(&n->error, rc, "our own fabric address of rail %u is not to be had: %s", i, kv_strerror(rc));
+		h->addr[i].len = a.len;
+		memcpy(h->addr[i].data, a.data, a.len);
+	}
+	return boot_send_await(n->conn, &m, deadline_ns);
+}
+
+static int welcome_check(struct kvc_node *n, const struct wire_welcome_msg *w)
+{
+	if (w->version != WIRE_VERSION)
+		return kv_fail(&n->error, -KV_EVERSION, "it speaks protocol version %u, we speak %u", w->version, WIRE_VERSION);
+	if (w->shards == 0 || w->shards > KV_SHARDS_MAX || w->rails == 0 || w->rails > KV_RAILS_MAX || w->credits == 0 || w->chunk_bytes == 0)
+		return kv_fail(&n->error, -KV_EPROTO, "its welcome makes no sense: %u shards, %u rails, %u credits, chunks of %u bytes", w->shards, w->rails,
+			       w->credits, w->chunk_bytes);
+	if (w->eager_bytes != n->client->info.eager_bytes)
+		return kv_fail(&n->error, -KV_EVERSION, "its eager size is %u bytes, ours %u; make FI_OFI_RXM_BUFFER_SIZE equal on both sides", w->eager_bytes,
+			       n->client->info.eager_bytes);
+	return 0;
+}
+
+static int refused(struct kvc_node *n, const struct wire_refuse *r)
+{
+	int rc = wire_status_error(r->status);
+	return kv_fail(&n->error, rc == 0 ? -KV_EPROTO : rc, "it refused us: %s", r->text);
+}
+
+struct open_peers {
+	struct kvc_node *node;
+	const struct wire_welcome_msg *welcome;
+	int rc;
+};
+
+static int peer_open(struct kvc_node *n, const struct wire_welcome_msg *w, unsigned shard)
+{
+	struct kvc_session *s = n->session;
+	struct te_address addr[KV_RAILS_MAX];
+	struct kv_error err = {0};
+	int rc;
+	for (unsigned rail = 0; rail < w->rails; rail++) {
+		struct wire_blob_addr blob;
+		rc = wire_welcome_addr(w, shard, rail, &blob);
+		if (rc < 0)
+			return kv_fail(&n->error, rc, "its welcome lacks the address of shard %u, rail %u", shard, rail);
+		addr[rail].len = blob.len;
+		memcpy(addr[rail].data, blob.data, blob.len);
+	}
+	rc = te_peer_open(n->client->te, addr, w->rails, &s->peer[shard], &err);
+	if (rc < 0)
+		return kv_fail(&n->error, rc, "shard %u: %s", shard, err.text);
+	if (te_peer_links(s->peer[shard]) != s->links_per_shard)
+		return kv_fail(&n->error, -KV_EINTERNAL, "shard %u has %u links instead of %u", shard, te_peer_links(s->peer[shard]), s->links_per_shard);
+	return 0;
+}
+
+static void peers_open(void *arg)
+{
+	struct open_peers *o = arg;
+	o->rc = 0;
+	for (unsigned shard = 0; shard < o->welcome->shards && o->rc == 0; shard++)
+		o->rc = peer_open(o->node, o->welcome, shard);
+}
+
+/* Take what the server says about itself. w points into the connection's buffer: nothing is received meanwhile. */
+static int welcome_take_await(struct kvc_node *n, const struct wire_welcome_msg *w)
+{
+	struct kvc_client *c = n->client;
+	struct open_peers o = {n, w, 0};
+	uint8_t host[16];
+	int rc = welcome_check(n, w);
+	if (rc < 0)
+		return rc;
+	rc = kvc_session_create(n, w, KV_MAX(c->info.rails, (unsigned)w->rails), &n->session);
+	if (rc < 0)
+		return kv_fail(&n->error, rc, "no memory for a session of %u shards", w->shards);
+	kvc_main_await(c, peers_open, &o);
+	if (o.rc < 0)
+		return o.rc;
+	n->session->open = true;
+	n->heartbeat_ns = (w->heartbeat_ms ? w->heartbeat_ms : HEARTBEAT_MS_DEFAULT) * 1000000ull;
+	if (n->incarnation && n->incarnation != w->incarnation)
+		kv_info(node_log(n), "client %u: server %s was restarted", c->index, node_name(n));
+	n->incarnation = w->incarnation;
+	if (w->node_id[0]) {
+		memcpy(n->node_id, w->node_id, sizeof(n->node_id));
+		c->seed[n->index] = kvc_place_seed(n->node_id);
+	}
+	kv_host_id(host);
+	if (memcmp(host, w->host_id, sizeof(host)) == 0)
+		kvc_pool_tell_server_loops(c->pool, w->loops);
+	return 0;
+}
+
+static int hello_await(struct kvc_node *n, uint64_t deadline_ns)
+{
+	struct wire_ctrl_msg m;
+	int rc = hello_send_await(n, deadline_ns);
+	if (rc == 0)
+		rc = boot_recv_await(n->conn, &m, deadline_ns);
+	if (rc < 0)
+		return n->error.text[0] ? rc : kv_fail(&n->error, rc, "no answer to our hello: %s", kv_strerror(rc));
+	if (m.type == WIRE_CTRL_REFUSE)
+		return refused(n, &m.refuse);
+	if (m.type != WIRE_CTRL_WELCOME)
+		return kv_fail(&n->error, -KV_EPROTO, "it answered our hello with message %d", (int)m.type);
+	return welcome_take_await(n, &m.welcome);
+}
+
+/* The next region that this session has not acknowledged. */
+static bool region_missing(const struct kvc_node *n, struct te_region **out, uint32_t *out_id, uint32_t *out_slot)
+{
+	const struct kvc_client *c = n->client;
+	if (n->acked[0] != KVC_REGION_BUFFER) {
+		*out = c->region;
+		*out_id = KVC_REGION_BUFFER;
+		*out_slot = 0;
+		return true;
+	}
+	for (unsigned i = 0; i < c->num_mems; i++) {
+		const struct kvc_client_mem *m = c->mem[i];
+		if (m->closing || n->acked[m->slot] == m->id)
+			continue;
+		*out = m->region;
+		*out_id = m->id;
+		*out_slot = m->slot;
+		return true;
+	}
+	return false;
+}
+
+static int region_announce_await(struct kvc_node *n, struct te_region *region, uint32_t id, uint32_t slot, uint64_t deadline_ns)
+{
+	struct wire_ctrl_msg m;
+	int rc = region_send_await(n, region, id, deadline_ns);
+	while (rc == 0) {
+		rc = boot_recv_await(n->conn, &m, deadline_ns);
+		if (rc == 0 && m.type == WIRE_CTRL_REGION_OK && m.region_ok.id == id)
+			break;
+	}
+	if (rc == 0)
+		rc = wire_status_error(m.region_ok.status);
+	if (rc < 0)
+		return kv_fail(&n->error, rc, "announcing memory region %u: %s", id, kv_strerror(rc));
+	n->acked[slot] = id;
+	return 0;
+}
+
+static int pings_await(struct kvc_node *n, unsigned first, unsigned count, uint64_t deadline_ns)
+{
+	struct kvc_client *c = n->client;
+	struct kvc_session *s = n->session;
+	struct kvc_wait wait = {.co = co_self()};
+	struct kvc_req *r[PINGS_AT_ONCE];
+	unsigned made = 0;
+	int rc = 0;
+	for (; made < count && rc == 0; made++) {
+		rc = kvc_room_await(c, &(struct kvc_need){0}, deadline_ns, &r[made]);
+		if (rc < 0)
+			break;
+		r[made]->deadline_ns = deadline_ns;
+		r[made]->wire.type = WIRE_PING;
+		r[made]->wire.ping.cookie = kv_prng_next(loop_prng(c->loop));
+		kvc_link_urgent(&s->link[first + made], r[made], &wait);
+	}
+	while (wait.left > 0 && co_park_await(deadline_ns) == 0)
+		;
+	for (unsigned i = 0; i < made; i++) {
+		int status = r[i]->state == KVC_REQ_DONE ? r[i]->status : -KV_ETIMEOUT;
+		if (status < 0 && rc == 0)
+			rc = kv_fail(&n->error, status,
+				     "the control connection works, but its shard %u did not answer over the fabric (link %u): %s; look at firewalls and "
+				     "security groups of the fabric",
+				     s->link[first + i].shard, s->link[first + i].index, kv_strerror(status));
+		kvc_req_release(c, r[i]);
+	}
+	return rc;
+}
+
+static int links_await(struct kvc_node *n, uint64_t deadline_ns)
+{
+	int rc = 0;
+	for (unsigned i = 0; i < n->session->num_links && rc == 0; i += PINGS_AT_ONCE)
+		rc = pings_await(n, i, KV_MIN(n->session->num_links - i, (unsigned)PINGS_AT_ONCE), deadline_ns);
+	return rc;
+}
+
+static int regions_await(struct kvc_node *n, uint64_t deadline_ns)
+{
+	struct te_region *region;
+	uint32_t id, slot;
+	int rc = 0;
+	while (rc == 0 && !overtaken(n) && region_missing(n, &region, &id, &slot))
+		rc = region_announce_await(n, region, id, slot, deadline_ns);
+	return rc;
+}
+
+static int connect_await(struct kvc_node *n)
+{
+	struct kvc_client *c = n->client;
+	const struct kvc_server *server = &c->pool->server[n->index];
+	uint64_t deadline = kv_deadline(loop_now(c->loop), c->pool->options.connect_timeout_ns);
+	struct kv_error err = {0};
+	int rc;
+	n->redo = false;
+	n->error = (struct kv_error){0};
+	memset(n->acked, 0, sizeof(n->acked));
+	rc = boot_connect_await(c->boot, &server->addr, server->addr_len, USER_TIMEOUT_MS, deadline, &n->conn, &err);
+	if (rc < 0)
+		return kv_fail(&n->error, rc, "%s", err.text);
+	if (!overtaken(n))
+		rc = hello_await(n, deadline);
+	if (rc == 0 && !overtaken(n))
+		rc = regions_await(n, deadline);
+	if (rc == 0 && !overtaken(n))
+		rc = links_await(n, deadline);
+	/* Memory registered while the links were pinged. */
+	if (rc == 0 && !overtaken(n))
+		rc = regions_await(n, deadline);
+	return rc == 0 && overtaken(n) ? kv_fail(&n->error, -KV_ERESET, "the connection was interrupted") : rc;
+}
+
+/* ---- being up ---- */
+
+static void heartbeat_take(struct kvc_node *n, const struct wire_heartbeat *h)
+{
+	struct kvc_session *s = n->session;
+	uint64_t now = loop_turn_now(n->client->loop);
+	for (unsigned i = 0; i < s->shards && i < h->shards; i++) {
+		if (s->turns[i] == h->turns[i])
+			continue;
+		s->turns[i] = h->turns[i];
+		s->turns_ns[i] = now;
+	}
+}
+
+static void region_answer_take(struct kvc_node *n, uint32_t id, int32_t status)
+{
+	struct kvc_client *c = n->client;
+	if (status != WIRE_OK) {
+		n->refused_region = id;
+		n->refused_status = status;
+	}
+	for (unsigned i = 0; i < c->num_mems && status == WIRE_OK; i++)
+		if (c->mem[i]->id == id)
+			n->acked[c->mem[i]->slot] = id;
+	co_queue_wake_all(&n->changed);
+}
+
+/* 1: the server has said goodbye. */
+static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
+{
+	struct wire_ctrl_msg done = {.type = WIRE_CTRL_GOODBYE_DONE};
+	switch (m->type) {
+	case WIRE_CTRL_HEARTBEAT:
+		heartbeat_take(n, &m->heartbeat);
+		return 0;
+	case WIRE_CTRL_REGION_OK:
+		region_answer_take(n, m->region_ok.id, m->region_ok.status);
+		return 0;
+	case WIRE_CTRL_REVOKE_OK:
+		n->revoked = m->region_ok.id;
+		co_queue_wake_all(&n->changed);
+		return 0;
+	case WIRE_CTRL_ADDRESS:
+		/* The server rebuilt its endpoints: our requests there are void like after a restart. */
+		kvc_node_redo(n);
+		return 0;
+	case WIRE_CTRL_GOODBYE_OK:
+		kvc_node_send_await(n, &done, kv_deadline(loop_now(n->client->loop), SEND_TIMEOUT_NS));
+		return 1;
+	case WIRE_CTRL_GOODBYE:
+	case WIRE_CTRL_REFUSE:
+		return kv_fail(&n->error, -KV_EPEERDOWN, "it closes the session: %s", m->type == WIRE_CTRL_REFUSE ? m->refuse.text : "shutting down");
+	default:
+		return kv_fail(&n->error, -KV_EPROTO, "it sent control message %d, which makes no sense here", (int)m->type);
+	}
+}
+
+static uint64_t silence_ns(const struct kvc_node *n)
+{
+	return KV_MAX(KVC_SILENCE_BEATS * n->heartbeat_ns, KVC_SILENCE_MIN_NS);
+}
+
+/* A link with old requests and no sign of life gets a PING; one that does not answer it either is broken. */
+static int link_check(struct kvc_node *n, struct kvc_link *l, uint64_t now)
+{
+	struct kvc_client *c = n->client;
+	const struct kvc_req *oldest;
+	if (l->probe) {
+		bool done = l->probe->state == KVC_REQ_DONE;
+		if (!done && now - l->probe_ns < silence_ns(n))
+			return 0;
+		kvc_req_release(c, l->probe);
+		l->probe = NULL;
+		return done ? 0 : kv_fail(&n->error, -KV_ERESET, "the link to its shard %u is silent", l->shard);
+	}
+	if (kv_list_empty(&l->sent))
+		return 0;
+	oldest = KV_LIST_ENTRY(l->sent.next, const struct kvc_req, node);
+	if (now - oldest->sent_ns < silence_ns(n) || now - l->heard_ns < silence_ns(n))
+		return 0;
+	if (now - n->session->turns_ns[l->shard] > 2 * silence_ns(n))
+		return kv_fail(&n->error, -KV_EPEERDOWN, "its shard %u stands still", l->shard);
+	if (kvc_room_try(c, &(struct kvc_need){0}, &l->probe) < 0)
+		return 0; /* next beat */
+	l->probe->deadline_ns = KV_NEVER;
+	l->probe->wire.type = WIRE_PING;
+	l->probe_wait = (struct kvc_wait){0};
+	l->probe_ns = now;
+	kvc_link_urgent(l, l->probe, &l->probe_wait);
+	return 0;
+}
+
+/* What is done at every beat. */
+static int beat_await(struct kvc_node *n)
+{
+	struct kvc_session *s = n->session;
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_HEARTBEAT};
+	uint64_t now = loop_now(n->client->loop);
+	struct te_stats stats;
+	int rc = 0;
+	te_stats(n->client->te, &stats);
+	kvc_set(&n->client->count.eagain, stats.eagain);
+	m.heartbeat.sequence = ++n->beat_sequence;
+	rc = kvc_node_send_await(n, &m, now + SEND_TIMEOUT_NS);
+	if (rc < 0)
+		return kv_fail(&n->error, -KV_EPEERDOWN, "the heartbeat cannot be sent: %s", kv_strerror(rc));
+	n->silent_beats++;
+	if (n->silent_beats > KVC_SILENCE_BEATS && now - n->heard_ns > silence_ns(n))
+		return kv_fail(&n->error, -KV_EPEERDOWN, "no heartbeat of it for %.1f s", (double)(now - n->heard_ns) / 1e9);
+	for (unsigned i = 0; i < s->num_links && rc == 0 && s->open; i++)
+		rc = link_check(n, &s->link[i], now);
+	if (n->parting_ns && now > n->parting_ns)
+		rc = kv_fail(&n->error, -KV_ETIMEOUT, "it did not answer our goodbye");
+	return rc;
+}
+
+/* Serve the control connection. Returns why it ended: 1 after a goodbye, or a code. */
+static int serve_await(struct kvc_node *n)
+{
+	struct loop *loop = n->client->loop;
+	uint64_t beat = loop_now(loop) + n->heartbeat_ns;
+	struct wire_ctrl_msg m;
+	int rc = 0;
+	n->heard_ns = loop_now(loop);
+	n->silent_beats = 0;
+	for (unsigned i = 0; i < n->session->shards; i++)
+		n->session->turns_ns[i] = n->heard_ns;
+	while (rc == 0 && !n->redo) {
+		rc = boot_recv_await(n->conn, &m, beat);
+		if (rc == 0) {
+			n->heard_ns = loop_turn_now(loop);
+			n->silent_beats = 0;
+			rc = control_take_await(n, &m);
+		} else if (rc == -KV_ETIMEOUT) {
+			rc = 0;
+		} else if (!n->redo) {
+			kv_fail(&n->error, rc, "the control connection is lost: %s", kv_strerror(rc));
+		}
+		if (rc == 0 && !n->redo && loop_now(loop) >= beat) {
+			beat = loop_now(loop) + n->heartbeat_ns;
+			rc = beat_await(n);
+		}
+	}
+	return rc;
+}
+
+/* ---- going down ---- */
+
+static bool others_connected(const struct kvc_node *n)
+{
+	const struct kvc_client *c = n->client;
+	for (unsigned i = 0; i < c->pool->num_servers; i++)
+		if (&c->node[i] != n && c->node[i].session)
+			return true;
+	return false;
+}
+
+static unsigned first_unsafe_shard(const struct kvc_session *s)
+{
+	for (uint32_t i = 0; i < s->num_links; i++)
+		if (!kv_list_empty(&s->link[i].sent))
+			return s->link[i].shard;
+	return 0;
+}
+
+/* End the session's requests; memory is safe or in quarantine afterwards. */
+static void requests_end_await(struct kvc_node *n, int status)
+{
+	struct kvc_client *c = n->client;
+	struct kvc_session *s = n->session;
+	uint64_t bytes;
+	bool caller, any = kvc_session_unsafe(s, &bytes, &caller);
+	bool fence = caller || !others_connected(n) || kvc_client_quarantine_full(c, bytes) || c->num_zombies + s->shards > KVC_ZOMBIES_MAX;
+	/* A fence ends the requests with -KV_ERESET; their calls look at the state of the node, which tells them more. */
+	if (any && fence && !c->closing)
+		kvc_client_fence_await(c, s, first_unsafe_shard(s));
+	if (!s->open)
+		return;
+	any = kvc_session_unsafe(s, &bytes, &caller);
+	kvc_session_fail(s, status, false);
+	for (unsigned i = 0; i < s->shards && any && !c->closing; i++) {
+		c->zombie[c->num_zombies++] = s->peer[i];
+		s->peer[i] = NULL;
+	}
+}
+
+static void peers_close(void *arg)
+{
+	struct kvc_session *s = arg;
+	for (unsigned i = 0; i < s->shards; i++)
+		te_peer_close(&s->peer[i]);
+}
+
+static void drop_await(struct kvc_node *n, int status)
+{
+	struct kvc_session *s = n->session;
+	if (s) {
+		for (uint32_t i = 0; i < s->num_links; i++) {
+			if (s->link[i].probe)
+				kvc_req_release(n->client, s->link[i].probe);
+			s->link[i].probe = NULL;
+		}
+		if (s->open)
+			requests_end_await(n, status);
+		kvc_main_await(n->client, peers_close, s);
+		n->session = NULL;
+		kvc_session_unref(s);
+	}
+	if (n->conn) {
+		boot_shutdown(n->conn);
+		while (n->senders > 0)
+			co_queue_wait_await(&n->kick, KV_NEVER);
+		boot_close(&n->conn);
+	}
+}
+
+static void backoff_await(struct kvc_node *n)
+{
+	struct loop *loop = n->client->loop;
+	uint64_t ns = BACKOFF_MIN_NS << KV_MIN(n->failures, 6u);
+	ns = KV_MIN(ns, BACKOFF_MAX_NS);
+	/* Half of it is random: clients of a server that comes back shall not all arrive at once. */
+	ns = ns / 2 + kv_prng_below(loop_prng(loop), ns / 2 + 1);
+	n->failures++;
+	if (!n->client->closing)
+		co_queue_wait_await(&n->kick, loop_now(loop) + ns);
+}
+
+/* What kvc_info shows. */
+static void links_count(struct kvc_client *c)
+{
+	uint64_t links = 0, credits = 0;
+	for (unsigned i = 0; i < c->pool->num_servers; i++) {
+		const struct kvc_session *s = c->node[i].state == KVC_NODE_UP ? c->node[i].session : NULL;
+		if (!s)
+			continue;
+		links += s->num_links;
+		credits = credits ? KV_MIN(credits, s->credits) : s->credits;
+	}
+	kvc_set(&c->count.links, links);
+	kvc_set(&c->count.credits, credits);
+}
+
+/* One connection, from the first packet to the last. */
+static void connection_await(struct kvc_node *n)
+{
+	struct kvc_client *c = n->client;
+	int rc = connect_await(n);
+	bool ours, served = rc == 0;
+	if (rc < 0 && rc != -KV_ERESET)
+		kv_fail_more(&n->error, "server %s", node_name(n));
+	if (rc == 0) {
+		n->failures = 0;
+		if (n->attempted)
+			kvc_add(&c->count.reconnects, 1);
+		node_set(n, KVC_NODE_UP);
+		links_count(c);
+	}
+	/* An attempt that was overtaken is not decided. */
+	if (!n->attempted && (rc != -KV_ERESET || c->closing)) {
+		n->attempted = true;
+		kvc_pool_tell_attempt(c->pool, c->index, rc, &n->error);
+	}
+	if (rc == 0) {
+		rc = serve_await(n);
+		if (rc < 0 && rc != -KV_ERESET)
+			kv_warn(node_log(n), "client %u, server %s: %s", c->index, node_name(n), n->error.text);
+	} else if (rc != -KV_ERESET && n->failures == 0) {
+		kv_warn(node_log(n), "client %u: %s", c->index, n->error.text);
+	}
+	ours = n->redo || rc == -KV_ERESET;
+	node_set(n, ours && !c->closing ? KVC_NODE_CONNECTING : KVC_NODE_DOWN);
+	drop_await(n, c->closing ? -KV_ECLOSED : ours ? -KV_ERESET : -KV_EPEERDOWN);
+	if (!served || !ours)
+		backoff_await(n);
+}
+
+static void node_main(void *arg)
+{
+	struct kvc_node *n = arg;
+	struct kvc_client *c = n->client;
+	while (!c->closing)
+		connection_await(n);
+	node_set(n, KVC_NODE_CLOSED);
+	n->running = false;
+	c->coroutines--;
+	if (c->closer)
+		co_wake(c->closer);
+}
+
+int kvc_node_start(struct kvc_node *n)
+{
+	struct kvc_client *c = n->client;
+	int rc;
+	co_queue_init(&n->changed);
+	co_queue_init(&n->kick);
+	n->state = KVC_NODE_CONNECTING;
+	c->seed[n->index] = kvc_place_seed(node_name(n));
+	rc = co_spawn(c->loop, node_main, n, "kvc node");
+	if (rc == 0) {
+		n->running = true;
+		c->coroutines++;
+	}
+	return rc;
+}
+
+void kvc_node_part_await(struct kvc_node *n)
+{
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_GOODBYE};
+	uint64_t deadline = loop_now(n->client->loop) + SEND_TIMEOUT_NS / 2;
+	if (n->state == KVC_NODE_UP && kvc_node_send_await(n, &m, deadline) == 0)
+		n->parting_ns = deadline;
+	else
+		kvc_node_redo(n);
+}

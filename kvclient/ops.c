@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ops.c -- the calls: get, put, delete, touch, pin, ping, stat, and the roofline.
+ *
+ * get and put are in get.c and put.c; here they are dressed up. The small ones are one request and one reply, made again while the deadline allows. */
+#include "kvclient/call.h"
+#include "kvclient/place.h"
+
+void kvc_get_count(struct kvc_client *c, int64_t rc)
+{
+	kvc_add(&c->count.gets, 1);
+	if (rc >= 0) {
+		kvc_add(&c->count.hits, 1);
+		kvc_add(&c->count.bytes_in, (uint64_t)rc);
+		c->last_len = (uint64_t)rc;
+	} else if (rc == -KV_ENOTFOUND) {
+		kvc_add(&c->count.misses, 1);
+	}
+}
+
+void kvc_put_count(struct kvc_client *c, int rc, uint64_t len)
+{
+	kvc_add(&c->count.puts, 1);
+	if (rc == 0)
+		kvc_add(&c->count.bytes_out, len);
+}
+
+int64_t kvc_get_await(struct kvc_client *client, struct kvc_key key, void *dst, uint64_t dst_len, const struct kvc_call *call)
+{
+	struct kvc_call own;
+	struct kvc_get g;
+	int64_t rc = kvc_call_begin(client);
+	if (rc < 0)
+		return rc;
+	rc = kvc_call_check(call, &own);
+	if (rc == 0)
+		rc = kvc_get_init(&g, client, key, dst, dst_len, 0, 0, &own, kvc_call_deadline(client, &own));
+	if (rc == 0) {
+		rc = kvc_call_down(client, own.flags, kvc_get_all_await(&g));
+		kvc_get_fini(&g);
+		kvc_get_count(client, rc);
+	}
+	return kvc_call_end(client, rc);
+}
+
+int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *data, uint64_t len, const struct kvc_call *call)
+{
+	struct kvc_call own;
+	struct kvc_put p;
+	int rc = kvc_call_begin(client);
+	if (rc < 0)
+		return rc;
+	rc = kvc_call_check(call, &own);
+	if (rc == 0)
+		rc = kvc_put_init(&p, client, key, data, len, &own, kvc_call_deadline(client, &own));
+	if (rc == 0) {
+		rc = kvc_put_all_await(&p);
+		kvc_put_fini(&p);
+		kvc_put_count(client, rc, len);
+	}
+	return (int)kvc_call_end(client, rc);
+}
+
+/* ---- one request, one reply ---- */
+
+/* Send `wire` to a shard of the node (UINT32_MAX: the key's) and wait. out, if given, gets the request's copy of the reply. */
+static int simple_once_await(struct kvc_node *n, const struct wire_request *wire, uint32_t shard, uint64_t deadline_ns, struct kvc_stats *stats)
+{
+	struct kvc_client *c = n->client;
+	struct kvc_wait wait = {.co = co_self()};
+	struct kvc_session *s;
+	struct kvc_req *r;
+	int rc = kvc_call_room_await(n, &(struct kvc_need){0}, deadline_ns, true, &s, &r);
+	if (rc < 0)
+		return rc;
+	if (shard == UINT32_MAX)
+		shard = kvc_place_shard(s->shard_seed, s->shards, wire->key.data, wire->key.len);
+	if (shard >= s->shards) {
+		kvc_req_release(c, r);
+		return 1; /* past the last one */
+	}
+	r->wire = *wire;
+	r->deadline_ns = deadline_ns;
+	r->reply.stat = stats;
+	kvc_link_submit(kvc_link_pick(s, shard), r, &wait);
+	rc = kvc_req_done_await(c, r, deadline_ns);
+	kvc_req_release(c, r);
+	return rc;
+}
+
+static int simple_await(struct kvc_node *n, const struct wire_request *wire, uint32_t shard, uint64_t deadline_ns, struct kvc_stats *stats, unsigned *tries)
+{
+	int rc;
+	*tries = 0;
+	for (unsigned pauses = 0;; ++*tries) {
+		rc = simple_once_await(n, wire, shard, deadline_ns, stats);
+		if (rc >= 0 || !kvc_call_again_await(n->client, rc, deadline_ns, &pauses))
+			return (int)kvc_call_code(rc);
+	}
+}
+
+/* A call about one key. */
+static int keyed_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct wire_request *wire, unsigned *tries)
+{
+	struct kvc_call own;
+	int rc;
+	*tries = 0;
+	if (!kvc_key_valid(key) || kvc_call_check(call, &own) < 0)
+		return -KV_EINVAL;
+	if (wire->type == WIRE_TOUCH)
+		wire->touch.ttl_s = own.ttl_s;
+	wire->key = (struct wire_bytes){key.data, (uint32_t)key.len};
+	rc = simple_await(kvc_call_node(c, key), wire, UINT32_MAX, kvc_call_deadline(c, &own), NULL, tries);
+	return (int)kvc_call_down(c, own.flags, rc);
+}
+
+int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call)
+{
+	struct wire_request wire = {.type = WIRE_DELETE};
+	unsigned tries;
+	int rc = kvc_call_begin(client);
+	if (rc < 0)
+		return rc;
+	rc = keyed_await(client, key, call, &wire, &tries);
+	/* An earlier try, whose reply was lost, may be the one that deleted it. */
+	if (rc == -KV_ENOTFOUND && tries > 0)
+		rc = 0;
+	kvc_add(&client->count.deletes, 1);
+	return (int)kvc_call_end(client, rc);
+}
+
+static int plain_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, uint8_t type, uint8_t flags)
+{
+	struct wire_request wire = {.type = type, .flags = flags};
+	unsigned tries;
+	int rc = kvc_call_begin(c);
+	if (rc < 0)
+		return rc;
+	return (int)kvc_call_end(c, keyed_await(c, key, call, &wire, &tries));
+}
+
+int kvc_touch_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call)
+{
+	return plain_await(client, key, call, WIRE_TOUCH, 0);
+}
+
+int kvc_pin_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call)
+{
+	return plain_await(client, key, call, WIRE_PIN, 0);
+}
+
+int kvc_unpin_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call)
+{
+	return plain_await(client, key, call, WIRE_PIN, WIRE_PIN_RELEASE);
+}
+
+/* ---- all shards of one server ---- */
+
+static int shards_await(struct kvc_client *c, const struct kvc_call *call, const struct wire_request *wire, struct kvc_stats *stats)
+{
+	struct kvc_call own;
+	uint64_t deadline;
+	unsigned tries;
+	int rc = 0;
+	if (kvc_call_check(call, &own) < 0 || own.server >= c->pool->num_servers)
+		return -KV_EINVAL;
+	deadline = kvc_call_deadline(c, &own);
+	for (uint32_t shard = 0; rc == 0; shard++)
+		rc = simple_await(&c->node[own.server], wire, shard, deadline, stats, &tries);
+	return rc == 1 ? 0 : rc;
+}
+
+int kvc_ping_await(struct kvc_client *client, const struct kvc_call *call)
+{
+	struct wire_request wire = {.type = WIRE_PING};
+	int rc = kvc_call_begin(client);
+	if (rc < 0)
+		return rc;
+	return (int)kvc_call_end(client, shards_await(client, call, &wire, NULL));
+}
+
+int kvc_stat_await(struct kvc_client *client, struct kvc_stat_item *out, unsigned max, const struct kvc_call *call)
+{
+	struct wire_request wire = {.type = WIRE_STAT};
+	struct kvc_stats stats = {0};
+	unsigned n = 0;
+	int rc;
+	if (!out && max > 0)
+		return -KV_EINVAL;
+	rc = kvc_call_begin(client);
+	if (rc < 0)
+		return rc;
+	rc = shards_await(client, call, &wire, &stats);
+	for (uint32_t id = 1; rc == 0 && id < WIRE_STAT_END && n < max; id++)
+		out[n++] = (struct kvc_stat_item){wire_stat_name(id), stats.value[id]};
+	return (int)kvc_call_end(client, rc < 0 ? rc : (int64_t)n);
+}
+
+/* ---- the roofline ---- */
+
+static int raw_once_await(struct kvc_node *n, unsigned w, const struct kvc_view *view, struct wire_request *wire, uint64_t deadline_ns)
+{
+	struct kvc_client *c = n->client;
+	struct kvc_wait wait = {.co = co_self()};
+	struct kvc_need need = {0};
+	struct kvc_session *s;
+	struct kvc_req *r;
+	int rc = kvc_node_ready_await(n, deadline_ns, &s);
+	if (rc < 0)
+		return rc;
+	need.imms = kvc_chunks(s, wire->bench.length, KV_MIN((uint64_t)wire->bench.depth, wire->bench.operations));
+	rc = kvc_call_room_await(n, &need, deadline_ns, true, &s, &r);
+	if (rc < 0)
+		return rc;
+	r->wire = *wire;
+	r->wire.bench.imm = kvc_req_imm(r);
+	r->wire.dest = (struct wire_dest){KVC_REGION_BUFFER, (uint32_t)(view->priv[1] / wire->bench.length), view->priv[0], wire->bench.length, wire->bench.length};
+	r->deadline_ns = deadline_ns;
+	r->caller_memory = true;
+	kvc_link_submit(kvc_link_pick(s, w % s->shards), r, &wait);
+	rc = kvc_req_done_await(c, r, deadline_ns);
+	kvc_req_release(c, r);
+	return rc;
+}
+
+int kvc_raw_await(struct kvc_client *client, unsigned w, struct kvc_view *view, uint64_t len, uint64_t ops, unsigned depth, uint64_t seed,
+		  const struct kvc_call *call)
+{
+	struct wire_request wire = {.type = WIRE_BENCH, .bench = {.operations = ops, .length = len, .seed = seed, .depth = depth}};
+	struct kvc_call own;
+	int rc;
+	if (!view || len == 0 || len > KV_RANGE_MAX || ops == 0 || depth == 0 || view->priv[1] < len)
+		return -KV_EINVAL;
+	rc = kvc_call_begin(client);
+	if (rc < 0)
+		return rc;
+	rc = kvc_call_check(call, &own);
+	if (rc == 0 && own.server >= client->pool->num_servers)
+		rc = -KV_EINVAL;
+	if (rc == 0)
+		rc = (int)kvc_call_code(raw_once_await(&client->node[own.server], w, view, &wire, kvc_call_deadline(client, &own)));
+	return (int)kvc_call_end(client, rc);
+}

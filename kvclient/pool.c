@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pool.c -- open and close: options, servers, loops, threads, clients.
+ *
+ * Opening: everything that may block or fail for a plain reason (options, names, threads) is done by the calling thread; then every client is opened on its loop's
+ * thread, its nodes connect, and the caller waits until every first connection is decided. The pool opens if every client has a server; servers that are down are tried
+ * again in the background. A failure closes what was opened, by the same path as kvc_pool_close.
+ *
+ * Closing: clients first, while their loops turn; then loops and threads.
+ *
+ * The mutex guards the reports of opening and closing and the list of registrations, never a call on the data path. */
+#include "kvclient/pool.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "kvclient/client.h"
+#include "kvclient/internal.h"
+
+enum { CLIENTS_WARN = 8 };
+
+#define SPIN_DEFAULT_NS 20000ull
+
+/* ---- reports ---- */
+
+void kvc_pool_tell_started(struct kvc_pool *p, int status, const struct kv_error *err)
+{
+	pthread_mutex_lock(&p->lock);
+	p->progress.started++;
+	if (status < 0 && p->progress.status == 0) {
+		p->progress.status = status;
+		p->progress.error = *err;
+	}
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+}
+
+void kvc_pool_tell_attempt(struct kvc_pool *p, unsigned client, int status, const struct kv_error *err)
+{
+	pthread_mutex_lock(&p->lock);
+	p->progress.attempted++;
+	if (status == 0)
+		p->client[client]->servers_up++;
+	if (status < 0 && p->progress.node_status == 0) {
+		p->progress.node_status = status;
+		p->progress.node_error = *err;
+	}
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+}
+
+void kvc_pool_tell_closed(struct kvc_pool *p)
+{
+	pthread_mutex_lock(&p->lock);
+	p->progress.closed++;
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* Spin before sleeping only when there is a core for every loop, ours and those of servers on this host. */
+static uint64_t spin_default(const struct kvc_pool *p)
+{
+	return kv_cpus_available() >= p->num_loops + atomic_load(&p->server_loops) ? SPIN_DEFAULT_NS : 0;
+}
+
+static void spin_apply(void *arg)
+{
+	struct kvc_client *c = arg;
+	loop_set_spin(c->loop, spin_default(c->pool));
+}
+
+void kvc_pool_tell_server_loops(struct kvc_pool *p, unsigned loops)
+{
+	unsigned before = atomic_load(&p->server_loops);
+	if (loops <= before || p->options.spin_ns || !p->own_loops)
+		return;
+	atomic_store(&p->server_loops, loops);
+	for (unsigned i = 0; i < p->num_clients && i < p->num_loops; i++)
+		loop_post(p->client[i]->loop, spin_apply, p->client[i]); /* a full queue only costs the hint */
+}
+
+/* ---- building ---- */
+
+static void log_write(void *arg, enum kv_log_level level, const char *line)
+{
+	const struct kvc_pool *p = arg;
+	p->options.log(p->options.log_arg, (int)level, line);
+}
+
+static void log_init(struct kvc_pool *p)
+{
+	p->log.level = (enum kv_log_level)KV_MAX(p->options.log_level, 0);
+	p->log.write = p->options.log ? log_write : kv_log_stderr;
+	p->log.arg = p;
+}
+
+/* Keep a copy of a string of the caller's. */
+static int string_keep(struct kvc_pool *p, const char **s)
+{
+	if (!*s)
+		return 0;
+	*s = p->strings[p->num_strings] = strdup(*s);
+	return p->strings[p->num_strings++] ? 0 : -KV_ENOMEM;
+}
+
+static int strings_keep(struct kvc_pool *p)
+{
+	struct kvc_options *o = &p->options;
+	const char **all[] = {&o->provider, &o->nic, &o->psk_file, &o->psk, &o->cert_file, &o->key_file, &o->ca_file};
+	int rc = 0;
+	for (unsigned i = 0; i < KV_COUNT(all) && rc == 0; i++)
+		rc = string_keep(p, all[i]);
+	return rc;
+}
+
+static void strings_free(struct kvc_pool *p)
+{
+	while (p->num_strings > 0) {
+		char *s = p->strings[--p->num_strings];
+		/* One of them may be the key. */
+		if (s)
+			explicit_bzero(s, strlen(s));
+		free(s);
+	}
+}
+
+static int servers_resolve(struct kvc_pool *p, struct kv_error *err)
+{
+	p->server = calloc(p->options.num_servers, sizeof(*p->server));
+	if (!p->server)
+		return kv_fail(err, -KV_ENOMEM, "no memory for the list of servers");
+	p->num_servers = p->options.num_servers;
+	for (unsigned i = 0; i < p->num_servers; i++) {
+		struct kvc_server *s = &p->server[i];
+		struct kv_hostport hp;
+		int rc = kv_hostport_parse(p->options.servers[i], &hp, err);
+		if (rc == 0)
+			rc = kv_hostport_resolve(&hp, &s->addr, &s->addr_len, err);
+		if (rc < 0)
+			return rc;
+		kv_hostport_format(&hp, s->name, sizeof(s->name));
+	}
+	p->options.servers = NULL;
+	return 0;
+}
+
+/* The address that the kernel would use towards the first server: the fabric shall use the same interface. Unknown: family 0, any. */
+static void local_find(struct kvc_pool *p)
+{
+	socklen_t len = sizeof(p->local);
+	int fd = socket(p->server[0].addr.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return;
+	/* Connecting a datagram socket sends nothing: it only looks up the route. */
+	if (connect(fd, (const struct sockaddr *)&p->server[0].addr, p->server[0].addr_len) < 0 ||
+	    getsockname(fd, (struct sockaddr *)&p->local, &len) < 0)
+		memset(&p->local, 0, sizeof(p->local));
+	close(fd);
+	/* The port is of that socket and means nothing. */
+	if (p->local.ss_family == AF_INET)
+		((struct sockaddr_in *)&p->local)->sin_port = 0;
+	else if (p->local.ss_family == AF_INET6)
+		((struct sockaddr_in6 *)&p->local)->sin6_port = 0;
+}
+
+static int clients_build(struct kvc_pool *p, struct kv_error *err)
+{
+	p->client = calloc(p->options.num_clients, sizeof(*p->client));
+	if (!p->client)
+		return kv_fail(err, -KV_ENOMEM, "no memory for %u clients", p->options.num_clients);
+	for (unsigned i = 0; i < p->options.num_clients; i++) {
+		p->client[i] = calloc(1, sizeof(*p->client[i]));
+		if (!p->client[i])
+			return kv_fail(err, -KV_ENOMEM, "no memory for %u clients", p->options.num_clients);
+		p->client[i]->pool = p;
+		p->client[i]->index = i;
+		p->num_clients++;
+	}
+	if (p->num_clients > CLIENTS_WARN)
+		kv_warn(&p->log, "%u clients: each has endpoints and %llu MiB of registered memory of its own; 4 serve hundreds of workers", p->num_clients,
+			(unsigned long long)(p->options.buffer_bytes >> 20));
+	return 0;
+}
+
+static void pool_destroy(struct kvc_pool **pool)
+{
+	struct kvc_pool *p = *pool;
+	kvc_mems_free(p);
+	for (unsigned i = 0; i < p->num_loops && p->own_loops; i++)
+		loop_destroy(&p->loop[i]);
+	for (unsigned i = 0; i < p->num_clients; i++)
+		free(p->client[i]);
+	free(p->client);
+	free(p->loop);
+	free(p->thread);
+	free(p->server);
+	strings_free(p);
+	pthread_cond_destroy(&p->changed);
+	pthread_mutex_destroy(&p->lock);
+	free(p);
+	*pool = NULL;
+}
+
+/* Everything but loops and threads. */
+static int pool_create(const struct kvc_options *given, struct kvc_pool **out, struct kv_error *err)
+{
+	struct kvc_pool *p = calloc(1, sizeof(*p));
+	pthread_condattr_t attr;
+	int rc;
+	if (!p)
+		return kv_fail(err, -KV_ENOMEM, "no memory for a pool");
+	pthread_mutex_init(&p->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&p->changed, &attr);
+	pthread_condattr_destroy(&attr);
+	p->next_region = KVC_REGION_BUFFER;
+	rc = kvc_options_fill(given, &p->options, err);
+	if (rc < 0)
+		goto err_pool;
+	log_init(p);
+	rc = strings_keep(p);
+	if (rc < 0) {
+		kv_fail(err, rc, "no memory for the options");
+		goto err_pool;
+	}
+	rc = servers_resolve(p, err);
+	if (rc < 0)
+		goto err_pool;
+	local_find(p);
+	rc = clients_build(p, err);
+	if (rc < 0)
+		goto err_pool;
+	*out = p;
+	return 0;
+
+err_pool:
+	pool_destroy(&p);
+	return rc;
+}
+
+/* ---- opening ---- */
+
+static void client_open(void *arg)
+{
+	struct kvc_client *c = arg;
+	struct kv_error err = {0};
+	int rc = kvc_client_open(c, &err);
+	kvc_pool_tell_started(c->pool, rc, &err);
+}
+
+static int clients_open(struct kvc_pool *p, struct kv_error *err)
+{
+	for (unsigned i = 0; i < p->num_clients; i++) {
+		int rc;
+		p->client[i]->loop = p->loop[i % p->num_loops];
+		rc = loop_post(p->client[i]->loop, client_open, p->client[i]);
+		if (rc < 0)
+			return kv_fail(err, rc, "the queue of the loop of client %u is full", i);
+	}
+	return 0;
+}
+
+int kvc_pool_status(struct kvc_pool *p, struct kv_error *err)
+{
+	struct kvc_progress *g = &p->progress;
+	int rc = 0;
+	pthread_mutex_lock(&p->lock);
+	if (g->status < 0) {
+		/* All clients must have answered, before they may be closed. */
+		rc = g->started < p->num_clients ? 1 : g->status;
+		if (rc < 0 && err)
+			*err = g->error;
+	} else if (g->attempted < p->num_clients * p->num_servers) {
+		rc = 1;
+	} else {
+		for (unsigned i = 0; i < p->num_clients; i++)
+			if (p->client[i]->servers_up == 0)
+				rc = g->node_status;
+		if (rc < 0 && err)
+			*err = g->node_error;
+	}
+	pthread_mutex_unlock(&p->lock);
+	return rc;
+}
+
+static void *thread_main(void *arg)
+{
+	loop_run(arg);
+	return NULL;
+}
+
+static int loops_create(struct kvc_pool *p, struct kv_error *err)
+{
+	unsigned n = KV_MIN(p->options.num_threads, p->num_clients);
+	p->own_loops = true;
+	p->loop = calloc(n, sizeof(struct loop *));
+	p->thread = calloc(n, sizeof(*p->thread));
+	if (!p->loop || !p->thread)
+		return kv_fail(err, -KV_ENOMEM, "no memory for %u loops", n);
+	for (unsigned i = 0; i < n; i++) {
+		char name[16];
+		struct loop_options o = {.name = name, .log = &p->log, .clock = p->clock, .spin_ns = p->options.spin_ns};
+		int rc;
+		snprintf(name, sizeof(name), "kvc-%u", i);
+		rc = loop_create(&o, &p->loop[i], err);
+		if (rc < 0)
+			return rc;
+		p->num_loops++;
+	}
+	for (unsigned i = 0; i < n && !p->options.spin_ns; i++)
+		loop_set_spin(p->loop[i], spin_default(p));
+	return 0;
+}
+
+static void threads_stop(struct kvc_pool *p, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		loop_stop(p->loop[i]);
+	for (unsigned i = 0; i < n; i++)
+		pthread_join(p->thread[i], NULL);
+}
+
+static int threads_start(struct kvc_pool *p, struct kv_error *err)
+{
+	for (unsigned i = 0; i < p->num_loops; i++) {
+		int rc = pthread_create(&p->thread[i], NULL, thread_main, p->loop[i]);
+		if (rc != 0) {
+			threads_stop(p, i);
+			return kv_fail(err, -KV_ELIMIT, "thread %u of %u cannot be started: %s; look at ulimit -u", i + 1, p->num_loops, strerror(rc));
+		}
+	}
+	return 0;
+}
+
+/* Wait until `test` gives something else than 1. The reports end it: every client and every first connection has its own deadline. */
+static int progress_wait(struct kvc_pool *p, int (*test)(struct kvc_pool *p, struct kv_error *err), struct kv_error *err)
+{
+	int rc;
+	while ((rc = test(p, err)) == 1) {
+		struct timespec until;
+		clock_gettime(CLOCK_MONOTONIC, &until);
+		until.tv_sec += 1;
+		pthread_mutex_lock(&p->lock);
+		/* A report between the test and here is seen a second later at most; holding the lock over the test would need it twice. */
+		pthread_cond_timedwait(&p->changed, &p->lock, &until);
+		pthread_mutex_unlock(&p->lock);
+	}
+	return rc;
+}
+
+static int test_stopped(struct kvc_pool *p, struct kv_error *err)
+{
+	(void)err;
+	return kvc_pool_stopped(p) ? 0 : 1;
+}
+
+static void pool_shut(struct kvc_pool *p)
+{
+	kvc_pool_stop(p);
+	progress_wait(p, test_stopped, NULL);
+	threads_stop(p, p->num_loops);
+}
+
+int kvc_pool_open(const struct kvc_options *options, struct kvc_pool **out, struct kv_error *err)
+{
+	struct kvc_pool *p = NULL;
+	int rc;
+	if (!out || loop_current())
+		return kv_fail(err, -KV_EINVAL, "kvc_pool_open needs a place for the pool and a thread of your own, not a worker");
+	rc = pool_create(options, &p, err);
+	if (rc < 0)
+		return rc;
+	rc = loops_create(p, err);
+	if (rc < 0)
+		goto err_pool;
+	rc = threads_start(p, err);
+	if (rc < 0)
+		goto err_pool;
+	rc = clients_open(p, err);
+	if (rc == 0)
+		rc = progress_wait(p, kvc_pool_status, err);
+	if (rc < 0) {
+		pool_shut(p);
+		goto err_pool;
+	}
+	*out = p;
+	return 0;
+
+err_pool:
+	pool_destroy(&p);
+	return rc;
+}
+
+int kvc_pool_start(const struct kvc_options *options, struct loop **loops, unsigned num_loops, const struct kv_clock *clock, struct kvc_pool **out,
+		   struct kv_error *err)
+{
+	struct kvc_pool *p = NULL;
+	int rc;
+	if (!out || !loops || num_loops == 0)
+		return kv_fail(err, -KV_EINVAL, "kvc_pool_start needs loops and a place for the pool");
+	rc = pool_create(options, &p, err);
+	if (rc < 0)
+		return rc;
+	p->clock = clock;
+	p->loop = calloc(num_loops, sizeof(struct loop *));
+	if (!p->loop) {
+		rc = kv_fail(err, -KV_ENOMEM, "no memory for %u loops", num_loops);
+		goto err_pool;
+	}
+	memcpy(p->loop, loops, num_loops * sizeof(struct loop *));
+	p->num_loops = num_loops;
+	rc = clients_open(p, err);
+	if (rc < 0)
+		goto err_pool;
+	*out = p;
+	return 0;
+
+err_pool:
+	pool_destroy(&p);
+	return rc;
+}
+
+/* ---- closing ---- */
+
+static void client_close(void *arg)
+{
+	kvc_client_close(arg);
+}
+
+/* Post, however full the queue is: closing cannot fail. */
+static void post_surely(struct loop *loop, void (*fn)(void *arg), void *arg)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+	while (loop_post(loop, fn, arg) < 0)
+		nanosleep(&pause, NULL);
+}
+
+void kvc_pool_stop(struct kvc_pool *p)
+{
+	if (atomic_exchange(&p->closing, true))
+		return;
+	for (unsigned i = 0; i < p->num_clients; i++)
+		post_surely(p->client[i]->loop, client_close, p->client[i]);
+}
+
+bool kvc_pool_stopped(struct kvc_pool *p)
+{
+	bool stopped;
+	pthread_mutex_lock(&p->lock);
+	stopped = p->progress.closed == p->num_clients;
+	pthread_mutex_unlock(&p->lock);
+	return stopped;
+}
+
+void kvc_pool_free(struct kvc_pool **pool)
+{
+	if (pool && *pool)
+		pool_destroy(pool);
+}
+
+void kvc_pool_close(struct kvc_pool **pool)
+{
+	if (!pool || !*pool || loop_current())
+		return;
+	pool_shut(*pool);
+	pool_destroy(pool);
+}
+
+/* ---- access ---- */
+
+unsigned kvc_num_clients(const struct kvc_pool *pool)
+{
+	return pool->num_clients;
+}
+
+struct kvc_pool *kvc_client_pool(struct kvc_client *client)
+{
+	return client->pool;
+}
+
+struct kvc_client *kvc_pool_client(struct kvc_pool *pool, unsigned w)
+{
+	return pool->client[w % pool->num_clients];
+}
+
+struct loop *kvc_pool_client_loop(struct kvc_pool *pool, unsigned w)
+{
+	return kvc_pool_client(pool, w)->loop;
+}
+
+const char *kvc_version(void)
+{
+	return KVRAIL_VERSION;
+}
+
+void kvc_program_setup(void)
+{
+	te_env_for_programs();
+}

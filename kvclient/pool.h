@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pool.h -- the pool as the rest of kvclient/ sees it: settings, servers, loops, clients, and what is reported to it. */
+#ifndef KVRAIL_KVCLIENT_POOL_H
+#define KVRAIL_KVCLIENT_POOL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+
+#include "base/base.h"
+#include "kvclient/kvclient.h"
+
+struct loop;
+
+enum { KVC_CLIENTS_MAX = 1024, KVC_SERVERS_MAX = 256, KVC_THREADS_MAX = 256 };
+
+struct kvc_server {
+	char name[KV_HOST_MAX + 16]; /* as the user wrote it, with its port */
+	struct sockaddr_storage addr;
+	socklen_t addr_len;
+};
+
+/* What open and close wait for. Any loop's thread reports, the opening thread (or the host that turns the loops) looks. */
+struct kvc_progress {
+	unsigned started;   /* clients that are open, or failed to */
+	unsigned attempted; /* first connections that are decided */
+	unsigned closed;    /* clients that are closed */
+	int status;         /* the first failure of a client: opening is given up */
+	struct kv_error error;         /* of that failure */
+	int node_status;
+	struct kv_error node_error;    /* the first connection's that failed */
+};
+
+struct kvc_pool {
+	struct kvc_options options;    /* with defaults filled in; strings point to copies */
+	struct kv_log log;
+	const struct kv_clock *clock;  /* NULL: monotonic */
+	struct kvc_server *server;
+	unsigned num_servers;
+	struct sockaddr_storage local; /* our address towards the first server */
+	struct loop **loop;
+	pthread_t *thread;
+	unsigned num_loops;
+	bool own_loops;
+	struct kvc_client **client;
+	unsigned num_clients;
+	char *strings[16];             /* copies to free */
+	unsigned num_strings;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct kvc_progress progress;  /* under lock */
+	uint32_t next_region;          /* under lock */
+	struct kvc_mem *mems;          /* under lock: all registrations */
+	_Atomic unsigned next_client;  /* round robin of blocking calls */
+	_Atomic unsigned server_loops; /* most loops that a server on this host told of */
+	_Atomic bool closing;
+};
+
+static inline const struct kv_log *kvc_pool_log(const struct kvc_pool *p)
+{
+	return &p->log;
+}
+
+/* kvc_pool_tell_* -- reports. Any thread. */
+void kvc_pool_tell_started(struct kvc_pool *p, int status, const struct kv_error *err);
+void kvc_pool_tell_attempt(struct kvc_pool *p, unsigned client, int status, const struct kv_error *err);
+void kvc_pool_tell_closed(struct kvc_pool *p);
+
+/* kvc_pool_tell_server_loops -- a server on this host turns so many loops: they and ours share the cores. */
+void kvc_pool_tell_server_loops(struct kvc_pool *p, unsigned loops);
+
+/* kvc_options_fill -- check the caller's options and complete them with defaults into *out (strings are not copied). 0 or -KV_EINVAL with *err. */
+int kvc_options_fill(const struct kvc_options *given, struct kvc_options *out, struct kv_error *err);
+
+/* kvc_mems_free -- forget all registrations (the clients are closed). */
+void kvc_mems_free(struct kvc_pool *p);
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* room.c -- admission: a request entry, a piece of the buffer and a share of the immediates, taken together or not at all.
+ *
+ * All or nothing means that nobody holds one resource while waiting for another, so that waiting cannot deadlock: what is out belongs to requests
+ * that end by themselves. One queue for all three keeps it first come, first served; a large request at the head holds up small ones behind
+ * it, which is the price of not starving it.
+ *
+ * The share of immediates bounds what peers may have in flight towards our completion queue: half of its depth, summed over all peers. */
+#include "kvclient/client.h"
+
+struct kvc_starving {
+	struct kv_list node;
+	struct co *co;
+	struct kvc_need need;
+	struct kvc_req *granted;
+	int status; /* 1: still waiting */
+};
+
+static int room_take(struct kvc_client *c, const struct kvc_need *need, struct kvc_req **out)
+{
+	struct kvc_piece piece = {0};
+	struct kvc_req *r;
+	if (need->imms > c->imm_limit)
+		return -KV_ETOOBIG;
+	if (need->imms > c->imm_limit - c->imm_used || c->reqs.used == c->reqs.count)
+		return -KV_EBUSY;
+	if (need->piece_bytes) {
+		int rc = kvc_buffer_take(&c->buffer, need->piece_bytes, &piece);
+		if (rc < 0)
+			return rc;
+	}
+	r = kvc_req_alloc(&c->reqs);
+	r->piece = piece;
+	r->imms = need->imms;
+	c->imm_used += need->imms;
+	*out = r;
+	return 0;
+}
+
+int kvc_room_try(struct kvc_client *c, const struct kvc_need *need, struct kvc_req **out)
+{
+	if (!kv_list_empty(&c->starving))
+		return -KV_EBUSY;
+	return room_take(c, need, out);
+}
+
+void kvc_room_feed(struct kvc_client *c)
+{
+	while (!kv_list_empty(&c->starving)) {
+		struct kvc_starving *s = KV_LIST_ENTRY(c->starving.next, struct kvc_starving, node);
+		int rc = room_take(c, &s->need, &s->granted);
+		if (rc == -KV_EBUSY)
+			return;
+		s->status = rc;
+		kv_list_del(&s->node);
+		co_wake(s->co);
+	}
+}
+
+void kvc_room_close(struct kvc_client *c)
+{
+	struct kv_list *n;
+	while ((n = kv_list_pop(&c->starving))) {
+		struct kvc_starving *s = KV_LIST_ENTRY(n, struct kvc_starving, node);
+		s->status = -KV_ECLOSED;
+		co_wake(s->co);
+	}
+}
+
+int kvc_room_await(struct kvc_client *c, const struct kvc_need *need, uint64_t deadline_ns, struct kvc_req **out)
+{
+	struct kvc_starving s = {.co = co_self(), .need = *need, .status = 1};
+	int rc = kvc_room_try(c, need, out);
+	if (rc != -KV_EBUSY)
+		return rc;
+	if (c->closing)
+		return -KV_ECLOSED;
+	kv_list_add_tail(&c->starving, &s.node);
+	while (s.status == 1 && (co_park_await(deadline_ns) == 0 || s.status != 1))
+		;
+	kv_list_del(&s.node);
+	if (s.status == 1) {
+		/* We may have been the large one at the head. */
+		kvc_room_feed(c);
+		return -KV_ETIMEOUT;
+	}
+	if (s.status == 0)
+		*out = s.granted;
+	return s.status;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* session.c -- what one WELCOME gave us: token, shards, peers and links, and how all of it ends at once.
+ *
+ * A session is used by one connection and never revived: a new connection makes a new one, with new links, ids and credits. It stays in memory until
+ * the engine returned the last frame of it, which is why it is counted.
+ *
+ * Ends in two ways. safe: the endpoints were rebuilt, nothing can touch our memory. Not safe: the peer may still write to the destinations that are out; pieces
+ * of the buffer are quarantined, and memory of callers must not be among them (node.c fences first). */
+#include <stdlib.h>
+
+#include "kvclient/client.h"
+
+static int link_init(struct kvc_session *s, unsigned shard, unsigned index)
+{
+	struct kvc_link *l = &s->link[shard * s->links_per_shard + index];
+	l->session = s;
+	l->shard = (uint16_t)shard;
+	l->index = (uint16_t)index;
+	/* Ids ascend by one per link and differ between the links of a session: a reply names nothing but the id. */
+	l->next_id = ((uint64_t)(shard << 8 | index) << 40) + 1;
+	l->credits = s->credits;
+	l->reserve = s->credits >= 8 ? 2 : s->credits > 1;
+	kv_list_init(&l->dirty_node);
+	kv_list_init(&l->queue);
+	kv_list_init(&l->cancels);
+	kv_list_init(&l->sent);
+	return kvc_map_init(&l->map, s->credits);
+}
+
+int kvc_session_create(struct kvc_node *n, const struct wire_welcome_msg *w, unsigned links_per_shard, struct kvc_session **out)
+{
+	uint32_t links = (uint32_t)w->shards * links_per_shard;
+	struct kvc_session *s = calloc(1, sizeof(*s) + links * sizeof(s->link[0]));
+	int rc = 0;
+	if (!s)
+		return -KV_ENOMEM;
+	s->node = n;
+	s->refs = 1;
+	s->number = w->session;
+	memcpy(s->token, w->token, KV_TOKEN_LEN);
+	s->shard_seed = w->shard_seed;
+	s->value_max = w->value_max;
+	s->chunk_bytes = w->chunk_bytes;
+	s->credits = KV_MIN(w->credits, (uint32_t)KVC_CREDITS_MAX);
+	s->flags = w->flags;
+	s->shards = w->shards;
+	s->links_per_shard = (uint16_t)links_per_shard;
+	s->num_links = links;
+	for (uint32_t i = 0; i < links && rc == 0; i++)
+		rc = link_init(s, i / links_per_shard, i % links_per_shard);
+	if (rc < 0) {
+		kvc_session_unref(s);
+		return rc;
+	}
+	*out = s;
+	return 0;
+}
+
+void kvc_session_unref(struct kvc_session *s)
+{
+	if (--s->refs > 0)
+		return;
+	for (uint32_t i = 0; i < s->num_links; i++)
+		kvc_map_fini(&s->link[i].map);
+	free(s);
+}
+
+/* Whether the peer may still move bytes of a request that is out. */
+static bool req_unsafe(const struct kvc_req *r)
+{
+	return r->state == KVC_REQ_SENT && r->wire.dest.count > 0 && !kvc_req_quiet(r);
+}
+
+bool kvc_session_unsafe(const struct kvc_session *s, uint64_t *out_bytes, bool *out_caller)
+{
+	bool any = false;
+	*out_bytes = 0;
+	*out_caller = false;
+	for (uint32_t i = 0; i < s->num_links; i++) {
+		KV_LIST_EACH(n, &s->link[i].sent) {
+			const struct kvc_req *r = KV_LIST_ENTRY(n, struct kvc_req, node);
+			if (!req_unsafe(r))
+				continue;
+			any = true;
+			*out_bytes += r->orphan ? 0 : r->piece.len_bytes;
+			*out_caller |= r->caller_memory;
+		}
+	}
+	return any;
+}
+
+static void req_fail(struct kvc_client *c, struct kvc_req *r, int status, bool safe)
+{
+	if (r->orphan)
+		c->orphan_bytes -= r->state == KVC_REQ_SENT ? r->piece.len_bytes : 0;
+	if (req_unsafe(r) && !safe)
+		kvc_buffer_quarantine(&c->buffer, &r->piece);
+	r->id = r->cancel_id = 0;
+	r->replied = true;
+	kvc_req_end(c, r, status);
+}
+
+void kvc_session_fail(struct kvc_session *s, int status, bool safe)
+{
+	struct kvc_client *c = s->node->client;
+	struct kv_list *n;
+	s->open = false;
+	for (uint32_t i = 0; i < s->num_links; i++) {
+		struct kvc_link *l = &s->link[i];
+		kv_list_del(&l->dirty_node);
+		while ((n = kv_list_pop(&l->cancels)))
+			;
+		while ((n = kv_list_pop(&l->queue)))
+			req_fail(c, KV_LIST_ENTRY(n, struct kvc_req, node), status, true);
+		while ((n = kv_list_pop(&l->sent)))
+			req_fail(c, KV_LIST_ENTRY(n, struct kvc_req, node), status, safe);
+		memset(l->map.entry, 0, ((size_t)l->map.mask + 1) * sizeof(*l->map.entry));
+		l->map.used = 0;
+	}
+	kvc_client_quarantine_count(c);
+	kvc_room_feed(c);
+}
