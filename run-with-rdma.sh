@@ -1,0 +1,180 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# run-with-rdma.sh [--provider P] COMMAND [ARGS...] -- run a command with the machine's RDMA fabric set up.
+#
+# COMMAND is kv-bench, kv-server or kv-client (also bench, server, client), or any other program.
+#   --provider P   efa, efa-direct, verbs, tcp or shm: given on to KVRail's programs, which then use it or fail. Without it they choose.
+#   -h, --help     this text
+# It finds EFA and InfiniBand/RoCE devices, makes sure that one libfabric is loaded (the AWS EFA installer's where it is), raises the memlock and
+# open files limits where it may, and for KVRail's programs installs what is missing and builds. Environment that is set already is left alone:
+#   LD_LIBRARY_PATH (the EFA installer's libraries are put first), FI_EFA_FORK_SAFE, IPATH_NO_BACKTRACE: see docs/PROVIDERS.md
+#   KVRAIL_NO_INSTALL=1   install nothing; say what is missing
+#   KVRAIL_NO_BUILD=1     build nothing; take the programs as they are
+set -u
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd) || exit 3
+efa_root=${KVRAIL_EFA_ROOT:-/opt/amazon/efa}
+sys_infiniband=${KVRAIL_SYS_INFINIBAND:-/sys/class/infiniband}
+provider=
+notes=()
+
+say() { printf 'run-with-rdma: %s\n' "$*" >&2; }
+usage() { sed -n '3,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+
+# ---- what is asked for ----
+
+while [ $# -gt 0 ]; do
+	case $1 in
+	--provider)
+		[ $# -ge 2 ] || {
+			say "--provider needs a name: efa, efa-direct, verbs, tcp or shm"
+			exit 2
+		}
+		provider=$2
+		shift 2
+		;;
+	--provider=*)
+		provider=${1#*=}
+		shift
+		;;
+	-h | --help)
+		usage
+		exit 0
+		;;
+	--)
+		shift
+		break
+		;;
+	-*)
+		say "there is no option '$1' (options of the command come after it; try --help)"
+		exit 2
+		;;
+	*) break ;;
+	esac
+done
+if [ $# -eq 0 ]; then
+	usage >&2
+	exit 2
+fi
+case $provider in
+'' | auto | efa | efa-direct | verbs | tcp | shm) ;;
+*)
+	say "there is no provider '$provider': use efa, efa-direct, verbs, tcp or shm"
+	exit 2
+	;;
+esac
+name=$1
+shift
+case $name in
+bench | server | client) name=kv-$name ;;
+esac
+case $name in
+kv-bench | kv-server | kv-client) ours=1 ;;
+*) ours=0 ;;
+esac
+
+# ---- what is here ----
+
+efa_devices=() verbs_devices=()
+for device in "$sys_infiniband"/*; do
+	[ -e "$device" ] || continue
+	vendor=
+	[ -r "$device/device/vendor" ] && read -r vendor <"$device/device/vendor"
+	if [ "$vendor" = 0x1d0f ]; then
+		efa_devices+=("${device##*/}")
+	else
+		verbs_devices+=("${device##*/}")
+	fi
+done
+if [ ${#efa_devices[@]} -gt 0 ]; then
+	fabric=efa why="EFA devices: ${efa_devices[*]}"
+elif [ ${#verbs_devices[@]} -gt 0 ]; then
+	fabric=verbs why="RDMA devices: ${verbs_devices[*]}"
+else
+	fabric=tcp why="no RDMA device in $sys_infiniband"
+fi
+case $provider in
+efa*) [ ${#efa_devices[@]} -gt 0 ] || notes+=("provider $provider is demanded, but no EFA device is here: expect a refusal") ;;
+verbs) [ ${#verbs_devices[@]} -gt 0 ] || notes+=("provider verbs is demanded, but no InfiniBand or RoCE device is here: expect a refusal") ;;
+esac
+
+# ---- environment: only what must be there before a library is loaded ----
+
+libfabric="the system's"
+for dir in "$efa_root/lib64" "$efa_root/lib"; do
+	[ -e "$dir/libfabric.so.1" ] || continue
+	libfabric=$dir
+	export LD_LIBRARY_PATH="$dir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+	export PKG_CONFIG_PATH="$dir/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}"
+	break
+done
+if [ "$fabric" = efa ]; then
+	export FI_EFA_FORK_SAFE="${FI_EFA_FORK_SAFE-1}"
+	[ "$libfabric" != "the system's" ] || notes+=("EFA devices, but no libfabric of the AWS EFA installer in $efa_root: the system's may be old")
+fi
+export IPATH_NO_BACKTRACE="${IPATH_NO_BACKTRACE-1}"
+
+# ---- limits ----
+
+# raise LETTER WANTED WORD -- the soft limit up to WANTED, or to the hard limit; sets $limit.
+raise() {
+	if ! ulimit -"$1" "$2" 2>/dev/null; then
+		ulimit -S -"$1" "$(ulimit -H -"$1")" 2>/dev/null
+	fi
+	limit=$(ulimit -S -"$1")
+}
+raise l unlimited
+memlock=$limit
+if [ "$memlock" != unlimited ]; then
+	memlock="${memlock} KiB"
+	[ "$fabric" = tcp ] || notes+=("memlock is limited to $memlock and may not be raised here: registering memory may fail (set it in /etc/security/limits.conf, LimitMEMLOCK= or --ulimit memlock=-1)")
+fi
+hard_files=$(ulimit -H -n)
+raise n "$hard_files"
+files=$limit
+if [ "$files" != unlimited ] && [ "$files" -lt 1024 ]; then
+	notes+=("only $files open files are allowed and more may not be had here (set nofile in /etc/security/limits.conf or LimitNOFILE=)")
+fi
+
+# ---- the program ----
+
+build_ours() {
+	[ "${KVRAIL_NO_BUILD:-0}" != 1 ] && [ -f "$root/Makefile" ] || return 0
+	# A build that is up to date needs neither compiler nor packages.
+	if [ -x "$root/build/release/$name" ] && { ! command -v make >/dev/null || make -C "$root" -q MODE=release all >/dev/null 2>&1; }; then
+		return 0
+	fi
+	"$root/scripts/install-deps.sh" run || return 1
+	say "building (make MODE=release)"
+	make -C "$root" --no-print-directory -s -j"$(nproc 2>/dev/null || echo 2)" MODE=release all >&2
+}
+
+program=$name
+if [ "$ours" = 1 ]; then
+	build_ours || {
+		say "$name could not be built: the reason is above"
+		exit 3
+	}
+	if [ -x "$root/build/release/$name" ]; then
+		program=$root/build/release/$name
+	elif [ -x "$root/bin/$name" ]; then
+		program=$root/bin/$name
+	elif ! command -v "$name" >/dev/null; then
+		say "$name is neither in $root/build/release nor in PATH: build it with 'make' in $root"
+		exit 3
+	fi
+	given=0
+	for arg in "$@"; do
+		case $arg in --provider | --provider=* | -p*) given=1 ;; esac
+	done
+	[ -z "$provider" ] || [ "$given" = 1 ] || set -- --provider "$provider" "$@"
+elif ! command -v "$name" >/dev/null; then
+	say "there is no program '$name'"
+	exit 127
+fi
+
+for note in ${notes[@]+"${notes[@]}"}; do
+	say "note: $note"
+done
+say "fabric $fabric ($why), provider ${provider:-auto}, libfabric $libfabric, memlock $memlock, $files files; running $program"
+exec "$program" "$@"

@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# install-deps.sh [run|test] -- install what building and running KVRail needs (run), and what its tests need on top (test, the default).
+#
+# It looks first, installs only what is missing, and says what it installs. As another user than root it uses sudo if there is one.
+# KVRAIL_NO_INSTALL=1: install nothing, print the command instead and fail if something is missing.
+# Where the AWS EFA installer put its libfabric (/opt/amazon/efa), the distribution's is left out: a process must load exactly one.
+set -u
+
+what=${1:-test}
+efa_root=${KVRAIL_EFA_ROOT:-/opt/amazon/efa}
+
+say() { printf 'install-deps: %s\n' "$*" >&2; }
+die() {
+	say "$*"
+	exit 1
+}
+
+case $what in
+run | test) ;;
+-h | --help)
+	sed -n '3,8s/^# \{0,1\}//p' "$0"
+	exit 0
+	;;
+*)
+	say "there is no set '$what': use run or test"
+	exit 2
+	;;
+esac
+
+has_efa_libfabric() {
+	local dir
+	for dir in "$efa_root"/lib64 "$efa_root"/lib; do
+		[ -e "$dir/libfabric.so" ] && [ -e "$dir/pkgconfig/libfabric.pc" ] && return 0
+	done
+	return 1
+}
+
+# Sets: packages, manager, and the functions is_installed, install.
+plan_debian() {
+	manager=apt-get
+	packages=(build-essential pkg-config libibverbs-dev liburing-dev libssl-dev libxxhash-dev libjansson-dev libedit-dev)
+	has_efa_libfabric || packages+=(libfabric-dev)
+	[ "$what" = run ] || packages+=(libcmocka-dev openssl python3)
+	is_installed() {
+		dpkg-query -W -f '${Status}\n' "$1" 2>/dev/null | grep -q 'ok installed$' && return 0
+		# pkg-config is pkgconf on newer Debian; a package that provides the name counts too.
+		[ "$1" = pkg-config ] && command -v pkg-config >/dev/null
+	}
+	command=(apt-get install -y --no-install-recommends)
+	refresh=(apt-get update -q)
+	export DEBIAN_FRONTEND=noninteractive
+}
+
+plan_redhat() {
+	manager=$1
+	packages=(gcc make pkgconf-pkg-config rdma-core-devel liburing-devel openssl-devel xxhash-devel jansson-devel libedit-devel)
+	if ! has_efa_libfabric; then
+		packages+=(libfabric-devel)
+		say "on an EFA instance install libfabric with the AWS EFA installer rather than from $manager: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html"
+	fi
+	[ "$what" = run ] || packages+=(libcmocka-devel openssl python3)
+	is_installed() { rpm -q --whatprovides "$1" >/dev/null 2>&1; }
+	command=("$manager" install -y)
+	refresh=("$manager" makecache -q)
+}
+
+if command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then
+	plan_debian
+elif command -v dnf >/dev/null; then
+	plan_redhat dnf
+elif command -v yum >/dev/null; then
+	plan_redhat yum
+else
+	manager=none
+	is_installed() { return 1; }
+fi
+
+# No package manager that is known here: what counts is whether a build would find everything.
+if [ "$manager" = none ]; then
+	missing=()
+	for tool in cc make pkg-config; do
+		command -v "$tool" >/dev/null || missing+=("$tool")
+	done
+	for module in libfabric libibverbs liburing openssl libxxhash jansson libedit; do
+		pkg-config --exists "$module" 2>/dev/null || missing+=("$module")
+	done
+	[ ${#missing[@]} -eq 0 ] && exit 0
+	die "neither apt-get, dnf nor yum is here; install these (libraries with headers) yourself: ${missing[*]}"
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+	is_installed "$package" || missing+=("$package")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+	if command -v sudo >/dev/null; then
+		as_root=(sudo)
+	else
+		as_root=(none)
+	fi
+fi
+shown="${command[*]} ${missing[*]}"
+if [ "${KVRAIL_NO_INSTALL:-0}" = 1 ]; then
+	die "missing: ${missing[*]}. KVRAIL_NO_INSTALL=1 forbids installing them; as root run: $shown"
+fi
+if [ "${as_root[0]:-}" = none ]; then
+	die "missing: ${missing[*]}. This is not root and there is no sudo; as root run: $shown"
+fi
+
+# ${a[@]+...}: an empty array is unset to bash before 4.4.
+root() { ${as_root[@]+"${as_root[@]}"} env ${DEBIAN_FRONTEND:+DEBIAN_FRONTEND="$DEBIAN_FRONTEND"} "$@"; }
+
+say "installing with $manager: ${missing[*]}"
+log=$(mktemp) || die "no temporary file can be made"
+trap 'rm -f "$log"' EXIT
+if ! root "${command[@]}" "${missing[@]}" >"$log" 2>&1; then
+	# The package lists may be missing or old (a fresh system), or a mirror may have hiccuped: refresh once, with one retry, and try again.
+	say "that failed; refreshing the package lists and trying once more"
+	root "${refresh[@]}" >>"$log" 2>&1 || { sleep 3 && root "${refresh[@]}" >>"$log" 2>&1; }
+	if ! root "${command[@]}" "${missing[@]}" >>"$log" 2>&1; then
+		tail -n 25 "$log" >&2
+		die "the packages could not be installed (above is why); as root try: $shown"
+	fi
+fi
+say "done"

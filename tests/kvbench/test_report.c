@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_report.c -- counting, the JSON report's names and values, where it is written, and the verdict on a run. */
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "kvbench/json.h"
+#include "kvbench/report.h"
+#include "kvbench/roofline.h"
+#include "tests/kvbench/check.h"
+
+struct fixture {
+	struct bench_options opt;
+	struct bench bench;
+};
+
+/* A made run: 10 writes, 100 reads of 1 ms, all well. */
+static int set_up(void **state)
+{
+	static struct fixture fixture; /* the tallies in it are cache line aligned, which an allocation of cmocka is not */
+	struct fixture *f = &fixture;
+	struct bench_results *r = &f->bench.results;
+
+	memset(f, 0, sizeof(*f));
+	kv_opt_defaults(bench_options_table, &f->opt);
+	f->bench.opt = &f->opt;
+	f->bench.num_clients = 4;
+	r->info = (struct kvc_info){.provider = "tcp;ofi_rxm", .fabric = "net", .domain = "lo", .wait = "fd", .libfabric = "1.17", .os_threads = 4, .endpoints = 4, .links = 16,
+				    .buffer_bytes = 256 << 20};
+	r->rss_peak = 12345678;
+	bench_tally_init(&r->write.tally);
+	bench_tally_init(&r->warmup.tally);
+	bench_tally_init(&r->read.tally);
+	r->write.ran = r->read.ran = true;
+	r->write.elapsed_ns = r->read.elapsed_ns = 500000000;
+	r->write.tally.ops = 10;
+	r->read.tally.ops = r->read.tally.hits = 100;
+	r->read.tally.bytes = 6553600;
+	r->read.cpu_seconds = 0.25;
+	for (unsigned i = 0; i < 100; i++)
+		kv_hist_add(&r->read.tally.latency, 1000000 + i);
+	*state = f;
+	return 0;
+}
+
+static json_t *report_of(const struct bench *b)
+{
+	char *text = json_text(b);
+	json_t *j;
+
+	assert_non_null(text);
+	j = json_loads(text, 0, NULL);
+	assert_non_null(j);
+	free(text);
+	return j;
+}
+
+/* That an object has these names, in any order, and no other. names: separated by blanks. */
+static void check_names(const json_t *object, const char *names)
+{
+	char copy[512], *save = NULL;
+	size_t n = 0;
+
+	assert_true(json_is_object(object));
+	snprintf(copy, sizeof(copy), "%s", names);
+	for (char *name = strtok_r(copy, " ", &save); name; name = strtok_r(NULL, " ", &save), n++)
+		if (!json_object_get(object, name))
+			fail_msg("'%s' is missing", name);
+	assert_int_equal(json_object_size(object), n);
+}
+
+static void test_names(void **state)
+{
+	struct fixture *f = *state;
+	json_t *j = report_of(&f->bench), *phases = json_object_get(j, "phases"), *read = json_object_get(phases, "read");
+
+	check_names(j, "schema provider config resources phases verify");
+	assert_string_equal(json_string_value(json_object_get(j, "schema")), "kvbench/1");
+	check_names(json_object_get(j, "provider"), "name fabric domain wait libfabric");
+	check_names(json_object_get(j, "resources"), "os_threads endpoints links buffer_bytes peak_rss_bytes");
+	check_names(phases, "write read");
+	check_names(json_object_get(phases, "write"), "ops bytes seconds ops_per_s bytes_per_s hits misses errors latency_ns cpu_seconds");
+	check_names(read, "ops bytes seconds ops_per_s bytes_per_s hits misses errors latency_ns cpu_seconds");
+	check_names(json_object_get(read, "latency_ns"), "min mean p50 p90 p95 p99 p999 max");
+	check_names(json_object_get(j, "verify"), "checked wrong");
+	json_decref(j);
+}
+
+static void test_config_has_every_option_with_underscores(void **state)
+{
+	struct fixture *f = *state;
+	json_t *j = report_of(&f->bench), *config = json_object_get(j, "config");
+
+	check_names(config, "server provider nic rails num_workers num_clients num_threads num_keys value_size repeat_reads duration rate warmup ttl seed verify no_checksum "
+			    "roofline trace trace_speed trace_order buffer_mb memory_mb server_threads base_client_id timeout psk_file cert key ca json quiet log_level config");
+	assert_int_equal(json_integer_value(json_object_get(config, "num_workers")), 16);
+	assert_int_equal(json_integer_value(json_object_get(config, "value_size")), 65536);
+	assert_string_equal(json_string_value(json_object_get(config, "trace_order")), "strict");
+	assert_true(json_real_value(json_object_get(config, "timeout")) == 5.0);
+	assert_true(json_is_null(json_object_get(config, "trace")));
+	assert_int_equal(json_array_size(json_object_get(config, "server")), 0);
+	json_decref(j);
+}
+
+static void test_figures(void **state)
+{
+	struct fixture *f = *state;
+	json_t *j, *read, *latency;
+
+	bench_errors_add(&f->bench.results.read.tally.errors, -KV_ETIMEOUT, 3);
+	j = report_of(&f->bench);
+	read = json_object_get(json_object_get(j, "phases"), "read");
+	latency = json_object_get(read, "latency_ns");
+	assert_int_equal(json_integer_value(json_object_get(read, "ops")), 100);
+	assert_true(json_real_value(json_object_get(read, "ops_per_s")) == 200.0);
+	assert_true(json_real_value(json_object_get(read, "bytes_per_s")) == 13107200.0);
+	assert_int_equal(json_integer_value(json_object_get(json_object_get(read, "errors"), kv_errkey(-KV_ETIMEOUT))), 3);
+	assert_int_equal(json_integer_value(json_object_get(latency, "min")), 1000000);
+	assert_int_equal(json_integer_value(json_object_get(latency, "max")), 1000099);
+	json_decref(j);
+}
+
+static void test_roofline_and_trace_appear_when_run(void **state)
+{
+	struct fixture *f = *state;
+	json_t *j;
+
+	f->bench.results.roofline = (struct roofline_result){.ran = true, .efficiency = 0.5, .bytes_per_s = 1e9, .p50_ns = 7};
+	f->bench.results.replay = (struct replay_result){.ran = true, .requests = 3, .blocks = 10, .block_hits = 4};
+	j = report_of(&f->bench);
+	check_names(json_object_get(j, "roofline"), "bytes_per_s p50_ns efficiency");
+	check_names(json_object_get(j, "trace"), "requests blocks block_hits hit_ratio");
+	assert_true(json_real_value(json_object_get(json_object_get(j, "trace"), "hit_ratio")) == 0.4);
+	json_decref(j);
+}
+
+static void test_an_empty_phase_has_zeros(void **state)
+{
+	struct fixture *f = *state;
+	json_t *j, *write;
+
+	f->bench.results.write.elapsed_ns = 0;
+	j = report_of(&f->bench);
+	write = json_object_get(json_object_get(j, "phases"), "write");
+	assert_int_equal(json_integer_value(json_object_get(json_object_get(write, "latency_ns"), "min")), 0);
+	assert_true(json_real_value(json_object_get(write, "ops_per_s")) == 0);
+	json_decref(j);
+}
+
+/* ---- the file ---- */
+
+static unsigned files_beginning_with(const char *path)
+{
+	char command[600];
+	unsigned n = 0;
+	FILE *in;
+
+	snprintf(command, sizeof(command), "ls -1 %s* 2>/dev/null | wc -l", path);
+	in = popen(command, "r");
+	assert_non_null(in);
+	assert_int_equal(fscanf(in, "%u", &n), 1);
+	pclose(in);
+	return n;
+}
+
+static void test_the_file_appears_complete_or_not_at_all(void **state)
+{
+	struct fixture *f = *state;
+	struct check_file file = check_file_make("old");
+	struct json_file *json = NULL;
+	struct kv_error err;
+	json_t *j;
+
+	assert_int_equal(json_open(file.path, &json, &err), 0);
+	json_discard(&json);
+	assert_null(json);
+	assert_int_equal(files_beginning_with(file.path), 1);
+	assert_int_equal(json_open(file.path, &json, &err), 0);
+	assert_int_equal(json_write(&json, &f->bench, &err), 0);
+	assert_null(json);
+	j = json_load_file(file.path, 0, NULL);
+	assert_non_null(j);
+	json_decref(j);
+	assert_int_equal(files_beginning_with(file.path), 1);
+	check_file_remove(&file);
+}
+
+static void test_an_unwritable_place_is_told_at_once(void **state)
+{
+	struct json_file *json = NULL;
+	struct kv_error err;
+
+	(void)state;
+	assert_int_equal(json_open("/nonexistent/dir/out.json", &json, &err), -ENOENT);
+	check_contains(err.text, "/nonexistent/dir/out.json");
+	assert_true(json_open("/", &json, &err) < 0);
+	assert_null(json);
+}
+
+static void test_a_full_device_is_an_error_and_stays_a_device(void **state)
+{
+	struct fixture *f = *state;
+	struct json_file *json = NULL;
+	struct kv_error err;
+	struct stat st;
+
+	assert_int_equal(json_open("/dev/full", &json, &err), 0);
+	assert_int_equal(json_write(&json, &f->bench, &err), -ENOSPC);
+	check_contains(err.text, "/dev/full");
+	assert_null(json);
+	assert_int_equal(stat("/dev/full", &st), 0);
+	assert_true(S_ISCHR(st.st_mode));
+}
+
+/* ---- the verdict ---- */
+
+static void test_a_good_run_has_no_problem(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(report_verdict(&f->bench, NULL), 0);
+}
+
+static void test_errors_misses_and_wrong_bytes_fail_a_run(void **state)
+{
+	struct fixture *f = *state;
+	struct bench_results *r = &f->bench.results;
+
+	r->read.tally.misses = 1;
+	assert_int_equal(report_verdict(&f->bench, NULL), 1);
+	r->read.tally.wrong = 1;
+	assert_int_equal(report_verdict(&f->bench, NULL), 2);
+	bench_errors_add(&r->write.tally.errors, -KV_ETIMEOUT, 1);
+	assert_int_equal(report_verdict(&f->bench, NULL), 3);
+	bench_errors_add(&r->warmup.tally.errors, -KV_ETIMEOUT, 1);
+	assert_int_equal(report_verdict(&f->bench, NULL), 4);
+}
+
+static void test_expected_misses_do_not_fail_a_run(void **state)
+{
+	struct fixture *f = *state;
+
+	f->bench.results.misses_expected = true;
+	f->bench.results.read.tally.misses = 50;
+	assert_int_equal(report_verdict(&f->bench, NULL), 0);
+}
+
+static void test_a_strict_replay_must_have_the_expected_hits(void **state)
+{
+	struct fixture *f = *state;
+	struct replay_result *r = &f->bench.results.replay;
+
+	f->opt.trace = "file";
+	f->bench.server = (struct server_child *)(void *)f; /* only that there is one is looked at */
+	*r = (struct replay_result){.ran = true, .complete = true, .block_hits = 7, .expected_hits = 7};
+	f->bench.results.read.tally.misses = 100; /* what a trace has of them is no failure */
+	assert_int_equal(report_verdict(&f->bench, NULL), 0);
+	r->block_hits = 6;
+	assert_int_equal(report_verdict(&f->bench, NULL), 1);
+	f->opt.trace_order = BENCH_ORDER_RELAXED;
+	assert_int_equal(report_verdict(&f->bench, NULL), 0);
+}
+
+static void test_a_roofline_without_figure_fails_a_run(void **state)
+{
+	struct fixture *f = *state;
+
+	f->bench.results.roofline = (struct roofline_result){.ran = true, .code = -KV_ENOTSUP};
+	assert_int_equal(report_verdict(&f->bench, NULL), 1);
+}
+
+/* ---- small ones ---- */
+
+static void test_errors_are_counted_by_code_and_bounded(void **state)
+{
+	struct bench_errors e = {0};
+
+	(void)state;
+	for (int code = 1; code <= 100; code++)
+		bench_errors_add(&e, -code, 2);
+	bench_errors_add(&e, -1, 5);
+	bench_errors_add(&e, -1, 0);
+	assert_int_equal(e.num_codes, BENCH_ERROR_CODES);
+	assert_int_equal(e.row[0].count, 7);
+	assert_int_equal(bench_errors_total(&e), 205);
+}
+
+static void test_merging_adds_everything(void **state)
+{
+	static struct bench_tally a, b;
+
+	(void)state;
+	bench_tally_init(&a);
+	bench_tally_init(&b);
+	a.ops = 1, a.bytes = 2, a.hits = 3, a.misses = 4, a.checked = 5, a.wrong = 6;
+	b = a;
+	kv_hist_add(&a.latency, 10);
+	kv_hist_add(&b.latency, 30);
+	bench_errors_add(&b.errors, -KV_EBUSY, 1);
+	bench_tally_merge(&a, &b);
+	assert_true(a.ops == 2 && a.bytes == 4 && a.hits == 6 && a.misses == 8 && a.checked == 10 && a.wrong == 12);
+	assert_int_equal(a.latency.count, 2);
+	assert_int_equal(a.latency.max, 30);
+	assert_int_equal(bench_errors_total(&a.errors), 1);
+}
+
+static void test_median(void **state)
+{
+	double odd[] = {3, 1, 2}, even[] = {4, 1, 3, 2}, one[] = {9};
+
+	(void)state;
+	assert_true(roofline_median(odd, 3) == 2);
+	assert_true(roofline_median(even, 4) == 2.5);
+	assert_true(roofline_median(one, 1) == 9);
+}
+
+#define WITH_RUN(t) cmocka_unit_test_setup(t, set_up)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WITH_RUN(test_names),
+		WITH_RUN(test_config_has_every_option_with_underscores),
+		WITH_RUN(test_figures),
+		WITH_RUN(test_roofline_and_trace_appear_when_run),
+		WITH_RUN(test_an_empty_phase_has_zeros),
+		WITH_RUN(test_the_file_appears_complete_or_not_at_all),
+		cmocka_unit_test(test_an_unwritable_place_is_told_at_once),
+		WITH_RUN(test_a_full_device_is_an_error_and_stays_a_device),
+		WITH_RUN(test_a_good_run_has_no_problem),
+		WITH_RUN(test_errors_misses_and_wrong_bytes_fail_a_run),
+		WITH_RUN(test_expected_misses_do_not_fail_a_run),
+		WITH_RUN(test_a_strict_replay_must_have_the_expected_hits),
+		WITH_RUN(test_a_roofline_without_figure_fails_a_run),
+		cmocka_unit_test(test_errors_are_counted_by_code_and_bounded),
+		cmocka_unit_test(test_merging_adds_everything),
+		cmocka_unit_test(test_median),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_server_child.c -- starting, losing and ending a child, with shell scripts in the server's place. */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kvbench/server_child.h"
+#include "tests/kvbench/check.h"
+
+#define SECOND_NS 1000000000ull
+
+/* A script that finds its --ready-fd and --psk-fd as READY and PSK, and then does what the test wants. */
+static struct check_file script(const char *body)
+{
+	struct check_file file;
+	FILE *out = check_file_open(&file);
+
+	fprintf(out, "#!/bin/bash\nall=\"$*\"\nwhile [ $# -gt 0 ]; do\ncase $1 in\n--ready-fd) READY=$2;;\n--psk-fd) PSK=$2;;\nesac\nshift\ndone\n%s\n", body);
+	assert_int_equal(fchmod(fileno(out), 0700), 0);
+	fclose(out);
+	return file;
+}
+
+static int start(const char *body, uint64_t timeout_ns, struct server_child **out, struct kv_error *err)
+{
+	struct check_file file = script(body);
+	struct server_child_options o = {.binary = file.path, .memory_mb = 64, .log_level = KV_LOG_INFO, .ready_timeout_ns = timeout_ns};
+	int rc = server_child_start(&o, out, err);
+
+	check_file_remove(&file);
+	return rc;
+}
+
+/* No child of ours is left, running or dead. */
+static void check_reaped(void)
+{
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+}
+
+#define STAY "while :; do sleep 0.05; done"
+
+static void test_ready_line_gives_the_address(void **state)
+{
+	struct server_child *child = NULL;
+	struct kv_error err = {0};
+
+	(void)state;
+	assert_int_equal(start("trap 'exit 0' TERM; echo 'READY 127.0.0.1:4711 and more' >&$READY; " STAY, 20 * SECOND_NS, &child, &err), 0);
+	assert_string_equal(server_child_address(child), "127.0.0.1:4711");
+	assert_false(server_child_dead(child));
+	assert_int_equal(server_child_stop(&child, &err), 0);
+	assert_null(child);
+	check_reaped();
+}
+
+static void test_the_key_comes_through_the_pipe(void **state)
+{
+	struct server_child *child = NULL;
+	struct check_file seen = check_file_make("");
+	struct kv_error err = {0};
+	char body[512], got[256] = "";
+	FILE *in;
+
+	(void)state;
+	snprintf(body, sizeof(body), "trap 'exit 0' TERM; read -r key <&$PSK; echo \"$key\" >%s; echo 'READY 127.0.0.1:1' >&$READY; " STAY, seen.path);
+	assert_int_equal(start(body, 20 * SECOND_NS, &child, &err), 0);
+	in = fopen(seen.path, "r");
+	assert_non_null(in);
+	assert_non_null(fgets(got, sizeof(got), in));
+	fclose(in);
+	got[strcspn(got, "\n")] = 0;
+	assert_string_equal(got, server_child_psk(child));
+	assert_int_equal(strncmp(got, "kv-bench:", 9), 0);
+	assert_int_equal(strlen(got), 9 + 64);
+	assert_int_equal(server_child_stop(&child, &err), 0);
+	check_file_remove(&seen);
+}
+
+static void test_what_it_is_told(void **state)
+{
+	struct server_child *child = NULL;
+	struct check_file seen = check_file_make("");
+	struct kv_error err = {0};
+	char body[512], got[1024] = "";
+	FILE *in;
+
+	(void)state;
+	snprintf(body, sizeof(body), "trap 'exit 0' TERM; echo \"$all\" >%s; echo 'READY 127.0.0.1:1' >&$READY; " STAY, seen.path);
+	assert_int_equal(start(body, 20 * SECOND_NS, &child, &err), 0);
+	in = fopen(seen.path, "r");
+	assert_non_null(in);
+	assert_non_null(fgets(got, sizeof(got), in));
+	fclose(in);
+	check_contains(got, "--listen-addr 127.0.0.1:0");
+	check_contains(got, "--die-with-parent");
+	check_contains(got, "--allow-bench");
+	check_contains(got, "--memory-mb 64");
+	if (strstr(got, server_child_psk(child)))
+		fail_msg("the key is in the argument list");
+	assert_int_equal(server_child_stop(&child, &err), 0);
+	check_file_remove(&seen);
+}
+
+static void test_ending_before_ready(void **state)
+{
+	struct server_child *child = NULL;
+	struct kv_error err = {0};
+
+	(void)state;
+	assert_int_equal(start("echo 'no such device' >&2; exit 3", 20 * SECOND_NS, &child, &err), -KV_EPEERDOWN);
+	check_contains(err.text, "before it was ready");
+	assert_null(child);
+	check_reaped();
+}
+
+static void test_never_ready(void **state)
+{
+	struct server_child *child = NULL;
+	struct kv_error err = {0};
+
+	(void)state;
+	assert_int_equal(start(STAY, SECOND_NS / 5, &child, &err), -KV_ETIMEOUT);
+	check_reaped();
+}
+
+static void test_nonsense_instead_of_ready(void **state)
+{
+	struct server_child *child = NULL;
+	struct kv_error err = {0};
+
+	(void)state;
+	assert_int_equal(start("echo 'hello there' >&$READY; " STAY, 20 * SECOND_NS, &child, &err), -KV_EPROTO);
+	check_reaped();
+}
+
+static void test_no_such_binary(void **state)
+{
+	struct server_child_options o = {.binary = "/nonexistent/kv-server", .memory_mb = 64, .log_level = KV_LOG_INFO, .ready_timeout_ns = SECOND_NS};
+	struct server_child *child = NULL;
+	struct kv_error err = {0};
+
+	(void)state;
+	assert_int_equal(server_child_start(&o, &child, &err), -ENOENT);
+	check_contains(err.text, "--server");
+	check_reaped();
+}
+
+static void wait_dead(const struct server_child *child)
+{
+	for (unsigned i = 0; i < 20000 && !server_child_dead(child); i++)
+		usleep(1000);
+	assert_true(server_child_dead(child));
+}
+
+static void test_dying_during_the_run_is_seen_and_told(void **state)
+{
+	struct server_child *child = NULL;
+	struct kv_error err = {0};
+
+	(void)state;
+	assert_int_equal(start("echo 'READY 127.0.0.1:1' >&$READY; kill -SEGV $$", 20 * SECOND_NS, &child, &err), 0);
+	wait_dead(child);
+	assert_int_equal(server_child_stop(&child, &err), -KV_EPEERDOWN);
+	check_contains(err.text, "signal 11");
+	check_reaped();
+}
+
+static void test_a_bad_exit_status_is_told(void **state)
+{
+	struct server_child *child = NULL;
+	struct kv_error err = {0};
+
+	(void)state;
+	assert_int_equal(start("trap 'exit 66' TERM; echo 'READY 127.0.0.1:1' >&$READY; " STAY, 20 * SECOND_NS, &child, &err), 0);
+	assert_int_equal(server_child_stop(&child, &err), -KV_EPEERDOWN);
+	check_contains(err.text, "status 66");
+	check_reaped();
+}
+
+/* More log than a pipe holds must not stop the child. */
+static void test_a_talkative_child_is_not_blocked(void **state)
+{
+	struct server_child *child = NULL;
+	struct kv_error err = {0};
+
+	(void)state;
+	assert_int_equal(start("trap 'exit 0' TERM; for i in {1..20000}; do echo \"line $i of a long log\"; done; echo 'READY 127.0.0.1:1' >&$READY; " STAY, 30 * SECOND_NS,
+			       &child, &err),
+			 0);
+	assert_int_equal(server_child_stop(&child, &err), 0);
+	check_reaped();
+}
+
+static void test_it_has_a_process_group_of_its_own(void **state)
+{
+	struct server_child *child = NULL;
+	struct kv_error err = {0};
+
+	(void)state;
+	assert_int_equal(start("trap 'exit 0' TERM; echo 'READY 127.0.0.1:1' >&$READY; " STAY, 20 * SECOND_NS, &child, &err), 0);
+	assert_int_equal(getpgid(server_child_pid(child)), server_child_pid(child));
+	assert_int_equal(server_child_stop(&child, &err), 0);
+}
+
+static void test_stop_of_nothing(void **state)
+{
+	struct server_child *child = NULL;
+
+	(void)state;
+	assert_int_equal(server_child_stop(&child, NULL), 0);
+	assert_false(server_child_dead(NULL));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_ready_line_gives_the_address),
+		cmocka_unit_test(test_the_key_comes_through_the_pipe),
+		cmocka_unit_test(test_what_it_is_told),
+		cmocka_unit_test(test_ending_before_ready),
+		cmocka_unit_test(test_never_ready),
+		cmocka_unit_test(test_nonsense_instead_of_ready),
+		cmocka_unit_test(test_no_such_binary),
+		cmocka_unit_test(test_dying_during_the_run_is_seen_and_told),
+		cmocka_unit_test(test_a_bad_exit_status_is_told),
+		cmocka_unit_test(test_a_talkative_child_is_not_blocked),
+		cmocka_unit_test(test_it_has_a_process_group_of_its_own),
+		cmocka_unit_test(test_stop_of_nothing),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
