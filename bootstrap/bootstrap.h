@@ -61,7 +61,8 @@ int boot_send_await(struct boot_conn *conn, const struct wire_ctrl_msg *msg, uin
 
 /* boot_recv_await -- the next message; pointers in *out are valid until the next call. 0, -KV_ETIMEOUT (nothing lost:
  * call again), -KV_EPEERDOWN (closed or reset), -KV_EPROTO, -KV_EVERSION (a HELLO without a version in common: its
- * version fields are filled, and a REFUSE may still be sent), -KV_ENOMEM (nothing lost). */
+ * version fields are filled, and a REFUSE may still be sent), -KV_ENOMEM. After a code other than -KV_ETIMEOUT and
+ * -KV_EVERSION the connection is of no more use. */
 int boot_recv_await(struct boot_conn *conn, struct wire_ctrl_msg *out, uint64_t deadline_ns);
 
 /* boot_shutdown -- make reads and writes in progress return -KV_EPEERDOWN. The memory stays until boot_close, which no

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* conn.c -- a control connection: control messages over a byte stream.
  *
- * Reading. `in` holds what has come and was not handed out yet: [0, taken) is the message handed out last, whose
- * pointers the caller may still use, then the beginning of the next ones. The next call drops the first part. A timeout
- * leaves everything as it is. The buffer starts at IN_SMALL and doubles as bytes really arrive, never on the word of a
- * length prefix alone, up to one whole message; it shrinks again after a large one, so that hundreds of idle
- * connections stay small.
+ * Reading. `in` holds what has come: from `first`, `taken` bytes of the message handed out last, whose pointers the
+ * caller may still use, then up to `end` what follows it. The next call drops the former. A timeout leaves everything
+ * as it is. The buffer starts at IN_SMALL and doubles as bytes really arrive, never on the word of a length prefix
+ * alone, up to one whole message; before a read that may wait long it shrinks again, so that hundreds of idle
+ * connections stay small. Bytes are moved only to make room for the rest of a message, so that a peer that packs many
+ * small messages behind a large one causes no quadratic work.
  *
  * Writing. A message is encoded before the caller waits for its turn, so that nothing it points to needs to outlive
  * changes by others; writers go one after the other: `writing` says that somebody has the turn, `writers` wait for it.
@@ -36,7 +37,7 @@ struct boot_conn {
 	int read_error;       /* sticky */
 	struct co_queue writers;
 	uint8_t *in;
-	size_t in_cap, in_len, taken;
+	size_t in_cap, first, taken, end; /* see the top of this file */
 	struct kv_error failure;
 };
 
@@ -233,30 +234,33 @@ int boot_send_await(struct boot_conn *conn, const struct wire_ctrl_msg *msg, uin
 
 /* ---- receiving ---- */
 
-/* Without realloc, which would leave a copy of what the messages held. */
+/* Without realloc, which would leave a copy of what the messages held. `first` is 0. */
 static int in_resize(struct boot_conn *c, size_t cap)
 {
 	uint8_t *in = malloc(cap);
 	if (!in)
 		return -KV_ENOMEM;
-	memcpy(in, c->in, c->in_len);
-	secret_wipe(c->in, c->in_len);
+	memcpy(in, c->in, c->end);
+	secret_wipe(c->in, c->in_cap);
 	free(c->in);
 	c->in = in;
 	c->in_cap = cap;
 	return 0;
 }
 
-/* Forget the message handed out last. */
-static void in_drop_taken(struct boot_conn *c)
+/* Room for at least one more byte of a message of `want` bytes, and no more memory than that needs. */
+static int in_room(struct boot_conn *c, size_t want)
 {
-	if (!c->taken)
-		return;
-	c->in_len -= c->taken;
-	memmove(c->in, c->in + c->taken, c->in_len);
-	c->taken = 0;
-	if (c->in_cap > IN_KEEP && c->in_len <= IN_SMALL)
+	if (c->first) { /* less than a message is moved, and once per message at most */
+		c->end -= c->first;
+		memmove(c->in, c->in + c->first, c->end);
+		c->first = 0;
+	}
+	if (c->in_cap > IN_KEEP && c->end < IN_SMALL && want <= IN_SMALL)
 		(void)in_resize(c, IN_SMALL); /* without memory the large one serves as well */
+	if (c->end < c->in_cap)
+		return 0;
+	return in_resize(c, KV_MIN(c->in_cap * 2, want));
 }
 
 /* Whether the first bytes are a TLS record, handshake or alert: type, version 3.x, length, and a byte that in a control
@@ -268,10 +272,10 @@ static bool looks_like_tls(const uint8_t *p, size_t n)
 
 static int in_more_await(struct boot_conn *c, size_t want, uint64_t deadline_ns)
 {
-	if (c->in_len == c->in_cap && in_resize(c, KV_MIN(c->in_cap * 2, KV_MAX(want, c->in_cap + 1))))
+	if (in_room(c, want))
 		return kv_fail(&c->failure, -KV_ENOMEM, "%s: no memory for a control message of %zu bytes", c->peer,
 			       want);
-	ssize_t n = c->stream->ops->read_await(c->stream, c->in + c->in_len, c->in_cap - c->in_len, deadline_ns);
+	ssize_t n = c->stream->ops->read_await(c->stream, c->in + c->end, c->in_cap - c->end, deadline_ns);
 	if (n < 0)
 		return stream_fail(c, (int)n);
 	if (c->shut)
@@ -280,31 +284,32 @@ static int in_more_await(struct boot_conn *c, size_t want, uint64_t deadline_ns)
 		return broken_fail(c);
 	if (n == 0)
 		return kv_fail(&c->failure, -KV_EPEERDOWN, "%s: the peer closed the connection%s", c->peer,
-			       c->in_len ? " in the middle of a message"
+			       c->end ? " in the middle of a message"
 			       : c->plain && !c->begun
 				       ? " before its first message: does it want TLS (a PSK or certificates)?"
 				       : "");
-	c->in_len += (size_t)n;
+	c->end += (size_t)n;
 	return 0;
 }
 
-/* One whole message at the start of `in`. Returns its length or a code. */
+/* One whole message at in[first]. Returns its length or a code. */
 static int in_message_await(struct boot_conn *c, uint64_t deadline_ns)
 {
 	for (;;) {
-		if (c->plain && !c->begun && looks_like_tls(c->in, c->in_len))
+		size_t have = c->end - c->first;
+		if (c->plain && !c->begun && looks_like_tls(c->in, have))
 			return kv_fail(&c->failure, -KV_EPROTO,
 				       "%s: the peer speaks TLS, and this side does not: give both sides the same PSK "
 				       "or certificates, or none",
 				       c->peer);
-		int len = wire_ctrl_length(c->in, c->in_len);
+		int len = wire_ctrl_length(c->in + c->first, have);
 		if (len < 0)
 			return kv_fail(&c->failure, -KV_EPROTO,
 				       "%s: what the peer sent is no control message (its length is out of bounds)",
 				       c->peer);
-		if (len > 0 && c->in_len >= (size_t)len)
+		if (len > 0 && have >= (size_t)len)
 			return len;
-		int rc = in_more_await(c, len ? (size_t)len : IN_SMALL, deadline_ns);
+		int rc = in_more_await(c, len ? (size_t)len : WIRE_CTRL_HEADER, deadline_ns);
 		if (rc)
 			return rc;
 	}
@@ -312,13 +317,13 @@ static int in_message_await(struct boot_conn *c, uint64_t deadline_ns)
 
 static int message_decode(struct boot_conn *c, size_t len, struct wire_ctrl_msg *out)
 {
-	int rc = wire_ctrl_decode(c->in, len, out);
+	int rc = wire_ctrl_decode(c->in + c->first, len, out);
 	if (rc == -KV_EVERSION)
 		kv_fail(&c->failure, rc, "%s: the peer speaks another version of the control protocol", c->peer);
 	else if (rc)
 		rc = kv_fail(&c->failure, -KV_EPROTO,
 			     "%s: the peer sent a control message of type %u, %zu bytes, that makes no sense", c->peer,
-			     (unsigned)kv_get16(c->in + 4), len);
+			     (unsigned)kv_get16(c->in + c->first + 4), len);
 	return rc;
 }
 
@@ -328,14 +333,15 @@ int boot_recv_await(struct boot_conn *conn, struct wire_ctrl_msg *out, uint64_t 
 		return shut_fail(conn);
 	if (conn->read_error)
 		return conn->read_error;
-	in_drop_taken(conn);
+	conn->first += conn->taken;
+	conn->taken = 0;
 	int rc = in_message_await(conn, deadline_ns);
 	if (rc > 0) {
 		conn->begun = true;
 		conn->taken = (size_t)rc;
 		rc = message_decode(conn, conn->taken, out);
 	}
-	if (rc && rc != -KV_ETIMEOUT && rc != -KV_EVERSION && rc != -KV_ENOMEM)
+	if (rc && rc != -KV_ETIMEOUT && rc != -KV_EVERSION)
 		conn->read_error = rc;
 	return rc;
 }
@@ -357,7 +363,7 @@ void boot_close(struct boot_conn **conn)
 	if (!c)
 		return;
 	c->stream->ops->close(c->stream);
-	secret_wipe(c->in, c->in_len);
+	secret_wipe(c->in, c->in_cap);
 	free(c->in);
 	free(c);
 	*conn = NULL;

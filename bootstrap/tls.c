@@ -417,12 +417,23 @@ static void alert_add(struct tls_stream *t)
 		(void)BIO_write(t->out, protocol_version, sizeof(protocol_version));
 }
 
+/* The first error of the TLS layer in the queue, else the first of any: reason numbers are the layer's own. Empties the
+ * queue. */
+static unsigned long error_take(void)
+{
+	unsigned long first = ERR_get_error(), e = first;
+	while (e && ERR_GET_LIB(e) != ERR_LIB_SSL && ERR_GET_REASON(e) != ERR_R_MALLOC_FAILURE)
+		e = ERR_get_error();
+	ERR_clear_error();
+	return e ? e : first;
+}
+
 /* What the error queue holds after a failed OpenSSL call, as a code and t->base.failure. Empties the queue. */
 static int tls_explain(struct tls_stream *t)
 {
 	struct kv_error *f = &t->base.failure;
 	const struct tls_context *ctx = t->ctx;
-	unsigned long e = ERR_peek_error();
+	unsigned long e = error_take();
 	int reason = ERR_GET_REASON(e);
 	const char *text = saying_find(ctx, reason), *openssl = ERR_reason_error_string(e);
 	ERR_clear_error();
