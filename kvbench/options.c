@@ -48,7 +48,7 @@ const struct kv_opt bench_options_table[] = {
 	{.name = "trace-speed", .type = KV_OPT_DOUBLE, AT(trace_speed), .metavar = "X", .def = "0",
 	 .help = "Start requests at X times real time. 0: as fast as possible."},
 	{.name = "trace-order", .type = KV_OPT_CHOICE, AT(trace_order), .metavar = "ORDER", .def = "strict", .choices = order_names,
-	 .help = "strict: a lookup waits for earlier requests that share a block; relaxed: it does not, and hits vary."},
+	 .help = "strict: a lookup waits for earlier requests that share a block; relaxed: it does not, and hits vary"},
 
 	{.group = "Resources", .name = "buffer-mb", .type = KV_OPT_U64, AT(buffer_mb), .metavar = "MB", .def = "64", .min = 1, .max = 1 << 20,
 	 .help = "Registered receive buffer of each client, in MiB."},
@@ -69,7 +69,7 @@ const struct kv_opt bench_options_table[] = {
 	 .help = "Write the report as JSON; - is standard output (the text then goes to standard error)."},
 	{.name = "quiet", .letter = 'q', .type = KV_OPT_FLAG, AT(quiet), .help = "Print one line at the end and nothing before it."},
 	{.name = "log-level", .type = KV_OPT_CHOICE, AT(log_level), .metavar = "LEVEL", .def = "info", .choices = level_names,
-	 .help = "What the library logs to standard error; debug also shows the own server's log."},
+	 .help = "What the library logs to standard error; debug also shows the own server's log"},
 	{.name = "config", .type = KV_OPT_FLAG, AT(config), .help = "Print the effective configuration and exit."},
 	{.name = NULL},
 };

@@ -25,7 +25,7 @@ const struct kv_opt cli_options_table[] = {
 	{.name = "ca", .type = KV_OPT_STRING, AT(ca), .metavar = "FILE", .help = "CA that signed the servers' certificates (PEM)."},
 
 	{.group = "Output", .name = "log-level", .type = KV_OPT_CHOICE, AT(log_level), .metavar = "LEVEL", .def = "error", .choices = level_names,
-	 .help = "What the library logs to standard error."},
+	 .help = "What the library logs to standard error"},
 	{.name = NULL},
 };
 
