@@ -100,6 +100,9 @@ static int done_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadline
 	while (r->state != KVC_REQ_DONE) {
 		if (c->closing)
 			return -KV_ECLOSED;
+		/* The reply says that it failed: the writes that are still missing are on their way or will never come. */
+		if (r->replied && r->status < 0)
+			deadline_ns = KV_MIN(deadline_ns, r->replied_ns + c->pool->options.grace_ns);
 		if (co_park_await(deadline_ns) < 0 && r->state != KVC_REQ_DONE)
 			return -KV_ETIMEOUT;
 	}
@@ -126,6 +129,8 @@ int kvc_req_done_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadlin
 	if (why == 0)
 		return r->status;
 	give_up_await(c, r, why);
+	if (r->replied && r->status < 0 && r->status != -KV_ECANCELED && why == -KV_ETIMEOUT)
+		return r->status;
 	return r->state == KVC_REQ_DONE && r->status == 0 ? 0 : why;
 }
 

@@ -62,7 +62,6 @@ static void zombies_close(struct kvc_client *c)
 
 void kvc_client_reset(struct kvc_client *c)
 {
-	c->epoch++;
 	for (unsigned i = 0; i < c->pool->num_servers; i++) {
 		struct kvc_node *n = &c->node[i];
 		if (n->session)
@@ -94,6 +93,8 @@ static void fence_run(void *arg)
 	rc = te_peer_fence(f->session->peer[f->shard], &err);
 	if (rc < 0)
 		kv_warn(kvc_client_log(c), "client %u: fencing %s: %s", c->index, c->pool->server[f->session->node->index].name, err.text);
+	else
+		c->fenced = true;
 	kvc_client_reset(c);
 }
 
@@ -108,6 +109,12 @@ void kvc_client_fence_await(struct kvc_client *c, struct kvc_session *s, unsigne
 static void engine_reset(void *arg, int status)
 {
 	struct kvc_client *c = arg;
+	bool ours = c->fenced;
+	c->fenced = false;
+	/* After a fence of ours everything was reset at once; no session was made since, because peers are opened only with addresses that are told
+	 * after this call. */
+	if (ours && status == 0)
+		return;
 	if (status < 0)
 		kv_warn(kvc_client_log(c), "client %u: rebuilding its endpoints failed (%s); it is tried again", c->index, kv_strerror(status));
 	kvc_client_reset(c);

@@ -156,7 +156,7 @@ struct kvc_client {
 	uint64_t *seed;               /* their place seeds, side by side */
 	struct kvc_client_mem *mem[KVC_MEMS_MAX]; /* sorted by base */
 	unsigned num_mems;
-	uint64_t epoch;               /* goes up when the endpoints were rebuilt */
+	bool fenced;                  /* a fence of ours was done; the engine's report of it is to come */
 	struct te_peer *zombie[KVC_ZOMBIES_MAX];
 	unsigned num_zombies;
 	uint64_t orphan_bytes;        /* of pieces whose requests were given up */

@@ -22,6 +22,7 @@ enum { PINGS_AT_ONCE = 64, HEARTBEAT_MS_DEFAULT = 500, USER_TIMEOUT_MS = 5000 };
 #define BACKOFF_MIN_NS 50000000ull
 #define BACKOFF_MAX_NS 2000000000ull
 #define SEND_TIMEOUT_NS 2000000000ull
+#define ADDRESS_POLL_NS 10000000ull
 
 static const char *node_name(const struct kvc_node *n)
 {
@@ -378,6 +379,14 @@ static int regions_await(struct kvc_node *n, uint64_t deadline_ns)
 	return rc;
 }
 
+/* After many fences the engine keeps its new addresses to itself for a while. */
+static void address_await(struct kvc_node *n)
+{
+	struct te_address a;
+	while (te_address(n->client->te, 0, &a) == -KV_EBUSY && !n->client->closing)
+		co_sleep_await(loop_now(n->client->loop) + ADDRESS_POLL_NS);
+}
+
 static int connect_await(struct kvc_node *n)
 {
 	struct kvc_client *c = n->client;
@@ -385,6 +394,7 @@ static int connect_await(struct kvc_node *n)
 	uint64_t deadline = kv_deadline(loop_now(c->loop), c->pool->options.connect_timeout_ns);
 	struct kv_error err = {0};
 	int rc;
+	address_await(n);
 	n->redo = false;
 	n->error = (struct kv_error){0};
 	memset(n->acked, 0, sizeof(n->acked));

@@ -13,8 +13,12 @@ static void req_settle(struct kvc_client *c, struct kvc_req *r)
 	int status = r->replied ? r->status : -KV_ECANCELED;
 	uint64_t piece = r->piece.len_bytes;
 	bool orphan = r->orphan, was_out = r->state == KVC_REQ_SENT;
-	if (was_out && !kvc_req_quiet(r))
+	if (was_out && !kvc_req_quiet(r)) {
+		/* A failure is worth knowing before its last write has arrived. */
+		if (r->replied && r->status < 0 && r->wait && r->wait->co)
+			co_wake(r->wait->co);
 		return;
+	}
 	if (r->arrived > r->posted)
 		status = -KV_EPROTO;
 	if (orphan && was_out) {
@@ -132,6 +136,7 @@ static bool own_reply(struct kvc_client *c, struct kvc_link *l, struct kvc_req *
 	if (r->state == KVC_REQ_SENT)
 		r->status = take_reply(r, p);
 	r->replied = true;
+	r->replied_ns = loop_turn_now(c->loop);
 	kv_list_del(&r->cancel_node);
 	kvc_link_credit(l);
 	req_settle(c, r);

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_buffer.c -- the buddy allocator against a model: a flag per unit. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "kvclient/buffer.h"
+
+enum { UNITS = 96 + 7, STEPS = 200000, LIVE_MAX = 128 };
+
+static uint8_t *const fake = (uint8_t *)(uintptr_t)0x10000; /* the allocator never touches the memory */
+
+static void pieces_are_powers_of_two_at_their_own_multiple(void **state)
+{
+	struct kvc_buffer b;
+	struct kvc_piece p;
+	(void)state;
+	assert_int_equal(kvc_buffer_init(&b, fake, (uint64_t)64 << 20), 0);
+	for (uint64_t len = 1; len <= (uint64_t)64 << 20; len = len * 3 + 1) {
+		assert_int_equal(kvc_buffer_take(&b, len, &p), 0);
+		assert_true(p.len_bytes >= len && p.len_bytes >= KVC_PIECE_MIN);
+		assert_true(p.len_bytes < 2 * KV_MAX(len, (uint64_t)KVC_PIECE_MIN));
+		assert_int_equal(p.offset % p.len_bytes, 0);
+		kvc_buffer_give(&b, &p);
+		assert_int_equal(p.len_bytes, 0);
+		assert_int_equal(b.free_bytes, b.len_bytes);
+	}
+	kvc_buffer_fini(&b);
+}
+
+static void the_largest_piece_is_the_largest_power_of_two(void **state)
+{
+	struct kvc_buffer b;
+	struct kvc_piece p, q;
+	(void)state;
+	assert_int_equal(kvc_buffer_init(&b, fake, 96 << 20), 0);
+	assert_int_equal(kvc_buffer_largest(&b), 64 << 20);
+	assert_int_equal(kvc_buffer_take(&b, (64 << 20) + 1, &p), -KV_ETOOBIG);
+	assert_int_equal(kvc_buffer_take(&b, 64 << 20, &p), 0);
+	assert_int_equal(kvc_buffer_take(&b, 64 << 20, &q), -KV_EBUSY);
+	assert_int_equal(kvc_buffer_take(&b, 32 << 20, &q), 0);
+	assert_int_equal(b.free_bytes, 0);
+	kvc_buffer_give(&b, &p);
+	kvc_buffer_give(&b, &q);
+	kvc_buffer_fini(&b);
+}
+
+static void less_than_one_piece_is_refused(void **state)
+{
+	struct kvc_buffer b;
+	(void)state;
+	assert_int_equal(kvc_buffer_init(&b, fake, KVC_PIECE_MIN - 1), -KV_EINVAL);
+	kvc_buffer_fini(&b);
+}
+
+static void quarantine_keeps_pieces_out_until_the_amnesty(void **state)
+{
+	struct kvc_buffer b;
+	struct kvc_piece p[4], q;
+	(void)state;
+	assert_int_equal(kvc_buffer_init(&b, fake, 4 * KVC_PIECE_MIN), 0);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(kvc_buffer_take(&b, 1, &p[i]), 0);
+	kvc_buffer_quarantine(&b, &p[1]);
+	kvc_buffer_quarantine(&b, &p[2]);
+	assert_int_equal(p[1].len_bytes, 0);
+	assert_int_equal(b.quarantined_bytes, 2 * KVC_PIECE_MIN);
+	kvc_buffer_give(&b, &p[0]);
+	kvc_buffer_give(&b, &p[3]);
+	assert_int_equal(kvc_buffer_take(&b, 2 * KVC_PIECE_MIN, &q), -KV_EBUSY);
+	kvc_buffer_amnesty(&b);
+	assert_int_equal(b.quarantined_bytes, 0);
+	assert_int_equal(kvc_buffer_take(&b, 4 * KVC_PIECE_MIN, &q), 0);
+	kvc_buffer_give(&b, &q);
+	kvc_buffer_fini(&b);
+}
+
+/* ---- the model ---- */
+
+struct model {
+	uint8_t used[UNITS];
+	struct kvc_piece live[LIVE_MAX];
+	unsigned n;
+};
+
+static void model_set(struct model *m, const struct kvc_piece *p, uint8_t v)
+{
+	for (uint64_t u = p->offset / KVC_PIECE_MIN; u < (p->offset + p->len_bytes) / KVC_PIECE_MIN; u++) {
+		assert_int_equal(m->used[u], !v);
+		m->used[u] = v;
+	}
+}
+
+/* Whether an aligned run of free units of this size exists: what a buddy allocator must be able to find. */
+static bool model_fits(const struct model *m, uint64_t units)
+{
+	for (uint64_t at = 0; at + units <= UNITS; at += units) {
+		uint64_t n = 0;
+		while (n < units && !m->used[at + n])
+			n++;
+		if (n == units)
+			return true;
+	}
+	return false;
+}
+
+static void model_take(struct model *m, struct kvc_buffer *b, struct kv_prng *prng)
+{
+	uint64_t units = (uint64_t)1 << kv_prng_below(prng, 6);
+	struct kvc_piece p;
+	int rc = kvc_buffer_take(b, units * KVC_PIECE_MIN - kv_prng_below(prng, KVC_PIECE_MIN / 2), &p);
+	assert_int_equal(rc, model_fits(m, units) ? 0 : -KV_EBUSY);
+	if (rc < 0)
+		return;
+	assert_int_equal(p.len_bytes, units * KVC_PIECE_MIN);
+	model_set(m, &p, 1);
+	m->live[m->n++] = p;
+}
+
+static void random_use_agrees_with_the_model(void **state)
+{
+	uint64_t seed = kv_seed_from_env("KVRAIL_SEED");
+	struct model m = {0};
+	struct kvc_buffer b;
+	struct kv_prng prng;
+	(void)state;
+	print_message("KVRAIL_SEED=%llu\n", (unsigned long long)seed);
+	kv_prng_seed(&prng, seed);
+	assert_int_equal(kvc_buffer_init(&b, fake, (uint64_t)UNITS * KVC_PIECE_MIN), 0);
+	for (int i = 0; i < STEPS; i++) {
+		uint64_t used = 0;
+		if (m.n < LIVE_MAX && kv_prng_below(&prng, 100) < 52) {
+			model_take(&m, &b, &prng);
+		} else if (m.n > 0) {
+			unsigned k = (unsigned)kv_prng_below(&prng, m.n);
+			model_set(&m, &m.live[k], 0);
+			kvc_buffer_give(&b, &m.live[k]);
+			m.live[k] = m.live[--m.n];
+		}
+		for (unsigned k = 0; k < m.n; k++)
+			used += m.live[k].len_bytes;
+		assert_int_equal(b.free_bytes, b.len_bytes - used);
+	}
+	while (m.n > 0)
+		kvc_buffer_give(&b, &m.live[--m.n]);
+	/* Everything has merged again. */
+	assert_int_equal(kvc_buffer_take(&b, 64 * KVC_PIECE_MIN, &m.live[0]), 0);
+	kvc_buffer_fini(&b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pieces_are_powers_of_two_at_their_own_multiple), cmocka_unit_test(the_largest_piece_is_the_largest_power_of_two),
+		cmocka_unit_test(less_than_one_piece_is_refused),                 cmocka_unit_test(quarantine_keeps_pieces_out_until_the_amnesty),
+		cmocka_unit_test(random_use_agrees_with_the_model),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
