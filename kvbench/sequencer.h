@@ -58,7 +58,7 @@ struct seq_stats {
 
 int sequencer_start(const struct seq_options *options, struct sequencer **out, struct kv_error *err);
 
-/* sequencer_stop -- after every worker got false from seq_next_await. Returns 0, or what ended reading the trace, with *err. NULL is accepted. */
+/* sequencer_stop -- after every worker got false from seq_next_await, and before the workers' loops are destroyed (it may still be ringing one). Returns 0, or what ended reading the trace, with *err. NULL is accepted. */
 int sequencer_stop(struct sequencer **seq, struct seq_stats *out, struct kv_error *err);
 
 /* seq_worker_init -- from the worker's coroutine, before its first request. seq_worker_fini -- after its last. */

@@ -204,8 +204,8 @@ static int parse_line(struct trace_reader *r, const char *text, size_t len, stru
 
 int trace_next(struct trace_reader *r, struct trace_request *out, struct kv_error *err)
 {
-	const char *text;
-	size_t len;
+	const char *text = NULL;
+	size_t len = 0;
 	int rc = r->failed;
 
 	if (rc == 0) {

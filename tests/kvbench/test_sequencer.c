@@ -106,6 +106,7 @@ static int run_rig(struct rig *r, const char *path, struct seq_options so, struc
 {
 	struct worker worker[WORKERS];
 	unsigned waited_ms = 0;
+	int rc;
 
 	pthread_mutex_init(&r->lock, NULL);
 	so.path = path;
@@ -129,13 +130,15 @@ static int run_rig(struct rig *r, const char *path, struct seq_options so, struc
 		}
 		usleep(1000);
 	}
+	/* First the sequencer: it may still be ringing a loop whose last worker has ended. */
+	rc = sequencer_stop(&r->seq, stats, err);
 	for (unsigned i = 0; i < LOOPS; i++) {
 		loop_stop(r->loop[i]);
 		pthread_join(r->thread[i], NULL);
 		loop_destroy(&r->loop[i]);
 	}
 	pthread_mutex_destroy(&r->lock);
-	return sequencer_stop(&r->seq, stats, err);
+	return rc;
 }
 
 /* Requests that share much: few roots, short tails. */
