@@ -20,13 +20,19 @@ static void start(unsigned fn_high, unsigned fn_low, unsigned arg_high, unsigned
 	__builtin_trap();
 }
 
+/* Apart, because compilers fear for the variables around a function that could return twice (this one never does). */
+__attribute__((noinline)) static int snapshot(ucontext_t *context)
+{
+	return getcontext(context);
+}
+
 void *switch_make(void *top, void (*fn)(void *arg), void *arg)
 {
 	enum { BELOW = 1 << 12 }; /* makecontext wants a size; it only uses the upper end */
 	uintptr_t at = kv_align_down((uintptr_t)top - sizeof(ucontext_t), 64);
 	ucontext_t *context = (ucontext_t *)at;
 	uint64_t f = (uintptr_t)fn, a = (uintptr_t)arg;
-	if (getcontext(context) < 0)
+	if (snapshot(context) < 0)
 		return NULL;
 	context->uc_stack.ss_sp = (void *)(at - BELOW);
 	context->uc_stack.ss_size = BELOW;
