@@ -27,9 +27,9 @@ struct roofline_result {
 	bool ran;
 	int code; /* 0, or why there is no figure */
 	unsigned rounds;
-	double get_bytes_per_s, bytes_per_s; /* medians over the rounds: of GET, of bare writes */
+	double get_bytes_per_s, bytes_per_s;               /* medians over the rounds: of GET, of bare writes */
 	double efficiency, efficiency_min, efficiency_max; /* GET / bare of a round: median, range */
-	uint64_t p50_ns;                     /* of a bare write on its own */
+	uint64_t p50_ns;                                   /* of a bare write on its own */
 };
 
 struct replay_result {

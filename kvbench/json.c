@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* json.c -- the JSON report.
  *
- * The file is created before the run, so that a wrong path costs a second and not an hour, and gets its name only when it is
- * complete and on disk: who finds it finds all of it. Names are fixed: scripts compare runs by them. */
+ * The file is created before the run, so that a wrong path costs a second and not an hour, and gets its name only when
+ * it is complete and on disk: who finds it finds all of it. Names are fixed: scripts compare runs by them. */
 #include "kvbench/json.h"
 
 #include <errno.h>
@@ -46,7 +46,7 @@ static json_t *option_value(const struct kv_opt *row, const struct bench_options
 		return json_integer(*(const uint32_t *)at);
 	case KV_OPT_U64:
 	case KV_OPT_SIZE:
-		return json_integer((json_int_t)*(const uint64_t *)at);
+		return json_integer((json_int_t) * (const uint64_t *)at);
 	case KV_OPT_DURATION:
 		return json_real((double)*(const uint64_t *)at / 1e9);
 	case KV_OPT_DOUBLE:
@@ -78,13 +78,15 @@ static json_t *config_object(const struct bench_options *o)
 
 static json_t *provider_object(const struct kvc_info *i)
 {
-	return json_pack("{s:s, s:s, s:s, s:s, s:s}", "name", i->provider, "fabric", i->fabric, "domain", i->domain, "wait", i->wait, "libfabric", i->libfabric);
+	return json_pack("{s:s, s:s, s:s, s:s, s:s}", "name", i->provider, "fabric", i->fabric, "domain", i->domain,
+			 "wait", i->wait, "libfabric", i->libfabric);
 }
 
 static json_t *resources_object(const struct bench_results *r)
 {
-	return json_pack("{s:I, s:I, s:I, s:I, s:I}", "os_threads", (json_int_t)r->info.os_threads, "endpoints", (json_int_t)r->info.endpoints, "links",
-			 (json_int_t)r->info.links, "buffer_bytes", (json_int_t)r->info.buffer_bytes, "peak_rss_bytes", (json_int_t)r->rss_peak);
+	return json_pack("{s:I, s:I, s:I, s:I, s:I}", "os_threads", (json_int_t)r->info.os_threads, "endpoints",
+			 (json_int_t)r->info.endpoints, "links", (json_int_t)r->info.links, "buffer_bytes",
+			 (json_int_t)r->info.buffer_bytes, "peak_rss_bytes", (json_int_t)r->rss_peak);
 }
 
 static json_t *latency_object(const struct kv_hist *h)
@@ -98,7 +100,8 @@ static json_t *latency_object(const struct kv_hist *h)
 	json_object_set_new(object, "min", json_integer(h->count ? (json_int_t)h->min : 0));
 	json_object_set_new(object, "mean", json_integer(h->count ? (json_int_t)(kv_hist_mean(h) + 0.5) : 0));
 	for (unsigned i = 0; i < KV_COUNT(quantiles); i++)
-		json_object_set_new(object, quantiles[i].name, json_integer((json_int_t)kv_hist_quantile(h, quantiles[i].q)));
+		json_object_set_new(object, quantiles[i].name,
+				    json_integer((json_int_t)kv_hist_quantile(h, quantiles[i].q)));
 	json_object_set_new(object, "max", json_integer(h->count ? (json_int_t)h->max : 0));
 	return object;
 }
@@ -117,31 +120,37 @@ static json_t *phase_object(const struct phase_result *p)
 	double seconds = (double)p->elapsed_ns / 1e9;
 	const struct bench_tally *t = &p->tally;
 
-	return json_pack("{s:I, s:I, s:f, s:f, s:f, s:I, s:I, s:o, s:o, s:f}", "ops", (json_int_t)t->ops, "bytes", (json_int_t)t->bytes, "seconds", seconds,
-			 "ops_per_s", seconds > 0 ? (double)t->ops / seconds : 0.0, "bytes_per_s", seconds > 0 ? (double)t->bytes / seconds : 0.0, "hits",
-			 (json_int_t)t->hits, "misses", (json_int_t)t->misses, "errors", errors_object(&t->errors), "latency_ns", latency_object(&t->latency),
-			 "cpu_seconds", p->cpu_seconds);
+	return json_pack("{s:I, s:I, s:f, s:f, s:f, s:I, s:I, s:o, s:o, s:f}", "ops", (json_int_t)t->ops, "bytes",
+			 (json_int_t)t->bytes, "seconds", seconds, "ops_per_s",
+			 seconds > 0 ? (double)t->ops / seconds : 0.0, "bytes_per_s",
+			 seconds > 0 ? (double)t->bytes / seconds : 0.0, "hits", (json_int_t)t->hits, "misses",
+			 (json_int_t)t->misses, "errors", errors_object(&t->errors), "latency_ns",
+			 latency_object(&t->latency), "cpu_seconds", p->cpu_seconds);
 }
 
 static json_t *roofline_object(const struct roofline_result *r)
 {
 	if (r->code < 0)
 		return json_pack("{s:n, s:n, s:n}", "bytes_per_s", "p50_ns", "efficiency");
-	return json_pack("{s:f, s:I, s:f}", "bytes_per_s", r->bytes_per_s, "p50_ns", (json_int_t)r->p50_ns, "efficiency", r->efficiency);
+	return json_pack("{s:f, s:I, s:f}", "bytes_per_s", r->bytes_per_s, "p50_ns", (json_int_t)r->p50_ns,
+			 "efficiency", r->efficiency);
 }
 
 static json_t *trace_object(const struct replay_result *r)
 {
-	return json_pack("{s:I, s:I, s:I, s:f}", "requests", (json_int_t)r->requests, "blocks", (json_int_t)r->blocks, "block_hits", (json_int_t)r->block_hits,
-			 "hit_ratio", r->blocks ? (double)r->block_hits / (double)r->blocks : 0.0);
+	return json_pack("{s:I, s:I, s:I, s:f}", "requests", (json_int_t)r->requests, "blocks", (json_int_t)r->blocks,
+			 "block_hits", (json_int_t)r->block_hits, "hit_ratio",
+			 r->blocks ? (double)r->block_hits / (double)r->blocks : 0.0);
 }
 
 static json_t *report_object(const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
-	json_t *object = json_pack("{s:s, s:o, s:o, s:o, s:{s:o, s:o}, s:{s:I, s:I}}", "schema", "kvbench/1", "provider", provider_object(&r->info), "config",
-				   config_object(b->opt), "resources", resources_object(r), "phases", "write", phase_object(&r->write), "read",
-				   phase_object(&r->read), "verify", "checked", (json_int_t)r->read.tally.checked, "wrong", (json_int_t)r->read.tally.wrong);
+	json_t *object =
+		json_pack("{s:s, s:o, s:o, s:o, s:{s:o, s:o}, s:{s:I, s:I}}", "schema", "kvbench/1", "provider",
+			  provider_object(&r->info), "config", config_object(b->opt), "resources", resources_object(r),
+			  "phases", "write", phase_object(&r->write), "read", phase_object(&r->read), "verify",
+			  "checked", (json_int_t)r->read.tally.checked, "wrong", (json_int_t)r->read.tally.wrong);
 
 	if (object && r->roofline.ran)
 		json_object_set_new(object, "roofline", roofline_object(&r->roofline));

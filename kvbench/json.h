@@ -7,12 +7,12 @@
 
 struct json_file;
 
-/* json_open -- make sure now that the report can be written later: creates a temporary file beside path ("-": standard output; a path that is no
- * regular file is written directly). Returns 0 or -errno with one sentence. */
+/* json_open -- make sure now that the report can be written later: creates a temporary file beside path ("-": standard
+ * output; a path that is no regular file is written directly). Returns 0 or -errno with one sentence. */
 int json_open(const char *path, struct json_file **out, struct kv_error *err);
 
-/* json_write -- write the report and give it its name. 0 or -errno with one sentence; then nothing is left at path but what was there.
- * Closes the file either way: *file becomes NULL. */
+/* json_write -- write the report and give it its name. 0 or -errno with one sentence; then nothing is left at path but
+ * what was there. Closes the file either way: *file becomes NULL. */
 int json_write(struct json_file **file, const struct bench *bench, struct kv_error *err);
 
 /* json_discard -- give up: removes the temporary file. NULL is accepted. */

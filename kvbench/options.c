@@ -1,74 +1,249 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* options.c -- the option table of kv-bench.
  *
- * A row gives the parse, --help, --config and the name in the JSON report's `config` object. No option is accepted and then
- * ignored: one that has no effect together with another is a usage error, said in bench_options_check. */
+ * A row gives the parse, --help, --config and the name in the JSON report's `config` object. No option is accepted and
+ * then ignored: one that has no effect together with another is a usage error, said in bench_options_check. */
 #include "kvbench/options.h"
 
 #define AT(member) .offset = offsetof(struct bench_options, member)
 
 static const char *const order_names[] = {"strict", "relaxed", NULL};
-static const char *const level_names[] = {"off", "error", "warn", "info", "debug", NULL}; /* in enum kv_log_level's order */
+/* In the order of enum kv_log_level. */
+static const char *const level_names[] = {"off", "error", "warn", "info", "debug", NULL};
 
 const struct kv_opt bench_options_table[] = {
-	{.group = "Where to", .name = "server", .alias = "server-addr", .letter = 's', .type = KV_OPT_STRINGS, AT(servers), .metavar = "HOST:PORT",
-	 .help = "A kv-server to use, with or without http://; repeatable. Without it kv-bench starts one of its own on loopback."},
-	{.name = "provider", .letter = 'p', .type = KV_OPT_STRING, AT(provider), .metavar = "NAME", .def = "auto",
+	{.group = "Where to",
+	 .name = "server",
+	 .alias = "server-addr",
+	 .letter = 's',
+	 .type = KV_OPT_STRINGS,
+	 AT(servers),
+	 .metavar = "HOST:PORT",
+	 .help = "A kv-server to use, with or without http://; repeatable. Without it kv-bench starts one of its own "
+		 "on loopback."},
+	{.name = "provider",
+	 .letter = 'p',
+	 .type = KV_OPT_STRING,
+	 AT(provider),
+	 .metavar = "NAME",
+	 .def = "auto",
 	 .help = "The libfabric provider that must be used (efa, efa-direct, verbs, tcp, shm), or auto."},
-	{.name = "nic", .type = KV_OPT_STRING, AT(nic), .metavar = "NAME", .help = "The network device to use, by its libfabric domain name."},
-	{.name = "rails", .type = KV_OPT_U32, AT(rails), .metavar = "N", .def = "1", .min = 1, .max = KV_RAILS_MAX, .help = "NICs per client."},
+	{.name = "nic",
+	 .type = KV_OPT_STRING,
+	 AT(nic),
+	 .metavar = "NAME",
+	 .help = "The network device to use, by its libfabric domain name."},
+	{.name = "rails",
+	 .type = KV_OPT_U32,
+	 AT(rails),
+	 .metavar = "N",
+	 .def = "1",
+	 .min = 1,
+	 .max = KV_RAILS_MAX,
+	 .help = "NICs per client."},
 
-	{.group = "Load", .name = "num-workers", .letter = 'w', .type = KV_OPT_U32, AT(num_workers), .metavar = "N", .def = "16", .min = 1,
-	 .max = BENCH_WORKERS_MAX, .help = "Workers: coroutines with one operation in flight each."},
-	{.name = "num-clients", .letter = 'c', .type = KV_OPT_U32, AT(num_clients), .metavar = "N", .def = "4", .min = 1, .max = BENCH_CLIENTS_MAX,
+	{.group = "Load",
+	 .name = "num-workers",
+	 .letter = 'w',
+	 .type = KV_OPT_U32,
+	 AT(num_workers),
+	 .metavar = "N",
+	 .def = "16",
+	 .min = 1,
+	 .max = BENCH_WORKERS_MAX,
+	 .help = "Workers: coroutines with one operation in flight each."},
+	{.name = "num-clients",
+	 .letter = 'c',
+	 .type = KV_OPT_U32,
+	 AT(num_clients),
+	 .metavar = "N",
+	 .def = "4",
+	 .min = 1,
+	 .max = BENCH_CLIENTS_MAX,
 	 .help = "Clients that the workers share: endpoint and registered buffer each."},
-	{.name = "num-threads", .letter = 't', .type = KV_OPT_U32, AT(num_threads), .metavar = "N", .def = "4", .min = 1, .max = BENCH_THREADS_MAX,
+	{.name = "num-threads",
+	 .letter = 't',
+	 .type = KV_OPT_U32,
+	 AT(num_threads),
+	 .metavar = "N",
+	 .def = "4",
+	 .min = 1,
+	 .max = BENCH_THREADS_MAX,
 	 .help = "Event loop threads that the clients are spread over."},
-	{.name = "num-keys", .letter = 'k', .type = KV_OPT_U64, AT(num_keys), .metavar = "N", .def = "1000", .min = 1, .max = (uint64_t)1 << 40,
+	{.name = "num-keys",
+	 .letter = 'k',
+	 .type = KV_OPT_U64,
+	 AT(num_keys),
+	 .metavar = "N",
+	 .def = "1000",
+	 .min = 1,
+	 .max = (uint64_t)1 << 40,
 	 .help = "Keys written, then read."},
-	{.name = "value-size", .letter = 'v', .type = KV_OPT_SIZE, AT(value_size), .metavar = "SIZE", .def = "64KB", .min = 1, .max = KV_VALUE_MAX,
+	{.name = "value-size",
+	 .letter = 'v',
+	 .type = KV_OPT_SIZE,
+	 AT(value_size),
+	 .metavar = "SIZE",
+	 .def = "64KB",
+	 .min = 1,
+	 .max = KV_VALUE_MAX,
 	 .help = "Size of a value, and of a block of a trace (64KB = 65536)."},
-	{.name = "repeat-reads", .letter = 'r', .type = KV_OPT_U32, AT(repeat_reads), .metavar = "N", .def = "10", .min = 1, .max = 1000000000,
+	{.name = "repeat-reads",
+	 .letter = 'r',
+	 .type = KV_OPT_U32,
+	 AT(repeat_reads),
+	 .metavar = "N",
+	 .def = "10",
+	 .min = 1,
+	 .max = 1000000000,
 	 .help = "Times that each key is read."},
-	{.name = "duration", .letter = 'd', .type = KV_OPT_DURATION, AT(duration_ns), .metavar = "SEC", .def = "0",
-	 .help = "Read for so long instead of --repeat-reads; with --trace, stop starting requests after it. 0: no limit."},
-	{.name = "rate", .type = KV_OPT_DOUBLE, AT(rate), .metavar = "R", .def = "0",
-	 .help = "Open loop: R reads per second over all workers, latency counted from the intended start. 0: closed loop."},
-	{.name = "warmup", .type = KV_OPT_U64, AT(warmup), .metavar = "N", .def = "100", .max = (uint64_t)1 << 40,
+	{.name = "duration",
+	 .letter = 'd',
+	 .type = KV_OPT_DURATION,
+	 AT(duration_ns),
+	 .metavar = "SEC",
+	 .def = "0",
+	 .help = "Read for so long instead of --repeat-reads; with --trace, stop starting requests after it. 0: no "
+		 "limit."},
+	{.name = "rate",
+	 .type = KV_OPT_DOUBLE,
+	 AT(rate),
+	 .metavar = "R",
+	 .def = "0",
+	 .help = "Open loop: R reads per second over all workers, latency counted from the intended start. 0: closed "
+		 "loop."},
+	{.name = "warmup",
+	 .type = KV_OPT_U64,
+	 AT(warmup),
+	 .metavar = "N",
+	 .def = "100",
+	 .max = (uint64_t)1 << 40,
 	 .help = "GETs before the measured ones, excluded from every figure."},
-	{.name = "ttl", .type = KV_OPT_U32, AT(ttl), .metavar = "SEC", .def = "300", .help = "Time to live of what is written; 0 means the server's default."},
-	{.name = "seed", .type = KV_OPT_U64, AT(seed), .metavar = "N", .def = "1", .help = "Seed of keys, values and read order."},
-	{.name = "verify", .type = KV_OPT_FLAG, AT(verify), .help = "Compare every byte read with what the key's value must be."},
-	{.name = "no-checksum", .type = KV_OPT_FLAG, AT(no_checksum), .help = "Do not let the client check the checksum of each GET."},
-	{.name = "roofline", .type = KV_OPT_FLAG, AT(roofline),
-	 .help = "After the reads, compare GET with bare fabric writes over the same endpoints (the server must run with --allow-bench)."},
+	{.name = "ttl",
+	 .type = KV_OPT_U32,
+	 AT(ttl),
+	 .metavar = "SEC",
+	 .def = "300",
+	 .help = "Time to live of what is written; 0 means the server's default."},
+	{.name = "seed",
+	 .type = KV_OPT_U64,
+	 AT(seed),
+	 .metavar = "N",
+	 .def = "1",
+	 .help = "Seed of keys, values and read order."},
+	{.name = "verify",
+	 .type = KV_OPT_FLAG,
+	 AT(verify),
+	 .help = "Compare every byte read with what the key's value must be."},
+	{.name = "no-checksum",
+	 .type = KV_OPT_FLAG,
+	 AT(no_checksum),
+	 .help = "Do not let the client check the checksum of each GET."},
+	{.name = "roofline",
+	 .type = KV_OPT_FLAG,
+	 AT(roofline),
+	 .help = "After the reads, compare GET with bare fabric writes over the same endpoints (the server must run "
+		 "with --allow-bench)."},
 
-	{.group = "Trace replay", .name = "trace", .type = KV_OPT_STRING, AT(trace), .metavar = "FILE",
-	 .help = "Replay a trace (JSON lines with timestamp, input_length, output_length, hash_ids) instead of the write and read phases."},
-	{.name = "trace-speed", .type = KV_OPT_DOUBLE, AT(trace_speed), .metavar = "X", .def = "0",
+	{.group = "Trace replay",
+	 .name = "trace",
+	 .type = KV_OPT_STRING,
+	 AT(trace),
+	 .metavar = "FILE",
+	 .help = "Replay a trace (JSON lines with timestamp, input_length, output_length, hash_ids) instead of the "
+		 "write and read phases."},
+	{.name = "trace-speed",
+	 .type = KV_OPT_DOUBLE,
+	 AT(trace_speed),
+	 .metavar = "X",
+	 .def = "0",
 	 .help = "Start requests at X times real time. 0: as fast as possible."},
-	{.name = "trace-order", .type = KV_OPT_CHOICE, AT(trace_order), .metavar = "ORDER", .def = "strict", .choices = order_names,
+	{.name = "trace-order",
+	 .type = KV_OPT_CHOICE,
+	 AT(trace_order),
+	 .metavar = "ORDER",
+	 .def = "strict",
+	 .choices = order_names,
 	 .help = "strict: a lookup waits for earlier requests that share a block; relaxed: it does not, and hits vary"},
 
-	{.group = "Resources", .name = "buffer-mb", .type = KV_OPT_U64, AT(buffer_mb), .metavar = "MB", .def = "64", .min = 1, .max = 1 << 20,
+	{.group = "Resources",
+	 .name = "buffer-mb",
+	 .type = KV_OPT_U64,
+	 AT(buffer_mb),
+	 .metavar = "MB",
+	 .def = "64",
+	 .min = 1,
+	 .max = 1 << 16,
 	 .help = "Registered receive buffer of each client, in MiB."},
-	{.name = "memory-mb", .type = KV_OPT_U64, AT(memory_mb), .metavar = "MB", .def = "0", .max = (uint64_t)1 << 30,
+	{.name = "memory-mb",
+	 .type = KV_OPT_U64,
+	 AT(memory_mb),
+	 .metavar = "MB",
+	 .def = "0",
+	 .max = (uint64_t)1 << 30,
 	 .help = "Memory of the server that kv-bench starts, in MiB. 0: sized to the workload."},
-	{.name = "server-threads", .type = KV_OPT_U32, AT(server_threads), .metavar = "N", .def = "0", .max = KV_SHARDS_MAX,
+	{.name = "server-threads",
+	 .type = KV_OPT_U32,
+	 AT(server_threads),
+	 .metavar = "N",
+	 .def = "0",
+	 .max = KV_SHARDS_MAX,
 	 .help = "Data threads of the server that kv-bench starts. 0: its own default."},
-	{.name = "base-client-id", .type = KV_OPT_U64, AT(base_client_id), .metavar = "N", .def = "100", .help = "Id of the first client, as the server shows it."},
-	{.name = "timeout", .type = KV_OPT_DURATION, AT(timeout_ns), .metavar = "SEC", .def = "5", .min = 1000000, .max = 3600000000000ull,
+	{.name = "base-client-id",
+	 .type = KV_OPT_U64,
+	 AT(base_client_id),
+	 .metavar = "N",
+	 .def = "100",
+	 .help = "Id of the first client, as the server shows it."},
+	{.name = "timeout",
+	 .type = KV_OPT_DURATION,
+	 AT(timeout_ns),
+	 .metavar = "SEC",
+	 .def = "5",
+	 .min = 1000000,
+	 .max = 3600000000000ull,
 	 .help = "Deadline of one operation."},
 
-	{.group = "Security", .name = "psk-file", .type = KV_OPT_STRING, AT(psk_file), .metavar = "FILE", .help = "Pre-shared key of the servers: identity:hex."},
-	{.name = "cert", .type = KV_OPT_STRING, AT(cert), .metavar = "FILE", .help = "Certificate of this client (PEM)."},
-	{.name = "key", .type = KV_OPT_STRING, AT(key), .metavar = "FILE", .help = "Private key of the certificate (PEM)."},
-	{.name = "ca", .type = KV_OPT_STRING, AT(ca), .metavar = "FILE", .help = "CA that signed the servers' certificates (PEM)."},
+	{.group = "Security",
+	 .name = "psk-file",
+	 .type = KV_OPT_STRING,
+	 AT(psk_file),
+	 .metavar = "FILE",
+	 .help = "Pre-shared key of the servers: identity:hex."},
+	{.name = "cert",
+	 .type = KV_OPT_STRING,
+	 AT(cert),
+	 .metavar = "FILE",
+	 .help = "Certificate of this client (PEM)."},
+	{.name = "key",
+	 .type = KV_OPT_STRING,
+	 AT(key),
+	 .metavar = "FILE",
+	 .help = "Private key of the certificate (PEM)."},
+	{.name = "ca",
+	 .type = KV_OPT_STRING,
+	 AT(ca),
+	 .metavar = "FILE",
+	 .help = "CA that signed the servers' certificates (PEM)."},
 
-	{.group = "Output", .name = "json", .letter = 'j', .type = KV_OPT_STRING, AT(json), .metavar = "FILE",
+	{.group = "Output",
+	 .name = "json",
+	 .letter = 'j',
+	 .type = KV_OPT_STRING,
+	 AT(json),
+	 .metavar = "FILE",
 	 .help = "Write the report as JSON; - is standard output (the text then goes to standard error)."},
-	{.name = "quiet", .letter = 'q', .type = KV_OPT_FLAG, AT(quiet), .help = "Print one line at the end and nothing before it."},
-	{.name = "log-level", .type = KV_OPT_CHOICE, AT(log_level), .metavar = "LEVEL", .def = "info", .choices = level_names,
+	{.name = "quiet",
+	 .letter = 'q',
+	 .type = KV_OPT_FLAG,
+	 AT(quiet),
+	 .help = "Print one line at the end and nothing before it."},
+	{.name = "log-level",
+	 .type = KV_OPT_CHOICE,
+	 AT(log_level),
+	 .metavar = "LEVEL",
+	 .def = "info",
+	 .choices = level_names,
 	 .help = "What the library logs to standard error; debug also shows the own server's log"},
 	{.name = "config", .type = KV_OPT_FLAG, AT(config), .help = "Print the effective configuration and exit."},
 	{.name = NULL},
@@ -76,18 +251,34 @@ const struct kv_opt bench_options_table[] = {
 
 const struct kv_opt_program bench_options_program = {
 	.name = "kv-bench",
-	.about = "Measures KVRail: workers share a few clients, write keys, read them back, and report throughput and latency.",
-	.epilogue = "Exit status: 0 all well, 1 an error, miss or wrong byte in a run that should have none, 2 usage, 3 the run could not start.",
+	.about = "Measures KVRail: workers share a few clients, write keys, read them back, and report throughput and "
+		 "latency.",
+	.epilogue = "Exit status: 0 all well, 1 an error, miss or wrong byte in a run that should have none, 2 usage, "
+		    "3 the run could not start.",
 };
+
+uint64_t bench_piece_bytes(uint64_t value_size)
+{
+	uint64_t piece = 4096;
+
+	while (piece < value_size)
+		piece *= 2;
+	return piece;
+}
 
 static int check_own_server(const struct bench_options *o, struct kv_error *err)
 {
 	if (o->servers.count > 0 && o->memory_mb > 0)
-		return kv_fail(err, -KV_EINVAL, "--memory-mb sizes the server that kv-bench starts itself: drop it, or drop --server");
+		return kv_fail(err, -KV_EINVAL,
+			       "--memory-mb sizes the server that kv-bench starts itself: drop it, or drop --server");
 	if (o->servers.count > 0 && o->server_threads > 0)
-		return kv_fail(err, -KV_EINVAL, "--server-threads concerns the server that kv-bench starts itself: drop it, or drop --server");
+		return kv_fail(
+			err, -KV_EINVAL,
+			"--server-threads concerns the server that kv-bench starts itself: drop it, or drop --server");
 	if (o->servers.count == 0 && (o->psk_file || o->cert || o->key || o->ca))
-		return kv_fail(err, -KV_EINVAL, "--psk-file, --cert, --key and --ca need --server: the server that kv-bench starts gets a one-time key by itself");
+		return kv_fail(err, -KV_EINVAL,
+			       "--psk-file, --cert, --key and --ca need --server: the server that kv-bench starts gets "
+			       "a one-time key by itself");
 	return 0;
 }
 
@@ -109,9 +300,12 @@ static int check_trace(const struct bench_options *o, struct kv_error *err)
 	if (!o->trace && o->trace_order != BENCH_ORDER_STRICT)
 		return kv_fail(err, -KV_EINVAL, "--trace-order needs --trace FILE");
 	if (o->trace && o->rate != 0)
-		return kv_fail(err, -KV_EINVAL, "--rate does not go with --trace: the trace has its own times, use --trace-speed");
+		return kv_fail(err, -KV_EINVAL,
+			       "--rate does not go with --trace: the trace has its own times, use --trace-speed");
 	if (o->trace && o->roofline)
-		return kv_fail(err, -KV_EINVAL, "--roofline compares with the read phase, which --trace replaces: run them one after the other");
+		return kv_fail(err, -KV_EINVAL,
+			       "--roofline compares with the read phase, which --trace replaces: run them one after "
+			       "the other");
 	if (!(o->trace_speed >= 0 && o->trace_speed <= 1e9))
 		return kv_fail(err, -KV_EINVAL, "--trace-speed %g is not a factor between 0 and 1e9", o->trace_speed);
 	return 0;
@@ -122,12 +316,20 @@ static int check_load(const struct bench_options *o, struct kv_error *err)
 	char value[32], buffer[32];
 
 	if (!(o->rate >= 0 && o->rate <= 1e9))
-		return kv_fail(err, -KV_EINVAL, "--rate %g is not a number of operations per second between 0 and 1e9", o->rate);
-	/* A view may take half of a client's buffer (kvclient.h). */
-	if (o->value_size > (o->buffer_mb << 20) / 2)
-		return kv_fail(err, -KV_EINVAL, "a value of %s does not fit half of a client's buffer of %s: use --buffer-mb %llu or more",
-			       kv_size_format(o->value_size, value, sizeof(value)), kv_size_format(o->buffer_mb << 20, buffer, sizeof(buffer)),
-			       (unsigned long long)(2 * o->value_size + (1 << 20) - 1) >> 20);
+		return kv_fail(err, -KV_EINVAL, "--rate %g is not a number of operations per second between 0 and 1e9",
+			       o->rate);
+	if (o->roofline && o->value_size > KV_RANGE_MAX)
+		return kv_fail(err, -KV_EINVAL, "--roofline measures values of up to %s, not %s",
+			       kv_size_format(KV_RANGE_MAX, buffer, sizeof(buffer)),
+			       kv_size_format(o->value_size, value, sizeof(value)));
+	/* A view may take half of a client's buffer (kvclient.h), which hands out pieces of powers of two. */
+	if (2 * bench_piece_bytes(o->value_size) > o->buffer_mb << 20)
+		return kv_fail(
+			err, -KV_EINVAL,
+			"a value of %s does not fit half of a client's buffer of %s: use --buffer-mb %llu or more",
+			kv_size_format(o->value_size, value, sizeof(value)),
+			kv_size_format(o->buffer_mb << 20, buffer, sizeof(buffer)),
+			(unsigned long long)(2 * bench_piece_bytes(o->value_size) + (1 << 20) - 1) >> 20);
 	return 0;
 }
 

@@ -9,11 +9,7 @@
 
 enum bench_order { BENCH_ORDER_STRICT, BENCH_ORDER_RELAXED };
 
-enum {
-	BENCH_WORKERS_MAX = 65536,
-	BENCH_CLIENTS_MAX = 1024,
-	BENCH_THREADS_MAX = 256
-};
+enum { BENCH_WORKERS_MAX = 65536, BENCH_CLIENTS_MAX = 1024, BENCH_THREADS_MAX = 256 };
 
 struct bench_options {
 	/* where to */
@@ -55,5 +51,8 @@ int bench_options_parse(int argc, char **argv, struct bench_options *out, struct
 
 /* bench_options_check -- whether the options agree with each other. 0 or -KV_EINVAL with *err. */
 int bench_options_check(const struct bench_options *options, struct kv_error *err);
+
+/* bench_piece_bytes -- what a value takes of a client's buffer while it is out: a power of two. */
+uint64_t bench_piece_bytes(uint64_t value_size);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* phase.c -- the measured loop.
  *
- * Every worker takes the next operation's number from one relaxed counter. That balances clients of different speed, gives the open loop
- * its schedule (operation i is due at start + i / rate, whoever takes it), and is the progress shown. What an operation touches follows
- * from its number (workload.c), so a run is the same whichever worker does what. The rejected alternative, a fixed share per worker, ends
- * with idle workers waiting for the slowest, which then counts as the system's throughput.
+ * Every worker takes the next operation's number from one relaxed counter. That balances clients of different speed,
+ * gives the open loop its schedule (operation i is due at start + i / rate, whoever takes it), and is the progress
+ * shown. What an operation touches follows from its number (workload.c), so a run is the same whichever worker does
+ * what. The rejected alternative, a fixed share per worker, ends with idle workers waiting for the slowest, which then
+ * counts as the system's throughput.
  *
  * A worker that got an error pauses, doubling: a call that fails at once would else never let its loop turn. */
 #include "kvbench/phase.h"
@@ -18,8 +19,8 @@
 #include "loop/loop.h"
 
 #define BACKOFF_FIRST_NS 1000000ull
-#define BACKOFF_LAST_NS 500000000ull
-#define PACE_STEP_NS 100000000ull /* a wait for an intended start looks for a signal this often */
+#define BACKOFF_LAST_NS  500000000ull
+#define PACE_STEP_NS     100000000ull /* a wait for an intended start looks for a signal this often */
 
 uint64_t phase_now(void)
 {
@@ -32,7 +33,8 @@ double phase_cpu_seconds(void)
 
 	if (getrusage(RUSAGE_SELF, &u) < 0)
 		return 0;
-	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
 }
 
 /* ---- the worker ---- */
@@ -125,7 +127,12 @@ static double server_cpu(const struct bench *b)
 
 int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 {
-	struct progress bar = {.out = p->bench->out, .name = p->name, .total = p->total, .duration_ns = p->duration_ns, .done = progress_done, .arg = p};
+	struct progress bar = {.out = p->bench->out,
+			       .name = p->name,
+			       .total = p->total,
+			       .duration_ns = p->duration_ns,
+			       .done = progress_done,
+			       .arg = p};
 	double cpu, cpu_of_server;
 	int rc = tallies_create(p, err);
 
@@ -148,7 +155,8 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 	if (rc == 0)
 		collect(p, out);
 	else
-		kv_fail(err, rc, "the %u workers of phase %s cannot be started: %s", p->bench->opt->num_workers, p->name, kv_strerror(rc));
+		kv_fail(err, rc, "the %u workers of phase %s cannot be started: %s", p->bench->opt->num_workers,
+			p->name, kv_strerror(rc));
 	free(p->tally);
 	p->tally = NULL;
 	return rc;
@@ -158,7 +166,8 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 
 static struct kvc_call call_of(const struct bench_options *o)
 {
-	return (struct kvc_call){.size = sizeof(struct kvc_call), .ttl_s = o->ttl, .flags = o->no_checksum ? KVC_NO_VERIFY : 0};
+	return (struct kvc_call){
+		.size = sizeof(struct kvc_call), .ttl_s = o->ttl, .flags = o->no_checksum ? KVC_NO_VERIFY : 0};
 }
 
 static void count_done(const struct phase_op *op, uint64_t bytes, uint64_t end_ns)
@@ -190,7 +199,8 @@ int phase_op_write(const struct phase_op *op)
 	return rc;
 }
 
-bool bench_verify(const struct bench_key *key, const void *data, uint64_t len, uint64_t expected_len, struct bench_tally *tally)
+bool bench_verify(const struct bench_key *key, const void *data, uint64_t len, uint64_t expected_len,
+		  struct bench_tally *tally)
 {
 	bool right = len == expected_len && bench_value_check(key, data, len) == len;
 

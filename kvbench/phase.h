@@ -16,23 +16,24 @@ struct phase_op {
 	const struct phase *phase;
 	struct kvc_client *client;
 	unsigned worker;
-	uint64_t number;            /* from phase.first_op on */
-	uint64_t start_ns;          /* now, or with a rate the intended start */
-	struct bench_tally *tally;  /* where it counts */
+	uint64_t number;           /* from phase.first_op on */
+	uint64_t start_ns;         /* now, or with a rate the intended start */
+	struct bench_tally *tally; /* where it counts */
 };
 
 struct phase {
 	/* set by the owner */
 	struct bench *bench;
 	const char *name;
-	/* run -- park as needed; count in op->tally. Returns 0, -KV_ENOTFOUND (a miss) or a code; the code is counted by the phase. */
+	/* run -- park as needed; count in op->tally. Returns 0, -KV_ENOTFOUND (a miss) or a code; the code is counted
+	 * by the phase. */
 	int (*run)(const struct phase_op *op);
 	uint64_t first_op, total; /* total UINT64_MAX: until duration_ns */
 	uint64_t duration_ns;     /* 0: until total */
 	double rate;              /* operations per second; 0: closed loop */
 	bool verify;
-	uint64_t errors_max;      /* the phase ends at so many; 0: PHASE_ERRORS_MAX */
-	uint64_t arg;             /* the run function's */
+	uint64_t errors_max; /* the phase ends at so many; 0: PHASE_ERRORS_MAX */
+	uint64_t arg;        /* the run function's */
 	/* its own */
 	_Alignas(KV_CACHELINE) _Atomic uint64_t next;
 	_Alignas(KV_CACHELINE) _Atomic uint64_t num_errors;
@@ -56,6 +57,7 @@ double phase_cpu_seconds(void);
 
 /* bench_verify -- compare a value that was read with its key, count it. Returns whether it is right. */
 struct bench_key;
-bool bench_verify(const struct bench_key *key, const void *data, uint64_t len, uint64_t expected_len, struct bench_tally *tally);
+bool bench_verify(const struct bench_key *key, const void *data, uint64_t len, uint64_t expected_len,
+		  struct bench_tally *tally);
 
 #endif

@@ -24,10 +24,12 @@ static void draw(struct progress *p)
 	int full = (int)(f * BAR_WIDTH);
 
 	if (p->tty)
-		fprintf(p->out, "\r\033[K%-8s [%.*s%*s] %3.0f %%  %llu ops  %.0f ops/s", p->name, full, "==============================", BAR_WIDTH - full, "",
-			f * 100, (unsigned long long)done, per_s);
+		fprintf(p->out, "\r\033[K%-8s [%.*s%*s] %3.0f %%  %llu ops  %.0f ops/s", p->name, full,
+			"==============================", BAR_WIDTH - full, "", f * 100, (unsigned long long)done,
+			per_s);
 	else
-		fprintf(p->out, "%-8s %3.0f %%  %llu ops  %.0f ops/s\n", p->name, f * 100, (unsigned long long)done, per_s);
+		fprintf(p->out, "%-8s %3.0f %%  %llu ops  %.0f ops/s\n", p->name, f * 100, (unsigned long long)done,
+			per_s);
 	fflush(p->out);
 	p->drawn = true;
 }

@@ -24,7 +24,8 @@ struct progress {
 	pthread_cond_t wake;
 };
 
-/* progress_start -- a thread that draws until progress_stop. Without a thread it shows nothing; the phase does not suffer. */
+/* progress_start -- a thread that draws until progress_stop. Without a thread it shows nothing; the phase does not
+ * suffer. */
 void progress_start(struct progress *p);
 void progress_stop(struct progress *p); /* also erases the bar */
 

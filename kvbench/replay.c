@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* replay.c -- what a worker does with a request of a trace.
  *
- * As an inference server would: one lookup of the longest prefix, the found blocks into registered memory in batches, then the others,
- * which prefill would have computed, out of the same memory. A block that the lookup found and the GET did not (it was evicted in between) is a
- * miss and is written again. Latency samples: of a request with found blocks, from its first GET to its last; of one with others, from its first
- * PUT to its last. Making and comparing values is outside the samples, inside the phases' time.
+ * As an inference server would: one lookup of the longest prefix, the found blocks into registered memory in batches,
+ * then the others, which prefill would have computed, out of the same memory. A block that the lookup found and the GET
+ * did not (it was evicted in between) is a miss and is written again. Latency samples: of a request with found blocks,
+ * from its first GET to its last; of one with others, from its first PUT to its last. Making and comparing values is
+ * outside the samples, inside the phases' time.
  *
- * The order of requests is the sequencer's. A worker's memory holds one batch; all workers' memory is one registration. */
+ * The order of requests is the sequencer's. A worker's memory holds one batch; all workers' memory is one registration.
+ */
 #include "kvbench/replay.h"
 
 #include <stdatomic.h>
@@ -48,7 +50,7 @@ struct replay_worker {
 	struct kvc_key *lookup;
 	unsigned cap;
 	struct kvc_item item[BATCH_MAX];
-	unsigned block[BATCH_MAX]; /* of an item: its index in the request */
+	unsigned block[BATCH_MAX];        /* of an item: its index in the request */
 	uint64_t read_ns, write_ns, hits; /* of the present request */
 };
 
@@ -73,12 +75,14 @@ static void item_set(struct replay_worker *w, unsigned i, unsigned block)
 	uint64_t size = w->r->bench->opt->value_size;
 
 	w->block[i] = block;
-	w->item[i] = (struct kvc_item){.key = {w->key[block].text, w->key[block].len}, .data = w->memory + i * size, .len = size};
+	w->item[i] = (struct kvc_item){
+		.key = {w->key[block].text, w->key[block].len}, .data = w->memory + i * size, .len = size};
 }
 
 static struct kvc_call call_of(const struct bench_options *o)
 {
-	return (struct kvc_call){.size = sizeof(struct kvc_call), .ttl_s = o->ttl, .flags = o->no_checksum ? KVC_NO_VERIFY : 0};
+	return (struct kvc_call){
+		.size = sizeof(struct kvc_call), .ttl_s = o->ttl, .flags = o->no_checksum ? KVC_NO_VERIFY : 0};
 }
 
 /* Store the n blocks set as items. */
@@ -120,7 +124,8 @@ static void got_item(struct replay_worker *w, unsigned i)
 		t->wrong++;
 }
 
-/* Read the n blocks set as items; those that are gone become the first items, to be stored again. Returns their number. */
+/* Read the n blocks set as items; those that are gone become the first items, to be stored again. Returns their number.
+ */
 static unsigned get_items_await(struct replay_worker *w, unsigned n)
 {
 	struct kvc_call call = call_of(w->r->bench->opt);
@@ -202,7 +207,8 @@ static void request_await(struct replay_worker *w)
 		rc = kvc_exists_await(w->client, w->lookup, w->order.num_ids, NULL, &found, &call);
 	if (rc < 0) {
 		count_error(w->r, &t->read, rc);
-		co_sleep_await(kv_deadline(phase_now(), BACKOFF_NS)); /* a call that fails at once must not keep its loop from turning */
+		co_sleep_await(kv_deadline(
+			phase_now(), BACKOFF_NS)); /* a call that fails at once must not keep its loop from turning */
 		return;
 	}
 	seq_looked_up_await(&w->order, found);
@@ -317,7 +323,8 @@ static double server_cpu(const struct bench *b)
 static int run_workers(struct replay *r, struct kv_error *err)
 {
 	struct bench *b = r->bench;
-	struct progress bar = {.out = b->out, .name = "replay", .total = b->results.trace.requests, .done = progress_done, .arg = r};
+	struct progress bar = {
+		.out = b->out, .name = "replay", .total = b->results.trace.requests, .done = progress_done, .arg = r};
 	double cpu = phase_cpu_seconds(), cpu_of_server = server_cpu(b);
 	uint64_t start_ns = phase_now();
 	int rc;
@@ -326,7 +333,8 @@ static int run_workers(struct replay *r, struct kv_error *err)
 	rc = kvc_run(b->pool, b->opt->num_workers, replay_main, r);
 	progress_stop(&bar);
 	if (rc < 0)
-		return kv_fail(err, rc, "the %u workers of the replay cannot be started: %s", b->opt->num_workers, kv_strerror(rc));
+		return kv_fail(err, rc, "the %u workers of the replay cannot be started: %s", b->opt->num_workers,
+			       kv_strerror(rc));
 	b->results.read.elapsed_ns = b->results.write.elapsed_ns = phase_now() - start_ns;
 	b->results.read.cpu_seconds = b->results.write.cpu_seconds = phase_cpu_seconds() - cpu;
 	b->results.read.server_cpu_seconds = b->results.write.server_cpu_seconds = server_cpu(b) - cpu_of_server;

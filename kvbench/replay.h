@@ -5,8 +5,9 @@
 
 #include "kvbench/bench.h"
 
-/* replay_run -- replay bench->opt->trace; fills results.replay and the phases read (blocks found) and write (blocks stored), which cover the same time.
- * Returns 0 also when operations failed (they are counted), or a code with *err: the trace cannot be read, no memory. */
+/* replay_run -- replay bench->opt->trace; fills results.replay and the phases read (blocks found) and write (blocks
+ * stored), which cover the same time. Returns 0 also when operations failed (they are counted), or a code with *err:
+ * the trace cannot be read, no memory. */
 int replay_run(struct bench *bench, struct kv_error *err);
 
 #endif

@@ -25,9 +25,9 @@ static const char *count_text(uint64_t n, char *buf, size_t cap)
 }
 
 #define COUNT(n) count_text((n), (char[32]){0}, 32)
-#define SIZE(n) kv_size_format((n), (char[32]){0}, 32)
-#define TIME(n) kv_duration_format((n), (char[32]){0}, 32)
-#define RATE(n) kv_rate_format((n), (char[32]){0}, 32)
+#define SIZE(n)  kv_size_format((n), (char[32]){0}, 32)
+#define TIME(n)  kv_duration_format((n), (char[32]){0}, 32)
+#define RATE(n)  kv_rate_format((n), (char[32]){0}, 32)
 
 static double seconds_of(const struct phase_result *p)
 {
@@ -44,8 +44,8 @@ static double per_second(double n, const struct phase_result *p)
 static void start_server(const struct bench *b)
 {
 	if (b->server) {
-		fprintf(b->out, "server     %s, started by kv-bench (pid %d, %s MiB)\n", server_child_address(b->server), (int)server_child_pid(b->server),
-			COUNT(b->results.memory_mb));
+		fprintf(b->out, "server     %s, started by kv-bench (pid %d, %s MiB)\n",
+			server_child_address(b->server), (int)server_child_pid(b->server), COUNT(b->results.memory_mb));
 		return;
 	}
 	fprintf(b->out, "server    ");
@@ -58,37 +58,50 @@ static void start_fabric(const struct bench *b)
 {
 	const struct kvc_info *i = &b->results.info;
 
-	fprintf(b->out, "fabric     %s, fabric %s, domain %s, wait %s, libfabric %s\n", i->provider, i->fabric, i->domain, i->wait, i->libfabric);
+	fprintf(b->out, "fabric     %s, fabric %s, domain %s, wait %s, libfabric %s\n", i->provider, i->fabric,
+		i->domain, i->wait, i->libfabric);
 	if (i->why[0])
 		fprintf(b->out, "           chosen: %s\n", i->why);
-	fprintf(b->out, "           chunk %s, messages to %s, depth %u, completion queue %u, credits %u, security %s, %u cores\n", SIZE(i->chunk_bytes),
-		SIZE(i->eager_bytes), i->tx_depth, i->cq_depth, i->credits, i->security, kv_cpus_available());
+	fprintf(b->out,
+		"           chunk %s, messages to %s, depth %u, completion queue %u, credits %u, security %s, %u "
+		"cores\n",
+		SIZE(i->chunk_bytes), SIZE(i->eager_bytes), i->tx_depth, i->cq_depth, i->credits, i->security,
+		kv_cpus_available());
 }
 
 static void start_load(const struct bench *b)
 {
 	const struct bench_options *o = b->opt;
 
-	fprintf(b->out, "load       %s workers on %s clients, %s threads; ", COUNT(o->num_workers), COUNT(b->num_clients), COUNT(b->results.info.os_threads));
+	fprintf(b->out, "load       %s workers on %s clients, %s threads; ", COUNT(o->num_workers),
+		COUNT(b->num_clients), COUNT(b->results.info.os_threads));
 	if (o->trace)
-		fprintf(b->out, "%s requests, %s blocks (%s distinct) of %s, %s order\n", COUNT(b->results.trace.requests), COUNT(b->results.trace.blocks),
-			COUNT(b->results.trace.distinct), SIZE(o->value_size), o->trace_order == BENCH_ORDER_STRICT ? "strict" : "relaxed");
+		fprintf(b->out, "%s requests, %s blocks (%s distinct) of %s, %s order\n",
+			COUNT(b->results.trace.requests), COUNT(b->results.trace.blocks),
+			COUNT(b->results.trace.distinct), SIZE(o->value_size),
+			o->trace_order == BENCH_ORDER_STRICT ? "strict" : "relaxed");
 	else
-		fprintf(b->out, "%s keys of %s, seed %llu\n", COUNT(o->num_keys), SIZE(o->value_size), (unsigned long long)o->seed);
+		fprintf(b->out, "%s keys of %s, seed %llu\n", COUNT(o->num_keys), SIZE(o->value_size),
+			(unsigned long long)o->seed);
 }
 
 static void start_notes(const struct bench *b)
 {
 	const struct bench_options *o = b->opt;
-	uint64_t views = (o->buffer_mb << 20) / o->value_size, per_client = (o->num_workers + b->num_clients - 1) / b->num_clients;
+	uint64_t views = (o->buffer_mb << 20) / bench_piece_bytes(o->value_size),
+		 per_client = (o->num_workers + b->num_clients - 1) / b->num_clients;
 
 	if (views < per_client)
-		fprintf(b->out, "note       a buffer of %s holds %s values, fewer than the %s workers of a client: they take turns (--buffer-mb)\n",
+		fprintf(b->out,
+			"note       a buffer of %s holds %s values, fewer than the %s workers of a client: they take "
+			"turns (--buffer-mb)\n",
 			SIZE(o->buffer_mb << 20), COUNT(views), COUNT(per_client));
 	if (o->ttl && o->duration_ns / 1000000000 >= o->ttl)
-		fprintf(b->out, "note       --duration is not shorter than --ttl: keys expire during the run and will be misses\n");
+		fprintf(b->out, "note       --duration is not shorter than --ttl: keys expire during the run and will "
+				"be misses\n");
 	if (b->results.misses_expected)
-		fprintf(b->out, "note       the server's memory is smaller than the workload: evicted values are misses, which do not fail this run\n");
+		fprintf(b->out, "note       the server's memory is smaller than the workload: evicted values are "
+				"misses, which do not fail this run\n");
 	if (o->no_checksum)
 		fprintf(b->out, "note       checksums of GETs are not checked (--no-checksum)\n");
 }
@@ -113,7 +126,8 @@ void report_phase(const struct bench *b, const char *step, const char *name, con
 
 	if (!b->out)
 		return;
-	fprintf(b->out, "[%s] %-9s %s ops in %s, %s", step, name, COUNT(p->tally.ops), TIME(p->elapsed_ns), RATE(per_second((double)p->tally.bytes, p)));
+	fprintf(b->out, "[%s] %-9s %s ops in %s, %s", step, name, COUNT(p->tally.ops), TIME(p->elapsed_ns),
+		RATE(per_second((double)p->tally.bytes, p)));
 	if (p->tally.misses)
 		fprintf(b->out, ", %s misses", COUNT(p->tally.misses));
 	if (errors)
@@ -128,8 +142,9 @@ static void phase_table(const struct bench *b, const char *name, const struct ph
 {
 	const struct bench_tally *t = &p->tally;
 
-	fprintf(b->out, "%-9s %12s ops/s   %10s   %s ops in %.3f s", name, COUNT((uint64_t)(per_second((double)t->ops, p) + 0.5)),
-		RATE(per_second((double)t->bytes, p)), COUNT(t->ops), seconds_of(p));
+	fprintf(b->out, "%-9s %12s ops/s   %10s   %s ops in %.3f s", name,
+		COUNT((uint64_t)(per_second((double)t->ops, p) + 0.5)), RATE(per_second((double)t->bytes, p)),
+		COUNT(t->ops), seconds_of(p));
 	if (t->hits || t->misses)
 		fprintf(b->out, "   hits %s, misses %s", COUNT(t->hits), COUNT(t->misses));
 	fprintf(b->out, "   CPU %.2f s", p->cpu_seconds);
@@ -137,8 +152,8 @@ static void phase_table(const struct bench *b, const char *name, const struct ph
 		fprintf(b->out, " (server %.2f s)", p->server_cpu_seconds);
 	fputc('\n', b->out);
 	for (unsigned i = 0; i < t->errors.num_codes; i++)
-		fprintf(b->out, "          error %s: %s (%s)\n", kv_errkey(t->errors.row[i].code), COUNT(t->errors.row[i].count),
-			kv_strerror(t->errors.row[i].code));
+		fprintf(b->out, "          error %s: %s (%s)\n", kv_errkey(t->errors.row[i].code),
+			COUNT(t->errors.row[i].count), kv_strerror(t->errors.row[i].code));
 }
 
 static void latency_row(FILE *out, const char *name, const struct kv_hist *h)
@@ -158,7 +173,8 @@ static void latency_table(const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
 
-	fprintf(b->out, "\n%-9s %9s %9s %9s %9s %9s %9s %9s %9s %9s\n", "latency", "min", "mean", "p50", "p90", "p95", "p99", "p99.9", "max", "p99/p50");
+	fprintf(b->out, "\n%-9s %9s %9s %9s %9s %9s %9s %9s %9s %9s\n", "latency", "min", "mean", "p50", "p90", "p95",
+		"p99", "p99.9", "max", "p99/p50");
 	latency_row(b->out, b->opt->trace ? "put" : "write", &r->write.tally.latency);
 	latency_row(b->out, b->opt->trace ? "get" : "read", &r->read.tally.latency);
 	if (b->opt->trace)
@@ -183,8 +199,10 @@ static void resource_table(const struct bench *b)
 	resource_row(b->out, "OS threads", COUNT(r->info.os_threads), COUNT(workers));
 	resource_row(b->out, "endpoints", COUNT(r->info.endpoints), COUNT(workers * (r->info.endpoints / clients)));
 	resource_row(b->out, "links", COUNT(r->info.links), COUNT(workers * (r->info.links / clients)));
-	resource_row(b->out, "registered buffers", SIZE(r->info.buffer_bytes), SIZE(workers * (b->opt->buffer_mb << 20)));
-	resource_row(b->out, "registered messages", SIZE(r->info.message_bytes), SIZE(workers * (r->info.message_bytes / clients)));
+	resource_row(b->out, "registered buffers", SIZE(r->info.buffer_bytes),
+		     SIZE(workers * (b->opt->buffer_mb << 20)));
+	resource_row(b->out, "registered messages", SIZE(r->info.message_bytes),
+		     SIZE(workers * (r->info.message_bytes / clients)));
 	resource_row(b->out, "peak resident memory", SIZE(r->rss_peak), "-");
 }
 
@@ -198,8 +216,10 @@ static void roofline_table(const struct bench *b)
 		fprintf(b->out, "\nroofline  no figure: %s\n", kv_strerror(r->code));
 		return;
 	}
-	fprintf(b->out, "\nroofline  bare writes %s (p50 of one on its own %s), GET beside them %s\n", RATE(r->bytes_per_s), TIME(r->p50_ns), RATE(r->get_bytes_per_s));
-	fprintf(b->out, "          efficiency %.3f (median of %u alternating rounds, %.3f to %.3f)\n", r->efficiency, r->rounds, r->efficiency_min, r->efficiency_max);
+	fprintf(b->out, "\nroofline  bare writes %s (p50 of one on its own %s), GET beside them %s\n",
+		RATE(r->bytes_per_s), TIME(r->p50_ns), RATE(r->get_bytes_per_s));
+	fprintf(b->out, "          efficiency %.3f (median of %u alternating rounds, %.3f to %.3f)\n", r->efficiency,
+		r->rounds, r->efficiency_min, r->efficiency_max);
 }
 
 static double ratio(uint64_t part, uint64_t whole)
@@ -213,15 +233,20 @@ static void replay_table(const struct bench *b)
 
 	if (!r->ran)
 		return;
-	fprintf(b->out, "\ntrace     %s requests, %s blocks, %s hits, hit ratio %.4f\n", COUNT(r->requests), COUNT(r->blocks), COUNT(r->block_hits),
-		ratio(r->block_hits, r->blocks));
+	fprintf(b->out, "\ntrace     %s requests, %s blocks, %s hits, hit ratio %.4f\n", COUNT(r->requests),
+		COUNT(r->blocks), COUNT(r->block_hits), ratio(r->block_hits, r->blocks));
 	if (r->complete)
-		fprintf(b->out, "          in file order with memory for everything: %s hits, ratio %.4f; difference %+lld\n", COUNT(r->expected_hits),
-			ratio(r->expected_hits, b->results.trace.blocks), (long long)(r->block_hits - r->expected_hits));
+		fprintf(b->out,
+			"          in file order with memory for everything: %s hits, ratio %.4f; difference %+lld\n",
+			COUNT(r->expected_hits), ratio(r->expected_hits, b->results.trace.blocks),
+			(long long)(r->block_hits - r->expected_hits));
 	else
-		fprintf(b->out, "          not all of the %s requests were replayed: hits are not compared\n", COUNT(b->results.trace.requests));
+		fprintf(b->out, "          not all of the %s requests were replayed: hits are not compared\n",
+			COUNT(b->results.trace.requests));
 	if (r->lost)
-		fprintf(b->out, "          %s blocks were found by the lookup and gone at the GET (evicted): stored again\n", COUNT(r->lost));
+		fprintf(b->out,
+			"          %s blocks were found by the lookup and gone at the GET (evicted): stored again\n",
+			COUNT(r->lost));
 	if (b->opt->trace_speed > 0)
 		fprintf(b->out, "          latest start: %s after its time\n", TIME(r->late_max_ns));
 }
@@ -232,10 +257,11 @@ static void quiet_line(const struct bench *b)
 	uint64_t errors = bench_errors_total(&r->write.tally.errors) + bench_errors_total(&r->read.tally.errors);
 
 	fprintf(b->last, "write %s, read %s, %.0f reads/s, p50 %s, p99 %s, hits %llu, misses %llu, errors %llu\n",
-		RATE(per_second((double)r->write.tally.bytes, &r->write)), RATE(per_second((double)r->read.tally.bytes, &r->read)),
+		RATE(per_second((double)r->write.tally.bytes, &r->write)),
+		RATE(per_second((double)r->read.tally.bytes, &r->read)),
 		per_second((double)r->read.tally.ops, &r->read), TIME(kv_hist_quantile(&r->read.tally.latency, 0.5)),
-		TIME(kv_hist_quantile(&r->read.tally.latency, 0.99)), (unsigned long long)r->read.tally.hits, (unsigned long long)r->read.tally.misses,
-		(unsigned long long)errors);
+		TIME(kv_hist_quantile(&r->read.tally.latency, 0.99)), (unsigned long long)r->read.tally.hits,
+		(unsigned long long)r->read.tally.misses, (unsigned long long)errors);
 }
 
 void report_summary(const struct bench *b)
@@ -250,7 +276,8 @@ void report_summary(const struct bench *b)
 	phase_table(b, b->opt->trace ? "put" : "write", &r->write);
 	phase_table(b, b->opt->trace ? "get" : "read", &r->read);
 	if (b->opt->verify)
-		fprintf(b->out, "verify    %s values compared byte by byte, %s wrong\n", COUNT(r->read.tally.checked), COUNT(r->read.tally.wrong));
+		fprintf(b->out, "verify    %s values compared byte by byte, %s wrong\n", COUNT(r->read.tally.checked),
+			COUNT(r->read.tally.wrong));
 	latency_table(b);
 	replay_table(b);
 	roofline_table(b);
@@ -284,9 +311,11 @@ static void judge_phase(struct verdict *v, const char *name, const struct phase_
 	const struct bench_errors *e = &p->tally.errors;
 
 	for (unsigned i = 0; i < e->num_codes; i++)
-		problem(v, "%s operations of the %s phase ended with: %s", COUNT(e->row[i].count), name, kv_strerror(e->row[i].code));
+		problem(v, "%s operations of the %s phase ended with: %s", COUNT(e->row[i].count), name,
+			kv_strerror(e->row[i].code));
 	if (p->tally.wrong)
-		problem(v, "%s values read in the %s phase were not what their keys stand for", COUNT(p->tally.wrong), name);
+		problem(v, "%s values read in the %s phase were not what their keys stand for", COUNT(p->tally.wrong),
+			name);
 	if (p->too_many_errors)
 		problem(v, "the %s phase was given up because of its errors", name);
 	if (p->server_died)
@@ -298,10 +327,12 @@ static void judge_replay(struct verdict *v, const struct bench *b)
 	const struct replay_result *r = &b->results.replay;
 
 	/* Hits are certain only in order, with a server that was empty and has memory for everything. */
-	if (!r->ran || !r->complete || !b->server || b->results.misses_expected || b->opt->trace_order != BENCH_ORDER_STRICT)
+	if (!r->ran || !r->complete || !b->server || b->results.misses_expected ||
+	    b->opt->trace_order != BENCH_ORDER_STRICT)
 		return;
 	if (r->block_hits != r->expected_hits)
-		problem(v, "the replay had %s hits and not the %s that the trace has", COUNT(r->block_hits), COUNT(r->expected_hits));
+		problem(v, "the replay had %s hits and not the %s that the trace has", COUNT(r->block_hits),
+			COUNT(r->expected_hits));
 }
 
 unsigned report_verdict(const struct bench *b, FILE *to)
@@ -313,9 +344,12 @@ unsigned report_verdict(const struct bench *b, FILE *to)
 	judge_phase(&v, "warm-up", &r->warmup);
 	judge_phase(&v, "read", &r->read);
 	if (!b->opt->trace && !r->misses_expected && r->read.tally.misses + r->warmup.tally.misses)
-		problem(&v, "%s reads missed keys that had been written", COUNT(r->read.tally.misses + r->warmup.tally.misses));
+		problem(&v, "%s reads missed keys that had been written",
+			COUNT(r->read.tally.misses + r->warmup.tally.misses));
 	if (r->roofline.code < 0)
-		problem(&v, "the roofline could not be measured: %s (does the server run with --allow-bench, and has each shard a block of this size?)",
+		problem(&v,
+			"the roofline could not be measured: %s (does the server run with --allow-bench, and has each "
+			"shard a block of this size?)",
 			kv_strerror(r->roofline.code));
 	judge_replay(&v, b);
 	return v.count;

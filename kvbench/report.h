@@ -14,7 +14,8 @@ void report_phase(const struct bench *bench, const char *step, const char *name,
 /* report_summary -- the tables at the end; with --quiet one line. */
 void report_summary(const struct bench *bench);
 
-/* report_verdict -- print one line per reason why the run is not as it should be (to `to`, NULL: only count). Returns how many. */
+/* report_verdict -- print one line per reason why the run is not as it should be (to `to`, NULL: only count). Returns
+ * how many. */
 unsigned report_verdict(const struct bench *bench, FILE *to);
 
 #endif

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* roofline.c -- GET against bare writes, in alternating rounds.
  *
- * The speed of a machine wanders by a factor of two within seconds, so two figures taken one after the other say nothing about each other.
- * Each round therefore runs both, in an order that flips every round, and the efficiency is the median of the rounds' ratios.
+ * The speed of a machine wanders by a factor of two within seconds, so two figures taken one after the other say
+ * nothing about each other. Each round therefore runs both, in an order that flips every round, and the efficiency is
+ * the median of the rounds' ratios.
  *
- * A bare operation is one write with immediate of one value, from the server's resident blocks, into a view slice of the client: what GET does less
- * the request, the index, the pin, the reply and the checksum. Depth is equal: a worker has one operation in flight in both. A call asks for many
- * operations at once, so that the requests of the bare run weigh nothing; its latency is taken from calls that ask for one. */
+ * A bare operation is one write with immediate of one value, from the server's resident blocks, into a view slice of
+ * the client: what GET does less the request, the index, the pin, the reply and the checksum. Depth is equal: a worker
+ * has one operation in flight in both. A call asks for many operations at once, so that the requests of the bare run
+ * weigh nothing; its latency is taken from calls that ask for one. */
 #include "kvbench/roofline.h"
 
 #include <stdlib.h>
@@ -41,7 +43,8 @@ static int op_raw(const struct phase_op *op)
 	if (rc < 0)
 		return rc;
 	start_ns = phase_now();
-	rc = kvc_raw_await(op->client, op->worker / servers, &view, o->value_size, op->phase->arg, 1, o->seed + op->number, &call);
+	rc = kvc_raw_await(op->client, op->worker / servers, &view, o->value_size, op->phase->arg, 1,
+			   o->seed + op->number, &call);
 	end_ns = phase_now();
 	kvc_view_release(op->client, &view);
 	if (rc < 0)
@@ -80,7 +83,11 @@ static double bytes_per_s(const struct phase_result *r)
 
 static int round_get(struct roofline *r, unsigned round)
 {
-	struct phase p = {.bench = r->bench, .name = "gets", .run = phase_op_read, .first_op = (uint64_t)round * r->ops_per_round, .total = r->ops_per_round};
+	struct phase p = {.bench = r->bench,
+			  .name = "gets",
+			  .run = phase_op_read,
+			  .first_op = (uint64_t)round * r->ops_per_round,
+			  .total = r->ops_per_round};
 	struct phase_result result = {0};
 	int rc = run_part(r, &p, &result);
 
@@ -126,7 +133,8 @@ static int run_single(struct roofline *r, uint64_t *out_p50_ns)
 	return rc;
 }
 
-/* Median and range of the finished rounds; no figure when anything failed on the way, since the rest would then be of a broken run. */
+/* Median and range of the finished rounds; no figure when anything failed on the way, since the rest would then be of a
+ * broken run. */
 static void conclude(struct roofline *r, struct roofline_result *out)
 {
 	out->ran = true;
@@ -142,7 +150,8 @@ static void conclude(struct roofline *r, struct roofline_result *out)
 	out->bytes_per_s = roofline_median(r->bare, ROUNDS);
 }
 
-int roofline_run(struct bench *bench, uint64_t reads, struct roofline_result *out, struct bench_errors *errors, struct kv_error *err)
+int roofline_run(struct bench *bench, uint64_t reads, struct roofline_result *out, struct bench_errors *errors,
+		 struct kv_error *err)
 {
 	uint64_t workers = bench->opt->num_workers, ops = KV_MAX(reads / 3, workers);
 	struct roofline r = {.bench = bench, .ops_per_round = ops, .errors = errors, .err = err};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* run.c -- a run from start to end: prepare, own server, pool, phases, report.
  *
- * The order is fixed by what must not happen too late. The JSON file and the trace are checked first, since they cost nothing; the server child
- * is spawned before the pool makes the first libfabric call (no fork after it); whatever happens after that, the child is ended and reaped. */
+ * The order is fixed by what must not happen too late. The JSON file and the trace are checked first, since they cost
+ * nothing; the server child is spawned before the pool makes the first libfabric call (no fork after it); whatever
+ * happens after that, the child is ended and reaped. */
 #include "kvbench/bench.h"
 
 #include <sys/stat.h>
@@ -15,8 +16,8 @@
 #include "kvbench/signals.h"
 #include "kvbench/workload.h"
 
-enum { SHARDS_GUESS = 4 }; /* kv-server's default is at most this */
-#define READY_TIMEOUT_NS 120000000000ull /* a server that maps and registers a lot of memory takes its time */
+enum { SHARDS_GUESS = 4 };                 /* kv-server's default is at most this */
+#define READY_TIMEOUT_NS   120000000000ull /* a server that maps and registers a lot of memory takes its time */
 #define CONNECT_TIMEOUT_NS 15000000000ull
 
 static void say(const struct kv_error *err)
@@ -33,7 +34,9 @@ static int scan_trace(struct bench *b, struct kv_error *err)
 	if (!b->opt->trace)
 		return 0;
 	if (stat(b->opt->trace, &st) == 0 && !S_ISREG(st.st_mode))
-		return kv_fail(err, -KV_EINVAL, "trace %s is read twice and must be a regular file: write it to one first", b->opt->trace);
+		return kv_fail(err, -KV_EINVAL,
+			       "trace %s is read twice and must be a regular file: write it to one first",
+			       b->opt->trace);
 	return trace_scan(b->opt->trace, &b->results.trace, err);
 }
 
@@ -48,9 +51,11 @@ static int plan_memory(struct bench *b, struct kv_error *err)
 	if (o->servers.count > 0)
 		return 0;
 	if (o->memory_mb == 0)
-		return bench_memory_plan(values, o->value_size, shards, kv_memory_available(), &b->results.memory_mb, err);
+		return bench_memory_plan(values, o->value_size, shards, kv_memory_available(), &b->results.memory_mb,
+					 err);
 	b->results.memory_mb = o->memory_mb;
-	if ((double)values * (double)o->value_size > 1e18 || bench_memory_need(values, o->value_size, shards) > o->memory_mb << 20)
+	if ((double)values * (double)o->value_size > 1e18 ||
+	    bench_memory_need(values, o->value_size, shards) > o->memory_mb << 20)
 		b->results.misses_expected = true;
 	return 0;
 }
@@ -205,7 +210,9 @@ static int measure(struct bench *b, struct json_file **json)
 	b->results.rss_peak = kv_memory_rss_peak();
 	if (b->out && !b->opt->trace)
 		fprintf(b->out, "[4/4] latency   %llu samples of %u clients merged\n",
-			(unsigned long long)(b->results.write.tally.latency.count + b->results.read.tally.latency.count), b->num_clients);
+			(unsigned long long)(b->results.write.tally.latency.count +
+					     b->results.read.tally.latency.count),
+			b->num_clients);
 	report_summary(b);
 	rc = report_verdict(b, stderr) ? BENCH_FAILED : BENCH_OK;
 	if (*json && json_write(json, b, &err) < 0) {

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sequencer.c -- the order of a trace replay.
  *
- * Strict order makes the number of hits a property of the trace: a lookup sees what all earlier requests stored and nothing of later ones.
- * For that a request claims its blocks when it is handed out, which happens in file order. Claims on one block form a queue; a request starts when
- * all its claims are first in their queues. It gives a claim up when the block is known to be there: at the lookup that found it, else when it is
- * written. Waiting is always for an earlier line, so there is no circle, and every request ends by its operations' deadlines.
- * A block named twice in a request has one claim.
+ * Strict order makes the number of hits a property of the trace: a lookup sees what all earlier requests stored and
+ * nothing of later ones. For that a request claims its blocks when it is handed out, which happens in file order.
+ * Claims on one block form a queue; a request starts when all its claims are first in their queues. It gives a claim up
+ * when the block is known to be there: at the lookup that found it, else when it is written. Waiting is always for an
+ * earlier line, so there is no circle, and every request ends by its operations' deadlines. A block named twice in a
+ * request has one claim.
  *
- * One loop owns all of this, so there is no lock: workers post "looked up" and "next, please", the sequencer posts "go". Parsing happens here too,
- * off the loops that move data.
+ * One loop owns all of this, so there is no lock: workers post "looked up" and "next, please", the sequencer posts
+ * "go". Parsing happens here too, off the loops that move data.
  *
- * The table holds, per block with claims, the last claim (where a new one queues up). A claim that is given up is always the first of its queue,
- * because its owner had started; so a queue needs no other links than `behind`. */
+ * The table holds, per block with claims, the last claim (where a new one queues up). A claim that is given up is
+ * always the first of its queue, because its owner had started; so a queue needs no other links than `behind`. */
 #include "kvbench/sequencer.h"
 
 #include <pthread.h>
@@ -127,7 +128,8 @@ static int worker_grow(struct seq_worker *w, unsigned num_ids)
 static int assign(struct sequencer *s, struct seq_worker *w)
 {
 	if (worker_grow(w, s->next.num_ids) < 0)
-		return kv_fail(&s->err, -KV_ENOMEM, "no memory for the %u blocks of line %llu", s->next.num_ids, (unsigned long long)s->next.line);
+		return kv_fail(&s->err, -KV_ENOMEM, "no memory for the %u blocks of line %llu", s->next.num_ids,
+			       (unsigned long long)s->next.line);
 	if (s->next.num_ids)
 		memcpy(w->ids_copy, s->next.ids, s->next.num_ids * sizeof(*w->ids_copy));
 	w->ids = w->ids_copy;

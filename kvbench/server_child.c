@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* server_child.c -- start, watch and end the own kv-server.
  *
- * posix_spawn and not fork: with an EFA device open a forked copy of registered memory is a hazard, and spawning comes before the first
- * libfabric call anyway. Three pipes are inherited: the key (--psk-fd, so that it is in no argument list, file or environment), readiness
- * (--ready-fd: one line with the address it listens on), and its log. A thread reads the log, else a talkative server would block in write;
- * the log's last part is kept and shown only when something went wrong. The end of the log pipe tells that the server died.
+ * posix_spawn and not fork: with an EFA device open a forked copy of registered memory is a hazard, and spawning comes
+ * before the first libfabric call anyway. Three pipes are inherited: the key (--psk-fd, so that it is in no argument
+ * list, file or environment), readiness
+ * (--ready-fd: one line with the address it listens on), and its log. A thread reads the log, else a talkative server
+ * would block in write; the log's last part is kept and shown only when something went wrong. The end of the log pipe
+ * tells that the server died.
  *
  * The child leads its own process group, so that Ctrl-C reaches kv-bench alone, which then ends the child in order. */
 #include "kvbench/server_child.h"
@@ -170,7 +172,8 @@ static void launch_args(struct launch *l, const struct server_child_options *o)
 	l->arg[l->num_args] = NULL;
 }
 
-/* The ends that the child keeps lose close-on-exec by dup2 onto themselves (glibc clears the flag then); every other end has it. */
+/* The ends that the child keeps lose close-on-exec by dup2 onto themselves (glibc clears the flag then); every other
+ * end has it. */
 static int launch_actions(const struct launch *l, posix_spawn_file_actions_t *actions)
 {
 	int rc = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
@@ -223,7 +226,9 @@ out_actions:
 	posix_spawn_file_actions_destroy(&actions);
 out:
 	if (rc == ENOENT)
-		return kv_fail(err, -rc, "kv-server was found neither beside kv-bench nor in PATH: build it (make), or name a running one with --server HOST:PORT");
+		return kv_fail(err, -rc,
+			       "kv-server was found neither beside kv-bench nor in PATH: build it (make), or name a "
+			       "running one with --server HOST:PORT");
 	if (rc)
 		return kv_fail(err, -rc, "%s cannot be started: %s", l->binary, kv_strerror(rc));
 	return 0;
@@ -246,7 +251,8 @@ static int open_pipes(struct launch *l, struct kv_error *err)
 			break;
 		}
 	}
-	if (pipe2(l->psk_pipe, O_CLOEXEC) < 0 || pipe2(l->ready_pipe, O_CLOEXEC) < 0 || pipe2(l->log_pipe, O_CLOEXEC) < 0)
+	if (pipe2(l->psk_pipe, O_CLOEXEC) < 0 || pipe2(l->ready_pipe, O_CLOEXEC) < 0 ||
+	    pipe2(l->log_pipe, O_CLOEXEC) < 0)
 		return kv_fail(err, -errno, "no pipe for the own server: %s", kv_strerror(errno));
 	return 0;
 }
@@ -307,7 +313,8 @@ static int read_ready(struct server_child *c, int fd, uint64_t deadline_ns, stru
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
-			return kv_fail(err, -KV_EPEERDOWN, "the own server ended before it was ready (its log is above)");
+			return kv_fail(err, -KV_EPEERDOWN,
+				       "the own server ended before it was ready (its log is above)");
 		have += (size_t)n;
 		line[have] = 0;
 		if (strchr(line, '\n'))
@@ -336,7 +343,8 @@ static void child_free(struct server_child *c)
 	free(c);
 }
 
-static int launch_run(struct launch *l, struct server_child *c, const struct server_child_options *o, struct kv_error *err)
+static int launch_run(struct launch *l, struct server_child *c, const struct server_child_options *o,
+		      struct kv_error *err)
 {
 	int rc = open_pipes(l, err);
 
@@ -383,9 +391,11 @@ static bool reap(pid_t pid, int *out_status, unsigned wait_ms)
 static int ending(int status, bool killed, bool was_dead, struct kv_error *err)
 {
 	if (killed)
-		return kv_fail(err, -KV_EPEERDOWN, "the own server did not end within %d s of SIGTERM and was killed", STOP_WAIT_MS / 1000);
+		return kv_fail(err, -KV_EPEERDOWN, "the own server did not end within %d s of SIGTERM and was killed",
+			       STOP_WAIT_MS / 1000);
 	if (WIFSIGNALED(status) && (was_dead || WTERMSIG(status) != SIGTERM))
-		return kv_fail(err, -KV_EPEERDOWN, "the own server died by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+		return kv_fail(err, -KV_EPEERDOWN, "the own server died by signal %d (%s)", WTERMSIG(status),
+			       strsignal(WTERMSIG(status)));
 	if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
 		return kv_fail(err, -KV_EPEERDOWN, "the own server ended with status %d", WEXITSTATUS(status));
 	if (was_dead)
@@ -424,7 +434,8 @@ int server_child_start(const struct server_child_options *options, struct server
 		return kv_fail(err, -KV_ENOMEM, "no memory for the own server");
 	rc = launch_run(&l, c, options, err);
 	if (rc == 0)
-		rc = read_ready(c, l.ready_pipe[0], kv_deadline(kv_clock_now(&kv_clock_monotonic), options->ready_timeout_ns), err);
+		rc = read_ready(c, l.ready_pipe[0],
+				kv_deadline(kv_clock_now(&kv_clock_monotonic), options->ready_timeout_ns), err);
 	for (unsigned i = 0; i < 2; i++) {
 		close_fd(&l.psk_pipe[i]);
 		close_fd(&l.ready_pipe[i]);

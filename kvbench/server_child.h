@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* server_child.h -- the kv-server that kv-bench starts for itself: on loopback, with a one-time key, gone when kv-bench is. */
+/* server_child.h -- the kv-server that kv-bench starts for itself: on loopback, with a one-time key, gone when kv-bench
+ * is. */
 #ifndef KVRAIL_KVBENCH_SERVER_CHILD_H
 #define KVRAIL_KVBENCH_SERVER_CHILD_H
 
@@ -11,19 +12,20 @@
 struct server_child;
 
 struct server_child_options {
-	const char *binary;      /* NULL: kv-server beside this program, else in PATH */
-	const char *provider;    /* or NULL */
-	const char *nic;         /* or NULL */
-	uint32_t rails;          /* 0: its default */
+	const char *binary;   /* NULL: kv-server beside this program, else in PATH */
+	const char *provider; /* or NULL */
+	const char *nic;      /* or NULL */
+	uint32_t rails;       /* 0: its default */
 	uint64_t memory_mb;
-	uint32_t threads;        /* 0: its default */
-	int log_level;           /* enum kv_log_level; from debug on its log goes to stderr as it comes */
+	uint32_t threads; /* 0: its default */
+	int log_level;    /* enum kv_log_level; from debug on its log goes to stderr as it comes */
 	uint64_t ready_timeout_ns;
 };
 
-/* server_child_start -- spawn it and wait until it listens. Before the first libfabric call of this process (no fork after one).
- * Errors: -ENOENT (no such binary), -KV_ETIMEOUT, -KV_EPEERDOWN (it ended; its log was printed), -KV_ECANCELED (a signal came), -errno. Thread: main, which must outlive the child
- * (the child dies with the thread that started it). */
+/* server_child_start -- spawn it and wait until it listens. Before the first libfabric call of this process (no fork
+ * after one). Errors: -ENOENT (no such binary), -KV_ETIMEOUT, -KV_EPEERDOWN (it ended; its log was printed),
+ * -KV_ECANCELED (a signal came), -errno. Thread: main, which must outlive the child (the child dies with the thread
+ * that started it). */
 int server_child_start(const struct server_child_options *options, struct server_child **out, struct kv_error *err);
 
 const char *server_child_address(const struct server_child *child); /* "127.0.0.1:PORT" */
@@ -36,8 +38,8 @@ bool server_child_dead(const struct server_child *child);
 /* server_child_cpu_seconds -- CPU time it has used so far; 0 when unknown. */
 double server_child_cpu_seconds(const struct server_child *child);
 
-/* server_child_stop -- terminate (after 10 s: kill) and reap it. Returns 0 when it ended as told, else -KV_EPEERDOWN with *err, and its
- * log's last lines on stderr. *child becomes NULL; NULL is accepted. */
+/* server_child_stop -- terminate (after 10 s: kill) and reap it. Returns 0 when it ended as told, else -KV_EPEERDOWN
+ * with *err, and its log's last lines on stderr. *child becomes NULL; NULL is accepted. */
 int server_child_stop(struct server_child **child, struct kv_error *err);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* signals.c -- the one piece of global state of kv-bench, because a signal handler has no argument.
  *
- * The handler only stores: workers, the progress thread and waits look at it. On the second signal _exit is enough to take the
- * server child along, which asked the kernel to die with its parent. */
+ * The handler only stores: workers, the progress thread and waits look at it. On the second signal _exit is enough to
+ * take the server child along, which asked the kernel to die with its parent. */
 #include "kvbench/signals.h"
 
 #include <signal.h>

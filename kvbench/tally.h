@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tally.h -- what is counted while a phase runs. One tally per client: its workers share a loop thread, so nothing is locked. */
+/* tally.h -- what is counted while a phase runs. One tally per client: its workers share a loop thread, so nothing is
+ * locked. */
 #ifndef KVRAIL_KVBENCH_TALLY_H
 #define KVRAIL_KVBENCH_TALLY_H
 
@@ -20,8 +21,9 @@ void bench_errors_add(struct bench_errors *errors, int code, uint64_t count);
 uint64_t bench_errors_total(const struct bench_errors *errors);
 
 struct bench_tally {
-	_Alignas(KV_CACHELINE) uint64_t ops; /* that succeeded or missed; an operation that failed counts in errors only */
-	uint64_t bytes;                      /* of values */
+	_Alignas(KV_CACHELINE)
+		uint64_t ops; /* that succeeded or missed; an operation that failed counts in errors only */
+	uint64_t bytes;       /* of values */
 	uint64_t hits, misses;
 	uint64_t checked, wrong; /* values compared byte by byte */
 	struct bench_errors errors;

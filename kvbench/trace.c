@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* trace.c -- the trace reader: lines by a bounded buffer, each parsed by jansson.
  *
- * A line is looked at alone, so that memory follows the longest line and not the file, and so that an error names its line.
- * getline is not used: it would take as much memory as a file without a newline asks for. */
+ * A line is looked at alone, so that memory follows the longest line and not the file, and so that an error names its
+ * line. getline is not used: it would take as much memory as a file without a newline asks for. */
 #include "kvbench/trace.h"
 
 #include <errno.h>
@@ -79,18 +79,21 @@ void trace_close(struct trace_reader **reader)
 	*reader = NULL;
 }
 
-/* Make room at the buffer's end and read once. Returns 0, or a code when the line is too long or the file unreadable. */
+/* Make room at the buffer's end and read once. Returns 0, or a code when the line is too long or the file unreadable.
+ */
 static int refill(struct trace_reader *r, struct kv_error *err)
 {
 	memmove(r->text, r->text + r->at, r->have - r->at);
 	r->have -= r->at;
 	r->at = 0;
 	if (r->have > TRACE_LINE_MAX)
-		return kv_fail(err, -KV_ETOOBIG, "%s line %llu is longer than %u bytes: this is not a trace of one request per line", r->name,
-			       (unsigned long long)r->line + 1, (unsigned)TRACE_LINE_MAX);
+		return kv_fail(err, -KV_ETOOBIG,
+			       "%s line %llu is longer than %u bytes: this is not a trace of one request per line",
+			       r->name, (unsigned long long)r->line + 1, (unsigned)TRACE_LINE_MAX);
 	r->have += fread(r->text + r->have, 1, TRACE_LINE_MAX + 1 - r->have, r->in);
 	if (ferror(r->in))
-		return kv_fail(err, -EIO, "%s cannot be read after line %llu: %s", r->name, (unsigned long long)r->line, kv_strerror(errno ? errno : EIO));
+		return kv_fail(err, -EIO, "%s cannot be read after line %llu: %s", r->name, (unsigned long long)r->line,
+			       kv_strerror(errno ? errno : EIO));
 	r->eof = feof(r->in);
 	return 0;
 }
@@ -133,7 +136,8 @@ static int bad_line(const struct trace_reader *r, struct kv_error *err, const ch
 }
 
 /* A count of tokens, which a trace may leave out. */
-static int read_length(const struct trace_reader *r, const json_t *object, const char *field, uint64_t *out, struct kv_error *err)
+static int read_length(const struct trace_reader *r, const json_t *object, const char *field, uint64_t *out,
+		       struct kv_error *err)
 {
 	const json_t *v = json_object_get(object, field);
 	char what[96];
@@ -157,7 +161,8 @@ static int read_ids(struct trace_reader *r, const json_t *object, struct trace_r
 	if (!json_is_array(ids))
 		return bad_line(r, err, "there is no array \"hash_ids\"");
 	if (n > TRACE_IDS_MAX)
-		return kv_fail(err, -KV_ETOOBIG, "%s line %llu: %zu hash_ids are more than the %u that one request may have", r->name,
+		return kv_fail(err, -KV_ETOOBIG,
+			       "%s line %llu: %zu hash_ids are more than the %u that one request may have", r->name,
 			       (unsigned long long)r->line, n, (unsigned)TRACE_IDS_MAX);
 	for (size_t i = 0; i < n; i++) {
 		const json_t *id = json_array_get(ids, i);
@@ -188,14 +193,16 @@ static int read_object(struct trace_reader *r, const json_t *object, struct trac
 	return rc;
 }
 
-static int parse_line(struct trace_reader *r, const char *text, size_t len, struct trace_request *out, struct kv_error *err)
+static int parse_line(struct trace_reader *r, const char *text, size_t len, struct trace_request *out,
+		      struct kv_error *err)
 {
 	json_error_t why;
 	json_t *object = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
 	int rc;
 
 	if (!object)
-		return kv_fail(err, -KV_EINVAL, "%s line %llu, column %d: %s", r->name, (unsigned long long)r->line, why.column, why.text);
+		return kv_fail(err, -KV_EINVAL, "%s line %llu, column %d: %s", r->name, (unsigned long long)r->line,
+			       why.column, why.text);
 	*out = (struct trace_request){.line = r->line};
 	rc = read_object(r, object, out, err);
 	json_decref(object);
@@ -299,8 +306,8 @@ int trace_scan(const char *path, struct trace_totals *out, struct kv_error *err)
 		return rc;
 	while ((rc = trace_next(reader, &request, err)) > 0)
 		if (scan_request(&request, &seen, &totals) < 0) {
-			rc = kv_fail(err, -KV_ENOMEM, "no memory for the %llu distinct blocks of %s up to line %llu", (unsigned long long)seen.count, path,
-				     (unsigned long long)request.line);
+			rc = kv_fail(err, -KV_ENOMEM, "no memory for the %llu distinct blocks of %s up to line %llu",
+				     (unsigned long long)seen.count, path, (unsigned long long)request.line);
 			break;
 		}
 	if (rc == 0 && totals.blocks == 0)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* workload.c -- keys, values, order and memory of a run, all computed.
  *
- * Values: word i of a value is a mix of (hash of the key, i). One multiplication per 8 bytes keeps filling and checking faster than
- * any fabric here, and a block that was shifted, swapped with another key's, or partly overwritten differs at once, which a
- * repeated pattern would not. The last word is cut at the value's end.
+ * Values: word i of a value is a mix of (hash of the key, i). One multiplication per 8 bytes keeps filling and checking
+ * faster than any fabric here, and a block that was shifted, swapped with another key's, or partly overwritten differs
+ * at once, which a repeated pattern would not. The last word is cut at the value's end.
  *
- * Order: a permutation of [0, num_keys) by a Feistel network with cycle walking, a new one for every round. The rejected alternative,
- * a shuffled array, costs 8 bytes per key and a cache miss per operation; plain random keys would read some keys never. */
+ * Order: a permutation of [0, num_keys) by a Feistel network with cycle walking, a new one for every round. The
+ * rejected alternative, a shuffled array, costs 8 bytes per key and a cache miss per operation; plain random keys would
+ * read some keys never. */
 #include "kvbench/workload.h"
 
 #include <stdio.h>
@@ -29,10 +30,12 @@ static uint64_t mix_strong(uint64_t x)
 	return x ^ (x >> 31);
 }
 
-static void key_print(struct bench_key *key, const char *fmt, uint64_t a, uint64_t b, uint64_t c) __attribute__((format(printf, 2, 0)));
+static void key_print(struct bench_key *key, const char *fmt, uint64_t a, uint64_t b, uint64_t c)
+	__attribute__((format(printf, 2, 0)));
 static void key_print(struct bench_key *key, const char *fmt, uint64_t a, uint64_t b, uint64_t c)
 {
-	int n = snprintf(key->text, sizeof(key->text), fmt, (unsigned long long)a, (unsigned long long)b, (unsigned long long)c);
+	int n = snprintf(key->text, sizeof(key->text), fmt, (unsigned long long)a, (unsigned long long)b,
+			 (unsigned long long)c);
 
 	key->len = n > 0 ? KV_MIN((size_t)n, sizeof(key->text) - 1) : 0;
 }
@@ -136,7 +139,8 @@ uint64_t bench_order_key(uint64_t op, uint64_t num_keys, uint64_t seed)
 	unsigned half_bits = half_bits_for(num_keys);
 	uint64_t x = op % num_keys;
 
-	/* The network's domain is less than four times num_keys: walking on until inside it stays a bijection and ends soon. */
+	/* The network's domain is less than four times num_keys: walking on until inside it stays a bijection and ends
+	 * soon. */
 	do
 		x = feistel(x, half_bits, round_seed);
 	while (x >= num_keys);
@@ -155,7 +159,8 @@ static uint64_t root(uint64_t n)
 	return r;
 }
 
-/* What one value takes: kv-server's arena works in 64 bytes and keeps at most one block per KiB; a 64th on top is for holes. */
+/* What one value takes: kv-server's arena works in 64 bytes and keeps at most one block per KiB; a 64th on top is for
+ * holes. */
 static uint64_t slot_bytes(uint64_t value_size)
 {
 	uint64_t size = KV_MAX(kv_align_up(value_size, 64), (uint64_t)1024);
@@ -173,7 +178,8 @@ uint64_t bench_memory_need(uint64_t num_values, uint64_t value_size, unsigned sh
 	if (per_shard > num_values)
 		per_shard = num_values;
 	/* Values on their way in have a private place, and what a reader still holds is not free yet. */
-	return kv_align_up(n * (per_shard * slot_bytes(value_size) + KV_MAX((uint64_t)SLACK_PER_SHARD, 4 * value_size)), 1 << 20);
+	return kv_align_up(n * (per_shard * slot_bytes(value_size) + KV_MAX((uint64_t)SLACK_PER_SHARD, 4 * value_size)),
+			   1 << 20);
 }
 
 /* The largest number of values (of this size) that fits, by bisection; 0 when none does. */
@@ -200,15 +206,18 @@ static uint64_t size_that_fits(uint64_t budget, uint64_t num_values, unsigned sh
 	return bench_memory_need(num_values, size, shards) <= budget ? size : 0;
 }
 
-int bench_memory_plan(uint64_t num_values, uint64_t value_size, unsigned shards, uint64_t available_bytes, uint64_t *out_mb, struct kv_error *err)
+int bench_memory_plan(uint64_t num_values, uint64_t value_size, unsigned shards, uint64_t available_bytes,
+		      uint64_t *out_mb, struct kv_error *err)
 {
 	char need_text[32], half_text[32], size_text[32], way_out[128] = "";
 	uint64_t budget = available_bytes / 2, need, size;
 
 	/* 2^64 bytes are not reached by any honest workload; saying so beats an overflow. */
 	if (num_values > ((uint64_t)1 << 56) / (value_size + 4096))
-		return kv_fail(err, -KV_ENOMEM, "%llu values of %s are more than any memory: use a smaller --num-keys or --value-size",
-			       (unsigned long long)num_values, kv_size_format(value_size, size_text, sizeof(size_text)));
+		return kv_fail(err, -KV_ENOMEM,
+			       "%llu values of %s are more than any memory: use a smaller --num-keys or --value-size",
+			       (unsigned long long)num_values,
+			       kv_size_format(value_size, size_text, sizeof(size_text)));
 	need = bench_memory_need(num_values, value_size, shards);
 	if (need <= budget) {
 		*out_mb = need >> 20;
@@ -218,8 +227,10 @@ int bench_memory_plan(uint64_t num_values, uint64_t value_size, unsigned shards,
 	if (size)
 		snprintf(way_out, sizeof(way_out), "--value-size %llu, ", (unsigned long long)size);
 	return kv_fail(err, -KV_ENOMEM,
-		       "%llu values of %s need %s in the server, more than half of this machine's free memory (%s): use %s%llu values, or --memory-mb N (what does not fit is evicted)",
-		       (unsigned long long)num_values, kv_size_format(value_size, size_text, sizeof(size_text)), kv_size_format(need, need_text, sizeof(need_text)),
+		       "%llu values of %s need %s in the server, more than half of this machine's free memory (%s): "
+		       "use %s%llu values, or --memory-mb N (what does not fit is evicted)",
+		       (unsigned long long)num_values, kv_size_format(value_size, size_text, sizeof(size_text)),
+		       kv_size_format(need, need_text, sizeof(need_text)),
 		       kv_size_format(budget, half_text, sizeof(half_text)), way_out,
 		       (unsigned long long)values_that_fit(budget, value_size, shards, num_values));
 }

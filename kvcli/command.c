@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* command.c -- the commands of kv-client.
  *
- * A value's length is not known before it is read. A value that fits half of the client's buffer comes as a view in one call; for a longer
- * one a call for its first byte tells the length, then memory of that size is filled by an ordinary get, which reads it in ranges of one
- * generation. If the value was replaced by a longer one in between, that is tried again. */
+ * A value's length is not known before it is read. A value that fits half of the client's buffer comes as a view in one
+ * call; for a longer one a call for its first byte tells the length, then memory of that size is filled by an ordinary
+ * get, which reads it in ranges of one generation. If the value was replaced by a longer one in between, that is tried
+ * again. */
 #include "kvcli/command.h"
 
 #include <inttypes.h>
@@ -257,7 +258,8 @@ int command_check(const struct cli_line *line, struct kv_error *err)
 	bool put;
 
 	if (!c)
-		return usage(err, "there is no command '%.100s': get, put, delete, exists, stat, ping", line->words.item[0]);
+		return usage(err, "there is no command '%.100s': get, put, delete, exists, stat, ping",
+			     line->words.item[0]);
 	put = c->run == run_put;
 	if (args < c->args_min || args > c->args_max || (line->file && !put) || (line->output && c->run != run_get))
 		return usage(err, "usage: %s", c->usage);

@@ -21,10 +21,12 @@ struct cli_line {
 	const char *file, *output;   /* of -f and -o, or NULL */
 };
 
-/* command_check -- is this a command with the right arguments? CLI_OK or CLI_USAGE with *err; before anything is connected. */
+/* command_check -- is this a command with the right arguments? CLI_OK or CLI_USAGE with *err; before anything is
+ * connected. */
 int command_check(const struct cli_line *line, struct kv_error *err);
 
-/* command_run -- run it; it was checked. Prints results to stdout. Returns the exit status, with *err set on CLI_FAILED. */
+/* command_run -- run it; it was checked. Prints results to stdout. Returns the exit status, with *err set on
+ * CLI_FAILED. */
 int command_run(struct cli *cli, const struct cli_line *line, struct kv_error *err);
 
 /* command_help -- one line of help per command. */

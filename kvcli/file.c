@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* file.c -- values from and to files. A get that fails half-way, or meets a full disk, leaves the old file as it was. */
+/* file.c -- values from and to files. A get that fails half-way, or meets a full disk, leaves the old file as it was.
+ */
 #include "kvcli/file.h"
 
 #include <errno.h>
@@ -27,7 +28,8 @@ static int read_all(int fd, const char *path, uint8_t **data, uint64_t *len, str
 		if (*len == cap) {
 			uint8_t *bigger = realloc(*data, cap = cap ? cap * 2 : 65536);
 			if (!bigger)
-				return kv_fail(err, -KV_ENOMEM, "no memory for the %llu bytes read from %s so far", (unsigned long long)*len, path);
+				return kv_fail(err, -KV_ENOMEM, "no memory for the %llu bytes read from %s so far",
+					       (unsigned long long)*len, path);
 			*data = bigger;
 		}
 		n = read(fd, *data + *len, cap - *len);

@@ -9,8 +9,8 @@
  * Errors: -errno, -KV_ETOOBIG, -KV_ENOMEM, with a sentence. */
 int file_read(const char *path, void **out, uint64_t *out_len, struct kv_error *err);
 
-/* file_write -- write a value to path so that it appears whole or not at all (a path that is no regular file is written directly;
- * NULL: standard output). 0 or -errno with a sentence. */
+/* file_write -- write a value to path so that it appears whole or not at all (a path that is no regular file is written
+ * directly; NULL: standard output). 0 or -errno with a sentence. */
 int file_write(const char *path, const void *data, uint64_t len, struct kv_error *err);
 
 #endif

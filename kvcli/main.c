@@ -49,7 +49,8 @@ int main(int argc, char **argv)
 	struct cli cli = {.opt = &options};
 	struct cli_line line = {0};
 	struct kv_error err = {0};
-	int rc = kv_opt_parse(&cli_options_program, cli_options_table, argc, argv, &options, &line.words, &err), status = CLI_USAGE;
+	int rc = kv_opt_parse(&cli_options_program, cli_options_table, argc, argv, &options, &line.words, &err),
+	    status = CLI_USAGE;
 
 	if (rc > 0)
 		return CLI_OK;

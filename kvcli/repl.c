@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* repl.c -- the prompt. libedit edits lines and keeps the history of a terminal; from a pipe lines are read plainly, so that a script's
- * input never meets an editor. The history stays in memory: values may be secrets. */
+/* repl.c -- the prompt. libedit edits lines and keeps the history of a terminal; from a pipe lines are read plainly, so
+ * that a script's input never meets an editor. The history stays in memory: values may be secrets. */
 #include "kvcli/repl.h"
 
 #include <editline/readline.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_trace.c -- the trace reader on any bytes: no crash, every refusal explains itself and stays, and what is accepted keeps its bounds. */
+/* fuzz_trace.c -- the trace reader on any bytes: no crash, every refusal explains itself and stays, and what is
+ * accepted keeps its bounds. */
 #include <stdlib.h>
 
 #include "kvbench/trace.h"

@@ -72,7 +72,8 @@ static void test_servers_repeat_under_both_names(void **state)
 	struct kv_error err;
 
 	(void)state;
-	assert_int_equal(parse(&o, &err, "--server", "10.0.0.1:50051", "--server-addr", "http://10.0.0.2:50052", NULL), 0);
+	assert_int_equal(parse(&o, &err, "--server", "10.0.0.1:50051", "--server-addr", "http://10.0.0.2:50052", NULL),
+			 0);
 	assert_int_equal(o.servers.count, 2);
 	assert_string_equal(o.servers.item[1], "http://10.0.0.2:50052");
 }
@@ -122,7 +123,9 @@ static void test_certificates_belong_together(void **state)
 
 	(void)state;
 	check_refused("--ca", &err, parse(&o, &err, "--server", "a:1", "--cert", "c", "--key", "k", NULL));
-	check_refused("--psk-file", &err, parse(&o, &err, "--server", "a:1", "--cert", "c", "--key", "k", "--ca", "a", "--psk-file", "p", NULL));
+	check_refused(
+		"--psk-file", &err,
+		parse(&o, &err, "--server", "a:1", "--cert", "c", "--key", "k", "--ca", "a", "--psk-file", "p", NULL));
 }
 
 static void test_trace_options(void **state)
@@ -146,8 +149,10 @@ static void test_value_must_fit_the_buffer(void **state)
 	struct kv_error err;
 
 	(void)state;
-	check_refused("--buffer-mb 100", &err, parse(&o, &err, "--value-size", "50MB", NULL));
-	assert_int_equal(parse(&o, &err, "--value-size", "50MB", "--buffer-mb", "100", NULL), 0);
+	check_refused("--buffer-mb 128", &err, parse(&o, &err, "--value-size", "50MB", NULL));
+	assert_int_equal(parse(&o, &err, "--value-size", "50MB", "--buffer-mb", "128", NULL), 0);
+	assert_int_equal(parse(&o, &err, "--value-size", "32MB", NULL), 0);
+	check_refused("--buffer-mb 128", &err, parse(&o, &err, "--value-size", "33554433", NULL));
 }
 
 static void test_every_row_has_help_and_default_that_parse(void **state)

@@ -20,7 +20,8 @@ struct fixture {
 /* A made run: 10 writes, 100 reads of 1 ms, all well. */
 static int set_up(void **state)
 {
-	static struct fixture fixture; /* the tallies in it are cache line aligned, which an allocation of cmocka is not */
+	static struct fixture
+		fixture; /* the tallies in it are cache line aligned, which an allocation of cmocka is not */
 	struct fixture *f = &fixture;
 	struct bench_results *r = &f->bench.results;
 
@@ -28,7 +29,14 @@ static int set_up(void **state)
 	kv_opt_defaults(bench_options_table, &f->opt);
 	f->bench.opt = &f->opt;
 	f->bench.num_clients = 4;
-	r->info = (struct kvc_info){.provider = "tcp;ofi_rxm", .fabric = "net", .domain = "lo", .wait = "fd", .libfabric = "1.17", .os_threads = 4, .endpoints = 4, .links = 16,
+	r->info = (struct kvc_info){.provider = "tcp;ofi_rxm",
+				    .fabric = "net",
+				    .domain = "lo",
+				    .wait = "fd",
+				    .libfabric = "1.17",
+				    .os_threads = 4,
+				    .endpoints = 4,
+				    .links = 16,
 				    .buffer_bytes = 256 << 20};
 	r->rss_peak = 12345678;
 	bench_tally_init(&r->write.tally);
@@ -75,14 +83,16 @@ static void check_names(const json_t *object, const char *names)
 static void test_names(void **state)
 {
 	struct fixture *f = *state;
-	json_t *j = report_of(&f->bench), *phases = json_object_get(j, "phases"), *read = json_object_get(phases, "read");
+	json_t *j = report_of(&f->bench), *phases = json_object_get(j, "phases"),
+	       *read = json_object_get(phases, "read");
 
 	check_names(j, "schema provider config resources phases verify");
 	assert_string_equal(json_string_value(json_object_get(j, "schema")), "kvbench/1");
 	check_names(json_object_get(j, "provider"), "name fabric domain wait libfabric");
 	check_names(json_object_get(j, "resources"), "os_threads endpoints links buffer_bytes peak_rss_bytes");
 	check_names(phases, "write read");
-	check_names(json_object_get(phases, "write"), "ops bytes seconds ops_per_s bytes_per_s hits misses errors latency_ns cpu_seconds");
+	check_names(json_object_get(phases, "write"),
+		    "ops bytes seconds ops_per_s bytes_per_s hits misses errors latency_ns cpu_seconds");
 	check_names(read, "ops bytes seconds ops_per_s bytes_per_s hits misses errors latency_ns cpu_seconds");
 	check_names(json_object_get(read, "latency_ns"), "min mean p50 p90 p95 p99 p999 max");
 	check_names(json_object_get(j, "verify"), "checked wrong");
@@ -94,8 +104,10 @@ static void test_config_has_every_option_with_underscores(void **state)
 	struct fixture *f = *state;
 	json_t *j = report_of(&f->bench), *config = json_object_get(j, "config");
 
-	check_names(config, "server provider nic rails num_workers num_clients num_threads num_keys value_size repeat_reads duration rate warmup ttl seed verify no_checksum "
-			    "roofline trace trace_speed trace_order buffer_mb memory_mb server_threads base_client_id timeout psk_file cert key ca json quiet log_level config");
+	check_names(config, "server provider nic rails num_workers num_clients num_threads num_keys value_size "
+			    "repeat_reads duration rate warmup ttl seed verify no_checksum "
+			    "roofline trace trace_speed trace_order buffer_mb memory_mb server_threads base_client_id "
+			    "timeout psk_file cert key ca json quiet log_level config");
 	assert_int_equal(json_integer_value(json_object_get(config, "num_workers")), 16);
 	assert_int_equal(json_integer_value(json_object_get(config, "value_size")), 65536);
 	assert_string_equal(json_string_value(json_object_get(config, "trace_order")), "strict");
@@ -117,7 +129,8 @@ static void test_figures(void **state)
 	assert_int_equal(json_integer_value(json_object_get(read, "ops")), 100);
 	assert_true(json_real_value(json_object_get(read, "ops_per_s")) == 200.0);
 	assert_true(json_real_value(json_object_get(read, "bytes_per_s")) == 13107200.0);
-	assert_int_equal(json_integer_value(json_object_get(json_object_get(read, "errors"), kv_errkey(-KV_ETIMEOUT))), 3);
+	assert_int_equal(json_integer_value(json_object_get(json_object_get(read, "errors"), kv_errkey(-KV_ETIMEOUT))),
+			 3);
 	assert_int_equal(json_integer_value(json_object_get(latency, "min")), 1000000);
 	assert_int_equal(json_integer_value(json_object_get(latency, "max")), 1000099);
 	json_decref(j);
@@ -128,7 +141,8 @@ static void test_roofline_and_trace_appear_when_run(void **state)
 	struct fixture *f = *state;
 	json_t *j;
 
-	f->bench.results.roofline = (struct roofline_result){.ran = true, .efficiency = 0.5, .bytes_per_s = 1e9, .p50_ns = 7};
+	f->bench.results.roofline =
+		(struct roofline_result){.ran = true, .efficiency = 0.5, .bytes_per_s = 1e9, .p50_ns = 7};
 	f->bench.results.replay = (struct replay_result){.ran = true, .requests = 3, .blocks = 10, .block_hits = 4};
 	j = report_of(&f->bench);
 	check_names(json_object_get(j, "roofline"), "bytes_per_s p50_ns efficiency");

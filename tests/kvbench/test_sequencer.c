@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_sequencer.c -- the order of a replay, on real loops and threads, against what a plain reading of the file gives.
  *
- * A made cache (a table under a mutex) stands for the server. Workers on several loops do what replay.c does, with random pauses between the
- * steps; in strict order every request must find exactly the blocks that the requests before it in the file stored. */
+ * A made cache (a table under a mutex) stands for the server. Workers on several loops do what replay.c does, with
+ * random pauses between the steps; in strict order every request must find exactly the blocks that the requests before
+ * it in the file stored. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -102,7 +103,8 @@ static bool is_over(void *arg)
 }
 
 /* Run WORKERS over the trace; the rig has the counts afterwards. Returns what sequencer_stop gave. */
-static int run_rig(struct rig *r, const char *path, struct seq_options so, struct seq_stats *stats, struct kv_error *err)
+static int run_rig(struct rig *r, const char *path, struct seq_options so, struct seq_stats *stats,
+		   struct kv_error *err)
 {
 	struct worker worker[WORKERS];
 	unsigned waited_ms = 0;
@@ -217,7 +219,8 @@ static void test_speed_spreads_requests_over_the_traces_time(void **state)
 
 static void test_a_bad_line_ends_the_replay_with_its_sentence(void **state)
 {
-	struct check_file file = check_file_make("{\"timestamp\": 0, \"hash_ids\": [1]}\n{\"timestamp\": 0, \"hash_ids\": [1, 2]}\nbroken\n");
+	struct check_file file = check_file_make(
+		"{\"timestamp\": 0, \"hash_ids\": [1]}\n{\"timestamp\": 0, \"hash_ids\": [1, 2]}\nbroken\n");
 	struct rig r = {0};
 	struct seq_stats stats;
 	struct kv_error err = {0};
@@ -232,14 +235,18 @@ static void test_a_bad_line_ends_the_replay_with_its_sentence(void **state)
 
 static void test_over_ends_the_replay_while_it_waits_for_a_time(void **state)
 {
-	struct check_file file = check_file_make("{\"timestamp\": 0, \"hash_ids\": [1]}\n{\"timestamp\": 86400000, \"hash_ids\": [1, 2]}\n");
+	struct check_file file = check_file_make(
+		"{\"timestamp\": 0, \"hash_ids\": [1]}\n{\"timestamp\": 86400000, \"hash_ids\": [1, 2]}\n");
 	struct rig r = {0};
 	struct seq_stats stats;
 	struct kv_error err = {0};
 
 	(void)state;
 	/* The second request is a day away; the duration ends the wait. */
-	assert_int_equal(run_rig(&r, file.path, (struct seq_options){.strict = true, .speed = 1, .duration_ns = 50000000}, &stats, &err), 0);
+	assert_int_equal(run_rig(&r, file.path,
+				 (struct seq_options){.strict = true, .speed = 1, .duration_ns = 50000000}, &stats,
+				 &err),
+			 0);
 	assert_int_equal(r.requests, 1);
 	assert_false(stats.end_of_file);
 	check_file_remove(&file);

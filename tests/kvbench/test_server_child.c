@@ -18,7 +18,10 @@ static struct check_file script(const char *body)
 	struct check_file file;
 	FILE *out = check_file_open(&file);
 
-	fprintf(out, "#!/bin/bash\nall=\"$*\"\nwhile [ $# -gt 0 ]; do\ncase $1 in\n--ready-fd) READY=$2;;\n--psk-fd) PSK=$2;;\nesac\nshift\ndone\n%s\n", body);
+	fprintf(out,
+		"#!/bin/bash\nall=\"$*\"\nwhile [ $# -gt 0 ]; do\ncase $1 in\n--ready-fd) READY=$2;;\n--psk-fd) "
+		"PSK=$2;;\nesac\nshift\ndone\n%s\n",
+		body);
 	assert_int_equal(fchmod(fileno(out), 0700), 0);
 	fclose(out);
 	return file;
@@ -27,7 +30,8 @@ static struct check_file script(const char *body)
 static int start(const char *body, uint64_t timeout_ns, struct server_child **out, struct kv_error *err)
 {
 	struct check_file file = script(body);
-	struct server_child_options o = {.binary = file.path, .memory_mb = 64, .log_level = KV_LOG_INFO, .ready_timeout_ns = timeout_ns};
+	struct server_child_options o = {
+		.binary = file.path, .memory_mb = 64, .log_level = KV_LOG_INFO, .ready_timeout_ns = timeout_ns};
 	int rc = server_child_start(&o, out, err);
 
 	check_file_remove(&file);
@@ -48,7 +52,9 @@ static void test_ready_line_gives_the_address(void **state)
 	struct kv_error err = {0};
 
 	(void)state;
-	assert_int_equal(start("trap 'exit 0' TERM; echo 'READY 127.0.0.1:4711 and more' >&$READY; " STAY, 20 * SECOND_NS, &child, &err), 0);
+	assert_int_equal(start("trap 'exit 0' TERM; echo 'READY 127.0.0.1:4711 and more' >&$READY; " STAY,
+			       20 * SECOND_NS, &child, &err),
+			 0);
 	assert_string_equal(server_child_address(child), "127.0.0.1:4711");
 	assert_false(server_child_dead(child));
 	assert_int_equal(server_child_stop(&child, &err), 0);
@@ -65,7 +71,9 @@ static void test_the_key_comes_through_the_pipe(void **state)
 	FILE *in;
 
 	(void)state;
-	snprintf(body, sizeof(body), "trap 'exit 0' TERM; read -r key <&$PSK; echo \"$key\" >%s; echo 'READY 127.0.0.1:1' >&$READY; " STAY, seen.path);
+	snprintf(body, sizeof(body),
+		 "trap 'exit 0' TERM; read -r key <&$PSK; echo \"$key\" >%s; echo 'READY 127.0.0.1:1' >&$READY; " STAY,
+		 seen.path);
 	assert_int_equal(start(body, 20 * SECOND_NS, &child, &err), 0);
 	in = fopen(seen.path, "r");
 	assert_non_null(in);
@@ -88,7 +96,8 @@ static void test_what_it_is_told(void **state)
 	FILE *in;
 
 	(void)state;
-	snprintf(body, sizeof(body), "trap 'exit 0' TERM; echo \"$all\" >%s; echo 'READY 127.0.0.1:1' >&$READY; " STAY, seen.path);
+	snprintf(body, sizeof(body), "trap 'exit 0' TERM; echo \"$all\" >%s; echo 'READY 127.0.0.1:1' >&$READY; " STAY,
+		 seen.path);
 	assert_int_equal(start(body, 20 * SECOND_NS, &child, &err), 0);
 	in = fopen(seen.path, "r");
 	assert_non_null(in);
@@ -138,7 +147,10 @@ static void test_nonsense_instead_of_ready(void **state)
 
 static void test_no_such_binary(void **state)
 {
-	struct server_child_options o = {.binary = "/nonexistent/kv-server", .memory_mb = 64, .log_level = KV_LOG_INFO, .ready_timeout_ns = SECOND_NS};
+	struct server_child_options o = {.binary = "/nonexistent/kv-server",
+					 .memory_mb = 64,
+					 .log_level = KV_LOG_INFO,
+					 .ready_timeout_ns = SECOND_NS};
 	struct server_child *child = NULL;
 	struct kv_error err = {0};
 
@@ -174,7 +186,9 @@ static void test_a_bad_exit_status_is_told(void **state)
 	struct kv_error err = {0};
 
 	(void)state;
-	assert_int_equal(start("trap 'exit 66' TERM; echo 'READY 127.0.0.1:1' >&$READY; " STAY, 20 * SECOND_NS, &child, &err), 0);
+	assert_int_equal(
+		start("trap 'exit 66' TERM; echo 'READY 127.0.0.1:1' >&$READY; " STAY, 20 * SECOND_NS, &child, &err),
+		0);
 	assert_int_equal(server_child_stop(&child, &err), -KV_EPEERDOWN);
 	check_contains(err.text, "status 66");
 	check_reaped();
@@ -187,8 +201,9 @@ static void test_a_talkative_child_is_not_blocked(void **state)
 	struct kv_error err = {0};
 
 	(void)state;
-	assert_int_equal(start("trap 'exit 0' TERM; for i in {1..20000}; do echo \"line $i of a long log\"; done; echo 'READY 127.0.0.1:1' >&$READY; " STAY, 30 * SECOND_NS,
-			       &child, &err),
+	assert_int_equal(start("trap 'exit 0' TERM; for i in {1..20000}; do echo \"line $i of a long log\"; done; echo "
+			       "'READY 127.0.0.1:1' >&$READY; " STAY,
+			       30 * SECOND_NS, &child, &err),
 			 0);
 	assert_int_equal(server_child_stop(&child, &err), 0);
 	check_reaped();
@@ -200,7 +215,8 @@ static void test_it_has_a_process_group_of_its_own(void **state)
 	struct kv_error err = {0};
 
 	(void)state;
-	assert_int_equal(start("trap 'exit 0' TERM; echo 'READY 127.0.0.1:1' >&$READY; " STAY, 20 * SECOND_NS, &child, &err), 0);
+	assert_int_equal(
+		start("trap 'exit 0' TERM; echo 'READY 127.0.0.1:1' >&$READY; " STAY, 20 * SECOND_NS, &child, &err), 0);
 	assert_int_equal(getpgid(server_child_pid(child)), server_child_pid(child));
 	assert_int_equal(server_child_stop(&child, &err), 0);
 }

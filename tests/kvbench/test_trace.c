@@ -37,7 +37,8 @@ static void check_bad(const char *text, int code, const char *part)
 
 static void test_a_good_line(void **state)
 {
-	const char *text = "{\"timestamp\": 27.5, \"input_length\": 6758, \"output_length\": 500, \"hash_ids\": [0, 1, 9007199254740993]}\n";
+	const char *text = "{\"timestamp\": 27.5, \"input_length\": 6758, \"output_length\": 500, \"hash_ids\": [0, 1, "
+			   "9007199254740993]}\n";
 	FILE *in = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
 	struct trace_reader *reader;
 	struct trace_request q;
@@ -60,7 +61,8 @@ static void test_a_good_line(void **state)
 
 static void test_lines_without_newline_blank_lines_and_crlf(void **state)
 {
-	const char *text = "\n  \r\n{\"timestamp\": 0, \"hash_ids\": [1]}\r\n\n{\"timestamp\": 1, \"hash_ids\": [], \"more\": {}}";
+	const char *text =
+		"\n  \r\n{\"timestamp\": 0, \"hash_ids\": [1]}\r\n\n{\"timestamp\": 1, \"hash_ids\": [], \"more\": {}}";
 	struct trace_request last;
 	struct kv_error err;
 	uint64_t count;
@@ -194,11 +196,12 @@ static void test_missing_and_empty_files(void **state)
 
 static void test_hits_of_a_small_trace(void **state)
 {
-	struct check_file file = check_file_make("{\"timestamp\": 0, \"hash_ids\": [0, 1, 2]}\n"
-						 "{\"timestamp\": 5, \"hash_ids\": [0, 1, 3]}\n"     /* 2 hits */
-						 "{\"timestamp\": 5, \"hash_ids\": [9, 0, 1]}\n"     /* none: the prefix counts */
-						 "{\"timestamp\": 7, \"hash_ids\": [4, 4, 4]}\n"     /* none: a request is no help to itself */
-						 "{\"timestamp\": 8, \"hash_ids\": [4, 4, 9, 7]}\n"); /* 3 hits */
+	struct check_file file = check_file_make(
+		"{\"timestamp\": 0, \"hash_ids\": [0, 1, 2]}\n"
+		"{\"timestamp\": 5, \"hash_ids\": [0, 1, 3]}\n"      /* 2 hits */
+		"{\"timestamp\": 5, \"hash_ids\": [9, 0, 1]}\n"      /* none: the prefix counts */
+		"{\"timestamp\": 7, \"hash_ids\": [4, 4, 4]}\n"      /* none: a request is no help to itself */
+		"{\"timestamp\": 8, \"hash_ids\": [4, 4, 9, 7]}\n"); /* 3 hits */
 	struct trace_totals t;
 	struct kv_error err;
 

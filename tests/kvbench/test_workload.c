@@ -222,7 +222,8 @@ static void test_plan_survives_absurd_numbers(void **state)
 	uint64_t mb = 0;
 
 	(void)state;
-	assert_int_equal(bench_memory_plan((uint64_t)1 << 40, KV_VALUE_MAX, 4, (uint64_t)1 << 40, &mb, &err), -KV_ENOMEM);
+	assert_int_equal(bench_memory_plan((uint64_t)1 << 40, KV_VALUE_MAX, 4, (uint64_t)1 << 40, &mb, &err),
+			 -KV_ENOMEM);
 	assert_int_equal(bench_memory_plan(1, KV_VALUE_MAX, 64, 0, &mb, &err), -KV_ENOMEM);
 }
 
