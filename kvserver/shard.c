@@ -63,14 +63,20 @@ static void shard_room(void *arg)
 	reply_room(arg);
 }
 
+static void reset_tell(struct shard *s)
+{
+	if (s->reset_due && (!s->opt.reset || s->opt.reset(s->opt.arg, s) == 0))
+		s->reset_due = false;
+}
+
 static void shard_reset(void *arg, int status)
 {
 	struct shard *s = arg;
 
 	kv_warn(s->opt.log, "shard %u: endpoints were rebuilt%s%s; all sessions are made anew", s->opt.index, status ? ", not yet successfully: " : "",
 	        status ? kv_strerror(status) : "");
-	if (s->opt.reset)
-		s->opt.reset(s->opt.arg, s);
+	s->reset_due = true;
+	reset_tell(s);
 }
 
 /* ---- a turn ---- */
@@ -97,6 +103,7 @@ static int shard_poll(struct loop_poller *p)
 		reply_room(s);
 	reply_flush(s);
 	call_redeliver(s);
+	shard_settle(s);
 	return done;
 }
 
@@ -140,6 +147,7 @@ static void shard_tick(struct loop_timer *t)
 		if (s->slot[i] && s->slot[i]->state == SESSION_OPEN)
 			session_tick(s->slot[i], now_ns);
 	quarantine_check(s, now_ns);
+	reset_tell(s);
 }
 
 /* ---- statistics ---- */
@@ -255,7 +263,7 @@ int shard_create(const struct shard_options *options, const struct kv_entropy *e
 
 	if (!s)
 		return kv_fail(err, rc, "no memory for a shard");
-	*s = (struct shard){.opt = *options, .slots = KV_MIN(options->sessions_max, 0xFFFFu)};
+	*s = (struct shard){.opt = *options, .loop = options->loop, .slots = KV_MIN(options->sessions_max, 0xFFFFu)};
 	shard_init(s);
 	s->slot = calloc(s->slots, sizeof(s->slot[0]));
 	if (!s->slot) {
@@ -282,12 +290,11 @@ out_free:
 	return rc;
 }
 
-int shard_start(struct shard *s, struct loop *loop)
+int shard_start(struct shard *s)
 {
-	int rc;
+	struct loop *loop = s->loop;
+	int rc = te_attach(s->te, loop);
 
-	s->loop = loop;
-	rc = te_attach(s->te, loop);
 	if (rc)
 		return rc;
 	s->poller = (struct loop_poller){.poll = shard_poll, .wait_fd = -1, .active = shard_active};
@@ -306,7 +313,7 @@ void shard_settle(struct shard *s)
 {
 	struct call *drained = s->drained;
 
-	if (!drained || s->requests.used)
+	if (!drained || s->requests.used || (s->te && te_busy(s->te)))
 		return;
 	s->drained = NULL;
 	call_finish(drained, 0);

@@ -25,6 +25,7 @@ enum {
 
 struct shard_options {
 	unsigned index;
+	struct loop *loop; /* that it will live on */
 	uint64_t memory_bytes;
 	uint32_t sessions_max, credits;
 	uint64_t value_max, ttl_ns; /* ttl_ns 0: none */
@@ -32,8 +33,8 @@ struct shard_options {
 	const struct evict_policy *policy;
 	const struct kv_log *log;
 	struct te_options engine;
-	/* reset -- the engine lost its peers: sessions must be made anew. On the shard's loop. May be NULL. */
-	void (*reset)(void *arg, struct shard *s);
+	/* reset -- the engine lost its peers: sessions must be made anew. On the shard's loop. Not 0: it could not be told now; the shard tries again. May be NULL. */
+	int (*reset)(void *arg, struct shard *s);
 	void *arg;
 };
 
@@ -55,7 +56,7 @@ struct shard {
 	struct kv_list hash_gets;   /* struct request, likewise */
 	struct kv_list undelivered; /* struct call */
 	struct call *drained;       /* finished when no request is in flight */
-	bool attached, draining;
+	bool attached, draining, reset_due;
 	uint64_t fenced_ns;
 	uint64_t stat[WIRE_STAT_END];
 	struct loop_poller poller;
@@ -66,8 +67,8 @@ struct shard {
  * Errors: -KV_ENOMEM, and what te_open and te_region_register say. */
 int shard_create(const struct shard_options *options, const struct kv_entropy *entropy, const struct kv_clock *clock, struct shard **out, struct kv_error *err);
 
-/* shard_start -- begin to poll the engine from this loop. 0 or -KV_ENOMEM. */
-int shard_start(struct shard *s, struct loop *loop);
+/* shard_start -- begin to poll the engine from the loop. 0 or -KV_ENOMEM. */
+int shard_start(struct shard *s);
 
 /* shard_drain -- refuse new work; finish `drained` when none is in flight. */
 void shard_drain(struct shard *s, struct call *drained);

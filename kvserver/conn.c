@@ -1,0 +1,590 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* conn.c -- a client's control connection, from accept to the last shard's goodbye.
+ *
+ * One coroutine reads it, from the TLS handshake on; a second one sends heartbeats. HANDSHAKE -> OPEN -> freed:
+ *   hello, checked; a session on every shard; WELCOME only when all shards have inserted the client's addresses; then regions, addresses, goodbye;
+ *   when the connection ends, for whatever reason, the session ends on every shard, and the connection's memory stays until each has said that nothing is left.
+ *
+ * Work for the shards goes out to all of them at once and the reader waits for all answers (all_await), so a client sees its messages answered in order, and no two
+ * pieces of control work of one client ever overlap. What a call needs is in the connection and is not touched while calls are pending.
+ *
+ * Regions are made here once, shared read-only by the shards, and freed here after all shards have let go.
+ * The server judges a client by its TCP connection (TCP_USER_TIMEOUT), not by its heartbeats: a host may be busy. */
+#include "kvserver/server.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+struct conn_call {
+	struct call call;
+	struct conn *conn;
+	struct session *session; /* the shard's; NULL: none */
+	struct kv_error error;
+	struct te_address addr[KV_RAILS_MAX]; /* the shard's rails, as of opening the session */
+};
+
+struct conn {
+	struct kv_list node;
+	struct kvs_server *server;
+	int fd; /* until the TLS handshake is over; then -1 */
+	struct sockaddr_storage peer;
+	struct boot_conn *boot;
+	struct co *reader;
+	bool beating, closing, admitted;
+	uint64_t accepted_ns;
+	int slot; /* -1: none */
+	uint32_t number;
+	uint8_t token[KV_TOKEN_LEN];
+	uint64_t client_id;
+	unsigned rails;
+	struct te_address addr[KV_RAILS_MAX]; /* the client's */
+	struct kv_list regions;
+	unsigned region_count;
+	uint32_t region_keys;
+	/* what the pending calls are about */
+	struct region *region;
+	uint32_t region_id;
+	unsigned pending;
+	_Atomic uint64_t received[KV_SHARDS_MAX];
+	struct co *beater;
+	struct conn_call call[];
+};
+
+static struct loop *loop_of(const struct conn *c)
+{
+	return c->server->control;
+}
+
+static const char *name_of(const struct conn *c, char *buf, size_t cap)
+{
+	return kv_sockaddr_format(&c->peer, buf, cap);
+}
+
+/* ---- calls to all shards ---- */
+
+static struct conn_call *of(struct call *call)
+{
+	return KV_CONTAINER(call, struct conn_call, call);
+}
+
+static void answered(struct call *call)
+{
+	struct conn *c = of(call)->conn;
+
+	if (--c->pending == 0)
+		co_wake(c->reader);
+}
+
+/* Have every shard run this, and wait until all have finished. Returns 0 or the first failure, whose text is in *err. */
+static int all_await(struct conn *c, void (*run)(struct call *call), struct kv_error *err)
+{
+	unsigned shards = c->server->opt.shards;
+
+	c->pending = shards;
+	for (unsigned i = 0; i < shards; i++) {
+		struct call *call = &c->call[i].call;
+		*call = (struct call){.shard = c->server->shard[i], .run = run, .done = answered};
+		c->call[i].error.text[0] = 0;
+		while (call_make(call, loop_of(c)) != 0)
+			co_sleep_await(loop_now(loop_of(c)) + 1000000);
+	}
+	while (c->pending)
+		co_park_await(KV_NEVER);
+	for (unsigned i = 0; i < shards; i++)
+		if (c->call[i].call.status)
+			return kv_fail(err, c->call[i].call.status, "shard %u: %s", i,
+			               c->call[i].error.text[0] ? c->call[i].error.text : kv_strerror(c->call[i].call.status));
+	return 0;
+}
+
+static void run_open(struct call *call)
+{
+	struct conn_call *cc = of(call);
+	struct conn *c = cc->conn;
+	struct session_args args = {.number = c->number,
+	                            .client_id = c->client_id,
+	                            .addrs = c->addr,
+	                            .rails = c->rails,
+	                            .received = &c->received[call->shard->opt.index]};
+	int rc;
+
+	memcpy(args.token, c->token, KV_TOKEN_LEN);
+	rc = session_open(call->shard, &args, &cc->session, &cc->error);
+	for (unsigned i = 0; rc == 0 && i < call->shard->info.rails; i++)
+		rc = te_address(call->shard->te, i, &cc->addr[i]);
+	call_finish(call, rc);
+}
+
+static void run_close(struct call *call)
+{
+	struct session *session = of(call)->session;
+
+	of(call)->session = NULL;
+	if (session)
+		session_end(session, call);
+	else
+		call_finish(call, 0);
+}
+
+static void run_idle(struct call *call)
+{
+	session_when_idle(of(call)->session, call);
+}
+
+static void run_readdress(struct call *call)
+{
+	struct conn *c = of(call)->conn;
+
+	call_finish(call, session_readdress(of(call)->session, c->addr, c->rails, &of(call)->error));
+}
+
+static void run_region(struct call *call)
+{
+	call_finish(call, session_region_add(of(call)->session, of(call)->conn->region));
+}
+
+static void run_revoke(struct call *call)
+{
+	session_region_revoke(of(call)->session, of(call)->conn->region_id, call);
+}
+
+/* ---- messages ---- */
+
+static int send_await(struct conn *c, const struct wire_ctrl_msg *m)
+{
+	return boot_send_await(c->boot, m, loop_now(loop_of(c)) + HANDSHAKE_NS);
+}
+
+static int send_status_await(struct conn *c, enum wire_ctrl type, uint32_t id, int rc)
+{
+	struct wire_ctrl_msg m = {.type = type, .region_ok = {.id = id, .status = rc ? wire_error_status(rc) : WIRE_OK}};
+
+	return send_await(c, &m);
+}
+
+static void refuse_await(struct conn *c, int rc, const char *text)
+{
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_REFUSE, .refuse.status = wire_error_status(rc)};
+	char name[KV_HOST_MAX];
+
+	kv_warn(c->server->opt.log, "client %s is refused: %s", name_of(c, name, sizeof(name)), text);
+	snprintf(m.refuse.text, sizeof(m.refuse.text), "%s", text);
+	send_await(c, &m);
+}
+
+/* ---- hello ---- */
+
+static int slot_take(struct kvs_server *s, uint32_t *out_number)
+{
+	for (unsigned i = 0; i < s->slot_count; i++) {
+		unsigned at = (s->slot_next + i) % s->slot_count;
+		struct slot *slot = &s->slots[at];
+		if (slot->used)
+			continue;
+		slot->used = true;
+		slot->generation = slot->generation == UINT16_MAX ? 1 : slot->generation + 1;
+		s->slot_next = at + 1;
+		*out_number = (uint32_t)slot->generation << 16 | at;
+		return (int)at;
+	}
+	return -1;
+}
+
+static int hello_check(const struct conn *c, const struct wire_hello *h, struct kv_error *err)
+{
+	struct boot_identity theirs = {.eager_bytes = h->eager_bytes};
+
+	if (h->rails == 0 || h->rails > KV_RAILS_MAX)
+		return kv_fail(err, -KV_EPROTO, "hello with %u rails; there are 1 to %d", h->rails, KV_RAILS_MAX);
+	snprintf(theirs.provider, sizeof(theirs.provider), "%s", h->provider);
+	snprintf(theirs.fabric, sizeof(theirs.fabric), "%s", h->fabric);
+	return boot_hello_check(&c->server->identity, "server", &theirs, "client", err);
+}
+
+static int admit(struct conn *c, struct kv_error *err)
+{
+	struct kvs_server *s = c->server;
+	int rc;
+
+	if (s->stop_asked)
+		return kv_fail(err, -KV_ECLOSED, "the server is shutting down");
+	if (s->open >= s->opt.max_clients)
+		return kv_fail(err, -KV_EFULL, "the server has %u clients, as many as --max-clients allows", s->open);
+	rc = kv_entropy_fill(s->opt.entropy, c->token, sizeof(c->token));
+	if (rc)
+		return kv_fail(err, rc, "no entropy for a session token: %s", kv_strerror(rc));
+	c->slot = slot_take(s, &c->number);
+	if (c->slot < 0)
+		return kv_fail(err, -KV_EFULL, "sessions of earlier clients still have transfers in flight; try again");
+	c->admitted = true;
+	s->open++;
+	return 0;
+}
+
+static void addresses_copy(struct conn *c, const struct wire_blob_addr *addr, unsigned rails)
+{
+	c->rails = rails;
+	for (unsigned i = 0; i < rails; i++) {
+		c->addr[i].len = addr[i].len;
+		memcpy(c->addr[i].data, addr[i].data, addr[i].len);
+	}
+}
+
+static int addresses_pack(const struct conn *c, uint8_t *buf, size_t cap, uint32_t *len)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; i < c->server->opt.shards; i++)
+		for (unsigned k = 0; rc == 0 && k < c->server->shard[i]->info.rails; k++)
+			rc = wire_addr_pack(buf, cap, len, c->call[i].addr[k].data, c->call[i].addr[k].len);
+	return rc;
+}
+
+static int welcome_await(struct conn *c)
+{
+	struct kvs_server *s = c->server;
+	const struct shard *first = s->shard[0];
+	size_t cap = (size_t)s->opt.shards * first->info.rails * (KV_ADDR_MAX + 2);
+	uint8_t *addrs = malloc(cap);
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_WELCOME};
+	struct wire_welcome_msg *w = &m.welcome;
+	int rc;
+
+	if (!addrs)
+		return -KV_ENOMEM;
+	w->version = WIRE_VERSION;
+	w->shards = w->loops = (uint16_t)s->opt.shards;
+	w->rails = (uint16_t)first->info.rails;
+	w->flags = s->opt.allow_bench ? WIRE_WELCOME_BENCH : 0;
+	w->session = c->number;
+	w->chunk_bytes = first->info.chunk_bytes;
+	w->credits = s->opt.credits;
+	w->heartbeat_ms = s->opt.heartbeat_ms;
+	w->eager_bytes = first->info.eager_bytes;
+	w->incarnation = s->incarnation;
+	w->shard_seed = s->shard_seed;
+	w->value_max = s->opt.value_max;
+	w->addrs = addrs;
+	memcpy(w->token, c->token, KV_TOKEN_LEN);
+	memcpy(w->host_id, s->host_id, sizeof(w->host_id));
+	snprintf(w->node_id, sizeof(w->node_id), "%s", s->node_id);
+	rc = addresses_pack(c, addrs, cap, &w->addrs_len);
+	if (rc == 0)
+		rc = send_await(c, &m);
+	free(addrs);
+	return rc;
+}
+
+/* From the first message to the WELCOME. */
+static int hello_await(struct conn *c)
+{
+	struct wire_ctrl_msg m;
+	struct kv_error err = {0};
+	char name[KV_HOST_MAX];
+	int rc = boot_recv_await(c->boot, &m, c->accepted_ns + HANDSHAKE_NS);
+
+	if (rc == -KV_EVERSION) {
+		refuse_await(c, rc, "client and server have no protocol version in common; run the same release on both sides");
+		return rc;
+	}
+	if (rc == 0 && m.type != WIRE_CTRL_HELLO)
+		rc = -KV_EPROTO;
+	if (rc)
+		return rc;
+	rc = hello_check(c, &m.hello, &err);
+	if (rc == 0)
+		rc = admit(c, &err);
+	if (rc == 0) {
+		c->client_id = m.hello.client_id;
+		addresses_copy(c, m.hello.addr, m.hello.rails);
+		rc = all_await(c, run_open, &err);
+	}
+	if (rc) {
+		refuse_await(c, rc, err.text);
+		return rc;
+	}
+	rc = welcome_await(c);
+	kv_info(c->server->opt.log, "client %s (id %" PRIu64 ", %u rails) is session %u", name_of(c, name, sizeof(name)), c->client_id, c->rails,
+	        c->number);
+	return rc;
+}
+
+/* ---- an open connection ---- */
+
+static struct region *region_find(const struct conn *c, uint32_t id)
+{
+	KV_LIST_EACH(n, &c->regions) {
+		struct region *r = KV_LIST_ENTRY(n, struct region, node);
+		if (r->id == id)
+			return r;
+	}
+	return NULL;
+}
+
+static void region_forget(struct conn *c, struct region *r)
+{
+	kv_list_del(&r->node);
+	c->region_count--;
+	c->region_keys -= r->keys;
+	free(r);
+}
+
+static int on_region_await(struct conn *c, const struct wire_region *w)
+{
+	struct region *r = NULL;
+	uint32_t id = w->id;
+	int rc = -KV_EEXIST;
+
+	if (!region_find(c, id))
+		rc = region_create(w, c->rails, &r);
+	if (rc == 0 && (c->region_count == REGIONS_MAX || c->region_keys + r->keys > REGION_KEYS_MAX)) {
+		free(r);
+		rc = -KV_ELIMIT;
+	}
+	if (rc)
+		return send_status_await(c, WIRE_CTRL_REGION_OK, id, rc);
+	kv_list_add_tail(&c->regions, &r->node);
+	c->region_count++;
+	c->region_keys += r->keys;
+	c->region = r;
+	rc = all_await(c, run_region, NULL);
+	if (rc) {
+		c->region_id = id;
+		all_await(c, run_revoke, NULL);
+		region_forget(c, r);
+	}
+	return send_status_await(c, WIRE_CTRL_REGION_OK, id, rc);
+}
+
+static int on_revoke_await(struct conn *c, uint32_t id)
+{
+	struct region *r = region_find(c, id);
+
+	if (r) {
+		c->region_id = id;
+		all_await(c, run_revoke, NULL);
+		region_forget(c, r);
+	}
+	return send_status_await(c, WIRE_CTRL_REVOKE_OK, id, 0);
+}
+
+static int on_address_await(struct conn *c, const struct wire_address *a)
+{
+	uint32_t epoch = a->epoch;
+	int rc = -KV_EINVAL;
+
+	if (a->rails == c->rails) {
+		addresses_copy(c, a->addr, a->rails);
+		rc = all_await(c, run_readdress, NULL);
+	}
+	return send_status_await(c, WIRE_CTRL_ADDRESS_OK, epoch, rc);
+}
+
+static int on_goodbye_await(struct conn *c)
+{
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_GOODBYE_OK};
+
+	all_await(c, run_idle, NULL);
+	return send_await(c, &m);
+}
+
+/* One message. Returns 0, 1 when the client is done, or why the connection ends. */
+static int message_await(struct conn *c, const struct wire_ctrl_msg *m)
+{
+	switch (m->type) {
+	case WIRE_CTRL_REGION:
+		return on_region_await(c, &m->region);
+	case WIRE_CTRL_REVOKE:
+		return on_revoke_await(c, m->region_ok.id);
+	case WIRE_CTRL_ADDRESS:
+		return on_address_await(c, &m->address);
+	case WIRE_CTRL_HEARTBEAT:
+		return 0;
+	case WIRE_CTRL_GOODBYE:
+		return on_goodbye_await(c);
+	case WIRE_CTRL_GOODBYE_DONE:
+		return 1;
+	default:
+		return -KV_EPROTO;
+	}
+}
+
+static int serve_await(struct conn *c)
+{
+	struct wire_ctrl_msg m;
+	int rc;
+
+	do {
+		rc = boot_recv_await(c->boot, &m, KV_NEVER);
+		if (rc == 0)
+			rc = message_await(c, &m);
+	} while (rc == 0 && !c->closing);
+	return rc;
+}
+
+/* ---- heartbeats ---- */
+
+static int beat_await(struct conn *c, uint64_t sequence)
+{
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_HEARTBEAT, .heartbeat = {.sequence = sequence, .shards = (uint16_t)c->server->opt.shards}};
+
+	for (unsigned i = 0; i < c->server->opt.shards; i++) {
+		m.heartbeat.received += atomic_load_explicit(&c->received[i], memory_order_relaxed);
+		m.heartbeat.turns[i] = loop_turns(c->server->shard_loop[i]);
+	}
+	return boot_send_await(c->boot, &m, loop_now(loop_of(c)) + USER_TIMEOUT_MS * 1000000ull);
+}
+
+static void beat(void *arg)
+{
+	struct conn *c = arg;
+	uint64_t step_ns = c->server->opt.heartbeat_ms * 1000000ull;
+
+	c->beater = co_self();
+	for (uint64_t sequence = 1; !c->closing; sequence++) {
+		if (beat_await(c, sequence)) {
+			boot_shutdown(c->boot); /* the reader ends */
+			break;
+		}
+		if (!c->closing)
+			co_park_await(loop_now(loop_of(c)) + step_ns);
+	}
+	c->beater = NULL;
+	c->beating = false;
+	co_wake(c->reader);
+}
+
+/* ---- the end ---- */
+
+static void regions_free(struct conn *c)
+{
+	while (!kv_list_empty(&c->regions))
+		region_forget(c, KV_LIST_ENTRY(c->regions.next, struct region, node));
+}
+
+/* Everything stops using the connection, then it goes. */
+static void close_await(struct conn *c)
+{
+	struct kvs_server *s = c->server;
+
+	c->closing = true;
+	if (c->boot)
+		boot_shutdown(c->boot);
+	while (c->beating) {
+		if (c->beater)
+			co_wake(c->beater);
+		co_park_await(KV_NEVER);
+	}
+	if (c->admitted) {
+		s->open--;
+		all_await(c, run_close, NULL);
+	}
+	regions_free(c);
+	if (c->slot >= 0)
+		s->slots[c->slot].used = false;
+	boot_close(&c->boot);
+	kv_list_del(&c->node);
+	free(c);
+	server_changed(s);
+}
+
+static void handshake_over(struct conn *c)
+{
+	c->server->handshakes--;
+	co_queue_wake_one(&c->server->handshake_free);
+}
+
+/* TLS and hello. */
+static int open_await(struct conn *c)
+{
+	struct kvs_server *s = c->server;
+	struct kv_error err = {0};
+	char name[KV_HOST_MAX];
+	int rc = boot_accept_await(s->boot, c->fd, &c->peer, USER_TIMEOUT_MS, c->accepted_ns + HANDSHAKE_NS, &c->boot, &err);
+
+	c->fd = -1;
+	if (rc)
+		kv_warn(s->opt.log, "client %s is not let in: %s", name_of(c, name, sizeof(name)), err.text);
+	else
+		rc = hello_await(c);
+	return rc;
+}
+
+static void conn_run(void *arg)
+{
+	struct conn *c = arg;
+	char name[KV_HOST_MAX];
+	int rc;
+
+	c->reader = co_self();
+	rc = open_await(c);
+	handshake_over(c);
+	if (rc == 0 && !c->closing) {
+		c->beating = true;
+		if (co_spawn(loop_of(c), beat, c, "heartbeat") != 0)
+			c->beating = false;
+		else
+			rc = serve_await(c);
+		if (rc < 0 && rc != -KV_EPEERDOWN)
+			kv_warn(c->server->opt.log, "client %s: control connection: %s", name_of(c, name, sizeof(name)), kv_strerror(rc));
+		kv_info(c->server->opt.log, "client %s left%s", name_of(c, name, sizeof(name)), rc == 1 ? "" : " without a goodbye");
+	}
+	close_await(c);
+}
+
+int conn_spawn(struct kvs_server *s, int fd, const struct sockaddr_storage *peer)
+{
+	struct conn *c = calloc(1, sizeof(*c) + s->opt.shards * sizeof(c->call[0]));
+	int rc;
+
+	if (!c) {
+		io_close(s->control, fd);
+		return -KV_ENOMEM;
+	}
+	c->server = s;
+	c->fd = fd;
+	c->slot = -1;
+	c->peer = *peer;
+	c->accepted_ns = loop_now(s->control);
+	kv_list_init(&c->regions);
+	for (unsigned i = 0; i < s->opt.shards; i++)
+		c->call[i].conn = c;
+	kv_list_add_tail(&s->conns, &c->node);
+	s->handshakes++;
+	rc = co_spawn(s->control, conn_run, c, "connection");
+	if (rc) {
+		s->handshakes--;
+		kv_list_del(&c->node);
+		io_close(s->control, fd);
+		free(c);
+	}
+	return rc;
+}
+
+static void cut(struct conn *c)
+{
+	c->closing = true;
+	if (c->boot)
+		boot_shutdown(c->boot);
+	else if (c->fd >= 0)
+		io_shutdown(loop_of(c), c->fd);
+}
+
+void conns_cut(struct kvs_server *s)
+{
+	KV_LIST_EACH(n, &s->conns)
+		cut(KV_LIST_ENTRY(n, struct conn, node));
+}
+
+void conns_cut_oldest_handshake(struct kvs_server *s)
+{
+	uint64_t now_ns = loop_now(s->control);
+
+	KV_LIST_EACH(n, &s->conns) {
+		struct conn *c = KV_LIST_ENTRY(n, struct conn, node);
+		if (c->admitted || c->closing || now_ns - c->accepted_ns < HANDSHAKE_PATIENCE_NS)
+			continue;
+		cut(c);
+		return;
+	}
+}

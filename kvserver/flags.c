@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flags.c -- the option table of kv-server: one row per flag gives the parse, --help and the defaults. */
+#include "kvserver/flags.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#define AT(field) offsetof(struct flags, field)
+
+/* clang-format off */
+static const struct kv_opt table[] = {
+	{.name = "listen-addr", .letter = 'l', .type = KV_OPT_STRING, .offset = AT(listen_addr), .metavar = "HOST:PORT", .def = "127.0.0.1:50051",
+	 .help = "Address for control connections, and the fabric's source address; port 0 picks a free one.", .group = "Server:"},
+	{.name = "memory-mb", .letter = 'm', .type = KV_OPT_U64, .offset = AT(memory_mb), .metavar = "N", .def = "1024", .min = 1, .max = 1 << 24,
+	 .help = "Memory for values in MiB, of all worker threads together; the index comes on top."},
+	{.name = "node-id", .type = KV_OPT_STRING, .offset = AT(node_id), .metavar = "NAME",
+	 .help = "Name by which clients place keys; must differ between the servers of a pool and stay the same over restarts (default: the listen address)."},
+	{.name = "worker-threads", .type = KV_OPT_U32, .offset = AT(shards), .metavar = "N", .max = KV_SHARDS_MAX,
+	 .help = "Data threads, each with its own endpoint and part of the memory; 0: one per core, at most 4."},
+	{.name = "max-clients", .type = KV_OPT_U32, .offset = AT(max_clients), .metavar = "N", .def = "256", .min = 1, .max = KVS_CLIENTS_MAX,
+	 .help = "Clients admitted at a time; more are told that the server is full."},
+	{.name = "ttl", .type = KV_OPT_DURATION, .offset = AT(ttl_ns), .metavar = "TIME", .def = "0",
+	 .help = "Values that name no time to live expire after this; 0: never."},
+	{.name = "eviction", .type = KV_OPT_CHOICE, .offset = AT(eviction), .metavar = "POLICY", .def = "sieve", .choices = kvs_eviction_names,
+	 .help = "Which values go first when memory is short."},
+	{.name = "value-max", .type = KV_OPT_SIZE, .offset = AT(value_max), .metavar = "SIZE", .def = "1G", .min = 1, .max = KV_VALUE_MAX,
+	 .help = "Largest value accepted."},
+	{.name = "provider", .letter = 'p', .type = KV_OPT_STRING, .offset = AT(provider), .metavar = "NAME", .def = "auto",
+	 .help = "Fabric: auto, efa, efa-direct, verbs, tcp, shm or an exact libfabric name. A provider that is demanded and not there is an error.", .group = "Fabric:"},
+	{.name = "nic", .type = KV_OPT_STRING, .offset = AT(nic), .metavar = "NAME", .help = "Use only this device."},
+	{.name = "num-domains", .type = KV_OPT_U32, .offset = AT(rails), .metavar = "N", .def = "1", .min = 1, .max = KV_RAILS_MAX,
+	 .help = "Devices (rails) per worker thread."},
+	{.name = "chunk", .type = KV_OPT_SIZE, .offset = AT(chunk), .metavar = "SIZE", .def = "1M", .min = 4096, .max = 1 << 30,
+	 .help = "Bytes of one RMA operation at most."},
+	{.name = "credits", .type = KV_OPT_U32, .offset = AT(credits), .metavar = "N", .def = "128", .min = 1, .max = 4096,
+	 .help = "Requests that a client may have outstanding per link."},
+	{.name = "spin-us", .type = KV_OPT_U32, .offset = AT(spin_us), .metavar = "N", .def = "50", .max = 1000000,
+	 .help = "Microseconds that a busy worker thread polls before it sleeps; 0: it sleeps at once."},
+	{.name = "heartbeat-ms", .type = KV_OPT_U32, .offset = AT(heartbeat_ms), .metavar = "N", .def = "500", .min = 10, .max = 60000,
+	 .help = "Time between heartbeats to a client."},
+	{.name = "psk-file", .type = KV_OPT_STRING, .offset = AT(psk_file), .metavar = "FILE",
+	 .help = "Pre-shared key: one line IDENTITY:HEX, readable by its owner only.", .group = "Security:"},
+	{.name = "psk-fd", .type = KV_OPT_U32, .offset = AT(psk_fd), .metavar = "FD", .max = INT32_MAX, .help = "The same line, read from an inherited descriptor."},
+	{.name = "cert", .type = KV_OPT_STRING, .offset = AT(cert), .metavar = "FILE", .help = "Certificate of this server (PEM); needs --key and --ca."},
+	{.name = "key", .type = KV_OPT_STRING, .offset = AT(key), .metavar = "FILE", .help = "Its private key (PEM)."},
+	{.name = "ca", .type = KV_OPT_STRING, .offset = AT(ca), .metavar = "FILE", .help = "Certificate of the authority that clients must come from (PEM)."},
+	{.name = "insecure", .type = KV_OPT_FLAG, .offset = AT(insecure), .help = "Listen beyond loopback without a key or certificates."},
+	{.name = "allow-bench", .type = KV_OPT_FLAG, .offset = AT(allow_bench), .help = "Answer the roofline requests of kv-bench (bare writes of resident blocks).",
+	 .group = "Operation:"},
+	{.name = "log-level", .type = KV_OPT_STRING, .offset = AT(log_level), .metavar = "LEVEL", .def = "info", .help = "off, error, warn, info, debug or trace."},
+	{.name = "ready-fd", .type = KV_OPT_U32, .offset = AT(ready_fd), .metavar = "FD", .max = INT32_MAX,
+	 .help = "Write \"READY HOST:PORT\" to this descriptor once clients can connect."},
+	{.name = "die-with-parent", .type = KV_OPT_FLAG, .offset = AT(die_with_parent), .help = "Stop when the process that started this one ends."},
+	{.name = NULL}
+};
+/* clang-format on */
+
+int flags_parse(int argc, char **argv, struct flags *out, struct kv_error *err)
+{
+	static const struct kv_opt_program program = {
+		.name = "kv-server",
+		.about = "kv-server -- holds KV-cache blocks in memory and moves them over libfabric.",
+		.epilogue = "SIGTERM and SIGINT finish what is in flight (at most 5 s) and exit with status 0; a second one exits at once.",
+	};
+	enum kv_log_level level;
+	int rc = kv_opt_parse(&program, table, argc, argv, out, NULL, err);
+
+	if (rc)
+		return rc;
+	if (kv_log_level_parse(out->log_level, &level))
+		return kv_fail(err, -KV_EINVAL, "--log-level %s: give off, error, warn, info, debug or trace", out->log_level);
+	if (out->psk_file && out->psk_fd != FLAGS_FD_NONE)
+		return kv_fail(err, -KV_EINVAL, "--psk-file and --psk-fd both give a key: use one of them");
+	return 0;
+}
+
+void flags_options(const struct flags *f, const char *psk, const struct kv_log *log, struct kvs_options *out)
+{
+	*out = (struct kvs_options){
+		.listen_addr = f->listen_addr,
+		.node_id = f->node_id,
+		.provider = f->provider,
+		.nic = f->nic,
+		.shards = f->shards,
+		.rails = f->rails,
+		.memory_bytes = f->memory_mb << 20,
+		.max_clients = f->max_clients,
+		.credits = f->credits,
+		.heartbeat_ms = f->heartbeat_ms,
+		.value_max = f->value_max,
+		.ttl_ns = f->ttl_ns,
+		.spin_ns = f->spin_us * 1000ull,
+		.chunk_bytes = (uint32_t)f->chunk,
+		.eviction = (unsigned)f->eviction,
+		.psk_file = f->psk_file,
+		.psk = psk,
+		.cert_file = f->cert,
+		.key_file = f->key,
+		.ca_file = f->ca,
+		.insecure = f->insecure,
+		.allow_bench = f->allow_bench,
+		.log = log,
+	};
+}
+
+int flags_psk_read(int fd, char *buf, size_t cap, struct kv_error *err)
+{
+	size_t len = 0;
+	ssize_t n = 1;
+	int rc = 0;
+
+	while (n != 0 && len < cap - 1 && !memchr(buf, '\n', len)) {
+		n = read(fd, buf + len, cap - 1 - len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0) {
+			rc = kv_fail(err, -errno, "--psk-fd %d: %s", fd, kv_strerror(errno));
+			break;
+		}
+		len += (size_t)n;
+	}
+	close(fd);
+	if (rc)
+		return rc;
+	buf[len] = 0;
+	buf[strcspn(buf, "\r\n")] = 0;
+	return buf[0] ? 0 : kv_fail(err, -KV_EINVAL, "--psk-fd %d: no line \"identity:hex\" came from it", fd);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flags.h -- the command line of kv-server. */
+#ifndef KVRAIL_KVSERVER_FLAGS_H
+#define KVRAIL_KVSERVER_FLAGS_H
+
+#include "kvserver/kvserver.h"
+
+enum { FLAGS_FD_NONE = 0 }; /* stdin is never one of these descriptors */
+
+struct flags {
+	const char *listen_addr, *node_id, *provider, *nic, *psk_file, *cert, *key, *ca, *log_level;
+	uint64_t memory_mb, value_max, chunk;
+	uint32_t rails, shards, max_clients, credits, heartbeat_ms, spin_us, ready_fd, psk_fd;
+	uint64_t ttl_ns;
+	bool insecure, allow_bench, die_with_parent;
+	int eviction;
+};
+
+/* flags_parse -- 0, 1 (help or version was printed), or -KV_EINVAL with *err. */
+int flags_parse(int argc, char **argv, struct flags *out, struct kv_error *err);
+
+/* flags_options -- what they mean to a server. psk: the line read from --psk-fd, or NULL. */
+void flags_options(const struct flags *f, const char *psk, const struct kv_log *log, struct kvs_options *out);
+
+/* flags_psk_read -- one line "identity:hex" from an inherited descriptor, which is closed. 0 or -KV_EINVAL, -errno with *err. */
+int flags_psk_read(int fd, char *buf, size_t cap, struct kv_error *err);
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* main.c -- kv-server: flags, a server on threads of its own, and signals.
+ *
+ * The main thread only waits for signals. They are blocked before any thread starts, so that no thread of ours or of a provider takes them,
+ * and waited for with sigwait; a provider that installs handlers (shm) does not get in the way. Once the drain has begun they have
+ * their default effect again: the second one ends the process at once.
+ *
+ * Exit status: 0 drained; 2 the command line; 3 it could not start. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "engine/engine.h"
+#include "kvserver/flags.h"
+
+enum { EXIT_USAGE = 2, EXIT_START = 3, PSK_LINE_MAX = 1024 };
+
+#define DRAIN_NS 5000000000ull
+
+static sigset_t stop_signals;
+
+static void signals_block(void)
+{
+	sigemptyset(&stop_signals);
+	sigaddset(&stop_signals, SIGTERM);
+	sigaddset(&stop_signals, SIGINT);
+	pthread_sigmask(SIG_BLOCK, &stop_signals, NULL);
+	signal(SIGPIPE, SIG_IGN);
+}
+
+static void signals_default(void)
+{
+	signal(SIGTERM, SIG_DFL);
+	signal(SIGINT, SIG_DFL);
+	pthread_sigmask(SIG_UNBLOCK, &stop_signals, NULL);
+}
+
+/* False: nobody is there to read it. */
+static bool ready_tell(int fd, const char *address)
+{
+	char line[KV_HOST_MAX + 32];
+	int len = snprintf(line, sizeof(line), "READY %s\n", address);
+	bool told = write(fd, line, (size_t)len) == len;
+
+	close(fd);
+	return told;
+}
+
+static void ready_print(const struct kvs_server *server, const char *address)
+{
+	struct kvs_info info;
+	char memory[32], page[32];
+
+	kvs_server_info(server, &info);
+	printf("kv-server ready on %s (provider %s, fabric %s, device %s, %u threads x %u rails, %s in %s pages, security %s)\n", address, info.provider,
+	       info.fabric, info.domain, info.shards, info.rails, kv_size_format(info.memory_bytes, memory, sizeof(memory)),
+	       kv_size_format(info.page_bytes, page, sizeof(page)), info.security);
+	fflush(stdout);
+}
+
+static int serve(const struct flags *f, const struct kvs_options *options, struct kv_error *err)
+{
+	struct kvs_server *server;
+	char address[KV_HOST_MAX];
+	int got, rc = kvs_server_create(options, &server, err);
+
+	if (rc)
+		return rc;
+	rc = kvs_server_start(server, err);
+	if (rc)
+		goto out;
+	kvs_server_address(server, address, sizeof(address));
+	ready_print(server, address);
+	if (f->ready_fd != FLAGS_FD_NONE && !ready_tell((int)f->ready_fd, address) && f->die_with_parent) {
+		kv_warn(options->log, "nobody reads --ready-fd %u: the parent is gone", f->ready_fd);
+		goto out;
+	}
+	while (sigwait(&stop_signals, &got) != 0)
+		;
+	kv_info(options->log, "%s: finishing what is in flight", got == SIGTERM ? "SIGTERM" : "SIGINT");
+	signals_default();
+	kvs_server_stop(server, DRAIN_NS);
+out:
+	kvs_server_destroy(&server);
+	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	struct kv_log log = {.write = kv_log_stderr};
+	struct kvs_options options;
+	struct kv_error err = {0};
+	struct flags f;
+	char psk[PSK_LINE_MAX];
+	int rc;
+
+	te_env_for_programs();
+	rc = flags_parse(argc, argv, &f, &err);
+	if (rc) {
+		if (rc < 0)
+			fprintf(stderr, "kv-server: %s\n", err.text);
+		return rc > 0 ? 0 : EXIT_USAGE;
+	}
+	kv_log_level_parse(f.log_level, &log.level);
+	if (f.die_with_parent)
+		prctl(PR_SET_PDEATHSIG, SIGTERM);
+	signals_block();
+	if (f.psk_fd != FLAGS_FD_NONE)
+		rc = flags_psk_read((int)f.psk_fd, psk, sizeof(psk), &err);
+	if (rc == 0) {
+		flags_options(&f, f.psk_fd != FLAGS_FD_NONE ? psk : NULL, &log, &options);
+		rc = serve(&f, &options, &err);
+	}
+	explicit_bzero(psk, sizeof(psk));
+	if (rc)
+		fprintf(stderr, "kv-server: %s\n", err.text);
+	return rc ? EXIT_START : 0;
+}
