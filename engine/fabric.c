@@ -9,6 +9,11 @@
  * Close order is endpoint, CQ, AV, EQ, regions, domain, fabric. -FI_EBUSY is known there (rxm loses the completion of a rendezvous send when the peer dies);
  * the object is then leaked and said so, because looping or aborting is worse.
  *
+ * Split writes (tcp;ofi_rxm): a write with immediate goes out as a plain write and an empty write with immediate, because the target would crash if the connection broke
+ * in the middle of one with bytes (fabric_quirks.c). Both are posted in one call, so on one connection, which is ordered: the immediate is behind the bytes. If the second
+ * cannot be posted the operation ends as failed when the first is done; posting it later could put it on another connection, where it would announce bytes
+ * that were lost with the first one. Depths are doubled inside, so that it does not come to that.
+ *
  * Depths: asked for modestly and halved when the provider has no room, since depth is device memory on EFA. */
 #include "engine/fabric_inside.h"
 
@@ -150,7 +155,8 @@ static void caps_of_endpoint(struct fab *fab)
 	c->av_remove_unsafe = fab->quirk->av_remove_unsafe;
 	c->push_imm_only = fab->quirk->push_imm_only;
 	c->local_process_death_fatal = fab->quirk->death_fatal;
-	c->tx_depth = (uint32_t)info->tx_attr->size;
+	c->tx_depth = (uint32_t)info->tx_attr->size / (fab->split_imm ? 2 : 1);
+	c->cq_depth /= fab->split_imm ? 2 : 1;
 	c->rx_depth = (uint32_t)info->rx_attr->size;
 	c->eager_bytes = eager_bytes(fab->quirk);
 	c->msg_max = size_option(fab, OPT_MAX_MSG_SIZE, info->ep_attr->max_msg_size);
@@ -271,9 +277,11 @@ int fab_open(const struct fab_device *device, const struct fab_options *options,
 		goto fail;
 	}
 	names(fab, device);
-	fab->info->tx_attr->size = depth(options->tx_depth, FAB_TX_DEPTH, fab->info->tx_attr->size);
+	fab->split_imm = fab->quirk->split_imm && !(fab->info->mode & (FI_CONTEXT | FI_CONTEXT2));
+	uint32_t times = fab->split_imm ? 2 : 1;
+	fab->info->tx_attr->size = depth(options->tx_depth * times, FAB_TX_DEPTH * times, fab->info->tx_attr->size);
 	fab->info->rx_attr->size = depth(options->rx_depth, FAB_RX_DEPTH, fab->info->rx_attr->size);
-	fab->cq_wanted = options->cq_depth ? options->cq_depth : FAB_CQ_DEPTH;
+	fab->cq_wanted = (options->cq_depth ? options->cq_depth : FAB_CQ_DEPTH) * times;
 	rc = fab_limits_check(device, fab->quirk, options->log, err);
 	rc = rc ? rc : domain_open(fab, err);
 	rc = rc ? rc : endpoint_open(fab, err);
@@ -474,10 +482,18 @@ static void *desc_of(struct fab_mr *mr)
 	return mr ? fi_mr_desc(mr->mr) : NULL;
 }
 
+/* What an operation's context says while it is posted; see fab_split. */
+static void ctx_arm(const struct fab *fab, struct fab_ctx *ctx, uint32_t operations)
+{
+	if (fab->split_imm)
+		*fab_split_of(ctx) = (struct fab_split){.left = operations};
+}
+
 int fab_recv(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, struct fab_ctx *ctx)
 {
 	if (KV_UNLIKELY(!fab->ep))
 		return -KV_EPROVIDER;
+	ctx_arm(fab, ctx, 1);
 	return (int)fi_recv(fab->ep, buf, len, desc_of(mr), FI_ADDR_UNSPEC, ctx);
 }
 
@@ -485,6 +501,7 @@ int fab_send(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, ui
 {
 	if (KV_UNLIKELY(!fab->ep))
 		return -KV_EPROVIDER;
+	ctx_arm(fab, ctx, 1);
 	return (int)fi_send(fab->ep, buf, len, desc_of(mr), to, ctx);
 }
 
@@ -499,11 +516,27 @@ static int write_delivered(struct fab *fab, const void *buf, size_t len, void *d
 	return (int)fi_writemsg(fab->ep, &msg, FI_COMPLETION | FI_DELIVERY_COMPLETE | (imm ? FI_REMOTE_CQ_DATA : 0));
 }
 
+static int write_split(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, uint64_t addr, uint64_t key, uint32_t imm,
+                       bool delivery, struct fab_ctx *ctx)
+{
+	int rc = fab_write(fab, buf, len, mr, to, addr, key, NULL, delivery, ctx);
+	if (rc)
+		return rc;
+	ctx_arm(fab, ctx, 2);
+	rc = (int)fi_writedata(fab->ep, buf, 0, desc_of(mr), imm, to, addr, key, ctx->provider + FAB_CTX_IMM);
+	if (rc)
+		*fab_split_of(ctx) = (struct fab_split){.left = 1, .status = -FI_ECANCELED};
+	return 0;
+}
+
 int fab_write(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, uint64_t addr, uint64_t key, const uint32_t *imm,
               bool delivery, struct fab_ctx *ctx)
 {
 	if (KV_UNLIKELY(!fab->ep))
 		return -KV_EPROVIDER;
+	if (imm && len && fab->split_imm)
+		return write_split(fab, buf, len, mr, to, addr, key, *imm, delivery, ctx);
+	ctx_arm(fab, ctx, 1);
 	if (delivery && fab->quirk->delivery_flag)
 		return write_delivered(fab, buf, len, desc_of(mr), to, addr, key, imm, ctx);
 	if (imm)
@@ -515,5 +548,6 @@ int fab_read(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, uint64_t
 {
 	if (KV_UNLIKELY(!fab->ep))
 		return -KV_EPROVIDER;
+	ctx_arm(fab, ctx, 1);
 	return (int)fi_read(fab->ep, buf, len, desc_of(mr), from, addr, key, ctx);
 }

@@ -41,7 +41,26 @@ enum fab_error_class fab_error_class(int status)
 	}
 }
 
-static void event_from(const struct fab *fab, const struct fi_cq_data_entry *e, struct fab_event *ev)
+/* One of the operations behind a context has ended: untag the context, keep the first bad status. Returns whether it was the last one. */
+static bool ctx_ended(const struct fab *fab, struct fab_event *ev)
+{
+	if (!fab->split_imm || !ev->ctx)
+		return true;
+	ev->ctx = (struct fab_ctx *)(void *)(ev->ctx->provider - ((uintptr_t)ev->ctx & FAB_CTX_IMM));
+	struct fab_split *s = fab_split_of(ev->ctx);
+	if (s->left == 0)
+		return true; /* a completion too many: whoever owns the operation counts it */
+	s->status = s->status ? s->status : ev->status;
+	if (--s->left > 0)
+		return false;
+	if (s->status && ev->type == FAB_EV_DONE)
+		ev->type = FAB_EV_FAIL;
+	ev->status = s->status;
+	return true;
+}
+
+/* Returns whether there is an event to report. */
+static bool event_from(const struct fab *fab, const struct fi_cq_data_entry *e, struct fab_event *ev)
 {
 	memset(ev, 0, sizeof(*ev));
 	if (e->flags & FI_RECV) {
@@ -57,10 +76,11 @@ static void event_from(const struct fab *fab, const struct fi_cq_data_entry *e, 
 		ev->type = FAB_EV_DONE;
 		ev->ctx = e->op_context;
 	}
+	return ev->type == FAB_EV_IMM || ctx_ended(fab, ev);
 }
 
-/* One error entry. Returns whether there was one. */
-static bool error_entry(struct fab *fab, struct fab_event *ev)
+/* One error entry. Returns 0 when there was none, else 1; *report says whether it is an event. */
+static int error_entry(struct fab *fab, struct fab_event *ev, bool *report)
 {
 	uint8_t data[ERR_DATA_MAX];
 	char text[128] = "";
@@ -69,7 +89,7 @@ static bool error_entry(struct fab *fab, struct fab_event *ev)
 	e.err_data = data;
 	e.err_data_size = sizeof(data);
 	if (fi_cq_readerr(fab->cq, &e, 0) <= 0)
-		return false;
+		return 0;
 	const char *words = fi_cq_strerror(fab->cq, e.prov_errno, e.err_data, text, sizeof(text));
 	int code = abs(e.err) ? abs(e.err) : FI_EOTHER;
 	snprintf(fab->last_error, sizeof(fab->last_error), "%s %s: %s, prov_errno %d (%s)", fab->caps.provider, fab->caps.domain, fi_strerror(code),
@@ -80,14 +100,19 @@ static bool error_entry(struct fab *fab, struct fab_event *ev)
 	ev->status = -code;
 	if (fab_error_class(-code) == FAB_ERR_ENDPOINT || (fab->quirk->efa && e.prov_errno == EFA_LOCAL_QP_ERROR))
 		fab->dead_due = true;
-	return true;
+	*report = ctx_ended(fab, ev);
+	return 1;
 }
 
-static int read_errors(struct fab *fab, struct fab_event *out, int n)
+static int read_errors(struct fab *fab, struct fab_event *out, int n, bool *any)
 {
 	int count = 0;
-	while (count < n && error_entry(fab, &out[count]))
-		count++;
+	bool report = false;
+	*any = false;
+	while (count < n && error_entry(fab, &out[count], &report)) {
+		*any = true;
+		count += report;
+	}
 	return count;
 }
 
@@ -99,16 +124,15 @@ static int read_batch(struct fab *fab, struct fab_event *out, int n, bool *more)
 	ssize_t rc = fi_cq_read(fab->cq, entries, (size_t)want);
 	*more = rc == want;
 	if (rc > 0) {
+		int count = 0;
 		for (ssize_t i = 0; i < rc; i++)
-			event_from(fab, &entries[i], &out[i]);
-		return (int)rc;
+			count += event_from(fab, &entries[i], &out[count]);
+		return count;
 	}
 	if (rc == -FI_EAGAIN || rc == 0)
 		return 0;
 	if (rc == -FI_EAVAIL) {
-		int count = read_errors(fab, out, n);
-		*more = count > 0;
-		return count;
+		return read_errors(fab, out, n, more);
 	}
 	snprintf(fab->last_error, sizeof(fab->last_error), "%s %s: reading completions: %s", fab->caps.provider, fab->caps.domain, fi_strerror((int)-rc));
 	fab->dead_due = true;

@@ -36,10 +36,24 @@ struct fab {
 	int wait_fd;
 	uint32_t polls;
 	bool dead_due;                    /* a FAB_EV_DEAD is to be reported */
+	bool split_imm;                   /* see fabric.c */
 	bool counted;                     /* in the census of endpoints (fabric_limits.c) */
 	size_t name_len;                  /* of our own address; a peer's has the same length unless it is a string */
 	char last_error[256];
 };
+
+/* Where the provider does not use the contexts (its returned mode is 0), a split write keeps its state there. Its two operations have the context's address, and
+ * that plus FAB_CTX_IMM; every other operation has one left. */
+struct fab_split {
+	uint32_t left;
+	int status;
+};
+enum { FAB_CTX_IMM = 1 };
+
+static inline struct fab_split *fab_split_of(struct fab_ctx *ctx)
+{
+	return (struct fab_split *)(void *)ctx->provider;
+}
 
 struct fab_mr {
 	struct kv_list node;

@@ -22,6 +22,7 @@ struct fab_quirk {
 	bool pins_memory;         /* registered memory is pinned: RLIMIT_MEMLOCK matters */
 	bool delivery_flag;       /* FI_DELIVERY_COMPLETE per operation is needed for, and gives, "the bytes are there" */
 	bool av_remove_unsafe;    /* removing an address and inserting another crashes */
+	bool split_imm;           /* the target crashes when a connection breaks inside a write with immediate: send the immediate by itself */
 	bool push_imm_only;       /* a write without immediate is done by the initiator's CPU in our memory: no fence stops it */
 	bool death_fatal;         /* a local process that dies leaves shared state locked */
 	uint32_t fds;             /* files one endpoint with one connection opens, about */

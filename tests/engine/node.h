@@ -45,6 +45,8 @@ struct area {
 void node_open(struct node *n, const char *provider, struct te_options *options);
 void node_close(struct node *n);
 int node_poll_all(void);
+/* Forget the nodes that a failed test left behind: its stack is gone. A cmocka setup function. */
+int node_forget_all(void **state);
 
 /* Wait, polling all nodes, until expr; a test failure after WAIT_NS. */
 #define WAIT(expr)                                                                                                                                   \

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_process.c -- peers in processes of their own, that stop, die or go on writing: the fence, and death. */
+#include "tests/engine/child.h"
+
+#include <signal.h>
+
+enum { LATE_NS = 300000000 };
+
+static struct node n;
+static struct area area;
+static struct child child;
+
+static void start(void **state, enum child_role role)
+{
+	node_open(&n, *state, NULL);
+	area_open(&area, &n, CHILD_AREA, 0, 0);
+	child_start(&child, role, *state, &n, &area);
+}
+
+static void finish(void)
+{
+	child_end(&child);
+	area_close(&area);
+	node_close(&n);
+}
+
+/* Which part of the writer's pattern is here: bytes from the start that are not poison, as a stopped transfer leaves them. */
+static uint64_t landed(uint8_t poison)
+{
+	uint64_t i = 0;
+	while (i < area.len && !(area.base[i] == poison && area.base[i + 1] == poison && area.base[i + 2] == poison && area.base[i + 3] == poison))
+		i += 4;
+	return i;
+}
+
+/* Let the child write until a chunk is under way here, and stop it there. */
+static void stop_mid_chunk(uint8_t poison)
+{
+	memset(area.base, poison, area.len);
+	WAIT(area.base[1 << 20] != poison || area.base[(1 << 20) + 1] != poison || area.base[(1 << 20) + 2] != poison);
+	child_signal(&child, SIGSTOP);
+	node_poll_for(LATE_NS / 3); /* what is in the sockets */
+}
+
+static bool all_are(uint8_t poison)
+{
+	return area.base[0] == poison && memcmp(area.base, area.base + 1, area.len - 1) == 0;
+}
+
+/* Without a fence a stopped writer goes on where it was: this is what a fence is for, and shows that the next test can fail. */
+static void a_stopped_writer_goes_on_writing(void **state)
+{
+	start(state, CHILD_WRITE);
+	struct te_peer *peer = child_peer(&child, &n);
+	stop_mid_chunk(0xa1);
+	memset(area.base, 0xb2, area.len);
+	child_signal(&child, SIGCONT);
+	WAIT(!all_are(0xb2));
+	te_peer_close(&peer);
+	finish();
+}
+
+static void a_fence_stops_a_writer_in_the_middle_of_a_chunk(void **state)
+{
+	for (unsigned round = 0; round < 3; round++) {
+		start(state, CHILD_WRITE);
+		struct te_peer *peer = child_peer(&child, &n);
+		stop_mid_chunk(0xa1);
+		uint64_t before = landed(0xa1);
+		printf("# stopped with %llu of %llu bytes landed, %llu whole chunks before\n", (unsigned long long)before, (unsigned long long)area.len,
+		       (unsigned long long)n.imms);
+		assert_int_equal(te_peer_fence(peer, NULL), 0);
+		memset(area.base, 0xb2, area.len);
+		uint64_t imms = n.imms;
+		child_signal(&child, SIGCONT);
+		node_poll_for(LATE_NS);
+		assert_true(all_are(0xb2));
+		assert_int_equal(n.imms, imms);
+		assert_int_equal(n.resets, 1);
+		te_peer_close(&peer);
+		finish();
+	}
+}
+
+static void a_killed_peer_ends_what_is_in_flight(void **state)
+{
+	enum { COUNT = 40 };
+	static struct te_xfer x[COUNT];
+	static struct result r[COUNT];
+	start(state, CHILD_SERVE);
+	struct te_peer *peer = child_peer(&child, &n);
+	for (unsigned i = 0; i < COUNT; i++) {
+		xfer_init(&x[i], &r[i], TE_READ, peer, &area, 0, &child.remote, 0, CHILD_AREA);
+		x[i].deadline_ns = kv_clock_now(&kv_clock_monotonic) + 500000000;
+		assert_true(te_xfer_start(n.te, &x[i]) >= 0);
+	}
+	WAIT(x[0].completed > 0);
+	child_end(&child);
+	WAIT(!te_busy(n.te));
+	unsigned failed = 0;
+	for (unsigned i = 0; i < COUNT; i++) {
+		assert_int_equal(r[i].done, 1);
+		assert_true(r[i].status == 0 || r[i].status == -KV_EPEERDOWN || r[i].status == -KV_ETIMEOUT);
+		failed += r[i].status != 0;
+	}
+	assert_true(failed > 0);
+	te_peer_close(&peer);
+	finish();
+}
+
+/* shm cannot tell that a process died; what is in flight ends with the fence, and the process lives on. */
+static void a_killed_peer_can_be_fenced_away(void **state)
+{
+	struct te_xfer x;
+	struct result r;
+	start(state, CHILD_SERVE);
+	struct te_peer *peer = child_peer(&child, &n);
+	xfer_init(&x, &r, TE_READ, peer, &area, 0, &child.remote, 0, 1 << 20);
+	assert_true(te_xfer_start(n.te, &x) >= 0);
+	WAIT(r.done);
+	assert_int_equal(r.status, 0);
+	child_end(&child);
+	xfer_init(&x, &r, TE_WRITE, peer, &area, 0, &child.remote, 0, 8 << 20);
+	x.deadline_ns = kv_clock_now(&kv_clock_monotonic) + 200000000;
+	assert_true(te_xfer_start(n.te, &x) >= 0);
+	node_poll_for(400000000);
+	assert_int_equal(te_peer_fence(peer, NULL), 0);
+	WAIT(n.resets == 1);
+	assert_int_equal(r.done, 1);
+	assert_false(te_busy(n.te));
+	te_peer_close(&peer);
+	finish();
+}
+
+/* Another process's death is not the end of others. */
+static void a_killed_peer_does_not_disturb_another(void **state)
+{
+	struct node other;
+	struct area far;
+	struct te_xfer x;
+	struct result r, rm;
+	uint8_t data[64] = {3};
+	start(state, CHILD_SERVE);
+	struct te_peer *dying = child_peer(&child, &n);
+	node_open(&other, *state, NULL);
+	area_open(&far, &other, 1 << 20, 0, 12);
+	struct te_peer *peer = node_peer(&n, &other);
+	xfer_init(&x, &r, TE_READ, dying, &area, 0, &child.remote, 0, 1 << 20);
+	assert_true(te_xfer_start(n.te, &x) >= 0);
+	WAIT(r.done);
+	child_end(&child);
+	te_msg_send(n.te, dying, 0, msg_for(&n, &rm, data, 64), kv_clock_now(&kv_clock_monotonic) + 300000000);
+	for (unsigned i = 0; i < 20; i++) {
+		struct te_xfer y;
+		struct result ry;
+		xfer_init(&y, &ry, TE_READ, peer, &area, 0, &far, 0, 1 << 20);
+		assert_true(te_xfer_start(n.te, &y) >= 0);
+		WAIT(ry.done);
+		assert_int_equal(ry.status, 0);
+		assert_memory_equal(area.base, far.base, 1 << 20);
+		memset(area.base, 0, 1 << 20);
+	}
+	WAIT(rm.done); /* sent into the void, refused, or not posted by its deadline */
+	te_peer_close(&dying);
+	te_peer_close(&peer);
+	area_close(&far);
+	node_close(&other);
+	finish();
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void **state);
+	const char *only; /* provider, or NULL */
+} cases[] = {
+	{"a stopped writer goes on writing", a_stopped_writer_goes_on_writing, "tcp"},
+	{"a fence stops a writer in the middle of a chunk", a_fence_stops_a_writer_in_the_middle_of_a_chunk, "tcp"},
+	{"a killed peer ends what is in flight", a_killed_peer_ends_what_is_in_flight, "tcp"},
+	{"a killed peer does not disturb another", a_killed_peer_does_not_disturb_another, "tcp"},
+	{"a killed peer can be fenced away", a_killed_peer_can_be_fenced_away, NULL},
+};
+
+enum { PROVIDERS_MAX = 8 };
+
+int main(int argc, char **argv)
+{
+	static char names[PROVIDERS_MAX][KV_COUNT(cases)][128];
+	static struct CMUnitTest tests[PROVIDERS_MAX * KV_COUNT(cases)];
+	const char *list[PROVIDERS_MAX];
+	test_env();
+	if (child_main(argc, argv))
+		return 0;
+	unsigned count = providers(list, PROVIDERS_MAX), t = 0;
+	for (unsigned i = 0; i < count; i++)
+		for (unsigned c = 0; c < KV_COUNT(cases); c++) {
+			if (cases[c].only && strcmp(list[i], cases[c].only) != 0)
+				continue;
+			snprintf(names[i][c], sizeof(names[i][c]), "%s: %s", list[i], cases[c].name);
+			tests[t++] = (struct CMUnitTest){
+				.name = names[i][c], .test_func = cases[c].run, .setup_func = node_forget_all, .initial_state = (void *)(uintptr_t)list[i]};
+		}
+	return _cmocka_run_group_tests("process", tests, t, NULL, NULL);
+}
