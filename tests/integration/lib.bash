@@ -33,11 +33,20 @@ check() {
 	fi
 }
 
+# limited COMMAND... -- run a program, or a function of the test around one, for a minute at most.
+limited() {
+	if [ "$(type -t "$1")" = function ]; then
+		"$@"
+	else
+		timeout -k 5 60 "$@"
+	fi
+}
+
 # status WANTED COMMAND... -- succeeds if the command exits with exactly that status.
 status() {
 	local want=$1 got
 	shift
-	timeout -k 5 60 "$@"
+	limited "$@"
 	got=$?
 	[ "$got" -eq "$want" ] || {
 		echo "exit status $got, expected $want: $*"
@@ -49,7 +58,7 @@ status() {
 says() {
 	local text=$1
 	shift
-	timeout -k 5 60 "$@" >"$scratch/says.out" 2>&1 </dev/null
+	limited "$@" >"$scratch/says.out" 2>&1 </dev/null
 	grep -qE -- "$text" "$scratch/says.out" || {
 		echo "no '$text' in the output of: $*"
 		cat "$scratch/says.out"
