@@ -105,7 +105,6 @@ struct kvc_node {
 	struct co_queue kick;         /* its own coroutine: ends a back-off, or a wait for `senders` */
 	bool running;                 /* its coroutine */
 	unsigned senders;             /* coroutines inside boot_send_await */
-	uint64_t place_seed;
 	uint64_t incarnation;
 	char node_id[KV_NAME_MAX];
 	bool attempted;               /* the pool was told how the first attempt went */

@@ -90,3 +90,19 @@ int kvc_counters(struct kvc_pool *pool, struct kvc_counters *out)
 	memcpy(out, &o, size);
 	return 0;
 }
+
+/* The functions of base/ are not exported by the shared library: base is ours to change. */
+const char *kvc_strerror(int code)
+{
+	return kv_strerror(code);
+}
+
+const char *kvc_errname(int code)
+{
+	return kv_errname(code);
+}
+
+const char *kvc_errkey(int code)
+{
+	return kv_errkey(code);
+}

@@ -202,6 +202,11 @@ KVC_API int kvc_counters(struct kvc_pool *pool, struct kvc_counters *out);
 
 KVC_API const char *kvc_version(void);
 
+/* kvc_strerror, kvc_errname, kvc_errkey -- of any code that a call returned: a fragment of a sentence, "KV_ETIMEOUT", "timeout". Valid until this thread's next call. */
+KVC_API const char *kvc_strerror(int code);
+KVC_API const char *kvc_errname(int code);
+KVC_API const char *kvc_errkey(int code);
+
 /* kvc_program_setup -- for main() of programs only, before kvc_pool_open: sets libfabric's environment to KVRail's documented defaults where the user has not. */
 KVC_API void kvc_program_setup(void);
 

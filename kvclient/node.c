@@ -246,6 +246,22 @@ static void peers_open(void *arg)
 		o->rc = peer_open(o->node, o->welcome, shard);
 }
 
+/* Keys are placed by node id. Servers that call themselves alike (all of them listen on 0.0.0.0:50051) are told apart by their names in our list. */
+static void seeds_update(struct kvc_client *c)
+{
+	for (unsigned i = 0; i < c->pool->num_servers; i++) {
+		const struct kvc_node *n = &c->node[i];
+		char id[KV_NAME_MAX + sizeof(c->pool->server[i].name) + 1];
+		bool twin = false;
+		for (unsigned k = 0; k < c->pool->num_servers; k++)
+			twin |= k != i && n->node_id[0] && strcmp(n->node_id, c->node[k].node_id) == 0;
+		snprintf(id, sizeof(id), "%s%s%s", n->node_id, twin ? "/" : "", twin || !n->node_id[0] ? node_name(n) : "");
+		c->seed[i] = kvc_place_seed(id);
+		if (twin && c->index == 0)
+			kv_warn(node_log(n), "server %s has the node id %s, as another one; give each its own --node-id", node_name(n), n->node_id);
+	}
+}
+
 /* Take what the server says about itself. w points into the connection's buffer: nothing is received meanwhile. */
 static int welcome_take_await(struct kvc_node *n, const struct wire_welcome_msg *w)
 {
@@ -266,9 +282,9 @@ static int welcome_take_await(struct kvc_node *n, const struct wire_welcome_msg 
 	if (n->incarnation && n->incarnation != w->incarnation)
 		kv_info(node_log(n), "client %u: server %s was restarted", c->index, node_name(n));
 	n->incarnation = w->incarnation;
-	if (w->node_id[0]) {
+	if (strcmp(n->node_id, w->node_id) != 0) {
 		memcpy(n->node_id, w->node_id, sizeof(n->node_id));
-		c->seed[n->index] = kvc_place_seed(n->node_id);
+		seeds_update(c);
 	}
 	kv_host_id(host);
 	if (memcmp(host, w->host_id, sizeof(host)) == 0)

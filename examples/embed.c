@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* embed.c -- how a program embeds KVRail: open a pool, register memory, store and read blocks from workers and from a plain thread.
+ *
+ *   embed HOST:PORT     (a kv-server on loopback without keys: kv-server --listen-addr 127.0.0.1:50051) */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kvclient/kvclient.h"
+
+enum { WORKERS = 8, BLOCK = 1 << 20 };
+
+/* A worker is a coroutine: it may block as it likes, others run meanwhile. Its blocks lie in registered memory, so the server reads and writes them directly. */
+static void worker(struct kvc_client *client, unsigned w, void *arg)
+{
+	unsigned char *block = (unsigned char *)arg + (size_t)w * BLOCK;
+	char name[32];
+	struct kvc_key key = {name, (size_t)snprintf(name, sizeof(name), "embed/block-%u", w)};
+	int64_t len;
+	int rc;
+
+	memset(block, (int)w + 1, BLOCK);
+	rc = kvc_put_await(client, key, block, BLOCK, NULL);
+	memset(block, 0, BLOCK);
+	len = kvc_get_await(client, key, block, BLOCK, NULL);
+	printf("worker %u: put %s, got %" PRId64 " bytes, first %d\n", w, kvc_strerror(rc), len, block[0]);
+}
+
+int main(int argc, char **argv)
+{
+	const char *servers[] = {argc > 1 ? argv[1] : "127.0.0.1:50051"};
+	struct kvc_options options = {.size = sizeof(options), .num_clients = 2, .servers = servers, .num_servers = 1, .log_level = 2};
+	struct kvc_key key = {"embed/hello", 11};
+	unsigned char *blocks = aligned_alloc(4096, (size_t)WORKERS * BLOCK);
+	struct kvc_mem *mem = NULL;
+	struct kvc_pool *pool = NULL;
+	struct kv_error err;
+	char text[16] = "";
+	int rc;
+
+	kvc_program_setup();
+	rc = kvc_pool_open(&options, &pool, &err);
+	if (rc == 0 && blocks)
+		rc = kvc_register(pool, blocks, (uint64_t)WORKERS * BLOCK, &mem, &err);
+	if (rc < 0 || !blocks) {
+		fprintf(stderr, "%s\n", blocks ? err.text : "no memory");
+		goto out;
+	}
+	rc = kvc_run(pool, WORKERS, worker, blocks);
+	/* From a thread that is no worker: the same calls without _await. Memory that is not registered is copied. */
+	rc = rc ? rc : kvc_put(pool, key, "hello", 6, NULL);
+	printf("blocking: put %s, got %" PRId64 " bytes: %s\n", kvc_strerror(rc), kvc_get(pool, key, text, sizeof(text), NULL), text);
+	kvc_unregister(pool, &mem);
+out:
+	kvc_pool_close(&pool);
+	rc = rc || !blocks;
+	free(blocks);
+	return rc ? EXIT_FAILURE : EXIT_SUCCESS;
+}

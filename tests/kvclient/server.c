@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* server.c -- kv-server children for the tests. */
+#include "server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+extern char **environ;
+
+const char *test_server_binary(void)
+{
+	static char path[PATH_MAX];
+	const char *env = getenv("KV_SERVER");
+	ssize_t n;
+	if (env)
+		return env;
+	/* .../build/MODE/tests/kvclient/test_x -> .../build/MODE/kv-server */
+	n = readlink("/proc/self/exe", path, sizeof(path) - 16);
+	for (int up = 0; n > 0 && up < 3; up++)
+		while (n > 0 && path[--n] != '/')
+			;
+	if (n <= 0)
+		return NULL;
+	memcpy(path + n, "/kv-server", sizeof("/kv-server"));
+	return access(path, X_OK) == 0 ? path : NULL;
+}
+
+const char *test_provider(void)
+{
+	const char *env = getenv("KVRAIL_TEST_PROVIDER");
+	return env ? env : "tcp";
+}
+
+/* Read "READY HOST:PORT" within 30 s. */
+static void ready_read(int fd, char *address, size_t cap)
+{
+	char line[128] = "";
+	size_t have = 0;
+	while (!strchr(line, '\n')) {
+		struct pollfd p = {.fd = fd, .events = POLLIN};
+		ssize_t n = poll(&p, 1, 30000) == 1 ? read(fd, line + have, sizeof(line) - 1 - have) : 0;
+		if (n <= 0)
+			fail_msg("kv-server did not become ready");
+		have += (size_t)n;
+		line[have] = 0;
+	}
+	*strchr(line, '\n') = 0;
+	assert_memory_equal(line, "READY ", 6);
+	snprintf(address, cap, "%s", line + 6);
+}
+
+void test_server_start(struct test_server *s, const char *node_id)
+{
+	const char *listen = s->address[0] ? s->address : "127.0.0.1:0";
+	char *argv[] = {"kv-server", "--listen-addr", (char *)listen, "--provider", (char *)test_provider(), "--memory-mb", "512", "--worker-threads", "2",
+			"--node-id", (char *)node_id, "--log-level", "warn", "--ready-fd", "3", "--allow-bench", NULL};
+	posix_spawn_file_actions_t actions;
+	int pipe_fd[2];
+	assert_int_equal(pipe2(pipe_fd, O_CLOEXEC), 0);
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, pipe_fd[1], 3);
+	s->node_id = node_id;
+	assert_int_equal(posix_spawn(&s->pid, test_server_binary(), &actions, NULL, argv, environ), 0);
+	posix_spawn_file_actions_destroy(&actions);
+	close(pipe_fd[1]);
+	ready_read(pipe_fd[0], s->address, sizeof(s->address));
+	close(pipe_fd[0]);
+}
+
+void test_server_kill(struct test_server *s)
+{
+	if (s->pid <= 0)
+		return;
+	kill(s->pid, SIGKILL);
+	waitpid(s->pid, NULL, 0);
+	s->pid = 0;
+}
+
+void test_server_stop(struct test_server *s)
+{
+	kill(s->pid, SIGSTOP);
+}
+
+void test_server_cont(struct test_server *s)
+{
+	kill(s->pid, SIGCONT);
+}
+
+int test_server_end(struct test_server *s)
+{
+	int status = -1;
+	if (s->pid <= 0)
+		return 0;
+	kill(s->pid, SIGTERM);
+	for (int i = 0; i < 300; i++) {
+		if (waitpid(s->pid, &status, WNOHANG) == s->pid) {
+			s->pid = 0;
+			return status;
+		}
+		usleep(100000);
+	}
+	test_server_kill(s);
+	return -1;
+}
+
+struct kvc_options test_options(const struct test_server *const *servers, unsigned n, unsigned clients)
+{
+	static const char *names[16];
+	struct kvc_options o = {.size = sizeof(o), .num_clients = clients, .num_threads = 2, .servers = names, .num_servers = n};
+	for (unsigned i = 0; i < n; i++)
+		names[i] = servers[i]->address;
+	o.provider = test_provider();
+	o.timeout_ns = 20000000000ull;
+	o.connect_timeout_ns = 20000000000ull;
+	o.log_level = 2;
+	return o;
+}
+
+struct kvc_pool *test_pool(const struct test_server *const *servers, unsigned n, unsigned clients)
+{
+	struct kvc_options o = test_options(servers, n, clients);
+	struct kvc_pool *pool = NULL;
+	struct kv_error err = {0};
+	int rc = kvc_pool_open(&o, &pool, &err);
+	if (rc < 0)
+		fail_msg("kvc_pool_open: %s: %s", kv_errname(rc), err.text);
+	return pool;
+}
+
+static uint64_t word(uint64_t key, uint64_t i)
+{
+	uint64_t x = key * 0x9E3779B97F4A7C15ull + i * 0xBF58476D1CE4E5B9ull;
+	return (x ^ x >> 29) * 0x94D049BB133111EBull;
+}
+
+void test_fill(void *at, size_t len, uint64_t key)
+{
+	for (size_t i = 0; i < len; i += 8) {
+		uint64_t w = word(key, i);
+		memcpy((char *)at + i, &w, len - i < 8 ? len - i : 8);
+	}
+}
+
+bool test_same(const void *at, size_t len, uint64_t key)
+{
+	for (size_t i = 0; i < len; i += 8) {
+		uint64_t w = word(key, i);
+		if (memcmp((const char *)at + i, &w, len - i < 8 ? len - i : 8) != 0)
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* server.h -- kv-server child processes, and pools towards them, for the integration tests. */
+#ifndef KVRAIL_TESTS_KVCLIENT_SERVER_H
+#define KVRAIL_TESTS_KVCLIENT_SERVER_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "kvclient/kvclient.h"
+
+struct test_server {
+	pid_t pid; /* 0: not running */
+	char address[160];
+	const char *node_id;
+};
+
+/* The binary: $KV_SERVER, or kv-server beside the tests folder of this program. NULL: not built. */
+const char *test_server_binary(void);
+
+/* Provider under test: $KVRAIL_TEST_PROVIDER, or "tcp". */
+const char *test_provider(void);
+
+/* test_server_start -- listen on 127.0.0.1; address "" lets the kernel choose a port, else that one is used again. Fails the test after 30 s. */
+void test_server_start(struct test_server *s, const char *node_id);
+void test_server_kill(struct test_server *s); /* SIGKILL, and reaped */
+void test_server_stop(struct test_server *s); /* SIGSTOP */
+void test_server_cont(struct test_server *s);
+int test_server_end(struct test_server *s);   /* SIGTERM; its wait status */
+
+/* test_options -- for n servers (their addresses are remembered by pointer). */
+struct kvc_options test_options(const struct test_server *const *servers, unsigned n, unsigned clients);
+struct kvc_pool *test_pool(const struct test_server *const *servers, unsigned n, unsigned clients);
+
+/* Bytes that are a function of key number and position. */
+void test_fill(void *at, size_t len, uint64_t key);
+bool test_same(const void *at, size_t len, uint64_t key);
+
+#endif
