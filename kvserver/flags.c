@@ -28,7 +28,7 @@ static const struct kv_opt table[] = {
 	{.name = "provider", .letter = 'p', .type = KV_OPT_STRING, .offset = AT(provider), .metavar = "NAME", .def = "auto",
 	 .help = "Fabric: auto, efa, efa-direct, verbs, tcp, shm or an exact libfabric name. A provider that is demanded and not there is an error.", .group = "Fabric:"},
 	{.name = "nic", .type = KV_OPT_STRING, .offset = AT(nic), .metavar = "NAME", .help = "Use only this device."},
-	{.name = "num-domains", .type = KV_OPT_U32, .offset = AT(rails), .metavar = "N", .def = "1", .min = 1, .max = KV_RAILS_MAX,
+	{.name = "num-domains", .alias = "rails", .type = KV_OPT_U32, .offset = AT(rails), .metavar = "N", .def = "1", .min = 1, .max = KV_RAILS_MAX,
 	 .help = "Devices (rails) per worker thread."},
 	{.name = "chunk", .type = KV_OPT_SIZE, .offset = AT(chunk), .metavar = "SIZE", .def = "1M", .min = 4096, .max = 1 << 30,
 	 .help = "Bytes of one RMA operation at most."},

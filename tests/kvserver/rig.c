@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rig.c -- the two ends of rig.h. */
+#include "rig.h"
+
+struct rig rig;
+
+/* ---- the client's engine ---- */
+
+static void keep_reply(const struct wire_frame *frame, const struct wire_reply *r)
+{
+	struct rig_reply *k = &rig.reply[rig.replies % RIG_REPLIES];
+	k->reply = *r;
+	k->frame = *frame;
+	if (r->type == WIRE_GET && r->get.inline_data.len) {
+		memcpy(k->data, r->get.inline_data.data, r->get.inline_data.len);
+		k->reply.get.inline_data.data = k->data;
+	} else if (r->type == WIRE_EXISTS) {
+		memcpy(k->data, r->exists.bitmap, (r->exists.count + 7) / 8);
+		k->reply.exists.bitmap = k->data;
+	} else if (r->type == WIRE_STAT) {
+		memcpy(k->data, r->stat.pairs, r->stat.count * 16);
+		k->reply.stat.pairs = k->data;
+	}
+	rig.replies++;
+}
+
+static void on_message(void *arg, unsigned rail, const uint8_t *data, size_t len)
+{
+	struct wire_reader reader;
+	struct wire_frame frame;
+	struct wire_reply r;
+	int rc;
+	(void)arg, (void)rail;
+	assert_int_equal(wire_frame_open(&reader, data, len, &frame), 0);
+	assert_memory_equal(frame.token, rig.token, KV_TOKEN_LEN);
+	while ((rc = wire_reply_next(&reader, &r)) == 1)
+		keep_reply(&frame, &r);
+	assert_int_equal(rc, 0);
+}
+
+static void on_immediate(void *arg, unsigned rail, uint32_t imm)
+{
+	(void)arg, (void)rail;
+	rig.immediates++;
+	rig.last_immediate = imm;
+}
+
+static void on_reset(void *arg, int status)
+{
+	(void)arg, (void)status;
+	fail_msg("the client's endpoint was reset");
+}
+
+static struct sockaddr_storage loopback(void)
+{
+	struct kv_hostport hp = {.host = "127.0.0.1"};
+	struct sockaddr_storage a;
+	socklen_t len;
+	assert_int_equal(kv_hostport_resolve(&hp, &a, &len, NULL), 0);
+	return a;
+}
+
+static void client_up(void)
+{
+	struct kv_error err;
+	const struct te_options options = {.provider = "tcp", .local = loopback(), .messages = 64, .receives = 64};
+	const struct te_handlers handlers = {.message = on_message, .immediate = on_immediate, .reset = on_reset};
+	struct te_key *keys;
+	if (te_open(&options, &handlers, NULL, &rig.te, &err) != 0)
+		fail_msg("%s", err.text);
+	assert_int_equal(kv_area_map(RIG_BUFFER, &rig.area, &err), 0);
+	assert_int_equal(te_region_register(rig.te, rig.area.base, rig.area.len_bytes, TE_REMOTE_READ | TE_REMOTE_WRITE, 0, &rig.region, &err), 0);
+	te_region_announce(rig.region, &rig.announced, NULL);
+	keys = calloc(rig.announced.parts * rig.announced.rails, sizeof(*keys));
+	te_region_announce(rig.region, &rig.announced, keys);
+}
+
+/* ---- the shard ---- */
+
+int rig_up(void **state)
+{
+	struct kv_error err;
+	static const struct kv_log log = {.level = KV_LOG_ERROR, .write = kv_log_stderr};
+	const struct loop_options loop_options = {.name = "rig", .log = &log};
+	struct shard_options options = {
+		.memory_bytes = RIG_MEMORY,
+		.sessions_max = RIG_SLOTS,
+		.credits = RIG_CREDITS,
+		.value_max = RIG_MEMORY,
+		.allow_bench = true,
+		.policy = &evict_sieve,
+		.log = &log,
+		.engine = {.provider = "tcp", .local = loopback(), .messages = 64, .receives = 64},
+	};
+	(void)state;
+	te_env_for_programs();
+	memset(&rig, 0, sizeof(rig));
+	if (loop_create(&loop_options, &rig.loop, &err) != 0)
+		fail_msg("%s", err.text);
+	options.loop = rig.loop;
+	if (shard_create(&options, &kv_entropy_kernel, &kv_clock_monotonic, &rig.shard, &err) != 0)
+		fail_msg("%s", err.text);
+	assert_int_equal(shard_start(rig.shard), 0);
+	client_up();
+	return 0;
+}
+
+int rig_down(void **state)
+{
+	(void)state;
+	shard_close(rig.shard);
+	shard_destroy(&rig.shard);
+	loop_destroy(&rig.loop);
+	free(rig.announced.keys);
+	te_close(&rig.te);
+	kv_area_unmap(&rig.area);
+	return 0;
+}
+
+void rig_turn(void)
+{
+	loop_turn(rig.loop, 0);
+	te_poll(rig.te);
+}
+
+void rig_quiet(void)
+{
+	uint64_t until = kv_clock_now(&kv_clock_monotonic) + 60000000;
+	while (kv_clock_now(&kv_clock_monotonic) < until)
+		rig_turn();
+}
+
+/* ---- a session ---- */
+
+static struct te_address client_address(void)
+{
+	struct te_address a;
+	assert_int_equal(te_address(rig.te, 0, &a), 0);
+	return a;
+}
+
+static struct te_address server_address(void)
+{
+	struct te_address a;
+	assert_int_equal(te_address(rig.shard->te, 0, &a), 0);
+	return a;
+}
+
+static void region_make(void)
+{
+	static uint8_t keys[64 * 16];
+	rig.wire_region = (struct wire_region){.id = 1,
+	                                       .parts = rig.announced.parts,
+	                                       .rails = rig.announced.rails,
+	                                       .virt = rig.announced.virt,
+	                                       .len_bytes = rig.announced.len_bytes,
+	                                       .part_bytes = rig.announced.part_bytes,
+	                                       .keys = keys};
+	for (uint32_t part = 0; part < rig.announced.parts; part++)
+		wire_region_put(keys, rig.announced.parts, 0, part, rig.announced.keys[part].base, rig.announced.keys[part].key);
+	assert_int_equal(region_create(&rig.wire_region, 1, &rig.mem), 0);
+	assert_int_equal(session_region_add(rig.session, rig.mem), 0);
+}
+
+int rig_open(void **state)
+{
+	struct te_address addr = client_address(), theirs = server_address();
+	struct session_args args = {.addrs = &addr, .rails = 1, .received = &rig.received, .client_id = 7};
+	struct kv_error err;
+	(void)state;
+	rig.generation++;
+	rig.number = (uint32_t)rig.generation << 16 | (rig.generation % RIG_SLOTS);
+	args.number = rig.number;
+	assert_int_equal(kv_entropy_fill(&kv_entropy_kernel, rig.token, KV_TOKEN_LEN), 0);
+	memcpy(args.token, rig.token, KV_TOKEN_LEN);
+	if (session_open(rig.shard, &args, &rig.session, &err) != 0)
+		fail_msg("%s", err.text);
+	assert_int_equal(te_peer_open(rig.te, &theirs, 1, &rig.server, &err), 0);
+	region_make();
+	memset(rig.shard->stat, 0, sizeof(rig.shard->stat));
+	rig.replies = 0;
+	rig.immediates = 0;
+	rig.next_id = 1;
+	atomic_store(&rig.received, 0);
+	return 0;
+}
+
+static bool ended;
+
+static void on_end(struct call *c)
+{
+	(void)c;
+	ended = true;
+}
+
+static void run_end(struct call *c)
+{
+	struct session *s = rig.session;
+	rig.session = NULL;
+	session_end(s, c);
+}
+
+void rig_session_end(void)
+{
+	static struct call call;
+	call = (struct call){.shard = rig.shard, .run = run_end, .done = on_end};
+	ended = false;
+	assert_int_equal(call_make(&call, rig.loop), 0);
+	rig_until(ended);
+}
+
+/* After each test nothing may be left: no request, no stage, no quarantined byte, no session. */
+int rig_close(void **state)
+{
+	(void)state;
+	if (rig.session)
+		rig_session_end();
+	te_peer_close(&rig.server);
+	free(rig.mem);
+	rig_quiet();
+	assert_int_equal(rig.shard->session_count, 0);
+	assert_int_equal(rig.shard->requests.used, 0);
+	assert_int_equal(rig.shard->stages.used, 0);
+	assert_int_equal(rig.shard->held.used, 0);
+	assert_int_equal(rig.shard->hashers.used, 0);
+	assert_int_equal(rig.shard->store.staged_bytes, 0);
+	assert_int_equal(rig.shard->store.gone_bytes, 0);
+	assert_int_equal(rig.shard->store.pinned_bytes, 0);
+	for (struct index_item *i; (i = index_near(&rig.shard->store.index, 0)) != NULL;)
+		store_drop(&rig.shard->store, KV_CONTAINER(i, struct block, item));
+	assert_int_equal(rig.shard->store.arena.used, 0);
+	return 0;
+}
+
+/* ---- requests ---- */
+
+uint8_t *rig_memory(uint64_t offset)
+{
+	return (uint8_t *)rig.area.base + offset;
+}
+
+struct wire_request rig_request(enum wire_type type, const char *key)
+{
+	struct wire_request q = {.type = type, .time_left_us = 5000000, .id = rig.next_id++};
+	if (key)
+		q.key = (struct wire_bytes){(const uint8_t *)key, (uint32_t)strlen(key)};
+	return q;
+}
+
+struct wire_request rig_get(const char *key, uint64_t offset, uint64_t length)
+{
+	struct wire_request q = rig_request(WIRE_GET, key);
+	q.get.offset = offset;
+	q.get.length = length;
+	q.get.imm = wire_imm(3, 5);
+	q.dest = (struct wire_dest){.region = 1, .count = 1, .slice = length};
+	return q;
+}
+
+struct wire_request rig_put(const char *key, uint64_t total, uint64_t offset, uint64_t length, uint64_t checksum, uint8_t flags)
+{
+	struct wire_request q = rig_request(WIRE_PUT, key);
+	q.flags = flags;
+	q.put.total = total;
+	q.put.offset = offset;
+	q.put.length = length;
+	q.put.checksum = checksum;
+	if (length)
+		q.dest = (struct wire_dest){.region = 1, .count = 1, .offset = offset, .slice = length};
+	return q;
+}
+
+struct wire_frame rig_frame(void)
+{
+	struct wire_frame f = {.session = rig.number};
+	memcpy(f.token, rig.token, KV_TOKEN_LEN);
+	return f;
+}
+
+void rig_send_raw(const void *data, uint32_t len)
+{
+	struct te_msg *msg = te_msg_acquire(rig.te);
+	for (unsigned i = 0; !msg && i < 1000000; i++) {
+		rig_turn();
+		msg = te_msg_acquire(rig.te);
+	}
+	assert_non_null(msg);
+	memcpy(msg->data, data, len);
+	msg->len = len;
+	msg->sent = NULL;
+	te_msg_send(rig.te, rig.server, 0, msg, kv_clock_now(&kv_clock_monotonic) + 5000000000ull);
+}
+
+void rig_send_records(const struct wire_frame *frame, const struct wire_request *q, unsigned n)
+{
+	uint8_t buf[KV_MSG_MAX];
+	struct wire_writer w;
+	wire_frame_begin(&w, buf, sizeof(buf), frame);
+	for (unsigned i = 0; i < n; i++)
+		assert_int_equal(wire_request_add(&w, &q[i]), 0);
+	rig_send_raw(buf, wire_frame_end(&w));
+}
+
+void rig_send(const struct wire_request *q)
+{
+	struct wire_frame frame = rig_frame();
+	rig_send_records(&frame, q, 1);
+}
+
+const struct wire_reply *rig_find(uint64_t id)
+{
+	for (unsigned i = 0; i < rig.replies && i < RIG_REPLIES; i++)
+		if (rig.reply[i].reply.id == id)
+			return &rig.reply[i].reply;
+	return NULL;
+}
+
+const struct wire_reply *rig_ask(const struct wire_request *q)
+{
+	rig_send(q);
+	rig_until(rig_find(q->id));
+	assert_int_equal(rig_find(q->id)->type, q->type);
+	return rig_find(q->id);
+}
+
+void rig_fill(uint8_t *at, uint64_t n, uint64_t seed)
+{
+	struct kv_prng p;
+	kv_prng_seed(&p, seed);
+	kv_prng_fill(&p, at, n);
+}
+
+uint64_t rig_store(const char *key, uint64_t n, uint64_t seed)
+{
+	struct wire_request q;
+	uint64_t sum;
+	rig_fill(rig_memory(0), n, seed);
+	sum = kv_hash_block(rig_memory(0), n);
+	q = rig_put(key, n, 0, n, sum, WIRE_PUT_FIRST | WIRE_PUT_LAST);
+	assert_int_equal(rig_ask(&q)->status, WIRE_OK);
+	memset(rig_memory(0), 0, n);
+	return sum;
+}
+
+uint64_t rig_stat(enum wire_stat id)
+{
+	return shard_stat_get(rig.shard, id);
+}

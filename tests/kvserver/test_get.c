@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_get.c -- GET against a real engine: bytes, counts, ranges, slices, and what is refused. */
+#include "rig.h"
+
+enum { CHUNK = 1 << 20 };
+
+static void a_missing_key_is_not_found(void **state)
+{
+	(void)state;
+	struct wire_request q = rig_get("nothing", 0, 100);
+	const struct wire_reply *r = rig_ask(&q);
+	assert_int_equal(r->status, WIRE_NOTFOUND);
+	assert_int_equal(r->get.posted, 0);
+	assert_int_equal(rig_stat(WIRE_STAT_MISSES), 1);
+}
+
+/* The whole of a value by push: every chunk is one immediate, and `posted` says how many. */
+static void get_whole(uint64_t n)
+{
+	uint64_t sum = rig_store("k", n, n);
+	struct wire_request q = rig_get("k", 0, n);
+	const struct wire_reply *r = rig_ask(&q);
+	assert_int_equal(r->status, WIRE_OK);
+	assert_int_equal(r->get.value_len, n);
+	assert_int_equal(r->get.checksum, sum);
+	assert_int_equal(r->get.posted, (n + CHUNK - 1) / CHUNK);
+	rig_until(rig.immediates == r->get.posted);
+	assert_int_equal(rig.last_immediate, wire_imm(3, 5));
+	assert_int_equal(kv_hash_block(rig_memory(0), n), sum);
+	assert_int_equal(rig_stat(WIRE_STAT_BYTES_READ), n);
+}
+
+static void a_byte_is_pushed(void **state)
+{
+	(void)state;
+	get_whole(1);
+}
+
+static void a_block_of_64_KiB_is_pushed(void **state)
+{
+	(void)state;
+	get_whole(65536);
+}
+
+static void a_value_of_many_chunks_is_pushed(void **state)
+{
+	(void)state;
+	get_whole(5 * CHUNK + 12345);
+}
+
+static void a_small_value_comes_inside_the_reply(void **state)
+{
+	(void)state;
+	uint8_t want[KV_INLINE_MAX];
+	uint64_t sum = rig_store("k", KV_INLINE_MAX, 1);
+	struct wire_request q = rig_get("k", 0, KV_INLINE_MAX);
+	const struct wire_reply *r;
+	q.flags = WIRE_GET_INLINE;
+	r = rig_ask(&q);
+	rig_fill(want, sizeof(want), 1);
+	assert_int_equal(r->status, WIRE_OK);
+	assert_int_equal(r->get.posted, 0);
+	assert_int_equal(r->get.checksum, sum);
+	assert_int_equal(r->get.inline_data.len, KV_INLINE_MAX);
+	assert_memory_equal(r->get.inline_data.data, want, KV_INLINE_MAX);
+	rig_quiet();
+	assert_int_equal(rig.immediates, 0);
+}
+
+static void a_range_carries_its_own_checksum_if_asked(void **state)
+{
+	(void)state;
+	static uint8_t want[3 * CHUNK];
+	uint64_t whole = rig_store("k", sizeof(want), 2), offset = 777, n = 2 * CHUNK + 99;
+	struct wire_request q = rig_get("k", offset, n), plain = rig_get("k", offset, n);
+	const struct wire_reply *r;
+	rig_fill(want, sizeof(want), 2);
+	q.flags = WIRE_GET_SUM_RANGE;
+	r = rig_ask(&q);
+	assert_int_equal(r->status, WIRE_OK);
+	assert_int_equal(r->get.checksum, kv_hash_block(want + offset, n));
+	rig_until(rig.immediates == r->get.posted);
+	assert_memory_equal(rig_memory(0), want + offset, n);
+	assert_int_equal(rig_ask(&plain)->get.checksum, whole);
+}
+
+static void a_range_is_cut_at_the_end_of_the_value(void **state)
+{
+	(void)state;
+	uint8_t want[1000];
+	rig_store("k", 1000, 3);
+	struct wire_request q = rig_get("k", 900, 500), at_end = rig_get("k", 1000, 500), beyond = rig_get("k", 1001, 500);
+	rig_fill(want, sizeof(want), 3);
+	memset(rig_memory(0), 0xEE, 500);
+	assert_int_equal(rig_ask(&q)->get.posted, 1);
+	rig_until(rig.immediates == 1);
+	assert_memory_equal(rig_memory(0), want + 900, 100);
+	assert_int_equal(*rig_memory(100), 0xEE);
+	assert_int_equal(rig_ask(&at_end)->status, WIRE_OK);
+	assert_int_equal(rig_find(at_end.id)->get.posted, 0);
+	assert_int_equal(rig_ask(&beyond)->status, WIRE_INVALID);
+}
+
+/* One value into many slices, the last one only partly filled, and nothing written between them. */
+static void slices_are_filled_in_order(void **state)
+{
+	(void)state;
+	enum { N = 10000, SLICE = 1500, STRIDE = 4096 };
+	uint8_t want[N];
+	struct wire_request q;
+	const struct wire_reply *r;
+	rig_store("k", N, 4);
+	rig_fill(want, N, 4);
+	memset(rig_memory(0), 0xEE, 16 * STRIDE);
+	q = rig_get("k", 0, N);
+	q.dest = (struct wire_dest){.region = 1, .count = 8, .offset = 64, .stride = STRIDE, .slice = SLICE};
+	r = rig_ask(&q);
+	assert_int_equal(r->status, WIRE_OK);
+	assert_int_equal(r->get.posted, 7);
+	rig_until(rig.immediates == 7);
+	for (unsigned i = 0; i < 7; i++) {
+		uint64_t n = KV_MIN((uint64_t)SLICE, (uint64_t)N - i * SLICE);
+		assert_memory_equal(rig_memory(64 + i * STRIDE), want + i * SLICE, n);
+		assert_int_equal(*rig_memory(64 + i * STRIDE + n), 0xEE);
+	}
+	assert_int_equal(*rig_memory(64 + 7 * STRIDE), 0xEE);
+}
+
+static void a_destination_too_small_tells_the_length(void **state)
+{
+	(void)state;
+	rig_store("k", 5000, 5);
+	struct wire_request size = rig_get("k", 0, 0), small = rig_get("k", 0, 0);
+	const struct wire_reply *r;
+	size.dest = (struct wire_dest){0};
+	r = rig_ask(&size);
+	assert_int_equal(r->status, WIRE_TOOBIG);
+	assert_int_equal(r->get.value_len, 5000);
+	assert_true(r->get.generation != 0);
+	assert_int_equal(r->get.posted, 0);
+	small.dest = (struct wire_dest){.region = 1, .count = 1, .slice = 4999};
+	assert_int_equal(rig_ask(&small)->status, WIRE_TOOBIG);
+	small = rig_get("k", 0, 0);
+	small.dest = (struct wire_dest){.region = 1, .count = 1, .slice = 5000};
+	assert_int_equal(rig_ask(&small)->status, WIRE_OK);
+	rig_until(rig.immediates == 1);
+}
+
+static void another_generation_is_stale(void **state)
+{
+	(void)state;
+	rig_store("k", 5000, 6);
+	struct wire_request q = rig_get("k", 0, 5000), again;
+	uint64_t generation = rig_ask(&q)->get.generation;
+	again = rig_get("k", 0, 5000);
+	again.get.generation = generation;
+	assert_int_equal(rig_ask(&again)->status, WIRE_OK);
+	rig_until(rig.immediates == 2);
+	again = rig_get("k", 0, 5000);
+	again.get.generation = generation + 1;
+	assert_int_equal(rig_ask(&again)->status, WIRE_STALE);
+	assert_int_equal(rig_find(again.id)->get.posted, 0);
+}
+
+static void destinations_outside_the_region_are_refused(void **state)
+{
+	(void)state;
+	rig_store("k", 5000, 7);
+	const struct wire_dest bad[] = {
+		{.region = 2, .count = 1, .slice = 5000},
+		{.region = 0, .count = 1, .slice = 5000},
+		{.region = 1, .count = 1, .offset = RIG_BUFFER - 4999, .slice = 5000},
+		{.region = 1, .count = 1, .offset = UINT64_MAX - 6000, .slice = 5000},
+		{.region = 1, .count = 5, .offset = 0, .stride = RIG_BUFFER / 4, .slice = 1000},
+		{.region = 1, .count = 5, .offset = 0, .stride = 500, .slice = 1000}, /* overlapping slices */
+		{.region = 1, .count = 2, .stride = 1ull << 62, .slice = 5000},
+		{.region = 1, .count = REQUEST_SLICES_MAX + 1, .stride = 1, .slice = 1},
+	};
+	for (unsigned i = 0; i < KV_COUNT(bad); i++) {
+		struct wire_request q = rig_get("k", 0, 5000);
+		q.dest = bad[i];
+		assert_int_equal(rig_ask(&q)->status, WIRE_INVALID);
+		assert_int_equal(rig_find(q.id)->get.posted, 0);
+	}
+	struct wire_request last = rig_get("k", 0, 5000);
+	last.dest.offset = RIG_BUFFER - 5000;
+	assert_int_equal(rig_ask(&last)->status, WIRE_OK);
+	rig_until(rig.immediates == 1);
+}
+
+static void many_gets_at_once_all_arrive(void **state)
+{
+	(void)state;
+	struct wire_request q[RIG_CREDITS];
+	struct wire_frame frame;
+	uint64_t sum[RIG_CREDITS], posted = 0;
+	char key[8];
+	for (unsigned i = 0; i < RIG_CREDITS; i++) {
+		snprintf(key, sizeof(key), "k%u", i);
+		sum[i] = rig_store(key, 500000 + i, i);
+	}
+	for (unsigned i = 0; i < RIG_CREDITS; i++) {
+		static char name[RIG_CREDITS][8];
+		snprintf(name[i], sizeof(name[i]), "k%u", i);
+		q[i] = rig_get(name[i], 0, 500000 + i);
+		q[i].dest.offset = i * 1000000;
+	}
+	frame = rig_frame();
+	rig_send_records(&frame, q, RIG_CREDITS);
+	for (unsigned i = 0; i < RIG_CREDITS; i++) {
+		rig_until(rig_find(q[i].id));
+		assert_int_equal(rig_find(q[i].id)->status, WIRE_OK);
+		posted += rig_find(q[i].id)->get.posted;
+	}
+	rig_until(rig.immediates == posted);
+	for (unsigned i = 0; i < RIG_CREDITS; i++)
+		assert_int_equal(kv_hash_block(rig_memory(i * 1000000), 500000 + i), sum[i]);
+}
+
+static void a_session_may_end_with_a_get_in_flight(void **state)
+{
+	(void)state;
+	rig_store("k", 16 << 20, 8);
+	struct wire_request q = rig_get("k", 0, 16 << 20);
+	rig_send(&q);
+	rig_until(rig.shard->requests.used > 0 || rig_find(q.id));
+	rig_session_end();
+	assert_int_equal(rig.shard->requests.used, 0);
+}
+
+static void deleting_what_is_being_read_changes_nothing_for_the_reader(void **state)
+{
+	(void)state;
+	uint64_t n = 16 << 20, sum = rig_store("k", n, 9);
+	struct wire_request q[2] = {rig_get("k", 0, n), rig_request(WIRE_DELETE, "k")}, miss = rig_get("k", 0, n);
+	struct wire_frame frame = rig_frame();
+	const struct wire_reply *r;
+	rig_send_records(&frame, q, 2);
+	rig_until(rig_find(q[0].id) && rig_find(q[1].id));
+	r = rig_find(q[0].id);
+	assert_int_equal(r->status, WIRE_OK);
+	assert_int_equal(rig_find(q[1].id)->status, WIRE_OK);
+	rig_until(rig.immediates == r->get.posted);
+	assert_int_equal(kv_hash_block(rig_memory(0), n), sum);
+	assert_int_equal(rig_ask(&miss)->status, WIRE_NOTFOUND);
+	rig_until(rig.shard->store.gone_bytes == 0);
+}
+
+/* The roofline: writes of resident blocks, counted like those of a GET. */
+static void bench_posts_every_write(void **state)
+{
+	(void)state;
+	rig_store("a", 65536, 1);
+	rig_store("b", 70000, 2);
+	struct wire_request q = rig_request(WIRE_BENCH, NULL);
+	const struct wire_reply *r;
+	q.bench.operations = 1000;
+	q.bench.length = 65536;
+	q.bench.seed = 42;
+	q.bench.imm = wire_imm(9, 9);
+	q.bench.depth = 8;
+	q.dest = (struct wire_dest){.region = 1, .count = 16, .stride = 65536, .slice = 65536};
+	r = rig_ask(&q);
+	assert_int_equal(r->status, WIRE_OK);
+	assert_int_equal(r->bench.posted, 1000);
+	rig_until(rig.immediates == 1000);
+	assert_int_equal(rig.last_immediate, wire_imm(9, 9));
+}
+
+static void bench_without_blocks_of_that_length_finds_nothing(void **state)
+{
+	(void)state;
+	rig_store("a", 65535, 1);
+	struct wire_request q = rig_request(WIRE_BENCH, NULL);
+	q.bench.operations = 10;
+	q.bench.length = 65536;
+	q.dest = (struct wire_dest){.region = 1, .count = 1, .slice = 65536};
+	assert_int_equal(rig_ask(&q)->status, WIRE_NOTFOUND);
+	assert_int_equal(rig_find(q.id)->bench.posted, 0);
+}
+
+#define GET_TEST(f) cmocka_unit_test_setup_teardown(f, rig_open, rig_close)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		GET_TEST(a_missing_key_is_not_found),
+		GET_TEST(a_byte_is_pushed),
+		GET_TEST(a_block_of_64_KiB_is_pushed),
+		GET_TEST(a_value_of_many_chunks_is_pushed),
+		GET_TEST(a_small_value_comes_inside_the_reply),
+		GET_TEST(a_range_carries_its_own_checksum_if_asked),
+		GET_TEST(a_range_is_cut_at_the_end_of_the_value),
+		GET_TEST(slices_are_filled_in_order),
+		GET_TEST(a_destination_too_small_tells_the_length),
+		GET_TEST(another_generation_is_stale),
+		GET_TEST(destinations_outside_the_region_are_refused),
+		GET_TEST(many_gets_at_once_all_arrive),
+		GET_TEST(a_session_may_end_with_a_get_in_flight),
+		GET_TEST(deleting_what_is_being_read_changes_nothing_for_the_reader),
+		GET_TEST(bench_posts_every_write),
+		GET_TEST(bench_without_blocks_of_that_length_finds_nothing),
+	};
+	return cmocka_run_group_tests_name("kvserver/get", tests, rig_up, rig_down);
+}

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_store.c -- the store against an array of what each key must hold, with readers, pins and expiry; and its corner cases. */
+#include "check.h"
+
+#include "kvserver/pins.h"
+#include "kvserver/store.h"
+
+enum { KEYS = 400, LIMIT = 1 << 20, STEPS = 60000, READERS = 12, SETS = 3 };
+
+#define SECOND 1000000000ull
+
+static struct store store;
+static uint8_t *memory;
+
+static void open_store(uint64_t limit, uint64_t seed)
+{
+	struct store_options o = {
+		.limit_bytes = limit, .seed = seed, .generation = 1, .now_ns = SECOND, .policy = &evict_sieve};
+	memory = o.base = malloc(limit);
+	assert_non_null(memory);
+	assert_int_equal(store_init(&store, &o), 0);
+}
+
+static void close_store(void)
+{
+	store_fini(&store);
+	free(memory);
+}
+
+static struct block *put(const char *key, uint64_t len, uint8_t fill, uint64_t now)
+{
+	struct block *b, *holder;
+	if (store_stage(&store, key, strlen(key), len, &b) != 0)
+		return NULL;
+	memset(store_data(&store, b), fill, len);
+	if (store_commit(&store, b, fill, KV_NEVER, now, &holder) != 0) {
+		store_drop(&store, b);
+		block_unref(&store, b);
+		return NULL;
+	}
+	block_unref(&store, b);
+	return b;
+}
+
+static struct block *get(const char *key, uint64_t now)
+{
+	return store_find(&store, key, strlen(key), now);
+}
+
+/* ---- the model ---- */
+
+struct want {
+	bool put;
+	uint64_t len, expires;
+	uint8_t fill;
+	uint8_t pinned; /* a bit per set */
+};
+
+static struct want want[KEYS];
+
+struct reader {
+	struct block *b;
+	uint64_t len;
+	uint8_t fill;
+};
+
+static void check_bytes(const struct block *b, uint64_t len, uint8_t fill)
+{
+	const uint8_t *p = store_data(&store, b);
+	assert_int_equal(b->len, len);
+	for (uint64_t i = 0; i < len; i += 1 + i / 7)
+		assert_int_equal(p[i], fill);
+	assert_int_equal(p[len - 1], fill);
+}
+
+/* The sums that the store keeps are those of its blocks; every owner's memory is accounted. */
+static void check_sums(void)
+{
+	uint64_t used = 0, staged = 0, gone = 0, pinned = 0, live = 0;
+	for (struct arena_block *m = store.arena.first; m; m = m->next) {
+		struct block *b = m->owner;
+		if (!b)
+			continue;
+		used += m->size;
+		staged += b->state == BLOCK_STAGED ? m->size : 0;
+		gone += b->state == BLOCK_GONE ? m->size : 0;
+		live += b->state == BLOCK_LIVE;
+		if (b->state == BLOCK_LIVE && !kv_list_empty(&b->pins))
+			pinned += m->size;
+		assert_true(b->state != BLOCK_GONE || b->refs > 0);
+	}
+	assert_int_equal(store.arena.used, used);
+	assert_int_equal(store.staged_bytes, staged);
+	assert_int_equal(store.gone_bytes, gone);
+	assert_int_equal(store.pinned_bytes, pinned);
+	assert_int_equal(index_count(&store.index), live);
+	assert_true(used <= store.arena.limit);
+}
+
+/* One random thing. A key may vanish (eviction), but may never hold what was not put last, and a pinned one may not vanish. */
+static void model_step(struct kv_prng *p, uint64_t now, struct reader *readers, struct pins *sets)
+{
+	unsigned k = (unsigned)kv_prng_below(p, KEYS), what = (unsigned)kv_prng_below(p, 100);
+	struct reader *r = &readers[kv_prng_below(p, READERS)];
+	unsigned which = (unsigned)kv_prng_below(p, SETS);
+	struct pins *set = &sets[which];
+	char key[16];
+	struct block *b;
+	snprintf(key, sizeof(key), "key-%u", k);
+	b = get(key, now);
+	if (b) {
+		assert_true(want[k].put && want[k].expires > now);
+		check_bytes(b, want[k].len, want[k].fill);
+	} else {
+		assert_false(want[k].put && want[k].pinned && want[k].expires > now);
+	}
+	if (what < 40 && !b) {
+		uint64_t len = 1 + kv_prng_below(p, kv_prng_below(p, 8) ? 4000 : 60000);
+		struct block *fresh, *holder;
+		uint8_t fill = (uint8_t)kv_prng_next(p);
+		if (store_stage(&store, key, strlen(key), len, &fresh) != 0)
+			return;
+		memset(store_data(&store, fresh), fill, len);
+		want[k] = (struct want){true, len, kv_prng_below(p, 4) ? KV_NEVER : now + kv_prng_below(p, 5 * SECOND), fill, 0};
+		assert_int_equal(store_commit(&store, fresh, fill, want[k].expires, now, &holder), 0);
+		block_unref(&store, fresh);
+	} else if (what < 60 && b) {
+		store_use(&store, b);
+	} else if (what < 70 && b && !r->b) {
+		block_ref(b);
+		*r = (struct reader){b, want[k].len, want[k].fill};
+	} else if (what < 80 && r->b) {
+		check_bytes(r->b, r->len, r->fill);
+		block_unref(&store, r->b);
+		r->b = NULL;
+	} else if (what < 86 && b) {
+		store_drop(&store, b);
+		want[k].put = false;
+	} else if (what < 92 && b) {
+		int rc = pins_add(&store, set, b, LIMIT / 8, LIMIT / 4);
+		assert_true(rc == 0 || rc == -KV_EBUSY);
+		want[k].pinned |= (uint8_t)((rc == 0) << which);
+	} else if (what < 96 && b) {
+		pins_remove(&store, set, b);
+		want[k].pinned &= (uint8_t)~(1u << which);
+	} else if (what == 96) {
+		pins_clear(&store, set);
+		for (unsigned i = 0; i < KEYS; i++)
+			want[i].pinned &= (uint8_t)~(1u << which);
+	} else if (what == 97) {
+		store_sweep(&store, now, 1000);
+	}
+}
+
+static void random_use_agrees_with_an_array(void **state)
+{
+	(void)state;
+	struct kv_prng p = check_seed();
+	struct reader readers[READERS] = {0};
+	struct pins sets[SETS];
+	uint64_t now = SECOND;
+	memset(want, 0, sizeof(want));
+	for (unsigned i = 0; i < SETS; i++)
+		pins_init(&sets[i]);
+	open_store(LIMIT, kv_prng_next(&p));
+	for (unsigned step = 0; step < STEPS; step++) {
+		model_step(&p, now, readers, sets);
+		now += kv_prng_below(&p, SECOND / 100);
+		if (step % 256 == 0)
+			check_sums();
+	}
+	for (unsigned i = 0; i < SETS; i++) {
+		KV_LIST_EACH(n, &sets[i].set)
+			assert_int_equal(KV_LIST_ENTRY(n, struct pin, of_set)->block->state, BLOCK_LIVE);
+		pins_clear(&store, &sets[i]);
+		assert_int_equal(sets[i].bytes, 0);
+	}
+	for (unsigned i = 0; i < READERS; i++)
+		if (readers[i].b) {
+			check_bytes(readers[i].b, readers[i].len, readers[i].fill);
+			block_unref(&store, readers[i].b);
+		}
+	check_sums();
+	assert_int_equal(store.gone_bytes, 0);
+	assert_true(store.events[STORE_EVICTED] > 0 && store.events[STORE_EXPIRED] > 0);
+	close_store();
+}
+
+/* ---- one behaviour each ---- */
+
+static void memory_is_used_to_the_last_granule(void **state)
+{
+	(void)state;
+	char key[16];
+	open_store(64 * 1024, 1);
+	for (unsigned i = 0; i < 64; i++) {
+		snprintf(key, sizeof(key), "%u", i);
+		assert_non_null(put(key, 1024, (uint8_t)i, 0));
+	}
+	assert_int_equal(store.arena.used, 64 * 1024);
+	assert_int_equal(store.events[STORE_EVICTED], 0);
+	assert_non_null(put("one more", 1, 7, 0));
+	assert_int_equal(store.events[STORE_EVICTED], 1);
+	assert_true(store.arena.used <= 64 * 1024);
+	close_store();
+}
+
+static void a_value_larger_than_everything_is_too_big(void **state)
+{
+	(void)state;
+	struct block *b;
+	open_store(64 * 1024, 1);
+	assert_int_equal(store_stage(&store, "k", 1, 64 * 1024 + 1, &b), -KV_ETOOBIG);
+	assert_non_null(put("k", 64 * 1024, 3, 0));
+	close_store();
+}
+
+static void fragments_are_cleared_for_a_large_value(void **state)
+{
+	(void)state;
+	char key[16];
+	open_store(64 * 1024, 1);
+	for (unsigned i = 0; i < 128; i++) {
+		snprintf(key, sizeof(key), "%u", i);
+		put(key, 512, (uint8_t)i, 0);
+	}
+	for (unsigned i = 0; i < 128; i += 2) { /* every other one: half is free, no hole over 512 bytes */
+		snprintf(key, sizeof(key), "%u", i);
+		store_drop(&store, get(key, 0));
+	}
+	assert_non_null(put("large", 16 * 1024, 9, 0));
+	/* Neighbours went, not everybody: 16 KiB lie over 16 to 17 of the small ones, and a few more went to find the place. */
+	assert_in_range(store.events[STORE_EVICTED], 15, 20);
+	close_store();
+}
+
+static void a_block_in_use_outlives_its_key(void **state)
+{
+	(void)state;
+	struct block *b;
+	open_store(64 * 1024, 1);
+	b = put("k", 1000, 5, 0);
+	block_ref(b);
+	store_drop(&store, b);
+	assert_null(get("k", 0));
+	assert_int_equal(store.gone_bytes, 1024);
+	assert_non_null(put("k", 2000, 6, 0));
+	check_bytes(b, 1000, 5);
+	block_unref(&store, b);
+	assert_int_equal(store.gone_bytes, 0);
+	check_bytes(get("k", 0), 2000, 6);
+	close_store();
+}
+
+static void what_is_in_use_is_not_evicted(void **state)
+{
+	(void)state;
+	struct block *a, *fresh;
+	open_store(64 * 1024, 1);
+	a = put("a", 40 * 1024, 1, 0);
+	block_ref(a);
+	assert_int_equal(store_stage(&store, "b", 1, 40 * 1024, &fresh), -KV_ENOMEM);
+	assert_ptr_equal(get("a", 0), a);
+	block_unref(&store, a);
+	assert_int_equal(store_stage(&store, "b", 1, 40 * 1024, &fresh), 0);
+	assert_null(get("a", 0));
+	close_store();
+}
+
+static void the_first_commit_wins(void **state)
+{
+	(void)state;
+	struct block *a, *b, *holder = NULL;
+	open_store(64 * 1024, 1);
+	assert_int_equal(store_stage(&store, "k", 1, 100, &a), 0);
+	assert_int_equal(store_stage(&store, "k", 1, 200, &b), 0);
+	assert_null(get("k", 0));
+	assert_int_equal(store_commit(&store, b, 1, KV_NEVER, 0, &holder), 0);
+	assert_int_equal(store_commit(&store, a, 2, KV_NEVER, 0, &holder), -KV_EEXIST);
+	assert_ptr_equal(holder, b);
+	assert_ptr_equal(get("k", 0), b);
+	assert_true(a->generation != b->generation);
+	store_drop(&store, a);
+	block_unref(&store, a);
+	block_unref(&store, b);
+	assert_int_equal(store.staged_bytes, 0);
+	close_store();
+}
+
+static void an_expired_block_is_gone_at_the_next_look(void **state)
+{
+	(void)state;
+	struct block *b, *holder;
+	open_store(64 * 1024, 1);
+	assert_int_equal(store_stage(&store, "k", 1, 100, &b), 0);
+	assert_int_equal(store_commit(&store, b, 1, 5 * SECOND, SECOND, &holder), 0);
+	block_unref(&store, b);
+	assert_ptr_equal(get("k", 5 * SECOND - 1), b);
+	assert_null(get("k", 5 * SECOND));
+	assert_int_equal(store.arena.used, 0);
+	assert_int_equal(store.events[STORE_EXPIRED], 1);
+	close_store();
+}
+
+static void a_sweep_frees_what_nobody_looks_at(void **state)
+{
+	(void)state;
+	struct block *b, *holder;
+	open_store(64 * 1024, 1);
+	assert_int_equal(store_stage(&store, "k", 1, 100, &b), 0);
+	assert_int_equal(store_commit(&store, b, 1, 5 * SECOND, SECOND, &holder), 0);
+	block_unref(&store, b);
+	assert_int_equal(store_sweep(&store, 4 * SECOND, 100), 0);
+	assert_int_equal(store_sweep(&store, 7 * SECOND, 100), 1);
+	assert_int_equal(store.arena.used, 0);
+	close_store();
+}
+
+static void pins_keep_and_have_a_budget(void **state)
+{
+	(void)state;
+	struct pins p, q;
+	struct block *a, *b, *c;
+	open_store(4096, 1);
+	pins_init(&p);
+	pins_init(&q);
+	a = put("a", 1024, 1, 0);
+	b = put("b", 1024, 2, 0);
+	c = put("c", 1024, 2, 0);
+	assert_int_equal(pins_add(&store, &p, a, 1500, 2048), 0);
+	assert_int_equal(pins_add(&store, &p, a, 1500, 2048), 0);
+	assert_int_equal(p.bytes, 1024);
+	assert_int_equal(pins_add(&store, &p, b, 1500, 2048), -KV_EBUSY);
+	assert_int_equal(pins_add(&store, &q, b, 1500, 2048), 0);
+	assert_int_equal(pins_add(&store, &q, c, 9999, 2048), -KV_EBUSY);
+	assert_non_null(put("d", 2048, 3, 0)); /* c had to go, a and b had not */
+	assert_null(get("c", 0));
+	assert_ptr_equal(get("a", 0), a);
+	assert_ptr_equal(get("b", 0), b);
+	pins_clear(&store, &p);
+	pins_clear(&store, &q);
+	assert_int_equal(store.pinned_bytes, 0);
+	assert_non_null(put("e", 4096, 3, 0));
+	close_store();
+}
+
+static void a_block_that_goes_leaves_every_pin_set(void **state)
+{
+	(void)state;
+	struct pins p, q;
+	struct block *a;
+	open_store(4096, 1);
+	pins_init(&p);
+	pins_init(&q);
+	a = put("a", 1000, 1, 0);
+	assert_int_equal(pins_add(&store, &p, a, 4096, 4096), 0);
+	assert_int_equal(pins_add(&store, &q, a, 4096, 4096), 0);
+	store_drop(&store, a);
+	assert_int_equal(p.bytes + q.bytes + store.pinned_bytes, 0);
+	assert_true(kv_list_empty(&p.set) && kv_list_empty(&q.set));
+	close_store();
+}
+
+static void the_number_of_blocks_is_bounded(void **state)
+{
+	(void)state;
+	char key[16];
+	open_store(1 << 20, 1);
+	for (unsigned i = 0; i < 5000; i++) {
+		snprintf(key, sizeof(key), "%u", i);
+		assert_non_null(put(key, 1, (uint8_t)i, 0));
+	}
+	assert_int_equal(index_count(&store.index), (1 << 20) / STORE_BYTES_PER_BLOCK);
+	close_store();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(random_use_agrees_with_an_array),
+		cmocka_unit_test(memory_is_used_to_the_last_granule),
+		cmocka_unit_test(a_value_larger_than_everything_is_too_big),
+		cmocka_unit_test(fragments_are_cleared_for_a_large_value),
+		cmocka_unit_test(a_block_in_use_outlives_its_key),
+		cmocka_unit_test(what_is_in_use_is_not_evicted),
+		cmocka_unit_test(the_first_commit_wins),
+		cmocka_unit_test(an_expired_block_is_gone_at_the_next_look),
+		cmocka_unit_test(a_sweep_frees_what_nobody_looks_at),
+		cmocka_unit_test(pins_keep_and_have_a_budget),
+		cmocka_unit_test(a_block_that_goes_leaves_every_pin_set),
+		cmocka_unit_test(the_number_of_blocks_is_bounded),
+	};
+	return cmocka_run_group_tests_name("kvserver/store", tests, NULL, NULL);
+}
