@@ -46,7 +46,7 @@ static bool ctx_ended(const struct fab *fab, struct fab_event *ev)
 {
 	if (!fab->split_imm || !ev->ctx)
 		return true;
-	ev->ctx = (struct fab_ctx *)(void *)(ev->ctx->provider - ((uintptr_t)ev->ctx & FAB_CTX_IMM));
+	ev->ctx = (struct fab_ctx *)((uintptr_t)ev->ctx & ~(uintptr_t)FAB_CTX_IMM);
 	struct fab_split *s = fab_split_of(ev->ctx);
 	if (s->left == 0)
 		return true; /* a completion too many: whoever owns the operation counts it */

@@ -1,0 +1,1159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_faults.c -- the engine above a fabric that does what the test says: -EAGAIN, failures, stray events, dead endpoints, rebuilds that fail.
+ *
+ * This file implements engine/fabric.h itself, so the linker takes nothing from libfab.a. Nothing completes unless the test says so; time stands still
+ * unless the test moves it. */
+#include "tests/engine/node.h"
+
+#include <errno.h>
+
+#include "engine/fabric.h"
+
+/* ---- the fabric that does what it is told ---- */
+
+enum { POSTS_MAX = 4096, HANDLES = 512, EVENTS_MAX = 256, ENDPOINT_ERROR = 268 /* FI_EOVERRUN */ };
+
+enum kind { RECV, SEND, WRITE, READ };
+
+struct post {
+	enum kind kind;
+	uint64_t to, addr, key;
+	size_t len;
+	struct fab_ctx *ctx;
+	uint32_t imm;
+	bool has_imm, over;
+};
+
+struct fab {
+	bool open;
+	struct kv_list mrs;
+};
+struct fab_mr {
+	struct kv_list node;
+	uint64_t key;
+};
+
+static struct {
+	struct post posts[POSTS_MAX]; /* everything ever posted, receives apart */
+	unsigned count, tries, recvs_posted, recvs_eagain;
+	struct fab_ctx *recvs[64];
+	bool eagain[HANDLES];   /* per handle */
+	int fail_next;          /* code of the next send, write or read */
+	struct fab_event events[EVENTS_MAX];
+	unsigned nevents;
+	unsigned rebuilds, rebuild_failures, mrs, inserts, removes, opens;
+	uint64_t mr_max;        /* larger registrations fail */
+	struct fab_caps caps;
+	uint32_t tx_depth, cq_depth;
+} fake;
+
+static bool fake_imm_only; /* survives the clearing of fake */
+
+int fab_devices(const struct fab_query *q, struct fab_device *out, unsigned max, unsigned *out_count, char *why, struct kv_error *err)
+{
+	(void)q, (void)err, (void)max;
+	memset(out, 0, sizeof(*out));
+	snprintf(out->short_name, sizeof(out->short_name), "fake");
+	snprintf(why, 512, "a fake");
+	*out_count = 1;
+	return 0;
+}
+
+void fab_devices_free(struct fab_device *d, unsigned n)
+{
+	(void)d, (void)n;
+}
+
+int fab_open(const struct fab_device *d, const struct fab_options *o, struct fab **out, struct kv_error *err)
+{
+	(void)d, (void)o, (void)err;
+	*out = calloc(1, sizeof(**out));
+	(*out)->open = true;
+	kv_list_init(&(*out)->mrs);
+	fake.opens++;
+	fake.caps = (struct fab_caps){.tx_depth = fake.tx_depth, .cq_depth = fake.cq_depth, .rx_depth = 16, .msg_max = KV_MSG_MAX, .rma_max = 1 << 30, .push_imm_only = fake_imm_only};
+	return 0;
+}
+
+void fab_close(struct fab **fab)
+{
+	if (*fab)
+		fake.opens--;
+	while (*fab && !kv_list_empty(&(*fab)->mrs)) {
+		struct fab_mr *mr = KV_LIST_ENTRY((*fab)->mrs.next, struct fab_mr, node);
+		fab_mr_close(&mr);
+	}
+	free(*fab);
+	*fab = NULL;
+}
+
+int fab_rebuild(struct fab *fab, struct kv_error *err)
+{
+	fake.rebuilds++;
+	fab->open = false;
+	fake.recvs_posted = 0;
+	fake.nevents = 0;
+	for (unsigned i = 0; i < fake.count; i++)
+		fake.posts[i].over = true;
+	if (fake.rebuild_failures) {
+		fake.rebuild_failures--;
+		return kv_fail(err, -KV_ELIMIT, "told to fail");
+	}
+	fab->open = true;
+	return 0;
+}
+
+const struct fab_caps *fab_caps(const struct fab *fab)
+{
+	(void)fab;
+	return &fake.caps;
+}
+
+int fab_name(struct fab *fab, void *out, size_t *len)
+{
+	(void)fab;
+	memset(out, 7, 8);
+	*len = 8;
+	return 0;
+}
+
+int fab_mr_reg(struct fab *fab, void *base, uint64_t len, unsigned access, struct fab_mr **out, struct kv_error *err)
+{
+	(void)base, (void)access;
+	if (fake.mr_max && len > fake.mr_max)
+		return kv_fail(err, -KV_ENOMEM, "told to have no room");
+	*out = calloc(1, sizeof(**out));
+	(*out)->key = ++fake.mrs;
+	kv_list_add_tail(&fab->mrs, &(*out)->node);
+	return 0;
+}
+
+void fab_mr_close(struct fab_mr **mr)
+{
+	if (*mr)
+		kv_list_del(&(*mr)->node);
+	free(*mr);
+	*mr = NULL;
+}
+
+void fab_mr_remote(const struct fab_mr *mr, uint64_t *base, uint64_t *key)
+{
+	*base = mr->key << 40;
+	*key = mr->key;
+}
+
+int fab_av_insert(struct fab *fab, const void *blob, size_t len, uint64_t *out)
+{
+	(void)fab, (void)len;
+	fake.inserts++;
+	*out = kv_get16(blob) % HANDLES;
+	return 0;
+}
+
+void fab_av_remove(struct fab *fab, uint64_t handle)
+{
+	(void)fab, (void)handle;
+	fake.removes++;
+}
+
+int fab_recv(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, struct fab_ctx *ctx)
+{
+	(void)buf, (void)len, (void)mr;
+	if (!fab->open)
+		return -KV_EPROVIDER;
+	if (fake.recvs_eagain) {
+		fake.recvs_eagain--;
+		return -EAGAIN;
+	}
+	fake.recvs[fake.recvs_posted++ % KV_COUNT(fake.recvs)] = ctx;
+	return 0;
+}
+
+static int post(struct fab *fab, struct post p)
+{
+	fake.tries++;
+	if (!fab->open)
+		return -KV_EPROVIDER;
+	if (fake.eagain[p.to])
+		return -EAGAIN;
+	if (fake.fail_next) {
+		int rc = fake.fail_next;
+		fake.fail_next = 0;
+		return rc;
+	}
+	if (fake.count == POSTS_MAX) { /* forget what is over */
+		unsigned n = 0;
+		for (unsigned i = 0; i < POSTS_MAX; i++)
+			if (!fake.posts[i].over)
+				fake.posts[n++] = fake.posts[i];
+		assert_true(n < POSTS_MAX);
+		fake.count = n;
+	}
+	fake.posts[fake.count++] = p;
+	return 0;
+}
+
+int fab_send(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, struct fab_ctx *ctx)
+{
+	(void)buf, (void)mr;
+	return post(fab, (struct post){.kind = SEND, .to = to, .len = len, .ctx = ctx});
+}
+
+int fab_write(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, uint64_t addr, uint64_t key, const uint32_t *imm, bool delivery,
+              struct fab_ctx *ctx)
+{
+	(void)buf, (void)mr, (void)delivery;
+	return post(fab, (struct post){.kind = WRITE, .to = to, .len = len, .ctx = ctx, .addr = addr, .key = key, .has_imm = imm, .imm = imm ? *imm : 0});
+}
+
+int fab_read(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, uint64_t from, uint64_t addr, uint64_t key, struct fab_ctx *ctx)
+{
+	(void)buf, (void)mr;
+	return post(fab, (struct post){.kind = READ, .to = from, .len = len, .ctx = ctx, .addr = addr, .key = key});
+}
+
+int fab_poll(struct fab *fab, struct fab_event *out, int n)
+{
+	if (!fab->open)
+		return 0;
+	unsigned take = KV_MIN(fake.nevents, (unsigned)n);
+	memcpy(out, fake.events, take * sizeof(*out));
+	memmove(fake.events, fake.events + take, (fake.nevents - take) * sizeof(*out));
+	fake.nevents -= take;
+	return (int)take;
+}
+
+int fab_wait_fd(const struct fab *fab)
+{
+	(void)fab;
+	return -1;
+}
+
+int fab_arm(struct fab *fab)
+{
+	(void)fab;
+	return -EAGAIN;
+}
+
+enum fab_error_class fab_error_class(int status)
+{
+	switch (-status) {
+	case ENOTCONN:
+	case ECANCELED:
+		return FAB_ERR_PEER;
+	case ENDPOINT_ERROR:
+	case KV_EPROVIDER:
+		return FAB_ERR_ENDPOINT;
+	default:
+		return FAB_ERR_OP;
+	}
+}
+
+const char *fab_last_error(const struct fab *fab)
+{
+	(void)fab;
+	return "told to";
+}
+
+static void event(struct fab_event ev)
+{
+	assert_true(fake.nevents < EVENTS_MAX);
+	fake.events[fake.nevents++] = ev;
+}
+
+static void complete(unsigned i, int status)
+{
+	assert_false(fake.posts[i].over);
+	fake.posts[i].over = true;
+	event((struct fab_event){.type = status ? FAB_EV_FAIL : FAB_EV_DONE, .ctx = fake.posts[i].ctx, .status = status});
+}
+
+static unsigned outstanding(void)
+{
+	unsigned n = 0;
+	for (unsigned i = 0; i < fake.count; i++)
+		n += !fake.posts[i].over;
+	return n;
+}
+
+/* ---- the fixture: one engine, a standing clock, a local region and a remote one that is only numbers ---- */
+
+static uint64_t now_ns;
+
+static uint64_t clock_now(const struct kv_clock *clock)
+{
+	(void)clock;
+	return now_ns;
+}
+
+static const struct kv_clock standing = {.now_ns = clock_now};
+
+enum { CHUNK = 1000, LEN = 1 << 20 };
+
+static struct node n;
+static struct area area;
+static struct te_key far_key = {.base = 5000, .key = 77};
+static struct area far = {.remote = {.len_bytes = LEN, .part_bytes = LEN, .parts = 1, .rails = 1, .keys = &far_key}};
+
+static void open_with(struct te_options o, uint32_t tx_depth, uint32_t cq_depth)
+{
+	memset(&fake, 0, sizeof(fake));
+	fake.tx_depth = tx_depth;
+	fake.cq_depth = cq_depth;
+	now_ns = 1000000000;
+	o.clock = &standing;
+	o.chunk_bytes = o.chunk_bytes ? o.chunk_bytes : CHUNK;
+	node_open(&n, "fake", &o);
+	area_open(&area, &n, LEN, 0, 0);
+}
+
+static void open_plain(void)
+{
+	open_with((struct te_options){0}, 64, 1024);
+}
+
+static void close_all(void)
+{
+	/* Not area_close: transfers may be under way, and te_close ends them. */
+	node_close(&n);
+	assert_int_equal(fake.opens, 0);
+	free(area.remote.keys);
+	free(area.base);
+}
+
+static struct te_peer *peer(uint16_t handle)
+{
+	struct te_address a = {.len = 2};
+	struct te_peer *p = NULL;
+	kv_put16(a.data, handle);
+	assert_int_equal(te_peer_open(n.te, &a, 1, &p, NULL), 0);
+	return p;
+}
+
+static void start(struct te_xfer *x, struct result *r, enum te_dir dir, struct te_peer *p, uint64_t len, int expect)
+{
+	xfer_init(x, r, dir, p, &area, 0, &far, 0, len);
+	assert_int_equal(te_xfer_start(n.te, x), expect);
+}
+
+static void poll(void)
+{
+	te_poll(n.te);
+}
+
+/* ---- scheduling ---- */
+
+static void a_stalled_peer_delays_no_other(void **state)
+{
+	struct te_xfer x, y;
+	struct result rx, ry;
+	(void)state;
+	open_plain();
+	struct te_peer *bad = peer(1), *good = peer(2);
+	fake.eagain[1] = true;
+	start(&x, &rx, TE_WRITE, bad, 3 * CHUNK, 0);
+	start(&y, &ry, TE_WRITE, good, 3 * CHUNK, 1);
+	assert_int_equal(fake.count, 3);
+	for (unsigned i = 0; i < 3; i++)
+		complete(i, 0);
+	poll();
+	assert_int_equal(ry.done, 1);
+	assert_int_equal(ry.status, 0);
+	assert_int_equal(rx.done, 0);
+	fake.eagain[1] = false;
+	poll();
+	assert_int_equal(fake.count, 6);
+	assert_int_equal(rx.posting_done, 1);
+	assert_int_equal(rx.posted_when_told, 3);
+	close_all();
+}
+
+static void a_stalled_peer_is_tried_once_per_poll(void **state)
+{
+	struct te_xfer x;
+	struct result r;
+	(void)state;
+	open_plain();
+	struct te_peer *bad = peer(1);
+	fake.eagain[1] = true;
+	start(&x, &r, TE_WRITE, bad, 30 * CHUNK, 0);
+	for (unsigned i = 0; i < 10; i++) {
+		unsigned before = fake.tries;
+		poll();
+		assert_int_equal(fake.tries, before + 1);
+	}
+	close_all();
+}
+
+static void many_stalled_peers_cost_a_bounded_poll(void **state)
+{
+	enum { PEERS = 300 };
+	static struct result r[PEERS];
+	uint8_t data[8] = {0};
+	(void)state;
+	open_with((struct te_options){.messages = PEERS}, 64, 1024);
+	for (unsigned i = 0; i < PEERS; i++) {
+		fake.eagain[i + 1] = true;
+		te_msg_send(n.te, peer((uint16_t)(i + 1)), 0, msg_for(&n, &r[i], data, 8), KV_NEVER);
+	}
+	unsigned before = fake.tries;
+	poll();
+	assert_true(fake.tries - before <= 64);
+	memset(fake.eagain, 0, sizeof(fake.eagain));
+	for (unsigned i = 0; i < 10; i++) /* and every one gets its turn */
+		poll();
+	for (unsigned i = 0; i < fake.count; i++)
+		complete(i, 0);
+	for (unsigned i = 0; i < 400 && te_busy(n.te); i++) {
+		poll();
+		for (unsigned j = 0; j < fake.count; j++)
+			if (!fake.posts[j].over)
+				complete(j, 0);
+	}
+	for (unsigned i = 0; i < PEERS; i++)
+		assert_int_equal(r[i].done, 1);
+	close_all();
+}
+
+static void queued_things_expire(void **state)
+{
+	struct te_xfer x, y;
+	struct result rx, ry, rm;
+	uint8_t data[8] = {0};
+	(void)state;
+	open_with((struct te_options){.link_ops = 1, .link_bytes = 1}, 64, 1024);
+	struct te_peer *p = peer(1), *hung = peer(2);
+	fake.eagain[1] = true;
+	te_msg_send(n.te, p, 0, msg_for(&n, &rm, data, 8), now_ns + 5000000);
+	xfer_init(&x, &rx, TE_WRITE, p, &area, 0, &far, 0, 2 * CHUNK);
+	x.deadline_ns = now_ns + 10000000;
+	assert_int_equal(te_xfer_start(n.te, &x), 0);
+	xfer_init(&y, &ry, TE_WRITE, hung, &area, 0, &far, 0, 2 * CHUNK); /* posted, never completing: its window stays full */
+	y.deadline_ns = now_ns + 10000000;
+	assert_int_equal(te_xfer_start(n.te, &y), 0);
+	assert_int_equal(y.posted, 1);
+	now_ns += 4999999;
+	poll();
+	assert_int_equal(rm.done, 0);
+	now_ns += 1;
+	poll();
+	assert_int_equal(rm.done, 1);
+	assert_int_equal(rm.status, -KV_ETIMEOUT);
+	assert_int_equal(rx.done, 0);
+	now_ns += 5000000;
+	poll();
+	assert_int_equal(rx.done, 1);
+	assert_int_equal(rx.status, -KV_ETIMEOUT);
+	assert_int_equal(rx.posting_done, 1);
+	assert_int_equal(ry.posting_done, 1); /* posted is final, */
+	assert_int_equal(ry.posted_when_told, 1);
+	assert_int_equal(ry.done, 0); /* but one chunk is still out */
+	complete(0, 0);
+	poll();
+	assert_int_equal(ry.done, 1);
+	assert_int_equal(ry.status, -KV_ETIMEOUT);
+	close_all();
+}
+
+static void peers_share_credits_evenly(void **state)
+{
+	struct te_xfer x[2];
+	struct result r[2];
+	unsigned to[3] = {0};
+	(void)state;
+	open_with((struct te_options){.link_ops = 1000}, 16, 1024); /* 14 credits for transfers */
+	struct te_peer *one = peer(1), *two = peer(2);
+	start(&x[0], &r[0], TE_WRITE, one, 400 * CHUNK, 0);
+	start(&x[1], &r[1], TE_WRITE, two, 400 * CHUNK, 0);
+	for (unsigned i = 0; i < 500; i++) {
+		complete(i, 0);
+		poll();
+	}
+	for (unsigned i = 100; i < 500; i++)
+		to[fake.posts[i].to]++;
+	assert_int_equal(to[1], 200);
+	assert_int_equal(to[2], 200);
+	close_all();
+}
+
+static void transfers_of_one_peer_take_turns(void **state)
+{
+	struct te_xfer huge, small;
+	struct result rh, rs;
+	(void)state;
+	open_with((struct te_options){.link_ops = 2, .link_bytes = 1}, 64, 1024);
+	struct te_peer *p = peer(1);
+	start(&huge, &rh, TE_WRITE, p, 100 * CHUNK, 0);
+	start(&small, &rs, TE_WRITE, p, 2 * CHUNK, 0);
+	for (unsigned i = 0; !rs.done && i < 10; i++) {
+		complete(i, 0);
+		poll();
+	}
+	assert_int_equal(rs.done, 1);
+	assert_true(huge.posted < 8);
+	close_all();
+}
+
+static void in_flight_never_exceeds_the_credits(void **state)
+{
+	enum { COUNT = 64 };
+	static struct te_xfer x[COUNT];
+	static struct result r[COUNT], rm[8];
+	uint8_t data[8] = {0};
+	(void)state;
+	open_with((struct te_options){.link_ops = 1000}, 64, 32); /* cq depth / 2 = 16; an eighth of it for messages */
+	struct te_peer *p = peer(1), *other = peer(2);
+	for (unsigned i = 0; i < COUNT; i++)
+		start(&x[i], &r[i], i % 2 ? TE_WRITE : TE_READ, p, CHUNK, i < 14);
+	assert_int_equal(outstanding(), 14);
+	te_msg_send(n.te, p, 0, msg_for(&n, &rm[0], data, 8), KV_NEVER);
+	te_msg_send(n.te, other, 0, msg_for(&n, &rm[1], data, 8), KV_NEVER);
+	assert_int_equal(outstanding(), 16); /* messages use the reserve, at once */
+	te_msg_send(n.te, other, 0, msg_for(&n, &rm[2], data, 8), KV_NEVER);
+	poll();
+	assert_int_equal(outstanding(), 16);
+	complete(0, 0);
+	poll();
+	assert_int_equal(outstanding(), 16);
+	assert_int_equal(fake.posts[fake.count - 1].kind, SEND); /* and go first */
+	for (unsigned i = 1; i < fake.count; i++) {
+		complete(i, 0);
+		poll();
+		assert_true(outstanding() <= 16);
+	}
+	assert_false(te_busy(n.te));
+	close_all();
+}
+
+static void a_link_keeps_its_window(void **state)
+{
+	struct te_xfer x;
+	struct result r;
+	(void)state;
+	open_with((struct te_options){.link_ops = 4, .link_bytes = 10 * CHUNK}, 64, 1024);
+	struct te_peer *p = peer(1);
+	start(&x, &r, TE_WRITE, p, 100 * CHUNK, 0);
+	assert_int_equal(outstanding(), 10); /* small chunks: by bytes */
+	complete(0, 0);
+	poll();
+	assert_int_equal(outstanding(), 10);
+	close_all();
+	open_with((struct te_options){.link_ops = 4, .link_bytes = 10, .chunk_bytes = 64 << 10}, 64, 1024);
+	start(&x, &r, TE_WRITE, peer(1), LEN, 0);
+	assert_int_equal(outstanding(), 4); /* large chunks: by operations */
+	close_all();
+}
+
+/* ---- failures ---- */
+
+static void an_operation_that_cannot_be_posted_fails_alone(void **state)
+{
+	struct te_xfer x, y;
+	struct result rx, ry, rm;
+	uint8_t data[8] = {0};
+	(void)state;
+	open_plain();
+	struct te_peer *p = peer(1);
+	fake.fail_next = -EINVAL;
+	start(&x, &rx, TE_WRITE, p, 3 * CHUNK, 0);
+	assert_int_equal(rx.done, 0); /* never inside the call */
+	fake.fail_next = -EMSGSIZE;
+	te_msg_send(n.te, p, 0, msg_for(&n, &rm, data, 8), KV_NEVER);
+	assert_int_equal(rm.done, 0);
+	start(&y, &ry, TE_WRITE, p, 3 * CHUNK, 1);
+	poll();
+	assert_int_equal(rx.done, 1);
+	assert_int_equal(rx.status, -KV_EPROVIDER);
+	assert_int_equal(rx.posting_done, 1);
+	assert_int_equal(x.posted, 0);
+	assert_int_equal(rm.status, -KV_EPROVIDER);
+	assert_int_equal(outstanding(), 3);
+	close_all();
+}
+
+static void a_refused_post_is_tried_again(void **state)
+{
+	struct te_xfer x;
+	struct result r;
+	(void)state;
+	open_plain();
+	struct te_peer *p = peer(1);
+	fake.fail_next = -ENOTCONN;
+	start(&x, &r, TE_WRITE, p, CHUNK, 0);
+	poll();
+	assert_int_equal(outstanding(), 1);
+	assert_int_equal(x.posted, 1);
+	close_all();
+}
+
+static void failures_are_judged(void **state)
+{
+	static const struct {
+		int said, means;
+		bool reset;
+	} cases[] = {{-ECANCELED, -KV_EPEERDOWN, false}, {-ENOTCONN, -KV_EPEERDOWN, false}, {-EINVAL, -EINVAL, false}, {-ENDPOINT_ERROR, -KV_ERESET, true}};
+	(void)state;
+	for (size_t i = 0; i < KV_COUNT(cases); i++) {
+		struct te_xfer x;
+		struct result r;
+		open_with((struct te_options){.link_ops = 2, .link_bytes = 1}, 64, 1024);
+		start(&x, &r, TE_WRITE, peer(1), 10 * CHUNK, 0);
+		assert_int_equal(outstanding(), 2);
+		complete(1, cases[i].said);
+		poll();
+		assert_int_equal(r.posting_done, 1); /* nothing more is posted: it could only be wasted */
+		assert_int_equal(fake.count, 2);
+		if (!cases[i].reset) {
+			assert_int_equal(r.done, 0);
+			complete(0, 0);
+			poll();
+		}
+		assert_int_equal(r.done, 1);
+		assert_int_equal(r.status, cases[i].means);
+		assert_int_equal(x.posted, 2);
+		assert_int_equal(n.resets, cases[i].reset);
+		close_all();
+	}
+}
+
+static void stray_events_are_counted_and_not_believed(void **state)
+{
+	struct te_xfer x;
+	struct result r;
+	struct te_stats s;
+	struct fab_ctx foreign;
+	(void)state;
+	open_plain();
+	start(&x, &r, TE_WRITE, peer(1), CHUNK, 1);
+	struct fab_ctx *ctx = fake.posts[0].ctx;
+	complete(0, 0);
+	event((struct fab_event){.type = FAB_EV_DONE, .ctx = ctx});          /* twice */
+	event((struct fab_event){.type = FAB_EV_FAIL, .ctx = ctx, .status = -EIO});
+	event((struct fab_event){.type = FAB_EV_DONE, .ctx = NULL});
+	event((struct fab_event){.type = FAB_EV_FAIL, .ctx = NULL, .status = -EIO});
+	event((struct fab_event){.type = FAB_EV_DONE, .ctx = &foreign});
+	event((struct fab_event){.type = FAB_EV_RECV, .ctx = ctx, .len = 10}); /* not a receive */
+	event((struct fab_event){.type = FAB_EV_DONE, .ctx = fake.recvs[0]});  /* not a send */
+	event((struct fab_event){.type = FAB_EV_RECV, .ctx = fake.recvs[0], .len = KV_MSG_MAX + 1});
+	poll();
+	te_stats(n.te, &s);
+	assert_int_equal(s.stray_events, 8);
+	assert_int_equal(r.done, 1);
+	assert_int_equal(n.messages, 0);
+	assert_int_equal(s.inflight, 0);
+	assert_int_equal(fake.recvs_posted, 17); /* the one that was too long is posted again */
+	close_all();
+}
+
+static void receives_that_get_eagain_are_posted_later(void **state)
+{
+	(void)state;
+	open_plain();
+	assert_int_equal(fake.recvs_posted, 16);
+	fake.recvs_eagain = 2;
+	for (unsigned i = 0; i < 3; i++)
+		event((struct fab_event){.type = FAB_EV_RECV, .ctx = fake.recvs[i], .len = 10});
+	poll();
+	assert_int_equal(n.messages, 3);
+	assert_int_equal(fake.recvs_posted, 17);
+	poll();
+	assert_int_equal(fake.recvs_posted, 19);
+	close_all();
+}
+
+static void an_immediate_that_used_a_receive_gives_it_back(void **state)
+{
+	(void)state;
+	open_plain();
+	event((struct fab_event){.type = FAB_EV_IMM, .imm = 5, .ctx = fake.recvs[3]});
+	event((struct fab_event){.type = FAB_EV_IMM, .imm = 6});
+	poll();
+	assert_int_equal(n.imms, 2);
+	assert_int_equal(n.last_imm, 6);
+	assert_int_equal(fake.recvs_posted, 17);
+	close_all();
+}
+
+static void receives_that_fail_for_ever_mean_a_rebuild(void **state)
+{
+	(void)state;
+	open_plain();
+	for (unsigned i = 0; i < 40 && !fake.rebuilds; i++) {
+		event((struct fab_event){.type = FAB_EV_FAIL, .ctx = fake.recvs[(fake.recvs_posted - 1) % KV_COUNT(fake.recvs)], .status = -ECANCELED});
+		poll();
+	}
+	assert_int_equal(fake.rebuilds, 1);
+	assert_int_equal(n.resets, 1);
+	close_all();
+}
+
+/* ---- endpoints that die ---- */
+
+static void a_dead_endpoint_is_rebuilt_and_told(void **state)
+{
+	struct te_xfer x, queued;
+	struct result r, rq, rm;
+	uint8_t data[8] = {0};
+	struct te_address again = {.len = 2, .data = {9}};
+	(void)state;
+	open_with((struct te_options){.link_ops = 1, .link_bytes = 1}, 64, 1024);
+	struct te_peer *p = peer(1);
+	te_msg_send(n.te, p, 0, msg_for(&n, &rm, data, 8), KV_NEVER);
+	start(&x, &r, TE_WRITE, p, 3 * CHUNK, 0);
+	start(&queued, &rq, TE_WRITE, p, CHUNK, 0);
+	event((struct fab_event){.type = FAB_EV_DEAD, .status = -KV_EPROVIDER});
+	poll();
+	assert_int_equal(fake.rebuilds, 1);
+	assert_int_equal(fake.recvs_posted, 16);
+	assert_int_equal(n.resets, 1);
+	assert_int_equal(n.reset_status, 0);
+	assert_int_equal(r.status, -KV_ERESET);
+	assert_int_equal(rm.status, -KV_ERESET);
+	assert_int_equal(r.done + rm.done, 2);
+	assert_int_equal(rq.done, 0);
+	assert_int_equal(te_xfer_start(n.te, &x), -KV_EPEERDOWN);
+	unsigned before = fake.count;
+	poll();
+	assert_int_equal(fake.count, before); /* nothing goes to a void peer */
+	assert_int_equal(te_peer_readdress(p, &again, 1, NULL), 0);
+	poll();
+	assert_int_equal(fake.count, before + 1);
+	assert_int_equal(fake.posts[before].to, 9);
+	complete(before, 0);
+	poll();
+	assert_int_equal(rq.status, 0);
+	assert_int_equal(rq.done, 1);
+	close_all();
+}
+
+static void a_rebuild_that_fails_is_retried_with_back_off(void **state)
+{
+	struct te_address a;
+	struct te_peer *q;
+	struct kv_error err;
+	(void)state;
+	open_plain();
+	struct te_peer *p = peer(1);
+	fake.rebuild_failures = 3;
+	assert_int_equal(te_peer_fence(p, &err), -KV_ELIMIT);
+	assert_string_equal(err.text, "told to fail");
+	poll();
+	assert_int_equal(n.resets, 1);
+	assert_int_equal(n.reset_status, -KV_ELIMIT);
+	assert_int_equal(te_address(n.te, 0, &a), -KV_EPROVIDER);
+	a = (struct te_address){.len = 2};
+	assert_int_equal(te_peer_open(n.te, &a, 1, &q, &err), -KV_EPROVIDER);
+	assert_int_equal(te_peer_fence(p, &err), -KV_ELIMIT); /* closed is as safe as rebuilt */
+	assert_int_equal(fake.rebuilds, 1);
+	uint64_t steps[] = {100000000, 200000000, 400000000};
+	for (unsigned i = 0; i < 3; i++) {
+		now_ns += steps[i] - 1;
+		poll();
+		assert_int_equal(fake.rebuilds, i + 1);
+		now_ns += 1;
+		poll();
+		assert_int_equal(fake.rebuilds, i + 2);
+		assert_int_equal(n.resets, i + 2);
+	}
+	assert_int_equal(n.reset_status, 0);
+	assert_int_equal(te_address(n.te, 0, &a), 0);
+	struct te_stats s;
+	te_stats(n.te, &s);
+	assert_int_equal(s.rebuild_failures, 3);
+	close_all();
+}
+
+static void fences_are_rate_limited_by_telling_late(void **state)
+{
+	struct te_address a;
+	(void)state;
+	open_plain();
+	struct te_peer *p = peer(1);
+	struct te_address again = {.len = 2, .data = {9}};
+	for (unsigned i = 0; i < 4; i++) {
+		assert_int_equal(te_peer_fence(p, NULL), 0);
+		poll();
+		assert_int_equal(n.resets, i + 1);
+		assert_int_equal(te_peer_readdress(p, &again, 1, NULL), 0);
+	}
+	assert_int_equal(te_peer_fence(p, NULL), 0);
+	assert_int_equal(fake.rebuilds, 5); /* safe at once */
+	poll();
+	assert_int_equal(n.resets, 4); /* told later */
+	assert_int_equal(te_address(n.te, 0, &a), -KV_EBUSY);
+	assert_int_equal(te_peer_fence(p, NULL), 0);
+	assert_int_equal(fake.rebuilds, 5); /* nobody can have reached the new endpoint */
+	now_ns += 250000000;
+	poll();
+	assert_int_equal(n.resets, 5);
+	assert_int_equal(te_address(n.te, 0, &a), 0);
+	close_all();
+}
+
+/* ---- transfers ---- */
+
+static void contiguous_bytes_grow_in_order(void **state)
+{
+	struct te_xfer x;
+	struct result r;
+	(void)state;
+	open_plain();
+	start(&x, &r, TE_READ, peer(1), 5 * CHUNK + 1, 1);
+	unsigned order[] = {1, 3, 0, 5, 4, 2};
+	uint64_t expect[] = {0, 0, 2 * CHUNK, 2 * CHUNK, 2 * CHUNK, 5 * CHUNK + 1};
+	int told[] = {0, 0, 1, 1, 1, 2};
+	for (unsigned i = 0; i < 6; i++) {
+		complete(order[i], 0);
+		poll();
+		assert_int_equal(x.contiguous, expect[i]);
+		assert_int_equal(r.progress, told[i]);
+	}
+	assert_int_equal(r.done, 1);
+	close_all();
+}
+
+static void a_read_waits_for_its_first_chunk(void **state)
+{
+	struct te_xfer x;
+	struct result r;
+	(void)state;
+	open_with((struct te_options){.link_ops = 1000}, 512, 2048);
+	start(&x, &r, TE_READ, peer(1), 100 * CHUNK, 0);
+	assert_int_equal(x.posted, 64);
+	for (unsigned i = 1; i < 64; i++)
+		complete(i, 0);
+	poll();
+	assert_int_equal(x.posted, 64);
+	complete(0, 0);
+	poll();
+	assert_int_equal(x.posted, 100);
+	assert_int_equal(x.contiguous, 64 * CHUNK);
+	for (unsigned i = 64; i < 100; i++)
+		complete(i, 0);
+	poll();
+	poll();
+	assert_int_equal(r.done, 1);
+	assert_int_equal(r.status, 0);
+	assert_int_equal(x.contiguous, 100 * CHUNK);
+	close_all();
+}
+
+static void chunks_carry_address_key_and_immediate(void **state)
+{
+	struct te_key keys[] = {{1000, 11}, {2000, 22}, {3000, 33}};
+	struct te_remote parts = {.len_bytes = 300, .part_bytes = 100, .parts = 3, .rails = 1, .keys = keys};
+	struct te_xfer x;
+	struct result r;
+	(void)state;
+	open_plain();
+	xfer_init(&x, &r, TE_WRITE, peer(1), &area, 0, &far, 0, 0);
+	x.remote = &parts;
+	x.at = (struct te_slices){.offset = 90, .slice = 20, .stride = 50, .count = 3};
+	x.imm = 0xfeed1234;
+	assert_int_equal(te_xfer_chunks(n.te, &x), 5);
+	assert_int_equal(te_xfer_start(n.te, &x), 1);
+	static const struct {
+		uint64_t addr, key, len;
+	} expect[] = {{1090, 11, 10}, {2000, 22, 10}, {2040, 22, 20}, {2090, 22, 10}, {3000, 33, 10}};
+	assert_int_equal(fake.count, KV_COUNT(expect));
+	for (unsigned i = 0; i < fake.count; i++) {
+		assert_int_equal(fake.posts[i].addr, expect[i].addr);
+		assert_int_equal(fake.posts[i].key, expect[i].key);
+		assert_int_equal(fake.posts[i].len, expect[i].len);
+		assert_true(fake.posts[i].has_imm);
+		assert_int_equal(fake.posts[i].imm, 0xfeed1234);
+	}
+	close_all();
+}
+
+static void shm_pushes_only_with_an_immediate(void **state)
+{
+	struct te_xfer x, y;
+	struct result r, ry;
+	(void)state;
+	for (unsigned only = 0; only < 2; only++) {
+		fake_imm_only = only;
+		open_plain();
+		xfer_init(&x, &r, TE_WRITE, peer(1), &area, 0, &far, 0, 10);
+		x.with_imm = false;
+		assert_int_equal(te_xfer_start(n.te, &x), only ? -KV_ENOTSUP : 1);
+		assert_int_equal(fake.count, only ? 0 : 1);
+		xfer_init(&y, &ry, TE_WRITE, peer(1), &area, 0, &far, 0, 10);
+		assert_int_equal(te_xfer_start(n.te, &y), 1);
+		fake_imm_only = false;
+		close_all();
+	}
+}
+
+static void a_region_is_registered_in_smaller_parts_when_there_is_no_room(void **state)
+{
+	struct te_region *region;
+	struct te_remote remote;
+	uint64_t len = 10 << 20;
+	(void)state;
+	open_plain();
+	void *memory = aligned_alloc(4096, len);
+	fake.mr_max = 3 << 20;
+	assert_int_equal(te_region_register(n.te, memory, len, TE_LOCAL, 0, &region, NULL), 0);
+	te_region_announce(region, &remote, NULL);
+	assert_int_equal(remote.part_bytes, 3 << 20);
+	assert_int_equal(remote.parts, 4);
+	assert_int_equal(te_region_close(&region), 0);
+	fake.mr_max = 1000;
+	struct kv_error err;
+	assert_int_equal(te_region_register(n.te, memory, len, TE_LOCAL, 0, &region, &err), -KV_ENOMEM);
+	free(memory);
+	close_all();
+}
+
+static void addresses_are_inserted_once_and_removed_last(void **state)
+{
+	struct te_xfer x;
+	struct result r;
+	(void)state;
+	open_plain();
+	struct te_peer *one = peer(1), *two = peer(1);
+	assert_int_equal(fake.inserts, 1);
+	start(&x, &r, TE_WRITE, two, CHUNK, 1);
+	te_peer_close(&one);
+	te_peer_close(&two);
+	assert_int_equal(fake.removes, 0); /* an operation is still on its way there */
+	complete(0, 0);
+	poll();
+	assert_int_equal(r.done, 1);
+	assert_int_equal(fake.removes, 1);
+	close_all();
+}
+
+static unsigned open_at_done;
+
+static void note_open(struct te_xfer *x, int status)
+{
+	struct result *r = x->arg;
+	open_at_done = fake.opens;
+	r->done++;
+	r->status = status;
+}
+
+static void endpoints_close_before_anybody_is_told(void **state)
+{
+	struct te_xfer x;
+	struct result r;
+	(void)state;
+	open_plain();
+	xfer_init(&x, &r, TE_WRITE, peer(1), &area, 0, &far, 0, CHUNK);
+	x.done = note_open;
+	assert_int_equal(te_xfer_start(n.te, &x), 1);
+	open_at_done = 99;
+	close_all();
+	assert_int_equal(open_at_done, 0);
+	assert_int_equal(r.status, -KV_ECLOSED);
+}
+
+/* ---- everything at random ---- */
+
+enum { SLOTS = 40, PEERS = 5, STEPS = 60000 };
+
+static struct {
+	struct te_xfer x[SLOTS];
+	struct result r[SLOTS];
+	bool live[SLOTS];
+	struct te_peer *peers[PEERS];
+	struct kv_prng prng;
+	uint64_t started, sent;
+	struct result msgs[SLOTS];
+	bool msg_live[SLOTS];
+} all;
+
+static uint64_t below(uint64_t bound)
+{
+	return kv_prng_below(&all.prng, bound);
+}
+
+static void random_start(unsigned i)
+{
+	struct te_peer *p = all.peers[below(PEERS)];
+	if (all.live[i] || !p)
+		return;
+	xfer_init(&all.x[i], &all.r[i], below(2) ? TE_WRITE : TE_READ, p, &area, 0, &far, 0, below(12) * CHUNK / 2);
+	all.x[i].with_imm = all.x[i].dir == TE_WRITE && below(2);
+	all.x[i].link = below(2) ? TE_LINK_ANY : 0;
+	all.x[i].deadline_ns = below(4) ? KV_NEVER : now_ns + below(3000000);
+	int rc = te_xfer_start(n.te, &all.x[i]);
+	assert_true(rc == 0 || rc == 1 || rc == -KV_EPEERDOWN);
+	assert_int_equal(all.r[i].done, 0);
+	all.live[i] = rc >= 0;
+	all.started += rc >= 0;
+}
+
+static void random_send(unsigned i)
+{
+	uint8_t data[8] = {0};
+	struct te_peer *p = all.peers[below(PEERS)];
+	if (all.msg_live[i] || !p)
+		return;
+	struct te_msg *m = msg_for(&n, &all.msgs[i], data, 8);
+	if (!m)
+		return;
+	te_msg_send(n.te, p, 0, m, below(4) ? KV_NEVER : now_ns + below(3000000));
+	all.msg_live[i] = true;
+	all.sent++;
+}
+
+static void random_complete(void)
+{
+	if (fake.count == 0)
+		return;
+	unsigned i = (unsigned)below(fake.count);
+	if (!fake.posts[i].over && fake.nevents < EVENTS_MAX - 1)
+		complete(i, below(20) ? 0 : below(2) ? -ECANCELED : -EINVAL);
+}
+
+static void random_peer(unsigned i)
+{
+	struct te_address a = {.len = 2, .data = {(uint8_t)(1 + below(20))}};
+	if (!all.peers[i])
+		te_peer_open(n.te, &a, 1, &all.peers[i], NULL);
+	else if (below(2))
+		te_peer_readdress(all.peers[i], &a, 1, NULL);
+	else
+		te_peer_close(&all.peers[i]);
+}
+
+static void random_trouble(void)
+{
+	static const int codes[] = {-EINVAL, -ENOTCONN, -EAGAIN};
+	switch (below(6)) {
+	case 0:
+		fake.fail_next = codes[below(KV_COUNT(codes))];
+		break;
+	case 1:
+	case 2:
+		fake.eagain[1 + below(20)] ^= 1;
+		break;
+	case 3:
+		if (fake.nevents < EVENTS_MAX - 1 && below(10) == 0)
+			event((struct fab_event){.type = FAB_EV_DEAD});
+		break;
+	case 4:
+		fake.recvs_eagain = (unsigned)below(3);
+		break;
+	default:
+		if (all.peers[0] && below(10) == 0) {
+			fake.rebuild_failures = below(3) ? 0 : 1;
+			te_peer_fence(all.peers[0], NULL);
+		}
+	}
+}
+
+/* What must hold at every moment. */
+static void check_all(void)
+{
+	struct te_stats s;
+	te_stats(n.te, &s);
+	assert_true(outstanding() <= s.inflight);
+	for (unsigned i = 0; i < SLOTS; i++) {
+		const struct te_xfer *x = &all.x[i];
+		if (!all.live[i])
+			continue;
+		assert_true(all.r[i].done <= 1 && all.r[i].posting_done <= 1);
+		assert_true(x->completed <= x->posted && x->posted <= te_xfer_chunks(n.te, x));
+		if (!all.r[i].done)
+			continue;
+		assert_int_equal(all.r[i].status == 0, x->completed == te_xfer_chunks(n.te, x));
+		if (all.r[i].posting_done)
+			assert_int_equal(all.r[i].posted_when_told, x->posted);
+		all.live[i] = false;
+	}
+	for (unsigned i = 0; i < SLOTS; i++)
+		if (all.msg_live[i] && all.msgs[i].done)
+			all.msg_live[i] = false;
+}
+
+static void everything_ends_once_whatever_happens(void **state)
+{
+	uint64_t seed = kv_seed_from_env("KVRAIL_SEED");
+	(void)state;
+	printf("# KVRAIL_SEED=%llu\n", (unsigned long long)seed);
+	memset(&all, 0, sizeof(all));
+	kv_prng_seed(&all.prng, seed);
+	open_with((struct te_options){.link_ops = 2, .link_bytes = 3 * CHUNK, .messages = 16}, 24, 200);
+	for (unsigned step = 0; step < STEPS; step++) {
+		unsigned i = (unsigned)below(SLOTS);
+		switch (below(12)) {
+		case 0:
+		case 1:
+		case 2:
+			random_start(i);
+			break;
+		case 3:
+			random_send(i);
+			break;
+		case 4:
+			if (all.live[i] && below(3) == 0)
+				te_xfer_cancel(n.te, &all.x[i]);
+			break;
+		case 5:
+			if (below(8) == 0)
+				random_peer((unsigned)below(PEERS));
+			break;
+		case 6:
+			if (below(8) == 0)
+				random_trouble();
+			break;
+		case 7:
+			now_ns += below(2000000);
+			break;
+		case 8:
+		case 9:
+			random_complete();
+			break;
+		default:
+			poll();
+			check_all();
+		}
+	}
+	assert_true(all.started > 1000 && all.sent > 100);
+	node_close(&n);
+	for (unsigned i = 0; i < SLOTS; i++) {
+		assert_int_equal(all.live[i] ? all.r[i].done : 1, 1);
+		assert_int_equal(all.msg_live[i] ? all.msgs[i].done : 1, 1);
+	}
+	free(area.remote.keys);
+	free(area.base);
+}
+
+#define CASE(fn) cmocka_unit_test_setup(fn, node_forget_all)
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		CASE(a_stalled_peer_delays_no_other),
+		CASE(a_stalled_peer_is_tried_once_per_poll),
+		CASE(many_stalled_peers_cost_a_bounded_poll),
+		CASE(queued_things_expire),
+		CASE(peers_share_credits_evenly),
+		CASE(transfers_of_one_peer_take_turns),
+		CASE(in_flight_never_exceeds_the_credits),
+		CASE(a_link_keeps_its_window),
+		CASE(an_operation_that_cannot_be_posted_fails_alone),
+		CASE(a_refused_post_is_tried_again),
+		CASE(failures_are_judged),
+		CASE(stray_events_are_counted_and_not_believed),
+		CASE(receives_that_get_eagain_are_posted_later),
+		CASE(an_immediate_that_used_a_receive_gives_it_back),
+		CASE(receives_that_fail_for_ever_mean_a_rebuild),
+		CASE(a_dead_endpoint_is_rebuilt_and_told),
+		CASE(a_rebuild_that_fails_is_retried_with_back_off),
+		CASE(fences_are_rate_limited_by_telling_late),
+		CASE(contiguous_bytes_grow_in_order),
+		CASE(a_read_waits_for_its_first_chunk),
+		CASE(chunks_carry_address_key_and_immediate),
+		CASE(shm_pushes_only_with_an_immediate),
+		CASE(a_region_is_registered_in_smaller_parts_when_there_is_no_room),
+		CASE(addresses_are_inserted_once_and_removed_last),
+		CASE(endpoints_close_before_anybody_is_told),
+		CASE(everything_ends_once_whatever_happens),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
