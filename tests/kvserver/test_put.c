@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_put.c -- PUT against a real engine: ranges in any order, checks, commits, and what never becomes visible. */
+#include "rig.h"
+
+enum { MIB = 1 << 20, WHOLE = WIRE_PUT_FIRST | WIRE_PUT_LAST };
+
+static bool is_there(const char *key)
+{
+	return store_find(&rig.shard->store, key, strlen(key), 0) != NULL;
+}
+
+/* The stored bytes are those made from seed. */
+static void check_stored(const char *key, uint64_t n, uint64_t seed)
+{
+	struct block *b = store_find(&rig.shard->store, key, strlen(key), 0);
+	uint8_t *want = malloc(n);
+	assert_non_null(b);
+	assert_int_equal(b->len, n);
+	rig_fill(want, n, seed);
+	assert_memory_equal(store_data(&rig.shard->store, b), want, n);
+	assert_int_equal(b->checksum, kv_hash_block(want, n));
+	free(want);
+}
+
+static void a_whole_value_is_read_from_the_client(void **state)
+{
+	(void)state;
+	rig_store("k", 5 * MIB + 3, 1);
+	check_stored("k", 5 * MIB + 3, 1);
+	assert_int_equal(rig_stat(WIRE_STAT_BYTES_WRITTEN), 5 * MIB + 3);
+	assert_int_equal(rig_stat(WIRE_STAT_BLOCKS), 1);
+}
+
+static void a_small_value_travels_in_the_request(void **state)
+{
+	(void)state;
+	uint8_t value[KV_INLINE_MAX];
+	rig_fill(value, sizeof(value), 2);
+	struct wire_request q = rig_put("k", sizeof(value), 0, sizeof(value), kv_hash_block(value, sizeof(value)), WHOLE);
+	q.dest = (struct wire_dest){0};
+	q.put.inline_data = (struct wire_bytes){value, sizeof(value)};
+	assert_int_equal(rig_ask(&q)->status, WIRE_OK);
+	assert_true(rig_find(q.id)->put.generation != 0);
+	check_stored("k", sizeof(value), 2);
+}
+
+static void slices_are_gathered_in_order(void **state)
+{
+	(void)state;
+	enum { N = 10000, SLICE = 1500, STRIDE = 4096 };
+	uint8_t value[N];
+	rig_fill(value, N, 3);
+	for (unsigned i = 0; i * SLICE < N; i++)
+		memcpy(rig_memory(i * STRIDE), value + i * SLICE, KV_MIN(SLICE, N - i * SLICE));
+	struct wire_request q = rig_put("k", N, 0, N, kv_hash_block(value, N), WHOLE);
+	q.dest = (struct wire_dest){.region = 1, .count = 7, .stride = STRIDE, .slice = SLICE};
+	assert_int_equal(rig_ask(&q)->status, WIRE_OK);
+	check_stored("k", N, 3);
+}
+
+static void a_wrong_checksum_is_corrupt_and_invisible(void **state)
+{
+	(void)state;
+	rig_fill(rig_memory(0), MIB, 4);
+	struct wire_request q = rig_put("k", MIB, 0, MIB, kv_hash_block(rig_memory(0), MIB) ^ 1, WHOLE);
+	assert_int_equal(rig_ask(&q)->status, WIRE_CORRUPT);
+	assert_int_equal(rig_find(q.id)->put.generation, 0);
+	assert_false(is_there("k"));
+	assert_int_equal(rig_stat(WIRE_STAT_CORRUPT), 1);
+	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), 0);
+}
+
+static void a_small_wrong_checksum_is_corrupt_too(void **state)
+{
+	(void)state;
+	struct wire_request q = rig_put("k", 5, 0, 5, 123, WHOLE);
+	q.dest = (struct wire_dest){0};
+	q.put.inline_data = (struct wire_bytes){(const uint8_t *)"hello", 5};
+	assert_int_equal(rig_ask(&q)->status, WIRE_CORRUPT);
+	assert_false(is_there("k"));
+}
+
+static void the_same_bytes_again_succeed_without_being_read(void **state)
+{
+	(void)state;
+	uint64_t sum = rig_store("k", MIB, 5);
+	uint64_t reads = rig_stat(WIRE_STAT_BYTES_WRITTEN);
+	struct wire_request q = rig_put("k", MIB, 0, MIB, sum, WIRE_PUT_FIRST);
+	const struct wire_reply *r = rig_ask(&q); /* the client's memory holds zeros now */
+	assert_int_equal(r->status, WIRE_OK);
+	assert_true(r->put.generation != 0);
+	assert_int_equal(rig_stat(WIRE_STAT_BYTES_WRITTEN), reads);
+	assert_int_equal(rig_stat(WIRE_STAT_PUT_DUPLICATES), 1);
+	check_stored("k", MIB, 5);
+}
+
+static void other_bytes_under_the_key_are_refused(void **state)
+{
+	(void)state;
+	uint64_t sum = rig_store("k", MIB, 6);
+	struct wire_request a = rig_put("k", MIB, 0, MIB, sum + 1, WHOLE), b = rig_put("k", MIB - 1, 0, MIB - 1, sum, WHOLE);
+	assert_int_equal(rig_ask(&a)->status, WIRE_EXISTS_OTHER);
+	assert_int_equal(rig_ask(&b)->status, WIRE_EXISTS_OTHER);
+	assert_int_equal(rig_stat(WIRE_STAT_PUT_CONFLICTS), 2);
+	check_stored("k", MIB, 6);
+}
+
+/* ---- ranges ---- */
+
+static uint64_t begin(const char *key, uint64_t total, uint64_t first, uint64_t sum)
+{
+	struct wire_request q = rig_put(key, total, 0, first, sum, WIRE_PUT_FIRST);
+	const struct wire_reply *r = rig_ask(&q);
+	assert_int_equal(r->status, WIRE_OK);
+	assert_int_equal(r->put.generation, 0);
+	assert_true(r->put.stage != 0);
+	return r->put.stage;
+}
+
+static struct wire_request range(const char *key, uint64_t stage, uint64_t total, uint64_t offset, uint64_t n, uint64_t sum, uint8_t flags)
+{
+	struct wire_request q = rig_put(key, total, offset, n, sum, flags);
+	q.put.stage = stage;
+	return q;
+}
+
+/* Ranges sent in one frame, the last one first. */
+static void ranges_may_come_in_any_order(void **state)
+{
+	(void)state;
+	enum { N = 7 * MIB + 5 };
+	struct wire_request q[7];
+	struct wire_frame frame = rig_frame();
+	uint64_t sum, stage;
+	rig_fill(rig_memory(0), N, 7);
+	sum = kv_hash_block(rig_memory(0), N);
+	stage = begin("k", N, MIB, sum);
+	assert_false(is_there("k"));
+	for (unsigned i = 0; i < 7; i++) {
+		uint64_t offset = (7 - i) * (uint64_t)MIB;
+		q[i] = range("k", stage, N, offset, KV_MIN((uint64_t)MIB, N - offset), sum, i == 0 ? WIRE_PUT_LAST : 0);
+	}
+	rig_send_records(&frame, q, 7);
+	for (unsigned i = 0; i < 7; i++) {
+		rig_until(rig_find(q[i].id));
+		assert_int_equal(rig_find(q[i].id)->status, WIRE_OK);
+	}
+	check_stored("k", N, 7);
+}
+
+static void the_end_may_be_announced_without_bytes(void **state)
+{
+	(void)state;
+	uint64_t sum, stage;
+	rig_fill(rig_memory(0), MIB, 8);
+	sum = kv_hash_block(rig_memory(0), MIB);
+	stage = begin("k", MIB, MIB, sum);
+	struct wire_request end = range("k", stage, MIB, MIB, 0, sum, WIRE_PUT_LAST);
+	assert_int_equal(rig_ask(&end)->status, WIRE_OK);
+	check_stored("k", MIB, 8);
+}
+
+static void overlapping_ranges_are_refused(void **state)
+{
+	(void)state;
+	uint64_t sum, stage;
+	rig_fill(rig_memory(0), 4 * MIB, 9);
+	sum = kv_hash_block(rig_memory(0), 4 * MIB);
+	stage = begin("k", 4 * MIB, MIB, sum);
+	struct wire_request same = range("k", stage, 4 * MIB, 0, MIB, sum, 0), over = range("k", stage, 4 * MIB, MIB - 1, 2, sum, 0);
+	struct wire_request rest = range("k", stage, 4 * MIB, MIB, 3 * MIB, sum, WIRE_PUT_LAST);
+	assert_int_equal(rig_ask(&same)->status, WIRE_INVALID);
+	assert_int_equal(rig_ask(&over)->status, WIRE_INVALID);
+	assert_int_equal(rig_ask(&rest)->status, WIRE_OK);
+	check_stored("k", 4 * MIB, 9);
+}
+
+static void a_range_must_fit_its_stage(void **state)
+{
+	(void)state;
+	uint64_t stage = begin("k", 4 * MIB, 0, 77);
+	struct wire_request unknown = range("k", stage + 2, 4 * MIB, 0, MIB, 77, 0), total = range("k", stage, 5 * MIB, 0, MIB, 77, 0);
+	struct wire_request sum = range("k", stage, 4 * MIB, 0, MIB, 78, 0), key = range("j", stage, 4 * MIB, 0, MIB, 77, 0);
+	assert_int_equal(rig_ask(&unknown)->status, WIRE_STALE);
+	assert_int_equal(rig_ask(&total)->status, WIRE_INVALID);
+	assert_int_equal(rig_ask(&sum)->status, WIRE_INVALID);
+	assert_int_equal(rig_ask(&key)->status, WIRE_INVALID);
+	assert_int_equal(rig.shard->stages.used, 1);
+}
+
+static void a_failed_range_ends_the_value(void **state)
+{
+	(void)state;
+	uint64_t stage = begin("k", 4 * MIB, 0, 77);
+	struct wire_request bad = range("k", stage, 4 * MIB, 0, MIB, 77, 0), good = range("k", stage, 4 * MIB, 0, MIB, 77, 0);
+	bad.dest.offset = RIG_BUFFER - 1;
+	assert_int_equal(rig_ask(&bad)->status, WIRE_INVALID);
+	assert_int_equal(rig_ask(&good)->status, WIRE_STALE);
+	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), 0);
+}
+
+static void two_puts_of_one_key_the_first_to_end_wins(void **state)
+{
+	(void)state;
+	uint64_t sum_a, sum_b, a, b;
+	rig_fill(rig_memory(0), MIB, 10);
+	rig_fill(rig_memory(MIB), MIB, 11);
+	sum_a = kv_hash_block(rig_memory(0), MIB);
+	sum_b = kv_hash_block(rig_memory(MIB), MIB);
+	a = begin("k", MIB, 0, sum_a);
+	b = begin("k", MIB, 0, sum_b);
+	struct wire_request second = range("k", b, MIB, 0, MIB, sum_b, WIRE_PUT_LAST), first = range("k", a, MIB, 0, MIB, sum_a, WIRE_PUT_LAST);
+	second.dest.offset = MIB;
+	assert_int_equal(rig_ask(&second)->status, WIRE_OK);
+	assert_int_equal(rig_ask(&first)->status, WIRE_EXISTS_OTHER);
+	check_stored("k", MIB, 11);
+}
+
+static void two_equal_puts_both_succeed(void **state)
+{
+	(void)state;
+	uint64_t sum, a, b;
+	rig_fill(rig_memory(0), MIB, 12);
+	sum = kv_hash_block(rig_memory(0), MIB);
+	a = begin("k", MIB, 0, sum);
+	b = begin("k", MIB, 0, sum);
+	struct wire_request one = range("k", a, MIB, 0, MIB, sum, WIRE_PUT_LAST), two = range("k", b, MIB, 0, MIB, sum, WIRE_PUT_LAST);
+	assert_int_equal(rig_ask(&one)->status, WIRE_OK);
+	assert_int_equal(rig_ask(&two)->status, WIRE_OK);
+	assert_int_equal(rig_find(one.id)->put.generation, rig_find(two.id)->put.generation);
+	assert_int_equal(rig_stat(WIRE_STAT_BLOCKS), 1);
+}
+
+/* ---- limits ---- */
+
+static void nothing_and_too_much_are_refused(void **state)
+{
+	(void)state;
+	struct wire_request none = rig_put("k", 0, 0, 0, 0, WHOLE), much = rig_put("k", RIG_MEMORY + 1, 0, 0, 0, WIRE_PUT_FIRST);
+	assert_int_equal(rig_ask(&none)->status, WIRE_INVALID);
+	assert_int_equal(rig_ask(&much)->status, WIRE_TOOBIG);
+}
+
+static void staging_leaves_room_for_others(void **state)
+{
+	(void)state;
+	begin("a", 20 * MIB, 0, 1);
+	struct wire_request over = rig_put("b", 5 * MIB, 0, 0, 1, WIRE_PUT_FIRST), fits = rig_put("c", 4 * MIB, 0, 0, 1, WIRE_PUT_FIRST);
+	assert_int_equal(rig_ask(&over)->status, WIRE_BUSY);
+	assert_int_equal(rig_ask(&fits)->status, WIRE_OK);
+}
+
+static void old_values_make_room_for_new_ones(void **state)
+{
+	(void)state;
+	char key[8];
+	for (unsigned i = 0; i < 40; i++) {
+		snprintf(key, sizeof(key), "k%u", i);
+		rig_store(key, MIB, i);
+		assert_true(rig_stat(WIRE_STAT_BYTES_USED) <= rig_stat(WIRE_STAT_BYTES_LIMIT));
+	}
+	assert_int_equal(rig_stat(WIRE_STAT_BLOCKS), RIG_MEMORY / MIB);
+	check_stored("k39", MIB, 39);
+}
+
+/* ---- the end of stages ---- */
+
+static void a_session_that_ends_takes_its_stages_along(void **state)
+{
+	(void)state;
+	begin("k", 4 * MIB, 0, 77);
+	assert_int_equal(rig.shard->store.staged_bytes, 4 * MIB);
+	rig_session_end();
+	assert_int_equal(rig.shard->store.staged_bytes, 0);
+	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), 0);
+}
+
+static void a_session_may_end_with_reads_in_flight(void **state)
+{
+	(void)state;
+	struct wire_request q = rig_put("k", 16 * MIB, 0, 16 * MIB, 5, WHOLE);
+	rig_send(&q);
+	rig_until(rig.shard->requests.used > 0);
+	rig_session_end();
+	assert_false(is_there("k"));
+}
+
+static void a_stage_without_progress_is_given_up(void **state)
+{
+	(void)state;
+	uint64_t stage = begin("k", MIB, 0, 77);
+	struct wire_request late = range("k", stage, MIB, 0, MIB, 77, 0);
+	session_tick(rig.session, loop_now(rig.loop) + SHARD_STAGE_IDLE_NS - 1000000000);
+	assert_int_equal(rig.shard->stages.used, 1);
+	session_tick(rig.session, loop_now(rig.loop) + SHARD_STAGE_IDLE_NS + 1000000000);
+	assert_int_equal(rig.shard->stages.used, 0);
+	assert_int_equal(rig_ask(&late)->status, WIRE_STALE);
+}
+
+static void an_end_that_waits_for_ranges_times_out(void **state)
+{
+	(void)state;
+	uint64_t stage = begin("k", MIB, 0, 77);
+	struct wire_request end = range("k", stage, MIB, MIB, 0, 77, WIRE_PUT_LAST);
+	end.time_left_us = 50000;
+	assert_int_equal(rig_ask(&end)->status, WIRE_TIMEOUT);
+	assert_int_equal(rig.shard->stages.used, 0);
+}
+
+static void cancelled_before_commit_is_never_visible(void **state)
+{
+	(void)state;
+	uint64_t sum, stage;
+	rig_fill(rig_memory(0), MIB, 13);
+	sum = kv_hash_block(rig_memory(0), MIB);
+	stage = begin("k", MIB, MIB / 2, sum);
+	struct wire_request end = range("k", stage, MIB, MIB, 0, sum, WIRE_PUT_LAST), rest = range("k", stage, MIB, MIB / 2, MIB / 2, sum, 0);
+	struct wire_request cancel = rig_request(WIRE_CANCEL, NULL);
+	rig_send(&end);
+	rig_quiet();
+	cancel.cancel.id = end.id;
+	assert_int_equal(rig_ask(&cancel)->cancel.state, WIRE_CANCEL_STOPPED);
+	assert_int_equal(rig_find(cancel.id)->cancel.posted, 0);
+	rig_until(rig_find(end.id));
+	assert_int_equal(rig_find(end.id)->status, WIRE_CANCELED);
+	assert_int_equal(rig_ask(&rest)->status, WIRE_STALE);
+	assert_false(is_there("k"));
+}
+
+static void a_put_cancelled_in_flight_is_answered_when_nothing_moves(void **state)
+{
+	(void)state;
+	struct wire_request q = rig_put("k", 16 * MIB, 0, 16 * MIB, 5, WHOLE), cancel = rig_request(WIRE_CANCEL, NULL);
+	rig_send(&q);
+	rig_until(rig.shard->requests.used > 0);
+	cancel.cancel.id = q.id;
+	rig_send(&cancel);
+	rig_until(rig_find(cancel.id) && rig_find(q.id));
+	assert_int_equal(rig_find(cancel.id)->cancel.state, WIRE_CANCEL_STOPPED);
+	assert_int_equal(rig_find(q.id)->status, WIRE_CANCELED);
+	assert_int_equal(rig.shard->requests.used, 0);
+	assert_false(is_there("k"));
+}
+
+#define PUT_TEST(f) cmocka_unit_test_setup_teardown(f, rig_open, rig_close)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		PUT_TEST(a_whole_value_is_read_from_the_client),
+		PUT_TEST(a_small_value_travels_in_the_request),
+		PUT_TEST(slices_are_gathered_in_order),
+		PUT_TEST(a_wrong_checksum_is_corrupt_and_invisible),
+		PUT_TEST(a_small_wrong_checksum_is_corrupt_too),
+		PUT_TEST(the_same_bytes_again_succeed_without_being_read),
+		PUT_TEST(other_bytes_under_the_key_are_refused),
+		PUT_TEST(ranges_may_come_in_any_order),
+		PUT_TEST(the_end_may_be_announced_without_bytes),
+		PUT_TEST(overlapping_ranges_are_refused),
+		PUT_TEST(a_range_must_fit_its_stage),
+		PUT_TEST(a_failed_range_ends_the_value),
+		PUT_TEST(two_puts_of_one_key_the_first_to_end_wins),
+		PUT_TEST(two_equal_puts_both_succeed),
+		PUT_TEST(nothing_and_too_much_are_refused),
+		PUT_TEST(staging_leaves_room_for_others),
+		PUT_TEST(old_values_make_room_for_new_ones),
+		PUT_TEST(a_session_that_ends_takes_its_stages_along),
+		PUT_TEST(a_session_may_end_with_reads_in_flight),
+		PUT_TEST(a_stage_without_progress_is_given_up),
+		PUT_TEST(an_end_that_waits_for_ranges_times_out),
+		PUT_TEST(cancelled_before_commit_is_never_visible),
+		PUT_TEST(a_put_cancelled_in_flight_is_answered_when_nothing_moves),
+	};
+	return cmocka_run_group_tests_name("kvserver/put", tests, rig_up, rig_down);
+}
