@@ -21,6 +21,13 @@ static pthread_mutex_t setup_lock = PTHREAD_MUTEX_INITIALIZER;
 static int init(struct te *te, const struct te_options *o, const struct te_handlers *handlers, void *arg, struct kv_error *err)
 {
 	unsigned nrails = o->rails ? o->rails : 1;
+	kv_list_init(&te->msgs_free);
+	kv_list_init(&te->peers);
+	kv_list_init(&te->regions);
+	kv_list_init(&te->waiting);
+	kv_list_init(&te->stalled);
+	kv_list_init(&te->notify_xfers);
+	kv_list_init(&te->notify_msgs);
 	if (nrails > KV_RAILS_MAX)
 		return kv_fail(err, -KV_EINVAL, "an engine has at most %d rails, not %u", KV_RAILS_MAX, nrails);
 	te->handlers = *handlers;
@@ -36,13 +43,6 @@ static int init(struct te *te, const struct te_options *o, const struct te_handl
 	te->next_sweep = KV_NEVER;
 	te->fence_tokens = TE_FENCE_BURST;
 	te->fence_refilled = te_now(te);
-	kv_list_init(&te->msgs_free);
-	kv_list_init(&te->peers);
-	kv_list_init(&te->regions);
-	kv_list_init(&te->waiting);
-	kv_list_init(&te->stalled);
-	kv_list_init(&te->notify_xfers);
-	kv_list_init(&te->notify_msgs);
 	te->rails = calloc(nrails, sizeof(*te->rails));
 	return te->rails ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for an engine");
 }

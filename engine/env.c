@@ -11,7 +11,7 @@ static const struct {
 	const char *name, *value;
 } defaults[] = {
 	{"FI_OFI_RXM_BUFFER_SIZE", "4096"},            /* = KV_MSG_MAX: what rxm's bounce buffers hold, its eager limit */
-	{"FI_OFI_RXM_MSG_RX_SIZE", "512"},             /* bounce buffers posted per endpoint: fewer save nothing, the pool grows in such steps */
+	{"FI_OFI_RXM_MSG_RX_SIZE", "1024"},            /* bounce buffers posted per endpoint: fewer save nothing, the pool grows in such steps */
 	{"FI_OFI_RXM_MSG_TX_SIZE", "256"},             /* operations per connection before -EAGAIN */
 	{"FI_UNIVERSE_SIZE", "1024"},                  /* peers that rxm sizes its inner queues for over verbs */
 	{"FI_EFA_FORK_SAFE", "1"},                     /* the EFA provider aborts in fork() otherwise */

@@ -24,7 +24,6 @@
 
 /* Endpoint options that newer headers name; enums cannot be tested for with #ifdef. A provider that lacks one says -FI_ENOPROTOOPT. */
 enum {
-	OPT_CUDA_API_PERMITTED = 10,       /* 1.18 */
 	OPT_SHARED_MEMORY_PERMITTED = 11,  /* 1.21 */
 	OPT_MAX_MSG_SIZE = 12,             /* 1.22 */
 	OPT_MAX_RMA_SIZE = 14,             /* 1.22 */
@@ -111,7 +110,6 @@ static void endpoint_options(struct fab *fab)
 		return;
 	/* Peers on this host go through the NIC like all others: the provider's shm path has other error semantics and no wait fd. */
 	efa_option(fab, OPT_SHARED_MEMORY_PERMITTED, false, "shared memory off", "FI_EFA_ENABLE_SHM_TRANSFER");
-	efa_option(fab, OPT_CUDA_API_PERMITTED, false, "CUDA off", "FI_HMEM");
 	/* Unsolicited receives have no flow control, so the classic path, which has receives to spare, goes without. */
 	efa_option(fab, OPT_EFA_UNSOLICITED_WRITE_RECV, strcmp(fab->quirk->short_name, "efa-direct") == 0, "unsolicited write receives",
 	           "FI_EFA_USE_UNSOLICITED_WRITE_RECV");

@@ -2,6 +2,7 @@
 /* child.c -- see child.h. The socket carries one hello each way; a child ends when it closes or when it has lived a minute. */
 #include "tests/engine/child.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -74,13 +75,31 @@ void child_signal(struct child *c, int sig)
 		assert_int_equal(waitpid(c->pid, &status, WUNTRACED), c->pid);
 }
 
+/* What shm leaves behind when it cannot run its handlers: "PID:uid:index". */
+static void shm_clean(pid_t pid)
+{
+	char prefix[32], path[300];
+	DIR *d = opendir("/dev/shm");
+	snprintf(prefix, sizeof(prefix), "%d:", (int)pid);
+	for (struct dirent *e; d && (e = readdir(d));)
+		if (strncmp(e->d_name, prefix, strlen(prefix)) == 0) {
+			snprintf(path, sizeof(path), "/dev/shm/%s", e->d_name);
+			unlink(path);
+		}
+	if (d)
+		closedir(d);
+}
+
 void child_end(struct child *c)
 {
 	if (c->pid > 0) {
 		kill(c->pid, SIGKILL);
 		waitpid(c->pid, NULL, 0);
+		shm_clean(c->pid);
 	}
-	close(c->fd);
+	if (c->fd >= 0)
+		close(c->fd);
+	c->fd = -1;
 	c->pid = 0;
 }
 

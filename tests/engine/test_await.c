@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_await.c -- engines on a loop: pollers with and without wait fds, and what parks. */
+#include "tests/engine/node.h"
+
+#include "loop/loop.h"
+
+static struct loop *loop;
+static struct node a, b;
+static struct te_peer *ab, *ba;
+static bool finished;
+
+static void loop_open(const char *provider, struct te_options *o)
+{
+	struct loop_options lo = {.name = "test"};
+	struct kv_error err = {0};
+	finished = false;
+	if (loop_create(&lo, &loop, &err))
+		fail_msg("loop_create: %s", err.text);
+	node_open(&a, provider, o);
+	node_open(&b, provider, o);
+	ab = node_peer(&a, &b);
+	ba = node_peer(&b, &a);
+	assert_int_equal(te_attach(a.te, loop), 0);
+	assert_int_equal(te_attach(b.te, loop), 0);
+	assert_int_equal(te_attach(b.te, loop), -KV_EINVAL);
+}
+
+static void loop_close(void)
+{
+	te_detach(a.te);
+	te_detach(b.te);
+	node_close(&a);
+	node_close(&b);
+	loop_destroy(&loop);
+}
+
+/* Turn the loop until the coroutine says it has finished. */
+static void run(void (*fn)(void *))
+{
+	uint64_t end = kv_clock_now(&kv_clock_monotonic) + WAIT_NS;
+	assert_int_equal(co_spawn(loop, fn, NULL, "test"), 0);
+	while (!finished) {
+		assert_true(kv_clock_now(&kv_clock_monotonic) < end);
+		loop_turn(loop, 10000000);
+	}
+}
+
+static uint64_t in_ms(uint64_t ms)
+{
+	return loop_now(loop) + ms * 1000000;
+}
+
+static void send_many(void *arg)
+{
+	static struct result r;
+	(void)arg;
+	for (unsigned i = 0; i < 100; i++) {
+		struct te_msg *m = te_msg_acquire_await(a.te, in_ms(10000));
+		assert_non_null(m);
+		memset(m->data, (int)i, 64);
+		m->len = 64;
+		m->sent = NULL;
+		te_msg_send(a.te, ab, i % te_peer_links(ab), m, KV_NEVER);
+	}
+	(void)r;
+	assert_int_equal(te_drain_await(a.te, in_ms(10000)), 0);
+	assert_false(te_busy(a.te));
+	while (b.messages < 100)
+		co_sleep_await(in_ms(1));
+	finished = true;
+}
+
+static void messages_flow_through_few_buffers(void **state)
+{
+	struct te_options o = {.messages = 2};
+	loop_open(*state, &o);
+	run(send_many);
+	assert_int_equal(b.messages, 100);
+	loop_close();
+}
+
+static void several_rails_share_one_fd(void **state)
+{
+	struct te_options o = {.messages = 4, .rails = 3};
+	loop_open(*state, &o);
+	run(send_many);
+	assert_int_equal(b.messages, 100);
+	loop_close();
+}
+
+static void wait_in_vain(void *arg)
+{
+	struct te_msg *m = te_msg_acquire(a.te);
+	(void)arg;
+	assert_non_null(m);
+	assert_null(te_msg_acquire_await(a.te, in_ms(20)));
+	te_msg_release(a.te, m);
+	m = te_msg_acquire_await(a.te, in_ms(20));
+	assert_non_null(m);
+	m->len = 1;
+	struct te_address nobody;
+	assert_int_equal(te_address(b.te, 0, &nobody), 0);
+	te_detach(b.te);
+	node_close(&b); /* a peer that does not answer: the message stays queued */
+	te_msg_send(a.te, ab, 0, m, KV_NEVER);
+	assert_int_equal(te_drain_await(a.te, in_ms(50)), -KV_ETIMEOUT);
+	te_peer_close(&ab);
+	assert_int_equal(te_drain_await(a.te, in_ms(10000)), 0);
+	finished = true;
+}
+
+static void waits_end_at_their_deadline(void **state)
+{
+	struct te_options o = {.messages = 1};
+	loop_open(*state, &o);
+	run(wait_in_vain);
+	te_detach(a.te);
+	node_close(&a);
+	loop_destroy(&loop);
+}
+
+static void fence_and_go_on(void *arg)
+{
+	(void)arg;
+	for (unsigned round = 0; round < 3; round++) {
+		uint64_t before = b.messages;
+		struct te_msg *m = te_msg_acquire_await(a.te, in_ms(10000));
+		assert_non_null(m);
+		m->len = 8;
+		te_msg_send(a.te, ab, 0, m, KV_NEVER);
+		while (b.messages == before)
+			co_sleep_await(in_ms(1));
+		assert_int_equal(te_peer_fence(round % 2 ? ba : ab, NULL), 0);
+		while (a.resets + b.resets <= round)
+			co_sleep_await(in_ms(1));
+		node_readdress(ba, &a);
+		node_readdress(ab, &b);
+	}
+	finished = true;
+}
+
+static void a_rebuilt_endpoint_is_waited_for(void **state)
+{
+	loop_open(*state, NULL);
+	run(fence_and_go_on);
+	assert_int_equal(b.messages, 3);
+	loop_close();
+}
+
+static void outside_a_coroutine_nothing_parks(void **state)
+{
+	struct te_options o = {.messages = 1};
+	loop_open(*state, &o);
+	struct te_msg *m = te_msg_acquire_await(a.te, KV_NEVER);
+	assert_non_null(m);
+	assert_null(te_msg_acquire_await(a.te, KV_NEVER));
+	assert_int_equal(te_drain_await(a.te, KV_NEVER), 0);
+	te_msg_release(a.te, m);
+	loop_close();
+}
+
+static void idle(void *arg)
+{
+	(void)arg;
+	co_sleep_await(in_ms(100));
+	finished = true;
+}
+
+static void an_idle_engine_lets_the_loop_sleep(void **state)
+{
+	struct loop_stats s;
+	struct te_info info;
+	loop_open(*state, NULL);
+	te_info(a.te, &info);
+	run(idle);
+	loop_stats(loop, &s);
+	assert_true(s.sleeps > 0);
+	printf("# %s: wait fd %d, %llu turns, %llu sleeps in 100 ms\n", info.provider, info.wait_fd, (unsigned long long)s.turns, (unsigned long long)s.sleeps);
+	loop_close();
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void **state);
+	const char *except;
+} cases[] = {
+	{"messages flow through few buffers", messages_flow_through_few_buffers, NULL},
+	{"several rails share one fd", several_rails_share_one_fd, NULL},
+	{"waits end at their deadline", waits_end_at_their_deadline, "shm"}, /* it follows a closed peer of the same process */
+	{"a rebuilt endpoint is waited for", a_rebuilt_endpoint_is_waited_for, NULL},
+	{"outside a coroutine nothing parks", outside_a_coroutine_nothing_parks, NULL},
+	{"an idle engine lets the loop sleep", an_idle_engine_lets_the_loop_sleep, NULL},
+};
+
+enum { PROVIDERS_MAX = 8 };
+
+int main(void)
+{
+	static char names[PROVIDERS_MAX][KV_COUNT(cases)][128];
+	static struct CMUnitTest tests[PROVIDERS_MAX * KV_COUNT(cases)];
+	const char *list[PROVIDERS_MAX];
+	test_env();
+	unsigned count = providers(list, PROVIDERS_MAX), t = 0;
+	for (unsigned i = 0; i < count; i++)
+		for (unsigned c = 0; c < KV_COUNT(cases); c++) {
+			if (cases[c].except && strcmp(list[i], cases[c].except) == 0)
+				continue;
+			snprintf(names[i][c], sizeof(names[i][c]), "%s: %s", list[i], cases[c].name);
+			tests[t++] = (struct CMUnitTest){
+				.name = names[i][c], .test_func = cases[c].run, .setup_func = node_forget_all, .initial_state = (void *)(uintptr_t)list[i]};
+		}
+	return _cmocka_run_group_tests("await", tests, t, NULL, NULL);
+}
