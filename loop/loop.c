@@ -129,6 +129,8 @@ int loop_turn(struct loop *loop, uint64_t max_wait_ns)
 int loop_run(struct loop *loop)
 {
 	char old_name[LOOP_NAME_MAX] = "";
+	if (atomic_load(&loop->turning))
+		return -KV_EINVAL; /* inside a turn, or while a host turns it */
 	int rc = ring_adopt(loop->ring);
 	if (rc < 0)
 		return refuse_stranger(loop);

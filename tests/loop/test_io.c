@@ -157,12 +157,17 @@ static void test_shutdown_ends_a_read(void **state)
 	harness_run(loop);
 }
 
+static void shut_at_once(void *arg)
+{
+	(void)arg;
+	io_shutdown(loop, pair[0]);
+}
+
 static void test_shutdown_ends_a_read_of_the_same_turn(void **state)
 {
 	(void)state;
 	harness_spawn(loop, read_sees_end, NULL);
-	assert_int_equal(loop_turn(loop, 0), 1);
-	io_shutdown(loop, pair[0]);
+	harness_spawn(loop, shut_at_once, NULL);
 	harness_run(loop);
 }
 
@@ -460,6 +465,29 @@ static void test_destroy_with_a_read_in_flight_cancels_it(void **state)
 	assert_int_equal(recv(pair[0], buf, 4, MSG_DONTWAIT), 4);
 }
 
+static void accept_for_ever(void *arg)
+{
+	int fd;
+	(void)arg;
+	io_accept_await(listen_fd, &fd, NULL, KV_NEVER);
+	CHECK(false);
+}
+
+static void test_destroy_with_an_accept_in_flight_frees_the_port(void **state)
+{
+	struct kv_log silent = {.level = KV_LOG_OFF};
+	struct loop *doomed = harness_loop(&(struct loop_options){.log = &silent, .host_turned = *state != NULL});
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	listen_here();
+	harness_spawn(doomed, accept_for_ever, NULL);
+	assert_int_equal(loop_turn(doomed, 0), 1);
+	loop_destroy(&doomed);
+	close(listen_fd);
+	assert_int_equal(connect(fd, (struct sockaddr *)&server, sizeof(struct sockaddr_in)), -1);
+	assert_int_equal(errno, ECONNREFUSED);
+	close(fd);
+}
+
 static void *turn_once(void *arg)
 {
 	*(int *)arg = loop_turn(loop, 0);
@@ -531,6 +559,7 @@ int main(void)
 		BOTH(test_listen_error_names_the_address),
 		BOTH(test_more_requests_than_the_submission_queue),
 		BOTH(test_destroy_with_a_read_in_flight_cancels_it),
+		BOTH(test_destroy_with_an_accept_in_flight_frees_the_port),
 		ANY(test_a_request_survives_the_thread_that_submitted_it),
 		ONE(test_a_second_thread_is_refused),
 	};
