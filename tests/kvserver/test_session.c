@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_session.c -- what a session accepts and what it does not: tokens, replays, credits, cancels, hostile frames; and the small requests. */
+#include "rig.h"
+
+/* ---- frames that are not believed ---- */
+
+static void nothing_came(void)
+{
+	rig_quiet();
+	assert_int_equal(rig.replies, 0);
+	assert_int_equal(atomic_load(&rig.received), 0);
+}
+
+static void a_wrong_token_is_counted_and_dropped(void **state)
+{
+	(void)state;
+	struct wire_frame frame = rig_frame();
+	struct wire_request q = rig_request(WIRE_PING, NULL);
+	frame.token[KV_TOKEN_LEN - 1] ^= 1;
+	rig_send_records(&frame, &q, 1);
+	nothing_came();
+	assert_int_equal(rig_stat(WIRE_STAT_BAD_TOKEN), 1);
+}
+
+static void an_unknown_session_is_counted_and_dropped(void **state)
+{
+	(void)state;
+	const uint32_t numbers[] = {0, rig.number + 1, rig.number + 0x10000, rig.number - 0x10000, 0xFFFF, UINT32_MAX};
+	for (unsigned i = 0; i < KV_COUNT(numbers); i++) {
+		struct wire_frame frame = rig_frame();
+		struct wire_request q = rig_request(WIRE_PING, NULL);
+		frame.session = numbers[i];
+		rig_send_records(&frame, &q, 1);
+	}
+	nothing_came();
+	assert_int_equal(rig_stat(WIRE_STAT_UNKNOWN_SESSION), KV_COUNT(numbers));
+}
+
+static void a_link_that_is_not_there_is_a_bad_frame(void **state)
+{
+	(void)state;
+	struct wire_frame frame = rig_frame();
+	struct wire_request q = rig_request(WIRE_PING, NULL);
+	frame.link = 1;
+	rig_send_records(&frame, &q, 1);
+	nothing_came();
+	assert_int_equal(rig_stat(WIRE_STAT_BAD_FRAMES), 1);
+}
+
+static void bytes_that_are_no_frame_are_bad_frames(void **state)
+{
+	(void)state;
+	struct kv_prng p = check_seed();
+	uint8_t junk[KV_MSG_MAX];
+	for (unsigned i = 0; i < 50; i++) {
+		kv_prng_fill(&p, junk, sizeof(junk));
+		rig_send_raw(junk, 1 + (uint32_t)kv_prng_below(&p, sizeof(junk)));
+	}
+	nothing_came();
+	assert_int_equal(rig_stat(WIRE_STAT_BAD_FRAMES), 50);
+}
+
+static void records_before_a_bad_one_count_those_after_it_do_not(void **state)
+{
+	(void)state;
+	struct wire_request q[3] = {rig_request(WIRE_PING, NULL), rig_request(WIRE_PING, NULL), rig_request(WIRE_PING, NULL)};
+	struct wire_frame frame = rig_frame();
+	uint8_t buf[KV_MSG_MAX];
+	struct wire_writer w;
+	uint32_t size = wire_request_size(&q[0]);
+	wire_frame_begin(&w, buf, sizeof(buf), &frame);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(wire_request_add(&w, &q[i]), 0);
+	buf[WIRE_FRAME_HEADER + size] = 99; /* the second record's type */
+	rig_send_raw(buf, wire_frame_end(&w));
+	rig_quiet();
+	assert_int_equal(rig.replies, 1);
+	assert_non_null(rig_find(q[0].id));
+	assert_int_equal(rig_stat(WIRE_STAT_BAD_FRAMES), 1);
+}
+
+/* Valid header and token, then records with random damage: nothing may break, and the next honest request is answered. */
+static void damaged_records_break_nothing(void **state)
+{
+	(void)state;
+	struct kv_prng p = check_seed();
+	rig_store("k", 100000, 1);
+	for (unsigned round = 0; round < 300; round++) {
+		struct wire_request q[4] = {rig_get("k", 0, 100000), rig_put("j", 4096, 0, 4096, 1, WIRE_PUT_FIRST),
+		                            rig_request(WIRE_TOUCH, "k"), rig_request(WIRE_CANCEL, NULL)};
+		struct wire_frame frame = rig_frame();
+		uint8_t buf[KV_MSG_MAX];
+		struct wire_writer w;
+		uint32_t len;
+		q[3].cancel.id = rig.next_id - kv_prng_below(&p, 8);
+		wire_frame_begin(&w, buf, sizeof(buf), &frame);
+		for (unsigned i = 0; i < 4; i++)
+			assert_int_equal(wire_request_add(&w, &q[i]), 0);
+		len = wire_frame_end(&w);
+		for (unsigned i = 0; i < 3; i++)
+			buf[WIRE_FRAME_HEADER + kv_prng_below(&p, len - WIRE_FRAME_HEADER)] = (uint8_t)kv_prng_next(&p);
+		rig_send_raw(buf, len);
+		for (unsigned i = 0; i < 10; i++)
+			rig_turn();
+	}
+	rig_quiet();
+	rig.replies = 0;
+	rig.next_id += 1ull << 62; /* whatever ids the damage made up, these are new */
+	struct wire_request ping = rig_request(WIRE_PING, NULL);
+	ping.ping.cookie = 77;
+	rig_send(&ping);
+	rig_quiet();
+	if (rig_find(ping.id)) /* unless the damage used up the ids above, too */
+		assert_int_equal(rig_find(ping.id)->ping.cookie, 77);
+	else
+		assert_true(rig_stat(WIRE_STAT_DUPLICATE_REQUESTS) > 0);
+}
+
+/* ---- once ---- */
+
+static void a_replayed_frame_is_dropped_and_counted(void **state)
+{
+	(void)state;
+	struct wire_request q = rig_request(WIRE_PING, NULL);
+	rig_ask(&q);
+	rig_send(&q);
+	rig_quiet();
+	assert_int_equal(rig.replies, 1);
+	assert_int_equal(rig_stat(WIRE_STAT_DUPLICATE_REQUESTS), 1);
+}
+
+static void an_id_below_the_window_is_dropped_and_counted(void **state)
+{
+	(void)state;
+	struct wire_request old = rig_request(WIRE_PING, NULL), q = rig_request(WIRE_PING, NULL);
+	q.id = old.id + WINDOW_WIDTH + 1;
+	rig_ask(&q);
+	rig_send(&old);
+	rig_quiet();
+	assert_int_equal(rig.replies, 1);
+	assert_int_equal(rig_stat(WIRE_STAT_DUPLICATE_REQUESTS), 1);
+}
+
+static void ids_may_arrive_in_any_order(void **state)
+{
+	(void)state;
+	for (uint64_t id = 50; id > 0; id--) {
+		struct wire_request q = rig_request(WIRE_PING, NULL);
+		q.id = id;
+		assert_int_equal(rig_ask(&q)->status, WIRE_OK);
+	}
+}
+
+static void an_expired_request_is_not_started(void **state)
+{
+	(void)state;
+	struct wire_request q = rig_request(WIRE_DELETE, "k");
+	rig_store("k", 100, 1);
+	q.time_left_us = 0;
+	assert_int_equal(rig_ask(&q)->status, WIRE_TIMEOUT);
+	assert_int_equal(rig_stat(WIRE_STAT_EXPIRED_REQUESTS), 1);
+	assert_int_equal(rig_stat(WIRE_STAT_BLOCKS), 1);
+}
+
+static void requests_received_are_counted_for_the_heartbeat(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 5; i++) {
+		struct wire_request q = rig_request(WIRE_PING, NULL);
+		rig_ask(&q);
+	}
+	assert_int_equal(atomic_load(&rig.received), 5);
+}
+
+/* ---- credits ---- */
+
+/* Requests that stay active: ends of values whose bytes never come. */
+static void hold_credits(unsigned n, struct wire_request *out)
+{
+	for (unsigned i = 0; i < n; i++) {
+		char key[8];
+		struct wire_request first;
+		snprintf(key, sizeof(key), "h%u", i);
+		first = rig_put(key, 100, 0, 0, 1, WIRE_PUT_FIRST);
+		assert_int_equal(rig_ask(&first)->status, WIRE_OK);
+		out[i] = rig_put("", 100, 100, 0, 1, WIRE_PUT_LAST);
+		out[i].key = (struct wire_bytes){(const uint8_t *)strdup(key), (uint32_t)strlen(key)};
+		out[i].put.stage = rig_find(first.id)->put.stage;
+	}
+	for (unsigned i = 0; i < n; i++) {
+		rig_send(&out[i]);
+		free((void *)(uintptr_t)out[i].key.data);
+	}
+	rig_until(rig.session->link[0].active == n);
+}
+
+static void over_credit_is_busy_and_counted(void **state)
+{
+	(void)state;
+	struct wire_request held[RIG_CREDITS], q = rig_get("k", 0, 100), cancel = rig_request(WIRE_CANCEL, NULL), again;
+	hold_credits(RIG_CREDITS, held);
+	assert_int_equal(rig_ask(&q)->status, WIRE_BUSY);
+	assert_int_equal(rig_stat(WIRE_STAT_OVER_CREDIT), 1);
+	cancel.cancel.id = held[0].id;
+	assert_int_equal(rig_ask(&cancel)->cancel.state, WIRE_CANCEL_STOPPED);
+	again = rig_get("k", 0, 100);
+	assert_int_equal(rig_ask(&again)->status, WIRE_NOTFOUND);
+}
+
+/* Replies beyond the send buffers are held, in order, and no more than the credits and a little slack of them. */
+static void replies_without_send_buffers_are_held_and_bounded(void **state)
+{
+	(void)state;
+	struct te_msg *taken[1024];
+	struct wire_request q[64];
+	struct wire_frame frame = rig_frame();
+	unsigned n = 0, slack = RIG_CREDITS + SESSION_HELD_SLACK;
+	rig_store("k", 2000, 1);
+	rig_quiet(); /* the last reply's buffer comes back */
+	while ((taken[n] = te_msg_acquire(rig.shard->te)) != NULL)
+		n++;
+	for (unsigned i = 0; i < 24; i++) {
+		q[i] = rig_get("k", 0, 2000);
+		q[i].flags = WIRE_GET_INLINE;
+	}
+	rig_send_records(&frame, q, 24);
+	rig_quiet();
+	assert_int_equal(rig.session->link[0].held, slack);
+	assert_null(rig_find(q[0].id));
+	for (unsigned i = 0; i < 24; i++)
+		q[i] = rig_get("k", 0, 2000);
+	rig_send_records(&frame, q, 24);
+	rig_quiet();
+	assert_int_equal(rig.session->link[0].held, slack);
+	while (n > 0)
+		te_msg_release(rig.shard->te, taken[--n]);
+	rig_until(rig.session->link[0].held == 0);
+	rig_quiet();
+	for (unsigned i = 1; i < rig.replies; i++)
+		if (rig.reply[i].reply.type == WIRE_GET && rig.reply[i].reply.status == WIRE_OK)
+			assert_int_equal(rig.reply[i].reply.get.inline_data.len, 2000);
+	assert_int_equal(rig.replies, 1 + slack);
+}
+
+/* ---- cancel ---- */
+
+static void cancel_of_an_unseen_id_keeps_it_from_running(void **state)
+{
+	(void)state;
+	struct wire_request q = rig_request(WIRE_DELETE, "k"), cancel = rig_request(WIRE_CANCEL, NULL);
+	rig_store("k", 100, 1);
+	cancel.cancel.id = q.id;
+	const struct wire_reply *r = rig_ask(&cancel);
+	assert_int_equal(r->status, WIRE_OK);
+	assert_int_equal(r->cancel.state, WIRE_CANCEL_UNSEEN);
+	assert_int_equal(r->cancel.posted, 0);
+	rig_send(&q);
+	rig_quiet();
+	assert_null(rig_find(q.id));
+	assert_int_equal(rig_stat(WIRE_STAT_BLOCKS), 1);
+	assert_int_equal(rig_stat(WIRE_STAT_DUPLICATE_REQUESTS), 1);
+}
+
+static void cancel_of_what_is_done_tells_the_writes(void **state)
+{
+	(void)state;
+	rig_store("k", 3 << 20, 1);
+	struct wire_request q = rig_get("k", 0, 3 << 20), cancel = rig_request(WIRE_CANCEL, NULL);
+	rig_ask(&q);
+	rig_until(rig.immediates == 3);
+	cancel.cancel.id = q.id;
+	assert_int_equal(rig_ask(&cancel)->cancel.state, WIRE_CANCEL_DONE);
+	assert_int_equal(rig_find(cancel.id)->cancel.posted, 3);
+	assert_int_equal(rig_find(cancel.id)->cancel.id, q.id);
+}
+
+static void cancel_below_the_window_says_that_nothing_is_known(void **state)
+{
+	(void)state;
+	struct wire_request cancel = rig_request(WIRE_CANCEL, NULL);
+	cancel.id = WINDOW_WIDTH * 2;
+	cancel.cancel.id = 1;
+	assert_int_equal(rig_ask(&cancel)->status, WIRE_STALE);
+	assert_int_equal(rig_find(cancel.id)->cancel.posted, UINT32_MAX);
+	assert_int_equal(rig_find(cancel.id)->cancel.state, WIRE_CANCEL_DONE);
+}
+
+/* A GET cancelled at any point: both replies name the same number of writes, and exactly so many immediates come. */
+static void cancel_of_a_get_in_flight_is_exact(void **state)
+{
+	(void)state;
+	struct kv_prng p = check_seed();
+	unsigned stopped = 0;
+	rig_store("k", 16 << 20, 1);
+	for (unsigned i = 0; i < 40; i++) {
+		struct wire_request q = rig_get("k", 0, 16 << 20), cancel = rig_request(WIRE_CANCEL, NULL);
+		const struct wire_reply *r, *c;
+		rig.replies = 0;
+		rig.immediates = 0;
+		cancel.cancel.id = q.id;
+		rig_send(&q);
+		for (uint64_t turns = kv_prng_below(&p, 60); turns > 0; turns--)
+			rig_turn();
+		rig_send(&cancel);
+		rig_until(rig_find(cancel.id));
+		c = rig_find(cancel.id);
+		if (c->cancel.state == WIRE_CANCEL_UNSEEN) {
+			assert_int_equal(c->cancel.posted, 0);
+			rig_quiet();
+			assert_null(rig_find(q.id));
+			continue;
+		}
+		rig_until(rig_find(q.id));
+		r = rig_find(q.id);
+		stopped += c->cancel.state == WIRE_CANCEL_STOPPED;
+		assert_int_equal(r->status, c->cancel.state == WIRE_CANCEL_STOPPED ? WIRE_CANCELED : WIRE_OK);
+		assert_int_equal(r->get.posted, c->cancel.posted);
+		rig_until(rig.immediates == r->get.posted);
+		rig_until(rig.shard->requests.used == 0);
+	}
+	print_message("# %u of 40 were stopped in flight\n", stopped);
+}
+
+/* ---- the small requests ---- */
+
+static void exists_gives_bits_and_the_longest_prefix(void **state)
+{
+	(void)state;
+	uint8_t packed[256];
+	uint32_t len = 0;
+	const char *keys[] = {"a", "b", "c", "no", "d"};
+	struct wire_request q = rig_request(WIRE_EXISTS, NULL);
+	const struct wire_reply *r;
+	for (unsigned i = 0; i < 5; i++) {
+		assert_int_equal(wire_keys_add(packed, sizeof(packed), &len, keys[i], (uint32_t)strlen(keys[i])), 0);
+		if (i != 3)
+			rig_store(keys[i], 10, i);
+	}
+	q.exists.count = 5;
+	q.exists.keys = (struct wire_keys){packed, packed + len, 5};
+	r = rig_ask(&q);
+	assert_int_equal(r->exists.count, 5);
+	assert_int_equal(r->exists.prefix, 3);
+	assert_int_equal(r->exists.bitmap[0], 0x17);
+}
+
+static void delete_takes_a_key_once(void **state)
+{
+	(void)state;
+	struct wire_request one = rig_request(WIRE_DELETE, "k"), two = rig_request(WIRE_DELETE, "k");
+	rig_store("k", 100, 1);
+	assert_int_equal(rig_ask(&one)->status, WIRE_OK);
+	assert_int_equal(rig_ask(&two)->status, WIRE_NOTFOUND);
+	assert_int_equal(rig_stat(WIRE_STAT_DELETES), 1);
+	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), 0);
+}
+
+static void touch_sets_the_time_to_live(void **state)
+{
+	(void)state;
+	struct wire_request q = rig_request(WIRE_TOUCH, "k"), missing = rig_request(WIRE_TOUCH, "j");
+	struct block *b;
+	rig_store("k", 100, 1);
+	b = store_find(&rig.shard->store, "k", 1, 0);
+	assert_true(b->expire.when_ns == KV_NEVER);
+	q.touch.ttl_s = 100;
+	assert_int_equal(rig_ask(&q)->status, WIRE_OK);
+	assert_in_range(b->expire.when_ns, loop_now(rig.loop) + 90000000000ull, loop_now(rig.loop) + 100000000000ull);
+	assert_int_equal(rig_ask(&missing)->status, WIRE_NOTFOUND);
+}
+
+static void pins_have_a_budget_and_end_with_the_session(void **state)
+{
+	(void)state;
+	struct wire_request a, b, release;
+	rig_store("a", 6 << 20, 1);
+	rig_store("b", 6 << 20, 2);
+	a = rig_request(WIRE_PIN, "a");
+	b = rig_request(WIRE_PIN, "b");
+	release = rig_request(WIRE_PIN, "a");
+	release.flags = WIRE_PIN_RELEASE;
+	assert_int_equal(rig_ask(&a)->status, WIRE_OK);
+	assert_int_equal(rig_ask(&b)->status, WIRE_BUSY);
+	assert_int_equal(rig_stat(WIRE_STAT_PINNED_BYTES), 6 << 20);
+	assert_int_equal(rig_ask(&release)->status, WIRE_OK);
+	assert_int_equal(rig_stat(WIRE_STAT_PINNED_BYTES), 0);
+	b = rig_request(WIRE_PIN, "b");
+	assert_int_equal(rig_ask(&b)->status, WIRE_OK);
+	rig_session_end();
+	assert_int_equal(rig_stat(WIRE_STAT_PINNED_BYTES), 0);
+}
+
+static void stat_gives_every_counter(void **state)
+{
+	(void)state;
+	struct wire_request q;
+	const struct wire_reply *r;
+	rig_store("k", 5000, 1);
+	q = rig_request(WIRE_STAT, NULL);
+	r = rig_ask(&q);
+	assert_int_equal(r->stat.count, WIRE_STAT_END - 1);
+	for (uint32_t i = 0; i < r->stat.count; i++) {
+		uint32_t id;
+		uint64_t value;
+		wire_stat_pair(r->stat.pairs, i, &id, &value);
+		assert_int_equal(id, i + 1);
+		if (id == WIRE_STAT_BLOCKS || id == WIRE_STAT_SESSIONS || id == WIRE_STAT_PUTS)
+			assert_int_equal(value, 1);
+		if (id == WIRE_STAT_BYTES_USED)
+			assert_int_equal(value, 5056);
+		if (id == WIRE_STAT_BYTES_LIMIT)
+			assert_int_equal(value, RIG_MEMORY);
+	}
+}
+
+static void ping_returns_its_cookie_and_the_turns(void **state)
+{
+	(void)state;
+	struct wire_request q = rig_request(WIRE_PING, NULL);
+	q.ping.cookie = 0x1234567890ABCDEF;
+	assert_true(rig_ask(&q)->ping.cookie == 0x1234567890ABCDEF);
+	assert_true(rig_find(q.id)->ping.turns > 0);
+}
+
+/* ---- regions ---- */
+
+static bool revoked;
+
+static void on_revoked(struct call *c)
+{
+	(void)c;
+	revoked = true;
+}
+
+static void a_revoked_region_is_not_written_any_more(void **state)
+{
+	(void)state;
+	static struct call call;
+	rig_store("k", 5000, 1);
+	struct wire_request q = rig_get("k", 0, 5000);
+	call = (struct call){.shard = rig.shard, .done = on_revoked, .home = rig.loop};
+	revoked = false;
+	session_region_revoke(rig.session, 1, &call);
+	rig_until(revoked);
+	assert_int_equal(rig_ask(&q)->status, WIRE_INVALID);
+	assert_int_equal(session_region_add(rig.session, rig.mem), 0);
+}
+
+static void revoke_waits_for_what_uses_the_region(void **state)
+{
+	(void)state;
+	static struct call call;
+	rig_store("k", 16 << 20, 1);
+	struct wire_request q = rig_get("k", 0, 16 << 20);
+	rig_send(&q);
+	rig_until(rig.shard->requests.used > 0);
+	call = (struct call){.shard = rig.shard, .done = on_revoked, .home = rig.loop};
+	revoked = false;
+	session_region_revoke(rig.session, 1, &call);
+	while (!revoked) {
+		bool used = rig.shard->requests.used > 0;
+		rig_turn();
+		assert_false(used && rig.shard->requests.used > 0 && revoked);
+	}
+	assert_int_equal(rig.shard->requests.used, 0);
+}
+
+static void announcements_that_do_not_add_up_are_refused(void **state)
+{
+	(void)state;
+	uint8_t keys[2 * 16];
+	struct region *r;
+	const struct wire_region good = {.id = 9, .parts = 2, .rails = 1, .len_bytes = 100, .part_bytes = 64, .keys = keys};
+	struct wire_region bad[6] = {good, good, good, good, good, good};
+	wire_region_put(keys, 2, 0, 0, 4096, 1);
+	wire_region_put(keys, 2, 0, 1, 8192, 2);
+	bad[0].parts = 1;
+	bad[1].part_bytes = 0;
+	bad[2].len_bytes = 0;
+	bad[3].len_bytes = 129;
+	bad[4].rails = 2;
+	bad[5].part_bytes = 32;
+	for (unsigned i = 0; i < 6; i++)
+		assert_int_equal(region_create(&bad[i], 1, &r), -KV_EINVAL);
+	assert_int_equal(region_create(&good, 1, &r), 0);
+	free(r);
+	wire_region_put(keys, 2, 0, 1, UINT64_MAX - 10, 2);
+	assert_int_equal(region_create(&good, 1, &r), -KV_EINVAL);
+}
+
+#define SESSION_TEST(f) cmocka_unit_test_setup_teardown(f, rig_open, rig_close)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SESSION_TEST(a_wrong_token_is_counted_and_dropped),
+		SESSION_TEST(an_unknown_session_is_counted_and_dropped),
+		SESSION_TEST(a_link_that_is_not_there_is_a_bad_frame),
+		SESSION_TEST(bytes_that_are_no_frame_are_bad_frames),
+		SESSION_TEST(records_before_a_bad_one_count_those_after_it_do_not),
+		SESSION_TEST(damaged_records_break_nothing),
+		SESSION_TEST(a_replayed_frame_is_dropped_and_counted),
+		SESSION_TEST(an_id_below_the_window_is_dropped_and_counted),
+		SESSION_TEST(ids_may_arrive_in_any_order),
+		SESSION_TEST(an_expired_request_is_not_started),
+		SESSION_TEST(requests_received_are_counted_for_the_heartbeat),
+		SESSION_TEST(over_credit_is_busy_and_counted),
+		SESSION_TEST(replies_without_send_buffers_are_held_and_bounded),
+		SESSION_TEST(cancel_of_an_unseen_id_keeps_it_from_running),
+		SESSION_TEST(cancel_of_what_is_done_tells_the_writes),
+		SESSION_TEST(cancel_below_the_window_says_that_nothing_is_known),
+		SESSION_TEST(cancel_of_a_get_in_flight_is_exact),
+		SESSION_TEST(exists_gives_bits_and_the_longest_prefix),
+		SESSION_TEST(delete_takes_a_key_once),
+		SESSION_TEST(touch_sets_the_time_to_live),
+		SESSION_TEST(pins_have_a_budget_and_end_with_the_session),
+		SESSION_TEST(stat_gives_every_counter),
+		SESSION_TEST(ping_returns_its_cookie_and_the_turns),
+		SESSION_TEST(a_revoked_region_is_not_written_any_more),
+		SESSION_TEST(revoke_waits_for_what_uses_the_region),
+		SESSION_TEST(announcements_that_do_not_add_up_are_refused),
+	};
+	return cmocka_run_group_tests_name("kvserver/session", tests, rig_up, rig_down);
+}
