@@ -62,8 +62,10 @@ static void log_print(const char *text, size_t len)
 	while (len > 0) {
 		const char *end = memchr(text, '\n', len);
 		size_t n = end ? (size_t)(end - text) : len;
+		/* What it says as a program has its name already. */
 		if (n > 0)
-			fprintf(stderr, "kv-server: %.*s\n", (int)n, text);
+			fprintf(stderr, "%s%.*s\n",
+				n > 11 && memcmp(text, "kv-server: ", 11) == 0 ? "" : "kv-server: ", (int)n, text);
 		text += n + !!end;
 		len -= n + !!end;
 	}
@@ -165,7 +167,7 @@ static void launch_args(struct launch *l, const struct server_child_options *o)
 	if (o->nic)
 		launch_arg(l, "--nic", o->nic);
 	if (o->rails > 1)
-		launch_number(l, "--rails", o->rails);
+		launch_number(l, "--num-domains", o->rails);
 	if (o->threads)
 		launch_number(l, "--worker-threads", o->threads);
 	launch_arg(l, "--log-level", kv_log_level_name((enum kv_log_level)o->log_level));
