@@ -50,15 +50,14 @@ static int get_begin(struct batch *b, unsigned i, struct slot *slot)
 }
 
 /* End the item of a slot: take what came, or make it again as a whole. */
-static void get_end_await(struct batch *b, struct slot *slot)
+static void get_end_await(struct batch *b, struct slot *slot, int status)
 {
 	struct kvc_item *it = &b->items[slot->item];
 	struct kvc_get g;
-	int rc = kvc_req_done_await(b->c, slot->req, b->deadline_ns);
+	int init = item_get(b, it, &g), rc = init;
 	unsigned tries = 0;
-	int init = item_get(b, it, &g);
 	if (init == 0)
-		rc = kvc_get_take_await(&g, slot->req, rc, NULL);
+		rc = kvc_get_take_await(&g, slot->req, status, NULL);
 	kvc_req_release(b->c, slot->req);
 	if (init < 0)
 		it->result = init;
@@ -123,16 +122,15 @@ static void put_again_await(struct batch *b, struct kvc_item *it, bool summed, u
 	kvc_put_fini(&p);
 }
 
-static void put_end_await(struct batch *b, struct slot *slot)
+static void put_end_await(struct batch *b, struct slot *slot, int status)
 {
 	struct kvc_item *it = &b->items[slot->item];
 	unsigned tries = 0;
-	int rc = kvc_req_done_await(b->c, slot->req, b->deadline_ns);
 	kvc_req_release(b->c, slot->req);
-	if (rc < 0 && kvc_call_again_await(b->c, rc, b->deadline_ns, &tries))
+	if (status < 0 && kvc_call_again_await(b->c, status, b->deadline_ns, &tries))
 		put_again_await(b, it, true, slot->checksum);
 	else
-		it->result = kvc_call_code(rc);
+		it->result = kvc_call_code(status);
 	if (slot->mem)
 		slot->mem->users--;
 }
@@ -145,13 +143,18 @@ static void put_whole_await(struct batch *b, unsigned i)
 /* What GET and PUT do differently. */
 struct batch_ops {
 	int (*begin)(struct batch *b, unsigned i, struct slot *slot);
-	void (*end_await)(struct batch *b, struct slot *slot);
+	void (*end_await)(struct batch *b, struct slot *slot, int status);
 	void (*whole_await)(struct batch *b, unsigned i);
 };
 
+/* Wait for the oldest item and end it. When time is up, all are cancelled at once, so that they share the grace. */
 static void oldest_await(struct batch *b, const struct batch_ops *ops)
 {
-	ops->end_await(b, &b->slot[b->head]);
+	struct slot *slot = &b->slot[b->head];
+	int why = kvc_req_wait_await(b->c, slot->req, b->deadline_ns);
+	for (unsigned i = 0; i < b->count && why < 0; i++)
+		kvc_req_cancel(b->slot[(b->head + i) % WINDOW].req, why);
+	ops->end_await(b, slot, kvc_req_finish_await(b->c, slot->req, why));
 	b->head = (b->head + 1) % WINDOW;
 	b->count--;
 }

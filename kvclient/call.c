@@ -94,8 +94,7 @@ int kvc_call_room_await(struct kvc_node *n, const struct kvc_need *need, uint64_
 
 /* ---- waiting and giving up ---- */
 
-/* 0 when done; -KV_ETIMEOUT; -KV_ECLOSED when the client closes. */
-static int done_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadline_ns)
+int kvc_req_wait_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadline_ns)
 {
 	while (r->state != KVC_REQ_DONE) {
 		if (c->closing)
@@ -109,9 +108,18 @@ static int done_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadline
 	return 0;
 }
 
+/* The grace begins when the call should have ended, not when we get round to this request of it. */
+static uint64_t grace_end(const struct kvc_client *c, const struct kvc_req *r)
+{
+	uint64_t from = KV_MIN(loop_now(c->loop), r->deadline_ns);
+	if (c->closing)
+		from = KV_MIN(from, c->closing_ns);
+	return from + c->pool->options.grace_ns;
+}
+
 static void give_up_await(struct kvc_client *c, struct kvc_req *r, int why)
 {
-	uint64_t grace = loop_now(c->loop) + c->pool->options.grace_ns;
+	uint64_t grace = grace_end(c, r);
 	kvc_req_cancel(r, why);
 	if (r->state == KVC_REQ_SENT && r->wire.dest.count == 0)
 		return;
@@ -123,15 +131,47 @@ static void give_up_await(struct kvc_client *c, struct kvc_req *r, int why)
 		kvc_client_fence_await(c, r->link->session, r->link->shard);
 }
 
-int kvc_req_done_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadline_ns)
+int kvc_req_finish_await(struct kvc_client *c, struct kvc_req *r, int why)
 {
-	int why = done_await(c, r, deadline_ns);
 	if (why == 0)
 		return r->status;
 	give_up_await(c, r, why);
+	/* It may have succeeded in the last moment, or have told before why it failed. */
+	if (r->state == KVC_REQ_DONE && r->status == 0)
+		return 0;
 	if (r->replied && r->status < 0 && r->status != -KV_ECANCELED && why == -KV_ETIMEOUT)
 		return r->status;
-	return r->state == KVC_REQ_DONE && r->status == 0 ? 0 : why;
+	return why;
+}
+
+int kvc_req_done_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadline_ns)
+{
+	return kvc_req_finish_await(c, r, kvc_req_wait_await(c, r, deadline_ns));
+}
+
+void kvc_pair_add(struct kvc_pair *p, struct kvc_req *r)
+{
+	p->req[(p->head + p->count++) % 2] = r;
+}
+
+int kvc_pair_next_await(struct kvc_client *c, struct kvc_pair *p, uint64_t deadline_ns, struct kvc_req **out)
+{
+	struct kvc_req *r = p->req[p->head];
+	int why = kvc_req_wait_await(c, r, deadline_ns);
+	p->head = (p->head + 1) % 2;
+	p->count--;
+	if (why < 0 && p->count > 0)
+		kvc_req_cancel(p->req[p->head], why);
+	*out = r;
+	return kvc_req_finish_await(c, r, why);
+}
+
+void kvc_pair_drop_await(struct kvc_client *c, struct kvc_pair *p)
+{
+	for (; p->count > 0; p->count--, p->head = (p->head + 1) % 2) {
+		kvc_req_done_await(c, p->req[p->head], 0);
+		kvc_req_release(c, p->req[p->head]);
+	}
 }
 
 bool kvc_call_again_await(struct kvc_client *c, int64_t rc, uint64_t deadline_ns, unsigned *tries)

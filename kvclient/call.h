@@ -26,9 +26,24 @@ int kvc_call_room_await(struct kvc_node *n, const struct kvc_need *need, uint64_
 /* kvc_call_session -- whether s is still the session to use, after parking. */
 bool kvc_call_session(const struct kvc_node *n, const struct kvc_session *s);
 
-/* kvc_req_done_await -- until the request is done. At the deadline (or when the client closes) it is cancelled, and after the grace its memory is fenced if it
- * must be. Returns the request's status, -KV_ETIMEOUT or -KV_ECLOSED; release it next. */
+/* kvc_req_wait_await -- until the request is done: 0; or why it is not to be waited for any longer: -KV_ETIMEOUT, -KV_ECLOSED. */
+int kvc_req_wait_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadline_ns);
+
+/* kvc_req_finish_await -- after a wait that gave `why`: the request's status; if why is not 0, it is cancelled, and after the grace its memory is fenced if it must be.
+ * Other requests of the call are to be cancelled before, so that they share the grace. Release it next. */
+int kvc_req_finish_await(struct kvc_client *c, struct kvc_req *r, int why);
+
+/* kvc_req_done_await -- both, for a call with one request out. */
 int kvc_req_done_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadline_ns);
+
+/* A call with up to two requests out, taken in order. kvc_pair_next_await -- the status of the older one. kvc_pair_drop_await -- end and release what is left. */
+struct kvc_pair {
+	struct kvc_req *req[2];
+	unsigned head, count;
+};
+void kvc_pair_add(struct kvc_pair *p, struct kvc_req *r);
+int kvc_pair_next_await(struct kvc_client *c, struct kvc_pair *p, uint64_t deadline_ns, struct kvc_req **out);
+void kvc_pair_drop_await(struct kvc_client *c, struct kvc_pair *p);
 
 /* kvc_call_again_await -- whether a call that failed with rc is to be tried again, after a pause where that is wise. *tries counts. */
 bool kvc_call_again_await(struct kvc_client *c, int64_t rc, uint64_t deadline_ns, unsigned *tries);

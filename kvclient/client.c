@@ -66,7 +66,7 @@ void kvc_client_reset(struct kvc_client *c)
 		struct kvc_node *n = &c->node[i];
 		if (n->session)
 			kvc_session_fail(n->session, -KV_ERESET, true);
-		kvc_node_redo(n);
+		kvc_node_redo(n, "our endpoints were rebuilt");
 	}
 	kvc_buffer_amnesty(&c->buffer);
 	zombies_close(c);
@@ -338,6 +338,7 @@ static void closer(void *arg)
 
 void kvc_client_close(struct kvc_client *c)
 {
+	c->closing_ns = loop_now(c->loop);
 	c->closing = true;
 	if (!c->opened || co_spawn(c->loop, closer, c, "kvc close") < 0)
 		kvc_pool_tell_closed(c->pool);

@@ -108,7 +108,8 @@ struct kvc_node {
 	uint64_t incarnation;
 	char node_id[KV_NAME_MAX];
 	bool attempted;               /* the pool was told how the first attempt went */
-	bool redo;                    /* drop the session and connect anew at once */
+	bool redo;                    /* drop the session and connect anew at once, because ... */
+	const char *redo_why;
 	unsigned failures;
 	struct kv_error error;        /* of the last attempt */
 	uint32_t acked[KVC_MEMS_MAX + 2]; /* region id that slot i was acknowledged with; 0: none */
@@ -162,6 +163,7 @@ struct kvc_client {
 	uint32_t calls;               /* in progress */
 	uint64_t last_len;            /* of the last value read: the guess for a view without one */
 	bool opened, closing;
+	uint64_t closing_ns;          /* when it began */
 	enum boot_mode mode;
 	unsigned servers_up;          /* first connections that succeeded; under the pool's lock */
 	struct kvc_count count;
@@ -253,8 +255,8 @@ void kvc_client_room(void *arg);
 /* ---- node.c ---- */
 
 int kvc_node_start(struct kvc_node *n); /* spawn its coroutine */
-/* kvc_node_redo -- the break is ours: drop the session and connect anew at once, while calls wait. Not for a server that is lost. */
-void kvc_node_redo(struct kvc_node *n);
+/* kvc_node_redo -- the break is ours: drop the session and connect anew at once, while calls wait. Not for a server that is lost. why: for the log. */
+void kvc_node_redo(struct kvc_node *n, const char *why);
 /* kvc_node_part_await -- say goodbye (or break off an attempt); its coroutine ends soon afterwards, since the client is closing. */
 void kvc_node_part_await(struct kvc_node *n);
 int kvc_node_send_await(struct kvc_node *n, const struct wire_ctrl_msg *m, uint64_t deadline_ns);

@@ -265,33 +265,28 @@ int kvc_get_take_await(struct kvc_get *g, struct kvc_req *r, int status, struct 
 
 static int64_t get_once_await(struct kvc_get *g)
 {
-	struct kvc_req *q[2], *r;
-	unsigned head = 0, count = 0;
+	struct kvc_pair out = {0};
 	struct kv_hasher hasher;
+	struct kvc_req *r;
 	int rc = 0;
 	g->known = false;
 	g->issued = g->taken = g->generation = 0;
 	kv_hasher_init(&hasher);
 	do {
-		while (count < (g->known ? 2 : 1) && g->issued < get_goal(g)) {
-			rc = kvc_get_issue_await(g, count == 0, &q[(head + count) % 2]);
+		while (out.count < (g->known ? 2 : 1) && g->issued < get_goal(g)) {
+			rc = kvc_get_issue_await(g, out.count == 0, &r);
 			if (rc < 0)
 				break;
-			count++;
+			kvc_pair_add(&out, r);
 		}
-		if (count == 0)
+		if (out.count == 0)
 			break;
-		r = q[head];
-		rc = kvc_get_take_await(g, r, kvc_req_done_await(g->c, r, g->deadline_ns), &hasher);
+		rc = kvc_pair_next_await(g->c, &out, g->deadline_ns, &r);
+		rc = kvc_get_take_await(g, r, rc, &hasher);
 		kvc_req_release(g->c, r);
-		head = (head + 1) % 2;
-		count--;
 	} while (rc == 0);
-	/* Cancel what is left of a failure; it has the caller's memory, so it is waited for. */
-	for (; count > 0; count--, head = (head + 1) % 2) {
-		kvc_req_done_await(g->c, q[head], 0);
-		kvc_req_release(g->c, q[head]);
-	}
+	/* What is left of a failure writes to the caller's memory: it is waited for. */
+	kvc_pair_drop_await(g->c, &out);
 	return rc < 0 ? rc : (int64_t)g->total;
 }
 

@@ -158,7 +158,7 @@ static void frame_sent(struct te_msg *msg, int status)
 	struct kvc_session *s = msg->arg;
 	/* Our own closing and fencing say -KV_ECLOSED and -KV_ERESET. */
 	if (status < 0 && status != -KV_ECLOSED && status != -KV_ERESET && s->open)
-		kvc_node_redo(s->node);
+		kvc_node_redo(s->node, "a message could not be sent over the fabric");
 	kvc_session_unref(s);
 }
 

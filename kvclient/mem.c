@@ -76,7 +76,7 @@ static int own_close_await(struct kvc_client *c, struct kvc_client_mem *m)
 	m->closing = true;
 	for (unsigned i = 0; i < c->pool->num_servers; i++)
 		if (kvc_node_revoke_await(&c->node[i], m->id, m->slot, deadline) < 0)
-			kvc_node_redo(&c->node[i]); /* it shall forget the whole session */
+			kvc_node_redo(&c->node[i], "it did not confirm that it forgets a region");
 	kvc_main_await(c, region_close, &j);
 	if (j.rc < 0)
 		return j.rc;

@@ -42,9 +42,10 @@ static void node_set(struct kvc_node *n, enum kvc_node_state state)
 
 /* ---- for others on the loop ---- */
 
-void kvc_node_redo(struct kvc_node *n)
+void kvc_node_redo(struct kvc_node *n, const char *why)
 {
 	n->redo = true;
+	n->redo_why = why;
 	if (n->state == KVC_NODE_UP)
 		node_set(n, KVC_NODE_CONNECTING);
 	else if (n->session && n->session->open)
@@ -473,7 +474,7 @@ static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 		return 0;
 	case WIRE_CTRL_ADDRESS:
 		/* The server rebuilt its endpoints: our requests there are void like after a restart. */
-		kvc_node_redo(n);
+		kvc_node_redo(n, "its endpoints were rebuilt");
 		return 0;
 	case WIRE_CTRL_GOODBYE_OK:
 		kvc_node_send_await(n, &done, kv_deadline(loop_now(n->client->loop), SEND_TIMEOUT_NS));
@@ -694,8 +695,8 @@ static void connection_await(struct kvc_node *n)
 	}
 	if (rc == 0) {
 		rc = serve_await(n);
-		if (rc < 0 && rc != -KV_ERESET)
-			kv_warn(node_log(n), "client %u, server %s: %s", c->index, node_name(n), n->error.text);
+		if (!c->closing && (n->redo || rc < 0))
+			kv_warn(node_log(n), "client %u, server %s: %s: connecting again", c->index, node_name(n), n->redo ? n->redo_why : n->error.text);
 	} else if (rc != -KV_ERESET && n->failures == 0) {
 		kv_warn(node_log(n), "client %u: %s", c->index, n->error.text);
 	}
@@ -742,5 +743,5 @@ void kvc_node_part_await(struct kvc_node *n)
 	if (n->state == KVC_NODE_UP && kvc_node_send_await(n, &m, deadline) == 0)
 		n->parting_ns = deadline;
 	else
-		kvc_node_redo(n);
+		kvc_node_redo(n, "we are closing");
 }

@@ -145,29 +145,24 @@ static int range_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint
 /* The ranges between FIRST and LAST. */
 static int middle_await(struct kvc_put *p, uint64_t from, uint64_t to, uint64_t max, uint64_t stage)
 {
-	struct kvc_req *q[2];
-	unsigned head = 0, count = 0;
+	struct kvc_pair out = {0};
+	struct kvc_req *r;
 	int rc = 0;
-	while (rc == 0 && (from < to || count > 0)) {
-		while (count < 2 && from < to) {
+	do {
+		while (out.count < 2 && from < to) {
 			uint64_t n = KV_MIN(max, to - from);
-			rc = kvc_put_issue_await(p, from, n, stage, count == 0, &q[(head + count) % 2]);
+			rc = kvc_put_issue_await(p, from, n, stage, out.count == 0, &r);
 			if (rc < 0)
 				break;
+			kvc_pair_add(&out, r);
 			from += n;
-			count++;
 		}
-		if (count == 0)
+		if (out.count == 0)
 			break;
-		rc = kvc_req_done_await(p->c, q[head], p->deadline_ns);
-		kvc_req_release(p->c, q[head]);
-		head = (head + 1) % 2;
-		count--;
-	}
-	for (; count > 0; count--, head = (head + 1) % 2) {
-		kvc_req_done_await(p->c, q[head], 0);
-		kvc_req_release(p->c, q[head]);
-	}
+		rc = kvc_pair_next_await(p->c, &out, p->deadline_ns, &r);
+		kvc_req_release(p->c, r);
+	} while (rc == 0);
+	kvc_pair_drop_await(p->c, &out);
 	return rc;
 }
 

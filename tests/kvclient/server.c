@@ -91,7 +91,9 @@ void test_server_kill(struct test_server *s)
 
 void test_server_stop(struct test_server *s)
 {
+	/* All its threads stand still only when the kernel says so. */
 	kill(s->pid, SIGSTOP);
+	waitpid(s->pid, NULL, WUNTRACED);
 }
 
 void test_server_cont(struct test_server *s)

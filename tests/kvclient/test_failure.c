@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_failure.c -- calls that are given up, and what becomes of their memory: a server process that is stopped (SIGSTOP) hears nothing and finishes later
+ * what it had begun. Its heart has not missed enough beats to be taken for dead unless a test waits for that. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/base.h"
+#include "kvclient/kvclient.h"
+#include "server.h"
+
+#define MIB ((size_t)1 << 20)
+#define SHORT_NS 200000000ull
+#define WAIT_NS 20000000000ull
+
+static struct test_server first, second;
+static const struct test_server *const one[] = {&first}, *const two[] = {&first, &second};
+
+static int setup(void **state)
+{
+	(void)state;
+	if (!test_server_binary())
+		return 0;
+	kvc_program_setup();
+	test_server_start(&first, "one");
+	test_server_start(&second, "two");
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	test_server_kill(&first);
+	test_server_kill(&second);
+	return 0;
+}
+
+/* However a test ended. */
+static int let_go(void **state)
+{
+	(void)state;
+	if (first.pid)
+		test_server_cont(&first);
+	if (second.pid)
+		test_server_cont(&second);
+	return 0;
+}
+
+static void need_server(void)
+{
+	if (!first.pid) {
+		print_message("kv-server is not built (KV_SERVER or build/MODE/kv-server)\n");
+		skip();
+	}
+}
+
+static struct kvc_pool *pool_open(const struct test_server *const *servers, unsigned n, uint64_t buffer_bytes)
+{
+	struct kvc_options o = test_options(servers, n, 1);
+	struct kvc_pool *pool = NULL;
+	struct kv_error err = {0};
+	o.buffer_bytes = buffer_bytes;
+	if (kvc_pool_open(&o, &pool, &err) < 0)
+		fail_msg("%s", err.text);
+	return pool;
+}
+
+static struct kvc_counters counters(struct kvc_pool *pool)
+{
+	struct kvc_counters n = {.size = sizeof(n)};
+	assert_int_equal(kvc_counters(pool, &n), 0);
+	return n;
+}
+
+/* Until the quarantine is empty. */
+static void quarantine_wait(struct kvc_pool *pool)
+{
+	uint64_t until = kv_clock_now(&kv_clock_monotonic) + WAIT_NS;
+	while (counters(pool).quarantined_bytes > 0 && kv_clock_now(&kv_clock_monotonic) < until)
+		usleep(10000);
+	assert_int_equal(counters(pool).quarantined_bytes, 0);
+}
+
+static struct kvc_call brief(void)
+{
+	return (struct kvc_call){.size = sizeof(struct kvc_call), .timeout_ns = SHORT_NS};
+}
+
+#define KEY(text) ((struct kvc_key){text, sizeof(text) - 1})
+
+static void a_piece_of_a_call_given_up_is_quarantined_until_the_server_answers(void **state)
+{
+	static uint8_t buf[100000];
+	struct kvc_call call = brief();
+	struct kvc_pool *pool;
+	(void)state;
+	need_server();
+	pool = pool_open(one, 1, 64 * MIB);
+	test_fill(buf, sizeof(buf), 1);
+	assert_int_equal(kvc_put(pool, KEY("quarantine"), buf, sizeof(buf), NULL), 0);
+	test_server_stop(&first);
+	assert_int_equal(kvc_get(pool, KEY("quarantine"), buf, sizeof(buf), &call), -KV_ETIMEOUT);
+	assert_int_equal(counters(pool).quarantined_bytes, 131072);
+	assert_int_equal(counters(pool).timeouts, 1);
+	assert_int_equal(counters(pool).cancels, 1);
+	test_server_cont(&first);
+	quarantine_wait(pool);
+	assert_int_equal(counters(pool).fences, 0);
+	assert_int_equal(kvc_get(pool, KEY("quarantine"), buf, sizeof(buf), NULL), sizeof(buf));
+	assert_true(test_same(buf, sizeof(buf), 1));
+	assert_int_equal(kvc_delete(pool, KEY("quarantine"), NULL), 0);
+	kvc_pool_close(&pool);
+}
+
+static void a_full_quarantine_is_ended_by_a_fence(void **state)
+{
+	static uint8_t buf[100000];
+	struct kvc_call call = brief();
+	struct kvc_pool *pool;
+	(void)state;
+	need_server();
+	pool = pool_open(one, 1, MIB); /* a quarter of it: two pieces */
+	call.timeout_ns = 50000000;
+	assert_int_equal(kvc_put(pool, KEY("fence"), buf, sizeof(buf), NULL), 0);
+	test_server_stop(&first);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(kvc_get(pool, KEY("fence"), buf, sizeof(buf), &call), -KV_ETIMEOUT);
+	assert_int_equal(counters(pool).quarantined_bytes, 262144);
+	assert_int_equal(counters(pool).fences, 0);
+	assert_int_equal(kvc_get(pool, KEY("fence"), buf, sizeof(buf), &call), -KV_ETIMEOUT);
+	assert_int_equal(counters(pool).fences, 1);
+	assert_int_equal(counters(pool).quarantined_bytes, 0);
+	test_server_cont(&first);
+	assert_int_equal(kvc_get(pool, KEY("fence"), buf, sizeof(buf), NULL), sizeof(buf));
+	assert_int_equal(kvc_delete(pool, KEY("fence"), NULL), 0);
+	kvc_pool_close(&pool);
+}
+
+static void registered_memory_is_not_touched_after_a_put_was_given_up(void **state)
+{
+	struct kvc_call call = brief();
+	uint8_t *buf = mmap(NULL, 4 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct kvc_pool *pool;
+	struct kvc_mem *mem;
+	struct kv_error err;
+	int64_t rc;
+	(void)state;
+	need_server();
+	pool = pool_open(one, 1, 64 * MIB);
+	assert_int_equal(kvc_register(pool, buf, 4 * MIB, &mem, &err), 0);
+	test_fill(buf, 4 * MIB, 5);
+	test_server_stop(&first);
+	assert_int_equal(kvc_put(pool, KEY("reput"), buf, 4 * MIB, &call), -KV_ETIMEOUT);
+	/* What a late reader would see now must not be stored. */
+	memset(buf, 0, 4 * MIB);
+	test_server_cont(&first);
+	rc = kvc_get(pool, KEY("reput"), buf, 4 * MIB, NULL);
+	assert_true(rc == -KV_ENOTFOUND || (rc == (int64_t)(4 * MIB) && test_same(buf, 4 * MIB, 5)));
+	assert_int_equal(kvc_unregister(pool, &mem), 0);
+	kvc_delete(pool, KEY("reput"), NULL);
+	kvc_pool_close(&pool);
+	munmap(buf, 4 * MIB);
+}
+
+static void every_item_of_a_batch_ends(void **state)
+{
+	enum { N = 300 };
+	static char text[N][32];
+	static struct kvc_item items[N];
+	static uint8_t buf[N][5000];
+	struct kvc_call call = brief();
+	struct kvc_pool *pool;
+	(void)state;
+	need_server();
+	pool = pool_open(one, 1, 64 * MIB);
+	for (unsigned i = 0; i < N; i++) {
+		int len = snprintf(text[i], sizeof(text[i]), "batch/%u", i);
+		items[i] = (struct kvc_item){.key = {text[i], (size_t)len}, .data = buf[i], .len = sizeof(buf[i])};
+	}
+	assert_int_equal(kvc_put_batch(pool, items, N, NULL), 0);
+	test_server_stop(&first);
+	assert_int_equal(kvc_get_batch(pool, items, N, &call), -KV_ETIMEOUT);
+	for (unsigned i = 0; i < N; i++)
+		assert_int_equal(items[i].result, -KV_ETIMEOUT);
+	test_server_cont(&first);
+	quarantine_wait(pool);
+	assert_int_equal(kvc_get_batch(pool, items, N, NULL), 0);
+	for (unsigned i = 0; i < N; i++)
+		assert_int_equal(kvc_delete(pool, items[i].key, NULL), 0);
+	kvc_pool_close(&pool);
+}
+
+/* ---- closing under calls ---- */
+
+struct caller {
+	struct kvc_pool *pool;
+	int64_t rc;
+};
+
+static void *call_main(void *arg)
+{
+	struct caller *c = arg;
+	static uint8_t buf[100000];
+	c->rc = kvc_get(c->pool, KEY("close"), buf, sizeof(buf), NULL);
+	return NULL;
+}
+
+static void closing_ends_calls_in_progress(void **state)
+{
+	static uint8_t buf[100000];
+	struct caller c = {0};
+	pthread_t thread;
+	(void)state;
+	need_server();
+	c.pool = pool_open(one, 1, 64 * MIB);
+	assert_int_equal(kvc_put(c.pool, KEY("close"), buf, sizeof(buf), NULL), 0);
+	test_server_stop(&first);
+	assert_int_equal(pthread_create(&thread, NULL, call_main, &c), 0);
+	usleep(100000);
+	kvc_pool_close(&c.pool); /* the call's own deadline is 20 s away */
+	pthread_join(thread, NULL);
+	assert_int_equal(c.rc, -KV_ECLOSED);
+	test_server_cont(&first);
+	c.pool = pool_open(one, 1, 64 * MIB);
+	assert_int_equal(kvc_delete(c.pool, KEY("close"), NULL), 0);
+	kvc_pool_close(&c.pool);
+}
+
+/* ---- a fence because of one server, seen from the other ---- */
+
+struct innocent {
+	_Atomic bool stop;
+	_Atomic unsigned done, failed;
+	char key[32];
+};
+
+static void innocent_worker(struct kvc_client *client, unsigned w, void *arg)
+{
+	struct innocent *in = arg;
+	uint8_t *buf = malloc(50000);
+	(void)w;
+	while (!in->stop) {
+		int64_t rc = kvc_get_await(client, (struct kvc_key){in->key, strlen(in->key)}, buf, 50000, NULL);
+		if (rc != 50000 || !test_same(buf, 50000, 3))
+			in->failed++;
+		in->done++;
+	}
+	free(buf);
+}
+
+static void *innocent_main(void *arg)
+{
+	void **a = arg;
+	kvc_run(a[0], 8, innocent_worker, a[1]);
+	return NULL;
+}
+
+/* A key that is stored on server `index`. */
+static void key_on(struct kvc_pool *pool, unsigned index, char *key, size_t cap, const void *value, size_t len)
+{
+	for (unsigned i = 0;; i++) {
+		struct kvc_call call = {.size = sizeof(call), .server = index};
+		struct kvc_stat_item before[64], after[64];
+		int n = snprintf(key, cap, "on-%u-%u", index, i);
+		int k = kvc_stat(pool, before, KV_COUNT(before), &call);
+		assert_int_equal(kvc_put(pool, (struct kvc_key){key, (size_t)n}, value, len, NULL), 0);
+		assert_int_equal(kvc_stat(pool, after, KV_COUNT(after), &call), k);
+		for (int j = 0; j < k; j++)
+			if (strcmp(before[j].name, "blocks") == 0 && after[j].value > before[j].value)
+				return;
+		assert_true(i < 100);
+	}
+}
+
+static void calls_to_other_servers_survive_a_fence(void **state)
+{
+	struct kvc_call call = brief();
+	struct innocent in = {0};
+	uint8_t *buf = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct kvc_pool *pool;
+	struct kvc_mem *mem;
+	struct kv_error err;
+	char guilty[32];
+	pthread_t thread;
+	unsigned done;
+	void *args[2];
+	(void)state;
+	need_server();
+	pool = pool_open(two, 2, 64 * MIB);
+	assert_int_equal(kvc_register(pool, buf, MIB, &mem, &err), 0);
+	test_fill(buf, MIB, 3);
+	key_on(pool, 0, in.key, sizeof(in.key), buf, 50000);
+	key_on(pool, 1, guilty, sizeof(guilty), buf, MIB);
+	args[0] = pool;
+	args[1] = &in;
+	assert_int_equal(pthread_create(&thread, NULL, innocent_main, args), 0);
+	for (int i = 0; i < 3; i++) {
+		test_server_stop(&second);
+		assert_int_equal(kvc_get(pool, (struct kvc_key){guilty, strlen(guilty)}, buf, MIB, &call), -KV_ETIMEOUT);
+		test_server_cont(&second);
+		assert_int_equal(kvc_get(pool, (struct kvc_key){guilty, strlen(guilty)}, buf, MIB, NULL), MIB);
+		assert_true(test_same(buf, MIB, 3));
+	}
+	done = in.done;
+	for (int i = 0; i < 1000 && in.done < done + 100; i++)
+		usleep(10000);
+	in.stop = true;
+	pthread_join(thread, NULL);
+	assert_true(in.done >= done + 100);
+	assert_int_equal(in.failed, 0);
+	assert_int_equal(counters(pool).fences, 3);
+	assert_true(counters(pool).retries > 0);
+	assert_int_equal(kvc_unregister(pool, &mem), 0);
+	kvc_pool_close(&pool);
+	munmap(buf, MIB);
+}
+
+static void a_server_that_stands_still_for_long_is_down_and_comes_back(void **state)
+{
+	uint64_t until = kv_clock_now(&kv_clock_monotonic) + WAIT_NS;
+	struct kvc_call call = brief();
+	struct kvc_pool *pool;
+	char b[8];
+	int64_t rc;
+	(void)state;
+	need_server();
+	pool = pool_open(one, 1, MIB);
+	assert_int_equal(kvc_put(pool, KEY("still"), "1234567", 8, NULL), 0);
+	test_server_stop(&first);
+	while ((rc = kvc_get(pool, KEY("still"), b, 8, &call)) != -KV_EPEERDOWN && kv_clock_now(&kv_clock_monotonic) < until)
+		assert_int_equal(rc, -KV_ETIMEOUT);
+	assert_int_equal(rc, -KV_EPEERDOWN);
+	test_server_cont(&first);
+	until = kv_clock_now(&kv_clock_monotonic) + WAIT_NS;
+	while ((rc = kvc_get(pool, KEY("still"), b, 8, &call)) != 8 && kv_clock_now(&kv_clock_monotonic) < until)
+		usleep(10000);
+	assert_int_equal(rc, 8);
+	assert_true(counters(pool).reconnects >= 1);
+	assert_int_equal(kvc_delete(pool, KEY("still"), NULL), 0);
+	kvc_pool_close(&pool);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(a_piece_of_a_call_given_up_is_quarantined_until_the_server_answers, let_go),
+		cmocka_unit_test_teardown(a_full_quarantine_is_ended_by_a_fence, let_go),
+		cmocka_unit_test_teardown(registered_memory_is_not_touched_after_a_put_was_given_up, let_go),
+		cmocka_unit_test_teardown(every_item_of_a_batch_ends, let_go),
+		cmocka_unit_test_teardown(closing_ends_calls_in_progress, let_go),
+		cmocka_unit_test_teardown(calls_to_other_servers_survive_a_fence, let_go),
+		cmocka_unit_test_teardown(a_server_that_stands_still_for_long_is_down_and_comes_back, let_go),
+	};
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
