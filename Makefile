@@ -20,6 +20,8 @@ ALL_CFLAGS  = -std=gnu11 -D_GNU_SOURCE -I. -fPIC -pthread -fvisibility=hidden $(
 ALL_LDFLAGS = -pthread $(filter -fsanitize% --coverage,$(CFLAGS_$(MODE))) $(LDFLAGS)
 LIBS        = -Wl,--as-needed $(PKG_LIBS) -libverbs -ldl -lm
 
+Q := $(if $(V),,@)# V=1 shows the commands
+
 # A layer is a folder; `ring` and `fab` are the two link-time seams (io_uring or simulated, libfabric or simulated).
 LAYERS   := base loop ring wire bootstrap engine fab kvclient kvserver kvbench kvcli
 src_ring := $(wildcard loop/ring_*.c)
@@ -40,13 +42,15 @@ $(foreach l,$(LAYERS),$(eval $(call layer_rule,$(l))))
 
 $(B)/%.c.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+	$(if $(V),,@echo "  CC    $@")
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 $(B)/%.S.o: %.S
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+	$(if $(V),,@echo "  CC    $@")
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 a = $(patsubst %,$(B)/lib%.a,$(1))
-link = $(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
+link = $(if $(V),,@echo "  LINK  $@";) $(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
 
 # Programs and the library: which layers each may link is the table in docs/ARCHITECTURE.md.
 CLIENT_LAYERS := base loop ring wire bootstrap engine fab kvclient
@@ -64,10 +68,12 @@ $(B)/kv-client: $(B)/kvcli/main.c.o $(call a,$(CLIENT_LAYERS) kvcli)
 $(B)/libkvrail.a: $(foreach l,$(CLIENT_LAYERS),$(call objs,$(src_$(l))))
 	@rm -f $@; ar rcs $@ $^
 $(B)/libkvrail.so.0: $(B)/libkvrail.a
-	$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,libkvrail.so.0 -o $@ -Wl,--whole-archive $< -Wl,--no-whole-archive $(LIBS)
+	$(if $(V),,@echo "  LINK  $@")
+	$(Q)$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,libkvrail.so.0 -o $@ -Wl,--whole-archive $< -Wl,--no-whole-archive $(LIBS)
 	@ln -sf libkvrail.so.0 $(B)/libkvrail.so
 $(B)/embed: examples/embed.c $(B)/libkvrail.so.0
-	$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< -L$(B) -lkvrail -Wl,-rpath,'$$ORIGIN'
+	$(if $(V),,@echo "  LINK  $@")
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< -L$(B) -lkvrail -Wl,-rpath,'$$ORIGIN'
 
 # Tests: tests/LAYER/test_*.c, each one a cmocka program that speaks TAP; `needs_LAYER` says what it links.
 # tests/sim links no ring and no fabric: it brings simulated ones.
@@ -79,6 +85,7 @@ needs_engine    := base loop ring engine fab
 needs_kvserver  := $(SERVER_LAYERS)
 needs_kvclient  := $(CLIENT_LAYERS)
 needs_kvbench   := $(CLIENT_LAYERS) kvbench
+needs_kvcli     := $(CLIENT_LAYERS) kvcli
 needs_sim       := base loop wire bootstrap engine kvclient kvserver
 TESTS :=
 define test_rule
@@ -87,7 +94,7 @@ TESTS += $$(tests_$(1))
 $$(tests_$(1)): %: %.c.o $(call objs,$(filter-out tests/$(1)/test_%,$(wildcard tests/$(1)/*.c))) $(call a,$(needs_$(1)))
 	$$(link) -lcmocka
 endef
-$(foreach l,base loop wire bootstrap engine kvserver kvclient kvbench sim,$(eval $(call test_rule,$(l))))
+$(foreach l,base loop wire bootstrap engine kvserver kvclient kvbench kvcli sim,$(eval $(call test_rule,$(l))))
 
 # Fuzz targets: tests/fuzz/fuzz_X.c runs its corpus through standalone.c everywhere, and under libFuzzer with clang (`make fuzz`).
 FUZZ  := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
