@@ -299,7 +299,7 @@ static void cancel_of_a_get_in_flight_is_exact(void **state)
 		rig.immediates = 0;
 		cancel.cancel.id = q.id;
 		rig_send(&q);
-		for (uint64_t turns = kv_prng_below(&p, 60); turns > 0; turns--)
+		for (uint64_t turns = kv_prng_below(&p, 25); turns > 0; turns--)
 			rig_turn();
 		rig_send(&cancel);
 		rig_until(rig_find(cancel.id));

@@ -1,0 +1,640 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_server.c -- a whole server on threads of its own, spoken to over its control connection; and what it refuses to be. */
+#include "check.h"
+
+
+#include <netinet/in.h>
+
+#include "bootstrap/bootstrap.h"
+#include "engine/engine.h"
+#include "kvserver/kvserver.h"
+#include "kvserver/server.h"
+
+enum { SHARDS = 2, CLIENTS = 4 };
+
+#define WAIT_NS 10000000000ull
+
+static struct loop *loop;
+static struct te *te; /* gives an address and an identity; never polled */
+static struct kvs_server *server;
+static struct boot_context *ctx;
+static const struct kv_log sink = {.level = KV_LOG_OFF, .write = kv_log_stderr};
+
+static struct kvs_options server_options(void)
+{
+	return (struct kvs_options){.listen_addr = "127.0.0.1:0",
+	                            .shards = SHARDS,
+	                            .memory_bytes = 16 << 20,
+	                            .max_clients = CLIENTS,
+	                            .heartbeat_ms = 20,
+	                            .provider = "tcp",
+	                            .log = &sink};
+}
+
+static uint64_t soon(void)
+{
+	return loop_now(loop) + WAIT_NS;
+}
+
+/* ---- running a test in a coroutine ---- */
+
+static void (*body)(void);
+static bool body_done;
+
+static void run_body(void *arg)
+{
+	(void)arg;
+	body();
+	body_done = true;
+}
+
+static void in_coroutine(void (*fn)(void))
+{
+	uint64_t until = loop_now(loop) + 6 * WAIT_NS;
+	body = fn;
+	body_done = false;
+	assert_int_equal(co_spawn(loop, run_body, NULL, "test"), 0);
+	while (!body_done) {
+		assert_true(loop_now(loop) < until);
+		loop_turn(loop, 10000000);
+	}
+}
+
+/* cmocka fails a test by longjmp, which must not leave a coroutine: failures are remembered and told outside. */
+static char failure[256];
+
+#define expect(condition)                                                                              \
+	do {                                                                                           \
+		if (!(condition) && !failure[0])                                                       \
+			snprintf(failure, sizeof(failure), "%s:%d: %s", __FILE__, __LINE__, #condition); \
+	} while (0)
+
+static void told(void)
+{
+	char text[sizeof(failure)];
+	memcpy(text, failure, sizeof(text));
+	failure[0] = 0;
+	if (text[0])
+		fail_msg("%s", text);
+}
+
+/* ---- a client's control connection ---- */
+
+static struct sockaddr_storage server_addr(const struct kvs_server *s)
+{
+	struct kv_hostport hp;
+	struct sockaddr_storage a;
+	socklen_t len;
+	char text[KV_HOST_MAX];
+	expect(kv_hostport_parse(kvs_server_address(s, text, sizeof(text)), &hp, NULL) == 0);
+	expect(kv_hostport_resolve(&hp, &a, &len, NULL) == 0);
+	return a;
+}
+
+static struct wire_ctrl_msg hello(void)
+{
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_HELLO};
+	struct te_info info;
+	struct te_address addr;
+	te_info(te, &info);
+	expect(te_address(te, 0, &addr) == 0);
+	m.hello.version_min = m.hello.version_max = WIRE_VERSION;
+	m.hello.loops = m.hello.rails = 1;
+	m.hello.eager_bytes = info.eager_bytes;
+	m.hello.chunk_bytes = 1 << 20;
+	m.hello.client_id = 100;
+	m.hello.incarnation = 1;
+	memcpy(m.hello.provider, info.provider, KV_NAME_MAX);
+	memcpy(m.hello.fabric, info.fabric, KV_NAME_MAX);
+	m.hello.addr[0].len = addr.len;
+	memcpy(m.hello.addr[0].data, addr.data, addr.len);
+	return m;
+}
+
+static struct boot_conn *dial(const struct kvs_server *s, struct boot_context *with)
+{
+	struct sockaddr_storage a = server_addr(s);
+	struct boot_conn *c = NULL;
+	struct kv_error err;
+	boot_connect_await(with, &a, sizeof(struct sockaddr_in), 5000, soon(), &c, &err);
+	return c;
+}
+
+/* The next message that is no heartbeat. */
+static int next(struct boot_conn *c, struct wire_ctrl_msg *m)
+{
+	int rc;
+	do
+		rc = boot_recv_await(c, m, soon());
+	while (rc == 0 && m->type == WIRE_CTRL_HEARTBEAT);
+	return rc;
+}
+
+/* Dial, say hello; *m is the answer. */
+static struct boot_conn *greet(struct wire_ctrl_msg *m)
+{
+	struct wire_ctrl_msg h = hello();
+	struct boot_conn *c = dial(server, ctx);
+	expect(c != NULL);
+	if (!c)
+		return NULL;
+	expect(boot_send_await(c, &h, soon()) == 0);
+	expect(next(c, m) == 0);
+	return c;
+}
+
+static void leave(struct boot_conn *c)
+{
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_GOODBYE};
+	expect(boot_send_await(c, &m, soon()) == 0);
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_GOODBYE_OK);
+	m.type = WIRE_CTRL_GOODBYE_DONE;
+	expect(boot_send_await(c, &m, soon()) == 0);
+	boot_close(&c);
+}
+
+/* ---- hello ---- */
+
+static void welcome_body(void)
+{
+	static const uint8_t zero[KV_TOKEN_LEN];
+	struct wire_ctrl_msg m;
+	struct boot_conn *c = greet(&m);
+	struct wire_blob_addr a, b;
+	expect(m.type == WIRE_CTRL_WELCOME);
+	expect(m.welcome.version == WIRE_VERSION && m.welcome.shards == SHARDS && m.welcome.rails == 1);
+	expect(m.welcome.session != 0 && m.welcome.credits == KVS_CREDITS_DEFAULT && m.welcome.heartbeat_ms == 20);
+	expect(m.welcome.value_max == 8 << 20);
+	expect(memcmp(m.welcome.token, zero, sizeof(zero)) != 0);
+	expect(m.welcome.flags == 0);
+	expect(m.welcome.node_id[0] != 0);
+	expect(wire_welcome_addr(&m.welcome, 0, 0, &a) == 0 && wire_welcome_addr(&m.welcome, SHARDS - 1, 0, &b) == 0);
+	expect(a.len > 0 && (a.len != b.len || memcmp(a.data, b.data, a.len) != 0));
+	leave(c);
+}
+
+static void a_client_is_welcomed_with_all_addresses(void **state)
+{
+	(void)state;
+	in_coroutine(welcome_body);
+	told();
+}
+
+static void mismatch_body(void)
+{
+	struct wire_ctrl_msg h = hello(), m;
+	struct boot_conn *c = dial(server, ctx);
+	snprintf(h.hello.provider, sizeof(h.hello.provider), "efa");
+	expect(boot_send_await(c, &h, soon()) == 0);
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_REFUSE);
+	expect(m.refuse.status == WIRE_MISMATCH && strstr(m.refuse.text, "efa") && strstr(m.refuse.text, "tcp"));
+	boot_close(&c);
+}
+
+static void another_provider_is_refused_with_a_sentence(void **state)
+{
+	(void)state;
+	in_coroutine(mismatch_body);
+	told();
+}
+
+static void version_body(void)
+{
+	struct wire_ctrl_msg h = hello(), m;
+	struct boot_conn *c = dial(server, ctx);
+	h.hello.version_min = h.hello.version_max = WIRE_VERSION + 7;
+	expect(boot_send_await(c, &h, soon()) == 0);
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_REFUSE && m.refuse.status == WIRE_MISMATCH);
+	boot_close(&c);
+}
+
+static void another_protocol_version_is_refused(void **state)
+{
+	(void)state;
+	in_coroutine(version_body);
+	told();
+}
+
+static void rude_body(void)
+{
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_REVOKE, .region_ok = {.id = 1}};
+	struct boot_conn *c = dial(server, ctx);
+	expect(boot_send_await(c, &m, soon()) == 0);
+	expect(next(c, &m) == -KV_EPEERDOWN);
+	boot_close(&c);
+}
+
+static void without_a_hello_the_connection_ends(void **state)
+{
+	(void)state;
+	in_coroutine(rude_body);
+	told();
+}
+
+static void full_body(void)
+{
+	struct boot_conn *c[CLIENTS + 1];
+	struct wire_ctrl_msg m;
+	for (unsigned i = 0; i < CLIENTS; i++) {
+		c[i] = greet(&m);
+		expect(m.type == WIRE_CTRL_WELCOME);
+	}
+	c[CLIENTS] = greet(&m);
+	expect(m.type == WIRE_CTRL_REFUSE && m.refuse.status == WIRE_FULL && strstr(m.refuse.text, "--max-clients"));
+	boot_close(&c[CLIENTS]);
+	leave(c[0]);
+	/* One that just vanishes makes room as well as one that says goodbye. */
+	boot_close(&c[1]);
+	for (unsigned i = 0, open = 0; open < 2 && i < 1000; i++) {
+		c[open] = greet(&m);
+		if (m.type == WIRE_CTRL_WELCOME) {
+			open++;
+		} else {
+			boot_close(&c[open]);
+			co_sleep_await(loop_now(loop) + 10000000);
+		}
+		expect(i < 999);
+	}
+	for (unsigned i = 0; i < CLIENTS; i++)
+		leave(c[i]);
+}
+
+static void a_full_server_says_so_and_has_room_again_later(void **state)
+{
+	(void)state;
+	in_coroutine(full_body);
+	told();
+}
+
+static void silent_body(void)
+{
+	static int fd[HANDSHAKES_MAX + 8];
+	struct sockaddr_storage a = server_addr(server);
+	struct wire_ctrl_msg m;
+	for (unsigned i = 0; i < KV_COUNT(fd); i++)
+		expect(io_connect_await(&a, sizeof(struct sockaddr_in), &fd[i], soon()) == 0);
+	leave(greet(&m));
+	expect(m.type == WIRE_CTRL_WELCOME);
+	for (unsigned i = 0; i < KV_COUNT(fd); i++)
+		io_close(loop, fd[i]);
+}
+
+static void silent_connections_do_not_keep_others_out(void **state)
+{
+	(void)state;
+	in_coroutine(silent_body);
+	told();
+}
+
+/* ---- an open connection ---- */
+
+static struct wire_ctrl_msg region(uint32_t id, uint64_t len)
+{
+	static uint8_t keys[16];
+	wire_region_put(keys, 1, 0, 0, 4096, 9);
+	return (struct wire_ctrl_msg){
+		.type = WIRE_CTRL_REGION, .region = {.id = id, .parts = 1, .rails = 1, .len_bytes = len, .part_bytes = 1 << 20, .keys = keys}};
+}
+
+static int32_t ask_region(struct boot_conn *c, uint32_t id, uint64_t len)
+{
+	struct wire_ctrl_msg m = region(id, len);
+	expect(boot_send_await(c, &m, soon()) == 0);
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_REGION_OK && m.region_ok.id == id);
+	return m.region_ok.status;
+}
+
+static void region_body(void)
+{
+	struct wire_ctrl_msg m;
+	struct boot_conn *c = greet(&m);
+	expect(ask_region(c, 1, 4096) == WIRE_OK);
+	expect(ask_region(c, 1, 4096) != WIRE_OK);
+	expect(ask_region(c, 2, 1 << 20) == WIRE_OK);
+	m = (struct wire_ctrl_msg){.type = WIRE_CTRL_REVOKE, .region_ok = {.id = 1}};
+	expect(boot_send_await(c, &m, soon()) == 0);
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_REVOKE_OK && m.region_ok.id == 1);
+	expect(ask_region(c, 1, 8192) == WIRE_OK);
+	m = (struct wire_ctrl_msg){.type = WIRE_CTRL_REVOKE, .region_ok = {.id = 99}};
+	expect(boot_send_await(c, &m, soon()) == 0);
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_REVOKE_OK && m.region_ok.id == 99);
+	leave(c);
+}
+
+static void regions_are_acknowledged_and_revoked(void **state)
+{
+	(void)state;
+	in_coroutine(region_body);
+	told();
+}
+
+static void too_many_body(void)
+{
+	struct wire_ctrl_msg m;
+	struct boot_conn *c = greet(&m);
+	for (uint32_t id = 1; id <= REGIONS_MAX; id++)
+		expect(ask_region(c, id, 4096) == WIRE_OK);
+	expect(ask_region(c, REGIONS_MAX + 1, 4096) != WIRE_OK);
+	leave(c);
+}
+
+static void the_number_of_regions_is_bounded(void **state)
+{
+	(void)state;
+	in_coroutine(too_many_body);
+	told();
+}
+
+static void heartbeat_body(void)
+{
+	struct wire_ctrl_msg m, h = {.type = WIRE_CTRL_HEARTBEAT, .heartbeat.sequence = 1};
+	struct boot_conn *c = greet(&m);
+	uint64_t sequence = 0, turns = 0;
+	expect(boot_send_await(c, &h, soon()) == 0);
+	for (unsigned i = 0; i < 3; i++) {
+		expect(boot_recv_await(c, &m, soon()) == 0 && m.type == WIRE_CTRL_HEARTBEAT);
+		expect(m.heartbeat.shards == SHARDS && m.heartbeat.received == 0);
+		expect(m.heartbeat.sequence == sequence + 1 && m.heartbeat.turns[0] > turns);
+		sequence = m.heartbeat.sequence;
+		turns = m.heartbeat.turns[0];
+	}
+	leave(c);
+}
+
+static void heartbeats_count_on(void **state)
+{
+	(void)state;
+	in_coroutine(heartbeat_body);
+	told();
+}
+
+static void address_body(void)
+{
+	struct wire_ctrl_msg m, h = hello();
+	struct boot_conn *c = greet(&m);
+	m = (struct wire_ctrl_msg){.type = WIRE_CTRL_ADDRESS, .address = {.rails = 1, .epoch = 5}};
+	m.address.addr[0] = h.hello.addr[0];
+	expect(boot_send_await(c, &m, soon()) == 0);
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_ADDRESS_OK && m.region_ok.id == 5 && m.region_ok.status == WIRE_OK);
+	m = (struct wire_ctrl_msg){.type = WIRE_CTRL_ADDRESS, .address = {.rails = 2, .epoch = 6}};
+	m.address.addr[0] = m.address.addr[1] = h.hello.addr[0];
+	expect(boot_send_await(c, &m, soon()) == 0);
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_ADDRESS_OK && m.region_ok.id == 6 && m.region_ok.status != WIRE_OK);
+	leave(c);
+}
+
+static void new_addresses_are_acknowledged(void **state)
+{
+	(void)state;
+	in_coroutine(address_body);
+	told();
+}
+
+/* ---- the server's endpoint is rebuilt ---- */
+
+static void fence_first_session(void *arg)
+{
+	struct shard *s = arg;
+	for (unsigned i = 0; i < s->slots; i++)
+		if (s->slot[i]) {
+			te_peer_fence(s->slot[i]->peer, NULL);
+			return;
+		}
+}
+
+static void reset_body(void)
+{
+	struct wire_ctrl_msg m;
+	struct boot_conn *c = greet(&m);
+	struct wire_blob_addr before, after;
+	expect(wire_welcome_addr(&m.welcome, 0, 0, &before) == 0);
+	expect(loop_post(server->shard_loop[0], fence_first_session, server->shard[0]) == 0);
+	expect(next(c, &m) == -KV_EPEERDOWN);
+	boot_close(&c);
+	c = greet(&m);
+	expect(m.type == WIRE_CTRL_WELCOME && wire_welcome_addr(&m.welcome, 0, 0, &after) == 0);
+	expect(before.len != after.len || memcmp(before.data, after.data, after.len) != 0);
+	leave(c);
+}
+
+static void after_a_reset_clients_come_back_for_new_addresses(void **state)
+{
+	(void)state;
+	in_coroutine(reset_body);
+	told();
+}
+
+/* ---- start and stop ---- */
+
+static void stop_with_client_body(void)
+{
+	struct kvs_options o = server_options();
+	struct kvs_server *own = NULL, *shared = server;
+	struct wire_ctrl_msg m;
+	struct boot_conn *c;
+	expect(kvs_server_create(&o, &own, NULL) == 0 && kvs_server_start(own, NULL) == 0);
+	server = own;
+	c = greet(&m);
+	server = shared;
+	kvs_server_stop(own, 1000000000); /* blocks this thread: the server must not need us */
+	expect(kvs_server_state(own, NULL) == KVS_STOPPED);
+	expect(next(c, &m) == -KV_EPEERDOWN);
+	boot_close(&c);
+	kvs_server_destroy(&own);
+}
+
+static void a_server_with_a_client_stops(void **state)
+{
+	(void)state;
+	in_coroutine(stop_with_client_body);
+	told();
+}
+
+static void a_port_in_use_is_said(void **state)
+{
+	(void)state;
+	struct kvs_options o = server_options();
+	struct kvs_server *second;
+	struct kv_error err = {0};
+	char addr[KV_HOST_MAX];
+	o.listen_addr = kvs_server_address(server, addr, sizeof(addr));
+	assert_int_equal(kvs_server_create(&o, &second, &err), 0);
+	assert_true(kvs_server_start(second, &err) < 0);
+	assert_non_null(strstr(err.text, addr));
+	assert_int_equal(kvs_server_state(second, NULL), KVS_STOPPED);
+	kvs_server_destroy(&second);
+}
+
+static void check_refused(const struct kvs_options *o, int code, const char *part)
+{
+	struct kvs_server *s = NULL;
+	struct kv_error err = {0};
+	assert_int_equal(kvs_server_create(o, &s, &err), code);
+	assert_null(s);
+	if (!strstr(err.text, part))
+		fail_msg("'%s' does not contain '%s'", err.text, part);
+}
+
+static void an_open_door_is_refused(void **state)
+{
+	(void)state;
+	struct kvs_options o = server_options();
+	o.listen_addr = "0.0.0.0:0";
+	check_refused(&o, -KV_EDENIED, "--insecure");
+}
+
+static void more_memory_than_there_is_is_refused(void **state)
+{
+	(void)state;
+	struct kvs_options o = server_options();
+	o.memory_bytes = 1ull << 50;
+	check_refused(&o, -KV_ENOMEM, "--memory-mb");
+}
+
+static void a_provider_that_is_not_there_is_refused(void **state)
+{
+	(void)state;
+	struct kvs_options o = server_options();
+	o.provider = "nonesuch";
+	check_refused(&o, -KV_ENOTSUP, "nonesuch");
+}
+
+static void too_little_memory_is_refused(void **state)
+{
+	(void)state;
+	struct kvs_options o = server_options();
+	o.memory_bytes = 1 << 20;
+	check_refused(&o, -KV_EINVAL, "1 MiB");
+}
+
+/* ---- a key ---- */
+
+static const char psk[] = "test:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+static const char other_psk[] = "test:ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+
+static void psk_body(void)
+{
+	struct kvs_options o = server_options();
+	struct boot_security with = {.psk = psk}, without = {.psk = other_psk};
+	struct boot_context *right = NULL, *wrong = NULL, *plain = ctx;
+	struct kvs_server *own = NULL, *shared = server;
+	struct wire_ctrl_msg m;
+	struct boot_conn *c;
+	o.psk = psk;
+	expect(kvs_server_create(&o, &own, NULL) == 0 && kvs_server_start(own, NULL) == 0);
+	expect(boot_context_create(&with, false, &sink, &right, NULL) == 0 && boot_context_create(&without, false, &sink, &wrong, NULL) == 0);
+	server = own;
+	ctx = right;
+	leave(greet(&m));
+	expect(m.type == WIRE_CTRL_GOODBYE_OK || m.type == WIRE_CTRL_WELCOME);
+	c = dial(own, wrong);
+	expect(!c || next(c, &m) != 0);
+	boot_close(&c);
+	server = shared;
+	ctx = plain;
+	kvs_server_destroy(&own);
+	boot_context_destroy(&right);
+	boot_context_destroy(&wrong);
+}
+
+static void a_pre_shared_key_is_asked_for(void **state)
+{
+	(void)state;
+	in_coroutine(psk_body);
+	told();
+}
+
+/* ---- loops of the caller ---- */
+
+static void turn_until(struct kvs_server *s, struct loop **loops, enum kvs_state want)
+{
+	uint64_t until = kv_clock_now(&kv_clock_monotonic) + WAIT_NS;
+	while (kvs_server_state(s, NULL) != want) {
+		assert_true(kv_clock_now(&kv_clock_monotonic) < until);
+		for (unsigned i = 0; i <= SHARDS; i++)
+			loop_turn(loops[i], 0);
+	}
+}
+
+static void a_server_lives_on_loops_of_the_caller(void **state)
+{
+	(void)state;
+	struct loop_options lo = {.log = &sink};
+	struct kvs_options o = server_options();
+	struct loop *loops[1 + SHARDS];
+	struct kvs_server *s;
+	struct kv_error err;
+	for (unsigned i = 0; i <= SHARDS; i++)
+		assert_int_equal(loop_create(&lo, &loops[i], &err), 0);
+	o.loops = loops;
+	assert_int_equal(kvs_server_create(&o, &s, &err), 0);
+	assert_int_equal(kvs_server_state(s, NULL), KVS_CREATED);
+	assert_int_equal(kvs_server_start(s, &err), 0);
+	turn_until(s, loops, KVS_RUNNING);
+	assert_true(kvs_server_port(s) != 0);
+	kvs_server_stop(s, 0);
+	turn_until(s, loops, KVS_STOPPED);
+	kvs_server_destroy(&s);
+	for (unsigned i = 0; i <= SHARDS; i++)
+		loop_destroy(&loops[i]);
+}
+
+/* ---- the group ---- */
+
+static int group_up(void **state)
+{
+	struct loop_options lo = {.name = "test", .log = &sink};
+	struct boot_security none = {0};
+	struct te_options to = {.provider = "tcp", .messages = 16, .receives = 16};
+	struct te_handlers th = {0};
+	struct kvs_options o = server_options();
+	struct kv_error err;
+	struct kv_hostport hp = {.host = "127.0.0.1"};
+	socklen_t len;
+	(void)state;
+	te_env_for_programs();
+	assert_int_equal(loop_create(&lo, &loop, &err), 0);
+	assert_int_equal(boot_context_create(&none, false, &sink, &ctx, &err), 0);
+	assert_int_equal(kv_hostport_resolve(&hp, &to.local, &len, &err), 0);
+	assert_int_equal(te_open(&to, &th, NULL, &te, &err), 0);
+	if (kvs_server_create(&o, &server, &err) != 0 || kvs_server_start(server, &err) != 0)
+		fail_msg("%s", err.text);
+	return 0;
+}
+
+static int group_down(void **state)
+{
+	(void)state;
+	kvs_server_stop(server, 1000000000);
+	kvs_server_destroy(&server);
+	te_close(&te);
+	boot_context_destroy(&ctx);
+	loop_destroy(&loop);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_client_is_welcomed_with_all_addresses),
+		cmocka_unit_test(another_provider_is_refused_with_a_sentence),
+		cmocka_unit_test(another_protocol_version_is_refused),
+		cmocka_unit_test(without_a_hello_the_connection_ends),
+		cmocka_unit_test(a_full_server_says_so_and_has_room_again_later),
+		cmocka_unit_test(silent_connections_do_not_keep_others_out),
+		cmocka_unit_test(regions_are_acknowledged_and_revoked),
+		cmocka_unit_test(the_number_of_regions_is_bounded),
+		cmocka_unit_test(heartbeats_count_on),
+		cmocka_unit_test(new_addresses_are_acknowledged),
+		cmocka_unit_test(after_a_reset_clients_come_back_for_new_addresses),
+		cmocka_unit_test(a_server_with_a_client_stops),
+		cmocka_unit_test(a_port_in_use_is_said),
+		cmocka_unit_test(an_open_door_is_refused),
+		cmocka_unit_test(more_memory_than_there_is_is_refused),
+		cmocka_unit_test(a_provider_that_is_not_there_is_refused),
+		cmocka_unit_test(too_little_memory_is_refused),
+		cmocka_unit_test(a_pre_shared_key_is_asked_for),
+		cmocka_unit_test(a_server_lives_on_loops_of_the_caller),
+	};
+	return cmocka_run_group_tests_name("kvserver/server", tests, group_up, group_down);
+}
