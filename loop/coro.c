@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coro.c -- coroutines: spawn, the ready list, park and wake, queues.
  *
- * States: READY (in sched->ready) -> RUNNING -> BLOCKED (in no list, or in a co_queue) -> READY ..., or RUNNING -> DEAD. A coroutine
- * is in one list at a time through `node`. Waking only moves it to the ready list; it runs when its turn comes, so nobody's
- * invariants change under a waker's feet.
+ * States: READY (in sched->ready) -> RUNNING -> BLOCKED (in no list, or in a co_queue) -> READY ..., or RUNNING ->
+ * DEAD. A coroutine is in one list at a time through `node`. Waking only moves it to the ready list; it runs when its
+ * turn comes, so nobody's invariants change under a waker's feet.
  *
- * Two kinds of waking. co_unblock ends a co_block_await and is for those who know what the coroutine waits for (timers, queues, completed
- * requests). co_wake is for everybody else and ends only co_park_await; at any other moment it is remembered, once, for the next park. A wake that
- * arrives after the deadline fired but before the coroutine ran wins over the timeout, so it is not lost.
+ * Two kinds of waking. co_unblock ends a co_block_await and is for those who know what the coroutine waits for (timers,
+ * queues, completed requests). co_wake is for everybody else and ends only co_park_await; at any other moment it is
+ * remembered, once, for the next park. A wake that arrives after the deadline fired but before the coroutine ran wins
+ * over the timeout, so it is not lost.
  *
  * struct co lies at the top of its own stack, in the page that the first frames touch anyway: a parked coroutine
- * with shallow frames costs one page. The price is that an overflow of another kind, writing above one's frames, can hit it.
+ * with shallow frames costs one page. The price is that an overflow of another kind, writing above one's frames, can
+ * hit it.
  *
- * The dead coroutine's stack is given back by the loop after the switch, since nobody can free the stack he stands on. */
+ * The dead coroutine's stack is given back by the loop after the switch, since nobody can free the stack he stands on.
+ */
 #include "loop/coro.h"
 
 #include "loop/inside.h"
@@ -116,7 +119,7 @@ void co_sched_fini(struct co_sched *sched)
 {
 	if (!sched->stacks.base)
 		return;
-	KV_LIST_EACH_SAFE(n, &sched->all)
+	KV_LIST_EACH_SAFE (n, &sched->all)
 		bury(sched, KV_LIST_ENTRY(n, struct co, live));
 	stack_pool_fini(&sched->stacks);
 }

@@ -26,8 +26,8 @@ void co_sched_fini(struct co_sched *sched);
 /* co_run_ready -- run each coroutine that is ready now once, until it parks or ends. Returns how many ran. */
 int co_run_ready(struct co_sched *sched);
 
-/* co_block_await -- park until co_unblock or the deadline: 0 or -KV_ETIMEOUT. Unlike co_park_await it is blind to co_wake, so what waits
- * inside loop/ is woken only by what it waits for. Only from a coroutine. */
+/* co_block_await -- park until co_unblock or the deadline: 0 or -KV_ETIMEOUT. Unlike co_park_await it is blind to
+ * co_wake, so what waits inside loop/ is woken only by what it waits for. Only from a coroutine. */
 int co_block_await(struct co *co, uint64_t deadline_ns);
 void co_unblock(struct co *co); /* harmless when it is not blocked */
 

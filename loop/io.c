@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* io.c -- reading, writing, accepting and connecting as calls that park.
  *
- * The request and its timer live in the frame of the parked coroutine, and the call returns only when the request has completed: at
- * the deadline it is cancelled, and the call waits for that to be confirmed, so the kernel never holds a buffer that its owner
- * has back. A result that arrives while the cancellation is under way wins: no byte and no accepted connection is lost.
+ * The request and its timer live in the frame of the parked coroutine, and the call returns only when the request has
+ * completed: at the deadline it is cancelled, and the call waits for that to be confirmed, so the kernel never holds a
+ * buffer that its owner has back. A result that arrives while the cancellation is under way wins: no byte and no
+ * accepted connection is lost.
  *
- * A cancellation can miss a request that is just changing places in the kernel, so it is repeated until the request ends.
- * A request that ends as cancelled although nobody here did that (the thread that submitted it has exited: host_turned) is made again. */
+ * A cancellation can miss a request that is just changing places in the kernel, so it is repeated until the request
+ * ends. A request that ends as cancelled although nobody here did that (the thread that submitted it has exited:
+ * host_turned) is made again. */
 #include <errno.h>
 #include <poll.h>
 
@@ -143,6 +145,22 @@ int io_connect_await(const struct sockaddr_storage *addr, socklen_t len, int *ou
 	return 0;
 }
 
+static const char *listen_advice(int rc)
+{
+	switch (rc) {
+	case -EADDRINUSE:
+		return "; another process has this port: choose another, or 0 for any free one";
+	case -EADDRNOTAVAIL:
+		return "; no interface of this machine has this address";
+	case -EACCES:
+		return "; ports below 1024 need CAP_NET_BIND_SERVICE";
+	case -EMFILE:
+		return "; raise the limit of open files (ulimit -n)";
+	default:
+		return "";
+	}
+}
+
 int io_listen(struct loop *loop, struct sockaddr_storage *addr, socklen_t len, int *out_fd, struct kv_error *err)
 {
 	char text[KV_HOST_MAX + 8];
@@ -150,12 +168,7 @@ int io_listen(struct loop *loop, struct sockaddr_storage *addr, socklen_t len, i
 	if (rc == 0)
 		return 0;
 	kv_sockaddr_format(addr, text, sizeof(text));
-	const char *way_out = rc == -EADDRINUSE      ? "; another process has this port: choose another, or 0 for any free one"
-	                      : rc == -EADDRNOTAVAIL ? "; no interface of this machine has this address"
-	                      : rc == -EACCES        ? "; ports below 1024 need CAP_NET_BIND_SERVICE"
-	                      : rc == -EMFILE        ? "; raise the limit of open files (ulimit -n)"
-	                                             : "";
-	return kv_fail(err, rc, "listening on %s: %s%s", text, kv_strerror(rc), way_out);
+	return kv_fail(err, rc, "listening on %s: %s%s", text, kv_strerror(rc), listen_advice(rc));
 }
 
 void io_shutdown(struct loop *loop, int fd)

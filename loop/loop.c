@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* loop.c -- the loop itself: its turn, its sleep, its birth and death.
  *
- * A turn is one pass over everything that can have work; if there was none, a rest, and a second pass. What coroutines submitted is
- * handed to the kernel at the end of the turn at the latest, so a host that does not call again soon has nothing stuck.
+ * A turn is one pass over everything that can have work; if there was none, a rest, and a second pass. What coroutines
+ * submitted is handed to the kernel at the end of the turn at the latest, so a host that does not call again soon has
+ * nothing stuck.
  *
- * A rest is, in this order: spin (yield the processor and look again) while pollers are active and the loop was busy less than spin_ns ago;
- * else arm the pollers, announce the sleep to posting threads, and sleep in the ring until a completion, a bell, the next timer,
- * or what the pollers bear. Only events restart the spin, empty passes do not: an idle loop sleeps.
+ * A rest is, in this order: spin (yield the processor and look again) while pollers are active and the loop was busy
+ * less than spin_ns ago; else arm the pollers, announce the sleep to posting threads, and sleep in the ring until a
+ * completion, a bell, the next timer, or what the pollers bear. Only events restart the spin, empty passes do not: an
+ * idle loop sleeps.
  *
- * The current loop is a thread-local pointer that is set for the duration of a turn only, so several loops can share a thread (the
- * simulation does). loop_current is never inlined: a compiler may keep the address of a thread-local over a call, and
- * with host_turned a coroutine may continue on another thread. */
+ * The current loop is a thread-local pointer that is set for the duration of a turn only, so several loops can share a
+ * thread (the simulation does). loop_current is never inlined: a compiler may keep the address of a thread-local over a
+ * call, and with host_turned a coroutine may continue on another thread. */
 #include "loop/loop.h"
 
 #include <pthread.h>
@@ -109,7 +111,9 @@ static int turn(struct loop *loop, uint64_t max_wait_ns)
 static int refuse_stranger(struct loop *loop)
 {
 	if (!loop->strange)
-		kv_error_log(loop->log, "loop %s was turned by a second thread; create it with host_turned to allow that", loop->name);
+		kv_error_log(loop->log,
+			     "loop %s was turned by a second thread; create it with host_turned to allow that",
+			     loop->name);
 	loop->strange = true;
 	return -KV_EINVAL;
 }
@@ -182,7 +186,8 @@ static int init_posts(struct loop *loop, uint32_t depth, struct kv_error *err)
 {
 	int rc = post_init(&loop->posts, depth ? depth : POST_DEPTH_DEFAULT);
 	if (rc == -KV_EINVAL)
-		return kv_fail(err, rc, "loop %s: post_depth %u is not a power of two of at least 2", loop->name, depth);
+		return kv_fail(err, rc, "loop %s: post_depth %u is not a power of two of at least 2", loop->name,
+			       depth);
 	if (rc < 0)
 		return kv_fail(err, rc, "loop %s: no memory for a post queue of depth %u", loop->name, depth);
 	return 0;
@@ -290,12 +295,12 @@ void loop_set_spin(struct loop *loop, uint64_t spin_ns)
 void loop_stats(const struct loop *loop, struct loop_stats *out)
 {
 	*out = (struct loop_stats){.turns = loop_turns(loop),
-	                           .sleeps = loop->sleeps,
-	                           .spins = loop->spins,
-	                           .posts = loop->posted,
-	                           .coroutines = loop->cos.count,
-	                           .coroutines_peak = loop->cos.peak,
-	                           .stacks_touched = stack_touched(&loop->cos.stacks)};
+				   .sleeps = loop->sleeps,
+				   .spins = loop->spins,
+				   .posts = loop->posted,
+				   .coroutines = loop->cos.count,
+				   .coroutines_peak = loop->cos.peak,
+				   .stacks_touched = stack_touched(&loop->cos.stacks)};
 }
 
 void loop_timer_arm(struct loop *loop, struct loop_timer *t, uint64_t when_ns)

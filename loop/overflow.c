@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* overflow.c -- a readable end for a coroutine that overflows its stack, in debug and test builds.
  *
- * The library itself installs no signal handler; a program that wants this one calls loop_debug_overflow_handler on each thread that
- * turns loops (the alternate stack is per thread). The handler looks only at the loop of the present turn, says which coroutine hit its guard
- * page, restores the default action and returns, so that the same access ends the process by SIGSEGV as it would have. */
+ * The library itself installs no signal handler; a program that wants this one calls loop_debug_overflow_handler on
+ * each thread that turns loops (the alternate stack is per thread). The handler looks only at the loop of the present
+ * turn, says which coroutine hit its guard page, restores the default action and returns, so that the same access ends
+ * the process by SIGSEGV as it would have. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

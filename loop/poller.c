@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* poller.c -- how something that must be polled lives on a loop that wants to sleep.
  *
- * A poller with a wait_fd is waited for by a one-shot poll request on the ring, which stays pending over many sleeps until it fires.
- * The order is arm() first (fi_trywait, which may clear the descriptor), then the request: whatever comes after
- * arm() makes the descriptor readable, and the request looks at its level when it is made and at each change after. Multishot
- * was rejected: it queues one completion per event even while the loop is busy and polls anyway.
+ * A poller with a wait_fd is waited for by a one-shot poll request on the ring, which stays pending over many sleeps
+ * until it fires. The order is arm() first (fi_trywait, which may clear the descriptor), then the request: whatever
+ * comes after arm() makes the descriptor readable, and the request looks at its level when it is made and at each
+ * change after. Multishot was rejected: it queues one completion per event even while the loop is busy and polls
+ * anyway.
  *
- * A poller without one is polled in growing steps while it is active. A descriptor that keeps firing although poll() finds nothing
- * (some providers do) is treated the same way until poll() finds something, or it would turn the loop at full speed.
+ * A poller without one is polled in growing steps while it is active. A descriptor that keeps firing although poll()
+ * finds nothing (some providers do) is treated the same way until poll() finds something, or it would turn the loop at
+ * full speed.
  *
- * The request outlives its poller: the kernel may still refer to it when the poller is deleted and its memory gone. So it lives in
- * a struct watch of our own, which frees itself when an orphaned request completes. */
+ * The request outlives its poller: the kernel may still refer to it when the poller is deleted and its memory gone. So
+ * it lives in a struct watch of our own, which frees itself when an orphaned request completes. */
 #include "loop/poller.h"
 
 #include <poll.h>
@@ -35,6 +37,7 @@ void poller_set_init(struct poller_set *set)
 	kv_list_init(&set->watches);
 	set->cursor = NULL;
 	set->polled = NULL;
+	set->refused = false;
 	set->step_ns = POLLER_STEP_MIN_NS;
 }
 
@@ -46,7 +49,7 @@ static void watch_free(struct watch *watch)
 
 void poller_set_fini(struct poller_set *set)
 {
-	KV_LIST_EACH_SAFE(n, &set->watches)
+	KV_LIST_EACH_SAFE (n, &set->watches)
 		watch_free(KV_LIST_ENTRY(n, struct watch, node));
 }
 
@@ -136,8 +139,10 @@ int poller_poll_all(struct poller_set *set)
 	}
 	set->cursor = NULL;
 	set->polled = NULL;
-	if (found > 0)
+	if (found > 0) {
 		set->step_ns = POLLER_STEP_MIN_NS;
+		set->refused = false;
+	}
 	return found;
 }
 
@@ -148,7 +153,7 @@ static bool is_active(struct loop_poller *p)
 
 bool poller_any_active(struct poller_set *set)
 {
-	KV_LIST_EACH(n, &set->all) {
+	KV_LIST_EACH (n, &set->all) {
 		if (is_active(KV_LIST_ENTRY(n, struct loop_poller, node)))
 			return true;
 	}
@@ -169,20 +174,25 @@ bool poller_arm_all(struct poller_set *set, struct ring *ring, uint64_t *wait_ns
 	bool stepping = false;
 	if (kv_list_empty(&set->all))
 		return true;
-	KV_LIST_EACH(n, &set->all) {
+	KV_LIST_EACH (n, &set->all) {
 		struct loop_poller *p = KV_LIST_ENTRY(n, struct loop_poller, node);
 		struct watch *watch = p->priv;
 		if (p->wait_fd < 0) {
 			stepping |= is_active(p);
 			continue;
 		}
-		if (p->arm && p->arm(p) < 0)
+		if (p->arm && p->arm(p) < 0) {
+			if (set->refused)
+				ring_relax(ring); /* it said so before, and poll() found nothing: do not hog the CPU */
+			set->refused = true;
 			return false;
+		}
 		if (watch->false_alarms < FALSE_ALARMS_MAX)
 			watch_start(ring, watch, p->wait_fd);
 		else
 			stepping = true;
 	}
+	set->refused = false;
 	*wait_ns = KV_MIN(*wait_ns, stepping ? set->step_ns : POLLER_SLEEP_MAX_NS);
 	if (stepping)
 		set->step_ns = KV_MIN(2 * set->step_ns, POLLER_STEP_MAX_NS);

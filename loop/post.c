@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* post.c -- a bounded queue of many producers and one consumer (Dmitry Vyukov's), and the agreement on when to ring the bell.
+/* post.c -- a bounded queue of many producers and one consumer (Dmitry Vyukov's), and the agreement on when to ring the
+ * bell.
  *
- * Each cell carries the position it is ready for, so a producer claims a position with one compare-and-swap and publishes it by
- * storing position + 1; the consumer frees it for the next lap by storing position + depth. A producer that was interrupted between claim
- * and publication hides later positions; it rings the bell itself when it publishes, so nothing is lost.
+ * Each cell carries the position it is ready for, so a producer claims a position with one compare-and-swap and
+ * publishes it by storing position + 1; the consumer frees it for the next lap by storing position + depth. A producer
+ * that was interrupted between claim and publication hides later positions; it rings the bell itself when it publishes,
+ * so nothing is lost.
  *
- * Sleeping is Dekker's agreement: the producer stores the cell, then loads `sleeping`; the consumer stores `sleeping`, then loads the cell.
- * At least one must see the other's store, which needs one total order of the four: all four are seq_cst operations
- * (rather than fences, which ThreadSanitizer cannot follow). The producer that swaps `sleeping` to false rings, so one sleep
- * costs at most one bell. */
+ * Sleeping is Dekker's agreement: the producer stores the cell, then loads `sleeping`; the consumer stores `sleeping`,
+ * then loads the cell. At least one must see the other's store, which needs one total order of the four: all four are
+ * seq_cst operations (rather than fences, which ThreadSanitizer cannot follow). The producer that swaps `sleeping` to
+ * false rings, so one sleep costs at most one bell. */
 #include "loop/post.h"
 
 #include <stdlib.h>
@@ -44,7 +46,7 @@ int post_put(struct post_queue *q, void (*fn)(void *arg), void *arg)
 		size_t turn = atomic_load_explicit(&cell->turn, memory_order_acquire);
 		if (turn == pos) {
 			if (atomic_compare_exchange_weak_explicit(&q->tail, &pos, pos + 1, memory_order_relaxed,
-			                                          memory_order_relaxed))
+								  memory_order_relaxed))
 				break;
 		} else if ((ptrdiff_t)(turn - pos) < 0) {
 			return -KV_EBUSY;

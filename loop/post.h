@@ -16,9 +16,9 @@ struct post_cell {
 struct post_queue {
 	struct post_cell *cells;
 	size_t mask;
-	_Alignas(KV_CACHELINE) _Atomic size_t tail; /* producers */
+	_Alignas(KV_CACHELINE) _Atomic size_t tail;  /* producers */
 	_Alignas(KV_CACHELINE) atomic_bool sleeping; /* the consumer sleeps, or is about to: ring the bell */
-	_Alignas(KV_CACHELINE) size_t head;         /* the consumer */
+	_Alignas(KV_CACHELINE) size_t head;          /* the consumer */
 };
 
 int post_init(struct post_queue *q, uint32_t depth); /* a power of two. 0, -KV_EINVAL or -KV_ENOMEM */
@@ -30,7 +30,8 @@ int post_run(struct post_queue *q, int max);                          /* run at 
 /* post_bell_needed -- a producer has made work visible: must it wake the consumer? True once per sleep. Any thread. */
 bool post_bell_needed(struct post_queue *q);
 
-/* post_sleep -- the consumer announces a sleep. false: there is work, do not sleep. After true, post_awake must follow. */
+/* post_sleep -- the consumer announces a sleep. false: there is work, do not sleep. After true, post_awake must follow.
+ */
 bool post_sleep(struct post_queue *q);
 void post_awake(struct post_queue *q);
 

@@ -2,8 +2,8 @@
 /* ring.h -- what a loop wants of the kernel, and nothing more. Internal to loop/ and to the simulation.
  *
  * Chosen at link time: loop/ring_uring.c (io_uring) or tests/sim/ring_sim.c (virtual sockets, virtual time).
- * Everything here is called on the thread that turns the loop, except ring_create and ring_wake (any thread), and ring_destroy
- * (that thread, or any other after that thread has ended). */
+ * Everything here is called on the thread that turns the loop, except ring_create and ring_wake (any thread), and
+ * ring_destroy (that thread, or any other after that thread has ended). */
 #ifndef KVRAIL_LOOP_RING_H
 #define KVRAIL_LOOP_RING_H
 
@@ -18,8 +18,8 @@ struct ring;
 
 enum ring_kind { RING_READ, RING_WRITE, RING_ACCEPT, RING_CONNECT, RING_POLL };
 
-/* struct ring_op -- one request. The caller fills the first part and keeps the memory in place from ring_submit until done() runs,
- * exactly once, in a later ring_reap. Buffers and addresses likewise. */
+/* struct ring_op -- one request. The caller fills the first part and keeps the memory in place from ring_submit until
+ * done() runs, exactly once, in a later ring_reap. Buffers and addresses likewise. */
 struct ring_op {
 	enum ring_kind kind;
 	int fd;
@@ -54,19 +54,22 @@ void ring_destroy(struct ring **ring);
 
 /* ring_adopt -- this thread turns the ring now. Called at each turn. 0, or -KV_EINVAL: it belongs to another thread. */
 int ring_adopt(struct ring *ring);
-/* ring_settle, ring_unsettle -- this thread will be the only one for a long time (makes entering the kernel cheaper). */
+/* ring_settle, ring_unsettle -- this thread will be the only one for a long time (makes entering the kernel cheaper).
+ */
 void ring_settle(struct ring *ring);
 void ring_unsettle(struct ring *ring);
 
 const struct kv_clock *ring_clock(const struct ring *ring);
 
 void ring_submit(struct ring *ring, struct ring_op *op);
-/* ring_cancel -- end a submitted request early. It completes as every request does: with -ECANCELED (or -EINTR), or with what it had done. May be repeated. */
+/* ring_cancel -- end a submitted request early. It completes as every request does: with -ECANCELED (or -EINTR), or
+ * with what it had done. May be repeated. */
 void ring_cancel(struct ring *ring, struct ring_op *op);
 
 /* ring_flush -- hand what was submitted to the kernel; does not wait. */
 void ring_flush(struct ring *ring);
-/* ring_wait -- flush, then sleep until a request completes, ring_wake is called or wait_ns passed. KV_NEVER has no limit. */
+/* ring_wait -- flush, then sleep until a request completes, ring_wake is called or wait_ns passed. KV_NEVER has no
+ * limit. */
 void ring_wait(struct ring *ring, uint64_t wait_ns);
 /* ring_relax -- the loop spins and found nothing: let others run. */
 void ring_relax(struct ring *ring);
@@ -81,7 +84,8 @@ int ring_listen(struct ring *ring, struct sockaddr_storage *addr, socklen_t len,
 int ring_nodelay(struct ring *ring, int fd);
 int ring_user_timeout(struct ring *ring, int fd, unsigned timeout_ms);
 void ring_shutdown(struct ring *ring, int fd);
-/* ring_close -- requests on fd end with -ECANCELED and `closed`; the number is free at once, and no request can hit its successor. */
+/* ring_close -- requests on fd end with -ECANCELED and `closed`; the number is free at once, and no request can hit its
+ * successor. */
 void ring_close(struct ring *ring, int fd);
 
 #endif

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ring_uring.c -- the ring as io_uring. The only file that includes liburing.
  *
- * Life of a request: queued (in our list) -> kernel (an SQE was made) -> completed; a cancellation adds a detour through `cancels`. SQEs
- * are made only inside ring_flush, right before submission, so ring_close can still take back what waits for its
- * descriptor: otherwise a new socket with the same number would receive the old one's request. Our own list also makes a full SQ no error.
+ * Life of a request: queued (in our list) -> kernel (an SQE was made) -> completed; a cancellation adds a detour
+ * through `cancels`. SQEs are made only inside ring_flush, right before submission, so ring_close can still take back
+ * what waits for its descriptor: otherwise a new socket with the same number would receive the old one's request. Our
+ * own list also makes a full SQ no error.
  *
- * Flags are tried from the best down: SINGLE_ISSUER | DEFER_TASKRUN lets completions be processed only when we look, without
- * interrupting the thread; TASKRUN_FLAG then tells us, without a system call, that looking is worth one. A single issuer is the thread that
- * enables the ring, which is that of the first turn (ring_adopt), not the creator's; so the ring starts disabled. A ring that many
- * threads turn one after another gets none of these.
+ * Flags are tried from the best down: SINGLE_ISSUER | DEFER_TASKRUN lets completions be processed only when we look,
+ * without interrupting the thread; TASKRUN_FLAG then tells us, without a system call, that looking is worth one. A
+ * single issuer is the thread that enables the ring, which is that of the first turn (ring_adopt), not the creator's;
+ * so the ring starts disabled. A ring that many threads turn one after another gets none of these.
  *
- * The bell is an eventfd with a read always pending: one write(2) from any thread, signal handlers included, no ring needed by the writer.
- * MSG_RING is 6 us faster one way but needs a ring in every posting thread.
+ * The bell is an eventfd with a read always pending: one write(2) from any thread, signal handlers included, no ring
+ * needed by the writer. MSG_RING is 6 us faster one way but needs a ring in every posting thread.
  *
- * A request is carried out by the thread that submitted it, or by kernel workers that end with that thread. When it has exited, its requests
- * can only end as cancelled (a little later, in the background) and touch no memory any more. So ring_destroy on another thread than the
- * owner's needs the owner to have ended and then has nothing to wait for; on the owner's it cancels everything itself and waits. */
+ * A request is carried out by the thread that submitted it, or by kernel workers that end with that thread. When it has
+ * exited, its requests can only end as cancelled (a little later, in the background) and touch no memory any more. So
+ * ring_destroy on another thread than the owner's needs the owner to have ended and then has nothing to wait for; on
+ * the owner's it cancels everything itself and waits. */
 #include "loop/ring.h"
 
 #include <errno.h>
@@ -43,11 +45,11 @@ enum op_state { OP_IDLE, OP_QUEUED, OP_KERNEL, OP_CANCEL, OP_DONE };
 struct ring {
 	struct io_uring uring;
 	const struct kv_log *log;
-	pid_t owner;     /* the only thread that may submit; 0: any */
-	bool single;     /* SINGLE_ISSUER was granted */
-	bool disabled;   /* until the first turn */
-	bool draining;   /* done() is not called any more */
-	bool complained; /* about a submit that failed */
+	pid_t owner;                                  /* the only thread that may submit; 0: any */
+	bool single;                                  /* SINGLE_ISSUER was granted */
+	bool disabled;                                /* until the first turn */
+	bool draining;                                /* done() is not called any more */
+	bool complained;                              /* about a submit that failed */
 	struct kv_list queued, kernel, cancels, done; /* ring_op.node, by state */
 	int bell_fd;
 	uint64_t bell_count;
@@ -73,13 +75,15 @@ static int refuse_forbidden(int rc, struct kv_error *err)
 	int disabled = read_sysctl_disabled();
 	if (disabled)
 		return kv_fail(err, -KV_ELIMIT,
-		               "io_uring_setup: %s; io_uring is forbidden by the sysctl kernel.io_uring_disabled=%d: set it to 0, or to 1 and put "
-		               "this process in the group of kernel.io_uring_group",
-		               kv_strerror(rc), disabled);
+			       "io_uring_setup: %s; io_uring is forbidden by the sysctl kernel.io_uring_disabled=%d: "
+			       "set it to 0, or to 1 and put "
+			       "this process in the group of kernel.io_uring_group",
+			       kv_strerror(rc), disabled);
 	return kv_fail(err, -KV_ELIMIT,
-	               "io_uring_setup: %s; io_uring is forbidden, most likely by the seccomp profile of a container: allow io_uring_setup, "
-	               "io_uring_enter and io_uring_register in it (Docker: --security-opt seccomp=PROFILE.json)%s",
-	               kv_strerror(rc), rc == -ENOSYS ? ", or the kernel is built without CONFIG_IO_URING" : "");
+		       "io_uring_setup: %s; io_uring is forbidden, most likely by the seccomp profile of a container: "
+		       "allow io_uring_setup, "
+		       "io_uring_enter and io_uring_register in it (Docker: --security-opt seccomp=PROFILE.json)%s",
+		       kv_strerror(rc), rc == -ENOSYS ? ", or the kernel is built without CONFIG_IO_URING" : "");
 }
 
 static int refuse(int rc, const char *what, struct kv_error *err)
@@ -92,15 +96,19 @@ static int refuse(int rc, const char *what, struct kv_error *err)
 		return refuse_forbidden(rc, err);
 	case -EMFILE:
 		getrlimit(RLIMIT_NOFILE, &limit);
-		return kv_fail(err, -KV_ELIMIT, "%s: this process has all of its %llu files open; raise the limit (ulimit -n, LimitNOFILE)", what,
-		               (unsigned long long)limit.rlim_cur);
+		return kv_fail(
+			err, -KV_ELIMIT,
+			"%s: this process has all of its %llu files open; raise the limit (ulimit -n, LimitNOFILE)",
+			what, (unsigned long long)limit.rlim_cur);
 	case -ENFILE:
-		return kv_fail(err, -KV_ELIMIT, "%s: the machine has no more files; raise the sysctl fs.file-max", what);
+		return kv_fail(err, -KV_ELIMIT, "%s: the machine has no more files; raise the sysctl fs.file-max",
+			       what);
 	case -ENOMEM:
 		getrlimit(RLIMIT_MEMLOCK, &limit);
 		return kv_fail(err, -KV_ELIMIT,
-		               "%s: no memory, or more than the %llu KiB that this process may lock; raise the memlock limit (ulimit -l, LimitMEMLOCK)",
-		               what, (unsigned long long)limit.rlim_cur >> 10);
+			       "%s: no memory, or more than the %llu KiB that this process may lock; raise the memlock "
+			       "limit (ulimit -l, LimitMEMLOCK)",
+			       what, (unsigned long long)limit.rlim_cur >> 10);
 	default:
 		return kv_fail(err, rc, "%s: %s", what, kv_strerror(rc));
 	}
@@ -109,9 +117,9 @@ static int refuse(int rc, const char *what, struct kv_error *err)
 static int setup(struct ring *ring, bool any_thread)
 {
 	static const unsigned tiers[] = {
-		IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL |
-			IORING_SETUP_R_DISABLED, /* Linux 6.1 */
-		IORING_SETUP_SUBMIT_ALL,         /* 5.18 */
+		IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG |
+			IORING_SETUP_SUBMIT_ALL | IORING_SETUP_R_DISABLED, /* Linux 6.1 */
+		IORING_SETUP_SUBMIT_ALL,                                   /* 5.18 */
 		0,
 	};
 	int rc = -EINVAL;
@@ -131,11 +139,11 @@ static void on_bell(struct ring_op *op);
 static void start_bell(struct ring *ring)
 {
 	ring->bell = (struct ring_op){.kind = RING_READ,
-	                              .fd = ring->bell_fd,
-	                              .in = &ring->bell_count,
-	                              .len = sizeof(ring->bell_count),
-	                              .quiet = true,
-	                              .done = on_bell};
+				      .fd = ring->bell_fd,
+				      .in = &ring->bell_count,
+				      .len = sizeof(ring->bell_count),
+				      .quiet = true,
+				      .done = on_bell};
 	ring_submit(ring, &ring->bell);
 }
 
@@ -164,7 +172,9 @@ int ring_create(const struct ring_options *options, struct ring **out, struct kv
 		goto err_bell;
 	}
 	if (!(ring->uring.features & IORING_FEAT_EXT_ARG)) {
-		rc = kv_fail(err, -KV_ENOTSUP, "io_uring of this kernel is too old (no timed waits); Linux 5.11 or newer is needed, 6.1 is best");
+		rc = kv_fail(err, -KV_ENOTSUP,
+			     "io_uring of this kernel is too old (no timed waits); Linux 5.11 or newer is needed, 6.1 "
+			     "is best");
 		goto err_ring;
 	}
 	start_bell(ring);
@@ -199,7 +209,8 @@ int ring_adopt(struct ring *ring)
 
 void ring_settle(struct ring *ring)
 {
-	/* Registered per thread: without it each entry looks up the descriptor; a kernel that refuses costs only that. */
+	/* Registered per thread: without it each entry looks up the descriptor; a kernel that refuses costs only that.
+	 */
 	io_uring_register_ring_fd(&ring->uring);
 }
 
@@ -260,7 +271,8 @@ static void prepare(struct io_uring_sqe *sqe, struct ring_op *op)
 		break;
 	case RING_ACCEPT:
 		op->peer_len = sizeof(*op->peer);
-		io_uring_prep_accept(sqe, op->fd, (struct sockaddr *)op->peer, op->peer ? &op->peer_len : NULL, SOCK_CLOEXEC);
+		io_uring_prep_accept(sqe, op->fd, (struct sockaddr *)op->peer, op->peer ? &op->peer_len : NULL,
+				     SOCK_CLOEXEC);
 		break;
 	case RING_CONNECT:
 		io_uring_prep_connect(sqe, op->fd, (const struct sockaddr *)op->to, (socklen_t)op->len);
@@ -398,9 +410,9 @@ void ring_wake(struct ring *ring)
 
 static void cancel_all(struct ring *ring)
 {
-	KV_LIST_EACH_SAFE(n, &ring->queued)
+	KV_LIST_EACH_SAFE (n, &ring->queued)
 		end_early(ring, KV_LIST_ENTRY(n, struct ring_op, node));
-	KV_LIST_EACH_SAFE(n, &ring->kernel)
+	KV_LIST_EACH_SAFE (n, &ring->kernel)
 		ring_cancel(ring, KV_LIST_ENTRY(n, struct ring_op, node));
 }
 
@@ -409,7 +421,8 @@ static bool drained(const struct ring *ring)
 	return kv_list_empty(&ring->queued) && kv_list_empty(&ring->kernel) && kv_list_empty(&ring->cancels);
 }
 
-/* Cancelling is repeated, as it may miss a request that changes places, but not without pause: some end in the background. */
+/* Cancelling is repeated, as it may miss a request that changes places, but not without pause: some end in the
+ * background. */
 static void drain(struct ring *ring)
 {
 	uint64_t now = kv_clock_now(&kv_clock_monotonic), give_up = now + DRAIN_NS;
@@ -423,7 +436,9 @@ static void drain(struct ring *ring)
 		}
 	}
 	if (!drained(ring))
-		kv_error_log(ring->log, "io_uring requests could not be cancelled within 2 s; their buffers may still be written to");
+		kv_error_log(
+			ring->log,
+			"io_uring requests could not be cancelled within 2 s; their buffers may still be written to");
 }
 
 void ring_destroy(struct ring **ring)
@@ -457,8 +472,9 @@ int ring_listen(struct ring *ring, struct sockaddr_storage *addr, socklen_t len,
 	int fd = -1, on = 1, rc = ring_socket(ring, addr->ss_family, &fd);
 	if (rc < 0)
 		return rc;
-	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 || bind(fd, (struct sockaddr *)addr, len) < 0 ||
-	    listen(fd, SOMAXCONN) < 0 || getsockname(fd, (struct sockaddr *)addr, &bound_len) < 0) {
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
+	    bind(fd, (struct sockaddr *)addr, len) < 0 || listen(fd, SOMAXCONN) < 0 ||
+	    getsockname(fd, (struct sockaddr *)addr, &bound_len) < 0) {
 		rc = -errno;
 		close(fd);
 		return rc;
@@ -476,7 +492,8 @@ int ring_nodelay(struct ring *ring, int fd)
 
 int ring_user_timeout(struct ring *ring, int fd, unsigned timeout_ms)
 {
-	/* Unacknowledged data is covered by the user timeout; an idle connection by keepalive, whose steps are whole seconds. */
+	/* Unacknowledged data is covered by the user timeout; an idle connection by keepalive, whose steps are whole
+	 * seconds. */
 	int on = 1, idle_s = (int)KV_MAX(timeout_ms / 3000, 1u), probes = 3;
 	(void)ring;
 	if (setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms)) < 0 ||
@@ -496,7 +513,7 @@ void ring_shutdown(struct ring *ring, int fd)
 
 static void end_for_close(struct ring *ring, struct kv_list *list, int fd)
 {
-	KV_LIST_EACH_SAFE(n, list) {
+	KV_LIST_EACH_SAFE (n, list) {
 		struct ring_op *op = KV_LIST_ENTRY(n, struct ring_op, node);
 		if (op->fd != fd)
 			continue;

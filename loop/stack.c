@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stack.c -- pooled stacks in one reserved area.
  *
- * A slot is a guard page and, above it, a stack. The area is reserved without access (so that it costs nothing even where
- * overcommit is forbidden) and made usable in steps of STACK_OPEN_STEP slots; a slot gets its guard when it is first used.
- * MADV_GUARD_INSTALL (Linux 6.13) marks the page in the page tables; mprotect instead splits the mapping in two per stack, which counts
- * against vm.max_map_count, so it is only the fallback. Guards survive MADV_DONTNEED.
+ * A slot is a guard page and, above it, a stack. The area is reserved without access (so that it costs nothing even
+ * where overcommit is forbidden) and made usable in steps of STACK_OPEN_STEP slots; a slot gets its guard when it is
+ * first used. MADV_GUARD_INSTALL (Linux 6.13) marks the page in the page tables; mprotect instead splits the mapping in
+ * two per stack, which counts against vm.max_map_count, so it is only the fallback. Guards survive MADV_DONTNEED.
  *
- * Memory policy: a stack that is given back stays hot (keeps its pages) while fewer than STACK_HOT_MAX are; beyond that its pages
- * go back to the kernel at once. So a burst of coroutines leaves at most STACK_HOT_MAX stacks of memory behind. The list of
- * idle slots lives outside the stacks, since a link inside would touch a page of each. Huge pages are refused for the area:
- * one touched byte must not cost 2 MiB. */
+ * Memory policy: a stack that is given back stays hot (keeps its pages) while fewer than STACK_HOT_MAX are; beyond that
+ * its pages go back to the kernel at once. So a burst of coroutines leaves at most STACK_HOT_MAX stacks of memory
+ * behind. The list of idle slots lives outside the stacks, since a link inside would touch a page of each. Huge pages
+ * are refused for the area: one touched byte must not cost 2 MiB. */
 #include "loop/stack.h"
 
 #include <errno.h>
@@ -28,7 +28,8 @@ static char *slot_at(const struct stack_pool *pool, uint32_t slot)
 	return pool->base + (size_t)slot * pool->slot_bytes;
 }
 
-int stack_pool_init(struct stack_pool *pool, size_t stack_bytes, uint32_t max, enum stack_guard guard, struct kv_error *err)
+int stack_pool_init(struct stack_pool *pool, size_t stack_bytes, uint32_t max, enum stack_guard guard,
+		    struct kv_error *err)
 {
 	*pool = (struct stack_pool){.page_bytes = (size_t)sysconf(_SC_PAGESIZE), .max = max, .guard = guard};
 	pool->stack_bytes = kv_align_up(KV_MAX(stack_bytes, (size_t)1 << 13), pool->page_bytes);
@@ -37,9 +38,10 @@ int stack_pool_init(struct stack_pool *pool, size_t stack_bytes, uint32_t max, e
 	char *base = mmap(NULL, len_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
 	if (base == MAP_FAILED)
 		return kv_fail(err, -KV_ENOMEM,
-		               "reserving %zu MiB of address space for %u coroutine stacks: %s; raise the address space limit (ulimit -v) "
-		               "or lower coroutines_max",
-		               len_bytes >> 20, max, kv_strerror(-errno));
+			       "reserving %zu MiB of address space for %u coroutine stacks: %s; raise the address "
+			       "space limit (ulimit -v) "
+			       "or lower coroutines_max",
+			       len_bytes >> 20, max, kv_strerror(-errno));
 	madvise(base, len_bytes, MADV_NOHUGEPAGE); /* fails only on kernels without huge pages */
 	pool->base = base;
 	pool->idle = malloc(max * sizeof(*pool->idle));

@@ -17,10 +17,10 @@ enum {
 enum stack_guard { STACK_GUARD_MADVISE, STACK_GUARD_MPROTECT };
 
 struct stack_pool {
-	char *base;         /* `max` slots of guard page + stack, of which `opened` are readable and `fresh` were ever used */
+	char *base; /* `max` slots of guard page + stack, of which `opened` are readable and `fresh` were ever used */
 	size_t page_bytes, stack_bytes, slot_bytes;
 	uint32_t max, opened, fresh;
-	uint32_t *idle;     /* idle_count slot numbers; the first cold_count have no memory, the others are hot */
+	uint32_t *idle; /* idle_count slot numbers; the first cold_count have no memory, the others are hot */
 	uint32_t idle_count, cold_count;
 	enum stack_guard guard;
 };
@@ -30,9 +30,10 @@ struct stack {
 	uint32_t slot;
 };
 
-/* stack_pool_init -- reserve address space for max stacks of at least stack_bytes each. STACK_GUARD_MADVISE falls back to mprotect
- * where the kernel lacks it. Returns 0 or -KV_ENOMEM with *err. */
-int stack_pool_init(struct stack_pool *pool, size_t stack_bytes, uint32_t max, enum stack_guard guard, struct kv_error *err);
+/* stack_pool_init -- reserve address space for max stacks of at least stack_bytes each. STACK_GUARD_MADVISE falls back
+ * to mprotect where the kernel lacks it. Returns 0 or -KV_ENOMEM with *err. */
+int stack_pool_init(struct stack_pool *pool, size_t stack_bytes, uint32_t max, enum stack_guard guard,
+		    struct kv_error *err);
 void stack_pool_fini(struct stack_pool *pool); /* harmless on a zeroed struct */
 
 /* stack_get -- Returns 0, -KV_EBUSY (all in use) or -KV_ENOMEM (the kernel gives no page or no more mappings). */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* switch_ucontext.c -- the fallback for architectures without an assembly file, or with -DKVRAIL_UCONTEXT.
  *
- * A context is a pointer to a ucontext_t that lies on the stack it describes: in switch_to's frame while it is away, at the top
- * before it first runs. swapcontext makes two system calls to keep the signal mask (240 ns against 7 ns for the assembly). */
+ * A context is a pointer to a ucontext_t that lies on the stack it describes: in switch_to's frame while it is away, at
+ * the top before it first runs. swapcontext makes two system calls to keep the signal mask (240 ns against 7 ns for the
+ * assembly). */
 #include "loop/switch.h"
 
 #if defined(KVRAIL_UCONTEXT) || (!defined(__x86_64__) && !defined(__aarch64__))
@@ -37,7 +38,8 @@ void *switch_make(void *top, void (*fn)(void *arg), void *arg)
 	context->uc_stack.ss_sp = (void *)(at - BELOW);
 	context->uc_stack.ss_size = BELOW;
 	context->uc_link = NULL;
-	makecontext(context, (void (*)(void))start, 4, (unsigned)(f >> 32), (unsigned)f, (unsigned)(a >> 32), (unsigned)a);
+	makecontext(context, (void (*)(void))start, 4, (unsigned)(f >> 32), (unsigned)f, (unsigned)(a >> 32),
+		    (unsigned)a);
 	return context;
 }
 

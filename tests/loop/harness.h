@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* harness.h -- a loop for a test, and checks that may fail inside a coroutine (cmocka's own would longjmp off its stack). */
+/* harness.h -- a loop for a test, and checks that may fail inside a coroutine (cmocka's own would longjmp off its
+ * stack). */
 #ifndef KVRAIL_TESTS_LOOP_HARNESS_H
 #define KVRAIL_TESTS_LOOP_HARNESS_H
 
@@ -12,17 +13,17 @@
 
 #include "loop/loop.h"
 
-#define MS 1000000ull
+#define MS     1000000ull
 #define SECOND 1000000000ull
 
 extern int harness_failures; /* of CHECK since harness_loop */
 
-#define CHECK(cond)                                                                             \
-	do {                                                                                    \
-		if (!(cond)) {                                                                  \
-			fprintf(stderr, "%s:%d: CHECK failed: %s\n", __FILE__, __LINE__, #cond); \
-			harness_failures++;                                                     \
-		}                                                                               \
+#define CHECK(cond)                                                                                                    \
+	do {                                                                                                           \
+		if (!(cond)) {                                                                                         \
+			fprintf(stderr, "%s:%d: CHECK failed: %s\n", __FILE__, __LINE__, #cond);                       \
+			harness_failures++;                                                                            \
+		}                                                                                                      \
 	} while (0)
 
 /* harness_loop -- a loop with these options (NULL: defaults), which must succeed. */

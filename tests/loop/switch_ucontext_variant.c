@@ -4,5 +4,5 @@
 #define KVRAIL_UCONTEXT 1
 #endif
 #define switch_make ucontext_switch_make
-#define switch_to ucontext_switch_to
+#define switch_to   ucontext_switch_to
 #include "loop/switch_ucontext.c"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_io.c -- reads, writes, accepts and connects on real descriptors; nearly each test once on a ring of one thread and once on a
- * ring that any thread may turn (other io_uring flags). */
+/* test_io.c -- reads, writes, accepts and connects on real descriptors; nearly each test once on a ring of one thread
+ * and once on a ring that any thread may turn (other io_uring flags). */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -533,8 +533,14 @@ static void test_a_second_thread_is_refused(void **state)
 	assert_int_equal(loop_turn(loop, 0), 0);
 }
 
-#define ONE(f) {#f " (one thread)", f, set_up, tear_down, NULL}
-#define ANY(f) {#f " (any thread)", f, set_up, tear_down, &any}
+#define ONE(f)                                                                                                         \
+	{                                                                                                              \
+#f " (one thread)", f, set_up, tear_down, NULL                                                         \
+	}
+#define ANY(f)                                                                                                         \
+	{                                                                                                              \
+#f " (any thread)", f, set_up, tear_down, &any                                                         \
+	}
 #define BOTH(f) ONE(f), ANY(f)
 
 int main(void)

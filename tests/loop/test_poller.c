@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_poller.c -- pollers: those that can be waited for, those that cannot, and that an idle loop sleeps. Counts, never durations. */
+/* test_poller.c -- pollers: those that can be waited for, those that cannot, and that an idle loop sleeps. Counts,
+ * never durations. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,9 +15,10 @@ static struct loop *loop;
 struct probe {
 	struct loop_poller poller;
 	int polls, arms, found;
-	bool refuse, active, blind; /* arm says -EAGAIN; active() says so; poll() finds nothing, whatever the descriptor says */
-	int delete_after;           /* polls after which it deletes itself */
-	struct probe *victim;       /* and another */
+	bool refuse, active,
+		blind;    /* arm says -EAGAIN; active() says so; poll() finds nothing, whatever the descriptor says */
+	int delete_after; /* polls after which it deletes itself */
+	struct probe *victim; /* and another */
 };
 
 static int probe_poll(struct loop_poller *p)
@@ -281,12 +283,17 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_an_idle_loop_sleeps, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_an_idle_poller_with_a_descriptor_is_polled_every_ten_ms, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_descriptor_that_becomes_readable_ends_the_sleep, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_work_that_comes_between_poll_and_sleep_is_noticed, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_an_idle_poller_with_a_descriptor_is_polled_every_ten_ms, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(test_a_descriptor_that_becomes_readable_ends_the_sleep, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(test_work_that_comes_between_poll_and_sleep_is_noticed, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(test_arm_can_forbid_the_sleep, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_descriptor_that_lies_does_not_turn_the_loop_at_full_speed, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_an_active_poller_without_a_descriptor_is_polled_in_growing_steps, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_descriptor_that_lies_does_not_turn_the_loop_at_full_speed,
+						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_an_active_poller_without_a_descriptor_is_polled_in_growing_steps,
+						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_only_active_pollers_are_spun_for, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_new_descriptor_replaces_the_old, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_pollers_may_delete_themselves_and_each_other, set_up, tear_down),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_post.c -- work from other threads: nothing lost, order per producer, the bound, the bell; loop_run and loop_stop. */
+/* test_post.c -- work from other threads: nothing lost, order per producer, the bound, the bell; loop_run and
+ * loop_stop. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -125,7 +126,8 @@ static void test_a_posted_function_may_post(void **state)
 	loop_destroy(&loop);
 }
 
-/* A poller's arm() runs between the last look at the queue and the sleep: exactly the moment at which a post must not be missed. */
+/* A poller's arm() runs between the last look at the queue and the sleep: exactly the moment at which a post must not
+ * be missed. */
 static void (*in_window)(void);
 
 static int window_poll(struct loop_poller *p)
@@ -191,7 +193,8 @@ static void test_a_depth_that_is_no_power_of_two_is_refused(void **state)
 	struct kv_error err;
 	(void)state;
 	loop = NULL;
-	assert_int_equal(loop_create(&(struct loop_options){.name = "odd", .post_depth = 100}, &loop, &err), -KV_EINVAL);
+	assert_int_equal(loop_create(&(struct loop_options){.name = "odd", .post_depth = 100}, &loop, &err),
+			 -KV_EINVAL);
 	assert_non_null(strstr(err.text, "post_depth 100"));
 	assert_null(loop);
 }
@@ -332,8 +335,8 @@ static void destroy_foreign(void *arg)
 
 static void test_destroying_a_foreign_ring_spares_our_own(void **state)
 {
-	/* A registered ring number is per thread: the foreign ring's number must not be unregistered in our table. With a single
-	 * issuer the kernel itself would refuse. */
+	/* A registered ring number is per thread: the foreign ring's number must not be unregistered in our table. With
+	 * a single issuer the kernel itself would refuse. */
 	pthread_t thread;
 	int rc = -1;
 	(void)state;

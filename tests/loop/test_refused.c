@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_refused.c -- what loop_create says when the machine refuses. Each in a child, since the refusals are for life. */
+/* test_refused.c -- what loop_create says when the machine refuses. Each in a child, since the refusals are for life.
+ */
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_switch.c -- what must survive a switch of stacks: callee-saved registers, floating point control, the stacks themselves. Each test
- * once with the switch that the library uses on this architecture and once with the ucontext fallback. */
+/* test_switch.c -- what must survive a switch of stacks: callee-saved registers, floating point control, the stacks
+ * themselves. Each test once with the switch that the library uses on this architecture and once with the ucontext
+ * fallback. */
 #include <fenv.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,52 +27,61 @@ struct switch_kind {
 
 static struct switch_kind native = {switch_make, switch_to}, fallback = {ucontext_switch_make, ucontext_switch_to};
 
-/* switch_with_patterns -- to(save, context) with base, base + 1, ... in the callee-saved integer registers; out gets what they hold after. */
+/* switch_with_patterns -- to(save, context) with base, base + 1, ... in the callee-saved integer registers; out gets
+ * what they hold after. */
 void switch_with_patterns(void **save, void *context, uint64_t base, uint64_t *out, void (*to)(void **, void *));
 
 #if defined(__x86_64__)
 enum { REGISTERS = 6 };
 __asm__(".text\n"
-        ".globl switch_with_patterns\n"
-        ".type switch_with_patterns, @function\n"
-        "switch_with_patterns:\n"
-        "	push %rbx\n	push %rbp\n	push %r12\n	push %r13\n	push %r14\n	push %r15\n	push %rcx\n"
-        "	lea 0(%rdx), %rbx\n	lea 1(%rdx), %rbp\n	lea 2(%rdx), %r12\n"
-        "	lea 3(%rdx), %r13\n	lea 4(%rdx), %r14\n	lea 5(%rdx), %r15\n"
-        "	call *%r8\n"
-        "	pop %rcx\n"
-        "	mov %rbx, 0(%rcx)\n	mov %rbp, 8(%rcx)\n	mov %r12, 16(%rcx)\n"
-        "	mov %r13, 24(%rcx)\n	mov %r14, 32(%rcx)\n	mov %r15, 40(%rcx)\n"
-        "	pop %r15\n	pop %r14\n	pop %r13\n	pop %r12\n	pop %rbp\n	pop %rbx\n"
-        "	ret\n"
-        ".size switch_with_patterns, .-switch_with_patterns\n");
+	".globl switch_with_patterns\n"
+	".type switch_with_patterns, @function\n"
+	"switch_with_patterns:\n"
+	"	push %rbx\n	push %rbp\n	push %r12\n	push %r13\n	push %r14\n	push %r15\n	push "
+	"%rcx\n"
+	"	lea 0(%rdx), %rbx\n	lea 1(%rdx), %rbp\n	lea 2(%rdx), %r12\n"
+	"	lea 3(%rdx), %r13\n	lea 4(%rdx), %r14\n	lea 5(%rdx), %r15\n"
+	"	call *%r8\n"
+	"	pop %rcx\n"
+	"	mov %rbx, 0(%rcx)\n	mov %rbp, 8(%rcx)\n	mov %r12, 16(%rcx)\n"
+	"	mov %r13, 24(%rcx)\n	mov %r14, 32(%rcx)\n	mov %r15, 40(%rcx)\n"
+	"	pop %r15\n	pop %r14\n	pop %r13\n	pop %r12\n	pop %rbp\n	pop %rbx\n"
+	"	ret\n"
+	".size switch_with_patterns, .-switch_with_patterns\n");
 #elif defined(__aarch64__)
 enum { REGISTERS = 18 }; /* x19 to x28, d8 to d15 */
 __asm__(".text\n"
-        ".globl switch_with_patterns\n"
-        ".type switch_with_patterns, %function\n"
-        "switch_with_patterns:\n"
-        "	sub sp, sp, #176\n"
-        "	stp x19, x20, [sp]\n	stp x21, x22, [sp, #16]\n	stp x23, x24, [sp, #32]\n"
-        "	stp x25, x26, [sp, #48]\n	stp x27, x28, [sp, #64]\n	stp x29, x30, [sp, #80]\n"
-        "	stp d8, d9, [sp, #96]\n	stp d10, d11, [sp, #112]\n	stp d12, d13, [sp, #128]\n	stp d14, d15, [sp, #144]\n"
-        "	str x3, [sp, #160]\n"
-        "	add x19, x2, #0\n	add x20, x2, #1\n	add x21, x2, #2\n	add x22, x2, #3\n	add x23, x2, #4\n"
-        "	add x24, x2, #5\n	add x25, x2, #6\n	add x26, x2, #7\n	add x27, x2, #8\n	add x28, x2, #9\n"
-        "	add x9, x2, #10\n	fmov d8, x9\n	add x9, x2, #11\n	fmov d9, x9\n	add x9, x2, #12\n	fmov d10, x9\n"
-        "	add x9, x2, #13\n	fmov d11, x9\n	add x9, x2, #14\n	fmov d12, x9\n	add x9, x2, #15\n	fmov d13, x9\n"
-        "	add x9, x2, #16\n	fmov d14, x9\n	add x9, x2, #17\n	fmov d15, x9\n"
-        "	blr x4\n"
-        "	ldr x3, [sp, #160]\n"
-        "	stp x19, x20, [x3]\n	stp x21, x22, [x3, #16]\n	stp x23, x24, [x3, #32]\n"
-        "	stp x25, x26, [x3, #48]\n	stp x27, x28, [x3, #64]\n"
-        "	stp d8, d9, [x3, #80]\n	stp d10, d11, [x3, #96]\n	stp d12, d13, [x3, #112]\n	stp d14, d15, [x3, #128]\n"
-        "	ldp x19, x20, [sp]\n	ldp x21, x22, [sp, #16]\n	ldp x23, x24, [sp, #32]\n"
-        "	ldp x25, x26, [sp, #48]\n	ldp x27, x28, [sp, #64]\n	ldp x29, x30, [sp, #80]\n"
-        "	ldp d8, d9, [sp, #96]\n	ldp d10, d11, [sp, #112]\n	ldp d12, d13, [sp, #128]\n	ldp d14, d15, [sp, #144]\n"
-        "	add sp, sp, #176\n"
-        "	ret\n"
-        ".size switch_with_patterns, .-switch_with_patterns\n");
+	".globl switch_with_patterns\n"
+	".type switch_with_patterns, %function\n"
+	"switch_with_patterns:\n"
+	"	sub sp, sp, #176\n"
+	"	stp x19, x20, [sp]\n	stp x21, x22, [sp, #16]\n	stp x23, x24, [sp, #32]\n"
+	"	stp x25, x26, [sp, #48]\n	stp x27, x28, [sp, #64]\n	stp x29, x30, [sp, #80]\n"
+	"	stp d8, d9, [sp, #96]\n	stp d10, d11, [sp, #112]\n	stp d12, d13, [sp, #128]\n	stp d14, d15, "
+	"[sp, #144]\n"
+	"	str x3, [sp, #160]\n"
+	"	add x19, x2, #0\n	add x20, x2, #1\n	add x21, x2, #2\n	add x22, x2, #3\n	add "
+	"x23, x2, #4\n"
+	"	add x24, x2, #5\n	add x25, x2, #6\n	add x26, x2, #7\n	add x27, x2, #8\n	add "
+	"x28, x2, #9\n"
+	"	add x9, x2, #10\n	fmov d8, x9\n	add x9, x2, #11\n	fmov d9, x9\n	add x9, x2, "
+	"#12\n	fmov d10, x9\n"
+	"	add x9, x2, #13\n	fmov d11, x9\n	add x9, x2, #14\n	fmov d12, x9\n	add x9, x2, "
+	"#15\n	fmov d13, x9\n"
+	"	add x9, x2, #16\n	fmov d14, x9\n	add x9, x2, #17\n	fmov d15, x9\n"
+	"	blr x4\n"
+	"	ldr x3, [sp, #160]\n"
+	"	stp x19, x20, [x3]\n	stp x21, x22, [x3, #16]\n	stp x23, x24, [x3, #32]\n"
+	"	stp x25, x26, [x3, #48]\n	stp x27, x28, [x3, #64]\n"
+	"	stp d8, d9, [x3, #80]\n	stp d10, d11, [x3, #96]\n	stp d12, d13, [x3, #112]\n	stp d14, d15, "
+	"[x3, #128]\n"
+	"	ldp x19, x20, [sp]\n	ldp x21, x22, [sp, #16]\n	ldp x23, x24, [sp, #32]\n"
+	"	ldp x25, x26, [sp, #48]\n	ldp x27, x28, [sp, #64]\n	ldp x29, x30, [sp, #80]\n"
+	"	ldp d8, d9, [sp, #96]\n	ldp d10, d11, [sp, #112]\n	ldp d12, d13, [sp, #128]\n	ldp d14, d15, "
+	"[sp, #144]\n"
+	"	add sp, sp, #176\n"
+	"	ret\n"
+	".size switch_with_patterns, .-switch_with_patterns\n");
 #else
 enum { REGISTERS = 0 };
 void switch_with_patterns(void **save, void *context, uint64_t base, uint64_t *out, void (*to)(void **, void *))
@@ -212,7 +222,11 @@ static void test_the_new_stack_is_used_and_aligned(void **state)
 	assert_ptr_equal(guest_arg, &token);
 }
 
-#define BOTH(f) {#f " (native)", f, NULL, NULL, &native}, {#f " (ucontext)", f, NULL, NULL, &fallback}
+#define BOTH(f)                                                                                                        \
+	{#f " (native)", f, NULL, NULL, &native},                                                                      \
+	{                                                                                                              \
+#f " (ucontext)", f, NULL, NULL, &fallback                                                             \
+	}
 
 int main(void)
 {

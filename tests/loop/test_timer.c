@@ -33,7 +33,7 @@ static struct model_timer *model_first(void)
 	for (int i = 0; i < TIMERS; i++) {
 		struct model_timer *m = &timers[i];
 		if (m->armed && (!first || m->when_ns < first->when_ns ||
-		                 (m->when_ns == first->when_ns && m->number < first->number)))
+				 (m->when_ns == first->when_ns && m->number < first->number)))
 			first = m;
 	}
 	return first;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ring_sim.c -- loop/ring.h over virtual time and virtual TCP.
  *
- * Deliberately stupid: a request that cannot finish stays in its ring's list, and each ring_reap tries every one of them again. So there
- * are no wake-ups to lose; events only change sockets. A loop that would sleep writes down until when, and sim_world_step goes to the
- * earliest of these and of the events. Descriptors start at FD_FIRST and are never reused, so a real one is noticed.
+ * Deliberately stupid: a request that cannot finish stays in its ring's list, and each ring_reap tries every one of
+ * them again. So there are no wake-ups to lose; events only change sockets. A loop that would sleep writes down until
+ * when, and sim_world_step goes to the earliest of these and of the events. Descriptors start at FD_FIRST and are never
+ * reused, so a real one is noticed.
  *
- * A connection is two sockets that name each other by number. What one writes becomes segments in the other's `coming`, each with
- * its time of arrival (never before the one in front); data, FIN and RST all travel so, and a cut simply keeps them there. */
+ * A connection is two sockets that name each other by number. What one writes becomes segments in the other's `coming`,
+ * each with its time of arrival (never before the one in front); data, FIN and RST all travel so, and a cut simply
+ * keeps them there. */
 #include "tests/sim/ring_sim.h"
 
 #include <errno.h>
@@ -15,16 +17,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "loop/inside.h"
 #include "loop/ring.h"
 #include "loop/timer.h"
 
-enum {
-	FD_FIRST = 1000,
-	SOCKS_MAX = 1 << 16,
-	PORT_FIRST = 40000,
-	BACKLOG_MAX = 128,
-	SETTLE_ROUNDS_MAX = 1 << 20
-};
+enum { FD_FIRST = 1000, SOCKS_MAX = 1 << 16, PORT_FIRST = 40000, BACKLOG_MAX = 128, SETTLE_ROUNDS_MAX = 1 << 20 };
 
 #define SPIN_NS 1000ull /* what one empty turn of a spinning loop takes */
 
@@ -42,8 +39,8 @@ enum sock_kind { SOCK_FREE, SOCK_NEW, SOCK_CONNECTING, SOCK_OPEN, SOCK_LISTEN, S
 
 struct sock {
 	enum sock_kind kind;
-	int fd, peer; /* peer: the other end, or -1 */
-	uint16_t port; /* of the listener, on both ends */
+	int fd, peer;                   /* peer: the other end, or -1 */
+	uint16_t port;                  /* of the listener, on both ends */
 	struct kv_list coming, arrived; /* seg.node */
 	size_t bytes;                   /* of data in both: counts against the window */
 	bool end_seen, end_sent, closed, cut, set;
@@ -66,7 +63,7 @@ struct ring {
 	struct kv_list node; /* sim_world.rings */
 	struct kv_list ops;  /* submitted, in order */
 	uint64_t wake_ns;
-	bool bell;
+	bool bell, frozen;
 };
 
 struct cut_port {
@@ -75,7 +72,7 @@ struct cut_port {
 };
 
 struct sim_world {
-	struct kv_clock clock;     /* first: the clock's function finds the world by it */
+	struct kv_clock clock; /* first: the clock's function finds the world by it */
 	struct kv_entropy entropy;
 	uint64_t now_ns, trace;
 	struct kv_prng prng, secrets;
@@ -121,7 +118,8 @@ struct sim_world *sim_world_create(uint64_t seed)
 	world->now_ns = 1000000000; /* no deadline of a test is 0 by accident */
 	kv_prng_seed(&world->prng, seed);
 	kv_prng_seed(&world->secrets, seed ^ 0x5ec3e7);
-	world->net = (struct sim_net){.delay_min_ns = 20000, .delay_max_ns = 200000, .window_bytes = 64 << 10, .split = true};
+	world->net = (struct sim_net){
+		.delay_min_ns = 20000, .delay_max_ns = 200000, .window_bytes = 64 << 10, .split = true};
 	world->next_port = PORT_FIRST;
 	kv_list_init(&world->rings);
 	here = world;
@@ -189,6 +187,11 @@ static void trace(struct sim_world *world, uint64_t what, uint64_t detail)
 		world->trace = (world->trace ^ step[i]) * 0x100000001b3ull + 0x9e3779b97f4a7c15ull;
 }
 
+void sim_world_note(struct sim_world *world, uint64_t what, uint64_t detail)
+{
+	trace(world, what, detail);
+}
+
 static void event_fire(struct loop_timer *t)
 {
 	struct event *e = KV_CONTAINER(t, struct event, timer);
@@ -212,8 +215,10 @@ void sim_world_at(struct sim_world *world, uint64_t when_ns, void (*fn)(void *ar
 bool sim_world_step(struct sim_world *world, uint64_t limit_ns)
 {
 	uint64_t next = timer_next_ns(&world->events);
-	KV_LIST_EACH(n, &world->rings)
-		next = KV_MIN(next, KV_LIST_ENTRY(n, struct ring, node)->wake_ns);
+	KV_LIST_EACH (n, &world->rings) {
+		const struct ring *ring = KV_LIST_ENTRY(n, struct ring, node);
+		next = ring->frozen ? next : KV_MIN(next, ring->wake_ns);
+	}
 	if (next == KV_NEVER)
 		return false;
 	if (next > limit_ns) {
@@ -232,8 +237,10 @@ static bool settle(struct sim_world *world, struct loop *const *loops, unsigned 
 	for (int round = 0; round < SETTLE_ROUNDS_MAX; round++) {
 		unsigned first = (unsigned)kv_prng_below(&world->prng, KV_MAX(count, 1u));
 		int busy = 0;
-		for (unsigned i = 0; i < count; i++)
-			busy |= loop_turn(loops[(first + i) % count], KV_NEVER) != 0;
+		for (unsigned i = 0; i < count; i++) {
+			struct loop *loop = loops[(first + i) % count];
+			busy |= !loop->ring->frozen && loop_turn(loop, KV_NEVER) != 0;
+		}
 		if (!busy)
 			return true;
 	}
@@ -241,7 +248,8 @@ static bool settle(struct sim_world *world, struct loop *const *loops, unsigned 
 	return false;
 }
 
-bool sim_run(struct sim_world *world, struct loop *const *loops, unsigned count, bool (*done)(void *arg), void *arg, uint64_t limit_ns)
+bool sim_run(struct sim_world *world, struct loop *const *loops, unsigned count, bool (*done)(void *arg), void *arg,
+	     uint64_t limit_ns)
 {
 	for (;;) {
 		if (!settle(world, loops, count))
@@ -251,6 +259,11 @@ bool sim_run(struct sim_world *world, struct loop *const *loops, unsigned count,
 		if (!sim_world_step(world, limit_ns))
 			return !done && world->now_ns < limit_ns;
 	}
+}
+
+void sim_loop_freeze(struct loop *loop, bool frozen)
+{
+	loop->ring->frozen = frozen;
 }
 
 /* ---- sockets ---- */
@@ -420,6 +433,8 @@ static bool is_server_end(const struct sock *s, uint16_t port)
 	return s && s->kind == SOCK_OPEN && s->port == port && s->peer >= 0 && s->fd > s->peer;
 }
 
+static struct sock *listener_of(struct sim_world *world, uint16_t port);
+
 unsigned sim_port_kill(struct sim_world *world, uint16_t port)
 {
 	unsigned killed = 0;
@@ -429,6 +444,18 @@ unsigned sim_port_kill(struct sim_world *world, uint16_t port)
 		sim_sock_kill(world, world->socks[i]->fd);
 		killed++;
 	}
+	return killed;
+}
+
+unsigned sim_port_crash(struct sim_world *world, uint16_t port)
+{
+	unsigned killed = sim_port_kill(world, port);
+	struct sock *listener = listener_of(world, port);
+	if (!listener)
+		return killed;
+	listener->closed = true;
+	while (listener->backlog_len > 0)
+		sim_sock_kill(world, listener->backlog[--listener->backlog_len]);
 	return killed;
 }
 
@@ -738,7 +765,8 @@ void ring_wake(struct ring *ring)
 	ring->bell = true;
 }
 
-/* done() may submit and cancel (it closes nothing), so each request is judged from a batch that only we touch; what must wait goes back, in order. */
+/* done() may submit and cancel (it closes nothing), so each request is judged from a batch that only we touch; what
+ * must wait goes back, in order. */
 int ring_reap(struct ring *ring)
 {
 	struct kv_list batch, waiting, *node;
@@ -823,7 +851,7 @@ void ring_close(struct ring *ring, int fd)
 	struct sock *s = sock_open(world, fd);
 	if (!s)
 		return;
-	KV_LIST_EACH(n, &ring->ops) {
+	KV_LIST_EACH (n, &ring->ops) {
 		struct ring_op *op = KV_LIST_ENTRY(n, struct ring_op, node);
 		if (op->fd != fd)
 			continue;

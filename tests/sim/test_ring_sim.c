@@ -15,8 +15,8 @@
 
 #include "tests/sim/ring_sim.h"
 
-#define US 1000ull
-#define MS 1000000ull
+#define US     1000ull
+#define MS     1000000ull
 #define SECOND 1000000000ull
 enum { BYTES = 300000 };
 
@@ -42,7 +42,8 @@ static void open_world(uint64_t with_seed)
 	struct sockaddr_in *in = (struct sockaddr_in *)&address;
 	world = sim_world_create(with_seed);
 	for (int i = 0; i < 2; i++) {
-		struct loop_options o = {.name = i ? "server" : "client", .entropy = sim_world_entropy(world), .seed = with_seed + 1};
+		struct loop_options o = {
+			.name = i ? "server" : "client", .entropy = sim_world_entropy(world), .seed = with_seed + 1};
 		assert_int_equal(loop_create(&o, &loops[i], NULL), 0);
 	}
 	memset(&address, 0, sizeof(address));
@@ -385,6 +386,30 @@ static void test_a_poller_is_woken_at_the_instant_of_its_event(void **state)
 	loop_turn(loops[0], 0);
 }
 
+static int queue_refuse(struct loop_poller *p)
+{
+	(void)p;
+	return -EAGAIN;
+}
+
+static void test_a_poller_that_always_refuses_the_sleep_does_not_stop_time(void **state)
+{
+	struct queue q = {.poller = {.poll = queue_poll, .arm = queue_refuse}};
+	uint64_t when = sim_world_now(world) + 100 * US;
+	(void)state;
+	q.poller.wait_fd = sim_flag_open(world);
+	assert_int_equal(loop_poller_add(loops[0], &q.poller), 0);
+	loop_turn(loops[0], SECOND); /* the first refusal is believed at once */
+	sim_world_at(world, when, queue_event, &q);
+	for (int i = 0; i < 200 && q.handled == 0; i++) {
+		loop_turn(loops[0], SECOND);
+		assert_int_equal(sim_world_step(world, when), q.handled == 0);
+	}
+	assert_int_equal(sim_world_now(world), when);
+	assert_int_equal(q.polls, 2 + 2 * 100 + 1); /* twice per idle turn, once per microsecond */
+	loop_poller_del(loops[0], &q.poller);
+}
+
 static void test_a_spinning_loop_moves_time(void **state)
 {
 	struct queue q = {.poller = {.poll = queue_poll, .wait_fd = -1}};
@@ -400,7 +425,7 @@ static void test_a_spinning_loop_moves_time(void **state)
 	assert_int_equal(stats.sleeps, 0);
 	run_for(100 * MS);
 	loop_stats(loops[0], &stats);
-	assert_int_equal(stats.spins, 91); /* run_for begins with a turn at the same instant */
+	assert_int_equal(stats.spins, 91);       /* run_for begins with a turn at the same instant */
 	assert_in_range(stats.sleeps, 100, 110); /* 50 us doubling to 1 ms, then every 1 ms */
 	loop_poller_del(loops[0], &q.poller);
 }
@@ -420,6 +445,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_mended_cut_loses_nothing, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_close_ends_an_accept, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_poller_is_woken_at_the_instant_of_its_event, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_poller_that_always_refuses_the_sleep_does_not_stop_time, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(test_a_spinning_loop_moves_time, set_up, tear_down),
 	};
 	printf("KVRAIL_SEED=0x%llx\n", (unsigned long long)seed());
