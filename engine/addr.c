@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* addr.c -- a rail's map from address blob to handle, with references.
  *
- * Our own map because providers differ: inserting a blob twice gives one handle, counted on tcp and uncounted on EFA, where one removal then kills both users. A
- * handle is removed when nobody names it and no operation to it is in flight: EFA drops the completions of removed peers. After a rebuild all
- * handles are void (addrs_void); entries still referenced by ended operations are freed with the last of them, without touching the new address vector. */
+ * Our own map because providers differ: inserting a blob twice gives one handle, counted on tcp and uncounted on EFA,
+ * where one removal then kills both users. A handle is removed when nobody names it and no operation to it is in
+ * flight: EFA drops the completions of removed peers. After a rebuild all handles are void (addrs_void); entries still
+ * referenced by ended operations are freed with the last of them, without touching the new address vector. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -16,8 +17,7 @@ static struct kv_list *bucket(struct rail *r, const struct te_address *a)
 
 static struct addr *find(struct kv_list *b, const struct te_address *a)
 {
-	KV_LIST_EACH(n, b)
-	{
+	KV_LIST_EACH (n, b) {
 		struct addr *have = KV_LIST_ENTRY(n, struct addr, node);
 		if (have->len == a->len && memcmp(have->blob, a->data, a->len) == 0)
 			return have;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* await.c -- an engine on a loop; the only file of engine/ that knows loops.
  *
- * The poller's wait fd is the CQ's, or one epoll fd over the CQs of all rails. It exists only when every rail has one: a rail that must be polled makes the
- * engine one that is polled. Before a sleep each CQ is armed (fi_trywait); a stalled link keeps the loop awake for a few milliseconds, since nothing announces that
- * a connection is up, and is then retried as often as the loop turns (every 10 ms at least).
+ * The poller's wait fd is the CQ's, or one epoll fd over the CQs of all rails. It exists only when every rail has one:
+ * a rail that must be polled makes the engine one that is polled. Before a sleep each CQ is armed (fi_trywait); a
+ * stalled link keeps the loop awake for a few milliseconds, since nothing announces that a connection is up, and is
+ * then retried as often as the loop turns (every 10 ms at least).
  *
- * Without fds `active` is whether there is anybody to hear from: requests arrive without anything being outstanding here. */
+ * Without fds `active` is whether there is anybody to hear from: requests arrive without anything being outstanding
+ * here. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -29,7 +31,8 @@ static int on_poll(struct loop_poller *p)
 
 static bool callbacks_due(const struct te *te)
 {
-	return te->ended_due || !kv_list_empty(&te->notify_xfers) || !kv_list_empty(&te->notify_msgs) || (te->reset_due && !te->quiet_until);
+	return te->ended_due || !kv_list_empty(&te->notify_xfers) || !kv_list_empty(&te->notify_msgs) ||
+	       (te->reset_due && !te->quiet_until);
 }
 
 static int on_arm(struct loop_poller *p)
@@ -140,7 +143,7 @@ void te_await_turn(struct te *te)
 	if (KV_LIKELY(!a))
 		return;
 	if (KV_UNLIKELY(!co_queue_empty(&a->room)))
-		KV_LIST_EACH(n, &te->msgs_free) /* one waiter per free buffer */
+		KV_LIST_EACH (n, &te->msgs_free) /* one waiter per free buffer */
 			if (!co_queue_wake_one(&a->room))
 				break;
 	if (KV_UNLIKELY(!co_queue_empty(&a->idle)) && !te_busy(te))

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* engine.c -- open, turn and close an engine.
  *
- * Opening is set-up: one process-wide mutex serialises it, because providers are not safe there (concurrent fi_getinfo crashed) and signal dispositions, which providers
- * change, are the process's. After that nothing is shared between engines.
+ * Opening is set-up: one process-wide mutex serialises it, because providers are not safe there (concurrent fi_getinfo
+ * crashed) and signal dispositions, which providers change, are the process's. After that nothing is shared between
+ * engines.
  *
- * A turn (te_poll) reads like its name list: reap each rail, recover or report endpoints, run what callbacks are due, expire deadlines, post what waits.
+ * A turn (te_poll) reads like its name list: reap each rail, recover or report endpoints, run what callbacks are due,
+ * expire deadlines, post what waits.
  *
- * Closing is in two phases: every endpoint is closed first, so that nothing touches memory any more; then what is left is ended with -KV_ECLOSED; then memory goes. */
+ * Closing is in two phases: every endpoint is closed first, so that nothing touches memory any more; then what is left
+ * is ended with -KV_ECLOSED; then memory goes. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +21,8 @@ static pthread_mutex_t setup_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- open ---- */
 
-static int init(struct te *te, const struct te_options *o, const struct te_handlers *handlers, void *arg, struct kv_error *err)
+static int init(struct te *te, const struct te_options *o, const struct te_handlers *handlers, void *arg,
+		struct kv_error *err)
 {
 	unsigned nrails = o->rails ? o->rails : 1;
 	kv_list_init(&te->msgs_free);
@@ -47,19 +51,22 @@ static int init(struct te *te, const struct te_options *o, const struct te_handl
 	return te->rails ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for an engine");
 }
 
-/* Devices with a NIC of their own are not shared by the rails of one engine: two rails on one NIC are no faster, and cost queue pairs. */
+/* Devices with a NIC of their own are not shared by the rails of one engine: two rails on one NIC are no faster, and
+ * cost queue pairs. */
 static bool shareable(const struct fab_device *d)
 {
-	return strcmp(d->short_name, "efa") != 0 && strcmp(d->short_name, "efa-direct") != 0 && strcmp(d->short_name, "verbs") != 0;
+	return strcmp(d->short_name, "efa") != 0 && strcmp(d->short_name, "efa-direct") != 0 &&
+	       strcmp(d->short_name, "verbs") != 0;
 }
 
-static int open_rails(struct te *te, const struct te_options *o, const struct fab_device *devices, unsigned count, struct kv_error *err)
+static int open_rails(struct te *te, const struct te_options *o, const struct fab_device *devices, unsigned count,
+		      struct kv_error *err)
 {
 	if (te->nrails > count && !shareable(&devices[0]))
-		return kv_fail(err, -KV_ELIMIT, "%u rails were asked for, and provider %s has %u device%s here", te->nrails, devices[0].short_name, count,
-		               count == 1 ? "" : "s");
-	/* Devices that may be shared are one network at several addresses, where the first is the best: links join rail i to rail i of another host, and a
-	 * loopback address reaches none. */
+		return kv_fail(err, -KV_ELIMIT, "%u rails were asked for, and provider %s has %u device%s here",
+			       te->nrails, devices[0].short_name, count, count == 1 ? "" : "s");
+	/* Devices that may be shared are one network at several addresses, where the first is the best: links join rail
+	 * i to rail i of another host, and a loopback address reaches none. */
 	for (unsigned i = 0; i < te->nrails; i++) {
 		unsigned at = shareable(&devices[0]) ? 0 : (o->rail_first + i) % count;
 		int rc = rail_open(te, i, &devices[at], o, err);
@@ -107,7 +114,8 @@ static int open_devices(struct te *te, const struct te_options *o, struct kv_err
 	return rc;
 }
 
-/* shm's own handlers stay: they remove its files from /dev/shm when the process is killed, and call what was there before. */
+/* shm's own handlers stay: they remove its files from /dev/shm when the process is killed, and call what was there
+ * before. */
 static void signals_after(const struct te *te, const struct te_signals *signals)
 {
 	const struct fab *fab = te->rails && te->rails[0].fab ? te->rails[0].fab : NULL;
@@ -115,7 +123,8 @@ static void signals_after(const struct te *te, const struct te_signals *signals)
 		te_signals_restore(signals);
 }
 
-int te_open(const struct te_options *options, const struct te_handlers *handlers, void *arg, struct te **out, struct kv_error *err)
+int te_open(const struct te_options *options, const struct te_handlers *handlers, void *arg, struct te **out,
+	    struct kv_error *err)
 {
 	struct te_signals signals;
 	struct te *te = calloc(1, sizeof(*te));
@@ -147,14 +156,15 @@ fail:
 
 static void end_everything(struct te *te)
 {
-	KV_LIST_EACH_SAFE(n, &te->peers)
-	{
+	KV_LIST_EACH_SAFE (n, &te->peers) {
 		struct te_peer *peer = KV_LIST_ENTRY(n, struct te_peer, node);
-		if (!peer->closed)
-			te_peer_close(&peer);
+		peer_hold(peer); /* callbacks may name any peer until the last of them has run */
+		te_peer_close(&peer);
 	}
 	while (te_notify(te))
 		;
+	KV_LIST_EACH_SAFE (n, &te->peers)
+		peer_release(KV_LIST_ENTRY(n, struct te_peer, node));
 }
 
 static void free_regions(struct te *te)

@@ -60,7 +60,7 @@ struct te_handlers {
 int te_open(const struct te_options *options, const struct te_handlers *handlers, void *arg, struct te **out, struct kv_error *err);
 
 /* te_close -- two-phase: the endpoints are closed first, then every operation left is ended with -KV_ECLOSED, then memory goes. Peers and regions
- * of the engine are closed with it. *te becomes NULL; NULL is accepted. Not from a callback. */
+ * of the engine are closed with it; the callbacks that run meanwhile may still close them. *te becomes NULL; NULL is accepted. Not from a callback. */
 void te_close(struct te **te);
 
 /* te_poll -- reap completions, run callbacks, post what waits, expire deadlines. Returns the number of events; 0 is idle. */

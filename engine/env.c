@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* env.c -- the environment defaults of our own programs. Libraries never call this: an environment belongs to its process.
+/* env.c -- the environment defaults of our own programs. Libraries never call this: an environment belongs to its
+ * process.
  *
- * rxm's buffer sizes: with the defaults an endpoint takes 71 MB and 100 ms on libfabric 1.17, with these 5.3 MB and 2.3 ms, and a message of KV_MSG_MAX bytes is still
- * eager (measured, docs/PROVIDERS.md). The eager limit must be equal on both sides, which the hello checks. A variable that the user set is left alone. */
+ * rxm's buffer sizes: with the defaults an endpoint takes 71 MB and 100 ms on libfabric 1.17, with these 5.3 MB and 2.3
+ * ms, and a message of KV_MSG_MAX bytes is still eager (measured, docs/PROVIDERS.md). The eager limit must be equal on
+ * both sides, which the hello checks. A variable that the user set is left alone. */
 #include <stdlib.h>
 
 #include "engine/inside.h"
@@ -10,14 +12,15 @@
 static const struct {
 	const char *name, *value;
 } defaults[] = {
-	{"FI_OFI_RXM_BUFFER_SIZE", "4096"},            /* = KV_MSG_MAX: what rxm's bounce buffers hold, its eager limit */
-	{"FI_OFI_RXM_MSG_RX_SIZE", "1024"},            /* bounce buffers posted per endpoint: fewer save nothing, the pool grows in such steps */
-	{"FI_OFI_RXM_MSG_TX_SIZE", "256"},             /* operations per connection before -EAGAIN */
-	{"FI_UNIVERSE_SIZE", "1024"},                  /* peers that rxm sizes its inner queues for over verbs */
-	{"FI_EFA_FORK_SAFE", "1"},                     /* the EFA provider aborts in fork() otherwise */
-	{"FI_EFA_ENABLE_SHM_TRANSFER", "0"},           /* one path to every peer */
-	{"FI_EFA_USE_UNSOLICITED_WRITE_RECV", "0"},    /* immediates without flow control overrun the CQ */
-	{"IPATH_NO_BACKTRACE", "1"},                   /* psm: for the processes we start; in this one the handlers are evicted */
+	{"FI_OFI_RXM_BUFFER_SIZE", "4096"}, /* = KV_MSG_MAX: what rxm's bounce buffers hold, its eager limit */
+	{"FI_OFI_RXM_MSG_RX_SIZE",
+	 "1024"}, /* bounce buffers posted per endpoint: fewer save nothing, the pool grows in such steps */
+	{"FI_OFI_RXM_MSG_TX_SIZE", "256"},          /* operations per connection before -EAGAIN */
+	{"FI_UNIVERSE_SIZE", "1024"},               /* peers that rxm sizes its inner queues for over verbs */
+	{"FI_EFA_FORK_SAFE", "1"},                  /* the EFA provider aborts in fork() otherwise */
+	{"FI_EFA_ENABLE_SHM_TRANSFER", "0"},        /* one path to every peer */
+	{"FI_EFA_USE_UNSOLICITED_WRITE_RECV", "0"}, /* immediates without flow control overrun the CQ */
+	{"IPATH_NO_BACKTRACE", "1"}, /* psm: for the processes we start; in this one the handlers are evicted */
 	{"HFI_BACKTRACE", "no"},
 };
 

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fabric.c -- one rail: open, close, rebuild, register, address, post.
  *
- * Lifetimes: fabric and domain live from fab_open to fab_close, and the regions in the domain with them. Endpoint, CQ, AV and EQ are one unit
- * ("the endpoint"), opened and closed together: a rebuild is the close and a fresh open. Closing the endpoint is the fence on every provider:
- * EFA and verbs destroy the queue pair, tcp closes the sockets that this process itself reads, shm unmaps the command queue. Closing a region alone is none: tcp
- * checks the key at the header and goes on receiving.
+ * Lifetimes: fabric and domain live from fab_open to fab_close, and the regions in the domain with them. Endpoint, CQ,
+ * AV and EQ are one unit
+ * ("the endpoint"), opened and closed together: a rebuild is the close and a fresh open. Closing the endpoint is the
+ * fence on every provider: EFA and verbs destroy the queue pair, tcp closes the sockets that this process itself reads,
+ * shm unmaps the command queue. Closing a region alone is none: tcp checks the key at the header and goes on receiving.
  *
- * Close order is endpoint, CQ, AV, EQ, regions, domain, fabric. -FI_EBUSY is known there (rxm loses the completion of a rendezvous send when the peer dies);
- * the object is then leaked and said so, because looping or aborting is worse.
+ * Close order is endpoint, CQ, AV, EQ, regions, domain, fabric. -FI_EBUSY is known there (rxm loses the completion of a
+ * rendezvous send when the peer dies); the object is then leaked and said so, because looping or aborting is worse.
  *
- * Split writes (tcp;ofi_rxm): a write with immediate goes out as a plain write and an empty write with immediate, because the target would crash if the connection broke
- * in the middle of one with bytes (fabric_quirks.c). Both are posted in one call, so on one connection, which is ordered: the immediate is behind the bytes. If the second
- * cannot be posted the operation ends as failed when the first is done; posting it later could put it on another connection, where it would announce bytes
- * that were lost with the first one. Depths are doubled inside, so that it does not come to that.
+ * Split writes (tcp;ofi_rxm): a write with immediate goes out as a plain write and an empty write with immediate,
+ * because the target would crash if the connection broke in the middle of one with bytes (fabric_quirks.c). Both are
+ * posted in one call, so on one connection, which is ordered: the immediate is behind the bytes. If the second cannot
+ * be posted the operation ends as failed when the first is done; posting it later could put it on another connection,
+ * where it would announce bytes that were lost with the first one. Depths are doubled inside, so that it does not come
+ * to that.
  *
  * Depths: asked for modestly and halved when the provider has no room, since depth is device memory on EFA. */
 #include "engine/fabric_inside.h"
@@ -22,14 +25,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Endpoint options that newer headers name; enums cannot be tested for with #ifdef. A provider that lacks one says -FI_ENOPROTOOPT. */
+/* Endpoint options that newer headers name; enums cannot be tested for with #ifdef. A provider that lacks one says
+ * -FI_ENOPROTOOPT. */
 enum {
-	OPT_SHARED_MEMORY_PERMITTED = 11,  /* 1.21 */
-	OPT_MAX_MSG_SIZE = 12,             /* 1.22 */
-	OPT_MAX_RMA_SIZE = 14,             /* 1.22 */
+	OPT_SHARED_MEMORY_PERMITTED = 11, /* 1.21 */
+	OPT_MAX_MSG_SIZE = 12,            /* 1.22 */
+	OPT_MAX_RMA_SIZE = 14,            /* 1.22 */
 	OPT_EFA_BASE = -(0xefa << 16),
-	OPT_EFA_EMULATED_READ = OPT_EFA_BASE + 1,  /* 1.18 */
-	OPT_EFA_EMULATED_WRITE = OPT_EFA_BASE + 2, /* 1.18 */
+	OPT_EFA_EMULATED_READ = OPT_EFA_BASE + 1,         /* 1.18 */
+	OPT_EFA_EMULATED_WRITE = OPT_EFA_BASE + 2,        /* 1.18 */
 	OPT_EFA_UNSOLICITED_WRITE_RECV = OPT_EFA_BASE + 8 /* 2.5 */
 };
 
@@ -38,7 +42,8 @@ enum { KEY_TRIES = 8, RXM_EAGER_DEFAULT = 16384 };
 static void leak_log(const struct fab *fab, const char *what, int rc)
 {
 	if (rc)
-		kv_warn(fab->options.log, "%s: closing the %s: %s; it is leaked", fab->caps.domain, what, fi_strerror(-rc));
+		kv_warn(fab->options.log, "%s: closing the %s: %s; it is leaked", fab->caps.domain, what,
+			fi_strerror(-rc));
 }
 
 static void endpoint_close(struct fab *fab)
@@ -86,8 +91,8 @@ static int cq_open(struct fab *fab)
 {
 	fab->wait_fd = -1;
 	fab->caps.wait_fd = false;
-	if (fab->options.want_wait_fd && fab->quirk->wait_fd_since != FAB_NO_WAIT && fi_version() >= fab->quirk->wait_fd_since &&
-	    cq_open_with(fab, FI_WAIT_FD) == 0) {
+	if (fab->options.want_wait_fd && fab->quirk->wait_fd_since != FAB_NO_WAIT &&
+	    fi_version() >= fab->quirk->wait_fd_since && cq_open_with(fab, FI_WAIT_FD) == 0) {
 		fab->caps.wait_fd = true;
 		return 0;
 	}
@@ -99,8 +104,8 @@ static void efa_option(struct fab *fab, int option, bool value, const char *name
 	int rc = fi_setopt(&fab->ep->fid, FI_OPT_ENDPOINT, option, &value, sizeof(value));
 	const char *set = getenv(env);
 	if (rc && !set)
-		kv_info(fab->options.log, "%s: this libfabric cannot set %s by call (%s); set %s=%d in the environment", fab->caps.domain, name,
-		        fi_strerror(-rc), env, value);
+		kv_info(fab->options.log, "%s: this libfabric cannot set %s by call (%s); set %s=%d in the environment",
+			fab->caps.domain, name, fi_strerror(-rc), env, value);
 }
 
 /* What must be said before fi_enable. Never fatal: each has a safe, slower default. */
@@ -108,11 +113,12 @@ static void endpoint_options(struct fab *fab)
 {
 	if (!fab->quirk->efa)
 		return;
-	/* Peers on this host go through the NIC like all others: the provider's shm path has other error semantics and no wait fd. */
+	/* Peers on this host go through the NIC like all others: the provider's shm path has other error semantics and
+	 * no wait fd. */
 	efa_option(fab, OPT_SHARED_MEMORY_PERMITTED, false, "shared memory off", "FI_EFA_ENABLE_SHM_TRANSFER");
 	/* Unsolicited receives have no flow control, so the classic path, which has receives to spare, goes without. */
-	efa_option(fab, OPT_EFA_UNSOLICITED_WRITE_RECV, strcmp(fab->quirk->short_name, "efa-direct") == 0, "unsolicited write receives",
-	           "FI_EFA_USE_UNSOLICITED_WRITE_RECV");
+	efa_option(fab, OPT_EFA_UNSOLICITED_WRITE_RECV, strcmp(fab->quirk->short_name, "efa-direct") == 0,
+		   "unsolicited write receives", "FI_EFA_USE_UNSOLICITED_WRITE_RECV");
 }
 
 static bool emulated(struct fab *fab, int option)
@@ -139,7 +145,8 @@ static uint32_t eager_bytes(const struct fab_quirk *quirk)
 	size_t value;
 	if (!quirk->rxm)
 		return 0;
-	return text && sscanf(text, "%zu", &value) == 1 && value > 0 && value < UINT32_MAX ? (uint32_t)value : RXM_EAGER_DEFAULT;
+	return text && sscanf(text, "%zu", &value) == 1 && value > 0 && value < UINT32_MAX ? (uint32_t)value
+											   : RXM_EAGER_DEFAULT;
 }
 
 static void caps_of_endpoint(struct fab *fab)
@@ -212,9 +219,10 @@ static int endpoint_open(struct fab *fab, struct kv_error *err)
 	const char *what;
 	size_t name_len = 0;
 	int rc = endpoint_try(fab, &what);
-	while (rc && smaller_may_help(rc) && fab->info->tx_attr->size > FAB_DEPTH_MIN * 2 && fab->info->rx_attr->size > FAB_DEPTH_MIN * 2) {
-		kv_info(fab->options.log, "%s: %s with depths %zu/%zu/%u: %s; trying half", fab->caps.domain, what, fab->info->tx_attr->size,
-		        fab->info->rx_attr->size, fab->cq_wanted, fi_strerror(-rc));
+	while (rc && smaller_may_help(rc) && fab->info->tx_attr->size > FAB_DEPTH_MIN * 2 &&
+	       fab->info->rx_attr->size > FAB_DEPTH_MIN * 2) {
+		kv_info(fab->options.log, "%s: %s with depths %zu/%zu/%u: %s; trying half", fab->caps.domain, what,
+			fab->info->tx_attr->size, fab->info->rx_attr->size, fab->cq_wanted, fi_strerror(-rc));
 		fab->info->tx_attr->size /= 2;
 		fab->info->rx_attr->size /= 2;
 		fab->cq_wanted = KV_MAX(fab->cq_wanted / 2, (uint32_t)FAB_DEPTH_MIN);
@@ -286,13 +294,15 @@ int fab_open(const struct fab_device *device, const struct fab_options *options,
 	if (rc)
 		goto fail;
 	if (fab->caps.msg_max < KV_MSG_MAX) {
-		rc = kv_fail(err, -KV_ENOTSUP, "%s (%s) carries messages of %zu bytes at most, and %d are needed", device->domain, device->provider,
-		             (size_t)fab->caps.msg_max, (int)KV_MSG_MAX);
+		rc = kv_fail(err, -KV_ENOTSUP, "%s (%s) carries messages of %zu bytes at most, and %d are needed",
+			     device->domain, device->provider, (size_t)fab->caps.msg_max, (int)KV_MSG_MAX);
 		goto fail;
 	}
 	if (fab->quirk->efa && fab->caps.write_emulated)
-		kv_warn(options->log, "%s: RMA writes are emulated by the EFA provider (libfabric %s, built against %d.%d); it is slower, and needs both sides' CPU",
-		        device->domain, fab->caps.libfabric, FI_MAJOR_VERSION, FI_MINOR_VERSION);
+		kv_warn(options->log,
+			"%s: RMA writes are emulated by the EFA provider (libfabric %s, built against %d.%d); it is "
+			"slower, and needs both sides' CPU",
+			device->domain, fab->caps.libfabric, FI_MAJOR_VERSION, FI_MINOR_VERSION);
 	*out = fab;
 	return 0;
 fail:
@@ -358,7 +368,8 @@ static uint64_t access_flags(unsigned access)
 	return flags;
 }
 
-/* A key that we choose is random: 63 bits on providers with 8-byte keys, without bit 31, which rxm uses for regions of its own. */
+/* A key that we choose is random: 63 bits on providers with 8-byte keys, without bit 31, which rxm uses for regions of
+ * its own. */
 static int random_key(const struct fab *fab, uint64_t *out)
 {
 	size_t size = fab->info->domain_attr->mr_key_size;
@@ -386,9 +397,11 @@ static int mr_reg_keyed(struct fab *fab, void *base, uint64_t len, uint64_t flag
 static int mr_fail(const struct fab *fab, uint64_t len, int rc, struct kv_error *err)
 {
 	bool room = rc == -FI_ENOMEM || rc == -FAB_ENOMR || rc == -FI_ENOSPC || rc == -FI_EAGAIN;
-	return kv_fail(err, room ? -KV_ENOMEM : -KV_EPROVIDER, "fi_mr_reg %llu MiB on %s (%s): %s%s", (unsigned long long)(len >> 20), fab->caps.domain,
-	               fab->caps.provider, fi_strerror(-rc),
-	               room && fab->quirk->pins_memory ? "; raise the locked-memory limit (ulimit -l unlimited) or use huge pages (fewer page entries on the NIC)" : "");
+	return kv_fail(err, room ? -KV_ENOMEM : -KV_EPROVIDER, "fi_mr_reg %llu MiB on %s (%s): %s%s",
+		       (unsigned long long)(len >> 20), fab->caps.domain, fab->caps.provider, fi_strerror(-rc),
+		       room && fab->quirk->pins_memory ? "; raise the locked-memory limit (ulimit -l unlimited) or use "
+							 "huge pages (fewer page entries on the NIC)"
+						       : "");
 }
 
 int fab_mr_reg(struct fab *fab, void *base, uint64_t len, unsigned access, struct fab_mr **out, struct kv_error *err)
@@ -458,8 +471,8 @@ int fab_av_insert(struct fab *fab, const void *blob, size_t len, uint64_t *out_h
 	if (rc == -FI_EAGAIN)
 		return -EAGAIN;
 	if (rc != 1 || handle == FI_ADDR_NOTAVAIL) {
-		snprintf(fab->last_error, sizeof(fab->last_error), "%s %s: fi_av_insert: %s", fab->caps.provider, fab->caps.domain,
-		         rc < 0 ? fi_strerror(-rc) : "no address was inserted");
+		snprintf(fab->last_error, sizeof(fab->last_error), "%s %s: fi_av_insert: %s", fab->caps.provider,
+			 fab->caps.domain, rc < 0 ? fi_strerror(-rc) : "no address was inserted");
 		return -KV_EPROVIDER;
 	}
 	*out_handle = handle;
@@ -504,18 +517,24 @@ int fab_send(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, ui
 }
 
 /* A write that completes only at the target: one flag on providers whose plain completion means less. */
-static int write_delivered(struct fab *fab, const void *buf, size_t len, void *desc, uint64_t to, uint64_t addr, uint64_t key, const uint32_t *imm,
-                           struct fab_ctx *ctx)
+static int write_delivered(struct fab *fab, const void *buf, size_t len, void *desc, uint64_t to, uint64_t addr,
+			   uint64_t key, const uint32_t *imm, struct fab_ctx *ctx)
 {
 	struct iovec iov = {.iov_base = (void *)(uintptr_t)buf, .iov_len = len};
 	struct fi_rma_iov rma = {.addr = addr, .len = len, .key = key};
-	struct fi_msg_rma msg = {
-		.msg_iov = &iov, .desc = &desc, .iov_count = 1, .addr = to, .rma_iov = &rma, .rma_iov_count = 1, .context = ctx, .data = imm ? *imm : 0};
+	struct fi_msg_rma msg = {.msg_iov = &iov,
+				 .desc = &desc,
+				 .iov_count = 1,
+				 .addr = to,
+				 .rma_iov = &rma,
+				 .rma_iov_count = 1,
+				 .context = ctx,
+				 .data = imm ? *imm : 0};
 	return (int)fi_writemsg(fab->ep, &msg, FI_COMPLETION | FI_DELIVERY_COMPLETE | (imm ? FI_REMOTE_CQ_DATA : 0));
 }
 
-static int write_split(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, uint64_t addr, uint64_t key, uint32_t imm,
-                       bool delivery, struct fab_ctx *ctx)
+static int write_split(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, uint64_t addr,
+		       uint64_t key, uint32_t imm, bool delivery, struct fab_ctx *ctx)
 {
 	int rc = fab_write(fab, buf, len, mr, to, addr, key, NULL, delivery, ctx);
 	if (rc)
@@ -527,8 +546,8 @@ static int write_split(struct fab *fab, const void *buf, size_t len, struct fab_
 	return 0;
 }
 
-int fab_write(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, uint64_t addr, uint64_t key, const uint32_t *imm,
-              bool delivery, struct fab_ctx *ctx)
+int fab_write(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, uint64_t addr, uint64_t key,
+	      const uint32_t *imm, bool delivery, struct fab_ctx *ctx)
 {
 	if (KV_UNLIKELY(!fab->ep))
 		return -KV_EPROVIDER;
@@ -542,7 +561,8 @@ int fab_write(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, u
 	return (int)fi_write(fab->ep, buf, len, desc_of(mr), to, addr, key, ctx);
 }
 
-int fab_read(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, uint64_t from, uint64_t addr, uint64_t key, struct fab_ctx *ctx)
+int fab_read(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, uint64_t from, uint64_t addr, uint64_t key,
+	     struct fab_ctx *ctx)
 {
 	if (KV_UNLIKELY(!fab->ep))
 		return -KV_EPROVIDER;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fabric_cq.c -- completions, error entries and the event queue, turned into struct fab_event.
  *
- * What an entry is, is decided by the least that every provider keeps to: FI_RECV for a message, FI_REMOTE_CQ_DATA without it for an immediate,
- * else the context alone. len, buf and context of an immediate are garbage on one provider or another. Error entries have the operation in
- * op_context or nothing; their flags may be 0 and their err negative (shm 1.17). The EQ is drained as well: the EFA provider reports
- * what it cannot tie to an operation there, and aborts the process when none is bound. */
+ * What an entry is, is decided by the least that every provider keeps to: FI_RECV for a message, FI_REMOTE_CQ_DATA
+ * without it for an immediate, else the context alone. len, buf and context of an immediate are garbage on one provider
+ * or another. Error entries have the operation in op_context or nothing; their flags may be 0 and their err negative
+ * (shm 1.17). The EQ is drained as well: the EFA provider reports what it cannot tie to an operation there, and aborts
+ * the process when none is bound. */
 #include "engine/fabric_inside.h"
 
 #include <errno.h>
@@ -41,7 +42,8 @@ enum fab_error_class fab_error_class(int status)
 	}
 }
 
-/* One of the operations behind a context has ended: untag the context, keep the first bad status. Returns whether it was the last one. */
+/* One of the operations behind a context has ended: untag the context, keep the first bad status. Returns whether it
+ * was the last one. */
 static bool ctx_ended(const struct fab *fab, struct fab_event *ev)
 {
 	if (!fab->split_imm || !ev->ctx)
@@ -70,7 +72,8 @@ static bool event_from(const struct fab *fab, const struct fi_cq_data_entry *e, 
 	} else if (e->flags & FI_REMOTE_CQ_DATA) {
 		ev->type = FAB_EV_IMM;
 		ev->imm = (uint32_t)e->data;
-		/* Only where the provider said so has the context a meaning: a posted receive that the immediate used up. */
+		/* Only where the provider said so has the context a meaning: a posted receive that the immediate used
+		 * up. */
 		ev->ctx = fab->info->mode & FI_RX_CQ_DATA ? e->op_context : NULL;
 	} else {
 		ev->type = FAB_EV_DONE;
@@ -92,8 +95,8 @@ static int error_entry(struct fab *fab, struct fab_event *ev, bool *report)
 		return 0;
 	const char *words = fi_cq_strerror(fab->cq, e.prov_errno, e.err_data, text, sizeof(text));
 	int code = abs(e.err) ? abs(e.err) : FI_EOTHER;
-	snprintf(fab->last_error, sizeof(fab->last_error), "%s %s: %s, prov_errno %d (%s)", fab->caps.provider, fab->caps.domain, fi_strerror(code),
-	         e.prov_errno, words && words[0] ? words : "no words");
+	snprintf(fab->last_error, sizeof(fab->last_error), "%s %s: %s, prov_errno %d (%s)", fab->caps.provider,
+		 fab->caps.domain, fi_strerror(code), e.prov_errno, words && words[0] ? words : "no words");
 	memset(ev, 0, sizeof(*ev));
 	ev->type = FAB_EV_FAIL;
 	ev->ctx = e.op_context;
@@ -134,7 +137,8 @@ static int read_batch(struct fab *fab, struct fab_event *out, int n, bool *more)
 	if (rc == -FI_EAVAIL) {
 		return read_errors(fab, out, n, more);
 	}
-	snprintf(fab->last_error, sizeof(fab->last_error), "%s %s: reading completions: %s", fab->caps.provider, fab->caps.domain, fi_strerror((int)-rc));
+	snprintf(fab->last_error, sizeof(fab->last_error), "%s %s: reading completions: %s", fab->caps.provider,
+		 fab->caps.domain, fi_strerror((int)-rc));
 	fab->dead_due = true;
 	return 0;
 }
@@ -155,8 +159,9 @@ static void eq_drain(struct fab *fab)
 		if (rc != -FI_EAVAIL || fi_eq_readerr(fab->eq, &e, 0) < 0)
 			return;
 		const char *words = fi_eq_strerror(fab->eq, e.prov_errno, e.err_data, text, sizeof(text));
-		snprintf(fab->last_error, sizeof(fab->last_error), "%s %s: endpoint event: %s, prov_errno %d (%s)", fab->caps.provider, fab->caps.domain,
-		         fi_strerror(abs(e.err)), e.prov_errno, words ? words : "");
+		snprintf(fab->last_error, sizeof(fab->last_error), "%s %s: endpoint event: %s, prov_errno %d (%s)",
+			 fab->caps.provider, fab->caps.domain, fi_strerror(abs(e.err)), e.prov_errno,
+			 words ? words : "");
 		fab->dead_due = true;
 	}
 }

@@ -14,18 +14,19 @@
 #include "engine/fabric.h"
 #include "engine/fabric_quirks.h"
 
-/* Depths asked for when the caller names none. Modest: depth is memory per endpoint, and four transfers in flight per link fill a pipe. */
+/* Depths asked for when the caller names none. Modest: depth is memory per endpoint, and four transfers in flight per
+ * link fill a pipe. */
 enum { FAB_TX_DEPTH = 1024, FAB_RX_DEPTH = 512, FAB_CQ_DEPTH = 8192, FAB_DEPTH_MIN = 16 };
 
-#define FAB_ENOMR 270 /* FI_ENOMR of libfabric 1.18 and later */
+#define FAB_ENOMR   270                 /* FI_ENOMR of libfabric 1.18 and later */
 #define FAB_RMA_MAX ((uint64_t)1 << 30) /* an immediate must not be segmented: EFA's largest RDMA is 1 GiB */
 
 struct fab {
-	struct fi_info *info;             /* our copy; its sizes are those that were opened */
+	struct fi_info *info; /* our copy; its sizes are those that were opened */
 	const struct fab_quirk *quirk;
 	struct fid_fabric *fabric;
 	struct fid_domain *domain;
-	struct fid_ep *ep;                /* NULL: closed for operations (a rebuild failed) */
+	struct fid_ep *ep; /* NULL: closed for operations (a rebuild failed) */
 	struct fid_cq *cq;
 	struct fid_av *av;
 	struct fid_eq *eq;
@@ -35,15 +36,15 @@ struct fab {
 	uint32_t cq_wanted;
 	int wait_fd;
 	uint32_t polls;
-	bool dead_due;                    /* a FAB_EV_DEAD is to be reported */
-	bool split_imm;                   /* see fabric.c */
-	bool counted;                     /* in the census of endpoints (fabric_limits.c) */
-	size_t name_len;                  /* of our own address; a peer's has the same length unless it is a string */
+	bool dead_due;   /* a FAB_EV_DEAD is to be reported */
+	bool split_imm;  /* see fabric.c */
+	bool counted;    /* in the census of endpoints (fabric_limits.c) */
+	size_t name_len; /* of our own address; a peer's has the same length unless it is a string */
 	char last_error[256];
 };
 
-/* Where the provider does not use the contexts (its returned mode is 0), a split write keeps its state there. Its two operations have the context's address, and
- * that plus FAB_CTX_IMM; every other operation has one left. */
+/* Where the provider does not use the contexts (its returned mode is 0), a split write keeps its state there. Its two
+ * operations have the context's address, and that plus FAB_CTX_IMM; every other operation has one left. */
 struct fab_split {
 	uint32_t left;
 	int status;
@@ -61,7 +62,8 @@ struct fab_mr {
 	uint64_t base, key;
 };
 
-/* fab_api_version -- what to ask fi_getinfo for: never newer than the headers (structs grow with it), never newer than the library. */
+/* fab_api_version -- what to ask fi_getinfo for: never newer than the headers (structs grow with it), never newer than
+ * the library. */
 uint32_t fab_api_version(void);
 
 /* fab_hints -- the universal hints of one provider; NULL: no memory. For fi_freeinfo. */
@@ -70,9 +72,11 @@ struct fi_info *fab_hints(const struct fab_quirk *quirk, const char *prov_name);
 /* ---- fabric_limits.c ---- */
 
 /* fab_limits_check -- before opening: files, locked memory, endpoints. 0, or -KV_ELIMIT with the sentence. */
-int fab_limits_check(const struct fab_device *device, const struct fab_quirk *quirk, const struct kv_log *log, struct kv_error *err);
+int fab_limits_check(const struct fab_device *device, const struct fab_quirk *quirk, const struct kv_log *log,
+		     struct kv_error *err);
 
-/* fab_limits_fail -- turn what libfabric said (a negative code) on opening `what` into a code and a sentence that names the probable limit. */
+/* fab_limits_fail -- turn what libfabric said (a negative code) on opening `what` into a code and a sentence that names
+ * the probable limit. */
 int fab_limits_fail(const struct fab *fab, const char *what, int rc, struct kv_error *err);
 
 /* The census: endpoints open in this process per domain, to compare with ep_cnt. Any thread. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fabric_quirks.c -- the table. docs/PROVIDERS.md gives the source of each cell.
  *
- * A table and not discovery: fi_getinfo answers what a provider accepts, not what works. Where a cell costs something when it is wrong for a version
- * (a wait fd that spins, an address removal that crashes), it is set to the safe side. */
+ * A table and not discovery: fi_getinfo answers what a provider accepts, not what works. Where a cell costs something
+ * when it is wrong for a version (a wait fd that spins, an address removal that crashes), it is set to the safe side.
+ */
 #include "engine/fabric_quirks.h"
 
 #include <string.h>
@@ -10,7 +11,7 @@
 
 #include <rdma/fabric.h>
 
-#define MR_OFFER (FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
+#define MR_OFFER   (FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
 #define MODE_OFFER (FI_CONTEXT | FI_CONTEXT2)
 
 static const struct fab_quirk quirks[] = {
@@ -28,7 +29,8 @@ static const struct fab_quirk quirks[] = {
 		.memory_bytes = 110ull << 20,
 	},
 	{
-		/* An immediate may consume a posted receive here: FI_RX_CQ_DATA is offered, and fab_poll hands such receives back. */
+		/* An immediate may consume a posted receive here: FI_RX_CQ_DATA is offered, and fab_poll hands such
+		   receives back. */
 		.short_name = "efa-direct",
 		.prov_name = "efa",
 		.fabric_name = "efa-direct",
@@ -60,16 +62,17 @@ static const struct fab_quirk quirks[] = {
 		.automatic = true,
 		.ip = true,
 		.rxm = true,
-		/* The tcp provider reports a half received write with immediate to rxm without a context, and rxm_handle_comp_error follows it: SIGSEGV in
-		 * the target, 1.17 to 2.6. A plain write is internal there and dropped in silence, and an immediate without bytes is never half received. */
+		/* The tcp provider reports a half received write with immediate to rxm without a context, and
+		 * rxm_handle_comp_error follows it: SIGSEGV in the target, 1.17 to 2.6. A plain write is internal there
+		 * and dropped in silence, and an immediate without bytes is never half received. */
 		.split_imm = true,
 		.delivery_flag = true,
 		.fds = 10,
 		.memory_bytes = 87ull << 20,
 	},
 	{
-		/* VIRT_ADDR is offered so that a read is done by the reader's own CPU: through the command queue it would be the other process
-		 * that writes into our memory, at any later time. */
+		/* VIRT_ADDR is offered so that a read is done by the reader's own CPU: through the command queue it
+		 * would be the other process that writes into our memory, at any later time. */
 		.short_name = "shm",
 		.prov_name = "shm",
 		.mode = MODE_OFFER,
@@ -83,7 +86,8 @@ static const struct fab_quirk quirks[] = {
 		.memory_bytes = 6ull << 20,
 	},
 	{
-		/* The tcp provider's own RDM endpoints, libfabric 1.18 and later; not wire compatible with tcp;ofi_rxm. */
+		/* The tcp provider's own RDM endpoints, libfabric 1.18 and later; not wire compatible with tcp;ofi_rxm.
+		 */
 		.short_name = "tcp-native",
 		.prov_name = "tcp",
 		.mode = MODE_OFFER,

@@ -9,24 +9,26 @@
 #define FAB_NO_WAIT UINT32_MAX
 
 struct fab_quirk {
-	const char *short_name;   /* what users say */
-	const char *prov_name;    /* libfabric's exact name */
-	const char *fabric_name;  /* NULL: any. Tells efa from efa-direct, which share prov_name and domain names. */
-	uint64_t mode;            /* what we offer; the provider returns what it needs of it */
+	const char *short_name;  /* what users say */
+	const char *prov_name;   /* libfabric's exact name */
+	const char *fabric_name; /* NULL: any. Tells efa from efa-direct, which share prov_name and domain names. */
+	uint64_t mode;           /* what we offer; the provider returns what it needs of it */
 	uint64_t mr_mode;
-	uint32_t wait_fd_since;   /* libfabric version from which FI_WAIT_FD is worth trying; FAB_NO_WAIT: never */
-	bool automatic;           /* a candidate of "auto"; the order of the table is the preference */
-	bool ip;                  /* addresses are IP addresses: bind to one through FI_SOURCE */
-	bool rxm;                 /* the eager limit is FI_OFI_RXM_BUFFER_SIZE and must be equal on both sides */
-	bool efa;                 /* has the EFA options, and its emulation query */
-	bool pins_memory;         /* registered memory is pinned: RLIMIT_MEMLOCK matters */
-	bool delivery_flag;       /* FI_DELIVERY_COMPLETE per operation is needed for, and gives, "the bytes are there" */
-	bool av_remove_unsafe;    /* removing an address and inserting another crashes */
-	bool split_imm;           /* the target crashes when a connection breaks inside a write with immediate: send the immediate by itself */
-	bool push_imm_only;       /* a write without immediate is done by the initiator's CPU in our memory: no fence stops it */
-	bool death_fatal;         /* a local process that dies leaves shared state locked */
-	uint32_t fds;             /* files one endpoint with one connection opens, about */
-	uint64_t memory_bytes;    /* memory one endpoint pins or touches with the provider's defaults, about */
+	uint32_t wait_fd_since; /* libfabric version from which FI_WAIT_FD is worth trying; FAB_NO_WAIT: never */
+	bool automatic;         /* a candidate of "auto"; the order of the table is the preference */
+	bool ip;                /* addresses are IP addresses: bind to one through FI_SOURCE */
+	bool rxm;               /* the eager limit is FI_OFI_RXM_BUFFER_SIZE and must be equal on both sides */
+	bool efa;               /* has the EFA options, and its emulation query */
+	bool pins_memory;       /* registered memory is pinned: RLIMIT_MEMLOCK matters */
+	bool delivery_flag;     /* FI_DELIVERY_COMPLETE per operation is needed for, and gives, "the bytes are there" */
+	bool av_remove_unsafe;  /* removing an address and inserting another crashes */
+	bool split_imm; /* the target crashes when a connection breaks inside a write with immediate: send the immediate
+			   by itself */
+	bool push_imm_only; /* a write without immediate is done by the initiator's CPU in our memory: no fence stops it
+			     */
+	bool death_fatal;   /* a local process that dies leaves shared state locked */
+	uint32_t fds;       /* files one endpoint with one connection opens, about */
+	uint64_t memory_bytes; /* memory one endpoint pins or touches with the provider's defaults, about */
 };
 
 /* fab_quirk_find -- the row of a short name or exact provider name; the generic row when there is none. Never NULL. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fabric_select.c -- which provider, which devices, and one sentence about why.
  *
- * "auto" takes the first row of the quirk table that is marked automatic and has a device: efa, verbs, tcp. A provider that was demanded is that one
- * or an error: there is no silent change. The exact provider name is pinned in the hints, because "tcp" alone means tcp;ofi_rxm before libfabric 1.18 and the
- * tcp provider's own endpoints after it, which are not wire compatible, and libfabric's first efa entry is efa-direct from 2.1 on. What comes back is
- * filtered once more by name, address and device: several entries describe the same device. */
+ * "auto" takes the first row of the quirk table that is marked automatic and has a device: efa, verbs, tcp. A provider
+ * that was demanded is that one or an error: there is no silent change. The exact provider name is pinned in the hints,
+ * because "tcp" alone means tcp;ofi_rxm before libfabric 1.18 and the tcp provider's own endpoints after it, which are
+ * not wire compatible, and libfabric's first efa entry is efa-direct from 2.1 on. What comes back is filtered once more
+ * by name, address and device: several entries describe the same device. */
 #include "engine/fabric_inside.h"
 
 #include <arpa/inet.h>
@@ -68,7 +69,8 @@ static int numa_of(const struct fi_info *info)
 	if (!info->nic || !info->nic->bus_attr || info->nic->bus_attr->bus_type != FI_BUS_PCI)
 		return -1;
 	const struct fi_pci_attr *pci = &info->nic->bus_attr->attr.pci;
-	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%04x:%02x:%02x.%x/numa_node", pci->domain_id, pci->bus_id, pci->device_id, pci->function_id);
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%04x:%02x:%02x.%x/numa_node", pci->domain_id, pci->bus_id,
+		 pci->device_id, pci->function_id);
 	FILE *f = fopen(path, "re");
 	if (!f)
 		return -1;
@@ -119,18 +121,22 @@ static bool nic_matches(const struct fi_info *info, const char *local, const cha
 		return true;
 	if (local[0] && strcmp(local, nic) == 0)
 		return true;
-	return info->nic && info->nic->device_attr && info->nic->device_attr->name && strcmp(info->nic->device_attr->name, nic) == 0;
+	return info->nic && info->nic->device_attr && info->nic->device_attr->name &&
+	       strcmp(info->nic->device_attr->name, nic) == 0;
 }
 
 /* Whether an entry is what was asked for and can be used. */
-static bool usable(const struct fi_info *info, const struct fab_quirk *quirk, const char *prov_name, const struct fab_query *query)
+static bool usable(const struct fi_info *info, const struct fab_quirk *quirk, const char *prov_name,
+		   const struct fab_query *query)
 {
 	char local[LOCAL_TEXT_MAX] = "";
 	if (strcasecmp(info->fabric_attr->prov_name, prov_name) != 0 || info->ep_attr->type != FI_EP_RDM)
 		return false;
-	if (quirk->fabric_name && (!info->fabric_attr->name || strcmp(info->fabric_attr->name, quirk->fabric_name) != 0))
+	if (quirk->fabric_name &&
+	    (!info->fabric_attr->name || strcmp(info->fabric_attr->name, quirk->fabric_name) != 0))
 		return false;
-	if ((info->domain_attr->mr_mode & ~(int)quirk->mr_mode) || (info->mode & ~quirk->mode) || info->domain_attr->mr_key_size > sizeof(uint64_t))
+	if ((info->domain_attr->mr_mode & ~(int)quirk->mr_mode) || (info->mode & ~quirk->mode) ||
+	    info->domain_attr->mr_key_size > sizeof(uint64_t))
 		return false;
 	if (quirk->ip) {
 		address_text(info->src_addr, info->src_addrlen, local);
@@ -181,22 +187,24 @@ static void sort_by_rank(struct fab_device *list, unsigned count)
 	}
 }
 
-static int getinfo(const struct fab_quirk *quirk, const char *prov_name, const struct fab_query *query, struct fi_info **out)
+static int getinfo(const struct fab_quirk *quirk, const char *prov_name, const struct fab_query *query,
+		   struct fi_info **out)
 {
 	char node[NI_MAXHOST] = "";
 	struct fi_info *hints = fab_hints(quirk, prov_name);
 	if (!hints)
 		return -KV_ENOMEM;
 	if (quirk->ip && query->local.ss_family != 0)
-		(void)getnameinfo((const struct sockaddr *)&query->local, sizeof(query->local), node, sizeof(node), NULL, 0, NI_NUMERICHOST);
+		(void)getnameinfo((const struct sockaddr *)&query->local, sizeof(query->local), node, sizeof(node),
+				  NULL, 0, NI_NUMERICHOST);
 	int rc = fi_getinfo(fab_api_version(), node[0] ? node : NULL, NULL, node[0] ? FI_SOURCE : 0, hints, out);
 	fi_freeinfo(hints);
 	return rc;
 }
 
 /* The devices of one provider. Returns 0 with *out_count > 0, or the code that says why there is none. */
-static int probe(const struct fab_quirk *quirk, const char *prov_name, const struct fab_query *query, struct fab_device *out, unsigned max,
-                 unsigned *out_count)
+static int probe(const struct fab_quirk *quirk, const char *prov_name, const struct fab_query *query,
+		 struct fab_device *out, unsigned max, unsigned *out_count)
 {
 	struct fi_info *list = NULL;
 	unsigned n = 0;
@@ -252,7 +260,8 @@ static void describe(const struct fab_device *d, unsigned count, const char *rea
 {
 	if (!out_why)
 		return;
-	snprintf(out_why, 512, "%s (%s): %s; %u device%s: ", d->short_name, d->provider, reason, count, count == 1 ? "" : "s");
+	snprintf(out_why, 512, "%s (%s): %s; %u device%s: ", d->short_name, d->provider, reason, count,
+		 count == 1 ? "" : "s");
 	for (unsigned i = 0; i < count; i++) {
 		append(out_why, 512, i ? ", " : "");
 		append(out_why, 512, d[i].domain);
@@ -261,7 +270,8 @@ static void describe(const struct fab_device *d, unsigned count, const char *rea
 	}
 }
 
-static int demanded(const struct fab_query *query, struct fab_device *out, unsigned max, unsigned *out_count, char *out_why, struct kv_error *err)
+static int demanded(const struct fab_query *query, struct fab_device *out, unsigned max, unsigned *out_count,
+		    char *out_why, struct kv_error *err)
 {
 	char present[256];
 	const struct fab_quirk *quirk = fab_quirk_find(query->provider);
@@ -273,11 +283,13 @@ static int demanded(const struct fab_query *query, struct fab_device *out, unsig
 	if (rc == -KV_ENOMEM)
 		return kv_fail(err, rc, "no memory for the list of fabric devices");
 	list_present(query, present, sizeof(present));
-	return kv_fail(err, -KV_ENOTSUP, "provider %s%s%s is not here (%s); present: %s", query->provider, query->nic ? " on NIC " : "",
-	               query->nic ? query->nic : "", fi_strerror(rc < 0 ? -rc : FI_ENODATA), present);
+	return kv_fail(err, -KV_ENOTSUP, "provider %s%s%s is not here (%s); present: %s", query->provider,
+		       query->nic ? " on NIC " : "", query->nic ? query->nic : "",
+		       fi_strerror(rc < 0 ? -rc : FI_ENODATA), present);
 }
 
-static int automatic(const struct fab_query *query, struct fab_device *out, unsigned max, unsigned *out_count, char *out_why, struct kv_error *err)
+static int automatic(const struct fab_query *query, struct fab_device *out, unsigned max, unsigned *out_count,
+		     char *out_why, struct kv_error *err)
 {
 	char reason[256] = "auto";
 	for (unsigned i = 0; fab_quirk_at(i); i++) {
@@ -291,13 +303,17 @@ static int automatic(const struct fab_query *query, struct fab_device *out, unsi
 		}
 		append(reason, sizeof(reason), ", no ");
 		append(reason, sizeof(reason), q->short_name);
-		kv_debug(query->log, "auto: no %s: %s", q->prov_name, fi_strerror(rc < 0 && rc > -1000 ? -rc : FI_ENOMEM));
+		kv_debug(query->log, "auto: no %s: %s", q->prov_name,
+			 fi_strerror(rc < 0 && rc > -1000 ? -rc : FI_ENOMEM));
 	}
-	return kv_fail(err, -KV_ENOTSUP, "no usable fabric provider%s%s: %s; is libfabric complete, and the local address one of this machine?",
-	               query->nic ? " on NIC " : "", query->nic ? query->nic : "", reason);
+	return kv_fail(
+		err, -KV_ENOTSUP,
+		"no usable fabric provider%s%s: %s; is libfabric complete, and the local address one of this machine?",
+		query->nic ? " on NIC " : "", query->nic ? query->nic : "", reason);
 }
 
-int fab_devices(const struct fab_query *query, struct fab_device *out, unsigned max, unsigned *out_count, char *out_why, struct kv_error *err)
+int fab_devices(const struct fab_query *query, struct fab_device *out, unsigned max, unsigned *out_count, char *out_why,
+		struct kv_error *err)
 {
 	if (!query->provider || strcasecmp(query->provider, "auto") == 0)
 		return automatic(query, out, max, out_count, out_why, err);

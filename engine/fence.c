@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fence.c -- rebuilding the endpoints: the fence, and recovery from their failure.
  *
- * The fence must hold when it returns, so it closes and opens at once. What can wait is telling the world: until the owner has been told
- * (te_handlers.reset) and given the new addresses out, nobody can reach the new endpoints, so a second fence in that time is free (te.exposed), and the rate limit is a delay of the telling
- * (te.quiet_until), never of the safety. A burst of TE_FENCE_BURST is allowed, then one per TE_FENCE_REFILL_NS.
+ * The fence must hold when it returns, so it closes and opens at once. What can wait is telling the world: until the
+ * owner has been told (te_handlers.reset) and given the new addresses out, nobody can reach the new endpoints, so a
+ * second fence in that time is free (te.exposed), and the rate limit is a delay of the telling (te.quiet_until), never
+ * of the safety. A burst of TE_FENCE_BURST is allowed, then one per TE_FENCE_REFILL_NS.
  *
- * All rails are rebuilt together. A peer's operations run over every rail, and one epoch for all is what the owner can reason about.
+ * All rails are rebuilt together. A peer's operations run over every rail, and one epoch for all is what the owner can
+ * reason about.
  *
- * Callbacks never run inside te_peer_fence: operations are marked ended and dispatched by te_poll, then reset is told. A rebuild that failed leaves the
- * rail closed, which is as safe; it is retried with back-off from te_poll, and the owner is told of each outcome. */
+ * Callbacks never run inside te_peer_fence: operations are marked ended and dispatched by te_poll, then reset is told.
+ * A rebuild that failed leaves the rail closed, which is as safe; it is retried with back-off from te_poll, and the
+ * owner is told of each outcome. */
 #include "engine/inside.h"
 
 /* Take a token, or say until when the owner is not told. */
@@ -26,7 +29,8 @@ static void limit(struct te *te, uint64_t now)
 	te->quiet_until = te->fence_refilled + TE_FENCE_REFILL_NS;
 }
 
-/* Rebuild the rails for which `all`, or which are down. Returns the first failure; the others are rebuilt all the same. */
+/* Rebuild the rails for which `all`, or which are down. Returns the first failure; the others are rebuilt all the same.
+ */
 static int rebuild(struct te *te, bool all, struct kv_error *err)
 {
 	struct kv_error ignored;
@@ -69,7 +73,7 @@ int te_reset(struct te *te, struct kv_error *err)
 		rail_end_posted(&te->rails[i], -KV_ERESET);
 		addrs_void(&te->rails[i]);
 	}
-	KV_LIST_EACH(n, &te->peers)
+	KV_LIST_EACH (n, &te->peers)
 		peer_void(KV_LIST_ENTRY(n, struct te_peer, node));
 	int rc = rebuild(te, true, err);
 	te->exposed = false;
@@ -84,7 +88,8 @@ int te_peer_fence(struct te_peer *peer, struct kv_error *err)
 {
 	struct te *te = peer->te;
 	if (te->down)
-		return kv_fail(err, te->reset_status, "the endpoints are closed already: a rebuild failed and will be tried again");
+		return kv_fail(err, te->reset_status,
+			       "the endpoints are closed already: a rebuild failed and will be tried again");
 	if (!te->exposed)
 		return 0;
 	return te_reset(te, err);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* inside.h -- the bodies of the engine's structs and what its files offer each other. Private to engine/; knows nothing of libfabric.
+/* inside.h -- the bodies of the engine's structs and what its files offer each other. Private to engine/; knows nothing
+ * of libfabric.
  *
- * Who calls whom: engine.c turns; rail.c hands events to msg.c and xfer.c; link.c decides what is posted next and asks msg.c and xfer.c to post it; fence.c
- * ends everything posted. Callbacks of the owner run only from te_notify, rail_poll and te_close, where no list is being walked. */
+ * Who calls whom: engine.c turns; rail.c hands events to msg.c and xfer.c; link.c decides what is posted next and asks
+ * msg.c and xfer.c to post it; fence.c ends everything posted. Callbacks of the owner run only from te_notify,
+ * rail_poll and te_close, where no list is being walked. */
 #ifndef KVRAIL_ENGINE_INSIDE_H
 #define KVRAIL_ENGINE_INSIDE_H
 
@@ -14,20 +16,21 @@ enum {
 	TE_RECEIVES_DEFAULT = 256,
 	TE_LINK_OPS_DEFAULT = 4,
 	TE_LINK_BYTES_DEFAULT = 1 << 20,
-	TE_POLL_BATCH = 32,      /* events read at once */
-	TE_POLL_ROUNDS = 4,      /* batches of one rail in one te_poll */
+	TE_POLL_BATCH = 32,       /* events read at once */
+	TE_POLL_ROUNDS = 4,       /* batches of one rail in one te_poll */
 	TE_STALLED_PER_POLL = 64, /* links retried after EAGAIN in one te_poll: bounds its time */
-	TE_READ_WINDOW = 64,     /* chunks of one read that may be unfinished beyond the first: bits of priv.window */
-	TE_RESERVE_SHIFT = 3,    /* 1/8 of a rail's credits are for messages only */
+	TE_READ_WINDOW = 64,      /* chunks of one read that may be unfinished beyond the first: bits of priv.window */
+	TE_RESERVE_SHIFT = 3,     /* 1/8 of a rail's credits are for messages only */
 	TE_ADDR_BUCKETS = 256,
 	TE_FENCE_BURST = 4
 };
 
-#define TE_FENCE_REFILL_NS 250000000ull   /* one more fence per this time, after a burst */
-#define TE_REBUILD_MIN_NS 100000000ull    /* back-off of a rebuild that failed, doubled up to ... */
-#define TE_REBUILD_MAX_NS 5000000000ull
-#define TE_SWEEP_MIN_NS 1000000ull        /* deadlines are looked at no more often than this */
-#define TE_STALL_SPIN_NS 5000000ull       /* a stalled link keeps the loop awake this long; then it is retried as often as the loop turns */
+#define TE_FENCE_REFILL_NS 250000000ull /* one more fence per this time, after a burst */
+#define TE_REBUILD_MIN_NS  100000000ull /* back-off of a rebuild that failed, doubled up to ... */
+#define TE_REBUILD_MAX_NS  5000000000ull
+#define TE_SWEEP_MIN_NS    1000000ull /* deadlines are looked at no more often than this */
+#define TE_STALL_SPIN_NS                                                                                               \
+	5000000ull /* a stalled link keeps the loop awake this long; then it is retried as often as the loop turns */
 
 enum op_kind { OP_FREE, OP_SEND, OP_WRITE, OP_READ, OP_RECV };
 enum op_state { OP_IDLE, OP_POSTED, OP_ENDED };
@@ -36,11 +39,11 @@ enum link_state { LINK_IDLE, LINK_READY, LINK_STALLED };
 
 /* bits of te_xfer.priv.state */
 enum {
-	XFER_LIVE = 1,     /* started, done has not run */
-	XFER_QUEUED = 2,   /* in a link's or peer's queue */
-	XFER_FINAL = 4,    /* no more chunks will be posted */
-	XFER_TOLD = 8,     /* posting_done ran, or will not run */
-	XFER_NOTIFY = 16,  /* in te.notify_xfers */
+	XFER_LIVE = 1,    /* started, done has not run */
+	XFER_QUEUED = 2,  /* in a link's or peer's queue */
+	XFER_FINAL = 4,   /* no more chunks will be posted */
+	XFER_TOLD = 8,    /* posting_done ran, or will not run */
+	XFER_NOTIFY = 16, /* in te.notify_xfers */
 	XFER_CANCELED = 32
 };
 
@@ -48,7 +51,8 @@ struct rail;
 struct link;
 struct te_await;
 
-/* An address of a peer on one rail. Shared by peers with the same address, referenced by links and by operations in flight. */
+/* An address of a peer on one rail. Shared by peers with the same address, referenced by links and by operations in
+ * flight. */
 struct addr {
 	struct kv_list node; /* in rail.addrs, while its handle is good */
 	struct rail *rail;
@@ -57,7 +61,8 @@ struct addr {
 	uint8_t len, blob[KV_ADDR_MAX];
 };
 
-/* One operation. From the rail's pool: the provider may write to ctx until the event came or the endpoint was closed. */
+/* One operation. From the rail's pool: the provider may write to ctx until the event came or the endpoint was closed.
+ */
 struct op {
 	struct fab_ctx ctx; /* first */
 	struct op *next;    /* free list */
@@ -69,7 +74,7 @@ struct op {
 		uint8_t *buf; /* OP_RECV */
 	} of;
 	uint32_t len, chunk;
-	int status;    /* of OP_ENDED */
+	int status; /* of OP_ENDED */
 	uint8_t kind, state;
 	bool in_handler; /* OP_RECV: the owner reads the buffer now */
 };
@@ -78,17 +83,17 @@ struct rail {
 	struct te *te;
 	unsigned index;
 	struct fab *fab;
-	struct fab_mr *msg_mr;  /* the engine's message memory */
-	struct op *ops;         /* tx_limit of them */
+	struct fab_mr *msg_mr; /* the engine's message memory */
+	struct op *ops;        /* tx_limit of them */
 	struct op *free;
 	uint32_t tx_limit, credits, reserve;
 	struct op *recvs;
-	struct op *recvs_idle;  /* could not be posted; tried again by the next poll */
+	struct op *recvs_idle; /* could not be posted; tried again by the next poll */
 	uint32_t nrecvs, recv_failures;
-	struct kv_list ready;   /* links that may post */
+	struct kv_list ready; /* links that may post */
 	struct kv_list addrs[TE_ADDR_BUCKETS];
-	bool dead;              /* rebuild it at the next safe point */
-	bool down;              /* closed: a rebuild failed */
+	bool dead; /* rebuild it at the next safe point */
+	bool down; /* closed: a rebuild failed */
 	struct te_stats stats;
 };
 
@@ -97,10 +102,10 @@ struct link {
 	struct rail *rail;
 	struct addr *addr; /* NULL: void after a reset */
 	uint16_t index, remote;
-	uint8_t sched;     /* enum link_state: which list node is in */
-	bool own_turn;     /* serve the pinned queue next, not the peer's */
+	uint8_t sched; /* enum link_state: which list node is in */
+	bool own_turn; /* serve the pinned queue next, not the peer's */
 	struct kv_list node, msgs, xfers;
-	uint32_t ops;      /* transfers' operations in flight, and their bytes: the window */
+	uint32_t ops; /* transfers' operations in flight, and their bytes: the window */
 	uint64_t bytes;
 };
 
@@ -153,17 +158,17 @@ struct te {
 	bool starved; /* te_msg_acquire returned NULL; room is due */
 
 	struct kv_list peers, regions;
-	struct kv_list waiting;  /* peers with something queued */
-	struct kv_list stalled;  /* links that got EAGAIN */
-	uint64_t stalled_since;  /* when the list became non-empty */
+	struct kv_list waiting; /* peers with something queued */
+	struct kv_list stalled; /* links that got EAGAIN */
+	uint64_t stalled_since; /* when the list became non-empty */
 	struct kv_list notify_xfers, notify_msgs;
-	uint32_t live;           /* transfers started and messages sent, not ended */
+	uint32_t live; /* transfers started and messages sent, not ended */
 	uint32_t queued;
-	uint64_t next_sweep;     /* no queued deadline passes before it */
+	uint64_t next_sweep; /* no queued deadline passes before it */
 
 	/* fence.c */
-	uint32_t generation;     /* of the endpoints */
-	bool exposed;            /* somebody may know the present endpoints */
+	uint32_t generation; /* of the endpoints */
+	bool exposed;        /* somebody may know the present endpoints */
 	bool ended_due, reset_due, down;
 	int reset_status;
 	uint32_t fence_tokens;
@@ -179,14 +184,15 @@ static inline uint64_t te_now(const struct te *te)
 }
 
 /* ---- rail.c ---- */
-int rail_open(struct te *te, unsigned index, const struct fab_device *device, const struct te_options *options, struct kv_error *err);
+int rail_open(struct te *te, unsigned index, const struct fab_device *device, const struct te_options *options,
+	      struct kv_error *err);
 int rail_start(struct rail *r, struct kv_error *err); /* register the message memory, post receives */
 void rail_stop(struct rail *r);                       /* close the fabric: nothing touches memory any more */
 void rail_free(struct rail *r);
 int rail_poll(struct rail *r);
-void rail_receives_post(struct rail *r); /* all of them: after a rebuild */
-void rail_end_posted(struct rail *r, int status);  /* every posted operation becomes OP_ENDED */
-bool rail_dispatch_ended(struct rail *r);          /* ... and is handed to its owner. Whether there was one. */
+void rail_receives_post(struct rail *r);          /* all of them: after a rebuild */
+void rail_end_posted(struct rail *r, int status); /* every posted operation becomes OP_ENDED */
+bool rail_dispatch_ended(struct rail *r);         /* ... and is handed to its owner. Whether there was one. */
 /* An operation from the pool; NULL without credit. Transfers leave the reserve to messages. */
 struct op *rail_op_get(struct rail *r, enum op_kind kind);
 /* Judge what posting returned: account for the operation, or put it back. */
@@ -199,16 +205,16 @@ void addrs_void(struct rail *r); /* the address vector was rebuilt: no handle is
 
 /* ---- link.c ---- */
 void link_init(struct link *l, struct te_peer *peer, unsigned index, struct rail *rail, unsigned remote);
-bool link_room(const struct link *l);  /* the window has room for another chunk */
-bool link_direct(const struct link *l); /* nothing waits here: a new chunk may be posted at once */
+bool link_room(const struct link *l);       /* the window has room for another chunk */
+bool link_direct(const struct link *l);     /* nothing waits here: a new chunk may be posted at once */
 bool link_direct_msg(const struct link *l); /* the same for a message, which chunks do not keep waiting */
 bool link_has_work(const struct link *l);
 void link_activate(struct link *l);
 void link_activate_first(struct link *l); /* a message waits: to the head of the line */
 void link_stall(struct link *l);
-void link_rest(struct link *l); /* out of every scheduling list */
-void te_pump(struct te *te);    /* post what waits, as credits and windows allow */
-void te_sweep(struct te *te);   /* expire queued deadlines */
+void link_rest(struct link *l);                               /* out of every scheduling list */
+void te_pump(struct te *te);                                  /* post what waits, as credits and windows allow */
+void te_sweep(struct te *te);                                 /* expire queued deadlines */
 void peer_queued(struct te_peer *peer, uint64_t deadline_ns); /* account for one more, one fewer queued */
 void peer_unqueued(struct te_peer *peer);
 
@@ -251,7 +257,7 @@ struct te_signals {
 		uint8_t action[256]; /* struct sigaction, opaque here */
 	} saved[8];
 };
-void te_signals_evict(void);                          /* remove the handlers that psm libraries put in when they were loaded */
+void te_signals_evict(void); /* remove the handlers that psm libraries put in when they were loaded */
 void te_signals_save(struct te_signals *s);
 void te_signals_restore(const struct te_signals *s);
 

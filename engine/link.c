@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* link.c -- what is posted next: queues, windows, credits, stalls, deadlines.
  *
- * A link is in one of three states. IDLE: it has nothing to post, or its window is full; a new operation or a completion activates it. READY: it may
- * post and stands in its rail's line, served round-robin one operation at a time, so that peers share a rail's credits evenly whatever they queued. STALLED:
- * the provider said -EAGAIN (connecting, handshake, back-pressure); it is tried once per te_poll, and never stands in front of another link.
+ * A link is in one of three states. IDLE: it has nothing to post, or its window is full; a new operation or a
+ * completion activates it. READY: it may post and stands in its rail's line, served round-robin one operation at a
+ * time, so that peers share a rail's credits evenly whatever they queued. STALLED: the provider said -EAGAIN
+ * (connecting, handshake, back-pressure); it is tried once per te_poll, and never stands in front of another link.
  *
- * On a link messages go first (they are small and somebody waits for them), do not count against the window, have credits of a rail to themselves,
- * and bring their link to the head of the line. Then transfers, one chunk each in turn: a huge one does not
- * starve small ones. The pinned queue (link.xfers) and the peer's (te_peer.xfers, striped over its links) alternate.
+ * On a link messages go first (they are small and somebody waits for them), do not count against the window, have
+ * credits of a rail to themselves, and bring their link to the head of the line. Then transfers, one chunk each in
+ * turn: a huge one does not starve small ones. The pinned queue (link.xfers) and the peer's (te_peer.xfers, striped
+ * over its links) alternate.
  *
- * Nothing here calls the owner: what ends is put on a notify list, so that no list changes under a walk. Deadlines of queued things are looked at when the
- * earliest one has passed; te.next_sweep is never later than that. Rejected: a timer per operation, which costs on every operation for what almost never happens. */
+ * Nothing here calls the owner: what ends is put on a notify list, so that no list changes under a walk. Deadlines of
+ * queued things are looked at when the earliest one has passed; te.next_sweep is never later than that. Rejected: a
+ * timer per operation, which costs on every operation for what almost never happens. */
 #include "engine/inside.h"
 
 void link_init(struct link *l, struct te_peer *peer, unsigned index, struct rail *rail, unsigned remote)
@@ -97,8 +100,7 @@ static enum post post_msg(struct link *l)
 /* The first transfer of a queue that can go on. */
 static struct te_xfer *first_of(struct kv_list *queue)
 {
-	KV_LIST_EACH(n, queue)
-	{
+	KV_LIST_EACH (n, queue) {
 		struct te_xfer *x = KV_LIST_ENTRY(n, struct te_xfer, priv.node);
 		if (!xfer_blocked(x))
 			return x;
@@ -137,7 +139,8 @@ static enum post post_one(struct link *l)
 		return post_msg(l);
 	if (!link_room(l))
 		return POST_NOTHING;
-	struct kv_list *first = l->own_turn ? &l->xfers : &l->peer->xfers, *second = l->own_turn ? &l->peer->xfers : &l->xfers;
+	struct kv_list *first = l->own_turn ? &l->xfers : &l->peer->xfers,
+		       *second = l->own_turn ? &l->peer->xfers : &l->xfers;
 	l->own_turn = !l->own_turn;
 	enum post p = post_chunk(l, first);
 	return p == POST_NOTHING ? post_chunk(l, second) : p;
@@ -220,8 +223,7 @@ void peer_unqueued(struct te_peer *peer)
 
 static uint64_t sweep_msgs(struct kv_list *queue, uint64_t now, uint64_t next)
 {
-	KV_LIST_EACH_SAFE(n, queue)
-	{
+	KV_LIST_EACH_SAFE (n, queue) {
 		struct msg *m = KV_LIST_ENTRY(n, struct msg, node);
 		if (m->deadline_ns <= now)
 			msg_fail_queued(m, -KV_ETIMEOUT);
@@ -233,8 +235,7 @@ static uint64_t sweep_msgs(struct kv_list *queue, uint64_t now, uint64_t next)
 
 static uint64_t sweep_xfers(struct kv_list *queue, uint64_t now, uint64_t next)
 {
-	KV_LIST_EACH_SAFE(n, queue)
-	{
+	KV_LIST_EACH_SAFE (n, queue) {
 		struct te_xfer *x = KV_LIST_ENTRY(n, struct te_xfer, priv.node);
 		if (x->deadline_ns <= now)
 			xfer_fail_queued(x, -KV_ETIMEOUT);
@@ -249,8 +250,7 @@ void te_sweep(struct te *te)
 	uint64_t now = te_now(te), next = KV_NEVER;
 	if (now < te->next_sweep)
 		return;
-	KV_LIST_EACH_SAFE(n, &te->waiting)
-	{
+	KV_LIST_EACH_SAFE (n, &te->waiting) {
 		struct te_peer *peer = KV_LIST_ENTRY(n, struct te_peer, waiting);
 		next = sweep_xfers(&peer->xfers, now, next);
 		for (unsigned i = 0; i < peer->nlinks; i++) {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* msg.c -- messages: registered send buffers and their way out.
  *
- * A buffer is free, the caller's (acquired), queued on a link, posted, or due for its `sent`. Buffers are a fixed pool: none free is back-pressure (te_msg_acquire
- * returns NULL, te_handlers.room tells when to try again), never growth. A message is sent from its own buffer and never larger than KV_MSG_MAX, which is
- * eager on every provider: a rendezvous send whose peer dies loses its completion on rxm. */
+ * A buffer is free, the caller's (acquired), queued on a link, posted, or due for its `sent`. Buffers are a fixed pool:
+ * none free is back-pressure (te_msg_acquire returns NULL, te_handlers.room tells when to try again), never growth. A
+ * message is sent from its own buffer and never larger than KV_MSG_MAX, which is eager on every provider: a rendezvous
+ * send whose peer dies loses its completion on rxm. */
 #include <stdlib.h>
 
 #include "engine/inside.h"
@@ -65,7 +66,8 @@ enum post msg_post(struct link *l, struct msg *m)
 		return POST_NO_CREDIT;
 	op->of.msg = m;
 	op->len = m->pub.len;
-	return rail_op_posted(r, op, l, fab_send(r->fab, m->pub.data, m->pub.len, r->msg_mr, l->addr->handle, &op->ctx));
+	return rail_op_posted(r, op, l,
+			      fab_send(r->fab, m->pub.data, m->pub.len, r->msg_mr, l->addr->handle, &op->ctx));
 }
 
 void msg_op_done(struct op *op, int status)
@@ -115,7 +117,10 @@ void te_msg_send(struct te *te, struct te_peer *peer, unsigned link, struct te_m
 		return;
 	peer_hold(peer); /* until its `sent` ran or it is posted */
 	if (p == POST_FAILED || peer->closed || te->closing || link >= peer->nlinks || msg->len > KV_MSG_MAX) {
-		notify(te, m, link >= peer->nlinks || msg->len > KV_MSG_MAX ? -KV_EINVAL : p == POST_FAILED ? -KV_EPROVIDER : -KV_ECLOSED);
+		notify(te, m,
+		       link >= peer->nlinks || msg->len > KV_MSG_MAX ? -KV_EINVAL
+		       : p == POST_FAILED                            ? -KV_EPROVIDER
+								     : -KV_ECLOSED);
 		return;
 	}
 	kv_list_add_tail(&l->msgs, &m->node);

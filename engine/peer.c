@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* peer.c -- peers: their links, addresses, and end.
  *
- * A peer's memory lives as long as somebody refers to it: the owner (until te_peer_close), each operation in flight, each queued or unfinished
- * message and transfer. So a close never waits, and a late completion never meets freed memory.
+ * A peer's memory lives as long as somebody refers to it: the owner (until te_peer_close), each operation in flight,
+ * each queued or unfinished message and transfer. So a close never waits, and a late completion never meets freed
+ * memory.
  *
- * After a reset (ours: te_peer void; theirs: the owner says so) a peer gets new addresses. Operations in flight keep the old address until they end, and only then is it removed
- * from the address vector: EFA drops completions of removed peers. What is queued goes to the new address. */
+ * After a reset (ours: te_peer void; theirs: the owner says so) a peer gets new addresses. Operations in flight keep
+ * the old address until they end, and only then is it removed from the address vector: EFA drops completions of removed
+ * peers. What is queued goes to the new address. */
 #include <stdlib.h>
 
 #include "engine/inside.h"
@@ -42,10 +44,10 @@ static int addresses_get(struct te_peer *peer, const struct te_address *addrs, s
 			continue;
 		addresses_put(peer, out);
 		if (rc == -KV_EPROTO)
-			return kv_fail(err, rc, "rail %u of the peer: its address (%u bytes) is not one of provider %s", l->remote, addrs[l->remote].len,
-			               fab_caps(l->rail->fab)->provider);
+			return kv_fail(err, rc, "rail %u of the peer: its address (%u bytes) is not one of provider %s",
+				       l->remote, addrs[l->remote].len, fab_caps(l->rail->fab)->provider);
 		return kv_fail(err, rc, "rail %u: inserting the peer's address: %s", l->rail->index,
-		               rc == -KV_EPROVIDER ? fab_last_error(l->rail->fab) : kv_strerror(rc));
+			       rc == -KV_EPROVIDER ? fab_last_error(l->rail->fab) : kv_strerror(rc));
 	}
 	return 0;
 }
@@ -53,7 +55,9 @@ static int addresses_get(struct te_peer *peer, const struct te_address *addrs, s
 static int usable(const struct te *te, struct kv_error *err)
 {
 	if (te->down)
-		return kv_fail(err, -KV_EPROVIDER, "the engine's endpoints are closed: a rebuild failed (%s) and will be tried again", kv_strerror(te->reset_status));
+		return kv_fail(err, -KV_EPROVIDER,
+			       "the engine's endpoints are closed: a rebuild failed (%s) and will be tried again",
+			       kv_strerror(te->reset_status));
 	return 0;
 }
 
@@ -71,7 +75,8 @@ static void addresses_use(struct te_peer *peer, struct addr **addrs)
 	peer->te->exposed = true;
 }
 
-int te_peer_open(struct te *te, const struct te_address *addrs, unsigned count, struct te_peer **out, struct kv_error *err)
+int te_peer_open(struct te *te, const struct te_address *addrs, unsigned count, struct te_peer **out,
+		 struct kv_error *err)
 {
 	struct addr *got[KV_RAILS_MAX];
 	unsigned nlinks = KV_MAX(count, te->nrails);
@@ -106,7 +111,8 @@ int te_peer_readdress(struct te_peer *peer, const struct te_address *addrs, unsi
 {
 	struct addr *got[KV_RAILS_MAX];
 	if (count != peer->remote_rails)
-		return kv_fail(err, -KV_EINVAL, "the peer had %u rails and now has %u: open it anew", peer->remote_rails, count);
+		return kv_fail(err, -KV_EINVAL, "the peer had %u rails and now has %u: open it anew",
+			       peer->remote_rails, count);
 	int rc = usable(peer->te, err);
 	if (rc)
 		return rc;
@@ -141,6 +147,8 @@ void te_peer_close(struct te_peer **peer_ref)
 	if (!peer)
 		return;
 	*peer_ref = NULL;
+	if (peer->closed)
+		return; /* by te_close, whose callbacks may close it again */
 	peer->closed = true;
 	fail_xfers(&peer->xfers);
 	for (unsigned i = 0; i < peer->nlinks; i++) {

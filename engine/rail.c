@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rail.c -- one NIC: its fabric endpoint, its pool of operations, its receives.
  *
- * Credits: at most min(tx depth, CQ depth / 2) operations are posted, so that the provider's queues cannot overflow and -EAGAIN is rare. The
- * pool has exactly that many operations, allocated once. An operation is OP_IDLE (in the free list), OP_POSTED (the provider's), or OP_ENDED (the endpoint was
- * closed under it; its owner hears of it from the next te_notify). Only OP_POSTED accepts a completion: any other event is a stray and is counted, never
- * believed, so an operation completes exactly once whatever a provider reports.
+ * Credits: at most min(tx depth, CQ depth / 2) operations are posted, so that the provider's queues cannot overflow and
+ * -EAGAIN is rare. The pool has exactly that many operations, allocated once. An operation is OP_IDLE (in the free
+ * list), OP_POSTED (the provider's), or OP_ENDED (the endpoint was closed under it; its owner hears of it from the next
+ * te_notify). Only OP_POSTED accepts a completion: any other event is a stray and is counted, never believed, so an
+ * operation completes exactly once whatever a provider reports.
  *
- * Events are read in batches. A callback may fence, which ends every operation: the rest of the batch then belongs to the closed endpoint and is
- * dropped (te.generation tells).
+ * Events are read in batches. A callback may fence, which ends every operation: the rest of the batch then belongs to
+ * the closed endpoint and is dropped (te.generation tells).
  *
- * A receive is posted again after the handler returned. One whose handler is running during a rebuild is posted by that handler's return, not by
- * the rebuild, because hardware could otherwise write into the buffer being read. */
+ * A receive is posted again after the handler returned. One whose handler is running during a rebuild is posted by that
+ * handler's return, not by the rebuild, because hardware could otherwise write into the buffer being read. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -36,11 +37,15 @@ static int pool_init(struct rail *r, uint32_t receives, struct kv_error *err)
 	return 0;
 }
 
-int rail_open(struct te *te, unsigned index, const struct fab_device *device, const struct te_options *options, struct kv_error *err)
+int rail_open(struct te *te, unsigned index, const struct fab_device *device, const struct te_options *options,
+	      struct kv_error *err)
 {
 	struct rail *r = &te->rails[index];
-	struct fab_options fo = {
-		.tx_depth = options->tx_depth, .rx_depth = te->receives, .cq_depth = options->cq_depth, .want_wait_fd = true, .log = te->log};
+	struct fab_options fo = {.tx_depth = options->tx_depth,
+				 .rx_depth = te->receives,
+				 .cq_depth = options->cq_depth,
+				 .want_wait_fd = true,
+				 .log = te->log};
 	r->te = te;
 	r->index = index;
 	kv_list_init(&r->ready);
@@ -128,7 +133,8 @@ enum post rail_op_posted(struct rail *r, struct op *op, struct link *l, int rc)
 	}
 	switch (fab_error_class(rc)) {
 	case FAB_ERR_PEER:
-		/* Not posted, so trying again is safe: rxm refuses posts for 10 ms after a connection broke, then reconnects. */
+		/* Not posted, so trying again is safe: rxm refuses posts for 10 ms after a connection broke, then
+		 * reconnects. */
 		r->stats.eagain++;
 		return POST_STALLED;
 	case FAB_ERR_ENDPOINT:
@@ -138,14 +144,16 @@ enum post rail_op_posted(struct rail *r, struct op *op, struct link *l, int rc)
 		break;
 	}
 	if (first_of_many(++r->stats.failed_ops))
-		kv_warn(r->te->log, "rail %u: posting failed: %s (%llu so far)", r->index, kv_strerror(rc), (unsigned long long)r->stats.failed_ops);
+		kv_warn(r->te->log, "rail %u: posting failed: %s (%llu so far)", r->index, kv_strerror(rc),
+			(unsigned long long)r->stats.failed_ops);
 	return POST_FAILED;
 }
 
 /* Give an operation's result to its owner. The operation is free before the owner runs: it may start the next one. */
 static void op_finish(struct rail *r, struct op *op, int status)
 {
-	struct op done = {.link = op->link, .addr = op->addr, .of = op->of, .len = op->len, .chunk = op->chunk, .kind = op->kind};
+	struct op done = {
+		.link = op->link, .addr = op->addr, .of = op->of, .len = op->len, .chunk = op->chunk, .kind = op->kind};
 	struct te_peer *peer = done.link->peer;
 	op_put(r, op);
 	addr_put(done.addr);
@@ -238,7 +246,8 @@ static void on_message(struct rail *r, struct op *op, uint64_t len)
 static void on_recv_failed(struct rail *r, struct op *op, int status)
 {
 	r->stats.stray_events++;
-	kv_debug(r->te->log, "rail %u: a receive failed: %s (%s)", r->index, kv_strerror(status), fab_last_error(r->fab));
+	kv_debug(r->te->log, "rail %u: a receive failed: %s (%s)", r->index, kv_strerror(status),
+		 fab_last_error(r->fab));
 	op->state = OP_IDLE;
 	if (++r->recv_failures > 2 * r->nrecvs)
 		r->dead = true;
@@ -271,8 +280,8 @@ static void on_failure(struct rail *r, const struct fab_event *ev)
 	switch (fab_error_class(status)) {
 	case FAB_ERR_OP:
 		if (first_of_many(++r->stats.failed_ops))
-			kv_warn(r->te->log, "rail %u: an operation failed: %s (%llu so far)", r->index, fab_last_error(r->fab),
-			        (unsigned long long)r->stats.failed_ops);
+			kv_warn(r->te->log, "rail %u: an operation failed: %s (%llu so far)", r->index,
+				fab_last_error(r->fab), (unsigned long long)r->stats.failed_ops);
 		break;
 	case FAB_ERR_PEER:
 		r->stats.failed_peer++;

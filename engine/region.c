@@ -1,24 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* region.c -- local memory registered on every rail, in parts.
  *
- * In parts, because NICs bound the size of one registration (page entries: about 95 GiB of 4 KiB pages per EFA NIC, 4 GiB of them in one region), and equal on all
- * rails, because a remote names {rail, part} with one part size. When a provider has no room for a part, everything is closed and tried again with half the part size.
- * The parts are read by every chunk, so they are one flat array. */
+ * In parts, because NICs bound the size of one registration (page entries: about 95 GiB of 4 KiB pages per EFA NIC, 4
+ * GiB of them in one region), and equal on all rails, because a remote names {rail, part} with one part size. When a
+ * provider has no room for a part, everything is closed and tried again with half the part size. The parts are read by
+ * every chunk, so they are one flat array. */
 #include <stdlib.h>
 
 #include "engine/inside.h"
 
 #define PART_DEFAULT ((uint64_t)1 << 30)
-#define PART_MIN ((uint64_t)1 << 20) /* halving ends here: a smaller part would not help a NIC that is out of entries */
+#define PART_MIN                                                                                                       \
+	((uint64_t)1 << 20) /* halving ends here: a smaller part would not help a NIC that is out of entries           \
+			     */
 
 static unsigned access_of(unsigned access)
 {
-	return (access & TE_LOCAL ? FAB_LOCAL : 0u) | (access & TE_REMOTE_READ ? FAB_REMOTE_READ : 0u) | (access & TE_REMOTE_WRITE ? FAB_REMOTE_WRITE : 0u);
+	return (access & TE_LOCAL ? FAB_LOCAL : 0u) | (access & TE_REMOTE_READ ? FAB_REMOTE_READ : 0u) |
+	       (access & TE_REMOTE_WRITE ? FAB_REMOTE_WRITE : 0u);
 }
 
 static void parts_close(struct te_region *region)
 {
-	for (size_t i = 0; region->mrs && i < (size_t)region->te->nrails * region->parts; i++)
+	/* While the engine closes, fab_close has closed them already. */
+	for (size_t i = 0; region->mrs && !region->te->closing && i < (size_t)region->te->nrails * region->parts; i++)
 		fab_mr_close(&region->mrs[i]);
 	free(region->mrs);
 	region->mrs = NULL;
@@ -30,8 +35,8 @@ static int parts_open(struct te_region *region, unsigned access, struct kv_error
 	struct te *te = region->te;
 	uint64_t parts = (region->len - 1) / region->part_bytes + 1;
 	if (parts > UINT32_MAX / KV_RAILS_MAX)
-		return kv_fail(err, -KV_EINVAL, "a region of %llu bytes in parts of %llu: too many parts", (unsigned long long)region->len,
-		               (unsigned long long)region->part_bytes);
+		return kv_fail(err, -KV_EINVAL, "a region of %llu bytes in parts of %llu: too many parts",
+			       (unsigned long long)region->len, (unsigned long long)region->part_bytes);
 	region->parts = (uint32_t)parts;
 	region->mrs = calloc((size_t)te->nrails * region->parts, sizeof(*region->mrs));
 	if (!region->mrs)
@@ -39,7 +44,8 @@ static int parts_open(struct te_region *region, unsigned access, struct kv_error
 	for (unsigned r = 0; r < te->nrails; r++)
 		for (uint32_t p = 0; p < region->parts; p++) {
 			uint64_t from = p * region->part_bytes, len = KV_MIN(region->part_bytes, region->len - from);
-			int rc = fab_mr_reg(te->rails[r].fab, region->base + from, len, access, &region->mrs[(size_t)r * region->parts + p], err);
+			int rc = fab_mr_reg(te->rails[r].fab, region->base + from, len, access,
+					    &region->mrs[(size_t)r * region->parts + p], err);
 			if (rc == 0)
 				continue;
 			parts_close(region);
@@ -48,7 +54,8 @@ static int parts_open(struct te_region *region, unsigned access, struct kv_error
 	return 0;
 }
 
-int te_region_register(struct te *te, void *base, uint64_t len_bytes, unsigned access, uint64_t part_bytes, struct te_region **out, struct kv_error *err)
+int te_region_register(struct te *te, void *base, uint64_t len_bytes, unsigned access, uint64_t part_bytes,
+		       struct te_region **out, struct kv_error *err)
 {
 	if (!base || len_bytes == 0 || access == 0)
 		return kv_fail(err, -KV_EINVAL, "a region needs memory, a length and an access right");
@@ -63,8 +70,9 @@ int te_region_register(struct te *te, void *base, uint64_t len_bytes, unsigned a
 	int rc = parts_open(region, access_of(access), err);
 	while (rc == -KV_ENOMEM && region->part_bytes / 2 >= PART_MIN) {
 		region->part_bytes = kv_align_up(region->part_bytes / 2, PART_MIN);
-		kv_info(te->log, "registering %llu MiB: %s; trying parts of %llu MiB", (unsigned long long)(len_bytes >> 20), err ? err->text : "no room",
-		        (unsigned long long)(region->part_bytes >> 20));
+		kv_info(te->log, "registering %llu MiB: %s; trying parts of %llu MiB",
+			(unsigned long long)(len_bytes >> 20), err ? err->text : "no room",
+			(unsigned long long)(region->part_bytes >> 20));
 		rc = parts_open(region, access_of(access), err);
 	}
 	if (rc) {

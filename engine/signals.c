@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* signals.c -- keep providers' hands off the host's signal handlers.
  *
- * Two thieves are known. libinfinipath and libpsm2, linked into Debian's libfabric, install backtrace handlers from a constructor, when the library is loaded: before anybody
- * could save anything. They are recognised by the object that their code is in and replaced by the default. Providers that install handlers while a device
- * is opened are undone by saving before and restoring after, except shm's (see te_open). */
+ * Two thieves are known. libinfinipath and libpsm2, linked into Debian's libfabric, install backtrace handlers from a
+ * constructor, when the library is loaded: before anybody could save anything. They are recognised by the object that
+ * their code is in and replaced by the default. Providers that install handlers while a device is opened are undone by
+ * saving before and restoring after, except shm's (see te_open). */
 #include <dlfcn.h>
 #include <signal.h>
 #include <string.h>
@@ -12,7 +13,8 @@
 
 static const int watched[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGINT, SIGTERM};
 
-_Static_assert(sizeof(struct sigaction) <= sizeof(((struct te_signals *)0)->saved[0].action), "room for a struct sigaction");
+_Static_assert(sizeof(struct sigaction) <= sizeof(((struct te_signals *)0)->saved[0].action),
+	       "room for a struct sigaction");
 _Static_assert(KV_COUNT(watched) <= KV_COUNT(((struct te_signals *)0)->saved), "room for each signal");
 
 static void *handler_of(const struct sigaction *sa)
@@ -23,7 +25,8 @@ static void *handler_of(const struct sigaction *sa)
 static bool from_psm(void *handler)
 {
 	Dl_info info;
-	if (handler == (void *)(uintptr_t)SIG_DFL || handler == (void *)(uintptr_t)SIG_IGN || !dladdr(handler, &info) || !info.dli_fname)
+	if (handler == (void *)(uintptr_t)SIG_DFL || handler == (void *)(uintptr_t)SIG_IGN || !dladdr(handler, &info) ||
+	    !info.dli_fname)
 		return false;
 	return strstr(info.dli_fname, "libinfinipath") || strstr(info.dli_fname, "libpsm");
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stats.c -- what an engine is and what it has done, copied out. Counters live in the rails; gauges are computed here. */
+/* stats.c -- what an engine is and what it has done, copied out. Counters live in the rails; gauges are computed here.
+ */
 #include <stdio.h>
 
 #include "engine/inside.h"

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* xfer.c -- transfers: bounds, chunks, striping, progress, cancel.
  *
- * A chunk is a function of its position alone (chunk_at): the longest run from there that crosses no border of a slice, of a local or remote part, or of the
- * chunk size counted from its own start. So nothing per chunk is stored, and te_xfer_chunks can count by walking.
+ * A chunk is a function of its position alone (chunk_at): the longest run from there that crosses no border of a slice,
+ * of a local or remote part, or of the chunk size counted from its own start. So nothing per chunk is stored, and
+ * te_xfer_chunks can count by walking.
  *
- * Life: te_xfer_start makes it LIVE; while chunks remain to be posted it is QUEUED (pinned: in its link's queue, else in the peer's, from which every link of the peer
- * takes the next chunk); FINAL means `posted` will not change any more. done runs when it is FINAL and nothing is in flight. Before it posting_done runs, unless
- * start or cancel already told the caller (TOLD). A failed chunk ends the posting: the rest could only be wasted.
+ * Life: te_xfer_start makes it LIVE; while chunks remain to be posted it is QUEUED (pinned: in its link's queue, else
+ * in the peer's, from which every link of the peer takes the next chunk); FINAL means `posted` will not change any
+ * more. done runs when it is FINAL and nothing is in flight. Before it posting_done runs, unless start or cancel
+ * already told the caller (TOLD). A failed chunk ends the posting: the rest could only be wasted.
  *
- * Reads report how many bytes from the start are there. Chunks complete in any order, so priv.window has a bit per chunk beyond the first unfinished one; a
- * read whose window is full is not posted further until its first chunk is back. */
+ * Reads report how many bytes from the start are there. Chunks complete in any order, so priv.window has a bit per
+ * chunk beyond the first unfinished one; a read whose window is full is not posted further until its first chunk is
+ * back. */
 #include <errno.h>
 
 #include "engine/inside.h"
@@ -30,7 +33,8 @@ static void part_border(uint64_t offset, uint64_t part_bytes, uint32_t parts, ui
 		*part = 0;
 		return;
 	}
-	*part = (uint32_t)KV_MIN(offset / part_bytes, (uint64_t)parts - 1); /* an empty write may stand at the very end */
+	*part = (uint32_t)KV_MIN(offset / part_bytes,
+				 (uint64_t)parts - 1); /* an empty write may stand at the very end */
 	uint64_t to_border = part_bytes - offset % part_bytes;
 	*left = KV_MIN(*left, to_border);
 }
@@ -73,8 +77,8 @@ static bool remote_ok(const struct te_xfer *x)
 		return false;
 	if (at->count > 1 && at->stride < at->slice)
 		return false;
-	if (__builtin_mul_overflow((uint64_t)(at->count ? at->count - 1 : 0), at->stride, &span) || __builtin_add_overflow(span, at->slice, &span) ||
-	    __builtin_add_overflow(at->offset, span, &end))
+	if (__builtin_mul_overflow((uint64_t)(at->count ? at->count - 1 : 0), at->stride, &span) ||
+	    __builtin_add_overflow(span, at->slice, &span) || __builtin_add_overflow(at->offset, span, &end))
 		return false;
 	return end <= r->len_bytes;
 }
@@ -95,7 +99,8 @@ static int check(const struct te *te, const struct te_xfer *x)
 		return -KV_EINVAL;
 	if (__builtin_mul_overflow(x->at.slice, (uint64_t)x->at.count, &total) || !local_ok(x, total) || !remote_ok(x))
 		return -KV_EINVAL;
-	/* Without an immediate the initiator's CPU writes the target's memory by itself, and no fence there stops it. */
+	/* Without an immediate the initiator's CPU writes the target's memory by itself, and no fence there stops it.
+	 */
 	if (te->push_imm_only && x->dir == TE_WRITE && !x->with_imm)
 		return -KV_ENOTSUP;
 	return 0;
@@ -213,7 +218,8 @@ static int post(const struct link *l, const struct te_xfer *x, const struct chun
 	uint8_t *local = x->local->base + c->local;
 	if (x->dir == TE_READ)
 		return fab_read(r->fab, local, c->len, mr, l->addr->handle, addr, key->key, &op->ctx);
-	return fab_write(r->fab, local, c->len, mr, l->addr->handle, addr, key->key, x->with_imm ? &x->imm : NULL, false, &op->ctx);
+	return fab_write(r->fab, local, c->len, mr, l->addr->handle, addr, key->key, x->with_imm ? &x->imm : NULL,
+			 false, &op->ctx);
 }
 
 enum post xfer_post(struct link *l, struct te_xfer *x)
@@ -244,7 +250,8 @@ enum post xfer_post(struct link *l, struct te_xfer *x)
 static enum post post_direct(struct te_xfer *x, struct link *l)
 {
 	enum post p = POST_NOTHING;
-	while (!(x->priv.state & XFER_FINAL) && !xfer_blocked(x) && link_direct(l) && !link_has_work(l) && link_room(l)) {
+	while (!(x->priv.state & XFER_FINAL) && !xfer_blocked(x) && link_direct(l) && !link_has_work(l) &&
+	       link_room(l)) {
 		p = xfer_post(l, x);
 		if (p != POST_DONE || x->link == TE_LINK_ANY)
 			return p;

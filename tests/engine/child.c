@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* child.c -- see child.h. The socket carries one hello each way; a child ends when it closes or when it has lived a minute. */
+/* child.c -- see child.h. The socket carries one hello each way; a child ends when it closes or when it has lived a
+ * minute. */
 #include "tests/engine/child.h"
 
 #include <dirent.h>
@@ -42,7 +43,8 @@ static void remote_of(struct area *a, struct te_key *key, const struct child_hel
 	memset(a, 0, sizeof(*a));
 	*key = (struct te_key){.base = h->base, .key = h->key};
 	a->len = h->len;
-	a->remote = (struct te_remote){.len_bytes = h->len, .part_bytes = h->len, .parts = 1, .rails = 1, .virt = h->virt, .keys = key};
+	a->remote = (struct te_remote){
+		.len_bytes = h->len, .part_bytes = h->len, .parts = 1, .rails = 1, .virt = h->virt, .keys = key};
 }
 
 void child_start(struct child *c, enum child_role role, const char *provider, struct node *node, struct area *area)
@@ -130,16 +132,16 @@ static void write_again(struct writer *w, struct node *n, struct te_peer *peer, 
 		return;
 	memset(&w->x, 0, sizeof(w->x));
 	w->x = (struct te_xfer){.dir = TE_WRITE,
-	                        .peer = peer,
-	                        .link = TE_LINK_ANY,
-	                        .local = local->region,
-	                        .remote = &remote->remote,
-	                        .at = {.slice = remote->len, .count = 1},
-	                        .with_imm = true,
-	                        .imm = 7,
-	                        .deadline_ns = KV_NEVER,
-	                        .done = write_done,
-	                        .arg = w};
+				.peer = peer,
+				.link = TE_LINK_ANY,
+				.local = local->region,
+				.remote = &remote->remote,
+				.at = {.slice = remote->len, .count = 1},
+				.with_imm = true,
+				.imm = 7,
+				.deadline_ns = KV_NEVER,
+				.done = write_done,
+				.arg = w};
 	w->busy = te_xfer_start(n->te, &w->x) >= 0;
 }
 
@@ -161,7 +163,8 @@ static void run(enum child_role role, const char *provider)
 	node_open(&n, provider, &o);
 	area_open(&local, &n, CHILD_AREA, 0, 99);
 	hello_of(&mine, &n, &local);
-	if (!hello_read(CHILD_FD, &theirs) || te_peer_open(n.te, &theirs.address, 1, &peer, NULL) || !hello_write(CHILD_FD, &mine))
+	if (!hello_read(CHILD_FD, &theirs) || te_peer_open(n.te, &theirs.address, 1, &peer, NULL) ||
+	    !hello_write(CHILD_FD, &mine))
 		_exit(1);
 	remote_of(&remote, &key, &theirs);
 	uint64_t end = kv_clock_now(&kv_clock_monotonic) + CHILD_LIFE_S * 1000000000ull;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* child.h -- a peer in a process of its own: the test binary again, with a role. Started by posix_spawn, since forking after libfabric was used is not safe. */
+/* child.h -- a peer in a process of its own: the test binary again, with a role. Started by posix_spawn, since forking
+ * after libfabric was used is not safe. */
 #ifndef KVRAIL_TESTS_ENGINE_CHILD_H
 #define KVRAIL_TESTS_ENGINE_CHILD_H
 

@@ -47,7 +47,8 @@ static void on_reset(void *arg, int status)
 
 void node_open(struct node *n, const char *provider, struct te_options *options)
 {
-	static const struct te_handlers handlers = {.message = on_message, .immediate = on_immediate, .room = on_room, .reset = on_reset};
+	static const struct te_handlers handlers = {
+		.message = on_message, .immediate = on_immediate, .room = on_room, .reset = on_reset};
 	struct te_options o = options ? *options : (struct te_options){0};
 	struct sockaddr_in *in = (struct sockaddr_in *)&o.local;
 	struct kv_error err = {0};
@@ -147,7 +148,8 @@ void area_open(struct area *a, struct node *n, uint64_t len, uint64_t part_bytes
 	memset(a->base, 0, len);
 	if (seed)
 		fill(a->base, len, seed);
-	if (te_region_register(n->te, a->base, len, TE_LOCAL | TE_REMOTE_READ | TE_REMOTE_WRITE, part_bytes, &a->region, &err))
+	if (te_region_register(n->te, a->base, len, TE_LOCAL | TE_REMOTE_READ | TE_REMOTE_WRITE, part_bytes, &a->region,
+			       &err))
 		fail_msg("te_region_register: %s", err.text);
 	te_region_announce(a->region, &a->remote, NULL);
 	struct te_key *keys = calloc((size_t)a->remote.parts * a->remote.rails, sizeof(*keys));
@@ -184,8 +186,8 @@ static void on_done(struct te_xfer *x, int status)
 	assert_true(x->completed <= x->posted);
 }
 
-void xfer_init(struct te_xfer *x, struct result *r, enum te_dir dir, struct te_peer *peer, struct area *local, uint64_t local_offset,
-               struct area *remote, uint64_t remote_offset, uint64_t len)
+void xfer_init(struct te_xfer *x, struct result *r, enum te_dir dir, struct te_peer *peer, struct area *local,
+	       uint64_t local_offset, struct area *remote, uint64_t remote_offset, uint64_t len)
 {
 	memset(x, 0, sizeof(*x));
 	memset(r, 0, sizeof(*r));
@@ -243,7 +245,8 @@ unsigned providers(const char *out[], unsigned max)
 	const char *env = getenv("KVRAIL_TEST_PROVIDERS");
 	unsigned n = 0;
 	snprintf(text, sizeof(text), "%s", env && env[0] ? env : "tcp,shm");
-	for (char *save = NULL, *name = strtok_r(text, ",", &save); name && n < max; name = strtok_r(NULL, ",", &save)) {
+	for (char *save = NULL, *name = strtok_r(text, ",", &save); name && n < max;
+	     name = strtok_r(NULL, ",", &save)) {
 		if (provider_here(name))
 			out[n++] = name;
 		else

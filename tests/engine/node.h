@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* node.h -- an engine with a memory of what happened to it, and pairs of them in one process: what the engine's tests share. */
+/* node.h -- an engine with a memory of what happened to it, and pairs of them in one process: what the engine's tests
+ * share. */
 #ifndef KVRAIL_TESTS_ENGINE_NODE_H
 #define KVRAIL_TESTS_ENGINE_NODE_H
 
@@ -49,14 +50,14 @@ int node_poll_all(void);
 int node_forget_all(void **state);
 
 /* Wait, polling all nodes, until expr; a test failure after WAIT_NS. */
-#define WAIT(expr)                                                                                                                                   \
-	do {                                                                                                                                         \
-		uint64_t wait_end = kv_clock_now(&kv_clock_monotonic) + WAIT_NS;                                                                     \
-		while (!(expr)) {                                                                                                                    \
-			node_poll_all();                                                                                                             \
-			if (kv_clock_now(&kv_clock_monotonic) > wait_end)                                                                            \
-				fail_msg("%s:%d: waited too long for: %s", __FILE__, __LINE__, #expr);                                               \
-		}                                                                                                                                    \
+#define WAIT(expr)                                                                                                     \
+	do {                                                                                                           \
+		uint64_t wait_end = kv_clock_now(&kv_clock_monotonic) + WAIT_NS;                                       \
+		while (!(expr)) {                                                                                      \
+			node_poll_all();                                                                               \
+			if (kv_clock_now(&kv_clock_monotonic) > wait_end)                                              \
+				fail_msg("%s:%d: waited too long for: %s", __FILE__, __LINE__, #expr);                 \
+		}                                                                                                      \
 	} while (0)
 
 /* Poll all nodes for a while. */
@@ -75,8 +76,8 @@ struct result {
 	int done, posting_done, status, progress;
 	uint32_t posted_when_told;
 };
-void xfer_init(struct te_xfer *x, struct result *r, enum te_dir dir, struct te_peer *peer, struct area *local, uint64_t local_offset,
-               struct area *remote, uint64_t remote_offset, uint64_t len);
+void xfer_init(struct te_xfer *x, struct result *r, enum te_dir dir, struct te_peer *peer, struct area *local,
+	       uint64_t local_offset, struct area *remote, uint64_t remote_offset, uint64_t len);
 struct te_msg *msg_for(struct node *n, struct result *r, const void *data, uint32_t len);
 
 /* The providers to test, from KVRAIL_TEST_PROVIDERS or "tcp,shm", as far as they are here. */

@@ -175,7 +175,8 @@ static void an_idle_engine_lets_the_loop_sleep(void **state)
 	run(idle);
 	loop_stats(loop, &s);
 	assert_true(s.sleeps > 0);
-	printf("# %s: wait fd %d, %llu turns, %llu sleeps in 100 ms\n", info.provider, info.wait_fd, (unsigned long long)s.turns, (unsigned long long)s.sleeps);
+	printf("# %s: wait fd %d, %llu turns, %llu sleeps in 100 ms\n", info.provider, info.wait_fd,
+	       (unsigned long long)s.turns, (unsigned long long)s.sleeps);
 	loop_close();
 }
 
@@ -186,7 +187,8 @@ static const struct {
 } cases[] = {
 	{"messages flow through few buffers", messages_flow_through_few_buffers, NULL},
 	{"several rails share one fd", several_rails_share_one_fd, NULL},
-	{"waits end at their deadline", waits_end_at_their_deadline, "shm"}, /* it follows a closed peer of the same process */
+	{"waits end at their deadline", waits_end_at_their_deadline,
+	 "shm"}, /* it follows a closed peer of the same process */
 	{"a rebuilt endpoint is waited for", a_rebuilt_endpoint_is_waited_for, NULL},
 	{"outside a coroutine nothing parks", outside_a_coroutine_nothing_parks, NULL},
 	{"an idle engine lets the loop sleep", an_idle_engine_lets_the_loop_sleep, NULL},
@@ -206,8 +208,10 @@ int main(void)
 			if (cases[c].except && strcmp(list[i], cases[c].except) == 0)
 				continue;
 			snprintf(names[i][c], sizeof(names[i][c]), "%s: %s", list[i], cases[c].name);
-			tests[t++] = (struct CMUnitTest){
-				.name = names[i][c], .test_func = cases[c].run, .setup_func = node_forget_all, .initial_state = (void *)(uintptr_t)list[i]};
+			tests[t++] = (struct CMUnitTest){.name = names[i][c],
+							 .test_func = cases[c].run,
+							 .setup_func = node_forget_all,
+							 .initial_state = (void *)(uintptr_t)list[i]};
 		}
 	return _cmocka_run_group_tests("await", tests, t, NULL, NULL);
 }

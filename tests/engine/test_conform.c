@@ -89,7 +89,8 @@ static void a_message_released_unsent_is_free_again(void **state)
 	pair_close(&p);
 }
 
-static void write_one(struct pair *p, struct area *src, struct area *dst, uint64_t src_off, uint64_t dst_off, uint64_t len)
+static void write_one(struct pair *p, struct area *src, struct area *dst, uint64_t src_off, uint64_t dst_off,
+		      uint64_t len)
 {
 	struct te_xfer x;
 	struct result r;
@@ -113,7 +114,8 @@ static void write_one(struct pair *p, struct area *src, struct area *dst, uint64
 		assert_int_equal(dst->base[i], 0x5a);
 }
 
-static void read_one(struct pair *p, struct area *dst, struct area *src, uint64_t dst_off, uint64_t src_off, uint64_t len)
+static void read_one(struct pair *p, struct area *dst, struct area *src, uint64_t dst_off, uint64_t src_off,
+		     uint64_t len)
 {
 	struct te_xfer x;
 	struct result r;
@@ -297,7 +299,13 @@ static void hundreds_of_reads_in_flight(void **state)
 static void tiny_depths_only_slow_down(void **state)
 {
 	struct pair p;
-	struct te_options o = {.chunk_bytes = CHUNK, .tx_depth = 16, .cq_depth = 64, .receives = 4, .messages = 4, .link_ops = 1, .link_bytes = 1};
+	struct te_options o = {.chunk_bytes = CHUNK,
+			       .tx_depth = 16,
+			       .cq_depth = 64,
+			       .receives = 4,
+			       .messages = 4,
+			       .link_ops = 1,
+			       .link_bytes = 1};
 	struct te_info info;
 	pair_open(&p, state, &o);
 	te_info(p.a.te, &info);
@@ -496,6 +504,47 @@ static void closing_the_engine_ends_everything_once(void **state)
 	node_close(&p.b);
 }
 
+static struct pair *closing;
+static struct area *closing_area;
+
+static void close_all_in_done(struct te_xfer *x, int status)
+{
+	struct result *r = x->arg;
+	r->done++;
+	r->status = status;
+	te_peer_close(&closing->ab);
+	te_region_close(&closing_area->region);
+}
+
+static void callbacks_of_a_closing_engine_may_close_the_rest(void **state)
+{
+	enum { COUNT = 6 };
+	struct pair p;
+	static struct te_xfer x[COUNT];
+	static struct result r[COUNT];
+	struct area near, far;
+	struct te_options o = {.chunk_bytes = CHUNK};
+	pair_open(&p, state, &o);
+	closing = &p;
+	closing_area = &near;
+	area_open(&near, &p.a, AREA, 0, 1);
+	area_open(&far, &p.b, AREA, 0, 0);
+	for (unsigned i = 0; i < COUNT; i++) {
+		xfer_init(&x[i], &r[i], TE_READ, p.ab, &near, 0, &far, 0, AREA);
+		x[i].done = close_all_in_done;
+		assert_true(te_xfer_start(p.a.te, &x[i]) >= 0);
+	}
+	node_close(&p.a);
+	for (unsigned i = 0; i < COUNT; i++)
+		assert_int_equal(r[i].done, 1);
+	assert_null(p.ab);
+	assert_null(near.region); /* the last callback found it unused */
+	free(near.remote.keys);
+	free(near.base);
+	area_close(&far);
+	node_close(&p.b);
+}
+
 static void closing_a_peer_ends_what_is_queued(void **state)
 {
 	struct pair p;
@@ -530,7 +579,8 @@ static void a_peer_that_is_gone_costs_a_deadline(void **state)
 	struct te_xfer x;
 	struct result rx, rm;
 	struct te_key key = {0, 1};
-	struct area far = {.len = AREA, .remote = {.len_bytes = AREA, .part_bytes = AREA, .parts = 1, .rails = 1, .keys = &key}};
+	struct area far = {.len = AREA,
+			   .remote = {.len_bytes = AREA, .part_bytes = AREA, .parts = 1, .rails = 1, .keys = &key}};
 	uint8_t data[16] = {0};
 	pair_open(&p, state, NULL);
 	area_open(&near, &p.a, AREA, 0, 1);
@@ -717,7 +767,8 @@ static void many_fences_are_told_slowly(void **state)
 	pair_close(&p);
 }
 
-/* The handler of a message closes the peer, fences, or starts an operation: nothing of the batch may be used after it. */
+/* The handler of a message closes the peer, fences, or starts an operation: nothing of the batch may be used after it.
+ */
 static struct te_peer *handler_peer;
 
 static void fence_in_handler(struct node *n, const uint8_t *data, size_t len)
@@ -740,7 +791,8 @@ static void a_handler_may_fence(void **state)
 	handler_peer = p.ba;
 	p.b.on_message = fence_in_handler;
 	for (unsigned i = 0; i < 8; i++)
-		te_msg_send(p.a.te, p.ab, 0, msg_for(&p.a, &r[i], data, 32), kv_clock_now(&kv_clock_monotonic) + 2000000000);
+		te_msg_send(p.a.te, p.ab, 0, msg_for(&p.a, &r[i], data, 32),
+			    kv_clock_now(&kv_clock_monotonic) + 2000000000);
 	WAIT(p.b.resets == 1);
 	pair_readdress(&p);
 	uint64_t before = p.b.messages;
@@ -786,7 +838,8 @@ static void addresses_from_elsewhere_are_refused(void **state)
 	pair_close(&p);
 }
 
-/* Transfers may be tried again, and are until the connection is back. Reads, since a write into a dying tcp connection can be lost and yet complete. */
+/* Transfers may be tried again, and are until the connection is back. Reads, since a write into a dying tcp connection
+ * can be lost and yet complete. */
 static void read_until_right(struct pair *p, struct area *near, struct area *far)
 {
 	struct te_xfer x;
@@ -801,7 +854,8 @@ static void read_until_right(struct pair *p, struct area *near, struct area *far
 	assert_memory_equal(near->base, far->base, AREA);
 }
 
-/* A wrong key from a: whatever becomes of that write, b's other peer goes on, and so does a. Not for shm, where a bad key wedges the pair. */
+/* A wrong key from a: whatever becomes of that write, b's other peer goes on, and so does a. Not for shm, where a bad
+ * key wedges the pair. */
 static void a_wrong_key_harms_nobody_else(void **state)
 {
 	struct pair p;
@@ -870,12 +924,15 @@ static const struct {
 	{"cancel before anything is posted", cancel_before_anything_is_posted, 0},
 	{"a region in use is not closed", a_region_in_use_is_not_closed, 0},
 	{"closing the engine ends everything once", closing_the_engine_ends_everything_once, 0},
+	{"callbacks of a closing engine may close the rest", callbacks_of_a_closing_engine_may_close_the_rest, 0},
 	{"closing a peer ends what is queued", closing_a_peer_ends_what_is_queued, 0},
-	/* shm 1.17 maps a peer of the same process by pointer and follows it after that peer is closed; test_process.c has the case with two processes. */
+	/* shm 1.17 maps a peer of the same process by pointer and follows it after that peer is closed; test_process.c
+	   has the case with two processes. */
 	{"a peer that is gone costs a deadline", a_peer_that_is_gone_costs_a_deadline, NOT_SHM},
 	{"two rails share the work", two_rails_share_the_work, 0},
 	{"rails of unequal number are linked", rails_of_unequal_number_are_linked, 0},
-	{"a fence ends what is posted and keeps what is queued", a_fence_ends_what_is_posted_and_keeps_what_is_queued, 0},
+	{"a fence ends what is posted and keeps what is queued", a_fence_ends_what_is_posted_and_keeps_what_is_queued,
+	 0},
 	{"messages work again after fences on both sides", messages_work_again_after_fences_on_both_sides, 0},
 	{"a fence that nobody needs is free", a_fence_that_nobody_needs_is_free, 0},
 	{"many fences are told slowly", many_fences_are_told_slowly, 0},
@@ -899,7 +956,10 @@ int main(void)
 			if (cases[c].flags & NOT_SHM && strcmp(list[i], "shm") == 0)
 				continue;
 			snprintf(names[i][c], sizeof(names[i][c]), "%s: %s", list[i], cases[c].name);
-			tests[t++] = (struct CMUnitTest){.name = names[i][c], .test_func = cases[c].run, .setup_func = node_forget_all, .initial_state = (void *)(uintptr_t)list[i]};
+			tests[t++] = (struct CMUnitTest){.name = names[i][c],
+							 .test_func = cases[c].run,
+							 .setup_func = node_forget_all,
+							 .initial_state = (void *)(uintptr_t)list[i]};
 		}
 	return _cmocka_run_group_tests("conform", tests, t, NULL, NULL);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_faults.c -- the engine above a fabric that does what the test says: -EAGAIN, failures, stray events, dead endpoints, rebuilds that fail.
+/* test_faults.c -- the engine above a fabric that does what the test says: -EAGAIN, failures, stray events, dead
+ * endpoints, rebuilds that fail.
  *
- * This file implements engine/fabric.h itself, so the linker takes nothing from libfab.a. Nothing completes unless the test says so; time stands still
- * unless the test moves it. */
+ * This file implements engine/fabric.h itself, so the linker takes nothing from libfab.a. Nothing completes unless the
+ * test says so; time stands still unless the test moves it. */
 #include "tests/engine/node.h"
 
 #include <errno.h>
@@ -37,19 +38,20 @@ static struct {
 	struct post posts[POSTS_MAX]; /* everything ever posted, receives apart */
 	unsigned count, tries, recvs_posted, recvs_eagain;
 	struct fab_ctx *recvs[64];
-	bool eagain[HANDLES];   /* per handle */
-	int fail_next;          /* code of the next send, write or read */
+	bool eagain[HANDLES]; /* per handle */
+	int fail_next;        /* code of the next send, write or read */
 	struct fab_event events[EVENTS_MAX];
 	unsigned nevents;
 	unsigned rebuilds, rebuild_failures, mrs, inserts, removes, opens;
-	uint64_t mr_max;        /* larger registrations fail */
+	uint64_t mr_max; /* larger registrations fail */
 	struct fab_caps caps;
 	uint32_t tx_depth, cq_depth;
 } fake;
 
 static bool fake_imm_only; /* survives the clearing of fake */
 
-int fab_devices(const struct fab_query *q, struct fab_device *out, unsigned max, unsigned *out_count, char *why, struct kv_error *err)
+int fab_devices(const struct fab_query *q, struct fab_device *out, unsigned max, unsigned *out_count, char *why,
+		struct kv_error *err)
 {
 	(void)q, (void)err, (void)max;
 	memset(out, 0, sizeof(*out));
@@ -71,7 +73,12 @@ int fab_open(const struct fab_device *d, const struct fab_options *o, struct fab
 	(*out)->open = true;
 	kv_list_init(&(*out)->mrs);
 	fake.opens++;
-	fake.caps = (struct fab_caps){.tx_depth = fake.tx_depth, .cq_depth = fake.cq_depth, .rx_depth = 16, .msg_max = KV_MSG_MAX, .rma_max = 1 << 30, .push_imm_only = fake_imm_only};
+	fake.caps = (struct fab_caps){.tx_depth = fake.tx_depth,
+				      .cq_depth = fake.cq_depth,
+				      .rx_depth = 16,
+				      .msg_max = KV_MSG_MAX,
+				      .rma_max = 1 << 30,
+				      .push_imm_only = fake_imm_only};
 	return 0;
 }
 
@@ -199,14 +206,22 @@ int fab_send(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, ui
 	return post(fab, (struct post){.kind = SEND, .to = to, .len = len, .ctx = ctx});
 }
 
-int fab_write(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, uint64_t addr, uint64_t key, const uint32_t *imm, bool delivery,
-              struct fab_ctx *ctx)
+int fab_write(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, uint64_t addr, uint64_t key,
+	      const uint32_t *imm, bool delivery, struct fab_ctx *ctx)
 {
 	(void)buf, (void)mr, (void)delivery;
-	return post(fab, (struct post){.kind = WRITE, .to = to, .len = len, .ctx = ctx, .addr = addr, .key = key, .has_imm = imm, .imm = imm ? *imm : 0});
+	return post(fab, (struct post){.kind = WRITE,
+				       .to = to,
+				       .len = len,
+				       .ctx = ctx,
+				       .addr = addr,
+				       .key = key,
+				       .has_imm = imm,
+				       .imm = imm ? *imm : 0});
 }
 
-int fab_read(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, uint64_t from, uint64_t addr, uint64_t key, struct fab_ctx *ctx)
+int fab_read(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, uint64_t from, uint64_t addr, uint64_t key,
+	     struct fab_ctx *ctx)
 {
 	(void)buf, (void)mr;
 	return post(fab, (struct post){.kind = READ, .to = from, .len = len, .ctx = ctx, .addr = addr, .key = key});
@@ -265,7 +280,8 @@ static void complete(unsigned i, int status)
 {
 	assert_false(fake.posts[i].over);
 	fake.posts[i].over = true;
-	event((struct fab_event){.type = status ? FAB_EV_FAIL : FAB_EV_DONE, .ctx = fake.posts[i].ctx, .status = status});
+	event((struct fab_event){
+		.type = status ? FAB_EV_FAIL : FAB_EV_DONE, .ctx = fake.posts[i].ctx, .status = status});
 }
 
 static unsigned outstanding(void)
@@ -428,7 +444,8 @@ static void queued_things_expire(void **state)
 	xfer_init(&x, &rx, TE_WRITE, p, &area, 0, &far, 0, 2 * CHUNK);
 	x.deadline_ns = now_ns + 10000000;
 	assert_int_equal(te_xfer_start(n.te, &x), 0);
-	xfer_init(&y, &ry, TE_WRITE, hung, &area, 0, &far, 0, 2 * CHUNK); /* posted, never completing: its window stays full */
+	xfer_init(&y, &ry, TE_WRITE, hung, &area, 0, &far, 0,
+		  2 * CHUNK); /* posted, never completing: its window stays full */
 	y.deadline_ns = now_ns + 10000000;
 	assert_int_equal(te_xfer_start(n.te, &y), 0);
 	assert_int_equal(y.posted, 1);
@@ -591,7 +608,10 @@ static void failures_are_judged(void **state)
 	static const struct {
 		int said, means;
 		bool reset;
-	} cases[] = {{-ECANCELED, -KV_EPEERDOWN, false}, {-ENOTCONN, -KV_EPEERDOWN, false}, {-EINVAL, -EINVAL, false}, {-ENDPOINT_ERROR, -KV_ERESET, true}};
+	} cases[] = {{-ECANCELED, -KV_EPEERDOWN, false},
+		     {-ENOTCONN, -KV_EPEERDOWN, false},
+		     {-EINVAL, -EINVAL, false},
+		     {-ENDPOINT_ERROR, -KV_ERESET, true}};
 	(void)state;
 	for (size_t i = 0; i < KV_COUNT(cases); i++) {
 		struct te_xfer x;
@@ -627,7 +647,7 @@ static void stray_events_are_counted_and_not_believed(void **state)
 	start(&x, &r, TE_WRITE, peer(1), CHUNK, 1);
 	struct fab_ctx *ctx = fake.posts[0].ctx;
 	complete(0, 0);
-	event((struct fab_event){.type = FAB_EV_DONE, .ctx = ctx});          /* twice */
+	event((struct fab_event){.type = FAB_EV_DONE, .ctx = ctx}); /* twice */
 	event((struct fab_event){.type = FAB_EV_FAIL, .ctx = ctx, .status = -EIO});
 	event((struct fab_event){.type = FAB_EV_DONE, .ctx = NULL});
 	event((struct fab_event){.type = FAB_EV_FAIL, .ctx = NULL, .status = -EIO});
@@ -679,7 +699,9 @@ static void receives_that_fail_for_ever_mean_a_rebuild(void **state)
 	(void)state;
 	open_plain();
 	for (unsigned i = 0; i < 40 && !fake.rebuilds; i++) {
-		event((struct fab_event){.type = FAB_EV_FAIL, .ctx = fake.recvs[(fake.recvs_posted - 1) % KV_COUNT(fake.recvs)], .status = -ECANCELED});
+		event((struct fab_event){.type = FAB_EV_FAIL,
+					 .ctx = fake.recvs[(fake.recvs_posted - 1) % KV_COUNT(fake.recvs)],
+					 .status = -ECANCELED});
 		poll();
 	}
 	assert_int_equal(fake.rebuilds, 1);

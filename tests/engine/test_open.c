@@ -185,7 +185,8 @@ static void psm_handlers_are_evicted(void **state)
 {
 	struct sigaction sa;
 	(void)state;
-	/* cmocka puts its own handler on SIGSEGV and friends for the test; SIGTERM and SIGINT are not its business, and main called te_env_for_programs. */
+	/* cmocka puts its own handler on SIGSEGV and friends for the test; SIGTERM and SIGINT are not its business, and
+	 * main called te_env_for_programs. */
 	assert_int_equal(sigaction(SIGTERM, NULL, &sa), 0);
 	assert_true(sa.sa_handler == SIG_DFL);
 	assert_int_equal(sigaction(SIGINT, NULL, &sa), 0);

@@ -25,11 +25,13 @@ static void finish(void)
 	node_close(&n);
 }
 
-/* Which part of the writer's pattern is here: bytes from the start that are not poison, as a stopped transfer leaves them. */
+/* Which part of the writer's pattern is here: bytes from the start that are not poison, as a stopped transfer leaves
+ * them. */
 static uint64_t landed(uint8_t poison)
 {
 	uint64_t i = 0;
-	while (i < area.len && !(area.base[i] == poison && area.base[i + 1] == poison && area.base[i + 2] == poison && area.base[i + 3] == poison))
+	while (i < area.len && !(area.base[i] == poison && area.base[i + 1] == poison && area.base[i + 2] == poison &&
+				 area.base[i + 3] == poison))
 		i += 4;
 	return i;
 }
@@ -48,7 +50,8 @@ static bool all_are(uint8_t poison)
 	return area.base[0] == poison && memcmp(area.base, area.base + 1, area.len - 1) == 0;
 }
 
-/* Without a fence a stopped writer goes on where it was: this is what a fence is for, and shows that the next test can fail. */
+/* Without a fence a stopped writer goes on where it was: this is what a fence is for, and shows that the next test can
+ * fail. */
 static void a_stopped_writer_goes_on_writing(void **state)
 {
 	start(state, CHILD_WRITE);
@@ -68,8 +71,8 @@ static void a_fence_stops_a_writer_in_the_middle_of_a_chunk(void **state)
 		struct te_peer *peer = child_peer(&child, &n);
 		stop_mid_chunk(0xa1);
 		uint64_t before = landed(0xa1);
-		printf("# stopped with %llu of %llu bytes landed, %llu whole chunks before\n", (unsigned long long)before, (unsigned long long)area.len,
-		       (unsigned long long)n.imms);
+		printf("# stopped with %llu of %llu bytes landed, %llu whole chunks before\n",
+		       (unsigned long long)before, (unsigned long long)area.len, (unsigned long long)n.imms);
 		assert_int_equal(te_peer_fence(peer, NULL), 0);
 		memset(area.base, 0xb2, area.len);
 		uint64_t imms = n.imms;
@@ -206,7 +209,8 @@ static const struct {
 } cases[] = {
 	{"a stopped writer goes on writing", a_stopped_writer_goes_on_writing, "tcp"},
 	{"a fence stops a writer in the middle of a chunk", a_fence_stops_a_writer_in_the_middle_of_a_chunk, "tcp"},
-	{"a writer killed in the middle of a chunk harms nobody", a_writer_killed_in_the_middle_of_a_chunk_harms_nobody, "tcp"},
+	{"a writer killed in the middle of a chunk harms nobody", a_writer_killed_in_the_middle_of_a_chunk_harms_nobody,
+	 "tcp"},
 	{"a killed peer ends what is in flight", a_killed_peer_ends_what_is_in_flight, "tcp"},
 	{"a killed peer does not disturb another", a_killed_peer_does_not_disturb_another, "tcp"},
 	{"a killed peer can be fenced away", a_killed_peer_can_be_fenced_away, NULL},
@@ -228,8 +232,10 @@ int main(int argc, char **argv)
 			if (cases[c].only && strcmp(list[i], cases[c].only) != 0)
 				continue;
 			snprintf(names[i][c], sizeof(names[i][c]), "%s: %s", list[i], cases[c].name);
-			tests[t++] = (struct CMUnitTest){
-				.name = names[i][c], .test_func = cases[c].run, .setup_func = node_forget_all, .initial_state = (void *)(uintptr_t)list[i]};
+			tests[t++] = (struct CMUnitTest){.name = names[i][c],
+							 .test_func = cases[c].run,
+							 .setup_func = node_forget_all,
+							 .initial_state = (void *)(uintptr_t)list[i]};
 		}
 	return _cmocka_run_group_tests("process", tests, t, NULL, NULL);
 }
