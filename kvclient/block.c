@@ -4,6 +4,8 @@
  * The job lies on the caller's stack. The last thing that the loop does with it is to store `done`; the wake-up after that touches no memory (a futex
  * address is only a name), so that the caller may return at once.
  *
+ * The loop, though, is still rung by loop_post when the job may be over: threads inside are counted, and a pool being closed waits for them.
+ *
  * Clients are chosen round-robin. Deadlines are the calls' own, so the wait for the job needs none. */
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -82,10 +84,12 @@ static int64_t on_some_client(struct kvc_pool *pool, int64_t (*fn)(struct kvc_cl
 	int rc;
 	if (!pool)
 		return -KV_EINVAL;
-	if (atomic_load(&pool->closing))
-		return -KV_ECLOSED;
+	rc = kvc_pool_enter(pool);
+	if (rc < 0)
+		return rc;
 	i = atomic_fetch_add_explicit(&pool->next_client, 1, memory_order_relaxed) % pool->num_clients;
 	rc = kvc_block_run(pool->client[i], fn, a, &result);
+	kvc_pool_leave(pool);
 	return rc < 0 ? rc : result;
 }
 

@@ -30,7 +30,7 @@ int kvc_call_begin(struct kvc_client *c)
 		return -KV_EINVAL;
 	if (c->closing || !c->opened)
 		return -KV_ECLOSED;
-	c->calls++;
+	kvc_client_hold(c);
 	return 0;
 }
 
@@ -40,8 +40,7 @@ int64_t kvc_call_end(struct kvc_client *c, int64_t rc)
 		kvc_add(&c->count.errors, 1);
 	if (rc == -KV_ETIMEOUT)
 		kvc_add(&c->count.timeouts, 1);
-	if (--c->calls == 0 && c->closer)
-		co_wake(c->closer);
+	kvc_client_unhold(c);
 	return rc;
 }
 

@@ -8,7 +8,7 @@
  * A fence rebuilds the endpoints under everybody, so it is followed by a reset: every request of every node ends with -KV_ERESET (ops.c makes it
  * anew), the quarantine is empty, and every node connects again with our new addresses.
  *
- * Closing goes down in phases: calls end (each by its own deadline plus grace at most), nodes say goodbye, the flusher stops, the engine is closed (endpoints
+ * Closing goes down in phases: calls end (after the grace at most) and workers return, nodes say goodbye, the flusher stops, the engine is closed (endpoints
  * first: that is what makes the rest safe), the buffer is unmapped.
  *
  * Calls into the provider that may need much stack (open, fence, close) run outside of coroutines. */
@@ -287,6 +287,17 @@ err_tables:
 
 /* ---- closing ---- */
 
+void kvc_client_hold(struct kvc_client *c)
+{
+	c->calls++;
+}
+
+void kvc_client_unhold(struct kvc_client *c)
+{
+	if (--c->calls == 0 && c->closer)
+		co_wake(c->closer);
+}
+
 static void engine_close(void *arg)
 {
 	struct kvc_client *c = arg;
@@ -324,8 +335,8 @@ static void closer(void *arg)
 	while (c->coroutines > 0)
 		co_park_await(KV_NEVER);
 	kvc_main_await(c, engine_close, c);
-	for (unsigned i = 0; i < c->num_mems; i++)
-		free(c->mem[i]);
+	while (c->num_mems > 0)
+		free(c->mem[--c->num_mems]);
 	kvc_buffer_fini(&c->buffer);
 	kv_area_unmap(&c->area);
 	boot_context_destroy(&c->boot);

@@ -160,7 +160,7 @@ struct kvc_client {
 	struct te_peer *zombie[KVC_ZOMBIES_MAX];
 	unsigned num_zombies;
 	uint64_t orphan_bytes;        /* of pieces whose requests were given up */
-	uint32_t calls;               /* in progress */
+	uint32_t calls;               /* in progress, and workers */
 	uint64_t last_len;            /* of the last value read: the guess for a view without one */
 	bool opened, closing;
 	uint64_t closing_ns;          /* when it began */
@@ -179,6 +179,10 @@ int kvc_client_open(struct kvc_client *c, struct kv_error *err);
 
 /* kvc_client_close -- start closing; pool->on_closed follows. On the loop's thread. */
 void kvc_client_close(struct kvc_client *c);
+
+/* kvc_client_hold, kvc_client_unhold -- a call or a worker that the client's end has to wait for. */
+void kvc_client_hold(struct kvc_client *c);
+void kvc_client_unhold(struct kvc_client *c);
 
 /* kvc_main_await -- run fn(arg) outside of coroutines, on the thread's own stack: for calls into providers that may need more than a coroutine has. */
 void kvc_main_await(struct kvc_client *c, void (*fn)(void *arg), void *arg);

@@ -214,17 +214,11 @@ static int on_clients(struct kvc_pool *pool, unsigned n, int64_t (*fn)(struct kv
 	return rc;
 }
 
-int kvc_register(struct kvc_pool *pool, void *base, uint64_t len_bytes, struct kvc_mem **out, struct kv_error *err)
+static int register_all(struct kvc_pool *pool, void *base, uint64_t len_bytes, struct kvc_mem **out, struct kv_error *err)
 {
 	struct mem_job job = {.err = err};
 	unsigned ok, undone;
 	int rc;
-	if (!pool || !base || len_bytes == 0 || !out || (uint64_t)(uintptr_t)base + len_bytes < len_bytes)
-		return kv_fail(err, -KV_EINVAL, "kvc_register needs a pool, memory and a place for the handle");
-	if (loop_current())
-		return kv_fail(err, -KV_EINVAL, "kvc_register blocks: call it from a thread of your own, not from a worker");
-	if (atomic_load(&pool->closing))
-		return kv_fail(err, -KV_ECLOSED, "the pool is being closed");
 	job.mem = calloc(1, sizeof(*job.mem));
 	if (!job.mem)
 		return kv_fail(err, -KV_ENOMEM, "no memory for a registration");
@@ -249,15 +243,24 @@ int kvc_register(struct kvc_pool *pool, void *base, uint64_t len_bytes, struct k
 	return 0;
 }
 
-int kvc_unregister(struct kvc_pool *pool, struct kvc_mem **mem)
+int kvc_register(struct kvc_pool *pool, void *base, uint64_t len_bytes, struct kvc_mem **out, struct kv_error *err)
+{
+	int rc;
+	if (!pool || !base || len_bytes == 0 || !out || (uint64_t)(uintptr_t)base + len_bytes < len_bytes)
+		return kv_fail(err, -KV_EINVAL, "kvc_register needs a pool, memory and a place for the handle");
+	if (loop_current())
+		return kv_fail(err, -KV_EINVAL, "kvc_register blocks: call it from a thread of your own, not from a worker");
+	if (kvc_pool_enter(pool) < 0)
+		return kv_fail(err, -KV_ECLOSED, "the pool is being closed");
+	rc = register_all(pool, base, len_bytes, out, err);
+	kvc_pool_leave(pool);
+	return rc;
+}
+
+static int unregister_all(struct kvc_pool *pool, struct kvc_mem **mem)
 {
 	unsigned ok, undone;
-	int rc;
-	if (!pool || !mem || loop_current())
-		return -KV_EINVAL;
-	if (!*mem)
-		return 0;
-	rc = on_clients(pool, pool->num_clients, client_quiesce, *mem, &ok);
+	int rc = on_clients(pool, pool->num_clients, client_quiesce, *mem, &ok);
 	if (rc < 0) {
 		on_clients(pool, ok, client_revive, *mem, &undone);
 		return rc;
@@ -268,6 +271,21 @@ int kvc_unregister(struct kvc_pool *pool, struct kvc_mem **mem)
 	mem_leave(pool, *mem);
 	*mem = NULL;
 	return 0;
+}
+
+int kvc_unregister(struct kvc_pool *pool, struct kvc_mem **mem)
+{
+	int rc;
+	if (!pool || !mem || loop_current())
+		return -KV_EINVAL;
+	if (!*mem)
+		return 0;
+	rc = kvc_pool_enter(pool);
+	if (rc < 0)
+		return rc;
+	rc = unregister_all(pool, mem);
+	kvc_pool_leave(pool);
+	return rc;
 }
 
 void kvc_mems_free(struct kvc_pool *pool)

@@ -23,6 +23,29 @@ enum { CLIENTS_WARN = 8 };
 
 #define SPIN_DEFAULT_NS 20000ull
 
+/* ---- threads inside blocking calls ---- */
+
+int kvc_pool_enter(struct kvc_pool *p)
+{
+	atomic_fetch_add(&p->callers, 1);
+	if (!atomic_load(&p->closing))
+		return 0;
+	atomic_fetch_sub(&p->callers, 1);
+	return -KV_ECLOSED;
+}
+
+void kvc_pool_leave(struct kvc_pool *p)
+{
+	atomic_fetch_sub(&p->callers, 1);
+}
+
+static void callers_wait(const struct kvc_pool *p)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+	while (atomic_load(&p->callers) > 0)
+		nanosleep(&pause, NULL);
+}
+
 /* ---- reports ---- */
 
 void kvc_pool_tell_started(struct kvc_pool *p, int status, const struct kv_error *err)
@@ -207,15 +230,11 @@ static void pool_destroy(struct kvc_pool **pool)
 static int pool_create(const struct kvc_options *given, struct kvc_pool **out, struct kv_error *err)
 {
 	struct kvc_pool *p = calloc(1, sizeof(*p));
-	pthread_condattr_t attr;
 	int rc;
 	if (!p)
 		return kv_fail(err, -KV_ENOMEM, "no memory for a pool");
 	pthread_mutex_init(&p->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&p->changed, &attr);
-	pthread_condattr_destroy(&attr);
+	pthread_cond_init(&p->changed, NULL);
 	p->next_region = KVC_REGION_BUFFER;
 	rc = kvc_options_fill(given, &p->options, err);
 	if (rc < 0)
@@ -251,23 +270,24 @@ static void client_open(void *arg)
 	kvc_pool_tell_started(c->pool, rc, &err);
 }
 
-static int clients_open(struct kvc_pool *p, struct kv_error *err)
+/* A client that cannot even be asked to open counts as one that failed to, so that there is one way to end all this. */
+static void clients_open(struct kvc_pool *p)
 {
-	for (unsigned i = 0; i < p->num_clients; i++) {
-		int rc;
+	for (unsigned i = 0; i < p->num_clients; i++)
 		p->client[i]->loop = p->loop[i % p->num_loops];
-		rc = loop_post(p->client[i]->loop, client_open, p->client[i]);
+	for (unsigned i = 0; i < p->num_clients; i++) {
+		struct kv_error err = {0};
+		int rc = loop_post(p->client[i]->loop, client_open, p->client[i]);
 		if (rc < 0)
-			return kv_fail(err, rc, "the queue of the loop of client %u is full", i);
+			kvc_pool_tell_started(p, kv_fail(&err, rc, "the queue of the loop of client %u is full", i), &err);
 	}
-	return 0;
 }
 
-int kvc_pool_status(struct kvc_pool *p, struct kv_error *err)
+/* Under the lock: what kvc_pool_status returns. */
+static int status_look(struct kvc_pool *p, struct kv_error *err)
 {
 	struct kvc_progress *g = &p->progress;
 	int rc = 0;
-	pthread_mutex_lock(&p->lock);
 	if (g->status < 0) {
 		/* All clients must have answered, before they may be closed. */
 		rc = g->started < p->num_clients ? 1 : g->status;
@@ -282,6 +302,14 @@ int kvc_pool_status(struct kvc_pool *p, struct kv_error *err)
 		if (rc < 0 && err)
 			*err = g->node_error;
 	}
+	return rc;
+}
+
+int kvc_pool_status(struct kvc_pool *p, struct kv_error *err)
+{
+	int rc;
+	pthread_mutex_lock(&p->lock);
+	rc = status_look(p, err);
 	pthread_mutex_unlock(&p->lock);
 	return rc;
 }
@@ -335,32 +363,28 @@ static int threads_start(struct kvc_pool *p, struct kv_error *err)
 	return 0;
 }
 
-/* Wait until `test` gives something else than 1. The reports end it: every client and every first connection has its own deadline. */
-static int progress_wait(struct kvc_pool *p, int (*test)(struct kvc_pool *p, struct kv_error *err), struct kv_error *err)
+/* Wait until `look` gives something else than 1. The reports end it: every client and every first connection has its own deadline. */
+static int progress_wait(struct kvc_pool *p, int (*look)(struct kvc_pool *p, struct kv_error *err), struct kv_error *err)
 {
 	int rc;
-	while ((rc = test(p, err)) == 1) {
-		struct timespec until;
-		clock_gettime(CLOCK_MONOTONIC, &until);
-		until.tv_sec += 1;
-		pthread_mutex_lock(&p->lock);
-		/* A report between the test and here is seen a second later at most; holding the lock over the test would need it twice. */
-		pthread_cond_timedwait(&p->changed, &p->lock, &until);
-		pthread_mutex_unlock(&p->lock);
-	}
+	pthread_mutex_lock(&p->lock);
+	while ((rc = look(p, err)) == 1)
+		pthread_cond_wait(&p->changed, &p->lock);
+	pthread_mutex_unlock(&p->lock);
 	return rc;
 }
 
-static int test_stopped(struct kvc_pool *p, struct kv_error *err)
+static int stopped_look(struct kvc_pool *p, struct kv_error *err)
 {
 	(void)err;
-	return kvc_pool_stopped(p) ? 0 : 1;
+	return p->progress.closed == p->num_clients ? 0 : 1;
 }
 
 static void pool_shut(struct kvc_pool *p)
 {
 	kvc_pool_stop(p);
-	progress_wait(p, test_stopped, NULL);
+	progress_wait(p, stopped_look, NULL);
+	callers_wait(p);
 	threads_stop(p, p->num_loops);
 }
 
@@ -379,9 +403,8 @@ int kvc_pool_open(const struct kvc_options *options, struct kvc_pool **out, stru
 	rc = threads_start(p, err);
 	if (rc < 0)
 		goto err_pool;
-	rc = clients_open(p, err);
-	if (rc == 0)
-		rc = progress_wait(p, kvc_pool_status, err);
+	clients_open(p);
+	rc = progress_wait(p, status_look, err);
 	if (rc < 0) {
 		pool_shut(p);
 		goto err_pool;
@@ -412,9 +435,7 @@ int kvc_pool_start(const struct kvc_options *options, struct loop **loops, unsig
 	}
 	memcpy(p->loop, loops, num_loops * sizeof(struct loop *));
 	p->num_loops = num_loops;
-	rc = clients_open(p, err);
-	if (rc < 0)
-		goto err_pool;
+	clients_open(p);
 	*out = p;
 	return 0;
 

@@ -54,12 +54,17 @@ struct kvc_pool {
 	_Atomic unsigned next_client;  /* round robin of blocking calls */
 	_Atomic unsigned server_loops; /* most loops that a server on this host told of */
 	_Atomic bool closing;
+	_Atomic unsigned callers;      /* threads inside blocking calls: the loops stay until they have left */
 };
 
 static inline const struct kv_log *kvc_pool_log(const struct kvc_pool *p)
 {
 	return &p->log;
 }
+
+/* kvc_pool_enter -- a thread begins a blocking call: 0, or -KV_ECLOSED. kvc_pool_leave -- its last touch of the pool. */
+int kvc_pool_enter(struct kvc_pool *p);
+void kvc_pool_leave(struct kvc_pool *p);
 
 /* kvc_pool_tell_* -- reports. Any thread. */
 void kvc_pool_tell_started(struct kvc_pool *p, int status, const struct kv_error *err);

@@ -46,6 +46,7 @@ static void worker_main(void *arg)
 		co_queue_wait_await(&part->gate, KV_NEVER);
 	if (part->go)
 		k->run->fn(k->client, k->w, k->run->arg);
+	kvc_client_unhold(k->client);
 	if (--part->alive == 0 && part->starter)
 		co_wake(part->starter);
 }
@@ -56,6 +57,8 @@ static int64_t part_make(struct kvc_client *c, void *arg)
 	struct run *run = arg;
 	struct run_part *part = &run->part[c->index];
 	co_queue_init(&part->gate);
+	if (c->closing)
+		return -KV_ECLOSED;
 	for (unsigned w = c->index; w < run->num_workers; w += c->pool->num_clients) {
 		struct worker *k = &run->worker[w];
 		int rc;
@@ -63,6 +66,7 @@ static int64_t part_make(struct kvc_client *c, void *arg)
 		rc = co_spawn(c->loop, worker_main, k, "kvc worker");
 		if (rc < 0)
 			return rc;
+		kvc_client_hold(c);
 		part->alive++;
 	}
 	return 0;
@@ -109,10 +113,10 @@ int kvc_run(struct kvc_pool *pool, unsigned num_workers, void (*fn)(struct kvc_c
 	int rc = -KV_ENOMEM;
 	if (!pool || !fn || loop_current())
 		return -KV_EINVAL;
-	if (atomic_load(&pool->closing))
-		return -KV_ECLOSED;
 	if (num_workers == 0)
 		return 0;
+	if (kvc_pool_enter(pool) < 0)
+		return -KV_ECLOSED;
 	clients = KV_MIN(num_workers, pool->num_clients);
 	run.worker = calloc(num_workers, sizeof(*run.worker));
 	run.part = calloc(clients, sizeof(*run.part));
@@ -135,6 +139,7 @@ int kvc_run(struct kvc_pool *pool, unsigned num_workers, void (*fn)(struct kvc_c
 out:
 	free(run.worker);
 	free(run.part);
+	kvc_pool_leave(pool);
 	return rc;
 }
 
@@ -152,11 +157,15 @@ static void spawned_main(void *arg)
 	struct spawned s = *(struct spawned *)arg;
 	free(arg);
 	s.fn(s.client, s.w, s.arg);
+	kvc_client_unhold(s.client);
 }
 
 static int64_t spawned_make(struct kvc_client *c, void *arg)
 {
-	return co_spawn(c->loop, spawned_main, arg, "kvc worker");
+	int rc = c->closing ? -KV_ECLOSED : co_spawn(c->loop, spawned_main, arg, "kvc worker");
+	if (rc == 0)
+		kvc_client_hold(c);
+	return rc;
 }
 
 int kvc_spawn(struct kvc_pool *pool, unsigned w, void (*fn)(struct kvc_client *client, unsigned w, void *arg), void *arg)
@@ -167,17 +176,20 @@ int kvc_spawn(struct kvc_pool *pool, unsigned w, void (*fn)(struct kvc_client *c
 	int rc;
 	if (!pool || !fn)
 		return -KV_EINVAL;
-	if (atomic_load(&pool->closing))
-		return -KV_ECLOSED;
-	c = pool->client[w % pool->num_clients];
 	s = malloc(sizeof(*s));
 	if (!s)
 		return -KV_ENOMEM;
+	rc = kvc_pool_enter(pool);
+	if (rc < 0)
+		goto out;
+	c = pool->client[w % pool->num_clients];
 	*s = (struct spawned){c, w, fn, arg};
 	/* On the client's own loop there is no need to wait for anybody. */
 	rc = loop_current() == c->loop ? (int)spawned_make(c, s) : kvc_block_run(c, spawned_make, s, &result);
+	kvc_pool_leave(pool);
 	if (rc == 0)
 		rc = (int)result;
+out:
 	if (rc < 0)
 		free(s);
 	return rc;
