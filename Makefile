@@ -96,6 +96,10 @@ $$(tests_$(1)): %: %.c.o $(call objs,$(filter-out tests/$(1)/test_%,$(wildcard t
 endef
 $(foreach l,base loop wire bootstrap engine kvserver kvclient kvbench kvcli sim,$(eval $(call test_rule,$(l))))
 
+# Programs of the chaos tests, on the public API alone.
+$(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c)): %: %.c.o $(call a,$(CLIENT_LAYERS))
+	$(link)
+
 # Fuzz targets: tests/fuzz/fuzz_X.c runs its corpus through standalone.c everywhere, and under libFuzzer with clang (`make fuzz`).
 FUZZ  := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_LAYERS := base loop ring wire bootstrap engine fab kvclient kvbench
