@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fabric_sim.c -- implements engine/fabric.h over a simulated world.
  *
- * An operation is a `struct flight`: it belongs to the fabric from posting until its last event fired. A flight names endpoints by {id, epoch},
- * never by pointer, and looks them up at each step: a rebuilt, closed or crashed endpoint is simply not found, so that the flight ends there.
- * That is the whole fence. A flight counts its scheduled steps and is freed with the last one.
+ * An operation is a `struct flight`: it belongs to the fabric from posting until its last step has run, and counts its
+ * scheduled steps. It names endpoints by {id, epoch}, never by pointer, and looks them up at each step: a rebuilt,
+ * closed or crashed endpoint is simply not found, so that nothing reaches it and no event of it is delivered. That is
+ * the whole fence. The fence is one of memory, not of the wire: a flight that has left lands at its target even when
+ * its sender is gone by then, because packets do.
  *
- * Source bytes are copied when a flight departs, not when it is posted: a caller that reuses a buffer before the completion sends garbage, and a
- * test sees it. A write lands in two pieces at two times; immediate and completion follow the later piece, in either order. */
+ * Source bytes are copied when a flight departs (a read: when each piece is at the target), not when it is posted: a
+ * caller that reuses a buffer before the completion sends garbage, and a test sees it. A write lands in pieces at
+ * different times; key and bounds are checked with the first piece only, as tcp checks its header: a region closed
+ * under a write is written to all the same. Immediate and completion follow the last piece, in either order; a write
+ * that need not say when it was delivered may complete before any byte of it has landed. */
 #include "tests/sim/fabric_sim.h"
 
 #include <errno.h>
@@ -16,9 +21,13 @@
 #include "engine/fabric.h"
 #include "tests/sim/ring_sim.h"
 
-enum { SIM_RECVS_MAX = 4096, SIM_PIECES = 2 };
+enum { SIM_PIECES = 2, SIM_NAME_LEN = 24 };
 
-static const uint64_t SIM_NAME_MAGIC = 0x6b7672732d73696dull;
+#define SIM_NAME_MAGIC   0x6b7672732d73696dull
+#define SIM_UNPLUGGED_NS 1000000ull /* so often does a flight look whether it may go on */
+
+/* What is noted in the world's trace. */
+enum { NOTE_POST = 100, NOTE_EVENT, NOTE_REBUILD };
 
 struct fab_mr {
 	struct kv_list node;
@@ -43,10 +52,15 @@ struct sim_event {
 struct fab {
 	struct kv_list node;
 	uint64_t id, epoch;
-	bool dead;                /* crashed or failed to rebuild */
+	bool dead;   /* crashed: for ever */
+	bool broken; /* failed, or its rebuild did: until the next rebuild that succeeds */
+	bool unplugged;
+	unsigned rebuild_fails;
+	int fd; /* readable while there are events; -1 */
 	struct kv_list mrs, recvs, events;
-	struct kv_list arrivals;  /* messages that came before a receive was posted */
-	uint32_t posted;          /* operations without an event yet */
+	struct kv_list arrivals; /* messages that came before a receive was posted */
+	uint32_t num_events;
+	uint32_t posted; /* operations without an event yet */
 	uint32_t eagain_burst;
 	struct fab_caps caps;
 };
@@ -63,14 +77,18 @@ struct flight {
 	enum flight_kind kind;
 	struct sim_end from, to; /* initiator, target */
 	uint8_t *local;          /* the initiator's memory */
+	uint8_t *memory;         /* the target's, from the first piece on */
 	size_t len;
 	uint64_t addr, key;
-	bool has_imm, failed;
+	bool has_imm, delivery;
+	bool doomed; /* it is going to fail half way */
+	bool failed;
+	bool early; /* completed before it landed */
 	uint32_t imm;
 	struct fab_ctx *ctx;
-	uint8_t *bytes;          /* in flight */
-	unsigned steps;          /* scheduled and not run */
-	unsigned landed;
+	uint8_t *bytes; /* in flight */
+	unsigned steps; /* scheduled and not run */
+	unsigned pieces;
 };
 
 static struct {
@@ -78,7 +96,7 @@ static struct {
 	struct sim_fabric_options options;
 	struct sim_fabric_stats stats;
 	struct kv_list fabs, flights;
-	uint64_t next_id;
+	uint64_t last_id;
 } sim;
 
 void sim_fabric_init(struct sim_world *world, const struct sim_fabric_options *options)
@@ -97,7 +115,6 @@ void sim_fabric_init(struct sim_world *world, const struct sim_fabric_options *o
 	sim.options.devices = sim.options.devices ? sim.options.devices : 4;
 	kv_list_init(&sim.fabs);
 	kv_list_init(&sim.flights);
-	sim.next_id = 1;
 }
 
 static void flight_free(struct flight *f)
@@ -110,11 +127,10 @@ static void flight_free(struct flight *f)
 unsigned sim_fabric_fini(void)
 {
 	unsigned left = 0;
-	KV_LIST_EACH(n, &sim.fabs)
-	{
+	KV_LIST_EACH (n, &sim.fabs) {
 		struct fab *fab = KV_LIST_ENTRY(n, struct fab, node);
 		left++;
-		KV_LIST_EACH(m, &fab->mrs)
+		KV_LIST_EACH (m, &fab->mrs)
 			left++;
 	}
 	while (!kv_list_empty(&sim.flights))
@@ -128,57 +144,124 @@ void sim_fabric_stats(struct sim_fabric_stats *out)
 	*out = sim.stats;
 }
 
+struct sim_fabric_options *sim_fabric_options(void)
+{
+	return &sim.options;
+}
+
+static void *must(void *memory)
+{
+	if (!memory) {
+		fprintf(stderr, "sim: no memory\n");
+		abort();
+	}
+	return memory;
+}
+
 static uint64_t random_delay(void)
 {
 	uint64_t span = sim.options.delay_max_ns - sim.options.delay_min_ns + 1;
 	return sim.options.delay_min_ns + kv_prng_below(sim_world_prng(sim.world), span);
 }
 
-static bool chance(unsigned percent)
+static bool chance(unsigned n, unsigned of)
 {
-	return kv_prng_below(sim_world_prng(sim.world), 100) < percent;
+	return n > 0 && kv_prng_below(sim_world_prng(sim.world), of) < n;
 }
 
 static void after(uint64_t delay_ns, void (*fn)(void *), void *arg)
 {
-	sim_world_at(sim.world, kv_clock_now(sim_world_clock(sim.world)) + delay_ns, fn, arg);
+	sim_world_at(sim.world, sim_world_now(sim.world) + delay_ns, fn, arg);
 }
 
-static struct fab *fab_find(struct sim_end end)
+/* ---- endpoints ---- */
+
+static struct fab *fab_by_id(uint64_t id)
 {
-	KV_LIST_EACH(n, &sim.fabs)
-	{
+	KV_LIST_EACH (n, &sim.fabs) {
 		struct fab *fab = KV_LIST_ENTRY(n, struct fab, node);
-		if (fab->id == end.id)
-			return fab->epoch == end.epoch && !fab->dead ? fab : NULL;
+		if (fab->id == id)
+			return fab;
 	}
 	return NULL;
 }
 
-void sim_fabric_crash(const void *name, uint64_t len)
+static struct fab *fab_find(struct sim_end end)
 {
-	struct sim_end end;
-	if (len < 24)
-		return;
-	end.id = kv_get64((const uint8_t *)name + 8);
-	end.epoch = kv_get64((const uint8_t *)name + 16);
-	struct fab *fab = fab_find(end);
-	if (fab)
-		fab->dead = true;
+	struct fab *fab = fab_by_id(end.id);
+	return fab && fab->epoch == end.epoch && !fab->dead && !fab->broken ? fab : NULL;
 }
 
 static void event_add(struct fab *fab, struct fab_event ev)
 {
-	struct sim_event *e = calloc(1, sizeof(*e));
-	if (!e)
-		return;
+	struct sim_event *e = must(calloc(1, sizeof(*e)));
 	e->ev = ev;
 	kv_list_add_tail(&fab->events, &e->node);
+	if (++fab->num_events > fab->caps.cq_depth)
+		sim.stats.overruns++;
+	if (fab->fd >= 0)
+		sim_flag_set(sim.world, fab->fd, true);
+	sim_world_note(sim.world, NOTE_EVENT, fab->id << 40 | (uint64_t)ev.type << 32 | ev.imm);
+}
+
+/* Drop what the endpoint holds. Everything that is under way no longer finds it. */
+static void endpoint_reset(struct fab *fab)
+{
+	struct kv_list *n;
+	while ((n = kv_list_pop(&fab->recvs)))
+		free(KV_LIST_ENTRY(n, struct sim_recv, node));
+	while ((n = kv_list_pop(&fab->events)))
+		free(KV_LIST_ENTRY(n, struct sim_event, node));
+	while (!kv_list_empty(&fab->arrivals))
+		flight_free(KV_LIST_ENTRY(fab->arrivals.next, struct flight, node));
+	fab->num_events = 0;
+	fab->posted = 0;
+	fab->eagain_burst = 0;
+	fab->epoch++;
+	if (fab->fd >= 0)
+		sim_flag_set(sim.world, fab->fd, false);
+}
+
+uint64_t sim_fabric_last(void)
+{
+	return sim.last_id;
+}
+
+void sim_fabric_crash(uint64_t id)
+{
+	struct fab *fab = fab_by_id(id);
+	if (fab)
+		fab->dead = true;
+}
+
+void sim_fabric_break(uint64_t id)
+{
+	struct fab *fab = fab_by_id(id);
+	if (!fab || fab->dead || fab->broken)
+		return;
+	endpoint_reset(fab);
+	fab->broken = true;
+	event_add(fab, (struct fab_event){.type = FAB_EV_DEAD, .status = -KV_EPROVIDER});
+}
+
+void sim_fabric_unplug(uint64_t id, bool unplugged)
+{
+	struct fab *fab = fab_by_id(id);
+	if (fab)
+		fab->unplugged = unplugged;
+}
+
+void sim_fabric_rebuild_fails(uint64_t id, unsigned times)
+{
+	struct fab *fab = fab_by_id(id);
+	if (fab)
+		fab->rebuild_fails = times;
 }
 
 /* ---- devices, open, close ---- */
 
-int fab_devices(const struct fab_query *query, struct fab_device *out, unsigned max, unsigned *out_count, char *out_why, struct kv_error *err)
+int fab_devices(const struct fab_query *query, struct fab_device *out, unsigned max, unsigned *out_count, char *out_why,
+		struct kv_error *err)
 {
 	if (query->provider && strcmp(query->provider, "auto") != 0 && strcmp(query->provider, "sim") != 0)
 		return kv_fail(err, -KV_ENOTSUP, "provider %s is not here; there is only: sim", query->provider);
@@ -207,45 +290,38 @@ void fab_devices_free(struct fab_device *devices, unsigned count)
 	(void)count;
 }
 
-int fab_open(const struct fab_device *device, const struct fab_options *options, struct fab **out, struct kv_error *err)
+static void caps_fill(struct fab_caps *c, const struct fab_device *device, const struct fab_options *options)
 {
-	struct fab *fab = calloc(1, sizeof(*fab));
-	if (!fab)
-		return kv_fail(err, -KV_ENOMEM, "no memory for a simulated endpoint");
-	fab->id = sim.next_id++;
-	fab->epoch = 1;
-	kv_list_init(&fab->mrs);
-	kv_list_init(&fab->recvs);
-	kv_list_init(&fab->events);
-	kv_list_init(&fab->arrivals);
-	struct fab_caps *c = &fab->caps;
 	snprintf(c->provider, sizeof(c->provider), "sim");
 	snprintf(c->fabric, sizeof(c->fabric), "simulated");
 	snprintf(c->domain, sizeof(c->domain), "%s", device->domain);
 	snprintf(c->libfabric, sizeof(c->libfabric), "simulated");
 	c->virt_addr = sim.options.virt;
 	c->prov_key = true;
+	c->wait_fd = sim.options.wait_fd && options->want_wait_fd;
 	c->tx_depth = options->tx_depth ? KV_MIN(options->tx_depth, sim.options.tx_depth) : sim.options.tx_depth;
 	c->rx_depth = sim.options.rx_depth;
 	c->cq_depth = sim.options.cq_depth;
 	c->msg_max = KV_MSG_MAX;
 	c->rma_max = UINT32_MAX;
+}
+
+int fab_open(const struct fab_device *device, const struct fab_options *options, struct fab **out, struct kv_error *err)
+{
+	struct fab *fab = calloc(1, sizeof(*fab));
+	if (!fab)
+		return kv_fail(err, -KV_ENOMEM, "no memory for a simulated endpoint");
+	fab->id = ++sim.last_id;
+	fab->epoch = 1;
+	kv_list_init(&fab->mrs);
+	kv_list_init(&fab->recvs);
+	kv_list_init(&fab->events);
+	kv_list_init(&fab->arrivals);
+	caps_fill(&fab->caps, device, options);
+	fab->fd = fab->caps.wait_fd ? sim_flag_open(sim.world) : -1;
 	kv_list_add_tail(&sim.fabs, &fab->node);
 	*out = fab;
 	return 0;
-}
-
-static void endpoint_reset(struct fab *fab)
-{
-	struct kv_list *n;
-	while ((n = kv_list_pop(&fab->recvs)))
-		free(KV_LIST_ENTRY(n, struct sim_recv, node));
-	while ((n = kv_list_pop(&fab->events)))
-		free(KV_LIST_ENTRY(n, struct sim_event, node));
-	while ((n = kv_list_pop(&fab->arrivals)))
-		flight_free(KV_LIST_ENTRY(n, struct flight, node));
-	fab->posted = 0;
-	fab->epoch++;
 }
 
 void fab_close(struct fab **fab)
@@ -258,16 +334,28 @@ void fab_close(struct fab **fab)
 		struct fab_mr *mr = KV_LIST_ENTRY((*fab)->mrs.next, struct fab_mr, node);
 		fab_mr_close(&mr);
 	}
+	if ((*fab)->fd >= 0)
+		sim_flag_close(sim.world, (*fab)->fd);
 	free(*fab);
 	*fab = NULL;
 }
 
+/* As a real one, a rebuilt queue has another descriptor. A crashed endpoint is rebuilt in vain. */
 int fab_rebuild(struct fab *fab, struct kv_error *err)
 {
-	(void)err;
 	endpoint_reset(fab);
 	sim.stats.rebuilds++;
-	return 0;
+	sim_world_note(sim.world, NOTE_REBUILD, fab->id);
+	fab->broken = fab->rebuild_fails > 0;
+	if (fab->fd >= 0) {
+		sim_flag_close(sim.world, fab->fd);
+		fab->fd = sim_flag_open(sim.world);
+	}
+	if (!fab->broken)
+		return 0;
+	fab->rebuild_fails--;
+	return kv_fail(err, -KV_EPROVIDER, "the simulated endpoint %llu refuses to be rebuilt",
+		       (unsigned long long)fab->id);
 }
 
 const struct fab_caps *fab_caps(const struct fab *fab)
@@ -278,12 +366,12 @@ const struct fab_caps *fab_caps(const struct fab *fab)
 int fab_name(struct fab *fab, void *out, size_t *inout_len)
 {
 	uint8_t *p = out;
-	if (*inout_len < 24)
+	if (*inout_len < SIM_NAME_LEN)
 		return -KV_ETOOBIG;
 	kv_put64(p, SIM_NAME_MAGIC);
 	kv_put64(p + 8, fab->id);
 	kv_put64(p + 16, fab->epoch);
-	*inout_len = 24;
+	*inout_len = SIM_NAME_LEN;
 	return 0;
 }
 
@@ -323,7 +411,7 @@ void fab_mr_remote(const struct fab_mr *mr, uint64_t *out_base, uint64_t *out_ke
 int fab_av_insert(struct fab *fab, const void *blob, size_t len, uint64_t *out_handle)
 {
 	(void)fab;
-	if (len != 24 || kv_get64(blob) != SIM_NAME_MAGIC)
+	if (len != SIM_NAME_LEN || kv_get64(blob) != SIM_NAME_MAGIC)
 		return -KV_EPROTO;
 	*out_handle = kv_get64((const uint8_t *)blob + 8) << 32 | (uint32_t)kv_get64((const uint8_t *)blob + 16);
 	return 0;
@@ -340,8 +428,7 @@ void fab_av_remove(struct fab *fab, uint64_t handle)
 /* The memory a flight names at its target, or NULL: key, bounds and permission are checked as hardware does. */
 static uint8_t *target_memory(struct fab *target, const struct flight *f, unsigned access)
 {
-	KV_LIST_EACH(n, &target->mrs)
-	{
+	KV_LIST_EACH (n, &target->mrs) {
 		struct fab_mr *mr = KV_LIST_ENTRY(n, struct fab_mr, node);
 		uint64_t base = target->caps.virt_addr ? (uint64_t)(uintptr_t)mr->base : 0;
 		if (mr->key != f->key || !(mr->access & access) || f->addr < base)
@@ -360,7 +447,9 @@ static void complete(struct flight *f, int status)
 	if (!from)
 		return;
 	from->posted--;
-	event_add(from, (struct fab_event){.type = status ? FAB_EV_FAIL : FAB_EV_DONE, .ctx = f->ctx, .status = status});
+	sim.stats.failures += status != 0;
+	event_add(from,
+		  (struct fab_event){.type = status ? FAB_EV_FAIL : FAB_EV_DONE, .ctx = f->ctx, .status = status});
 }
 
 static void step_end(struct flight *f)
@@ -375,9 +464,26 @@ static void schedule(struct flight *f, void (*step)(void *))
 	after(random_delay(), step, f);
 }
 
+static bool unplugged(struct sim_end end)
+{
+	const struct fab *fab = fab_find(end);
+	return fab && fab->unplugged;
+}
+
+/* A step that needs the wire waits for it. */
+static bool held(struct flight *f, void (*step)(void *))
+{
+	if (!unplugged(f->from) && !unplugged(f->to))
+		return false;
+	after(SIM_UNPLUGGED_NS, step, f);
+	return true;
+}
+
 static void step_done(void *arg)
 {
 	struct flight *f = arg;
+	if (held(f, step_done))
+		return;
 	complete(f, f->failed ? -ECONNABORTED : 0);
 	step_end(f);
 }
@@ -393,30 +499,43 @@ static void step_imm(void *arg)
 	step_end(f);
 }
 
-static void piece_bounds(const struct flight *f, unsigned piece, size_t *off, size_t *len)
+static void piece_bounds(const struct flight *f, size_t *off, size_t *len)
 {
-	size_t half = f->len / SIM_PIECES;
-	*off = piece * half;
-	*len = piece == SIM_PIECES - 1 ? f->len - *off : half;
+	size_t part = f->len / SIM_PIECES;
+	*off = f->pieces * part;
+	*len = f->pieces == SIM_PIECES - 1 ? f->len - *off : part;
+}
+
+/* Where the next piece is at the target; NULL: nowhere any more. */
+static uint8_t *piece_memory(struct flight *f, unsigned access)
+{
+	struct fab *to = fab_find(f->to);
+	if (!to || f->failed || (f->doomed && f->pieces > 0))
+		return NULL;
+	if (f->pieces == 0)
+		f->memory = target_memory(to, f, access);
+	return f->memory;
 }
 
 static void step_land(void *arg)
 {
 	struct flight *f = arg;
 	size_t off, len;
-	struct fab *to = fab_find(f->to);
-	uint8_t *memory = to && fab_find(f->from) ? target_memory(to, f, FAB_REMOTE_WRITE) : NULL;
-	piece_bounds(f, f->landed++, &off, &len);
-	if (memory)
-		memcpy(memory + off, f->bytes + off, len);
-	else
+	if (held(f, step_land))
+		return;
+	uint8_t *memory = piece_memory(f, FAB_REMOTE_WRITE);
+	piece_bounds(f, &off, &len);
+	if (!memory)
 		f->failed = true;
-	if (f->landed == SIM_PIECES) {
-		if (f->failed)
-			sim.stats.dropped++;
-		else if (f->has_imm)
+	else if (len > 0)
+		memcpy(memory + off, f->bytes + off, len);
+	sim.stats.late += memory && !fab_find(f->from);
+	if (++f->pieces == SIM_PIECES) {
+		sim.stats.dropped += f->failed;
+		if (!f->failed && f->has_imm)
 			schedule(f, step_imm);
-		schedule(f, step_done);
+		if (!f->early)
+			schedule(f, step_done);
 	}
 	step_end(f);
 }
@@ -432,7 +551,9 @@ static void deliver(struct fab *to, struct flight *f, struct sim_recv *r)
 static void step_arrive(void *arg)
 {
 	struct flight *f = arg;
-	struct fab *to = fab_find(f->to);
+	if (held(f, step_arrive))
+		return;
+	struct fab *to = f->doomed ? NULL : fab_find(f->to);
 	struct kv_list *r = to ? kv_list_pop(&to->recvs) : NULL;
 	if (!to) {
 		sim.stats.dropped++;
@@ -450,6 +571,8 @@ static void step_arrive(void *arg)
 static void step_read_back(void *arg)
 {
 	struct flight *f = arg;
+	if (held(f, step_read_back))
+		return;
 	if (fab_find(f->from) && !f->failed && f->len)
 		memcpy(f->local, f->bytes, f->len);
 	complete(f, f->failed ? -ECONNABORTED : 0);
@@ -459,13 +582,17 @@ static void step_read_back(void *arg)
 static void step_read_at_target(void *arg)
 {
 	struct flight *f = arg;
-	struct fab *to = fab_find(f->to);
-	uint8_t *memory = to ? target_memory(to, f, FAB_REMOTE_READ) : NULL;
-	if (memory && f->len)
-		memcpy(f->bytes, memory, f->len);
-	else if (!memory)
+	size_t off, len;
+	if (held(f, step_read_at_target))
+		return;
+	uint8_t *memory = piece_memory(f, FAB_REMOTE_READ);
+	piece_bounds(f, &off, &len);
+	if (!memory)
 		f->failed = true;
-	schedule(f, step_read_back);
+	else if (len > 0)
+		memcpy(f->bytes + off, memory + off, len);
+	if (++f->pieces == SIM_PIECES)
+		schedule(f, step_read_back);
 	step_end(f);
 }
 
@@ -473,6 +600,8 @@ static void step_read_at_target(void *arg)
 static void step_depart(void *arg)
 {
 	struct flight *f = arg;
+	if (held(f, step_depart))
+		return;
 	if (!fab_find(f->from)) {
 		step_end(f);
 		return;
@@ -480,50 +609,48 @@ static void step_depart(void *arg)
 	if (f->len)
 		memcpy(f->bytes, f->local, f->len);
 	if (f->kind == FLIGHT_SEND) {
-		complete(f, 0);
+		complete(f, f->doomed ? -ECONNABORTED : 0);
 		schedule(f, step_arrive);
 	} else {
 		for (unsigned i = 0; i < SIM_PIECES; i++)
 			schedule(f, step_land);
+		f->early = !f->delivery && !f->doomed && chance(1, 2);
+		if (f->early)
+			schedule(f, step_done);
 	}
 	step_end(f);
 }
 
 static bool refuse(struct fab *fab)
 {
-	if (fab->eagain_burst > 0) {
-		fab->eagain_burst--;
-		sim.stats.eagain++;
-		return true;
-	}
-	if (chance(sim.options.eagain_percent)) {
-		fab->eagain_burst = (uint32_t)kv_prng_below(sim_world_prng(sim.world), 8);
-		sim.stats.eagain++;
-		return true;
-	}
-	return fab->posted >= fab->caps.tx_depth;
+	if (fab->eagain_burst == 0 && chance(sim.options.eagain_percent, 100))
+		fab->eagain_burst = 1 + (uint32_t)kv_prng_below(sim_world_prng(sim.world), 8);
+	if (fab->eagain_burst == 0)
+		return fab->posted >= fab->caps.tx_depth;
+	fab->eagain_burst--;
+	sim.stats.eagain++;
+	return true;
 }
 
-static int flight_start(struct fab *fab, const struct flight *like, uint64_t to, void (*first)(void *))
+static int flight_start(struct fab *fab, const struct flight *like, uint64_t to, void (*first)(void *), unsigned steps)
 {
 	if (fab->dead)
+		return 0; /* into the void */
+	if (fab->broken)
 		return -KV_EPROVIDER;
 	if (refuse(fab))
 		return -EAGAIN;
-	struct flight *f = malloc(sizeof(*f));
-	if (!f)
-		return -KV_ENOMEM;
+	struct flight *f = must(malloc(sizeof(*f)));
 	*f = *like;
-	f->bytes = malloc(like->len ? like->len : 1);
-	if (!f->bytes) {
-		free(f);
-		return -KV_ENOMEM;
-	}
+	f->bytes = must(malloc(like->len ? like->len : 1));
 	f->from = (struct sim_end){.id = fab->id, .epoch = fab->epoch};
 	f->to = (struct sim_end){.id = to >> 32, .epoch = (uint32_t)to};
+	f->doomed = chance(sim.options.fail_ppm, 1000000);
 	kv_list_add_tail(&sim.flights, &f->node);
 	fab->posted++;
-	schedule(f, first);
+	sim_world_note(sim.world, NOTE_POST, fab->id << 48 | (uint64_t)f->kind << 44 | f->len);
+	for (unsigned i = 0; i < steps; i++)
+		schedule(f, first);
 	return 0;
 }
 
@@ -531,17 +658,16 @@ int fab_recv(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, struct f
 {
 	(void)mr;
 	if (fab->dead)
+		return 0;
+	if (fab->broken)
 		return -KV_EPROVIDER;
-	struct sim_recv *r = calloc(1, sizeof(*r));
-	if (!r)
-		return -KV_ENOMEM;
+	struct sim_recv *r = must(calloc(1, sizeof(*r)));
 	*r = (struct sim_recv){.buf = buf, .len = len, .ctx = ctx};
-	struct kv_list *early = kv_list_pop(&fab->arrivals);
-	if (!early) {
+	if (kv_list_empty(&fab->arrivals)) {
 		kv_list_add_tail(&fab->recvs, &r->node);
 		return 0;
 	}
-	struct flight *f = KV_LIST_ENTRY(early, struct flight, node);
+	struct flight *f = KV_LIST_ENTRY(fab->arrivals.next, struct flight, node);
 	deliver(fab, f, r);
 	flight_free(f);
 	return 0;
@@ -552,26 +678,33 @@ int fab_send(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, ui
 	(void)mr;
 	sim.stats.messages++;
 	struct flight f = {.kind = FLIGHT_SEND, .local = (uint8_t *)(uintptr_t)buf, .len = len, .ctx = ctx};
-	return len > KV_MSG_MAX ? -EMSGSIZE : flight_start(fab, &f, to, step_depart);
+	return len > KV_MSG_MAX ? -EMSGSIZE : flight_start(fab, &f, to, step_depart, 1);
 }
 
-int fab_write(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, uint64_t addr, uint64_t key, const uint32_t *imm,
-              bool delivery, struct fab_ctx *ctx)
+int fab_write(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, uint64_t addr, uint64_t key,
+	      const uint32_t *imm, bool delivery, struct fab_ctx *ctx)
 {
 	(void)mr;
-	(void)delivery;
 	sim.stats.writes++;
-	struct flight f = {.kind = FLIGHT_WRITE, .local = (uint8_t *)(uintptr_t)buf, .len = len, .addr = addr, .key = key, .has_imm = imm != NULL,
-	                   .imm = imm ? *imm : 0, .ctx = ctx};
-	return flight_start(fab, &f, to, step_depart);
+	struct flight f = {.kind = FLIGHT_WRITE,
+			   .local = (uint8_t *)(uintptr_t)buf,
+			   .len = len,
+			   .addr = addr,
+			   .key = key,
+			   .has_imm = imm != NULL,
+			   .imm = imm ? *imm : 0,
+			   .delivery = delivery,
+			   .ctx = ctx};
+	return flight_start(fab, &f, to, step_depart, 1);
 }
 
-int fab_read(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, uint64_t from, uint64_t addr, uint64_t key, struct fab_ctx *ctx)
+int fab_read(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, uint64_t from, uint64_t addr, uint64_t key,
+	     struct fab_ctx *ctx)
 {
 	(void)mr;
 	sim.stats.reads++;
 	struct flight f = {.kind = FLIGHT_READ, .local = buf, .len = len, .addr = addr, .key = key, .ctx = ctx};
-	return flight_start(fab, &f, from, step_read_at_target);
+	return flight_start(fab, &f, from, step_read_at_target, SIM_PIECES);
 }
 
 /* ---- events ---- */
@@ -585,20 +718,22 @@ int fab_poll(struct fab *fab, struct fab_event *out, int n)
 			break;
 		struct sim_event *e = KV_LIST_ENTRY(node, struct sim_event, node);
 		out[got++] = e->ev;
+		fab->num_events--;
 		free(e);
 	}
+	if (fab->fd >= 0)
+		sim_flag_set(sim.world, fab->fd, fab->num_events > 0 && !fab->dead);
 	return got;
 }
 
 int fab_wait_fd(const struct fab *fab)
 {
-	(void)fab;
-	return -1;
+	return fab->fd;
 }
 
 int fab_arm(struct fab *fab)
 {
-	return kv_list_empty(&fab->events) ? 0 : -EAGAIN;
+	return fab->dead || kv_list_empty(&fab->events) ? 0 : -EAGAIN;
 }
 
 enum fab_error_class fab_error_class(int status)

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_sim.h -- a fabric in memory, behind the same door as libfabric (engine/fabric.h), under a simulated world's time.
+/* fabric_sim.h -- a fabric in memory, behind the same door as libfabric (engine/fabric.h), under a simulated world's
+ * time.
  *
- * It is meaner than any real one: nothing is ordered, sources are read late, data lands in pieces, immediates and completions come whenever,
- * posting says -EAGAIN in bursts. What it does keep is the contract of fabric.h: after fab_rebuild or fab_close nothing of the old endpoint touches memory. */
+ * It is meaner than any real one: nothing is ordered, sources are read late, data lands in pieces, immediates and
+ * completions come whenever, posting says -EAGAIN in bursts, and what is on its way lands although its sender is gone.
+ * What it does keep is the contract of fabric.h: after fab_rebuild or fab_close nothing touches that endpoint's memory.
+ */
 #ifndef KVRAIL_TESTS_SIM_FABRIC_SIM_H
 #define KVRAIL_TESTS_SIM_FABRIC_SIM_H
 
@@ -13,25 +16,49 @@ struct sim_world;
 
 struct sim_fabric_options {
 	uint64_t delay_min_ns, delay_max_ns; /* of every hop; 0, 0: 1 us to 50 us */
-	unsigned eagain_percent;             /* of postings refused */
-	bool virt;                           /* regions are addressed by virtual address, else by offset */
+	unsigned eagain_percent;             /* of postings begin a burst of refusals */
+	unsigned fail_ppm; /* operations in a million fail: a write lands in part, a message is lost */
+	bool virt;         /* regions are addressed by virtual address, else by offset */
+	bool wait_fd;      /* completion queues have a descriptor */
 	uint32_t tx_depth, rx_depth, cq_depth; /* 0: 64, 256, 1024 */
-	uint32_t devices;                    /* 0: 4 */
+	uint32_t devices;                      /* 0: 4 */
 };
 
 struct sim_fabric_stats {
-	uint64_t messages, writes, reads, immediates, dropped, bad_keys, eagain, rebuilds;
+	uint64_t messages, writes, reads, immediates, dropped, bad_keys, eagain, rebuilds, failures;
+	uint64_t late;     /* pieces that landed although their sender was gone */
+	uint64_t overruns; /* events beyond the depth of a completion queue: real hardware would have failed */
 };
 
-/* sim_fabric_init -- the fabric of this world; every fab_* call of the process goes there until sim_fabric_fini. One at a time. */
+/* sim_fabric_init -- the fabric of this world; every fab_* call of the process goes there until sim_fabric_fini. One at
+ * a time. */
 void sim_fabric_init(struct sim_world *world, const struct sim_fabric_options *options);
 
-/* sim_fabric_fini -- returns how many endpoints and regions were left open: 0 when everybody cleaned up. */
+/* sim_fabric_fini -- returns how many endpoints and regions were left open: 0 when everybody cleaned up. The world must
+ * not be stepped any more. */
 unsigned sim_fabric_fini(void);
 
 void sim_fabric_stats(struct sim_fabric_stats *out);
 
-/* sim_fabric_crash -- the endpoint with this name vanishes without a word, as its process being killed: it hears and does nothing any more. */
-void sim_fabric_crash(const void *name, uint64_t len);
+/* sim_fabric_options -- of this fabric: a test may change percentages and delays at any time. */
+struct sim_fabric_options *sim_fabric_options(void);
+
+/* ---- trouble. Endpoints are numbered from 1 as they are opened ---- */
+
+/* sim_fabric_last -- the number of the endpoint that was opened last; 0: none. */
+uint64_t sim_fabric_last(void);
+
+/* sim_fabric_crash -- the endpoint vanishes without a word, as its process being killed: it hears and does nothing any
+ * more. What it has sent off arrives all the same. */
+void sim_fabric_crash(uint64_t id);
+
+/* sim_fabric_break -- the endpoint fails, its owner is told, and it does nothing until it is rebuilt. */
+void sim_fabric_break(uint64_t id);
+
+/* sim_fabric_unplug -- nothing leaves or reaches the endpoint until it is plugged in again; then all of it does. */
+void sim_fabric_unplug(uint64_t id, bool unplugged);
+
+/* sim_fabric_rebuild_fails -- so many of the next fab_rebuild calls of the endpoint fail. */
+void sim_fabric_rebuild_fails(uint64_t id, unsigned times);
 
 #endif
