@@ -56,7 +56,6 @@ const struct evict_policy evict_sieve = {
 };
 
 const struct evict_policy *const evict_policies[] = {&evict_sieve, NULL};
-const char *const evict_policy_names[] = {"sieve", NULL};
 
 void evict_init(struct evict *e, const struct evict_policy *policy)
 {

@@ -30,9 +30,8 @@ struct evict_policy {
 
 extern const struct evict_policy evict_sieve;
 
-/* evict_policies, evict_policy_names -- the policies by number, as --eviction takes them; NULL ends both. */
+/* evict_policies -- by number, in the order of kvs_eviction_names; ends with NULL. */
 extern const struct evict_policy *const evict_policies[];
-extern const char *const evict_policy_names[];
 
 void evict_init(struct evict *e, const struct evict_policy *policy);
 

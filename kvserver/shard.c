@@ -114,23 +114,38 @@ static bool shard_active(struct loop_poller *p)
 	return !kv_list_empty(&s->dirty) || !kv_list_empty(&s->hashing) || !kv_list_empty(&s->hash_gets) || !kv_list_empty(&s->undelivered);
 }
 
-/* A dead client whose transfers hold too much memory: make them end. */
+/* The arena's bytes that a session's transfers keep from being reused. */
+static uint64_t held_bytes(const struct session *session)
+{
+	uint64_t bytes = 0;
+
+	KV_LIST_EACH(n, &session->requests) {
+		const struct request *r = KV_LIST_ENTRY(n, struct request, node);
+		bytes += r->block ? r->block->mem->size : 0;
+	}
+	return bytes;
+}
+
+/* Dead clients whose transfers hold too much memory: make those of the worst one end. */
 static void quarantine_check(struct shard *s, uint64_t now_ns)
 {
 	struct session *worst = NULL;
+	uint64_t all = 0, most = 0;
 	struct kv_error err;
 
-	if (s->store.gone_bytes <= s->store.arena.limit / QUARANTINE_SHARE || now_ns - s->fenced_ns < SHARD_QUARANTINE_NS)
-		return;
 	KV_LIST_EACH(n, &s->ending) {
 		struct session *session = KV_LIST_ENTRY(n, struct session, node);
-		if (now_ns - session->ended_ns >= SHARD_QUARANTINE_NS && (!worst || session->request_count > worst->request_count))
-			worst = session;
+		uint64_t bytes = now_ns - session->ended_ns >= SHARD_QUARANTINE_NS ? held_bytes(session) : 0;
+		all += bytes;
+		if (bytes <= most)
+			continue;
+		most = bytes;
+		worst = session;
 	}
-	if (!worst)
+	if (!worst || all <= s->store.arena.limit / QUARANTINE_SHARE || now_ns - s->fenced_ns < SHARD_QUARANTINE_NS)
 		return;
 	kv_warn(s->opt.log, "shard %u: transfers of a client that is gone (id %llu) hold %llu MiB; its peer is fenced", s->opt.index,
-	        (unsigned long long)worst->client_id, (unsigned long long)(s->store.gone_bytes >> 20));
+	        (unsigned long long)worst->client_id, (unsigned long long)(most >> 20));
 	s->fenced_ns = now_ns;
 	if (te_peer_fence(worst->peer, &err))
 		kv_error_log(s->opt.log, "shard %u: %s", s->opt.index, err.text);

@@ -488,6 +488,46 @@ static void announcements_that_do_not_add_up_are_refused(void **state)
 	assert_int_equal(region_create(&good, 1, &r), -KV_EINVAL);
 }
 
+/* ---- a client that died ---- */
+
+static void turn_server(uint64_t for_ns)
+{
+	uint64_t until = kv_clock_now(&kv_clock_monotonic) + for_ns;
+	while (kv_clock_now(&kv_clock_monotonic) < until)
+		loop_turn(rig.loop, 1000000);
+}
+
+/* The client's engine stands still, so that writes to it never complete. Its memory is quarantined, and fenced free when it is too much. */
+static void memory_held_by_a_dead_client_comes_back(void **state)
+{
+	(void)state;
+	static struct call call;
+	struct wire_request q[4];
+	struct wire_frame frame = rig_frame();
+	uint64_t fences = rig_stat(WIRE_STAT_FENCES);
+	rig_store("k", 16 << 20, 1);
+	for (unsigned i = 0; i < 4; i++)
+		q[i] = rig_get("k", 0, 16 << 20);
+	rig_send_records(&frame, q, 4);
+	rig_until(rig.shard->requests.used > 0);
+	turn_server(500000000); /* the sockets fill up */
+	assert_true(rig.shard->requests.used > 0);
+	store_drop(&rig.shard->store, store_find(&rig.shard->store, "k", 1, 0));
+	assert_int_equal(rig_stat(WIRE_STAT_QUARANTINED_BYTES), 16 << 20);
+	call = (struct call){.shard = rig.shard, .done = on_revoked, .home = rig.loop};
+	revoked = false;
+	session_end(rig.session, &call);
+	rig.session = NULL;
+	turn_server(1000000000);
+	assert_false(revoked);
+	assert_int_equal(rig_stat(WIRE_STAT_QUARANTINED_BYTES), 16 << 20);
+	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), 16 << 20);
+	turn_server(SHARD_QUARANTINE_NS);
+	assert_true(revoked);
+	assert_int_equal(rig_stat(WIRE_STAT_FENCES), fences + 1);
+	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), 0);
+}
+
 #define SESSION_TEST(f) cmocka_unit_test_setup_teardown(f, rig_open, rig_close)
 
 int main(void)
@@ -519,6 +559,7 @@ int main(void)
 		SESSION_TEST(a_revoked_region_is_not_written_any_more),
 		SESSION_TEST(revoke_waits_for_what_uses_the_region),
 		SESSION_TEST(announcements_that_do_not_add_up_are_refused),
+		SESSION_TEST(memory_held_by_a_dead_client_comes_back), /* last: it voids the addresses */
 	};
 	return cmocka_run_group_tests_name("kvserver/session", tests, rig_up, rig_down);
 }
