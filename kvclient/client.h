@@ -161,7 +161,7 @@ struct kvc_client {
 	unsigned num_zombies;
 	uint64_t orphan_bytes;        /* of pieces whose requests were given up */
 	uint32_t calls;               /* in progress, and workers */
-	uint64_t last_len;            /* of the last value read: the guess for a view without one */
+	uint64_t last_len;            /* of the last value read: a guess for the next where nothing better is known */
 	bool opened, closing;
 	uint64_t closing_ns;          /* when it began */
 	enum boot_mode mode;

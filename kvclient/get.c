@@ -12,6 +12,8 @@
 #include "kvclient/call.h"
 #include "kvclient/place.h"
 
+enum { PIECE_GUESS_MIN = 1 << 20 };
+
 int kvc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, void *dst, uint64_t len, uint64_t slice, uint64_t stride,
 		 const struct kvc_call *call, uint64_t deadline_ns)
 {
@@ -82,6 +84,9 @@ static uint64_t range_plan(const struct kvc_get *g, const struct kvc_session *s,
 	uint64_t left = get_goal(g) - g->issued, slice = g->dst.slice, in, count;
 	uint64_t chunk_room = (uint64_t)(g->c->imm_limit - 2) * KV_MIN(s->chunk_bytes, g->c->info.chunk_bytes);
 	uint64_t max = KV_MIN(g->direct ? KV_RANGE_MAX : piece_max(g->c), chunk_room);
+	/* A destination much larger than the value would take the buffer from others: the first piece is no larger than what values have been like. */
+	if (!g->direct && !g->known && !g->sized)
+		max = KV_MIN(max, KV_MAX(g->c->last_len, (uint64_t)PIECE_GUESS_MIN));
 	if (!g->direct || slice == 0) {
 		*dest = (struct wire_dest){g->region, 1, g->region_offset + g->issued, 0, KV_MIN(left, max)};
 		return dest->slice;
@@ -167,6 +172,7 @@ static int first_take(struct kvc_get *g, const struct kvc_req *r)
 	there = g->offset < g->value_len ? g->value_len - g->offset : 0;
 	g->total = g->length ? KV_MIN(g->length, there) : there;
 	g->known = true;
+	g->c->last_len = g->total;
 	return g->total > g->cap ? -KV_ETOOBIG : 0;
 }
 

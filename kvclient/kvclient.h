@@ -145,7 +145,7 @@ KVC_API int kvc_ping_await(struct kvc_client *client, const struct kvc_call *cal
 struct kvc_item {
 	struct kvc_key key;
 	void *data;          /* destination of GET, source of PUT */
-	uint64_t len;        /* bytes at data */
+	uint64_t len;        /* bytes of value that data takes (GET) or has (PUT); gaps between slices not counted */
 	uint64_t slice, stride; /* GET into registered memory: the value as slices of `slice` bytes, `stride` apart, from data (one block into many layers); 0: contiguous */
 	int64_t result;      /* GET: value length or a code; PUT: 0 or a code */
 };

@@ -11,7 +11,6 @@ void kvc_get_count(struct kvc_client *c, int64_t rc)
 	if (rc >= 0) {
 		kvc_add(&c->count.hits, 1);
 		kvc_add(&c->count.bytes_in, (uint64_t)rc);
-		c->last_len = (uint64_t)rc;
 	} else if (rc == -KV_ENOTFOUND) {
 		kvc_add(&c->count.misses, 1);
 	}

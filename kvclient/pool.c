@@ -388,6 +388,14 @@ static void pool_shut(struct kvc_pool *p)
 	threads_stop(p, p->num_loops);
 }
 
+static void opened_log(struct kvc_pool *p)
+{
+	struct kvc_info i = {.size = sizeof(i)};
+	if (kvc_info(p, &i) == 0)
+		kv_info(&p->log, "%u clients on %u threads to %u servers: %s, %u endpoints, %u links, %llu MiB of buffers, security %s", i.num_clients,
+			i.os_threads, i.num_servers, i.provider, i.endpoints, i.links, (unsigned long long)(i.buffer_bytes >> 20), i.security);
+}
+
 int kvc_pool_open(const struct kvc_options *options, struct kvc_pool **out, struct kv_error *err)
 {
 	struct kvc_pool *p = NULL;
@@ -409,6 +417,7 @@ int kvc_pool_open(const struct kvc_options *options, struct kvc_pool **out, stru
 		pool_shut(p);
 		goto err_pool;
 	}
+	opened_log(p);
 	*out = p;
 	return 0;
 

@@ -66,6 +66,7 @@ static int view_guess_await(struct kvc_get *g, uint64_t *len, struct kvc_view *o
 	g->known = false;
 	g->issued = g->taken = g->generation = 0;
 	g->direct = false;
+	g->sized = true;
 	rc = kvc_get_issue_await(g, true, &r);
 	if (rc < 0)
 		return rc;

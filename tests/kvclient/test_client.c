@@ -367,6 +367,8 @@ static void exists_tells_each_key_and_the_prefix(void **state)
 	assert_int_equal(prefix, 0);
 	keys[1].len = 0;
 	assert_int_equal(kvc_exists(pool, keys, 4, found, &prefix, NULL), -KV_EINVAL);
+	for (unsigned i = 0; i < N; i++)
+		kvc_delete(pool, (struct kvc_key){text[i], strlen(text[i])}, NULL);
 }
 
 static void ping_and_stat_reach_every_shard(void **state)
@@ -421,6 +423,7 @@ static void batches_have_a_result_per_item(void **state)
 		}
 		assert_int_equal(items[i].result, 1 + (i * 997) % LEN);
 		assert_true(test_same(items[i].data, (size_t)items[i].result, i));
+		assert_int_equal(kvc_delete(pool, items[i].key, NULL), 0);
 	}
 	munmap(buf, (size_t)N * LEN);
 }
@@ -530,6 +533,34 @@ static void pins_and_touches_work(void **state)
 	assert_int_equal(kvc_run(pool, 1, pin_worker, &job), 0);
 	assert_int_equal(job.ran, 1);
 	assert_int_equal(job.failed, 0);
+}
+
+static void raw_worker(struct kvc_client *c, unsigned w, void *arg)
+{
+	struct workers *job = arg;
+	struct kvc_view view;
+	char text[64];
+	job->ran++;
+	EXPECT(kvc_view_acquire_await(c, MIB, 0, &view) == 0);
+	for (unsigned i = 0; i < 50; i++)
+		EXPECT(kvc_put_await(c, key_of(text, sizeof(text), "raw", i), view.data, 65536, NULL) == 0);
+	EXPECT(kvc_raw_await(c, w, &view, 65536, 1000, 4, 1, NULL) == 0);
+	EXPECT(kvc_raw_await(c, w, &view, 2 * MIB, 10, 4, 1, NULL) == -KV_EINVAL);
+	kvc_view_release(c, &view);
+}
+
+static void raw_writes_all_arrive(void **state)
+{
+	struct workers job = {0};
+	(void)state;
+	need_server();
+	assert_int_equal(kvc_run(pool, 2, raw_worker, &job), 0);
+	assert_int_equal(job.ran, 2);
+	assert_int_equal(job.failed, 0);
+	for (unsigned i = 0; i < 50; i++) {
+		char text[64];
+		assert_int_equal(kvc_delete(pool, key_of(text, sizeof(text), "raw", i), NULL), 0);
+	}
 }
 
 static void mixed_worker(struct kvc_client *c, unsigned w, void *arg)
@@ -824,6 +855,7 @@ int main(void)
 		cmocka_unit_test(a_batch_larger_than_the_buffer_goes_through),
 		cmocka_unit_test(views_lend_the_clients_buffer),
 		cmocka_unit_test(pins_and_touches_work),
+		cmocka_unit_test(raw_writes_all_arrive),
 		cmocka_unit_test(sixty_four_workers_share_four_clients),
 		cmocka_unit_test(spawned_coroutines_run),
 		cmocka_unit_test(blocking_calls_come_from_four_threads),
