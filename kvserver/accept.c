@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* accept.c -- who may knock, and how often.
  *
- * A handshake costs CPU (TLS) and memory before anybody is known, so only HANDSHAKES_MAX are under way at a time, and on average HANDSHAKE_RATE begin per second;
- * the rest wait in the kernel's backlog. Silent connections cannot fill those places for long: while somebody waits, the oldest handshake that took
- * over a second is cut. Whether an authenticated client is admitted is decided later, in conn.c, where it can be told why not. */
+ * A handshake costs CPU (TLS) and memory before anybody is known, so only HANDSHAKES_MAX are under way at a time, and
+ * on average HANDSHAKE_RATE begin per second; the rest wait in the kernel's backlog. Silent connections cannot fill
+ * those places for long: while somebody waits, the oldest handshake that took over a second is cut. Whether an
+ * authenticated client is admitted is decided later, in conn.c, where it can be told why not. */
 #include <errno.h>
 
 #include "kvserver/server.h"
@@ -53,7 +54,7 @@ void accept_await(struct kvs_server *server)
 		if (rc == 0 || rc == -ECONNABORTED)
 			continue;
 		kv_warn(server->opt.log, "accepting a connection: %s%s", kv_strerror(rc),
-		        rc == -EMFILE || rc == -ENFILE ? "; raise the limit of open files (ulimit -n)" : "");
+			rc == -EMFILE || rc == -ENFILE ? "; raise the limit of open files (ulimit -n)" : "");
 		co_sleep_await(loop_now(server->control) + 100000000);
 	}
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* address.c -- ports and wildcards of IPv4 and IPv6 socket addresses. Pure functions over copies: no aliasing of the storage. */
+/* address.c -- ports and wildcards of IPv4 and IPv6 socket addresses. Pure functions over copies: no aliasing of the
+ * storage. */
 #include "kvserver/address.h"
 
 #include <arpa/inet.h>

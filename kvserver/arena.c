@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* arena.c -- two-level segregated fit (TLSF, Masmano et al. 2004) over 64-byte granules, with descriptors outside the memory.
+/* arena.c -- two-level segregated fit (TLSF, Masmano et al. 2004) over 64-byte granules, with descriptors outside the
+ * memory.
  *
- * Invariants. Blocks, linked by address, tile [0, limit) exactly. Two holes never touch (freeing joins at once). A hole is in the list
- * of its size class, and a class's bit is set if and only if its list is not empty. `used` is the sum of the sizes in use.
+ * Invariants. Blocks, linked by address, tile [0, limit) exactly. Two holes never touch (freeing joins at once). A hole
+ * is in the list of its size class, and a class's bit is set if and only if its list is not empty. `used` is the sum of
+ * the sizes in use.
  *
- * Classes: below 32 granules one per size, above that 32 per power of two. Every hole of a higher class fits a request; those of the
- * request's own class may or may not, so a few of them are tried first. That makes equal sizes (the blocks of one model) reuse each
- * other's holes exactly. The scan is bounded; a caller that has just freed enough uses arena_take on the hole it got, so it never
- * depends on the scan's luck.
+ * Classes: below 32 granules one per size, above that 32 per power of two. Every hole of a higher class fits a request;
+ * those of the request's own class may or may not, so a few of them are tried first. That makes equal sizes (the blocks
+ * of one model) reuse each other's holes exactly. The scan is bounded; a caller that has just freed enough uses
+ * arena_take on the hole it got, so it never depends on the scan's luck.
  *
- * Descriptors lie in a slab because the arena itself may be exposed to remote reads, and since a boundary tag inside it would
- * be a cache miss per neighbour. Rejected: fixed slabs per size, which calcify once memory is divided among the sizes. */
+ * Descriptors lie in a slab because the arena itself may be exposed to remote reads, and since a boundary tag inside it
+ * would be a cache miss per neighbour. Rejected: fixed slabs per size, which calcify once memory is divided among the
+ * sizes. */
 #include "kvserver/arena.h"
 
 enum { OWN_CLASS_TRIES = 16, LINEAR = 1 << ARENA_SPLIT_BITS };
@@ -28,7 +31,7 @@ static struct size_class class_of(uint64_t size)
 		return (struct size_class){0, (unsigned)granules};
 	top = 63u - (unsigned)__builtin_clzll(granules);
 	return (struct size_class){top - ARENA_SPLIT_BITS + 1,
-	                           (unsigned)(granules >> (top - ARENA_SPLIT_BITS)) - LINEAR};
+				   (unsigned)(granules >> (top - ARENA_SPLIT_BITS)) - LINEAR};
 }
 
 static void hole_link(struct arena *a, struct arena_block *b)
@@ -62,7 +65,8 @@ int arena_init(struct arena *a, uint64_t limit, uint32_t blocks_max)
 		for (unsigned j = 0; j < LINEAR; j++)
 			kv_list_init(&a->holes[i][j]);
 	/* Between n blocks in use there are at most n + 1 holes. */
-	slab_init(&a->blocks, sizeof(struct arena_block), blocks_max > UINT32_MAX / 2 - 1 ? UINT32_MAX : 2 * blocks_max + 1);
+	slab_init(&a->blocks, sizeof(struct arena_block),
+		  blocks_max > UINT32_MAX / 2 - 1 ? UINT32_MAX : 2 * blocks_max + 1);
 	a->first = slab_get(&a->blocks);
 	if (!a->first)
 		return -KV_ENOMEM;
@@ -97,7 +101,7 @@ static struct arena_block *find_hole(struct arena *a, uint64_t size)
 	struct size_class c = class_of(size);
 	unsigned tries = 0;
 
-	KV_LIST_EACH(n, &a->holes[c.level][c.index]) {
+	KV_LIST_EACH (n, &a->holes[c.level][c.index]) {
 		struct arena_block *b = KV_LIST_ENTRY(n, struct arena_block, node);
 		if (b->size >= size)
 			return b;
@@ -119,7 +123,8 @@ struct arena_block *arena_take(struct arena *a, struct arena_block *hole, uint64
 			return NULL;
 		hole_unlink(a, hole);
 		hole->size = size;
-		*tail = (struct arena_block){.offset = hole->offset + size, .size = rest, .prev = hole, .next = hole->next};
+		*tail = (struct arena_block){
+			.offset = hole->offset + size, .size = rest, .prev = hole, .next = hole->next};
 		if (tail->next)
 			tail->next->prev = tail;
 		hole->next = tail;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* arena.h -- a shard's memory: which bytes of one area belong to whom. It hands out offsets and never touches the bytes. */
+/* arena.h -- a shard's memory: which bytes of one area belong to whom. It hands out offsets and never touches the
+ * bytes. */
 #ifndef KVRAIL_KVSERVER_ARENA_H
 #define KVRAIL_KVSERVER_ARENA_H
 
@@ -7,7 +8,7 @@
 #include "kvserver/slab.h"
 
 enum {
-	ARENA_GRANULE = 64,  /* bytes: every offset and size is a multiple */
+	ARENA_GRANULE = 64,   /* bytes: every offset and size is a multiple */
 	ARENA_SPLIT_BITS = 5, /* size classes per power of two: 32 */
 	ARENA_LEVELS = 48
 };
@@ -34,10 +35,12 @@ struct arena {
 int arena_init(struct arena *a, uint64_t limit, uint32_t blocks_max);
 void arena_fini(struct arena *a);
 
-/* arena_alloc -- size bytes (rounded up to a granule; at least 1) for owner, which is not NULL. NULL: no hole fits. O(1). */
+/* arena_alloc -- size bytes (rounded up to a granule; at least 1) for owner, which is not NULL. NULL: no hole fits.
+ * O(1). */
 struct arena_block *arena_alloc(struct arena *a, uint64_t size, void *owner);
 
-/* arena_free -- make a block in use a hole, joined with the holes beside it. Returns the joined hole, valid until the next call. */
+/* arena_free -- make a block in use a hole, joined with the holes beside it. Returns the joined hole, valid until the
+ * next call. */
 struct arena_block *arena_free(struct arena *a, struct arena_block *b);
 
 /* arena_take -- like arena_alloc, from this hole, which must be large enough. NULL only when no descriptor is left. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench.c -- BENCH, the roofline: writes of resident blocks into the client's slices, and nothing else per write.
  *
- * The path below is that of GET (the same transfer, chunk size, links and immediates); above it there is no request, no look-up by key, no reply per write.
- * `depth` lanes each have one write under way and start the next when it is done. Blocks are picked by the seed, anew for every write,
- * so that the source is as cold as a GET's. Answered when the last write is posted; lives until all are done.
- * One allocation per BENCH: it is no request of production (--allow-bench). */
+ * The path below is that of GET (the same transfer, chunk size, links and immediates); above it there is no request, no
+ * look-up by key, no reply per write. `depth` lanes each have one write under way and start the next when it is done.
+ * Blocks are picked by the seed, anew for every write, so that the source is as cold as a GET's. Answered when the last
+ * write is posted; lives until all are done. One allocation per BENCH: it is no request of production. */
 #include <stdlib.h>
 
 #include "kvserver/reply.h"
@@ -187,7 +187,8 @@ static int32_t bench_check(struct link *l, const struct wire_request *q, const s
 {
 	if (!l->session->shard->opt.allow_bench)
 		return WIRE_NOTSUP;
-	if (!u || u->revoked || !region_holds(u->region, &q->dest) || q->bench.length == 0 || q->bench.length > q->dest.slice)
+	if (!u || u->revoked || !region_holds(u->region, &q->dest) || q->bench.length == 0 ||
+	    q->bench.length > q->dest.slice)
 		return WIRE_INVALID;
 	return q->bench.operations == 0 || q->bench.operations > OPERATIONS_MAX ? WIRE_INVALID : WIRE_OK;
 }

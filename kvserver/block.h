@@ -9,18 +9,19 @@
 #include "kvserver/expire.h"
 #include "kvserver/index.h"
 
-/* BLOCK_STAGED: private to a PUT; BLOCK_LIVE: in the index; BLOCK_GONE: neither, waiting for its last reference (quarantine). */
+/* BLOCK_STAGED: private to a PUT; BLOCK_LIVE: in the index; BLOCK_GONE: neither, waiting for its last reference
+ * (quarantine). */
 enum block_state { BLOCK_STAGED, BLOCK_LIVE, BLOCK_GONE };
 
 struct block {
 	struct index_item item; /* first: the index gives items back */
 	enum block_state state;
-	uint32_t refs;          /* requests and transfers that use the memory */
+	uint32_t refs; /* requests and transfers that use the memory */
 	struct arena_block *mem;
 	uint64_t len, checksum, generation;
 	struct evict_node evict;
 	struct expire_node expire;
-	struct kv_list pins;    /* struct pin; a pinned block is not in the eviction policy */
+	struct kv_list pins; /* struct pin; a pinned block is not in the eviction policy */
 };
 
 #endif

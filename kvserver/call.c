@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* call.c -- calls between loops, over loop_post.
  *
- * A call is posted to the shard, and posted back when it is finished. The way there may fail (the caller can wait); the way back may not, because the
- * caller waits for it: a call that the home loop's queue refuses is kept on the shard and offered again every turn, in order. */
+ * A call is posted to the shard, and posted back when it is finished. The way there may fail (the caller can wait); the
+ * way back may not, because the caller waits for it: a call that the home loop's queue refuses is kept on the shard and
+ * offered again every turn, in order. */
 #include "kvserver/call.h"
 
 #include "kvserver/shard.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* call.h -- a piece of work that one loop gives to another and hears back of: how the control loop talks to the shards. */
+/* call.h -- work that one loop gives to another and hears back of: how the control loop talks to the shards. */
 #ifndef KVRAIL_KVSERVER_CALL_H
 #define KVRAIL_KVSERVER_CALL_H
 
@@ -21,11 +21,12 @@ struct call {
 	struct kv_list node; /* of calls that wait for the home loop's queue */
 };
 
-/* call_make -- hand the call to its shard's loop. Thread: the home loop's. Returns 0 or -KV_EBUSY (the queue is full: nothing was done, try later). */
+/* call_make -- hand the call to its shard's loop. Thread: the home loop's. Returns 0 or -KV_EBUSY (the queue is full:
+ * nothing was done, try later). */
 int call_make(struct call *c, struct loop *home);
 
-/* call_finish -- the work is done with this status; `done` will run on the home loop. Thread: the shard's. Never fails: what the home
- * loop's queue does not take now is offered again by call_redeliver. */
+/* call_finish -- the work is done with this status; `done` will run on the home loop. Thread: the shard's. Never fails:
+ * what the home loop's queue does not take now is offered again by call_redeliver. */
 void call_finish(struct call *c, int status);
 void call_redeliver(struct shard *s);
 

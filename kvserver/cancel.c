@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cancel.c -- CANCEL: after its answer the server makes no data write for that request any more, and `posted` says how many it made.
+/* cancel.c -- CANCEL: after its answer the server makes no data write for that request any more, and `posted` says how
+ * many it made.
  *
- * UNSEEN: the id is marked seen, so that the request is dropped should it still come. STOPPED: it was under way; its own reply (CANCELED) goes out too. A PUT
- * that has reads in flight is answered when they are over, both replies then: until that moment its source is being read.
- * DONE: it was answered before; the number of its writes is remembered as long as its id is in the window. An id below the window is
- * answered with the largest number: the client must take its destination for unsafe. */
+ * UNSEEN: the id is marked seen, so that the request is dropped should it still come. STOPPED: it was under way; its
+ * own reply (CANCELED) goes out too. A PUT that has reads in flight is answered when they are over, both replies then:
+ * until that moment its source is being read. DONE: it was answered before; the number of its writes is remembered as
+ * long as its id is in the window. An id below the window is answered with the largest number: the client must take its
+ * destination for unsafe. */
 #include "kvserver/reply.h"
 #include "kvserver/shard.h"
 
 static struct request *find_active(const struct link *l, uint64_t id)
 {
-	KV_LIST_EACH(n, &l->session->requests) {
+	KV_LIST_EACH (n, &l->session->requests) {
 		struct request *r = KV_LIST_ENTRY(n, struct request, node);
 		if (r->link == l && r->id == id && !r->answered)
 			return r;

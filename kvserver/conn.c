@@ -2,11 +2,13 @@
 /* conn.c -- a client's control connection, from accept to the last shard's goodbye.
  *
  * One coroutine reads it, from the TLS handshake on; a second one sends heartbeats. HANDSHAKE -> OPEN -> freed:
- *   hello, checked; a session on every shard; WELCOME only when all shards have inserted the client's addresses; then regions, addresses, goodbye;
- *   when the connection ends, for whatever reason, the session ends on every shard, and the connection's memory stays until each has said that nothing is left.
+ * hello, checked; a session on every shard; WELCOME only when all shards have inserted the client's addresses; then
+ * regions, addresses, goodbye; when the connection ends, for whatever reason, the session ends on every shard, and the
+ * connection's memory stays until each has said that nothing is left.
  *
- * Work for the shards goes out to all of them at once and the reader waits for all answers (all_await), so a client sees its messages answered in order, and no two
- * pieces of control work of one client ever overlap. What a call needs is in the connection and is not touched while calls are pending.
+ * Work for the shards goes out to all of them at once and the reader waits for all answers (all_await), so a client
+ * sees its messages answered in order, and no two pieces of control work of one client ever overlap. What a call needs
+ * is in the connection and is not touched while calls are pending.
  *
  * Regions are made here once, shared read-only by the shards, and freed here after all shards have let go.
  * The server judges a client by its TCP connection (TCP_USER_TIMEOUT), not by its heartbeats: a host may be busy. */
@@ -75,7 +77,7 @@ static void answered(struct call *call)
 		co_wake(c->reader);
 }
 
-/* Have every shard run this, and wait until all have finished. Returns 0 or the first failure, whose text is in *err. */
+/* Have every shard run this and wait until all have finished. Returns 0 or the first failure, with its text in *err. */
 static int all_await(struct conn *c, void (*run)(struct call *call), struct kv_error *err)
 {
 	unsigned shards = c->server->opt.shards;
@@ -93,7 +95,8 @@ static int all_await(struct conn *c, void (*run)(struct call *call), struct kv_e
 	for (unsigned i = 0; i < shards; i++)
 		if (c->call[i].call.status)
 			return kv_fail(err, c->call[i].call.status, "shard %u: %s", i,
-			               c->call[i].error.text[0] ? c->call[i].error.text : kv_strerror(c->call[i].call.status));
+				       c->call[i].error.text[0] ? c->call[i].error.text
+								: kv_strerror(c->call[i].call.status));
 	return 0;
 }
 
@@ -102,10 +105,10 @@ static void run_open(struct call *call)
 	struct conn_call *cc = of(call);
 	struct conn *c = cc->conn;
 	struct session_args args = {.number = c->number,
-	                            .client_id = c->client_id,
-	                            .addrs = c->addr,
-	                            .rails = c->rails,
-	                            .received = &c->received[call->shard->opt.index]};
+				    .client_id = c->client_id,
+				    .addrs = c->addr,
+				    .rails = c->rails,
+				    .received = &c->received[call->shard->opt.index]};
 	int rc;
 
 	memcpy(args.token, c->token, KV_TOKEN_LEN);
@@ -157,7 +160,8 @@ static int send_await(struct conn *c, const struct wire_ctrl_msg *m)
 
 static int send_status_await(struct conn *c, enum wire_ctrl type, uint32_t id, int rc)
 {
-	struct wire_ctrl_msg m = {.type = type, .region_ok = {.id = id, .status = rc ? wire_error_status(rc) : WIRE_OK}};
+	struct wire_ctrl_msg m = {.type = type,
+				  .region_ok = {.id = id, .status = rc ? wire_error_status(rc) : WIRE_OK}};
 
 	return send_await(c, &m);
 }
@@ -284,7 +288,9 @@ static int hello_await(struct conn *c)
 	int rc = boot_recv_await(c->boot, &m, c->accepted_ns + HANDSHAKE_NS);
 
 	if (rc == -KV_EVERSION) {
-		refuse_await(c, rc, "client and server have no protocol version in common; run the same release on both sides");
+		refuse_await(
+			c, rc,
+			"client and server have no protocol version in common; run the same release on both sides");
 		return rc;
 	}
 	if (rc == 0 && m.type != WIRE_CTRL_HELLO)
@@ -304,8 +310,8 @@ static int hello_await(struct conn *c)
 		return rc;
 	}
 	rc = welcome_await(c);
-	kv_info(c->server->opt.log, "client %s (id %" PRIu64 ", %u rails) is session %u", name_of(c, name, sizeof(name)), c->client_id, c->rails,
-	        c->number);
+	kv_info(c->server->opt.log, "client %s (id %" PRIu64 ", %u rails) is session %u",
+		name_of(c, name, sizeof(name)), c->client_id, c->rails, c->number);
 	return rc;
 }
 
@@ -313,7 +319,7 @@ static int hello_await(struct conn *c)
 
 static struct region *region_find(const struct conn *c, uint32_t id)
 {
-	KV_LIST_EACH(n, &c->regions) {
+	KV_LIST_EACH (n, &c->regions) {
 		struct region *r = KV_LIST_ENTRY(n, struct region, node);
 		if (r->id == id)
 			return r;
@@ -426,7 +432,8 @@ static int serve_await(struct conn *c)
 
 static int beat_await(struct conn *c, uint64_t sequence)
 {
-	struct wire_ctrl_msg m = {.type = WIRE_CTRL_HEARTBEAT, .heartbeat = {.sequence = sequence, .shards = (uint16_t)c->server->opt.shards}};
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_HEARTBEAT,
+				  .heartbeat = {.sequence = sequence, .shards = (uint16_t)c->server->opt.shards}};
 
 	for (unsigned i = 0; i < c->server->opt.shards; i++) {
 		m.heartbeat.received += atomic_load_explicit(&c->received[i], memory_order_relaxed);
@@ -500,7 +507,8 @@ static int open_await(struct conn *c)
 	struct kvs_server *s = c->server;
 	struct kv_error err = {0};
 	char name[KV_HOST_MAX];
-	int rc = boot_accept_await(s->boot, c->fd, &c->peer, USER_TIMEOUT_MS, c->accepted_ns + HANDSHAKE_NS, &c->boot, &err);
+	int rc = boot_accept_await(s->boot, c->fd, &c->peer, USER_TIMEOUT_MS, c->accepted_ns + HANDSHAKE_NS, &c->boot,
+				   &err);
 
 	c->fd = -1;
 	if (rc)
@@ -526,8 +534,10 @@ static void conn_run(void *arg)
 		else
 			rc = serve_await(c);
 		if (rc < 0 && rc != -KV_EPEERDOWN)
-			kv_warn(c->server->opt.log, "client %s: control connection: %s", name_of(c, name, sizeof(name)), kv_strerror(rc));
-		kv_info(c->server->opt.log, "client %s left%s", name_of(c, name, sizeof(name)), rc == 1 ? "" : " without a goodbye");
+			kv_warn(c->server->opt.log, "client %s: control connection: %s", name_of(c, name, sizeof(name)),
+				kv_strerror(rc));
+		kv_info(c->server->opt.log, "client %s left%s", name_of(c, name, sizeof(name)),
+			rc == 1 ? "" : " without a goodbye");
 	}
 	close_await(c);
 }
@@ -572,7 +582,7 @@ static void cut(struct conn *c)
 
 void conns_cut(struct kvs_server *s)
 {
-	KV_LIST_EACH(n, &s->conns)
+	KV_LIST_EACH (n, &s->conns)
 		cut(KV_LIST_ENTRY(n, struct conn, node));
 }
 
@@ -580,7 +590,7 @@ void conns_cut_oldest_handshake(struct kvs_server *s)
 {
 	uint64_t now_ns = loop_now(s->control);
 
-	KV_LIST_EACH(n, &s->conns) {
+	KV_LIST_EACH (n, &s->conns) {
 		struct conn *c = KV_LIST_ENTRY(n, struct conn, node);
 		if (c->admitted || c->closing || now_ns - c->accepted_ns < HANDSHAKE_PATIENCE_NS)
 			continue;

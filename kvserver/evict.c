@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* evict.c -- SIEVE (Zhang et al., NSDI 2024): one queue, one bit per block, one hand.
  *
- * A hit sets the bit and moves nothing. The hand walks from the oldest to the newest, clears bits, and stops at the first clear one; new blocks
- * enter at the newest end, so that what the hand has passed survives until it comes round. Hence one-time blocks leave quickly
- * and the hot ones stay, with less work per hit than LRU.
+ * A hit sets the bit and moves nothing. The hand walks from the oldest to the newest, clears bits, and stops at the
+ * first clear one; new blocks enter at the newest end, so that what the hand has passed survives until it comes round.
+ * Hence one-time blocks leave quickly and the hot ones stay, with less work per hit than LRU.
  *
- * The hand always points at a node of the queue or at its head (the list's anchor: start again at the oldest). Removing the
- * node under the hand moves the hand on. A node that may not go (a reader holds it) is stepped over with its bit untouched. A search ends after two
- * rounds: in the first every bit is cleared, so if the second finds nobody, nobody may go. */
+ * The hand always points at a node of the queue or at its head (the list's anchor: start again at the oldest). Removing
+ * the node under the hand moves the hand on. A node that may not go (a reader holds it) is stepped over with its bit
+ * untouched. A search ends after two rounds: in the first every bit is cleared, so if the second finds nobody, nobody
+ * may go. */
 #include "kvserver/evict.h"
 
 static void sieve_insert(struct evict *e, struct evict_node *n)

@@ -13,8 +13,8 @@ struct evict_node {
 
 struct evict {
 	const struct evict_policy *policy;
-	struct kv_list queue;   /* newest first */
-	struct kv_list *hand;   /* where the last search stopped; &queue: at the oldest */
+	struct kv_list queue; /* newest first */
+	struct kv_list *hand; /* where the last search stopped; &queue: at the oldest */
 	uint64_t count;
 };
 

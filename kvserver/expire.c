@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* expire.c -- the wheel.
  *
- * A node lies in bucket (second of its time) % 4096, whichever lap that is; each second's bucket is moved whole to `due`, and from there nodes are taken
- * one by one: those whose time has come are given out, the others (a later lap) go back to their bucket, which has its next turn in 68
- * minutes. So no operation allocates, set is O(1), and a sweep does exactly as much as its budget allows.
- * Look-ups check when_ns by themselves: the wheel only decides when the memory comes back, never what is visible.
- * Rejected: a heap (allocates, O(log n)); a hierarchy of wheels (needless at a resolution of seconds). */
+ * A node lies in bucket (second of its time) % 4096, whichever lap that is; each second's bucket is moved whole to
+ * `due`, and from there nodes are taken one by one: those whose time has come are given out, the others (a later lap)
+ * go back to their bucket, which has its next turn in 68 minutes. So no operation allocates, set is O(1), and a sweep
+ * does exactly as much as its budget allows. Look-ups check when_ns by themselves: the wheel only decides when the
+ * memory comes back, never what is visible. Rejected: a heap (allocates, O(log n)); a hierarchy of wheels (needless at
+ * a resolution of seconds). */
 #include "kvserver/expire.h"
 
 #define SECOND_NS 1000000000ull
@@ -44,7 +45,8 @@ void expire_set(struct expire *e, struct expire_node *n, uint64_t when_ns)
 		wheel_add(e, n);
 }
 
-/* One second's bucket becomes due once that second is over. After a long pause whole laps are skipped: one lap moves every bucket. */
+/* One second's bucket becomes due once that second is over. After a long pause whole laps are skipped: one lap moves
+ * every bucket. */
 static void wheel_turn(struct expire *e, uint64_t now_ns, unsigned *budget)
 {
 	uint64_t over = now_ns / SECOND_NS;

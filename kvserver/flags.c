@@ -9,48 +9,70 @@
 
 /* clang-format off */
 static const struct kv_opt table[] = {
-	{.name = "listen-addr", .letter = 'l', .type = KV_OPT_STRING, .offset = AT(listen_addr), .metavar = "HOST:PORT", .def = "127.0.0.1:50051",
-	 .help = "Address for control connections, and the fabric's source address; port 0 picks a free one.", .group = "Server:"},
-	{.name = "memory-mb", .letter = 'm', .type = KV_OPT_U64, .offset = AT(memory_mb), .metavar = "N", .def = "1024", .min = 1, .max = 1 << 24,
+	{.name = "listen-addr", .letter = 'l', .type = KV_OPT_STRING, .offset = AT(listen_addr),
+	 .metavar = "HOST:PORT", .def = "127.0.0.1:50051",
+	 .help = "Address for control connections, and the fabric's source address; port 0 picks a free one.",
+	 .group = "Server:"},
+	{.name = "memory-mb", .letter = 'm', .type = KV_OPT_U64, .offset = AT(memory_mb),
+	 .metavar = "N", .def = "1024", .min = 1, .max = 1 << 24,
 	 .help = "Memory for values in MiB, of all worker threads together; the index comes on top."},
 	{.name = "node-id", .type = KV_OPT_STRING, .offset = AT(node_id), .metavar = "NAME",
-	 .help = "Name by which clients place keys; must differ between the servers of a pool and stay the same over restarts (default: the listen address)."},
+	 .help = "Name by which clients place keys; must differ between the servers of a pool and stay the same "
+	         "over restarts (default: the listen address)."},
 	{.name = "worker-threads", .type = KV_OPT_U32, .offset = AT(shards), .metavar = "N", .max = KV_SHARDS_MAX,
 	 .help = "Data threads, each with its own endpoint and part of the memory; 0: one per core, at most 4."},
-	{.name = "max-clients", .type = KV_OPT_U32, .offset = AT(max_clients), .metavar = "N", .def = "256", .min = 1, .max = KVS_CLIENTS_MAX,
+	{.name = "max-clients", .type = KV_OPT_U32, .offset = AT(max_clients),
+	 .metavar = "N", .def = "256", .min = 1, .max = KVS_CLIENTS_MAX,
 	 .help = "Clients admitted at a time; more are told that the server is full."},
 	{.name = "ttl", .type = KV_OPT_DURATION, .offset = AT(ttl_ns), .metavar = "TIME", .def = "0",
 	 .help = "Values that name no time to live expire after this; 0: never."},
-	{.name = "eviction", .type = KV_OPT_CHOICE, .offset = AT(eviction), .metavar = "POLICY", .def = "sieve", .choices = kvs_eviction_names,
-	 .help = "Which values go first when memory is short."},
-	{.name = "value-max", .type = KV_OPT_SIZE, .offset = AT(value_max), .metavar = "SIZE", .def = "1G", .min = 1, .max = KV_VALUE_MAX,
+	{.name = "eviction", .type = KV_OPT_CHOICE, .offset = AT(eviction),
+	 .metavar = "POLICY", .def = "sieve", .choices = kvs_eviction_names,
+	 .help = "Which values go first when memory is short"},
+	{.name = "value-max", .type = KV_OPT_SIZE, .offset = AT(value_max),
+	 .metavar = "SIZE", .def = "1G", .min = 1, .max = KV_VALUE_MAX,
 	 .help = "Largest value accepted."},
-	{.name = "provider", .letter = 'p', .type = KV_OPT_STRING, .offset = AT(provider), .metavar = "NAME", .def = "auto",
-	 .help = "Fabric: auto, efa, efa-direct, verbs, tcp, shm or an exact libfabric name. A provider that is demanded and not there is an error.", .group = "Fabric:"},
+	{.name = "provider", .letter = 'p', .type = KV_OPT_STRING, .offset = AT(provider),
+	 .metavar = "NAME", .def = "auto",
+	 .help = "Fabric: auto, efa, efa-direct, verbs, tcp, shm or an exact libfabric name. A provider that is "
+	         "demanded and not there is an error.",
+	 .group = "Fabric:"},
 	{.name = "nic", .type = KV_OPT_STRING, .offset = AT(nic), .metavar = "NAME", .help = "Use only this device."},
-	{.name = "num-domains", .alias = "rails", .type = KV_OPT_U32, .offset = AT(rails), .metavar = "N", .def = "1", .min = 1, .max = KV_RAILS_MAX,
+	{.name = "num-domains", .alias = "rails", .type = KV_OPT_U32, .offset = AT(rails),
+	 .metavar = "N", .def = "1", .min = 1, .max = KV_RAILS_MAX,
 	 .help = "Devices (rails) per worker thread."},
-	{.name = "chunk", .type = KV_OPT_SIZE, .offset = AT(chunk), .metavar = "SIZE", .def = "1M", .min = 4096, .max = 1 << 30,
+	{.name = "chunk", .type = KV_OPT_SIZE, .offset = AT(chunk),
+	 .metavar = "SIZE", .def = "1M", .min = 4096, .max = 1 << 30,
 	 .help = "Bytes of one RMA operation at most."},
-	{.name = "credits", .type = KV_OPT_U32, .offset = AT(credits), .metavar = "N", .def = "128", .min = 1, .max = 4096,
+	{.name = "credits", .type = KV_OPT_U32, .offset = AT(credits),
+	 .metavar = "N", .def = "128", .min = 1, .max = 4096,
 	 .help = "Requests that a client may have outstanding per link."},
 	{.name = "spin-us", .type = KV_OPT_U32, .offset = AT(spin_us), .metavar = "N", .def = "50", .max = 1000000,
 	 .help = "Microseconds that a busy worker thread polls before it sleeps; 0: it sleeps at once."},
-	{.name = "heartbeat-ms", .type = KV_OPT_U32, .offset = AT(heartbeat_ms), .metavar = "N", .def = "500", .min = 10, .max = 60000,
+	{.name = "heartbeat-ms", .type = KV_OPT_U32, .offset = AT(heartbeat_ms),
+	 .metavar = "N", .def = "500", .min = 10, .max = 60000,
 	 .help = "Time between heartbeats to a client."},
 	{.name = "psk-file", .type = KV_OPT_STRING, .offset = AT(psk_file), .metavar = "FILE",
 	 .help = "Pre-shared key: one line IDENTITY:HEX, readable by its owner only.", .group = "Security:"},
-	{.name = "psk-fd", .type = KV_OPT_U32, .offset = AT(psk_fd), .metavar = "FD", .max = INT32_MAX, .help = "The same line, read from an inherited descriptor."},
-	{.name = "cert", .type = KV_OPT_STRING, .offset = AT(cert), .metavar = "FILE", .help = "Certificate of this server (PEM); needs --key and --ca."},
-	{.name = "key", .type = KV_OPT_STRING, .offset = AT(key), .metavar = "FILE", .help = "Its private key (PEM)."},
-	{.name = "ca", .type = KV_OPT_STRING, .offset = AT(ca), .metavar = "FILE", .help = "Certificate of the authority that clients must come from (PEM)."},
-	{.name = "insecure", .type = KV_OPT_FLAG, .offset = AT(insecure), .help = "Listen beyond loopback without a key or certificates."},
-	{.name = "allow-bench", .type = KV_OPT_FLAG, .offset = AT(allow_bench), .help = "Answer the roofline requests of kv-bench (bare writes of resident blocks).",
+	{.name = "psk-fd", .type = KV_OPT_U32, .offset = AT(psk_fd), .metavar = "FD", .max = INT32_MAX,
+	 .help = "The same line, read from an inherited descriptor."},
+	{.name = "cert", .type = KV_OPT_STRING, .offset = AT(cert), .metavar = "FILE",
+	 .help = "Certificate of this server (PEM); needs --key and --ca."},
+	{.name = "key", .type = KV_OPT_STRING, .offset = AT(key), .metavar = "FILE",
+	 .help = "Its private key (PEM)."},
+	{.name = "ca", .type = KV_OPT_STRING, .offset = AT(ca), .metavar = "FILE",
+	 .help = "Certificate of the authority that clients must come from (PEM)."},
+	{.name = "insecure", .type = KV_OPT_FLAG, .offset = AT(insecure),
+	 .help = "Listen beyond loopback without a key or certificates."},
+	{.name = "allow-bench", .type = KV_OPT_FLAG, .offset = AT(allow_bench),
+	 .help = "Answer the roofline requests of kv-bench (bare writes of resident blocks).",
 	 .group = "Operation:"},
-	{.name = "log-level", .type = KV_OPT_STRING, .offset = AT(log_level), .metavar = "LEVEL", .def = "info", .help = "off, error, warn, info, debug or trace."},
+	{.name = "log-level", .type = KV_OPT_STRING, .offset = AT(log_level), .metavar = "LEVEL", .def = "info",
+	 .help = "off, error, warn, info, debug or trace."},
 	{.name = "ready-fd", .type = KV_OPT_U32, .offset = AT(ready_fd), .metavar = "FD", .max = INT32_MAX,
 	 .help = "Write \"READY HOST:PORT\" to this descriptor once clients can connect."},
-	{.name = "die-with-parent", .type = KV_OPT_FLAG, .offset = AT(die_with_parent), .help = "Stop when the process that started this one ends."},
+	{.name = "die-with-parent", .type = KV_OPT_FLAG, .offset = AT(die_with_parent),
+	 .help = "Stop when the process that started this one ends."},
 	{.name = NULL}
 };
 /* clang-format on */
@@ -60,7 +82,8 @@ int flags_parse(int argc, char **argv, struct flags *out, struct kv_error *err)
 	static const struct kv_opt_program program = {
 		.name = "kv-server",
 		.about = "kv-server -- holds KV-cache blocks in memory and moves them over libfabric.",
-		.epilogue = "SIGTERM and SIGINT finish what is in flight (at most 5 s) and exit with status 0; a second one exits at once.",
+		.epilogue = "SIGTERM and SIGINT finish what is in flight (at most 5 s) and exit with status 0; a "
+			    "second one exits at once.",
 	};
 	enum kv_log_level level;
 	int rc = kv_opt_parse(&program, table, argc, argv, out, NULL, err);
@@ -68,7 +91,8 @@ int flags_parse(int argc, char **argv, struct flags *out, struct kv_error *err)
 	if (rc)
 		return rc;
 	if (kv_log_level_parse(out->log_level, &level))
-		return kv_fail(err, -KV_EINVAL, "--log-level %s: give off, error, warn, info, debug or trace", out->log_level);
+		return kv_fail(err, -KV_EINVAL, "--log-level %s: give off, error, warn, info, debug or trace",
+			       out->log_level);
 	if (out->psk_file && out->psk_fd != FLAGS_FD_NONE)
 		return kv_fail(err, -KV_EINVAL, "--psk-file and --psk-fd both give a key: use one of them");
 	return 0;

@@ -22,7 +22,8 @@ int flags_parse(int argc, char **argv, struct flags *out, struct kv_error *err);
 /* flags_options -- what they mean to a server. psk: the line read from --psk-fd, or NULL. */
 void flags_options(const struct flags *f, const char *psk, const struct kv_log *log, struct kvs_options *out);
 
-/* flags_psk_read -- one line "identity:hex" from an inherited descriptor, which is closed. 0 or -KV_EINVAL, -errno with *err. */
+/* flags_psk_read -- one line "identity:hex" from an inherited descriptor, which is closed. 0 or -KV_EINVAL, -errno with
+ * *err. */
 int flags_psk_read(int fd, char *buf, size_t cap, struct kv_error *err);
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* get.c -- GET: find the block, keep it, write the range into the client's memory.
  *
- * The answer goes out when posting is final: `posted` says how many immediates will come in all, and the client counts them. The block stays
- * referenced until the last write has completed. A checksum of part of a value (WIRE_GET_SUM_RANGE) is made here, a bounded number of
- * bytes per turn, while the writes are under way; the answer waits for it.
+ * The answer goes out when posting is final: `posted` says how many immediates will come in all, and the client counts
+ * them. The block stays referenced until the last write has completed. A checksum of part of a value
+ * (WIRE_GET_SUM_RANGE) is made here, a bounded number of bytes per turn, while the writes are under way; the answer
+ * waits for it.
  *
- * A range that does not fit its destination moves nothing: TOOBIG with the length and generation, posted 0. A request without a
- * destination (length 0, no slices) is therefore a way to ask for the size. Length 0 means "to the end". */
+ * A range that does not fit its destination moves nothing: TOOBIG with the length and generation, posted 0. A request
+ * without a destination (length 0, no slices) is therefore a way to ask for the size. Length 0 means "to the end". */
 #include "kvserver/reply.h"
 #include "kvserver/shard.h"
 
@@ -108,7 +109,8 @@ static void get_refuse(struct link *l, struct wire_reply *reply, int32_t status)
 	reply_put(l, reply, NULL);
 }
 
-static void get_move(struct link *l, const struct wire_request *q, struct block *b, uint64_t length, struct wire_reply *reply, uint64_t now_ns)
+static void get_move(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
+		     struct wire_reply *reply, uint64_t now_ns)
 {
 	struct region_use *u = session_region_find(l->session, q->dest.region);
 	struct shard *s = l->session->shard;
@@ -132,7 +134,8 @@ static void get_move(struct link *l, const struct wire_request *q, struct block 
 	r->posted = get_settle;
 	r->done = get_settle;
 	r->get.length = length;
-	rc = sum_begin(r, store_data(&s->store, b) + q->get.offset, length, q->flags & WIRE_GET_SUM_RANGE) ? 0 : -KV_EBUSY;
+	rc = sum_begin(r, store_data(&s->store, b) + q->get.offset, length, q->flags & WIRE_GET_SUM_RANGE) ? 0
+													   : -KV_EBUSY;
 	if (rc == 0)
 		rc = request_move(r, TE_WRITE, &q->dest, q->get.offset, length, &q->get.imm);
 	if (rc) {
@@ -144,7 +147,8 @@ static void get_move(struct link *l, const struct wire_request *q, struct block 
 	get_settle(r);
 }
 
-static void get_inline(struct link *l, const struct wire_request *q, struct block *b, uint64_t length, struct wire_reply *reply)
+static void get_inline(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
+		       struct wire_reply *reply)
 {
 	struct shard *s = l->session->shard;
 	const uint8_t *from = store_data(&s->store, b) + q->get.offset;
@@ -157,7 +161,8 @@ static void get_inline(struct link *l, const struct wire_request *q, struct bloc
 }
 
 /* A block was found: what of it is asked for, and how it travels. */
-static void get_block(struct link *l, const struct wire_request *q, struct block *b, struct wire_reply *reply, uint64_t now_ns)
+static void get_block(struct link *l, const struct wire_request *q, struct block *b, struct wire_reply *reply,
+		      uint64_t now_ns)
 {
 	uint64_t room = q->dest.slice * q->dest.count, length;
 

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index.c -- open addressing with linear probing, deletion by shifting back (no tombstones), and growth a few slots at a time.
+/* index.c -- open addressing with linear probing, deletion by shifting back (no tombstones), and growth a few slots at
+ * a time.
  *
- * Invariants. An item is in exactly one of the two tables. Between an item's home slot (hash & mask) and its slot there is no empty
- * slot. The load of a table is at most 3/4. While `old` has slots, those below `cursor` are empty; every insert and remove moves some of the rest,
- * enough of them that `old` is empty long before `now` must grow again (4 moved per insert, 3/4 of old's size inserts until then).
+ * Invariants. An item is in exactly one of the two tables. Between an item's home slot (hash & mask) and its slot there
+ * is no empty slot. The load of a table is at most 3/4. While `old` has slots, those below `cursor` are empty; every
+ * insert and remove moves some of the rest, enough of them that `old` is empty long before `now` must grow again (4
+ * moved per insert, 3/4 of old's size inserts until then).
  *
- * The stored hash saves the key compare (a cache miss) for all but the item looked for; the key is always compared in full.
- * Rejected: robin hood, whose early exit on a miss matters at loads we do not run at; rehashing at once, a pause of tens of milliseconds
- * at a million entries. New slots come from calloc, which for large tables is fresh zero pages touched only as they fill. */
+ * The stored hash saves the key compare (a cache miss) for all but the item looked for; the key is always compared in
+ * full. Rejected: robin hood, whose early exit on a miss matters at loads we do not run at; rehashing at once, a pause
+ * of tens of milliseconds at a million entries. New slots come from calloc, which for large tables is fresh zero pages
+ * touched only as they fill. */
 #include "kvserver/index.h"
 
 #include <stdlib.h>
@@ -85,7 +88,8 @@ static bool table_remove(struct index_table *t, const struct index_item *item)
 	return false;
 }
 
-/* Move a few items of the old table. A vacated slot may be refilled by the shift, so it is looked at again before the cursor goes on. */
+/* Move a few items of the old table. A vacated slot may be refilled by the shift, so it is looked at again before the
+ * cursor goes on. */
 static void index_migrate(struct index *ix)
 {
 	struct index_table *old = &ix->old;

@@ -40,7 +40,8 @@ static inline uint64_t index_hash(const struct index *ix, const void *key, size_
 /* index_find -- the item with exactly this key, or NULL. */
 struct index_item *index_find(const struct index *ix, uint64_t hash, const void *key, size_t len);
 
-/* index_insert -- add an item whose key is not in the index. item->hash is index_hash of its key. Returns 0 or -KV_ENOMEM (nothing changed). */
+/* index_insert -- add an item whose key is not in the index. item->hash is index_hash of its key. Returns 0 or
+ * -KV_ENOMEM (nothing changed). */
 int index_insert(struct index *ix, struct index_item *item);
 
 /* index_remove -- take out an item that is in. */
@@ -48,7 +49,8 @@ void index_remove(struct index *ix, struct index_item *item);
 
 uint64_t index_count(const struct index *ix);
 
-/* index_near -- the first item at or after a position that `random` chooses, or NULL when the index is empty. Nearly uniform. */
+/* index_near -- the first item at or after a position that `random` chooses, or NULL when the index is empty. Nearly
+ * uniform. */
 struct index_item *index_near(const struct index *ix, uint64_t random);
 
 #endif

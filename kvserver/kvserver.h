@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kvserver.h -- a cache node that a program, a test or a simulation embeds: the public header of kvserver/.
  *
- * A server is one control loop (accept, TLS, hello, heartbeats) and N shard loops (each an engine and a part of the memory). It runs on threads of its own,
- * or on loops that the caller made and turns, several in one thread if it likes.
+ * A server is one control loop (accept, TLS, hello, heartbeats) and N shard loops (each an engine and a part of the
+ * memory). It runs on threads of its own, or on loops that the caller made and turns, several in one thread if it
+ * likes.
  *
- *   own threads:     create -> start (blocks until it listens) -> port -> stop (blocks until drained) -> destroy
- *   caller's loops:  create -> start -> turn the loops until state is KVS_RUNNING -> ... -> stop -> turn until KVS_STOPPED -> destroy -> loop_destroy */
+ *   own threads:     create, start (blocks until it listens), port, stop (blocks until drained), destroy
+ *   caller's loops:  create, start, turn the loops until the state is KVS_RUNNING; stop, turn them until it is
+ *                    KVS_STOPPED; destroy, then loop_destroy */
 #ifndef KVRAIL_KVSERVER_KVSERVER_H
 #define KVRAIL_KVSERVER_KVSERVER_H
 
@@ -21,45 +23,48 @@ enum {
 	KVS_CLIENTS_DEFAULT = 256,
 	KVS_CLIENTS_MAX = 32768,
 	KVS_CREDITS_DEFAULT = 128,
-	KVS_HEARTBEAT_MS_DEFAULT = 500
+	KVS_HEARTBEAT_MS_DEFAULT = 500,
 };
 
 /* Zero means the default that is named. Strings and objects pointed to must live as long as the server. */
 struct kvs_options {
-	const char *listen_addr;     /* "HOST:PORT"; port 0 picks one. "127.0.0.1:50051" */
-	const char *node_id;         /* what clients place keys by; the listen address */
-	const char *provider, *nic;  /* see struct te_options */
-	unsigned shards;             /* min(4, cores) */
-	unsigned rails;              /* per shard: 1 */
-	uint64_t memory_bytes;       /* of all shards together: 1 GiB */
+	const char *listen_addr;    /* "HOST:PORT"; port 0 picks one. "127.0.0.1:50051" */
+	const char *node_id;        /* what clients place keys by; the listen address */
+	const char *provider, *nic; /* see struct te_options */
+	unsigned shards;            /* min(4, cores) */
+	unsigned rails;             /* per shard: 1 */
+	uint64_t memory_bytes;      /* of all shards together: 1 GiB */
 	unsigned max_clients, credits, heartbeat_ms;
-	uint64_t value_max;          /* bytes of a value at most: KV_VALUE_MAX, or less if a shard is smaller */
-	uint64_t ttl_ns;             /* of values that name none; 0: for ever */
-	uint64_t spin_ns;            /* loops of our own poll so long before they sleep; 0: they sleep at once */
-	uint32_t chunk_bytes;        /* of one RMA operation: KV_CHUNK_DEFAULT */
-	unsigned eviction;           /* index into kvs_eviction_names */
+	uint64_t value_max;   /* bytes of a value at most: KV_VALUE_MAX, or less if a shard is smaller */
+	uint64_t ttl_ns;      /* of values that name none; 0: for ever */
+	uint64_t spin_ns;     /* loops of our own poll so long before they sleep; 0: they sleep at once */
+	uint32_t chunk_bytes; /* of one RMA operation: KV_CHUNK_DEFAULT */
+	unsigned eviction;    /* index into kvs_eviction_names */
 	const char *psk_file, *psk, *cert_file, *key_file, *ca_file; /* see bootstrap/bootstrap.h */
-	bool insecure;               /* listen beyond loopback without keys */
-	bool allow_bench;            /* answer BENCH requests */
+	bool insecure;                                               /* listen beyond loopback without keys */
+	bool allow_bench;                                            /* answer BENCH requests */
 	const struct kv_log *log;
 	const struct kv_clock *clock;     /* monotonic */
 	const struct kv_entropy *entropy; /* the kernel's */
-	struct loop **loops;         /* NULL: own threads. Else 1 + shards loops: control first */
+	struct loop **loops;              /* NULL: own threads. Else 1 + shards loops: control first */
 };
 
 extern const char *const kvs_eviction_names[]; /* ends with NULL */
 
 enum kvs_state { KVS_CREATED, KVS_STARTING, KVS_RUNNING, KVS_STOPPING, KVS_STOPPED };
 
-/* kvs_server_create -- check the options, read keys, map memory, open the engines. Nothing is listened to yet. Thread: any.
- * Errors, each with a sentence: -KV_EINVAL, -KV_EDENIED (a key file; or an open door without --insecure), -KV_ENOMEM, -KV_ELIMIT, -KV_ENOTSUP (provider), ... */
+/* kvs_server_create -- check the options, read keys, map memory, open the engines. Nothing is listened to yet. Thread:
+ * any. Errors, each with a sentence: -KV_EINVAL, -KV_EDENIED (a key file; or an open door without --insecure),
+ * -KV_ENOMEM, -KV_ELIMIT, -KV_ENOTSUP (provider), ... */
 int kvs_server_create(const struct kvs_options *options, struct kvs_server **out, struct kv_error *err);
 
-/* kvs_server_start -- attach the engines and listen. Own threads: blocks until it listens, or fails with *err. Caller's loops: returns 0 at once, and the state tells. */
+/* kvs_server_start -- attach the engines and listen. Own threads: blocks until it listens, or fails with *err. Caller's
+ * loops: returns 0 at once, and the state tells. */
 int kvs_server_start(struct kvs_server *server, struct kv_error *err);
 
-/* kvs_server_stop -- accept nobody, refuse new requests, finish those in flight for at most drain_ns, close the connections. Own threads: blocks until they
- * have ended. Caller's loops: from the control loop's thread; the state tells. Harmless when it never started or has stopped. */
+/* kvs_server_stop -- accept nobody, refuse new requests, finish those in flight for at most drain_ns, close the
+ * connections. Own threads: blocks until they have ended. Caller's loops: from the control loop's thread; the state
+ * tells. Harmless when it never started or has stopped. */
 void kvs_server_stop(struct kvs_server *server, uint64_t drain_ns);
 
 /* kvs_server_destroy -- stops it first if need be (own threads only). *server becomes NULL; NULL is accepted. */
@@ -68,7 +73,8 @@ void kvs_server_destroy(struct kvs_server **server);
 /* kvs_server_state -- any thread. *err (may be NULL) is filled when it stopped because it could not start. */
 enum kvs_state kvs_server_state(struct kvs_server *server, struct kv_error *err);
 
-/* kvs_server_port -- the TCP port, once it runs; 0 before. Any thread. kvs_server_address -- "127.0.0.1:50051" into buf; returns buf. */
+/* kvs_server_port -- the TCP port, once it runs; 0 before. Any thread. kvs_server_address -- "127.0.0.1:50051" into
+ * buf; returns buf. */
 uint16_t kvs_server_port(const struct kvs_server *server);
 char *kvs_server_address(const struct kvs_server *server, char *buf, unsigned cap);
 

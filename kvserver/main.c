@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c -- kv-server: flags, a server on threads of its own, and signals.
  *
- * The main thread only waits for signals. They are blocked before any thread starts, so that no thread of ours or of a provider takes them,
- * and waited for with sigwait; a provider that installs handlers (shm) does not get in the way. Once the drain has begun they have
- * their default effect again: the second one ends the process at once.
+ * The main thread only waits for signals. They are blocked before any thread starts, so that no thread of ours or of a
+ * provider takes them, and waited for with sigwait; a provider that installs handlers (shm) does not get in the way.
+ * Once the drain has begun they have their default effect again: the second one ends the process at once.
  *
  * Exit status: 0 drained; 2 the command line; 3 it could not start. */
 #include <errno.h>
@@ -55,8 +55,10 @@ static void ready_print(const struct kvs_server *server, const char *address)
 	char memory[32], page[32];
 
 	kvs_server_info(server, &info);
-	printf("kv-server ready on %s (provider %s, fabric %s, device %s, %u threads x %u rails, %s in %s pages, security %s)\n", address, info.provider,
-	       info.fabric, info.domain, info.shards, info.rails, kv_size_format(info.memory_bytes, memory, sizeof(memory)),
+	printf("kv-server ready on %s (provider %s, fabric %s, device %s, %u threads x %u rails, %s in %s pages, "
+	       "security %s)\n",
+	       address, info.provider, info.fabric, info.domain, info.shards, info.rails,
+	       kv_size_format(info.memory_bytes, memory, sizeof(memory)),
 	       kv_size_format(info.page_bytes, page, sizeof(page)), info.security);
 	fflush(stdout);
 }

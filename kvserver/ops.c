@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ops.c -- the requests that are answered on the spot: EXISTS, DELETE, TOUCH, PIN, STAT, PING.
  *
- * None of them moves bytes or keeps anything but a pin. DELETE takes a pinned block too: pins keep blocks from eviction, not from their owners; whoever is
- * reading it goes on reading the old bytes. EXISTS is no hit: asking for a prefix must not keep it alive. */
+ * None of them moves bytes or keeps anything but a pin. DELETE takes a pinned block too: pins keep blocks from
+ * eviction, not from their owners; whoever is reading it goes on reading the old bytes. EXISTS is no hit: asking for a
+ * prefix must not keep it alive. */
 #include "kvserver/reply.h"
 #include "kvserver/shard.h"
 
@@ -98,8 +99,9 @@ void stat_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 
 void ping_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
-	struct wire_reply r = {
-		.type = WIRE_PING, .id = q->id, .ping = {.cookie = q->ping.cookie, .turns = loop_turns(l->session->shard->loop)}};
+	struct wire_reply r = {.type = WIRE_PING,
+			       .id = q->id,
+			       .ping = {.cookie = q->ping.cookie, .turns = loop_turns(l->session->shard->loop)}};
 
 	(void)now_ns;
 	reply_put(l, &r, NULL);

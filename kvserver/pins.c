@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pins.c -- who keeps which block.
  *
- * A pin is one (set, block) pair and lies in a list of each, so that the end of a session and the end of a block both find all of theirs. To see
- * whether a pair exists the block's list is walked: it is as long as the number of sessions that pin this block.
- * A block's first pin takes it out of the eviction policy, its last puts it back as the newest; store->pinned_bytes counts a block once however many pin it.
- * Every set is charged the whole block: a budget must not depend on what others pin. */
+ * A pin is one (set, block) pair and lies in a list of each, so that the end of a session and the end of a block both
+ * find all of theirs. To see whether a pair exists the block's list is walked: it is as long as the number of sessions
+ * that pin this block. A block's first pin takes it out of the eviction policy, its last puts it back as the newest;
+ * store->pinned_bytes counts a block once however many pin it. Every set is charged the whole block: a budget must not
+ * depend on what others pin. */
 #include "kvserver/pins.h"
 
 void pins_init(struct pins *p)
@@ -15,7 +16,7 @@ void pins_init(struct pins *p)
 
 static struct pin *pin_find(const struct pins *p, const struct block *b)
 {
-	KV_LIST_EACH(n, &b->pins) {
+	KV_LIST_EACH (n, &b->pins) {
 		struct pin *pin = KV_LIST_ENTRY(n, struct pin, of_block);
 		if (pin->set == p)
 			return pin;

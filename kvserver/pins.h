@@ -19,8 +19,8 @@ struct pins {
 
 void pins_init(struct pins *p);
 
-/* pins_add -- pin a live block; pinning it again changes nothing. Returns 0, -KV_EBUSY when this set would hold more than set_budget bytes
- * or all sets together more than all_budget, or -KV_ENOMEM (no pin object). */
+/* pins_add -- pin a live block; pinning it again changes nothing. Returns 0, -KV_EBUSY when this set would hold more
+ * than set_budget bytes or all sets together more than all_budget, or -KV_ENOMEM (no pin object). */
 int pins_add(struct store *s, struct pins *p, struct block *b, uint64_t set_budget, uint64_t all_budget);
 
 /* pins_remove -- harmless when the set does not hold the block. pins_clear -- the whole set. */

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* put.c -- PUT: ranges into a private stage, a check of the whole, and a commit that the first one wins.
  *
- * Answers. A range is answered when its bytes are there (and nothing of it is in flight, so that the client's source is free); the last one when the value
- * is whole, checked and committed. A value already there is answered without moving a byte: OK for the same length and checksum, else EXISTS_OTHER.
- * A range whose stage is gone gets what ended it, or STALE if it is not known any more: the client begins again.
- * A small value in one message has no stage: copy, check, commit. */
+ * Answers. A range is answered when its bytes are there (and nothing of it is in flight, so that the client's source is
+ * free); the last one when the value is whole, checked and committed. A value already there is answered without moving
+ * a byte: OK for the same length and checksum, else EXISTS_OTHER. A range whose stage is gone gets what ended it, or
+ * STALE if it is not known any more: the client begins again. A small value in one message has no stage: copy, check,
+ * commit. */
 #include "kvserver/reply.h"
 #include "kvserver/shard.h"
 
 static void put_reply(struct link *l, const struct wire_request *q, int32_t status, uint64_t generation)
 {
-	struct wire_reply r = {.type = WIRE_PUT, .status = status, .id = q->id, .put = {.stage = q->put.stage, .generation = generation}};
+	struct wire_reply r = {.type = WIRE_PUT,
+			       .status = status,
+			       .id = q->id,
+			       .put = {.stage = q->put.stage, .generation = generation}};
 
 	reply_put(l, &r, NULL);
 }
@@ -30,7 +34,8 @@ static uint64_t expires_at(const struct shard *s, uint32_t ttl_s, uint64_t now_n
 }
 
 /* Another value has the key already: is it the same? */
-static int32_t judge_holder(struct shard *s, const struct block *holder, uint64_t total, uint64_t checksum, uint64_t *out_generation)
+static int32_t judge_holder(struct shard *s, const struct block *holder, uint64_t total, uint64_t checksum,
+			    uint64_t *out_generation)
 {
 	if (holder->len == total && holder->checksum == checksum) {
 		shard_count(s, WIRE_STAT_PUT_DUPLICATES);
@@ -42,7 +47,8 @@ static int32_t judge_holder(struct shard *s, const struct block *holder, uint64_
 }
 
 /* Check a whole staged block and make it visible. On success the block is LIVE, else still STAGED. */
-static int32_t check_and_commit(struct shard *s, struct block *b, uint64_t digest, uint64_t checksum, uint32_t ttl_s, uint64_t *out_generation)
+static int32_t check_and_commit(struct shard *s, struct block *b, uint64_t digest, uint64_t checksum, uint32_t ttl_s,
+				uint64_t *out_generation)
 {
 	uint64_t now_ns = loop_turn_now(s->loop);
 	struct block *holder;
@@ -69,7 +75,8 @@ void stage_commit(struct stage *st)
 	struct request *last = st->last;
 	struct shard *s = st->session->shard;
 	struct block *b = st->block;
-	int32_t status = check_and_commit(s, b, kv_hasher_digest(&st->hasher), st->checksum, st->ttl_s, &last->reply.put.generation);
+	int32_t status = check_and_commit(s, b, kv_hasher_digest(&st->hasher), st->checksum, st->ttl_s,
+					  &last->reply.put.generation);
 
 	if (b->state == BLOCK_STAGED)
 		store_drop(&s->store, b);
@@ -90,7 +97,8 @@ static int32_t failure(const struct request *r, int error)
 		return WIRE_CANCELED;
 	if (error == -KV_EINVAL)
 		return WIRE_INVALID;
-	return error == -KV_ETIMEOUT || loop_turn_now(r->session->shard->loop) >= r->deadline_ns ? WIRE_TIMEOUT : WIRE_FABRIC;
+	return error == -KV_ETIMEOUT || loop_turn_now(r->session->shard->loop) >= r->deadline_ns ? WIRE_TIMEOUT
+												 : WIRE_FABRIC;
 }
 
 static void range_failed(struct request *r, int error)
@@ -185,7 +193,8 @@ static void range_begin(struct link *l, const struct wire_request *q, struct sta
 	r->block = st->block;
 	block_ref(r->block);
 	if (q->put.inline_data.len)
-		memcpy(store_data(&l->session->shard->store, st->block) + q->put.offset, q->put.inline_data.data, q->put.inline_data.len);
+		memcpy(store_data(&l->session->shard->store, st->block) + q->put.offset, q->put.inline_data.data,
+		       q->put.inline_data.len);
 	if (q->put.inline_data.len || q->put.length == 0)
 		range_arrived(r);
 	else
@@ -198,8 +207,8 @@ static bool range_fits(const struct stage *st, const struct wire_request *q)
 {
 	const struct index_item *item = &st->block->item;
 
-	return st->total == q->put.total && st->checksum == q->put.checksum && !st->last && item->key_len == q->key.len &&
-	       memcmp(item->key, q->key.data, q->key.len) == 0;
+	return st->total == q->put.total && st->checksum == q->put.checksum && !st->last &&
+	       item->key_len == q->key.len && memcmp(item->key, q->key.data, q->key.len) == 0;
 }
 
 /* The whole value came with the request. */
@@ -216,7 +225,8 @@ static void put_small(struct link *l, const struct wire_request *q)
 		return;
 	}
 	memcpy(store_data(&s->store, b), q->put.inline_data.data, q->put.inline_data.len);
-	status = check_and_commit(s, b, kv_hash_block(store_data(&s->store, b), b->len), q->put.checksum, q->put.ttl_s, &generation);
+	status = check_and_commit(s, b, kv_hash_block(store_data(&s->store, b), b->len), q->put.checksum, q->put.ttl_s,
+				  &generation);
 	if (b->state == BLOCK_STAGED)
 		store_drop(&s->store, b);
 	block_unref(&s->store, b);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* region.c -- a client's announcement, checked and copied once for all shards.
  *
- * Nothing in the message is believed: the number of parts must be what length and part size give, and base plus length of each part must not wrap.
- * The engine would refuse bad slices too; region_holds answers before anything is started. */
+ * Nothing in the message is believed: the number of parts must be what length and part size give, and base plus length
+ * of each part must not wrap. The engine would refuse bad slices too; region_holds answers before anything starts. */
 #include "kvserver/region.h"
 
 #include <stdlib.h>

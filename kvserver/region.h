@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* region.h -- the memory regions that a client announced: made and freed on the control loop, read by every shard, never changed. */
+/* region.h -- the memory regions that a client announced: made and freed on the control loop, read by every shard,
+ * never changed. */
 #ifndef KVRAIL_KVSERVER_REGION_H
 #define KVRAIL_KVSERVER_REGION_H
 
@@ -7,7 +8,7 @@
 #include "wire/wire.h"
 
 enum {
-	REGIONS_MAX = 512,           /* of one session */
+	REGIONS_MAX = 512, /* of one session */
 	REGION_BUCKETS = 64,
 	REGION_KEYS_MAX = 128 * 1024 /* (rail, part) keys of one session in all: 2 MiB */
 };
@@ -20,7 +21,8 @@ struct region {
 	struct te_key key[];
 };
 
-/* region_create -- from a REGION message of a client with `rails` rails. 0, -KV_EINVAL (numbers that do not fit together) or -KV_ENOMEM. */
+/* region_create -- from a REGION message of a client with `rails` rails. 0, -KV_EINVAL (numbers that do not fit
+ * together) or -KV_ENOMEM. */
 int region_create(const struct wire_region *w, unsigned rails, struct region **out);
 
 /* One shard's view of a region in a session: who uses it. */

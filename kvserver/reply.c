@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reply.c -- replies are encoded at once into the frame that their link is filling; frames leave at the end of the turn, or when full.
+/* reply.c -- replies are encoded at once into the frame that their link is filling; frames leave at the end of the
+ * turn, or when full.
  *
- * Without a free send buffer a reply is held: a copy that keeps its block alive instead of its bytes. Order per link is kept, since nothing is
- * encoded past a held reply. A link holds at most its credits and a little more; what a client provokes beyond that (it ignores its credits) is dropped
- * and counted as over credit.
+ * Without a free send buffer a reply is held: a copy that keeps its block alive instead of its bytes. Order per link is
+ * kept, since nothing is encoded past a held reply. A link holds at most its credits and a little more; what a client
+ * provokes beyond that (it ignores its credits) is dropped and counted as over credit.
  *
- * Invariants. link->msg is not NULL exactly while the link is in shard->dirty; link->holding is not empty exactly while it is in shard->blocked.
- * A frame carries the session number that the server gave: the client knows its sessions by token. */
+ * Invariants. link->msg is not NULL exactly while the link is in shard->dirty; link->holding is not empty exactly while
+ * it is in shard->blocked. A frame carries the session number that the server gave: the client knows its sessions by
+ * token. */
 #include "kvserver/reply.h"
 
 #include "kvserver/shard.h"
@@ -61,8 +63,8 @@ static bool encode(struct link *l, const struct wire_reply *r)
 		rc = wire_reply_add(&l->writer, r);
 	}
 	if (rc != 0)
-		kv_error_log(l->session->shard->opt.log, "shard %u: reply of type %u does not encode: %s", l->session->shard->opt.index, r->type,
-		             kv_strerror(rc));
+		kv_error_log(l->session->shard->opt.log, "shard %u: reply of type %u does not encode: %s",
+			     l->session->shard->opt.index, r->type, kv_strerror(rc));
 	return true;
 }
 

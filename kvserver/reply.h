@@ -5,8 +5,9 @@
 
 #include "kvserver/session.h"
 
-/* reply_put -- give out one reply. Pointers in *r are read before it returns, except that inline bytes of `block` (may be NULL) are read
- * later if no send buffer is free now: the block is then kept by a reference. Replies of a session that ends are dropped. */
+/* reply_put -- give out one reply. Pointers in *r are read before it returns, except that inline bytes of `block` (may
+ * be NULL) are read later if no send buffer is free now: the block is then kept by a reference. Replies of a session
+ * that ends are dropped. */
 void reply_put(struct link *l, const struct wire_reply *r, struct block *block);
 
 /* reply_flush -- send every frame begun. At the end of a turn's polling. */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request.c -- requests with transfers: begin, answer, free.
  *
- * A request is answered once and freed once, in either order of the last transfer's end and the answer: it is freed when it was answered and
- * nothing of it is in flight. While it lives it holds a reference to its block and to the region it moves bytes to or from, so that neither
- * can go under the NIC. Callbacks of the engine come only from te_poll (and from closing or fencing), never from starting a transfer.
+ * A request is answered once and freed once, in either order of the last transfer's end and the answer: it is freed
+ * when it was answered and nothing of it is in flight. While it lives it holds a reference to its block and to the
+ * region it moves bytes to or from, so that neither can go under the NIC. Callbacks of the engine come only from
+ * te_poll (and from closing or fencing), never from starting a transfer.
  *
- * Bytes go to `count` slices; when the length is no multiple of the slice, the last, shorter one is a transfer of its own, because the engine's slices are
- * all equal. Hence two moves. */
+ * Bytes go to `count` slices; when the length is no multiple of the slice, the last, shorter one is a transfer of its
+ * own, because the engine's slices are all equal. Hence two moves. */
 #include "kvserver/request.h"
 
 #include "kvserver/reply.h"
@@ -25,7 +26,8 @@ struct request *request_new(struct link *l, const struct wire_request *q, uint64
 		.type = q->type,
 		.id = q->id,
 		.begun_ns = now_ns,
-		.deadline_ns = q->time_left_us == UINT32_MAX ? KV_NEVER : kv_deadline(now_ns, q->time_left_us * 1000ull),
+		.deadline_ns =
+			q->time_left_us == UINT32_MAX ? KV_NEVER : kv_deadline(now_ns, q->time_left_us * 1000ull),
 		.reply = {.type = q->type, .id = q->id},
 	};
 	kv_list_add_tail(&s->requests, &r->node);
@@ -98,7 +100,8 @@ static void move_progress(struct te_xfer *x)
 		r->progress(r);
 }
 
-static int move_start(struct request *r, struct move *m, enum te_dir dir, const struct te_slices *at, uint64_t local, const uint32_t *imm)
+static int move_start(struct request *r, struct move *m, enum te_dir dir, const struct te_slices *at, uint64_t local,
+		      const uint32_t *imm)
 {
 	struct shard *shard = r->session->shard;
 	int rc;
@@ -127,7 +130,8 @@ static int move_start(struct request *r, struct move *m, enum te_dir dir, const 
 	return rc < 0 ? rc : 0;
 }
 
-int request_move(struct request *r, enum te_dir dir, const struct wire_dest *d, uint64_t block_offset, uint64_t length, const uint32_t *imm)
+int request_move(struct request *r, enum te_dir dir, const struct wire_dest *d, uint64_t block_offset, uint64_t length,
+		 const uint32_t *imm)
 {
 	uint64_t local = r->block->mem->offset + block_offset;
 	uint64_t full = length / d->slice, rest = length % d->slice;
@@ -213,7 +217,8 @@ void request_answer(struct request *r, int32_t status)
 	l->posted[r->id % WINDOW_WIDTH] = posted;
 	reply_put(l, &r->reply, NULL);
 	if (r->has_cancel) {
-		struct wire_reply c = {.type = WIRE_CANCEL, .id = r->cancel_id, .cancel = {r->id, posted, WIRE_CANCEL_STOPPED}};
+		struct wire_reply c = {
+			.type = WIRE_CANCEL, .id = r->cancel_id, .cancel = {r->id, posted, WIRE_CANCEL_STOPPED}};
 		reply_put(l, &c, NULL);
 	}
 }

@@ -24,18 +24,18 @@ struct request {
 	struct session *session;
 	struct link *link;
 	uint8_t type;
-	bool answered;  /* its reply was given out */
+	bool answered; /* its reply was given out */
 	bool canceled;
 	uint64_t id, deadline_ns;
 	uint64_t cancel_id; /* of a CANCEL to be answered with it; only if has_cancel */
 	bool has_cancel;
 	uint64_t begun_ns;
-	struct block *block;     /* one reference is ours; NULL: none */
-	struct region_use *use;  /* likewise */
+	struct block *block;    /* one reference is ours; NULL: none */
+	struct region_use *use; /* likewise */
 	unsigned moves;
 	struct move move[REQUEST_MOVES];
 	struct wire_reply reply;
-	/* posted: every move's posting is final. done: no move is in flight; called last, frees what is the type's own. */
+	/* posted: every move's posting is final. done: no move is in flight; called last, frees what is the type's. */
 	void (*posted)(struct request *r);
 	void (*done)(struct request *r);
 	void (*progress)(struct request *r);
@@ -56,14 +56,17 @@ struct request {
 	};
 };
 
-/* request_new -- a request of this link, in the session's list; NULL when the shard has no more. request_free -- nothing of it is in flight. */
+/* request_new -- a request of this link, in the session's list; NULL when the shard has no more. request_free --
+ * nothing of it is in flight. */
 struct request *request_new(struct link *l, const struct wire_request *q, uint64_t now_ns);
 void request_free(struct request *r);
 
-/* request_move -- start moving `length` bytes between the region's slices (from their first byte on) and the request's block at block_offset.
- * Returns 0: callbacks will come (`posted` too, though perhaps at once: see request_posting). -KV_EINVAL, -KV_EPEERDOWN: nothing was started, no callback comes.
- * When only the second of two transfers cannot start, the first is cancelled and `done` comes with that status in move[1]. */
-int request_move(struct request *r, enum te_dir dir, const struct wire_dest *dest, uint64_t block_offset, uint64_t length, const uint32_t *imm);
+/* request_move -- start moving `length` bytes between the region's slices (from their first byte on) and the request's
+ * block at block_offset. Returns 0: callbacks will come (`posted` too, though perhaps at once: see request_posting).
+ * -KV_EINVAL, -KV_EPEERDOWN: nothing was started, no callback comes. When only the second of two transfers cannot
+ * start, the first is cancelled and `done` comes with that status in move[1]. */
+int request_move(struct request *r, enum te_dir dir, const struct wire_dest *dest, uint64_t block_offset,
+		 uint64_t length, const uint32_t *imm);
 
 static inline bool request_posting(const struct request *r)
 {
@@ -75,9 +78,10 @@ bool request_running(const struct request *r); /* something of it is in flight *
 uint32_t request_chunks(const struct request *r); /* writes wanted */
 uint32_t request_posted(const struct request *r); /* writes made; final unless request_posting */
 uint64_t request_contiguous(const struct request *r);
-int request_status(const struct request *r);      /* of all moves: 0 or the first failure; when none is running */
+int request_status(const struct request *r); /* of all moves: 0 or the first failure; when none is running */
 
-/* request_stop -- post nothing more: request_posted is final afterwards, `posted` does not run any more, `done` comes unless nothing ran. */
+/* request_stop -- post nothing more: request_posted is final afterwards, `posted` does not run any more, `done` comes
+ * unless nothing ran. */
 void request_stop(struct request *r);
 
 /* request_answer -- give out r->reply with this status, and the reply of a CANCEL that waited for it. Once. */

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* server.c -- a server's life: create, start, serve, drain, stop.
  *
- * One coroutine on the control loop, the conductor, does everything that takes several loops: it starts the shards, listens, waits for the word to stop, and
- * then ends things in order, each step bounded:
- *   1. stop listening;  2. shards refuse new work and finish what is in flight, until the drain deadline;  3. connections are cut, their sessions end;
+ * One coroutine on the control loop, the conductor, does everything that takes several loops: it starts the shards,
+ * listens, waits for the word to stop, and then ends things in order, each step bounded:
+ *   1. stop listening;  2. shards refuse new work and finish what is in flight, until the drain deadline;  3.
+ * connections are cut, their sessions end;
  *   4. the engines are closed, which ends whatever a provider still held;  5. the last connections are gone.
  * Start failures take the same way out. So there is one shutdown, and it is exercised every time.
  *
- * With threads of its own, start and stop block on `changed`; with the caller's loops nothing blocks and the state tells. `lock` covers state, error and
- * addr only; no loop ever waits for it but for the length of a copy. */
+ * With threads of its own, start and stop block on `changed`; with the caller's loops nothing blocks and the state
+ * tells. `lock` covers state, error and addr only; no loop ever waits for it but for the length of a copy. */
 #include "kvserver/server.h"
 
 #include <stdio.h>
@@ -17,8 +18,8 @@
 
 #include "kvserver/address.h"
 
-#define DRAIN_MIN_NS 50000000ull /* even when told not to wait: for answers that are on their way */
-#define CUT_NS 2000000000ull     /* for connections to go once they are cut */
+#define DRAIN_MIN_NS 50000000ull   /* even when told not to wait: for answers that are on their way */
+#define CUT_NS       2000000000ull /* for connections to go once they are cut */
 
 const char *const kvs_eviction_names[] = {"sieve", NULL};
 
@@ -67,7 +68,8 @@ static bool round_over_await(const struct round *round, uint64_t deadline_ns)
 	return true;
 }
 
-/* Have every shard run this; wait for all until the deadline. 0, the first failure, or -KV_ETIMEOUT (then the round goes on). */
+/* Have every shard run this; wait for all until the deadline. 0, the first failure, or -KV_ETIMEOUT (then the round
+ * goes on). */
 static int round_await(struct kvs_server *s, struct round *round, void (*run)(struct call *call), uint64_t deadline_ns)
 {
 	round->server = s;
@@ -114,7 +116,8 @@ static void accept_run(void *arg)
 	server_changed(s);
 }
 
-/* Clients place keys by it, so it must differ between servers: the address, or the host's name when every address is listened on. */
+/* Clients place keys by it, so it must differ between servers: the address, or the host's name when every address is
+ * listened on. */
 static void node_name(struct kvs_server *s)
 {
 	char host[KV_NAME_MAX - 6];
@@ -212,7 +215,8 @@ static void on_reset(void *arg)
 	conns_cut(arg);
 }
 
-/* A full queue means that the control loop has much to do; the engine's peers are void, and the shard says so again on its tick. */
+/* A full queue means that the control loop has much to do; the engine's peers are void, and the shard says so again on
+ * its tick. */
 static int shard_was_reset(void *arg, struct shard *shard)
 {
 	struct kvs_server *s = arg;
@@ -234,7 +238,8 @@ static int threads_start(struct kvs_server *s, struct kv_error *err)
 	for (unsigned i = 0; i <= s->opt.shards; i++) {
 		int rc = pthread_create(&s->thread[i], NULL, thread_run, i == 0 ? s->control : s->shard_loop[i - 1]);
 		if (rc)
-			return kv_fail(err, -rc, "starting thread %u of %u: %s", i + 1, s->opt.shards + 1, kv_strerror(-rc));
+			return kv_fail(err, -rc, "starting thread %u of %u: %s", i + 1, s->opt.shards + 1,
+				       kv_strerror(-rc));
 		s->threads++;
 	}
 	return 0;
@@ -382,7 +387,8 @@ static int numbers_check(const struct kvs_options *o, struct kv_error *err)
 	if (o->rails > KV_RAILS_MAX)
 		return kv_fail(err, -KV_EINVAL, "%u rails; there are at most %d", o->rails, KV_RAILS_MAX);
 	if (o->max_clients > KVS_CLIENTS_MAX)
-		return kv_fail(err, -KV_EINVAL, "%u clients; one server admits at most %d", o->max_clients, KVS_CLIENTS_MAX);
+		return kv_fail(err, -KV_EINVAL, "%u clients; one server admits at most %d", o->max_clients,
+			       KVS_CLIENTS_MAX);
 	if (o->eviction >= policies)
 		return kv_fail(err, -KV_EINVAL, "there is no eviction policy number %u", o->eviction);
 	return 0;
@@ -408,12 +414,15 @@ static int memory_check(const struct kvs_options *o, struct kv_error *err)
 	char want[32], have[32];
 
 	if (o->memory_bytes / o->shards < 1 << 20)
-		return kv_fail(err, -KV_EINVAL, "%s for %u shards: a shard needs 1 MiB at least; give more memory or fewer shards",
-		               kv_size_format(o->memory_bytes, want, sizeof(want)), o->shards);
+		return kv_fail(err, -KV_EINVAL,
+			       "%s for %u shards: a shard needs 1 MiB at least; give more memory or fewer shards",
+			       kv_size_format(o->memory_bytes, want, sizeof(want)), o->shards);
 	if (o->memory_bytes > there)
-		return kv_fail(err, -KV_ENOMEM, "%s of memory are wanted, %s are available here; use --memory-mb %llu or less, or free memory",
-		               kv_size_format(o->memory_bytes, want, sizeof(want)), kv_size_format(there, have, sizeof(have)),
-		               (unsigned long long)(there / 10 * 9 >> 20));
+		return kv_fail(
+			err, -KV_ENOMEM,
+			"%s of memory are wanted, %s are available here; use --memory-mb %llu or less, or free memory",
+			kv_size_format(o->memory_bytes, want, sizeof(want)), kv_size_format(there, have, sizeof(have)),
+			(unsigned long long)(there / 10 * 9 >> 20));
 	return 0;
 }
 
@@ -422,16 +431,20 @@ static int door_check(const struct kvs_server *s, struct kv_error *err)
 	if (s->opt.insecure || boot_context_mode(s->boot) != BOOT_PLAIN || kv_sockaddr_is_loopback(&s->addr))
 		return 0;
 	return kv_fail(err, -KV_EDENIED,
-	               "%s can be reached from other machines, and neither a pre-shared key nor certificates are set: anybody there could read and write. Give --psk-file or "
-	               "--cert, --key and --ca; or listen on 127.0.0.1; or say --insecure if the network is trusted",
-	               s->opt.listen_addr);
+		       "%s can be reached from other machines, and neither a pre-shared key nor certificates are set: "
+		       "anybody there could read and write. Give --psk-file or "
+		       "--cert, --key and --ca; or listen on 127.0.0.1; or say --insecure if the network is trusted",
+		       s->opt.listen_addr);
 }
 
 static int server_open_door(struct kvs_server *s, struct kv_error *err)
 {
 	const struct kvs_options *o = &s->opt;
-	const struct boot_security security = {
-		.psk_file = o->psk_file, .psk = o->psk, .cert_file = o->cert_file, .key_file = o->key_file, .ca_file = o->ca_file};
+	const struct boot_security security = {.psk_file = o->psk_file,
+					       .psk = o->psk,
+					       .cert_file = o->cert_file,
+					       .key_file = o->key_file,
+					       .ca_file = o->ca_file};
 	struct kv_hostport hp;
 	int rc = kv_hostport_parse(o->listen_addr, &hp, err);
 
@@ -463,7 +476,8 @@ static int slots_make(struct kvs_server *s, struct kv_error *err)
 
 static int loops_make(struct kvs_server *s, struct kv_error *err)
 {
-	struct loop_options options = {.name = "kv-control", .log = s->opt.log, .clock = s->opt.clock, .entropy = s->opt.entropy};
+	struct loop_options options = {
+		.name = "kv-control", .log = s->opt.log, .clock = s->opt.clock, .entropy = s->opt.entropy};
 	char name[16];
 	int rc = 0;
 
@@ -505,12 +519,12 @@ static int shards_make(struct kvs_server *s, struct kv_error *err)
 		.policy = evict_policies[o->eviction],
 		.log = o->log,
 		.engine = {.provider = o->provider,
-	                   .nic = o->nic,
-	                   .local = fabric_source(s),
-	                   .rails = o->rails,
-	                   .chunk_bytes = o->chunk_bytes,
-	                   .messages = 512,
-	                   .receives = 512},
+			   .nic = o->nic,
+			   .local = fabric_source(s),
+			   .rails = o->rails,
+			   .chunk_bytes = o->chunk_bytes,
+			   .messages = 512,
+			   .receives = 512},
 		.reset = shard_was_reset,
 		.arg = s,
 	};

@@ -13,15 +13,15 @@
 #include "loop/loop.h"
 
 enum {
-	HANDSHAKES_MAX = 64,       /* connections that have not said hello yet */
-	HANDSHAKE_RATE = 1000,     /* connections accepted per second, on average */
+	HANDSHAKES_MAX = 64,   /* connections that have not said hello yet */
+	HANDSHAKE_RATE = 1000, /* connections accepted per second, on average */
 	HANDSHAKE_BURST = 256,
-	CLOSING_SLOTS = 64,        /* sessions that end but have something in flight, beside those that are open */
-	USER_TIMEOUT_MS = 10000    /* a control connection whose bytes are not acknowledged for so long is broken */
+	CLOSING_SLOTS = 64,     /* sessions that end but have something in flight, beside those that are open */
+	USER_TIMEOUT_MS = 10000 /* a control connection whose bytes are not acknowledged for so long is broken */
 };
 
-#define HANDSHAKE_NS 5000000000ull       /* from accept to hello */
-#define HANDSHAKE_PATIENCE_NS 1000000000ull /* when all HANDSHAKES_MAX are taken: the oldest is cut once it took so long */
+#define HANDSHAKE_NS          5000000000ull /* from accept to hello */
+#define HANDSHAKE_PATIENCE_NS 1000000000ull /* when all places are taken, one that took so long is cut */
 
 struct slot {
 	uint16_t generation; /* never 0 */
@@ -78,10 +78,12 @@ void accept_await(struct kvs_server *server);
 
 /* conn.c */
 
-/* conn_spawn -- serve an accepted socket in a coroutine of its own; the socket is the connection's from now on, also on failure. */
+/* conn_spawn -- serve an accepted socket in a coroutine of its own; the socket is the connection's from now on, also on
+ * failure. */
 int conn_spawn(struct kvs_server *server, int fd, const struct sockaddr_storage *peer);
 
-/* conns_cut -- break every connection: each ends by itself. only_handshake: just the oldest one that has not said hello, if it is old enough. */
+/* conns_cut -- break every connection: each ends by itself. only_handshake: just the oldest one that has not said
+ * hello, if it is old enough. */
 void conns_cut(struct kvs_server *server);
 void conns_cut_oldest_handshake(struct kvs_server *server);
 

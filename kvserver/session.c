@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* session.c -- a client's session on one shard: OPEN, then ENDING, then freed.
  *
- * OPEN: frames with its number and token are read. ENDING: nothing is read or sent any more; transfers are stopped, and those that were posted keep
- * request, block and peer until the engine says that they are over (the blocks count as quarantined). With the last request the peer is closed
- * and the session freed. The peer stays open until then so that a fence can still be aimed at it.
+ * OPEN: frames with its number and token are read. ENDING: nothing is read or sent any more; transfers are stopped, and
+ * those that were posted keep request, block and peer until the engine says that they are over (the blocks count as
+ * quarantined). With the last request the peer is closed and the session freed. The peer stays open until then so that
+ * a fence can still be aimed at it.
  *
- * A request id is judged by its link's window before anything else looks at the request: what was seen, or is too old to know, is dropped and
- * counted, without a reply (its one reply was given or will be). Requests over the link's credits are answered BUSY; CANCEL is not counted against credits,
- * as it is what frees them. */
+ * A request id is judged by its link's window before anything else looks at the request: what was seen, or is too old
+ * to know, is dropped and counted, without a reply (its one reply was given or will be). Requests over the link's
+ * credits are answered BUSY; CANCEL is not counted against credits, as it is what frees them. */
 #include "kvserver/session.h"
 
 #include <stdlib.h>
@@ -130,14 +131,14 @@ void session_settle(struct session *s)
 /* Stop every request; those with nothing in flight are over at once. */
 static void requests_stop(struct session *s)
 {
-	KV_LIST_EACH_SAFE(n, &s->requests) {
+	KV_LIST_EACH_SAFE (n, &s->requests) {
 		struct request *r = KV_LIST_ENTRY(n, struct request, node);
 		request_stop(r);
 		r->canceled = true;
 		if (!r->answered)
 			request_answer(r, WIRE_CANCELED);
 	}
-	KV_LIST_EACH_SAFE(n, &s->requests) {
+	KV_LIST_EACH_SAFE (n, &s->requests) {
 		struct request *r = KV_LIST_ENTRY(n, struct request, node);
 		if (!request_running(r))
 			request_free(r);
@@ -168,7 +169,7 @@ void session_when_idle(struct session *s, struct call *idle)
 
 struct region_use *session_region_find(const struct session *s, uint32_t id)
 {
-	KV_LIST_EACH(n, &s->regions[id % REGION_BUCKETS]) {
+	KV_LIST_EACH (n, &s->regions[id % REGION_BUCKETS]) {
 		struct region_use *u = KV_LIST_ENTRY(n, struct region_use, node);
 		if (u->region->id == id)
 			return u;
@@ -227,15 +228,9 @@ void region_use_release(struct region_use *u)
 typedef void begin_fn(struct link *l, const struct wire_request *q, uint64_t now_ns);
 
 static begin_fn *const begin[] = {
-	[WIRE_GET] = get_begin,
-	[WIRE_PUT] = put_begin,
-	[WIRE_EXISTS] = exists_begin,
-	[WIRE_DELETE] = delete_begin,
-	[WIRE_TOUCH] = touch_begin,
-	[WIRE_PIN] = pin_begin,
-	[WIRE_STAT] = stat_begin,
-	[WIRE_CANCEL] = cancel_begin,
-	[WIRE_PING] = ping_begin,
+	[WIRE_GET] = get_begin,       [WIRE_PUT] = put_begin,       [WIRE_EXISTS] = exists_begin,
+	[WIRE_DELETE] = delete_begin, [WIRE_TOUCH] = touch_begin,   [WIRE_PIN] = pin_begin,
+	[WIRE_STAT] = stat_begin,     [WIRE_CANCEL] = cancel_begin, [WIRE_PING] = ping_begin,
 	[WIRE_BENCH] = bench_begin,
 };
 
@@ -289,7 +284,8 @@ void session_frame(struct session *s, unsigned link, struct wire_reader *records
 	if (rc < 0)
 		shard_count(s->shard, WIRE_STAT_BAD_FRAMES);
 	if (s->received)
-		atomic_store_explicit(s->received, atomic_load_explicit(s->received, memory_order_relaxed) + taken, memory_order_relaxed);
+		atomic_store_explicit(s->received, atomic_load_explicit(s->received, memory_order_relaxed) + taken,
+				      memory_order_relaxed);
 }
 
 void session_tick(struct session *s, uint64_t now_ns)

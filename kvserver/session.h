@@ -22,12 +22,12 @@ struct link {
 	struct session *session;
 	uint8_t index;
 	struct window window;
-	uint32_t active;         /* requests begun and not answered */
-	uint32_t held;           /* replies waiting for a send buffer */
-	struct kv_list holding;  /* struct held, in order */
-	struct kv_list blocked;  /* of the shard, while holding is not empty */
-	struct kv_list dirty;    /* of the shard, while msg is not NULL */
-	struct te_msg *msg;      /* the reply frame being filled */
+	uint32_t active;        /* requests begun and not answered */
+	uint32_t held;          /* replies waiting for a send buffer */
+	struct kv_list holding; /* struct held, in order */
+	struct kv_list blocked; /* of the shard, while holding is not empty */
+	struct kv_list dirty;   /* of the shard, while msg is not NULL */
+	struct te_msg *msg;     /* the reply frame being filled */
 	struct wire_writer writer;
 	uint32_t posted[WINDOW_WIDTH]; /* by id % WINDOW_WIDTH: data writes that the request made, for a late CANCEL */
 };
@@ -65,10 +65,12 @@ struct session_args {
 	_Atomic uint64_t *received;
 };
 
-/* session_open -- insert the client's addresses; requests may come from now on. 0, -KV_ENOMEM, -KV_EFULL, -KV_ECLOSED, or the engine's code with *err. */
+/* session_open -- insert the client's addresses; requests may come from now on. 0, -KV_ENOMEM, -KV_EFULL, -KV_ECLOSED,
+ * or the engine's code with *err. */
 int session_open(struct shard *shard, const struct session_args *args, struct session **out, struct kv_error *err);
 
-/* session_end -- no new requests, queued work is dropped, what is in flight is kept until it completes; then the peer is closed, the session freed and `gone` finished. */
+/* session_end -- no new requests, queued work is dropped, what is in flight is kept until it completes; then the peer
+ * is closed, the session freed and `gone` finished. */
 void session_end(struct session *s, struct call *gone);
 
 /* session_when_idle -- finish `idle` as soon as no request of the session is in flight (at once if there is none). */
@@ -76,7 +78,8 @@ void session_when_idle(struct session *s, struct call *idle);
 
 int session_readdress(struct session *s, const struct te_address *addrs, unsigned rails, struct kv_error *err);
 
-/* session_region_add -- 0, -KV_EEXIST, -KV_ELIMIT or -KV_ENOMEM. session_region_revoke -- finish `revoked` when nothing uses the region; at once if it is not there. */
+/* session_region_add -- 0, -KV_EEXIST, -KV_ELIMIT or -KV_ENOMEM. session_region_revoke -- finish `revoked` when nothing
+ * uses the region; at once if it is not there. */
 int session_region_add(struct session *s, const struct region *region);
 void session_region_revoke(struct session *s, uint32_t id, struct call *revoked);
 struct region_use *session_region_find(const struct session *s, uint32_t id);
@@ -88,7 +91,8 @@ void session_frame(struct session *s, unsigned link, struct wire_reader *records
 /* session_tick -- now and then: give up stages without progress. */
 void session_tick(struct session *s, uint64_t now_ns);
 
-/* session_settle -- a request went: see whether somebody waited for that. May free the session: nothing of it may be used afterwards. */
+/* session_settle -- a request went: see whether somebody waited for that. May free the session: nothing of it may be
+ * used afterwards. */
 void session_settle(struct session *s);
 
 #endif

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shard.c -- one data loop: from a frame to its session, and everything that is not about one session.
  *
- * A turn: the engine's poller delivers frames and completions (replies gather in frames), then this shard's poller sums up bytes of values that
- * arrive and sends the frames. The loop's thread is the only one in here after shard_start; control work comes as calls (call.h).
+ * A turn: the engine's poller delivers frames and completions (replies gather in frames), then this shard's poller sums
+ * up bytes of values that arrive and sends the frames. The loop's thread is the only one in here after shard_start;
+ * control work comes as calls (call.h).
  *
- * A frame is believed step by step: layout, then session number, then token in constant time, then link, and only then its records. What
- * fails is counted and dropped without an answer: an answer would have to go to whom the sender claims to be.
+ * A frame is believed step by step: layout, then session number, then token in constant time, then link, and only then
+ * its records. What fails is counted and dropped without an answer: an answer would have to go to whom the sender
+ * claims to be.
  *
- * When the engine was rebuilt all peers are void. Nothing is mended in place: the control loop ends the sessions, and clients come back for the new addresses.
+ * When the engine was rebuilt all peers are void. Nothing is mended in place: the control loop ends the sessions, and
+ * clients come back for the new addresses.
  *
- * A client that died with transfers in flight leaves quarantined blocks until the provider ends those transfers. Only if they
- * hold more than a quarter of the memory is the dead peer fenced, because that costs everybody a reconnect. */
+ * A client that died with transfers in flight leaves quarantined blocks until the provider ends those transfers. Only
+ * if they hold more than a quarter of the memory is the dead peer fenced, because that costs everybody a reconnect. */
 #include "kvserver/shard.h"
 
 #include <stdlib.h>
@@ -73,8 +76,8 @@ static void shard_reset(void *arg, int status)
 {
 	struct shard *s = arg;
 
-	kv_warn(s->opt.log, "shard %u: endpoints were rebuilt%s%s; all sessions are made anew", s->opt.index, status ? ", not yet successfully: " : "",
-	        status ? kv_strerror(status) : "");
+	kv_warn(s->opt.log, "shard %u: endpoints were rebuilt%s%s; all sessions are made anew", s->opt.index,
+		status ? ", not yet successfully: " : "", status ? kv_strerror(status) : "");
 	s->reset_due = true;
 	reset_tell(s);
 }
@@ -111,7 +114,8 @@ static bool shard_active(struct loop_poller *p)
 {
 	const struct shard *s = KV_CONTAINER(p, const struct shard, poller);
 
-	return !kv_list_empty(&s->dirty) || !kv_list_empty(&s->hashing) || !kv_list_empty(&s->hash_gets) || !kv_list_empty(&s->undelivered);
+	return !kv_list_empty(&s->dirty) || !kv_list_empty(&s->hashing) || !kv_list_empty(&s->hash_gets) ||
+	       !kv_list_empty(&s->undelivered);
 }
 
 /* The arena's bytes that a session's transfers keep from being reused. */
@@ -119,7 +123,7 @@ static uint64_t held_bytes(const struct session *session)
 {
 	uint64_t bytes = 0;
 
-	KV_LIST_EACH(n, &session->requests) {
+	KV_LIST_EACH (n, &session->requests) {
 		const struct request *r = KV_LIST_ENTRY(n, struct request, node);
 		bytes += r->block ? r->block->mem->size : 0;
 	}
@@ -133,7 +137,7 @@ static void quarantine_check(struct shard *s, uint64_t now_ns)
 	uint64_t all = 0, most = 0;
 	struct kv_error err;
 
-	KV_LIST_EACH(n, &s->ending) {
+	KV_LIST_EACH (n, &s->ending) {
 		struct session *session = KV_LIST_ENTRY(n, struct session, node);
 		uint64_t bytes = now_ns - session->ended_ns >= SHARD_QUARANTINE_NS ? held_bytes(session) : 0;
 		all += bytes;
@@ -144,8 +148,8 @@ static void quarantine_check(struct shard *s, uint64_t now_ns)
 	}
 	if (!worst || all <= s->store.arena.limit / QUARANTINE_SHARE || now_ns - s->fenced_ns < SHARD_QUARANTINE_NS)
 		return;
-	kv_warn(s->opt.log, "shard %u: transfers of a client that is gone (id %llu) hold %llu MiB; its peer is fenced", s->opt.index,
-	        (unsigned long long)worst->client_id, (unsigned long long)(most >> 20));
+	kv_warn(s->opt.log, "shard %u: transfers of a client that is gone (id %llu) hold %llu MiB; its peer is fenced",
+		s->opt.index, (unsigned long long)worst->client_id, (unsigned long long)(most >> 20));
 	s->fenced_ns = now_ns;
 	if (te_peer_fence(worst->peer, &err))
 		kv_error_log(s->opt.log, "shard %u: %s", s->opt.index, err.text);
@@ -227,7 +231,8 @@ static int shard_engine(struct shard *s, const struct kv_clock *clock, struct kv
 	return rc;
 }
 
-static int shard_store(struct shard *s, const struct kv_entropy *entropy, const struct kv_clock *clock, struct kv_error *err)
+static int shard_store(struct shard *s, const struct kv_entropy *entropy, const struct kv_clock *clock,
+		       struct kv_error *err)
 {
 	struct store_options options = {
 		.base = s->area.base,
@@ -237,7 +242,8 @@ static int shard_store(struct shard *s, const struct kv_entropy *entropy, const 
 	};
 	int rc = kv_entropy_fill(entropy, &options.seed, sizeof(options.seed));
 
-	/* Generations of a restarted server differ from those of its predecessor, so that a stale one is not taken for current. */
+	/* Generations of a restarted server differ from those of its predecessor, so that a stale one is not taken for
+	 * current. */
 	if (rc == 0)
 		rc = kv_entropy_fill(entropy, &options.generation, sizeof(options.generation));
 	options.generation = (options.generation >> 24 << 24 & INT64_MAX) + 1;
@@ -270,8 +276,8 @@ static void shard_free(struct shard *s)
 	free(s);
 }
 
-int shard_create(const struct shard_options *options, const struct kv_entropy *entropy, const struct kv_clock *clock, struct shard **out,
-                 struct kv_error *err)
+int shard_create(const struct shard_options *options, const struct kv_entropy *entropy, const struct kv_clock *clock,
+		 struct shard **out, struct kv_error *err)
 {
 	struct shard *s = aligned_alloc(KV_CACHELINE, kv_align_up(sizeof(*s), KV_CACHELINE));
 	int rc = -KV_ENOMEM;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard.h -- one data loop's part of the server: an engine, a part of the memory, and the sessions as this loop sees them. */
+/* shard.h -- one data loop's part of the server: an engine, a part of the memory, and the sessions as this loop sees
+ * them. */
 #ifndef KVRAIL_KVSERVER_SHARD_H
 #define KVRAIL_KVSERVER_SHARD_H
 
@@ -18,10 +19,10 @@ enum {
 	SHARD_SWEEP_NODES = 4096    /* of the expiry wheel per tick */
 };
 
-#define SHARD_TICK_NS 100000000ull
-#define SHARD_STAGE_IDLE_NS 60000000000ull  /* a PUT without progress for so long is given up */
-#define SHARD_REPLY_NS 10000000000ull       /* a reply that cannot be posted for so long is dropped */
-#define SHARD_QUARANTINE_NS 5000000000ull   /* before a dead client's transfers are fenced off to get memory back */
+#define SHARD_TICK_NS       100000000ull
+#define SHARD_STAGE_IDLE_NS 60000000000ull /* a PUT without progress for so long is given up */
+#define SHARD_REPLY_NS      10000000000ull /* a reply that cannot be posted for so long is dropped */
+#define SHARD_QUARANTINE_NS 5000000000ull  /* before a dead client's transfers are fenced off to get memory back */
 
 struct shard_options {
 	unsigned index;
@@ -33,7 +34,8 @@ struct shard_options {
 	const struct evict_policy *policy;
 	const struct kv_log *log;
 	struct te_options engine;
-	/* reset -- the engine lost its peers: sessions must be made anew. On the shard's loop. Not 0: it could not be told now; the shard tries again. May be NULL. */
+	/* reset -- the engine lost its peers: sessions must be made anew. On the shard's loop. Not 0: it could not be
+	 * told now; the shard tries again. May be NULL. */
 	int (*reset)(void *arg, struct shard *s);
 	void *arg;
 };
@@ -65,7 +67,8 @@ struct shard {
 
 /* shard_create -- memory, engine, store. Thread: any one; from shard_start on the loop's only.
  * Errors: -KV_ENOMEM, and what te_open and te_region_register say. */
-int shard_create(const struct shard_options *options, const struct kv_entropy *entropy, const struct kv_clock *clock, struct shard **out, struct kv_error *err);
+int shard_create(const struct shard_options *options, const struct kv_entropy *entropy, const struct kv_clock *clock,
+		 struct shard **out, struct kv_error *err);
 
 /* shard_start -- begin to poll the engine from the loop. 0 or -KV_ENOMEM. */
 int shard_start(struct shard *s);
@@ -73,7 +76,8 @@ int shard_start(struct shard *s);
 /* shard_drain -- refuse new work; finish `drained` when none is in flight. */
 void shard_drain(struct shard *s, struct call *drained);
 
-/* shard_close -- end the engine with everything in flight, and leave the loop. Sessions go as their calls are finished. Not from a callback. */
+/* shard_close -- end the engine with everything in flight, and leave the loop. Sessions go as their calls are finished.
+ * Not from a callback. */
 void shard_close(struct shard *s);
 
 /* shard_destroy -- the loop turns no more; every session is gone. NULL is accepted. */

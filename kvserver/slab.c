@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* slab.c -- pool of equal objects.
  *
- * Objects never move and chunks are never returned before slab_fini: pointers into a slab stay valid for its life, and after
- * warm-up no operation allocates. The free list is last-in first-out, so that a hot object is reused while it is in cache.
- * `made` counts objects that exist, `used` those handed out; used <= made <= max. */
+ * Objects never move and chunks are never returned before slab_fini: pointers into a slab stay valid for its life, and
+ * after warm-up no operation allocates. The free list is last-in first-out, so that a hot object is reused while it is
+ * in cache. `made` counts objects that exist, `used` those handed out; used <= made <= max. */
 #include "kvserver/slab.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* slab.h -- a pool of equal objects with a bound: memory comes in chunks, grows with use and is given back only at the end. */
+/* slab.h -- a pool of equal objects with a bound: memory comes in chunks, grows with use and is given back only at the
+ * end. */
 #ifndef KVRAIL_KVSERVER_SLAB_H
 #define KVRAIL_KVSERVER_SLAB_H
 

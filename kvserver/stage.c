@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stage.c -- values that arrive in ranges, in any order, and are summed up as they come.
  *
- * Every byte is claimed by exactly one request, and claimed once: a second range over the same bytes is refused, so that nothing can change under the
- * checksum after it was summed up. Therefore a range that fails ends the whole stage; the client begins again. (Rejected:
- * retrying a range, which needs the hash state from before it.)
- * The checksum runs over the prefix that is there without a gap, including the front of a range that is still moving (te_xfer.contiguous), a bounded
- * number of bytes per turn of the loop.
+ * Every byte is claimed by exactly one request, and claimed once: a second range over the same bytes is refused, so
+ * that nothing can change under the checksum after it was summed up. Therefore a range that fails ends the whole stage;
+ * the client begins again. (Rejected: retrying a range, which needs the hash state from before it.) The checksum runs
+ * over the prefix that is there without a gap, including the front of a range that is still moving
+ * (te_xfer.contiguous), a bounded number of bytes per turn of the loop.
  *
- * Ends: committed; or killed by a failed or cancelled range, a wrong checksum, a minute without progress, or the session's end. A killed
- * stage's memory stays (GONE, quarantined) until the transfers into it are over, because each of their requests holds a reference. */
+ * Ends: committed; or killed by a failed or cancelled range, a wrong checksum, a minute without progress, or the
+ * session's end. A killed stage's memory stays (GONE, quarantined) until the transfers into it are over, because each
+ * of their requests holds a reference. */
 #include "kvserver/stage.h"
 
 #include "kvserver/shard.h"
@@ -33,11 +34,11 @@ int stage_open(struct session *s, const struct wire_request *q, uint64_t now_ns,
 	if (!st)
 		return -KV_EBUSY;
 	*st = (struct stage){.session = s,
-	                     .id = kv_prng_next(loop_prng(shard->loop)) | 1,
-	                     .total = q->put.total,
-	                     .checksum = q->put.checksum,
-	                     .touched_ns = now_ns,
-	                     .ttl_s = q->put.ttl_s};
+			     .id = kv_prng_next(loop_prng(shard->loop)) | 1,
+			     .total = q->put.total,
+			     .checksum = q->put.checksum,
+			     .touched_ns = now_ns,
+			     .ttl_s = q->put.ttl_s};
 	rc = store_stage(&shard->store, q->key.data, q->key.len, q->put.total, &st->block);
 	if (rc) {
 		slab_put(&shard->stages, st);
@@ -53,7 +54,7 @@ int stage_open(struct session *s, const struct wire_request *q, uint64_t now_ns,
 
 struct stage *stage_find(const struct session *s, uint64_t id)
 {
-	KV_LIST_EACH(n, &s->stages) {
+	KV_LIST_EACH (n, &s->stages) {
 		struct stage *st = KV_LIST_ENTRY(n, struct stage, node);
 		if (st->id == id)
 			return st;
@@ -171,7 +172,7 @@ void stage_kill(struct stage *st, int32_t status, const struct request *but)
 	struct session *s = st->session;
 	struct request *last = st->last;
 
-	KV_LIST_EACH(n, &s->requests) {
+	KV_LIST_EACH (n, &s->requests) {
 		struct request *r = KV_LIST_ENTRY(n, struct request, node);
 		if (r->type != WIRE_PUT || r->put.stage != st)
 			continue;
@@ -198,7 +199,7 @@ void stages_drop(struct session *s)
 
 void stages_tick(struct session *s, uint64_t now_ns)
 {
-	KV_LIST_EACH_SAFE(n, &s->stages) {
+	KV_LIST_EACH_SAFE (n, &s->stages) {
 		struct stage *st = KV_LIST_ENTRY(n, struct stage, node);
 		if (st->last && st->last->deadline_ns <= now_ns)
 			stage_kill(st, WIRE_TIMEOUT, NULL);

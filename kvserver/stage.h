@@ -21,17 +21,19 @@ struct stage {
 	uint64_t id, total, checksum, hashed;
 	uint64_t touched_ns;
 	uint32_t ttl_s;
-	struct block *block;    /* one reference is ours */
-	struct request *last;   /* waits for the value to be whole */
+	struct block *block;  /* one reference is ours */
+	struct request *last; /* waits for the value to be whole */
 	unsigned extents;
 	struct extent extent[STAGE_EXTENTS]; /* ascending, apart */
 };
 
-/* stage_open -- memory for the value that q begins. Returns 0; -KV_EBUSY (too much is staged already), -KV_ETOOBIG, -KV_ENOMEM, -KV_EINVAL. */
+/* stage_open -- memory for the value that q begins. Returns 0; -KV_EBUSY (too much is staged already), -KV_ETOOBIG,
+ * -KV_ENOMEM, -KV_EINVAL. */
 int stage_open(struct session *s, const struct wire_request *q, uint64_t now_ns, struct stage **out);
 struct stage *stage_find(const struct session *s, uint64_t id);
 
-/* stage_claim -- this request brings [offset, offset + length). 0; -KV_EINVAL (overlaps another), -KV_EBUSY (too scattered). */
+/* stage_claim -- this request brings [offset, offset + length). 0; -KV_EINVAL (overlaps another), -KV_EBUSY (too
+ * scattered). */
 int stage_claim(struct stage *st, struct request *r, uint64_t offset, uint64_t length);
 
 /* stage_arrived -- what r claimed is there. */
@@ -40,10 +42,12 @@ void stage_arrived(struct stage *st, struct request *r);
 /* stage_advance -- there may be bytes to sum up, or the value may be whole. May end the stage. */
 void stage_advance(struct stage *st);
 
-/* stage_hash -- sum up at most *budget bytes of what is there; lowers it; ends the stage when the value is whole and its end was announced. */
+/* stage_hash -- sum up at most *budget bytes of what is there; lowers it; ends the stage when the value is whole and
+ * its end was announced. */
 void stage_hash(struct stage *st, uint64_t *budget);
 
-/* stage_kill -- give the value up: requests on it are stopped and end with this status, except `but` (may be NULL), which only forgets it. */
+/* stage_kill -- give the value up: requests on it are stopped and end with this status, except `but` (may be NULL),
+ * which only forgets it. */
 void stage_kill(struct stage *st, int32_t status, const struct request *but);
 
 /* stage_free -- committed or to be given up; no request refers to it. */

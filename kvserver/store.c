@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* store.c -- the life of a block: STAGED -> LIVE -> GONE -> freed, or STAGED -> GONE -> freed.
  *
- * Invariants. A block is in the index if and only if it is LIVE. It is in the eviction policy if and only if it is LIVE and has no pin. Its
- * memory and its struct are freed when it is GONE and refs is 0, never earlier: whoever holds a reference may read (or let the NIC
- * read) the bytes, whatever happens to the key meanwhile. Memory in use by any block, GONE ones included, counts against the limit.
+ * Invariants. A block is in the index if and only if it is LIVE. It is in the eviction policy if and only if it is LIVE
+ * and has no pin. Its memory and its struct are freed when it is GONE and refs is 0, never earlier: whoever holds a
+ * reference may read (or let the NIC read) the bytes, whatever happens to the key meanwhile. Memory in use by any
+ * block, GONE ones included, counts against the limit.
  *
- * Making room. Victims come from the policy until enough bytes are free; if they are but no hole is large enough (fragmentation), the neighbours by
- * address of the last victim's hole go too, until the hole is large enough or lies between two blocks that may not go. Each step frees a block,
- * so the loop ends; a hole that is stuck costs one of STORE_STUCK_MAX tries.
- * Rejected: moving blocks (their memory is registered and the NIC may be reading it). */
+ * Making room. Victims come from the policy until enough bytes are free; if they are but no hole is large enough
+ * (fragmentation), the neighbours by address of the last victim's hole go too, until the hole is large enough or lies
+ * between two blocks that may not go. Each step frees a block, so the loop ends; a hole that is stuck costs one of
+ * STORE_STUCK_MAX tries. Rejected: moving blocks (their memory is registered and the NIC may be reading it). */
 #include "kvserver/store.h"
 
 #include "kvserver/pins.h"
@@ -199,7 +200,8 @@ int store_stage(struct store *s, const void *key, size_t key_len, uint64_t len, 
 	return 0;
 }
 
-int store_commit(struct store *s, struct block *b, uint64_t checksum, uint64_t expires_ns, uint64_t now_ns, struct block **out_holder)
+int store_commit(struct store *s, struct block *b, uint64_t checksum, uint64_t expires_ns, uint64_t now_ns,
+		 struct block **out_holder)
 {
 	struct block *holder = store_find(s, b->item.key, b->item.key_len, now_ns);
 	int rc;

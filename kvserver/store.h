@@ -35,11 +35,13 @@ enum {
 	STORE_STUCK_MAX = 64 /* holes between immovable neighbours that one allocation puts up with */
 };
 
-/* store_init -- 0, -KV_EINVAL or -KV_ENOMEM. store_fini -- everything must be unreferenced or forgotten; memory at base stays the caller's. */
+/* store_init -- 0, -KV_EINVAL or -KV_ENOMEM. store_fini -- everything must be unreferenced or forgotten; memory at base
+ * stays the caller's. */
 int store_init(struct store *s, const struct store_options *options);
 void store_fini(struct store *s);
 
-/* store_find -- the live block of a key, or NULL. One whose time has come is deleted on the way. store_use -- tell the eviction policy of a hit. */
+/* store_find -- the live block of a key, or NULL. One whose time has come is deleted on the way. store_use -- tell the
+ * eviction policy of a hit. */
 struct block *store_find(struct store *s, const void *key, size_t len, uint64_t now_ns);
 void store_use(struct store *s, struct block *b);
 
@@ -49,12 +51,15 @@ static inline uint8_t *store_data(const struct store *s, const struct block *b)
 }
 
 /* store_stage -- a private block of len bytes for key, evicting what must go. It has one reference, the caller's.
- * Returns 0, -KV_EINVAL (key or length), -KV_ETOOBIG (more than the arena can ever hold), -KV_ENOMEM (what is there may not be evicted). */
+ * Returns 0, -KV_EINVAL (key or length), -KV_ETOOBIG (more than the arena can ever hold), -KV_ENOMEM (what is there may
+ * not be evicted). */
 int store_stage(struct store *s, const void *key, size_t key_len, uint64_t len, struct block **out);
 
-/* store_commit -- make a staged block visible. Returns 0; -KV_EEXIST when the key is live already: then *out_holder is that block and the staged one
- * is unchanged (store_drop it); -KV_ENOMEM (unchanged). The caller's reference stays. expires_ns: KV_NEVER for none. */
-int store_commit(struct store *s, struct block *b, uint64_t checksum, uint64_t expires_ns, uint64_t now_ns, struct block **out_holder);
+/* store_commit -- make a staged block visible. Returns 0; -KV_EEXIST when the key is live already: then *out_holder is
+ * that block and the staged one is unchanged (store_drop it); -KV_ENOMEM (unchanged). The caller's reference stays.
+ * expires_ns: KV_NEVER for none. */
+int store_commit(struct store *s, struct block *b, uint64_t checksum, uint64_t expires_ns, uint64_t now_ns,
+		 struct block **out_holder);
 
 /* store_drop -- a staged or live block becomes invisible at once; its memory is free when the last reference goes. */
 void store_drop(struct store *s, struct block *b);

@@ -8,15 +8,16 @@
 enum { WINDOW_WIDTH = 4096 };
 
 struct window {
-	uint64_t top;                      /* one above the highest id seen; ids below top - WINDOW_WIDTH are forgotten */
-	uint64_t seen[WINDOW_WIDTH / 64];  /* bit id % WINDOW_WIDTH */
+	uint64_t top; /* one above the highest id seen; ids below top - WINDOW_WIDTH are forgotten */
+	uint64_t seen[WINDOW_WIDTH / 64]; /* bit id % WINDOW_WIDTH */
 };
 
 enum window_verdict { WINDOW_NEW, WINDOW_SEEN, WINDOW_BELOW };
 
 void window_init(struct window *w);
 
-/* window_mark -- judge an id and remember it. WINDOW_BELOW: too old to know; to be treated as seen. UINT64_MAX is always below. */
+/* window_mark -- judge an id and remember it. WINDOW_BELOW: too old to know; to be treated as seen. UINT64_MAX is
+ * always below. */
 enum window_verdict window_mark(struct window *w, uint64_t id);
 
 /* window_look -- judge without remembering. */

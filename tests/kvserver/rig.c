@@ -69,7 +69,9 @@ static void client_up(void)
 	if (te_open(&options, &handlers, NULL, &rig.te, &err) != 0)
 		fail_msg("%s", err.text);
 	assert_int_equal(kv_area_map(RIG_BUFFER, &rig.area, &err), 0);
-	assert_int_equal(te_region_register(rig.te, rig.area.base, rig.area.len_bytes, TE_REMOTE_READ | TE_REMOTE_WRITE, 0, &rig.region, &err), 0);
+	assert_int_equal(te_region_register(rig.te, rig.area.base, rig.area.len_bytes, TE_REMOTE_READ | TE_REMOTE_WRITE,
+					    0, &rig.region, &err),
+			 0);
 	te_region_announce(rig.region, &rig.announced, NULL);
 	keys = calloc(rig.announced.parts * rig.announced.rails, sizeof(*keys));
 	te_region_announce(rig.region, &rig.announced, keys);
@@ -150,14 +152,15 @@ static void region_make(void)
 {
 	static uint8_t keys[64 * 16];
 	rig.wire_region = (struct wire_region){.id = 1,
-	                                       .parts = rig.announced.parts,
-	                                       .rails = rig.announced.rails,
-	                                       .virt = rig.announced.virt,
-	                                       .len_bytes = rig.announced.len_bytes,
-	                                       .part_bytes = rig.announced.part_bytes,
-	                                       .keys = keys};
+					       .parts = rig.announced.parts,
+					       .rails = rig.announced.rails,
+					       .virt = rig.announced.virt,
+					       .len_bytes = rig.announced.len_bytes,
+					       .part_bytes = rig.announced.part_bytes,
+					       .keys = keys};
 	for (uint32_t part = 0; part < rig.announced.parts; part++)
-		wire_region_put(keys, rig.announced.parts, 0, part, rig.announced.keys[part].base, rig.announced.keys[part].key);
+		wire_region_put(keys, rig.announced.parts, 0, part, rig.announced.keys[part].base,
+				rig.announced.keys[part].key);
 	assert_int_equal(region_create(&rig.wire_region, 1, &rig.mem), 0);
 	assert_int_equal(session_region_add(rig.session, rig.mem), 0);
 }
@@ -257,7 +260,8 @@ struct wire_request rig_get(const char *key, uint64_t offset, uint64_t length)
 	return q;
 }
 
-struct wire_request rig_put(const char *key, uint64_t total, uint64_t offset, uint64_t length, uint64_t checksum, uint8_t flags)
+struct wire_request rig_put(const char *key, uint64_t total, uint64_t offset, uint64_t length, uint64_t checksum,
+			    uint8_t flags)
 {
 	struct wire_request q = rig_request(WIRE_PUT, key);
 	q.flags = flags;

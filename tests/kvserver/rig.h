@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rig.h -- a shard with a real engine, and a client made by hand: frames are built record by record and sent over tcp in this process.
- * One thread turns both. Everything that waits gives up after some seconds and fails the test. */
+/* rig.h -- a shard with a real engine, and a client made by hand: frames are built record by record and sent over tcp
+ * in this process. One thread turns both. Everything that waits gives up after some seconds and fails the test. */
 #ifndef KVRAIL_TESTS_KVSERVER_RIG_H
 #define KVRAIL_TESTS_KVSERVER_RIG_H
 
@@ -47,35 +47,36 @@ struct rig {
 
 extern struct rig rig;
 
-int rig_up(void **state);    /* group set-up: shard and client engine */
+int rig_up(void **state); /* group set-up: shard and client engine */
 int rig_down(void **state);
-int rig_open(void **state);  /* per test: a fresh session, empty store */
+int rig_open(void **state); /* per test: a fresh session, empty store */
 int rig_close(void **state);
 void rig_session_end(void);
 
 uint8_t *rig_memory(uint64_t offset);
 void rig_turn(void);
 /* rig_until -- turn until the condition holds. */
-#define rig_until(condition)                                                                      \
-	do {                                                                                      \
-		uint64_t until_ = kv_clock_now(&kv_clock_monotonic) + 10000000000ull;             \
-		while (!(condition)) {                                                            \
-			if (kv_clock_now(&kv_clock_monotonic) > until_)                           \
-				fail_msg("not within 10 s: " #condition);                         \
-			rig_turn();                                                               \
-		}                                                                                 \
+#define rig_until(condition)                                                                                           \
+	do {                                                                                                           \
+		uint64_t until_ = kv_clock_now(&kv_clock_monotonic) + 10000000000ull;                                  \
+		while (!(condition)) {                                                                                 \
+			if (kv_clock_now(&kv_clock_monotonic) > until_)                                                \
+				fail_msg("not within 10 s: " #condition);                                              \
+			rig_turn();                                                                                    \
+		}                                                                                                      \
 	} while (0)
 void rig_quiet(void); /* turn until nothing has happened for a while: what must not come had its chance */
 
 /* Requests. rig_request fills id and deadline; the caller sets the rest. */
 struct wire_request rig_request(enum wire_type type, const char *key);
 struct wire_request rig_get(const char *key, uint64_t offset, uint64_t length);
-struct wire_request rig_put(const char *key, uint64_t total, uint64_t offset, uint64_t length, uint64_t checksum, uint8_t flags);
+struct wire_request rig_put(const char *key, uint64_t total, uint64_t offset, uint64_t length, uint64_t checksum,
+			    uint8_t flags);
 void rig_send_records(const struct wire_frame *frame, const struct wire_request *q, unsigned n);
 void rig_send_raw(const void *data, uint32_t len);
 struct wire_frame rig_frame(void);
 void rig_send(const struct wire_request *q);
-const struct wire_reply *rig_find(uint64_t id); /* NULL: no reply yet */
+const struct wire_reply *rig_find(uint64_t id);                 /* NULL: no reply yet */
 const struct wire_reply *rig_ask(const struct wire_request *q); /* send, and wait for the reply */
 
 /* rig_store -- put a value of n bytes made from seed, whole, through the fabric; rig_fill -- what its bytes are. */

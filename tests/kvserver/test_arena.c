@@ -70,16 +70,19 @@ static void random_use_agrees_with_a_map(void **state)
 			live[i] = NULL;
 			assert_null(hole->owner);
 		} else {
-			uint64_t size = 1 + kv_prng_below(&p, kv_prng_below(&p, 4) ? 5 * ARENA_GRANULE : 100 * ARENA_GRANULE);
+			uint64_t size =
+				1 + kv_prng_below(&p, kv_prng_below(&p, 4) ? 5 * ARENA_GRANULE : 100 * ARENA_GRANULE);
 			live[i] = arena_alloc(&arena, size, &live[i]);
 			if (live[i]) {
 				assert_int_equal(live[i]->size, arena_round(size));
 				assert_ptr_equal(live[i]->owner, &live[i]);
 				map_fill(live[i], 0, (uint16_t)(i + 1));
 			} else {
-				/* Good fit may miss a hole of the request's own class, never one a whole class larger. */
+				/* Good fit may miss a hole of the request's own class, never one a whole class larger.
+				 */
 				uint64_t granules = arena_round(size) / ARENA_GRANULE;
-				assert_true(map_longest_hole(&holes, &used) < granules + KV_MAX(granules / 16, (uint64_t)1));
+				assert_true(map_longest_hole(&holes, &used) <
+					    granules + KV_MAX(granules / 16, (uint64_t)1));
 			}
 		}
 		if (step % 64 == 0)
@@ -111,7 +114,8 @@ static void the_whole_arena_can_be_one_block(void **state)
 	arena_fini(&arena);
 }
 
-/* Blocks of one size fill the arena to the last one, whatever order they are freed in: what a cache of one model's blocks does. */
+/* Blocks of one size fill the arena to the last one, whatever order they are freed in: what a cache of one model's
+ * blocks does. */
 static void equal_sizes_fill_exactly(void **state)
 {
 	(void)state;

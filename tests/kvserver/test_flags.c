@@ -17,7 +17,9 @@ static int parse(int argc, const char **argv)
 	return flags_parse(argc, (char **)(uintptr_t)argv, &f, &err);
 }
 
-#define PARSE(...) parse((int)KV_COUNT(((const char *[]){"kv-server", __VA_ARGS__})), (const char *[]){"kv-server", __VA_ARGS__, NULL})
+#define PARSE(...)                                                                                                     \
+	parse((int)KV_COUNT(((const char *[]){"kv-server", __VA_ARGS__})),                                             \
+	      (const char *[]){"kv-server", __VA_ARGS__, NULL})
 
 static void defaults_are_those_documented(void **state)
 {
@@ -43,11 +45,12 @@ static void every_flag_reaches_the_options(void **state)
 {
 	(void)state;
 	struct kvs_options o;
-	assert_int_equal(PARSE("--listen-addr", "[::1]:7", "--memory-mb", "64", "--node-id", "n1", "--num-domains", "2", "--worker-threads", "3",
-	                       "--provider", "tcp", "--nic", "lo", "--max-clients", "9", "--ttl", "5m", "--psk-file", "/p", "--insecure",
-	                       "--allow-bench", "--eviction", "sieve", "--heartbeat-ms", "100", "--ready-fd", "7", "--die-with-parent",
-	                       "--spin-us", "0", "--value-max", "1M", "--chunk", "64K", "--credits", "16"),
-	                 0);
+	assert_int_equal(PARSE("--listen-addr", "[::1]:7", "--memory-mb", "64", "--node-id", "n1", "--num-domains", "2",
+			       "--worker-threads", "3", "--provider", "tcp", "--nic", "lo", "--max-clients", "9",
+			       "--ttl", "5m", "--psk-file", "/p", "--insecure", "--allow-bench", "--eviction", "sieve",
+			       "--heartbeat-ms", "100", "--ready-fd", "7", "--die-with-parent", "--spin-us", "0",
+			       "--value-max", "1M", "--chunk", "64K", "--credits", "16"),
+			 0);
 	flags_options(&f, "id:00", NULL, &o);
 	assert_string_equal(o.listen_addr, "[::1]:7");
 	assert_string_equal(o.node_id, "n1");

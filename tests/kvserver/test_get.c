@@ -89,7 +89,8 @@ static void a_range_is_cut_at_the_end_of_the_value(void **state)
 	(void)state;
 	uint8_t want[1000];
 	rig_store("k", 1000, 3);
-	struct wire_request q = rig_get("k", 900, 500), at_end = rig_get("k", 1000, 500), beyond = rig_get("k", 1001, 500);
+	struct wire_request q = rig_get("k", 900, 500), at_end = rig_get("k", 1000, 500),
+			    beyond = rig_get("k", 1001, 500);
 	rig_fill(want, sizeof(want), 3);
 	memset(rig_memory(0), 0xEE, 500);
 	assert_int_equal(rig_ask(&q)->get.posted, 1);

@@ -36,7 +36,8 @@ static void a_small_value_travels_in_the_request(void **state)
 	(void)state;
 	uint8_t value[KV_INLINE_MAX];
 	rig_fill(value, sizeof(value), 2);
-	struct wire_request q = rig_put("k", sizeof(value), 0, sizeof(value), kv_hash_block(value, sizeof(value)), WHOLE);
+	struct wire_request q =
+		rig_put("k", sizeof(value), 0, sizeof(value), kv_hash_block(value, sizeof(value)), WHOLE);
 	q.dest = (struct wire_dest){0};
 	q.put.inline_data = (struct wire_bytes){value, sizeof(value)};
 	assert_int_equal(rig_ask(&q)->status, WIRE_OK);
@@ -98,7 +99,8 @@ static void other_bytes_under_the_key_are_refused(void **state)
 {
 	(void)state;
 	uint64_t sum = rig_store("k", MIB, 6);
-	struct wire_request a = rig_put("k", MIB, 0, MIB, sum + 1, WHOLE), b = rig_put("k", MIB - 1, 0, MIB - 1, sum, WHOLE);
+	struct wire_request a = rig_put("k", MIB, 0, MIB, sum + 1, WHOLE),
+			    b = rig_put("k", MIB - 1, 0, MIB - 1, sum, WHOLE);
 	assert_int_equal(rig_ask(&a)->status, WIRE_EXISTS_OTHER);
 	assert_int_equal(rig_ask(&b)->status, WIRE_EXISTS_OTHER);
 	assert_int_equal(rig_stat(WIRE_STAT_PUT_CONFLICTS), 2);
@@ -117,7 +119,8 @@ static uint64_t begin(const char *key, uint64_t total, uint64_t first, uint64_t 
 	return r->put.stage;
 }
 
-static struct wire_request range(const char *key, uint64_t stage, uint64_t total, uint64_t offset, uint64_t n, uint64_t sum, uint8_t flags)
+static struct wire_request range(const char *key, uint64_t stage, uint64_t total, uint64_t offset, uint64_t n,
+				 uint64_t sum, uint8_t flags)
 {
 	struct wire_request q = rig_put(key, total, offset, n, sum, flags);
 	q.put.stage = stage;
@@ -167,7 +170,8 @@ static void overlapping_ranges_are_refused(void **state)
 	rig_fill(rig_memory(0), 4 * MIB, 9);
 	sum = kv_hash_block(rig_memory(0), 4 * MIB);
 	stage = begin("k", 4 * MIB, MIB, sum);
-	struct wire_request same = range("k", stage, 4 * MIB, 0, MIB, sum, 0), over = range("k", stage, 4 * MIB, MIB - 1, 2, sum, 0);
+	struct wire_request same = range("k", stage, 4 * MIB, 0, MIB, sum, 0),
+			    over = range("k", stage, 4 * MIB, MIB - 1, 2, sum, 0);
 	struct wire_request rest = range("k", stage, 4 * MIB, MIB, 3 * MIB, sum, WIRE_PUT_LAST);
 	assert_int_equal(rig_ask(&same)->status, WIRE_INVALID);
 	assert_int_equal(rig_ask(&over)->status, WIRE_INVALID);
@@ -179,8 +183,10 @@ static void a_range_must_fit_its_stage(void **state)
 {
 	(void)state;
 	uint64_t stage = begin("k", 4 * MIB, 0, 77);
-	struct wire_request unknown = range("k", stage + 2, 4 * MIB, 0, MIB, 77, 0), total = range("k", stage, 5 * MIB, 0, MIB, 77, 0);
-	struct wire_request sum = range("k", stage, 4 * MIB, 0, MIB, 78, 0), key = range("j", stage, 4 * MIB, 0, MIB, 77, 0);
+	struct wire_request unknown = range("k", stage + 2, 4 * MIB, 0, MIB, 77, 0),
+			    total = range("k", stage, 5 * MIB, 0, MIB, 77, 0);
+	struct wire_request sum = range("k", stage, 4 * MIB, 0, MIB, 78, 0),
+			    key = range("j", stage, 4 * MIB, 0, MIB, 77, 0);
 	assert_int_equal(rig_ask(&unknown)->status, WIRE_STALE);
 	assert_int_equal(rig_ask(&total)->status, WIRE_INVALID);
 	assert_int_equal(rig_ask(&sum)->status, WIRE_INVALID);
@@ -192,7 +198,8 @@ static void a_failed_range_ends_the_value(void **state)
 {
 	(void)state;
 	uint64_t stage = begin("k", 4 * MIB, 0, 77);
-	struct wire_request bad = range("k", stage, 4 * MIB, 0, MIB, 77, 0), good = range("k", stage, 4 * MIB, 0, MIB, 77, 0);
+	struct wire_request bad = range("k", stage, 4 * MIB, 0, MIB, 77, 0),
+			    good = range("k", stage, 4 * MIB, 0, MIB, 77, 0);
 	bad.dest.offset = RIG_BUFFER - 1;
 	assert_int_equal(rig_ask(&bad)->status, WIRE_INVALID);
 	assert_int_equal(rig_ask(&good)->status, WIRE_STALE);
@@ -209,7 +216,8 @@ static void two_puts_of_one_key_the_first_to_end_wins(void **state)
 	sum_b = kv_hash_block(rig_memory(MIB), MIB);
 	a = begin("k", MIB, 0, sum_a);
 	b = begin("k", MIB, 0, sum_b);
-	struct wire_request second = range("k", b, MIB, 0, MIB, sum_b, WIRE_PUT_LAST), first = range("k", a, MIB, 0, MIB, sum_a, WIRE_PUT_LAST);
+	struct wire_request second = range("k", b, MIB, 0, MIB, sum_b, WIRE_PUT_LAST),
+			    first = range("k", a, MIB, 0, MIB, sum_a, WIRE_PUT_LAST);
 	second.dest.offset = MIB;
 	assert_int_equal(rig_ask(&second)->status, WIRE_OK);
 	assert_int_equal(rig_ask(&first)->status, WIRE_EXISTS_OTHER);
@@ -224,7 +232,8 @@ static void two_equal_puts_both_succeed(void **state)
 	sum = kv_hash_block(rig_memory(0), MIB);
 	a = begin("k", MIB, 0, sum);
 	b = begin("k", MIB, 0, sum);
-	struct wire_request one = range("k", a, MIB, 0, MIB, sum, WIRE_PUT_LAST), two = range("k", b, MIB, 0, MIB, sum, WIRE_PUT_LAST);
+	struct wire_request one = range("k", a, MIB, 0, MIB, sum, WIRE_PUT_LAST),
+			    two = range("k", b, MIB, 0, MIB, sum, WIRE_PUT_LAST);
 	assert_int_equal(rig_ask(&one)->status, WIRE_OK);
 	assert_int_equal(rig_ask(&two)->status, WIRE_OK);
 	assert_int_equal(rig_find(one.id)->put.generation, rig_find(two.id)->put.generation);
@@ -236,7 +245,8 @@ static void two_equal_puts_both_succeed(void **state)
 static void nothing_and_too_much_are_refused(void **state)
 {
 	(void)state;
-	struct wire_request none = rig_put("k", 0, 0, 0, 0, WHOLE), much = rig_put("k", RIG_MEMORY + 1, 0, 0, 0, WIRE_PUT_FIRST);
+	struct wire_request none = rig_put("k", 0, 0, 0, 0, WHOLE),
+			    much = rig_put("k", RIG_MEMORY + 1, 0, 0, 0, WIRE_PUT_FIRST);
 	assert_int_equal(rig_ask(&none)->status, WIRE_INVALID);
 	assert_int_equal(rig_ask(&much)->status, WIRE_TOOBIG);
 }
@@ -245,7 +255,8 @@ static void staging_leaves_room_for_others(void **state)
 {
 	(void)state;
 	begin("a", 20 * MIB, 0, 1);
-	struct wire_request over = rig_put("b", 5 * MIB, 0, 0, 1, WIRE_PUT_FIRST), fits = rig_put("c", 4 * MIB, 0, 0, 1, WIRE_PUT_FIRST);
+	struct wire_request over = rig_put("b", 5 * MIB, 0, 0, 1, WIRE_PUT_FIRST),
+			    fits = rig_put("c", 4 * MIB, 0, 0, 1, WIRE_PUT_FIRST);
 	assert_int_equal(rig_ask(&over)->status, WIRE_BUSY);
 	assert_int_equal(rig_ask(&fits)->status, WIRE_OK);
 }
@@ -314,7 +325,8 @@ static void cancelled_before_commit_is_never_visible(void **state)
 	rig_fill(rig_memory(0), MIB, 13);
 	sum = kv_hash_block(rig_memory(0), MIB);
 	stage = begin("k", MIB, MIB / 2, sum);
-	struct wire_request end = range("k", stage, MIB, MIB, 0, sum, WIRE_PUT_LAST), rest = range("k", stage, MIB, MIB / 2, MIB / 2, sum, 0);
+	struct wire_request end = range("k", stage, MIB, MIB, 0, sum, WIRE_PUT_LAST),
+			    rest = range("k", stage, MIB, MIB / 2, MIB / 2, sum, 0);
 	struct wire_request cancel = rig_request(WIRE_CANCEL, NULL);
 	rig_send(&end);
 	rig_quiet();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_server.c -- a whole server on threads of its own, spoken to over its control connection; and what it refuses to be. */
+/* test_server.c -- a whole server on threads of its own, spoken to over its control connection; and what it refuses to
+ * be. */
 #include "check.h"
-
 
 #include <netinet/in.h>
 
@@ -23,12 +23,12 @@ static const struct kv_log sink = {.level = KV_LOG_OFF, .write = kv_log_stderr};
 static struct kvs_options server_options(void)
 {
 	return (struct kvs_options){.listen_addr = "127.0.0.1:0",
-	                            .shards = SHARDS,
-	                            .memory_bytes = 16 << 20,
-	                            .max_clients = CLIENTS,
-	                            .heartbeat_ms = 20,
-	                            .provider = "tcp",
-	                            .log = &sink};
+				    .shards = SHARDS,
+				    .memory_bytes = 16 << 20,
+				    .max_clients = CLIENTS,
+				    .heartbeat_ms = 20,
+				    .provider = "tcp",
+				    .log = &sink};
 }
 
 static uint64_t soon(void)
@@ -63,10 +63,10 @@ static void in_coroutine(void (*fn)(void))
 /* cmocka fails a test by longjmp, which must not leave a coroutine: failures are remembered and told outside. */
 static char failure[256];
 
-#define expect(condition)                                                                              \
-	do {                                                                                           \
-		if (!(condition) && !failure[0])                                                       \
-			snprintf(failure, sizeof(failure), "%s:%d: %s", __FILE__, __LINE__, #condition); \
+#define expect(condition)                                                                                              \
+	do {                                                                                                           \
+		if (!(condition) && !failure[0])                                                                       \
+			snprintf(failure, sizeof(failure), "%s:%d: %s", __FILE__, __LINE__, #condition);               \
 	} while (0)
 
 static void told(void)
@@ -293,7 +293,8 @@ static struct wire_ctrl_msg region(uint32_t id, uint64_t len)
 	static uint8_t keys[16];
 	wire_region_put(keys, 1, 0, 0, 4096, 9);
 	return (struct wire_ctrl_msg){
-		.type = WIRE_CTRL_REGION, .region = {.id = id, .parts = 1, .rails = 1, .len_bytes = len, .part_bytes = 1 << 20, .keys = keys}};
+		.type = WIRE_CTRL_REGION,
+		.region = {.id = id, .parts = 1, .rails = 1, .len_bytes = len, .part_bytes = 1 << 20, .keys = keys}};
 }
 
 static int32_t ask_region(struct boot_conn *c, uint32_t id, uint64_t len)
@@ -375,11 +376,13 @@ static void address_body(void)
 	m = (struct wire_ctrl_msg){.type = WIRE_CTRL_ADDRESS, .address = {.rails = 1, .epoch = 5}};
 	m.address.addr[0] = h.hello.addr[0];
 	expect(boot_send_await(c, &m, soon()) == 0);
-	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_ADDRESS_OK && m.region_ok.id == 5 && m.region_ok.status == WIRE_OK);
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_ADDRESS_OK && m.region_ok.id == 5 &&
+	       m.region_ok.status == WIRE_OK);
 	m = (struct wire_ctrl_msg){.type = WIRE_CTRL_ADDRESS, .address = {.rails = 2, .epoch = 6}};
 	m.address.addr[0] = m.address.addr[1] = h.hello.addr[0];
 	expect(boot_send_await(c, &m, soon()) == 0);
-	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_ADDRESS_OK && m.region_ok.id == 6 && m.region_ok.status != WIRE_OK);
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_ADDRESS_OK && m.region_ok.id == 6 &&
+	       m.region_ok.status != WIRE_OK);
 	leave(c);
 }
 
@@ -522,7 +525,8 @@ static void psk_body(void)
 	struct boot_conn *c;
 	o.psk = psk;
 	expect(kvs_server_create(&o, &own, NULL) == 0 && kvs_server_start(own, NULL) == 0);
-	expect(boot_context_create(&with, false, &sink, &right, NULL) == 0 && boot_context_create(&without, false, &sink, &wrong, NULL) == 0);
+	expect(boot_context_create(&with, false, &sink, &right, NULL) == 0 &&
+	       boot_context_create(&without, false, &sink, &wrong, NULL) == 0);
 	server = own;
 	ctx = right;
 	leave(greet(&m));

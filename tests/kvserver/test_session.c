@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_session.c -- what a session accepts and what it does not: tokens, replays, credits, cancels, hostile frames; and the small requests. */
+/* test_session.c -- what a session accepts and what it does not: tokens, replays, credits, cancels, hostile frames; and
+ * the small requests. */
 #include "rig.h"
 
 /* ---- frames that are not believed ---- */
@@ -63,7 +64,8 @@ static void bytes_that_are_no_frame_are_bad_frames(void **state)
 static void records_before_a_bad_one_count_those_after_it_do_not(void **state)
 {
 	(void)state;
-	struct wire_request q[3] = {rig_request(WIRE_PING, NULL), rig_request(WIRE_PING, NULL), rig_request(WIRE_PING, NULL)};
+	struct wire_request q[3] = {rig_request(WIRE_PING, NULL), rig_request(WIRE_PING, NULL),
+				    rig_request(WIRE_PING, NULL)};
 	struct wire_frame frame = rig_frame();
 	uint8_t buf[KV_MSG_MAX];
 	struct wire_writer w;
@@ -79,7 +81,7 @@ static void records_before_a_bad_one_count_those_after_it_do_not(void **state)
 	assert_int_equal(rig_stat(WIRE_STAT_BAD_FRAMES), 1);
 }
 
-/* Valid header and token, then records with random damage: nothing may break, and the next honest request is answered. */
+/* Valid header and token, then records with random damage: nothing may break, and the next honest one is answered. */
 static void damaged_records_break_nothing(void **state)
 {
 	(void)state;
@@ -87,7 +89,7 @@ static void damaged_records_break_nothing(void **state)
 	rig_store("k", 100000, 1);
 	for (unsigned round = 0; round < 300; round++) {
 		struct wire_request q[4] = {rig_get("k", 0, 100000), rig_put("j", 4096, 0, 4096, 1, WIRE_PUT_FIRST),
-		                            rig_request(WIRE_TOUCH, "k"), rig_request(WIRE_CANCEL, NULL)};
+					    rig_request(WIRE_TOUCH, "k"), rig_request(WIRE_CANCEL, NULL)};
 		struct wire_frame frame = rig_frame();
 		uint8_t buf[KV_MSG_MAX];
 		struct wire_writer w;
@@ -470,7 +472,8 @@ static void announcements_that_do_not_add_up_are_refused(void **state)
 	(void)state;
 	uint8_t keys[2 * 16];
 	struct region *r;
-	const struct wire_region good = {.id = 9, .parts = 2, .rails = 1, .len_bytes = 100, .part_bytes = 64, .keys = keys};
+	const struct wire_region good = {
+		.id = 9, .parts = 2, .rails = 1, .len_bytes = 100, .part_bytes = 64, .keys = keys};
 	struct wire_region bad[6] = {good, good, good, good, good, good};
 	wire_region_put(keys, 2, 0, 0, 4096, 1);
 	wire_region_put(keys, 2, 0, 1, 8192, 2);
@@ -497,7 +500,8 @@ static void turn_server(uint64_t for_ns)
 		loop_turn(rig.loop, 1000000);
 }
 
-/* The client's engine stands still, so that writes to it never complete. Its memory is quarantined, and fenced free when it is too much. */
+/* The client's engine stands still, so that writes to it never complete. Its memory is quarantined, and fenced free
+ * when it is too much. */
 static void memory_held_by_a_dead_client_comes_back(void **state)
 {
 	(void)state;

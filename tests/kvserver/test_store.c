@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_store.c -- the store against an array of what each key must hold, with readers, pins and expiry; and its corner cases. */
+/* test_store.c -- the store against an array of what each key must hold, with readers, pins and expiry; and its corner
+ * cases. */
 #include "check.h"
 
 #include "kvserver/pins.h"
@@ -97,7 +98,8 @@ static void check_sums(void)
 	assert_true(used <= store.arena.limit);
 }
 
-/* One random thing. A key may vanish (eviction), but may never hold what was not put last, and a pinned one may not vanish. */
+/* One random thing. A key may vanish (eviction), but may never hold what was not put last, and a pinned one may not
+ * vanish. */
 static void model_step(struct kv_prng *p, uint64_t now, struct reader *readers, struct pins *sets)
 {
 	unsigned k = (unsigned)kv_prng_below(p, KEYS), what = (unsigned)kv_prng_below(p, 100);
@@ -121,7 +123,8 @@ static void model_step(struct kv_prng *p, uint64_t now, struct reader *readers, 
 		if (store_stage(&store, key, strlen(key), len, &fresh) != 0)
 			return;
 		memset(store_data(&store, fresh), fill, len);
-		want[k] = (struct want){true, len, kv_prng_below(p, 4) ? KV_NEVER : now + kv_prng_below(p, 5 * SECOND), fill, 0};
+		want[k] = (struct want){true, len, kv_prng_below(p, 4) ? KV_NEVER : now + kv_prng_below(p, 5 * SECOND),
+					fill, 0};
 		assert_int_equal(store_commit(&store, fresh, fill, want[k].expires, now, &holder), 0);
 		block_unref(&store, fresh);
 	} else if (what < 60 && b) {
@@ -142,11 +145,11 @@ static void model_step(struct kv_prng *p, uint64_t now, struct reader *readers, 
 		want[k].pinned |= (uint8_t)((rc == 0) << which);
 	} else if (what < 96 && b) {
 		pins_remove(&store, set, b);
-		want[k].pinned &= (uint8_t)~(1u << which);
+		want[k].pinned &= (uint8_t) ~(1u << which);
 	} else if (what == 96) {
 		pins_clear(&store, set);
 		for (unsigned i = 0; i < KEYS; i++)
-			want[i].pinned &= (uint8_t)~(1u << which);
+			want[i].pinned &= (uint8_t) ~(1u << which);
 	} else if (what == 97) {
 		store_sweep(&store, now, 1000);
 	}
@@ -170,7 +173,7 @@ static void random_use_agrees_with_an_array(void **state)
 			check_sums();
 	}
 	for (unsigned i = 0; i < SETS; i++) {
-		KV_LIST_EACH(n, &sets[i].set)
+		KV_LIST_EACH (n, &sets[i].set)
 			assert_int_equal(KV_LIST_ENTRY(n, struct pin, of_set)->block->state, BLOCK_LIVE);
 		pins_clear(&store, &sets[i]);
 		assert_int_equal(sets[i].bytes, 0);
@@ -229,7 +232,8 @@ static void fragments_are_cleared_for_a_large_value(void **state)
 		store_drop(&store, get(key, 0));
 	}
 	assert_non_null(put("large", 16 * 1024, 9, 0));
-	/* Neighbours went, not everybody: 16 KiB lie over 16 to 17 of the small ones, and a few more went to find the place. */
+	/* Neighbours went, not everybody: 16 KiB lie over 16 to 17 of the small ones, and a few more went to find the
+	 * place. */
 	assert_in_range(store.events[STORE_EVICTED], 15, 20);
 	close_store();
 }
