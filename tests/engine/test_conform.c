@@ -734,6 +734,54 @@ static void messages_work_again_after_fences_on_both_sides(void **state)
 	pair_close(&p);
 }
 
+/* Large operations of both sides are cut anywhere, by a fence of either side; then all of it again, to the end. */
+static void fences_cut_large_operations_anywhere(void **state)
+{
+	enum { BIG = 8 << 20, ROUNDS = 40 };
+	struct pair p;
+	struct area near, far;
+	struct te_options o = {.chunk_bytes = BIG};
+	struct kv_prng prng;
+	uint64_t seed = kv_seed_from_env("KVRAIL_SEED");
+	printf("# KVRAIL_SEED=%llu\n", (unsigned long long)seed);
+	kv_prng_seed(&prng, seed);
+	pair_open(&p, state, &o);
+	area_open(&near, &p.a, 2 * BIG, 0, 1);
+	area_open(&far, &p.b, 2 * BIG, 0, 2);
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		struct te_xfer x[4];
+		struct result r[4], rm[2];
+		uint8_t data[64] = {0};
+		unsigned resets = p.a.resets + p.b.resets;
+		xfer_init(&x[0], &r[0], TE_WRITE, p.ab, &near, 0, &far, 0, BIG);
+		xfer_init(&x[1], &r[1], TE_READ, p.ab, &near, BIG, &far, BIG, BIG);
+		xfer_init(&x[2], &r[2], TE_WRITE, p.ba, &far, 0, &near, BIG, BIG / 2);
+		xfer_init(&x[3], &r[3], TE_READ, p.ba, &far, BIG, &near, 0, BIG / 2);
+		for (unsigned i = 0; i < 4; i++)
+			assert_true(te_xfer_start(i < 2 ? p.a.te : p.b.te, &x[i]) >= 0);
+		te_msg_send(p.a.te, p.ab, 0, msg_for(&p.a, &rm[0], data, 64), KV_NEVER);
+		te_msg_send(p.b.te, p.ba, 0, msg_for(&p.b, &rm[1], data, 64), KV_NEVER);
+		for (uint64_t i = kv_prng_below(&prng, 200); i > 0; i--)
+			node_poll_all();
+		assert_int_equal(te_peer_fence(round % 2 ? p.ab : p.ba, NULL), 0);
+		WAIT(p.a.resets + p.b.resets == resets + 1);
+		pair_readdress(&p);
+		WAIT(!te_busy(p.a.te) && !te_busy(p.b.te));
+		for (unsigned i = 0; i < 4; i++) {
+			assert_int_equal(r[i].done, 1);
+			assert_true(r[i].status == 0 || r[i].status == -KV_ERESET || r[i].status == -KV_EPEERDOWN);
+		}
+		assert_int_equal(rm[0].done + rm[1].done, 2);
+	}
+	fill(near.base, near.len, 3);
+	fill(far.base, far.len, 4);
+	write_one(&p, &near, &far, 0, 0, BIG);
+	read_one(&p, &near, &far, 0, 0, BIG);
+	area_close(&near);
+	area_close(&far);
+	pair_close(&p);
+}
+
 static void a_fence_that_nobody_needs_is_free(void **state)
 {
 	struct pair p;
@@ -934,6 +982,8 @@ static const struct {
 	{"a fence ends what is posted and keeps what is queued", a_fence_ends_what_is_posted_and_keeps_what_is_queued,
 	 0},
 	{"messages work again after fences on both sides", messages_work_again_after_fences_on_both_sides, 0},
+	/* On shm what was under way to an endpoint that was fenced away never ends, until we fence as well. */
+	{"fences cut large operations anywhere", fences_cut_large_operations_anywhere, NOT_SHM},
 	{"a fence that nobody needs is free", a_fence_that_nobody_needs_is_free, 0},
 	{"many fences are told slowly", many_fences_are_told_slowly, 0},
 	{"a handler may fence", a_handler_may_fence, 0},
