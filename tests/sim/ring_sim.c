@@ -39,6 +39,7 @@ enum sock_kind { SOCK_FREE, SOCK_NEW, SOCK_CONNECTING, SOCK_OPEN, SOCK_LISTEN, S
 
 struct sock {
 	enum sock_kind kind;
+	struct ring *owner;             /* whose process it belongs to; NULL: the test's */
 	int fd, peer;                   /* peer: the other end, or -1 */
 	uint16_t port;                  /* of the listener, on both ends */
 	struct kv_list coming, arrived; /* seg.node */
@@ -63,7 +64,8 @@ struct ring {
 	struct kv_list node; /* sim_world.rings */
 	struct kv_list ops;  /* submitted, in order */
 	uint64_t wake_ns;
-	bool bell, frozen;
+	_Atomic bool bell; /* other threads ring it */
+	bool frozen;
 };
 
 struct cut_port {
@@ -433,8 +435,6 @@ static bool is_server_end(const struct sock *s, uint16_t port)
 	return s && s->kind == SOCK_OPEN && s->port == port && s->peer >= 0 && s->fd > s->peer;
 }
 
-static struct sock *listener_of(struct sim_world *world, uint16_t port);
-
 unsigned sim_port_kill(struct sim_world *world, uint16_t port)
 {
 	unsigned killed = 0;
@@ -447,16 +447,19 @@ unsigned sim_port_kill(struct sim_world *world, uint16_t port)
 	return killed;
 }
 
-unsigned sim_port_crash(struct sim_world *world, uint16_t port)
+void sim_loop_crash(struct sim_world *world, struct loop *loop)
 {
-	unsigned killed = sim_port_kill(world, port);
-	struct sock *listener = listener_of(world, port);
-	if (!listener)
-		return killed;
-	listener->closed = true;
-	while (listener->backlog_len > 0)
-		sim_sock_kill(world, listener->backlog[--listener->backlog_len]);
-	return killed;
+	sim_loop_freeze(loop, true);
+	for (unsigned i = 0; i < world->sock_count; i++) {
+		struct sock *s = world->socks[i];
+		if (!s || s->owner != loop->ring || s->closed)
+			continue;
+		if (s->kind == SOCK_OPEN)
+			sim_sock_kill(world, s->fd);
+		s->closed = s->kind == SOCK_LISTEN;
+		while (s->backlog_len > 0)
+			sim_sock_kill(world, s->backlog[--s->backlog_len]);
+	}
 }
 
 static bool port_is_cut(const struct sim_world *world, uint16_t port)
@@ -625,6 +628,7 @@ static void connect_arrives(void *arg)
 	s->peer = other->fd;
 	other->peer = s->fd;
 	other->port = s->port;
+	other->owner = listener->owner;
 	listener->backlog[listener->backlog_len++] = other->fd;
 }
 
@@ -797,6 +801,7 @@ int ring_socket(struct ring *ring, int family, int *out_fd)
 	struct sock *s = sock_new(ring->world, SOCK_NEW);
 	if (!s)
 		return -EMFILE;
+	s->owner = ring;
 	*out_fd = s->fd;
 	return 0;
 }
@@ -814,6 +819,7 @@ int ring_listen(struct ring *ring, struct sockaddr_storage *addr, socklen_t len,
 	struct sock *s = sock_new(world, SOCK_LISTEN);
 	if (!s)
 		return -EMFILE;
+	s->owner = ring;
 	s->port = port;
 	in->sin_port = htons(port);
 	*out_fd = s->fd;

@@ -56,6 +56,8 @@ bool sim_run(struct sim_world *world, struct loop *const *loops, unsigned count,
 
 /* sim_loop_freeze -- sim_run turns this loop no more, as if its thread got no processor, until it is thawed. */
 void sim_loop_freeze(struct loop *loop, bool frozen);
+/* sim_loop_crash -- the process of this loop is killed: it is frozen, its connections break, its ports are free. */
+void sim_loop_crash(struct sim_world *world, struct loop *loop);
 
 /* sim_sock_kill -- the connection breaks: this end gets ECONNRESET now, the other when the news arrives (never while it
  * is cut). */
@@ -66,8 +68,6 @@ void sim_sock_cut(struct sim_world *world, int fd, bool cut);
 /* The same for all present connections to a listening port; a port that is cut also answers no connect until it is
  * mended. */
 unsigned sim_port_kill(struct sim_world *world, uint16_t port);
-/* sim_port_crash -- and its listener is gone: the process that had it was killed. (Its loops are to be frozen.) */
-unsigned sim_port_crash(struct sim_world *world, uint16_t port);
 unsigned sim_port_cut(struct sim_world *world, uint16_t port, bool cut);
 
 /* ---- a descriptor for a simulated completion queue: readable exactly while it is set ---- */

@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* world.c -- see world.h.
+ *
+ * A crashed server or pool is a corpse: its loops are frozen, its endpoints are void, its connections are reset. It cannot be freed as it lies, since its coroutines hold
+ * memory; so world_close thaws it into a world in which nobody hears it, and lets it shut itself down as if it had been stopped. That exercises closing, too.
+ *
+ * kvc_register blocks its thread until jobs on the clients' loops have run. It gets a thread, and the world stands still whenever that thread runs: it is turned
+ * only from the moment a job is in a loop's queue until the client has no call in progress. So the events are the same in each run. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/sim/world.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "kvclient/client.h"
+#include "kvclient/internal.h"
+#include "loop/inside.h"
+
+#define OPEN_NS  (20 * SECOND)
+#define CLOSE_NS (60 * SECOND)
+
+/* ---- what was logged, for failures ---- */
+
+enum { LOG_LINES = 40 };
+
+static struct {
+	struct world *world;
+	char line[LOG_LINES][240];
+	unsigned next;
+	bool loud;
+} said;
+
+static void log_line(void *arg, enum kv_log_level level, const char *line)
+{
+	uint64_t now = said.world && said.world->sim ? sim_world_now(said.world->sim) : 0;
+	(void)arg;
+	snprintf(said.line[said.next++ % LOG_LINES], sizeof(said.line[0]), "%13.6f %s %s", (double)now / 1e9, kv_log_level_name(level), line);
+	if (said.loud)
+		fprintf(stderr, "%s\n", said.line[(said.next - 1) % LOG_LINES]);
+}
+
+static void log_pool(void *arg, int level, const char *line)
+{
+	log_line(arg, (enum kv_log_level)level, line);
+}
+
+static const struct kv_log world_log = {.level = KV_LOG_INFO, .write = log_line};
+
+static void log_print(void)
+{
+	for (unsigned i = 0; i < LOG_LINES && !said.loud; i++) {
+		const char *line = said.line[(said.next + i) % LOG_LINES];
+		if (line[0])
+			fprintf(stderr, "   %s\n", line);
+	}
+}
+
+static void world_fail(struct world *w, const char *text)
+{
+	log_print();
+	fail_msg("seed 0x%llx, at %.6f s: %s", (unsigned long long)w->options.seed, (double)world_now(w) / 1e9, text);
+}
+
+void world_wrong(struct world *w, const char *fmt, ...)
+{
+	va_list args;
+	if (w->wrong[0])
+		return;
+	va_start(args, fmt);
+	vsnprintf(w->wrong, sizeof(w->wrong), fmt, args);
+	va_end(args);
+}
+
+uint64_t world_now(const struct world *w)
+{
+	return sim_world_now(w->sim);
+}
+
+/* ---- running ---- */
+
+struct until {
+	struct world *w;
+	bool (*done)(void *arg);
+	void *arg;
+};
+
+static bool done_or_wrong(void *arg)
+{
+	struct until *u = arg;
+	return u->w->wrong[0] || (u->done && u->done(u->arg));
+}
+
+void world_run(struct world *w, bool (*done)(void *arg), void *arg, uint64_t within_ns, const char *what)
+{
+	struct until u = {w, done, arg};
+	bool ok = sim_run(w->sim, w->loops, w->num_loops, done_or_wrong, &u, world_now(w) + within_ns);
+	char text[600];
+	if (w->wrong[0])
+		world_fail(w, w->wrong);
+	snprintf(text, sizeof(text), "a hang: %s within %.3f s", what, (double)within_ns / 1e9);
+	if (!ok)
+		world_fail(w, text);
+}
+
+static void set_true(void *arg)
+{
+	*(bool *)arg = true;
+}
+
+static bool is_true(void *arg)
+{
+	return *(bool *)arg;
+}
+
+void world_sleep(struct world *w, uint64_t ns)
+{
+	bool over = false;
+	sim_world_at(w->sim, world_now(w) + ns, set_true, &over);
+	world_run(w, is_true, &over, ns, "a pause did not end");
+}
+
+struct worker {
+	struct world *w;
+	struct kvc_client *client;
+	void (*fn)(struct kvc_client *client, void *arg);
+	void *arg;
+};
+
+static void worker_main(void *arg)
+{
+	struct worker k = *(struct worker *)arg;
+	free(arg);
+	k.fn(k.client, k.arg);
+	k.w->workers--;
+}
+
+void world_worker(struct world *w, unsigned pool, unsigned client, void (*fn)(struct kvc_client *client, void *arg), void *arg)
+{
+	struct kvc_pool *p = w->pool[pool].pool;
+	struct worker *k = malloc(sizeof(*k));
+	assert_non_null(k);
+	*k = (struct worker){w, kvc_pool_client(p, client), fn, arg};
+	assert_int_equal(co_spawn(kvc_pool_client_loop(p, client), worker_main, k, "worker"), 0);
+	w->workers++;
+}
+
+static bool no_workers(void *arg)
+{
+	return ((struct world *)arg)->workers == 0;
+}
+
+void world_join(struct world *w, uint64_t within_ns)
+{
+	char text[80];
+	struct until u = {w, no_workers, w};
+	bool ok = sim_run(w->sim, w->loops, w->num_loops, done_or_wrong, &u, world_now(w) + within_ns);
+	if (w->wrong[0])
+		world_fail(w, w->wrong);
+	snprintf(text, sizeof(text), "a hang: %u workers have not returned within %.3f s", w->workers, (double)within_ns / 1e9);
+	if (!ok)
+		world_fail(w, text);
+}
+
+void world_do(struct world *w, unsigned pool, void (*fn)(struct kvc_client *client, void *arg), void *arg)
+{
+	world_worker(w, pool, 0, fn, arg);
+	world_join(w, 60 * SECOND);
+}
+
+/* ---- opening ---- */
+
+static struct loop *loop_add(struct world *w, const char *name)
+{
+	struct loop_options o = {
+		.name = name, .log = &world_log, .entropy = sim_world_entropy(w->sim), .seed = w->options.seed * 64 + w->num_loops + 1};
+	struct kv_error err;
+	assert_true(w->num_loops < WORLD_LOOPS);
+	if (loop_create(&o, &w->loops[w->num_loops], &err) < 0)
+		world_fail(w, err.text);
+	return w->loops[w->num_loops++];
+}
+
+static bool server_decided(void *arg)
+{
+	enum kvs_state state = kvs_server_state(arg, NULL);
+	return state == KVS_RUNNING || state == KVS_STOPPED;
+}
+
+static unsigned server_open(struct world *w, uint16_t port)
+{
+	const struct world_options *wo = &w->options;
+	struct world_server *s = &w->server[w->num_servers];
+	char address[32], node[32];
+	struct kvs_options o = {.listen_addr = address,
+				.node_id = node,
+				.provider = "sim",
+				.shards = WORLD_SHARDS,
+				.rails = wo->rails,
+				.memory_bytes = wo->memory_bytes ? wo->memory_bytes : 128u << 20,
+				.value_max = wo->value_max,
+				.chunk_bytes = wo->chunk_bytes,
+				.credits = wo->credits,
+				.insecure = true,
+				.log = &world_log,
+				.clock = sim_world_clock(w->sim),
+				.entropy = sim_world_entropy(w->sim),
+				.loops = s->loop};
+	struct kv_error err;
+	assert_true(w->num_servers < WORLD_SERVERS);
+	snprintf(address, sizeof(address), "127.0.0.1:%u", port);
+	snprintf(node, sizeof(node), "node-%u", w->num_servers);
+	for (unsigned i = 0; i < KV_COUNT(s->loop); i++)
+		s->loop[i] = loop_add(w, i == 0 ? "control" : "shard");
+	s->fab_first = sim_fabric_last() + 1;
+	if (kvs_server_create(&o, &s->server, &err) < 0 || kvs_server_start(s->server, &err) < 0)
+		world_fail(w, err.text);
+	s->fab_end = sim_fabric_last() + 1;
+	world_run(w, server_decided, s->server, OPEN_NS, "the server did not start");
+	if (kvs_server_state(s->server, &err) != KVS_RUNNING)
+		world_fail(w, err.text);
+	s->port = kvs_server_port(s->server);
+	return w->num_servers++;
+}
+
+static bool pool_decided(void *arg)
+{
+	return kvc_pool_status(arg, NULL) != 1;
+}
+
+static void pool_open(struct world *w, struct world_pool *p)
+{
+	const struct world_options *wo = &w->options;
+	char name[WORLD_SERVERS][32];
+	const char *servers[WORLD_SERVERS];
+	struct kvc_options o = {.size = sizeof(o),
+				.num_clients = wo->clients,
+				.num_rails = wo->rails,
+				.buffer_bytes = wo->buffer_bytes ? wo->buffer_bytes : 16u << 20,
+				.servers = servers,
+				.num_servers = wo->servers,
+				.provider = "sim",
+				.timeout_ns = wo->timeout_ns,
+				.grace_ns = wo->grace_ns,
+				.flags = wo->pool_flags,
+				.log_level = 3,
+				.log = log_pool};
+	struct kv_error err;
+	for (unsigned i = 0; i < wo->servers; i++) {
+		snprintf(name[i], sizeof(name[i]), "127.0.0.1:%u", w->server[i].port);
+		servers[i] = name[i];
+	}
+	for (unsigned i = 0; i < wo->clients; i++)
+		p->loop[i] = loop_add(w, "client");
+	p->fab_first = sim_fabric_last() + 1;
+	if (kvc_pool_start(&o, p->loop, wo->clients, sim_world_clock(w->sim), &p->pool, &err) < 0)
+		world_fail(w, err.text);
+	world_run(w, pool_decided, p->pool, OPEN_NS, "the pool did not open");
+	p->fab_end = sim_fabric_last() + 1;
+	if (kvc_pool_status(p->pool, &err) != 0)
+		world_fail(w, err.text);
+}
+
+void world_open(struct world *w, const struct world_options *options)
+{
+	memset(w, 0, sizeof(*w));
+	memset(&said, 0, sizeof(said));
+	said.world = w;
+	said.loud = getenv("KVRAIL_SIM_LOG") != NULL;
+	w->options = *options;
+	w->options.servers = options->servers ? options->servers : 1;
+	w->options.pools = options->pools ? options->pools : 1;
+	w->options.clients = options->clients ? options->clients : 2;
+	assert_true(w->options.pools <= WORLD_POOLS && w->options.clients <= WORLD_CLIENTS);
+	kv_prng_seed(&w->prng, options->seed ^ 0x7e57);
+	w->sim = sim_world_create(options->seed);
+	sim_fabric_init(w->sim, &options->fabric);
+	for (unsigned i = 0; i < w->options.servers; i++)
+		server_open(w, 0);
+	for (unsigned i = 0; i < w->options.pools; i++)
+		pool_open(w, &w->pool[i]);
+}
+
+/* ---- closing ---- */
+
+static bool pool_stopped(void *arg)
+{
+	return kvc_pool_stopped(arg);
+}
+
+static void pool_close(struct world *w, struct world_pool *p)
+{
+	for (unsigned i = 0; i < w->options.clients; i++)
+		sim_loop_freeze(p->loop[i], false);
+	kvc_pool_stop(p->pool);
+	world_run(w, pool_stopped, p->pool, CLOSE_NS, "the pool did not close");
+	kvc_pool_free(&p->pool);
+}
+
+static bool server_stopped(void *arg)
+{
+	return kvs_server_state(arg, NULL) == KVS_STOPPED;
+}
+
+static void server_close(struct world *w, struct world_server *s)
+{
+	for (unsigned i = 0; i < KV_COUNT(s->loop); i++)
+		sim_loop_freeze(s->loop[i], false);
+	kvs_server_stop(s->server, 100 * MS);
+	world_run(w, server_stopped, s->server, CLOSE_NS, "the server did not stop");
+	kvs_server_destroy(&s->server);
+}
+
+static void loops_close(struct world *w)
+{
+	char text[80];
+	for (unsigned i = 0; i < w->num_loops; i++) {
+		struct loop_stats stats;
+		loop_stats(w->loops[i], &stats);
+		snprintf(text, sizeof(text), "%llu coroutines are left on loop %u", (unsigned long long)stats.coroutines, i);
+		if (stats.coroutines)
+			world_fail(w, text);
+		loop_destroy(&w->loops[i]);
+	}
+	w->num_loops = 0;
+}
+
+uint64_t world_close(struct world *w)
+{
+	struct sim_fabric_stats stats;
+	uint64_t trace = sim_world_trace(w->sim);
+	if (w->workers)
+		world_fail(w, "there are workers yet");
+	for (unsigned i = 0; i < w->options.pools; i++)
+		if (w->pool[i].pool)
+			pool_close(w, &w->pool[i]);
+	for (unsigned i = 0; i < w->num_servers; i++)
+		if (w->server[i].server)
+			server_close(w, &w->server[i]);
+	loops_close(w);
+	sim_fabric_stats(&stats);
+	if (stats.overruns)
+		world_fail(w, "a completion queue had more events than it has room for");
+	if (sim_fabric_fini() != 0)
+		world_fail(w, "endpoints or regions were left open");
+	trace ^= sim_world_trace(w->sim);
+	sim_world_destroy(&w->sim);
+	said.world = NULL;
+	return trace;
+}
+
+/* ---- registered memory ---- */
+
+struct job {
+	pthread_t thread;
+	struct kvc_pool *pool;
+	void *base;
+	uint64_t len;
+	struct kvc_mem **mem;
+	struct kv_error err;
+	int rc;
+	_Atomic bool over;
+};
+
+static void *register_main(void *arg)
+{
+	struct job *j = arg;
+	j->rc = kvc_register(j->pool, j->base, j->len, j->mem, &j->err);
+	j->over = true;
+	return NULL;
+}
+
+static void *unregister_main(void *arg)
+{
+	struct job *j = arg;
+	j->rc = kvc_unregister(j->pool, j->mem);
+	j->over = true;
+	return NULL;
+}
+
+static bool posted(const struct kvc_pool *p)
+{
+	for (unsigned i = 0; i < p->num_clients; i++)
+		if (atomic_load(&p->client[i]->loop->posts.tail) != p->client[i]->loop->posts.head)
+			return true;
+	return false;
+}
+
+static bool no_calls(void *arg)
+{
+	const struct kvc_pool *p = arg;
+	for (unsigned i = 0; i < p->num_clients; i++)
+		if (p->client[i]->calls)
+			return false;
+	return true;
+}
+
+static int job_run(struct world *w, struct job *j, void *(*main)(void *arg))
+{
+	assert_true(no_calls(j->pool));
+	assert_int_equal(pthread_create(&j->thread, NULL, main, j), 0);
+	for (;;) {
+		while (!j->over && !posted(j->pool))
+			sched_yield();
+		if (j->over && !posted(j->pool))
+			break;
+		world_run(w, no_calls, j->pool, 60 * SECOND, "a registration did not end");
+	}
+	pthread_join(j->thread, NULL);
+	return j->rc;
+}
+
+int world_register(struct world *w, unsigned pool, void *base, uint64_t len, struct kvc_mem **out)
+{
+	struct job j = {.pool = w->pool[pool].pool, .base = base, .len = len, .mem = out};
+	int rc = job_run(w, &j, register_main);
+	if (rc < 0)
+		log_line(NULL, KV_LOG_ERROR, j.err.text);
+	return rc;
+}
+
+int world_unregister(struct world *w, unsigned pool, struct kvc_mem **mem)
+{
+	struct job j = {.pool = w->pool[pool].pool, .mem = mem};
+	return job_run(w, &j, unregister_main);
+}
+
+/* ---- trouble ---- */
+
+void world_server_freeze(struct world *w, unsigned server, bool frozen)
+{
+	struct world_server *s = &w->server[server];
+	for (unsigned i = 0; i < KV_COUNT(s->loop); i++)
+		sim_loop_freeze(s->loop[i], frozen);
+}
+
+void world_server_crash(struct world *w, unsigned server, bool power_loss)
+{
+	struct world_server *s = &w->server[server];
+	world_server_freeze(w, server, true);
+	for (uint64_t id = s->fab_first; id < s->fab_end; id++)
+		sim_fabric_crash(id);
+	if (power_loss)
+		sim_port_cut(w->sim, s->port, true);
+	for (unsigned i = 0; i < KV_COUNT(s->loop) && !power_loss; i++)
+		sim_loop_crash(w->sim, s->loop[i]);
+}
+
+unsigned world_server_again(struct world *w, unsigned server)
+{
+	struct world_server *s = &w->server[server];
+	for (unsigned i = 0; i < KV_COUNT(s->loop); i++)
+		sim_loop_crash(w->sim, s->loop[i]);
+	sim_port_cut(w->sim, s->port, false);
+	return server_open(w, s->port);
+}
+
+void world_pool_crash(struct world *w, unsigned pool)
+{
+	struct world_pool *p = &w->pool[pool];
+	for (unsigned i = 0; i < w->options.clients; i++)
+		sim_loop_crash(w->sim, p->loop[i]);
+	for (uint64_t id = p->fab_first; id < p->fab_end; id++)
+		sim_fabric_crash(id);
+}
+
+void world_unplug(struct world *w, uint64_t fab_first, uint64_t fab_end, bool unplugged)
+{
+	(void)w;
+	for (uint64_t id = fab_first; id < fab_end; id++)
+		sim_fabric_unplug(id, unplugged);
+}
+
+struct kvc_counters world_counters(struct world *w, unsigned pool)
+{
+	struct kvc_counters c = {.size = sizeof(c)};
+	assert_int_equal(kvc_counters(w->pool[pool].pool, &c), 0);
+	return c;
+}

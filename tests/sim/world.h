@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* world.h -- the whole stack in one thread: kv-servers and client pools on loops of a simulated world, over a simulated fabric and network.
+ *
+ * Nothing blocks and nothing waits for real time. Every wait is bounded in virtual time, and what is not there by then fails the test with the seed that shows it.
+ * Test code in coroutines must not use cmocka's assertions (they jump out of the stack): it says world_wrong, and world_run fails outside. */
+#ifndef KVRAIL_TESTS_SIM_WORLD_H
+#define KVRAIL_TESTS_SIM_WORLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kvclient/kvclient.h"
+#include "kvserver/kvserver.h"
+#include "tests/sim/fabric_sim.h"
+#include "tests/sim/ring_sim.h"
+
+enum { WORLD_SHARDS = 2, WORLD_SERVERS = 4, WORLD_POOLS = 2, WORLD_CLIENTS = 4, WORLD_LOOPS = 32 };
+
+#define US     1000ull
+#define MS     1000000ull
+#define SECOND 1000000000ull
+
+struct world_options {
+	uint64_t seed;
+	struct sim_fabric_options fabric;
+	uint64_t memory_bytes;         /* of a server; 0: 128 MiB */
+	uint64_t value_max;            /* 0: the server's default */
+	uint32_t chunk_bytes, credits; /* of a server; 0: its defaults */
+	unsigned rails;                /* of clients and shards; 0: 1 */
+	unsigned servers;              /* 0: 1 */
+	unsigned pools, clients;       /* clients: of each pool, each on a loop of its own; 0: 1 and 2 */
+	uint64_t buffer_bytes;         /* of a client; 0: 16 MiB */
+	uint64_t timeout_ns, grace_ns; /* 0: the library's defaults */
+	unsigned pool_flags;
+};
+
+struct world_server {
+	struct kvs_server *server; /* NULL: closed */
+	struct loop *loop[1 + WORLD_SHARDS];
+	uint64_t fab_first, fab_end; /* the numbers of its endpoints */
+	uint16_t port;
+};
+
+struct world_pool {
+	struct kvc_pool *pool; /* NULL: closed */
+	struct loop *loop[WORLD_CLIENTS];
+	uint64_t fab_first, fab_end;
+};
+
+struct world {
+	struct world_options options;
+	struct sim_world *sim;
+	struct kv_prng prng; /* the test's own choices */
+	struct loop *loops[WORLD_LOOPS];
+	unsigned num_loops;
+	struct world_server server[WORLD_SERVERS];
+	struct world_pool pool[WORLD_POOLS];
+	unsigned num_servers;
+	unsigned workers; /* that have not returned */
+	char wrong[512];
+};
+
+/* world_open -- servers run and pools are open, or the test has failed. world_close -- everything is stopped and freed, nothing is left: no coroutine, endpoint,
+ * region or worker; no completion queue had more events than its depth. Returns the hash of all that happened. */
+void world_open(struct world *w, const struct world_options *options);
+uint64_t world_close(struct world *w);
+
+/* world_run -- until done(arg), within this virtual time, or the test has failed: `what` says what did not come. Fails also when something was wrong. */
+void world_run(struct world *w, bool (*done)(void *arg), void *arg, uint64_t within_ns, const char *what);
+void world_sleep(struct world *w, uint64_t ns);
+uint64_t world_now(const struct world *w);
+
+/* world_wrong -- remember the first thing that is wrong. From anywhere. */
+void world_wrong(struct world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* world_worker -- run fn(client, arg) as a coroutine on a client of a pool. world_join -- until all have returned. */
+void world_worker(struct world *w, unsigned pool, unsigned client, void (*fn)(struct kvc_client *client, void *arg), void *arg);
+void world_join(struct world *w, uint64_t within_ns);
+
+/* world_do -- one worker, to its end. */
+void world_do(struct world *w, unsigned pool, void (*fn)(struct kvc_client *client, void *arg), void *arg);
+
+/* world_register, world_unregister -- kvc_register and kvc_unregister, which want a thread, in step with the simulation. While no call is in progress. */
+int world_register(struct world *w, unsigned pool, void *base, uint64_t len, struct kvc_mem **out);
+int world_unregister(struct world *w, unsigned pool, struct kvc_mem **mem);
+
+/* ---- trouble ---- */
+
+/* world_server_freeze -- none of its loops is turned until it is thawed; what its endpoints have to do goes on. */
+void world_server_freeze(struct world *w, unsigned server, bool frozen);
+/* world_server_crash -- its process is killed: endpoints are gone, connections are reset, the port refuses. With power_loss nobody says so: nothing arrives or answers. */
+void world_server_crash(struct world *w, unsigned server, bool power_loss);
+/* world_server_again -- another server on the same port, as after a restart. Returns its number. */
+unsigned world_server_again(struct world *w, unsigned server);
+void world_pool_crash(struct world *w, unsigned pool);
+void world_unplug(struct world *w, uint64_t fab_first, uint64_t fab_end, bool unplugged);
+
+struct kvc_counters world_counters(struct world *w, unsigned pool);
+
+#endif
