@@ -214,7 +214,8 @@ struct te_xfer {
 uint32_t te_xfer_chunks(const struct te *te, const struct te_xfer *x);
 
 /* te_xfer_start -- check bounds and post what fits. Returns 1 when everything is posted already (posting_done will not run), 0 when it
- * goes on, or -KV_EINVAL (outside a region, bad slices), -KV_EPEERDOWN (peer void after a reset): then no callback runs. */
+ * goes on, or -KV_EINVAL (outside a region, slices that overlap), -KV_EPEERDOWN (peer closed, or void after a reset), -KV_ENOTSUP (a write without immediate on shm,
+ * which no fence could stop): then no callback runs. */
 int te_xfer_start(struct te *te, struct te_xfer *x);
 
 /* te_xfer_cancel -- post no more chunks. `posted` is final when it returns (posting_done does not run); done still comes, with -KV_ECANCELED unless it

@@ -77,7 +77,7 @@ struct fab_caps {
  * that names the limit (endpoints, CQ entries, memlock, files, memory) and the way out. Errors otherwise: -KV_ENOTSUP, -KV_ENOMEM, -KV_EPROVIDER. */
 int fab_open(const struct fab_device *device, const struct fab_options *options, struct fab **out, struct kv_error *err);
 
-/* fab_close -- endpoint, CQ, AV, EQ, regions' domain, fabric, in that order. Operations still posted get no event. *fab becomes NULL. */
+/* fab_close -- endpoint, CQ, AV, EQ, regions that are left, their domain, fabric, in that order. Operations still posted get no event. *fab becomes NULL. */
 void fab_close(struct fab **fab);
 
 /* fab_rebuild -- THE FENCE: close endpoint, CQ, AV and EQ and open fresh ones; the domain and its regions stay. When it returns 0 nothing that was
@@ -110,7 +110,7 @@ int fab_read(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, uint64_t
 enum fab_event_type {
 	FAB_EV_DONE, /* ctx: a send, write or read ended with status 0 */
 	FAB_EV_RECV, /* ctx: a receive; len bytes are in its buffer */
-	FAB_EV_IMM,  /* imm: a peer's write with immediate data landed */
+	FAB_EV_IMM,  /* imm: a peer's write with immediate data landed. ctx: NULL, or a receive that it used up (post it again) */
 	FAB_EV_FAIL, /* ctx (may be NULL: not tied to an operation): status is negative */
 	FAB_EV_DEAD  /* the endpoint failed (EQ error, CQ overrun): rebuild it */
 };
