@@ -195,13 +195,13 @@ static void many_gets_at_once_all_arrive(void **state)
 	struct wire_request q[RIG_CREDITS];
 	struct wire_frame frame;
 	uint64_t sum[RIG_CREDITS], posted = 0;
-	char key[8];
+	char key[16];
 	for (unsigned i = 0; i < RIG_CREDITS; i++) {
 		snprintf(key, sizeof(key), "k%u", i);
 		sum[i] = rig_store(key, 500000 + i, i);
 	}
 	for (unsigned i = 0; i < RIG_CREDITS; i++) {
-		static char name[RIG_CREDITS][8];
+		static char name[RIG_CREDITS][16];
 		snprintf(name[i], sizeof(name[i]), "k%u", i);
 		q[i] = rig_get(name[i], 0, 500000 + i);
 		q[i].dest.offset = i * 1000000;

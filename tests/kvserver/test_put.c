@@ -264,7 +264,7 @@ static void staging_leaves_room_for_others(void **state)
 static void old_values_make_room_for_new_ones(void **state)
 {
 	(void)state;
-	char key[8];
+	char key[16];
 	for (unsigned i = 0; i < 40; i++) {
 		snprintf(key, sizeof(key), "k%u", i);
 		rig_store(key, MIB, i);

@@ -180,7 +180,7 @@ static void requests_received_are_counted_for_the_heartbeat(void **state)
 static void hold_credits(unsigned n, struct wire_request *out)
 {
 	for (unsigned i = 0; i < n; i++) {
-		char key[8];
+		char key[16];
 		struct wire_request first;
 		snprintf(key, sizeof(key), "h%u", i);
 		first = rig_put(key, 100, 0, 0, 1, WIRE_PUT_FIRST);
