@@ -3,7 +3,7 @@
 # run-with-rdma.sh [--provider P] COMMAND [ARGS...] -- run a command with the machine's RDMA fabric set up.
 #
 # COMMAND is kv-bench, kv-server or kv-client (also bench, server, client), or any other program.
-#   --provider P   efa, efa-direct, verbs, tcp or shm: given on to KVRail's programs, which then use it or fail. Without it they choose.
+#   --provider P   efa, efa-direct, verbs, tcp (also tcp-native) or shm: given on to KVRail's programs, which then use it or fail. Without it they choose.
 #   -h, --help     this text
 # It finds EFA and InfiniBand/RoCE devices, makes sure that one libfabric is loaded (the AWS EFA installer's where it is), raises the memlock and
 # open files limits where it may, and for KVRail's programs installs what is missing and builds. Environment that is set already is left alone:
@@ -12,14 +12,16 @@
 #   KVRAIL_NO_BUILD=1     build nothing; take the programs as they are
 set -u
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd) || exit 3
+# A link to this script may stand in a directory of PATH: what counts is where the script itself is.
+self=$(readlink -f "${BASH_SOURCE[0]}") || exit 3
+root=$(dirname "$self")
 efa_root=${KVRAIL_EFA_ROOT:-/opt/amazon/efa}
 sys_infiniband=${KVRAIL_SYS_INFINIBAND:-/sys/class/infiniband}
 provider=
 notes=()
 
 say() { printf 'run-with-rdma: %s\n' "$*" >&2; }
-usage() { sed -n '3,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '3,13s/^# \{0,1\}//p' "$self"; }
 
 # ---- what is asked for ----
 
@@ -57,9 +59,9 @@ if [ $# -eq 0 ]; then
 	exit 2
 fi
 case $provider in
-'' | auto | efa | efa-direct | verbs | tcp | shm) ;;
+'' | auto | efa | efa-direct | verbs | tcp | tcp-native | shm) ;;
 *)
-	say "there is no provider '$provider': use efa, efa-direct, verbs, tcp or shm"
+	say "there is no provider '$provider': use efa, efa-direct, verbs, tcp, tcp-native or shm"
 	exit 2
 	;;
 esac
@@ -72,6 +74,29 @@ case $name in
 kv-bench | kv-server | kv-client) ours=1 ;;
 *) ours=0 ;;
 esac
+
+# A --provider among the program's own options is more deliberate than one before its name.
+given=
+if [ "$ours" = 1 ]; then
+	want_value=0
+	for arg in "$@"; do
+		if [ "$want_value" = 1 ]; then
+			given=$arg want_value=0
+			continue
+		fi
+		case $arg in
+		--) break ;;
+		--provider | -p) want_value=1 ;;
+		--provider=*) given=${arg#*=} ;;
+		-p?*) given=${arg#-p} ;;
+		esac
+	done
+	if [ -n "$given" ]; then
+		provider=$given
+	elif [ -n "$provider" ] && [ "$want_value" = 0 ]; then
+		set -- --provider "$provider" "$@"
+	fi
+fi
 
 # ---- what is here ----
 
@@ -116,22 +141,20 @@ export IPATH_NO_BACKTRACE="${IPATH_NO_BACKTRACE-1}"
 
 # ---- limits ----
 
-# raise LETTER WANTED WORD -- the soft limit up to WANTED, or to the hard limit; sets $limit.
-raise() {
-	if ! ulimit -"$1" "$2" 2>/dev/null; then
-		ulimit -S -"$1" "$(ulimit -H -"$1")" 2>/dev/null
-	fi
-	limit=$(ulimit -S -"$1")
-}
-raise l unlimited
-memlock=$limit
+ulimit -l unlimited 2>/dev/null || ulimit -S -l "$(ulimit -H -l)" 2>/dev/null
+memlock=$(ulimit -S -l)
 if [ "$memlock" != unlimited ]; then
 	memlock="${memlock} KiB"
 	[ "$fabric" = tcp ] || notes+=("memlock is limited to $memlock and may not be raised here: registering memory may fail (set it in /etc/security/limits.conf, LimitMEMLOCK= or --ulimit memlock=-1)")
 fi
-hard_files=$(ulimit -H -n)
-raise n "$hard_files"
-files=$limit
+# A million is enough for anyone, and some container runtimes allow 2^30, over which other programs loop.
+wanted=$(ulimit -H -n)
+[ "$wanted" != unlimited ] && [ "$wanted" -le 1048576 ] || wanted=1048576
+files=$(ulimit -S -n)
+if [ "$files" != unlimited ] && [ "$files" -lt "$wanted" ]; then
+	ulimit -S -n "$wanted" 2>/dev/null
+	files=$(ulimit -S -n)
+fi
 if [ "$files" != unlimited ] && [ "$files" -lt 1024 ]; then
 	notes+=("only $files open files are allowed and more may not be had here (set nofile in /etc/security/limits.conf or LimitNOFILE=)")
 fi
@@ -163,11 +186,6 @@ if [ "$ours" = 1 ]; then
 		say "$name is neither in $root/build/release nor in PATH: build it with 'make' in $root"
 		exit 3
 	fi
-	given=0
-	for arg in "$@"; do
-		case $arg in --provider | --provider=* | -p*) given=1 ;; esac
-	done
-	[ -z "$provider" ] || [ "$given" = 1 ] || set -- --provider "$provider" "$@"
 elif ! command -v "$name" >/dev/null; then
 	say "there is no program '$name'"
 	exit 127
