@@ -64,7 +64,7 @@ struct ring {
 	struct kv_list node; /* sim_world.rings */
 	struct kv_list ops;  /* submitted, in order */
 	uint64_t wake_ns;
-	_Atomic bool bell; /* other threads ring it */
+	bool bell;
 	bool frozen;
 };
 

@@ -80,9 +80,9 @@ void world_join(struct world *w, uint64_t within_ns);
 /* world_do -- one worker, to its end. */
 void world_do(struct world *w, unsigned pool, void (*fn)(struct kvc_client *client, void *arg), void *arg);
 
-/* world_register, world_unregister -- kvc_register and kvc_unregister, which want a thread, in step with the simulation. While no call is in progress. */
+/* Between runs the library's blocking calls may be used, too (kvc_register, kvc_get, kvc_run ...): the world is turned while they wait.
+ * world_register -- kvc_register, which says in the log why it failed. */
 int world_register(struct world *w, unsigned pool, void *base, uint64_t len, struct kvc_mem **out);
-int world_unregister(struct world *w, unsigned pool, struct kvc_mem **mem);
 
 /* ---- trouble ---- */
 

@@ -1,0 +1,780 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model.c -- see model.h.
+ *
+ * Values are pieces of one random pattern, so that a value is known by {offset, len}, costs no memory and is compared as a whole.
+ *
+ * What may be under a private key: `now`, if has_now; nothing, if may_miss; and, if nothing may be there, also a ghost: a value whose PUT failed in a way that
+ * leaves open whether it will still be committed. A DELETE that failed so leaves the key in doubt for good. A call that answers for certain narrows this down again.
+ *
+ * Memory of calls: plain destinations have exactly the size that was said, so that AddressSanitizer guards them. Registered ones lie in the worker's slab, which holds nothing but
+ * a canary whenever no call uses it; before its next use, and at the end, it must still. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/sim/model.h"
+
+#include <stdlib.h>
+
+#include "loop/loop.h"
+
+enum {
+	OWN_KEYS = 12,
+	SHARED_KEYS = 16, /* the first half is never deleted */
+	GHOSTS = 8,
+	ATTEMPTS = 64, /* values ever put under a shared key */
+	BATCH = 12,
+	SLAB = 1 << 20,
+	CANARY = 0xC5,
+	PATTERN_SLACK = 1 << 20
+};
+
+#define SLACK_NS (2 * MS) /* loops that poll look every millisecond */
+
+struct value {
+	uint32_t offset, len;
+};
+
+struct entry {
+	uint8_t key[KV_KEY_MAX];
+	size_t key_len;
+	bool has_now, may_miss, doubt;
+	struct value now;
+	struct value ghost[GHOSTS];
+	unsigned ghosts;
+};
+
+struct shared {
+	struct entry e; /* only the key */
+	struct value tried[ATTEMPTS];
+	unsigned tries;
+	bool settled;
+	struct value is;
+};
+
+struct worker {
+	struct model *m;
+	unsigned index, pool, client;
+	struct kv_prng prng;
+	struct entry own[OWN_KEYS];
+	uint8_t *slab; /* NULL: none */
+};
+
+struct model {
+	struct world *w;
+	struct model_options o;
+	struct worker *worker;
+	struct shared shared[SHARED_KEYS];
+	struct kvc_mem *mem[WORLD_POOLS];
+	uint8_t *slabs[WORLD_POOLS];
+	uint8_t *pattern;
+	struct model_counts counts;
+	bool final; /* the check at the end: nothing may fail */
+};
+
+/* ---- values and keys ---- */
+
+static const uint8_t *bytes(const struct model *m, struct value v)
+{
+	return m->pattern + v.offset;
+}
+
+static bool same(const struct model *m, struct value a, struct value b)
+{
+	return a.len == b.len && (a.offset == b.offset || memcmp(bytes(m, a), bytes(m, b), a.len) == 0);
+}
+
+static uint64_t below(struct worker *k, uint64_t n)
+{
+	return kv_prng_below(&k->prng, n);
+}
+
+/* Mostly small; the sizes at which something else happens are likely. */
+static uint32_t some_len(struct worker *k, uint64_t max)
+{
+	static const uint32_t edge[] = {1, 2, 3071, 3072, 3073, 4095, 4096, 32768, 65535, 65536, 65537, 1 << 20, (1 << 20) + 1};
+	uint64_t pick = below(k, 1000), len;
+	if (pick < 150)
+		len = edge[below(k, KV_COUNT(edge))];
+	else if (pick < 650)
+		len = 1 + below(k, 4096);
+	else if (pick < 900)
+		len = 1 + below(k, 128 << 10);
+	else if (pick < 994)
+		len = 1 + below(k, 1 << 20);
+	else
+		len = 1 + below(k, max);
+	return (uint32_t)KV_MIN(len, max);
+}
+
+static struct value some_value(struct worker *k, uint64_t max)
+{
+	return (struct value){(uint32_t)below(k, PATTERN_SLACK), some_len(k, max)};
+}
+
+static void key_make(struct entry *e, struct kv_prng *prng, unsigned owner, unsigned i)
+{
+	/* Unique by its beginning or, if it is short, by its length: at most 2 bytes are needed for either. */
+	e->key_len = 4 + kv_prng_below(prng, KV_KEY_MAX - 3);
+	kv_prng_fill(prng, e->key, e->key_len);
+	kv_put32(e->key, owner << 8 | i);
+	e->may_miss = true;
+}
+
+static struct kvc_key key_of(const struct entry *e)
+{
+	return (struct kvc_key){e->key, e->key_len};
+}
+
+/* ---- what the model knows ---- */
+
+#define WRONG(k, what, ...) \
+	world_wrong((k)->m->w, "worker %u (pool %u, client %u): " what, (k)->index, (k)->pool, (k)->client __VA_OPT__(, ) __VA_ARGS__)
+
+static bool may_miss_again(const struct model *m, const struct entry *e)
+{
+	return e->doubt || m->o.evicts;
+}
+
+static bool is_ghost(const struct model *m, const struct entry *e, struct value v)
+{
+	for (unsigned i = 0; i < e->ghosts; i++)
+		if (same(m, e->ghost[i], v))
+			return true;
+	return false;
+}
+
+static void saw_value(struct worker *k, struct entry *e, struct value v)
+{
+	e->has_now = true;
+	e->now = v;
+	e->may_miss = may_miss_again(k->m, e);
+}
+
+static void saw_nothing(struct entry *e)
+{
+	e->has_now = false;
+	e->may_miss = true;
+}
+
+/* Which of the values that may be there has these bytes (a part of it, when range is given)? False: none. */
+static bool known_bytes(struct worker *k, const struct entry *e, const uint8_t *at, uint64_t len, struct value *out)
+{
+	const struct model *m = k->m;
+	if (e->has_now && e->now.len == len && memcmp(at, bytes(m, e->now), len) == 0) {
+		*out = e->now;
+		return true;
+	}
+	for (unsigned i = 0; i < e->ghosts && e->may_miss; i++) {
+		*out = e->ghost[i];
+		if (out->len == len && memcmp(at, bytes(m, *out), len) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool tolerable(const struct model *m, int64_t rc)
+{
+	if (!m->o.trouble || m->final)
+		return false;
+	return rc == -KV_ETIMEOUT || rc == -KV_EPEERDOWN || rc == -KV_EBUSY;
+}
+
+/* A call ended with a code that says nothing about the key. False: it may not. */
+static bool failed(struct worker *k, const char *call, int64_t rc)
+{
+	struct model *m = k->m;
+	m->counts.failed++;
+	m->counts.timeouts += rc == -KV_ETIMEOUT;
+	m->counts.downs += rc == -KV_EPEERDOWN;
+	if (tolerable(m, rc))
+		return true;
+	WRONG(k, "%s returned %s", call, rc < 0 ? kv_errname((int)rc) : "a length that cannot be");
+	return false;
+}
+
+static void put_result(struct worker *k, struct entry *e, struct value v, int64_t rc)
+{
+	struct model *m = k->m;
+	if (rc == 0) {
+		m->counts.bytes += v.len;
+		if (!e->may_miss && !same(m, e->now, v))
+			WRONG(k, "PUT of %u bytes succeeded over another value of %u bytes", v.len, e->now.len);
+		saw_value(k, e, v);
+	} else if (rc == -KV_EEXIST) {
+		bool other = e->has_now && !same(m, e->now, v);
+		for (unsigned i = 0; i < e->ghosts && e->may_miss; i++)
+			other |= !same(m, e->ghost[i], v);
+		if (!other)
+			WRONG(k, "PUT returned KV_EEXIST, and there is no other value");
+	} else if (rc == -KV_ENOMEM && m->o.evicts) {
+		m->counts.failed++;
+	} else if (failed(k, "PUT", rc) && !is_ghost(m, e, v)) {
+		if (e->ghosts == GHOSTS)
+			WRONG(k, "too many values in doubt under one key: a test must not come here");
+		else
+			e->ghost[e->ghosts++] = v;
+	}
+}
+
+static void delete_result(struct worker *k, struct entry *e, int rc)
+{
+	const struct model *m = k->m;
+	if (rc == 0) {
+		if (!e->has_now && !(e->may_miss && e->ghosts) && !m->o.trouble)
+			WRONG(k, "DELETE found what was not there");
+		saw_nothing(e);
+	} else if (rc == -KV_ENOTFOUND) {
+		if (!e->may_miss)
+			WRONG(k, "DELETE did not find a value of %u bytes", e->now.len);
+		saw_nothing(e);
+	} else if (failed(k, "DELETE", rc)) {
+		e->doubt = true;
+		e->may_miss = true;
+	}
+}
+
+/* The whole value, or a miss, or a failure. */
+static void get_result(struct worker *k, struct entry *e, const uint8_t *at, int64_t rc)
+{
+	struct model *m = k->m;
+	struct value v;
+	if (rc > 0) {
+		m->counts.bytes += (uint64_t)rc;
+		if (!known_bytes(k, e, at, (uint64_t)rc, &v))
+			WRONG(k, "GET returned %lld bytes, which are not the value (%u bytes%s)", (long long)rc, e->now.len,
+			      e->has_now ? "" : ", gone");
+		else
+			saw_value(k, e, v);
+	} else if (rc == -KV_ENOTFOUND) {
+		m->counts.misses++;
+		if (!e->may_miss)
+			WRONG(k, "GET did not find a value of %u bytes", e->now.len);
+		saw_nothing(e);
+	} else {
+		failed(k, "GET", rc);
+	}
+}
+
+/* ---- calls and their time ---- */
+
+struct timed {
+	struct kvc_call call;
+	uint64_t begun_ns, timeout_ns;
+};
+
+static const struct kvc_call *timed_begin(struct worker *k, struct timed *t)
+{
+	const struct world_options *wo = &k->m->w->options;
+	memset(t, 0, sizeof(*t));
+	t->call.size = sizeof(t->call);
+	if (k->m->o.trouble && !k->m->final && below(k, 4) > 0)
+		t->call.timeout_ns = (1 + below(k, 20)) * (1 + below(k, 20)) * 5 * MS;
+	t->timeout_ns = t->call.timeout_ns ? t->call.timeout_ns : wo->timeout_ns ? wo->timeout_ns : KV_TIMEOUT_DEFAULT_NS;
+	t->begun_ns = world_now(k->m->w);
+	k->m->counts.calls++;
+	return &t->call;
+}
+
+static void timed_end(struct worker *k, const struct timed *t, const char *what, int64_t rc)
+{
+	const struct world_options *wo = &k->m->w->options;
+	uint64_t took = world_now(k->m->w) - t->begun_ns;
+	uint64_t most = t->timeout_ns + (wo->grace_ns ? wo->grace_ns : KV_GRACE_DEFAULT_NS) + SLACK_NS;
+	if (took > most)
+		WRONG(k, "%s took %.3f ms with a deadline of %.3f ms (%s)", what, (double)took / 1e6, (double)t->timeout_ns / 1e6,
+		      rc < 0 ? kv_errname((int)rc) : "success");
+}
+
+/* ---- the slab ---- */
+
+static bool slab_intact(const struct worker *k, size_t from, size_t to)
+{
+	for (size_t i = from; i < to; i++)
+		if (k->slab[i] != CANARY)
+			return false;
+	return true;
+}
+
+static void slab_check(struct worker *k)
+{
+	if (!slab_intact(k, 0, SLAB))
+		WRONG(k, "registered memory was written to after its call had returned");
+}
+
+static void slab_clear(struct worker *k)
+{
+	memset(k->slab, CANARY, SLAB);
+}
+
+/* ---- private keys: one call each ---- */
+
+static struct entry *own_key(struct worker *k)
+{
+	return &k->own[below(k, OWN_KEYS)];
+}
+
+/* A new value, the present one, or another of the same length. */
+static struct value value_for(struct worker *k, const struct entry *e, uint64_t max)
+{
+	unsigned pick = (unsigned)below(k, 8);
+	if (e->ghosts == GHOSTS)
+		return e->ghost[below(k, GHOSTS)];
+	if (e->has_now && e->now.len <= max && pick == 0)
+		return e->now;
+	if (e->has_now && e->now.len <= max && pick == 1)
+		return (struct value){(uint32_t)below(k, PATTERN_SLACK), e->now.len};
+	return some_value(k, max);
+}
+
+static void do_put(struct worker *k, struct kvc_client *c)
+{
+	struct entry *e = own_key(k);
+	bool slab = k->slab && below(k, 2);
+	struct value v = value_for(k, e, slab ? SLAB : k->m->o.len_max);
+	uint8_t *source = slab && v.len <= SLAB ? k->slab : malloc(v.len);
+	struct timed t;
+	const struct kvc_call *call = timed_begin(k, &t);
+	if (k->slab)
+		slab_check(k);
+	memcpy(source, bytes(k->m, v), v.len);
+	int rc = kvc_put_await(c, key_of(e), source, v.len, call);
+	timed_end(k, &t, "PUT", rc);
+	memset(source, CANARY, v.len); /* what is read of it from now on is garbage */
+	if (source != k->slab)
+		free(source);
+	put_result(k, e, v, rc);
+}
+
+static void do_put_view(struct worker *k, struct kvc_client *c)
+{
+	struct entry *e = own_key(k);
+	struct value v = value_for(k, e, 2 << 20);
+	struct kvc_view view;
+	struct timed t;
+	const struct kvc_call *call = timed_begin(k, &t);
+	int rc = kvc_view_acquire_await(c, v.len, call->timeout_ns, &view);
+	timed_end(k, &t, "acquiring a view", rc);
+	if (rc < 0) {
+		failed(k, "acquiring a view", rc);
+		return;
+	}
+	memcpy(view.data, bytes(k->m, v), v.len);
+	call = timed_begin(k, &t);
+	rc = kvc_put_await(c, key_of(e), view.data, v.len, call);
+	timed_end(k, &t, "PUT of a view", rc);
+	memset(view.data, CANARY, v.len);
+	kvc_view_release(c, &view);
+	put_result(k, e, v, rc);
+}
+
+static void do_get(struct worker *k, struct kvc_client *c)
+{
+	struct entry *e = own_key(k);
+	uint64_t need = e->has_now ? e->now.len : 64, cap = e->ghosts ? k->m->o.len_max : below(k, 3) ? need : need + below(k, 100000);
+	bool slab = k->slab && cap <= SLAB && below(k, 2);
+	uint8_t *dst = slab ? k->slab : malloc(cap);
+	struct timed t;
+	const struct kvc_call *call = timed_begin(k, &t);
+	if (slab)
+		slab_check(k);
+	int64_t rc = kvc_get_await(c, key_of(e), dst, cap, call);
+	timed_end(k, &t, "GET", rc);
+	get_result(k, e, dst, rc);
+	if (!slab) {
+		free(dst);
+		return;
+	}
+	if (!slab_intact(k, cap, SLAB))
+		WRONG(k, "GET wrote beyond its destination");
+	slab_clear(k);
+}
+
+static void do_get_view(struct worker *k, struct kvc_client *c)
+{
+	struct entry *e = own_key(k);
+	uint64_t guess = below(k, 2) ? 0 : below(k, 2) && e->has_now ? e->now.len : 1 + below(k, 300000);
+	struct kvc_view view;
+	struct timed t;
+	const struct kvc_call *call = timed_begin(k, &t);
+	int64_t rc = kvc_get_view_await(c, key_of(e), guess, call, &view);
+	timed_end(k, &t, "GET into a view", rc);
+	if (rc == -KV_ETOOBIG)
+		return; /* larger than half the buffer: that is its contract */
+	if (rc > 0 && (view.len != (uint64_t)rc || view.value_len != view.len))
+		WRONG(k, "a view of %lld bytes says that it has %llu", (long long)rc, (unsigned long long)view.len);
+	get_result(k, e, rc > 0 ? view.data : NULL, rc);
+	kvc_view_release(c, &view);
+}
+
+/* A part of a value: the model must know which value, so only where there is no doubt. */
+static void do_get_part(struct worker *k, struct kvc_client *c)
+{
+	struct entry *e = own_key(k);
+	struct timed t;
+	if (!e->has_now || e->may_miss)
+		return;
+	struct value v = e->now;
+	struct kvc_call *call = (struct kvc_call *)(uintptr_t)timed_begin(k, &t);
+	call->offset = below(k, v.len);
+	call->length = below(k, 3) ? 1 + below(k, v.len - call->offset) : 0;
+	uint64_t want = call->length ? call->length : v.len - call->offset;
+	uint8_t *dst = malloc(want);
+	int64_t rc = kvc_get_await(c, key_of(e), dst, want, call);
+	timed_end(k, &t, "GET of a part", rc);
+	if (rc < 0)
+		failed(k, "GET of a part", rc);
+	else if ((uint64_t)rc != want || memcmp(dst, bytes(k->m, v) + call->offset, want) != 0)
+		WRONG(k, "GET of %llu bytes from %llu of %u returned %lld that are wrong", (unsigned long long)want, (unsigned long long)call->offset,
+		      v.len, (long long)rc);
+	free(dst);
+}
+
+static void do_get_short(struct worker *k, struct kvc_client *c)
+{
+	struct entry *e = own_key(k);
+	struct timed t;
+	if (!e->has_now || e->may_miss || e->now.len < 2)
+		return;
+	uint64_t cap = 1 + below(k, e->now.len - 1);
+	uint8_t *dst = malloc(cap);
+	int64_t rc = kvc_get_await(c, key_of(e), dst, cap, timed_begin(k, &t));
+	timed_end(k, &t, "GET with too little room", rc);
+	if (rc != -KV_ETOOBIG)
+		failed(k, "GET with too little room", rc);
+	free(dst);
+}
+
+static void do_delete(struct worker *k, struct kvc_client *c)
+{
+	struct entry *e = own_key(k);
+	struct timed t;
+	int rc = kvc_delete_await(c, key_of(e), timed_begin(k, &t));
+	timed_end(k, &t, "DELETE", rc);
+	delete_result(k, e, rc);
+}
+
+/* TOUCH, PIN, UNPIN: they find the value or not. */
+static void do_hold(struct worker *k, struct kvc_client *c)
+{
+	struct entry *e = own_key(k);
+	struct timed t;
+	const struct kvc_call *call = timed_begin(k, &t);
+	unsigned pick = (unsigned)below(k, 3);
+	int rc = pick == 0 ? kvc_touch_await(c, key_of(e), call) : pick == 1 ? kvc_pin_await(c, key_of(e), call) : kvc_unpin_await(c, key_of(e), call);
+	timed_end(k, &t, "TOUCH, PIN or UNPIN", rc);
+	if (rc == -KV_ENOTFOUND && pick < 2 && !e->may_miss)
+		WRONG(k, "TOUCH or PIN did not find a value of %u bytes", e->now.len);
+	else if (rc == 0 && pick < 2 && !e->has_now && !e->ghosts)
+		WRONG(k, "TOUCH or PIN found what was not there");
+	else if (rc < 0 && rc != -KV_ENOTFOUND)
+		failed(k, "TOUCH, PIN or UNPIN", rc);
+}
+
+/* ---- private keys: many at once ---- */
+
+/* n different own keys. */
+static unsigned pick_keys(struct worker *k, struct entry **out, unsigned max)
+{
+	unsigned n = 1 + (unsigned)below(k, KV_MIN(max, (unsigned)OWN_KEYS)), first = (unsigned)below(k, OWN_KEYS);
+	for (unsigned i = 0; i < n; i++)
+		out[i] = &k->own[(first + i) % OWN_KEYS];
+	return n;
+}
+
+static void do_exists(struct worker *k, struct kvc_client *c)
+{
+	struct entry *e[BATCH];
+	struct kvc_key key[BATCH];
+	uint8_t found[BATCH];
+	unsigned n = pick_keys(k, e, BATCH), prefix = 0, count = 0;
+	struct timed t;
+	for (unsigned i = 0; i < n; i++)
+		key[i] = key_of(e[i]);
+	int rc = kvc_exists_await(c, key, n, found, &prefix, timed_begin(k, &t));
+	timed_end(k, &t, "EXISTS", rc);
+	if (rc < 0) {
+		failed(k, "EXISTS", rc);
+		return;
+	}
+	while (count < n && found[count])
+		count++;
+	if (count != prefix)
+		WRONG(k, "EXISTS counts a prefix of %u, and its flags %u", prefix, count);
+	for (unsigned i = 0; i < n; i++) {
+		if (!found[i] && !e[i]->may_miss)
+			WRONG(k, "EXISTS did not find a value of %u bytes", e[i]->now.len);
+		else if (found[i] && !e[i]->has_now && !e[i]->ghosts)
+			WRONG(k, "EXISTS found what was not there");
+		else if (!found[i])
+			saw_nothing(e[i]);
+	}
+}
+
+static void do_put_batch(struct worker *k, struct kvc_client *c)
+{
+	struct entry *e[BATCH];
+	struct value v[BATCH];
+	struct kvc_item item[BATCH] = {0};
+	unsigned n = pick_keys(k, e, BATCH);
+	struct timed t;
+	for (unsigned i = 0; i < n; i++) {
+		v[i] = value_for(k, e[i], 256 << 10);
+		item[i] = (struct kvc_item){.key = key_of(e[i]), .data = malloc(v[i].len), .len = v[i].len};
+		memcpy(item[i].data, bytes(k->m, v[i]), v[i].len);
+	}
+	int rc = kvc_put_batch_await(c, item, n, timed_begin(k, &t));
+	timed_end(k, &t, "a batch of PUT", rc);
+	for (unsigned i = 0; i < n; i++) {
+		memset(item[i].data, CANARY, v[i].len);
+		free(item[i].data);
+		put_result(k, e[i], v[i], item[i].result);
+	}
+}
+
+static void do_get_batch(struct worker *k, struct kvc_client *c)
+{
+	struct entry *e[BATCH];
+	struct kvc_item item[BATCH] = {0};
+	unsigned n = pick_keys(k, e, BATCH);
+	struct timed t;
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t cap = e[i]->ghosts ? k->m->o.len_max : e[i]->has_now ? e[i]->now.len : 64;
+		item[i] = (struct kvc_item){.key = key_of(e[i]), .data = malloc(cap), .len = cap};
+	}
+	int rc = kvc_get_batch_await(c, item, n, timed_begin(k, &t));
+	timed_end(k, &t, "a batch of GET", rc);
+	for (unsigned i = 0; i < n; i++) {
+		get_result(k, e[i], item[i].data, item[i].result);
+		free(item[i].data);
+	}
+}
+
+/* One value into slices of registered memory; what lies between them must stay as it is. */
+static void do_get_slices(struct worker *k, struct kvc_client *c)
+{
+	struct entry *e = own_key(k);
+	struct timed t;
+	if (!k->slab || !e->has_now || e->ghosts || e->now.len > SLAB / 2)
+		return;
+	uint64_t len = e->now.len, slice = 1 + below(k, len), stride = slice + below(k, KV_MIN(slice, 512u));
+	if ((len / slice + 1) * stride > SLAB || len / slice > 60)
+		return;
+	slab_check(k);
+	struct kvc_item item = {.key = key_of(e), .data = k->slab, .len = len, .slice = slice, .stride = stride};
+	uint8_t *flat = malloc(len);
+	int rc = kvc_get_batch_await(c, &item, 1, timed_begin(k, &t));
+	timed_end(k, &t, "GET into slices", rc);
+	for (uint64_t pos = 0, at = 0; pos < len; pos += slice, at += stride) {
+		uint64_t n = KV_MIN(slice, len - pos);
+		memcpy(flat + pos, k->slab + at, n);
+		memset(k->slab + at, CANARY, n);
+	}
+	slab_check(k); /* the gaps */
+	slab_clear(k);
+	get_result(k, e, flat, item.result);
+	free(flat);
+}
+
+/* ---- shared keys ---- */
+
+static void shared_saw(struct worker *k, struct shared *s, struct value v, const char *how)
+{
+	if (s - k->m->shared >= SHARED_KEYS / 2)
+		return;
+	if (s->settled && !same(k->m, s->is, v))
+		WRONG(k, "%s saw another value under a key that is never deleted", how);
+	s->settled = true;
+	s->is = v;
+}
+
+static void do_shared_put(struct worker *k, struct kvc_client *c)
+{
+	struct shared *s = &k->m->shared[below(k, SHARED_KEYS)];
+	struct value v = s->tries == ATTEMPTS || (s->tries && below(k, 2)) ? s->tried[below(k, s->tries)] : some_value(k, 300 << 10);
+	struct timed t;
+	if (s->tries < ATTEMPTS)
+		s->tried[s->tries++] = v;
+	int rc = kvc_put_await(c, key_of(&s->e), bytes(k->m, v), v.len, timed_begin(k, &t));
+	timed_end(k, &t, "PUT", rc);
+	if (rc == 0)
+		shared_saw(k, s, v, "PUT");
+	else if (rc == -KV_EEXIST && s->settled && same(k->m, s->is, v))
+		WRONG(k, "PUT of the value that is there returned KV_EEXIST");
+	else if (rc != -KV_EEXIST && !(rc == -KV_ENOMEM && k->m->o.evicts))
+		failed(k, "PUT", rc);
+}
+
+static void do_shared_get(struct worker *k, struct kvc_client *c)
+{
+	struct shared *s = &k->m->shared[below(k, SHARED_KEYS)];
+	bool must = s->settled && !k->m->o.evicts;
+	uint8_t *dst = malloc(301 << 10);
+	struct timed t;
+	int64_t rc = kvc_get_await(c, key_of(&s->e), dst, 301 << 10, timed_begin(k, &t));
+	timed_end(k, &t, "GET", rc);
+	if (rc > 0) {
+		unsigned i = 0;
+		while (i < s->tries && (s->tried[i].len != rc || memcmp(dst, bytes(k->m, s->tried[i]), s->tried[i].len) != 0))
+			i++;
+		if (i == s->tries)
+			WRONG(k, "GET of a shared key returned %lld bytes that nobody has put", (long long)rc);
+		else
+			shared_saw(k, s, s->tried[i], "GET");
+	} else if (rc == -KV_ENOTFOUND) {
+		if (must)
+			WRONG(k, "GET did not find a shared value that is never deleted");
+	} else {
+		failed(k, "GET", rc);
+	}
+	free(dst);
+}
+
+static void do_shared_delete(struct worker *k, struct kvc_client *c)
+{
+	struct shared *s = &k->m->shared[SHARED_KEYS / 2 + below(k, SHARED_KEYS / 2)];
+	struct timed t;
+	int rc = kvc_delete_await(c, key_of(&s->e), timed_begin(k, &t));
+	timed_end(k, &t, "DELETE", rc);
+	if (rc != 0 && rc != -KV_ENOTFOUND)
+		failed(k, "DELETE", rc);
+}
+
+/* ---- workers ---- */
+
+typedef void call_fn(struct worker *k, struct kvc_client *c);
+
+static void one_call(struct worker *k, struct kvc_client *c)
+{
+	static const struct {
+		unsigned weight;
+		call_fn *fn;
+	} calls[] = {{24, do_put},       {8, do_put_view},    {30, do_get},      {8, do_get_view},    {6, do_get_part},
+		     {2, do_get_short},  {8, do_delete},      {4, do_hold},      {8, do_exists},      {5, do_put_batch},
+		     {5, do_get_batch},  {6, do_get_slices},  {8, do_shared_put}, {8, do_shared_get}, {3, do_shared_delete}};
+	unsigned total = 0, pick, i = 0;
+	for (i = 0; i < KV_COUNT(calls); i++)
+		total += calls[i].weight;
+	pick = (unsigned)below(k, total);
+	for (i = 0; pick >= calls[i].weight; i++)
+		pick -= calls[i].weight;
+	calls[i].fn(k, c);
+}
+
+static void worker_run(struct kvc_client *c, void *arg)
+{
+	struct worker *k = arg;
+	struct model *m = k->m;
+	for (unsigned i = 0; m->o.until_ns ? world_now(m->w) < m->o.until_ns : i < m->o.calls; i++) {
+		if (m->w->wrong[0])
+			return;
+		one_call(k, c);
+		if (below(k, m->o.trouble ? 2 : 8) == 0)
+			co_sleep_await(world_now(m->w) + below(k, (m->o.trouble ? 50 : 1) * MS));
+	}
+	if (k->slab)
+		slab_check(k);
+}
+
+void model_start(struct model *m)
+{
+	for (unsigned i = 0; i < m->o.workers; i++) {
+		struct worker *k = &m->worker[i];
+		world_worker(m->w, k->pool, k->client, worker_run, k);
+	}
+}
+
+/* ---- the end ---- */
+
+static void worker_check(struct kvc_client *c, void *arg)
+{
+	struct worker *k = arg;
+	uint8_t *dst = malloc(k->m->o.len_max);
+	for (unsigned i = 0; i < OWN_KEYS; i++) {
+		struct entry *e = &k->own[i];
+		int64_t rc = kvc_get_await(c, key_of(e), dst, k->m->o.len_max, NULL);
+		get_result(k, e, dst, rc);
+		/* What was in doubt is settled now: nothing is under way any more. */
+		e->ghosts = 0;
+		e->doubt = false;
+		if (rc > 0)
+			e->may_miss = k->m->o.evicts;
+	}
+	if (k->slab)
+		slab_check(k);
+	free(dst);
+}
+
+void model_check(struct model *m)
+{
+	m->final = true;
+	/* Each worker's keys through its own client, then through its neighbour's, which may be of another pool. */
+	for (unsigned round = 0; round < 2; round++) {
+		for (unsigned i = 0; i < m->o.workers; i++) {
+			const struct worker *at = &m->worker[(i + round) % m->o.workers];
+			world_worker(m->w, at->pool, at->client, worker_check, &m->worker[i]);
+		}
+		world_join(m->w, 120 * SECOND);
+	}
+	m->final = false;
+}
+
+static void slabs_make(struct model *m, unsigned pool, unsigned each)
+{
+	uint64_t len = (uint64_t)each * SLAB;
+	m->slabs[pool] = aligned_alloc(4096, len);
+	assert_non_null(m->slabs[pool]);
+	memset(m->slabs[pool], CANARY, len);
+	assert_int_equal(world_register(m->w, pool, m->slabs[pool], len, &m->mem[pool]), 0);
+}
+
+struct model *model_create(struct world *w, const struct model_options *options)
+{
+	struct model *m = calloc(1, sizeof(*m));
+	unsigned pools = w->options.pools, used[WORLD_POOLS] = {0};
+	assert_non_null(m);
+	m->w = w;
+	m->o = *options;
+	m->o.workers = options->workers ? options->workers : 16;
+	m->o.calls = options->calls ? options->calls : 60;
+	m->o.len_max = options->len_max ? options->len_max : 20 << 20;
+	m->pattern = malloc(m->o.len_max + PATTERN_SLACK);
+	m->worker = calloc(m->o.workers, sizeof(*m->worker));
+	assert_true(m->pattern && m->worker);
+	kv_prng_fill(&w->prng, m->pattern, m->o.len_max + PATTERN_SLACK);
+	for (unsigned i = 0; i < pools && options->registered; i++)
+		slabs_make(m, i, m->o.workers);
+	for (unsigned i = 0; i < SHARED_KEYS; i++)
+		key_make(&m->shared[i].e, &w->prng, 0xFFFF, i);
+	for (unsigned i = 0; i < m->o.workers; i++) {
+		struct worker *k = &m->worker[i];
+		*k = (struct worker){.m = m, .index = i, .pool = i % pools, .client = i / pools};
+		kv_prng_seed(&k->prng, kv_prng_next(&w->prng));
+		k->slab = m->slabs[k->pool] ? m->slabs[k->pool] + (size_t)used[k->pool]++ * SLAB : NULL;
+		for (unsigned j = 0; j < OWN_KEYS; j++)
+			key_make(&k->own[j], &k->prng, i, j);
+	}
+	return m;
+}
+
+void model_destroy(struct model **model)
+{
+	struct model *m = *model;
+	for (unsigned i = 0; i < WORLD_POOLS; i++) {
+		if (m->mem[i])
+			assert_int_equal(kvc_unregister(m->w->pool[i].pool, &m->mem[i]), 0);
+		free(m->slabs[i]);
+	}
+	free(m->pattern);
+	free(m->worker);
+	free(m);
+	*model = NULL;
+}
+
+const struct model_counts *model_counts(const struct model *m)
+{
+	return &m->counts;
+}
