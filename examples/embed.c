@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* embed.c -- how a program embeds KVRail: open a pool, register memory, store and read blocks from workers and from a plain thread.
+/* embed.c -- how a program embeds KVRail: open a pool, register memory, store and read blocks from workers and from a
+ * plain thread.
  *
  *   embed HOST:PORT     (a kv-server on loopback without keys: kv-server --listen-addr 127.0.0.1:50051) */
 #include <inttypes.h>
@@ -11,7 +12,8 @@
 
 enum { WORKERS = 8, BLOCK = 1 << 20 };
 
-/* A worker is a coroutine: it may block as it likes, others run meanwhile. Its blocks lie in registered memory, so the server reads and writes them directly. */
+/* A worker is a coroutine: it may block as it likes, others run meanwhile. Its blocks lie in registered memory, so the
+ * server reads and writes them directly. */
 static void worker(struct kvc_client *client, unsigned w, void *arg)
 {
 	unsigned char *block = (unsigned char *)arg + (size_t)w * BLOCK;
@@ -30,7 +32,8 @@ static void worker(struct kvc_client *client, unsigned w, void *arg)
 int main(int argc, char **argv)
 {
 	const char *servers[] = {argc > 1 ? argv[1] : "127.0.0.1:50051"};
-	struct kvc_options options = {.size = sizeof(options), .num_clients = 2, .servers = servers, .num_servers = 1, .log_level = 2};
+	struct kvc_options options = {
+		.size = sizeof(options), .num_clients = 2, .servers = servers, .num_servers = 1, .log_level = 2};
 	struct kvc_key key = {"embed/hello", 11};
 	unsigned char *blocks = aligned_alloc(4096, (size_t)WORKERS * BLOCK);
 	struct kvc_mem *mem = NULL;
@@ -50,7 +53,8 @@ int main(int argc, char **argv)
 	rc = kvc_run(pool, WORKERS, worker, blocks);
 	/* From a thread that is no worker: the same calls without _await. Memory that is not registered is copied. */
 	rc = rc ? rc : kvc_put(pool, key, "hello", 6, NULL);
-	printf("blocking: put %s, got %" PRId64 " bytes: %s\n", kvc_strerror(rc), kvc_get(pool, key, text, sizeof(text), NULL), text);
+	printf("blocking: put %s, got %" PRId64 " bytes: %s\n", kvc_strerror(rc),
+	       kvc_get(pool, key, text, sizeof(text), NULL), text);
 	kvc_unregister(pool, &mem);
 out:
 	kvc_pool_close(&pool);

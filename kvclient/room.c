@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* room.c -- admission: a request entry, a piece of the buffer and a share of the immediates, taken together or not at all.
+/* room.c -- admission: a request entry, a piece of the buffer and a share of the immediates, taken together or not at
+ * all.
  *
- * All or nothing means that nobody holds one resource while waiting for another, so that waiting cannot deadlock: what is out belongs to requests
- * that end by themselves. One queue for all three keeps it first come, first served; a large request at the head holds up small ones behind
- * it, which is the price of not starving it.
+ * All or nothing means that no request holds one resource while waiting for another, so that waiting cannot deadlock:
+ * what is out belongs to requests that end by themselves. One queue for all three keeps it first come, first served; a
+ * large request at the head holds up small ones behind it, which is the price of not starving it. With one exception:
+ * callers hold pieces too (views), and give them back only after another call, such as the PUT of a view. So who needs
+ * no piece never waits behind somebody who lacks nothing but a piece.
  *
- * The share of immediates bounds what peers may have in flight towards our completion queue: half of its depth, summed over all peers. */
+ * The share of immediates bounds what peers may have in flight towards our completion queue: half of its depth, summed
+ * over all peers. */
 #include "kvclient/client.h"
 
 struct kvc_starving {
@@ -16,13 +20,19 @@ struct kvc_starving {
 	int status; /* 1: still waiting */
 };
 
+/* Whether what requests themselves give back is short: entries and immediates. */
+static bool room_short(const struct kvc_client *c, const struct kvc_need *need)
+{
+	return need->imms > c->imm_limit - c->imm_used || c->reqs.used == c->reqs.count;
+}
+
 static int room_take(struct kvc_client *c, const struct kvc_need *need, struct kvc_req **out)
 {
 	struct kvc_piece piece = {0};
 	struct kvc_req *r;
 	if (need->imms > c->imm_limit)
 		return -KV_ETOOBIG;
-	if (need->imms > c->imm_limit - c->imm_used || c->reqs.used == c->reqs.count)
+	if (room_short(c, need))
 		return -KV_EBUSY;
 	if (need->piece_bytes) {
 		int rc = kvc_buffer_take(&c->buffer, need->piece_bytes, &piece);
@@ -37,20 +47,39 @@ static int room_take(struct kvc_client *c, const struct kvc_need *need, struct k
 	return 0;
 }
 
+/* Whether one of those who wait goes before this need. */
+static bool room_queued(const struct kvc_client *c, const struct kvc_need *need)
+{
+	KV_LIST_EACH (n, &c->starving) {
+		const struct kvc_starving *s = KV_LIST_ENTRY(n, const struct kvc_starving, node);
+		if (need->piece_bytes || !s->need.piece_bytes || room_short(c, &s->need))
+			return true;
+	}
+	return false;
+}
+
 int kvc_room_try(struct kvc_client *c, const struct kvc_need *need, struct kvc_req **out)
 {
-	if (!kv_list_empty(&c->starving))
+	if (room_queued(c, need))
 		return -KV_EBUSY;
 	return room_take(c, need, out);
 }
 
 void kvc_room_feed(struct kvc_client *c)
 {
-	while (!kv_list_empty(&c->starving)) {
-		struct kvc_starving *s = KV_LIST_ENTRY(c->starving.next, struct kvc_starving, node);
-		int rc = room_take(c, &s->need, &s->granted);
-		if (rc == -KV_EBUSY)
+	bool no_piece = false;
+	KV_LIST_EACH_SAFE (n, &c->starving) {
+		struct kvc_starving *s = KV_LIST_ENTRY(n, struct kvc_starving, node);
+		int rc;
+		if (no_piece && s->need.piece_bytes)
+			continue;
+		rc = room_take(c, &s->need, &s->granted);
+		if (rc == -KV_EBUSY && room_short(c, &s->need))
 			return;
+		if (rc == -KV_EBUSY) {
+			no_piece = true;
+			continue;
+		}
 		s->status = rc;
 		kv_list_del(&s->node);
 		co_wake(s->co);
@@ -67,6 +96,21 @@ void kvc_room_close(struct kvc_client *c)
 	}
 }
 
+/* Park until served, refused or late. (Not inlined: gcc takes the list's node on our caller's stack for one that is
+ * left behind.) */
+static __attribute__((noinline)) int room_wait_await(struct kvc_client *c, struct kvc_starving *s, uint64_t deadline_ns)
+{
+	kv_list_add_tail(&c->starving, &s->node);
+	while (s->status == 1 && (co_park_await(deadline_ns) == 0 || s->status != 1))
+		;
+	kv_list_del(&s->node);
+	if (s->status != 1)
+		return s->status;
+	/* We may have been the large one at the head. */
+	kvc_room_feed(c);
+	return -KV_ETIMEOUT;
+}
+
 int kvc_room_await(struct kvc_client *c, const struct kvc_need *need, uint64_t deadline_ns, struct kvc_req **out)
 {
 	struct kvc_starving s = {.co = co_self(), .need = *need, .status = 1};
@@ -75,16 +119,8 @@ int kvc_room_await(struct kvc_client *c, const struct kvc_need *need, uint64_t d
 		return rc;
 	if (c->closing)
 		return -KV_ECLOSED;
-	kv_list_add_tail(&c->starving, &s.node);
-	while (s.status == 1 && (co_park_await(deadline_ns) == 0 || s.status != 1))
-		;
-	kv_list_del(&s.node);
-	if (s.status == 1) {
-		/* We may have been the large one at the head. */
-		kvc_room_feed(c);
-		return -KV_ETIMEOUT;
-	}
-	if (s.status == 0)
+	rc = room_wait_await(c, &s, deadline_ns);
+	if (rc == 0)
 		*out = s.granted;
-	return s.status;
+	return rc;
 }

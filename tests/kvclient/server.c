@@ -8,17 +8,15 @@
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
-
-extern char **environ;
 
 const char *test_server_binary(void)
 {
@@ -62,19 +60,42 @@ static void ready_read(int fd, char *address, size_t cap)
 	snprintf(address, cap, "%s", line + 6);
 }
 
+/* In the child: only what may be called after fork. It dies with the test, however that ends. */
+static void server_exec(const char *binary, char **argv, int ready_fd)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	dup2(ready_fd, 3);
+	execv(binary, argv);
+	_exit(127);
+}
+
 void test_server_start(struct test_server *s, const char *node_id)
 {
-	const char *listen = s->address[0] ? s->address : "127.0.0.1:0";
-	char *argv[] = {"kv-server", "--listen-addr", (char *)listen, "--provider", (char *)test_provider(), "--memory-mb", "512", "--worker-threads", "2",
-			"--node-id", (char *)node_id, "--log-level", "warn", "--ready-fd", "3", "--allow-bench", NULL};
-	posix_spawn_file_actions_t actions;
+	const char *binary = test_server_binary(), *listen = s->address[0] ? s->address : "127.0.0.1:0";
+	char *argv[] = {"kv-server",
+			"--listen-addr",
+			(char *)listen,
+			"--provider",
+			(char *)test_provider(),
+			"--memory-mb",
+			"512",
+			"--worker-threads",
+			"2",
+			"--node-id",
+			(char *)node_id,
+			"--log-level",
+			"warn",
+			"--ready-fd",
+			"3",
+			"--allow-bench",
+			NULL};
 	int pipe_fd[2];
 	assert_int_equal(pipe2(pipe_fd, O_CLOEXEC), 0);
-	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_adddup2(&actions, pipe_fd[1], 3);
 	s->node_id = node_id;
-	assert_int_equal(posix_spawn(&s->pid, test_server_binary(), &actions, NULL, argv, environ), 0);
-	posix_spawn_file_actions_destroy(&actions);
+	s->pid = fork();
+	assert_true(s->pid >= 0);
+	if (s->pid == 0)
+		server_exec(binary, argv, pipe_fd[1]);
 	close(pipe_fd[1]);
 	ready_read(pipe_fd[0], s->address, sizeof(s->address));
 	close(pipe_fd[0]);
@@ -121,7 +142,8 @@ int test_server_end(struct test_server *s)
 struct kvc_options test_options(const struct test_server *const *servers, unsigned n, unsigned clients)
 {
 	static const char *names[16];
-	struct kvc_options o = {.size = sizeof(o), .num_clients = clients, .num_threads = 2, .servers = names, .num_servers = n};
+	struct kvc_options o = {
+		.size = sizeof(o), .num_clients = clients, .num_threads = 2, .servers = names, .num_servers = n};
 	for (unsigned i = 0; i < n; i++)
 		names[i] = servers[i]->address;
 	o.provider = test_provider();

@@ -20,12 +20,13 @@ const char *test_server_binary(void);
 /* Provider under test: $KVRAIL_TEST_PROVIDER, or "tcp". */
 const char *test_provider(void);
 
-/* test_server_start -- listen on 127.0.0.1; address "" lets the kernel choose a port, else that one is used again. Fails the test after 30 s. */
+/* test_server_start -- listen on 127.0.0.1; address "" lets the kernel choose a port, else that one is used again.
+ * Fails the test after 30 s. */
 void test_server_start(struct test_server *s, const char *node_id);
 void test_server_kill(struct test_server *s); /* SIGKILL, and reaped */
 void test_server_stop(struct test_server *s); /* SIGSTOP */
 void test_server_cont(struct test_server *s);
-int test_server_end(struct test_server *s);   /* SIGTERM; its wait status */
+int test_server_end(struct test_server *s); /* SIGTERM; its wait status */
 
 /* test_options -- for n servers (their addresses are remembered by pointer). */
 struct kvc_options test_options(const struct test_server *const *servers, unsigned n, unsigned clients);

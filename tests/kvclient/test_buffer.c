@@ -154,8 +154,10 @@ static void random_use_agrees_with_the_model(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pieces_are_powers_of_two_at_their_own_multiple), cmocka_unit_test(the_largest_piece_is_the_largest_power_of_two),
-		cmocka_unit_test(less_than_one_piece_is_refused),                 cmocka_unit_test(quarantine_keeps_pieces_out_until_the_amnesty),
+		cmocka_unit_test(pieces_are_powers_of_two_at_their_own_multiple),
+		cmocka_unit_test(the_largest_piece_is_the_largest_power_of_two),
+		cmocka_unit_test(less_than_one_piece_is_refused),
+		cmocka_unit_test(quarantine_keeps_pieces_out_until_the_amnesty),
 		cmocka_unit_test(random_use_agrees_with_the_model),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -75,8 +75,9 @@ static uint64_t now_ns(void)
 
 /* ---- bytes of every size ---- */
 
-static const size_t sizes[] = {1,	 2,	  7,	  8,	   9,	    3071,    3072,    3073,	   4095,     4096,	 4097,
-			       65535,	 65536,	  65537,  1 << 20, (1 << 20) + 1, 16 << 20, (16 << 20) + 1, 17 << 20};
+static const size_t sizes[] = {1,       2,    7,     8,     9,     3071,    3072,          3073,     4095,
+			       4096,    4097, 65535, 65536, 65537, 1 << 20, (1 << 20) + 1, 16 << 20, (16 << 20) + 1,
+			       17 << 20};
 
 static void plain_memory_round_trips(void **state)
 {
@@ -184,8 +185,16 @@ static void parts_of_a_value_can_be_read(void **state)
 {
 	size_t len = 17 * MIB + 5;
 	uint8_t *put = memory(len), *got = memory(len);
-	static const struct { uint64_t offset, length; } parts[] = {{0, 1}, {1, 100}, {4095, 8193}, {0, 16 << 20}, {100, (16 << 20) + 50},
-								     {17 << 20, 0}, {(17 << 20) + 4, 1}, {(17 << 20) + 4, 100}};
+	static const struct {
+		uint64_t offset, length;
+	} parts[] = {{0, 1},
+		     {1, 100},
+		     {4095, 8193},
+		     {0, 16 << 20},
+		     {100, (16 << 20) + 50},
+		     {17 << 20, 0},
+		     {(17 << 20) + 4, 1},
+		     {(17 << 20) + 4, 100}};
 	(void)state;
 	need_server();
 	test_fill(put, len, 3);
@@ -196,7 +205,9 @@ static void parts_of_a_value_can_be_read(void **state)
 		assert_int_equal(kvc_get(pool, KEY(0), got, len, &call), want);
 		assert_memory_equal(got, put + parts[i].offset, want);
 	}
-	assert_int_equal(kvc_get(pool, KEY(0), got, len, &(struct kvc_call){.size = sizeof(struct kvc_call), .offset = len + 1}), -KV_EINVAL);
+	assert_int_equal(
+		kvc_get(pool, KEY(0), got, len, &(struct kvc_call){.size = sizeof(struct kvc_call), .offset = len + 1}),
+		-KV_EINVAL);
 	assert_int_equal(kvc_delete(pool, KEY(0), NULL), 0);
 	munmap(put, len);
 	munmap(got, len);
@@ -218,8 +229,10 @@ static void slices_check(const uint8_t *at, const uint8_t *value, uint64_t len, 
 
 static void slices_round(bool registered, const char *name)
 {
-	static const struct { uint64_t len, slice, stride; } cases[] = {
-		{1000, 100, 150}, {65536, 4096, 8192}, {65536 + 100, 4096, 4096}, {MIB + 1, 65536, 65537}, {18 * MIB + 3, MIB, MIB + 64}, {40, 7, 9}};
+	static const struct {
+		uint64_t len, slice, stride;
+	} cases[] = {{1000, 100, 150},        {65536, 4096, 8192},           {65536 + 100, 4096, 4096},
+		     {MIB + 1, 65536, 65537}, {18 * MIB + 3, MIB, MIB + 64}, {40, 7, 9}};
 	uint8_t *value = memory(20 * MIB), *buf = memory(40 * MIB);
 	struct kvc_mem *mem = NULL;
 	struct kv_error err;
@@ -227,7 +240,11 @@ static void slices_round(bool registered, const char *name)
 		assert_int_equal(kvc_register(pool, buf, 40 * MIB, &mem, &err), 0);
 	for (unsigned i = 0; i < KV_COUNT(cases); i++) {
 		char text[64];
-		struct kvc_item item = {.key = key_of(text, sizeof(text), name, i), .data = buf, .len = cases[i].len, .slice = cases[i].slice, .stride = cases[i].stride};
+		struct kvc_item item = {.key = key_of(text, sizeof(text), name, i),
+					.data = buf,
+					.len = cases[i].len,
+					.slice = cases[i].slice,
+					.stride = cases[i].stride};
 		test_fill(value, cases[i].len, i);
 		memset(buf, 0xEE, 40 * MIB);
 		assert_int_equal(kvc_put(pool, item.key, value, cases[i].len, NULL), 0);
@@ -406,7 +423,9 @@ static void batches_have_a_result_per_item(void **state)
 	(void)state;
 	need_server();
 	for (unsigned i = 0; i < N; i++) {
-		items[i] = (struct kvc_item){.key = key_of(text[i], sizeof(text[i]), "batch", i), .data = buf + (size_t)i * LEN, .len = 1 + (i * 997) % LEN};
+		items[i] = (struct kvc_item){.key = key_of(text[i], sizeof(text[i]), "batch", i),
+					     .data = buf + (size_t)i * LEN,
+					     .len = 1 + (i * 997) % LEN};
 		test_fill(items[i].data, items[i].len, i);
 	}
 	assert_int_equal(kvc_put_batch(pool, items, N, NULL), 0);
@@ -438,7 +457,8 @@ static void a_batch_larger_than_the_buffer_goes_through(void **state)
 	(void)state;
 	need_server();
 	for (unsigned i = 0; i < N; i++) {
-		items[i] = (struct kvc_item){.key = key_of(text[i], sizeof(text[i]), "large", i), .data = buf + i * len, .len = len};
+		items[i] = (struct kvc_item){
+			.key = key_of(text[i], sizeof(text[i]), "large", i), .data = buf + i * len, .len = len};
 		test_fill(items[i].data, len, i);
 	}
 	assert_int_equal(kvc_put_batch(pool, items, N, NULL), 0);
@@ -459,13 +479,13 @@ struct workers {
 	_Atomic unsigned failed, ran;
 };
 
-#define EXPECT(cond)                                                                    \
-	do {                                                                            \
-		if (!(cond)) {                                                          \
-			print_message("worker %u: %s is false (line %d)\n", w, #cond, __LINE__); \
-			job->failed++;                                                  \
-			return;                                                         \
-		}                                                                       \
+#define EXPECT(cond)                                                                                                   \
+	do {                                                                                                           \
+		if (!(cond)) {                                                                                         \
+			print_message("worker %u: %s is false (line %d)\n", w, #cond, __LINE__);                       \
+			job->failed++;                                                                                 \
+			return;                                                                                        \
+		}                                                                                                      \
 	} while (0)
 
 static void view_worker(struct kvc_client *c, unsigned w, void *arg)
@@ -506,6 +526,43 @@ static void views_lend_the_clients_buffer(void **state)
 	assert_int_equal(kvc_run(pool, 2, view_worker, &job), 0);
 	assert_int_equal(job.ran, 2);
 	assert_int_equal(job.failed, 0);
+}
+
+static void holding_worker(struct kvc_client *c, unsigned w, void *arg)
+{
+	struct workers *job = arg;
+	struct kvc_view view;
+	char text[64];
+	job->ran++;
+	for (unsigned i = 0; i < 20; i++) {
+		struct kvc_key key = key_of(text, sizeof(text), "holding", w * 100 + i);
+		EXPECT(kvc_view_acquire_await(c, MIB / 2, 0, &view) == 0);
+		test_fill(view.data, MIB / 2, w);
+		/* The others wait for what this one holds; its PUT must not wait behind them. */
+		EXPECT(kvc_put_await(c, key, view.data, MIB / 2, NULL) == 0);
+		kvc_view_release(c, &view);
+		EXPECT(kvc_get_view_await(c, key, MIB / 2, NULL, &view) == MIB / 2);
+		EXPECT(test_same(view.data, MIB / 2, w));
+		EXPECT(kvc_delete_await(c, key, NULL) == 0);
+		kvc_view_release(c, &view);
+	}
+}
+
+static void workers_that_hold_views_do_not_block_each_other(void **state)
+{
+	struct kvc_options o = test_options(one, 1, 1);
+	struct workers job = {0};
+	struct kvc_pool *p = NULL;
+	struct kv_error err;
+	(void)state;
+	need_server();
+	o.buffer_bytes = MIB;
+	o.timeout_ns = 10000000000ull;
+	assert_int_equal(kvc_pool_open(&o, &p, &err), 0);
+	assert_int_equal(kvc_run(p, 8, holding_worker, &job), 0);
+	assert_int_equal(job.ran, 8);
+	assert_int_equal(job.failed, 0);
+	kvc_pool_close(&p);
 }
 
 static void pin_worker(struct kvc_client *c, unsigned w, void *arg)
@@ -695,7 +752,9 @@ static void keys_are_spread_over_two_servers(void **state)
 	for (unsigned i = 0; i < N; i++)
 		assert_int_equal(kvc_get(p, keys[i], b, 8, NULL), 8);
 	/* The second server has its share. */
-	for (int i = 0, n = kvc_stat(p, items, KV_COUNT(items), &(struct kvc_call){.size = sizeof(struct kvc_call), .server = 1}); i < n; i++)
+	for (int i = 0, n = kvc_stat(p, items, KV_COUNT(items),
+				     &(struct kvc_call){.size = sizeof(struct kvc_call), .server = 1});
+	     i < n; i++)
 		if (strcmp(items[i].name, "blocks") == 0)
 			assert_true(items[i].value > N / 4 && items[i].value < 3 * N / 4);
 	kvc_pool_close(&p);
@@ -810,7 +869,8 @@ static void a_server_that_stands_still_is_a_timeout_by_the_deadline(void **state
 	memset(buf, 0xAB, MIB);
 	test_server_cont(&second);
 	until = now_ns() + 20000000000ull;
-	while ((rc = kvc_get(p, (struct kvc_key){"still/none", 10}, buf, MIB, NULL)) != -KV_ENOTFOUND && now_ns() < until)
+	while ((rc = kvc_get(p, (struct kvc_key){"still/none", 10}, buf, MIB, NULL)) != -KV_ENOTFOUND &&
+	       now_ns() < until)
 		usleep(20000);
 	assert_int_equal(rc, -KV_ENOTFOUND);
 	for (size_t i = 0; i < MIB; i++)
@@ -854,6 +914,7 @@ int main(void)
 		cmocka_unit_test(batches_have_a_result_per_item),
 		cmocka_unit_test(a_batch_larger_than_the_buffer_goes_through),
 		cmocka_unit_test(views_lend_the_clients_buffer),
+		cmocka_unit_test(workers_that_hold_views_do_not_block_each_other),
 		cmocka_unit_test(pins_and_touches_work),
 		cmocka_unit_test(raw_writes_all_arrive),
 		cmocka_unit_test(sixty_four_workers_share_four_clients),

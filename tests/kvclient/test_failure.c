@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_failure.c -- calls that are given up, and what becomes of their memory: a server process that is stopped (SIGSTOP) hears nothing and finishes later
- * what it had begun. Its heart has not missed enough beats to be taken for dead unless a test waits for that. */
+/* test_failure.c -- calls that are given up, and what becomes of their memory: a server process that is stopped
+ * (SIGSTOP) hears nothing and finishes later what it had begun. Its heart has not missed enough beats to be taken for
+ * dead unless a test waits for that. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,9 +17,9 @@
 #include "kvclient/kvclient.h"
 #include "server.h"
 
-#define MIB ((size_t)1 << 20)
+#define MIB      ((size_t)1 << 20)
 #define SHORT_NS 200000000ull
-#define WAIT_NS 20000000000ull
+#define WAIT_NS  20000000000ull
 
 static struct test_server first, second;
 static const struct test_server *const one[] = {&first}, *const two[] = {&first, &second};
@@ -303,7 +304,8 @@ static void calls_to_other_servers_survive_a_fence(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, innocent_main, args), 0);
 	for (int i = 0; i < 3; i++) {
 		test_server_stop(&second);
-		assert_int_equal(kvc_get(pool, (struct kvc_key){guilty, strlen(guilty)}, buf, MIB, &call), -KV_ETIMEOUT);
+		assert_int_equal(kvc_get(pool, (struct kvc_key){guilty, strlen(guilty)}, buf, MIB, &call),
+				 -KV_ETIMEOUT);
 		test_server_cont(&second);
 		assert_int_equal(kvc_get(pool, (struct kvc_key){guilty, strlen(guilty)}, buf, MIB, NULL), MIB);
 		assert_true(test_same(buf, MIB, 3));
@@ -334,7 +336,8 @@ static void a_server_that_stands_still_for_long_is_down_and_comes_back(void **st
 	pool = pool_open(one, 1, MIB);
 	assert_int_equal(kvc_put(pool, KEY("still"), "1234567", 8, NULL), 0);
 	test_server_stop(&first);
-	while ((rc = kvc_get(pool, KEY("still"), b, 8, &call)) != -KV_EPEERDOWN && kv_clock_now(&kv_clock_monotonic) < until)
+	while ((rc = kvc_get(pool, KEY("still"), b, 8, &call)) != -KV_EPEERDOWN &&
+	       kv_clock_now(&kv_clock_monotonic) < until)
 		assert_int_equal(rc, -KV_ETIMEOUT);
 	assert_int_equal(rc, -KV_EPEERDOWN);
 	test_server_cont(&first);

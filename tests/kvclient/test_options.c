@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_options.c -- every refusal of kvc_pool_open that needs no server: its code and its sentence; and the defaults. */
+/* test_options.c -- every refusal of kvc_pool_open that needs no server: its code and its sentence; and the defaults.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -55,7 +56,8 @@ static void refused(const struct kvc_options *o, const char *words)
 
 static void bad_options_are_refused_with_a_sentence(void **state)
 {
-	static const char *const twice[] = {"127.0.0.1:1", "127.0.0.1:1"}, *const null[] = {NULL}, *const bad[] = {"host:port"};
+	static const char *const twice[] = {"127.0.0.1:1", "127.0.0.1:1"}, *const null[] = {NULL},
+				 *const bad[] = {"host:port"};
 	struct kvc_options o = {0};
 	(void)state;
 	refused(NULL, "size");

@@ -64,7 +64,8 @@ static void the_order_of_the_list_does_not_matter(void **state)
 	for (unsigned i = 0; i < NODES; i++)
 		turned[i] = seeds[NODES - 1 - i];
 	for (uint32_t k = 0; k < KEYS; k++)
-		assert_int_equal(turned[kvc_place_node(turned, NODES, &k, sizeof(k))], seeds[kvc_place_node(seeds, NODES, &k, sizeof(k))]);
+		assert_int_equal(turned[kvc_place_node(turned, NODES, &k, sizeof(k))],
+				 seeds[kvc_place_node(seeds, NODES, &k, sizeof(k))]);
 }
 
 static void the_same_server_twice_is_the_first(void **state)

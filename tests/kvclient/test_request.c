@@ -63,7 +63,7 @@ static void immediates_of_an_earlier_use_are_strays(void **state)
 	kvc_req_recycle(&t, r);
 	assert_null(kvc_reqs_immediate(&t, old)); /* nobody's */
 	r = kvc_req_alloc(&t);
-	assert_null(kvc_reqs_immediate(&t, old)); /* somebody else's */
+	assert_null(kvc_reqs_immediate(&t, old));            /* somebody else's */
 	assert_null(kvc_reqs_immediate(&t, wire_imm(1, 1))); /* no such slot */
 	assert_int_equal(r->arrived, 0);
 	assert_int_equal(t.stray_immediates, 3);
@@ -148,9 +148,12 @@ static void no_id_is_never_found(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(entries_are_bounded_and_come_back),       cmocka_unit_test(sizes_out_of_range_are_refused),
-		cmocka_unit_test(immediates_before_the_reply_are_counted), cmocka_unit_test(immediates_of_an_earlier_use_are_strays),
-		cmocka_unit_test(generations_wrap_around),                 cmocka_unit_test(the_map_agrees_with_a_list),
+		cmocka_unit_test(entries_are_bounded_and_come_back),
+		cmocka_unit_test(sizes_out_of_range_are_refused),
+		cmocka_unit_test(immediates_before_the_reply_are_counted),
+		cmocka_unit_test(immediates_of_an_earlier_use_are_strays),
+		cmocka_unit_test(generations_wrap_around),
+		cmocka_unit_test(the_map_agrees_with_a_list),
 		cmocka_unit_test(no_id_is_never_found),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
