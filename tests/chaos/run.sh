@@ -1,0 +1,619 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# run.sh -- real faults against real programs: what is promised must hold (DESIGN 10), and everything must work again afterwards.
+#
+# usage: run.sh [-t SECONDS] [-k] [SCENARIO...]
+#   -t: scenarios that have not begun by then are skipped (default 240). -k: keep the scratch folder. CHAOS_KILLS=100: how often `kills` kills (default 10).
+#   KVRAIL_BUILD: where the programs are (default build/release). KVRAIL_SEED: the load's seed.
+# Every scenario runs load.c (what it checks is written there) while something is broken, and prints how many calls were made, how many of them ended by their
+# deadline, wrong bytes, and the time from the server's being whole again to the first success. Traffic stays on loopback and in namespaces made here.
+limit=240 keep=
+while getopts t:k o; do
+	case $o in
+	t) limit=$OPTARG ;;
+	k) keep=1 ;;
+	*) exit 2 ;;
+	esac
+done
+shift $((OPTIND - 1))
+. "$(dirname "$0")/../integration/lib.bash"
+load=$build/tests/chaos/load
+kills=${CHAOS_KILLS:-10}
+spaces=() # network namespaces that we made
+
+undo() {
+	local ns pid
+	for pid in "${pids[@]}"; do
+		kill -CONT "$pid" 2>/dev/null
+	done
+	[ -n "$keep" ] && cp -r "$scratch" "$scratch.kept" && echo "# kept: $scratch.kept"
+	cleanup
+	for ns in "${spaces[@]}"; do
+		ip netns del "$ns" 2>/dev/null
+	done
+}
+trap undo EXIT
+trap 'exit 130' INT TERM
+
+make --no-print-directory "$build/kv-server" "$build/kv-client" "$load" "$build/tests/chaos/lossy_link" >"$scratch/make.out" 2>&1 || {
+	echo "1..1"
+	echo "not ok 1 - building the programs"
+	sed 's/^/# /' "$scratch/make.out"
+	exit 1
+}
+
+# ---- servers ----
+
+in_space=() # a command before the programs: ip netns exec NAME
+
+# serve NAME ADDRESS ARGS... -- a kv-server in the background; $server is its address, $server_pid its process. Fails if it is not ready in 30 s.
+serve() {
+	local name=$1 address=$2 ready="$scratch/$1.ready" i
+	shift 2
+	: >"$ready"
+	"${in_space[@]}" "$build/kv-server" --listen-addr "$address" --node-id "$name" --memory-mb 128 --worker-threads 2 --provider tcp --log-level warn \
+		--ready-fd 3 "$@" 3>"$ready" >>"$scratch/$name.out" 2>>"$scratch/$name.err" &
+	server_pid=$!
+	pids+=("$server_pid")
+	for ((i = 0; i < 600; i++)); do
+		server=$(sed -n 's/^READY //p' "$ready")
+		[ -n "$server" ] && return 0
+		kill -0 "$server_pid" 2>/dev/null || break
+		sleep 0.05
+	done
+	kill -KILL "$server_pid" 2>/dev/null
+	echo "server $name did not become ready:"
+	tail -n 20 "$scratch/$name.err"
+	return 1
+}
+
+# serve_again NAME ADDRESS ARGS... -- the same on the port it had. Somebody else's connection may have that port for a moment.
+serve_again() {
+	local try
+	for try in 1 2 3 4 5 6 7 8; do
+		serve "$@" && return 0
+		ss -tanpH "( sport = :${2##*:} )" 2>/dev/null # who has the port
+		sleep 0.5
+	done
+	return 1
+}
+
+# gone PID -- wait until a process that we started is no more; at most 20 s. Its exit status.
+gone() {
+	local i
+	for ((i = 0; i < 200; i++)); do
+		if ! kill -0 "$1" 2>/dev/null || [ "$(sed -n 's/^State:\t\(.\).*/\1/p' "/proc/$1/status" 2>/dev/null)" = Z ]; then
+			wait "$1"
+			return
+		fi
+		sleep 0.1
+	done
+	echo "process $1 is still there after 20 s"
+	ls -l "/proc/$1/exe"
+	return 99
+}
+
+# serve_stop -- SIGTERM to the server must end it, with status 0.
+serve_stop() {
+	local rc
+	kill -TERM "${1:-$server_pid}"
+	gone "${1:-$server_pid}"
+	rc=$?
+	[ $rc -eq 0 ] || echo "the server ended with status $rc"
+	return $rc
+}
+
+stat_of() { timeout -k 5 30 "${in_space[@]}" "$build/kv-client" --server "$server" --provider tcp --timeout 20 stat; }
+
+# idle -- nothing may be left of clients that are gone: within 20 s the one session is that of kv-client itself, and nothing is held for anybody.
+idle() {
+	local i
+	for ((i = 0; i < 40; i++)); do
+		stat_of >"$scratch/stat.out" 2>&1 &&
+			awk '$1 == "sessions" && $2 > 1 || ($1 == "inflight" || $1 == "quarantined_bytes" || $1 == "pinned_bytes") && $2 { bad = 1 } END { exit bad }' \
+				"$scratch/stat.out" && return 0
+		sleep 0.5
+	done
+	echo "the server still holds something for clients that are gone:"
+	cat "$scratch/stat.out"
+	return 1
+}
+
+# ---- the load ----
+
+# load_start NAME ARGS... -- in the background; $load_pid. Returns when its calls have begun.
+load_start() {
+	load_name=$1
+	shift
+	mkfifo "$scratch/$load_name.marks"
+	"${in_space[@]}" "$load" --marks "$scratch/$load_name.marks" --seconds 600 --timeout-ms 1500 --pace-us 8000 --threads 2 "$@" \
+		>"$scratch/$load_name.json" 2>"$scratch/$load_name.log" &
+	load_pid=$!
+	pids+=("$load_pid")
+	for ((i = 0; i < 200; i++)); do
+		grep -q '^load: running' "$scratch/$load_name.log" && return 0
+		kill -0 "$load_pid" 2>/dev/null || break
+		sleep 0.1
+	done
+	echo "the load did not begin:"
+	tail -n 20 "$scratch/$load_name.log"
+	return 1
+}
+
+# Marks are read by a program that may stand still: never wait for it.
+mark() { timeout 2 bash -c 'echo "$1" >"$2"' - "$1" "$scratch/$load_name.marks"; }
+
+field() { sed -n "s/.*\"$1\": \([^,}]*\).*/\1/p" "$scratch/$load_name.json"; }
+
+# load_end [LEAST] -- stop the load and judge it: its own verdict, that it recovered from everything, and that at least LEAST calls succeeded.
+load_end() {
+	local rc least=${1:-1} i
+	mark stop
+	for ((i = 0; i < 900; i++)); do
+		kill -0 "$load_pid" 2>/dev/null || break
+		[ "$(sed -n 's/^State:\t\(.\).*/\1/p' "/proc/$load_pid/status" 2>/dev/null)" = Z ] && break
+		sleep 0.1
+	done
+	[ "$i" -lt 900 ] || {
+		echo "the load did not end within 90 s"
+		gdb -p "$load_pid" -batch -ex 'thread apply all bt' 2>/dev/null | tail -n 80
+		return 1
+	}
+	wait "$load_pid"
+	rc=$?
+	say "calls $(field calls), ok $(field ok), misses $(field misses), failed $(field failed) ($(sed -n 's/.*"errors": {\([^}]*\)}.*/\1/p' "$scratch/$load_name.json" | tr -d '"'))," \
+		"by deadline $(($(field calls) - $(field overdue)))/$(field calls) (worst $(awk -v n="$(field longest_over_ns)" 'BEGIN { printf "%.0f", n / 1e6 }') ms over," \
+		"$(awk -v n="$(field longest_net_ns)" 'BEGIN { printf "%.0f", n / 1e6 }') net)," \
+		"wrong bytes $(field wrong_bytes), late bytes $(field late_bytes), fences $(field fences), reconnects $(field reconnects)," \
+		"recovery ms [$(sed -n 's/.*"recovery_ms": \[\([^]]*\)\].*/\1/p' "$scratch/$load_name.json")], rss $(($(field rss_start_kib) / 1024))->$(($(field rss_kib) / 1024)) MiB, fds $(field fds_start)->$(field fds)"
+	if [ $rc -ne 0 ]; then
+		echo "the load ended with status $rc"
+		grep -E 'load: [A-Z]' "$scratch/$load_name.log" | head -n 30
+		tail -n 5 "$scratch/$load_name.log"
+		cat "$scratch/$load_name.json"
+		return 1
+	fi
+	[ "$(field unrecovered)" = 0 ] || {
+		echo "no success after $(field unrecovered) of the recoveries"
+		return 1
+	}
+	[ "$(field ok)" -ge "$least" ] || {
+		echo "only $(field ok) calls succeeded, at least $least should have"
+		return 1
+	}
+	# With one server a broken connection is fenced and nothing stays. With several, what a dead one may still write to stays in quarantine until the next fence:
+	# at most a quarter of the buffers (2 clients of 16 MiB).
+	[ "$(field quarantined_bytes)" -le "${quarantine_max:-0}" ] || {
+		echo "the client still has $(field quarantined_bytes) bytes in quarantine"
+		return 1
+	}
+	[ "$(field fds)" -le "$(field fds_start)" ] || {
+		echo "descriptors: $(field fds_start) at first, $(field fds) at the end"
+		return 1
+	}
+}
+
+say() { echo "# $current: $*" >>"$scratch/said"; }
+random_below() { echo $(($(od -An -N2 -tu2 /dev/urandom) % $1)); }
+pause_ms() { sleep "$(printf '%d.%03d' $(($1 / 1000)) $(($1 % 1000)))"; }
+
+# sentence COMMAND... -- the program may work or refuse, but must not die of a signal, and a refusal says why.
+sentence() {
+	local rc
+	timeout -k 5 30 "$@" >"$scratch/sentence.out" 2>&1 </dev/null
+	rc=$?
+	[ $rc -eq 124 ] && return 0 # it was still serving
+	if [ $rc -ge 125 ]; then
+		echo "status $rc: $*"
+		cat "$scratch/sentence.out"
+		return 1
+	fi
+	if [ $rc -ne 0 ] && ! grep -qE '[a-z]{3}.* [a-z]{2}' "$scratch/sentence.out"; then
+		echo "status $rc without a sentence: $*"
+		cat "$scratch/sentence.out"
+		return 1
+	fi
+	[ $rc -eq 0 ] || tail -n 1 "$scratch/sentence.out" >"$scratch/sentence.last"
+	return 0
+}
+
+# ---- scenarios ----
+
+steady() { # nothing is broken: the load itself is sound
+	serve steady 127.0.0.1:0 || return
+	load_start steady --server "$server" || return
+	sleep 4
+	load_end 500 && [ "$(field failed)" -lt 50 ] && idle && serve_stop
+}
+
+kills() { # kill -9 under load, again on the same port
+	local k address
+	serve kills 127.0.0.1:0 || return
+	address=$server
+	load_start kills --server "$address" || return
+	for ((k = 0; k < kills; k++)); do
+		pause_ms $((300 + $(random_below 700)))
+		mark down
+		kill -KILL "$server_pid"
+		wait "$server_pid" 2>/dev/null
+		pause_ms "$(random_below 400)"
+		serve_again kills "$address" || return
+		mark ready
+		pause_ms 1200
+	done
+	sleep 2
+	load_end 300 && idle && serve_stop
+}
+
+stop_server_short() { # a server that stands still for half a second: only short calls fail
+	local k
+	serve short 127.0.0.1:0 || return
+	load_start short --server "$server" || return
+	for k in 1 2 3; do
+		sleep 0.7
+		mark down
+		kill -STOP "$server_pid"
+		sleep 0.5
+		kill -CONT "$server_pid"
+		mark ready
+	done
+	sleep 1.5
+	load_end 300 && idle && serve_stop
+}
+
+stop_server_long() { # longer than every limit
+	serve long 127.0.0.1:0 || return
+	load_start long --server "$server" || return
+	sleep 1
+	mark down
+	kill -STOP "$server_pid"
+	sleep 6
+	kill -CONT "$server_pid"
+	mark ready
+	sleep 4
+	load_end 100 && idle && serve_stop
+}
+
+stop_client() { # the client stands still, briefly and for long; the server waits for nobody
+	local other
+	serve cstop 127.0.0.1:0 || return
+	load_start cstop --server "$server" || return
+	sleep 1
+	kill -STOP "$load_pid"
+	sleep 0.5
+	kill -CONT "$load_pid"
+	sleep 1
+	kill -STOP "$load_pid"
+	sleep 3
+	timeout 20 "$build/kv-client" --server "$server" --provider tcp ping >"$scratch/ping.out" 2>&1 || {
+		kill -CONT "$load_pid"
+		echo "another client got no answer while the first stood still:"
+		cat "$scratch/ping.out"
+		return 1
+	}
+	sleep 3
+	kill -CONT "$load_pid"
+	sleep 3
+	load_end 100 && idle && serve_stop
+}
+
+one_of_two() { # calls to the server that is well go on, without one failure
+	local a a_pid b b_pid k quarantine_max=$((2 * 4 << 20))
+	serve two-a 127.0.0.1:0 || return
+	a=$server a_pid=$server_pid
+	serve two-b 127.0.0.1:0 || return
+	b=$server b_pid=$server_pid
+	load_start two --server "$a" --server "$b" --timeout-ms 3000 || return
+	for k in 1 2 3; do
+		sleep 1
+		mark down
+		kill -KILL "$b_pid"
+		wait "$b_pid" 2>/dev/null
+		sleep 1.5
+		mark rising
+		serve_again two-b "$b" || return
+		b_pid=$server_pid
+		mark ready
+		sleep 1
+	done
+	sleep 1
+	load_end 300 || return
+	say "keys of the other server that went on: $(field keys_alive), failures among them: $(field collateral)"
+	[ "$(field keys_alive)" -gt 20 ] || {
+		echo "while one server was down, only $(field keys_alive) keys of the other answered"
+		return 1
+	}
+	server=$a && idle && server=$b && idle && serve_stop "$a_pid" && serve_stop "$b_pid"
+}
+
+stop_one_of_two() { # one of two stands still, longer than the limits
+	local a a_pid b b_pid quarantine_max=$((2 * 4 << 20))
+	serve still-a 127.0.0.1:0 || return
+	a=$server a_pid=$server_pid
+	serve still-b 127.0.0.1:0 || return
+	b=$server b_pid=$server_pid
+	load_start still --server "$a" --server "$b" --timeout-ms 3000 || return
+	sleep 1
+	mark down
+	kill -STOP "$b_pid"
+	sleep 7
+	mark rising
+	kill -CONT "$b_pid"
+	mark ready
+	sleep 4
+	load_end 100 || return
+	say "keys of the other server that went on: $(field keys_alive), failures among them: $(field collateral)"
+	server=$a && idle && server=$b && idle && serve_stop "$a_pid" && serve_stop "$b_pid"
+}
+
+kill_client() { # what a dead client held is free again
+	local k
+	serve ckill 127.0.0.1:0 || return
+	for k in 1 2 3; do
+		load_start "ckill$k" --server "$server" --pace-us 500 || return
+		pause_ms $((700 + $(random_below 500)))
+		kill -KILL "$load_pid"
+		wait "$load_pid" 2>/dev/null
+	done
+	idle || return
+	say "after kill -9 of 3 clients: $(awk '$1 ~ /^(sessions|inflight|quarantined_bytes|fences|bytes_used)$/ { printf "%s %s, ", $1, $2 }' "$scratch/stat.out")"
+	load_start ckill4 --server "$server" && sleep 1.5 && load_end 100 && idle && serve_stop
+}
+
+# space_pair NAME -- two namespaces NAME-s and NAME-c with addresses 10.77.0.1 and 10.77.0.2, joined by a veth pair.
+space_pair() {
+	local s=$1-s c=$1-c
+	ip netns add "$s" && spaces+=("$s") && ip netns add "$c" && spaces+=("$c") &&
+		ip -n "$s" link add v0 type veth peer name v0 netns "$c" &&
+		ip -n "$s" addr add 10.77.0.1/24 dev v0 && ip -n "$c" addr add 10.77.0.2/24 dev v0 &&
+		ip -n "$s" link set v0 up && ip -n "$c" link set v0 up && ip -n "$s" link set lo up && ip -n "$c" link set lo up
+}
+
+can_space() {
+	local ns="kvrail-try-$$"
+	ip netns add "$ns" 2>/dev/null && ip -n "$ns" link add v0 type veth peer name v1 2>/dev/null
+	local rc=$?
+	ip netns del "$ns" 2>/dev/null
+	return $rc
+}
+
+# serve_space NAME -- a server at 10.77.0.1 in namespace NAME-s, and what follows runs in NAME-c. Beyond loopback a key is asked for: there is none.
+serve_space() {
+	in_space=(ip netns exec "$1-s")
+	serve "$1" 10.77.0.1:0 --insecure
+	local rc=$?
+	in_space=(ip netns exec "$1-c")
+	return $rc
+}
+
+cable() { # the cable is pulled, for 1 s and for 8 s
+	local ns="kvrail-$$" t
+	space_pair "$ns" && serve_space "$ns" || return
+	load_start cable --server "$server" || return
+	for t in 1 8; do
+		sleep 1
+		mark down
+		ip -n "$ns-s" link set v0 down
+		sleep "$t"
+		ip -n "$ns-s" link set v0 up
+		mark ready
+		sleep 5
+	done
+	load_end 100 && idle && serve_stop
+}
+
+# bad_cable NAME -- 5 % loss and 50 ms in each direction: by the kernel if it can, else by lossy_link.
+bad_cable() {
+	local s=$1-s c=$1-c i
+	if [ "$bad_cable_by" = netem ]; then
+		space_pair "$1" && ip netns exec "$s" tc qdisc add dev v0 root netem delay 50ms loss 5% && ip netns exec "$c" tc qdisc add dev v0 root netem delay 50ms loss 5%
+		return
+	fi
+	ip netns add "$s" && spaces+=("$s") && ip netns add "$c" && spaces+=("$c") || return
+	"$build/tests/chaos/lossy_link" "$s" "$c" 50 5 >"$scratch/link.out" 2>"$scratch/link.err" &
+	pids+=("$!")
+	for ((i = 0; i < 50; i++)); do
+		grep -q ready "$scratch/link.out" && break
+		sleep 0.1
+	done
+	ip -n "$s" addr add 10.77.0.1/24 dev v0 && ip -n "$c" addr add 10.77.0.2/24 dev v0 &&
+		ip -n "$s" link set v0 up && ip -n "$c" link set v0 up && ip -n "$s" link set lo up && ip -n "$c" link set lo up || {
+		cat "$scratch/link.err"
+		return 1
+	}
+}
+
+lossy() { # 5 % of the packets lost, 50 ms on the way
+	local ns="kvrail-$$-l"
+	bad_cable "$ns" && serve_space "$ns" || return
+	say "loss and delay by $bad_cable_by"
+	load_start lossy --server "$server" --timeout-ms 5000 --short-ms 150 --connect-ms 20000 --max-bytes 65536 --pace-us 200000 || return
+	sleep 15
+	load_end 20 && idle && serve_stop
+}
+
+# with LIMIT COMMAND... -- run under `ulimit LIMIT`.
+with() {
+	local l=$1
+	shift
+	bash -c "ulimit $l && exec \"\$@\"" - "$@"
+}
+
+few_fds() { # a server and clients that may open few files
+	local n refused=0 worked=0
+	for n in 8 12 16 20 24 28 32 40 48 64; do
+		sentence timeout -k 5 2 bash -c "ulimit -n $n && exec \"\$@\"" - "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 64 --worker-threads 2 --provider tcp ||
+			return
+		[ -s "$scratch/sentence.last" ] && refused=$((refused + 1)) && say "server with $n files: $(cut -c 1-220 "$scratch/sentence.last")"
+		rm -f "$scratch/sentence.last"
+	done
+	serve fds 127.0.0.1:0 || return
+	for n in 8 12 16 20 24 28 32 40 48 64; do
+		sentence bash -c "ulimit -n $n && exec \"\$@\"" - "$load" --server "$server" --seconds 1 --workers 4 --clients 2 --connect-ms 1500 || return
+		[ -s "$scratch/sentence.last" ] && say "client with $n files: $(cut -c 1-220 "$scratch/sentence.last")" || worked=$((worked + 1))
+		rm -f "$scratch/sentence.last"
+	done
+	[ $worked -gt 0 ] || {
+		echo "no client worked with 64 files"
+		return 1
+	}
+	idle && serve_stop
+}
+
+fd_storm() { # more clients than a server has descriptors for: those who are in go on, and when the others are gone a new one gets in
+	local k fifo="$scratch/storm.ready" line= storm=()
+	mkfifo "$fifo"
+	(ulimit -n 72 && exec "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 64 --worker-threads 2 --provider tcp --log-level warn --ready-fd 3) \
+		3<>"$fifo" >"$scratch/storm.out" 2>"$scratch/storm.err" &
+	server_pid=$!
+	pids+=("$server_pid")
+	read -r -t 20 line <>"$fifo"
+	server=${line#READY }
+	load_start storm --server "$server" --clients 1 --workers 4 --threads 0 || return
+	for ((k = 0; k < 24; k++)); do
+		"$load" --server "$server" --clients 1 --workers 2 --buffer-mb 4 --max-bytes 65536 --seconds 3 --pace-us 50000 --connect-ms 3000 >>"$scratch/storm-more.out" 2>&1 &
+		storm+=("$!")
+	done
+	for k in "${storm[@]}"; do
+		gone "$k"
+		[ $? -lt 125 ] || return 1
+	done
+	kill -0 "$server_pid" || {
+		echo "the server died"
+		tail "$scratch/storm.err"
+		return 1
+	}
+	say "of 24 more clients $(grep -c '"end"' "$scratch/storm-more.out") got in; the rest: $(grep -m1 'load: KV_' "$scratch/storm-more.out" | cut -c 1-220)"
+	say "the server: $(tail -n 1 "$scratch/storm.err" | cut -c 1-220)"
+	load_end 100 && idle && serve_stop
+}
+
+small_memlock() { # memory that may not be locked
+	local n
+	for n in 0 64 1024; do
+		sentence timeout -k 5 2 bash -c "ulimit -l $n && exec \"\$@\"" - "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 64 --worker-threads 2 --provider tcp ||
+			return
+		[ -s "$scratch/sentence.last" ] && say "server with $n KiB: $(cut -c 1-220 "$scratch/sentence.last")"
+		rm -f "$scratch/sentence.last"
+	done
+	serve memlock 127.0.0.1:0 || return
+	for n in 0 64 1024; do
+		sentence bash -c "ulimit -l $n && exec \"\$@\"" - "$load" --server "$server" --seconds 1 --workers 4 || return
+		[ -s "$scratch/sentence.last" ] && say "client with $n KiB: $(cut -c 1-220 "$scratch/sentence.last")"
+		rm -f "$scratch/sentence.last"
+	done
+	idle && serve_stop
+}
+
+small_memory() { # address space is short, at the start or later
+	local n worked=0
+	for n in 100 300 900 1150 1200 1300 1400 1600 2000; do
+		sentence timeout -k 5 2 bash -c "ulimit -v $((n * 1024)) && exec \"\$@\"" - "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 128 --worker-threads 2 --provider tcp ||
+			return
+		[ -s "$scratch/sentence.last" ] && say "server with $n MiB: $(cut -c 1-220 "$scratch/sentence.last")"
+		rm -f "$scratch/sentence.last"
+	done
+	serve memory 127.0.0.1:0 || return
+	for n in 100 300 900 1150 1200 1300 1500 2000 2500 3000 4000; do
+		sentence bash -c "ulimit -v $((n * 1024)) && exec \"\$@\"" - "$load" --server "$server" --seconds 1 --workers 8 || return
+		[ -s "$scratch/sentence.last" ] && say "client with $n MiB: $(cut -c 1-220 "$scratch/sentence.last")" || worked=$((worked + 1))
+		rm -f "$scratch/sentence.last"
+	done
+	[ $worked -gt 0 ] || {
+		echo "no client worked with 4000 MiB"
+		return 1
+	}
+	idle && serve_stop
+}
+
+server_size() { awk '/^VmRSS/ { print $2 }' "/proc/$server_pid/status"; }
+server_fds() { find "/proc/$server_pid/fd" -mindepth 1 | wc -l; }
+
+churn() { # many connections, in good order and not; neither side may grow
+	local fds rss k
+	serve churn 127.0.0.1:0 || return
+	"$load" --server "$server" --churn 5 --keys 64 >/dev/null 2>&1
+	idle || return
+	fds=$(server_fds) rss=$(server_size)
+	load_name=churn
+	timeout -k 5 120 "$load" --server "$server" --churn 60 --keys 64 --clients 3 >"$scratch/churn.json" 2>"$scratch/churn.log" || {
+		echo "status $? of the load"
+		tail -n 5 "$scratch/churn.log"
+		cat "$scratch/churn.json"
+		return 1
+	}
+	say "60 pools of 3 clients: calls $(field calls), wrong bytes $(field wrong_bytes), client rss $(field rss_start_kib) -> $(field rss_kib) KiB"
+	for ((k = 0; k < 20; k++)); do # these break off in the middle of the handshake or just after it
+		timeout -s KILL "0.0$((1 + k % 9))" "$load" --server "$server" --seconds 5 >/dev/null 2>&1
+	done
+	for ((k = 0; k < 20; k++)); do # no handshake at all
+		(exec 5<>"/dev/tcp/${server%:*}/${server#*:}" && head -c $((k * 100)) /dev/urandom >&5) 2>/dev/null
+	done
+	idle || return
+	say "server: descriptors $fds -> $(server_fds), rss $rss -> $(server_size) KiB"
+	[ "$(server_fds)" -le $((fds + 2)) ] || {
+		echo "the server has $(server_fds) descriptors open, $fds before"
+		ls -l "/proc/$server_pid/fd"
+		return 1
+	}
+	[ "$(server_size)" -le $((rss + 32768)) ] || {
+		echo "the server grew from $rss to $(server_size) KiB"
+		return 1
+	}
+	serve_stop
+}
+
+# ---- all of them ----
+
+all="steady kills stop_server_short stop_server_long stop_client one_of_two stop_one_of_two kill_client cable lossy few_fds fd_storm small_memlock small_memory churn"
+[ $# -gt 0 ] && all=$*
+
+skip() {
+	tap_n=$((tap_n + 1))
+	echo "ok $tap_n - $1 # SKIP $2"
+}
+
+has_netem() {
+	local ns="kvrail-try-$$" rc
+	ip netns add "$ns" 2>/dev/null && ip -n "$ns" link set lo up && ip netns exec "$ns" tc qdisc add dev lo root netem delay 1ms 2>/dev/null
+	rc=$?
+	ip netns del "$ns" 2>/dev/null
+	return $rc
+}
+bad_cable_by=lossy_link
+has_netem && bad_cable_by=netem
+
+why_not() { # why_not SCENARIO -- prints why it cannot run here
+	case $1 in
+	cable | lossy) can_space || {
+		echo "network namespaces cannot be made here (ip netns add)"
+		return
+	} ;;&
+	lossy) [ $bad_cable_by = netem ] || [ -c /dev/net/tun ] || echo "the kernel has no netem, and there is no /dev/net/tun for lossy_link" ;;
+	esac
+}
+
+# shellcheck disable=SC2086
+plan "$(echo $all | wc -w)"
+for current in $all; do
+	in_space=()
+	why=$(why_not "$current")
+	if [ -n "$why" ]; then
+		skip "$current" "$why"
+	elif [ $SECONDS -ge "$limit" ]; then
+		skip "$current" "out of time: $limit s are over"
+	else
+		: >"$scratch/said"
+		began=$SECONDS
+		check "$current" "$current"
+		cat "$scratch/said"
+		echo "# $current: $((SECONDS - began)) s"
+	fi
+	for pid in "${pids[@]}"; do
+		kill -CONT "$pid" 2>/dev/null
+		kill -KILL "$pid" 2>/dev/null
+	done
+	wait 2>/dev/null
+	pids=()
+done
+finish
