@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* batch.c -- many items at once over one coroutine.
  *
- * Up to WINDOW items are out at a time, in a ring; each begins as one request (the usual case: a value of one range), submitted without parking. When there is
- * no room for the next, the oldest is waited for, which frees some: a batch never waits for room while holding any. An item whose first request was not
- * enough (more ranges, a wrong guess, a reset) is made again as a single call, after its own request has ended.
+ * Up to WINDOW items are out at a time, in a ring; each begins as one request (the usual case: a value of one range),
+ * submitted without parking. When there is no room for the next, the oldest is waited for, which frees some: a batch
+ * never waits for room while holding any. An item whose first request was not enough (more ranges, a wrong guess, a
+ * reset) is made again as a single call, after its own request has ended.
  *
  * Every item has its own result; all share one deadline. */
 #include "kvclient/call.h"

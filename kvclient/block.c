@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* block.c -- the calls for threads that are no loop's: the call is posted to a client's loop, runs there as a coroutine, and the thread sleeps on a futex.
+/* block.c -- the calls for threads that are no loop's: the call is posted to a client's loop, runs there as a
+ * coroutine, and the thread sleeps on a futex.
  *
- * The job lies on the caller's stack. The last thing that the loop does with it is to store `done`; the wake-up after that touches no memory (a futex
- * address is only a name), so that the caller may return at once.
+ * The job lies on the caller's stack. The last thing that the loop does with it is to store `done`; the wake-up after
+ * that touches no memory (a futex address is only a name), so that the caller may return at once.
  *
- * The loop, though, is still rung by loop_post when the job may be over: threads inside are counted, and a pool being closed waits for them.
+ * The loop, though, is still rung by loop_post when the job may be over: threads inside are counted, and a pool being
+ * closed waits for them.
  *
  * Clients are chosen round-robin. Deadlines are the calls' own, so the wait for the job needs none. */
 #include <linux/futex.h>
@@ -93,11 +95,11 @@ static int64_t on_some_client(struct kvc_pool *pool, int64_t (*fn)(struct kvc_cl
 	return rc < 0 ? rc : result;
 }
 
-#define ON_CLIENT(name, call)                                   \
-	static int64_t name(struct kvc_client *c, void *arg)    \
-	{                                                       \
-		struct args *a = arg;                           \
-		return call;                                    \
+#define ON_CLIENT(name, call)                                                                                          \
+	static int64_t name(struct kvc_client *c, void *arg)                                                           \
+	{                                                                                                              \
+		struct args *a = arg;                                                                                  \
+		return call;                                                                                           \
 	}
 ON_CLIENT(do_get, kvc_get_await(c, a->key, a->dst, a->len, a->call))
 ON_CLIENT(do_put, kvc_put_await(c, a->key, a->src, a->len, a->call))
@@ -119,9 +121,12 @@ int kvc_put(struct kvc_pool *pool, struct kvc_key key, const void *data, uint64_
 	return (int)on_some_client(pool, do_put, &(struct args){.key = key, .src = data, .len = len, .call = call});
 }
 
-int kvc_exists(struct kvc_pool *pool, const struct kvc_key *keys, unsigned n, uint8_t *out_found, unsigned *out_prefix, const struct kvc_call *call)
+int kvc_exists(struct kvc_pool *pool, const struct kvc_key *keys, unsigned n, uint8_t *out_found, unsigned *out_prefix,
+	       const struct kvc_call *call)
 {
-	return (int)on_some_client(pool, do_exists, &(struct args){.keys = keys, .n = n, .found = out_found, .prefix = out_prefix, .call = call});
+	return (int)on_some_client(
+		pool, do_exists,
+		&(struct args){.keys = keys, .n = n, .found = out_found, .prefix = out_prefix, .call = call});
 }
 
 int kvc_delete(struct kvc_pool *pool, struct kvc_key key, const struct kvc_call *call)

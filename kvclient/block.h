@@ -5,8 +5,9 @@
 
 #include "kvclient/client.h"
 
-/* kvc_block_run -- fn(client, arg) as a coroutine on the client's loop; blocks until it has returned. *out_rc is what it returned. Returns 0; -KV_EINVAL on a thread that
- * turns a loop; -KV_EBUSY or -KV_ENOMEM when it could not be started. */
+/* kvc_block_run -- fn(client, arg) as a coroutine on the client's loop; blocks until it has returned. *out_rc is what
+ * it returned. Returns 0; -KV_EINVAL on a thread that turns a loop; -KV_EBUSY or -KV_ENOMEM when it could not be
+ * started. */
 int kvc_block_run(struct kvc_client *c, int64_t (*fn)(struct kvc_client *c, void *arg), void *arg, int64_t *out_rc);
 
 #endif

@@ -1,19 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* buffer.c -- a buddy allocator over the receive buffer.
  *
- * Units of 4 KiB; a block is 2^order units at a multiple of its own size, so its buddy is found by flipping one bit. The buffer need not be a
- * power of two: it begins as the blocks of its binary expansion, and a buddy beyond the end simply never is free.
+ * Units of 4 KiB; a block is 2^order units at a multiple of its own size, so its buddy is found by flipping one bit.
+ * The buffer need not be a power of two: it begins as the blocks of its binary expansion, and a buddy beyond the end
+ * simply never is free.
  *
- * Invariants: a unit that begins a block carries the block's order and kind; every other unit carries INSIDE. Free blocks hang in the list of their order,
- * quarantined ones in one list; the links of a block that is out with a caller are unused. No two buddies are both free.
+ * Invariants: a unit that begins a block carries the block's order and kind; every other unit carries INSIDE. Free
+ * blocks hang in the list of their order, quarantined ones in one list; the links of a block that is out with a caller
+ * are unused. No two buddies are both free.
  *
  * The bookkeeping lies beside the buffer and not in it: peers write into the buffer.
- * Rejected: a slab per size (KV blocks of one model are one size, but a pool serves several models), and first fit (fragments under batches of mixed sizes). */
+ * Rejected: a slab per size (KV blocks of one model are one size, but a pool serves several models), and first fit
+ * (fragments under batches of mixed sizes). */
 #include "kvclient/buffer.h"
 
 #include <stdlib.h>
 
-enum { INSIDE = 0xFF, KIND_FREE = 0x40, KIND_TAKEN = 0x80, KIND_QUARANTINED = 0xC0, KIND_MASK = 0xC0, ORDER_MASK = 0x3F };
+enum {
+	INSIDE = 0xFF,
+	KIND_FREE = 0x40,
+	KIND_TAKEN = 0x80,
+	KIND_QUARANTINED = 0xC0,
+	KIND_MASK = 0xC0,
+	ORDER_MASK = 0x3F
+};
 
 #define NO_UNIT UINT32_MAX
 

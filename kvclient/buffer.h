@@ -17,23 +17,26 @@ struct kvc_buffer {
 	uint64_t len_bytes; /* usable: a multiple of KVC_PIECE_MIN */
 	uint64_t free_bytes, quarantined_bytes;
 	uint32_t units;
-	uint8_t *state;        /* per unit: order of the block that begins here, with its kind in the top bits; or INSIDE */
+	uint8_t *state; /* per unit: order of the block that begins here, with its kind in the top bits; or INSIDE */
 	uint32_t *next, *prev; /* per unit that begins a block: its free list, or the quarantine */
 	uint32_t head[KVC_ORDERS];
 	uint32_t quarantine;
 };
 
-/* kvc_buffer_init -- manage [base, base + len_bytes), which stays the caller's. 0, -KV_EINVAL (less than one piece) or -KV_ENOMEM. */
+/* kvc_buffer_init -- manage [base, base + len_bytes), which stays the caller's. 0, -KV_EINVAL (less than one piece) or
+ * -KV_ENOMEM. */
 int kvc_buffer_init(struct kvc_buffer *b, void *base, uint64_t len_bytes);
 void kvc_buffer_fini(struct kvc_buffer *b);
 
-/* kvc_buffer_take -- a piece of at least len_bytes (0 counts as 1). 0, -KV_EBUSY (no room now) or -KV_ETOOBIG (never). Does not park. */
+/* kvc_buffer_take -- a piece of at least len_bytes (0 counts as 1). 0, -KV_EBUSY (no room now) or -KV_ETOOBIG (never).
+ * Does not park. */
 int kvc_buffer_take(struct kvc_buffer *b, uint64_t len_bytes, struct kvc_piece *out);
 
 /* kvc_buffer_give -- take back a piece and zero *p; harmless on no piece. */
 void kvc_buffer_give(struct kvc_buffer *b, struct kvc_piece *p);
 
-/* kvc_buffer_quarantine -- the piece may still be written by a peer: keep it out of use until kvc_buffer_amnesty. Zeroes *p. */
+/* kvc_buffer_quarantine -- the piece may still be written by a peer: keep it out of use until kvc_buffer_amnesty.
+ * Zeroes *p. */
 void kvc_buffer_quarantine(struct kvc_buffer *b, struct kvc_piece *p);
 void kvc_buffer_amnesty(struct kvc_buffer *b);
 

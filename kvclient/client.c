@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* client.c -- one client: an engine on a loop, its receive buffer, its nodes; and how its memory is made safe.
  *
- * Who may touch memory: while a request is out, the peer may read or write the memory that the request names. Three things end that: all writes
- * counted, the engine's fence, or the end of the engine. A piece of the buffer may wait for them in quarantine (at most a quarter of the buffer), memory of a
- * caller may not: its call fences.
+ * Who may touch memory: while a request is out, the peer may read or write the memory that the request names. Three
+ * things end that: all writes counted, the engine's fence, or the end of the engine. A piece of the buffer may wait for
+ * them in quarantine (at most a quarter of the buffer), memory of a caller may not: its call fences.
  *
- * A fence rebuilds the endpoints under everybody, so it is followed by a reset: every request of every node ends with -KV_ERESET (ops.c makes it
- * anew), the quarantine is empty, and every node connects again with our new addresses.
+ * A fence rebuilds the endpoints under everybody, so it is followed by a reset: every request of every node ends with
+ * -KV_ERESET (ops.c makes it anew), the quarantine is empty, and every node connects again with our new addresses.
  *
- * Closing goes down in phases: calls end (after the grace at most) and workers return, nodes say goodbye, the flusher stops, the engine is closed (endpoints
- * first: that is what makes the rest safe), the buffer is unmapped.
+ * Closing goes down in phases: calls end (after the grace at most) and workers return, nodes say goodbye, the flusher
+ * stops, the engine is closed (endpoints first: that is what makes the rest safe), the buffer is unmapped.
  *
  * Calls into the provider that may need much stack (open, fence, close) run outside of coroutines. */
 #include <stdlib.h>
@@ -92,7 +92,8 @@ static void fence_run(void *arg)
 	kvc_add(&c->count.fences, 1);
 	rc = te_peer_fence(f->session->peer[f->shard], &err);
 	if (rc < 0)
-		kv_warn(kvc_client_log(c), "client %u: fencing %s: %s", c->index, c->pool->server[f->session->node->index].name, err.text);
+		kv_warn(kvc_client_log(c), "client %u: fencing %s: %s", c->index,
+			c->pool->server[f->session->node->index].name, err.text);
 	else
 		c->fenced = true;
 	kvc_client_reset(c);
@@ -111,12 +112,13 @@ static void engine_reset(void *arg, int status)
 	struct kvc_client *c = arg;
 	bool ours = c->fenced;
 	c->fenced = false;
-	/* After a fence of ours everything was reset at once; no session was made since, because peers are opened only with addresses that are told
-	 * after this call. */
+	/* After a fence of ours everything was reset at once; no session was made since, because peers are opened only
+	 * with addresses that are told after this call. */
 	if (ours && status == 0)
 		return;
 	if (status < 0)
-		kv_warn(kvc_client_log(c), "client %u: rebuilding its endpoints failed (%s); it is tried again", c->index, kv_strerror(status));
+		kv_warn(kvc_client_log(c), "client %u: rebuilding its endpoints failed (%s); it is tried again",
+			c->index, kv_strerror(status));
 	kvc_client_reset(c);
 }
 
@@ -135,7 +137,7 @@ struct kvc_client_mem *kvc_client_mem_at(struct kvc_client *c, const void *at, u
 	if (low > 0) {
 		struct kvc_client_mem *m = c->mem[low - 1];
 		uint64_t offset = (uint64_t)((const uint8_t *)at - m->base);
-		if (!m->closing && offset < m->len_bytes && len <= m->len_bytes - offset)
+		if (m->ready && !m->closing && offset < m->len_bytes && len <= m->len_bytes - offset)
 			return m;
 	}
 	return NULL;
@@ -159,8 +161,10 @@ static void flusher(void *arg)
 
 static int engine_open(struct kvc_client *c, struct kv_error *err)
 {
-	static const struct te_handlers handlers = {
-		.message = kvc_client_message, .immediate = kvc_client_immediate, .room = kvc_client_room, .reset = engine_reset};
+	static const struct te_handlers handlers = {.message = kvc_client_message,
+						    .immediate = kvc_client_immediate,
+						    .room = kvc_client_room,
+						    .reset = engine_reset};
 	const struct kvc_pool *p = c->pool;
 	struct te_options o = {
 		.provider = p->options.provider,
@@ -186,7 +190,8 @@ static int buffer_open(struct kvc_client *c, struct kv_error *err)
 	int rc = kv_area_map(len, &c->area, err);
 	if (rc < 0)
 		return kv_fail_more(err, "client %u, receive buffer", c->index);
-	rc = te_region_register(c->te, c->area.base, len, TE_LOCAL | TE_REMOTE_READ | TE_REMOTE_WRITE, 0, &c->region, err);
+	rc = te_region_register(c->te, c->area.base, len, TE_LOCAL | TE_REMOTE_READ | TE_REMOTE_WRITE, 0, &c->region,
+				err);
 	if (rc < 0) {
 		kv_fail_more(err, "client %u, receive buffer", c->index);
 		goto err_area;
@@ -237,8 +242,11 @@ static int coroutines_start(struct kvc_client *c, struct kv_error *err)
 static int security_open(struct kvc_client *c, struct kv_error *err)
 {
 	const struct kvc_options *o = &c->pool->options;
-	struct boot_security s = {
-		.psk_file = o->psk_file, .psk = o->psk, .cert_file = o->cert_file, .key_file = o->key_file, .ca_file = o->ca_file};
+	struct boot_security s = {.psk_file = o->psk_file,
+				  .psk = o->psk,
+				  .cert_file = o->cert_file,
+				  .key_file = o->key_file,
+				  .ca_file = o->ca_file};
 	int rc = boot_context_create(&s, false, &c->pool->log, &c->boot, err);
 	if (rc == 0)
 		c->mode = boot_context_mode(c->boot);

@@ -3,8 +3,8 @@
  *
  *   pool -> clients -> nodes -> session -> links -> requests
  *
- * Everything below a client belongs to the client's loop. The pool is shared: what may change after it was opened is atomic or under its mutex, which no
- * call on the data path takes. */
+ * Everything below a client belongs to the client's loop. The pool is shared: what may change after it was opened is
+ * atomic or under its mutex, which no call on the data path takes. */
 #ifndef KVRAIL_KVCLIENT_CLIENT_H
 #define KVRAIL_KVCLIENT_CLIENT_H
 
@@ -21,12 +21,12 @@
 #include "wire/wire.h"
 
 enum {
-	KVC_REQS = 2048,          /* request entries of one client */
-	KVC_CREDITS_MAX = 4096,   /* of one link: what a WELCOME may grant us and we believe */
-	KVC_REGION_BUFFER = 1,    /* region id of the receive buffer */
-	KVC_MEMS_MAX = 256,       /* registrations of one pool */
-	KVC_ZOMBIES_MAX = 64,     /* peers kept open for a fence to come */
-	KVC_SILENCE_BEATS = 4     /* heartbeats missed before a server is down */
+	KVC_REQS = 2048,        /* request entries of one client */
+	KVC_CREDITS_MAX = 4096, /* of one link: what a WELCOME may grant us and we believe */
+	KVC_REGION_BUFFER = 1,  /* region id of the receive buffer */
+	KVC_MEMS_MAX = 256,     /* registrations of one pool */
+	KVC_ZOMBIES_MAX = 64,   /* peers kept open for a fence to come */
+	KVC_SILENCE_BEATS = 4   /* heartbeats missed before a server is down */
 };
 
 #define KVC_SILENCE_MIN_NS 2000000000ull
@@ -34,7 +34,8 @@ enum {
 /* ---- counters: written by the client's loop, read by any thread ---- */
 
 struct kvc_count {
-	_Atomic uint64_t gets, puts, exists, deletes, hits, misses, errors, timeouts, retries, corrupt, reconnects, fences;
+	_Atomic uint64_t gets, puts, exists, deletes, hits, misses, errors, timeouts, retries, corrupt, reconnects,
+		fences;
 	_Atomic uint64_t bytes_in, bytes_out, stale_immediates, bad_frames, cancels, quarantined_bytes, eagain;
 	_Atomic uint64_t links, credits; /* of the sessions that are open; the fewest credits of one */
 };
@@ -54,16 +55,16 @@ static inline void kvc_add(_Atomic uint64_t *c, uint64_t n)
 
 struct kvc_link {
 	struct kvc_session *session;
-	struct kv_list dirty_node;    /* the client's list of links with something to send */
-	struct kv_list queue;         /* requests waiting for a credit, in order */
-	struct kv_list cancels;       /* requests whose CANCEL is to be sent */
-	struct kv_list sent;          /* requests with ids out, oldest first */
+	struct kv_list dirty_node; /* the client's list of links with something to send */
+	struct kv_list queue;      /* requests waiting for a credit, in order */
+	struct kv_list cancels;    /* requests whose CANCEL is to be sent */
+	struct kv_list sent;       /* requests with ids out, oldest first */
 	struct kvc_map map;
 	uint64_t next_id;
-	uint64_t heard_ns;            /* when a frame of this link last arrived */
-	uint32_t credits, reserve;    /* the last `reserve` credits are for CANCEL and PING */
-	uint16_t shard, index;        /* te link of the shard's peer */
-	struct kvc_req *probe;        /* a PING of the health check, and when it was made */
+	uint64_t heard_ns;         /* when a frame of this link last arrived */
+	uint32_t credits, reserve; /* the last `reserve` credits are for CANCEL and PING */
+	uint16_t shard, index;     /* te link of the shard's peer */
+	struct kvc_req *probe;     /* a PING of the health check, and when it was made */
 	struct kvc_wait probe_wait;
 	uint64_t probe_ns;
 };
@@ -72,8 +73,8 @@ struct kvc_link {
 
 struct kvc_session {
 	struct kvc_node *node;
-	uint32_t refs;                /* the node's, and one per frame with the engine */
-	bool open;                    /* peers are open and requests may go */
+	uint32_t refs; /* the node's, and one per frame with the engine */
+	bool open;     /* peers are open and requests may go */
 	uint32_t number;
 	uint8_t token[KV_TOKEN_LEN];
 	uint64_t shard_seed, value_max;
@@ -82,8 +83,8 @@ struct kvc_session {
 	struct te_peer *peer[KV_SHARDS_MAX];
 	uint64_t turns[KV_SHARDS_MAX], turns_ns[KV_SHARDS_MAX]; /* the liveness counters, and when they last moved */
 	uint32_t num_links;
-	uint32_t next_link;           /* round robin over the links of a shard */
-	struct kvc_link link[];       /* shard-major */
+	uint32_t next_link;     /* round robin over the links of a shard */
+	struct kvc_link link[]; /* shard-major */
 };
 
 /* ---- node: one client's view of one server ---- */
@@ -91,7 +92,7 @@ struct kvc_session {
 enum kvc_node_state {
 	KVC_NODE_CONNECTING, /* the first attempt, or one after a break that was ours: calls wait */
 	KVC_NODE_UP,
-	KVC_NODE_DOWN,       /* calls fail at once; attempts go on in the background */
+	KVC_NODE_DOWN, /* calls fail at once; attempts go on in the background */
 	KVC_NODE_CLOSED
 };
 
@@ -99,25 +100,25 @@ struct kvc_node {
 	struct kvc_client *client;
 	unsigned index;
 	enum kvc_node_state state;
-	struct kvc_session *session;  /* while UP, or being set up */
+	struct kvc_session *session; /* while UP, or being set up */
 	struct boot_conn *conn;
-	struct co_queue changed;      /* woken at every change of state or of an acknowledgement */
-	struct co_queue kick;         /* its own coroutine: ends a back-off, or a wait for `senders` */
-	bool running;                 /* its coroutine */
-	unsigned senders;             /* coroutines inside boot_send_await */
+	struct co_queue changed; /* woken at every change of state or of an acknowledgement */
+	struct co_queue kick;    /* its own coroutine: ends a back-off, or a wait for `senders` */
+	bool running;            /* its coroutine */
+	unsigned senders;        /* coroutines inside boot_send_await */
 	uint64_t incarnation;
 	char node_id[KV_NAME_MAX];
-	bool attempted;               /* the pool was told how the first attempt went */
-	bool redo;                    /* drop the session and connect anew at once, because ... */
+	bool attempted; /* the pool was told how the first attempt went */
+	bool redo;      /* drop the session and connect anew at once, because ... */
 	const char *redo_why;
 	unsigned failures;
-	struct kv_error error;        /* of the last attempt */
+	struct kv_error error;            /* of the last attempt */
 	uint32_t acked[KVC_MEMS_MAX + 2]; /* region id that slot i was acknowledged with; 0: none */
-	uint32_t revoked;             /* region id of the last REVOKE_OK */
-	uint32_t refused_region;      /* the last region that the server refused, with its status */
+	uint32_t revoked;                 /* region id of the last REVOKE_OK */
+	uint32_t refused_region;          /* the last region that the server refused, with its status */
 	int32_t refused_status;
 	uint64_t beat_sequence, heard_ns, heartbeat_ns;
-	uint64_t parting_ns;          /* goodbye was said; by then it must be answered */
+	uint64_t parting_ns; /* goodbye was said; by then it must be answered */
 	unsigned silent_beats;
 };
 
@@ -127,9 +128,10 @@ struct kvc_client_mem {
 	uint8_t *base;
 	uint64_t len_bytes;
 	struct te_region *region;
-	uint32_t id, slot;   /* slot: its place in kvc_node.acked */
-	uint32_t users;      /* calls that use it */
-	bool closing;        /* new calls do not see it */
+	uint32_t id, slot; /* slot: its place in kvc_node.acked */
+	uint32_t users;    /* calls that use it */
+	bool closing;      /* new calls do not see it */
+	bool ready;        /* every server that is up knows it: calls may use it */
 };
 
 /* ---- client ---- */
@@ -146,26 +148,26 @@ struct kvc_client {
 	struct kvc_buffer buffer;
 	struct kvc_reqs reqs;
 	uint32_t imm_limit, imm_used;
-	struct kv_list starving;      /* struct kvc_starving: coroutines waiting for room, in order */
-	struct kv_list dirty;         /* links with something to send */
+	struct kv_list starving; /* struct kvc_starving: coroutines waiting for room, in order */
+	struct kv_list dirty;    /* links with something to send */
 	struct co *flusher;
 	bool flusher_stop;
-	uint32_t coroutines;          /* of ours on the loop */
+	uint32_t coroutines; /* of ours on the loop */
 	struct co *closer;
-	struct kvc_node *node;        /* pool->num_servers of them */
-	uint64_t *seed;               /* their place seeds, side by side */
+	struct kvc_node *node;                    /* pool->num_servers of them */
+	uint64_t *seed;                           /* their place seeds, side by side */
 	struct kvc_client_mem *mem[KVC_MEMS_MAX]; /* sorted by base */
 	unsigned num_mems;
-	bool fenced;                  /* a fence of ours was done; the engine's report of it is to come */
+	bool fenced; /* a fence of ours was done; the engine's report of it is to come */
 	struct te_peer *zombie[KVC_ZOMBIES_MAX];
 	unsigned num_zombies;
-	uint64_t orphan_bytes;        /* of pieces whose requests were given up */
-	uint32_t calls;               /* in progress, and workers */
-	uint64_t last_len;            /* of the last value read: a guess for the next where nothing better is known */
+	uint64_t orphan_bytes; /* of pieces whose requests were given up */
+	uint32_t calls;        /* in progress, and workers */
+	uint64_t last_len;     /* of the last value read: a guess for the next where nothing better is known */
 	bool opened, closing;
-	uint64_t closing_ns;          /* when it began */
+	uint64_t closing_ns; /* when it began */
 	enum boot_mode mode;
-	unsigned servers_up;          /* first connections that succeeded; under the pool's lock */
+	unsigned servers_up; /* first connections that succeeded; under the pool's lock */
 	struct kvc_count count;
 };
 
@@ -174,7 +176,8 @@ static inline const struct kv_log *kvc_client_log(const struct kvc_client *c)
 	return kvc_pool_log(c->pool);
 }
 
-/* kvc_client_open -- engine, buffer, nodes. On the loop's thread, outside any coroutine (providers want a real stack). 0 or a code with *err; undone on failure. */
+/* kvc_client_open -- engine, buffer, nodes. On the loop's thread, outside any coroutine (providers want a real stack).
+ * 0 or a code with *err; undone on failure. */
 int kvc_client_open(struct kvc_client *c, struct kv_error *err);
 
 /* kvc_client_close -- start closing; pool->on_closed follows. On the loop's thread. */
@@ -184,13 +187,16 @@ void kvc_client_close(struct kvc_client *c);
 void kvc_client_hold(struct kvc_client *c);
 void kvc_client_unhold(struct kvc_client *c);
 
-/* kvc_main_await -- run fn(arg) outside of coroutines, on the thread's own stack: for calls into providers that may need more than a coroutine has. */
+/* kvc_main_await -- run fn(arg) outside of coroutines, on the thread's own stack: for calls into providers that may
+ * need more than a coroutine has. */
 void kvc_main_await(struct kvc_client *c, void (*fn)(void *arg), void *arg);
 
-/* kvc_client_fence_await -- nothing of the session's shard touches our memory any more when it returns; all nodes are connected anew. */
+/* kvc_client_fence_await -- nothing of the session's shard touches our memory any more when it returns; all nodes are
+ * connected anew. */
 void kvc_client_fence_await(struct kvc_client *c, struct kvc_session *s, unsigned shard);
 
-/* kvc_client_reset -- the endpoints are gone or new, memory is safe: end all requests with -KV_ERESET, free the quarantine, redo all nodes. */
+/* kvc_client_reset -- the endpoints are gone or new, memory is safe: end all requests with -KV_ERESET, free the
+ * quarantine, redo all nodes. */
 void kvc_client_reset(struct kvc_client *c);
 
 /* kvc_client_mem_at -- the registration that holds [at, at + len) entirely, or NULL. */
@@ -207,29 +213,34 @@ struct kvc_need {
 	uint32_t imms;        /* immediates at worst */
 };
 
-/* kvc_room_try -- 0 with *out, -KV_EBUSY, or -KV_ETOOBIG (never possible). kvc_room_await -- the same, waiting; -KV_ETIMEOUT, -KV_ECLOSED. */
+/* kvc_room_try -- 0 with *out, -KV_EBUSY, or -KV_ETOOBIG (never possible). kvc_room_await -- the same, waiting;
+ * -KV_ETIMEOUT, -KV_ECLOSED. */
 int kvc_room_try(struct kvc_client *c, const struct kvc_need *need, struct kvc_req **out);
 int kvc_room_await(struct kvc_client *c, const struct kvc_need *need, uint64_t deadline_ns, struct kvc_req **out);
-/* kvc_room_feed -- room may have become free: serve those who wait. kvc_room_close -- end all waits with -KV_ECLOSED. */
+/* kvc_room_feed -- room may have become free: serve those who wait. kvc_room_close -- end all waits with -KV_ECLOSED.
+ */
 void kvc_room_feed(struct kvc_client *c);
 void kvc_room_close(struct kvc_client *c);
 
 /* ---- link.c ---- */
 
-int kvc_session_create(struct kvc_node *n, const struct wire_welcome_msg *w, unsigned links_per_shard, struct kvc_session **out);
+int kvc_session_create(struct kvc_node *n, const struct wire_welcome_msg *w, unsigned links_per_shard,
+		       struct kvc_session **out);
 void kvc_session_unref(struct kvc_session *s);
 
-/* kvc_link_submit -- queue a held request whose `wire` is filled (but for id, time and immediate). wait->left is raised; it falls when the request is done. */
+/* kvc_link_submit -- queue a held request whose `wire` is filled (but for id, time and immediate). wait->left is
+ * raised; it falls when the request is done. */
 void kvc_link_submit(struct kvc_link *l, struct kvc_req *r, struct kvc_wait *wait);
 
 /* kvc_link_urgent -- the same for PING: goes before what waits and may use the reserved credits. */
 void kvc_link_urgent(struct kvc_link *l, struct kvc_req *r, struct kvc_wait *wait);
 
-/* kvc_req_cancel -- the caller gives up: a queued request ends at once with `status`, for a sent one CANCEL goes out. */
+/* kvc_req_cancel -- the caller gives up: a queued request ends at once with `status`, for a sent one CANCEL goes out.
+ */
 void kvc_req_cancel(struct kvc_req *r, int status);
 
-/* kvc_req_release -- the caller has no more use for a request in any state. A piece that may still be written is kept until it is safe.
- * A request over caller memory must be done. */
+/* kvc_req_release -- the caller has no more use for a request in any state. A piece that may still be written is kept
+ * until it is safe. A request over caller memory must be done. */
 void kvc_req_release(struct kvc_client *c, struct kvc_req *r);
 
 /* kvc_req_end -- it is done with this status (if it was not), and leaves the link once no message can refer to it. */
@@ -244,10 +255,12 @@ void kvc_target_write(const struct kvc_target *t, const uint8_t *from, uint64_t 
 /* kvc_link_pick -- a link of the shard of an open session. */
 struct kvc_link *kvc_link_pick(struct kvc_session *s, unsigned shard);
 
-/* kvc_session_fail -- end every request of the session with status. safe: nothing of the peer can touch memory any more. */
+/* kvc_session_fail -- end every request of the session with status. safe: nothing of the peer can touch memory any
+ * more. */
 void kvc_session_fail(struct kvc_session *s, int status, bool safe);
 
-/* kvc_session_unsafe -- whether requests are out whose memory the peer may touch; *out_caller: some of it is the caller's. */
+/* kvc_session_unsafe -- whether requests are out whose memory the peer may touch; *out_caller: some of it is the
+ * caller's. */
 bool kvc_session_unsafe(const struct kvc_session *s, uint64_t *out_bytes, bool *out_caller);
 
 /* kvc_link_flush -- send what waits on the dirty links. kvc_client_message, kvc_client_immediate -- te_handlers. */
@@ -259,15 +272,18 @@ void kvc_client_room(void *arg);
 /* ---- node.c ---- */
 
 int kvc_node_start(struct kvc_node *n); /* spawn its coroutine */
-/* kvc_node_redo -- the break is ours: drop the session and connect anew at once, while calls wait. Not for a server that is lost. why: for the log. */
+/* kvc_node_redo -- the break is ours: drop the session and connect anew at once, while calls wait. Not for a server
+ * that is lost. why: for the log. */
 void kvc_node_redo(struct kvc_node *n, const char *why);
-/* kvc_node_part_await -- say goodbye (or break off an attempt); its coroutine ends soon afterwards, since the client is closing. */
+/* kvc_node_part_await -- say goodbye (or break off an attempt); its coroutine ends soon afterwards, since the client is
+ * closing. */
 void kvc_node_part_await(struct kvc_node *n);
 int kvc_node_send_await(struct kvc_node *n, const struct wire_ctrl_msg *m, uint64_t deadline_ns);
 /* kvc_node_ready_await -- 0 with the open session; -KV_EPEERDOWN, -KV_ETIMEOUT, -KV_ECLOSED. */
 int kvc_node_ready_await(struct kvc_node *n, uint64_t deadline_ns, struct kvc_session **out);
 /* kvc_node_region_await -- announce a region (0 when the node is not up: it will be at the next connection). */
-int kvc_node_region_await(struct kvc_node *n, struct te_region *region, uint32_t id, uint32_t slot, uint64_t deadline_ns);
+int kvc_node_region_await(struct kvc_node *n, struct te_region *region, uint32_t id, uint32_t slot,
+			  uint64_t deadline_ns);
 int kvc_node_revoke_await(struct kvc_node *n, uint32_t id, uint32_t slot, uint64_t deadline_ns);
 
 #endif

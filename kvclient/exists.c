@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* exists.c -- EXISTS for many keys at once.
  *
- * Keys are looked at in windows of 512. Within a window they are grouped by (node, shard); a group's keys are packed into as many records as they
- * need, each in a piece of the receive buffer (the caller's stack is a coroutine's), all records of the window are out together, and every record's bitmap is
- * merged by walking the group again from the record's first key. Two walks instead of a table of indices: no allocation.
+ * Keys are looked at in windows of 512. Within a window they are grouped by (node, shard); a group's keys are packed
+ * into as many records as they need, each in a piece of the receive buffer (the caller's stack is a coroutine's), all
+ * records of the window are out together, and every record's bitmap is merged by walking the group again from the
+ * record's first key. Two walks instead of a table of indices: no allocation.
  *
  * The prefix is counted over the merged result, since a prefix crosses servers. */
 #include "kvclient/call.h"
@@ -96,7 +97,8 @@ static int record_send_await(struct window *w, unsigned first)
 	return 0;
 }
 
-/* Merge a record's bitmap: its keys are the first `count` unanswered ones of its group. They are found again by comparing with the packed keys. */
+/* Merge a record's bitmap: its keys are the first `count` unanswered ones of its group. They are found again by
+ * comparing with the packed keys. */
 static void record_merge(struct window *w, const struct record *rec)
 {
 	struct wire_keys keys = rec->req->wire.exists.keys;
@@ -156,7 +158,8 @@ static int window_await(struct window *w)
 	return (int)kvc_call_code(rc);
 }
 
-static int exists_await(struct kvc_client *c, const struct kvc_key *keys, unsigned n, uint8_t *out_found, unsigned *out_prefix, const struct kvc_call *call)
+static int exists_await(struct kvc_client *c, const struct kvc_key *keys, unsigned n, uint8_t *out_found,
+			unsigned *out_prefix, const struct kvc_call *call)
 {
 	struct window w = {.c = c, .wait = {.co = co_self()}, .deadline_ns = kvc_call_deadline(c, call)};
 	bool broken = false;
@@ -182,7 +185,8 @@ static int exists_await(struct kvc_client *c, const struct kvc_key *keys, unsign
 	return 0;
 }
 
-int kvc_exists_await(struct kvc_client *client, const struct kvc_key *keys, unsigned n, uint8_t *out_found, unsigned *out_prefix, const struct kvc_call *call)
+int kvc_exists_await(struct kvc_client *client, const struct kvc_key *keys, unsigned n, uint8_t *out_found,
+		     unsigned *out_prefix, const struct kvc_call *call)
 {
 	struct kvc_call own;
 	int rc = kvc_call_begin(client);

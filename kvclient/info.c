@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* info.c -- what a pool runs on, and its counters. Read from any thread: counters are atomics with one writer each, the rest does not change once the pool is open. */
+/* info.c -- what a pool runs on, and its counters. Read from any thread: counters are atomics with one writer each, the
+ * rest does not change once the pool is open. */
 #include "kvclient/client.h"
 
 static void text_copy(char *to, size_t cap, const char *from)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* internal.h -- a pool over loops that somebody else turns: a host with its own event loop, and the simulation. Not part of the public API.
+/* internal.h -- a pool over loops that somebody else turns: a host with its own event loop, and the simulation. Not
+ * part of the public API.
  *
  *   kvc_pool_start(options, loops, n, clock, &pool, err);
  *   while (kvc_pool_status(pool, err) == 1) turn the loops;
@@ -17,12 +18,13 @@
 
 struct loop;
 
-/* kvc_pool_start -- client i lives on loops[i % num_loops]; options->num_threads is ignored. The loops and the clock (NULL: monotonic) must outlive the pool. Opening
- * begins at the loops' next turns. 0 or a code with *err. */
-int kvc_pool_start(const struct kvc_options *options, struct loop **loops, unsigned num_loops, const struct kv_clock *clock, struct kvc_pool **out,
-		   struct kv_error *err);
+/* kvc_pool_start -- client i lives on loops[i % num_loops]; options->num_threads is ignored. The loops and the clock
+ * (NULL: monotonic) must outlive the pool. Opening begins at the loops' next turns. 0 or a code with *err. */
+int kvc_pool_start(const struct kvc_options *options, struct loop **loops, unsigned num_loops,
+		   const struct kv_clock *clock, struct kvc_pool **out, struct kv_error *err);
 
-/* kvc_pool_status -- 1: still opening; 0: open (every first connection is decided, every client has a server); or why not, with *err: stop and free it. */
+/* kvc_pool_status -- 1: still opening; 0: open (every first connection is decided, every client has a server); or why
+ * not, with *err: stop and free it. */
 int kvc_pool_status(struct kvc_pool *pool, struct kv_error *err);
 
 /* kvc_pool_stop -- begin to close. kvc_pool_stopped -- whether every client is closed. kvc_pool_free -- after that. */

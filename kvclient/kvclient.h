@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kvclient.h -- KVRail's client: get and put KV-cache blocks on kv-servers. The public API (C, stable ABI, kvc_ prefix).
+/* kvclient.h -- KVRail's client: get and put KV-cache blocks on kv-servers. The public API (C, stable ABI, kvc_
+ * prefix).
  *
- * A pool holds a fixed number of clients; a client owns one TransferEngine (its endpoints) and one registered buffer, and lives on one loop
- * thread of the pool. Workers are coroutines; worker w uses client w % num_clients and runs on that client's loop. Two ways in, over one core:
+ * A pool holds a fixed number of clients; a client owns one TransferEngine (its endpoints) and one registered buffer,
+ * and lives on one loop thread of the pool. Workers are coroutines; worker w uses client w % num_clients and runs on
+ * that client's loop. Two ways in, over one core:
  *   - calls ending in _await, from a worker coroutine (kvc_run, kvc_spawn), on that worker's client;
  *   - calls without it, from any other thread: they block the thread. On a loop thread they return -KV_EINVAL.
  *
- * What holds for every call: it returns by its deadline plus the grace, with success or exactly one code, and after it returned nothing touches
- * the caller's memory. A wrong byte is never delivered as good: GET verifies the block's XXH3-64 unless told not to.
- * The library never calls exit, abort or setenv and installs no signal handler (the shm provider of libfabric does: docs/PROVIDERS.md).
+ * What holds for every call: it returns by its deadline plus the grace, with success or exactly one code, and after it
+ * returned nothing touches the caller's memory. A wrong byte is never delivered as good: GET verifies the block's
+ * XXH3-64 unless told not to. The library never calls exit, abort or setenv and installs no signal handler (the shm
+ * provider of libfabric does: docs/PROVIDERS.md).
  *
  * Structs with a `size` field: set it to sizeof, zero the rest; a zero field means its default. */
 #ifndef KVRAIL_KVCLIENT_KVCLIENT_H
@@ -33,58 +36,65 @@ struct kvc_mem;
 /* ---- the pool ---- */
 
 enum kvc_flag {
-	KVC_NO_VERIFY = 1,    /* do not check checksums of GETs */
-	KVC_DOWN_IS_MISS = 2  /* keys of a server that is down are -KV_ENOTFOUND instead of -KV_EPEERDOWN */
+	KVC_NO_VERIFY = 1,   /* do not check checksums of GETs */
+	KVC_DOWN_IS_MISS = 2 /* keys of a server that is down are -KV_ENOTFOUND instead of -KV_EPEERDOWN */
 };
 
 struct kvc_options {
 	size_t size;
-	unsigned num_clients;          /* 4. Each costs an endpoint per rail and its buffers: more than 8 is warned about */
-	unsigned num_threads;          /* 4; loops without a client are not started */
-	uint64_t buffer_bytes;         /* per client: 64 MiB */
-	const char *const *servers;    /* "HOST:PORT" each; at least one */
+	unsigned num_clients;  /* 4. Each costs an endpoint per rail and its buffers: more than 8 is warned about */
+	unsigned num_threads;  /* 4; loops without a client are not started */
+	uint64_t buffer_bytes; /* per client: 64 MiB */
+	const char *const *servers; /* "HOST:PORT" each; at least one */
 	unsigned num_servers;
-	const char *provider;          /* "auto": efa, else verbs, else tcp */
+	const char *provider; /* "auto": efa, else verbs, else tcp */
 	const char *nic;
-	unsigned num_rails;            /* NICs per client: 1 */
-	uint64_t timeout_ns;           /* deadline of calls that name none: 5 s */
-	uint64_t grace_ns;             /* 50 ms */
-	uint64_t connect_timeout_ns;   /* 5 s */
-	uint64_t spin_ns;              /* busy-poll this long before sleeping; 0: chosen from cores and loops */
-	uint64_t base_client_id;       /* shown by the server: 100 */
-	unsigned flags;                /* enum kvc_flag */
-	const char *psk_file, *psk;    /* "identity:hex"; see bootstrap/bootstrap.h */
+	unsigned num_rails;          /* NICs per client: 1 */
+	uint64_t timeout_ns;         /* deadline of calls that name none: 5 s */
+	uint64_t grace_ns;           /* 50 ms */
+	uint64_t connect_timeout_ns; /* 5 s */
+	uint64_t spin_ns;            /* busy-poll this long before sleeping; 0: chosen from cores and loops */
+	uint64_t base_client_id;     /* shown by the server: 100 */
+	unsigned flags;              /* enum kvc_flag */
+	const char *psk_file, *psk;  /* "identity:hex"; see bootstrap/bootstrap.h */
 	const char *cert_file, *key_file, *ca_file;
-	int log_level;                 /* 0 off, 1 error, 2 warn, 3 info, 4 debug */
+	int log_level;                                       /* 0 off, 1 error, 2 warn, 3 info, 4 debug */
 	void (*log)(void *arg, int level, const char *line); /* any thread; NULL: stderr */
 	void *log_arg;
 };
 
-/* kvc_pool_open -- start loops, engines and buffers, connect every client to every server and wait until the links are up.
- * Blocks up to connect_timeout_ns. If no server answers: its code (-KV_EPEERDOWN, -KV_EDENIED, -KV_EVERSION, -KV_EFULL). Resources short: -KV_ELIMIT with
- * a sentence that names the limit. With several servers, those that are down are retried in the background. Thread: any but a loop's. */
+/* kvc_pool_open -- start loops, engines and buffers, connect every client to every server and wait until the links are
+ * up. Blocks up to connect_timeout_ns. If no server answers: its code (-KV_EPEERDOWN, -KV_EDENIED, -KV_EVERSION,
+ * -KV_EFULL). Resources short: -KV_ELIMIT with a sentence that names the limit. With several servers, those that are
+ * down are retried in the background. Thread: any but a loop's. */
 KVC_API int kvc_pool_open(const struct kvc_options *options, struct kvc_pool **out, struct kv_error *err);
 
-/* kvc_pool_close -- calls in progress end with -KV_ECLOSED by their deadlines, workers must return; says goodbye to the servers, stops threads, frees all.
- * *pool becomes NULL; NULL is accepted. Thread: any but a loop's. */
+/* kvc_pool_close -- calls in progress end with -KV_ECLOSED by their deadlines, workers must return; says goodbye to the
+ * servers, stops threads, frees all. *pool becomes NULL; NULL is accepted. Thread: any but a loop's. */
 KVC_API void kvc_pool_close(struct kvc_pool **pool);
 
 /* kvc_run -- run num_workers coroutines fn(client, w, arg) and block until all have returned. Thread: any but a loop's.
  * Errors: -KV_ENOMEM, -KV_EBUSY (nothing was started). */
-KVC_API int kvc_run(struct kvc_pool *pool, unsigned num_workers, void (*fn)(struct kvc_client *client, unsigned w, void *arg), void *arg);
+KVC_API int kvc_run(struct kvc_pool *pool, unsigned num_workers,
+		    void (*fn)(struct kvc_client *client, unsigned w, void *arg), void *arg);
 
-/* kvc_spawn -- start one more coroutine on a worker's client's loop, from any thread. arg must live until fn returns. 0 or -KV_EBUSY, -KV_ENOMEM. */
-KVC_API int kvc_spawn(struct kvc_pool *pool, unsigned w, void (*fn)(struct kvc_client *client, unsigned w, void *arg), void *arg);
+/* kvc_spawn -- start one more coroutine on a worker's client's loop, from any thread. arg must live until fn returns. 0
+ * or -KV_EBUSY, -KV_ENOMEM. */
+KVC_API int kvc_spawn(struct kvc_pool *pool, unsigned w, void (*fn)(struct kvc_client *client, unsigned w, void *arg),
+		      void *arg);
 
 KVC_API unsigned kvc_num_clients(const struct kvc_pool *pool);
 KVC_API struct kvc_pool *kvc_client_pool(struct kvc_client *client);
 
 /* ---- memory ---- */
 
-/* kvc_register -- make [base, base + len_bytes) a target and source of transfers without copies, on every client and server. The memory must stay mapped until kvc_unregister
- * returned. Blocks; any thread but a loop's. Errors: -KV_ENOMEM, -KV_ELIMIT, -KV_EINVAL (overlaps another registration). */
-KVC_API int kvc_register(struct kvc_pool *pool, void *base, uint64_t len_bytes, struct kvc_mem **out, struct kv_error *err);
-/* kvc_unregister -- servers are told first, calls that use it must have returned (-KV_EBUSY otherwise, nothing done). *mem becomes NULL. */
+/* kvc_register -- make [base, base + len_bytes) a target and source of transfers without copies, on every client and
+ * server. The memory must stay mapped until kvc_unregister returned. Blocks; any thread but a loop's. Errors:
+ * -KV_ENOMEM, -KV_ELIMIT, -KV_EINVAL (overlaps another registration). */
+KVC_API int kvc_register(struct kvc_pool *pool, void *base, uint64_t len_bytes, struct kvc_mem **out,
+			 struct kv_error *err);
+/* kvc_unregister -- servers are told first, calls that use it must have returned (-KV_EBUSY otherwise, nothing done).
+ * *mem becomes NULL. */
 KVC_API int kvc_unregister(struct kvc_pool *pool, struct kvc_mem **mem);
 
 /* A piece of a client's registered buffer, lent to the caller. */
@@ -95,9 +105,11 @@ struct kvc_view {
 	uint64_t priv[2];
 };
 
-/* kvc_view_acquire_await -- len_bytes of the client's buffer, to fill and PUT without a copy. Waits until the buffer has room, by the deadline.
- * Errors: -KV_ETIMEOUT, -KV_ETOOBIG (more than the buffer). kvc_view_release -- give back; harmless on a zeroed view. */
-KVC_API int kvc_view_acquire_await(struct kvc_client *client, uint64_t len_bytes, uint64_t timeout_ns, struct kvc_view *out);
+/* kvc_view_acquire_await -- len_bytes of the client's buffer, to fill and PUT without a copy. Waits until the buffer
+ * has room, by the deadline. Errors: -KV_ETIMEOUT, -KV_ETOOBIG (more than the buffer). kvc_view_release -- give back;
+ * harmless on a zeroed view. */
+KVC_API int kvc_view_acquire_await(struct kvc_client *client, uint64_t len_bytes, uint64_t timeout_ns,
+				   struct kvc_view *out);
 KVC_API void kvc_view_release(struct kvc_client *client, struct kvc_view *view);
 
 /* ---- calls ---- */
@@ -112,48 +124,64 @@ struct kvc_call {
 	size_t size;
 	uint64_t timeout_ns; /* 0: the pool's */
 	uint64_t offset;     /* GET: read from here ... */
-	uint64_t length;     /* GET: ... so many bytes; 0: to the end. A part of a value is verified by a checksum the server makes of that part */
+	uint64_t length;     /* GET: ... so many bytes; 0: to the end. A part of a value is verified by a checksum the
+				server makes of that part */
 	uint32_t ttl_s;      /* PUT, TOUCH: 0 means the server's default */
 	unsigned flags;      /* KVC_NO_VERIFY */
 	uint32_t server;     /* STAT, PING: index of the server */
 	uint32_t reserved;
 };
 
-/* kvc_get_await -- read a value into dst. Returns its length in bytes (which is written to dst), or -KV_ENOTFOUND, -KV_ETOOBIG (longer than dst_len; dst untouched or partly
- * written), -KV_ECORRUPT (dst undefined), -KV_ETIMEOUT, -KV_EPEERDOWN, -KV_EBUSY, -KV_EINVAL, -KV_ECLOSED. dst in registered memory (kvc_register) is written by the server directly;
- * other memory is filled by a copy from the client's buffer. */
-KVC_API int64_t kvc_get_await(struct kvc_client *client, struct kvc_key key, void *dst, uint64_t dst_len, const struct kvc_call *call);
+/* kvc_get_await -- read a value into dst. Returns its length in bytes (which is written to dst), or -KV_ENOTFOUND,
+ * -KV_ETOOBIG (longer than dst_len; dst untouched or partly written), -KV_ECORRUPT (dst undefined), -KV_ETIMEOUT,
+ * -KV_EPEERDOWN, -KV_EBUSY, -KV_EINVAL, -KV_ECLOSED. dst in registered memory (kvc_register) is written by the server
+ * directly; other memory is filled by a copy from the client's buffer. */
+KVC_API int64_t kvc_get_await(struct kvc_client *client, struct kvc_key key, void *dst, uint64_t dst_len,
+			      const struct kvc_call *call);
 
-/* kvc_get_view_await -- the same into the client's own buffer, lent until kvc_view_release. expect_len: a guess of the length (a wrong one costs a second round trip); 0: none.
- * Values larger than half the buffer: -KV_ETOOBIG. Returns the length or a negative code. */
-KVC_API int64_t kvc_get_view_await(struct kvc_client *client, struct kvc_key key, uint64_t expect_len, const struct kvc_call *call, struct kvc_view *out);
+/* kvc_get_view_await -- the same into the client's own buffer, lent until kvc_view_release. expect_len: a guess of the
+ * length (a wrong one costs a second round trip); 0: none. Values larger than half the buffer: -KV_ETOOBIG. Returns the
+ * length or a negative code. */
+KVC_API int64_t kvc_get_view_await(struct kvc_client *client, struct kvc_key key, uint64_t expect_len,
+				   const struct kvc_call *call, struct kvc_view *out);
 
-/* kvc_put_await -- store a value of 1 byte to 1 GiB; data in registered memory or in a view of this client is read by the server directly, other memory is copied. The value becomes visible
- * whole or not at all. Storing the same bytes again succeeds; other bytes under a committed key: -KV_EEXIST. -KV_ENOMEM: the server cannot make room. */
-KVC_API int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *data, uint64_t len, const struct kvc_call *call);
+/* kvc_put_await -- store a value of 1 byte to 1 GiB; data in registered memory or in a view of this client is read by
+ * the server directly, other memory is copied. The value becomes visible whole or not at all. Storing the same bytes
+ * again succeeds; other bytes under a committed key: -KV_EEXIST. -KV_ENOMEM: the server cannot make room. */
+KVC_API int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *data, uint64_t len,
+			  const struct kvc_call *call);
 
-/* kvc_exists_await -- for n keys at once: out_found[i] = 1 or 0 (may be NULL), *out_prefix = how many from the start exist (may be NULL). Returns 0 or a code. */
-KVC_API int kvc_exists_await(struct kvc_client *client, const struct kvc_key *keys, unsigned n, uint8_t *out_found, unsigned *out_prefix, const struct kvc_call *call);
+/* kvc_exists_await -- for n keys at once: out_found[i] = 1 or 0 (may be NULL), *out_prefix = how many from the start
+ * exist (may be NULL). Returns 0 or a code. */
+KVC_API int kvc_exists_await(struct kvc_client *client, const struct kvc_key *keys, unsigned n, uint8_t *out_found,
+			     unsigned *out_prefix, const struct kvc_call *call);
 
-KVC_API int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call); /* 0 or -KV_ENOTFOUND, ... */
-KVC_API int kvc_touch_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);  /* new TTL */
-KVC_API int kvc_pin_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);    /* no eviction while this client's session lives; -KV_EBUSY over budget */
+KVC_API int kvc_delete_await(struct kvc_client *client, struct kvc_key key,
+			     const struct kvc_call *call); /* 0 or -KV_ENOTFOUND, ... */
+KVC_API int kvc_touch_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call); /* new TTL */
+KVC_API int
+kvc_pin_await(struct kvc_client *client, struct kvc_key key,
+	      const struct kvc_call *call); /* no eviction while this client's session lives; -KV_EBUSY over budget */
 KVC_API int kvc_unpin_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);
-KVC_API int kvc_ping_await(struct kvc_client *client, const struct kvc_call *call);                       /* 0 when every shard of call->server answered */
+KVC_API int kvc_ping_await(struct kvc_client *client,
+			   const struct kvc_call *call); /* 0 when every shard of call->server answered */
 
 /* One item of a batch. */
 struct kvc_item {
 	struct kvc_key key;
-	void *data;          /* destination of GET, source of PUT */
-	uint64_t len;        /* bytes of value that data takes (GET) or has (PUT); gaps between slices not counted */
-	uint64_t slice, stride; /* GET into registered memory: the value as slices of `slice` bytes, `stride` apart, from data (one block into many layers); 0: contiguous */
-	int64_t result;      /* GET: value length or a code; PUT: 0 or a code */
+	void *data;             /* destination of GET, source of PUT */
+	uint64_t len;           /* bytes of value that data takes (GET) or has (PUT); gaps between slices not counted */
+	uint64_t slice, stride; /* GET into registered memory: the value as slices of `slice` bytes, `stride` apart,
+				   from data (one block into many layers); 0: contiguous */
+	int64_t result;         /* GET: value length or a code; PUT: 0 or a code */
 };
 
-/* kvc_get_batch_await, kvc_put_batch_await -- n items at once, each with its own result. Returns 0 when every item succeeded, else the first item's code;
- * partial results stay. */
-KVC_API int kvc_get_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n, const struct kvc_call *call);
-KVC_API int kvc_put_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n, const struct kvc_call *call);
+/* kvc_get_batch_await, kvc_put_batch_await -- n items at once, each with its own result. Returns 0 when every item
+ * succeeded, else the first item's code; partial results stay. */
+KVC_API int kvc_get_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n,
+				const struct kvc_call *call);
+KVC_API int kvc_put_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n,
+				const struct kvc_call *call);
 
 /* Server statistics: pairs of name (static string) and value summed over the server's shards. */
 struct kvc_stat_item {
@@ -161,17 +189,24 @@ struct kvc_stat_item {
 	uint64_t value;
 };
 /* kvc_stat_await -- up to max items. Returns the count or a code. */
-KVC_API int kvc_stat_await(struct kvc_client *client, struct kvc_stat_item *out, unsigned max, const struct kvc_call *call);
+KVC_API int kvc_stat_await(struct kvc_client *client, struct kvc_stat_item *out, unsigned max,
+			   const struct kvc_call *call);
 
-/* kvc_raw_await -- the roofline: have a shard (w % shards) of call->server write `ops` times `len` bytes of its resident blocks, picked by `seed`, into view slices with the endpoints,
- * regions, chunk size, depth and immediates of GET and nothing else. -KV_ENOTSUP unless the server runs with --allow-bench; -KV_ENOTFOUND: no blocks of that length. */
-KVC_API int kvc_raw_await(struct kvc_client *client, unsigned w, struct kvc_view *view, uint64_t len, uint64_t ops, unsigned depth, uint64_t seed, const struct kvc_call *call);
+/* kvc_raw_await -- the roofline: have a shard (w % shards) of call->server write `ops` times `len` bytes of its
+ * resident blocks, picked by `seed`, into view slices with the endpoints, regions, chunk size, depth and immediates of
+ * GET and nothing else. -KV_ENOTSUP unless the server runs with --allow-bench; -KV_ENOTFOUND: no blocks of that length.
+ */
+KVC_API int kvc_raw_await(struct kvc_client *client, unsigned w, struct kvc_view *view, uint64_t len, uint64_t ops,
+			  unsigned depth, uint64_t seed, const struct kvc_call *call);
 
 /* ---- the same from any other thread ---- */
 
-KVC_API int64_t kvc_get(struct kvc_pool *pool, struct kvc_key key, void *dst, uint64_t dst_len, const struct kvc_call *call);
-KVC_API int kvc_put(struct kvc_pool *pool, struct kvc_key key, const void *data, uint64_t len, const struct kvc_call *call);
-KVC_API int kvc_exists(struct kvc_pool *pool, const struct kvc_key *keys, unsigned n, uint8_t *out_found, unsigned *out_prefix, const struct kvc_call *call);
+KVC_API int64_t kvc_get(struct kvc_pool *pool, struct kvc_key key, void *dst, uint64_t dst_len,
+			const struct kvc_call *call);
+KVC_API int kvc_put(struct kvc_pool *pool, struct kvc_key key, const void *data, uint64_t len,
+		    const struct kvc_call *call);
+KVC_API int kvc_exists(struct kvc_pool *pool, const struct kvc_key *keys, unsigned n, uint8_t *out_found,
+		       unsigned *out_prefix, const struct kvc_call *call);
 KVC_API int kvc_delete(struct kvc_pool *pool, struct kvc_key key, const struct kvc_call *call);
 KVC_API int kvc_touch(struct kvc_pool *pool, struct kvc_key key, const struct kvc_call *call);
 KVC_API int kvc_ping(struct kvc_pool *pool, const struct kvc_call *call);
@@ -185,10 +220,10 @@ struct kvc_info {
 	size_t size;
 	char provider[64], fabric[64], domain[64], wait[16], libfabric[64], why[512];
 	unsigned num_clients, os_threads, endpoints, links, rails, num_servers;
-	uint64_t buffer_bytes;   /* all registered receive buffers */
-	uint64_t message_bytes;  /* all registered message buffers */
+	uint64_t buffer_bytes;  /* all registered receive buffers */
+	uint64_t message_bytes; /* all registered message buffers */
 	uint32_t chunk_bytes, eager_bytes, tx_depth, cq_depth, credits;
-	char security[16];       /* "psk", "certificate", "none" */
+	char security[16]; /* "psk", "certificate", "none" */
 };
 KVC_API int kvc_info(struct kvc_pool *pool, struct kvc_info *out);
 
@@ -202,12 +237,14 @@ KVC_API int kvc_counters(struct kvc_pool *pool, struct kvc_counters *out);
 
 KVC_API const char *kvc_version(void);
 
-/* kvc_strerror, kvc_errname, kvc_errkey -- of any code that a call returned: a fragment of a sentence, "KV_ETIMEOUT", "timeout". Valid until this thread's next call. */
+/* kvc_strerror, kvc_errname, kvc_errkey -- of any code that a call returned: a fragment of a sentence, "KV_ETIMEOUT",
+ * "timeout". Valid until this thread's next call. */
 KVC_API const char *kvc_strerror(int code);
 KVC_API const char *kvc_errname(int code);
 KVC_API const char *kvc_errkey(int code);
 
-/* kvc_program_setup -- for main() of programs only, before kvc_pool_open: sets libfabric's environment to KVRail's documented defaults where the user has not. */
+/* kvc_program_setup -- for main() of programs only, before kvc_pool_open: sets libfabric's environment to KVRail's
+ * documented defaults where the user has not. */
 KVC_API void kvc_program_setup(void);
 
 #ifdef __cplusplus

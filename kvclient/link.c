@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* link.c -- requests on their way out: credits, ids, frames.
  *
- * A request is queued (no id yet), then sent (an id, a credit, an entry in the map), then done. Ids are given when a record goes into a frame, so that
- * they ascend in sending order whatever was cancelled while it waited. Requests made in one turn of the loop to one link share frames: submitting only
- * marks the link dirty and wakes the flusher, which runs after the coroutines that are ready already.
+ * A request is queued (no id yet), then sent (an id, a credit, an entry in the map), then done. Ids are given when a
+ * record goes into a frame, so that they ascend in sending order whatever was cancelled while it waited. Requests made
+ * in one turn of the loop to one link share frames: submitting only marks the link dirty and wakes the flusher, which
+ * runs after the coroutines that are ready already.
  *
- * A credit is taken by every record and comes back with its reply. The last few are kept for CANCEL and PING: a link whose requests
- * are all stuck can still cancel them.
+ * A credit is taken by every record and comes back with its reply. The last few are kept for CANCEL and PING: a link
+ * whose requests are all stuck can still cancel them.
  *
- * A frame that could not be sent says that the link is broken in a way the engine could not mend: the whole connection is made anew, and its requests are
- * made again. Rejected: failing only the requests of that frame, which may have been delivered all the same. */
+ * A frame that could not be sent says that the link is broken in a way the engine could not mend: the whole connection
+ * is made anew, and its requests are made again. Rejected: failing only the requests of that frame, which may have been
+ * delivered all the same. */
 #include "kvclient/client.h"
 
 enum { NO_DEADLINE_US = 0xFFFFFFFFu };
@@ -184,7 +186,8 @@ static bool frame_cancels(struct kvc_link *l, struct wire_writer *w)
 {
 	while (!kv_list_empty(&l->cancels) && l->credits > 0) {
 		struct kvc_req *r = KV_LIST_ENTRY(l->cancels.next, struct kvc_req, cancel_node);
-		struct wire_request q = {.type = WIRE_CANCEL, .id = l->next_id, .time_left_us = NO_DEADLINE_US, .cancel.id = r->id};
+		struct wire_request q = {
+			.type = WIRE_CANCEL, .id = l->next_id, .time_left_us = NO_DEADLINE_US, .cancel.id = r->id};
 		if (wire_request_add(w, &q) < 0)
 			return false;
 		r->cancel_id = id_take(l, r);

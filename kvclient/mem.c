@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mem.c -- the caller's memory, registered with every client's engine and announced to every server.
  *
- * A registration has one id in the whole pool, never used again, so that a server cannot take an old one for a new one. Each client keeps its own view of
- * it (struct kvc_client_mem), sorted by address, with the number of calls that use it; a node that connects later announces all of them before it is up.
+ * A registration has one id in the whole pool, never used again, so that a server cannot take an old one for a new one.
+ * Each client keeps its own view of it (struct kvc_client_mem), sorted by address, with the number of calls that use
+ * it; a node that connects later announces all of them before it is up.
  *
- * Unregistering has two phases: all clients stop using it (one that still does refuses, and everything is as before), then servers are told (REVOKE), and only when
- * they have answered are the regions closed: on tcp a late operation on a closed region would cost the connection. */
+ * Unregistering has two phases: all clients stop using it (one that still does refuses, and everything is as before),
+ * then servers are told (REVOKE), and only when they have answered are the regions closed: on tcp a late operation on a
+ * closed region would cost the connection. */
 #include <stdlib.h>
 
 #include "kvclient/block.h"
@@ -59,7 +61,8 @@ static void own_remove(struct kvc_client *c, struct kvc_client_mem *m)
 static void region_open(void *arg)
 {
 	struct mem_job *j = arg;
-	j->rc = te_region_register(j->client->te, j->own->base, j->own->len_bytes, TE_LOCAL | TE_REMOTE_READ | TE_REMOTE_WRITE, 0, &j->own->region, j->err);
+	j->rc = te_region_register(j->client->te, j->own->base, j->own->len_bytes,
+				   TE_LOCAL | TE_REMOTE_READ | TE_REMOTE_WRITE, 0, &j->own->region, j->err);
 }
 
 static void region_close(void *arg)
@@ -112,11 +115,14 @@ static int64_t client_register_await(struct kvc_client *c, void *arg)
 	for (unsigned i = 0; i < c->pool->num_servers && rc == 0; i++) {
 		rc = kvc_node_region_await(&c->node[i], j.own->region, j.own->id, j.own->slot, deadline);
 		if (rc < 0)
-			kv_fail(j.err, rc, "client %u: server %s did not take the announcement of %llu bytes: %s", c->index, c->pool->server[i].name,
-				(unsigned long long)j.own->len_bytes, kv_strerror(rc));
+			kv_fail(j.err, rc, "client %u: server %s did not take the announcement of %llu bytes: %s",
+				c->index, c->pool->server[i].name, (unsigned long long)j.own->len_bytes,
+				kv_strerror(rc));
 	}
 	if (rc < 0)
 		own_close_await(c, j.own);
+	else
+		j.own->ready = true;
 out:
 	return kvc_call_end(c, rc);
 }
@@ -172,11 +178,14 @@ static int mem_enter(struct kvc_pool *pool, struct kvc_mem *mem, struct kv_error
 	pthread_mutex_lock(&pool->lock);
 	for (const struct kvc_mem *m = pool->mems; m && rc == 0; m = m->next)
 		if (mem->base < m->base + m->len_bytes && m->base < mem->base + mem->len_bytes)
-			rc = kv_fail(err, -KV_EINVAL, "[%p, +%llu) overlaps memory that is registered already: [%p, +%llu)", (void *)mem->base,
-				     (unsigned long long)mem->len_bytes, (void *)m->base, (unsigned long long)m->len_bytes);
+			rc = kv_fail(err, -KV_EINVAL,
+				     "[%p, +%llu) overlaps memory that is registered already: [%p, +%llu)",
+				     (void *)mem->base, (unsigned long long)mem->len_bytes, (void *)m->base,
+				     (unsigned long long)m->len_bytes);
 	mem->slot = slot_free(pool);
 	if (rc == 0 && mem->slot == 0)
-		rc = kv_fail(err, -KV_ELIMIT, "a pool takes at most %d registrations; register fewer, larger areas", (int)KVC_MEMS_MAX);
+		rc = kv_fail(err, -KV_ELIMIT, "a pool takes at most %d registrations; register fewer, larger areas",
+			     (int)KVC_MEMS_MAX);
 	if (rc == 0) {
 		mem->id = ++pool->next_region;
 		mem->next = pool->mems;
@@ -199,8 +208,10 @@ static void mem_leave(struct kvc_pool *pool, struct kvc_mem *mem)
 	free(mem);
 }
 
-/* Run fn on the first `n` clients, one after the other. Returns the first failure, and in *out_ok how many succeeded before it. */
-static int on_clients(struct kvc_pool *pool, unsigned n, int64_t (*fn)(struct kvc_client *c, void *arg), void *arg, unsigned *out_ok)
+/* Run fn on the first `n` clients, one after the other. Returns the first failure, and in *out_ok how many succeeded
+ * before it. */
+static int on_clients(struct kvc_pool *pool, unsigned n, int64_t (*fn)(struct kvc_client *c, void *arg), void *arg,
+		      unsigned *out_ok)
 {
 	int64_t result = 0;
 	int rc = 0;
@@ -214,7 +225,8 @@ static int on_clients(struct kvc_pool *pool, unsigned n, int64_t (*fn)(struct kv
 	return rc;
 }
 
-static int register_all(struct kvc_pool *pool, void *base, uint64_t len_bytes, struct kvc_mem **out, struct kv_error *err)
+static int register_all(struct kvc_pool *pool, void *base, uint64_t len_bytes, struct kvc_mem **out,
+			struct kv_error *err)
 {
 	struct mem_job job = {.err = err};
 	unsigned ok, undone;
@@ -249,7 +261,8 @@ int kvc_register(struct kvc_pool *pool, void *base, uint64_t len_bytes, struct k
 	if (!pool || !base || len_bytes == 0 || !out || (uint64_t)(uintptr_t)base + len_bytes < len_bytes)
 		return kv_fail(err, -KV_EINVAL, "kvc_register needs a pool, memory and a place for the handle");
 	if (loop_current())
-		return kv_fail(err, -KV_EINVAL, "kvc_register blocks: call it from a thread of your own, not from a worker");
+		return kv_fail(err, -KV_EINVAL,
+			       "kvc_register blocks: call it from a thread of your own, not from a worker");
 	if (kvc_pool_enter(pool) < 0)
 		return kv_fail(err, -KV_ECLOSED, "the pool is being closed");
 	rc = register_all(pool, base, len_bytes, out, err);

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* node.c -- one client's view of one server: a coroutine that connects, serves the control connection, and connects again.
+/* node.c -- one client's view of one server: a coroutine that connects, serves the control connection, and connects
+ * again.
  *
- *   CONNECTING --hello, regions acknowledged, every link answered a PING--> UP --lost--> DOWN --back-off--> attempt ... --> UP
- *                                                                            UP --redo--> CONNECTING (calls wait)
+ *   CONNECTING --hello, regions acknowledged, every link answered a PING--> UP --lost--> DOWN --back-off--> attempt ...
+ * --> UP UP --redo--> CONNECTING (calls wait)
  *
- * DOWN means that the server is gone: calls fail at once while attempts go on in the background. A break that is ours (the endpoints were rebuilt, a frame could
- * not be sent, a link stays silent) is a redo: the first new attempt begins at once and calls wait for its outcome.
+ * DOWN means that the server is gone: calls fail at once while attempts go on in the background. A break that is ours
+ * (the endpoints were rebuilt, a frame could not be sent, a link stays silent) is a redo: the first new attempt begins
+ * at once and calls wait for its outcome.
  *
- * The same coroutine reads the connection and sends heartbeats. Time is counted in beats of our own, so that a process that was stopped for a while does
- * not take its own absence for the server's. Others (mem.c, the closer) may send; the connection is closed only when none of them is inside.
+ * The same coroutine reads the connection and sends heartbeats. Time is counted in beats of our own, so that a process
+ * that was stopped for a while does not take its own absence for the server's. Others (mem.c, the closer) may send; the
+ * connection is closed only when none of them is inside.
  *
- * Dropping a session while requests are out: see session.c and kvc_client_fence_await. Pieces go to quarantine only while another server would suffer
- * from a fence; otherwise fencing is free. */
+ * Dropping a session while requests are out: see session.c and kvc_client_fence_await. Pieces go to quarantine only
+ * while another server would suffer from a fence; otherwise fencing is free. */
 #include <stdlib.h>
 
 #include "kvclient/client.h"
@@ -19,8 +22,8 @@
 
 enum { PINGS_AT_ONCE = 64, HEARTBEAT_MS_DEFAULT = 500, USER_TIMEOUT_MS = 5000 };
 
-#define BACKOFF_MIN_NS 50000000ull
-#define BACKOFF_MAX_NS 2000000000ull
+#define BACKOFF_MIN_NS  50000000ull
+#define BACKOFF_MAX_NS  2000000000ull
 #define SEND_TIMEOUT_NS 2000000000ull
 #define ADDRESS_POLL_NS 10000000ull
 
@@ -133,7 +136,8 @@ static int answer_await(struct kvc_node *n, const uint32_t *answered, uint32_t i
 	return 0;
 }
 
-int kvc_node_region_await(struct kvc_node *n, struct te_region *region, uint32_t id, uint32_t slot, uint64_t deadline_ns)
+int kvc_node_region_await(struct kvc_node *n, struct te_region *region, uint32_t id, uint32_t slot,
+			  uint64_t deadline_ns)
 {
 	int rc;
 	if (n->state != KVC_NODE_UP || n->acked[slot] == id)
@@ -185,7 +189,8 @@ static int hello_send_await(struct kvc_node *n, uint64_t deadline_ns)
 		struct te_address a;
 		int rc = te_address(c->te, i, &a);
 		if (rc < 0)
-			return kv_fail(&n->error, rc, "our own fabric address of rail %u is not to be had: %s", i, kv_strerror(rc));
+			return kv_fail(&n->error, rc, "our own fabric address of rail %u is not to be had: %s", i,
+				       kv_strerror(rc));
 		h->addr[i].len = a.len;
 		memcpy(h->addr[i].data, a.data, a.len);
 	}
@@ -195,13 +200,17 @@ static int hello_send_await(struct kvc_node *n, uint64_t deadline_ns)
 static int welcome_check(struct kvc_node *n, const struct wire_welcome_msg *w)
 {
 	if (w->version != WIRE_VERSION)
-		return kv_fail(&n->error, -KV_EVERSION, "it speaks protocol version %u, we speak %u", w->version, WIRE_VERSION);
-	if (w->shards == 0 || w->shards > KV_SHARDS_MAX || w->rails == 0 || w->rails > KV_RAILS_MAX || w->credits == 0 || w->chunk_bytes == 0)
-		return kv_fail(&n->error, -KV_EPROTO, "its welcome makes no sense: %u shards, %u rails, %u credits, chunks of %u bytes", w->shards, w->rails,
-			       w->credits, w->chunk_bytes);
+		return kv_fail(&n->error, -KV_EVERSION, "it speaks protocol version %u, we speak %u", w->version,
+			       WIRE_VERSION);
+	if (w->shards == 0 || w->shards > KV_SHARDS_MAX || w->rails == 0 || w->rails > KV_RAILS_MAX ||
+	    w->credits == 0 || w->chunk_bytes == 0)
+		return kv_fail(&n->error, -KV_EPROTO,
+			       "its welcome makes no sense: %u shards, %u rails, %u credits, chunks of %u bytes",
+			       w->shards, w->rails, w->credits, w->chunk_bytes);
 	if (w->eager_bytes != n->client->info.eager_bytes)
-		return kv_fail(&n->error, -KV_EVERSION, "its eager size is %u bytes, ours %u; make FI_OFI_RXM_BUFFER_SIZE equal on both sides", w->eager_bytes,
-			       n->client->info.eager_bytes);
+		return kv_fail(&n->error, -KV_EVERSION,
+			       "its eager size is %u bytes, ours %u; make FI_OFI_RXM_BUFFER_SIZE equal on both sides",
+			       w->eager_bytes, n->client->info.eager_bytes);
 	return 0;
 }
 
@@ -227,7 +236,8 @@ static int peer_open(struct kvc_node *n, const struct wire_welcome_msg *w, unsig
 		struct wire_blob_addr blob;
 		rc = wire_welcome_addr(w, shard, rail, &blob);
 		if (rc < 0)
-			return kv_fail(&n->error, rc, "its welcome lacks the address of shard %u, rail %u", shard, rail);
+			return kv_fail(&n->error, rc, "its welcome lacks the address of shard %u, rail %u", shard,
+				       rail);
 		addr[rail].len = blob.len;
 		memcpy(addr[rail].data, blob.data, blob.len);
 	}
@@ -235,7 +245,8 @@ static int peer_open(struct kvc_node *n, const struct wire_welcome_msg *w, unsig
 	if (rc < 0)
 		return kv_fail(&n->error, rc, "shard %u: %s", shard, err.text);
 	if (te_peer_links(s->peer[shard]) != s->links_per_shard)
-		return kv_fail(&n->error, -KV_EINTERNAL, "shard %u has %u links instead of %u", shard, te_peer_links(s->peer[shard]), s->links_per_shard);
+		return kv_fail(&n->error, -KV_EINTERNAL, "shard %u has %u links instead of %u", shard,
+			       te_peer_links(s->peer[shard]), s->links_per_shard);
 	return 0;
 }
 
@@ -247,7 +258,8 @@ static void peers_open(void *arg)
 		o->rc = peer_open(o->node, o->welcome, shard);
 }
 
-/* Keys are placed by node id. Servers that call themselves alike (all of them listen on 0.0.0.0:50051) are told apart by their names in our list. */
+/* Keys are placed by node id. Servers that call themselves alike (all of them listen on 0.0.0.0:50051) are told apart
+ * by their names in our list. */
 static void seeds_update(struct kvc_client *c)
 {
 	for (unsigned i = 0; i < c->pool->num_servers; i++) {
@@ -256,10 +268,13 @@ static void seeds_update(struct kvc_client *c)
 		bool twin = false;
 		for (unsigned k = 0; k < c->pool->num_servers; k++)
 			twin |= k != i && n->node_id[0] && strcmp(n->node_id, c->node[k].node_id) == 0;
-		snprintf(id, sizeof(id), "%s%s%s", n->node_id, twin ? "/" : "", twin || !n->node_id[0] ? node_name(n) : "");
+		snprintf(id, sizeof(id), "%s%s%s", n->node_id, twin ? "/" : "",
+			 twin || !n->node_id[0] ? node_name(n) : "");
 		c->seed[i] = kvc_place_seed(id);
 		if (twin && c->index == 0)
-			kv_warn(node_log(n), "server %s has the node id %s, as another one; give each its own --node-id", node_name(n), n->node_id);
+			kv_warn(node_log(n),
+				"server %s has the node id %s, as another one; give each its own --node-id",
+				node_name(n), n->node_id);
 	}
 }
 
@@ -330,7 +345,8 @@ static bool region_missing(const struct kvc_node *n, struct te_region **out, uin
 	return false;
 }
 
-static int region_announce_await(struct kvc_node *n, struct te_region *region, uint32_t id, uint32_t slot, uint64_t deadline_ns)
+static int region_announce_await(struct kvc_node *n, struct te_region *region, uint32_t id, uint32_t slot,
+				 uint64_t deadline_ns)
 {
 	struct wire_ctrl_msg m;
 	int rc = region_send_await(n, region, id, deadline_ns);
@@ -370,7 +386,8 @@ static int pings_await(struct kvc_node *n, unsigned first, unsigned count, uint6
 		int status = r[i]->state == KVC_REQ_DONE ? r[i]->status : -KV_ETIMEOUT;
 		if (status < 0 && rc == 0)
 			rc = kv_fail(&n->error, status,
-				     "the control connection works, but its shard %u did not answer over the fabric (link %u): %s; look at firewalls and "
+				     "the control connection works, but its shard %u did not answer over the fabric "
+				     "(link %u): %s; look at firewalls and "
 				     "security groups of the fabric",
 				     s->link[first + i].shard, s->link[first + i].index, kv_strerror(status));
 		kvc_req_release(c, r[i]);
@@ -481,9 +498,11 @@ static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 		return 1;
 	case WIRE_CTRL_GOODBYE:
 	case WIRE_CTRL_REFUSE:
-		return kv_fail(&n->error, -KV_EPEERDOWN, "it closes the session: %s", m->type == WIRE_CTRL_REFUSE ? m->refuse.text : "shutting down");
+		return kv_fail(&n->error, -KV_EPEERDOWN, "it closes the session: %s",
+			       m->type == WIRE_CTRL_REFUSE ? m->refuse.text : "shutting down");
 	default:
-		return kv_fail(&n->error, -KV_EPROTO, "it sent control message %d, which makes no sense here", (int)m->type);
+		return kv_fail(&n->error, -KV_EPROTO, "it sent control message %d, which makes no sense here",
+			       (int)m->type);
 	}
 }
 
@@ -538,7 +557,8 @@ static int beat_await(struct kvc_node *n)
 		return kv_fail(&n->error, -KV_EPEERDOWN, "the heartbeat cannot be sent: %s", kv_strerror(rc));
 	n->silent_beats++;
 	if (n->silent_beats > KVC_SILENCE_BEATS && now - n->heard_ns > silence_ns(n))
-		return kv_fail(&n->error, -KV_EPEERDOWN, "no heartbeat of it for %.1f s", (double)(now - n->heard_ns) / 1e9);
+		return kv_fail(&n->error, -KV_EPEERDOWN, "no heartbeat of it for %.1f s",
+			       (double)(now - n->heard_ns) / 1e9);
 	for (unsigned i = 0; i < s->num_links && rc == 0 && s->open; i++)
 		rc = link_check(n, &s->link[i], now);
 	if (n->parting_ns && now > n->parting_ns)
@@ -602,8 +622,10 @@ static void requests_end_await(struct kvc_node *n, int status)
 	struct kvc_session *s = n->session;
 	uint64_t bytes;
 	bool caller, any = kvc_session_unsafe(s, &bytes, &caller);
-	bool fence = caller || !others_connected(n) || kvc_client_quarantine_full(c, bytes) || c->num_zombies + s->shards > KVC_ZOMBIES_MAX;
-	/* A fence ends the requests with -KV_ERESET; their calls look at the state of the node, which tells them more. */
+	bool fence = caller || !others_connected(n) || kvc_client_quarantine_full(c, bytes) ||
+		     c->num_zombies + s->shards > KVC_ZOMBIES_MAX;
+	/* A fence ends the requests with -KV_ERESET; their calls look at the state of the node, which tells them more.
+	 */
 	if (any && fence && !c->closing)
 		kvc_client_fence_await(c, s, first_unsafe_shard(s));
 	if (!s->open)
@@ -696,7 +718,8 @@ static void connection_await(struct kvc_node *n)
 	if (rc == 0) {
 		rc = serve_await(n);
 		if (!c->closing && (n->redo || rc < 0))
-			kv_warn(node_log(n), "client %u, server %s: %s: connecting again", c->index, node_name(n), n->redo ? n->redo_why : n->error.text);
+			kv_warn(node_log(n), "client %u, server %s: %s: connecting again", c->index, node_name(n),
+				n->redo ? n->redo_why : n->error.text);
 	} else if (rc != -KV_ERESET && n->failures == 0) {
 		kv_warn(node_log(n), "client %u: %s", c->index, n->error.text);
 	}

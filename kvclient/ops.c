@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ops.c -- the calls: get, put, delete, touch, pin, ping, stat, and the roofline.
  *
- * get and put are in get.c and put.c; here they are dressed up. The small ones are one request and one reply, made again while the deadline allows. */
+ * get and put are in get.c and put.c; here they are dressed up. The small ones are one request and one reply, made
+ * again while the deadline allows. */
 #include "kvclient/call.h"
 #include "kvclient/place.h"
 
@@ -23,7 +24,8 @@ void kvc_put_count(struct kvc_client *c, int rc, uint64_t len)
 		kvc_add(&c->count.bytes_out, len);
 }
 
-int64_t kvc_get_await(struct kvc_client *client, struct kvc_key key, void *dst, uint64_t dst_len, const struct kvc_call *call)
+int64_t kvc_get_await(struct kvc_client *client, struct kvc_key key, void *dst, uint64_t dst_len,
+		      const struct kvc_call *call)
 {
 	struct kvc_call own;
 	struct kvc_get g;
@@ -41,7 +43,8 @@ int64_t kvc_get_await(struct kvc_client *client, struct kvc_key key, void *dst, 
 	return kvc_call_end(client, rc);
 }
 
-int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *data, uint64_t len, const struct kvc_call *call)
+int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *data, uint64_t len,
+		  const struct kvc_call *call)
 {
 	struct kvc_call own;
 	struct kvc_put p;
@@ -61,8 +64,10 @@ int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *dat
 
 /* ---- one request, one reply ---- */
 
-/* Send `wire` to a shard of the node (UINT32_MAX: the key's) and wait. out, if given, gets the request's copy of the reply. */
-static int simple_once_await(struct kvc_node *n, const struct wire_request *wire, uint32_t shard, uint64_t deadline_ns, struct kvc_stats *stats)
+/* Send `wire` to a shard of the node (UINT32_MAX: the key's) and wait. out, if given, gets the request's copy of the
+ * reply. */
+static int simple_once_await(struct kvc_node *n, const struct wire_request *wire, uint32_t shard, uint64_t deadline_ns,
+			     struct kvc_stats *stats)
 {
 	struct kvc_client *c = n->client;
 	struct kvc_wait wait = {.co = co_self()};
@@ -86,7 +91,8 @@ static int simple_once_await(struct kvc_node *n, const struct wire_request *wire
 	return rc;
 }
 
-static int simple_await(struct kvc_node *n, const struct wire_request *wire, uint32_t shard, uint64_t deadline_ns, struct kvc_stats *stats, unsigned *tries)
+static int simple_await(struct kvc_node *n, const struct wire_request *wire, uint32_t shard, uint64_t deadline_ns,
+			struct kvc_stats *stats, unsigned *tries)
 {
 	int rc;
 	*tries = 0;
@@ -98,7 +104,8 @@ static int simple_await(struct kvc_node *n, const struct wire_request *wire, uin
 }
 
 /* A call about one key. */
-static int keyed_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct wire_request *wire, unsigned *tries)
+static int keyed_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct wire_request *wire,
+		       unsigned *tries)
 {
 	struct kvc_call own;
 	int rc;
@@ -127,7 +134,8 @@ int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct
 	return (int)kvc_call_end(client, rc);
 }
 
-static int plain_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, uint8_t type, uint8_t flags)
+static int plain_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, uint8_t type,
+		       uint8_t flags)
 {
 	struct wire_request wire = {.type = type, .flags = flags};
 	unsigned tries;
@@ -154,7 +162,8 @@ int kvc_unpin_await(struct kvc_client *client, struct kvc_key key, const struct 
 
 /* ---- all shards of one server ---- */
 
-static int shards_await(struct kvc_client *c, const struct kvc_call *call, const struct wire_request *wire, struct kvc_stats *stats)
+static int shards_await(struct kvc_client *c, const struct kvc_call *call, const struct wire_request *wire,
+			struct kvc_stats *stats)
 {
 	struct kvc_call own;
 	uint64_t deadline;
@@ -196,7 +205,8 @@ int kvc_stat_await(struct kvc_client *client, struct kvc_stat_item *out, unsigne
 
 /* ---- the roofline ---- */
 
-static int raw_once_await(struct kvc_node *n, unsigned w, const struct kvc_view *view, struct wire_request *wire, uint64_t deadline_ns)
+static int raw_once_await(struct kvc_node *n, unsigned w, const struct kvc_view *view, struct wire_request *wire,
+			  uint64_t deadline_ns)
 {
 	struct kvc_client *c = n->client;
 	struct kvc_wait wait = {.co = co_self()};
@@ -212,7 +222,8 @@ static int raw_once_await(struct kvc_node *n, unsigned w, const struct kvc_view 
 		return rc;
 	r->wire = *wire;
 	r->wire.bench.imm = kvc_req_imm(r);
-	r->wire.dest = (struct wire_dest){KVC_REGION_BUFFER, (uint32_t)(view->priv[1] / wire->bench.length), view->priv[0], wire->bench.length, wire->bench.length};
+	r->wire.dest = (struct wire_dest){KVC_REGION_BUFFER, (uint32_t)(view->priv[1] / wire->bench.length),
+					  view->priv[0], wire->bench.length, wire->bench.length};
 	r->deadline_ns = deadline_ns;
 	r->caller_memory = true;
 	kvc_link_submit(kvc_link_pick(s, w % s->shards), r, &wait);
@@ -221,10 +232,11 @@ static int raw_once_await(struct kvc_node *n, unsigned w, const struct kvc_view 
 	return rc;
 }
 
-int kvc_raw_await(struct kvc_client *client, unsigned w, struct kvc_view *view, uint64_t len, uint64_t ops, unsigned depth, uint64_t seed,
-		  const struct kvc_call *call)
+int kvc_raw_await(struct kvc_client *client, unsigned w, struct kvc_view *view, uint64_t len, uint64_t ops,
+		  unsigned depth, uint64_t seed, const struct kvc_call *call)
 {
-	struct wire_request wire = {.type = WIRE_BENCH, .bench = {.operations = ops, .length = len, .seed = seed, .depth = depth}};
+	struct wire_request wire = {.type = WIRE_BENCH,
+				    .bench = {.operations = ops, .length = len, .seed = seed, .depth = depth}};
 	struct kvc_call own;
 	int rc;
 	if (!view || len == 0 || len > KV_RANGE_MAX || ops == 0 || depth == 0 || view->priv[1] < len)
@@ -236,6 +248,7 @@ int kvc_raw_await(struct kvc_client *client, unsigned w, struct kvc_view *view, 
 	if (rc == 0 && own.server >= client->pool->num_servers)
 		rc = -KV_EINVAL;
 	if (rc == 0)
-		rc = (int)kvc_call_code(raw_once_await(&client->node[own.server], w, view, &wire, kvc_call_deadline(client, &own)));
+		rc = (int)kvc_call_code(
+			raw_once_await(&client->node[own.server], w, view, &wire, kvc_call_deadline(client, &own)));
 	return (int)kvc_call_end(client, rc);
 }

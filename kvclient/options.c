@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options.c -- check a pool's options and complete them with defaults. Every refusal is one sentence with the way out. */
+/* options.c -- check a pool's options and complete them with defaults. Every refusal is one sentence with the way out.
+ */
 #include "kvclient/pool.h"
 
 #define BUFFER_MIN ((uint64_t)1 << 20)
@@ -20,17 +21,20 @@ static void fill_zero_64(uint64_t *v, uint64_t def)
 static int check_counts(const struct kvc_options *o, struct kv_error *err)
 {
 	if (o->num_clients > KVC_CLIENTS_MAX)
-		return kv_fail(err, -KV_EINVAL, "num_clients is %u; at most %d: clients are shared by workers, 4 serve hundreds", o->num_clients,
-			       (int)KVC_CLIENTS_MAX);
+		return kv_fail(err, -KV_EINVAL,
+			       "num_clients is %u; at most %d: clients are shared by workers, 4 serve hundreds",
+			       o->num_clients, (int)KVC_CLIENTS_MAX);
 	if (o->num_threads > KVC_THREADS_MAX)
 		return kv_fail(err, -KV_EINVAL, "num_threads is %u; at most %d", o->num_threads, (int)KVC_THREADS_MAX);
 	if (o->num_rails > KV_RAILS_MAX)
 		return kv_fail(err, -KV_EINVAL, "num_rails is %u; at most %d", o->num_rails, (int)KV_RAILS_MAX);
 	if (o->buffer_bytes < BUFFER_MIN || o->buffer_bytes > BUFFER_MAX)
-		return kv_fail(err, -KV_EINVAL, "the receive buffer of a client is to have %llu bytes; it must have 1 MiB to 64 GiB",
+		return kv_fail(err, -KV_EINVAL,
+			       "the receive buffer of a client is to have %llu bytes; it must have 1 MiB to 64 GiB",
 			       (unsigned long long)o->buffer_bytes);
 	if (o->flags & ~(unsigned)(KVC_NO_VERIFY | KVC_DOWN_IS_MISS))
-		return kv_fail(err, -KV_EINVAL, "flags are 0x%x; only KVC_NO_VERIFY and KVC_DOWN_IS_MISS are known", o->flags);
+		return kv_fail(err, -KV_EINVAL, "flags are 0x%x; only KVC_NO_VERIFY and KVC_DOWN_IS_MISS are known",
+			       o->flags);
 	return 0;
 }
 
@@ -39,7 +43,8 @@ static int check_servers(const struct kvc_options *o, struct kv_error *err)
 	if (o->num_servers == 0 || !o->servers)
 		return kv_fail(err, -KV_EINVAL, "no server is given; name at least one as HOST:PORT");
 	if (o->num_servers > KVC_SERVERS_MAX)
-		return kv_fail(err, -KV_EINVAL, "%u servers are given; at most %d", o->num_servers, (int)KVC_SERVERS_MAX);
+		return kv_fail(err, -KV_EINVAL, "%u servers are given; at most %d", o->num_servers,
+			       (int)KVC_SERVERS_MAX);
 	for (unsigned i = 0; i < o->num_servers; i++) {
 		struct kv_hostport hp;
 		int rc;
@@ -59,7 +64,8 @@ static int check_security(const struct kvc_options *o, struct kv_error *err)
 {
 	unsigned pems = !!o->cert_file + !!o->key_file + !!o->ca_file;
 	if (o->psk && o->psk_file)
-		return kv_fail(err, -KV_EINVAL, "a pre-shared key is given twice, as a file and directly; give one of them");
+		return kv_fail(err, -KV_EINVAL,
+			       "a pre-shared key is given twice, as a file and directly; give one of them");
 	if (pems != 0 && pems != 3)
 		return kv_fail(err, -KV_EINVAL, "certificates need all three files: cert_file, key_file and ca_file");
 	if (pems && (o->psk || o->psk_file))
@@ -72,7 +78,9 @@ int kvc_options_fill(const struct kvc_options *given, struct kvc_options *out, s
 	int rc;
 	memset(out, 0, sizeof(*out));
 	if (!given || given->size < offsetof(struct kvc_options, flags) || given->size > 65536)
-		return kv_fail(err, -KV_EINVAL, "the options' size field is not set; set it to sizeof(struct kvc_options) and zero the rest");
+		return kv_fail(
+			err, -KV_EINVAL,
+			"the options' size field is not set; set it to sizeof(struct kvc_options) and zero the rest");
 	memcpy(out, given, KV_MIN(given->size, sizeof(*out)));
 	out->size = sizeof(*out);
 	fill_zero_u(&out->num_clients, 4);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* place.c -- rendezvous (highest random weight) hashing: every server gets a weight for a key, the highest wins.
  *
- * The key is hashed once; a server's weight is a strong mix of that hash and the server's seed (the finaliser of splitmix64, which is a bijection
- * with good avalanche), so n servers cost one hash and n multiplications. Rejected: a ring with virtual nodes, which needs a table and balances worse
- * for the few servers a pool has. */
+ * The key is hashed once; a server's weight is a strong mix of that hash and the server's seed (the finaliser of
+ * splitmix64, which is a bijection with good avalanche), so n servers cost one hash and n multiplications. Rejected: a
+ * ring with virtual nodes, which needs a table and balances worse for the few servers a pool has. */
 #include "kvclient/place.h"
 
 uint64_t kvc_place_seed(const char *node_id)

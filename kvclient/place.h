@@ -8,8 +8,8 @@
 /* kvc_place_seed -- the number that stands for a server in rendezvous hashing, from its node id. */
 uint64_t kvc_place_seed(const char *node_id);
 
-/* kvc_place_node -- the index of the server that holds the key, among n > 0 with these seeds. Taking one server away moves only its own keys;
- * the order of the list does not matter. Equal seeds: the lower index. */
+/* kvc_place_node -- the index of the server that holds the key, among n > 0 with these seeds. Taking one server away
+ * moves only its own keys; the order of the list does not matter. Equal seeds: the lower index. */
 unsigned kvc_place_node(const uint64_t *seeds, unsigned n, const void *key, size_t len);
 
 /* kvc_place_shard -- the shard of a server with `shards` > 0 shards and this hash seed (both from its WELCOME). */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pool.c -- open and close: options, servers, loops, threads, clients.
  *
- * Opening: everything that may block or fail for a plain reason (options, names, threads) is done by the calling thread; then every client is opened on its loop's
- * thread, its nodes connect, and the caller waits until every first connection is decided. The pool opens if every client has a server; servers that are down are tried
- * again in the background. A failure closes what was opened, by the same path as kvc_pool_close.
+ * Opening: everything that may block or fail for a plain reason (options, names, threads) is done by the calling
+ * thread; then every client is opened on its loop's thread, its nodes connect, and the caller waits until every first
+ * connection is decided. The pool opens if every client has a server; servers that are down are tried again in the
+ * background. A failure closes what was opened, by the same path as kvc_pool_close.
  *
  * Closing: clients first, while their loops turn; then loops and threads.
  *
@@ -169,7 +170,8 @@ static int servers_resolve(struct kvc_pool *p, struct kv_error *err)
 	return 0;
 }
 
-/* The address that the kernel would use towards the first server: the fabric shall use the same interface. Unknown: family 0, any. */
+/* The address that the kernel would use towards the first server: the fabric shall use the same interface. Unknown:
+ * family 0, any. */
 static void local_find(struct kvc_pool *p)
 {
 	socklen_t len = sizeof(p->local);
@@ -202,8 +204,10 @@ static int clients_build(struct kvc_pool *p, struct kv_error *err)
 		p->num_clients++;
 	}
 	if (p->num_clients > CLIENTS_WARN)
-		kv_warn(&p->log, "%u clients: each has endpoints and %llu MiB of registered memory of its own; 4 serve hundreds of workers", p->num_clients,
-			(unsigned long long)(p->options.buffer_bytes >> 20));
+		kv_warn(&p->log,
+			"%u clients: each has endpoints and %llu MiB of registered memory of its own; 4 serve hundreds "
+			"of workers",
+			p->num_clients, (unsigned long long)(p->options.buffer_bytes >> 20));
 	return 0;
 }
 
@@ -279,7 +283,8 @@ static void clients_open(struct kvc_pool *p)
 		struct kv_error err = {0};
 		int rc = loop_post(p->client[i]->loop, client_open, p->client[i]);
 		if (rc < 0)
-			kvc_pool_tell_started(p, kv_fail(&err, rc, "the queue of the loop of client %u is full", i), &err);
+			kvc_pool_tell_started(p, kv_fail(&err, rc, "the queue of the loop of client %u is full", i),
+					      &err);
 	}
 }
 
@@ -330,7 +335,8 @@ static int loops_create(struct kvc_pool *p, struct kv_error *err)
 		return kv_fail(err, -KV_ENOMEM, "no memory for %u loops", n);
 	for (unsigned i = 0; i < n; i++) {
 		char name[16];
-		struct loop_options o = {.name = name, .log = &p->log, .clock = p->clock, .spin_ns = p->options.spin_ns};
+		struct loop_options o = {
+			.name = name, .log = &p->log, .clock = p->clock, .spin_ns = p->options.spin_ns};
 		int rc;
 		snprintf(name, sizeof(name), "kvc-%u", i);
 		rc = loop_create(&o, &p->loop[i], err);
@@ -357,14 +363,17 @@ static int threads_start(struct kvc_pool *p, struct kv_error *err)
 		int rc = pthread_create(&p->thread[i], NULL, thread_main, p->loop[i]);
 		if (rc != 0) {
 			threads_stop(p, i);
-			return kv_fail(err, -KV_ELIMIT, "thread %u of %u cannot be started: %s; look at ulimit -u", i + 1, p->num_loops, strerror(rc));
+			return kv_fail(err, -KV_ELIMIT, "thread %u of %u cannot be started: %s; look at ulimit -u",
+				       i + 1, p->num_loops, strerror(rc));
 		}
 	}
 	return 0;
 }
 
-/* Wait until `look` gives something else than 1. The reports end it: every client and every first connection has its own deadline. */
-static int progress_wait(struct kvc_pool *p, int (*look)(struct kvc_pool *p, struct kv_error *err), struct kv_error *err)
+/* Wait until `look` gives something else than 1. The reports end it: every client and every first connection has its
+ * own deadline. */
+static int progress_wait(struct kvc_pool *p, int (*look)(struct kvc_pool *p, struct kv_error *err),
+			 struct kv_error *err)
 {
 	int rc;
 	pthread_mutex_lock(&p->lock);
@@ -392,8 +401,11 @@ static void opened_log(struct kvc_pool *p)
 {
 	struct kvc_info i = {.size = sizeof(i)};
 	if (kvc_info(p, &i) == 0)
-		kv_info(&p->log, "%u clients on %u threads to %u servers: %s, %u endpoints, %u links, %llu MiB of buffers, security %s", i.num_clients,
-			i.os_threads, i.num_servers, i.provider, i.endpoints, i.links, (unsigned long long)(i.buffer_bytes >> 20), i.security);
+		kv_info(&p->log,
+			"%u clients on %u threads to %u servers: %s, %u endpoints, %u links, %llu MiB of buffers, "
+			"security %s",
+			i.num_clients, i.os_threads, i.num_servers, i.provider, i.endpoints, i.links,
+			(unsigned long long)(i.buffer_bytes >> 20), i.security);
 }
 
 int kvc_pool_open(const struct kvc_options *options, struct kvc_pool **out, struct kv_error *err)
@@ -401,7 +413,8 @@ int kvc_pool_open(const struct kvc_options *options, struct kvc_pool **out, stru
 	struct kvc_pool *p = NULL;
 	int rc;
 	if (!out || loop_current())
-		return kv_fail(err, -KV_EINVAL, "kvc_pool_open needs a place for the pool and a thread of your own, not a worker");
+		return kv_fail(err, -KV_EINVAL,
+			       "kvc_pool_open needs a place for the pool and a thread of your own, not a worker");
 	rc = pool_create(options, &p, err);
 	if (rc < 0)
 		return rc;
@@ -426,8 +439,8 @@ err_pool:
 	return rc;
 }
 
-int kvc_pool_start(const struct kvc_options *options, struct loop **loops, unsigned num_loops, const struct kv_clock *clock, struct kvc_pool **out,
-		   struct kv_error *err)
+int kvc_pool_start(const struct kvc_options *options, struct loop **loops, unsigned num_loops,
+		   const struct kv_clock *clock, struct kvc_pool **out, struct kv_error *err)
 {
 	struct kvc_pool *p = NULL;
 	int rc;

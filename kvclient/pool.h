@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool.h -- the pool as the rest of kvclient/ sees it: settings, servers, loops, clients, and what is reported to it. */
+/* pool.h -- the pool as the rest of kvclient/ sees it: settings, servers, loops, clients, and what is reported to it.
+ */
 #ifndef KVRAIL_KVCLIENT_POOL_H
 #define KVRAIL_KVCLIENT_POOL_H
 
@@ -20,21 +21,22 @@ struct kvc_server {
 	socklen_t addr_len;
 };
 
-/* What open and close wait for. Any loop's thread reports, the opening thread (or the host that turns the loops) looks. */
+/* What open and close wait for. Any loop's thread reports, the opening thread (or the host that turns the loops) looks.
+ */
 struct kvc_progress {
-	unsigned started;   /* clients that are open, or failed to */
-	unsigned attempted; /* first connections that are decided */
-	unsigned closed;    /* clients that are closed */
-	int status;         /* the first failure of a client: opening is given up */
-	struct kv_error error;         /* of that failure */
+	unsigned started;      /* clients that are open, or failed to */
+	unsigned attempted;    /* first connections that are decided */
+	unsigned closed;       /* clients that are closed */
+	int status;            /* the first failure of a client: opening is given up */
+	struct kv_error error; /* of that failure */
 	int node_status;
-	struct kv_error node_error;    /* the first connection's that failed */
+	struct kv_error node_error; /* the first connection's that failed */
 };
 
 struct kvc_pool {
-	struct kvc_options options;    /* with defaults filled in; strings point to copies */
+	struct kvc_options options; /* with defaults filled in; strings point to copies */
 	struct kv_log log;
-	const struct kv_clock *clock;  /* NULL: monotonic */
+	const struct kv_clock *clock; /* NULL: monotonic */
 	struct kvc_server *server;
 	unsigned num_servers;
 	struct sockaddr_storage local; /* our address towards the first server */
@@ -44,7 +46,7 @@ struct kvc_pool {
 	bool own_loops;
 	struct kvc_client **client;
 	unsigned num_clients;
-	char *strings[16];             /* copies to free */
+	char *strings[16]; /* copies to free */
 	unsigned num_strings;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -54,7 +56,7 @@ struct kvc_pool {
 	_Atomic unsigned next_client;  /* round robin of blocking calls */
 	_Atomic unsigned server_loops; /* most loops that a server on this host told of */
 	_Atomic bool closing;
-	_Atomic unsigned callers;      /* threads inside blocking calls: the loops stay until they have left */
+	_Atomic unsigned callers; /* threads inside blocking calls: the loops stay until they have left */
 };
 
 static inline const struct kv_log *kvc_pool_log(const struct kvc_pool *p)
@@ -62,7 +64,8 @@ static inline const struct kv_log *kvc_pool_log(const struct kvc_pool *p)
 	return &p->log;
 }
 
-/* kvc_pool_enter -- a thread begins a blocking call: 0, or -KV_ECLOSED. kvc_pool_leave -- its last touch of the pool. */
+/* kvc_pool_enter -- a thread begins a blocking call: 0, or -KV_ECLOSED. kvc_pool_leave -- its last touch of the pool.
+ */
 int kvc_pool_enter(struct kvc_pool *p);
 void kvc_pool_leave(struct kvc_pool *p);
 
@@ -74,7 +77,8 @@ void kvc_pool_tell_closed(struct kvc_pool *p);
 /* kvc_pool_tell_server_loops -- a server on this host turns so many loops: they and ours share the cores. */
 void kvc_pool_tell_server_loops(struct kvc_pool *p, unsigned loops);
 
-/* kvc_options_fill -- check the caller's options and complete them with defaults into *out (strings are not copied). 0 or -KV_EINVAL with *err. */
+/* kvc_options_fill -- check the caller's options and complete them with defaults into *out (strings are not copied). 0
+ * or -KV_EINVAL with *err. */
 int kvc_options_fill(const struct kvc_options *given, struct kvc_options *out, struct kv_error *err);
 
 /* kvc_mems_free -- forget all registrations (the clients are closed). */

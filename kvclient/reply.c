@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reply.c -- what comes back: frames of replies, and immediates.
  *
- * A frame is attributed by its session token, a reply by its id: the upper bits say which link, the link's map which request. What fits nothing is
- * counted and dropped; a peer cannot make us do more than that. Replies and immediates come in any order: after each of them the request is looked at
- * (kvc_req_settle), and it is done once the number of writes is final and as many immediates were counted.
+ * A frame is attributed by its session token, a reply by its id: the upper bits say which link, the link's map which
+ * request. What fits nothing is counted and dropped; a peer cannot make us do more than that. Replies and immediates
+ * come in any order: after each of them the request is looked at (kvc_req_settle), and it is done once the number of
+ * writes is final and as many immediates were counted.
  *
- * A CANCEL has a reply of its own. UNSEEN means that the request never gets one; otherwise its own reply has come or will, and returns its credit. */
+ * A CANCEL has a reply of its own. UNSEEN means that the request never gets one; otherwise its own reply has come or
+ * will, and returns its credit. */
 #include "kvclient/client.h"
 
 static void req_settle(struct kvc_client *c, struct kvc_req *r)

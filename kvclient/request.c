@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request.c -- the table of outstanding requests.
  *
- * Entries come from one array, made once. An entry's index is the slot of its immediates and its generation goes up with every use, so that an
- * immediate finds its request by one array access and one of an earlier use is recognised. An entry is used again only when every write of
- * its last use has arrived or was fenced, so the 16 bits of generation guard against a peer that is wrong, not against the fabric.
+ * Entries come from one array, made once. An entry's index is the slot of its immediates and its generation goes up
+ * with every use, so that an immediate finds its request by one array access and one of an earlier use is recognised.
+ * An entry is used again only when every write of its last use has arrived or was fenced, so the 16 bits of generation
+ * guard against a peer that is wrong, not against the fabric.
  *
- * Immediates may arrive before the reply: they are counted from the moment the entry is taken, and the reply's `posted` is compared afterwards.
+ * Immediates may arrive before the reply: they are counted from the moment the entry is taken, and the reply's `posted`
+ * is compared afterwards.
  *
- * The map is open addressing with linear probing and backward-shift deletion, at most half full: ids of a link ascend by one, so that they fill it
- * without collisions unless some request is much older than the rest. Bounded by the link's credits. */
+ * The map is open addressing with linear probing and backward-shift deletion, at most half full: ids of a link ascend
+ * by one, so that they fill it without collisions unless some request is much older than the rest. Bounded by the
+ * link's credits. */
 #include "kvclient/request.h"
 
 #include <stdlib.h>
@@ -133,7 +136,8 @@ bool kvc_map_del(struct kvc_map *m, uint64_t id)
 	if (hole == UINT32_MAX)
 		return false;
 	m->used--;
-	/* Move up every later entry of the run that may lie at the hole: its home is not between the hole and itself. */
+	/* Move up every later entry of the run that may lie at the hole: its home is not between the hole and itself.
+	 */
 	for (;;) {
 		i = (i + 1) & m->mask;
 		if (!m->entry[i].id)

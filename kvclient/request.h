@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request.h -- requests of one client: their entries, the immediates that belong to them, and the map from id to request. */
+/* request.h -- requests of one client: their entries, the immediates that belong to them, and the map from id to
+ * request. */
 #ifndef KVRAIL_KVCLIENT_REQUEST_H
 #define KVRAIL_KVCLIENT_REQUEST_H
 
@@ -24,7 +25,8 @@ struct kvc_wait {
 	uint32_t left;
 };
 
-/* Where the bytes of a range lie in this process: slices of `slice` bytes, `stride` apart, of which `skip` bytes are before the range. */
+/* Where the bytes of a range lie in this process: slices of `slice` bytes, `stride` apart, of which `skip` bytes are
+ * before the range. */
 struct kvc_target {
 	uint8_t *at;
 	uint64_t slice, stride, skip;
@@ -44,25 +46,34 @@ struct kvc_req {
 	uint32_t index;             /* of the entry: the slot of its immediates */
 	uint16_t generation;
 	uint8_t state;
-	bool orphan;                /* nobody holds it any more: it is recycled when nothing can arrive for it */
-	bool replied;               /* the one reply came, or never will */
-	bool final;                 /* `posted` is final */
-	bool cancelling;            /* a cancel is queued or out, or was answered */
-	bool caller_memory;         /* bytes move from or to memory that is the caller's the moment its call returns */
-	bool inlined;               /* the bytes came in the reply and are in `inline_to` */
+	bool orphan;        /* nobody holds it any more: it is recycled when nothing can arrive for it */
+	bool replied;       /* the one reply came, or never will */
+	bool final;         /* `posted` is final */
+	bool cancelling;    /* a cancel is queued or out, or was answered */
+	bool caller_memory; /* bytes move from or to memory that is the caller's the moment its call returns */
+	bool inlined;       /* the bytes came in the reply and are in `inline_to` */
 	int status;
-	uint32_t arrived, posted;   /* immediates */
-	uint32_t imms;              /* immediates budgeted for it and not yet returned */
-	uint64_t deadline_ns;       /* of the call: what the server is told */
+	uint32_t arrived, posted; /* immediates */
+	uint32_t imms;            /* immediates budgeted for it and not yet returned */
+	uint64_t deadline_ns;     /* of the call: what the server is told */
 	uint64_t sent_ns, replied_ns;
-	struct wire_request wire;   /* pointers are the caller's, who holds the request until it is sent */
+	struct wire_request wire; /* pointers are the caller's, who holds the request until it is sent */
 	struct kvc_target inline_to;
-	struct kvc_piece piece;     /* of the receive buffer; given back with the request */
+	struct kvc_piece piece; /* of the receive buffer; given back with the request */
 	union {
-		struct { uint64_t value_len, generation, checksum; } get;
-		struct { uint64_t stage, generation; } put;
-		struct { uint32_t count; uint8_t bitmap[WIRE_EXISTS_MAX / 8]; } exists;
-		struct { uint64_t turns; } ping;
+		struct {
+			uint64_t value_len, generation, checksum;
+		} get;
+		struct {
+			uint64_t stage, generation;
+		} put;
+		struct {
+			uint32_t count;
+			uint8_t bitmap[WIRE_EXISTS_MAX / 8];
+		} exists;
+		struct {
+			uint64_t turns;
+		} ping;
 		struct kvc_stats *stat; /* the caller's, set before the request is submitted */
 	} reply;
 };
@@ -92,10 +103,12 @@ static inline uint32_t kvc_req_imm(const struct kvc_req *r)
 	return wire_imm(r->generation, (uint16_t)r->index);
 }
 
-/* kvc_reqs_immediate -- count an arrived immediate. Returns its request, or NULL when it belongs to none (counted as stray). */
+/* kvc_reqs_immediate -- count an arrived immediate. Returns its request, or NULL when it belongs to none (counted as
+ * stray). */
 struct kvc_req *kvc_reqs_immediate(struct kvc_reqs *t, uint32_t imm);
 
-/* kvc_req_quiet -- whether no byte of it can move any more: its number of writes is final and all of them have arrived. */
+/* kvc_req_quiet -- whether no byte of it can move any more: its number of writes is final and all of them have arrived.
+ */
 static inline bool kvc_req_quiet(const struct kvc_req *r)
 {
 	return r->final && r->arrived >= r->posted;
@@ -107,7 +120,7 @@ struct kvc_map {
 	struct kvc_map_entry {
 		uint64_t id;
 		struct kvc_req *req;
-	} *entry;
+	} * entry;
 	uint32_t mask, used;
 };
 

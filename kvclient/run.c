@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* run.c -- workers: coroutines of the caller on the clients' loops.
  *
- * kvc_run starts all or none: every worker's coroutine is made first and waits at a gate; when all exist the gates open, when one could not be made they all
- * return without having run. One message per client and step, whatever the number of workers. */
+ * kvc_run starts all or none: every worker's coroutine is made first and waits at a gate; when all exist the gates
+ * open, when one could not be made they all return without having run. One message per client and step, whatever the
+ * number of workers. */
 #include <stdlib.h>
 
 #include "kvclient/block.h"
@@ -105,7 +106,8 @@ static void wait_surely(struct kvc_client *c, struct run *run)
 		nanosleep(&pause, NULL);
 }
 
-int kvc_run(struct kvc_pool *pool, unsigned num_workers, void (*fn)(struct kvc_client *client, unsigned w, void *arg), void *arg)
+int kvc_run(struct kvc_pool *pool, unsigned num_workers, void (*fn)(struct kvc_client *client, unsigned w, void *arg),
+	    void *arg)
 {
 	struct run run = {.fn = fn, .arg = arg, .num_workers = num_workers};
 	unsigned clients, made = 0;
@@ -168,7 +170,8 @@ static int64_t spawned_make(struct kvc_client *c, void *arg)
 	return rc;
 }
 
-int kvc_spawn(struct kvc_pool *pool, unsigned w, void (*fn)(struct kvc_client *client, unsigned w, void *arg), void *arg)
+int kvc_spawn(struct kvc_pool *pool, unsigned w, void (*fn)(struct kvc_client *client, unsigned w, void *arg),
+	      void *arg)
 {
 	struct kvc_client *c;
 	struct spawned *s;

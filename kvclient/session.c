@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* session.c -- what one WELCOME gave us: token, shards, peers and links, and how all of it ends at once.
  *
- * A session is used by one connection and never revived: a new connection makes a new one, with new links, ids and credits. It stays in memory until
- * the engine returned the last frame of it, which is why it is counted.
+ * A session is used by one connection and never revived: a new connection makes a new one, with new links, ids and
+ * credits. It stays in memory until the engine returned the last frame of it, which is why it is counted.
  *
- * Ends in two ways. safe: the endpoints were rebuilt, nothing can touch our memory. Not safe: the peer may still write to the destinations that are out; pieces
- * of the buffer are quarantined, and memory of callers must not be among them (node.c fences first). */
+ * Ends in two ways. safe: the endpoints were rebuilt, nothing can touch our memory. Not safe: the peer may still write
+ * to the destinations that are out; pieces of the buffer are quarantined, and memory of callers must not be among them
+ * (node.c fences first). */
 #include <stdlib.h>
 
 #include "kvclient/client.h"
@@ -27,7 +28,8 @@ static int link_init(struct kvc_session *s, unsigned shard, unsigned index)
 	return kvc_map_init(&l->map, s->credits);
 }
 
-int kvc_session_create(struct kvc_node *n, const struct wire_welcome_msg *w, unsigned links_per_shard, struct kvc_session **out)
+int kvc_session_create(struct kvc_node *n, const struct wire_welcome_msg *w, unsigned links_per_shard,
+		       struct kvc_session **out)
 {
 	uint32_t links = (uint32_t)w->shards * links_per_shard;
 	struct kvc_session *s = calloc(1, sizeof(*s) + links * sizeof(s->link[0]));
@@ -77,7 +79,7 @@ bool kvc_session_unsafe(const struct kvc_session *s, uint64_t *out_bytes, bool *
 	*out_bytes = 0;
 	*out_caller = false;
 	for (uint32_t i = 0; i < s->num_links; i++) {
-		KV_LIST_EACH(n, &s->link[i].sent) {
+		KV_LIST_EACH (n, &s->link[i].sent) {
 			const struct kvc_req *r = KV_LIST_ENTRY(n, struct kvc_req, node);
 			if (!req_unsafe(r))
 				continue;

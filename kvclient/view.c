@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* view.c -- pieces of a client's receive buffer in the caller's hands.
  *
- * priv[0] is the piece's offset, priv[1] its length (0: no piece). A GET into a view asks for the expected length at once; the piece belongs to the request until
- * the value is in it, so that giving up quarantines it as any other. A value of several ranges goes to a piece that is acquired first and treated
- * as memory of the caller: two requests write to it, and quarantine knows only one owner. */
+ * priv[0] is the piece's offset, priv[1] its length (0: no piece). A GET into a view asks for the expected length at
+ * once; the piece belongs to the request until the value is in it, so that giving up quarantines it as any other. A
+ * value of several ranges goes to a piece that is acquired first and treated as memory of the caller: two requests
+ * write to it, and quarantine knows only one owner. */
 #include "kvclient/call.h"
 
 enum { GUESS_DEFAULT = 65536, GUESSES_MAX = 4 };
 
-static void view_lend(struct kvc_client *c, struct kvc_piece *piece, uint64_t len, uint64_t value_len, struct kvc_view *out)
+static void view_lend(struct kvc_client *c, struct kvc_piece *piece, uint64_t len, uint64_t value_len,
+		      struct kvc_view *out)
 {
 	*out = (struct kvc_view){kvc_buffer_at(&c->buffer, piece), len, value_len, {piece->offset, piece->len_bytes}};
 	*piece = (struct kvc_piece){0};
@@ -56,7 +58,8 @@ void kvc_view_release(struct kvc_client *client, struct kvc_view *view)
 	kvc_room_feed(client);
 }
 
-/* One range into a piece that the request owns. 1: the guess was too short and *len says what is needed; 0; or a code. */
+/* One range into a piece that the request owns. 1: the guess was too short and *len says what is needed; 0; or a code.
+ */
 static int view_guess_await(struct kvc_get *g, uint64_t *len, struct kvc_view *out)
 {
 	struct kvc_client *c = g->c;
@@ -70,7 +73,8 @@ static int view_guess_await(struct kvc_get *g, uint64_t *len, struct kvc_view *o
 	rc = kvc_get_issue_await(g, true, &r);
 	if (rc < 0)
 		return rc;
-	/* Where it is delivered to is the piece itself: what comes in the reply goes there too, and nothing is copied. */
+	/* Where it is delivered to is the piece itself: what comes in the reply goes there too, and nothing is copied.
+	 */
 	g->dst = r->inline_to = (struct kvc_target){.at = kvc_buffer_at(&c->buffer, &r->piece)};
 	status = kvc_req_done_await(c, r, g->deadline_ns);
 	g->direct = true;
@@ -125,7 +129,8 @@ static int view_await(struct kvc_get *g, uint64_t len, struct kvc_view *out)
 	return rc == 1 ? -KV_EBUSY : (int)kvc_call_code(rc);
 }
 
-int64_t kvc_get_view_await(struct kvc_client *client, struct kvc_key key, uint64_t expect_len, const struct kvc_call *call, struct kvc_view *out)
+int64_t kvc_get_view_await(struct kvc_client *client, struct kvc_key key, uint64_t expect_len,
+			   const struct kvc_call *call, struct kvc_view *out)
 {
 	struct kvc_call own;
 	struct kvc_get g;
