@@ -16,6 +16,8 @@ static const struct kv_opt table[] = {
 	{.name = "memory-mb", .letter = 'm', .type = KV_OPT_U64, .offset = AT(memory_mb),
 	 .metavar = "N", .def = "1024", .min = 1, .max = 1 << 24,
 	 .help = "Memory for values in MiB, of all worker threads together; the index comes on top."},
+	{.name = "prefault", .type = KV_OPT_FLAG, .offset = AT(prefault),
+	 .help = "Touch all memory before listening: starts slower, and the first PUTs are as fast as the later ones."},
 	{.name = "node-id", .type = KV_OPT_STRING, .offset = AT(node_id), .metavar = "NAME",
 	 .help = "Name by which clients place keys; must differ between the servers of a pool and stay the same "
 	         "over restarts (default: the listen address)."},
@@ -123,6 +125,7 @@ void flags_options(const struct flags *f, const char *psk, const struct kv_log *
 		.ca_file = f->ca,
 		.insecure = f->insecure,
 		.allow_bench = f->allow_bench,
+		.prefault = f->prefault,
 		.log = log,
 	};
 }

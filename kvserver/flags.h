@@ -12,7 +12,7 @@ struct flags {
 	uint64_t memory_mb, value_max, chunk;
 	uint32_t rails, shards, max_clients, credits, heartbeat_ms, spin_us, ready_fd, psk_fd;
 	uint64_t ttl_ns;
-	bool insecure, allow_bench, die_with_parent;
+	bool insecure, allow_bench, prefault, die_with_parent;
 	int eviction;
 };
 

@@ -40,6 +40,7 @@ struct kvs_options {
 	uint64_t spin_ns;     /* loops of our own poll so long before they sleep; 0: they sleep at once */
 	uint32_t chunk_bytes; /* of one RMA operation: KV_CHUNK_DEFAULT */
 	unsigned eviction;    /* index into kvs_eviction_names */
+	bool prefault;        /* touch all memory before it listens: slower to start, no first-touch cost later */
 	const char *psk_file, *psk, *cert_file, *key_file, *ca_file; /* see bootstrap/bootstrap.h */
 	bool insecure;                                               /* listen beyond loopback without keys */
 	bool allow_bench;                                            /* answer BENCH requests */

@@ -16,7 +16,9 @@
  * if they hold more than a quarter of the memory is the dead peer fenced, because that costs everybody a reconnect. */
 #include "kvserver/shard.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "kvserver/reply.h"
 
@@ -252,6 +254,23 @@ static int shard_store(struct shard *s, const struct kv_entropy *entropy, const 
 	return rc ? kv_fail(err, rc, "shard %u: cannot set up the index: %s", s->opt.index, kv_strerror(rc)) : 0;
 }
 
+/* Kernels before 5.14 do not know MADV_POPULATE_WRITE: a write to every page does the same. */
+static int shard_prefault(struct shard *s, struct kv_error *err)
+{
+	volatile uint8_t *p = s->area.base;
+
+#ifdef MADV_POPULATE_WRITE
+	if (madvise(s->area.base, s->area.len_bytes, MADV_POPULATE_WRITE) == 0)
+		return 0;
+	if (errno != EINVAL)
+		return kv_fail(err, -KV_ENOMEM, "--prefault: the kernel has no pages for %llu MiB: %s",
+			       (unsigned long long)(s->area.len_bytes >> 20), kv_strerror(errno));
+#endif
+	for (uint64_t i = 0; i < s->area.len_bytes; i += 4096)
+		p[i] = 0;
+	return 0;
+}
+
 static void shard_init(struct shard *s)
 {
 	slab_init(&s->requests, sizeof(struct request), SHARD_REQUESTS_MAX);
@@ -294,6 +313,9 @@ int shard_create(const struct shard_options *options, const struct kv_entropy *e
 	rc = kv_area_map(options->memory_bytes, &s->area, err);
 	if (rc)
 		goto out_free;
+	rc = options->prefault ? shard_prefault(s, err) : 0;
+	if (rc)
+		goto out_unmap;
 	rc = shard_store(s, entropy, clock, err);
 	if (rc)
 		goto out_unmap;

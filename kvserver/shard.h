@@ -30,7 +30,7 @@ struct shard_options {
 	uint64_t memory_bytes;
 	uint32_t sessions_max, credits;
 	uint64_t value_max, ttl_ns; /* ttl_ns 0: none */
-	bool allow_bench;
+	bool allow_bench, prefault;
 	const struct evict_policy *policy;
 	const struct kv_log *log;
 	struct te_options engine;

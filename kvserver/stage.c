@@ -33,12 +33,13 @@ int stage_open(struct session *s, const struct wire_request *q, uint64_t now_ns,
 	st = slab_get(&shard->stages);
 	if (!st)
 		return -KV_EBUSY;
-	*st = (struct stage){.session = s,
-			     .id = kv_prng_next(loop_prng(shard->loop)) | 1,
-			     .total = q->put.total,
-			     .checksum = q->put.checksum,
-			     .touched_ns = now_ns,
-			     .ttl_s = q->put.ttl_s};
+	memset(st, 0, offsetof(struct stage, extent)); /* the extents are many, and none is in use */
+	st->session = s;
+	st->id = kv_prng_next(loop_prng(shard->loop)) | 1;
+	st->total = q->put.total;
+	st->checksum = q->put.checksum;
+	st->touched_ns = now_ns;
+	st->ttl_s = q->put.ttl_s;
 	rc = store_stage(&shard->store, q->key.data, q->key.len, q->put.total, &st->block);
 	if (rc) {
 		slab_put(&shard->stages, st);

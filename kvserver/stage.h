@@ -5,7 +5,7 @@
 
 #include "kvserver/request.h"
 
-enum { STAGE_EXTENTS = 64 };
+enum { STAGE_EXTENTS = 512 }; /* ranges that may be there or on their way with gaps between them */
 
 /* A range that a request claimed. */
 struct extent {

@@ -49,7 +49,7 @@ static void every_flag_reaches_the_options(void **state)
 			       "--worker-threads", "3", "--provider", "tcp", "--nic", "lo", "--max-clients", "9",
 			       "--ttl", "5m", "--psk-file", "/p", "--insecure", "--allow-bench", "--eviction", "sieve",
 			       "--heartbeat-ms", "100", "--ready-fd", "7", "--die-with-parent", "--spin-us", "0",
-			       "--value-max", "1M", "--chunk", "64K", "--credits", "16"),
+			       "--prefault", "--value-max", "1M", "--chunk", "64K", "--credits", "16"),
 			 0);
 	flags_options(&f, "id:00", NULL, &o);
 	assert_string_equal(o.listen_addr, "[::1]:7");
@@ -63,7 +63,7 @@ static void every_flag_reaches_the_options(void **state)
 	assert_int_equal(o.shards, 3);
 	assert_int_equal(o.max_clients, 9);
 	assert_true(o.ttl_ns == 300000000000ull);
-	assert_true(o.insecure && o.allow_bench && f.die_with_parent);
+	assert_true(o.insecure && o.allow_bench && o.prefault && f.die_with_parent);
 	assert_int_equal(o.heartbeat_ms, 100);
 	assert_int_equal(f.ready_fd, 7);
 	assert_int_equal(o.spin_ns, 0);

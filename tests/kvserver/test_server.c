@@ -478,6 +478,19 @@ static void check_refused(const struct kvs_options *o, int code, const char *par
 		fail_msg("'%s' does not contain '%s'", err.text, part);
 }
 
+static void prefaulted_memory_is_resident(void **state)
+{
+	(void)state;
+	struct kvs_options o = server_options();
+	struct kvs_server *s;
+	uint64_t before = kv_memory_rss();
+	o.prefault = true;
+	o.memory_bytes = 128 << 20;
+	assert_int_equal(kvs_server_create(&o, &s, NULL), 0);
+	assert_true(kv_memory_rss() - before >= 128 << 20);
+	kvs_server_destroy(&s);
+}
+
 static void an_open_door_is_refused(void **state)
 {
 	(void)state;
@@ -633,6 +646,7 @@ int main(void)
 		cmocka_unit_test(after_a_reset_clients_come_back_for_new_addresses),
 		cmocka_unit_test(a_server_with_a_client_stops),
 		cmocka_unit_test(a_port_in_use_is_said),
+		cmocka_unit_test(prefaulted_memory_is_resident),
 		cmocka_unit_test(an_open_door_is_refused),
 		cmocka_unit_test(more_memory_than_there_is_is_refused),
 		cmocka_unit_test(a_provider_that_is_not_there_is_refused),
