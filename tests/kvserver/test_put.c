@@ -163,6 +163,49 @@ static void the_end_may_be_announced_without_bytes(void **state)
 	check_stored("k", MIB, 8);
 }
 
+/* A value in messages only, as to a server that reads no client memory: every other range is left for later, the end
+ * comes early. */
+static void inline_ranges_may_come_in_any_order(void **state)
+{
+	(void)state;
+	enum { RANGES = 300, EACH = KV_INLINE_MAX, N = RANGES * EACH };
+	static uint8_t value[N];
+	unsigned order[RANGES], n = 0;
+	uint64_t sum, stage, end = 0;
+	rig_fill(value, N, 14);
+	sum = kv_hash_block(value, N);
+	struct wire_request first = rig_put("k", N, 0, EACH, sum, WIRE_PUT_FIRST);
+	first.dest = (struct wire_dest){0};
+	first.put.inline_data = (struct wire_bytes){value, EACH};
+	stage = rig_ask(&first)->put.stage;
+	for (unsigned i = RANGES - 1; i > 1; i -= 2)
+		order[n++] = i;
+	for (unsigned i = 2; i < RANGES; i += 2)
+		order[n++] = i;
+	order[n++] = 1;
+	assert_int_equal(n, RANGES - 1);
+	for (unsigned i = 0; i < n; i++) {
+		struct wire_request q = range("k", stage, N, (uint64_t)order[i] * EACH, EACH, sum,
+					      order[i] == RANGES - 1 ? WIRE_PUT_LAST : 0);
+		q.dest = (struct wire_dest){0};
+		q.put.inline_data = (struct wire_bytes){value + (uint64_t)order[i] * EACH, EACH};
+		rig.replies = 0;
+		if (q.flags & WIRE_PUT_LAST) {
+			end = q.id;
+			rig_send(&q);
+			rig_quiet();
+			assert_null(rig_find(end));
+		} else if (i < n - 1) {
+			assert_int_equal(rig_ask(&q)->status, WIRE_OK);
+		} else {
+			rig_send(&q);
+		}
+	}
+	rig_until(rig_find(end));
+	assert_int_equal(rig_find(end)->status, WIRE_OK);
+	check_stored("k", N, 14);
+}
+
 static void overlapping_ranges_are_refused(void **state)
 {
 	(void)state;
@@ -368,6 +411,7 @@ int main(void)
 		PUT_TEST(other_bytes_under_the_key_are_refused),
 		PUT_TEST(ranges_may_come_in_any_order),
 		PUT_TEST(the_end_may_be_announced_without_bytes),
+		PUT_TEST(inline_ranges_may_come_in_any_order),
 		PUT_TEST(overlapping_ranges_are_refused),
 		PUT_TEST(a_range_must_fit_its_stage),
 		PUT_TEST(a_failed_range_ends_the_value),
