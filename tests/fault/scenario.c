@@ -1,0 +1,634 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scenario.c -- what runs while one call fails.
+ *
+ * A fault happens once. So whatever it breaks, the same thing tried again has to work: that is asked of every step, within a bounded time. A step that fails has to give
+ * one code of the contract; one that succeeds has to have done it, which is looked at. What is only released in the end (credits, pieces, stages, descriptors, threads,
+ * mappings) is counted. */
+#include "tests/fault/scenario.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "kvclient/kvclient.h"
+#include "kvserver/kvserver.h"
+#include "tests/fault/fault.h"
+
+enum {
+	SMALL = 100,
+	LARGE = 200000, /* several chunks */
+	BATCH = 48,     /* more than there are credits */
+	ITEM = 5000,
+	CREDITS = 16,
+	MEMORY = 8 << 20,
+	CHUNK = 65536
+};
+
+#define MS         1000000ull
+#define RECOVER_NS (15000 * MS)
+#define SETTLE_NS  (5000 * MS)
+
+static struct {
+	struct kvs_server *server;
+	struct kvc_pool *pool;
+	struct kvc_mem *mem;
+	bool bad;
+	/* of the worker */
+	int64_t (*work)(struct kvc_client *client);
+	int64_t work_rc;
+} s;
+
+static uint8_t source[LARGE], plain[LARGE], batch[BATCH * ITEM];
+static _Alignas(4096) uint8_t registered[2 * LARGE + 8192 - (2 * LARGE) % 4096];
+
+static uint64_t now_ns(void)
+{
+	return kv_clock_now(&kv_clock_monotonic);
+}
+
+static void wrong(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static void wrong(const char *fmt, ...)
+{
+	va_list ap;
+
+	s.bad = true;
+	va_start(ap, fmt);
+	fprintf(stderr, "WRONG: ");
+	vfprintf(stderr, fmt, ap);
+	fprintf(stderr, "\n");
+	va_end(ap);
+}
+
+/* Codes that are ours alone must not come out, nor may a fault be taken for damage of the value. */
+static void code_check(const char *what, int64_t rc)
+{
+	if (rc >= 0)
+		return;
+	if (rc < -KV_EINTERNAL || rc == -KV_EINTERNAL || rc == -KV_ESTALE || rc == -KV_ERESET || rc == -KV_ECORRUPT || rc == -KV_EEXIST || rc == -1)
+		wrong("%s returned %" PRId64 " (%s)", what, rc, kv_errname((int)rc));
+	else
+		fprintf(stderr, "# %s: %s\n", what, kv_errname((int)rc));
+}
+
+static void error_check(const char *what, int rc, const struct kv_error *err)
+{
+	code_check(what, rc);
+	if (rc > 0)
+		wrong("%s returned %d", what, rc);
+	if (rc < 0 && (err->code != rc || !err->text[0]))
+		wrong("%s returned %s, but its error says %s: \"%s\"", what, kv_errname(rc), kv_errname(err->code), err->text);
+	else if (rc < 0)
+		fprintf(stderr, "# %s: %s\n", what, err->text);
+}
+
+static void fill(uint8_t *at, size_t n, uint64_t seed)
+{
+	struct kv_prng p;
+
+	kv_prng_seed(&p, seed);
+	kv_prng_fill(&p, at, n);
+}
+
+/* ---- steps ---- */
+
+/* Do it until it succeeds. */
+static int64_t step(const char *what, int64_t (*fn)(void))
+{
+	uint64_t until = now_ns() + RECOVER_NS;
+	int64_t rc;
+
+	fault_board->step = what;
+	while ((rc = fn()) < 0) {
+		code_check(what, rc);
+		if (s.bad)
+			return rc;
+		if (now_ns() > until) {
+			wrong("%s still fails after %llu s: %s", what, RECOVER_NS / (1000 * MS), kv_errname((int)rc));
+			return rc;
+		}
+		usleep(10000);
+	}
+	return rc;
+}
+
+#define STEP(fn) step(#fn, fn)
+
+/* ---- server and pool ---- */
+
+static const struct kv_log server_log = {.level = KV_LOG_WARN, .write = kv_log_stderr};
+static const char *server_psk;
+
+static int64_t server_up(void)
+{
+	struct kv_error err = {0};
+	const struct kvs_options o = {.listen_addr = "127.0.0.1:0",
+				      .node_id = "fault",
+				      .provider = "tcp",
+				      .shards = 1,
+				      .memory_bytes = MEMORY,
+				      .max_clients = 8,
+				      .credits = CREDITS,
+				      .heartbeat_ms = 50,
+				      .chunk_bytes = CHUNK,
+				      .psk_file = server_psk,
+				      .allow_bench = true,
+				      .log = &server_log};
+	int rc = kvs_server_create(&o, &s.server, &err);
+
+	error_check("kvs_server_create", rc, &err);
+	if (rc < 0) {
+		if (s.server)
+			wrong("kvs_server_create failed and gave a server");
+		return rc;
+	}
+	rc = kvs_server_start(s.server, &err);
+	error_check("kvs_server_start", rc, &err);
+	if (rc < 0)
+		kvs_server_destroy(&s.server);
+	else if (kvs_server_port(s.server) == 0)
+		wrong("the server runs without a port");
+	return rc;
+}
+
+static int64_t pool_up(void)
+{
+	char name[64];
+	const char *names[] = {name};
+	struct kv_error err = {0};
+	struct kvc_options o = {.size = sizeof(o),
+				.num_clients = 1,
+				.num_threads = 1,
+				.buffer_bytes = 2 << 20,
+				.servers = names,
+				.num_servers = 1,
+				.provider = "tcp",
+				.timeout_ns = 1000 * MS,
+				.connect_timeout_ns = 2000 * MS,
+				.psk = SCENARIO_PSK,
+				.log_level = KV_LOG_WARN};
+	int rc;
+
+	kvs_server_address(s.server, name, sizeof(name));
+	rc = kvc_pool_open(&o, &s.pool, &err);
+	error_check("kvc_pool_open", rc, &err);
+	if (rc < 0 && s.pool)
+		wrong("kvc_pool_open failed and gave a pool");
+	return rc;
+}
+
+/* ---- calls ---- */
+
+static struct kvc_key key_of(const char *text)
+{
+	return (struct kvc_key){text, strlen(text)};
+}
+
+static int64_t same(const char *what, int64_t rc, const uint8_t *got, uint64_t len, uint64_t seed)
+{
+	if (rc < 0)
+		return rc;
+	fill(source, len, seed);
+	if ((uint64_t)rc != len || memcmp(got, source, len) != 0)
+		wrong("%s: %" PRId64 " bytes instead of %" PRIu64 ", or others", what, rc, len);
+	return rc;
+}
+
+static int64_t put(const char *key, const uint8_t *from, uint64_t len)
+{
+	return kvc_put(s.pool, key_of(key), from, len, NULL);
+}
+
+static int64_t put_small(void)
+{
+	fill(source, SMALL, 1);
+	return put("small", source, SMALL);
+}
+
+static int64_t put_large(void)
+{
+	fill(source, LARGE, 2);
+	return put("large", source, LARGE);
+}
+
+static int64_t put_registered(void)
+{
+	fill(registered, LARGE, 3);
+	return put("registered", registered, LARGE);
+}
+
+static int64_t get_small(void)
+{
+	memset(plain, 0, SMALL);
+	return same("get_small", kvc_get(s.pool, key_of("small"), plain, SMALL, NULL), plain, SMALL, 1);
+}
+
+static int64_t get_large(void)
+{
+	memset(plain, 0, LARGE);
+	return same("get_large", kvc_get(s.pool, key_of("large"), plain, LARGE, NULL), plain, LARGE, 2);
+}
+
+static int64_t get_part(void)
+{
+	const struct kvc_call call = {.size = sizeof(call), .offset = 70000, .length = 100000};
+	int64_t rc = kvc_get(s.pool, key_of("large"), plain, LARGE, &call);
+
+	fill(source, LARGE, 2);
+	if (rc >= 0 && (rc != 100000 || memcmp(plain, source + 70000, 100000) != 0))
+		wrong("get_part: %" PRId64 " bytes, or others", rc);
+	return rc;
+}
+
+static int64_t get_registered(void)
+{
+	memset(registered + LARGE, 0, LARGE);
+	return same("get_registered", kvc_get(s.pool, key_of("registered"), registered + LARGE, LARGE, NULL), registered + LARGE, LARGE, 3);
+}
+
+static int64_t mem_register(void)
+{
+	struct kv_error err = {0};
+	int rc = kvc_register(s.pool, registered, sizeof(registered), &s.mem, &err);
+
+	error_check("kvc_register", rc, &err);
+	return rc;
+}
+
+static int64_t mem_unregister(void)
+{
+	int rc = kvc_unregister(s.pool, &s.mem);
+
+	if (rc == 0 && s.mem)
+		wrong("kvc_unregister kept the registration");
+	return rc;
+}
+
+static struct kvc_item items[BATCH];
+static char item_key[BATCH][16];
+
+static void items_make(void)
+{
+	for (unsigned i = 0; i < BATCH; i++) {
+		snprintf(item_key[i], sizeof(item_key[i]), "item/%u", i);
+		items[i] = (struct kvc_item){.key = key_of(item_key[i]), .data = batch + i * ITEM, .len = i % 2 ? ITEM : SMALL};
+	}
+}
+
+static int64_t items_check(const char *what, int rc)
+{
+	int first = 0;
+
+	for (unsigned i = 0; i < BATCH; i++) {
+		code_check(what, items[i].result);
+		if (items[i].result < 0 && first == 0)
+			first = (int)items[i].result;
+	}
+	if (first != rc)
+		wrong("%s returned %s; its first failure is %s", what, kv_errname(rc), kv_errname(first));
+	return rc;
+}
+
+static int64_t put_batch(void)
+{
+	items_make();
+	for (unsigned i = 0; i < BATCH; i++)
+		fill(items[i].data, items[i].len, 100 + i);
+	return items_check("put_batch", kvc_put_batch(s.pool, items, BATCH, NULL));
+}
+
+static int64_t get_batch(void)
+{
+	int64_t rc;
+
+	items_make();
+	memset(batch, 0, sizeof(batch));
+	rc = items_check("get_batch", kvc_get_batch(s.pool, items, BATCH, NULL));
+	for (unsigned i = 0; i < BATCH; i++)
+		if (items[i].result >= 0)
+			same("get_batch", items[i].result, items[i].data, i % 2 ? ITEM : SMALL, 100 + i);
+	return rc;
+}
+
+static int64_t exists(void)
+{
+	struct kvc_key keys[] = {key_of("small"), key_of("large"), key_of("nothing")};
+	uint8_t found[3] = {9, 9, 9};
+	unsigned prefix = 9;
+	int rc = kvc_exists(s.pool, keys, 3, found, &prefix, NULL);
+
+	if (rc >= 0 && (prefix != 2 || found[0] != 1 || found[1] != 1 || found[2] != 0))
+		wrong("exists: %u %u %u, prefix %u", found[0], found[1], found[2], prefix);
+	return rc;
+}
+
+static int64_t touch(void)
+{
+	const struct kvc_call call = {.size = sizeof(call), .ttl_s = 1000};
+
+	return kvc_touch(s.pool, key_of("large"), &call);
+}
+
+static int64_t miss(void)
+{
+	int64_t rc = kvc_get(s.pool, key_of("nothing"), plain, LARGE, NULL);
+
+	if (rc >= 0)
+		wrong("a key that was never stored is there");
+	return rc == -KV_ENOTFOUND ? 0 : rc;
+}
+
+static int64_t ping(void)
+{
+	return kvc_ping(s.pool, NULL);
+}
+
+static int64_t delete(const char *key)
+{
+	int rc = kvc_delete(s.pool, key_of(key), NULL);
+
+	return rc == -KV_ENOTFOUND ? 0 : rc; /* the reply to an earlier try may be what was lost */
+}
+
+static int64_t delete_all(void)
+{
+	static const char *const keys[] = {"small", "large", "registered", "view"};
+	int64_t rc = 0;
+
+	items_make();
+	for (unsigned i = 0; i < KV_COUNT(keys) && rc == 0; i++)
+		rc = delete(keys[i]);
+	for (unsigned i = 0; i < BATCH && rc == 0; i++)
+		rc = delete(item_key[i]);
+	return rc;
+}
+
+/* ---- calls of a worker ---- */
+
+static void worker(struct kvc_client *client, unsigned w, void *arg)
+{
+	(void)w, (void)arg;
+	s.work_rc = s.work(client);
+}
+
+static int64_t in_worker(int64_t (*work)(struct kvc_client *client))
+{
+	int rc;
+
+	s.work = work;
+	s.work_rc = -KV_EINTERNAL;
+	rc = kvc_run(s.pool, 1, worker, NULL);
+	return rc < 0 ? rc : s.work_rc;
+}
+
+static int64_t put_view_work(struct kvc_client *client)
+{
+	struct kvc_view view = {0};
+	int64_t rc = kvc_view_acquire_await(client, LARGE, 0, &view);
+
+	if (rc < 0)
+		return rc;
+	fill(view.data, LARGE, 4);
+	rc = kvc_put_await(client, key_of("view"), view.data, LARGE, NULL);
+	kvc_view_release(client, &view);
+	return rc;
+}
+
+static int64_t get_view_work(struct kvc_client *client)
+{
+	struct kvc_view view = {0};
+	int64_t rc = kvc_get_view_await(client, key_of("view"), LARGE, NULL, &view);
+
+	if (rc >= 0 && view.len != LARGE)
+		wrong("get_view: a view of %" PRIu64 " bytes", view.len);
+	else if (rc >= 0)
+		same("get_view", rc, view.data, LARGE, 4);
+	kvc_view_release(client, &view);
+	return rc;
+}
+
+static int64_t pin_work(struct kvc_client *client)
+{
+	int rc = kvc_pin_await(client, key_of("small"), NULL);
+
+	return rc < 0 ? rc : kvc_unpin_await(client, key_of("small"), NULL);
+}
+
+static int64_t raw_work(struct kvc_client *client)
+{
+	struct kvc_view view = {0};
+	int64_t rc = kvc_view_acquire_await(client, 2 * LARGE, 0, &view);
+
+	if (rc < 0)
+		return rc;
+	rc = kvc_raw_await(client, 0, &view, LARGE, 4, 2, 1, NULL);
+	kvc_view_release(client, &view);
+	return rc;
+}
+
+static int64_t put_view(void)
+{
+	return in_worker(put_view_work);
+}
+
+static int64_t get_view(void)
+{
+	return in_worker(get_view_work);
+}
+
+static int64_t pin(void)
+{
+	return in_worker(pin_work);
+}
+
+static int64_t raw(void)
+{
+	return in_worker(raw_work);
+}
+
+/* ---- what must come back by itself ---- */
+
+static uint64_t stat_of(const struct kvc_stat_item *all, int n, const char *name)
+{
+	for (int i = 0; i < n; i++)
+		if (strcmp(all[i].name, name) == 0)
+			return all[i].value;
+	wrong("the server has no statistic %s", name);
+	return 0;
+}
+
+/* Nothing is stored any more: 0 when client and server agree that nothing is held either. */
+static int64_t held(bool say)
+{
+	static const char *const names[] = {"blocks", "bytes_used", "quarantined_bytes", "pinned_bytes"};
+	struct kvc_stat_item all[64];
+	struct kvc_counters c = {.size = sizeof(c)};
+	uint64_t sum = 0;
+	int n = kvc_stat(s.pool, all, KV_COUNT(all), NULL);
+
+	if (n < 0)
+		return n;
+	for (unsigned i = 0; i < KV_COUNT(names); i++) {
+		uint64_t value = stat_of(all, n, names[i]);
+		sum += value;
+		if (say && value)
+			wrong("the server still holds %s %" PRIu64, names[i], value);
+	}
+	sum += stat_of(all, n, "sessions") - 1;
+	if (say && stat_of(all, n, "sessions") != 1)
+		wrong("the server has %" PRIu64 " sessions", stat_of(all, n, "sessions"));
+	kvc_counters(s.pool, &c);
+	if (say && c.quarantined_bytes)
+		wrong("the client still has %" PRIu64 " bytes in quarantine", c.quarantined_bytes);
+	return sum + c.quarantined_bytes ? -KV_EBUSY : 0;
+}
+
+static void settle(void)
+{
+	uint64_t until = now_ns() + SETTLE_NS;
+
+	fault_board->step = "settle";
+	STEP(delete_all);
+	while (!s.bad && held(false) < 0 && now_ns() < until)
+		usleep(20000);
+	if (!s.bad)
+		held(true);
+}
+
+/* ---- phases ---- */
+
+static void start(void)
+{
+	STEP(server_up);
+	if (!s.bad)
+		STEP(pool_up);
+}
+
+static void some_calls(void)
+{
+	STEP(put_small);
+	STEP(put_large);
+	STEP(get_large);
+	STEP(get_small);
+}
+
+static void calls(void)
+{
+	STEP(put_small);
+	STEP(put_large);
+	STEP(mem_register);
+	STEP(put_registered);
+	STEP(put_view);
+	STEP(put_batch);
+	STEP(exists);
+	STEP(get_small);
+	STEP(get_large);
+	STEP(get_part);
+	STEP(get_registered);
+	STEP(get_view);
+	STEP(get_batch);
+	STEP(miss);
+	STEP(touch);
+	STEP(pin);
+	STEP(raw);
+	STEP(ping);
+	if (s.mem)
+		STEP(mem_unregister);
+}
+
+static void reconnect(void)
+{
+	uint64_t before, until = now_ns() + RECOVER_NS;
+	struct kvc_counters c = {.size = sizeof(c)};
+
+	kvc_counters(s.pool, &c);
+	before = c.reconnects;
+	shutdown(fault_last_connection(), SHUT_RDWR);
+	fault_board->step = "reconnect";
+	while (c.reconnects == before && now_ns() < until) {
+		usleep(5000);
+		kvc_counters(s.pool, &c);
+	}
+	if (c.reconnects == before)
+		wrong("the client has not connected again");
+	some_calls();
+	STEP(get_registered);
+}
+
+static void reset(void)
+{
+	fault_kill_endpoint("kvc-0");
+	some_calls();
+	reconnect();
+	fault_kill_endpoint("kv-shard-0");
+	usleep(50000);
+	some_calls();
+	STEP(get_registered);
+}
+
+static void close_pool(void)
+{
+	fault_board->step = "kvc_pool_close";
+	kvc_pool_close(&s.pool);
+}
+
+static void close_server(void)
+{
+	if (!s.server)
+		return;
+	fault_board->step = "kvs_server_stop";
+	kvs_server_stop(s.server, 100 * MS);
+	fault_board->step = "kvs_server_destroy";
+	kvs_server_destroy(&s.server);
+}
+
+static void server_first(void)
+{
+	int64_t rc;
+
+	close_server();
+	fault_board->step = "a call without a server";
+	rc = put_small();
+	if (rc >= 0)
+		wrong("a PUT succeeded without a server");
+	code_check("put_small without a server", rc);
+	close_pool();
+}
+
+static void during(bool on, void (*fn)(void))
+{
+	if (on)
+		fault_begin();
+	fn();
+	fault_end();
+}
+
+int scenario_run(enum phase phase, const char *psk_file)
+{
+	server_psk = psk_file;
+	during(phase == PHASE_START, start);
+	if (s.bad)
+		goto out;
+	during(phase == PHASE_CALLS, phase == PHASE_CALLS ? calls : some_calls);
+	if (phase == PHASE_RECONNECT || phase == PHASE_RESET) {
+		STEP(mem_register);
+		STEP(put_registered);
+		during(true, phase == PHASE_RESET ? reset : reconnect);
+	}
+	if (!s.bad)
+		STEP(put_batch);
+	if (!s.bad && phase < PHASE_CLOSE)
+		settle();
+	if (phase == PHASE_SERVER_FIRST)
+		during(true, server_first);
+out:
+	fault_end();
+	if (phase == PHASE_CLOSE)
+		fault_begin();
+	close_pool();
+	close_server();
+	fault_end();
+	return s.bad;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scenario.h -- the life of a server and a client in one process, in phases. */
+#ifndef KVRAIL_TESTS_FAULT_SCENARIO_H
+#define KVRAIL_TESTS_FAULT_SCENARIO_H
+
+enum phase {
+	PHASE_START,        /* server and pool, until both run */
+	PHASE_CALLS,        /* every call of the client once */
+	PHASE_RECONNECT,    /* the control connection is cut; until calls succeed again */
+	PHASE_RESET,        /* the client's endpoint dies, then the server's; until calls succeed again */
+	PHASE_CLOSE,        /* the pool closes, then the server */
+	PHASE_SERVER_FIRST, /* the server stops under an open pool, then the pool closes */
+	PHASES
+};
+
+/* scenario_run -- all phases; the fault points are on during one of them. psk_file: the server's key. Returns 0, or 1 after saying what was wrong. Afterwards nothing is
+ * left of it: the caller looks at descriptors, threads and memory. */
+int scenario_run(enum phase phase, const char *psk_file);
+
+#define SCENARIO_PSK "fault:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+
+#endif

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sweep.c -- fail every fault point once, alone, each in a process of its own, and count who survives.
+ *
+ * For each phase of scenario.c a first child records the points that the phase meets. Then, for every point and every way in which its function can fail, a child
+ * runs the scenario with the point's first call in the phase failing, and for those that are called more often another with a later call. A child survives when it
+ * ends with status 0: the scenario found nothing wrong, the sanitizers were quiet (leaks included), and descriptors, threads and mappings are as many as they were in
+ * the recording run. The runner has one thread and has touched no library before it forks.
+ *
+ * Speaks TAP: one test per phase. Environment, for work on a finding:
+ *   KVRAIL_FAULT_PHASE=N  only this phase     KVRAIL_FAULT_ONLY=TEXT  only cases whose title contains this, with all that they print
+ *   KVRAIL_FAULT_JOBS=N   children at once (2)   KVRAIL_FAULT_LIST=1  print the cases with their outcome */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sanitizer/common_interface_defs.h>
+#include <sanitizer/lsan_interface.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/engine.h"
+#include "tests/fault/fault.h"
+#include "tests/fault/scenario.h"
+
+enum {
+	JOBS_MAX = 16,
+	CASES_MAX = 8192,
+	LIMIT_S = 60, /* of one child; the slowest need about 5 s */
+	TRIES = 3,    /* for a point that a run does not meet, because threads took another turn */
+	EXIT_LEAK = 98,
+	EXIT_SANITIZER = 99,
+	EXIT_LEFT = 2 /* descriptors, threads or mappings */
+};
+
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+	return "exitcode=99:detect_leaks=1:allocator_may_return_null=1:detect_stack_use_after_return=0";
+}
+
+const char *__lsan_default_options(void);
+const char *__lsan_default_options(void)
+{
+	return "exitcode=98:print_suppressions=0";
+}
+
+const char *__ubsan_default_options(void);
+const char *__ubsan_default_options(void)
+{
+	return "print_stacktrace=1";
+}
+
+static const char *const phase_names[PHASES] = {
+	[PHASE_START] = "start",
+	[PHASE_CALLS] = "calls",
+	[PHASE_RECONNECT] = "reconnect",
+	[PHASE_RESET] = "reset",
+	[PHASE_CLOSE] = "shutdown, client first",
+	[PHASE_SERVER_FIRST] = "shutdown, server first",
+};
+
+/* One run of the scenario that is to be made. */
+struct fault_case {
+	uintptr_t caller;
+	const struct fault_way *way;
+	unsigned nth, tries;
+};
+
+struct job {
+	pid_t pid; /* 0: free */
+	struct fault_board *board;
+	struct fault_case *c;
+	char log[128];
+	time_t since;
+};
+
+static struct job jobs[JOBS_MAX];
+static unsigned num_jobs;
+static struct fault_case cases[CASES_MAX];
+static char folder[64], psk_file[96];
+static unsigned baseline_fds, baseline_threads;
+static unsigned survived, failed, unmet, points;
+
+/* ---- the child ---- */
+
+static unsigned entries(const char *path)
+{
+	DIR *d = opendir(path);
+	unsigned n = 0;
+
+	while (d && readdir(d))
+		n++;
+	if (d)
+		closedir(d);
+	return n;
+}
+
+static void on_alarm(int sig)
+{
+	(void)sig;
+	fprintf(stderr, "HANG in step %s\n", fault_board->step ? fault_board->step : "?");
+	__sanitizer_print_stack_trace();
+	_exit(1);
+}
+
+static int left_check(const struct fault_board *b, bool recording)
+{
+	unsigned fds = entries("/proc/self/fd"), threads = entries("/proc/self/task");
+
+	if (recording) {
+		fault_board->fds = fds;
+		fault_board->threads = threads;
+	} else if (fds != b->fds || threads != b->threads) {
+		fprintf(stderr, "LEFT: %u descriptors instead of %u, %u threads instead of %u\n", fds, b->fds, threads, b->threads);
+		for (int i = 0; i < 256; i++) {
+			char path[64], to[256];
+			ssize_t n;
+			snprintf(path, sizeof(path), "/proc/self/fd/%d", i);
+			n = readlink(path, to, sizeof(to) - 1);
+			if (n > 0)
+				fprintf(stderr, "  %d -> %.*s\n", i, (int)n, to);
+		}
+		return EXIT_LEFT;
+	}
+	if (fault_mapped_bytes() != 0) {
+		fprintf(stderr, "LEFT: %lld bytes are still mapped\n", (long long)fault_mapped_bytes());
+		return EXIT_LEFT;
+	}
+	return 0;
+}
+
+static void child(enum phase phase, const char *log)
+{
+	int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC, 0600), rc;
+
+	dup2(fd, 1);
+	dup2(fd, 2);
+	close(fd);
+	signal(SIGALRM, on_alarm);
+	signal(SIGPIPE, SIG_IGN);
+	alarm(LIMIT_S);
+	te_env_for_programs();
+	rc = scenario_run(phase, psk_file);
+	fault_board->step = "the end";
+	if (rc == 0)
+		rc = left_check(fault_board, fault_board->recording);
+	exit(rc);
+}
+
+/* ---- the runner ---- */
+
+static void start(struct job *j, enum phase phase, struct fault_case *c)
+{
+	struct fault_board *b = j->board;
+
+	memset(b, 0, sizeof(*b));
+	b->recording = !c;
+	b->fds = baseline_fds;
+	b->threads = baseline_threads;
+	if (c) {
+		b->caller = c->caller;
+		b->way = c->way;
+		b->nth = c->nth;
+		c->tries++;
+	}
+	j->c = c;
+	j->since = time(NULL);
+	fflush(NULL);
+	j->pid = fork();
+	if (j->pid != 0)
+		return;
+	fault_board = b;
+	child(phase, j->log);
+}
+
+static void title(const struct fault_case *c, char *buf, size_t cap)
+{
+	char place[256] = "?";
+	const char *path;
+
+	__sanitizer_symbolize_pc((void *)(c->caller - 1), "%f %s:%l", place, sizeof(place));
+	path = strstr(place, " /");
+	snprintf(buf, cap, "%s = %s%s, call %u, in %.*s%s", c->way->function, c->way->shown, c->way->times > 1 ? " for a while" : "", c->nth,
+		 path ? (int)(path - place) : (int)strlen(place), place, path ? path : "");
+}
+
+static void show(const char *log, unsigned lines_max)
+{
+	FILE *f = fopen(log, "re");
+	char line[1024];
+
+	for (unsigned n = 0; f && n < lines_max && fgets(line, sizeof(line), f); n++)
+		printf("#     %s", line);
+	if (f)
+		fclose(f);
+}
+
+/* A child has ended. Returns false when it has to run again. */
+static bool judge(struct job *j, int status)
+{
+	char text[512];
+	const char *verdict = "survived";
+	bool good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+
+	if (good && !j->board->fired && j->c->tries < TRIES)
+		return false;
+	title(j->c, text, sizeof(text));
+	if (good && !j->board->fired) {
+		unmet++;
+		verdict = "not met";
+	} else if (good) {
+		survived++;
+	} else {
+		failed++;
+		verdict = "FAILED";
+	}
+	if (!good || getenv("KVRAIL_FAULT_LIST"))
+		printf("# %s: %s (%ld s)\n", verdict, text, (long)(time(NULL) - j->since));
+	if (!good && WIFSIGNALED(status))
+		printf("#     killed by signal %d in step %s\n", WTERMSIG(status), j->board->step ? j->board->step : "?");
+	if (!good || getenv("KVRAIL_FAULT_ONLY"))
+		show(j->log, 120);
+	return true;
+}
+
+static void reap(enum phase phase)
+{
+	int status;
+	pid_t pid = waitpid(-1, &status, 0);
+
+	for (unsigned i = 0; i < num_jobs; i++) {
+		struct job *j = &jobs[i];
+		if (j->pid != pid)
+			continue;
+		j->pid = 0;
+		if (!judge(j, status))
+			start(j, phase, j->c);
+		return;
+	}
+}
+
+static struct job *idle(void)
+{
+	for (unsigned i = 0; i < num_jobs; i++)
+		if (jobs[i].pid == 0)
+			return &jobs[i];
+	return NULL;
+}
+
+/* The recording run. */
+static bool record(enum phase phase)
+{
+	struct job *j = &jobs[0];
+	int status;
+
+	start(j, phase, NULL);
+	waitpid(j->pid, &status, 0);
+	j->pid = 0;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+		baseline_fds = j->board->fds;
+		baseline_threads = j->board->threads;
+		return true;
+	}
+	printf("# the recording run failed: status 0x%x, step %s\n", status, j->board->step ? j->board->step : "?");
+	show(j->log, 200);
+	return false;
+}
+
+static int by_order(const void *a, const void *b)
+{
+	const struct fault_site *x = a, *y = b;
+
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+static unsigned add(unsigned n, const struct fault_site *site, const struct fault_way *way, unsigned nth)
+{
+	char text[512];
+	const char *only = getenv("KVRAIL_FAULT_ONLY");
+
+	cases[n] = (struct fault_case){.caller = site->caller, .way = way, .nth = nth};
+	title(&cases[n], text, sizeof(text));
+	return n < CASES_MAX - 1 && (!only || strstr(text, only)) ? n + 1 : n;
+}
+
+/* From the sites that were recorded to the runs to make: the first call of each, and a later one. */
+static unsigned plan(void)
+{
+	static struct fault_site site[FAULT_SITES_MAX];
+	const struct fault_board *b = jobs[0].board;
+	unsigned count = 0, n = 0;
+
+	for (unsigned i = 0; i < FAULT_SITES_MAX; i++)
+		if (b->site[i].caller)
+			memcpy(&site[count++], &b->site[i], sizeof(site[0]));
+	qsort(site, count, sizeof(site[0]), by_order);
+	points += count;
+	printf("# %u points\n", count);
+	for (unsigned i = 0; i < count; i++)
+		for (unsigned w = 0; w < fault_ways_count; w++)
+			if (strcmp(site[i].function, fault_ways[w].function) == 0)
+				n = add(n, &site[i], &fault_ways[w], 1);
+	for (unsigned i = 0; i < count && !getenv("KVRAIL_FAULT_ONCE"); i++)
+		for (unsigned w = 0; w < fault_ways_count; w++)
+			if (site[i].hits > 1 && strcmp(site[i].function, fault_ways[w].function) == 0)
+				n = add(n, &site[i], &fault_ways[w], site[i].hits < 8 ? 2 : site[i].hits / 2);
+	return n;
+}
+
+static bool sweep(enum phase phase)
+{
+	unsigned n, before = failed;
+
+	printf("# %s\n", phase_names[phase]);
+	if (!record(phase))
+		return false;
+	n = plan();
+	printf("# %u runs\n", n);
+	for (unsigned i = 0; i < n; i++) {
+		struct job *j;
+		while (!(j = idle()))
+			reap(phase);
+		start(j, phase, &cases[i]);
+	}
+	for (unsigned i = 0; i < num_jobs; i++)
+		while (jobs[i].pid)
+			reap(phase);
+	return failed == before;
+}
+
+static bool setup(void)
+{
+	const char *tmp = getenv("TMPDIR"), *wanted = getenv("KVRAIL_FAULT_JOBS");
+	FILE *f;
+
+	snprintf(folder, sizeof(folder), "%.40s/kvrail-fault-XXXXXX", tmp ? tmp : "/tmp");
+	if (!mkdtemp(folder))
+		return false;
+	snprintf(psk_file, sizeof(psk_file), "%s/psk", folder);
+	umask(077);
+	f = fopen(psk_file, "we");
+	if (!f || fputs(SCENARIO_PSK "\n", f) < 0 || fclose(f) != 0)
+		return false;
+	num_jobs = wanted ? (unsigned)atoi(wanted) : 2;
+	num_jobs = num_jobs < 1 ? 1 : num_jobs > JOBS_MAX ? JOBS_MAX : num_jobs;
+	for (unsigned i = 0; i < num_jobs; i++) {
+		jobs[i].board = mmap(NULL, sizeof(struct fault_board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		if (jobs[i].board == MAP_FAILED)
+			return false;
+		snprintf(jobs[i].log, sizeof(jobs[i].log), "%s/log%u", folder, i);
+	}
+	return true;
+}
+
+static void cleanup(void)
+{
+	for (unsigned i = 0; i < num_jobs; i++)
+		unlink(jobs[i].log);
+	unlink(psk_file);
+	rmdir(folder);
+}
+
+int main(void)
+{
+	const char *one = getenv("KVRAIL_FAULT_PHASE");
+	bool good = true;
+
+	if (!setup()) {
+		printf("1..1\nnot ok 1 - a folder for logs: %s\n", strerror(errno));
+		return 1;
+	}
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	printf("1..%d\n", one ? 1 : PHASES);
+	for (int phase = 0, n = 1; phase < PHASES; phase++) {
+		unsigned s = survived, f = failed, u = unmet, p = points;
+		bool ok;
+		if (one && atoi(one) != phase)
+			continue;
+		ok = sweep((enum phase)phase);
+		good &= ok;
+		printf("# %s: %u points, %u runs survived, %u failed, %u not met\n", phase_names[phase], points - p, survived - s, failed - f, unmet - u);
+		printf("%sok %d - every fault in phase: %s\n", ok ? "" : "not ", n++, phase_names[phase]);
+	}
+	printf("# fault points: %u, survived: %u of %u runs%s\n", points, survived, survived + failed, unmet ? " (some were not met)" : "");
+	cleanup();
+	return good ? 0 : 1;
+}
