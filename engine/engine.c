@@ -76,13 +76,15 @@ static int open_rails(struct te *te, const struct te_options *o, const struct fa
 	return 0;
 }
 
-static void limits_of_rails(struct te *te)
+static void limits_of_rails(struct te *te, const struct te_options *o)
 {
 	for (unsigned i = 0; i < te->nrails; i++) {
 		const struct fab_caps *c = fab_caps(te->rails[i].fab);
 		te->chunk_bytes = (uint32_t)KV_MIN((uint64_t)te->chunk_bytes, c->rma_max);
 		te->push_imm_only |= c->push_imm_only;
+		te->read_unsafe |= c->read_unsafe;
 	}
+	te->reads_refused = te->read_unsafe && !o->reads_at_own_risk;
 }
 
 static int open_messages(struct te *te, struct kv_error *err)
@@ -138,7 +140,7 @@ int te_open(const struct te_options *options, const struct te_handlers *handlers
 	te_signals_save(&signals);
 	rc = open_devices(te, options, err);
 	if (rc == 0) {
-		limits_of_rails(te);
+		limits_of_rails(te, options);
 		rc = open_messages(te, err);
 	}
 	signals_after(te, &signals);

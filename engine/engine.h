@@ -39,6 +39,7 @@ struct te_options {
 	uint32_t link_ops;             /* operations in flight per link that are always allowed; 0: 4 */
 	uint32_t link_bytes;           /* ... and more of them while fewer bytes than this are in flight; 0: 1 MiB */
 	uint32_t tx_depth, cq_depth;   /* wanted queue depths of a rail; 0: modest defaults. In flight are at most min(tx depth, CQ depth / 2) operations. */
+	bool reads_at_own_risk;        /* post reads even where te_info.read_unsafe: for tests that break no connection */
 	const struct kv_clock *clock;  /* NULL: monotonic */
 	const struct kv_log *log;
 };
@@ -76,6 +77,8 @@ struct te_info {
 	bool wait_fd;
 	uint32_t eager_bytes, chunk_bytes, tx_depth, rx_depth, cq_depth;
 	bool virt_addr, write_emulated, read_emulated;
+	bool read_unsafe;     /* a peer that dies while it answers a read of ours would crash this process (libfabric before 1.22, tcp) */
+	bool reads_refused;   /* ... therefore te_xfer_start refuses TE_READ */
 	uint64_t msg_memory_bytes; /* registered message buffers */
 };
 void te_info(const struct te *te, struct te_info *out);
@@ -214,7 +217,7 @@ struct te_xfer {
 uint32_t te_xfer_chunks(const struct te *te, const struct te_xfer *x);
 
 /* te_xfer_start -- check bounds and post what fits. Returns 1 when everything is posted already (posting_done will not run), 0 when it
- * goes on, or -KV_EINVAL (outside a region, slices that overlap), -KV_EPEERDOWN (peer closed, or void after a reset), -KV_ENOTSUP (a write without immediate on shm,
+ * goes on, or -KV_EINVAL (outside a region, slices that overlap), -KV_EPEERDOWN (peer closed, or void after a reset), -KV_ENOTSUP (a read where te_info.reads_refused; a write without immediate on shm,
  * which no fence could stop): then no callback runs. */
 int te_xfer_start(struct te *te, struct te_xfer *x);
 

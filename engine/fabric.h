@@ -65,6 +65,7 @@ struct fab_caps {
 	bool wait_fd;              /* fab_wait_fd is valid */
 	bool write_emulated, read_emulated;
 	bool av_remove_unsafe;     /* shm: never remove an address */
+	bool read_unsafe;          /* a peer that dies while it answers a read of ours would crash us: post none */
 	bool push_imm_only;        /* shm: pushes must carry an immediate */
 	bool local_process_death_fatal; /* shm: a peer's death cannot be survived */
 	uint32_t tx_depth, rx_depth, cq_depth;

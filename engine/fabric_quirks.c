@@ -14,6 +14,11 @@
 #define MR_OFFER   (FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
 #define MODE_OFFER (FI_CONTEXT | FI_CONTEXT2)
 
+/* The tcp provider of 1.17 keeps the read that is being answered both in its queue and as the current receive: when the connection breaks then, it frees
+ * it twice and hands rxm an error without a context, which rxm follows (tcpx_ep_flush_all_queues; the reader dies in fi_close or fi_cq_read).
+ * The sources of 1.22 and 2.1 take it off the queue first; those in between were not read. */
+#define READ_SAFE FI_VERSION(1, 22)
+
 static const struct fab_quirk quirks[] = {
 	{
 		.short_name = "efa",
@@ -66,6 +71,7 @@ static const struct fab_quirk quirks[] = {
 		 * rxm_handle_comp_error follows it: SIGSEGV in the target, 1.17 to 2.6. A plain write is internal there
 		 * and dropped in silence, and an immediate without bytes is never half received. */
 		.split_imm = true,
+		.read_safe_since = READ_SAFE,
 		.delivery_flag = true,
 		.fds = 10,
 		.memory_bytes = 87ull << 20,
@@ -93,6 +99,7 @@ static const struct fab_quirk quirks[] = {
 		.mode = MODE_OFFER,
 		.mr_mode = MR_OFFER,
 		.wait_fd_since = FI_VERSION(1, 19),
+		.read_safe_since = READ_SAFE,
 		.ip = true,
 		.delivery_flag = true,
 		.fds = 6,
@@ -104,6 +111,7 @@ static const struct fab_quirk quirks[] = {
 		.mode = MODE_OFFER,
 		.mr_mode = MR_OFFER,
 		.wait_fd_since = FAB_NO_WAIT, /* the fd is permanently readable in 1.17 */
+		.read_safe_since = READ_SAFE,
 		.ip = true,
 		.delivery_flag = true,
 		.fds = 6,

@@ -24,6 +24,8 @@ struct fab_quirk {
 	bool av_remove_unsafe;  /* removing an address and inserting another crashes */
 	bool split_imm; /* the target crashes when a connection breaks inside a write with immediate: send the immediate
 			   by itself */
+	uint32_t read_safe_since; /* before this libfabric version a connection that breaks inside the answer to a read
+				     crashes the reader; 0: never did */
 	bool push_imm_only; /* a write without immediate is done by the initiator's CPU in our memory: no fence stops it
 			     */
 	bool death_fatal;   /* a local process that dies leaves shared state locked */

@@ -147,7 +147,7 @@ struct te {
 	const struct kv_log *log;
 	uint32_t chunk_bytes, link_ops, receives;
 	uint64_t link_bytes;
-	bool push_imm_only, polling, closing;
+	bool push_imm_only, read_unsafe, reads_refused, polling, closing;
 	char why[512];
 
 	struct kv_area msg_area;

@@ -101,6 +101,8 @@ static int check(const struct te *te, const struct te_xfer *x)
 		return -KV_EINVAL;
 	/* Without an immediate the initiator's CPU writes the target's memory by itself, and no fence there stops it.
 	 */
+	if (te->reads_refused && x->dir == TE_READ)
+		return -KV_ENOTSUP;
 	if (te->push_imm_only && x->dir == TE_WRITE && !x->with_imm)
 		return -KV_ENOTSUP;
 	return 0;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* call.c -- the life of a call: begin, wait, give up, try again, end.
  *
- * A call returns by its deadline plus the grace, and only when its memory is safe. At the deadline a request that is out is cancelled; the answer says how many
- * writes there were, and the request is done when they have all arrived. Without an answer within the grace: a piece of the receive buffer stays with the
- * abandoned request (quarantine), memory of the caller is fenced. Requests without memory are abandoned at once.
+ * A call returns by its deadline plus the grace, and only when its memory is safe. At the deadline a request that is
+ * out is cancelled; the answer says how many writes there were, and the request is done when they have all arrived.
+ * Without an answer within the grace: a piece of the receive buffer stays with the abandoned request (quarantine),
+ * memory of the caller is fenced. Requests without memory are abandoned at once.
  *
- * Tried again within the deadline, with new ids: what was lost with a connection or endpoint of ours (-KV_ERESET), a block that changed between two
- * ranges (-KV_ESTALE), once a checksum that was wrong, a few times a server that is busy or whose provider failed. All calls are idempotent. */
+ * Tried again within the deadline, with new ids: what was lost with a connection or endpoint of ours (-KV_ERESET), a
+ * block that changed between two ranges (-KV_ESTALE), once a checksum that was wrong, a few times a server that is busy
+ * or whose provider failed. All calls are idempotent. */
 #include "kvclient/call.h"
 
 #include "kvclient/place.h"
@@ -69,8 +71,8 @@ bool kvc_call_session(const struct kvc_node *n, const struct kvc_session *s)
 	return n->state == KVC_NODE_UP && n->session == s;
 }
 
-int kvc_call_room_await(struct kvc_node *n, const struct kvc_need *need, uint64_t deadline_ns, bool wait, struct kvc_session **out_session,
-			struct kvc_req **out)
+int kvc_call_room_await(struct kvc_node *n, const struct kvc_need *need, uint64_t deadline_ns, bool wait,
+			struct kvc_session **out_session, struct kvc_req **out)
 {
 	struct kvc_client *c = n->client;
 	int rc;
@@ -98,7 +100,8 @@ int kvc_req_wait_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadlin
 	while (r->state != KVC_REQ_DONE) {
 		if (c->closing)
 			return -KV_ECLOSED;
-		/* The reply says that it failed: the writes that are still missing are on their way or will never come. */
+		/* The reply says that it failed: the writes that are still missing are on their way or will never come.
+		 */
 		if (r->replied && r->status < 0)
 			deadline_ns = KV_MIN(deadline_ns, r->replied_ns + c->pool->options.grace_ns);
 		if (co_park_await(deadline_ns) < 0 && r->state != KVC_REQ_DONE)
@@ -148,28 +151,29 @@ int kvc_req_done_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadlin
 	return kvc_req_finish_await(c, r, kvc_req_wait_await(c, r, deadline_ns));
 }
 
-void kvc_pair_add(struct kvc_pair *p, struct kvc_req *r)
+void kvc_window_add(struct kvc_window *w, struct kvc_req *r)
 {
-	p->req[(p->head + p->count++) % 2] = r;
+	w->req[(w->head + w->count++) % KVC_WINDOW] = r;
 }
 
-int kvc_pair_next_await(struct kvc_client *c, struct kvc_pair *p, uint64_t deadline_ns, struct kvc_req **out)
+int kvc_window_next_await(struct kvc_client *c, struct kvc_window *w, uint64_t deadline_ns, struct kvc_req **out)
 {
-	struct kvc_req *r = p->req[p->head];
+	struct kvc_req *r = w->req[w->head];
 	int why = kvc_req_wait_await(c, r, deadline_ns);
-	p->head = (p->head + 1) % 2;
-	p->count--;
-	if (why < 0 && p->count > 0)
-		kvc_req_cancel(p->req[p->head], why);
+	w->head = (w->head + 1) % KVC_WINDOW;
+	w->count--;
+	/* When time is up, all are cancelled at once, so that they share the grace. */
+	for (unsigned i = 0; why < 0 && i < w->count; i++)
+		kvc_req_cancel(w->req[(w->head + i) % KVC_WINDOW], why);
 	*out = r;
 	return kvc_req_finish_await(c, r, why);
 }
 
-void kvc_pair_drop_await(struct kvc_client *c, struct kvc_pair *p)
+void kvc_window_drop_await(struct kvc_client *c, struct kvc_window *w)
 {
-	for (; p->count > 0; p->count--, p->head = (p->head + 1) % 2) {
-		kvc_req_done_await(c, p->req[p->head], 0);
-		kvc_req_release(c, p->req[p->head]);
+	for (; w->count > 0; w->count--, w->head = (w->head + 1) % KVC_WINDOW) {
+		kvc_req_done_await(c, w->req[w->head], 0);
+		kvc_req_release(c, w->req[w->head]);
 	}
 }
 
@@ -210,7 +214,8 @@ uint32_t kvc_chunks(const struct kvc_session *s, uint64_t slice, uint64_t count)
 {
 	uint64_t chunk = KV_MIN(s->chunk_bytes, s->node->client->info.chunk_bytes);
 	uint64_t each = chunk ? (slice + chunk - 1) / chunk : 1;
-	/* Two more: a range of at most KV_RANGE_MAX may cross a boundary between two parts of the region on either side. */
+	/* Two more: a range of at most KV_RANGE_MAX may cross a boundary between two parts of the region on either
+	 * side. */
 	uint64_t all = KV_MAX(each, 1u) * count + 2;
 	return all > UINT32_MAX ? UINT32_MAX : (uint32_t)all;
 }

@@ -8,44 +8,52 @@
 /* kvc_call_check -- the caller's struct kvc_call, NULL or an older one, as a whole one. -KV_EINVAL: not one. */
 int kvc_call_check(const struct kvc_call *given, struct kvc_call *out);
 
-/* kvc_call_begin -- a call of this client begins: on its loop, from a coroutine, while it is open. kvc_call_end -- it ends (only after a begin that gave 0);
- * counts rc and returns it. */
+/* kvc_call_begin -- a call of this client begins: on its loop, from a coroutine, while it is open. kvc_call_end -- it
+ * ends (only after a begin that gave 0); counts rc and returns it. */
 int kvc_call_begin(struct kvc_client *c);
 int64_t kvc_call_end(struct kvc_client *c, int64_t rc);
 
 uint64_t kvc_call_deadline(const struct kvc_client *c, const struct kvc_call *call);
 bool kvc_key_valid(struct kvc_key key);
 
-/* kvc_call_node -- the node that holds the key. kvc_call_down -- what a call of a server that is down returns: its code, or a miss where that was asked for. */
+/* kvc_call_node -- the node that holds the key. kvc_call_down -- what a call of a server that is down returns: its
+ * code, or a miss where that was asked for. */
 struct kvc_node *kvc_call_node(struct kvc_client *c, struct kvc_key key);
 int64_t kvc_call_down(const struct kvc_client *c, unsigned flags, int64_t rc);
 
-/* kvc_call_room_await -- an open session of the node, and room for one request. wait false: -KV_EBUSY instead of parking. The session is valid until the caller parks. */
-int kvc_call_room_await(struct kvc_node *n, const struct kvc_need *need, uint64_t deadline_ns, bool wait, struct kvc_session **out_session,
-			struct kvc_req **out);
+/* kvc_call_room_await -- an open session of the node, and room for one request. wait false: -KV_EBUSY instead of
+ * parking. The session is valid until the caller parks. */
+int kvc_call_room_await(struct kvc_node *n, const struct kvc_need *need, uint64_t deadline_ns, bool wait,
+			struct kvc_session **out_session, struct kvc_req **out);
 /* kvc_call_session -- whether s is still the session to use, after parking. */
 bool kvc_call_session(const struct kvc_node *n, const struct kvc_session *s);
 
-/* kvc_req_wait_await -- until the request is done: 0; or why it is not to be waited for any longer: -KV_ETIMEOUT, -KV_ECLOSED. */
+/* kvc_req_wait_await -- until the request is done: 0; or why it is not to be waited for any longer: -KV_ETIMEOUT,
+ * -KV_ECLOSED. */
 int kvc_req_wait_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadline_ns);
 
-/* kvc_req_finish_await -- after a wait that gave `why`: the request's status; if why is not 0, it is cancelled, and after the grace its memory is fenced if it must be.
- * Other requests of the call are to be cancelled before, so that they share the grace. Release it next. */
+/* kvc_req_finish_await -- after a wait that gave `why`: the request's status; if why is not 0, it is cancelled, and
+ * after the grace its memory is fenced if it must be. Other requests of the call are to be cancelled before, so that
+ * they share the grace. Release it next. */
 int kvc_req_finish_await(struct kvc_client *c, struct kvc_req *r, int why);
 
 /* kvc_req_done_await -- both, for a call with one request out. */
 int kvc_req_done_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadline_ns);
 
-/* A call with up to two requests out, taken in order. kvc_pair_next_await -- the status of the older one. kvc_pair_drop_await -- end and release what is left. */
-struct kvc_pair {
-	struct kvc_req *req[2];
+enum { KVC_WINDOW = 32 };
+
+/* A call with up to KVC_WINDOW requests out, taken in order. kvc_window_next_await -- the status of the oldest one.
+ * kvc_window_drop_await -- end and release what is left. */
+struct kvc_window {
+	struct kvc_req *req[KVC_WINDOW];
 	unsigned head, count;
 };
-void kvc_pair_add(struct kvc_pair *p, struct kvc_req *r);
-int kvc_pair_next_await(struct kvc_client *c, struct kvc_pair *p, uint64_t deadline_ns, struct kvc_req **out);
-void kvc_pair_drop_await(struct kvc_client *c, struct kvc_pair *p);
+void kvc_window_add(struct kvc_window *w, struct kvc_req *r);
+int kvc_window_next_await(struct kvc_client *c, struct kvc_window *w, uint64_t deadline_ns, struct kvc_req **out);
+void kvc_window_drop_await(struct kvc_client *c, struct kvc_window *w);
 
-/* kvc_call_again_await -- whether a call that failed with rc is to be tried again, after a pause where that is wise. *tries counts. */
+/* kvc_call_again_await -- whether a call that failed with rc is to be tried again, after a pause where that is wise.
+ * *tries counts. */
 bool kvc_call_again_await(struct kvc_client *c, int64_t rc, uint64_t deadline_ns, unsigned *tries);
 
 /* kvc_call_code -- the code the caller is to see for rc: internal ones become a timeout. */
@@ -65,14 +73,14 @@ struct kvc_get {
 	struct kvc_client *c;
 	struct kvc_node *n;
 	struct kvc_key key;
-	struct kvc_target dst;       /* slice 0: contiguous */
-	uint64_t cap;                /* bytes of value that it takes */
-	bool direct, verify, part;   /* direct: the server writes to dst, which lies in `region` */
-	bool sized;                  /* cap is what the value is expected to be, not what the destination happens to have */
+	struct kvc_target dst;     /* slice 0: contiguous */
+	uint64_t cap;              /* bytes of value that it takes */
+	bool direct, verify, part; /* direct: the server writes to dst, which lies in `region` */
+	bool sized; /* cap is what the value is expected to be, not what the destination happens to have */
 	uint32_t region;
-	uint64_t region_offset;      /* of dst.at */
-	struct kvc_client_mem *mem;  /* of a direct destination that is the caller's registration */
-	uint64_t offset, length;     /* of the part; length 0: to the end */
+	uint64_t region_offset;     /* of dst.at */
+	struct kvc_client_mem *mem; /* of a direct destination that is the caller's registration */
+	uint64_t offset, length;    /* of the part; length 0: to the end */
 	uint64_t deadline_ns;
 	/* what the first reply told */
 	bool known;
@@ -81,14 +89,15 @@ struct kvc_get {
 	struct kvc_wait own_wait, *wait;
 };
 
-/* kvc_get_init -- fill *g. 0 or -KV_EINVAL. slice 0: contiguous. kvc_get_fini -- let go of the registration that it uses. */
-int kvc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, void *dst, uint64_t len, uint64_t slice, uint64_t stride, const struct kvc_call *call,
-		 uint64_t deadline_ns);
+/* kvc_get_init -- fill *g. 0 or -KV_EINVAL. slice 0: contiguous. kvc_get_fini -- let go of the registration that it
+ * uses. */
+int kvc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, void *dst, uint64_t len, uint64_t slice,
+		 uint64_t stride, const struct kvc_call *call, uint64_t deadline_ns);
 void kvc_get_fini(struct kvc_get *g);
 /* kvc_get_issue_await -- ask for the next range. wait false: does not park. */
 int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out);
-/* kvc_get_take_await -- take the bytes of a range that is done with `status`. Returns 0 or a code; g->taken == g->total && g->known: complete. hasher: for values of several ranges,
- * NULL when this must be the only one. */
+/* kvc_get_take_await -- take the bytes of a range that is done with `status`. Returns 0 or a code; g->taken == g->total
+ * && g->known: complete. hasher: for values of several ranges, NULL when this must be the only one. */
 int kvc_get_take_await(struct kvc_get *g, struct kvc_req *r, int status, struct kv_hasher *hasher);
 /* kvc_get_all_await -- the whole GET with ranges and retries. Returns the length or a code. */
 int64_t kvc_get_all_await(struct kvc_get *g);
@@ -105,7 +114,8 @@ struct kvc_put {
 	struct kvc_key key;
 	const uint8_t *data;
 	uint64_t len, checksum;
-	bool summed, direct;         /* the checksum is there; the server reads from `region` */
+	bool summed, direct; /* the checksum is there; the server reads from `region` */
+	bool inlined;        /* the server reads nothing: all bytes go in requests */
 	uint32_t region, ttl_s;
 	uint64_t region_offset;
 	struct kvc_client_mem *mem;
@@ -113,11 +123,13 @@ struct kvc_put {
 	struct kvc_wait own_wait, *wait;
 };
 
-int kvc_put_init(struct kvc_put *p, struct kvc_client *c, struct kvc_key key, const void *data, uint64_t len, const struct kvc_call *call, uint64_t deadline_ns);
+int kvc_put_init(struct kvc_put *p, struct kvc_client *c, struct kvc_key key, const void *data, uint64_t len,
+		 const struct kvc_call *call, uint64_t deadline_ns);
 void kvc_put_fini(struct kvc_put *p);
 /* kvc_put_single -- whether it is one request. kvc_put_issue_await -- send a range of it. */
-bool kvc_put_single(const struct kvc_put *p);
-int kvc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint64_t stage, bool wait, struct kvc_req **out);
+bool kvc_put_single(struct kvc_put *p);
+int kvc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint64_t stage, bool wait,
+			struct kvc_req **out);
 int kvc_put_all_await(struct kvc_put *p);
 
 #endif

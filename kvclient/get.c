@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* get.c -- a GET as ranges: plan, issue, take.
  *
- * The first range is asked for alone. Its reply tells the value's length and generation; what remains follows two ranges at a time, taken in
- * order, naming that generation, so that all bytes are of one value (another generation: -KV_ESTALE, begin again).
+ * The first range is asked for alone. Its reply tells the value's length and generation; what remains follows two
+ * ranges at a time, taken in order, naming that generation, so that all bytes are of one value (another generation:
+ * -KV_ESTALE, begin again).
  *
- * Where a range lands: direct, in the caller's registered memory or in a view, and nothing is copied; or in a piece of the receive buffer, from
- * which it is copied; or, small and inside the reply, it was put into the destination by reply.c.
+ * Where a range lands: direct, in the caller's registered memory or in a view, and nothing is copied; or in a piece of
+ * the receive buffer, from which it is copied; or, small and inside the reply, it was put into the destination by
+ * reply.c.
  *
- * Verification is over what is delivered, at the place where it is delivered from: one hash for a value of one range, a running one over several, and
- * for a part of a value one per range, which the server makes for the purpose. */
+ * Verification is over what is delivered, at the place where it is delivered from: one hash for a value of one range, a
+ * running one over several, and for a part of a value one per range, which the server makes for the purpose. */
 #include "kvclient/call.h"
 #include "kvclient/place.h"
 
 enum { PIECE_GUESS_MIN = 1 << 20 };
 
-int kvc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, void *dst, uint64_t len, uint64_t slice, uint64_t stride,
-		 const struct kvc_call *call, uint64_t deadline_ns)
+int kvc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, void *dst, uint64_t len, uint64_t slice,
+		 uint64_t stride, const struct kvc_call *call, uint64_t deadline_ns)
 {
 	uint64_t extent = len;
 	memset(g, 0, sizeof(*g));
@@ -84,7 +86,8 @@ static uint64_t range_plan(const struct kvc_get *g, const struct kvc_session *s,
 	uint64_t left = get_goal(g) - g->issued, slice = g->dst.slice, in, count;
 	uint64_t chunk_room = (uint64_t)(g->c->imm_limit - 2) * KV_MIN(s->chunk_bytes, g->c->info.chunk_bytes);
 	uint64_t max = KV_MIN(g->direct ? KV_RANGE_MAX : piece_max(g->c), chunk_room);
-	/* A destination much larger than the value would take the buffer from others: the first piece is no larger than what values have been like. */
+	/* A destination much larger than the value would take the buffer from others: the first piece is no larger than
+	 * what values have been like. */
 	if (!g->direct && !g->known && !g->sized)
 		max = KV_MIN(max, KV_MAX(g->c->last_len, (uint64_t)PIECE_GUESS_MIN));
 	if (!g->direct || slice == 0) {
@@ -134,7 +137,8 @@ int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out)
 	struct kvc_need need;
 	uint64_t length;
 	int rc;
-	/* The plan needs the session's chunk size, the room needs the plan; a session that changed while we waited for room is planned for again. */
+	/* The plan needs the session's chunk size, the room needs the plan; a session that changed while we waited for
+	 * room is planned for again. */
 	for (;;) {
 		if (wait) {
 			rc = kvc_node_ready_await(g->n, g->deadline_ns, &s);
@@ -155,7 +159,8 @@ int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out)
 	}
 	range_fill(g, *out, length, &dest);
 	g->issued += length;
-	kvc_link_submit(kvc_link_pick(s, kvc_place_shard(s->shard_seed, s->shards, g->key.data, g->key.len)), *out, g->wait);
+	kvc_link_submit(kvc_link_pick(s, kvc_place_shard(s->shard_seed, s->shards, g->key.data, g->key.len)), *out,
+			g->wait);
 	return 0;
 }
 
@@ -271,7 +276,7 @@ int kvc_get_take_await(struct kvc_get *g, struct kvc_req *r, int status, struct 
 
 static int64_t get_once_await(struct kvc_get *g)
 {
-	struct kvc_pair out = {0};
+	struct kvc_window out = {0};
 	struct kv_hasher hasher;
 	struct kvc_req *r;
 	int rc = 0;
@@ -283,16 +288,16 @@ static int64_t get_once_await(struct kvc_get *g)
 			rc = kvc_get_issue_await(g, out.count == 0, &r);
 			if (rc < 0)
 				break;
-			kvc_pair_add(&out, r);
+			kvc_window_add(&out, r);
 		}
 		if (out.count == 0)
 			break;
-		rc = kvc_pair_next_await(g->c, &out, g->deadline_ns, &r);
+		rc = kvc_window_next_await(g->c, &out, g->deadline_ns, &r);
 		rc = kvc_get_take_await(g, r, rc, &hasher);
 		kvc_req_release(g->c, r);
 	} while (rc == 0);
 	/* What is left of a failure writes to the caller's memory: it is waited for. */
-	kvc_pair_drop_await(g->c, &out);
+	kvc_window_drop_await(g->c, &out);
 	return rc < 0 ? rc : (int64_t)g->total;
 }
 

@@ -1,13 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* put.c -- a PUT as ranges: FIRST alone (its reply names the server's stage), the middle ones two at a time, LAST alone, which commits.
+/* put.c -- a PUT as ranges: FIRST alone (its reply names the server's stage), the middle ones two at a time, LAST
+ * alone, which commits.
  *
- * A value of one range is FIRST and LAST at once. Up to KV_INLINE_MAX bytes travel in the request; else the server reads them from the caller's registered
- * memory, from a view, or from a piece of the receive buffer into which they were copied.
+ * A value of one range is FIRST and LAST at once. Up to KV_INLINE_MAX bytes travel in the request; else the server
+ * reads them from the caller's registered memory, from a view, or from a piece of the receive buffer into which they
+ * were copied.
  *
- * Every range carries the checksum of the whole value: the server refuses to commit anything else. Hence a PUT may be made again after any failure, the same
- * bytes under the same key succeed, and memory that is read late by a server that we gave up on can do no harm there. */
+ * Where the server must not read (its provider would crash if we died in the middle: WELCOME says so), all bytes travel
+ * in requests: FIRST alone, then everything else, LAST too, many at a time.
+ *
+ * Every range carries the checksum of the whole value: the server refuses to commit anything else. Hence a PUT may be
+ * made again after any failure, the same bytes under the same key succeed, and memory that is read late by a server
+ * that we gave up on can do no harm there. */
 #include "kvclient/call.h"
 #include "kvclient/place.h"
+
+enum {
+	READ_WINDOW = 2,
+	INLINE_WINDOW = KVC_WINDOW
+}; /* ranges of one PUT in flight; the server keeps up to 64 pieces apart */
 
 static void source_find(struct kvc_put *p)
 {
@@ -15,7 +26,8 @@ static void source_find(struct kvc_put *p)
 	const uint8_t *base = c->area.base;
 	if (p->len <= KV_INLINE_MAX)
 		return;
-	if (p->data >= base && p->data < base + c->buffer.len_bytes && p->len <= c->buffer.len_bytes - (uint64_t)(p->data - base)) {
+	if (p->data >= base && p->data < base + c->buffer.len_bytes &&
+	    p->len <= c->buffer.len_bytes - (uint64_t)(p->data - base)) {
 		p->direct = true;
 		p->region = KVC_REGION_BUFFER;
 		p->region_offset = (uint64_t)(p->data - base);
@@ -30,7 +42,8 @@ static void source_find(struct kvc_put *p)
 	}
 }
 
-int kvc_put_init(struct kvc_put *p, struct kvc_client *c, struct kvc_key key, const void *data, uint64_t len, const struct kvc_call *call, uint64_t deadline_ns)
+int kvc_put_init(struct kvc_put *p, struct kvc_client *c, struct kvc_key key, const void *data, uint64_t len,
+		 const struct kvc_call *call, uint64_t deadline_ns)
 {
 	memset(p, 0, sizeof(*p));
 	if (!kvc_key_valid(key) || !data || len == 0)
@@ -57,14 +70,24 @@ void kvc_put_fini(struct kvc_put *p)
 	p->mem = NULL;
 }
 
+/* Take the server's word for how bytes travel, before the first range is planned. */
+static void mode_set(struct kvc_put *p, const struct kvc_session *s)
+{
+	p->inlined = s->flags & WIRE_WELCOME_INLINE_PUT;
+}
+
 static uint64_t range_max(const struct kvc_put *p)
 {
+	if (p->inlined)
+		return KV_INLINE_MAX;
 	uint64_t half = KV_MAX(kvc_buffer_largest(&p->c->buffer) / 2, (uint64_t)KVC_PIECE_MIN);
 	return p->direct ? KV_RANGE_MAX : KV_MIN(KV_RANGE_MAX, half);
 }
 
-bool kvc_put_single(const struct kvc_put *p)
+bool kvc_put_single(struct kvc_put *p)
 {
+	if (p->n->state == KVC_NODE_UP)
+		mode_set(p, p->n->session);
 	return p->len <= range_max(p);
 }
 
@@ -90,8 +113,8 @@ static void range_fill(struct kvc_put *p, struct kvc_req *r, uint64_t offset, ui
 	w->put.stage = stage;
 	w->put.ttl_s = p->ttl_s;
 	r->deadline_ns = p->deadline_ns;
-	if (p->len <= KV_INLINE_MAX) {
-		w->put.inline_data = (struct wire_bytes){p->data, (uint32_t)length};
+	if (p->inlined || p->len <= KV_INLINE_MAX) {
+		w->put.inline_data = (struct wire_bytes){p->data + offset, (uint32_t)length};
 	} else if (p->direct) {
 		r->caller_memory = true;
 		w->dest = (struct wire_dest){p->region, 1, p->region_offset + offset, 0, length};
@@ -100,9 +123,10 @@ static void range_fill(struct kvc_put *p, struct kvc_req *r, uint64_t offset, ui
 	}
 }
 
-int kvc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint64_t stage, bool wait, struct kvc_req **out)
+int kvc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint64_t stage, bool wait,
+			struct kvc_req **out)
 {
-	bool copy = !p->direct && p->len > KV_INLINE_MAX;
+	bool copy = !p->inlined && !p->direct && p->len > KV_INLINE_MAX;
 	struct kvc_need need = {.piece_bytes = copy ? length : 0};
 	struct kvc_session *s;
 	int rc;
@@ -113,14 +137,16 @@ int kvc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uin
 			return rc;
 		if (copy)
 			kvc_copy_await(kvc_buffer_at(&p->c->buffer, &(*out)->piece), p->data + offset, length);
-		if (kvc_call_session(p->n, s))
+		if (kvc_call_session(p->n, s) && p->inlined == !!(s->flags & WIRE_WELCOME_INLINE_PUT))
 			break;
 		kvc_req_release(p->c, *out);
-		if (stage != 0 || !wait)
-			return -KV_ERESET; /* the stage went with the session */
+		if (stage != 0 || !wait || kvc_call_session(p->n, s))
+			return -KV_ERESET; /* the stage went with the session, or what was planned does not fit this one
+					    */
 	}
 	range_fill(p, *out, offset, length, stage);
-	kvc_link_submit(kvc_link_pick(s, kvc_place_shard(s->shard_seed, s->shards, p->key.data, p->key.len)), *out, p->wait);
+	kvc_link_submit(kvc_link_pick(s, kvc_place_shard(s->shard_seed, s->shards, p->key.data, p->key.len)), *out,
+			p->wait);
 	return 0;
 }
 
@@ -142,38 +168,48 @@ static int range_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint
 	return rc;
 }
 
-/* The ranges between FIRST and LAST. */
-static int middle_await(struct kvc_put *p, uint64_t from, uint64_t to, uint64_t max, uint64_t stage)
+/* The ranges from `from` to `to`, several at a time. */
+static int ranges_await(struct kvc_put *p, uint64_t from, uint64_t to, uint64_t max, uint64_t stage)
 {
-	struct kvc_pair out = {0};
+	struct kvc_window out = {0};
 	struct kvc_req *r;
 	int rc = 0;
 	do {
-		while (out.count < 2 && from < to) {
+		while (out.count < (p->inlined ? INLINE_WINDOW : READ_WINDOW) && from < to) {
 			uint64_t n = KV_MIN(max, to - from);
 			rc = kvc_put_issue_await(p, from, n, stage, out.count == 0, &r);
 			if (rc < 0)
 				break;
-			kvc_pair_add(&out, r);
+			kvc_window_add(&out, r);
 			from += n;
 		}
 		if (out.count == 0)
 			break;
-		rc = kvc_pair_next_await(p->c, &out, p->deadline_ns, &r);
+		rc = kvc_window_next_await(p->c, &out, p->deadline_ns, &r);
 		kvc_req_release(p->c, r);
 	} while (rc == 0);
-	kvc_pair_drop_await(p->c, &out);
+	kvc_window_drop_await(p->c, &out);
 	return rc;
 }
 
 static int put_once_await(struct kvc_put *p)
 {
-	uint64_t max = range_max(p), first = KV_MIN(p->len, max), last = (p->len - 1) / max * max, stage = 0;
+	uint64_t max, first, last, stage = 0;
+	struct kvc_session *s;
 	bool done = false;
-	int rc = range_await(p, 0, first, &stage, &done);
+	int rc = kvc_node_ready_await(p->n, p->deadline_ns, &s);
+	if (rc < 0)
+		return rc;
+	mode_set(p, s);
+	max = range_max(p);
+	first = KV_MIN(p->len, max);
+	last = (p->len - 1) / max * max;
+	rc = range_await(p, 0, first, &stage, &done);
 	if (rc < 0 || done)
 		return rc;
-	rc = middle_await(p, first, last, max, stage);
+	if (p->inlined)
+		return ranges_await(p, first, p->len, max, stage);
+	rc = ranges_await(p, first, last, max, stage);
 	if (rc < 0)
 		return rc;
 	return range_await(p, last, p->len - last, &stage, &done);

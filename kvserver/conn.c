@@ -259,7 +259,7 @@ static int welcome_await(struct conn *c)
 	w->version = WIRE_VERSION;
 	w->shards = w->loops = (uint16_t)s->opt.shards;
 	w->rails = (uint16_t)first->info.rails;
-	w->flags = s->opt.allow_bench ? WIRE_WELCOME_BENCH : 0;
+	w->flags = (s->opt.allow_bench ? WIRE_WELCOME_BENCH : 0) | (first->info.reads_refused ? WIRE_WELCOME_INLINE_PUT : 0);
 	w->session = c->number;
 	w->chunk_bytes = first->info.chunk_bytes;
 	w->credits = s->opt.credits;

@@ -207,7 +207,7 @@ static bool range_fits(const struct stage *st, const struct wire_request *q)
 {
 	const struct index_item *item = &st->block->item;
 
-	return st->total == q->put.total && st->checksum == q->put.checksum && !st->last &&
+	return st->total == q->put.total && st->checksum == q->put.checksum && !(st->last && q->flags & WIRE_PUT_LAST) &&
 	       item->key_len == q->key.len && memcmp(item->key, q->key.data, q->key.len) == 0;
 }
 
@@ -264,6 +264,11 @@ void put_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	struct stage *st;
 
+	/* WELCOME said so: with this provider a client that dies while it answers a read would take us with it. */
+	if (l->session->shard->info.reads_refused && q->put.length > 0 && q->put.inline_data.len == 0) {
+		put_reply(l, q, WIRE_NOTSUP, 0);
+		return;
+	}
 	if (q->flags & WIRE_PUT_FIRST) {
 		put_first(l, q, now_ns);
 		return;

@@ -17,7 +17,7 @@
 enum {
 	PREFIX = 4, /* the length, which does not count itself */
 	REGION_VIRTUAL = 1,
-	WELCOME_FLAGS = WIRE_WELCOME_BENCH | WIRE_WELCOME_PULL,
+	WELCOME_FLAGS = WIRE_WELCOME_BENCH | WIRE_WELCOME_PULL | WIRE_WELCOME_INLINE_PUT,
 	ENTRY_BASE = 0, /* in an entry of a region's key table */
 	ENTRY_KEY = 8,
 	ENTRY_SIZE = 16,

@@ -318,7 +318,11 @@ enum wire_ctrl {
 	WIRE_CTRL_GOODBYE_DONE = 13
 };
 
-enum wire_welcome { WIRE_WELCOME_BENCH = 1, WIRE_WELCOME_PULL = 2 };
+enum wire_welcome {
+	WIRE_WELCOME_BENCH = 1,
+	WIRE_WELCOME_PULL = 2,
+	WIRE_WELCOME_INLINE_PUT = 4 /* the server does not read client memory: PUT ranges carry their bytes inline */
+};
 
 struct wire_blob_addr {
 	uint8_t len;

@@ -54,6 +54,7 @@ void node_open(struct node *n, const char *provider, struct te_options *options)
 	struct kv_error err = {0};
 	memset(n, 0, sizeof(*n));
 	o.provider = provider;
+	o.reads_at_own_risk = true; /* the tests that break connections ask node_break_dir */
 	o.log = getenv("KVRAIL_TEST_LOG") ? &log_stderr : NULL;
 	in->sin_family = AF_INET;
 	in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -66,6 +67,13 @@ void node_open(struct node *n, const char *provider, struct te_options *options)
 			return;
 		}
 	fail_msg("too many nodes");
+}
+
+enum te_dir node_break_dir(const struct node *n)
+{
+	struct te_info info;
+	te_info(n->te, &info);
+	return info.read_unsafe ? TE_WRITE : TE_READ;
 }
 
 void node_close(struct node *n)

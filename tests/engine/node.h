@@ -45,6 +45,8 @@ struct area {
 /* A node that is polled with the others by node_poll_all, until closed. */
 void node_open(struct node *n, const char *provider, struct te_options *options);
 void node_close(struct node *n);
+/* The direction of a transfer that may be cut in the middle: where a cut read would crash the reader (te_info.read_unsafe), a write. */
+enum te_dir node_break_dir(const struct node *n);
 int node_poll_all(void);
 /* Forget the nodes that a failed test left behind: its stack is gone. A cmocka setup function. */
 int node_forget_all(void **state);

@@ -124,7 +124,7 @@ static void a_killed_peer_ends_what_is_in_flight(void **state)
 	start(state, CHILD_SERVE);
 	struct te_peer *peer = child_peer(&child, &n);
 	for (unsigned i = 0; i < COUNT; i++) {
-		xfer_init(&x[i], &r[i], TE_READ, peer, &area, 0, &child.remote, 0, CHILD_AREA);
+		xfer_init(&x[i], &r[i], node_break_dir(&n), peer, &area, 0, &child.remote, 0, CHILD_AREA);
 		x[i].deadline_ns = kv_clock_now(&kv_clock_monotonic) + 500000000;
 		assert_true(te_xfer_start(n.te, &x[i]) >= 0);
 	}
