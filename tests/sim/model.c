@@ -60,7 +60,8 @@ struct worker {
 	unsigned index, pool, client;
 	struct kv_prng prng;
 	struct entry own[OWN_KEYS];
-	uint8_t *slab; /* NULL: none */
+	uint8_t *slab;     /* NULL: none */
+	uint64_t begun_ns; /* its present call */
 };
 
 struct model {
@@ -72,7 +73,8 @@ struct model {
 	uint8_t *slabs[WORLD_POOLS];
 	uint8_t *pattern;
 	struct model_counts counts;
-	bool final; /* the check at the end: nothing may fail */
+	uint64_t lost_ns; /* when a server lost everything; what calls that began before say is not believed */
+	bool final;       /* the check at the end: nothing may fail */
 };
 
 /* ---- values and keys ---- */
@@ -151,7 +153,7 @@ static void saw_value(struct worker *k, struct entry *e, struct value v)
 {
 	e->has_now = true;
 	e->now = v;
-	e->may_miss = may_miss_again(k->m, e);
+	e->may_miss = may_miss_again(k->m, e) || k->begun_ns <= k->m->lost_ns;
 }
 
 static void saw_nothing(struct entry *e)
@@ -274,7 +276,7 @@ static const struct kvc_call *timed_begin(struct worker *k, struct timed *t)
 	if (k->m->o.trouble && !k->m->final && below(k, 4) > 0)
 		t->call.timeout_ns = (1 + below(k, 20)) * (1 + below(k, 20)) * 5 * MS;
 	t->timeout_ns = t->call.timeout_ns ? t->call.timeout_ns : wo->timeout_ns ? wo->timeout_ns : KV_TIMEOUT_DEFAULT_NS;
-	t->begun_ns = world_now(k->m->w);
+	t->begun_ns = k->begun_ns = world_now(k->m->w);
 	k->m->counts.calls++;
 	return &t->call;
 }
@@ -583,7 +585,7 @@ static void do_get_slices(struct worker *k, struct kvc_client *c)
 
 static void shared_saw(struct worker *k, struct shared *s, struct value v, const char *how)
 {
-	if (s - k->m->shared >= SHARED_KEYS / 2)
+	if (s - k->m->shared >= SHARED_KEYS / 2 || k->begun_ns <= k->m->lost_ns)
 		return;
 	if (s->settled && !same(k->m, s->is, v))
 		WRONG(k, "%s saw another value under a key that is never deleted", how);
@@ -625,7 +627,7 @@ static void do_shared_get(struct worker *k, struct kvc_client *c)
 		else
 			shared_saw(k, s, s->tried[i], "GET");
 	} else if (rc == -KV_ENOTFOUND) {
-		if (must)
+		if (must && k->begun_ns > k->m->lost_ns)
 			WRONG(k, "GET did not find a shared value that is never deleted");
 	} else {
 		failed(k, "GET", rc);
@@ -687,6 +689,16 @@ void model_start(struct model *m)
 	}
 }
 
+void model_lost(struct model *m)
+{
+	m->lost_ns = world_now(m->w);
+	for (unsigned i = 0; i < m->o.workers; i++)
+		for (unsigned j = 0; j < OWN_KEYS; j++)
+			m->worker[i].own[j].may_miss = true;
+	for (unsigned i = 0; i < SHARED_KEYS; i++)
+		m->shared[i].settled = false;
+}
+
 /* ---- the end ---- */
 
 static void worker_check(struct kvc_client *c, void *arg)
@@ -695,6 +707,7 @@ static void worker_check(struct kvc_client *c, void *arg)
 	uint8_t *dst = malloc(k->m->o.len_max);
 	for (unsigned i = 0; i < OWN_KEYS; i++) {
 		struct entry *e = &k->own[i];
+		k->begun_ns = world_now(k->m->w);
 		int64_t rc = kvc_get_await(c, key_of(e), dst, k->m->o.len_max, NULL);
 		get_result(k, e, dst, rc);
 		/* What was in doubt is settled now: nothing is under way any more. */

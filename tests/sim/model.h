@@ -32,6 +32,9 @@ void model_destroy(struct model **m);
 /* model_start -- workers begin; world_join waits for them. A pool that is out (crashed) gets none. */
 void model_start(struct model *m);
 
+/* model_lost -- a server has just lost all its values. */
+void model_lost(struct model *m);
+
 /* model_check -- all keys are read through each pool, without tolerance: every call succeeds and agrees with the model. To be followed by world_join. */
 void model_check(struct model *m);
 
