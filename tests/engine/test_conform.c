@@ -610,6 +610,13 @@ static void two_rails_share_the_work(void **state)
 	struct te_options o = {.chunk_bytes = CHUNK, .rails = 2};
 	pair_open(&p, state, &o);
 	assert_int_equal(te_peer_links(p.ab), 2);
+	/* Both connections are up before the work is shared: a rail that is still connecting would leave all of it to the other. */
+	for (unsigned link = 0; link < 2; link++) {
+		struct result r;
+		uint8_t data[8] = {0};
+		te_msg_send(p.a.te, p.ab, link, msg_for(&p.a, &r, data, 8), KV_NEVER);
+		WAIT(r.done && p.b.messages == link + 1);
+	}
 	area_open(&near, &p.a, 1 << 20, 100003, 1);
 	area_open(&far, &p.b, 1 << 20, 70001, 0);
 	write_one(&p, &near, &far, 0, 0, 1 << 20);
