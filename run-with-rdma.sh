@@ -3,7 +3,7 @@
 # run-with-rdma.sh [--provider P] COMMAND [ARGS...] -- run a command with the machine's RDMA fabric set up.
 #
 # COMMAND is kv-bench, kv-server or kv-client (also bench, server, client), or any other program.
-#   --provider P   efa, efa-direct, verbs, tcp (also tcp-native) or shm: given on to KVRail's programs, which then use it or fail. Without it they choose.
+#   --provider P   efa, efa-direct, verbs, tcp or shm: given on to KVRail's programs, which then use it or fail. Without it they choose.
 #   -h, --help     this text
 # It finds EFA and InfiniBand/RoCE devices, makes sure that one libfabric is loaded (the AWS EFA installer's where it is), raises the memlock and
 # open files limits where it may, and for KVRail's programs installs what is missing and builds. Environment that is set already is left alone:
@@ -59,9 +59,9 @@ if [ $# -eq 0 ]; then
 	exit 2
 fi
 case $provider in
-'' | auto | efa | efa-direct | verbs | tcp | tcp-native | shm) ;;
+'' | auto | efa | efa-direct | verbs | tcp | shm) ;;
 *)
-	say "there is no provider '$provider': use efa, efa-direct, verbs, tcp, tcp-native or shm"
+	say "there is no provider '$provider': use efa, efa-direct, verbs, tcp or shm"
 	exit 2
 	;;
 esac
@@ -169,7 +169,7 @@ build_ours() {
 	fi
 	"$root/scripts/install-deps.sh" run || return 1
 	say "building (make MODE=release)"
-	make -C "$root" --no-print-directory -s -j"$(nproc 2>/dev/null || echo 2)" MODE=release all >&2
+	make -C "$root" --no-print-directory -s -j"$(nproc 2>/dev/null || echo 2)" MODE=release all >/dev/null
 }
 
 program=$name
