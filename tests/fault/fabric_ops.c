@@ -45,7 +45,6 @@ int __wrap_fi_cq_open(struct fid_domain *d, struct fi_cq_attr *attr, struct fid_
 int __wrap_fi_endpoint(struct fid_domain *d, struct fi_info *info, struct fid_ep **out, void *context);
 int __wrap_fi_mr_reg(struct fid *d, const void *buf, size_t len, uint64_t access, uint64_t offset, uint64_t key, uint64_t flags, struct fid_mr **out, void *context);
 int __wrap_fi_av_insert(struct fid_av *av, const void *addr, size_t count, fi_addr_t *out, uint64_t flags, void *context);
-int __wrap_fi_ep_bind(struct fid *ep, struct fid *to, uint64_t flags);
 int __wrap_fi_enable(struct fid *ep, int command, void *arg);
 int __wrap_fi_getname(fid_t ep, void *addr, size_t *len);
 ssize_t __wrap_fi_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t from, void *context);
@@ -65,7 +64,6 @@ int fault_real_fi_cq_open(struct fid_domain *d, struct fi_cq_attr *attr, struct 
 int fault_real_fi_endpoint(struct fid_domain *d, struct fi_info *info, struct fid_ep **out, void *context);
 int fault_real_fi_mr_reg(struct fid *d, const void *buf, size_t len, uint64_t access, uint64_t offset, uint64_t key, uint64_t flags, struct fid_mr **out, void *context);
 int fault_real_fi_av_insert(struct fid_av *av, const void *addr, size_t count, fi_addr_t *out, uint64_t flags, void *context);
-int fault_real_fi_ep_bind(struct fid *ep, struct fid *to, uint64_t flags);
 int fault_real_fi_enable(struct fid *ep, int command, void *arg);
 int fault_real_fi_getname(fid_t ep, void *addr, size_t *len);
 ssize_t fault_real_fi_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t from, void *context);
@@ -146,7 +144,6 @@ int fault_real_fi_endpoint(struct fid_domain *d, struct fi_info *info, struct fi
 		return rc;
 	pthread_mutex_lock(&lock);
 	COPY(ep, (*out)->fid.ops);
-	ep_ours.bind = __wrap_fi_ep_bind;
 	ep_ours.control = __wrap_fi_enable;
 	(*out)->fid.ops = &ep_ours;
 	COPY(cm, (*out)->cm);
@@ -173,11 +170,6 @@ int fault_real_fi_mr_reg(struct fid *d, const void *buf, size_t len, uint64_t ac
 int fault_real_fi_av_insert(struct fid_av *a, const void *addr, size_t count, fi_addr_t *out, uint64_t flags, void *context)
 {
 	return av_real->insert(a, addr, count, out, flags, context);
-}
-
-int fault_real_fi_ep_bind(struct fid *e, struct fid *to, uint64_t flags)
-{
-	return ep_real->bind(e, to, flags);
 }
 
 int fault_real_fi_enable(struct fid *e, int command, void *arg)

@@ -24,6 +24,7 @@ enum {
 	ITEM = 5000,
 	CREDITS = 16,
 	MEMORY = 8 << 20,
+	BUFFER = 2 << 20,
 	CHUNK = 65536
 };
 
@@ -36,6 +37,7 @@ static struct {
 	struct kvc_pool *pool;
 	struct kvc_mem *mem;
 	bool bad;
+	int last_error;
 	/* of the worker */
 	int64_t (*work)(struct kvc_client *client);
 	int64_t work_rc;
@@ -65,8 +67,13 @@ static void wrong(const char *fmt, ...)
 /* Codes that are ours alone must not come out, nor may a fault be taken for damage of the value. */
 static void code_check(const char *what, int64_t rc)
 {
-	if (rc >= 0)
+	static const char *last_what;
+	static int64_t last_rc;
+
+	if (rc >= 0 || (what == last_what && rc == last_rc))
 		return;
+	last_what = what;
+	last_rc = rc;
 	if (rc < -KV_EINTERNAL || rc == -KV_EINTERNAL || rc == -KV_ESTALE || rc == -KV_ERESET || rc == -KV_ECORRUPT || rc == -KV_EEXIST || rc == -1)
 		wrong("%s returned %" PRId64 " (%s)", what, rc, kv_errname((int)rc));
 	else
@@ -75,13 +82,14 @@ static void code_check(const char *what, int64_t rc)
 
 static void error_check(const char *what, int rc, const struct kv_error *err)
 {
+	if (rc < 0 && rc != s.last_error)
+		fprintf(stderr, "# %s: %s: %s\n", what, kv_errname(rc), err->text);
+	s.last_error = rc;
 	code_check(what, rc);
 	if (rc > 0)
 		wrong("%s returned %d", what, rc);
 	if (rc < 0 && (err->code != rc || !err->text[0]))
 		wrong("%s returned %s, but its error says %s: \"%s\"", what, kv_errname(rc), kv_errname(err->code), err->text);
-	else if (rc < 0)
-		fprintf(stderr, "# %s: %s\n", what, err->text);
 }
 
 static void fill(uint8_t *at, size_t n, uint64_t seed)
@@ -161,7 +169,7 @@ static int64_t pool_up(void)
 	struct kvc_options o = {.size = sizeof(o),
 				.num_clients = 1,
 				.num_threads = 1,
-				.buffer_bytes = 2 << 20,
+				.buffer_bytes = BUFFER,
 				.servers = names,
 				.num_servers = 1,
 				.provider = "tcp",
@@ -479,10 +487,11 @@ static int64_t held(bool say)
 	sum += stat_of(all, n, "sessions") - 1;
 	if (say && stat_of(all, n, "sessions") != 1)
 		wrong("the server has %" PRIu64 " sessions", stat_of(all, n, "sessions"));
+	/* A piece whose writes cannot be counted stays in quarantine until a fence, which comes when a quarter of the buffer is there. */
 	kvc_counters(s.pool, &c);
-	if (say && c.quarantined_bytes)
+	if (say && c.quarantined_bytes > BUFFER / 4)
 		wrong("the client still has %" PRIu64 " bytes in quarantine", c.quarantined_bytes);
-	return sum + c.quarantined_bytes ? -KV_EBUSY : 0;
+	return sum || c.quarantined_bytes > BUFFER / 4 ? -KV_EBUSY : 0;
 }
 
 static void settle(void)
@@ -521,6 +530,7 @@ static void calls(void)
 	STEP(mem_register);
 	STEP(put_registered);
 	STEP(put_view);
+	STEP(raw); /* while most blocks are as long as it wants them */
 	STEP(put_batch);
 	STEP(exists);
 	STEP(get_small);
@@ -532,7 +542,6 @@ static void calls(void)
 	STEP(miss);
 	STEP(touch);
 	STEP(pin);
-	STEP(raw);
 	STEP(ping);
 	if (s.mem)
 		STEP(mem_unregister);

@@ -109,6 +109,14 @@ static void on_alarm(int sig)
 	_exit(1);
 }
 
+/* te_env_for_programs puts handlers of others aside, that of the sanitizer among them. */
+static void on_crash(int sig)
+{
+	signal(sig, SIG_DFL);
+	__sanitizer_print_stack_trace();
+	raise(sig);
+}
+
 static int left_check(const struct fault_board *b, bool recording)
 {
 	unsigned fds = entries("/proc/self/fd"), threads = entries("/proc/self/task");
@@ -146,6 +154,9 @@ static void child(enum phase phase, const char *log)
 	signal(SIGPIPE, SIG_IGN);
 	alarm(LIMIT_S);
 	te_env_for_programs();
+	signal(SIGSEGV, on_crash);
+	signal(SIGBUS, on_crash);
+	signal(SIGABRT, on_crash);
 	rc = scenario_run(phase, psk_file);
 	fault_board->step = "the end";
 	if (rc == 0)
@@ -225,7 +236,7 @@ static bool judge(struct job *j, int status)
 	if (!good && WIFSIGNALED(status))
 		printf("#     killed by signal %d in step %s\n", WTERMSIG(status), j->board->step ? j->board->step : "?");
 	if (!good || getenv("KVRAIL_FAULT_ONLY"))
-		show(j->log, 120);
+		show(j->log, getenv("KVRAIL_FAULT_ONLY") ? 300 : 60);
 	return true;
 }
 
