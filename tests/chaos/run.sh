@@ -245,6 +245,89 @@ kills() { # kill -9 under load, again on the same port
 	load_end 300 && idle && serve_stop
 }
 
+kills_rapid() { # killed again while the clients are still connecting
+	local k address
+	serve rapid 127.0.0.1:0 || return
+	address=$server
+	load_start rapid --server "$address" || return
+	for ((k = 0; k < 2 * kills; k++)); do
+		mark down
+		kill -KILL "$server_pid"
+		wait "$server_pid" 2>/dev/null
+		serve_again rapid "$address" || return
+		pause_ms "$(random_below 150)"
+	done
+	mark ready
+	sleep 4
+	load_end 50 && idle && serve_stop
+}
+
+drain() { # SIGTERM under load: the server ends in good order, with status 0
+	local k address
+	serve drain 127.0.0.1:0 || return
+	address=$server
+	load_start drain --server "$address" --pace-us 2000 || return
+	for k in 1 2 3; do
+		sleep 1
+		mark down
+		serve_stop || return
+		serve_again drain "$address" || return
+		mark ready
+	done
+	sleep 2
+	load_end 200 && idle && serve_stop
+}
+
+# Connections that the server has, but for those in `listen` state: torn down with a reset to both ends, as a firewall would.
+sockets_cut() {
+	ss -tnpH state established 2>/dev/null | awk -v p="pid=$server_pid," 'index($0, p) { print $3, $4 }' | {
+		[ "${1:-all}" = all ] && cat || grep -v "^$server "
+	} | shuf | head -n "${2:-99}" | while read -r a b; do
+		ss -K -tnH src "$a" dst "$b" >/dev/null 2>&1
+	done
+}
+
+reset_sockets() { # connections are reset while both programs live: those of the fabric alone, one of them, all of them
+	local k
+	serve reset 127.0.0.1:0 || return
+	load_start reset --server "$server" --pace-us 2000 || return
+	for k in 1 2 3; do
+		sleep 1
+		mark down
+		sockets_cut fabric 1
+		mark ready
+		sleep 1.5
+		mark down
+		sockets_cut fabric
+		mark ready
+		sleep 1.5
+		mark down
+		sockets_cut all
+		mark ready
+	done
+	sleep 3
+	load_end 100 && idle && serve_stop
+}
+
+close_stopped() { # a pool is closed while its server stands still, and while it is gone
+	local how began
+	for how in STOP KILL; do
+		serve "close$how" 127.0.0.1:0 || return
+		load_start "close$how" --server "$server" || return
+		sleep 1
+		kill "-$how" "$server_pid"
+		began=$SECONDS
+		load_end 50 || return
+		say "closed after SIG$how in at most $((SECONDS - began + 1)) s"
+		[ $((SECONDS - began)) -le 15 ] || {
+			echo "closing took $((SECONDS - began)) s"
+			return 1
+		}
+		kill -CONT "$server_pid" 2>/dev/null
+		[ $how = KILL ] || { idle && serve_stop; } || return
+	done
+}
+
 stop_server_short() { # a server that stands still for half a second: only short calls fail
 	local k
 	serve short 127.0.0.1:0 || return
@@ -396,6 +479,22 @@ cable() { # the cable is pulled, for 1 s and for 8 s
 		ip -n "$ns-s" link set v0 down
 		sleep "$t"
 		ip -n "$ns-s" link set v0 up
+		mark ready
+		sleep 5
+	done
+	load_end 100 && idle && serve_stop
+}
+
+one_way() { # what the server sends gets lost, what the client sends arrives
+	local ns="kvrail-$$-o" t
+	space_pair "$ns" && serve_space "$ns" || return
+	load_start oneway --server "$server" || return
+	for t in 1 8; do
+		sleep 1
+		mark down
+		ip -n "$ns-s" route add blackhole 10.77.0.2/32
+		sleep "$t"
+		ip -n "$ns-s" route del blackhole 10.77.0.2/32
 		mark ready
 		sleep 5
 	done
@@ -565,7 +664,7 @@ churn() { # many connections, in good order and not; neither side may grow
 
 # ---- all of them ----
 
-all="steady kills stop_server_short stop_server_long stop_client one_of_two stop_one_of_two kill_client cable lossy few_fds fd_storm small_memlock small_memory churn"
+all="steady kills kills_rapid drain reset_sockets close_stopped stop_server_short stop_server_long stop_client one_of_two stop_one_of_two kill_client cable one_way lossy few_fds fd_storm small_memlock small_memory churn"
 [ $# -gt 0 ] && all=$*
 
 skip() {
@@ -585,10 +684,11 @@ has_netem && bad_cable_by=netem
 
 why_not() { # why_not SCENARIO -- prints why it cannot run here
 	case $1 in
-	cable | lossy) can_space || {
+	cable | one_way | lossy) can_space || {
 		echo "network namespaces cannot be made here (ip netns add)"
 		return
 	} ;;&
+	reset_sockets) ss -K -tnH src 127.0.0.9 >/dev/null 2>&1 || echo "ss -K cannot close sockets here (iproute2 and CONFIG_INET_DIAG_DESTROY)" ;;
 	lossy) [ $bad_cable_by = netem ] || [ -c /dev/net/tun ] || echo "the kernel has no netem, and there is no /dev/net/tun for lossy_link" ;;
 	esac
 }
