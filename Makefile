@@ -7,8 +7,14 @@ B    := build/$(MODE)$(if $(filter clang%,$(CC)),-clang)
 VERSION := 0.1.0
 PREFIX  ?= /usr/local
 PKGS    := libfabric liburing openssl libxxhash jansson libedit
-PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
-PKG_LIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
+
+# On an EFA instance the installer's libfabric is the one to build and run with: two in one process is what breaks NCCL.
+comma := ,
+EFA_ROOT   := $(or $(KVRAIL_EFA_ROOT),/opt/amazon/efa)
+EFA_LIB    := $(patsubst %/pkgconfig/libfabric.pc,%,$(firstword $(wildcard $(EFA_ROOT)/lib64/pkgconfig/libfabric.pc $(EFA_ROOT)/lib/pkgconfig/libfabric.pc)))
+PKG_CONFIG := $(if $(EFA_LIB),PKG_CONFIG_PATH=$(EFA_LIB)/pkgconfig:$$PKG_CONFIG_PATH )pkg-config
+PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PKGS) 2>/dev/null)
+PKG_LIBS   := $(shell $(PKG_CONFIG) --libs $(PKGS) 2>/dev/null) $(if $(EFA_LIB),-Wl$(comma)-rpath$(comma)$(EFA_LIB))
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef -Werror
 CFLAGS_release := -O2 -g -DNDEBUG -D_FORTIFY_SOURCE=2
 CFLAGS_debug   := -O0 -g3
@@ -129,7 +135,7 @@ check-asan: deps ## the same under AddressSanitizer and UBSan
 
 check-tsan: deps ## the same under ThreadSanitizer
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=tsan tests
-	@$(MAKE) --no-print-directory MODE=tsan check-run
+	@TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp $$TSAN_OPTIONS" $(MAKE) --no-print-directory MODE=tsan check-run
 
 check-clang: deps ## build everything with clang, without a warning, and run the tests
 	@$(MAKE) --no-print-directory -j$$(nproc) CC=clang tests

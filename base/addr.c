@@ -6,6 +6,7 @@
  * the result is one address, not a list to try, and "localhost" must meet a server that listens on 127.0.0.1. */
 #include "base/addr.h"
 
+#include <strings.h>
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -133,6 +134,14 @@ int kv_hostport_resolve(const struct kv_hostport *hp, struct sockaddr_storage *o
 	struct addrinfo *list = NULL;
 	char port[8];
 	snprintf(port, sizeof(port), "%u", hp->port);
+	/* RFC 6761: localhost is the loopback, and a bare container has no /etc/hosts that says so. */
+	if (strcasecmp(hp->host, "localhost") == 0) {
+		struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(hp->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+		memset(out, 0, sizeof(*out));
+		memcpy(out, &in, sizeof(in));
+		*out_len = sizeof(in);
+		return 0;
+	}
 	int rc = getaddrinfo(hp->host, port, &hints, &list);
 	if (rc != 0)
 		return resolve_fail(hp, rc, errno, err);

@@ -462,6 +462,9 @@ static int tls_explain(struct tls_stream *t)
 static ssize_t tls_fill_await(struct tls_stream *t, uint64_t deadline_ns)
 {
 	ssize_t n = io_read_await(t->fd, t->in_buf, sizeof(t->in_buf), deadline_ns);
+	/* A server without TLS that closes with our hello unread resets the connection: the same as a close, and explained like one. */
+	if (n == -ECONNRESET && !SSL_is_init_finished(t->ssl))
+		return 0;
 	if (n < 0)
 		return stream_lost(&t->base, (int)n);
 	if (n > 0 && BIO_write(t->in, t->in_buf, (int)n) != n)

@@ -299,6 +299,8 @@ int fab_open(const struct fab_device *device, const struct fab_options *options,
 			     device->domain, device->provider, (size_t)fab->caps.msg_max, (int)KV_MSG_MAX);
 		goto fail;
 	}
+	if (fab->quirk->warning)
+		kv_warn(options->log, "provider %s: %s", device->provider, fab->quirk->warning);
 	if (fab->quirk->efa && fab->caps.write_emulated)
 		kv_warn(options->log,
 			"%s: RMA writes are emulated by the EFA provider (libfabric %s, built against %d.%d); it is "

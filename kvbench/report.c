@@ -65,7 +65,7 @@ static void start_fabric(const struct bench *b)
 	fprintf(b->out,
 		"           chunk %s, messages to %s, depth %u, completion queue %u, credits %u, security %s, %u "
 		"cores\n",
-		SIZE(i->chunk_bytes), SIZE(i->eager_bytes), i->tx_depth, i->cq_depth, i->credits, i->security,
+		SIZE(i->chunk_bytes), SIZE(i->eager_bytes ? i->eager_bytes : KV_MSG_MAX), i->tx_depth, i->cq_depth, i->credits, i->security,
 		kv_cpus_available());
 }
 
