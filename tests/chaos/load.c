@@ -2,22 +2,30 @@
 /* load.c -- calls of every kind against one or more servers that somebody is breaking, and what must hold all the same.
  *
  * Checked, each a failure of the program (exit 1):
- *   - a wrong byte: every value is made from its key alone, so that each byte of a GET can be compared; 64 bytes behind the destination must not change;
- *   - a late byte: between two calls a worker's buffer holds a pattern, and whatever writes to it after its call returned changes the pattern;
+ *   - a wrong byte: every value is made from its key alone, so that each byte of a GET can be compared; 64 bytes behind
+ * the destination must not change;
+ *   - a late byte: between two calls a worker's buffer holds a pattern, and whatever writes to it after its call
+ * returned changes the pattern;
  *   - an overdue call: one that took longer than its timeout + grace + slack;
- *   - a code that no broken server explains (corrupt, invalid, internal ...), and a call that never returned at all (the program then ends itself, exit 3);
+ *   - a code that no broken server explains (corrupt, invalid, internal ...), and a call that never returned at all
+ * (the program then ends itself, exit 3);
  *   - with several servers: a failure of a key that lives on a server that nobody touched ("collateral").
  *
- * What counts as overdue. The slack is 100 ms. A starved machine is not the library's fault, so to it is added the time that the thread on which the call
- * ran was runnable without a core during the call (field 2 of /proc/thread-self/schedstat), twice, since the other threads of the library that the call
- * waits for may have had to wait one after the other; and the time for which this whole process stood still (SIGSTOP), which a thread that does nothing
- * but sleep in steps of 5 ms notices. longest_over_ns is the largest excess over timeout + grace as it is, longest_net_ns the one after that allowance.
+ * What counts as overdue. The slack is 100 ms. A starved machine is not the library's fault, so to it is added the time
+ * that the thread on which the call ran was runnable without a core during the call (field 2 of
+ * /proc/thread-self/schedstat), twice, since the other threads of the library that the call waits for may have had to
+ * wait one after the other; for a blocking call, which runs on a loop that we cannot tell, that of all threads that
+ * make calls; and the time for which this whole process stood still (SIGSTOP), which a thread that does nothing but
+ * sleep in steps of 5 ms notices. longest_over_ns is the largest excess over timeout + grace as it is, longest_net_ns
+ * the one after that allowance.
  *
- * Marks: lines on --marks FIFO. "down" when a server was broken, "rising" before it is mended, "ready" when it is whole again, "stop" ends the run. A
- * recovery is the time from "ready" to the first success after it; with several servers, of a key that failed since "down". A key lives on a server that
- * nobody touched if a call on it began half a second after "down" and succeeded before "rising".
+ * Marks: lines on --marks FIFO. "down" when a server was broken, "rising" before it is mended, "ready" when it is whole
+ * again, "stop" ends the run. A recovery is the time from "ready" to the first success after it; with several servers,
+ * of a key that failed since "down". A key lives on a server that nobody touched if a call on it began half a second
+ * after "down" and succeeded before "rising".
  *
- * Rejected: timestamps in the values. They would tell how stale a value is, but values are immutable: a value that is right is right for ever. */
+ * Rejected: timestamps in the values. They would tell how stale a value is, but values are immutable: a value that is
+ * right is right for ever. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -39,19 +47,20 @@ enum {
 	RECOVERIES_MAX = 256,
 	ITEMS_MAX = 6,   /* of a batch */
 	EXISTS_MAX = 32, /* keys of one EXISTS */
-	GUARD = 64,      /* bytes behind a destination that must not change */
+	THREADS_MAX = 64,
+	GUARD = 64, /* bytes behind a destination that must not change */
 	TICK_MS = 5,
 	EXIT_BROKEN = 1,
 	EXIT_SETUP = 2,
 	EXIT_HUNG = 3
 };
 
-#define MS           1000000ull
-#define SLACK_NS     (100 * MS)
-#define STILL_NS     (25 * MS)    /* a gap between two ticks from which on the process stood still */
-#define HANG_NS      (60000 * MS) /* past its limit by so much, a call has not returned */
-#define CANARY_WORD  0xA5C3A5C35A3C5A3Cull
-#define STEP_BYTES   (256u << 10) /* made or compared at a time; then others run */
+#define MS          1000000ull
+#define SLACK_NS    (100 * MS)
+#define STILL_NS    (25 * MS)    /* a gap between two ticks from which on the process stood still */
+#define HANG_NS     (60000 * MS) /* past its limit by so much, a call has not returned */
+#define CANARY_WORD 0xA5C3A5C35A3C5A3Cull
+#define STEP_BYTES  (256u << 10) /* made or compared at a time; then others run */
 
 static struct options {
 	const char *server[SERVERS_MAX];
@@ -78,9 +87,9 @@ static struct options {
 /* ---- what all workers share ---- */
 
 struct key_state {
-	_Atomic uint32_t lost;     /* number of the "down" since which it failed */
-	_Atomic uint32_t failed;   /* failures in all */
-	_Atomic bool alive;        /* it succeeded while a server was down */
+	_Atomic uint32_t lost;   /* number of the "down" since which it failed */
+	_Atomic uint32_t failed; /* failures in all */
+	_Atomic bool alive;      /* it succeeded while a server was down */
 };
 
 static struct shared {
@@ -92,9 +101,11 @@ static struct shared {
 	_Atomic uint32_t downs;             /* "down" marks so far */
 	_Atomic uint64_t down_ns;           /* since when a server is surely down; 0: not */
 	_Atomic bool stop;
-	_Atomic uint64_t ready_ns;          /* of the last "ready" that no success has answered yet; 0: none */
+	_Atomic uint64_t ready_ns; /* of the last "ready" that no success has answered yet; 0: none */
 	uint64_t recovery[RECOVERIES_MAX];
 	_Atomic unsigned recoveries, unrecovered, own_fds;
+	_Atomic int schedstat[THREADS_MAX]; /* of the threads that make calls, as far as they have made one; own_fds of
+					       them */
 	struct key_state key[KEYS_MAX];
 	uint64_t end_ns;
 } sh;
@@ -105,11 +116,11 @@ struct worker {
 	struct kvc_pool *pool;
 	struct kv_prng prng;
 	uint8_t *buf;
-	uint64_t cap, dirty; /* bytes of it that the last call was given */
+	uint64_t cap, dirty;         /* bytes of it that the last call was given */
 	_Atomic(const char *) doing; /* NULL: between calls */
 	_Atomic uint64_t limit_ns;   /* by then it must have returned */
 	uint64_t start_ns, timeout_ns, wait0_ns, still0_ns;
-	bool failing;        /* the last call failed: slow down */
+	bool failing; /* the last call failed: slow down */
 };
 
 static struct worker *workers;
@@ -171,7 +182,8 @@ static uint64_t value_base(unsigned key)
 	return mix(key ^ opt.seed << 20);
 }
 
-/* Let others run in between: the loop is shared by many workers, and the time this takes must not look like the library's. */
+/* Let others run in between: the loop is shared by many workers, and the time this takes must not look like the
+ * library's. */
 static void step_await(void)
 {
 	if (loop_current())
@@ -213,8 +225,10 @@ static uint64_t value_check_await(unsigned key, const uint8_t *from, uint64_t le
 			step_await();
 	}
 	if (wrong)
-		fprintf(stderr, "load: WRONG BYTES: %s of key %u: %" PRIu64 " of %" PRIu64 " bytes, first near %" PRIu64 " (0x%016" PRIx64 ")\n", what, key,
-			wrong, len, first, saw);
+		fprintf(stderr,
+			"load: WRONG BYTES: %s of key %u: %" PRIu64 " of %" PRIu64 " bytes, first near %" PRIu64
+			" (0x%016" PRIx64 ")\n",
+			what, key, wrong, len, first, saw);
 	return wrong;
 }
 
@@ -244,7 +258,8 @@ static void buffer_check(struct worker *k)
 {
 	uint64_t late = canary_wrong(k->buf, k->dirty);
 	if (late) {
-		fprintf(stderr, "load: LATE BYTES: worker %u: %" PRIu64 " bytes were written after the call returned\n", k->w, late);
+		fprintf(stderr, "load: LATE BYTES: worker %u: %" PRIu64 " bytes were written after the call returned\n",
+			k->w, late);
 		atomic_fetch_add(&sh.late_bytes, late);
 		canary_put(k->buf, k->dirty);
 	}
@@ -265,26 +280,46 @@ static void guard_check(struct worker *k, uint64_t len)
 		wrong += k->buf[len + i] != (uint8_t)(CANARY_WORD >> ((len + i) % 8 * 8));
 	if (!wrong)
 		return;
-	fprintf(stderr, "load: WRONG BYTES: worker %u: %" PRIu64 " bytes behind the destination were written\n", k->w, wrong);
+	fprintf(stderr, "load: WRONG BYTES: worker %u: %" PRIu64 " bytes behind the destination were written\n", k->w,
+		wrong);
 	atomic_fetch_add(&sh.wrong_bytes, wrong);
 }
 
 /* ---- a call: its time and its outcome ---- */
 
-/* How long this thread has been runnable without a core. */
-static uint64_t thread_waited_ns(void)
+/* Field 2 of a schedstat file. */
+static uint64_t waited_read(int fd)
 {
-	static __thread int fd = -2;
 	char text[96];
 	unsigned long long ran, waited;
-	ssize_t n;
-	if (fd == -2)
-		atomic_fetch_add(&sh.own_fds, (fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC)) >= 0);
-	n = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
+	ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
 	if (n <= 0)
 		return 0;
 	text[n] = 0;
 	return sscanf(text, "%llu %llu", &ran, &waited) == 2 ? waited : 0;
+}
+
+/* How long the thread of this call has been runnable without a core; for a blocking call, all threads that make calls.
+ */
+static uint64_t thread_waited_ns(const struct worker *k)
+{
+	static __thread int own = -2;
+	uint64_t sum = 0;
+	if (own == -2) {
+		own = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+		for (unsigned i = atomic_load(&sh.own_fds); own >= 0 && i < THREADS_MAX; i++) {
+			int none = 0;
+			if (atomic_compare_exchange_strong(&sh.schedstat[i], &none, own)) {
+				atomic_fetch_add(&sh.own_fds, 1);
+				break;
+			}
+		}
+	}
+	if (k->client)
+		return own < 0 ? 0 : waited_read(own);
+	for (unsigned i = 0; i < THREADS_MAX && atomic_load(&sh.schedstat[i]); i++)
+		sum += waited_read(atomic_load(&sh.schedstat[i]));
+	return sum;
 }
 
 static uint64_t still_ns(uint64_t now)
@@ -298,7 +333,7 @@ static struct kvc_call call_begin(struct worker *k, const char *what)
 	struct kvc_call call = {.size = sizeof(call)};
 	k->timeout_ns = (kv_prng_below(&k->prng, 8) ? opt.timeout_ms : opt.short_ms) * MS;
 	call.timeout_ns = k->timeout_ns;
-	k->wait0_ns = thread_waited_ns();
+	k->wait0_ns = thread_waited_ns(k);
 	k->start_ns = now_ns();
 	k->still0_ns = still_ns(k->start_ns);
 	atomic_store(&k->limit_ns, k->start_ns + k->timeout_ns + KV_GRACE_DEFAULT_NS + SLACK_NS);
@@ -310,7 +345,8 @@ static void code_count(int64_t rc)
 {
 	for (unsigned i = 0; i < CODES_MAX; i++) {
 		int none = 0;
-		if (atomic_load(&sh.code[i]) == (int)rc || atomic_compare_exchange_strong(&sh.code[i], &none, (int)rc) || none == (int)rc) {
+		if (atomic_load(&sh.code[i]) == (int)rc ||
+		    atomic_compare_exchange_strong(&sh.code[i], &none, (int)rc) || none == (int)rc) {
 			atomic_fetch_add(&sh.code_count[i], 1);
 			return;
 		}
@@ -359,7 +395,8 @@ static void key_outcome(struct worker *k, const char *what, unsigned key, int64_
 		atomic_store(&s->lost, atomic_load(&sh.downs));
 	}
 	if (!explained(rc)) {
-		fprintf(stderr, "load: UNEXPECTED: %s of key %u: %s (%s)\n", what, key, kvc_errname((int)rc), kvc_strerror((int)rc));
+		fprintf(stderr, "load: UNEXPECTED: %s of key %u: %s (%s)\n", what, key, kvc_errname((int)rc),
+			kvc_strerror((int)rc));
 		atomic_fetch_add(&sh.unexpected, 1);
 	}
 }
@@ -367,7 +404,7 @@ static void key_outcome(struct worker *k, const char *what, unsigned key, int64_
 static void call_end(struct worker *k, const char *what, int64_t rc)
 {
 	uint64_t now = now_ns(), took = now - k->start_ns, due = k->timeout_ns + KV_GRACE_DEFAULT_NS;
-	uint64_t allowed = 2 * (thread_waited_ns() - k->wait0_ns) + (still_ns(now) - k->still0_ns);
+	uint64_t allowed = 2 * (thread_waited_ns(k) - k->wait0_ns) + (still_ns(now) - k->still0_ns);
 	atomic_store(&k->doing, NULL);
 	atomic_fetch_add(&sh.calls, 1);
 	if (took > due)
@@ -375,8 +412,9 @@ static void call_end(struct worker *k, const char *what, int64_t rc)
 	if (took > due + allowed)
 		max_set(&sh.longest_net, took - due - allowed);
 	if (took > due + allowed + SLACK_NS) {
-		fprintf(stderr, "load: OVERDUE: %s of worker %u: %.0f ms of %.0f ms, %.0f ms of it excused, %s\n", what, k->w, (double)took / 1e6,
-			(double)due / 1e6, (double)allowed / 1e6, rc < 0 ? kvc_errname((int)rc) : "success");
+		fprintf(stderr, "load: OVERDUE: %s of worker %u: %.0f ms of %.0f ms, %.0f ms of it excused, %s\n", what,
+			k->w, (double)took / 1e6, (double)due / 1e6, (double)allowed / 1e6,
+			rc < 0 ? kvc_errname((int)rc) : "success");
 		atomic_fetch_add(&sh.overdue, 1);
 	}
 	k->failing = rc < 0 && rc != -KV_ENOTFOUND;
@@ -417,7 +455,8 @@ static int64_t got(unsigned key, const uint8_t *at, int64_t rc, const char *what
 		return rc;
 	wrong = (uint64_t)rc == len ? value_check_await(key, at, len, what) : len;
 	if ((uint64_t)rc != len)
-		fprintf(stderr, "load: WRONG BYTES: %s of key %u: length %" PRId64 " instead of %" PRIu64 "\n", what, key, rc, len);
+		fprintf(stderr, "load: WRONG BYTES: %s of key %u: length %" PRId64 " instead of %" PRIu64 "\n", what,
+			key, rc, len);
 	if (wrong)
 		atomic_fetch_add(&sh.wrong_bytes, wrong);
 	return rc;
@@ -430,7 +469,8 @@ static void do_get_await(struct worker *k)
 	bool down = down_now();
 	struct key_text t;
 	struct kvc_call call = call_begin(k, "get");
-	int64_t rc = k->client ? kvc_get_await(k->client, key_of(&t, key), k->buf, len, &call) : kvc_get(k->pool, key_of(&t, key), k->buf, len, &call);
+	int64_t rc = k->client ? kvc_get_await(k->client, key_of(&t, key), k->buf, len, &call)
+			       : kvc_get(k->pool, key_of(&t, key), k->buf, len, &call);
 	call_end(k, "get", rc);
 	key_outcome(k, "get", key, rc, down);
 	got(key, k->buf, rc, "get");
@@ -457,14 +497,16 @@ static void do_get_view_await(struct worker *k)
 static void do_get_part_await(struct worker *k)
 {
 	unsigned key = key_pick(k);
-	uint64_t len = value_len(key), from = kv_prng_below(&k->prng, len) & ~7ull, n = 1 + kv_prng_below(&k->prng, len - from);
+	uint64_t len = value_len(key), from = kv_prng_below(&k->prng, len) & ~7ull,
+		 n = 1 + kv_prng_below(&k->prng, len - from);
 	bool down = down_now();
 	struct key_text t;
 	struct kvc_call call = call_begin(k, "get_part");
 	int64_t rc;
 	call.offset = from;
 	call.length = n;
-	rc = k->client ? kvc_get_await(k->client, key_of(&t, key), k->buf, n, &call) : kvc_get(k->pool, key_of(&t, key), k->buf, n, &call);
+	rc = k->client ? kvc_get_await(k->client, key_of(&t, key), k->buf, n, &call)
+		       : kvc_get(k->pool, key_of(&t, key), k->buf, n, &call);
 	call_end(k, "get_part", rc);
 	key_outcome(k, "get_part", key, rc, down);
 	if (rc >= 0) {
@@ -472,8 +514,10 @@ static void do_get_part_await(struct worker *k)
 		for (uint64_t i = 0; i < n; i++)
 			wrong += k->buf[i] != (uint8_t)(value_word(base, (from + i) / 8) >> ((from + i) % 8 * 8));
 		if (wrong)
-			fprintf(stderr, "load: WRONG BYTES: part of key %u at %" PRIu64 ": %" PRIu64 " of %" PRIu64 " bytes, result %" PRId64 "\n", key, from,
-				wrong, n, rc);
+			fprintf(stderr,
+				"load: WRONG BYTES: part of key %u at %" PRIu64 ": %" PRIu64 " of %" PRIu64
+				" bytes, result %" PRId64 "\n",
+				key, from, wrong, n, rc);
 		atomic_fetch_add(&sh.wrong_bytes, wrong);
 	}
 	guard_check(k, n);
@@ -490,7 +534,8 @@ static void do_put_await(struct worker *k)
 	int64_t rc;
 	value_make_await(key, k->buf, len);
 	call = call_begin(k, "put");
-	rc = k->client ? kvc_put_await(k->client, key_of(&t, key), k->buf, len, &call) : kvc_put(k->pool, key_of(&t, key), k->buf, len, &call);
+	rc = k->client ? kvc_put_await(k->client, key_of(&t, key), k->buf, len, &call)
+		       : kvc_put(k->pool, key_of(&t, key), k->buf, len, &call);
 	call_end(k, "put", rc);
 	key_outcome(k, "put", key, rc, down);
 	buffer_done(k, len);
@@ -527,7 +572,8 @@ static void do_delete_await(struct worker *k)
 	bool down = down_now();
 	struct key_text t;
 	struct kvc_call call = call_begin(k, "delete");
-	int64_t rc = k->client ? kvc_delete_await(k->client, key_of(&t, key), &call) : kvc_delete(k->pool, key_of(&t, key), &call);
+	int64_t rc = k->client ? kvc_delete_await(k->client, key_of(&t, key), &call)
+			       : kvc_delete(k->pool, key_of(&t, key), &call);
 	call_end(k, "delete", rc);
 	key_outcome(k, "delete", key, rc, down);
 }
@@ -544,7 +590,8 @@ static void do_exists_await(struct worker *k)
 		keys[i] = key_of(&t[i], key_pick(k));
 	memset(found, 9, sizeof(found));
 	call = call_begin(k, "exists");
-	rc = k->client ? kvc_exists_await(k->client, keys, n, found, &prefix, &call) : kvc_exists(k->pool, keys, n, found, &prefix, &call);
+	rc = k->client ? kvc_exists_await(k->client, keys, n, found, &prefix, &call)
+		       : kvc_exists(k->pool, keys, n, found, &prefix, &call);
 	call_end(k, "exists", rc);
 	if (rc < 0 && !explained(rc))
 		key_outcome(k, "exists", 0, rc, false);
@@ -570,7 +617,8 @@ static void do_batch_await(struct worker *k, bool put)
 		uint64_t len = value_len(key[used] = key_pick(k));
 		if (at + len > k->cap / 2)
 			continue;
-		item[used] = (struct kvc_item){.key = key_of(&t[used], key[used]), .data = k->buf + at, .len = len, .result = -KV_EINTERNAL};
+		item[used] = (struct kvc_item){
+			.key = key_of(&t[used], key[used]), .data = k->buf + at, .len = len, .result = -KV_EINTERNAL};
 		if (put)
 			value_make_await(key[used], k->buf + at, len);
 		at += (len + 7) & ~7ull;
@@ -578,9 +626,11 @@ static void do_batch_await(struct worker *k, bool put)
 	}
 	call = call_begin(k, what);
 	if (put)
-		rc = k->client ? kvc_put_batch_await(k->client, item, used, &call) : kvc_put_batch(k->pool, item, used, &call);
+		rc = k->client ? kvc_put_batch_await(k->client, item, used, &call)
+			       : kvc_put_batch(k->pool, item, used, &call);
 	else
-		rc = k->client ? kvc_get_batch_await(k->client, item, used, &call) : kvc_get_batch(k->pool, item, used, &call);
+		rc = k->client ? kvc_get_batch_await(k->client, item, used, &call)
+			       : kvc_get_batch(k->pool, item, used, &call);
 	call_end(k, what, rc);
 	for (unsigned i = 0; i < used; i++) {
 		key_outcome(k, what, key[i], item[i].result, down);
@@ -681,7 +731,8 @@ static void hang_check(uint64_t now)
 		uint64_t limit = atomic_load(&k->limit_ns);
 		if (!doing || now < limit + HANG_NS)
 			continue;
-		fprintf(stderr, "load: HUNG: %s of worker %u has not returned %.1f s after its deadline\n", doing, i, (double)(now - limit) / 1e9);
+		fprintf(stderr, "load: HUNG: %s of worker %u has not returned %.1f s after its deadline\n", doing, i,
+			(double)(now - limit) / 1e9);
 		atomic_fetch_add(&sh.overdue, 1);
 		report(NULL, "hung");
 		if (getenv("CHAOS_ABORT")) /* for a core or a debugger */
@@ -795,7 +846,8 @@ static void report_errors(void)
 {
 	printf(", \"errors\": {");
 	for (unsigned i = 0; i < CODES_MAX && atomic_load(&sh.code[i]); i++)
-		printf("%s\"%s\": %" PRIu64, i ? ", " : "", kvc_errkey(atomic_load(&sh.code[i])), atomic_load(&sh.code_count[i]));
+		printf("%s\"%s\": %" PRIu64, i ? ", " : "", kvc_errkey(atomic_load(&sh.code[i])),
+		       atomic_load(&sh.code_count[i]));
 	printf("}");
 }
 
@@ -817,31 +869,38 @@ static void report_counters(struct kvc_pool *pool)
 	struct kvc_counters c = {.size = sizeof(c)};
 	if (!pool || kvc_counters(pool, &c) < 0)
 		return;
-	printf(", \"retries\": %" PRIu64 ", \"reconnects\": %" PRIu64 ", \"fences\": %" PRIu64 ", \"cancels\": %" PRIu64 ", \"corrupt\": %" PRIu64
-	       ", \"stale_immediates\": %" PRIu64 ", \"bad_frames\": %" PRIu64 ", \"quarantined_bytes\": %" PRIu64 ", \"bytes_in\": %" PRIu64
-	       ", \"bytes_out\": %" PRIu64,
-	       c.retries, c.reconnects, c.fences, c.cancels, c.corrupt, c.stale_immediates, c.bad_frames, c.quarantined_bytes, c.bytes_in, c.bytes_out);
+	printf(", \"retries\": %" PRIu64 ", \"reconnects\": %" PRIu64 ", \"fences\": %" PRIu64 ", \"cancels\": %" PRIu64
+	       ", \"corrupt\": %" PRIu64 ", \"stale_immediates\": %" PRIu64 ", \"bad_frames\": %" PRIu64
+	       ", \"quarantined_bytes\": %" PRIu64 ", \"bytes_in\": %" PRIu64 ", \"bytes_out\": %" PRIu64,
+	       c.retries, c.reconnects, c.fences, c.cancels, c.corrupt, c.stale_immediates, c.bad_frames,
+	       c.quarantined_bytes, c.bytes_in, c.bytes_out);
 }
 
 static void report(struct kvc_pool *pool, const char *end)
 {
-	printf("{\"end\": \"%s\", \"seed\": %" PRIu64 ", \"calls\": %" PRIu64 ", \"ok\": %" PRIu64 ", \"misses\": %" PRIu64 ", \"failed\": %" PRIu64, end,
-	       opt.seed, atomic_load(&sh.calls), atomic_load(&sh.ok), atomic_load(&sh.misses), atomic_load(&sh.failed));
+	printf("{\"end\": \"%s\", \"seed\": %" PRIu64 ", \"calls\": %" PRIu64 ", \"ok\": %" PRIu64
+	       ", \"misses\": %" PRIu64 ", \"failed\": %" PRIu64,
+	       end, opt.seed, atomic_load(&sh.calls), atomic_load(&sh.ok), atomic_load(&sh.misses),
+	       atomic_load(&sh.failed));
 	report_errors();
-	printf(", \"wrong_bytes\": %" PRIu64 ", \"late_bytes\": %" PRIu64 ", \"overdue\": %" PRIu64 ", \"unexpected\": %" PRIu64 ", \"collateral\": %" PRIu64
+	printf(", \"wrong_bytes\": %" PRIu64 ", \"late_bytes\": %" PRIu64 ", \"overdue\": %" PRIu64
+	       ", \"unexpected\": %" PRIu64 ", \"collateral\": %" PRIu64
 	       ", \"keys_alive\": %u, \"longest_over_ns\": %" PRIu64 ", \"longest_net_ns\": %" PRIu64,
-	       atomic_load(&sh.wrong_bytes), atomic_load(&sh.late_bytes), atomic_load(&sh.overdue), atomic_load(&sh.unexpected), collateral(), keys_alive(),
-	       atomic_load(&sh.longest_over), atomic_load(&sh.longest_net));
+	       atomic_load(&sh.wrong_bytes), atomic_load(&sh.late_bytes), atomic_load(&sh.overdue),
+	       atomic_load(&sh.unexpected), collateral(), keys_alive(), atomic_load(&sh.longest_over),
+	       atomic_load(&sh.longest_net));
 	report_recoveries();
 	report_counters(pool);
-	printf(", \"rss_kib\": %" PRIu64 ", \"rss_start_kib\": %" PRIu64 ", \"fds\": %u, \"fds_start\": %u, \"still_ms\": %.1f}\n", status_kib("VmRSS:"),
-	       rss_start_kib, fds_open(), fds_start, (double)atomic_load(&sh.still_ns) / 1e6);
+	printf(", \"rss_kib\": %" PRIu64 ", \"rss_start_kib\": %" PRIu64
+	       ", \"fds\": %u, \"fds_start\": %u, \"still_ms\": %.1f}\n",
+	       status_kib("VmRSS:"), rss_start_kib, fds_open(), fds_start, (double)atomic_load(&sh.still_ns) / 1e6);
 	fflush(stdout);
 }
 
 static int verdict(void)
 {
-	return atomic_load(&sh.wrong_bytes) || atomic_load(&sh.late_bytes) || atomic_load(&sh.overdue) || atomic_load(&sh.unexpected) || collateral()
+	return atomic_load(&sh.wrong_bytes) || atomic_load(&sh.late_bytes) || atomic_load(&sh.overdue) ||
+			       atomic_load(&sh.unexpected) || collateral()
 		       ? EXIT_BROKEN
 		       : 0;
 }
@@ -908,7 +967,8 @@ static void workers_unregister(struct kvc_pool *pool, struct kvc_mem **mem)
 	for (unsigned i = 0; i < num_workers; i++) {
 		int rc = mem[i] ? kvc_unregister(pool, &mem[i]) : 0;
 		if (rc < 0) {
-			fprintf(stderr, "load: UNEXPECTED: unregistering the memory of worker %u: %s\n", i, kvc_errname(rc));
+			fprintf(stderr, "load: UNEXPECTED: unregistering the memory of worker %u: %s\n", i,
+				kvc_errname(rc));
 			atomic_fetch_add(&sh.unexpected, 1);
 		}
 	}
@@ -945,7 +1005,8 @@ static int run_load(void)
 	rss_start_kib = status_kib("VmRSS:");
 	fds_start = fds_open();
 	sh.end_ns = now_ns() + opt.seconds * 1000 * MS;
-	while (started < opt.threads && pthread_create(&thread[started], NULL, thread_main, &workers[opt.workers + started]) == 0)
+	while (started < opt.threads &&
+	       pthread_create(&thread[started], NULL, thread_main, &workers[opt.workers + started]) == 0)
 		started++;
 	fprintf(stderr, "load: running\n");
 	rc = kvc_run(pool, opt.workers, worker_main, NULL);
@@ -1007,7 +1068,8 @@ static int run_churn(void)
 	}
 	report(NULL, "done");
 	if (fds_open() > fds_start) {
-		fprintf(stderr, "load: LEAK: %u descriptors are open, %u were after the first connections\n", fds_open(), fds_start);
+		fprintf(stderr, "load: LEAK: %u descriptors are open, %u were after the first connections\n",
+			fds_open(), fds_start);
 		return EXIT_BROKEN;
 	}
 	return verdict();
@@ -1016,33 +1078,74 @@ static int run_churn(void)
 /* ---- options ---- */
 
 static const struct option long_options[] = {
-	{"server", required_argument, NULL, 's'},     {"clients", required_argument, NULL, 'c'},  {"workers", required_argument, NULL, 'w'},
-	{"threads", required_argument, NULL, 't'},    {"keys", required_argument, NULL, 'k'},     {"seconds", required_argument, NULL, 'S'},
-	{"timeout-ms", required_argument, NULL, 'T'}, {"short-ms", required_argument, NULL, 'h'}, {"pace-us", required_argument, NULL, 'p'},
-	{"max-bytes", required_argument, NULL, 'b'},  {"seed", required_argument, NULL, 'r'},     {"marks", required_argument, NULL, 'm'},
-	{"buffer-mb", required_argument, NULL, 'B'},  {"churn", required_argument, NULL, 'C'},    {"provider", required_argument, NULL, 'P'},
-	{"log", required_argument, NULL, 'l'},        {"no-register", no_argument, NULL, 'N'},    {"connect-ms", required_argument, NULL, 'o'},
+	{"server", required_argument, NULL, 's'},
+	{"clients", required_argument, NULL, 'c'},
+	{"workers", required_argument, NULL, 'w'},
+	{"threads", required_argument, NULL, 't'},
+	{"keys", required_argument, NULL, 'k'},
+	{"seconds", required_argument, NULL, 'S'},
+	{"timeout-ms", required_argument, NULL, 'T'},
+	{"short-ms", required_argument, NULL, 'h'},
+	{"pace-us", required_argument, NULL, 'p'},
+	{"max-bytes", required_argument, NULL, 'b'},
+	{"seed", required_argument, NULL, 'r'},
+	{"marks", required_argument, NULL, 'm'},
+	{"buffer-mb", required_argument, NULL, 'B'},
+	{"churn", required_argument, NULL, 'C'},
+	{"provider", required_argument, NULL, 'P'},
+	{"log", required_argument, NULL, 'l'},
+	{"no-register", no_argument, NULL, 'N'},
+	{"connect-ms", required_argument, NULL, 'o'},
 	{NULL, 0, NULL, 0},
 };
 
 static int number_set(int option, uint64_t v)
 {
 	switch (option) {
-	case 'c': opt.clients = (unsigned)v; break;
-	case 'w': opt.workers = (unsigned)v; break;
-	case 't': opt.threads = (unsigned)v; break;
-	case 'k': opt.keys = (unsigned)KV_MIN(v, (uint64_t)KEYS_MAX); break;
-	case 'S': opt.seconds = v; break;
-	case 'T': opt.timeout_ms = v; break;
-	case 'h': opt.short_ms = v; break;
-	case 'p': opt.pace_us = v; break;
-	case 'b': opt.max_bytes = v; break;
-	case 'r': opt.seed = v; break;
-	case 'B': opt.buffer_mb = v; break;
-	case 'C': opt.churn = (unsigned)v; break;
-	case 'l': opt.log_level = (int)v; break;
-	case 'o': opt.connect_ms = v; break;
-	default: return -KV_EINVAL;
+	case 'c':
+		opt.clients = (unsigned)v;
+		break;
+	case 'w':
+		opt.workers = (unsigned)v;
+		break;
+	case 't':
+		opt.threads = (unsigned)v;
+		break;
+	case 'k':
+		opt.keys = (unsigned)KV_MIN(v, (uint64_t)KEYS_MAX);
+		break;
+	case 'S':
+		opt.seconds = v;
+		break;
+	case 'T':
+		opt.timeout_ms = v;
+		break;
+	case 'h':
+		opt.short_ms = v;
+		break;
+	case 'p':
+		opt.pace_us = v;
+		break;
+	case 'b':
+		opt.max_bytes = v;
+		break;
+	case 'r':
+		opt.seed = v;
+		break;
+	case 'B':
+		opt.buffer_mb = v;
+		break;
+	case 'C':
+		opt.churn = (unsigned)v;
+		break;
+	case 'l':
+		opt.log_level = (int)v;
+		break;
+	case 'o':
+		opt.connect_ms = v;
+		break;
+	default:
+		return -KV_EINVAL;
 	}
 	return 0;
 }
@@ -1063,7 +1166,9 @@ static int options_parse(int argc, char **argv)
 		else if (!optarg || kv_u64_parse(optarg, &v) < 0 || number_set(o, v) < 0)
 			return -KV_EINVAL;
 	}
-	return opt.num_servers && opt.keys && opt.max_bytes >= 4096 && opt.clients && opt.workers && optind == argc ? 0 : -KV_EINVAL;
+	return opt.num_servers && opt.keys && opt.max_bytes >= 4096 && opt.clients && opt.workers && optind == argc
+		       ? 0
+		       : -KV_EINVAL;
 }
 
 int main(int argc, char **argv)
@@ -1071,11 +1176,13 @@ int main(int argc, char **argv)
 	pthread_t ticker, marker;
 	opt.seed = kv_seed_from_env("KVRAIL_SEED");
 	if (options_parse(argc, argv) < 0) {
-		fprintf(stderr, "usage: load --server HOST:PORT... [--seconds N] [--workers N] [--clients N] [--threads N] [--keys N] [--marks FIFO] [--churn N] ...\n");
+		fprintf(stderr, "usage: load --server HOST:PORT... [--seconds N] [--workers N] [--clients N] "
+				"[--threads N] [--keys N] [--marks FIFO] [--churn N] ...\n");
 		return EXIT_SETUP;
 	}
 	kvc_program_setup();
-	if (pthread_create(&ticker, NULL, tick_main, NULL) != 0 || (opt.marks && pthread_create(&marker, NULL, marks_main, NULL) != 0)) {
+	if (pthread_create(&ticker, NULL, tick_main, NULL) != 0 ||
+	    (opt.marks && pthread_create(&marker, NULL, marks_main, NULL) != 0)) {
 		fprintf(stderr, "load: cannot start a thread\n");
 		return EXIT_SETUP;
 	}

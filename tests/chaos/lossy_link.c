@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lossy_link.c -- a bad cable between two network namespaces, for kernels without netem: every packet is lost with a probability or arrives later.
+/* lossy_link.c -- a bad cable between two network namespaces, for kernels without netem: every packet is lost with a
+ * probability or arrives later.
  *
  * usage: lossy_link NAMESPACE_A NAMESPACE_B DELAY_MS LOSS_PERCENT
- * In each namespace it makes a TUN device `v0` (gone when this program ends) and carries IP packets from one to the other. It prints "ready" when the devices
- * are there; the caller gives them addresses. The seed of the losses is KVRAIL_SEED, or printed on standard error.
+ * In each namespace it makes a TUN device `v0` (gone when this program ends) and carries IP packets from one to the
+ * other. It prints "ready" when the devices are there; the caller gives them addresses. The seed of the losses is
+ * KVRAIL_SEED, or printed on standard error.
  *
- * The queue of each direction is bounded like that of a router: what does not fit is dropped. Packets are never reordered. */
+ * The queue of each direction is bounded like that of a router: what does not fit is dropped. Packets are never
+ * reordered. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/if_tun.h>
@@ -103,7 +106,8 @@ static void carry(struct direction *d)
 			take(&d[i], now);
 		next = KV_MIN(give(&d[0], now), give(&d[1], now));
 		if (next != KV_NEVER)
-			wait = (struct timespec){(time_t)((next - now) / 1000000000), (long)((next - now) % 1000000000)};
+			wait = (struct timespec){(time_t)((next - now) / 1000000000),
+						 (long)((next - now) % 1000000000)};
 		ppoll(fds, 2, &wait, NULL);
 	}
 }
