@@ -182,7 +182,7 @@ static bool tolerable(const struct model *m, int64_t rc)
 {
 	if (!m->o.trouble || m->final)
 		return false;
-	return rc == -KV_ETIMEOUT || rc == -KV_EPEERDOWN || rc == -KV_EBUSY;
+	return rc == -KV_ETIMEOUT || rc == -KV_EPEERDOWN || rc == -KV_EBUSY || rc == -KV_EPROVIDER;
 }
 
 /* A call ended with a code that says nothing about the key. False: it may not. */
@@ -673,9 +673,10 @@ static void worker_run(struct kvc_client *c, void *arg)
 	for (unsigned i = 0; m->o.until_ns ? world_now(m->w) < m->o.until_ns : i < m->o.calls; i++) {
 		if (m->w->wrong[0])
 			return;
+		uint64_t downs = m->counts.downs;
 		one_call(k, c);
-		if (below(k, m->o.trouble ? 2 : 8) == 0)
-			co_sleep_await(world_now(m->w) + below(k, (m->o.trouble ? 50 : 1) * MS));
+		if (m->counts.downs != downs || below(k, m->o.trouble ? 3 : 8) == 0)
+			co_sleep_await(world_now(m->w) + below(k, (m->o.trouble ? 30 : 1) * MS));
 	}
 	if (k->slab)
 		slab_check(k);

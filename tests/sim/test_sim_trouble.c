@@ -39,6 +39,7 @@ struct gremlin {
 	struct kv_prng prng;
 	unsigned kinds; /* bit mask of enum trouble */
 	uint64_t until_ns;
+	uint64_t delay_max_ns; /* of the fabric at rest */
 	unsigned server; /* the one that is alive */
 	uint64_t done[TROUBLES];
 	bool restart; /* asked for; done outside of the world's events */
@@ -77,7 +78,7 @@ static void relent(void)
 		sim_fabric_rebuild_fails(id, 0);
 	}
 	f->fail_ppm = 0;
-	f->delay_max_ns = 50 * US;
+	f->delay_max_ns = gremlin.delay_max_ns;
 }
 
 static void do_trouble(enum trouble t)
@@ -130,20 +131,28 @@ static void do_trouble(enum trouble t)
 	gremlin.done[t]++;
 }
 
-/* One thing after another, with pauses. Some are short, some outlast every timeout. */
-static void strike(void *arg)
+static enum trouble some_trouble(void)
 {
-	uint64_t now = world_now(&world);
 	enum trouble t;
-	(void)arg;
-	relent();
-	if (now >= gremlin.until_ns)
-		return;
 	do
 		t = (enum trouble)some(TROUBLES);
 	while (!(gremlin.kinds >> t & 1));
+	return t;
+}
+
+/* Some things at once, one after another, with pauses. Some are short, some outlast every timeout. */
+static void strike(void *arg)
+{
+	uint64_t now = world_now(&world);
+	(void)arg;
 	if (some(3) > 0)
-		do_trouble(t);
+		relent();
+	if (now >= gremlin.until_ns) {
+		relent();
+		return;
+	}
+	for (uint64_t n = some(4); n > 0; n--)
+		do_trouble(some_trouble());
 	sim_world_at(world.sim, now + 1 + some((5 * MS) << some(10)), strike, NULL);
 }
 
@@ -166,12 +175,15 @@ static void restart(struct model *m)
 
 static void choose(uint64_t seed, struct world_options *wo, struct model_options *mo)
 {
+	/* Slow ones, so that much is under way when something breaks. */
+	static const uint64_t delay[] = {50 * US, MS, 4 * MS, 15 * MS};
 	struct kv_prng p;
 	kv_prng_seed(&p, seed ^ 0xbadbad);
 	*wo = (struct world_options){.seed = seed, .pools = 1 + (unsigned)kv_prng_below(&p, 2), .clients = 1 + (unsigned)kv_prng_below(&p, 2)};
 	wo->fabric.virt = kv_prng_below(&p, 2);
 	wo->fabric.wait_fd = kv_prng_below(&p, 2);
 	wo->fabric.eagain_percent = (unsigned)kv_prng_below(&p, 2) * 10;
+	wo->fabric.delay_max_ns = gremlin.delay_max_ns = delay[kv_prng_below(&p, KV_COUNT(delay))];
 	wo->chunk_bytes = 64 << 10;
 	wo->rails = kv_prng_below(&p, 3) ? 1 : 2;
 	wo->buffer_bytes = 64 << 20;

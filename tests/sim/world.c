@@ -412,12 +412,13 @@ void world_server_freeze(struct world *w, unsigned server, bool frozen)
 {
 	struct world_server *s = &w->server[server];
 	for (unsigned i = 0; i < KV_COUNT(s->loop); i++)
-		sim_loop_freeze(s->loop[i], frozen);
+		sim_loop_freeze(s->loop[i], frozen || s->crashed);
 }
 
 void world_server_crash(struct world *w, unsigned server, bool power_loss)
 {
 	struct world_server *s = &w->server[server];
+	s->crashed = true;
 	world_server_freeze(w, server, true);
 	for (uint64_t id = s->fab_first; id < s->fab_end; id++)
 		sim_fabric_crash(id);

@@ -39,6 +39,7 @@ struct world_server {
 	struct loop *loop[1 + WORLD_SHARDS];
 	uint64_t fab_first, fab_end; /* the numbers of its endpoints */
 	uint16_t port;
+	bool crashed;
 };
 
 struct world_pool {
