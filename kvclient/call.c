@@ -13,7 +13,7 @@
 
 #include "kvclient/place.h"
 
-enum { TRIES_MAX = 3 };
+enum { TRIES_MAX = 8, PAUSE_SHIFT_MAX = 6 /* pauses of 2, 4, ... 64 ms: a connection of tcp;ofi_rxm that broke is back after some 10 */ };
 
 int kvc_call_check(const struct kvc_call *given, struct kvc_call *out)
 {
@@ -135,8 +135,9 @@ static void give_up_await(struct kvc_client *c, struct kvc_req *r, int why)
 
 int kvc_req_finish_await(struct kvc_client *c, struct kvc_req *r, int why)
 {
+	/* Only we cancel: time was up, or the client began to close, when another request of the same call was waited for. */
 	if (why == 0)
-		return r->status;
+		return r->status != -KV_ECANCELED ? r->status : c->closing ? -KV_ECLOSED : -KV_ETIMEOUT;
 	give_up_await(c, r, why);
 	/* It may have succeeded in the last moment, or have told before why it failed. */
 	if (r->state == KVC_REQ_DONE && r->status == 0)
@@ -194,7 +195,7 @@ bool kvc_call_again_await(struct kvc_client *c, int64_t rc, uint64_t deadline_ns
 	case -KV_EPROVIDER:
 		if (++*tries > TRIES_MAX)
 			return false;
-		co_sleep_await(KV_MIN(deadline_ns, now + (1000000ull << *tries)));
+		co_sleep_await(KV_MIN(deadline_ns, now + (1000000ull << KV_MIN(*tries, (unsigned)PAUSE_SHIFT_MAX))));
 		break;
 	default:
 		return false;

@@ -75,6 +75,7 @@ struct kvc_session {
 	struct kvc_node *node;
 	uint32_t refs; /* the node's, and one per frame with the engine */
 	bool open;     /* peers are open and requests may go */
+	bool served; /* the node was UP with it: requests with memory may be out */
 	uint32_t number;
 	uint8_t token[KV_TOKEN_LEN];
 	uint64_t shard_seed, value_max;

@@ -10,7 +10,8 @@
  *
  * What holds for every call: it returns by its deadline plus the grace, with success or exactly one code, and after it
  * returned nothing touches the caller's memory. A wrong byte is never delivered as good: GET verifies the block's
- * XXH3-64 unless told not to. The library never calls exit, abort or setenv and installs no signal handler (the shm
+ * XXH3-64 unless told not to. Besides the codes each call lists, any may end with -KV_ENOMEM, -KV_EPROTO (the server
+ * sent nonsense) or -KV_EPROVIDER (the fabric provider failed again and again). The library never calls exit, abort or setenv and installs no signal handler (the shm
  * provider of libfabric does: docs/PROVIDERS.md).
  *
  * Structs with a `size` field: set it to sizeof, zero the rest; a zero field means its default. */

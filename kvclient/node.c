@@ -51,7 +51,7 @@ void kvc_node_redo(struct kvc_node *n, const char *why)
 	n->redo_why = why;
 	if (n->state == KVC_NODE_UP)
 		node_set(n, KVC_NODE_CONNECTING);
-	else if (n->session && n->session->open)
+	else if (n->session && n->session->open && !n->session->served)
 		kvc_session_fail(n->session, -KV_ERESET, false); /* an attempt: only PINGs are out */
 	if (n->conn)
 		boot_shutdown(n->conn);
@@ -707,6 +707,7 @@ static void connection_await(struct kvc_node *n)
 		n->failures = 0;
 		if (n->attempted)
 			kvc_add(&c->count.reconnects, 1);
+		n->session->served = true;
 		node_set(n, KVC_NODE_UP);
 		links_count(c);
 	}
