@@ -118,7 +118,7 @@ $(addprefix $(B)/tests/fuzz/fuzz_,$(FUZZ)): $(B)/tests/fuzz/fuzz_%: $(B)/tests/f
 tests: $(TESTS) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(PROGRAMS) library
 
 INTEGRATION := $(wildcard tests/integration/*.sh)
-.PHONY: deps check check-run check-asan check-tsan check-clang check-all fuzz soak install clean help
+.PHONY: deps check check-run check-asan check-tsan check-clang check-chaos check-all fuzz install clean help
 deps: ## install what building and testing need (KVRAIL_NO_INSTALL=1: say it instead)
 	@scripts/install-deps.sh test
 
@@ -141,7 +141,12 @@ check-clang: deps ## build everything with clang, without a warning, and run the
 	@$(MAKE) --no-print-directory -j$$(nproc) CC=clang tests
 	@$(MAKE) --no-print-directory CC=clang check-run
 
-check-all: check check-clang check-asan check-tsan ## every suite
+CHAOS := $(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c))
+check-chaos: deps ## real processes killed, stopped, cut off and starved (about 5 minutes; CHAOS_KILLS=100 for more)
+	@$(MAKE) --no-print-directory -j$$(nproc) programs $(CHAOS)
+	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 1800 -l $(B)/logs tests/chaos/run.sh
+
+check-all: check check-clang check-asan check-tsan check-chaos ## every suite
 
 TIME ?= 60
 fuzz: ## libFuzzer on every target for TIME seconds each (needs clang)
