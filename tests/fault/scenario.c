@@ -38,6 +38,7 @@ static struct {
 	struct kvc_pool *pool;
 	struct kvc_mem *mem;
 	bool bad;
+	bool timed_out; /* some call did */
 	int last_error;
 	/* of the worker */
 	int64_t (*work)(struct kvc_client *client);
@@ -71,6 +72,7 @@ static void code_check(const char *what, int64_t rc)
 	static const char *last_what;
 	static int64_t last_rc;
 
+	s.timed_out |= rc == -KV_ETIMEOUT;
 	if (rc >= 0 || (what == last_what && rc == last_rc))
 		return;
 	last_what = what;
@@ -228,16 +230,42 @@ static int64_t put_registered(void)
 	return put("registered", registered, LARGE);
 }
 
+static uint64_t stat_of(const struct kvc_stat_item *all, int n, const char *name)
+{
+	for (int i = 0; i < n; i++)
+		if (strcmp(all[i].name, name) == 0)
+			return all[i].value;
+	wrong("the server has no statistic %s", name);
+	return 0;
+}
+
+/* Without memory for the description of a block the server evicts one, as it may: then the key is stored again. */
+static int64_t missed(int64_t rc, int64_t (*again)(void))
+{
+	struct kvc_stat_item all[64];
+	int n;
+
+	if (rc != -KV_ENOTFOUND)
+		return rc;
+	n = kvc_stat(s.pool, all, KV_COUNT(all), NULL);
+	if (n < 0)
+		return n;
+	if (stat_of(all, n, "evictions") == 0)
+		wrong("a key is gone that nobody deleted or evicted");
+	rc = again();
+	return rc < 0 ? rc : -KV_ENOTFOUND;
+}
+
 static int64_t get_small(void)
 {
 	memset(plain, 0, SMALL);
-	return same("get_small", kvc_get(s.pool, key_of("small"), plain, SMALL, NULL), plain, SMALL, 1);
+	return missed(same("get_small", kvc_get(s.pool, key_of("small"), plain, SMALL, NULL), plain, SMALL, 1), put_small);
 }
 
 static int64_t get_large(void)
 {
 	memset(plain, 0, LARGE);
-	return same("get_large", kvc_get(s.pool, key_of("large"), plain, LARGE, NULL), plain, LARGE, 2);
+	return missed(same("get_large", kvc_get(s.pool, key_of("large"), plain, LARGE, NULL), plain, LARGE, 2), put_large);
 }
 
 static int64_t get_part(void)
@@ -248,13 +276,14 @@ static int64_t get_part(void)
 	fill(source, LARGE, 2);
 	if (rc >= 0 && (rc != 100000 || memcmp(plain, source + 70000, 100000) != 0))
 		wrong("get_part: %" PRId64 " bytes, or others", rc);
-	return rc;
+	return missed(rc, put_large);
 }
 
 static int64_t get_registered(void)
 {
 	memset(registered + LARGE, 0, LARGE);
-	return same("get_registered", kvc_get(s.pool, key_of("registered"), registered + LARGE, LARGE, NULL), registered + LARGE, LARGE, 3);
+	return missed(same("get_registered", kvc_get(s.pool, key_of("registered"), registered + LARGE, LARGE, NULL), registered + LARGE, LARGE, 3),
+		      put_registered);
 }
 
 static int64_t mem_register(void)
@@ -318,7 +347,7 @@ static int64_t get_batch(void)
 	for (unsigned i = 0; i < BATCH; i++)
 		if (items[i].result >= 0)
 			same("get_batch", items[i].result, items[i].data, i % 2 ? ITEM : SMALL, 100 + i);
-	return rc;
+	return missed(rc, put_batch);
 }
 
 static int64_t exists(void)
@@ -328,16 +357,18 @@ static int64_t exists(void)
 	unsigned prefix = 9;
 	int rc = kvc_exists(s.pool, keys, 3, found, &prefix, NULL);
 
-	if (rc >= 0 && (prefix != 2 || found[0] != 1 || found[1] != 1 || found[2] != 0))
+	if (rc >= 0 && (found[2] != 0 || prefix != (found[0] ? 1u + found[1] : 0u)))
 		wrong("exists: %u %u %u, prefix %u", found[0], found[1], found[2], prefix);
-	return rc;
+	if (rc >= 0 && !found[0])
+		return missed(-KV_ENOTFOUND, put_small);
+	return rc >= 0 && !found[1] ? missed(-KV_ENOTFOUND, put_large) : rc;
 }
 
 static int64_t touch(void)
 {
 	const struct kvc_call call = {.size = sizeof(call), .ttl_s = 1000};
 
-	return kvc_touch(s.pool, key_of("large"), &call);
+	return missed(kvc_touch(s.pool, key_of("large"), &call), put_large);
 }
 
 static int64_t miss(void)
@@ -444,12 +475,12 @@ static int64_t put_view(void)
 
 static int64_t get_view(void)
 {
-	return in_worker(get_view_work);
+	return missed(in_worker(get_view_work), put_view);
 }
 
 static int64_t pin(void)
 {
-	return in_worker(pin_work);
+	return missed(in_worker(pin_work), put_small);
 }
 
 static int64_t raw(void)
@@ -460,15 +491,6 @@ static int64_t raw(void)
 }
 
 /* ---- what must come back by itself ---- */
-
-static uint64_t stat_of(const struct kvc_stat_item *all, int n, const char *name)
-{
-	for (int i = 0; i < n; i++)
-		if (strcmp(all[i].name, name) == 0)
-			return all[i].value;
-	wrong("the server has no statistic %s", name);
-	return 0;
-}
 
 /* Nothing is stored any more: 0 when client and server agree that nothing is held either. */
 static int64_t held(bool say)
@@ -483,6 +505,9 @@ static int64_t held(bool say)
 		return n;
 	for (unsigned i = 0; i < KV_COUNT(names); i++) {
 		uint64_t value = stat_of(all, n, names[i]);
+		/* Of a PUT that was given up because its range went astray, the stage stays for a minute. */
+		if (s.timed_out && strcmp(names[i], "bytes_used") == 0 && value <= kv_align_up(LARGE, 64))
+			continue;
 		sum += value;
 		if (say && value)
 			wrong("the server still holds %s %" PRIu64, names[i], value);
