@@ -106,6 +106,10 @@ $(foreach l,base loop wire bootstrap engine kvserver kvclient kvbench kvcli sim,
 $(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c)): %: %.c.o $(call a,$(CLIENT_LAYERS))
 	$(link)
 
+# The fault sweep interposes every fallible function that our objects call; made for MODE=asan.
+$(B)/tests/fault/sweep: $(call objs,$(wildcard tests/fault/*.c)) $(call a,$(CLIENT_LAYERS) kvserver) tests/fault/wrap.txt
+	$(link) $(foreach w,$(shell cat tests/fault/wrap.txt 2>/dev/null),-Wl,--wrap=$(w))
+
 # Fuzz targets: tests/fuzz/fuzz_X.c runs its corpus through standalone.c everywhere, and under libFuzzer with clang (`make fuzz`).
 FUZZ  := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_LAYERS := base loop ring wire bootstrap engine fab kvclient kvbench
@@ -118,7 +122,7 @@ $(addprefix $(B)/tests/fuzz/fuzz_,$(FUZZ)): $(B)/tests/fuzz/fuzz_%: $(B)/tests/f
 tests: $(TESTS) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(PROGRAMS) library
 
 INTEGRATION := $(wildcard tests/integration/*.sh)
-.PHONY: deps check check-run check-asan check-tsan check-clang check-chaos check-all fuzz install clean help
+.PHONY: deps check check-run check-asan check-tsan check-clang check-chaos check-fault check-all fuzz install clean help
 deps: ## install what building and testing need (KVRAIL_NO_INSTALL=1: say it instead)
 	@scripts/install-deps.sh test
 
@@ -146,7 +150,11 @@ check-chaos: deps ## real processes killed, stopped, cut off and starved (about 
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(CHAOS)
 	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 1800 -l $(B)/logs tests/chaos/run.sh
 
-check-all: check check-clang check-asan check-tsan check-chaos ## every suite
+check-fault: deps ## fail every fallible call of ours once, under ASan (about 5 minutes)
+	@$(MAKE) --no-print-directory -j$$(nproc) MODE=asan build/asan/tests/fault/sweep
+	@scripts/run-tests.sh -t 1800 -l build/asan/logs build/asan/tests/fault/sweep
+
+check-all: check check-clang check-asan check-tsan check-chaos check-fault ## every suite
 
 TIME ?= 60
 fuzz: ## libFuzzer on every target for TIME seconds each (needs clang)

@@ -259,7 +259,7 @@ static int credentials_set(struct tls_context *ctx, const struct tls_settings *s
 		SSL_CTX_set_psk_find_session_callback(ctx->ssl_ctx, s->server ? psk_find : NULL);
 		/* A server that verifies wants sessions to have one, and so the session that our key is to OpenSSL. */
 		if (s->server && SSL_CTX_set_session_id_context(ctx->ssl_ctx, (const unsigned char *)"kvrail", 6) != 1)
-			return kv_fail(err, -KV_EINTERNAL, "OpenSSL does not take a session id context");
+			return openssl_fail(err, -KV_ENOTSUP, "OpenSSL does not take", "a session id context");
 		return 0;
 	}
 	rc = certificates_load(ctx->ssl_ctx, s, err);
@@ -282,7 +282,10 @@ int tls_context_create(const struct tls_settings *settings, struct tls_context *
 		rc = openssl_fail(err, -KV_ENOTSUP, "OpenSSL cannot do", "TLS 1.3 with TLS_AES_128_GCM_SHA256");
 		goto destroy;
 	}
-	SSL_CTX_set_app_data(ctx->ssl_ctx, ctx);
+	if (!SSL_CTX_set_app_data(ctx->ssl_ctx, ctx)) {
+		rc = openssl_fail(err, -KV_ENOMEM, "no memory for", "the TLS settings");
+		goto destroy;
+	}
 	rc = credentials_set(ctx, settings, err);
 	if (rc)
 		goto destroy;

@@ -232,7 +232,12 @@ static int endpoint_open(struct fab *fab, struct kv_error *err)
 	if (rc)
 		return fab_limits_fail(fab, what, rc, err);
 	caps_of_endpoint(fab);
-	(void)fi_getname(&fab->ep->fid, NULL, &name_len);
+	rc = fi_getname(&fab->ep->fid, NULL, &name_len);
+	if (name_len == 0) {
+		/* Without it no peer's address could be told from nonsense. */
+		endpoint_close(fab);
+		return fab_limits_fail(fab, "asking for the endpoint's address", rc ? rc : -FI_EOTHER, err);
+	}
 	fab->name_len = name_len;
 	return 0;
 }

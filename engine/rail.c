@@ -25,8 +25,10 @@ static int pool_init(struct rail *r, uint32_t receives, struct kv_error *err)
 	r->nrecvs = KV_MAX(1u, c->rx_depth ? KV_MIN(receives, c->rx_depth) : receives);
 	r->ops = aligned_alloc(_Alignof(struct op), r->tx_limit * sizeof(struct op));
 	r->recvs = aligned_alloc(_Alignof(struct op), r->nrecvs * sizeof(struct op));
-	if (!r->ops || !r->recvs)
+	if (!r->ops || !r->recvs) {
+		r->tx_limit = r->nrecvs = 0; /* closing looks at each */
 		return kv_fail(err, -KV_ENOMEM, "no memory for the operations of a rail");
+	}
 	memset(r->ops, 0, r->tx_limit * sizeof(struct op));
 	memset(r->recvs, 0, r->nrecvs * sizeof(struct op));
 	for (uint32_t i = 0; i < r->tx_limit; i++) {

@@ -16,6 +16,8 @@
 
 #include "kvclient/client.h"
 
+#define CLOSE_AGAIN_NS 1000000ull
+
 /* ---- the thread's own stack ---- */
 
 struct main_call {
@@ -225,13 +227,15 @@ static int tables_open(struct kvc_client *c, struct kv_error *err)
 
 static int coroutines_start(struct kvc_client *c, struct kv_error *err)
 {
-	int rc = co_spawn(c->loop, flusher, c, "kvc flush");
+	int rc;
+	/* All nodes first: a failure is undone by closing, which looks at each. */
+	for (unsigned i = 0; i < c->pool->num_servers; i++)
+		kvc_node_init(&c->node[i], c, i);
+	rc = co_spawn(c->loop, flusher, c, "kvc flush");
 	if (rc < 0)
 		return kv_fail(err, rc, "client %u: starting its coroutines: %s", c->index, kv_strerror(rc));
 	c->coroutines++;
 	for (unsigned i = 0; i < c->pool->num_servers; i++) {
-		c->node[i].client = c;
-		c->node[i].index = i;
 		rc = kvc_node_start(&c->node[i]);
 		if (rc < 0)
 			return kv_fail(err, rc, "client %u: starting its coroutines: %s", c->index, kv_strerror(rc));
@@ -355,10 +359,21 @@ static void closer(void *arg)
 	kvc_pool_tell_closed(c->pool);
 }
 
+/* Closing cannot fail: what it takes is tried for until it is there. Workers that return make room, if it was too many of them. */
+static void closer_start(struct loop_timer *t)
+{
+	struct kvc_client *c = KV_CONTAINER(t, struct kvc_client, close_again);
+	if (co_spawn(c->loop, closer, c, "kvc close") < 0)
+		loop_timer_arm(c->loop, t, loop_now(c->loop) + CLOSE_AGAIN_NS);
+}
+
 void kvc_client_close(struct kvc_client *c)
 {
 	c->closing_ns = loop_now(c->loop);
 	c->closing = true;
-	if (!c->opened || co_spawn(c->loop, closer, c, "kvc close") < 0)
+	c->close_again = (struct loop_timer){.fire = closer_start};
+	if (c->opened)
+		closer_start(&c->close_again);
+	else
 		kvc_pool_tell_closed(c->pool);
 }

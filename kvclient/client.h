@@ -152,6 +152,7 @@ struct kvc_client {
 	struct kv_list starving; /* struct kvc_starving: coroutines waiting for room, in order */
 	struct kv_list dirty;    /* links with something to send */
 	struct co *flusher;
+	struct loop_timer close_again;
 	bool flusher_stop;
 	uint32_t coroutines; /* of ours on the loop */
 	struct co *closer;
@@ -272,6 +273,7 @@ void kvc_client_room(void *arg);
 
 /* ---- node.c ---- */
 
+void kvc_node_init(struct kvc_node *n, struct kvc_client *c, unsigned index); /* before any of the client's coroutines is started */
 int kvc_node_start(struct kvc_node *n); /* spawn its coroutine */
 /* kvc_node_redo -- the break is ours: drop the session and connect anew at once, while calls wait. Not for a server
  * that is lost. why: for the log. */

@@ -744,12 +744,18 @@ static void node_main(void *arg)
 		co_wake(c->closer);
 }
 
+void kvc_node_init(struct kvc_node *n, struct kvc_client *c, unsigned index)
+{
+	n->client = c;
+	n->index = index;
+	co_queue_init(&n->changed);
+	co_queue_init(&n->kick);
+}
+
 int kvc_node_start(struct kvc_node *n)
 {
 	struct kvc_client *c = n->client;
 	int rc;
-	co_queue_init(&n->changed);
-	co_queue_init(&n->kick);
 	n->state = KVC_NODE_CONNECTING;
 	c->seed[n->index] = kvc_place_seed(node_name(n));
 	rc = co_spawn(c->loop, node_main, n, "kvc node");

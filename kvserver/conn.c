@@ -310,6 +310,11 @@ static int hello_await(struct conn *c)
 		return rc;
 	}
 	rc = welcome_await(c);
+	if (rc) {
+		kv_warn(c->server->opt.log, "client %s: no welcome could be sent: %s: %s", name_of(c, name, sizeof(name)), kv_strerror(rc),
+			boot_failure(c->boot));
+		return rc;
+	}
 	kv_info(c->server->opt.log, "client %s (id %" PRIu64 ", %u rails) is session %u",
 		name_of(c, name, sizeof(name)), c->client_id, c->rails, c->number);
 	return rc;

@@ -179,7 +179,8 @@ static void range_begin(struct link *l, const struct wire_request *q, struct sta
 		} else {
 			put_reply(l, q, WIRE_BUSY, 0);
 		}
-		if (q->flags & WIRE_PUT_FIRST)
+		/* A client that is told to come later begins anew: what it has brought would only lie there until it is stale. */
+		if ((q->flags & WIRE_PUT_FIRST) || rc == -KV_EBUSY)
 			stage_kill(st, WIRE_BUSY, NULL);
 		return;
 	}

@@ -396,8 +396,7 @@ void shard_destroy(struct shard **shard)
 		loop_timer_cancel(s->loop, &s->tick);
 		loop_poller_del(s->loop, &s->poller);
 	}
-	if (s->te)
-		te_close(&s->te);
+	shard_close(s); /* a start that failed half way did not come to it */
 	store_fini(&s->store);
 	kv_area_unmap(&s->area);
 	shard_free(s);
