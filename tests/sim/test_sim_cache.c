@@ -101,7 +101,7 @@ static uint64_t live(uint64_t seed)
 static void test_many_workers_agree_with_the_model(void **state)
 {
 	(void)state;
-	for (unsigned i = 0; i < KV_COUNT(seeds); i++)
+	for (unsigned i = 0; i < world_seeds(KV_COUNT(seeds)); i++)
 		live(seeds[i]);
 }
 

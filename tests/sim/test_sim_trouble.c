@@ -40,9 +40,9 @@ struct gremlin {
 	unsigned kinds; /* bit mask of enum trouble */
 	uint64_t until_ns;
 	uint64_t delay_max_ns; /* of the fabric at rest */
-	unsigned server; /* the one that is alive */
+	unsigned server[2]; /* those that are alive */
 	uint64_t done[TROUBLES];
-	bool restart; /* asked for; done outside of the world's events */
+	bool restart;       /* asked for; done outside of the world's events */
 };
 
 static struct gremlin gremlin;
@@ -57,9 +57,10 @@ static uint64_t some_fab(uint64_t first, uint64_t end)
 	return first + some(end - first);
 }
 
-static const struct world_server *alive(void)
+/* A server that is alive: which of the options' servers. */
+static unsigned some_slot(void)
 {
-	return &world.server[gremlin.server];
+	return (unsigned)some(world.options.servers);
 }
 
 static const struct world_pool *some_pool(void)
@@ -71,8 +72,10 @@ static const struct world_pool *some_pool(void)
 static void relent(void)
 {
 	struct sim_fabric_options *f = sim_fabric_options();
-	sim_port_cut(world.sim, alive()->port, false);
-	world_server_freeze(&world, gremlin.server, false);
+	for (unsigned i = 0; i < world.options.servers; i++) {
+		sim_port_cut(world.sim, world.server[gremlin.server[i]].port, false);
+		world_server_freeze(&world, gremlin.server[i], false);
+	}
 	for (uint64_t id = 1; id <= sim_fabric_last(); id++) {
 		sim_fabric_unplug(id, false);
 		sim_fabric_rebuild_fails(id, 0);
@@ -83,7 +86,8 @@ static void relent(void)
 
 static void do_trouble(enum trouble t)
 {
-	const struct world_server *s = alive();
+	unsigned server = gremlin.server[some_slot()];
+	const struct world_server *s = &world.server[server];
 	const struct world_pool *p = some_pool();
 	switch (t) {
 	case TCP_RESET:
@@ -93,7 +97,7 @@ static void do_trouble(enum trouble t)
 		sim_port_cut(world.sim, s->port, true);
 		break;
 	case SERVER_FREEZE:
-		world_server_freeze(&world, gremlin.server, true);
+		world_server_freeze(&world, server, true);
 		break;
 	case SHARD_FREEZE:
 		sim_loop_freeze(s->loop[some(1 + WORLD_SHARDS)], true);
@@ -164,13 +168,14 @@ static bool restart_or_done(void *arg)
 
 static void restart(struct model *m)
 {
+	unsigned slot = some_slot();
 	gremlin.restart = false;
 	if (world.num_servers == WORLD_SERVERS)
 		return;
-	world_server_crash(&world, gremlin.server, some(2));
+	world_server_crash(&world, gremlin.server[slot], some(2));
 	model_lost(m);
 	world_sleep(&world, some(4 * SECOND));
-	gremlin.server = world_server_again(&world, gremlin.server);
+	gremlin.server[slot] = world_server_again(&world, gremlin.server[slot]);
 }
 
 static void choose(uint64_t seed, struct world_options *wo, struct model_options *mo)
@@ -186,15 +191,17 @@ static void choose(uint64_t seed, struct world_options *wo, struct model_options
 	wo->fabric.delay_max_ns = gremlin.delay_max_ns = delay[kv_prng_below(&p, KV_COUNT(delay))];
 	wo->chunk_bytes = 64 << 10;
 	wo->rails = kv_prng_below(&p, 3) ? 1 : 2;
-	wo->buffer_bytes = 64 << 20;
-	wo->memory_bytes = 512 << 20;
+	wo->servers = 1 + (unsigned)kv_prng_below(&p, 2);
+	wo->buffer_bytes = kv_prng_below(&p, 2) ? 64 << 20 : 8 << 20;
+	wo->memory_bytes = 256 << 20;
 	wo->timeout_ns = 3 * SECOND;
 	*mo = (struct model_options){.registered = kv_prng_below(&p, 2), .trouble = true, .workers = 4 + (unsigned)kv_prng_below(&p, 12), .len_max = 2 << 20};
 	kv_prng_seed(&gremlin.prng, kv_prng_next(&p));
 	do
 		gremlin.kinds = (unsigned)kv_prng_next(&p) & (unsigned)kv_prng_next(&p) & ((1u << TROUBLES) - 1);
 	while (!gremlin.kinds);
-	gremlin.server = 0;
+	gremlin.server[0] = 0;
+	gremlin.server[1] = 1;
 	gremlin.restart = false;
 	memset(gremlin.done, 0, sizeof(gremlin.done));
 }
@@ -202,12 +209,17 @@ static void choose(uint64_t seed, struct world_options *wo, struct model_options
 static void print_stats(uint64_t seed, const struct model *m)
 {
 	const struct model_counts *c = model_counts(m);
+	struct kvc_counters k = world_counters(&world, 0);
 	struct sim_fabric_stats f;
 	sim_fabric_stats(&f);
-	fprintf(stderr, "seed %llu kinds %03x: %llu calls, %llu bytes, %llu failed (%llu timeouts, %llu down), %llu misses; late %llu bad keys %llu rebuilds %llu failures %llu; %.3f s\n",
-		(unsigned long long)seed, gremlin.kinds, (unsigned long long)c->calls, (unsigned long long)c->bytes, (unsigned long long)c->failed,
-		(unsigned long long)c->timeouts, (unsigned long long)c->downs, (unsigned long long)c->misses, (unsigned long long)f.late,
-		(unsigned long long)f.bad_keys, (unsigned long long)f.rebuilds, (unsigned long long)f.failures, (double)world_now(&world) / 1e9);
+	fprintf(stderr, "seed %llu: kinds %03x, %.1f s; calls %llu failed %llu timeouts %llu down %llu", (unsigned long long)seed,
+		gremlin.kinds, (double)world_now(&world) / 1e9, (unsigned long long)c->calls, (unsigned long long)c->failed,
+		(unsigned long long)c->timeouts, (unsigned long long)c->downs);
+	fprintf(stderr, "; pool 0: retries %llu fences %llu reconnects %llu cancels %llu stale %llu corrupt %llu", (unsigned long long)k.retries,
+		(unsigned long long)k.fences, (unsigned long long)k.reconnects, (unsigned long long)k.cancels,
+		(unsigned long long)k.stale_immediates, (unsigned long long)k.corrupt);
+	fprintf(stderr, "; fabric: late %llu bad keys %llu rebuilds %llu failures %llu dropped %llu\n", (unsigned long long)f.late,
+		(unsigned long long)f.bad_keys, (unsigned long long)f.rebuilds, (unsigned long long)f.failures, (unsigned long long)f.dropped);
 }
 
 static uint64_t trouble(uint64_t seed)
@@ -240,7 +252,7 @@ static const uint64_t seeds[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 
 static void test_trouble_never_shows_wrong_bytes_nor_late_calls(void **state)
 {
 	(void)state;
-	for (unsigned i = 0; i < KV_COUNT(seeds); i++)
+	for (unsigned i = 0; i < world_seeds(KV_COUNT(seeds)); i++)
 		trouble(seeds[i]);
 }
 

@@ -201,7 +201,8 @@ static bool server_decided(void *arg)
 	return state == KVS_RUNNING || state == KVS_STOPPED;
 }
 
-static unsigned server_open(struct world *w, uint16_t port)
+/* as: the place of it among the options' servers, by which keys are placed, too. */
+static unsigned server_open(struct world *w, uint16_t port, unsigned as)
 {
 	const struct world_options *wo = &w->options;
 	struct world_server *s = &w->server[w->num_servers];
@@ -223,7 +224,8 @@ static unsigned server_open(struct world *w, uint16_t port)
 	struct kv_error err;
 	assert_true(w->num_servers < WORLD_SERVERS);
 	snprintf(address, sizeof(address), "127.0.0.1:%u", port);
-	snprintf(node, sizeof(node), "node-%u", w->num_servers);
+	snprintf(node, sizeof(node), "node-%u", as);
+	s->as = as;
 	for (unsigned i = 0; i < KV_COUNT(s->loop); i++)
 		s->loop[i] = loop_add(w, i == 0 ? "control" : "shard");
 	s->fab_first = sim_fabric_last() + 1;
@@ -290,7 +292,7 @@ void world_open(struct world *w, const struct world_options *options)
 	w->sim = sim_world_create(options->seed);
 	sim_fabric_init(w->sim, &options->fabric);
 	for (unsigned i = 0; i < w->options.servers; i++)
-		server_open(w, 0);
+		server_open(w, 0, i);
 	for (unsigned i = 0; i < w->options.pools; i++)
 		pool_open(w, &w->pool[i]);
 }
@@ -434,7 +436,7 @@ unsigned world_server_again(struct world *w, unsigned server)
 	for (unsigned i = 0; i < KV_COUNT(s->loop); i++)
 		sim_loop_crash(w->sim, s->loop[i]);
 	sim_port_cut(w->sim, s->port, false);
-	return server_open(w, s->port);
+	return server_open(w, s->port, s->as);
 }
 
 void world_pool_crash(struct world *w, unsigned pool)

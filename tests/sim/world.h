@@ -39,6 +39,7 @@ struct world_server {
 	struct loop *loop[1 + WORLD_SHARDS];
 	uint64_t fab_first, fab_end; /* the numbers of its endpoints */
 	uint16_t port;
+	unsigned as; /* which of the options' servers it is, or has replaced */
 	bool crashed;
 };
 
@@ -97,5 +98,24 @@ void world_pool_crash(struct world *w, unsigned pool);
 void world_unplug(struct world *w, uint64_t fab_first, uint64_t fab_end, bool unplugged);
 
 struct kvc_counters world_counters(struct world *w, unsigned pool);
+
+/* world_seeds -- how many of n fixed seeds to run: all, fewer under AddressSanitizer, and two under ThreadSanitizer, which costs most and finds nothing in one thread. */
+static inline unsigned world_seeds(unsigned n)
+{
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+	return n < 2 ? n : 2;
+#elif __has_feature(address_sanitizer)
+	return n < 8 ? n : 8;
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+	return n < 2 ? n : 2;
+#elif defined(__SANITIZE_ADDRESS__)
+	return n < 8 ? n : 8;
+#else
+	return n;
+#endif
+}
 
 #endif
