@@ -17,7 +17,7 @@ PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PKGS) 2>/dev/null)
 PKG_LIBS   := $(shell $(PKG_CONFIG) --libs $(PKGS) 2>/dev/null) $(if $(EFA_LIB),-Wl$(comma)-rpath$(comma)$(EFA_LIB))
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef -Werror
 CFLAGS_release := -O2 -g -DNDEBUG -D_FORTIFY_SOURCE=2
-CFLAGS_debug   := -O0 -g3
+CFLAGS_debug   := -O0 -g3 -DKVRAIL_DEBUG
 CFLAGS_asan    := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
 CFLAGS_tsan    := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
 CFLAGS_cov     := -O0 -g --coverage

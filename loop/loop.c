@@ -141,6 +141,9 @@ int loop_run(struct loop *loop)
 	pthread_getname_np(pthread_self(), old_name, sizeof(old_name));
 	if (loop->name[0])
 		pthread_setname_np(pthread_self(), loop->name);
+#ifdef KVRAIL_DEBUG
+	loop_debug_overflow_handler(); /* MODE=debug only: the library installs no handler otherwise */
+#endif
 	ring_settle(loop->ring);
 	while (rc >= 0 && !atomic_exchange(&loop->stop, false))
 		rc = loop_turn(loop, KV_NEVER);
