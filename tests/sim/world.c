@@ -345,10 +345,11 @@ uint64_t world_close(struct world *w)
 {
 	struct sim_fabric_stats stats;
 	uint64_t trace = sim_world_trace(w->sim);
+	if (w->workers)
+		world_fail(w, "there are workers yet");
 	for (unsigned i = 0; i < w->options.pools; i++)
 		if (w->pool[i].pool)
 			pool_close(w, &w->pool[i]);
-	world_join(w, SECOND); /* those of a pool that was killed return only now */
 	for (unsigned i = 0; i < w->num_servers; i++)
 		if (w->server[i].server)
 			server_close(w, &w->server[i]);
