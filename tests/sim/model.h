@@ -35,7 +35,8 @@ void model_start(struct model *m);
 /* model_lost -- a server has just lost all its values. */
 void model_lost(struct model *m);
 
-/* model_check -- all keys are read through each pool, without tolerance: every call succeeds and agrees with the model. To be followed by world_join. */
+/* model_check -- all keys are read through each pool, without tolerance: every call succeeds and agrees with the model. Then
+ * all are deleted: servers must be empty and clients at rest, with nothing of theirs lost. */
 void model_check(struct model *m);
 
 const struct model_counts *model_counts(const struct model *m);

@@ -52,7 +52,8 @@ static void test_a_value_comes_back(void **state)
 
 /* ---- many workers and a model ---- */
 
-static const uint64_t seeds[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20};
+/* The first two: batches that waited for room while they held some. */
+static const uint64_t seeds[] = {1043, 1110, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20};
 
 /* The seed chooses the world, too. */
 static void choose(uint64_t seed, struct world_options *wo, struct model_options *mo)
@@ -116,7 +117,7 @@ static void test_a_seed_that_nobody_chose(void **state)
 static void test_the_same_seed_gives_the_same_events(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 101; seed < 105; seed++)
+	for (uint64_t seed = 101; seed < 101 + world_seeds(4); seed++)
 		assert_int_equal(live(seed), live(seed));
 	assert_int_not_equal(live(101), live(102));
 }

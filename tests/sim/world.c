@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "kvclient/client.h"
 #include "kvclient/internal.h"
 #include "loop/loop.h"
 
@@ -345,11 +346,10 @@ uint64_t world_close(struct world *w)
 {
 	struct sim_fabric_stats stats;
 	uint64_t trace = sim_world_trace(w->sim);
-	if (w->workers)
-		world_fail(w, "there are workers yet");
 	for (unsigned i = 0; i < w->options.pools; i++)
 		if (w->pool[i].pool)
 			pool_close(w, &w->pool[i]);
+	world_join(w, SECOND); /* those of a pool that was killed return only now */
 	for (unsigned i = 0; i < w->num_servers; i++)
 		if (w->server[i].server)
 			server_close(w, &w->server[i]);
@@ -363,6 +363,30 @@ uint64_t world_close(struct world *w)
 	sim_world_destroy(&w->sim);
 	said.world = turned = NULL;
 	return trace;
+}
+
+/* ---- at rest ---- */
+
+static void rest_check(struct world *w, const struct kvc_client *c)
+{
+	const struct kvc_buffer *b = &c->buffer;
+	if (c->reqs.used || c->imm_used || c->orphan_bytes || c->calls || !kv_list_empty(&c->starving))
+		world_wrong(w, "client %u at rest has %u requests, %u immediates, %llu bytes of orphans, %u calls", c->index, c->reqs.used, c->imm_used,
+			    (unsigned long long)c->orphan_bytes, c->calls);
+	if (b->free_bytes + b->quarantined_bytes != b->len_bytes)
+		world_wrong(w, "client %u at rest has %llu of %llu bytes of its buffer", c->index,
+			    (unsigned long long)(b->free_bytes + b->quarantined_bytes), (unsigned long long)b->len_bytes);
+	if (c->count.corrupt)
+		world_wrong(w, "client %u has received values with wrong checksums", c->index);
+}
+
+void world_rest_check(struct world *w)
+{
+	for (unsigned i = 0; i < w->options.pools; i++)
+		for (unsigned j = 0; w->pool[i].pool && j < w->options.clients; j++)
+			rest_check(w, w->pool[i].pool->client[j]);
+	if (w->wrong[0])
+		world_fail(w, w->wrong);
 }
 
 /* ---- calls that block ---- */
