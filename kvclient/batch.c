@@ -2,14 +2,21 @@
 /* batch.c -- many items at once over one coroutine.
  *
  * Up to WINDOW items are out at a time, in a ring; each begins as one request (the usual case: a value of one range),
- * submitted without parking. When there is no room for the next, the oldest is waited for, which frees some: a batch
- * never waits for room while holding any. An item whose first request was not enough (more ranges, a wrong guess, a
- * reset) is made again as a single call, after its own request has ended.
+ * submitted without parking. When there is no room for the next, the oldest is waited for, which frees some.
+ *
+ * A batch never waits for room while it holds any (room.c says why). So an item whose first request was not enough (more
+ * ranges, a wrong guess, a reset) is only marked. The marked ones make a second pass like the first: a guess is better
+ * by then. What fails in that one too is made as a single call, when nothing else of the batch is out. (Rejected: making
+ * an item again as soon as its own request has ended. The others hold pieces meanwhile, and two batches waited for each
+ * other's.)
  *
  * Every item has its own result; all share one deadline. */
 #include "kvclient/call.h"
 
 enum { WINDOW = 128 };
+
+/* The result of an item that is to be made again; kvc_call_code never returns it. */
+#define AGAIN (-KV_ERESET)
 
 struct batch {
 	struct kvc_client *c;
@@ -17,10 +24,10 @@ struct batch {
 	const struct kvc_call *call;
 	uint64_t deadline_ns;
 	struct kvc_wait wait;
+	unsigned pass; /* 0, 1 */
 	struct slot {
 		struct kvc_req *req;
 		struct kvc_client_mem *mem; /* held while the request is out */
-		uint64_t checksum;          /* PUT */
 		unsigned item;
 	} slot[WINDOW];
 	unsigned head, count;
@@ -50,24 +57,28 @@ static int get_begin(struct batch *b, unsigned i, struct slot *slot)
 	return 0;
 }
 
-/* End the item of a slot: take what came, or make it again as a whole. */
+/* A request failed with rc: the item's result. */
+static int64_t failure_await(struct batch *b, int rc)
+{
+	unsigned tries = b->pass;
+	return kvc_call_again_await(b->c, rc, b->deadline_ns, &tries) ? AGAIN : kvc_call_code(rc);
+}
+
+/* End the item of a slot: take what came. */
 static void get_end_await(struct batch *b, struct slot *slot, int status)
 {
 	struct kvc_item *it = &b->items[slot->item];
 	struct kvc_get g;
 	int init = item_get(b, it, &g), rc = init;
-	unsigned tries = 0;
 	if (init == 0)
 		rc = kvc_get_take_await(&g, slot->req, status, NULL);
 	kvc_req_release(b->c, slot->req);
 	if (init < 0)
 		it->result = init;
-	else if (rc == 0 && g.taken == g.total)
-		it->result = (int64_t)g.total;
-	else if (rc == 0 || kvc_call_again_await(b->c, rc, b->deadline_ns, &tries))
-		it->result = kvc_get_all_await(&g);
+	else if (rc == 0)
+		it->result = g.taken == g.total ? (int64_t)g.total : AGAIN;
 	else
-		it->result = kvc_call_code(rc);
+		it->result = failure_await(b, rc);
 	if (init == 0)
 		kvc_get_fini(&g);
 	if (slot->mem)
@@ -105,40 +116,29 @@ static int put_begin(struct batch *b, unsigned i, struct slot *slot)
 		return rc == -KV_ERESET ? -KV_EBUSY : rc;
 	}
 	slot->mem = p.mem;
-	slot->checksum = p.checksum;
 	slot->item = i;
 	return 0;
-}
-
-static void put_again_await(struct batch *b, struct kvc_item *it, bool summed, uint64_t checksum)
-{
-	struct kvc_put p;
-	int rc = item_put(b, it, &p);
-	it->result = rc;
-	if (rc < 0)
-		return;
-	p.summed = summed;
-	p.checksum = checksum;
-	it->result = kvc_put_all_await(&p);
-	kvc_put_fini(&p);
 }
 
 static void put_end_await(struct batch *b, struct slot *slot, int status)
 {
 	struct kvc_item *it = &b->items[slot->item];
-	unsigned tries = 0;
 	kvc_req_release(b->c, slot->req);
-	if (status < 0 && kvc_call_again_await(b->c, status, b->deadline_ns, &tries))
-		put_again_await(b, it, true, slot->checksum);
-	else
-		it->result = kvc_call_code(status);
+	it->result = status < 0 ? failure_await(b, status) : 0;
 	if (slot->mem)
 		slot->mem->users--;
 }
 
 static void put_whole_await(struct batch *b, unsigned i)
 {
-	put_again_await(b, &b->items[i], false, 0);
+	struct kvc_item *it = &b->items[i];
+	struct kvc_put p;
+	int rc = item_put(b, it, &p);
+	it->result = rc;
+	if (rc < 0)
+		return;
+	it->result = kvc_put_all_await(&p);
+	kvc_put_fini(&p);
 }
 
 /* What GET and PUT do differently. */
@@ -160,11 +160,16 @@ static void oldest_await(struct batch *b, const struct batch_ops *ops)
 	b->count--;
 }
 
-static void batch_await(struct batch *b, unsigned n, const struct batch_ops *ops)
+static void pass_await(struct batch *b, unsigned n, const struct batch_ops *ops)
 {
 	unsigned i = 0;
 	while (i < n) {
-		int rc = b->count < WINDOW ? ops->begin(b, i, &b->slot[(b->head + b->count) % WINDOW]) : -KV_EBUSY;
+		int rc;
+		if (b->pass > 0 && b->items[i].result != AGAIN) {
+			i++;
+			continue;
+		}
+		rc = b->count < WINDOW ? ops->begin(b, i, &b->slot[(b->head + b->count) % WINDOW]) : -KV_EBUSY;
 		if (rc == 0) {
 			b->count++;
 			i++;
@@ -176,6 +181,15 @@ static void batch_await(struct batch *b, unsigned n, const struct batch_ops *ops
 	}
 	while (b->count > 0)
 		oldest_await(b, ops);
+}
+
+static void batch_await(struct batch *b, unsigned n, const struct batch_ops *ops)
+{
+	for (b->pass = 0; b->pass < 2; b->pass++)
+		pass_await(b, n, ops);
+	for (unsigned i = 0; i < n; i++)
+		if (b->items[i].result == AGAIN)
+			ops->whole_await(b, i);
 }
 
 static int batch_check(const struct kvc_item *items, unsigned n, const struct kvc_call *call, struct kvc_call *own)

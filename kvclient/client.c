@@ -5,6 +5,11 @@
  * things end that: all writes counted, the engine's fence, or the end of the engine. A piece of the buffer may wait for
  * them in quarantine (at most a quarter of the buffer), memory of a caller may not: its call fences.
  *
+ * What was lost for good (a server that crashed, a write that failed) would make the buffer smaller for ever: nothing counts it in. So at the
+ * beats of a session it is looked at, and a fence is made for it alone: soon while no call is in progress, which then costs nobody anything,
+ * and after half a minute or more in any case. (Rejected: letting it be used again after some time. No time is long enough
+ * to prove that a write has landed or never will.)
+ *
  * A fence rebuilds the endpoints under everybody, so it is followed by a reset: every request of every node ends with
  * -KV_ERESET (ops.c makes it anew), the quarantine is empty, and every node connects again with our new addresses.
  *
@@ -16,7 +21,9 @@
 
 #include "kvclient/client.h"
 
-#define CLOSE_AGAIN_NS 1000000ull
+#define CLOSE_AGAIN_NS  1000000ull
+#define RECLAIM_IDLE_NS 3000000000ull
+#define RECLAIM_BUSY_NS 30000000000ull
 
 /* ---- the thread's own stack ---- */
 
@@ -107,6 +114,35 @@ void kvc_client_fence_await(struct kvc_client *c, struct kvc_session *s, unsigne
 	s->refs++;
 	kvc_main_await(c, fence_run, &f);
 	kvc_session_unref(s);
+}
+
+/* Whether requests given up before before_ns, or the quarantine, hold memory that a peer may still touch. A session with old ones that
+ * hold none is connected anew: a reply that is so late was lost. */
+static bool reclaim_unsafe(struct kvc_client *c, uint64_t before_ns)
+{
+	bool unsafe = c->buffer.quarantined_bytes > 0 && c->quarantine_ns < before_ns;
+	for (unsigned i = 0; i < c->pool->num_servers; i++) {
+		struct kvc_node *n = &c->node[i];
+		bool at_risk = false;
+		if (n->state != KVC_NODE_UP || !kvc_session_orphans(n->session, before_ns, &at_risk))
+			continue;
+		unsafe |= at_risk;
+		if (!at_risk)
+			kvc_node_redo(n, "requests were never answered");
+	}
+	return unsafe;
+}
+
+void kvc_client_reclaim_await(struct kvc_client *c, struct kvc_session *s)
+{
+	uint64_t now = loop_turn_now(c->loop), limit = c->calls > 0 ? RECLAIM_BUSY_NS : RECLAIM_IDLE_NS;
+	/* At random, so that all clients of a server that was lost do not come back to the others at once. */
+	limit += kv_prng_below(loop_prng(c->loop), limit);
+	if (c->closing || now < limit || !reclaim_unsafe(c, now - limit) || !s->open)
+		return;
+	kv_info(kvc_client_log(c), "client %u: %llu bytes of its buffer may still be written by requests that were lost; rebuilding the endpoints to use them again",
+		c->index, (unsigned long long)(c->buffer.quarantined_bytes + c->orphan_bytes));
+	kvc_client_fence_await(c, s, 0);
 }
 
 static void engine_reset(void *arg, int status)

@@ -163,7 +163,8 @@ struct kvc_client {
 	bool fenced; /* a fence of ours was done; the engine's report of it is to come */
 	struct te_peer *zombie[KVC_ZOMBIES_MAX];
 	unsigned num_zombies;
-	uint64_t orphan_bytes; /* of pieces whose requests were given up */
+	uint64_t orphan_bytes;  /* of pieces whose requests were given up */
+	uint64_t quarantine_ns; /* since when the buffer's quarantine is not empty */
 	uint32_t calls;        /* in progress, and workers */
 	uint64_t last_len;     /* of the last value read: a guess for the next where nothing better is known */
 	bool opened, closing;
@@ -207,6 +208,10 @@ struct kvc_client_mem *kvc_client_mem_at(struct kvc_client *c, const void *at, u
 /* kvc_client_quarantine_full -- whether the budget for memory that peers may still write to is used up. */
 bool kvc_client_quarantine_full(const struct kvc_client *c, uint64_t more_bytes);
 void kvc_client_quarantine_count(struct kvc_client *c);
+
+/* kvc_client_reclaim_await -- get back what requests that were given up long ago still hold. At every beat of a session that is
+ * open, which may be reset by it. */
+void kvc_client_reclaim_await(struct kvc_client *c, struct kvc_session *s);
 
 /* ---- room.c: what a request needs before it is made, all or nothing, first come first served ---- */
 
@@ -264,6 +269,9 @@ void kvc_session_fail(struct kvc_session *s, int status, bool safe);
 /* kvc_session_unsafe -- whether requests are out whose memory the peer may touch; *out_caller: some of it is the
  * caller's. */
 bool kvc_session_unsafe(const struct kvc_session *s, uint64_t *out_bytes, bool *out_caller);
+
+/* kvc_session_orphans -- whether requests are out that were given up before before_ns. *out_unsafe: the peer may touch memory of one. */
+bool kvc_session_orphans(const struct kvc_session *s, uint64_t before_ns, bool *out_unsafe);
 
 /* kvc_link_flush -- send what waits on the dirty links. kvc_client_message, kvc_client_immediate -- te_handlers. */
 void kvc_link_flush(struct kvc_client *c);

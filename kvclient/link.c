@@ -142,11 +142,13 @@ void kvc_req_release(struct kvc_client *c, struct kvc_req *r)
 	if (r->state == KVC_REQ_SENT) {
 		kvc_req_cancel(r, -KV_ECANCELED);
 		r->orphan = true;
+		r->orphan_ns = loop_turn_now(c->loop);
 		c->orphan_bytes += r->piece.len_bytes;
 		kvc_client_quarantine_count(c);
 	} else if (r->state == KVC_REQ_DONE && r->link && !req_over(r)) {
 		kvc_buffer_give(&c->buffer, &r->piece);
 		r->orphan = true;
+		r->orphan_ns = loop_turn_now(c->loop);
 		kvc_room_feed(c);
 	} else {
 		req_recycle(c, r);

@@ -561,6 +561,8 @@ static int beat_await(struct kvc_node *n)
 			       (double)(now - n->heard_ns) / 1e9);
 	for (unsigned i = 0; i < s->num_links && rc == 0 && s->open; i++)
 		rc = link_check(n, &s->link[i], now);
+	if (rc == 0 && s->open && !n->redo)
+		kvc_client_reclaim_await(n->client, s);
 	if (n->parting_ns && now > n->parting_ns)
 		rc = kv_fail(&n->error, -KV_ETIMEOUT, "it did not answer our goodbye");
 	return rc;

@@ -56,7 +56,7 @@ struct kvc_req {
 	uint32_t arrived, posted; /* immediates */
 	uint32_t imms;            /* immediates budgeted for it and not yet returned */
 	uint64_t deadline_ns;     /* of the call: what the server is told */
-	uint64_t sent_ns, replied_ns;
+	uint64_t sent_ns, replied_ns, orphan_ns;
 	struct wire_request wire; /* pointers are the caller's, who holds the request until it is sent */
 	struct kvc_target inline_to;
 	struct kvc_piece piece; /* of the receive buffer; given back with the request */

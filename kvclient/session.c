@@ -91,12 +91,34 @@ bool kvc_session_unsafe(const struct kvc_session *s, uint64_t *out_bytes, bool *
 	return any;
 }
 
+bool kvc_session_orphans(const struct kvc_session *s, uint64_t before_ns, bool *out_unsafe)
+{
+	bool any = false;
+	for (uint32_t i = 0; i < s->num_links; i++) {
+		KV_LIST_EACH (n, &s->link[i].sent) {
+			const struct kvc_req *r = KV_LIST_ENTRY(n, struct kvc_req, node);
+			if (!r->orphan || r->orphan_ns >= before_ns)
+				continue;
+			any = true;
+			*out_unsafe |= req_unsafe(r);
+		}
+	}
+	return any;
+}
+
+static void quarantine(struct kvc_client *c, struct kvc_req *r)
+{
+	if (c->buffer.quarantined_bytes == 0)
+		c->quarantine_ns = loop_turn_now(c->loop);
+	kvc_buffer_quarantine(&c->buffer, &r->piece);
+}
+
 static void req_fail(struct kvc_client *c, struct kvc_req *r, int status, bool safe)
 {
 	if (r->orphan)
 		c->orphan_bytes -= r->state == KVC_REQ_SENT ? r->piece.len_bytes : 0;
 	if (req_unsafe(r) && !safe)
-		kvc_buffer_quarantine(&c->buffer, &r->piece);
+		quarantine(c, r);
 	r->id = r->cancel_id = 0;
 	r->replied = true;
 	kvc_req_end(c, r, status);

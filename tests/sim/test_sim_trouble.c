@@ -475,6 +475,59 @@ static void test_late_writes_of_a_lost_server_meet_nobody(void **state)
 	assert_true(late > 0); /* or nothing was tested */
 }
 
+/* What a lost server may still write to is not reused; but the buffer does not stay smaller for ever. */
+static void lose_one_of_two(uint64_t seed)
+{
+	users_open(&(struct world_options){.seed = seed, .servers = 2, .clients = 1, .fabric.delay_max_ns = 2 * MS, .buffer_bytes = 64 << 20}, 4);
+	users_get(300 * MS);
+	world_sleep(&world, 100 * MS);
+	world_server_crash(&world, 0, true);
+	world_join(&world, 30 * SECOND);
+	assert_true(world_counters(&world, 0).quarantined_bytes > 0);
+	assert_int_equal(world_counters(&world, 0).fences, 0);
+}
+
+static void test_memory_of_a_lost_server_comes_back_at_rest(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= world_seeds(4); seed++) {
+		lose_one_of_two(seed);
+		world_sleep(&world, 2 * SECOND);
+		assert_true(world_counters(&world, 0).quarantined_bytes > 0);
+		world_sleep(&world, 8 * SECOND);
+		assert_int_equal(world_counters(&world, 0).fences, 1);
+		world_rest_check(&world);
+		users_close();
+	}
+}
+
+/* A call that needs the whole buffer. */
+static void take_all(struct kvc_client *c, void *arg)
+{
+	struct kvc_view view;
+	uint64_t begun = world_now(&world);
+	int rc = kvc_view_acquire_await(c, 64 << 20, 100 * SECOND, &view);
+	if (rc < 0)
+		world_wrong(&world, "acquiring the whole buffer: %s", kv_errname(rc));
+	kvc_view_release(c, &view);
+	*(uint64_t *)arg = world_now(&world) - begun;
+}
+
+static void test_memory_of_a_lost_server_comes_back_under_calls(void **state)
+{
+	uint64_t took = 0;
+	(void)state;
+	for (uint64_t seed = 1; seed <= world_seeds(4); seed++) {
+		lose_one_of_two(seed);
+		world_worker(&world, 0, 0, take_all, &took);
+		world_join(&world, 110 * SECOND);
+		assert_in_range(took, 20 * SECOND, 70 * SECOND);
+		assert_int_equal(world_counters(&world, 0).fences, 1);
+		world_rest_check(&world);
+		users_close();
+	}
+}
+
 /* A client process dies with requests out. The server and another pool do not mind, and its sessions are gone. */
 static void test_a_pool_is_killed(void **state)
 {
@@ -549,6 +602,8 @@ int main(void)
 		cmocka_unit_test(test_a_server_loses_power),
 		cmocka_unit_test(test_a_server_is_stopped_for_a_while),
 		cmocka_unit_test(test_late_writes_of_a_lost_server_meet_nobody),
+		cmocka_unit_test(test_memory_of_a_lost_server_comes_back_at_rest),
+		cmocka_unit_test(test_memory_of_a_lost_server_comes_back_under_calls),
 		cmocka_unit_test(test_a_pool_is_killed),
 		cmocka_unit_test(test_a_server_is_told_to_stop),
 		cmocka_unit_test(test_a_pool_is_closed_under_its_calls),

@@ -373,9 +373,9 @@ static void rest_check(struct world *w, const struct kvc_client *c)
 	if (c->reqs.used || c->imm_used || c->orphan_bytes || c->calls || !kv_list_empty(&c->starving))
 		world_wrong(w, "client %u at rest has %u requests, %u immediates, %llu bytes of orphans, %u calls", c->index, c->reqs.used, c->imm_used,
 			    (unsigned long long)c->orphan_bytes, c->calls);
-	if (b->free_bytes + b->quarantined_bytes != b->len_bytes)
-		world_wrong(w, "client %u at rest has %llu of %llu bytes of its buffer", c->index,
-			    (unsigned long long)(b->free_bytes + b->quarantined_bytes), (unsigned long long)b->len_bytes);
+	if (b->free_bytes != b->len_bytes)
+		world_wrong(w, "client %u at rest has %llu of %llu bytes of its buffer (%llu in quarantine)", c->index,
+			    (unsigned long long)b->free_bytes, (unsigned long long)b->len_bytes, (unsigned long long)b->quarantined_bytes);
 	if (c->count.corrupt)
 		world_wrong(w, "client %u has received values with wrong checksums", c->index);
 }
