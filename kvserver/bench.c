@@ -54,6 +54,14 @@ bool bench_running(const struct request *r)
 	return r->bench && r->bench->running > 0;
 }
 
+bool bench_block(const struct request *r, unsigned i, struct block **out)
+{
+	if (!r->bench || i >= r->bench->depth)
+		return false;
+	*out = r->bench->lane[i].block;
+	return true;
+}
+
 void bench_stop(struct request *r)
 {
 	struct bench *b = r->bench;

@@ -19,6 +19,7 @@ struct block {
 	uint32_t refs; /* requests and transfers that use the memory */
 	struct arena_block *mem;
 	uint64_t len, checksum, generation;
+	uint64_t mark; /* the walk that counted it last (shard.c) */
 	struct evict_node evict;
 	struct expire_node expire;
 	struct kv_list pins; /* struct pin; a pinned block is not in the eviction policy */

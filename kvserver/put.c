@@ -184,6 +184,7 @@ static void range_begin(struct link *l, const struct wire_request *q, struct sta
 			stage_kill(st, WIRE_BUSY, NULL);
 		return;
 	}
+	stage_time(st, r->deadline_ns);
 	r->reply.put.stage = st->id;
 	r->put.stage = st;
 	r->put.offset = q->put.offset;

@@ -2,9 +2,14 @@
 /* reply.c -- replies are encoded at once into the frame that their link is filling; frames leave at the end of the
  * turn, or when full.
  *
- * Without a free send buffer a reply is held: a copy that keeps its block alive instead of its bytes. Order per link is
+ * Send buffers are shared by all clients, and one that takes no replies keeps its frames with the engine: a link may
+ * have no more of them under way than a quarter of those that are free (one, always). So a single client that does not
+ * read leaves four fifths to the others, and k of them 4/(k+4). Rejected: a fixed number per link, which is either too
+ * small for one client that works hard or too large for hundreds that do not.
+ *
+ * Without a send buffer a reply is held: a copy that keeps its block alive instead of its bytes. Order per link is
  * kept, since nothing is encoded past a held reply. A link holds at most its credits and a little more; what a client
- * provokes beyond that (it ignores its credits) is dropped and counted as over credit.
+ * provokes beyond that (it ignores its credits) is dropped and counted.
  *
  * Invariants. link->msg is not NULL exactly while the link is in shard->dirty; link->holding is not empty exactly while
  * it is in shard->blocked. A frame carries the session number that the server gave: the client knows its sessions by
@@ -22,6 +27,28 @@ struct held {
 
 _Static_assert(sizeof(struct held) <= REPLY_HELD_BYTES, "the slab's objects are large enough");
 
+enum { FRAME_SHARE = 4 }; /* a link's frames under way: a quarter of what is free at most */
+
+/* The engine is done with a frame. Its session may have ended meanwhile, but its memory waits for this. */
+static void frame_sent(struct te_msg *msg, int status)
+{
+	struct link *l = msg->arg;
+	struct session *s = l->session;
+
+	l->frames--;
+	s->shard->frames--;
+	if (status && status != -KV_ECLOSED && status != -KV_ERESET)
+		s->shard->stat[WIRE_STAT_DROPPED_REPLIES] += wire_frame_records(msg->data);
+	session_frame_sent(s);
+}
+
+static bool frame_allowed(const struct link *l)
+{
+	const struct shard *s = l->session->shard;
+
+	return l->frames == 0 || l->frames < (s->frames_max - KV_MIN(s->frames, s->frames_max)) / FRAME_SHARE;
+}
+
 static void frame_send(struct link *l)
 {
 	struct session *s = l->session;
@@ -30,7 +57,8 @@ static void frame_send(struct link *l)
 	kv_list_del(&l->dirty);
 	l->msg = NULL;
 	msg->len = wire_frame_end(&l->writer);
-	msg->sent = NULL;
+	msg->sent = frame_sent;
+	msg->arg = l;
 	te_msg_send(s->shard->te, s->peer, l->index, msg, loop_turn_now(s->shard->loop) + SHARD_REPLY_NS);
 }
 
@@ -39,9 +67,12 @@ static bool frame_begin(struct link *l)
 	struct session *s = l->session;
 	struct wire_frame frame = {.session = s->number, .link = l->index};
 
-	l->msg = te_msg_acquire(s->shard->te);
+	l->msg = frame_allowed(l) ? te_msg_acquire(s->shard->te) : NULL;
 	if (!l->msg)
 		return false;
+	l->frames++;
+	s->shard->frames++;
+	s->frames++;
 	memcpy(frame.token, s->token, KV_TOKEN_LEN);
 	wire_frame_begin(&l->writer, l->msg->data, KV_MSG_MAX, &frame);
 	kv_list_add_tail(&s->shard->dirty, &l->dirty);
@@ -68,7 +99,7 @@ static bool encode(struct link *l, const struct wire_reply *r)
 	return true;
 }
 
-uint32_t reply_stat(const struct shard *s, uint8_t *buf, uint32_t cap)
+uint32_t reply_stat(struct shard *s, uint8_t *buf, uint32_t cap)
 {
 	uint32_t count = 0;
 
@@ -84,7 +115,7 @@ static void hold(struct link *l, const struct wire_reply *r, struct block *block
 	struct held *h = l->held < s->opt.credits + SESSION_HELD_SLACK ? slab_get(&s->held) : NULL;
 
 	if (!h) {
-		shard_count(s, WIRE_STAT_OVER_CREDIT);
+		shard_count(s, WIRE_STAT_DROPPED_REPLIES);
 		return;
 	}
 	h->reply = *r;
@@ -105,6 +136,8 @@ void reply_put(struct link *l, const struct wire_reply *r, struct block *block)
 {
 	if (l->session->state != SESSION_OPEN || !l->session->shard->te)
 		return;
+	if (KV_UNLIKELY(r->status == WIRE_INVALID))
+		shard_count(l->session->shard, WIRE_STAT_INVALID_REQUESTS);
 	if (!kv_list_empty(&l->holding) || !encode(l, r))
 		hold(l, r, block);
 }
@@ -140,15 +173,22 @@ static bool held_encode(struct link *l, struct held *h)
 	return encode(l, &h->reply);
 }
 
-void reply_room(struct shard *s)
+/* What a link holds, as far as it gets. */
+static void link_room(struct link *l)
 {
-	while (!kv_list_empty(&s->blocked)) {
-		struct link *l = KV_LIST_ENTRY(s->blocked.next, struct link, blocked);
+	while (!kv_list_empty(&l->holding)) {
 		struct held *h = KV_LIST_ENTRY(l->holding.next, struct held, node);
 		if (!held_encode(l, h))
 			return;
 		held_free(l, h);
 	}
+}
+
+/* One that has its share under way does not stand in front of the others. */
+void reply_room(struct shard *s)
+{
+	KV_LIST_EACH_SAFE (n, &s->blocked)
+		link_room(KV_LIST_ENTRY(n, struct link, blocked));
 }
 
 void reply_drop(struct link *l)
@@ -160,4 +200,7 @@ void reply_drop(struct link *l)
 	kv_list_del(&l->dirty);
 	te_msg_release(l->session->shard->te, l->msg);
 	l->msg = NULL;
+	l->frames--;
+	l->session->frames--;
+	l->session->shard->frames--;
 }

@@ -20,7 +20,7 @@ void reply_room(struct shard *s);
 void reply_drop(struct link *l);
 
 /* reply_stat -- the counters of the shard as packed pairs in buf[cap]; returns how many. */
-uint32_t reply_stat(const struct shard *s, uint8_t *buf, uint32_t cap);
+uint32_t reply_stat(struct shard *s, uint8_t *buf, uint32_t cap);
 
 enum { REPLY_STAT_BYTES = 16 * WIRE_STAT_END, REPLY_HELD_BYTES = 256 };
 

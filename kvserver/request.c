@@ -13,6 +13,16 @@
 #include "kvserver/reply.h"
 #include "kvserver/shard.h"
 
+/* A client that names no end, or one in days, does not keep blocks and stages for so long. */
+static uint64_t deadline_of(const struct wire_request *q, uint64_t now_ns)
+{
+	uint64_t ns = q->time_left_us * 1000ull;
+
+	if (q->type == WIRE_BENCH)
+		return q->time_left_us == UINT32_MAX ? KV_NEVER : kv_deadline(now_ns, ns);
+	return kv_deadline(now_ns, KV_MIN(ns, SHARD_REQUEST_NS));
+}
+
 struct request *request_new(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	struct session *s = l->session;
@@ -26,8 +36,7 @@ struct request *request_new(struct link *l, const struct wire_request *q, uint64
 		.type = q->type,
 		.id = q->id,
 		.begun_ns = now_ns,
-		.deadline_ns =
-			q->time_left_us == UINT32_MAX ? KV_NEVER : kv_deadline(now_ns, q->time_left_us * 1000ull),
+		.deadline_ns = deadline_of(q, now_ns),
 		.reply = {.type = q->type, .id = q->id},
 	};
 	kv_list_add_tail(&s->requests, &r->node);
@@ -60,6 +69,14 @@ void request_free(struct request *r)
 bool request_running(const struct request *r)
 {
 	return r->type == WIRE_BENCH ? bench_running(r) : r->move[0].running || r->move[1].running;
+}
+
+bool request_block(const struct request *r, unsigned i, struct block **out)
+{
+	if (r->type == WIRE_BENCH)
+		return bench_block(r, i, out);
+	*out = r->block;
+	return i == 0;
 }
 
 /* ---- moves ---- */

@@ -75,6 +75,10 @@ static inline bool request_posting(const struct request *r)
 
 bool request_running(const struct request *r); /* something of it is in flight */
 
+/* request_block -- the i-th block that it keeps, or NULL in *out for none at this place. False: there is no i-th place.
+ */
+bool request_block(const struct request *r, unsigned i, struct block **out);
+
 uint32_t request_chunks(const struct request *r); /* writes wanted */
 uint32_t request_posted(const struct request *r); /* writes made; final unless request_posting */
 uint64_t request_contiguous(const struct request *r);
@@ -107,6 +111,7 @@ bool put_cancel(struct request *r); /* false: answered when nothing is in flight
 uint32_t bench_cancel(struct request *r);
 void bench_stop(struct request *r);
 bool bench_running(const struct request *r);
+bool bench_block(const struct request *r, unsigned i, struct block **out);
 void bench_free(struct request *r);
 
 /* get_hash -- go on with a range's checksum, at most budget bytes; lowers it. */

@@ -4,7 +4,7 @@
  * OPEN: frames with its number and token are read. ENDING: nothing is read or sent any more; transfers are stopped, and
  * those that were posted keep request, block and peer until the engine says that they are over (the blocks count as
  * quarantined). With the last request the peer is closed and the session freed. The peer stays open until then so that
- * a fence can still be aimed at it.
+ * a fence can still be aimed at it. Its memory stays a little longer if the engine still has reply frames of it (GONE).
  *
  * A request id is judged by its link's window before anything else looks at the request: what was seen, or is too old
  * to know, is dropped and counted, without a reply (its one reply was given or will be). Requests over the link's
@@ -108,9 +108,18 @@ static void session_free(struct session *s)
 		te_peer_close(&s->peer);
 	shard->slot[s->number & 0xFFFF] = NULL;
 	shard->session_count--;
-	free(s);
+	s->state = SESSION_GONE;
+	explicit_bzero(s->token, KV_TOKEN_LEN);
+	if (s->frames == 0)
+		free(s);
 	call_finish(gone, 0);
 	shard_settle(shard);
+}
+
+void session_frame_sent(struct session *s)
+{
+	if (--s->frames == 0 && s->state == SESSION_GONE)
+		free(s);
 }
 
 void session_settle(struct session *s)

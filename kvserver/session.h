@@ -14,7 +14,8 @@
 
 enum {
 	SESSION_HELD_SLACK = 16, /* replies that may wait for a send buffer beyond the link's credits */
-	SESSION_STAGES_MAX = 256
+	SESSION_STAGES_MAX = 256,
+	SESSION_STAGE_SHARE = 2 /* of a shard's memory, one session may stage a half (one value alone: what fits) */
 };
 
 /* One (client rail, shard rail) pair. */
@@ -24,6 +25,7 @@ struct link {
 	struct window window;
 	uint32_t active;        /* requests begun and not answered */
 	uint32_t held;          /* replies waiting for a send buffer */
+	uint32_t frames;        /* reply frames begun and not yet out of the engine's hands */
 	struct kv_list holding; /* struct held, in order */
 	struct kv_list blocked; /* of the shard, while holding is not empty */
 	struct kv_list dirty;   /* of the shard, while msg is not NULL */
@@ -32,7 +34,8 @@ struct link {
 	uint32_t posted[WINDOW_WIDTH]; /* by id % WINDOW_WIDTH: data writes that the request made, for a late CANCEL */
 };
 
-enum session_state { SESSION_OPEN, SESSION_ENDING };
+/* GONE: nothing refers to it any more but reply frames that the engine has not given back. */
+enum session_state { SESSION_OPEN, SESSION_ENDING, SESSION_GONE };
 
 struct session {
 	struct shard *shard;
@@ -45,9 +48,10 @@ struct session {
 	_Atomic uint64_t *received; /* requests, for the heartbeat; one writer */
 	struct kv_list node;        /* of the shard, once ENDING */
 	struct kv_list requests;    /* struct request, until nothing of them is in flight */
-	uint32_t request_count;
+	uint32_t request_count, frames;
 	struct kv_list stages;
 	uint32_t stage_count;
+	uint64_t staged_bytes; /* of the arena, in its stages */
 	struct pins pins;
 	struct kv_list regions[REGION_BUCKETS];
 	uint32_t region_count;
@@ -94,5 +98,8 @@ void session_tick(struct session *s, uint64_t now_ns);
 /* session_settle -- a request went: see whether somebody waited for that. May free the session: nothing of it may be
  * used afterwards. */
 void session_settle(struct session *s);
+
+/* session_frame_sent -- the engine gave a reply frame back. May free the session. */
+void session_frame_sent(struct session *s);
 
 #endif

@@ -12,8 +12,9 @@
  * When the engine was rebuilt all peers are void. Nothing is mended in place: the control loop ends the sessions, and
  * clients come back for the new addresses.
  *
- * A client that died with transfers in flight leaves quarantined blocks until the provider ends those transfers. Only
- * if they hold more than a quarter of the memory is the dead peer fenced, because that costs everybody a reconnect. */
+ * A client that died with transfers in flight leaves quarantined blocks until the provider ends those transfers: they
+ * are not reused, and charged to the memory limit. Only if they hold more than the budget (a quarter of the memory, or
+ * 32 sessions) is the dead peer fenced, because that costs everybody a reconnect. */
 #include "kvserver/shard.h"
 
 #include <errno.h>
@@ -21,8 +22,6 @@
 #include <sys/mman.h>
 
 #include "kvserver/reply.h"
-
-enum { QUARANTINE_SHARE = 4 };
 
 /* ---- from a frame to a session ---- */
 
@@ -60,7 +59,8 @@ static void shard_message(void *arg, unsigned rail, const uint8_t *data, size_t 
 /* Clients are not asked to write into our memory: an immediate here is noise of theirs. */
 static void shard_immediate(void *arg, unsigned rail, uint32_t imm)
 {
-	(void)arg, (void)rail, (void)imm;
+	(void)rail, (void)imm;
+	shard_count(arg, WIRE_STAT_STRAY_IMMEDIATES);
 }
 
 static void shard_room(void *arg)
@@ -120,38 +120,71 @@ static bool shard_active(struct loop_poller *p)
 	       !kv_list_empty(&s->undelivered);
 }
 
-/* The arena's bytes that a session's transfers keep from being reused. */
-static uint64_t held_bytes(const struct session *session)
+/* The arena's bytes that a session's transfers keep from being reused, without blocks that were counted in this walk
+ * already. live_only: without those that the store counts as gone. */
+static uint64_t held_bytes(const struct shard *s, const struct session *session, bool live_only)
 {
 	uint64_t bytes = 0;
 
 	KV_LIST_EACH (n, &session->requests) {
 		const struct request *r = KV_LIST_ENTRY(n, struct request, node);
-		bytes += r->block ? r->block->mem->size : 0;
+		struct block *b;
+		for (unsigned i = 0; request_block(r, i, &b); i++) {
+			if (!b || b->mark == s->mark || (live_only && b->state == BLOCK_GONE))
+				continue;
+			b->mark = s->mark;
+			bytes += b->mem->size;
+		}
 	}
 	return bytes;
 }
 
-/* Dead clients whose transfers hold too much memory: make those of the worst one end. */
-static void quarantine_check(struct shard *s, uint64_t now_ns)
+/* What may not be reused because an operation is unresolved: blocks without a key, and those of sessions that ended. */
+static uint64_t quarantined_bytes(struct shard *s)
+{
+	uint64_t bytes = s->store.gone_bytes;
+
+	s->mark++;
+	KV_LIST_EACH (n, &s->ending)
+		bytes += held_bytes(s, KV_LIST_ENTRY(n, struct session, node), true);
+	return bytes;
+}
+
+static unsigned ending_sessions(const struct shard *s)
+{
+	unsigned count = 0;
+
+	KV_LIST_EACH (n, &s->ending)
+		count++;
+	return count;
+}
+
+void shard_quarantine_check(struct shard *s, uint64_t now_ns)
 {
 	struct session *worst = NULL;
 	uint64_t all = 0, most = 0;
+	unsigned count = 0;
 	struct kv_error err;
 
+	s->mark++;
 	KV_LIST_EACH (n, &s->ending) {
 		struct session *session = KV_LIST_ENTRY(n, struct session, node);
-		uint64_t bytes = now_ns - session->ended_ns >= SHARD_QUARANTINE_NS ? held_bytes(session) : 0;
+		uint64_t bytes;
+		if (now_ns < session->ended_ns + SHARD_QUARANTINE_NS)
+			continue;
+		bytes = held_bytes(s, session, false);
+		count++;
 		all += bytes;
-		if (bytes <= most)
+		if (worst && bytes <= most)
 			continue;
 		most = bytes;
 		worst = session;
 	}
-	if (!worst || all <= s->store.arena.limit / QUARANTINE_SHARE || now_ns - s->fenced_ns < SHARD_QUARANTINE_NS)
+	if (!worst || now_ns < s->fenced_ns + SHARD_QUARANTINE_NS ||
+	    (all <= s->store.arena.limit / SHARD_QUARANTINE_SHARE && count <= SHARD_QUARANTINE_SESSIONS))
 		return;
-	kv_warn(s->opt.log, "shard %u: transfers of a client that is gone (id %llu) hold %llu MiB; its peer is fenced",
-		s->opt.index, (unsigned long long)worst->client_id, (unsigned long long)(most >> 20));
+	kv_warn(s->opt.log, "shard %u: transfers of %u clients that are gone hold %llu MiB; the peer of client %llu is fenced",
+		s->opt.index, count, (unsigned long long)(all >> 20), (unsigned long long)worst->client_id);
 	s->fenced_ns = now_ns;
 	if (te_peer_fence(worst->peer, &err))
 		kv_error_log(s->opt.log, "shard %u: %s", s->opt.index, err.text);
@@ -167,13 +200,13 @@ static void shard_tick(struct loop_timer *t)
 	for (unsigned i = 0; i < s->slots; i++)
 		if (s->slot[i] && s->slot[i]->state == SESSION_OPEN)
 			session_tick(s->slot[i], now_ns);
-	quarantine_check(s, now_ns);
+	shard_quarantine_check(s, now_ns);
 	reset_tell(s);
 }
 
 /* ---- statistics ---- */
 
-uint64_t shard_stat_get(const struct shard *s, enum wire_stat id)
+uint64_t shard_stat_get(struct shard *s, enum wire_stat id)
 {
 	struct te_stats te = {0};
 
@@ -196,7 +229,11 @@ uint64_t shard_stat_get(const struct shard *s, enum wire_stat id)
 	case WIRE_STAT_EAGAIN:
 		return te.eagain;
 	case WIRE_STAT_QUARANTINED_BYTES:
-		return s->store.gone_bytes;
+		return quarantined_bytes(s);
+	case WIRE_STAT_STAGED_BYTES:
+		return s->store.staged_bytes;
+	case WIRE_STAT_ENDING_SESSIONS:
+		return s->opt.index == 0 ? ending_sessions(s) : 0;
 	case WIRE_STAT_INFLIGHT:
 		return te.inflight;
 	case WIRE_STAT_FENCES:
@@ -273,6 +310,7 @@ static int shard_prefault(struct shard *s, struct kv_error *err)
 
 static void shard_init(struct shard *s)
 {
+	s->frames_max = s->opt.engine.messages ? s->opt.engine.messages : 256;
 	slab_init(&s->requests, sizeof(struct request), SHARD_REQUESTS_MAX);
 	slab_init(&s->held, REPLY_HELD_BYTES, SHARD_REQUESTS_MAX);
 	slab_init(&s->stages, sizeof(struct stage), SHARD_REQUESTS_MAX);

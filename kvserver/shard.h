@@ -16,13 +16,17 @@
 enum {
 	SHARD_REQUESTS_MAX = 65536,
 	SHARD_HASH_BYTES = 1 << 20, /* of checksums per turn: about 0.1 ms */
-	SHARD_SWEEP_NODES = 4096    /* of the expiry wheel per tick */
+	SHARD_SWEEP_NODES = 4096,   /* of the expiry wheel per tick */
+	/* The quarantine budget of a shard: what transfers of dead clients may hold before their endpoint is closed. */
+	SHARD_QUARANTINE_SHARE = 4,    /* a quarter of the memory */
+	SHARD_QUARANTINE_SESSIONS = 32 /* of the 64 places for sessions that end */
 };
 
 #define SHARD_TICK_NS       100000000ull
 #define SHARD_STAGE_IDLE_NS 60000000000ull /* a PUT without progress for so long is given up */
 #define SHARD_REPLY_NS      10000000000ull /* a reply that cannot be posted for so long is dropped */
-#define SHARD_QUARANTINE_NS 5000000000ull  /* before a dead client's transfers are fenced off to get memory back */
+#define SHARD_REQUEST_NS    120000000000ull /* no GET or PUT is worked on for longer, whatever time it brings along */
+#define SHARD_QUARANTINE_NS 5000000000ull  /* so long a dead client's transfers may take before they count against the budget */
 
 struct shard_options {
 	unsigned index;
@@ -59,7 +63,9 @@ struct shard {
 	struct kv_list undelivered; /* struct call */
 	struct call *drained;       /* finished when no request is in flight */
 	bool attached, draining, reset_due;
+	uint32_t frames, frames_max; /* reply frames begun and not sent; send buffers in all */
 	uint64_t fenced_ns;
+	uint64_t mark; /* of blocks counted in one walk */
 	uint64_t stat[WIRE_STAT_END];
 	struct loop_poller poller;
 	struct loop_timer tick;
@@ -87,7 +93,11 @@ void shard_destroy(struct shard **s);
 struct session *shard_session(const struct shard *s, uint32_t number);
 
 /* shard_stat_get -- one counter or gauge. */
-uint64_t shard_stat_get(const struct shard *s, enum wire_stat id);
+uint64_t shard_stat_get(struct shard *s, enum wire_stat id);
+
+/* shard_quarantine_check -- if transfers of clients that are gone for SHARD_QUARANTINE_NS hold more than the budget,
+ * fence the one that holds most: at most once in that time. Called by the tick. */
+void shard_quarantine_check(struct shard *s, uint64_t now_ns);
 
 static inline void shard_count(struct shard *s, enum wire_stat id)
 {

@@ -7,8 +7,8 @@
  * over the prefix that is there without a gap, including the front of a range that is still moving
  * (te_xfer.contiguous), a bounded number of bytes per turn of the loop.
  *
- * Ends: committed; or killed by a failed or cancelled range, a wrong checksum, a minute without progress, or the
- * session's end. A killed stage's memory stays (GONE, quarantined) until the transfers into it are over, because each
+ * Ends: committed; or killed by a failed or cancelled range, a wrong checksum, the deadline of the call (the latest that
+ * one of its ranges named: afterwards nobody waits for it), a minute without progress, or the session's end. A killed stage's memory stays (GONE, quarantined) until the transfers into it are over, because each
  * of their requests holds a reference. */
 #include "kvserver/stage.h"
 
@@ -16,10 +16,15 @@
 
 /* ---- begin ---- */
 
-/* At most 3/4 of a shard's memory may be staged: the rest serves readers. One value alone may be larger. */
-static bool may_stage(const struct store *st, uint64_t total)
+/* At most 3/4 of a shard's memory may be staged: the rest serves readers; and 1/2 by one session, so that nobody's
+ * abandoned PUTs keep all others from writing. One value alone may be larger. */
+static bool may_stage(const struct session *s, uint64_t total)
 {
-	return st->staged_bytes == 0 || st->staged_bytes + arena_round(total) <= st->arena.limit / 4 * 3;
+	const struct store *st = &s->shard->store;
+	uint64_t size = arena_round(total), limit = st->arena.limit;
+
+	return (st->staged_bytes == 0 || st->staged_bytes + size <= limit / 4 * 3) &&
+	       (s->staged_bytes == 0 || s->staged_bytes + size <= limit / SESSION_STAGE_SHARE);
 }
 
 int stage_open(struct session *s, const struct wire_request *q, uint64_t now_ns, struct stage **out)
@@ -28,7 +33,7 @@ int stage_open(struct session *s, const struct wire_request *q, uint64_t now_ns,
 	struct stage *st;
 	int rc;
 
-	if (s->stage_count == SESSION_STAGES_MAX || !may_stage(&shard->store, q->put.total))
+	if (s->stage_count == SESSION_STAGES_MAX || !may_stage(s, q->put.total))
 		return -KV_EBUSY;
 	st = slab_get(&shard->stages);
 	if (!st)
@@ -49,6 +54,8 @@ int stage_open(struct session *s, const struct wire_request *q, uint64_t now_ns,
 	kv_list_init(&st->hashing);
 	kv_list_add_tail(&s->stages, &st->node);
 	s->stage_count++;
+	st->size = st->block->mem->size;
+	s->staged_bytes += st->size;
 	*out = st;
 	return 0;
 }
@@ -164,6 +171,7 @@ void stage_free(struct stage *st)
 	kv_list_del(&st->hashing);
 	kv_list_del(&st->node);
 	st->session->stage_count--;
+	st->session->staged_bytes -= st->size;
 	block_unref(&shard->store, st->block);
 	slab_put(&shard->stages, st);
 }
@@ -202,9 +210,9 @@ void stages_tick(struct session *s, uint64_t now_ns)
 {
 	KV_LIST_EACH_SAFE (n, &s->stages) {
 		struct stage *st = KV_LIST_ENTRY(n, struct stage, node);
-		if (st->last && st->last->deadline_ns <= now_ns)
-			stage_kill(st, WIRE_TIMEOUT, NULL);
-		else if (now_ns - st->touched_ns > SHARD_STAGE_IDLE_NS)
-			stage_kill(st, WIRE_TIMEOUT, NULL);
+		if (now_ns < st->deadline_ns && now_ns < st->touched_ns + SHARD_STAGE_IDLE_NS)
+			continue;
+		shard_count(s->shard, WIRE_STAT_STAGES_EXPIRED);
+		stage_kill(st, WIRE_TIMEOUT, NULL);
 	}
 }

@@ -19,8 +19,9 @@ struct stage {
 	struct kv_list hashing; /* of the shard, while arrived bytes are not summed up */
 	struct session *session;
 	uint64_t id, total, checksum, hashed;
-	uint64_t touched_ns;
+	uint64_t touched_ns, deadline_ns; /* of the last progress; of the call, as its ranges tell it */
 	uint32_t ttl_s;
+	uint64_t size;        /* bytes of the arena */
 	struct block *block;  /* one reference is ours */
 	struct request *last; /* waits for the value to be whole */
 	unsigned extents;
@@ -35,6 +36,12 @@ struct stage *stage_find(const struct session *s, uint64_t id);
 /* stage_claim -- this request brings [offset, offset + length). 0; -KV_EINVAL (overlaps another), -KV_EBUSY (too
  * scattered). */
 int stage_claim(struct stage *st, struct request *r, uint64_t offset, uint64_t length);
+
+/* stage_time -- a range of it came with this deadline: the client waits at least so long. */
+static inline void stage_time(struct stage *st, uint64_t deadline_ns)
+{
+	st->deadline_ns = KV_MAX(st->deadline_ns, deadline_ns);
+}
 
 /* stage_arrived -- what r claimed is there. */
 void stage_arrived(struct stage *st, struct request *r);

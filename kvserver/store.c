@@ -172,6 +172,7 @@ static void block_init(struct store *s, struct block *b, const void *key, size_t
 	b->refs = 1;
 	b->len = len;
 	b->checksum = 0;
+	b->mark = 0;
 	b->generation = s->generation++;
 	b->evict = (struct evict_node){.visited = false};
 	b->expire = (struct expire_node){.when_ns = KV_NEVER};

@@ -94,6 +94,22 @@ static const char *const stat_names[] = {
 	[WIRE_STAT_FENCES] = "fences",
 	[WIRE_STAT_NOMEM] = "nomem",
 	[WIRE_STAT_PINNED_BYTES] = "pinned_bytes",
+	[WIRE_STAT_STAGED_BYTES] = "staged_bytes",
+	[WIRE_STAT_STAGES_EXPIRED] = "stages_expired",
+	[WIRE_STAT_INVALID_REQUESTS] = "invalid_requests",
+	[WIRE_STAT_DROPPED_REPLIES] = "dropped_replies",
+	[WIRE_STAT_STRAY_IMMEDIATES] = "stray_immediates",
+	[WIRE_STAT_LOST_WRITES] = "lost_writes",
+	[WIRE_STAT_CORRUPT_DROPPED] = "corrupt_dropped",
+	[WIRE_STAT_ENDING_SESSIONS] = "ending_sessions",
+	[WIRE_STAT_HANDSHAKES] = "handshakes",
+	[WIRE_STAT_HANDSHAKES_NOW] = "handshakes_now",
+	[WIRE_STAT_HANDSHAKES_CUT] = "handshakes_cut",
+	[WIRE_STAT_HANDSHAKES_TIMED_OUT] = "handshakes_timed_out",
+	[WIRE_STAT_HANDSHAKES_DELAYED] = "handshakes_delayed",
+	[WIRE_STAT_HANDSHAKES_REFUSED] = "handshakes_refused",
+	[WIRE_STAT_BAD_CONTROL] = "bad_control",
+	[WIRE_STAT_SILENT_CLIENTS] = "silent_clients",
 };
 
 _Static_assert(KV_COUNT(stat_names) == WIRE_STAT_END, "every counter has a name");

@@ -183,6 +183,22 @@ enum wire_stat {
 	WIRE_STAT_FENCES,
 	WIRE_STAT_NOMEM,
 	WIRE_STAT_PINNED_BYTES,
+	WIRE_STAT_STAGED_BYTES,      /* gauge: values on their way in */
+	WIRE_STAT_STAGES_EXPIRED,    /* PUTs given up: their time was over, or nothing came */
+	WIRE_STAT_INVALID_REQUESTS,  /* answered INVALID: regions, ranges, slices that do not fit */
+	WIRE_STAT_DROPPED_REPLIES,   /* to clients that take no replies, or asked beyond their credits */
+	WIRE_STAT_STRAY_IMMEDIATES,  /* from clients, who have none to send */
+	WIRE_STAT_LOST_WRITES,       /* data writes that failed: the client is told to begin anew */
+	WIRE_STAT_CORRUPT_DROPPED,   /* blocks found damaged, and dropped */
+	WIRE_STAT_ENDING_SESSIONS,   /* gauge: gone, but with operations unresolved */
+	WIRE_STAT_HANDSHAKES,        /* connections accepted */
+	WIRE_STAT_HANDSHAKES_NOW,    /* gauge: without a session yet */
+	WIRE_STAT_HANDSHAKES_CUT,    /* to make room for others */
+	WIRE_STAT_HANDSHAKES_TIMED_OUT,
+	WIRE_STAT_HANDSHAKES_DELAYED, /* by the limit of their rate */
+	WIRE_STAT_HANDSHAKES_REFUSED, /* wrong key, no hello, mismatch, server full */
+	WIRE_STAT_BAD_CONTROL,       /* control messages that make no sense, regions that do not add up */
+	WIRE_STAT_SILENT_CLIENTS,    /* cut: they did not read their control connection */
 	WIRE_STAT_END
 };
 
@@ -271,6 +287,12 @@ int wire_keys_add(uint8_t *buf, uint32_t cap, uint32_t *len, const void *key, ui
 int wire_stat_add(uint8_t *buf, uint32_t cap, uint32_t *count, uint32_t id, uint64_t value);
 void wire_stat_pair(const uint8_t *pairs, uint32_t i, uint32_t *out_id, uint64_t *out_value);
 const char *wire_stat_name(uint32_t id); /* "hits", or NULL for a number this build does not know */
+
+/* wire_frame_records -- how many records a frame that was ended holds. */
+static inline unsigned wire_frame_records(const uint8_t *frame)
+{
+	return frame[3];
+}
 
 /* ---- reading a frame ---- */
 

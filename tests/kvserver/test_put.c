@@ -297,8 +297,8 @@ static void nothing_and_too_much_are_refused(void **state)
 static void staging_leaves_room_for_others(void **state)
 {
 	(void)state;
-	begin("a", 20 * MIB, 0, 1);
-	struct wire_request over = rig_put("b", 5 * MIB, 0, 0, 1, WIRE_PUT_FIRST),
+	begin("a", 12 * MIB, 0, 1); /* half of the memory is what one session may stage */
+	struct wire_request over = rig_put("b", 4 * MIB + 1, 0, 0, 1, WIRE_PUT_FIRST),
 			    fits = rig_put("c", 4 * MIB, 0, 0, 1, WIRE_PUT_FIRST);
 	assert_int_equal(rig_ask(&over)->status, WIRE_BUSY);
 	assert_int_equal(rig_ask(&fits)->status, WIRE_OK);
@@ -342,13 +342,34 @@ static void a_session_may_end_with_reads_in_flight(void **state)
 static void a_stage_without_progress_is_given_up(void **state)
 {
 	(void)state;
-	uint64_t stage = begin("k", MIB, 0, 77);
-	struct wire_request late = range("k", stage, MIB, 0, MIB, 77, 0);
+	struct wire_request first = rig_put("k", MIB, 0, 0, 77, WIRE_PUT_FIRST);
+	first.time_left_us = UINT32_MAX;
+	assert_int_equal(rig_ask(&first)->status, WIRE_OK);
+	struct wire_request late = range("k", rig_find(first.id)->put.stage, MIB, 0, MIB, 77, 0);
 	session_tick(rig.session, loop_now(rig.loop) + SHARD_STAGE_IDLE_NS - 1000000000);
 	assert_int_equal(rig.shard->stages.used, 1);
 	session_tick(rig.session, loop_now(rig.loop) + SHARD_STAGE_IDLE_NS + 1000000000);
 	assert_int_equal(rig.shard->stages.used, 0);
 	assert_int_equal(rig_ask(&late)->status, WIRE_STALE);
+}
+
+/* A range of it was lost on its way, so nobody cancels it; but the call that wanted it is over. */
+static void a_stage_is_freed_when_its_call_is_over(void **state)
+{
+	(void)state;
+	struct wire_request first = rig_put("k", 4 * MIB, 0, 0, 77, WIRE_PUT_FIRST);
+	first.time_left_us = 1000000;
+	assert_int_equal(rig_ask(&first)->status, WIRE_OK);
+	struct wire_request more = range("k", rig_find(first.id)->put.stage, 4 * MIB, 0, MIB, 77, 0);
+	more.time_left_us = 3000000; /* the latest of them counts */
+	assert_int_equal(rig_ask(&more)->status, WIRE_OK);
+	uint64_t now = loop_now(rig.loop);
+	session_tick(rig.session, now + 2500000000);
+	assert_int_equal(rig_stat(WIRE_STAT_STAGED_BYTES), 4 * MIB);
+	session_tick(rig.session, now + 3000000000);
+	assert_int_equal(rig_stat(WIRE_STAT_STAGED_BYTES), 0);
+	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), 0);
+	assert_int_equal(rig_stat(WIRE_STAT_STAGES_EXPIRED), 1);
 }
 
 static void an_end_that_waits_for_ranges_times_out(void **state)
@@ -423,6 +444,7 @@ int main(void)
 		PUT_TEST(a_session_that_ends_takes_its_stages_along),
 		PUT_TEST(a_session_may_end_with_reads_in_flight),
 		PUT_TEST(a_stage_without_progress_is_given_up),
+		PUT_TEST(a_stage_is_freed_when_its_call_is_over),
 		PUT_TEST(an_end_that_waits_for_ranges_times_out),
 		PUT_TEST(cancelled_before_commit_is_never_visible),
 		PUT_TEST(a_put_cancelled_in_flight_is_answered_when_nothing_moves),

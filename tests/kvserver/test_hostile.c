@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_hostile.c -- clients that are authenticated and behave badly: what they may hold of a shard, and that an honest
+ * one beside them gets every answer, with the right bytes, while it goes on.
+ *
+ * The honest client is the rig's. The stranger has an engine, a session and memory of its own, on the same shard; it is
+ * polled only when a test says so, so that it can stop to read at will. */
+#include "rig.h"
+
+enum { MIB = 1 << 20, STRANGER_BUFFER = 20 * MIB, STRANGER_NUMBER = 0x7FFF0000 + 15, HONEST_CALLS = 40 };
+
+static struct {
+	struct te *te;
+	struct kv_area area;
+	struct te_region *region;
+	struct te_key key[64];
+	uint8_t keys[64 * 16];
+	struct te_remote announced;
+	struct region *mem;
+	struct te_peer *server;
+	struct session *session;
+	uint8_t token[KV_TOKEN_LEN];
+	uint64_t next_id, replies, busy, invalid;
+} other;
+
+/* ---- the stranger ---- */
+
+static void other_message(void *arg, unsigned rail, const uint8_t *data, size_t len)
+{
+	struct wire_reader reader;
+	struct wire_frame frame;
+	struct wire_reply r;
+	(void)arg, (void)rail;
+	assert_int_equal(wire_frame_open(&reader, data, len, &frame), 0);
+	while (wire_reply_next(&reader, &r) == 1) {
+		other.replies++;
+		other.busy += r.status == WIRE_BUSY;
+		other.invalid += r.status == WIRE_INVALID;
+	}
+}
+
+static void other_reset(void *arg, int status)
+{
+	(void)arg, (void)status;
+}
+
+static void other_turn(void)
+{
+	rig_turn();
+	te_poll(other.te);
+}
+
+static void other_region(void)
+{
+	struct wire_region w = {.id = 1, .parts = 1, .rails = 1};
+	te_region_announce(other.region, &other.announced, other.key);
+	assert_int_equal(other.announced.parts, 1);
+	wire_region_put(other.keys, 1, 0, 0, other.key[0].base, other.key[0].key);
+	w.virt = other.announced.virt;
+	w.len_bytes = other.announced.len_bytes;
+	w.part_bytes = other.announced.part_bytes;
+	w.keys = other.keys;
+	assert_int_equal(region_create(&w, 1, &other.mem), 0);
+	assert_int_equal(session_region_add(other.session, other.mem), 0);
+}
+
+static void other_send(const struct wire_request *q, unsigned n)
+{
+	struct wire_frame frame = {.session = STRANGER_NUMBER};
+	struct te_msg *msg = te_msg_acquire(other.te);
+	struct wire_writer w;
+	assert_non_null(msg);
+	memcpy(frame.token, other.token, KV_TOKEN_LEN);
+	wire_frame_begin(&w, msg->data, KV_MSG_MAX, &frame);
+	for (unsigned i = 0; i < n; i++)
+		assert_int_equal(wire_request_add(&w, &q[i]), 0);
+	msg->len = wire_frame_end(&w);
+	msg->sent = NULL;
+	te_msg_send(other.te, other.server, 0, msg, kv_clock_now(&kv_clock_monotonic) + 60000000000ull);
+}
+
+static struct wire_request other_request(enum wire_type type, const char *key)
+{
+	struct wire_request q = rig_request(type, key);
+	q.id = other.next_id++;
+	return q;
+}
+
+static struct wire_request other_get(const char *key, uint64_t length)
+{
+	struct wire_request q = rig_get(key, 0, length);
+	q.id = other.next_id++;
+	return q;
+}
+
+/* One PING, so that the connection is made. */
+static void other_ping(void)
+{
+	struct wire_request q = other_request(WIRE_PING, NULL);
+	uint64_t before = other.replies, until = kv_clock_now(&kv_clock_monotonic) + 10000000000ull;
+	other_send(&q, 1);
+	while (other.replies == before) {
+		assert_true(kv_clock_now(&kv_clock_monotonic) < until);
+		other_turn();
+	}
+}
+
+static struct sockaddr_storage loopback(void)
+{
+	struct kv_hostport hp = {.host = "127.0.0.1"};
+	struct sockaddr_storage a;
+	socklen_t len;
+	assert_int_equal(kv_hostport_resolve(&hp, &a, &len, NULL), 0);
+	return a;
+}
+
+static int other_open(void **state)
+{
+	const struct te_options options = {.provider = "tcp", .local = loopback(), .messages = 2048, .receives = 64};
+	const struct te_handlers handlers = {.message = other_message, .reset = other_reset};
+	struct session_args args = {.rails = 1, .number = STRANGER_NUMBER, .client_id = 666};
+	struct te_address mine, theirs;
+	struct kv_error err;
+	rig_open(state);
+	memset(&other, 0, sizeof(other));
+	other.next_id = 1;
+	if (te_open(&options, &handlers, NULL, &other.te, &err) != 0)
+		fail_msg("%s", err.text);
+	assert_int_equal(kv_area_map(STRANGER_BUFFER, &other.area, &err), 0);
+	assert_int_equal(te_region_register(other.te, other.area.base, other.area.len_bytes,
+					    TE_REMOTE_READ | TE_REMOTE_WRITE, 0, &other.region, &err),
+			 0);
+	assert_int_equal(te_address(other.te, 0, &mine), 0);
+	assert_int_equal(te_address(rig.shard->te, 0, &theirs), 0);
+	kv_entropy_fill(&kv_entropy_kernel, other.token, KV_TOKEN_LEN);
+	memcpy(args.token, other.token, KV_TOKEN_LEN);
+	args.addrs = &mine;
+	assert_int_equal(session_open(rig.shard, &args, &other.session, &err), 0);
+	assert_int_equal(te_peer_open(other.te, &theirs, 1, &other.server, &err), 0);
+	other_region();
+	other_ping();
+	return 0;
+}
+
+static bool gone;
+
+static void on_gone(struct call *c)
+{
+	(void)c;
+	gone = true;
+}
+
+/* The control connection of the stranger closed; its endpoint did not. */
+static void other_leave(void)
+{
+	static struct call call;
+	call = (struct call){.shard = rig.shard, .done = on_gone, .home = rig.loop};
+	gone = false;
+	session_end(other.session, &call);
+	other.session = NULL;
+}
+
+static int other_close(void **state)
+{
+	uint64_t until = kv_clock_now(&kv_clock_monotonic) + 20000000000ull;
+	if (other.session)
+		other_leave();
+	te_close(&other.te); /* its connections break: what the shard has in flight towards it ends */
+	while (!gone && kv_clock_now(&kv_clock_monotonic) < until)
+		rig_turn();
+	assert_true(gone);
+	kv_area_unmap(&other.area);
+	free(other.mem);
+	return rig_close(state);
+}
+
+/* ---- the honest client ---- */
+
+static void honest_get(const char *key, uint64_t n, uint64_t seed)
+{
+	static uint8_t want[MIB];
+	struct wire_request q = rig_get(key, 0, n);
+	uint64_t before = rig.immediates;
+	memset(rig_memory(0), 0, n);
+	assert_int_equal(rig_ask(&q)->status, WIRE_OK);
+	rig_until(rig.immediates - before == rig_find(q.id)->get.posted);
+	rig_fill(want, n, seed);
+	assert_memory_equal(rig_memory(0), want, n);
+}
+
+/* Calls of every kind: each is answered, with the right bytes. */
+static void honest_calls(void)
+{
+	struct wire_request q;
+	for (unsigned i = 0; i < HONEST_CALLS; i++) {
+		char key[16];
+		snprintf(key, sizeof(key), "h%u", i);
+		rig.replies = 0;
+		rig_store(key, 100000, i);
+		honest_get(key, 100000, i);
+		q = rig_request(WIRE_DELETE, key);
+		assert_int_equal(rig_ask(&q)->status, WIRE_OK);
+		q = rig_request(WIRE_PING, NULL);
+		assert_int_equal(rig_ask(&q)->status, WIRE_OK);
+	}
+}
+
+/* ---- one that does not read ---- */
+
+/* Replies to it fill the sockets, then its share of the send buffers, then what it may hold; the rest is dropped. */
+static void replies_that_nobody_reads_leave_send_buffers_to_others(void **state)
+{
+	enum { FRAMES = 1800, EACH = 18 };
+	struct wire_request q[EACH];
+	const struct link *l = &other.session->link[0];
+	(void)state;
+	rig_store("k", 2800, 1);
+	for (unsigned f = 0; f < FRAMES; f++) {
+		for (unsigned i = 0; i < EACH; i++) {
+			q[i] = other_get("k", 2800);
+			q[i].flags = WIRE_GET_INLINE;
+		}
+		other_send(q, EACH);
+		rig_turn();
+	}
+	rig_quiet();
+	print_message("# %u frames with the engine, %u replies held, %llu dropped\n", l->frames, l->held,
+		      (unsigned long long)rig_stat(WIRE_STAT_DROPPED_REPLIES));
+	assert_in_range(l->frames, 1, rig.shard->frames_max / 5 + 1);
+	assert_int_equal(l->held, RIG_CREDITS + SESSION_HELD_SLACK);
+	assert_true(rig_stat(WIRE_STAT_DROPPED_REPLIES) > 0);
+	assert_true(rig_stat(WIRE_STAT_OVER_CREDIT) > 0);
+	honest_calls();
+}
+
+static void writes_that_nobody_reads_do_not_stop_others(void **state)
+{
+	struct wire_request q[RIG_CREDITS];
+	(void)state;
+	rig_store("big", 16 * MIB, 1);
+	for (unsigned i = 0; i < RIG_CREDITS; i++)
+		q[i] = other_get("big", 16 * MIB);
+	other_send(q, RIG_CREDITS);
+	rig_until(other.session->request_count == RIG_CREDITS);
+	rig_quiet();
+	honest_calls();
+	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), 16 * MIB);
+	assert_true(other.session->request_count > 0);
+}
+
+/* ---- one that asks beyond its credits ---- */
+
+/* Ends of values whose bytes never come hold its credits; what it asks beyond them is BUSY and holds nothing. */
+static void a_flood_beyond_the_credits_is_refused_and_counted(void **state)
+{
+	enum { FLOOD = 2000, EACH = 20 };
+	struct wire_request q[EACH];
+	(void)state;
+	rig_store("big", 16 * MIB, 1);
+	for (unsigned i = 0; i < RIG_CREDITS; i++)
+		q[i] = other_get("big", 16 * MIB);
+	other_send(q, RIG_CREDITS);
+	rig_until(other.session->link[0].active == RIG_CREDITS);
+	for (unsigned sent = 0; sent < FLOOD; sent += EACH) {
+		for (unsigned i = 0; i < EACH; i++)
+			q[i] = other_get("big", 16 * MIB);
+		other_send(q, EACH);
+		rig_turn();
+		assert_true(other.session->request_count <= RIG_CREDITS);
+		assert_true(rig.shard->requests.used <= RIG_CREDITS);
+	}
+	rig_until(rig_stat(WIRE_STAT_OVER_CREDIT) == FLOOD);
+	honest_calls();
+	for (unsigned i = 0; i < 100000 && other.busy < FLOOD; i++)
+		other_turn();
+	assert_int_equal(other.busy + rig_stat(WIRE_STAT_DROPPED_REPLIES), FLOOD);
+}
+
+/* ---- PUTs that never send their bytes ---- */
+
+static void abandoned_puts_keep_nobody_from_writing(void **state)
+{
+	struct wire_request q[6];
+	(void)state;
+	for (unsigned i = 0; i < 6; i++) {
+		char key[2] = {(char)('a' + i), 0};
+		q[i] = rig_put(key, 4 * MIB, 0, 0, 1, WIRE_PUT_FIRST);
+		q[i].id = other.next_id++;
+		q[i].key.data = (const uint8_t *)"abcdef" + i;
+		q[i].time_left_us = UINT32_MAX;
+	}
+	other_send(q, 6);
+	while (other.replies < 7)
+		other_turn();
+	assert_int_equal(other.busy, 2); /* a half of 32 MiB is 4 of them */
+	assert_int_equal(rig_stat(WIRE_STAT_STAGED_BYTES), 16 * MIB);
+	honest_calls();
+	session_tick(other.session, loop_now(rig.loop) + SHARD_STAGE_IDLE_NS);
+	assert_int_equal(rig_stat(WIRE_STAT_STAGED_BYTES), 0);
+	assert_int_equal(rig_stat(WIRE_STAT_STAGES_EXPIRED), 4);
+}
+
+/* ---- destinations ---- */
+
+static void destinations_that_do_not_fit_are_counted(void **state)
+{
+	struct wire_request q[7];
+	(void)state;
+	rig_store("k", 100000, 1);
+	for (unsigned i = 0; i < 7; i++)
+		q[i] = other_get("k", 100000);
+	q[0].dest.region = 2;
+	q[1].dest.offset = STRANGER_BUFFER - 99999;
+	q[2].dest = (struct wire_dest){1, 2, 0, STRANGER_BUFFER, 50000};
+	q[3].dest = (struct wire_dest){1, 2, 0, 10, 50000}; /* slices on top of each other */
+	q[4].dest.offset = UINT64_MAX - 100000;
+	q[5].dest = (struct wire_dest){1, 100000, 0, 1, 1}; /* more slices than are allowed */
+	q[6].get.offset = 100001;
+	other_send(q, 7);
+	while (other.replies < 8)
+		other_turn();
+	assert_int_equal(other.invalid, 7);
+	assert_int_equal(rig_stat(WIRE_STAT_INVALID_REQUESTS), 7);
+	honest_calls();
+}
+
+/* ---- a client that dies: what is quarantined, counted, and when it is too much ---- */
+
+/* `n` GETs of one block in flight, of a client that is gone and whose endpoint neither reads nor closes. */
+static void die_reading(const char *key, uint64_t len, unsigned n)
+{
+	struct wire_request q[RIG_CREDITS];
+	for (unsigned i = 0; i < n; i++)
+		q[i] = other_get(key, len);
+	other_send(q, n);
+	rig_until(other.session->request_count == n);
+	rig_quiet();
+	assert_true(other.session->request_count > 0);
+	other_leave();
+	assert_int_equal(rig_stat(WIRE_STAT_ENDING_SESSIONS), 1);
+}
+
+static void a_block_that_a_dead_client_reads_is_counted_once(void **state)
+{
+	uint64_t fences = rig_stat(WIRE_STAT_FENCES), now;
+	(void)state;
+	rig_store("k", 8 * MIB, 1); /* as much as the budget allows */
+	die_reading("k", 8 * MIB, 4);
+	assert_int_equal(rig_stat(WIRE_STAT_QUARANTINED_BYTES), 8 * MIB);
+	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), 8 * MIB);
+	now = loop_now(rig.loop);
+	shard_quarantine_check(rig.shard, now + 10 * SHARD_QUARANTINE_NS);
+	assert_int_equal(rig_stat(WIRE_STAT_FENCES), fences); /* nobody's endpoint is closed within the budget */
+	struct wire_request q = rig_request(WIRE_DELETE, "k");
+	assert_int_equal(rig_ask(&q)->status, WIRE_OK);
+	assert_int_equal(rig_stat(WIRE_STAT_QUARANTINED_BYTES), 8 * MIB);
+	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), 8 * MIB); /* charged, though no key leads to it */
+	honest_calls();
+	assert_false(gone);
+	te_close(&other.te); /* the peer's connection is closed: what referred to the block is over */
+	rig_until(gone);
+	assert_int_equal(rig_stat(WIRE_STAT_QUARANTINED_BYTES), 0);
+	assert_int_equal(rig_stat(WIRE_STAT_ENDING_SESSIONS), 0);
+	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), 0);
+}
+
+static void what_a_dead_client_does_not_refer_to_is_free_at_once(void **state)
+{
+	struct wire_request q[3];
+	(void)state;
+	q[0] = rig_put("a", 4 * MIB, 0, 0, 1, WIRE_PUT_FIRST);
+	q[1] = rig_put("b", 4 * MIB, 0, 0, 1, WIRE_PUT_FIRST);
+	rig_store("k", MIB, 1);
+	q[2] = rig_request(WIRE_PIN, "k");
+	for (unsigned i = 0; i < 3; i++)
+		q[i].id = other.next_id++;
+	other_send(q, 3);
+	while (other.replies < 4)
+		other_turn();
+	assert_int_equal(rig_stat(WIRE_STAT_STAGED_BYTES), 8 * MIB);
+	assert_int_equal(rig_stat(WIRE_STAT_PINNED_BYTES), MIB);
+	other_leave();
+	assert_int_equal(rig_stat(WIRE_STAT_STAGED_BYTES), 0);
+	assert_int_equal(rig_stat(WIRE_STAT_PINNED_BYTES), 0);
+	assert_int_equal(rig_stat(WIRE_STAT_QUARANTINED_BYTES), 0);
+	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), MIB);
+	rig_until(gone);
+}
+
+/* Last: the fence makes the addresses void that the rig's client knows. */
+static void beyond_the_budget_the_endpoint_is_closed(void **state)
+{
+	uint64_t fences = rig_stat(WIRE_STAT_FENCES), now;
+	(void)state;
+	rig_store("k", 8 * MIB + 64, 1);
+	die_reading("k", 8 * MIB + 64, 1);
+	now = loop_now(rig.loop);
+	shard_quarantine_check(rig.shard, now + SHARD_QUARANTINE_NS - 1000000000);
+	assert_int_equal(rig_stat(WIRE_STAT_FENCES), fences);
+	assert_int_equal(rig_stat(WIRE_STAT_QUARANTINED_BYTES), 8 * MIB + 64);
+	shard_quarantine_check(rig.shard, now + SHARD_QUARANTINE_NS);
+	assert_int_equal(rig_stat(WIRE_STAT_FENCES), fences + 1);
+	rig_until(gone);
+	assert_int_equal(rig_stat(WIRE_STAT_QUARANTINED_BYTES), 0);
+}
+
+#define HOSTILE_TEST(f) cmocka_unit_test_setup_teardown(f, other_open, other_close)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		HOSTILE_TEST(replies_that_nobody_reads_leave_send_buffers_to_others),
+		HOSTILE_TEST(writes_that_nobody_reads_do_not_stop_others),
+		HOSTILE_TEST(a_flood_beyond_the_credits_is_refused_and_counted),
+		HOSTILE_TEST(abandoned_puts_keep_nobody_from_writing),
+		HOSTILE_TEST(destinations_that_do_not_fit_are_counted),
+		HOSTILE_TEST(a_block_that_a_dead_client_reads_is_counted_once),
+		HOSTILE_TEST(what_a_dead_client_does_not_refer_to_is_free_at_once),
+		HOSTILE_TEST(beyond_the_budget_the_endpoint_is_closed),
+	};
+	return cmocka_run_group_tests_name("kvserver/hostile", tests, rig_up, rig_down);
+}
