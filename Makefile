@@ -154,7 +154,7 @@ check-chaos: deps ## real processes killed, stopped, cut off and starved (about 
 
 check-fault: deps ## fail every fallible call of ours once, under ASan (about 5 minutes)
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=asan build/asan/tests/fault/sweep
-	@scripts/run-tests.sh -t 1800 -l build/asan/logs build/asan/tests/fault/sweep
+	@KVRAIL_BUILD=build/asan scripts/run-tests.sh -t 1800 -l build/asan/logs tests/fault/points.sh build/asan/tests/fault/sweep
 
 check-all: check check-clang check-asan check-tsan check-chaos check-fault ## every suite
 

@@ -20,7 +20,11 @@ TABLE(fi_ops_fabric, fabric);
 TABLE(fi_ops_domain, domain);
 TABLE(fi_ops_mr, mr);
 TABLE(fi_ops_av, av);
+TABLE(fi_ops_cq, cq);
+TABLE(fi_ops, cq_fid);
+TABLE(fi_ops_eq, eq);
 TABLE(fi_ops, ep);
+TABLE(fi_ops_ep, ep_own);
 TABLE(fi_ops_cm, cm);
 TABLE(fi_ops_msg, msg);
 TABLE(fi_ops_rma, rma);
@@ -52,6 +56,13 @@ ssize_t __wrap_fi_send(struct fid_ep *ep, const void *buf, size_t len, void *des
 ssize_t __wrap_fi_read(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t from, uint64_t addr, uint64_t key, void *context);
 ssize_t __wrap_fi_write(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to, uint64_t addr, uint64_t key, void *context);
 ssize_t __wrap_fi_writedata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t to, uint64_t addr, uint64_t key, void *context);
+int __wrap_fi_control(struct fid *cq, int command, void *arg);
+ssize_t __wrap_fi_cq_read(struct fid_cq *cq, void *buf, size_t count);
+ssize_t __wrap_fi_eq_read(struct fid_eq *eq, uint32_t *event, void *buf, size_t len, uint64_t flags);
+int __wrap_fi_av_remove(struct fid_av *av, fi_addr_t *addr, size_t count, uint64_t flags);
+int __wrap_fi_getopt(struct fid *ep, int level, int name, void *value, size_t *len);
+int __wrap_fi_setopt(struct fid *ep, int level, int name, const void *value, size_t len);
+ssize_t __wrap_fi_writemsg(struct fid_ep *ep, const struct fi_msg_rma *msg, uint64_t flags);
 
 /* What the stubs go on to: the provider, and then its objects get our tables. */
 int __real_fi_fabric(struct fi_fabric_attr *attr, struct fid_fabric **out, void *context);
@@ -71,6 +82,13 @@ ssize_t fault_real_fi_send(struct fid_ep *ep, const void *buf, size_t len, void 
 ssize_t fault_real_fi_read(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t from, uint64_t addr, uint64_t key, void *context);
 ssize_t fault_real_fi_write(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to, uint64_t addr, uint64_t key, void *context);
 ssize_t fault_real_fi_writedata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t to, uint64_t addr, uint64_t key, void *context);
+int fault_real_fi_control(struct fid *cq, int command, void *arg);
+ssize_t fault_real_fi_cq_read(struct fid_cq *cq, void *buf, size_t count);
+ssize_t fault_real_fi_eq_read(struct fid_eq *eq, uint32_t *event, void *buf, size_t len, uint64_t flags);
+int fault_real_fi_av_remove(struct fid_av *av, fi_addr_t *addr, size_t count, uint64_t flags);
+int fault_real_fi_getopt(struct fid *ep, int level, int name, void *value, size_t *len);
+int fault_real_fi_setopt(struct fid *ep, int level, int name, const void *value, size_t len);
+ssize_t fault_real_fi_writemsg(struct fid_ep *ep, const struct fi_msg_rma *msg, uint64_t flags);
 
 int fault_real_fi_fabric(struct fi_fabric_attr *attr, struct fid_fabric **out, void *context)
 {
@@ -109,7 +127,16 @@ int fault_real_fi_domain(struct fid_fabric *f, struct fi_info *info, struct fid_
 
 int fault_real_fi_eq_open(struct fid_fabric *f, struct fi_eq_attr *attr, struct fid_eq **out, void *context)
 {
-	return fabric_real->eq_open(f, attr, out, context);
+	int rc = fabric_real->eq_open(f, attr, out, context);
+
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&lock);
+	COPY(eq, (*out)->ops);
+	eq_ours.read = __wrap_fi_eq_read;
+	(*out)->ops = &eq_ours;
+	pthread_mutex_unlock(&lock);
+	return 0;
 }
 
 int fault_real_fi_trywait(struct fid_fabric *f, struct fid **fids, int count)
@@ -126,6 +153,7 @@ int fault_real_fi_av_open(struct fid_domain *d, struct fi_av_attr *attr, struct 
 	pthread_mutex_lock(&lock);
 	COPY(av, (*out)->ops);
 	av_ours.insert = __wrap_fi_av_insert;
+	av_ours.remove = __wrap_fi_av_remove;
 	(*out)->ops = &av_ours;
 	pthread_mutex_unlock(&lock);
 	return 0;
@@ -133,7 +161,19 @@ int fault_real_fi_av_open(struct fid_domain *d, struct fi_av_attr *attr, struct 
 
 int fault_real_fi_cq_open(struct fid_domain *d, struct fi_cq_attr *attr, struct fid_cq **out, void *context)
 {
-	return domain_real->cq_open(d, attr, out, context);
+	int rc = domain_real->cq_open(d, attr, out, context);
+
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&lock);
+	COPY(cq_fid, (*out)->fid.ops);
+	cq_fid_ours.control = __wrap_fi_control;
+	(*out)->fid.ops = &cq_fid_ours;
+	COPY(cq, (*out)->ops);
+	cq_ours.read = __wrap_fi_cq_read;
+	(*out)->ops = &cq_ours;
+	pthread_mutex_unlock(&lock);
+	return 0;
 }
 
 int fault_real_fi_endpoint(struct fid_domain *d, struct fi_info *info, struct fid_ep **out, void *context)
@@ -146,6 +186,10 @@ int fault_real_fi_endpoint(struct fid_domain *d, struct fi_info *info, struct fi
 	COPY(ep, (*out)->fid.ops);
 	ep_ours.control = __wrap_fi_enable;
 	(*out)->fid.ops = &ep_ours;
+	COPY(ep_own, (*out)->ops);
+	ep_own_ours.getopt = __wrap_fi_getopt;
+	ep_own_ours.setopt = __wrap_fi_setopt;
+	(*out)->ops = &ep_own_ours;
 	COPY(cm, (*out)->cm);
 	cm_ours.getname = __wrap_fi_getname;
 	(*out)->cm = &cm_ours;
@@ -157,6 +201,7 @@ int fault_real_fi_endpoint(struct fid_domain *d, struct fi_info *info, struct fi
 	rma_ours.read = __wrap_fi_read;
 	rma_ours.write = __wrap_fi_write;
 	rma_ours.writedata = __wrap_fi_writedata;
+	rma_ours.writemsg = __wrap_fi_writemsg;
 	(*out)->rma = &rma_ours;
 	pthread_mutex_unlock(&lock);
 	return 0;
@@ -205,4 +250,39 @@ ssize_t fault_real_fi_write(struct fid_ep *e, const void *buf, size_t len, void 
 ssize_t fault_real_fi_writedata(struct fid_ep *e, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t to, uint64_t addr, uint64_t key, void *context)
 {
 	return rma_real->writedata(e, buf, len, desc, data, to, addr, key, context);
+}
+
+int fault_real_fi_control(struct fid *c, int command, void *arg)
+{
+	return cq_fid_real->control(c, command, arg);
+}
+
+ssize_t fault_real_fi_cq_read(struct fid_cq *c, void *buf, size_t count)
+{
+	return cq_real->read(c, buf, count);
+}
+
+ssize_t fault_real_fi_eq_read(struct fid_eq *e, uint32_t *event, void *buf, size_t len, uint64_t flags)
+{
+	return eq_real->read(e, event, buf, len, flags);
+}
+
+int fault_real_fi_av_remove(struct fid_av *a, fi_addr_t *addr, size_t count, uint64_t flags)
+{
+	return av_real->remove(a, addr, count, flags);
+}
+
+int fault_real_fi_getopt(struct fid *e, int level, int name, void *value, size_t *len)
+{
+	return ep_own_real->getopt(e, level, name, value, len);
+}
+
+int fault_real_fi_setopt(struct fid *e, int level, int name, const void *value, size_t len)
+{
+	return ep_own_real->setopt(e, level, name, value, len);
+}
+
+ssize_t fault_real_fi_writemsg(struct fid_ep *e, const struct fi_msg_rma *msg, uint64_t flags)
+{
+	return rma_real->writemsg(e, msg, flags);
 }

@@ -130,7 +130,33 @@ static int64_t step(const char *what, int64_t (*fn)(void))
 /* ---- server and pool ---- */
 
 static const struct kv_log server_log = {.level = KV_LOG_WARN, .write = kv_log_stderr};
-static const char *server_psk;
+
+/* Files of secrets: the key, or certificates. NULL: not used in this run. */
+static struct {
+	char path[6][128];
+	const char *psk, *ca, *server_cert, *server_key, *client_cert, *client_key, *client_psk;
+} secret;
+
+static const char *secret_path(unsigned i, const char *folder, const char *name)
+{
+	snprintf(secret.path[i], sizeof(secret.path[i]), "%s/%s", folder, name);
+	return secret.path[i];
+}
+
+static void secrets_choose(const char *folder, bool certificates)
+{
+	memset(&secret, 0, sizeof(secret));
+	if (!certificates) {
+		secret.psk = secret_path(0, folder, "psk");
+		secret.client_psk = SCENARIO_PSK;
+		return;
+	}
+	secret.ca = secret_path(1, folder, "certs/ca.pem");
+	secret.server_cert = secret_path(2, folder, "certs/server.pem");
+	secret.server_key = secret_path(3, folder, "certs/server.key");
+	secret.client_cert = secret_path(4, folder, "certs/client.pem");
+	secret.client_key = secret_path(5, folder, "certs/client.key");
+}
 
 static int64_t server_up(void)
 {
@@ -144,7 +170,10 @@ static int64_t server_up(void)
 				      .credits = CREDITS,
 				      .heartbeat_ms = 50,
 				      .chunk_bytes = CHUNK,
-				      .psk_file = server_psk,
+				      .psk_file = secret.psk,
+				      .cert_file = secret.server_cert,
+				      .key_file = secret.server_key,
+				      .ca_file = secret.ca,
 				      .allow_bench = true,
 				      .log = &server_log};
 	int rc = kvs_server_create(&o, &s.server, &err);
@@ -178,7 +207,10 @@ static int64_t pool_up(void)
 				.provider = "tcp",
 				.timeout_ns = 1000 * MS,
 				.connect_timeout_ns = 2000 * MS,
-				.psk = SCENARIO_PSK,
+				.psk = secret.client_psk,
+				.cert_file = secret.client_cert,
+				.key_file = secret.client_key,
+				.ca_file = secret.ca,
 				.log_level = KV_LOG_WARN};
 	int rc;
 
@@ -642,10 +674,10 @@ static void during(bool on, void (*fn)(void))
 	fault_end();
 }
 
-int scenario_run(enum phase phase, const char *psk_file)
+int scenario_run(enum phase phase, const char *secrets)
 {
-	server_psk = psk_file;
-	during(phase == PHASE_START, start);
+	secrets_choose(secrets, phase == PHASE_START_CERT);
+	during(phase == PHASE_START || phase == PHASE_START_CERT, start);
 	if (s.bad)
 		goto out;
 	during(phase == PHASE_CALLS, phase == PHASE_CALLS ? calls : some_calls);

@@ -5,6 +5,7 @@
 
 enum phase {
 	PHASE_START,        /* server and pool, until both run */
+	PHASE_START_CERT,   /* the same with certificates instead of a key */
 	PHASE_CALLS,        /* every call of the client once */
 	PHASE_RECONNECT,    /* the control connection is cut; until calls succeed again */
 	PHASE_RESET,        /* the client's endpoint dies, then the server's; until calls succeed again */
@@ -13,9 +14,10 @@ enum phase {
 	PHASES
 };
 
-/* scenario_run -- all phases; the fault points are on during one of them. psk_file: the server's key. Returns 0, or 1 after saying what was wrong. Afterwards nothing is
+/* scenario_run -- all phases; the fault points are on during one of them. secrets: a folder with the server's key (psk)
+ * and with what make-test-certs.sh makes. Returns 0, or 1 after saying what was wrong. Afterwards nothing is
  * left of it: the caller looks at descriptors, threads and memory. */
-int scenario_run(enum phase phase, const char *psk_file);
+int scenario_run(enum phase phase, const char *secrets);
 
 #define SCENARIO_PSK "fault:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 

@@ -61,6 +61,7 @@ const char *__ubsan_default_options(void)
 
 static const char *const phase_names[PHASES] = {
 	[PHASE_START] = "start",
+	[PHASE_START_CERT] = "start with certificates",
 	[PHASE_CALLS] = "calls",
 	[PHASE_RECONNECT] = "reconnect",
 	[PHASE_RESET] = "reset",
@@ -87,7 +88,9 @@ static struct job jobs[JOBS_MAX];
 static unsigned num_jobs;
 static struct fault_case cases[CASES_MAX];
 static bool way_met[WAYS_MAX];
-static char folder[64], psk_file[96];
+static char folder[64];
+static uintptr_t started[FAULT_SITES_MAX]; /* the points of the start: with certificates only the others are tried */
+static unsigned num_started;
 static unsigned baseline_fds, baseline_threads;
 static unsigned survived, failed, unmet, points;
 
@@ -161,7 +164,7 @@ static void child(enum phase phase, const char *log)
 	signal(SIGSEGV, on_crash);
 	signal(SIGBUS, on_crash);
 	signal(SIGABRT, on_crash);
-	rc = scenario_run(phase, psk_file);
+	rc = scenario_run(phase, folder);
 	fault_board->step = "the end";
 	if (rc == 0)
 		rc = left_check(fault_board, fault_board->recording);
@@ -318,17 +321,35 @@ static unsigned add_later(unsigned n, const struct fault_site *site, const struc
 	return n;
 }
 
-/* From the sites that were recorded to the runs to make: the first call of each, and a later one. */
-static unsigned plan(void)
+static bool tried_at_start(uintptr_t caller)
 {
-	static struct fault_site site[FAULT_SITES_MAX];
+	for (unsigned i = 0; i < num_started; i++)
+		if (started[i] == caller)
+			return true;
+	return false;
+}
+
+/* The sites of the recording run that this phase is to try, in the order in which it met them. */
+static unsigned sites_of(enum phase phase, struct fault_site *site)
+{
 	const struct fault_board *b = jobs[0].board;
-	unsigned count = 0, n = 0;
+	unsigned count = 0;
 
 	for (unsigned i = 0; i < FAULT_SITES_MAX; i++)
-		if (b->site[i].caller)
-			memcpy(&site[count++], &b->site[i], sizeof(site[0]));
-	qsort(site, count, sizeof(site[0]), by_order);
+		if (b->site[i].caller && !(phase == PHASE_START_CERT && tried_at_start(b->site[i].caller)))
+			memcpy(&site[count++], &b->site[i], sizeof(*site));
+	qsort(site, count, sizeof(*site), by_order);
+	for (unsigned i = 0; i < count && phase == PHASE_START; i++)
+		started[num_started++] = site[i].caller;
+	return count;
+}
+
+/* From the sites that were recorded to the runs to make: the first call of each, and a later one. */
+static unsigned plan(enum phase phase)
+{
+	static struct fault_site site[FAULT_SITES_MAX];
+	unsigned count = sites_of(phase, site), n = 0;
+
 	for (unsigned i = 0; i < count; i++)
 		for (unsigned w = 0; w < fault_ways_count; w++)
 			way_met[w] |= strcmp(site[i].function, fault_ways[w].function) == 0;
@@ -352,7 +373,7 @@ static bool sweep(enum phase phase)
 	printf("# %s\n", phase_names[phase]);
 	if (!record(phase))
 		return false;
-	n = plan();
+	n = plan(phase);
 	printf("# %u runs\n", n);
 	for (unsigned i = 0; i < n; i++) {
 		struct job *j;
@@ -366,18 +387,26 @@ static bool sweep(enum phase phase)
 	return failed == before;
 }
 
-static bool setup(void)
+static bool secrets_make(void)
 {
-	const char *tmp = getenv("TMPDIR"), *wanted = getenv("KVRAIL_FAULT_JOBS");
+	char command[256], psk_file[96];
 	FILE *f;
 
-	snprintf(folder, sizeof(folder), "%.40s/kvrail-fault-XXXXXX", tmp ? tmp : "/tmp");
-	if (!mkdtemp(folder))
-		return false;
 	snprintf(psk_file, sizeof(psk_file), "%s/psk", folder);
 	umask(077);
 	f = fopen(psk_file, "we");
 	if (!f || fputs(SCENARIO_PSK "\n", f) < 0 || fclose(f) != 0)
+		return false;
+	snprintf(command, sizeof(command), "scripts/make-test-certs.sh %s/certs >%s/certs.log 2>&1", folder, folder);
+	return system(command) == 0;
+}
+
+static bool setup(void)
+{
+	const char *tmp = getenv("TMPDIR"), *wanted = getenv("KVRAIL_FAULT_JOBS");
+
+	snprintf(folder, sizeof(folder), "%.40s/kvrail-fault-XXXXXX", tmp ? tmp : "/tmp");
+	if (!mkdtemp(folder) || !secrets_make())
 		return false;
 	num_jobs = wanted ? (unsigned)atoi(wanted) : 2;
 	num_jobs = num_jobs < 1 ? 1 : num_jobs > JOBS_MAX ? JOBS_MAX : num_jobs;
@@ -402,10 +431,11 @@ static void never_met(void)
 
 static void cleanup(void)
 {
-	for (unsigned i = 0; i < num_jobs; i++)
-		unlink(jobs[i].log);
-	unlink(psk_file);
-	rmdir(folder);
+	char command[128];
+
+	snprintf(command, sizeof(command), "rm -rf %s", folder);
+	if (system(command) != 0)
+		printf("# %s is left\n", folder);
 }
 
 int main(void)
@@ -414,7 +444,7 @@ int main(void)
 	bool good = true;
 
 	if (fault_ways_count > WAYS_MAX || !setup()) {
-		printf("1..1\nnot ok 1 - a folder for logs: %s\n", strerror(errno));
+		printf("1..1\nnot ok 1 - a folder for logs, a key and certificates (scripts/make-test-certs.sh, from the root of the tree): %s\n", strerror(errno));
 		return 1;
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
