@@ -7,6 +7,7 @@
 
 #include "base/base.h"
 #include "kvbench/options.h"
+#include "kvbench/outage.h"
 #include "kvbench/server_child.h"
 #include "kvbench/tally.h"
 #include "kvbench/trace.h"
@@ -21,6 +22,17 @@ struct phase_result {
 	uint64_t elapsed_ns;
 	double cpu_seconds, server_cpu_seconds; /* server: of the own one, else 0 */
 	bool too_many_errors, server_died;      /* why it ended early */
+};
+
+/* With --keep-going: what the clients watched in the read phase. */
+struct keep_going_result {
+	bool ran;
+	uint64_t calls, overdue, longest_ns;
+	uint64_t stored_again;          /* keys that were missing */
+	uint64_t outages;               /* those listed and those over the list's end */
+	int64_t realtime_ns;            /* CLOCK_REALTIME less the clock of from_ns and to_ns */
+	unsigned num_clients;           /* whose outages these are */
+	struct bench_outages *outage;   /* one per client */
 };
 
 struct roofline_result {
@@ -46,6 +58,7 @@ struct bench_results {
 	uint64_t rss_peak, memory_mb; /* memory_mb: of the own server, else 0 */
 	bool misses_expected;         /* the server's memory is smaller than the workload */
 	struct phase_result write, warmup, read;
+	struct keep_going_result keep_going;
 	struct roofline_result roofline;
 	struct trace_totals trace;
 	struct replay_result replay;

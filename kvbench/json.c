@@ -136,6 +136,35 @@ static json_t *roofline_object(const struct roofline_result *r)
 			 "efficiency", r->efficiency);
 }
 
+/* Times of the day, so that whoever broke the servers can compare with when that was. */
+static json_t *outages_array(const struct keep_going_result *k)
+{
+	json_t *array = json_array();
+
+	for (unsigned i = 0; i < k->num_clients; i++)
+		for (unsigned j = 0; j < KV_MIN(k->outage[i].count, (uint64_t)BENCH_OUTAGES_MAX); j++) {
+			const struct bench_outage *o = &k->outage[i].row[j];
+			json_array_append_new(array,
+					      json_pack("{s:I, s:I, s:I, s:I}", "client", (json_int_t)i, "from_unix_ns",
+							(json_int_t)o->from_ns + k->realtime_ns, "to_unix_ns",
+							(json_int_t)o->to_ns + k->realtime_ns, "failed",
+							(json_int_t)o->failed));
+		}
+	return array;
+}
+
+static json_t *keep_going_object(const struct keep_going_result *k)
+{
+	json_int_t open = 0;
+
+	for (unsigned i = 0; i < k->num_clients; i++)
+		open += k->outage[i].open;
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "calls", (json_int_t)k->calls, "overdue",
+			 (json_int_t)k->overdue, "longest_ns", (json_int_t)k->longest_ns, "stored_again",
+			 (json_int_t)k->stored_again, "outages_count", (json_int_t)k->outages, "outages_open", open,
+			 "outages", outages_array(k));
+}
+
 static json_t *trace_object(const struct replay_result *r)
 {
 	return json_pack("{s:I, s:I, s:I, s:f}", "requests", (json_int_t)r->requests, "blocks", (json_int_t)r->blocks,
@@ -152,6 +181,8 @@ static json_t *report_object(const struct bench *b)
 			  "phases", "write", phase_object(&r->write), "read", phase_object(&r->read), "verify",
 			  "checked", (json_int_t)r->read.tally.checked, "wrong", (json_int_t)r->read.tally.wrong);
 
+	if (object && r->keep_going.ran)
+		json_object_set_new(object, "keep_going", keep_going_object(&r->keep_going));
 	if (object && r->roofline.ran)
 		json_object_set_new(object, "roofline", roofline_object(&r->roofline));
 	if (object && r->replay.ran)

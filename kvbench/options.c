@@ -135,6 +135,11 @@ const struct kv_opt bench_options_table[] = {
 	 .type = KV_OPT_FLAG,
 	 AT(verify),
 	 .help = "Compare every byte read with what the key's value must be."},
+	{.name = "keep-going",
+	 .type = KV_OPT_FLAG,
+	 AT(keep_going),
+	 .help = "While servers are broken: read on through errors, store again what is missing, and report errors by "
+		 "code, calls past their deadline, and outages. SIGINT or SIGTERM ends the reads, not the report."},
 	{.name = "no-checksum",
 	 .type = KV_OPT_FLAG,
 	 AT(no_checksum),
@@ -333,6 +338,20 @@ static int check_load(const struct bench_options *o, struct kv_error *err)
 	return 0;
 }
 
+static int check_keep_going(const struct bench_options *o, struct kv_error *err)
+{
+	if (!o->keep_going)
+		return 0;
+	if (o->trace || o->roofline)
+		return kv_fail(err, -KV_EINVAL, "--keep-going concerns the read phase alone: drop --trace and --roofline");
+	if (o->servers.count == 0)
+		return kv_fail(err, -KV_EINVAL,
+			       "--keep-going needs --server: a run is over when the server that kv-bench started dies");
+	if (o->duration_ns == 0)
+		return kv_fail(err, -KV_EINVAL, "--keep-going needs --duration: how long to read");
+	return 0;
+}
+
 int bench_options_check(const struct bench_options *options, struct kv_error *err)
 {
 	int rc = check_own_server(options, err);
@@ -343,6 +362,8 @@ int bench_options_check(const struct bench_options *options, struct kv_error *er
 		rc = check_trace(options, err);
 	if (rc == 0)
 		rc = check_load(options, err);
+	if (rc == 0)
+		rc = check_keep_going(options, err);
 	return rc;
 }
 

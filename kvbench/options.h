@@ -25,7 +25,7 @@ struct bench_options {
 	uint64_t warmup;      /* GETs of all workers together */
 	uint32_t ttl;
 	uint64_t seed;
-	bool verify, no_checksum, roofline;
+	bool verify, no_checksum, roofline, keep_going;
 	/* trace replay */
 	const char *trace;
 	double trace_speed; /* times real time; 0: as fast as possible */

@@ -20,6 +20,7 @@
 
 #define BACKOFF_FIRST_NS 1000000ull
 #define BACKOFF_LAST_NS  500000000ull
+#define BACKOFF_KEEP_NS  10000000ull  /* the last one with --keep-going: it is to notice when a server is back */
 #define PACE_STEP_NS     100000000ull /* a wait for an intended start looks for a signal this often */
 
 uint64_t phase_now(void)
@@ -62,13 +63,18 @@ static void count_error(struct phase *p, struct bench_tally *t, int code, uint64
 	bench_errors_add(&t->errors, code, 1);
 	atomic_fetch_add_explicit(&p->num_errors, 1, memory_order_relaxed);
 	co_sleep_await(kv_deadline(phase_now(), *backoff_ns));
-	*backoff_ns = KV_MIN(*backoff_ns * 2, BACKOFF_LAST_NS);
+	*backoff_ns = KV_MIN(*backoff_ns * 2, p->outages ? BACKOFF_KEEP_NS : BACKOFF_LAST_NS);
 }
 
 static void phase_worker(struct kvc_client *client, unsigned w, void *arg)
 {
 	struct phase *p = arg;
-	struct phase_op op = {.phase = p, .client = client, .worker = w, .tally = &p->tally[w % p->bench->num_clients]};
+	unsigned c = w % p->bench->num_clients;
+	struct phase_op op = {.phase = p,
+			      .client = client,
+			      .worker = w,
+			      .tally = &p->tally[c],
+			      .outages = p->outages ? &p->outages[c] : NULL};
 	uint64_t backoff_ns = BACKOFF_FIRST_NS;
 
 	for (;;) {
@@ -141,7 +147,7 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 	atomic_store(&p->next, 0);
 	atomic_store(&p->num_errors, 0);
 	if (p->errors_max == 0)
-		p->errors_max = PHASE_ERRORS_MAX;
+		p->errors_max = p->outages ? UINT64_MAX : PHASE_ERRORS_MAX;
 	cpu = phase_cpu_seconds();
 	cpu_of_server = server_cpu(p->bench);
 	progress_start(&bar);
@@ -209,22 +215,61 @@ bool bench_verify(const struct bench_key *key, const void *data, uint64_t len, u
 	return right;
 }
 
+/* A call has ended. start_ns is when it began, which under a rate may be later than when it was meant to. */
+static void watch(const struct phase_op *op, uint64_t key, uint64_t start_ns, int64_t rc)
+{
+	if (op->outages)
+		bench_outages_call(op->outages, key, start_ns, phase_now(), op->phase->bench->opt->timeout_ns,
+				   rc < 0 && rc != -KV_ENOTFOUND);
+}
+
+/* With --keep-going, a server that was restarted has lost its values: store this one again. */
+static int store_again(const struct phase_op *op, uint64_t index, const struct bench_key *key)
+{
+	const struct bench_options *o = op->phase->bench->opt;
+	struct kvc_call call = call_of(o);
+	struct kvc_view view = {0};
+	uint64_t start_ns = phase_now();
+	int rc = kvc_view_acquire_await(op->client, o->value_size, 0, &view);
+
+	if (rc < 0) {
+		watch(op, index, start_ns, rc);
+		return rc;
+	}
+	bench_value_fill(key, view.data, o->value_size);
+	start_ns = phase_now();
+	rc = kvc_put_await(op->client, (struct kvc_key){key->text, key->len}, view.data, o->value_size, &call);
+	watch(op, index, start_ns, rc);
+	kvc_view_release(op->client, &view);
+	op->tally->stored_again += rc == 0;
+	return rc;
+}
+
+static int read_missed(const struct phase_op *op, uint64_t index, const struct bench_key *key)
+{
+	int rc = op->outages ? store_again(op, index, key) : 0;
+
+	op->tally->ops++;
+	op->tally->misses++;
+	return rc < 0 ? rc : -KV_ENOTFOUND;
+}
+
 /* GET of one key as a view of the client's registered buffer: the path without a copy. */
 int phase_op_read(const struct phase_op *op)
 {
 	const struct bench_options *o = op->phase->bench->opt;
+	uint64_t index = bench_order_key(op->number, o->num_keys, o->seed), start_ns;
 	struct kvc_call call = call_of(o);
 	struct bench_key key;
 	struct kvc_view view = {0};
 	int64_t got;
 
-	bench_key_make(&key, o->seed, o->value_size, bench_order_key(op->number, o->num_keys, o->seed));
+	bench_key_make(&key, o->seed, o->value_size, index);
+	start_ns = op->outages ? phase_now() : 0;
 	got = kvc_get_view_await(op->client, (struct kvc_key){key.text, key.len}, o->value_size, &call, &view);
-	if (got == -KV_ENOTFOUND) {
-		op->tally->ops++;
-		op->tally->misses++;
-		return -KV_ENOTFOUND;
-	}
+	watch(op, index, start_ns, got);
+	if (got == -KV_ENOTFOUND)
+		return read_missed(op, index, &key);
 	if (got < 0)
 		return (int)got;
 	count_done(op, (uint64_t)got, phase_now());

@@ -264,6 +264,26 @@ static void quiet_line(const struct bench *b)
 		(unsigned long long)r->read.tally.misses, (unsigned long long)errors);
 }
 
+static void keep_going_table(const struct bench *b)
+{
+	const struct keep_going_result *k = &b->results.keep_going;
+	uint64_t longest = 0, failed = 0;
+
+	if (!k->ran)
+		return;
+	for (unsigned i = 0; i < k->num_clients; i++)
+		for (unsigned j = 0; j < KV_MIN(k->outage[i].count, (uint64_t)BENCH_OUTAGES_MAX); j++) {
+			const struct bench_outage *o = &k->outage[i].row[j];
+			longest = KV_MAX(longest, o->to_ns - o->from_ns);
+			failed += o->failed;
+		}
+	fprintf(b->out, "\nkept going  %s calls, %s of them more than %s past their deadline, the longest %s; ",
+		COUNT(k->calls), COUNT(k->overdue), TIME(BENCH_LATE_NS), TIME(k->longest_ns));
+	fprintf(b->out, "%s values stored again\n", COUNT(k->stored_again));
+	fprintf(b->out, "            %s outages over %u clients, the longest %s, %s calls failed in them\n",
+		COUNT(k->outages), k->num_clients, TIME(longest), COUNT(failed));
+}
+
 void report_summary(const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
@@ -279,6 +299,7 @@ void report_summary(const struct bench *b)
 		fprintf(b->out, "verify    %s values compared byte by byte, %s wrong\n", COUNT(r->read.tally.checked),
 			COUNT(r->read.tally.wrong));
 	latency_table(b);
+	keep_going_table(b);
 	replay_table(b);
 	roofline_table(b);
 	resource_table(b);
@@ -322,6 +343,16 @@ static void judge_phase(struct verdict *v, const char *name, const struct phase_
 		problem(v, "the server died during the %s phase", name);
 }
 
+/* Errors and misses are what such a run is about; a wrong value and a late answer are failures all the same. */
+static void judge_keep_going(struct verdict *v, const struct bench_results *r)
+{
+	if (r->read.tally.wrong)
+		problem(v, "%s values read were not what their keys stand for", COUNT(r->read.tally.wrong));
+	if (r->keep_going.overdue)
+		problem(v, "%s calls ended more than %s past their deadline, the longest took %s",
+			COUNT(r->keep_going.overdue), TIME(BENCH_LATE_NS), TIME(r->keep_going.longest_ns));
+}
+
 static void judge_replay(struct verdict *v, const struct bench *b)
 {
 	const struct replay_result *r = &b->results.replay;
@@ -342,8 +373,11 @@ unsigned report_verdict(const struct bench *b, FILE *to)
 
 	judge_phase(&v, "write", &r->write);
 	judge_phase(&v, "warm-up", &r->warmup);
-	judge_phase(&v, "read", &r->read);
-	if (!b->opt->trace && !r->misses_expected && r->read.tally.misses + r->warmup.tally.misses)
+	if (r->keep_going.ran)
+		judge_keep_going(&v, r);
+	else
+		judge_phase(&v, "read", &r->read);
+	if (!b->opt->trace && !r->misses_expected && !r->keep_going.ran && r->read.tally.misses + r->warmup.tally.misses)
 		problem(&v, "%s reads missed keys that had been written",
 			COUNT(r->read.tally.misses + r->warmup.tally.misses));
 	if (r->roofline.code < 0)

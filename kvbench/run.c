@@ -6,7 +6,9 @@
  * happens after that, the child is ended and reaped. */
 #include "kvbench/bench.h"
 
+#include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "kvbench/json.h"
 #include "kvbench/phase.h"
@@ -137,6 +139,46 @@ static int run_warmup(struct bench *b, struct kv_error *err)
 	return rc;
 }
 
+static void outages_free(struct keep_going_result *k)
+{
+	for (unsigned i = 0; i < k->num_clients; i++)
+		bench_outages_fini(&k->outage[i]);
+	free(k->outage);
+	k->outage = NULL;
+	k->num_clients = 0;
+}
+
+static int outages_make(struct bench *b, struct kv_error *err)
+{
+	struct keep_going_result *k = &b->results.keep_going;
+	struct timespec now;
+	int rc = 0;
+
+	k->outage = calloc(b->num_clients, sizeof(*k->outage));
+	for (; k->outage && rc == 0 && k->num_clients < b->num_clients; k->num_clients++)
+		rc = bench_outages_init(&k->outage[k->num_clients], b->opt->num_keys);
+	if (!k->outage || rc < 0)
+		return kv_fail(err, -KV_ENOMEM, "no memory to watch %llu keys from %u clients: use a smaller --num-keys",
+			       (unsigned long long)b->opt->num_keys, b->num_clients);
+	clock_gettime(CLOCK_REALTIME, &now);
+	k->realtime_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - (int64_t)phase_now();
+	return 0;
+}
+
+static void outages_collect(struct bench *b)
+{
+	struct keep_going_result *k = &b->results.keep_going;
+
+	for (unsigned i = 0; i < k->num_clients; i++) {
+		k->calls += k->outage[i].calls;
+		k->overdue += k->outage[i].overdue;
+		k->outages += k->outage[i].count + k->outage[i].open;
+		k->longest_ns = KV_MAX(k->longest_ns, k->outage[i].longest_ns);
+	}
+	k->stored_again = b->results.read.tally.stored_again;
+	k->ran = true;
+}
+
 static int run_read(struct bench *b, struct kv_error *err)
 {
 	const struct bench_options *o = b->opt;
@@ -147,8 +189,13 @@ static int run_read(struct bench *b, struct kv_error *err)
 			  .duration_ns = o->duration_ns,
 			  .rate = o->rate,
 			  .verify = o->verify};
-	int rc = phase_run(&p, &b->results.read, err);
+	int rc = o->keep_going ? outages_make(b, err) : 0;
 
+	p.outages = b->results.keep_going.outage;
+	if (rc == 0)
+		rc = phase_run(&p, &b->results.read, err);
+	if (rc == 0 && o->keep_going)
+		outages_collect(b);
 	if (rc == 0)
 		report_phase(b, "3/4", "read", &b->results.read);
 	return rc;
@@ -205,7 +252,7 @@ static int measure(struct bench *b, struct json_file **json)
 		say(&err);
 		return BENCH_FAILED;
 	}
-	if (bench_interrupted())
+	if (bench_interrupted() && !b->results.keep_going.ran)
 		return interrupted_status();
 	b->results.rss_peak = kv_memory_rss_peak();
 	if (b->out && !b->opt->trace)
@@ -234,6 +281,7 @@ static int run_with_server(struct bench *b, struct json_file **json)
 		status = measure(b, json);
 	}
 	kvc_pool_close(&b->pool);
+	outages_free(&b->results.keep_going);
 	return status;
 }
 

@@ -47,6 +47,7 @@ void bench_tally_merge(struct bench_tally *into, const struct bench_tally *from)
 	into->misses += from->misses;
 	into->checked += from->checked;
 	into->wrong += from->wrong;
+	into->stored_again += from->stored_again;
 	for (unsigned i = 0; i < from->errors.num_codes; i++)
 		bench_errors_add(&into->errors, from->errors.row[i].code, from->errors.row[i].count);
 	kv_hist_merge(&into->latency, &from->latency);

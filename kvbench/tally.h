@@ -26,6 +26,7 @@ struct bench_tally {
 	uint64_t bytes;       /* of values */
 	uint64_t hits, misses;
 	uint64_t checked, wrong; /* values compared byte by byte */
+	uint64_t stored_again;   /* with --keep-going: keys that were missing */
 	struct bench_errors errors;
 	struct kv_hist latency; /* of operations that succeeded */
 };

@@ -143,6 +143,22 @@ static void test_trace_options(void **state)
 	assert_int_equal(o.trace_order, BENCH_ORDER_RELAXED);
 }
 
+static void test_keep_going_needs_a_server_and_a_duration(void **state)
+{
+	struct bench_options o;
+	struct kv_error err;
+
+	(void)state;
+	check_refused("--server", &err, parse(&o, &err, "--keep-going", "--duration", "5", NULL));
+	check_refused("--duration", &err, parse(&o, &err, "--keep-going", "--server", "a:1", NULL));
+	check_refused("--trace", &err,
+		      parse(&o, &err, "--keep-going", "--server", "a:1", "--duration", "5", "--trace", "f", NULL));
+	check_refused("--roofline", &err,
+		      parse(&o, &err, "--keep-going", "--server", "a:1", "--duration", "5", "--roofline", NULL));
+	assert_int_equal(parse(&o, &err, "--keep-going", "--server", "a:1", "--duration", "5", NULL), 0);
+	assert_true(o.keep_going);
+}
+
 static void test_value_must_fit_the_buffer(void **state)
 {
 	struct bench_options o;
@@ -181,6 +197,7 @@ int main(void)
 		cmocka_unit_test(test_own_server_options_with_server),
 		cmocka_unit_test(test_certificates_belong_together),
 		cmocka_unit_test(test_trace_options),
+		cmocka_unit_test(test_keep_going_needs_a_server_and_a_duration),
 		cmocka_unit_test(test_value_must_fit_the_buffer),
 		cmocka_unit_test(test_every_row_has_help_and_default_that_parse),
 	};

@@ -105,7 +105,7 @@ static void test_config_has_every_option_with_underscores(void **state)
 	json_t *j = report_of(&f->bench), *config = json_object_get(j, "config");
 
 	check_names(config, "server provider nic rails num_workers num_clients num_threads num_keys value_size "
-			    "repeat_reads duration rate warmup ttl seed verify no_checksum "
+			    "repeat_reads duration rate warmup ttl seed verify keep_going no_checksum "
 			    "roofline trace trace_speed trace_order buffer_mb memory_mb server_threads base_client_id "
 			    "timeout psk_file cert key ca json quiet log_level config");
 	assert_int_equal(json_integer_value(json_object_get(config, "num_workers")), 16);
@@ -149,6 +149,58 @@ static void test_roofline_and_trace_appear_when_run(void **state)
 	check_names(json_object_get(j, "trace"), "requests blocks block_hits hit_ratio");
 	assert_true(json_real_value(json_object_get(json_object_get(j, "trace"), "hit_ratio")) == 0.4);
 	json_decref(j);
+}
+
+/* One client of a run with --keep-going that met one outage. */
+static void make_keep_going(struct fixture *f, struct bench_outages *watched)
+{
+	memset(watched, 0, sizeof(*watched));
+	watched->count = 1;
+	watched->row[0] = (struct bench_outage){.from_ns = 1000, .to_ns = 3000, .failed = 7};
+	f->bench.results.keep_going = (struct keep_going_result){.ran = true,
+								 .calls = 120,
+								 .longest_ns = 5000,
+								 .stored_again = 9,
+								 .outages = 1,
+								 .realtime_ns = 1000000000,
+								 .num_clients = 1,
+								 .outage = watched};
+}
+
+static void test_keep_going_appears_when_run(void **state)
+{
+	static struct bench_outages watched;
+	struct fixture *f = *state;
+	json_t *j, *k, *outage;
+
+	make_keep_going(f, &watched);
+	j = report_of(&f->bench);
+	k = json_object_get(j, "keep_going");
+	check_names(k, "calls overdue longest_ns stored_again outages_count outages_open outages");
+	assert_int_equal(json_integer_value(json_object_get(k, "calls")), 120);
+	assert_int_equal(json_array_size(json_object_get(k, "outages")), 1);
+	outage = json_array_get(json_object_get(k, "outages"), 0);
+	check_names(outage, "client from_unix_ns to_unix_ns failed");
+	assert_int_equal(json_integer_value(json_object_get(outage, "from_unix_ns")), 1000001000);
+	assert_int_equal(json_integer_value(json_object_get(outage, "to_unix_ns")), 1000003000);
+	assert_int_equal(json_integer_value(json_object_get(outage, "failed")), 7);
+	json_decref(j);
+}
+
+static void test_keep_going_fails_for_wrong_and_overdue_alone(void **state)
+{
+	static struct bench_outages watched;
+	struct fixture *f = *state;
+	struct bench_results *r = &f->bench.results;
+
+	make_keep_going(f, &watched);
+	bench_errors_add(&r->read.tally.errors, -KV_EPEERDOWN, 5000);
+	r->read.tally.misses = 300;
+	assert_int_equal(report_verdict(&f->bench, NULL), 0);
+	r->keep_going.overdue = 1;
+	assert_int_equal(report_verdict(&f->bench, NULL), 1);
+	r->read.tally.wrong = 1;
+	assert_int_equal(report_verdict(&f->bench, NULL), 2);
 }
 
 static void test_an_empty_phase_has_zeros(void **state)
@@ -340,6 +392,8 @@ int main(void)
 		WITH_RUN(test_config_has_every_option_with_underscores),
 		WITH_RUN(test_figures),
 		WITH_RUN(test_roofline_and_trace_appear_when_run),
+		WITH_RUN(test_keep_going_appears_when_run),
+		WITH_RUN(test_keep_going_fails_for_wrong_and_overdue_alone),
 		WITH_RUN(test_an_empty_phase_has_zeros),
 		WITH_RUN(test_the_file_appears_complete_or_not_at_all),
 		cmocka_unit_test(test_an_unwritable_place_is_told_at_once),
