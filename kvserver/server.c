@@ -516,6 +516,7 @@ static int shards_make(struct kvs_server *s, struct kv_error *err)
 		.credits = o->credits,
 		.ttl_ns = o->ttl_ns,
 		.allow_bench = o->allow_bench,
+		.slow_ns = o->slow_ns,
 		.prefault = o->prefault,
 		.policy = evict_policies[o->eviction],
 		.log = o->log,

@@ -15,6 +15,7 @@
 
 enum {
 	SHARD_REQUESTS_MAX = 65536,
+	SHARD_SLOW_LINES = 10,       /* lines about slow requests per second */
 	SHARD_HASH_BYTES = 1 << 20, /* of checksums per turn: about 0.1 ms */
 	SHARD_SWEEP_NODES = 4096,   /* of the expiry wheel per tick */
 	/* The quarantine budget of a shard: what transfers of dead clients may hold before their endpoint is closed. */
@@ -34,6 +35,7 @@ struct shard_options {
 	uint64_t memory_bytes;
 	uint32_t sessions_max, credits;
 	uint64_t value_max, ttl_ns; /* ttl_ns 0: none */
+	uint64_t slow_ns;           /* requests that take so long are logged; 0: none */
 	bool allow_bench, prefault;
 	const struct evict_policy *policy;
 	const struct kv_log *log;
@@ -67,6 +69,7 @@ struct shard {
 	uint64_t fenced_ns;
 	uint64_t mark; /* of blocks counted in one walk */
 	uint64_t stat[WIRE_STAT_END];
+	struct kv_rate slow_lines;
 	struct loop_poller poller;
 	struct loop_timer tick;
 };
