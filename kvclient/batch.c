@@ -4,11 +4,11 @@
  * Up to WINDOW items are out at a time, in a ring; each begins as one request (the usual case: a value of one range),
  * submitted without parking. When there is no room for the next, the oldest is waited for, which frees some.
  *
- * A batch never waits for room while it holds any (room.c says why). So an item whose first request was not enough (more
- * ranges, a wrong guess, a reset) is only marked. The marked ones make a second pass like the first: a guess is better
- * by then. What fails in that one too is made as a single call, when nothing else of the batch is out. (Rejected: making
- * an item again as soon as its own request has ended. The others hold pieces meanwhile, and two batches waited for each
- * other's.)
+ * A batch never waits for room while it holds any (room.c says why). So an item whose first request was not enough
+ * (more ranges, a wrong guess, a reset) is only marked. The marked ones make a second pass like the first: a guess is
+ * better by then. What fails in that one too is made as a single call, when nothing else of the batch is out.
+ * (Rejected: making an item again as soon as its own request has ended. The others hold pieces meanwhile, and two
+ * batches waited for each other's.)
  *
  * Every item has its own result; all share one deadline. */
 #include "kvclient/call.h"

@@ -5,10 +5,10 @@
  * things end that: all writes counted, the engine's fence, or the end of the engine. A piece of the buffer may wait for
  * them in quarantine (at most a quarter of the buffer), memory of a caller may not: its call fences.
  *
- * What was lost for good (a server that crashed, a write that failed) would make the buffer smaller for ever: nothing counts it in. So at the
- * beats of a session it is looked at, and a fence is made for it alone: soon while no call is in progress, which then costs nobody anything,
- * and after half a minute or more in any case. (Rejected: letting it be used again after some time. No time is long enough
- * to prove that a write has landed or never will.)
+ * What was lost for good (a server that crashed, a write that failed) would make the buffer smaller for ever: nothing
+ * counts it in. So at the beats of a session it is looked at, and a fence is made for it alone: soon while no call is
+ * in progress, which then costs nobody anything, and after half a minute or more in any case. (Rejected: letting it be
+ * used again after some time. No time is long enough to prove that a write has landed or never will.)
  *
  * A fence rebuilds the endpoints under everybody, so it is followed by a reset: every request of every node ends with
  * -KV_ERESET (ops.c makes it anew), the quarantine is empty, and every node connects again with our new addresses.
@@ -116,8 +116,8 @@ void kvc_client_fence_await(struct kvc_client *c, struct kvc_session *s, unsigne
 	kvc_session_unref(s);
 }
 
-/* Whether requests given up before before_ns, or the quarantine, hold memory that a peer may still touch. A session with old ones that
- * hold none is connected anew: a reply that is so late was lost. */
+/* Whether requests given up before before_ns, or the quarantine, hold memory that a peer may still touch. A session
+ * with old ones that hold none is connected anew: a reply that is so late was lost. */
 static bool reclaim_unsafe(struct kvc_client *c, uint64_t before_ns)
 {
 	bool unsafe = c->buffer.quarantined_bytes > 0 && c->quarantine_ns < before_ns;
@@ -140,7 +140,9 @@ void kvc_client_reclaim_await(struct kvc_client *c, struct kvc_session *s)
 	limit += kv_prng_below(loop_prng(c->loop), limit);
 	if (c->closing || now < limit || !reclaim_unsafe(c, now - limit) || !s->open)
 		return;
-	kv_info(kvc_client_log(c), "client %u: %llu bytes of its buffer may still be written by requests that were lost; rebuilding the endpoints to use them again",
+	kv_info(kvc_client_log(c),
+		"client %u: %llu bytes of its buffer may still be written by requests that were lost; rebuilding the "
+		"endpoints to use them again",
 		c->index, (unsigned long long)(c->buffer.quarantined_bytes + c->orphan_bytes));
 	kvc_client_fence_await(c, s, 0);
 }

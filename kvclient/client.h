@@ -209,8 +209,8 @@ struct kvc_client_mem *kvc_client_mem_at(struct kvc_client *c, const void *at, u
 bool kvc_client_quarantine_full(const struct kvc_client *c, uint64_t more_bytes);
 void kvc_client_quarantine_count(struct kvc_client *c);
 
-/* kvc_client_reclaim_await -- get back what requests that were given up long ago still hold. At every beat of a session that is
- * open, which may be reset by it. */
+/* kvc_client_reclaim_await -- get back what requests that were given up long ago still hold. At every beat of a session
+ * that is open, which may be reset by it. */
 void kvc_client_reclaim_await(struct kvc_client *c, struct kvc_session *s);
 
 /* ---- room.c: what a request needs before it is made, all or nothing, first come first served ---- */
@@ -270,7 +270,8 @@ void kvc_session_fail(struct kvc_session *s, int status, bool safe);
  * caller's. */
 bool kvc_session_unsafe(const struct kvc_session *s, uint64_t *out_bytes, bool *out_caller);
 
-/* kvc_session_orphans -- whether requests are out that were given up before before_ns. *out_unsafe: the peer may touch memory of one. */
+/* kvc_session_orphans -- whether requests are out that were given up before before_ns. *out_unsafe: the peer may touch
+ * memory of one. */
 bool kvc_session_orphans(const struct kvc_session *s, uint64_t before_ns, bool *out_unsafe);
 
 /* kvc_link_flush -- send what waits on the dirty links. kvc_client_message, kvc_client_immediate -- te_handlers. */

@@ -3,13 +3,14 @@
  * all.
  *
  * All or nothing means that no request holds one resource while waiting for another, so that waiting cannot deadlock:
- * what is out belongs to requests that end by themselves. For that a call keeps a rule, too: while it holds a request of any state
- * (one that is done keeps its entry and piece until it is released), it does not wait for room. It may try, and when there is none,
- * it waits for a request of its own, takes it and releases it. Only with none left does it wait. Two kinds of calls may hold a piece
- * and wait for what needs none: the GET of several ranges into a view, and the owner of a view. One queue for all three keeps it first come, first served; a
- * large request at the head holds up small ones behind it, which is the price of not starving it. With one exception:
- * callers hold pieces too (views), and give them back only after another call, such as the PUT of a view. So who needs
- * no piece never waits behind somebody who lacks nothing but a piece.
+ * what is out belongs to requests that end by themselves. For that a call keeps a rule, too: while it holds a request
+ * of any state (one that is done keeps its entry and piece until it is released), it does not wait for room. It may
+ * try, and when there is none, it waits for a request of its own, takes it and releases it. Only with none left does it
+ * wait. Two kinds of calls may hold a piece and wait for what needs none: the GET of several ranges into a view, and
+ * the owner of a view. One queue for all three keeps it first come, first served; a large request at the head holds up
+ * small ones behind it, which is the price of not starving it. With one exception: callers hold pieces too (views), and
+ * give them back only after another call, such as the PUT of a view. So who needs no piece never waits behind somebody
+ * who lacks nothing but a piece.
  *
  * The share of immediates bounds what peers may have in flight towards our completion queue: half of its depth, summed
  * over all peers. */
