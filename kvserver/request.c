@@ -113,6 +113,8 @@ static void move_done(struct te_xfer *x, int status)
 	m->status = status;
 	if (posting && !request_posting(r))
 		request_posted_now(r);
+	if (KV_UNLIKELY(x->completed < x->posted) && x->dir == TE_WRITE)
+		session_lost(r->session, x->posted - x->completed);
 	if (!request_running(r))
 		r->done(r);
 	else if (posting && !request_posting(r) && r->posted)

@@ -74,6 +74,11 @@ static void reset_tell(struct shard *s)
 		s->reset_due = false;
 }
 
+void shard_lost(struct shard *s)
+{
+	s->lost_due = s->opt.lost && s->opt.lost(s->opt.arg, s) != 0;
+}
+
 static void shard_reset(void *arg, int status)
 {
 	struct shard *s = arg;
@@ -202,6 +207,8 @@ static void shard_tick(struct loop_timer *t)
 			session_tick(s->slot[i], now_ns);
 	shard_quarantine_check(s, now_ns);
 	reset_tell(s);
+	if (s->lost_due)
+		shard_lost(s);
 }
 
 /* ---- statistics ---- */
@@ -277,7 +284,7 @@ uint64_t shard_stat_get(struct shard *s, enum wire_stat id)
 	case WIRE_STAT_TURNS:
 		return loop_turns(s->loop);
 	default:
-		return s->stat[id];
+		return s->stat[id] + (s->opt.control ? atomic_load_explicit(&s->opt.control[id], memory_order_relaxed) : 0);
 	}
 }
 

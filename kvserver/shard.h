@@ -43,7 +43,10 @@ struct shard_options {
 	/* reset -- the engine lost its peers: sessions must be made anew. On the shard's loop. Not 0: it could not be
 	 * told now; the shard tries again. May be NULL. */
 	int (*reset)(void *arg, struct shard *s);
+	/* lost -- *session_args.anew was set for a session: its client is to be told. As for reset. */
+	int (*lost)(void *arg, struct shard *s);
 	void *arg;
+	const _Atomic uint64_t *control; /* counters of the control loop, by enum wire_stat, to be shown with ours; or NULL */
 };
 
 struct shard {
@@ -64,7 +67,7 @@ struct shard {
 	struct kv_list hash_gets;   /* struct request, likewise */
 	struct kv_list undelivered; /* struct call */
 	struct call *drained;       /* finished when no request is in flight */
-	bool attached, draining, reset_due;
+	bool attached, draining, reset_due, lost_due;
 	uint32_t frames, frames_max; /* reply frames begun and not sent; send buffers in all */
 	uint64_t fenced_ns;
 	uint64_t mark; /* of blocks counted in one walk */
@@ -106,6 +109,9 @@ static inline void shard_count(struct shard *s, enum wire_stat id)
 {
 	s->stat[id]++;
 }
+
+/* shard_lost -- a session's client is to begin anew. */
+void shard_lost(struct shard *s);
 
 /* shard_settle -- a request went. */
 void shard_settle(struct shard *s);
