@@ -94,6 +94,7 @@ static int open_pool(struct bench *b, struct kv_error *err)
 				 .nic = o->nic,
 				 .num_rails = o->rails,
 				 .timeout_ns = o->timeout_ns,
+				 .peer_timeout_ns = o->peer_timeout_ns,
 				 .connect_timeout_ns = CONNECT_TIMEOUT_NS,
 				 .base_client_id = o->base_client_id,
 				 .flags = o->no_checksum ? KVC_NO_VERIFY : 0,

@@ -19,6 +19,7 @@ static int open_pool(struct cli *cli, struct kv_error *err)
 				 .provider = o->provider,
 				 .nic = o->nic,
 				 .timeout_ns = o->timeout_ns,
+				 .peer_timeout_ns = o->peer_timeout_ns,
 				 .connect_timeout_ns = o->timeout_ns,
 				 .psk_file = o->psk_file,
 				 .cert_file = o->cert,

@@ -61,7 +61,7 @@ static int get_begin(struct batch *b, unsigned i, struct slot *slot)
 static int64_t failure_await(struct batch *b, int rc)
 {
 	unsigned tries = b->pass;
-	return kvc_call_again_await(b->c, rc, b->deadline_ns, &tries) ? AGAIN : kvc_call_code(rc);
+	return kvc_call_again_await(b->c, rc, b->deadline_ns, &tries) ? AGAIN : kvc_call_code(b->c, rc);
 }
 
 /* End the item of a slot: take what came. */
@@ -169,7 +169,15 @@ static void pass_await(struct batch *b, unsigned n, const struct batch_ops *ops)
 			i++;
 			continue;
 		}
-		rc = b->count < WINDOW ? ops->begin(b, i, &b->slot[(b->head + b->count) % WINDOW]) : -KV_EBUSY;
+		/* When time is up nothing is begun any more: many thousands of items take longer to fail than the
+		 * grace. */
+		if (loop_turn_now(b->c->loop) >= b->deadline_ns && b->count == 0) {
+			b->items[i++].result = -KV_ETIMEOUT;
+			continue;
+		}
+		rc = b->count < WINDOW && loop_turn_now(b->c->loop) < b->deadline_ns
+			     ? ops->begin(b, i, &b->slot[(b->head + b->count) % WINDOW])
+			     : -KV_EBUSY;
 		if (rc == 0) {
 			b->count++;
 			i++;
@@ -209,7 +217,7 @@ int kvc_get_batch_await(struct kvc_client *client, struct kvc_item *items, unsig
 	if (rc < 0)
 		goto out;
 	b.call = &own;
-	b.deadline_ns = kvc_call_deadline(client, &own);
+	b.deadline_ns = kvc_call_deadline(client, &own, kvc_batch_bytes(items, n));
 	batch_await(&b, n, &ops);
 	for (unsigned i = 0; i < n; i++) {
 		items[i].result = kvc_call_down(client, own.flags, items[i].result);
@@ -233,7 +241,7 @@ int kvc_put_batch_await(struct kvc_client *client, struct kvc_item *items, unsig
 	if (rc < 0)
 		goto out;
 	b.call = &own;
-	b.deadline_ns = kvc_call_deadline(client, &own);
+	b.deadline_ns = kvc_call_deadline(client, &own, kvc_batch_bytes(items, n));
 	batch_await(&b, n, &ops);
 	for (unsigned i = 0; i < n; i++) {
 		kvc_put_count(client, (int)items[i].result, items[i].len);

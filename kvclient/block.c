@@ -2,18 +2,28 @@
 /* block.c -- the calls for threads that are no loop's: the call is posted to a client's loop, runs there as a
  * coroutine, and the thread sleeps on a futex.
  *
- * The job lies on the caller's stack. The last thing that the loop does with it is to store `done`; the wake-up after
- * that touches no memory (a futex address is only a name), so that the caller may return at once.
+ * A job is POSTED until the loop takes it up (STARTED), and DONE when its coroutine has returned. A thread whose
+ * deadline passes while its job is only posted takes it back (GIVEN_UP): a loop that is stuck, because a worker keeps
+ * its thread, delays nobody. Once started, a job uses the caller's memory and is waited for; the deadline is then its
+ * own. So a job is on the heap and not on the caller's stack: whoever looks at it last frees it, the thread, or the
+ * loop that comes too late. (The allocation is lost in the cost of two context switches.)
  *
- * The loop, though, is still rung by loop_post when the job may be over: threads inside are counted, and a pool being
- * closed waits for them.
+ * The last thing that the loop does with a job is to store DONE; the wake-up after that touches no memory (a futex
+ * address is only a name). The loop, though, is still rung by loop_post when the job may be over: threads inside are
+ * counted, and a pool being closed waits for them.
  *
- * Clients are chosen round-robin. Deadlines are the calls' own, so the wait for the job needs none. */
+ * Clients are chosen round-robin. The deadline counts from the call: what a job waited for its loop is taken from its
+ * time. */
 #include <linux/futex.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "kvclient/block.h"
+#include "kvclient/call.h"
+
+enum job_state { JOB_POSTED, JOB_STARTED, JOB_DONE, JOB_GIVEN_UP };
 
 struct job {
 	struct kvc_client *client;
@@ -21,14 +31,14 @@ struct job {
 	void *arg;
 	int64_t rc;
 	int start; /* why it could not be started */
-	_Atomic uint32_t done;
+	_Atomic uint32_t state;
 };
 
 static void job_finish(struct job *j)
 {
-	_Atomic uint32_t *done = &j->done;
-	atomic_store_explicit(done, 1, memory_order_release);
-	syscall(SYS_futex, done, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	_Atomic uint32_t *state = &j->state;
+	atomic_store_explicit(state, JOB_DONE, memory_order_release);
+	syscall(SYS_futex, state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
 static void job_main(void *arg)
@@ -38,29 +48,73 @@ static void job_main(void *arg)
 	job_finish(j);
 }
 
+/* Take it to another state; false: somebody else was first. */
+static bool job_take(struct job *j, uint32_t state)
+{
+	uint32_t posted = JOB_POSTED;
+	return atomic_compare_exchange_strong(&j->state, &posted, state);
+}
+
 static void job_start(void *arg)
 {
 	struct job *j = arg;
+	if (!job_take(j, JOB_STARTED)) {
+		free(j);
+		return;
+	}
 	j->start = co_spawn(j->client->loop, job_main, j, "kvc call");
 	if (j->start < 0)
 		job_finish(j);
 }
 
-int kvc_block_run(struct kvc_client *c, int64_t (*fn)(struct kvc_client *c, void *arg), void *arg, int64_t *out_rc)
+uint64_t kvc_block_now(const struct kvc_pool *pool)
 {
-	struct job j = {.client = c, .fn = fn, .arg = arg};
+	return kv_clock_now(pool->clock ? pool->clock : &kv_clock_monotonic);
+}
+
+/* Sleep while it is in this state, by the deadline. */
+static void job_sleep(struct job *j, uint32_t state, uint64_t now_ns, uint64_t deadline_ns)
+{
+	uint64_t left = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
+	struct timespec t = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
+	syscall(SYS_futex, &j->state, FUTEX_WAIT_PRIVATE, state, deadline_ns == KV_NEVER ? NULL : &t, NULL, 0);
+}
+
+/* False: it was given up, and is the loop's to free. */
+static bool job_wait(struct job *j, uint64_t deadline_ns)
+{
+	uint32_t state;
+	while ((state = atomic_load_explicit(&j->state, memory_order_acquire)) != JOB_DONE) {
+		uint64_t now = state == JOB_POSTED ? kvc_block_now(j->client->pool) : 0;
+		if (state == JOB_POSTED && now >= deadline_ns && job_take(j, JOB_GIVEN_UP))
+			return false;
+		job_sleep(j, state, now, state == JOB_POSTED ? deadline_ns : KV_NEVER);
+	}
+	return true;
+}
+
+int kvc_block_run(struct kvc_client *c, uint64_t deadline_ns, int64_t (*fn)(struct kvc_client *c, void *arg), void *arg,
+		  int64_t *out_rc)
+{
+	struct job *j;
 	int rc;
 	if (loop_current())
 		return -KV_EINVAL;
-	rc = loop_post(c->loop, job_start, &j);
+	j = malloc(sizeof(*j));
+	if (!j)
+		return -KV_ENOMEM;
+	*j = (struct job){.client = c, .fn = fn, .arg = arg};
+	rc = loop_post(c->loop, job_start, j);
 	if (rc < 0)
-		return rc;
-	while (!atomic_load_explicit(&j.done, memory_order_acquire))
-		syscall(SYS_futex, &j.done, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
-	if (j.start < 0)
-		return j.start;
-	*out_rc = j.rc;
-	return 0;
+		goto out;
+	if (!job_wait(j, deadline_ns))
+		return -KV_ETIMEOUT;
+	rc = j->start;
+	if (rc == 0)
+		*out_rc = j->rc;
+out:
+	free(j);
+	return rc;
 }
 
 /* ---- the calls ---- */
@@ -77,6 +131,9 @@ struct args {
 	struct kvc_stat_item *stats;
 	unsigned n;
 	const struct kvc_call *call;
+	uint64_t bytes; /* that the call moves at most */
+	struct kvc_call own;
+	uint64_t deadline_ns;
 };
 
 static int64_t on_some_client(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c, void *arg), struct args *a)
@@ -86,13 +143,26 @@ static int64_t on_some_client(struct kvc_pool *pool, int64_t (*fn)(struct kvc_cl
 	int rc;
 	if (!pool)
 		return -KV_EINVAL;
+	rc = kvc_call_check(a->call, &a->own);
+	if (rc < 0)
+		return rc;
 	rc = kvc_pool_enter(pool);
 	if (rc < 0)
 		return rc;
+	a->deadline_ns = kv_deadline(kvc_block_now(pool), kvc_call_time(pool, &a->own, a->bytes));
 	i = atomic_fetch_add_explicit(&pool->next_client, 1, memory_order_relaxed) % pool->num_clients;
-	rc = kvc_block_run(pool->client[i], fn, a, &result);
+	rc = kvc_block_run(pool->client[i], a->deadline_ns, fn, a, &result);
 	kvc_pool_leave(pool);
 	return rc < 0 ? rc : result;
+}
+
+/* The call with the time that is left. */
+static const struct kvc_call *args_call(struct kvc_client *c, struct args *a)
+{
+	uint64_t now = loop_now(c->loop);
+	a->own.size = sizeof(a->own);
+	a->own.timeout_ns = a->deadline_ns > now ? a->deadline_ns - now : 1;
+	return &a->own;
 }
 
 #define ON_CLIENT(name, call)                                                                                          \
@@ -101,24 +171,26 @@ static int64_t on_some_client(struct kvc_pool *pool, int64_t (*fn)(struct kvc_cl
 		struct args *a = arg;                                                                                  \
 		return call;                                                                                           \
 	}
-ON_CLIENT(do_get, kvc_get_await(c, a->key, a->dst, a->len, a->call))
-ON_CLIENT(do_put, kvc_put_await(c, a->key, a->src, a->len, a->call))
-ON_CLIENT(do_exists, kvc_exists_await(c, a->keys, a->n, a->found, a->prefix, a->call))
-ON_CLIENT(do_delete, kvc_delete_await(c, a->key, a->call))
-ON_CLIENT(do_touch, kvc_touch_await(c, a->key, a->call))
-ON_CLIENT(do_ping, kvc_ping_await(c, a->call))
-ON_CLIENT(do_get_batch, kvc_get_batch_await(c, a->items, a->n, a->call))
-ON_CLIENT(do_put_batch, kvc_put_batch_await(c, a->items, a->n, a->call))
-ON_CLIENT(do_stat, kvc_stat_await(c, a->stats, a->n, a->call))
+ON_CLIENT(do_get, kvc_get_await(c, a->key, a->dst, a->len, args_call(c, a)))
+ON_CLIENT(do_put, kvc_put_await(c, a->key, a->src, a->len, args_call(c, a)))
+ON_CLIENT(do_exists, kvc_exists_await(c, a->keys, a->n, a->found, a->prefix, args_call(c, a)))
+ON_CLIENT(do_delete, kvc_delete_await(c, a->key, args_call(c, a)))
+ON_CLIENT(do_touch, kvc_touch_await(c, a->key, args_call(c, a)))
+ON_CLIENT(do_ping, kvc_ping_await(c, args_call(c, a)))
+ON_CLIENT(do_get_batch, kvc_get_batch_await(c, a->items, a->n, args_call(c, a)))
+ON_CLIENT(do_put_batch, kvc_put_batch_await(c, a->items, a->n, args_call(c, a)))
+ON_CLIENT(do_stat, kvc_stat_await(c, a->stats, a->n, args_call(c, a)))
 
 int64_t kvc_get(struct kvc_pool *pool, struct kvc_key key, void *dst, uint64_t dst_len, const struct kvc_call *call)
 {
-	return on_some_client(pool, do_get, &(struct args){.key = key, .dst = dst, .len = dst_len, .call = call});
+	return on_some_client(pool, do_get,
+			      &(struct args){.key = key, .dst = dst, .len = dst_len, .bytes = dst_len, .call = call});
 }
 
 int kvc_put(struct kvc_pool *pool, struct kvc_key key, const void *data, uint64_t len, const struct kvc_call *call)
 {
-	return (int)on_some_client(pool, do_put, &(struct args){.key = key, .src = data, .len = len, .call = call});
+	return (int)on_some_client(pool, do_put,
+				   &(struct args){.key = key, .src = data, .len = len, .bytes = len, .call = call});
 }
 
 int kvc_exists(struct kvc_pool *pool, const struct kvc_key *keys, unsigned n, uint8_t *out_found, unsigned *out_prefix,
@@ -146,12 +218,16 @@ int kvc_ping(struct kvc_pool *pool, const struct kvc_call *call)
 
 int kvc_get_batch(struct kvc_pool *pool, struct kvc_item *items, unsigned n, const struct kvc_call *call)
 {
-	return (int)on_some_client(pool, do_get_batch, &(struct args){.items = items, .n = n, .call = call});
+	return (int)on_some_client(
+		pool, do_get_batch,
+		&(struct args){.items = items, .n = n, .bytes = kvc_batch_bytes(items, n), .call = call});
 }
 
 int kvc_put_batch(struct kvc_pool *pool, struct kvc_item *items, unsigned n, const struct kvc_call *call)
 {
-	return (int)on_some_client(pool, do_put_batch, &(struct args){.items = items, .n = n, .call = call});
+	return (int)on_some_client(
+		pool, do_put_batch,
+		&(struct args){.items = items, .n = n, .bytes = kvc_batch_bytes(items, n), .call = call});
 }
 
 int kvc_stat(struct kvc_pool *pool, struct kvc_stat_item *out, unsigned max, const struct kvc_call *call)

@@ -7,7 +7,11 @@
 
 /* kvc_block_run -- fn(client, arg) as a coroutine on the client's loop; blocks until it has returned. *out_rc is what
  * it returned. Returns 0; -KV_EINVAL on a thread that turns a loop; -KV_EBUSY or -KV_ENOMEM when it could not be
- * started. */
-int kvc_block_run(struct kvc_client *c, int64_t (*fn)(struct kvc_client *c, void *arg), void *arg, int64_t *out_rc);
+ * started; -KV_ETIMEOUT when the loop did not come to it by the deadline. In all these cases it never runs. */
+int kvc_block_run(struct kvc_client *c, uint64_t deadline_ns, int64_t (*fn)(struct kvc_client *c, void *arg), void *arg,
+		  int64_t *out_rc);
+
+/* kvc_block_now -- the pool's clock, for deadlines. Any thread. */
+uint64_t kvc_block_now(const struct kvc_pool *pool);
 
 #endif

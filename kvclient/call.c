@@ -46,9 +46,27 @@ int64_t kvc_call_end(struct kvc_client *c, int64_t rc)
 	return rc;
 }
 
-uint64_t kvc_call_deadline(const struct kvc_client *c, const struct kvc_call *call)
+uint64_t kvc_call_time(const struct kvc_pool *pool, const struct kvc_call *call, uint64_t bytes)
 {
-	return kv_deadline(loop_now(c->loop), call->timeout_ns ? call->timeout_ns : c->pool->options.timeout_ns);
+	uint64_t ns = pool->options.timeout_ns;
+	if (call->timeout_ns)
+		return call->timeout_ns;
+	if (pool->time_grows)
+		ns += KV_MIN(bytes, (uint64_t)1 << 50) * KVC_BYTE_NS;
+	return ns;
+}
+
+uint64_t kvc_call_deadline(const struct kvc_client *c, const struct kvc_call *call, uint64_t bytes)
+{
+	return kv_deadline(loop_now(c->loop), kvc_call_time(c->pool, call, bytes));
+}
+
+uint64_t kvc_batch_bytes(const struct kvc_item *items, unsigned n)
+{
+	uint64_t sum = 0;
+	for (unsigned i = 0; items && i < n; i++)
+		sum += KV_MIN(items[i].len, KV_VALUE_MAX);
+	return sum;
 }
 
 bool kvc_key_valid(struct kvc_key key)
@@ -204,9 +222,11 @@ bool kvc_call_again_await(struct kvc_client *c, int64_t rc, uint64_t deadline_ns
 	return true;
 }
 
-int64_t kvc_call_code(int64_t rc)
+int64_t kvc_call_code(const struct kvc_client *c, int64_t rc)
 {
-	return rc == -KV_ERESET || rc == -KV_ESTALE ? -KV_ETIMEOUT : rc;
+	if (rc != -KV_ERESET && rc != -KV_ESTALE)
+		return rc;
+	return c->closing ? -KV_ECLOSED : -KV_ETIMEOUT;
 }
 
 /* ---- bytes ---- */

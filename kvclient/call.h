@@ -13,7 +13,12 @@ int kvc_call_check(const struct kvc_call *given, struct kvc_call *out);
 int kvc_call_begin(struct kvc_client *c);
 int64_t kvc_call_end(struct kvc_client *c, int64_t rc);
 
-uint64_t kvc_call_deadline(const struct kvc_client *c, const struct kvc_call *call);
+/* kvc_call_time -- how long a call that moves up to `bytes` may take: its own timeout, else the pool's, else the
+ * default, which grows with its size. kvc_call_deadline -- from now on. kvc_batch_bytes -- of all items. */
+uint64_t kvc_call_time(const struct kvc_pool *pool, const struct kvc_call *call, uint64_t bytes);
+uint64_t kvc_call_deadline(const struct kvc_client *c, const struct kvc_call *call, uint64_t bytes);
+uint64_t kvc_batch_bytes(const struct kvc_item *items, unsigned n);
+enum { KVC_BYTE_NS = 10 }; /* 1 s for every 100 MB */
 bool kvc_key_valid(struct kvc_key key);
 
 /* kvc_call_node -- the node that holds the key. kvc_call_down -- what a call of a server that is down returns: its
@@ -56,8 +61,8 @@ void kvc_window_drop_await(struct kvc_client *c, struct kvc_window *w);
  * *tries counts. */
 bool kvc_call_again_await(struct kvc_client *c, int64_t rc, uint64_t deadline_ns, unsigned *tries);
 
-/* kvc_call_code -- the code the caller is to see for rc: internal ones become a timeout. */
-int64_t kvc_call_code(int64_t rc);
+/* kvc_call_code -- the code the caller is to see for rc: internal ones become a timeout, or -KV_ECLOSED. */
+int64_t kvc_call_code(const struct kvc_client *c, int64_t rc);
 
 /* kvc_chunks -- the most immediates that a transfer to `count` slices of `slice` bytes can make. */
 uint32_t kvc_chunks(const struct kvc_session *s, uint64_t slice, uint64_t count);

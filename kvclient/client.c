@@ -13,8 +13,9 @@
  * A fence rebuilds the endpoints under everybody, so it is followed by a reset: every request of every node ends with
  * -KV_ERESET (ops.c makes it anew), the quarantine is empty, and every node connects again with our new addresses.
  *
- * Closing goes down in phases: calls end (after the grace at most) and workers return, nodes say goodbye, the flusher
- * stops, the engine is closed (endpoints first: that is what makes the rest safe), the buffer is unmapped.
+ * Closing goes down in phases: calls end (after the grace at most) and workers return, nodes say goodbye (for
+ * KVC_PART_NS at most), the flusher stops, the engine is closed (endpoints first: that is what makes the rest safe),
+ * the buffer is unmapped.
  *
  * Calls into the provider that may need much stack (open, fence, close) run outside of coroutines. */
 #include <stdlib.h>
@@ -367,6 +368,22 @@ static void calls_wake(struct kvc_client *c)
 		co_queue_wake_all(&c->node[i].changed);
 }
 
+/* All servers have the same time for their goodbyes; who has not answered then is left without. */
+static void nodes_part_await(struct kvc_client *c)
+{
+	uint64_t deadline = loop_now(c->loop) + KVC_PART_NS;
+	for (unsigned i = 0; i < c->pool->num_servers; i++)
+		if (c->node[i].running)
+			kvc_node_part_await(&c->node[i], deadline);
+	while (c->coroutines > 1 && co_park_await(deadline) == 0)
+		;
+	for (unsigned i = 0; i < c->pool->num_servers; i++)
+		if (c->node[i].running)
+			kvc_node_redo(&c->node[i], "it did not answer our goodbye");
+	while (c->coroutines > 1)
+		co_park_await(KV_NEVER);
+}
+
 static void closer(void *arg)
 {
 	struct kvc_client *c = arg;
@@ -374,11 +391,7 @@ static void closer(void *arg)
 	calls_wake(c);
 	while (c->calls > 0)
 		co_park_await(KV_NEVER);
-	for (unsigned i = 0; i < c->pool->num_servers; i++)
-		if (c->node[i].running)
-			kvc_node_part_await(&c->node[i]);
-	while (c->coroutines > 1)
-		co_park_await(KV_NEVER);
+	nodes_part_await(c);
 	c->flusher_stop = true;
 	if (c->flusher)
 		co_wake(c->flusher);

@@ -25,11 +25,10 @@ enum {
 	KVC_CREDITS_MAX = 4096, /* of one link: what a WELCOME may grant us and we believe */
 	KVC_REGION_BUFFER = 1,  /* region id of the receive buffer */
 	KVC_MEMS_MAX = 256,     /* registrations of one pool */
-	KVC_ZOMBIES_MAX = 64,   /* peers kept open for a fence to come */
-	KVC_SILENCE_BEATS = 4   /* heartbeats missed before a server is down */
+	KVC_ZOMBIES_MAX = 64    /* peers kept open for a fence to come */
 };
 
-#define KVC_SILENCE_MIN_NS 2000000000ull
+#define KVC_PART_NS 1000000000ull /* for the goodbyes of a client that closes */
 
 /* ---- counters: written by the client's loop, read by any thread ---- */
 
@@ -119,8 +118,9 @@ struct kvc_node {
 	uint32_t refused_region;          /* the last region that the server refused, with its status */
 	int32_t refused_status;
 	uint64_t beat_sequence, heard_ns, heartbeat_ns;
-	uint64_t parting_ns; /* goodbye was said; by then it must be answered */
-	unsigned silent_beats;
+	uint64_t first_ns;     /* by then the first attempt is decided */
+	struct co *dialer;     /* its own coroutine, while it makes a TCP connection */
+	unsigned silent_beats; /* of ours, since it was heard */
 };
 
 /* ---- registered memory, as one client has it ---- */
@@ -287,9 +287,9 @@ int kvc_node_start(struct kvc_node *n); /* spawn its coroutine */
 /* kvc_node_redo -- the break is ours: drop the session and connect anew at once, while calls wait. Not for a server
  * that is lost. why: for the log. */
 void kvc_node_redo(struct kvc_node *n, const char *why);
-/* kvc_node_part_await -- say goodbye (or break off an attempt); its coroutine ends soon afterwards, since the client is
- * closing. */
-void kvc_node_part_await(struct kvc_node *n);
+/* kvc_node_part_await -- say goodbye by the deadline, or break off: its coroutine ends with the server's answer, or
+ * after the next kvc_node_redo, since the client is closing. */
+void kvc_node_part_await(struct kvc_node *n, uint64_t deadline_ns);
 int kvc_node_send_await(struct kvc_node *n, const struct wire_ctrl_msg *m, uint64_t deadline_ns);
 /* kvc_node_ready_await -- 0 with the open session; -KV_EPEERDOWN, -KV_ETIMEOUT, -KV_ECLOSED. */
 int kvc_node_ready_await(struct kvc_node *n, uint64_t deadline_ns, struct kvc_session **out);

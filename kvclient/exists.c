@@ -155,13 +155,13 @@ static int window_await(struct window *w)
 	do
 		rc = window_once_await(w);
 	while (rc < 0 && kvc_call_again_await(w->c, rc, w->deadline_ns, &tries));
-	return (int)kvc_call_code(rc);
+	return (int)kvc_call_code(w->c, rc);
 }
 
 static int exists_await(struct kvc_client *c, const struct kvc_key *keys, unsigned n, uint8_t *out_found,
 			unsigned *out_prefix, const struct kvc_call *call)
 {
-	struct window w = {.c = c, .wait = {.co = co_self()}, .deadline_ns = kvc_call_deadline(c, call)};
+	struct window w = {.c = c, .wait = {.co = co_self()}, .deadline_ns = kvc_call_deadline(c, call, 0)};
 	bool broken = false;
 	unsigned prefix = 0;
 	w.down_is_miss = (c->pool->options.flags | call->flags) & KVC_DOWN_IS_MISS;

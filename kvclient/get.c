@@ -308,5 +308,5 @@ int64_t kvc_get_all_await(struct kvc_get *g)
 	do
 		rc = get_once_await(g);
 	while (rc < 0 && kvc_call_again_await(g->c, rc, g->deadline_ns, &tries));
-	return kvc_call_code(rc);
+	return kvc_call_code(g->c, rc);
 }

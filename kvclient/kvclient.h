@@ -9,10 +9,18 @@
  *   - calls without it, from any other thread: they block the thread. On a loop thread they return -KV_EINVAL.
  *
  * What holds for every call: it returns by its deadline plus the grace, with success or exactly one code, and after it
- * returned nothing touches the caller's memory. A wrong byte is never delivered as good: GET verifies the block's
- * XXH3-64 unless told not to. Besides the codes each call lists, any may end with -KV_ENOMEM, -KV_EPROTO (the server
- * sent nonsense) or -KV_EPROVIDER (the fabric provider failed again and again). The library never calls exit, abort or setenv and installs no signal handler (the shm
- * provider of libfabric does: docs/PROVIDERS.md).
+ * returned nothing touches the caller's memory. The deadline is the call's timeout_ns from now; 0 means the pool's
+ * timeout_ns; and if that is 0, too, 5 s and 1 s more for every 100 MB that the call moves at most (dst_len, len, or
+ * all items of a batch together). The grace (50 ms) is the time in which a server must answer that it has stopped. If
+ * it does not, and memory of the caller is in question, the call rebuilds the endpoint before it returns (a fence: some
+ * ms, up to 100 ms on tcp with large rxm buffers). The deadline of a call that blocks a thread counts from its
+ * beginning, also while its loop is busy. Two things no deadline can cut short: a worker that does not give its thread
+ * back to the loop holds up all calls of its loop that have begun, and a provider that pins memory or opens an endpoint
+ * takes the time that it takes. Calls that take no timeout say below what bounds them. A wrong byte is never delivered
+ * as good: GET verifies the block's XXH3-64 unless told not to. Besides the codes each call lists, any may end with
+ * -KV_ENOMEM, -KV_EPROTO (the server sent nonsense) or -KV_EPROVIDER (the fabric provider failed again and again). The
+ * library never calls exit, abort or setenv and installs no signal handler (the shm provider of libfabric does:
+ * docs/PROVIDERS.md).
  *
  * Structs with a `size` field: set it to sizeof, zero the rest; a zero field means its default. */
 #ifndef KVRAIL_KVCLIENT_KVCLIENT_H
@@ -51,7 +59,8 @@ struct kvc_options {
 	const char *provider; /* "auto": efa, else verbs, else tcp */
 	const char *nic;
 	unsigned num_rails;          /* NICs per client: 1 */
-	uint64_t timeout_ns;         /* deadline of calls that name none: 5 s */
+	uint64_t timeout_ns; /* deadline of calls that name none; 0: 5 s, and 1 s more for every 100 MB of a call. Also
+				of kvc_register, kvc_unregister and kvc_spawn */
 	uint64_t grace_ns;           /* 50 ms */
 	uint64_t connect_timeout_ns; /* 5 s */
 	uint64_t spin_ns;            /* busy-poll this long before sleeping; 0: chosen from cores and loops */
@@ -62,25 +71,30 @@ struct kvc_options {
 	int log_level;                                       /* 0 off, 1 error, 2 warn, 3 info, 4 debug */
 	void (*log)(void *arg, int level, const char *line); /* any thread; NULL: stderr */
 	void *log_arg;
+	uint64_t peer_timeout_ns; /* a server that says nothing for so long is down: 2 s. Two of its heartbeats
+				     (kv-server --heartbeat-ms, 500) at least */
 };
 
 /* kvc_pool_open -- start loops, engines and buffers, connect every client to every server and wait until the links are
- * up. Blocks up to connect_timeout_ns. If no server answers: its code (-KV_EPEERDOWN, -KV_EDENIED, -KV_EVERSION,
- * -KV_EFULL). Resources short: -KV_ELIMIT with a sentence that names the limit. With several servers, those that are
- * down are retried in the background. Thread: any but a loop's. */
+ * up. Blocks up to connect_timeout_ns, after the names were looked up (the resolver's time) and the engines opened (the
+ * provider's), and up to 1 s more to undo what was done when it fails. If no server answers: its code (-KV_EPEERDOWN,
+ * -KV_EDENIED, -KV_EVERSION, -KV_EFULL). Resources short: -KV_ELIMIT with a sentence that names the limit. With several
+ * servers, those that are down are retried in the background. Thread: any but a loop's. */
 KVC_API int kvc_pool_open(const struct kvc_options *options, struct kvc_pool **out, struct kv_error *err);
 
-/* kvc_pool_close -- calls in progress end with -KV_ECLOSED by their deadlines, workers must return; says goodbye to the
- * servers, stops threads, frees all. *pool becomes NULL; NULL is accepted. Thread: any but a loop's. */
+/* kvc_pool_close -- calls in progress end with -KV_ECLOSED within the grace, workers must return; says goodbye to the
+ * servers, stops threads, frees all. Returns 1 s after the last worker has returned, at the latest: a server that does
+ * not answer the goodbye by then, or to which a connection is being tried, is left without it. *pool becomes NULL; NULL
+ * is accepted. Thread: any but a loop's. */
 KVC_API void kvc_pool_close(struct kvc_pool **pool);
 
 /* kvc_run -- run num_workers coroutines fn(client, w, arg) and block until all have returned. Thread: any but a loop's.
- * Errors: -KV_ENOMEM, -KV_EBUSY (nothing was started). */
+ * Errors: -KV_ENOMEM, -KV_EBUSY, -KV_ETIMEOUT (a loop is stuck): nothing was started. */
 KVC_API int kvc_run(struct kvc_pool *pool, unsigned num_workers,
 		    void (*fn)(struct kvc_client *client, unsigned w, void *arg), void *arg);
 
 /* kvc_spawn -- start one more coroutine on a worker's client's loop, from any thread. arg must live until fn returns. 0
- * or -KV_EBUSY, -KV_ENOMEM. */
+ * or -KV_EBUSY, -KV_ENOMEM, -KV_ETIMEOUT (the loop is stuck): fn never runs. */
 KVC_API int kvc_spawn(struct kvc_pool *pool, unsigned w, void (*fn)(struct kvc_client *client, unsigned w, void *arg),
 		      void *arg);
 
@@ -90,12 +104,15 @@ KVC_API struct kvc_pool *kvc_client_pool(struct kvc_client *client);
 /* ---- memory ---- */
 
 /* kvc_register -- make [base, base + len_bytes) a target and source of transfers without copies, on every client and
- * server. The memory must stay mapped until kvc_unregister returned. Blocks; any thread but a loop's. Errors:
- * -KV_ENOMEM, -KV_ELIMIT, -KV_EINVAL (overlaps another registration). */
+ * server. The memory must stay mapped until kvc_unregister returned. Any thread but a loop's. Blocks until all servers
+ * that are up have answered, by the pool's timeout for all of them and the time that pinning the memory takes; what was
+ * done is undone on failure. Errors: -KV_ENOMEM, -KV_ELIMIT, -KV_EINVAL (overlaps another registration), -KV_ETIMEOUT.
+ */
 KVC_API int kvc_register(struct kvc_pool *pool, void *base, uint64_t len_bytes, struct kvc_mem **out,
 			 struct kv_error *err);
 /* kvc_unregister -- servers are told first, calls that use it must have returned (-KV_EBUSY otherwise, nothing done).
- * *mem becomes NULL. */
+ * *mem becomes NULL. Blocks by the pool's timeout; a server that has not confirmed by then loses its session (it is
+ * connected anew), which is as safe. -KV_ETIMEOUT: a loop is stuck; call it again. */
 KVC_API int kvc_unregister(struct kvc_pool *pool, struct kvc_mem **mem);
 
 /* A piece of a client's registered buffer, lent to the caller. */
@@ -120,17 +137,18 @@ struct kvc_key {
 	size_t len; /* 1..128 bytes */
 };
 
-/* Options of one call; NULL means all defaults. */
+/* Options of one call; NULL means all defaults. (A value of 1 GiB takes some 7 s over loopback TCP: a timeout that you
+ * name must have room for it.) */
 struct kvc_call {
 	size_t size;
-	uint64_t timeout_ns; /* 0: the pool's */
+	uint64_t timeout_ns; /* 0: the pool's, see timeout_ns there */
 	uint64_t offset;     /* GET: read from here ... */
 	uint64_t length;     /* GET: ... so many bytes; 0: to the end. A part of a value is verified by a checksum the
 				server makes of that part */
 	uint32_t ttl_s;      /* PUT, TOUCH: 0 means the server's default */
 	unsigned flags;      /* KVC_NO_VERIFY */
 	uint32_t server;     /* STAT, PING: index of the server */
-	uint32_t shard;      /* STAT, PING: 0: all; n: shard n - 1 alone (-KV_EINVAL: it has not so many) */
+	uint32_t reserved;
 };
 
 /* kvc_get_await -- read a value into dst. Returns its length in bytes (which is written to dst), or -KV_ENOTFOUND,
@@ -184,19 +202,10 @@ KVC_API int kvc_get_batch_await(struct kvc_client *client, struct kvc_item *item
 KVC_API int kvc_put_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n,
 				const struct kvc_call *call);
 
-/* Server statistics, of all its shards together: counters and gauges are summed, of maxima it is the largest. Strings are
- * static. docs/OBSERVABILITY.md has a line about each. */
-enum kvc_stat_kind {
-	KVC_STAT_COUNTER, /* only rises while the server runs */
-	KVC_STAT_GAUGE,   /* as of now */
-	KVC_STAT_MAXIMUM  /* since the server was started */
-};
+/* Server statistics: pairs of name (static string) and value summed over the server's shards. */
 struct kvc_stat_item {
 	const char *name;
 	uint64_t value;
-	const char *group; /* "requests", "answers", "time", "memory", "peers", "fabric" */
-	const char *unit;  /* "", "bytes", "ns" */
-	enum kvc_stat_kind kind;
 };
 /* kvc_stat_await -- up to max items. Returns the count or a code. */
 KVC_API int kvc_stat_await(struct kvc_client *client, struct kvc_stat_item *out, unsigned max,
@@ -209,7 +218,9 @@ KVC_API int kvc_stat_await(struct kvc_client *client, struct kvc_stat_item *out,
 KVC_API int kvc_raw_await(struct kvc_client *client, unsigned w, struct kvc_view *view, uint64_t len, uint64_t ops,
 			  unsigned depth, uint64_t seed, const struct kvc_call *call);
 
-/* ---- the same from any other thread ---- */
+/* ---- the same from any other thread ----
+ * Besides: -KV_EBUSY when the loop's queue is full, -KV_ETIMEOUT also when the loop did not come to the call by its
+ * deadline (then it never will). */
 
 KVC_API int64_t kvc_get(struct kvc_pool *pool, struct kvc_key key, void *dst, uint64_t dst_len,
 			const struct kvc_call *call);

@@ -7,13 +7,16 @@
  *
  * Unregistering has two phases: all clients stop using it (one that still does refuses, and everything is as before),
  * then servers are told (REVOKE), and only when they have answered are the regions closed: on tcp a late operation on a
- * closed region would cost the connection. */
+ * closed region would cost the connection. A server that does not answer by the deadline loses the session instead. No
+ * call uses the region by then and none is in flight, so that closing it is safe all the same.
+ *
+ * Both share one deadline over all clients and servers, the pool's. Pinning memory takes what it takes and cannot be
+ * given up in the middle: it is added. */
 #include <stdlib.h>
+#include <time.h>
 
 #include "kvclient/block.h"
 #include "kvclient/call.h"
-
-#define ANNOUNCE_TIMEOUT_NS 10000000000ull
 
 struct kvc_mem {
 	struct kvc_mem *next; /* in pool->mems */
@@ -27,6 +30,7 @@ struct mem_job {
 	struct kvc_client *client;
 	struct kvc_client_mem *own;
 	struct kv_error *err;
+	uint64_t deadline_ns;
 	int rc;
 };
 
@@ -72,13 +76,14 @@ static void region_close(void *arg)
 }
 
 /* Tell the servers and forget it. */
-static int own_close_await(struct kvc_client *c, struct kvc_client_mem *m)
+static int own_close_await(struct kvc_client *c, struct kvc_client_mem *m, uint64_t deadline_ns)
 {
 	struct mem_job j = {.client = c, .own = m};
-	uint64_t deadline = loop_now(c->loop) + ANNOUNCE_TIMEOUT_NS;
 	m->closing = true;
 	for (unsigned i = 0; i < c->pool->num_servers; i++)
-		if (kvc_node_revoke_await(&c->node[i], m->id, m->slot, deadline) < 0)
+		/* A server that used up the time shall not make the others look as if they had not answered. */
+		if (kvc_node_revoke_await(&c->node[i], m->id, m->slot,
+					  KV_MAX(deadline_ns, loop_now(c->loop) + c->pool->options.grace_ns)) < 0)
 			kvc_node_redo(&c->node[i], "it did not confirm that it forgets a region");
 	kvc_main_await(c, region_close, &j);
 	if (j.rc < 0)
@@ -87,11 +92,27 @@ static int own_close_await(struct kvc_client *c, struct kvc_client_mem *m)
 	return 0;
 }
 
+/* Tell the servers that are up; those that are not hear of it when they are. */
+static int announce_await(struct kvc_client *c, struct kvc_client_mem *m, uint64_t deadline_ns, struct kv_error *err)
+{
+	for (unsigned i = 0; i < c->pool->num_servers; i++) {
+		int rc = kvc_node_region_await(&c->node[i], m->region, m->id, m->slot, deadline_ns);
+		if (rc == 0)
+			continue;
+		/* Whether it knows the region now is not known, and a region that is gone must not be known. */
+		if (rc == -KV_ETIMEOUT)
+			kvc_node_redo(&c->node[i], "it did not answer the announcement of a region");
+		return kv_fail(err, rc, "client %u: server %s did not take the announcement of %llu bytes: %s",
+			       c->index, c->pool->server[i].name, (unsigned long long)m->len_bytes, kv_strerror(rc));
+	}
+	return 0;
+}
+
 static int64_t client_register_await(struct kvc_client *c, void *arg)
 {
 	struct mem_job *given = arg;
 	struct mem_job j = {.client = c, .err = given->err};
-	uint64_t deadline = loop_now(c->loop) + ANNOUNCE_TIMEOUT_NS;
+	uint64_t begun = loop_now(c->loop);
 	int rc = kvc_call_begin(c);
 	if (rc < 0)
 		return kv_fail(j.err, rc, "the pool is being closed");
@@ -111,16 +132,11 @@ static int64_t client_register_await(struct kvc_client *c, void *arg)
 		kv_fail_more(j.err, "client %u", c->index);
 		goto out;
 	}
+	given->deadline_ns += loop_now(c->loop) - begun;
 	own_insert(c, j.own);
-	for (unsigned i = 0; i < c->pool->num_servers && rc == 0; i++) {
-		rc = kvc_node_region_await(&c->node[i], j.own->region, j.own->id, j.own->slot, deadline);
-		if (rc < 0)
-			kv_fail(j.err, rc, "client %u: server %s did not take the announcement of %llu bytes: %s",
-				c->index, c->pool->server[i].name, (unsigned long long)j.own->len_bytes,
-				kv_strerror(rc));
-	}
+	rc = announce_await(c, j.own, given->deadline_ns, j.err);
 	if (rc < 0)
-		own_close_await(c, j.own);
+		own_close_await(c, j.own, loop_now(c->loop) + c->pool->options.grace_ns);
 	else
 		j.own->ready = true;
 out:
@@ -129,8 +145,8 @@ out:
 
 static int64_t client_quiesce(struct kvc_client *c, void *arg)
 {
-	const struct kvc_mem *mem = arg;
-	struct kvc_client_mem *m = own_find(c, mem->id);
+	const struct mem_job *job = arg;
+	struct kvc_client_mem *m = own_find(c, job->mem->id);
 	if (m && m->users > 0)
 		return -KV_EBUSY;
 	if (m)
@@ -140,8 +156,8 @@ static int64_t client_quiesce(struct kvc_client *c, void *arg)
 
 static int64_t client_revive(struct kvc_client *c, void *arg)
 {
-	const struct kvc_mem *mem = arg;
-	struct kvc_client_mem *m = own_find(c, mem->id);
+	const struct mem_job *job = arg;
+	struct kvc_client_mem *m = own_find(c, job->mem->id);
 	if (m)
 		m->closing = false;
 	return 0;
@@ -149,12 +165,12 @@ static int64_t client_revive(struct kvc_client *c, void *arg)
 
 static int64_t client_unregister_await(struct kvc_client *c, void *arg)
 {
-	const struct kvc_mem *mem = arg;
-	struct kvc_client_mem *m = own_find(c, mem->id);
+	const struct mem_job *job = arg;
+	struct kvc_client_mem *m = own_find(c, job->mem->id);
 	int rc = m ? kvc_call_begin(c) : 0;
 	if (!m || rc < 0)
 		return rc;
-	return kvc_call_end(c, own_close_await(c, m));
+	return kvc_call_end(c, own_close_await(c, m, job->deadline_ns));
 }
 
 /* ---- the pool ---- */
@@ -208,16 +224,18 @@ static void mem_leave(struct kvc_pool *pool, struct kvc_mem *mem)
 	free(mem);
 }
 
-/* Run fn on the first `n` clients, one after the other. Returns the first failure, and in *out_ok how many succeeded
- * before it. */
-static int on_clients(struct kvc_pool *pool, unsigned n, int64_t (*fn)(struct kvc_client *c, void *arg), void *arg,
-		      unsigned *out_ok)
+/* Run fn on the first `n` clients, one after the other, the job's deadline for all. Returns the first failure, and in
+ * *out_ok how many succeeded before it. */
+static int on_clients(struct kvc_pool *pool, unsigned n, int64_t (*fn)(struct kvc_client *c, void *arg),
+		      struct mem_job *job, unsigned *out_ok)
 {
 	int64_t result = 0;
 	int rc = 0;
 	*out_ok = 0;
 	for (unsigned i = 0; i < n && rc == 0; i++) {
-		rc = kvc_block_run(pool->client[i], fn, arg, &result);
+		/* Time that others used up shall not make a loop look stuck that is not. */
+		uint64_t deadline = KV_MAX(job->deadline_ns, kvc_block_now(pool) + pool->options.grace_ns);
+		rc = kvc_block_run(pool->client[i], deadline, fn, job, &result);
 		if (rc == 0)
 			rc = (int)result;
 		*out_ok += rc == 0;
@@ -225,11 +243,30 @@ static int on_clients(struct kvc_pool *pool, unsigned n, int64_t (*fn)(struct kv
 	return rc;
 }
 
+/* The same, surely, for taking back what was done: the loops are waited for, however long, and what goes wrong is left
+ * to the end of the client.
+ */
+static void on_clients_surely(struct kvc_pool *pool, unsigned n, int64_t (*fn)(struct kvc_client *c, void *arg),
+			      struct mem_job *job)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+	int64_t result;
+	job->deadline_ns = kvc_block_now(pool) + pool->options.grace_ns;
+	for (unsigned i = 0; i < n; i++)
+		while (kvc_block_run(pool->client[i], KV_NEVER, fn, job, &result) < 0)
+			nanosleep(&pause, NULL);
+}
+
+static uint64_t mem_deadline(const struct kvc_pool *pool)
+{
+	return kv_deadline(kvc_block_now(pool), pool->options.timeout_ns);
+}
+
 static int register_all(struct kvc_pool *pool, void *base, uint64_t len_bytes, struct kvc_mem **out,
 			struct kv_error *err)
 {
-	struct mem_job job = {.err = err};
-	unsigned ok, undone;
+	struct mem_job job = {.err = err, .deadline_ns = mem_deadline(pool)};
+	unsigned ok;
 	int rc;
 	job.mem = calloc(1, sizeof(*job.mem));
 	if (!job.mem)
@@ -247,7 +284,7 @@ static int register_all(struct kvc_pool *pool, void *base, uint64_t len_bytes, s
 	if (rc < 0) {
 		if (err && !err->text[0])
 			kv_fail(err, rc, "the registration could not be started on client %u: %s", ok, kv_strerror(rc));
-		on_clients(pool, ok, client_unregister_await, job.mem, &undone);
+		on_clients_surely(pool, ok, client_unregister_await, &job);
 		mem_leave(pool, job.mem);
 		return rc;
 	}
@@ -272,13 +309,14 @@ int kvc_register(struct kvc_pool *pool, void *base, uint64_t len_bytes, struct k
 
 static int unregister_all(struct kvc_pool *pool, struct kvc_mem **mem)
 {
-	unsigned ok, undone;
-	int rc = on_clients(pool, pool->num_clients, client_quiesce, *mem, &ok);
+	struct mem_job job = {.mem = *mem, .deadline_ns = mem_deadline(pool)};
+	unsigned ok;
+	int rc = on_clients(pool, pool->num_clients, client_quiesce, &job, &ok);
 	if (rc < 0) {
-		on_clients(pool, ok, client_revive, *mem, &undone);
+		on_clients_surely(pool, ok, client_revive, &job);
 		return rc;
 	}
-	rc = on_clients(pool, pool->num_clients, client_unregister_await, *mem, &ok);
+	rc = on_clients(pool, pool->num_clients, client_unregister_await, &job, &ok);
 	if (rc < 0)
 		return rc;
 	mem_leave(pool, *mem);

@@ -9,7 +9,8 @@
  * (the endpoints were rebuilt, a frame could not be sent, a link stays silent) is a redo: the first new attempt begins
  * at once and calls wait for its outcome.
  *
- * The same coroutine reads the connection and sends heartbeats. Time is counted in beats of our own, so that a process
+ * The same coroutine reads the connection and sends heartbeats. A server that is not heard for the time of silence is
+ * down, at that moment and not at the next beat; but only if beats of our own have gone by meanwhile, so that a process
  * that was stopped for a while does not take its own absence for the server's. Others (mem.c, the closer) may send; the
  * connection is closed only when none of them is inside.
  *
@@ -20,10 +21,16 @@
 #include "kvclient/client.h"
 #include "kvclient/place.h"
 
-enum { PINGS_AT_ONCE = 64, HEARTBEAT_MS_DEFAULT = 500, USER_TIMEOUT_MS = 5000 };
+enum {
+	PINGS_AT_ONCE = 64,
+	HEARTBEAT_MS_DEFAULT = 500,
+	HEARTBEAT_MS_MIN = 10,
+	HEARTBEAT_MS_MAX = 60000,
+	SILENCE_BEATS_MIN = 2
+};
 
 #define BACKOFF_MIN_NS  50000000ull
-#define BACKOFF_MAX_NS  2000000000ull
+#define BACKOFF_MAX_NS  800000000ull /* with the half that is random: a server that is back is found within a second */
 #define SEND_TIMEOUT_NS 2000000000ull
 #define ADDRESS_POLL_NS 10000000ull
 
@@ -55,6 +62,8 @@ void kvc_node_redo(struct kvc_node *n, const char *why)
 		kvc_session_fail(n->session, -KV_ERESET, false); /* an attempt: only PINGs are out */
 	if (n->conn)
 		boot_shutdown(n->conn);
+	else if (n->dialer && n->client->closing)
+		io_interrupt(n->dialer, true); /* or closing would wait for the connect timeout */
 	co_queue_wake_all(&n->kick);
 }
 
@@ -128,6 +137,8 @@ static int answer_await(struct kvc_node *n, const uint32_t *answered, uint32_t i
 	while (*answered != id) {
 		if (n->refused_region == id)
 			return wire_status_error(n->refused_status);
+		if (n->client->closing)
+			return -KV_ECLOSED;
 		if (n->state != KVC_NODE_UP || n->session != s)
 			return -KV_EPEERDOWN;
 		if (co_queue_wait_await(&n->changed, deadline_ns) < 0)
@@ -278,6 +289,22 @@ static void seeds_update(struct kvc_client *c)
 	}
 }
 
+static uint64_t silence_ns(const struct kvc_node *n)
+{
+	return KV_MAX(SILENCE_BEATS_MIN * n->heartbeat_ns, n->client->pool->options.peer_timeout_ns);
+}
+
+static void heartbeat_set(struct kvc_node *n, uint32_t ms)
+{
+	uint64_t before = n->heartbeat_ns, limit = n->client->pool->options.peer_timeout_ns;
+	n->heartbeat_ns = KV_MIN(KV_MAX(ms, (uint32_t)HEARTBEAT_MS_MIN), (uint32_t)HEARTBEAT_MS_MAX) * 1000000ull;
+	if (silence_ns(n) > limit && n->heartbeat_ns != before)
+		kv_warn(node_log(n),
+			"client %u: server %s sends a heartbeat every %u ms: it is taken for dead after %.1f s, not "
+			"%.1f s; lower its --heartbeat-ms",
+			n->client->index, node_name(n), ms, (double)silence_ns(n) / 1e9, (double)limit / 1e9);
+}
+
 /* Take what the server says about itself. w points into the connection's buffer: nothing is received meanwhile. */
 static int welcome_take_await(struct kvc_node *n, const struct wire_welcome_msg *w)
 {
@@ -294,7 +321,7 @@ static int welcome_take_await(struct kvc_node *n, const struct wire_welcome_msg 
 	if (o.rc < 0)
 		return o.rc;
 	n->session->open = true;
-	n->heartbeat_ns = (w->heartbeat_ms ? w->heartbeat_ms : HEARTBEAT_MS_DEFAULT) * 1000000ull;
+	heartbeat_set(n, w->heartbeat_ms ? w->heartbeat_ms : HEARTBEAT_MS_DEFAULT);
 	if (n->incarnation && n->incarnation != w->incarnation)
 		kv_info(node_log(n), "client %u: server %s was restarted", c->index, node_name(n));
 	n->incarnation = w->incarnation;
@@ -354,8 +381,6 @@ static int region_announce_await(struct kvc_node *n, struct te_region *region, u
 		rc = boot_recv_await(n->conn, &m, deadline_ns);
 		if (rc == 0 && m.type == WIRE_CTRL_REGION_OK && m.region_ok.id == id)
 			break;
-		if (rc == 0 && m.type == WIRE_CTRL_ADDRESS)
-			rc = -KV_ERESET; /* the session is void already */
 	}
 	if (rc == 0)
 		rc = wire_status_error(m.region_ok.status);
@@ -416,25 +441,45 @@ static int regions_await(struct kvc_node *n, uint64_t deadline_ns)
 }
 
 /* After many fences the engine keeps its new addresses to itself for a while. */
-static void address_await(struct kvc_node *n)
+static void address_await(struct kvc_node *n, uint64_t deadline_ns)
 {
+	struct loop *loop = n->client->loop;
 	struct te_address a;
-	while (te_address(n->client->te, 0, &a) == -KV_EBUSY && !n->client->closing)
-		co_sleep_await(loop_now(n->client->loop) + ADDRESS_POLL_NS);
+	while (te_address(n->client->te, 0, &a) == -KV_EBUSY && !n->client->closing && loop_now(loop) < deadline_ns)
+		co_sleep_await(KV_MIN(deadline_ns, loop_now(loop) + ADDRESS_POLL_NS));
+}
+
+/* The pool waits for the first attempt. Those that are overtaken share its time with those that follow. */
+static uint64_t attempt_deadline(struct kvc_node *n)
+{
+	uint64_t deadline = kv_deadline(loop_now(n->client->loop), n->client->pool->options.connect_timeout_ns);
+	if (n->attempted)
+		return deadline;
+	n->first_ns = n->first_ns ? n->first_ns : deadline;
+	return KV_MIN(n->first_ns, deadline);
 }
 
 static int connect_await(struct kvc_node *n)
 {
 	struct kvc_client *c = n->client;
 	const struct kvc_server *server = &c->pool->server[n->index];
-	uint64_t deadline = kv_deadline(loop_now(c->loop), c->pool->options.connect_timeout_ns);
+	uint64_t deadline = attempt_deadline(n);
 	struct kv_error err = {0};
 	int rc;
-	address_await(n);
+	address_await(n, deadline);
 	n->redo = false;
 	n->error = (struct kv_error){0};
 	memset(n->acked, 0, sizeof(n->acked));
-	rc = boot_connect_await(c->boot, &server->addr, server->addr_len, USER_TIMEOUT_MS, deadline, &n->conn, &err);
+	if (c->closing)
+		return kv_fail(&n->error, -KV_ERESET, "the connection was interrupted");
+	n->dialer = co_self();
+	/* TCP gives up bytes that nobody acknowledges when we give up a server that says nothing. */
+	rc = boot_connect_await(c->boot, &server->addr, server->addr_len,
+				(unsigned)(c->pool->options.peer_timeout_ns / 1000000), deadline, &n->conn, &err);
+	n->dialer = NULL;
+	io_interrupt(co_self(), false);
+	if (rc < 0 && overtaken(n))
+		return kv_fail(&n->error, -KV_ERESET, "the connection was interrupted");
 	if (rc < 0)
 		return kv_fail(&n->error, rc, "%s", err.text);
 	if (!overtaken(n))
@@ -508,9 +553,11 @@ static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 	}
 }
 
-static uint64_t silence_ns(const struct kvc_node *n)
+/* When the server is given up if nothing comes. Not before some beats of our own have gone by since it was heard. */
+static uint64_t silence_end(const struct kvc_node *n)
 {
-	return KV_MAX(KVC_SILENCE_BEATS * n->heartbeat_ns, KVC_SILENCE_MIN_NS);
+	uint64_t beats = silence_ns(n) / n->heartbeat_ns - 1;
+	return n->silent_beats >= beats ? n->heard_ns + silence_ns(n) : KV_NEVER;
 }
 
 /* A link with old requests and no sign of life gets a PING; one that does not answer it either is broken. */
@@ -558,15 +605,10 @@ static int beat_await(struct kvc_node *n)
 	if (rc < 0)
 		return kv_fail(&n->error, -KV_EPEERDOWN, "the heartbeat cannot be sent: %s", kv_strerror(rc));
 	n->silent_beats++;
-	if (n->silent_beats > KVC_SILENCE_BEATS && now - n->heard_ns > silence_ns(n))
-		return kv_fail(&n->error, -KV_EPEERDOWN, "no heartbeat of it for %.1f s",
-			       (double)(now - n->heard_ns) / 1e9);
 	for (unsigned i = 0; i < s->num_links && rc == 0 && s->open; i++)
 		rc = link_check(n, &s->link[i], now);
 	if (rc == 0 && s->open && !n->redo)
 		kvc_client_reclaim_await(n->client, s);
-	if (n->parting_ns && now > n->parting_ns)
-		rc = kv_fail(&n->error, -KV_ETIMEOUT, "it did not answer our goodbye");
 	return rc;
 }
 
@@ -582,7 +624,7 @@ static int serve_await(struct kvc_node *n)
 	for (unsigned i = 0; i < n->session->shards; i++)
 		n->session->turns_ns[i] = n->heard_ns;
 	while (rc == 0 && !n->redo) {
-		rc = boot_recv_await(n->conn, &m, beat);
+		rc = boot_recv_await(n->conn, &m, KV_MIN(beat, silence_end(n)));
 		if (rc == 0) {
 			n->heard_ns = loop_turn_now(loop);
 			n->silent_beats = 0;
@@ -596,6 +638,9 @@ static int serve_await(struct kvc_node *n)
 			beat = loop_now(loop) + n->heartbeat_ns;
 			rc = beat_await(n);
 		}
+		if (rc == 0 && !n->redo && loop_now(loop) >= silence_end(n))
+			rc = kv_fail(&n->error, -KV_EPEERDOWN, "no heartbeat of it for %.1f s",
+				     (double)(loop_now(loop) - n->heard_ns) / 1e9);
 	}
 	return rc;
 }
@@ -715,10 +760,10 @@ static void connection_await(struct kvc_node *n)
 		node_set(n, KVC_NODE_UP);
 		links_count(c);
 	}
-	/* An attempt that was overtaken is not decided. */
-	if (!n->attempted && (rc != -KV_ERESET || c->closing)) {
+	/* An attempt that was overtaken is not decided, while there is time for another one. */
+	if (!n->attempted && (rc != -KV_ERESET || c->closing || loop_now(c->loop) >= n->first_ns)) {
 		n->attempted = true;
-		kvc_pool_tell_attempt(c->pool, c->index, rc, &n->error);
+		kvc_pool_tell_attempt(c->pool, c->index, rc == -KV_ERESET ? -KV_ETIMEOUT : rc, &n->error);
 	}
 	if (rc == 0) {
 		rc = serve_await(n);
@@ -770,12 +815,9 @@ int kvc_node_start(struct kvc_node *n)
 	return rc;
 }
 
-void kvc_node_part_await(struct kvc_node *n)
+void kvc_node_part_await(struct kvc_node *n, uint64_t deadline_ns)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_GOODBYE};
-	uint64_t deadline = loop_now(n->client->loop) + SEND_TIMEOUT_NS / 2;
-	if (n->state == KVC_NODE_UP && kvc_node_send_await(n, &m, deadline) == 0)
-		n->parting_ns = deadline;
-	else
+	if (n->state != KVC_NODE_UP || kvc_node_send_await(n, &m, deadline_ns) < 0)
 		kvc_node_redo(n, "we are closing");
 }

@@ -34,7 +34,7 @@ int64_t kvc_get_await(struct kvc_client *client, struct kvc_key key, void *dst, 
 		return rc;
 	rc = kvc_call_check(call, &own);
 	if (rc == 0)
-		rc = kvc_get_init(&g, client, key, dst, dst_len, 0, 0, &own, kvc_call_deadline(client, &own));
+		rc = kvc_get_init(&g, client, key, dst, dst_len, 0, 0, &own, kvc_call_deadline(client, &own, dst_len));
 	if (rc == 0) {
 		rc = kvc_call_down(client, own.flags, kvc_get_all_await(&g));
 		kvc_get_fini(&g);
@@ -53,7 +53,7 @@ int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *dat
 		return rc;
 	rc = kvc_call_check(call, &own);
 	if (rc == 0)
-		rc = kvc_put_init(&p, client, key, data, len, &own, kvc_call_deadline(client, &own));
+		rc = kvc_put_init(&p, client, key, data, len, &own, kvc_call_deadline(client, &own, len));
 	if (rc == 0) {
 		rc = kvc_put_all_await(&p);
 		kvc_put_fini(&p);
@@ -99,7 +99,7 @@ static int simple_await(struct kvc_node *n, const struct wire_request *wire, uin
 	for (unsigned pauses = 0;; ++*tries) {
 		rc = simple_once_await(n, wire, shard, deadline_ns, stats);
 		if (rc >= 0 || !kvc_call_again_await(n->client, rc, deadline_ns, &pauses))
-			return (int)kvc_call_code(rc);
+			return (int)kvc_call_code(n->client, rc);
 	}
 }
 
@@ -115,7 +115,7 @@ static int keyed_await(struct kvc_client *c, struct kvc_key key, const struct kv
 	if (wire->type == WIRE_TOUCH)
 		wire->touch.ttl_s = own.ttl_s;
 	wire->key = (struct wire_bytes){key.data, (uint32_t)key.len};
-	rc = simple_await(kvc_call_node(c, key), wire, UINT32_MAX, kvc_call_deadline(c, &own), NULL, tries);
+	rc = simple_await(kvc_call_node(c, key), wire, UINT32_MAX, kvc_call_deadline(c, &own, 0), NULL, tries);
 	return (int)kvc_call_down(c, own.flags, rc);
 }
 
@@ -160,7 +160,7 @@ int kvc_unpin_await(struct kvc_client *client, struct kvc_key key, const struct 
 	return plain_await(client, key, call, WIRE_PIN, WIRE_PIN_RELEASE);
 }
 
-/* ---- all shards of one server, or one ---- */
+/* ---- all shards of one server ---- */
 
 static int shards_await(struct kvc_client *c, const struct kvc_call *call, const struct wire_request *wire,
 			struct kvc_stats *stats)
@@ -171,11 +171,7 @@ static int shards_await(struct kvc_client *c, const struct kvc_call *call, const
 	int rc = 0;
 	if (kvc_call_check(call, &own) < 0 || own.server >= c->pool->num_servers)
 		return -KV_EINVAL;
-	deadline = kvc_call_deadline(c, &own);
-	if (own.shard > 0) {
-		rc = simple_await(&c->node[own.server], wire, own.shard - 1, deadline, stats, &tries);
-		return rc == 1 ? -KV_EINVAL : rc;
-	}
+	deadline = kvc_call_deadline(c, &own, 0);
 	for (uint32_t shard = 0; rc == 0; shard++)
 		rc = simple_await(&c->node[own.server], wire, shard, deadline, stats, &tries);
 	return rc == 1 ? 0 : rc;
@@ -202,12 +198,8 @@ int kvc_stat_await(struct kvc_client *client, struct kvc_stat_item *out, unsigne
 	if (rc < 0)
 		return rc;
 	rc = shards_await(client, call, &wire, &stats);
-	for (uint32_t id = 1; rc == 0 && id < WIRE_STAT_END && n < max; id++) {
-		struct wire_stat_info info = wire_stat_info(id);
-		if (info.name)
-			out[n++] = (struct kvc_stat_item){info.name, stats.value[id], info.group, info.unit,
-							  (enum kvc_stat_kind)info.kind};
-	}
+	for (uint32_t id = 1; rc == 0 && id < WIRE_STAT_END && n < max; id++)
+		out[n++] = (struct kvc_stat_item){wire_stat_name(id), stats.value[id]};
 	return (int)kvc_call_end(client, rc < 0 ? rc : (int64_t)n);
 }
 
@@ -240,6 +232,12 @@ static int raw_once_await(struct kvc_node *n, unsigned w, const struct kvc_view 
 	return rc;
 }
 
+static uint64_t raw_bytes(uint64_t len, uint64_t ops)
+{
+	uint64_t bytes;
+	return __builtin_mul_overflow(len, ops, &bytes) ? UINT64_MAX : bytes;
+}
+
 int kvc_raw_await(struct kvc_client *client, unsigned w, struct kvc_view *view, uint64_t len, uint64_t ops,
 		  unsigned depth, uint64_t seed, const struct kvc_call *call)
 {
@@ -256,7 +254,7 @@ int kvc_raw_await(struct kvc_client *client, unsigned w, struct kvc_view *view, 
 	if (rc == 0 && own.server >= client->pool->num_servers)
 		rc = -KV_EINVAL;
 	if (rc == 0)
-		rc = (int)kvc_call_code(
-			raw_once_await(&client->node[own.server], w, view, &wire, kvc_call_deadline(client, &own)));
+		rc = (int)kvc_call_code(client, raw_once_await(&client->node[own.server], w, view, &wire,
+							       kvc_call_deadline(client, &own, raw_bytes(len, ops))));
 	return (int)kvc_call_end(client, rc);
 }

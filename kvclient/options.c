@@ -3,6 +3,10 @@
  */
 #include "kvclient/pool.h"
 
+#define PEER_TIMEOUT_DEFAULT 2000000000ull
+#define PEER_TIMEOUT_MIN     20000000ull
+#define PEER_TIMEOUT_MAX     3600000000000ull
+
 #define BUFFER_MIN ((uint64_t)1 << 20)
 #define BUFFER_MAX ((uint64_t)1 << 36)
 
@@ -32,6 +36,11 @@ static int check_counts(const struct kvc_options *o, struct kv_error *err)
 		return kv_fail(err, -KV_EINVAL,
 			       "the receive buffer of a client is to have %llu bytes; it must have 1 MiB to 64 GiB",
 			       (unsigned long long)o->buffer_bytes);
+	if (o->peer_timeout_ns < PEER_TIMEOUT_MIN || o->peer_timeout_ns > PEER_TIMEOUT_MAX)
+		return kv_fail(err, -KV_EINVAL,
+			       "peer_timeout_ns is %llu; a server may be silent for 20 ms to 1 hour before it is taken "
+			       "for dead",
+			       (unsigned long long)o->peer_timeout_ns);
 	if (o->flags & ~(unsigned)(KVC_NO_VERIFY | KVC_DOWN_IS_MISS))
 		return kv_fail(err, -KV_EINVAL, "flags are 0x%x; only KVC_NO_VERIFY and KVC_DOWN_IS_MISS are known",
 			       o->flags);
@@ -90,6 +99,7 @@ int kvc_options_fill(const struct kvc_options *given, struct kvc_options *out, s
 	fill_zero_64(&out->timeout_ns, KV_TIMEOUT_DEFAULT_NS);
 	fill_zero_64(&out->grace_ns, KV_GRACE_DEFAULT_NS);
 	fill_zero_64(&out->connect_timeout_ns, KV_TIMEOUT_DEFAULT_NS);
+	fill_zero_64(&out->peer_timeout_ns, PEER_TIMEOUT_DEFAULT);
 	fill_zero_64(&out->base_client_id, 100);
 	out->buffer_bytes = kv_align_up(out->buffer_bytes, 4096);
 	rc = check_counts(out, err);

@@ -243,6 +243,7 @@ static int pool_create(const struct kvc_options *given, struct kvc_pool **out, s
 	rc = kvc_options_fill(given, &p->options, err);
 	if (rc < 0)
 		goto err_pool;
+	p->time_grows = given->timeout_ns == 0;
 	log_init(p);
 	rc = strings_keep(p);
 	if (rc < 0) {

@@ -44,6 +44,7 @@ struct kvc_pool {
 	pthread_t *thread;
 	unsigned num_loops;
 	bool own_loops;
+	bool time_grows; /* the user named no timeout: the default one grows with the size of a call */
 	struct kvc_client **client;
 	unsigned num_clients;
 	char *strings[16]; /* copies to free */

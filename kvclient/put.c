@@ -222,5 +222,5 @@ int kvc_put_all_await(struct kvc_put *p)
 	do
 		rc = put_once_await(p);
 	while (rc < 0 && kvc_call_again_await(p->c, rc, p->deadline_ns, &tries));
-	return (int)kvc_call_code(rc);
+	return (int)kvc_call_code(p->c, rc);
 }

@@ -102,7 +102,7 @@ static void wait_surely(struct kvc_client *c, struct run *run)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};
 	int64_t result;
-	while (kvc_block_run(c, part_wait_await, run, &result) < 0)
+	while (kvc_block_run(c, KV_NEVER, part_wait_await, run, &result) < 0)
 		nanosleep(&pause, NULL);
 }
 
@@ -111,6 +111,7 @@ int kvc_run(struct kvc_pool *pool, unsigned num_workers, void (*fn)(struct kvc_c
 {
 	struct run run = {.fn = fn, .arg = arg, .num_workers = num_workers};
 	unsigned clients, made = 0;
+	uint64_t deadline;
 	int64_t result = 0;
 	int rc = -KV_ENOMEM;
 	if (!pool || !fn || loop_current())
@@ -119,6 +120,7 @@ int kvc_run(struct kvc_pool *pool, unsigned num_workers, void (*fn)(struct kvc_c
 		return 0;
 	if (kvc_pool_enter(pool) < 0)
 		return -KV_ECLOSED;
+	deadline = kv_deadline(kvc_block_now(pool), pool->options.timeout_ns);
 	clients = KV_MIN(num_workers, pool->num_clients);
 	run.worker = calloc(num_workers, sizeof(*run.worker));
 	run.part = calloc(clients, sizeof(*run.part));
@@ -127,7 +129,7 @@ int kvc_run(struct kvc_pool *pool, unsigned num_workers, void (*fn)(struct kvc_c
 	for (rc = 0; made < clients && rc == 0; made++) {
 		run.part[made].run = &run;
 		run.part[made].client = pool->client[made];
-		rc = kvc_block_run(pool->client[made], part_make, &run, &result);
+		rc = kvc_block_run(pool->client[made], deadline, part_make, &run, &result);
 		if (rc < 0)
 			break; /* nothing was made on this one */
 		rc = (int)result;
@@ -175,6 +177,7 @@ int kvc_spawn(struct kvc_pool *pool, unsigned w, void (*fn)(struct kvc_client *c
 {
 	struct kvc_client *c;
 	struct spawned *s;
+	uint64_t deadline;
 	int64_t result = 0;
 	int rc;
 	if (!pool || !fn)
@@ -188,7 +191,8 @@ int kvc_spawn(struct kvc_pool *pool, unsigned w, void (*fn)(struct kvc_client *c
 	c = pool->client[w % pool->num_clients];
 	*s = (struct spawned){c, w, fn, arg};
 	/* On the client's own loop there is no need to wait for anybody. */
-	rc = loop_current() == c->loop ? (int)spawned_make(c, s) : kvc_block_run(c, spawned_make, s, &result);
+	deadline = kv_deadline(kvc_block_now(pool), pool->options.timeout_ns);
+	rc = loop_current() == c->loop ? (int)spawned_make(c, s) : kvc_block_run(c, deadline, spawned_make, s, &result);
 	kvc_pool_leave(pool);
 	if (rc == 0)
 		rc = (int)result;

@@ -41,7 +41,7 @@ int kvc_view_acquire_await(struct kvc_client *client, uint64_t len_bytes, uint64
 	rc = kvc_call_begin(client);
 	if (rc < 0)
 		return rc;
-	rc = piece_await(client, len_bytes, kvc_call_deadline(client, &call), &piece);
+	rc = piece_await(client, len_bytes, kvc_call_deadline(client, &call, 0), &piece);
 	if (rc == 0)
 		view_lend(client, &piece, len_bytes, len_bytes, out);
 	return (int)kvc_call_end(client, rc);
@@ -126,7 +126,7 @@ static int view_await(struct kvc_get *g, uint64_t len, struct kvc_view *out)
 			rc = large ? view_large_await(g, len, out) : view_guess_await(g, &len, out);
 		while (rc < 0 && kvc_call_again_await(g->c, rc, g->deadline_ns, &tries));
 	}
-	return rc == 1 ? -KV_EBUSY : (int)kvc_call_code(rc);
+	return rc == 1 ? -KV_EBUSY : (int)kvc_call_code(g->c, rc);
 }
 
 int64_t kvc_get_view_await(struct kvc_client *client, struct kvc_key key, uint64_t expect_len,
@@ -144,7 +144,8 @@ int64_t kvc_get_view_await(struct kvc_client *client, struct kvc_key key, uint64
 		return rc;
 	rc = kvc_call_check(call, &own);
 	if (rc == 0)
-		rc = kvc_get_init(&g, client, key, client->area.base, 1, 0, 0, &own, kvc_call_deadline(client, &own));
+		rc = kvc_get_init(&g, client, key, client->area.base, 1, 0, 0, &own,
+				  kvc_call_deadline(client, &own, KV_MAX(expect_len, own.length)));
 	if (rc < 0)
 		goto out;
 	len = expect_len ? expect_len : own.length ? own.length : client->last_len ? client->last_len : GUESS_DEFAULT;

@@ -37,6 +37,7 @@ struct co {
 	bool timed_out;
 	bool parked;       /* the present block is a co_park_await */
 	bool wake_pending; /* a co_wake that came outside of one */
+	struct co_io io;
 #if KV_ASAN
 	void *fake;
 #endif
@@ -190,6 +191,11 @@ struct co *co_self(void)
 const char *co_name(const struct co *co)
 {
 	return co->name;
+}
+
+struct co_io *co_io(struct co *co)
+{
+	return &co->io;
 }
 
 /* ---- blocking ---- */

@@ -33,4 +33,11 @@ void co_unblock(struct co *co); /* harmless when it is not blocked */
 
 const char *co_name(const struct co *co);
 
+/* What io.c keeps of a coroutine. */
+struct co_io {
+	void *wait;       /* the request that it waits for */
+	bool interrupted; /* io_interrupt */
+};
+struct co_io *co_io(struct co *co);
+
 #endif

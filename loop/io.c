@@ -23,7 +23,7 @@ struct io_wait {
 	struct loop_timer timer;
 	struct loop *loop;
 	struct co *co;
-	bool finished, timed_out;
+	bool finished, timed_out, interrupted;
 };
 
 static void on_done(struct ring_op *op)
@@ -33,14 +33,30 @@ static void on_done(struct ring_op *op)
 	co_unblock(wait->co);
 }
 
+static void cancel(struct io_wait *wait)
+{
+	ring_cancel(wait->loop->ring, &wait->op);
+	loop_timer_arm(wait->loop, &wait->timer, loop_now(wait->loop) + CANCEL_AGAIN_NS);
+}
+
 static void on_deadline(struct loop_timer *t)
 {
 	struct io_wait *wait = KV_CONTAINER(t, struct io_wait, timer);
 	if (wait->finished)
 		return;
-	wait->timed_out = true;
-	ring_cancel(wait->loop->ring, &wait->op);
-	loop_timer_arm(wait->loop, t, loop_now(wait->loop) + CANCEL_AGAIN_NS);
+	wait->timed_out |= !wait->interrupted;
+	cancel(wait);
+}
+
+void io_interrupt(struct co *co, bool on)
+{
+	struct co_io *io = co_io(co);
+	struct io_wait *wait = io->wait;
+	io->interrupted = on;
+	if (!on || !wait || wait->finished)
+		return;
+	wait->interrupted = true;
+	cancel(wait);
 }
 
 static void submit_await(struct io_wait *wait)
@@ -51,20 +67,32 @@ static void submit_await(struct io_wait *wait)
 		co_block_await(wait->co, KV_NEVER);
 }
 
+/* Until it completes and not because the kernel dropped it. */
+static void completed_await(struct io_wait *wait)
+{
+	struct co_io *io = co_io(wait->co);
+	io->wait = wait;
+	for (int again = 0; again < IO_AGAIN_MAX; again++) {
+		submit_await(wait);
+		if (wait->op.closed || wait->timed_out || wait->interrupted ||
+		    (wait->op.result != -ECANCELED && wait->op.result != -EINTR))
+			break;
+	}
+	io->wait = NULL;
+}
+
 /* The request of *op until it completes; its result, or a negative code. */
 static int64_t op_await(const struct ring_op *op, uint64_t deadline_ns)
 {
 	struct io_wait wait = {.op = *op, .co = co_self(), .loop = loop_current(), .timer = {.fire = on_deadline}};
 	if (!wait.co)
 		return -KV_EINVAL;
+	if (co_io(wait.co)->interrupted)
+		return -KV_ECANCELED;
 	wait.op.done = on_done;
 	if (deadline_ns != KV_NEVER)
 		loop_timer_arm(wait.loop, &wait.timer, deadline_ns);
-	for (int again = 0; again < IO_AGAIN_MAX; again++) {
-		submit_await(&wait);
-		if (wait.op.closed || wait.timed_out || (wait.op.result != -ECANCELED && wait.op.result != -EINTR))
-			break;
-	}
+	completed_await(&wait);
 	loop_timer_cancel(wait.loop, &wait.timer);
 	if (wait.op.result != -ECANCELED && wait.op.result != -EINTR)
 		return wait.op.result;

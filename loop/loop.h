@@ -166,6 +166,9 @@ int io_listen(struct loop *loop, struct sockaddr_storage *addr, socklen_t len, i
 void io_shutdown(struct loop *loop, int fd);
 /* io_close -- what still waits on fd (on this loop) returns -KV_ECLOSED. */
 void io_close(struct loop *loop, int fd);
+/* io_interrupt -- while on, I/O of that coroutine of this loop ends with -KV_ECANCELED at once: what it parks in now,
+ * and what it begins. A result that is there already is returned; bytes are not lost. */
+void io_interrupt(struct co *co, bool on);
 /* io_user_timeout -- TCP_USER_TIMEOUT and keepalive so that a vanished peer is noticed within timeout_ms. 0 or -errno.
  */
 int io_user_timeout(struct loop *loop, int fd, unsigned timeout_ms);

@@ -397,6 +397,53 @@ static void test_connect_times_out_when_the_backlog_is_full(void **state)
 	close(fd);
 }
 
+static struct co *dialer;
+
+static void connect_interrupted(void *arg)
+{
+	int fd = -7;
+	char c;
+	(void)arg;
+	dialer = co_self();
+	CHECK(io_connect_await(&server, sizeof(struct sockaddr_in), &fd, KV_NEVER) == -KV_ECANCELED);
+	CHECK(fd == -7);
+	CHECK(io_read_await(pair[0], &c, 1, KV_NEVER) == -KV_ECANCELED); /* it lasts */
+	io_interrupt(dialer, false);
+	CHECK(io_read_await(pair[0], &c, 1, in_ms(1000)) == 1);
+}
+
+static void interrupt_later(void *arg)
+{
+	(void)arg;
+	co_sleep_await(in_ms(5));
+	CHECK(write(pair[1], "z", 1) == 1);
+	io_interrupt(dialer, true);
+}
+
+static void test_an_interrupt_ends_a_connect(void **state)
+{
+	struct sockaddr_in *in = (struct sockaddr_in *)&server;
+	socklen_t len = sizeof(server);
+	int fd = socket(AF_INET, SOCK_STREAM, 0), fill[4];
+	(void)state;
+	memset(&server, 0, sizeof(server));
+	in->sin_family = AF_INET;
+	in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(bind(fd, (struct sockaddr *)&server, sizeof(*in)), 0);
+	assert_int_equal(listen(fd, 0), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&server, &len), 0);
+	for (size_t i = 0; i < KV_COUNT(fill); i++) {
+		fill[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+		(void)!connect(fill[i], (struct sockaddr *)&server, sizeof(*in));
+	}
+	harness_spawn(loop, connect_interrupted, NULL);
+	harness_spawn(loop, interrupt_later, NULL);
+	harness_run(loop);
+	for (size_t i = 0; i < KV_COUNT(fill); i++)
+		close(fill[i]);
+	close(fd);
+}
+
 static void test_listen_error_names_the_address(void **state)
 {
 	struct sockaddr_storage again;
@@ -562,6 +609,7 @@ int main(void)
 		BOTH(test_shutdown_ends_an_accept),
 		BOTH(test_close_ends_an_accept_and_frees_the_port),
 		BOTH(test_connect_times_out_when_the_backlog_is_full),
+		BOTH(test_an_interrupt_ends_a_connect),
 		BOTH(test_listen_error_names_the_address),
 		BOTH(test_more_requests_than_the_submission_queue),
 		BOTH(test_destroy_with_a_read_in_flight_cancels_it),

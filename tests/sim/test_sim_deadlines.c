@@ -1,0 +1,711 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_sim_deadlines.c -- every call of kvclient.h returns by its deadline and the grace, exactly, whatever has become
+ * of the server.
+ *
+ * One worker per kind of call makes it again and again while a server is stopped, killed, without power, cut off, or
+ * slow. Virtual time makes the bound exact: nothing takes time but waiting, so a call may return at deadline + grace
+ * and not a nanosecond later. When the trouble is over, each kind of call succeeds again. Memory of a call that failed
+ * is filled with a pattern, which must be there still when everything late has had time to arrive. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "kvclient/internal.h"
+#include "tests/sim/world.h"
+
+#define TIMEOUT (300 * MS)
+#define GRACE   (50 * MS)
+
+enum { VALUE = 100000, LARGE = 1500000, KEYS = 64, ITEMS = 40, ITEM = 5000, BUFFER = 2 << 20 };
+
+static struct world world;
+
+enum kind {
+	GET_SMALL,
+	GET,
+	GET_LARGE,
+	GET_REGISTERED,
+	GET_LARGE_REGISTERED,
+	GET_PART,
+	GET_VIEW,
+	PUT_SMALL,
+	PUT,
+	PUT_LARGE,
+	PUT_REGISTERED,
+	PUT_LARGE_REGISTERED,
+	PUT_VIEW,
+	EXISTS,
+	DELETE,
+	TOUCH,
+	PIN,
+	UNPIN,
+	PING,
+	STAT,
+	RAW,
+	VIEW_ACQUIRE,
+	GET_BATCH,
+	GET_BATCH_REGISTERED,
+	PUT_BATCH,
+	PUT_BATCH_REGISTERED,
+	KINDS
+};
+
+static const char *const kind_name[KINDS] = {
+	"get, small",
+	"get",
+	"get, large",
+	"get, registered",
+	"get, large, registered",
+	"get, a part",
+	"get into a view",
+	"put, small",
+	"put",
+	"put, large",
+	"put, registered",
+	"put, large, registered",
+	"put of a view",
+	"exists",
+	"delete",
+	"touch",
+	"pin",
+	"unpin",
+	"ping",
+	"stat",
+	"raw",
+	"view_acquire",
+	"get batch",
+	"get batch, registered",
+	"put batch",
+	"put batch, registered",
+};
+
+struct caller {
+	enum kind kind;
+	unsigned number;
+	uint8_t *registered;               /* LARGE bytes of memory that is registered with the pool */
+	uint64_t calls, failed, latest_ns; /* the longest call */
+	int64_t last;
+};
+
+static struct {
+	bool stop, emptied;
+	uint64_t stop_ns;
+	struct caller caller[KINDS];
+	uint8_t *memory;
+	struct kvc_mem *mem;
+} test;
+
+static struct kvc_key key_of(char *text, size_t cap, const char *what, unsigned i)
+{
+	return (struct kvc_key){text, (size_t)snprintf(text, cap, "%s/%u", what, i)};
+}
+
+static bool registered(enum kind k)
+{
+	return k == GET_REGISTERED || k == GET_LARGE_REGISTERED || k == GET_BATCH_REGISTERED;
+}
+
+/* ---- the calls ---- */
+
+static int64_t view_call(struct kvc_client *c, struct caller *k, const struct kvc_call *call)
+{
+	struct kvc_view view = {0};
+	char text[32];
+	int64_t rc;
+	if (k->kind == GET_VIEW) {
+		rc = kvc_get_view_await(c, key_of(text, sizeof(text), "value", 0), VALUE, call, &view);
+		kvc_view_release(c, &view);
+		return rc == VALUE ? 0 : rc;
+	}
+	rc = kvc_view_acquire_await(c, k->kind == VIEW_ACQUIRE ? BUFFER / 2 : VALUE, call->timeout_ns, &view);
+	if (rc < 0 || k->kind == VIEW_ACQUIRE)
+		goto out;
+	if (k->kind == RAW) {
+		rc = kvc_raw_await(c, k->number, &view, VALUE / 2, 8, 4, 1, call);
+		rc = rc == -KV_ENOTFOUND ? 0 : rc; /* the shard has none */
+	} else {
+		memset(view.data, 1, VALUE);
+		rc = kvc_put_await(c, key_of(text, sizeof(text), "same", VALUE), view.data, VALUE, call);
+	}
+out:
+	kvc_view_release(c, &view);
+	return rc;
+}
+
+static int64_t batch_call(struct kvc_client *c, struct caller *k, const struct kvc_call *call, uint8_t *memory)
+{
+	struct kvc_item item[ITEMS];
+	char text[ITEMS][32];
+	bool put = k->kind == PUT_BATCH || k->kind == PUT_BATCH_REGISTERED;
+	int rc;
+	for (unsigned i = 0; i < ITEMS; i++)
+		item[i] = (struct kvc_item){.key = key_of(text[i], sizeof(text[i]), "item", i),
+					    .data = memory + i * ITEM,
+					    .len = ITEM,
+					    .result = 77};
+	if (put)
+		memset(memory, 1, ITEMS * ITEM);
+	rc = put ? kvc_put_batch_await(c, item, ITEMS, call) : kvc_get_batch_await(c, item, ITEMS, call);
+	for (unsigned i = 0; i < ITEMS; i++)
+		if (item[i].result > 0 ? put || item[i].result != ITEM : item[i].result == 0 ? !put : rc == 0)
+			world_wrong(&world, "%s: item %u has result %lld, the batch %d", kind_name[k->kind], i,
+				    (long long)item[i].result, rc);
+	return rc;
+}
+
+static int64_t exists_call(struct kvc_client *c, const struct kvc_call *call)
+{
+	struct kvc_key keys[KEYS];
+	char text[KEYS][32];
+	for (unsigned i = 0; i < KEYS; i++)
+		keys[i] = key_of(text[i], sizeof(text[i]), "none", i);
+	return kvc_exists_await(c, keys, KEYS, NULL, NULL, call);
+}
+
+static int64_t get_call(struct kvc_client *c, struct caller *k, struct kvc_call *call, uint8_t *memory)
+{
+	char text[32];
+	bool large = k->kind == GET_LARGE || k->kind == GET_LARGE_REGISTERED;
+	struct kvc_key key = key_of(text, sizeof(text), large ? "large" : k->kind == GET_SMALL ? "small" : "value", 0);
+	uint64_t len = large ? LARGE : k->kind == GET_SMALL ? 1000 : VALUE;
+	int64_t rc;
+	if (k->kind == GET_PART) {
+		call->offset = 1234;
+		call->length = len = 50000;
+	}
+	rc = kvc_get_await(c, key, memory, len, call);
+	return rc == (int64_t)len ? 0 : rc < 0 ? rc : -KV_EINTERNAL;
+}
+
+static int64_t put_call(struct kvc_client *c, struct caller *k, const struct kvc_call *call, uint8_t *memory)
+{
+	char text[48];
+	uint64_t len = k->kind == PUT_SMALL                                      ? 1000
+		       : k->kind == PUT_LARGE || k->kind == PUT_LARGE_REGISTERED ? LARGE
+										 : VALUE;
+	/* A new key each time, so that bytes do travel. */
+	struct kvc_key key = key_of(text, sizeof(text), kind_name[k->kind], (unsigned)k->calls);
+	int64_t rc;
+	memset(memory, 1, len);
+	rc = kvc_put_await(c, key, memory, len, call);
+	return rc;
+}
+
+static int64_t call_make(struct kvc_client *c, struct caller *k, struct kvc_call *call, uint8_t *memory)
+{
+	char text[32];
+	struct kvc_key key = key_of(text, sizeof(text), "value", 0), none = {"none", 4};
+	switch (k->kind) {
+	case GET_SMALL:
+	case GET:
+	case GET_LARGE:
+	case GET_REGISTERED:
+	case GET_LARGE_REGISTERED:
+	case GET_PART:
+		return get_call(c, k, call, memory);
+	case PUT_SMALL:
+	case PUT:
+	case PUT_LARGE:
+	case PUT_REGISTERED:
+	case PUT_LARGE_REGISTERED:
+		return put_call(c, k, call, memory);
+	case GET_VIEW:
+	case PUT_VIEW:
+	case RAW:
+	case VIEW_ACQUIRE:
+		return view_call(c, k, call);
+	case GET_BATCH:
+	case GET_BATCH_REGISTERED:
+	case PUT_BATCH:
+	case PUT_BATCH_REGISTERED:
+		return batch_call(c, k, call, memory);
+	case EXISTS:
+		return exists_call(c, call);
+	case DELETE: {
+		int rc = kvc_delete_await(c, none, call);
+		return rc == -KV_ENOTFOUND ? 0 : rc;
+	}
+	case TOUCH:
+		return kvc_touch_await(c, key, call);
+	case PIN:
+		return kvc_pin_await(c, key, call);
+	case UNPIN: {
+		int rc = kvc_unpin_await(c, key, call);
+		return rc == -KV_ENOTFOUND ? 0 : rc; /* the pin ended with its session */
+	}
+	case PING:
+		return kvc_ping_await(c, call);
+	case STAT: {
+		struct kvc_stat_item item[4];
+		int rc = kvc_stat_await(c, item, 4, call);
+		return rc == 4 ? 0 : rc;
+	}
+	case KINDS:
+		break;
+	}
+	return -KV_EINTERNAL;
+}
+
+/* A server that was restarted is empty. */
+static bool code_fits(int64_t rc)
+{
+	return rc == 0 || (rc == -KV_ENOTFOUND && test.emptied) || rc == -KV_ETIMEOUT || rc == -KV_EPEERDOWN ||
+	       rc == -KV_EBUSY || rc == -KV_EPROVIDER || rc == -KV_ENOMEM;
+}
+
+static void call_check(struct caller *k, int64_t rc, uint64_t took_ns)
+{
+	k->calls++;
+	k->failed += rc < 0;
+	k->latest_ns = KV_MAX(k->latest_ns, took_ns);
+	k->last = rc;
+	if (took_ns > TIMEOUT + GRACE)
+		world_wrong(&world, "%s returned %lld after %.6f s", kind_name[k->kind], (long long)rc,
+			    (double)took_ns / 1e9);
+	if (!code_fits(rc))
+		world_wrong(&world, "%s returned %lld", kind_name[k->kind], (long long)rc);
+}
+
+/* What a PUT stored is taken away again, or the server would evict what the others read. */
+static void clean_await(struct kvc_client *c, struct caller *k)
+{
+	struct kvc_call call = {.size = sizeof(call), .timeout_ns = TIMEOUT};
+	char text[48];
+	if (k->kind >= PUT_SMALL && k->kind <= PUT_LARGE_REGISTERED && k->last == 0)
+		kvc_delete_await(c, key_of(text, sizeof(text), kind_name[k->kind], (unsigned)k->calls - 1), &call);
+}
+
+static void caller_main(struct kvc_client *c, void *arg)
+{
+	struct caller *k = arg;
+	uint8_t *own = malloc(LARGE), *memory = k->registered ? k->registered : own;
+	while (!test.stop && world_now(&world) < test.stop_ns) {
+		struct kvc_call call = {.size = sizeof(call), .timeout_ns = TIMEOUT};
+		uint64_t begun = world_now(&world);
+		int64_t rc = call_make(c, k, &call, memory);
+		call_check(k, rc, world_now(&world) - begun);
+		clean_await(c, k);
+		if (rc < 0)
+			memset(memory, 0xAB, LARGE);
+		co_sleep_await(world_now(&world) + kv_prng_below(&world.prng, 50 * MS));
+		for (unsigned i = 0; i < LARGE && rc < 0; i += 997)
+			if (memory[i] != 0xAB) {
+				world_wrong(&world, "%s: memory was touched after the call had failed with %lld",
+					    kind_name[k->kind], (long long)rc);
+				break;
+			}
+	}
+	free(own);
+}
+
+/* ---- the trouble ---- */
+
+enum trouble { STOPPED, KILLED, POWERLESS, CUT_OFF, FABRIC_CUT, CONTROL_CUT, SHARD_STOPPED, SLOW, TROUBLES };
+
+static const char *const trouble_name[TROUBLES] = {"stopped",
+						   "killed",
+						   "without power",
+						   "cut off",
+						   "cut off the fabric",
+						   "cut off the control network",
+						   "stopped in one shard",
+						   "slow"};
+
+static void trouble_begin(enum trouble t, bool on)
+{
+	const struct world_server *s = &world.server[0];
+	switch (t) {
+	case STOPPED:
+		world_server_freeze(&world, 0, on);
+		break;
+	case KILLED:
+	case POWERLESS:
+		test.emptied = true;
+		if (on)
+			world_server_crash(&world, 0, t == POWERLESS);
+		else
+			world_server_again(&world, 0);
+		break;
+	case CUT_OFF:
+	case CONTROL_CUT:
+		sim_port_cut(world.sim, s->port, on);
+		if (t == CONTROL_CUT)
+			break;
+		/* fallthrough */
+	case FABRIC_CUT:
+		world_unplug(&world, s->fab_first, s->fab_end, on);
+		break;
+	case SHARD_STOPPED:
+		sim_loop_freeze(s->loop[1], on);
+		break;
+	case SLOW:
+		sim_fabric_options()->delay_max_ns = on ? 400 * MS : 50 * US;
+		break;
+	case TROUBLES:
+		break;
+	}
+}
+
+static void values_put(struct kvc_client *c, void *arg)
+{
+	uint8_t *value = calloc(1, LARGE);
+	char text[32];
+	(void)arg;
+	memset(value, 1, LARGE);
+	if (kvc_put_await(c, key_of(text, sizeof(text), "small", 0), value, 1000, NULL) ||
+	    kvc_put_await(c, key_of(text, sizeof(text), "value", 0), value, VALUE, NULL) ||
+	    kvc_put_await(c, key_of(text, sizeof(text), "large", 0), value, LARGE, NULL))
+		world_wrong(&world, "a value could not be stored");
+	for (unsigned i = 0; i < ITEMS; i++)
+		if (kvc_put_await(c, key_of(text, sizeof(text), "item", i), value, ITEM, NULL))
+			world_wrong(&world, "a value could not be stored");
+	free(value);
+}
+
+static void callers_start(uint64_t ns)
+{
+	test.stop = false;
+	test.stop_ns = world_now(&world) + ns;
+	for (unsigned i = 0; i < KINDS; i++)
+		world_worker(&world, 0, i % world.options.clients, caller_main, &test.caller[i]);
+}
+
+static void callers_init(void)
+{
+	uint64_t len = 0;
+	memset(&test, 0, sizeof(test));
+	test.memory = aligned_alloc(4096, kv_align_up((size_t)KINDS * LARGE, 4096));
+	assert_non_null(test.memory);
+	memset(test.memory, 0, (size_t)KINDS * LARGE);
+	assert_int_equal(world_register(&world, 0, test.memory, (uint64_t)KINDS * LARGE, &test.mem), 0);
+	for (unsigned i = 0; i < KINDS; i++, len += LARGE)
+		test.caller[i] = (struct caller){.kind = (enum kind)i,
+						 .number = i,
+						 .registered = registered((enum kind)i) || i == PUT_REGISTERED ||
+									       i == PUT_LARGE_REGISTERED ||
+									       i == PUT_BATCH_REGISTERED
+								       ? test.memory + len
+								       : NULL};
+}
+
+/* Everything works again: each kind of call succeeded when it was made last. */
+static void callers_succeed(enum trouble t)
+{
+	for (unsigned i = 0; i < KINDS; i++)
+		if (test.caller[i].last != 0)
+			world_wrong(&world, "%s: %lld, 3 s after the server was no longer %s", kind_name[i],
+				    (long long)test.caller[i].last, trouble_name[t]);
+}
+
+static void trouble_run(enum trouble t, uint64_t seed, unsigned wait_fd)
+{
+	struct world_options wo = {.seed = seed,
+				   .clients = 2,
+				   .buffer_bytes = BUFFER,
+				   .timeout_ns = 5 * SECOND,
+				   .fabric.wait_fd = wait_fd};
+	uint64_t failed = 0;
+	world_open(&world, &wo);
+	world_do(&world, 0, values_put, NULL);
+	callers_init();
+	callers_start(10 * SECOND);
+	world_sleep(&world, SECOND + kv_prng_below(&world.prng, 50 * MS));
+	trouble_begin(t, true);
+	world_sleep(&world, 5 * SECOND);
+	trouble_begin(t, false);
+	world_join(&world, 20 * SECOND);
+	world_sleep(&world, 3 * SECOND);
+	world_do(&world, 0, values_put, NULL);
+	callers_start(200 * MS);
+	world_join(&world, 20 * SECOND);
+	callers_succeed(t);
+	for (unsigned i = 0; i < KINDS; i++) {
+		failed += test.caller[i].failed;
+		if (getenv("KVRAIL_SIM_STATS"))
+			fprintf(stderr, "%-28s %-22s %5llu calls, %5llu failed, the longest took %.6f s\n",
+				trouble_name[t], kind_name[i], (unsigned long long)test.caller[i].calls,
+				(unsigned long long)test.caller[i].failed, (double)test.caller[i].latest_ns / 1e9);
+	}
+	assert_int_equal(kvc_unregister(world.pool[0].pool, &test.mem), 0);
+	free(test.memory);
+	world_close(&world);
+	if (t != CONTROL_CUT && t != SHARD_STOPPED)
+		assert_true(failed >= KINDS / 2);
+}
+
+static void every_kind_of_call(enum trouble t)
+{
+	const char *given = getenv("KVRAIL_SEED");
+	uint64_t seed = given ? strtoull(given, NULL, 0) : 1 + (uint64_t)t;
+	trouble_run(t, seed, seed % 2);
+}
+
+static void calls_of_a_stopped_server_end(void **state)
+{
+	(void)state;
+	every_kind_of_call(STOPPED);
+}
+
+static void calls_of_a_killed_server_end(void **state)
+{
+	(void)state;
+	every_kind_of_call(KILLED);
+}
+
+static void calls_of_a_server_without_power_end(void **state)
+{
+	(void)state;
+	every_kind_of_call(POWERLESS);
+}
+
+static void calls_of_a_server_that_is_cut_off_end(void **state)
+{
+	(void)state;
+	every_kind_of_call(CUT_OFF);
+}
+
+static void calls_end_when_the_fabric_is_cut(void **state)
+{
+	(void)state;
+	every_kind_of_call(FABRIC_CUT);
+}
+
+static void calls_end_when_the_control_network_is_cut(void **state)
+{
+	(void)state;
+	every_kind_of_call(CONTROL_CUT);
+}
+
+static void calls_of_a_stopped_shard_end(void **state)
+{
+	(void)state;
+	every_kind_of_call(SHARD_STOPPED);
+}
+
+static void calls_of_a_slow_server_end(void **state)
+{
+	(void)state;
+	every_kind_of_call(SLOW);
+}
+
+/* ---- calls that block a thread ---- */
+
+static uint64_t took_since(uint64_t begun)
+{
+	return world_now(&world) - begun;
+}
+
+static void blocking_calls(struct kvc_pool *p, uint8_t *memory)
+{
+	struct kvc_call call = {.size = sizeof(call), .timeout_ns = TIMEOUT};
+	struct kvc_key key = {"value/0", 7};
+	struct kvc_item item = {.key = key, .data = memory, .len = VALUE};
+	struct kvc_stat_item stat;
+	for (unsigned i = 0; i < 9; i++) {
+		uint64_t begun = world_now(&world);
+		int64_t rc = i == 0   ? kvc_get(p, key, memory, VALUE, &call)
+			     : i == 1 ? kvc_put(p, (struct kvc_key){"other", 5}, memory, VALUE, &call)
+			     : i == 2 ? kvc_exists(p, &key, 1, NULL, NULL, &call)
+			     : i == 3 ? kvc_delete(p, key, &call)
+			     : i == 4 ? kvc_touch(p, key, &call)
+			     : i == 5 ? kvc_ping(p, &call)
+			     : i == 6 ? kvc_get_batch(p, &item, 1, &call)
+			     : i == 7 ? kvc_put_batch(p, &item, 1, &call)
+				      : kvc_stat(p, &stat, 1, &call);
+		if (rc != -KV_ETIMEOUT && rc != -KV_EPEERDOWN)
+			fail_msg("blocking call %u returned %lld", i, (long long)rc);
+		assert_in_range(took_since(begun), 0, TIMEOUT + GRACE);
+	}
+}
+
+static void blocking_calls_end_when_the_server_is_stopped(void **state)
+{
+	struct world_options wo = {.seed = 21, .clients = 2, .buffer_bytes = BUFFER, .peer_timeout_ns = 60 * SECOND};
+	static uint8_t memory[VALUE];
+	(void)state;
+	world_open(&world, &wo);
+	world_server_freeze(&world, 0, true);
+	blocking_calls(world.pool[0].pool, memory);
+	world_server_freeze(&world, 0, false);
+	world_close(&world);
+}
+
+/* A worker keeps the loop's thread: what it has not begun by the deadline it never begins. */
+static void blocking_calls_end_when_the_loop_is_stuck(void **state)
+{
+	struct world_options wo = {.seed = 22, .clients = 1, .buffer_bytes = BUFFER, .timeout_ns = TIMEOUT};
+	static uint8_t memory[4096], value[VALUE];
+	struct kvc_mem *mem = NULL;
+	struct kv_error err;
+	uint64_t begun;
+	(void)state;
+	world_open(&world, &wo);
+	sim_loop_freeze(world.pool[0].loop[0], true);
+	blocking_calls(world.pool[0].pool, value);
+	begun = world_now(&world);
+	assert_int_equal(kvc_register(world.pool[0].pool, memory, sizeof(memory), &mem, &err), -KV_ETIMEOUT);
+	assert_int_equal(took_since(begun), TIMEOUT);
+	sim_loop_freeze(world.pool[0].loop[0], false);
+	world_sleep(&world, SECOND);
+	/* None of the PUTs was made later. */
+	assert_int_equal(kvc_exists(world.pool[0].pool, &(struct kvc_key){"other", 5}, 1, memory, NULL, NULL), 0);
+	assert_int_equal(memory[0], 0);
+	assert_int_equal(world_counters(&world, 0).puts, 0);
+	world_close(&world);
+}
+
+static void registering_ends_when_a_server_does_not_answer(void **state)
+{
+	struct world_options wo = {.seed = 23,
+				   .clients = 2,
+				   .buffer_bytes = BUFFER,
+				   .timeout_ns = TIMEOUT,
+				   .peer_timeout_ns = 60 * SECOND};
+	static uint8_t memory[8192];
+	struct kvc_mem *mem = NULL;
+	struct kv_error err;
+	uint64_t begun;
+	(void)state;
+	world_open(&world, &wo);
+	assert_int_equal(world_register(&world, 0, memory, 4096, &mem), 0);
+	sim_loop_freeze(world.server[0].loop[0], true);
+	begun = world_now(&world);
+	assert_int_equal(kvc_register(world.pool[0].pool, memory + 4096, 4096, &(struct kvc_mem *){NULL}, &err),
+			 -KV_ETIMEOUT);
+	assert_non_null(strstr(err.text, "127.0.0.1"));
+	assert_in_range(took_since(begun), TIMEOUT, TIMEOUT + GRACE);
+	sim_loop_freeze(world.server[0].loop[0], false);
+	world_sleep(&world, SECOND);
+	sim_loop_freeze(world.server[0].loop[0], true);
+	begun = world_now(&world);
+	assert_int_equal(kvc_unregister(world.pool[0].pool, &mem), 0);
+	assert_null(mem);
+	/* Each client's server had its grace at least. */
+	assert_in_range(took_since(begun), TIMEOUT, TIMEOUT + 2 * GRACE);
+	sim_loop_freeze(world.server[0].loop[0], false);
+	world_close(&world);
+}
+
+/* ---- closing ---- */
+
+static bool stopped(void *arg)
+{
+	return kvc_pool_stopped(arg);
+}
+
+static void pool_close_within(enum trouble t, uint64_t after_ns)
+{
+	struct world_options wo = {
+		.seed = 31 + (uint64_t)t, .clients = 2, .buffer_bytes = BUFFER, .connect_timeout_ns = 30 * SECOND};
+	char what[80];
+	world_open(&world, &wo);
+	trouble_begin(t, true);
+	world_sleep(&world, after_ns);
+	kvc_pool_stop(world.pool[0].pool);
+	snprintf(what, sizeof(what), "the pool of a server %s for %.1f s did not close", trouble_name[t],
+		 (double)after_ns / 1e9);
+	world_run(&world, stopped, world.pool[0].pool, SECOND + 2 * MS, what);
+	kvc_pool_free(&world.pool[0].pool);
+	trouble_begin(t, false);
+	world_close(&world);
+}
+
+static void closing_takes_a_second_at_most_whatever_the_server_does(void **state)
+{
+	(void)state;
+	for (unsigned t = 0; t < TROUBLES; t++) {
+		pool_close_within((enum trouble)t, MS);         /* nobody knows yet */
+		pool_close_within((enum trouble)t, 6 * SECOND); /* a connection is being tried, for 30 s */
+	}
+}
+
+static void sleeper(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 100 * SECOND};
+	static uint8_t memory[VALUE];
+	*(int64_t *)arg = kvc_get_await(c, (struct kvc_key){"value/0", 7}, memory, VALUE, &call);
+}
+
+static void closing_ends_calls_within_the_grace(void **state)
+{
+	struct world_options wo = {.seed = 41, .clients = 1, .buffer_bytes = BUFFER, .peer_timeout_ns = 60 * SECOND};
+	int64_t rc = 1;
+	uint64_t begun;
+	(void)state;
+	world_open(&world, &wo);
+	world_do(&world, 0, values_put, NULL);
+	world_server_freeze(&world, 0, true);
+	world_worker(&world, 0, 0, sleeper, &rc);
+	world_sleep(&world, SECOND);
+	begun = world_now(&world);
+	kvc_pool_stop(world.pool[0].pool);
+	world_join(&world, SECOND);
+	assert_int_equal(rc, -KV_ECLOSED);
+	assert_in_range(took_since(begun), 0, GRACE);
+	world_server_freeze(&world, 0, false);
+	world_run(&world, stopped, world.pool[0].pool, 2 * SECOND, "the pool did not close");
+	kvc_pool_free(&world.pool[0].pool);
+	world_close(&world);
+}
+
+/* ---- the deadline of a call that names none ---- */
+
+static void the_default_deadline_grows_with_the_bytes(void **state)
+{
+	struct world_options wo = {.seed = 42, .clients = 1, .buffer_bytes = BUFFER, .peer_timeout_ns = 600 * SECOND};
+	uint8_t *memory = malloc(200000000);
+	uint64_t begun;
+	(void)state;
+	assert_non_null(memory);
+	world_open(&world, &wo);
+	world_server_freeze(&world, 0, true);
+	begun = world_now(&world);
+	assert_int_equal(kvc_get(world.pool[0].pool, (struct kvc_key){"value/0", 7}, memory, 1000, NULL), -KV_ETIMEOUT);
+	assert_in_range(took_since(begun), 5 * SECOND, 5 * SECOND + GRACE + 10000);
+	begun = world_now(&world);
+	assert_int_equal(kvc_get(world.pool[0].pool, (struct kvc_key){"value/0", 7}, memory, 200000000, NULL),
+			 -KV_ETIMEOUT);
+	assert_in_range(took_since(begun), 7 * SECOND, 7 * SECOND + GRACE);
+	world_server_freeze(&world, 0, false);
+	world_close(&world);
+	/* One that the user named holds as it is. */
+	wo.timeout_ns = SECOND;
+	world_open(&world, &wo);
+	world_server_freeze(&world, 0, true);
+	begun = world_now(&world);
+	assert_int_equal(kvc_get(world.pool[0].pool, (struct kvc_key){"value/0", 7}, memory, 200000000, NULL),
+			 -KV_ETIMEOUT);
+	assert_in_range(took_since(begun), SECOND, SECOND + GRACE);
+	world_server_freeze(&world, 0, false);
+	world_close(&world);
+	free(memory);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(calls_of_a_stopped_server_end),
+		cmocka_unit_test(calls_of_a_killed_server_end),
+		cmocka_unit_test(calls_of_a_server_without_power_end),
+		cmocka_unit_test(calls_of_a_server_that_is_cut_off_end),
+		cmocka_unit_test(calls_end_when_the_fabric_is_cut),
+		cmocka_unit_test(calls_end_when_the_control_network_is_cut),
+		cmocka_unit_test(calls_of_a_stopped_shard_end),
+		cmocka_unit_test(calls_of_a_slow_server_end),
+		cmocka_unit_test(blocking_calls_end_when_the_server_is_stopped),
+		cmocka_unit_test(blocking_calls_end_when_the_loop_is_stuck),
+		cmocka_unit_test(registering_ends_when_a_server_does_not_answer),
+		cmocka_unit_test(closing_takes_a_second_at_most_whatever_the_server_does),
+		cmocka_unit_test(closing_ends_calls_within_the_grace),
+		cmocka_unit_test(the_default_deadline_grows_with_the_bytes),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
