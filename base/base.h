@@ -10,12 +10,14 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/hist.h"
+#include "base/key.h"
 #include "base/limits.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/opt.h"
 #include "base/random.h"
+#include "base/rate.h"
 #include "base/units.h"
 
 #endif

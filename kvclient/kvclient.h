@@ -148,7 +148,7 @@ struct kvc_call {
 	uint32_t ttl_s;      /* PUT, TOUCH: 0 means the server's default */
 	unsigned flags;      /* KVC_NO_VERIFY */
 	uint32_t server;     /* STAT, PING: index of the server */
-	uint32_t reserved;
+	uint32_t shard;      /* STAT, PING: 0: all; n: shard n - 1 alone (-KV_EINVAL: it has not so many) */
 };
 
 /* kvc_get_await -- read a value into dst. Returns its length in bytes (which is written to dst), or -KV_ENOTFOUND,
@@ -202,10 +202,19 @@ KVC_API int kvc_get_batch_await(struct kvc_client *client, struct kvc_item *item
 KVC_API int kvc_put_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n,
 				const struct kvc_call *call);
 
-/* Server statistics: pairs of name (static string) and value summed over the server's shards. */
+/* Server statistics, of all its shards together: counters and gauges are summed, of maxima it is the largest. Strings are
+ * static. docs/OBSERVABILITY.md has a line about each. */
+enum kvc_stat_kind {
+	KVC_STAT_COUNTER, /* only rises while the server runs */
+	KVC_STAT_GAUGE,   /* as of now */
+	KVC_STAT_MAXIMUM  /* since the server was started */
+};
 struct kvc_stat_item {
 	const char *name;
 	uint64_t value;
+	const char *group; /* "requests", "answers", "time", "memory", "peers", "fabric" */
+	const char *unit;  /* "", "bytes", "ns" */
+	enum kvc_stat_kind kind;
 };
 /* kvc_stat_await -- up to max items. Returns the count or a code. */
 KVC_API int kvc_stat_await(struct kvc_client *client, struct kvc_stat_item *out, unsigned max,

@@ -143,8 +143,12 @@ void kvc_req_release(struct kvc_client *c, struct kvc_req *r)
 		kvc_req_cancel(r, -KV_ECANCELED);
 		r->orphan = true;
 		r->orphan_ns = loop_turn_now(c->loop);
+		/* The keys of an EXISTS: they went with the frame, and the peer knows nothing of where they were. */
+		if (r->wire.dest.count == 0)
+			kvc_buffer_give(&c->buffer, &r->piece);
 		c->orphan_bytes += r->piece.len_bytes;
 		kvc_client_quarantine_count(c);
+		kvc_room_feed(c);
 	} else if (r->state == KVC_REQ_DONE && r->link && !req_over(r)) {
 		kvc_buffer_give(&c->buffer, &r->piece);
 		r->orphan = true;

@@ -381,6 +381,8 @@ static int region_announce_await(struct kvc_node *n, struct te_region *region, u
 		rc = boot_recv_await(n->conn, &m, deadline_ns);
 		if (rc == 0 && m.type == WIRE_CTRL_REGION_OK && m.region_ok.id == id)
 			break;
+		if (rc == 0 && m.type == WIRE_CTRL_ADDRESS)
+			rc = -KV_ERESET; /* the session is void already */
 	}
 	if (rc == 0)
 		rc = wire_status_error(m.region_ok.status);

@@ -160,7 +160,7 @@ int kvc_unpin_await(struct kvc_client *client, struct kvc_key key, const struct 
 	return plain_await(client, key, call, WIRE_PIN, WIRE_PIN_RELEASE);
 }
 
-/* ---- all shards of one server ---- */
+/* ---- all shards of one server, or one ---- */
 
 static int shards_await(struct kvc_client *c, const struct kvc_call *call, const struct wire_request *wire,
 			struct kvc_stats *stats)
@@ -172,6 +172,10 @@ static int shards_await(struct kvc_client *c, const struct kvc_call *call, const
 	if (kvc_call_check(call, &own) < 0 || own.server >= c->pool->num_servers)
 		return -KV_EINVAL;
 	deadline = kvc_call_deadline(c, &own, 0);
+	if (own.shard > 0) {
+		rc = simple_await(&c->node[own.server], wire, own.shard - 1, deadline, stats, &tries);
+		return rc == 1 ? -KV_EINVAL : rc;
+	}
 	for (uint32_t shard = 0; rc == 0; shard++)
 		rc = simple_await(&c->node[own.server], wire, shard, deadline, stats, &tries);
 	return rc == 1 ? 0 : rc;
@@ -198,8 +202,12 @@ int kvc_stat_await(struct kvc_client *client, struct kvc_stat_item *out, unsigne
 	if (rc < 0)
 		return rc;
 	rc = shards_await(client, call, &wire, &stats);
-	for (uint32_t id = 1; rc == 0 && id < WIRE_STAT_END && n < max; id++)
-		out[n++] = (struct kvc_stat_item){wire_stat_name(id), stats.value[id]};
+	for (uint32_t id = 1; rc == 0 && id < WIRE_STAT_END && n < max; id++) {
+		struct wire_stat_info info = wire_stat_info(id);
+		if (info.name)
+			out[n++] = (struct kvc_stat_item){info.name, stats.value[id], info.group, info.unit,
+							  (enum kvc_stat_kind)info.kind};
+	}
 	return (int)kvc_call_end(client, rc < 0 ? rc : (int64_t)n);
 }
 

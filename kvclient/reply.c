@@ -94,8 +94,12 @@ static int take_stat(struct kvc_req *r, const struct wire_reply *p)
 		uint32_t id;
 		uint64_t value;
 		wire_stat_pair(p->stat.pairs, i, &id, &value);
-		if (id < WIRE_STAT_END)
+		if (id >= WIRE_STAT_END)
+			continue;
+		if (wire_stat_info(id).kind != WIRE_STAT_MAXIMUM)
 			r->reply.stat->value[id] += value;
+		else
+			r->reply.stat->value[id] = KV_MAX(r->reply.stat->value[id], value);
 	}
 	return 0;
 }

@@ -1,21 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* accept.c -- who may knock, and how often.
  *
- * A handshake costs CPU (TLS) and memory before anybody is known, so only HANDSHAKES_MAX are under way at a time, and
- * on average HANDSHAKE_RATE begin per second; the rest wait in the kernel's backlog. Silent connections cannot fill
- * those places for long: while somebody waits, the oldest handshake that took over a second is cut. Whether an
- * authenticated client is admitted is decided later, in conn.c, where it can be told why not. */
+ * Everybody is accepted at once, so that an honest client never waits in the kernel's backlog behind thousands of
+ * connections that say nothing. A connection without a session costs a descriptor, a coroutine and a small struct; TLS
+ * and what it allocates begin with its first byte, and at most HANDSHAKE_RATE times per second, since that costs CPU.
+ *
+ * There are places for 1024 of them (HANDSHAKES_MAX; fewer when the limit of open files is low: a quarter of it). When
+ * all are taken, one more costs the oldest that has said nothing in HANDSHAKE_SILENCE_NS its place: an honest client's
+ * first bytes follow its connection at once. When all of them talk, the oldest that takes longer than
+ * HANDSHAKE_PATIENCE_NS goes. A handshake that nobody presses ends by its own deadline. Whether an authenticated client
+ * is admitted is decided later, in conn.c, where it can be told why not.
+ *
+ * Rejected: few places and a backlog behind them, where ten thousand silent connections keep everybody out for minutes. */
 #include <errno.h>
+#include <sys/resource.h>
 
 #include "kvserver/server.h"
 
-struct bucket {
-	double tokens;
-	uint64_t filled_ns;
-};
+enum { FILES_SHARE = 4 };
 
-static void rate_await(struct kvs_server *server, struct bucket *b)
+#define PLACE_WAIT_NS 10000000ull /* between two looks for a place to take away */
+
+unsigned handshakes_allowed(void)
 {
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur / FILES_SHARE >= HANDSHAKES_MAX)
+		return HANDSHAKES_MAX;
+	return KV_MAX((unsigned)files.rlim_cur / FILES_SHARE, (unsigned)HANDSHAKES_MIN);
+}
+
+void handshake_rate_await(struct kvs_server *server)
+{
+	struct bucket *b = &server->bucket;
 	uint64_t now_ns = loop_now(server->control);
 
 	b->tokens += (double)(now_ns - b->filled_ns) * HANDSHAKE_RATE / 1e9;
@@ -23,38 +40,43 @@ static void rate_await(struct kvs_server *server, struct bucket *b)
 		b->tokens = HANDSHAKE_BURST;
 	b->filled_ns = now_ns;
 	b->tokens -= 1;
-	if (b->tokens < 0)
-		co_sleep_await(now_ns + (uint64_t)(-b->tokens / HANDSHAKE_RATE * 1e9));
+	if (b->tokens >= 0)
+		return;
+	control_count(server, WIRE_STAT_HANDSHAKES_DELAYED);
+	co_sleep_await(now_ns + (uint64_t)(-b->tokens / HANDSHAKE_RATE * 1e9));
 }
 
 static void place_await(struct kvs_server *server)
 {
-	while (server->handshakes >= HANDSHAKES_MAX && !server->stop_asked)
-		if (co_queue_wait_await(&server->handshake_free, loop_now(server->control) + HANDSHAKE_PATIENCE_NS))
-			conns_cut_oldest_handshake(server);
+	while (server->handshakes >= server->handshakes_max && !server->stop_asked) {
+		conns_cut_handshake(server);
+		co_queue_wait_await(&server->handshake_free, loop_now(server->control) + PLACE_WAIT_NS);
+	}
 }
 
 void accept_await(struct kvs_server *server)
 {
-	struct bucket bucket = {.tokens = HANDSHAKE_BURST, .filled_ns = loop_now(server->control)};
-
+	server->bucket = (struct bucket){.tokens = HANDSHAKE_BURST, .filled_ns = loop_now(server->control)};
 	while (!server->stop_asked) {
 		struct sockaddr_storage peer;
 		int fd, rc;
 		place_await(server);
-		rate_await(server, &bucket);
 		rc = io_accept_await(server->listen_fd, &fd, &peer, KV_NEVER);
 		if (server->stop_asked) {
 			if (rc == 0)
 				io_close(server->control, fd);
 			break;
 		}
-		if (rc == 0)
+		if (rc == 0) {
+			control_count(server, WIRE_STAT_HANDSHAKES);
 			rc = conn_spawn(server, fd, &peer);
+		}
 		if (rc == 0 || rc == -ECONNABORTED)
 			continue;
-		kv_warn(server->opt.log, "accepting a connection: %s%s", kv_strerror(rc),
-			rc == -EMFILE || rc == -ENFILE ? "; raise the limit of open files (ulimit -n)" : "");
-		co_sleep_await(loop_now(server->control) + 100000000);
+		if (log_allowed(server))
+			kv_warn(server->opt.log, "accepting a connection: %s%s", kv_strerror(rc),
+				rc == -EMFILE || rc == -ENFILE ? "; raise the limit of open files (ulimit -n)" : "");
+		conns_cut_handshake(server);
+		co_sleep_await(loop_now(server->control) + PLACE_WAIT_NS);
 	}
 }

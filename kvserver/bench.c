@@ -126,6 +126,8 @@ static void lane_done(struct te_xfer *x, int status)
 	int32_t wire = WIRE_OK;
 
 	b->posted += x->posted;
+	if (KV_UNLIKELY(x->completed < x->posted))
+		session_lost(r->session, x->posted - x->completed);
 	b->running--;
 	l->posting = false;
 	block_unref(&r->session->shard->store, l->block);

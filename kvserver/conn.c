@@ -11,10 +11,13 @@
  * is in the connection and is not touched while calls are pending.
  *
  * Regions are made here once, shared read-only by the shards, and freed here after all shards have let go.
+ * A session that has become void without the client's doing (an endpoint was rebuilt; a write to the client failed, whose
+ * immediate it waits for) ends with ADDRESS: the client makes a new one and its calls again. One that does not go is cut.
  * The server judges a client by its TCP connection (TCP_USER_TIMEOUT), not by its heartbeats: a host may be busy. */
 #include "kvserver/server.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <stdlib.h>
 
 struct conn_call {
@@ -26,13 +29,16 @@ struct conn_call {
 };
 
 struct conn {
-	struct kv_list node;
+	struct kv_list node, knock; /* knock: of server.knocking, while it has no session */
 	struct kvs_server *server;
 	int fd; /* until the TLS handshake is over; then -1 */
 	struct sockaddr_storage peer;
 	struct boot_conn *boot;
 	struct co *reader;
 	bool beating, closing, admitted;
+	bool talking; /* its first bytes have come */
+	bool cut;     /* to make room for others */
+	_Atomic bool anew;
 	uint64_t accepted_ns;
 	int slot; /* -1: none */
 	uint32_t number;
@@ -49,7 +55,7 @@ struct conn {
 	unsigned pending;
 	_Atomic uint64_t received[KV_SHARDS_MAX];
 	struct co *beater;
-	struct conn_call call[];
+	struct conn_call *call; /* one per shard, from admission on */
 };
 
 static struct loop *loop_of(const struct conn *c)
@@ -108,11 +114,13 @@ static void run_open(struct call *call)
 				    .client_id = c->client_id,
 				    .addrs = c->addr,
 				    .rails = c->rails,
-				    .received = &c->received[call->shard->opt.index]};
+				    .received = &c->received[call->shard->opt.index],
+				    .anew = &c->anew};
 	int rc;
 
 	memcpy(args.token, c->token, KV_TOKEN_LEN);
 	rc = session_open(call->shard, &args, &cc->session, &cc->error);
+	explicit_bzero(args.token, KV_TOKEN_LEN);
 	for (unsigned i = 0; rc == 0 && i < call->shard->info.rails; i++)
 		rc = te_address(call->shard->te, i, &cc->addr[i]);
 	call_finish(call, rc);
@@ -153,9 +161,37 @@ static void run_revoke(struct call *call)
 
 /* ---- messages ---- */
 
+bool log_allowed(struct kvs_server *s)
+{
+	uint64_t now_ns = loop_now(s->control);
+
+	if (now_ns - s->logs_from_ns >= 1000000000ull) {
+		if (s->logs_dropped)
+			kv_warn(s->opt.log, "%" PRIu64 " more sentences about clients that were not let in are left out",
+				s->logs_dropped);
+		s->logs_from_ns = now_ns;
+		s->logs = 0;
+		s->logs_dropped = 0;
+	}
+	if (s->logs < LOGS_PER_SECOND) {
+		s->logs++;
+		return true;
+	}
+	s->logs_dropped++;
+	return false;
+}
+
+/* A client that does not read its control connection is known by a send that does not end. */
+static int sent(struct conn *c, int rc)
+{
+	if (rc == -KV_ETIMEOUT)
+		control_count(c->server, WIRE_STAT_SILENT_CLIENTS);
+	return rc;
+}
+
 static int send_await(struct conn *c, const struct wire_ctrl_msg *m)
 {
-	return boot_send_await(c->boot, m, loop_now(loop_of(c)) + HANDSHAKE_NS);
+	return sent(c, boot_send_await(c->boot, m, loop_now(loop_of(c)) + HANDSHAKE_NS));
 }
 
 static int send_status_await(struct conn *c, enum wire_ctrl type, uint32_t id, int rc)
@@ -171,7 +207,8 @@ static void refuse_await(struct conn *c, int rc, const char *text)
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_REFUSE, .refuse.status = wire_error_status(rc)};
 	char name[KV_HOST_MAX];
 
-	kv_warn(c->server->opt.log, "client %s is refused: %s", name_of(c, name, sizeof(name)), text);
+	if (log_allowed(c->server))
+		kv_warn(c->server->opt.log, "client %s is refused: %s", name_of(c, name, sizeof(name)), text);
 	snprintf(m.refuse.text, sizeof(m.refuse.text), "%s", text);
 	send_await(c, &m);
 }
@@ -214,6 +251,11 @@ static int admit(struct conn *c, struct kv_error *err)
 		return kv_fail(err, -KV_ECLOSED, "the server is shutting down");
 	if (s->open >= s->opt.max_clients)
 		return kv_fail(err, -KV_EFULL, "the server has %u clients, as many as --max-clients allows", s->open);
+	c->call = calloc(s->opt.shards, sizeof(c->call[0]));
+	if (!c->call)
+		return kv_fail(err, -KV_ENOMEM, "the server has no memory for another client");
+	for (unsigned i = 0; i < s->opt.shards; i++)
+		c->call[i].conn = c;
 	rc = kv_entropy_fill(s->opt.entropy, c->token, sizeof(c->token));
 	if (rc)
 		return kv_fail(err, rc, "no entropy for a session token: %s", kv_strerror(rc));
@@ -275,6 +317,7 @@ static int welcome_await(struct conn *c)
 	rc = addresses_pack(c, addrs, cap, &w->addrs_len);
 	if (rc == 0)
 		rc = send_await(c, &m);
+	explicit_bzero(w->token, KV_TOKEN_LEN);
 	free(addrs);
 	return rc;
 }
@@ -352,6 +395,8 @@ static int on_region_await(struct conn *c, const struct wire_region *w)
 		free(r);
 		rc = -KV_ELIMIT;
 	}
+	if (rc && rc != -KV_ENOMEM)
+		control_count(c->server, WIRE_STAT_BAD_CONTROL);
 	if (rc)
 		return send_status_await(c, WIRE_CTRL_REGION_OK, id, rc);
 	kv_list_add_tail(&c->regions, &r->node);
@@ -388,6 +433,8 @@ static int on_address_await(struct conn *c, const struct wire_address *a)
 		addresses_copy(c, a->addr, a->rails);
 		rc = all_await(c, run_readdress, NULL);
 	}
+	if (rc == -KV_EINVAL)
+		control_count(c->server, WIRE_STAT_BAD_CONTROL);
 	return send_status_await(c, WIRE_CTRL_ADDRESS_OK, epoch, rc);
 }
 
@@ -444,7 +491,31 @@ static int beat_await(struct conn *c, uint64_t sequence)
 		m.heartbeat.received += atomic_load_explicit(&c->received[i], memory_order_relaxed);
 		m.heartbeat.turns[i] = loop_turns(c->server->shard_loop[i]);
 	}
-	return boot_send_await(c->boot, &m, loop_now(loop_of(c)) + USER_TIMEOUT_MS * 1000000ull);
+	return sent(c, boot_send_await(c->boot, &m, loop_now(loop_of(c)) + USER_TIMEOUT_MS * 1000000ull));
+}
+
+/* Tell the client that the session is void, and give it time to go. */
+static int anew_await(struct conn *c)
+{
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_ADDRESS};
+	const struct shard *first = c->server->shard[0];
+	uint64_t deadline_ns;
+	char name[KV_HOST_MAX];
+	int rc;
+
+	m.address.epoch = 1;
+	m.address.rails = (uint16_t)first->info.rails;
+	for (unsigned i = 0; i < first->info.rails; i++) {
+		m.address.addr[i].len = c->call[0].addr[i].len;
+		memcpy(m.address.addr[i].data, c->call[0].addr[i].data, c->call[0].addr[i].len);
+	}
+	kv_info(c->server->opt.log, "client %s shall begin a new session", name_of(c, name, sizeof(name)));
+	deadline_ns = loop_now(loop_of(c)) + ANEW_NS;
+	rc = boot_send_await(c->boot, &m, deadline_ns);
+	while (rc == 0 && !c->closing)
+		if (co_park_await(deadline_ns))
+			break;
+	return rc ? rc : -KV_ETIMEOUT;
 }
 
 static void beat(void *arg)
@@ -454,11 +525,11 @@ static void beat(void *arg)
 
 	c->beater = co_self();
 	for (uint64_t sequence = 1; !c->closing; sequence++) {
-		if (beat_await(c, sequence)) {
+		if (atomic_load(&c->anew) ? anew_await(c) : beat_await(c, sequence)) {
 			boot_shutdown(c->boot); /* the reader ends */
 			break;
 		}
-		if (!c->closing)
+		if (!c->closing && !atomic_load(&c->anew))
 			co_park_await(loop_now(loop_of(c)) + step_ns);
 	}
 	c->beater = NULL;
@@ -496,14 +567,46 @@ static void close_await(struct conn *c)
 		s->slots[c->slot].used = false;
 	boot_close(&c->boot);
 	kv_list_del(&c->node);
+	free(c->call);
+	explicit_bzero(c->token, KV_TOKEN_LEN);
 	free(c);
 	server_changed(s);
 }
 
-static void handshake_over(struct conn *c)
+static void handshakes_show(struct kvs_server *s)
 {
-	c->server->handshakes--;
-	co_queue_wake_one(&c->server->handshake_free);
+	control_set(s, WIRE_STAT_HANDSHAKES_NOW, s->handshakes);
+}
+
+/* How it went, for the counters. */
+static void handshake_over(struct conn *c, int rc)
+{
+	struct kvs_server *s = c->server;
+
+	kv_list_del(&c->knock);
+	s->handshakes--;
+	handshakes_show(s);
+	co_queue_wake_one(&s->handshake_free);
+	if (c->cut)
+		control_count(s, WIRE_STAT_HANDSHAKES_CUT);
+	else if (rc == -KV_ETIMEOUT)
+		control_count(s, WIRE_STAT_HANDSHAKES_TIMED_OUT);
+	else if (rc && !s->stop_asked)
+		control_count(s, WIRE_STAT_HANDSHAKES_REFUSED);
+	if (rc == -KV_EPROTO)
+		control_count(s, WIRE_STAT_BAD_CONTROL);
+}
+
+/* Until the client says something: nothing is spent on it before. */
+static int first_bytes_await(struct conn *c)
+{
+	int rc = io_poll_await(c->fd, POLLIN, c->accepted_ns + HANDSHAKE_NS);
+
+	if (rc < 0)
+		return rc;
+	c->talking = true;
+	handshake_rate_await(c->server);
+	return c->closing ? -KV_ECANCELED : 0;
 }
 
 /* TLS and hello. */
@@ -512,15 +615,19 @@ static int open_await(struct conn *c)
 	struct kvs_server *s = c->server;
 	struct kv_error err = {0};
 	char name[KV_HOST_MAX];
-	int rc = boot_accept_await(s->boot, c->fd, &c->peer, USER_TIMEOUT_MS, c->accepted_ns + HANDSHAKE_NS, &c->boot,
-				   &err);
+	int rc = first_bytes_await(c);
 
+	if (rc) {
+		io_close(s->control, c->fd);
+		c->fd = -1;
+		return rc;
+	}
+	rc = boot_accept_await(s->boot, c->fd, &c->peer, USER_TIMEOUT_MS, c->accepted_ns + HANDSHAKE_NS, &c->boot,
+			       &err);
 	c->fd = -1;
-	if (rc)
+	if (rc && !c->cut && log_allowed(s))
 		kv_warn(s->opt.log, "client %s is not let in: %s", name_of(c, name, sizeof(name)), err.text);
-	else
-		rc = hello_await(c);
-	return rc;
+	return rc ? rc : hello_await(c);
 }
 
 static void conn_run(void *arg)
@@ -531,13 +638,15 @@ static void conn_run(void *arg)
 
 	c->reader = co_self();
 	rc = open_await(c);
-	handshake_over(c);
+	handshake_over(c, rc);
 	if (rc == 0 && !c->closing) {
 		c->beating = true;
 		if (co_spawn(loop_of(c), beat, c, "heartbeat") != 0)
 			c->beating = false;
 		else
 			rc = serve_await(c);
+		if (rc == -KV_EPROTO)
+			control_count(c->server, WIRE_STAT_BAD_CONTROL);
 		if (rc < 0 && rc != -KV_EPEERDOWN)
 			kv_warn(c->server->opt.log, "client %s: control connection: %s", name_of(c, name, sizeof(name)),
 				kv_strerror(rc));
@@ -549,7 +658,7 @@ static void conn_run(void *arg)
 
 int conn_spawn(struct kvs_server *s, int fd, const struct sockaddr_storage *peer)
 {
-	struct conn *c = calloc(1, sizeof(*c) + s->opt.shards * sizeof(c->call[0]));
+	struct conn *c = calloc(1, sizeof(*c));
 	int rc;
 
 	if (!c) {
@@ -562,14 +671,16 @@ int conn_spawn(struct kvs_server *s, int fd, const struct sockaddr_storage *peer
 	c->peer = *peer;
 	c->accepted_ns = loop_now(s->control);
 	kv_list_init(&c->regions);
-	for (unsigned i = 0; i < s->opt.shards; i++)
-		c->call[i].conn = c;
 	kv_list_add_tail(&s->conns, &c->node);
+	kv_list_add_tail(&s->knocking, &c->knock);
 	s->handshakes++;
+	handshakes_show(s);
 	rc = co_spawn(s->control, conn_run, c, "connection");
 	if (rc) {
 		s->handshakes--;
+		handshakes_show(s);
 		kv_list_del(&c->node);
+		kv_list_del(&c->knock);
 		io_close(s->control, fd);
 		free(c);
 	}
@@ -591,15 +702,42 @@ void conns_cut(struct kvs_server *s)
 		cut(KV_LIST_ENTRY(n, struct conn, node));
 }
 
-void conns_cut_oldest_handshake(struct kvs_server *s)
+/* The oldest of those who talk, or of those who do not, if it is older than `age_ns`. One that is cut leaves the list. */
+static bool handshake_cut(struct kvs_server *s, bool talking, uint64_t age_ns)
 {
 	uint64_t now_ns = loop_now(s->control);
 
+	KV_LIST_EACH (n, &s->knocking) {
+		struct conn *c = KV_LIST_ENTRY(n, struct conn, knock);
+		if (now_ns - c->accepted_ns < age_ns)
+			return false;
+		if (c->talking != talking)
+			continue;
+		kv_list_del(&c->knock);
+		c->cut = true;
+		cut(c);
+		return true;
+	}
+	return false;
+}
+
+void conns_cut_handshake(struct kvs_server *s)
+{
+	if (!handshake_cut(s, false, HANDSHAKE_SILENCE_NS))
+		handshake_cut(s, true, HANDSHAKE_PATIENCE_NS);
+}
+
+void conns_anew(struct kvs_server *s, bool all)
+{
 	KV_LIST_EACH (n, &s->conns) {
 		struct conn *c = KV_LIST_ENTRY(n, struct conn, node);
-		if (c->admitted || c->closing || now_ns - c->accepted_ns < HANDSHAKE_PATIENCE_NS)
+		if (!c->admitted || c->closing)
 			continue;
-		cut(c);
-		return;
+		if (all)
+			atomic_store(&c->anew, true);
+		if (!atomic_load(&c->anew))
+			continue;
+		if (c->beater) /* else it will see the flag when it begins */
+			co_wake(c->beater);
 	}
 }

@@ -138,6 +138,8 @@ static void get_move(struct link *l, const struct wire_request *q, struct block 
 													   : -KV_EBUSY;
 	if (rc == 0)
 		rc = request_move(r, TE_WRITE, &q->dest, q->get.offset, length, &q->get.imm);
+	if (rc == 0 && r->get.hasher && !request_posting(r))
+		request_posted_now(r);
 	if (rc) {
 		hash_end(r);
 		request_answer(r, rc == -KV_EBUSY ? WIRE_BUSY : rc == -KV_EINVAL ? WIRE_INVALID : WIRE_FABRIC);

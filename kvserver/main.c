@@ -11,12 +11,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "engine/engine.h"
 #include "kvserver/flags.h"
 
-enum { EXIT_USAGE = 2, EXIT_START = 3, PSK_LINE_MAX = 1024 };
+enum { EXIT_USAGE = 2, EXIT_START = 3, PSK_LINE_MAX = 1024, FILES_WANTED = 65536 };
 
 #define DRAIN_NS 5000000000ull
 
@@ -36,6 +37,17 @@ static void signals_default(void)
 	signal(SIGTERM, SIG_DFL);
 	signal(SIGINT, SIG_DFL);
 	pthread_sigmask(SIG_UNBLOCK, &stop_signals, NULL);
+}
+
+/* Every client, and every handshake, is a few descriptors; the soft limit of 1024 is for programs that use select(). */
+static void files_allow(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= FILES_WANTED)
+		return;
+	files.rlim_cur = files.rlim_max < FILES_WANTED ? files.rlim_max : FILES_WANTED;
+	setrlimit(RLIMIT_NOFILE, &files);
 }
 
 /* False: nobody is there to read it. */
@@ -109,6 +121,7 @@ int main(int argc, char **argv)
 	kv_log_level_parse(f.log_level, &log.level);
 	if (f.die_with_parent)
 		prctl(PR_SET_PDEATHSIG, SIGTERM);
+	files_allow();
 	signals_block();
 	if (f.psk_fd != FLAGS_FD_NONE)
 		rc = flags_psk_read((int)f.psk_fd, psk, sizeof(psk), &err);

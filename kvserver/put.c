@@ -162,6 +162,8 @@ static void range_move(struct request *r, const struct wire_request *q)
 		u->refs++;
 		r->use = u;
 		rc = request_move(r, TE_READ, &q->dest, q->put.offset, q->put.length, NULL);
+		if (rc == 0 && !request_posting(r))
+			request_posted_now(r);
 	}
 	if (rc)
 		range_failed(r, rc);

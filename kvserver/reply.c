@@ -104,7 +104,7 @@ uint32_t reply_stat(struct shard *s, uint8_t *buf, uint32_t cap)
 	uint32_t count = 0;
 
 	for (uint32_t id = 1; id < WIRE_STAT_END; id++)
-		if (wire_stat_add(buf, cap, &count, id, shard_stat_get(s, id)) != 0)
+		if (wire_stat_name(id) && wire_stat_add(buf, cap, &count, id, shard_stat_get(s, id)) != 0)
 			break;
 	return count;
 }
@@ -132,14 +132,83 @@ static void hold(struct link *l, const struct wire_reply *r, struct block *block
 	l->held++;
 }
 
-void reply_put(struct link *l, const struct wire_reply *r, struct block *block)
+/* ---- what a request took ---- */
+
+static void max_to(uint64_t *max, uint64_t v)
 {
-	if (l->session->state != SESSION_OPEN || !l->session->shard->te)
+	if (v > *max)
+		*max = v;
+}
+
+static void slow_log(struct link *l, const struct wire_reply *r, uint64_t posted_ns, uint64_t replied_ns,
+		     const struct wire_bytes *key)
+{
+	static const char *const types[] = {"", "GET", "PUT", "EXISTS", "DELETE", "TOUCH", "PIN", "STAT", "CANCEL", "PING", "BENCH"};
+	struct shard *s = l->session->shard;
+	char text[KV_KEY_TEXT], left_out[64] = "";
+	uint64_t suppressed;
+
+	shard_count(s, WIRE_STAT_SLOW);
+	if (!kv_rate_take(&s->slow_lines, loop_turn_now(s->loop), SHARD_SLOW_LINES, &suppressed))
 		return;
+	if (suppressed)
+		snprintf(left_out, sizeof(left_out), " (%llu more were slow, not shown)", (unsigned long long)suppressed);
+	kv_warn(s->opt.log, "slow %s client %llu session %u shard %u link %u key %s: %.3f ms = post %.3f + reply %.3f; %s%s",
+		types[r->type], (unsigned long long)l->session->client_id, l->session->number, s->opt.index, l->index,
+		key ? kv_key_text(key->data, key->len, text) : "-", (double)replied_ns / 1e6, (double)posted_ns / 1e6,
+		(double)(replied_ns - posted_ns) / 1e6, kv_errname(wire_status_error(r->status)), left_out);
+}
+
+static uint32_t saturated(uint64_t ns)
+{
+	return ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
+}
+
+static void account(struct link *l, struct wire_reply *r, uint64_t arrived_ns, uint64_t posted_ns,
+		    const struct wire_bytes *key)
+{
+	struct shard *s = l->session->shard;
+	uint64_t replied = loop_now(s->loop) - arrived_ns, posted = posted_ns ? posted_ns - arrived_ns : replied;
+
+	r->posted_ns = saturated(posted);
+	r->replied_ns = saturated(replied);
+	s->stat[WIRE_STAT_REPLIES]++;
+	s->stat[WIRE_STAT_POST_NS] += posted;
+	s->stat[WIRE_STAT_SERVE_NS] += replied;
+	max_to(&s->stat[WIRE_STAT_POST_MAX_NS], posted);
+	max_to(&s->stat[WIRE_STAT_SERVE_MAX_NS], replied);
+	s->stat[WIRE_STAT_STATUS + KV_MIN((uint32_t)r->status, (uint32_t)(WIRE_STATUS_MAX - 1))]++;
 	if (KV_UNLIKELY(r->status == WIRE_INVALID))
-		shard_count(l->session->shard, WIRE_STAT_INVALID_REQUESTS);
+		shard_count(s, WIRE_STAT_INVALID_REQUESTS);
+	if (KV_UNLIKELY(s->opt.slow_ns && replied >= s->opt.slow_ns))
+		slow_log(l, r, posted, replied, key);
+}
+
+static void give(struct link *l, const struct wire_reply *r, struct block *block)
+{
 	if (!kv_list_empty(&l->holding) || !encode(l, r))
 		hold(l, r, block);
+}
+
+static bool wanted(const struct link *l)
+{
+	return l->session->state == SESSION_OPEN && l->session->shard->te;
+}
+
+void reply_put(struct link *l, struct wire_reply *r, struct block *block)
+{
+	if (!wanted(l))
+		return;
+	account(l, r, loop_turn_now(l->session->shard->loop), 0, NULL);
+	give(l, r, block);
+}
+
+void reply_late(struct link *l, struct wire_reply *r, uint64_t arrived_ns, uint64_t posted_ns, const struct wire_bytes *key)
+{
+	if (!wanted(l))
+		return;
+	account(l, r, arrived_ns, posted_ns, key);
+	give(l, r, NULL);
 }
 
 void reply_flush(struct shard *s)

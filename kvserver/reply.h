@@ -5,10 +5,14 @@
 
 #include "kvserver/session.h"
 
-/* reply_put -- give out one reply. Pointers in *r are read before it returns, except that inline bytes of `block` (may
+/* reply_put -- give out the reply of a request that is answered in the turn it arrived in, with what that took. Pointers in *r are read before it returns, except that inline bytes of `block` (may
  * be NULL) are read later if no send buffer is free now: the block is then kept by a reference. Replies of a session
  * that ends are dropped. */
-void reply_put(struct link *l, const struct wire_reply *r, struct block *block);
+void reply_put(struct link *l, struct wire_reply *r, struct block *block);
+
+/* reply_late -- the same for a request that lived longer: arrived and posted (its last data operation; 0: there was none,
+ * or it is this very moment) on the loop's clock. key: of the request, for the log; NULL: not known. */
+void reply_late(struct link *l, struct wire_reply *r, uint64_t arrived_ns, uint64_t posted_ns, const struct wire_bytes *key);
 
 /* reply_flush -- send every frame begun. At the end of a turn's polling. */
 void reply_flush(struct shard *s);

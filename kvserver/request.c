@@ -81,6 +81,11 @@ bool request_block(const struct request *r, unsigned i, struct block **out)
 
 /* ---- moves ---- */
 
+void request_posted_now(struct request *r)
+{
+	r->posted_ns = loop_now(r->session->shard->loop);
+}
+
 static struct move *move_of(struct te_xfer *x)
 {
 	return KV_CONTAINER(x, struct move, xfer);
@@ -91,7 +96,10 @@ static void move_posted(struct te_xfer *x)
 	struct request *r = x->arg;
 
 	move_of(x)->posting = false;
-	if (!request_posting(r) && r->posted)
+	if (request_posting(r))
+		return;
+	request_posted_now(r);
+	if (r->posted)
 		r->posted(r);
 }
 
@@ -103,6 +111,10 @@ static void move_done(struct te_xfer *x, int status)
 
 	m->posting = m->running = false;
 	m->status = status;
+	if (posting && !request_posting(r))
+		request_posted_now(r);
+	if (KV_UNLIKELY(x->completed < x->posted) && x->dir == TE_WRITE)
+		session_lost(r->session, x->posted - x->completed);
 	if (!request_running(r))
 		r->done(r);
 	else if (posting && !request_posting(r) && r->posted)
@@ -227,12 +239,15 @@ void request_answer(struct request *r, int32_t status)
 {
 	struct link *l = r->link;
 	uint32_t posted = reply_posted(&r->reply);
+	struct wire_bytes key;
 
 	r->answered = true;
 	r->reply.status = status;
 	l->active--;
 	l->posted[r->id % WINDOW_WIDTH] = posted;
-	reply_put(l, &r->reply, NULL);
+	if (r->block)
+		key = (struct wire_bytes){r->block->item.key, r->block->item.key_len};
+	reply_late(l, &r->reply, r->begun_ns, r->posted_ns, r->block ? &key : NULL);
 	if (r->has_cancel) {
 		struct wire_reply c = {
 			.type = WIRE_CANCEL, .id = r->cancel_id, .cancel = {r->id, posted, WIRE_CANCEL_STOPPED}};

@@ -29,7 +29,8 @@ struct request {
 	uint64_t id, deadline_ns;
 	uint64_t cancel_id; /* of a CANCEL to be answered with it; only if has_cancel */
 	bool has_cancel;
-	uint64_t begun_ns;
+	uint64_t begun_ns;  /* the turn that its frame arrived in */
+	uint64_t posted_ns; /* when its last data operation was posted; 0: that was or is the moment of the answer */
 	struct block *block;    /* one reference is ours; NULL: none */
 	struct region_use *use; /* likewise */
 	unsigned moves;
@@ -72,6 +73,9 @@ static inline bool request_posting(const struct request *r)
 {
 	return r->move[0].posting || r->move[1].posting;
 }
+
+/* request_posted_now -- the last data operation of a request that is not answered at once has been posted. */
+void request_posted_now(struct request *r);
 
 bool request_running(const struct request *r); /* something of it is in flight */
 

@@ -212,7 +212,20 @@ static void conduct(void *arg)
 
 static void on_reset(void *arg)
 {
-	conns_cut(arg);
+	conns_anew(arg, true);
+}
+
+static void on_lost(void *arg)
+{
+	conns_anew(arg, false);
+}
+
+static int shard_lost_session(void *arg, struct shard *shard)
+{
+	struct kvs_server *s = arg;
+
+	(void)shard;
+	return loop_post(s->control, on_lost, s);
 }
 
 /* A full queue means that the control loop has much to do; the engine's peers are void, and the shard says so again on
@@ -516,6 +529,7 @@ static int shards_make(struct kvs_server *s, struct kv_error *err)
 		.credits = o->credits,
 		.ttl_ns = o->ttl_ns,
 		.allow_bench = o->allow_bench,
+		.slow_ns = o->slow_ns,
 		.prefault = o->prefault,
 		.policy = evict_policies[o->eviction],
 		.log = o->log,
@@ -527,6 +541,7 @@ static int shards_make(struct kvs_server *s, struct kv_error *err)
 			   .messages = 512,
 			   .receives = 512},
 		.reset = shard_was_reset,
+		.lost = shard_lost_session,
 		.arg = s,
 	};
 	int rc = 0;
@@ -534,6 +549,7 @@ static int shards_make(struct kvs_server *s, struct kv_error *err)
 	s->opt.value_max = options.value_max = KV_MIN(o->value_max, options.memory_bytes);
 	for (unsigned i = 0; rc == 0 && i < o->shards; i++) {
 		options.index = i;
+		options.control = i == 0 ? s->control_stat : NULL;
 		options.loop = s->shard_loop[i];
 		options.engine.rail_first = i * o->rails;
 		rc = shard_create(&options, o->entropy, o->clock, &s->shard[i], err);
@@ -584,6 +600,8 @@ int kvs_server_create(const struct kvs_options *options, struct kvs_server **out
 	defaults(&s->opt);
 	s->listen_fd = -1;
 	kv_list_init(&s->conns);
+	kv_list_init(&s->knocking);
+	s->handshakes_max = handshakes_allowed();
 	co_queue_init(&s->handshake_free);
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->changed, NULL);

@@ -13,15 +13,19 @@
 #include "loop/loop.h"
 
 enum {
-	HANDSHAKES_MAX = 64,   /* connections that have not said hello yet */
-	HANDSHAKE_RATE = 1000, /* connections accepted per second, on average */
+	HANDSHAKES_MAX = 1024, /* connections without a session yet */
+	HANDSHAKES_MIN = 16,   /* ... and so many even when open files are few */
+	HANDSHAKE_RATE = 2000, /* TLS handshakes begun per second, on average */
 	HANDSHAKE_BURST = 256,
+	LOGS_PER_SECOND = 10, /* sentences about clients that are not let in */
 	CLOSING_SLOTS = 64,     /* sessions that end but have something in flight, beside those that are open */
 	USER_TIMEOUT_MS = 10000 /* a control connection whose bytes are not acknowledged for so long is broken */
 };
 
 #define HANDSHAKE_NS          5000000000ull /* from accept to hello */
-#define HANDSHAKE_PATIENCE_NS 1000000000ull /* when all places are taken, one that took so long is cut */
+#define HANDSHAKE_SILENCE_NS  100000000ull  /* when all places are taken, one that said nothing for so long is cut */
+#define HANDSHAKE_PATIENCE_NS 500000000ull  /* ... and when all of them talk, one that took so long */
+#define ANEW_NS               1000000000ull /* how long a client that was told to begin anew may keep its connection */
 
 struct slot {
 	uint16_t generation; /* never 0 */
@@ -38,6 +42,11 @@ struct round {
 	unsigned pending;
 };
 
+struct bucket {
+	double tokens;
+	uint64_t filled_ns;
+};
+
 struct kvs_server {
 	struct kvs_options opt; /* defaults filled in */
 	char node_id[KV_NAME_MAX];
@@ -52,8 +61,11 @@ struct kvs_server {
 	struct loop *shard_loop[KV_SHARDS_MAX];
 	/* control loop only */
 	int listen_fd;
-	struct kv_list conns;
-	unsigned handshakes, open;
+	struct kv_list conns, knocking; /* knocking: those without a session, the oldest first */
+	unsigned handshakes, handshakes_max, open;
+	struct bucket bucket;
+	uint64_t logs_from_ns, logs_dropped;
+	unsigned logs;
 	struct slot *slots;
 	unsigned slot_count, slot_next;
 	struct co_queue handshake_free;
@@ -69,12 +81,30 @@ struct kvs_server {
 	enum kvs_state state;
 	struct kv_error error;
 	_Atomic uint16_t port;
+	_Atomic uint64_t control_stat[WIRE_STAT_END]; /* written by the control loop, read by shard 0 for STAT */
 };
+
+/* control_count, control_set -- the control loop's counters. */
+static inline void control_set(struct kvs_server *s, enum wire_stat id, uint64_t value)
+{
+	atomic_store_explicit(&s->control_stat[id], value, memory_order_relaxed);
+}
+
+static inline void control_count(struct kvs_server *s, enum wire_stat id)
+{
+	control_set(s, id, atomic_load_explicit(&s->control_stat[id], memory_order_relaxed) + 1);
+}
 
 /* accept.c */
 
 /* accept_await -- the accept loop, until the listening socket is shut down. */
 void accept_await(struct kvs_server *server);
+
+/* handshake_rate_await -- wait for this handshake's turn. */
+void handshake_rate_await(struct kvs_server *server);
+
+/* handshakes_allowed -- how many may be under way, by the limit of open files. */
+unsigned handshakes_allowed(void);
 
 /* conn.c */
 
@@ -82,10 +112,17 @@ void accept_await(struct kvs_server *server);
  * failure. */
 int conn_spawn(struct kvs_server *server, int fd, const struct sockaddr_storage *peer);
 
-/* conns_cut -- break every connection: each ends by itself. only_handshake: just the oldest one that has not said
- * hello, if it is old enough. */
+/* conns_cut -- break every connection: each ends by itself. conns_cut_handshake -- just the one without a session that
+ * has the least claim to its place, if there is one (accept.c). */
 void conns_cut(struct kvs_server *server);
-void conns_cut_oldest_handshake(struct kvs_server *server);
+void conns_cut_handshake(struct kvs_server *server);
+
+/* conns_anew -- tell clients that their session is void, and that they shall begin a new one: all, or those whose shards
+ * asked for it. */
+void conns_anew(struct kvs_server *server, bool all);
+
+/* log_allowed -- whether one more sentence about strangers may go to the log: they cannot fill it. */
+bool log_allowed(struct kvs_server *server);
 
 /* server.c: the conductor is told that something it may wait for has changed. */
 void server_changed(struct kvs_server *server);

@@ -43,6 +43,7 @@ static struct session *session_alloc(struct shard *shard, const struct session_a
 	s->client_id = a->client_id;
 	s->peer = peer;
 	s->received = a->received;
+	s->anew = a->anew;
 	s->links = links;
 	kv_list_init(&s->node);
 	kv_list_init(&s->requests);
@@ -295,6 +296,16 @@ void session_frame(struct session *s, unsigned link, struct wire_reader *records
 	if (s->received)
 		atomic_store_explicit(s->received, atomic_load_explicit(s->received, memory_order_relaxed) + taken,
 				      memory_order_relaxed);
+}
+
+void session_lost(struct session *s, uint32_t writes)
+{
+	struct shard *shard = s->shard;
+
+	shard->stat[WIRE_STAT_LOST_WRITES] += writes;
+	if (s->state != SESSION_OPEN || !shard->te || !s->anew || atomic_exchange(s->anew, true))
+		return;
+	shard_lost(shard);
 }
 
 void session_tick(struct session *s, uint64_t now_ns)

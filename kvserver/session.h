@@ -46,6 +46,7 @@ struct session {
 	uint64_t client_id;
 	struct te_peer *peer;
 	_Atomic uint64_t *received; /* requests, for the heartbeat; one writer */
+	_Atomic bool *anew;         /* set: the client shall begin a new session; NULL: cannot be told */
 	struct kv_list node;        /* of the shard, once ENDING */
 	struct kv_list requests;    /* struct request, until nothing of them is in flight */
 	uint32_t request_count, frames;
@@ -67,6 +68,7 @@ struct session_args {
 	const struct te_address *addrs;
 	unsigned rails;
 	_Atomic uint64_t *received;
+	_Atomic bool *anew;
 };
 
 /* session_open -- insert the client's addresses; requests may come from now on. 0, -KV_ENOMEM, -KV_EFULL, -KV_ECLOSED,
@@ -91,6 +93,10 @@ void region_use_release(struct region_use *u);
 
 /* session_frame -- the records of a frame whose session and token were checked. */
 void session_frame(struct session *s, unsigned link, struct wire_reader *records, uint64_t now_ns);
+
+/* session_lost -- `writes` data writes of it failed after they had been posted. Their immediates may never come, and the
+ * client waits for them: it is told to begin a new session. */
+void session_lost(struct session *s, uint32_t writes);
 
 /* session_tick -- now and then: give up stages without progress. */
 void session_tick(struct session *s, uint64_t now_ns);

@@ -74,6 +74,11 @@ static void reset_tell(struct shard *s)
 		s->reset_due = false;
 }
 
+void shard_lost(struct shard *s)
+{
+	s->lost_due = s->opt.lost && s->opt.lost(s->opt.arg, s) != 0;
+}
+
 static void shard_reset(void *arg, int status)
 {
 	struct shard *s = arg;
@@ -202,15 +207,29 @@ static void shard_tick(struct loop_timer *t)
 			session_tick(s->slot[i], now_ns);
 	shard_quarantine_check(s, now_ns);
 	reset_tell(s);
+	if (s->lost_due)
+		shard_lost(s);
 }
 
 /* ---- statistics ---- */
+
+/* Checksums being made: of staged values and of parts of values. */
+static uint64_t hashing(const struct shard *s)
+{
+	uint64_t n = 0;
+
+	KV_LIST_EACH (node, &s->hashing)
+		n++;
+	KV_LIST_EACH (node, &s->hash_gets)
+		n++;
+	return n;
+}
 
 uint64_t shard_stat_get(struct shard *s, enum wire_stat id)
 {
 	struct te_stats te = {0};
 
-	if (s->te && (id == WIRE_STAT_EAGAIN || id == WIRE_STAT_INFLIGHT || id == WIRE_STAT_FENCES))
+	if (s->te && id >= WIRE_STAT_EAGAIN)
 		te_stats(s->te, &te);
 	switch (id) {
 	case WIRE_STAT_BLOCKS:
@@ -240,8 +259,32 @@ uint64_t shard_stat_get(struct shard *s, enum wire_stat id)
 		return te.fences;
 	case WIRE_STAT_PINNED_BYTES:
 		return s->store.pinned_bytes;
+	case WIRE_STAT_ACTIVE:
+		return s->requests.used;
+	case WIRE_STAT_STAGES:
+		return s->stages.used;
+	case WIRE_STAT_HASHING:
+		return hashing(s);
+	case WIRE_STAT_HELD:
+		return s->held.used;
+	case WIRE_STAT_QUEUED:
+		return te.queued;
+	case WIRE_STAT_MSG_EXHAUSTED:
+		return te.msg_exhausted;
+	case WIRE_STAT_FAILED_OPS:
+		return te.failed_ops;
+	case WIRE_STAT_REBUILD_FAILURES:
+		return te.rebuild_failures;
+	case WIRE_STAT_SENDS:
+		return te.sends;
+	case WIRE_STAT_WRITES:
+		return te.writes;
+	case WIRE_STAT_READS:
+		return te.reads;
+	case WIRE_STAT_TURNS:
+		return loop_turns(s->loop);
 	default:
-		return s->stat[id];
+		return s->stat[id] + (s->opt.control ? atomic_load_explicit(&s->opt.control[id], memory_order_relaxed) : 0);
 	}
 }
 

@@ -15,6 +15,7 @@
 
 enum {
 	SHARD_REQUESTS_MAX = 65536,
+	SHARD_SLOW_LINES = 10,       /* lines about slow requests per second */
 	SHARD_HASH_BYTES = 1 << 20, /* of checksums per turn: about 0.1 ms */
 	SHARD_SWEEP_NODES = 4096,   /* of the expiry wheel per tick */
 	/* The quarantine budget of a shard: what transfers of dead clients may hold before their endpoint is closed. */
@@ -34,6 +35,7 @@ struct shard_options {
 	uint64_t memory_bytes;
 	uint32_t sessions_max, credits;
 	uint64_t value_max, ttl_ns; /* ttl_ns 0: none */
+	uint64_t slow_ns;           /* requests that take so long are logged; 0: none */
 	bool allow_bench, prefault;
 	const struct evict_policy *policy;
 	const struct kv_log *log;
@@ -41,7 +43,10 @@ struct shard_options {
 	/* reset -- the engine lost its peers: sessions must be made anew. On the shard's loop. Not 0: it could not be
 	 * told now; the shard tries again. May be NULL. */
 	int (*reset)(void *arg, struct shard *s);
+	/* lost -- *session_args.anew was set for a session: its client is to be told. As for reset. */
+	int (*lost)(void *arg, struct shard *s);
 	void *arg;
+	const _Atomic uint64_t *control; /* counters of the control loop, by enum wire_stat, to be shown with ours; or NULL */
 };
 
 struct shard {
@@ -62,11 +67,12 @@ struct shard {
 	struct kv_list hash_gets;   /* struct request, likewise */
 	struct kv_list undelivered; /* struct call */
 	struct call *drained;       /* finished when no request is in flight */
-	bool attached, draining, reset_due;
+	bool attached, draining, reset_due, lost_due;
 	uint32_t frames, frames_max; /* reply frames begun and not sent; send buffers in all */
 	uint64_t fenced_ns;
 	uint64_t mark; /* of blocks counted in one walk */
 	uint64_t stat[WIRE_STAT_END];
+	struct kv_rate slow_lines;
 	struct loop_poller poller;
 	struct loop_timer tick;
 };
@@ -103,6 +109,9 @@ static inline void shard_count(struct shard *s, enum wire_stat id)
 {
 	s->stat[id]++;
 }
+
+/* shard_lost -- a session's client is to begin anew. */
+void shard_lost(struct shard *s);
 
 /* shard_settle -- a request went. */
 void shard_settle(struct shard *s);

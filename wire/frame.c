@@ -32,6 +32,9 @@ _Static_assert(WIRE_FRAME_HEADER % 8 == 0 && WIRE_RECORD_HEADER % 8 == 0 && KV_M
 _Static_assert(KV_MSG_MAX <= UINT16_MAX, "a frame's length fits its u16");
 _Static_assert(WIRE_RECORDS_MAX <= UINT8_MAX, "the record count fits its u8");
 _Static_assert(RECORD_ID + 8 == WIRE_RECORD_HEADER, "the record header ends with the id");
+_Static_assert((int)REPLY_POSTED == (int)WIRE_RECORD_HEADER && (int)REPLY_REPLIED + 4 == (int)WIRE_REPLY_HEADER &&
+		       WIRE_REPLY_HEADER % 8 == 0,
+	       "a reply's header goes on with its two times");
 
 void wire_frame_begin(struct wire_writer *w, void *buf, uint32_t cap, const struct wire_frame *frame)
 {

@@ -10,6 +10,9 @@
 /* Offsets in a record's header. A request has its time left where a reply has its status. */
 enum { RECORD_TYPE = 0, RECORD_FLAGS = 1, RECORD_LENGTH = 2, RECORD_TIME = 4, RECORD_STATUS = 4, RECORD_ID = 8 };
 
+/* What a reply's header has after that. */
+enum { REPLY_POSTED = 16, REPLY_REPLIED = 20 };
+
 /* wire_record_next -- the header of the next record, and a cursor over its body. Returns 1, 0 at a proper end,
  * -KV_EPROTO. */
 int wire_record_next(struct wire_reader *r, const uint8_t **out_header, struct wire_cur *out_body);

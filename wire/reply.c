@@ -146,7 +146,7 @@ static uint32_t reply_bytes(const struct wire_reply *r)
 	uint32_t n;
 	if (!type_known(r->type))
 		return 0;
-	n = WIRE_RECORD_HEADER + shapes[r->type].fixed;
+	n = WIRE_REPLY_HEADER + shapes[r->type].fixed;
 	if (r->type == WIRE_GET)
 		n += r->get.inline_data.len;
 	if (r->type == WIRE_EXISTS)
@@ -234,7 +234,9 @@ int wire_reply_add(struct wire_writer *w, const struct wire_reply *r)
 		return -KV_EBUSY;
 	kv_put32(p + RECORD_STATUS, (uint32_t)r->status);
 	kv_put64(p + RECORD_ID, r->id);
-	body_write(p + WIRE_RECORD_HEADER, r);
+	kv_put32(p + REPLY_POSTED, r->posted_ns);
+	kv_put32(p + REPLY_REPLIED, r->replied_ns);
+	body_write(p + WIRE_REPLY_HEADER, r);
 	return 0;
 }
 
@@ -317,10 +319,14 @@ int wire_reply_next(struct wire_reader *r, struct wire_reply *out)
 	int rc = wire_record_next(r, &header, &body);
 	if (rc <= 0)
 		return rc;
+	if (!wire_cur_take(&body, WIRE_REPLY_HEADER - WIRE_RECORD_HEADER))
+		return wire_reader_fail(r);
 	out->type = header[RECORD_TYPE] & (uint8_t)~WIRE_REPLY;
 	out->flags = header[RECORD_FLAGS];
 	out->status = (int32_t)kv_get32(header + RECORD_STATUS);
 	out->id = kv_get64(header + RECORD_ID);
+	out->posted_ns = kv_get32(header + REPLY_POSTED);
+	out->replied_ns = kv_get32(header + REPLY_REPLIED);
 	if ((header[RECORD_TYPE] & WIRE_REPLY) == 0 || !type_known(out->type))
 		return wire_reader_fail(r);
 	fixed = wire_cur_take(&body, shapes[out->type].fixed);

@@ -40,7 +40,9 @@
  *
  * -- A reply record -----------------------------------------------------------------------------------------------
  *   0  u8 type | 0x80   1  u8 flags   2  u16 record length   4  i32 status (enum wire_status)   8  u64 request id
- *  16  body, present whatever the status (a CANCEL that can say nothing certain has posted 0xFFFFFFFF and a status)
+ *  16  u32 posted: nanoseconds from the request's arrival at the shard until its last data operation was posted (no such: as the next)
+ *  20  u32 replied: nanoseconds from the arrival until this reply was made. Both saturate at 0xFFFFFFFF (4.29 s)
+ *  24  body, present whatever the status (a CANCEL that can say nothing certain has posted 0xFFFFFFFF and a status)
  *
  *  GET     0 u64 value length  8 u64 generation  16 u64 checksum (whole value, or the range if WIRE_GET_SUM_RANGE was asked)
  *         24 u32 posted: data writes made, final  28 u32 inline length  32 inline bytes
@@ -96,7 +98,8 @@ enum {
 	WIRE_MAGIC = 0x524B,
 	WIRE_VERSION = 1,
 	WIRE_FRAME_HEADER = 32,
-	WIRE_RECORD_HEADER = 16,
+	WIRE_RECORD_HEADER = 16, /* of a request, and what both begin with */
+	WIRE_REPLY_HEADER = 24,
 	WIRE_RECORDS_MAX = 255,
 	WIRE_EXISTS_MAX = 512,
 	WIRE_STAT_MAX = 200,
@@ -149,7 +152,9 @@ enum wire_status {
 
 enum wire_cancel { WIRE_CANCEL_UNSEEN = 0, WIRE_CANCEL_STOPPED = 1, WIRE_CANCEL_DONE = 2 };
 
-/* Counters of STAT, summed over shards by the client; gauges are summed too. Order is wire format: append only. */
+/* What STAT tells of a shard. Order is wire format: append only. Each is a counter (only rises while the server runs), a
+ * gauge (as of now) or a maximum (since the server was started): enum wire_stat_kind. A client sums counters and gauges
+ * over the shards and takes the largest maximum. */
 enum wire_stat {
 	WIRE_STAT_BLOCKS = 1,
 	WIRE_STAT_BYTES_USED,
@@ -199,7 +204,37 @@ enum wire_stat {
 	WIRE_STAT_HANDSHAKES_REFUSED, /* wrong key, no hello, mismatch, server full */
 	WIRE_STAT_BAD_CONTROL,       /* control messages that make no sense, regions that do not add up */
 	WIRE_STAT_SILENT_CLIENTS,    /* cut: they did not read their control connection */
+	WIRE_STAT_REPLIES,       /* requests answered, whatever the answer */
+	WIRE_STAT_POST_NS,       /* sum of posted_ns of all replies */
+	WIRE_STAT_POST_MAX_NS,
+	WIRE_STAT_SERVE_NS,      /* sum of replied_ns of all replies */
+	WIRE_STAT_SERVE_MAX_NS,
+	WIRE_STAT_SLOW,          /* replies that took --slow-ms or longer; 0 without */
+	WIRE_STAT_ACTIVE,        /* requests whose bytes are on their way */
+	WIRE_STAT_STAGES,        /* PUTs begun and not committed */
+	WIRE_STAT_HASHING,       /* checksums being made */
+	WIRE_STAT_HELD,          /* replies that wait for a send buffer */
+	WIRE_STAT_QUEUED,        /* transfers and messages that wait in the engine for room */
+	WIRE_STAT_MSG_EXHAUSTED, /* times that no send buffer was free */
+	WIRE_STAT_FAILED_OPS,    /* fabric operations that completed with an error */
+	WIRE_STAT_REBUILD_FAILURES,
+	WIRE_STAT_SENDS,
+	WIRE_STAT_WRITES,
+	WIRE_STAT_READS,
+	WIRE_STAT_TURNS,
+	WIRE_STAT_STATUS, /* + status: replies with it. As many ids as there may ever be statuses */
+	WIRE_STAT_STATUS_LAST = WIRE_STAT_STATUS + 31,
 	WIRE_STAT_END
+};
+
+enum wire_stat_kind { WIRE_STAT_COUNTER, WIRE_STAT_GAUGE, WIRE_STAT_MAXIMUM };
+
+/* What is to be known of one of them. Names and units are static strings. */
+struct wire_stat_info {
+	const char *name;  /* "hits"; NULL: a number this build does not know, or one that is kept free */
+	const char *group; /* "requests", "answers", "time", "memory", "peers", "fabric" */
+	const char *unit;  /* "", "bytes", "ns" */
+	enum wire_stat_kind kind;
 };
 
 struct wire_bytes {
@@ -245,6 +280,7 @@ struct wire_reply {
 	uint8_t type, flags; /* type without WIRE_REPLY */
 	int32_t status;      /* enum wire_status */
 	uint64_t id;
+	uint32_t posted_ns, replied_ns; /* what the server spent, from the request's arrival; UINT32_MAX: that or more */
 	union {
 		struct { uint64_t value_len, generation, checksum; uint32_t posted; struct wire_bytes inline_data; } get;
 		struct { uint64_t stage, generation; } put;
@@ -286,6 +322,7 @@ int wire_keys_add(uint8_t *buf, uint32_t cap, uint32_t *len, const void *key, ui
 /* wire_stat_add -- append one {id, value} pair to packed pairs of *count in buf[cap]. Returns 0 or -KV_EBUSY. */
 int wire_stat_add(uint8_t *buf, uint32_t cap, uint32_t *count, uint32_t id, uint64_t value);
 void wire_stat_pair(const uint8_t *pairs, uint32_t i, uint32_t *out_id, uint64_t *out_value);
+struct wire_stat_info wire_stat_info(uint32_t id);
 const char *wire_stat_name(uint32_t id); /* "hits", or NULL for a number this build does not know */
 
 /* wire_frame_records -- how many records a frame that was ended holds. */

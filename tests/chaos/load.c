@@ -6,18 +6,17 @@
  * the destination must not change;
  *   - a late byte: between two calls a worker's buffer holds a pattern, and whatever writes to it after its call
  * returned changes the pattern;
- *   - an overdue call: one that took longer than its timeout + grace + slack;
+ *   - an overdue call: one that ended more than 100 ms (the grace of a CANCEL and as much again) past its deadline;
  *   - a code that no broken server explains (corrupt, invalid, internal ...), and a call that never returned at all
  * (the program then ends itself, exit 3);
  *   - with several servers: a failure of a key that lives on a server that nobody touched ("collateral").
  *
- * What counts as overdue. The slack is 100 ms. A starved machine is not the library's fault, so to it is added the time
- * that the thread on which the call ran was runnable without a core during the call (field 2 of
- * /proc/thread-self/schedstat), twice, since the other threads of the library that the call waits for may have had to
- * wait one after the other; for a blocking call, which runs on a loop that we cannot tell, that of all threads that
- * make calls; and the time for which this whole process stood still (SIGSTOP), which a thread that does nothing but
- * sleep in steps of 5 ms notices. longest_over_ns is the largest excess over timeout + grace as it is, longest_net_ns
- * the one after that allowance.
+ * What counts as overdue. A starved machine is not the library's fault, so to the 100 ms is added the time that the
+ * thread on which the call ran was runnable without a core during the call (field 2 of /proc/thread-self/schedstat),
+ * twice, since the other threads of the library that the call waits for may have had to wait one after the other; for
+ * a blocking call, which runs on a loop that we cannot tell, that of all threads that make calls; and the time for
+ * which this whole process stood still (SIGSTOP), which a thread that does nothing but sleep in steps of 5 ms notices.
+ * longest_over_ns is the largest excess over the deadline as it is, longest_net_ns the one after that allowance.
  *
  * Marks: lines on --marks FIFO. "down" when a server was broken, "rising" before it is mended, "ready" when it is whole
  * again, "stop" ends the run. A recovery is the time from "ready" to the first success after it; with several servers,
@@ -56,7 +55,8 @@ enum {
 };
 
 #define MS          1000000ull
-#define SLACK_NS    (100 * MS)
+#define SLACK_NS    (2 * KV_GRACE_DEFAULT_NS) /* past its deadline by so much, a call is overdue */
+_Static_assert(SLACK_NS == 100 * MS, "every call has ended 100 ms past its deadline");
 #define STILL_NS    (25 * MS)    /* a gap between two ticks from which on the process stood still */
 #define HANG_NS     (60000 * MS) /* past its limit by so much, a call has not returned */
 #define CANARY_WORD 0xA5C3A5C35A3C5A3Cull
@@ -336,7 +336,7 @@ static struct kvc_call call_begin(struct worker *k, const char *what)
 	k->wait0_ns = thread_waited_ns(k);
 	k->start_ns = now_ns();
 	k->still0_ns = still_ns(k->start_ns);
-	atomic_store(&k->limit_ns, k->start_ns + k->timeout_ns + KV_GRACE_DEFAULT_NS + SLACK_NS);
+	atomic_store(&k->limit_ns, k->start_ns + k->timeout_ns + SLACK_NS);
 	atomic_store(&k->doing, what);
 	return call;
 }
@@ -403,7 +403,7 @@ static void key_outcome(struct worker *k, const char *what, unsigned key, int64_
 
 static void call_end(struct worker *k, const char *what, int64_t rc)
 {
-	uint64_t now = now_ns(), took = now - k->start_ns, due = k->timeout_ns + KV_GRACE_DEFAULT_NS;
+	uint64_t now = now_ns(), took = now - k->start_ns, due = k->timeout_ns;
 	uint64_t allowed = 2 * (thread_waited_ns(k) - k->wait0_ns) + (still_ns(now) - k->still0_ns);
 	atomic_store(&k->doing, NULL);
 	atomic_fetch_add(&sh.calls, 1);

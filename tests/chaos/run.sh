@@ -5,8 +5,10 @@
 # usage: run.sh [-t SECONDS] [-k] [SCENARIO...]
 #   -t: scenarios that have not begun by then are skipped (default 300). -k: keep the scratch folder. CHAOS_KILLS=100: how often `kills` kills (default 10).
 #   KVRAIL_BUILD: where the programs are (default build/release). KVRAIL_SEED: the load's seed.
-# Every scenario runs load.c (what it checks is written there) while something is broken, and prints how many calls were made, how many of them ended by their
-# deadline, wrong bytes, and the time from the server's being whole again to the first success. Traffic stays on loopback and in namespaces made here.
+# Every scenario runs load.c (what it checks is written there) while something is broken, and where servers are killed or cut off `kv-bench --verify --keep-going`
+# beside it. Each prints how many calls were made, how many of them ended by their deadline + 100 ms, wrong bytes, and the time from the server's being whole again to the
+# first success. Traffic stays on loopback and in namespaces made here. Processes, namespaces and control groups go away at the end, also when this script is
+# killed: a janitor waits for that.
 limit=300 keep=
 while getopts t:k o; do
 	case $o in
@@ -19,23 +21,62 @@ shift $((OPTIND - 1))
 . "$(dirname "$0")/../integration/lib.bash"
 load=$build/tests/chaos/load
 kills=${CHAOS_KILLS:-10}
-spaces=() # network namespaces that we made
+made="$scratch/made" # what has to go away again: lines "space NAME", "cgroup FOLDER"
+: >"$made"
+
+undo_made() {
+	local kind name pid
+	[ -e "$made" ] || return 0
+	while read -r kind name; do
+		if [ "$kind" = space ]; then
+			for pid in $(ip netns pids "$name" 2>/dev/null); do
+				kill -KILL "$pid" 2>/dev/null
+			done
+			ip netns del "$name" 2>/dev/null
+		elif [ "$kind" = cgroup ] && [ -d "$name" ]; then
+			for pid in $(cat "$name/cgroup.procs"); do
+				kill -KILL "$pid" 2>/dev/null
+			done
+			rmdir "$name" 2>/dev/null || { sleep 0.5 && rmdir "$name"; }
+		fi
+	done <"$made"
+	: >"$made"
+}
 
 undo() {
-	local ns pid
+	local pid
 	for pid in "${pids[@]}"; do
 		kill -CONT "$pid" 2>/dev/null
 	done
 	[ -n "$keep" ] && cp -r "$scratch" "$scratch.kept" && echo "# kept: $scratch.kept"
+	undo_made
 	cleanup
-	for ns in "${spaces[@]}"; do
-		ip netns del "$ns" 2>/dev/null
-	done
 }
 trap undo EXIT
-trap 'exit 130' INT TERM
+trap 'exit 130' INT TERM HUP
 
-make --no-print-directory "$build/kv-server" "$build/kv-client" "$load" "$build/tests/chaos/lossy_link" >"$scratch/make.out" 2>&1 || {
+# When this script is gone and its scratch folder is not, it was killed: every process that has the folder in its environment goes too.
+janitor() {
+	local pid parent=$1
+	while kill -0 "$parent" 2>/dev/null; do
+		sleep 1
+		[ -d "$scratch" ] || exit 0
+	done
+	for pid in /proc/[0-9]*; do
+		tr '\0' '\n' <"$pid/environ" 2>/dev/null | grep -qxF "KVRAIL_CHAOS=$scratch" && kill -KILL "${pid#/proc/}" 2>/dev/null
+	done
+	undo_made
+	rm -rf "$scratch"
+}
+(
+	trap - EXIT
+	trap '' INT TERM HUP
+	janitor $$
+) </dev/null >/dev/null 2>&1 &
+disown
+export KVRAIL_CHAOS=$scratch
+
+make --no-print-directory "$build/kv-server" "$build/kv-client" "$build/kv-bench" "$load" "$build/tests/chaos/lossy_link" >"$scratch/make.out" 2>&1 || {
 	echo "1..1"
 	echo "not ok 1 - building the programs"
 	sed 's/^/# /' "$scratch/make.out"
@@ -126,6 +167,7 @@ load_start() {
 	load_name=$1
 	shift
 	mkfifo "$scratch/$load_name.marks"
+	: >"$scratch/$load_name.times"
 	"${in_space[@]}" "$load" --marks "$scratch/$load_name.marks" --seconds 600 --timeout-ms 1500 --pace-us 8000 --threads 2 "$@" \
 		>"$scratch/$load_name.json" 2>"$scratch/$load_name.log" &
 	load_pid=$!
@@ -140,15 +182,19 @@ load_start() {
 	return 1
 }
 
-# Marks are read by a program that may stand still: never wait for it.
-mark() { timeout 2 bash -c 'echo "$1" >"$2"' - "$1" "$scratch/$load_name.marks"; }
+# Marks are read by a program that may stand still: never wait for it. With their times they are kept for kv-bench's outages.
+mark() {
+	echo "$1 $(date +%s%N)" >>"$scratch/$load_name.times"
+	mark_send "$1"
+}
+mark_send() { timeout 2 bash -c 'echo "$1" >"$2"' - "$1" "$scratch/$load_name.marks"; }
 
 field() { sed -n "s/.*\"$1\": \([^,}]*\).*/\1/p" "$scratch/$load_name.json"; }
 
 # load_end [LEAST] -- stop the load and judge it: its own verdict, that it recovered from everything, and that at least LEAST calls succeeded.
 load_end() {
 	local rc least=${1:-1} i
-	mark stop
+	mark_send stop
 	for ((i = 0; i < 900; i++)); do
 		kill -0 "$load_pid" 2>/dev/null || break
 		[ "$(sed -n 's/^State:\t\(.\).*/\1/p' "/proc/$load_pid/status" 2>/dev/null)" = Z ] && break
@@ -161,8 +207,9 @@ load_end() {
 	}
 	wait "$load_pid"
 	rc=$?
+	bench_end || return
 	say "calls $(field calls), ok $(field ok), misses $(field misses), failed $(field failed) ($(sed -n 's/.*"errors": {\([^}]*\)}.*/\1/p' "$scratch/$load_name.json" | tr -d '"'))," \
-		"by deadline $(($(field calls) - $(field overdue)))/$(field calls) (worst $(awk -v n="$(field longest_over_ns)" 'BEGIN { printf "%.0f", n / 1e6 }') ms over," \
+		"by deadline + 100 ms $(($(field calls) - $(field overdue)))/$(field calls) (worst $(awk -v n="$(field longest_over_ns)" 'BEGIN { printf "%.0f", n / 1e6 }') ms over," \
 		"$(awk -v n="$(field longest_net_ns)" 'BEGIN { printf "%.0f", n / 1e6 }') net)," \
 		"wrong bytes $(field wrong_bytes), late bytes $(field late_bytes), fences $(field fences), reconnects $(field reconnects)," \
 		"recovery ms [$(sed -n 's/.*"recovery_ms": \[\([^]]*\)\].*/\1/p' "$scratch/$load_name.json")], rss $(($(field rss_start_kib) / 1024))->$(($(field rss_kib) / 1024)) MiB, fds $(field fds_start)->$(field fds)"
@@ -193,6 +240,46 @@ load_end() {
 	}
 }
 
+# bench_start ARGS... -- kv-bench --verify beside the load; returns when its reads have begun. load_end ends and judges it.
+bench_start() {
+	local i
+	"${in_space[@]}" "$build/kv-bench" --provider tcp --verify --keep-going --duration 3600 --rate 400 --timeout 1.5 --num-clients 2 --num-threads 2 \
+		--num-keys 200 --value-size 64KB --buffer-mb 16 --warmup 0 --log-level error "$@" --json "$scratch/$load_name.bench.json" >"$scratch/$load_name.bench.out" 2>&1 &
+	bench_pid=$!
+	pids+=("$bench_pid")
+	for ((i = 0; i < 200; i++)); do
+		grep -qs '^\[1/4\]' "$scratch/$load_name.bench.out" && return 0
+		kill -0 "$bench_pid" 2>/dev/null || break
+		sleep 0.1
+	done
+	echo "kv-bench did not begin:"
+	tail -n 20 "$scratch/$load_name.bench.out"
+	return 1
+}
+bench_pid=
+
+# bench_end -- its own verdict (a wrong value, an overdue call), and that of outages.py.
+bench_end() {
+	local rc pid=$bench_pid line
+	[ -n "$pid" ] || return 0
+	bench_pid=
+	kill -INT "$pid"
+	gone "$pid"
+	rc=$?
+	[ $rc -eq 0 ] || {
+		echo "kv-bench ended with status $rc"
+		tail -n 30 "$scratch/$load_name.bench.out"
+		return 1
+	}
+	python3 tests/chaos/outages.py "$scratch/$load_name.bench.json" "$scratch/$load_name.times" >"$scratch/bench.said" 2>&1
+	rc=$?
+	while read -r line; do
+		say "$line"
+	done <"$scratch/bench.said"
+	[ $rc -eq 0 ] || cat "$scratch/bench.said"
+	return $rc
+}
+
 say() { echo "# $current: $*" >>"$scratch/said"; }
 random_below() { echo $(($(od -An -N2 -tu2 /dev/urandom) % $1)); }
 pause_ms() { sleep "$(printf '%d.%03d' $(($1 / 1000)) $(($1 % 1000)))"; }
@@ -200,7 +287,11 @@ pause_ms() { sleep "$(printf '%d.%03d' $(($1 / 1000)) $(($1 % 1000)))"; }
 # sentence COMMAND... -- the program may work or refuse, but must not die of a signal, and a refusal says why.
 sentence() {
 	local rc
-	timeout -k 5 30 "$@" >"$scratch/sentence.out" 2>&1 </dev/null
+	if [ "$(type -t "$1")" = function ]; then # what it runs ends by itself
+		"$@" >"$scratch/sentence.out" 2>&1 </dev/null
+	else
+		timeout -k 5 30 "$@" >"$scratch/sentence.out" 2>&1 </dev/null
+	fi
 	rc=$?
 	[ $rc -eq 124 ] && return 0 # it was still serving
 	if [ $rc -ge 125 ]; then
@@ -230,7 +321,7 @@ kills() { # kill -9 under load, again on the same port
 	local k address
 	serve kills 127.0.0.1:0 || return
 	address=$server
-	load_start kills --server "$address" || return
+	load_start kills --server "$address" && bench_start --server "$address" || return
 	for ((k = 0; k < kills; k++)); do
 		pause_ms $((300 + $(random_below 700)))
 		mark down
@@ -331,7 +422,7 @@ close_stopped() { # a pool is closed while its server stands still, and while it
 stop_server_short() { # a server that stands still for half a second: only short calls fail
 	local k
 	serve short 127.0.0.1:0 || return
-	load_start short --server "$server" || return
+	load_start short --server "$server" && bench_start --server "$server" || return
 	for k in 1 2 3; do
 		sleep 0.7
 		mark down
@@ -346,7 +437,7 @@ stop_server_short() { # a server that stands still for half a second: only short
 
 stop_server_long() { # longer than every limit
 	serve long 127.0.0.1:0 || return
-	load_start long --server "$server" || return
+	load_start long --server "$server" && bench_start --server "$server" || return
 	sleep 1
 	mark down
 	kill -STOP "$server_pid"
@@ -386,7 +477,7 @@ one_of_two() { # calls to the server that is well go on, without one failure
 	a=$server a_pid=$server_pid
 	serve two-b 127.0.0.1:0 || return
 	b=$server b_pid=$server_pid
-	load_start two --server "$a" --server "$b" --timeout-ms 3000 || return
+	load_start two --server "$a" --server "$b" --timeout-ms 3000 && bench_start --server "$a" --server "$b" || return
 	for k in 1 2 3; do
 		sleep 1
 		mark down
@@ -445,10 +536,12 @@ kill_client() { # what a dead client held is free again
 	load_start ckill4 --server "$server" && sleep 1.5 && load_end 100 && idle && serve_stop
 }
 
+space_add() { echo "space $1" >>"$made" && ip netns add "$1"; }
+
 # space_pair NAME -- two namespaces NAME-s and NAME-c with addresses 10.77.0.1 and 10.77.0.2, joined by a veth pair.
 space_pair() {
 	local s=$1-s c=$1-c
-	ip netns add "$s" && spaces+=("$s") && ip netns add "$c" && spaces+=("$c") &&
+	space_add "$s" && space_add "$c" &&
 		ip -n "$s" link add v0 type veth peer name v0 netns "$c" &&
 		ip -n "$s" addr add 10.77.0.1/24 dev v0 && ip -n "$c" addr add 10.77.0.2/24 dev v0 &&
 		ip -n "$s" link set v0 up && ip -n "$c" link set v0 up && ip -n "$s" link set lo up && ip -n "$c" link set lo up
@@ -474,7 +567,7 @@ serve_space() {
 cable() { # the cable is pulled, for 1 s and for 8 s
 	local ns="kvrail-$$" t
 	space_pair "$ns" && serve_space "$ns" || return
-	load_start cable --server "$server" || return
+	load_start cable --server "$server" && bench_start --server "$server" || return
 	for t in 1 8; do
 		sleep 1
 		mark down
@@ -510,7 +603,7 @@ bad_cable() {
 		space_pair "$1" && ip netns exec "$s" tc qdisc add dev v0 root netem delay 50ms loss 5% && ip netns exec "$c" tc qdisc add dev v0 root netem delay 50ms loss 5%
 		return
 	fi
-	ip netns add "$s" && spaces+=("$s") && ip netns add "$c" && spaces+=("$c") || return
+	space_add "$s" && space_add "$c" || return
 	"$build/tests/chaos/lossy_link" "$s" "$c" 50 5 >"$scratch/link.out" 2>"$scratch/link.err" &
 	pids+=("$!")
 	for ((i = 0; i < 50; i++)); do
@@ -589,17 +682,26 @@ fd_storm() { # more clients than a server has descriptors for: those who are in 
 	load_end 100 && idle && serve_stop
 }
 
-small_memlock() { # memory that may not be locked
+# Root may lock what it likes, unless it gives that up.
+locked_out() {
+	if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+		setpriv --bounding-set -ipc_lock --inh-caps -ipc_lock "$@"
+	else
+		"$@"
+	fi
+}
+
+small_memlock() { # memory that may not be locked; tcp locks none, so with it both work
 	local n
 	for n in 0 64; do
-		sentence timeout -k 5 2 bash -c "ulimit -l $n && exec \"\$@\"" - "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 64 --worker-threads 2 --provider tcp ||
+		sentence locked_out timeout -k 5 2 bash -c "ulimit -l $n && exec \"\$@\"" - "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 64 --worker-threads 2 --provider tcp ||
 			return
 		[ -s "$scratch/sentence.last" ] && say "server with $n KiB: $(cut -c 1-220 "$scratch/sentence.last")"
 		rm -f "$scratch/sentence.last"
 	done
 	serve memlock 127.0.0.1:0 || return
 	for n in 0 64; do
-		sentence bash -c "ulimit -l $n && exec \"\$@\"" - "$load" --server "$server" --seconds 1 --workers 4 || return
+		sentence locked_out bash -c "ulimit -l $n && exec \"\$@\"" - "$load" --server "$server" --seconds 1 --workers 4 || return
 		[ -s "$scratch/sentence.last" ] && say "client with $n KiB: $(cut -c 1-220 "$scratch/sentence.last")"
 		rm -f "$scratch/sentence.last"
 	done
@@ -624,6 +726,95 @@ small_memory() { # address space is short, at the start or later
 		echo "no client worked with 4000 MiB"
 		return 1
 	}
+	idle && serve_stop
+}
+
+little_room() { # a server with less memory than is stored: it drops the old, nothing wrong comes out
+	serve little 127.0.0.1:0 --memory-mb 24 || return
+	load_start little --server "$server" --keys 1024 --pace-us 1000 || return
+	sleep 6
+	stat_of >"$scratch/stat.out"
+	load_end 200 || return
+	say "a server of 24 MiB: $(awk '$1 ~ /^(evictions|evicted|blocks|bytes_used|bytes_total)$/ { printf "%s %s, ", $1, $2 }' "$scratch/stat.out")"
+	idle && serve_stop
+}
+
+# cgroup_make NAME MIB -- a control group for memory, version 1 or 2; prints its folder.
+cgroup_make() {
+	local root=/sys/fs/cgroup/memory file=memory.limit_in_bytes
+	[ -e /sys/fs/cgroup/cgroup.controllers ] && root=/sys/fs/cgroup file=memory.max
+	echo "cgroup $root/$1" >>"$made"
+	mkdir "$root/$1" 2>/dev/null && echo $(($2 << 20)) >"$root/$1/$file" && echo "$root/$1" || return
+	[ $file = memory.max ] && echo 0 >"$root/$1/memory.swap.max" 2>/dev/null
+	return 0
+}
+
+killed_for_memory() { # the machine's memory is short: the kernel kills the server while it fills up; another one takes its place
+	local group address i
+	group=$(cgroup_make "kvrail-$$" 24) || return
+	serve oom 127.0.0.1:0 || return
+	address=$server
+	load_start oom --server "$address" --keys 1024 && bench_start --server "$address" --num-keys 50 || return
+	echo "$server_pid" >"$group/cgroup.procs" || return # what it takes from now on counts
+	for ((i = 0; i < 300; i++)); do
+		kill -0 "$server_pid" 2>/dev/null && [ "$(sed -n 's/^State:\t\(.\).*/\1/p' "/proc/$server_pid/status" 2>/dev/null)" != Z ] || break
+		sleep 0.1
+	done
+	mark down
+	[ "$i" -lt 300 ] || {
+		echo "the server lives on: $(grep VmRSS "/proc/$server_pid/status")"
+		return 1
+	}
+	wait "$server_pid" 2>/dev/null
+	say "the kernel killed the server (status $?) after $((i / 10)) s"
+	sleep 0.3
+	serve_again oom "$address" || return
+	mark ready
+	sleep 3
+	load_end 100 && idle && serve_stop
+}
+
+# refused_for_space COMMAND... -- it must end by itself, not by a signal, with a status that is not 0, and say that there is no space.
+refused_for_space() {
+	local rc
+	timeout -k 5 60 "$@" >"$scratch/refused.out" 2>&1 </dev/null
+	rc=$?
+	[ $rc -gt 0 ] && [ $rc -lt 124 ] && grep -q 'No space left' "$scratch/refused.out" && return 0
+	echo "status $rc, or no word of the space: $*"
+	tail -n 5 "$scratch/refused.out"
+	return 1
+}
+
+full_disk() { # no room for logs and reports: a server serves on, and a report that is lost is said to be
+	server=
+	mkfifo "$scratch/full.fifo"
+	"$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 64 --worker-threads 2 --provider tcp --log-level debug --ready-fd 3 \
+		3<>"$scratch/full.fifo" >/dev/full 2>/dev/full &
+	server_pid=$!
+	pids+=("$server_pid")
+	read -r -t 20 server <>"$scratch/full.fifo"
+	server=${server#READY }
+	[ -n "$server" ] || {
+		echo "a server that cannot log did not become ready"
+		return 1
+	}
+	load_start full --server "$server" || return
+	sleep 2
+	load_end 100 || return
+	head -c 100000 /dev/urandom >"$scratch/value"
+	"$build/kv-client" --server "$server" put full -f "$scratch/value" || return
+	refused_for_space "$build/kv-client" --server "$server" get full -o /dev/full || return
+	say "a value to a full disk: $(tail -n 1 "$scratch/refused.out" | cut -c 1-200)"
+	refused_for_space "$build/kv-bench" --server "$server" --num-keys 20 --quiet --log-level off --json /dev/full || return
+	if unshare -m true 2>/dev/null; then # a folder of 16 KiB that is full: the report must not be there in part
+		mkdir "$scratch/disk"
+		refused_for_space unshare -m bash -c 'mount -t tmpfs -o size=16k none "$1" && dd if=/dev/zero of="$1/fill" bs=1k 2>/dev/null
+			"$2" --server "$3" --num-keys 20 --quiet --log-level off --json "$1/report.json"
+			rc=$?
+			[ "$(ls "$1")" = fill ] || { echo "left behind: $(ls "$1")" && exit 125; }
+			exit $rc' - "$scratch/disk" "$build/kv-bench" "$server" || return
+	fi
+	say "a report to a full disk: $(tail -n 1 "$scratch/refused.out" | cut -c 1-200)"
 	idle && serve_stop
 }
 
@@ -666,7 +857,7 @@ churn() { # many connections, in good order and not; neither side may grow
 
 # ---- all of them ----
 
-all="steady kills kills_rapid drain reset_sockets close_stopped stop_server_short stop_server_long stop_client one_of_two stop_one_of_two kill_client cable one_way lossy few_fds fd_storm small_memlock small_memory churn"
+all="steady kills kills_rapid drain reset_sockets close_stopped stop_server_short stop_server_long stop_client one_of_two stop_one_of_two kill_client cable one_way lossy few_fds fd_storm small_memlock small_memory little_room killed_for_memory full_disk churn"
 [ $# -gt 0 ] && all=$*
 
 skip() {
@@ -690,6 +881,11 @@ why_not() { # why_not SCENARIO -- prints why it cannot run here
 		echo "network namespaces cannot be made here (ip netns add)"
 		return
 	} ;;&
+	killed_for_memory)
+		local group
+		group=$(cgroup_make "kvrail-try-$$" 64) || echo "memory control groups cannot be made here"
+		[ -d "$group" ] && rmdir "$group"
+		;;
 	reset_sockets) ss -K -tnH src 127.0.0.9 >/dev/null 2>&1 || echo "ss -K cannot close sockets here (iproute2 and CONFIG_INET_DIAG_DESTROY)" ;;
 	lossy) [ $bad_cable_by = netem ] || [ -c /dev/net/tun ] || echo "the kernel has no netem, and there is no /dev/net/tun for lossy_link" ;;
 	esac
@@ -716,6 +912,7 @@ for current in $all; do
 		kill -KILL "$pid" 2>/dev/null
 	done
 	wait 2>/dev/null
-	pids=()
+	pids=() bench_pid=
+	undo_made
 done
 finish

@@ -19,6 +19,7 @@ static struct {
 	struct te_peer *server;
 	struct session *session;
 	uint8_t token[KV_TOKEN_LEN];
+	_Atomic bool anew;
 	uint64_t next_id, replies, busy, invalid;
 } other;
 
@@ -134,6 +135,7 @@ static int other_open(void **state)
 	kv_entropy_fill(&kv_entropy_kernel, other.token, KV_TOKEN_LEN);
 	memcpy(args.token, other.token, KV_TOKEN_LEN);
 	args.addrs = &mine;
+	args.anew = &other.anew;
 	assert_int_equal(session_open(rig.shard, &args, &other.session, &err), 0);
 	assert_int_equal(te_peer_open(other.te, &theirs, 1, &other.server, &err), 0);
 	other_region();
@@ -245,6 +247,23 @@ static void writes_that_nobody_reads_do_not_stop_others(void **state)
 	honest_calls();
 	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), 16 * MIB);
 	assert_true(other.session->request_count > 0);
+}
+
+/* The immediates of writes that failed may never come, so the client is told to begin anew, before its deadline. */
+static void a_session_whose_writes_fail_is_to_begin_anew(void **state)
+{
+	struct wire_request q;
+	(void)state;
+	rig_store("big", 16 * MIB, 1);
+	q = other_get("big", 16 * MIB);
+	other_send(&q, 1);
+	rig_until(other.session->request_count == 1);
+	assert_false(atomic_load(&other.anew));
+	assert_int_equal(rig_stat(WIRE_STAT_LOST_WRITES), 0);
+	te_close(&other.te);
+	rig_until(atomic_load(&other.anew));
+	assert_true(rig_stat(WIRE_STAT_LOST_WRITES) > 0);
+	honest_calls();
 }
 
 /* ---- one that asks beyond its credits ---- */
@@ -410,6 +429,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		HOSTILE_TEST(replies_that_nobody_reads_leave_send_buffers_to_others),
 		HOSTILE_TEST(writes_that_nobody_reads_do_not_stop_others),
+		HOSTILE_TEST(a_session_whose_writes_fail_is_to_begin_anew),
 		HOSTILE_TEST(a_flood_beyond_the_credits_is_refused_and_counted),
 		HOSTILE_TEST(abandoned_puts_keep_nobody_from_writing),
 		HOSTILE_TEST(destinations_that_do_not_fit_are_counted),

@@ -3,6 +3,7 @@
  * be. */
 #include "check.h"
 
+#include <errno.h>
 #include <netinet/in.h>
 
 #include "bootstrap/bootstrap.h"
@@ -266,15 +267,19 @@ static void a_full_server_says_so_and_has_room_again_later(void **state)
 	told();
 }
 
+/* More than there are places. */
 static void silent_body(void)
 {
-	static int fd[HANDSHAKES_MAX + 8];
+	static int fd[400];
 	struct sockaddr_storage a = server_addr(server);
 	struct wire_ctrl_msg m;
+	unsigned places = server->handshakes_max;
+	server->handshakes_max = 64; /* read by the server's thread when it accepts */
 	for (unsigned i = 0; i < KV_COUNT(fd); i++)
 		expect(io_connect_await(&a, sizeof(struct sockaddr_in), &fd[i], soon()) == 0);
 	leave(greet(&m));
-	expect(m.type == WIRE_CTRL_WELCOME);
+	expect(atomic_load(&server->control_stat[WIRE_STAT_HANDSHAKES_CUT]) >= KV_COUNT(fd) - 300);
+	server->handshakes_max = places;
 	for (unsigned i = 0; i < KV_COUNT(fd); i++)
 		io_close(loop, fd[i]);
 }
@@ -396,6 +401,119 @@ static void new_addresses_are_acknowledged(void **state)
 	told();
 }
 
+/* ---- control connections that make no sense, stall, or are not read ---- */
+
+static uint64_t control_stat(enum wire_stat id)
+{
+	return atomic_load(&server->control_stat[id]);
+}
+
+/* The counter has this value, soon. */
+static bool becomes(enum wire_stat id, uint64_t value)
+{
+	uint64_t until = soon();
+	while (control_stat(id) != value && loop_now(loop) < until)
+		co_sleep_await(loop_now(loop) + 5000000);
+	return control_stat(id) == value;
+}
+
+/* A bare socket that has said `len` bytes. */
+static int raw(const void *bytes, size_t len)
+{
+	struct sockaddr_storage a = server_addr(server);
+	int fd = -1;
+	expect(io_connect_await(&a, sizeof(struct sockaddr_in), &fd, soon()) == 0);
+	if (len)
+		expect(io_write_all_await(fd, bytes, len, soon()) == 0);
+	return fd;
+}
+
+/* The server closes it. */
+static void closed(int fd)
+{
+	char byte[256];
+	ssize_t n;
+	while ((n = io_read_await(fd, byte, sizeof(byte), soon())) > 0)
+		;
+	expect(n == 0 || n == -ECONNRESET);
+	io_close(loop, fd);
+}
+
+static void nonsense_body(void)
+{
+	static const uint8_t huge[] = {0xFF, 0xFF, 0xFF, 0x7F, 1, 0, 0, 0}, unknown[] = {4, 0, 0, 0, 99, 0, 0, 0};
+	uint64_t refused = control_stat(WIRE_STAT_HANDSHAKES_REFUSED), bad = control_stat(WIRE_STAT_BAD_CONTROL);
+	struct wire_ctrl_msg m, h = hello();
+	struct boot_conn *c;
+	closed(raw(huge, sizeof(huge)));
+	expect(becomes(WIRE_STAT_BAD_CONTROL, bad + 1) && becomes(WIRE_STAT_HANDSHAKES_REFUSED, refused + 1));
+	closed(raw(unknown, sizeof(unknown)));
+	expect(becomes(WIRE_STAT_BAD_CONTROL, bad + 2) && becomes(WIRE_STAT_HANDSHAKES_REFUSED, refused + 2));
+	/* In a session: a second HELLO, a region and an address with more rails than the HELLO said. */
+	c = greet(&m);
+	m = region(1, 4096);
+	m.region.rails = 2;
+	expect(boot_send_await(c, &m, soon()) == 0 && next(c, &m) == 0 && m.region_ok.status == WIRE_INVALID);
+	expect(becomes(WIRE_STAT_BAD_CONTROL, bad + 3));
+	m = (struct wire_ctrl_msg){.type = WIRE_CTRL_ADDRESS, .address = {.rails = 2, .epoch = 6}};
+	m.address.addr[0] = m.address.addr[1] = h.hello.addr[0];
+	expect(boot_send_await(c, &m, soon()) == 0 && next(c, &m) == 0 && m.region_ok.status == WIRE_INVALID);
+	expect(becomes(WIRE_STAT_BAD_CONTROL, bad + 4));
+	expect(boot_send_await(c, &h, soon()) == 0 && next(c, &m) == -KV_EPEERDOWN);
+	expect(becomes(WIRE_STAT_BAD_CONTROL, bad + 5));
+	boot_close(&c);
+	expect(control_stat(WIRE_STAT_HANDSHAKES_REFUSED) == refused + 2);
+}
+
+static void nonsense_on_the_control_connection_is_counted(void **state)
+{
+	(void)state;
+	in_coroutine(nonsense_body);
+	told();
+}
+
+/* A session over a bare socket, of a client that asks and never reads the answers. */
+static int silent_client(void)
+{
+	static uint8_t buf[65536], revokes[64 * 16];
+	struct wire_ctrl_msg h = hello(), r = {.type = WIRE_CTRL_REVOKE, .region_ok = {.id = 9}};
+	int len = wire_ctrl_encode(&h, buf, sizeof(buf)), each, fd;
+	expect(len > 0);
+	fd = raw(buf, (size_t)len);
+	expect(io_read_await(fd, buf, sizeof(buf), soon()) > 0); /* the WELCOME */
+	each = wire_ctrl_encode(&r, revokes, sizeof(revokes));
+	for (unsigned i = 1; i < 64; i++)
+		memcpy(revokes + (size_t)i * (size_t)each, revokes, (size_t)each);
+	/* Until the server does not read either, because its answers do not go out. */
+	while (io_write_all_await(fd, revokes, 64 * (size_t)each, loop_now(loop) + 500000000) == 0)
+		;
+	return fd;
+}
+
+static void stall_body(void)
+{
+	static const uint8_t begun[] = {40, 0};
+	uint64_t out = control_stat(WIRE_STAT_HANDSHAKES_TIMED_OUT), silent = control_stat(WIRE_STAT_SILENT_CLIENTS);
+	struct wire_ctrl_msg m;
+	int mute = raw(NULL, 0), half = raw(begun, sizeof(begun)), deaf = silent_client();
+	expect(becomes(WIRE_STAT_HANDSHAKES_NOW, 2) || control_stat(WIRE_STAT_HANDSHAKES_TIMED_OUT) > out);
+	leave(greet(&m)); /* honest clients come and go meanwhile */
+	closed(mute);
+	closed(half);
+	expect(becomes(WIRE_STAT_HANDSHAKES_TIMED_OUT, out + 2));
+	expect(becomes(WIRE_STAT_SILENT_CLIENTS, silent + 1));
+	expect(becomes(WIRE_STAT_HANDSHAKES_NOW, 0));
+	leave(greet(&m));
+	io_close(loop, deaf);
+}
+
+static void what_stalls_and_what_does_not_read_is_cut_and_counted(void **state)
+{
+	(void)state;
+	in_coroutine(stall_body);
+	told();
+}
+
 /* ---- the server's endpoint is rebuilt ---- */
 
 static void fence_first_session(void *arg)
@@ -415,7 +533,8 @@ static void reset_body(void)
 	struct wire_blob_addr before, after;
 	expect(wire_welcome_addr(&m.welcome, 0, 0, &before) == 0);
 	expect(loop_post(server->shard_loop[0], fence_first_session, server->shard[0]) == 0);
-	expect(next(c, &m) == -KV_EPEERDOWN);
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_ADDRESS);
+	expect(next(c, &m) == -KV_EPEERDOWN); /* we do not go, so we are cut */
 	boot_close(&c);
 	c = greet(&m);
 	expect(m.type == WIRE_CTRL_WELCOME && wire_welcome_addr(&m.welcome, 0, 0, &after) == 0);
@@ -646,6 +765,8 @@ int main(void)
 		cmocka_unit_test(the_number_of_regions_is_bounded),
 		cmocka_unit_test(heartbeats_count_on),
 		cmocka_unit_test(new_addresses_are_acknowledged),
+		cmocka_unit_test(nonsense_on_the_control_connection_is_counted),
+		cmocka_unit_test(what_stalls_and_what_does_not_read_is_cut_and_counted),
 		cmocka_unit_test(after_a_reset_clients_come_back_for_new_addresses),
 		cmocka_unit_test(a_server_with_a_client_stops),
 		cmocka_unit_test(a_port_in_use_is_said),

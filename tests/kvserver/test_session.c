@@ -399,12 +399,15 @@ static void stat_gives_every_counter(void **state)
 	rig_store("k", 5000, 1);
 	q = rig_request(WIRE_STAT, NULL);
 	r = rig_ask(&q);
-	assert_int_equal(r->stat.count, WIRE_STAT_END - 1);
-	for (uint32_t i = 0; i < r->stat.count; i++) {
+	for (uint32_t i = 0, last = 0; i < r->stat.count; i++) {
 		uint32_t id;
 		uint64_t value;
 		wire_stat_pair(r->stat.pairs, i, &id, &value);
-		assert_int_equal(id, i + 1);
+		/* All that have a name, in order. */
+		for (last++; last < id; last++)
+			assert_null(wire_stat_name(last));
+		assert_int_equal(id, last);
+		assert_non_null(wire_stat_name(id));
 		if (id == WIRE_STAT_BLOCKS || id == WIRE_STAT_SESSIONS || id == WIRE_STAT_PUTS)
 			assert_int_equal(value, 1);
 		if (id == WIRE_STAT_BYTES_USED)
@@ -412,6 +415,97 @@ static void stat_gives_every_counter(void **state)
 		if (id == WIRE_STAT_BYTES_LIMIT)
 			assert_int_equal(value, RIG_MEMORY);
 	}
+}
+
+/* ---- what is to be seen from outside ---- */
+
+static void answers_are_counted_by_status(void **state)
+{
+	(void)state;
+	struct wire_request gone = rig_get("nothing", 0, 100), put, conflict;
+	uint64_t sum = rig_store("k", 5000, 1);
+	rig_ask(&gone);
+	put = rig_put("k", 5000, 0, 5000, sum, WIRE_PUT_FIRST | WIRE_PUT_LAST);
+	rig_ask(&put);
+	conflict = rig_put("k", 5000, 0, 5000, sum + 1, WIRE_PUT_FIRST | WIRE_PUT_LAST);
+	rig_ask(&conflict);
+	assert_int_equal(rig_stat(WIRE_STAT_STATUS + WIRE_OK), 2);
+	assert_int_equal(rig_stat(WIRE_STAT_STATUS + WIRE_NOTFOUND), 1);
+	assert_int_equal(rig_stat(WIRE_STAT_STATUS + WIRE_EXISTS_OTHER), 1);
+	assert_int_equal(rig_stat(WIRE_STAT_REPLIES), 4);
+	assert_int_equal(rig_stat(WIRE_STAT_SLOW), 0);
+	assert_int_equal(rig_stat(WIRE_STAT_ACTIVE), 0);
+}
+
+/* Bounds that hold on any machine: what a reply says lies within what we waited, and is what STAT sums up. */
+static void replies_say_what_the_server_spent(void **state)
+{
+	(void)state;
+	uint64_t before, waited, sum = 0, posts = 0, most = 0;
+	const struct wire_reply *r;
+	struct wire_request q[3];
+	rig_store("k", 4 << 20, 1);
+	memset(rig.shard->stat, 0, sizeof(rig.shard->stat));
+	q[0] = rig_get("k", 0, 4 << 20);
+	q[1] = rig_get("k", 1 << 20, 2 << 20);
+	q[1].flags = WIRE_GET_SUM_RANGE; /* answered later than it is posted: the checksum */
+	q[2] = rig_request(WIRE_PING, NULL);
+	for (unsigned i = 0; i < 3; i++) {
+		before = kv_clock_now(&kv_clock_monotonic);
+		r = rig_ask(&q[i]);
+		waited = kv_clock_now(&kv_clock_monotonic) - before;
+		assert_true(r->replied_ns > 0 && r->replied_ns <= waited);
+		assert_true(r->posted_ns > 0 && r->posted_ns <= r->replied_ns);
+		sum += r->replied_ns;
+		posts += r->posted_ns;
+		most = KV_MAX(most, r->replied_ns);
+	}
+	assert_true(rig_find(q[1].id)->posted_ns < rig_find(q[1].id)->replied_ns);
+	assert_int_equal(rig_stat(WIRE_STAT_SERVE_NS), sum);
+	assert_int_equal(rig_stat(WIRE_STAT_POST_NS), posts);
+	assert_int_equal(rig_stat(WIRE_STAT_SERVE_MAX_NS), most);
+}
+
+static struct {
+	unsigned lines;
+	char first[1024], last[1024];
+} slow;
+
+static void slow_line(void *arg, enum kv_log_level level, const char *line)
+{
+	(void)arg;
+	assert_int_equal(level, KV_LOG_WARN);
+	snprintf(slow.lines++ ? slow.last : slow.first, sizeof(slow.first), "%s", line);
+}
+
+static void slow_requests_are_logged_a_few_per_second(void **state)
+{
+	(void)state;
+	const struct kv_log log = {.level = KV_LOG_WARN, .write = slow_line}, *old = rig.shard->opt.log;
+	struct wire_request q[25], get;
+	struct wire_frame frame = rig_frame();
+	rig_store("key-1", 5000, 1);
+	memset(&slow, 0, sizeof(slow));
+	rig.shard->opt.log = &log;
+	rig.shard->opt.slow_ns = 1;
+	rig.shard->slow_lines = (struct kv_rate){0};
+	for (unsigned i = 0; i < KV_COUNT(q); i++)
+		q[i] = rig_request(WIRE_PING, NULL);
+	rig_send_records(&frame, q, KV_COUNT(q)); /* one frame is one turn, and so one moment */
+	rig_until(rig_find(q[24].id));
+	assert_int_equal(slow.lines, SHARD_SLOW_LINES);
+	assert_int_equal(rig_stat(WIRE_STAT_SLOW), 25);
+	rig.shard->slow_lines.from_ns -= 2000000000ull;
+	get = rig_get("key-1", 0, 5000);
+	rig_ask(&get);
+	rig.shard->opt.slow_ns = 0;
+	rig.shard->opt.log = old;
+	assert_non_null(strstr(slow.first, "slow PING client 7 session "));
+	assert_non_null(strstr(slow.first, "key -:"));
+	assert_int_equal(slow.lines, SHARD_SLOW_LINES + 1);
+	assert_non_null(strstr(slow.last, "slow GET client 7 session "));
+	assert_non_null(strstr(slow.last, " key 'key-1': "));
+	assert_non_null(strstr(slow.last, "; OK (15 more were slow, not shown)"));
 }
 
 static void ping_returns_its_cookie_and_the_turns(void **state)
@@ -558,6 +652,9 @@ int main(void)
 		SESSION_TEST(touch_sets_the_time_to_live),
 		SESSION_TEST(pins_have_a_budget_and_end_with_the_session),
 		SESSION_TEST(stat_gives_every_counter),
+		SESSION_TEST(answers_are_counted_by_status),
+		SESSION_TEST(replies_say_what_the_server_spent),
+		SESSION_TEST(slow_requests_are_logged_a_few_per_second),
 		SESSION_TEST(ping_returns_its_cookie_and_the_turns),
 		SESSION_TEST(a_revoked_region_is_not_written_any_more),
 		SESSION_TEST(revoke_waits_for_what_uses_the_region),

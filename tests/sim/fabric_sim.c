@@ -11,7 +11,12 @@
  * caller that reuses a buffer before the completion sends garbage, and a test sees it. A write lands in pieces at
  * different times; key and bounds are checked with the first piece only, as tcp checks its header: a region closed
  * under a write is written to all the same. Immediate and completion follow the last piece, in either order; a write
- * that need not say when it was delivered may complete before any byte of it has landed. */
+ * that need not say when it was delivered may complete before any byte of it has landed.
+ *
+ * What an operation was given is the fabric's until its event: source bytes (and the destination of a read, until it
+ * lands) are hashed when it is posted and must be the same when they are used and when it completes; a read's memory
+ * may be no other operation's; no context is posted twice; no region is closed under an operation. So memory that is
+ * given out again too early is seen although nothing has gone wrong yet. */
 #include "tests/sim/fabric_sim.h"
 
 #include <errno.h>
@@ -21,7 +26,7 @@
 #include "engine/fabric.h"
 #include "tests/sim/ring_sim.h"
 
-enum { SIM_PIECES = 2, SIM_NAME_LEN = 24 };
+enum { SIM_PIECES = 2, SIM_NAME_LEN = 24, SIM_FABS_MAX = 4096 };
 
 #define SIM_NAME_MAGIC   0x6b7672732d73696dull
 #define SIM_UNPLUGGED_NS 1000000ull /* so often does a flight look whether it may go on */
@@ -84,6 +89,9 @@ struct flight {
 	bool doomed; /* it is going to fail half way */
 	bool failed;
 	bool early; /* completed before it landed */
+	bool ended; /* its event was made: memory and context are its owner's again */
+	uint64_t sum; /* of the local bytes when it was posted */
+	const struct fab_mr *mr;
 	uint32_t imm;
 	struct fab_ctx *ctx;
 	uint8_t *bytes; /* in flight */
@@ -95,8 +103,11 @@ static struct {
 	struct sim_world *world;
 	struct sim_fabric_options options;
 	struct sim_fabric_stats stats;
+	struct sim_fabric_watch watch;
 	struct kv_list fabs, flights;
+	struct fab *by_id[SIM_FABS_MAX]; /* NULL: closed */
 	uint64_t last_id;
+	unsigned mr_fails; /* 0: none; 1: the next */
 } sim;
 
 void sim_fabric_init(struct sim_world *world, const struct sim_fabric_options *options)
@@ -149,6 +160,17 @@ struct sim_fabric_options *sim_fabric_options(void)
 	return &sim.options;
 }
 
+void sim_fabric_watch(const struct sim_fabric_watch *watch)
+{
+	sim.watch = *watch;
+}
+
+static void wrong(const char *text)
+{
+	if (sim.watch.wrong)
+		sim.watch.wrong(sim.watch.arg, text);
+}
+
 static void *must(void *memory)
 {
 	if (!memory) {
@@ -178,12 +200,7 @@ static void after(uint64_t delay_ns, void (*fn)(void *), void *arg)
 
 static struct fab *fab_by_id(uint64_t id)
 {
-	KV_LIST_EACH (n, &sim.fabs) {
-		struct fab *fab = KV_LIST_ENTRY(n, struct fab, node);
-		if (fab->id == id)
-			return fab;
-	}
-	return NULL;
+	return id < SIM_FABS_MAX ? sim.by_id[id] : NULL;
 }
 
 static struct fab *fab_find(struct sim_end end)
@@ -227,6 +244,11 @@ uint64_t sim_fabric_last(void)
 	return sim.last_id;
 }
 
+uint64_t sim_fabric_id(const struct fab *fab)
+{
+	return fab->id;
+}
+
 void sim_fabric_crash(uint64_t id)
 {
 	struct fab *fab = fab_by_id(id);
@@ -256,6 +278,11 @@ void sim_fabric_rebuild_fails(uint64_t id, unsigned times)
 	struct fab *fab = fab_by_id(id);
 	if (fab)
 		fab->rebuild_fails = times;
+}
+
+void sim_fabric_mr_fails(unsigned after)
+{
+	sim.mr_fails = after + 1;
 }
 
 /* ---- devices, open, close ---- */
@@ -308,7 +335,7 @@ static void caps_fill(struct fab_caps *c, const struct fab_device *device, const
 
 int fab_open(const struct fab_device *device, const struct fab_options *options, struct fab **out, struct kv_error *err)
 {
-	struct fab *fab = calloc(1, sizeof(*fab));
+	struct fab *fab = sim.last_id + 1 < SIM_FABS_MAX ? calloc(1, sizeof(*fab)) : NULL;
 	if (!fab)
 		return kv_fail(err, -KV_ENOMEM, "no memory for a simulated endpoint");
 	fab->id = ++sim.last_id;
@@ -320,6 +347,7 @@ int fab_open(const struct fab_device *device, const struct fab_options *options,
 	caps_fill(&fab->caps, device, options);
 	fab->fd = fab->caps.wait_fd ? sim_flag_open(sim.world) : -1;
 	kv_list_add_tail(&sim.fabs, &fab->node);
+	sim.by_id[fab->id] = fab;
 	*out = fab;
 	return 0;
 }
@@ -336,6 +364,7 @@ void fab_close(struct fab **fab)
 	}
 	if ((*fab)->fd >= 0)
 		sim_flag_close(sim.world, (*fab)->fd);
+	sim.by_id[(*fab)->id] = NULL;
 	free(*fab);
 	*fab = NULL;
 }
@@ -375,10 +404,49 @@ int fab_name(struct fab *fab, void *out, size_t *inout_len)
 	return 0;
 }
 
+/* ---- what an operation was given ---- */
+
+/* Whether context and local memory are still the fabric's. */
+static bool outstanding(const struct flight *f)
+{
+	return !f->ended && fab_find(f->from);
+}
+
+static void local_check(const struct flight *f)
+{
+	if (f->len && kv_hash_block(f->local, f->len) != f->sum)
+		wrong(f->kind == FLIGHT_READ    ? "memory that a read was posted for was changed before it landed"
+		      : f->kind == FLIGHT_WRITE ? "the bytes of a write were changed before it completed"
+						: "the bytes of a message were changed before it was sent");
+}
+
+static bool overlap(const struct flight *a, const struct flight *b)
+{
+	return a->local < b->local + b->len && b->local < a->local + a->len;
+}
+
+static void posting_check(const struct flight *f)
+{
+	KV_LIST_EACH (n, &sim.flights) {
+		const struct flight *other = KV_LIST_ENTRY(n, const struct flight, node);
+		if (!outstanding(other))
+			continue;
+		if (f->ctx == other->ctx && f->from.id == other->from.id)
+			wrong("a context was posted that is still in use");
+		if ((f->kind == FLIGHT_READ || other->kind == FLIGHT_READ) && overlap(f, other))
+			wrong("memory that a read will land in was given to another operation");
+	}
+}
+
 /* ---- regions and addresses ---- */
 
 int fab_mr_reg(struct fab *fab, void *base, uint64_t len, unsigned access, struct fab_mr **out, struct kv_error *err)
 {
+	if (sim.mr_fails && --sim.mr_fails == 0) {
+		sim.stats.mr_failures++;
+		return kv_fail(err, -ENOMEM, "registering %llu bytes fails in this simulation",
+			       (unsigned long long)len);
+	}
 	struct fab_mr *mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return kv_fail(err, -KV_ENOMEM, "no memory for a simulated region");
@@ -396,6 +464,11 @@ void fab_mr_close(struct fab_mr **mr)
 {
 	if (!*mr)
 		return;
+	KV_LIST_EACH (n, &sim.flights) {
+		const struct flight *f = KV_LIST_ENTRY(n, const struct flight, node);
+		if (f->mr == *mr && outstanding(f))
+			wrong("a region was closed under an operation that uses it");
+	}
 	kv_list_del(&(*mr)->node);
 	free(*mr);
 	*mr = NULL;
@@ -446,6 +519,9 @@ static void complete(struct flight *f, int status)
 	struct fab *from = fab_find(f->from);
 	if (!from)
 		return;
+	if (f->kind != FLIGHT_READ)
+		local_check(f);
+	f->ended = true;
 	from->posted--;
 	sim.stats.failures += status != 0;
 	event_add(from,
@@ -525,6 +601,8 @@ static void step_land(void *arg)
 		return;
 	uint8_t *memory = piece_memory(f, FAB_REMOTE_WRITE);
 	piece_bounds(f, &off, &len);
+	if (memory && sim.watch.landing)
+		sim.watch.landing(sim.watch.arg, f->to.id, memory + off, len, f->has_imm ? &f->imm : NULL);
 	if (!memory)
 		f->failed = true;
 	else if (len > 0)
@@ -573,6 +651,8 @@ static void step_read_back(void *arg)
 	struct flight *f = arg;
 	if (held(f, step_read_back))
 		return;
+	if (fab_find(f->from))
+		local_check(f);
 	if (fab_find(f->from) && !f->failed && f->len)
 		memcpy(f->local, f->bytes, f->len);
 	complete(f, f->failed ? -ECONNABORTED : 0);
@@ -596,6 +676,20 @@ static void step_read_at_target(void *arg)
 	step_end(f);
 }
 
+/* A message arrives once more, by itself. */
+static void duplicate(const struct flight *f)
+{
+	struct flight *twin = must(malloc(sizeof(*twin)));
+	*twin = *f;
+	twin->bytes = must(malloc(f->len ? f->len : 1));
+	memcpy(twin->bytes, f->bytes, f->len);
+	twin->steps = 0;
+	twin->ended = true;
+	kv_list_add_tail(&sim.flights, &twin->node);
+	sim.stats.duplicates++;
+	schedule(twin, step_arrive);
+}
+
 /* The source is read here, after posting: it must still be what it was. */
 static void step_depart(void *arg)
 {
@@ -606,9 +700,12 @@ static void step_depart(void *arg)
 		step_end(f);
 		return;
 	}
+	local_check(f);
 	if (f->len)
 		memcpy(f->bytes, f->local, f->len);
 	if (f->kind == FLIGHT_SEND) {
+		if (chance(sim.options.dup_ppm, 1000000))
+			duplicate(f);
 		complete(f, f->doomed ? -ECONNABORTED : 0);
 		schedule(f, step_arrive);
 	} else {
@@ -646,6 +743,9 @@ static int flight_start(struct fab *fab, const struct flight *like, uint64_t to,
 	f->from = (struct sim_end){.id = fab->id, .epoch = fab->epoch};
 	f->to = (struct sim_end){.id = to >> 32, .epoch = (uint32_t)to};
 	f->doomed = chance(sim.options.fail_ppm, 1000000);
+	f->sum = f->len ? kv_hash_block(f->local, f->len) : 0;
+	if (sim.watch.wrong)
+		posting_check(f);
 	kv_list_add_tail(&sim.flights, &f->node);
 	fab->posted++;
 	sim_world_note(sim.world, NOTE_POST, fab->id << 48 | (uint64_t)f->kind << 44 | f->len);
@@ -675,18 +775,17 @@ int fab_recv(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, struct f
 
 int fab_send(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, struct fab_ctx *ctx)
 {
-	(void)mr;
 	sim.stats.messages++;
-	struct flight f = {.kind = FLIGHT_SEND, .local = (uint8_t *)(uintptr_t)buf, .len = len, .ctx = ctx};
+	struct flight f = {.kind = FLIGHT_SEND, .mr = mr, .local = (uint8_t *)(uintptr_t)buf, .len = len, .ctx = ctx};
 	return len > KV_MSG_MAX ? -EMSGSIZE : flight_start(fab, &f, to, step_depart, 1);
 }
 
 int fab_write(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, uint64_t addr, uint64_t key,
 	      const uint32_t *imm, bool delivery, struct fab_ctx *ctx)
 {
-	(void)mr;
 	sim.stats.writes++;
 	struct flight f = {.kind = FLIGHT_WRITE,
+			   .mr = mr,
 			   .local = (uint8_t *)(uintptr_t)buf,
 			   .len = len,
 			   .addr = addr,
@@ -701,9 +800,9 @@ int fab_write(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, u
 int fab_read(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, uint64_t from, uint64_t addr, uint64_t key,
 	     struct fab_ctx *ctx)
 {
-	(void)mr;
 	sim.stats.reads++;
-	struct flight f = {.kind = FLIGHT_READ, .local = buf, .len = len, .addr = addr, .key = key, .ctx = ctx};
+	struct flight f = {
+		.kind = FLIGHT_READ, .mr = mr, .local = buf, .len = len, .addr = addr, .key = key, .ctx = ctx};
 	return flight_start(fab, &f, from, step_read_at_target, SIM_PIECES);
 }
 

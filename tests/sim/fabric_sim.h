@@ -5,19 +5,24 @@
  * It is meaner than any real one: nothing is ordered, sources are read late, data lands in pieces, immediates and
  * completions come whenever, posting says -EAGAIN in bursts, and what is on its way lands although its sender is gone.
  * What it does keep is the contract of fabric.h: after fab_rebuild or fab_close nothing touches that endpoint's memory.
+ * And it watches whether its users keep theirs: what an operation was given (bytes, context, region) is left alone
+ * until its event.
  */
 #ifndef KVRAIL_TESTS_SIM_FABRIC_SIM_H
 #define KVRAIL_TESTS_SIM_FABRIC_SIM_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+struct fab;
 struct sim_world;
 
 struct sim_fabric_options {
 	uint64_t delay_min_ns, delay_max_ns; /* of every hop; 0, 0: 1 us to 50 us */
 	unsigned eagain_percent;             /* of postings begin a burst of refusals */
 	unsigned fail_ppm; /* operations in a million fail: a write lands in part, a message is lost */
+	unsigned dup_ppm;  /* messages in a million arrive twice: no real fabric does it, and nothing may come of it */
 	bool virt;         /* regions are addressed by virtual address, else by offset */
 	bool wait_fd;      /* completion queues have a descriptor */
 	uint32_t tx_depth, rx_depth, cq_depth; /* 0: 64, 256, 1024 */
@@ -27,6 +32,8 @@ struct sim_fabric_options {
 struct sim_fabric_stats {
 	uint64_t messages, writes, reads, immediates, dropped, bad_keys, eagain, rebuilds, failures;
 	uint64_t late;     /* pieces that landed although their sender was gone */
+	uint64_t duplicates; /* messages that were sent twice */
+	uint64_t mr_failures;
 	uint64_t overruns; /* events beyond the depth of a completion queue: real hardware would have failed */
 };
 
@@ -40,6 +47,16 @@ unsigned sim_fabric_fini(void);
 
 void sim_fabric_stats(struct sim_fabric_stats *out);
 
+/* What a test wants to hear of. wrong: a user broke the contract. landing: these bytes are about to be written by a
+ * peer to memory of endpoint `id`; a write without immediate has imm NULL. Either may be NULL. */
+struct sim_fabric_watch {
+	void (*wrong)(void *arg, const char *text);
+	void (*landing)(void *arg, uint64_t id, const uint8_t *at, size_t len, const uint32_t *imm);
+	void *arg;
+};
+
+void sim_fabric_watch(const struct sim_fabric_watch *watch);
+
 /* sim_fabric_options -- of this fabric: a test may change percentages and delays at any time. */
 struct sim_fabric_options *sim_fabric_options(void);
 
@@ -47,6 +64,9 @@ struct sim_fabric_options *sim_fabric_options(void);
 
 /* sim_fabric_last -- the number of the endpoint that was opened last; 0: none. */
 uint64_t sim_fabric_last(void);
+
+/* sim_fabric_id -- the number of an endpoint. */
+uint64_t sim_fabric_id(const struct fab *fab);
 
 /* sim_fabric_crash -- the endpoint vanishes without a word, as its process being killed: it hears and does nothing any
  * more. What it has sent off arrives all the same. */
@@ -60,5 +80,8 @@ void sim_fabric_unplug(uint64_t id, bool unplugged);
 
 /* sim_fabric_rebuild_fails -- so many of the next fab_rebuild calls of the endpoint fail. */
 void sim_fabric_rebuild_fails(uint64_t id, unsigned times);
+
+/* sim_fabric_mr_fails -- after so many registrations, one fails, of any endpoint. */
+void sim_fabric_mr_fails(unsigned after);
 
 #endif

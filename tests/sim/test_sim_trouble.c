@@ -249,7 +249,7 @@ static uint64_t trouble(uint64_t seed)
 	return world_close(&world);
 }
 
-static const uint64_t seeds[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20};
+static const uint64_t seeds[] = {1, 2, 3, 4, 5, 6, 7, 8};
 
 static void test_trouble_never_shows_wrong_bytes_nor_late_calls(void **state)
 {
@@ -449,7 +449,7 @@ static void test_a_server_is_stopped_for_a_while(void **state)
  * the writes may still hit. */
 static void test_late_writes_of_a_lost_server_meet_nobody(void **state)
 {
-	uint64_t late = 0;
+	uint64_t late = 0, landed = 0;
 	(void)state;
 	for (uint64_t seed = 1; seed <= world_seeds(12); seed++) {
 		const struct world_options wo = {.seed = seed, .servers = 2, .clients = 1, .fabric.delay_max_ns = 2 * MS, .chunk_bytes = 64 << 10, .buffer_bytes = 64 << 20};
@@ -470,15 +470,21 @@ static void test_late_writes_of_a_lost_server_meet_nobody(void **state)
 		sim_port_cut(world.sim, world.server[0].port, false);
 		world_join(&world, 60 * SECOND);
 		late += world_counters(&world, 0).stale_immediates;
+		landed += world.late_landings;
 		users_close();
 	}
-	assert_true(late > 0); /* or nothing was tested */
+	assert_true(late > 0 && landed > 0); /* or nothing was tested */
 }
 
 /* What a lost server may still write to is not reused; but the buffer does not stay smaller for ever. */
 static void lose_one_of_two(uint64_t seed)
 {
-	users_open(&(struct world_options){.seed = seed, .servers = 2, .clients = 1, .fabric.delay_max_ns = 2 * MS, .buffer_bytes = 64 << 20}, 4);
+	users_open(&(struct world_options){.seed = seed,
+					   .servers = 2,
+					   .clients = 1,
+					   .fabric.delay_max_ns = 2 * MS,
+					   .buffer_bytes = 64 << 20},
+		   4);
 	users_get(300 * MS);
 	world_sleep(&world, 100 * MS);
 	world_server_crash(&world, 0, true);
@@ -542,7 +548,8 @@ static void test_a_pool_is_killed(void **state)
 			user[i].until_ns = 0;
 		world_sleep(&world, 5 * SECOND);
 		users_sum(&sum);
-		assert_int_equal(world.workers, USERS / 2); /* those of the dead pool */
+		assert_int_equal(world.workers, 0);
+		assert_int_equal(world.pool[1].workers, USERS / 2); /* those of the dead one */
 		assert_true(sum.good > 0 && sum.down + sum.late == 0);
 		users_close();
 	}

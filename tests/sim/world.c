@@ -1,12 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* world.c -- see world.h.
  *
- * A crashed server or pool is a corpse: its loops are frozen, its endpoints are void, its connections are reset. It cannot be freed as it lies, since its coroutines hold
- * memory; so world_close thaws it into a world in which nobody hears it, and lets it shut itself down as if it had been stopped. That exercises closing, too.
+ * A crashed server or pool is a corpse: its loops are frozen, its endpoints are void, its connections are reset. It
+ * cannot be freed as it lies, since its coroutines hold memory; so world_close thaws it into a world in which nobody
+ * hears it, and lets it shut itself down as if it had been stopped. That exercises closing, too.
  *
- * kvc_register and its like block their thread on a futex until a job on a client's loop has run. Here that thread is the one that turns the loops, so a futex that
- * is waited for turns the world until its value has changed: this file has a `syscall` of its own, which the library's call finds first. (Rejected: a
- * second thread. When it posts its jobs is not for the seed to say, and no run was like another.) */
+ * kvc_register and its like block their thread on a futex until a job on a client's loop has run. Here that thread is
+ * the one that turns the loops, so a futex that is waited for turns the world until its value has changed: this file
+ * has a `syscall` of its own, which the library's call finds first. (Rejected: a second thread. When it posts its jobs
+ * is not for the seed to say, and no run was like another.)
+ *
+ * What must never be, and where it is looked for:
+ *   a wrong byte                                        model.c, at each GET; stat_check: no checksum was wrong
+ * anywhere a write into memory that was given back             landing.c: each piece of each write, before it lands,
+ * belongs to a request that is out, or to quarantine; model.c: canaries in registered memory, views a slot or block
+ * reused under an unresolved operation  fabric_sim.c, posting_check and local_check: operations' bytes, contexts and
+ * regions a call that does not end by deadline + grace        model.c, timed_end; world_run and world_join: nothing
+ * hangs an operation that completes twice or never          fabric_sim.c (contexts), world_rest_check (requests),
+ * stat_check (blocks in quarantine) memory beyond its bounds                            step_check(), after every step:
+ * buffer, quarantine, immediates, servers' memory something left at the end                           world_rest_check,
+ * stat_check, world_close; AddressSanitizer for the heap */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,11 +40,15 @@
 #include "base/base.h"
 #include "kvclient/client.h"
 #include "kvclient/internal.h"
+#include "kvserver/server.h"
+#include "kvserver/shard.h"
 #include "loop/loop.h"
 
 #define OPEN_NS  (20 * SECOND)
 #define CLOSE_NS (60 * SECOND)
 #define BLOCK_NS (60 * SECOND)
+
+#define WORLD_MEMORY (128ull << 20) /* of a server, if nothing is said */
 
 static _Thread_local struct world *turned; /* by this thread */
 
@@ -100,9 +117,45 @@ struct until {
 	void *arg;
 };
 
+static void client_step_check(struct world *w, const struct kvc_client *c)
+{
+	const struct kvc_buffer *b = &c->buffer;
+	if (c->imm_used > c->imm_limit || c->reqs.used > c->reqs.count)
+		world_wrong(w, "client %u has %u of %u immediates and %u of %u requests out", c->index, c->imm_used,
+			    c->imm_limit, c->reqs.used, c->reqs.count);
+	if (b->quarantined_bytes + c->orphan_bytes > b->len_bytes / 4 ||
+	    b->free_bytes + b->quarantined_bytes + c->orphan_bytes > b->len_bytes)
+		world_wrong(w, "client %u, buffer of %llu bytes: %llu free, %llu in quarantine, %llu of orphans",
+			    c->index, (unsigned long long)b->len_bytes, (unsigned long long)b->free_bytes,
+			    (unsigned long long)b->quarantined_bytes, (unsigned long long)c->orphan_bytes);
+}
+
+static void server_step_check(struct world *w, const struct kvs_server *server)
+{
+	uint64_t limit = w->options.memory_bytes ? w->options.memory_bytes : WORLD_MEMORY, used = 0;
+	for (unsigned i = 0; i < WORLD_SHARDS; i++)
+		used += server->shard[i] ? server->shard[i]->store.arena.used : 0;
+	if (used > limit)
+		world_wrong(w, "a server limited to %llu bytes uses %llu", (unsigned long long)limit,
+			    (unsigned long long)used);
+}
+
+/* What must hold between any two steps. */
+static void step_check(struct world *w)
+{
+	for (unsigned i = 0; i < w->options.pools; i++)
+		for (unsigned j = 0; w->pool[i].pool && j < w->options.clients; j++)
+			if (w->pool[i].pool->client[j]->opened)
+				client_step_check(w, w->pool[i].pool->client[j]);
+	for (unsigned i = 0; i < w->num_servers; i++)
+		if (w->server[i].server)
+			server_step_check(w, w->server[i].server);
+}
+
 static bool done_or_wrong(void *arg)
 {
 	struct until *u = arg;
+	step_check(u->w);
 	return u->w->wrong[0] || (u->done && u->done(u->arg));
 }
 
@@ -137,6 +190,7 @@ void world_sleep(struct world *w, uint64_t ns)
 
 struct worker {
 	struct world *w;
+	unsigned pool;
 	struct kvc_client *client;
 	void (*fn)(struct kvc_client *client, void *arg);
 	void *arg;
@@ -147,6 +201,7 @@ static void worker_main(void *arg)
 	struct worker k = *(struct worker *)arg;
 	free(arg);
 	k.fn(k.client, k.arg);
+	k.w->pool[k.pool].workers--;
 	k.w->workers--;
 }
 
@@ -155,8 +210,9 @@ void world_worker(struct world *w, unsigned pool, unsigned client, void (*fn)(st
 	struct kvc_pool *p = w->pool[pool].pool;
 	struct worker *k = malloc(sizeof(*k));
 	assert_non_null(k);
-	*k = (struct worker){w, kvc_pool_client(p, client), fn, arg};
+	*k = (struct worker){w, pool, kvc_pool_client(p, client), fn, arg};
 	assert_int_equal(co_spawn(kvc_pool_client_loop(p, client), worker_main, k, "worker"), 0);
+	w->pool[pool].workers++;
 	w->workers++;
 }
 
@@ -181,6 +237,11 @@ void world_do(struct world *w, unsigned pool, void (*fn)(struct kvc_client *clie
 {
 	world_worker(w, pool, 0, fn, arg);
 	world_join(w, 60 * SECOND);
+}
+
+static void fabric_wrong(void *arg, const char *text)
+{
+	world_wrong(arg, "%s", text);
 }
 
 /* ---- opening ---- */
@@ -213,7 +274,7 @@ static unsigned server_open(struct world *w, uint16_t port, unsigned as)
 				.provider = "sim",
 				.shards = WORLD_SHARDS,
 				.rails = wo->rails,
-				.memory_bytes = wo->memory_bytes ? wo->memory_bytes : 128u << 20,
+				.memory_bytes = wo->memory_bytes ? wo->memory_bytes : WORLD_MEMORY,
 				.value_max = wo->value_max,
 				.chunk_bytes = wo->chunk_bytes,
 				.credits = wo->credits,
@@ -295,6 +356,7 @@ void world_open(struct world *w, const struct world_options *options)
 	kv_prng_seed(&w->prng, options->seed ^ 0x7e57);
 	w->sim = sim_world_create(options->seed);
 	sim_fabric_init(w->sim, &options->fabric);
+	sim_fabric_watch(&(struct sim_fabric_watch){fabric_wrong, world_landing, w});
 	for (unsigned i = 0; i < w->options.servers; i++)
 		server_open(w, 0, i);
 	for (unsigned i = 0; i < w->options.pools; i++)
@@ -312,8 +374,13 @@ static void pool_close(struct world *w, struct world_pool *p)
 {
 	for (unsigned i = 0; i < w->options.clients; i++)
 		sim_loop_freeze(p->loop[i], false);
+	if (p->crashed)
+		w->workers += p->workers;
+	p->crashed = false;
 	kvc_pool_stop(p->pool);
 	world_run(w, pool_stopped, p->pool, CLOSE_NS, "the pool did not close");
+	/* A worker may have its coroutine's last turn still to come. */
+	world_join(w, SECOND);
 	kvc_pool_free(&p->pool);
 }
 
@@ -378,7 +445,8 @@ static void rest_check(struct world *w, const struct kvc_client *c)
 			    (unsigned long long)c->orphan_bytes, c->calls);
 	if (b->free_bytes != b->len_bytes)
 		world_wrong(w, "client %u at rest has %llu of %llu bytes of its buffer (%llu in quarantine)", c->index,
-			    (unsigned long long)b->free_bytes, (unsigned long long)b->len_bytes, (unsigned long long)b->quarantined_bytes);
+			    (unsigned long long)b->free_bytes, (unsigned long long)b->len_bytes,
+			    (unsigned long long)b->quarantined_bytes);
 	if (c->count.corrupt)
 		world_wrong(w, "client %u has received values with wrong checksums", c->index);
 }
@@ -386,7 +454,7 @@ static void rest_check(struct world *w, const struct kvc_client *c)
 void world_rest_check(struct world *w)
 {
 	for (unsigned i = 0; i < w->options.pools; i++)
-		for (unsigned j = 0; w->pool[i].pool && j < w->options.clients; j++)
+		for (unsigned j = 0; world_pool_usable(w, i) && j < w->options.clients; j++)
 			rest_check(w, w->pool[i].pool->client[j]);
 	if (w->wrong[0])
 		world_fail(w, w->wrong);
@@ -479,10 +547,18 @@ unsigned world_server_again(struct world *w, unsigned server)
 void world_pool_crash(struct world *w, unsigned pool)
 {
 	struct world_pool *p = &w->pool[pool];
+	p->crashed = true;
+	w->workers -= p->workers;
 	for (unsigned i = 0; i < w->options.clients; i++)
 		sim_loop_crash(w->sim, p->loop[i]);
 	for (uint64_t id = p->fab_first; id < p->fab_end; id++)
 		sim_fabric_crash(id);
+}
+
+void world_pool_stop(struct world *w, unsigned pool)
+{
+	w->pool[pool].stopped = true;
+	kvc_pool_stop(w->pool[pool].pool);
 }
 
 void world_unplug(struct world *w, uint64_t fab_first, uint64_t fab_end, bool unplugged)

@@ -48,6 +48,9 @@ struct world_pool {
 	struct kvc_pool *pool; /* NULL: closed */
 	struct loop *loop[WORLD_CLIENTS];
 	uint64_t fab_first, fab_end;
+	unsigned workers; /* that have not returned */
+	bool crashed;     /* killed: nothing of it runs any more */
+	bool stopped;     /* told to close: its calls end with -KV_ECLOSED */
 };
 
 struct world {
@@ -59,7 +62,8 @@ struct world {
 	struct world_server server[WORLD_SERVERS];
 	struct world_pool pool[WORLD_POOLS];
 	unsigned num_servers;
-	unsigned workers; /* that have not returned */
+	unsigned workers;                 /* that have not returned; without those of crashed pools */
+	uint64_t landings, late_landings; /* writes to clients: all, and those whose request was over (in quarantine) */
 	char wrong[512];
 };
 
@@ -99,7 +103,17 @@ void world_server_crash(struct world *w, unsigned server, bool power_loss);
 /* world_server_again -- another server on the same port, as after a restart. Returns its number. */
 unsigned world_server_again(struct world *w, unsigned server);
 void world_pool_crash(struct world *w, unsigned pool);
+/* world_pool_stop -- the pool is told to close, under its calls. */
+void world_pool_stop(struct world *w, unsigned pool);
+
+static inline bool world_pool_usable(const struct world *w, unsigned pool)
+{
+	return w->pool[pool].pool && !w->pool[pool].crashed && !w->pool[pool].stopped;
+}
 void world_unplug(struct world *w, uint64_t fab_first, uint64_t fab_end, bool unplugged);
+
+/* world_landing -- landing.c, for world.c: the check of each write to a client. */
+void world_landing(void *arg, uint64_t id, const uint8_t *at, size_t len, const uint32_t *imm);
 
 struct kvc_counters world_counters(struct world *w, unsigned pool);
 

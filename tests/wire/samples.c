@@ -147,7 +147,9 @@ void random_reply(struct kv_prng *p, struct scratch *s, struct wire_reply *r)
 {
 	*r = (struct wire_reply){.type = (uint8_t)between(p, WIRE_GET, WIRE_BENCH),
 				 .status = (int32_t)upto(p, UINT32_MAX),
-				 .id = upto(p, UINT64_MAX)};
+				 .id = upto(p, UINT64_MAX),
+				 .posted_ns = (uint32_t)upto(p, UINT32_MAX),
+				 .replied_ns = (uint32_t)upto(p, UINT32_MAX)};
 	switch (r->type) {
 	case WIRE_GET:
 		r->flags = (uint8_t)kv_prng_below(p, 4);
@@ -389,6 +391,8 @@ void assert_reply(const struct wire_reply *got, const struct wire_reply *want)
 	assert_int_equal(got->flags, want->flags);
 	assert_int_equal(got->status, want->status);
 	assert_int_equal(got->id, want->id);
+	assert_int_equal(got->posted_ns, want->posted_ns);
+	assert_int_equal(got->replied_ns, want->replied_ns);
 	switch (want->type) {
 	case WIRE_GET:
 		assert_int_equal(got->get.value_len, want->get.value_len);

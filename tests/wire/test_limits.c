@@ -3,7 +3,7 @@
  */
 #include "samples.h"
 
-enum { BODY = WIRE_FRAME_HEADER + WIRE_RECORD_HEADER };
+enum { REQUEST_BODY = WIRE_FRAME_HEADER + WIRE_RECORD_HEADER, REPLY_BODY = WIRE_FRAME_HEADER + WIRE_REPLY_HEADER };
 
 static uint8_t zeros[KV_MSG_MAX];
 
@@ -318,14 +318,14 @@ struct patch {
 	bool good;
 };
 
-static void patched(const struct patch *p, const char *hex, int (*check)(const uint8_t *, size_t))
+static void patched(const struct patch *p, const char *hex, size_t body, int (*check)(const uint8_t *, size_t))
 {
 	size_t len;
 	uint8_t *data = unhex(hex, &len), little[8];
 	print_message("# %s: %u bytes at %u = %llu\n", p->name, p->width, p->at, (unsigned long long)p->value);
 	kv_put64(little, p->value);
-	assert_true(BODY + (size_t)p->at + p->width <= len);
-	memcpy(data + BODY + p->at, little, p->width);
+	assert_true(body + p->at + p->width <= len);
+	memcpy(data + body + p->at, little, p->width);
 	assert_int_equal(check(data, len), p->good ? 1 : -KV_EPROTO);
 	free(data);
 }
@@ -387,7 +387,7 @@ static void test_request_patches(void **state)
 		bool found = false;
 		for (size_t k = 0; k < golden_requests_n; k++) {
 			if (strcmp(golden_requests[k].name, patches[i].name) == 0) {
-				patched(&patches[i], golden_requests[k].hex, check_requests);
+				patched(&patches[i], golden_requests[k].hex, REQUEST_BODY, check_requests);
 				found = true;
 			}
 		}
@@ -421,7 +421,7 @@ static void test_reply_patches(void **state)
 		bool found = false;
 		for (size_t k = 0; k < golden_replies_n; k++) {
 			if (strcmp(golden_replies[k].name, patches[i].name) == 0) {
-				patched(&patches[i], golden_replies[k].hex, check_replies);
+				patched(&patches[i], golden_replies[k].hex, REPLY_BODY, check_replies);
 				found = true;
 			}
 		}

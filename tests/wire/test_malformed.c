@@ -169,7 +169,8 @@ static void test_reserved_bytes(void **state)
 			hex = strcmp(golden_replies[k].name, reserved[i].name) ? hex : golden_replies[k].hex;
 		assert_non_null(hex);
 		data = unhex(hex, &len);
-		for (size_t at = 48u + reserved[i].from; at < 48u + reserved[i].to; at++) {
+		const size_t body = WIRE_FRAME_HEADER + (reserved[i].reply ? WIRE_REPLY_HEADER : WIRE_RECORD_HEADER);
+		for (size_t at = body + reserved[i].from; at < body + reserved[i].to; at++) {
 			assert_true(at < len);
 			for (unsigned bit = 0; bit < 8; bit++) {
 				data[at] ^= (uint8_t)(1u << bit);

@@ -52,10 +52,23 @@ static void test_counter_names(void **state)
 {
 	(void)state;
 	for (uint32_t i = 1; i < WIRE_STAT_END; i++) {
-		assert_non_null(wire_stat_name(i));
+		struct wire_stat_info info = wire_stat_info(i);
+		if (i >= WIRE_STAT_STATUS + WIRE_STATUS_MAX && i <= WIRE_STAT_STATUS_LAST) {
+			assert_null(wire_stat_name(i)); /* kept free for statuses to come */
+			continue;
+		}
+		assert_non_null(info.name);
+		assert_non_null(info.group);
+		assert_non_null(info.unit);
 		for (uint32_t k = 1; k < i; k++)
-			assert_string_not_equal(wire_stat_name(i), wire_stat_name(k));
+			assert_true(!wire_stat_name(k) || strcmp(info.name, wire_stat_name(k)) != 0);
 	}
+	for (uint32_t status = 0; status < WIRE_STATUS_MAX; status++)
+		assert_string_equal(wire_stat_info(WIRE_STAT_STATUS + status).group, "answers");
+	assert_string_equal(wire_stat_name(WIRE_STAT_STATUS + WIRE_NOTFOUND), "answered_not_found");
+	assert_int_equal(wire_stat_info(WIRE_STAT_SERVE_MAX_NS).kind, WIRE_STAT_MAXIMUM);
+	assert_int_equal(wire_stat_info(WIRE_STAT_INFLIGHT).kind, WIRE_STAT_GAUGE);
+	assert_int_equal(wire_stat_info(WIRE_STAT_GETS).kind, WIRE_STAT_COUNTER);
 	assert_string_equal(wire_stat_name(WIRE_STAT_HITS), "hits");
 	assert_string_equal(wire_stat_name(WIRE_STAT_PINNED_BYTES), "pinned_bytes");
 	assert_null(wire_stat_name(0));

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* key.h -- a key as people can read it. */
+#ifndef KVRAIL_BASE_KEY_H
+#define KVRAIL_BASE_KEY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	KV_KEY_SHOWN = 16,                  /* bytes of a key that are shown */
+	KV_KEY_TEXT = 2 * KV_KEY_SHOWN + 24 /* room for its text */
+};
+
+/* kv_key_text -- "'block-17'" when the bytes shown are printable, else hex: "0x00ff12"; a longer key ends in ".. (128
+ * bytes)". data holds min(len, KV_KEY_SHOWN) bytes at least. Returns buf. */
+char *kv_key_text(const void *data, size_t len, char buf[KV_KEY_TEXT]);
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* landing.c -- whether a write that is about to land in a client's memory may do so.
+ *
+ * A write carries its request's immediate, {generation, slot}. It may land where this request, which is out, has its
+ * destination; or in a piece of the receive buffer that is in quarantine. Anything else was given back to somebody: a
+ * caller, another request, or the free pieces. */
+#include "engine/inside.h"
+#include "kvclient/client.h"
+#include "kvclient/internal.h"
+#include "tests/sim/world.h"
+
+/* The client whose endpoint this is, or NULL. */
+static struct kvc_client *client_of(struct world *w, uint64_t fab)
+{
+	for (unsigned i = 0; i < w->options.pools; i++) {
+		for (unsigned j = 0; w->pool[i].pool && j < w->options.clients; j++) {
+			struct kvc_client *c = w->pool[i].pool->client[j];
+			for (unsigned k = 0; c->opened && c->te && k < c->te->nrails; k++)
+				if (c->te->rails[k].fab && sim_fabric_id(c->te->rails[k].fab) == fab)
+					return c;
+		}
+	}
+	return NULL;
+}
+
+/* Where the region of a destination begins, or NULL. */
+static const uint8_t *region_base(const struct kvc_client *c, uint32_t id)
+{
+	for (unsigned i = 0; i < c->num_mems; i++)
+		if (c->mem[i]->id == id)
+			return c->mem[i]->base;
+	return id == KVC_REGION_BUFFER ? c->area.base : NULL;
+}
+
+static bool in_request(const struct kvc_client *c, uint32_t imm, const uint8_t *at, size_t len)
+{
+	uint32_t slot = imm & 0xFFFF;
+	const struct kvc_req *r = slot < c->reqs.count ? &c->reqs.entry[slot] : NULL;
+	const struct wire_dest *d;
+	const uint8_t *base;
+	uint64_t pos, in;
+	if (!r || r->state != KVC_REQ_SENT || r->generation != imm >> 16 || r->wire.dest.count == 0)
+		return false;
+	d = &r->wire.dest;
+	base = region_base(c, d->region);
+	if (!base || at < base + d->offset)
+		return false;
+	pos = (uint64_t)(at - base) - d->offset;
+	in = d->count > 1 ? pos % d->stride : pos;
+	return (d->count > 1 ? pos / d->stride : 0) < d->count && in + len <= d->slice;
+}
+
+static bool in_quarantine(const struct kvc_client *c, const uint8_t *at, size_t len)
+{
+	const struct kvc_buffer *b = &c->buffer;
+	uint32_t left = b->units;
+	for (uint32_t unit = b->quarantine; unit != UINT32_MAX && left > 0; unit = b->next[unit], left--) {
+		const uint8_t *piece = b->base + ((uint64_t)unit << KVC_PIECE_SHIFT);
+		if (at >= piece && at + len <= piece + ((uint64_t)KVC_PIECE_MIN << (b->state[unit] & 0x3F)))
+			return true;
+	}
+	return false;
+}
+
+void world_landing(void *arg, uint64_t id, const uint8_t *at, size_t len, const uint32_t *imm)
+{
+	struct world *w = arg;
+	const struct kvc_client *c = client_of(w, id);
+	if (!c)
+		return;
+	w->landings++;
+	if (len == 0 || (imm && in_request(c, *imm, at, len)))
+		return;
+	w->late_landings++;
+	if (!in_quarantine(c, at, len))
+		world_wrong(
+			w,
+			"a write (immediate %08x) lands in memory of client %u that no request and no quarantine holds",
+			imm ? *imm : 0, c->index);
+}
