@@ -10,7 +10,8 @@
  * reply.c.
  *
  * Verification is over what is delivered, at the place where it is delivered from: one hash for a value of one range, a
- * running one over several, and for a part of a value one per range, which the server makes for the purpose. */
+ * running one over several, and for a part of a value one per range, which the server makes for the purpose. What is
+ * corrupt is asked for once more, and the server told to look at its memory first (WIRE_GET_CHECK). */
 #include "kvclient/call.h"
 #include "kvclient/place.h"
 
@@ -113,7 +114,8 @@ static void range_fill(struct kvc_get *g, struct kvc_req *r, uint64_t length, co
 {
 	struct wire_request *w = &r->wire;
 	w->type = WIRE_GET;
-	w->flags = WIRE_GET_INLINE | (g->part ? WIRE_GET_SUM_RANGE : 0);
+	w->flags = WIRE_GET_INLINE | (g->part ? WIRE_GET_SUM_RANGE : 0) |
+		   (g->check && g->generation == 0 ? WIRE_GET_CHECK : 0);
 	w->key = (struct wire_bytes){g->key.data, (uint32_t)g->key.len};
 	w->dest = *dest;
 	w->get.offset = g->offset + g->issued;
@@ -243,8 +245,10 @@ static int range_take_await(struct kvc_get *g, struct kvc_req *r, struct kv_hash
 out:
 	if (rc == 0)
 		g->taken += n;
-	else
+	else {
 		kvc_add(&g->c->count.corrupt, 1);
+		g->check = true;
+	}
 	return rc;
 }
 

@@ -6,6 +6,11 @@
  * (WIRE_GET_SUM_RANGE) is made here, a bounded number of bytes per turn, while the writes are under way; the answer
  * waits for it.
  *
+ * A client that found a value corrupt says so with its next try (WIRE_GET_CHECK). Then the value is summed up first, in
+ * the same bounded steps, and dropped if its bytes are not what they were when it was committed; so a block that went
+ * bad in memory is reported once and served no more. (Rejected: summing up before every GET, which would cost as much
+ * as moving the bytes.)
+ *
  * A range that does not fit its destination moves nothing: TOOBIG with the length and generation, posted 0. A request
  * without a destination (length 0, no slices) is therefore a way to ask for the size. Length 0 means "to the end". */
 #include "kvserver/reply.h"
@@ -51,9 +56,44 @@ static void hash_end(struct request *r)
 	r->get.hasher = NULL;
 }
 
+static void get_serve(struct request *r);
+
+/* The value's bytes are not those that were committed: nobody shall get them. */
+static void block_damaged(struct shard *s, struct block *b)
+{
+	char text[KV_KEY_TEXT];
+
+	shard_count(s, WIRE_STAT_CORRUPT_DROPPED);
+	kv_error_log(s->opt.log, "shard %u: the value of key %s (%llu bytes) is damaged in memory; it is dropped", s->opt.index,
+		     kv_key_text(b->item.key, b->item.key_len, text), (unsigned long long)b->len);
+	store_drop(&s->store, b);
+}
+
+/* A value was summed up because a client found it corrupt. */
+static void get_checked(struct request *r, uint64_t digest)
+{
+	int32_t status = WIRE_OK;
+
+	r->get.checking = false;
+	if (digest != r->block->checksum) {
+		block_damaged(r->session->shard, r->block);
+		status = WIRE_CORRUPT;
+	} else if (!r->session->shard->te) {
+		status = WIRE_CLOSING;
+	} else if (loop_turn_now(r->session->shard->loop) >= r->deadline_ns) {
+		status = WIRE_TIMEOUT;
+	}
+	if (status == WIRE_OK) {
+		get_serve(r);
+		return;
+	}
+	request_answer(r, status);
+	request_free(r);
+}
+
 void get_hash(struct request *r, uint64_t *budget)
 {
-	uint64_t n = KV_MIN(r->get.left, *budget);
+	uint64_t n = KV_MIN(r->get.left, *budget), digest;
 
 	kv_hasher_update(r->get.hasher, r->get.from, n);
 	r->get.from += n;
@@ -61,8 +101,13 @@ void get_hash(struct request *r, uint64_t *budget)
 	*budget -= n;
 	if (r->get.left)
 		return;
-	r->reply.get.checksum = kv_hasher_digest(r->get.hasher);
+	digest = kv_hasher_digest(r->get.hasher);
 	hash_end(r);
+	if (r->get.checking) {
+		get_checked(r, digest);
+		return;
+	}
+	r->reply.get.checksum = digest;
 	get_settle(r);
 }
 
@@ -80,19 +125,11 @@ uint32_t get_cancel(struct request *r)
 	return posted;
 }
 
-/* The checksum that the reply carries: of the whole value, or made now, or begun. False: no hasher is free. */
-static bool sum_begin(struct request *r, const uint8_t *from, uint64_t length, bool of_range)
+/* Begin to sum up bytes of the block. False: no hasher is free. */
+static bool hash_begin(struct request *r, const uint8_t *from, uint64_t length)
 {
 	struct shard *s = r->session->shard;
 
-	r->get.hasher = NULL;
-	kv_list_init(&r->get.hashing);
-	if (!of_range || length == r->block->len)
-		return true;
-	if (length <= HASH_AT_ONCE) {
-		r->reply.get.checksum = kv_hash_block(from, length);
-		return true;
-	}
 	r->get.hasher = slab_get(&s->hashers);
 	if (!r->get.hasher)
 		return false;
@@ -103,19 +140,48 @@ static bool sum_begin(struct request *r, const uint8_t *from, uint64_t length, b
 	return true;
 }
 
+/* The checksum that the reply carries: of the whole value, or made now, or begun. False: no hasher is free. */
+static bool sum_begin(struct request *r)
+{
+	const uint8_t *from = store_data(&r->session->shard->store, r->block) + r->get.offset;
+
+	if (!r->get.of_range || r->get.length == r->block->len)
+		return true;
+	if (r->get.length > HASH_AT_ONCE)
+		return hash_begin(r, from, r->get.length);
+	r->reply.get.checksum = kv_hash_block(from, r->get.length);
+	return true;
+}
+
 static void get_refuse(struct link *l, struct wire_reply *reply, int32_t status)
 {
 	reply->status = status;
 	reply_put(l, reply, NULL);
 }
 
+/* Its bytes may move now. */
+static void get_serve(struct request *r)
+{
+	int rc = sum_begin(r) ? 0 : -KV_EBUSY;
+
+	if (rc == 0)
+		rc = request_move(r, TE_WRITE, &r->get.dest, r->get.offset, r->get.length, &r->get.imm);
+	if (rc == 0 && r->get.hasher && !request_posting(r))
+		request_posted_now(r);
+	if (rc) {
+		hash_end(r);
+		request_answer(r, rc == -KV_EBUSY ? WIRE_BUSY : rc == -KV_EINVAL ? WIRE_INVALID : WIRE_FABRIC);
+		request_free(r);
+		return;
+	}
+	get_settle(r);
+}
+
 static void get_move(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
 		     struct wire_reply *reply, uint64_t now_ns)
 {
 	struct region_use *u = session_region_find(l->session, q->dest.region);
-	struct shard *s = l->session->shard;
 	struct request *r;
-	int rc;
 
 	if (!u || u->revoked || !region_holds(u->region, &q->dest) || q->dest.count > REQUEST_SLICES_MAX) {
 		get_refuse(l, reply, WIRE_INVALID);
@@ -134,19 +200,19 @@ static void get_move(struct link *l, const struct wire_request *q, struct block 
 	r->posted = get_settle;
 	r->done = get_settle;
 	r->get.length = length;
-	rc = sum_begin(r, store_data(&s->store, b) + q->get.offset, length, q->flags & WIRE_GET_SUM_RANGE) ? 0
-													   : -KV_EBUSY;
-	if (rc == 0)
-		rc = request_move(r, TE_WRITE, &q->dest, q->get.offset, length, &q->get.imm);
-	if (rc == 0 && r->get.hasher && !request_posting(r))
-		request_posted_now(r);
-	if (rc) {
-		hash_end(r);
-		request_answer(r, rc == -KV_EBUSY ? WIRE_BUSY : rc == -KV_EINVAL ? WIRE_INVALID : WIRE_FABRIC);
+	r->get.offset = q->get.offset;
+	r->get.dest = q->dest;
+	r->get.imm = q->get.imm;
+	r->get.of_range = q->flags & WIRE_GET_SUM_RANGE;
+	r->get.hasher = NULL;
+	kv_list_init(&r->get.hashing);
+	r->get.checking = (q->flags & WIRE_GET_CHECK) && b->len > HASH_AT_ONCE;
+	if (!r->get.checking) {
+		get_serve(r);
+	} else if (!hash_begin(r, store_data(&l->session->shard->store, b), b->len)) {
+		request_answer(r, WIRE_BUSY);
 		request_free(r);
-		return;
 	}
-	get_settle(r);
 }
 
 static void get_inline(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
@@ -160,6 +226,12 @@ static void get_inline(struct link *l, const struct wire_request *q, struct bloc
 	reply->get.inline_data = (struct wire_bytes){from, (uint32_t)length};
 	s->stat[WIRE_STAT_BYTES_READ] += length;
 	reply_put(l, reply, b);
+}
+
+/* Then even a small part of it has to wait, and comes as a data write. */
+static bool check_takes_long(const struct wire_request *q, const struct block *b)
+{
+	return (q->flags & WIRE_GET_CHECK) && b->len > HASH_AT_ONCE;
 }
 
 /* A block was found: what of it is asked for, and how it travels. */
@@ -176,10 +248,16 @@ static void get_block(struct link *l, const struct wire_request *q, struct block
 		get_refuse(l, reply, WIRE_INVALID);
 		return;
 	}
+	if ((q->flags & WIRE_GET_CHECK) && b->len <= HASH_AT_ONCE &&
+	    kv_hash_block(store_data(&l->session->shard->store, b), b->len) != b->checksum) {
+		block_damaged(l->session->shard, b);
+		get_refuse(l, reply, WIRE_CORRUPT);
+		return;
+	}
 	length = b->len - q->get.offset;
 	if (q->get.length)
 		length = KV_MIN(length, q->get.length);
-	if ((q->flags & WIRE_GET_INLINE) && length <= KV_INLINE_MAX)
+	if ((q->flags & WIRE_GET_INLINE) && length <= KV_INLINE_MAX && !check_takes_long(q, b))
 		get_inline(l, q, b, length, reply);
 	else if (length > room || length > KV_RANGE_MAX)
 		get_refuse(l, reply, WIRE_TOOBIG);

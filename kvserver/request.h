@@ -44,8 +44,12 @@ struct request {
 		struct {
 			struct kv_list hashing; /* of the shard, while the range's checksum is being made */
 			const uint8_t *from;
-			uint64_t left, length;
+			uint64_t left, length, offset;
 			struct kv_hasher *hasher; /* NULL: no checksum is being made */
+			bool checking;            /* it is of the whole value, which is served afterwards: */
+			bool of_range;
+			uint32_t imm;
+			struct wire_dest dest;
 		} get;
 		struct {
 			struct stage *stage; /* NULL: it is gone, and `failed` says why */

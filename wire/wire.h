@@ -123,6 +123,7 @@ enum wire_type {
 enum wire_flag {
 	WIRE_GET_SUM_RANGE = 1, /* GET: checksum of the range asked for, not of the whole value */
 	WIRE_GET_INLINE = 2,    /* GET: a small range may come inside the reply */
+	WIRE_GET_CHECK = 4,     /* GET: what came was corrupt: sum up the value before it is served again, drop it if it is wrong */
 	WIRE_PUT_FIRST = 1,     /* PUT: begins a value */
 	WIRE_PUT_LAST = 2,      /* PUT: ends it: check, then commit */
 	WIRE_PIN_RELEASE = 1    /* PIN: take the session's pin back */

@@ -280,6 +280,80 @@ static void bench_without_blocks_of_that_length_finds_nothing(void **state)
 	assert_int_equal(rig_find(q.id)->bench.posted, 0);
 }
 
+/* ---- values that are damaged in memory ---- */
+
+static void damage(const char *key, uint64_t at)
+{
+	struct block *b = store_find(&rig.shard->store, key, strlen(key), 0);
+	assert_non_null(b);
+	store_data(&rig.shard->store, b)[at] ^= 0x10;
+}
+
+static struct wire_request checked(uint64_t offset, uint64_t n)
+{
+	struct wire_request q = rig_get("k", offset, n);
+	q.flags = WIRE_GET_CHECK;
+	return q;
+}
+
+/* A client that found it corrupt asks for a check: the value is gone then, for everybody, and counted. */
+static void a_damaged_value_is_dropped_when_somebody_found_it_corrupt(void **state)
+{
+	static const uint64_t sizes[] = {100, 65536, 65537, 5 << 20};
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(sizes); i++) {
+		uint64_t n = sizes[i], sum = rig_store("k", n, i);
+		struct wire_request plain = rig_get("k", 0, n), check = checked(n / 2, n / 2), again = rig_get("k", 0, n);
+		damage("k", n - 1);
+		assert_int_equal(rig_ask(&plain)->status, WIRE_OK); /* it cannot know */
+		assert_true(rig_find(plain.id)->get.checksum == sum);
+		rig_until(rig.immediates == rig_find(plain.id)->get.posted);
+		assert_true(kv_hash_block(rig_memory(0), n) != sum);
+		assert_int_equal(rig_ask(&check)->status, WIRE_CORRUPT);
+		assert_int_equal(rig_find(check.id)->get.posted, 0);
+		assert_int_equal(rig_stat(WIRE_STAT_CORRUPT_DROPPED), i + 1);
+		assert_int_equal(rig_ask(&again)->status, WIRE_NOTFOUND);
+		rig_until(rig_stat(WIRE_STAT_BYTES_USED) == 0);
+		rig.immediates = 0;
+		rig.replies = 0;
+	}
+}
+
+static void a_sound_value_is_served_after_the_check(void **state)
+{
+	static const uint64_t sizes[] = {100, 65536, 65537, 5 << 20};
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(sizes); i++) {
+		uint64_t n = sizes[i], sum = rig_store("k", n, i);
+		struct wire_request q = checked(0, n), gone = rig_request(WIRE_DELETE, "k");
+		assert_int_equal(rig_ask(&q)->status, WIRE_OK);
+		rig_until(rig.immediates == rig_find(q.id)->get.posted);
+		assert_true(kv_hash_block(rig_memory(0), n) == sum);
+		assert_int_equal(rig_ask(&gone)->status, WIRE_OK);
+		rig.immediates = 0;
+		rig.replies = 0;
+	}
+	assert_int_equal(rig_stat(WIRE_STAT_CORRUPT_DROPPED), 0);
+}
+
+static void a_check_can_be_cancelled_and_outlived(void **state)
+{
+	(void)state;
+	rig_store("k", 16 << 20, 1);
+	struct wire_request q = checked(0, 1000), cancel = rig_request(WIRE_CANCEL, NULL), last = checked(0, 1000);
+	struct wire_request both[2] = {q, cancel};
+	struct wire_frame frame = rig_frame();
+	both[1].cancel.id = q.id;
+	rig_send_records(&frame, both, 2);
+	rig_until(rig_find(q.id) && rig_find(cancel.id));
+	assert_int_equal(rig_find(q.id)->status, WIRE_CANCELED);
+	assert_int_equal(rig_find(cancel.id)->cancel.posted, 0);
+	assert_int_equal(rig.shard->hashers.used, 0);
+	rig_send(&last);
+	rig_until(rig.shard->hashers.used == 1);
+	rig_session_end(); /* frees all of it: looked at after each test */
+}
+
 #define GET_TEST(f) cmocka_unit_test_setup_teardown(f, rig_open, rig_close)
 
 int main(void)
@@ -301,6 +375,9 @@ int main(void)
 		GET_TEST(deleting_what_is_being_read_changes_nothing_for_the_reader),
 		GET_TEST(bench_posts_every_write),
 		GET_TEST(bench_without_blocks_of_that_length_finds_nothing),
+		GET_TEST(a_damaged_value_is_dropped_when_somebody_found_it_corrupt),
+		GET_TEST(a_sound_value_is_served_after_the_check),
+		GET_TEST(a_check_can_be_cancelled_and_outlived),
 	};
 	return cmocka_run_group_tests_name("kvserver/get", tests, rig_up, rig_down);
 }

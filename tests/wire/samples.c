@@ -105,7 +105,7 @@ void random_request(struct kv_prng *p, struct scratch *s, struct wire_request *r
 		r->key = random_bytes(p, s->key, 1, KV_KEY_MAX);
 	switch (r->type) {
 	case WIRE_GET:
-		r->flags = (uint8_t)kv_prng_below(p, 4);
+		r->flags = (uint8_t)kv_prng_below(p, 8);
 		r->get.offset = upto(p, KV_VALUE_MAX);
 		r->get.length = upto(p, KV_RANGE_MAX);
 		r->get.generation = upto(p, UINT64_MAX);
@@ -152,7 +152,7 @@ void random_reply(struct kv_prng *p, struct scratch *s, struct wire_reply *r)
 				 .replied_ns = (uint32_t)upto(p, UINT32_MAX)};
 	switch (r->type) {
 	case WIRE_GET:
-		r->flags = (uint8_t)kv_prng_below(p, 4);
+		r->flags = (uint8_t)kv_prng_below(p, 8);
 		r->get.value_len = upto(p, UINT64_MAX);
 		r->get.generation = upto(p, UINT64_MAX);
 		r->get.checksum = kv_prng_next(p);
