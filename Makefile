@@ -23,7 +23,8 @@ CFLAGS_tsan    := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
 CFLAGS_cov     := -O0 -g --coverage
 CFLAGS_fuzz    := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined,fuzzer-no-link
 ALL_CFLAGS  = -std=gnu11 -D_GNU_SOURCE -I. -fPIC -pthread -fvisibility=hidden $(WARN) -DKVRAIL_VERSION='"$(VERSION)"' $(CFLAGS_$(MODE)) $(PKG_CFLAGS) $(CFLAGS)
-ALL_LDFLAGS = -pthread $(filter -fsanitize% --coverage,$(CFLAGS_$(MODE))) $(LDFLAGS)
+# No lazy binding: besides being writable, its resolver saves vector registers on the stack, and a key may be in them.
+ALL_LDFLAGS = -pthread -Wl,-z,relro,-z,now $(filter -fsanitize% --coverage,$(CFLAGS_$(MODE))) $(LDFLAGS)
 LIBS        = -Wl,--as-needed $(PKG_LIBS) -libverbs -ldl -lm
 
 Q := $(if $(V),,@)# V=1 shows the commands

@@ -21,6 +21,9 @@
  * more than OUT_BUSY_MAX has gathered: then it waits, so that a peer that makes us answer without reading the answers
  * cannot grow the BIO.
  *
+ * The pre-shared key lies in the context, once per side, in a page of its own that core dumps leave out; OpenSSL's copies
+ * live as long as a handshake and are wiped by it.
+ *
  * No close_notify is sent: the control protocol has its own goodbye and lengths, and close must not park. */
 #include "bootstrap/tls.h"
 
@@ -28,6 +31,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <openssl/bio.h>
@@ -268,10 +272,36 @@ static int credentials_set(struct tls_context *ctx, const struct tls_settings *s
 	return rc;
 }
 
+static size_t page_bytes(void)
+{
+	long page = sysconf(_SC_PAGESIZE);
+	return page > 0 ? (size_t)page : 4096;
+}
+
+/* In pages of its own. That they are left out of core dumps is a precaution: where the kernel cannot, it works all the
+ * same. */
+static struct tls_context *context_alloc(void)
+{
+	size_t page = page_bytes(), len = kv_align_up(sizeof(struct tls_context), page);
+	struct tls_context *ctx = aligned_alloc(page, len);
+	if (!ctx)
+		return NULL;
+	(void)madvise(ctx, len, MADV_DONTDUMP);
+	memset(ctx, 0, sizeof(*ctx));
+	return ctx;
+}
+
+static void context_free(struct tls_context *ctx)
+{
+	OPENSSL_cleanse(ctx, sizeof(*ctx));
+	(void)madvise(ctx, kv_align_up(sizeof(*ctx), page_bytes()), MADV_DODUMP);
+	free(ctx);
+}
+
 int tls_context_create(const struct tls_settings *settings, struct tls_context **out, struct kv_error *err)
 {
 	int rc;
-	struct tls_context *ctx = calloc(1, sizeof(*ctx));
+	struct tls_context *ctx = context_alloc();
 	if (!ctx)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the TLS settings");
 	ctx->server = settings->server;
@@ -302,9 +332,8 @@ void tls_context_destroy(struct tls_context **ctx)
 	if (!*ctx)
 		return;
 	SSL_CTX_free((*ctx)->ssl_ctx); /* frees, and wipes, the private key */
-	OPENSSL_cleanse(&(*ctx)->psk, sizeof((*ctx)->psk));
 	free((*ctx)->server_name);
-	free(*ctx);
+	context_free(*ctx);
 	*ctx = NULL;
 }
 

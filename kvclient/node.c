@@ -347,7 +347,9 @@ static int hello_await(struct kvc_node *n, uint64_t deadline_ns)
 		return refused(n, &m.refuse);
 	if (m.type != WIRE_CTRL_WELCOME)
 		return kv_fail(&n->error, -KV_EPROTO, "it answered our hello with message %d", (int)m.type);
-	return welcome_take_await(n, &m.welcome);
+	rc = welcome_take_await(n, &m.welcome);
+	explicit_bzero(m.welcome.token, sizeof(m.welcome.token));
+	return rc;
 }
 
 /* The next region that this session has not acknowledged. */

@@ -64,6 +64,7 @@ void kvc_session_unref(struct kvc_session *s)
 		return;
 	for (uint32_t i = 0; i < s->num_links; i++)
 		kvc_map_fini(&s->link[i].map);
+	explicit_bzero(s->token, sizeof(s->token));
 	free(s);
 }
 

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_memory.c -- where a pre-shared key lies in this process: this process looks through all of its own memory. While
+ * contexts exist, once in each and only in pages that core dumps leave out; when they are gone, nowhere.
+ *
+ * The test itself keeps the key in disguise, so that it does not find its own copy. */
+#include "rig.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { KEY = 32, MASK = 0x5A, STEP = 1 << 20 };
+
+#define MAP_MAX (1ull << 30) /* larger ones are shadow memory of sanitizers */
+
+static uint8_t disguised[KEY], disguised_hex[2 * KEY];
+
+static struct found {
+	unsigned raw, raw_dumped, hex;
+} found;
+
+static bool is_at(const uint8_t *at, const uint8_t *want, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if ((at[i] ^ MASK) != want[i])
+			return false;
+	return true;
+}
+
+static void search_between(int mem, uint64_t from, uint64_t to, bool dumped)
+{
+	static uint8_t piece[STEP + 2 * KEY];
+	uint64_t own = (uint64_t)(uintptr_t)piece;
+	for (uint64_t x = from; x < to; x += STEP) {
+		ssize_t n = pread(mem, piece, KV_MIN((uint64_t)sizeof(piece), to - x), (off_t)x);
+		for (ssize_t i = 0; i < n && i < STEP; i++) {
+			if (x + (uint64_t)i >= own && x + (uint64_t)i < own + sizeof(piece))
+				continue;
+			if (n - i >= KEY && is_at(piece + i, disguised, KEY)) {
+				found.raw++;
+				found.raw_dumped += dumped;
+			}
+			found.hex += n - i >= 2 * KEY && is_at(piece + i, disguised_hex, 2 * KEY);
+		}
+	}
+	explicit_bzero(piece, sizeof(piece));
+}
+
+/* Every mapping that can be written, with whether it goes into core dumps. */
+static void search(void)
+{
+	char line[512];
+	unsigned long long from = 0, to = 0, a, b;
+	int mem = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+	FILE *f = fopen("/proc/self/smaps", "re");
+	bool writable = false;
+	found = (struct found){0};
+	assert_true(mem >= 0);
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%llx-%llx", &a, &b) == 2 && strchr(line, '-')) {
+			from = a;
+			to = b;
+			writable = strstr(line, " rw") != NULL;
+		} else if (strncmp(line, "VmFlags:", 8) == 0 && writable && to - from <= MAP_MAX) {
+			search_between(mem, from, to, strstr(line, " dd") == NULL);
+		}
+	}
+	fclose(f);
+	close(mem);
+}
+
+static void a_key_lies_in_its_context_only_and_goes_with_it(void **state)
+{
+	struct boot_security security = {0};
+	char text[16 + 2 * KEY];
+	uint8_t key[KEY];
+	struct rig r;
+	int n = snprintf(text, sizeof(text), "bench:");
+	(void)state;
+	assert_int_equal(kv_entropy_fill(&kv_entropy_kernel, key, KEY), 0);
+	for (unsigned i = 0; i < KEY; i++) {
+		n += snprintf(text + n, sizeof(text) - (size_t)n, "%02x", key[i]);
+		disguised[i] = key[i] ^ MASK;
+	}
+	for (unsigned i = 0; i < 2 * KEY; i++)
+		disguised_hex[i] = (uint8_t)text[6 + i] ^ MASK;
+	search();
+	assert_true(found.raw >= 1 && found.hex >= 1); /* the search finds what is there */
+	explicit_bzero(key, sizeof(key));
+	security.psk = text;
+	rig_init(&r, &security, &security);
+	explicit_bzero(text, sizeof(text));
+	search();
+	assert_int_equal(found.hex, 0);
+	assert_int_equal(found.raw, 2); /* the server's and the client's */
+	assert_int_equal(found.raw_dumped, 0);
+	rig_open_ok(&r);
+	rig_fini(&r);
+	search();
+	assert_int_equal(found.raw, 0);
+	assert_int_equal(found.hex, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_key_lies_in_its_context_only_and_goes_with_it),
+	};
+	return cmocka_run_group_tests_name("bootstrap/memory", tests, NULL, NULL);
+}
