@@ -123,7 +123,7 @@ $(addprefix $(B)/tests/fuzz/fuzz_,$(FUZZ)): $(B)/tests/fuzz/fuzz_%: $(B)/tests/f
 tests: $(TESTS) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(PROGRAMS) library
 
 INTEGRATION := $(wildcard tests/integration/*.sh)
-.PHONY: deps check check-run check-asan check-tsan check-clang check-chaos check-fault check-all fuzz install clean help
+.PHONY: deps check check-run check-asan check-tsan check-clang check-chaos check-fault check-mutants check-all fuzz install clean help
 deps: ## install what building and testing need (KVRAIL_NO_INSTALL=1: say it instead)
 	@scripts/install-deps.sh test
 
@@ -133,8 +133,10 @@ check: deps ## set up, build and pass the tests (under 10 minutes on 2 cores)
 
 # The simulation runs in one thread, where ThreadSanitizer can find nothing, and takes minutes under it.
 RUN_TESTS = $(if $(filter tsan,$(MODE)),$(filter-out $(B)/tests/sim/test_sim_%,$(TESTS)),$(TESTS))
+# Planted bugs are looked for in one build only.
+MUTANTS = $(if $(filter build/release,$(B)),scripts/check-mutants.sh)
 check-run: tests
-	@MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),300) -l $(B)/logs scripts/check-layers.sh $(RUN_TESTS) tests/fuzz/smoke.sh $(INTEGRATION)
+	@MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),300) -l $(B)/logs scripts/check-layers.sh $(RUN_TESTS) $(MUTANTS) tests/fuzz/smoke.sh $(INTEGRATION)
 
 check-asan: deps ## the same under AddressSanitizer and UBSan
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=asan tests
@@ -156,6 +158,10 @@ check-chaos: deps ## real processes killed, stopped, cut off and starved (about 
 check-fault: deps ## fail every fallible call of ours once, under ASan (about 5 minutes)
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=asan build/asan/tests/fault/sweep
 	@KVRAIL_BUILD=build/asan scripts/run-tests.sh -t 1800 -l build/asan/logs tests/fault/points.sh build/asan/tests/fault/sweep
+
+check-mutants: deps ## plant bugs and see the simulation find each of them (also in check; half a minute)
+	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release build/release/tests/sim/test_sim_rules
+	@MODE=release KVRAIL_BUILD=build/release scripts/run-tests.sh -l build/release/logs scripts/check-mutants.sh
 
 check-all: check check-clang check-asan check-tsan check-chaos check-fault ## every suite
 

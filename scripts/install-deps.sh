@@ -41,7 +41,7 @@ plan_debian() {
 	manager=apt-get
 	packages=(build-essential pkg-config libibverbs-dev liburing-dev libssl-dev libxxhash-dev libjansson-dev libedit-dev)
 	has_efa_libfabric || packages+=(libfabric-dev)
-	[ "$what" = run ] || packages+=(libcmocka-dev openssl python3)
+	[ "$what" = run ] || packages+=(libcmocka-dev openssl patch python3)
 	is_installed() {
 		dpkg-query -W -f '${Status}\n' "$1" 2>/dev/null | grep -q 'ok installed$' && return 0
 		# pkg-config is pkgconf on newer Debian; a package that provides the name counts too.
@@ -59,7 +59,7 @@ plan_redhat() {
 		packages+=(libfabric-devel)
 		say "on an EFA instance install libfabric with the AWS EFA installer rather than from $manager: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html"
 	fi
-	[ "$what" = run ] || packages+=(libcmocka-devel openssl python3)
+	[ "$what" = run ] || packages+=(libcmocka-devel openssl patch python3)
 	is_installed() { rpm -q --whatprovides "$1" >/dev/null 2>&1; }
 	command=("$manager" install -y)
 	refresh=("$manager" makecache -q)

@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# check-mutants.sh -- plant the bugs of tests/sim/mutants/ one by one and see the simulation find each of them.
+#
+# usage: check-mutants.sh [NAME...]           (make check-mutants builds what it needs first)
+# A mutant is a patch of a few production sources. Its head says, one a line:
+#   bug: what is wrong      rule: the rule of docs/OWNERSHIP.md that it breaks
+#   world: of test_sim_rules      seeds: N, of which one must find it      expect: what the failure must say (extended regular expression)
+# The copy of the tree that is patched, build/mutants/NAME, has the objects too, so that only what was changed is compiled. A patch that does not apply, a
+# mutant that passes its N seeds and one that fails otherwise than expected are failures, and so is a seed that fails without any mutant.
+# To make a patch again: change a copy of the tree, `diff -u` a/FILE b/FILE, keep the head. Speaks TAP.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+mode=${MODE:-release}
+built=${KVRAIL_BUILD:-build/$mode}
+out=build/mutants
+patches=tests/sim/mutants
+program=tests/sim/test_sim_rules
+layers="base loop wire bootstrap engine kvclient kvserver"
+limit=120 # seconds for one mutant's seeds
+
+head_of() { # PATCH FIELD
+	sed -n -e '/^---/q' -e "s/^$2: //p" "$1"
+}
+
+# A copy of what the program is made of, sources and objects with their times.
+copy() { # DIRECTORY
+	local l
+	rm -rf "$1"
+	mkdir -p "$1/tests" "$1/$built/tests"
+	cp -p Makefile "$1/"
+	cp -pR tests/sim "$1/tests/"
+	cp -pR "$built/tests/sim" "$1/$built/tests/"
+	for l in $layers; do
+		cp -pR "$l" "$1/"
+		cp -pR "$built/$l" "$built/lib$l.a" "$1/$built/"
+	done
+}
+
+said() { # LOG: the first thing that was wrong
+	grep -aoE 'seed 0x[0-9a-f]+, at .*' "$1" | head -n 1
+}
+
+# Prints what was seen; 0: caught as it should be.
+one() { # NAME
+	local patch=$patches/$1.patch dir=$out/$1 log=$out/$1.log world seeds expect rc message
+	world=$(head_of "$patch" world) seeds=$(head_of "$patch" seeds) expect=$(head_of "$patch" expect)
+	if [ -z "$world" ] || [ -z "$seeds" ] || [ -z "$expect" ] || [ -z "$(head_of "$patch" rule)" ]; then
+		echo "the head of the patch lacks a field"
+		return 1
+	fi
+	copy "$dir"
+	if ! patch -s -p1 -N -d "$dir" <"$patch" >"$log" 2>&1; then
+		echo "the patch does not apply any more: $(head -n 1 "$log")"
+		return 1
+	fi
+	if ! env -u MAKEFLAGS -u MAKELEVEL make -s -C "$dir" MODE="$mode" "$built/$program" >"$log" 2>&1; then
+		echo "does not compile: $(grep -m 1 error "$log")"
+		return 1
+	fi
+	timeout "$limit" "$dir/$built/$program" "$world" 1 "$seeds" >"$log" 2>&1 </dev/null
+	rc=$?
+	message=$(said "$log")
+	if [ $rc -eq 0 ]; then
+		echo "is not found by $seeds seeds of world $world"
+		return 1
+	fi
+	if ! grep -aqE "$expect" <<<"$message"; then
+		echo "fails otherwise than expected (exit status $rc): ${message:-$(tail -n 1 "$log")}"
+		return 1
+	fi
+	echo "$message"
+	rm -rf "$dir"
+}
+
+# The same seeds must pass without a mutant.
+baseline() { # WORLD SEEDS
+	local log=$out/world-$1.log
+	if ! timeout "$limit" "$built/$program" "$1" 1 "$2" >"$log" 2>&1 </dev/null; then
+		echo "fails without a mutant: $(said "$log")"
+		return 1
+	fi
+	echo "$2 seeds"
+}
+
+if [ "${1:-}" = --one ]; then
+	one "$2" >"$out/$2.said"
+	echo $? >"$out/$2.rc"
+	exit 0
+fi
+if [ "${1:-}" = --baseline ]; then
+	baseline "$2" "$3" >"$out/world-$2.said"
+	echo $? >"$out/world-$2.rc"
+	exit 0
+fi
+
+mkdir -p "$out"
+names=("$@")
+if [ ${#names[@]} -eq 0 ]; then
+	for p in "$patches"/*.patch; do
+		names+=("$(basename "$p" .patch)")
+	done
+fi
+declare -A most
+for n in "${names[@]}"; do
+	[ -f "$patches/$n.patch" ] || { echo "Bail out! there is no $patches/$n.patch"; exit 1; }
+	w=$(head_of "$patches/$n.patch" world) s=$(head_of "$patches/$n.patch" seeds)
+	[ "${s:-0}" -gt "${most[${w:-?}]:-0}" ] && most[$w]=$s
+done
+{
+	for w in "${!most[@]}"; do printf -- '--baseline %s %s\n' "$w" "${most[$w]}"; done
+	printf -- '--one %s\n' "${names[@]}"
+} | xargs -P "${JOBS:-$(nproc)}" -L 1 "$0"
+
+count=0 bad=0
+echo "1..$((${#most[@]} + ${#names[@]}))"
+result() { # FILE TITLE
+	count=$((count + 1))
+	if [ "$(cat "$out/$1.rc")" = 0 ]; then
+		echo "ok $count - $2: $(cat "$out/$1.said")"
+	else
+		bad=$((bad + 1))
+		echo "not ok $count - $2 $(cat "$out/$1.said")"
+	fi
+}
+for w in "${!most[@]}"; do result "world-$w" "world $w"; done
+for n in "${names[@]}"; do result "$n" "$n"; done
+[ $bad -eq 0 ]

@@ -1,0 +1,530 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_sim_rules.c -- small worlds, each of which insists on a few rules of docs/OWNERSHIP.md.
+ *
+ * A world is made so that breaking its rules shows within a few seeds: calls give up while their requests and writes
+ * are under way, sessions end under them, blocks are freed under readers, memory is unregistered under calls.
+ * scripts/check-mutants.sh breaks the rules one by one and runs
+ *
+ *   test_sim_rules WORLD FIRST COUNT
+ *
+ * which must fail then. Without arguments all worlds run with the seeds of `make check`, and must pass. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "kvclient/client.h"
+#include "tests/sim/model.h"
+
+static struct world world;
+
+/* ---- at rest ---- */
+
+/* Every credit that was taken has come back. */
+static void credits_check(void)
+{
+	for (unsigned p = 0; p < world.options.pools; p++)
+		for (unsigned c = 0; c < world.options.clients; c++)
+			for (unsigned n = 0; n < world.options.servers; n++) {
+				const struct kvc_session *s = world.pool[p].pool->client[c]->node[n].session;
+				for (uint32_t i = 0; s && i < s->num_links; i++)
+					if (s->link[i].credits != s->credits)
+						world_wrong(&world,
+							    "pool %u, client %u: link %u at rest has %u of %u credits",
+							    p, c, i, s->link[i].credits, s->credits);
+			}
+}
+
+/* No server has seen a value whose checksum was wrong: a client that tries again would hide it. */
+static void corrupt_check(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call)};
+	struct kvc_stat_item item[64];
+	(void)arg;
+	for (call.server = 0; call.server < world.options.servers; call.server++) {
+		int n = kvc_stat_await(c, item, KV_COUNT(item), &call);
+		if (n <= 0)
+			world_wrong(&world, "STAT returned %s", kv_errname(n));
+		for (int i = 0; i < n; i++)
+			if (strcmp(item[i].name, "corrupt") == 0 && item[i].value)
+				world_wrong(&world, "server %u has received values with wrong checksums", call.server);
+	}
+}
+
+/* ---- worlds of the model ---- */
+
+enum { FREEZE = 1, FAIL = 2 };
+
+static struct {
+	struct kv_prng prng;
+	unsigned kinds;
+	uint64_t until_ns, pause_ns;
+} storm;
+
+static uint64_t some(uint64_t n)
+{
+	return kv_prng_below(&storm.prng, n);
+}
+
+static void relent(void)
+{
+	for (unsigned i = 0; i < world.num_servers; i++)
+		world_server_freeze(&world, i, false);
+	sim_fabric_options()->fail_ppm = 0;
+}
+
+static void strike(void *arg)
+{
+	const struct world_server *s = &world.server[some(world.num_servers)];
+	(void)arg;
+	relent();
+	if (world_now(&world) >= storm.until_ns)
+		return;
+	if ((storm.kinds & FREEZE) && some(2) == 0)
+		sim_loop_freeze(s->loop[1 + some(WORLD_SHARDS)], true);
+	if ((storm.kinds & FAIL) && some(2) == 0)
+		sim_fabric_options()->fail_ppm = 2000 << some(6);
+	sim_world_at(world.sim, world_now(&world) + 1 + some(storm.pause_ns), strike, NULL);
+}
+
+static void storm_run(struct world_options *wo, struct model_options *mo, unsigned kinds, uint64_t for_ns)
+{
+	struct model *m;
+	wo->timeout_ns = 3 * SECOND;
+	mo->trouble = true;
+	world_open(&world, wo);
+	kv_prng_seed(&storm.prng, wo->seed ^ 0x570f4);
+	storm.kinds = kinds;
+	storm.pause_ns = 60 * MS;
+	storm.until_ns = mo->until_ns = world_now(&world) + for_ns;
+	m = model_create(&world, mo);
+	model_start(m);
+	strike(NULL);
+	world_join(&world, 60 * SECOND);
+	relent();
+	world_sleep(&world, 10 * SECOND);
+	credits_check();
+	model_check(m);
+	model_destroy(&m);
+	world_close(&world);
+}
+
+/* Calls give up all the time: their requests, writes and CANCELs overtake each other. */
+static void world_cancel(uint64_t seed)
+{
+	struct world_options wo = {.seed = seed,
+				   .clients = 1 + seed % 2,
+				   .credits = seed % 3 ? 0 : 8,
+				   .chunk_bytes = 64 << 10,
+				   .buffer_bytes = (seed & 1 ? 4 : 32) << 20,
+				   .fabric = {.delay_max_ns = (2 + seed % 4 * 12) * MS,
+					      .dup_ppm = seed & 2 ? 50000 : 0,
+					      .virt = seed & 1}};
+	struct model_options mo = {.workers = 12, .len_max = 2 << 20, .registered = true};
+	storm_run(&wo, &mo, FREEZE, 3 * SECOND);
+}
+
+/* Operations fail. */
+static void world_failing(uint64_t seed)
+{
+	struct world_options wo = {.seed = seed,
+				   .clients = 1,
+				   .chunk_bytes = 16 << 10,
+				   .fabric = {.delay_max_ns = (seed & 1 ? 200 : 2000) * US, .virt = seed & 1}};
+	struct model_options mo = {.workers = 12, .len_max = 2 << 20};
+	storm_run(&wo, &mo, FAIL, 2 * SECOND);
+}
+
+/* Posting is refused again and again. That is no failure, and there are always credits and other calls enough: no call
+ * may end otherwise than it should. */
+static void world_stalls(uint64_t seed)
+{
+	struct world_options wo = {
+		.seed = seed,
+		.clients = 1,
+		.chunk_bytes = 16 << 10,
+		.timeout_ns = 5 * SECOND, /* shorter than what ends a frame that cannot be posted */
+		.fabric = {.delay_max_ns = 200 * US, .eagain_percent = 40, .tx_depth = seed & 1 ? 64 : 8}};
+	struct model_options mo = {.workers = 3, .calls = 100, .len_max = 2 << 20};
+	struct model *m;
+	world_open(&world, &wo);
+	m = model_create(&world, &mo);
+	model_start(m);
+	world_join(&world, 60 * SECOND);
+	credits_check();
+	model_check(m);
+	model_destroy(&m);
+	world_close(&world);
+}
+
+/* ---- values that come and go under their readers ---- */
+
+enum { CHURN_WORKERS = 12, CHURN_LEN = 1 << 20 };
+
+struct churn {
+	unsigned keys;
+	uint64_t len[4];
+	uint64_t redo_ns;    /* between sessions that are dropped */
+	uint64_t hold_ns;    /* what is under way then is held so long at most */
+	unsigned redo_pools; /* by clients of the pools from this one on */
+	uint64_t until_ns;
+};
+
+struct churner {
+	const struct churn *o;
+	struct kv_prng prng;
+	uint8_t *value, *back;
+	unsigned good;
+};
+
+static struct churner churner[CHURN_WORKERS];
+
+/* The words of a value are all alike and say which it is. */
+static uint64_t churn_fill(struct churner *k)
+{
+	uint64_t len = k->o->len[kv_prng_below(&k->prng, KV_COUNT(k->o->len))], what = kv_prng_next(&k->prng);
+	for (uint64_t i = 0; i < len; i += 8)
+		kv_put64(k->value + i, what);
+	return len;
+}
+
+static int64_t churn_get(struct churner *k, struct kvc_client *c, struct kvc_key key)
+{
+	int64_t rc = kvc_get_await(c, key, k->back, CHURN_LEN, NULL);
+	if (rc > 0 && memcmp(k->back, k->back + 8, (size_t)rc - 8) != 0)
+		world_wrong(&world, "GET returned parts of two values");
+	k->good += rc > 0;
+	return rc;
+}
+
+static bool churn_may_return(int64_t rc)
+{
+	return rc >= 0 || rc == -KV_ENOTFOUND || rc == -KV_EEXIST || rc == -KV_ENOMEM || rc == -KV_EBUSY;
+}
+
+static void churn(struct kvc_client *c, void *arg)
+{
+	struct churner *k = arg;
+	while (world_now(&world) < k->o->until_ns && !world.wrong[0]) {
+		uint8_t which = (uint8_t)kv_prng_below(&k->prng, k->o->keys);
+		struct kvc_key key = {&which, 1};
+		uint64_t pick = kv_prng_below(&k->prng, 5);
+		int64_t rc = pick == 0   ? kvc_delete_await(c, key, NULL)
+			     : pick <= 2 ? kvc_put_await(c, key, k->value, churn_fill(k), NULL)
+					 : churn_get(k, c, key);
+		if (!churn_may_return(rc))
+			world_wrong(&world, "a call returned %s", kv_errname((int)rc));
+	}
+}
+
+/* Now and then a client drops its session with a server, as if their connection had been reset. What is under way
+ * between them then may be held for a while: it lands when others have long gone on. */
+static struct {
+	const struct churn *o;
+	struct kvc_node *node;
+	uint64_t first, end; /* endpoints that are unplugged; end 0: none */
+} redo;
+
+static void redo_begin(void *arg);
+
+static void redo_end(void *arg)
+{
+	(void)arg;
+	if (redo.end)
+		world_unplug(&world, redo.first, redo.end, false);
+	redo.end = 0;
+	sim_world_at(world.sim, world_now(&world) + 1 + kv_prng_below(&world.prng, redo.o->redo_ns), redo_begin, NULL);
+}
+
+static void redo_now(void *arg)
+{
+	(void)arg;
+	if (redo.node->state == KVC_NODE_UP)
+		kvc_node_redo(redo.node, "the test wants it");
+	sim_world_at(world.sim, world_now(&world) + (redo.end ? 1 + kv_prng_below(&world.prng, redo.o->hold_ns) : 0),
+		     redo_end, NULL);
+}
+
+static void redo_begin(void *arg)
+{
+	unsigned server = (unsigned)kv_prng_below(&world.prng, world.options.servers);
+	unsigned pool =
+		redo.o->redo_pools + (unsigned)kv_prng_below(&world.prng, world.options.pools - redo.o->redo_pools);
+	const struct world_server *s = &world.server[server];
+	const struct world_pool *p = &world.pool[pool];
+	bool of_server = redo.o->redo_pools == 0 && kv_prng_below(&world.prng, 2);
+	(void)arg;
+	if (world_now(&world) >= redo.o->until_ns)
+		return;
+	redo.node = &p->pool->client[0]->node[server];
+	if (redo.o->hold_ns && kv_prng_below(&world.prng, 4) > 0) {
+		redo.first = of_server ? s->fab_first : p->fab_first;
+		redo.end = of_server ? s->fab_end : p->fab_end;
+		world_unplug(&world, redo.first, redo.end, true);
+	}
+	sim_world_at(world.sim, world_now(&world) + kv_prng_below(&world.prng, 2 * MS), redo_now, NULL);
+}
+
+static void churn_run(const struct world_options *wo, struct churn *o, uint64_t for_ns)
+{
+	unsigned good = 0;
+	world_open(&world, wo);
+	o->until_ns = world_now(&world) + for_ns;
+	for (unsigned i = 0; i < CHURN_WORKERS; i++) {
+		struct churner *k = &churner[i];
+		*k = (struct churner){.o = o, .value = malloc(CHURN_LEN), .back = malloc(CHURN_LEN)};
+		assert_true(k->value && k->back);
+		kv_prng_seed(&k->prng, kv_prng_next(&world.prng));
+		world_worker(&world, i % world.options.pools, 0, churn, k);
+	}
+	redo.o = o;
+	redo.end = 0;
+	redo_begin(NULL);
+	world_join(&world, 30 * SECOND);
+	for (unsigned i = 0; i < CHURN_WORKERS; i++) {
+		good += churner[i].good;
+		free(churner[i].value);
+		free(churner[i].back);
+	}
+	assert_true(good > 0);
+	world_sleep(&world, 10 * SECOND);
+	credits_check();
+	world_do(&world, 0, corrupt_check, NULL);
+	world_rest_check(&world);
+	world_close(&world);
+}
+
+/* Keys and memory are few: what is freed is used again at once. */
+static void world_churn(uint64_t seed)
+{
+	const struct world_options wo = {
+		.seed = seed,
+		.pools = 2,
+		.clients = 1,
+		.servers = 2,
+		.chunk_bytes = 64 << 10,
+		.buffer_bytes = seed & 1 ? 1 << 20 : 16 << 20, /* large values need three ranges, or one */
+		.memory_bytes = 5 << 20,
+		.fabric.delay_max_ns = 300 * US};
+	struct churn o = {.keys = 6,
+			  .len = {2048, 64 << 10, 300 << 10, CHURN_LEN},
+			  .redo_ns = 10 * MS,
+			  .hold_ns = 10 * MS,
+			  .redo_pools = 1};
+	churn_run(&wo, &o, 300 * MS);
+}
+
+/* Writes land when nobody waits for them any more. */
+static void world_late(uint64_t seed)
+{
+	const struct world_options wo = {.seed = seed,
+					 .pools = 2,
+					 .clients = 1,
+					 .servers = 2,
+					 .chunk_bytes = 16 << 10,
+					 .buffer_bytes = 8 << 20,
+					 .fabric.delay_max_ns = 3 * MS};
+	struct churn o = {
+		.keys = 40, .len = {20 << 10, 40 << 10, 60 << 10, 120 << 10}, .redo_ns = 30 * MS, .hold_ns = 20 * MS};
+	churn_run(&wo, &o, 3 * SECOND);
+}
+
+/* ---- memory that changes while it is read ---- */
+
+enum { SCRIBBLE_LEN = 512 << 10, SCRIBBLE_CALLS = 20 };
+
+struct scribble {
+	uint8_t *data;
+	bool over;
+	unsigned corrupt;
+};
+
+/* A caller that breaks its contract harms only itself: what is not the value that was promised is never visible. */
+static void scribble_put(struct kvc_client *c, void *arg)
+{
+	struct scribble *k = arg;
+	uint8_t *back = malloc(SCRIBBLE_LEN);
+	for (uint8_t i = 0; i < SCRIBBLE_CALLS; i++) {
+		struct kvc_key key = {&i, 1};
+		int rc = kvc_put_await(c, key, k->data, SCRIBBLE_LEN, NULL);
+		int64_t got = kvc_get_await(c, key, back, SCRIBBLE_LEN, NULL);
+		k->corrupt += rc == -KV_ECORRUPT;
+		if (rc != 0 && rc != -KV_ECORRUPT)
+			world_wrong(&world, "PUT returned %s", kv_errname(rc));
+		if (rc == 0 ? got != SCRIBBLE_LEN : got != -KV_ENOTFOUND)
+			world_wrong(&world, "PUT returned %s, and then GET %s", kv_errname(rc),
+				    got < 0 ? kv_errname((int)got) : "the value");
+	}
+	free(back);
+	k->over = true;
+}
+
+static void scribble(struct kvc_client *c, void *arg)
+{
+	struct scribble *k = arg;
+	(void)c;
+	while (!k->over) {
+		k->data[kv_prng_below(&world.prng, SCRIBBLE_LEN)]++;
+		co_sleep_await(world_now(&world) + kv_prng_below(&world.prng, 2 * MS));
+	}
+}
+
+static void world_scribble(uint64_t seed)
+{
+	struct scribble k = {.data = aligned_alloc(4096, SCRIBBLE_LEN)};
+	struct kvc_mem *mem = NULL;
+	assert_non_null(k.data);
+	world_open(&world, &(struct world_options){.seed = seed, .fabric.delay_max_ns = 300 * US});
+	kv_prng_fill(&world.prng, k.data, SCRIBBLE_LEN);
+	assert_int_equal(world_register(&world, 0, k.data, SCRIBBLE_LEN, &mem), 0);
+	world_worker(&world, 0, 0, scribble_put, &k);
+	world_worker(&world, 0, 0, scribble, &k);
+	world_join(&world, 30 * SECOND);
+	assert_true(k.corrupt > 0);
+	assert_int_equal(kvc_unregister(world.pool[0].pool, &mem), 0);
+	world_close(&world);
+	free(k.data);
+}
+
+/* ---- memory that is unregistered ---- */
+
+enum { MEMORY_LEN = 1 << 20, MEMORY_ROUNDS = 12, CANARY = 0xC5 };
+
+struct reader {
+	uint8_t *at;
+	bool stop, calling;
+	unsigned calls;
+};
+
+static void reader_put(struct kvc_client *c, void *arg)
+{
+	struct reader *r = arg;
+	int rc = kvc_put_await(c, (struct kvc_key){"a", 1}, r->at, MEMORY_LEN, NULL);
+	if (rc < 0)
+		world_wrong(&world, "PUT returned %s", kv_errname(rc));
+}
+
+static void reader_get(struct kvc_client *c, void *arg)
+{
+	struct reader *r = arg;
+	while (!r->stop) {
+		struct kvc_call call = {.size = sizeof(call), .timeout_ns = 1 + kv_prng_below(&world.prng, 8 * MS)};
+		r->calls++;
+		r->calling = true;
+		int64_t rc = kvc_get_await(c, (struct kvc_key){"a", 1}, r->at, MEMORY_LEN, &call);
+		r->calling = false;
+		if (rc != MEMORY_LEN && rc != -KV_ETIMEOUT)
+			world_wrong(&world, "GET returned %s", kv_errname((int)rc));
+	}
+}
+
+/* kvc_unregister refuses while a call uses the memory, and when it has succeeded nothing touches the memory any more.
+ */
+static bool unregister_once(struct reader *r, struct kvc_mem **mem)
+{
+	unsigned before = r->calls;
+	bool calling = r->calling;
+	int rc = kvc_unregister(world.pool[0].pool, mem);
+	if (rc == 0 && calling && r->calling && r->calls == before)
+		world_wrong(&world, "memory was unregistered under a call");
+	r->stop = true;
+	world_join(&world, 10 * SECOND);
+	if (rc != 0)
+		assert_int_equal(kvc_unregister(world.pool[0].pool, mem), 0);
+	memset(r->at, CANARY, MEMORY_LEN);
+	world_sleep(&world, 20 * MS);
+	for (unsigned i = 0; i < MEMORY_LEN; i++)
+		if (r->at[i] != CANARY)
+			world_wrong(&world, "memory was written to after it was unregistered");
+	return rc == -KV_EBUSY;
+}
+
+static void world_register_under_calls(uint64_t seed)
+{
+	struct reader r = {.at = aligned_alloc(4096, MEMORY_LEN)};
+	struct kvc_mem *mem = NULL;
+	unsigned busy = 0;
+	assert_non_null(r.at);
+	world_open(&world, &(struct world_options){
+				   .seed = seed, .clients = 1, .chunk_bytes = 64 << 10, .fabric.delay_max_ns = MS});
+	memset(r.at, 1, MEMORY_LEN);
+	world_do(&world, 0, reader_put, &r);
+	for (unsigned i = 0; i < MEMORY_ROUNDS; i++) {
+		assert_int_equal(world_register(&world, 0, r.at, MEMORY_LEN, &mem), 0);
+		r.stop = false;
+		world_worker(&world, 0, 0, reader_get, &r);
+		world_sleep(&world, 20 * MS + kv_prng_below(&world.prng, 5 * MS));
+		busy += unregister_once(&r, &mem);
+	}
+	assert_true(busy > 0);
+	world_close(&world);
+	free(r.at);
+}
+
+/* ---- the tests ---- */
+
+static const struct named {
+	const char *name;
+	void (*run)(uint64_t seed);
+	unsigned seeds; /* of make check */
+} worlds[] = {
+	{"cancel", world_cancel, 8},
+	{"failing", world_failing, 8},
+	{"stalls", world_stalls, 8},
+	{"churn", world_churn, 4},
+	{"late", world_late, 4},
+	{"scribble", world_scribble, 2},
+	{"register", world_register_under_calls, 4},
+};
+
+static struct {
+	const struct named *world;
+	uint64_t first, count;
+} given;
+
+static void test_given_seeds(void **state)
+{
+	(void)state;
+	for (uint64_t i = 0; i < given.count; i++)
+		given.world->run(given.first + i);
+}
+
+static void run_named(void **state)
+{
+	const struct named *n = *state;
+	for (uint64_t seed = 1; seed <= world_seeds(n->seeds); seed++)
+		n->run(seed);
+}
+
+static int usage(void)
+{
+	fprintf(stderr, "usage: test_sim_rules [WORLD FIRST COUNT]; worlds:");
+	for (unsigned i = 0; i < KV_COUNT(worlds); i++)
+		fprintf(stderr, " %s", worlds[i].name);
+	fprintf(stderr, "\n");
+	return 2;
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest one[] = {cmocka_unit_test(test_given_seeds)};
+	struct CMUnitTest all[KV_COUNT(worlds)];
+	for (unsigned i = 0; i < KV_COUNT(worlds); i++) {
+		all[i] = (struct CMUnitTest){
+			.name = worlds[i].name, .test_func = run_named, .initial_state = (void *)(uintptr_t)&worlds[i]};
+		if (argc == 4 && strcmp(argv[1], worlds[i].name) == 0)
+			given.world = &worlds[i];
+	}
+	if (argc == 1)
+		return cmocka_run_group_tests(all, NULL, NULL);
+	if (!given.world)
+		return usage();
+	given.first = strtoull(argv[2], NULL, 0);
+	given.count = strtoull(argv[3], NULL, 0);
+	return cmocka_run_group_tests(one, NULL, NULL);
+}
