@@ -99,6 +99,7 @@ struct te_stats {
 };
 void te_stats(const struct te *te, struct te_stats *out);
 void te_rail_stats(const struct te *te, unsigned rail, struct te_stats *out); /* the same, of one rail */
+const char *te_rail_device(const struct te *te, unsigned rail); /* its libfabric domain; "": no such rail. The engine's */
 
 /* te_env_for_programs -- set the documented environment defaults (docs/PROVIDERS.md) unless the user set them: rxm's buffer sizes, EFA fork safety, psm's
  * signal handlers. For main() of our own programs before the first te_open; libraries never call it. */

@@ -19,6 +19,11 @@ void te_rail_stats(const struct te *te, unsigned rail, struct te_stats *out)
 	out->inflight = inflight(&te->rails[rail]);
 }
 
+const char *te_rail_device(const struct te *te, unsigned rail)
+{
+	return rail < te->nrails ? fab_caps(te->rails[rail].fab)->domain : "";
+}
+
 void te_stats(const struct te *te, struct te_stats *out)
 {
 	memset(out, 0, sizeof(*out));

@@ -35,7 +35,9 @@ struct batch {
 
 static int item_get(struct batch *b, struct kvc_item *it, struct kvc_get *g)
 {
-	return kvc_get_init(g, b->c, it->key, it->data, it->len, it->slice, it->stride, b->call, b->deadline_ns);
+	int rc = kvc_get_init(g, b->c, it->key, it->data, it->len, it->slice, it->stride, b->call, b->deadline_ns);
+	g->own_wait.trace = b->wait.trace;
+	return rc;
 }
 
 /* Begin an item without parking. 0, or -KV_EBUSY: no room now. */
@@ -100,7 +102,9 @@ static void get_whole_await(struct batch *b, unsigned i)
 
 static int item_put(struct batch *b, struct kvc_item *it, struct kvc_put *p)
 {
-	return kvc_put_init(p, b->c, it->key, it->data, it->len, b->call, b->deadline_ns);
+	int rc = kvc_put_init(p, b->c, it->key, it->data, it->len, b->call, b->deadline_ns);
+	p->own_wait.trace = b->wait.trace;
+	return rc;
 }
 
 static int put_begin(struct batch *b, unsigned i, struct slot *slot)
@@ -208,46 +212,52 @@ static int batch_check(const struct kvc_item *items, unsigned n, const struct kv
 int kvc_get_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n, const struct kvc_call *call)
 {
 	static const struct batch_ops ops = {get_begin, get_end_await, get_whole_await};
-	struct batch b = {.c = client, .items = items, .wait = {.co = co_self()}};
+	struct kvc_trace t;
+	struct batch b = {.c = client, .items = items, .wait = {.co = co_self(), .trace = &t}};
 	struct kvc_call own;
-	int rc = kvc_call_begin(client);
+	int rc = kvc_call_begin(client, &t, KVC_OP_GET);
 	if (rc < 0)
 		return rc;
 	rc = batch_check(items, n, call, &own);
 	if (rc < 0)
 		goto out;
+	t.batch = true;
 	b.call = &own;
 	b.deadline_ns = kvc_call_deadline(client, &own, kvc_batch_bytes(items, n));
 	batch_await(&b, n, &ops);
 	for (unsigned i = 0; i < n; i++) {
 		items[i].result = kvc_call_down(client, own.flags, items[i].result);
 		kvc_get_count(client, items[i].result);
+		kvc_result_count(client, KVC_OP_GET, items[i].result);
 		if (items[i].result < 0 && rc == 0)
 			rc = (int)items[i].result;
 	}
 out:
-	return (int)kvc_call_end(client, rc);
+	return (int)kvc_call_end(client, &t, rc);
 }
 
 int kvc_put_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n, const struct kvc_call *call)
 {
 	static const struct batch_ops ops = {put_begin, put_end_await, put_whole_await};
-	struct batch b = {.c = client, .items = items, .wait = {.co = co_self()}};
+	struct kvc_trace t;
+	struct batch b = {.c = client, .items = items, .wait = {.co = co_self(), .trace = &t}};
 	struct kvc_call own;
-	int rc = kvc_call_begin(client);
+	int rc = kvc_call_begin(client, &t, KVC_OP_PUT);
 	if (rc < 0)
 		return rc;
 	rc = batch_check(items, n, call, &own);
 	if (rc < 0)
 		goto out;
+	t.batch = true;
 	b.call = &own;
 	b.deadline_ns = kvc_call_deadline(client, &own, kvc_batch_bytes(items, n));
 	batch_await(&b, n, &ops);
 	for (unsigned i = 0; i < n; i++) {
 		kvc_put_count(client, (int)items[i].result, items[i].len);
+		kvc_result_count(client, KVC_OP_PUT, items[i].result);
 		if (items[i].result < 0 && rc == 0)
 			rc = (int)items[i].result;
 	}
 out:
-	return (int)kvc_call_end(client, rc);
+	return (int)kvc_call_end(client, &t, rc);
 }

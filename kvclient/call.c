@@ -26,22 +26,34 @@ int kvc_call_check(const struct kvc_call *given, struct kvc_call *out)
 	return 0;
 }
 
-int kvc_call_begin(struct kvc_client *c)
+int kvc_call_begin(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op)
 {
 	if (!c || loop_current() != c->loop || !co_self())
 		return -KV_EINVAL;
 	if (c->closing || !c->opened)
 		return -KV_ECLOSED;
 	kvc_client_hold(c);
+	kvc_trace_begin(t, c, op);
 	return 0;
 }
 
-int64_t kvc_call_end(struct kvc_client *c, int64_t rc)
+void kvc_result_count(struct kvc_client *c, enum kvc_op op, int64_t rc)
 {
+	int64_t column = rc >= 0 ? 0 : -rc - 1000;
 	if (rc < 0 && rc != -KV_ENOTFOUND)
 		kvc_add(&c->count.errors, 1);
 	if (rc == -KV_ETIMEOUT)
 		kvc_add(&c->count.timeouts, 1);
+	if (rc < 0 && (column < 1 || column > KVC_RESULT_OTHER))
+		column = KVC_RESULT_OTHER;
+	kvc_add(&c->count.results[op][column], 1);
+}
+
+int64_t kvc_call_end(struct kvc_client *c, struct kvc_trace *t, int64_t rc)
+{
+	if (!t->batch)
+		kvc_result_count(c, t->op, rc);
+	kvc_trace_end(t, c, rc);
 	kvc_client_unhold(c);
 	return rc;
 }
@@ -93,6 +105,7 @@ int kvc_call_room_await(struct kvc_node *n, const struct kvc_need *need, uint64_
 			struct kvc_session **out_session, struct kvc_req **out)
 {
 	struct kvc_client *c = n->client;
+	uint64_t asked_ns = loop_turn_now(c->loop);
 	int rc;
 	if (!wait) {
 		*out_session = n->session;
@@ -105,6 +118,7 @@ int kvc_call_room_await(struct kvc_node *n, const struct kvc_need *need, uint64_
 		rc = kvc_room_await(c, need, deadline_ns, out);
 		if (rc < 0)
 			return rc;
+		(*out)->at.asked_ns = asked_ns;
 		if (kvc_call_session(n, *out_session))
 			return 0;
 		kvc_req_release(c, *out);
@@ -121,7 +135,7 @@ int kvc_req_wait_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadlin
 		/* The reply says that it failed: the writes that are still missing are on their way or will never come.
 		 */
 		if (r->replied && r->status < 0)
-			deadline_ns = KV_MIN(deadline_ns, r->replied_ns + c->pool->options.grace_ns);
+			deadline_ns = KV_MIN(deadline_ns, r->at.replied_ns + c->pool->options.grace_ns);
 		if (co_park_await(deadline_ns) < 0 && r->state != KVC_REQ_DONE)
 			return -KV_ETIMEOUT;
 	}

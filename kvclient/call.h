@@ -8,10 +8,12 @@
 /* kvc_call_check -- the caller's struct kvc_call, NULL or an older one, as a whole one. -KV_EINVAL: not one. */
 int kvc_call_check(const struct kvc_call *given, struct kvc_call *out);
 
-/* kvc_call_begin -- a call of this client begins: on its loop, from a coroutine, while it is open. kvc_call_end -- it
- * ends (only after a begin that gave 0); counts rc and returns it. */
-int kvc_call_begin(struct kvc_client *c);
-int64_t kvc_call_end(struct kvc_client *c, int64_t rc);
+/* kvc_call_begin -- a call of this client begins: on its loop, from a coroutine, while it is open. t is the caller's, and
+ * lives until the end. kvc_call_end -- it ends (only after a begin that gave 0); counts rc, logs it if it was slow, and
+ * returns it. kvc_result_count -- one more operation that ended so: an item of a batch, whose call counts none itself. */
+int kvc_call_begin(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op);
+int64_t kvc_call_end(struct kvc_client *c, struct kvc_trace *t, int64_t rc);
+void kvc_result_count(struct kvc_client *c, enum kvc_op op, int64_t rc);
 
 /* kvc_call_time -- how long a call that moves up to `bytes` may take: its own timeout, else the pool's, else the
  * default, which grows with its size. kvc_call_deadline -- from now on. kvc_batch_bytes -- of all items. */

@@ -100,6 +100,7 @@ static void fence_run(void *arg)
 	if (!f->session->open || !f->session->peer[f->shard])
 		return;
 	kvc_add(&c->count.fences, 1);
+	f->session->node->fences++;
 	rc = te_peer_fence(f->session->peer[f->shard], &err);
 	if (rc < 0)
 		kv_warn(kvc_client_log(c), "client %u: fencing %s: %s", c->index,

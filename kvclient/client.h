@@ -36,6 +36,9 @@ struct kvc_count {
 	_Atomic uint64_t gets, puts, exists, deletes, hits, misses, errors, timeouts, retries, corrupt, reconnects,
 		fences;
 	_Atomic uint64_t bytes_in, bytes_out, stale_immediates, bad_frames, cancels, quarantined_bytes, eagain;
+	_Atomic uint64_t requests, replies, room_waits, room_wait_ns, room_wait_max_ns, queue_ns, queue_max_ns, orphans;
+	_Atomic uint64_t lost_connections, slow;
+	_Atomic uint64_t results[KVC_OPS][KVC_RESULTS];
 	_Atomic uint64_t links, credits; /* of the sessions that are open; the fewest credits of one */
 };
 
@@ -48,6 +51,12 @@ static inline void kvc_set(_Atomic uint64_t *c, uint64_t v)
 static inline void kvc_add(_Atomic uint64_t *c, uint64_t n)
 {
 	kvc_set(c, atomic_load_explicit(c, memory_order_relaxed) + n);
+}
+
+static inline void kvc_max(_Atomic uint64_t *c, uint64_t v)
+{
+	if (v > atomic_load_explicit(c, memory_order_relaxed))
+		kvc_set(c, v);
 }
 
 /* ---- link: one (client rail, shard rail) of a session ---- */
@@ -113,6 +122,8 @@ struct kvc_node {
 	const char *redo_why;
 	unsigned failures;
 	struct kv_error error;            /* of the last attempt */
+	uint64_t connects, fences, ping_ns; /* see struct kvc_server_info */
+	char why[512];                      /* what went wrong last */
 	uint32_t acked[KVC_MEMS_MAX + 2]; /* region id that slot i was acknowledged with; 0: none */
 	uint32_t revoked;                 /* region id of the last REVOKE_OK */
 	uint32_t refused_region;          /* the last region that the server refused, with its status */
@@ -172,6 +183,7 @@ struct kvc_client {
 	enum boot_mode mode;
 	unsigned servers_up; /* first connections that succeeded; under the pool's lock */
 	struct kvc_count count;
+	struct kv_rate slow_lines;
 };
 
 static inline const struct kv_log *kvc_client_log(const struct kvc_client *c)

@@ -159,9 +159,9 @@ static int window_await(struct window *w)
 }
 
 static int exists_await(struct kvc_client *c, const struct kvc_key *keys, unsigned n, uint8_t *out_found,
-			unsigned *out_prefix, const struct kvc_call *call)
+			unsigned *out_prefix, const struct kvc_call *call, struct kvc_trace *t)
 {
-	struct window w = {.c = c, .wait = {.co = co_self()}, .deadline_ns = kvc_call_deadline(c, call, 0)};
+	struct window w = {.c = c, .wait = {.co = co_self(), .trace = t}, .deadline_ns = kvc_call_deadline(c, call, 0)};
 	bool broken = false;
 	unsigned prefix = 0;
 	w.down_is_miss = (c->pool->options.flags | call->flags) & KVC_DOWN_IS_MISS;
@@ -189,7 +189,8 @@ int kvc_exists_await(struct kvc_client *client, const struct kvc_key *keys, unsi
 		     unsigned *out_prefix, const struct kvc_call *call)
 {
 	struct kvc_call own;
-	int rc = kvc_call_begin(client);
+	struct kvc_trace t;
+	int rc = kvc_call_begin(client, &t, KVC_OP_EXISTS);
 	if (rc < 0)
 		return rc;
 	rc = kvc_call_check(call, &own);
@@ -198,7 +199,7 @@ int kvc_exists_await(struct kvc_client *client, const struct kvc_key *keys, unsi
 	for (unsigned i = 0; i < n && rc == 0; i++)
 		rc = kvc_key_valid(keys[i]) ? 0 : -KV_EINVAL;
 	if (rc == 0)
-		rc = exists_await(client, keys, n, out_found, out_prefix, &own);
+		rc = exists_await(client, keys, n, out_found, out_prefix, &own, &t);
 	kvc_add(&client->count.exists, 1);
-	return (int)kvc_call_end(client, rc);
+	return (int)kvc_call_end(client, &t, rc);
 }

@@ -137,7 +137,7 @@ int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out)
 	struct kvc_session *s;
 	struct wire_dest dest;
 	struct kvc_need need;
-	uint64_t length;
+	uint64_t length, asked_ns = loop_turn_now(g->c->loop);
 	int rc;
 	/* The plan needs the session's chunk size, the room needs the plan; a session that changed while we waited for
 	 * room is planned for again. */
@@ -159,6 +159,7 @@ int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out)
 			break;
 		kvc_req_release(g->c, *out);
 	}
+	(*out)->at.asked_ns = asked_ns;
 	range_fill(g, *out, length, &dest);
 	g->issued += length;
 	kvc_link_submit(kvc_link_pick(s, kvc_place_shard(s->shard_seed, s->shards, g->key.data, g->key.len)), *out,

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* info.c -- what a pool runs on, and its counters. Read from any thread: counters are atomics with one writer each, the
- * rest does not change once the pool is open. */
+/* info.c -- what a pool runs on, its counters, and how its servers and rails are.
+ *
+ * Counters are atomics with one writer each and are read from any thread without asking anybody. The state of a server
+ * or a rail is many values that belong together: it is asked of the client's loop, like a call. (Rejected: making all
+ * of it atomic. It would cost the data path a store per credit, and give pictures whose parts do not fit together.) */
+#include "kvclient/block.h"
+#include "kvclient/call.h"
 #include "kvclient/client.h"
 
 static void text_copy(char *to, size_t cap, const char *from)
@@ -76,6 +81,19 @@ static void counters_add(struct kvc_counters *o, const struct kvc_count *c)
 	o->eagain += get(&c->eagain);
 	o->cancels += get(&c->cancels);
 	o->quarantined_bytes += get(&c->quarantined_bytes);
+	o->requests += get(&c->requests);
+	o->replies += get(&c->replies);
+	o->room_waits += get(&c->room_waits);
+	o->room_wait_ns += get(&c->room_wait_ns);
+	o->room_wait_max_ns = KV_MAX(o->room_wait_max_ns, get(&c->room_wait_max_ns));
+	o->queue_ns += get(&c->queue_ns);
+	o->queue_max_ns = KV_MAX(o->queue_max_ns, get(&c->queue_max_ns));
+	o->orphans += get(&c->orphans);
+	o->lost_connections += get(&c->lost_connections);
+	o->slow += get(&c->slow);
+	for (unsigned op = 0; op < KVC_OPS; op++)
+		for (unsigned i = 0; i < KVC_RESULTS; i++)
+			o->results[op][i] += get(&c->results[op][i]);
 }
 
 int kvc_counters(struct kvc_pool *pool, struct kvc_counters *out)
@@ -89,6 +107,144 @@ int kvc_counters(struct kvc_pool *pool, struct kvc_counters *out)
 		counters_add(&o, &pool->client[i]->count);
 	o.size = size;
 	memcpy(out, &o, size);
+	return 0;
+}
+
+const char *kvc_opname(enum kvc_op op)
+{
+	static const char *const names[KVC_OPS] = {"GET", "PUT", "EXISTS", "DELETE", "TOUCH", "PIN",
+						   "PING", "STAT", "RAW", "VIEW", "REGISTER"};
+	return op < KVC_OPS ? names[op] : "?";
+}
+
+int kvc_result_code(unsigned column)
+{
+	return column > 0 && column < KVC_RESULT_OTHER ? -(int)(1000 + column) : 0;
+}
+
+/* ---- of one client ---- */
+
+struct asked {
+	unsigned index; /* of the server or rail */
+	struct kvc_server_info server;
+	struct kvc_rail_info rail;
+};
+
+static void links_info(struct kvc_server_info *o, const struct kvc_session *s)
+{
+	o->session = s->number;
+	o->shards = s->shards;
+	o->links = s->num_links;
+	for (uint32_t i = 0; i < s->num_links; i++) {
+		const struct kvc_link *l = &s->link[i];
+		o->credits_granted += s->credits;
+		o->credits_in_use += s->credits - l->credits;
+		KV_LIST_EACH (n, &l->queue)
+			o->queued++;
+		KV_LIST_EACH (n, &l->sent)
+			o->inflight++;
+	}
+}
+
+static int64_t server_ask(struct kvc_client *c, void *arg)
+{
+	static const enum kvc_server_state states[] = {[KVC_NODE_CONNECTING] = KVC_SERVER_CONNECTING,
+						       [KVC_NODE_UP] = KVC_SERVER_UP,
+						       [KVC_NODE_DOWN] = KVC_SERVER_DOWN,
+						       [KVC_NODE_CLOSED] = KVC_SERVER_CLOSED};
+	struct asked *a = arg;
+	struct kvc_server_info *o = &a->server;
+	const struct kvc_node *n;
+	if (!c->opened || c->closing)
+		return -KV_ECLOSED;
+	n = &c->node[a->index];
+	*o = (struct kvc_server_info){.state = states[n->state],
+				      .incarnation = n->incarnation,
+				      .heard_ns = n->heard_ns ? loop_now(c->loop) - n->heard_ns : UINT64_MAX,
+				      .ping_ns = n->ping_ns,
+				      .connects = n->connects,
+				      .attempts_failed = n->failures,
+				      .fences = n->fences};
+	text_copy(o->name, sizeof(o->name), c->pool->server[a->index].name);
+	text_copy(o->node_id, sizeof(o->node_id), n->node_id);
+	text_copy(o->why, sizeof(o->why), n->why);
+	if (n->state == KVC_NODE_UP && n->session)
+		links_info(o, n->session);
+	return 0;
+}
+
+static int64_t rail_ask(struct kvc_client *c, void *arg)
+{
+	struct asked *a = arg;
+	struct kvc_rail_info *o = &a->rail;
+	struct te_stats t;
+	if (!c->opened || c->closing || !c->te)
+		return -KV_ECLOSED;
+	te_rail_stats(c->te, a->index, &t);
+	*o = (struct kvc_rail_info){.depth = c->info.tx_depth,
+				    .inflight = (uint32_t)t.inflight,
+				    .sends = t.sends,
+				    .receives = t.receives,
+				    .writes = t.writes,
+				    .reads = t.reads,
+				    .immediates = t.immediates,
+				    .bytes_written = t.bytes_written,
+				    .bytes_read = t.bytes_read,
+				    .eagain = t.eagain,
+				    .failed = t.failed_ops};
+	text_copy(o->device, sizeof(o->device), te_rail_device(c->te, a->index));
+	return 0;
+}
+
+/* Run fn on the client's loop; a thread that turns it right now is there already. */
+static int ask(struct kvc_pool *pool, unsigned client, int64_t (*fn)(struct kvc_client *c, void *arg), struct asked *a)
+{
+	struct kvc_client *c = pool->client[client];
+	int64_t result = 0;
+	int rc;
+	if (loop_current() == c->loop)
+		return (int)fn(c, a);
+	rc = kvc_pool_enter(pool);
+	if (rc < 0)
+		return rc;
+	rc = kvc_block_run(c, kv_deadline(kvc_block_now(pool), pool->options.timeout_ns), fn, a, &result);
+	kvc_pool_leave(pool);
+	return rc < 0 ? rc : (int)result;
+}
+
+static bool size_valid(const size_t *size)
+{
+	return *size >= sizeof(size_t) && *size <= 65536;
+}
+
+int kvc_server_info(struct kvc_pool *pool, unsigned client, unsigned server, struct kvc_server_info *out)
+{
+	struct asked a = {.index = server};
+	size_t size;
+	int rc;
+	if (!pool || !out || !size_valid(&out->size) || client >= pool->num_clients || server >= pool->num_servers)
+		return -KV_EINVAL;
+	rc = ask(pool, client, server_ask, &a);
+	if (rc < 0)
+		return rc;
+	a.server.size = size = KV_MIN(out->size, sizeof(a.server));
+	memcpy(out, &a.server, size);
+	return 0;
+}
+
+int kvc_rail_info(struct kvc_pool *pool, unsigned client, unsigned rail, struct kvc_rail_info *out)
+{
+	struct asked a = {.index = rail};
+	size_t size;
+	int rc;
+	if (!pool || !out || !size_valid(&out->size) || client >= pool->num_clients ||
+	    rail >= pool->client[client]->info.rails)
+		return -KV_EINVAL;
+	rc = ask(pool, client, rail_ask, &a);
+	if (rc < 0)
+		return rc;
+	a.rail.size = size = KV_MIN(out->size, sizeof(a.rail));
+	memcpy(out, &a.rail, size);
 	return 0;
 }
 

@@ -73,6 +73,8 @@ struct kvc_options {
 	void *log_arg;
 	uint64_t peer_timeout_ns; /* a server that says nothing for so long is down: 2 s. Two of its heartbeats
 				     (kv-server --heartbeat-ms, 500) at least */
+	uint64_t slow_ns; /* calls that take so long are logged (level warn, ten lines a second and client) with where their
+			     time went: docs/OBSERVABILITY.md. 0: none */
 };
 
 /* kvc_pool_open -- start loops, engines and buffers, connect every client to every server and wait until the links are
@@ -257,13 +259,88 @@ struct kvc_info {
 };
 KVC_API int kvc_info(struct kvc_pool *pool, struct kvc_info *out);
 
-/* Counters of the whole pool since it was opened. */
+/* What a call did, for the table of results. */
+enum kvc_op {
+	KVC_OP_GET, /* every item of a batch counts as one */
+	KVC_OP_PUT, /* likewise */
+	KVC_OP_EXISTS,
+	KVC_OP_DELETE,
+	KVC_OP_TOUCH,
+	KVC_OP_PIN,
+	KVC_OP_PING,
+	KVC_OP_STAT,
+	KVC_OP_RAW,
+	KVC_OP_VIEW, /* kvc_view_acquire_await */
+	KVC_OP_REGISTER,
+	KVC_OPS,
+	KVC_OPS_MAX = 16
+};
+KVC_API const char *kvc_opname(enum kvc_op op); /* "GET" */
+
+/* Column i of the table: 0 counts successes, i the code -(1000 + i) (KV_ETIMEOUT is 1), the last one all other codes.
+ * kvc_result_code -- the code of a column; 0 for the last one too. */
+enum { KVC_RESULT_OTHER = 31, KVC_RESULTS };
+KVC_API int kvc_result_code(unsigned column);
+
+/* Counters of the whole pool since it was opened; each is read by itself, so they are of slightly different moments.
+ * docs/OBSERVABILITY.md has a line about each. Any thread; never blocks. */
 struct kvc_counters {
 	size_t size;
+	/* errors: operations that failed, misses excepted: the sum over `results`. timeouts: those of -KV_ETIMEOUT */
 	uint64_t gets, puts, exists, deletes, hits, misses, errors, timeouts, retries, corrupt, reconnects, fences;
 	uint64_t bytes_in, bytes_out, stale_immediates, bad_frames, eagain, cancels, quarantined_bytes;
+	uint64_t requests;                       /* sent to servers: a call may need several */
+	uint64_t replies;                        /* that came for them */
+	uint64_t room_waits;                     /* requests that waited for room: an entry, a piece of the buffer, immediates */
+	uint64_t room_wait_ns, room_wait_max_ns; /* sum; the longest */
+	uint64_t queue_ns, queue_max_ns;         /* of all requests: from having room to being sent (credits) */
+	uint64_t orphans;                        /* requests given up before they were over */
+	uint64_t lost_connections;               /* sessions that ended without a goodbye */
+	uint64_t slow;                           /* calls that took slow_ns or longer */
+	uint64_t results[KVC_OPS_MAX][KVC_RESULTS];
 };
 KVC_API int kvc_counters(struct kvc_pool *pool, struct kvc_counters *out);
+
+/* One server as one client of the pool sees it. */
+enum kvc_server_state { KVC_SERVER_CONNECTING, KVC_SERVER_UP, KVC_SERVER_DOWN, KVC_SERVER_CLOSED };
+
+struct kvc_server_info {
+	size_t size;
+	char name[272];   /* "HOST:PORT" */
+	char node_id[64]; /* empty: never reached */
+	enum kvc_server_state state;
+	uint32_t session;           /* the server's number for this client */
+	uint64_t incarnation;       /* changes when the server is restarted */
+	uint32_t shards, links;     /* of the session; 0 while there is none */
+	uint32_t credits_granted;   /* of all links together */
+	uint32_t credits_in_use;    /* requests, cancels and pings out */
+	uint32_t queued;            /* requests that wait for a credit */
+	uint32_t inflight;          /* requests sent and not over: without a reply, or with writes still to come */
+	uint64_t heard_ns;          /* ago: when the control connection last brought something; UINT64_MAX: never */
+	uint64_t ping_ns;           /* the slowest link's answer to a PING over the fabric when the session was set up */
+	uint64_t connects, attempts_failed; /* sessions that were made; attempts since the last one that failed */
+	uint64_t fences;            /* that were made because of this server */
+	char why[512];              /* what went wrong last; empty: nothing */
+};
+
+/* kvc_server_info -- server `server` (an index into options.servers) as client `client` sees it, all at one moment: asked
+ * of the client's loop, for the pool's timeout at most. Thread: any but another loop's; on the client's own loop it does not park. Errors:
+ * -KV_EINVAL (no such client or server), -KV_ECLOSED, -KV_ETIMEOUT (the loop is stuck), -KV_EBUSY, -KV_ENOMEM. */
+KVC_API int kvc_server_info(struct kvc_pool *pool, unsigned client, unsigned server, struct kvc_server_info *out);
+
+/* One rail (a NIC, as one endpoint) of one client. */
+struct kvc_rail_info {
+	size_t size;
+	char device[64];    /* its libfabric domain */
+	uint32_t depth;     /* operations that may be in flight */
+	uint32_t inflight;
+	uint64_t sends, receives, writes, reads, immediates; /* operations posted; messages and immediates that arrived */
+	uint64_t bytes_written, bytes_read;
+	uint64_t eagain;    /* times the provider took no more */
+	uint64_t failed;    /* operations that completed with an error */
+};
+/* kvc_rail_info -- like kvc_server_info, of rail `rail` of a client (kvc_info has their number). */
+KVC_API int kvc_rail_info(struct kvc_pool *pool, unsigned client, unsigned rail, struct kvc_rail_info *out);
 
 KVC_API const char *kvc_version(void);
 

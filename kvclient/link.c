@@ -75,6 +75,7 @@ void kvc_req_end(struct kvc_client *c, struct kvc_req *r, int status)
 	if (r->state != KVC_REQ_DONE) {
 		r->state = KVC_REQ_DONE;
 		r->status = status;
+		r->at.done_ns = loop_turn_now(c->loop);
 		imms_return(c, r);
 		if (r->orphan)
 			kvc_buffer_give(&c->buffer, &r->piece);
@@ -92,6 +93,10 @@ void kvc_req_end(struct kvc_client *c, struct kvc_req *r, int status)
 static void submit(struct kvc_link *l, struct kvc_req *r, struct kvc_wait *wait, bool first)
 {
 	r->link = l;
+	r->trace = wait->trace && wait->trace->on ? wait->trace : NULL;
+	r->at.server = (uint16_t)l->session->node->index;
+	r->at.shard = l->shard;
+	r->at.link = l->index;
 	r->wait = wait;
 	wait->left++;
 	if (KV_UNLIKELY(!l->session->open)) {
@@ -135,12 +140,17 @@ void kvc_req_cancel(struct kvc_req *r, int status)
 
 void kvc_req_release(struct kvc_client *c, struct kvc_req *r)
 {
+	if (KV_UNLIKELY(r->trace != NULL)) {
+		kvc_trace_note(r->trace, r, loop_turn_now(c->loop));
+		r->trace = NULL;
+	}
 	if (r->wait) {
 		r->wait->left--;
 		r->wait = NULL;
 	}
 	if (r->state == KVC_REQ_SENT) {
 		kvc_req_cancel(r, -KV_ECANCELED);
+		kvc_add(&c->count.orphans, 1);
 		r->orphan = true;
 		r->orphan_ns = loop_turn_now(c->loop);
 		/* The keys of an EXISTS: they went with the frame, and the peer knows nothing of where they were. */
@@ -233,7 +243,10 @@ static bool frame_requests(struct kvc_link *l, struct wire_writer *w, uint64_t n
 		}
 		r->id = id_take(l, r);
 		r->state = KVC_REQ_SENT;
-		r->sent_ns = now_ns;
+		r->at.sent_ns = now_ns;
+		kvc_add(&c->count.requests, 1);
+		kvc_add(&c->count.queue_ns, now_ns - r->at.made_ns);
+		kvc_max(&c->count.queue_max_ns, now_ns - r->at.made_ns);
 		kv_list_del(&r->node);
 		kv_list_add_tail(&l->sent, &r->node);
 	}

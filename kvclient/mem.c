@@ -113,7 +113,8 @@ static int64_t client_register_await(struct kvc_client *c, void *arg)
 	struct mem_job *given = arg;
 	struct mem_job j = {.client = c, .err = given->err};
 	uint64_t begun = loop_now(c->loop);
-	int rc = kvc_call_begin(c);
+	struct kvc_trace t;
+	int rc = kvc_call_begin(c, &t, KVC_OP_REGISTER);
 	if (rc < 0)
 		return kv_fail(j.err, rc, "the pool is being closed");
 	j.own = calloc(1, sizeof(*j.own));
@@ -140,7 +141,7 @@ static int64_t client_register_await(struct kvc_client *c, void *arg)
 	else
 		j.own->ready = true;
 out:
-	return kvc_call_end(c, rc);
+	return kvc_call_end(c, &t, rc);
 }
 
 static int64_t client_quiesce(struct kvc_client *c, void *arg)
@@ -167,10 +168,11 @@ static int64_t client_unregister_await(struct kvc_client *c, void *arg)
 {
 	const struct mem_job *job = arg;
 	struct kvc_client_mem *m = own_find(c, job->mem->id);
-	int rc = m ? kvc_call_begin(c) : 0;
+	struct kvc_trace t;
+	int rc = m ? kvc_call_begin(c, &t, KVC_OP_REGISTER) : 0;
 	if (!m || rc < 0)
 		return rc;
-	return kvc_call_end(c, own_close_await(c, m, job->deadline_ns));
+	return kvc_call_end(c, &t, own_close_await(c, m, job->deadline_ns));
 }
 
 /* ---- the pool ---- */

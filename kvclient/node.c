@@ -415,6 +415,8 @@ static int pings_await(struct kvc_node *n, unsigned first, unsigned count, uint6
 		;
 	for (unsigned i = 0; i < made; i++) {
 		int status = r[i]->state == KVC_REQ_DONE ? r[i]->status : -KV_ETIMEOUT;
+		if (status == 0)
+			n->ping_ns = KV_MAX(n->ping_ns, r[i]->at.replied_ns - r[i]->at.sent_ns);
 		if (status < 0 && rc == 0)
 			rc = kv_fail(&n->error, status,
 				     "the control connection works, but its shard %u did not answer over the fabric "
@@ -429,6 +431,7 @@ static int pings_await(struct kvc_node *n, unsigned first, unsigned count, uint6
 static int links_await(struct kvc_node *n, uint64_t deadline_ns)
 {
 	int rc = 0;
+	n->ping_ns = 0;
 	for (unsigned i = 0; i < n->session->num_links && rc == 0; i += PINGS_AT_ONCE)
 		rc = pings_await(n, i, KV_MIN(n->session->num_links - i, (unsigned)PINGS_AT_ONCE), deadline_ns);
 	return rc;
@@ -580,7 +583,7 @@ static int link_check(struct kvc_node *n, struct kvc_link *l, uint64_t now)
 	if (kv_list_empty(&l->sent))
 		return 0;
 	oldest = KV_LIST_ENTRY(l->sent.next, const struct kvc_req, node);
-	if (now - oldest->sent_ns < silence_ns(n) || now - l->heard_ns < silence_ns(n))
+	if (now - oldest->at.sent_ns < silence_ns(n) || now - l->heard_ns < silence_ns(n))
 		return 0;
 	if (now - n->session->turns_ns[l->shard] > 2 * silence_ns(n))
 		return kv_fail(&n->error, -KV_EPEERDOWN, "its shard %u stands still", l->shard);
@@ -754,10 +757,13 @@ static void connection_await(struct kvc_node *n)
 	struct kvc_client *c = n->client;
 	int rc = connect_await(n);
 	bool ours, served = rc == 0;
-	if (rc < 0 && rc != -KV_ERESET)
+	if (rc < 0 && rc != -KV_ERESET) {
 		kv_fail_more(&n->error, "server %s", node_name(n));
+		memcpy(n->why, n->error.text, sizeof(n->why));
+	}
 	if (rc == 0) {
 		n->failures = 0;
+		n->connects++;
 		if (n->attempted)
 			kvc_add(&c->count.reconnects, 1);
 		n->session->served = true;
@@ -771,9 +777,12 @@ static void connection_await(struct kvc_node *n)
 	}
 	if (rc == 0) {
 		rc = serve_await(n);
-		if (!c->closing && (n->redo || rc < 0))
+		if (!c->closing && (n->redo || rc < 0)) {
+			kvc_add(&c->count.lost_connections, 1);
+			snprintf(n->why, sizeof(n->why), "%s", n->redo ? n->redo_why : n->error.text);
 			kv_warn(node_log(n), "client %u, server %s: %s: connecting again", c->index, node_name(n),
-				n->redo ? n->redo_why : n->error.text);
+				n->why);
+		}
 	} else if (rc != -KV_ERESET && n->failures == 0) {
 		kv_warn(node_log(n), "client %u: %s", c->index, n->error.text);
 	}

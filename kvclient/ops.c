@@ -28,38 +28,44 @@ int64_t kvc_get_await(struct kvc_client *client, struct kvc_key key, void *dst, 
 		      const struct kvc_call *call)
 {
 	struct kvc_call own;
+	struct kvc_trace t;
 	struct kvc_get g;
-	int64_t rc = kvc_call_begin(client);
+	int64_t rc = kvc_call_begin(client, &t, KVC_OP_GET);
 	if (rc < 0)
 		return rc;
 	rc = kvc_call_check(call, &own);
 	if (rc == 0)
 		rc = kvc_get_init(&g, client, key, dst, dst_len, 0, 0, &own, kvc_call_deadline(client, &own, dst_len));
 	if (rc == 0) {
+		kvc_trace_key(&t, key.data, key.len);
+		g.own_wait.trace = &t;
 		rc = kvc_call_down(client, own.flags, kvc_get_all_await(&g));
 		kvc_get_fini(&g);
 		kvc_get_count(client, rc);
 	}
-	return kvc_call_end(client, rc);
+	return kvc_call_end(client, &t, rc);
 }
 
 int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *data, uint64_t len,
 		  const struct kvc_call *call)
 {
 	struct kvc_call own;
+	struct kvc_trace t;
 	struct kvc_put p;
-	int rc = kvc_call_begin(client);
+	int rc = kvc_call_begin(client, &t, KVC_OP_PUT);
 	if (rc < 0)
 		return rc;
 	rc = kvc_call_check(call, &own);
 	if (rc == 0)
 		rc = kvc_put_init(&p, client, key, data, len, &own, kvc_call_deadline(client, &own, len));
 	if (rc == 0) {
+		kvc_trace_key(&t, key.data, key.len);
+		p.own_wait.trace = &t;
 		rc = kvc_put_all_await(&p);
 		kvc_put_fini(&p);
 		kvc_put_count(client, rc, len);
 	}
-	return (int)kvc_call_end(client, rc);
+	return (int)kvc_call_end(client, &t, rc);
 }
 
 /* ---- one request, one reply ---- */
@@ -67,10 +73,10 @@ int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *dat
 /* Send `wire` to a shard of the node (UINT32_MAX: the key's) and wait. out, if given, gets the request's copy of the
  * reply. */
 static int simple_once_await(struct kvc_node *n, const struct wire_request *wire, uint32_t shard, uint64_t deadline_ns,
-			     struct kvc_stats *stats)
+			     struct kvc_stats *stats, struct kvc_trace *t)
 {
 	struct kvc_client *c = n->client;
-	struct kvc_wait wait = {.co = co_self()};
+	struct kvc_wait wait = {.co = co_self(), .trace = t};
 	struct kvc_session *s;
 	struct kvc_req *r;
 	int rc = kvc_call_room_await(n, &(struct kvc_need){0}, deadline_ns, true, &s, &r);
@@ -92,12 +98,12 @@ static int simple_once_await(struct kvc_node *n, const struct wire_request *wire
 }
 
 static int simple_await(struct kvc_node *n, const struct wire_request *wire, uint32_t shard, uint64_t deadline_ns,
-			struct kvc_stats *stats, unsigned *tries)
+			struct kvc_stats *stats, unsigned *tries, struct kvc_trace *t)
 {
 	int rc;
 	*tries = 0;
 	for (unsigned pauses = 0;; ++*tries) {
-		rc = simple_once_await(n, wire, shard, deadline_ns, stats);
+		rc = simple_once_await(n, wire, shard, deadline_ns, stats, t);
 		if (rc >= 0 || !kvc_call_again_await(n->client, rc, deadline_ns, &pauses))
 			return (int)kvc_call_code(n->client, rc);
 	}
@@ -105,7 +111,7 @@ static int simple_await(struct kvc_node *n, const struct wire_request *wire, uin
 
 /* A call about one key. */
 static int keyed_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct wire_request *wire,
-		       unsigned *tries)
+		       unsigned *tries, struct kvc_trace *t)
 {
 	struct kvc_call own;
 	int rc;
@@ -115,34 +121,37 @@ static int keyed_await(struct kvc_client *c, struct kvc_key key, const struct kv
 	if (wire->type == WIRE_TOUCH)
 		wire->touch.ttl_s = own.ttl_s;
 	wire->key = (struct wire_bytes){key.data, (uint32_t)key.len};
-	rc = simple_await(kvc_call_node(c, key), wire, UINT32_MAX, kvc_call_deadline(c, &own, 0), NULL, tries);
+	kvc_trace_key(t, key.data, key.len);
+	rc = simple_await(kvc_call_node(c, key), wire, UINT32_MAX, kvc_call_deadline(c, &own, 0), NULL, tries, t);
 	return (int)kvc_call_down(c, own.flags, rc);
 }
 
 int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call)
 {
 	struct wire_request wire = {.type = WIRE_DELETE};
+	struct kvc_trace t;
 	unsigned tries;
-	int rc = kvc_call_begin(client);
+	int rc = kvc_call_begin(client, &t, KVC_OP_DELETE);
 	if (rc < 0)
 		return rc;
-	rc = keyed_await(client, key, call, &wire, &tries);
+	rc = keyed_await(client, key, call, &wire, &tries, &t);
 	/* An earlier try, whose reply was lost, may be the one that deleted it. */
 	if (rc == -KV_ENOTFOUND && tries > 0)
 		rc = 0;
 	kvc_add(&client->count.deletes, 1);
-	return (int)kvc_call_end(client, rc);
+	return (int)kvc_call_end(client, &t, rc);
 }
 
 static int plain_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, uint8_t type,
 		       uint8_t flags)
 {
 	struct wire_request wire = {.type = type, .flags = flags};
+	struct kvc_trace t;
 	unsigned tries;
-	int rc = kvc_call_begin(c);
+	int rc = kvc_call_begin(c, &t, type == WIRE_TOUCH ? KVC_OP_TOUCH : KVC_OP_PIN);
 	if (rc < 0)
 		return rc;
-	return (int)kvc_call_end(c, keyed_await(c, key, call, &wire, &tries));
+	return (int)kvc_call_end(c, &t, keyed_await(c, key, call, &wire, &tries, &t));
 }
 
 int kvc_touch_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call)
@@ -163,7 +172,7 @@ int kvc_unpin_await(struct kvc_client *client, struct kvc_key key, const struct 
 /* ---- all shards of one server, or one ---- */
 
 static int shards_await(struct kvc_client *c, const struct kvc_call *call, const struct wire_request *wire,
-			struct kvc_stats *stats)
+			struct kvc_stats *stats, struct kvc_trace *t)
 {
 	struct kvc_call own;
 	uint64_t deadline;
@@ -173,51 +182,53 @@ static int shards_await(struct kvc_client *c, const struct kvc_call *call, const
 		return -KV_EINVAL;
 	deadline = kvc_call_deadline(c, &own, 0);
 	if (own.shard > 0) {
-		rc = simple_await(&c->node[own.server], wire, own.shard - 1, deadline, stats, &tries);
+		rc = simple_await(&c->node[own.server], wire, own.shard - 1, deadline, stats, &tries, t);
 		return rc == 1 ? -KV_EINVAL : rc;
 	}
 	for (uint32_t shard = 0; rc == 0; shard++)
-		rc = simple_await(&c->node[own.server], wire, shard, deadline, stats, &tries);
+		rc = simple_await(&c->node[own.server], wire, shard, deadline, stats, &tries, t);
 	return rc == 1 ? 0 : rc;
 }
 
 int kvc_ping_await(struct kvc_client *client, const struct kvc_call *call)
 {
 	struct wire_request wire = {.type = WIRE_PING};
-	int rc = kvc_call_begin(client);
+	struct kvc_trace t;
+	int rc = kvc_call_begin(client, &t, KVC_OP_PING);
 	if (rc < 0)
 		return rc;
-	return (int)kvc_call_end(client, shards_await(client, call, &wire, NULL));
+	return (int)kvc_call_end(client, &t, shards_await(client, call, &wire, NULL, &t));
 }
 
 int kvc_stat_await(struct kvc_client *client, struct kvc_stat_item *out, unsigned max, const struct kvc_call *call)
 {
 	struct wire_request wire = {.type = WIRE_STAT};
 	struct kvc_stats stats = {0};
+	struct kvc_trace t;
 	unsigned n = 0;
 	int rc;
 	if (!out && max > 0)
 		return -KV_EINVAL;
-	rc = kvc_call_begin(client);
+	rc = kvc_call_begin(client, &t, KVC_OP_STAT);
 	if (rc < 0)
 		return rc;
-	rc = shards_await(client, call, &wire, &stats);
+	rc = shards_await(client, call, &wire, &stats, &t);
 	for (uint32_t id = 1; rc == 0 && id < WIRE_STAT_END && n < max; id++) {
 		struct wire_stat_info info = wire_stat_info(id);
 		if (info.name)
 			out[n++] = (struct kvc_stat_item){info.name, stats.value[id], info.group, info.unit,
 							  (enum kvc_stat_kind)info.kind};
 	}
-	return (int)kvc_call_end(client, rc < 0 ? rc : (int64_t)n);
+	return (int)kvc_call_end(client, &t, rc < 0 ? rc : (int64_t)n);
 }
 
 /* ---- the roofline ---- */
 
 static int raw_once_await(struct kvc_node *n, unsigned w, const struct kvc_view *view, struct wire_request *wire,
-			  uint64_t deadline_ns)
+			  uint64_t deadline_ns, struct kvc_trace *t)
 {
 	struct kvc_client *c = n->client;
-	struct kvc_wait wait = {.co = co_self()};
+	struct kvc_wait wait = {.co = co_self(), .trace = t};
 	struct kvc_need need = {0};
 	struct kvc_session *s;
 	struct kvc_req *r;
@@ -251,11 +262,12 @@ int kvc_raw_await(struct kvc_client *client, unsigned w, struct kvc_view *view, 
 {
 	struct wire_request wire = {.type = WIRE_BENCH,
 				    .bench = {.operations = ops, .length = len, .seed = seed, .depth = depth}};
+	struct kvc_trace t;
 	struct kvc_call own;
 	int rc;
 	if (!view || len == 0 || len > KV_RANGE_MAX || ops == 0 || depth == 0 || view->priv[1] < len)
 		return -KV_EINVAL;
-	rc = kvc_call_begin(client);
+	rc = kvc_call_begin(client, &t, KVC_OP_RAW);
 	if (rc < 0)
 		return rc;
 	rc = kvc_call_check(call, &own);
@@ -263,6 +275,6 @@ int kvc_raw_await(struct kvc_client *client, unsigned w, struct kvc_view *view, 
 		rc = -KV_EINVAL;
 	if (rc == 0)
 		rc = (int)kvc_call_code(client, raw_once_await(&client->node[own.server], w, view, &wire,
-							       kvc_call_deadline(client, &own, raw_bytes(len, ops))));
-	return (int)kvc_call_end(client, rc);
+							       kvc_call_deadline(client, &own, raw_bytes(len, ops)), &t));
+	return (int)kvc_call_end(client, &t, rc);
 }

@@ -55,6 +55,8 @@ struct kvc_req *kvc_req_alloc(struct kvc_reqs *t)
 	r->id = r->cancel_id = 0;
 	r->orphan = r->replied = r->final = r->cancelling = r->caller_memory = r->inlined = false;
 	r->status = 0;
+	r->trace = NULL;
+	r->at = (struct kvc_stamps){0};
 	r->arrived = r->posted = r->imms = 0;
 	r->piece = (struct kvc_piece){0};
 	r->inline_to = (struct kvc_target){0};

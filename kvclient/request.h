@@ -6,6 +6,7 @@
 
 #include "base/base.h"
 #include "kvclient/buffer.h"
+#include "kvclient/slow.h"
 #include "wire/wire.h"
 
 struct co;
@@ -23,6 +24,7 @@ enum kvc_req_state {
 struct kvc_wait {
 	struct co *co;
 	uint32_t left;
+	struct kvc_trace *trace; /* of the call, or NULL */
 };
 
 /* Where the bytes of a range lie in this process: slices of `slice` bytes, `stride` apart, of which `skip` bytes are
@@ -56,7 +58,9 @@ struct kvc_req {
 	uint32_t arrived, posted; /* immediates */
 	uint32_t imms;            /* immediates budgeted for it and not yet returned */
 	uint64_t deadline_ns;     /* of the call: what the server is told */
-	uint64_t sent_ns, replied_ns, orphan_ns;
+	uint64_t orphan_ns;
+	struct kvc_stamps at;
+	struct kvc_trace *trace;  /* of the call that holds it; NULL: nobody wants to know */
 	struct wire_request wire; /* pointers are the caller's, who holds the request until it is sent */
 	struct kvc_target inline_to;
 	struct kvc_piece piece; /* of the receive buffer; given back with the request */

@@ -46,6 +46,7 @@ static int room_take(struct kvc_client *c, const struct kvc_need *need, struct k
 	r = kvc_req_alloc(&c->reqs);
 	r->piece = piece;
 	r->imms = need->imms;
+	r->at.asked_ns = r->at.made_ns = loop_turn_now(c->loop);
 	c->imm_used += need->imms;
 	*out = r;
 	return 0;
@@ -118,12 +119,17 @@ static __attribute__((noinline)) int room_wait_await(struct kvc_client *c, struc
 int kvc_room_await(struct kvc_client *c, const struct kvc_need *need, uint64_t deadline_ns, struct kvc_req **out)
 {
 	struct kvc_starving s = {.co = co_self(), .need = *need, .status = 1};
+	uint64_t asked_ns = loop_turn_now(c->loop), waited;
 	int rc = kvc_room_try(c, need, out);
 	if (rc != -KV_EBUSY)
 		return rc;
 	if (c->closing)
 		return -KV_ECLOSED;
 	rc = room_wait_await(c, &s, deadline_ns);
+	waited = loop_turn_now(c->loop) - asked_ns;
+	kvc_add(&c->count.room_waits, 1);
+	kvc_add(&c->count.room_wait_ns, waited);
+	kvc_max(&c->count.room_wait_max_ns, waited);
 	if (rc == 0)
 		*out = s.granted;
 	return rc;

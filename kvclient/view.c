@@ -34,17 +34,18 @@ int kvc_view_acquire_await(struct kvc_client *client, uint64_t len_bytes, uint64
 {
 	struct kvc_call call = {.timeout_ns = timeout_ns};
 	struct kvc_piece piece;
+	struct kvc_trace t;
 	int rc;
 	if (!out || len_bytes == 0)
 		return -KV_EINVAL;
 	*out = (struct kvc_view){0};
-	rc = kvc_call_begin(client);
+	rc = kvc_call_begin(client, &t, KVC_OP_VIEW);
 	if (rc < 0)
 		return rc;
 	rc = piece_await(client, len_bytes, kvc_call_deadline(client, &call, 0), &piece);
 	if (rc == 0)
 		view_lend(client, &piece, len_bytes, len_bytes, out);
-	return (int)kvc_call_end(client, rc);
+	return (int)kvc_call_end(client, &t, rc);
 }
 
 void kvc_view_release(struct kvc_client *client, struct kvc_view *view)
@@ -133,13 +134,14 @@ int64_t kvc_get_view_await(struct kvc_client *client, struct kvc_key key, uint64
 			   const struct kvc_call *call, struct kvc_view *out)
 {
 	struct kvc_call own;
+	struct kvc_trace t;
 	struct kvc_get g;
 	uint64_t len;
 	int64_t rc;
 	if (!out)
 		return -KV_EINVAL;
 	*out = (struct kvc_view){0};
-	rc = kvc_call_begin(client);
+	rc = kvc_call_begin(client, &t, KVC_OP_GET);
 	if (rc < 0)
 		return rc;
 	rc = kvc_call_check(call, &own);
@@ -148,12 +150,14 @@ int64_t kvc_get_view_await(struct kvc_client *client, struct kvc_key key, uint64
 				  kvc_call_deadline(client, &own, KV_MAX(expect_len, own.length)));
 	if (rc < 0)
 		goto out;
+	kvc_trace_key(&t, key.data, key.len);
+	g.own_wait.trace = &t;
 	len = expect_len ? expect_len : own.length ? own.length : client->last_len ? client->last_len : GUESS_DEFAULT;
 	/* A guess beyond what a view can hold is only a guess. */
 	len = KV_MIN(len, KV_MAX(kvc_buffer_largest(&client->buffer) / 2, (uint64_t)1));
 	rc = kvc_call_down(client, own.flags, view_await(&g, len, out));
 	kvc_get_count(client, rc == 0 ? (int64_t)out->len : rc);
 out:
-	rc = kvc_call_end(client, rc);
+	rc = kvc_call_end(client, &t, rc);
 	return rc < 0 ? rc : (int64_t)out->len;
 }
