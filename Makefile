@@ -98,10 +98,14 @@ TESTS :=
 define test_rule
 tests_$(1) := $(patsubst %.c,$(B)/%,$(wildcard tests/$(1)/test_*.c))
 TESTS += $$(tests_$(1))
-$$(tests_$(1)): %: %.c.o $(call objs,$(filter-out tests/$(1)/test_%,$(wildcard tests/$(1)/*.c))) $(call a,$(needs_$(1)))
+$$(tests_$(1)): %: %.c.o $(call objs,$(filter-out tests/$(1)/test_% tests/sim/seeds.c,$(wildcard tests/$(1)/*.c))) $(call a,$(needs_$(1)))
 	$$(link) -lcmocka
 endef
 $(foreach l,base loop wire bootstrap engine kvserver kvclient kvbench kvcli sim,$(eval $(call test_rule,$(l))))
+
+# Many simulated worlds. Libraries that another machine may lack are looked for in lib/ beside it, too.
+$(B)/tests/sim/seeds: $(call objs,$(filter-out tests/sim/test_%,$(wildcard tests/sim/*.c))) $(call a,$(needs_sim))
+	$(link) -lcmocka -Wl,-rpath,'$$ORIGIN/lib'
 
 # Programs of the chaos tests, on the public API alone.
 $(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c)): %: %.c.o $(call a,$(CLIENT_LAYERS))
@@ -123,7 +127,7 @@ $(addprefix $(B)/tests/fuzz/fuzz_,$(FUZZ)): $(B)/tests/fuzz/fuzz_%: $(B)/tests/f
 tests: $(TESTS) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(PROGRAMS) library
 
 INTEGRATION := $(wildcard tests/integration/*.sh)
-.PHONY: deps check check-run check-asan check-tsan check-clang check-chaos check-fault check-mutants check-all fuzz install clean help
+.PHONY: deps check check-run check-asan check-tsan check-clang check-sim check-chaos check-fault check-mutants check-all fuzz install clean help
 deps: ## install what building and testing need (KVRAIL_NO_INSTALL=1: say it instead)
 	@scripts/install-deps.sh test
 
@@ -150,6 +154,13 @@ check-clang: deps ## build everything with clang, without a warning, and run the
 	@$(MAKE) --no-print-directory -j$$(nproc) CC=clang tests
 	@$(MAKE) --no-print-directory CC=clang check-run
 
+SEEDS ?= 200
+FIRST ?= 1
+JOBS  ?= $(shell nproc)
+check-sim: deps ## many simulated worlds, with and without trouble (SEEDS=200 FIRST=1 JOBS=n)
+	@$(MAKE) --no-print-directory -j$$(nproc) $(B)/tests/sim/seeds
+	@KVRAIL_SIM_FIRST=$(FIRST) KVRAIL_SIM_SEEDS=$(SEEDS) KVRAIL_SIM_JOBS=$(JOBS) scripts/run-tests.sh -t 36000 -l $(B)/logs $(B)/tests/sim/seeds
+
 CHAOS := $(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c))
 check-chaos: deps ## real processes killed, stopped, cut off and starved (about 5 minutes; CHAOS_KILLS=100 for more)
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(CHAOS)
@@ -163,7 +174,7 @@ check-mutants: deps ## plant bugs and see the simulation find each of them (also
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release build/release/tests/sim/test_sim_rules
 	@MODE=release KVRAIL_BUILD=build/release scripts/run-tests.sh -l build/release/logs scripts/check-mutants.sh
 
-check-all: check check-clang check-asan check-tsan check-chaos check-fault ## every suite
+check-all: check check-clang check-asan check-tsan check-sim check-chaos check-fault ## every suite
 
 TIME ?= 60
 fuzz: ## libFuzzer on every target for TIME seconds each (needs clang)

@@ -5,7 +5,7 @@
 # usage: run-tests.sh [-t SECONDS] [-l LOGDIR] PROGRAM...
 # Each program speaks TAP (cmocka does, told by CMOCKA_MESSAGE_OUTPUT; the shell tests do by themselves). A program that dies or stops
 # before its plan is fulfilled counts the rest of its plan as failed; one that printed no test at all is a failure too.
-# The output of a failed program is shown whole. The last line is `N passed, M failed, K skipped`; the exit status says the same.
+# The output of a failed program is shown whole; of one that passed, the lines that begin with "#: ". The last line is `N passed, M failed, K skipped`; the exit status says the same.
 set -u
 limit=600
 logs=build/test-logs
@@ -43,6 +43,7 @@ for program in "$@"; do
 	else
 		echo "pass $program ($ok passed$([ "$skip" -gt 0 ] && echo ", $skip skipped"), $((SECONDS - start)) s)"
 		[ "$skip" -gt 0 ] && grep -i '# *skip' "$log" | sed 's/^/    /'
+		sed -n 's/^#: /    /p' "$log"
 	fi
 done
 [ "$failed" -eq 0 ]

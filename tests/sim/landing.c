@@ -49,6 +49,9 @@ static bool in_request(const struct kvc_client *c, uint32_t imm, const uint8_t *
 	if (!base || at < base + d->offset)
 		return false;
 	pos = (uint64_t)(at - base) - d->offset;
+	/* Slices without gaps are one, and may be written as one. */
+	if (d->count > 1 && d->stride == d->slice)
+		return pos + len <= d->count * d->slice;
 	in = d->count > 1 ? pos % d->stride : pos;
 	return (d->count > 1 ? pos / d->stride : 0) < d->count && in + len <= d->slice;
 }

@@ -27,7 +27,6 @@ enum {
 	GHOSTS = 8,
 	ATTEMPTS = 64, /* values ever put under a shared key */
 	BATCH = 12,
-	SLAB = 1 << 20,
 	CANARY = 0xC5,
 	PATTERN_SLACK = 1 << 20
 };
@@ -98,14 +97,16 @@ static uint64_t below(struct worker *k, uint64_t n)
 static uint32_t some_len(struct worker *k, uint64_t max)
 {
 	static const uint32_t edge[] = {1, 2, 3071, 3072, 3073, 4095, 4096, 32768, 65535, 65536, 65537, 1 << 20, (1 << 20) + 1};
+	static const unsigned often[] = {150, 650, 900, 994}, rarely[] = {150, 450, 960, 997};
+	const unsigned *limit = k->m->o.mostly_small ? rarely : often;
 	uint64_t pick = below(k, 1000), len;
-	if (pick < 150)
+	if (pick < limit[0])
 		len = edge[below(k, KV_COUNT(edge))];
-	else if (pick < 650)
+	else if (pick < limit[1])
 		len = 1 + below(k, 4096);
-	else if (pick < 900)
+	else if (pick < limit[2])
 		len = 1 + below(k, 128 << 10);
-	else if (pick < 994)
+	else if (pick < limit[3])
 		len = 1 + below(k, 1 << 20);
 	else
 		len = 1 + below(k, max);
@@ -133,8 +134,13 @@ static struct kvc_key key_of(const struct entry *e)
 
 /* ---- what the model knows ---- */
 
-#define WRONG(k, what, ...) \
-	world_wrong((k)->m->w, "worker %u (pool %u, client %u): " what, (k)->index, (k)->pool, (k)->client __VA_OPT__(, ) __VA_ARGS__)
+/* A worker of a pool that was killed runs on when the world is closed: what it sees then does not count. */
+#define WRONG(k, what, ...)                                                                                            \
+	do {                                                                                                           \
+		if (!(k)->m->w->pool[(k)->pool].crashed)                                                               \
+			world_wrong((k)->m->w, "worker %u (pool %u, client %u): " what, (k)->index, (k)->pool,         \
+				    (k)->client __VA_OPT__(, ) __VA_ARGS__);                                           \
+	} while (0)
 
 static bool may_miss_again(const struct model *m, const struct entry *e)
 {
@@ -178,8 +184,11 @@ static bool known_bytes(struct worker *k, const struct entry *e, const uint8_t *
 	return false;
 }
 
-static bool tolerable(const struct model *m, int64_t rc)
+static bool tolerable(const struct worker *k, int64_t rc)
 {
+	const struct model *m = k->m;
+	if (rc == -KV_ECLOSED && m->w->pool[k->pool].stopped)
+		return true;
 	if (!m->o.trouble || m->final)
 		return false;
 	return rc == -KV_ETIMEOUT || rc == -KV_EPEERDOWN || rc == -KV_EBUSY || rc == -KV_EPROVIDER;
@@ -192,7 +201,8 @@ static bool failed(struct worker *k, const char *call, int64_t rc)
 	m->counts.failed++;
 	m->counts.timeouts += rc == -KV_ETIMEOUT;
 	m->counts.downs += rc == -KV_EPEERDOWN;
-	if (tolerable(m, rc))
+	m->counts.closed += rc == -KV_ECLOSED;
+	if (tolerable(k, rc))
 		return true;
 	WRONG(k, "%s returned %s", call, rc < 0 ? kv_errname((int)rc) : "a length that cannot be");
 	return false;
@@ -302,13 +312,13 @@ static bool slab_intact(const struct worker *k, size_t from, size_t to)
 
 static void slab_check(struct worker *k)
 {
-	if (!slab_intact(k, 0, SLAB))
+	if (!slab_intact(k, 0, k->m->o.slab_bytes))
 		WRONG(k, "registered memory was written to after its call had returned");
 }
 
 static void slab_clear(struct worker *k)
 {
-	memset(k->slab, CANARY, SLAB);
+	memset(k->slab, CANARY, k->m->o.slab_bytes);
 }
 
 /* ---- private keys: one call each ---- */
@@ -335,8 +345,8 @@ static void do_put(struct worker *k, struct kvc_client *c)
 {
 	struct entry *e = own_key(k);
 	bool slab = k->slab && below(k, 2);
-	struct value v = value_for(k, e, slab ? SLAB : k->m->o.len_max);
-	uint8_t *source = slab && v.len <= SLAB ? k->slab : malloc(v.len);
+	struct value v = value_for(k, e, slab ? k->m->o.slab_bytes : k->m->o.len_max);
+	uint8_t *source = slab && v.len <= k->m->o.slab_bytes ? k->slab : malloc(v.len);
 	struct timed t;
 	const struct kvc_call *call = timed_begin(k, &t);
 	if (k->slab)
@@ -353,12 +363,14 @@ static void do_put(struct worker *k, struct kvc_client *c)
 static void do_put_view(struct worker *k, struct kvc_client *c)
 {
 	struct entry *e = own_key(k);
-	struct value v = value_for(k, e, 2 << 20);
+	struct value v = value_for(k, e, KV_MIN((uint64_t)2 << 20, k->m->o.len_max));
 	struct kvc_view view;
 	struct timed t;
 	const struct kvc_call *call = timed_begin(k, &t);
 	int rc = kvc_view_acquire_await(c, v.len, call->timeout_ns, &view);
 	timed_end(k, &t, "acquiring a view", rc);
+	if (rc == -KV_ETOOBIG && v.len > k->m->w->options.buffer_bytes)
+		return;
 	if (rc < 0) {
 		failed(k, "acquiring a view", rc);
 		return;
@@ -378,7 +390,7 @@ static void do_get(struct worker *k, struct kvc_client *c)
 {
 	struct entry *e = own_key(k);
 	uint64_t need = e->has_now ? e->now.len : 64, cap = e->ghosts ? k->m->o.len_max : below(k, 3) ? need : need + below(k, 100000);
-	bool slab = k->slab && cap <= SLAB && below(k, 2);
+	bool slab = k->slab && cap <= k->m->o.slab_bytes && below(k, 2);
 	uint8_t *dst = slab ? k->slab : malloc(cap);
 	struct timed t;
 	const struct kvc_call *call = timed_begin(k, &t);
@@ -391,7 +403,7 @@ static void do_get(struct worker *k, struct kvc_client *c)
 		free(dst);
 		return;
 	}
-	if (!slab_intact(k, cap, SLAB))
+	if (!slab_intact(k, cap, k->m->o.slab_bytes))
 		WRONG(k, "GET wrote beyond its destination");
 	slab_clear(k);
 }
@@ -486,6 +498,8 @@ static void do_hold(struct worker *k, struct kvc_client *c)
 		WRONG(k, "TOUCH or PIN did not find a value of %u bytes", e->now.len);
 	else if (rc == 0 && pick < 2 && !e->has_now && !e->ghosts)
 		WRONG(k, "TOUCH or PIN found what was not there");
+	else if (rc == -KV_EBUSY && pick == 1 && k->m->o.evicts)
+		k->m->counts.failed++; /* the budget of pins is a share of the memory */
 	else if (rc < 0 && rc != -KV_ENOTFOUND)
 		failed(k, "TOUCH, PIN or UNPIN", rc);
 }
@@ -574,10 +588,10 @@ static void do_get_slices(struct worker *k, struct kvc_client *c)
 {
 	struct entry *e = own_key(k);
 	struct timed t;
-	if (!k->slab || !e->has_now || e->ghosts || e->now.len > SLAB / 2)
+	if (!k->slab || !e->has_now || e->ghosts || e->now.len > k->m->o.slab_bytes / 2)
 		return;
 	uint64_t len = e->now.len, slice = 1 + below(k, len), stride = slice + below(k, KV_MIN(slice, 512u));
-	if ((len / slice + 1) * stride > SLAB || len / slice > 60)
+	if ((len / slice + 1) * stride > k->m->o.slab_bytes || len / slice > 60)
 		return;
 	slab_check(k);
 	struct kvc_item item = {.key = key_of(e), .data = k->slab, .len = len, .slice = slice, .stride = stride};
@@ -599,7 +613,7 @@ static void do_get_slices(struct worker *k, struct kvc_client *c)
 
 static void shared_saw(struct worker *k, struct shared *s, struct value v, const char *how)
 {
-	if (s - k->m->shared >= SHARED_KEYS / 2 || k->begun_ns <= k->m->lost_ns)
+	if (s - k->m->shared >= SHARED_KEYS / 2 || k->begun_ns <= k->m->lost_ns || k->m->o.evicts)
 		return;
 	if (s->settled && !same(k->m, s->is, v))
 		WRONG(k, "%s saw another value under a key that is never deleted", how);
@@ -680,17 +694,25 @@ static void one_call(struct worker *k, struct kvc_client *c)
 	calls[i].fn(k, c);
 }
 
+static bool worker_goes_on(const struct worker *k, unsigned done)
+{
+	const struct model *m = k->m;
+	if (m->w->wrong[0] || !world_pool_usable(m->w, k->pool))
+		return false;
+	if (m->o.until_ns)
+		return world_now(m->w) < m->o.until_ns || m->counts.calls < m->o.calls_min;
+	return done < m->o.calls;
+}
+
 static void worker_run(struct kvc_client *c, void *arg)
 {
 	struct worker *k = arg;
 	struct model *m = k->m;
-	for (unsigned i = 0; m->o.until_ns ? world_now(m->w) < m->o.until_ns : i < m->o.calls; i++) {
-		if (m->w->wrong[0])
-			return;
+	for (unsigned i = 0; worker_goes_on(k, i); i++) {
 		uint64_t downs = m->counts.downs;
 		one_call(k, c);
 		if (m->counts.downs != downs || below(k, m->o.trouble ? 3 : 8) == 0)
-			co_sleep_await(world_now(m->w) + below(k, (m->o.trouble ? 30 : 1) * MS));
+			co_sleep_await(world_now(m->w) + below(k, m->o.pause_ns));
 	}
 	if (k->slab)
 		slab_check(k);
@@ -757,12 +779,15 @@ static void stat_check(struct kvc_client *c, void *arg)
 	const struct world_options *wo = &k->m->w->options;
 	struct kvc_stat_item item[64];
 	struct kvc_call call = {.size = sizeof(call)};
+	unsigned pools = 0;
+	for (unsigned i = 0; i < wo->pools; i++)
+		pools += world_pool_usable(k->m->w, i);
 	for (call.server = 0; call.server < wo->servers; call.server++) {
 		int n = kvc_stat_await(c, item, KV_COUNT(item), &call);
 		if (n < 0)
 			failed(k, "STAT", n);
 		for (int i = 0; i < n; i++) {
-			uint64_t want = strcmp(item[i].name, "sessions") == 0 ? wo->pools * wo->clients : item[i].value;
+			uint64_t want = strcmp(item[i].name, "sessions") == 0 ? pools * wo->clients : item[i].value;
 			for (unsigned j = 0; j < KV_COUNT(zero); j++)
 				want = strcmp(item[i].name, zero[j]) == 0 ? 0 : want;
 			if (item[i].value != want)
@@ -772,19 +797,28 @@ static void stat_check(struct kvc_client *c, void *arg)
 	}
 }
 
+/* The first worker from i on whose pool is there. */
+static const struct worker *usable(const struct model *m, unsigned i)
+{
+	while (!world_pool_usable(m->w, m->worker[i % m->o.workers].pool))
+		i++;
+	return &m->worker[i % m->o.workers];
+}
+
 void model_check(struct model *m)
 {
 	m->final = true;
 	/* Each worker's keys through its own client, then through its neighbour's, which may be of another pool. */
 	for (unsigned round = 0; round < 2; round++) {
 		for (unsigned i = 0; i < m->o.workers; i++) {
-			const struct worker *at = &m->worker[(i + round) % m->o.workers];
-			world_worker(m->w, at->pool, at->client, worker_check, &m->worker[i]);
+			const struct worker *at = usable(m, i + round);
+			if (!m->w->pool[m->worker[i].pool].crashed)
+				world_worker(m->w, at->pool, at->client, worker_check, &m->worker[i]);
 		}
 		world_join(m->w, 120 * SECOND);
 	}
 	for (unsigned i = 0; i < m->o.workers; i++)
-		world_worker(m->w, m->worker[i].pool, m->worker[i].client, worker_clear, &m->worker[i]);
+		world_worker(m->w, usable(m, i)->pool, usable(m, i)->client, worker_clear, &m->worker[i]);
 	world_join(m->w, 120 * SECOND);
 	world_do(m->w, 0, stat_check, &m->worker[0]);
 	world_rest_check(m->w);
@@ -793,7 +827,7 @@ void model_check(struct model *m)
 
 static void slabs_make(struct model *m, unsigned pool, unsigned each)
 {
-	uint64_t len = (uint64_t)each * SLAB;
+	uint64_t len = (uint64_t)each * m->o.slab_bytes;
 	m->slabs[pool] = aligned_alloc(4096, len);
 	assert_non_null(m->slabs[pool]);
 	memset(m->slabs[pool], CANARY, len);
@@ -810,6 +844,8 @@ struct model *model_create(struct world *w, const struct model_options *options)
 	m->o.workers = options->workers ? options->workers : 16;
 	m->o.calls = options->calls ? options->calls : 60;
 	m->o.len_max = options->len_max ? options->len_max : 20 << 20;
+	m->o.pause_ns = options->pause_ns ? options->pause_ns : (options->trouble ? 30 : 1) * MS;
+	m->o.slab_bytes = options->slab_bytes ? options->slab_bytes : 1 << 20;
 	m->pattern = malloc(m->o.len_max + PATTERN_SLACK);
 	m->worker = calloc(m->o.workers, sizeof(*m->worker));
 	assert_true(m->pattern && m->worker);
@@ -822,21 +858,28 @@ struct model *model_create(struct world *w, const struct model_options *options)
 		struct worker *k = &m->worker[i];
 		*k = (struct worker){.m = m, .index = i, .pool = i % pools, .client = i / pools};
 		kv_prng_seed(&k->prng, kv_prng_next(&w->prng));
-		k->slab = m->slabs[k->pool] ? m->slabs[k->pool] + (size_t)used[k->pool]++ * SLAB : NULL;
+		k->slab = m->slabs[k->pool] ? m->slabs[k->pool] + (size_t)used[k->pool]++ * m->o.slab_bytes : NULL;
 		for (unsigned j = 0; j < OWN_KEYS; j++)
 			key_make(&k->own[j], &k->prng, i, j);
 	}
 	return m;
 }
 
+void model_end(struct model *m)
+{
+	for (unsigned i = 0; i < WORLD_POOLS; i++) {
+		if (m->mem[i] && world_pool_usable(m->w, i))
+			assert_int_equal(kvc_unregister(m->w->pool[i].pool, &m->mem[i]), 0);
+		m->mem[i] = NULL;
+	}
+}
+
 void model_destroy(struct model **model)
 {
 	struct model *m = *model;
-	for (unsigned i = 0; i < WORLD_POOLS; i++) {
-		if (m->mem[i])
-			assert_int_equal(kvc_unregister(m->w->pool[i].pool, &m->mem[i]), 0);
+	model_end(m);
+	for (unsigned i = 0; i < WORLD_POOLS; i++)
 		free(m->slabs[i]);
-	}
 	free(m->pattern);
 	free(m->worker);
 	free(m);

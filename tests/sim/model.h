@@ -18,18 +18,25 @@ struct model_options {
 	bool registered;         /* some calls use registered memory */
 	bool evicts;             /* the server may be too small: any value may be missing, a PUT may find no room */
 	bool trouble;            /* calls may fail, and have short deadlines; servers may be restarted */
+	unsigned calls_min;      /* of all workers together, if until_ns is earlier */
+	bool mostly_small;       /* values: few of more than some KiB */
+	uint64_t pause_ns;       /* at most, after some calls and when a server is down; 0: 1 ms, with trouble 30 ms */
+	uint64_t slab_bytes;     /* of registered memory per worker; 0: 1 MiB */
 	uint64_t until_ns;       /* trouble: workers go on till then (and `calls` is not looked at) */
 };
 
 struct model_counts {
-	uint64_t calls, bytes, failed, misses, timeouts, downs;
+	uint64_t calls, bytes, failed, misses, timeouts, downs, closed;
 };
 
 struct model *model_create(struct world *w, const struct model_options *options);
-/* model_destroy -- with registered memory: it is unregistered, so no call may be in progress. */
+/* model_end -- registered memory is unregistered, so no call may be in progress. model_destroy -- the same, if that was
+ * not done, and everything is freed: after world_close when a pool was killed, whose workers end only there. */
+void model_end(struct model *m);
 void model_destroy(struct model **m);
 
-/* model_start -- workers begin; world_join waits for them. A pool that is out (crashed) gets none. */
+/* model_start -- workers begin; world_join waits for them. Workers of a pool that is stopped meanwhile end; what those
+ * of one that is killed find is not looked at. */
 void model_start(struct model *m);
 
 /* model_lost -- a server has just lost all its values. */

@@ -376,7 +376,6 @@ static void pool_close(struct world *w, struct world_pool *p)
 		sim_loop_freeze(p->loop[i], false);
 	if (p->crashed)
 		w->workers += p->workers;
-	p->crashed = false;
 	kvc_pool_stop(p->pool);
 	world_run(w, pool_stopped, p->pool, CLOSE_NS, "the pool did not close");
 	/* A worker may have its coroutine's last turn still to come. */
@@ -573,4 +572,13 @@ struct kvc_counters world_counters(struct world *w, unsigned pool)
 	struct kvc_counters c = {.size = sizeof(c)};
 	assert_int_equal(kvc_counters(w->pool[pool].pool, &c), 0);
 	return c;
+}
+
+uint64_t world_server_stat(struct world *w, enum wire_stat stat)
+{
+	uint64_t sum = 0;
+	for (unsigned i = 0; i < w->num_servers; i++)
+		for (unsigned j = 0; w->server[i].server && j < WORLD_SHARDS; j++)
+			sum += w->server[i].server->shard[j] ? shard_stat_get(w->server[i].server->shard[j], stat) : 0;
+	return sum;
 }

@@ -13,8 +13,9 @@
 #include "kvserver/kvserver.h"
 #include "tests/sim/fabric_sim.h"
 #include "tests/sim/ring_sim.h"
+#include "wire/wire.h"
 
-enum { WORLD_SHARDS = 2, WORLD_SERVERS = 4, WORLD_POOLS = 2, WORLD_CLIENTS = 4, WORLD_LOOPS = 32 };
+enum { WORLD_SHARDS = 2, WORLD_SERVERS = 8, WORLD_POOLS = 2, WORLD_CLIENTS = 4, WORLD_LOOPS = 32 };
 
 #define US     1000ull
 #define MS     1000000ull
@@ -114,6 +115,9 @@ void world_unplug(struct world *w, uint64_t fab_first, uint64_t fab_end, bool un
 
 /* world_landing -- landing.c, for world.c: the check of each write to a client. */
 void world_landing(void *arg, uint64_t id, const uint8_t *at, size_t len, const uint32_t *imm);
+
+/* world_server_stat -- a counter of all servers, also of those that crashed. */
+uint64_t world_server_stat(struct world *w, enum wire_stat stat);
 
 struct kvc_counters world_counters(struct world *w, unsigned pool);
 
