@@ -4,7 +4,8 @@
  * Keys are looked at in windows of 512. Within a window they are grouped by (node, shard); a group's keys are packed
  * into as many records as they need, each in a piece of the receive buffer (the caller's stack is a coroutine's), all
  * records of the window are out together, and every record's bitmap is merged by walking the group again from the
- * record's first key. Two walks instead of a table of indices: no allocation.
+ * record's first key. Two walks instead of a table of indices: no allocation. What was packed is not looked at again:
+ * peers can write to the receive buffer.
  *
  * The prefix is counted over the merged result, since a prefix crosses servers. */
 #include "kvclient/call.h"
@@ -13,7 +14,8 @@
 enum {
 	WINDOW = 512,
 	RECORDS_MAX = 32, /* out at once */
-	NOT_PLACED = 0xFFFF,
+	SENT = 0x8000,       /* added to the node of a key that is in a record */
+	NOT_PLACED = 0xFFFF, /* on a server that is down */
 	/* What a record may hold so that it fits a frame by itself. */
 	PACKED_MAX = KV_MSG_MAX - WIRE_FRAME_HEADER - WIRE_RECORD_HEADER - 16
 };
@@ -24,13 +26,14 @@ struct window {
 	unsigned n;
 	uint64_t deadline_ns;
 	bool down_is_miss;
-	uint16_t node[WINDOW]; /* NOT_PLACED: answered, or on a server that is down */
+	uint16_t node[WINDOW];
 	uint8_t shard[WINDOW];
 	uint8_t found[WINDOW / 8];
 	struct kvc_wait wait;
 	struct record {
 		struct kvc_req *req;
-		uint16_t first, node;
+		uint16_t first, node, count;
+		uint8_t shard;
 	} record[RECORDS_MAX];
 	unsigned records;
 };
@@ -59,8 +62,8 @@ static int window_place_await(struct window *w)
 	return 0;
 }
 
-/* Pack keys of the group of key `first`, from it on, into the request's piece; they are taken out of the window. */
-static void record_pack(struct window *w, struct kvc_req *r, unsigned first, unsigned shard, unsigned node)
+/* Pack keys of the group of key `first`, from it on, into the request's piece. */
+static uint16_t record_pack(struct window *w, struct kvc_req *r, unsigned first, unsigned shard, unsigned node)
 {
 	uint8_t *buf = kvc_buffer_at(&w->c->buffer, &r->piece);
 	uint32_t len = 0, count = 0;
@@ -69,12 +72,13 @@ static void record_pack(struct window *w, struct kvc_req *r, unsigned first, uns
 			continue;
 		if (wire_keys_add(buf, PACKED_MAX, &len, w->key[i].data, (uint32_t)w->key[i].len) < 0)
 			break;
-		w->node[i] = NOT_PLACED;
+		w->node[i] |= SENT;
 		count++;
 	}
 	r->wire.type = WIRE_EXISTS;
 	r->wire.exists.count = count;
 	r->wire.exists.keys = (struct wire_keys){buf, buf + len, count};
+	return (uint16_t)count;
 }
 
 static int record_send_await(struct window *w, unsigned first)
@@ -90,25 +94,27 @@ static int record_send_await(struct window *w, unsigned first)
 		kvc_req_release(w->c, r);
 		return -KV_ERESET; /* placed for a session that is gone */
 	}
-	record_pack(w, r, first, shard, node);
+	w->record[w->records++] = (struct record){.req = r,
+						  .first = (uint16_t)first,
+						  .node = (uint16_t)node,
+						  .count = record_pack(w, r, first, shard, node),
+						  .shard = (uint8_t)shard};
 	r->deadline_ns = w->deadline_ns;
-	w->record[w->records++] = (struct record){r, (uint16_t)first, (uint16_t)node};
 	kvc_link_submit(kvc_link_pick(s, shard), r, &w->wait);
 	return 0;
 }
 
-/* Merge a record's bitmap: its keys are the first `count` unanswered ones of its group. They are found again by
- * comparing with the packed keys. */
+/* Merge a record's bitmap: its keys are the first `count` of its group from `first` on. */
 static void record_merge(struct window *w, const struct record *rec)
 {
-	struct wire_keys keys = rec->req->wire.exists.keys;
-	struct wire_bytes k;
-	unsigned i = rec->first;
-	for (unsigned bit = 0; wire_keys_next(&keys, &k) == 1; bit++, i++) {
-		while (w->key[i].len != k.len || memcmp(w->key[i].data, k.data, k.len) != 0)
-			i++;
-		if (rec->req->reply.exists.bitmap[bit / 8] >> (bit % 8) & 1)
+	const uint8_t *bitmap = rec->req->reply.exists.bitmap;
+	unsigned bit = 0;
+	for (unsigned i = rec->first; bit < rec->count; i++) {
+		if (!same_group(w, i, rec->node | SENT, rec->shard))
+			continue;
+		if (bitmap[bit / 8] >> (bit % 8) & 1)
 			w->found[i / 8] |= (uint8_t)(1u << (i % 8));
+		bit++;
 	}
 }
 
@@ -134,7 +140,7 @@ static int window_once_await(struct window *w)
 	memset(w->found, 0, sizeof(w->found));
 	w->records = 0;
 	for (unsigned i = 0; i < w->n && rc == 0; i++) {
-		while (rc == 0 && w->node[i] != NOT_PLACED) {
+		while (rc == 0 && !(w->node[i] & SENT)) {
 			if (w->records < RECORDS_MAX)
 				rc = record_send_await(w, i);
 			if (rc == -KV_EBUSY || w->records == RECORDS_MAX)

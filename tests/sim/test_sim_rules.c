@@ -391,6 +391,59 @@ static void world_scribble(uint64_t seed)
 	free(k.data);
 }
 
+/* ---- a peer that writes all over the receive buffer ---- */
+
+enum { ASKED = 600, ASKED_TIMES = 20 };
+
+static bool asked_is_there(unsigned i)
+{
+	return i % 3 == 0;
+}
+
+static void ask(struct kvc_client *c, void *arg)
+{
+	static uint32_t name[ASKED];
+	static struct kvc_key key[ASKED];
+	static uint8_t found[ASKED];
+	bool *over = arg;
+	for (uint32_t i = 0; i < ASKED; i++) {
+		name[i] = i;
+		key[i] = (struct kvc_key){&name[i], 3};
+		if (asked_is_there(i) && kvc_put_await(c, key[i], "a value", 7, NULL) < 0)
+			world_wrong(&world, "PUT failed");
+	}
+	for (unsigned k = 0; k < ASKED_TIMES; k++) {
+		unsigned n = 1 + (unsigned)kv_prng_below(&world.prng, ASKED), prefix;
+		int rc = kvc_exists_await(c, key, n, found, &prefix, NULL);
+		if (rc != 0 || prefix != 1)
+			world_wrong(&world, "EXISTS returned %s, and a prefix of %u", kv_errname(rc), prefix);
+		for (unsigned i = 0; i < n; i++)
+			if (found[i] != asked_is_there(i))
+				world_wrong(&world, "EXISTS of %u keys: key %u of them has %u", n, i, found[i]);
+	}
+	*over = true;
+}
+
+/* When a request is out, what its piece says is not believed any more. */
+static void overwrite(struct kvc_client *c, void *arg)
+{
+	const bool *over = arg;
+	while (!*over) {
+		memset(c->area.base, 0xFF, c->buffer.len_bytes);
+		co_sleep_await(world_now(&world) + 1 + kv_prng_below(&world.prng, 20 * US));
+	}
+}
+
+static void world_overwrite(uint64_t seed)
+{
+	bool over = false;
+	world_open(&world, &(struct world_options){.seed = seed, .clients = 1, .servers = 2, .buffer_bytes = 1 << 20});
+	world_worker(&world, 0, 0, ask, &over);
+	world_worker(&world, 0, 0, overwrite, &over);
+	world_join(&world, 30 * SECOND);
+	world_close(&world);
+}
+
 /* ---- memory that is unregistered ---- */
 
 enum { MEMORY_LEN = 1 << 20, MEMORY_ROUNDS = 12, CANARY = 0xC5 };
@@ -473,13 +526,10 @@ static const struct named {
 	void (*run)(uint64_t seed);
 	unsigned seeds; /* of make check */
 } worlds[] = {
-	{"cancel", world_cancel, 8},
-	{"failing", world_failing, 8},
-	{"stalls", world_stalls, 8},
-	{"churn", world_churn, 4},
-	{"late", world_late, 4},
-	{"scribble", world_scribble, 2},
-	{"register", world_register_under_calls, 4},
+	{"cancel", world_cancel, 8},       {"failing", world_failing, 8},
+	{"stalls", world_stalls, 8},       {"churn", world_churn, 4},
+	{"late", world_late, 4},           {"scribble", world_scribble, 2},
+	{"overwrite", world_overwrite, 2}, {"register", world_register_under_calls, 4},
 };
 
 static struct {
