@@ -316,6 +316,7 @@ int kvc_client_open(struct kvc_client *c, struct kv_error *err)
 		kv_fail(err, rc, "client %u: attaching its engine to the loop: %s", c->index, kv_strerror(rc));
 		goto err_buffer;
 	}
+	kvc_room_init(c);
 	c->opened = true;
 	/* From here on there are coroutines: a failure is undone by closing. */
 	return coroutines_start(c, err);

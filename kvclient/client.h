@@ -96,6 +96,14 @@ struct kvc_session {
 	struct kvc_link link[]; /* shard-major */
 };
 
+/* ---- what one server's requests have of the client's room ---- */
+
+struct kvc_room_share {
+	uint32_t reqs, imms;
+	uint64_t bytes;
+	uint64_t counts_scan, piece_scan; /* room.c */
+};
+
 /* ---- node: one client's view of one server ---- */
 
 enum kvc_node_state {
@@ -114,6 +122,7 @@ struct kvc_node {
 	struct co_queue changed; /* woken at every change of state or of an acknowledgement */
 	struct co_queue kick;    /* its own coroutine: ends a back-off, or a wait for `senders` */
 	bool running;            /* its coroutine */
+	struct kvc_room_share share;
 	unsigned senders;        /* coroutines inside boot_send_await */
 	uint64_t incarnation;
 	char node_id[KV_NAME_MAX];
@@ -160,6 +169,9 @@ struct kvc_client {
 	struct kvc_buffer buffer;
 	struct kvc_reqs reqs;
 	uint32_t imm_limit, imm_used;
+	struct kvc_room_share nobody; /* views */
+	struct kvc_room_share kept;   /* of the guarantees of all servers what they have not taken */
+	uint64_t room_scan;
 	struct kv_list starving; /* struct kvc_starving: coroutines waiting for room, in order */
 	struct kv_list dirty;    /* links with something to send */
 	struct co *flusher;
@@ -230,7 +242,21 @@ void kvc_client_reclaim_await(struct kvc_client *c, struct kvc_session *s);
 struct kvc_need {
 	uint64_t piece_bytes; /* 0: no piece */
 	uint32_t imms;        /* immediates at worst */
+	bool urgent;          /* a PING: needs an entry alone, of those that are kept for it, and waits behind nobody */
+	struct kvc_node *node; /* whose server it is for; NULL: not known yet (a view) */
 };
+
+/* kvc_room_init -- when tables, buffer and engine are there. */
+void kvc_room_init(struct kvc_client *c);
+/* kvc_room_imms -- the most immediates that one request is planned with. */
+uint32_t kvc_room_imms(const struct kvc_client *c);
+/* kvc_room_return -- what a request had is free again: its immediates; its piece; its entry. */
+void kvc_room_return_imms(struct kvc_client *c, struct kvc_req *r);
+void kvc_room_return_piece(struct kvc_client *c, struct kvc_req *r);
+void kvc_room_return(struct kvc_client *c, struct kvc_req *r);
+/* kvc_room_keep -- a piece stays when its request goes: it is a view now. kvc_room_give -- and is given back. */
+void kvc_room_keep(struct kvc_client *c, const struct kvc_piece *piece);
+void kvc_room_give(struct kvc_client *c, struct kvc_piece *piece);
 
 /* kvc_room_try -- 0 with *out, -KV_EBUSY, or -KV_ETOOBIG (never possible). kvc_room_await -- the same, waiting;
  * -KV_ETIMEOUT, -KV_ECLOSED. */

@@ -84,7 +84,7 @@ static uint16_t record_pack(struct window *w, struct kvc_req *r, unsigned first,
 static int record_send_await(struct window *w, unsigned first)
 {
 	unsigned node = w->node[first], shard = w->shard[first];
-	struct kvc_need need = {.piece_bytes = KVC_PIECE_MIN};
+	struct kvc_need need = {.piece_bytes = KVC_PIECE_MIN, .node = &w->c->node[node]};
 	struct kvc_session *s;
 	struct kvc_req *r;
 	int rc = kvc_call_room_await(&w->c->node[node], &need, w->deadline_ns, w->records == 0, &s, &r);

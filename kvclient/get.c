@@ -78,14 +78,14 @@ static uint64_t piece_max(const struct kvc_client *c)
 static uint64_t slices_max(const struct kvc_get *g, const struct kvc_session *s)
 {
 	uint64_t each = KV_MAX(kvc_chunks(s, g->dst.slice, 1) - 2, 1u);
-	return KV_MAX((g->c->imm_limit - 2) / each, 1u);
+	return KV_MAX((kvc_room_imms(g->c) - 2) / each, 1u);
 }
 
 /* The next range from `issued` on: its length, and where a direct one goes. */
 static uint64_t range_plan(const struct kvc_get *g, const struct kvc_session *s, struct wire_dest *dest)
 {
 	uint64_t left = get_goal(g) - g->issued, slice = g->dst.slice, in, count;
-	uint64_t chunk_room = (uint64_t)(g->c->imm_limit - 2) * KV_MIN(s->chunk_bytes, g->c->info.chunk_bytes);
+	uint64_t chunk_room = (uint64_t)(kvc_room_imms(g->c) - 2) * KV_MIN(s->chunk_bytes, g->c->info.chunk_bytes);
 	uint64_t max = KV_MIN(g->direct ? KV_RANGE_MAX : piece_max(g->c), chunk_room);
 	/* A destination much larger than the value would take the buffer from others: the first piece is no larger than
 	 * what values have been like. */
@@ -151,7 +151,9 @@ int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out)
 		}
 		s = g->n->session;
 		length = range_plan(g, s, &dest);
-		need = (struct kvc_need){g->direct ? 0 : length, kvc_chunks(s, dest.slice, dest.count)};
+		need = (struct kvc_need){.piece_bytes = g->direct ? 0 : length,
+					 .imms = kvc_chunks(s, dest.slice, dest.count),
+					 .node = g->n};
 		rc = wait ? kvc_room_await(g->c, &need, g->deadline_ns, out) : kvc_room_try(g->c, &need, out);
 		if (rc < 0)
 			return rc;

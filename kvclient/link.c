@@ -50,16 +50,9 @@ static void req_tell(struct kvc_req *r)
 	r->wait = NULL;
 }
 
-static void imms_return(struct kvc_client *c, struct kvc_req *r)
-{
-	c->imm_used -= r->imms;
-	r->imms = 0;
-}
-
 static void req_recycle(struct kvc_client *c, struct kvc_req *r)
 {
-	imms_return(c, r);
-	kvc_buffer_give(&c->buffer, &r->piece);
+	kvc_room_return(c, r);
 	kvc_req_recycle(&c->reqs, r);
 	kvc_room_feed(c);
 }
@@ -76,9 +69,9 @@ void kvc_req_end(struct kvc_client *c, struct kvc_req *r, int status)
 		r->state = KVC_REQ_DONE;
 		r->status = status;
 		r->at.done_ns = loop_turn_now(c->loop);
-		imms_return(c, r);
+		kvc_room_return_imms(c, r);
 		if (r->orphan)
-			kvc_buffer_give(&c->buffer, &r->piece);
+			kvc_room_return_piece(c, r);
 		req_tell(r);
 	}
 	if (!req_over(r))
@@ -155,12 +148,12 @@ void kvc_req_release(struct kvc_client *c, struct kvc_req *r)
 		r->orphan_ns = loop_turn_now(c->loop);
 		/* The keys of an EXISTS: they went with the frame, and the peer knows nothing of where they were. */
 		if (r->wire.dest.count == 0)
-			kvc_buffer_give(&c->buffer, &r->piece);
+			kvc_room_return_piece(c, r);
 		c->orphan_bytes += r->piece.len_bytes;
 		kvc_client_quarantine_count(c);
 		kvc_room_feed(c);
 	} else if (r->state == KVC_REQ_DONE && r->link && !req_over(r)) {
-		kvc_buffer_give(&c->buffer, &r->piece);
+		kvc_room_return_piece(c, r);
 		r->orphan = true;
 		r->orphan_ns = loop_turn_now(c->loop);
 		kvc_room_feed(c);

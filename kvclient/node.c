@@ -403,7 +403,7 @@ static int pings_await(struct kvc_node *n, unsigned first, unsigned count, uint6
 	unsigned made = 0;
 	int rc = 0;
 	for (; made < count && rc == 0; made++) {
-		rc = kvc_room_await(c, &(struct kvc_need){0}, deadline_ns, &r[made]);
+		rc = kvc_room_await(c, &(struct kvc_need){.urgent = true, .node = n}, deadline_ns, &r[made]);
 		if (rc < 0)
 			break;
 		r[made]->deadline_ns = deadline_ns;
@@ -587,7 +587,7 @@ static int link_check(struct kvc_node *n, struct kvc_link *l, uint64_t now)
 		return 0;
 	if (now - n->session->turns_ns[l->shard] > 2 * silence_ns(n))
 		return kv_fail(&n->error, -KV_EPEERDOWN, "its shard %u stands still", l->shard);
-	if (kvc_room_try(c, &(struct kvc_need){0}, &l->probe) < 0)
+	if (kvc_room_try(c, &(struct kvc_need){.urgent = true, .node = n}, &l->probe) < 0)
 		return 0; /* next beat */
 	l->probe->deadline_ns = KV_NEVER;
 	l->probe->wire.type = WIRE_PING;

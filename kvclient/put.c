@@ -127,7 +127,7 @@ int kvc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uin
 			struct kvc_req **out)
 {
 	bool copy = !p->inlined && !p->direct && p->len > KV_INLINE_MAX;
-	struct kvc_need need = {.piece_bytes = copy ? length : 0};
+	struct kvc_need need = {.piece_bytes = copy ? length : 0, .node = p->n};
 	struct kvc_session *s;
 	int rc;
 	put_sum_await(p);

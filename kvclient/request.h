@@ -11,6 +11,7 @@
 
 struct co;
 struct kvc_link;
+struct kvc_room_share;
 
 enum kvc_req_state {
 	KVC_REQ_FREE,
@@ -64,6 +65,8 @@ struct kvc_req {
 	struct wire_request wire; /* pointers are the caller's, who holds the request until it is sent */
 	struct kvc_target inline_to;
 	struct kvc_piece piece; /* of the receive buffer; given back with the request */
+	struct kvc_room_share *share; /* room.c: who is charged with what it has */
+	uint64_t charged_bytes;
 	union {
 		struct {
 			uint64_t value_len, generation, checksum;

@@ -13,8 +13,23 @@
  * who lacks nothing but a piece.
  *
  * The share of immediates bounds what peers may have in flight towards our completion queue: half of its depth, summed
- * over all peers. */
+ * over all peers.
+ *
+ * With several servers, one that is stopped must not take everything: its requests come to no end for as long as its
+ * liveness timeout. So
+ * - each server may always have a certain part of everything, its guarantee: half of what it had if all was divided by
+ * their number. What is not taken of the guarantees of the others is left free for them;
+ * - who waits holds up the requests for another server only while that one has more than his own. (Rejected: a queue
+ * for each server. It says nothing about who may have what is free, and that was the trouble.) Among the requests for
+ * one server it is first come, first served as above, and with one server nothing of this counts. Views, which belong
+ * to no server, count as one more, without a guarantee. Requests are planned to need no more than half of anything, so
+ * that guarantees never stand in their way for ever; whoever does need more gets it when nobody else has anything.
+ *
+ * A PING needs an entry and nothing else; some are kept for it: a link whose requests are all stuck must be found out.
+ */
 #include "kvclient/client.h"
+
+enum { REQS_KEPT = 64 };
 
 struct kvc_starving {
 	struct kv_list node;
@@ -24,65 +39,200 @@ struct kvc_starving {
 	int status; /* 1: still waiting */
 };
 
-/* Whether what requests themselves give back is short: entries and immediates. */
-static bool room_short(const struct kvc_client *c, const struct kvc_need *need)
+/* A walk over those who wait: what the least of those had who could not be served, and by stamps, of which shares they
+ * are. */
+struct scan {
+	uint64_t id, bytes_least;
+	uint32_t counts_least;
+};
+
+static struct kvc_room_share *share_of(struct kvc_client *c, const struct kvc_need *need)
 {
-	return need->imms > c->imm_limit - c->imm_used || c->reqs.used == c->reqs.count;
+	return need->node ? &need->node->share : &c->nobody;
+}
+
+static bool shared(const struct kvc_client *c)
+{
+	return c->pool->num_servers > 1;
+}
+
+/* What a server may have in any case of `all`. */
+static uint64_t guarantee(const struct kvc_client *c, uint64_t all)
+{
+	return shared(c) ? all / (2 * (uint64_t)c->pool->num_servers) : 0;
+}
+
+static uint32_t reqs_max(const struct kvc_client *c)
+{
+	return c->reqs.count - REQS_KEPT;
+}
+
+static uint64_t left_of(uint64_t guaranteed, uint64_t has)
+{
+	return guaranteed > has ? guaranteed - has : 0;
+}
+
+/* What the server of this share has not taken of its guarantee. */
+static struct kvc_room_share left_by(const struct kvc_client *c, const struct kvc_room_share *s)
+{
+	if (!shared(c) || s == &c->nobody)
+		return (struct kvc_room_share){0};
+	return (struct kvc_room_share){.reqs = (uint32_t)left_of(guarantee(c, reqs_max(c)), s->reqs),
+				       .imms = (uint32_t)left_of(guarantee(c, c->imm_limit), s->imms),
+				       .bytes = left_of(guarantee(c, c->buffer.len_bytes), s->bytes)};
+}
+
+/* c->kept is the sum of left_by over all servers. */
+static void kept_add(struct kvc_client *c, const struct kvc_room_share *s)
+{
+	struct kvc_room_share left = left_by(c, s);
+	c->kept.reqs += left.reqs;
+	c->kept.imms += left.imms;
+	c->kept.bytes += left.bytes;
+}
+
+static void kept_sub(struct kvc_client *c, const struct kvc_room_share *s)
+{
+	struct kvc_room_share left = left_by(c, s);
+	c->kept.reqs -= left.reqs;
+	c->kept.imms -= left.imms;
+	c->kept.bytes -= left.bytes;
+}
+
+void kvc_room_init(struct kvc_client *c)
+{
+	c->kept = (struct kvc_room_share){0};
+	for (unsigned i = 0; i < c->pool->num_servers; i++)
+		kept_add(c, &c->node[i].share);
+}
+
+/* What is kept for the others. */
+static void kept_for_others(const struct kvc_client *c, const struct kvc_room_share *self, struct kvc_room_share *out)
+{
+	struct kvc_room_share own = left_by(c, self);
+	*out = (struct kvc_room_share){
+		.reqs = c->kept.reqs - own.reqs, .imms = c->kept.imms - own.imms, .bytes = c->kept.bytes - own.bytes};
+}
+
+/* Whether what requests themselves give back is short: entries and immediates. */
+static bool room_short(struct kvc_client *c, const struct kvc_need *need)
+{
+	struct kvc_room_share kept;
+	if (need->urgent)
+		return c->reqs.used == c->reqs.count;
+	if (need->imms > c->imm_limit - c->imm_used || c->reqs.used >= reqs_max(c))
+		return true;
+	if (!shared(c) || c->reqs.used == 0)
+		return false;
+	kept_for_others(c, share_of(c, need), &kept);
+	return (need->imms && c->imm_used && need->imms + kept.imms > c->imm_limit - c->imm_used) ||
+	       1 + kept.reqs > reqs_max(c) - c->reqs.used;
+}
+
+static bool piece_short(struct kvc_client *c, const struct kvc_need *need)
+{
+	struct kvc_room_share kept;
+	if (!shared(c) || c->buffer.free_bytes == c->buffer.len_bytes)
+		return false;
+	kept_for_others(c, share_of(c, need), &kept);
+	return need->piece_bytes + kept.bytes > c->buffer.free_bytes;
 }
 
 static int room_take(struct kvc_client *c, const struct kvc_need *need, struct kvc_req **out)
 {
+	struct kvc_room_share *share = share_of(c, need);
 	struct kvc_piece piece = {0};
 	struct kvc_req *r;
-	if (need->imms > c->imm_limit)
+	if (need->imms > c->imm_limit || need->piece_bytes > kvc_buffer_largest(&c->buffer))
 		return -KV_ETOOBIG;
 	if (room_short(c, need))
 		return -KV_EBUSY;
 	if (need->piece_bytes) {
-		int rc = kvc_buffer_take(&c->buffer, need->piece_bytes, &piece);
+		int rc = piece_short(c, need) ? -KV_EBUSY : kvc_buffer_take(&c->buffer, need->piece_bytes, &piece);
 		if (rc < 0)
 			return rc;
 	}
 	r = kvc_req_alloc(&c->reqs);
 	r->piece = piece;
+	r->charged_bytes = piece.len_bytes;
 	r->imms = need->imms;
 	r->at.asked_ns = r->at.made_ns = loop_turn_now(c->loop);
+	r->share = share;
 	c->imm_used += need->imms;
+	kept_sub(c, share);
+	share->reqs++;
+	share->imms += need->imms;
+	share->bytes += piece.len_bytes;
+	kept_add(c, share);
 	*out = r;
 	return 0;
 }
 
-/* Whether one of those who wait goes before this need. */
-static bool room_queued(const struct kvc_client *c, const struct kvc_need *need)
+/* ---- who goes before whom ---- */
+
+/* Entries or immediates that it has, or would have, in 1/1024 of all. */
+static uint32_t counts_of(const struct kvc_client *c, uint32_t reqs, uint32_t imms)
 {
-	KV_LIST_EACH (n, &c->starving) {
-		const struct kvc_starving *s = KV_LIST_ENTRY(n, const struct kvc_starving, node);
-		if (need->piece_bytes || !s->need.piece_bytes || room_short(c, &s->need))
-			return true;
+	return (uint32_t)KV_MAX((uint64_t)reqs * 1024 / reqs_max(c), (uint64_t)imms * 1024 / c->imm_limit);
+}
+
+static void scan_begin(struct kvc_client *c, struct scan *scan)
+{
+	*scan = (struct scan){.id = ++c->room_scan, .bytes_least = UINT64_MAX, .counts_least = UINT32_MAX};
+}
+
+/* This one waits: note it for those behind it. */
+static void scan_blocked(struct kvc_client *c, struct scan *scan, const struct kvc_need *need)
+{
+	struct kvc_room_share *s = share_of(c, need);
+	if (!need->piece_bytes || room_short(c, need)) {
+		s->counts_scan = scan->id;
+		scan->counts_least = KV_MIN(scan->counts_least, counts_of(c, s->reqs, s->imms));
+	} else {
+		s->piece_scan = scan->id;
+		scan->bytes_least = KV_MIN(scan->bytes_least, s->bytes);
 	}
-	return false;
+}
+
+/* Whether this one may go before those that were noted. */
+static bool scan_pass(struct kvc_client *c, const struct scan *scan, const struct kvc_need *need)
+{
+	const struct kvc_room_share *s = share_of(c, need);
+	if (need->urgent)
+		return true;
+	if (s->counts_scan == scan->id || (need->piece_bytes && s->piece_scan == scan->id))
+		return false;
+	if (scan->counts_least != UINT32_MAX &&
+	    (!shared(c) || counts_of(c, s->reqs + 1, s->imms + need->imms) > scan->counts_least))
+		return false;
+	return !need->piece_bytes || scan->bytes_least == UINT64_MAX ||
+	       (shared(c) && s->bytes + need->piece_bytes <= scan->bytes_least);
 }
 
 int kvc_room_try(struct kvc_client *c, const struct kvc_need *need, struct kvc_req **out)
 {
-	if (room_queued(c, need))
-		return -KV_EBUSY;
+	if (!kv_list_empty(&c->starving)) {
+		struct scan scan;
+		scan_begin(c, &scan);
+		KV_LIST_EACH (n, &c->starving)
+			scan_blocked(c, &scan, &KV_LIST_ENTRY(n, const struct kvc_starving, node)->need);
+		if (!scan_pass(c, &scan, need))
+			return -KV_EBUSY;
+	}
 	return room_take(c, need, out);
 }
 
 void kvc_room_feed(struct kvc_client *c)
 {
-	bool no_piece = false;
+	struct scan scan;
+	if (kv_list_empty(&c->starving))
+		return;
+	scan_begin(c, &scan);
 	KV_LIST_EACH_SAFE (n, &c->starving) {
 		struct kvc_starving *s = KV_LIST_ENTRY(n, struct kvc_starving, node);
-		int rc;
-		if (no_piece && s->need.piece_bytes)
-			continue;
-		rc = room_take(c, &s->need, &s->granted);
-		if (rc == -KV_EBUSY && room_short(c, &s->need))
-			return;
+		int rc = scan_pass(c, &scan, &s->need) ? room_take(c, &s->need, &s->granted) : -KV_EBUSY;
 		if (rc == -KV_EBUSY) {
-			no_piece = true;
+			scan_blocked(c, &scan, &s->need);
 			continue;
 		}
 		s->status = rc;
@@ -90,6 +240,54 @@ void kvc_room_feed(struct kvc_client *c)
 		co_wake(s->co);
 	}
 }
+
+uint32_t kvc_room_imms(const struct kvc_client *c)
+{
+	return shared(c) ? KV_MAX(c->imm_limit / 2, 4u) : c->imm_limit;
+}
+
+/* ---- giving back ---- */
+
+void kvc_room_return_imms(struct kvc_client *c, struct kvc_req *r)
+{
+	kept_sub(c, r->share);
+	c->imm_used -= r->imms;
+	r->share->imms -= r->imms;
+	r->imms = 0;
+	kept_add(c, r->share);
+}
+
+void kvc_room_return_piece(struct kvc_client *c, struct kvc_req *r)
+{
+	kept_sub(c, r->share);
+	kvc_buffer_give(&c->buffer, &r->piece);
+	r->share->bytes -= r->charged_bytes;
+	r->charged_bytes = 0;
+	kept_add(c, r->share);
+}
+
+void kvc_room_return(struct kvc_client *c, struct kvc_req *r)
+{
+	kvc_room_return_imms(c, r);
+	kvc_room_return_piece(c, r);
+	kept_sub(c, r->share);
+	r->share->reqs--;
+	kept_add(c, r->share);
+}
+
+void kvc_room_keep(struct kvc_client *c, const struct kvc_piece *piece)
+{
+	c->nobody.bytes += piece->len_bytes;
+}
+
+void kvc_room_give(struct kvc_client *c, struct kvc_piece *piece)
+{
+	c->nobody.bytes -= piece->len_bytes;
+	kvc_buffer_give(&c->buffer, piece);
+	kvc_room_feed(c);
+}
+
+/* ---- waiting ---- */
 
 void kvc_room_close(struct kvc_client *c)
 {

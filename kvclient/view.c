@@ -25,6 +25,7 @@ static int piece_await(struct kvc_client *c, uint64_t len, uint64_t deadline_ns,
 	if (rc < 0)
 		return rc;
 	*out = r->piece;
+	kvc_room_keep(c, &r->piece);
 	r->piece = (struct kvc_piece){0};
 	kvc_req_release(c, r);
 	return 0;
@@ -55,8 +56,7 @@ void kvc_view_release(struct kvc_client *client, struct kvc_view *view)
 		return;
 	piece = (struct kvc_piece){view->priv[0], view->priv[1]};
 	*view = (struct kvc_view){0};
-	kvc_buffer_give(&client->buffer, &piece);
-	kvc_room_feed(client);
+	kvc_room_give(client, &piece);
 }
 
 /* One range into a piece that the request owns. 1: the guess was too short and *len says what is needed; 0; or a code.
@@ -84,6 +84,7 @@ static int view_guess_await(struct kvc_get *g, uint64_t *len, struct kvc_view *o
 		*len = g->total;
 		rc = 1;
 	} else if (rc == 0) {
+		kvc_room_keep(c, &r->piece);
 		view_lend(c, &r->piece, g->total, g->value_len, out);
 	}
 	kvc_req_release(c, r);
@@ -106,8 +107,7 @@ static int view_large_await(struct kvc_get *g, uint64_t len, struct kvc_view *ou
 	rc = kvc_get_all_await(g);
 	if (rc >= 0)
 		view_lend(c, &piece, (uint64_t)rc, g->value_len, out);
-	kvc_buffer_give(&c->buffer, &piece);
-	kvc_room_feed(c);
+	kvc_room_give(c, &piece);
 	return rc < 0 ? (int)rc : 0;
 }
 

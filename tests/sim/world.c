@@ -280,6 +280,7 @@ static unsigned server_open(struct world *w, uint16_t port, unsigned as)
 				.credits = wo->credits,
 				.insecure = true,
 				.allow_bench = true,
+				.heartbeat_ms = wo->heartbeat_ms,
 				.log = &world_log,
 				.clock = sim_world_clock(w->sim),
 				.entropy = sim_world_entropy(w->sim),

@@ -34,6 +34,7 @@ struct world_options {
 	uint64_t timeout_ns, grace_ns; /* 0: the library's defaults */
 	uint64_t connect_timeout_ns, peer_timeout_ns;
 	unsigned pool_flags;
+	uint32_t heartbeat_ms; /* of a server; 0: its default */
 };
 
 struct world_server {
