@@ -58,7 +58,7 @@ enum { LOG_LINES = 40 };
 
 static struct {
 	struct world *world;
-	char line[LOG_LINES][240];
+	char line[LOG_LINES][480];
 	unsigned next;
 	bool loud;
 } said;
@@ -86,6 +86,16 @@ static void log_print(void)
 		if (line[0])
 			fprintf(stderr, "   %s\n", line);
 	}
+}
+
+const char *world_said(const char *text)
+{
+	for (unsigned i = 1; i <= LOG_LINES; i++) {
+		const char *line = said.line[(said.next + LOG_LINES - i) % LOG_LINES];
+		if (strstr(line, text))
+			return line;
+	}
+	return NULL;
 }
 
 static void world_fail(struct world *w, const char *text)
@@ -325,6 +335,7 @@ static void pool_open(struct world *w, struct world_pool *p)
 				.connect_timeout_ns = wo->connect_timeout_ns,
 				.peer_timeout_ns = wo->peer_timeout_ns,
 				.flags = wo->pool_flags,
+				.slow_ns = wo->slow_ns,
 				.log_level = 3,
 				.log = log_pool};
 	struct kv_error err;

@@ -35,6 +35,7 @@ struct world_options {
 	uint64_t connect_timeout_ns, peer_timeout_ns;
 	unsigned pool_flags;
 	uint32_t heartbeat_ms; /* of a server; 0: its default */
+	uint64_t slow_ns; /* of pools: see struct kvc_options */
 };
 
 struct world_server {
@@ -119,6 +120,8 @@ void world_landing(void *arg, uint64_t id, const uint8_t *at, size_t len, const 
 
 /* world_server_stat -- a counter of all servers, also of those that crashed. */
 uint64_t world_server_stat(struct world *w, enum wire_stat stat);
+/* world_said -- the last line logged that contains text, of those that are kept; NULL: none. */
+const char *world_said(const char *text);
 
 struct kvc_counters world_counters(struct world *w, unsigned pool);
 
