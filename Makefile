@@ -127,7 +127,7 @@ $(addprefix $(B)/tests/fuzz/fuzz_,$(FUZZ)): $(B)/tests/fuzz/fuzz_%: $(B)/tests/f
 tests: $(TESTS) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(PROGRAMS) library
 
 INTEGRATION := $(wildcard tests/integration/*.sh)
-.PHONY: deps check check-run check-asan check-tsan check-clang check-sim check-chaos check-fault check-mutants check-all fuzz install clean help
+.PHONY: deps check check-run check-asan check-tsan check-clang check-sim check-chaos check-fault check-mutants check-valgrind check-all fuzz install clean help
 deps: ## install what building and testing need (KVRAIL_NO_INSTALL=1: say it instead)
 	@scripts/install-deps.sh test
 
@@ -174,7 +174,16 @@ check-mutants: deps ## plant bugs and see the simulation find each of them (also
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release build/release/tests/sim/test_sim_rules
 	@MODE=release KVRAIL_BUILD=build/release scripts/run-tests.sh -l build/release/logs scripts/check-mutants.sh
 
-check-all: check check-clang check-asan check-tsan check-sim check-chaos check-fault ## every suite
+# Preloaded by the test; without valgrind's headers there is none, and the test says so.
+$(B)/tests/valgrind/uring.so: tests/valgrind/uring.c
+	@mkdir -p $(@D)
+	$(Q)if [ -e /usr/include/valgrind/memcheck.h ]; then $(CC) $(ALL_CFLAGS) -shared -o $@ $< -luring -ldl; fi
+
+check-valgrind: deps ## server, client and benchmark under valgrind, where it is installed (about 3 minutes)
+	@$(MAKE) --no-print-directory -j$$(nproc) programs $(B)/tests/valgrind/uring.so
+	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 900 -l $(B)/logs tests/valgrind/run.sh
+
+check-all: check check-clang check-asan check-tsan check-sim check-chaos check-fault check-valgrind ## every suite
 
 TIME ?= 60
 fuzz: ## libFuzzer on every target for TIME seconds each (needs clang)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sanitize.h -- which sanitizer this is built with, and its interface to fibers. */
+/* sanitize.h -- which sanitizer this is built with, and its interface to fibers; valgrind's, where its header is there. */
 #ifndef KVRAIL_LOOP_SANITIZE_H
 #define KVRAIL_LOOP_SANITIZE_H
 
@@ -23,6 +23,17 @@
 #endif
 #ifndef KV_TSAN
 #define KV_TSAN 0
+#endif
+
+/* A few instructions that do nothing outside valgrind. */
+#if defined(__has_include)
+#if __has_include(<valgrind/valgrind.h>)
+#include <valgrind/valgrind.h>
+#define KV_VALGRIND 1
+#endif
+#endif
+#ifndef KV_VALGRIND
+#define KV_VALGRIND 0
 #endif
 
 #if KV_ASAN

@@ -28,6 +28,38 @@ static char *slot_at(const struct stack_pool *pool, uint32_t slot)
 	return pool->base + (size_t)slot * pool->slot_bytes;
 }
 
+/* Valgrind has to know what a stack is, or it takes a switch for one frame of megabytes. Without memory for the ids it
+ * goes without. */
+static void valgrind_begin(struct stack_pool *pool)
+{
+#if KV_VALGRIND
+	if (RUNNING_ON_VALGRIND)
+		pool->valgrind = calloc(pool->max, sizeof(*pool->valgrind));
+#else
+	(void)pool;
+#endif
+}
+
+static void valgrind_add(struct stack_pool *pool, uint32_t slot)
+{
+#if KV_VALGRIND
+	char *low = slot_at(pool, slot) + pool->page_bytes;
+	if (pool->valgrind)
+		pool->valgrind[slot] = VALGRIND_STACK_REGISTER(low, low + pool->stack_bytes);
+#else
+	(void)pool, (void)slot;
+#endif
+}
+
+static void valgrind_end(struct stack_pool *pool)
+{
+#if KV_VALGRIND
+	for (uint32_t i = 0; pool->valgrind && i < pool->fresh; i++)
+		VALGRIND_STACK_DEREGISTER(pool->valgrind[i]);
+#endif
+	free(pool->valgrind);
+}
+
 int stack_pool_init(struct stack_pool *pool, size_t stack_bytes, uint32_t max, enum stack_guard guard,
 		    struct kv_error *err)
 {
@@ -49,11 +81,13 @@ int stack_pool_init(struct stack_pool *pool, size_t stack_bytes, uint32_t max, e
 		stack_pool_fini(pool);
 		return kv_fail(err, -KV_ENOMEM, "no memory for the list of %u coroutine stacks", max);
 	}
+	valgrind_begin(pool);
 	return 0;
 }
 
 void stack_pool_fini(struct stack_pool *pool)
 {
+	valgrind_end(pool);
 	if (pool->base) {
 #if KV_ASAN
 		__asan_unpoison_memory_region(pool->base, (size_t)pool->opened * pool->slot_bytes);
@@ -90,9 +124,11 @@ static int fresh_slot(struct stack_pool *pool, uint32_t *out_slot)
 	int rc = pool->fresh == pool->opened ? open_slots(pool) : 0;
 	if (rc == 0)
 		rc = guard_slot(pool, pool->fresh);
-	if (rc == 0)
-		*out_slot = pool->fresh++;
-	return rc;
+	if (rc < 0)
+		return rc;
+	valgrind_add(pool, pool->fresh);
+	*out_slot = pool->fresh++;
+	return 0;
 }
 
 int stack_get(struct stack_pool *pool, struct stack *out)

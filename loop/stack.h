@@ -22,6 +22,7 @@ struct stack_pool {
 	uint32_t max, opened, fresh;
 	uint32_t *idle; /* idle_count slot numbers; the first cold_count have no memory, the others are hot */
 	uint32_t idle_count, cold_count;
+	unsigned *valgrind; /* under valgrind: its id of each slot */
 	enum stack_guard guard;
 };
 
