@@ -30,7 +30,7 @@ enum {
 };
 
 #define BACKOFF_MIN_NS  50000000ull
-#define BACKOFF_MAX_NS  800000000ull /* with the half that is random: a server that is back is found within a second */
+#define BACKOFF_MAX_NS  500000000ull /* with the connecting itself: a server that is back is in use again within a second */
 #define SEND_TIMEOUT_NS 2000000000ull
 #define ADDRESS_POLL_NS 10000000ull
 
