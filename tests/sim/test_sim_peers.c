@@ -189,10 +189,192 @@ static void a_server_in_trouble_delays_calls_to_another_by_one_fence(void **stat
 	}
 }
 
+/* ---- noticing ---- */
+
+static struct kvc_node *node_of(unsigned client, unsigned server)
+{
+	return &kvc_pool_client(world.pool[0].pool, client)->node[server];
+}
+
+/* Virtual time until the node is in another state than `state`, in steps of a millisecond. */
+static uint64_t state_lasts(const struct kvc_node *n, enum kvc_node_state state, uint64_t at_most_ns)
+{
+	uint64_t begun = world_now(&world);
+	while (n->state == state && world_now(&world) - begun < at_most_ns)
+		world_sleep(&world, MS);
+	return world_now(&world) - begun;
+}
+
+static void ping_is_down(struct kvc_client *c, void *arg)
+{
+	uint64_t begun = world_now(&world);
+	int rc = kvc_ping_await(c, NULL);
+	(void)arg;
+	if (rc != -KV_EPEERDOWN || world_now(&world) != begun)
+		world_wrong(&world, "a call of a server that is down: %d after %.3f s", rc, (double)(world_now(&world) - begun) / 1e9);
+}
+
+static void ping_is_up(struct kvc_client *c, void *arg)
+{
+	int rc = kvc_ping_await(c, NULL);
+	(void)arg;
+	if (rc != 0)
+		world_wrong(&world, "a call of a server that is up again: %d", rc);
+}
+
+/* A server that is stopped is down `limit` after it was heard last: that was at most a heartbeat before it was stopped, and the last one may still arrive. */
+static void noticed_after(uint64_t seed, uint64_t peer_timeout_ns, uint32_t heartbeat_ms, uint64_t limit_ns)
+{
+	struct world_options wo = {.seed = seed, .clients = 1, .peer_timeout_ns = peer_timeout_ns, .heartbeat_ms = heartbeat_ms};
+	uint64_t beat = (heartbeat_ms ? heartbeat_ms : 500) * MS, took;
+	world_open(&world, &wo);
+	world_sleep(&world, 3 * beat + kv_prng_below(&world.prng, 2 * beat));
+	world_server_freeze(&world, 0, true);
+	took = state_lasts(node_of(0, 0), KVC_NODE_UP, 100 * SECOND);
+	assert_in_range(took, limit_ns - beat - 2 * MS, limit_ns + 2 * MS);
+	assert_int_equal(node_of(0, 0)->state, KVC_NODE_DOWN);
+	world_do(&world, 0, ping_is_down, NULL);
+	world_server_freeze(&world, 0, false);
+	world_sleep(&world, 3 * SECOND);
+	world_do(&world, 0, ping_is_up, NULL);
+	world_close(&world);
+}
+
+static void a_stopped_server_is_down_within_two_seconds(void **state)
+{
+	(void)state;
+	for (unsigned seed = 1; seed <= world_seeds(20); seed++)
+		noticed_after(seed, 0, 0, 2 * SECOND);
+}
+
+static void the_limit_of_silence_is_an_option(void **state)
+{
+	(void)state;
+	noticed_after(31, 600 * MS, 100, 600 * MS);
+	noticed_after(32, 5 * SECOND, 0, 5 * SECOND);
+	noticed_after(33, SECOND, 2000, 4 * SECOND); /* two heartbeats at least */
+}
+
+/* A client that was stopped itself finds the heartbeats that came meanwhile, and blames nobody. */
+static void a_client_that_was_stopped_keeps_its_session(void **state)
+{
+	struct world_options wo = {.seed = 34, .clients = 1};
+	(void)state;
+	world_open(&world, &wo);
+	world_sleep(&world, 3 * SECOND);
+	sim_loop_freeze(world.pool[0].loop[0], true);
+	world_sleep(&world, 30 * SECOND);
+	sim_loop_freeze(world.pool[0].loop[0], false);
+	world_sleep(&world, 5 * SECOND);
+	assert_int_equal(node_of(0, 0)->state, KVC_NODE_UP);
+	assert_int_equal(world_counters(&world, 0).reconnects, 0);
+	world_close(&world);
+}
+
+/* ---- a link that is silent while the control connection and the shard go on ---- */
+
+static bool probed(const struct kvc_node *n)
+{
+	for (uint32_t i = 0; n->session && i < n->session->num_links; i++)
+		if (n->session->link[i].probe)
+			return true;
+	return false;
+}
+
+static void stuck_get(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 30 * SECOND};
+	uint8_t *memory = malloc(1 << 20);
+	int64_t rc = kvc_get_await(c, (struct kvc_key){"key", 3}, memory, 1 << 20, &call);
+	if (rc != -KV_EPEERDOWN && rc != -KV_ENOTFOUND)
+		world_wrong(&world, "a call over a silent link: %lld", (long long)rc);
+	free(memory);
+	(void)arg;
+}
+
+/* workers: so many that the room is used up and others wait for it; the PING goes out all the same. */
+static void a_silent_link(unsigned workers)
+{
+	struct world_options wo = {.seed = 35 + workers, .clients = 1, .buffer_bytes = 4 << 20, .connect_timeout_ns = SECOND};
+	const struct world_server *s = &world.server[0];
+	const struct kvc_node *n;
+	uint64_t begun, asked = 0;
+	world_open(&world, &wo);
+	n = node_of(0, 0);
+	world_sleep(&world, SECOND);
+	world_unplug(&world, s->fab_first, s->fab_end, true);
+	for (unsigned i = 0; i < workers; i++)
+		world_worker(&world, 0, 0, stuck_get, NULL);
+	begun = world_now(&world);
+	while (n->state == KVC_NODE_UP && world_now(&world) - begun < 60 * SECOND) {
+		world_sleep(&world, MS);
+		asked = asked || !probed(n) ? asked : world_now(&world) - begun;
+	}
+	/* Asked at the first beat after 2 s of silence, given up at the first one 2 s after that. */
+	assert_in_range(asked, 2 * SECOND, 2500 * MS + 2 * MS);
+	assert_in_range(world_now(&world) - begun, asked + 2 * SECOND - MS, asked + 2500 * MS + 2 * MS);
+	/* It is connected anew, over new links, and those are silent, too. */
+	assert_int_equal(n->state, KVC_NODE_CONNECTING);
+	world_join(&world, 5 * SECOND);
+	world_do(&world, 0, ping_is_down, NULL);
+	world_unplug(&world, s->fab_first, s->fab_end, false);
+	world_sleep(&world, 3 * SECOND);
+	world_do(&world, 0, ping_is_up, NULL);
+	assert_int_equal(world_counters(&world, 0).reconnects, 1);
+	world_close(&world);
+}
+
+static void a_silent_link_is_asked_and_then_connected_anew(void **state)
+{
+	(void)state;
+	a_silent_link(1);
+	a_silent_link(40);
+}
+
+/* ---- coming back ---- */
+
+/* The pauses between the attempts of each client to reach a server that refuses: within their bounds, and not those of the others. */
+static void pauses_grow_to_a_bound_and_are_nobody_elses(void **state)
+{
+	enum { TRIES = 9 };
+	struct world_options wo = {.seed = 36, .clients = WORLD_CLIENTS};
+	uint64_t at[WORLD_CLIENTS][TRIES] = {{0}};
+	(void)state;
+	world_open(&world, &wo);
+	world_sleep(&world, SECOND);
+	world_server_crash(&world, 0, false);
+	for (unsigned ms = 0; ms < 10000; ms++) {
+		world_sleep(&world, MS);
+		for (unsigned i = 0; i < WORLD_CLIENTS; i++) {
+			unsigned tries = node_of(i, 0)->failures;
+			if (tries >= 1 && tries <= TRIES && !at[i][tries - 1])
+				at[i][tries - 1] = world_now(&world);
+		}
+	}
+	for (unsigned i = 0; i < WORLD_CLIENTS; i++) {
+		for (unsigned k = 1; k < TRIES; k++) {
+			uint64_t most = KV_MIN(50 * MS << (k - 1), 800 * MS);
+			assert_in_range(at[i][k] - at[i][k - 1], most / 2 - 2 * MS, most + 2 * MS);
+		}
+		for (unsigned j = 0; j < i; j++)
+			assert_true(at[i][TRIES - 1] - at[j][TRIES - 1] + 10 * MS > 20 * MS);
+	}
+	world_server_again(&world, 0);
+	for (unsigned i = 0; i < WORLD_CLIENTS; i++)
+		assert_in_range(state_lasts(node_of(i, 0), KVC_NODE_DOWN, 10 * SECOND), 0, SECOND);
+	world_do(&world, 0, ping_is_up, NULL);
+	world_close(&world);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_server_in_trouble_delays_calls_to_another_by_one_fence),
+		cmocka_unit_test(a_stopped_server_is_down_within_two_seconds),
+		cmocka_unit_test(the_limit_of_silence_is_an_option),
+		cmocka_unit_test(a_client_that_was_stopped_keeps_its_session),
+		cmocka_unit_test(a_silent_link_is_asked_and_then_connected_anew),
+		cmocka_unit_test(pauses_grow_to_a_bound_and_are_nobody_elses),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
