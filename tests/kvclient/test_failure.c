@@ -324,6 +324,24 @@ static void calls_to_other_servers_survive_a_fence(void **state)
 	munmap(buf, MIB);
 }
 
+/* The kernel accepts the connection, and nobody answers the hello. */
+static void opening_ends_when_the_server_is_stopped(void **state)
+{
+	struct kvc_options o;
+	struct kvc_pool *pool = NULL;
+	struct kv_error err = {0};
+	(void)state;
+	need_server();
+	o = test_options(one, 1, 2);
+	o.connect_timeout_ns = SHORT_NS;
+	test_server_stop(&first);
+	assert_int_equal(kvc_pool_open(&o, &pool, &err), -KV_ETIMEOUT);
+	assert_null(pool);
+	if (!strstr(err.text, first.address))
+		fail_msg("\"%s\" does not name the server", err.text);
+	test_server_cont(&first);
+}
+
 static void a_server_that_stands_still_for_long_is_down_and_comes_back(void **state)
 {
 	uint64_t until = kv_clock_now(&kv_clock_monotonic) + WAIT_NS;
@@ -359,6 +377,7 @@ int main(void)
 		cmocka_unit_test_teardown(every_item_of_a_batch_ends, let_go),
 		cmocka_unit_test_teardown(closing_ends_calls_in_progress, let_go),
 		cmocka_unit_test_teardown(calls_to_other_servers_survive_a_fence, let_go),
+		cmocka_unit_test_teardown(opening_ends_when_the_server_is_stopped, let_go),
 		cmocka_unit_test_teardown(a_server_that_stands_still_for_long_is_down_and_comes_back, let_go),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -211,7 +211,8 @@ static void ping_is_down(struct kvc_client *c, void *arg)
 	int rc = kvc_ping_await(c, NULL);
 	(void)arg;
 	if (rc != -KV_EPEERDOWN || world_now(&world) != begun)
-		world_wrong(&world, "a call of a server that is down: %d after %.3f s", rc, (double)(world_now(&world) - begun) / 1e9);
+		world_wrong(&world, "a call of a server that is down: %d after %.3f s", rc,
+			    (double)(world_now(&world) - begun) / 1e9);
 }
 
 static void ping_is_up(struct kvc_client *c, void *arg)
@@ -222,10 +223,12 @@ static void ping_is_up(struct kvc_client *c, void *arg)
 		world_wrong(&world, "a call of a server that is up again: %d", rc);
 }
 
-/* A server that is stopped is down `limit` after it was heard last: that was at most a heartbeat before it was stopped, and the last one may still arrive. */
+/* A server that is stopped is down `limit` after it was heard last: that was at most a heartbeat before it was stopped,
+ * and the last one may still arrive. */
 static void noticed_after(uint64_t seed, uint64_t peer_timeout_ns, uint32_t heartbeat_ms, uint64_t limit_ns)
 {
-	struct world_options wo = {.seed = seed, .clients = 1, .peer_timeout_ns = peer_timeout_ns, .heartbeat_ms = heartbeat_ms};
+	struct world_options wo = {
+		.seed = seed, .clients = 1, .peer_timeout_ns = peer_timeout_ns, .heartbeat_ms = heartbeat_ms};
 	uint64_t beat = (heartbeat_ms ? heartbeat_ms : 500) * MS, took;
 	world_open(&world, &wo);
 	world_sleep(&world, 3 * beat + kv_prng_below(&world.prng, 2 * beat));
@@ -295,7 +298,8 @@ static void stuck_get(struct kvc_client *c, void *arg)
 /* workers: so many that the room is used up and others wait for it; the PING goes out all the same. */
 static void a_silent_link(unsigned workers)
 {
-	struct world_options wo = {.seed = 35 + workers, .clients = 1, .buffer_bytes = 4 << 20, .connect_timeout_ns = SECOND};
+	struct world_options wo = {
+		.seed = 35 + workers, .clients = 1, .buffer_bytes = 4 << 20, .connect_timeout_ns = SECOND};
 	const struct world_server *s = &world.server[0];
 	const struct kvc_node *n;
 	uint64_t begun, asked = 0;
@@ -333,7 +337,8 @@ static void a_silent_link_is_asked_and_then_connected_anew(void **state)
 
 /* ---- coming back ---- */
 
-/* The pauses between the attempts of each client to reach a server that refuses: within their bounds, and not those of the others. */
+/* The pauses between the attempts of each client to reach a server that refuses: within their bounds, and not those of
+ * the others. */
 static void pauses_grow_to_a_bound_and_are_nobody_elses(void **state)
 {
 	enum { TRIES = 9 };
