@@ -55,6 +55,7 @@ struct replay_result {
 
 struct bench_results {
 	struct kvc_info info;
+	struct kvc_counters counters; /* of the whole run; size 0: none were taken */
 	uint64_t rss_peak, memory_mb; /* memory_mb: of the own server, else 0 */
 	bool misses_expected;         /* the server's memory is smaller than the workload */
 	struct phase_result write, warmup, read;

@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { COUNTERS_MAX = 512 };
+
 struct json_file {
 	char path[PATH_MAX], temporary[PATH_MAX]; /* temporary: empty when written directly */
 	int fd;
@@ -136,6 +138,24 @@ static json_t *roofline_object(const struct roofline_result *r)
 			 "efficiency", r->efficiency);
 }
 
+/* Everything that the library counted. */
+static json_t *counters_object(const struct kvc_counters *c)
+{
+	struct kvc_stat_item item[COUNTERS_MAX];
+	json_t *all = json_object();
+	int n = kvc_counters_items(c, item, COUNTERS_MAX);
+
+	for (int i = 0; i < n; i++) {
+		json_t *group = json_object_get(all, item[i].group);
+		if (!group) {
+			group = json_object();
+			json_object_set_new(all, item[i].group, group);
+		}
+		json_object_set_new(group, item[i].name, json_integer((json_int_t)item[i].value));
+	}
+	return all;
+}
+
 /* Times of the day, so that whoever broke the servers can compare with when that was. */
 static json_t *outages_array(const struct keep_going_result *k)
 {
@@ -181,6 +201,8 @@ static json_t *report_object(const struct bench *b)
 			  "phases", "write", phase_object(&r->write), "read", phase_object(&r->read), "verify",
 			  "checked", (json_int_t)r->read.tally.checked, "wrong", (json_int_t)r->read.tally.wrong);
 
+	if (object && r->counters.size)
+		json_object_set_new(object, "counters", counters_object(&r->counters));
 	if (object && r->keep_going.ran)
 		json_object_set_new(object, "keep_going", keep_going_object(&r->keep_going));
 	if (object && r->roofline.ran)

@@ -251,6 +251,24 @@ static void replay_table(const struct bench *b)
 		fprintf(b->out, "          latest start: %s after its time\n", TIME(r->late_max_ns));
 }
 
+/* What the library had to do behind the figures; a run without trouble has one line. */
+static void counters_table(const struct bench *b)
+{
+	const struct kvc_counters *c = &b->results.counters;
+
+	if (!c->size)
+		return;
+	fprintf(b->out, "\ncounters  %s requests, waited %s for room and %s for credits (longest %s); retries %s, EAGAIN %s\n",
+		COUNT(c->requests), TIME(c->room_wait_ns), TIME(c->queue_ns),
+		TIME(KV_MAX(c->queue_max_ns, c->room_wait_max_ns)), COUNT(c->retries), COUNT(c->eagain));
+	if (c->timeouts + c->cancels + c->orphans + c->fences + c->lost_connections + c->corrupt)
+		fprintf(b->out, "          timeouts %s, cancels %s, given up %s, fences %s, connections lost %s, corrupt %s\n",
+			COUNT(c->timeouts), COUNT(c->cancels), COUNT(c->orphans), COUNT(c->fences),
+			COUNT(c->lost_connections), COUNT(c->corrupt));
+	if (c->slow)
+		fprintf(b->out, "          %s operations were slow (--slow-ms)\n", COUNT(c->slow));
+}
+
 static void quiet_line(const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
@@ -302,6 +320,7 @@ void report_summary(const struct bench *b)
 	keep_going_table(b);
 	replay_table(b);
 	roofline_table(b);
+	counters_table(b);
 	resource_table(b);
 }
 

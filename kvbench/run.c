@@ -95,6 +95,7 @@ static int open_pool(struct bench *b, struct kv_error *err)
 				 .num_rails = o->rails,
 				 .timeout_ns = o->timeout_ns,
 				 .peer_timeout_ns = o->peer_timeout_ns,
+				 .slow_ns = o->slow_ms * 1000000ull,
 				 .connect_timeout_ns = CONNECT_TIMEOUT_NS,
 				 .base_client_id = o->base_client_id,
 				 .flags = o->no_checksum ? KVC_NO_VERIFY : 0,
@@ -241,6 +242,16 @@ static void clear_results(struct bench *b)
 	bench_tally_init(&b->results.read.tally);
 }
 
+static void take_counters(struct bench *b)
+{
+	struct kvc_rail_info r = {.size = sizeof(r)};
+
+	for (unsigned i = 0; i < b->num_clients; i++)
+		kvc_rail_info(b->pool, i, 0, &r); /* brings the counters of its engine up to date */
+	b->results.counters.size = sizeof(b->results.counters);
+	kvc_counters(b->pool, &b->results.counters);
+}
+
 /* Phases, report, JSON. The exit status so far. */
 static int measure(struct bench *b, struct json_file **json)
 {
@@ -256,6 +267,7 @@ static int measure(struct bench *b, struct json_file **json)
 	if (bench_interrupted() && !b->results.keep_going.ran)
 		return interrupted_status();
 	b->results.rss_peak = kv_memory_rss_peak();
+	take_counters(b);
 	if (b->out && !b->opt->trace)
 		fprintf(b->out, "[4/4] latency   %llu samples of %u clients merged\n",
 			(unsigned long long)(b->results.write.tally.latency.count +

@@ -12,8 +12,9 @@
 #include <unistd.h>
 
 #include "kvcli/file.h"
+#include "kvcli/stat.h"
 
-enum { STAT_MAX = 256, GET_TRIES = 8 };
+enum { GET_TRIES = 8 };
 
 static struct kvc_key key_of(const char *text)
 {
@@ -154,24 +155,6 @@ static int run_exists(struct cli *cli, const struct cli_line *line, struct kv_er
 	return all == n ? CLI_OK : CLI_NOT_FOUND;
 }
 
-static int run_stat(struct cli *cli, const struct cli_line *line, struct kv_error *err)
-{
-	struct kvc_stat_item item[STAT_MAX];
-
-	(void)line;
-	for (unsigned s = 0; s < cli->opt->servers.count; s++) {
-		struct kvc_call call = {.size = sizeof(call), .server = s};
-		int n = kvc_stat(cli->pool, item, STAT_MAX, &call);
-		if (n < 0)
-			return failed(err, "stat", n);
-		if (cli->opt->servers.count > 1)
-			printf("[%s]\n", cli->opt->servers.item[s]);
-		for (int i = 0; i < n; i++)
-			printf("%-28s %" PRIu64 "\n", item[i].name, item[i].value);
-	}
-	return CLI_OK;
-}
-
 static int run_ping(struct cli *cli, const struct cli_line *line, struct kv_error *err)
 {
 	(void)line;
@@ -210,7 +193,7 @@ static const struct command {
 	{"put", 1, 2, true, "put KEY VALUE, put KEY -f FILE, or put KEY -", run_put},
 	{"delete", 1, 1, true, "delete KEY", run_delete},
 	{"exists", 1, KV_OPT_STRINGS_MAX - 1, true, "exists KEY...", run_exists},
-	{"stat", 0, 0, false, "stat", run_stat},
+	{"stat", 0, 0, false, "stat [--shards] [--all] [--json]", stat_run},
 	{"ping", 0, 0, false, "ping", run_ping},
 	{"help", 0, 0, false, "help", run_help},
 };

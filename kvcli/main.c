@@ -25,7 +25,8 @@ static int open_pool(struct cli *cli, struct kv_error *err)
 				 .cert_file = o->cert,
 				 .key_file = o->key,
 				 .ca_file = o->ca,
-				 .log_level = o->log_level};
+				 .slow_ns = o->slow_ms * 1000000ull,
+				 .log_level = o->slow_ms ? KV_MAX(o->log_level, (int)KV_LOG_WARN) : o->log_level};
 
 	return kvc_pool_open(&ko, &cli->pool, err);
 }

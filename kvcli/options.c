@@ -65,6 +65,9 @@ const struct kv_opt cli_options_table[] = {
 	 AT(output),
 	 .metavar = "FILE",
 	 .help = "get: write the value to FILE, which appears only when complete."},
+	{.name = "all", .type = KV_OPT_FLAG, AT(all), .help = "stat: also what this client counts and sees of servers and NICs."},
+	{.name = "shards", .type = KV_OPT_FLAG, AT(shards), .help = "stat: also each shard of the servers."},
+	{.name = "json", .type = KV_OPT_FLAG, AT(json), .help = "stat: as one JSON object."},
 
 	{.group = "Security",
 	 .name = "psk-file",
@@ -96,6 +99,14 @@ const struct kv_opt cli_options_table[] = {
 	 .def = "error",
 	 .choices = level_names,
 	 .help = "What the library logs to standard error"},
+	{.name = "slow-ms",
+	 .type = KV_OPT_U32,
+	 AT(slow_ms),
+	 .metavar = "N",
+	 .def = "0",
+	 .max = 3600000,
+	 .help = "Say on standard error where the time of operations of so many milliseconds or more went (a warning, so "
+		 "--log-level is at least warn); 0: never."},
 	{.name = NULL},
 };
 
@@ -107,7 +118,7 @@ const struct kv_opt_program cli_options_program = {
 		 "  put KEY VALUE | KEY -f FILE | KEY -   store a value (- is standard input)\n"
 		 "  delete KEY                       remove a key\n"
 		 "  exists KEY...                    which of these exist, and how many from the start\n"
-		 "  stat                             the server's counters\n"
+		 "  stat [--shards] [--all] [--json] what the server counts; what this client sees\n"
 		 "  ping                             whether every shard answers\n"
 		 "Without a command: read commands from standard input, with history on a terminal.",
 	.epilogue = "Exit status: 0 done or found, 1 not found, 2 usage, 3 failure.",

@@ -3,6 +3,8 @@
 #ifndef KVRAIL_KVCLI_OPTIONS_H
 #define KVRAIL_KVCLI_OPTIONS_H
 
+#include <stdbool.h>
+
 #include "base/base.h"
 
 enum { CLI_OK = 0, CLI_NOT_FOUND = 1, CLI_USAGE = 2, CLI_FAILED = 3 }; /* exit statuses */
@@ -14,6 +16,8 @@ struct cli_options {
 	uint32_t ttl;
 	const char *file, *output;
 	const char *psk_file, *cert, *key, *ca;
+	bool all, shards, json; /* of stat */
+	uint32_t slow_ms;
 	int log_level; /* enum kv_log_level */
 };
 

@@ -44,7 +44,7 @@ void kvc_result_count(struct kvc_client *c, enum kvc_op op, int64_t rc)
 		kvc_add(&c->count.errors, 1);
 	if (rc == -KV_ETIMEOUT)
 		kvc_add(&c->count.timeouts, 1);
-	if (rc < 0 && (column < 1 || column > KVC_RESULT_OTHER))
+	if (rc < 0 && (column < 1 || column > KV_EINTERNAL - 1000))
 		column = KVC_RESULT_OTHER;
 	kvc_add(&c->count.results[op][column], 1);
 }

@@ -122,6 +122,77 @@ int kvc_result_code(unsigned column)
 	return column > 0 && column < KVC_RESULT_OTHER ? -(int)(1000 + column) : 0;
 }
 
+/* ---- counters by name ---- */
+
+#define ROW(field, group, unit, kind)                                                                                  \
+	{                                                                                                              \
+		#field, offsetof(struct kvc_counters, field), group, unit, kind                                        \
+	}
+static const struct row {
+	const char *name;
+	size_t offset;
+	const char *group, *unit;
+	enum kvc_stat_kind kind;
+} rows[] = {
+	ROW(gets, "calls", "", KVC_STAT_COUNTER),
+	ROW(hits, "calls", "", KVC_STAT_COUNTER),
+	ROW(misses, "calls", "", KVC_STAT_COUNTER),
+	ROW(puts, "calls", "", KVC_STAT_COUNTER),
+	ROW(exists, "calls", "", KVC_STAT_COUNTER),
+	ROW(deletes, "calls", "", KVC_STAT_COUNTER),
+	ROW(bytes_in, "calls", "bytes", KVC_STAT_COUNTER),
+	ROW(bytes_out, "calls", "bytes", KVC_STAT_COUNTER),
+	ROW(errors, "calls", "", KVC_STAT_COUNTER),
+	ROW(timeouts, "calls", "", KVC_STAT_COUNTER),
+	ROW(retries, "calls", "", KVC_STAT_COUNTER),
+	ROW(corrupt, "calls", "", KVC_STAT_COUNTER),
+	ROW(slow, "calls", "", KVC_STAT_COUNTER),
+	ROW(requests, "waits", "", KVC_STAT_COUNTER),
+	ROW(replies, "waits", "", KVC_STAT_COUNTER),
+	ROW(room_waits, "waits", "", KVC_STAT_COUNTER),
+	ROW(room_wait_ns, "waits", "ns", KVC_STAT_COUNTER),
+	ROW(room_wait_max_ns, "waits", "ns", KVC_STAT_MAXIMUM),
+	ROW(queue_ns, "waits", "ns", KVC_STAT_COUNTER),
+	ROW(queue_max_ns, "waits", "ns", KVC_STAT_MAXIMUM),
+	ROW(cancels, "memory", "", KVC_STAT_COUNTER),
+	ROW(orphans, "memory", "", KVC_STAT_COUNTER),
+	ROW(quarantined_bytes, "memory", "bytes", KVC_STAT_GAUGE),
+	ROW(fences, "connections", "", KVC_STAT_COUNTER),
+	ROW(lost_connections, "connections", "", KVC_STAT_COUNTER),
+	ROW(reconnects, "connections", "", KVC_STAT_COUNTER),
+	ROW(eagain, "fabric", "", KVC_STAT_COUNTER),
+	ROW(stale_immediates, "fabric", "", KVC_STAT_COUNTER),
+	ROW(bad_frames, "fabric", "", KVC_STAT_COUNTER),
+};
+
+static const char *const result_groups[KVC_OPS] = {"results of GET",   "results of PUT",  "results of EXISTS",
+						   "results of DELETE", "results of TOUCH", "results of PIN",
+						   "results of PING",  "results of STAT", "results of RAW",
+						   "results of VIEW",  "results of REGISTER"};
+
+static const char *column_name(unsigned column)
+{
+	return column == KVC_RESULT_OTHER ? "other" : column == 0 ? "ok" : kv_errkey(kvc_result_code(column));
+}
+
+int kvc_counters_items(const struct kvc_counters *c, struct kvc_stat_item *out, unsigned max)
+{
+	unsigned n = 0;
+	if (!c || (!out && max > 0) || c->size != sizeof(*c))
+		return -KV_EINVAL;
+	for (unsigned i = 0; i < KV_COUNT(rows) && n < max; i++) {
+		const struct row *r = &rows[i];
+		const uint64_t *at = (const uint64_t *)((const char *)c + r->offset);
+		out[n++] = (struct kvc_stat_item){r->name, *at, r->group, r->unit, r->kind};
+	}
+	for (unsigned op = 0; op < KVC_OPS; op++)
+		for (unsigned i = 0; i < KVC_RESULTS && n < max; i++)
+			if (c->results[op][i] > 0)
+				out[n++] = (struct kvc_stat_item){column_name(i), c->results[op][i], result_groups[op], "",
+								  KVC_STAT_COUNTER};
+	return (int)n;
+}
+
 /* ---- of one client ---- */
 
 struct asked {
@@ -146,6 +217,14 @@ static void links_info(struct kvc_server_info *o, const struct kvc_session *s)
 	}
 }
 
+/* The engine counts these; others see them as of the last heartbeat, or of now if somebody asks. */
+static void engine_count(struct kvc_client *c)
+{
+	struct te_stats t;
+	te_stats(c->te, &t);
+	kvc_set(&c->count.eagain, t.eagain);
+}
+
 static int64_t server_ask(struct kvc_client *c, void *arg)
 {
 	static const enum kvc_server_state states[] = {[KVC_NODE_CONNECTING] = KVC_SERVER_CONNECTING,
@@ -157,6 +236,7 @@ static int64_t server_ask(struct kvc_client *c, void *arg)
 	const struct kvc_node *n;
 	if (!c->opened || c->closing)
 		return -KV_ECLOSED;
+	engine_count(c);
 	n = &c->node[a->index];
 	*o = (struct kvc_server_info){.state = states[n->state],
 				      .incarnation = n->incarnation,
@@ -180,6 +260,7 @@ static int64_t rail_ask(struct kvc_client *c, void *arg)
 	struct te_stats t;
 	if (!c->opened || c->closing || !c->te)
 		return -KV_ECLOSED;
+	engine_count(c);
 	te_rail_stats(c->te, a->index, &t);
 	*o = (struct kvc_rail_info){.depth = c->info.tx_depth,
 				    .inflight = (uint32_t)t.inflight,

@@ -301,6 +301,11 @@ struct kvc_counters {
 };
 KVC_API int kvc_counters(struct kvc_pool *pool, struct kvc_counters *out);
 
+/* kvc_counters_items -- the same with names, groups, units and kinds, at most max of them: "gets", and for the table "timeout"
+ * in the group "results of GET"; cells that are 0 are left out. Strings are static. Returns the count, or -KV_EINVAL (not
+ * this header's struct). */
+KVC_API int kvc_counters_items(const struct kvc_counters *counters, struct kvc_stat_item *out, unsigned max);
+
 /* One server as one client of the pool sees it. */
 enum kvc_server_state { KVC_SERVER_CONNECTING, KVC_SERVER_UP, KVC_SERVER_DOWN, KVC_SERVER_CLOSED };
 

@@ -107,13 +107,34 @@ static void test_config_has_every_option_with_underscores(void **state)
 	check_names(config, "server provider nic rails num_workers num_clients num_threads num_keys value_size "
 			    "repeat_reads duration rate warmup ttl seed verify keep_going no_checksum "
 			    "roofline trace trace_speed trace_order buffer_mb memory_mb server_threads base_client_id "
-			    "timeout psk_file cert key ca json quiet log_level config");
+			    "timeout peer_timeout slow_ms psk_file cert key ca json quiet log_level config");
 	assert_int_equal(json_integer_value(json_object_get(config, "num_workers")), 16);
 	assert_int_equal(json_integer_value(json_object_get(config, "value_size")), 65536);
 	assert_string_equal(json_string_value(json_object_get(config, "trace_order")), "strict");
 	assert_true(json_real_value(json_object_get(config, "timeout")) == 5.0);
 	assert_true(json_is_null(json_object_get(config, "trace")));
 	assert_int_equal(json_array_size(json_object_get(config, "server")), 0);
+	json_decref(j);
+}
+
+static void test_counters_appear_when_taken(void **state)
+{
+	struct fixture *f = *state;
+	struct kvc_counters *c = &f->bench.results.counters;
+	json_t *j, *counters;
+
+	c->size = sizeof(*c);
+	c->gets = 100;
+	c->queue_max_ns = 5;
+	c->results[KVC_OP_GET][0] = 98;
+	c->results[KVC_OP_GET][KV_ETIMEOUT - 1000] = 2;
+	j = report_of(&f->bench);
+	counters = json_object_get(j, "counters");
+	assert_int_equal(json_object_size(counters), 6); /* five groups, and results of GET alone */
+	assert_int_equal(json_integer_value(json_object_get(json_object_get(counters, "calls"), "gets")), 100);
+	assert_int_equal(json_integer_value(json_object_get(json_object_get(counters, "waits"), "queue_max_ns")), 5);
+	check_names(json_object_get(counters, "results of GET"), "ok timeout");
+	assert_int_equal(json_integer_value(json_object_get(json_object_get(counters, "results of GET"), "timeout")), 2);
 	json_decref(j);
 }
 
@@ -390,6 +411,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WITH_RUN(test_names),
 		WITH_RUN(test_config_has_every_option_with_underscores),
+		WITH_RUN(test_counters_appear_when_taken),
 		WITH_RUN(test_figures),
 		WITH_RUN(test_roofline_and_trace_appear_when_run),
 		WITH_RUN(test_keep_going_appears_when_run),

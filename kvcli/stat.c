@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stat.c -- statistics as text for people (a name and a number per line, under the name of their group) and as JSON for
+ * programs. Both come from the same lists, so a counter that the library gains shows up in both. */
+#include "kvcli/stat.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+
+enum { ITEMS_MAX = 512 };
+
+static const char *const state_names[] = {[KVC_SERVER_CONNECTING] = "connecting",
+					  [KVC_SERVER_UP] = "up",
+					  [KVC_SERVER_DOWN] = "down",
+					  [KVC_SERVER_CLOSED] = "closed"};
+
+/* ---- text ---- */
+
+/* A number with what it is in plain words, where its unit is hard to read. */
+static void print_value(const char *name, uint64_t value, const char *unit)
+{
+	char text[32] = "";
+
+	if (strcmp(unit, "bytes") == 0 && value >= 1024)
+		kv_size_format(value, text, sizeof(text));
+	else if (strcmp(unit, "ns") == 0 && value > 0)
+		kv_duration_format(value, text, sizeof(text));
+	printf("%-28s %" PRIu64 "%s%s%s%s%s\n", name, value, unit[0] ? " " : "", unit, text[0] ? " (" : "", text,
+	       text[0] ? ")" : "");
+}
+
+static bool same_group(const struct kvc_stat_item *a, const struct kvc_stat_item *b)
+{
+	return strcmp(a->group, b->group) == 0;
+}
+
+/* Groups in the order in which they first come, their items together. */
+static void print_items(const struct kvc_stat_item *item, int n)
+{
+	for (int i = 0; i < n; i++) {
+		bool first = true;
+		for (int k = 0; k < i && first; k++)
+			first = !same_group(&item[k], &item[i]);
+		if (first)
+			printf("%s:\n", item[i].group);
+		for (int k = i; k < n && first; k++)
+			if (same_group(&item[k], &item[i]))
+				print_value(item[k].name, item[k].value, item[k].unit);
+	}
+}
+
+/* ---- JSON ---- */
+
+static json_t *items_object(const struct kvc_stat_item *item, int n)
+{
+	json_t *all = json_object();
+
+	for (int i = 0; i < n; i++) {
+		json_t *group = json_object_get(all, item[i].group);
+		if (!group) {
+			group = json_object();
+			json_object_set_new(all, item[i].group, group);
+		}
+		json_object_set_new(group, item[i].name, json_integer((json_int_t)item[i].value));
+	}
+	return all;
+}
+
+/* ---- the servers ---- */
+
+static int ask(struct cli *cli, unsigned server, unsigned shard, struct kvc_stat_item *item, struct kv_error *err)
+{
+	struct kvc_call call = {.size = sizeof(call), .server = server, .shard = shard};
+	int n = kvc_stat(cli->pool, item, ITEMS_MAX, &call);
+
+	if (n < 0)
+		kv_fail(err, n, "stat of %s: %s", cli->opt->servers.item[server], kv_strerror(n));
+	return n;
+}
+
+/* How many shards to ask, where that was wanted. */
+static unsigned shards_of(struct cli *cli, unsigned server)
+{
+	struct kvc_server_info s = {.size = sizeof(s)};
+
+	return cli->opt->shards && kvc_server_info(cli->pool, 0, server, &s) == 0 ? s.shards : 0;
+}
+
+static int server_text(struct cli *cli, unsigned server, struct kv_error *err)
+{
+	struct kvc_stat_item item[ITEMS_MAX];
+	int n = ask(cli, server, 0, item, err);
+
+	if (n < 0)
+		return n;
+	if (cli->opt->servers.count > 1 || cli->opt->shards || cli->opt->all)
+		printf("[%s]\n", cli->opt->servers.item[server]);
+	print_items(item, n);
+	for (unsigned shard = 1; shard <= shards_of(cli, server); shard++) {
+		n = ask(cli, server, shard, item, err);
+		if (n < 0)
+			return n;
+		printf("[%s shard %u]\n", cli->opt->servers.item[server], shard - 1);
+		print_items(item, n);
+	}
+	return 0;
+}
+
+static int server_json(struct cli *cli, unsigned server, json_t *servers, struct kv_error *err)
+{
+	struct kvc_stat_item item[ITEMS_MAX];
+	int n = ask(cli, server, 0, item, err);
+	json_t *object = json_pack("{s:s}", "server", cli->opt->servers.item[server]), *shards = json_array();
+
+	json_array_append_new(servers, object);
+	if (n < 0)
+		json_object_set_new(object, "error", json_string(kvc_errkey(n)));
+	else
+		json_object_set_new(object, "counters", items_object(item, n));
+	for (unsigned shard = 1; n >= 0 && shard <= shards_of(cli, server); shard++) {
+		n = ask(cli, server, shard, item, err);
+		if (n >= 0)
+			json_array_append_new(shards, items_object(item, n));
+	}
+	if (cli->opt->shards)
+		json_object_set(object, "shards", shards);
+	json_decref(shards);
+	return KV_MIN(n, 0);
+}
+
+/* ---- this client ---- */
+
+static void client_text(struct cli *cli)
+{
+	struct kvc_counters c = {.size = sizeof(c)};
+	struct kvc_stat_item item[ITEMS_MAX];
+	struct kvc_server_info s = {.size = sizeof(s)};
+	struct kvc_rail_info r = {.size = sizeof(r)};
+	struct kvc_info info = {.size = sizeof(info)};
+	char ping[32], heard[32];
+
+	printf("[this client]\n");
+	kvc_rail_info(cli->pool, 0, 0, &r); /* brings the counters of the engine up to date */
+	if (kvc_counters(cli->pool, &c) == 0)
+		print_items(item, kvc_counters_items(&c, item, ITEMS_MAX));
+	for (unsigned i = 0; i < cli->opt->servers.count && kvc_server_info(cli->pool, 0, i, &s) == 0; i++)
+		printf("server %s: %s, node %s, session %u, %u shards, %u links, credits %u of %u in use, %u queued, "
+		       "%u in flight, ping %s, heard %s ago, %" PRIu64 " connects, %" PRIu64 " fences%s%s\n",
+		       s.name, state_names[s.state], s.node_id, s.session, s.shards, s.links, s.credits_in_use,
+		       s.credits_granted, s.queued, s.inflight, kv_duration_format(s.ping_ns, ping, sizeof(ping)),
+		       s.heard_ns == UINT64_MAX ? "never" : kv_duration_format(s.heard_ns, heard, sizeof(heard)),
+		       s.connects, s.fences, s.why[0] ? ", last trouble: " : "", s.why);
+	kvc_info(cli->pool, &info);
+	for (unsigned i = 0; i < info.rails && kvc_rail_info(cli->pool, 0, i, &r) == 0; i++)
+		printf("rail %u: %s (%s), %u of %u operations in flight, %" PRIu64 " sends, %" PRIu64 " receives, %" PRIu64
+		       " immediates, %" PRIu64 " EAGAIN, %" PRIu64 " failed\n",
+		       i, r.device, info.provider, r.inflight, r.depth, r.sends, r.receives, r.immediates, r.eagain,
+		       r.failed);
+}
+
+static json_t *server_state_object(const struct kvc_server_info *s)
+{
+	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "name",
+			 s->name, "node_id", s->node_id, "state", state_names[s->state], "session",
+			 (json_int_t)s->session, "incarnation", (json_int_t)s->incarnation, "shards",
+			 (json_int_t)s->shards, "links", (json_int_t)s->links, "credits_granted",
+			 (json_int_t)s->credits_granted, "credits_in_use", (json_int_t)s->credits_in_use, "queued",
+			 (json_int_t)s->queued, "inflight", (json_int_t)s->inflight, "heard_ns",
+			 (json_int_t)KV_MIN(s->heard_ns, (uint64_t)INT64_MAX), "ping_ns", (json_int_t)s->ping_ns,
+			 "connects", (json_int_t)s->connects, "attempts_failed", (json_int_t)s->attempts_failed, "fences",
+			 (json_int_t)s->fences, "why", s->why);
+}
+
+static json_t *rail_object(const struct kvc_rail_info *r)
+{
+	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "device", r->device, "depth",
+			 (json_int_t)r->depth, "inflight", (json_int_t)r->inflight, "sends", (json_int_t)r->sends,
+			 "receives", (json_int_t)r->receives, "writes", (json_int_t)r->writes, "reads",
+			 (json_int_t)r->reads, "immediates", (json_int_t)r->immediates, "bytes_written",
+			 (json_int_t)r->bytes_written, "bytes_read", (json_int_t)r->bytes_read, "eagain",
+			 (json_int_t)r->eagain, "failed", (json_int_t)r->failed);
+}
+
+static json_t *client_object(struct cli *cli)
+{
+	json_t *servers = json_array(), *rails = json_array();
+	struct kvc_counters c = {.size = sizeof(c)};
+	struct kvc_stat_item item[ITEMS_MAX];
+	struct kvc_server_info s = {.size = sizeof(s)};
+	struct kvc_rail_info r = {.size = sizeof(r)};
+	struct kvc_info info = {.size = sizeof(info)};
+	int n = 0;
+
+	kvc_rail_info(cli->pool, 0, 0, &r);
+	if (kvc_counters(cli->pool, &c) == 0)
+		n = kvc_counters_items(&c, item, ITEMS_MAX);
+	for (unsigned i = 0; i < cli->opt->servers.count && kvc_server_info(cli->pool, 0, i, &s) == 0; i++)
+		json_array_append_new(servers, server_state_object(&s));
+	kvc_info(cli->pool, &info);
+	for (unsigned i = 0; i < info.rails && kvc_rail_info(cli->pool, 0, i, &r) == 0; i++)
+		json_array_append_new(rails, rail_object(&r));
+	return json_pack("{s:o, s:o, s:o}", "counters", items_object(item, n), "servers", servers, "rails", rails);
+}
+
+/* ---- the command ---- */
+
+static int print_text(struct cli *cli, struct kv_error *err)
+{
+	int worst = 0;
+
+	for (unsigned i = 0; i < cli->opt->servers.count; i++)
+		worst = KV_MIN(worst, server_text(cli, i, err));
+	if (cli->opt->all)
+		client_text(cli);
+	return worst;
+}
+
+static int print_json(struct cli *cli, struct kv_error *err)
+{
+	json_t *servers = json_array(), *all = json_object();
+	int worst = 0;
+
+	for (unsigned i = 0; i < cli->opt->servers.count; i++)
+		worst = KV_MIN(worst, server_json(cli, i, servers, err));
+	json_object_set_new(all, "servers", servers);
+	if (cli->opt->all)
+		json_object_set_new(all, "client", client_object(cli));
+	if (json_dumpf(all, stdout, JSON_INDENT(2)) < 0)
+		worst = kv_fail(err, -KV_ENOMEM, "stat: the JSON could not be written");
+	putchar('\n');
+	json_decref(all);
+	return worst;
+}
+
+int stat_run(struct cli *cli, const struct cli_line *line, struct kv_error *err)
+{
+	(void)line;
+	return (cli->opt->json ? print_json(cli, err) : print_text(cli, err)) < 0 ? CLI_FAILED : CLI_OK;
+}
