@@ -23,6 +23,7 @@
 enum {
 	KVC_REQS = 2048,        /* request entries of one client */
 	KVC_CREDITS_MAX = 4096, /* of one link: what a WELCOME may grant us and we believe */
+	KVC_IDS_MAX = 1 << 18,  /* ... and of all links of a session together: it bounds their maps (8 MiB) */
 	KVC_REGION_BUFFER = 1,  /* region id of the receive buffer */
 	KVC_MEMS_MAX = 256,     /* registrations of one pool */
 	KVC_ZOMBIES_MAX = 64    /* peers kept open for a fence to come */

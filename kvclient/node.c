@@ -225,10 +225,16 @@ static int welcome_check(struct kvc_node *n, const struct wire_welcome_msg *w)
 	return 0;
 }
 
+/* The sentence is a stranger's: it may end up on a terminal. */
 static int refused(struct kvc_node *n, const struct wire_refuse *r)
 {
 	int rc = wire_status_error(r->status);
-	return kv_fail(&n->error, rc == 0 ? -KV_EPROTO : rc, "it refused us: %s", r->text);
+	char text[sizeof(r->text)];
+	snprintf(text, sizeof(text), "%s", r->text);
+	for (char *t = text; *t; t++)
+		if (*t < ' ' || *t > '~')
+			*t = '?';
+	return kv_fail(&n->error, rc == 0 ? -KV_EPROTO : rc, "it refused us: %s", text);
 }
 
 struct open_peers {

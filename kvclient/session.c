@@ -43,7 +43,7 @@ int kvc_session_create(struct kvc_node *n, const struct wire_welcome_msg *w, uns
 	s->shard_seed = w->shard_seed;
 	s->value_max = w->value_max;
 	s->chunk_bytes = w->chunk_bytes;
-	s->credits = KV_MIN(w->credits, (uint32_t)KVC_CREDITS_MAX);
+	s->credits = KV_MIN(w->credits, KV_MIN((uint32_t)KVC_CREDITS_MAX, KVC_IDS_MAX / links));
 	s->flags = w->flags;
 	s->shards = w->shards;
 	s->links_per_shard = (uint16_t)links_per_shard;

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* liar.c -- see liar.h. One loop: a coroutine per control connection, the engine as its poller. */
+#include "liar.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "bootstrap/bootstrap.h"
+#include "engine/engine.h"
+#include "loop/loop.h"
+#include "server.h"
+
+enum { CONNS = 1024, REGIONS = 16, BEAT_MS = 100, CHUNK = 65536 };
+
+struct lconn {
+	uint32_t number;
+	int fd;
+	struct boot_conn *boot;
+	struct co *co;
+	struct te_peer *peer;
+	struct te_address addr;
+	int opened;
+	int told; /* the control lie that this connection has heard */
+	uint32_t region[REGIONS];
+	struct te_remote remote[REGIONS];
+	struct te_key key[REGIONS];
+	unsigned regions;
+};
+
+_Atomic int liar_lie;
+_Atomic uint64_t liar_sessions;
+void (*_Atomic liar_welcome)(struct wire_ctrl_msg *m);
+
+static struct {
+	struct loop *loop;
+	pthread_t thread;
+	struct te *te;
+	struct te_info info;
+	struct boot_context *boot;
+	int listen_fd;
+	struct sockaddr_storage addr;
+	char address[64];
+	struct kv_area area;
+	struct te_region *region;
+	uint64_t checksum;
+	struct lconn *conn[CONNS]; /* all there ever were: kept until the end */
+	unsigned conns;
+	_Atomic unsigned alive;
+	_Atomic bool stopping;
+} liar;
+
+static const struct kv_log quiet = {.level = KV_LOG_OFF, .write = kv_log_stderr};
+static const uint8_t token[KV_TOKEN_LEN] = "a liar's token";
+
+/* ---- the fabric ---- */
+
+static struct lconn *conn_of(uint32_t session)
+{
+	for (unsigned i = 0; i < liar.conns; i++)
+		if (liar.conn[i]->number == session && liar.conn[i]->peer)
+			return liar.conn[i];
+	return NULL;
+}
+
+static void reply_raw(struct lconn *c, unsigned link, const void *bytes, uint32_t len)
+{
+	struct te_msg *msg = te_msg_acquire(liar.te);
+	if (!msg)
+		return;
+	memcpy(msg->data, bytes, len);
+	msg->len = len;
+	te_msg_send(liar.te, c->peer, link, msg, loop_now(liar.loop) + 1000000000ull);
+}
+
+static void reply(struct lconn *c, unsigned link, const struct wire_reply *r)
+{
+	struct wire_frame frame = {.session = c->number, .link = (uint8_t)link};
+	uint8_t buf[KV_MSG_MAX];
+	struct wire_writer w;
+	memcpy(frame.token, token, KV_TOKEN_LEN);
+	frame.token[0] ^= atomic_load(&liar_lie) == LIE_TOKEN && r->type == WIRE_GET;
+	wire_frame_begin(&w, buf, sizeof(buf), &frame);
+	if (wire_reply_add(&w, r) == 0)
+		reply_raw(c, link, buf, wire_frame_end(&w));
+}
+
+static void moved(struct te_xfer *x, int status)
+{
+	(void)status;
+	free(x);
+}
+
+/* Write `length` bytes of the value to the client. Returns the number of writes. */
+static uint32_t push(struct lconn *c, const struct wire_request *q, uint64_t offset, uint64_t length, uint32_t imm)
+{
+	struct te_xfer *x = calloc(1, sizeof(*x));
+	uint32_t chunks;
+	unsigned i = 0;
+	while (i < c->regions && c->region[i] != q->dest.region)
+		i++;
+	if (!x || i == c->regions || length == 0) {
+		free(x);
+		return 0;
+	}
+	*x = (struct te_xfer){.dir = TE_WRITE,
+			      .peer = c->peer,
+			      .link = TE_LINK_ANY,
+			      .local = liar.region,
+			      .local_offset = offset,
+			      .remote = &c->remote[i],
+			      .at = {.offset = q->dest.offset, .slice = length, .count = 1},
+			      .with_imm = true,
+			      .imm = imm,
+			      .deadline_ns = loop_now(liar.loop) + 2000000000ull,
+			      .done = moved};
+	chunks = te_xfer_chunks(liar.te, x);
+	if (te_xfer_start(liar.te, x) < 0) {
+		free(x);
+		return 0;
+	}
+	return chunks;
+}
+
+static void answer_get(struct lconn *c, unsigned link, const struct wire_request *q)
+{
+	int lie = atomic_load(&liar_lie);
+	struct wire_reply r = {.type = WIRE_GET, .id = q->id};
+	uint64_t length = q->get.offset < LIAR_VALUE ? KV_MIN(q->get.length, LIAR_VALUE - q->get.offset) : 0;
+	uint32_t imm = q->get.imm;
+	if (lie == LIE_IMM_GENERATION)
+		imm += 0x10000;
+	if (lie == LIE_IMM_SLOT)
+		imm |= 0xFFFF;
+	r.get.value_len = LIAR_VALUE;
+	r.get.generation = 5;
+	r.get.checksum = liar.checksum;
+	if (lie != LIE_INLINE_SHORT && lie != LIE_INLINE_LONG)
+		r.get.posted = push(c, q, q->get.offset, length, imm);
+	if (lie == LIE_INLINE_SHORT || lie == LIE_INLINE_LONG)
+		r.get.inline_data = (struct wire_bytes){liar.area.base, 100};
+	if (lie == LIE_INLINE_LONG)
+		r.get.value_len = 10;
+	if (lie == LIE_IMM_MORE)
+		push(c, q, 0, 1, imm);
+	r.id += lie == LIE_WRONG_ID ? 100000 : 0;
+	r.status = lie == LIE_STATUS ? 999 : WIRE_OK;
+	r.get.posted += lie == LIE_POSTED_MORE;
+	r.get.posted -= lie == LIE_POSTED_LESS && r.get.posted > 0;
+	r.get.posted = lie == LIE_POSTED_NONE ? 0 : r.get.posted;
+	r.get.value_len = lie == LIE_LENGTH ? 1ull << 40 : r.get.value_len;
+	r.get.checksum ^= lie == LIE_BYTES;
+	if (lie == LIE_TYPE)
+		r = (struct wire_reply){.type = WIRE_PUT, .id = q->id, .put.generation = 3};
+	if (lie == LIE_JUNK)
+		reply_raw(c, link, liar.area.base, 500);
+	if (lie != LIE_SILENT && lie != LIE_CANCEL)
+		reply(c, link, &r);
+	if (lie == LIE_TWICE)
+		reply(c, link, &r);
+}
+
+static void answer(struct lconn *c, unsigned link, const struct wire_request *q)
+{
+	int lie = atomic_load(&liar_lie);
+	struct wire_reply r = {.type = q->type, .id = q->id};
+	if (q->type == WIRE_GET) {
+		answer_get(c, link, q);
+		return;
+	}
+	if (q->type == WIRE_PING)
+		r.ping.cookie = q->ping.cookie;
+	if (q->type == WIRE_CANCEL) {
+		/* Of what was answered: what was said then. A lie is stuck to. */
+		r.cancel.id = lie == LIE_CANCEL ? ~q->cancel.id : q->cancel.id;
+		r.cancel.state = WIRE_CANCEL_DONE;
+		r.cancel.posted = lie == LIE_CANCEL ? UINT32_MAX - 1 : LIAR_CHUNKS + (lie == LIE_POSTED_MORE);
+	}
+	if (lie != LIE_SILENT || q->type == WIRE_PING)
+		reply(c, link, &r);
+}
+
+static void on_message(void *arg, unsigned rail, const uint8_t *data, size_t len)
+{
+	struct wire_reader reader;
+	struct wire_frame frame;
+	struct wire_request q;
+	struct lconn *c;
+	(void)arg, (void)rail;
+	if (wire_frame_open(&reader, data, len, &frame) != 0 || !(c = conn_of(frame.session)))
+		return;
+	while (wire_request_next(&reader, &q) == 1)
+		answer(c, frame.link, &q);
+}
+
+/* ---- the control connection ---- */
+
+static uint64_t in(uint64_t ns)
+{
+	return loop_now(liar.loop) + ns;
+}
+
+static void peer_open(void *arg)
+{
+	struct lconn *c = arg;
+	c->opened = te_peer_open(liar.te, &c->addr, 1, &c->peer, NULL);
+	c->opened = c->opened ? c->opened : 1;
+	co_wake(c->co);
+}
+
+static void peer_close(void *arg)
+{
+	struct lconn *c = arg;
+	te_peer_close(&c->peer);
+	c->opened = 0;
+	co_wake(c->co);
+}
+
+static int welcome(struct lconn *c)
+{
+	static uint8_t addrs[KV_SHARDS_MAX * KV_RAILS_MAX * (KV_ADDR_MAX + 2)];
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_WELCOME};
+	struct wire_welcome_msg *w = &m.welcome;
+	struct te_address a;
+	void (*change)(struct wire_ctrl_msg *) = atomic_load(&liar_welcome);
+	*w = (struct wire_welcome_msg){.version = WIRE_VERSION,
+				       .shards = 1,
+				       .rails = 1,
+				       .loops = 1,
+				       .session = c->number,
+				       .chunk_bytes = CHUNK,
+				       .credits = 64,
+				       .heartbeat_ms = BEAT_MS,
+				       .eager_bytes = liar.info.eager_bytes,
+				       .incarnation = 1,
+				       .value_max = KV_VALUE_MAX,
+				       .flags = WIRE_WELCOME_INLINE_PUT,
+				       .node_id = "liar",
+				       .addrs = addrs};
+	memcpy(w->token, token, KV_TOKEN_LEN);
+	if (change)
+		change(&m);
+	te_address(liar.te, 0, &a);
+	for (unsigned i = 0; m.type == WIRE_CTRL_WELCOME && i < (unsigned)w->shards * w->rails; i++)
+		wire_addr_pack(addrs, sizeof(addrs), &w->addrs_len, a.data, a.len);
+	return boot_send_await(c->boot, &m, in(1000000000));
+}
+
+static void region_keep(struct lconn *c, const struct wire_region *w)
+{
+	unsigned i = c->regions;
+	if (i == REGIONS || w->parts != 1)
+		return;
+	c->region[i] = w->id;
+	wire_region_key(w, 0, 0, &c->key[i].base, &c->key[i].key);
+	c->remote[i] = (struct te_remote){w->len_bytes, w->part_bytes, 1, 1, w->virt, &c->key[i]};
+	c->regions++;
+}
+
+/* What one control message is answered. Not 0: the end. */
+static int control(struct lconn *c, struct wire_ctrl_msg *m)
+{
+	struct wire_ctrl_msg r = {.type = WIRE_CTRL_REGION_OK};
+	switch (m->type) {
+	case WIRE_CTRL_REGION:
+		region_keep(c, &m->region);
+		r.region_ok.id = m->region.id;
+		return boot_send_await(c->boot, &r, in(1000000000));
+	case WIRE_CTRL_REVOKE:
+		r.type = WIRE_CTRL_REVOKE_OK;
+		r.region_ok.id = m->region_ok.id;
+		return boot_send_await(c->boot, &r, in(1000000000));
+	case WIRE_CTRL_GOODBYE:
+		r.type = WIRE_CTRL_GOODBYE_OK;
+		return boot_send_await(c->boot, &r, in(1000000000));
+	case WIRE_CTRL_HEARTBEAT:
+		return 0;
+	default:
+		return -1;
+	}
+}
+
+static int control_lie(struct lconn *c)
+{
+	static const uint8_t junk[] = {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF};
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_REGION_OK, .region_ok = {.id = 4711}};
+	int lie = atomic_load(&liar_lie), rc = 0;
+	if (c->told == lie || lie < LIE_REGIONS)
+		return 0;
+	c->told = lie;
+	if (lie == LIE_WELCOME)
+		return welcome(c);
+	if (lie == LIE_BYTES_CONTROL) /* the connection is plain: its socket takes anything */
+		return io_write_all_await(c->fd, junk, sizeof(junk), in(1000000000));
+	if (lie == LIE_HELLO) {
+		m = (struct wire_ctrl_msg){.type = WIRE_CTRL_GOODBYE_DONE};
+		return boot_send_await(c->boot, &m, in(1000000000));
+	}
+	rc = boot_send_await(c->boot, &m, in(1000000000));
+	m.type = WIRE_CTRL_REVOKE_OK;
+	return rc ? rc : boot_send_await(c->boot, &m, in(1000000000));
+}
+
+static int serve(struct lconn *c)
+{
+	uint64_t beat_ns;
+	struct wire_ctrl_msg m, beat = {.type = WIRE_CTRL_HEARTBEAT, .heartbeat.shards = 1};
+	int rc = boot_recv_await(c->boot, &m, in(5000000000));
+	if (rc || m.type != WIRE_CTRL_HELLO)
+		return -1;
+	c->addr.len = m.hello.addr[0].len;
+	memcpy(c->addr.data, m.hello.addr[0].data, c->addr.len);
+	loop_post(liar.loop, peer_open, c);
+	while (c->opened == 0)
+		co_park_await(KV_NEVER);
+	rc = c->opened < 0 ? c->opened : welcome(c);
+	beat_ns = in(BEAT_MS * 1000000ull);
+	atomic_fetch_add(&liar_sessions, 1);
+	while (rc == 0 && !atomic_load(&liar.stopping)) {
+		rc = boot_recv_await(c->boot, &m, beat_ns);
+		if (rc == 0)
+			rc = control(c, &m);
+		else if (rc == -KV_ETIMEOUT)
+			rc = 0;
+		if (rc == 0 && loop_now(liar.loop) >= beat_ns) {
+			beat_ns = in(BEAT_MS * 1000000ull);
+			beat.heartbeat.sequence++;
+			beat.heartbeat.turns[0] = loop_turns(liar.loop);
+			rc = boot_send_await(c->boot, &beat, in(1000000000));
+		}
+		if (rc == 0 && c->regions)
+			rc = control_lie(c);
+	}
+	return rc;
+}
+
+static void conn_main(void *arg)
+{
+	struct lconn *c = arg;
+	struct sockaddr_storage peer = liar.addr;
+	c->co = co_self();
+	if (boot_accept_await(liar.boot, c->fd, &peer, 0, in(5000000000), &c->boot, NULL) == 0)
+		serve(c);
+	if (c->peer) {
+		loop_post(liar.loop, peer_close, c);
+		while (c->opened)
+			co_park_await(KV_NEVER);
+	}
+	boot_close(&c->boot);
+	atomic_fetch_sub(&liar.alive, 1);
+}
+
+static void accept_main(void *arg)
+{
+	struct sockaddr_storage peer;
+	int fd;
+	(void)arg;
+	while (!atomic_load(&liar.stopping)) {
+		if (io_accept_await(liar.listen_fd, &fd, &peer, in(50000000)) != 0)
+			continue;
+		if (liar.conns == CONNS) {
+			io_close(liar.loop, fd);
+			continue;
+		}
+		struct lconn *c = calloc(1, sizeof(*c));
+		c->fd = fd;
+		c->number = 1000 + liar.conns;
+		liar.conn[liar.conns++] = c;
+		atomic_fetch_add(&liar.alive, 1);
+		if (co_spawn(liar.loop, conn_main, c, "liar") != 0)
+			atomic_fetch_sub(&liar.alive, 1);
+	}
+	io_close(liar.loop, liar.listen_fd);
+	atomic_fetch_sub(&liar.alive, 1);
+}
+
+static void *run(void *arg)
+{
+	(void)arg;
+	loop_run(liar.loop);
+	return NULL;
+}
+
+const char *liar_start(void)
+{
+	struct loop_options lo = {.name = "liar", .log = &quiet};
+	struct boot_security none = {0};
+	struct te_options to = {.provider = "tcp", .messages = 256, .receives = 256, .chunk_bytes = CHUNK, .log = &quiet};
+	struct te_handlers handlers = {.message = on_message};
+	struct kv_hostport hp = {.host = "127.0.0.1"};
+	struct kv_error err = {0};
+	socklen_t len;
+	memset(&liar, 0, sizeof(liar));
+	atomic_store(&liar_lie, LIE_NONE);
+	atomic_store(&liar_welcome, NULL);
+	assert_int_equal(kv_hostport_resolve(&hp, &liar.addr, &len, &err), 0);
+	to.local = liar.addr;
+	assert_int_equal(loop_create(&lo, &liar.loop, &err), 0);
+	assert_int_equal(boot_context_create(&none, true, &quiet, &liar.boot, &err), 0);
+	if (te_open(&to, &handlers, NULL, &liar.te, &err) != 0)
+		fail_msg("%s", err.text);
+	te_info(liar.te, &liar.info);
+	assert_int_equal(kv_area_map(1 << 20, &liar.area, &err), 0);
+	test_fill(liar.area.base, LIAR_VALUE, LIAR_SEED);
+	liar.checksum = kv_hash_block(liar.area.base, LIAR_VALUE);
+	assert_int_equal(te_region_register(liar.te, liar.area.base, liar.area.len_bytes, TE_LOCAL, 0, &liar.region, &err), 0);
+	assert_int_equal(te_attach(liar.te, liar.loop), 0);
+	assert_int_equal(io_listen(liar.loop, &liar.addr, len, &liar.listen_fd, &err), 0);
+	atomic_store(&liar.alive, 1);
+	assert_int_equal(co_spawn(liar.loop, accept_main, NULL, "accept"), 0);
+	assert_int_equal(pthread_create(&liar.thread, NULL, run, NULL), 0);
+	kv_sockaddr_format(&liar.addr, liar.address, sizeof(liar.address));
+	return liar.address;
+}
+
+static void shut_all(void *arg)
+{
+	(void)arg;
+	for (unsigned i = 0; i < liar.conns; i++)
+		if (liar.conn[i]->boot)
+			boot_shutdown(liar.conn[i]->boot);
+}
+
+void liar_stop(void)
+{
+	atomic_store(&liar.stopping, true);
+	loop_post(liar.loop, shut_all, NULL);
+	while (atomic_load(&liar.alive) > 0)
+		usleep(10000);
+	loop_stop(liar.loop);
+	pthread_join(liar.thread, NULL);
+	te_detach(liar.te);
+	te_close(&liar.te);
+	loop_destroy(&liar.loop);
+	boot_context_destroy(&liar.boot);
+	kv_area_unmap(&liar.area);
+	for (unsigned i = 0; i < liar.conns; i++)
+		free(liar.conn[i]);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* liar.h -- a server made by hand, in a thread of this process, that answers as it is told: honestly, or with one lie. It
+ * holds one value under every key, LIAR_VALUE bytes by test_fill(.., LIAR_SEED), and pushes it in chunks of 64 KiB. */
+#ifndef KVRAIL_TESTS_KVCLIENT_LIAR_H
+#define KVRAIL_TESTS_KVCLIENT_LIAR_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "wire/wire.h"
+
+enum { LIAR_VALUE = 200000, LIAR_SEED = 77, LIAR_CHUNKS = 4 };
+
+enum lie {
+	LIE_NONE,
+	/* about a GET */
+	LIE_WRONG_ID,       /* the reply names an id that was never sent */
+	LIE_STATUS,         /* a status that nobody knows */
+	LIE_POSTED_MORE,    /* one write more than were made */
+	LIE_POSTED_LESS,    /* one less */
+	LIE_POSTED_NONE,    /* none, though bytes are to come */
+	LIE_IMM_GENERATION, /* writes carry an immediate of another generation */
+	LIE_IMM_SLOT,       /* ... of a slot that there is not */
+	LIE_IMM_MORE,       /* one write more, after the reply */
+	LIE_INLINE_SHORT,   /* 100 bytes inside the reply are said to be all of it */
+	LIE_INLINE_LONG,    /* more bytes inside the reply than the value is said to have */
+	LIE_TWICE,          /* the reply comes twice */
+	LIE_TYPE,           /* it is a reply to a PUT */
+	LIE_TOKEN,          /* the frame's token is wrong */
+	LIE_JUNK,           /* before the reply comes a frame that is none */
+	LIE_LENGTH,         /* the value is longer than values can be */
+	LIE_BYTES,          /* the checksum is that of other bytes */
+	LIE_SILENT,         /* no reply to anything but PING */
+	LIE_CANCEL,         /* no reply, and CANCEL is answered with nonsense */
+	/* on the control connection, once it is up */
+	LIE_REGIONS,  /* REGION_OK and REVOKE_OK for regions that nobody announced: harmless */
+	LIE_WELCOME,  /* a second WELCOME */
+	LIE_HELLO,    /* a client's message */
+	LIE_BYTES_CONTROL, /* bytes that are no message */
+	LIES
+};
+
+extern _Atomic int liar_lie;
+extern _Atomic uint64_t liar_sessions;
+
+/* liar_welcome -- changes the WELCOME before it is sent; NULL: nothing. On the liar's thread. */
+extern void (*_Atomic liar_welcome)(struct wire_ctrl_msg *m);
+
+/* liar_start -- listen; returns "127.0.0.1:PORT". liar_stop -- however its clients feel about it. */
+const char *liar_start(void);
+void liar_stop(void);
+
+#endif

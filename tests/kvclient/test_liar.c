@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_liar.c -- a client against a server that lies: about ids, statuses, counts, immediates, lengths, regions and
+ * itself. Whatever it says, a call ends soon after its deadline with the right bytes or an error, and a server that
+ * becomes honest is used again. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/base.h"
+#include "kvclient/kvclient.h"
+#include "liar.h"
+#include "server.h"
+
+#define TIMEOUT_NS 400000000ull
+#define LATE_NS    5000000000ull /* a call that takes so much longer hangs */
+#define WAIT_NS    20000000000ull
+
+enum { CAP = 256 << 10 };
+
+static const char *address;
+static struct kvc_pool *pool;
+static struct kvc_mem *mem;
+static uint8_t *dst[2]; /* plain, registered */
+
+static struct kvc_options options(void)
+{
+	return (struct kvc_options){.size = sizeof(struct kvc_options),
+				    .num_clients = 1,
+				    .num_threads = 1,
+				    .servers = &address,
+				    .num_servers = 1,
+				    .provider = "tcp",
+				    .buffer_bytes = 16 << 20,
+				    .timeout_ns = TIMEOUT_NS,
+				    .connect_timeout_ns = 3000000000ull};
+}
+
+static int setup(void **state)
+{
+	struct kvc_options o = options();
+	struct kv_error err = {0};
+	(void)state;
+	kvc_program_setup();
+	address = liar_start();
+	if (kvc_pool_open(&o, &pool, &err) < 0)
+		fail_msg("%s", err.text);
+	for (unsigned i = 0; i < 2; i++)
+		dst[i] = aligned_alloc(4096, CAP);
+	assert_int_equal(kvc_register(pool, dst[1], CAP, &mem, NULL), 0);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	kvc_pool_close(&pool);
+	liar_stop();
+	free(dst[0]);
+	free(dst[1]);
+	return 0;
+}
+
+static struct kvc_counters counters(void)
+{
+	struct kvc_counters n = {.size = sizeof(n)};
+	assert_int_equal(kvc_counters(pool, &n), 0);
+	return n;
+}
+
+/* One GET: right bytes or an error, in time. */
+static int64_t get(uint8_t *to)
+{
+	uint64_t began = kv_clock_now(&kv_clock_monotonic), took;
+	memset(to, 0xEE, CAP);
+	int64_t rc = kvc_get(pool, (struct kvc_key){"k", 1}, to, CAP, NULL);
+	took = kv_clock_now(&kv_clock_monotonic) - began;
+	assert_true(took < TIMEOUT_NS + LATE_NS);
+	if (rc >= 0) {
+		assert_int_equal(rc, LIAR_VALUE);
+		assert_true(test_same(to, LIAR_VALUE, LIAR_SEED));
+	}
+	return rc;
+}
+
+/* The server is honest now: soon calls succeed. */
+static void recovers(void)
+{
+	uint64_t until = kv_clock_now(&kv_clock_monotonic) + WAIT_NS;
+	atomic_store(&liar_lie, LIE_NONE);
+	while (get(dst[0]) < 0)
+		assert_true(kv_clock_now(&kv_clock_monotonic) < until);
+	while (get(dst[1]) < 0)
+		assert_true(kv_clock_now(&kv_clock_monotonic) < until);
+}
+
+/* The code that a lie ends with: 0 means success; ANY: success or any error, as the order of arrival has it. */
+enum { ANY = 1 };
+
+static const struct {
+	enum lie lie;
+	const char *name;
+	int code;
+	bool counted; /* among bad_frames */
+} about_gets[] = {
+	{LIE_NONE, "none", 0, false},
+	{LIE_WRONG_ID, "an id that was never sent", -KV_ETIMEOUT, true},
+	{LIE_STATUS, "an unknown status", -KV_EPROTO, false},
+	{LIE_POSTED_MORE, "more writes than were made", -KV_ETIMEOUT, false},
+	{LIE_POSTED_LESS, "fewer writes than were made", ANY, false},
+	{LIE_POSTED_NONE, "no writes at all", -KV_EPROTO, false},
+	{LIE_IMM_GENERATION, "immediates of another generation", -KV_ETIMEOUT, false},
+	{LIE_IMM_SLOT, "immediates of no slot", -KV_ETIMEOUT, false},
+	{LIE_IMM_MORE, "one immediate more", ANY, false},
+	{LIE_INLINE_SHORT, "too few bytes inside", -KV_EPROTO, false},
+	{LIE_INLINE_LONG, "too many bytes inside", -KV_EPROTO, false},
+	{LIE_TWICE, "two replies", 0, true},
+	{LIE_TYPE, "a reply of another type", -KV_ETIMEOUT, true},
+	{LIE_TOKEN, "a wrong token", -KV_ETIMEOUT, true},
+	{LIE_JUNK, "junk", 0, true},
+	{LIE_LENGTH, "a length that cannot be", -KV_EPROTO, false},
+	{LIE_BYTES, "bytes that do not fit the checksum", -KV_ECORRUPT, false},
+	{LIE_SILENT, "no answer", -KV_ETIMEOUT, false},
+	{LIE_CANCEL, "nonsense about a cancel", -KV_ETIMEOUT, false},
+};
+
+static void lies_about_a_get_give_right_bytes_or_an_error(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 2 * KV_COUNT(about_gets); i++) {
+		unsigned k = i / 2;
+		struct kvc_counters before = counters();
+		atomic_store(&liar_lie, about_gets[k].lie);
+		int64_t rc = get(dst[i % 2]);
+		print_message("# %s, %s memory: %s\n", about_gets[k].name, i % 2 ? "registered" : "plain",
+			      rc < 0 ? kvc_errname((int)rc) : "right bytes");
+		if (about_gets[k].code == 0)
+			assert_true(rc >= 0);
+		else if (about_gets[k].code != ANY)
+			assert_int_equal(rc, about_gets[k].code);
+		recovers();
+		if (about_gets[k].counted)
+			assert_true(counters().bad_frames > before.bad_frames);
+		if (about_gets[k].lie == LIE_IMM_GENERATION || about_gets[k].lie == LIE_IMM_SLOT)
+			assert_true(counters().stale_immediates >= before.stale_immediates + LIAR_CHUNKS);
+		if (about_gets[k].lie == LIE_BYTES)
+			assert_true(counters().corrupt > before.corrupt);
+	}
+}
+
+static void nonsense_on_the_control_connection_is_survived(void **state)
+{
+	static const enum lie lies[] = {LIE_REGIONS, LIE_WELCOME, LIE_HELLO, LIE_BYTES_CONTROL};
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(lies); i++) {
+		uint64_t sessions = atomic_load(&liar_sessions), until;
+		atomic_store(&liar_lie, lies[i]);
+		until = kv_clock_now(&kv_clock_monotonic) + WAIT_NS;
+		/* All but the harmless one end the session: it is made anew. */
+		while (lies[i] != LIE_REGIONS && atomic_load(&liar_sessions) == sessions) {
+			assert_true(kv_clock_now(&kv_clock_monotonic) < until);
+			get(dst[0]);
+		}
+		if (lies[i] == LIE_REGIONS) {
+			usleep(300000);
+			assert_int_equal(atomic_load(&liar_sessions), sessions);
+		}
+		recovers();
+	}
+}
+
+/* ---- what a WELCOME may say ---- */
+
+static void no_credits(struct wire_ctrl_msg *m)
+{
+	m->welcome.credits = 0;
+}
+
+static void all_credits(struct wire_ctrl_msg *m)
+{
+	m->welcome.credits = UINT32_MAX;
+}
+
+static void one_credit(struct wire_ctrl_msg *m)
+{
+	m->welcome.credits = 1;
+}
+
+static void other_eager(struct wire_ctrl_msg *m)
+{
+	m->welcome.eager_bytes++;
+}
+
+static void one_byte_chunks(struct wire_ctrl_msg *m)
+{
+	m->welcome.chunk_bytes = 1;
+}
+
+static void huge_chunks(struct wire_ctrl_msg *m)
+{
+	m->welcome.chunk_bytes = UINT32_MAX;
+}
+
+static void no_value(struct wire_ctrl_msg *m)
+{
+	m->welcome.value_max = 0;
+}
+
+static void no_beats(struct wire_ctrl_msg *m)
+{
+	m->welcome.heartbeat_ms = UINT32_MAX;
+}
+
+static void many_shards(struct wire_ctrl_msg *m)
+{
+	m->welcome.shards = KV_SHARDS_MAX;
+	m->welcome.loops = UINT16_MAX;
+	m->welcome.credits = UINT32_MAX;
+}
+
+static void many_rails(struct wire_ctrl_msg *m)
+{
+	m->welcome.shards = KV_SHARDS_MAX;
+	m->welcome.rails = KV_RAILS_MAX;
+	m->welcome.credits = UINT32_MAX;
+}
+
+/* Text of a stranger. */
+static void rude_refusal(struct wire_ctrl_msg *m)
+{
+	*m = (struct wire_ctrl_msg){.type = WIRE_CTRL_REFUSE, .refuse.status = 12345};
+	snprintf(m->refuse.text, sizeof(m->refuse.text), "no\r\n\033[2Jyou are \xff root");
+}
+
+static void kind_refusal(struct wire_ctrl_msg *m)
+{
+	*m = (struct wire_ctrl_msg){.type = WIRE_CTRL_REFUSE, .refuse.status = WIRE_OK};
+}
+
+static void absurd_welcomes_are_refused_or_bounded(void **state)
+{
+	static const struct {
+		void (*change)(struct wire_ctrl_msg *m);
+		const char *name;
+		int code; /* 0: it is good enough */
+	} rows[] = {
+		{no_credits, "no credits", -KV_EPROTO},
+		{all_credits, "4 billion credits", 0},
+		{one_credit, "one credit", 0},
+		{other_eager, "another eager size", -KV_EVERSION},
+		{one_byte_chunks, "chunks of one byte", 0},
+		{huge_chunks, "chunks of 4 GiB", 0},
+		{no_value, "no value allowed", 0},
+		{no_beats, "a heartbeat in 50 days", 0},
+		{many_shards, "64 shards, all credits", 0},
+		{many_rails, "64 shards of 32 rails, all credits", 0},
+		{rude_refusal, "a refusal with control characters", -KV_EPROTO},
+		{kind_refusal, "a refusal with status OK", -KV_EPROTO},
+	};
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(rows); i++) {
+		struct kvc_options o = options();
+		struct kvc_pool *other = NULL;
+		struct kv_error err = {0};
+		struct kvc_info info = {.size = sizeof(info)};
+		uint64_t rss = kv_memory_rss();
+		atomic_store(&liar_welcome, rows[i].change);
+		int rc = kvc_pool_open(&o, &other, &err);
+		atomic_store(&liar_welcome, NULL);
+		print_message("# %s: %s\n", rows[i].name, rc < 0 ? kvc_errname(rc) : "taken");
+		assert_int_equal(rc, rows[i].code);
+		for (const char *t = err.text; rc < 0 && *t; t++)
+			assert_in_range((unsigned char)*t, ' ', '~');
+		if (rc == 0) {
+			struct kvc_call call = {.size = sizeof(call), .timeout_ns = 5000000000ull};
+			assert_int_equal(kvc_info(other, &info), 0);
+			assert_true(info.credits <= 4096);
+			assert_true(kv_memory_rss() < rss + (100u << 20));
+			/* One byte at a time it may not be done in time. */
+			int64_t got = kvc_get(other, (struct kvc_key){"k", 1}, dst[0], CAP, &call);
+			if (rows[i].change != one_byte_chunks)
+				assert_int_equal(got, LIAR_VALUE);
+			if (got >= 0)
+				assert_true(test_same(dst[0], LIAR_VALUE, LIAR_SEED));
+		}
+		kvc_pool_close(&other);
+	}
+	recovers();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lies_about_a_get_give_right_bytes_or_an_error),
+		cmocka_unit_test(nonsense_on_the_control_connection_is_survived),
+		cmocka_unit_test(absurd_welcomes_are_refused_or_bounded),
+	};
+	return cmocka_run_group_tests_name("kvclient/liar", tests, setup, teardown);
+}
