@@ -16,7 +16,7 @@
 #include "kvclient/kvclient.h"
 #include "server.h"
 
-enum { ARENA_MIN = 100 << 20, STEP = 1 << 20, ALIGN = 64, SAMPLE = 48 };
+enum { ARENA_MIN = 100 << 20, ARENA_MAX = 1 << 30, /* larger: shadow memory of sanitizers */ STEP = 1 << 20, ALIGN = 64, SAMPLE = 48 };
 
 static struct test_server server;
 static const struct test_server *const one[] = {&server};
@@ -76,7 +76,7 @@ static void flip(const uint8_t *sample, uint64_t at)
 	assert_non_null(f);
 	while (!done && fgets(line, sizeof(line), f)) {
 		unsigned long long from, to;
-		if (sscanf(line, "%llx-%llx rw", &from, &to) == 2 && strstr(line, " rw") && to - from >= ARENA_MIN)
+		if (sscanf(line, "%llx-%llx rw", &from, &to) == 2 && strstr(line, " rw") && to - from >= ARENA_MIN && to - from <= ARENA_MAX)
 			done = flip_between(mem, from, to, sample, at);
 	}
 	fclose(f);

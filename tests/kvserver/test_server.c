@@ -295,7 +295,7 @@ static void silent_connections_do_not_keep_others_out(void **state)
 
 static struct wire_ctrl_msg region(uint32_t id, uint64_t len)
 {
-	static uint8_t keys[16];
+	static uint8_t keys[2 * 16];
 	wire_region_put(keys, 1, 0, 0, 4096, 9);
 	return (struct wire_ctrl_msg){
 		.type = WIRE_CTRL_REGION,
