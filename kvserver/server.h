@@ -62,8 +62,7 @@ struct kvs_server {
 	/* control loop only */
 	int listen_fd;
 	struct kv_list conns, knocking; /* knocking: those without a session, the oldest first */
-	unsigned handshakes, open;
-	_Atomic unsigned handshakes_max; /* tests change it */
+	unsigned handshakes, handshakes_max, open;
 	struct bucket bucket;
 	uint64_t logs_from_ns, logs_dropped;
 	unsigned logs;

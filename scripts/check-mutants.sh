@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # check-mutants.sh -- plant the bugs of tests/sim/mutants/ one by one and see the simulation find each of them.
 #
-# usage: check-mutants.sh [NAME...]           (make check-mutants builds what it needs first)
+# usage: check-mutants.sh [NAME...]         (make check-mutants builds what it needs first)
+#        check-mutants.sh --copy NAME       a copy of the tree in build/mutants/NAME, patched if there is such a patch: to make a mutant, or make it again
+#        check-mutants.sh --save NAME       write what was changed there to the patch; its head is kept, or is to be written
 # A mutant is a patch of a few production sources. Its head says, one a line:
 #   bug: what is wrong      rule: the rule of docs/OWNERSHIP.md that it breaks
 #   world: of test_sim_rules      seeds: N, of which one must find it      expect: what the failure must say (extended regular expression)
 # The copy of the tree that is patched, build/mutants/NAME, has the objects too, so that only what was changed is compiled. A patch that does not apply, a
 # mutant that passes its N seeds and one that fails otherwise than expected are failures, and so is a seed that fails without any mutant.
-# To make a patch again: change a copy of the tree, `diff -u` a/FILE b/FILE, keep the head. Speaks TAP.
+# Speaks TAP.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 mode=${MODE:-release}
@@ -51,7 +53,7 @@ one() { # NAME
 	fi
 	copy "$dir"
 	if ! patch -s -p1 -N -d "$dir" <"$patch" >"$log" 2>&1; then
-		echo "the patch does not apply any more: $(head -n 1 "$log")"
+		echo "the patch does not apply any more ($(head -n 1 "$log")): mend $dir, then $0 --save $1"
 		return 1
 	fi
 	if ! env -u MAKEFLAGS -u MAKELEVEL make -s -C "$dir" MODE="$mode" "$built/$program" >"$log" 2>&1; then
@@ -83,6 +85,32 @@ baseline() { # WORLD SEEDS
 	echo "$2 seeds"
 }
 
+save() { # NAME
+	local patch=$patches/$1.patch dir=$out/$1 l file head
+	head=$(sed '/^---/,$d' "$patch" 2>/dev/null)
+	{
+		printf '%s\n\n' "${head:-$(printf 'bug:\nrule:\nworld:\nseeds:\nexpect:')}"
+		for l in $layers; do
+			(cd "$dir" && find "$l" -name '*.[ch]' | sort) | while read -r file; do
+				diff -u --label "a/$file" --label "b/$file" "$file" "$dir/$file"
+			done
+		done
+	} >"$out/$1.new"
+	mv "$out/$1.new" "$patch"
+}
+
+mkdir -p "$out"
+case ${1:-} in
+--copy)
+	copy "$out/$2"
+	[ ! -f "$patches/$2.patch" ] || patch -p1 -N -d "$out/$2" <"$patches/$2.patch"
+	exit
+	;;
+--save)
+	save "$2"
+	exit
+	;;
+esac
 if [ "${1:-}" = --one ]; then
 	one "$2" >"$out/$2.said"
 	echo $? >"$out/$2.rc"
@@ -94,7 +122,6 @@ if [ "${1:-}" = --baseline ]; then
 	exit 0
 fi
 
-mkdir -p "$out"
 names=("$@")
 if [ ${#names[@]} -eq 0 ]; then
 	for p in "$patches"/*.patch; do
@@ -105,8 +132,10 @@ declare -A most
 for n in "${names[@]}"; do
 	[ -f "$patches/$n.patch" ] || { echo "Bail out! there is no $patches/$n.patch"; exit 1; }
 	w=$(head_of "$patches/$n.patch" world) s=$(head_of "$patches/$n.patch" seeds)
-	[ "${s:-0}" -gt "${most[${w:-?}]:-0}" ] && most[$w]=$s
+	[ -n "$w" ] && [ "${s:-0}" -gt "${most[$w]:-0}" ] && most[$w]=$s
+	rm -f "$out/$n".{rc,said}
 done
+rm -f "$out"/world-*.{rc,said}
 {
 	for w in "${!most[@]}"; do printf -- '--baseline %s %s\n' "$w" "${most[$w]}"; done
 	printf -- '--one %s\n' "${names[@]}"
@@ -116,11 +145,11 @@ count=0 bad=0
 echo "1..$((${#most[@]} + ${#names[@]}))"
 result() { # FILE TITLE
 	count=$((count + 1))
-	if [ "$(cat "$out/$1.rc")" = 0 ]; then
+	if [ "$(cat "$out/$1.rc" 2>/dev/null)" = 0 ]; then
 		echo "ok $count - $2: $(cat "$out/$1.said")"
 	else
 		bad=$((bad + 1))
-		echo "not ok $count - $2 $(cat "$out/$1.said")"
+		echo "not ok $count - $2 $(cat "$out/$1.said" 2>/dev/null)"
 	fi
 }
 for w in "${!most[@]}"; do result "world-$w" "world $w"; done
