@@ -62,7 +62,8 @@ struct kvs_server {
 	/* control loop only */
 	int listen_fd;
 	struct kv_list conns, knocking; /* knocking: those without a session, the oldest first */
-	unsigned handshakes, handshakes_max, open;
+	unsigned handshakes, open;
+	_Atomic unsigned handshakes_max; /* tests change it */
 	struct bucket bucket;
 	uint64_t logs_from_ns, logs_dropped;
 	unsigned logs;

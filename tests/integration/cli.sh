@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # cli.sh -- kv-client against a kv-server: every command, its exit status, and what it says when something is wrong.
 . "$(dirname "$0")/lib.bash"
-plan 34
+plan 35
 start_server main || exit 1
 kv() { timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 20 "$@"; }
 
@@ -46,6 +46,16 @@ check "stat --json: misses were answered not found" json_is \
 check "stat --json: the client's own side" json_is \
 	"d['client']['servers'][0]['state'] == 'up' and d['client']['counters']['results of STAT']['ok'] > 0 and d['client']['counters']['calls']['errors'] == 0"
 slow_says() { kv --slow-ms 1 get file-104857600 -o "$scratch/copy" 2>&1 | grep -Eq 'slow GET client 0 .* key .file-104857600. .*: [0-9.]+ ms = room .*; [0-9]+ requests; OK'; }
+documented() { # every name that stat gives is explained
+	kv --all --json stat | python3 -c "
+import json, sys
+d, text = json.load(sys.stdin), open('docs/OBSERVABILITY.md').read()
+groups = list(d['servers'][0]['counters'].values()) + [g for n, g in d['client']['counters'].items() if not n.startswith('results')]
+missing = [n for g in groups for n in g if '\`' + n + '\`' not in text]
+print('not in docs/OBSERVABILITY.md:', *missing) if missing else None
+sys.exit(1 if missing else 0)"
+}
+check "every counter is in docs/OBSERVABILITY.md" documented
 check "--slow-ms says where the time went" slow_says
 check "ping" status 0 kv ping
 check "no such command is usage" status 2 kv frobnicate

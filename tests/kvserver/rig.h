@@ -13,7 +13,7 @@ enum {
 	RIG_BUFFER = 24 << 20, /* of the client, registered and announced as region 1 */
 	RIG_CREDITS = 8,
 	RIG_REPLIES = 256,
-	RIG_SLOTS = 16
+	RIG_SLOTS = 64
 };
 
 /* A reply, with the bytes that it pointed to. */

@@ -6,7 +6,7 @@
  * polled only when a test says so, so that it can stop to read at will. */
 #include "rig.h"
 
-enum { MIB = 1 << 20, STRANGER_BUFFER = 20 * MIB, STRANGER_NUMBER = 0x7FFF0000 + 15, HONEST_CALLS = 40 };
+enum { MIB = 1 << 20, STRANGER_BUFFER = 20 * MIB, STRANGER_NUMBER = 0x7FFF0000 + RIG_SLOTS - 1, HONEST_CALLS = 40 };
 
 static struct {
 	struct te *te;
@@ -64,9 +64,9 @@ static void other_region(void)
 	assert_int_equal(session_region_add(other.session, other.mem), 0);
 }
 
-static void other_send(const struct wire_request *q, unsigned n)
+static void other_send_as(uint32_t session, const struct wire_request *q, unsigned n)
 {
-	struct wire_frame frame = {.session = STRANGER_NUMBER};
+	struct wire_frame frame = {.session = session};
 	struct te_msg *msg = te_msg_acquire(other.te);
 	struct wire_writer w;
 	assert_non_null(msg);
@@ -77,6 +77,11 @@ static void other_send(const struct wire_request *q, unsigned n)
 	msg->len = wire_frame_end(&w);
 	msg->sent = NULL;
 	te_msg_send(other.te, other.server, 0, msg, kv_clock_now(&kv_clock_monotonic) + 60000000000ull);
+}
+
+static void other_send(const struct wire_request *q, unsigned n)
+{
+	other_send_as(STRANGER_NUMBER, q, n);
 }
 
 static struct wire_request other_request(enum wire_type type, const char *key)
@@ -405,11 +410,11 @@ static void what_a_dead_client_does_not_refer_to_is_free_at_once(void **state)
 	rig_until(gone);
 }
 
-/* Last: the fence makes the addresses void that the rig's client knows. */
 static void beyond_the_budget_the_endpoint_is_closed(void **state)
 {
 	uint64_t fences = rig_stat(WIRE_STAT_FENCES), now;
 	(void)state;
+	rig.shard->fenced_ns = 0; /* fences of other tests are no reason to wait */
 	rig_store("k", 8 * MIB + 64, 1);
 	die_reading("k", 8 * MIB + 64, 1);
 	now = loop_now(rig.loop);
@@ -419,6 +424,55 @@ static void beyond_the_budget_the_endpoint_is_closed(void **state)
 	shard_quarantine_check(rig.shard, now + SHARD_QUARANTINE_NS);
 	assert_int_equal(rig_stat(WIRE_STAT_FENCES), fences + 1);
 	rig_until(gone);
+	assert_int_equal(rig_stat(WIRE_STAT_QUARANTINED_BYTES), 0);
+}
+
+/* Small ones, but many: their places are few. */
+static void too_many_dead_sessions_close_the_endpoint_too(void **state)
+{
+	static struct call call[SHARD_QUARANTINE_SESSIONS + 1];
+	struct session_args args = {.rails = 1, .client_id = 666};
+	uint64_t fences = rig_stat(WIRE_STAT_FENCES), now;
+	struct session *s[SHARD_QUARANTINE_SESSIONS];
+	struct te_address mine;
+	struct kv_error err;
+	struct wire_request q[4];
+	(void)state;
+	rig.shard->fenced_ns = 0;
+	rig_store("big", 4 * MIB, 1);
+	rig_store("k", MIB, 2);
+	for (unsigned i = 0; i < 4; i++)
+		q[i] = other_get("big", 4 * MIB);
+	other_send(q, 4);
+	rig_until(other.session->request_count == 4);
+	rig_quiet(); /* the sockets are full */
+	assert_int_equal(te_address(other.te, 0, &mine), 0);
+	args.addrs = &mine;
+	memcpy(args.token, other.token, KV_TOKEN_LEN);
+	for (unsigned i = 0; i < SHARD_QUARANTINE_SESSIONS; i++) {
+		args.number = 0x7FFE0000 + RIG_SLOTS - 2 - i;
+		assert_int_equal(session_open(rig.shard, &args, &s[i], &err), 0);
+		assert_int_equal(session_region_add(s[i], other.mem), 0);
+		q[0] = other_get("k", MIB);
+		other_send_as(args.number, q, 1);
+		rig_until(s[i]->request_count == 1);
+	}
+	for (unsigned i = 0; i < SHARD_QUARANTINE_SESSIONS; i++) {
+		call[i] = (struct call){.shard = rig.shard, .done = on_gone, .home = rig.loop};
+		session_end(s[i], &call[i]);
+	}
+	now = loop_now(rig.loop) + SHARD_QUARANTINE_NS;
+	assert_int_equal(rig_stat(WIRE_STAT_ENDING_SESSIONS), SHARD_QUARANTINE_SESSIONS);
+	assert_int_equal(rig_stat(WIRE_STAT_QUARANTINED_BYTES), MIB);
+	shard_quarantine_check(rig.shard, now);
+	assert_int_equal(rig_stat(WIRE_STAT_FENCES), fences);
+	other_leave();
+	now = loop_now(rig.loop) + SHARD_QUARANTINE_NS;
+	assert_int_equal(rig_stat(WIRE_STAT_ENDING_SESSIONS), SHARD_QUARANTINE_SESSIONS + 1);
+	assert_int_equal(rig_stat(WIRE_STAT_QUARANTINED_BYTES), 5 * MIB); /* of 8 that it may be */
+	shard_quarantine_check(rig.shard, now);
+	assert_int_equal(rig_stat(WIRE_STAT_FENCES), fences + 1);
+	rig_until(rig_stat(WIRE_STAT_ENDING_SESSIONS) == 0);
 	assert_int_equal(rig_stat(WIRE_STAT_QUARANTINED_BYTES), 0);
 }
 
@@ -435,6 +489,7 @@ int main(void)
 		HOSTILE_TEST(destinations_that_do_not_fit_are_counted),
 		HOSTILE_TEST(a_block_that_a_dead_client_reads_is_counted_once),
 		HOSTILE_TEST(what_a_dead_client_does_not_refer_to_is_free_at_once),
+		HOSTILE_TEST(too_many_dead_sessions_close_the_endpoint_too),
 		HOSTILE_TEST(beyond_the_budget_the_endpoint_is_closed),
 	};
 	return cmocka_run_group_tests_name("kvserver/hostile", tests, rig_up, rig_down);
