@@ -65,7 +65,7 @@ static unsigned files_open(void)
 	while (readdir(d))
 		n++;
 	closedir(d);
-	return n;
+	return n > 3 ? n - 3 : 0; /* two names of directories, and the descriptor of this walk */
 }
 
 /* Whether RLIMIT_MEMLOCK does not apply to us. */
@@ -90,9 +90,10 @@ static int check_files(const struct fab_device *device, const struct fab_quirk *
 	if (getrlimit(RLIMIT_NOFILE, &rl) || rl.rlim_cur == RLIM_INFINITY ||
 	    used + quirk->fds + FD_MARGIN <= rl.rlim_cur)
 		return 0;
+	/* A limit may have been lowered below what was open already. */
 	return kv_fail(err, -KV_ELIMIT,
-		       "%s: an endpoint needs about %u files, and %u of the %" PRIu64
-		       " that this process may open are in use; raise `ulimit -n` (LimitNOFILE= in systemd)",
+		       "%s: an endpoint needs about %u files, and this process has %u open and may have %" PRIu64
+		       "; raise `ulimit -n` (LimitNOFILE= in systemd)",
 		       device->provider, quirk->fds, used, (uint64_t)rl.rlim_cur);
 }
 

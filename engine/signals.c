@@ -11,6 +11,14 @@
 
 #include "engine/inside.h"
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#else
+#define SANITIZED 0
+#endif
+
 static const int watched[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGINT, SIGTERM};
 
 _Static_assert(sizeof(struct sigaction) <= sizeof(((struct te_signals *)0)->saved[0].action),
@@ -31,12 +39,30 @@ static bool from_psm(void *handler)
 	return strstr(info.dli_fname, "libinfinipath") || strstr(info.dli_fname, "libpsm");
 }
 
+/* What was there before psm came: the default. But under a sanitizer it was the sanitizer's handler, which psm leaves
+ * on SIGFPE alone; without it a crash is not reported. */
+static void replaced(int sig, struct sigaction *out)
+{
+	memset(out, 0, sizeof(*out));
+	out->sa_handler = SIG_DFL;
+#if SANITIZED
+	struct sigaction fpe;
+	if ((sig == SIGSEGV || sig == SIGBUS || sig == SIGILL) && sigaction(SIGFPE, NULL, &fpe) == 0 &&
+	    !from_psm(handler_of(&fpe)))
+		*out = fpe;
+#else
+	(void)sig;
+#endif
+}
+
 void te_signals_evict(void)
 {
 	for (size_t i = 0; i < KV_COUNT(watched); i++) {
-		struct sigaction sa, none = {.sa_handler = SIG_DFL};
-		if (sigaction(watched[i], NULL, &sa) == 0 && from_psm(handler_of(&sa)))
-			(void)sigaction(watched[i], &none, NULL);
+		struct sigaction sa, before;
+		if (sigaction(watched[i], NULL, &sa) || !from_psm(handler_of(&sa)))
+			continue;
+		replaced(watched[i], &before);
+		(void)sigaction(watched[i], &before, NULL);
 	}
 }
 

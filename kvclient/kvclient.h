@@ -224,8 +224,8 @@ KVC_API int kvc_stat_await(struct kvc_client *client, struct kvc_stat_item *out,
 
 /* kvc_raw_await -- the roofline: have a shard (w % shards) of call->server write `ops` times `len` bytes of its
  * resident blocks, picked by `seed`, into view slices with the endpoints, regions, chunk size, depth and immediates of
- * GET and nothing else. -KV_ENOTSUP unless the server runs with --allow-bench; -KV_ENOTFOUND: no blocks of that length.
- */
+ * GET and nothing else. -KV_ENOTSUP unless the server runs with --allow-bench; -KV_ENOTFOUND: no blocks of that length, or so few among
+ * shorter ones that 64 picks in a row found none. */
 KVC_API int kvc_raw_await(struct kvc_client *client, unsigned w, struct kvc_view *view, uint64_t len, uint64_t ops,
 			  unsigned depth, uint64_t seed, const struct kvc_call *call);
 

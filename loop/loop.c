@@ -200,7 +200,12 @@ static int init_cos(struct loop *loop, const struct loop_options *options, struc
 {
 	uint32_t stack_bytes = options->stack_bytes ? options->stack_bytes : STACK_BYTES_DEFAULT;
 	uint32_t max = options->coroutines_max ? options->coroutines_max : COROUTINES_DEFAULT;
-	return co_sched_init(&loop->cos, stack_bytes, max, err);
+	int rc = co_sched_init(&loop->cos, stack_bytes, max, err);
+	if (rc == 0 && loop->cos.stacks.max < max)
+		kv_warn(loop->log,
+			"loop %s: address space is short (ulimit -v): %u coroutines at a time instead of %u",
+			loop->name, loop->cos.stacks.max, max);
+	return rc;
 }
 
 int loop_create(const struct loop_options *options, struct loop **out, struct kv_error *err)

@@ -60,24 +60,35 @@ static void valgrind_end(struct stack_pool *pool)
 	free(pool->valgrind);
 }
 
+static char *reserve(const struct stack_pool *pool)
+{
+	return mmap(NULL, pool->slot_bytes * pool->max, PROT_NONE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+}
+
 int stack_pool_init(struct stack_pool *pool, size_t stack_bytes, uint32_t max, enum stack_guard guard,
 		    struct kv_error *err)
 {
 	*pool = (struct stack_pool){.page_bytes = (size_t)sysconf(_SC_PAGESIZE), .max = max, .guard = guard};
 	pool->stack_bytes = kv_align_up(KV_MAX(stack_bytes, (size_t)1 << 13), pool->page_bytes);
 	pool->slot_bytes = pool->stack_bytes + pool->page_bytes;
-	size_t len_bytes = pool->slot_bytes * max;
-	char *base = mmap(NULL, len_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+	char *base = reserve(pool);
+	/* Under a small limit of address space fewer stacks are better than none. */
+	while (base == MAP_FAILED && pool->max > STACK_FEWEST) {
+		pool->max = KV_MAX(pool->max / 2, (uint32_t)STACK_FEWEST);
+		base = reserve(pool);
+	}
 	if (base == MAP_FAILED)
 		return kv_fail(err, -KV_ENOMEM,
 			       "reserving %zu MiB of address space for %u coroutine stacks: %s; raise the address "
-			       "space limit (ulimit -v) "
-			       "or lower coroutines_max",
-			       len_bytes >> 20, max, kv_strerror(-errno));
-	madvise(base, len_bytes, MADV_NOHUGEPAGE); /* fails only on kernels without huge pages */
+			       "space limit (ulimit -v): %zu MiB for each loop are enough for all of %u",
+			       pool->slot_bytes * pool->max >> 20, pool->max, kv_strerror(-errno),
+			       pool->slot_bytes * max >> 20, max);
+	madvise(base, pool->slot_bytes * pool->max, MADV_NOHUGEPAGE); /* fails only on kernels without huge pages */
 	pool->base = base;
-	pool->idle = malloc(max * sizeof(*pool->idle));
+	pool->idle = malloc(pool->max * sizeof(*pool->idle));
 	if (!pool->idle) {
+		max = pool->max;
 		stack_pool_fini(pool);
 		return kv_fail(err, -KV_ENOMEM, "no memory for the list of %u coroutine stacks", max);
 	}

@@ -11,7 +11,8 @@
 
 enum {
 	STACK_HOT_MAX = 64,  /* idle stacks whose pages are kept for the next coroutine */
-	STACK_OPEN_STEP = 64 /* stacks made usable by one mprotect */
+	STACK_OPEN_STEP = 64, /* stacks made usable by one mprotect */
+	STACK_FEWEST = 64     /* when address space is short, a pool is made smaller down to this */
 };
 
 enum stack_guard { STACK_GUARD_MADVISE, STACK_GUARD_MPROTECT };
@@ -32,7 +33,8 @@ struct stack {
 };
 
 /* stack_pool_init -- reserve address space for max stacks of at least stack_bytes each. STACK_GUARD_MADVISE falls back
- * to mprotect where the kernel lacks it. Returns 0 or -KV_ENOMEM with *err. */
+ * to mprotect where the kernel lacks it. Where address space is short, pool->max is halved as often as it must be.
+ * Returns 0 or -KV_ENOMEM with *err. */
 int stack_pool_init(struct stack_pool *pool, size_t stack_bytes, uint32_t max, enum stack_guard guard,
 		    struct kv_error *err);
 void stack_pool_fini(struct stack_pool *pool); /* harmless on a zeroed struct */

@@ -193,6 +193,19 @@ static void psm_handlers_are_evicted(void **state)
 	assert_true(sa.sa_handler == SIG_DFL);
 }
 
+static bool crashes_are_caught; /* before cmocka put its own handlers in */
+
+static void a_sanitizer_keeps_its_handlers(void **state)
+{
+	(void)state;
+#if defined(__SANITIZE_ADDRESS__)
+	assert_true(crashes_are_caught);
+#else
+	print_message("only under AddressSanitizer\n");
+	skip();
+#endif
+}
+
 static void what_the_user_set_is_kept(void **state)
 {
 	(void)state;
@@ -236,6 +249,8 @@ int main(void)
 {
 	setenv("FI_EFA_FORK_SAFE", "user", 1);
 	test_env();
+	struct sigaction sa;
+	crashes_are_caught = sigaction(SIGSEGV, NULL, &sa) == 0 && sa.sa_handler != SIG_DFL;
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(auto_says_what_it_chose_and_why),
 		cmocka_unit_test(a_demanded_provider_is_that_one_or_an_error),
@@ -248,6 +263,7 @@ int main(void)
 		cmocka_unit_test(too_few_files_are_named),
 		cmocka_unit_test(signal_handlers_are_left_alone),
 		cmocka_unit_test(psm_handlers_are_evicted),
+		cmocka_unit_test(a_sanitizer_keeps_its_handlers),
 		cmocka_unit_test(what_the_user_set_is_kept),
 		cmocka_unit_test(threads_may_open_at_once),
 		cmocka_unit_test(closing_nothing_is_harmless),

@@ -64,7 +64,7 @@ static int one_file(void)
 
 static int no_address_space(void)
 {
-	return limit(RLIMIT_AS, 256 << 20);
+	return limit(RLIMIT_AS, 1 << 20);
 }
 
 static int no_entropy(const struct kv_entropy *e, void *out, size_t n)
@@ -146,7 +146,35 @@ static void test_short_address_space_names_the_limit(void **state)
 		skip(); /* they need terabytes of it */
 	assert_int_equal(refusal(no_address_space, (struct loop_options){0}, &err), -KV_ENOMEM);
 	assert_non_null(strstr(err.text, "ulimit -v"));
-	assert_non_null(strstr(err.text, "coroutines_max"));
+	assert_null(strstr(err.text, "coroutines_max")); /* no option of a user's */
+}
+
+static void nothing(void *arg)
+{
+	(void)arg;
+}
+
+/* 16384 coroutines take a gigabyte of address space. */
+static void test_little_address_space_makes_fewer_coroutines(void **state)
+{
+	int status = 0;
+	(void)state;
+	if (KV_ASAN || KV_TSAN)
+		skip();
+	fflush(NULL);
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		struct kv_error err;
+		struct loop *loop = NULL;
+		if (limit(RLIMIT_AS, 256 << 20) < 0 ||
+		    loop_create(&(struct loop_options){.name = "small"}, &loop, &err) < 0)
+			_exit(2);
+		_exit(co_spawn(loop, nothing, NULL, "one") == 0 ? 0 : 3);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 static void test_missing_entropy_is_an_error(void **state)
@@ -164,6 +192,7 @@ int main(void)
 		cmocka_unit_test(test_short_memlock_names_the_limit),
 		cmocka_unit_test(test_short_files_name_the_limit),
 		cmocka_unit_test(test_short_address_space_names_the_limit),
+		cmocka_unit_test(test_little_address_space_makes_fewer_coroutines),
 		cmocka_unit_test(test_missing_entropy_is_an_error),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
