@@ -77,6 +77,7 @@ struct te_info {
 	bool wait_fd;
 	uint32_t eager_bytes, chunk_bytes, tx_depth, rx_depth, cq_depth;
 	bool virt_addr, write_emulated, read_emulated;
+	bool death_fatal;     /* shm: the death of a peer's process cannot be relied on to be survived */
 	bool read_unsafe;     /* a peer that dies while it answers a read of ours would crash this process (libfabric before 1.22, tcp) */
 	bool reads_refused;   /* ... therefore te_xfer_start refuses TE_READ */
 	uint64_t msg_memory_bytes; /* registered message buffers */

@@ -23,6 +23,12 @@
  * after a fence, in 3 of 40 runs on 2.1. */
 #define FENCE_CRASH "closing its endpoint while a peer connects may crash the process: for tests; use tcp (tcp;ofi_rxm)"
 
+/* Its locks lie in memory that all processes share, and spin: who is killed while it holds one is waited for without
+ * end, inside the provider, where no deadline of ours reaches. */
+#define DEATH_HANGS                                                                                                    \
+	"a process that is killed at a bad moment leaves a lock taken, and then every process that shares memory with " \
+	"it stands still for ever: for tests and benchmarks; where servers are killed or restarted use tcp"
+
 static const struct fab_quirk quirks[] = {
 	{
 		.short_name = "efa",
@@ -92,6 +98,7 @@ static const struct fab_quirk quirks[] = {
 		.av_remove_unsafe = true,
 		.push_imm_only = true,
 		.death_fatal = true,
+		.warning = DEATH_HANGS,
 		.fds = 2,
 		.memory_bytes = 6ull << 20,
 	},

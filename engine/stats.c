@@ -70,6 +70,7 @@ void te_info(const struct te *te, struct te_info *out)
 	out->virt_addr = c->virt_addr;
 	out->write_emulated = c->write_emulated;
 	out->read_emulated = c->read_emulated;
+	out->death_fatal = fab_caps(te->rails[0].fab)->local_process_death_fatal;
 	out->read_unsafe = te->read_unsafe;
 	out->reads_refused = te->reads_refused;
 	out->msg_memory_bytes = te->msg_bytes;

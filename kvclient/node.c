@@ -783,6 +783,12 @@ static void connection_await(struct kvc_node *n)
 	}
 	if (rc == 0) {
 		rc = serve_await(n);
+		if (!c->closing && rc == -KV_EPEERDOWN && c->info.death_fatal)
+			kv_error_log(node_log(n),
+				     "client %u: server %s is lost; if its process died, provider %s cannot promise to "
+				     "go on, because locks are shared with it: should calls stand still now, start this "
+				     "process again, and use provider tcp where servers may die",
+				     c->index, node_name(n), c->info.provider);
 		if (!c->closing && (n->redo || rc < 0)) {
 			kvc_add(&c->count.lost_connections, 1);
 			snprintf(n->why, sizeof(n->why), "%s", n->redo ? n->redo_why : n->error.text);

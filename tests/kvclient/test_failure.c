@@ -368,6 +368,65 @@ static void a_server_that_stands_still_for_long_is_down_and_comes_back(void **st
 	kvc_pool_close(&pool);
 }
 
+/* ---- shm: what it cannot do is said ---- */
+
+struct heard {
+	_Atomic unsigned warned, lost;
+};
+
+static void hear(void *arg, int level, const char *line)
+{
+	struct heard *h = arg;
+	(void)level;
+	h->warned += strstr(line, "leaves a lock taken") != NULL;
+	h->lost += strstr(line, "use provider tcp where servers may die") != NULL;
+}
+
+/* It is killed at rest, when it holds no lock: what can be promised then is that calls end. */
+static void on_shm_a_killed_server_ends_calls_and_the_way_out_is_said(void **state)
+{
+	static struct test_server server;
+	static const struct test_server *const list[] = {&server};
+	struct kvc_call call = brief();
+	struct heard heard = {0};
+	struct kvc_options o;
+	struct kvc_pool *pool = NULL;
+	struct kv_error err = {0};
+	const char *before = getenv("KVRAIL_TEST_PROVIDER");
+	char value[8] = "1234567", *keep = before ? strdup(before) : NULL;
+	uint64_t until;
+	int rc;
+	(void)state;
+	need_server();
+	if (access("/dev/shm", W_OK) != 0) {
+		print_message("/dev/shm is not there\n");
+		skip();
+	}
+	setenv("KVRAIL_TEST_PROVIDER", "shm", 1);
+	test_server_start(&server, "shm");
+	o = test_options(list, 1, 1);
+	o.log = hear;
+	o.log_arg = &heard;
+	rc = kvc_pool_open(&o, &pool, &err);
+	if (keep)
+		setenv("KVRAIL_TEST_PROVIDER", keep, 1);
+	else
+		unsetenv("KVRAIL_TEST_PROVIDER");
+	free(keep);
+	if (rc < 0)
+		fail_msg("%s", err.text);
+	assert_int_equal(heard.warned, 1);
+	assert_int_equal(kvc_put(pool, KEY("shm"), value, sizeof(value), NULL), 0);
+	test_server_kill(&server);
+	until = kv_clock_now(&kv_clock_monotonic) + WAIT_NS;
+	while ((rc = kvc_put(pool, KEY("shm"), value, sizeof(value), &call)) != -KV_EPEERDOWN &&
+	       kv_clock_now(&kv_clock_monotonic) < until)
+		assert_int_equal(rc, -KV_ETIMEOUT);
+	assert_int_equal(rc, -KV_EPEERDOWN);
+	assert_int_equal(heard.lost, 1);
+	kvc_pool_close(&pool);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -379,6 +438,7 @@ int main(void)
 		cmocka_unit_test_teardown(calls_to_other_servers_survive_a_fence, let_go),
 		cmocka_unit_test_teardown(opening_ends_when_the_server_is_stopped, let_go),
 		cmocka_unit_test_teardown(a_server_that_stands_still_for_long_is_down_and_comes_back, let_go),
+		cmocka_unit_test_teardown(on_shm_a_killed_server_ends_calls_and_the_way_out_is_said, let_go),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -283,6 +283,12 @@ static void clean_await(struct kvc_client *c, struct caller *k)
 		kvc_delete_await(c, key_of(text, sizeof(text), kind_name[k->kind], (unsigned)k->calls - 1), &call);
 }
 
+/* Between two calls of a worker: longer, and so fewer calls, under a sanitizer. */
+static uint64_t pause_ns(void)
+{
+	return 50 * MS * 50 / world_seeds(50);
+}
+
 static void caller_main(struct kvc_client *c, void *arg)
 {
 	struct caller *k = arg;
@@ -295,7 +301,7 @@ static void caller_main(struct kvc_client *c, void *arg)
 		clean_await(c, k);
 		if (rc < 0)
 			memset(memory, 0xAB, LARGE);
-		co_sleep_await(world_now(&world) + kv_prng_below(&world.prng, 50 * MS));
+		co_sleep_await(world_now(&world) + kv_prng_below(&world.prng, pause_ns()));
 		for (unsigned i = 0; i < LARGE && rc < 0; i += 997)
 			if (memory[i] != 0xAB) {
 				world_wrong(&world, "%s: memory was touched after the call had failed with %lld",
@@ -424,7 +430,7 @@ static void trouble_run(enum trouble t, uint64_t seed, unsigned wait_fd)
 	world_join(&world, 20 * SECOND);
 	world_sleep(&world, 3 * SECOND);
 	world_do(&world, 0, values_put, NULL);
-	callers_start(200 * MS);
+	callers_start(4 * pause_ns());
 	world_join(&world, 20 * SECOND);
 	callers_succeed(t);
 	for (unsigned i = 0; i < KINDS; i++) {
