@@ -51,7 +51,7 @@ static void run_body(void *arg)
 
 static void in_coroutine(void (*fn)(void))
 {
-	uint64_t until = loop_now(loop) + 6 * WAIT_NS;
+	uint64_t until = loop_now(loop) + 20 * WAIT_NS;
 	body = fn;
 	body_done = false;
 	assert_int_equal(co_spawn(loop, run_body, NULL, "test"), 0);
@@ -512,7 +512,10 @@ static void stall_body(void)
 	closed(mute);
 	closed(half);
 	expect(becomes(WIRE_STAT_HANDSHAKES_TIMED_OUT, out + 2));
-	expect(becomes(WIRE_STAT_SILENT_CLIENTS, silent + 1));
+	/* A slow machine takes its time until the kernel holds no more answers. */
+	for (unsigned i = 0; i < 12 && !becomes(WIRE_STAT_SILENT_CLIENTS, silent + 1); i++)
+		;
+	expect(control_stat(WIRE_STAT_SILENT_CLIENTS) == silent + 1);
 	expect(becomes(WIRE_STAT_HANDSHAKES_NOW, 0));
 	leave(greet(&m));
 	io_close(loop, deaf);
