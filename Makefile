@@ -117,7 +117,7 @@ $(B)/tests/fault/sweep: $(call objs,$(wildcard tests/fault/*.c)) $(call a,$(CLIE
 
 # Fuzz targets: tests/fuzz/fuzz_X.c runs its corpus through standalone.c everywhere, and under libFuzzer with clang (`make fuzz`).
 FUZZ  := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
-FUZZ_LAYERS := base loop ring wire bootstrap engine fab kvclient kvbench
+FUZZ_LAYERS := base loop ring wire bootstrap engine fab kvclient kvserver kvbench kvcli
 $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)): $(B)/tests/fuzz/smoke_%: $(B)/tests/fuzz/fuzz_%.c.o $(B)/tests/fuzz/standalone.c.o $(call a,$(FUZZ_LAYERS))
 	$(link)
 $(addprefix $(B)/tests/fuzz/fuzz_,$(FUZZ)): $(B)/tests/fuzz/fuzz_%: $(B)/tests/fuzz/fuzz_%.c.o $(call a,$(FUZZ_LAYERS))

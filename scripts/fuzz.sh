@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # fuzz.sh SECONDS TARGET... -- run each libFuzzer target for so long on a scratch copy of its corpus; a finding is kept and fails the run.
+# FUZZ_ARGS: more for libFuzzer; -fork=N uses N processes. The programs of build/fuzz/tests/fuzz run by themselves, too, where their libraries are.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 seconds=$1
@@ -10,12 +11,14 @@ for target in "$@"; do
 	work=build/fuzz/work/$target
 	mkdir -p "$work/corpus"
 	echo "== fuzz $target for $seconds s (findings go to $work)"
+	# shellcheck disable=SC2086
 	if ! build/fuzz/tests/fuzz/fuzz_"$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
-		-artifact_prefix="$work/" "$work/corpus" "tests/fuzz/corpus/$target" >"$work/log" 2>&1; then
+		-artifact_prefix="$work/" ${FUZZ_ARGS:-} "$work/corpus" "tests/fuzz/corpus/$target" >"$work/log" 2>&1; then
 		bad=$((bad + 1))
 		tail -n 40 "$work/log"
 	else
-		grep -E 'stat::number_of_executed_units|stat::new_units' "$work/log"
+		grep -E 'stat::number_of_executed_units|stat::new_units' "$work/log" || tail -n 1 "$work/log" # -fork has no such figures
+		grep -oE 'cov: [0-9]+ ft: [0-9]+' "$work/log" | tail -n 1
 	fi
 done
 [ "$bad" -eq 0 ] || echo "$bad targets with a finding"

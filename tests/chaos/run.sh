@@ -168,7 +168,7 @@ load_start() {
 	shift
 	mkfifo "$scratch/$load_name.marks"
 	: >"$scratch/$load_name.times"
-	"${in_space[@]}" "$load" --marks "$scratch/$load_name.marks" --seconds 600 --timeout-ms 1500 --pace-us 8000 --threads 2 "$@" \
+	"${in_space[@]}" "$load" --marks "$scratch/$load_name.marks" --seconds 600 --timeout-ms 1500 --pace-us 8000 --threads 2 --log 2 "$@" \
 		>"$scratch/$load_name.json" 2>"$scratch/$load_name.log" &
 	load_pid=$!
 	pids+=("$load_pid")
@@ -218,6 +218,7 @@ load_end() {
 		grep -E 'load: [A-Z]' "$scratch/$load_name.log" | head -n 30
 		tail -n 5 "$scratch/$load_name.log"
 		cat "$scratch/$load_name.json"
+		[ -z "$keep" ] && echo "-k keeps the logs; the servers' last words:" && tail -qn 15 "$scratch"/*.err
 		return 1
 	fi
 	[ "$(field unrecovered)" = 0 ] || {
