@@ -28,23 +28,36 @@ static void print_value(const char *name, uint64_t value, const char *unit)
 	       text[0] ? ")" : "");
 }
 
-static bool same_group(const struct kvc_stat_item *a, const struct kvc_stat_item *b)
+static void print_group(const struct kvc_stat_item *item, int n, const char *group)
 {
-	return strcmp(a->group, b->group) == 0;
+	bool any = false;
+
+	for (int i = 0; i < n; i++) {
+		if (strcmp(item[i].group, group) != 0)
+			continue;
+		if (!any)
+			printf("%s:\n", group);
+		any = true;
+		print_value(item[i].name, item[i].value, item[i].unit);
+	}
 }
 
-/* Groups in the order in which they first come, their items together. */
+/* What is asked for most first; a group that this program does not know comes last. */
 static void print_items(const struct kvc_stat_item *item, int n)
 {
+	static const char *const order[] = {"requests", "answers", "calls",       "time",
+					    "waits",    "memory",  "connections", "peers", "fabric"};
+
+	for (unsigned g = 0; g < KV_COUNT(order); g++)
+		print_group(item, n, order[g]);
 	for (int i = 0; i < n; i++) {
-		bool first = true;
-		for (int k = 0; k < i && first; k++)
-			first = !same_group(&item[k], &item[i]);
-		if (first)
-			printf("%s:\n", item[i].group);
-		for (int k = i; k < n && first; k++)
-			if (same_group(&item[k], &item[i]))
-				print_value(item[k].name, item[k].value, item[k].unit);
+		bool known = false;
+		for (unsigned g = 0; g < KV_COUNT(order) && !known; g++)
+			known = strcmp(item[i].group, order[g]) == 0;
+		for (int k = 0; k < i && !known; k++)
+			known = strcmp(item[i].group, item[k].group) == 0;
+		if (!known)
+			print_group(item, n, item[i].group);
 	}
 }
 

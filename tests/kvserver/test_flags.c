@@ -49,7 +49,7 @@ static void every_flag_reaches_the_options(void **state)
 			       "--worker-threads", "3", "--provider", "tcp", "--nic", "lo", "--max-clients", "9",
 			       "--ttl", "5m", "--psk-file", "/p", "--insecure", "--allow-bench", "--eviction", "sieve",
 			       "--heartbeat-ms", "100", "--ready-fd", "7", "--die-with-parent", "--spin-us", "0",
-			       "--prefault", "--value-max", "1M", "--chunk", "64K", "--credits", "16"),
+			       "--prefault", "--value-max", "1M", "--chunk", "64K", "--credits", "16", "--slow-ms", "20"),
 			 0);
 	flags_options(&f, "id:00", NULL, &o);
 	assert_string_equal(o.listen_addr, "[::1]:7");
@@ -70,6 +70,7 @@ static void every_flag_reaches_the_options(void **state)
 	assert_int_equal(o.value_max, 1 << 20);
 	assert_int_equal(o.chunk_bytes, 65536);
 	assert_int_equal(o.credits, 16);
+	assert_int_equal(o.slow_ns, 20000000);
 }
 
 static void nonsense_is_refused_by_name(void **state)
