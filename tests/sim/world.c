@@ -458,6 +458,13 @@ static void rest_check(struct world *w, const struct kvc_client *c)
 		world_wrong(w, "client %u at rest has %llu of %llu bytes of its buffer (%llu in quarantine)", c->index,
 			    (unsigned long long)b->free_bytes, (unsigned long long)b->len_bytes,
 			    (unsigned long long)b->quarantined_bytes);
+	for (unsigned i = 0; i < w->options.servers; i++) {
+		const struct kvc_session *s = c->node[i].state == KVC_NODE_UP ? c->node[i].session : NULL;
+		for (uint32_t k = 0; s && k < s->num_links; k++)
+			if (s->link[k].credits != s->credits)
+				world_wrong(w, "client %u at rest has %u of %u credits of link %u of server %u",
+					    c->index, s->link[k].credits, s->credits, k, i);
+	}
 	if (c->count.corrupt)
 		world_wrong(w, "client %u has received values with wrong checksums", c->index);
 }
