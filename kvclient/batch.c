@@ -209,6 +209,14 @@ static int batch_check(const struct kvc_item *items, unsigned n, const struct kv
 	return (!items && n > 0) || kvc_call_check(call, own) < 0 ? -KV_EINVAL : 0;
 }
 
+/* Nothing was begun: every item has the code of the whole. */
+static int batch_refuse(struct kvc_item *items, unsigned n, int rc)
+{
+	for (unsigned i = 0; items && i < n; i++)
+		items[i].result = rc;
+	return rc;
+}
+
 int kvc_get_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n, const struct kvc_call *call)
 {
 	static const struct batch_ops ops = {get_begin, get_end_await, get_whole_await};
@@ -217,10 +225,12 @@ int kvc_get_batch_await(struct kvc_client *client, struct kvc_item *items, unsig
 	struct kvc_call own;
 	int rc = kvc_call_begin(client, &t, KVC_OP_GET);
 	if (rc < 0)
-		return rc;
+		return batch_refuse(items, n, rc);
 	rc = batch_check(items, n, call, &own);
-	if (rc < 0)
+	if (rc < 0) {
+		batch_refuse(items, n, rc);
 		goto out;
+	}
 	t.batch = true;
 	b.call = &own;
 	b.deadline_ns = kvc_call_deadline(client, &own, kvc_batch_bytes(items, n));
@@ -244,10 +254,12 @@ int kvc_put_batch_await(struct kvc_client *client, struct kvc_item *items, unsig
 	struct kvc_call own;
 	int rc = kvc_call_begin(client, &t, KVC_OP_PUT);
 	if (rc < 0)
-		return rc;
+		return batch_refuse(items, n, rc);
 	rc = batch_check(items, n, call, &own);
-	if (rc < 0)
+	if (rc < 0) {
+		batch_refuse(items, n, rc);
 		goto out;
+	}
 	t.batch = true;
 	b.call = &own;
 	b.deadline_ns = kvc_call_deadline(client, &own, kvc_batch_bytes(items, n));

@@ -216,18 +216,31 @@ int kvc_ping(struct kvc_pool *pool, const struct kvc_call *call)
 	return (int)on_some_client(pool, do_ping, &(struct args){.call = call});
 }
 
+/* A batch that never began has told its items nothing: each gets the code of the whole, or its caller would read there
+ * what it left. */
+static int batch(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c, void *arg), struct kvc_item *items,
+		 unsigned n, const struct kvc_call *call)
+{
+	const int64_t untold = -KV_ERESET; /* no item ends with it */
+	int rc;
+	for (unsigned i = 0; items && i < n; i++)
+		items[i].result = untold;
+	rc = (int)on_some_client(
+		pool, fn, &(struct args){.items = items, .n = n, .bytes = kvc_batch_bytes(items, n), .call = call});
+	for (unsigned i = 0; items && i < n; i++)
+		if (items[i].result == untold)
+			items[i].result = rc;
+	return rc;
+}
+
 int kvc_get_batch(struct kvc_pool *pool, struct kvc_item *items, unsigned n, const struct kvc_call *call)
 {
-	return (int)on_some_client(
-		pool, do_get_batch,
-		&(struct args){.items = items, .n = n, .bytes = kvc_batch_bytes(items, n), .call = call});
+	return batch(pool, do_get_batch, items, n, call);
 }
 
 int kvc_put_batch(struct kvc_pool *pool, struct kvc_item *items, unsigned n, const struct kvc_call *call)
 {
-	return (int)on_some_client(
-		pool, do_put_batch,
-		&(struct args){.items = items, .n = n, .bytes = kvc_batch_bytes(items, n), .call = call});
+	return batch(pool, do_put_batch, items, n, call);
 }
 
 int kvc_stat(struct kvc_pool *pool, struct kvc_stat_item *out, unsigned max, const struct kvc_call *call)

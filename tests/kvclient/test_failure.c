@@ -234,6 +234,62 @@ static void closing_ends_calls_in_progress(void **state)
 	kvc_pool_close(&c.pool);
 }
 
+/* ---- a batch that never begins ---- */
+
+struct hog {
+	_Atomic bool stop, begun;
+};
+
+/* Keeps the loop from turning. */
+static void hog_worker(struct kvc_client *client, unsigned w, void *arg)
+{
+	struct hog *h = arg;
+	uint64_t until = kv_clock_now(&kv_clock_monotonic) + WAIT_NS;
+	(void)client, (void)w;
+	h->begun = true;
+	while (!h->stop && kv_clock_now(&kv_clock_monotonic) < until)
+		usleep(1000);
+}
+
+static void *hog_main(void *arg)
+{
+	void **a = arg;
+	kvc_run(a[0], 1, hog_worker, a[1]);
+	return NULL;
+}
+
+static void items_check(struct kvc_item *items, int rc, int code)
+{
+	assert_int_equal(rc, code);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(items[i].result, code);
+		items[i].result = 0; /* as a caller may have left it: a value of 0 bytes */
+	}
+}
+
+static void a_batch_that_never_begins_tells_every_item(void **state)
+{
+	const struct kvc_call bad = {.size = sizeof(bad), .flags = ~0u};
+	struct kvc_item items[3] = {{.key = KEY("x")}, {.key = KEY("y")}, {.key = KEY("z")}};
+	struct kvc_call call = brief();
+	struct hog h = {false};
+	struct kvc_pool *pool;
+	pthread_t thread;
+	(void)state;
+	need_server();
+	pool = pool_open(one, 1, 64 * MIB);
+	items_check(items, kvc_get_batch(pool, items, 3, &bad), -KV_EINVAL);
+	items_check(items, kvc_put_batch(pool, items, 3, &bad), -KV_EINVAL);
+	assert_int_equal(pthread_create(&thread, NULL, hog_main, (void *[]){pool, &h}), 0);
+	while (!h.begun)
+		usleep(1000);
+	items_check(items, kvc_get_batch(pool, items, 3, &call), -KV_ETIMEOUT);
+	items_check(items, kvc_put_batch(pool, items, 3, &call), -KV_ETIMEOUT);
+	h.stop = true;
+	pthread_join(thread, NULL);
+	kvc_pool_close(&pool);
+}
+
 /* ---- a fence because of one server, seen from the other ---- */
 
 struct innocent {
@@ -434,6 +490,7 @@ int main(void)
 		cmocka_unit_test_teardown(a_full_quarantine_is_ended_by_a_fence, let_go),
 		cmocka_unit_test_teardown(registered_memory_is_not_touched_after_a_put_was_given_up, let_go),
 		cmocka_unit_test_teardown(every_item_of_a_batch_ends, let_go),
+		cmocka_unit_test_teardown(a_batch_that_never_begins_tells_every_item, let_go),
 		cmocka_unit_test_teardown(closing_ends_calls_in_progress, let_go),
 		cmocka_unit_test_teardown(calls_to_other_servers_survive_a_fence, let_go),
 		cmocka_unit_test_teardown(opening_ends_when_the_server_is_stopped, let_go),
