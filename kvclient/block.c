@@ -23,6 +23,8 @@
 #include "kvclient/block.h"
 #include "kvclient/call.h"
 
+#define STILL_NS 5000000000ull
+
 enum job_state { JOB_POSTED, JOB_STARTED, JOB_DONE, JOB_GIVEN_UP };
 
 struct job {
@@ -80,15 +82,39 @@ static void job_sleep(struct job *j, uint32_t state, uint64_t now_ns, uint64_t d
 	syscall(SYS_futex, &j->state, FUTEX_WAIT_PRIVATE, state, deadline_ns == KV_NEVER ? NULL : &t, NULL, 0);
 }
 
+/* The loop has what it needs of the caller's memory: it cannot be left. If it stands still, that is worth a sentence. */
+static void job_watch(struct job *j, uint64_t *turns)
+{
+	struct kvc_client *c = j->client;
+	uint64_t now = kvc_block_now(c->pool), seen = loop_turns(c->loop);
+	job_sleep(j, JOB_STARTED, now, now + STILL_NS);
+	if (seen == loop_turns(c->loop) && *turns != seen &&
+	    atomic_load_explicit(&j->state, memory_order_acquire) == JOB_STARTED) {
+		*turns = seen;
+		kv_error_log(kvc_client_log(c),
+			     "client %u: its loop has stood still for 5 s, and calls with it: a worker keeps the "
+			     "thread, or provider %s does%s",
+			     c->index, c->info.provider,
+			     c->info.death_fatal ? " (a process that it shares locks with has died: start this one again)" :
+						   "");
+	}
+}
+
 /* False: it was given up, and is the loop's to free. */
 static bool job_wait(struct job *j, uint64_t deadline_ns)
 {
+	uint64_t turns = UINT64_MAX;
 	uint32_t state;
 	while ((state = atomic_load_explicit(&j->state, memory_order_acquire)) != JOB_DONE) {
-		uint64_t now = state == JOB_POSTED ? kvc_block_now(j->client->pool) : 0;
-		if (state == JOB_POSTED && now >= deadline_ns && job_take(j, JOB_GIVEN_UP))
+		uint64_t now;
+		if (state == JOB_STARTED) {
+			job_watch(j, &turns);
+			continue;
+		}
+		now = kvc_block_now(j->client->pool);
+		if (now >= deadline_ns && job_take(j, JOB_GIVEN_UP))
 			return false;
-		job_sleep(j, state, now, state == JOB_POSTED ? deadline_ns : KV_NEVER);
+		job_sleep(j, JOB_POSTED, now, deadline_ns);
 	}
 	return true;
 }

@@ -16,7 +16,8 @@
  * ms, up to 100 ms on tcp with large rxm buffers). The deadline of a call that blocks a thread counts from its
  * beginning, also while its loop is busy. Two things no deadline can cut short: a worker that does not give its thread
  * back to the loop holds up all calls of its loop that have begun, and a provider that pins memory or opens an endpoint
- * takes the time that it takes. Calls that take no timeout say below what bounds them. A wrong byte is never delivered
+ * takes the time that it takes (on shm a peer that is killed may leave the provider spinning for ever:
+ * docs/PROVIDERS.md). Calls that take no timeout say below what bounds them. A wrong byte is never delivered
  * as good: GET verifies the block's XXH3-64 unless told not to. Besides the codes each call lists, any may end with
  * -KV_ENOMEM, -KV_EPROTO (the server sent nonsense) or -KV_EPROVIDER (the fabric provider failed again and again). The
  * library never calls exit, abort or setenv and installs no signal handler (the shm provider of libfabric does:
