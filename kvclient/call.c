@@ -7,8 +7,9 @@
  * memory of the caller is fenced. Requests without memory are abandoned at once.
  *
  * Tried again within the deadline, with new ids: what was lost with a connection or endpoint of ours (-KV_ERESET), a
- * block that changed between two ranges (-KV_ESTALE), once a checksum that was wrong, a few times a server that is busy
- * or whose provider failed. All calls are idempotent. */
+ * block that changed between two ranges (-KV_ESTALE), once a checksum that was wrong, a few times a server that is
+ * busy, and as long as there is time a provider that failed: what breaks connections goes on for a second at times, and
+ * a caller with time left wants the bytes. All calls are idempotent. */
 #include "kvclient/call.h"
 
 #include "kvclient/place.h"
@@ -225,7 +226,7 @@ bool kvc_call_again_await(struct kvc_client *c, int64_t rc, uint64_t deadline_ns
 		break;
 	case -KV_EBUSY:
 	case -KV_EPROVIDER:
-		if (++*tries > TRIES_MAX)
+		if (++*tries > TRIES_MAX && rc == -KV_EBUSY)
 			return false;
 		co_sleep_await(KV_MIN(deadline_ns, now + (1000000ull << KV_MIN(*tries, (unsigned)PAUSE_SHIFT_MAX))));
 		break;

@@ -19,7 +19,7 @@
  * takes the time that it takes (on shm a peer that is killed may leave the provider spinning for ever:
  * docs/PROVIDERS.md). Calls that take no timeout say below what bounds them. A wrong byte is never delivered
  * as good: GET verifies the block's XXH3-64 unless told not to. Besides the codes each call lists, any may end with
- * -KV_ENOMEM, -KV_EPROTO (the server sent nonsense) or -KV_EPROVIDER (the fabric provider failed again and again). The
+ * -KV_ENOMEM, -KV_EPROTO (the server sent nonsense) or -KV_EPROVIDER (the fabric provider failed up to the deadline). The
  * library never calls exit, abort or setenv and installs no signal handler (the shm provider of libfabric does:
  * docs/PROVIDERS.md).
  *

@@ -36,6 +36,7 @@ struct lconn {
 
 _Atomic int liar_lie;
 _Atomic uint64_t liar_sessions;
+_Atomic unsigned liar_failures;
 void (*_Atomic liar_welcome)(struct wire_ctrl_msg *m);
 
 static struct {
@@ -151,6 +152,10 @@ static void answer_get(struct lconn *c, unsigned link, const struct wire_request
 		push(c, q, 0, 1, imm);
 	r.id += lie == LIE_WRONG_ID ? 100000 : 0;
 	r.status = lie == LIE_STATUS ? 999 : WIRE_OK;
+	if (lie == LIE_FABRIC && atomic_load(&liar_failures) > 0) {
+		atomic_fetch_sub(&liar_failures, 1);
+		r.status = WIRE_FABRIC;
+	}
 	r.get.posted += lie == LIE_POSTED_MORE;
 	r.get.posted -= lie == LIE_POSTED_LESS && r.get.posted > 0;
 	r.get.posted = lie == LIE_POSTED_NONE ? 0 : r.get.posted;

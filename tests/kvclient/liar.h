@@ -17,6 +17,7 @@ enum lie {
 	/* about a GET */
 	LIE_WRONG_ID,       /* the reply names an id that was never sent */
 	LIE_STATUS,         /* a status that nobody knows */
+	LIE_FABRIC,         /* its provider failed, liar_failures times; then it did not */
 	LIE_POSTED_MORE,    /* one write more than were made */
 	LIE_POSTED_LESS,    /* one less */
 	LIE_POSTED_NONE,    /* none, though bytes are to come */
@@ -43,6 +44,7 @@ enum lie {
 
 extern _Atomic int liar_lie;
 extern _Atomic uint64_t liar_sessions;
+extern _Atomic unsigned liar_failures;
 
 /* liar_welcome -- changes the WELCOME before it is sent; NULL: nothing. On the liar's thread. */
 extern void (*_Atomic liar_welcome)(struct wire_ctrl_msg *m);

@@ -152,6 +152,25 @@ static void lies_about_a_get_give_right_bytes_or_an_error(void **state)
 	}
 }
 
+/* A connection that breaks again and again: whoever has time left gets the bytes and not the provider's code. */
+static void a_provider_that_fails_for_a_second_is_tried_on(void **state)
+{
+	enum { FAILURES = 25 }; /* pauses of 2, 4, ... 64 ms: about 1.3 s */
+	const struct kvc_call call = {.size = sizeof(call), .timeout_ns = 30000000000ull};
+	struct kvc_item item = {.key = {"k", 1}, .data = dst[0], .len = CAP};
+	(void)state;
+	atomic_store(&liar_failures, FAILURES);
+	atomic_store(&liar_lie, LIE_FABRIC);
+	assert_int_equal(kvc_get(pool, item.key, dst[0], CAP, &call), LIAR_VALUE);
+	assert_int_equal(atomic_load(&liar_failures), 0);
+	assert_true(test_same(dst[0], LIAR_VALUE, LIAR_SEED));
+	atomic_store(&liar_failures, FAILURES);
+	assert_int_equal(kvc_get_batch(pool, &item, 1, &call), 0);
+	assert_int_equal(item.result, LIAR_VALUE);
+	assert_int_equal(atomic_load(&liar_failures), 0);
+	recovers();
+}
+
 static void nonsense_on_the_control_connection_is_survived(void **state)
 {
 	static const enum lie lies[] = {LIE_REGIONS, LIE_WELCOME, LIE_HELLO, LIE_BYTES_CONTROL};
@@ -297,6 +316,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lies_about_a_get_give_right_bytes_or_an_error),
+		cmocka_unit_test(a_provider_that_fails_for_a_second_is_tried_on),
 		cmocka_unit_test(nonsense_on_the_control_connection_is_survived),
 		cmocka_unit_test(absurd_welcomes_are_refused_or_bounded),
 	};
