@@ -33,6 +33,8 @@ enum {
 #define BACKOFF_MAX_NS  500000000ull /* with the connecting itself: a server that is back is in use again within a second */
 #define SEND_TIMEOUT_NS 2000000000ull
 #define ADDRESS_POLL_NS 10000000ull
+#define PONG_PATIENCE_NS 250000000ull /* before the control connection is looked at */
+#define CONTROL_LOOK_NS  1000000ull
 
 static const char *node_name(const struct kvc_node *n)
 {
@@ -400,6 +402,33 @@ static int region_announce_await(struct kvc_node *n, struct te_region *region, u
 	return 0;
 }
 
+/* What the server may say while its links are pinged: that the session is void already, or nothing any more. */
+static int control_look_await(struct kvc_node *n)
+{
+	struct wire_ctrl_msg m;
+	int rc = boot_recv_await(n->conn, &m, loop_now(n->client->loop) + CONTROL_LOOK_NS);
+	if (rc == 0 && m.type == WIRE_CTRL_ADDRESS)
+		return kv_fail(&n->error, -KV_ERESET, "its endpoints were rebuilt while we connected");
+	if (rc < 0 && rc != -KV_ETIMEOUT)
+		return kv_fail(&n->error, rc, "the control connection is lost: %s", kv_strerror(rc));
+	return 0;
+}
+
+/* Until all pings are answered, or the deadline. */
+static int pongs_await(struct kvc_node *n, struct kvc_wait *wait, uint64_t deadline_ns)
+{
+	struct loop *loop = n->client->loop;
+	int rc = 0;
+	while (wait->left > 0 && rc == 0 && loop_now(loop) < deadline_ns) {
+		if (co_park_await(KV_MIN(deadline_ns, loop_now(loop) + PONG_PATIENCE_NS)) == 0)
+			continue;
+		wait->co = NULL; /* answers shall not wake us while we read */
+		rc = control_look_await(n);
+		wait->co = co_self();
+	}
+	return rc;
+}
+
 static int pings_await(struct kvc_node *n, unsigned first, unsigned count, uint64_t deadline_ns)
 {
 	struct kvc_client *c = n->client;
@@ -417,8 +446,8 @@ static int pings_await(struct kvc_node *n, unsigned first, unsigned count, uint6
 		r[made]->wire.ping.cookie = kv_prng_next(loop_prng(c->loop));
 		kvc_link_urgent(&s->link[first + made], r[made], &wait);
 	}
-	while (wait.left > 0 && co_park_await(deadline_ns) == 0)
-		;
+	if (rc == 0)
+		rc = pongs_await(n, &wait, deadline_ns);
 	for (unsigned i = 0; i < made; i++) {
 		int status = r[i]->state == KVC_REQ_DONE ? r[i]->status : -KV_ETIMEOUT;
 		if (status == 0)

@@ -187,6 +187,8 @@ static void answer(struct lconn *c, unsigned link, const struct wire_request *q)
 		r.cancel.state = WIRE_CANCEL_DONE;
 		r.cancel.posted = lie == LIE_CANCEL ? UINT32_MAX - 1 : LIAR_CHUNKS + (lie == LIE_POSTED_MORE);
 	}
+	if (c->told == LIE_VOID)
+		return;
 	if (lie != LIE_SILENT || q->type == WIRE_PING)
 		reply(c, link, &r);
 }
@@ -299,6 +301,15 @@ static int control_lie(struct lconn *c)
 	if (c->told == lie || lie < LIE_REGIONS)
 		return 0;
 	c->told = lie;
+	if (lie == LIE_VOID) {
+		struct te_address a;
+		te_address(liar.te, 0, &a);
+		atomic_store(&liar_lie, LIE_NONE);
+		m = (struct wire_ctrl_msg){.type = WIRE_CTRL_ADDRESS, .address = {.rails = 1, .epoch = 1}};
+		m.address.addr[0].len = a.len;
+		memcpy(m.address.addr[0].data, a.data, a.len);
+		return boot_send_await(c->boot, &m, in(1000000000));
+	}
 	if (lie == LIE_WELCOME)
 		return welcome(c);
 	if (lie == LIE_BYTES_CONTROL) /* the connection is plain: its socket takes anything */

@@ -39,6 +39,7 @@ enum lie {
 	LIE_WELCOME,  /* a second WELCOME */
 	LIE_HELLO,    /* a client's message */
 	LIE_BYTES_CONTROL, /* bytes that are no message */
+	LIE_VOID, /* says ADDRESS instead of answering PINGs: this session only */
 	LIES
 };
 

@@ -192,6 +192,25 @@ static void nonsense_on_the_control_connection_is_survived(void **state)
 	}
 }
 
+/* A server whose endpoints are rebuilt while a client connects says so: the client does not wait for pings that nobody
+ * will answer. */
+static void a_session_void_from_the_start_is_made_anew_at_once(void **state)
+{
+	struct kvc_options o = options();
+	struct kvc_pool *other = NULL;
+	struct kv_error err = {0};
+	uint64_t began = kv_clock_now(&kv_clock_monotonic);
+	(void)state;
+	o.connect_timeout_ns = WAIT_NS;
+	atomic_store(&liar_lie, LIE_VOID);
+	if (kvc_pool_open(&o, &other, &err) != 0)
+		fail_msg("%s", err.text);
+	assert_true(kv_clock_now(&kv_clock_monotonic) - began < WAIT_NS / 2);
+	assert_int_equal(kvc_get(other, (struct kvc_key){"k", 1}, dst[0], CAP, NULL), LIAR_VALUE);
+	kvc_pool_close(&other);
+	recovers();
+}
+
 /* ---- what a WELCOME may say ---- */
 
 static void no_credits(struct wire_ctrl_msg *m)
@@ -318,6 +337,7 @@ int main(void)
 		cmocka_unit_test(lies_about_a_get_give_right_bytes_or_an_error),
 		cmocka_unit_test(a_provider_that_fails_for_a_second_is_tried_on),
 		cmocka_unit_test(nonsense_on_the_control_connection_is_survived),
+		cmocka_unit_test(a_session_void_from_the_start_is_made_anew_at_once),
 		cmocka_unit_test(absurd_welcomes_are_refused_or_bounded),
 	};
 	return cmocka_run_group_tests_name("kvclient/liar", tests, setup, teardown);
