@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -90,6 +91,7 @@ static void job_start(struct job *j, uint64_t seed)
 	}
 	if (j->pid > 0)
 		return;
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* it does not outlive us */
 	dup2(j->output, STDOUT_FILENO);
 	dup2(j->output, STDERR_FILENO);
 	exit(seed_run(seed, j->report));
