@@ -183,6 +183,9 @@ static void a_server_in_trouble_delays_calls_to_another_by_one_fence(void **stat
 	(void)state;
 	for (unsigned t = 0; t < TROUBLES; t++) {
 		for (unsigned reg = 0; reg < 2; reg++) {
+			/* Half of it under a sanitizer. */
+			if (world_seeds(20) < 20 && reg != t % 2)
+				continue;
 			two_servers((enum trouble)t, reg, 300 * MS, 4 << 20);
 			two_servers((enum trouble)t, reg, 10 * SECOND, 4 << 20);
 		}
@@ -358,7 +361,7 @@ static void pauses_grow_to_a_bound_and_are_nobody_elses(void **state)
 	}
 	for (unsigned i = 0; i < WORLD_CLIENTS; i++) {
 		for (unsigned k = 1; k < TRIES; k++) {
-			uint64_t most = KV_MIN(50 * MS << (k - 1), 800 * MS);
+			uint64_t most = KV_MIN(50 * MS << (k - 1), 500 * MS);
 			assert_in_range(at[i][k] - at[i][k - 1], most / 2 - 2 * MS, most + 2 * MS);
 		}
 		for (unsigned j = 0; j < i; j++)
