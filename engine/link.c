@@ -27,9 +27,13 @@ void link_init(struct link *l, struct te_peer *peer, unsigned index, struct rail
 	kv_list_init(&l->xfers);
 }
 
+/* Beyond the few operations that are always allowed, a link may fill its window in bytes only while more than half of the
+ * rail's credits are free: it takes hundreds of peers that accept nothing to use up what all need. (A link that is kept
+ * back by that has operations out, and the next completion of one activates it.) */
 bool link_room(const struct link *l)
 {
-	return l->ops < l->peer->te->link_ops || l->bytes < l->peer->te->link_bytes;
+	const struct te *te = l->peer->te;
+	return l->ops < te->link_ops || (l->bytes < te->link_bytes && l->rail->credits > l->rail->tx_limit / 2);
 }
 
 bool link_direct_msg(const struct link *l)

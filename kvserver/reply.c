@@ -2,10 +2,12 @@
 /* reply.c -- replies are encoded at once into the frame that their link is filling; frames leave at the end of the
  * turn, or when full.
  *
- * Send buffers are shared by all clients, and one that takes no replies keeps its frames with the engine: a link may
- * have no more of them under way than a quarter of those that are free (one, always). So a single client that does not
- * read leaves four fifths to the others, and k of them 4/(k+4). Rejected: a fixed number per link, which is either too
- * small for one client that works hard or too large for hundreds that do not.
+ * Send buffers are shared by all clients, and one that takes no replies keeps its frames with the engine. So a link may
+ * have several of them under way, a quarter of those that are free at most, only while more than half are free; then
+ * one. A few clients that do not read get half of the buffers in the end, and it takes as many more as there are
+ * buffers left to use up the rest. Rejected: a fixed number per link, which is either too small for one client that
+ * works hard or too large for hundreds that do not; and a quarter of what is free to the last, which some thirty
+ * clients use up one after the other.
  *
  * Without a send buffer a reply is held: a copy that keeps its block alive instead of its bytes. Order per link is
  * kept, since nothing is encoded past a held reply. A link holds at most its credits and a little more; what a client
@@ -45,8 +47,9 @@ static void frame_sent(struct te_msg *msg, int status)
 static bool frame_allowed(const struct link *l)
 {
 	const struct shard *s = l->session->shard;
+	uint32_t free = s->frames_max - KV_MIN(s->frames, s->frames_max);
 
-	return l->frames == 0 || l->frames < (s->frames_max - KV_MIN(s->frames, s->frames_max)) / FRAME_SHARE;
+	return l->frames == 0 || (free > s->frames_max / 2 && l->frames < free / FRAME_SHARE);
 }
 
 static void frame_send(struct link *l)

@@ -561,6 +561,29 @@ static void a_link_keeps_its_window(void **state)
 	close_all();
 }
 
+static void peers_that_take_nothing_leave_credits_to_others(void **state)
+{
+	static struct te_xfer x[12];
+	static struct result r[12];
+	(void)state;
+	open_with((struct te_options){.link_ops = 2, .link_bytes = 1 << 30}, 64, 1024);
+	for (unsigned i = 0; i < 12; i++)
+		start(&x[i], &r[i], TE_WRITE, peer(1 + i), 100 * CHUNK, 0);
+	poll();
+	assert_int_equal(x[0].posted, 32); /* half of 64 */
+	for (unsigned i = 1; i < 12; i++)
+		assert_int_equal(x[i].posted, 2); /* always allowed */
+	for (unsigned i = 0; i < 200; i++) { /* one that takes what comes goes on, alone to the end */
+		for (unsigned j = 0; j < fake.count; j++)
+			if (fake.posts[j].to == 12 && !fake.posts[j].over)
+				complete(j, 0);
+		poll();
+	}
+	assert_int_equal(r[11].done, 1);
+	assert_int_equal(r[0].done + r[1].done + r[10].done, 0);
+	close_all();
+}
+
 /* ---- failures ---- */
 
 static void an_operation_that_cannot_be_posted_fails_alone(void **state)
@@ -1158,6 +1181,7 @@ int main(void)
 		CASE(transfers_of_one_peer_take_turns),
 		CASE(in_flight_never_exceeds_the_credits),
 		CASE(a_link_keeps_its_window),
+		CASE(peers_that_take_nothing_leave_credits_to_others),
 		CASE(an_operation_that_cannot_be_posted_fails_alone),
 		CASE(a_refused_post_is_tried_again),
 		CASE(failures_are_judged),
