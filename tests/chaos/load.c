@@ -120,6 +120,7 @@ struct worker {
 	_Atomic(const char *) doing; /* NULL: between calls */
 	_Atomic uint64_t limit_ns;   /* by then it must have returned */
 	uint64_t start_ns, timeout_ns, wait0_ns, still0_ns;
+	uint64_t allowed_ns; /* what the machine took from the last call: see above */
 	bool failing; /* the last call failed: slow down */
 };
 
@@ -389,11 +390,15 @@ static void key_outcome(struct worker *k, const char *what, unsigned key, int64_
 		recovered(key, now);
 		return;
 	}
-	/* A timeout of a few milliseconds says nothing about the server. */
-	if (rc == -KV_EPEERDOWN || (rc == -KV_ETIMEOUT && k->timeout_ns == opt.timeout_ms * MS)) {
+	/* A timeout of a few milliseconds says nothing about the server, nor one of a call that the machine kept
+	 * waiting for a quarter of its time. */
+	if (rc == -KV_EPEERDOWN || (rc == -KV_ETIMEOUT && k->timeout_ns == opt.timeout_ms * MS && k->allowed_ns < k->timeout_ns / 4)) {
 		atomic_fetch_add(&s->failed, 1);
 		atomic_store(&s->lost, atomic_load(&sh.downs));
 	}
+	if (opt.num_servers > 1 && atomic_load(&s->alive))
+		fprintf(stderr, "load: COLLATERAL: %s of key %u: %s, %.0f ms of its time taken by the machine\n", what, key,
+			kvc_errname((int)rc), (double)k->allowed_ns / 1e6);
 	if (!explained(rc)) {
 		fprintf(stderr, "load: UNEXPECTED: %s of key %u: %s (%s)\n", what, key, kvc_errname((int)rc),
 			kvc_strerror((int)rc));
@@ -405,6 +410,7 @@ static void call_end(struct worker *k, const char *what, int64_t rc)
 {
 	uint64_t now = now_ns(), took = now - k->start_ns, due = k->timeout_ns;
 	uint64_t allowed = 2 * (thread_waited_ns(k) - k->wait0_ns) + (still_ns(now) - k->still0_ns);
+	k->allowed_ns = allowed;
 	atomic_store(&k->doing, NULL);
 	atomic_fetch_add(&sh.calls, 1);
 	if (took > due)
