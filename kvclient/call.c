@@ -214,7 +214,10 @@ void kvc_window_drop_await(struct kvc_client *c, struct kvc_window *w)
 bool kvc_call_again_await(struct kvc_client *c, int64_t rc, uint64_t deadline_ns, unsigned *tries)
 {
 	uint64_t now = loop_now(c->loop);
-	if (now >= deadline_ns || c->closing)
+	/* A provider that failed once or twice until time was up is no more than a connection that broke: the next
+	 * attempt finds that it has no time, and that is the call's code. */
+	bool late = now >= deadline_ns && !(rc == -KV_EPROVIDER && *tries < TRIES_MAX);
+	if (late || c->closing)
 		return false;
 	switch ((int)rc) {
 	case -KV_ERESET:
@@ -228,7 +231,7 @@ bool kvc_call_again_await(struct kvc_client *c, int64_t rc, uint64_t deadline_ns
 	case -KV_EPROVIDER:
 		if (++*tries > TRIES_MAX && rc == -KV_EBUSY)
 			return false;
-		co_sleep_await(KV_MIN(deadline_ns, now + (1000000ull << KV_MIN(*tries, (unsigned)PAUSE_SHIFT_MAX))));
+		co_sleep_await(KV_MIN(KV_MAX(deadline_ns, now), now + (1000000ull << KV_MIN(*tries, (unsigned)PAUSE_SHIFT_MAX))));
 		break;
 	default:
 		return false;

@@ -168,6 +168,13 @@ static void a_provider_that_fails_for_a_second_is_tried_on(void **state)
 	assert_int_equal(kvc_get_batch(pool, &item, 1, &call), 0);
 	assert_int_equal(item.result, LIAR_VALUE);
 	assert_int_equal(atomic_load(&liar_failures), 0);
+	/* Without time left for more than a few tries: late, like any call whose connection broke. */
+	for (unsigned i = 0; i < 20; i++) {
+		const struct kvc_call brief = {.size = sizeof(brief), .timeout_ns = 10000000};
+		atomic_store(&liar_failures, 1000);
+		assert_int_equal(kvc_get(pool, item.key, dst[0], CAP, &brief), -KV_ETIMEOUT);
+		assert_int_equal(kvc_get_batch(pool, &item, 1, &brief), -KV_ETIMEOUT);
+	}
 	recovers();
 }
 
