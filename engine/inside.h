@@ -15,6 +15,7 @@ enum {
 	TE_MESSAGES_DEFAULT = 256,
 	TE_RECEIVES_DEFAULT = 256,
 	TE_LINK_OPS_DEFAULT = 4,
+	TE_LINK_SENDS = 2,        /* messages in flight per link that are always allowed */
 	TE_LINK_BYTES_DEFAULT = 1 << 20,
 	TE_POLL_BATCH = 32,       /* events read at once */
 	TE_POLL_ROUNDS = 4,       /* batches of one rail in one te_poll */
@@ -105,7 +106,8 @@ struct link {
 	uint8_t sched; /* enum link_state: which list node is in */
 	bool own_turn; /* serve the pinned queue next, not the peer's */
 	struct kv_list node, msgs, xfers;
-	uint32_t ops; /* transfers' operations in flight, and their bytes: the window */
+	uint32_t sends; /* messages in flight */
+	uint32_t ops;   /* transfers' operations in flight, and their bytes: the window */
 	uint64_t bytes;
 };
 

@@ -7,7 +7,8 @@
  * (connecting, handshake, back-pressure); it is tried once per te_poll, and never stands in front of another link.
  *
  * On a link messages go first (they are small and somebody waits for them), do not count against the window, have
- * credits of a rail to themselves, and bring their link to the head of the line. Then transfers, one chunk each in
+ * credits of a rail to themselves, and bring their link to the head of the line. Many of them may be in flight while
+ * half of the credits are free, then two. Then transfers, one chunk each in
  * turn: a huge one does not starve small ones. The pinned queue (link.xfers) and the peer's (te_peer.xfers, striped
  * over its links) alternate.
  *
@@ -36,9 +37,15 @@ bool link_room(const struct link *l)
 	return l->ops < te->link_ops || (l->bytes < te->link_bytes && l->rail->credits > l->rail->tx_limit / 2);
 }
 
+/* Whether it may post another message: the same bound. */
+static bool msg_room(const struct link *l)
+{
+	return l->sends < TE_LINK_SENDS || l->rail->credits > l->rail->tx_limit / 2;
+}
+
 bool link_direct_msg(const struct link *l)
 {
-	return l->addr && l->sched != LINK_STALLED && kv_list_empty(&l->msgs);
+	return l->addr && l->sched != LINK_STALLED && kv_list_empty(&l->msgs) && msg_room(l);
 }
 
 bool link_direct(const struct link *l)
@@ -134,20 +141,31 @@ static enum post post_chunk(struct link *l, struct kv_list *queue)
 	return POST_DONE;
 }
 
-/* One operation of a link. POST_NOTHING: no work, or no room in the window. */
-static enum post post_one(struct link *l)
+/* A chunk of either queue, which take turns. */
+static enum post post_some_chunk(struct link *l)
 {
-	if (!l->addr)
-		return POST_NOTHING;
-	if (!kv_list_empty(&l->msgs))
-		return post_msg(l);
-	if (!link_room(l))
-		return POST_NOTHING;
 	struct kv_list *first = l->own_turn ? &l->xfers : &l->peer->xfers,
 		       *second = l->own_turn ? &l->peer->xfers : &l->xfers;
 	l->own_turn = !l->own_turn;
 	enum post p = post_chunk(l, first);
 	return p == POST_NOTHING ? post_chunk(l, second) : p;
+}
+
+/* One operation of a link. POST_NOTHING: no work, or no room in the window. */
+static enum post post_one(struct link *l)
+{
+	bool msgs = !kv_list_empty(&l->msgs);
+	enum post p;
+	if (!l->addr)
+		return POST_NOTHING;
+	if (msgs && msg_room(l))
+		return post_msg(l);
+	if (!link_room(l))
+		return POST_NOTHING;
+	p = post_some_chunk(l);
+	/* Its messages brought it to the head of the line, where it must not keep back those of others. The completion of
+	 * one of its own brings it back. */
+	return p == POST_NO_CREDIT && msgs ? POST_NOTHING : p;
 }
 
 static void pump_rail(struct rail *r)

@@ -66,13 +66,16 @@ enum post msg_post(struct link *l, struct msg *m)
 		return POST_NO_CREDIT;
 	op->of.msg = m;
 	op->len = m->pub.len;
-	return rail_op_posted(r, op, l,
-			      fab_send(r->fab, m->pub.data, m->pub.len, r->msg_mr, l->addr->handle, &op->ctx));
+	enum post p = rail_op_posted(
+		r, op, l, fab_send(r->fab, m->pub.data, m->pub.len, r->msg_mr, l->addr->handle, &op->ctx));
+	l->sends += p == POST_DONE;
+	return p;
 }
 
 void msg_op_done(struct op *op, int status)
 {
 	struct link *l = op->link;
+	l->sends--;
 	if (status == 0)
 		l->rail->stats.sends++;
 	if (link_has_work(l))

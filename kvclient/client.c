@@ -213,6 +213,7 @@ static int engine_open(struct kvc_client *c, struct kv_error *err)
 		.nic = p->options.nic,
 		.local = p->local,
 		.rails = p->options.num_rails,
+		.messages = KVC_FRAMES,
 		.rail_first = c->index * p->options.num_rails,
 		.clock = p->clock,
 		.log = &p->log,

@@ -22,6 +22,7 @@
 
 enum {
 	KVC_REQS = 2048,        /* request entries of one client */
+	KVC_FRAMES = 256,       /* send buffers */
 	KVC_CREDITS_MAX = 4096, /* of one link: what a WELCOME may grant us and we believe */
 	KVC_IDS_MAX = 1 << 18,  /* ... and of all links of a session together: it bounds their maps (8 MiB) */
 	KVC_REGION_BUFFER = 1,  /* region id of the receive buffer */
@@ -72,6 +73,7 @@ struct kvc_link {
 	uint64_t next_id;
 	uint64_t heard_ns;         /* when a frame of this link last arrived */
 	uint32_t credits, reserve; /* the last `reserve` credits are for CANCEL and PING */
+	uint32_t frames;           /* with the engine */
 	uint16_t shard, index;     /* te link of the shard's peer */
 	struct kvc_req *probe;     /* a PING of the health check, and when it was made */
 	struct kvc_wait probe_wait;
@@ -175,6 +177,7 @@ struct kvc_client {
 	uint64_t room_scan;
 	struct kv_list starving; /* struct kvc_starving: coroutines waiting for room, in order */
 	struct kv_list dirty;    /* links with something to send */
+	uint32_t frames;         /* with the engine */
 	struct co *flusher;
 	struct loop_timer close_again;
 	bool flusher_stop;

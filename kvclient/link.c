@@ -164,9 +164,29 @@ void kvc_req_release(struct kvc_client *c, struct kvc_req *r)
 
 /* ---- frames ---- */
 
+/* The request at the head of the queue, if a credit is there for it. */
+static struct kvc_req *queue_head(const struct kvc_link *l)
+{
+	struct kvc_req *r;
+	if (kv_list_empty(&l->queue))
+		return NULL;
+	r = KV_LIST_ENTRY(l->queue.next, struct kvc_req, node);
+	return l->credits > (r->wire.type == WIRE_PING ? 0 : l->reserve) ? r : NULL;
+}
+
+static bool link_has_work(const struct kvc_link *l)
+{
+	return (!kv_list_empty(&l->cancels) && l->credits > 0) || queue_head(l);
+}
+
 static void frame_sent(struct te_msg *msg, int status)
 {
-	struct kvc_session *s = msg->arg;
+	struct kvc_link *l = msg->arg;
+	struct kvc_session *s = l->session;
+	l->frames--;
+	link_client(l)->frames--;
+	if (s->open && link_has_work(l))
+		link_dirty(l);
 	/* Our own closing and fencing say -KV_ECLOSED and -KV_ERESET. */
 	if (status < 0 && status != -KV_ECLOSED && status != -KV_ERESET && s->open)
 		kvc_node_redo(s->node, "a message could not be sent over the fabric");
@@ -205,16 +225,6 @@ static bool frame_cancels(struct kvc_link *l, struct wire_writer *w)
 	return true;
 }
 
-/* The request at the head of the queue, if a credit is there for it. */
-static struct kvc_req *queue_head(const struct kvc_link *l)
-{
-	struct kvc_req *r;
-	if (kv_list_empty(&l->queue))
-		return NULL;
-	r = KV_LIST_ENTRY(l->queue.next, struct kvc_req, node);
-	return l->credits > (r->wire.type == WIRE_PING ? 0 : l->reserve) ? r : NULL;
-}
-
 static bool frame_requests(struct kvc_link *l, struct wire_writer *w, uint64_t now_ns)
 {
 	struct kvc_client *c = link_client(l);
@@ -246,11 +256,6 @@ static bool frame_requests(struct kvc_link *l, struct wire_writer *w, uint64_t n
 	return true;
 }
 
-static bool link_has_work(const struct kvc_link *l)
-{
-	return (!kv_list_empty(&l->cancels) && l->credits > 0) || queue_head(l);
-}
-
 /* One frame. 0, or -KV_EBUSY: no message buffer is free. */
 static int link_send(struct kvc_client *c, struct kvc_link *l)
 {
@@ -271,17 +276,26 @@ static int link_send(struct kvc_client *c, struct kvc_link *l)
 		return 0;
 	}
 	msg->sent = frame_sent;
-	msg->arg = s;
+	msg->arg = l;
+	l->frames++;
+	c->frames++;
 	s->refs++;
 	te_msg_send(c->te, s->peer[l->shard], l->index, msg, now_ns + FRAME_TIMEOUT_NS);
 	return 0;
+}
+
+/* A link whose peer takes nothing keeps its frames with the engine. It may have several only while half of the buffers
+ * are free, then one: servers that are stopped leave some to the others. frame_sent goes on with what is left. */
+static bool frame_allowed(const struct kvc_link *l)
+{
+	return l->frames == 0 || link_client(l)->frames < KVC_FRAMES / 2;
 }
 
 void kvc_link_flush(struct kvc_client *c)
 {
 	while (!kv_list_empty(&c->dirty)) {
 		struct kvc_link *l = KV_LIST_ENTRY(c->dirty.next, struct kvc_link, dirty_node);
-		while (link_has_work(l))
+		while (link_has_work(l) && frame_allowed(l))
 			if (link_send(c, l) < 0)
 				return; /* it stays dirty; kvc_client_room goes on */
 		kv_list_del(&l->dirty_node);

@@ -584,6 +584,41 @@ static void peers_that_take_nothing_leave_credits_to_others(void **state)
 	close_all();
 }
 
+static void messages_that_a_peer_does_not_take_leave_credits_to_others(void **state)
+{
+	static struct result rm[6][60];
+	struct te_peer *p[6];
+	uint8_t data[8] = {0};
+	unsigned at;
+	(void)state;
+	open_with((struct te_options){.messages = 512}, 64, 1024);
+	for (unsigned i = 0; i < 6; i++)
+		p[i] = peer((uint16_t)(1 + i));
+	memset(rm, 0, sizeof(rm));
+	for (unsigned i = 0; i < 6; i++)
+		for (unsigned j = 0; j < 60; j++)
+			te_msg_send(n.te, p[i], 0, msg_for(&n, &rm[i][j], data, 8), KV_NEVER);
+	poll();
+	assert_int_equal(outstanding(), 32 + 5 * 2); /* half of 64 by the first, and two that are always allowed */
+	/* One that takes what comes gets all of its messages; so the others' do not stand in front of them. */
+	for (at = 0; at < fake.count; at++)
+		if (fake.posts[at].to == 6) {
+			complete(at, 0);
+			poll();
+		}
+	for (unsigned j = 0; j < 60; j++)
+		assert_int_equal(rm[5][j].done, 1);
+	assert_int_equal(outstanding(), 32 + 4 * 2);
+	/* And so does the first when it takes them again. */
+	for (at = 0; at < fake.count; at++)
+		if (fake.posts[at].to == 1 && !fake.posts[at].over) {
+			complete(at, 0);
+			poll();
+		}
+	assert_int_equal(rm[0][59].done, 1);
+	close_all();
+}
+
 /* ---- failures ---- */
 
 static void an_operation_that_cannot_be_posted_fails_alone(void **state)
@@ -1182,6 +1217,7 @@ int main(void)
 		CASE(in_flight_never_exceeds_the_credits),
 		CASE(a_link_keeps_its_window),
 		CASE(peers_that_take_nothing_leave_credits_to_others),
+		CASE(messages_that_a_peer_does_not_take_leave_credits_to_others),
 		CASE(an_operation_that_cannot_be_posted_fails_alone),
 		CASE(a_refused_post_is_tried_again),
 		CASE(failures_are_judged),

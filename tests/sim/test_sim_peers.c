@@ -192,6 +192,38 @@ static void a_server_in_trouble_delays_calls_to_another_by_one_fence(void **stat
 	}
 }
 
+/* A message each, at its own time, to a server whose endpoints take nothing. */
+static void one_message(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 20 * SECOND};
+	co_sleep_await(world_now(&world) + kv_prng_below(&world.prng, 1500 * MS));
+	kvc_touch_await(c, two.key[1][(uintptr_t)arg % 4].key, &call);
+}
+
+static void messages_to_a_silent_server_leave_send_buffers_to_another(void **state)
+{
+	struct world_options wo = {.seed = 60, .servers = 2, .clients = 1};
+	(void)state;
+	memset(&two, 0, sizeof(two));
+	world_open(&world, &wo);
+	world_do(&world, 0, two_begin, NULL);
+	trouble_begin(FABRIC_CUT, true);
+	for (unsigned i = 0; i < 400; i++)
+		world_worker(&world, 0, 0, one_message, (void *)(uintptr_t)i);
+	world_sleep(&world, 1600 * MS);
+	assert_in_range(kvc_pool_client(world.pool[0].pool, 0)->frames, KVC_FRAMES / 2, KVC_FRAMES / 2 + 1);
+	two.stop_ns = world_now(&world) + 200 * MS;
+	for (unsigned i = 0; i < INNOCENTS; i++)
+		world_worker(&world, 0, 0, innocent, (void *)(uintptr_t)i);
+	world_sleep(&world, 300 * MS);
+	assert_int_equal(two.failed, 0);
+	assert_in_range(two.calls, 20, 1000);
+	assert_in_range(two.worst_ns, 0, 50 * MS);
+	trouble_begin(FABRIC_CUT, false);
+	world_join(&world, 30 * SECOND);
+	world_close(&world);
+}
+
 /* ---- noticing ---- */
 
 static struct kvc_node *node_of(unsigned client, unsigned server)
@@ -378,6 +410,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_server_in_trouble_delays_calls_to_another_by_one_fence),
+		cmocka_unit_test(messages_to_a_silent_server_leave_send_buffers_to_another),
 		cmocka_unit_test(a_stopped_server_is_down_within_two_seconds),
 		cmocka_unit_test(the_limit_of_silence_is_an_option),
 		cmocka_unit_test(a_client_that_was_stopped_keeps_its_session),
