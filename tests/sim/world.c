@@ -11,15 +11,23 @@
  * is not for the seed to say, and no run was like another.)
  *
  * What must never be, and where it is looked for:
- *   a wrong byte                                        model.c, at each GET; stat_check: no checksum was wrong
- * anywhere a write into memory that was given back             landing.c: each piece of each write, before it lands,
- * belongs to a request that is out, or to quarantine; model.c: canaries in registered memory, views a slot or block
- * reused under an unresolved operation  fabric_sim.c, posting_check and local_check: operations' bytes, contexts and
- * regions a call that does not end by deadline + grace        model.c, timed_end; world_run and world_join: nothing
- * hangs an operation that completes twice or never          fabric_sim.c (contexts), world_rest_check (requests),
- * stat_check (blocks in quarantine) memory beyond its bounds                            step_check(), after every step:
- * buffer, quarantine, immediates, servers' memory something left at the end                           world_rest_check,
- * stat_check, world_close; AddressSanitizer for the heap */
+ *
+ * - A wrong byte: model.c, at each GET; stat_check: no checksum was wrong anywhere.
+ *
+ * - A write into memory that was given back: landing.c, each piece of each write before it lands, belongs to a request
+ *   that is out, or to quarantine; model.c, canaries in registered memory, and views.
+ *
+ * - A slot or block reused under an unresolved operation: fabric_sim.c, posting_check and local_check (operations'
+ *   bytes, contexts and regions).
+ *
+ * - A call that does not end by deadline + grace: model.c, timed_end; world_run and world_join: nothing hangs.
+ *
+ * - An operation that completes twice or never: fabric_sim.c (contexts), world_rest_check (requests), stat_check (blocks
+ *   in quarantine).
+ *
+ * - Memory beyond its bounds: step_check, after every step: buffer, quarantine, immediates, servers' memory.
+ *
+ * - Something left at the end: world_rest_check, stat_check, world_close; AddressSanitizer for the heap. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
