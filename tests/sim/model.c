@@ -453,7 +453,9 @@ static void do_get_part(struct worker *k, struct kvc_client *c)
 	uint8_t *dst = malloc(want);
 	int64_t rc = kvc_get_await(c, key_of(e), dst, want, call);
 	timed_end(k, &t, "GET of a part", rc);
-	if (rc < 0)
+	if (rc == -KV_ENOTFOUND && e->may_miss)
+		saw_nothing(e); /* its server lost it meanwhile */
+	else if (rc < 0)
 		failed(k, "GET of a part", rc);
 	else if ((uint64_t)rc != want || memcmp(dst, bytes(k->m, v) + call->offset, want) != 0)
 		WRONG(k, "GET of %llu bytes from %llu of %u returned %lld that are wrong", (unsigned long long)want, (unsigned long long)call->offset,
@@ -471,7 +473,9 @@ static void do_get_short(struct worker *k, struct kvc_client *c)
 	uint8_t *dst = malloc(cap);
 	int64_t rc = kvc_get_await(c, key_of(e), dst, cap, timed_begin(k, &t));
 	timed_end(k, &t, "GET with too little room", rc);
-	if (rc != -KV_ETOOBIG)
+	if (rc == -KV_ENOTFOUND && e->may_miss)
+		saw_nothing(e);
+	else if (rc != -KV_ETOOBIG)
 		failed(k, "GET with too little room", rc);
 	free(dst);
 }
