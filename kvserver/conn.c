@@ -10,6 +10,10 @@
  * sees its messages answered in order, and no two pieces of control work of one client ever overlap. What a call needs
  * is in the connection and is not touched while calls are pending.
  *
+ * A shard answers REVOKE and GOODBYE when transfers are over, and those of a client that died then may never be. While
+ * the reader waits it does not see that the client is gone; the heartbeats do, and have the shards stop the session
+ * (stop_await), so that the quarantine budget ends the transfers, and with them the wait.
+ *
  * Regions are made here once, shared read-only by the shards, and freed here after all shards have let go.
  * A session that has become void without the client's doing (an endpoint was rebuilt; a write to the client failed, whose
  * immediate it waits for) ends with ADDRESS: the client makes a new one and its calls again. One that does not go is cut.
@@ -21,7 +25,7 @@
 #include <stdlib.h>
 
 struct conn_call {
-	struct call call;
+	struct call call, stop;
 	struct conn *conn;
 	struct session *session; /* the shard's; NULL: none */
 	struct kv_error error;
@@ -53,6 +57,7 @@ struct conn {
 	struct region *region;
 	uint32_t region_id;
 	unsigned pending;
+	unsigned stopping; /* calls of stop_await */
 	_Atomic uint64_t received[KV_SHARDS_MAX];
 	struct co *beater;
 	struct conn_call *call; /* one per shard, from admission on */
@@ -135,6 +140,16 @@ static void run_close(struct call *call)
 		session_end(session, call);
 	else
 		call_finish(call, 0);
+}
+
+/* The session is written by its shard only, so it is asked for there. */
+static void run_stop(struct call *call)
+{
+	struct session *session = KV_CONTAINER(call, struct conn_call, stop)->session;
+
+	if (session)
+		session_stop(session);
+	call_finish(call, 0);
 }
 
 static void run_idle(struct call *call)
@@ -518,6 +533,30 @@ static int anew_await(struct conn *c)
 	return rc ? rc : -KV_ETIMEOUT;
 }
 
+static void stopped(struct call *call)
+{
+	struct conn *c = KV_CONTAINER(call, struct conn_call, stop)->conn;
+
+	if (--c->stopping == 0)
+		co_wake(c->beater);
+}
+
+/* The client is gone and the reader waits for the shards, who may wait for what the client left in flight. */
+static void stop_await(struct conn *c)
+{
+	unsigned shards = c->server->opt.shards;
+
+	c->stopping = shards;
+	for (unsigned i = 0; i < shards; i++) {
+		struct call *call = &c->call[i].stop;
+		*call = (struct call){.shard = c->server->shard[i], .run = run_stop, .done = stopped};
+		while (call_make(call, loop_of(c)) != 0)
+			co_sleep_await(loop_now(loop_of(c)) + 1000000);
+	}
+	while (c->stopping)
+		co_park_await(KV_NEVER);
+}
+
 static void beat(void *arg)
 {
 	struct conn *c = arg;
@@ -532,6 +571,8 @@ static void beat(void *arg)
 		if (!c->closing && !atomic_load(&c->anew))
 			co_park_await(loop_now(loop_of(c)) + step_ns);
 	}
+	if (c->pending)
+		stop_await(c);
 	c->beater = NULL;
 	c->beating = false;
 	co_wake(c->reader);
@@ -604,6 +645,8 @@ static int first_bytes_await(struct conn *c)
 
 	if (rc < 0)
 		return rc;
+	if (c->closing) /* cut: nothing is begun, so it takes nobody's turn */
+		return -KV_ECANCELED;
 	c->talking = true;
 	handshake_rate_await(c->server);
 	return c->closing ? -KV_ECANCELED : 0;

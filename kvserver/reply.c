@@ -245,15 +245,23 @@ static bool held_encode(struct link *l, struct held *h)
 	return encode(l, &h->reply);
 }
 
-/* What a link holds, as far as it gets. */
+/* What a link holds, as far as it gets. One that got something stands behind the others then: else those in front would
+ * take every buffer that they give back, and the rest would wait for as long as these ask for more. */
 static void link_room(struct link *l)
 {
+	bool some = false;
+
 	while (!kv_list_empty(&l->holding)) {
 		struct held *h = KV_LIST_ENTRY(l->holding.next, struct held, node);
 		if (!held_encode(l, h))
-			return;
+			break;
 		held_free(l, h);
+		some = true;
 	}
+	if (!some || kv_list_empty(&l->holding))
+		return;
+	kv_list_del(&l->blocked);
+	kv_list_add_tail(&l->session->shard->blocked, &l->blocked);
 }
 
 /* One that has its share under way does not stand in front of the others. */

@@ -155,8 +155,10 @@ static void requests_stop(struct session *s)
 	}
 }
 
-void session_end(struct session *s, struct call *gone)
+void session_stop(struct session *s)
 {
+	if (s->state != SESSION_OPEN)
+		return;
 	s->state = SESSION_ENDING;
 	s->ended_ns = loop_turn_now(s->shard->loop);
 	kv_list_add_tail(&s->shard->ending, &s->node);
@@ -165,6 +167,11 @@ void session_end(struct session *s, struct call *gone)
 	stages_drop(s);
 	requests_stop(s); /* `gone` is not set yet: the session stays */
 	pins_clear(&s->shard->store, &s->pins);
+}
+
+void session_end(struct session *s, struct call *gone)
+{
+	session_stop(s);
 	s->gone = gone;
 	session_settle(s);
 }

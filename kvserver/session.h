@@ -75,8 +75,12 @@ struct session_args {
  * or the engine's code with *err. */
 int session_open(struct shard *shard, const struct session_args *args, struct session **out, struct kv_error *err);
 
-/* session_end -- no new requests, queued work is dropped, what is in flight is kept until it completes; then the peer
- * is closed, the session freed and `gone` finished. */
+/* session_stop -- no new requests, queued work is dropped, what is in flight is kept until it completes and counts as
+ * left behind by a client that is gone (shard_quarantine_check). A second time it does nothing. */
+void session_stop(struct session *s);
+
+/* session_end -- session_stop, and when nothing is in flight any more the peer is closed, the session freed and `gone`
+ * finished. */
 void session_end(struct session *s, struct call *gone);
 
 /* session_when_idle -- finish `idle` as soon as no request of the session is in flight (at once if there is none). */

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # check-layers.sh -- the direction of includes, as docs/ARCHITECTURE.md's table says; speaks TAP.
-# Run from the root of the tree, or with another root as the only argument (tests/integration/layers.sh plants violations there).
+# Run from the root of the tree, or with another root as the only argument.
 set -u
 cd "${1:-.}" || exit 2
 fail=0 n=0

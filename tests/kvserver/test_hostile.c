@@ -239,6 +239,43 @@ static void replies_that_nobody_reads_leave_send_buffers_to_others(void **state)
 	honest_calls();
 }
 
+/* One send buffer is left, and both wait for it: a link that has had it stands behind the other, whatever it still holds. */
+static void links_that_wait_for_send_buffers_take_turns(void **state)
+{
+	static struct te_msg *taken[1024];
+	struct wire_request q[RIG_CREDITS], mine;
+	const struct link *theirs = &other.session->link[0], *ours = &rig.session->link[0];
+	uint64_t until = kv_clock_now(&kv_clock_monotonic) + 10000000000ull;
+	unsigned n = 0;
+	(void)state;
+	rig_store("k", 2800, 1);
+	rig_quiet(); /* the last reply's buffer comes back */
+	while ((taken[n] = te_msg_acquire(rig.shard->te)) != NULL)
+		n++;
+	for (unsigned i = 0; i < RIG_CREDITS; i++) {
+		q[i] = other_get("k", 2800); /* one fills a frame */
+		q[i].flags = WIRE_GET_INLINE;
+	}
+	other_send(q, RIG_CREDITS);
+	rig_until(theirs->held == RIG_CREDITS);
+	mine = rig_get("k", 0, 2800);
+	mine.flags = WIRE_GET_INLINE;
+	rig_send(&mine);
+	rig_until(ours->held == 1);
+	te_msg_release(rig.shard->te, taken[--n]);
+	while (ours->held && kv_clock_now(&kv_clock_monotonic) < until)
+		other_turn();
+	assert_int_equal(ours->held, 0);
+	assert_int_equal(theirs->held, RIG_CREDITS - 1);
+	while (n > 0)
+		te_msg_release(rig.shard->te, taken[--n]);
+	rig_until(rig_find(mine.id));
+	while (other.replies < 1 + RIG_CREDITS && kv_clock_now(&kv_clock_monotonic) < until)
+		other_turn();
+	assert_int_equal(other.replies, 1 + RIG_CREDITS);
+	assert_int_equal(theirs->held, 0);
+}
+
 static void writes_that_nobody_reads_do_not_stop_others(void **state)
 {
 	struct wire_request q[RIG_CREDITS];
@@ -482,6 +519,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		HOSTILE_TEST(replies_that_nobody_reads_leave_send_buffers_to_others),
+		HOSTILE_TEST(links_that_wait_for_send_buffers_take_turns),
 		HOSTILE_TEST(writes_that_nobody_reads_do_not_stop_others),
 		HOSTILE_TEST(a_session_whose_writes_fail_is_to_begin_anew),
 		HOSTILE_TEST(a_flood_beyond_the_credits_is_refused_and_counted),

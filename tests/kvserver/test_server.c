@@ -472,6 +472,49 @@ static void nonsense_on_the_control_connection_is_counted(void **state)
 	told();
 }
 
+/* ---- connections that are cut before they said anything ---- */
+
+static void tokens_take(void *arg)
+{
+	struct kvs_server *s = arg;
+	s->bucket = (struct bucket){.tokens = -20.0 * HANDSHAKE_RATE, .filled_ns = loop_now(s->control)};
+}
+
+static void tokens_give(void *arg)
+{
+	struct kvs_server *s = arg;
+	s->bucket = (struct bucket){.tokens = HANDSHAKE_BURST, .filled_ns = loop_now(s->control)};
+}
+
+/* Whoever takes a handshake's turn now waits for 20 s. Those who are cut do not, and leave their places at once. */
+static void cut_body(void)
+{
+	static int fd[40];
+	struct sockaddr_storage a = server_addr(server);
+	uint64_t cut = control_stat(WIRE_STAT_HANDSHAKES_CUT), delayed = control_stat(WIRE_STAT_HANDSHAKES_DELAYED);
+	unsigned places = server->handshakes_max;
+	struct wire_ctrl_msg m;
+	expect(loop_post(server->control, tokens_take, server) == 0);
+	server->handshakes_max = 8;
+	for (unsigned i = 0; i < KV_COUNT(fd); i++)
+		expect(io_connect_await(&a, sizeof(struct sockaddr_in), &fd[i], soon()) == 0);
+	expect(becomes(WIRE_STAT_HANDSHAKES_CUT, cut + KV_COUNT(fd) - 8));
+	expect(control_stat(WIRE_STAT_HANDSHAKES_DELAYED) == delayed);
+	server->handshakes_max = places;
+	expect(loop_post(server->control, tokens_give, server) == 0);
+	for (unsigned i = 0; i < KV_COUNT(fd); i++)
+		io_close(loop, fd[i]);
+	expect(becomes(WIRE_STAT_HANDSHAKES_NOW, 0));
+	leave(greet(&m));
+}
+
+static void silent_connections_take_no_handshakes_turn(void **state)
+{
+	(void)state;
+	in_coroutine(cut_body);
+	told();
+}
+
 /* Like raw, with a receive buffer so small that little of what is not read fits the kernel. */
 static int raw_narrow(const void *bytes, size_t len)
 {
@@ -525,6 +568,197 @@ static void what_stalls_and_what_does_not_read_is_cut_and_counted(void **state)
 {
 	(void)state;
 	in_coroutine(stall_body);
+	told();
+}
+
+/* ---- a client that dies while the server waits for what it left in flight ---- */
+
+enum { BIG = 6 << 20, BIG_GETS = 8 };
+
+/* What of the first shard a test looks at, taken on its loop. */
+static struct {
+	_Atomic bool taken;
+	unsigned requests, ending, sessions;
+} seen;
+
+static void see(void *arg)
+{
+	struct shard *s = arg;
+	seen.requests = s->requests.used;
+	seen.ending = (unsigned)shard_stat_get(s, WIRE_STAT_ENDING_SESSIONS);
+	seen.sessions = s->session_count;
+	atomic_store(&seen.taken, true);
+}
+
+static void look(void)
+{
+	uint64_t until = soon();
+	atomic_store(&seen.taken, false);
+	expect(loop_post(server->shard_loop[0], see, server->shard[0]) == 0);
+	while (!atomic_load(&seen.taken) && loop_now(loop) < until)
+		co_sleep_await(loop_now(loop) + 1000000);
+	expect(atomic_load(&seen.taken));
+}
+
+static void big_commit(void *arg)
+{
+	struct shard *s = arg;
+	struct block *b, *holder;
+	if (store_stage(&s->store, "big", 3, BIG, &b) != 0)
+		return;
+	store_commit(&s->store, b, 0, KV_NEVER, loop_now(s->loop), &holder);
+	block_unref(&s->store, b);
+}
+
+static void big_drop(void *arg)
+{
+	struct shard *s = arg;
+	struct block *b = store_find(&s->store, "big", 3, loop_now(s->loop));
+	if (b)
+		store_drop(&s->store, b);
+}
+
+/* A client with an endpoint of its own, which is polled only now and then. */
+static struct {
+	struct te *te;
+	struct kv_area area;
+	struct te_region *region;
+	struct te_peer *server;
+	struct wire_frame frame;
+	uint64_t next_id;
+	unsigned replies;
+} dying;
+
+static void dying_message(void *arg, unsigned rail, const uint8_t *data, size_t len)
+{
+	(void)arg, (void)rail, (void)data, (void)len;
+	dying.replies++;
+}
+
+static void dying_send(struct wire_request *q, unsigned n)
+{
+	struct te_msg *msg = te_msg_acquire(dying.te);
+	struct wire_writer w;
+	expect(msg != NULL);
+	wire_frame_begin(&w, msg->data, KV_MSG_MAX, &dying.frame);
+	for (unsigned i = 0; i < n; i++) {
+		q[i].id = dying.next_id++;
+		q[i].time_left_us = UINT32_MAX;
+		expect(wire_request_add(&w, &q[i]) == 0);
+	}
+	msg->len = wire_frame_end(&w);
+	msg->sent = NULL;
+	te_msg_send(dying.te, dying.server, 0, msg, soon());
+}
+
+/* Its engine, its session, and its memory as region 1. */
+static struct boot_conn *dying_open(void)
+{
+	const struct te_options options = {.provider = "tcp", .local = server_addr(server), .messages = 64, .receives = 64};
+	const struct te_handlers handlers = {.message = dying_message};
+	static uint8_t keys[16];
+	struct te_options o = options;
+	struct wire_ctrl_msg m, h = hello();
+	struct te_address mine, theirs;
+	struct te_remote announced;
+	struct wire_blob_addr a;
+	struct te_key key[8];
+	struct boot_conn *c;
+	((struct sockaddr_in *)&o.local)->sin_port = 0;
+	memset(&dying, 0, sizeof(dying));
+	expect(te_open(&o, &handlers, NULL, &dying.te, NULL) == 0 && kv_area_map(BIG, &dying.area, NULL) == 0);
+	expect(te_region_register(dying.te, dying.area.base, dying.area.len_bytes, TE_REMOTE_READ | TE_REMOTE_WRITE, 0,
+				  &dying.region, NULL) == 0);
+	expect(te_address(dying.te, 0, &mine) == 0);
+	h.hello.addr[0].len = mine.len;
+	memcpy(h.hello.addr[0].data, mine.data, mine.len);
+	c = dial(server, ctx);
+	expect(c && boot_send_await(c, &h, soon()) == 0 && next(c, &m) == 0 && m.type == WIRE_CTRL_WELCOME);
+	expect(wire_welcome_addr(&m.welcome, 0, 0, &a) == 0);
+	theirs.len = a.len;
+	memcpy(theirs.data, a.data, a.len);
+	expect(te_peer_open(dying.te, &theirs, 1, &dying.server, NULL) == 0);
+	dying.next_id = 1;
+	dying.frame.session = m.welcome.session;
+	memcpy(dying.frame.token, m.welcome.token, KV_TOKEN_LEN);
+	te_region_announce(dying.region, &announced, key);
+	expect(announced.parts == 1);
+	wire_region_put(keys, 1, 0, 0, key[0].base, key[0].key);
+	m = (struct wire_ctrl_msg){.type = WIRE_CTRL_REGION,
+				   .region = {.id = 1,
+					      .parts = 1,
+					      .rails = 1,
+					      .virt = announced.virt,
+					      .len_bytes = announced.len_bytes,
+					      .part_bytes = announced.part_bytes,
+					      .keys = keys}};
+	expect(boot_send_await(c, &m, soon()) == 0 && next(c, &m) == 0 && m.type == WIRE_CTRL_REGION_OK);
+	expect(m.region_ok.status == WIRE_OK);
+	return c;
+}
+
+/* GETs that its endpoint takes in no bytes of, once they have come. */
+static void dying_gets(void)
+{
+	struct wire_request ping = {.type = WIRE_PING}, q[BIG_GETS];
+	uint64_t until = soon();
+	dying_send(&ping, 1);
+	while (dying.replies == 0 && loop_now(loop) < until) {
+		te_poll(dying.te);
+		co_sleep_await(loop_now(loop) + 1000000);
+	}
+	expect(dying.replies == 1);
+	for (unsigned i = 0; i < BIG_GETS; i++)
+		q[i] = (struct wire_request){.type = WIRE_GET,
+					     .key = {(const uint8_t *)"big", 3},
+					     .dest = {.region = 1, .slice = BIG, .count = 1},
+					     .get = {.length = BIG, .imm = 1 << 16}};
+	dying_send(q, BIG_GETS);
+	for (look(); seen.requests < BIG_GETS && loop_now(loop) < until; look())
+		te_poll(dying.te);
+	expect(seen.requests == BIG_GETS);
+}
+
+/* The reader of its control connection waits for the transfers, which never end: its session ends all the same. */
+static void dying_body(enum wire_ctrl type)
+{
+	struct wire_ctrl_msg m = {.type = type, .region_ok = {.id = 1}};
+	struct boot_conn *c;
+	uint64_t until;
+	expect(loop_post(server->shard_loop[0], big_commit, server->shard[0]) == 0);
+	c = dying_open();
+	dying_gets();
+	expect(boot_send_await(c, &m, soon()) == 0);
+	boot_close(&c);
+	until = soon();
+	for (look(); seen.ending == 0 && loop_now(loop) < until; look())
+		co_sleep_await(loop_now(loop) + 10000000);
+	expect(seen.ending == 1 && seen.requests > 0);
+	te_close(&dying.te); /* as the quarantine budget would in the end */
+	until = soon();
+	for (look(); seen.sessions > 0 && loop_now(loop) < until; look())
+		co_sleep_await(loop_now(loop) + 10000000);
+	expect(seen.sessions == 0 && seen.requests == 0);
+	kv_area_unmap(&dying.area);
+	expect(loop_post(server->shard_loop[0], big_drop, server->shard[0]) == 0);
+}
+
+static void revoke_body(void)
+{
+	dying_body(WIRE_CTRL_REVOKE);
+}
+
+static void goodbye_body(void)
+{
+	dying_body(WIRE_CTRL_GOODBYE);
+}
+
+static void a_client_that_dies_after_revoke_or_goodbye_is_ended(void **state)
+{
+	(void)state;
+	in_coroutine(revoke_body);
+	told();
+	in_coroutine(goodbye_body);
 	told();
 }
 
@@ -781,6 +1015,8 @@ int main(void)
 		cmocka_unit_test(new_addresses_are_acknowledged),
 		cmocka_unit_test(nonsense_on_the_control_connection_is_counted),
 		cmocka_unit_test(what_stalls_and_what_does_not_read_is_cut_and_counted),
+		cmocka_unit_test(silent_connections_take_no_handshakes_turn),
+		cmocka_unit_test(a_client_that_dies_after_revoke_or_goodbye_is_ended),
 		cmocka_unit_test(after_a_reset_clients_come_back_for_new_addresses),
 		cmocka_unit_test(a_server_with_a_client_stops),
 		cmocka_unit_test(a_port_in_use_is_said),

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# check-docs.sh -- what docs/OWNERSHIP.md and docs/RELIABILITY.md name exists; speaks TAP.
+#
+# Of what stands in backticks: `file: function, function` must be a file (of the tree, or below tests/) with these functions in it, `calls_of_*` one that
+# begins so; a file alone must be there; and a name with an underscore must be a word of the sources.
+# Run from the root of the tree, or with another root as the only argument.
+set -u
+cd "${1:-.}" || exit 2
+words=$(mktemp) || exit 2
+trap 'rm -f "$words"' EXIT
+find base loop wire bootstrap engine kvclient kvserver kvbench kvcli tests scripts Makefile -type f \( -name '*.[chS]' -o -name '*.sh' -o -name '*.py' -o -name '*.patch' -o -name '*.def' -o -name Makefile \) \
+	-exec grep -ohE '[A-Za-z_][A-Za-z0-9_]*' {} + 2>/dev/null | sort -u >"$words"
+
+functions() { # FILE NAMES: those that are not there
+	local name
+	tr ',' '\n' <<<"$2" | while read -r name; do
+		[ -z "$name" ] || [ "$name" = ... ] || grep -Eq "(^|[^A-Za-z0-9_])${name//\*/[a-z0-9_]*}\(" "$1" || echo "$1 has no function $name"
+	done
+}
+
+missing() { # DOC
+	local span file name
+	tr '\n' ' ' <"$1" | tr -s ' ' | grep -o '`[^`]*`' | tr -d '`' | sort -u | while IFS= read -r span; do
+		if [[ $span =~ ^([a-z]+/[a-z0-9_/]+\.(c|h|sh|py))(: (.*))?$ ]]; then
+			file=${BASH_REMATCH[1]} name=${BASH_REMATCH[4]}
+			[ -f "$file" ] || file=tests/$file
+			if [ -f "$file" ]; then functions "$file" "$name"; else echo "there is no ${file#tests/}"; fi
+		elif [[ $span =~ ^[a-z0-9]+_[a-z0-9_*,\ ]*$ ]]; then
+			tr ',' '\n' <<<"$span" | while read -r name; do
+				grep -Eqx "${name//\*/[A-Za-z0-9_]*}" "$words" || echo "there is no $name in the sources"
+			done
+		fi
+	done
+}
+
+n=0 fail=0
+echo 1..2
+for doc in docs/OWNERSHIP.md docs/RELIABILITY.md; do
+	n=$((n + 1))
+	bad=$(missing "$doc")
+	if [ -s "$doc" ] && [ -z "$bad" ]; then
+		echo "ok $n - what $doc names exists"
+	else
+		echo "not ok $n - what $doc names exists"
+		printf '%s\n' "${bad:-there is no $doc}" | sed 's/^/# /'
+		fail=1
+	fi
+done
+exit $fail
