@@ -65,6 +65,10 @@ int boot_send_await(struct boot_conn *conn, const struct wire_ctrl_msg *msg, uin
  * -KV_EVERSION the connection is of no more use. */
 int boot_recv_await(struct boot_conn *conn, struct wire_ctrl_msg *out, uint64_t deadline_ns);
 
+/* boot_limit -- a message that is longer than this, with its length, is refused with -KV_EPROTO before room is made for it, from the next
+ * boot_recv_await on. At first it is KV_CTRL_MAX, and it is never more. */
+void boot_limit(struct boot_conn *conn, unsigned bytes);
+
 /* boot_shutdown -- make reads and writes in progress return -KV_EPEERDOWN. The memory stays until boot_close, which no
  * other coroutine may be inside of. */
 void boot_shutdown(struct boot_conn *conn);

@@ -35,6 +35,7 @@ struct boot_conn {
 	bool begun;           /* a message has been received */
 	bool plain;           /* no TLS */
 	int read_error;       /* sticky */
+	unsigned limit;       /* of a message that is received, in bytes */
 	struct co_queue writers;
 	uint8_t *in;
 	size_t in_cap, first, taken, end; /* see the top of this file */
@@ -54,6 +55,7 @@ static int conn_make(struct boot_context *ctx, struct loop *loop, int fd, const 
 	kv_sockaddr_format(addr, c->peer, sizeof(c->peer));
 	c->local = kv_sockaddr_is_loopback(addr);
 	c->plain = !ctx->tls;
+	c->limit = MSG_MAX;
 	c->in_cap = IN_SMALL;
 	c->in = malloc(c->in_cap);
 	if (!c->in) {
@@ -303,7 +305,7 @@ static int in_message_await(struct boot_conn *c, uint64_t deadline_ns)
 				       "or certificates, or none",
 				       c->peer);
 		int len = wire_ctrl_length(c->in + c->first, have);
-		if (len < 0)
+		if (len < 0 || (unsigned)len > c->limit)
 			return kv_fail(&c->failure, -KV_EPROTO,
 				       "%s: what the peer sent is no control message (its length is out of bounds)",
 				       c->peer);
@@ -325,6 +327,11 @@ static int message_decode(struct boot_conn *c, size_t len, struct wire_ctrl_msg 
 			     "%s: the peer sent a control message of type %u, %zu bytes, that makes no sense", c->peer,
 			     (unsigned)kv_get16(c->in + c->first + 4), len);
 	return rc;
+}
+
+void boot_limit(struct boot_conn *conn, unsigned bytes)
+{
+	conn->limit = KV_MIN(bytes, (unsigned)MSG_MAX);
 }
 
 int boot_recv_await(struct boot_conn *conn, struct wire_ctrl_msg *out, uint64_t deadline_ns)

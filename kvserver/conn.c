@@ -21,6 +21,7 @@
 #include "kvserver/server.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 
@@ -343,8 +344,10 @@ static int hello_await(struct conn *c)
 	struct wire_ctrl_msg m;
 	struct kv_error err = {0};
 	char name[KV_HOST_MAX];
-	int rc = boot_recv_await(c->boot, &m, c->accepted_ns + HANDSHAKE_NS);
+	int rc;
 
+	boot_limit(c->boot, HELLO_MAX); /* a place costs no more than that, until we know whose it is */
+	rc = boot_recv_await(c->boot, &m, c->accepted_ns + HANDSHAKE_NS);
 	if (rc == -KV_EVERSION) {
 		refuse_await(
 			c, rc,
@@ -367,6 +370,7 @@ static int hello_await(struct conn *c)
 		refuse_await(c, rc, err.text);
 		return rc;
 	}
+	boot_limit(c->boot, UINT_MAX);
 	rc = welcome_await(c);
 	if (rc) {
 		kv_warn(c->server->opt.log, "client %s: no welcome could be sent: %s: %s", name_of(c, name, sizeof(name)), kv_strerror(rc),

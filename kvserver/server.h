@@ -17,6 +17,7 @@ enum {
 	HANDSHAKES_MIN = 16,   /* ... and so many even when open files are few */
 	HANDSHAKE_RATE = 2000, /* TLS handshakes begun per second, on average */
 	HANDSHAKE_BURST = 256,
+	HELLO_MAX = 16384,     /* bytes that a stranger's first message may have; ours has 3 KiB */
 	LOGS_PER_SECOND = 10, /* sentences about clients that are not let in */
 	CLOSING_SLOTS = 64,     /* sessions that end but have something in flight, beside those that are open */
 	USER_TIMEOUT_MS = 10000 /* a control connection whose bytes are not acknowledged for so long is broken */

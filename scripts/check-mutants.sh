@@ -87,6 +87,7 @@ baseline() { # WORLD SEEDS
 
 save() { # NAME
 	local patch=$patches/$1.patch dir=$out/$1 l file head
+	[ -d "$dir" ] || { echo "there is no $dir: $0 --copy $1 makes it" >&2; exit 1; }
 	head=$(sed '/^---/,$d' "$patch" 2>/dev/null)
 	{
 		printf '%s\n\n' "${head:-$(printf 'bug:\nrule:\nworld:\nseeds:\nexpect:')}"

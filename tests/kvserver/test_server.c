@@ -442,6 +442,7 @@ static void closed(int fd)
 static void nonsense_body(void)
 {
 	static const uint8_t huge[] = {0xFF, 0xFF, 0xFF, 0x7F, 1, 0, 0, 0}, unknown[] = {4, 0, 0, 0, 99, 0, 0, 0};
+	static const uint8_t long_hello[] = {0, 0, 15, 0, 1, 0, 0, 0}; /* 960 KiB to come, as a region may have */
 	uint64_t refused = control_stat(WIRE_STAT_HANDSHAKES_REFUSED), bad = control_stat(WIRE_STAT_BAD_CONTROL);
 	struct wire_ctrl_msg m, h = hello();
 	struct boot_conn *c;
@@ -449,6 +450,8 @@ static void nonsense_body(void)
 	expect(becomes(WIRE_STAT_BAD_CONTROL, bad + 1) && becomes(WIRE_STAT_HANDSHAKES_REFUSED, refused + 1));
 	closed(raw(unknown, sizeof(unknown)));
 	expect(becomes(WIRE_STAT_BAD_CONTROL, bad + 2) && becomes(WIRE_STAT_HANDSHAKES_REFUSED, refused + 2));
+	closed(raw(long_hello, sizeof(long_hello)));
+	expect(becomes(WIRE_STAT_BAD_CONTROL, ++bad + 2) && becomes(WIRE_STAT_HANDSHAKES_REFUSED, ++refused + 2));
 	/* In a session: a second HELLO, a region and an address with more rails than the HELLO said. */
 	c = greet(&m);
 	m = region(1, 4096);
