@@ -8,7 +8,7 @@
  *
  * On a link messages go first (they are small and somebody waits for them), do not count against the window, have
  * credits of a rail to themselves, and bring their link to the head of the line. Many of them may be in flight while
- * half of the credits are free, then two. Then transfers, one chunk each in
+ * half of the credits are free, then two; a link stays at the head while one of its own may be posted. Then transfers, one chunk each in
  * turn: a huge one does not starve small ones. The pinned queue (link.xfers) and the peer's (te_peer.xfers, striped
  * over its links) alternate.
  *
@@ -58,8 +58,19 @@ bool link_has_work(const struct link *l)
 	return !kv_list_empty(&l->msgs) || !kv_list_empty(&l->xfers) || !kv_list_empty(&l->peer->xfers);
 }
 
+/* Whether a message of it may be posted: then it stands at the head, since whoever lacks a transfer's credit ends the
+ * serving of the line. */
+static bool msg_due(const struct link *l)
+{
+	return !kv_list_empty(&l->msgs) && msg_room(l);
+}
+
 void link_activate(struct link *l)
 {
+	if (msg_due(l)) {
+		link_activate_first(l);
+		return;
+	}
 	if (l->sched != LINK_IDLE || !l->addr)
 		return;
 	l->sched = LINK_READY;
@@ -175,6 +186,8 @@ static void pump_rail(struct rail *r)
 		switch (post_one(l)) {
 		case POST_DONE:
 		case POST_FAILED:
+			if (msg_due(l))
+				break; /* it stays at the head */
 			kv_list_del(&l->node);
 			kv_list_add_tail(&r->ready, &l->node);
 			break;

@@ -619,6 +619,62 @@ static void messages_that_a_peer_does_not_take_leave_credits_to_others(void **st
 	close_all();
 }
 
+/* Peers that take nothing hold all credits that transfers may have, and the next transfer waits at the head of the line:
+ * messages have credits of their own and do not wait behind it. */
+static void messages_do_not_wait_behind_a_transfer_without_credit(void **state)
+{
+	static struct te_xfer x[8];
+	static struct result r[8], rm[6];
+	struct te_peer *healthy;
+	uint8_t data[8] = {0};
+	(void)state;
+	open_with((struct te_options){.link_bytes = 1 << 30}, 64, 1024);
+	memset(rm, 0, sizeof(rm));
+	for (unsigned i = 0; i < 8; i++)
+		start(&x[i], &r[i], TE_WRITE, peer((uint16_t)(1 + i)), 100 * CHUNK, 0);
+	poll();
+	assert_int_equal(outstanding(), 56); /* an eighth of 64 is for messages */
+	healthy = peer(20);
+	for (unsigned j = 0; j < 6; j++)
+		te_msg_send(n.te, healthy, 0, msg_for(&n, &rm[j], data, 8), KV_NEVER);
+	poll();
+	for (unsigned at = 0; at < fake.count; at++)
+		if (fake.posts[at].to == 20) {
+			complete(at, 0);
+			poll();
+		}
+	for (unsigned j = 0; j < 6; j++)
+		assert_int_equal(rm[j].done, 1);
+	assert_int_equal(outstanding(), 56);
+	close_all();
+}
+
+/* The same when they were refused by the provider for a while. */
+static void messages_of_a_stalled_link_do_not_wait_behind_a_transfer_without_credit(void **state)
+{
+	static struct te_xfer x[8];
+	static struct result r[8], rm[2];
+	struct te_peer *healthy;
+	uint8_t data[8] = {0};
+	(void)state;
+	open_with((struct te_options){.link_bytes = 1 << 30}, 64, 1024);
+	memset(rm, 0, sizeof(rm));
+	for (unsigned i = 0; i < 8; i++)
+		start(&x[i], &r[i], TE_WRITE, peer((uint16_t)(1 + i)), 100 * CHUNK, 0);
+	poll();
+	healthy = peer(20);
+	fake.eagain[20] = true;
+	for (unsigned j = 0; j < 2; j++)
+		te_msg_send(n.te, healthy, 0, msg_for(&n, &rm[j], data, 8), KV_NEVER);
+	poll();
+	assert_int_equal(outstanding(), 56);
+	fake.eagain[20] = false;
+	poll();
+	poll();
+	assert_int_equal(outstanding(), 58);
+	close_all();
+}
+
 /* ---- failures ---- */
 
 static void an_operation_that_cannot_be_posted_fails_alone(void **state)
@@ -1218,6 +1274,8 @@ int main(void)
 		CASE(a_link_keeps_its_window),
 		CASE(peers_that_take_nothing_leave_credits_to_others),
 		CASE(messages_that_a_peer_does_not_take_leave_credits_to_others),
+		CASE(messages_do_not_wait_behind_a_transfer_without_credit),
+		CASE(messages_of_a_stalled_link_do_not_wait_behind_a_transfer_without_credit),
 		CASE(an_operation_that_cannot_be_posted_fails_alone),
 		CASE(a_refused_post_is_tried_again),
 		CASE(failures_are_judged),
