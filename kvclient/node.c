@@ -716,8 +716,8 @@ static void requests_end_await(struct kvc_node *n, int status)
 	bool fence = caller || !others_connected(n) || kvc_client_quarantine_full(c, bytes) ||
 		     c->num_zombies + s->shards > KVC_ZOMBIES_MAX;
 	/* A fence ends the requests with -KV_ERESET; their calls look at the state of the node, which tells them more.
-	 */
-	if (any && fence && !c->closing)
+	 * A client that closes leaves its own memory to the end of the engine, but a caller has his back before that. */
+	if (any && (caller || (fence && !c->closing)))
 		kvc_client_fence_await(c, s, first_unsafe_shard(s));
 	if (!s->open)
 		return;

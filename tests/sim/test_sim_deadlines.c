@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "kvclient/client.h"
 #include "kvclient/internal.h"
 #include "tests/sim/world.h"
 
@@ -695,6 +696,51 @@ static void closing_ends_calls_within_the_grace(void **state)
 	world_close(&world);
 }
 
+/* A GET into registered memory, which must not be touched when it has returned: not while the worker lives either. */
+static void closing_reader(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 100 * SECOND};
+	int64_t rc;
+	kvc_client_hold(c); /* as a worker of kvc_run does: the engine stays until it has returned */
+	rc = kvc_get_await(c, (struct kvc_key){"value/0", 7}, test.memory, VALUE, &call);
+	*(int64_t *)arg = rc;
+	memset(test.memory, 0xAB, VALUE);
+	co_sleep_await(world_now(&world) + 500 * MS);
+	for (unsigned i = 0; i < VALUE; i++)
+		if (test.memory[i] != 0xAB) {
+			world_wrong(&world, "memory was touched after the call had failed with %lld", (long long)rc);
+			break;
+		}
+	kvc_client_unhold(c);
+}
+
+/* The connection to the server breaks while a client that closes gives its calls their grace. */
+static void closing_fences_memory_of_callers_when_the_server_is_lost(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 0; seed < 20; seed++) {
+		struct world_options wo = {.seed = 80 + seed, .clients = 1, .buffer_bytes = BUFFER};
+		int64_t rc = 1;
+		world_open(&world, &wo);
+		world_do(&world, 0, values_put, NULL);
+		callers_init();
+		sim_fabric_options()->delay_min_ns = 20 * MS;
+		sim_fabric_options()->delay_max_ns = 40 * MS;
+		world_worker(&world, 0, 0, closing_reader, &rc);
+		world_sleep(&world, (20 + 10 * seed) * MS); /* it is somewhere on its way */
+		kvc_pool_stop(world.pool[0].pool);
+		world_sleep(&world, MS);
+		world_server_crash(&world, 0, false);
+		world_join(&world, 2 * SECOND);
+		if (rc != VALUE)
+			assert_int_equal(rc, -KV_ECLOSED);
+		world_run(&world, stopped, world.pool[0].pool, 2 * SECOND, "the pool did not close");
+		kvc_pool_free(&world.pool[0].pool);
+		world_close(&world);
+		free(test.memory);
+	}
+}
+
 /* ---- the deadline of a call that names none ---- */
 
 static void the_default_deadline_grows_with_the_bytes(void **state)
@@ -745,6 +791,7 @@ int main(void)
 		cmocka_unit_test(registering_ends_when_a_server_does_not_answer),
 		cmocka_unit_test(closing_takes_a_second_at_most_whatever_the_server_does),
 		cmocka_unit_test(closing_ends_calls_within_the_grace),
+		cmocka_unit_test(closing_fences_memory_of_callers_when_the_server_is_lost),
 		cmocka_unit_test(the_default_deadline_grows_with_the_bytes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
