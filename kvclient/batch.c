@@ -15,8 +15,10 @@
 
 enum { WINDOW = 128 };
 
-/* The result of an item that is to be made again; kvc_call_code never returns it. */
-#define AGAIN (-KV_ERESET)
+/* The result of an item that is to be made again, and of one whose bytes were corrupt: then the server shall look at what it
+ * has. kvc_call_code never returns them. */
+#define AGAIN       (-KV_ERESET)
+#define AGAIN_CHECK (-KV_ESTALE)
 
 struct batch {
 	struct kvc_client *c;
@@ -33,10 +35,16 @@ struct batch {
 	unsigned head, count;
 };
 
+static bool is_again(const struct kvc_item *it)
+{
+	return it->result == AGAIN || it->result == AGAIN_CHECK;
+}
+
 static int item_get(struct batch *b, struct kvc_item *it, struct kvc_get *g)
 {
 	int rc = kvc_get_init(g, b->c, it->key, it->data, it->len, it->slice, it->stride, b->call, b->deadline_ns);
 	g->own_wait.trace = b->wait.trace;
+	g->check = b->pass > 0 && it->result == AGAIN_CHECK;
 	return rc;
 }
 
@@ -72,6 +80,7 @@ static void get_end_await(struct batch *b, struct slot *slot, int status)
 	struct kvc_item *it = &b->items[slot->item];
 	struct kvc_get g;
 	int init = item_get(b, it, &g), rc = init;
+	g.direct = slot->req->caller_memory; /* as it was begun: the memory may have been registered since */
 	if (init == 0)
 		rc = kvc_get_take_await(&g, slot->req, status, NULL);
 	kvc_req_release(b->c, slot->req);
@@ -81,6 +90,8 @@ static void get_end_await(struct batch *b, struct slot *slot, int status)
 		it->result = g.taken == g.total ? (int64_t)g.total : AGAIN;
 	else
 		it->result = failure_await(b, rc);
+	if (g.check && it->result == AGAIN)
+		it->result = AGAIN_CHECK;
 	if (init == 0)
 		kvc_get_fini(&g);
 	if (slot->mem)
@@ -152,12 +163,14 @@ struct batch_ops {
 	void (*whole_await)(struct batch *b, unsigned i);
 };
 
-/* Wait for the oldest item and end it. When time is up, all are cancelled at once, so that they share the grace. */
+/* Wait for the oldest item and end it. When time is up, all are cancelled at once, so that they share the grace. (An item
+ * whose failure is known is not waited for so long: that is its own affair.) */
 static void oldest_await(struct batch *b, const struct batch_ops *ops)
 {
 	struct slot *slot = &b->slot[b->head];
 	int why = kvc_req_wait_await(b->c, slot->req, b->deadline_ns);
-	for (unsigned i = 0; i < b->count && why < 0; i++)
+	bool all = why == -KV_ECLOSED || (why < 0 && loop_now(b->c->loop) >= b->deadline_ns);
+	for (unsigned i = 0; i < b->count && all; i++)
 		kvc_req_cancel(b->slot[(b->head + i) % WINDOW].req, why);
 	ops->end_await(b, slot, kvc_req_finish_await(b->c, slot->req, why));
 	b->head = (b->head + 1) % WINDOW;
@@ -169,7 +182,7 @@ static void pass_await(struct batch *b, unsigned n, const struct batch_ops *ops)
 	unsigned i = 0;
 	while (i < n) {
 		int rc;
-		if (b->pass > 0 && b->items[i].result != AGAIN) {
+		if (b->pass > 0 && !is_again(&b->items[i])) {
 			i++;
 			continue;
 		}
@@ -200,7 +213,7 @@ static void batch_await(struct batch *b, unsigned n, const struct batch_ops *ops
 	for (b->pass = 0; b->pass < 2; b->pass++)
 		pass_await(b, n, ops);
 	for (unsigned i = 0; i < n; i++)
-		if (b->items[i].result == AGAIN)
+		if (is_again(&b->items[i]))
 			ops->whole_await(b, i);
 }
 

@@ -102,7 +102,17 @@ static struct kvc_counters counters(void)
 	return n;
 }
 
-static void corrupt_once(uint64_t id, uint64_t len)
+/* By a call of its own, or as an item of a batch. */
+static int64_t get(struct kvc_key key, bool batch)
+{
+	struct kvc_item item = {.key = key, .data = buf, .len = sizeof(buf)};
+	if (!batch)
+		return kvc_get(pool, key, buf, sizeof(buf), NULL);
+	kvc_get_batch(pool, &item, 1, NULL);
+	return item.result;
+}
+
+static void corrupt_once(uint64_t id, uint64_t len, bool batch)
 {
 	struct kvc_key key = {&id, sizeof(id)};
 	uint8_t sample[SAMPLE];
@@ -111,7 +121,7 @@ static void corrupt_once(uint64_t id, uint64_t len)
 	memcpy(sample, buf, SAMPLE);
 	assert_int_equal(kvc_put(pool, key, buf, len, NULL), 0);
 	flip(sample, len - 1);
-	assert_int_equal(kvc_get(pool, key, buf, sizeof(buf), NULL), -KV_ECORRUPT);
+	assert_int_equal(get(key, batch), -KV_ECORRUPT);
 	assert_int_equal(counters().corrupt, seen + 1);
 	assert_int_equal(stat_of("corrupt_dropped"), dropped + 1);
 	assert_int_equal(kvc_get(pool, key, buf, sizeof(buf), NULL), -KV_ENOTFOUND);
@@ -131,7 +141,8 @@ static void a_value_that_went_bad_is_reported_and_dropped(void **state)
 		skip();
 	}
 	for (unsigned i = 0; i < KV_COUNT(lengths); i++)
-		corrupt_once(0xC0DE00 + i, lengths[i]);
+		for (unsigned batch = 0; batch < 2; batch++)
+			corrupt_once(0xC0DE00 + 2 * i + batch, lengths[i], batch);
 }
 
 int main(void)

@@ -224,6 +224,110 @@ static void messages_to_a_silent_server_leave_send_buffers_to_another(void **sta
 	world_close(&world);
 }
 
+/* ---- items of a batch ---- */
+
+static struct kvc_item item[3];
+
+static void items(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 1500 * MS, .flags = KVC_NO_VERIFY};
+	(void)arg;
+	for (unsigned i = 0; i < 3; i++)
+		item[i] = (struct kvc_item){.key = two.key[i == 0][0].key, .data = two.memory + i * VALUE, .len = VALUE};
+	kvc_get_batch_await(c, item, 3, &call);
+}
+
+/* A reply in the name of server 1: its provider failed after some writes. */
+static void forge_failure(struct kvc_client *c, void *arg)
+{
+	const struct kvc_session *s = c->node[1].session;
+	struct wire_frame frame = {.session = s->number};
+	struct wire_reply r = {.type = WIRE_GET, .status = WIRE_FABRIC, .get.posted = 2};
+	struct wire_writer w;
+	uint8_t buf[KV_MSG_MAX];
+	(void)arg;
+	memcpy(frame.token, s->token, KV_TOKEN_LEN);
+	for (uint32_t i = 0; i < s->num_links; i++)
+		if (!kv_list_empty(&s->link[i].sent))
+			r.id = KV_LIST_ENTRY(s->link[i].sent.next, const struct kvc_req, node)->id;
+	wire_frame_begin(&w, buf, sizeof(buf), &frame);
+	if (!r.id || wire_reply_add(&w, &r) != 0)
+		world_wrong(&world, "no request is out");
+	kvc_client_message(c, 0, buf, wire_frame_end(&w));
+}
+
+static void items_begin(uint64_t seed)
+{
+	/* One credit: of two requests to a shard the second is not sent yet. */
+	struct world_options wo = {.seed = seed, .servers = 2, .clients = 1, .credits = 1};
+	memset(&two, 0, sizeof(two));
+	two.memory = aligned_alloc(4096, kv_align_up((size_t)3 * VALUE, 4096));
+	memset(two.memory, 0xEE, (size_t)3 * VALUE);
+	world_open(&world, &wo);
+	world_do(&world, 0, two_begin, NULL);
+}
+
+/* What is lost of one item is waited for at most as long as the grace, and the others have their time all the same. */
+static void an_item_that_fails_leaves_the_others_their_time(void **state)
+{
+	(void)state;
+	items_begin(70);
+	trouble_begin(FABRIC_CUT, true);
+	world_server_freeze(&world, 0, true);
+	world_worker(&world, 0, 0, items, NULL);
+	world_sleep(&world, 5 * MS);
+	world_worker(&world, 0, 0, forge_failure, NULL);
+	world_sleep(&world, 500 * MS);
+	world_server_freeze(&world, 0, false);
+	world_join(&world, 3 * SECOND);
+	assert_int_equal(item[0].result, -KV_ETIMEOUT);
+	assert_int_equal(item[1].result, VALUE);
+	assert_int_equal(item[2].result, VALUE);
+	world_server_crash(&world, 1, false);
+	world_close(&world);
+	free(two.memory);
+}
+
+/* As kvc_register does it, in the middle of a call. */
+static void memory_add(struct kvc_client *c, void *arg)
+{
+	c->mem[c->num_mems++] = arg;
+}
+
+static void memory_remove(struct kvc_client *c, void *arg)
+{
+	(void)arg;
+	c->num_mems--;
+}
+
+/* What a request was begun with is what its bytes are taken from. */
+static void memory_may_be_registered_under_a_batch_that_reads_into_it(void **state)
+{
+	struct kvc_client_mem mem = {.id = 77, .slot = 1, .ready = true};
+	(void)state;
+	items_begin(71);
+	mem.base = two.memory;
+	mem.len_bytes = 3 * VALUE;
+	world_server_freeze(&world, 0, true);
+	world_server_freeze(&world, 1, true);
+	world_worker(&world, 0, 0, items, NULL);
+	world_sleep(&world, 5 * MS);
+	world_worker(&world, 0, 0, memory_add, &mem);
+	world_sleep(&world, MS);
+	world_server_freeze(&world, 0, false);
+	world_server_freeze(&world, 1, false);
+	world_join(&world, 3 * SECOND);
+	world_do(&world, 0, memory_remove, NULL);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(item[i].result, VALUE);
+		for (unsigned k = 0; k < VALUE; k++)
+			assert_int_equal(((uint8_t *)item[i].data)[k], 0);
+	}
+	assert_int_equal(mem.users, 0);
+	world_close(&world);
+	free(two.memory);
+}
+
 /* ---- noticing ---- */
 
 static struct kvc_node *node_of(unsigned client, unsigned server)
@@ -411,6 +515,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_server_in_trouble_delays_calls_to_another_by_one_fence),
 		cmocka_unit_test(messages_to_a_silent_server_leave_send_buffers_to_another),
+		cmocka_unit_test(an_item_that_fails_leaves_the_others_their_time),
+		cmocka_unit_test(memory_may_be_registered_under_a_batch_that_reads_into_it),
 		cmocka_unit_test(a_stopped_server_is_down_within_two_seconds),
 		cmocka_unit_test(the_limit_of_silence_is_an_option),
 		cmocka_unit_test(a_client_that_was_stopped_keeps_its_session),
