@@ -145,6 +145,10 @@ static int window_once_await(struct window *w)
 				rc = record_send_await(w, i);
 			if (rc == -KV_EBUSY || w->records == RECORDS_MAX)
 				rc = records_finish_await(w);
+			if (rc == -KV_EPEERDOWN && w->down_is_miss) {
+				w->node[i] = NOT_PLACED; /* it went down after the key was placed */
+				rc = 0;
+			}
 		}
 	}
 	if (rc < 0) {

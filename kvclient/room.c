@@ -23,7 +23,7 @@
  * for each server. It says nothing about who may have what is free, and that was the trouble.) Among the requests for
  * one server it is first come, first served as above, and with one server nothing of this counts. Views, which belong
  * to no server, count as one more, without a guarantee. Requests are planned to need no more than half of anything, so
- * that guarantees never stand in their way for ever; whoever does need more gets it when nobody else has anything.
+ * that guarantees never stand in their way for ever; whoever does need more gets it when no other request has anything.
  *
  * A PING needs an entry and nothing else; some are kept for it: a link whose requests are all stuck must be found out.
  */
@@ -129,10 +129,18 @@ static bool room_short(struct kvc_client *c, const struct kvc_need *need)
 	       1 + kept.reqs > reqs_max(c) - c->reqs.used;
 }
 
+/* Whether requests have pieces that come back by themselves. Views do not, nor does what was lost: to wait for those would
+ * be to wait for our own caller, or for half a minute. */
+static bool pieces_out(const struct kvc_client *c)
+{
+	const struct kvc_buffer *b = &c->buffer;
+	return b->free_bytes + b->quarantined_bytes + c->orphan_bytes + c->nobody.bytes < b->len_bytes;
+}
+
 static bool piece_short(struct kvc_client *c, const struct kvc_need *need)
 {
 	struct kvc_room_share kept;
-	if (!shared(c) || c->buffer.free_bytes == c->buffer.len_bytes)
+	if (!shared(c) || !pieces_out(c))
 		return false;
 	kept_for_others(c, share_of(c, need), &kept);
 	return need->piece_bytes + kept.bytes > c->buffer.free_bytes;

@@ -328,6 +328,83 @@ static void memory_may_be_registered_under_a_batch_that_reads_into_it(void **sta
 	free(two.memory);
 }
 
+/* ---- room ---- */
+
+enum { BUFFER = 4 << 20, BIG = 2 << 20 };
+
+/* What the caller holds himself as a view is no reason to keep the guarantees of idle servers from him. */
+static void big_beside_a_view(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call), .timeout_ns = SECOND};
+	struct kvc_key key = {"big", 3};
+	struct kvc_view view;
+	uint8_t *memory = calloc(1, BIG);
+	int64_t rc;
+	(void)arg;
+	/* The first GET tells how long values are: the second asks for all of it at once. */
+	if (kvc_put_await(c, key, memory, BIG, &call) != 0 || kvc_get_await(c, key, memory, BIG, &call) != BIG ||
+	    kvc_view_acquire_await(c, BUFFER / 4, SECOND, &view) != 0)
+		world_wrong(&world, "a value or a view is not to be had");
+	rc = kvc_get_await(c, key, memory, BIG, &call);
+	if (rc != BIG)
+		world_wrong(&world, "GET of half of the buffer beside a view: %lld", (long long)rc);
+	kvc_view_release(c, &view);
+	free(memory);
+}
+
+static void a_view_and_a_request_share_the_buffer_of_many_servers(void **state)
+{
+	struct world_options wo = {.seed = 73, .servers = 4, .clients = 1, .buffer_bytes = BUFFER};
+	(void)state;
+	world_open(&world, &wo);
+	world_do(&world, 0, big_beside_a_view, NULL);
+	world_close(&world);
+}
+
+static struct kvc_view whole;
+
+static void whole_take(struct kvc_client *c, void *arg)
+{
+	(void)arg;
+	if (kvc_view_acquire_await(c, BUFFER, SECOND, &whole) != 0)
+		world_wrong(&world, "the buffer is not to be had");
+}
+
+static void whole_give(struct kvc_client *c, void *arg)
+{
+	(void)arg;
+	kvc_view_release(c, &whole);
+}
+
+static void exists_on_both(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 10 * SECOND, .flags = KVC_DOWN_IS_MISS};
+	struct kvc_key keys[] = {two.key[0][0].key, two.key[1][0].key, two.key[0][1].key};
+	uint8_t found[3] = {7, 7, 7};
+	unsigned prefix = 7;
+	(void)arg;
+	int rc = kvc_exists_await(c, keys, 3, found, &prefix, &call);
+	if (rc != 0 || found[0] != 1 || found[1] != 0 || found[2] != 1 || prefix != 1)
+		world_wrong(&world, "EXISTS: %s, %u %u %u, prefix %u", kv_errname(rc), found[0], found[1], found[2], prefix);
+}
+
+static void keys_of_a_server_that_goes_down_during_exists_are_misses(void **state)
+{
+	struct world_options wo = {.seed = 74, .servers = 2, .clients = 1, .buffer_bytes = BUFFER};
+	(void)state;
+	memset(&two, 0, sizeof(two));
+	world_open(&world, &wo);
+	world_do(&world, 0, two_begin, NULL);
+	world_do(&world, 0, whole_take, NULL);
+	world_worker(&world, 0, 0, exists_on_both, NULL);
+	world_sleep(&world, 5 * MS);
+	world_server_crash(&world, 1, false);
+	world_sleep(&world, 5 * MS);
+	world_worker(&world, 0, 0, whole_give, NULL);
+	world_join(&world, 3 * SECOND);
+	world_close(&world);
+}
+
 /* ---- noticing ---- */
 
 static struct kvc_node *node_of(unsigned client, unsigned server)
@@ -517,6 +594,8 @@ int main(void)
 		cmocka_unit_test(messages_to_a_silent_server_leave_send_buffers_to_another),
 		cmocka_unit_test(an_item_that_fails_leaves_the_others_their_time),
 		cmocka_unit_test(memory_may_be_registered_under_a_batch_that_reads_into_it),
+		cmocka_unit_test(a_view_and_a_request_share_the_buffer_of_many_servers),
+		cmocka_unit_test(keys_of_a_server_that_goes_down_during_exists_are_misses),
 		cmocka_unit_test(a_stopped_server_is_down_within_two_seconds),
 		cmocka_unit_test(the_limit_of_silence_is_an_option),
 		cmocka_unit_test(a_client_that_was_stopped_keeps_its_session),
