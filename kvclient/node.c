@@ -830,6 +830,7 @@ static void connection_await(struct kvc_node *n)
 	ours = n->redo || rc == -KV_ERESET;
 	node_set(n, ours && !c->closing ? KVC_NODE_CONNECTING : KVC_NODE_DOWN);
 	drop_await(n, c->closing ? -KV_ECLOSED : ours ? -KV_ERESET : -KV_EPEERDOWN);
+	links_count(c);
 	if (!served || !ours)
 		backoff_await(n);
 }

@@ -391,6 +391,7 @@ static void exists_on_both(struct kvc_client *c, void *arg)
 static void keys_of_a_server_that_goes_down_during_exists_are_misses(void **state)
 {
 	struct world_options wo = {.seed = 74, .servers = 2, .clients = 1, .buffer_bytes = BUFFER};
+	struct kvc_info info = {.size = sizeof(info)};
 	(void)state;
 	memset(&two, 0, sizeof(two));
 	world_open(&world, &wo);
@@ -398,8 +399,12 @@ static void keys_of_a_server_that_goes_down_during_exists_are_misses(void **stat
 	world_do(&world, 0, whole_take, NULL);
 	world_worker(&world, 0, 0, exists_on_both, NULL);
 	world_sleep(&world, 5 * MS);
+	assert_int_equal(kvc_info(world.pool[0].pool, &info), 0);
+	assert_int_equal(info.links, 2 * WORLD_SHARDS);
 	world_server_crash(&world, 1, false);
 	world_sleep(&world, 5 * MS);
+	assert_int_equal(kvc_info(world.pool[0].pool, &info), 0);
+	assert_int_equal(info.links, WORLD_SHARDS); /* of sessions that there are */
 	world_worker(&world, 0, 0, whole_give, NULL);
 	world_join(&world, 3 * SECOND);
 	world_close(&world);
