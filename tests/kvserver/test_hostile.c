@@ -98,16 +98,23 @@ static struct wire_request other_get(const char *key, uint64_t length)
 	return q;
 }
 
+/* Turn until it has so many replies in all. */
+static void other_until(uint64_t replies)
+{
+	uint64_t until = kv_clock_now(&kv_clock_monotonic) + 10000000000ull;
+	while (other.replies < replies) {
+		assert_true(kv_clock_now(&kv_clock_monotonic) < until);
+		other_turn();
+	}
+}
+
 /* One PING, so that the connection is made. */
 static void other_ping(void)
 {
 	struct wire_request q = other_request(WIRE_PING, NULL);
-	uint64_t before = other.replies, until = kv_clock_now(&kv_clock_monotonic) + 10000000000ull;
+	uint64_t before = other.replies;
 	other_send(&q, 1);
-	while (other.replies == before) {
-		assert_true(kv_clock_now(&kv_clock_monotonic) < until);
-		other_turn();
-	}
+	other_until(before + 1);
 }
 
 static struct sockaddr_storage loopback(void)
@@ -149,6 +156,7 @@ static int other_open(void **state)
 }
 
 static bool gone;
+static uint64_t left_ns; /* when the stranger left */
 
 static void on_gone(struct call *c)
 {
@@ -162,6 +170,7 @@ static void other_leave(void)
 	static struct call call;
 	call = (struct call){.shard = rig.shard, .done = on_gone, .home = rig.loop};
 	gone = false;
+	left_ns = loop_turn_now(rig.loop);
 	session_end(other.session, &call);
 	other.session = NULL;
 }
@@ -229,6 +238,7 @@ static void replies_that_nobody_reads_leave_send_buffers_to_others(void **state)
 		other_send(q, EACH);
 		rig_turn();
 	}
+	rig_until(l->held == RIG_CREDITS + SESSION_HELD_SLACK);
 	rig_quiet();
 	print_message("# %u frames with the engine, %u replies held, %llu dropped\n", l->frames, l->held,
 		      (unsigned long long)rig_stat(WIRE_STAT_DROPPED_REPLIES));
@@ -270,9 +280,7 @@ static void links_that_wait_for_send_buffers_take_turns(void **state)
 	while (n > 0)
 		te_msg_release(rig.shard->te, taken[--n]);
 	rig_until(rig_find(mine.id));
-	while (other.replies < 1 + RIG_CREDITS && kv_clock_now(&kv_clock_monotonic) < until)
-		other_turn();
-	assert_int_equal(other.replies, 1 + RIG_CREDITS);
+	other_until(1 + RIG_CREDITS);
 	assert_int_equal(theirs->held, 0);
 }
 
@@ -350,8 +358,7 @@ static void abandoned_puts_keep_nobody_from_writing(void **state)
 		q[i].time_left_us = UINT32_MAX;
 	}
 	other_send(q, 6);
-	while (other.replies < 7)
-		other_turn();
+	other_until(7);
 	assert_int_equal(other.busy, 2); /* a half of 32 MiB is 4 of them */
 	assert_int_equal(rig_stat(WIRE_STAT_STAGED_BYTES), 16 * MIB);
 	honest_calls();
@@ -377,8 +384,7 @@ static void destinations_that_do_not_fit_are_counted(void **state)
 	q[5].dest = (struct wire_dest){1, 100000, 0, 1, 1}; /* more slices than are allowed */
 	q[6].get.offset = 100001;
 	other_send(q, 7);
-	while (other.replies < 8)
-		other_turn();
+	other_until(8);
 	assert_int_equal(other.invalid, 7);
 	assert_int_equal(rig_stat(WIRE_STAT_INVALID_REQUESTS), 7);
 	honest_calls();
@@ -435,8 +441,7 @@ static void what_a_dead_client_does_not_refer_to_is_free_at_once(void **state)
 	for (unsigned i = 0; i < 3; i++)
 		q[i].id = other.next_id++;
 	other_send(q, 3);
-	while (other.replies < 4)
-		other_turn();
+	other_until(4);
 	assert_int_equal(rig_stat(WIRE_STAT_STAGED_BYTES), 8 * MIB);
 	assert_int_equal(rig_stat(WIRE_STAT_PINNED_BYTES), MIB);
 	other_leave();
@@ -449,16 +454,15 @@ static void what_a_dead_client_does_not_refer_to_is_free_at_once(void **state)
 
 static void beyond_the_budget_the_endpoint_is_closed(void **state)
 {
-	uint64_t fences = rig_stat(WIRE_STAT_FENCES), now;
+	uint64_t fences = rig_stat(WIRE_STAT_FENCES);
 	(void)state;
 	rig.shard->fenced_ns = 0; /* fences of other tests are no reason to wait */
 	rig_store("k", 8 * MIB + 64, 1);
 	die_reading("k", 8 * MIB + 64, 1);
-	now = loop_now(rig.loop);
-	shard_quarantine_check(rig.shard, now + SHARD_QUARANTINE_NS - 1000000000);
+	shard_quarantine_check(rig.shard, left_ns + SHARD_QUARANTINE_NS - 1);
 	assert_int_equal(rig_stat(WIRE_STAT_FENCES), fences);
 	assert_int_equal(rig_stat(WIRE_STAT_QUARANTINED_BYTES), 8 * MIB + 64);
-	shard_quarantine_check(rig.shard, now + SHARD_QUARANTINE_NS);
+	shard_quarantine_check(rig.shard, left_ns + SHARD_QUARANTINE_NS);
 	assert_int_equal(rig_stat(WIRE_STAT_FENCES), fences + 1);
 	rig_until(gone);
 	assert_int_equal(rig_stat(WIRE_STAT_QUARANTINED_BYTES), 0);

@@ -576,7 +576,7 @@ static void what_stalls_and_what_does_not_read_is_cut_and_counted(void **state)
 
 /* ---- a client that dies while the server waits for what it left in flight ---- */
 
-enum { BIG = 6 << 20, BIG_GETS = 8 };
+enum { BIG = 6 << 20, BIG_GETS = 24 };
 
 /* What of the first shard a test looks at, taken on its loop. */
 static struct {
@@ -717,9 +717,9 @@ static void dying_gets(void)
 					     .dest = {.region = 1, .slice = BIG, .count = 1},
 					     .get = {.length = BIG, .imm = 1 << 16}};
 	dying_send(q, BIG_GETS);
-	for (look(); seen.requests < BIG_GETS && loop_now(loop) < until; look())
+	for (look(); seen.requests == 0 && loop_now(loop) < until; look())
 		te_poll(dying.te);
-	expect(seen.requests == BIG_GETS);
+	expect(seen.requests > 0); /* more than all sockets hold */
 }
 
 /* The reader of its control connection waits for the transfers, which never end: its session ends all the same. */
