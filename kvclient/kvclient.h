@@ -62,7 +62,7 @@ struct kvc_options {
 	unsigned num_rails;          /* NICs per client: 1 */
 	uint64_t timeout_ns; /* deadline of calls that name none; 0: 5 s, and 1 s more for every 100 MB of a call. Also
 				of kvc_register, kvc_unregister and kvc_spawn */
-	uint64_t grace_ns;           /* 50 ms */
+	uint64_t grace_ns;           /* 50 ms; a minute at most */
 	uint64_t connect_timeout_ns; /* 5 s */
 	uint64_t spin_ns;            /* busy-poll this long before sleeping; 0: chosen from cores and loops */
 	uint64_t base_client_id;     /* shown by the server: 100 */

@@ -3,6 +3,7 @@
  */
 #include "kvclient/pool.h"
 
+#define GRACE_MAX_NS         60000000000ull
 #define PEER_TIMEOUT_DEFAULT 2000000000ull
 #define PEER_TIMEOUT_MIN     20000000ull
 #define PEER_TIMEOUT_MAX     3600000000000ull
@@ -103,6 +104,10 @@ int kvc_options_fill(const struct kvc_options *given, struct kvc_options *out, s
 	fill_zero_64(&out->base_client_id, 100);
 	out->buffer_bytes = kv_align_up(out->buffer_bytes, 4096);
 	rc = check_counts(out, err);
+	if (rc == 0 && out->grace_ns > GRACE_MAX_NS)
+		rc = kv_fail(err, -KV_EINVAL,
+			     "grace_ns is %llu s; a call may take so much longer than its deadline: a minute is the most",
+			     (unsigned long long)(out->grace_ns / 1000000000));
 	if (rc == 0)
 		rc = check_servers(out, err);
 	if (rc == 0)

@@ -78,6 +78,8 @@ static void bad_options_are_refused_with_a_sentence(void **state)
 	refused(&o, "num_rails");
 	o = good(), o.buffer_bytes = 4096;
 	refused(&o, "1 MiB");
+	o = good(), o.grace_ns = UINT64_MAX;
+	refused(&o, "a minute");
 	o = good(), o.flags = 0x80;
 	refused(&o, "flags");
 	o = good(), o.psk = "a:00", o.psk_file = "f";
