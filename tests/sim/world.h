@@ -130,13 +130,13 @@ static inline unsigned world_seeds(unsigned n)
 {
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
-	return 1;
+	return KV_MIN(n, 1u);
 #elif __has_feature(address_sanitizer)
 	return (n + 3) / 4;
 #endif
 #endif
 #if defined(__SANITIZE_THREAD__)
-	return 1;
+	return KV_MIN(n, 1u);
 #elif defined(__SANITIZE_ADDRESS__)
 	return (n + 3) / 4;
 #else
