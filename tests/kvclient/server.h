@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include "kvclient/kvclient.h"
+#include "loop/sanitize.h"
 
 struct test_server {
 	pid_t pid; /* 0: not running */
@@ -31,6 +32,12 @@ int test_server_end(struct test_server *s); /* SIGTERM; its wait status */
 /* test_options -- for n servers (their addresses are remembered by pointer). */
 struct kvc_options test_options(const struct test_server *const *servers, unsigned n, unsigned clients);
 struct kvc_pool *test_pool(const struct test_server *const *servers, unsigned n, unsigned clients);
+
+/* test_memory_bound -- mib, or much more under ThreadSanitizer, whose shadow counts as resident memory: it is bounded, too. */
+static inline uint64_t test_memory_bound(uint64_t mib)
+{
+	return KV_TSAN ? mib * 10 : mib;
+}
 
 /* Bytes that are a function of key number and position. */
 void test_fill(void *at, size_t len, uint64_t key);
