@@ -392,11 +392,13 @@ static void key_outcome(struct worker *k, const char *what, unsigned key, int64_
 	}
 	/* A timeout of a few milliseconds says nothing about the server, nor one of a call that the machine kept
 	 * waiting for a quarter of its time. */
-	if (rc == -KV_EPEERDOWN || (rc == -KV_ETIMEOUT && k->timeout_ns == opt.timeout_ms * MS && k->allowed_ns < k->timeout_ns / 4)) {
+	bool counts = rc == -KV_EPEERDOWN || (rc == -KV_ETIMEOUT && k->timeout_ns == opt.timeout_ms * MS &&
+					      k->allowed_ns < k->timeout_ns / 4);
+	if (counts) {
 		atomic_fetch_add(&s->failed, 1);
 		atomic_store(&s->lost, atomic_load(&sh.downs));
 	}
-	if (opt.num_servers > 1 && atomic_load(&s->alive))
+	if (counts && opt.num_servers > 1 && atomic_load(&s->alive))
 		fprintf(stderr, "load: COLLATERAL: %s of key %u: %s, %.0f ms of its time taken by the machine\n", what, key,
 			kvc_errname((int)rc), (double)k->allowed_ns / 1e6);
 	if (!explained(rc)) {
@@ -925,6 +927,7 @@ static int pool_open(struct kvc_pool **out)
 	o.buffer_bytes = opt.buffer_mb << 20;
 	o.provider = opt.provider;
 	o.timeout_ns = opt.timeout_ms * MS;
+	o.slow_ns = o.timeout_ns * 3 / 4; /* says where the time of those that end late went */
 	o.connect_timeout_ns = opt.connect_ms * MS;
 	o.log_level = opt.log_level;
 	rc = kvc_pool_open(&o, out, &err);
