@@ -49,8 +49,10 @@ static int teardown(void **state)
 
 static void need_server(void)
 {
-	if (!pool)
+	if (!pool) {
+		print_message("kv-server is not built (KV_SERVER or build/MODE/kv-server)\n");
 		skip();
+	}
 }
 
 static struct kvc_key key_of(char *buf, size_t cap, const char *test, uint64_t n)

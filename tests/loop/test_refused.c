@@ -160,7 +160,7 @@ static void test_little_address_space_makes_fewer_coroutines(void **state)
 	int status = 0;
 	(void)state;
 	if (KV_ASAN || KV_TSAN)
-		skip();
+		skip(); /* they need terabytes of it */
 	fflush(NULL);
 	pid_t pid = fork();
 	assert_true(pid >= 0);
