@@ -65,11 +65,14 @@ struct bench_results {
 	struct replay_result replay;
 };
 
+struct batches;
+
 struct bench {
 	const struct bench_options *opt;
 	struct kvc_pool *pool;
 	unsigned num_clients;
 	struct server_child *server; /* the own one, or NULL */
+	struct batches *batches;     /* with --batch, else NULL */
 	FILE *out;                   /* the report; NULL with --quiet (then only the last line is printed, to `last`) */
 	FILE *last;
 	struct bench_results results;

@@ -122,20 +122,23 @@ static json_t *phase_object(const struct phase_result *p)
 	double seconds = (double)p->elapsed_ns / 1e9;
 	const struct bench_tally *t = &p->tally;
 
-	return json_pack("{s:I, s:I, s:f, s:f, s:f, s:I, s:I, s:o, s:o, s:f}", "ops", (json_int_t)t->ops, "bytes",
+	return json_pack("{s:I, s:I, s:f, s:f, s:f, s:I, s:I, s:o, s:o, s:f, s:f}", "ops", (json_int_t)t->ops, "bytes",
 			 (json_int_t)t->bytes, "seconds", seconds, "ops_per_s",
 			 seconds > 0 ? (double)t->ops / seconds : 0.0, "bytes_per_s",
 			 seconds > 0 ? (double)t->bytes / seconds : 0.0, "hits", (json_int_t)t->hits, "misses",
 			 (json_int_t)t->misses, "errors", errors_object(&t->errors), "latency_ns",
-			 latency_object(&t->latency), "cpu_seconds", p->cpu_seconds);
+			 latency_object(&t->latency), "cpu_seconds", p->cpu_seconds, "server_cpu_seconds",
+			 p->server_cpu_seconds);
 }
 
 static json_t *roofline_object(const struct roofline_result *r)
 {
 	if (r->code < 0)
-		return json_pack("{s:n, s:n, s:n}", "bytes_per_s", "p50_ns", "efficiency");
-	return json_pack("{s:f, s:I, s:f}", "bytes_per_s", r->bytes_per_s, "p50_ns", (json_int_t)r->p50_ns,
-			 "efficiency", r->efficiency);
+		return json_pack("{s:n, s:n, s:n, s:n, s:n, s:n}", "bytes_per_s", "get_bytes_per_s", "p50_ns",
+				 "efficiency", "efficiency_min", "efficiency_max");
+	return json_pack("{s:f, s:f, s:I, s:f, s:f, s:f}", "bytes_per_s", r->bytes_per_s, "get_bytes_per_s",
+			 r->get_bytes_per_s, "p50_ns", (json_int_t)r->p50_ns, "efficiency", r->efficiency,
+			 "efficiency_min", r->efficiency_min, "efficiency_max", r->efficiency_max);
 }
 
 /* Everything that the library counted. */

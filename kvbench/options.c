@@ -119,6 +119,14 @@ const struct kv_opt bench_options_table[] = {
 	 .def = "100",
 	 .max = (uint64_t)1 << 40,
 	 .help = "GETs before the measured ones, excluded from every figure."},
+	{.name = "batch",
+	 .type = KV_OPT_U32,
+	 AT(batch),
+	 .metavar = "N",
+	 .def = "0",
+	 .max = BENCH_BATCH_MAX,
+	 .help = "Read N keys with one batch GET into registered memory of the worker's own; latency is a batch's. 0: "
+		 "single GETs into views of the client's buffer."},
 	{.name = "ttl",
 	 .type = KV_OPT_U32,
 	 AT(ttl),
@@ -149,6 +157,14 @@ const struct kv_opt bench_options_table[] = {
 	 AT(roofline),
 	 .help = "After the reads, compare GET with bare fabric writes over the same endpoints (the server must run "
 		 "with --allow-bench)."},
+	{.name = "roofline-depth",
+	 .type = KV_OPT_U32,
+	 AT(roofline_depth),
+	 .metavar = "N",
+	 .def = "1",
+	 .min = 1,
+	 .max = BENCH_DEPTH_MAX,
+	 .help = "Bare writes that each worker keeps in flight; 1 is what GET does."},
 
 	{.group = "Trace replay",
 	 .name = "trace",
@@ -354,6 +370,18 @@ static int check_load(const struct bench_options *o, struct kv_error *err)
 	return 0;
 }
 
+static int check_batch(const struct bench_options *o, struct kv_error *err)
+{
+	if (o->batch > 0 && (o->trace || o->roofline || o->keep_going))
+		return kv_fail(err, -KV_EINVAL,
+			       "--batch changes the read phase alone: drop --trace, --roofline and --keep-going");
+	if (o->batch > 0 && o->rate != 0)
+		return kv_fail(err, -KV_EINVAL, "--rate counts single reads: drop it, or drop --batch");
+	if (o->roofline_depth > 1 && !o->roofline)
+		return kv_fail(err, -KV_EINVAL, "--roofline-depth needs --roofline");
+	return 0;
+}
+
 static int check_keep_going(const struct bench_options *o, struct kv_error *err)
 {
 	if (!o->keep_going)
@@ -380,6 +408,8 @@ int bench_options_check(const struct bench_options *options, struct kv_error *er
 		rc = check_load(options, err);
 	if (rc == 0)
 		rc = check_keep_going(options, err);
+	if (rc == 0)
+		rc = check_batch(options, err);
 	return rc;
 }
 

@@ -9,7 +9,13 @@
 
 enum bench_order { BENCH_ORDER_STRICT, BENCH_ORDER_RELAXED };
 
-enum { BENCH_WORKERS_MAX = 65536, BENCH_CLIENTS_MAX = 1024, BENCH_THREADS_MAX = 256 };
+enum {
+	BENCH_WORKERS_MAX = 65536,
+	BENCH_CLIENTS_MAX = 1024,
+	BENCH_THREADS_MAX = 256,
+	BENCH_BATCH_MAX = 1024,
+	BENCH_DEPTH_MAX = 256
+};
 
 struct bench_options {
 	/* where to */
@@ -23,6 +29,8 @@ struct bench_options {
 	uint64_t duration_ns; /* 0: repeat_reads decides */
 	double rate;          /* operations per second of all workers; 0: closed loop */
 	uint64_t warmup;      /* GETs of all workers together */
+	uint32_t batch;       /* keys per read; 0: single GETs into views */
+	uint32_t roofline_depth; /* bare writes in flight per worker */
 	uint32_t ttl;
 	uint64_t seed;
 	bool verify, no_checksum, roofline, keep_going;

@@ -6,8 +6,8 @@
  * the median of the rounds' ratios.
  *
  * A bare operation is one write with immediate of one value, from the server's resident blocks, into a view slice of
- * the client: what GET does less the request, the index, the pin, the reply and the checksum. Depth is equal: a worker
- * has one operation in flight in both. A call asks for many operations at once, so that the requests of the bare run
+ * the client: what GET does less the request, the index, the pin, the reply and the checksum. Depth is equal, unless
+ * --roofline-depth asks for more bare writes: a worker has one operation in flight in both. A call asks for many operations at once, so that the requests of the bare run
  * weigh nothing; its latency is taken from calls that ask for one. */
 #include "kvbench/roofline.h"
 
@@ -43,8 +43,8 @@ static int op_raw(const struct phase_op *op)
 	if (rc < 0)
 		return rc;
 	start_ns = phase_now();
-	rc = kvc_raw_await(op->client, op->worker / servers, &view, o->value_size, op->phase->arg, 1,
-			   o->seed + op->number, &call);
+	rc = kvc_raw_await(op->client, op->worker / servers, &view, o->value_size, op->phase->arg,
+			   op->phase->arg > 1 ? o->roofline_depth : 1, o->seed + op->number, &call);
 	end_ns = phase_now();
 	kvc_view_release(op->client, &view);
 	if (rc < 0)
@@ -158,7 +158,8 @@ int roofline_run(struct bench *bench, uint64_t reads, struct roofline_result *ou
 	int rc = 0;
 
 	/* Every worker gets at least two calls, so that the pipe stays full to the end. */
-	r.ops_per_call = KV_MIN(KV_MAX(ops / (2 * workers), (uint64_t)1), (uint64_t)OPS_PER_CALL);
+	r.ops_per_call = KV_MIN(KV_MAX(ops / (2 * workers), (uint64_t)1),
+				(uint64_t)OPS_PER_CALL * bench->opt->roofline_depth);
 	/* First the single calls: they tell at once when the server does not take part, and warm the path. */
 	rc = run_single(&r, &out->p50_ns);
 	for (unsigned i = 0; i < ROUNDS && rc == 0 && errors->num_codes == 0; i++)

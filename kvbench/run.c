@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "kvbench/batch.h"
 #include "kvbench/json.h"
 #include "kvbench/phase.h"
 #include "kvbench/replay.h"
@@ -131,9 +132,18 @@ static int run_write(struct bench *b, struct kv_error *err)
 	return rc;
 }
 
+/* Operations that read so many keys. */
+static uint64_t read_ops(const struct bench_options *o, uint64_t keys)
+{
+	return o->batch ? (keys + o->batch - 1) / o->batch : keys;
+}
+
 static int run_warmup(struct bench *b, struct kv_error *err)
 {
-	struct phase p = {.bench = b, .name = "warm-up", .run = phase_op_read, .total = b->opt->warmup};
+	struct phase p = {.bench = b,
+			  .name = "warm-up",
+			  .run = b->opt->batch ? phase_op_batch : phase_op_read,
+			  .total = read_ops(b->opt, b->opt->warmup)};
 	int rc = phase_run(&p, &b->results.warmup, err);
 
 	if (rc == 0)
@@ -186,8 +196,8 @@ static int run_read(struct bench *b, struct kv_error *err)
 	const struct bench_options *o = b->opt;
 	struct phase p = {.bench = b,
 			  .name = "read",
-			  .run = phase_op_read,
-			  .total = o->duration_ns ? UINT64_MAX : o->num_keys * o->repeat_reads,
+			  .run = o->batch ? phase_op_batch : phase_op_read,
+			  .total = o->duration_ns ? UINT64_MAX : read_ops(o, o->num_keys * o->repeat_reads),
 			  .duration_ns = o->duration_ns,
 			  .rate = o->rate,
 			  .verify = o->verify};
@@ -218,12 +228,16 @@ static int run_phases(struct bench *b, struct kv_error *err)
 	if (b->opt->trace)
 		return replay_run(b, err);
 	rc = run_write(b, err);
+	if (rc == 0 && b->opt->batch)
+		rc = batches_open(b, err);
 	if (rc == 0 && b->opt->warmup && good_so_far(b, &r->write))
 		rc = run_warmup(b, err);
 	if (rc == 0 && good_so_far(b, &r->write) && !r->warmup.too_many_errors)
 		rc = run_read(b, err);
 	if (rc == 0 && b->opt->roofline && r->read.ran && good_so_far(b, &r->read))
 		rc = run_roofline(b, err);
+	if (batches_close(b, rc < 0 ? NULL : err) < 0 && rc == 0)
+		rc = -KV_EINTERNAL;
 	return rc;
 }
 

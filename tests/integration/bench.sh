@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # bench.sh -- kv-bench with its own server over each provider: exact counts, the JSON's names, verification, and refusals.
 . "$(dirname "$0")/lib.bash"
-plan 17
+plan 21
 run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "$@"; }
 small=(--num-workers 8 --num-clients 2 --num-threads 2 --num-keys 200 --repeat-reads 5 --buffer-mb 16)
 
@@ -30,6 +30,13 @@ check "tcp: the provider is named" json_is "$scratch/tcp.json" 'j["provider"]["n
 check "tcp: resources are those of the pooled model" json_is "$scratch/tcp.json" 'j["resources"]["endpoints"] == 2 and j["resources"]["buffer_bytes"] == 2 * 16 << 20 and j["resources"]["peak_rss_bytes"] > 0'
 check "roofline gives an efficiency" run "${small[@]}" --roofline --json "$scratch/roof.json"
 check "of more than nothing" json_is "$scratch/roof.json" 'j["roofline"]["efficiency"] > 0 and j["roofline"]["bytes_per_s"] > 0 and j["roofline"]["p50_ns"] > 0'
+check "a batch GET per operation" run "${small[@]}" --batch 7 --value-size 3000 --verify --json "$scratch/batch.json"
+check "counts keys, not batches" json_is "$scratch/batch.json" \
+	'j["phases"]["read"]["ops"] == 143 * 7 == j["phases"]["read"]["hits"] and j["phases"]["read"]["bytes"] == 1001 * 3000 and j["phases"]["read"]["errors"] == {} and j["verify"]["wrong"] == 0 and j["verify"]["checked"] == 1001'
+hot=(--num-workers 1 --num-clients 1 --num-threads 1 --num-keys 1 --repeat-reads 500 --server-threads 1 --buffer-mb 16)
+check "roofline of one pair with 64 writes in flight" run "${hot[@]}" --roofline --roofline-depth 64 --json "$scratch/hot.json"
+check "has both sides and the range" json_is "$scratch/hot.json" \
+	'(lambda r: r["bytes_per_s"] > 0 and r["get_bytes_per_s"] > 0 and 0 < r["efficiency_min"] <= r["efficiency"] <= r["efficiency_max"])(j["roofline"])'
 check "a provider that is not here is refused by name" says 'efa' run --provider efa --num-keys 1
 check "a bad size names the option" says 'value-size' run --value-size potato
 check "an unwritable report is found before the run" says 'cannot|Permission|No such' run --json /nonexistent/dir/out.json --num-keys 1

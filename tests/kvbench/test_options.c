@@ -50,6 +50,8 @@ static void test_defaults(void **state)
 	assert_int_equal(o.servers.count, 0);
 	assert_int_equal(o.duration_ns, 0);
 	assert_int_equal(o.trace_order, BENCH_ORDER_STRICT);
+	assert_int_equal(o.batch, 0);
+	assert_int_equal(o.roofline_depth, 1);
 	assert_null(o.json);
 	assert_false(o.verify || o.quiet || o.roofline || o.no_checksum || o.config);
 }
@@ -114,6 +116,33 @@ static void test_own_server_options_with_server(void **state)
 	check_refused("--memory-mb", &err, parse(&o, &err, "--server", "a:1", "--memory-mb", "64", NULL));
 	check_refused("--server-threads", &err, parse(&o, &err, "--server", "a:1", "--server-threads", "2", NULL));
 	check_refused("--psk-file", &err, parse(&o, &err, "--psk-file", "x", NULL));
+}
+
+static void test_batch_is_for_plain_reads(void **state)
+{
+	struct bench_options o;
+	struct kv_error err;
+
+	(void)state;
+	assert_int_equal(parse(&o, &err, "--batch", "16", NULL), 0);
+	assert_int_equal(o.batch, 16);
+	check_refused("--batch", &err, parse(&o, &err, "--batch", "2", "--roofline", NULL));
+	check_refused("--batch", &err, parse(&o, &err, "--batch", "2", "--trace", "f", NULL));
+	check_refused("--batch", &err,
+		      parse(&o, &err, "--batch", "2", "--keep-going", "--server", "a:1", "--duration", "5", NULL));
+	check_refused("--rate", &err, parse(&o, &err, "--batch", "2", "--rate", "10", NULL));
+	check_refused("batch", &err, parse(&o, &err, "--batch", "1025", NULL));
+}
+
+static void test_roofline_depth_needs_the_roofline(void **state)
+{
+	struct bench_options o;
+	struct kv_error err;
+
+	(void)state;
+	assert_int_equal(parse(&o, &err, "--roofline", "--roofline-depth", "64", NULL), 0);
+	check_refused("--roofline", &err, parse(&o, &err, "--roofline-depth", "64", NULL));
+	check_refused("roofline-depth", &err, parse(&o, &err, "--roofline", "--roofline-depth", "0", NULL));
 }
 
 static void test_certificates_belong_together(void **state)
@@ -195,6 +224,8 @@ int main(void)
 		cmocka_unit_test(test_unknown_option_is_usage),
 		cmocka_unit_test(test_bad_size_names_the_option),
 		cmocka_unit_test(test_own_server_options_with_server),
+		cmocka_unit_test(test_batch_is_for_plain_reads),
+		cmocka_unit_test(test_roofline_depth_needs_the_roofline),
 		cmocka_unit_test(test_certificates_belong_together),
 		cmocka_unit_test(test_trace_options),
 		cmocka_unit_test(test_keep_going_needs_a_server_and_a_duration),

@@ -92,8 +92,8 @@ static void test_names(void **state)
 	check_names(json_object_get(j, "resources"), "os_threads endpoints links buffer_bytes peak_rss_bytes");
 	check_names(phases, "write read");
 	check_names(json_object_get(phases, "write"),
-		    "ops bytes seconds ops_per_s bytes_per_s hits misses errors latency_ns cpu_seconds");
-	check_names(read, "ops bytes seconds ops_per_s bytes_per_s hits misses errors latency_ns cpu_seconds");
+		    "ops bytes seconds ops_per_s bytes_per_s hits misses errors latency_ns cpu_seconds server_cpu_seconds");
+	check_names(read, "ops bytes seconds ops_per_s bytes_per_s hits misses errors latency_ns cpu_seconds server_cpu_seconds");
 	check_names(json_object_get(read, "latency_ns"), "min mean p50 p90 p95 p99 p999 max");
 	check_names(json_object_get(j, "verify"), "checked wrong");
 	json_decref(j);
@@ -105,8 +105,8 @@ static void test_config_has_every_option_with_underscores(void **state)
 	json_t *j = report_of(&f->bench), *config = json_object_get(j, "config");
 
 	check_names(config, "server provider nic rails num_workers num_clients num_threads num_keys value_size "
-			    "repeat_reads duration rate warmup ttl seed verify keep_going no_checksum "
-			    "roofline trace trace_speed trace_order buffer_mb memory_mb server_threads base_client_id "
+			    "repeat_reads duration rate warmup batch ttl seed verify keep_going no_checksum "
+			    "roofline roofline_depth trace trace_speed trace_order buffer_mb memory_mb server_threads base_client_id "
 			    "timeout peer_timeout slow_ms psk_file cert key ca json quiet log_level config");
 	assert_int_equal(json_integer_value(json_object_get(config, "num_workers")), 16);
 	assert_int_equal(json_integer_value(json_object_get(config, "value_size")), 65536);
@@ -166,7 +166,7 @@ static void test_roofline_and_trace_appear_when_run(void **state)
 		(struct roofline_result){.ran = true, .efficiency = 0.5, .bytes_per_s = 1e9, .p50_ns = 7};
 	f->bench.results.replay = (struct replay_result){.ran = true, .requests = 3, .blocks = 10, .block_hits = 4};
 	j = report_of(&f->bench);
-	check_names(json_object_get(j, "roofline"), "bytes_per_s p50_ns efficiency");
+	check_names(json_object_get(j, "roofline"), "bytes_per_s get_bytes_per_s p50_ns efficiency efficiency_min efficiency_max");
 	check_names(json_object_get(j, "trace"), "requests blocks block_hits hit_ratio");
 	assert_true(json_real_value(json_object_get(json_object_get(j, "trace"), "hit_ratio")) == 0.4);
 	json_decref(j);
