@@ -81,6 +81,7 @@ struct te_info {
 	bool read_unsafe;     /* a peer that dies while it answers a read of ours would crash this process (libfabric before 1.22, tcp) */
 	bool reads_refused;   /* ... therefore te_xfer_start refuses TE_READ */
 	uint64_t msg_memory_bytes; /* registered message buffers */
+	char congestion[32];  /* congestion control of TCP connections that this engine accepts on loopback ("reno"); "": the system's default */
 };
 void te_info(const struct te *te, struct te_info *out);
 

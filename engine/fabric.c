@@ -239,6 +239,7 @@ static int endpoint_open(struct fab *fab, struct kv_error *err)
 		return fab_limits_fail(fab, "asking for the endpoint's address", rc ? rc : -FI_EOTHER, err);
 	}
 	fab->name_len = name_len;
+	fab_tcp_settle(fab);
 	return 0;
 }
 

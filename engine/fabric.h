@@ -72,6 +72,7 @@ struct fab_caps {
 	uint32_t eager_bytes;      /* compared in the hello; 0 where the provider has no such notion */
 	uint64_t msg_max, rma_max;
 	char libfabric[KV_NAME_MAX]; /* run-time version */
+	char congestion[32];       /* congestion control of connections accepted on loopback; "": the system's, not looked at */
 };
 
 /* fab_open -- open everything and enable the endpoint. On resource exhaustion it retries smaller, then fails with -KV_ELIMIT and a sentence

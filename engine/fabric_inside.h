@@ -69,6 +69,12 @@ uint32_t fab_api_version(void);
 /* fab_hints -- the universal hints of one provider; NULL: no memory. For fi_freeinfo. */
 struct fi_info *fab_hints(const struct fab_quirk *quirk, const char *prov_name);
 
+/* ---- fabric_tcp.c ---- */
+
+/* fab_tcp_settle -- of an endpoint just enabled whose provider speaks TCP on a loopback address: ask for a congestion
+ * control that does not pace. fab->caps.congestion is then what its listening socket has, else "". */
+void fab_tcp_settle(struct fab *fab);
+
 /* ---- fabric_limits.c ---- */
 
 /* fab_limits_check -- before opening: files, locked memory, endpoints. 0, or -KV_ELIMIT with the sentence. */

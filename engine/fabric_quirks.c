@@ -76,6 +76,7 @@ static const struct fab_quirk quirks[] = {
 		.mr_mode = MR_OFFER,
 		.automatic = true,
 		.ip = true,
+		.tcp = true,
 		.rxm = true,
 		/* The tcp provider reports a half received write with immediate to rxm without a context, and
 		 * rxm_handle_comp_error follows it: SIGSEGV in the target, 1.17 to 2.6. A plain write is internal there
@@ -113,6 +114,7 @@ static const struct fab_quirk quirks[] = {
 		.read_safe_since = READ_SAFE,
 		.warning = FENCE_CRASH,
 		.ip = true,
+		.tcp = true,
 		.delivery_flag = true,
 		.fds = 6,
 		.memory_bytes = 1ull << 20,
@@ -126,6 +128,7 @@ static const struct fab_quirk quirks[] = {
 		.read_safe_since = READ_SAFE,
 		.warning = FENCE_CRASH,
 		.ip = true,
+		.tcp = true,
 		.delivery_flag = true,
 		.fds = 6,
 		.memory_bytes = 1ull << 20,

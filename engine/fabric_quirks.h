@@ -17,6 +17,7 @@ struct fab_quirk {
 	uint32_t wait_fd_since; /* libfabric version from which FI_WAIT_FD is worth trying; FAB_NO_WAIT: never */
 	bool automatic;         /* a candidate of "auto"; the order of the table is the preference */
 	bool ip;                /* addresses are IP addresses: bind to one through FI_SOURCE */
+	bool tcp;               /* moves bytes through TCP sockets of this process (fabric_tcp.c) */
 	bool rxm;               /* the eager limit is FI_OFI_RXM_BUFFER_SIZE and must be equal on both sides */
 	bool efa;               /* has the EFA options, and its emulation query */
 	bool pins_memory;       /* registered memory is pinned: RLIMIT_MEMLOCK matters */

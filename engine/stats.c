@@ -60,6 +60,7 @@ void te_info(const struct te *te, struct te_info *out)
 	memcpy(out->domain, c->domain, sizeof(out->domain));
 	memcpy(out->libfabric, c->libfabric, sizeof(out->libfabric));
 	memcpy(out->why, te->why, sizeof(out->why));
+	memcpy(out->congestion, c->congestion, sizeof(out->congestion));
 	out->rails = te->nrails;
 	out->wait_fd = c->wait_fd;
 	out->eager_bytes = c->eager_bytes;

@@ -58,8 +58,9 @@ static void start_fabric(const struct bench *b)
 {
 	const struct kvc_info *i = &b->results.info;
 
-	fprintf(b->out, "fabric     %s, fabric %s, domain %s, wait %s, libfabric %s\n", i->provider, i->fabric,
-		i->domain, i->wait, i->libfabric);
+	fprintf(b->out, "fabric     %s, fabric %s, domain %s, wait %s, libfabric %s%s%s%s\n", i->provider, i->fabric,
+		i->domain, i->wait, i->libfabric, i->congestion[0] ? ", congestion control " : "", i->congestion,
+		i->congestion[0] ? " (loopback)" : "");
 	if (i->why[0])
 		fprintf(b->out, "           chosen: %s\n", i->why);
 	fprintf(b->out,

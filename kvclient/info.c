@@ -21,6 +21,7 @@ static void engine_info(struct kvc_info *o, const struct te_info *t)
 	text_copy(o->libfabric, sizeof(o->libfabric), t->libfabric);
 	text_copy(o->why, sizeof(o->why), t->why);
 	text_copy(o->wait, sizeof(o->wait), t->wait_fd ? "fd" : "poll");
+	text_copy(o->congestion, sizeof(o->congestion), t->congestion);
 	o->rails = t->rails;
 	o->chunk_bytes = t->chunk_bytes;
 	o->eager_bytes = t->eager_bytes;

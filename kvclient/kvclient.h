@@ -260,6 +260,7 @@ struct kvc_info {
 	uint64_t message_bytes; /* all registered message buffers */
 	uint32_t chunk_bytes, eager_bytes, tx_depth, cq_depth, credits;
 	char security[16]; /* "psk", "certificate", "none" */
+	char congestion[32]; /* congestion control that TCP connections accepted on loopback are given ("reno"); "": the system's default */
 };
 KVC_API int kvc_info(struct kvc_pool *pool, struct kvc_info *out);
 

@@ -87,6 +87,7 @@ struct kvs_info {
 	unsigned shards, rails;
 	uint64_t memory_bytes, page_bytes;
 	bool wait_fd;
+	char congestion[32]; /* congestion control of TCP connections accepted on loopback; "": the system's default */
 };
 void kvs_server_info(const struct kvs_server *server, struct kvs_info *out);
 

@@ -645,4 +645,5 @@ void kvs_server_info(const struct kvs_server *s, struct kvs_info *out)
 	memcpy(out->fabric, info->fabric, sizeof(out->fabric));
 	memcpy(out->domain, info->domain, sizeof(out->domain));
 	memcpy(out->why, info->why, sizeof(out->why));
+	memcpy(out->congestion, info->congestion, sizeof(out->congestion));
 }

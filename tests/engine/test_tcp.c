@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_tcp.c -- congestion control of endpoints on loopback: their own sockets have it, nobody else's are touched. */
+#include "tests/engine/node.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { FDS_LOOKED_AT = 1024 };
+
+static void algorithm(int fd, char out[16])
+{
+	socklen_t len = 15;
+	memset(out, 0, 16);
+	assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, out, &len), 0);
+}
+
+static int option(int fd, int name)
+{
+	int value = 0;
+	socklen_t len = sizeof(value);
+	return getsockopt(fd, SOL_SOCKET, name, &value, &len) ? -1 : value;
+}
+
+/* TCP sockets of this process whose local address is that of the engine; at most max. */
+static unsigned sockets_of(struct te *te, int *out, unsigned max)
+{
+	struct te_address a;
+	struct sockaddr_in want, in;
+	unsigned count = 0;
+	assert_int_equal(te_address(te, 0, &a), 0);
+	memcpy(&want, a.data, sizeof(want));
+	for (int fd = 0; fd < FDS_LOOKED_AT && count < max; fd++) {
+		socklen_t len = sizeof(in);
+		if (getsockname(fd, (struct sockaddr *)&in, &len) == 0 && in.sin_family == AF_INET &&
+		    option(fd, SO_TYPE) == SOCK_STREAM && in.sin_port == want.sin_port)
+			out[count++] = fd;
+	}
+	return count;
+}
+
+static void all_have_reno(struct te *te, unsigned least)
+{
+	int fds[16];
+	char name[16];
+	unsigned count = sockets_of(te, fds, KV_COUNT(fds));
+	assert_true(count >= least);
+	for (unsigned i = 0; i < count; i++) {
+		algorithm(fds[i], name);
+		assert_string_equal(name, "reno");
+	}
+}
+
+static void listener_and_what_it_accepts_have_reno(void **state)
+{
+	struct node a = {0}, b = {0};
+	struct result r = {0};
+	struct te_options o = {0};
+	struct te_info info;
+	(void)state;
+	node_open(&a, "tcp", &o);
+	node_open(&b, "tcp", &o);
+	te_info(b.te, &info);
+	assert_string_equal(info.congestion, "reno");
+	struct te_peer *ab = node_peer(&a, &b);
+	te_msg_send(a.te, ab, 0, msg_for(&a, &r, "x", 1), kv_clock_now(&kv_clock_monotonic) + WAIT_NS);
+	WAIT(b.messages == 1 && r.done == 1);
+	all_have_reno(b.te, 2); /* the listener, and the connection from a */
+	te_peer_close(&ab);
+	node_close(&a);
+	node_close(&b);
+}
+
+static void a_rebuilt_endpoint_has_reno_again(void **state)
+{
+	struct node a = {0}, b = {0};
+	struct te_options o = {0};
+	struct te_address before, after;
+	(void)state;
+	node_open(&a, "tcp", &o);
+	node_open(&b, "tcp", &o);
+	struct te_peer *ba = node_peer(&b, &a);
+	assert_int_equal(te_address(b.te, 0, &before), 0);
+	assert_int_equal(te_peer_fence(ba, NULL), 0);
+	WAIT(b.resets == 1);
+	assert_int_equal(te_address(b.te, 0, &after), 0);
+	assert_memory_not_equal(before.data, after.data, after.len);
+	all_have_reno(b.te, 1);
+	te_peer_close(&ba);
+	node_close(&a);
+	node_close(&b);
+}
+
+/* A socket of the host that listens on loopback, with another algorithm than reno; -1: this system allows no other. */
+static int host_listener(struct sockaddr_in *in, char given[16])
+{
+	static const char *const others[] = {"cubic", "bbr", "dctcp", "htcp"};
+	socklen_t len = sizeof(*in);
+	int fd = socket(AF_INET, SOCK_STREAM, 0), rc = -1;
+	assert_true(fd >= 0);
+	*in = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	assert_int_equal(bind(fd, (struct sockaddr *)in, len), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)in, &len), 0);
+	for (unsigned i = 0; i < KV_COUNT(others) && rc; i++)
+		rc = setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, others[i], (socklen_t)strlen(others[i]));
+	algorithm(fd, given);
+	if (rc == 0 || strcmp(given, "reno") != 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static void sockets_of_the_host_are_left_alone(void **state)
+{
+	struct te_options o = {0};
+	struct node a = {0};
+	struct sockaddr_in in;
+	char given[16], name[16], client_before[16];
+	int listener = host_listener(&in, given);
+	(void)state;
+	if (listener < 0) {
+		print_message("this system has no congestion control but reno\n");
+		skip();
+	}
+	int client = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(connect(client, (struct sockaddr *)&in, sizeof(in)), 0);
+	int server = accept(listener, NULL, NULL);
+	assert_true(server >= 0);
+	algorithm(client, client_before);
+	node_open(&a, "tcp", &o);
+	algorithm(listener, name);
+	assert_string_equal(name, given);
+	algorithm(server, name);
+	assert_string_equal(name, given);
+	algorithm(client, name);
+	assert_string_equal(name, client_before);
+	node_close(&a);
+	close(client);
+	close(server);
+	close(listener);
+}
+
+/* A network address of this machine that is not loopback. */
+static bool network_address(struct sockaddr_in *out)
+{
+	struct ifaddrs *all, *i;
+	bool found = false;
+	assert_int_equal(getifaddrs(&all), 0);
+	for (i = all; i && !found; i = i->ifa_next) {
+		if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET)
+			continue;
+		memcpy(out, i->ifa_addr, sizeof(*out));
+		found = ntohl(out->sin_addr.s_addr) >> 24 != 127;
+	}
+	freeifaddrs(all);
+	return found;
+}
+
+static void endpoints_on_a_network_keep_the_systems_choice(void **state)
+{
+	struct te_options o = {.provider = "tcp"};
+	static const struct te_handlers none;
+	struct kv_error err = {0};
+	struct te_info info;
+	struct te *te = NULL;
+	char name[16], expected[16];
+	int fds[16], fresh = socket(AF_INET, SOCK_STREAM, 0);
+	(void)state;
+	algorithm(fresh, expected);
+	close(fresh);
+	if (!network_address((struct sockaddr_in *)&o.local)) {
+		print_message("this machine has loopback only\n");
+		skip();
+	}
+	if (te_open(&o, &none, NULL, &te, &err))
+		fail_msg("te_open: %s", err.text);
+	te_info(te, &info);
+	assert_string_equal(info.congestion, "");
+	unsigned count = sockets_of(te, fds, KV_COUNT(fds));
+	assert_true(count >= 1);
+	for (unsigned i = 0; i < count; i++) {
+		algorithm(fds[i], name);
+		assert_string_equal(name, expected);
+	}
+	te_close(&te);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(listener_and_what_it_accepts_have_reno, node_forget_all),
+		cmocka_unit_test_setup(a_rebuilt_endpoint_has_reno_again, node_forget_all),
+		cmocka_unit_test_setup(sockets_of_the_host_are_left_alone, node_forget_all),
+		cmocka_unit_test_setup(endpoints_on_a_network_keep_the_systems_choice, node_forget_all),
+	};
+	test_env();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
