@@ -111,6 +111,10 @@ $(B)/tests/sim/seeds: $(call objs,$(filter-out tests/sim/test_%,$(wildcard tests
 $(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c)): %: %.c.o $(call a,$(CLIENT_LAYERS))
 	$(link)
 
+# What the checksum and the copying cost here; a program to run by hand.
+$(B)/tests/bench/hash: $(B)/tests/bench/hash.c.o $(call a,base)
+	$(link)
+
 # The fault sweep interposes every fallible function that our objects call; made for MODE=asan.
 $(B)/tests/fault/sweep: $(call objs,$(wildcard tests/fault/*.c)) $(call a,$(CLIENT_LAYERS) kvserver) tests/fault/wrap.txt
 	$(link) $(foreach w,$(shell cat tests/fault/wrap.txt 2>/dev/null),-Wl,--wrap=$(w))
@@ -124,7 +128,7 @@ $(addprefix $(B)/tests/fuzz/fuzz_,$(FUZZ)): $(B)/tests/fuzz/fuzz_%: $(B)/tests/f
 	$(link) -fsanitize=fuzzer
 
 .PHONY: tests
-tests: $(TESTS) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(PROGRAMS) library
+tests: $(TESTS) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(B)/tests/bench/hash $(PROGRAMS) library
 
 INTEGRATION := $(wildcard tests/integration/*.sh)
 .PHONY: deps check check-run check-asan check-tsan check-clang check-sim check-chaos check-fault check-mutants check-valgrind check-all fuzz install clean help
