@@ -111,8 +111,9 @@ $(B)/tests/sim/seeds: $(call objs,$(filter-out tests/sim/test_%,$(wildcard tests
 $(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c)): %: %.c.o $(call a,$(CLIENT_LAYERS))
 	$(link)
 
-# What the checksum and the copying cost here; a program to run by hand.
-$(B)/tests/bench/hash: $(B)/tests/bench/hash.c.o $(call a,base)
+# Programs of `make bench`, and hash, which is run by hand: what the checksum and the copying cost here. They link no client of ours.
+BENCH_TOOLS := $(addprefix $(B)/tests/bench/,lfget kvload c2c hash)
+$(BENCH_TOOLS): %: %.c.o $(B)/tests/bench/result.c.o $(call a,kvbench base)
 	$(link)
 
 # The fault sweep interposes every fallible function that our objects call; made for MODE=asan.
@@ -128,7 +129,7 @@ $(addprefix $(B)/tests/fuzz/fuzz_,$(FUZZ)): $(B)/tests/fuzz/fuzz_%: $(B)/tests/f
 	$(link) -fsanitize=fuzzer
 
 .PHONY: tests
-tests: $(TESTS) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(B)/tests/bench/hash $(PROGRAMS) library
+tests: $(TESTS) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(BENCH_TOOLS) $(PROGRAMS) library
 
 INTEGRATION := $(wildcard tests/integration/*.sh)
 .PHONY: deps check check-run check-asan check-tsan check-clang check-sim check-chaos check-fault check-mutants check-valgrind check-all fuzz install clean help

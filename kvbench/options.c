@@ -148,6 +148,10 @@ const struct kv_opt bench_options_table[] = {
 	 AT(keep_going),
 	 .help = "While servers are broken: read on through errors, store again what is missing, and report errors by "
 		 "code, calls past their deadline, and outages. SIGINT or SIGTERM ends the reads, not the report."},
+	{.name = "no-write",
+	 .type = KV_OPT_FLAG,
+	 AT(no_write),
+	 .help = "Write nothing: the servers have the keys from an earlier run with the same --seed and --value-size."},
 	{.name = "no-checksum",
 	 .type = KV_OPT_FLAG,
 	 AT(no_checksum),
@@ -370,13 +374,16 @@ static int check_load(const struct bench_options *o, struct kv_error *err)
 	return 0;
 }
 
-static int check_batch(const struct bench_options *o, struct kv_error *err)
+static int check_reads(const struct bench_options *o, struct kv_error *err)
 {
 	if (o->batch > 0 && (o->trace || o->roofline || o->keep_going))
 		return kv_fail(err, -KV_EINVAL,
 			       "--batch changes the read phase alone: drop --trace, --roofline and --keep-going");
 	if (o->batch > 0 && o->rate != 0)
 		return kv_fail(err, -KV_EINVAL, "--rate counts single reads: drop it, or drop --batch");
+	if (o->no_write && (o->trace || o->servers.count == 0))
+		return kv_fail(err, -KV_EINVAL,
+			       "--no-write needs --server, and no --trace: a server that kv-bench starts is empty");
 	if (o->roofline_depth > 1 && !o->roofline)
 		return kv_fail(err, -KV_EINVAL, "--roofline-depth needs --roofline");
 	return 0;
@@ -409,7 +416,7 @@ int bench_options_check(const struct bench_options *options, struct kv_error *er
 	if (rc == 0)
 		rc = check_keep_going(options, err);
 	if (rc == 0)
-		rc = check_batch(options, err);
+		rc = check_reads(options, err);
 	return rc;
 }
 

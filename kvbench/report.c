@@ -312,7 +312,8 @@ void report_summary(const struct bench *b)
 		return;
 	}
 	fprintf(b->out, "\nsummary\n");
-	phase_table(b, b->opt->trace ? "put" : "write", &r->write);
+	if (r->write.ran)
+		phase_table(b, b->opt->trace ? "put" : "write", &r->write);
 	phase_table(b, b->opt->trace ? "get" : "read", &r->read);
 	if (b->opt->verify)
 		fprintf(b->out, "verify    %s values compared byte by byte, %s wrong\n", COUNT(r->read.tally.checked),

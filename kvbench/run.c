@@ -227,7 +227,7 @@ static int run_phases(struct bench *b, struct kv_error *err)
 
 	if (b->opt->trace)
 		return replay_run(b, err);
-	rc = run_write(b, err);
+	rc = b->opt->no_write ? 0 : run_write(b, err);
 	if (rc == 0 && b->opt->batch)
 		rc = batches_open(b, err);
 	if (rc == 0 && b->opt->warmup && good_so_far(b, &r->write))

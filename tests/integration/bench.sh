@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # bench.sh -- kv-bench with its own server over each provider: exact counts, the JSON's names, verification, and refusals.
 . "$(dirname "$0")/lib.bash"
-plan 21
+plan 24
 run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "$@"; }
 small=(--num-workers 8 --num-clients 2 --num-threads 2 --num-keys 200 --repeat-reads 5 --buffer-mb 16)
 
@@ -37,6 +37,11 @@ hot=(--num-workers 1 --num-clients 1 --num-threads 1 --num-keys 1 --repeat-reads
 check "roofline of one pair with 64 writes in flight" run "${hot[@]}" --roofline --roofline-depth 64 --json "$scratch/hot.json"
 check "has both sides and the range" json_is "$scratch/hot.json" \
 	'(lambda r: r["bytes_per_s"] > 0 and r["get_bytes_per_s"] > 0 and 0 < r["efficiency_min"] <= r["efficiency"] <= r["efficiency_max"])(j["roofline"])'
+start_server kept || exit 1
+check "a server keeps what a run wrote" run --server "$server" "${small[@]}"
+check "and a run that writes nothing reads it" run --server "$server" "${small[@]}" --no-write --verify --json "$scratch/kept.json"
+check "writes nothing" json_is "$scratch/kept.json" \
+	'j["phases"]["write"]["ops"] == 0 and j["phases"]["read"]["hits"] == 1000 and j["verify"]["wrong"] == 0'
 check "a provider that is not here is refused by name" says 'efa' run --provider efa --num-keys 1
 check "a bad size names the option" says 'value-size' run --value-size potato
 check "an unwritable report is found before the run" says 'cannot|Permission|No such' run --json /nonexistent/dir/out.json --num-keys 1

@@ -134,6 +134,18 @@ static void test_batch_is_for_plain_reads(void **state)
 	check_refused("batch", &err, parse(&o, &err, "--batch", "1025", NULL));
 }
 
+static void test_no_write_needs_a_server_with_keys(void **state)
+{
+	struct bench_options o;
+	struct kv_error err;
+
+	(void)state;
+	assert_int_equal(parse(&o, &err, "--server", "a:1", "--no-write", NULL), 0);
+	assert_true(o.no_write);
+	check_refused("--no-write", &err, parse(&o, &err, "--no-write", NULL));
+	check_refused("--no-write", &err, parse(&o, &err, "--server", "a:1", "--trace", "f", "--no-write", NULL));
+}
+
 static void test_roofline_depth_needs_the_roofline(void **state)
 {
 	struct bench_options o;
@@ -225,6 +237,7 @@ int main(void)
 		cmocka_unit_test(test_bad_size_names_the_option),
 		cmocka_unit_test(test_own_server_options_with_server),
 		cmocka_unit_test(test_batch_is_for_plain_reads),
+		cmocka_unit_test(test_no_write_needs_a_server_with_keys),
 		cmocka_unit_test(test_roofline_depth_needs_the_roofline),
 		cmocka_unit_test(test_certificates_belong_together),
 		cmocka_unit_test(test_trace_options),

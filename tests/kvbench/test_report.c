@@ -105,7 +105,7 @@ static void test_config_has_every_option_with_underscores(void **state)
 	json_t *j = report_of(&f->bench), *config = json_object_get(j, "config");
 
 	check_names(config, "server provider nic rails num_workers num_clients num_threads num_keys value_size "
-			    "repeat_reads duration rate warmup batch ttl seed verify keep_going no_checksum "
+			    "repeat_reads duration rate warmup batch ttl seed verify keep_going no_write no_checksum "
 			    "roofline roofline_depth trace trace_speed trace_order buffer_mb memory_mb server_threads base_client_id "
 			    "timeout peer_timeout slow_ms psk_file cert key ca json quiet log_level config");
 	assert_int_equal(json_integer_value(json_object_get(config, "num_workers")), 16);
