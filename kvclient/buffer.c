@@ -107,6 +107,11 @@ static uint64_t order_bytes(unsigned order)
 	return (uint64_t)KVC_PIECE_MIN << order;
 }
 
+uint64_t kvc_buffer_rounded(uint64_t len_bytes)
+{
+	return order_bytes(order_for(len_bytes));
+}
+
 uint64_t kvc_buffer_largest(const struct kvc_buffer *b)
 {
 	return b->units ? order_bytes(31 - (unsigned)__builtin_clz(b->units)) : 0;

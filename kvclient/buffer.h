@@ -40,6 +40,8 @@ void kvc_buffer_give(struct kvc_buffer *b, struct kvc_piece *p);
 void kvc_buffer_quarantine(struct kvc_buffer *b, struct kvc_piece *p);
 void kvc_buffer_amnesty(struct kvc_buffer *b);
 
+/* kvc_buffer_rounded -- what a piece of len_bytes really takes. */
+uint64_t kvc_buffer_rounded(uint64_t len_bytes);
 /* kvc_buffer_largest -- bytes of the largest piece that can ever be taken. */
 uint64_t kvc_buffer_largest(const struct kvc_buffer *b);
 

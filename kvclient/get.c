@@ -68,12 +68,6 @@ static uint64_t get_goal(const struct kvc_get *g)
 	return g->length ? KV_MIN(g->length, g->cap) : g->cap;
 }
 
-/* The most bytes of a range that a piece can hold: two of them shall fit the buffer. */
-static uint64_t piece_max(const struct kvc_client *c)
-{
-	return KV_MIN(KV_RANGE_MAX, KV_MAX(kvc_buffer_largest(&c->buffer) / 2, (uint64_t)KVC_PIECE_MIN));
-}
-
 /* Slices that one range may have without more immediates than there can be. */
 static uint64_t slices_max(const struct kvc_get *g, const struct kvc_session *s)
 {
@@ -86,7 +80,8 @@ static uint64_t range_plan(const struct kvc_get *g, const struct kvc_session *s,
 {
 	uint64_t left = get_goal(g) - g->issued, slice = g->dst.slice, in, count;
 	uint64_t chunk_room = (uint64_t)(kvc_room_imms(g->c) - 2) * KV_MIN(s->chunk_bytes, g->c->info.chunk_bytes);
-	uint64_t max = KV_MIN(g->direct ? KV_RANGE_MAX : piece_max(g->c), chunk_room);
+	/* (A view must be one piece, whatever its server's guarantee.) */
+	uint64_t max = KV_MIN(g->direct || g->sized ? KV_RANGE_MAX : kvc_room_piece(g->c), chunk_room);
 	/* A destination much larger than the value would take the buffer from others: the first piece is no larger than
 	 * what values have been like. */
 	if (!g->direct && !g->known && !g->sized)

@@ -80,8 +80,7 @@ static uint64_t range_max(const struct kvc_put *p)
 {
 	if (p->inlined)
 		return KV_INLINE_MAX;
-	uint64_t half = KV_MAX(kvc_buffer_largest(&p->c->buffer) / 2, (uint64_t)KVC_PIECE_MIN);
-	return p->direct ? KV_RANGE_MAX : KV_MIN(KV_RANGE_MAX, half);
+	return p->direct ? KV_RANGE_MAX : kvc_room_piece(p->c);
 }
 
 bool kvc_put_single(struct kvc_put *p)

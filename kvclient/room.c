@@ -22,8 +22,10 @@
  * - who waits holds up the requests for another server only while that one has more than his own. (Rejected: a queue
  * for each server. It says nothing about who may have what is free, and that was the trouble.) Among the requests for
  * one server it is first come, first served as above, and with one server nothing of this counts. Views, which belong
- * to no server, count as one more, without a guarantee. Requests are planned to need no more than half of anything, so
- * that guarantees never stand in their way for ever; whoever does need more gets it when no other request has anything.
+ * to no server, count as one more, without a guarantee. Requests are planned to need no more than their server's
+ * guarantee (kvc_room_piece, kvc_room_imms), else it would be none. A view must be one piece and may need more, half of
+ * the buffer at most, so that guarantees never stand in its way for ever; whoever does need more gets it when no other
+ * request has anything.
  *
  * A PING needs an entry and nothing else; some are kept for it: a link whose requests are all stuck must be found out.
  */
@@ -143,7 +145,7 @@ static bool piece_short(struct kvc_client *c, const struct kvc_need *need)
 	if (!shared(c) || !pieces_out(c))
 		return false;
 	kept_for_others(c, share_of(c, need), &kept);
-	return need->piece_bytes + kept.bytes > c->buffer.free_bytes;
+	return kvc_buffer_rounded(need->piece_bytes) + kept.bytes > c->buffer.free_bytes;
 }
 
 static int room_take(struct kvc_client *c, const struct kvc_need *need, struct kvc_req **out)
@@ -249,9 +251,19 @@ void kvc_room_feed(struct kvc_client *c)
 	}
 }
 
+uint64_t kvc_room_piece(const struct kvc_client *c)
+{
+	uint64_t max = kvc_buffer_largest(&c->buffer) / 2; /* two of one value shall fit */
+	if (shared(c))
+		max = KV_MIN(max, guarantee(c, c->buffer.len_bytes));
+	/* Pieces are powers of two: one that is planned with more takes twice as much. */
+	max = KV_MIN(KV_MAX(max, (uint64_t)KVC_PIECE_MIN), (uint64_t)KV_RANGE_MAX);
+	return (uint64_t)1 << (63 - __builtin_clzll(max));
+}
+
 uint32_t kvc_room_imms(const struct kvc_client *c)
 {
-	return shared(c) ? KV_MAX(c->imm_limit / 2, 4u) : c->imm_limit;
+	return shared(c) ? (uint32_t)KV_MAX(guarantee(c, c->imm_limit), 4u) : c->imm_limit;
 }
 
 /* ---- giving back ---- */

@@ -410,6 +410,125 @@ static void keys_of_a_server_that_goes_down_during_exists_are_misses(void **stat
 	world_close(&world);
 }
 
+/* ---- many servers ---- */
+
+enum { MANY = 8, LONG = 1 << 20, STUCK = 5 /* the server that is stopped */ };
+
+static struct many {
+	char text[MANY][32];
+	struct kvc_key key[MANY]; /* one on each server */
+	uint8_t *memory;          /* LONG bytes for each */
+	int64_t result[MANY];
+	unsigned out; /* calls that have not returned */
+} many;
+
+static void many_begin(struct kvc_client *c, void *arg)
+{
+	(void)arg;
+	for (unsigned i = 0, have = 0; have < MANY; i++) {
+		char text[32];
+		struct kvc_key key = {text, (size_t)snprintf(text, sizeof(text), "many/%u", i)};
+		unsigned s = kvc_call_node(c, key)->index;
+		if (many.key[s].data)
+			continue;
+		memcpy(many.text[s], text, sizeof(text));
+		many.key[s] = (struct kvc_key){many.text[s], key.len};
+		memset(many.memory + s * LONG, (int)s + 1, LONG);
+		if (kvc_put_await(c, many.key[s], many.memory + s * LONG, LONG, NULL) != 0)
+			world_wrong(&world, "a value could not be stored");
+		have++;
+	}
+	memset(many.memory, 0, (size_t)MANY * LONG);
+}
+
+static void many_open(const struct world_options *wo)
+{
+	memset(&many, 0, sizeof(many));
+	many.memory = aligned_alloc(4096, (size_t)MANY * LONG);
+	world_open(&world, wo);
+	world_do(&world, 0, many_begin, NULL);
+}
+
+static void held_get(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 5 * SECOND};
+	uint8_t *own = malloc(LONG);
+	many.out++;
+	kvc_get_await(c, many.key[STUCK], arg ? arg : own, LONG, &call);
+	many.out--;
+	free(own);
+}
+
+static void others_get(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call), .timeout_ns = SECOND};
+	(void)arg;
+	for (unsigned s = 0; s < MANY; s++)
+		if (s != STUCK)
+			many.result[s] = kvc_get_await(c, many.key[s], many.memory + s * LONG, LONG, &call);
+}
+
+/* Many calls to a server that is stopped take all that it may have; each of the others has its guarantee left, and ranges
+ * are planned to need no more: pieces of library memory, immediates of the caller's. */
+static void stuck_calls_leave_others_enough(bool reg)
+{
+	struct world_options wo = {.seed = 62 + reg,
+				   .servers = MANY,
+				   .clients = 1,
+				   .buffer_bytes = BUFFER,
+				   .chunk_bytes = reg ? 4096 : 0,
+				   .peer_timeout_ns = 60 * SECOND};
+	struct kvc_mem *mem = NULL;
+	many_open(&wo);
+	assert_int_equal(kvc_room_piece(kvc_pool_client(world.pool[0].pool, 0)), BUFFER / (2 * MANY));
+	if (reg)
+		assert_int_equal(world_register(&world, 0, many.memory, (size_t)MANY * LONG, &mem), 0);
+	world_server_freeze(&world, STUCK, true);
+	for (unsigned i = 0; i < WORKERS; i++)
+		world_worker(&world, 0, 0, held_get, reg ? many.memory + STUCK * LONG : NULL);
+	world_sleep(&world, 100 * MS);
+	world_worker(&world, 0, 0, others_get, NULL);
+	world_sleep(&world, SECOND);
+	assert_int_equal(many.out, WORKERS);
+	for (unsigned s = 0; s < MANY; s++) {
+		if (s == STUCK)
+			continue;
+		assert_int_equal(many.result[s], LONG);
+		assert_int_equal(many.memory[s * LONG], s + 1);
+		assert_int_equal(many.memory[s * LONG + LONG - 1], s + 1);
+	}
+	world_join(&world, 10 * SECOND);
+	world_server_freeze(&world, STUCK, false);
+	if (reg)
+		assert_int_equal(kvc_unregister(world.pool[0].pool, &mem), 0);
+	world_close(&world);
+	free(many.memory);
+}
+
+static void calls_that_are_stuck_leave_the_other_servers_enough(void **state)
+{
+	(void)state;
+	stuck_calls_leave_others_enough(false);
+	stuck_calls_leave_others_enough(true);
+}
+
+/* A range fits a piece within the guarantee: pieces are powers of two. */
+static void ranges_are_planned_within_the_guarantee(void **state)
+{
+	static const struct {
+		unsigned servers;
+		uint64_t buffer_bytes, piece_bytes;
+	} row[] = {{1, 4 << 20, 2 << 20}, {2, 4 << 20, 1 << 20}, {3, 4 << 20, 512 << 10}, {7, 1 << 20, 64 << 10}};
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		struct world_options wo = {
+			.seed = 64, .servers = row[i].servers, .clients = 1, .buffer_bytes = row[i].buffer_bytes};
+		world_open(&world, &wo);
+		assert_int_equal(kvc_room_piece(kvc_pool_client(world.pool[0].pool, 0)), row[i].piece_bytes);
+		world_close(&world);
+	}
+}
+
 /* ---- noticing ---- */
 
 static struct kvc_node *node_of(unsigned client, unsigned server)
@@ -597,6 +716,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_server_in_trouble_delays_calls_to_another_by_one_fence),
 		cmocka_unit_test(messages_to_a_silent_server_leave_send_buffers_to_another),
+		cmocka_unit_test(calls_that_are_stuck_leave_the_other_servers_enough),
+		cmocka_unit_test(ranges_are_planned_within_the_guarantee),
 		cmocka_unit_test(an_item_that_fails_leaves_the_others_their_time),
 		cmocka_unit_test(memory_may_be_registered_under_a_batch_that_reads_into_it),
 		cmocka_unit_test(a_view_and_a_request_share_the_buffer_of_many_servers),
