@@ -10,15 +10,27 @@
  * (Rejected: making an item again as soon as its own request has ended. The others hold pieces meanwhile, and two
  * batches waited for each other's.)
  *
+ * With several servers each has a part of the batch, in a coroutine of its own, so that items of one that is stopped
+ * stand in front of nobody else's. A part is to the rest of the client what a call is: what it holds it gives back
+ * whatever the other parts do, and so the rule about room holds for each by itself. Parts live on the stack of the call
+ * that made them, which returns after the last of them has ended; that call holds the client for all. The first part is
+ * made by the call itself, and items of servers that no coroutine is to be had for are made with it: then they may have
+ * to wait for each other. (Rejected: one coroutine that leaves items of several ranges of a slow server for later. It
+ * has to wait for them at the end, and who is slow is known only then.)
+ *
+ * Items that are not over are chained: until then `result` is the place of the next one of the part, and how far this
+ * one got.
+ *
  * Every item has its own result; all share one deadline. */
 #include "kvclient/call.h"
 
-enum { WINDOW = 128 };
+enum { WINDOW = 128, PLACE_STEP = 1024 };
 
-/* The result of an item that is to be made again, and of one whose bytes were corrupt: then the server shall look at what it
- * has. kvc_call_code never returns them. */
-#define AGAIN       (-KV_ERESET)
-#define AGAIN_CHECK (-KV_ESTALE)
+#define NONE UINT32_MAX
+
+/* How far an item is that is not over: in its first pass, to be made again, or to be made again because its bytes were
+ * corrupt: then the server shall look at what it has. */
+enum mark { FRESH, AGAIN, AGAIN_CHECK, MARK_BITS = 2 };
 
 struct batch {
 	struct kvc_client *c;
@@ -26,7 +38,8 @@ struct batch {
 	const struct kvc_call *call;
 	uint64_t deadline_ns;
 	struct kvc_wait wait;
-	unsigned pass; /* 0, 1 */
+	unsigned pass;        /* 0, 1 */
+	unsigned first, last; /* the chain of items for the next pass */
 	struct slot {
 		struct kvc_req *req;
 		struct kvc_client_mem *mem; /* held while the request is out */
@@ -35,16 +48,38 @@ struct batch {
 	unsigned head, count;
 };
 
-static bool is_again(const struct kvc_item *it)
+static int64_t link_result(unsigned next, enum mark mark)
 {
-	return it->result == AGAIN || it->result == AGAIN_CHECK;
+	return (int64_t)((uint64_t)next << MARK_BITS | mark);
+}
+
+static unsigned next_of(const struct kvc_item *it)
+{
+	return (unsigned)(it->result >> MARK_BITS);
+}
+
+static enum mark mark_of(const struct kvc_item *it)
+{
+	return (enum mark)(it->result & ((1 << MARK_BITS) - 1));
+}
+
+/* The item is made again in the next pass. */
+static void again(struct batch *b, unsigned i, enum mark mark)
+{
+	struct kvc_item *last = b->last == NONE ? NULL : &b->items[b->last];
+	b->items[i].result = link_result(NONE, mark);
+	if (last)
+		last->result = link_result(i, mark_of(last));
+	else
+		b->first = i;
+	b->last = i;
 }
 
 static int item_get(struct batch *b, struct kvc_item *it, struct kvc_get *g)
 {
 	int rc = kvc_get_init(g, b->c, it->key, it->data, it->len, it->slice, it->stride, b->call, b->deadline_ns);
 	g->own_wait.trace = b->wait.trace;
-	g->check = b->pass > 0 && it->result == AGAIN_CHECK;
+	g->check = mark_of(it) == AGAIN_CHECK;
 	return rc;
 }
 
@@ -67,11 +102,14 @@ static int get_begin(struct batch *b, unsigned i, struct slot *slot)
 	return 0;
 }
 
-/* A request failed with rc: the item's result. */
-static int64_t failure_await(struct batch *b, int rc)
+/* A request of item i failed with rc. */
+static void failed_await(struct batch *b, unsigned i, int rc, enum mark mark)
 {
 	unsigned tries = b->pass;
-	return kvc_call_again_await(b->c, rc, b->deadline_ns, &tries) ? AGAIN : kvc_call_code(b->c, rc);
+	if (kvc_call_again_await(b->c, rc, b->deadline_ns, &tries))
+		again(b, i, mark);
+	else
+		b->items[i].result = kvc_call_code(b->c, rc);
 }
 
 /* End the item of a slot: take what came. */
@@ -80,18 +118,20 @@ static void get_end_await(struct batch *b, struct slot *slot, int status)
 	struct kvc_item *it = &b->items[slot->item];
 	struct kvc_get g;
 	int init = item_get(b, it, &g), rc = init;
+	enum mark mark;
 	g.direct = slot->req->caller_memory; /* as it was begun: the memory may have been registered since */
 	if (init == 0)
 		rc = kvc_get_take_await(&g, slot->req, status, NULL);
 	kvc_req_release(b->c, slot->req);
+	mark = init == 0 && g.check ? AGAIN_CHECK : AGAIN;
 	if (init < 0)
 		it->result = init;
-	else if (rc == 0)
-		it->result = g.taken == g.total ? (int64_t)g.total : AGAIN;
+	else if (rc < 0)
+		failed_await(b, slot->item, rc, mark);
+	else if (g.taken < g.total)
+		again(b, slot->item, mark);
 	else
-		it->result = failure_await(b, rc);
-	if (g.check && it->result == AGAIN)
-		it->result = AGAIN_CHECK;
+		it->result = (int64_t)g.total;
 	if (init == 0)
 		kvc_get_fini(&g);
 	if (slot->mem)
@@ -137,9 +177,11 @@ static int put_begin(struct batch *b, unsigned i, struct slot *slot)
 
 static void put_end_await(struct batch *b, struct slot *slot, int status)
 {
-	struct kvc_item *it = &b->items[slot->item];
 	kvc_req_release(b->c, slot->req);
-	it->result = status < 0 ? failure_await(b, status) : 0;
+	if (status < 0)
+		failed_await(b, slot->item, status, AGAIN);
+	else
+		b->items[slot->item].result = 0;
 	if (slot->mem)
 		slot->mem->users--;
 }
@@ -163,8 +205,8 @@ struct batch_ops {
 	void (*whole_await)(struct batch *b, unsigned i);
 };
 
-/* Wait for the oldest item and end it. When time is up, all are cancelled at once, so that they share the grace. (An item
- * whose failure is known is not waited for so long: that is its own affair.) */
+/* Wait for the oldest item and end it. When time is up, all are cancelled at once, so that they share the grace. (An
+ * item whose failure is known is not waited for so long: that is its own affair.) */
 static void oldest_await(struct batch *b, const struct batch_ops *ops)
 {
 	struct slot *slot = &b->slot[b->head];
@@ -177,44 +219,141 @@ static void oldest_await(struct batch *b, const struct batch_ops *ops)
 	b->count--;
 }
 
-static void pass_await(struct batch *b, unsigned n, const struct batch_ops *ops)
+/* The items of the chain, which becomes that of those to be made again. */
+static void pass_await(struct batch *b, const struct batch_ops *ops)
 {
-	unsigned i = 0;
-	while (i < n) {
-		int rc;
-		if (b->pass > 0 && !is_again(&b->items[i])) {
-			i++;
-			continue;
-		}
-		/* When time is up nothing is begun any more: many thousands of items take longer to fail than the
-		 * grace. */
-		if (loop_turn_now(b->c->loop) >= b->deadline_ns && b->count == 0) {
-			b->items[i++].result = -KV_ETIMEOUT;
-			continue;
-		}
-		rc = b->count < WINDOW && loop_turn_now(b->c->loop) < b->deadline_ns
-			     ? ops->begin(b, i, &b->slot[(b->head + b->count) % WINDOW])
-			     : -KV_EBUSY;
-		if (rc == 0) {
+	unsigned i = b->first, next;
+	b->first = b->last = NONE;
+	for (; i != NONE; i = next) {
+		bool late = loop_turn_now(b->c->loop) >= b->deadline_ns;
+		int rc = b->count < WINDOW && !late ? ops->begin(b, i, &b->slot[(b->head + b->count) % WINDOW])
+						    : -KV_EBUSY;
+		next = rc == 0 || b->count == 0 ? next_of(&b->items[i]) : i;
+		if (rc == 0)
 			b->count++;
-			i++;
-		} else if (b->count > 0) {
+		else if (b->count > 0)
 			oldest_await(b, ops);
-		} else {
-			ops->whole_await(b, i++);
-		}
+		else if (late) /* Nothing is begun: many thousands of items take longer to fail than the grace. */
+			b->items[i].result = -KV_ETIMEOUT;
+		else
+			ops->whole_await(b, i);
 	}
 	while (b->count > 0)
 		oldest_await(b, ops);
 }
 
-static void batch_await(struct batch *b, unsigned n, const struct batch_ops *ops)
+/* ---- the parts ---- */
+
+/* A batch, as its parts share it. */
+struct whole {
+	struct kvc_client *c;
+	struct kvc_item *items;
+	unsigned n;
+	const struct kvc_call *call;
+	uint64_t deadline_ns;
+	struct kvc_trace *trace; /* of one call: its coroutines are of one loop, and none parks inside a note */
+	const struct batch_ops *ops;
+	struct co *co;    /* that waits for the parts */
+	unsigned running; /* parts in coroutines of their own */
+};
+
+struct part {
+	struct whole *whole;
+	unsigned first; /* of its items; NONE: it has none */
+};
+
+static __attribute__((noinline)) void part_await(const struct part *p)
 {
-	for (b->pass = 0; b->pass < 2; b->pass++)
-		pass_await(b, n, ops);
-	for (unsigned i = 0; i < n; i++)
-		if (is_again(&b->items[i]))
-			ops->whole_await(b, i);
+	const struct whole *w = p->whole;
+	struct batch b = {.c = w->c,
+			  .items = w->items,
+			  .call = w->call,
+			  .deadline_ns = w->deadline_ns,
+			  .wait = {.co = co_self(), .trace = w->trace},
+			  .first = p->first};
+	for (b.pass = 0; b.pass < 2; b.pass++)
+		pass_await(&b, w->ops);
+	for (unsigned i = b.first, next; i != NONE; i = next) {
+		next = next_of(&w->items[i]);
+		w->ops->whole_await(&b, i);
+	}
+}
+
+static void part_main(void *arg)
+{
+	struct part *p = arg;
+	struct whole *w = p->whole;
+	part_await(p);
+	w->c->parts--;
+	if (--w->running == 0)
+		co_wake(w->co);
+}
+
+static bool part_start(struct part *p)
+{
+	struct kvc_client *c = p->whole->c;
+	if (c->parts >= KVC_PARTS_MAX || co_spawn(c->loop, part_main, p, "kvc batch") < 0)
+		return false;
+	c->parts++;
+	p->whole->running++;
+	return true;
+}
+
+/* Items of a part that has no coroutine go in front of those of the call's own. */
+static void part_join(struct part *own, const struct part *p)
+{
+	struct kvc_item *items = p->whole->items, *last = &items[p->first];
+	while (next_of(last) != NONE)
+		last = &items[next_of(last)];
+	last->result = link_result(own->first, FRESH);
+	own->first = p->first;
+}
+
+/* Give each item to the part of its server. */
+static void items_place_await(const struct whole *w, struct part *parts)
+{
+	for (unsigned i = w->n; i-- > 0;) {
+		struct kvc_item *it = &w->items[i];
+		struct part *p = &parts[kvc_key_valid(it->key) ? kvc_call_node(w->c, it->key)->index : 0];
+		it->result = link_result(p->first, FRESH);
+		p->first = i;
+		if (i % PLACE_STEP == 0 && i > 0)
+			co_yield_await();
+	}
+}
+
+static __attribute__((noinline)) void parts_await(struct whole *w)
+{
+	struct part parts[KVC_SERVERS_MAX], *own = NULL;
+	unsigned n = w->c->pool->num_servers;
+	for (unsigned s = 0; s < n; s++)
+		parts[s] = (struct part){w, NONE};
+	items_place_await(w, parts);
+	for (struct part *p = parts; p < parts + n; p++) {
+		if (p->first == NONE)
+			continue;
+		if (!own)
+			own = p;
+		else if (!part_start(p))
+			part_join(own, p);
+	}
+	if (own)
+		part_await(own);
+	while (w->running > 0)
+		co_park_await(KV_NEVER);
+}
+
+/* (A frame of its own for several servers: with one, a parked worker touches less of its stack.) */
+static void whole_await(struct whole *w)
+{
+	const struct part all = {w, w->n > 0 ? 0 : NONE};
+	if (w->c->pool->num_servers > 1) {
+		parts_await(w);
+		return;
+	}
+	for (unsigned i = 0; i < w->n; i++)
+		w->items[i].result = link_result(i + 1 < w->n ? i + 1 : NONE, FRESH);
+	part_await(&all);
 }
 
 static int batch_check(const struct kvc_item *items, unsigned n, const struct kvc_call *call, struct kvc_call *own)
@@ -234,7 +373,7 @@ int kvc_get_batch_await(struct kvc_client *client, struct kvc_item *items, unsig
 {
 	static const struct batch_ops ops = {get_begin, get_end_await, get_whole_await};
 	struct kvc_trace t;
-	struct batch b = {.c = client, .items = items, .wait = {.co = co_self(), .trace = &t}};
+	struct whole w = {.c = client, .items = items, .n = n, .trace = &t, .ops = &ops, .co = co_self()};
 	struct kvc_call own;
 	int rc = kvc_call_begin(client, &t, KVC_OP_GET);
 	if (rc < 0)
@@ -245,9 +384,9 @@ int kvc_get_batch_await(struct kvc_client *client, struct kvc_item *items, unsig
 		goto out;
 	}
 	t.batch = true;
-	b.call = &own;
-	b.deadline_ns = kvc_call_deadline(client, &own, kvc_batch_bytes(items, n));
-	batch_await(&b, n, &ops);
+	w.call = &own;
+	w.deadline_ns = kvc_call_deadline(client, &own, kvc_batch_bytes(items, n));
+	whole_await(&w);
 	for (unsigned i = 0; i < n; i++) {
 		items[i].result = kvc_call_down(client, own.flags, items[i].result);
 		kvc_get_count(client, items[i].result);
@@ -263,7 +402,7 @@ int kvc_put_batch_await(struct kvc_client *client, struct kvc_item *items, unsig
 {
 	static const struct batch_ops ops = {put_begin, put_end_await, put_whole_await};
 	struct kvc_trace t;
-	struct batch b = {.c = client, .items = items, .wait = {.co = co_self(), .trace = &t}};
+	struct whole w = {.c = client, .items = items, .n = n, .trace = &t, .ops = &ops, .co = co_self()};
 	struct kvc_call own;
 	int rc = kvc_call_begin(client, &t, KVC_OP_PUT);
 	if (rc < 0)
@@ -274,9 +413,9 @@ int kvc_put_batch_await(struct kvc_client *client, struct kvc_item *items, unsig
 		goto out;
 	}
 	t.batch = true;
-	b.call = &own;
-	b.deadline_ns = kvc_call_deadline(client, &own, kvc_batch_bytes(items, n));
-	batch_await(&b, n, &ops);
+	w.call = &own;
+	w.deadline_ns = kvc_call_deadline(client, &own, kvc_batch_bytes(items, n));
+	whole_await(&w);
 	for (unsigned i = 0; i < n; i++) {
 		kvc_put_count(client, (int)items[i].result, items[i].len);
 		kvc_result_count(client, KVC_OP_PUT, items[i].result);

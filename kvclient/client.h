@@ -27,7 +27,8 @@ enum {
 	KVC_IDS_MAX = 1 << 18,  /* ... and of all links of a session together: it bounds their maps (8 MiB) */
 	KVC_REGION_BUFFER = 1,  /* region id of the receive buffer */
 	KVC_MEMS_MAX = 256,     /* registrations of one pool */
-	KVC_ZOMBIES_MAX = 64    /* peers kept open for a fence to come */
+	KVC_ZOMBIES_MAX = 64,   /* peers kept open for a fence to come */
+	KVC_PARTS_MAX = 4096    /* coroutines of one client for parts of batches: they leave some for workers and calls */
 };
 
 #define KVC_PART_NS 1000000000ull /* for the goodbyes of a client that closes */
@@ -193,6 +194,7 @@ struct kvc_client {
 	uint64_t orphan_bytes;  /* of pieces whose requests were given up */
 	uint64_t quarantine_ns; /* since when the buffer's quarantine is not empty */
 	uint32_t calls;        /* in progress, and workers */
+	uint32_t parts;        /* of batches, in coroutines of their own */
 	uint64_t last_len;     /* of the last value read: a guess for the next where nothing better is known */
 	bool opened, closing;
 	uint64_t closing_ns; /* when it began */

@@ -200,9 +200,8 @@ struct kvc_item {
 
 /* kvc_get_batch_await, kvc_put_batch_await -- n items at once, each with its own result. Returns 0 when every item
  * succeeded, else the first item's code; partial results stay. Every item has a result, also when the whole was
- * refused, or given up before it began: then it is that code. Items that need several requests (values of several ranges;
- * PUTs over 3 KiB to a server that cannot read client memory) are made in order: behind those of a server that does not
- * answer, items of another one may end with -KV_ETIMEOUT. */
+ * refused, or given up before it began: then it is that code. Items of one server do not wait for those of another; the
+ * call waits for all of them. */
 KVC_API int kvc_get_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n,
 				const struct kvc_call *call);
 KVC_API int kvc_put_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n,

@@ -64,6 +64,12 @@ static void keys_find(struct kvc_client *c)
 	}
 }
 
+static void two_find(struct kvc_client *c, void *arg)
+{
+	(void)arg;
+	keys_find(c);
+}
+
 static void two_begin(struct kvc_client *c, void *arg)
 {
 	uint8_t *value = calloc(1, VALUE);
@@ -410,6 +416,60 @@ static void keys_of_a_server_that_goes_down_during_exists_are_misses(void **stat
 	world_close(&world);
 }
 
+/* A batch over two servers, the first of which is stopped: items of several ranges, and the stopped one's first. */
+static void batch_of_two(struct kvc_client *c, void *arg)
+{
+	enum { LEN = 3 << 20, N = 6 };
+	bool put = arg != NULL;
+	uint8_t *memory = calloc(N, LEN);
+	struct kvc_item its[N];
+	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 1500 * MS};
+	uint64_t begun = world_now(&world);
+	int rc;
+	for (unsigned i = 0; i < N; i++)
+		its[i] = (struct kvc_item){.key = two.key[i % 2 ? 0 : 1][i / 2].key, .data = memory + i * LEN, .len = LEN};
+	rc = put ? kvc_put_batch_await(c, its, N, &call) : kvc_get_batch_await(c, its, N, &call);
+	if (rc != -KV_ETIMEOUT || world_now(&world) - begun > 1600 * MS)
+		world_wrong(&world, "a batch over a stopped server ended with %s after %.3f s", kv_errname(rc),
+			    (double)(world_now(&world) - begun) / 1e9);
+	for (unsigned i = 0; i < N; i++) {
+		int64_t want = i % 2 == 0 ? -KV_ETIMEOUT : put ? 0 : LEN;
+		if (its[i].result != want)
+			world_wrong(&world, "item %u of a %s batch: %lld, not %lld", i, put ? "PUT" : "GET",
+				    (long long)its[i].result, (long long)want);
+	}
+	free(memory);
+}
+
+static void long_values(struct kvc_client *c, void *arg)
+{
+	uint8_t *value = calloc(1, 3 << 20);
+	for (unsigned s = 0; s < 2; s++)
+		for (unsigned i = 0; i < 4; i++)
+			if (kvc_put_await(c, two.key[s][i].key, value, 3 << 20, NULL) != 0)
+				world_wrong(&world, "a value could not be stored");
+	free(value);
+	(void)arg;
+}
+
+static void items_of_a_stopped_server_stand_in_nobodys_way(void **state)
+{
+	struct world_options wo = {.seed = 61, .servers = 2, .clients = 1, .buffer_bytes = 4 << 20};
+	(void)state;
+	memset(&two, 0, sizeof(two));
+	world_open(&world, &wo);
+	world_do(&world, 0, two_find, NULL);
+	world_do(&world, 0, long_values, NULL);
+	world_server_freeze(&world, 1, true);
+	world_do(&world, 0, batch_of_two, NULL);
+	world_server_freeze(&world, 1, false);
+	world_sleep(&world, 5 * SECOND);
+	world_server_freeze(&world, 1, true);
+	world_do(&world, 0, batch_of_two, &two);
+	world_server_freeze(&world, 1, false);
+	world_close(&world);
+}
+
 /* ---- many servers ---- */
 
 enum { MANY = 8, LONG = 1 << 20, STUCK = 5 /* the server that is stopped */ };
@@ -418,7 +478,8 @@ static struct many {
 	char text[MANY][32];
 	struct kvc_key key[MANY]; /* one on each server */
 	uint8_t *memory;          /* LONG bytes for each */
-	int64_t result[MANY];
+	int64_t result[MANY + 2];
+	int rc;
 	unsigned out; /* calls that have not returned */
 } many;
 
@@ -527,6 +588,84 @@ static void ranges_are_planned_within_the_guarantee(void **state)
 		assert_int_equal(kvc_room_piece(kvc_pool_client(world.pool[0].pool, 0)), row[i].piece_bytes);
 		world_close(&world);
 	}
+}
+
+/* A batch over all servers, a key twice, and one that is none. */
+static void many_batch(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 20 * SECOND};
+	struct kvc_item its[MANY + 2];
+	uint8_t *twice = malloc(LONG);
+	uint32_t parts = c->parts;
+	if (arg)
+		c->parts = KVC_PARTS_MAX;
+	for (unsigned i = 0; i < MANY; i++)
+		its[i] = (struct kvc_item){.key = many.key[i], .data = many.memory + i * LONG, .len = LONG};
+	its[MANY] = (struct kvc_item){.key = many.key[3], .data = twice, .len = LONG};
+	its[MANY + 1] = (struct kvc_item){.key = {"", 0}, .data = twice, .len = LONG};
+	many.rc = kvc_get_batch_await(c, its, MANY + 2, &call);
+	for (unsigned i = 0; i < MANY + 2; i++)
+		many.result[i] = its[i].result;
+	if (c->parts != (arg ? KVC_PARTS_MAX : parts))
+		world_wrong(&world, "%u parts are left", c->parts);
+	if (arg)
+		c->parts = parts;
+	if (its[MANY].result == LONG && (twice[0] != 4 || twice[LONG - 1] != 4))
+		world_wrong(&world, "the second item of a key has other bytes");
+	free(twice);
+}
+
+static void a_batch_gets_all_items_of_many_servers(void **state)
+{
+	struct world_options wo = {.seed = 65, .servers = MANY, .clients = 1, .buffer_bytes = 1 << 20};
+	(void)state;
+	many_open(&wo);
+	/* With a coroutine for each server, and with none at all. */
+	for (unsigned without = 0; without < 2; without++) {
+		memset(many.memory, 0, (size_t)MANY * LONG);
+		world_do(&world, 0, many_batch, without ? &many : NULL);
+		assert_int_equal(many.rc, -KV_EINVAL);
+		for (unsigned i = 0; i <= MANY; i++)
+			assert_int_equal(many.result[i], LONG);
+		assert_int_equal(many.result[MANY + 1], -KV_EINVAL);
+		for (size_t i = 0; i < (size_t)MANY * LONG; i++)
+			assert_int_equal(many.memory[i], i / LONG + 1);
+		world_rest_check(&world);
+	}
+	world_close(&world);
+	free(many.memory);
+}
+
+static bool pool_stopped(void *arg)
+{
+	return kvc_pool_stopped(arg);
+}
+
+/* Parts are on the stack of the call: it outlives them, when the pool closes under it, too. */
+static void a_batch_returns_after_all_its_parts(void **state)
+{
+	struct world_options wo = {
+		.seed = 66, .servers = MANY, .clients = 1, .buffer_bytes = BUFFER, .peer_timeout_ns = 60 * SECOND};
+	uint64_t begun;
+	(void)state;
+	many_open(&wo);
+	for (unsigned s = 2; s < MANY; s++)
+		world_server_freeze(&world, s, true);
+	world_worker(&world, 0, 0, many_batch, NULL);
+	world_sleep(&world, SECOND);
+	begun = world_now(&world);
+	assert_int_equal(kvc_pool_client(world.pool[0].pool, 0)->parts, MANY - 2);
+	kvc_pool_stop(world.pool[0].pool);
+	world_join(&world, SECOND);
+	assert_in_range(world_now(&world) - begun, 0, 51 * MS);
+	for (unsigned s = 0; s < MANY; s++)
+		assert_int_equal(many.result[s], s < 2 ? LONG : -KV_ECLOSED);
+	for (unsigned s = 2; s < MANY; s++)
+		world_server_freeze(&world, s, false);
+	world_run(&world, pool_stopped, world.pool[0].pool, 2 * SECOND, "the pool did not close");
+	kvc_pool_free(&world.pool[0].pool);
+	world_close(&world);
+	free(many.memory);
 }
 
 /* ---- noticing ---- */
@@ -716,8 +855,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_server_in_trouble_delays_calls_to_another_by_one_fence),
 		cmocka_unit_test(messages_to_a_silent_server_leave_send_buffers_to_another),
+		cmocka_unit_test(items_of_a_stopped_server_stand_in_nobodys_way),
 		cmocka_unit_test(calls_that_are_stuck_leave_the_other_servers_enough),
 		cmocka_unit_test(ranges_are_planned_within_the_guarantee),
+		cmocka_unit_test(a_batch_gets_all_items_of_many_servers),
+		cmocka_unit_test(a_batch_returns_after_all_its_parts),
 		cmocka_unit_test(an_item_that_fails_leaves_the_others_their_time),
 		cmocka_unit_test(memory_may_be_registered_under_a_batch_that_reads_into_it),
 		cmocka_unit_test(a_view_and_a_request_share_the_buffer_of_many_servers),
