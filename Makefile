@@ -93,6 +93,7 @@ needs_kvserver  := $(SERVER_LAYERS)
 needs_kvclient  := $(CLIENT_LAYERS)
 needs_kvbench   := $(CLIENT_LAYERS) kvbench
 needs_kvcli     := $(CLIENT_LAYERS) kvcli
+needs_hotpath   := $(CLIENT_LAYERS) kvserver
 needs_sim       := base loop wire bootstrap engine kvclient kvserver
 TESTS :=
 define test_rule
@@ -101,7 +102,7 @@ TESTS += $$(tests_$(1))
 $$(tests_$(1)): %: %.c.o $(call objs,$(filter-out tests/$(1)/test_% tests/sim/seeds.c,$(wildcard tests/$(1)/*.c))) $(call a,$(needs_$(1)))
 	$$(link) -lcmocka
 endef
-$(foreach l,base loop wire bootstrap engine kvserver kvclient kvbench kvcli sim,$(eval $(call test_rule,$(l))))
+$(foreach l,base loop wire bootstrap engine kvserver kvclient kvbench kvcli hotpath sim,$(eval $(call test_rule,$(l))))
 
 # Many simulated worlds. Libraries that another machine may lack are looked for in lib/ beside it, too.
 $(B)/tests/sim/seeds: $(call objs,$(filter-out tests/sim/test_%,$(wildcard tests/sim/*.c))) $(call a,$(needs_sim))
