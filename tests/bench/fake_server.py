@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fake_server.py PROTOCOL FAULT -- a redis or memcached that stores and gives, for the tests of kvload.
+
+FAULT: none; flip (the last byte of a value is wrong), middle (one in the middle), short (a byte is missing), miss (nothing is found),
+close (the connection ends at the first GET). Prints its port.
+"""
+import contextlib
+import socket
+import sys
+import threading
+
+protocol, fault = sys.argv[1:3]
+values = {}
+
+
+def damaged(value):
+    if fault == "flip":
+        return value[:-1] + bytes([value[-1] ^ 1])
+    if fault == "middle":
+        at = len(value) // 2
+        return value[:at] + bytes([value[at] ^ 1]) + value[at + 1:]
+    return value[:-1] if fault == "short" else value
+
+
+def redis_command(f):
+    n = int(f.readline()[1:])
+    args = []
+    for _ in range(n):
+        args.append(f.read(int(f.readline()[1:])))
+        f.read(2)
+    if args[0] == b"SET":
+        values[args[1]] = args[2]
+        return b"+OK\r\n"
+    if fault == "miss":
+        return b"$-1\r\n"
+    value = damaged(values[args[1]])
+    return b"$%d\r\n%s\r\n" % (len(value), value)
+
+
+def memcached_command(f):
+    args = f.readline().split()
+    if args[0] == b"set":
+        values[args[1]] = f.read(int(args[4]))
+        f.read(2)
+        return b"STORED\r\n"
+    if fault == "miss":
+        return b"END\r\n"
+    value = damaged(values[args[1]])
+    return b"VALUE %s 0 %d\r\n%s\r\nEND\r\n" % (args[1], len(value), value)
+
+
+def serve(conn):
+    command = redis_command if protocol == "redis" else memcached_command
+    with contextlib.suppress(ConnectionError), conn, conn.makefile("rb") as f:
+        while f.peek(1):
+            answer = command(f)
+            if fault == "close" and answer not in (b"+OK\r\n", b"STORED\r\n"):
+                return
+            conn.sendall(answer)
+
+
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+while True:
+    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()

@@ -1,0 +1,734 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""run.py [--doc] [NAME...] -- KVRail beside what it is compared with, in interleaved runs. See tests/bench/README.md.
+
+  run.py --list                      the comparisons
+  run.py redis memcached             these, printed and recorded in build/bench/
+  run.py --doc [NAME...]             and written into docs/PERFORMANCE.md (this is `make bench`)
+  run.py ab DIR_A DIR_B [-- OPTS]    two builds of KVRail against each other with kv-bench OPTS
+
+Environment: PAIRS (7), BENCH_SECONDS (1: length of a read phase), BENCH_QUICK=1 (one short pair, for a smoke test),
+FABTESTS=DIR (where fi_rma_bw is), KVRAIL_BUILD (build/release), BENCH_LOCK=FILE (locked for each pair).
+
+A pair is one run of each side, one after the other, in an order that flips; a ratio is that of a pair, and the median
+over the pairs is what counts. The distance of the CPUs is taken before, between and after: a pair during which it
+changed is not counted and repeated (up to as many again).
+"""
+import atexit
+import contextlib
+import fcntl
+import json
+import os
+import platform
+import re
+import resource
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.join(ROOT, os.environ.get("KVRAIL_BUILD", "build/release"))
+RESULTS = os.path.join(ROOT, "build/bench/results.json")
+DOC = os.path.join(ROOT, "docs/PERFORMANCE.md")
+QUICK = os.environ.get("BENCH_QUICK", "0") not in ("", "0")
+PAIRS = 1 if QUICK else int(os.environ.get("PAIRS", "7"))
+SECONDS = 0.2 if QUICK else float(os.environ.get("BENCH_SECONDS", "1"))
+DATA_SET = (16 if QUICK else 256) << 20  # bytes of values: more than any cache here
+LIMIT_S = 180                            # no run takes longer
+K, M = 1 << 10, 1 << 20
+
+
+class Failed(Exception):
+    """A run that gave no figure; the text is a sentence for the reader."""
+
+
+class Skipped(Exception):
+    """Something that this machine does not have."""
+
+
+# ---- processes ----
+
+children = []
+
+
+def kill_children():
+    for p in children:
+        with contextlib.suppress(OSError):
+            os.killpg(p.pid, signal.SIGKILL)
+        p.wait()
+    children.clear()
+
+
+def start(cmd, **more):
+    """A process in a session of its own, so that it ends with everything it started."""
+    try:
+        p = subprocess.Popen(cmd, cwd=ROOT, start_new_session=True, text=True, **more)
+    except OSError as e:
+        raise Failed(f"{cmd[0]} cannot be started: {e.strerror} (make tests builds the tools)") from None
+    children.append(p)
+    return p
+
+
+def finish(p, limit=LIMIT_S):
+    """Its output; Failed when it ended badly or not at all."""
+    name = os.path.basename(p.args[0])
+    try:
+        out, err = p.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        os.killpg(p.pid, signal.SIGKILL)
+        p.communicate()
+        raise Failed(f"{name} did not end within {limit} s: {' '.join(p.args)}") from None
+    finally:
+        children.remove(p)
+    if p.returncode != 0:
+        tail = ((err or "") + (out or "")).strip().splitlines()[-3:]
+        raise Failed(f"{name} failed (exit status {p.returncode}): {' / '.join(tail)}")
+    return out
+
+
+def run(cmd, **more):
+    return finish(start(cmd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, **more))
+
+
+def stop(p):
+    """SIGTERM, then SIGKILL: a server that was only there to be measured."""
+    p.terminate()
+    try:
+        p.wait(5)
+    except subprocess.TimeoutExpired:
+        os.killpg(p.pid, signal.SIGKILL)
+        p.wait()
+    children.remove(p)
+
+
+def need(program):
+    path = shutil.which(program)
+    if not path:
+        raise Skipped(f"{program} is not installed: scripts/install-deps.sh bench")
+    return path
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def wait_port(p, port):
+    end = time.monotonic() + 10
+    while time.monotonic() < end and p.poll() is None:
+        with socket.socket() as s:
+            if s.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.02)
+    raise Failed(f"{os.path.basename(p.args[0])} does not listen on port {port}")
+
+
+# ---- the machine ----
+
+def c2c():
+    """ns of a cache line's round trip between two CPUs; None where there is but one, 0 where others used them."""
+    return json.loads(run([os.path.join(BUILD, "tests/bench/c2c")]))["c2c_ns"]
+
+
+def state_of(ns):
+    if ns is None:
+        return "one CPU"
+    if ns == 0:
+        return "busy"
+    return "near" if ns < 75 else "mid" if ns < 250 else "far"
+
+
+def busy_seconds():
+    """Processor time of everybody, and of us and our children (those that run, without children of their own)."""
+    with open("/proc/stat", encoding="ascii") as f:
+        t = [int(x) for x in f.readline().split()[1:9]]
+    everybody = (sum(t) - t[3] - t[4]) / os.sysconf("SC_CLK_TCK")
+    ours = 0
+    for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
+        u = resource.getrusage(who)
+        ours += u.ru_utime + u.ru_stime
+    for p in children:
+        stat = read_file(f"/proc/{p.pid}/stat").rpartition(")")[2].split()
+        ours += sum(int(x) for x in stat[11:13]) / os.sysconf("SC_CLK_TCK")
+    return everybody, ours
+
+
+@contextlib.contextmanager
+def machine_lock():
+    name = os.environ.get("BENCH_LOCK")
+    if not name:
+        yield
+        return
+    with open(name, "a", encoding="ascii") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        yield
+
+
+def first_line(cmd):
+    try:
+        return subprocess.run(cmd, capture_output=True, text=True, timeout=10, check=False).stdout.strip().splitlines()[0]
+    except (OSError, IndexError, subprocess.TimeoutExpired):
+        return None
+
+
+def read_file(path):
+    try:
+        with open(path, encoding="utf-8", errors="replace") as f:
+            return f.read().strip()
+    except OSError:
+        return ""
+
+
+def machine():
+    cpu = re.search(r"model name\s*:\s*(.*)", read_file("/proc/cpuinfo"))
+    mem = re.search(r"MemTotal:\s*(\d+)", read_file("/proc/meminfo"))
+    commit = first_line(["git", "-C", ROOT, "describe", "--always", "--dirty", "--abbrev=10"])
+    rows = {
+        "commit": commit or "unknown",
+        "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        "processors": f"{len(os.sched_getaffinity(0))} x {cpu.group(1) if cpu else platform.machine()}"
+                      + (", virtual" if " hypervisor" in read_file("/proc/cpuinfo") else ""),
+        "memory": f"{int(mem.group(1)) / 2**20:.0f} GiB" if mem else "unknown",
+        "kernel": platform.release(),
+        "congestion control": read_file("/proc/sys/net/ipv4/tcp_congestion_control") or "unknown",
+        "huge pages": (re.search(r"\[(\w+)\]", read_file("/sys/kernel/mm/transparent_hugepage/enabled")) or ["", "?"])[1],
+        "libfabric": first_line(["pkg-config", "--modversion", "libfabric"]) or "unknown",
+    }
+    redis = first_line(["redis-server", "--version"])
+    if redis:
+        rows["redis"] = (re.search(r"v=(\S+)", redis) or ["", redis])[1]
+    memcached = first_line(["memcached", "-V"])
+    if memcached:
+        rows["memcached"] = memcached.split()[-1]
+    return rows
+
+
+# ---- the sides of a comparison: each is a function without arguments that gives {"value": GETs/s or so, ...} ----
+
+def size_text(n):
+    return f"{n // M} MiB" if n >= M else f"{n // K} KiB"
+
+
+def keys_of(size):
+    return max(DATA_SET // size, 8)
+
+
+def kv_bench_json(size, workers, clients, extra, build=BUILD, keys=None, provider="tcp", seconds=None):
+    """The whole report of a kv-bench with these options; its own errors, misses and wrong bytes fail it."""
+    with tempfile.TemporaryDirectory(prefix="kvrail-bench.") as d:
+        path = os.path.join(d, "report.json")
+        run([os.path.join(build, "kv-bench"), "--quiet", "--log-level", "warn", "--provider", provider,
+             "--num-workers", str(workers), "--num-clients", str(clients), "--num-keys", str(keys or keys_of(size)),
+             "--value-size", str(size), "--duration", str(seconds or SECONDS), "--warmup", str(warm_up(size)),
+             "--json", path, *extra])
+        with open(path, encoding="utf-8") as f:
+            return json.load(f)
+
+
+def warm_up(size):
+    """GETs: about a tenth of a second, as the other tools have."""
+    return max(2 * 32, min(5000, 256 * M // size))
+
+
+def reads_of(report):
+    r = report["phases"]["read"]
+    return {"value": r["ops_per_s"], "bytes_per_s": r["bytes_per_s"], "p50_ns": r["latency_ns"]["p50"],
+            "p99_ns": r["latency_ns"]["p99"], "cpu_seconds": r["cpu_seconds"],
+            "server_cpu_seconds": r.get("server_cpu_seconds"), "seconds": r["seconds"],
+            "peak_rss_bytes": report["resources"]["peak_rss_bytes"]}
+
+
+def kv_bench(size, workers=32, clients=4, *extra, **more):
+    return lambda: reads_of(kv_bench_json(size, workers, clients, extra, **more))
+
+
+def tool(name, *args, **more):
+    r = json.loads(run([os.path.join(BUILD, "tests/bench", name), *map(str, args), "--duration", str(SECONDS)], **more))
+    r["value"] = r["gets_per_s"]
+    return r
+
+
+def lfget(size, *args, reno=True):
+    """With the congestion control that KVRail's engine asks for: it is part of the fabric that both use."""
+    return lambda: tool("lfget", "--value-size", size, "--blocks", keys_of(size), *args, env=congestion(reno and "reno"))
+
+
+def congestion(name):
+    """The environment of a program whose TCP sockets are to have this congestion control; None: the system's default."""
+    if not name:
+        return None
+    shim = os.path.join(BUILD, "tests/bench/congestion.so")
+    return dict(os.environ, BENCH_CONGESTION=name, LD_PRELOAD=shim)
+
+
+def redis(size, unix=False, conns=32, batch=1, reno=False):
+    def one():
+        port = free_port()
+        with tempfile.TemporaryDirectory(prefix="kvrail-bench.") as d:
+            sock = os.path.join(d, "redis.sock")
+            p = start([need("redis-server"), "--port", str(port), "--bind", "127.0.0.1", "--unixsocket", sock,
+                       "--save", "", "--appendonly", "no", "--daemonize", "no", "--dir", d],
+                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=congestion(reno and "reno"))
+            try:
+                wait_port(p, port)
+                return tool("kvload", "--protocol", "redis", "--address", sock if unix else f"127.0.0.1:{port}",
+                            "--conns", conns, "--batch", batch, "--value-size", size, "--num-keys", keys_of(size))
+            finally:
+                stop(p)
+    return one
+
+
+def memcached(size, conns=32, reno=False):
+    def one():
+        port = free_port()
+        user = ["-u", "root"] if os.geteuid() == 0 else []
+        p = start([need("memcached"), *user, "-l", "127.0.0.1", "-p", str(port), "-U", "0", "-I", "8m", "-m", "2048",
+                   "-t", "2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=congestion(reno and "reno"))
+        try:
+            wait_port(p, port)
+            return tool("kvload", "--protocol", "memcached", "--address", f"127.0.0.1:{port}", "--conns", conns,
+                        "--value-size", size, "--num-keys", keys_of(size))
+        finally:
+            stop(p)
+    return one
+
+
+def roofline(size):
+    """GET and bare writes in one process pair, alternating by themselves: a ratio on its own."""
+    def one():
+        r = kv_bench_json(size, 32, 4, ["--roofline"])["roofline"]
+        return {"value": r["get_bytes_per_s"], "other": r["bytes_per_s"], "ratio": r["efficiency"]}
+    return one
+
+
+def bare_hot(size):
+    def one():
+        r = kv_bench_json(size, 1, 1, ["--num-threads", "1", "--server-threads", "1", "--roofline", "--roofline-depth",
+                                       "64"], keys=1)["roofline"]
+        return {"value": r["bytes_per_s"]}
+    return one
+
+
+def fi_rma_bw(size, reno=False):
+    dirs = [os.environ["FABTESTS"], os.path.join(os.environ["FABTESTS"], "benchmarks")] if "FABTESTS" in os.environ else []
+    path = next((p for p in (os.path.join(d, "fi_rma_bw") for d in dirs) if os.access(p, os.X_OK)), shutil.which("fi_rma_bw"))
+    if not path:
+        raise Skipped("fi_rma_bw of fabtests is not here: build it from libfabric's sources (tests/bench/README.md) and say "
+                      "FABTESTS=DIR")
+
+    def one():
+        port = str(free_port())
+        count = str(int(max(64, 3e9 * SECONDS // size)))
+        common = [path, "-p", "tcp;ofi_rxm", "-S", str(size), "-I", count, "-o", "writedata"]
+        env = dict(congestion(reno and "reno") or os.environ, FI_TCP_IFACE="lo")
+        server = start([*common, "-B", port, "-s", "127.0.0.1"], env=env, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL)
+        try:
+            time.sleep(0.5)  # it says nothing when it listens, and answers one connection only
+            out = run([*common, "-P", port, "127.0.0.1"], env=env)
+            server.wait(10)
+        except subprocess.TimeoutExpired:
+            raise Failed("the server of fi_rma_bw did not end") from None
+        finally:
+            if server.poll() is None:
+                stop(server)
+            else:
+                children.remove(server)
+        return {"value": float(out.strip().splitlines()[-1].split()[4]) * 1e6}
+    return one
+
+
+class KeptServer:
+    """A kv-server that holds keys for several runs."""
+
+    def __init__(self, size, keys):
+        self.size, self.keys = size, keys
+        read_fd, write_fd = os.pipe()
+        memory = keys * (size + size // 16) // M + 256
+        self.p = start([os.path.join(BUILD, "kv-server"), "--listen-addr", "127.0.0.1:0", "--memory-mb", str(memory),
+                        "--log-level", "warn", "--ready-fd", str(write_fd), "--provider", "tcp"], pass_fds=[write_fd],
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        os.close(write_fd)
+        with os.fdopen(read_fd, encoding="ascii") as f:
+            ready = f.readline().split()
+        if len(ready) != 2:
+            raise Failed("kv-server did not start")
+        self.address = ready[1]
+        kv_bench_json(size, 64, 4, ["--server", self.address, "--ttl", "0"], keys=keys, seconds=0.1)
+
+    def read(self):
+        return reads_of(kv_bench_json(self.size, 32, 4, ["--server", self.address, "--no-write"], keys=self.keys))
+
+
+# ---- pairs ----
+
+def geared(value, unit):
+    if unit == "GETs/s":
+        return f"{value / 1e3:.1f}k" if value >= 1e4 else f"{value:.0f}"
+    if unit == "GB/s":
+        return f"{value / 1e9:.2f}"
+    return f"{value:.3g}"
+
+
+def one_pair(case, number):
+    """A and B, once each. The pair as it is recorded."""
+    pair = {"c2c_ns": [c2c()]}
+    sides = [s for s in ("a", "b") if case.get(s)]
+    for side in sides if number % 2 == 0 else reversed(sides):
+        pair[side] = case[side]()
+        pair["c2c_ns"].append(c2c())
+    states = {state_of(x) for x in pair["c2c_ns"]}
+    pair["state"] = states.pop() if len(states) == 1 else "changed"
+    if pair["state"] == "busy":
+        pair["state"] = "changed"
+    a = pair["a"]
+    if "b" in pair:
+        pair["ratio"] = a["value"] / pair["b"]["value"]
+    elif "ratio" in a:
+        pair["ratio"] = a["ratio"]
+    return pair
+
+
+def run_case(case):
+    """All pairs of a case, with the summary that tables show."""
+    pairs, kept = [], []
+    everybody, ours = busy_seconds()
+    began = time.monotonic()
+    while len(kept) < PAIRS and len(pairs) < 2 * PAIRS:
+        with machine_lock():
+            pair = one_pair(case, len(pairs))
+        pairs.append(pair)
+        if pair["state"] != "changed":
+            kept.append(pair)
+        show_pair(case, pair)
+    everybody, ours = (x - y for x, y in zip(busy_seconds(), (everybody, ours)))
+    seconds = time.monotonic() - began
+    return summarize(case, pairs, kept, max(0.0, everybody - ours) / seconds)
+
+
+def show_pair(case, pair):
+    text = f"  {case['label']:<34} {geared(pair['a']['value'], case['unit']):>9}"
+    if "b" in pair:
+        text += f" {geared(pair['b']['value'], case['unit']):>9}"
+    if "ratio" in pair:
+        text += f"   {pair['ratio']:.3f}"
+    print(f"{text}   c2c {'/'.join('-' if x is None else f'{x:.0f}' for x in pair['c2c_ns'])} ns {pair['state']}",
+          flush=True)
+
+
+def summarize(case, pairs, kept, foreign):
+    counted = kept or pairs  # better one figure with its warning than none
+    out = {k: case.get(k) for k in ("label", "unit", "goal", "target", "below")}
+    out.update(pairs=pairs, counted=len(counted), dropped=len(pairs) - len(kept), unsteady=not kept,
+               foreign_cores=foreign, states={})
+    for p in counted:
+        out["states"][p["state"]] = out["states"].get(p["state"], 0) + 1
+    out["a"] = statistics.median(p["a"]["value"] for p in counted)
+    if "b" in counted[0]:
+        out["b"] = statistics.median(p["b"]["value"] for p in counted)
+    elif "other" in counted[0]["a"]:
+        out["b"] = statistics.median(p["a"]["other"] for p in counted)
+    if "ratio" in counted[0]:
+        ratios = [p["ratio"] for p in counted]
+        out.update(ratio=statistics.median(ratios), low=min(ratios), high=max(ratios))
+    for name in ("bytes_per_s", "p50_ns", "p99_ns"):
+        for side in ("a", "b"):
+            values = [p[side][name] for p in counted if side in p and p[side].get(name) is not None]
+            if values:
+                out[f"{side}_{name}"] = statistics.median(values)
+    return out
+
+
+# ---- the comparisons ----
+
+def case(label, a, b=None, unit="GETs/s", goal=None, target=None, below=None):
+    return {"label": label, "a": a, "b": b, "unit": unit, "goal": goal, "target": target, "below": below}
+
+
+def compare_roofline():
+    for size, goal in ((64 * K, 0.85), (M, 0.90)):
+        yield case(size_text(size), roofline(size), unit="GB/s", goal=goal)
+
+
+def compare_fabtests():
+    for reno in (True, False):
+        for size in (64 * K, M):
+            yield case(size_text(size) + (", fi_rma_bw with reno" if reno else ", as it comes"), bare_hot(size),
+                       fi_rma_bw(size, reno), unit="GB/s", goal=0.95)
+
+
+def compare_depth1():
+    for size in (4 * K, 64 * K, M):
+        yield case(size_text(size), kv_bench(size, 1, 1, "--num-threads", "1"), lfget(size), goal=0.8)
+
+
+def compare_workers():
+    size = 64 * K
+    for workers in (64, 256, 1024):
+        yield case(f"{workers} workers", kv_bench(size, workers), kv_bench(size, 32), goal=0.95)
+
+
+def compare_keys():
+    many = 20000 if QUICK else 1000000
+    big = KeptServer(4 * K, many)
+    small = KeptServer(4 * K, 1000)
+    try:
+        yield case(f"{many:,} keys of 4 KiB", big.read, small.read, goal=0.90)
+    finally:
+        stop(big.p)
+        stop(small.p)
+
+
+def compare_redis():
+    need("redis-server")
+    for size, goal, target in ((4 * K, None, None), (64 * K, 1.05, 1.3), (M, 3.0, None)):
+        for unix in (False, True):
+            yield case(f"{size_text(size)}, {'unix socket' if unix else 'tcp'}", kv_bench(size), redis(size, unix), goal=goal,
+                       target=target)
+    for size in (64 * K, M):
+        yield case(f"{size_text(size)}, tcp with reno", kv_bench(size), redis(size, reno=True))
+
+
+def compare_memcached():
+    need("memcached")
+    for size, goal, target in ((4 * K, None, None), (64 * K, 0.8, 1.0), (M, 1.2, 1.4)):
+        yield case(size_text(size), kv_bench(size), memcached(size), goal=goal, target=target)
+    for size in (64 * K, M):
+        yield case(f"{size_text(size)}, with reno", kv_bench(size), memcached(size, reno=True))
+
+
+def compare_batch():
+    need("redis-server")
+    batch = kv_bench(4 * K, 32, 4, "--batch", "16")
+    yield case("redis, single GETs", batch, redis(4 * K), goal=2.0)
+    yield case("redis, 16 GETs in a pipeline", batch, redis(4 * K, batch=16))
+    yield case("single GETs of kv-bench", batch, kv_bench(4 * K))
+
+
+def compare_shm():
+    for size, goal in ((4 * K, 1.0), (64 * K, 2.0), (M, 2.0)):
+        yield case(size_text(size), kv_bench(size, provider="shm"), kv_bench(size), goal=goal)
+
+
+def compare_checksum():
+    for size in (4 * K, 64 * K, M):
+        yield case(size_text(size), kv_bench(size), kv_bench(size, 32, 4, "--no-checksum"))
+
+
+# GB/s over loopback TCP on the machine of this project (the best of the batch sizes and thread counts tried).
+ENGINES = {4 * K: ("NIXL 1.4", 0.461), 64 * K: ("NIXL 1.4", 1.01), 256 * K: ("Mooncake", 1.99), M: ("Mooncake", 1.77),
+           4 * M: ("Mooncake", 1.62)}
+
+
+def compare_engines():
+    def one(size, recorded):
+        extra = ["--batch", "16"] if size <= 4 * K else []
+        r = reads_of(kv_bench_json(size, 32, 4, extra))
+        return {"value": r["bytes_per_s"], "other": recorded, "ratio": r["bytes_per_s"] / recorded}
+    for size, (name, gbps) in ENGINES.items():
+        yield case(f"{size_text(size)}, {name}", lambda size=size, gbps=gbps: one(size, gbps * 1e9), unit="GB/s", goal=2.0)
+
+
+def compare_idle():
+    seconds = 2 if QUICK else 10
+
+    def resting(side):
+        """Four clients whose only GET comes when the time is over; percent of a core."""
+        r = reads_of(kv_bench_json(64 * K, 4, 4, ["--rate", str(0.5 / seconds)], keys=100, seconds=seconds))
+        return {"value": 100 * r[side] / r["seconds"]}
+    yield case("client, 4 x 64 MiB", lambda: resting("cpu_seconds"), unit="% of a core", below=1.0)
+    yield case("server", lambda: resting("server_cpu_seconds"), unit="% of a core", below=1.0)
+    yield case("resident memory of a busy default client, 1 MiB values",
+               lambda: {"value": reads_of(kv_bench_json(M, 32, 4, []))["peak_rss_bytes"] / 1e6}, unit="MB", below=400.0)
+
+
+COMPARISONS = {
+    "roofline": ("GET beside bare writes, 32 workers on 4 clients", "GET", "bare writes", compare_roofline),
+    "fabtests": ("Bare writes (one pair, one hot block, 64 in flight) beside `fi_rma_bw -o writedata`", "roofline", "fi_rma_bw",
+                 compare_fabtests),
+    "depth1": ("One worker beside the least GET over libfabric (`lfget`, depth 1)", "kv-bench", "lfget", compare_depth1),
+    "workers": ("More workers beside 32, 64 KiB, 4 clients", "more workers", "32 workers", compare_workers),
+    "keys": ("Many keys beside 1,000 of 4 KiB, 32 workers", "many keys", "1,000 keys", compare_keys),
+    "redis": ("32 workers beside redis with 32 connections", "kv-bench", "redis", compare_redis),
+    "memcached": ("32 workers beside memcached (`-t 2 -I 8m`) with 32 connections", "kv-bench", "memcached", compare_memcached),
+    "batch": ("32 workers with batches of 16 keys of 4 KiB beside", "batches", "other", compare_batch),
+    "shm": ("shm beside tcp, 32 workers", "shm", "tcp", compare_shm),
+    "checksum": ("Checksums verified (the default) beside `--no-checksum`, 32 workers", "verified", "not verified", compare_checksum),
+    "engines": ("32 workers beside recorded figures of transfer engines over TCP (not interleaved)", "kv-bench", "recorded",
+                compare_engines),
+    "idle": ("At rest, and memory", "measured", "", compare_idle),
+}
+
+
+# ---- tables ----
+
+def verdict(c):
+    if c.get("below") is not None:
+        return f"below {c['below']:g}: " + ("reached" if c["a"] < c["below"] else "**not reached**")
+    if c.get("goal") is None:
+        return "-"
+    text = f"{c['goal']:g}" + (f" (target {c['target']:g})" if c.get("target") else "")
+    return f"{text}: " + ("reached" if c["ratio"] >= c["goal"] else "**not reached**")
+
+
+def side_text(c, side):
+    if side not in c:
+        return "-"
+    text = geared(c[side], c["unit"])
+    if f"{side}_bytes_per_s" in c:
+        text += f" ({c[f'{side}_bytes_per_s'] / 1e9:.2f} GB/s)"
+    return text
+
+
+def table(name, done):
+    title, a, b, _ = COMPARISONS[name]
+    lines = [f"**{title}**", ""]
+    if done.get("skipped"):
+        return lines + [f"Not measured: {done['skipped']}."]
+    unit = next((c["unit"] for c in done["cases"] if "unit" in c), "")
+    if any("ratio" in c for c in done["cases"]):
+        lines += [f"| | {a}, {unit} | {b}, {unit} | ratio | range | goal | pairs | CPUs |", "|---|---|---|---|---|---|---|---|"]
+        for c in done["cases"]:
+            if c.get("failed"):
+                lines.append(f"| {c['label']} | failed: {c['failed']} | | | | | | |")
+                continue
+            lines.append(f"| {c['label']} | {side_text(c, 'a')} | {side_text(c, 'b')} | **{c['ratio']:.2f}** | {c['low']:.2f} to "
+                         f"{c['high']:.2f} | {verdict(c)} | {c['counted']} | {states_text(c)} |")
+    else:
+        lines += [f"| | {a} | goal | runs | CPUs |", "|---|---|---|---|---|"]
+        for c in done["cases"]:
+            text = f"failed: {c['failed']} | | |" if c.get("failed") else \
+                f"{c['a']:.2f} {c['unit']} | {verdict(c)} | {c['counted']} | {states_text(c)}"
+            lines.append(f"| {c['label']} | {text} |")
+    foreign = max([c.get("foreign_cores", 0) for c in done["cases"]] or [0])
+    return lines + ["", f"{done['date']}, commit {done['commit']}; read phases of {done['seconds']:g} s; other processes took up to "
+                        f"{foreign:.2f} cores meanwhile."]
+
+
+def states_text(c):
+    text = ", ".join(f"{k} {v}" for k, v in c["states"].items())
+    return text + (f", {c['dropped']} dropped" if c["dropped"] and not c["unsteady"] else "")
+
+
+def machine_table(rows):
+    return ["| | |", "|---|---|"] + [f"| {k} | {v} |" for k, v in rows.items()]
+
+
+def doc_write(blocks):
+    """Replace the marked blocks, and nothing else."""
+    text = read_file(DOC) + "\n"
+    for name, lines in blocks.items():
+        begin, end = f"<!-- bench:{name} begin -->", f"<!-- bench:{name} end -->"
+        at, until = text.find(begin), text.find(end)
+        if at < 0 or until < at:
+            print(f"docs/PERFORMANCE.md has no block {begin} ... {end}: its table was not written", file=sys.stderr)
+            continue
+        text = text[:at + len(begin)] + "\n" + "\n".join(lines) + "\n" + text[until:]
+    with open(DOC + ".tmp", "w", encoding="utf-8") as f:
+        f.write(text)
+    os.replace(DOC + ".tmp", DOC)
+
+
+def results_write(results):
+    os.makedirs(os.path.dirname(RESULTS), exist_ok=True)
+    with open(RESULTS + ".tmp", "w", encoding="utf-8") as f:
+        json.dump(results, f, indent=1)
+    os.replace(RESULTS + ".tmp", RESULTS)
+
+
+# ---- the whole ----
+
+def compare(name, about):
+    done = {"date": about["date"], "commit": about["commit"], "seconds": SECONDS, "cases": []}
+    print(f"{name}: {COMPARISONS[name][0]}", flush=True)
+    try:
+        for c in COMPARISONS[name][3]():
+            try:
+                done["cases"].append(run_case(c))
+            except Failed as e:
+                print(f"  {c['label']}: FAILED: {e}", flush=True)
+                done["cases"].append({"label": c["label"], "failed": str(e)})
+    except Skipped as e:
+        print(f"  not measured: {e}", flush=True)
+        done["skipped"] = str(e)
+    except Failed as e:
+        print(f"  FAILED: {e}", flush=True)
+        done["cases"].append({"label": "preparation", "failed": str(e)})
+    return done
+
+
+def main_compare(names, doc):
+    about = machine()
+    results = json.loads(read_file(RESULTS) or "{}")
+    results["machine"] = about
+    failed = False
+    blocks = {"machine": machine_table(about)}
+    for name in names:
+        done = compare(name, about)
+        results.setdefault("comparisons", {})[name] = done
+        results_write(results)
+        failed = failed or any(c.get("failed") for c in done["cases"])
+        blocks[name] = table(name, done)
+        print("\n".join(["", *blocks[name], ""]), flush=True)
+        if doc and not QUICK:
+            doc_write(blocks)
+    if doc and QUICK:
+        print("BENCH_QUICK: docs/PERFORMANCE.md is left as it is")
+    return 1 if failed else 0
+
+
+def main_ab(dirs, extra):
+    """Two builds, the same kv-bench options."""
+    def side(build):
+        def one():
+            with tempfile.TemporaryDirectory(prefix="kvrail-bench.") as d:
+                path = os.path.join(d, "report.json")
+                run([os.path.join(os.path.abspath(build), "kv-bench"), "--quiet", "--log-level", "warn", "--num-workers", "32",
+                     "--duration", str(SECONDS), "--json", path, *extra])
+                with open(path, encoding="utf-8") as f:
+                    return reads_of(json.load(f))
+        return one
+    c = run_case(case("A / B", side(dirs[0]), side(dirs[1])))
+    print(f"A {side_text(c, 'a')}, B {side_text(c, 'b')}: A / B {c['ratio']:.3f} ({c['low']:.3f} to {c['high']:.3f}), {c['counted']} pairs, "
+          f"{states_text(c)}; p50 {c['a_p50_ns'] / 1e3:.1f} / {c['b_p50_ns'] / 1e3:.1f} us, p99 {c['a_p99_ns'] / 1e3:.0f} / "
+          f"{c['b_p99_ns'] / 1e3:.0f} us; other processes {c['foreign_cores']:.2f} cores")
+    return 0
+
+
+def main(argv):
+    atexit.register(kill_children)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    if argv and argv[0] == "ab":
+        extra = argv[argv.index("--") + 1:] if "--" in argv else []
+        dirs = argv[1:argv.index("--")] if "--" in argv else argv[1:]
+        if len(dirs) != 2:
+            sys.exit("run.py ab DIR_A DIR_B [-- kv-bench options]")
+        return main_ab(dirs, extra)
+    doc = "--doc" in argv
+    names = [a for a in argv if a != "--doc"]
+    if "--help" in names or "-h" in names:
+        print(__doc__)
+        return 0
+    if "--list" in names:
+        for name, (title, *_) in COMPARISONS.items():
+            print(f"{name:<10} {title}")
+        return 0
+    unknown = [n for n in names if n not in COMPARISONS]
+    if unknown:
+        sys.exit(f"run.py: there is no comparison '{unknown[0]}': {' '.join(COMPARISONS)}")
+    return main_compare(names or list(COMPARISONS), doc)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except Failed as e:
+        sys.exit(f"run.py: {e}")
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# bench_tools.sh -- the tools of `make bench`: they give figures, notice wrong data, and the driver writes what it may write. No figure is judged.
+. "$(dirname "$0")/lib.bash"
+plan 20
+tools=$build/tests/bench
+export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" # they end without giving anything back
+
+figures() { # figures COMMAND...: one line of JSON with GETs in it
+	timeout -k 5 60 "$@" >"$scratch/out" && python3 -c '
+import json, sys
+r = json.load(open(sys.argv[1]))
+print(r)
+sys.exit(0 if r["gets"] > 0 and r["bytes_per_s"] > 0 and 0 < r["p50_ns"] <= r["p99_ns"] else 1)' "$scratch/out"
+}
+fake() { # fake PROTOCOL FAULT: sets $port
+	local fifo="$scratch/fake.$1.$2"
+	mkfifo "$fifo"
+	python3 tests/bench/fake_server.py "$1" "$2" >"$fifo" &
+	pids+=("$!")
+	read -r -t 30 port <"$fifo"
+}
+load() { # load PROTOCOL FAULT OPTIONS...
+	local port='' protocol=$1 fault=$2
+	shift 2
+	fake "$protocol" "$fault"
+	kvload=("$tools/kvload" -p "$protocol" -a "127.0.0.1:$port" --num-keys 20 --value-size 3000 --conns 3 --duration 0.05 "$@")
+}
+good() { load "$@" && figures "${kvload[@]}"; }
+bad() { # bad TEXT PROTOCOL FAULT OPTIONS...: kvload must fail, and say TEXT
+	local text=$1
+	shift
+	load "$@"
+	timeout -k 5 60 "${kvload[@]}" >"$scratch/bad" 2>&1
+	[ $? -eq 1 ] && grep -q "$text" "$scratch/bad" || {
+		cat "$scratch/bad"
+		return 1
+	}
+}
+c2c() { timeout 20 "$tools/c2c" | python3 -c 'import json, sys; ns = json.load(sys.stdin)["c2c_ns"]; sys.exit(0 if ns is None or ns >= 0 else 1)'; }
+
+check "lfget: tcp" figures "$tools/lfget" --blocks 64 --depth 4 --conns 2 --duration 0.05
+check "lfget: tcp, data and immediate apart" figures "$tools/lfget" --blocks 64 --depth 4 --duration 0.05 --split
+check "lfget: shm" figures "$tools/lfget" --provider shm --blocks 64 --depth 4 --duration 0.05
+check "lfget: a provider that is not here ends it" status 1 "$tools/lfget" --provider efa --duration 0.05
+check "c2c gives a distance" c2c
+check "kvload: redis" good redis none --verify
+check "kvload: redis, pipelined" good redis none --batch 5 --verify
+check "kvload: memcached" good memcached none --verify
+check "kvload: memcached, pipelined" good memcached none --batch 5
+check "kvload: a wrong last byte" bad 'not what was stored' redis flip
+check "kvload: a wrong byte in the middle, with --verify" bad 'not what was stored' redis middle --verify
+check "kvload: a short value of redis" bad 'another length' redis short
+check "kvload: a short value of memcached" bad 'another length' memcached short
+check "kvload: a miss in redis" bad 'missed' redis miss
+check "kvload: a miss in memcached" bad 'missed' memcached miss
+check "kvload: a connection that ends" bad 'closed' redis close
+check "kvload: no server" status 1 "$tools/kvload" --address "$scratch/no.sock"
+check "run.py lists what it compares" says '^redis ' tests/bench/run.py --list
+check "run.py: an unknown name is refused" says "no comparison 'nothing'" tests/bench/run.py nothing
+check "run.py: tables, summaries, and only the marked block of a document" timeout 60 python3 tests/bench/test_run.py
+finish
