@@ -17,6 +17,7 @@
 
 enum { TRIPS = 200, BATCHES = 200 };
 #define TIME_MAX_NS 500000000ull
+#define FAR_MAX_NS  5000 /* no two CPUs of one machine are farther apart: somebody else ran in every batch */
 
 static _Alignas(KV_CACHELINE) _Atomic unsigned ball; /* odd: the other side's turn */
 static _Alignas(KV_CACHELINE) _Atomic bool over;
@@ -97,6 +98,6 @@ int main(void)
 	ns = pin(cpu[0]) ? -1 : measure();
 	atomic_store(&over, true);
 	pthread_join(thread, NULL);
-	printf("{\"c2c_ns\": %.1f}\n", ns < 0 ? 0 : ns);
+	printf("{\"c2c_ns\": %.1f}\n", ns < 0 || ns > FAR_MAX_NS ? 0 : ns);
 	return 0;
 }

@@ -65,9 +65,10 @@ def kill_children():
 
 
 def start(cmd, **more):
-    """A process in a session of its own, so that it ends with everything it started."""
+    """A process in a group of its own, so that it ends with everything it started. In our session, as kv-bench's own server is in
+    kv-bench's: the kernel shares processors out among sessions first (autogroup), and both sides are to have one share."""
     try:
-        p = subprocess.Popen(cmd, cwd=ROOT, start_new_session=True, text=True, **more)
+        p = subprocess.Popen(cmd, cwd=ROOT, preexec_fn=os.setpgrp, text=True, **more)  # pylint: disable=subprocess-popen-preexec-fn
     except OSError as e:
         raise Failed(f"{cmd[0]} cannot be started: {e.strerror} (make tests builds the tools)") from None
     children.append(p)
@@ -378,6 +379,7 @@ def geared(value, unit):
 
 def one_pair(case, number):
     """A and B, once each. The pair as it is recorded."""
+    began, busy = time.monotonic(), busy_seconds()
     pair = {"c2c_ns": [c2c()]}
     sides = [s for s in ("a", "b") if case.get(s)]
     for side in sides if number % 2 == 0 else reversed(sides):
@@ -387,6 +389,8 @@ def one_pair(case, number):
     pair["state"] = states.pop() if len(states) == 1 else "changed"
     if pair["state"] == "busy":
         pair["state"] = "changed"
+    everybody, ours = (x - y for x, y in zip(busy_seconds(), busy))
+    pair["foreign_cores"] = max(0.0, everybody - ours) / (time.monotonic() - began)
     a = pair["a"]
     if "b" in pair:
         pair["ratio"] = a["value"] / pair["b"]["value"]
@@ -398,18 +402,14 @@ def one_pair(case, number):
 def run_case(case):
     """All pairs of a case, with the summary that tables show."""
     pairs, kept = [], []
-    everybody, ours = busy_seconds()
-    began = time.monotonic()
-    while len(kept) < PAIRS and len(pairs) < 2 * PAIRS:
+    while len(kept) < case["pairs"] and len(pairs) < 2 * case["pairs"]:
         with machine_lock():
             pair = one_pair(case, len(pairs))
         pairs.append(pair)
         if pair["state"] != "changed":
             kept.append(pair)
         show_pair(case, pair)
-    everybody, ours = (x - y for x, y in zip(busy_seconds(), (everybody, ours)))
-    seconds = time.monotonic() - began
-    return summarize(case, pairs, kept, max(0.0, everybody - ours) / seconds)
+    return summarize(case, pairs, kept)
 
 
 def show_pair(case, pair):
@@ -418,15 +418,15 @@ def show_pair(case, pair):
         text += f" {geared(pair['b']['value'], case['unit']):>9}"
     if "ratio" in pair:
         text += f"   {pair['ratio']:.3f}"
-    print(f"{text}   c2c {'/'.join('-' if x is None else f'{x:.0f}' for x in pair['c2c_ns'])} ns {pair['state']}",
-          flush=True)
+    distances = "/".join("-" if x is None else f"{x:.0f}" for x in pair["c2c_ns"])
+    print(f"{text}   c2c {distances} ns {pair['state']}, others {pair['foreign_cores']:.2f} cores", flush=True)
 
 
-def summarize(case, pairs, kept, foreign):
+def summarize(case, pairs, kept):
     counted = kept or pairs  # better one figure with its warning than none
     out = {k: case.get(k) for k in ("label", "unit", "goal", "target", "below")}
     out.update(pairs=pairs, counted=len(counted), dropped=len(pairs) - len(kept), unsteady=not kept,
-               foreign_cores=foreign, states={})
+               foreign_cores=statistics.median(p["foreign_cores"] for p in counted), states={})
     for p in counted:
         out["states"][p["state"]] = out["states"].get(p["state"], 0) + 1
     out["a"] = statistics.median(p["a"]["value"] for p in counted)
@@ -447,8 +447,8 @@ def summarize(case, pairs, kept, foreign):
 
 # ---- the comparisons ----
 
-def case(label, a, b=None, unit="GETs/s", goal=None, target=None, below=None):
-    return {"label": label, "a": a, "b": b, "unit": unit, "goal": goal, "target": target, "below": below}
+def case(label, a, b=None, unit="GETs/s", goal=None, target=None, below=None, pairs=PAIRS):
+    return {"label": label, "a": a, "b": b, "unit": unit, "goal": goal, "target": target, "below": below, "pairs": min(pairs, PAIRS)}
 
 
 def compare_roofline():
@@ -542,10 +542,10 @@ def compare_idle():
         """Four clients whose only GET comes when the time is over; percent of a core."""
         r = reads_of(kv_bench_json(64 * K, 4, 4, ["--rate", str(0.5 / seconds)], keys=100, seconds=seconds))
         return {"value": 100 * r[side] / r["seconds"]}
-    yield case("client, 4 x 64 MiB", lambda: resting("cpu_seconds"), unit="% of a core", below=1.0)
-    yield case("server", lambda: resting("server_cpu_seconds"), unit="% of a core", below=1.0)
+    yield case("client, 4 x 64 MiB", lambda: resting("cpu_seconds"), unit="% of a core", below=1.0, pairs=3)
+    yield case("server", lambda: resting("server_cpu_seconds"), unit="% of a core", below=1.0, pairs=3)
     yield case("resident memory of a busy default client, 1 MiB values",
-               lambda: {"value": reads_of(kv_bench_json(M, 32, 4, []))["peak_rss_bytes"] / 1e6}, unit="MB", below=400.0)
+               lambda: {"value": reads_of(kv_bench_json(M, 32, 4, []))["peak_rss_bytes"] / 1e6}, unit="MB", below=400.0, pairs=3)
 
 
 COMPARISONS = {
@@ -593,22 +593,21 @@ def table(name, done):
         return lines + [f"Not measured: {done['skipped']}."]
     unit = next((c["unit"] for c in done["cases"] if "unit" in c), "")
     if any("ratio" in c for c in done["cases"]):
-        lines += [f"| | {a}, {unit} | {b}, {unit} | ratio | range | goal | pairs | CPUs |", "|---|---|---|---|---|---|---|---|"]
+        lines += [f"| | {a}, {unit} | {b}, {unit} | ratio | range | goal | pairs | CPUs | others |",
+                  "|---|---|---|---|---|---|---|---|---|"]
         for c in done["cases"]:
             if c.get("failed"):
-                lines.append(f"| {c['label']} | failed: {c['failed']} | | | | | | |")
+                lines.append(f"| {c['label']} | failed: {c['failed']} | | | | | | | |")
                 continue
             lines.append(f"| {c['label']} | {side_text(c, 'a')} | {side_text(c, 'b')} | **{c['ratio']:.2f}** | {c['low']:.2f} to "
-                         f"{c['high']:.2f} | {verdict(c)} | {c['counted']} | {states_text(c)} |")
+                         f"{c['high']:.2f} | {verdict(c)} | {c['counted']} | {states_text(c)} | {c['foreign_cores']:.2f} |")
     else:
-        lines += [f"| | {a} | goal | runs | CPUs |", "|---|---|---|---|---|"]
+        lines += [f"| | {a} | goal | runs | CPUs | others |", "|---|---|---|---|---|---|"]
         for c in done["cases"]:
-            text = f"failed: {c['failed']} | | |" if c.get("failed") else \
-                f"{c['a']:.2f} {c['unit']} | {verdict(c)} | {c['counted']} | {states_text(c)}"
+            text = f"failed: {c['failed']} | | | |" if c.get("failed") else \
+                f"{c['a']:.2f} {c['unit']} | {verdict(c)} | {c['counted']} | {states_text(c)} | {c['foreign_cores']:.2f}"
             lines.append(f"| {c['label']} | {text} |")
-    foreign = max([c.get("foreign_cores", 0) for c in done["cases"]] or [0])
-    return lines + ["", f"{done['date']}, commit {done['commit']}; read phases of {done['seconds']:g} s; other processes took up to "
-                        f"{foreign:.2f} cores meanwhile."]
+    return lines + ["", f"{done['date']}, commit {done['commit']}; read phases of {done['seconds']:g} s. Others: cores that other processes took meanwhile."]
 
 
 def states_text(c):

@@ -8,12 +8,12 @@ import run as bench
 
 
 def pair(a, b, state="near"):
-    return {"a": {"value": a, "p50_ns": 10 * a}, "b": {"value": b}, "ratio": a / b, "state": state, "c2c_ns": [50, 50, 50]}
+    return {"a": {"value": a, "p50_ns": 10 * a}, "b": {"value": b}, "ratio": a / b, "state": state, "c2c_ns": [50, 50, 50], "foreign_cores": 0.25}
 
 
 def summary(pairs, **more):
     kept = [p for p in pairs if p["state"] != "changed"]
-    return bench.summarize(bench.case("x", None, None, **more), pairs, kept, 0.25)
+    return bench.summarize(bench.case("x", None, None, **more), pairs, kept)
 
 
 class Summary(unittest.TestCase):
@@ -46,9 +46,8 @@ class Table(unittest.TestCase):
     def test_a_row_per_case_and_a_failure_is_a_row(self):
         done = {"date": "today", "commit": "abc", "seconds": 1, "cases": [summary([pair(20000, 10000)], goal=1.5), {"label": "y", "failed": "why"}]}
         lines = bench.table("redis", done)
-        self.assertIn("| x | 20.0k | 10.0k | **2.00** | 2.00 to 2.00 | 1.5: reached | 1 | near 1 |", lines)
-        self.assertIn("| y | failed: why | | | | | | |", lines)
-        self.assertIn("0.25 cores", lines[-1])
+        self.assertIn("| x | 20.0k | 10.0k | **2.00** | 2.00 to 2.00 | 1.5: reached | 1 | near 1 | 0.25 |", lines)
+        self.assertIn("| y | failed: why | | | | | | | |", lines)
 
     def test_what_is_skipped_says_why(self):
         self.assertEqual(bench.table("redis", {"skipped": "no redis", "cases": []})[-1], "Not measured: no redis.")
