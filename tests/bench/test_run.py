@@ -35,6 +35,8 @@ class Summary(unittest.TestCase):
     def test_verdicts(self):
         self.assertEqual(bench.verdict(summary([pair(9, 10)], goal=0.9)), "0.9: reached")
         self.assertEqual(bench.verdict(summary([pair(8, 10)], goal=0.9, target=1.4)), "0.9 (target 1.4): **not reached**")
+        self.assertEqual(bench.verdict(summary([pair(15, 10)], goal=0.9, target=1.4)), "target 1.4: reached")
+        self.assertEqual(bench.verdict(summary([pair(8, 10)], target=1.4)), "target 1.4: not reached")
         self.assertEqual(bench.verdict(summary([pair(8, 10)])), "-")
         self.assertEqual(bench.verdict(summary([pair(8, 10)], below=8)), "below 8: **not reached**")
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # bench_tools.sh -- the tools of `make bench`: they give figures, notice wrong data, and the driver writes what it may write. No figure is judged.
 . "$(dirname "$0")/lib.bash"
-plan 20
+plan 21
 tools=$build/tests/bench
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" # they end without giving anything back
 
@@ -43,6 +43,7 @@ check "lfget: tcp" figures "$tools/lfget" --blocks 64 --depth 4 --conns 2 --dura
 check "lfget: tcp, data and immediate apart" figures "$tools/lfget" --blocks 64 --depth 4 --duration 0.05 --split
 check "lfget: shm" figures "$tools/lfget" --provider shm --blocks 64 --depth 4 --duration 0.05
 check "lfget: a provider that is not here ends it" status 1 "$tools/lfget" --provider efa --duration 0.05
+check "rawtcp" figures "$tools/rawtcp" --blocks 64 --depth 5 --duration 0.05
 check "c2c gives a distance" c2c
 check "kvload: redis" good redis none --verify
 check "kvload: redis, pipelined" good redis none --batch 5 --verify
