@@ -50,7 +50,7 @@ static const struct kv_opt table[] = {
 	 .metavar = "N", .def = "128", .min = 1, .max = 4096,
 	 .help = "Requests that a client may have outstanding per link."},
 	{.name = "spin-us", .type = KV_OPT_U32, .offset = AT(spin_us), .metavar = "N", .def = "50", .max = 1000000,
-	 .help = "Microseconds that a busy worker thread polls before it sleeps; 0: it sleeps at once."},
+	 .help = "Microseconds that a busy worker thread polls before it sleeps, while that pays; 0: it sleeps at once."},
 	{.name = "heartbeat-ms", .type = KV_OPT_U32, .offset = AT(heartbeat_ms),
 	 .metavar = "N", .def = "500", .min = 10, .max = 60000,
 	 .help = "Time between heartbeats to a client."},

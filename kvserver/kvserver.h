@@ -38,7 +38,7 @@ struct kvs_options {
 	uint64_t value_max;   /* bytes of a value at most: KV_VALUE_MAX, or less if a shard is smaller */
 	uint64_t ttl_ns;      /* of values that name none; 0: for ever */
 	uint64_t slow_ns;     /* requests that take so long in here are logged, a few per second; 0: none */
-	uint64_t spin_ns;     /* loops of our own poll so long before they sleep; 0: they sleep at once */
+	uint64_t spin_ns;     /* loops of our own poll so long before they sleep, while that pays; 0: they sleep at once */
 	uint32_t chunk_bytes; /* of one RMA operation: KV_CHUNK_DEFAULT */
 	unsigned eviction;    /* index into kvs_eviction_names */
 	bool prefault;        /* touch all memory before it listens: slower to start, no first-touch cost later */

@@ -10,6 +10,7 @@
 #include "loop/poller.h"
 #include "loop/post.h"
 #include "loop/ring.h"
+#include "loop/spin.h"
 #include "loop/timer.h"
 
 enum { LOOP_NAME_MAX = 16 };
@@ -26,9 +27,9 @@ struct loop {
 	struct co_sched cos;
 	struct post_queue posts;
 
-	uint64_t now_ns;  /* as read at the start of this pass */
-	uint64_t busy_ns; /* when a pass last did something */
-	uint64_t spin_ns;
+	uint64_t now_ns; /* as read at the start of this pass */
+	struct spin spin;
+	bool spun; /* the last rest was a spin, and the pass after it found nothing */
 	uint64_t sleeps, spins, posted;
 	bool strange; /* it was logged that a thread turns the loop which must not */
 	_Atomic uint64_t turns;

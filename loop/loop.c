@@ -5,10 +5,11 @@
  * submitted is handed to the kernel at the end of the turn at the latest, so a host that does not call again soon has
  * nothing stuck.
  *
- * A rest is, in this order: spin (yield the processor and look again) while pollers are active and the loop was busy
- * less than spin_ns ago; else arm the pollers, announce the sleep to posting threads, and sleep in the ring until a
+ * A rest is, in this order: spin (yield the processor and look again) while pollers are active and it pays (spin.c),
+ * for spin_ns at most; else arm the pollers, announce the sleep to posting threads, and sleep in the ring until a
  * completion, a bell, the next timer, or what the pollers bear. Only events restart the spin, empty passes do not: an
- * idle loop sleeps.
+ * idle loop sleeps. A turn after one that ended with an empty spin begins with the next rest, so that there is one pass
+ * for each yield.
  *
  * The current loop is a thread-local pointer that is set for the duration of a turn only, so several loops can share a
  * thread (the simulation does). loop_current is never inlined: a compiler may keep the address of a thread-local over a
@@ -60,14 +61,17 @@ static int pass(struct loop *loop)
 	done += timer_expire(&loop->timers, loop->now_ns);
 	done += co_run_ready(&loop->cos);
 	if (done > 0)
-		loop->busy_ns = loop->now_ns;
+		spin_found(&loop->spin, loop->now_ns);
 	return done;
 }
 
 static bool spin(struct loop *loop)
 {
-	if (loop->now_ns - loop->busy_ns >= loop->spin_ns || !poller_any_active(&loop->pollers))
+	bool blind;
+	loop->spun = false;
+	if (!poller_any_active(&loop->pollers, &blind) || !spin_again(&loop->spin, loop->now_ns, blind))
 		return false;
+	loop->spun = true;
 	loop->spins++;
 	ring_relax(loop->ring);
 	return true;
@@ -98,11 +102,17 @@ static void rest(struct loop *loop, uint64_t max_wait_ns)
 
 static int turn(struct loop *loop, uint64_t max_wait_ns)
 {
-	int done = pass(loop);
+	int done = 0;
+	if (loop->spun && max_wait_ns > 0)
+		read_clock(loop);
+	else
+		done = pass(loop);
 	if (done == 0 && max_wait_ns > 0) {
 		rest(loop, max_wait_ns);
 		done = pass(loop);
 	}
+	if (done > 0)
+		loop->spun = false;
 	ring_flush(loop->ring);
 	atomic_store_explicit(&loop->turns, loop_turns(loop) + 1, memory_order_relaxed);
 	return done;
@@ -218,7 +228,7 @@ int loop_create(const struct loop_options *options, struct loop **out, struct kv
 	snprintf(loop->name, sizeof(loop->name), "%s", options->name ? options->name : "");
 	loop->log = options->log;
 	loop->entropy = options->entropy ? options->entropy : &kv_entropy_kernel;
-	loop->spin_ns = options->spin_ns;
+	spin_init(&loop->spin, options->spin_ns);
 	poller_set_init(&loop->pollers);
 	int rc = seed_prng(loop, options->seed, err);
 	if (rc < 0)
@@ -234,7 +244,6 @@ int loop_create(const struct loop_options *options, struct loop **out, struct kv
 		goto err_cos;
 	loop->clock = options->clock ? options->clock : ring_clock(loop->ring);
 	read_clock(loop);
-	loop->busy_ns = loop->now_ns;
 	*out = loop;
 	return 0;
 
@@ -297,7 +306,7 @@ const struct kv_log *loop_log(const struct loop *loop)
 
 void loop_set_spin(struct loop *loop, uint64_t spin_ns)
 {
-	loop->spin_ns = spin_ns;
+	loop->spin.limit_ns = spin_ns;
 }
 
 void loop_stats(const struct loop *loop, struct loop_stats *out)

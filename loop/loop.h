@@ -33,7 +33,9 @@ struct loop_options {
 	 * keep the address of a thread-local (errno) over an await. Otherwise the thread of the first turn is the only
 	 * one: cheaper in the kernel. */
 	bool host_turned;
-	uint64_t spin_ns; /* at most this long are pollers spun (with sched_yield) before a sleep; 0: never */
+	/* At most this long are pollers spun (with sched_yield) before a sleep, and only while the last rests were
+	 * short; 0: never. */
+	uint64_t spin_ns;
 };
 
 /* loop_create -- a loop that no thread owns yet. Errors: -KV_ENOMEM, -KV_ELIMIT (io_uring forbidden or files exhausted:

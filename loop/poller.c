@@ -151,13 +151,18 @@ static bool is_active(struct loop_poller *p)
 	return !p->active || p->active(p);
 }
 
-bool poller_any_active(struct poller_set *set)
+bool poller_any_active(struct poller_set *set, bool *out_blind)
 {
+	bool any = false;
+	*out_blind = false;
 	KV_LIST_EACH (n, &set->all) {
-		if (is_active(KV_LIST_ENTRY(n, struct loop_poller, node)))
-			return true;
+		struct loop_poller *p = KV_LIST_ENTRY(n, struct loop_poller, node);
+		if (!is_active(p))
+			continue;
+		any = true;
+		*out_blind |= p->wait_fd < 0;
 	}
-	return false;
+	return any;
 }
 
 static void watch_start(struct ring *ring, struct watch *watch, int fd)

@@ -26,8 +26,8 @@ void poller_set_fini(struct poller_set *set); /* after ring_destroy */
 /* poller_poll_all -- Returns the number of events handled. */
 int poller_poll_all(struct poller_set *set);
 
-/* poller_any_active -- whether one is worth spinning for. */
-bool poller_any_active(struct poller_set *set);
+/* poller_any_active -- whether one is worth spinning for. *out_blind: and one of them cannot wake us. */
+bool poller_any_active(struct poller_set *set, bool *out_blind);
 
 /* poller_arm_all -- before a sleep: *wait_ns is lowered to what the pollers can bear. Returns false when one has work.
  */

@@ -421,11 +421,11 @@ static void test_a_spinning_loop_moves_time(void **state)
 	sim_world_at(world, when, queue_event, &q);
 	assert_true(sim_run(world, loops, 2, queue_handled, &q, when + SECOND));
 	loop_stats(loops[0], &stats);
-	assert_int_equal(stats.spins, 41); /* one per microsecond, and one after the event */
+	assert_int_equal(stats.spins, 42); /* one per microsecond, one at the event, and one after it */
 	assert_int_equal(stats.sleeps, 0);
 	run_for(100 * MS);
 	loop_stats(loops[0], &stats);
-	assert_int_equal(stats.spins, 91);       /* run_for begins with a turn at the same instant */
+	assert_int_equal(stats.spins, 92);       /* run_for begins with a turn at the same instant */
 	assert_in_range(stats.sleeps, 100, 110); /* 50 us doubling to 1 ms, then every 1 ms */
 	loop_poller_del(loops[0], &q.poller);
 }
