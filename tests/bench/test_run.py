@@ -7,8 +7,8 @@ import unittest
 import run as bench
 
 
-def pair(a, b, state="near"):
-    return {"a": {"value": a, "p50_ns": 10 * a}, "b": {"value": b}, "ratio": a / b, "state": state, "c2c_ns": [50, 50, 50], "foreign_cores": 0.25}
+def pair(a, b, state="near", foreign=0.1):
+    return {"a": {"value": a, "p50_ns": 10 * a}, "b": {"value": b}, "ratio": a / b, "state": state, "c2c_ns": [50, 50, 50], "foreign_cores": foreign}
 
 
 def summary(pairs, **more):
@@ -38,6 +38,7 @@ class Summary(unittest.TestCase):
         self.assertEqual(bench.verdict(summary([pair(15, 10)], goal=0.9, target=1.4)), "target 1.4: reached")
         self.assertEqual(bench.verdict(summary([pair(8, 10)], target=1.4)), "target 1.4: not reached")
         self.assertEqual(bench.verdict(summary([pair(8, 10)])), "-")
+        self.assertEqual(bench.verdict(summary([pair(8, 10, foreign=0.5)], goal=0.5)), "0.5: reached (busy machine)")
         self.assertEqual(bench.verdict(summary([pair(8, 10)], below=8)), "below 8: **not reached**")
 
     def test_states(self):
@@ -48,7 +49,7 @@ class Table(unittest.TestCase):
     def test_a_row_per_case_and_a_failure_is_a_row(self):
         done = {"date": "today", "commit": "abc", "seconds": 1, "cases": [summary([pair(20000, 10000)], goal=1.5), {"label": "y", "failed": "why"}]}
         lines = bench.table("redis", done)
-        self.assertIn("| x | 20.0k | 10.0k | **2.00** | 2.00 to 2.00 | 1.5: reached | 1 | near 1 | 0.25 |", lines)
+        self.assertIn("| x | 20.0k | 10.0k | **2.00** | 2.00 to 2.00 | 1.5: reached | 1 | near 1 | 0.10 |", lines)
         self.assertIn("| y | failed: why | | | | | | | |", lines)
 
     def test_what_is_skipped_says_why(self):
