@@ -34,8 +34,8 @@ enum {
 #define SETTLE_NS  (5000 * MS)
 
 static struct {
-	struct kvs_server *server;
-	struct kvc_pool *pool;
+	struct kvs_server *server, *second;
+	struct kvc_pool *pool, *both; /* both: over two servers */
 	struct kvc_mem *mem;
 	bool bad;
 	bool timed_out; /* some call did */
@@ -158,11 +158,11 @@ static void secrets_choose(const char *folder, bool certificates)
 	secret.client_key = secret_path(5, folder, "certs/client.key");
 }
 
-static int64_t server_up(void)
+static int server_make(const char *node_id, struct kvs_server **out)
 {
 	struct kv_error err = {0};
 	const struct kvs_options o = {.listen_addr = "127.0.0.1:0",
-				      .node_id = "fault",
+				      .node_id = node_id,
 				      .provider = "tcp",
 				      .shards = SHARDS,
 				      .memory_bytes = MEMORY,
@@ -176,34 +176,44 @@ static int64_t server_up(void)
 				      .ca_file = secret.ca,
 				      .allow_bench = true,
 				      .log = &server_log};
-	int rc = kvs_server_create(&o, &s.server, &err);
+	int rc = kvs_server_create(&o, out, &err);
 
 	error_check("kvs_server_create", rc, &err);
 	if (rc < 0) {
-		if (s.server)
+		if (*out)
 			wrong("kvs_server_create failed and gave a server");
 		return rc;
 	}
-	rc = kvs_server_start(s.server, &err);
+	rc = kvs_server_start(*out, &err);
 	error_check("kvs_server_start", rc, &err);
 	if (rc < 0)
-		kvs_server_destroy(&s.server);
-	else if (kvs_server_port(s.server) == 0)
+		kvs_server_destroy(out);
+	else if (kvs_server_port(*out) == 0)
 		wrong("the server runs without a port");
 	return rc;
 }
 
-static int64_t pool_up(void)
+static int64_t server_up(void)
 {
-	char name[64];
-	const char *names[] = {name};
+	return server_make("fault", &s.server);
+}
+
+static int64_t second_up(void)
+{
+	return server_make("second", &s.second);
+}
+
+static int pool_make(unsigned servers, struct kvc_pool **out)
+{
+	char name[2][64];
+	const char *names[] = {name[0], name[1]};
 	struct kv_error err = {0};
 	struct kvc_options o = {.size = sizeof(o),
 				.num_clients = 1,
 				.num_threads = 1,
 				.buffer_bytes = BUFFER,
 				.servers = names,
-				.num_servers = 1,
+				.num_servers = servers,
 				.provider = "tcp",
 				.timeout_ns = 1000 * MS,
 				.connect_timeout_ns = 2000 * MS,
@@ -214,12 +224,24 @@ static int64_t pool_up(void)
 				.log_level = KV_LOG_WARN};
 	int rc;
 
-	kvs_server_address(s.server, name, sizeof(name));
-	rc = kvc_pool_open(&o, &s.pool, &err);
+	kvs_server_address(s.server, name[0], sizeof(name[0]));
+	if (servers > 1)
+		kvs_server_address(s.second, name[1], sizeof(name[1]));
+	rc = kvc_pool_open(&o, out, &err);
 	error_check("kvc_pool_open", rc, &err);
-	if (rc < 0 && s.pool)
+	if (rc < 0 && *out)
 		wrong("kvc_pool_open failed and gave a pool");
 	return rc;
+}
+
+static int64_t pool_up(void)
+{
+	return pool_make(1, &s.pool);
+}
+
+static int64_t both_up(void)
+{
+	return pool_make(2, &s.both);
 }
 
 /* ---- calls ---- */
@@ -361,25 +383,45 @@ static int64_t items_check(const char *what, int rc)
 	return rc;
 }
 
-static int64_t put_batch(void)
+static int64_t items_put(const char *what, struct kvc_pool *pool)
 {
 	items_make();
 	for (unsigned i = 0; i < BATCH; i++)
 		fill(items[i].data, items[i].len, 100 + i);
-	return items_check("put_batch", kvc_put_batch(s.pool, items, BATCH, NULL));
+	return items_check(what, kvc_put_batch(pool, items, BATCH, NULL));
 }
 
-static int64_t get_batch(void)
+static int64_t items_get(const char *what, struct kvc_pool *pool)
 {
 	int64_t rc;
 
 	items_make();
 	memset(batch, 0, sizeof(batch));
-	rc = items_check("get_batch", kvc_get_batch(s.pool, items, BATCH, NULL));
+	rc = items_check(what, kvc_get_batch(pool, items, BATCH, NULL));
 	for (unsigned i = 0; i < BATCH; i++)
 		if (items[i].result >= 0)
-			same("get_batch", items[i].result, items[i].data, i % 2 ? ITEM : SMALL, 100 + i);
-	return missed(rc, put_batch);
+			same(what, items[i].result, items[i].data, i % 2 ? ITEM : SMALL, 100 + i);
+	return rc;
+}
+
+static int64_t put_batch(void)
+{
+	return items_put("put_batch", s.pool);
+}
+
+static int64_t get_batch(void)
+{
+	return missed(items_get("get_batch", s.pool), put_batch);
+}
+
+static int64_t put_batch_both(void)
+{
+	return items_put("put_batch_both", s.both);
+}
+
+static int64_t get_batch_both(void)
+{
+	return missed(items_get("get_batch_both", s.both), put_batch_both);
 }
 
 static int64_t exists(void)
@@ -599,6 +641,8 @@ static void calls(void)
 	STEP(get_registered);
 	STEP(get_view);
 	STEP(get_batch);
+	STEP(put_batch_both);
+	STEP(get_batch_both);
 	STEP(miss);
 	STEP(touch);
 	STEP(pin);
@@ -653,6 +697,15 @@ static void close_server(void)
 	kvs_server_destroy(&s.server);
 }
 
+static void close_both(void)
+{
+	kvc_pool_close(&s.both);
+	if (!s.second)
+		return;
+	kvs_server_stop(s.second, 100 * MS);
+	kvs_server_destroy(&s.second);
+}
+
 static void server_first(void)
 {
 	int64_t rc;
@@ -680,7 +733,14 @@ int scenario_run(enum phase phase, const char *secrets)
 	during(phase == PHASE_START || phase == PHASE_START_CERT, start);
 	if (s.bad)
 		goto out;
+	if (phase == PHASE_CALLS) {
+		STEP(second_up);
+		STEP(both_up);
+	}
+	if (s.bad)
+		goto out;
 	during(phase == PHASE_CALLS, phase == PHASE_CALLS ? calls : some_calls);
+	close_both(); /* it has a session on the server that `settle` looks at */
 	if (phase == PHASE_RECONNECT || phase == PHASE_RESET) {
 		STEP(mem_register);
 		STEP(put_registered);
@@ -699,5 +759,6 @@ out:
 	close_pool();
 	close_server();
 	fault_end();
+	close_both();
 	return s.bad;
 }
