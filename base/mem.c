@@ -63,7 +63,8 @@ static void *plain_map(uint64_t len)
 	return p + head;
 }
 
-int kv_area_map(uint64_t len_bytes, struct kv_area *out, struct kv_error *err)
+/* What both kinds of area check and say. */
+static int area_map(uint64_t len_bytes, bool hugetlb, struct kv_area *out, struct kv_error *err)
 {
 	char size[32];
 	kv_size_format(len_bytes, size, sizeof(size));
@@ -72,8 +73,8 @@ int kv_area_map(uint64_t len_bytes, struct kv_area *out, struct kv_error *err)
 	if (len_bytes > UINT64_MAX / 4) /* room for the rounding below */
 		return kv_fail(err, -KV_ENOMEM, "cannot map %s of memory: no address space is that large", size);
 	uint64_t len = kv_align_up(len_bytes, PAGE_2M), page = PAGE_1G;
-	void *base = hugetlb_map(len, page);
-	if (!base)
+	void *base = hugetlb ? hugetlb_map(len, page) : NULL;
+	if (!base && hugetlb)
 		base = hugetlb_map(len, page = PAGE_2M);
 	if (!base)
 		base = plain_map(len), page = PAGE_4K;
@@ -82,6 +83,16 @@ int kv_area_map(uint64_t len_bytes, struct kv_area *out, struct kv_error *err)
 			       kv_strerror(errno));
 	*out = (struct kv_area){.base = base, .len_bytes = len, .page_bytes = page};
 	return 0;
+}
+
+int kv_area_map(uint64_t len_bytes, struct kv_area *out, struct kv_error *err)
+{
+	return area_map(len_bytes, true, out, err);
+}
+
+int kv_area_map_lazy(uint64_t len_bytes, struct kv_area *out, struct kv_error *err)
+{
+	return area_map(len_bytes, false, out, err);
 }
 
 void kv_area_unmap(struct kv_area *area)

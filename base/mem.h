@@ -17,6 +17,9 @@ struct kv_area {
  * none can give SIGBUS later), else transparent ones (touched when used).
  * Returns 0, -KV_ENOMEM, or -KV_EINVAL for 0 bytes, with *err. Thread: any. */
 int kv_area_map(uint64_t len_bytes, struct kv_area *out, struct kv_error *err);
+/* kv_area_map_lazy -- the same with transparent huge pages alone: no page is touched before it is used. For tables that
+ * grow while requests are served. */
+int kv_area_map_lazy(uint64_t len_bytes, struct kv_area *out, struct kv_error *err);
 void kv_area_unmap(struct kv_area *area); /* harmless on a zeroed struct */
 
 /* kv_memory_available -- MemAvailable, lowered to what the cgroup (v1 or v2) still allows. Bytes. */

@@ -12,6 +12,9 @@
 
 enum { DEPTH_MAX = 256, PICK_TRIES = 64 };
 
+/* All requests of a shard, all their lanes and all replies that wait may be over one block. */
+_Static_assert((uint64_t)SHARD_REQUESTS_MAX * (DEPTH_MAX + 2) < BLOCK_REFS_MAX, "a block counts its references");
+
 #define OPERATIONS_MAX (1ull << 24)
 
 struct lane {
@@ -157,7 +160,7 @@ static int32_t lane_next(struct lane *l)
 		.peer = r->session->peer,
 		.link = TE_LINK_ANY,
 		.local = s->region,
-		.local_offset = block->mem->offset,
+		.local_offset = block->offset,
 		.remote = &r->use->region->remote,
 		.at = {.offset = b->dest.offset + b->slice * b->dest.stride, .slice = b->length, .count = 1},
 		.with_imm = true,

@@ -13,16 +13,25 @@
  * (quarantine). */
 enum block_state { BLOCK_STAGED, BLOCK_LIVE, BLOCK_GONE };
 
+enum { BLOCK_REFS_MAX = (1 << 28) - 1 };
+
+/* What a GET reads is in two neighbouring cache lines (three if the key is longer than 55 bytes) and, for eviction and
+ * expiry, in the last one: with a million blocks each line is a miss. */
 struct block {
-	struct index_item item; /* first: the index gives items back */
-	enum block_state state;
-	uint32_t refs; /* requests and transfers that use the memory */
-	struct arena_block *mem;
 	uint64_t len, checksum, generation;
-	uint64_t mark; /* the walk that counted it last (shard.c) */
+	uint64_t offset; /* mem->offset, without another look elsewhere */
+	struct kv_list pins; /* struct pin; a pinned block is not in the eviction policy */
+	uint32_t mark;      /* the walk that counted it last (shard.c) */
+	uint32_t refs : 28; /* requests, replies and lanes of BENCH that use the memory: see BLOCK_REFS_MAX */
+	enum block_state state : 4;
+	struct arena_block *mem;
+	struct index_item item; /* the second cache line: hash, length, key */
 	struct evict_node evict;
 	struct expire_node expire;
-	struct kv_list pins; /* struct pin; a pinned block is not in the eviction policy */
 };
+
+_Static_assert(offsetof(struct block, item) == KV_CACHELINE, "the index compares keys in the block's second cache line");
+_Static_assert(offsetof(struct block, evict) / KV_CACHELINE == (sizeof(struct block) - 1) / KV_CACHELINE,
+	       "eviction and expiry share the last cache line");
 
 #endif

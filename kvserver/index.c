@@ -9,20 +9,33 @@
  *
  * The stored hash saves the key compare (a cache miss) for all but the item looked for; the key is always compared in
  * full. Rejected: robin hood, whose early exit on a miss matters at loads we do not run at; rehashing at once, a pause
- * of tens of milliseconds at a million entries. New slots come from calloc, which for large tables is fresh zero pages
- * touched only as they fill. */
+ * of tens of milliseconds at a million entries. New slots of a large table are fresh zero pages touched only as they
+ * fill, huge ones where the kernel has them: a look-up in a million keys would else miss the TLB, too. */
 #include "kvserver/index.h"
 
 #include <stdlib.h>
 
-enum { SLOTS_FIRST = 1024, MOVES_PER_CHANGE = 16 };
+enum { SLOTS_FIRST = 1024, MOVES_PER_CHANGE = 16, AREA_BYTES_MIN = 2 << 20 };
 
 static int table_make(struct index_table *t, uint64_t slots)
 {
-	t->slots = calloc(slots, sizeof(t->slots[0]));
-	t->mask = slots - 1;
-	t->count = 0;
+	uint64_t bytes = slots * sizeof(t->slots[0]);
+
+	*t = (struct index_table){.mask = slots - 1};
+	if (bytes < AREA_BYTES_MIN)
+		t->slots = calloc(slots, sizeof(t->slots[0]));
+	else if (kv_area_map_lazy(bytes, &t->area, NULL) == 0)
+		t->slots = t->area.base;
 	return t->slots ? 0 : -KV_ENOMEM;
+}
+
+static void table_free(struct index_table *t)
+{
+	if (t->area.base)
+		kv_area_unmap(&t->area);
+	else
+		free(t->slots);
+	*t = (struct index_table){0};
 }
 
 int index_init(struct index *ix, uint64_t seed)
@@ -33,8 +46,8 @@ int index_init(struct index *ix, uint64_t seed)
 
 void index_fini(struct index *ix)
 {
-	free(ix->now.slots);
-	free(ix->old.slots);
+	table_free(&ix->now);
+	table_free(&ix->old);
 	*ix = (struct index){0};
 }
 
@@ -105,10 +118,8 @@ static void index_migrate(struct index *ix)
 		table_insert(&ix->now, item);
 		table_vacate(old, ix->cursor);
 	}
-	if (old->count == 0) {
-		free(old->slots);
-		*old = (struct index_table){0};
-	}
+	if (old->count == 0)
+		table_free(old);
 }
 
 static int index_grow(struct index *ix)

@@ -20,6 +20,7 @@ struct index_slot {
 struct index_table {
 	struct index_slot *slots; /* a power of two of them */
 	uint64_t mask, count;
+	struct kv_area area; /* that they lie in; zeroed: in the heap */
 };
 
 struct index {

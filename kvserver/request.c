@@ -162,7 +162,7 @@ static int move_start(struct request *r, struct move *m, enum te_dir dir, const 
 int request_move(struct request *r, enum te_dir dir, const struct wire_dest *d, uint64_t block_offset, uint64_t length,
 		 const uint32_t *imm)
 {
-	uint64_t local = r->block->mem->offset + block_offset;
+	uint64_t local = r->block->offset + block_offset;
 	uint64_t full = length / d->slice, rest = length % d->slice;
 	struct te_slices part[REQUEST_MOVES];
 	unsigned n = 0;

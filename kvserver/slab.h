@@ -6,11 +6,15 @@
 
 #include "base/base.h"
 
+struct slab_chunk;
+
 struct slab {
 	size_t object_bytes;
 	uint32_t max, made, used;
-	void *free;   /* singly linked through the objects' first word */
-	void *chunks; /* singly linked through the chunks' first word */
+	void *free; /* singly linked through the objects' first word */
+	uint8_t *fresh; /* objects that were never handed out, at the end of the newest chunk */
+	uint32_t fresh_count;
+	struct slab_chunk *chunks;
 };
 
 /* slab_init -- objects of object_bytes, cache line aligned, at most max of them. Allocates nothing yet. */

@@ -171,6 +171,7 @@ static void block_init(struct store *s, struct block *b, const void *key, size_t
 	b->state = BLOCK_STAGED;
 	b->refs = 1;
 	b->len = len;
+	b->offset = b->mem->offset;
 	b->checksum = 0;
 	b->mark = 0;
 	b->generation = s->generation++;

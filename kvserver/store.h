@@ -47,7 +47,7 @@ void store_use(struct store *s, struct block *b);
 
 static inline uint8_t *store_data(const struct store *s, const struct block *b)
 {
-	return s->base + b->mem->offset;
+	return s->base + b->offset;
 }
 
 /* store_stage -- a private block of len bytes for key, evicting what must go. It has one reference, the caller's.

@@ -37,6 +37,22 @@ static void one_byte_is_one_large_page(void **state)
 	kv_area_unmap(&area);
 }
 
+static void a_lazy_area_is_not_touched(void **state)
+{
+	enum { LAZY = 256 << 20 };
+	struct kv_area area;
+	uint64_t before = kv_memory_rss();
+	(void)state;
+	assert_int_equal(kv_area_map_lazy(LAZY, &area, NULL), 0);
+	assert_int_equal(area.len_bytes, LAZY);
+	assert_int_equal((uintptr_t)area.base % page_2m, 0);
+	assert_int_equal(area.page_bytes, 4096);
+	assert_true(kv_memory_rss() < before + LAZY / 2);
+	assert_int_equal(((uint8_t *)area.base)[LAZY - 1], 0);
+	kv_area_unmap(&area);
+	assert_int_equal(kv_area_map_lazy(0, &area, NULL), -KV_EINVAL);
+}
+
 static bool mapped(void *at)
 {
 	unsigned char vec;
@@ -121,6 +137,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_area_is_aligned_zeroed_and_writable),
 		cmocka_unit_test(one_byte_is_one_large_page),
+		cmocka_unit_test(a_lazy_area_is_not_touched),
 		cmocka_unit_test(nothing_is_left_around_or_after_an_area),
 		cmocka_unit_test(nothing_and_too_much_are_refused),
 		cmocka_unit_test(machine_facts_are_plausible),

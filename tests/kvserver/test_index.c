@@ -98,6 +98,32 @@ static void growth_is_incremental(void **state)
 	index_fini(&ix);
 }
 
+/* Its slots then lie in pages of their own, not in the heap. */
+static void a_large_index_agrees_too(void **state)
+{
+	enum { LARGE = 250000 };
+	struct index_item *all = calloc(LARGE, sizeof(*all));
+	(void)state;
+	assert_non_null(all);
+	assert_int_equal(index_init(&ix, 5), 0);
+	for (unsigned i = 0; i < LARGE; i++) {
+		all[i].key_len = 4;
+		memcpy(all[i].key, &i, 4);
+		all[i].hash = index_hash(&ix, all[i].key, 4);
+		assert_int_equal(index_insert(&ix, &all[i]), 0);
+	}
+	for (unsigned i = 0; i < LARGE; i++)
+		assert_ptr_equal(index_find(&ix, all[i].hash, all[i].key, 4), &all[i]);
+	assert_non_null(ix.now.area.base);
+	for (unsigned i = 0; i < LARGE; i += 2)
+		index_remove(&ix, &all[i]);
+	for (unsigned i = 0; i < LARGE; i++)
+		assert_ptr_equal(index_find(&ix, all[i].hash, all[i].key, 4), i % 2 ? &all[i] : NULL);
+	assert_int_equal(index_count(&ix), LARGE / 2);
+	index_fini(&ix);
+	free(all);
+}
+
 static void near_finds_somebody(void **state)
 {
 	(void)state;
@@ -117,6 +143,7 @@ int main(void)
 		cmocka_unit_test(colliding_hashes_agree_too),
 		cmocka_unit_test(equal_hashes_are_told_apart_by_key),
 		cmocka_unit_test(growth_is_incremental),
+		cmocka_unit_test(a_large_index_agrees_too),
 		cmocka_unit_test(near_finds_somebody),
 	};
 	return cmocka_run_group_tests_name("kvserver/index", tests, NULL, NULL);
