@@ -30,6 +30,7 @@ static int init(struct te *te, const struct te_options *o, const struct te_handl
 	kv_list_init(&te->regions);
 	kv_list_init(&te->waiting);
 	kv_list_init(&te->stalled);
+	kv_list_init(&te->following);
 	kv_list_init(&te->notify_xfers);
 	kv_list_init(&te->notify_msgs);
 	if (nrails > KV_RAILS_MAX)
@@ -83,6 +84,7 @@ static void limits_of_rails(struct te *te, const struct te_options *o)
 		te->chunk_bytes = (uint32_t)KV_MIN((uint64_t)te->chunk_bytes, c->rma_max);
 		te->push_imm_only |= c->push_imm_only;
 		te->read_unsafe |= c->read_unsafe;
+		te->can_order = c->ordered && (i == 0 || te->can_order);
 	}
 	te->reads_refused = te->read_unsafe && !o->reads_at_own_risk;
 }
@@ -220,6 +222,18 @@ bool te_notify(struct te *te)
 	if (!kv_list_empty(&te->notify_msgs))
 		any |= msgs_notify(te);
 	return any;
+}
+
+void te_follow(struct te *te)
+{
+	struct kv_list *n;
+	te->handlers.follow(te->arg);
+	/* Whoever did not send one has thought better of it. */
+	while ((n = kv_list_pop(&te->following))) {
+		struct link *l = KV_LIST_ENTRY(n, struct link, follow_node);
+		rail_op_put(l->rail, l->follow);
+		l->follow = NULL;
+	}
 }
 
 static void room(struct te *te)

@@ -51,6 +51,9 @@ struct te_handlers {
 	void (*immediate)(void *arg, unsigned rail, uint32_t imm);
 	/* room -- send buffers are free again after te_msg_acquire had returned NULL. May be NULL. */
 	void (*room)(void *arg);
+	/* follow -- `message` has returned and posted ordered writes (te_xfer.ordered): the messages that go behind them are to be sent now, with
+	 * te_msg_follow. NULL: none is started. */
+	void (*follow)(void *arg);
 	/* reset -- endpoints were rebuilt (a fence, or an endpoint failure). All peers' links are void until te_peer_readdress; our addresses changed;
 	 * every operation was ended with -KV_ERESET before this call. status 0, or the code of a rebuild that failed (it is retried with back-off). */
 	void (*reset)(void *arg, int status);
@@ -77,6 +80,7 @@ struct te_info {
 	bool wait_fd;
 	uint32_t eager_bytes, chunk_bytes, tx_depth, rx_depth, cq_depth;
 	bool virt_addr, write_emulated, read_emulated;
+	bool ordered;         /* te_xfer.ordered may be used */
 	bool death_fatal;     /* shm: the death of a peer's process cannot be relied on to be survived */
 	bool read_unsafe;     /* a peer that dies while it answers a read of ours would crash this process (libfabric before 1.22, tcp) */
 	bool reads_refused;   /* ... therefore te_xfer_start refuses TE_READ */
@@ -173,6 +177,11 @@ void te_msg_release(struct te *te, struct te_msg *msg);
  * Messages of one link go before its transfers' chunks. There is no order between messages. */
 void te_msg_send(struct te *te, struct te_peer *peer, unsigned link, struct te_msg *msg, uint64_t deadline_ns);
 
+/* te_msg_follow -- send a message that arrives behind the bytes of the ordered writes of this link since the last one. 0: posted, `sent` comes. -KV_EBUSY: that
+ * cannot be promised any more (a connection may have been replaced); nothing was sent, the buffer is the caller's, and so is the trouble: the peer
+ * must not believe that those bytes are there. */
+int te_msg_follow(struct te *te, struct te_peer *peer, unsigned link, struct te_msg *msg);
+
 /* ---- transfers ---- */
 
 enum te_dir { TE_WRITE, TE_READ };
@@ -195,6 +204,8 @@ struct te_xfer {
 	const struct te_remote *remote; /* must live until done */
 	struct te_slices at;        /* slice * count is the length; may be 0: one empty write if with_imm, else nothing */
 	bool with_imm;              /* TE_WRITE: every chunk carries imm */
+	bool ordered;               /* TE_WRITE without imm, of one chunk, on `link`, from te_handlers.message: it is posted at once and te_handlers.follow
+	                               runs next, or te_xfer_start says -KV_EBUSY */
 	uint32_t imm;
 	uint64_t deadline_ns;       /* chunks not posted by then are not posted any more */
 	void (*posting_done)(struct te_xfer *x);       /* `posted` is final (all posted, failed, cancelled or expired); may be NULL */
@@ -220,7 +231,7 @@ struct te_xfer {
 uint32_t te_xfer_chunks(const struct te *te, const struct te_xfer *x);
 
 /* te_xfer_start -- check bounds and post what fits. Returns 1 when everything is posted already (posting_done will not run), 0 when it
- * goes on, or -KV_EINVAL (outside a region, slices that overlap), -KV_EPEERDOWN (peer closed, or void after a reset), -KV_ENOTSUP (a read where te_info.reads_refused; a write without immediate on shm,
+ * goes on, or -KV_EINVAL (outside a region, slices that overlap), -KV_EPEERDOWN (peer closed, or void after a reset), -KV_EBUSY (ordered, and not now), -KV_ENOTSUP (a read where te_info.reads_refused; a write without immediate on shm,
  * which no fence could stop): then no callback runs. */
 int te_xfer_start(struct te *te, struct te_xfer *x);
 

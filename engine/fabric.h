@@ -67,6 +67,8 @@ struct fab_caps {
 	bool av_remove_unsafe;     /* shm: never remove an address */
 	bool read_unsafe;          /* a peer that dies while it answers a read of ours would crash us: post none */
 	bool push_imm_only;        /* shm: pushes must carry an immediate */
+	bool ordered;              /* a message is behind the bytes of writes to the same address that were posted before it, if nothing was polled and
+	                              no posting was refused in between */
 	bool local_process_death_fatal; /* shm: a peer's death cannot be survived */
 	uint32_t tx_depth, rx_depth, cq_depth;
 	uint32_t eager_bytes;      /* compared in the hello; 0 where the provider has no such notion */

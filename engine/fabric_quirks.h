@@ -23,6 +23,7 @@ struct fab_quirk {
 	bool pins_memory;       /* registered memory is pinned: RLIMIT_MEMLOCK matters */
 	bool delivery_flag;     /* FI_DELIVERY_COMPLETE per operation is needed for, and gives, "the bytes are there" */
 	bool av_remove_unsafe;  /* removing an address and inserting another crashes */
+	bool ordered;   /* one connection per address, and a stream in it: see fab_caps */
 	bool split_imm; /* the target crashes when a connection breaks inside a write with immediate: send the immediate
 			   by itself */
 	uint32_t read_safe_since; /* before this libfabric version a connection that breaks inside the answer to a read

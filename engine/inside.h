@@ -93,6 +93,7 @@ struct rail {
 	uint32_t nrecvs, recv_failures;
 	struct kv_list ready; /* links that may post */
 	struct kv_list addrs[TE_ADDR_BUCKETS];
+	uint32_t stamp; /* changes whenever a connection may have been replaced: at every poll, and when a posting is refused */
 	bool dead; /* rebuild it at the next safe point */
 	bool down; /* closed: a rebuild failed */
 	struct te_stats stats;
@@ -106,6 +107,9 @@ struct link {
 	uint8_t sched; /* enum link_state: which list node is in */
 	bool own_turn; /* serve the pinned queue next, not the peer's */
 	struct kv_list node, msgs, xfers;
+	struct op *follow; /* ordered writes were posted, and no message behind them yet: this is kept for it. rail.stamp was: */
+	uint32_t stamp;
+	struct kv_list follow_node; /* te.following, meanwhile */
 	uint32_t sends; /* messages in flight */
 	uint32_t ops;   /* transfers' operations in flight, and their bytes: the window */
 	uint64_t bytes;
@@ -150,6 +154,9 @@ struct te {
 	uint32_t chunk_bytes, link_ops, receives;
 	uint64_t link_bytes;
 	bool push_imm_only, read_unsafe, reads_refused, polling, closing;
+	bool in_message; /* te_handlers.message runs */
+	bool can_order;  /* every rail keeps a message behind the writes before it */
+	struct kv_list following; /* links that wait for their message behind ordered writes, until te_handlers.follow has run */
 	char why[512];
 
 	struct kv_area msg_area;
@@ -197,6 +204,7 @@ void rail_end_posted(struct rail *r, int status); /* every posted operation beco
 bool rail_dispatch_ended(struct rail *r);         /* ... and is handed to its owner. Whether there was one. */
 /* An operation from the pool; NULL without credit. Transfers leave the reserve to messages. */
 struct op *rail_op_get(struct rail *r, enum op_kind kind);
+void rail_op_put(struct rail *r, struct op *op); /* it was not used */
 /* Judge what posting returned: account for the operation, or put it back. */
 enum post rail_op_posted(struct rail *r, struct op *op, struct link *l, int rc);
 
@@ -246,6 +254,7 @@ int te_reset(struct te *te, struct kv_error *err);
 void te_reset_turn(struct te *te); /* once per te_poll: rebuild what died or is due, tell the owner */
 
 /* ---- engine.c ---- */
+void te_follow(struct te *te); /* let the owner send what goes behind its ordered writes */
 bool te_notify(struct te *te); /* run the callbacks that are due. Whether there were any. */
 
 /* ---- await.c ---- */

@@ -24,6 +24,7 @@ void link_init(struct link *l, struct te_peer *peer, unsigned index, struct rail
 	l->rail = rail;
 	l->remote = (uint16_t)remote;
 	kv_list_init(&l->node);
+	kv_list_init(&l->follow_node);
 	kv_list_init(&l->msgs);
 	kv_list_init(&l->xfers);
 }

@@ -58,18 +58,21 @@ static void notify(struct te *te, struct msg *m, int status)
 	kv_list_add_tail(&te->notify_msgs, &m->node);
 }
 
-enum post msg_post(struct link *l, struct msg *m)
+static enum post post(struct link *l, struct msg *m, struct op *op)
 {
 	struct rail *r = l->rail;
-	struct op *op = rail_op_get(r, OP_SEND);
-	if (!op)
-		return POST_NO_CREDIT;
 	op->of.msg = m;
 	op->len = m->pub.len;
 	enum post p = rail_op_posted(
 		r, op, l, fab_send(r->fab, m->pub.data, m->pub.len, r->msg_mr, l->addr->handle, &op->ctx));
 	l->sends += p == POST_DONE;
 	return p;
+}
+
+enum post msg_post(struct link *l, struct msg *m)
+{
+	struct op *op = rail_op_get(l->rail, OP_SEND);
+	return op ? post(l, m, op) : POST_NO_CREDIT;
 }
 
 void msg_op_done(struct op *op, int status)
@@ -132,4 +135,25 @@ void te_msg_send(struct te *te, struct te_peer *peer, unsigned link, struct te_m
 		link_stall(l);
 	else
 		link_activate_first(l);
+}
+
+int te_msg_follow(struct te *te, struct te_peer *peer, unsigned link, struct te_msg *msg)
+{
+	struct msg *m = KV_CONTAINER(msg, struct msg, pub);
+	struct link *l = &peer->links[link];
+	struct op *op = l->follow;
+	if (!op)
+		return -KV_EBUSY;
+	l->follow = NULL;
+	kv_list_del(&l->follow_node);
+	if (l->stamp != l->rail->stamp || !l->addr) {
+		rail_op_put(l->rail, op);
+		return -KV_EBUSY;
+	}
+	m->link = l;
+	m->deadline_ns = KV_NEVER;
+	if (post(l, m, op) != POST_DONE)
+		return -KV_EBUSY;
+	te->live++;
+	return 0;
 }

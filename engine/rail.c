@@ -102,7 +102,7 @@ struct op *rail_op_get(struct rail *r, enum op_kind kind)
 	return op;
 }
 
-static void op_put(struct rail *r, struct op *op)
+void rail_op_put(struct rail *r, struct op *op)
 {
 	op->kind = OP_FREE;
 	op->state = OP_IDLE;
@@ -128,7 +128,8 @@ enum post rail_op_posted(struct rail *r, struct op *op, struct link *l, int rc)
 		peer_hold(l->peer);
 		return POST_DONE;
 	}
-	op_put(r, op);
+	rail_op_put(r, op);
+	r->stamp++;
 	if (rc == -EAGAIN) {
 		r->stats.eagain++;
 		return POST_STALLED;
@@ -157,7 +158,7 @@ static void op_finish(struct rail *r, struct op *op, int status)
 	struct op done = {
 		.link = op->link, .addr = op->addr, .of = op->of, .len = op->len, .chunk = op->chunk, .kind = op->kind};
 	struct te_peer *peer = done.link->peer;
-	op_put(r, op);
+	rail_op_put(r, op);
 	addr_put(done.addr);
 	peer->inflight--;
 	if (done.kind == OP_SEND)
@@ -236,10 +237,13 @@ static void on_message(struct rail *r, struct op *op, uint64_t len)
 		r->stats.stray_events++;
 	} else {
 		r->stats.receives++;
-		op->in_handler = true;
+		op->in_handler = te->in_message = true;
 		if (te->handlers.message)
 			te->handlers.message(te->arg, r->index, op->of.buf, (size_t)len);
-		op->in_handler = false;
+		/* Before other messages cause postings, which may be refused for peers in trouble. */
+		if (!kv_list_empty(&te->following))
+			te_follow(te);
+		op->in_handler = te->in_message = false;
 	}
 	recv_post(r, op);
 }
@@ -343,6 +347,7 @@ int rail_poll(struct rail *r)
 	if (r->recvs_idle && !r->down)
 		recvs_retry(r);
 	for (int round = 0; round < TE_POLL_ROUNDS; round++) {
+		r->stamp++;
 		int n = fab_poll(r->fab, ev, TE_POLL_BATCH);
 		total += n;
 		for (int i = 0; i < n; i++) {

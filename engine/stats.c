@@ -69,6 +69,7 @@ void te_info(const struct te *te, struct te_info *out)
 	out->rx_depth = te->rails[0].nrecvs;
 	out->cq_depth = c->cq_depth;
 	out->virt_addr = c->virt_addr;
+	out->ordered = te->can_order;
 	out->write_emulated = c->write_emulated;
 	out->read_emulated = c->read_emulated;
 	out->death_fatal = fab_caps(te->rails[0].fab)->local_process_death_fatal;

@@ -97,6 +97,8 @@ static int check(const struct te *te, const struct te_xfer *x)
 		return -KV_EINVAL;
 	if (x->dir == TE_READ && x->with_imm)
 		return -KV_EINVAL;
+	if (x->ordered && (x->dir == TE_READ || x->with_imm || x->link == TE_LINK_ANY))
+		return -KV_EINVAL;
 	if (__builtin_mul_overflow(x->at.slice, (uint64_t)x->at.count, &total) || !local_ok(x, total) || !remote_ok(x))
 		return -KV_EINVAL;
 	/* Without an immediate the initiator's CPU writes the target's memory by itself, and no fence there stops it.
@@ -289,11 +291,8 @@ static void activate_links(struct te_xfer *x)
 		link_activate(&x->peer->links[i]);
 }
 
-int te_xfer_start(struct te *te, struct te_xfer *x)
+static void begin(struct te *te, struct te_xfer *x)
 {
-	int rc = check(te, x);
-	if (KV_UNLIKELY(rc))
-		return rc;
 	memset(&x->priv, 0, sizeof(x->priv));
 	kv_list_init(&x->priv.node);
 	x->posted = x->completed = 0;
@@ -302,6 +301,57 @@ int te_xfer_start(struct te *te, struct te_xfer *x)
 	x->local->users++;
 	te->live++;
 	peer_hold(x->peer);
+}
+
+/* Whether an ordered write of this link may be posted now, and a message behind it. */
+static bool order_possible(const struct te *te, const struct te_xfer *x)
+{
+	const struct link *l = &x->peer->links[x->link];
+	struct chunk c;
+	if (!te->can_order || !te->handlers.follow || !te->in_message || (l->follow && l->stamp != l->rail->stamp))
+		return false;
+	if (!link_direct(l) || link_has_work(l) || !link_room(l) || !link_direct_msg(l))
+		return false;
+	chunk_at(te, x, 0, &c);
+	return c.len > 0 && c.len == total_of(x);
+}
+
+/* All or nothing. The message that follows has its operation from here on: nothing that is posted in between can take it away. */
+static int start_ordered(struct te *te, struct te_xfer *x)
+{
+	struct link *l = &x->peer->links[x->link];
+	struct op *follow;
+	if (!order_possible(te, x))
+		return -KV_EBUSY;
+	follow = l->follow ? l->follow : rail_op_get(l->rail, OP_SEND);
+	if (!follow)
+		return -KV_EBUSY;
+	begin(te, x);
+	if (xfer_post(l, x) != POST_DONE) {
+		if (!l->follow)
+			rail_op_put(l->rail, follow);
+		x->priv.state = 0;
+		x->local->users--;
+		te->live--;
+		peer_release(x->peer);
+		return -KV_EBUSY;
+	}
+	if (!l->follow)
+		kv_list_add_tail(&te->following, &l->follow_node);
+	l->follow = follow;
+	l->stamp = l->rail->stamp;
+	x->priv.state |= XFER_TOLD;
+	return 1;
+}
+
+int te_xfer_start(struct te *te, struct te_xfer *x)
+{
+	int rc = check(te, x);
+	if (KV_UNLIKELY(rc))
+		return rc;
+	if (x->ordered)
+		return start_ordered(te, x);
+	begin(te, x);
 	if (total_of(x) == 0 && !x->with_imm) {
 		x->priv.state |= XFER_FINAL | XFER_TOLD;
 		notify(x);

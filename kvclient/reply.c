@@ -55,8 +55,9 @@ static uint64_t get_moved(const struct kvc_req *r, uint64_t value_len)
 	return offset >= value_len ? 0 : KV_MIN(length, value_len - offset);
 }
 
-static int take_get(struct kvc_req *r, const struct wire_reply *p)
+static int take_get(const struct kvc_client *c, struct kvc_req *r, const struct wire_reply *p)
 {
+	bool follows = p->flags & WIRE_GET_FOLLOWS;
 	uint64_t moved = get_moved(r, p->get.value_len);
 	uint32_t inline_len = p->get.inline_data.len;
 	r->posted = p->get.posted;
@@ -66,7 +67,8 @@ static int take_get(struct kvc_req *r, const struct wire_reply *p)
 	r->reply.get.checksum = p->get.checksum;
 	if (p->status != WIRE_OK)
 		return wire_status_error(p->status);
-	if (p->get.value_len > KV_VALUE_MAX || (inline_len > 0 ? inline_len != moved : moved > 0 && p->get.posted == 0))
+	if (p->get.value_len > KV_VALUE_MAX || (follows && !c->info.ordered) ||
+	    (inline_len > 0 ? inline_len != moved || follows : moved > 0 && p->get.posted == 0 && !follows))
 		return -KV_EPROTO;
 	if (inline_len > 0 && !r->orphan) {
 		kvc_target_write(&r->inline_to, p->get.inline_data.data, inline_len);
@@ -105,11 +107,11 @@ static int take_stat(struct kvc_req *r, const struct wire_reply *p)
 }
 
 /* The one reply of a request. Returns its status. */
-static int take_reply(struct kvc_req *r, const struct wire_reply *p)
+static int take_reply(const struct kvc_client *c, struct kvc_req *r, const struct wire_reply *p)
 {
 	switch (p->type) {
 	case WIRE_GET:
-		return take_get(r, p);
+		return take_get(c, r, p);
 	case WIRE_PUT:
 		r->reply.put.stage = p->put.stage;
 		r->reply.put.generation = p->put.generation;
@@ -140,7 +142,7 @@ static bool own_reply(struct kvc_client *c, struct kvc_link *l, struct kvc_req *
 	kvc_map_del(&l->map, r->id);
 	r->id = 0;
 	if (r->state == KVC_REQ_SENT)
-		r->status = take_reply(r, p);
+		r->status = take_reply(c, r, p);
 	r->replied = true;
 	r->at.replied_ns = loop_turn_now(c->loop);
 	r->at.server_posted_ns = p->posted_ns;

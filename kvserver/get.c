@@ -37,7 +37,7 @@ static void get_settle(struct request *r)
 	if (!r->answered && !request_posting(r) && !r->get.hasher) {
 		struct shard *s = r->session->shard;
 		int32_t status = get_status(r);
-		r->reply.get.posted = request_posted(r);
+		r->reply.get.posted = r->follows ? 0 : request_posted(r);
 		if (status == WIRE_OK)
 			s->stat[WIRE_STAT_BYTES_READ] += r->get.length;
 		request_answer(r, status);
@@ -159,12 +159,23 @@ static void get_refuse(struct link *l, struct wire_reply *reply, int32_t status)
 	reply_put(l, reply, NULL);
 }
 
+/* Write it without an immediate, if the reply can go behind it right away. */
+static bool get_push(struct request *r)
+{
+	if (!r->session->shard->info.ordered || r->get.hasher || !reply_follow_begin(r->link) ||
+	    request_push(r, &r->get.dest, r->get.offset, r->get.length, r->get.imm) != 0)
+		return false;
+	reply_follow(r->link);
+	r->reply.flags |= WIRE_GET_FOLLOWS;
+	return true;
+}
+
 /* Its bytes may move now. */
 static void get_serve(struct request *r)
 {
 	int rc = sum_begin(r) ? 0 : -KV_EBUSY;
 
-	if (rc == 0)
+	if (rc == 0 && !get_push(r))
 		rc = request_move(r, TE_WRITE, &r->get.dest, r->get.offset, r->get.length, &r->get.imm);
 	if (rc == 0 && r->get.hasher && !request_posting(r))
 		request_posted_now(r);

@@ -52,17 +52,52 @@ static bool frame_allowed(const struct link *l)
 	return l->frames == 0 || (free > s->frames_max / 2 && l->frames < free / FRAME_SHARE);
 }
 
+/* The frame being filled is not sent. */
+static void frame_forget(struct link *l)
+{
+	struct session *s = l->session;
+
+	kv_list_del(&l->dirty);
+	te_msg_release(s->shard->te, l->msg);
+	l->msg = NULL;
+	l->follows = false;
+	l->frames--;
+	s->frames--;
+	s->shard->frames--;
+}
+
+/* The connection that the bytes went to may be gone, and with it the bytes: what the frame says is not true any more. */
+static void frame_lost(struct link *l)
+{
+	struct session *s = l->session;
+
+	s->shard->stat[WIRE_STAT_DROPPED_REPLIES] += wire_frame_records(l->msg->data);
+	kv_debug(s->shard->opt.log, "shard %u: replies of session %u could not follow their bytes at once", s->shard->opt.index, s->number);
+	frame_forget(l);
+	session_lost(s, 0);
+}
+
 static void frame_send(struct link *l)
 {
 	struct session *s = l->session;
 	struct te_msg *msg = l->msg;
 
-	kv_list_del(&l->dirty);
-	l->msg = NULL;
 	msg->len = wire_frame_end(&l->writer);
+	if (msg->len == 0) {
+		frame_forget(l); /* what it was begun for came to nothing */
+		return;
+	}
 	msg->sent = frame_sent;
 	msg->arg = l;
-	te_msg_send(s->shard->te, s->peer, l->index, msg, loop_turn_now(s->shard->loop) + SHARD_REPLY_NS);
+	if (l->follows && te_msg_follow(s->shard->te, s->peer, l->index, msg) != 0) {
+		frame_lost(l);
+		return;
+	}
+	kv_list_del(&l->dirty);
+	l->msg = NULL;
+	if (!l->follows)
+		te_msg_send(s->shard->te, s->peer, l->index, msg, loop_turn_now(s->shard->loop) + SHARD_REPLY_NS);
+	l->follows = false;
 }
 
 static bool frame_begin(struct link *l)
@@ -214,6 +249,29 @@ void reply_late(struct link *l, struct wire_reply *r, uint64_t arrived_ns, uint6
 	give(l, r, NULL);
 }
 
+bool reply_follow_begin(struct link *l)
+{
+	if (!kv_list_empty(&l->holding))
+		return false;
+	if (l->msg && wire_frame_room(&l->writer) < REPLY_GET_BYTES)
+		frame_send(l);
+	return l->msg || frame_begin(l);
+}
+
+void reply_follow(struct link *l)
+{
+	l->follows = true;
+}
+
+void reply_follow_flush(struct shard *s)
+{
+	KV_LIST_EACH_SAFE (n, &s->dirty) {
+		struct link *l = KV_LIST_ENTRY(n, struct link, dirty);
+		if (l->follows)
+			frame_send(l);
+	}
+}
+
 void reply_flush(struct shard *s)
 {
 	while (!kv_list_empty(&s->dirty))
@@ -277,10 +335,5 @@ void reply_drop(struct link *l)
 		held_free(l, KV_LIST_ENTRY(l->holding.next, struct held, node));
 	if (!l->msg)
 		return;
-	kv_list_del(&l->dirty);
-	te_msg_release(l->session->shard->te, l->msg);
-	l->msg = NULL;
-	l->frames--;
-	l->session->frames--;
-	l->session->shard->frames--;
+	frame_forget(l);
 }

@@ -14,6 +14,12 @@ void reply_put(struct link *l, struct wire_reply *r, struct block *block);
  * or it is this very moment) on the loop's clock. key: of the request, for the log; NULL: not known. */
 void reply_late(struct link *l, struct wire_reply *r, uint64_t arrived_ns, uint64_t posted_ns, const struct wire_bytes *key);
 
+/* reply_follow_begin -- see that the next reply of a GET will be encoded at once. False: it may have to wait. reply_follow -- the frame being filled arrives behind the ordered write that
+ * was posted just now; the reply of it is given out next. reply_follow_flush -- te_handlers.follow. */
+bool reply_follow_begin(struct link *l);
+void reply_follow(struct link *l);
+void reply_follow_flush(struct shard *s);
+
 /* reply_flush -- send every frame begun. At the end of a turn's polling. */
 void reply_flush(struct shard *s);
 
@@ -26,6 +32,6 @@ void reply_drop(struct link *l);
 /* reply_stat -- the counters of the shard as packed pairs in buf[cap]; returns how many. */
 uint32_t reply_stat(struct shard *s, uint8_t *buf, uint32_t cap);
 
-enum { REPLY_STAT_BYTES = 16 * WIRE_STAT_END, REPLY_HELD_BYTES = 256 };
+enum { REPLY_STAT_BYTES = 16 * WIRE_STAT_END, REPLY_HELD_BYTES = 256, REPLY_GET_BYTES = 56 /* a record without inline bytes */ };
 
 #endif

@@ -130,7 +130,7 @@ static void move_progress(struct te_xfer *x)
 }
 
 static int move_start(struct request *r, struct move *m, enum te_dir dir, const struct te_slices *at, uint64_t local,
-		      const uint32_t *imm)
+		      const uint32_t *imm, bool ordered)
 {
 	struct shard *shard = r->session->shard;
 	int rc;
@@ -138,12 +138,13 @@ static int move_start(struct request *r, struct move *m, enum te_dir dir, const 
 	m->xfer = (struct te_xfer){
 		.dir = dir,
 		.peer = r->session->peer,
-		.link = TE_LINK_ANY,
+		.link = ordered ? r->link->index : TE_LINK_ANY,
 		.local = shard->region,
 		.local_offset = local,
 		.remote = &r->use->region->remote,
 		.at = *at,
-		.with_imm = imm != NULL,
+		.with_imm = imm && !ordered,
+		.ordered = ordered,
 		.imm = imm ? *imm : 0,
 		.deadline_ns = r->deadline_ns,
 		.posting_done = move_posted,
@@ -172,7 +173,7 @@ int request_move(struct request *r, enum te_dir dir, const struct wire_dest *d, 
 	if (rest)
 		part[n++] = (struct te_slices){d->offset + full * d->stride, 0, rest, 1};
 	for (unsigned i = 0; i < n; i++) {
-		int rc = move_start(r, &r->move[i], dir, &part[i], local, imm);
+		int rc = move_start(r, &r->move[i], dir, &part[i], local, imm, false);
 		if (rc && i == 0)
 			return rc;
 		if (rc)
@@ -180,6 +181,23 @@ int request_move(struct request *r, enum te_dir dir, const struct wire_dest *d, 
 		local += full * d->slice;
 	}
 	r->moves = n;
+	return 0;
+}
+
+int request_push(struct request *r, const struct wire_dest *d, uint64_t block_offset, uint64_t length, uint32_t imm)
+{
+	struct te_slices at = {.offset = d->offset, .slice = length, .count = 1};
+	int rc;
+
+	if (d->slice < length)
+		return -KV_EBUSY;
+	rc = move_start(r, &r->move[0], TE_WRITE, &at, r->block->mem->offset + block_offset, &imm, true);
+	if (rc) {
+		r->move[0] = (struct move){0};
+		return -KV_EBUSY;
+	}
+	r->moves = 1;
+	r->follows = true;
 	return 0;
 }
 
@@ -244,7 +262,8 @@ void request_answer(struct request *r, int32_t status)
 	r->answered = true;
 	r->reply.status = status;
 	l->active--;
-	l->posted[r->id % WINDOW_WIDTH] = posted;
+	/* Only the reply itself says that the bytes are there: nothing else is certain to be behind them. */
+	l->posted[r->id % WINDOW_WIDTH] = r->follows ? UINT32_MAX : posted;
 	if (r->block)
 		key = (struct wire_bytes){r->block->item.key, r->block->item.key_len};
 	reply_late(l, &r->reply, r->begun_ns, r->posted_ns, r->block ? &key : NULL);

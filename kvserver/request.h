@@ -35,6 +35,7 @@ struct request {
 	struct region_use *use; /* likewise */
 	unsigned moves;
 	struct move move[REQUEST_MOVES];
+	bool follows; /* its write has no immediate: the reply goes behind it */
 	struct wire_reply reply;
 	/* posted: every move's posting is final. done: no move is in flight; called last, frees what is the type's. */
 	void (*posted)(struct request *r);
@@ -72,6 +73,11 @@ void request_free(struct request *r);
  * start, the first is cancelled and `done` comes with that status in move[1]. */
 int request_move(struct request *r, enum te_dir dir, const struct wire_dest *dest, uint64_t block_offset,
 		 uint64_t length, const uint32_t *imm);
+
+/* request_push -- write `length` bytes of the block at `offset` to the destination now, without an immediate; the reply is to be given out at once. -KV_EBUSY: not
+ * possible now, nothing was started. */
+int request_push(struct request *r, const struct wire_dest *dest, uint64_t block_offset, uint64_t length,
+		 uint32_t imm);
 
 static inline bool request_posting(const struct request *r)
 {

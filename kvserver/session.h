@@ -30,6 +30,7 @@ struct link {
 	struct kv_list blocked; /* of the shard, while holding is not empty */
 	struct kv_list dirty;   /* of the shard, while msg is not NULL */
 	struct te_msg *msg;     /* the reply frame being filled */
+	bool follows;           /* it has replies that must arrive behind bytes (te_msg_follow) */
 	struct wire_writer writer;
 	uint32_t posted[WINDOW_WIDTH]; /* by id % WINDOW_WIDTH: data writes that the request made, for a late CANCEL */
 };

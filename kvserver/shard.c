@@ -63,6 +63,11 @@ static void shard_immediate(void *arg, unsigned rail, uint32_t imm)
 	shard_count(arg, WIRE_STAT_STRAY_IMMEDIATES);
 }
 
+static void shard_follow(void *arg)
+{
+	reply_follow_flush(arg);
+}
+
 static void shard_room(void *arg)
 {
 	reply_room(arg);
@@ -296,6 +301,7 @@ static int shard_engine(struct shard *s, const struct kv_clock *clock, struct kv
 		.message = shard_message,
 		.immediate = shard_immediate,
 		.room = shard_room,
+		.follow = shard_follow,
 		.reset = shard_reset,
 	};
 	struct te_options options = s->opt.engine;

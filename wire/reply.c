@@ -71,7 +71,7 @@ static const struct {
 	uint8_t fixed; /* bytes of the body before inline bytes, bitmap or pairs */
 	uint8_t flags; /* bits that may be set */
 } shapes[] = {
-	[WIRE_GET] = {GET_FIXED, WIRE_GET_SUM_RANGE | WIRE_GET_INLINE | WIRE_GET_CHECK},
+	[WIRE_GET] = {GET_FIXED, WIRE_GET_SUM_RANGE | WIRE_GET_INLINE | WIRE_GET_CHECK | WIRE_GET_FOLLOWS},
 	[WIRE_PUT] = {PUT_FIXED, WIRE_PUT_FIRST | WIRE_PUT_LAST},
 	[WIRE_EXISTS] = {EXISTS_FIXED, 0},
 	[WIRE_DELETE] = {0, 0},
@@ -117,7 +117,7 @@ static bool lengths_valid(const struct wire_reply *r)
 		return false;
 	switch (r->type) {
 	case WIRE_GET:
-		return r->get.inline_data.len <= KV_INLINE_MAX;
+		return r->get.inline_data.len <= KV_INLINE_MAX && (!(r->flags & WIRE_GET_FOLLOWS) || r->get.posted == 0);
 	case WIRE_EXISTS:
 		return r->exists.count <= WIRE_EXISTS_MAX && r->exists.prefix <= r->exists.count;
 	case WIRE_STAT:

@@ -61,7 +61,7 @@
  *  reply tells value length and generation. A PUT
  *  that carries its bytes inline, or has none, has a dest of zeros; its inline length is then the length of the range.
  *  PUT: offset + length is at most the total, the total at most KV_VALUE_MAX. GET: the offset is at most KV_VALUE_MAX.
- *  A reply may repeat the flags of its request. EXISTS: bits of the bitmap beyond the last key are zero.
+ *  A reply may repeat the flags of its request. A reply to GET with FOLLOWS has posted 0, and its value's bytes are in place when it arrives. EXISTS: bits of the bitmap beyond the last key are zero.
  *
  * Immediate data of a data write: (generation << 16) | slot, both chosen by the client.
  *
@@ -124,6 +124,7 @@ enum wire_flag {
 	WIRE_GET_SUM_RANGE = 1, /* GET: checksum of the range asked for, not of the whole value */
 	WIRE_GET_INLINE = 2,    /* GET: a small range may come inside the reply */
 	WIRE_GET_CHECK = 4,     /* GET: what came was corrupt: sum up the value before it is served again, drop it if it is wrong */
+	WIRE_GET_FOLLOWS = 8,   /* reply to GET: the bytes are there, no immediates come (posted is 0); only where the fabric keeps a message behind writes */
 	WIRE_PUT_FIRST = 1,     /* PUT: begins a value */
 	WIRE_PUT_LAST = 2,      /* PUT: ends it: check, then commit */
 	WIRE_PIN_RELEASE = 1    /* PIN: take the session's pin back */
@@ -325,6 +326,12 @@ int wire_stat_add(uint8_t *buf, uint32_t cap, uint32_t *count, uint32_t id, uint
 void wire_stat_pair(const uint8_t *pairs, uint32_t i, uint32_t *out_id, uint64_t *out_value);
 struct wire_stat_info wire_stat_info(uint32_t id);
 const char *wire_stat_name(uint32_t id); /* "hits", or NULL for a number this build does not know */
+
+/* wire_frame_room -- bytes that records may still take in a frame being built. */
+static inline uint32_t wire_frame_room(const struct wire_writer *w)
+{
+	return w->records == WIRE_RECORDS_MAX ? 0 : w->cap - w->len;
+}
 
 /* wire_frame_records -- how many records a frame that was ended holds. */
 static inline unsigned wire_frame_records(const uint8_t *frame)

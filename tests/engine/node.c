@@ -32,6 +32,13 @@ static void on_immediate(void *arg, unsigned rail, uint32_t imm)
 	n->last_imm = imm;
 }
 
+static void on_follow(void *arg)
+{
+	struct node *n = arg;
+	if (n->on_follow)
+		n->on_follow(n);
+}
+
 static void on_room(void *arg)
 {
 	struct node *n = arg;
@@ -48,7 +55,7 @@ static void on_reset(void *arg, int status)
 void node_open(struct node *n, const char *provider, struct te_options *options)
 {
 	static const struct te_handlers handlers = {
-		.message = on_message, .immediate = on_immediate, .room = on_room, .reset = on_reset};
+		.message = on_message, .immediate = on_immediate, .room = on_room, .follow = on_follow, .reset = on_reset};
 	struct te_options o = options ? *options : (struct te_options){0};
 	struct sockaddr_in *in = (struct sockaddr_in *)&o.local;
 	struct kv_error err = {0};

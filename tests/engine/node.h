@@ -32,6 +32,7 @@ struct node {
 	unsigned resets, rooms;
 	int reset_status;
 	void (*on_message)(struct node *n, const uint8_t *data, size_t len); /* may be NULL */
+	void (*on_follow)(struct node *n);
 	void *arg;
 };
 

@@ -858,6 +858,129 @@ static void a_handler_may_fence(void **state)
 	pair_close(&p);
 }
 
+/* ---- a message behind writes ---- */
+
+enum { ORDER_LEN = 1 << 20, ORDER_ROUNDS = 300, ORDER_WRITES = 4 };
+
+static struct {
+	struct te_peer *peer;
+	struct area *from, *to;
+	struct te_xfer x[ORDER_WRITES];
+	struct result r[ORDER_WRITES];
+	unsigned writes, started, followed, refused;
+	uint32_t len;
+} order;
+
+static void order_write(struct node *n, const uint8_t *data, size_t len)
+{
+	(void)data, (void)len;
+	for (order.started = 0; order.started < order.writes; order.started++) {
+		struct te_xfer *x = &order.x[order.started];
+		uint64_t at = (uint64_t)order.started * ORDER_LEN;
+		xfer_init(x, &order.r[order.started], TE_WRITE, order.peer, order.from, at, order.to, at, order.len);
+		x->link = 0;
+		x->with_imm = false;
+		x->ordered = true;
+		if (te_xfer_start(n->te, x) != 1)
+			break;
+	}
+	order.refused += order.started < order.writes;
+}
+
+static void order_follow(struct node *n)
+{
+	struct te_msg *m = te_msg_acquire(n->te);
+	m->len = 1;
+	m->data[0] = (uint8_t)order.started;
+	order.followed++;
+	assert_int_equal(te_msg_follow(n->te, order.peer, 0, m), 0);
+}
+
+static void a_message_follows_ordered_writes(void **state)
+{
+	struct pair p;
+	struct te_info info;
+	struct area from, to;
+	struct result r;
+	struct kv_prng prng;
+	uint8_t go = 0;
+	pair_open(&p, state, NULL);
+	te_info(p.b.te, &info);
+	area_open(&from, &p.b, ORDER_WRITES * ORDER_LEN, 0, 1);
+	area_open(&to, &p.a, ORDER_WRITES * ORDER_LEN, 0, 0);
+	memset(&order, 0, sizeof(order));
+	order.peer = p.ba;
+	order.from = &from;
+	order.to = &to;
+	p.b.on_message = order_write;
+	p.b.on_follow = order_follow;
+	kv_prng_seed(&prng, 1);
+	for (unsigned i = 0; i < ORDER_ROUNDS; i++) {
+		uint64_t before = p.a.messages;
+		unsigned followed = order.followed, refused = order.refused;
+		order.writes = 1 + (unsigned)kv_prng_below(&prng, ORDER_WRITES);
+		order.len = 1 + (uint32_t)kv_prng_below(&prng, ORDER_LEN);
+		fill(from.base, from.len, i + 2);
+		te_msg_send(p.a.te, p.ab, 0, msg_for(&p.a, &r, &go, 1), KV_NEVER);
+		if (!info.ordered) {
+			WAIT(order.refused == i + 1);
+			assert_int_equal(order.started, 0);
+			continue;
+		}
+		WAIT(p.a.messages == before + 1 || order.refused > refused);
+		if (order.started == 0) {
+			assert_true(order.refused < 1000); /* while it connects */
+			continue;
+		}
+		WAIT(p.a.messages == before + 1);
+		assert_int_equal(order.followed, followed + 1);
+		assert_int_equal(p.a.last[0], order.started);
+		for (unsigned k = 0; k < order.started; k++)
+			assert_memory_equal(to.base + (uint64_t)k * ORDER_LEN, from.base + (uint64_t)k * ORDER_LEN, order.len);
+		WAIT(!te_busy(p.b.te));
+		for (unsigned k = 0; k < order.started; k++)
+			assert_int_equal(order.r[k].status, 0);
+	}
+	assert_int_equal(p.a.imms, 0);
+	assert_true(!info.ordered || order.followed > ORDER_ROUNDS / 2);
+	area_close(&from);
+	area_close(&to);
+	pair_close(&p);
+}
+
+static void ordered_writes_have_conditions(void **state)
+{
+	struct pair p;
+	struct result r;
+	struct area from, to;
+	struct te_xfer x;
+	struct te_msg *m;
+	pair_open(&p, state, NULL);
+	area_open(&from, &p.b, ORDER_LEN, 0, 1);
+	area_open(&to, &p.a, ORDER_LEN, 0, 0);
+	xfer_init(&x, &r, TE_WRITE, p.ba, &from, 0, &to, 0, 4096);
+	x.ordered = true;
+	x.link = TE_LINK_ANY;
+	assert_int_equal(te_xfer_start(p.b.te, &x), -KV_EINVAL);
+	x.link = 0;
+	x.with_imm = true;
+	assert_int_equal(te_xfer_start(p.b.te, &x), -KV_EINVAL);
+	x.with_imm = false;
+	x.dir = TE_READ;
+	assert_int_equal(te_xfer_start(p.b.te, &x), -KV_EINVAL);
+	x.dir = TE_WRITE; /* right, but nobody would let the message follow before the next poll */
+	assert_int_equal(te_xfer_start(p.b.te, &x), strcmp(p.provider, "shm") == 0 ? -KV_ENOTSUP : -KV_EBUSY);
+	m = te_msg_acquire(p.b.te); /* behind nothing */
+	m->len = 1;
+	assert_int_equal(te_msg_follow(p.b.te, p.ba, 0, m), -KV_EBUSY);
+	te_msg_release(p.b.te, m);
+	assert_int_equal(r.done, 0);
+	assert_false(te_busy(p.b.te));
+	area_close(&from);
+	area_close(&to);
+	pair_close(&p);
+}
+
 static void peers_with_one_address_share_it(void **state)
 {
 	struct pair p;
@@ -999,6 +1122,8 @@ static const struct {
 	{"a fence that nobody needs is free", a_fence_that_nobody_needs_is_free, 0},
 	{"many fences are told slowly", many_fences_are_told_slowly, 0},
 	{"a handler may fence", a_handler_may_fence, 0},
+	{"a message follows ordered writes", a_message_follows_ordered_writes, 0},
+	{"ordered writes have conditions", ordered_writes_have_conditions, 0},
 	{"peers with one address share it", peers_with_one_address_share_it, 0},
 	{"addresses from elsewhere are refused", addresses_from_elsewhere_are_refused, 0},
 	{"a wrong key harms nobody else", a_wrong_key_harms_nobody_else, NOT_SHM},

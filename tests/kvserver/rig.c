@@ -21,6 +21,12 @@ static void keep_reply(const struct wire_frame *frame, const struct wire_reply *
 		memcpy(k->data, r->stat.pairs, r->stat.count * 16);
 		k->reply.stat.pairs = k->data;
 	}
+	if (r->flags & WIRE_GET_FOLLOWS) {
+		assert_int_equal(r->get.posted, 0);
+		k->reply.get.posted = 1;
+		rig.immediates++;
+		rig.follows++;
+	}
 	rig.replies++;
 }
 
@@ -182,7 +188,7 @@ int rig_open(void **state)
 	region_make();
 	memset(rig.shard->stat, 0, sizeof(rig.shard->stat));
 	rig.replies = 0;
-	rig.immediates = 0;
+	rig.immediates = rig.follows = 0;
 	rig.next_id = 1;
 	atomic_store(&rig.received, 0);
 	return 0;

@@ -40,7 +40,8 @@ struct rig {
 	struct region *mem;
 	struct rig_reply reply[RIG_REPLIES];
 	unsigned replies;
-	uint64_t immediates;
+	uint64_t immediates; /* and replies that follow their write, which has none: */
+	uint64_t follows;
 	uint32_t last_immediate;
 	uint16_t generation;
 };

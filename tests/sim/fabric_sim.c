@@ -67,6 +67,8 @@ struct fab {
 	uint32_t num_events;
 	uint32_t posted; /* operations without an event yet */
 	uint32_t eagain_burst;
+	uint64_t wrote_stamp; /* under which it last wrote */
+	uint64_t stamp; /* of its connections: what was posted under one is on one connection to each peer */
 	struct fab_caps caps;
 };
 
@@ -81,11 +83,13 @@ struct flight {
 	struct kv_list node;
 	enum flight_kind kind;
 	struct sim_end from, to; /* initiator, target */
+	uint64_t stamp, order;   /* the initiator's, and when it was posted */
 	uint8_t *local;          /* the initiator's memory */
 	uint8_t *memory;         /* the target's, from the first piece on */
 	size_t len;
 	uint64_t addr, key;
 	bool has_imm, delivery;
+	bool marked; /* imm is only known to us */
 	bool doomed; /* it is going to fail half way */
 	bool failed;
 	bool early; /* completed before it landed */
@@ -106,7 +110,7 @@ static struct {
 	struct sim_fabric_watch watch;
 	struct kv_list fabs, flights;
 	struct fab *by_id[SIM_FABS_MAX]; /* NULL: closed */
-	uint64_t last_id;
+	uint64_t last_id, last_order;
 	unsigned mr_fails; /* 0: none; 1: the next */
 } sim;
 
@@ -331,6 +335,7 @@ static void caps_fill(struct fab_caps *c, const struct fab_device *device, const
 	c->cq_depth = sim.options.cq_depth;
 	c->msg_max = KV_MSG_MAX;
 	c->rma_max = UINT32_MAX;
+	c->ordered = sim.options.ordered;
 }
 
 int fab_open(const struct fab_device *device, const struct fab_options *options, struct fab **out, struct kv_error *err)
@@ -340,6 +345,7 @@ int fab_open(const struct fab_device *device, const struct fab_options *options,
 		return kv_fail(err, -KV_ENOMEM, "no memory for a simulated endpoint");
 	fab->id = ++sim.last_id;
 	fab->epoch = 1;
+	fab->stamp = 1;
 	kv_list_init(&fab->mrs);
 	kv_list_init(&fab->recvs);
 	kv_list_init(&fab->events);
@@ -593,6 +599,34 @@ static uint8_t *piece_memory(struct flight *f, unsigned access)
 	return f->memory;
 }
 
+/* Whether b is on the connection that a was posted to, behind it. */
+static bool behind(const struct flight *a, const struct flight *b)
+{
+	return sim.options.ordered && a->from.id == b->from.id && a->from.epoch == b->from.epoch &&
+	       a->to.id == b->to.id && a->to.epoch == b->to.epoch && a->stamp == b->stamp && a->order < b->order;
+}
+
+/* What is ahead of a message on its connection. */
+static bool waits(const struct flight *f)
+{
+	KV_LIST_EACH (n, &sim.flights) {
+		const struct flight *w = KV_LIST_ENTRY(n, const struct flight, node);
+		if (w->kind == FLIGHT_WRITE && behind(w, f) && w->pieces < SIM_PIECES && !w->failed)
+			return true;
+	}
+	return false;
+}
+
+/* A write that failed took its connection along. */
+static void doom_behind(const struct flight *w)
+{
+	KV_LIST_EACH (n, &sim.flights) {
+		struct flight *f = KV_LIST_ENTRY(n, struct flight, node);
+		if (f->kind == FLIGHT_SEND && behind(w, f))
+			f->doomed = true;
+	}
+}
+
 static void step_land(void *arg)
 {
 	struct flight *f = arg;
@@ -602,11 +636,13 @@ static void step_land(void *arg)
 	uint8_t *memory = piece_memory(f, FAB_REMOTE_WRITE);
 	piece_bounds(f, &off, &len);
 	if (memory && sim.watch.landing)
-		sim.watch.landing(sim.watch.arg, f->to.id, memory + off, len, f->has_imm ? &f->imm : NULL);
-	if (!memory)
+		sim.watch.landing(sim.watch.arg, f->to.id, memory + off, len, f->has_imm || f->marked ? &f->imm : NULL);
+	if (!memory) {
 		f->failed = true;
-	else if (len > 0)
+		doom_behind(f);
+	} else if (len > 0) {
 		memcpy(memory + off, f->bytes + off, len);
+	}
 	sim.stats.late += memory && !fab_find(f->from);
 	if (++f->pieces == SIM_PIECES) {
 		sim.stats.dropped += f->failed;
@@ -631,6 +667,10 @@ static void step_arrive(void *arg)
 	struct flight *f = arg;
 	if (held(f, step_arrive))
 		return;
+	if (!f->doomed && fab_find(f->to) && waits(f)) {
+		after(random_delay(), step_arrive, f);
+		return;
+	}
 	struct fab *to = f->doomed ? NULL : fab_find(f->to);
 	struct kv_list *r = to ? kv_list_pop(&to->recvs) : NULL;
 	if (!to) {
@@ -697,6 +737,7 @@ static void step_depart(void *arg)
 	if (held(f, step_depart))
 		return;
 	if (!fab_find(f->from)) {
+		doom_behind(f);
 		step_end(f);
 		return;
 	}
@@ -722,11 +763,21 @@ static bool refuse(struct fab *fab)
 {
 	if (fab->eagain_burst == 0 && chance(sim.options.eagain_percent, 100))
 		fab->eagain_burst = 1 + (uint32_t)kv_prng_below(sim_world_prng(sim.world), 8);
+	if (fab->eagain_burst == 0 && fab->posted < fab->caps.tx_depth)
+		return false;
+	fab->stamp++;
 	if (fab->eagain_burst == 0)
-		return fab->posted >= fab->caps.tx_depth;
+		return true;
 	fab->eagain_burst--;
 	sim.stats.eagain++;
 	return true;
+}
+
+/* Behind a write nothing is refused until the next poll. A real fabric has no reason to, with the room that users leave it; but nobody promises that,
+ * and where operations fail at all it happens now and then. */
+static bool in_a_row(const struct fab *fab)
+{
+	return sim.options.ordered && fab->wrote_stamp == fab->stamp && !(sim.options.fail_ppm && chance(1, 100));
 }
 
 static int flight_start(struct fab *fab, const struct flight *like, uint64_t to, void (*first)(void *), unsigned steps)
@@ -735,13 +786,17 @@ static int flight_start(struct fab *fab, const struct flight *like, uint64_t to,
 		return 0; /* into the void */
 	if (fab->broken)
 		return -KV_EPROVIDER;
-	if (refuse(fab))
+	if (!in_a_row(fab) && refuse(fab))
 		return -EAGAIN;
+	if (like->kind == FLIGHT_WRITE)
+		fab->wrote_stamp = fab->stamp;
 	struct flight *f = must(malloc(sizeof(*f)));
 	*f = *like;
 	f->bytes = must(malloc(like->len ? like->len : 1));
 	f->from = (struct sim_end){.id = fab->id, .epoch = fab->epoch};
 	f->to = (struct sim_end){.id = to >> 32, .epoch = (uint32_t)to};
+	f->stamp = fab->stamp;
+	f->order = ++sim.last_order;
 	f->doomed = chance(sim.options.fail_ppm, 1000000);
 	f->sum = f->len ? kv_hash_block(f->local, f->len) : 0;
 	if (sim.watch.wrong)
@@ -794,6 +849,7 @@ int fab_write(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, u
 			   .imm = imm ? *imm : 0,
 			   .delivery = delivery,
 			   .ctx = ctx};
+	f.marked = !imm && sim.watch.mark && sim.watch.mark(ctx, &f.imm);
 	return flight_start(fab, &f, to, step_depart, 1);
 }
 
@@ -811,6 +867,7 @@ int fab_read(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, uint64_t
 int fab_poll(struct fab *fab, struct fab_event *out, int n)
 {
 	int got = 0;
+	fab->stamp++;
 	while (got < n && !fab->dead) {
 		struct kv_list *node = kv_list_pop(&fab->events);
 		if (!node)

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 struct fab;
+struct fab_ctx;
 struct sim_world;
 
 struct sim_fabric_options {
@@ -25,6 +26,7 @@ struct sim_fabric_options {
 	unsigned dup_ppm;  /* messages in a million arrive twice: no real fabric does it, and nothing may come of it */
 	bool virt;         /* regions are addressed by virtual address, else by offset */
 	bool wait_fd;      /* completion queues have a descriptor */
+	bool ordered;      /* a message arrives behind writes that were posted to the same endpoint since the last poll or refusal, or not at all */
 	uint32_t tx_depth, rx_depth, cq_depth; /* 0: 64, 256, 1024 */
 	uint32_t devices;                      /* 0: 4 */
 };
@@ -48,10 +50,12 @@ unsigned sim_fabric_fini(void);
 void sim_fabric_stats(struct sim_fabric_stats *out);
 
 /* What a test wants to hear of. wrong: a user broke the contract. landing: these bytes are about to be written by a
- * peer to memory of endpoint `id`; a write without immediate has imm NULL. Either may be NULL. */
+ * peer to memory of endpoint `id`; imm is the immediate, or what `mark` said of a write without one, or NULL. mark: whom a write
+ * without immediate is for, asked when it is posted; false: not known. Each may be NULL. */
 struct sim_fabric_watch {
 	void (*wrong)(void *arg, const char *text);
 	void (*landing)(void *arg, uint64_t id, const uint8_t *at, size_t len, const uint32_t *imm);
+	bool (*mark)(const struct fab_ctx *ctx, uint32_t *out_imm);
 	void *arg;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* landing.c -- whether a write that is about to land in a client's memory may do so.
  *
- * A write carries its request's immediate, {generation, slot}. It may land where this request, which is out, has its
+ * A write carries its request's immediate, {generation, slot}; of one that the reply follows the sender's request knows it. It may land where this request, which is out, has its
  * destination; or in a piece of the receive buffer that is in quarantine. Anything else was given back to somebody: a
  * caller, another request, or the free pieces. */
 #include "engine/inside.h"
@@ -66,6 +66,15 @@ static bool in_quarantine(const struct kvc_client *c, const uint8_t *at, size_t 
 			return true;
 	}
 	return false;
+}
+
+bool world_mark(const struct fab_ctx *ctx, uint32_t *out_imm)
+{
+	const struct op *op = KV_CONTAINER(ctx, const struct op, ctx);
+	if (op->kind != OP_WRITE || !op->of.xfer->ordered)
+		return false;
+	*out_imm = op->of.xfer->imm;
+	return true;
 }
 
 void world_landing(void *arg, uint64_t id, const uint8_t *at, size_t len, const uint32_t *imm)

@@ -28,6 +28,7 @@ static void choose_fabric(struct choice *ch, struct kv_prng *p)
 	f->wait_fd = kv_prng_below(p, 2);
 	f->eagain_percent = (unsigned)kv_prng_below(p, 3) * 15;
 	f->tx_depth = 8u << kv_prng_below(p, 5);
+	f->ordered = ch->wo.seed & 1; /* not drawn: the worlds of seeds stay what they were */
 	f->delay_max_ns = delay[kv_prng_below(p, ch->kind == LIFE_TROUBLED ? KV_COUNT(delay) : 2)];
 }
 
@@ -71,9 +72,9 @@ static void choose(uint64_t seed, enum life_kind kind, struct choice *ch)
 	*ch = (struct choice){.kind = pick == 0 ? LIFE_CALM : pick == 1 ? LIFE_SMALL : LIFE_TROUBLED};
 	if (kind != LIFE_ANY)
 		ch->kind = kind;
+	ch->wo.seed = seed;
 	choose_world(ch, &p);
 	choose_model(ch, &p);
-	ch->wo.seed = seed;
 	ch->seed = kv_prng_next(&p);
 	if (ch->kind != LIFE_TROUBLED)
 		return;

@@ -67,6 +67,7 @@ static void choose(uint64_t seed, struct world_options *wo, struct model_options
 	wo->fabric.eagain_percent = (unsigned)kv_prng_below(&p, 3) * 15;
 	wo->fabric.tx_depth = 8u << kv_prng_below(&p, 5);
 	wo->fabric.delay_max_ns = wo->fabric.eagain_percent ? 300 * US : 0;
+	wo->fabric.ordered = seed & 1;
 	wo->chunk_bytes = chunk[kv_prng_below(&p, KV_COUNT(chunk))];
 	wo->credits = kv_prng_below(&p, 2) ? 0 : 3 + (uint32_t)kv_prng_below(&p, 30);
 	wo->rails = kv_prng_below(&p, 3) ? 1 : 2;

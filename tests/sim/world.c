@@ -377,7 +377,7 @@ void world_open(struct world *w, const struct world_options *options)
 	kv_prng_seed(&w->prng, options->seed ^ 0x7e57);
 	w->sim = sim_world_create(options->seed);
 	sim_fabric_init(w->sim, &options->fabric);
-	sim_fabric_watch(&(struct sim_fabric_watch){fabric_wrong, world_landing, w});
+	sim_fabric_watch(&(struct sim_fabric_watch){fabric_wrong, world_landing, world_mark, w});
 	for (unsigned i = 0; i < w->options.servers; i++)
 		server_open(w, 0, i);
 	for (unsigned i = 0; i < w->options.pools; i++)

@@ -115,6 +115,10 @@ static inline bool world_pool_usable(const struct world *w, unsigned pool)
 }
 void world_unplug(struct world *w, uint64_t fab_first, uint64_t fab_end, bool unplugged);
 
+/* world_mark -- landing.c, for world.c: the request that a write without immediate belongs to. */
+struct fab_ctx;
+bool world_mark(const struct fab_ctx *ctx, uint32_t *out_imm);
+
 /* world_landing -- landing.c, for world.c: the check of each write to a client. */
 void world_landing(void *arg, uint64_t id, const uint8_t *at, size_t len, const uint32_t *imm);
 
