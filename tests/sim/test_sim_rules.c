@@ -129,6 +129,21 @@ static void world_cancel(uint64_t seed)
 	storm_run(&wo, &mo, FREEZE, 3 * SECOND);
 }
 
+/* The same where replies follow their bytes on ordered connections, which break, and posting is refused in between. */
+static void world_follow(uint64_t seed)
+{
+	struct world_options wo = {.seed = seed,
+				   .clients = 1 + seed % 2,
+				   .chunk_bytes = 256 << 10,
+				   .buffer_bytes = (seed & 1 ? 4 : 32) << 20,
+				   .fabric = {.delay_max_ns = (1 + seed % 4 * 4) * MS,
+					      .eagain_percent = 5,
+					      .ordered = true,
+					      .virt = seed & 1}};
+	struct model_options mo = {.workers = 12, .len_max = 128 << 10, .registered = true};
+	storm_run(&wo, &mo, FREEZE | FAIL, 3 * SECOND);
+}
+
 /* Operations fail. */
 static void world_failing(uint64_t seed)
 {
@@ -527,6 +542,7 @@ static const struct named {
 	unsigned seeds; /* of make check */
 } worlds[] = {
 	{"cancel", world_cancel, 8},       {"failing", world_failing, 8},
+	{"follow", world_follow, 8},
 	{"stalls", world_stalls, 8},       {"churn", world_churn, 4},
 	{"late", world_late, 4},           {"scribble", world_scribble, 2},
 	{"overwrite", world_overwrite, 2}, {"register", world_register_under_calls, 4},
