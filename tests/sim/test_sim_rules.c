@@ -140,7 +140,7 @@ static void world_follow(uint64_t seed)
 					      .eagain_percent = 5,
 					      .ordered = true,
 					      .virt = seed & 1}};
-	struct model_options mo = {.workers = 12, .len_max = 128 << 10, .registered = true};
+	struct model_options mo = {.workers = 12, .len_max = 1 << 20, .registered = true};
 	storm_run(&wo, &mo, FREEZE | FAIL, 3 * SECOND);
 }
 
