@@ -773,11 +773,17 @@ static bool refuse(struct fab *fab)
 	return true;
 }
 
-/* Behind a write nothing is refused until the next poll. A real fabric has no reason to, with the room that users leave it; but nobody promises that,
- * and where operations fail at all it happens now and then. */
-static bool in_a_row(const struct fab *fab)
+/* Behind a write nothing is refused until the next poll. A real fabric has no reason to, with the room that users leave it; but nobody promises that, and
+ * where operations fail at all it happens now and then. */
+static bool refuse_next(struct fab *fab)
 {
-	return sim.options.ordered && fab->wrote_stamp == fab->stamp && !(sim.options.fail_ppm && chance(1, 100));
+	if (!sim.options.ordered || fab->wrote_stamp != fab->stamp)
+		return refuse(fab);
+	if (sim.options.fail_ppm == 0 || !chance(1, 10))
+		return false;
+	fab->stamp++;
+	sim.stats.eagain++;
+	return true;
 }
 
 static int flight_start(struct fab *fab, const struct flight *like, uint64_t to, void (*first)(void *), unsigned steps)
@@ -786,7 +792,7 @@ static int flight_start(struct fab *fab, const struct flight *like, uint64_t to,
 		return 0; /* into the void */
 	if (fab->broken)
 		return -KV_EPROVIDER;
-	if (!in_a_row(fab) && refuse(fab))
+	if (refuse_next(fab))
 		return -EAGAIN;
 	if (like->kind == FLIGHT_WRITE)
 		fab->wrote_stamp = fab->stamp;
