@@ -63,6 +63,7 @@ static void test_types_and_flags(void **state)
 			struct wire_request r = {.type = (uint8_t)type, .flags = (uint8_t)flags, .key = {key, 1}};
 			struct wire_reply reply = {.type = (uint8_t)type, .flags = (uint8_t)flags};
 			bool good = type >= WIRE_GET && type <= WIRE_BENCH && (flags & ~(unsigned)allowed[type]) == 0;
+			bool follows = type == WIRE_GET && (flags & ~(unsigned)(allowed[type] | WIRE_GET_FOLLOWS)) == 0;
 			if (type == WIRE_EXISTS) {
 				r.exists.count = 1;
 				r.exists.keys = (struct wire_keys){key, key + 2, 1};
@@ -70,11 +71,21 @@ static void test_types_and_flags(void **state)
 			if (type == WIRE_BENCH)
 				r.dest.count = 1;
 			assert_int_equal(add_request(&r), good ? 0 : -KV_EINVAL);
-			assert_int_equal(add_reply(&reply), good ? 0 : -KV_EINVAL);
+			assert_int_equal(add_reply(&reply), good || follows ? 0 : -KV_EINVAL);
 		}
 	}
 	assert_int_equal(wire_request_size(&(struct wire_request){.type = 77}), 0);
 	assert_int_equal(wire_reply_size(&(struct wire_reply){.type = 77}), 0);
+}
+
+/* What follows its bytes has no immediates. */
+static void test_follows(void **state)
+{
+	struct wire_reply reply = {.type = WIRE_GET, .flags = WIRE_GET_FOLLOWS};
+	(void)state;
+	assert_int_equal(add_reply(&reply), 0);
+	reply.get.posted = 1;
+	assert_int_equal(add_reply(&reply), -KV_EINVAL);
 }
 
 static void test_key_length(void **state)
@@ -442,6 +453,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_types_and_flags),
+		cmocka_unit_test(test_follows),
 		cmocka_unit_test(test_key_length),
 		cmocka_unit_test(test_get_range),
 		cmocka_unit_test(test_get_of_length_0_needs_no_dest),
