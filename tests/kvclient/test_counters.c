@@ -165,7 +165,9 @@ static void a_server_and_a_rail_that_are_up(void **state)
 	need_server();
 	test_fill(data, sizeof(data), 1);
 	assert_int_equal(kvc_put(pool, key_of("b"), data, sizeof(data), NULL), 0);
-	assert_int_equal(kvc_get(pool, key_of("b"), data, sizeof(data), NULL), sizeof(data));
+	/* The second GET knows the length and asks for both chunks at once. */
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(kvc_get(pool, key_of("b"), data, sizeof(data), NULL), sizeof(data));
 	assert_int_equal(kvc_info(pool, &info), 0);
 	assert_int_equal(kvc_server_info(pool, 0, 0, &s), 0);
 	assert_int_equal(s.state, KVC_SERVER_UP);
