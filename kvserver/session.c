@@ -288,16 +288,37 @@ static void request_take(struct link *l, const struct wire_request *q, uint64_t 
 	}
 }
 
+/* Records of a frame that are looked at together. */
+enum { GROUP = 8 };
+
+/* Among many keys the look-up of a GET is a chain of cache misses: those of a group are waited for at the same time. */
+static void group_ahead(const struct store *store, const struct wire_request *q, unsigned n)
+{
+	uint64_t hash[GROUP];
+
+	for (unsigned i = 0; i < n; i++)
+		hash[i] = q[i].type == WIRE_GET ? store_ahead(store, q[i].key.data, q[i].key.len) : 0;
+	for (unsigned i = 0; i < n; i++)
+		if (q[i].type == WIRE_GET)
+			store_ahead_block(store, hash[i]);
+}
+
 void session_frame(struct session *s, unsigned link, struct wire_reader *records, uint64_t now_ns)
 {
-	struct wire_request q;
+	struct wire_request q[GROUP];
 	uint64_t taken = 0;
+	unsigned n;
 	int rc;
 
-	while ((rc = wire_request_next(records, &q)) == 1) {
-		request_take(&s->link[link], &q, now_ns);
-		taken++;
-	}
+	do {
+		for (n = 0, rc = 1; n < GROUP && (rc = wire_request_next(records, &q[n])) == 1;)
+			n++;
+		if (n > 1)
+			group_ahead(&s->shard->store, q, n);
+		for (unsigned i = 0; i < n; i++)
+			request_take(&s->link[link], &q[i], now_ns);
+		taken += n;
+	} while (rc == 1);
 	if (rc < 0)
 		shard_count(s->shard, WIRE_STAT_BAD_FRAMES);
 	if (s->received)

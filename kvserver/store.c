@@ -238,6 +238,27 @@ struct block *store_find(struct store *s, const void *key, size_t len, uint64_t 
 	return NULL;
 }
 
+uint64_t store_ahead(const struct store *s, const void *key, size_t len)
+{
+	uint64_t hash = index_hash(&s->index, key, len);
+
+	index_prefetch(&s->index, hash);
+	return hash;
+}
+
+void store_ahead_block(const struct store *s, uint64_t hash)
+{
+	const struct index_item *item = index_peek(&s->index, hash);
+	const struct block *b;
+
+	if (!item)
+		return;
+	b = KV_CONTAINER(item, const struct block, item);
+	__builtin_prefetch(b);
+	__builtin_prefetch(&b->item);
+	__builtin_prefetch(&b->evict);
+}
+
 void store_use(struct store *s, struct block *b)
 {
 	if (kv_list_empty(&b->pins))

@@ -378,9 +378,31 @@ static void the_number_of_blocks_is_bounded(void **state)
 	close_store();
 }
 
+/* What store_ahead begins to load is a guess; a wrong one harms nobody. */
+static void looking_ahead_changes_nothing(void **state)
+{
+	struct block *a;
+	uint64_t there, missing;
+	(void)state;
+	open_store(LIMIT, 1);
+	a = put("a", 100, 1, SECOND);
+	there = store_ahead(&store, "a", 1);
+	missing = store_ahead(&store, "b", 1);
+	store_ahead_block(&store, there);
+	store_ahead_block(&store, missing);
+	assert_ptr_equal(get("a", SECOND), a);
+	assert_null(get("b", SECOND));
+	store_drop(&store, a);
+	store_ahead_block(&store, there);
+	assert_null(get("a", SECOND));
+	check_sums();
+	close_store();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(looking_ahead_changes_nothing),
 		cmocka_unit_test(random_use_agrees_with_an_array),
 		cmocka_unit_test(memory_is_used_to_the_last_granule),
 		cmocka_unit_test(a_value_larger_than_everything_is_too_big),
