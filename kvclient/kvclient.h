@@ -64,7 +64,7 @@ struct kvc_options {
 				of kvc_register, kvc_unregister and kvc_spawn */
 	uint64_t grace_ns;           /* 50 ms; a minute at most */
 	uint64_t connect_timeout_ns; /* 5 s */
-	uint64_t spin_ns;            /* busy-poll this long before sleeping; 0: chosen from cores and loops */
+	uint64_t spin_ns;            /* busy-poll this long before sleeping; 0: chosen from cores, loops and provider */
 	uint64_t base_client_id;     /* shown by the server: 100 */
 	unsigned flags;              /* enum kvc_flag */
 	const char *psk_file, *psk;  /* "identity:hex"; see bootstrap/bootstrap.h */

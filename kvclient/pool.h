@@ -75,6 +75,10 @@ void kvc_pool_tell_started(struct kvc_pool *p, int status, const struct kv_error
 void kvc_pool_tell_attempt(struct kvc_pool *p, unsigned client, int status, const struct kv_error *err);
 void kvc_pool_tell_closed(struct kvc_pool *p);
 
+/* kvc_pool_spin -- the client's engine is open: its loop spins as the user said, or as its provider, cores and loops
+ * suggest. The client's loop. */
+void kvc_pool_spin(struct kvc_client *c);
+
 /* kvc_pool_tell_server_loops -- a server on this host turns so many loops: they and ours share the cores. */
 void kvc_pool_tell_server_loops(struct kvc_pool *p, unsigned loops);
 
