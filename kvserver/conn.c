@@ -31,6 +31,7 @@ struct conn_call {
 	struct session *session; /* the shard's; NULL: none */
 	struct kv_error error;
 	struct te_address addr[KV_RAILS_MAX]; /* the shard's rails, as of opening the session */
+	_Atomic uint64_t received; /* requests. Written by the shard with each frame: not beside another shard's */
 };
 
 struct conn {
@@ -59,7 +60,6 @@ struct conn {
 	uint32_t region_id;
 	unsigned pending;
 	unsigned stopping; /* calls of stop_await */
-	_Atomic uint64_t received[KV_SHARDS_MAX];
 	struct co *beater;
 	struct conn_call *call; /* one per shard, from admission on */
 };
@@ -120,7 +120,7 @@ static void run_open(struct call *call)
 				    .client_id = c->client_id,
 				    .addrs = c->addr,
 				    .rails = c->rails,
-				    .received = &c->received[call->shard->opt.index],
+				    .received = &cc->received,
 				    .anew = &c->anew};
 	int rc;
 
@@ -507,7 +507,7 @@ static int beat_await(struct conn *c, uint64_t sequence)
 				  .heartbeat = {.sequence = sequence, .shards = (uint16_t)c->server->opt.shards}};
 
 	for (unsigned i = 0; i < c->server->opt.shards; i++) {
-		m.heartbeat.received += atomic_load_explicit(&c->received[i], memory_order_relaxed);
+		m.heartbeat.received += atomic_load_explicit(&c->call[i].received, memory_order_relaxed);
 		m.heartbeat.turns[i] = loop_turns(c->server->shard_loop[i]);
 	}
 	return sent(c, boot_send_await(c->boot, &m, loop_now(loop_of(c)) + USER_TIMEOUT_MS * 1000000ull));
