@@ -46,6 +46,7 @@ struct batch {
 		unsigned item;
 	} slot[WINDOW];
 	unsigned head, count;
+	uint64_t row[KV_SHARDS_MAX]; /* see struct kvc_get */
 };
 
 static int64_t link_result(unsigned next, enum mark mark)
@@ -91,6 +92,7 @@ static int get_begin(struct batch *b, unsigned i, struct slot *slot)
 	int rc = item_get(b, it, &g);
 	if (rc < 0)
 		return rc;
+	g.row = b->row;
 	g.wait = &b->wait; /* g goes out of scope before the request ends */
 	rc = kvc_get_issue_await(&g, false, &slot->req);
 	if (rc < 0) {
@@ -271,6 +273,7 @@ static __attribute__((noinline)) void part_await(const struct part *p)
 			  .deadline_ns = w->deadline_ns,
 			  .wait = {.co = co_self(), .trace = w->trace},
 			  .first = p->first};
+	memset(b.row, 0xFF, sizeof(b.row));
 	for (b.pass = 0; b.pass < 2; b.pass++)
 		pass_await(&b, w->ops);
 	for (unsigned i = b.first, next; i != NONE; i = next) {

@@ -117,29 +117,82 @@ uint64_t kvc_buffer_largest(const struct kvc_buffer *b)
 	return b->units ? order_bytes(31 - (unsigned)__builtin_clz(b->units)) : 0;
 }
 
+/* Take the block of order `want` at `unit` out of the free block of `order` that begins at `from` and holds it: what is not wanted goes back. */
+static void carve(struct kvc_buffer *b, uint32_t from, unsigned order, uint32_t unit, unsigned want, struct kvc_piece *out)
+{
+	list_remove(b, &b->head[order], from);
+	b->state[from] = INSIDE;
+	while (order > want) {
+		uint32_t half = (uint32_t)1 << --order;
+		bool upper = unit >= from + half;
+		block_free(b, upper ? from : from + half, order);
+		from += upper ? half : 0;
+	}
+	b->state[unit] = (uint8_t)(KIND_TAKEN | want);
+	out->offset = (uint64_t)unit << KVC_PIECE_SHIFT;
+	out->len_bytes = order_bytes(want);
+	b->free_bytes -= out->len_bytes;
+}
+
+/* The smallest free block of at least this order; NO_UNIT: none. */
+static uint32_t smallest_free(const struct kvc_buffer *b, unsigned *inout_order)
+{
+	while (*inout_order < 32 && b->head[*inout_order] == NO_UNIT)
+		++*inout_order;
+	return *inout_order < 32 ? b->head[*inout_order] : NO_UNIT;
+}
+
 int kvc_buffer_take(struct kvc_buffer *b, uint64_t len_bytes, struct kvc_piece *out)
 {
-	unsigned want, order;
+	unsigned want = order_for(len_bytes), order = want;
 	uint32_t unit;
 	if (len_bytes > kvc_buffer_largest(b))
 		return -KV_ETOOBIG;
-	want = order = order_for(len_bytes);
-	while (order < 32 && b->head[order] == NO_UNIT)
-		order++;
-	if (order == 32)
+	unit = smallest_free(b, &order);
+	if (unit == NO_UNIT)
 		return -KV_EBUSY;
-	unit = b->head[order];
-	list_remove(b, &b->head[order], unit);
-	/* Split: the upper half goes back until the rest has the size wanted. */
-	while (order > want) {
-		order--;
-		block_free(b, unit + ((uint32_t)1 << order), order);
-	}
-	b->state[unit] = (uint8_t)(KIND_TAKEN | order);
-	out->offset = (uint64_t)unit << KVC_PIECE_SHIFT;
-	out->len_bytes = order_bytes(order);
-	b->free_bytes -= out->len_bytes;
+	carve(b, unit, order, unit, want, out);
 	return 0;
+}
+
+/* The piece at this very place. False: it is not free, or no piece of this size begins there. */
+static bool take_at(struct kvc_buffer *b, unsigned want, uint64_t offset, struct kvc_piece *out)
+{
+	uint64_t at = offset >> KVC_PIECE_SHIFT;
+	if (at >= b->units || at & (((uint64_t)1 << want) - 1))
+		return false;
+	/* The free block that holds it begins at a multiple of its size. */
+	for (unsigned order = want; order < 32; order++) {
+		uint32_t from = (uint32_t)(at & ~(((uint64_t)1 << order) - 1));
+		unsigned has = b->state[from] & ORDER_MASK;
+		if (b->state[from] == INSIDE)
+			continue;
+		if ((b->state[from] & KIND_MASK) != KIND_FREE || at - from + ((uint64_t)1 << want) > (uint64_t)1 << has)
+			return false;
+		carve(b, from, has, (uint32_t)at, want, out);
+		return true;
+	}
+	return false;
+}
+
+int kvc_buffer_take_near(struct kvc_buffer *b, uint64_t len_bytes, uint64_t run_bytes, uint64_t *inout_next,
+			 struct kvc_piece *out)
+{
+	unsigned want = order_for(len_bytes), order = KV_MAX(want, order_for(run_bytes));
+	uint32_t unit;
+	int rc = 0;
+	if (len_bytes > kvc_buffer_largest(b))
+		return -KV_ETOOBIG;
+	if (!take_at(b, want, *inout_next, out)) {
+		unit = smallest_free(b, &order);
+		if (unit == NO_UNIT)
+			rc = kvc_buffer_take(b, len_bytes, out);
+		else
+			carve(b, unit, order, unit, want, out);
+	}
+	if (rc == 0)
+		*inout_next = out->offset + out->len_bytes;
+	return rc;
 }
 
 /* Merge with the buddy while it is free and whole. A buddy that begins beyond the end is no block. */

@@ -94,6 +94,7 @@ struct kvc_get {
 	bool known;
 	uint64_t value_len, generation, checksum, total;
 	uint64_t issued, taken;
+	uint64_t *row; /* per shard of the server, where the next small item of a batch goes; NULL: no batch */
 	struct kvc_wait own_wait, *wait;
 };
 

@@ -27,6 +27,7 @@ enum {
 	KVC_IDS_MAX = 1 << 18,  /* ... and of all links of a session together: it bounds their maps (8 MiB) */
 	KVC_REGION_BUFFER = 1,  /* region id of the receive buffer */
 	KVC_MEMS_MAX = 256,     /* registrations of one pool */
+	KVC_ROW_BYTES = 64 << 10, /* room for small items of a batch, side by side */
 	KVC_ZOMBIES_MAX = 64,   /* peers kept open for a fence to come */
 	KVC_PARTS_MAX = 4096    /* coroutines of one client for parts of batches: they leave some for workers and calls */
 };
@@ -247,6 +248,7 @@ void kvc_client_reclaim_await(struct kvc_client *c, struct kvc_session *s);
 
 struct kvc_need {
 	uint64_t piece_bytes; /* 0: no piece */
+	uint64_t *next;       /* where the piece is to be, if possible (kvc_buffer_take_near); NULL: anywhere */
 	uint32_t imms;        /* immediates at worst */
 	bool urgent;          /* a PING: needs an entry alone, of those that are kept for it, and waits behind nobody */
 	struct kvc_node *node; /* whose server it is for; NULL: not known yet (a view) */

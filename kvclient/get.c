@@ -15,7 +15,11 @@
 #include "kvclient/call.h"
 #include "kvclient/place.h"
 
-enum { PIECE_GUESS_MIN = 1 << 20 };
+enum {
+	PIECE_GUESS_MIN = 1 << 20,
+	PACK_MIN = 512,
+	PACK_MAX = 16 << 10 /* a copy costs less than an operation of the fabric */
+};
 
 int kvc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, void *dst, uint64_t len, uint64_t slice,
 		 uint64_t stride, const struct kvc_call *call, uint64_t deadline_ns)
@@ -127,12 +131,28 @@ static void range_fill(struct kvc_get *g, struct kvc_req *r, uint64_t length, co
 	}
 }
 
+/* Small items of a batch go to pieces side by side, from which they are copied wherever they belong: the server may write several at once. Tiny ones
+ * come in the reply. */
+static bool get_packed(const struct kvc_get *g)
+{
+	return g->row && g->c->info.ordered && g->issued == 0 && get_goal(g) > PACK_MIN && get_goal(g) <= PACK_MAX;
+}
+
+/* The destination is the whole piece, so that the next one begins where it ends. */
+static void range_pack(struct kvc_req *r)
+{
+	r->wire.flags = (uint8_t)((r->wire.flags | WIRE_GET_PACK) & ~WIRE_GET_INLINE);
+	r->wire.dest.slice = r->piece.len_bytes;
+}
+
 int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out)
 {
 	struct kvc_session *s;
 	struct wire_dest dest;
 	struct kvc_need need;
 	uint64_t length, asked_ns = loop_turn_now(g->c->loop);
+	bool packed = get_packed(g);
+	unsigned shard;
 	int rc;
 	/* The plan needs the session's chunk size, the room needs the plan; a session that changed while we waited for
 	 * room is planned for again. */
@@ -145,8 +165,12 @@ int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out)
 			return -KV_EBUSY;
 		}
 		s = g->n->session;
+		shard = kvc_place_shard(s->shard_seed, s->shards, g->key.data, g->key.len);
+		if (packed)
+			g->direct = false;
 		length = range_plan(g, s, &dest);
 		need = (struct kvc_need){.piece_bytes = g->direct ? 0 : length,
+					 .next = packed ? &g->row[shard] : NULL,
 					 .imms = kvc_chunks(s, dest.slice, dest.count),
 					 .node = g->n};
 		rc = wait ? kvc_room_await(g->c, &need, g->deadline_ns, out) : kvc_room_try(g->c, &need, out);
@@ -158,9 +182,10 @@ int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out)
 	}
 	(*out)->at.asked_ns = asked_ns;
 	range_fill(g, *out, length, &dest);
+	if (packed)
+		range_pack(*out);
 	g->issued += length;
-	kvc_link_submit(kvc_link_pick(s, kvc_place_shard(s->shard_seed, s->shards, g->key.data, g->key.len)), *out,
-			g->wait);
+	kvc_link_submit(kvc_link_pick(s, shard), *out, g->wait);
 	return 0;
 }
 

@@ -158,7 +158,9 @@ static int room_take(struct kvc_client *c, const struct kvc_need *need, struct k
 	if (room_short(c, need))
 		return -KV_EBUSY;
 	if (need->piece_bytes) {
-		int rc = piece_short(c, need) ? -KV_EBUSY : kvc_buffer_take(&c->buffer, need->piece_bytes, &piece);
+		int rc = piece_short(c, need) ? -KV_EBUSY
+			 : need->next        ? kvc_buffer_take_near(&c->buffer, need->piece_bytes, KVC_ROW_BYTES, need->next, &piece)
+					     : kvc_buffer_take(&c->buffer, need->piece_bytes, &piece);
 		if (rc < 0)
 			return rc;
 	}

@@ -13,6 +13,7 @@
  *
  * A range that does not fit its destination moves nothing: TOOBIG with the length and generation, posted 0. A request
  * without a destination (length 0, no slices) is therefore a way to ask for the size. Length 0 means "to the end". */
+#include "kvserver/pack.h"
 #include "kvserver/reply.h"
 #include "kvserver/shard.h"
 
@@ -153,16 +154,18 @@ static bool sum_begin(struct request *r)
 	return true;
 }
 
-static void get_refuse(struct link *l, struct wire_reply *reply, int32_t status)
+static void get_refuse(struct link *l, const struct wire_reply *reply, int32_t status)
 {
-	reply->status = status;
-	reply_put(l, reply, NULL);
+	struct wire_reply r = *reply;
+
+	r.status = status;
+	reply_put(l, &r, NULL);
 }
 
 /* Write it without an immediate, if the reply can go behind it right away. */
 static bool get_push(struct request *r)
 {
-	if (!r->session->shard->info.ordered || r->get.hasher || !reply_follow_begin(r->link) ||
+	if (!r->session->shard->info.ordered || r->get.hasher || !reply_follow_begin(r->link, REPLY_GET_BYTES) ||
 	    request_push(r, &r->get.dest, r->get.offset, r->get.length, r->get.imm) != 0)
 		return false;
 	reply_follow(r->link);
@@ -188,12 +191,13 @@ static void get_serve(struct request *r)
 	get_settle(r);
 }
 
-static void get_move(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
-		     struct wire_reply *reply, uint64_t now_ns)
+void get_move(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
+	      const struct wire_reply *reply, uint64_t now_ns)
 {
 	struct region_use *u = session_region_find(l->session, q->dest.region);
 	struct request *r;
 
+	pack_close(l->session->shard);
 	if (!u || u->revoked || !region_holds(u->region, &q->dest) || q->dest.count > REQUEST_SLICES_MAX) {
 		get_refuse(l, reply, WIRE_INVALID);
 		return;
@@ -239,6 +243,16 @@ static void get_inline(struct link *l, const struct wire_request *q, struct bloc
 	reply_put(l, reply, b);
 }
 
+/* With others into one write, if the client has laid their destinations side by side. */
+static bool get_pack(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
+		     struct wire_reply *reply, uint64_t now_ns)
+{
+	if (!(q->flags & WIRE_GET_PACK) || (q->flags & WIRE_GET_CHECK) || !l->session->shard->info.ordered ||
+	    !pack_add(l, q, b, length, reply, now_ns))
+		return false;
+	return true;
+}
+
 /* Then even a small part of it has to wait, and comes as a data write. */
 static bool check_takes_long(const struct wire_request *q, const struct block *b)
 {
@@ -274,7 +288,7 @@ static void get_block(struct link *l, const struct wire_request *q, struct block
 		get_refuse(l, reply, WIRE_TOOBIG);
 	else if (length == 0)
 		get_inline(l, q, b, 0, reply);
-	else
+	else if (!get_pack(l, q, b, length, reply, now_ns))
 		get_move(l, q, b, length, reply, now_ns);
 }
 

@@ -249,11 +249,11 @@ void reply_late(struct link *l, struct wire_reply *r, uint64_t arrived_ns, uint6
 	give(l, r, NULL);
 }
 
-bool reply_follow_begin(struct link *l)
+bool reply_follow_begin(struct link *l, uint32_t bytes)
 {
 	if (!kv_list_empty(&l->holding))
 		return false;
-	if (l->msg && wire_frame_room(&l->writer) < REPLY_GET_BYTES)
+	if (l->msg && wire_frame_room(&l->writer) < bytes)
 		frame_send(l);
 	return l->msg || frame_begin(l);
 }

@@ -129,35 +129,51 @@ static void move_progress(struct te_xfer *x)
 		r->progress(r);
 }
 
-static int move_start(struct request *r, struct move *m, enum te_dir dir, const struct te_slices *at, uint64_t local,
-		      const uint32_t *imm, bool ordered)
+/* Where a transfer tells its request. */
+static int move_go(struct request *r, struct move *m)
 {
 	struct shard *shard = r->session->shard;
 	int rc;
 
-	m->xfer = (struct te_xfer){
-		.dir = dir,
-		.peer = r->session->peer,
-		.link = ordered ? r->link->index : TE_LINK_ANY,
-		.local = shard->region,
-		.local_offset = local,
-		.remote = &r->use->region->remote,
-		.at = *at,
-		.with_imm = imm && !ordered,
-		.ordered = ordered,
-		.imm = imm ? *imm : 0,
-		.deadline_ns = r->deadline_ns,
-		.posting_done = move_posted,
-		.done = move_done,
-		.progress = dir == TE_READ ? move_progress : NULL,
-		.arg = r,
-	};
+	m->xfer.deadline_ns = r->deadline_ns;
+	m->xfer.posting_done = move_posted;
+	m->xfer.done = move_done;
+	m->xfer.progress = m->xfer.dir == TE_READ ? move_progress : NULL;
+	m->xfer.arg = r;
 	m->chunks = te_xfer_chunks(shard->te, &m->xfer);
 	rc = te_xfer_start(shard->te, &m->xfer);
 	m->running = rc >= 0;
 	m->posting = rc == 0;
 	m->status = rc < 0 ? rc : 0;
 	return rc < 0 ? rc : 0;
+}
+
+static int move_start(struct request *r, struct move *m, enum te_dir dir, const struct te_slices *at, uint64_t local,
+		      const uint32_t *imm)
+{
+	m->xfer = (struct te_xfer){
+		.dir = dir,
+		.peer = r->session->peer,
+		.link = TE_LINK_ANY,
+		.local = r->session->shard->region,
+		.local_offset = local,
+		.remote = &r->use->region->remote,
+		.at = *at,
+		.with_imm = imm != NULL,
+		.imm = imm ? *imm : 0,
+	};
+	return move_go(r, m);
+}
+
+int request_push_move(struct request *r)
+{
+	if (move_go(r, &r->move[0]) != 0) {
+		r->move[0] = (struct move){0};
+		return -KV_EBUSY;
+	}
+	r->moves = 1;
+	r->follows = true;
+	return 0;
 }
 
 int request_move(struct request *r, enum te_dir dir, const struct wire_dest *d, uint64_t block_offset, uint64_t length,
@@ -173,7 +189,7 @@ int request_move(struct request *r, enum te_dir dir, const struct wire_dest *d, 
 	if (rest)
 		part[n++] = (struct te_slices){d->offset + full * d->stride, 0, rest, 1};
 	for (unsigned i = 0; i < n; i++) {
-		int rc = move_start(r, &r->move[i], dir, &part[i], local, imm, false);
+		int rc = move_start(r, &r->move[i], dir, &part[i], local, imm);
 		if (rc && i == 0)
 			return rc;
 		if (rc)
@@ -186,19 +202,20 @@ int request_move(struct request *r, enum te_dir dir, const struct wire_dest *d, 
 
 int request_push(struct request *r, const struct wire_dest *d, uint64_t block_offset, uint64_t length, uint32_t imm)
 {
-	struct te_slices at = {.offset = d->offset, .slice = length, .count = 1};
-	int rc;
-
 	if (d->slice < length)
 		return -KV_EBUSY;
-	rc = move_start(r, &r->move[0], TE_WRITE, &at, r->block->mem->offset + block_offset, &imm, true);
-	if (rc) {
-		r->move[0] = (struct move){0};
-		return -KV_EBUSY;
-	}
-	r->moves = 1;
-	r->follows = true;
-	return 0;
+	r->move[0].xfer = (struct te_xfer){
+		.dir = TE_WRITE,
+		.peer = r->session->peer,
+		.link = r->link->index,
+		.local = r->session->shard->region,
+		.local_offset = r->block->mem->offset + block_offset,
+		.remote = &r->use->region->remote,
+		.at = {.offset = d->offset, .slice = length, .count = 1},
+		.ordered = true,
+		.imm = imm,
+	};
+	return request_push_move(r);
 }
 
 uint32_t request_chunks(const struct request *r)

@@ -23,7 +23,7 @@ struct request {
 	struct kv_list node; /* of the session */
 	struct session *session;
 	struct link *link;
-	uint8_t type;
+	uint8_t type; /* 0: a pack (pack.h) */
 	bool answered; /* its reply was given out */
 	bool canceled;
 	uint64_t id, deadline_ns;
@@ -59,6 +59,7 @@ struct request {
 			int32_t failed;
 		} put;
 		struct bench *bench;
+		uint32_t pack; /* which buffer of the shard */
 	};
 };
 
@@ -78,6 +79,9 @@ int request_move(struct request *r, enum te_dir dir, const struct wire_dest *des
  * possible now, nothing was started. */
 int request_push(struct request *r, const struct wire_dest *dest, uint64_t block_offset, uint64_t length,
 		 uint32_t imm);
+
+/* request_push_move -- post the ordered write that move[0] describes. 0 or -KV_EBUSY: nothing was started. */
+int request_push_move(struct request *r);
 
 static inline bool request_posting(const struct request *r)
 {
@@ -108,6 +112,9 @@ void request_answer(struct request *r, int32_t status);
 /* ---- one entry per type: answers at once or begins a request ---- */
 
 void get_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
+/* get_move -- write `length` bytes of a block, which is there, to where the request wants them, and answer. */
+void get_move(struct link *l, const struct wire_request *q, struct block *b, uint64_t length, const struct wire_reply *reply,
+	      uint64_t now_ns);
 void put_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
 void exists_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
 void delete_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);

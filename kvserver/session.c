@@ -13,6 +13,7 @@
 
 #include <stdlib.h>
 
+#include "kvserver/pack.h"
 #include "kvserver/reply.h"
 #include "kvserver/shard.h"
 
@@ -319,6 +320,7 @@ void session_frame(struct session *s, unsigned link, struct wire_reader *records
 			request_take(&s->link[link], &q[i], now_ns);
 		taken += n;
 	} while (rc == 1);
+	pack_close(s->shard);
 	if (rc < 0)
 		shard_count(s->shard, WIRE_STAT_BAD_FRAMES);
 	if (s->received)

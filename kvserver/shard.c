@@ -314,6 +314,8 @@ static int shard_engine(struct shard *s, const struct kv_clock *clock, struct kv
 		return rc;
 	te_info(s->te, &s->info);
 	rc = te_region_register(s->te, s->area.base, s->area.len_bytes, TE_LOCAL, 0, &s->region, err);
+	if (rc == 0)
+		rc = packs_init(s, err);
 	if (rc)
 		te_close(&s->te);
 	return rc;
@@ -471,6 +473,7 @@ void shard_close(struct shard *s)
 	s->te = NULL; /* callbacks of te_close start nothing and close no peers */
 	te_close(&te);
 	s->region = NULL;
+	packs_fini(s);
 }
 
 void shard_destroy(struct shard **shard)

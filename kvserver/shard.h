@@ -6,6 +6,7 @@
 
 #include "engine/engine.h"
 #include "kvserver/call.h"
+#include "kvserver/pack.h"
 #include "kvserver/request.h"
 #include "kvserver/session.h"
 #include "kvserver/stage.h"
@@ -56,6 +57,7 @@ struct shard {
 	struct te_info info;
 	struct kv_area area;
 	struct te_region *region;
+	struct packs packs;
 	struct store store;
 	struct slab requests, held, stages, hashers;
 	struct session **slot; /* by the lower 16 bits of the session number */

@@ -71,7 +71,7 @@ static const struct {
 	uint8_t fixed; /* bytes of the body before inline bytes, bitmap or pairs */
 	uint8_t flags; /* bits that may be set */
 } shapes[] = {
-	[WIRE_GET] = {GET_FIXED, WIRE_GET_SUM_RANGE | WIRE_GET_INLINE | WIRE_GET_CHECK | WIRE_GET_FOLLOWS},
+	[WIRE_GET] = {GET_FIXED, WIRE_GET_SUM_RANGE | WIRE_GET_INLINE | WIRE_GET_CHECK | WIRE_GET_FOLLOWS | WIRE_GET_PACK},
 	[WIRE_PUT] = {PUT_FIXED, WIRE_PUT_FIRST | WIRE_PUT_LAST},
 	[WIRE_EXISTS] = {EXISTS_FIXED, 0},
 	[WIRE_DELETE] = {0, 0},

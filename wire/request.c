@@ -84,7 +84,7 @@ static const struct {
 	uint8_t flags; /* bits that may be set */
 	bool keyed;
 } shapes[] = {
-	[WIRE_GET] = {GET_FIXED, WIRE_GET_SUM_RANGE | WIRE_GET_INLINE | WIRE_GET_CHECK, true},
+	[WIRE_GET] = {GET_FIXED, WIRE_GET_SUM_RANGE | WIRE_GET_INLINE | WIRE_GET_CHECK | WIRE_GET_PACK, true},
 	[WIRE_PUT] = {PUT_FIXED, WIRE_PUT_FIRST | WIRE_PUT_LAST, true},
 	[WIRE_EXISTS] = {EXISTS_FIXED, 0, false},
 	[WIRE_DELETE] = {KEYED_FIXED, 0, true},

@@ -124,6 +124,7 @@ enum wire_flag {
 	WIRE_GET_SUM_RANGE = 1, /* GET: checksum of the range asked for, not of the whole value */
 	WIRE_GET_INLINE = 2,    /* GET: a small range may come inside the reply */
 	WIRE_GET_CHECK = 4,     /* GET: what came was corrupt: sum up the value before it is served again, drop it if it is wrong */
+	WIRE_GET_PACK = 16,     /* GET: its destination may be written together with those beside it, zeros behind the value */
 	WIRE_GET_FOLLOWS = 8,   /* reply to GET: the bytes are there, no immediates come (posted is 0); only where the fabric keeps a message behind writes */
 	WIRE_PUT_FIRST = 1,     /* PUT: begins a value */
 	WIRE_PUT_LAST = 2,      /* PUT: ends it: check, then commit */

@@ -78,6 +78,38 @@ static void quarantine_keeps_pieces_out_until_the_amnesty(void **state)
 	kvc_buffer_fini(&b);
 }
 
+/* Pieces of a row lie side by side until something is in the way, then a new row begins. */
+static void a_row_is_side_by_side(void **state)
+{
+	enum { RUN = 4 * KVC_PIECE_MIN };
+	struct kvc_buffer b;
+	struct kvc_piece p[10], hole;
+	uint64_t next = UINT64_MAX;
+	(void)state;
+	assert_int_equal(kvc_buffer_init(&b, fake, 16 * KVC_PIECE_MIN), 0);
+	assert_int_equal(kvc_buffer_take(&b, 1, &hole), 0); /* small holes are beside it, and not taken for a row */
+	for (unsigned i = 0; i < 6; i++) {
+		assert_int_equal(kvc_buffer_take_near(&b, KVC_PIECE_MIN, RUN, &next, &p[i]), 0);
+		assert_int_equal(p[i].offset, p[0].offset + i * KVC_PIECE_MIN);
+		assert_int_equal(next, p[i].offset + KVC_PIECE_MIN);
+	}
+	assert_int_equal(p[0].offset % RUN, 0);
+	/* In the way: another row begins where there is room. */
+	assert_int_equal(kvc_buffer_take_near(&b, KVC_PIECE_MIN, RUN, &(uint64_t){next}, &p[6]), 0);
+	assert_int_equal(kvc_buffer_take_near(&b, KVC_PIECE_MIN, RUN, &next, &p[7]), 0);
+	assert_int_not_equal(p[7].offset, p[6].offset);
+	/* A piece of two units is at a multiple of two. */
+	assert_int_equal(kvc_buffer_take_near(&b, 2 * KVC_PIECE_MIN, RUN, &next, &p[8]), 0);
+	assert_int_equal(p[8].offset % (2 * KVC_PIECE_MIN), 0);
+	/* Nowhere room for a row: what is left is taken all the same, and then nothing. */
+	next = UINT64_MAX;
+	for (unsigned i = 0; b.free_bytes > 0; i++)
+		assert_int_equal(kvc_buffer_take_near(&b, KVC_PIECE_MIN, RUN, &next, &(struct kvc_piece){0}), 0);
+	assert_int_equal(kvc_buffer_take_near(&b, KVC_PIECE_MIN, RUN, &next, &p[9]), -KV_EBUSY);
+	assert_int_equal(kvc_buffer_take_near(&b, 32 * KVC_PIECE_MIN, RUN, &next, &p[9]), -KV_ETOOBIG);
+	kvc_buffer_fini(&b);
+}
+
 /* ---- the model ---- */
 
 struct model {
@@ -110,8 +142,10 @@ static bool model_fits(const struct model *m, uint64_t units)
 static void model_take(struct model *m, struct kvc_buffer *b, struct kv_prng *prng)
 {
 	uint64_t units = (uint64_t)1 << kv_prng_below(prng, 6);
+	uint64_t len = units * KVC_PIECE_MIN - kv_prng_below(prng, KVC_PIECE_MIN / 2);
+	uint64_t next = kv_prng_below(prng, 4) ? kv_prng_below(prng, UNITS + 2) * KVC_PIECE_MIN : UINT64_MAX;
 	struct kvc_piece p;
-	int rc = kvc_buffer_take(b, units * KVC_PIECE_MIN - kv_prng_below(prng, KVC_PIECE_MIN / 2), &p);
+	int rc = kv_prng_below(prng, 2) ? kvc_buffer_take(b, len, &p) : kvc_buffer_take_near(b, len, 8 * KVC_PIECE_MIN, &next, &p);
 	assert_int_equal(rc, model_fits(m, units) ? 0 : -KV_EBUSY);
 	if (rc < 0)
 		return;
@@ -158,6 +192,7 @@ int main(void)
 		cmocka_unit_test(the_largest_piece_is_the_largest_power_of_two),
 		cmocka_unit_test(less_than_one_piece_is_refused),
 		cmocka_unit_test(quarantine_keeps_pieces_out_until_the_amnesty),
+		cmocka_unit_test(a_row_is_side_by_side),
 		cmocka_unit_test(random_use_agrees_with_the_model),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

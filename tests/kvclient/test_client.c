@@ -449,6 +449,61 @@ static void batches_have_a_result_per_item(void **state)
 	munmap(buf, (size_t)N * LEN);
 }
 
+static uint64_t server_writes(void)
+{
+	struct kvc_stat_item items[256];
+	int n = kvc_stat(pool, items, KV_COUNT(items), NULL);
+	for (int i = 0; i < n; i++)
+		if (strcmp(items[i].name, "writes") == 0)
+			return items[i].value;
+	fail_msg("the server does not count its writes");
+	return 0;
+}
+
+/* Small items are asked for side by side, whatever their places with the caller, and come several in a write where the fabric allows it. */
+static void small_items_of_a_batch_share_writes(void **state)
+{
+	enum { N = 64, LEN = 4096, GAP = 512 };
+	static char text[N][32];
+	static struct kvc_item items[N];
+	uint8_t *buf = memory((size_t)N * (LEN + GAP));
+	struct kvc_info info = {.size = sizeof(info)};
+	struct kvc_mem *mem = NULL;
+	struct kv_error err;
+	uint64_t before, writes;
+	(void)state;
+	need_server();
+	assert_int_equal(kvc_info(pool, &info), 0);
+	for (unsigned i = 0; i < N; i++) {
+		items[i] = (struct kvc_item){.key = key_of(text[i], sizeof(text[i]), "small", i),
+					     .data = buf + (size_t)i * (LEN + GAP),
+					     .len = i % 8 == 7 ? 1000 : LEN};
+		test_fill(items[i].data, items[i].len, i);
+	}
+	assert_int_equal(kvc_put_batch(pool, items, N, NULL), 0);
+	for (unsigned round = 0; round < 2; round++) { /* to memory of the caller's, then registered */
+		if (round == 1)
+			assert_int_equal(kvc_register(pool, buf, (size_t)N * (LEN + GAP), &mem, &err), 0);
+		memset(buf, 0xAA, (size_t)N * (LEN + GAP));
+		before = server_writes();
+		assert_int_equal(kvc_get_batch(pool, items, N, NULL), 0);
+		writes = server_writes() - before;
+		for (unsigned i = 0; i < N; i++) {
+			const uint8_t *end = (uint8_t *)items[i].data + items[i].len;
+			assert_int_equal(items[i].result, items[i].len);
+			assert_true(test_same(items[i].data, items[i].len, i));
+			for (unsigned k = 0; k < GAP; k++)
+				assert_int_equal(end[k], 0xAA);
+		}
+		if (strcmp(info.provider, "tcp;ofi_rxm") == 0)
+			assert_true(writes <= N / 4);
+	}
+	assert_int_equal(kvc_unregister(pool, &mem), 0);
+	for (unsigned i = 0; i < N; i++)
+		assert_int_equal(kvc_delete(pool, items[i].key, NULL), 0);
+	munmap(buf, (size_t)N * (LEN + GAP));
+}
+
 static void a_batch_larger_than_the_buffer_goes_through(void **state)
 {
 	enum { N = 40 };
@@ -914,6 +969,7 @@ int main(void)
 		cmocka_unit_test(exists_tells_each_key_and_the_prefix),
 		cmocka_unit_test(ping_and_stat_reach_every_shard),
 		cmocka_unit_test(batches_have_a_result_per_item),
+		cmocka_unit_test(small_items_of_a_batch_share_writes),
 		cmocka_unit_test(a_batch_larger_than_the_buffer_goes_through),
 		cmocka_unit_test(views_lend_the_clients_buffer),
 		cmocka_unit_test(workers_that_hold_views_do_not_block_each_other),

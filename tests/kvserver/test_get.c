@@ -230,6 +230,61 @@ static void destinations_outside_the_region_are_refused(void **state)
 	rig_until(rig.immediates == 1);
 }
 
+/* Small values to destinations side by side are one write, and zeros fill up what they leave of their destinations. */
+static void small_values_side_by_side_are_one_write(void **state)
+{
+	enum { N = 12, SLOT = 4096 };
+	static const uint32_t len[N] = {4096, 4000, 1, 4096, 0, 4096, 3000, 5000, 4096, 100, 4096, 2000};
+	static char key[N][8];
+	struct wire_request q[N];
+	struct wire_frame frame;
+	struct te_info info;
+	uint64_t writes = rig_stat(WIRE_STAT_WRITES), sum[N];
+	(void)state;
+	te_info(rig.shard->te, &info);
+	for (unsigned i = 0; i < N; i++) {
+		snprintf(key[i], sizeof(key[i]), "k%u", i);
+		if (len[i])
+			sum[i] = rig_store(key[i], len[i], i);
+		q[i] = rig_get(key[i], 0, SLOT);
+		q[i].flags = WIRE_GET_PACK;
+		q[i].dest.offset = (1 + i + (i >= 6)) * SLOT; /* there is a gap before the seventh */
+		q[i].dest.slice = SLOT;
+		q[i].get.length = i == 3 ? 1000 : SLOT;
+	}
+	q[3].flags |= WIRE_GET_SUM_RANGE;
+	memset(rig_memory(0), 0xAA, (N + 3) * SLOT);
+	writes = rig_stat(WIRE_STAT_WRITES);
+	frame = rig_frame();
+	rig_send_records(&frame, q, N);
+	for (unsigned i = 0; i < N; i++)
+		rig_until(rig_find(q[i].id));
+	rig_quiet();
+	/* 0 to 3; 5, for the fourth is not there; 6 and 7, which is asked for in part; 8 to 11. */
+	if (info.ordered)
+		assert_int_equal(rig_stat(WIRE_STAT_WRITES) - writes, 3);
+	for (unsigned i = 0; i < N; i++) {
+		const struct wire_reply *r = rig_find(q[i].id);
+		const uint8_t *at = rig_memory(q[i].dest.offset);
+		uint32_t n = (uint32_t)KV_MIN((uint64_t)len[i], q[i].get.length);
+		assert_int_equal(r->status, len[i] ? WIRE_OK : WIRE_NOTFOUND);
+		if (len[i] == 0)
+			continue;
+		assert_int_equal(r->get.value_len, len[i]);
+		if (n == len[i])
+			assert_int_equal(kv_hash_block(at, n), sum[i]);
+		if (n == len[i] || i == 3)
+			assert_int_equal(kv_hash_block(at, n), r->get.checksum);
+		for (uint32_t k = n; k < SLOT; k++)
+			assert_true(at[k] == 0 || at[k] == 0xAA);
+	}
+	/* Nothing else was touched: before, in the gap, and behind. */
+	for (unsigned k = 0; k < SLOT; k++)
+		assert_true(rig_memory(0)[k] == 0xAA && rig_memory(7 * SLOT)[k] == 0xAA && rig_memory((N + 2) * SLOT)[k] == 0xAA);
+	for (unsigned k = 0; k < SLOT; k++)
+		assert_int_equal(rig_memory(5 * SLOT)[k], 0xAA); /* of the value that is not there */
+}
+
 static void many_gets_at_once_all_arrive(void **state)
 {
 	(void)state;
@@ -413,6 +468,7 @@ int main(void)
 		GET_TEST(a_destination_too_small_tells_the_length),
 		GET_TEST(another_generation_is_stale),
 		GET_TEST(destinations_outside_the_region_are_refused),
+		GET_TEST(small_values_side_by_side_are_one_write),
 		GET_TEST(many_gets_at_once_all_arrive),
 		GET_TEST(a_session_may_end_with_a_get_in_flight),
 		GET_TEST(deleting_what_is_being_read_changes_nothing_for_the_reader),

@@ -55,7 +55,7 @@ static struct wire_request put_request(void)
 
 static void test_types_and_flags(void **state)
 {
-	static const uint8_t allowed[WIRE_BENCH + 1] = {[WIRE_GET] = 7, [WIRE_PUT] = 3, [WIRE_PIN] = 1};
+	static const uint8_t allowed[WIRE_BENCH + 1] = {[WIRE_GET] = 7 | WIRE_GET_PACK, [WIRE_PUT] = 3, [WIRE_PIN] = 1};
 	uint8_t key[] = {1, 'k'};
 	(void)state;
 	for (unsigned type = 0; type < 256; type++) {
