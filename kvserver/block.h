@@ -19,7 +19,7 @@ enum { BLOCK_REFS_MAX = (1 << 28) - 1 };
  * expiry, in the last one: with a million blocks each line is a miss. */
 struct block {
 	uint64_t len, checksum, generation;
-	uint64_t offset; /* mem->offset, without another look elsewhere */
+	uint64_t offset; /* in the arena: what mem says, too, but a GET does not look at mem */
 	struct kv_list pins; /* struct pin; a pinned block is not in the eviction policy */
 	uint32_t mark;      /* the walk that counted it last (shard.c) */
 	uint32_t refs : 28; /* requests, replies and lanes of BENCH that use the memory: see BLOCK_REFS_MAX */

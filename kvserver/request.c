@@ -209,7 +209,7 @@ int request_push(struct request *r, const struct wire_dest *d, uint64_t block_of
 		.peer = r->session->peer,
 		.link = r->link->index,
 		.local = r->session->shard->region,
-		.local_offset = r->block->mem->offset + block_offset,
+		.local_offset = r->block->offset + block_offset,
 		.remote = &r->use->region->remote,
 		.at = {.offset = d->offset, .slice = length, .count = 1},
 		.ordered = true,
