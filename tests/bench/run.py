@@ -8,7 +8,7 @@
   run.py ab DIR_A DIR_B [-- OPTS]    two builds of KVRail against each other with kv-bench OPTS
 
 Environment: PAIRS (7), BENCH_SECONDS (1: length of a read phase), BENCH_QUICK=1 (one short pair, for a smoke test),
-FABTESTS=DIR (where fi_rma_bw is), KVRAIL_BUILD (build/release), BENCH_LOCK=FILE (locked for each pair).
+FABTESTS=DIR (where fi_rma_bw is), KVRAIL_BUILD (build/release), BENCH_LOCK=FILE (locked for the pairs of a case).
 
 A pair is one run of each side, one after the other, in an order that flips; a ratio is that of a pair, and the median
 over the pairs is what counts. The distance of the CPUs is taken before, between and after: a pair during which it
@@ -409,8 +409,7 @@ def run_case(case):
     """All pairs of a case, with the summary that tables show."""
     pairs, kept = [], []
     while len(kept) < case["pairs"] and len(pairs) < 2 * case["pairs"]:
-        with machine_lock():
-            pair = one_pair(case, len(pairs))
+        pair = one_pair(case, len(pairs))
         pairs.append(pair)
         if pair["state"] != "changed":
             kept.append(pair)
@@ -670,7 +669,8 @@ def compare(name, about):
     try:
         for c in COMPARISONS[name][3]():
             try:
-                done["cases"].append(run_case(c))
+                with machine_lock():
+                    done["cases"].append(run_case(c))
             except Failed as e:
                 print(f"  {c['label']}: FAILED: {e}", flush=True)
                 done["cases"].append({"label": c["label"], "failed": str(e)})
@@ -714,7 +714,8 @@ def main_ab(dirs, extra):
                 with open(path, encoding="utf-8") as f:
                     return reads_of(json.load(f))
         return one
-    c = run_case(case("A / B", side(dirs[0]), side(dirs[1])))
+    with machine_lock():
+        c = run_case(case("A / B", side(dirs[0]), side(dirs[1])))
     print(f"A {side_text(c, 'a')}, B {side_text(c, 'b')}: A / B {c['ratio']:.3f} ({c['low']:.3f} to {c['high']:.3f}), {c['counted']} pairs, "
           f"{states_text(c)}; p50 {c['a_p50_ns'] / 1e3:.1f} / {c['b_p50_ns'] / 1e3:.1f} us, p99 {c['a_p99_ns'] / 1e3:.0f} / "
           f"{c['b_p99_ns'] / 1e3:.0f} us; other processes {c['foreign_cores']:.2f} cores")
