@@ -112,8 +112,8 @@ $(B)/tests/sim/seeds: $(call objs,$(filter-out tests/sim/test_%,$(wildcard tests
 $(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c)): %: %.c.o $(call a,$(CLIENT_LAYERS))
 	$(link)
 
-# Programs of `make bench`, and hash, which is run by hand: what the checksum and the copying cost here. They link no client of ours.
-BENCH_TOOLS := $(addprefix $(B)/tests/bench/,lfget rawtcp kvload c2c hash)
+# Programs of `make bench`, and hash and samehost, which are run by hand: what the checksum and the copying cost here. They link no client of ours.
+BENCH_TOOLS := $(addprefix $(B)/tests/bench/,lfget rawtcp kvload c2c hash samehost)
 $(BENCH_TOOLS): %: %.c.o $(B)/tests/bench/result.c.o $(call a,kvbench base)
 	$(link)
 $(B)/tests/bench/congestion.so: $(B)/tests/bench/congestion.c.o
