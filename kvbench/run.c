@@ -19,7 +19,7 @@
 #include "kvbench/signals.h"
 #include "kvbench/workload.h"
 
-enum { SHARDS_GUESS = 4 };                 /* kv-server's default is at most this */
+#define SHARDS_MAX 4u                      /* of a server that we start, unless --server-threads says otherwise */
 #define READY_TIMEOUT_NS   120000000000ull /* a server that maps and registers a lot of memory takes its time */
 #define CONNECT_TIMEOUT_NS 15000000000ull
 
@@ -43,11 +43,17 @@ static int scan_trace(struct bench *b, struct kv_error *err)
 	return trace_scan(b->opt->trace, &b->results.trace, err);
 }
 
+/* Of the server that we start: it has half of the cores, our loops the other half. */
+static unsigned server_threads(const struct bench_options *o)
+{
+	return o->server_threads ? o->server_threads : KV_MIN(KV_MAX(kv_cpus_available() / 2, 1u), SHARDS_MAX);
+}
+
 /* Memory of the own server, and whether a run may miss what was written. */
 static int plan_memory(struct bench *b, struct kv_error *err)
 {
 	const struct bench_options *o = b->opt;
-	unsigned shards = o->server_threads ? o->server_threads : SHARDS_GUESS;
+	unsigned shards = server_threads(o);
 	uint64_t values = o->trace ? b->results.trace.distinct : o->num_keys;
 
 	b->results.misses_expected = o->ttl && o->duration_ns / 1000000000 >= o->ttl;
@@ -72,7 +78,7 @@ static int start_server(struct bench *b, struct kv_error *err)
 					  .nic = o->nic,
 					  .rails = o->rails,
 					  .memory_mb = b->results.memory_mb,
-					  .threads = o->server_threads,
+					  .threads = server_threads(o),
 					  .log_level = o->log_level,
 					  .ready_timeout_ns = READY_TIMEOUT_NS};
 

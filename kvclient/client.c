@@ -222,7 +222,6 @@ static int engine_open(struct kvc_client *c, struct kv_error *err)
 	if (rc < 0)
 		return kv_fail_more(err, "client %u", c->index);
 	te_info(c->te, &c->info);
-	kvc_pool_spin(c);
 	/* Half of the completion queue is for immediates; the other half is for our own operations and for receives. */
 	c->imm_limit = KV_MAX(c->info.cq_depth / 2, 8u);
 	return 0;

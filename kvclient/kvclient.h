@@ -53,7 +53,7 @@ enum kvc_flag {
 struct kvc_options {
 	size_t size;
 	unsigned num_clients;  /* 4. Each costs an endpoint per rail and its buffers: more than 8 is warned about */
-	unsigned num_threads;  /* 4; loops without a client are not started */
+	unsigned num_threads;  /* half of the cores, 1 to 4; loops without a client are not started */
 	uint64_t buffer_bytes; /* per client: 64 MiB */
 	const char *const *servers; /* "HOST:PORT" each; at least one */
 	unsigned num_servers;
@@ -64,7 +64,7 @@ struct kvc_options {
 				of kvc_register, kvc_unregister and kvc_spawn */
 	uint64_t grace_ns;           /* 50 ms; a minute at most */
 	uint64_t connect_timeout_ns; /* 5 s */
-	uint64_t spin_ns;            /* busy-poll this long before sleeping; 0: chosen from cores, loops and provider */
+	uint64_t spin_ns;            /* busy-poll at most this long before sleeping, while that pays; 0: 50 us; 1: never */
 	uint64_t base_client_id;     /* shown by the server: 100 */
 	unsigned flags;              /* enum kvc_flag */
 	const char *psk_file, *psk;  /* "identity:hex"; see bootstrap/bootstrap.h */

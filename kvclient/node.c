@@ -318,7 +318,6 @@ static int welcome_take_await(struct kvc_node *n, const struct wire_welcome_msg 
 {
 	struct kvc_client *c = n->client;
 	struct open_peers o = {n, w, 0};
-	uint8_t host[16];
 	int rc = welcome_check(n, w);
 	if (rc < 0)
 		return rc;
@@ -337,9 +336,6 @@ static int welcome_take_await(struct kvc_node *n, const struct wire_welcome_msg 
 		memcpy(n->node_id, w->node_id, sizeof(n->node_id));
 		seeds_update(c);
 	}
-	kv_host_id(host);
-	if (memcmp(host, w->host_id, sizeof(host)) == 0)
-		kvc_pool_tell_server_loops(c->pool, w->loops);
 	return 0;
 }
 

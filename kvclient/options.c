@@ -94,7 +94,8 @@ int kvc_options_fill(const struct kvc_options *given, struct kvc_options *out, s
 	memcpy(out, given, KV_MIN(given->size, sizeof(*out)));
 	out->size = sizeof(*out);
 	fill_zero_u(&out->num_clients, 4);
-	fill_zero_u(&out->num_threads, 4);
+	/* The other half is the server's on this host, or the program's that we are part of. */
+	fill_zero_u(&out->num_threads, KV_MIN(KV_MAX(kv_cpus_available() / 2, 1u), 4u));
 	fill_zero_u(&out->num_rails, 1);
 	fill_zero_64(&out->buffer_bytes, (uint64_t)64 << 20);
 	fill_zero_64(&out->timeout_ns, KV_TIMEOUT_DEFAULT_NS);

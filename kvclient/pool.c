@@ -22,8 +22,11 @@
 
 enum { CLIENTS_WARN = 8 };
 
-#define SPIN_DEFAULT_NS 20000ull
-#define SPIN_POLLED_NS  50000ull
+/* The most that a loop looks again before it sleeps; how often it does, it learns by itself (loop/spin.c). Where nothing
+ * wakes a loop (shm, older EFA) it always does: a sleep there is blind, 50 us at least; and on shm a loop that its timer
+ * wakes takes the processor from another one, and if that held one of the provider's spin locks all others spin for a
+ * scheduler's slice. */
+#define SPIN_DEFAULT_NS 50000ull
 
 /* ---- threads inside blocking calls ---- */
 
@@ -82,40 +85,6 @@ void kvc_pool_tell_closed(struct kvc_pool *p)
 	p->progress.closed++;
 	pthread_cond_broadcast(&p->changed);
 	pthread_mutex_unlock(&p->lock);
-}
-
-/* Spin before sleeping only when there is a core for every loop, ours and those of servers on this host. Where nothing
- * wakes a loop (shm, older EFA), always: a sleep there is blind, 50 us at least; and on shm a loop that its timer wakes takes the
- * processor from another one, and if that held one of the provider's spin locks all others spin for a scheduler's slice.
- * On two cores sleeping cost nine tenths of the GETs of 4 KiB and two thirds of those of 64 KiB. */
-static uint64_t spin_default(const struct kvc_client *c)
-{
-	const struct kvc_pool *p = c->pool;
-	if (!c->info.wait_fd)
-		return SPIN_POLLED_NS;
-	return kv_cpus_available() >= p->num_loops + atomic_load(&p->server_loops) ? SPIN_DEFAULT_NS : 0;
-}
-
-static void spin_apply(void *arg)
-{
-	struct kvc_client *c = arg;
-	loop_set_spin(c->loop, spin_default(c));
-}
-
-void kvc_pool_spin(struct kvc_client *c)
-{
-	if (c->pool->own_loops && !c->pool->options.spin_ns)
-		spin_apply(c);
-}
-
-void kvc_pool_tell_server_loops(struct kvc_pool *p, unsigned loops)
-{
-	unsigned before = atomic_load(&p->server_loops);
-	if (loops <= before || p->options.spin_ns || !p->own_loops)
-		return;
-	atomic_store(&p->server_loops, loops);
-	for (unsigned i = 0; i < p->num_clients && i < p->num_loops; i++)
-		loop_post(p->client[i]->loop, spin_apply, p->client[i]); /* a full queue only costs the hint */
 }
 
 /* ---- building ---- */
@@ -350,7 +319,10 @@ static int loops_create(struct kvc_pool *p, struct kv_error *err)
 	for (unsigned i = 0; i < n; i++) {
 		char name[16];
 		struct loop_options o = {
-			.name = name, .log = &p->log, .clock = p->clock, .spin_ns = p->options.spin_ns};
+			.name = name,
+			.log = &p->log,
+			.clock = p->clock,
+			.spin_ns = p->options.spin_ns ? p->options.spin_ns : SPIN_DEFAULT_NS};
 		int rc;
 		snprintf(name, sizeof(name), "kvc-%u", i);
 		rc = loop_create(&o, &p->loop[i], err);

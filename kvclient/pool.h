@@ -55,7 +55,6 @@ struct kvc_pool {
 	uint32_t next_region;          /* under lock */
 	struct kvc_mem *mems;          /* under lock: all registrations */
 	_Atomic unsigned next_client;  /* round robin of blocking calls */
-	_Atomic unsigned server_loops; /* most loops that a server on this host told of */
 	_Atomic bool closing;
 	_Atomic unsigned callers; /* threads inside blocking calls: the loops stay until they have left */
 };
@@ -74,13 +73,6 @@ void kvc_pool_leave(struct kvc_pool *p);
 void kvc_pool_tell_started(struct kvc_pool *p, int status, const struct kv_error *err);
 void kvc_pool_tell_attempt(struct kvc_pool *p, unsigned client, int status, const struct kv_error *err);
 void kvc_pool_tell_closed(struct kvc_pool *p);
-
-/* kvc_pool_spin -- the client's engine is open: its loop spins as the user said, or as its provider, cores and loops
- * suggest. The client's loop. */
-void kvc_pool_spin(struct kvc_client *c);
-
-/* kvc_pool_tell_server_loops -- a server on this host turns so many loops: they and ours share the cores. */
-void kvc_pool_tell_server_loops(struct kvc_pool *p, unsigned loops);
 
 /* kvc_options_fill -- check the caller's options and complete them with defaults into *out (strings are not copied). 0
  * or -KV_EINVAL with *err. */

@@ -36,7 +36,7 @@ static void test_defaults(void **state)
 	assert_int_equal(parse(&o, &err, NULL), 0);
 	assert_int_equal(o.num_workers, 16);
 	assert_int_equal(o.num_clients, 4);
-	assert_int_equal(o.num_threads, 4);
+	assert_int_equal(o.num_threads, 0);
 	assert_int_equal(o.num_keys, 1000);
 	assert_int_equal(o.value_size, 65536);
 	assert_int_equal(o.repeat_reads, 10);
