@@ -74,8 +74,8 @@ static void start_load(const struct bench *b)
 {
 	const struct bench_options *o = b->opt;
 
-	fprintf(b->out, "load       %s workers on %s clients, %s threads; ", COUNT(o->num_workers),
-		COUNT(b->num_clients), COUNT(b->results.info.os_threads));
+	fprintf(b->out, "load       %s workers on %s clients, %s thread%s; ", COUNT(o->num_workers),
+		COUNT(b->num_clients), COUNT(b->results.info.os_threads), b->results.info.os_threads == 1 ? "" : "s");
 	if (o->trace)
 		fprintf(b->out, "%s requests, %s blocks (%s distinct) of %s, %s order\n",
 			COUNT(b->results.trace.requests), COUNT(b->results.trace.blocks),
