@@ -28,6 +28,7 @@ enum {
 	KVC_REGION_BUFFER = 1,  /* region id of the receive buffer */
 	KVC_MEMS_MAX = 256,     /* registrations of one pool */
 	KVC_ROW_BYTES = 64 << 10, /* room for small items of a batch, side by side */
+	KVC_LINK_OUT = 1 << 20,   /* bytes of pieces that a link of a server on this host brings at a time */
 	KVC_ZOMBIES_MAX = 64,   /* peers kept open for a fence to come */
 	KVC_PARTS_MAX = 4096    /* coroutines of one client for parts of batches: they leave some for workers and calls */
 };
@@ -92,6 +93,7 @@ struct kvc_session {
 	uint32_t number;
 	uint8_t token[KV_TOKEN_LEN];
 	uint64_t shard_seed, value_max;
+	uint64_t out_max; /* bytes of pieces on their way from it at a time, beyond a few requests (room.c) */
 	uint32_t chunk_bytes, credits;
 	uint16_t shards, links_per_shard, flags;
 	struct te_peer *peer[KV_SHARDS_MAX];
@@ -106,6 +108,7 @@ struct kvc_session {
 struct kvc_room_share {
 	uint32_t reqs, imms;
 	uint64_t bytes;
+	uint32_t waiting;                 /* for a piece */
 	uint64_t counts_scan, piece_scan; /* room.c */
 };
 
@@ -178,6 +181,7 @@ struct kvc_client {
 	struct kvc_room_share kept;   /* of the guarantees of all servers what they have not taken */
 	uint64_t room_scan;
 	struct kv_list starving; /* struct kvc_starving: coroutines waiting for room, in order */
+	uint32_t num_starving;
 	struct kv_list dirty;    /* links with something to send */
 	uint32_t frames;         /* with the engine */
 	struct co *flusher;

@@ -32,6 +32,7 @@ int kvc_session_create(struct kvc_node *n, const struct wire_welcome_msg *w, uns
 		       struct kvc_session **out)
 {
 	uint32_t links = (uint32_t)w->shards * links_per_shard;
+	uint8_t host[16];
 	struct kvc_session *s = calloc(1, sizeof(*s) + links * sizeof(s->link[0]));
 	int rc = 0;
 	if (!s)
@@ -48,6 +49,8 @@ int kvc_session_create(struct kvc_node *n, const struct wire_welcome_msg *w, uns
 	s->shards = w->shards;
 	s->links_per_shard = (uint16_t)links_per_shard;
 	s->num_links = links;
+	kv_host_id(host);
+	s->out_max = memcmp(host, w->host_id, sizeof(host)) == 0 ? links * (uint64_t)KVC_LINK_OUT : UINT64_MAX;
 	for (uint32_t i = 0; i < links && rc == 0; i++)
 		rc = link_init(s, i / links_per_shard, i % links_per_shard);
 	if (rc < 0) {

@@ -71,28 +71,39 @@ static const uint8_t *held_to(const struct kvc_client *c, const uint8_t *at)
 	return at;
 }
 
-/* A pack: each of its bytes is some request's. */
-static bool in_requests(const struct kvc_client *c, const uint8_t *at, size_t len)
-{
-	const uint8_t *end = at + len, *to;
-	for (; at < end; at = to) {
-		to = held_to(c, at);
-		if (to == at)
-			return false;
-	}
-	return true;
-}
-
-static bool in_quarantine(const struct kvc_client *c, const uint8_t *at, size_t len)
+/* Up to where a piece in quarantine holds it; `at`: none does. */
+static const uint8_t *quarantined_to(const struct kvc_client *c, const uint8_t *at)
 {
 	const struct kvc_buffer *b = &c->buffer;
 	uint32_t left = b->units;
 	for (uint32_t unit = b->quarantine; unit != UINT32_MAX && left > 0; unit = b->next[unit], left--) {
 		const uint8_t *piece = b->base + ((uint64_t)unit << KVC_PIECE_SHIFT);
-		if (at >= piece && at + len <= piece + ((uint64_t)KVC_PIECE_MIN << (b->state[unit] & 0x3F)))
-			return true;
+		const uint8_t *end = piece + ((uint64_t)KVC_PIECE_MIN << (b->state[unit] & 0x3F));
+		if (at >= piece && at < end)
+			return end;
 	}
-	return false;
+	return at;
+}
+
+static bool in_quarantine(const struct kvc_client *c, const uint8_t *at, size_t len)
+{
+	return quarantined_to(c, at) >= at + len;
+}
+
+/* A pack: each of its bytes is some request's, or in quarantine. *out_late: some is. */
+static bool pack_may_land(const struct kvc_client *c, const uint8_t *at, size_t len, bool *out_late)
+{
+	const uint8_t *end = at + len, *to;
+	for (*out_late = false; at < end; at = to) {
+		to = held_to(c, at);
+		if (to > at)
+			continue;
+		*out_late = true;
+		to = quarantined_to(c, at);
+		if (to == at)
+			return false;
+	}
+	return true;
 }
 
 bool world_mark(const struct fab_ctx *ctx, uint32_t *out_imm)
@@ -108,13 +119,20 @@ void world_landing(void *arg, uint64_t id, const uint8_t *at, size_t len, const 
 {
 	struct world *w = arg;
 	const struct kvc_client *c = client_of(w, id);
+	bool late = true, fine = true;
 	if (!c)
 		return;
 	w->landings++;
-	if (len == 0 || (imm && in_request(c, *imm, at, len)) || (imm && *imm == PACKED && in_requests(c, at, len)))
+	if (len == 0)
 		return;
-	w->late_landings++;
-	if (!in_quarantine(c, at, len))
+	if (imm && *imm == PACKED)
+		fine = pack_may_land(c, at, len, &late);
+	else if (imm && in_request(c, *imm, at, len))
+		late = false;
+	else
+		fine = in_quarantine(c, at, len);
+	w->late_landings += late;
+	if (!fine)
 		world_wrong(
 			w,
 			"a write (immediate %08x) lands in memory of client %u that no request and no quarantine holds",

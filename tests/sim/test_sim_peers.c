@@ -816,6 +816,74 @@ static void a_silent_link_is_asked_and_then_connected_anew(void **state)
 
 /* ---- coming back ---- */
 
+/* ---- more workers than a server on this host needs ---- */
+
+enum { CROWD = 200, CROWD_LEN = 64 << 10 };
+
+static struct {
+	uint8_t memory[CROWD][CROWD_LEN];
+	unsigned got;
+} crowd;
+
+static void crowd_put(struct kvc_client *c, void *arg)
+{
+	(void)arg;
+	memset(crowd.memory[0], 7, CROWD_LEN);
+	if (kvc_put_await(c, (struct kvc_key){"crowd", 5}, crowd.memory[0], CROWD_LEN, NULL) != 0)
+		world_wrong(&world, "a value could not be stored");
+}
+
+static void crowd_get(struct kvc_client *c, void *arg)
+{
+	unsigned i = (unsigned)((uint8_t(*)[CROWD_LEN])arg - crowd.memory);
+	if (kvc_get_await(c, (struct kvc_key){"crowd", 5}, arg, CROWD_LEN, NULL) != CROWD_LEN)
+		world_wrong(&world, "GET %u failed", i);
+	crowd.got++;
+}
+
+/* Needs no piece: it does not stand behind those who lack one. */
+static void crowd_exists(struct kvc_client *c, void *arg)
+{
+	uint8_t found;
+	(void)arg;
+	if (kvc_exists_await(c, &(struct kvc_key){"crowd", 5}, 1, &found, NULL, NULL) != 0)
+		world_wrong(&world, "EXISTS failed");
+}
+
+static void pieces_of_a_server_on_this_host_are_few_however_many_workers(void **state)
+{
+	struct world_options wo = {.seed = 71, .clients = 1, .fabric.delay_max_ns = MS};
+	struct kvc_client *c;
+	uint64_t max;
+	(void)state;
+	memset(&crowd, 0, sizeof(crowd));
+	world_open(&world, &wo);
+	c = kvc_pool_client(world.pool[0].pool, 0);
+	max = c->node[0].session->out_max;
+	assert_int_equal(max, c->node[0].session->num_links * (uint64_t)KVC_LINK_OUT);
+	world_do(&world, 0, crowd_put, NULL);
+	world_server_freeze(&world, 0, true);
+	for (unsigned i = 0; i < CROWD; i++)
+		world_worker(&world, 0, 0, crowd_get, crowd.memory[i]);
+	world_sleep(&world, 10 * MS);
+	assert_int_equal(c->node[0].share.bytes, max);
+	assert_int_equal(c->num_starving, CROWD - max / CROWD_LEN);
+	assert_int_equal(c->node[0].share.waiting, c->num_starving);
+	world_worker(&world, 0, 0, crowd_exists, NULL);
+	world_sleep(&world, MS);
+	assert_int_equal(c->num_starving, CROWD - max / CROWD_LEN);
+	world_server_freeze(&world, 0, false);
+	while (crowd.got < CROWD) {
+		world_sleep(&world, MS / 2);
+		assert_true(c->node[0].share.bytes <= max);
+	}
+	world_join(&world, SECOND);
+	assert_int_equal(c->num_starving + c->node[0].share.waiting, 0);
+	for (unsigned i = 0; i < CROWD; i++)
+		assert_true(crowd.memory[i][0] == 7 && crowd.memory[i][CROWD_LEN - 1] == 7);
+	world_close(&world);
+}
+
 /* The pauses between the attempts of each client to reach a server that refuses: within their bounds, and not those of
  * the others. */
 static void pauses_grow_to_a_bound_and_are_nobody_elses(void **state)
@@ -853,6 +921,7 @@ static void pauses_grow_to_a_bound_and_are_nobody_elses(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pieces_of_a_server_on_this_host_are_few_however_many_workers),
 		cmocka_unit_test(a_server_in_trouble_delays_calls_to_another_by_one_fence),
 		cmocka_unit_test(messages_to_a_silent_server_leave_send_buffers_to_another),
 		cmocka_unit_test(items_of_a_stopped_server_stand_in_nobodys_way),
