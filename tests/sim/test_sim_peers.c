@@ -842,12 +842,11 @@ static void crowd_get(struct kvc_client *c, void *arg)
 }
 
 /* Needs no piece: it does not stand behind those who lack one. */
-static void crowd_exists(struct kvc_client *c, void *arg)
+static void crowd_touch(struct kvc_client *c, void *arg)
 {
-	uint8_t found;
 	(void)arg;
-	if (kvc_exists_await(c, &(struct kvc_key){"crowd", 5}, 1, &found, NULL, NULL) != 0)
-		world_wrong(&world, "EXISTS failed");
+	if (kvc_touch_await(c, (struct kvc_key){"crowd", 5}, NULL) != 0)
+		world_wrong(&world, "TOUCH failed");
 }
 
 static void pieces_of_a_server_on_this_host_are_few_however_many_workers(void **state)
@@ -869,7 +868,7 @@ static void pieces_of_a_server_on_this_host_are_few_however_many_workers(void **
 	assert_int_equal(c->node[0].share.bytes, max);
 	assert_int_equal(c->num_starving, CROWD - max / CROWD_LEN);
 	assert_int_equal(c->node[0].share.waiting, c->num_starving);
-	world_worker(&world, 0, 0, crowd_exists, NULL);
+	world_worker(&world, 0, 0, crowd_touch, NULL);
 	world_sleep(&world, MS);
 	assert_int_equal(c->num_starving, CROWD - max / CROWD_LEN);
 	world_server_freeze(&world, 0, false);
