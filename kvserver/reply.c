@@ -31,6 +31,15 @@ _Static_assert(sizeof(struct held) <= REPLY_HELD_BYTES, "the slab's objects are 
 
 enum { FRAME_SHARE = 4 }; /* a link's frames under way: a quarter of what is free at most */
 
+/* These replies are lost. The client would wait for them until its deadlines, and lack their credits as long. One that does
+ * not read (-KV_ETIMEOUT) is not told: its link is silent, which it looks at by itself. */
+static void frame_failed(struct session *s, const struct te_msg *msg, int status)
+{
+	s->shard->stat[WIRE_STAT_DROPPED_REPLIES] += wire_frame_records(msg->data);
+	if (status != -KV_ETIMEOUT)
+		session_lost(s, 0);
+}
+
 /* The engine is done with a frame. Its session may have ended meanwhile, but its memory waits for this. */
 static void frame_sent(struct te_msg *msg, int status)
 {
@@ -39,8 +48,8 @@ static void frame_sent(struct te_msg *msg, int status)
 
 	l->frames--;
 	s->shard->frames--;
-	if (status && status != -KV_ECLOSED && status != -KV_ERESET)
-		s->shard->stat[WIRE_STAT_DROPPED_REPLIES] += wire_frame_records(msg->data);
+	if (KV_UNLIKELY(status != 0) && status != -KV_ECLOSED && status != -KV_ERESET)
+		frame_failed(s, msg, status);
 	session_frame_sent(s);
 }
 

@@ -316,6 +316,31 @@ static void a_session_whose_writes_fail_is_to_begin_anew(void **state)
 	honest_calls();
 }
 
+/* Neither may replies that failed: the client would wait for them until its deadline. */
+static void a_session_whose_replies_fail_is_to_begin_anew(void **state)
+{
+	enum { FRAMES = 400, EACH = 8 };
+	struct wire_request q[EACH];
+	(void)state;
+	rig_store("k", 2800, 1);
+	for (unsigned f = 0; f < FRAMES; f++) {
+		for (unsigned i = 0; i < EACH; i++) {
+			q[i] = other_get("k", 2800);
+			q[i].flags = WIRE_GET_INLINE;
+		}
+		other_send(q, EACH);
+		rig_turn();
+	}
+	rig_quiet();
+	assert_true(other.session->link[0].frames > 0);
+	assert_false(atomic_load(&other.anew));
+	te_close(&other.te);
+	rig_until(atomic_load(&other.anew));
+	assert_int_equal(rig_stat(WIRE_STAT_LOST_WRITES), 0);
+	assert_true(rig_stat(WIRE_STAT_DROPPED_REPLIES) > 0);
+	honest_calls();
+}
+
 /* ---- one that asks beyond its credits ---- */
 
 /* Ends of values whose bytes never come hold its credits; what it asks beyond them is BUSY and holds nothing. */
@@ -526,6 +551,7 @@ int main(void)
 		HOSTILE_TEST(links_that_wait_for_send_buffers_take_turns),
 		HOSTILE_TEST(writes_that_nobody_reads_do_not_stop_others),
 		HOSTILE_TEST(a_session_whose_writes_fail_is_to_begin_anew),
+		HOSTILE_TEST(a_session_whose_replies_fail_is_to_begin_anew),
 		HOSTILE_TEST(a_flood_beyond_the_credits_is_refused_and_counted),
 		HOSTILE_TEST(abandoned_puts_keep_nobody_from_writing),
 		HOSTILE_TEST(destinations_that_do_not_fit_are_counted),
