@@ -7,11 +7,14 @@
  * Calls that libfabric makes through our operation tables do not count: the caller must be in the program itself. */
 #include "tests/fault/fault.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <netdb.h>
 #include <openssl/err.h>
 #include <pthread.h>
+#include <rdma/fabric.h>
 #include <rdma/fi_errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -144,13 +147,49 @@ int fault_hit(const char *function, const long *regs, uintptr_t caller, const lo
 
 /* ---- functions that are looked at, too ---- */
 
-static _Atomic int64_t mapped;
+static _Atomic int64_t mapped, infos;
 static _Atomic int last_connection = -1;
 static const char *_Atomic doomed;
 
 int64_t fault_mapped_bytes(void)
 {
 	return mapped;
+}
+
+int64_t fault_infos(void)
+{
+	return infos;
+}
+
+/* Of all threads in sum: one waits for another, so what each of them is kept waiting delays the whole. */
+static uint64_t waited_ns(void)
+{
+	DIR *d = opendir("/proc/self/task");
+	const struct dirent *e;
+	uint64_t sum = 0;
+
+	while (d && (e = readdir(d)) != NULL) {
+		char path[300], line[128];
+		unsigned long long ran, waited;
+		FILE *f;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%s/schedstat", e->d_name);
+		f = fopen(path, "re");
+		if (f && fgets(line, sizeof(line), f) && sscanf(line, "%llu %llu", &ran, &waited) == 2)
+			sum += waited;
+		if (f)
+			fclose(f);
+	}
+	if (d)
+		closedir(d);
+	return sum;
+}
+
+void fault_note_machine(void)
+{
+	fault_board->failed_ns = kv_clock_now(&kv_clock_monotonic);
+	fault_board->waited_ns = waited_ns();
+	fault_board->wrong = true;
 }
 
 int fault_last_connection(void)
@@ -183,6 +222,34 @@ int __wrap_munmap(void *addr, size_t len)
 	if (rc == 0)
 		mapped -= (int64_t)kv_align_up(len, 4096);
 	return rc;
+}
+
+struct fi_info *__real_fi_dupinfo(const struct fi_info *info);
+struct fi_info *fault_real_fi_dupinfo(const struct fi_info *info);
+struct fi_info *fault_real_fi_dupinfo(const struct fi_info *info)
+{
+	struct fi_info *copy = __real_fi_dupinfo(info);
+
+	infos += copy != NULL;
+	return copy;
+}
+
+int __real_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints, struct fi_info **info);
+int fault_real_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints, struct fi_info **info);
+int fault_real_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints, struct fi_info **info)
+{
+	int rc = __real_fi_getinfo(version, node, service, flags, hints, info);
+
+	infos += rc == 0;
+	return rc;
+}
+
+void __real_fi_freeinfo(struct fi_info *info);
+void __wrap_fi_freeinfo(struct fi_info *info);
+void __wrap_fi_freeinfo(struct fi_info *info)
+{
+	__real_fi_freeinfo(info);
+	infos -= info != NULL;
 }
 
 int __real_io_connect_await(const struct sockaddr_storage *addr, socklen_t len, int *out_fd, uint64_t deadline_ns);

@@ -41,6 +41,10 @@ struct fault_board {
 	_Atomic unsigned hits, fired, sites;
 	const char *_Atomic step; /* of the scenario, for the report of a hang */
 	unsigned fds, threads;  /* at the end of the recording run */
+	uint64_t begun_ns;      /* of the child */
+	uint64_t failed_ns, waited_ns; /* when the first thing was wrong, and how long threads had waited for a processor by then */
+	bool wrong;             /* the scenario found something */
+	int sockets_left;       /* at the end nothing was left but so many sockets; -1: something else was */
 	struct fault_site site[FAULT_SITES_MAX];
 };
 
@@ -51,6 +55,12 @@ void fault_end(void);
 
 /* Bytes mapped by KVRail's objects and not unmapped. */
 int64_t fault_mapped_bytes(void);
+
+/* Descriptions of fabrics (struct fi_info) that KVRail's objects were given and have not freed. */
+int64_t fault_infos(void);
+
+/* fault_note_machine -- something is wrong: note on the board how long this process' threads were kept waiting for a processor. */
+void fault_note_machine(void);
 
 /* The socket of the last connection that was made. */
 int fault_last_connection(void);

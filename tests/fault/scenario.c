@@ -58,6 +58,8 @@ static void wrong(const char *fmt, ...)
 {
 	va_list ap;
 
+	if (!s.bad)
+		fault_note_machine();
 	s.bad = true;
 	va_start(ap, fmt);
 	fprintf(stderr, "WRONG: ");

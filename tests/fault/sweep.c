@@ -6,6 +6,16 @@
  * ends with status 0: the scenario found nothing wrong, the sanitizers were quiet (leaks included), and descriptors, threads and mappings are as many as they were in
  * the recording run. The runner has one thread and has touched no library before it forks.
  *
+ * Two failures are not ours, and are told from others by what they look like alone. Each is shown and counted.
+ *
+ * A machine that is busy otherwise keeps threads from running, and calls, connections and the 15 s of a step have deadlines of wall time. A run in which threads had
+ * waited for a processor for more than half of the time when the first thing was wrong is made again, up to TRIES times.
+ *
+ * libfabric (1.17; rxm and util of 2.6 have the same lines) forgets a connection request that lies in rxm's event queue when the endpoint is closed: ofi_eq_cleanup frees the event, but neither the fi_info
+ * nor the socket that it leads to. Nothing of ours reaches that queue, and draining would only make the moment shorter in which a request may come. What is let pass:
+ * the scenario was content, every fi_info that we were given is freed, nothing is left but n sockets, and the one direct leak is of n objects of the size of
+ * fi_info, made by fi_dupinfo, and everything that leaked was allocated inside libfabric.
+ *
  * Speaks TAP: one test per phase. Environment, for work on a finding:
  *   KVRAIL_FAULT_PHASE=N  only this phase     KVRAIL_FAULT_ONLY=TEXT  only cases whose title contains this, with all that they print
  *   KVRAIL_FAULT_JOBS=N   children at once (2)   KVRAIL_FAULT_LIST=1  print the cases with their outcome
@@ -13,6 +23,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <rdma/fabric.h>
 #include <sanitizer/common_interface_defs.h>
 #include <sanitizer/lsan_interface.h>
 #include <signal.h>
@@ -40,6 +51,8 @@ enum {
 	EXIT_SANITIZER = 99,
 	EXIT_LEFT = 2 /* descriptors, threads or mappings */
 };
+
+enum verdict { SURVIVED, FAILED, UNMET, STARVED, FORGOTTEN };
 
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
@@ -92,7 +105,7 @@ static char folder[64];
 static uintptr_t started[FAULT_SITES_MAX]; /* the points of the start: with certificates only the others are tried */
 static unsigned num_started;
 static unsigned baseline_fds, baseline_threads;
-static unsigned survived, failed, unmet, points;
+static unsigned survived, failed, unmet, points, starved, forgotten;
 
 /* ---- the child ---- */
 
@@ -124,30 +137,44 @@ static void on_crash(int sig)
 	raise(sig);
 }
 
-static int left_check(const struct fault_board *b, bool recording)
+/* Show what is open. Returns how many of them are sockets. */
+static int descriptors_show(void)
+{
+	int sockets = 0;
+
+	for (int i = 0; i < 256; i++) {
+		char path[64], to[256] = "";
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", i);
+		if (readlink(path, to, sizeof(to) - 1) <= 0)
+			continue;
+		sockets += strncmp(to, "socket:", 7) == 0;
+		fprintf(stderr, "  %d -> %s\n", i, to);
+	}
+	return sockets;
+}
+
+static int left_check(struct fault_board *b, bool recording)
 {
 	unsigned fds = entries("/proc/self/fd"), threads = entries("/proc/self/task");
+	bool sound = true;
 
 	if (recording) {
-		fault_board->fds = fds;
-		fault_board->threads = threads;
-	} else if (fds != b->fds || threads != b->threads) {
+		b->fds = fds;
+		b->threads = threads;
+	}
+	b->sockets_left = 0;
+	if (fds != b->fds || threads != b->threads) {
 		fprintf(stderr, "LEFT: %u descriptors instead of %u, %u threads instead of %u\n", fds, b->fds, threads, b->threads);
-		for (int i = 0; i < 256; i++) {
-			char path[64], to[256];
-			ssize_t n;
-			snprintf(path, sizeof(path), "/proc/self/fd/%d", i);
-			n = readlink(path, to, sizeof(to) - 1);
-			if (n > 0)
-				fprintf(stderr, "  %d -> %.*s\n", i, (int)n, to);
-		}
-		return EXIT_LEFT;
+		b->sockets_left = descriptors_show();
+		sound = false;
 	}
-	if (fault_mapped_bytes() != 0) {
+	if (fault_mapped_bytes() != 0)
 		fprintf(stderr, "LEFT: %lld bytes are still mapped\n", (long long)fault_mapped_bytes());
-		return EXIT_LEFT;
-	}
-	return 0;
+	if (fault_infos() != 0)
+		fprintf(stderr, "LEFT: %lld descriptions of fabrics\n", (long long)fault_infos());
+	if (fault_mapped_bytes() != 0 || fault_infos() != 0 || threads != b->threads || fds - b->fds != (unsigned)b->sockets_left)
+		b->sockets_left = -1;
+	return sound && b->sockets_left == 0 ? 0 : EXIT_LEFT;
 }
 
 static void child(enum phase phase, const char *log)
@@ -164,6 +191,7 @@ static void child(enum phase phase, const char *log)
 	signal(SIGSEGV, on_crash);
 	signal(SIGBUS, on_crash);
 	signal(SIGABRT, on_crash);
+	fault_board->begun_ns = kv_clock_now(&kv_clock_monotonic);
 	rc = scenario_run(phase, folder);
 	fault_board->step = "the end";
 	if (rc == 0)
@@ -179,6 +207,7 @@ static void start(struct job *j, enum phase phase, struct fault_case *c)
 
 	memset(b, 0, sizeof(*b));
 	b->recording = !c;
+	b->sockets_left = -1;
 	b->fds = baseline_fds;
 	b->threads = baseline_threads;
 	if (c) {
@@ -219,32 +248,94 @@ static void show(const char *log, unsigned lines_max)
 		fclose(f);
 }
 
+/* Whether its threads were kept from running for most of the time until something was wrong. */
+static bool was_starved(const struct fault_board *b)
+{
+	return b->wrong && b->waited_ns > (b->failed_ns - b->begun_ns) / 2;
+}
+
+/* Whether what the sanitizer reports are `n` connection requests that libfabric forgot, and nothing else. */
+static bool requests_forgotten(const char *log, int n)
+{
+	FILE *f = fopen(log, "re");
+	char line[1024];
+	unsigned long long bytes;
+	unsigned direct = 0, objects;
+	bool good = f != NULL, info = false, ended = false;
+
+	while (good && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "Direct leak of %llu byte(s) in %u object(s)", &bytes, &objects) == 2) {
+			info = ++direct == 1 && objects == (unsigned)n && bytes == n * sizeof(struct fi_info);
+			good = info;
+		} else if (strncmp(line, "Indirect leak", 13) == 0) {
+			info = false;
+		} else if (strncmp(line, "    #0", 6) != 0 && strncmp(line, "    #", 5) == 0) {
+			good = strstr(line, "libfabric.so") && (!info || strncmp(line, "    #1 ", 7) != 0 || strstr(line, " in fi_dupinfo "));
+		}
+		ended |= strncmp(line, "SUMMARY: AddressSanitizer: ", 27) == 0 && strstr(line, " leaked in ");
+	}
+	if (f)
+		fclose(f);
+	return good && ended && direct == 1;
+}
+
+static enum verdict verdict_of(const struct job *j, int status)
+{
+	const struct fault_board *b = j->board;
+
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return b->fired ? SURVIVED : UNMET;
+	if (was_starved(b))
+		return STARVED;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_LEAK && !b->wrong && b->sockets_left > 0 && requests_forgotten(j->log, b->sockets_left))
+		return FORGOTTEN;
+	return FAILED;
+}
+
+/* Count a run. Returns what to call it. */
+static const char *count(enum verdict v)
+{
+	switch (v) {
+	case SURVIVED:
+		survived++;
+		return "survived";
+	case FORGOTTEN:
+		survived++;
+		forgotten++;
+		return "survived (libfabric forgot a connection request)";
+	case UNMET:
+		unmet++;
+		return "not met";
+	default:
+		failed++;
+		return "FAILED";
+	}
+}
+
 /* A child has ended. Returns false when it has to run again. */
 static bool judge(struct job *j, int status)
 {
 	char text[512];
-	const char *verdict = "survived";
-	bool good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+	enum verdict v = verdict_of(j, status);
+	const struct fault_board *b = j->board;
+	bool again = (v == UNMET || v == STARVED) && j->c->tries < TRIES, good = v == SURVIVED || v == UNMET;
 
-	if (good && !j->board->fired && j->c->tries < TRIES)
+	if (v == UNMET && again)
 		return false;
 	title(j->c, text, sizeof(text));
-	if (good && !j->board->fired) {
-		unmet++;
-		verdict = "not met";
-	} else if (good) {
-		survived++;
-	} else {
-		failed++;
-		verdict = "FAILED";
-	}
+	starved += again;
 	if (!good || getenv("KVRAIL_FAULT_LIST"))
-		printf("# %s: %s (%ld s)\n", verdict, text, (long)(time(NULL) - j->since));
+		printf("# %s: %s (%ld s)\n", again ? "again, its threads were kept from running" : count(v), text, (long)(time(NULL) - j->since));
+	else
+		count(v);
+	if (!good && b->wrong)
+		printf("#     threads waited for a processor for %.1f s in sum in the first %.1f s\n", (double)b->waited_ns / 1e9,
+		       (double)(b->failed_ns - b->begun_ns) / 1e9);
 	if (!good && WIFSIGNALED(status))
-		printf("#     killed by signal %d in step %s\n", WTERMSIG(status), j->board->step ? j->board->step : "?");
+		printf("#     killed by signal %d in step %s\n", WTERMSIG(status), b->step ? b->step : "?");
 	if (!good || getenv("KVRAIL_FAULT_ONLY"))
 		show(j->log, getenv("KVRAIL_FAULT_ONLY") ? 300 : 60);
-	return true;
+	return !again;
 }
 
 static void reap(enum phase phase)
@@ -275,11 +366,14 @@ static struct job *idle(void)
 static bool record(enum phase phase)
 {
 	struct job *j = &jobs[0];
-	int status;
+	int status = 0;
 
-	start(j, phase, NULL);
-	waitpid(j->pid, &status, 0);
-	j->pid = 0;
+	for (unsigned i = 0; i < TRIES && (i == 0 || was_starved(j->board)); i++) {
+		starved += i > 0;
+		start(j, phase, NULL);
+		waitpid(j->pid, &status, 0);
+		j->pid = 0;
+	}
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
 		baseline_fds = j->board->fds;
 		baseline_threads = j->board->threads;
@@ -419,6 +513,51 @@ static bool setup(void)
 	return true;
 }
 
+/* ---- what is let pass is told from what is not ---- */
+
+static bool forgotten_in(const char *report, int n)
+{
+	char log[128];
+	FILE *f;
+	bool yes;
+
+	snprintf(log, sizeof(log), "%s/sample", folder);
+	f = fopen(log, "we");
+	if (!f || fputs(report, f) < 0 || fclose(f) != 0)
+		return false;
+	yes = requests_forgotten(log, n);
+	unlink(log);
+	return yes;
+}
+
+#define FRAME(k, where) "    #" k " 0x7f " where "\n"
+#define INTERCEPTED     FRAME("0", "in __interceptor_malloc ../asan/asan_malloc_linux.cpp:69")
+#define DUPINFO         FRAME("1", "in fi_dupinfo (/lib/libfabric.so.1+0x1eacd)")
+#define UNNAMED         FRAME("1", " (/lib/libfabric.so.1+0xdb313)")
+#define OURS            FRAME("2", "in fab_open engine/fabric.c:288")
+#define DIRECT(bytes)   "Direct leak of " bytes " byte(s) in 1 object(s) allocated from:\n" INTERCEPTED
+#define INDIRECT        "Indirect leak of 40 byte(s) in 1 object(s) allocated from:\n" INTERCEPTED UNNAMED
+#define SUMMARY         "SUMMARY: AddressSanitizer: 160 byte(s) leaked in 2 allocation(s).\n"
+
+static bool tolerance_check(void)
+{
+	char text[1024], bytes[16];
+
+	_Static_assert(sizeof(struct fi_info) < 1000, "three digits below");
+	snprintf(bytes, sizeof(bytes), "%zu", sizeof(struct fi_info));
+	snprintf(text, sizeof(text), DIRECT("%s") DUPINFO INDIRECT SUMMARY, bytes);
+	if (!forgotten_in(text, 1) || forgotten_in(text, 2) || forgotten_in(text, 0))
+		return false;
+	snprintf(text, sizeof(text), DIRECT("%s") DUPINFO OURS INDIRECT SUMMARY, bytes);
+	if (forgotten_in(text, 1))
+		return false;
+	snprintf(text, sizeof(text), DIRECT("%s") DUPINFO DIRECT("8") UNNAMED SUMMARY, bytes);
+	if (forgotten_in(text, 1))
+		return false;
+	snprintf(text, sizeof(text), DIRECT("%s") UNNAMED SUMMARY, bytes);
+	return !forgotten_in(text, 1) && !forgotten_in(DIRECT("8") DUPINFO SUMMARY, 1);
+}
+
 /* Functions of points.def that this scenario does not come by. */
 static void never_met(void)
 {
@@ -448,8 +587,10 @@ int main(void)
 		return 1;
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	printf("1..%d\n", one ? 1 : PHASES);
-	for (int phase = 0, n = 1; phase < PHASES; phase++) {
+	printf("1..%d\n", one ? 2 : PHASES + 1);
+	good = tolerance_check();
+	printf("%sok 1 - a connection request that libfabric forgot is told from other leaks\n", good ? "" : "not ");
+	for (int phase = 0, n = 2; phase < PHASES; phase++) {
 		unsigned s = survived, f = failed, u = unmet, p = points;
 		bool ok;
 		if (one && atoi(one) != phase)
@@ -462,6 +603,10 @@ int main(void)
 	if (!one)
 		never_met();
 	printf("# fault points: %u, survived: %u of %u runs%s\n", points, survived, survived + failed, unmet ? " (some were not met)" : "");
+	if (starved)
+		printf("# %u runs were made again, because their threads had been kept from running\n", starved);
+	if (forgotten)
+		printf("#: in %u runs libfabric forgot a connection request when an endpoint was closed: some 700 bytes and a socket\n", forgotten);
 	cleanup();
 	return good ? 0 : 1;
 }
