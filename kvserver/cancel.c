@@ -6,7 +6,10 @@
  * own reply (CANCELED) goes out too. A PUT that has reads in flight is answered when they are over, both replies then:
  * until that moment its source is being read. DONE: it was answered before; the number of its writes is remembered as
  * long as its id is in the window. An id below the window is answered with the largest number: the client must take its
- * destination for unsafe. */
+ * destination for unsafe.
+ *
+ * A GET of the same frame may be in a pack (pack.c), neither answered nor under way: the pack is closed first. */
+#include "kvserver/pack.h"
 #include "kvserver/reply.h"
 #include "kvserver/shard.h"
 
@@ -47,6 +50,7 @@ void cancel_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 
 	(void)now_ns;
 	shard_count(l->session->shard, WIRE_STAT_CANCELS);
+	pack_close(l->session->shard);
 	if (verdict == WINDOW_NEW) {
 		l->posted[id % WINDOW_WIDTH] = 0;
 		reply.cancel.state = WIRE_CANCEL_UNSEEN;

@@ -285,6 +285,33 @@ static void small_values_side_by_side_are_one_write(void **state)
 		assert_int_equal(rig_memory(5 * SLOT)[k], 0xAA); /* of the value that is not there */
 }
 
+/* What a CANCEL finds in its own frame has not been written yet, and will be: its answer must not say that nothing was. */
+static void a_cancel_behind_a_packed_get_does_not_call_its_memory_safe(void **state)
+{
+	(void)state;
+	struct wire_request q[3];
+	struct wire_frame frame;
+	struct te_info info;
+	te_info(rig.shard->te, &info);
+	rig_store("k", 4096, 1);
+	for (unsigned i = 0; i < 2; i++) {
+		q[i] = rig_get("k", 0, 4096);
+		q[i].flags = WIRE_GET_PACK;
+		q[i].dest.offset = i * 4096;
+		q[i].dest.slice = 4096;
+	}
+	q[2] = rig_request(WIRE_CANCEL, NULL);
+	q[2].cancel.id = q[0].id;
+	frame = rig_frame();
+	rig_send_records(&frame, q, KV_COUNT(q));
+	for (unsigned i = 0; i < KV_COUNT(q); i++)
+		rig_until(rig_find(q[i].id));
+	assert_int_equal(rig_find(q[0].id)->status, WIRE_OK);
+	assert_int_equal(rig_find(q[2].id)->status, WIRE_OK);
+	assert_int_equal(rig_find(q[2].id)->cancel.state, WIRE_CANCEL_DONE);
+	assert_int_equal(rig_find(q[2].id)->cancel.posted, info.ordered ? UINT32_MAX : 1);
+}
+
 static void many_gets_at_once_all_arrive(void **state)
 {
 	(void)state;
@@ -469,6 +496,7 @@ int main(void)
 		GET_TEST(another_generation_is_stale),
 		GET_TEST(destinations_outside_the_region_are_refused),
 		GET_TEST(small_values_side_by_side_are_one_write),
+		GET_TEST(a_cancel_behind_a_packed_get_does_not_call_its_memory_safe),
 		GET_TEST(many_gets_at_once_all_arrive),
 		GET_TEST(a_session_may_end_with_a_get_in_flight),
 		GET_TEST(deleting_what_is_being_read_changes_nothing_for_the_reader),
