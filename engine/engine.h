@@ -51,8 +51,8 @@ struct te_handlers {
 	void (*immediate)(void *arg, unsigned rail, uint32_t imm);
 	/* room -- send buffers are free again after te_msg_acquire had returned NULL. May be NULL. */
 	void (*room)(void *arg);
-	/* follow -- `message` has returned and posted ordered writes (te_xfer.ordered): the messages that go behind them are to be sent now, with
-	 * te_msg_follow. NULL: none is started. */
+	/* follow -- `message` has returned and posted ordered writes (te_xfer.ordered): the messages that go behind
+	 * them are to be sent now, with te_msg_follow. NULL: none is started. */
 	void (*follow)(void *arg);
 	/* reset -- endpoints were rebuilt (a fence, or an endpoint failure). All peers' links are void until te_peer_readdress; our addresses changed;
 	 * every operation was ended with -KV_ERESET before this call. status 0, or the code of a rebuild that failed (it is retried with back-off). */
@@ -177,9 +177,10 @@ void te_msg_release(struct te *te, struct te_msg *msg);
  * Messages of one link go before its transfers' chunks. There is no order between messages. */
 void te_msg_send(struct te *te, struct te_peer *peer, unsigned link, struct te_msg *msg, uint64_t deadline_ns);
 
-/* te_msg_follow -- send a message that arrives behind the bytes of the ordered writes of this link since the last one. 0: posted, `sent` comes. -KV_EBUSY: that
- * cannot be promised any more (a connection may have been replaced); nothing was sent, the buffer is the caller's, and so is the trouble: the peer
- * must not believe that those bytes are there. */
+/* te_msg_follow -- send a message that arrives behind the bytes of the ordered writes of this link since the last
+ * one. 0: posted, `sent` comes. -KV_EBUSY: that cannot be promised any more (a connection may have been replaced);
+ * nothing was sent, the buffer is the caller's, and so is the trouble: the peer must not believe that those bytes
+ * are there. */
 int te_msg_follow(struct te *te, struct te_peer *peer, unsigned link, struct te_msg *msg);
 
 /* ---- transfers ---- */
@@ -231,8 +232,9 @@ struct te_xfer {
 uint32_t te_xfer_chunks(const struct te *te, const struct te_xfer *x);
 
 /* te_xfer_start -- check bounds and post what fits. Returns 1 when everything is posted already (posting_done will not run), 0 when it
- * goes on, or -KV_EINVAL (outside a region, slices that overlap), -KV_EPEERDOWN (peer closed, or void after a reset), -KV_EBUSY (ordered, and not now), -KV_ENOTSUP (a read where te_info.reads_refused; a write without immediate on shm,
- * which no fence could stop): then no callback runs. */
+ * goes on, or -KV_EINVAL (outside a region, slices that overlap), -KV_EPEERDOWN (peer closed, or void after a
+ * reset), -KV_EBUSY (ordered, and not now), -KV_ENOTSUP (a read where te_info.reads_refused; a write without
+ * immediate on shm, which no fence could stop): then no callback runs. */
 int te_xfer_start(struct te *te, struct te_xfer *x);
 
 /* te_xfer_cancel -- post no more chunks. `posted` is final when it returns (posting_done does not run); done still comes, with -KV_ECANCELED unless it

@@ -82,8 +82,8 @@ static const struct fab_quirk quirks[] = {
 		 * rxm_handle_comp_error follows it: SIGSEGV in the target, 1.17 to 2.6. A plain write is internal there
 		 * and dropped in silence, and an immediate without bytes is never half received. */
 		.split_imm = true,
-		/* fi_write and fi_send take the address's connection and queue on it; it is replaced only by polling, or where a posting
-		 * returns -FI_EAGAIN (rxm_get_conn). */
+		/* fi_write and fi_send take the address's connection and queue on it; it is replaced only by
+		 * polling, or where a posting returns -FI_EAGAIN (rxm_get_conn). */
 		.ordered = true,
 		.read_safe_since = READ_SAFE,
 		.delivery_flag = true,

@@ -316,7 +316,8 @@ static bool order_possible(const struct te *te, const struct te_xfer *x)
 	return c.len > 0 && c.len == total_of(x);
 }
 
-/* All or nothing. The message that follows has its operation from here on: nothing that is posted in between can take it away. */
+/* All or nothing. The message that follows has its operation from here on: nothing that is posted in between can
+ * take it away. */
 static int start_ordered(struct te *te, struct te_xfer *x)
 {
 	struct link *l = &x->peer->links[x->link];

@@ -7,8 +7,9 @@
  *
  * A bare operation is one write with immediate of one value, from the server's resident blocks, into a view slice of
  * the client: what GET does less the request, the index, the pin, the reply and the checksum. Depth is equal, unless
- * --roofline-depth asks for more bare writes: a worker has one operation in flight in both. A call asks for many operations at once, so that the requests of the bare run
- * weigh nothing; its latency is taken from calls that ask for one. */
+ * --roofline-depth asks for more bare writes: a worker has one operation in flight in both. A call asks for many
+ * operations at once, so that the requests of the bare run weigh nothing; its latency is taken from calls that ask
+ * for one. */
 #include "kvbench/roofline.h"
 
 #include <stdlib.h>

@@ -117,7 +117,8 @@ uint64_t kvc_buffer_largest(const struct kvc_buffer *b)
 	return b->units ? order_bytes(31 - (unsigned)__builtin_clz(b->units)) : 0;
 }
 
-/* Take the block of order `want` at `unit` out of the free block of `order` that begins at `from` and holds it: what is not wanted goes back. */
+/* Take the block of order `want` at `unit` out of the free block of `order` that begins at `from` and holds it: what
+ * is not wanted goes back. */
 static void carve(struct kvc_buffer *b, uint32_t from, unsigned order, uint32_t unit, unsigned want, struct kvc_piece *out)
 {
 	list_remove(b, &b->head[order], from);

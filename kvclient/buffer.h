@@ -32,8 +32,9 @@ void kvc_buffer_fini(struct kvc_buffer *b);
  * Does not park. */
 int kvc_buffer_take(struct kvc_buffer *b, uint64_t len_bytes, struct kvc_piece *out);
 
-/* kvc_buffer_take_near -- the same, if possible at *inout_next, which becomes the end of the piece taken: so pieces of one size that are taken in a row lie side by
- * side, as far as there is room. UINT64_MAX: begin a row, where run_bytes are free if they are anywhere. */
+/* kvc_buffer_take_near -- the same, if possible at *inout_next, which becomes the end of the piece taken: so pieces
+ * of one size that are taken in a row lie side by side, as far as there is room. UINT64_MAX: begin a row, where
+ * run_bytes are free if they are anywhere. */
 int kvc_buffer_take_near(struct kvc_buffer *b, uint64_t len_bytes, uint64_t run_bytes, uint64_t *inout_next,
 			 struct kvc_piece *out);
 

@@ -260,8 +260,8 @@ struct kvc_need {
 
 /* kvc_room_init -- when tables, buffer and engine are there. */
 void kvc_room_init(struct kvc_client *c);
-/* kvc_room_piece -- the most bytes of a range that a piece of the buffer is planned for: with several servers, what each
- * is sure to get. kvc_room_imms -- the most immediates that one request is planned with. */
+/* kvc_room_piece -- the most bytes of a range that a piece of the buffer is planned for: with several servers, what
+ * each is sure to get. kvc_room_imms -- the most immediates that one request is planned with. */
 uint64_t kvc_room_piece(const struct kvc_client *c);
 uint32_t kvc_room_imms(const struct kvc_client *c);
 /* kvc_room_return -- what a request had is free again: its immediates; its piece; its entry. */

@@ -131,8 +131,8 @@ static void range_fill(struct kvc_get *g, struct kvc_req *r, uint64_t length, co
 	}
 }
 
-/* Small items of a batch go to pieces side by side, from which they are copied wherever they belong: the server may write several at once. Tiny ones
- * come in the reply. */
+/* Small items of a batch go to pieces side by side, from which they are copied wherever they belong: the server may
+ * write several at once. Tiny ones come in the reply. */
 static bool get_packed(const struct kvc_get *g)
 {
 	return g->row && g->c->info.ordered && g->issued == 0 && get_goal(g) > PACK_MIN && get_goal(g) <= PACK_MAX;

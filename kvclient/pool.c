@@ -22,10 +22,10 @@
 
 enum { CLIENTS_WARN = 8 };
 
-/* The most that a loop looks again before it sleeps; how often it does, it learns by itself (loop/spin.c). Where nothing
- * wakes a loop (shm, older EFA) it always does: a sleep there is blind, 50 us at least; and on shm a loop that its timer
- * wakes takes the processor from another one, and if that held one of the provider's spin locks all others spin for a
- * scheduler's slice. */
+/* The most that a loop looks again before it sleeps; how often it does, it learns by itself (loop/spin.c). Where
+ * nothing wakes a loop (shm, older EFA) it always does: a sleep there is blind, 50 us at least; and on shm a loop
+ * that its timer wakes takes the processor from another one, and if that held one of the provider's spin locks all
+ * others spin for a scheduler's slice. */
 #define SPIN_DEFAULT_NS 50000ull
 
 /* ---- threads inside blocking calls ---- */

@@ -27,9 +27,10 @@
  * the buffer at most, so that guarantees never stand in its way for ever; whoever does need more gets it when no other
  * request has anything.
  *
- * Pieces of a server on the same host are limited further: beyond a few requests no more than session.out_max bytes are out. What more workers ask for
- * would only queue, and each would hold a piece meanwhile: then every value comes to memory that no cache knows any more
- * (1,024 workers: 0.55 of the rate of 32, and 0.93 with the limit). Elsewhere a round trip may need more, and nothing was measured.
+ * Pieces of a server on the same host are limited further: beyond a few requests no more than session.out_max bytes
+ * are out. What more workers ask for would only queue, and each would hold a piece meanwhile: then every value comes
+ * to memory that no cache knows any more (1,024 workers: 0.55 of the rate of 32, and 0.97 with the limit). Elsewhere
+ * a round trip may need more, and nothing was measured.
  *
  * A PING needs an entry and nothing else; some are kept for it: a link whose requests are all stuck must be found out.
  */

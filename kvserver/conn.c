@@ -15,9 +15,10 @@
  * (stop_await), so that the quarantine budget ends the transfers, and with them the wait.
  *
  * Regions are made here once, shared read-only by the shards, and freed here after all shards have let go.
- * A session that has become void without the client's doing (an endpoint was rebuilt; a write or a reply to the client failed,
- * which it waits for) ends with ADDRESS: the client makes a new one and its calls again. One that does not go is cut.
- * The server judges a client by its TCP connection (TCP_USER_TIMEOUT), not by its heartbeats: a host may be busy. */
+ * A session that has become void without the client's doing (an endpoint was rebuilt; a write or a reply to the
+ * client failed, which it waits for) ends with ADDRESS: the client makes a new one and its calls again. One that
+ * does not go is cut. The server judges a client by its TCP connection (TCP_USER_TIMEOUT), not by its heartbeats: a
+ * host may be busy. */
 #include "kvserver/server.h"
 
 #include <inttypes.h>

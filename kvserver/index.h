@@ -41,8 +41,8 @@ static inline uint64_t index_hash(const struct index *ix, const void *key, size_
 /* index_find -- the item with exactly this key, or NULL. */
 struct index_item *index_find(const struct index *ix, uint64_t hash, const void *key, size_t len);
 
-/* index_prefetch -- begin to load the slot where a look-up of this hash will begin. index_peek -- an item of this hash, or
- * NULL, without a look at its key: only good for prefetching it. */
+/* index_prefetch -- begin to load the slot where a look-up of this hash will begin. index_peek -- an item of this
+ * hash, or NULL, without a look at its key: only good for prefetching it. */
 void index_prefetch(const struct index *ix, uint64_t hash);
 const struct index_item *index_peek(const struct index *ix, uint64_t hash);
 

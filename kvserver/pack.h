@@ -39,11 +39,13 @@ struct packs {
 	struct pack_entry entry[PACK_ENTRIES];
 };
 
-/* packs_init -- when the engine is there; no memory is taken where nothing is packed. 0 or a code with *err. packs_fini -- when it is closed. */
+/* packs_init -- when the engine is there; no memory is taken where nothing is packed. 0 or a code with *err.
+ * packs_fini -- when it is closed. */
 int packs_init(struct shard *s, struct kv_error *err);
 void packs_fini(struct shard *s);
 
-/* pack_add -- put the GET of a value into the pack; it is answered when that is closed. False: not possible, it is to be served otherwise. */
+/* pack_add -- put the GET of a value into the pack; it is answered when that is closed. False: not possible, it is
+ * to be served otherwise. */
 bool pack_add(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
 	      const struct wire_reply *reply, uint64_t now_ns);
 

@@ -31,8 +31,8 @@ _Static_assert(sizeof(struct held) <= REPLY_HELD_BYTES, "the slab's objects are 
 
 enum { FRAME_SHARE = 4 }; /* a link's frames under way: a quarter of what is free at most */
 
-/* These replies are lost. The client would wait for them until its deadlines, and lack their credits as long. One that does
- * not read (-KV_ETIMEOUT) is not told: its link is silent, which it looks at by itself. */
+/* These replies are lost. The client would wait for them until its deadlines, and lack their credits as long. One
+ * that does not read (-KV_ETIMEOUT) is not told: its link is silent, which it looks at by itself. */
 static void frame_failed(struct session *s, const struct te_msg *msg, int status)
 {
 	s->shard->stat[WIRE_STAT_DROPPED_REPLIES] += wire_frame_records(msg->data);
@@ -75,7 +75,8 @@ static void frame_forget(struct link *l)
 	s->shard->frames--;
 }
 
-/* The connection that the bytes went to may be gone, and with it the bytes: what the frame says is not true any more. */
+/* The connection that the bytes went to may be gone, and with it the bytes: what the frame says is not true any
+ * more. */
 static void frame_lost(struct link *l)
 {
 	struct session *s = l->session;

@@ -14,8 +14,9 @@ void reply_put(struct link *l, struct wire_reply *r, struct block *block);
  * or it is this very moment) on the loop's clock. key: of the request, for the log; NULL: not known. */
 void reply_late(struct link *l, struct wire_reply *r, uint64_t arrived_ns, uint64_t posted_ns, const struct wire_bytes *key);
 
-/* reply_follow_begin -- see that so many bytes of replies will be encoded at once. False: it may have to wait. reply_follow -- the frame being filled arrives behind the ordered write that
- * was posted just now; the reply of it is given out next. reply_follow_flush -- te_handlers.follow. */
+/* reply_follow_begin -- see that so many bytes of replies will be encoded at once. False: it may have to wait.
+ * reply_follow -- the frame being filled arrives behind the ordered write that was posted just now; the reply of it
+ * is given out next. reply_follow_flush -- te_handlers.follow. */
 bool reply_follow_begin(struct link *l, uint32_t bytes);
 void reply_follow(struct link *l);
 void reply_follow_flush(struct shard *s);

@@ -75,8 +75,8 @@ void request_free(struct request *r);
 int request_move(struct request *r, enum te_dir dir, const struct wire_dest *dest, uint64_t block_offset,
 		 uint64_t length, const uint32_t *imm);
 
-/* request_push -- write `length` bytes of the block at `offset` to the destination now, without an immediate; the reply is to be given out at once. -KV_EBUSY: not
- * possible now, nothing was started. */
+/* request_push -- write `length` bytes of the block at `offset` to the destination now, without an immediate; the
+ * reply is to be given out at once. -KV_EBUSY: not possible now, nothing was started. */
 int request_push(struct request *r, const struct wire_dest *dest, uint64_t block_offset, uint64_t length,
 		 uint32_t imm);
 

@@ -99,9 +99,9 @@ void region_use_release(struct region_use *u);
 /* session_frame -- the records of a frame whose session and token were checked. */
 void session_frame(struct session *s, unsigned link, struct wire_reader *records, uint64_t now_ns);
 
-/* session_lost -- `writes` data writes of it failed after they had been posted, or replies to it did (0). Their immediates
- * may never come, or they themselves, and the client waits for them: it is told to begin a new session. Once per session,
- * whatever else fails of it; what the next one meets is that one's. */
+/* session_lost -- `writes` data writes of it failed after they had been posted, or replies to it did (0). Their
+ * immediates may never come, or they themselves, and the client waits for them: it is told to begin a new session.
+ * Once per session, whatever else fails of it; what the next one meets is that one's. */
 void session_lost(struct session *s, uint32_t writes);
 
 /* session_tick -- now and then: give up stages without progress. */

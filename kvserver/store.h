@@ -45,8 +45,8 @@ void store_fini(struct store *s);
 struct block *store_find(struct store *s, const void *key, size_t len, uint64_t now_ns);
 void store_use(struct store *s, struct block *b);
 
-/* Several look-ups at once: store_ahead for each key, then store_ahead_block with what it returned, then store_find. Each
- * step begins to load what the next one reads. They change nothing and may be left out. */
+/* Several look-ups at once: store_ahead for each key, then store_ahead_block with what it returned, then store_find.
+ * Each step begins to load what the next one reads. They change nothing and may be left out. */
 uint64_t store_ahead(const struct store *s, const void *key, size_t len);
 void store_ahead_block(const struct store *s, uint64_t hash);
 

@@ -7,12 +7,12 @@
  * therefore asleep, and one that gets a request every few microseconds does not sleep between them; it takes a handful
  * of rests to go from one to the other.
  *
- * Every look is followed by a yield, without which more spinning loops than processors stop each other for a scheduler's
- * slice. With it they hand each other the processor. But a yield also hands it to any stranger who computes, for a
- * whole slice, whereas a loop that sleeps is woken ahead of him. So a yield that took longer than loops take bans spinning for
- * a while, and again for twice as long while it goes on. (Rejected: comparing the number of loops with that of the
- * processors. It knows neither which loops are busy nor what else runs on the machine: one worker of a default client
- * never spun, on two idle cores.) */
+ * Every look is followed by a yield, without which more spinning loops than processors stop each other for a
+ * scheduler's slice. With it they hand each other the processor. But a yield also hands it to any stranger who
+ * computes, for a whole slice, whereas a loop that sleeps is woken ahead of him. So a yield that took longer than
+ * loops take bans spinning for a while, and again for twice as long while it goes on. (Rejected: comparing the
+ * number of loops with that of the processors. It knows neither which loops are busy nor what else runs on the
+ * machine: one worker of a default client never spun, on two idle cores.) */
 #include "loop/spin.h"
 
 void spin_init(struct spin *s, uint64_t limit_ns)

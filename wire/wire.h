@@ -61,7 +61,8 @@
  *  reply tells value length and generation. A PUT
  *  that carries its bytes inline, or has none, has a dest of zeros; its inline length is then the length of the range.
  *  PUT: offset + length is at most the total, the total at most KV_VALUE_MAX. GET: the offset is at most KV_VALUE_MAX.
- *  A reply may repeat the flags of its request. A reply to GET with FOLLOWS has posted 0, and its value's bytes are in place when it arrives. EXISTS: bits of the bitmap beyond the last key are zero.
+ *  A reply may repeat the flags of its request. A reply to GET with FOLLOWS has posted 0, and its value's bytes are
+ * in place when it arrives. EXISTS: bits of the bitmap beyond the last key are zero.
  *
  * Immediate data of a data write: (generation << 16) | slot, both chosen by the client.
  *

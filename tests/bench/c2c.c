@@ -4,8 +4,8 @@
  * Virtual CPUs move between cores of the host while we measure, and everything that two processes do together is twice
  * as slow when their CPUs share no cache. The driver runs this before and after each run, and compares only runs of one
  * state. The fastest of many short batches counts: a batch in which somebody else ran on one of the CPUs is slow, and
- * says nothing about the distance. Prints {"c2c_ns": N}: null where there is no second CPU, 0 where others kept the CPUs
- * so busy that not one batch got through. */
+ * says nothing about the distance. Prints {"c2c_ns": N}: null where there is no second CPU, 0 where others kept the
+ * CPUs so busy that not one batch got through. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

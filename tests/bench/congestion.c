@@ -3,9 +3,9 @@
  * BENCH_CONGESTION.
  *
  * KVRail asks for one that does not pace on loopback (engine/fabric_tcp.c); redis, memcached and libfabric's own tools
- * take the system's default. What that alone is worth is not ours to claim, so the driver measures the others both ways.
- * A socket that listens hands it to what it accepts. One that is refused stays as it is, and is told on stderr: the
- * comparison would not be what its label says. */
+ * take the system's default. What that alone is worth is not ours to claim, so the driver measures the others both
+ * ways. A socket that listens hands it to what it accepts. One that is refused stays as it is, and is told on
+ * stderr: the comparison would not be what its label says. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>

@@ -4,8 +4,9 @@
  *
  * The owner of the blocks is a child that sleeps; this process copies blocks in random order from AREA_BYTES into a
  * buffer of BUFFER_BYTES, slot after slot, so neither side is in a cache. With each copy or without its checksum, as a
- * GET makes it. What is compared runs in turn, ROUNDS times; the median is printed. One thread: another one would compete
- * for memory. The shared mapping has huge pages only if /sys/kernel/mm/transparent_hugepage/shmem_enabled allows it. */
+ * GET makes it. What is compared runs in turn, ROUNDS times; the median is printed. One thread: another one would
+ * compete for memory. The shared mapping has huge pages only if /sys/kernel/mm/transparent_hugepage/shmem_enabled
+ * allows it. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

@@ -460,7 +460,8 @@ static uint64_t server_writes(void)
 	return 0;
 }
 
-/* Small items are asked for side by side, whatever their places with the caller, and come several in a write where the fabric allows it. */
+/* Small items are asked for side by side, whatever their places with the caller, and come several in a write where
+ * the fabric allows it. */
 static void small_items_of_a_batch_share_writes(void **state)
 {
 	enum { N = 64, LEN = 4096, GAP = 512 };

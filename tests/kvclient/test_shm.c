@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_shm.c -- clients over shm, whose loops nothing wakes. (That a server may be killed under them: test_failure.c.) */
+/* test_shm.c -- clients over shm, whose loops nothing wakes. (That a server may be killed under them:
+ * test_failure.c.) */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

@@ -49,7 +49,8 @@ static void a_value_of_many_chunks_is_pushed(void **state)
 	get_whole(5 * CHUNK + 12345);
 }
 
-/* One chunk to one place, on a fabric that keeps a message behind a write: the reply is the announcement. Everything else is announced by immediates. */
+/* One chunk to one place, on a fabric that keeps a message behind a write: the reply is the announcement. Everything
+ * else is announced by immediates. */
 static void a_reply_follows_a_write_that_is_one_chunk(void **state)
 {
 	(void)state;

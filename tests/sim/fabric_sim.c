@@ -773,8 +773,8 @@ static bool refuse(struct fab *fab)
 	return true;
 }
 
-/* Behind a write nothing is refused until the next poll. A real fabric has no reason to, with the room that users leave it; but nobody promises that, and
- * where operations fail at all it happens now and then. */
+/* Behind a write nothing is refused until the next poll. A real fabric has no reason to, with the room that users
+ * leave it; but nobody promises that, and where operations fail at all it happens now and then. */
 static bool refuse_next(struct fab *fab)
 {
 	if (!sim.options.ordered || fab->wrote_stamp != fab->stamp)

@@ -50,8 +50,8 @@ unsigned sim_fabric_fini(void);
 void sim_fabric_stats(struct sim_fabric_stats *out);
 
 /* What a test wants to hear of. wrong: a user broke the contract. landing: these bytes are about to be written by a
- * peer to memory of endpoint `id`; imm is the immediate, or what `mark` said of a write without one, or NULL. mark: whom a write
- * without immediate is for, asked when it is posted; false: not known. Each may be NULL. */
+ * peer to memory of endpoint `id`; imm is the immediate, or what `mark` said of a write without one, or NULL. mark:
+ * whom a write without immediate is for, asked when it is posted; false: not known. Each may be NULL. */
 struct sim_fabric_watch {
 	void (*wrong)(void *arg, const char *text);
 	void (*landing)(void *arg, uint64_t id, const uint8_t *at, size_t len, const uint32_t *imm);

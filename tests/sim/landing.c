@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* landing.c -- whether a write that is about to land in a client's memory may do so.
  *
- * A write carries its request's immediate, {generation, slot}; of one that the reply follows the sender's request knows it. It may land where this request, which is out, has its
- * destination; or in a piece of the receive buffer that is in quarantine. Anything else was given back to somebody: a
- * caller, another request, or the free pieces. */
+ * A write carries its request's immediate, {generation, slot}; of one that the reply follows the sender's request
+ * knows it. It may land where this request, which is out, has its destination; or in a piece of the receive buffer
+ * that is in quarantine. Anything else was given back to somebody: a caller, another request, or the free pieces. */
 #include "engine/inside.h"
 #include "kvclient/client.h"
 #include "kvclient/internal.h"

@@ -529,8 +529,8 @@ static void others_get(struct kvc_client *c, void *arg)
 			many.result[s] = kvc_get_await(c, many.key[s], many.memory + s * LONG, LONG, &call);
 }
 
-/* Many calls to a server that is stopped take all that it may have; each of the others has its guarantee left, and ranges
- * are planned to need no more: pieces of library memory, immediates of the caller's. */
+/* Many calls to a server that is stopped take all that it may have; each of the others has its guarantee left, and
+ * ranges are planned to need no more: pieces of library memory, immediates of the caller's. */
 static void stuck_calls_leave_others_enough(bool reg)
 {
 	struct world_options wo = {.seed = 62 + reg,
