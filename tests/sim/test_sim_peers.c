@@ -19,6 +19,7 @@
 #include "kvclient/call.h"
 #include "kvclient/client.h"
 #include "kvclient/internal.h"
+#include "tests/sim/fabric_sim.h"
 #include "tests/sim/world.h"
 
 #define FENCE (250 * MS + 50 * MS)
@@ -814,6 +815,41 @@ static void a_silent_link_is_asked_and_then_connected_anew(void **state)
 	a_silent_link(40);
 }
 
+/* ---- a reply that the fabric loses ---- */
+
+static void touch_nothing(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 10 * SECOND};
+	uint64_t begun = world_now(&world);
+	int rc = kvc_touch_await(c, (struct kvc_key){"nothing", 7}, &call);
+	if (rc != -KV_ENOTFOUND)
+		world_wrong(&world, "a call whose reply was lost ended with %s", kv_errname(rc));
+	*(uint64_t *)arg = world_now(&world) - begun;
+}
+
+/* The server is told by its provider, and tells the client, which goes on in a new session long before the deadline. */
+static void a_reply_that_fails_is_not_waited_for(void **state)
+{
+	struct world_options wo = {.seed = 61, .clients = 1};
+	struct sim_fabric_stats stats;
+	uint64_t took = 0;
+	(void)state;
+	world_open(&world, &wo);
+	world_sleep(&world, SECOND);
+	world_server_freeze(&world, 0, true);
+	world_worker(&world, 0, 0, touch_nothing, &took);
+	world_sleep(&world, 5 * MS);
+	sim_fabric_options()->fail_ppm = 1000000;
+	world_server_freeze(&world, 0, false);
+	for (sim_fabric_stats(&stats); stats.failures == 0; sim_fabric_stats(&stats))
+		world_sleep(&world, MS / 10);
+	sim_fabric_options()->fail_ppm = 0;
+	world_join(&world, 11 * SECOND);
+	assert_in_range(took, 5 * MS, SECOND);
+	assert_int_equal(world_counters(&world, 0).reconnects, 1);
+	world_close(&world);
+}
+
 /* ---- coming back ---- */
 
 /* ---- more workers than a server on this host needs ---- */
@@ -936,6 +972,7 @@ int main(void)
 		cmocka_unit_test(the_limit_of_silence_is_an_option),
 		cmocka_unit_test(a_client_that_was_stopped_keeps_its_session),
 		cmocka_unit_test(a_silent_link_is_asked_and_then_connected_anew),
+		cmocka_unit_test(a_reply_that_fails_is_not_waited_for),
 		cmocka_unit_test(pauses_grow_to_a_bound_and_are_nobody_elses),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
