@@ -478,6 +478,151 @@ static void a_check_can_be_cancelled_and_outlived(void **state)
 	rig_session_end(); /* frees all of it: looked at after each test */
 }
 
+/* ---- anything in one frame ---- */
+
+enum { MESS_KEYS = 6, MESS_RECORDS = 30, MESS_AREA = 256 << 10, MESS_SLOT = 4096 };
+
+static const uint32_t mess_len[MESS_KEYS] = {1, 600, 4096, 9000, 16384, 70000};
+static char mess_key[MESS_KEYS + 1][4];
+
+static void mess_store(unsigned i)
+{
+	struct wire_request q = rig_request(WIRE_DELETE, mess_key[i]);
+	rig_ask(&q);
+	rig_store(mess_key[i], mess_len[i], i);
+}
+
+static uint64_t mess_slice(struct kv_prng *p)
+{
+	static const uint64_t slice[] = {1, 600, 4096, 4096, 4096, 8192, 16384, 65536, 65537, 1ull << 40};
+	return slice[kv_prng_below(p, KV_COUNT(slice))];
+}
+
+static struct wire_request mess_get(struct kv_prng *p, uint64_t *next)
+{
+	unsigned k = (unsigned)kv_prng_below(p, MESS_KEYS + 1);
+	struct wire_request q = rig_get(mess_key[k], 0, 0);
+	q.flags = (uint8_t)((kv_prng_below(p, 5) ? WIRE_GET_PACK : 0) | (kv_prng_below(p, 4) ? 0 : WIRE_GET_SUM_RANGE) |
+			    (kv_prng_below(p, 8) ? 0 : WIRE_GET_CHECK) | (kv_prng_below(p, 8) ? 0 : WIRE_GET_INLINE));
+	q.get.offset = kv_prng_below(p, 3) ? 0 : kv_prng_below(p, 5000);
+	q.dest.slice = mess_slice(p);
+	q.get.length = kv_prng_below(p, 3) ? KV_MIN(q.dest.slice, (uint64_t)KV_RANGE_MAX) : 0;
+	q.dest.offset = kv_prng_below(p, 4) ? *next : kv_prng_below(p, 40) * MESS_SLOT + kv_prng_below(p, 2);
+	q.dest.region = kv_prng_below(p, 12) ? 1 : 2;
+	*next = q.dest.offset + KV_MIN(q.dest.slice, 65536u);
+	if (*next > MESS_AREA - 128 * 1024)
+		*next = kv_prng_below(p, 8) * MESS_SLOT;
+	return q;
+}
+
+static struct wire_request mess_record(struct kv_prng *p, const struct wire_request *q, unsigned i, uint64_t *next)
+{
+	struct wire_request r;
+	switch (kv_prng_below(p, 12)) {
+	case 0:
+		r = rig_request(WIRE_CANCEL, NULL);
+		r.cancel.id = i ? q[kv_prng_below(p, i)].id : r.id;
+		return r;
+	case 1:
+		return rig_request(WIRE_DELETE, mess_key[kv_prng_below(p, MESS_KEYS)]);
+	default:
+		return mess_get(p, next);
+	}
+}
+
+static bool mess_touches(const struct wire_request *q, uint64_t from, uint64_t to)
+{
+	return q->type == WIRE_GET && q->dest.region == 1 && q->dest.offset < to &&
+	       from < q->dest.offset + KV_MIN(q->dest.slice, (uint64_t)RIG_BUFFER);
+}
+
+/* Nothing was written but destinations, and what nobody else wrote to is the value. */
+static void mess_check(const struct wire_request *q, unsigned n)
+{
+	static uint8_t value[70000];
+	uint8_t *memory = rig_memory(0);
+	for (uint32_t at = 0; at < MESS_AREA; at++) {
+		bool mine = memory[at] == 0xAA;
+		for (unsigned i = 0; !mine && i < n; i++)
+			mine = mess_touches(&q[i], at, at + 1);
+		if (!mine)
+			fail_msg("byte %u is nobody's destination and was written", at);
+	}
+	for (unsigned i = 0; i < n; i++) {
+		const struct wire_reply *r = rig_find(q[i].id);
+		uint64_t from = q[i].dest.offset, end = KV_MIN(from + KV_MIN(q[i].dest.slice, (uint64_t)MESS_AREA), (uint64_t)MESS_AREA), others = 0, len;
+		unsigned k = (unsigned)(q[i].key.len ? q[i].key.data[1] - '0' : 0);
+		if (q[i].type != WIRE_GET || r->status != WIRE_OK || r->get.inline_data.len)
+			continue;
+		len = q[i].get.offset < mess_len[k] ? mess_len[k] - q[i].get.offset : 0;
+		len = q[i].get.length ? KV_MIN(len, q[i].get.length) : len;
+		for (unsigned j = 0; j < n; j++)
+			others += j != i && mess_touches(&q[j], from, end);
+		if (others > 0)
+			continue;
+		rig_fill(value, mess_len[k], k);
+		assert_memory_equal(memory + from, value + q[i].get.offset, len);
+		for (uint64_t at = from + len; at < end; at++)
+			assert_true(memory[at] == 0xAA || memory[at] == 0);
+	}
+}
+
+/* Every write has arrived. */
+static void mess_landed(const struct wire_request *q, unsigned n, uint64_t before)
+{
+	uint64_t writes = 0;
+	for (unsigned i = 0; i < n; i++) {
+		const struct wire_reply *r = rig_find(q[i].id);
+		if (q[i].type == WIRE_GET)
+			writes += r->get.posted; /* the rig counts 1 for one that follows */
+	}
+	rig_until(rig.immediates - before == writes);
+}
+
+static void mess_over(void)
+{
+	const struct link *l = &rig.session->link[0];
+	rig_until(rig.shard->requests.used == 0 && rig.session->request_count == 0);
+	assert_int_equal(l->active + l->held, 0);
+	assert_false(l->msg || l->follows || rig.shard->packs.link);
+	assert_int_equal(rig.shard->packs.free, rig.shard->info.ordered ? PACKS_MAX : 0);
+	assert_int_equal(rig.shard->store.gone_bytes, 0);
+}
+
+static void random_frames_write_to_their_destinations_alone_and_leave_nothing(void **state)
+{
+	struct kv_prng p = check_seed();
+	struct wire_request q[MESS_RECORDS];
+	(void)state;
+	for (unsigned i = 0; i <= MESS_KEYS; i++)
+		snprintf(mess_key[i], sizeof(mess_key[i]), "m%u", i);
+	for (unsigned round = 0; round < 200; round++) {
+		unsigned n = 1 + (unsigned)kv_prng_below(&p, MESS_RECORDS);
+		uint64_t next = kv_prng_below(&p, 8) * MESS_SLOT, before;
+		struct wire_frame frame;
+		for (unsigned i = 0; i < MESS_KEYS; i++)
+			if (round == 0 || !store_find(&rig.shard->store, (const uint8_t *)mess_key[i], 2, 0))
+				mess_store(i);
+		rig.replies = 0;
+		memset(rig_memory(0), 0xAA, MESS_AREA);
+		for (unsigned i = 0; i < n; i++)
+			q[i] = mess_record(&p, q, i, &next);
+		before = rig.immediates;
+		frame = rig_frame();
+		rig_send_records(&frame, q, n);
+		for (unsigned i = 0; i < n; i++)
+			rig_until(rig_find(q[i].id));
+		mess_over();
+		mess_landed(q, n, before);
+		mess_check(q, n);
+	}
+	for (unsigned i = 0; i < MESS_KEYS; i++) {
+		q[0] = rig_request(WIRE_DELETE, mess_key[i]);
+		rig_ask(&q[0]);
+	}
+	assert_int_equal(rig.shard->store.arena.used, 0);
+}
+
 #define GET_TEST(f) cmocka_unit_test_setup_teardown(f, rig_open, rig_close)
 
 int main(void)
@@ -506,6 +651,7 @@ int main(void)
 		GET_TEST(a_damaged_value_is_dropped_when_somebody_found_it_corrupt),
 		GET_TEST(a_sound_value_is_served_after_the_check),
 		GET_TEST(a_check_can_be_cancelled_and_outlived),
+		GET_TEST(random_frames_write_to_their_destinations_alone_and_leave_nothing),
 	};
 	return cmocka_run_group_tests_name("kvserver/get", tests, rig_up, rig_down);
 }
