@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/base.h"
+#include "kvbench/breakdown.h"
 #include "kvbench/options.h"
 #include "kvbench/outage.h"
 #include "kvbench/server_child.h"
@@ -59,6 +60,7 @@ struct bench_results {
 	uint64_t rss_peak, memory_mb; /* memory_mb: of the own server, else 0 */
 	bool misses_expected;         /* the server's memory is smaller than the workload */
 	struct phase_result write, warmup, read;
+	struct bench_breakdown *breakdown; /* with --breakdown: one per client, the first has the sum after the reads; else NULL */
 	struct keep_going_result keep_going;
 	struct roofline_result roofline;
 	struct trace_totals trace;

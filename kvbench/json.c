@@ -109,6 +109,15 @@ static json_t *latency_object(const struct kv_hist *h)
 	return object;
 }
 
+static json_t *breakdown_object(const struct bench_breakdown *b)
+{
+	json_t *object = json_object();
+
+	for (unsigned i = 0; i < BENCH_PARTS; i++)
+		json_object_set_new(object, bench_part_name(i), latency_object(&b->part[i]));
+	return object;
+}
+
 static json_t *errors_object(const struct bench_errors *e)
 {
 	json_t *object = json_object();
@@ -207,6 +216,8 @@ static json_t *report_object(const struct bench *b)
 
 	if (object && r->counters.size)
 		json_object_set_new(object, "counters", counters_object(&r->counters));
+	if (object && r->breakdown)
+		json_object_set_new(object, "breakdown_ns", breakdown_object(r->breakdown));
 	if (object && r->keep_going.ran)
 		json_object_set_new(object, "keep_going", keep_going_object(&r->keep_going));
 	if (object && r->roofline.ran)

@@ -155,6 +155,11 @@ const struct kv_opt bench_options_table[] = {
 	 .type = KV_OPT_FLAG,
 	 AT(no_checksum),
 	 .help = "Do not let the client check the checksum of each GET."},
+	{.name = "breakdown",
+	 .type = KV_OPT_FLAG,
+	 AT(breakdown),
+	 .help = "Report where the time of the measured GETs went, by phase (docs/OBSERVABILITY.md); a few readings of the "
+		 "clock more per GET."},
 	{.name = "roofline",
 	 .type = KV_OPT_FLAG,
 	 AT(roofline),
@@ -380,6 +385,8 @@ static int check_reads(const struct bench_options *o, struct kv_error *err)
 			       "--batch changes the read phase alone: drop --trace, --roofline and --keep-going");
 	if (o->batch > 0 && o->rate != 0)
 		return kv_fail(err, -KV_EINVAL, "--rate counts single reads: drop it, or drop --batch");
+	if (o->breakdown && (o->trace || o->batch > 0))
+		return kv_fail(err, -KV_EINVAL, "--breakdown is of single GETs: drop --trace and --batch");
 	if (o->no_write && (o->trace || o->servers.count == 0))
 		return kv_fail(err, -KV_EINVAL,
 			       "--no-write needs --server, and no --trace: a server that kv-bench starts is empty");

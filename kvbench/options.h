@@ -33,7 +33,7 @@ struct bench_options {
 	uint32_t roofline_depth; /* bare writes in flight per worker */
 	uint32_t ttl;
 	uint64_t seed;
-	bool verify, no_checksum, roofline, keep_going, no_write;
+	bool verify, no_checksum, roofline, keep_going, no_write, breakdown;
 	/* trace replay */
 	const char *trace;
 	double trace_speed; /* times real time; 0: as fast as possible */

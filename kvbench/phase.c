@@ -74,6 +74,7 @@ static void phase_worker(struct kvc_client *client, unsigned w, void *arg)
 			      .client = client,
 			      .worker = w,
 			      .tally = &p->tally[c],
+			      .breakdown = p->breakdown ? &p->breakdown[c] : NULL,
 			      .outages = p->outages ? &p->outages[c] : NULL};
 	uint64_t backoff_ns = BACKOFF_FIRST_NS;
 
@@ -260,12 +261,14 @@ int phase_op_read(const struct phase_op *op)
 	const struct bench_options *o = op->phase->bench->opt;
 	uint64_t index = bench_order_key(op->number, o->num_keys, o->seed), start_ns;
 	struct kvc_call call = call_of(o);
+	struct kvc_phases phases;
 	struct bench_key key;
 	struct kvc_view view = {0};
 	int64_t got;
 
 	bench_key_make(&key, o->seed, o->value_size, index);
 	start_ns = op->outages ? phase_now() : 0;
+	call.phases = op->breakdown ? &phases : NULL;
 	got = kvc_get_view_await(op->client, (struct kvc_key){key.text, key.len}, o->value_size, &call, &view);
 	watch(op, index, start_ns, got);
 	if (got == -KV_ENOTFOUND)
@@ -273,6 +276,8 @@ int phase_op_read(const struct phase_op *op)
 	if (got < 0)
 		return (int)got;
 	count_done(op, (uint64_t)got, phase_now());
+	if (op->breakdown)
+		bench_breakdown_add(op->breakdown, &phases);
 	op->tally->hits++;
 	if (op->phase->verify)
 		bench_verify(&key, view.data, (uint64_t)got, o->value_size, op->tally);

@@ -19,6 +19,7 @@ struct phase_op {
 	uint64_t number;           /* from phase.first_op on */
 	uint64_t start_ns;         /* now, or with a rate the intended start */
 	struct bench_tally *tally; /* where it counts */
+	struct bench_breakdown *breakdown; /* and its phases; NULL: nobody wants to know */
 	struct bench_outages *outages;
 };
 
@@ -35,6 +36,7 @@ struct phase {
 	bool verify;
 	uint64_t errors_max; /* the phase ends at so many; 0: PHASE_ERRORS_MAX */
 	uint64_t arg;        /* the run function's */
+	struct bench_breakdown *breakdown; /* one per client, or NULL */
 	struct bench_outages *outages; /* one per client: go on through errors and watch; NULL: do not */
 	/* its own */
 	_Alignas(KV_CACHELINE) _Atomic uint64_t next;

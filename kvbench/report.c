@@ -184,6 +184,20 @@ static void latency_table(const struct bench *b)
 		fprintf(b->out, "          (of a read: from its intended start at %g per second)\n", b->opt->rate);
 }
 
+static void breakdown_table(const struct bench *b)
+{
+	const struct bench_breakdown *d = b->results.breakdown;
+
+	if (!d || d->part[BENCH_PART_TOTAL].count == 0)
+		return;
+	fprintf(b->out, "\n%-9s %9s %9s %9s\n", "breakdown", "mean", "p50", "p99");
+	for (unsigned i = 0; i < BENCH_PARTS; i++) {
+		const struct kv_hist *h = &d->part[i];
+		fprintf(b->out, "%-9s %9s %9s %9s   %s\n", bench_part_name(i), TIME((uint64_t)(kv_hist_mean(h) + 0.5)),
+			TIME(kv_hist_quantile(h, 0.5)), TIME(kv_hist_quantile(h, 0.99)), bench_part_what(i));
+	}
+}
+
 static void resource_row(FILE *out, const char *name, const char *ours, const char *theirs)
 {
 	fprintf(out, "%-22s %12s %24s\n", name, ours, theirs);
@@ -319,6 +333,7 @@ void report_summary(const struct bench *b)
 		fprintf(b->out, "verify    %s values compared byte by byte, %s wrong\n", COUNT(r->read.tally.checked),
 			COUNT(r->read.tally.wrong));
 	latency_table(b);
+	breakdown_table(b);
 	keep_going_table(b);
 	replay_table(b);
 	roofline_table(b);

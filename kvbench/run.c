@@ -197,6 +197,16 @@ static void outages_collect(struct bench *b)
 	k->ran = true;
 }
 
+static int breakdown_make(struct bench *b, struct kv_error *err)
+{
+	b->results.breakdown = calloc(b->num_clients, sizeof(*b->results.breakdown));
+	if (!b->results.breakdown)
+		return kv_fail(err, -KV_ENOMEM, "no memory for the breakdown of %u clients", b->num_clients);
+	for (unsigned i = 0; i < b->num_clients; i++)
+		bench_breakdown_init(&b->results.breakdown[i]);
+	return 0;
+}
+
 static int run_read(struct bench *b, struct kv_error *err)
 {
 	const struct bench_options *o = b->opt;
@@ -209,9 +219,14 @@ static int run_read(struct bench *b, struct kv_error *err)
 			  .verify = o->verify};
 	int rc = o->keep_going ? outages_make(b, err) : 0;
 
+	if (rc == 0 && o->breakdown)
+		rc = breakdown_make(b, err);
 	p.outages = b->results.keep_going.outage;
+	p.breakdown = b->results.breakdown;
 	if (rc == 0)
 		rc = phase_run(&p, &b->results.read, err);
+	for (unsigned i = 1; rc == 0 && o->breakdown && i < b->num_clients; i++)
+		bench_breakdown_merge(b->results.breakdown, &b->results.breakdown[i]);
 	if (rc == 0 && o->keep_going)
 		outages_collect(b);
 	if (rc == 0)
@@ -315,6 +330,7 @@ static int run_with_server(struct bench *b, struct json_file **json)
 	}
 	kvc_pool_close(&b->pool);
 	outages_free(&b->results.keep_going);
+	free(b->results.breakdown);
 	return status;
 }
 

@@ -378,7 +378,7 @@ int kvc_get_batch_await(struct kvc_client *client, struct kvc_item *items, unsig
 	struct kvc_trace t;
 	struct whole w = {.c = client, .items = items, .n = n, .trace = &t, .ops = &ops, .co = co_self()};
 	struct kvc_call own;
-	int rc = kvc_call_begin(client, &t, KVC_OP_GET);
+	int rc = kvc_call_begin(client, &t, KVC_OP_GET, call);
 	if (rc < 0)
 		return batch_refuse(items, n, rc);
 	rc = batch_check(items, n, call, &own);
@@ -407,7 +407,7 @@ int kvc_put_batch_await(struct kvc_client *client, struct kvc_item *items, unsig
 	struct kvc_trace t;
 	struct whole w = {.c = client, .items = items, .n = n, .trace = &t, .ops = &ops, .co = co_self()};
 	struct kvc_call own;
-	int rc = kvc_call_begin(client, &t, KVC_OP_PUT);
+	int rc = kvc_call_begin(client, &t, KVC_OP_PUT, call);
 	if (rc < 0)
 		return batch_refuse(items, n, rc);
 	rc = batch_check(items, n, call, &own);

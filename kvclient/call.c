@@ -21,20 +21,20 @@ int kvc_call_check(const struct kvc_call *given, struct kvc_call *out)
 	memset(out, 0, sizeof(*out));
 	if (!given)
 		return 0;
-	if (given->size < offsetof(struct kvc_call, timeout_ns) || given->size > 4096)
+	if (given->size < offsetof(struct kvc_call, timeout_ns) || given->size > KVC_CALL_SIZE_MAX)
 		return -KV_EINVAL;
 	memcpy(out, given, KV_MIN(given->size, sizeof(*out)));
 	return 0;
 }
 
-int kvc_call_begin(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op)
+int kvc_call_begin(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op, const struct kvc_call *call)
 {
 	if (!c || loop_current() != c->loop || !co_self())
 		return -KV_EINVAL;
 	if (c->closing || !c->opened)
 		return -KV_ECLOSED;
 	kvc_client_hold(c);
-	kvc_trace_begin(t, c, op);
+	kvc_trace_begin(t, c, op, call);
 	return 0;
 }
 
@@ -140,6 +140,8 @@ int kvc_req_wait_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadlin
 		if (co_park_await(deadline_ns) < 0 && r->state != KVC_REQ_DONE)
 			return -KV_ETIMEOUT;
 	}
+	if (KV_UNLIKELY(r->trace != NULL))
+		r->trace->woke_ns = loop_now(c->loop);
 	return 0;
 }
 

@@ -9,9 +9,9 @@
 int kvc_call_check(const struct kvc_call *given, struct kvc_call *out);
 
 /* kvc_call_begin -- a call of this client begins: on its loop, from a coroutine, while it is open. t is the caller's, and
- * lives until the end. kvc_call_end -- it ends (only after a begin that gave 0); counts rc, logs it if it was slow, and
+ * lives until the end; call: as the caller gave it, or NULL. kvc_call_end -- it ends (only after a begin that gave 0); counts rc, logs it if it was slow, and
  * returns it. kvc_result_count -- one more operation that ended so: an item of a batch, whose call counts none itself. */
-int kvc_call_begin(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op);
+int kvc_call_begin(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op, const struct kvc_call *call);
 int64_t kvc_call_end(struct kvc_client *c, struct kvc_trace *t, int64_t rc);
 void kvc_result_count(struct kvc_client *c, enum kvc_op op, int64_t rc);
 

@@ -209,6 +209,12 @@ struct kvc_client {
 	struct kv_rate slow_lines;
 };
 
+/* kvc_req_now -- the time of the turn, or of this moment if somebody wants to know where the time of its call went. */
+static inline uint64_t kvc_req_now(const struct kvc_client *c, const struct kvc_req *r)
+{
+	return KV_UNLIKELY(r->trace != NULL) ? loop_now(c->loop) : loop_turn_now(c->loop);
+}
+
 static inline const struct kv_log *kvc_client_log(const struct kvc_client *c)
 {
 	return kvc_pool_log(c->pool);

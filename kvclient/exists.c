@@ -200,7 +200,7 @@ int kvc_exists_await(struct kvc_client *client, const struct kvc_key *keys, unsi
 {
 	struct kvc_call own;
 	struct kvc_trace t;
-	int rc = kvc_call_begin(client, &t, KVC_OP_EXISTS);
+	int rc = kvc_call_begin(client, &t, KVC_OP_EXISTS, call);
 	if (rc < 0)
 		return rc;
 	rc = kvc_call_check(call, &own);

@@ -140,6 +140,22 @@ struct kvc_key {
 	size_t len; /* 1..128 bytes */
 };
 
+/* Where the time of a call went, in nanoseconds; what each part is, and when it is long: docs/OBSERVABILITY.md. They add
+ * up to total_ns (post_ns is a part of server_ns). A call that needed several requests tells about the one that took
+ * longest. The clock is the client's; the server's parts are durations that came with its reply. */
+struct kvc_phases {
+	uint64_t total_ns;  /* from the call to its return */
+	uint64_t room_ns;   /* until it had a connection and room for its request */
+	uint64_t queue_ns;  /* until its frame was handed to the engine */
+	uint64_t server_ns; /* arrived there -> its reply made; post_ns: until the last data operation was posted */
+	uint64_t post_ns;
+	uint64_t wire_ns;  /* handed to the engine -> reply taken, less server_ns: both ways, and what waited in both engines */
+	uint64_t data_ns;  /* reply taken -> the last data write arrived */
+	uint64_t wake_ns;  /* the last request was done -> the call's coroutine ran again */
+	uint64_t check_ns; /* -> it returned: checksum, copies */
+	uint64_t other_ns; /* the rest: other requests of the call, pauses before it was tried again */
+};
+
 /* Options of one call; NULL means all defaults. (A value of 1 GiB takes some 7 s over loopback TCP: a timeout that you
  * name must have room for it.) */
 struct kvc_call {
@@ -152,6 +168,9 @@ struct kvc_call {
 	unsigned flags;      /* KVC_NO_VERIFY */
 	uint32_t server;     /* STAT, PING: index of the server */
 	uint32_t shard;      /* STAT, PING: 0: all; n: shard n - 1 alone (-KV_EINVAL: it has not so many) */
+	struct kvc_phases *phases; /* any call: the caller's; written when the call returns, except with -KV_EINVAL or
+				      -KV_ECLOSED of a call that did not begin. NULL: nobody wants to know, and no
+				      clock is read for it */
 };
 
 /* kvc_get_await -- read a value into dst. Returns its length in bytes (which is written to dst), or -KV_ENOTFOUND,

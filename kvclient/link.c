@@ -68,7 +68,7 @@ void kvc_req_end(struct kvc_client *c, struct kvc_req *r, int status)
 	if (r->state != KVC_REQ_DONE) {
 		r->state = KVC_REQ_DONE;
 		r->status = status;
-		r->at.done_ns = loop_turn_now(c->loop);
+		r->at.done_ns = kvc_req_now(c, r);
 		kvc_room_return_imms(c, r);
 		if (r->orphan)
 			kvc_room_return_piece(c, r);

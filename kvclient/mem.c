@@ -114,7 +114,7 @@ static int64_t client_register_await(struct kvc_client *c, void *arg)
 	struct mem_job j = {.client = c, .err = given->err};
 	uint64_t begun = loop_now(c->loop);
 	struct kvc_trace t;
-	int rc = kvc_call_begin(c, &t, KVC_OP_REGISTER);
+	int rc = kvc_call_begin(c, &t, KVC_OP_REGISTER, NULL);
 	if (rc < 0)
 		return kv_fail(j.err, rc, "the pool is being closed");
 	j.own = calloc(1, sizeof(*j.own));
@@ -169,7 +169,7 @@ static int64_t client_unregister_await(struct kvc_client *c, void *arg)
 	const struct mem_job *job = arg;
 	struct kvc_client_mem *m = own_find(c, job->mem->id);
 	struct kvc_trace t;
-	int rc = m ? kvc_call_begin(c, &t, KVC_OP_REGISTER) : 0;
+	int rc = m ? kvc_call_begin(c, &t, KVC_OP_REGISTER, NULL) : 0;
 	if (!m || rc < 0)
 		return rc;
 	return kvc_call_end(c, &t, own_close_await(c, m, job->deadline_ns));

@@ -30,7 +30,7 @@ int64_t kvc_get_await(struct kvc_client *client, struct kvc_key key, void *dst, 
 	struct kvc_call own;
 	struct kvc_trace t;
 	struct kvc_get g;
-	int64_t rc = kvc_call_begin(client, &t, KVC_OP_GET);
+	int64_t rc = kvc_call_begin(client, &t, KVC_OP_GET, call);
 	if (rc < 0)
 		return rc;
 	rc = kvc_call_check(call, &own);
@@ -52,7 +52,7 @@ int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *dat
 	struct kvc_call own;
 	struct kvc_trace t;
 	struct kvc_put p;
-	int rc = kvc_call_begin(client, &t, KVC_OP_PUT);
+	int rc = kvc_call_begin(client, &t, KVC_OP_PUT, call);
 	if (rc < 0)
 		return rc;
 	rc = kvc_call_check(call, &own);
@@ -131,7 +131,7 @@ int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct
 	struct wire_request wire = {.type = WIRE_DELETE};
 	struct kvc_trace t;
 	unsigned tries;
-	int rc = kvc_call_begin(client, &t, KVC_OP_DELETE);
+	int rc = kvc_call_begin(client, &t, KVC_OP_DELETE, call);
 	if (rc < 0)
 		return rc;
 	rc = keyed_await(client, key, call, &wire, &tries, &t);
@@ -148,7 +148,7 @@ static int plain_await(struct kvc_client *c, struct kvc_key key, const struct kv
 	struct wire_request wire = {.type = type, .flags = flags};
 	struct kvc_trace t;
 	unsigned tries;
-	int rc = kvc_call_begin(c, &t, type == WIRE_TOUCH ? KVC_OP_TOUCH : KVC_OP_PIN);
+	int rc = kvc_call_begin(c, &t, type == WIRE_TOUCH ? KVC_OP_TOUCH : KVC_OP_PIN, call);
 	if (rc < 0)
 		return rc;
 	return (int)kvc_call_end(c, &t, keyed_await(c, key, call, &wire, &tries, &t));
@@ -194,7 +194,7 @@ int kvc_ping_await(struct kvc_client *client, const struct kvc_call *call)
 {
 	struct wire_request wire = {.type = WIRE_PING};
 	struct kvc_trace t;
-	int rc = kvc_call_begin(client, &t, KVC_OP_PING);
+	int rc = kvc_call_begin(client, &t, KVC_OP_PING, call);
 	if (rc < 0)
 		return rc;
 	return (int)kvc_call_end(client, &t, shards_await(client, call, &wire, NULL, &t));
@@ -209,7 +209,7 @@ int kvc_stat_await(struct kvc_client *client, struct kvc_stat_item *out, unsigne
 	int rc;
 	if (!out && max > 0)
 		return -KV_EINVAL;
-	rc = kvc_call_begin(client, &t, KVC_OP_STAT);
+	rc = kvc_call_begin(client, &t, KVC_OP_STAT, call);
 	if (rc < 0)
 		return rc;
 	rc = shards_await(client, call, &wire, &stats, &t);
@@ -267,7 +267,7 @@ int kvc_raw_await(struct kvc_client *client, unsigned w, struct kvc_view *view, 
 	int rc;
 	if (!view || len == 0 || len > KV_RANGE_MAX || ops == 0 || depth == 0 || view->priv[1] < len)
 		return -KV_EINVAL;
-	rc = kvc_call_begin(client, &t, KVC_OP_RAW);
+	rc = kvc_call_begin(client, &t, KVC_OP_RAW, call);
 	if (rc < 0)
 		return rc;
 	rc = kvc_call_check(call, &own);

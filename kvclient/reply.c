@@ -144,7 +144,7 @@ static bool own_reply(struct kvc_client *c, struct kvc_link *l, struct kvc_req *
 	if (r->state == KVC_REQ_SENT)
 		r->status = take_reply(c, r, p);
 	r->replied = true;
-	r->at.replied_ns = loop_turn_now(c->loop);
+	r->at.replied_ns = kvc_req_now(c, r);
 	r->at.server_posted_ns = p->posted_ns;
 	r->at.server_replied_ns = p->replied_ns;
 	kvc_add(&c->count.replies, 1);

@@ -10,7 +10,10 @@
 struct kvc_client;
 struct kvc_req;
 
-enum { KVC_SLOW_LINES = 10 }; /* lines per second and client */
+enum {
+	KVC_SLOW_LINES = 10,     /* lines per second and client */
+	KVC_CALL_SIZE_MAX = 4096 /* of a struct kvc_call: what says more is none */
+};
 
 /* When things happened to a request, on the loop's clock; 0: they did not. In this order. */
 struct kvc_stamps {
@@ -29,36 +32,26 @@ struct kvc_stamps {
 /* One call. On the stack of its coroutine; requests point to it until they are released, which is before the call ends. */
 struct kvc_trace {
 	enum kvc_op op;
-	bool on; /* slow calls are logged: without that nothing else here is kept */
+	bool on; /* slow calls are logged, or the caller wants to know: without that nothing else here is kept */
 	bool batch;
 	uint64_t called_ns, last_done_ns;
+	uint64_t woke_ns; /* the coroutine went on after its last wait for a request; 0: it did not say */
+	struct kvc_phases *out; /* the caller's, or NULL */
 	unsigned requests; /* that it made */
 	struct kvc_stamps worst; /* of the request that took longest */
 	uint8_t key[KV_KEY_SHOWN]; /* of that request, or of the call */
 	uint8_t key_len;
 };
 
-/* What the time of a call consisted of, in nanoseconds: they add up to `total`. */
-struct kvc_phases {
-	uint64_t total;
-	uint64_t room;   /* of the worst request: asked -> made */
-	uint64_t queue;  /* made -> sent */
-	uint64_t server; /* arrived there -> its reply made; `post` is the part until the last data operation was posted */
-	uint64_t post;
-	uint64_t wire;   /* sent -> replied, less `server`: both ways, and what waited in both engines */
-	uint64_t data;   /* replied -> the last data write arrived */
-	uint64_t wake;   /* after the call's last request was done: waking up, checksum, copies */
-	uint64_t other;  /* the rest: other requests of the call, pauses before it was tried again */
-};
-
-void kvc_trace_begin(struct kvc_trace *t, struct kvc_client *c, enum kvc_op op);
+/* kvc_trace_begin -- call: the caller's options as they were given, or NULL. */
+void kvc_trace_begin(struct kvc_trace *t, struct kvc_client *c, enum kvc_op op, const struct kvc_call *call);
 /* kvc_trace_key -- the key it is about, as far as it is shown. */
 void kvc_trace_key(struct kvc_trace *t, const void *key, size_t len);
 /* kvc_trace_note -- a request of the call is released: keep its stamps if it is the longest so far. */
 void kvc_trace_note(struct kvc_trace *t, const struct kvc_req *r, uint64_t now_ns);
 /* kvc_trace_phases -- of a call that ends at now_ns. */
 void kvc_trace_phases(const struct kvc_trace *t, uint64_t now_ns, struct kvc_phases *out);
-/* kvc_trace_end -- the call ends with rc: log it if it was slow. */
+/* kvc_trace_end -- the call ends with rc: tell the caller, log it if it was slow. */
 void kvc_trace_end(struct kvc_trace *t, struct kvc_client *c, int64_t rc);
 
 #endif

@@ -40,7 +40,7 @@ int kvc_view_acquire_await(struct kvc_client *client, uint64_t len_bytes, uint64
 	if (!out || len_bytes == 0)
 		return -KV_EINVAL;
 	*out = (struct kvc_view){0};
-	rc = kvc_call_begin(client, &t, KVC_OP_VIEW);
+	rc = kvc_call_begin(client, &t, KVC_OP_VIEW, NULL);
 	if (rc < 0)
 		return rc;
 	rc = piece_await(client, len_bytes, kvc_call_deadline(client, &call, 0), &piece);
@@ -141,7 +141,7 @@ int64_t kvc_get_view_await(struct kvc_client *client, struct kvc_key key, uint64
 	if (!out)
 		return -KV_EINVAL;
 	*out = (struct kvc_view){0};
-	rc = kvc_call_begin(client, &t, KVC_OP_GET);
+	rc = kvc_call_begin(client, &t, KVC_OP_GET, call);
 	if (rc < 0)
 		return rc;
 	rc = kvc_call_check(call, &own);

@@ -134,6 +134,20 @@ static void test_batch_is_for_plain_reads(void **state)
 	check_refused("batch", &err, parse(&o, &err, "--batch", "1025", NULL));
 }
 
+static void test_the_breakdown_is_of_single_gets(void **state)
+{
+	struct bench_options o;
+	struct kv_error err;
+
+	(void)state;
+	assert_int_equal(parse(&o, &err, NULL), 0);
+	assert_false(o.breakdown);
+	assert_int_equal(parse(&o, &err, "--breakdown", NULL), 0);
+	assert_true(o.breakdown);
+	check_refused("--batch", &err, parse(&o, &err, "--breakdown", "--batch", "2", NULL));
+	check_refused("--trace", &err, parse(&o, &err, "--breakdown", "--trace", "f", NULL));
+}
+
 static void test_no_write_needs_a_server_with_keys(void **state)
 {
 	struct bench_options o;
@@ -237,6 +251,7 @@ int main(void)
 		cmocka_unit_test(test_bad_size_names_the_option),
 		cmocka_unit_test(test_own_server_options_with_server),
 		cmocka_unit_test(test_batch_is_for_plain_reads),
+		cmocka_unit_test(test_the_breakdown_is_of_single_gets),
 		cmocka_unit_test(test_no_write_needs_a_server_with_keys),
 		cmocka_unit_test(test_roofline_depth_needs_the_roofline),
 		cmocka_unit_test(test_certificates_belong_together),

@@ -105,7 +105,7 @@ static void test_config_has_every_option_with_underscores(void **state)
 	json_t *j = report_of(&f->bench), *config = json_object_get(j, "config");
 
 	check_names(config, "server provider nic rails num_workers num_clients num_threads num_keys value_size "
-			    "repeat_reads duration rate warmup batch ttl seed verify keep_going no_write no_checksum "
+			    "repeat_reads duration rate warmup batch ttl seed verify keep_going no_write no_checksum breakdown "
 			    "roofline roofline_depth trace trace_speed trace_order buffer_mb memory_mb server_threads base_client_id "
 			    "timeout peer_timeout slow_ms psk_file cert key ca json quiet log_level config");
 	assert_int_equal(json_integer_value(json_object_get(config, "num_workers")), 16);
@@ -154,6 +154,32 @@ static void test_figures(void **state)
 			 3);
 	assert_int_equal(json_integer_value(json_object_get(latency, "min")), 1000000);
 	assert_int_equal(json_integer_value(json_object_get(latency, "max")), 1000099);
+	json_decref(j);
+}
+
+static void test_the_breakdown_appears_when_asked_for(void **state)
+{
+	static const struct kvc_phases phases = {.total_ns = 100, .room_ns = 1, .queue_ns = 9, .server_ns = 30, .post_ns = 25, .wire_ns = 40,
+						 .data_ns = 5, .wake_ns = 4, .check_ns = 10, .other_ns = 1};
+	static struct bench_breakdown watched[2];
+	struct fixture *f = *state;
+	uint64_t sum = 0;
+	json_t *j, *b;
+
+	bench_breakdown_init(&watched[0]);
+	bench_breakdown_init(&watched[1]);
+	bench_breakdown_add(&watched[1], &phases);
+	bench_breakdown_merge(&watched[0], &watched[1]);
+	f->bench.results.breakdown = watched;
+	j = report_of(&f->bench);
+	b = json_object_get(j, "breakdown_ns");
+	check_names(b, "room queue post reply wire data wake check other total");
+	check_names(json_object_get(b, "wire"), "min mean p50 p90 p95 p99 p999 max");
+	assert_int_equal(json_integer_value(json_object_get(json_object_get(b, "post"), "max")), 25);
+	assert_int_equal(json_integer_value(json_object_get(json_object_get(b, "reply"), "max")), 5);
+	for (unsigned i = 0; i < BENCH_PART_TOTAL; i++)
+		sum += (uint64_t)json_integer_value(json_object_get(json_object_get(b, bench_part_name(i)), "max"));
+	assert_int_equal(sum, 100);
 	json_decref(j);
 }
 
@@ -413,6 +439,7 @@ int main(void)
 		WITH_RUN(test_config_has_every_option_with_underscores),
 		WITH_RUN(test_counters_appear_when_taken),
 		WITH_RUN(test_figures),
+		WITH_RUN(test_the_breakdown_appears_when_asked_for),
 		WITH_RUN(test_roofline_and_trace_appear_when_run),
 		WITH_RUN(test_keep_going_appears_when_run),
 		WITH_RUN(test_keep_going_fails_for_wrong_and_overdue_alone),

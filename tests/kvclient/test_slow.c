@@ -11,16 +11,16 @@
 
 static uint64_t sum(const struct kvc_phases *p)
 {
-	return p->room + p->queue + p->server + p->wire + p->data + p->wake + p->other;
+	return p->room_ns + p->queue_ns + p->server_ns + p->wire_ns + p->data_ns + p->wake_ns + p->check_ns + p->other_ns;
 }
 
 static struct kvc_phases phases(const struct kvc_trace *t, uint64_t now_ns)
 {
 	struct kvc_phases p;
 	kvc_trace_phases(t, now_ns, &p);
-	assert_int_equal(p.total, now_ns - t->called_ns);
-	assert_int_equal(sum(&p), p.total);
-	assert_true(p.post <= p.server);
+	assert_int_equal(p.total_ns, now_ns - t->called_ns);
+	assert_int_equal(sum(&p), p.total_ns);
+	assert_true(p.post_ns <= p.server_ns);
 	return p;
 }
 
@@ -40,19 +40,37 @@ static void every_phase_of_one_request(void **state)
 	(void)state;
 	kvc_trace_note(&t, &r, 9999);
 	p = phases(&t, 3000);
-	assert_int_equal(p.room, 100);
-	assert_int_equal(p.queue, 200);
-	assert_int_equal(p.server, 400);
-	assert_int_equal(p.post, 250);
-	assert_int_equal(p.wire, 600);
-	assert_int_equal(p.data, 400);
-	assert_int_equal(p.wake, 300);
-	assert_int_equal(p.other, 0);
+	assert_int_equal(p.room_ns, 100);
+	assert_int_equal(p.queue_ns, 200);
+	assert_int_equal(p.server_ns, 400);
+	assert_int_equal(p.post_ns, 250);
+	assert_int_equal(p.wire_ns, 600);
+	assert_int_equal(p.data_ns, 400);
+	assert_int_equal(p.wake_ns, 300);
+	assert_int_equal(p.other_ns, 0);
 	assert_int_equal(t.requests, 1);
 	assert_int_equal(t.worst.bytes, 4096);
 	assert_int_equal(t.worst.shard, 3);
 	assert_int_equal(t.key_len, 3);
 	assert_memory_equal(t.key, "key", 3);
+}
+
+/* The turn in which the call was made began before the call, and what woke it takes part of the time after the data. */
+static void what_was_before_the_call_is_not_its_own(void **state)
+{
+	struct kvc_trace t = {.on = true, .called_ns = 1250};
+	struct kvc_req r = done_request();
+	struct kvc_phases p;
+	(void)state;
+	kvc_trace_note(&t, &r, 9999);
+	t.woke_ns = 2760;
+	p = phases(&t, 3000);
+	assert_int_equal(p.room_ns, 0);
+	assert_int_equal(p.queue_ns, 50);
+	assert_int_equal(p.data_ns, 400);
+	assert_int_equal(p.wake_ns, 60);
+	assert_int_equal(p.check_ns, 240);
+	assert_int_equal(p.other_ns, 0);
 }
 
 static void the_longest_of_several_is_shown(void **state)
@@ -69,8 +87,8 @@ static void the_longest_of_several_is_shown(void **state)
 	p = phases(&t, 4100);
 	assert_int_equal(t.requests, 3);
 	assert_int_equal(t.worst.done_ns, 2700);
-	assert_int_equal(p.wake, 100);
-	assert_int_equal(p.other, 4100 - 100 - 1700);
+	assert_int_equal(p.wake_ns, 100);
+	assert_int_equal(p.other_ns, 4100 - 100 - 1700);
 }
 
 static void what_did_not_happen_is_no_phase(void **state)
@@ -80,15 +98,15 @@ static void what_did_not_happen_is_no_phase(void **state)
 	struct kvc_phases p;
 	(void)state;
 	p = phases(&none, 700);
-	assert_int_equal(p.room, 200);
+	assert_int_equal(p.room_ns, 200);
 
 	r.at.sent_ns = r.at.replied_ns = 0;
 	r.at.asked_ns = 500;
 	kvc_trace_note(&unsent, &r, 0);
 	p = phases(&unsent, 2700);
-	assert_int_equal(p.room, 600);
-	assert_int_equal(p.queue, 1600);
-	assert_int_equal(p.wire, 0);
+	assert_int_equal(p.room_ns, 600);
+	assert_int_equal(p.queue_ns, 1600);
+	assert_int_equal(p.wire_ns, 0);
 
 	/* Given up while it is out: released before it is over. */
 	r = done_request();
@@ -97,10 +115,10 @@ static void what_did_not_happen_is_no_phase(void **state)
 	r.at.server_replied_ns = r.at.server_posted_ns = 0;
 	kvc_trace_note(&unanswered, &r, 5300);
 	p = phases(&unanswered, 5400);
-	assert_int_equal(p.wire, 4000);
-	assert_int_equal(p.server, 0);
-	assert_int_equal(p.wake, 100);
-	assert_int_equal(p.other, 500);
+	assert_int_equal(p.wire_ns, 4000);
+	assert_int_equal(p.server_ns, 0);
+	assert_int_equal(p.wake_ns, 100);
+	assert_int_equal(p.other_ns, 500);
 }
 
 /* What a server says is not believed beyond what we have seen. */
@@ -114,9 +132,9 @@ static void a_server_cannot_have_spent_more_than_we_waited(void **state)
 	r.at.server_posted_ns = UINT32_MAX;
 	kvc_trace_note(&t, &r, 0);
 	p = phases(&t, 3000);
-	assert_int_equal(p.server, 1000);
-	assert_int_equal(p.post, 1000);
-	assert_int_equal(p.wire, 0);
+	assert_int_equal(p.server_ns, 1000);
+	assert_int_equal(p.post_ns, 1000);
+	assert_int_equal(p.wire_ns, 0);
 }
 
 static void a_long_key_is_kept_as_far_as_it_is_shown(void **state)
@@ -137,6 +155,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_phase_of_one_request),
+		cmocka_unit_test(what_was_before_the_call_is_not_its_own),
 		cmocka_unit_test(the_longest_of_several_is_shown),
 		cmocka_unit_test(what_did_not_happen_is_no_phase),
 		cmocka_unit_test(a_server_cannot_have_spent_more_than_we_waited),

@@ -60,17 +60,50 @@ static void phases_are_exact(void **state)
 	world_do(&world, 0, calls, &(struct one){.len = 100, .times = 1, .key = "small"});
 	assert_said("slow PUT client 0 ",
 		    " key 'small' 100 bytes: 4.000 ms = room 0.000 + queue 0.000 + server 0.000 (post 0.000) + wire 4.000 + "
-		    "data 0.000 + wake 0.000 + other 0.000; 1 request; OK");
+		    "data 0.000 + wake 0.000 + check 0.000 + other 0.000; 1 request; OK");
 	/* The server reads the value: there and back while it serves. */
 	world_do(&world, 0, calls, &(struct one){.len = sizeof(data), .times = 1, .key = "large"});
 	assert_said("slow PUT client 0 ",
 		    " key 'large' 65536 bytes: 6.000 ms = room 0.000 + queue 0.000 + server 2.000 (post 0.000) + wire 4.000 + "
-		    "data 0.000 + wake 0.000 + other 0.000; 1 request; OK");
+		    "data 0.000 + wake 0.000 + check 0.000 + other 0.000; 1 request; OK");
 	world_do(&world, 0, calls, &(struct one){.len = sizeof(data), .get = true, .times = 1, .key = "none"});
 	assert_said("slow GET client 0 ",
 		    " key 'none' 65536 bytes: 4.000 ms = room 0.000 + queue 0.000 + server 0.000 (post 0.000) + wire 4.000 + "
-		    "data 0.000 + wake 0.000 + other 0.000; 1 request; KV_ENOTFOUND");
+		    "data 0.000 + wake 0.000 + check 0.000 + other 0.000; 1 request; KV_ENOTFOUND");
 	assert_int_equal(world_counters(&world, 0).slow, 3);
+	world_close(&world);
+}
+
+static struct kvc_phases told;
+
+static void a_get_that_asks(struct kvc_client *client, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call), .phases = &told};
+	struct kvc_view view;
+	(void)arg;
+	if (kvc_get_view_await(client, (struct kvc_key){"large", 5}, sizeof(data), &call, &view) != sizeof(data))
+		world_wrong(&world, "no value");
+	kvc_view_release(client, &view);
+	/* An older struct ends before the field. */
+	call.size = offsetof(struct kvc_call, phases);
+	call.phases = (struct kvc_phases *)1;
+	if (kvc_exists_await(client, &(struct kvc_key){"large", 5}, 1, NULL, NULL, &call) < 0)
+		world_wrong(&world, "an older struct kvc_call is refused");
+}
+
+/* Without slow_ns, and nothing is logged. */
+static void a_caller_is_told(void **state)
+{
+	(void)state;
+	open_world(0);
+	world_do(&world, 0, calls, &(struct one){.len = sizeof(data), .times = 1, .key = "large"});
+	world_do(&world, 0, a_get_that_asks, NULL);
+	/* The reply overtakes the data, whose immediate takes a hop more. */
+	assert_int_equal(told.total_ns, 5 * MS);
+	assert_int_equal(told.wire_ns, 4 * MS);
+	assert_int_equal(told.data_ns, MS);
+	assert_int_equal(told.room_ns + told.queue_ns + told.server_ns + told.wake_ns + told.check_ns + told.other_ns, 0);
+	assert_int_equal(world_counters(&world, 0).slow, 0);
 	world_close(&world);
 }
 
@@ -122,7 +155,7 @@ static void a_server_that_does_not_run_is_time_on_the_wire(void **state)
 	world_join(&world, SECOND);
 	snprintf(end, sizeof(end),
 		 " key 'frozen' 100 bytes: %.3f ms = room 0.000 + queue 0.000 + server 0.000 (post 0.000) + wire %.3f + "
-		 "data 0.000 + wake 0.000 + other 0.000; 1 request; OK",
+		 "data 0.000 + wake 0.000 + check 0.000 + other 0.000; 1 request; OK",
 		 ms, ms);
 	assert_said("slow PUT client 0 ", end);
 	world_close(&world);
@@ -132,6 +165,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(phases_are_exact),
+		cmocka_unit_test(a_caller_is_told),
 		cmocka_unit_test(what_is_not_slow_is_not_logged),
 		cmocka_unit_test(ten_lines_a_second_and_the_number_of_the_rest),
 		cmocka_unit_test(a_server_that_does_not_run_is_time_on_the_wire),
