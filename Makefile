@@ -136,7 +136,7 @@ $(addprefix $(B)/tests/fuzz/fuzz_,$(FUZZ)): $(B)/tests/fuzz/fuzz_%: $(B)/tests/f
 tests: $(TESTS) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(BENCH_TOOLS) $(PROGRAMS) library
 
 INTEGRATION := $(wildcard tests/integration/*.sh)
-.PHONY: deps check check-run check-asan check-tsan check-clang check-sim check-chaos check-fault check-mutants check-valgrind check-all bench fuzz install clean help
+.PHONY: deps check check-run check-asan check-tsan check-clang check-sim check-chaos check-fault check-mutants check-valgrind check-all bench bench-phases fuzz install clean help
 deps: ## install what building and testing need (KVRAIL_NO_INSTALL=1: say it instead)
 	@scripts/install-deps.sh test
 
@@ -197,6 +197,11 @@ check-all: check check-clang check-asan check-tsan check-sim check-chaos check-f
 bench: ## compare with redis, memcached and bare libfabric, and write docs/PERFORMANCE.md (30 minutes; BENCH="redis shm" PAIRS=7 BENCH_QUICK=1)
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(BENCH_TOOLS)
 	@KVRAIL_BUILD=$(B) tests/bench/run.py --doc $(BENCH)
+
+bench-phases: $(B)/tests/valgrind/uring.so ## where a GET's time goes and its instructions, by phase (5 minutes; instructions need valgrind)
+	@$(MAKE) --no-print-directory -j$$(nproc) programs
+	@KVRAIL_BUILD=$(B) tests/bench/breakdown.py
+	@KVRAIL_BUILD=$(B) tests/bench/instructions.py
 
 TIME ?= 60
 fuzz: ## libFuzzer on every target for TIME seconds each (needs clang)
