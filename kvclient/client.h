@@ -108,6 +108,8 @@ struct kvc_session {
 struct kvc_room_share {
 	uint32_t reqs, imms;
 	uint64_t bytes;
+	uint32_t out;                     /* pieces of requests that are not given up, and their bytes */
+	uint64_t out_bytes;
 	uint32_t waiting;                 /* for a piece */
 	uint64_t counts_scan, piece_scan; /* room.c */
 };
@@ -274,6 +276,9 @@ uint32_t kvc_room_imms(const struct kvc_client *c);
 void kvc_room_return_imms(struct kvc_client *c, struct kvc_req *r);
 void kvc_room_return_piece(struct kvc_client *c, struct kvc_req *r);
 void kvc_room_return(struct kvc_client *c, struct kvc_req *r);
+/* kvc_room_not_out -- its piece does not count as on its way any more: it is about to become an orphan, or to give its
+ * piece back. kvc_room_feed follows. */
+void kvc_room_not_out(struct kvc_req *r);
 /* kvc_room_keep -- a piece stays when its request goes: it is a view now. kvc_room_give -- and is given back. */
 void kvc_room_keep(struct kvc_client *c, const struct kvc_piece *piece);
 void kvc_room_give(struct kvc_client *c, struct kvc_piece *piece);

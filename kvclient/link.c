@@ -144,6 +144,7 @@ void kvc_req_release(struct kvc_client *c, struct kvc_req *r)
 	if (r->state == KVC_REQ_SENT) {
 		kvc_req_cancel(r, -KV_ECANCELED);
 		kvc_add(&c->count.orphans, 1);
+		kvc_room_not_out(r);
 		r->orphan = true;
 		r->orphan_ns = loop_turn_now(c->loop);
 		/* The keys of an EXISTS: they went with the frame, and the peer knows nothing of where they were. */

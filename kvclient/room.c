@@ -27,16 +27,18 @@
  * the buffer at most, so that guarantees never stand in its way for ever; whoever does need more gets it when no other
  * request has anything.
  *
- * Pieces of a server on the same host are limited further: beyond a few requests no more than session.out_max bytes
- * are out. What more workers ask for would only queue, and each would hold a piece meanwhile: then every value comes
- * to memory that no cache knows any more (1,024 workers: 0.55 of the rate of 32, and 0.97 with the limit). Elsewhere
- * a round trip may need more, and nothing was measured.
+ * Pieces of a server on the same host are limited further: beyond a few of them no more than session.out_max bytes are
+ * out. What more workers ask for would only queue, and each would hold a piece meanwhile: then every value comes to
+ * memory that no cache knows any more (1,024 workers: 0.55 of the rate of 32, and 0.97 with the limit). Elsewhere a
+ * round trip may need more, and nothing was measured. Only pieces that come back by themselves count, not what needs
+ * none, nor what was given up: whoever wants a piece of more than the limit waits until few are out, and that has to
+ * come true whatever else is going on.
  *
  * A PING needs an entry and nothing else; some are kept for it: a link whose requests are all stuck must be found out.
  */
 #include "kvclient/client.h"
 
-enum { REQS_KEPT = 64, REQS_OUT = 4 /* always allowed */ };
+enum { REQS_KEPT = 64, PIECES_OUT = 4 /* always allowed */ };
 
 struct kvc_starving {
 	struct kv_list node;
@@ -154,11 +156,12 @@ static bool piece_short(struct kvc_client *c, const struct kvc_need *need)
 	return kvc_buffer_rounded(need->piece_bytes) + kept.bytes > c->buffer.free_bytes;
 }
 
-/* Whether enough is on its way from this server. Orphans do not count: they may never come. */
-static bool enough_out(const struct kvc_client *c, const struct kvc_room_share *s, const struct kvc_need *need)
+/* Whether enough is on its way from this server. */
+static bool enough_out(const struct kvc_room_share *s, const struct kvc_need *need)
 {
-	uint64_t max = need->node && need->node->session ? need->node->session->out_max : UINT64_MAX;
-	return s->reqs >= REQS_OUT && max < UINT64_MAX && s->bytes + need->piece_bytes > max + c->orphan_bytes;
+	const struct kvc_session *session = need->node ? need->node->session : NULL;
+	return session && s->out >= PIECES_OUT && session->out_max < UINT64_MAX &&
+	       s->out_bytes + need->piece_bytes > session->out_max;
 }
 
 static int room_take(struct kvc_client *c, const struct kvc_need *need, struct kvc_req **out)
@@ -171,7 +174,7 @@ static int room_take(struct kvc_client *c, const struct kvc_need *need, struct k
 	if (room_short(c, need))
 		return -KV_EBUSY;
 	if (need->piece_bytes) {
-		int rc = piece_short(c, need) || enough_out(c, share, need) ? -KV_EBUSY
+		int rc = piece_short(c, need) || enough_out(share, need) ? -KV_EBUSY
 			 : need->next        ? kvc_buffer_take_near(&c->buffer, need->piece_bytes, KVC_ROW_BYTES, need->next, &piece)
 					     : kvc_buffer_take(&c->buffer, need->piece_bytes, &piece);
 		if (rc < 0)
@@ -188,6 +191,8 @@ static int room_take(struct kvc_client *c, const struct kvc_need *need, struct k
 	share->reqs++;
 	share->imms += need->imms;
 	share->bytes += piece.len_bytes;
+	share->out += piece.len_bytes > 0;
+	share->out_bytes += piece.len_bytes;
 	kept_add(c, share);
 	*out = r;
 	return 0;
@@ -219,7 +224,7 @@ static void scan_blocked(struct kvc_client *c, struct scan *scan, const struct k
 	if (!need->piece_bytes || room_short(c, need)) {
 		s->counts_scan = scan->id;
 		scan->counts_least = KV_MIN(scan->counts_least, counts_of(c, s->reqs, s->imms));
-	} else if (enough_out(c, s, need)) {
+	} else if (enough_out(s, need)) {
 		s->piece_scan = scan->id; /* of its own limit: nobody else's affair */
 	} else {
 		s->piece_scan = scan->id;
@@ -316,8 +321,16 @@ void kvc_room_return_imms(struct kvc_client *c, struct kvc_req *r)
 	kept_add(c, r->share);
 }
 
+void kvc_room_not_out(struct kvc_req *r)
+{
+	r->share->out -= r->charged_bytes > 0;
+	r->share->out_bytes -= r->charged_bytes;
+}
+
 void kvc_room_return_piece(struct kvc_client *c, struct kvc_req *r)
 {
+	if (!r->orphan)
+		kvc_room_not_out(r);
 	kept_sub(c, r->share);
 	kvc_buffer_give(&c->buffer, &r->piece);
 	r->share->bytes -= r->charged_bytes;

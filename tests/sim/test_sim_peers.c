@@ -919,6 +919,104 @@ static void pieces_of_a_server_on_this_host_are_few_however_many_workers(void **
 	world_close(&world);
 }
 
+/* ---- a piece beyond the limit, beside calls that need none ---- */
+
+enum { TOUCHERS = 8, WIDE = 4 << 20 };
+
+static struct {
+	uint8_t *memory;
+	bool over;
+} wide;
+
+static void touch_on(struct kvc_client *c, void *arg)
+{
+	(void)arg;
+	while (!wide.over)
+		if (kvc_touch_await(c, (struct kvc_key){"crowd", 5}, NULL) != 0)
+			world_wrong(&world, "TOUCH failed");
+}
+
+static void wide_put(struct kvc_client *c, void *arg)
+{
+	(void)arg;
+	crowd_put(c, NULL);
+	if (kvc_put_await(c, (struct kvc_key){"wide", 4}, wide.memory, WIDE, NULL) != 0)
+		world_wrong(&world, "a value could not be stored");
+}
+
+static void wide_get(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call), .timeout_ns = SECOND};
+	int64_t rc = kvc_get_await(c, (struct kvc_key){"wide", 4}, wide.memory, WIDE, &call);
+	(void)arg;
+	if (rc != WIDE)
+		world_wrong(&world, "GET of more than the limit: %s", kv_errname((int)rc));
+	wide.over = true;
+}
+
+/* Requests without a piece are as many as they like: they are no reason to keep a piece from somebody. */
+static void a_large_piece_is_had_beside_calls_without_one(void **state)
+{
+	struct world_options wo = {.seed = 75, .clients = 1, .fabric.delay_max_ns = MS};
+	struct kvc_client *c;
+	(void)state;
+	wide.memory = calloc(1, WIDE);
+	wide.over = false;
+	world_open(&world, &wo);
+	c = kvc_pool_client(world.pool[0].pool, 0);
+	assert_true(c->node[0].session->out_max < WIDE && kvc_room_piece(c) >= WIDE);
+	world_do(&world, 0, wide_put, NULL);
+	for (unsigned i = 0; i < TOUCHERS; i++)
+		world_worker(&world, 0, 0, touch_on, NULL);
+	world_sleep(&world, 10 * MS);
+	world_worker(&world, 0, 0, wide_get, NULL);
+	world_join(&world, 2 * SECOND);
+	world_close(&world);
+	free(wide.memory);
+}
+
+static void given_up(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 20 * MS};
+	if (kvc_get_await(c, (struct kvc_key){"crowd", 5}, arg, CROWD_LEN, &call) != -KV_ETIMEOUT)
+		world_wrong(&world, "a stopped server answered");
+}
+
+static void wide_put_again(struct kvc_client *c, void *arg)
+{
+	(void)arg;
+	if (kvc_put_await(c, (struct kvc_key){"wide2", 5}, wide.memory, WIDE, NULL) != 0)
+		world_wrong(&world, "a value could not be stored");
+}
+
+/* Nor are those that were given up: they may never come. */
+static void a_large_piece_is_had_beside_orphans(void **state)
+{
+	struct world_options wo = {.seed = 76, .clients = 1, .fabric.delay_max_ns = MS};
+	struct kvc_client *c;
+	(void)state;
+	wide.memory = calloc(1, WIDE);
+	world_open(&world, &wo);
+	c = kvc_pool_client(world.pool[0].pool, 0);
+	world_do(&world, 0, wide_put, NULL);
+	world_server_freeze(&world, 0, true);
+	for (unsigned i = 0; i < TOUCHERS; i++)
+		world_worker(&world, 0, 0, given_up, crowd.memory[i]);
+	world_sleep(&world, 200 * MS);
+	assert_int_equal(c->orphan_bytes, TOUCHERS * CROWD_LEN);
+	assert_int_equal(c->node[0].share.bytes, c->orphan_bytes);
+	assert_int_equal(c->node[0].share.out + c->node[0].share.out_bytes, 0);
+	world_worker(&world, 0, 0, wide_put_again, NULL);
+	world_sleep(&world, 10 * MS);
+	assert_int_equal(c->num_starving, 0);
+	assert_int_equal(c->node[0].share.out_bytes, WIDE);
+	world_server_freeze(&world, 0, false);
+	world_join(&world, 2 * SECOND);
+	assert_int_equal(c->node[0].share.out + c->node[0].share.out_bytes, 0);
+	world_close(&world);
+	free(wide.memory);
+}
+
 /* The pauses between the attempts of each client to reach a server that refuses: within their bounds, and not those of
  * the others. */
 static void pauses_grow_to_a_bound_and_are_nobody_elses(void **state)
@@ -957,6 +1055,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pieces_of_a_server_on_this_host_are_few_however_many_workers),
+		cmocka_unit_test(a_large_piece_is_had_beside_calls_without_one),
+		cmocka_unit_test(a_large_piece_is_had_beside_orphans),
 		cmocka_unit_test(a_server_in_trouble_delays_calls_to_another_by_one_fence),
 		cmocka_unit_test(messages_to_a_silent_server_leave_send_buffers_to_another),
 		cmocka_unit_test(items_of_a_stopped_server_stand_in_nobodys_way),

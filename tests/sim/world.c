@@ -468,6 +468,10 @@ static void rest_check(struct world *w, const struct kvc_client *c)
 			    (unsigned long long)b->free_bytes, (unsigned long long)b->len_bytes,
 			    (unsigned long long)b->quarantined_bytes);
 	for (unsigned i = 0; i < w->options.servers; i++) {
+		const struct kvc_room_share *has = &c->node[i].share;
+		if (has->reqs || has->imms || has->bytes || has->out || has->out_bytes || has->waiting)
+			world_wrong(w, "client %u at rest is charged for %u requests, %u immediates and %llu bytes of server %u, %llu of them out",
+				    c->index, has->reqs, has->imms, (unsigned long long)has->bytes, i, (unsigned long long)has->out_bytes);
 		const struct kvc_session *s = c->node[i].state == KVC_NODE_UP ? c->node[i].session : NULL;
 		for (uint32_t k = 0; s && k < s->num_links; k++)
 			if (s->link[k].credits != s->credits)
