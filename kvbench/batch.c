@@ -45,8 +45,9 @@ int batches_open(struct bench *bench, struct kv_error *err)
 	if (b->key && b->item)
 		rc = kv_area_map(items * o->value_size, &b->area, err);
 	else
-		rc = kv_fail(err, -KV_ENOMEM, "no memory for %u workers with batches of %u: use fewer", o->num_workers,
-			     o->batch);
+		rc = kv_fail(err, -KV_ENOMEM, "no memory for %zu keys", items);
+	if (rc < 0)
+		rc = kv_fail_more(err, "memory for batches of %u in %u workers", o->batch, o->num_workers);
 	if (rc == 0)
 		rc = kvc_register(bench->pool, b->area.base, b->area.len_bytes, &b->mem, err);
 	if (rc < 0)

@@ -43,6 +43,7 @@ struct roofline_result {
 	double get_bytes_per_s, bytes_per_s;               /* medians over the rounds: of GET, of bare writes */
 	double efficiency, efficiency_min, efficiency_max; /* GET / bare of a round: median, range */
 	uint64_t p50_ns;                                   /* of a bare write on its own */
+	uint64_t depth;                                    /* bare writes that a worker really kept in flight */
 };
 
 struct replay_result {

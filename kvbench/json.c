@@ -144,11 +144,12 @@ static json_t *phase_object(const struct phase_result *p)
 static json_t *roofline_object(const struct roofline_result *r)
 {
 	if (r->code < 0)
-		return json_pack("{s:n, s:n, s:n, s:n, s:n, s:n}", "bytes_per_s", "get_bytes_per_s", "p50_ns",
-				 "efficiency", "efficiency_min", "efficiency_max");
-	return json_pack("{s:f, s:f, s:I, s:f, s:f, s:f}", "bytes_per_s", r->bytes_per_s, "get_bytes_per_s",
-			 r->get_bytes_per_s, "p50_ns", (json_int_t)r->p50_ns, "efficiency", r->efficiency,
-			 "efficiency_min", r->efficiency_min, "efficiency_max", r->efficiency_max);
+		return json_pack("{s:n, s:n, s:n, s:n, s:n, s:n, s:n}", "bytes_per_s", "get_bytes_per_s", "p50_ns",
+				 "depth", "efficiency", "efficiency_min", "efficiency_max");
+	return json_pack("{s:f, s:f, s:I, s:I, s:f, s:f, s:f}", "bytes_per_s", r->bytes_per_s, "get_bytes_per_s",
+			 r->get_bytes_per_s, "p50_ns", (json_int_t)r->p50_ns, "depth", (json_int_t)r->depth,
+			 "efficiency", r->efficiency, "efficiency_min", r->efficiency_min, "efficiency_max",
+			 r->efficiency_max);
 }
 
 /* Everything that the library counted. */

@@ -233,6 +233,9 @@ static void roofline_table(const struct bench *b)
 	}
 	fprintf(b->out, "\nroofline  bare writes %s (p50 of one on its own %s), GET beside them %s\n",
 		RATE(r->bytes_per_s), TIME(r->p50_ns), RATE(r->get_bytes_per_s));
+	if (r->depth < b->opt->roofline_depth)
+		fprintf(b->out, "          %s bare writes in flight per worker, not %s: more reads are needed for that\n",
+			COUNT(r->depth), COUNT(b->opt->roofline_depth));
 	fprintf(b->out, "          efficiency %.3f (median of %u alternating rounds, %.3f to %.3f)\n", r->efficiency,
 		r->rounds, r->efficiency_min, r->efficiency_max);
 }

@@ -161,6 +161,8 @@ int roofline_run(struct bench *bench, uint64_t reads, struct roofline_result *ou
 	/* Every worker gets at least two calls, so that the pipe stays full to the end. */
 	r.ops_per_call = KV_MIN(KV_MAX(ops / (2 * workers), (uint64_t)1),
 				(uint64_t)OPS_PER_CALL * bench->opt->roofline_depth);
+	/* Of few reads a call is short, and keeps no more in flight than it asks for. */
+	out->depth = KV_MIN((uint64_t)bench->opt->roofline_depth, r.ops_per_call);
 	/* First the single calls: they tell at once when the server does not take part, and warm the path. */
 	rc = run_single(&r, &out->p50_ns);
 	for (unsigned i = 0; i < ROUNDS && rc == 0 && errors->num_codes == 0; i++)

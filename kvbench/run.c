@@ -248,9 +248,10 @@ static int run_phases(struct bench *b, struct kv_error *err)
 
 	if (b->opt->trace)
 		return replay_run(b, err);
-	rc = b->opt->no_write ? 0 : run_write(b, err);
-	if (rc == 0 && b->opt->batch)
-		rc = batches_open(b, err);
+	/* First what may not be had at all: a long write phase would be for nothing. */
+	rc = b->opt->batch ? batches_open(b, err) : 0;
+	if (rc == 0 && !b->opt->no_write)
+		rc = run_write(b, err);
 	if (rc == 0 && b->opt->warmup && good_so_far(b, &r->write))
 		rc = run_warmup(b, err);
 	if (rc == 0 && good_so_far(b, &r->write) && !r->warmup.too_many_errors)

@@ -55,7 +55,7 @@ int loop_run(struct loop *loop);
 
 /* loop_turn -- one turn: submit, reap, poll, expire timers, run ready coroutines; sleeps at most max_wait_ns, and only
  * when there is nothing to do. For hosts that turn the loop themselves, and for the simulation. Returns the number of
- * things done (0: nothing happened within max_wait_ns); -KV_EBUSY when a turn of this loop is running already, on
+ * things done (0: nothing happened within max_wait_ns, or, while it spins, until now); -KV_EBUSY when a turn of this loop is running already, on
  * whatever thread; -KV_EINVAL on a thread that does not own the loop (see host_turned). */
 int loop_turn(struct loop *loop, uint64_t max_wait_ns);
 

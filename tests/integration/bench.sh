@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # bench.sh -- kv-bench with its own server over each provider: exact counts, the JSON's names, verification, and refusals.
 . "$(dirname "$0")/lib.bash"
-plan 24
+plan 26
 run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "$@"; }
 small=(--num-workers 8 --num-clients 2 --num-threads 2 --num-keys 200 --repeat-reads 5 --buffer-mb 16)
 
@@ -36,7 +36,9 @@ check "counts keys, not batches" json_is "$scratch/batch.json" \
 hot=(--num-workers 1 --num-clients 1 --num-threads 1 --num-keys 1 --repeat-reads 500 --server-threads 1 --buffer-mb 16)
 check "roofline of one pair with 64 writes in flight" run "${hot[@]}" --roofline --roofline-depth 64 --json "$scratch/hot.json"
 check "has both sides and the range" json_is "$scratch/hot.json" \
-	'(lambda r: r["bytes_per_s"] > 0 and r["get_bytes_per_s"] > 0 and 0 < r["efficiency_min"] <= r["efficiency"] <= r["efficiency_max"])(j["roofline"])'
+	'(lambda r: r["bytes_per_s"] > 0 and r["get_bytes_per_s"] > 0 and r["depth"] == 64 and 0 < r["efficiency_min"] <= r["efficiency"] <= r["efficiency_max"])(j["roofline"])'
+check "of few reads it keeps fewer in flight" says '10 bare writes in flight per worker, not 64' run "${hot[@]}" --repeat-reads 60 --roofline --roofline-depth 64 --json "$scratch/few.json"
+check "and tells how many" json_is "$scratch/few.json" 'j["roofline"]["depth"] == 10'
 start_server kept || exit 1
 check "a server keeps what a run wrote" run --server "$server" "${small[@]}"
 check "and a run that writes nothing reads it" run --server "$server" "${small[@]}" --no-write --verify --json "$scratch/kept.json"

@@ -192,7 +192,7 @@ static void test_roofline_and_trace_appear_when_run(void **state)
 		(struct roofline_result){.ran = true, .efficiency = 0.5, .bytes_per_s = 1e9, .p50_ns = 7};
 	f->bench.results.replay = (struct replay_result){.ran = true, .requests = 3, .blocks = 10, .block_hits = 4};
 	j = report_of(&f->bench);
-	check_names(json_object_get(j, "roofline"), "bytes_per_s get_bytes_per_s p50_ns efficiency efficiency_min efficiency_max");
+	check_names(json_object_get(j, "roofline"), "bytes_per_s get_bytes_per_s p50_ns depth efficiency efficiency_min efficiency_max");
 	check_names(json_object_get(j, "trace"), "requests blocks block_hits hit_ratio");
 	assert_true(json_real_value(json_object_get(json_object_get(j, "trace"), "hit_ratio")) == 0.4);
 	json_decref(j);
