@@ -386,7 +386,7 @@ static void opened_log(struct kvc_pool *p)
 	struct kvc_info i = {.size = sizeof(i)};
 	if (kvc_info(p, &i) == 0)
 		kv_info(&p->log,
-			"%u clients on %u threads to %u servers: %s, %u endpoints, %u links, %llu MiB of buffers, "
+			"clients %u, threads %u, servers %u: %s, %u endpoints, %u links, %llu MiB of buffers, "
 			"security %s",
 			i.num_clients, i.os_threads, i.num_servers, i.provider, i.endpoints, i.links,
 			(unsigned long long)(i.buffer_bytes >> 20), i.security);
