@@ -135,6 +135,7 @@ static void world_follow(uint64_t seed)
 	struct world_options wo = {.seed = seed,
 				   .clients = 1 + seed % 2,
 				   .chunk_bytes = 256 << 10,
+				   .rails = 1 + seed / 2 % 2,
 				   .buffer_bytes = (seed & 1 ? 4 : 32) << 20,
 				   .fabric = {.delay_max_ns = (1 + seed % 4 * 4) * MS,
 					      .eagain_percent = 5,
