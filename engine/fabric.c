@@ -24,7 +24,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 /* Endpoint options that newer headers name; enums cannot be tested for with #ifdef. A provider that lacks one says
  * -FI_ENOPROTOOPT. */
@@ -276,20 +275,6 @@ static void names(struct fab *fab, const struct fab_device *device)
 		snprintf(c->libfabric, sizeof(c->libfabric), "%u.%u", FI_MAJOR(v), FI_MINOR(v));
 }
 
-/* FI_OFI_RXM_DATA_AUTO_PROGRESS: a thread of rxm replaces connections at any time, also between two postings that must be on one (split writes,
- * caps.ordered). What the second one announces could then have been lost with the first one's connection. */
-static int progress_check(const struct fab *fab, struct kv_error *err)
-{
-	static const char *const on[] = {"1", "true", "yes", "on"};
-	const char *set = fab->quirk->split_imm ? getenv("FI_OFI_RXM_DATA_AUTO_PROGRESS") : NULL;
-	for (unsigned i = 0; set && i < KV_COUNT(on); i++)
-		if (strcasecmp(set, on[i]) == 0)
-			return kv_fail(err, -KV_ENOTSUP,
-				       "%s: with FI_OFI_RXM_DATA_AUTO_PROGRESS=%s libfabric does not keep operations in order; unset it",
-				       fab->caps.domain, set);
-	return 0;
-}
-
 int fab_open(const struct fab_device *device, const struct fab_options *options, struct fab **out, struct kv_error *err)
 {
 	struct fab *fab = calloc(1, sizeof(*fab));
@@ -311,7 +296,7 @@ int fab_open(const struct fab_device *device, const struct fab_options *options,
 	fab->info->tx_attr->size = depth(options->tx_depth * times, FAB_TX_DEPTH * times, fab->info->tx_attr->size);
 	fab->info->rx_attr->size = depth(options->rx_depth, FAB_RX_DEPTH, fab->info->rx_attr->size);
 	fab->cq_wanted = (options->cq_depth ? options->cq_depth : FAB_CQ_DEPTH) * times;
-	rc = progress_check(fab, err);
+	rc = fab_tcp_check(fab, err);
 	rc = rc ? rc : fab_limits_check(device, fab->quirk, options->log, err);
 	rc = rc ? rc : domain_open(fab, err);
 	rc = rc ? rc : endpoint_open(fab, err);

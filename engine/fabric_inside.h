@@ -75,6 +75,10 @@ struct fi_info *fab_hints(const struct fab_quirk *quirk, const char *prov_name);
  * control that does not pace. fab->caps.congestion is then what its listening socket has, else "". */
 void fab_tcp_settle(struct fab *fab);
 
+/* fab_tcp_check -- 0, or -KV_ENOTSUP with *err: a setting of the provider's in the environment makes it announce bytes that
+ * are not there. */
+int fab_tcp_check(const struct fab *fab, struct kv_error *err);
+
 /* ---- fabric_limits.c ---- */
 
 /* fab_limits_check -- before opening: files, locked memory, endpoints. 0, or -KV_ELIMIT with the sentence. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_tcp.c -- what the tcp providers leave to the kernel's defaults: congestion control on loopback.
+/* fabric_tcp.c -- what the tcp providers leave to the kernel's defaults: congestion control on loopback; and settings of
+ * theirs that are refused.
  *
  * bbr, a common default, paces: it arms a timer for every segment, which on loopback, where nothing is ever lost and
  * nobody shares the path, was 18 % of all processor time of a run of 64 KiB GETs. reno, which every kernel has and
@@ -22,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "engine/fabric_inside.h"
 
@@ -84,6 +86,39 @@ static int listener_find(const union address *address)
 	}
 	closedir(dir);
 	return found;
+}
+
+/* FI_OFI_RXM_DATA_AUTO_PROGRESS: a thread of rxm replaces connections at any time, also between two postings that must be
+ * on one (split writes, caps.ordered). What the second one announces could have been lost with the first one's. */
+static const char *auto_progress(const struct fab *fab)
+{
+	static const char *const on[] = {"1", "true", "yes", "on"};
+	const char *set = fab->quirk->rxm ? getenv("FI_OFI_RXM_DATA_AUTO_PROGRESS") : NULL;
+	for (unsigned i = 0; set && i < KV_COUNT(on); i++)
+		if (strcasecmp(set, on[i]) == 0)
+			return "FI_OFI_RXM_DATA_AUTO_PROGRESS";
+	return NULL;
+}
+
+/* FI_TCP_ZEROCOPY_SIZE: when the kernel has no room to account for a zero-copy send (ENOBUFS, net.core.optmem_max) the
+ * provider drops it, or what is left of it, and goes on with what was posted behind it on the same connection. */
+static const char *zero_copy(const struct fab *fab)
+{
+	const char *name = strcmp(fab->quirk->short_name, "net") == 0 ? "FI_NET_ZEROCOPY_SIZE" : "FI_TCP_ZEROCOPY_SIZE";
+	return getenv(name) ? name : NULL;
+}
+
+int fab_tcp_check(const struct fab *fab, struct kv_error *err)
+{
+	const char *name = NULL;
+	if (fab->quirk->tcp)
+		name = auto_progress(fab);
+	if (fab->quirk->tcp && !name)
+		name = zero_copy(fab);
+	return name ? kv_fail(err, -KV_ENOTSUP,
+			      "%s: with %s=%s libfabric may announce bytes that it did not deliver; unset it",
+			      fab->caps.provider, name, getenv(name))
+		    : 0;
 }
 
 void fab_tcp_settle(struct fab *fab)
