@@ -295,7 +295,7 @@ static void part_main(void *arg)
 static bool part_start(struct part *p)
 {
 	struct kvc_client *c = p->whole->c;
-	if (c->parts >= KVC_PARTS_MAX || co_spawn(c->loop, part_main, p, "kvc batch") < 0)
+	if (c->parts >= c->parts_max || co_spawn(c->loop, part_main, p, "kvc batch") < 0)
 		return false;
 	c->parts++;
 	p->whole->running++;

@@ -30,7 +30,7 @@ enum {
 	KVC_ROW_BYTES = 64 << 10, /* room for small items of a batch, side by side */
 	KVC_LINK_OUT = 1 << 20,   /* bytes of pieces that a link of a server on this host brings at a time */
 	KVC_ZOMBIES_MAX = 64,   /* peers kept open for a fence to come */
-	KVC_PARTS_MAX = 4096    /* coroutines of one client for parts of batches: they leave some for workers and calls */
+	KVC_PARTS_MAX = 4096    /* coroutines of one loop for parts of batches: they leave some for workers and calls */
 };
 
 #define KVC_PART_NS 1000000000ull /* for the goodbyes of a client that closes */
@@ -201,7 +201,7 @@ struct kvc_client {
 	uint64_t orphan_bytes;  /* of pieces whose requests were given up */
 	uint64_t quarantine_ns; /* since when the buffer's quarantine is not empty */
 	uint32_t calls;        /* in progress, and workers */
-	uint32_t parts;        /* of batches, in coroutines of their own */
+	uint32_t parts, parts_max; /* of batches, in coroutines of their own; parts_max: its share of KVC_PARTS_MAX */
 	uint64_t last_len;     /* of the last value read: a guess for the next where nothing better is known */
 	bool opened, closing;
 	uint64_t closing_ns; /* when it began */

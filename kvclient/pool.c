@@ -260,8 +260,11 @@ static void client_open(void *arg)
 /* A client that cannot even be asked to open counts as one that failed to, so that there is one way to end all this. */
 static void clients_open(struct kvc_pool *p)
 {
-	for (unsigned i = 0; i < p->num_clients; i++)
+	unsigned per_loop = (p->num_clients + p->num_loops - 1) / p->num_loops;
+	for (unsigned i = 0; i < p->num_clients; i++) {
 		p->client[i]->loop = p->loop[i % p->num_loops];
+		p->client[i]->parts_max = KVC_PARTS_MAX / per_loop;
+	}
 	for (unsigned i = 0; i < p->num_clients; i++) {
 		struct kv_error err = {0};
 		int rc = loop_post(p->client[i]->loop, client_open, p->client[i]);

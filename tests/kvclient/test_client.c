@@ -16,7 +16,8 @@
 #include <cmocka.h>
 
 #include "base/base.h"
-#include "kvclient/kvclient.h"
+#include "kvclient/client.h"
+#include "kvclient/internal.h"
 #include "server.h"
 
 #define MIB ((size_t)1 << 20)
@@ -576,6 +577,19 @@ static void view_worker(struct kvc_client *c, unsigned w, void *arg)
 	kvc_view_release(c, &view);
 }
 
+/* All parts of batches together leave a loop most of its coroutines, however many clients share it. */
+static void clients_of_one_loop_share_its_coroutines(void **state)
+{
+	struct kvc_pool *p;
+	(void)state;
+	need_server();
+	assert_int_equal(kvc_pool_client(pool, 0)->parts_max, KVC_PARTS_MAX);
+	p = test_pool(one, 1, 5); /* on two loops */
+	for (unsigned i = 0; i < 5; i++)
+		assert_int_equal(kvc_pool_client(p, i)->parts_max, KVC_PARTS_MAX / 3);
+	kvc_pool_close(&p);
+}
+
 static void views_lend_the_clients_buffer(void **state)
 {
 	struct workers job = {0};
@@ -972,6 +986,7 @@ int main(void)
 		cmocka_unit_test(batches_have_a_result_per_item),
 		cmocka_unit_test(small_items_of_a_batch_share_writes),
 		cmocka_unit_test(a_batch_larger_than_the_buffer_goes_through),
+		cmocka_unit_test(clients_of_one_loop_share_its_coroutines),
 		cmocka_unit_test(views_lend_the_clients_buffer),
 		cmocka_unit_test(workers_that_hold_views_do_not_block_each_other),
 		cmocka_unit_test(pins_and_touches_work),

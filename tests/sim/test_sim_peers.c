@@ -599,7 +599,7 @@ static void many_batch(struct kvc_client *c, void *arg)
 	uint8_t *twice = malloc(LONG);
 	uint32_t parts = c->parts;
 	if (arg)
-		c->parts = KVC_PARTS_MAX;
+		c->parts = c->parts_max;
 	for (unsigned i = 0; i < MANY; i++)
 		its[i] = (struct kvc_item){.key = many.key[i], .data = many.memory + i * LONG, .len = LONG};
 	its[MANY] = (struct kvc_item){.key = many.key[3], .data = twice, .len = LONG};
@@ -607,7 +607,7 @@ static void many_batch(struct kvc_client *c, void *arg)
 	many.rc = kvc_get_batch_await(c, its, MANY + 2, &call);
 	for (unsigned i = 0; i < MANY + 2; i++)
 		many.result[i] = its[i].result;
-	if (c->parts != (arg ? KVC_PARTS_MAX : parts))
+	if (c->parts != (arg ? c->parts_max : parts))
 		world_wrong(&world, "%u parts are left", c->parts);
 	if (arg)
 		c->parts = parts;
