@@ -13,6 +13,9 @@ static void test_keys_name_seed_size_and_number(void **state)
 	bench_key_make(&key, 1, 65536, 255);
 	assert_string_equal(key.text, "kvbench/1/10000/ff");
 	assert_int_equal(key.len, strlen(key.text));
+	bench_key_make(&key, 0, 16, 0x123456789abcdef0);
+	assert_string_equal(key.text, "kvbench/0/10/123456789abcdef0");
+	assert_int_equal(key.len, strlen(key.text));
 	bench_key_trace(&key, 1, 65536, 255);
 	assert_string_equal(key.text, "trace/1/10000/00000000000000ff");
 }
