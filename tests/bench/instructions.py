@@ -46,6 +46,7 @@ CLIENT = [
     ("checksum", r"base/hash\.c", ""),
     ("checksum", r"kvclient/get\.c", r"take|bring|hash"),
     ("kv-bench itself", r"kvbench/|base/(hist|prng)|base/rand", ""),
+    ("kv-bench itself", "", r"^(bench|phase)_"),
     ("completions", r"kvclient/(client|node|run)\.c", ""),
     ("take the reply", r"kvclient/reply\.c|wire/reply\.c|wire/frame\.c", ""),
     ("take the reply", r"kvclient/request\.c", r"map_(get|del|find)|quiet|immediate"),
