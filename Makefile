@@ -199,7 +199,7 @@ bench: ## compare with redis, memcached and bare libfabric, and write docs/PERFO
 	@KVRAIL_BUILD=$(B) tests/bench/run.py --doc $(BENCH)
 
 bench-phases: $(B)/tests/valgrind/uring.so ## where a GET's time goes and its instructions, by phase (5 minutes; instructions need valgrind)
-	@$(MAKE) --no-print-directory -j$$(nproc) programs
+	@$(MAKE) --no-print-directory -j$$(nproc) programs $(B)/tests/bench/c2c
 	@KVRAIL_BUILD=$(B) tests/bench/breakdown.py
 	@KVRAIL_BUILD=$(B) tests/bench/instructions.py
 

@@ -35,15 +35,23 @@ def run(case, size, path):
     return {part: parts[part]["p50"] / 1000 for part in PARTS}
 
 
+def c2c():
+    """The round trip of a cache line between the CPUs, in ns: figures taken at different distances do not compare."""
+    done = subprocess.run([os.path.join(os.path.dirname(BENCH), "tests/bench/c2c")], stdout=subprocess.PIPE, text=True, timeout=60)
+    return json.loads(done.stdout)["c2c_ns"] if done.returncode == 0 else 0
+
+
 def main():
     sizes = sys.argv[1:] or SIZES
     if any(s.startswith("-") for s in sizes):
         sys.exit(__doc__)
     runs = {(case, size): [] for case in CASES for size in sizes}
+    distances = [c2c()]
     with tempfile.TemporaryDirectory() as scratch:
         for _ in range(ROUNDS):
             for case, size in runs:
                 runs[case, size].append(run(case, size, os.path.join(scratch, "report.json")))
+            distances.append(c2c())
     print("| phase, us | " + " | ".join(f"{case}, {size}" for case, size in runs) + " |")
     print("|---|" + "---|" * len(runs))
     for part in PARTS:
@@ -51,6 +59,7 @@ def main():
         print(f"| `{part}` | " + " | ".join(f"{figure:.1f}" for figure in row) + " |")
     totals = [[r["total"] for r in of] for of in runs.values()]
     print("| range of `total` | " + " | ".join(f"{min(t):.0f} to {max(t):.0f}" for t in totals) + " |")
+    print(f"\nc2c {min(distances):.0f} to {max(distances):.0f} ns\n")
 
 
 main()
