@@ -22,10 +22,11 @@
  * - who waits holds up the requests for another server only while that one has more than his own. (Rejected: a queue
  * for each server. It says nothing about who may have what is free, and that was the trouble.) Among the requests for
  * one server it is first come, first served as above, and with one server nothing of this counts. Views, which belong
- * to no server, count as one more, without a guarantee. Requests are planned to need no more than their server's
- * guarantee (kvc_room_piece, kvc_room_imms), else it would be none. A view must be one piece and may need more, half of
- * the buffer at most, so that guarantees never stand in its way for ever; whoever does need more gets it when no other
- * request has anything.
+ * to no server, count as one more, without a guarantee; while somebody waits for one, a server may take no more than its
+ * own guarantee, however much is lent as views: that comes back when their owners like. Requests are planned to need no
+ * more than their server's guarantee (kvc_room_piece, kvc_room_imms), else it would be none. A view must be one piece
+ * and may need more, half of the buffer at most, so that guarantees never stand in its way for ever; whoever does need
+ * more gets it when no other request has anything.
  *
  * Pieces of a server on the same host are limited further: beyond a few of them no more than session.out_max bytes are
  * out. What more workers ask for would only queue, and each would hold a piece meanwhile: then every value comes to
@@ -212,6 +213,13 @@ static void scan_begin(struct kvc_client *c, struct scan *scan)
 		.id = ++c->room_scan, .bytes_least = UINT64_MAX, .counts_least = UINT32_MAX, .rest = c->num_starving};
 }
 
+/* What others may have before they wait for this one: as much as it has, which ends by itself. What is lent as views does
+ * not: then it is what is theirs anyway. */
+static uint64_t bytes_that_end(const struct kvc_client *c, const struct kvc_room_share *s)
+{
+	return s == &c->nobody ? KV_MIN(s->bytes, guarantee(c, c->buffer.len_bytes)) : s->bytes;
+}
+
 /* This one waits: note it for those behind it. */
 static void scan_blocked(struct kvc_client *c, struct scan *scan, const struct kvc_need *need)
 {
@@ -228,7 +236,7 @@ static void scan_blocked(struct kvc_client *c, struct scan *scan, const struct k
 		s->piece_scan = scan->id; /* of its own limit: nobody else's affair */
 	} else {
 		s->piece_scan = scan->id;
-		scan->bytes_least = KV_MIN(scan->bytes_least, s->bytes);
+		scan->bytes_least = KV_MIN(scan->bytes_least, bytes_that_end(c, s));
 	}
 }
 

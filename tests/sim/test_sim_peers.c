@@ -368,6 +368,73 @@ static void a_view_and_a_request_share_the_buffer_of_many_servers(void **state)
 	world_close(&world);
 }
 
+/* ---- views beside servers that are busy ---- */
+
+static struct {
+	struct kvc_view lent[2];
+	bool over;
+} beside;
+
+static void lend(struct kvc_client *c, void *arg)
+{
+	(void)arg;
+	if (kvc_view_acquire_await(c, BUFFER / 4, SECOND, &beside.lent[0]) != 0 ||
+	    kvc_view_acquire_await(c, BUFFER / 8, SECOND, &beside.lent[1]) != 0)
+		world_wrong(&world, "views are not to be had");
+}
+
+static void lent_give(struct kvc_client *c, void *arg)
+{
+	(void)arg;
+	for (unsigned i = 0; i < 2; i++)
+		kvc_view_release(c, &beside.lent[i]);
+}
+
+static void get_on(struct kvc_client *c, void *arg)
+{
+	unsigned n = (unsigned)(uintptr_t)arg;
+	uint8_t *own = malloc(VALUE);
+	while (!beside.over)
+		if (kvc_get_await(c, two.key[n % 2][n / 2 % 4].key, own, VALUE, NULL) != VALUE)
+			world_wrong(&world, "GET failed");
+	free(own);
+}
+
+static void one_more_view(struct kvc_client *c, void *arg)
+{
+	struct kvc_view view;
+	int rc = kvc_view_acquire_await(c, BUFFER / 8, SECOND, &view);
+	(void)arg;
+	if (rc == 0)
+		kvc_view_release(c, &view);
+	else
+		world_wrong(&world, "a view beside busy servers: %s", kv_errname(rc));
+	beside.over = true;
+}
+
+/* Views up to half of the buffer are had beside servers that take all they can: those that are lent do not come back by
+ * themselves, so they are no reason to let a server have as much. */
+static void a_view_is_had_beside_busy_servers(void **state)
+{
+	(void)state;
+	for (unsigned seed = 77; seed < 77 + world_seeds(10); seed++) {
+		struct world_options wo = {
+			.seed = seed, .servers = 2, .clients = 1, .buffer_bytes = BUFFER, .fabric.delay_max_ns = MS};
+		memset(&two, 0, sizeof(two));
+		beside.over = false;
+		world_open(&world, &wo);
+		world_do(&world, 0, two_begin, NULL);
+		world_do(&world, 0, lend, NULL);
+		for (unsigned i = 0; i < WORKERS; i++)
+			world_worker(&world, 0, 0, get_on, (void *)(uintptr_t)i);
+		world_sleep(&world, 20 * MS);
+		world_worker(&world, 0, 0, one_more_view, NULL);
+		world_join(&world, 5 * SECOND);
+		world_do(&world, 0, lent_give, NULL);
+		world_close(&world);
+	}
+}
+
 static struct kvc_view whole;
 
 static void whole_take(struct kvc_client *c, void *arg)
@@ -1066,6 +1133,7 @@ int main(void)
 		cmocka_unit_test(a_batch_returns_after_all_its_parts),
 		cmocka_unit_test(an_item_that_fails_leaves_the_others_their_time),
 		cmocka_unit_test(memory_may_be_registered_under_a_batch_that_reads_into_it),
+		cmocka_unit_test(a_view_is_had_beside_busy_servers),
 		cmocka_unit_test(a_view_and_a_request_share_the_buffer_of_many_servers),
 		cmocka_unit_test(keys_of_a_server_that_goes_down_during_exists_are_misses),
 		cmocka_unit_test(a_stopped_server_is_down_within_two_seconds),
