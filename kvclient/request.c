@@ -97,6 +97,7 @@ int kvc_map_init(struct kvc_map *m, uint32_t max)
 		size *= 2;
 	m->entry = calloc(size, sizeof(*m->entry));
 	m->mask = size - 1;
+	m->shift = 64 - (uint32_t)__builtin_ctz(size);
 	m->used = 0;
 	return m->entry ? 0 : -KV_ENOMEM;
 }
@@ -107,9 +108,16 @@ void kvc_map_fini(struct kvc_map *m)
 	memset(m, 0, sizeof(*m));
 }
 
+/* Ids are consecutive. Side by side they would be one run, which every removal walks to its end: 480 instructions
+ * per reply while values of 64 KiB were stored over tcp, 37 so. Steps of the golden section keep them apart. */
+static uint32_t home(const struct kvc_map *m, uint64_t id)
+{
+	return (uint32_t)(id * 0x9E3779B97F4A7C15ull >> m->shift);
+}
+
 void kvc_map_put(struct kvc_map *m, uint64_t id, struct kvc_req *r)
 {
-	uint32_t i = (uint32_t)id & m->mask;
+	uint32_t i = home(m, id);
 	while (m->entry[i].id)
 		i = (i + 1) & m->mask;
 	m->entry[i].id = id;
@@ -120,7 +128,7 @@ void kvc_map_put(struct kvc_map *m, uint64_t id, struct kvc_req *r)
 /* The place of id, or UINT32_MAX. Ends, since the map is never full. */
 static uint32_t map_find(const struct kvc_map *m, uint64_t id)
 {
-	uint32_t i = (uint32_t)id & m->mask;
+	uint32_t i = home(m, id);
 	while (m->entry[i].id && m->entry[i].id != id)
 		i = (i + 1) & m->mask;
 	return m->entry[i].id ? i : UINT32_MAX;
@@ -144,7 +152,7 @@ bool kvc_map_del(struct kvc_map *m, uint64_t id)
 		i = (i + 1) & m->mask;
 		if (!m->entry[i].id)
 			break;
-		if (((i - (uint32_t)m->entry[i].id) & m->mask) < ((i - hole) & m->mask))
+		if (((i - home(m, m->entry[i].id)) & m->mask) < ((i - hole) & m->mask))
 			continue;
 		m->entry[hole] = m->entry[i];
 		hole = i;

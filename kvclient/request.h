@@ -128,7 +128,7 @@ struct kvc_map {
 		uint64_t id;
 		struct kvc_req *req;
 	} * entry;
-	uint32_t mask, used;
+	uint32_t mask, shift, used;
 };
 
 /* kvc_map_init -- for at most `max` ids at a time. 0 or -KV_ENOMEM. */

@@ -96,6 +96,27 @@ static void generations_wrap_around(void **state)
 
 enum { MAX = 100, STEPS = 300000 };
 
+/* Or each removal would walk over all of them. */
+static void consecutive_ids_do_not_lie_side_by_side(void **state)
+{
+	struct kvc_req r;
+	struct kvc_map m;
+	uint64_t first = (3ull << 48 | 2ull << 40) + 1;
+	(void)state;
+	for (uint32_t max = 8; max <= 1024; max *= 2) {
+		unsigned run = 0, longest = 0;
+		assert_int_equal(kvc_map_init(&m, max), 0);
+		for (uint64_t id = first; id < first + max; id++)
+			kvc_map_put(&m, id, &r);
+		for (uint32_t i = 0; i <= m.mask; i++) {
+			run = m.entry[i].id ? run + 1 : 0;
+			longest = run > longest ? run : longest;
+		}
+		assert_in_range(longest, 1, 4);
+		kvc_map_fini(&m);
+	}
+}
+
 static void the_map_agrees_with_a_list(void **state)
 {
 	uint64_t seed = kv_seed_from_env("KVRAIL_SEED"), next = 1, id[MAX];
@@ -153,6 +174,7 @@ int main(void)
 		cmocka_unit_test(immediates_before_the_reply_are_counted),
 		cmocka_unit_test(immediates_of_an_earlier_use_are_strays),
 		cmocka_unit_test(generations_wrap_around),
+		cmocka_unit_test(consecutive_ids_do_not_lie_side_by_side),
 		cmocka_unit_test(the_map_agrees_with_a_list),
 		cmocka_unit_test(no_id_is_never_found),
 	};
