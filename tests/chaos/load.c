@@ -104,6 +104,7 @@ static struct shared {
 	_Atomic uint64_t ready_ns; /* of the last "ready" that no success has answered yet; 0: none */
 	uint64_t recovery[RECOVERIES_MAX];
 	_Atomic unsigned recoveries, unrecovered, own_fds;
+	_Atomic uint64_t waited[THREADS_MAX]; /* what those of schedstat said last: a thread that has ended says nothing */
 	_Atomic int schedstat[THREADS_MAX]; /* of the threads that make calls, as far as they have made one; own_fds of
 					       them */
 	struct key_state key[KEYS_MAX];
@@ -318,8 +319,11 @@ static uint64_t thread_waited_ns(const struct worker *k)
 	}
 	if (k->client)
 		return own < 0 ? 0 : waited_read(own);
-	for (unsigned i = 0; i < THREADS_MAX && atomic_load(&sh.schedstat[i]); i++)
-		sum += waited_read(atomic_load(&sh.schedstat[i]));
+	/* The sum must not fall when a thread ends, or a call under which that happens is given the age of the universe. */
+	for (unsigned i = 0; i < THREADS_MAX && atomic_load(&sh.schedstat[i]); i++) {
+		max_set(&sh.waited[i], waited_read(atomic_load(&sh.schedstat[i])));
+		sum += atomic_load(&sh.waited[i]);
+	}
 	return sum;
 }
 
