@@ -88,7 +88,8 @@ KVC_API int kvc_pool_open(const struct kvc_options *options, struct kvc_pool **o
 /* kvc_pool_close -- calls in progress end with -KV_ECLOSED within the grace, workers must return; says goodbye to the
  * servers, stops threads, frees all. Returns 1 s after the last worker has returned, at the latest: a server that does
  * not answer the goodbye by then, or to which a connection is being tried, is left without it. *pool becomes NULL; NULL
- * is accepted. Thread: any but a loop's. */
+ * is accepted. Views and registrations go with the pool: a host's own coroutines and threads have given theirs back
+ * before. Thread: any but a loop's. */
 KVC_API void kvc_pool_close(struct kvc_pool **pool);
 
 /* kvc_run -- run num_workers coroutines fn(client, w, arg) and block until all have returned. Thread: any but a loop's.

@@ -408,16 +408,20 @@ static void do_get(struct worker *k, struct kvc_client *c)
 	slab_clear(k);
 }
 
-/* Its owner keeps a view for a while: nobody else writes to it. */
-static void view_keep(struct worker *k, const struct kvc_view *view)
+/* Its owner keeps a view for a while: nobody else writes to it. False: the pool was closed meanwhile, and the view is no
+ * more (our workers are no kvc_spawn's, for which closing waits). */
+static bool view_keep(struct worker *k, const struct kvc_view *view)
 {
 	uint64_t sum;
 	if (!view->data || view->len == 0 || below(k, 4) > 0)
-		return;
+		return true;
 	sum = kv_hash_block(view->data, view->len);
 	co_sleep_await(world_now(k->m->w) + below(k, MS));
+	if (!world_pool_usable(k->m->w, k->pool))
+		return false;
 	if (kv_hash_block(view->data, view->len) != sum)
 		WRONG(k, "a view was written to while its owner had it");
+	return true;
 }
 
 static void do_get_view(struct worker *k, struct kvc_client *c)
@@ -434,8 +438,8 @@ static void do_get_view(struct worker *k, struct kvc_client *c)
 	if (rc > 0 && (view.len != (uint64_t)rc || view.value_len != view.len))
 		WRONG(k, "a view of %lld bytes says that it has %llu", (long long)rc, (unsigned long long)view.len);
 	get_result(k, e, rc > 0 ? view.data : NULL, rc);
-	view_keep(k, &view);
-	kvc_view_release(c, &view);
+	if (view_keep(k, &view))
+		kvc_view_release(c, &view);
 }
 
 /* A part of a value: the model must know which value, so only where there is no doubt. */
