@@ -6,6 +6,9 @@
  * come in any order: after each of them the request is looked at (kvc_req_settle), and it is done once the number of
  * writes is final and as many immediates were counted.
  *
+ * A reply that FOLLOWS its bytes has no immediates to wait for; nothing else, no answer to CANCEL either, says that they
+ * are there.
+ *
  * A CANCEL has a reply of its own. UNSEEN means that the request never gets one; otherwise its own reply has come or
  * will, and returns its credit. */
 #include "kvclient/client.h"

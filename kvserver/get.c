@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* get.c -- GET: find the block, keep it, write the range into the client's memory.
  *
+ * Where the fabric keeps a message behind a write, a value of one chunk is written without an immediate, and the answer
+ * goes right behind it (get_push; reply.c); small values of a batch are written together (pack.c). Everything else:
+ *
  * The answer goes out when posting is final: `posted` says how many immediates will come in all, and the client counts
  * them. The block stays referenced until the last write has completed. A checksum of part of a value
  * (WIRE_GET_SUM_RANGE) is made here, a bounded number of bytes per turn, while the writes are under way; the answer
@@ -247,10 +250,8 @@ static void get_inline(struct link *l, const struct wire_request *q, struct bloc
 static bool get_pack(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
 		     struct wire_reply *reply, uint64_t now_ns)
 {
-	if (!(q->flags & WIRE_GET_PACK) || (q->flags & WIRE_GET_CHECK) || !l->session->shard->info.ordered ||
-	    !pack_add(l, q, b, length, reply, now_ns))
-		return false;
-	return true;
+	return (q->flags & WIRE_GET_PACK) && !(q->flags & WIRE_GET_CHECK) && l->session->shard->info.ordered &&
+	       pack_add(l, q, b, length, reply, now_ns);
 }
 
 /* Then even a small part of it has to wait, and comes as a data write. */

@@ -13,6 +13,9 @@
  * kept, since nothing is encoded past a held reply. A link holds at most its credits and a little more; what a client
  * provokes beyond that (it ignores its credits) is dropped and counted.
  *
+ * A frame with replies that speak for ordered writes (follows) leaves at the end of the request frame that they answer,
+ * behind those writes or not at all: if that cannot be, the session is made new (frame_lost).
+ *
  * Invariants. link->msg is not NULL exactly while the link is in shard->dirty; link->holding is not empty exactly while
  * it is in shard->blocked. A frame carries the session number that the server gave: the client knows its sessions by
  * token. */
