@@ -199,6 +199,10 @@ static int endpoint_try(struct fab *fab, const char **what)
 	if (rc)
 		goto fail;
 	endpoint_options(fab);
+	*what = "naming an endpoint";
+	rc = fab_shm_name(fab);
+	if (rc)
+		goto fail;
 	*what = "fi_enable";
 	rc = fi_enable(fab->ep);
 	if (rc)
@@ -298,6 +302,7 @@ int fab_open(const struct fab_device *device, const struct fab_options *options,
 	fab->cq_wanted = (options->cq_depth ? options->cq_depth : FAB_CQ_DEPTH) * times;
 	rc = fab_tcp_check(fab, err);
 	rc = rc ? rc : fab_limits_check(device, fab->quirk, options->log, err);
+	fab_shm_clean(fab);
 	rc = rc ? rc : domain_open(fab, err);
 	rc = rc ? rc : endpoint_open(fab, err);
 	if (rc)

@@ -71,6 +71,11 @@ struct fi_info *fab_hints(const struct fab_quirk *quirk, const char *prov_name);
 
 /* ---- fabric_tcp.c ---- */
 
+/* fab_shm_name -- give an endpoint of shm that is not enabled yet a name that no other ever had. 0 or a libfabric code.
+ * fab_shm_clean -- remove the files of shm endpoints of ours whose process is gone. */
+int fab_shm_name(struct fab *fab);
+void fab_shm_clean(const struct fab *fab);
+
 /* fab_tcp_settle -- of an endpoint just enabled whose provider speaks TCP on a loopback address: ask for a congestion
  * control that does not pace. fab->caps.congestion is then what its listening socket has, else "". */
 void fab_tcp_settle(struct fab *fab);

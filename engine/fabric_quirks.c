@@ -102,6 +102,7 @@ static const struct fab_quirk quirks[] = {
 		.av_remove_unsafe = true,
 		.push_imm_only = true,
 		.death_fatal = true,
+		.dev_shm = true,
 		.warning = DEATH_HANGS,
 		.fds = 2,
 		.memory_bytes = 6ull << 20,

@@ -31,6 +31,7 @@ struct fab_quirk {
 	bool push_imm_only; /* a write without immediate is done by the initiator's CPU in our memory: no fence stops it
 			     */
 	bool death_fatal;   /* a local process that dies leaves shared state locked */
+	bool dev_shm;       /* an endpoint is a file in /dev/shm (fabric_shm.c) */
 	const char *warning; /* what to tell who opens one, or NULL */
 	uint32_t fds;       /* files one endpoint with one connection opens, about */
 	uint64_t memory_bytes; /* memory one endpoint pins or touches with the provider's defaults, about */

@@ -53,7 +53,7 @@ enum kvc_flag {
 struct kvc_options {
 	size_t size;
 	unsigned num_clients;  /* 4. Each costs an endpoint per rail and its buffers: more than 8 is warned about */
-	unsigned num_threads;  /* half of the cores, 1 to 4; loops without a client are not started */
+	unsigned num_threads;  /* half of the cores, 1 to 4, and 4 on shm, where clients copy; loops without a client are not started */
 	uint64_t buffer_bytes; /* per client: 64 MiB */
 	const char *const *servers; /* "HOST:PORT" each; at least one */
 	unsigned num_servers;

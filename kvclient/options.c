@@ -3,10 +3,14 @@
  */
 #include "kvclient/pool.h"
 
+#include <strings.h>
+
 #define GRACE_MAX_NS         60000000000ull
 #define PEER_TIMEOUT_DEFAULT 2000000000ull
 #define PEER_TIMEOUT_MIN     20000000ull
 #define PEER_TIMEOUT_MAX     3600000000000ull
+
+enum { THREADS_MOST = 4 };
 
 #define BUFFER_MIN ((uint64_t)1 << 20)
 #define BUFFER_MAX ((uint64_t)1 << 36)
@@ -83,6 +87,15 @@ static int check_security(const struct kvc_options *o, struct kv_error *err)
 	return 0;
 }
 
+/* Half of the cores: the other half is the server's on this host, or the program's that we are part of. On shm our
+ * loops do the copying and the server next to nothing; there they are four. */
+static unsigned threads_default(const char *provider)
+{
+	if (provider && strcasecmp(provider, "shm") == 0)
+		return THREADS_MOST;
+	return KV_MIN(KV_MAX(kv_cpus_available() / 2, 1u), (unsigned)THREADS_MOST);
+}
+
 int kvc_options_fill(const struct kvc_options *given, struct kvc_options *out, struct kv_error *err)
 {
 	int rc;
@@ -94,8 +107,7 @@ int kvc_options_fill(const struct kvc_options *given, struct kvc_options *out, s
 	memcpy(out, given, KV_MIN(given->size, sizeof(*out)));
 	out->size = sizeof(*out);
 	fill_zero_u(&out->num_clients, 4);
-	/* The other half is the server's on this host, or the program's that we are part of. */
-	fill_zero_u(&out->num_threads, KV_MIN(KV_MAX(kv_cpus_available() / 2, 1u), 4u));
+	fill_zero_u(&out->num_threads, threads_default(out->provider));
 	fill_zero_u(&out->num_rails, 1);
 	fill_zero_64(&out->buffer_bytes, (uint64_t)64 << 20);
 	fill_zero_64(&out->timeout_ns, KV_TIMEOUT_DEFAULT_NS);

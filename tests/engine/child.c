@@ -77,14 +77,14 @@ void child_signal(struct child *c, int sig)
 		assert_int_equal(waitpid(c->pid, &status, WUNTRACED), c->pid);
 }
 
-/* What shm leaves behind when it cannot run its handlers: "PID:uid:index". */
+/* What shm leaves behind when it cannot run its handlers: "kvrail-NAMESPACE-PID-UNIQUE". */
 static void shm_clean(pid_t pid)
 {
-	char prefix[32], path[300];
+	char part[32], path[300];
 	DIR *d = opendir("/dev/shm");
-	snprintf(prefix, sizeof(prefix), "%d:", (int)pid);
+	snprintf(part, sizeof(part), "-%d-", (int)pid);
 	for (struct dirent *e; d && (e = readdir(d));)
-		if (strncmp(e->d_name, prefix, strlen(prefix)) == 0) {
+		if (strncmp(e->d_name, "kvrail-", 7) == 0 && strstr(e->d_name, part)) {
 			snprintf(path, sizeof(path), "/dev/shm/%s", e->d_name);
 			unlink(path);
 		}

@@ -33,6 +33,18 @@ static void zero_means_the_default(void **state)
 	assert_int_equal(f.base_client_id, 100);
 }
 
+static void shm_has_four_threads_since_the_client_copies(void **state)
+{
+	struct kvc_options o = good(), f;
+	(void)state;
+	o.provider = "shm";
+	assert_int_equal(kvc_options_fill(&o, &f, NULL), 0);
+	assert_int_equal(f.num_threads, 4);
+	o.num_threads = 1;
+	assert_int_equal(kvc_options_fill(&o, &f, NULL), 0);
+	assert_int_equal(f.num_threads, 1);
+}
+
 static void options_of_an_older_header_are_completed(void **state)
 {
 	struct kvc_options o = good(), f;
@@ -132,6 +144,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(zero_means_the_default),
+		cmocka_unit_test(shm_has_four_threads_since_the_client_copies),
 		cmocka_unit_test(options_of_an_older_header_are_completed),
 		cmocka_unit_test(bad_options_are_refused_with_a_sentence),
 		cmocka_unit_test(opening_needs_a_place_for_the_pool),

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fabric_shm.c -- the names that shm endpoints have in /dev/shm.
+ *
+ * An endpoint of the shm provider is a file of 16 MiB there, named after the process: "PID:UID:NUMBER". A process that is
+ * killed by SIGKILL leaves its files, and when its number comes round again fi_enable of the process that has it now
+ * fails with EBUSY, for no reason that its user could see. So each endpoint gets a name that never comes again:
+ *
+ *     kvrail-<pid namespace>-<pid>-<64 random bits>
+ *
+ * The rest of the name is there to clean up: before a rail is opened, files whose process is gone are removed. Processes
+ * of another pid namespace may share /dev/shm, and their numbers tell us nothing; so only names of our own namespace are
+ * looked at. A number that was reused by a live process keeps its file: too careful, never wrong. */
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/random.h"
+#include "engine/fabric_inside.h"
+
+/* The scheme tells the provider to take the name as it is: to "fi_shm://" it would add its own numbers. */
+#define SCHEME "fi_ns://"
+
+enum { NAME_ROOM = 96 };
+
+static uint64_t pid_namespace(void)
+{
+	struct stat st;
+	return stat("/proc/self/ns/pid", &st) == 0 ? (uint64_t)st.st_ino : 0;
+}
+
+int fab_shm_name(struct fab *fab)
+{
+	char name[NAME_ROOM];
+	uint64_t unique = 0;
+	if (!fab->quirk->dev_shm)
+		return 0;
+	/* Without entropy the provider's own name is as good as any. */
+	if (kv_entropy_fill(&kv_entropy_kernel, &unique, sizeof(unique)))
+		return 0;
+	snprintf(name, sizeof(name), SCHEME "kvrail-%" PRIu64 "-%ld-%016" PRIx64, pid_namespace(), (long)getpid(), unique);
+	return fi_setname(&fab->ep->fid, name, strlen(name) + 1);
+}
+
+static bool is_gone(const char *name, uint64_t ns)
+{
+	uint64_t of_ns, unique;
+	long pid;
+	int end = 0;
+	if (sscanf(name, "kvrail-%" SCNu64 "-%ld-%16" SCNx64 "%n", &of_ns, &pid, &unique, &end) != 3 || name[end])
+		return false;
+	return of_ns == ns && pid > 0 && kill((pid_t)pid, 0) != 0 && errno == ESRCH;
+}
+
+void fab_shm_clean(const struct fab *fab)
+{
+	uint64_t ns = pid_namespace();
+	struct dirent *entry;
+	unsigned removed = 0;
+	DIR *dir = fab->quirk->dev_shm && ns ? opendir("/dev/shm") : NULL;
+	if (!dir)
+		return;
+	while ((entry = readdir(dir)))
+		if (is_gone(entry->d_name, ns) && shm_unlink(entry->d_name) == 0)
+			removed++;
+	closedir(dir);
+	if (removed)
+		kv_info(fab->options.log, "%s: removed %u files from /dev/shm that killed processes had left there",
+			fab->caps.domain, removed);
+}
