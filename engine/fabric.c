@@ -312,7 +312,8 @@ int fab_open(const struct fab_device *device, const struct fab_options *options,
 			     device->domain, device->provider, (size_t)fab->caps.msg_max, (int)KV_MSG_MAX);
 		goto fail;
 	}
-	if (fab->quirk->warning)
+	/* Once is enough for a process with many endpoints. */
+	if (fab->quirk->warning && fab_census(fab->caps.domain) == 1)
 		kv_warn(options->log, "provider %s: %s", device->provider, fab->quirk->warning);
 	if (fab->quirk->efa && fab->caps.write_emulated)
 		kv_warn(options->log,
