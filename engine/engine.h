@@ -110,6 +110,9 @@ const char *te_rail_device(const struct te *te, unsigned rail); /* its libfabric
 /* te_env_for_programs -- set the documented environment defaults (docs/PROVIDERS.md) unless the user set them: rxm's buffer sizes, EFA fork safety, psm's
  * signal handlers. For main() of our own programs before the first te_open; libraries never call it. */
 void te_env_for_programs(void);
+/* te_env_for_many_endpoints -- before it, in a program that opens hundreds of endpoints with a few operations each: the smallest queues and buffers
+ * that the engine works with. */
+void te_env_for_many_endpoints(void);
 
 /* ---- peers ---- */
 

@@ -9,9 +9,11 @@
 
 #include "engine/inside.h"
 
-static const struct {
+struct variable {
 	const char *name, *value;
-} defaults[] = {
+};
+
+static const struct variable defaults[] = {
 	{"FI_OFI_RXM_BUFFER_SIZE", "4096"}, /* = KV_MSG_MAX: what rxm's bounce buffers hold, its eager limit */
 	{"FI_OFI_RXM_MSG_RX_SIZE",
 	 "1024"}, /* bounce buffers posted per endpoint: fewer save nothing, the pool grows in such steps */
@@ -24,11 +26,28 @@ static const struct {
 	{"HFI_BACKTRACE", "no"},
 };
 
+/* BUFFER_SIZE stays: the peers' eager limit must be the same, and a message of ours must be eager. */
+static const struct variable many[] = {
+	{"FI_OFI_RXM_MSG_RX_SIZE", "64"},
+	{"FI_OFI_RXM_MSG_TX_SIZE", "64"},
+	{"FI_UNIVERSE_SIZE", "16"}, /* each endpoint has one server with a few shards */
+};
+
 _Static_assert(KV_MSG_MAX == 4096, "FI_OFI_RXM_BUFFER_SIZE above is the largest message");
+
+static void set_missing(const struct variable *row, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		setenv(row[i].name, row[i].value, 0);
+}
 
 void te_env_for_programs(void)
 {
-	for (size_t i = 0; i < KV_COUNT(defaults); i++)
-		setenv(defaults[i].name, defaults[i].value, 0);
+	set_missing(defaults, KV_COUNT(defaults));
 	te_signals_evict();
+}
+
+void te_env_for_many_endpoints(void)
+{
+	set_missing(many, KV_COUNT(many));
 }

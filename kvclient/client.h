@@ -187,7 +187,7 @@ struct kvc_client {
 	struct kv_list dirty;    /* links with something to send */
 	uint32_t frames;         /* with the engine */
 	struct co *flusher;
-	struct loop_timer close_again;
+	struct loop_timer open_next, close_again;
 	bool flusher_stop;
 	uint32_t coroutines; /* of ours on the loop */
 	struct co *closer;

@@ -76,10 +76,14 @@ struct kvc_options {
 				     (kv-server --heartbeat-ms, 500) at least */
 	uint64_t slow_ns; /* calls that take so long are logged (level warn, ten lines a second and client) with where their
 			     time went: docs/OBSERVABILITY.md. 0: none */
+	/* While kvc_pool_open waits: called on its thread, ten times a second or oftener, with how many clients have their
+	   endpoints and buffers, and how many have a server. False: give up, -KV_ECANCELED. NULL: nobody looks. */
+	bool (*opening)(void *arg, unsigned clients_open, unsigned clients_up);
+	void *opening_arg;
 };
 
 /* kvc_pool_open -- start loops, engines and buffers, connect every client to every server and wait until the links are
- * up. Blocks up to connect_timeout_ns, after the names were looked up (the resolver's time) and the engines opened (the
+ * up. The first client that cannot be opened ends it: the others are closed again. Blocks up to connect_timeout_ns, after the names were looked up (the resolver's time) and the engines opened (the
  * provider's), and up to 1 s more to undo what was done when it fails. If no server answers: its code (-KV_EPEERDOWN,
  * -KV_EDENIED, -KV_EVERSION, -KV_EFULL). Resources short: -KV_ELIMIT with a sentence that names the limit. With several
  * servers, those that are down are retried in the background. Thread: any but a loop's. */
@@ -382,6 +386,10 @@ KVC_API const char *kvc_errkey(int code);
 /* kvc_program_setup -- for main() of programs only, before kvc_pool_open: sets libfabric's environment to KVRail's
  * documented defaults where the user has not. */
 KVC_API void kvc_program_setup(void);
+
+/* kvc_program_setup_many -- the same for programs that open hundreds of clients, a few operations each: the smallest
+ * buffers and queues that this library works with. */
+KVC_API void kvc_program_setup_many(void);
 
 #ifdef __cplusplus
 }

@@ -3,7 +3,9 @@
  *
  * Opening: everything that may block or fail for a plain reason (options, names, threads) is done by the calling
  * thread; then every client is opened on its loop's thread, its nodes connect, and the caller waits until every first
- * connection is decided. The pool opens if every client has a server; servers that are down are tried again in the
+ * connection is decided. A loop opens one client in a turn: opening may take a tenth of a second, and the connections
+ * of those before it must not wait for hundreds. The first failure ends it: what is short for one client is so for the
+ * next. The pool opens if every client has a server; servers that are down are tried again in the
  * background. A failure closes what was opened, by the same path as kvc_pool_close.
  *
  * Closing: clients first, while their loops turn; then loops and threads.
@@ -20,7 +22,7 @@
 #include "kvclient/client.h"
 #include "kvclient/internal.h"
 
-enum { CLIENTS_WARN = 8 };
+enum { CLIENTS_WARN = 8, OPENING_LOOK_NS = 100000000 };
 
 /* The most that a loop looks again before it sleeps; how often it does, it learns by itself (loop/spin.c). Where
  * nothing wakes a loop (shm, older EFA) it always does: a sleep there is blind, 50 us at least; and on shm a loop
@@ -57,6 +59,8 @@ void kvc_pool_tell_started(struct kvc_pool *p, int status, const struct kv_error
 {
 	pthread_mutex_lock(&p->lock);
 	p->progress.started++;
+	if (status == 0)
+		p->progress.opened++;
 	if (status < 0 && p->progress.status == 0) {
 		p->progress.status = status;
 		p->progress.error = *err;
@@ -69,8 +73,8 @@ void kvc_pool_tell_attempt(struct kvc_pool *p, unsigned client, int status, cons
 {
 	pthread_mutex_lock(&p->lock);
 	p->progress.attempted++;
-	if (status == 0)
-		p->client[client]->servers_up++;
+	if (status == 0 && p->client[client]->servers_up++ == 0)
+		p->progress.up++;
 	if (status < 0 && p->progress.node_status == 0) {
 		p->progress.node_status = status;
 		p->progress.node_error = *err;
@@ -212,6 +216,16 @@ static void pool_destroy(struct kvc_pool **pool)
 	*pool = NULL;
 }
 
+/* Timed waits are of the clock that nobody sets. */
+static void changed_init(pthread_cond_t *changed)
+{
+	pthread_condattr_t attr;
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(changed, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
 /* Everything but loops and threads. */
 static int pool_create(const struct kvc_options *given, struct kvc_pool **out, struct kv_error *err)
 {
@@ -220,7 +234,7 @@ static int pool_create(const struct kvc_options *given, struct kvc_pool **out, s
 	if (!p)
 		return kv_fail(err, -KV_ENOMEM, "no memory for a pool");
 	pthread_mutex_init(&p->lock, NULL);
-	pthread_cond_init(&p->changed, NULL);
+	changed_init(&p->changed);
 	p->next_region = KVC_REGION_BUFFER;
 	rc = kvc_options_fill(given, &p->options, err);
 	if (rc < 0)
@@ -249,15 +263,43 @@ err_pool:
 
 /* ---- opening ---- */
 
+/* Whether opening is over already: a client failed, or the caller gave up. */
+static int opening_failed(struct kvc_pool *p)
+{
+	int rc;
+	pthread_mutex_lock(&p->lock);
+	rc = p->progress.status;
+	pthread_mutex_unlock(&p->lock);
+	return rc;
+}
+
+static void client_open(void *arg);
+
+static void open_next(struct loop_timer *t)
+{
+	client_open(KV_CONTAINER(t, struct kvc_client, open_next));
+}
+
+/* Open this client, then, at the next turn, the next one of its loop. */
 static void client_open(void *arg)
 {
 	struct kvc_client *c = arg;
+	struct kvc_pool *p = c->pool;
 	struct kv_error err = {0};
-	int rc = kvc_client_open(c, &err);
-	kvc_pool_tell_started(c->pool, rc, &err);
+	unsigned next = c->index + p->num_loops;
+	int rc = opening_failed(p);
+	if (rc == 0)
+		rc = kvc_client_open(c, &err);
+	/* First this, then the telling: when the last client has told, the pool may be closed. */
+	if (next < p->num_clients) {
+		p->client[next]->open_next = (struct loop_timer){.fire = open_next};
+		loop_timer_arm(c->loop, &p->client[next]->open_next, loop_turn_now(c->loop));
+	}
+	kvc_pool_tell_started(p, rc, &err);
 }
 
-/* A client that cannot even be asked to open counts as one that failed to, so that there is one way to end all this. */
+/* A client that cannot even be asked to open counts as one that failed to, and so do those that it would have asked, so
+ * that there is one way to end all this. */
 static void clients_open(struct kvc_pool *p)
 {
 	unsigned per_loop = (p->num_clients + p->num_loops - 1) / p->num_loops;
@@ -265,11 +307,11 @@ static void clients_open(struct kvc_pool *p)
 		p->client[i]->loop = p->loop[i % p->num_loops];
 		p->client[i]->parts_max = KVC_PARTS_MAX / per_loop;
 	}
-	for (unsigned i = 0; i < p->num_clients; i++) {
+	for (unsigned i = 0; i < p->num_loops && i < p->num_clients; i++) {
 		struct kv_error err = {0};
 		int rc = loop_post(p->client[i]->loop, client_open, p->client[i]);
-		if (rc < 0)
-			kvc_pool_tell_started(p, kv_fail(&err, rc, "the queue of the loop of client %u is full", i),
+		for (unsigned k = i; rc < 0 && k < p->num_clients; k += p->num_loops)
+			kvc_pool_tell_started(p, kv_fail(&err, rc, "the queue of the loop of client %u is full", k),
 					      &err);
 	}
 }
@@ -370,6 +412,41 @@ static int progress_wait(struct kvc_pool *p, int (*look)(struct kvc_pool *p, str
 	return rc;
 }
 
+/* Show the caller how far opening is; it may give up. Under the lock, which is not held while the caller looks. */
+static void opening_show(struct kvc_pool *p)
+{
+	const struct kvc_progress seen = p->progress;
+	bool go_on;
+	pthread_mutex_unlock(&p->lock);
+	go_on = p->options.opening(p->options.opening_arg, seen.opened, seen.up);
+	pthread_mutex_lock(&p->lock);
+	if (!go_on && p->progress.status == 0)
+		p->progress.status =
+			kv_fail(&p->progress.error, -KV_ECANCELED, "opening the pool was given up by the caller, with %u of %u clients open",
+				p->progress.opened, p->num_clients);
+}
+
+/* As progress_wait, for opening. */
+static int opening_wait(struct kvc_pool *p, struct kv_error *err)
+{
+	int rc;
+	if (!p->options.opening)
+		return progress_wait(p, status_look, err);
+	pthread_mutex_lock(&p->lock);
+	while ((rc = status_look(p, err)) == 1) {
+		struct timespec until;
+		clock_gettime(CLOCK_MONOTONIC, &until);
+		until.tv_nsec += OPENING_LOOK_NS;
+		until.tv_sec += until.tv_nsec / 1000000000;
+		until.tv_nsec %= 1000000000;
+		while (status_look(p, NULL) == 1 && pthread_cond_timedwait(&p->changed, &p->lock, &until) == 0)
+			;
+		opening_show(p);
+	}
+	pthread_mutex_unlock(&p->lock);
+	return rc;
+}
+
 static int stopped_look(struct kvc_pool *p, struct kv_error *err)
 {
 	(void)err;
@@ -412,7 +489,7 @@ int kvc_pool_open(const struct kvc_options *options, struct kvc_pool **out, stru
 	if (rc < 0)
 		goto err_pool;
 	clients_open(p);
-	rc = progress_wait(p, status_look, err);
+	rc = opening_wait(p, err);
 	if (rc < 0) {
 		pool_shut(p);
 		goto err_pool;
@@ -528,5 +605,11 @@ const char *kvc_version(void)
 
 void kvc_program_setup(void)
 {
+	te_env_for_programs();
+}
+
+void kvc_program_setup_many(void)
+{
+	te_env_for_many_endpoints();
 	te_env_for_programs();
 }

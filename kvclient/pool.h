@@ -13,7 +13,7 @@
 
 struct loop;
 
-enum { KVC_CLIENTS_MAX = 1024, KVC_SERVERS_MAX = 256, KVC_THREADS_MAX = 256 };
+enum { KVC_CLIENTS_MAX = 4096, KVC_SERVERS_MAX = 256, KVC_THREADS_MAX = 256 };
 
 struct kvc_server {
 	char name[KV_HOST_MAX + 16]; /* as the user wrote it, with its port */
@@ -24,7 +24,9 @@ struct kvc_server {
 /* What open and close wait for. Any loop's thread reports, the opening thread (or the host that turns the loops) looks.
  */
 struct kvc_progress {
-	unsigned started;      /* clients that are open, or failed to */
+	unsigned started;      /* clients that are open, or failed to, or were not tried any more */
+	unsigned opened;       /* ... of which are open */
+	unsigned up;           /* clients that have a server */
 	unsigned attempted;    /* first connections that are decided */
 	unsigned closed;       /* clients that are closed */
 	int status;            /* the first failure of a client: opening is given up */

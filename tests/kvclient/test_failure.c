@@ -398,6 +398,82 @@ static void opening_ends_when_the_server_is_stopped(void **state)
 	test_server_cont(&first);
 }
 
+/* What the caller saw while a pool opened. */
+struct opening {
+	unsigned looks, open, up;
+	unsigned give_up_at; /* clients open; 0: never */
+	bool backwards;
+};
+
+static bool opening_look(void *arg, unsigned clients_open, unsigned clients_up)
+{
+	struct opening *s = arg;
+	s->looks++;
+	s->backwards |= clients_open < s->open || clients_up < s->up || clients_up > clients_open;
+	s->open = clients_open;
+	s->up = clients_up;
+	return s->give_up_at == 0 || clients_open < s->give_up_at;
+}
+
+static void opening_shows_how_far_it_is(void **state)
+{
+	struct opening seen = {0};
+	struct kvc_options o;
+	struct kvc_pool *pool = NULL;
+	(void)state;
+	need_server();
+	o = test_options(one, 1, 5);
+	o.buffer_bytes = MIB;
+	o.opening = opening_look;
+	o.opening_arg = &seen;
+	assert_int_equal(kvc_pool_open(&o, &pool, NULL), 0);
+	assert_in_range(seen.looks, 1, 1000000);
+	assert_int_equal(seen.open, 5);
+	assert_int_equal(seen.up, 5);
+	assert_false(seen.backwards);
+	kvc_pool_close(&pool);
+}
+
+/* A server that says nothing keeps it open long enough to look. */
+static void opening_can_be_given_up(void **state)
+{
+	struct opening seen = {.give_up_at = 1};
+	struct kvc_options o;
+	struct kvc_pool *pool = NULL;
+	struct kv_error err = {0};
+	(void)state;
+	need_server();
+	o = test_options(one, 1, 2);
+	o.opening = opening_look;
+	o.opening_arg = &seen;
+	test_server_stop(&first);
+	assert_int_equal(kvc_pool_open(&o, &pool, &err), -KV_ECANCELED);
+	test_server_cont(&first);
+	assert_null(pool);
+	assert_non_null(strstr(err.text, "of 2 clients open"));
+	assert_int_equal(seen.up, 0);
+}
+
+/* One loop, which opens one client after the other: what is short for the first is not tried for the rest. */
+static void the_first_client_that_fails_ends_opening(void **state)
+{
+	struct opening seen = {0};
+	struct kvc_options o;
+	struct kvc_pool *pool = NULL;
+	struct kv_error err = {0};
+	(void)state;
+	need_server();
+	o = test_options(one, 1, 3);
+	o.num_threads = 1;
+	o.provider = "no-such-provider";
+	o.opening = opening_look;
+	o.opening_arg = &seen;
+	assert_int_equal(kvc_pool_open(&o, &pool, &err), -KV_ENOTSUP);
+	assert_non_null(strstr(err.text, "client 0"));
+	assert_int_equal(seen.open, 0);
+	assert_null(pool);
+}
+
 static void a_server_that_stands_still_for_long_is_down_and_comes_back(void **state)
 {
 	uint64_t until = kv_clock_now(&kv_clock_monotonic) + WAIT_NS;
@@ -494,6 +570,9 @@ int main(void)
 		cmocka_unit_test_teardown(closing_ends_calls_in_progress, let_go),
 		cmocka_unit_test_teardown(calls_to_other_servers_survive_a_fence, let_go),
 		cmocka_unit_test_teardown(opening_ends_when_the_server_is_stopped, let_go),
+		cmocka_unit_test_teardown(opening_shows_how_far_it_is, let_go),
+		cmocka_unit_test_teardown(opening_can_be_given_up, let_go),
+		cmocka_unit_test_teardown(the_first_client_that_fails_ends_opening, let_go),
 		cmocka_unit_test_teardown(a_server_that_stands_still_for_long_is_down_and_comes_back, let_go),
 		cmocka_unit_test_teardown(on_shm_a_killed_server_ends_calls_and_the_way_out_is_said, let_go),
 	};

@@ -83,7 +83,7 @@ static void bad_options_are_refused_with_a_sentence(void **state)
 	refused(&o, "NULL");
 	o = good(), o.servers = bad;
 	refused(&o, "host:port");
-	o = good(), o.num_clients = 2000;
+	o = good(), o.num_clients = 5000;
 	refused(&o, "num_clients");
 	o = good(), o.num_threads = 1000;
 	refused(&o, "num_threads");
