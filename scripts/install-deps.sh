@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# install-deps.sh [run|test|bench] -- install what building and running KVRail needs (run), and what its tests (test, the default) or `make bench`
-# (redis, memcached) need on top. What bench installs may start as services of this machine; the benchmark starts its own.
+# install-deps.sh [run|test|bench|verbs] -- install what building and running KVRail needs (run), and what its tests (test, the default), `make bench`
+# (redis, memcached) or `make check-verbs` (a virtual machine) need on top. What bench installs may start as services of this machine; the benchmark
+# starts its own.
 #
 # It looks first, installs only what is missing, and says what it installs. As another user than root it uses sudo if there is one.
 # KVRAIL_NO_INSTALL=1: install nothing, print the command instead and fail if something is missing.
@@ -18,13 +19,13 @@ die() {
 }
 
 case $what in
-run | test | bench) ;;
+run | test | bench | verbs) ;;
 -h | --help)
-	sed -n '3,9s/^# \{0,1\}//p' "$0"
+	sed -n '3,10s/^# \{0,1\}//p' "$0"
 	exit 0
 	;;
 *)
-	say "there is no set '$what': use run, test or bench"
+	say "there is no set '$what': use run, test, bench or verbs"
 	exit 2
 	;;
 esac
@@ -44,6 +45,7 @@ plan_debian() {
 	has_efa_libfabric || packages+=(libfabric-dev)
 	[ "$what" != test ] || packages+=(libcmocka-dev openssl patch python3)
 	[ "$what" != bench ] || packages+=(python3 redis-server memcached)
+	[ "$what" != verbs ] || packages+=(libcmocka-dev qemu-system-x86 busybox-static cpio xz-utils iproute2 ibverbs-utils)
 	is_installed() {
 		dpkg-query -W -f '${Status}\n' "$1" 2>/dev/null | grep -q 'ok installed$' && return 0
 		# pkg-config is pkgconf on newer Debian; a package that provides the name counts too.
@@ -63,6 +65,7 @@ plan_redhat() {
 	fi
 	[ "$what" != test ] || packages+=(libcmocka-devel openssl patch python3)
 	[ "$what" != bench ] || packages+=(python3 redis memcached)
+	[ "$what" != verbs ] || packages+=(libcmocka-devel qemu-kvm busybox cpio xz iproute libibverbs-utils)
 	is_installed() { rpm -q --whatprovides "$1" >/dev/null 2>&1; }
 	command=("$manager" install -y)
 	refresh=("$manager" makecache -q)
