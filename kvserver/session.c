@@ -269,6 +269,10 @@ static void request_take(struct link *l, const struct wire_request *q, uint64_t 
 {
 	struct shard *shard = l->session->shard;
 
+	if (KV_UNLIKELY(q->type == WIRE_SESSION)) {
+		shard_count(shard, WIRE_STAT_UNKNOWN_SESSION);
+		return;
+	}
 	if (window_mark(&l->window, q->id) != WINDOW_NEW) {
 		shard_count(shard, WIRE_STAT_DUPLICATE_REQUESTS);
 		return;

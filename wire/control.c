@@ -17,7 +17,7 @@
 enum {
 	PREFIX = 4, /* the length, which does not count itself */
 	REGION_VIRTUAL = 1,
-	WELCOME_FLAGS = WIRE_WELCOME_BENCH | WIRE_WELCOME_PULL | WIRE_WELCOME_INLINE_PUT,
+	WELCOME_FLAGS = WIRE_WELCOME_BENCH | WIRE_WELCOME_PULL | WIRE_WELCOME_INLINE_PUT | WIRE_WELCOME_SESSIONS,
 	ENTRY_BASE = 0, /* in an entry of a region's key table */
 	ENTRY_KEY = 8,
 	ENTRY_SIZE = 16,
@@ -354,7 +354,7 @@ static int heartbeat_read(struct wire_cur *c, struct wire_ctrl_msg *m)
 	return 0;
 }
 
-/* ---- GOODBYE, GOODBYE_OK, GOODBYE_DONE ---- */
+/* ---- GOODBYE, GOODBYE_OK, GOODBYE_DONE, SESSION_BEGIN ---- */
 
 static void empty_write(struct wire_out *o, const struct wire_ctrl_msg *m)
 {
@@ -366,6 +366,103 @@ static int empty_read(struct wire_cur *c, struct wire_ctrl_msg *m)
 {
 	(void)c;
 	(void)m;
+	return 0;
+}
+
+/* ---- further sessions ---- */
+
+static void challenge_write(struct wire_out *o, const struct wire_ctrl_msg *m)
+{
+	wire_out_copy(o, m->session_challenge.nonce, WIRE_NONCE_LEN);
+}
+
+static int challenge_read(struct wire_cur *c, struct wire_ctrl_msg *m)
+{
+	wire_cur_copy(c, m->session_challenge.nonce, WIRE_NONCE_LEN);
+	return 0;
+}
+
+static void open_write(struct wire_out *o, const struct wire_ctrl_msg *m)
+{
+	const struct wire_session_open *s = &m->session_open;
+	o->bad |= s->id == 0;
+	wire_out_32(o, s->id);
+	wire_out_32(o, 0);
+	wire_out_64(o, s->client_id);
+	wire_out_copy(o, s->nonce, WIRE_NONCE_LEN);
+	wire_out_copy(o, s->proof, WIRE_PROOF_LEN);
+	string_write(o, s->identity, sizeof(s->identity));
+}
+
+static int open_read(struct wire_cur *c, struct wire_ctrl_msg *m)
+{
+	struct wire_session_open *s = &m->session_open;
+	s->id = wire_cur_32(c);
+	wire_cur_check(c, wire_cur_32(c) == 0 && s->id != 0);
+	s->client_id = wire_cur_64(c);
+	wire_cur_copy(c, s->nonce, WIRE_NONCE_LEN);
+	wire_cur_copy(c, s->proof, WIRE_PROOF_LEN);
+	string_read(c, s->identity, sizeof(s->identity));
+	return 0;
+}
+
+static void opened_write(struct wire_out *o, const struct wire_ctrl_msg *m)
+{
+	const struct wire_session_ok *s = &m->session_ok;
+	o->bad |= s->id == 0 || s->session == 0 || s->credits == 0;
+	wire_out_32(o, s->id);
+	wire_out_32(o, s->session);
+	wire_out_32(o, s->credits);
+	wire_out_32(o, 0);
+	wire_out_copy(o, s->token, KV_TOKEN_LEN);
+}
+
+static int opened_read(struct wire_cur *c, struct wire_ctrl_msg *m)
+{
+	struct wire_session_ok *s = &m->session_ok;
+	s->id = wire_cur_32(c);
+	s->session = wire_cur_32(c);
+	s->credits = wire_cur_32(c);
+	wire_cur_check(c, wire_cur_32(c) == 0 && s->id != 0 && s->session != 0 && s->credits != 0);
+	wire_cur_copy(c, s->token, KV_TOKEN_LEN);
+	return 0;
+}
+
+static void refused_write(struct wire_out *o, const struct wire_ctrl_msg *m)
+{
+	const struct wire_session_refuse *s = &m->session_refuse;
+	o->bad |= s->id == 0 || s->status == WIRE_OK;
+	wire_out_32(o, s->id);
+	wire_out_32(o, (uint32_t)s->status);
+	string_write(o, s->text, sizeof(s->text));
+}
+
+static int refused_read(struct wire_cur *c, struct wire_ctrl_msg *m)
+{
+	struct wire_session_refuse *s = &m->session_refuse;
+	s->id = wire_cur_32(c);
+	s->status = (int32_t)wire_cur_32(c);
+	wire_cur_check(c, s->id != 0 && s->status != WIRE_OK);
+	string_read(c, s->text, sizeof(s->text));
+	return 0;
+}
+
+static void close_write(struct wire_out *o, const struct wire_ctrl_msg *m)
+{
+	bool answer = m->type == WIRE_CTRL_SESSION_CLOSE_OK;
+	o->bad |= m->session_close.session == 0 || (!answer && m->session_close.requests != 0);
+	wire_out_32(o, m->session_close.session);
+	wire_out_32(o, 0);
+	if (answer)
+		wire_out_64(o, m->session_close.requests);
+}
+
+static int close_read(struct wire_cur *c, struct wire_ctrl_msg *m)
+{
+	m->session_close.session = wire_cur_32(c);
+	wire_cur_check(c, wire_cur_32(c) == 0 && m->session_close.session != 0);
+	if (m->type == WIRE_CTRL_SESSION_CLOSE_OK)
+		m->session_close.requests = wire_cur_64(c);
 	return 0;
 }
 
@@ -389,6 +486,13 @@ static const struct {
 	[WIRE_CTRL_GOODBYE] = {empty_write, empty_read},
 	[WIRE_CTRL_GOODBYE_OK] = {empty_write, empty_read},
 	[WIRE_CTRL_GOODBYE_DONE] = {empty_write, empty_read},
+	[WIRE_CTRL_SESSION_BEGIN] = {empty_write, empty_read},
+	[WIRE_CTRL_SESSION_CHALLENGE] = {challenge_write, challenge_read},
+	[WIRE_CTRL_SESSION_OPEN] = {open_write, open_read},
+	[WIRE_CTRL_SESSION_OK] = {opened_write, opened_read},
+	[WIRE_CTRL_SESSION_REFUSE] = {refused_write, refused_read},
+	[WIRE_CTRL_SESSION_CLOSE] = {close_write, close_read},
+	[WIRE_CTRL_SESSION_CLOSE_OK] = {close_write, close_read},
 };
 /* clang-format on */
 

@@ -63,13 +63,19 @@ enum {
 	BENCH_IMM = 24,
 	BENCH_DEPTH = 28,
 	BENCH_DEST = 32,
-	BENCH_FIXED = 64
+	BENCH_FIXED = 64,
+
+	SESSION_NUMBER = 0,
+	SESSION_ZERO = 4,
+	SESSION_TOKEN = 8,
+	SESSION_FIXED = 24
 };
 
 _Static_assert(DEST_SLICE + 8 == DEST_SIZE, "dest");
 _Static_assert(GET_ZERO + 2 == GET_DEST && GET_DEST + DEST_SIZE == GET_FIXED, "GET");
 _Static_assert(PUT_INLINE_LEN + 2 == PUT_DEST && PUT_DEST + DEST_SIZE == PUT_FIXED, "PUT");
 _Static_assert(BENCH_DEPTH + 4 == BENCH_DEST && BENCH_DEST + DEST_SIZE == BENCH_FIXED, "BENCH");
+_Static_assert(SESSION_TOKEN + KV_TOKEN_LEN == SESSION_FIXED && WIRE_RECORD_HEADER + SESSION_FIXED == WIRE_SESSION_BYTES, "SESSION");
 _Static_assert(KEYED_TTL + 4 == KEYED_FIXED && EXISTS_ZERO_32 + 4 == EXISTS_FIXED, "DELETE, TOUCH, PIN, EXISTS");
 _Static_assert(KV_KEY_MAX <= UINT8_MAX, "a key's length fits the u8 of EXISTS");
 _Static_assert(WIRE_FRAME_HEADER + WIRE_RECORD_HEADER + PUT_FIXED + KV_KEY_MAX + KV_INLINE_MAX <= KV_MSG_MAX,
@@ -94,6 +100,7 @@ static const struct {
 	[WIRE_CANCEL] = {CANCEL_FIXED, 0, false},
 	[WIRE_PING] = {PING_FIXED, 0, false},
 	[WIRE_BENCH] = {BENCH_FIXED, 0, false},
+	[WIRE_SESSION] = {SESSION_FIXED, 0, false},
 };
 /* clang-format on */
 
@@ -170,6 +177,8 @@ static bool request_valid(const struct wire_request *r)
 		return r->exists.count - 1u < WIRE_EXISTS_MAX;
 	case WIRE_BENCH:
 		return r->bench.length <= KV_RANGE_MAX && dest_valid(&r->dest, 0) && r->bench.length <= r->dest.slice;
+	case WIRE_SESSION:
+		return r->time_left_us == 0 && r->id == 0;
 	default:
 		return true;
 	}
@@ -271,6 +280,13 @@ static void bench_write(uint8_t *p, const struct wire_request *r)
 	dest_write(p + BENCH_DEST, &r->dest);
 }
 
+static void session_write(uint8_t *p, const struct wire_request *r)
+{
+	kv_put32(p + SESSION_NUMBER, r->session.number);
+	kv_put32(p + SESSION_ZERO, 0);
+	memcpy(p + SESSION_TOKEN, r->session.token, KV_TOKEN_LEN);
+}
+
 static void body_write(uint8_t *p, const struct wire_request *r)
 {
 	switch (r->type) {
@@ -296,6 +312,9 @@ static void body_write(uint8_t *p, const struct wire_request *r)
 		break;
 	case WIRE_BENCH:
 		bench_write(p, r);
+		break;
+	case WIRE_SESSION:
+		session_write(p, r);
 		break;
 	default: /* STAT has no body */
 		break;
@@ -388,6 +407,13 @@ static bool bench_read(const uint8_t *p, struct wire_request *out)
 	return true;
 }
 
+static bool session_read(const uint8_t *p, struct wire_request *out)
+{
+	out->session.number = kv_get32(p + SESSION_NUMBER);
+	memcpy(out->session.token, p + SESSION_TOKEN, KV_TOKEN_LEN);
+	return kv_get32(p + SESSION_ZERO) == 0;
+}
+
 /* Returns whether the body's reserved fields are zero; the cursor says whether the body was long enough. */
 static bool body_read(struct wire_cur *c, const uint8_t *p, struct wire_request *out)
 {
@@ -410,6 +436,8 @@ static bool body_read(struct wire_cur *c, const uint8_t *p, struct wire_request 
 		return true;
 	case WIRE_BENCH:
 		return bench_read(p, out);
+	case WIRE_SESSION:
+		return session_read(p, out);
 	default: /* STAT has no body */
 		return true;
 	}

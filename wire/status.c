@@ -146,6 +146,9 @@ static const struct wire_stat_info stats[] = {
 	[WIRE_STAT_STATUS + WIRE_NOTSUP] = {"answered_notsup", "answers", "", WIRE_STAT_COUNTER},
 	[WIRE_STAT_STATUS + WIRE_FABRIC] = {"answered_fabric", "answers", "", WIRE_STAT_COUNTER},
 	[WIRE_STAT_STATUS + WIRE_CLOSING] = {"answered_closing", "answers", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_FURTHER_SESSIONS] = {"further_sessions", "peers", "", WIRE_STAT_GAUGE},
+	[WIRE_STAT_SESSIONS_OPENED] = {"sessions_opened", "peers", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_SESSIONS_REFUSED] = {"sessions_refused", "peers", "", WIRE_STAT_COUNTER},
 };
 /* clang-format on */
 

@@ -37,6 +37,8 @@
  *  CANCEL  0 u64 id of the request to cancel
  *  PING    0 u64 cookie
  *  BENCH   0 u64 operations  8 u64 length of each  16 u64 seed  24 u32 immediate  28 u32 depth  32 dest (slices are used in turn)
+ *  SESSION 0 u32 session (as SESSION_OK named it; 0: the frame's own)  4 u32 zero  8 u8[16] that session's token
+ *          No request: it says whose the records behind it are, up to the next SESSION or the frame's end. Its time and id are 0.
  *
  * -- A reply record -----------------------------------------------------------------------------------------------
  *   0  u8 type | 0x80   1  u8 flags   2  u16 record length   4  i32 status (enum wire_status)   8  u64 request id
@@ -68,7 +70,7 @@
  *
  * -- A control message --------------------------------------------------------------------------------------------
  *   0  u32 length of what follows these 4 bytes (4..KV_CTRL_MAX)   4  u16 type (enum wire_ctrl)   6  u16 zero   8  body
- *  Strings: u16 length, bytes (no zero inside), shorter than KV_NAME_MAX (REFUSE: 512). Blobs: u16 length (1..KV_ADDR_MAX), bytes.
+ *  Strings: u16 length, bytes (no zero inside), shorter than KV_NAME_MAX (REFUSE, SESSION_REFUSE: 512). Blobs: u16 length (1..KV_ADDR_MAX), bytes.
  *  Chunk bytes are not 0. The parts of a region are as many as its length needs: (length - 1) / part bytes + 1.
  *
  *  HELLO       u16 lowest version, u16 highest version; u32 eager bytes; u64 incarnation; u8[16] host id; u64 client id;
@@ -85,6 +87,12 @@
  *  HEARTBEAT   u64 sequence; u64 requests received in the session; u16 shards; u16 zero; u32 zero; shards x u64 turn counter
  *              (a client's heartbeat has no shards)
  *  GOODBYE, GOODBYE_OK, GOODBYE_DONE  (empty): client asks; server has nothing in flight; client closes.
+ *  SESSION_BEGIN      (empty): the client wants further sessions   SESSION_CHALLENGE  u8[32] nonce of the server
+ *  SESSION_OPEN       u32 id (not 0); u32 zero; u64 client id; u8[32] nonce of the client; u8[32] proof; string identity (up to 128
+ *                     bytes; empty: the connection's own secret)
+ *  SESSION_OK         u32 id; u32 session (not 0); u32 credits (not 0); u32 zero; u8[16] token
+ *  SESSION_REFUSE     u32 id; i32 status (not WIRE_OK); string sentence
+ *  SESSION_CLOSE      u32 session; u32 zero             SESSION_CLOSE_OK  u32 session; u32 zero; u64 requests received in it
  */
 #ifndef KVRAIL_WIRE_WIRE_H
 #define KVRAIL_WIRE_WIRE_H
@@ -104,7 +112,11 @@ enum {
 	WIRE_RECORDS_MAX = 255,
 	WIRE_EXISTS_MAX = 512,
 	WIRE_STAT_MAX = 200,
-	WIRE_CTRL_HEADER = 8
+	WIRE_CTRL_HEADER = 8,
+	WIRE_SESSION_BYTES = 40,  /* of a SESSION record */
+	WIRE_NONCE_LEN = 32,
+	WIRE_PROOF_LEN = 32,
+	WIRE_IDENTITY_MAX = 129 /* bytes of an identity, with the final 0 */
 };
 
 enum wire_type {
@@ -118,6 +130,7 @@ enum wire_type {
 	WIRE_CANCEL = 8,
 	WIRE_PING = 9,
 	WIRE_BENCH = 10,
+	WIRE_SESSION = 11, /* a record among requests; has no reply */
 	WIRE_REPLY = 0x80
 };
 
@@ -228,6 +241,9 @@ enum wire_stat {
 	WIRE_STAT_TURNS,
 	WIRE_STAT_STATUS, /* + status: replies with it. As many ids as there may ever be statuses */
 	WIRE_STAT_STATUS_LAST = WIRE_STAT_STATUS + 31,
+	WIRE_STAT_FURTHER_SESSIONS,  /* gauge: open beside those of the connections themselves */
+	WIRE_STAT_SESSIONS_OPENED,   /* of them, since the server was started */
+	WIRE_STAT_SESSIONS_REFUSED,  /* proofs that were wrong, no room */
 	WIRE_STAT_END
 };
 
@@ -277,6 +293,7 @@ struct wire_request {
 		struct { uint64_t id; } cancel;
 		struct { uint64_t cookie; } ping;
 		struct { uint64_t operations, length, seed; uint32_t imm, depth; } bench;
+		struct { uint32_t number; uint8_t token[KV_TOKEN_LEN]; } session;
 	};
 };
 
@@ -384,13 +401,21 @@ enum wire_ctrl {
 	WIRE_CTRL_HEARTBEAT = 10,
 	WIRE_CTRL_GOODBYE = 11,
 	WIRE_CTRL_GOODBYE_OK = 12,
-	WIRE_CTRL_GOODBYE_DONE = 13
+	WIRE_CTRL_GOODBYE_DONE = 13,
+	WIRE_CTRL_SESSION_BEGIN = 14,
+	WIRE_CTRL_SESSION_CHALLENGE = 15,
+	WIRE_CTRL_SESSION_OPEN = 16,
+	WIRE_CTRL_SESSION_OK = 17,
+	WIRE_CTRL_SESSION_REFUSE = 18,
+	WIRE_CTRL_SESSION_CLOSE = 19,
+	WIRE_CTRL_SESSION_CLOSE_OK = 20
 };
 
 enum wire_welcome {
 	WIRE_WELCOME_BENCH = 1,
 	WIRE_WELCOME_PULL = 2,
-	WIRE_WELCOME_INLINE_PUT = 4 /* the server does not read client memory: PUT ranges carry their bytes inline */
+	WIRE_WELCOME_INLINE_PUT = 4, /* the server does not read client memory: PUT ranges carry their bytes inline */
+	WIRE_WELCOME_SESSIONS = 8    /* further sessions may be opened on the connection */
 };
 
 struct wire_blob_addr {
@@ -443,6 +468,24 @@ struct wire_heartbeat {
 	uint64_t turns[KV_SHARDS_MAX];
 };
 
+struct wire_session_open {
+	uint32_t id;
+	uint64_t client_id;
+	uint8_t nonce[WIRE_NONCE_LEN], proof[WIRE_PROOF_LEN];
+	char identity[WIRE_IDENTITY_MAX];
+};
+
+struct wire_session_ok {
+	uint32_t id, session, credits;
+	uint8_t token[KV_TOKEN_LEN];
+};
+
+struct wire_session_refuse {
+	uint32_t id;
+	int32_t status;
+	char text[512];
+};
+
 struct wire_ctrl_msg {
 	enum wire_ctrl type;
 	union {
@@ -452,6 +495,11 @@ struct wire_ctrl_msg {
 		struct wire_region region;
 		struct wire_address address;
 		struct wire_heartbeat heartbeat;
+		struct { uint8_t nonce[WIRE_NONCE_LEN]; } session_challenge;
+		struct wire_session_open session_open;
+		struct wire_session_ok session_ok;
+		struct wire_session_refuse session_refuse;
+		struct { uint32_t session; uint64_t requests; } session_close; /* also SESSION_CLOSE_OK, which alone has requests */
 		struct { uint32_t id; int32_t status; } region_ok; /* also REVOKE, REVOKE_OK (status 0) and ADDRESS_OK (id is the epoch) */
 	};
 };

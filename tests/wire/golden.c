@@ -20,6 +20,8 @@
 	"\x02"                                                                                                         \
 	"ef"
 #define HOST "0123456789:;<=>?"
+#define NONCE_A " !\"#$%&'()*+,-./0123456789:;<=>?"
+#define NONCE_B "@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_"
 
 const struct wire_frame golden_frame = {
 	.session = 0x01020304,
@@ -147,6 +149,13 @@ const struct golden_request golden_requests[] = {
 	  .id = ID + 12,
 	  DEST,
 	  .bench = {.operations = 1000, .length = 0x400, .seed = 42, .imm = 0x00010002, .depth = 16}}},
+	{"session",
+	 "4b52010104030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf4800050000000000"
+	 "0b0028000000000000000000000000000700010000000000a0a1a2a3a4a5a6a7"
+	 "a8a9aaabacadaeaf",
+	 {.type = WIRE_SESSION,
+	  .session = {.number = 0x10007,
+		      .token = {0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7, 0xa8, 0xa9, 0xaa, 0xab, 0xac, 0xad, 0xae, 0xaf}}}},
 };
 const size_t golden_requests_n = KV_COUNT(golden_requests);
 
@@ -301,5 +310,35 @@ const struct golden_ctrl golden_ctrls[] = {
 	{"goodbye", "040000000b000000", {.type = WIRE_CTRL_GOODBYE}},
 	{"goodbye_ok", "040000000c000000", {.type = WIRE_CTRL_GOODBYE_OK}},
 	{"goodbye_done", "040000000d000000", {.type = WIRE_CTRL_GOODBYE_DONE}},
+	{"session_begin", "040000000e000000", {.type = WIRE_CTRL_SESSION_BEGIN}},
+	{"session_challenge",
+	 "240000000f000000202122232425262728292a2b2c2d2e2f3031323334353637"
+	 "38393a3b3c3d3e3f",
+	 {.type = WIRE_CTRL_SESSION_CHALLENGE, .session_challenge = {NONCE_A}}},
+	{"session_open",
+	 "5c00000010000000030000000000000088887777666655552021222324252627"
+	 "28292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f4041424344454647"
+	 "48494a4b4c4d4e4f505152535455565758595a5b5c5d5e5f06007465616d2d61",
+	 {.type = WIRE_CTRL_SESSION_OPEN,
+	  .session_open = {.id = 3, .client_id = 0x5555666677778888, .nonce = NONCE_A, .proof = NONCE_B, .identity = "team-a"}}},
+	{"session_open_own",
+	 "5600000010000000010000000000000000000000000000002021222324252627"
+	 "28292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f4041424344454647"
+	 "48494a4b4c4d4e4f505152535455565758595a5b5c5d5e5f0000",
+	 {.type = WIRE_CTRL_SESSION_OPEN, .session_open = {.id = 1, .nonce = NONCE_A, .proof = NONCE_B}}},
+	{"session_ok",
+	 "240000001100000003000000070001002000000000000000a0a1a2a3a4a5a6a7"
+	 "a8a9aaabacadaeaf",
+	 {.type = WIRE_CTRL_SESSION_OK,
+	  .session_ok = {.id = 3, .session = 0x10007, .credits = 32, .token = "\xa0\xa1\xa2\xa3\xa4\xa5\xa6\xa7\xa8\xa9\xaa\xab\xac\xad\xae\xaf"}}},
+	{"session_refuse",
+	 "2000000012000000030000000500000012007468652070726f6f662069732077"
+	 "726f6e67",
+	 {.type = WIRE_CTRL_SESSION_REFUSE,
+	  .session_refuse = {.id = 3, .status = WIRE_DENIED, .text = "the proof is wrong"}}},
+	{"session_close", "0c000000130000000700010000000000", {.type = WIRE_CTRL_SESSION_CLOSE, .session_close = {0x10007, 0}}},
+	{"session_close_ok",
+	 "1400000014000000070001000000000040420f0000000000",
+	 {.type = WIRE_CTRL_SESSION_CLOSE_OK, .session_close = {0x10007, 1000000}}},
 };
 const size_t golden_ctrls_n = KV_COUNT(golden_ctrls);

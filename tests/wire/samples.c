@@ -98,7 +98,7 @@ static void random_keys(struct kv_prng *p, struct scratch *s, struct wire_reques
 
 void random_request(struct kv_prng *p, struct scratch *s, struct wire_request *r)
 {
-	*r = (struct wire_request){.type = (uint8_t)between(p, WIRE_GET, WIRE_BENCH),
+	*r = (struct wire_request){.type = (uint8_t)between(p, WIRE_GET, WIRE_SESSION),
 				   .time_left_us = (uint32_t)upto(p, UINT32_MAX),
 				   .id = upto(p, UINT64_MAX)};
 	if (r->type == WIRE_GET || r->type == WIRE_PUT || (r->type >= WIRE_DELETE && r->type <= WIRE_PIN))
@@ -137,6 +137,12 @@ void random_request(struct kv_prng *p, struct scratch *s, struct wire_request *r
 		r->bench.seed = kv_prng_next(p);
 		r->bench.imm = (uint32_t)kv_prng_next(p);
 		r->bench.depth = (uint32_t)upto(p, UINT32_MAX);
+		break;
+	case WIRE_SESSION:
+		r->time_left_us = 0;
+		r->id = 0;
+		r->session.number = (uint32_t)upto(p, UINT32_MAX);
+		kv_prng_fill(p, r->session.token, KV_TOKEN_LEN);
 		break;
 	default:
 		break;
@@ -232,7 +238,7 @@ static void random_welcome(struct kv_prng *p, struct scratch *s, struct wire_wel
 	w->version = WIRE_VERSION;
 	w->shards = (uint16_t)between(p, 1, KV_SHARDS_MAX);
 	w->rails = (uint16_t)between(p, 1, KV_RAILS_MAX);
-	w->flags = (uint16_t)kv_prng_below(p, 4);
+	w->flags = (uint16_t)kv_prng_below(p, 16);
 	w->loops = (uint16_t)kv_prng_next(p);
 	w->session = (uint32_t)kv_prng_next(p);
 	w->chunk_bytes = (uint32_t)between(p, 1, UINT32_MAX);
@@ -271,7 +277,7 @@ static void random_region(struct kv_prng *p, struct scratch *s, struct wire_regi
 void random_ctrl(struct kv_prng *p, struct scratch *s, struct wire_ctrl_msg *m)
 {
 	memset(m, 0, sizeof(*m));
-	m->type = (enum wire_ctrl)between(p, WIRE_CTRL_HELLO, WIRE_CTRL_GOODBYE_DONE);
+	m->type = (enum wire_ctrl)between(p, WIRE_CTRL_HELLO, WIRE_CTRL_SESSION_CLOSE_OK);
 	switch (m->type) {
 	case WIRE_CTRL_HELLO:
 		random_hello(p, &m->hello);
@@ -307,6 +313,32 @@ void random_ctrl(struct kv_prng *p, struct scratch *s, struct wire_ctrl_msg *m)
 		m->heartbeat.shards = (uint16_t)upto(p, KV_SHARDS_MAX);
 		for (unsigned i = 0; i < m->heartbeat.shards; i++)
 			m->heartbeat.turns[i] = kv_prng_next(p);
+		break;
+	case WIRE_CTRL_SESSION_CHALLENGE:
+		kv_prng_fill(p, m->session_challenge.nonce, WIRE_NONCE_LEN);
+		break;
+	case WIRE_CTRL_SESSION_OPEN:
+		m->session_open.id = (uint32_t)between(p, 1, UINT32_MAX);
+		m->session_open.client_id = kv_prng_next(p);
+		kv_prng_fill(p, m->session_open.nonce, WIRE_NONCE_LEN);
+		kv_prng_fill(p, m->session_open.proof, WIRE_PROOF_LEN);
+		random_string(p, m->session_open.identity, sizeof(m->session_open.identity));
+		break;
+	case WIRE_CTRL_SESSION_OK:
+		m->session_ok.id = (uint32_t)between(p, 1, UINT32_MAX);
+		m->session_ok.session = (uint32_t)between(p, 1, UINT32_MAX);
+		m->session_ok.credits = (uint32_t)between(p, 1, UINT32_MAX);
+		kv_prng_fill(p, m->session_ok.token, KV_TOKEN_LEN);
+		break;
+	case WIRE_CTRL_SESSION_REFUSE:
+		m->session_refuse.id = (uint32_t)between(p, 1, UINT32_MAX);
+		m->session_refuse.status = (int32_t)between(p, 1, UINT32_MAX);
+		random_string(p, m->session_refuse.text, sizeof(m->session_refuse.text));
+		break;
+	case WIRE_CTRL_SESSION_CLOSE:
+	case WIRE_CTRL_SESSION_CLOSE_OK:
+		m->session_close.session = (uint32_t)between(p, 1, UINT32_MAX);
+		m->session_close.requests = m->type == WIRE_CTRL_SESSION_CLOSE ? 0 : kv_prng_next(p);
 		break;
 	default:
 		break;
@@ -379,6 +411,10 @@ void assert_request(const struct wire_request *got, const struct wire_request *w
 		assert_int_equal(got->bench.seed, want->bench.seed);
 		assert_int_equal(got->bench.imm, want->bench.imm);
 		assert_int_equal(got->bench.depth, want->bench.depth);
+		break;
+	case WIRE_SESSION:
+		assert_int_equal(got->session.number, want->session.number);
+		assert_memory_equal(got->session.token, want->session.token, KV_TOKEN_LEN);
 		break;
 	default:
 		break;
@@ -532,6 +568,32 @@ void assert_ctrl(const struct wire_ctrl_msg *got, const struct wire_ctrl_msg *wa
 		assert_memory_equal(got->heartbeat.turns, want->heartbeat.turns,
 				    want->heartbeat.shards * sizeof(uint64_t));
 		break;
+	case WIRE_CTRL_SESSION_CHALLENGE:
+		assert_memory_equal(got->session_challenge.nonce, want->session_challenge.nonce, WIRE_NONCE_LEN);
+		break;
+	case WIRE_CTRL_SESSION_OPEN:
+		assert_int_equal(got->session_open.id, want->session_open.id);
+		assert_int_equal(got->session_open.client_id, want->session_open.client_id);
+		assert_memory_equal(got->session_open.nonce, want->session_open.nonce, WIRE_NONCE_LEN);
+		assert_memory_equal(got->session_open.proof, want->session_open.proof, WIRE_PROOF_LEN);
+		assert_string_equal(got->session_open.identity, want->session_open.identity);
+		break;
+	case WIRE_CTRL_SESSION_OK:
+		assert_int_equal(got->session_ok.id, want->session_ok.id);
+		assert_int_equal(got->session_ok.session, want->session_ok.session);
+		assert_int_equal(got->session_ok.credits, want->session_ok.credits);
+		assert_memory_equal(got->session_ok.token, want->session_ok.token, KV_TOKEN_LEN);
+		break;
+	case WIRE_CTRL_SESSION_REFUSE:
+		assert_int_equal(got->session_refuse.id, want->session_refuse.id);
+		assert_int_equal(got->session_refuse.status, want->session_refuse.status);
+		assert_string_equal(got->session_refuse.text, want->session_refuse.text);
+		break;
+	case WIRE_CTRL_SESSION_CLOSE:
+	case WIRE_CTRL_SESSION_CLOSE_OK:
+		assert_int_equal(got->session_close.session, want->session_close.session);
+		assert_int_equal(got->session_close.requests, want->session_close.requests);
+		break;
 	default:
 		break;
 	}
@@ -557,7 +619,7 @@ static void assert_dest(const struct wire_dest *d, uint64_t length)
 
 void assert_request_limits(const struct wire_request *r, const uint8_t *data, size_t len)
 {
-	assert_true(r->type >= WIRE_GET && r->type <= WIRE_BENCH);
+	assert_true(r->type >= WIRE_GET && r->type <= WIRE_SESSION);
 	if (r->type == WIRE_GET || r->type == WIRE_PUT || (r->type >= WIRE_DELETE && r->type <= WIRE_PIN)) {
 		assert_true(r->key.len >= 1 && r->key.len <= KV_KEY_MAX);
 		assert_inside(r->key.data, r->key.len, data, len);
@@ -597,6 +659,10 @@ void assert_request_limits(const struct wire_request *r, const uint8_t *data, si
 		assert_true(r->bench.length <= KV_RANGE_MAX);
 		assert_true(r->bench.length <= r->dest.slice);
 		assert_dest(&r->dest, 0);
+	}
+	if (r->type == WIRE_SESSION) {
+		assert_int_equal(r->time_left_us, 0);
+		assert_int_equal(r->id, 0);
 	}
 }
 
@@ -646,7 +712,7 @@ static void assert_welcome_limits(const struct wire_welcome_msg *w, const uint8_
 
 void assert_ctrl_limits(const struct wire_ctrl_msg *m, const uint8_t *data, size_t len)
 {
-	assert_true(m->type >= WIRE_CTRL_HELLO && m->type <= WIRE_CTRL_GOODBYE_DONE);
+	assert_true(m->type >= WIRE_CTRL_HELLO && m->type <= WIRE_CTRL_SESSION_CLOSE_OK);
 	if (m->type == WIRE_CTRL_HELLO) {
 		assert_true(m->hello.version_min <= WIRE_VERSION && m->hello.version_max >= WIRE_VERSION);
 		assert_true(m->hello.chunk_bytes > 0);
@@ -668,6 +734,20 @@ void assert_ctrl_limits(const struct wire_ctrl_msg *m, const uint8_t *data, size
 		assert_addr_limits(m->address.addr, m->address.rails);
 	if (m->type == WIRE_CTRL_HEARTBEAT)
 		assert_true(m->heartbeat.shards <= KV_SHARDS_MAX);
+	if (m->type == WIRE_CTRL_SESSION_OPEN) {
+		assert_true(m->session_open.id > 0);
+		assert_true(memchr(m->session_open.identity, 0, sizeof(m->session_open.identity)) != NULL);
+	}
+	if (m->type == WIRE_CTRL_SESSION_OK)
+		assert_true(m->session_ok.id > 0 && m->session_ok.session > 0 && m->session_ok.credits > 0);
+	if (m->type == WIRE_CTRL_SESSION_REFUSE) {
+		assert_true(m->session_refuse.id > 0 && m->session_refuse.status != WIRE_OK);
+		assert_true(memchr(m->session_refuse.text, 0, sizeof(m->session_refuse.text)) != NULL);
+	}
+	if (m->type == WIRE_CTRL_SESSION_CLOSE || m->type == WIRE_CTRL_SESSION_CLOSE_OK)
+		assert_true(m->session_close.session > 0);
+	if (m->type == WIRE_CTRL_SESSION_CLOSE)
+		assert_int_equal(m->session_close.requests, 0);
 }
 
 /* ---- decode, check, encode again ---- */

@@ -65,9 +65,9 @@ static void test_unknown_types(void **state)
 	(void)state;
 	for (unsigned type = 0; type < 300; type++) {
 		struct wire_ctrl_msg m = {.type = (enum wire_ctrl)type};
-		bool empty = type >= WIRE_CTRL_GOODBYE && type <= WIRE_CTRL_GOODBYE_DONE;
+		bool empty = type >= WIRE_CTRL_GOODBYE && type <= WIRE_CTRL_SESSION_BEGIN;
 		assert_int_equal(decode_patched("goodbye", 4, 2, type), empty ? 1 : -KV_EPROTO);
-		if (type == 0 || type > WIRE_CTRL_GOODBYE_DONE)
+		if (type == 0 || type > WIRE_CTRL_SESSION_CLOSE_OK)
 			assert_int_equal(encode(&m), -KV_EINVAL);
 	}
 	assert_int_equal(decode_patched("goodbye", 6, 2, 1), -KV_EPROTO); /* reserved */
@@ -178,7 +178,7 @@ static void test_welcome_limits(void **state)
 	m.welcome.shards = KV_SHARDS_MAX + 1;
 	assert_int_equal(encode(&m), -KV_EINVAL);
 	m = golden("welcome");
-	m.welcome.flags = 8;
+	m.welcome.flags = 16;
 	assert_int_equal(encode(&m), -KV_EINVAL);
 	m = golden("welcome");
 	m.welcome.version = WIRE_VERSION + 1;
@@ -200,7 +200,7 @@ static void test_welcome_patches(void **state)
 	assert_int_equal(decode_patched("welcome", 10, 2, 4), -KV_EPROTO);  /* 4 x 2 addresses */
 	assert_int_equal(decode_patched("welcome", 10, 4, 0x00010004), 1);  /* 4 x 1 */
 	assert_int_equal(decode_patched("welcome", 12, 2, 33), -KV_EPROTO); /* rails */
-	assert_int_equal(decode_patched("welcome", 14, 2, 8), -KV_EPROTO);  /* flags */
+	assert_int_equal(decode_patched("welcome", 14, 2, 16), -KV_EPROTO);  /* flags */
 	assert_int_equal(decode_patched("welcome", 68, 4, 0), -KV_EPROTO);  /* chunk bytes */
 	assert_int_equal(decode_patched("welcome", 84, 8, KV_VALUE_MAX + 1), -KV_EPROTO);
 	assert_int_equal(decode_patched("welcome", 94, 2, 1), -KV_EPROTO); /* reserved */
@@ -501,6 +501,51 @@ static void test_encode_into_too_little(void **state)
 	}
 }
 
+/* Numbers that name something are never 0, a refusal has a cause, and what is reserved is 0. */
+static void test_session_patches(void **state)
+{
+	(void)state;
+	assert_int_equal(decode_patched("session_open", 8, 4, 1), 1);
+	assert_int_equal(decode_patched("session_open", 8, 4, 0), -KV_EPROTO);
+	assert_int_equal(decode_patched("session_open", 12, 4, 1), -KV_EPROTO);
+	assert_int_equal(decode_patched("session_open", 88, 2, 7), -KV_EPROTO); /* the identity's length */
+	assert_int_equal(decode_patched("session_open", 90, 1, 0), -KV_EPROTO);
+	assert_int_equal(decode_patched("session_ok", 8, 4, 0), -KV_EPROTO);
+	assert_int_equal(decode_patched("session_ok", 12, 4, 0), -KV_EPROTO);
+	assert_int_equal(decode_patched("session_ok", 16, 4, 0), -KV_EPROTO);
+	assert_int_equal(decode_patched("session_ok", 20, 4, 1), -KV_EPROTO);
+	assert_int_equal(decode_patched("session_refuse", 8, 4, 0), -KV_EPROTO);
+	assert_int_equal(decode_patched("session_refuse", 12, 4, WIRE_OK), -KV_EPROTO);
+	assert_int_equal(decode_patched("session_refuse", 12, 4, UINT32_MAX), 1);
+	assert_int_equal(decode_patched("session_close", 8, 4, 0), -KV_EPROTO);
+	assert_int_equal(decode_patched("session_close", 12, 4, 1), -KV_EPROTO);
+	assert_int_equal(decode_patched("session_close_ok", 12, 4, 1), -KV_EPROTO);
+}
+
+static void test_session_limits(void **state)
+{
+	struct wire_ctrl_msg open = golden("session_open"), ok = golden("session_ok"), refuse = golden("session_refuse"),
+			     close = golden("session_close");
+	(void)state;
+	memset(open.session_open.identity, 'i', WIRE_IDENTITY_MAX - 1);
+	assert_int_equal(encode(&open), 0);
+	memset(open.session_open.identity, 'i', WIRE_IDENTITY_MAX); /* without an end */
+	assert_int_equal(encode(&open), -KV_EINVAL);
+	open = golden("session_open");
+	open.session_open.id = 0;
+	assert_int_equal(encode(&open), -KV_EINVAL);
+	ok.session_ok.credits = 0;
+	assert_int_equal(encode(&ok), -KV_EINVAL);
+	refuse.session_refuse.status = WIRE_OK;
+	assert_int_equal(encode(&refuse), -KV_EINVAL);
+	close.session_close.requests = 1; /* only the answer has them */
+	assert_int_equal(encode(&close), -KV_EINVAL);
+	close.type = WIRE_CTRL_SESSION_CLOSE_OK;
+	assert_int_equal(encode(&close), 0);
+	close.session_close.session = 0;
+	assert_int_equal(encode(&close), -KV_EINVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -528,6 +573,8 @@ int main(void)
 		cmocka_unit_test(test_welcome_with_too_many_shards_or_rails),
 		cmocka_unit_test(test_hello_with_too_many_rails),
 		cmocka_unit_test(test_encode_into_too_little),
+		cmocka_unit_test(test_session_patches),
+		cmocka_unit_test(test_session_limits),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

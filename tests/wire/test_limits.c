@@ -55,14 +55,15 @@ static struct wire_request put_request(void)
 
 static void test_types_and_flags(void **state)
 {
-	static const uint8_t allowed[WIRE_BENCH + 1] = {[WIRE_GET] = 7 | WIRE_GET_PACK, [WIRE_PUT] = 3, [WIRE_PIN] = 1};
+	static const uint8_t allowed[WIRE_SESSION + 1] = {[WIRE_GET] = 7 | WIRE_GET_PACK, [WIRE_PUT] = 3, [WIRE_PIN] = 1};
 	uint8_t key[] = {1, 'k'};
 	(void)state;
 	for (unsigned type = 0; type < 256; type++) {
 		for (unsigned flags = 0; flags < 256; flags++) {
 			struct wire_request r = {.type = (uint8_t)type, .flags = (uint8_t)flags, .key = {key, 1}};
 			struct wire_reply reply = {.type = (uint8_t)type, .flags = (uint8_t)flags};
-			bool good = type >= WIRE_GET && type <= WIRE_BENCH && (flags & ~(unsigned)allowed[type]) == 0;
+			bool good = type >= WIRE_GET && type <= WIRE_SESSION && (flags & ~(unsigned)allowed[type]) == 0;
+			bool answered = type != WIRE_SESSION; /* it is no request */
 			bool follows = type == WIRE_GET && (flags & ~(unsigned)(allowed[type] | WIRE_GET_FOLLOWS)) == 0;
 			if (type == WIRE_EXISTS) {
 				r.exists.count = 1;
@@ -71,7 +72,7 @@ static void test_types_and_flags(void **state)
 			if (type == WIRE_BENCH)
 				r.dest.count = 1;
 			assert_int_equal(add_request(&r), good ? 0 : -KV_EINVAL);
-			assert_int_equal(add_reply(&reply), good || follows ? 0 : -KV_EINVAL);
+			assert_int_equal(add_reply(&reply), (good && answered) || follows ? 0 : -KV_EINVAL);
 		}
 	}
 	assert_int_equal(wire_request_size(&(struct wire_request){.type = 77}), 0);
@@ -86,6 +87,20 @@ static void test_follows(void **state)
 	assert_int_equal(add_reply(&reply), 0);
 	reply.get.posted = 1;
 	assert_int_equal(add_reply(&reply), -KV_EINVAL);
+}
+
+/* A SESSION record asks for nothing: it has neither time nor id. */
+static void test_session_record(void **state)
+{
+	struct wire_request r = {.type = WIRE_SESSION, .session = {.number = 7}};
+	(void)state;
+	assert_int_equal(wire_request_size(&r), WIRE_SESSION_BYTES);
+	assert_int_equal(add_request(&r), 0);
+	r.id = 1;
+	assert_int_equal(add_request(&r), -KV_EINVAL);
+	r.id = 0;
+	r.time_left_us = 1;
+	assert_int_equal(add_request(&r), -KV_EINVAL);
 }
 
 static void test_key_length(void **state)
@@ -453,6 +468,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_types_and_flags),
+		cmocka_unit_test(test_session_record),
 		cmocka_unit_test(test_follows),
 		cmocka_unit_test(test_key_length),
 		cmocka_unit_test(test_get_range),
