@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "engine/inside.h"
+#include "engine/plan.h"
 
 static pthread_mutex_t setup_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -24,7 +25,6 @@ static pthread_mutex_t setup_lock = PTHREAD_MUTEX_INITIALIZER;
 static int init(struct te *te, const struct te_options *o, const struct te_handlers *handlers, void *arg,
 		struct kv_error *err)
 {
-	unsigned nrails = o->rails ? o->rails : 1;
 	kv_list_init(&te->msgs_free);
 	kv_list_init(&te->peers);
 	kv_list_init(&te->regions);
@@ -33,8 +33,8 @@ static int init(struct te *te, const struct te_options *o, const struct te_handl
 	kv_list_init(&te->following);
 	kv_list_init(&te->notify_xfers);
 	kv_list_init(&te->notify_msgs);
-	if (nrails > KV_RAILS_MAX)
-		return kv_fail(err, -KV_EINVAL, "an engine has at most %d rails, not %u", KV_RAILS_MAX, nrails);
+	if (o->rails > KV_RAILS_MAX)
+		return kv_fail(err, -KV_EINVAL, "an engine has at most %d rails, not %u", KV_RAILS_MAX, o->rails);
 	te->handlers = *handlers;
 	te->arg = arg;
 	te->clock = o->clock ? o->clock : &kv_clock_monotonic;
@@ -44,37 +44,29 @@ static int init(struct te *te, const struct te_options *o, const struct te_handl
 	te->link_bytes = o->link_bytes ? o->link_bytes : TE_LINK_BYTES_DEFAULT;
 	te->receives = o->receives ? o->receives : TE_RECEIVES_DEFAULT;
 	te->nmsgs = o->messages ? o->messages : TE_MESSAGES_DEFAULT;
-	te->nrails = nrails;
 	te->next_sweep = KV_NEVER;
 	te->fence_tokens = TE_FENCE_BURST;
 	te->fence_refilled = te_now(te);
-	te->rails = calloc(nrails, sizeof(*te->rails));
-	return te->rails ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for an engine");
-}
-
-/* Devices with a NIC of their own are not shared by the rails of one engine: two rails on one NIC are no faster, and
- * cost queue pairs. */
-static bool shareable(const struct fab_device *d)
-{
-	return strcmp(d->short_name, "efa") != 0 && strcmp(d->short_name, "efa-direct") != 0 &&
-	       strcmp(d->short_name, "verbs") != 0;
+	return 0;
 }
 
 static int open_rails(struct te *te, const struct te_options *o, const struct fab_device *devices, unsigned count,
 		      struct kv_error *err)
 {
-	if (te->nrails > count && !shareable(&devices[0]))
-		return kv_fail(err, -KV_ELIMIT, "%u rails were asked for, and provider %s has %u device%s here",
-			       te->nrails, devices[0].short_name, count, count == 1 ? "" : "s");
-	/* Devices that may be shared are one network at several addresses, where the first is the best: links join rail
-	 * i to rail i of another host, and a loopback address reaches none. */
-	for (unsigned i = 0; i < te->nrails; i++) {
-		unsigned at = shareable(&devices[0]) ? 0 : (o->rail_first + i) % count;
-		int rc = rail_open(te, i, &devices[at], o, err);
-		if (rc)
-			return rc;
-	}
-	return 0;
+	unsigned at[KV_RAILS_MAX], rails;
+	struct te_plan plan;
+	int rc = te_plan_devices(o, devices, count, at, &rails, err);
+	if (rc)
+		return rc;
+	te_plan_fill(devices, count, at, rails, &plan);
+	te->numa_node = plan.numa_node;
+	te->rails = calloc(rails, sizeof(*te->rails));
+	if (!te->rails)
+		return kv_fail(err, -KV_ENOMEM, "no memory for an engine");
+	te->nrails = rails;
+	for (unsigned i = 0; i < rails && rc == 0; i++)
+		rc = rail_open(te, i, &devices[at[i]], o, err);
+	return rc;
 }
 
 static void limits_of_rails(struct te *te, const struct te_options *o)
@@ -105,15 +97,41 @@ static int open_messages(struct te *te, struct kv_error *err)
 	return rc;
 }
 
+static int find_devices(const struct te_options *o, struct fab_device *devices, unsigned *out_count, char *why,
+			struct kv_error *err)
+{
+	struct fab_query query = {.provider = o->provider, .nic = o->nic, .local = o->local, .log = o->log};
+	return fab_devices(&query, devices, KV_RAILS_MAX, out_count, why, err);
+}
+
 static int open_devices(struct te *te, const struct te_options *o, struct kv_error *err)
 {
 	struct fab_device devices[KV_RAILS_MAX];
-	struct fab_query query = {.provider = o->provider, .nic = o->nic, .local = o->local, .log = te->log};
 	unsigned count = 0;
-	int rc = fab_devices(&query, devices, KV_RAILS_MAX, &count, te->why, err);
+	int rc = find_devices(o, devices, &count, te->why, err);
 	if (rc)
 		return rc;
 	rc = open_rails(te, o, devices, count, err);
+	fab_devices_free(devices, count);
+	return rc;
+}
+
+int te_plan(const struct te_options *options, struct te_plan *out, struct kv_error *err)
+{
+	struct fab_device devices[KV_RAILS_MAX];
+	unsigned at[KV_RAILS_MAX], count = 0, rails;
+	struct te_signals signals;
+	pthread_mutex_lock(&setup_lock);
+	te_signals_evict();
+	te_signals_save(&signals);
+	int rc = find_devices(options, devices, &count, NULL, err);
+	te_signals_restore(&signals);
+	pthread_mutex_unlock(&setup_lock);
+	if (rc)
+		return rc;
+	rc = te_plan_devices(options, devices, count, at, &rails, err);
+	if (rc == 0)
+		te_plan_fill(devices, count, at, rails, out);
 	fab_devices_free(devices, count);
 	return rc;
 }

@@ -29,10 +29,13 @@ struct loop;
 
 struct te_options {
 	const char *provider;          /* see struct fab_query; NULL: "auto" */
-	const char *nic;               /* NULL: any */
+	const char *nic;               /* only these, in this order: names with commas between them, each a device or an IP address of this
+	                                  machine; NULL: any */
 	struct sockaddr_storage local; /* source address for IP providers; family 0: any */
-	unsigned rails;                /* wanted; 0: 1. More rails than devices share devices (tcp, shm) or are refused (efa, verbs). */
-	unsigned rail_first;           /* index of the first device: engines of one process divide the NICs among themselves */
+	unsigned rails;                /* wanted; 0: all of `nic`, else this engine's share of the NICs on EFA (8 at most), else 1. More rails than
+	                                  devices share devices (tcp, shm) or are refused (efa, verbs). */
+	unsigned engine, engines;      /* this one is `engine` of `engines` of its process, which divide the NICs among themselves (plan.c). Engines
+	                                  beside each other are near each other: number them by loop. 0, 0: the only one */
 	uint32_t chunk_bytes;          /* bytes of one RMA operation at most; 0: KV_CHUNK_DEFAULT */
 	uint32_t messages;             /* send buffers of KV_MSG_MAX bytes; 0: 256 */
 	uint32_t receives;             /* receive buffers per rail; 0: 256 */
@@ -59,6 +62,27 @@ struct te_handlers {
 	void (*reset)(void *arg, int status);
 };
 
+/* ---- which NICs ---- */
+
+struct te_nic {
+	char name[KV_NAME_MAX];    /* its libfabric domain */
+	char address[KV_NAME_MAX]; /* IP providers; else "" */
+	int numa_node;             /* -1: unknown, or the machine has one */
+	uint64_t bits_per_s;       /* 0: unknown */
+};
+
+struct te_plan {
+	char provider[KV_NAME_MAX];
+	unsigned nics;  /* that the provider has here, or of the list */
+	unsigned rails;
+	int numa_node;  /* of most of the rails: where the engine's loop and memory are near to them. -1: unknown */
+	struct te_nic rail[KV_RAILS_MAX];
+};
+
+/* te_plan -- what te_open with these options would use. Opens nothing; asks libfabric, which takes milliseconds.
+ * Thread: any. Errors: as te_open's for provider, NICs and rails. */
+int te_plan(const struct te_options *options, struct te_plan *out, struct kv_error *err);
+
 /* te_open -- choose devices, check limits, open the rails, post receives.
  * Errors: -KV_ENOTSUP (provider not there: the sentence says what is), -KV_ELIMIT (which limit is short, how to lift it), -KV_ENOMEM, -KV_EPROVIDER. */
 int te_open(const struct te_options *options, const struct te_handlers *handlers, void *arg, struct te **out, struct kv_error *err);
@@ -77,6 +101,7 @@ struct te_info {
 	char provider[KV_NAME_MAX], fabric[KV_NAME_MAX], domain[KV_NAME_MAX], libfabric[KV_NAME_MAX];
 	char why[512];        /* why this provider */
 	unsigned rails;
+	int numa_node;        /* of most of its NICs; -1: unknown */
 	bool wait_fd;
 	uint32_t eager_bytes, chunk_bytes, tx_depth, rx_depth, cq_depth;
 	bool virt_addr, write_emulated, read_emulated;

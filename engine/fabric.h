@@ -27,8 +27,10 @@ struct fab_ctx {
 /* What to look for. */
 struct fab_query {
 	const char *provider;              /* "efa", "efa-direct", "verbs", "tcp", "shm", an exact libfabric name, or "auto" */
-	const char *nic;                   /* only this domain or device name; NULL: any */
-	struct sockaddr_storage local;     /* source address for providers with IP addresses; ss_family 0: any */
+	const char *nic;                   /* only these, in this order: names with commas between them, each a domain, a device or an IP
+	                                      address of this machine; NULL: any */
+	struct sockaddr_storage local;     /* source address for providers with IP addresses; ss_family 0: any. With nic: the one to be
+	                                      preferred of a NIC's */
 	const struct kv_log *log;
 };
 
@@ -43,11 +45,14 @@ struct fab_device {
 	uint64_t tx_depth, rx_depth, msg_max, rma_max;
 	uint64_t link_bits_per_s;          /* 0: unknown */
 	int numa_node;                     /* -1: unknown */
+	bool shared;                       /* several rails of an engine may use it: it is no NIC of its own (tcp, shm) */
+	bool one_network;                  /* all devices of this provider reach each other (EFA) */
+	bool link_down;
 	void *info;                        /* the provider's description: freed by fab_devices_free */
 };
 
 /* fab_devices -- candidates, best first, at most max. *out_why (512 bytes, may be NULL) says what was chosen and why, for the log.
- * A demanded provider that is not there is -KV_ENOTSUP with a sentence that lists what is there. */
+ * A demanded provider or NIC that is not there is -KV_ENOTSUP with a sentence that lists what is there; a list that makes no sense -KV_EINVAL. */
 int fab_devices(const struct fab_query *query, struct fab_device *out, unsigned max, unsigned *out_count, char *out_why, struct kv_error *err);
 void fab_devices_free(struct fab_device *devices, unsigned count);
 

@@ -15,8 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
-enum { LOCAL_TEXT_MAX = INET6_ADDRSTRLEN };
+enum { LOCAL_TEXT_MAX = INET6_ADDRSTRLEN, NIC_ADDRESSES = 16 };
 
 uint32_t fab_api_version(void)
 {
@@ -62,21 +63,39 @@ static void address_text(const void *addr, size_t len, char *out)
 		inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)addr)->sin6_addr, out, LOCAL_TEXT_MAX);
 }
 
-static int numa_of(const struct fi_info *info)
+static int numa_read(const char *path)
 {
-	char path[96];
 	int node = -1;
-	if (!info->nic || !info->nic->bus_attr || info->nic->bus_attr->bus_type != FI_BUS_PCI)
-		return -1;
-	const struct fi_pci_attr *pci = &info->nic->bus_attr->attr.pci;
-	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%04x:%02x:%02x.%x/numa_node", pci->domain_id, pci->bus_id,
-		 pci->device_id, pci->function_id);
 	FILE *f = fopen(path, "re");
 	if (!f)
 		return -1;
 	if (fscanf(f, "%d", &node) != 1)
 		node = -1;
 	fclose(f);
+	return node;
+}
+
+/* By its PCI address where the provider tells it, else as a network interface or RDMA device of that name. -1: the
+ * machine has one node, or does not say. */
+static int numa_of(const struct fi_info *info)
+{
+	char path[160];
+	const char *name = info->domain_attr->name;
+	int node = -1;
+	if (info->nic && info->nic->bus_attr && info->nic->bus_attr->bus_type == FI_BUS_PCI) {
+		const struct fi_pci_attr *pci = &info->nic->bus_attr->attr.pci;
+		snprintf(path, sizeof(path), "/sys/bus/pci/devices/%04x:%02x:%02x.%x/numa_node", pci->domain_id,
+			 pci->bus_id, pci->device_id, pci->function_id);
+		node = numa_read(path);
+	}
+	if (node < 0 && name && !strchr(name, '/') && strlen(name) < KV_NAME_MAX) {
+		snprintf(path, sizeof(path), "/sys/class/net/%s/device/numa_node", name);
+		node = numa_read(path);
+	}
+	if (node < 0 && name && !strchr(name, '/') && strlen(name) < KV_NAME_MAX) {
+		snprintf(path, sizeof(path), "/sys/class/infiniband/%s/device/numa_node", name);
+		node = numa_read(path);
+	}
 	return node;
 }
 
@@ -102,8 +121,12 @@ static int device_fill(struct fab_device *d, const struct fab_quirk *quirk, cons
 	d->msg_max = info->ep_attr->max_msg_size;
 	d->rma_max = KV_MIN((uint64_t)info->ep_attr->max_msg_size, FAB_RMA_MAX);
 	d->numa_node = numa_of(info);
-	if (info->nic && info->nic->link_attr)
+	d->shared = !quirk->pins_memory;
+	d->one_network = quirk->efa;
+	if (info->nic && info->nic->link_attr) {
 		d->link_bits_per_s = info->nic->link_attr->speed;
+		d->link_down = info->nic->link_attr->state == FI_LINK_DOWN;
+	}
 	struct fi_info *copy = fi_dupinfo(info);
 	if (!copy)
 		return -KV_ENOMEM;
@@ -202,9 +225,9 @@ static int getinfo(const struct fab_quirk *quirk, const char *prov_name, const s
 	return rc;
 }
 
-/* The devices of one provider. Returns 0 with *out_count > 0, or the code that says why there is none. */
-static int probe(const struct fab_quirk *quirk, const char *prov_name, const struct fab_query *query,
-		 struct fab_device *out, unsigned max, unsigned *out_count)
+/* All devices of one provider that match. Returns 0 with *out_count > 0, or the code that says why there is none. */
+static int probe_any(const struct fab_quirk *quirk, const char *prov_name, const struct fab_query *query,
+		     struct fab_device *out, unsigned max, unsigned *out_count)
 {
 	struct fi_info *list = NULL;
 	unsigned n = 0;
@@ -230,11 +253,146 @@ static int probe(const struct fab_quirk *quirk, const char *prov_name, const str
 	return n ? 0 : -FI_ENODATA;
 }
 
+/* ---- NICs by name ---- */
+
+/* Of the addresses of one NIC: that of query->local, else one of its family, else the first. */
+static unsigned best_address(const struct fab_query *query, const struct fab_device *d, unsigned n)
+{
+	char local[LOCAL_TEXT_MAX];
+	unsigned best = 0;
+	address_text(&query->local, sizeof(query->local), local);
+	if (!local[0])
+		return 0;
+	for (unsigned i = n; i-- > 0;)
+		if (!strchr(d[i].local, ':') == !strchr(local, ':'))
+			best = i;
+	for (unsigned i = 0; i < n; i++)
+		if (strcmp(d[i].local, local) == 0)
+			best = i;
+	return best;
+}
+
+/* An address names the interface that has it, also where it is one of a whole network (127.0.0.2 on lo), which no list of addresses shows. */
+static bool is_address(const char *name, struct sockaddr_storage *out)
+{
+	struct sockaddr_in *in = (struct sockaddr_in *)out;
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)out;
+	memset(out, 0, sizeof(*out));
+	if (inet_pton(AF_INET, name, &in->sin_addr) == 1)
+		in->sin_family = AF_INET;
+	else if (inet_pton(AF_INET6, name, &in6->sin6_addr) == 1)
+		in6->sin6_family = AF_INET6;
+	return out->ss_family != 0;
+}
+
+/* libfabric takes any source address, and fails when the endpoint is opened. */
+static bool is_ours(const struct sockaddr_storage *a)
+{
+	socklen_t len = a->ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+	int fd = socket(a->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool ours = fd >= 0 && bind(fd, (const struct sockaddr *)a, len) == 0;
+	if (fd >= 0)
+		close(fd);
+	return ours;
+}
+
+static int probe_one(const struct fab_quirk *quirk, const char *prov_name, const struct fab_query *query,
+		     const char *name, struct fab_device *out)
+{
+	struct fab_query one = {.nic = name, .log = query->log};
+	struct fab_device found[NIC_ADDRESSES];
+	unsigned n, best;
+	if (quirk->ip && is_address(name, &one.local)) {
+		if (!is_ours(&one.local))
+			return -FI_ENODATA;
+		one.nic = NULL;
+	}
+	int rc = probe_any(quirk, prov_name, &one, found, NIC_ADDRESSES, &n);
+	if (rc)
+		return rc;
+	best = best_address(query, found, n);
+	*out = found[best];
+	found[best].info = NULL;
+	fab_devices_free(found, n);
+	return 0;
+}
+
+/* The NICs of query->nic, a list with commas, in its order: all of them, or an error. missing (KV_NAME_MAX bytes) is the name that is not there;
+ * *out_count says how many were found before it. */
+static int probe_list(const struct fab_quirk *quirk, const char *prov_name, const struct fab_query *query,
+		      struct fab_device *out, unsigned max, unsigned *out_count, char *missing)
+{
+	const char *at = query->nic;
+	unsigned n = 0;
+	int rc = 0;
+	do {
+		size_t len = strcspn(at, ",");
+		snprintf(missing, KV_NAME_MAX, "%.*s", (int)KV_MIN(len, (size_t)KV_NAME_MAX), at);
+		rc = len == 0 || len >= KV_NAME_MAX ? -FI_ENODATA : n == max ? -FI_E2BIG : probe_one(quirk, prov_name, query, missing, &out[n]);
+		at += len + (at[len] == ',');
+		for (unsigned i = 0; rc == 0 && i < n; i++)
+			if (same_device(quirk, &out[i], &out[n])) {
+				fab_devices_free(&out[n], 1);
+				rc = -FI_EALREADY;
+			}
+		n += rc == 0;
+		if (*at == '\0' && at[-1] == ',' && rc == 0) { /* it ends with a comma */
+			missing[0] = '\0';
+			rc = -FI_ENODATA;
+		}
+	} while (rc == 0 && *at);
+	*out_count = n;
+	if (rc)
+		fab_devices_free(out, n);
+	return rc;
+}
+
+/* The devices of one provider. missing: as for probe_list; "" without a list. */
+static int probe(const struct fab_quirk *quirk, const char *prov_name, const struct fab_query *query,
+		 struct fab_device *out, unsigned max, unsigned *out_count, char *missing)
+{
+	missing[0] = '\0';
+	return query->nic ? probe_list(quirk, prov_name, query, out, max, out_count, missing)
+			  : probe_any(quirk, prov_name, query, out, max, out_count);
+}
+
 static void append(char *buf, size_t cap, const char *text)
 {
 	size_t len = strlen(buf);
 	if (len < cap)
 		snprintf(buf + len, cap - len, "%s", text);
+}
+
+/* "eth0 (192.0.2.2), lo (127.0.0.1)": the NICs of one provider. */
+static void list_nics(const struct fab_quirk *quirk, const char *prov_name, char *out, size_t cap)
+{
+	struct fab_query any = {0};
+	struct fab_device d[KV_RAILS_MAX];
+	unsigned n;
+	if (probe_any(quirk, prov_name, &any, d, KV_RAILS_MAX, &n))
+		return;
+	for (unsigned i = 0; i < n; i++) {
+		append(out, cap, out[0] ? ", " : "");
+		append(out, cap, d[i].domain);
+		if (!d[i].local[0])
+			continue;
+		append(out, cap, " (");
+		append(out, cap, d[i].local);
+		append(out, cap, ")");
+	}
+	fab_devices_free(d, n);
+}
+
+/* A name of the list is wrong. */
+static int nic_fail(const struct fab_query *query, const char *missing, int rc, const char *where, const char *present, struct kv_error *err)
+{
+	if (rc == -FI_EALREADY)
+		return kv_fail(err, -KV_EINVAL, "NIC %s is twice in the list %s", missing, query->nic);
+	if (rc == -FI_E2BIG)
+		return kv_fail(err, -KV_EINVAL, "the list of NICs %s is too long; an engine has at most %d", query->nic, KV_RAILS_MAX);
+	if (!missing[0])
+		return kv_fail(err, -KV_EINVAL, "the list of NICs \"%s\" has an empty name", query->nic);
+	return kv_fail(err, -KV_ENOTSUP, "no NIC %s %s; there are: %s", missing, where, present[0] ? present : "none");
 }
 
 /* "tcp, shm": what this machine has. */
@@ -246,7 +404,7 @@ static void list_present(const struct fab_query *query, char *out, size_t cap)
 	out[0] = 0;
 	for (unsigned i = 0; fab_quirk_at(i); i++) {
 		const struct fab_quirk *q = fab_quirk_at(i);
-		if (probe(q, q->prov_name, &any, d, 1, &n))
+		if (probe_any(q, q->prov_name, &any, d, 1, &n))
 			continue;
 		fab_devices_free(d, n);
 		append(out, cap, out[0] ? ", " : "");
@@ -273,43 +431,68 @@ static void describe(const struct fab_device *d, unsigned count, const char *rea
 static int demanded(const struct fab_query *query, struct fab_device *out, unsigned max, unsigned *out_count,
 		    char *out_why, struct kv_error *err)
 {
-	char present[256];
+	char present[512] = "", missing[KV_NAME_MAX], where[KV_NAME_MAX + 32];
 	const struct fab_quirk *quirk = fab_quirk_find(query->provider);
-	int rc = probe(quirk, quirk->prov_name ? quirk->prov_name : query->provider, query, out, max, out_count);
+	const char *prov_name = quirk->prov_name ? quirk->prov_name : query->provider;
+	int rc = probe(quirk, prov_name, query, out, max, out_count, missing);
 	if (rc == 0) {
 		describe(out, *out_count, "as demanded", out_why);
 		return 0;
 	}
 	if (rc == -KV_ENOMEM)
 		return kv_fail(err, rc, "no memory for the list of fabric devices");
+	if (query->nic)
+		list_nics(quirk, prov_name, present, sizeof(present));
+	if (present[0]) {
+		snprintf(where, sizeof(where), "for provider %s", query->provider);
+		return nic_fail(query, missing, rc, where, present, err);
+	}
 	list_present(query, present, sizeof(present));
-	return kv_fail(err, -KV_ENOTSUP, "provider %s%s%s is not here (%s); present: %s", query->provider,
-		       query->nic ? " on NIC " : "", query->nic ? query->nic : "",
+	return kv_fail(err, -KV_ENOTSUP, "provider %s is not here (%s); present: %s", query->provider,
 		       fi_strerror(rc < 0 ? -rc : FI_ENODATA), present);
+}
+
+/* No automatic provider has all NICs of the list. The one that has the most of them says what is missing. */
+static int auto_nics_fail(const struct fab_query *query, const char *missing, int rc, struct kv_error *err)
+{
+	char present[512] = "";
+	for (unsigned i = 0; fab_quirk_at(i); i++)
+		if (fab_quirk_at(i)->automatic)
+			list_nics(fab_quirk_at(i), fab_quirk_at(i)->prov_name, present, sizeof(present));
+	return nic_fail(query, missing, rc, "here", present, err);
 }
 
 static int automatic(const struct fab_query *query, struct fab_device *out, unsigned max, unsigned *out_count,
 		     char *out_why, struct kv_error *err)
 {
-	char reason[256] = "auto";
+	char reason[256] = "auto", missing[KV_NAME_MAX], blamed[KV_NAME_MAX] = "";
+	unsigned most = 0;
+	int why = 0;
 	for (unsigned i = 0; fab_quirk_at(i); i++) {
 		const struct fab_quirk *q = fab_quirk_at(i);
 		if (!q->automatic)
 			continue;
-		int rc = probe(q, q->prov_name, query, out, max, out_count);
+		int rc = probe(q, q->prov_name, query, out, max, out_count, missing);
 		if (rc == 0) {
 			describe(out, *out_count, reason, out_why);
 			return 0;
+		}
+		if (!why || *out_count > most) {
+			why = rc;
+			most = *out_count;
+			memcpy(blamed, missing, sizeof(blamed));
 		}
 		append(reason, sizeof(reason), ", no ");
 		append(reason, sizeof(reason), q->short_name);
 		kv_debug(query->log, "auto: no %s: %s", q->prov_name,
 			 fi_strerror(rc < 0 && rc > -1000 ? -rc : FI_ENOMEM));
 	}
+	if (query->nic)
+		return auto_nics_fail(query, blamed, why, err);
 	return kv_fail(
 		err, -KV_ENOTSUP,
-		"no usable fabric provider%s%s: %s; is libfabric complete, and the local address one of this machine?",
-		query->nic ? " on NIC " : "", query->nic ? query->nic : "", reason);
+		"no usable fabric provider: %s; is libfabric complete, and the local address one of this machine?",
+		reason);
 }
 
 int fab_devices(const struct fab_query *query, struct fab_device *out, unsigned max, unsigned *out_count, char *out_why,

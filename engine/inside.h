@@ -147,6 +147,7 @@ struct msg {
 struct te {
 	struct rail *rails;
 	unsigned nrails;
+	int numa_node;
 	struct te_handlers handlers;
 	void *arg;
 	const struct kv_clock *clock;

@@ -62,6 +62,7 @@ void te_info(const struct te *te, struct te_info *out)
 	memcpy(out->why, te->why, sizeof(out->why));
 	memcpy(out->congestion, c->congestion, sizeof(out->congestion));
 	out->rails = te->nrails;
+	out->numa_node = te->numa_node;
 	out->wait_fd = c->wait_fd;
 	out->eager_bytes = c->eager_bytes;
 	out->chunk_bytes = te->chunk_bytes;

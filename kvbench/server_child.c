@@ -167,7 +167,7 @@ static void launch_args(struct launch *l, const struct server_child_options *o)
 		launch_arg(l, "--provider", o->provider);
 	if (o->nic)
 		launch_arg(l, "--nic", o->nic);
-	if (o->rails > 1)
+	if (o->rails > 0)
 		launch_number(l, "--num-domains", o->rails);
 	if (o->threads)
 		launch_number(l, "--worker-threads", o->threads);

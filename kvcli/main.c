@@ -18,6 +18,7 @@ static int open_pool(struct cli *cli, struct kv_error *err)
 				 .num_servers = o->servers.count,
 				 .provider = o->provider,
 				 .nic = o->nic,
+				 .num_rails = o->rails,
 				 .timeout_ns = o->timeout_ns,
 				 .peer_timeout_ns = o->peer_timeout_ns,
 				 .connect_timeout_ns = o->timeout_ns,

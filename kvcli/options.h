@@ -12,6 +12,7 @@ enum { CLI_OK = 0, CLI_NOT_FOUND = 1, CLI_USAGE = 2, CLI_FAILED = 3 }; /* exit s
 struct cli_options {
 	struct kv_opt_strings servers;
 	const char *provider, *nic;
+	uint32_t rails;
 	uint64_t timeout_ns, peer_timeout_ns;
 	uint32_t ttl;
 	const char *file, *output;

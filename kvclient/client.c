@@ -201,6 +201,15 @@ static void flusher(void *arg)
 		co_wake(c->closer);
 }
 
+/* Clients of one loop beside each other: they take NICs that lie near each other (te_options.engine). */
+static unsigned engine_number(const struct kvc_client *c)
+{
+	unsigned loops = c->pool->num_loops, clients = c->pool->options.num_clients, before = 0;
+	for (unsigned l = 0; l < c->index % loops; l++)
+		before += (clients - l + loops - 1) / loops;
+	return before + c->index / loops;
+}
+
 static int engine_open(struct kvc_client *c, struct kv_error *err)
 {
 	static const struct te_handlers handlers = {.message = kvc_client_message,
@@ -214,7 +223,8 @@ static int engine_open(struct kvc_client *c, struct kv_error *err)
 		.local = p->local,
 		.rails = p->options.num_rails,
 		.messages = KVC_FRAMES,
-		.rail_first = c->index * p->options.num_rails,
+		.engine = engine_number(c),
+		.engines = p->options.num_clients,
 		.clock = p->clock,
 		.log = &p->log,
 	};

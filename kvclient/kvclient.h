@@ -58,8 +58,10 @@ struct kvc_options {
 	const char *const *servers; /* "HOST:PORT" each; at least one */
 	unsigned num_servers;
 	const char *provider; /* "auto": efa, else verbs, else tcp */
-	const char *nic;
-	unsigned num_rails;          /* NICs per client: 1 */
+	const char *nic; /* only these NICs, in this order: names with commas between them, each a device ("mlx5_0", "eth0") or an IP
+			    address of this machine. A name that is not there is -KV_ENOTSUP with the list of those that are */
+	unsigned num_rails; /* NICs per client. 0: all of `nic`; without it the client's share of the machine's on EFA (8 at
+			       most), 1 on everything else, where two NICs may be on two networks */
 	uint64_t timeout_ns; /* deadline of calls that name none; 0: 5 s, and 1 s more for every 100 MB of a call. Also
 				of kvc_register, kvc_unregister and kvc_spawn */
 	uint64_t grace_ns;           /* 50 ms; a minute at most */

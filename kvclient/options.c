@@ -108,7 +108,6 @@ int kvc_options_fill(const struct kvc_options *given, struct kvc_options *out, s
 	out->size = sizeof(*out);
 	fill_zero_u(&out->num_clients, 4);
 	fill_zero_u(&out->num_threads, threads_default(out->provider));
-	fill_zero_u(&out->num_rails, 1);
 	fill_zero_64(&out->buffer_bytes, (uint64_t)64 << 20);
 	fill_zero_64(&out->timeout_ns, KV_TIMEOUT_DEFAULT_NS);
 	fill_zero_64(&out->grace_ns, KV_GRACE_DEFAULT_NS);

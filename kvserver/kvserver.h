@@ -32,7 +32,7 @@ struct kvs_options {
 	const char *node_id;        /* what clients place keys by; the listen address */
 	const char *provider, *nic; /* see struct te_options */
 	unsigned shards;            /* min(4, cores) */
-	unsigned rails;             /* per shard: 1 */
+	unsigned rails;             /* per shard; 0: as kvc_options.num_rails */
 	uint64_t memory_bytes;      /* of all shards together: 1 GiB */
 	unsigned max_clients, credits, heartbeat_ms;
 	uint64_t value_max;   /* bytes of a value at most: KV_VALUE_MAX, or less if a shard is smaller */

@@ -371,8 +371,6 @@ static void defaults(struct kvs_options *o)
 		o->listen_addr = "127.0.0.1:50051";
 	if (!o->shards)
 		o->shards = KV_MIN(4u, kv_cpus_available());
-	if (!o->rails)
-		o->rails = 1;
 	if (!o->memory_bytes)
 		o->memory_bytes = 1ull << 30;
 	if (!o->max_clients)
@@ -537,6 +535,7 @@ static int shards_make(struct kvs_server *s, struct kv_error *err)
 			   .nic = o->nic,
 			   .local = fabric_source(s),
 			   .rails = o->rails,
+			   .engines = o->shards,
 			   .chunk_bytes = o->chunk_bytes,
 			   .messages = 512,
 			   .receives = 512},
@@ -551,7 +550,7 @@ static int shards_make(struct kvs_server *s, struct kv_error *err)
 		options.index = i;
 		options.control = i == 0 ? s->control_stat : NULL;
 		options.loop = s->shard_loop[i];
-		options.engine.rail_first = i * o->rails;
+		options.engine.engine = i;
 		rc = shard_create(&options, o->entropy, o->clock, &s->shard[i], err);
 		if (rc)
 			kv_fail_more(err, "shard %u of %u", i, o->shards);

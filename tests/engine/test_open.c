@@ -62,11 +62,68 @@ static void a_demanded_nic_is_that_one_or_an_error(void **state)
 	(void)state;
 	assert_int_equal(te_open(&o, &none, NULL, &te, &err), -KV_ENOTSUP);
 	assert_non_null(strstr(err.text, "no-such-nic"));
+	assert_non_null(strstr(err.text, "there are: "));
+	assert_non_null(strstr(err.text, "lo (127.0.0.1)"));
 	o.nic = "lo";
 	te = open_or_fail(&o);
 	te_info(te, &info);
 	assert_string_equal(info.domain, "lo");
 	te_close(&te);
+}
+
+static void a_list_of_nics_is_all_of_them_in_order(void **state)
+{
+	struct te_options o = {.provider = "tcp", .nic = "127.0.0.3,lo,127.0.0.2"};
+	static const unsigned char last[] = {3, 1, 2};
+	struct te_info info;
+	struct te_plan plan;
+	struct kv_error err = {0};
+	(void)state;
+	loopback(&o); /* of the addresses of lo, this one */
+	struct te *te = open_or_fail(&o);
+	te_info(te, &info);
+	assert_int_equal(info.rails, 3);
+	for (unsigned i = 0; i < 3; i++) {
+		struct te_address a;
+		struct sockaddr_in in;
+		assert_int_equal(te_address(te, i, &a), 0);
+		memcpy(&in, a.data, sizeof(in));
+		assert_int_equal(in.sin_family, AF_INET);
+		assert_int_equal(ntohl(in.sin_addr.s_addr), 0x7f000000 + last[i]);
+	}
+	te_close(&te);
+	assert_int_equal(te_plan(&o, &plan, &err), 0);
+	assert_int_equal(plan.rails, 3);
+	assert_string_equal(plan.rail[0].address, "127.0.0.3");
+	assert_string_equal(plan.rail[1].address, "127.0.0.1");
+}
+
+static void a_wrong_list_of_nics_is_explained(void **state)
+{
+	static const struct {
+		const char *provider, *nic, *says;
+		int rc;
+	} cases[] = {
+		{"tcp", "lo,no-such-nic", "no NIC no-such-nic for provider tcp; there are: ", -KV_ENOTSUP},
+		{"auto", "lo,no-such-nic", "no NIC no-such-nic here; there are: ", -KV_ENOTSUP},
+		{"tcp", "lo,,lo", "empty name", -KV_EINVAL},
+		{"tcp", "lo,", "empty name", -KV_EINVAL},
+		{"tcp", "", "empty name", -KV_EINVAL},
+		{"tcp", "lo,127.0.0.1", "127.0.0.1 is twice in the list", -KV_EINVAL},
+		{"tcp", "203.0.113.7", "no NIC 203.0.113.7", -KV_ENOTSUP}, /* TEST-NET-3 */
+	};
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(cases); i++) {
+		struct te_options o = {.provider = cases[i].provider, .nic = cases[i].nic};
+		struct te *te = NULL;
+		struct kv_error err = {0};
+		loopback(&o);
+		int rc = te_open(&o, &none, NULL, &te, &err);
+		if (rc != cases[i].rc)
+			fail_msg("%s: %d: %s", cases[i].nic, rc, err.text);
+		if (!strstr(err.text, cases[i].says))
+			fail_msg("\"%s\" does not say \"%s\"", err.text, cases[i].says);
+	}
 }
 
 static void exact_names_work_as_well(void **state)
@@ -255,6 +312,8 @@ int main(void)
 		cmocka_unit_test(auto_says_what_it_chose_and_why),
 		cmocka_unit_test(a_demanded_provider_is_that_one_or_an_error),
 		cmocka_unit_test(a_demanded_nic_is_that_one_or_an_error),
+		cmocka_unit_test(a_list_of_nics_is_all_of_them_in_order),
+		cmocka_unit_test(a_wrong_list_of_nics_is_explained),
 		cmocka_unit_test(exact_names_work_as_well),
 		cmocka_unit_test(the_local_address_is_bound),
 		cmocka_unit_test(a_foreign_local_address_is_refused),

@@ -31,7 +31,7 @@ static void defaults_are_those_documented(void **state)
 	assert_string_equal(o.listen_addr, "127.0.0.1:50051");
 	assert_int_equal(o.memory_bytes, 1024ull << 20);
 	assert_int_equal(o.shards, 0);
-	assert_int_equal(o.rails, 1);
+	assert_int_equal(o.rails, 0); /* the engine decides */
 	assert_int_equal(o.max_clients, KVS_CLIENTS_DEFAULT);
 	assert_int_equal(o.credits, KVS_CREDITS_DEFAULT);
 	assert_int_equal(o.heartbeat_ms, KVS_HEARTBEAT_MS_DEFAULT);

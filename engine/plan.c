@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan.c -- which NICs an engine takes: the division among the engines of a process, by arithmetic alone.
+ *
+ * The NICs are put in order of their NUMA nodes and cut into as many equal shares as there are engines. A share is
+ * contiguous, so it is of one node where that is possible, and engines that lie beside each other (the caller numbers
+ * them by loop) are near each other, too. With fewer NICs than engines several engines have the same one. An engine
+ * that wants fewer rails than its share leaves the rest; one that wants more goes on behind its share, round the end:
+ * NICs of its own node first, as far as the order has them.
+ *
+ * NICs that the user named keep the order that he gave: he knows which of them can reach which of the other side's
+ * (link k joins rail k to rail k). Otherwise those that are down, or have less than half the speed of the fastest
+ * (a management port), are left out.
+ *
+ * Devices that are no NICs of their own (tcp, shm) are one network at several addresses, the best first: nothing is
+ * divided, and all rails are on the first, unless the user named several.
+ *
+ * How many rails, if nobody says: as many NICs as were named. Else on EFA, where every NIC reaches every other, the
+ * share, up to TE_PLAN_AUTO_RAILS, since one loop cannot keep more of them busy; on everything else one, because there
+ * two NICs may be on two networks, and only the user knows.
+ *
+ * Where a NIC lies is what sysfs says (fabric_select.c). Rejected: hwloc. It reads the same file; what it adds is the
+ * tree of PCIe switches, which matters to GPUs below the same switch, not to a core and its memory, which are as far
+ * from all NICs of their node. Where sysfs says nothing (-1: one node, or a virtual machine) all NICs are equal. */
+#include "engine/plan.h"
+
+#include <string.h>
+
+enum { TE_PLAN_AUTO_RAILS = 8 };
+
+/* The NICs to divide, in order. Returns how many. */
+static unsigned order(const struct fab_device *d, unsigned count, bool named, unsigned *out)
+{
+	uint64_t fastest = 0;
+	unsigned n = 0;
+	for (unsigned i = 0; i < count; i++)
+		if (!d[i].link_down)
+			fastest = KV_MAX(fastest, d[i].link_bits_per_s);
+	for (unsigned i = 0; i < count; i++) {
+		bool slow = d[i].link_bits_per_s && d[i].link_bits_per_s < fastest / 2;
+		if (named || (!slow && !d[i].link_down))
+			out[n++] = i;
+	}
+	/* All of them are down: that is for the opening to say. */
+	for (; n == 0 && n < count; n++)
+		out[n] = n;
+	/* Insertion sort: stable, and there are few. Unknown nodes first. */
+	for (unsigned i = 1; i < n && !named && !d[0].shared; i++) {
+		unsigned at = out[i], j = i;
+		for (; j > 0 && d[out[j - 1]].numa_node > d[at].numa_node; j--)
+			out[j] = out[j - 1];
+		out[j] = at;
+	}
+	return n;
+}
+
+static unsigned rails_auto(const struct fab_device *d, unsigned n, unsigned engines, bool named)
+{
+	if (named)
+		return n;
+	return d[0].one_network ? KV_MIN(KV_MAX(n / engines, 1u), (unsigned)TE_PLAN_AUTO_RAILS) : 1;
+}
+
+int te_plan_devices(const struct te_options *o, const struct fab_device *d, unsigned count, unsigned *out,
+		    unsigned *out_rails, struct kv_error *err)
+{
+	unsigned engines = o->engines ? o->engines : 1, seq[KV_RAILS_MAX];
+	bool named = o->nic != NULL;
+	unsigned n = order(d, KV_MIN(count, (unsigned)KV_RAILS_MAX), named, seq);
+	unsigned rails = o->rails ? o->rails : rails_auto(d, n, engines, named);
+	if (rails > KV_RAILS_MAX)
+		return kv_fail(err, -KV_EINVAL, "an engine has at most %d rails, not %u", KV_RAILS_MAX, rails);
+	if (rails > n && !d[0].shared)
+		return kv_fail(err, -KV_ELIMIT, "%u rails were asked for, and provider %s has %u device%s here%s", rails,
+			       d[0].short_name, n, n == 1 ? "" : "s", named ? " by these names" : "");
+	uint64_t first = (uint64_t)(o->engine % engines) * n / engines;
+	if (d[0].shared)
+		first = 0;
+	if (d[0].shared && !named)
+		n = 1;
+	for (unsigned i = 0; i < rails; i++)
+		out[i] = seq[(first + i) % n];
+	*out_rails = rails;
+	return 0;
+}
+
+/* The node of most rails; of the first one among equals. */
+static int node_of(const struct te_plan *p)
+{
+	int best = -1;
+	unsigned most = 0;
+	for (unsigned i = 0; i < p->rails; i++) {
+		unsigned same = 0;
+		for (unsigned k = 0; k < p->rails; k++)
+			same += p->rail[k].numa_node == p->rail[i].numa_node;
+		if (same > most) {
+			most = same;
+			best = p->rail[i].numa_node;
+		}
+	}
+	return best;
+}
+
+void te_plan_fill(const struct fab_device *d, unsigned count, const unsigned *at, unsigned rails, struct te_plan *out)
+{
+	memset(out, 0, sizeof(*out));
+	memcpy(out->provider, d[0].provider, sizeof(out->provider));
+	out->nics = count;
+	out->rails = rails;
+	for (unsigned i = 0; i < rails; i++) {
+		struct te_nic *nic = &out->rail[i];
+		memcpy(nic->name, d[at[i]].domain, sizeof(nic->name));
+		memcpy(nic->address, d[at[i]].local, sizeof(nic->address));
+		nic->numa_node = d[at[i]].numa_node;
+		nic->bits_per_s = d[at[i]].link_bits_per_s;
+	}
+	out->numa_node = node_of(out);
+}
