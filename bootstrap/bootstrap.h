@@ -78,6 +78,34 @@ const char *boot_failure(const struct boot_conn *conn);   /* a sentence, with th
 							     receive that failed other than by timeout; "" if none did */
 bool boot_peer_local(const struct boot_conn *conn);       /* the peer's address is loopback */
 
+/* ---- further sessions: who may open them (docs/PROTOCOL.md 2.7) ---- */
+
+struct boot_key;  /* an identity and its key: a client's */
+struct boot_keys; /* those that a server knows */
+
+/* boot_key_parse -- "identity:hex". boot_keys_load -- a file of such lines (nobody but its owner may read it). Errors: -KV_EINVAL with
+ * the line, also for an identity that is there twice; -KV_EDENIED (the file's mode), -KV_ENOMEM, -errno. Destroying wipes; NULL is
+ * accepted. Thread: any; afterwards read only. */
+int boot_key_parse(const char *text, struct boot_key **out, struct kv_error *err);
+void boot_key_destroy(struct boot_key **key);
+int boot_keys_load(const char *path, struct boot_keys **out, struct kv_error *err);
+void boot_keys_destroy(struct boot_keys **keys);
+
+/* What both ends of a connection know of it besides: the server's nonce, and the token of the connection's own session. */
+struct boot_challenge {
+	uint8_t nonce[WIRE_NONCE_LEN], token[KV_TOKEN_LEN];
+};
+
+/* boot_prove -- fill identity and proof of a SESSION_OPEN whose id, client id and nonce are set. key NULL: the connection's own
+ * secret. 0, -KV_EPROTO (TLS has no value for us) or -KV_ENOMEM. */
+int boot_prove(struct boot_conn *conn, const struct boot_challenge *challenge, const struct boot_key *key,
+	       struct wire_session_open *open);
+
+/* boot_proof_check -- 0 or -KV_EDENIED: not for which part it is wrong, and in the same time. keys may be NULL: only the
+ * connection's own secret counts. -KV_EPROTO, -KV_ENOMEM as above. */
+int boot_proof_check(struct boot_conn *conn, const struct boot_challenge *challenge, const struct boot_keys *keys,
+		     const struct wire_session_open *open);
+
 /* What one side brings to the hello and the other compares. */
 struct boot_identity {
 	char provider[KV_NAME_MAX], fabric[KV_NAME_MAX];

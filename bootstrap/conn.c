@@ -14,6 +14,7 @@
  *
  * Ends. A failed read is remembered, since framing is lost with it; boot_shutdown sets `shut`, which turns every
  * further result into -KV_EPEERDOWN. Neither frees anything: boot_close does. */
+#include "bootstrap/conn.h"
 #include "bootstrap/context.h"
 
 #include <errno.h>
@@ -374,6 +375,12 @@ void boot_close(struct boot_conn **conn)
 	free(c->in);
 	free(c);
 	*conn = NULL;
+}
+
+int conn_export(struct boot_conn *conn, const char *label, uint8_t *out, size_t len)
+{
+	const struct boot_stream *s = conn->stream;
+	return s->ops->export ? s->ops->export(conn->stream, label, out, len) : -KV_ENOTSUP;
 }
 
 const char *boot_peer_name(const struct boot_conn *conn)

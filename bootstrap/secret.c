@@ -99,31 +99,44 @@ static const char *line_parse(const char *line, size_t len, struct secret_psk *o
 	return why ? why : key_parse(colon + 1, len - (size_t)(colon + 1 - line), out);
 }
 
-int secret_psk_parse(const char *text, size_t len, const char *source, struct secret_psk *out, struct kv_error *err)
+int secret_psk_next(struct secret_reader *r, struct secret_psk *out, struct kv_error *err)
 {
-	struct secret_psk psk = {.key_len = 0};
-	const char *at = text, *end = text + len, *why = NULL;
-	unsigned number = 0;
-
-	while (at < end && !why) {
-		const char *line = at, *newline = memchr(at, '\n', (size_t)(end - at));
-		size_t n = (size_t)((newline ? newline : end) - at);
-		at = newline ? newline + 1 : end;
-		number++;
+	while (r->at < r->end) {
+		const char *line = r->at, *newline = memchr(r->at, '\n', (size_t)(r->end - r->at)), *why;
+		size_t n = (size_t)((newline ? newline : r->end) - r->at);
+		r->at = newline ? newline + 1 : r->end;
+		r->number++;
 		n = line_trim(&line, n);
 		if (n == 0 || *line == '#')
 			continue;
-		why = psk.key_len ? "there is a second key; one line identity:hex is all there may be"
-				  : line_parse(line, n, &psk);
+		why = line_parse(line, n, out);
+		if (why)
+			return kv_fail(err, -KV_EINVAL, "%s line %u: %s", r->source, r->number, why);
+		return 1;
 	}
-	int rc = 0;
-	if (why)
-		rc = kv_fail(err, -KV_EINVAL, "%s line %u: %s", source, number, why);
-	else if (!psk.key_len)
+	return 0;
+}
+
+int secret_psk_parse(const char *text, size_t len, const char *source, struct secret_psk *out, struct kv_error *err)
+{
+	struct secret_reader r = {.at = text, .end = text + len, .source = source};
+	struct secret_psk psk = {.key_len = 0}, second = {.key_len = 0};
+	int rc = secret_psk_next(&r, &psk, err);
+	if (rc == 0) {
 		rc = kv_fail(err, -KV_EINVAL,
 			     "%s holds no key: one line identity:hex is needed (hex: `openssl rand -hex 32`)", source);
-	else
+		goto out;
+	}
+	if (rc == 1)
+		rc = secret_psk_next(&r, &second, err);
+	/* (A second line that is no key is a second line all the same.) */
+	if (rc != 0 && psk.key_len)
+		rc = kv_fail(err, -KV_EINVAL, "%s line %u: there is a second key; one line identity:hex is all there may be",
+			     source, r.number);
+	else if (rc == 0)
 		*out = psk;
+out:
+	secret_wipe(&second, sizeof(second));
 	secret_wipe(&psk, sizeof(psk));
 	return rc;
 }
@@ -140,7 +153,7 @@ int secret_psk_load(const char *path, struct secret_psk *out, struct kv_error *e
 
 /* ---- files ---- */
 
-static int mode_check(const struct stat *st, const char *path, const char *what, struct kv_error *err)
+static int mode_check(const struct stat *st, const char *path, const char *what, off_t max, struct kv_error *err)
 {
 	if (!S_ISREG(st->st_mode))
 		return kv_fail(err, -KV_EINVAL, "%s %s is not a regular file", what, path);
@@ -148,8 +161,9 @@ static int mode_check(const struct stat *st, const char *path, const char *what,
 		return kv_fail(err, -KV_EDENIED,
 			       "%s %s may be read or written by other users (mode %03o): run `chmod 600 %s`", what,
 			       path, (unsigned)(st->st_mode & 0777), path);
-	if (st->st_size > SECRET_FILE_MAX)
-		return kv_fail(err, -KV_EINVAL, "%s %s is longer than 64 KiB: it is not a key", what, path);
+	if (st->st_size > max)
+		return kv_fail(err, -KV_EINVAL, "%s %s is longer than %lld KiB: it is not a key%s", what, path,
+			       (long long)max >> 10, max > SECRET_FILE_MAX ? " file" : "");
 	return 0;
 }
 
@@ -189,7 +203,7 @@ static int text_read(int fd, size_t size, const char *path, const char *what, st
 	return 0;
 }
 
-int secret_file_read(const char *path, const char *what, struct secret_text *out, struct kv_error *err)
+static int file_read(const char *path, const char *what, off_t max, struct secret_text *out, struct kv_error *err)
 {
 	struct stat st;
 	int rc;
@@ -203,12 +217,22 @@ int secret_file_read(const char *path, const char *what, struct secret_text *out
 		kv_fail(err, rc, "cannot look at the %s %s: %s", what, path, kv_strerror(rc));
 		goto close_fd;
 	}
-	rc = mode_check(&st, path, what, err);
+	rc = mode_check(&st, path, what, max, err);
 	if (rc == 0)
 		rc = text_read(fd, (size_t)st.st_size, path, what, out, err);
 close_fd:
 	close(fd);
 	return rc;
+}
+
+int secret_file_read(const char *path, const char *what, struct secret_text *out, struct kv_error *err)
+{
+	return file_read(path, what, SECRET_FILE_MAX, out, err);
+}
+
+int secret_keys_read(const char *path, const char *what, struct secret_text *out, struct kv_error *err)
+{
+	return file_read(path, what, SECRET_KEYS_FILE_MAX, out, err);
 }
 
 void secret_text_fini(struct secret_text *text)

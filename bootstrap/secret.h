@@ -13,7 +13,8 @@ enum {
 	SECRET_IDENTITY_MAX = 128, /* characters */
 	SECRET_KEY_MIN = 16,       /* bytes, 32 hex digits */
 	SECRET_KEY_MAX = 64,
-	SECRET_FILE_MAX = 64 << 10 /* bytes of a file that holds one key */
+	SECRET_FILE_MAX = 64 << 10, /* bytes of a file that holds one key */
+	SECRET_KEYS_FILE_MAX = 16 << 20 /* ... and of one that holds many */
 };
 
 struct secret_psk {
@@ -33,6 +34,14 @@ struct secret_text {
  * the key; *out is written on success only. Thread: any. */
 int secret_psk_parse(const char *text, size_t len, const char *source, struct secret_psk *out, struct kv_error *err);
 
+/* secret_psk_next -- the next key of a text that may hold many, one a line. Start with at, end and source set and number 0. 1 with *out; 0 at
+ * the end; -KV_EINVAL as secret_psk_parse. */
+struct secret_reader {
+	const char *at, *end, *source;
+	unsigned number; /* of the line read last */
+};
+int secret_psk_next(struct secret_reader *r, struct secret_psk *out, struct kv_error *err);
+
 /* secret_psk_load -- the same from a file. Errors: those of secret_file_read and secret_psk_parse. */
 int secret_psk_load(const char *path, struct secret_psk *out, struct kv_error *err);
 
@@ -40,6 +49,8 @@ int secret_psk_load(const char *path, struct secret_psk *out, struct kv_error *e
  * file"). Errors: -KV_EDENIED (its mode; the text has the chmod to run), -KV_EINVAL (not a regular file, too long),
  * -KV_ENOMEM, -errno. */
 int secret_file_read(const char *path, const char *what, struct secret_text *out, struct kv_error *err);
+/* secret_keys_read -- the same for a file of many keys, SECRET_KEYS_FILE_MAX bytes at most. */
+int secret_keys_read(const char *path, const char *what, struct secret_text *out, struct kv_error *err);
 void secret_text_fini(struct secret_text *text); /* wipes and frees; harmless on a zeroed struct */
 
 void secret_wipe(void *p, size_t n); /* that the compiler does not remove */

@@ -616,6 +616,13 @@ static int tls_write_all_await(struct boot_stream *s, const void *buf, size_t le
 	return 0;
 }
 
+static int tls_export(struct boot_stream *s, const char *label, uint8_t *out, size_t len)
+{
+	int ok = SSL_export_keying_material(tls_of(s)->ssl, out, len, label, strlen(label), NULL, 0, 0);
+	ERR_clear_error();
+	return ok == 1 ? 0 : -KV_EPROTO;
+}
+
 static void tls_shutdown(struct boot_stream *s)
 {
 	io_shutdown(tls_of(s)->loop, tls_of(s)->fd);
@@ -638,6 +645,7 @@ static void tls_close(struct boot_stream *s)
 static const struct boot_stream_ops tls_ops = {
 	.read_await = tls_read_await,
 	.write_all_await = tls_write_all_await,
+	.export = tls_export,
 	.shutdown = tls_shutdown,
 	.close = tls_close,
 };

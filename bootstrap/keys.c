@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* keys.c -- the keys of logical clients: one as a client has it, and all that a server knows.
+ *
+ * A server's file may have a hundred thousand lines and is looked at once per session that is opened, so the keys are sorted by
+ * identity and found by bisection. They lie in one mapping of their own that core dumps leave out; what is sorted are pointers,
+ * since a sort may copy what it moves to memory that nobody wipes. */
+#include "bootstrap/keys.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+int boot_key_parse(const char *text, struct boot_key **out, struct kv_error *err)
+{
+	struct boot_key *k = calloc(1, sizeof(*k));
+	int rc;
+	if (!k)
+		return kv_fail(err, -KV_ENOMEM, "no memory for a key");
+	rc = secret_psk_parse(text, strlen(text), "the key of the session", &k->psk, err);
+	if (rc)
+		boot_key_destroy(&k);
+	else
+		*out = k;
+	return rc;
+}
+
+void boot_key_destroy(struct boot_key **key)
+{
+	if (!*key)
+		return;
+	secret_wipe(*key, sizeof(**key));
+	free(*key);
+	*key = NULL;
+}
+
+/* ---- many ---- */
+
+static int by_identity(const void *a, const void *b)
+{
+	const struct secret_psk *const *x = a, *const *y = b;
+	return strcmp((*x)->identity, (*y)->identity);
+}
+
+/* No line is shorter than an identity of one character, a colon and the shortest key. */
+static size_t lines_max(const struct secret_text *text)
+{
+	return text->len / (2 + 2 * SECRET_KEY_MIN) + 1;
+}
+
+static int keys_alloc(struct boot_keys *k, size_t max, struct kv_error *err)
+{
+	k->bytes = max * sizeof(*k->psk);
+	k->psk = mmap(NULL, k->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (k->psk == MAP_FAILED)
+		k->psk = NULL;
+	k->sorted = calloc(max, sizeof(*k->sorted));
+	if (!k->psk || !k->sorted)
+		return kv_fail(err, -KV_ENOMEM, "no memory for %zu keys", max);
+	madvise(k->psk, k->bytes, MADV_DONTDUMP); /* where the kernel cannot, a core dump has them */
+	return 0;
+}
+
+static int keys_parse(struct boot_keys *k, const struct secret_text *text, const char *path, struct kv_error *err)
+{
+	struct secret_reader r = {.at = text->data, .end = text->data + text->len, .source = path};
+	int rc;
+	while ((rc = secret_psk_next(&r, &k->psk[k->count], err)) == 1) {
+		k->sorted[k->count] = &k->psk[k->count];
+		k->count++;
+	}
+	if (rc == 0 && k->count == 0)
+		return kv_fail(err, -KV_EINVAL, "%s holds no key: lines identity:hex are needed (hex: `openssl rand -hex 32`)", path);
+	return rc;
+}
+
+static int keys_sort(struct boot_keys *k, const char *path, struct kv_error *err)
+{
+	qsort(k->sorted, k->count, sizeof(k->sorted[0]), by_identity); /* NOLINT: pointers, not secrets */
+	for (size_t i = 1; i < k->count; i++)
+		if (strcmp(k->sorted[i - 1]->identity, k->sorted[i]->identity) == 0)
+			return kv_fail(err, -KV_EINVAL, "%s has two keys for identity %s", path, k->sorted[i]->identity);
+	return 0;
+}
+
+int boot_keys_load(const char *path, struct boot_keys **out, struct kv_error *err)
+{
+	struct secret_text text = {0};
+	struct boot_keys *k = NULL;
+	int rc = secret_keys_read(path, "file of session keys", &text, err);
+	if (rc)
+		return rc;
+	k = calloc(1, sizeof(*k));
+	rc = k ? keys_alloc(k, lines_max(&text), err) : kv_fail(err, -KV_ENOMEM, "no memory for keys");
+	if (rc == 0)
+		rc = keys_parse(k, &text, path, err);
+	if (rc == 0)
+		rc = keys_sort(k, path, err);
+	secret_text_fini(&text);
+	if (rc)
+		boot_keys_destroy(&k);
+	else
+		*out = k;
+	return rc;
+}
+
+void boot_keys_destroy(struct boot_keys **keys)
+{
+	struct boot_keys *k = *keys;
+	if (!k)
+		return;
+	if (k->psk) {
+		secret_wipe(k->psk, (k->count + 1) * sizeof(k->psk[0]) < k->bytes ? (k->count + 1) * sizeof(k->psk[0]) : k->bytes);
+		munmap(k->psk, k->bytes);
+	}
+	free(k->sorted);
+	free(k);
+	*keys = NULL;
+}
+
+const struct secret_psk *keys_find(const struct boot_keys *k, const char *identity)
+{
+	size_t low = 0, high = k ? k->count : 0;
+	while (low < high) {
+		size_t mid = (low + high) / 2;
+		int cmp = strcmp(identity, k->sorted[mid]->identity);
+		if (cmp == 0)
+			return k->sorted[mid];
+		if (cmp < 0)
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	return NULL;
+}
