@@ -13,7 +13,7 @@
 enum { DEPTH_MAX = 256, PICK_TRIES = 64 };
 
 /* All requests of a shard, all their lanes and all replies that wait may be over one block. */
-_Static_assert((uint64_t)SHARD_REQUESTS_MAX * (DEPTH_MAX + 2) < BLOCK_REFS_MAX, "a block counts its references");
+_Static_assert((uint64_t)SHARD_REQUESTS_MAX * (DEPTH_MAX + 3) < BLOCK_REFS_MAX, "a block counts its references");
 
 #define OPERATIONS_MAX (1ull << 24)
 

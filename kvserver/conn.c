@@ -318,7 +318,8 @@ static int welcome_await(struct conn *c)
 	w->version = WIRE_VERSION;
 	w->shards = w->loops = (uint16_t)s->opt.shards;
 	w->rails = (uint16_t)first->info.rails;
-	w->flags = (s->opt.allow_bench ? WIRE_WELCOME_BENCH : 0) | (first->info.reads_refused ? WIRE_WELCOME_INLINE_PUT : 0);
+	w->flags = (s->opt.allow_bench ? WIRE_WELCOME_BENCH : 0) | (s->opt.allow_pull ? WIRE_WELCOME_PULL : 0) |
+		   (first->info.reads_refused ? WIRE_WELCOME_INLINE_PUT : 0);
 	w->session = c->number;
 	w->chunk_bytes = first->info.chunk_bytes;
 	w->credits = s->opt.credits;
@@ -458,6 +459,30 @@ static int on_address_await(struct conn *c, const struct wire_address *a)
 	return send_status_await(c, WIRE_CTRL_ADDRESS_OK, epoch, rc);
 }
 
+/* What the client needs to read our memory. */
+static int on_arenas_await(struct conn *c)
+{
+	const struct kvs_server *s = c->server;
+	int rc = s->opt.allow_pull ? 0 : -KV_EPROTO;
+
+	for (unsigned i = 0; rc == 0 && i < s->opt.shards; i++) {
+		const struct shard *shard = s->shard[i];
+		const struct te_remote *a = &shard->arena;
+		struct wire_ctrl_msg m = {.type = WIRE_CTRL_ARENA,
+					  .region = {.id = i,
+						     .rails = a->rails,
+						     .parts = a->parts,
+						     .virt = a->virt,
+						     .write_emulated = shard->info.write_emulated,
+						     .read_emulated = shard->info.read_emulated,
+						     .len_bytes = a->len_bytes,
+						     .part_bytes = a->part_bytes,
+						     .keys = shard->arena_keys}};
+		rc = send_await(c, &m);
+	}
+	return rc;
+}
+
 static int on_goodbye_await(struct conn *c)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_GOODBYE_OK};
@@ -480,6 +505,8 @@ static int message_await(struct conn *c, const struct wire_ctrl_msg *m)
 		return 0;
 	case WIRE_CTRL_GOODBYE:
 		return on_goodbye_await(c);
+	case WIRE_CTRL_ARENAS:
+		return on_arenas_await(c);
 	case WIRE_CTRL_GOODBYE_DONE:
 		return 1;
 	default:

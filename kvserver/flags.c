@@ -70,6 +70,11 @@ static const struct kv_opt table[] = {
 	{.name = "allow-bench", .type = KV_OPT_FLAG, .offset = AT(allow_bench),
 	 .help = "Answer the roofline requests of kv-bench (bare writes of resident blocks).",
 	 .group = "Operation:"},
+	{.name = "allow-pull", .type = KV_OPT_FLAG, .offset = AT(allow_pull),
+	 .help = "Let clients read values from memory by themselves (kv-bench, kv-client: --mode pull). Every client that is let "
+	         "in can then read all of it."},
+	{.name = "lease-ms", .type = KV_OPT_U64, .offset = AT(lease_ms), .metavar = "N", .def = "1000", .min = 10, .max = 60000,
+	 .help = "With --allow-pull: how long a value is kept for a client that reads it."},
 	{.name = "slow-ms", .type = KV_OPT_U32, .offset = AT(slow_ms), .metavar = "N", .def = "0", .max = 3600000,
 	 .help = "Log requests that take this many milliseconds or more in this server, at most 10 a second per thread; 0: none."},
 	{.name = "log-level", .type = KV_OPT_STRING, .offset = AT(log_level), .metavar = "LEVEL", .def = "info",
@@ -129,6 +134,8 @@ void flags_options(const struct flags *f, const char *psk, const struct kv_log *
 		.ca_file = f->ca,
 		.insecure = f->insecure,
 		.allow_bench = f->allow_bench,
+		.allow_pull = f->allow_pull,
+		.lease_ns = f->lease_ms * 1000000ull,
 		.prefault = f->prefault,
 		.log = log,
 	};

@@ -11,8 +11,8 @@ struct flags {
 	const char *listen_addr, *node_id, *provider, *nic, *psk_file, *cert, *key, *ca, *log_level;
 	uint64_t memory_mb, value_max, chunk;
 	uint32_t rails, shards, max_clients, credits, heartbeat_ms, spin_us, slow_ms, ready_fd, psk_fd;
-	uint64_t ttl_ns;
-	bool insecure, allow_bench, prefault, die_with_parent;
+	uint64_t ttl_ns, lease_ms;
+	bool insecure, allow_bench, allow_pull, prefault, die_with_parent;
 	int eviction;
 };
 

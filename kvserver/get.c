@@ -14,8 +14,12 @@
  * bad in memory is reported once and served no more. (Rejected: summing up before every GET, which would cost as much
  * as moving the bytes.)
  *
+ * A client that would rather read the bytes itself (WIRE_GET_PULL) is told where they lie, and gets a lease for them
+ * (lease.c), as the very last thing before the answer; where it may have none it is served like the others.
+ *
  * A range that does not fit its destination moves nothing: TOOBIG with the length and generation, posted 0. A request
  * without a destination (length 0, no slices) is therefore a way to ask for the size. Length 0 means "to the end". */
+#include "kvserver/lease.h"
 #include "kvserver/pack.h"
 #include "kvserver/reply.h"
 #include "kvserver/shard.h"
@@ -34,6 +38,20 @@ static int32_t get_status(const struct request *r)
 	if (request_status(r) == -KV_EINVAL)
 		return WIRE_INVALID;
 	return loop_turn_now(r->session->shard->loop) >= r->deadline_ns ? WIRE_TIMEOUT : WIRE_FABRIC;
+}
+
+/* Where the bytes lie, for the client to read. False: they are to be written. */
+static bool get_lease(struct session *s, struct block *b, uint64_t offset, uint64_t length, struct wire_reply *reply)
+{
+	const struct leases *l = &s->shard->leases;
+
+	if (!lease_give(s, b, &reply->get.lease))
+		return false;
+	reply->flags |= WIRE_GET_LEASED;
+	reply->get.at = b->offset + offset;
+	reply->get.lease_us = (uint32_t)(l->time_ns / 1000);
+	s->shard->stat[WIRE_STAT_BYTES_READ] += length;
+	return true;
 }
 
 static void get_settle(struct request *r)
@@ -61,6 +79,7 @@ static void hash_end(struct request *r)
 }
 
 static void get_serve(struct request *r);
+static void get_write(struct request *r);
 
 /* The value's bytes are not those that were committed: nobody shall get them. */
 static void block_damaged(struct shard *s, struct block *b)
@@ -95,6 +114,24 @@ static void get_checked(struct request *r, uint64_t digest)
 	request_free(r);
 }
 
+/* All that is known about the bytes is known: let the client read them. */
+static void get_hand_out(struct request *r)
+{
+	int32_t status = WIRE_OK;
+
+	r->get.pull = false;
+	if (!r->session->shard->te)
+		status = WIRE_CLOSING;
+	else if (loop_turn_now(r->session->shard->loop) >= r->deadline_ns)
+		status = WIRE_TIMEOUT;
+	else if (!get_lease(r->session, r->block, r->get.offset, r->get.length, &r->reply)) {
+		get_write(r);
+		return;
+	}
+	request_answer(r, status);
+	request_free(r);
+}
+
 void get_hash(struct request *r, uint64_t *budget)
 {
 	uint64_t n = KV_MIN(r->get.left, *budget), digest;
@@ -112,7 +149,10 @@ void get_hash(struct request *r, uint64_t *budget)
 		return;
 	}
 	r->reply.get.checksum = digest;
-	get_settle(r);
+	if (r->get.pull)
+		get_hand_out(r);
+	else
+		get_settle(r);
 }
 
 uint32_t get_cancel(struct request *r)
@@ -176,22 +216,42 @@ static bool get_push(struct request *r)
 	return true;
 }
 
-/* Its bytes may move now. */
-static void get_serve(struct request *r)
+static void get_failed(struct request *r, int rc)
 {
-	int rc = sum_begin(r) ? 0 : -KV_EBUSY;
+	hash_end(r);
+	request_answer(r, rc == -KV_EBUSY ? WIRE_BUSY : rc == -KV_EINVAL ? WIRE_INVALID : WIRE_FABRIC);
+	request_free(r);
+}
 
-	if (rc == 0 && !get_push(r))
+static void get_write(struct request *r)
+{
+	int rc = 0;
+
+	if (!get_push(r))
 		rc = request_move(r, TE_WRITE, &r->get.dest, r->get.offset, r->get.length, &r->get.imm);
 	if (rc == 0 && r->get.hasher && !request_posting(r))
 		request_posted_now(r);
-	if (rc) {
-		hash_end(r);
-		request_answer(r, rc == -KV_EBUSY ? WIRE_BUSY : rc == -KV_EINVAL ? WIRE_INVALID : WIRE_FABRIC);
-		request_free(r);
-		return;
-	}
-	get_settle(r);
+	if (rc)
+		get_failed(r, rc);
+	else
+		get_settle(r);
+}
+
+/* Its bytes may move now. */
+static void get_serve(struct request *r)
+{
+	if (!sum_begin(r))
+		get_failed(r, -KV_EBUSY);
+	else if (!r->get.pull)
+		get_write(r);
+	else if (!r->get.hasher)
+		get_hand_out(r);
+}
+
+/* Something has to be summed up before its bytes are handed out. */
+static bool pull_waits(const struct wire_request *q, const struct block *b, uint64_t length)
+{
+	return q->flags & WIRE_GET_CHECK || (q->flags & WIRE_GET_SUM_RANGE && length != b->len);
 }
 
 void get_move(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
@@ -222,6 +282,7 @@ void get_move(struct link *l, const struct wire_request *q, struct block *b, uin
 	r->get.dest = q->dest;
 	r->get.imm = q->get.imm;
 	r->get.of_range = q->flags & WIRE_GET_SUM_RANGE;
+	r->get.pull = q->flags & WIRE_GET_PULL && pull_waits(q, b, length);
 	r->get.hasher = NULL;
 	kv_list_init(&r->get.hashing);
 	r->get.checking = (q->flags & WIRE_GET_CHECK) && b->len > HASH_AT_ONCE;
@@ -250,8 +311,18 @@ static void get_inline(struct link *l, const struct wire_request *q, struct bloc
 static bool get_pack(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
 		     struct wire_reply *reply, uint64_t now_ns)
 {
-	return (q->flags & WIRE_GET_PACK) && !(q->flags & WIRE_GET_CHECK) && l->session->shard->info.ordered &&
+	return (q->flags & WIRE_GET_PACK) && !(q->flags & (WIRE_GET_CHECK | WIRE_GET_PULL)) && l->session->shard->info.ordered &&
 	       pack_add(l, q, b, length, reply, now_ns);
+}
+
+/* The usual case: there is nothing to be summed up first. */
+static bool get_pull(struct link *l, const struct wire_request *q, struct block *b, uint64_t length, struct wire_reply *reply)
+{
+	if (!(q->flags & WIRE_GET_PULL) || pull_waits(q, b, length) ||
+	    !get_lease(l->session, b, q->get.offset, length, reply))
+		return false;
+	reply_put(l, reply, NULL);
+	return true;
 }
 
 /* Then even a small part of it has to wait, and comes as a data write. */
@@ -289,7 +360,7 @@ static void get_block(struct link *l, const struct wire_request *q, struct block
 		get_refuse(l, reply, WIRE_TOOBIG);
 	else if (length == 0)
 		get_inline(l, q, b, 0, reply);
-	else if (!get_pack(l, q, b, length, reply, now_ns))
+	else if (!get_pull(l, q, b, length, reply) && !get_pack(l, q, b, length, reply, now_ns))
 		get_move(l, q, b, length, reply, now_ns);
 }
 
@@ -300,6 +371,10 @@ void get_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	struct block *b = store_find(&s->store, q->key.data, q->key.len, now_ns);
 
 	shard_count(s, WIRE_STAT_GETS);
+	if (q->flags & WIRE_GET_PULL && !s->opt.allow_pull) {
+		get_refuse(l, &reply, WIRE_NOTSUP); /* WELCOME said so */
+		return;
+	}
 	if (!b) {
 		shard_count(s, WIRE_STAT_MISSES);
 		get_refuse(l, &reply, WIRE_NOTFOUND);

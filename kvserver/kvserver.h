@@ -45,6 +45,8 @@ struct kvs_options {
 	const char *psk_file, *psk, *cert_file, *key_file, *ca_file; /* see bootstrap/bootstrap.h */
 	bool insecure;                                               /* listen beyond loopback without keys */
 	bool allow_bench;                                            /* answer BENCH requests */
+	bool allow_pull;   /* clients may read values by themselves: every client that is let in can then read all of the memory */
+	uint64_t lease_ns; /* how long it is kept for them: 1 s; 10 ms to 60 s */
 	const struct kv_log *log;
 	const struct kv_clock *clock;     /* monotonic */
 	const struct kv_entropy *entropy; /* the kernel's */
@@ -86,7 +88,7 @@ struct kvs_info {
 	const char *security; /* "psk", "certificate", "none" */
 	unsigned shards, rails;
 	uint64_t memory_bytes, page_bytes;
-	bool wait_fd;
+	bool wait_fd, pull;
 	char congestion[32]; /* congestion control of TCP connections accepted on loopback; "": the system's default */
 };
 void kvs_server_info(const struct kvs_server *server, struct kvs_info *out);

@@ -68,11 +68,12 @@ static void ready_print(const struct kvs_server *server, const char *address)
 
 	kvs_server_info(server, &info);
 	printf("kv-server ready on %s (provider %s, fabric %s, device %s, %u threads x %u rails, %s in %s pages, "
-	       "security %s%s%s)\n",
+	       "security %s%s%s%s)\n",
 	       address, info.provider, info.fabric, info.domain, info.shards, info.rails,
 	       kv_size_format(info.memory_bytes, memory, sizeof(memory)),
 	       kv_size_format(info.page_bytes, page, sizeof(page)), info.security,
-	       info.congestion[0] ? ", congestion control on loopback " : "", info.congestion);
+	       info.congestion[0] ? ", congestion control on loopback " : "", info.congestion,
+	       info.pull ? ", clients may read all of its memory" : "");
 	fflush(stdout);
 }
 

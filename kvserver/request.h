@@ -49,6 +49,7 @@ struct request {
 			struct kv_hasher *hasher; /* NULL: no checksum is being made */
 			bool checking;            /* it is of the whole value, which is served afterwards: */
 			bool of_range;
+			bool pull;                /* the client would rather read the bytes itself */
 			uint32_t imm;
 			struct wire_dest dest;
 		} get;

@@ -381,6 +381,8 @@ static void defaults(struct kvs_options *o)
 		o->heartbeat_ms = KVS_HEARTBEAT_MS_DEFAULT;
 	if (!o->value_max)
 		o->value_max = KV_VALUE_MAX;
+	if (!o->lease_ns)
+		o->lease_ns = LEASE_NS;
 	if (!o->clock)
 		o->clock = &kv_clock_monotonic;
 	if (!o->entropy)
@@ -400,6 +402,8 @@ static int numbers_check(const struct kvs_options *o, struct kv_error *err)
 	if (o->max_clients > KVS_CLIENTS_MAX)
 		return kv_fail(err, -KV_EINVAL, "%u clients; one server admits at most %d", o->max_clients,
 			       KVS_CLIENTS_MAX);
+	if (o->lease_ns < LEASE_MIN_NS || o->lease_ns > LEASE_MAX_NS)
+		return kv_fail(err, -KV_EINVAL, "a lease of %llu us; it is 10 ms to 60 s", (unsigned long long)(o->lease_ns / 1000));
 	if (o->eviction >= policies)
 		return kv_fail(err, -KV_EINVAL, "there is no eviction policy number %u", o->eviction);
 	return 0;
@@ -527,6 +531,8 @@ static int shards_make(struct kvs_server *s, struct kv_error *err)
 		.credits = o->credits,
 		.ttl_ns = o->ttl_ns,
 		.allow_bench = o->allow_bench,
+		.allow_pull = o->allow_pull,
+		.lease_ns = o->lease_ns,
 		.slow_ns = o->slow_ns,
 		.prefault = o->prefault,
 		.policy = evict_policies[o->eviction],
@@ -639,6 +645,7 @@ void kvs_server_info(const struct kvs_server *s, struct kvs_info *out)
 		.memory_bytes = s->shard[0]->store.arena.limit * s->opt.shards,
 		.page_bytes = s->shard[0]->area.page_bytes,
 		.wait_fd = info->wait_fd,
+		.pull = s->opt.allow_pull,
 	};
 	memcpy(out->provider, info->provider, sizeof(out->provider));
 	memcpy(out->fabric, info->fabric, sizeof(out->fabric));

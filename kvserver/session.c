@@ -8,11 +8,13 @@
  *
  * A request id is judged by its link's window before anything else looks at the request: what was seen, or is too old
  * to know, is dropped and counted, without a reply (its one reply was given or will be). Requests over the link's
- * credits are answered BUSY; CANCEL is not counted against credits, as it is what frees them. */
+ * credits are answered BUSY; CANCEL is not counted against credits, as it is what frees them. A RELEASE is no request:
+ * it has neither id nor reply. */
 #include "kvserver/session.h"
 
 #include <stdlib.h>
 
+#include "kvserver/lease.h"
 #include "kvserver/pack.h"
 #include "kvserver/reply.h"
 #include "kvserver/shard.h"
@@ -49,6 +51,7 @@ static struct session *session_alloc(struct shard *shard, const struct session_a
 	kv_list_init(&s->node);
 	kv_list_init(&s->requests);
 	kv_list_init(&s->stages);
+	kv_list_init(&s->leases);
 	pins_init(&s->pins);
 	for (unsigned i = 0; i < REGION_BUCKETS; i++)
 		kv_list_init(&s->regions[i]);
@@ -168,6 +171,7 @@ void session_stop(struct session *s)
 	stages_drop(s);
 	requests_stop(s); /* `gone` is not set yet: the session stays */
 	pins_clear(&s->shard->store, &s->pins);
+	leases_drop(s);
 }
 
 void session_end(struct session *s, struct call *gone)
@@ -265,12 +269,23 @@ static bool harmless(uint8_t type)
 	return type == WIRE_CANCEL || type == WIRE_PING || type == WIRE_STAT;
 }
 
+/* No request: it begins nothing and has no answer, and whoever sends it twice has released twice. */
+static void release_take(struct session *s, const struct wire_request *q)
+{
+	for (uint32_t i = 0; i < q->release.count; i++)
+		lease_release(s, wire_release_lease(q->release.leases, i));
+}
+
 static void request_take(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	struct shard *shard = l->session->shard;
 
 	if (KV_UNLIKELY(q->type == WIRE_SESSION)) {
 		shard_count(shard, WIRE_STAT_UNKNOWN_SESSION);
+		return;
+	}
+	if (q->type == WIRE_RELEASE) {
+		release_take(l->session, q);
 		return;
 	}
 	if (window_mark(&l->window, q->id) != WINDOW_NEW) {

@@ -54,6 +54,9 @@ struct session {
 	struct kv_list stages;
 	uint32_t stage_count;
 	uint64_t staged_bytes; /* of the arena, in its stages */
+	struct kv_list leases; /* struct lease */
+	uint32_t lease_count;
+	uint64_t leased_bytes; /* of the arena, each lease counted */
 	struct pins pins;
 	struct kv_list regions[REGION_BUCKETS];
 	uint32_t region_count;

@@ -207,6 +207,7 @@ static void shard_tick(struct loop_timer *t)
 
 	loop_timer_arm(s->loop, t, now_ns + SHARD_TICK_NS);
 	store_sweep(&s->store, now_ns, SHARD_SWEEP_NODES);
+	leases_expire(s, loop_now(s->loop));
 	for (unsigned i = 0; i < s->slots; i++)
 		if (s->slot[i] && s->slot[i]->state == SESSION_OPEN)
 			session_tick(s->slot[i], now_ns);
@@ -286,6 +287,10 @@ uint64_t shard_stat_get(struct shard *s, enum wire_stat id)
 		return te.writes;
 	case WIRE_STAT_READS:
 		return te.reads;
+	case WIRE_STAT_LEASES_NOW:
+		return s->leases.count;
+	case WIRE_STAT_LEASED_BYTES:
+		return s->leases.bytes;
 	case WIRE_STAT_TURNS:
 		return loop_turns(s->loop);
 	default:
@@ -294,6 +299,49 @@ uint64_t shard_stat_get(struct shard *s, enum wire_stat id)
 }
 
 /* ---- create, start, drain, close ---- */
+
+/* Bytes of an ARENA message that are not keys. */
+enum { ARENA_HEAD = 64 };
+
+/* Clients are to read the arena by themselves: what they need for it. */
+static int shard_arena(struct shard *s, struct kv_error *err)
+{
+	struct te_key *keys;
+	size_t n;
+
+	te_region_announce(s->region, &s->arena, NULL);
+	n = (size_t)s->arena.rails * s->arena.parts;
+	if (n * sizeof(*keys) > KV_CTRL_MAX - ARENA_HEAD)
+		return kv_fail(err, -KV_ELIMIT,
+			       "allow_pull: the memory has %u parts on each of %u rails, more than clients can be told of; "
+			       "give each shard less memory",
+			       s->arena.parts, s->arena.rails);
+	keys = calloc(n, sizeof(*keys));
+	s->arena_keys = calloc(n, 16);
+	if (!keys || !s->arena_keys || leases_init(&s->leases, s->opt.lease_ns) != 0) {
+		free(keys);
+		return kv_fail(err, -KV_ENOMEM, "no memory for the leases of a shard");
+	}
+	te_region_announce(s->region, &s->arena, keys);
+	for (unsigned rail = 0; rail < s->arena.rails; rail++)
+		for (uint32_t part = 0; part < s->arena.parts; part++) {
+			const struct te_key *k = &keys[(size_t)rail * s->arena.parts + part];
+			wire_region_put(s->arena_keys, s->arena.parts, rail, part, k->base, k->key);
+		}
+	s->arena.keys = NULL; /* nobody here reads by them */
+	free(keys);
+	return 0;
+}
+
+static int pull_check(const struct shard *s, struct kv_error *err)
+{
+	if (!s->opt.allow_pull || !s->info.reads_refused)
+		return 0;
+	return kv_fail(err, -KV_ENOTSUP,
+		       "allow_pull: clients cannot read over %s of libfabric %s, which crashes a reader whose peer dies "
+		       "meanwhile; use libfabric 1.22 or newer or another provider, or leave --allow-pull out",
+		       s->info.provider, s->info.libfabric);
+}
 
 static int shard_engine(struct shard *s, const struct kv_clock *clock, struct kv_error *err)
 {
@@ -313,7 +361,12 @@ static int shard_engine(struct shard *s, const struct kv_clock *clock, struct kv
 	if (rc)
 		return rc;
 	te_info(s->te, &s->info);
-	rc = te_region_register(s->te, s->area.base, s->area.len_bytes, TE_LOCAL, 0, &s->region, err);
+	rc = pull_check(s, err);
+	if (rc == 0)
+		rc = te_region_register(s->te, s->area.base, s->area.len_bytes,
+					TE_LOCAL | (s->opt.allow_pull ? TE_REMOTE_READ : 0u), 0, &s->region, err);
+	if (rc == 0 && s->opt.allow_pull)
+		rc = shard_arena(s, err);
 	if (rc == 0)
 		rc = packs_init(s, err);
 	if (rc)
@@ -380,6 +433,8 @@ static void shard_free(struct shard *s)
 	slab_fini(&s->held);
 	slab_fini(&s->stages);
 	slab_fini(&s->hashers);
+	leases_fini(&s->leases);
+	free(s->arena_keys);
 	free(s->slot);
 	free(s);
 }

@@ -6,6 +6,7 @@
 
 #include "engine/engine.h"
 #include "kvserver/call.h"
+#include "kvserver/lease.h"
 #include "kvserver/pack.h"
 #include "kvserver/request.h"
 #include "kvserver/session.h"
@@ -37,7 +38,8 @@ struct shard_options {
 	uint32_t sessions_max, credits;
 	uint64_t value_max, ttl_ns; /* ttl_ns 0: none */
 	uint64_t slow_ns;           /* requests that take so long are logged; 0: none */
-	bool allow_bench, prefault;
+	bool allow_bench, allow_pull, prefault;
+	uint64_t lease_ns;          /* allow_pull: how long clients may read a block */
 	const struct evict_policy *policy;
 	const struct kv_log *log;
 	struct te_options engine;
@@ -60,6 +62,9 @@ struct shard {
 	struct packs packs;
 	struct store store;
 	struct slab requests, held, stages, hashers;
+	struct leases leases;
+	struct te_remote arena; /* allow_pull: what clients are told of it. Never changes: the control loop reads it too */
+	uint8_t *arena_keys;    /* ... its keys as they are sent */
 	struct session **slot; /* by the lower 16 bits of the session number */
 	unsigned slots, session_count;
 	struct kv_list ending;      /* sessions that end but have something in flight */

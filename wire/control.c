@@ -18,6 +18,9 @@ enum {
 	PREFIX = 4, /* the length, which does not count itself */
 	REGION_VIRTUAL = 1,
 	WELCOME_FLAGS = WIRE_WELCOME_BENCH | WIRE_WELCOME_PULL | WIRE_WELCOME_INLINE_PUT | WIRE_WELCOME_SESSIONS,
+	ARENA_WRITE_EMULATED = 2,
+	ARENA_READ_EMULATED = 4,
+	ARENA_FLAGS = REGION_VIRTUAL | ARENA_WRITE_EMULATED | ARENA_READ_EMULATED,
 	ENTRY_BASE = 0, /* in an entry of a region's key table */
 	ENTRY_KEY = 8,
 	ENTRY_SIZE = 16,
@@ -230,7 +233,7 @@ static int refuse_read(struct wire_cur *c, struct wire_ctrl_msg *m)
 	return 0;
 }
 
-/* ---- REGION ---- */
+/* ---- REGION, ARENA ---- */
 
 /* Bytes of the key table; parts is bounded first, so that nothing overflows. */
 static size_t table_bytes(const struct wire_region *r)
@@ -244,15 +247,22 @@ static bool region_valid(const struct wire_region *r)
 	       r->part_bytes != 0 && (r->len_bytes - 1) / r->part_bytes + 1 == r->parts;
 }
 
+static uint16_t region_flags(enum wire_ctrl type)
+{
+	return type == WIRE_CTRL_ARENA ? ARENA_FLAGS : REGION_VIRTUAL;
+}
+
 static void region_write(struct wire_out *o, const struct wire_ctrl_msg *m)
 {
 	const struct wire_region *r = &m->region;
-	o->bad |= !region_valid(r);
+	unsigned flags = (r->virt ? REGION_VIRTUAL : 0) | (r->write_emulated ? ARENA_WRITE_EMULATED : 0) |
+			 (r->read_emulated ? ARENA_READ_EMULATED : 0);
+	o->bad |= !region_valid(r) || (flags & (unsigned)~region_flags(m->type)) != 0;
 	if (o->bad)
 		return;
 	wire_out_32(o, r->id);
 	wire_out_16(o, r->rails);
-	wire_out_16(o, r->virt ? REGION_VIRTUAL : 0);
+	wire_out_16(o, (uint16_t)flags);
 	wire_out_64(o, r->len_bytes);
 	wire_out_64(o, r->part_bytes);
 	wire_out_32(o, r->parts);
@@ -268,10 +278,12 @@ static int region_read(struct wire_cur *c, struct wire_ctrl_msg *m)
 	r->rails = wire_cur_16(c);
 	flags = wire_cur_16(c);
 	r->virt = (flags & REGION_VIRTUAL) != 0;
+	r->write_emulated = (flags & ARENA_WRITE_EMULATED) != 0;
+	r->read_emulated = (flags & ARENA_READ_EMULATED) != 0;
 	r->len_bytes = wire_cur_64(c);
 	r->part_bytes = wire_cur_64(c);
 	r->parts = wire_cur_32(c);
-	wire_cur_check(c, (flags & ~REGION_VIRTUAL) == 0 && wire_cur_32(c) == 0);
+	wire_cur_check(c, (flags & ~region_flags(m->type)) == 0 && wire_cur_32(c) == 0);
 	wire_cur_check(c, region_valid(r));
 	if (!c->bad)
 		r->keys = wire_cur_take(c, table_bytes(r));
@@ -354,7 +366,7 @@ static int heartbeat_read(struct wire_cur *c, struct wire_ctrl_msg *m)
 	return 0;
 }
 
-/* ---- GOODBYE, GOODBYE_OK, GOODBYE_DONE, SESSION_BEGIN ---- */
+/* ---- GOODBYE, GOODBYE_OK, GOODBYE_DONE, SESSION_BEGIN, ARENAS ---- */
 
 static void empty_write(struct wire_out *o, const struct wire_ctrl_msg *m)
 {
@@ -493,6 +505,8 @@ static const struct {
 	[WIRE_CTRL_SESSION_REFUSE] = {refused_write, refused_read},
 	[WIRE_CTRL_SESSION_CLOSE] = {close_write, close_read},
 	[WIRE_CTRL_SESSION_CLOSE_OK] = {close_write, close_read},
+	[WIRE_CTRL_ARENAS] = {empty_write, empty_read},
+	[WIRE_CTRL_ARENA] = {region_write, region_read},
 };
 /* clang-format on */
 

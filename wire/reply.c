@@ -18,6 +18,11 @@ enum {
 	GET_POSTED = 24,
 	GET_INLINE_LEN = 28,
 	GET_FIXED = 32,
+	LEASE_ID = 32, /* behind it, with WIRE_GET_LEASED */
+	LEASE_AT = 40,
+	LEASE_TIME = 48,
+	LEASE_ZERO = 52,
+	LEASE_END = 56,
 
 	PUT_STAGE = 0,
 	PUT_GENERATION = 8,
@@ -52,6 +57,7 @@ enum {
 	PAIR_SIZE = 16
 };
 
+_Static_assert(LEASE_ID == GET_FIXED && LEASE_ZERO + 4 == LEASE_END, "a lease");
 _Static_assert(GET_INLINE_LEN + 4 == GET_FIXED && CANCEL_STATE + 4 == CANCEL_FIXED, "GET, CANCEL");
 _Static_assert(PUT_GENERATION + 8 == PUT_FIXED && PING_TURNS + 8 == PING_FIXED, "PUT, PING");
 _Static_assert(EXISTS_ZERO + 4 == EXISTS_FIXED && STAT_ZERO_32 + 4 == STAT_FIXED && BENCH_ZERO + 4 == BENCH_FIXED,
@@ -71,7 +77,8 @@ static const struct {
 	uint8_t fixed; /* bytes of the body before inline bytes, bitmap or pairs */
 	uint8_t flags; /* bits that may be set */
 } shapes[] = {
-	[WIRE_GET] = {GET_FIXED, WIRE_GET_SUM_RANGE | WIRE_GET_INLINE | WIRE_GET_CHECK | WIRE_GET_FOLLOWS | WIRE_GET_PACK},
+	[WIRE_GET] = {GET_FIXED, WIRE_GET_SUM_RANGE | WIRE_GET_INLINE | WIRE_GET_CHECK | WIRE_GET_FOLLOWS | WIRE_GET_PACK |
+					 WIRE_GET_PULL | WIRE_GET_LEASED},
 	[WIRE_PUT] = {PUT_FIXED, WIRE_PUT_FIRST | WIRE_PUT_LAST},
 	[WIRE_EXISTS] = {EXISTS_FIXED, 0},
 	[WIRE_DELETE] = {0, 0},
@@ -110,6 +117,16 @@ static bool pairs_valid(const uint8_t *pairs, uint32_t count)
 	return reserved == 0;
 }
 
+/* One says that bytes are there, the other that they are not. */
+static bool get_valid(const struct wire_reply *r)
+{
+	bool follows = r->flags & WIRE_GET_FOLLOWS, leased = r->flags & WIRE_GET_LEASED;
+	uint32_t inline_len = r->get.inline_data.len;
+	if (inline_len > KV_INLINE_MAX || (follows && leased) || ((follows || leased) && r->get.posted != 0))
+		return false;
+	return !leased || (inline_len == 0 && r->get.lease != 0 && r->get.lease_us != 0);
+}
+
 /* Counts and lengths only: what they count has still to be found in the input. */
 static bool lengths_valid(const struct wire_reply *r)
 {
@@ -117,7 +134,7 @@ static bool lengths_valid(const struct wire_reply *r)
 		return false;
 	switch (r->type) {
 	case WIRE_GET:
-		return r->get.inline_data.len <= KV_INLINE_MAX && (!(r->flags & WIRE_GET_FOLLOWS) || r->get.posted == 0);
+		return get_valid(r);
 	case WIRE_EXISTS:
 		return r->exists.count <= WIRE_EXISTS_MAX && r->exists.prefix <= r->exists.count;
 	case WIRE_STAT:
@@ -148,7 +165,7 @@ static uint32_t reply_bytes(const struct wire_reply *r)
 		return 0;
 	n = WIRE_REPLY_HEADER + shapes[r->type].fixed;
 	if (r->type == WIRE_GET)
-		n += r->get.inline_data.len;
+		n += r->flags & WIRE_GET_LEASED ? LEASE_END - GET_FIXED : r->get.inline_data.len;
 	if (r->type == WIRE_EXISTS)
 		n += bitmap_bytes(r->exists.count);
 	if (r->type == WIRE_STAT)
@@ -170,6 +187,12 @@ static void get_write(uint8_t *p, const struct wire_reply *r)
 	kv_put32(p + GET_INLINE_LEN, r->get.inline_data.len);
 	if (r->get.inline_data.len)
 		memcpy(p + GET_FIXED, r->get.inline_data.data, r->get.inline_data.len);
+	if (!(r->flags & WIRE_GET_LEASED))
+		return;
+	kv_put64(p + LEASE_ID, r->get.lease);
+	kv_put64(p + LEASE_AT, r->get.at);
+	kv_put32(p + LEASE_TIME, r->get.lease_us);
+	kv_put32(p + LEASE_ZERO, 0);
 }
 
 static void exists_write(uint8_t *p, const struct wire_reply *r)
@@ -255,6 +278,17 @@ int wire_stat_add(uint8_t *buf, uint32_t cap, uint32_t *count, uint32_t id, uint
 
 /* ---- decode ---- */
 
+static bool lease_read(struct wire_cur *c, struct wire_reply *out)
+{
+	const uint8_t *p = wire_cur_take(c, LEASE_END - GET_FIXED);
+	if (!p)
+		return false;
+	out->get.lease = kv_get64(p + LEASE_ID - GET_FIXED);
+	out->get.at = kv_get64(p + LEASE_AT - GET_FIXED);
+	out->get.lease_us = kv_get32(p + LEASE_TIME - GET_FIXED);
+	return kv_get32(p + LEASE_ZERO - GET_FIXED) == 0;
+}
+
 static bool get_read(struct wire_cur *c, const uint8_t *p, struct wire_reply *out)
 {
 	uint32_t len = kv_get32(p + GET_INLINE_LEN);
@@ -263,7 +297,8 @@ static bool get_read(struct wire_cur *c, const uint8_t *p, struct wire_reply *ou
 	out->get.checksum = kv_get64(p + GET_CHECKSUM);
 	out->get.posted = kv_get32(p + GET_POSTED);
 	out->get.inline_data = (struct wire_bytes){wire_cur_take(c, len), len};
-	return true;
+	out->get.lease = out->get.at = out->get.lease_us = 0;
+	return !(out->flags & WIRE_GET_LEASED) || lease_read(c, out);
 }
 
 static bool exists_read(struct wire_cur *c, const uint8_t *p, struct wire_reply *out)

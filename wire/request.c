@@ -68,7 +68,13 @@ enum {
 	SESSION_NUMBER = 0,
 	SESSION_ZERO = 4,
 	SESSION_TOKEN = 8,
-	SESSION_FIXED = 24
+	SESSION_FIXED = 24,
+
+	RELEASE_COUNT = 0,
+	RELEASE_ZERO_16 = 2,
+	RELEASE_ZERO_32 = 4,
+	RELEASE_FIXED = 8,
+	LEASE_SIZE = 8
 };
 
 _Static_assert(DEST_SLICE + 8 == DEST_SIZE, "dest");
@@ -77,6 +83,9 @@ _Static_assert(PUT_INLINE_LEN + 2 == PUT_DEST && PUT_DEST + DEST_SIZE == PUT_FIX
 _Static_assert(BENCH_DEPTH + 4 == BENCH_DEST && BENCH_DEST + DEST_SIZE == BENCH_FIXED, "BENCH");
 _Static_assert(SESSION_TOKEN + KV_TOKEN_LEN == SESSION_FIXED && WIRE_RECORD_HEADER + SESSION_FIXED == WIRE_SESSION_BYTES, "SESSION");
 _Static_assert(KEYED_TTL + 4 == KEYED_FIXED && EXISTS_ZERO_32 + 4 == EXISTS_FIXED, "DELETE, TOUCH, PIN, EXISTS");
+_Static_assert(RELEASE_ZERO_32 + 4 == RELEASE_FIXED, "RELEASE");
+_Static_assert(WIRE_FRAME_HEADER + WIRE_RECORD_HEADER + RELEASE_FIXED + WIRE_RELEASE_MAX * LEASE_SIZE <= KV_MSG_MAX,
+	       "the largest RELEASE fits a frame");
 _Static_assert(KV_KEY_MAX <= UINT8_MAX, "a key's length fits the u8 of EXISTS");
 _Static_assert(WIRE_FRAME_HEADER + WIRE_RECORD_HEADER + PUT_FIXED + KV_KEY_MAX + KV_INLINE_MAX <= KV_MSG_MAX,
 	       "the largest inline PUT fits a frame");
@@ -90,7 +99,7 @@ static const struct {
 	uint8_t flags; /* bits that may be set */
 	bool keyed;
 } shapes[] = {
-	[WIRE_GET] = {GET_FIXED, WIRE_GET_SUM_RANGE | WIRE_GET_INLINE | WIRE_GET_CHECK | WIRE_GET_PACK, true},
+	[WIRE_GET] = {GET_FIXED, WIRE_GET_SUM_RANGE | WIRE_GET_INLINE | WIRE_GET_CHECK | WIRE_GET_PACK | WIRE_GET_PULL, true},
 	[WIRE_PUT] = {PUT_FIXED, WIRE_PUT_FIRST | WIRE_PUT_LAST, true},
 	[WIRE_EXISTS] = {EXISTS_FIXED, 0, false},
 	[WIRE_DELETE] = {KEYED_FIXED, 0, true},
@@ -101,6 +110,7 @@ static const struct {
 	[WIRE_PING] = {PING_FIXED, 0, false},
 	[WIRE_BENCH] = {BENCH_FIXED, 0, false},
 	[WIRE_SESSION] = {SESSION_FIXED, 0, false},
+	[WIRE_RELEASE] = {RELEASE_FIXED, 0, false},
 };
 /* clang-format on */
 
@@ -175,6 +185,8 @@ static bool request_valid(const struct wire_request *r)
 		return put_valid(r);
 	case WIRE_EXISTS:
 		return r->exists.count - 1u < WIRE_EXISTS_MAX;
+	case WIRE_RELEASE:
+		return r->release.count - 1u < WIRE_RELEASE_MAX && r->id == 0 && r->time_left_us == UINT32_MAX;
 	case WIRE_BENCH:
 		return r->bench.length <= KV_RANGE_MAX && dest_valid(&r->dest, 0) && r->bench.length <= r->dest.slice;
 	case WIRE_SESSION:
@@ -208,6 +220,8 @@ static uint32_t request_bytes(const struct wire_request *r)
 		n += r->put.inline_data.len;
 	if (r->type == WIRE_EXISTS)
 		n += (uint32_t)(r->exists.keys.end - r->exists.keys.at);
+	if (r->type == WIRE_RELEASE)
+		n += r->release.count * LEASE_SIZE;
 	return n;
 }
 
@@ -287,6 +301,14 @@ static void session_write(uint8_t *p, const struct wire_request *r)
 	memcpy(p + SESSION_TOKEN, r->session.token, KV_TOKEN_LEN);
 }
 
+static void release_write(uint8_t *p, const struct wire_request *r)
+{
+	kv_put16(p + RELEASE_COUNT, (uint16_t)r->release.count);
+	kv_put16(p + RELEASE_ZERO_16, 0);
+	kv_put32(p + RELEASE_ZERO_32, 0);
+	memcpy(p + RELEASE_FIXED, r->release.leases, (size_t)r->release.count * LEASE_SIZE);
+}
+
 static void body_write(uint8_t *p, const struct wire_request *r)
 {
 	switch (r->type) {
@@ -315,6 +337,9 @@ static void body_write(uint8_t *p, const struct wire_request *r)
 		break;
 	case WIRE_SESSION:
 		session_write(p, r);
+		break;
+	case WIRE_RELEASE:
+		release_write(p, r);
 		break;
 	default: /* STAT has no body */
 		break;
@@ -414,6 +439,13 @@ static bool session_read(const uint8_t *p, struct wire_request *out)
 	return kv_get32(p + SESSION_ZERO) == 0;
 }
 
+static bool release_read(struct wire_cur *c, const uint8_t *p, struct wire_request *out)
+{
+	out->release.count = kv_get16(p + RELEASE_COUNT);
+	out->release.leases = wire_cur_take(c, (size_t)out->release.count * LEASE_SIZE);
+	return (kv_get16(p + RELEASE_ZERO_16) | kv_get32(p + RELEASE_ZERO_32)) == 0;
+}
+
 /* Returns whether the body's reserved fields are zero; the cursor says whether the body was long enough. */
 static bool body_read(struct wire_cur *c, const uint8_t *p, struct wire_request *out)
 {
@@ -438,6 +470,8 @@ static bool body_read(struct wire_cur *c, const uint8_t *p, struct wire_request 
 		return bench_read(p, out);
 	case WIRE_SESSION:
 		return session_read(p, out);
+	case WIRE_RELEASE:
+		return release_read(c, p, out);
 	default: /* STAT has no body */
 		return true;
 	}
@@ -464,7 +498,17 @@ int wire_request_next(struct wire_reader *r, struct wire_request *out)
 	return 1;
 }
 
-/* ---- packed keys ---- */
+/* ---- packed leases and keys ---- */
+
+void wire_release_put(uint8_t *leases, uint32_t i, uint64_t lease)
+{
+	kv_put64(leases + (size_t)i * LEASE_SIZE, lease);
+}
+
+uint64_t wire_release_lease(const uint8_t *leases, uint32_t i)
+{
+	return kv_get64(leases + (size_t)i * LEASE_SIZE);
+}
 
 int wire_keys_add(uint8_t *buf, uint32_t cap, uint32_t *len, const void *key, uint32_t key_len)
 {

@@ -149,6 +149,12 @@ static const struct wire_stat_info stats[] = {
 	[WIRE_STAT_FURTHER_SESSIONS] = {"further_sessions", "peers", "", WIRE_STAT_GAUGE},
 	[WIRE_STAT_SESSIONS_OPENED] = {"sessions_opened", "peers", "", WIRE_STAT_COUNTER},
 	[WIRE_STAT_SESSIONS_REFUSED] = {"sessions_refused", "peers", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_LEASES] = {"leases", "requests", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_LEASES_NOW] = {"leases_now", "requests", "", WIRE_STAT_GAUGE},
+	[WIRE_STAT_LEASED_BYTES] = {"leased_bytes", "memory", "bytes", WIRE_STAT_GAUGE},
+	[WIRE_STAT_LEASES_EXPIRED] = {"leases_expired", "peers", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_LEASES_REFUSED] = {"leases_refused", "memory", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_BAD_RELEASES] = {"bad_releases", "peers", "", WIRE_STAT_COUNTER},
 };
 /* clang-format on */
 

@@ -39,6 +39,8 @@
  *  BENCH   0 u64 operations  8 u64 length of each  16 u64 seed  24 u32 immediate  28 u32 depth  32 dest (slices are used in turn)
  *  SESSION 0 u32 session (as SESSION_OK named it; 0: the frame's own)  4 u32 zero  8 u8[16] that session's token
  *          No request: it says whose the records behind it are, up to the next SESSION or the frame's end. Its time and id are 0.
+ *  RELEASE 0 u16 lease count (1..128)  2 u16 zero  4 u32 zero  8 leases: u64 each. It has no reply and takes no credit; its id is 0, its
+ *          time 0xFFFFFFFF
  *
  * -- A reply record -----------------------------------------------------------------------------------------------
  *   0  u8 type | 0x80   1  u8 flags   2  u16 record length   4  i32 status (enum wire_status)   8  u64 request id
@@ -47,7 +49,9 @@
  *  24  body, present whatever the status (a CANCEL that can say nothing certain has posted 0xFFFFFFFF and a status)
  *
  *  GET     0 u64 value length  8 u64 generation  16 u64 checksum (whole value, or the range if WIRE_GET_SUM_RANGE was asked)
- *         24 u32 posted: data writes made, final  28 u32 inline length  32 inline bytes
+ *         24 u32 posted: data writes made, final  28 u32 inline length  32 inline bytes; with WIRE_GET_LEASED instead of them
+ *         32 u64 lease (not 0)  40 u64 offset of the range's first byte in the shard's arena  48 u32 lease time in microseconds (not 0)
+ *         52 u32 zero
  *  PUT     0 u64 stage id  8 u64 generation (of the committed block, else 0)
  *  EXISTS  0 u16 key count  2 u16 longest prefix  4 u32 zero  8 bitmap, bit i of byte i/8: key i exists
  *  STAT    0 u16 count  2 u16 zero  4 u32 zero  8 pairs: u32 counter id (enum wire_stat), u32 zero, u64 value
@@ -64,7 +68,8 @@
  *  that carries its bytes inline, or has none, has a dest of zeros; its inline length is then the length of the range.
  *  PUT: offset + length is at most the total, the total at most KV_VALUE_MAX. GET: the offset is at most KV_VALUE_MAX.
  *  A reply may repeat the flags of its request. A reply to GET with FOLLOWS has posted 0, and its value's bytes are
- * in place when it arrives. EXISTS: bits of the bitmap beyond the last key are zero.
+ * in place when it arrives. One with LEASED has neither FOLLOWS nor inline bytes, and posted 0. EXISTS: bits of the bitmap beyond the last
+ * key are zero.
  *
  * Immediate data of a data write: (generation << 16) | slot, both chosen by the client.
  *
@@ -81,6 +86,9 @@
  *  REFUSE      i32 status (enum wire_status); string sentence
  *  REGION      u32 region id; u16 rails; u16 flags (bit 0: virtual addresses); u64 length; u64 part bytes; u32 parts; u32 zero;
  *              rails x parts x {u64 base, u64 key}
+ *  ARENAS      (empty): the client asks for the arenas of all shards; only where WELCOME has WIRE_WELCOME_PULL
+ *  ARENA       laid out like REGION: a shard's memory, to be read by the client. region id: the shard, from 0 on in order; more flags:
+ *              bit 1: the server's writes are emulated, bit 2: reads of its memory are
  *  REGION_OK   u32 region id; i32 status
  *  REVOKE      u32 region id; u32 zero                 REVOKE_OK  u32 region id; u32 zero
  *  ADDRESS     u16 rails; u16 zero; u32 epoch; rails x blob: the sender's rails have new addresses.   ADDRESS_OK  u32 epoch; i32 status
@@ -116,7 +124,8 @@ enum {
 	WIRE_SESSION_BYTES = 40,  /* of a SESSION record */
 	WIRE_NONCE_LEN = 32,
 	WIRE_PROOF_LEN = 32,
-	WIRE_IDENTITY_MAX = 129 /* bytes of an identity, with the final 0 */
+	WIRE_IDENTITY_MAX = 129, /* bytes of an identity, with the final 0 */
+	WIRE_RELEASE_MAX = 128
 };
 
 enum wire_type {
@@ -131,6 +140,7 @@ enum wire_type {
 	WIRE_PING = 9,
 	WIRE_BENCH = 10,
 	WIRE_SESSION = 11, /* a record among requests; has no reply */
+	WIRE_RELEASE = 12, /* leases are not needed any more: no reply, no credit */
 	WIRE_REPLY = 0x80
 };
 
@@ -140,6 +150,8 @@ enum wire_flag {
 	WIRE_GET_CHECK = 4,     /* GET: what came was corrupt: sum up the value before it is served again, drop it if it is wrong */
 	WIRE_GET_PACK = 16,     /* GET: its destination may be written together with those beside it, zeros behind the value */
 	WIRE_GET_FOLLOWS = 8,   /* reply to GET: the bytes are there, no immediates come (posted is 0); only where the fabric keeps a message behind writes */
+	WIRE_GET_PULL = 32,     /* GET: the client would rather read the bytes itself; see WIRE_WELCOME_PULL */
+	WIRE_GET_LEASED = 64,   /* reply to GET: the bytes are not moved; they lie still in the arena for the lease time, to be read there */
 	WIRE_PUT_FIRST = 1,     /* PUT: begins a value */
 	WIRE_PUT_LAST = 2,      /* PUT: ends it: check, then commit */
 	WIRE_PIN_RELEASE = 1    /* PIN: take the session's pin back */
@@ -244,6 +256,12 @@ enum wire_stat {
 	WIRE_STAT_FURTHER_SESSIONS,  /* gauge: open beside those of the connections themselves */
 	WIRE_STAT_SESSIONS_OPENED,   /* of them, since the server was started */
 	WIRE_STAT_SESSIONS_REFUSED,  /* proofs that were wrong, no room */
+	WIRE_STAT_LEASES,          /* GETs that were answered with a lease */
+	WIRE_STAT_LEASES_NOW,      /* gauge: given out and not over */
+	WIRE_STAT_LEASED_BYTES,    /* gauge: of the arena, kept by leases */
+	WIRE_STAT_LEASES_EXPIRED,  /* not released in time */
+	WIRE_STAT_LEASES_REFUSED,  /* beyond the budget: those GETs were answered by push */
+	WIRE_STAT_BAD_RELEASES,    /* of leases that are not, or not the session's; also those that have expired */
 	WIRE_STAT_END
 };
 
@@ -294,6 +312,7 @@ struct wire_request {
 		struct { uint64_t cookie; } ping;
 		struct { uint64_t operations, length, seed; uint32_t imm, depth; } bench;
 		struct { uint32_t number; uint8_t token[KV_TOKEN_LEN]; } session;
+		struct { uint32_t count; const uint8_t *leases; } release; /* read with wire_release_lease */
 	};
 };
 
@@ -303,7 +322,12 @@ struct wire_reply {
 	uint64_t id;
 	uint32_t posted_ns, replied_ns; /* what the server spent, from the request's arrival; UINT32_MAX: that or more */
 	union {
-		struct { uint64_t value_len, generation, checksum; uint32_t posted; struct wire_bytes inline_data; } get;
+		struct {
+			uint64_t value_len, generation, checksum;
+			uint32_t posted, lease_us;
+			struct wire_bytes inline_data;
+			uint64_t lease, at; /* and lease_us: with WIRE_GET_LEASED only */
+		} get;
 		struct { uint64_t stage, generation; } put;
 		struct { uint32_t count, prefix; const uint8_t *bitmap; } exists;
 		struct { uint32_t count; const uint8_t *pairs; } stat; /* read with wire_stat_pair */
@@ -345,6 +369,10 @@ int wire_stat_add(uint8_t *buf, uint32_t cap, uint32_t *count, uint32_t id, uint
 void wire_stat_pair(const uint8_t *pairs, uint32_t i, uint32_t *out_id, uint64_t *out_value);
 struct wire_stat_info wire_stat_info(uint32_t id);
 const char *wire_stat_name(uint32_t id); /* "hits", or NULL for a number this build does not know */
+
+/* wire_release_put, wire_release_lease -- the i-th of packed leases. */
+void wire_release_put(uint8_t *leases, uint32_t i, uint64_t lease);
+uint64_t wire_release_lease(const uint8_t *leases, uint32_t i);
 
 /* wire_frame_room -- bytes that records may still take in a frame being built. */
 static inline uint32_t wire_frame_room(const struct wire_writer *w)
@@ -408,12 +436,14 @@ enum wire_ctrl {
 	WIRE_CTRL_SESSION_OK = 17,
 	WIRE_CTRL_SESSION_REFUSE = 18,
 	WIRE_CTRL_SESSION_CLOSE = 19,
-	WIRE_CTRL_SESSION_CLOSE_OK = 20
+	WIRE_CTRL_SESSION_CLOSE_OK = 20,
+	WIRE_CTRL_ARENAS = 21,
+	WIRE_CTRL_ARENA = 22
 };
 
 enum wire_welcome {
 	WIRE_WELCOME_BENCH = 1,
-	WIRE_WELCOME_PULL = 2,
+	WIRE_WELCOME_PULL = 2,       /* clients may ask for the arenas (ARENAS) and for leases (WIRE_GET_PULL) */
 	WIRE_WELCOME_INLINE_PUT = 4, /* the server does not read client memory: PUT ranges carry their bytes inline */
 	WIRE_WELCOME_SESSIONS = 8    /* further sessions may be opened on the connection */
 };
@@ -452,6 +482,7 @@ struct wire_region {
 	uint32_t id, parts;
 	uint16_t rails;
 	bool virt;
+	bool write_emulated, read_emulated; /* ARENA: the owner's writes; reads of the memory */
 	uint64_t len_bytes, part_bytes;
 	const uint8_t *keys; /* rails x parts x {u64 base, u64 key}; read with wire_region_key */
 };
@@ -492,7 +523,7 @@ struct wire_ctrl_msg {
 		struct wire_hello hello;
 		struct wire_welcome_msg welcome;
 		struct wire_refuse refuse;
-		struct wire_region region;
+		struct wire_region region; /* also ARENA: id is the shard */
 		struct wire_address address;
 		struct wire_heartbeat heartbeat;
 		struct { uint8_t nonce[WIRE_NONCE_LEN]; } session_challenge;

@@ -40,6 +40,8 @@ static void touch_request(const struct wire_request *r)
 			sum += touch(key);
 		check(n == r->exists.count && keys.at == keys.end, "the keys are not as many as counted");
 	}
+	for (uint32_t i = 0; r->type == WIRE_RELEASE && i < r->release.count; i++)
+		sum += (unsigned)wire_release_lease(r->release.leases, i);
 	(void)sum;
 }
 

@@ -3,6 +3,7 @@
 #include "rig.h"
 
 struct rig rig;
+uint64_t rig_lease_ns;
 
 /* ---- the client's engine ---- */
 
@@ -69,14 +70,14 @@ static struct sockaddr_storage loopback(void)
 static void client_up(void)
 {
 	struct kv_error err;
-	const struct te_options options = {.provider = "tcp", .local = loopback(), .messages = 64, .receives = 64};
+	const struct te_options options = {
+		.provider = "tcp", .local = loopback(), .messages = 64, .receives = 64, .reads_at_own_risk = true};
 	const struct te_handlers handlers = {.message = on_message, .immediate = on_immediate, .reset = on_reset};
 	struct te_key *keys;
 	if (te_open(&options, &handlers, NULL, &rig.te, &err) != 0)
 		fail_msg("%s", err.text);
 	assert_int_equal(kv_area_map(RIG_BUFFER, &rig.area, &err), 0);
-	assert_int_equal(te_region_register(rig.te, rig.area.base, rig.area.len_bytes, TE_REMOTE_READ | TE_REMOTE_WRITE,
-					    0, &rig.region, &err),
+	assert_int_equal(te_region_register(rig.te, rig.area.base, rig.area.len_bytes, TE_LOCAL | TE_REMOTE_READ | TE_REMOTE_WRITE, 0, &rig.region, &err),
 			 0);
 	te_region_announce(rig.region, &rig.announced, NULL);
 	keys = calloc(rig.announced.parts * rig.announced.rails, sizeof(*keys));
@@ -96,6 +97,8 @@ int rig_up(void **state)
 		.credits = RIG_CREDITS,
 		.value_max = RIG_MEMORY,
 		.allow_bench = true,
+		.allow_pull = rig_lease_ns > 0,
+		.lease_ns = rig_lease_ns,
 		.policy = &evict_sieve,
 		.log = &log,
 		.engine = {.provider = "tcp", .local = loopback(), .messages = 64, .receives = 64, .reads_at_own_risk = true},
@@ -235,6 +238,8 @@ int rig_close(void **state)
 	assert_int_equal(rig.shard->store.staged_bytes, 0);
 	assert_int_equal(rig.shard->store.gone_bytes, 0);
 	assert_int_equal(rig.shard->store.pinned_bytes, 0);
+	assert_int_equal(rig.shard->leases.count, 0);
+	assert_int_equal(rig.shard->leases.bytes, 0);
 	for (struct index_item *i; (i = index_near(&rig.shard->store.index, 0)) != NULL;)
 		store_drop(&rig.shard->store, KV_CONTAINER(i, struct block, item));
 	assert_int_equal(rig.shard->store.arena.used, 0);

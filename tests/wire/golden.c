@@ -33,6 +33,9 @@ const struct wire_frame golden_frame = {
 static const uint8_t packed[] = PACKED;
 static const uint8_t pairs[] = "\x06\0\0\0\0\0\0\0\xe8\x03\0\0\0\0\0\0"
 			       "\x20\0\0\0\0\0\0\0\0\0\0\0\0\x01\0\0";
+static const uint8_t leases[] = "\x01\0\0\0\x02\0\0\0"
+				"\x22\x22\x22\x22\x11\x11\x11\x11"
+				"\x10\x32\x54\x76\x98\xba\xdc\xfe";
 static const uint8_t bitmap[] = {0xb3, 0x05};
 static const uint8_t addrs[] = "\x04\0\x10\x10\x10\x10"
 			       "\x05\0\x11\x11\x11\x11\x11"
@@ -156,6 +159,23 @@ const struct golden_request golden_requests[] = {
 	 {.type = WIRE_SESSION,
 	  .session = {.number = 0x10007,
 		      .token = {0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7, 0xa8, 0xa9, 0xaa, 0xab, 0xac, 0xad, 0xae, 0xaf}}}},
+	{"get_pull",
+	 "4b52010104030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf7800050000000000"
+	 "0121580040420f0088776655443322110001000000000000000c000000000000"
+	 "0000000000000000030002000500000007000000030000000010000000000000"
+	 "002000000000000000040000000000006b65792d31000000",
+	 {.type = WIRE_GET,
+	  .flags = WIRE_GET_SUM_RANGE | WIRE_GET_PULL,
+	  .time_left_us = 1000000,
+	  .id = ID,
+	  .key = BYTES("key-1"),
+	  DEST,
+	  .get = {.offset = 0x100, .length = 0xc00, .imm = 0x00020003}}},
+	{"release",
+	 "4b52010104030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf5000050000000000"
+	 "0c003000ffffffff000000000000000003000000000000000100000002000000"
+	 "22222222111111111032547698badcfe",
+	 {.type = WIRE_RELEASE, .time_left_us = NEVER, .release = {3, leases}}},
 };
 const size_t golden_requests_n = KV_COUNT(golden_requests);
 
@@ -176,6 +196,20 @@ const struct golden_reply golden_replies[] = {
 	  .flags = WIRE_GET_INLINE,
 	  .id = ID + 1, .posted_ns = 0x10203041, .replied_ns = 0x50607081,
 	  .get = {.value_len = 5, .generation = 0x9a, .checksum = 0x0123456789abcdef, .inline_data = BYTES("hello")}}},
+	{"get_leased",
+	 "4b52010104030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf7000050000000000"
+	 "816150000000000094776655443322114c3020108c7060500000100000000000"
+	 "99000000000000001032547698badcfe00000000000000000100000002000000"
+	 "003412000000000040420f0000000000",
+	 {.type = WIRE_GET,
+	  .flags = WIRE_GET_SUM_RANGE | WIRE_GET_PULL | WIRE_GET_LEASED,
+	  .id = ID + 12, .posted_ns = 0x1020304c, .replied_ns = 0x5060708c,
+	  .get = {.value_len = 1 << 20,
+		  .generation = 0x99,
+		  .checksum = 0xfedcba9876543210,
+		  .lease = 0x0000000200000001,
+		  .at = 0x123400,
+		  .lease_us = 1000000}}},
 	{"get_miss",
 	 "4b52010104030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf5800050000000000"
 	 "81003800010000008a7766554433221100000000ffffffff0000000000000000"
@@ -340,5 +374,22 @@ const struct golden_ctrl golden_ctrls[] = {
 	{"session_close_ok",
 	 "1400000014000000070001000000000040420f0000000000",
 	 {.type = WIRE_CTRL_SESSION_CLOSE_OK, .session_close = {0x10007, 1000000}}},
+	{"arenas", "0400000015000000", {.type = WIRE_CTRL_ARENAS}},
+	{"arena",
+	 "8400000016000000010000000200070000005000000000000000200000000000"
+	 "0300000000000000000000100000000000efbe00000000000000201000000000"
+	 "01efbe0000000000000040100000000002efbe00000000000000002000000000"
+	 "10efbe0000000000000020200000000011efbe00000000000000402000000000"
+	 "12efbe0000000000",
+	 {.type = WIRE_CTRL_ARENA,
+	  .region = {.id = 1,
+		     .parts = 3,
+		     .rails = 2,
+		     .virt = true,
+		     .write_emulated = true,
+		     .read_emulated = true,
+		     .len_bytes = 0x500000,
+		     .part_bytes = 0x200000,
+		     .keys = table}}},
 };
 const size_t golden_ctrls_n = KV_COUNT(golden_ctrls);

@@ -98,14 +98,14 @@ static void random_keys(struct kv_prng *p, struct scratch *s, struct wire_reques
 
 void random_request(struct kv_prng *p, struct scratch *s, struct wire_request *r)
 {
-	*r = (struct wire_request){.type = (uint8_t)between(p, WIRE_GET, WIRE_SESSION),
+	*r = (struct wire_request){.type = (uint8_t)between(p, WIRE_GET, WIRE_RELEASE),
 				   .time_left_us = (uint32_t)upto(p, UINT32_MAX),
 				   .id = upto(p, UINT64_MAX)};
 	if (r->type == WIRE_GET || r->type == WIRE_PUT || (r->type >= WIRE_DELETE && r->type <= WIRE_PIN))
 		r->key = random_bytes(p, s->key, 1, KV_KEY_MAX);
 	switch (r->type) {
 	case WIRE_GET:
-		r->flags = (uint8_t)kv_prng_below(p, 8);
+		r->flags = (uint8_t)(kv_prng_below(p, 8) | (kv_prng_below(p, 2) ? WIRE_GET_PULL : 0));
 		r->get.offset = upto(p, KV_VALUE_MAX);
 		r->get.length = upto(p, KV_RANGE_MAX);
 		r->get.generation = upto(p, UINT64_MAX);
@@ -144,6 +144,14 @@ void random_request(struct kv_prng *p, struct scratch *s, struct wire_request *r
 		r->session.number = (uint32_t)upto(p, UINT32_MAX);
 		kv_prng_fill(p, r->session.token, KV_TOKEN_LEN);
 		break;
+	case WIRE_RELEASE:
+		r->id = 0;
+		r->time_left_us = UINT32_MAX;
+		r->release.count = (uint32_t)between(p, 1, WIRE_RELEASE_MAX);
+		r->release.leases = s->pairs;
+		for (uint32_t i = 0; i < r->release.count; i++)
+			wire_release_put(s->pairs, i, kv_prng_next(p));
+		break;
 	default:
 		break;
 	}
@@ -162,6 +170,13 @@ void random_reply(struct kv_prng *p, struct scratch *s, struct wire_reply *r)
 		r->get.value_len = upto(p, UINT64_MAX);
 		r->get.generation = upto(p, UINT64_MAX);
 		r->get.checksum = kv_prng_next(p);
+		if (kv_prng_below(p, 4) == 0) {
+			r->flags |= WIRE_GET_LEASED;
+			r->get.lease = between(p, 1, UINT64_MAX);
+			r->get.at = upto(p, UINT64_MAX);
+			r->get.lease_us = (uint32_t)between(p, 1, UINT32_MAX);
+			break;
+		}
 		r->get.posted = (uint32_t)upto(p, UINT32_MAX);
 		r->get.inline_data = random_bytes(p, s->inlined, 0, KV_INLINE_MAX);
 		break;
@@ -277,7 +292,7 @@ static void random_region(struct kv_prng *p, struct scratch *s, struct wire_regi
 void random_ctrl(struct kv_prng *p, struct scratch *s, struct wire_ctrl_msg *m)
 {
 	memset(m, 0, sizeof(*m));
-	m->type = (enum wire_ctrl)between(p, WIRE_CTRL_HELLO, WIRE_CTRL_SESSION_CLOSE_OK);
+	m->type = (enum wire_ctrl)between(p, WIRE_CTRL_HELLO, WIRE_CTRL_ARENA);
 	switch (m->type) {
 	case WIRE_CTRL_HELLO:
 		random_hello(p, &m->hello);
@@ -291,6 +306,11 @@ void random_ctrl(struct kv_prng *p, struct scratch *s, struct wire_ctrl_msg *m)
 		break;
 	case WIRE_CTRL_REGION:
 		random_region(p, s, &m->region);
+		break;
+	case WIRE_CTRL_ARENA:
+		random_region(p, s, &m->region);
+		m->region.write_emulated = kv_prng_below(p, 2);
+		m->region.read_emulated = kv_prng_below(p, 2);
 		break;
 	case WIRE_CTRL_REGION_OK:
 	case WIRE_CTRL_ADDRESS_OK:
@@ -416,6 +436,12 @@ void assert_request(const struct wire_request *got, const struct wire_request *w
 		assert_int_equal(got->session.number, want->session.number);
 		assert_memory_equal(got->session.token, want->session.token, KV_TOKEN_LEN);
 		break;
+	case WIRE_RELEASE:
+		assert_int_equal(got->release.count, want->release.count);
+		for (uint32_t i = 0; i < want->release.count; i++)
+			assert_int_equal(wire_release_lease(got->release.leases, i),
+					 wire_release_lease(want->release.leases, i));
+		break;
 	default:
 		break;
 	}
@@ -436,6 +462,9 @@ void assert_reply(const struct wire_reply *got, const struct wire_reply *want)
 		assert_int_equal(got->get.checksum, want->get.checksum);
 		assert_int_equal(got->get.posted, want->get.posted);
 		assert_bytes(got->get.inline_data, want->get.inline_data);
+		assert_int_equal(got->get.lease, want->get.lease);
+		assert_int_equal(got->get.at, want->get.at);
+		assert_int_equal(got->get.lease_us, want->get.lease_us);
 		break;
 	case WIRE_PUT:
 		assert_int_equal(got->put.stage, want->put.stage);
@@ -527,6 +556,8 @@ static void assert_region(const struct wire_region *got, const struct wire_regio
 	assert_int_equal(got->parts, want->parts);
 	assert_int_equal(got->rails, want->rails);
 	assert_int_equal(got->virt, want->virt);
+	assert_int_equal(got->write_emulated, want->write_emulated);
+	assert_int_equal(got->read_emulated, want->read_emulated);
 	assert_int_equal(got->len_bytes, want->len_bytes);
 	assert_int_equal(got->part_bytes, want->part_bytes);
 	assert_memory_equal(got->keys, want->keys, (size_t)want->rails * want->parts * 16);
@@ -547,6 +578,7 @@ void assert_ctrl(const struct wire_ctrl_msg *got, const struct wire_ctrl_msg *wa
 		assert_string_equal(got->refuse.text, want->refuse.text);
 		break;
 	case WIRE_CTRL_REGION:
+	case WIRE_CTRL_ARENA:
 		assert_region(&got->region, &want->region);
 		break;
 	case WIRE_CTRL_REGION_OK:
@@ -619,7 +651,7 @@ static void assert_dest(const struct wire_dest *d, uint64_t length)
 
 void assert_request_limits(const struct wire_request *r, const uint8_t *data, size_t len)
 {
-	assert_true(r->type >= WIRE_GET && r->type <= WIRE_SESSION);
+	assert_true(r->type >= WIRE_GET && r->type <= WIRE_RELEASE);
 	if (r->type == WIRE_GET || r->type == WIRE_PUT || (r->type >= WIRE_DELETE && r->type <= WIRE_PIN)) {
 		assert_true(r->key.len >= 1 && r->key.len <= KV_KEY_MAX);
 		assert_inside(r->key.data, r->key.len, data, len);
@@ -664,6 +696,12 @@ void assert_request_limits(const struct wire_request *r, const uint8_t *data, si
 		assert_int_equal(r->time_left_us, 0);
 		assert_int_equal(r->id, 0);
 	}
+	if (r->type == WIRE_RELEASE) {
+		assert_true(r->release.count >= 1 && r->release.count <= WIRE_RELEASE_MAX);
+		assert_inside(r->release.leases, (size_t)r->release.count * 8, data, len);
+		assert_int_equal(r->id, 0);
+		assert_int_equal(r->time_left_us, UINT32_MAX);
+	}
 }
 
 void assert_reply_limits(const struct wire_reply *r, const uint8_t *data, size_t len)
@@ -672,6 +710,11 @@ void assert_reply_limits(const struct wire_reply *r, const uint8_t *data, size_t
 	if (r->type == WIRE_GET) {
 		assert_true(r->get.inline_data.len <= KV_INLINE_MAX);
 		assert_inside(r->get.inline_data.data, r->get.inline_data.len, data, len);
+		assert_true(!(r->flags & WIRE_GET_FOLLOWS) || !(r->flags & WIRE_GET_LEASED));
+		if (r->flags & (WIRE_GET_FOLLOWS | WIRE_GET_LEASED))
+			assert_int_equal(r->get.posted, 0);
+		if (r->flags & WIRE_GET_LEASED)
+			assert_true(r->get.lease > 0 && r->get.lease_us > 0 && r->get.inline_data.len == 0);
 	}
 	if (r->type == WIRE_EXISTS) {
 		assert_true(r->exists.count <= WIRE_EXISTS_MAX);
@@ -712,7 +755,7 @@ static void assert_welcome_limits(const struct wire_welcome_msg *w, const uint8_
 
 void assert_ctrl_limits(const struct wire_ctrl_msg *m, const uint8_t *data, size_t len)
 {
-	assert_true(m->type >= WIRE_CTRL_HELLO && m->type <= WIRE_CTRL_SESSION_CLOSE_OK);
+	assert_true(m->type >= WIRE_CTRL_HELLO && m->type <= WIRE_CTRL_ARENA);
 	if (m->type == WIRE_CTRL_HELLO) {
 		assert_true(m->hello.version_min <= WIRE_VERSION && m->hello.version_max >= WIRE_VERSION);
 		assert_true(m->hello.chunk_bytes > 0);
@@ -724,7 +767,8 @@ void assert_ctrl_limits(const struct wire_ctrl_msg *m, const uint8_t *data, size
 		assert_welcome_limits(&m->welcome, data, len);
 	if (m->type == WIRE_CTRL_REFUSE)
 		assert_true(memchr(m->refuse.text, 0, sizeof(m->refuse.text)) != NULL);
-	if (m->type == WIRE_CTRL_REGION) {
+	if (m->type == WIRE_CTRL_REGION || m->type == WIRE_CTRL_ARENA) {
+		assert_true(m->type == WIRE_CTRL_ARENA || (!m->region.write_emulated && !m->region.read_emulated));
 		assert_true(m->region.rails >= 1 && m->region.rails <= KV_RAILS_MAX);
 		assert_true((unsigned __int128)m->region.part_bytes * m->region.parts >= m->region.len_bytes);
 		assert_true((unsigned __int128)m->region.part_bytes * (m->region.parts - 1u) < m->region.len_bytes);

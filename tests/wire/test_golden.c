@@ -140,9 +140,9 @@ static void test_every_type_has_a_golden_message(void **state)
 		replies |= 1u << golden_replies[i].want.type;
 	for (size_t i = 0; i < golden_ctrls_n; i++)
 		ctrls |= 1u << golden_ctrls[i].want.type;
-	assert_int_equal(requests, (2u << WIRE_SESSION) - 2);
+	assert_int_equal(requests, (2u << WIRE_RELEASE) - 2);
 	assert_int_equal(replies, (2u << WIRE_BENCH) - 2);
-	assert_int_equal(ctrls, (2u << WIRE_CTRL_SESSION_CLOSE_OK) - 2);
+	assert_int_equal(ctrls, (2u << WIRE_CTRL_ARENA) - 2);
 }
 
 int main(void)

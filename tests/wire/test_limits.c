@@ -55,16 +55,27 @@ static struct wire_request put_request(void)
 
 static void test_types_and_flags(void **state)
 {
-	static const uint8_t allowed[WIRE_SESSION + 1] = {[WIRE_GET] = 7 | WIRE_GET_PACK, [WIRE_PUT] = 3, [WIRE_PIN] = 1};
+	static const uint8_t allowed[WIRE_RELEASE + 1] = {
+		[WIRE_GET] = 7 | WIRE_GET_PACK | WIRE_GET_PULL, [WIRE_PUT] = 3, [WIRE_PIN] = 1};
+	const uint8_t only_replies = WIRE_GET_FOLLOWS | WIRE_GET_LEASED;
 	uint8_t key[] = {1, 'k'};
 	(void)state;
 	for (unsigned type = 0; type < 256; type++) {
 		for (unsigned flags = 0; flags < 256; flags++) {
 			struct wire_request r = {.type = (uint8_t)type, .flags = (uint8_t)flags, .key = {key, 1}};
 			struct wire_reply reply = {.type = (uint8_t)type, .flags = (uint8_t)flags};
-			bool good = type >= WIRE_GET && type <= WIRE_SESSION && (flags & ~(unsigned)allowed[type]) == 0;
-			bool answered = type != WIRE_SESSION; /* it is no request */
-			bool follows = type == WIRE_GET && (flags & ~(unsigned)(allowed[type] | WIRE_GET_FOLLOWS)) == 0;
+			bool good = type >= WIRE_GET && type <= WIRE_RELEASE && (flags & ~(unsigned)allowed[type]) == 0;
+			bool good_reply = good && type < WIRE_SESSION; /* those are no requests */
+			if (type == WIRE_GET) {
+				good_reply = (flags & ~(unsigned)(allowed[type] | only_replies)) == 0 &&
+					     (flags & only_replies) != only_replies;
+				reply.get.lease = reply.get.lease_us = 1;
+			}
+			if (type == WIRE_RELEASE) {
+				r.time_left_us = UINT32_MAX;
+				r.release.count = 1;
+				r.release.leases = zeros;
+			}
 			if (type == WIRE_EXISTS) {
 				r.exists.count = 1;
 				r.exists.keys = (struct wire_keys){key, key + 2, 1};
@@ -72,7 +83,7 @@ static void test_types_and_flags(void **state)
 			if (type == WIRE_BENCH)
 				r.dest.count = 1;
 			assert_int_equal(add_request(&r), good ? 0 : -KV_EINVAL);
-			assert_int_equal(add_reply(&reply), (good && answered) || follows ? 0 : -KV_EINVAL);
+			assert_int_equal(add_reply(&reply), good_reply ? 0 : -KV_EINVAL);
 		}
 	}
 	assert_int_equal(wire_request_size(&(struct wire_request){.type = 77}), 0);
@@ -100,6 +111,47 @@ static void test_session_record(void **state)
 	assert_int_equal(add_request(&r), -KV_EINVAL);
 	r.id = 0;
 	r.time_left_us = 1;
+	assert_int_equal(add_request(&r), -KV_EINVAL);
+}
+
+/* What is leased is not there: neither inside nor announced, and there is a lease, for some time. */
+static void test_leased(void **state)
+{
+	struct wire_reply reply = {.type = WIRE_GET, .flags = WIRE_GET_LEASED, .get = {.lease = 1, .lease_us = 1}}, r = reply;
+	(void)state;
+	assert_int_equal(add_reply(&r), 0);
+	r.get.posted = 1;
+	assert_int_equal(add_reply(&r), -KV_EINVAL);
+	r = reply;
+	r.get.inline_data = (struct wire_bytes){zeros, 1};
+	assert_int_equal(add_reply(&r), -KV_EINVAL);
+	r = reply;
+	r.get.lease = 0;
+	assert_int_equal(add_reply(&r), -KV_EINVAL);
+	r = reply;
+	r.get.lease_us = 0;
+	assert_int_equal(add_reply(&r), -KV_EINVAL);
+	r = reply;
+	r.get.at = UINT64_MAX;
+	assert_int_equal(add_reply(&r), 0);
+}
+
+static void test_release(void **state)
+{
+	struct wire_request release = {.type = WIRE_RELEASE, .time_left_us = UINT32_MAX, .release = {1, zeros}}, r = release;
+	(void)state;
+	assert_int_equal(add_request(&r), 0);
+	r.release.count = 0;
+	assert_int_equal(add_request(&r), -KV_EINVAL);
+	r.release.count = WIRE_RELEASE_MAX;
+	assert_int_equal(add_request(&r), 0);
+	r.release.count = WIRE_RELEASE_MAX + 1;
+	assert_int_equal(add_request(&r), -KV_EINVAL);
+	r = release;
+	r.id = 1;
+	assert_int_equal(add_request(&r), -KV_EINVAL);
+	r = release;
+	r.time_left_us = 5;
 	assert_int_equal(add_request(&r), -KV_EINVAL);
 }
 
@@ -470,6 +522,8 @@ int main(void)
 		cmocka_unit_test(test_types_and_flags),
 		cmocka_unit_test(test_session_record),
 		cmocka_unit_test(test_follows),
+		cmocka_unit_test(test_leased),
+		cmocka_unit_test(test_release),
 		cmocka_unit_test(test_key_length),
 		cmocka_unit_test(test_get_range),
 		cmocka_unit_test(test_get_of_length_0_needs_no_dest),

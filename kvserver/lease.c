@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lease.c -- who may read which block by himself, and until when.
+ *
+ * A lease is a reference to a block, so that block and bytes stay whatever happens to the key: eviction, DELETE, expiry
+ * and a new value under the same key all leave the memory alone until the last reference goes (store.c). It ends when
+ * the client releases it, when its time is over, or with the session, whichever is first.
+ *
+ * What makes a read safe is not the lease but what the client does: it believes bytes only if its read was over before
+ * the lease was, by its own clock, counted from before it asked (kvclient/pull.c), and it verifies them. So nothing
+ * here waits for reads that come too late: no time is long enough to prove that none is under way. What is needed of
+ * the server is that the lease does not end sooner for it than for the client. It begins here, at a reading of the
+ * clock made after the request had come, hence after the moment from which the client counts; and it lasts a 64th and
+ * a millisecond longer than the client is told, far more than two clocks can drift apart (NTP slews by 1/2000 at most).
+ * The time is the same for all, so those given out are in the order in which they end.
+ *
+ * A lease is named by its place and a generation that changes with each use of the place, and a session can only name
+ * its own. Late, double and invented releases find nothing.
+ *
+ * Budget. Blocks that are leased cannot be evicted: together they may be half of the memory, each counted once however
+ * many leases it has; of one session a quarter, each lease counted. Beyond that GETs are answered by push. (Rejected:
+ * BUSY. The client would come back, and wait meanwhile, for what can be done at once in another way.) */
+#include "kvserver/lease.h"
+
+#include <stdlib.h>
+
+#include "kvserver/shard.h"
+
+int leases_init(struct leases *l, uint64_t time_ns)
+{
+	l->lease = calloc(LEASES_MAX, sizeof(l->lease[0])); /* pages come with use */
+	l->bucket = malloc(LEASE_BUCKETS * sizeof(l->bucket[0]));
+	if (!l->lease || !l->bucket) {
+		leases_fini(l);
+		return -KV_ENOMEM;
+	}
+	for (unsigned i = 0; i < LEASE_BUCKETS; i++)
+		kv_list_init(&l->bucket[i]);
+	kv_list_init(&l->free);
+	kv_list_init(&l->out);
+	l->time_ns = time_ns;
+	return 0;
+}
+
+void leases_fini(struct leases *l)
+{
+	free(l->lease);
+	free(l->bucket);
+	*l = (struct leases){0};
+}
+
+static struct lease *lease_take(struct leases *l)
+{
+	struct kv_list *n = kv_list_pop(&l->free);
+
+	if (n)
+		return KV_LIST_ENTRY(n, struct lease, node);
+	return l->made < LEASES_MAX ? &l->lease[l->made++] : NULL;
+}
+
+static struct kv_list *bucket_of(const struct leases *l, const struct block *b)
+{
+	return &l->bucket[((uintptr_t)b / KV_CACHELINE) % LEASE_BUCKETS];
+}
+
+/* Whether a block has a lease. Those of one block are found at once; of others there are few in a bucket. */
+static bool leased(const struct leases *l, const struct block *b)
+{
+	KV_LIST_EACH (n, bucket_of(l, b)) {
+		if (KV_LIST_ENTRY(n, const struct lease, twin)->block == b)
+			return true;
+	}
+	return false;
+}
+
+static bool allowed(const struct session *s, uint64_t size, uint64_t more)
+{
+	const struct leases *l = &s->shard->leases;
+	uint64_t limit = s->shard->store.arena.limit;
+
+	if (s->lease_count == LEASES_SESSION_MAX || l->bytes + more > limit / LEASE_SHARE)
+		return false;
+	return s->lease_count < LEASES_SESSION_MIN || s->leased_bytes + size <= limit / LEASE_SESSION_SHARE;
+}
+
+bool lease_give(struct session *s, struct block *b, uint64_t *out_id)
+{
+	struct shard *shard = s->shard;
+	struct leases *l = &shard->leases;
+	uint64_t size = b->mem->size, more = leased(l, b) ? 0 : size;
+	struct lease *e = allowed(s, size, more) ? lease_take(l) : NULL;
+
+	if (!e) {
+		shard_count(shard, WIRE_STAT_LEASES_REFUSED);
+		return false;
+	}
+	block_ref(b);
+	e->session = s;
+	e->block = b;
+	e->generation++;
+	/* (Not the turn's time: it may be older than the request.) */
+	e->end_ns = loop_now(shard->loop) + l->time_ns + l->time_ns / 64 + LEASE_PART_NS;
+	kv_list_add_tail(&l->out, &e->node);
+	kv_list_add_tail(&s->leases, &e->sibling);
+	kv_list_add_head(bucket_of(l, b), &e->twin);
+	l->count++;
+	l->bytes += more;
+	s->lease_count++;
+	s->leased_bytes += size;
+	shard_count(shard, WIRE_STAT_LEASES);
+	*out_id = (uint64_t)e->generation << 32 | (uint32_t)(e - l->lease);
+	return true;
+}
+
+static void lease_end(struct lease *e)
+{
+	struct session *s = e->session;
+	struct leases *l = &s->shard->leases;
+	struct block *b = e->block;
+
+	kv_list_del(&e->node);
+	kv_list_del(&e->sibling);
+	kv_list_del(&e->twin);
+	e->session = NULL;
+	kv_list_add_tail(&l->free, &e->node);
+	l->count--;
+	s->lease_count--;
+	s->leased_bytes -= b->mem->size;
+	if (!leased(l, b))
+		l->bytes -= b->mem->size;
+	block_unref(&s->shard->store, b);
+}
+
+void lease_release(struct session *s, uint64_t id)
+{
+	struct leases *l = &s->shard->leases;
+	uint32_t index = (uint32_t)id;
+	struct lease *e = index < l->made ? &l->lease[index] : NULL;
+
+	if (!e || e->session != s || e->generation != id >> 32) {
+		shard_count(s->shard, WIRE_STAT_BAD_RELEASES);
+		return;
+	}
+	lease_end(e);
+}
+
+void leases_expire(struct shard *shard, uint64_t now_ns)
+{
+	struct leases *l = &shard->leases;
+
+	while (l->count) {
+		struct lease *e = KV_LIST_ENTRY(l->out.next, struct lease, node);
+		if (e->end_ns > now_ns)
+			break;
+		shard_count(shard, WIRE_STAT_LEASES_EXPIRED);
+		lease_end(e);
+	}
+}
+
+void leases_drop(struct session *s)
+{
+	while (!kv_list_empty(&s->leases))
+		lease_end(KV_LIST_ENTRY(s->leases.next, struct lease, sibling));
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lease.h -- blocks that clients read by themselves, each kept for a while. */
+#ifndef KVRAIL_KVSERVER_LEASE_H
+#define KVRAIL_KVSERVER_LEASE_H
+
+#include "kvserver/session.h"
+
+struct shard;
+struct block;
+
+enum {
+	LEASES_MAX = 65536,        /* of a shard */
+	LEASES_SESSION_MAX = 4096, /* twice as many as a client of ours has requests */
+	LEASE_SHARE = 2,           /* of a shard's memory, leases keep at most a half, */
+	LEASE_SESSION_SHARE = 4,   /* those of one session a quarter, */
+	LEASES_SESSION_MIN = 2,    /* but so many whatever they keep: a large value is read two ranges at a time */
+	LEASE_BUCKETS = 4096
+};
+
+#define LEASE_MIN_NS  10000000ull
+#define LEASE_MAX_NS  60000000000ull
+#define LEASE_NS      1000000000ull /* default */
+#define LEASE_PART_NS 1000000ull    /* ... and a 64th is added to what the client is told: clocks differ */
+
+struct lease {
+	struct kv_list node;    /* of the shard: those given out, the oldest first; or those that are free */
+	struct kv_list sibling; /* of the session */
+	struct kv_list twin;    /* of the bucket of its block */
+	struct session *session; /* NULL: it is free */
+	struct block *block;    /* a reference is ours */
+	uint64_t end_ns;
+	uint32_t generation;
+};
+
+struct leases {
+	struct lease *lease; /* NULL: clients are not to read */
+	struct kv_list *bucket;
+	struct kv_list free, out;
+	uint32_t made, count; /* entries that were ever used; given out now */
+	uint64_t bytes;       /* of the arena, of blocks that have one or more */
+	uint64_t time_ns;     /* of a lease, as the client is told */
+};
+
+/* leases_init -- 0 or -KV_ENOMEM. leases_fini -- none is out. */
+int leases_init(struct leases *l, uint64_t time_ns);
+void leases_fini(struct leases *l);
+
+/* lease_give -- keep the block for a session. False: beyond the budget. Otherwise *out_id names the lease in this
+ * session, and the block neither changes nor goes until it is released, its time is over, or the session ends. */
+bool lease_give(struct session *s, struct block *b, uint64_t *out_id);
+
+/* lease_release -- harmless (and counted) when the session has no such lease any more, or never had. */
+void lease_release(struct session *s, uint64_t id);
+
+/* leases_expire -- end those whose time is over. leases_drop -- end those of a session: its connection is gone. */
+void leases_expire(struct shard *shard, uint64_t now_ns);
+void leases_drop(struct session *s);
+
+#endif
