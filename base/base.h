@@ -15,6 +15,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/numa.h"
 #include "base/opt.h"
 #include "base/random.h"
 #include "base/rate.h"

@@ -90,12 +90,31 @@ static bool path_number(const char *dir, const char *file, uint64_t *out)
 uint64_t kv_hugepages_free(const char *root, uint64_t page_bytes)
 {
 	char dir[PATH_MAX];
-	uint64_t free_pages = 0, reserved = 0;
+	uint64_t free_pages = 0, reserved = 0, over = 0, surplus = 0;
 	snprintf(dir, sizeof(dir), "%s/sys/kernel/mm/hugepages/hugepages-%llukB", root,
 		 (unsigned long long)(page_bytes >> 10));
 	if (!path_number(dir, "free_hugepages", &free_pages) || !path_number(dir, "resv_hugepages", &reserved))
 		return 0;
+	/* Pages that the pool may grow by; the reservation finds out whether there is memory for them. */
+	if (path_number(dir, "nr_overcommit_hugepages", &over) && path_number(dir, "surplus_hugepages", &surplus))
+		free_pages += over - KV_MIN(over, surplus);
 	return free_pages > reserved ? free_pages - reserved : 0;
+}
+
+uint64_t kv_hugepages_free_on(const char *root, int node, uint64_t page_bytes)
+{
+	char dir[PATH_MAX];
+	uint64_t free_pages = 0;
+	snprintf(dir, sizeof(dir), "%s/sys/devices/system/node/node%d/hugepages/hugepages-%llukB", root, node,
+		 (unsigned long long)(page_bytes >> 10));
+	return path_number(dir, "free_hugepages", &free_pages) ? free_pages : 0;
+}
+
+bool kv_hugepages_transparent(const char *root)
+{
+	char path[PATH_MAX], line[LINE_CAP];
+	snprintf(path, sizeof(path), "%s/sys/kernel/mm/transparent_hugepage/enabled", root);
+	return first_line(path, line, sizeof(line)) && !strstr(line, "[never]");
 }
 
 uint64_t kv_meminfo_available(const char *root)
@@ -199,6 +218,65 @@ uint64_t kv_cgroup_memory_room(const char *root)
 	return KV_MIN(v1, v2);
 }
 
+/* What one kind of counter of a hugetlb cgroup leaves: `max` and `used` are its files, for pages of page_bytes. "No
+ * limit" is "max" or a number close to the largest. */
+static uint64_t hugetlb_counter(const char *dir, uint64_t page_bytes, const char *max, const char *used)
+{
+	char file[WORD_CAP];
+	uint64_t limit, in_use = 0;
+	bool giga = page_bytes >= (uint64_t)1 << 30;
+	unsigned long long n = page_bytes >> (giga ? 30 : 20);
+	snprintf(file, sizeof(file), "hugetlb.%llu%s.%s", n, giga ? "GB" : "MB", max);
+	if (!path_number(dir, file, &limit) || limit >= (uint64_t)INT64_MAX - page_bytes)
+		return UINT64_MAX;
+	snprintf(file, sizeof(file), "hugetlb.%llu%s.%s", n, giga ? "GB" : "MB", used);
+	path_number(dir, file, &in_use);
+	return limit - KV_MIN(limit, in_use);
+}
+
+/* Pages are counted when they are touched, and (rsvd) when they are reserved. */
+static uint64_t hugetlb_v2(const char *dir, uint64_t page_bytes)
+{
+	uint64_t touched = hugetlb_counter(dir, page_bytes, "max", "current");
+	uint64_t reserved = hugetlb_counter(dir, page_bytes, "rsvd.max", "rsvd.current");
+	return KV_MIN(touched, reserved);
+}
+
+static uint64_t hugetlb_v1(const char *dir, uint64_t page_bytes)
+{
+	uint64_t touched = hugetlb_counter(dir, page_bytes, "limit_in_bytes", "usage_in_bytes");
+	uint64_t reserved = hugetlb_counter(dir, page_bytes, "rsvd.limit_in_bytes", "rsvd.usage_in_bytes");
+	return KV_MIN(touched, reserved);
+}
+
+static uint64_t hugetlb_1g_v2(const char *dir)
+{
+	return hugetlb_v2(dir, (uint64_t)1 << 30);
+}
+
+static uint64_t hugetlb_2m_v2(const char *dir)
+{
+	return hugetlb_v2(dir, (uint64_t)2 << 20);
+}
+
+static uint64_t hugetlb_1g_v1(const char *dir)
+{
+	return hugetlb_v1(dir, (uint64_t)1 << 30);
+}
+
+static uint64_t hugetlb_2m_v1(const char *dir)
+{
+	return hugetlb_v1(dir, (uint64_t)2 << 20);
+}
+
+uint64_t kv_cgroup_hugetlb_room(const char *root, uint64_t page_bytes)
+{
+	bool giga = page_bytes >= (uint64_t)1 << 30;
+	uint64_t v2 = cgroup_tightest(root, "", "", giga ? hugetlb_1g_v2 : hugetlb_2m_v2);
+	uint64_t v1 = cgroup_tightest(root, "hugetlb", "/hugetlb", giga ? hugetlb_1g_v1 : hugetlb_2m_v1);
+	return KV_MIN(v1, v2);
+}
+
 static uint64_t cpus_of(uint64_t quota, uint64_t period)
 {
 	return period == 0 ? UINT64_MAX : KV_MAX(quota / period + (quota % period != 0), (uint64_t)1);
@@ -253,29 +331,12 @@ uint64_t kv_memory_rss(void)
 	return self_status("VmRSS:");
 }
 
-/* affinity_count -- CPUs in this thread's mask. A machine may have more of them than cpu_set_t, which the kernel
- * answers with EINVAL; the set then grows. */
-static unsigned affinity_count(void)
-{
-	for (int cpus = CPU_SETSIZE; cpus <= 1 << 16; cpus *= 2) {
-		cpu_set_t *set = CPU_ALLOC((size_t)cpus);
-		size_t size = CPU_ALLOC_SIZE((size_t)cpus);
-		int rc = set ? sched_getaffinity(0, size, set) : -1;
-		bool grow = rc != 0 && set && errno == EINVAL;
-		unsigned count = rc == 0 ? (unsigned)CPU_COUNT_S(size, set) : 0;
-		CPU_FREE(set);
-		if (!grow)
-			return count;
-	}
-	return 0;
-}
-
 unsigned kv_cpus_available(void)
 {
 	uint64_t quota = kv_cgroup_cpus("");
 	long online = sysconf(_SC_NPROCESSORS_ONLN);
-	unsigned mask = affinity_count();
-	uint64_t cpus = mask ? mask : (uint64_t)KV_MAX(online, 1L);
+	struct kv_cpus mask;
+	uint64_t cpus = kv_thread_cpus(&mask) == 0 ? kv_cpus_count(&mask) : (uint64_t)KV_MAX(online, 1L);
 	return (unsigned)KV_MIN(cpus, quota);
 }
 

@@ -19,6 +19,7 @@ static void an_area_is_aligned_zeroed_and_writable(void **state)
 	assert_int_equal(area.len_bytes, 6 << 20);
 	assert_int_equal((uintptr_t)area.base % page_2m, 0);
 	assert_true(area.page_bytes == 4096 || area.page_bytes == page_2m);
+	assert_int_equal(area.pages.bytes_1g + area.pages.bytes_2m + area.pages.transparent + area.pages.plain, 6 << 20);
 	uint8_t *p = area.base;
 	for (uint64_t i = 0; i < area.len_bytes; i++)
 		assert_int_equal(p[i], 0);
@@ -93,6 +94,77 @@ static void nothing_and_too_much_are_refused(void **state)
 	assert_int_equal(area.len_bytes, 7);
 }
 
+/* What this process has of a range, by the kernel's own account. */
+static bool resident_at(const uint8_t *at, uint64_t len)
+{
+	unsigned char vec[1024];
+	bool all = mincore((void *)(uintptr_t)at, len, vec) == 0;
+	for (uint64_t i = 0; all && i < len / 4096; i++)
+		all = vec[i] & 1;
+	return all;
+}
+
+static void memory_is_populated_and_keeps_what_is_in_it(void **state)
+{
+	enum { LEN = 4 << 20 };
+	unsigned threads = 0;
+	uint8_t *p = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	(void)state;
+	assert_true(p != MAP_FAILED);
+	p[5000] = 7;
+	int rc = kv_memory_populate(p + 4097, LEN - 8192, KV_NODE_ANY, &threads);
+	if (rc == -KV_ENOTSUP) {
+		munmap(p, LEN);
+		skip(); /* Linux before 5.14 */
+	}
+	assert_int_equal(rc, 0);
+	assert_int_equal(threads, 1);
+	assert_true(resident_at(p + 4096, LEN - 4096));
+	assert_int_equal(p[5000], 7);
+	assert_int_equal(munmap(p + 8192, 4096), 0);
+	assert_int_equal(kv_memory_populate(p, LEN, KV_NODE_ANY, NULL), -KV_ENOMEM);
+	assert_int_equal(kv_memory_populate(p, 0, KV_NODE_ANY, NULL), 0);
+	munmap(p, LEN);
+}
+
+static void large_memory_is_populated_by_several_threads(void **state)
+{
+	enum { LEN = 320 << 20 };
+	struct kv_area area;
+	unsigned threads = 0;
+	(void)state;
+	if (kv_memory_available() < 2 * (uint64_t)LEN)
+		skip(); /* too little memory here */
+	assert_int_equal(kv_area_map_lazy(LEN, &area, NULL), 0);
+	int rc = kv_memory_populate(area.base, LEN, KV_NODE_ANY, &threads);
+	if (rc == 0) {
+		assert_int_equal(threads, KV_MIN(kv_cpus_available(), 2u));
+		for (uint64_t at = 0; at < LEN; at += 4 << 20)
+			assert_true(resident_at((uint8_t *)area.base + at, 4 << 20));
+	} else {
+		assert_int_equal(rc, -KV_ENOTSUP);
+	}
+	kv_area_unmap(&area);
+}
+
+static void memory_of_this_process_is_looked_at(void **state)
+{
+	struct kv_error err = {0};
+	uint8_t *p = mmap(NULL, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	(void)state;
+	assert_true(p != MAP_FAILED);
+	assert_int_equal(kv_memory_mapped(p, 3 * 4096, &err), 0);
+	assert_int_equal(kv_memory_mapped(&err, sizeof(err), &err), 0);
+	assert_int_equal(mprotect(p + 4096, 4096, PROT_READ), 0);
+	assert_int_equal(kv_memory_mapped(p, 3 * 4096, &err), -KV_EINVAL);
+	check_contains(err.text, "not writable");
+	assert_int_equal(munmap(p + 4096, 4096), 0);
+	assert_int_equal(kv_memory_mapped(p, 3 * 4096, &err), -KV_EINVAL);
+	check_contains(err.text, "4096 bytes behind its start");
+	assert_int_equal(kv_memory_mapped(p, 4096, &err), 0);
+	munmap(p, 3 * 4096);
+}
+
 static void machine_facts_are_plausible(void **state)
 {
 	(void)state;
@@ -140,6 +212,9 @@ int main(void)
 		cmocka_unit_test(a_lazy_area_is_not_touched),
 		cmocka_unit_test(nothing_is_left_around_or_after_an_area),
 		cmocka_unit_test(nothing_and_too_much_are_refused),
+		cmocka_unit_test(memory_is_populated_and_keeps_what_is_in_it),
+		cmocka_unit_test(large_memory_is_populated_by_several_threads),
+		cmocka_unit_test(memory_of_this_process_is_looked_at),
 		cmocka_unit_test(machine_facts_are_plausible),
 		cmocka_unit_test(touched_memory_shows_in_rss),
 		cmocka_unit_test(a_host_id_is_stable),
