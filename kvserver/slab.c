@@ -18,7 +18,7 @@ enum { CHUNK_BYTES_MIN = 64 << 10, CHUNK_BYTES_MAX = 2 << 20 };
 struct slab_chunk {
 	struct slab_chunk *next;
 	uint64_t bytes;
-	struct kv_area area; /* zeroed: the memory is the heap's */
+	uint64_t mapped_bytes; /* 0: the memory is the heap's */
 };
 
 _Static_assert(sizeof(struct slab_chunk) <= KV_CACHELINE, "objects begin at the second cache line of a chunk");
@@ -32,9 +32,9 @@ void slab_fini(struct slab *s)
 {
 	while (s->chunks) {
 		struct slab_chunk *chunk = s->chunks;
-		struct kv_area area = chunk->area;
+		struct kv_area area = {.base = chunk, .len_bytes = chunk->mapped_bytes};
 		s->chunks = chunk->next;
-		if (area.base)
+		if (area.len_bytes)
 			kv_area_unmap(&area);
 		else
 			free(chunk);
@@ -52,7 +52,7 @@ static struct slab_chunk *chunk_make(uint64_t bytes)
 	else
 		chunk = kv_area_map_lazy(bytes, &area, NULL) == 0 ? area.base : NULL;
 	if (chunk)
-		*chunk = (struct slab_chunk){.bytes = bytes, .area = area};
+		*chunk = (struct slab_chunk){.bytes = bytes, .mapped_bytes = area.len_bytes};
 	return chunk;
 }
 
