@@ -57,22 +57,27 @@ static bool on_active(struct loop_poller *p)
 	return te_busy(te) || !kv_list_empty(&te->peers);
 }
 
-/* The fd to wait on now: the rail's own, or a fresh epoll fd over all. -1: none. */
+/* The fd to wait on now: the rail's own, or a fresh epoll fd over all that are up. -1: none. */
 static int combine(struct te_await *a)
 {
 	struct te *te = a->te;
+	const struct rail *up[KV_RAILS_MAX];
+	unsigned n = 0;
 	if (a->epoll_fd >= 0)
 		close(a->epoll_fd);
 	a->epoll_fd = -1;
 	for (unsigned i = 0; i < te->nrails; i++)
-		if (fab_wait_fd(te->rails[i].fab) < 0)
+		if (!te->rails[i].down)
+			up[n++] = &te->rails[i];
+	for (unsigned i = 0; i < n; i++)
+		if (fab_wait_fd(up[i]->fab) < 0)
 			return -1;
-	if (te->nrails == 1)
-		return fab_wait_fd(te->rails[0].fab);
+	if (n <= 1)
+		return n ? fab_wait_fd(up[0]->fab) : -1;
 	a->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	for (unsigned i = 0; a->epoll_fd >= 0 && i < te->nrails; i++) {
+	for (unsigned i = 0; a->epoll_fd >= 0 && i < n; i++) {
 		struct epoll_event ev = {.events = EPOLLIN};
-		if (epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, fab_wait_fd(te->rails[i].fab), &ev)) {
+		if (epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, fab_wait_fd(up[i]->fab), &ev)) {
 			close(a->epoll_fd);
 			a->epoll_fd = -1;
 		}

@@ -64,6 +64,8 @@ static int open_rails(struct te *te, const struct te_options *o, const struct fa
 	if (!te->rails)
 		return kv_fail(err, -KV_ENOMEM, "no memory for an engine");
 	te->nrails = rails;
+	for (unsigned i = 0; i < rails; i++)
+		te->map[i] = (uint8_t)i;
 	for (unsigned i = 0; i < rails && rc == 0; i++)
 		rc = rail_open(te, i, &devices[at[i]], o, err);
 	return rc;
@@ -297,7 +299,7 @@ int te_address(struct te *te, unsigned rail, struct te_address *out)
 		return -KV_EPROVIDER;
 	if (te->reset_due && te->quiet_until)
 		return -KV_EBUSY;
-	int rc = fab_name(te->rails[rail].fab, out->data, &len);
+	int rc = fab_name(te->rails[te->map[rail]].fab, out->data, &len);
 	if (rc)
 		return rc;
 	out->len = (uint8_t)len;

@@ -57,7 +57,7 @@ struct te_handlers {
 	/* follow -- `message` has returned and posted ordered writes (te_xfer.ordered): the messages that go behind
 	 * them are to be sent now, with te_msg_follow. NULL: none is started. */
 	void (*follow)(void *arg);
-	/* reset -- endpoints were rebuilt (a fence, or an endpoint failure). All peers' links are void until te_peer_readdress; our addresses changed;
+	/* reset -- endpoints were rebuilt (a fence, an endpoint that failed, a rail that came back). All peers' links are void until te_peer_readdress; our addresses changed;
 	 * every operation was ended with -KV_ERESET before this call. status 0, or the code of a rebuild that failed (it is retried with back-off). */
 	void (*reset)(void *arg, int status);
 };
@@ -126,10 +126,14 @@ struct te_stats {
 	uint64_t sends, receives, writes, reads, immediates, bytes_written, bytes_read;
 	uint64_t eagain, failed_ops, failed_peer, failed_endpoint, timeouts, canceled;
 	uint64_t fences, rebuild_failures, stray_events;
+	uint64_t rail_failures; /* rails that failed by themselves: each is followed by a reset */
 	uint64_t inflight, queued, msg_exhausted;
 };
 void te_stats(const struct te *te, struct te_stats *out);
 void te_rail_stats(const struct te *te, unsigned rail, struct te_stats *out); /* the same, of one rail */
+/* te_rail_up -- whether it takes part. One that is out is tried again with back-off; meanwhile another stands for it. */
+bool te_rail_up(const struct te *te, unsigned rail);
+int te_rail_numa_node(const struct te *te, unsigned rail); /* -1: unknown */
 const char *te_rail_device(const struct te *te, unsigned rail); /* its libfabric domain; "": no such rail. The engine's */
 
 /* te_env_for_programs -- set the documented environment defaults (docs/PROVIDERS.md) unless the user set them: rxm's buffer sizes, EFA fork safety, psm's

@@ -346,6 +346,11 @@ void fab_close(struct fab **fab_ref)
 	*fab_ref = NULL;
 }
 
+void fab_shut(struct fab *fab)
+{
+	endpoint_close(fab);
+}
+
 int fab_rebuild(struct fab *fab, struct kv_error *err)
 {
 	endpoint_close(fab);

@@ -94,6 +94,9 @@ void fab_close(struct fab **fab);
  * On failure the rail is closed for operations (everything returns -KV_EPROVIDER) until a later fab_rebuild succeeds. */
 int fab_rebuild(struct fab *fab, struct kv_error *err);
 
+/* fab_shut -- the closing half of fab_rebuild alone: as safe, and as closed as after one that failed. */
+void fab_shut(struct fab *fab);
+
 const struct fab_caps *fab_caps(const struct fab *fab);
 int fab_name(struct fab *fab, void *out, size_t *inout_len); /* 0, or -KV_ETOOBIG */
 

@@ -7,11 +7,17 @@
  * of the safety. A burst of TE_FENCE_BURST is allowed, then one per TE_FENCE_REFILL_NS.
  *
  * All rails are rebuilt together. A peer's operations run over every rail, and one epoch for all is what the owner can
- * reason about.
+ * reason about. A rail that cannot be rebuilt, or that fails again soon after it was, is out: its endpoint stays closed,
+ * which is as safe as rebuilding it, and while others are up one of them stands for it (te.map): its address and its
+ * keys are announced in the place of the lost one's, so the peers see as many rails as before and need to know nothing.
+ * It is tried again with back-off. When it opens, everything is reset once more, and it has its place back. So a rail's
+ * coming is as much of an event as its going; the back-off doubles up to a minute for one that fails again and again.
+ * Rejected: letting new peers use it while old ones go on without. Peers that have requests all the time would never
+ * come to use it, and to renew them one by one is the reset in other words.
  *
  * Callbacks never run inside te_peer_fence: operations are marked ended and dispatched by te_poll, then reset is told.
- * A rebuild that failed leaves the rail closed, which is as safe; it is retried with back-off from te_poll, and the
- * owner is told of each outcome. */
+ * When no rail is left the engine is down: all are tried again with back-off from te_poll, and the owner is told when the
+ * first is back. */
 #include "engine/inside.h"
 
 /* Take a token, or say until when the owner is not told. */
@@ -29,36 +35,107 @@ static void limit(struct te *te, uint64_t now)
 	te->quiet_until = te->fence_refilled + TE_FENCE_REFILL_NS;
 }
 
-/* Rebuild the rails for which `all`, or which are down. Returns the first failure; the others are rebuilt all the same.
- */
-static int rebuild(struct te *te, bool all, struct kv_error *err)
+/* ---- rails ---- */
+
+static unsigned rails_up(const struct te *te)
+{
+	unsigned n = 0;
+	for (unsigned i = 0; i < te->nrails; i++)
+		n += !te->rails[i].down;
+	return n;
+}
+
+/* Who stands for whom: the rails that are up share the places of those that are not. */
+static void map(struct te *te)
+{
+	unsigned up[KV_RAILS_MAX], n = 0;
+	for (unsigned i = 0; i < te->nrails; i++)
+		if (!te->rails[i].down)
+			up[n++] = i;
+	for (unsigned i = 0; i < te->nrails; i++)
+		te->map[i] = (uint8_t)(te->rails[i].down && n ? up[i % n] : i);
+}
+
+static void rail_out(struct rail *r, uint64_t min_ns, uint64_t max_ns)
+{
+	r->down = true;
+	r->backoff_ns = KV_MIN(KV_MAX(r->backoff_ns * 2, min_ns), max_ns);
+	r->retry_at = te_now(r->te) + r->backoff_ns;
+}
+
+static int rail_rebuild(struct rail *r, struct kv_error *err)
+{
+	int rc = fab_rebuild(r->fab, err);
+	if (rc == 0) {
+		r->down = false;
+		return 0;
+	}
+	r->te->rebuild_failures++;
+	r->stats.rebuild_failures++;
+	rail_out(r, TE_REBUILD_MIN_NS, TE_REBUILD_MAX_NS);
+	return rc;
+}
+
+/* Whether a rail that failed is to stay out for a while: it had been rebuilt for that not long ago, and others work. */
+static bool too_often(const struct rail *r, uint64_t now)
+{
+	unsigned others = 0;
+	for (unsigned i = 0; i < r->te->nrails; i++)
+		others += &r->te->rails[i] != r && !r->te->rails[i].down && !r->te->rails[i].dead;
+	return others > 0 && r->trial_ns && now - r->trial_ns < TE_RAIL_TRIAL_NS;
+}
+
+/* A rail that failed by itself. True: it stays out. */
+static bool rail_failed(struct rail *r, uint64_t now)
+{
+	bool out = too_often(r, now);
+	r->dead = false;
+	r->stats.rail_failures++;
+	if (!out) {
+		if (r->trial_ns && now - r->trial_ns >= TE_RAIL_TRIAL_NS)
+			r->backoff_ns = 0;
+		r->trial_ns = now;
+		return false;
+	}
+	fab_shut(r->fab);
+	rail_out(r, TE_RAIL_OUT_MIN_NS, TE_RAIL_OUT_MAX_NS);
+	kv_error_log(r->te->log, "rail %u (%s) failed again: it is left out for %llu s", r->index,
+		     fab_caps(r->fab)->domain, (unsigned long long)(r->backoff_ns / 1000000000));
+	return true;
+}
+
+/* Rebuild all rails that are not out. Returns 0 when one is up afterwards, or the first failure. */
+static int rebuild(struct te *te, struct kv_error *err)
 {
 	struct kv_error ignored;
+	uint64_t now = te_now(te);
 	int first = 0;
 	for (unsigned i = 0; i < te->nrails; i++) {
 		struct rail *r = &te->rails[i];
-		if (!all && !r->down)
+		bool fresh = r->fresh;
+		r->fresh = false;
+		if (fresh || r->down || (r->dead && rail_failed(r, now)))
 			continue;
-		r->dead = false;
-		int rc = fab_rebuild(r->fab, first ? &ignored : err);
-		r->down = rc != 0;
-		if (rc == 0)
-			rail_receives_post(r);
-		else
-			te->rebuild_failures++;
+		int rc = rail_rebuild(r, first ? &ignored : err);
+		if (rc && te->nrails > 1)
+			kv_error_log(te->log, "rail %u (%s) is out: %s", i, fab_caps(r->fab)->domain,
+				     first ? "its endpoint cannot be rebuilt" : err->text);
 		first = first ? first : rc;
 	}
-	te->down = first != 0;
-	te->reset_status = first;
+	return rails_up(te) ? 0 : first ? first : -KV_EPROVIDER;
+}
+
+/* What follows a rebuild. */
+static void settle(struct te *te, int rc)
+{
+	te->down = rc != 0;
+	te->reset_status = rc;
 	te->reset_due = true;
-	if (first) {
-		te->backoff_ns = te->backoff_ns ? KV_MIN(te->backoff_ns * 2, TE_REBUILD_MAX_NS) : TE_REBUILD_MIN_NS;
-		te->retry_at = te_now(te) + te->backoff_ns;
-	} else {
-		te->backoff_ns = 0;
-	}
+	map(te);
+	for (unsigned i = 0; i < te->nrails; i++)
+		if (!te->rails[i].down)
+			rail_receives_post(&te->rails[i]);
 	te_await_refd(te);
-	return first;
 }
 
 int te_reset(struct te *te, struct kv_error *err)
@@ -75,12 +152,14 @@ int te_reset(struct te *te, struct kv_error *err)
 	}
 	KV_LIST_EACH (n, &te->peers)
 		peer_void(KV_LIST_ENTRY(n, struct te_peer, node));
-	int rc = rebuild(te, true, err);
+	int rc = rebuild(te, err);
+	settle(te, rc);
 	te->exposed = false;
 	if (rc)
 		kv_error_log(te->log, "rebuilding the endpoints: %s", err->text);
 	else
-		kv_info(te->log, "the endpoints were rebuilt (%llu so far)", (unsigned long long)te->fences);
+		kv_info(te->log, "the endpoints were rebuilt (%llu so far), %u of %u rails are up", (unsigned long long)te->fences, rails_up(te),
+			te->nrails);
 	return rc;
 }
 
@@ -103,23 +182,67 @@ static bool any_dead(const struct te *te)
 	return false;
 }
 
-static void retry(struct te *te)
+static bool any_due(const struct te *te)
+{
+	bool down = false;
+	for (unsigned i = 0; i < te->nrails; i++)
+		down |= te->rails[i].down;
+	if (KV_LIKELY(!down))
+		return false;
+	for (unsigned i = 0; i < te->nrails; i++)
+		if (te->rails[i].down && te_now(te) >= te->rails[i].retry_at)
+			return true;
+	return false;
+}
+
+/* Try the rails that are out and due. Returns how many are back. */
+static unsigned retry(struct te *te, int *out_rc)
 {
 	struct kv_error err;
-	if (te_now(te) < te->retry_at)
+	unsigned back = 0;
+	for (unsigned i = 0; i < te->nrails; i++) {
+		struct rail *r = &te->rails[i];
+		if (!r->down || te_now(te) < r->retry_at)
+			continue;
+		int rc = rail_rebuild(r, &err);
+		if (rc == 0 && (rc = regions_complete(r, &err))) {
+			fab_shut(r->fab);
+			rail_out(r, TE_REBUILD_MIN_NS, TE_REBUILD_MAX_NS);
+		}
+		if (rc) {
+			*out_rc = rc;
+			kv_error_log(te->log, "rail %u (%s) stays out: %s", i, fab_caps(r->fab)->domain, err.text);
+			continue;
+		}
+		kv_info(te->log, "rail %u (%s) is back", i, fab_caps(r->fab)->domain);
+		r->dead = false;
+		r->fresh = true;
+		r->trial_ns = te_now(te);
+		back++;
+	}
+	return back;
+}
+
+static void come_back(struct te *te)
+{
+	int rc = te->reset_status;
+	bool back = retry(te, &rc) > 0;
+	if (!te->down) {
+		if (back)
+			(void)te_reset(te, NULL);
 		return;
-	if (rebuild(te, false, &err))
-		kv_error_log(te->log, "rebuilding the endpoints again: %s", err.text);
-	else
-		kv_info(te->log, "the endpoints are back");
+	}
+	for (unsigned i = 0; i < te->nrails; i++)
+		te->rails[i].fresh = false;
+	settle(te, back ? 0 : rc);
 }
 
 void te_reset_turn(struct te *te)
 {
-	if (KV_UNLIKELY(te->down))
-		retry(te);
-	else if (KV_UNLIKELY(any_dead(te)) && te_now(te) >= te->quiet_until)
+	if (!te->down && KV_UNLIKELY(any_dead(te)) && te_now(te) >= te->quiet_until)
 		(void)te_reset(te, NULL);
+	if (KV_UNLIKELY(any_due(te)) && te_now(te) >= te->quiet_until)
+		come_back(te);
 	if (KV_LIKELY(!te->reset_due) || te_now(te) < te->quiet_until)
 		return;
 	te->quiet_until = 0;

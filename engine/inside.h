@@ -29,6 +29,9 @@ enum {
 #define TE_FENCE_REFILL_NS 250000000ull /* one more fence per this time, after a burst */
 #define TE_REBUILD_MIN_NS  100000000ull /* back-off of a rebuild that failed, doubled up to ... */
 #define TE_REBUILD_MAX_NS  5000000000ull
+#define TE_RAIL_TRIAL_NS   10000000000ull /* a rail that fails again so soon after it was rebuilt stays out for ... */
+#define TE_RAIL_OUT_MIN_NS 1000000000ull  /* ... this time, while others work, and twice as long the next time */
+#define TE_RAIL_OUT_MAX_NS 60000000000ull
 #define TE_SWEEP_MIN_NS    1000000ull /* deadlines are looked at no more often than this */
 #define TE_STALL_SPIN_NS                                                                                               \
 	5000000ull /* a stalled link keeps the loop awake this long; then it is retried as often as the loop turns */
@@ -83,6 +86,7 @@ struct op {
 struct rail {
 	struct te *te;
 	unsigned index;
+	int numa_node; /* of its NIC; -1: unknown */
 	struct fab *fab;
 	struct fab_mr *msg_mr; /* the engine's message memory */
 	struct op *ops;        /* tx_limit of them */
@@ -94,8 +98,10 @@ struct rail {
 	struct kv_list ready; /* links that may post */
 	struct kv_list addrs[TE_ADDR_BUCKETS];
 	uint32_t stamp; /* changes whenever a connection may have been replaced: at every poll, and when a posting is refused */
-	bool dead; /* rebuild it at the next safe point */
-	bool down; /* closed: a rebuild failed */
+	bool dead;  /* rebuild it at the next safe point */
+	bool down;  /* closed: a rebuild failed, or it failed too often */
+	bool fresh; /* was just opened again: the reset that tells everybody need not do it once more */
+	uint64_t trial_ns, retry_at, backoff_ns; /* fence.c: when it was rebuilt because it had failed; while down: when it is tried again */
 	struct te_stats stats;
 };
 
@@ -132,6 +138,7 @@ struct te_region {
 	uint8_t *base;
 	uint64_t len, part_bytes;
 	uint32_t parts, users;
+	unsigned access; /* enum fab_access */
 	bool virt;
 	struct fab_mr **mrs; /* [rail * parts + part] */
 };
@@ -178,11 +185,12 @@ struct te {
 
 	/* fence.c */
 	uint32_t generation; /* of the endpoints */
+	uint8_t map[KV_RAILS_MAX]; /* the rail that stands for each: itself, or while it is down one that is not */
 	bool exposed;        /* somebody may know the present endpoints */
 	bool ended_due, reset_due, down;
 	int reset_status;
 	uint32_t fence_tokens;
-	uint64_t fence_refilled, quiet_until, retry_at, backoff_ns;
+	uint64_t fence_refilled, quiet_until;
 
 	uint64_t msg_exhausted, timeouts, canceled, fences, rebuild_failures;
 	struct te_await *await;
@@ -228,6 +236,10 @@ void te_pump(struct te *te);                                  /* post what waits
 void te_sweep(struct te *te);                                 /* expire queued deadlines */
 void peer_queued(struct te_peer *peer, uint64_t deadline_ns); /* account for one more, one fewer queued */
 void peer_unqueued(struct te_peer *peer);
+
+/* ---- region.c ---- */
+/* Register on a rail that comes back what was registered while it was down. 0 or a code with *err. */
+int regions_complete(struct rail *r, struct kv_error *err);
 
 /* ---- peer.c ---- */
 void peer_hold(struct te_peer *peer);

@@ -95,7 +95,7 @@ int te_peer_open(struct te *te, const struct te_address *addrs, unsigned count, 
 	kv_list_init(&peer->waiting);
 	kv_list_init(&peer->xfers);
 	for (unsigned i = 0; i < nlinks; i++)
-		link_init(&peer->links[i], peer, i, &te->rails[i % te->nrails], i % count);
+		link_init(&peer->links[i], peer, i, &te->rails[te->map[i % te->nrails]], i % count);
 	rc = addresses_get(peer, addrs, got, err);
 	if (rc) {
 		free(peer);

@@ -50,6 +50,7 @@ int rail_open(struct te *te, unsigned index, const struct fab_device *device, co
 				 .log = te->log};
 	r->te = te;
 	r->index = index;
+	r->numa_node = device->numa_node;
 	kv_list_init(&r->ready);
 	for (unsigned i = 0; i < TE_ADDR_BUCKETS; i++)
 		kv_list_init(&r->addrs[i]);

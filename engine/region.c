@@ -29,8 +29,35 @@ static void parts_close(struct te_region *region)
 	region->mrs = NULL;
 }
 
+/* The parts of one rail that are not registered. On failure none of them is. */
+static int rail_parts_open(struct te_region *region, struct rail *r, struct kv_error *err)
+{
+	struct fab_mr **mr = &region->mrs[(size_t)r->index * region->parts];
+	for (uint32_t p = 0; p < region->parts; p++) {
+		uint64_t from = p * region->part_bytes, len = KV_MIN(region->part_bytes, region->len - from);
+		int rc = mr[p] ? 0 : fab_mr_reg(r->fab, region->base + from, len, region->access, &mr[p], err);
+		if (rc == 0)
+			continue;
+		while (p-- > 0)
+			fab_mr_close(&mr[p]);
+		return rc;
+	}
+	return 0;
+}
+
+int regions_complete(struct rail *r, struct kv_error *err)
+{
+	KV_LIST_EACH (n, &r->te->regions) {
+		struct te_region *region = KV_LIST_ENTRY(n, struct te_region, node);
+		int rc = rail_parts_open(region, r, err);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
 /* Register everything with region->part_bytes. On failure nothing is left. */
-static int parts_open(struct te_region *region, unsigned access, struct kv_error *err)
+static int parts_open(struct te_region *region, struct kv_error *err)
 {
 	struct te *te = region->te;
 	uint64_t parts = (region->len - 1) / region->part_bytes + 1;
@@ -41,16 +68,14 @@ static int parts_open(struct te_region *region, unsigned access, struct kv_error
 	region->mrs = calloc((size_t)te->nrails * region->parts, sizeof(*region->mrs));
 	if (!region->mrs)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the %u parts of a region", region->parts);
-	for (unsigned r = 0; r < te->nrails; r++)
-		for (uint32_t p = 0; p < region->parts; p++) {
-			uint64_t from = p * region->part_bytes, len = KV_MIN(region->part_bytes, region->len - from);
-			int rc = fab_mr_reg(te->rails[r].fab, region->base + from, len, access,
-					    &region->mrs[(size_t)r * region->parts + p], err);
-			if (rc == 0)
-				continue;
-			parts_close(region);
-			return rc;
-		}
+	for (unsigned r = 0; r < te->nrails; r++) {
+		int rc = rail_parts_open(region, &te->rails[r], err);
+		/* On a rail that is out it is made up for when the rail comes back. */
+		if (rc == 0 || (te->rails[r].down && rc != -KV_ENOMEM))
+			continue;
+		parts_close(region);
+		return rc;
+	}
 	return 0;
 }
 
@@ -67,13 +92,14 @@ int te_region_register(struct te *te, void *base, uint64_t len_bytes, unsigned a
 	region->len = len_bytes;
 	region->part_bytes = KV_MIN(part_bytes ? part_bytes : PART_DEFAULT, len_bytes);
 	region->virt = fab_caps(te->rails[0].fab)->virt_addr;
-	int rc = parts_open(region, access_of(access), err);
+	region->access = access_of(access);
+	int rc = parts_open(region, err);
 	while (rc == -KV_ENOMEM && region->part_bytes / 2 >= PART_MIN) {
 		region->part_bytes = kv_align_up(region->part_bytes / 2, PART_MIN);
 		kv_info(te->log, "registering %llu MiB: %s; trying parts of %llu MiB",
 			(unsigned long long)(len_bytes >> 20), err ? err->text : "no room",
 			(unsigned long long)(region->part_bytes >> 20));
-		rc = parts_open(region, access_of(access), err);
+		rc = parts_open(region, err);
 	}
 	if (rc) {
 		free(region);
@@ -117,7 +143,13 @@ void te_region_announce(const struct te_region *region, struct te_remote *out, s
 	out->virt = region->virt;
 	if (!keys)
 		return;
-	for (size_t i = 0; i < (size_t)region->te->nrails * region->parts; i++)
-		fab_mr_remote(region->mrs[i], &keys[i].base, &keys[i].key);
+	for (unsigned r = 0; r < region->te->nrails; r++)
+		for (uint32_t p = 0; p < region->parts; p++) {
+			/* Of the rail that stands for it, if it is out. */
+			const struct fab_mr *mr = region->mrs[(size_t)region->te->map[r] * region->parts + p];
+			struct te_key *k = &keys[(size_t)r * region->parts + p];
+			if (mr) /* else nothing is up, and nobody uses what is announced */
+				fab_mr_remote(mr, &k->base, &k->key);
+		}
 	out->keys = keys;
 }

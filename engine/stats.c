@@ -19,6 +19,16 @@ void te_rail_stats(const struct te *te, unsigned rail, struct te_stats *out)
 	out->inflight = inflight(&te->rails[rail]);
 }
 
+bool te_rail_up(const struct te *te, unsigned rail)
+{
+	return rail < te->nrails && !te->rails[rail].down;
+}
+
+int te_rail_numa_node(const struct te *te, unsigned rail)
+{
+	return rail < te->nrails ? te->rails[rail].numa_node : -1;
+}
+
 const char *te_rail_device(const struct te *te, unsigned rail)
 {
 	return rail < te->nrails ? fab_caps(te->rails[rail].fab)->domain : "";
@@ -41,6 +51,7 @@ void te_stats(const struct te *te, struct te_stats *out)
 		out->failed_peer += s->failed_peer;
 		out->failed_endpoint += s->failed_endpoint;
 		out->stray_events += s->stray_events;
+		out->rail_failures += s->rail_failures;
 		out->inflight += inflight(&te->rails[i]);
 	}
 	out->timeouts = te->timeouts;

@@ -23,10 +23,12 @@ struct post {
 	struct fab_ctx *ctx;
 	uint32_t imm;
 	bool has_imm, over;
+	unsigned rail;
 };
 
 struct fab {
 	bool open;
+	unsigned rail;
 	struct kv_list mrs;
 };
 struct fab_mr {
@@ -41,23 +43,30 @@ static struct {
 	bool eagain[HANDLES]; /* per handle */
 	int fail_next;        /* code of the next send, write or read */
 	struct fab_event events[EVENTS_MAX];
+	unsigned event_rail[EVENTS_MAX];
 	unsigned nevents;
 	unsigned rebuilds, rebuild_failures, mrs, inserts, removes, opens;
+	unsigned shuts, rebuilds_of[KV_RAILS_MAX], fails_of[KV_RAILS_MAX]; /* by rail */
+	bool mr_fails_of[KV_RAILS_MAX];
 	uint64_t mr_max; /* larger registrations fail */
 	struct fab_caps caps;
 	uint32_t tx_depth, cq_depth;
 } fake;
 
-static bool fake_imm_only; /* survives the clearing of fake */
+static bool fake_imm_only; /* these survive the clearing of fake */
+static unsigned fake_devices = 1;
 
 int fab_devices(const struct fab_query *q, struct fab_device *out, unsigned max, unsigned *out_count, char *why,
 		struct kv_error *err)
 {
 	(void)q, (void)err, (void)max;
-	memset(out, 0, sizeof(*out));
-	snprintf(out->short_name, sizeof(out->short_name), "fake");
+	for (unsigned i = 0; i < fake_devices; i++) {
+		memset(&out[i], 0, sizeof(*out));
+		snprintf(out[i].short_name, sizeof(out[i].short_name), "fake");
+		snprintf(out[i].domain, sizeof(out[i].domain), "fake%u", i);
+	}
 	snprintf(why, 512, "a fake");
-	*out_count = 1;
+	*out_count = fake_devices;
 	return 0;
 }
 
@@ -71,6 +80,7 @@ int fab_open(const struct fab_device *d, const struct fab_options *o, struct fab
 	(void)d, (void)o, (void)err;
 	*out = calloc(1, sizeof(**out));
 	(*out)->open = true;
+	(*out)->rail = fake.opens;
 	kv_list_init(&(*out)->mrs);
 	fake.opens++;
 	fake.caps = (struct fab_caps){.tx_depth = fake.tx_depth,
@@ -94,14 +104,37 @@ void fab_close(struct fab **fab)
 	*fab = NULL;
 }
 
+static void fake_close(struct fab *fab)
+{
+	unsigned left = 0;
+	fab->open = false;
+	fake.recvs_posted = 0;
+	for (unsigned i = 0; i < fake.nevents; i++)
+		if (fake.event_rail[i] != fab->rail) {
+			fake.events[left] = fake.events[i];
+			fake.event_rail[left++] = fake.event_rail[i];
+		}
+	fake.nevents = left;
+	for (unsigned i = 0; i < fake.count; i++)
+		if (fake.posts[i].rail == fab->rail)
+			fake.posts[i].over = true;
+}
+
+void fab_shut(struct fab *fab)
+{
+	fake.shuts++;
+	fake_close(fab);
+}
+
 int fab_rebuild(struct fab *fab, struct kv_error *err)
 {
 	fake.rebuilds++;
-	fab->open = false;
-	fake.recvs_posted = 0;
-	fake.nevents = 0;
-	for (unsigned i = 0; i < fake.count; i++)
-		fake.posts[i].over = true;
+	fake.rebuilds_of[fab->rail]++;
+	fake_close(fab);
+	if (fake.fails_of[fab->rail]) {
+		fake.fails_of[fab->rail]--;
+		return kv_fail(err, -KV_ELIMIT, "told to fail");
+	}
 	if (fake.rebuild_failures) {
 		fake.rebuild_failures--;
 		return kv_fail(err, -KV_ELIMIT, "told to fail");
@@ -118,8 +151,10 @@ const struct fab_caps *fab_caps(const struct fab *fab)
 
 int fab_name(struct fab *fab, void *out, size_t *len)
 {
-	(void)fab;
+	if (!fab->open)
+		return -KV_EPROVIDER;
 	memset(out, 7, 8);
+	((uint8_t *)out)[7] = (uint8_t)fab->rail;
 	*len = 8;
 	return 0;
 }
@@ -127,6 +162,8 @@ int fab_name(struct fab *fab, void *out, size_t *len)
 int fab_mr_reg(struct fab *fab, void *base, uint64_t len, unsigned access, struct fab_mr **out, struct kv_error *err)
 {
 	(void)base, (void)access;
+	if (fake.mr_fails_of[fab->rail])
+		return kv_fail(err, -KV_EPROVIDER, "told to fail");
 	if (fake.mr_max && len > fake.mr_max)
 		return kv_fail(err, -KV_ENOMEM, "told to have no room");
 	*out = calloc(1, sizeof(**out));
@@ -196,6 +233,7 @@ static int post(struct fab *fab, struct post p)
 		assert_true(n < POSTS_MAX);
 		fake.count = n;
 	}
+	p.rail = fab->rail;
 	fake.posts[fake.count++] = p;
 	return 0;
 }
@@ -231,11 +269,18 @@ int fab_poll(struct fab *fab, struct fab_event *out, int n)
 {
 	if (!fab->open)
 		return 0;
-	unsigned take = KV_MIN(fake.nevents, (unsigned)n);
-	memcpy(out, fake.events, take * sizeof(*out));
-	memmove(fake.events, fake.events + take, (fake.nevents - take) * sizeof(*out));
-	fake.nevents -= take;
-	return (int)take;
+	unsigned left = 0;
+	int taken = 0;
+	for (unsigned i = 0; i < fake.nevents; i++) {
+		if (fake.event_rail[i] == fab->rail && taken < n) {
+			out[taken++] = fake.events[i];
+			continue;
+		}
+		fake.events[left] = fake.events[i];
+		fake.event_rail[left++] = fake.event_rail[i];
+	}
+	fake.nevents = left;
+	return taken;
 }
 
 int fab_wait_fd(const struct fab *fab)
@@ -270,17 +315,23 @@ const char *fab_last_error(const struct fab *fab)
 	return "told to";
 }
 
-static void event(struct fab_event ev)
+static void event_of(unsigned rail, struct fab_event ev)
 {
 	assert_true(fake.nevents < EVENTS_MAX);
+	fake.event_rail[fake.nevents] = rail;
 	fake.events[fake.nevents++] = ev;
+}
+
+static void event(struct fab_event ev)
+{
+	event_of(0, ev);
 }
 
 static void complete(unsigned i, int status)
 {
 	assert_false(fake.posts[i].over);
 	fake.posts[i].over = true;
-	event((struct fab_event){
+	event_of(fake.posts[i].rail, (struct fab_event){
 		.type = status ? FAB_EV_FAIL : FAB_EV_DONE, .ctx = fake.posts[i].ctx, .status = status});
 }
 
@@ -926,6 +977,191 @@ static void fences_are_rate_limited_by_telling_late(void **state)
 	close_all();
 }
 
+/* ---- several rails ---- */
+
+static void open_rails(unsigned rails)
+{
+	fake_devices = rails;
+	open_with((struct te_options){.rails = rails}, 64, 1024);
+	fake_devices = 1;
+}
+
+static void rail_dies(unsigned rail)
+{
+	event_of(rail, (struct fab_event){.type = FAB_EV_DEAD, .status = -KV_EPROVIDER});
+	poll();
+}
+
+static unsigned address_of(unsigned rail)
+{
+	struct te_address a;
+	assert_int_equal(te_address(n.te, rail, &a), 0);
+	return a.data[7];
+}
+
+/* Open a peer of as many rails and say on which of ours an operation of each link goes. */
+static void links_go_over(const unsigned *want, unsigned count)
+{
+	struct te_address a[4] = {{.len = 2, .data = {1}}, {.len = 2, .data = {2}}, {.len = 2, .data = {3}}, {.len = 2, .data = {4}}};
+	static const uint8_t data[8];
+	struct te_peer *p;
+	assert_int_equal(te_peer_open(n.te, a, count, &p, NULL), 0);
+	assert_int_equal(te_peer_links(p), count);
+	for (unsigned i = 0; i < count; i++) {
+		struct result r = {0};
+		unsigned before = fake.count;
+		te_msg_send(n.te, p, i, msg_for(&n, &r, data, 8), KV_NEVER);
+		assert_int_equal(fake.count, before + 1);
+		assert_int_equal(fake.posts[before].rail, want[i]);
+		complete(before, 0);
+		poll();
+		assert_int_equal(r.done, 1);
+	}
+	te_peer_close(&p);
+}
+
+static void a_rail_that_cannot_be_rebuilt_is_out_and_another_stands_for_it(void **state)
+{
+	struct te_remote remote;
+	struct te_key keys[3];
+	struct te_stats s;
+	(void)state;
+	open_rails(3);
+	fake.fails_of[1] = 2;
+	rail_dies(1);
+	assert_int_equal(n.resets, 1);
+	assert_int_equal(n.reset_status, 0); /* the engine works */
+	assert_true(te_rail_up(n.te, 0) && !te_rail_up(n.te, 1) && te_rail_up(n.te, 2));
+	te_rail_stats(n.te, 1, &s);
+	assert_int_equal(s.rail_failures, 1);
+	assert_int_equal(s.rebuild_failures, 1);
+	assert_int_equal(address_of(0), 0);
+	assert_int_equal(address_of(1), 2);
+	assert_int_equal(address_of(2), 2);
+	te_region_announce(area.region, &remote, keys);
+	assert_int_equal(remote.rails, 3);
+	assert_int_equal(keys[1].key, keys[2].key);
+	assert_int_not_equal(keys[0].key, keys[2].key);
+	links_go_over((const unsigned[]){0, 2, 2}, 3);
+	/* Tried again without disturbing anybody until it works; then it has its place back. */
+	now_ns += 100000000;
+	poll();
+	assert_int_equal(fake.rebuilds_of[1], 2);
+	assert_int_equal(n.resets, 1);
+	now_ns += 200000000;
+	poll();
+	assert_int_equal(fake.rebuilds_of[1], 3);
+	assert_int_equal(n.resets, 2);
+	assert_int_equal(n.reset_status, 0);
+	assert_true(te_rail_up(n.te, 1));
+	te_region_announce(area.region, &remote, keys);
+	assert_int_not_equal(keys[1].key, keys[2].key);
+	links_go_over((const unsigned[]){0, 1, 2}, 3);
+	close_all();
+}
+
+static void a_rail_that_fails_again_soon_stays_out_for_longer_each_time(void **state)
+{
+	(void)state;
+	open_rails(2);
+	rail_dies(1); /* the first time it is rebuilt at once */
+	assert_true(te_rail_up(n.te, 1));
+	assert_int_equal(fake.shuts, 0);
+	for (uint64_t out_ns = 1000000000; out_ns <= 60000000000; out_ns = out_ns == 60000000000 ? out_ns + 1 : KV_MIN(2 * out_ns, 60000000000ull)) {
+		now_ns += 5000000000;
+		rail_dies(1);
+		assert_false(te_rail_up(n.te, 1));
+		unsigned rebuilds = fake.rebuilds_of[1];
+		now_ns += out_ns - 1;
+		poll();
+		assert_int_equal(fake.rebuilds_of[1], rebuilds);
+		assert_false(te_rail_up(n.te, 1));
+		now_ns += 1;
+		poll();
+		assert_int_equal(fake.rebuilds_of[1], rebuilds + 1);
+		assert_true(te_rail_up(n.te, 1));
+	}
+	now_ns += 20000000000; /* a failure later on is one like the first */
+	rail_dies(1);
+	assert_true(te_rail_up(n.te, 1));
+	assert_int_equal(n.reset_status, 0);
+	close_all();
+}
+
+static void the_last_rail_is_never_left_out(void **state)
+{
+	(void)state;
+	open_rails(2);
+	fake.fails_of[0] = 1000;
+	rail_dies(0);
+	assert_false(te_rail_up(n.te, 0));
+	for (unsigned i = 0; i < 5; i++) {
+		now_ns += 1000000;
+		while (n.resets < i + 1)
+			now_ns += 250000000, poll(); /* fences are told late after a burst */
+		rail_dies(1);
+		now_ns += 250000000;
+		poll();
+		assert_true(te_rail_up(n.te, 1));
+		assert_int_equal(n.reset_status, 0);
+	}
+	assert_int_equal(fake.shuts, 0);
+	close_all();
+}
+
+static void an_engine_without_rails_is_down_until_the_first_is_back(void **state)
+{
+	struct te_address a = {.len = 2, .data = {1}};
+	struct te_peer *p = NULL;
+	(void)state;
+	open_rails(2);
+	fake.fails_of[0] = 1;
+	fake.fails_of[1] = 2;
+	rail_dies(0); /* both are rebuilt */
+	assert_int_equal(n.resets, 1);
+	assert_int_equal(n.reset_status, -KV_ELIMIT);
+	assert_int_equal(te_address(n.te, 0, &a), -KV_EPROVIDER);
+	assert_int_equal(te_peer_open(n.te, &a, 1, &p, NULL), -KV_EPROVIDER);
+	now_ns += 100000000;
+	poll();
+	assert_int_equal(n.reset_status, 0);
+	assert_true(te_rail_up(n.te, 0) && !te_rail_up(n.te, 1));
+	links_go_over((const unsigned[]){0, 0}, 2);
+	now_ns += 200000000;
+	poll();
+	assert_true(te_rail_up(n.te, 1));
+	links_go_over((const unsigned[]){0, 1}, 2);
+	close_all();
+}
+
+static void memory_registered_meanwhile_is_there_when_the_rail_is_back(void **state)
+{
+	struct te_region *region;
+	struct te_remote remote;
+	struct te_key keys[2];
+	static uint8_t bytes[4096];
+	(void)state;
+	open_rails(2);
+	fake.fails_of[1] = 1;
+	fake.mr_fails_of[1] = true; /* nothing works on it */
+	rail_dies(1);
+	assert_int_equal(te_region_register(n.te, bytes, sizeof(bytes), TE_LOCAL | TE_REMOTE_WRITE, 0, &region, NULL), 0);
+	te_region_announce(region, &remote, keys);
+	assert_int_equal(keys[0].key, keys[1].key);
+	now_ns += 100000000;
+	poll(); /* it opens, but cannot register */
+	assert_false(te_rail_up(n.te, 1));
+	assert_int_equal(n.resets, 1);
+	fake.mr_fails_of[1] = false;
+	now_ns += 200000000;
+	poll();
+	assert_true(te_rail_up(n.te, 1));
+	te_region_announce(region, &remote, keys);
+	assert_int_not_equal(keys[0].key, keys[1].key);
+	assert_int_equal(te_region_close(&region), 0);
+	close_all();
+}
+
 /* ---- transfers ---- */
 
 static void contiguous_bytes_grow_in_order(void **state)
@@ -1286,6 +1522,11 @@ int main(void)
 		CASE(a_dead_endpoint_is_rebuilt_and_told),
 		CASE(a_rebuild_that_fails_is_retried_with_back_off),
 		CASE(fences_are_rate_limited_by_telling_late),
+		CASE(a_rail_that_cannot_be_rebuilt_is_out_and_another_stands_for_it),
+		CASE(a_rail_that_fails_again_soon_stays_out_for_longer_each_time),
+		CASE(the_last_rail_is_never_left_out),
+		CASE(an_engine_without_rails_is_down_until_the_first_is_back),
+		CASE(memory_registered_meanwhile_is_there_when_the_rail_is_back),
 		CASE(contiguous_bytes_grow_in_order),
 		CASE(a_read_waits_for_its_first_chunk),
 		CASE(chunks_carry_address_key_and_immediate),

@@ -393,6 +393,12 @@ int fab_rebuild(struct fab *fab, struct kv_error *err)
 		       (unsigned long long)fab->id);
 }
 
+void fab_shut(struct fab *fab)
+{
+	endpoint_reset(fab);
+	fab->broken = true;
+}
+
 const struct fab_caps *fab_caps(const struct fab *fab)
 {
 	return &fab->caps;
