@@ -256,6 +256,18 @@ void te_follow(struct te *te)
 	}
 }
 
+void te_order_begin(struct te *te)
+{
+	te->in_message = true;
+}
+
+void te_order_end(struct te *te)
+{
+	if (!kv_list_empty(&te->following))
+		te_follow(te);
+	te->in_message = false;
+}
+
 static void room(struct te *te)
 {
 	te->starved = false;

@@ -237,8 +237,9 @@ struct te_xfer {
 	const struct te_remote *remote; /* must live until done */
 	struct te_slices at;        /* slice * count is the length; may be 0: one empty write if with_imm, else nothing */
 	bool with_imm;              /* TE_WRITE: every chunk carries imm */
-	bool ordered;               /* TE_WRITE without imm, of one chunk, on `link`, from te_handlers.message: it is posted at once and te_handlers.follow
-	                               runs next, or te_xfer_start says -KV_EBUSY */
+	bool ordered;               /* TE_WRITE without imm, of one chunk, on `link`, from te_handlers.message or between te_order_begin and te_order_end: it
+	                               is posted at once and te_handlers.follow runs next, or te_xfer_start says -KV_EBUSY. Empty and with imm: the
+	                               immediate that goes behind the ordered writes of this link instead of a message; -KV_EBUSY as te_msg_follow says */
 	uint32_t imm;
 	uint64_t deadline_ns;       /* chunks not posted by then are not posted any more */
 	void (*posting_done)(struct te_xfer *x);       /* `posted` is final (all posted, failed, cancelled or expired); may be NULL */
@@ -268,6 +269,11 @@ uint32_t te_xfer_chunks(const struct te *te, const struct te_xfer *x);
  * reset), -KV_EBUSY (ordered, and not now), -KV_ENOTSUP (a read where te_info.reads_refused; a write without
  * immediate on shm, which no fence could stop): then no callback runs. */
 int te_xfer_start(struct te *te, struct te_xfer *x);
+
+/* te_order_begin, te_order_end -- ordered writes may be started in between, outside te_handlers.message and other callbacks; te_handlers.follow runs at the
+ * end if no immediate was sent behind some. Nothing else of the engine is called in between. */
+void te_order_begin(struct te *te);
+void te_order_end(struct te *te);
 
 /* te_xfer_cancel -- post no more chunks. `posted` is final when it returns (posting_done does not run); done still comes, with -KV_ECANCELED unless it
  * had all completed. Harmless after done only if the memory is still there. */

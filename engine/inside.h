@@ -162,7 +162,7 @@ struct te {
 	uint32_t chunk_bytes, link_ops, receives;
 	uint64_t link_bytes;
 	bool push_imm_only, read_unsafe, reads_refused, polling, closing;
-	bool in_message; /* te_handlers.message runs */
+	bool in_message; /* te_handlers.message runs, or what stands between te_order_begin and te_order_end */
 	bool can_order;  /* every rail keeps a message behind the writes before it */
 	struct kv_list following; /* links that wait for their message behind ordered writes, until te_handlers.follow has run */
 	char why[512];

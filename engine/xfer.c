@@ -97,9 +97,9 @@ static int check(const struct te *te, const struct te_xfer *x)
 		return -KV_EINVAL;
 	if (x->dir == TE_READ && x->with_imm)
 		return -KV_EINVAL;
-	if (x->ordered && (x->dir == TE_READ || x->with_imm || x->link == TE_LINK_ANY))
-		return -KV_EINVAL;
 	if (__builtin_mul_overflow(x->at.slice, (uint64_t)x->at.count, &total) || !local_ok(x, total) || !remote_ok(x))
+		return -KV_EINVAL;
+	if (x->ordered && (x->dir == TE_READ || x->link == TE_LINK_ANY || (x->with_imm && total)))
 		return -KV_EINVAL;
 	/* Without an immediate the initiator's CPU writes the target's memory by itself, and no fence there stops it.
 	 */
@@ -226,13 +226,10 @@ static int post(const struct link *l, const struct te_xfer *x, const struct chun
 			 false, &op->ctx);
 }
 
-enum post xfer_post(struct link *l, struct te_xfer *x)
+static enum post post_next(struct link *l, struct te_xfer *x, struct op *op)
 {
 	struct rail *r = l->rail;
 	struct chunk c;
-	struct op *op = rail_op_get(r, x->dir == TE_READ ? OP_READ : OP_WRITE);
-	if (!op)
-		return POST_NO_CREDIT;
 	chunk_at(x->peer->te, x, x->priv.pos, &c);
 	op->of.xfer = x;
 	op->len = c.len;
@@ -248,6 +245,12 @@ enum post xfer_post(struct link *l, struct te_xfer *x)
 	if (x->priv.pos >= total_of(x))
 		x->priv.state |= XFER_FINAL;
 	return POST_DONE;
+}
+
+enum post xfer_post(struct link *l, struct te_xfer *x)
+{
+	struct op *op = rail_op_get(l->rail, x->dir == TE_READ ? OP_READ : OP_WRITE);
+	return op ? post_next(l, x, op) : POST_NO_CREDIT;
 }
 
 /* Post as long as a link has room and nobody stands in line. Returns why it ended. */
@@ -316,6 +319,38 @@ static bool order_possible(const struct te *te, const struct te_xfer *x)
 	return c.len > 0 && c.len == total_of(x);
 }
 
+/* It could not be posted: as if it had never been started. */
+static void unbegin(struct te *te, struct te_xfer *x)
+{
+	x->priv.state = 0;
+	x->local->users--;
+	te->live--;
+	peer_release(x->peer);
+}
+
+/* The immediate behind ordered writes takes the operation that was kept for a message. */
+static int start_behind(struct te *te, struct te_xfer *x)
+{
+	struct link *l = &x->peer->links[x->link];
+	struct op *op = l->follow;
+	if (!op)
+		return -KV_EBUSY;
+	l->follow = NULL;
+	kv_list_del(&l->follow_node);
+	if (l->stamp != l->rail->stamp || !l->addr) {
+		rail_op_put(l->rail, op);
+		return -KV_EBUSY;
+	}
+	op->kind = OP_WRITE;
+	begin(te, x);
+	if (post_next(l, x, op) != POST_DONE) {
+		unbegin(te, x);
+		return -KV_EBUSY;
+	}
+	x->priv.state |= XFER_TOLD;
+	return 1;
+}
+
 /* All or nothing. The message that follows has its operation from here on: nothing that is posted in between can
  * take it away. */
 static int start_ordered(struct te *te, struct te_xfer *x)
@@ -331,10 +366,7 @@ static int start_ordered(struct te *te, struct te_xfer *x)
 	if (xfer_post(l, x) != POST_DONE) {
 		if (!l->follow)
 			rail_op_put(l->rail, follow);
-		x->priv.state = 0;
-		x->local->users--;
-		te->live--;
-		peer_release(x->peer);
+		unbegin(te, x);
 		return -KV_EBUSY;
 	}
 	if (!l->follow)
@@ -351,7 +383,7 @@ int te_xfer_start(struct te *te, struct te_xfer *x)
 	if (KV_UNLIKELY(rc))
 		return rc;
 	if (x->ordered)
-		return start_ordered(te, x);
+		return x->with_imm ? start_behind(te, x) : start_ordered(te, x);
 	begin(te, x);
 	if (total_of(x) == 0 && !x->with_imm) {
 		x->priv.state |= XFER_FINAL | XFER_TOLD;

@@ -154,7 +154,9 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 	progress_start(&bar);
 	p->start_ns = phase_now();
 	p->end_ns = p->duration_ns ? kv_deadline(p->start_ns, p->duration_ns) : KV_NEVER;
-	rc = kvc_run(p->bench->pool, p->bench->opt->num_workers, phase_worker, p);
+	if (p->workers == 0)
+		p->workers = p->bench->opt->num_workers;
+	rc = kvc_run(p->bench->pool, p->workers, phase_worker, p);
 	out->elapsed_ns = phase_now() - p->start_ns;
 	progress_stop(&bar);
 	out->cpu_seconds = phase_cpu_seconds() - cpu;
@@ -162,8 +164,8 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 	if (rc == 0)
 		collect(p, out);
 	else
-		kv_fail(err, rc, "the %u workers of phase %s cannot be started: %s", p->bench->opt->num_workers,
-			p->name, kv_strerror(rc));
+		kv_fail(err, rc, "the %u workers of phase %s cannot be started: %s", p->workers, p->name,
+			kv_strerror(rc));
 	free(p->tally);
 	p->tally = NULL;
 	return rc;

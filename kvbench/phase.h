@@ -33,6 +33,7 @@ struct phase {
 	uint64_t first_op, total; /* total UINT64_MAX: until duration_ns */
 	uint64_t duration_ns;     /* 0: until total */
 	double rate;              /* operations per second; 0: closed loop */
+	unsigned workers;         /* 0: as many as the run has */
 	bool verify;
 	uint64_t errors_max; /* the phase ends at so many; 0: PHASE_ERRORS_MAX */
 	uint64_t arg;        /* the run function's */

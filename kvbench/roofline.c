@@ -5,18 +5,20 @@
  * nothing about each other. Each round therefore runs both, in an order that flips every round, and the efficiency is
  * the median of the rounds' ratios.
  *
- * A bare operation is one write with immediate of one value, from the server's resident blocks, into a view slice of
- * the client: what GET does less the request, the index, the pin, the reply and the checksum. Depth is equal, unless
- * --roofline-depth asks for more bare writes: a worker has one operation in flight in both. A call asks for many
- * operations at once, so that the requests of the bare run weigh nothing; its latency is taken from calls that ask
- * for one. */
+ * A bare operation is one write of one value, announced, from the server's resident blocks, into a view slice of the
+ * client: what GET does less the request, the index, the pin, the reply and the checksum. Depth is equal, unless
+ * --roofline-depth asks for more bare writes: as many are in flight towards a client as it has workers. One call asks
+ * for all of a client's at once, and for many in turn, so that the requests of the bare run weigh nothing, and so that
+ * the server can announce those that it starts together as one, as it answers GETs that came together. Latency is taken
+ * from calls that ask for one write, of every worker. */
 #include "kvbench/roofline.h"
 
 #include <stdlib.h>
 
 #include "kvbench/phase.h"
 
-enum { ROUNDS = 5, OPS_PER_CALL = 64, SINGLE_OPS_PER_WORKER = 50 };
+/* DEPTH_MAX: a kv-server keeps no more in flight for one call. VIEW_SHARE: of a client's buffer, what a call takes. */
+enum { ROUNDS = 5, OPS_PER_LANE = 64, SINGLE_OPS_PER_WORKER = 50, DEPTH_MAX = 256, VIEW_SHARE = 4 };
 
 static int compare(const void *a, const void *b)
 {
@@ -31,21 +33,48 @@ double roofline_median(double *values, unsigned n)
 	return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-/* One call of phase.arg bare operations. Servers take turns by worker; within a server the worker picks the shard. */
-static int op_raw(const struct phase_op *op)
+/* Callers per client: more than one where a server would not keep so much in flight for a call. */
+static unsigned callers_per_client(const struct bench_options *o, unsigned clients)
+{
+	uint64_t most = (o->num_workers + clients - 1) / clients * (uint64_t)o->roofline_depth;
+
+	return (unsigned)((most + DEPTH_MAX - 1) / DEPTH_MAX);
+}
+
+/* Writes that caller `w` keeps in flight: its part of what its client's workers would have. */
+static uint64_t depth_of(const struct phase_op *op)
+{
+	const struct bench_options *o = op->phase->bench->opt;
+	unsigned clients = op->phase->bench->num_clients, c = op->worker % clients, part = op->worker / clients;
+	unsigned parts = callers_per_client(o, clients);
+	uint64_t all = (o->num_workers / clients + (c < o->num_workers % clients)) * (uint64_t)o->roofline_depth;
+
+	return KV_MAX(all / parts + (part < all % parts), (uint64_t)1);
+}
+
+static uint64_t slices_of(const struct bench_options *o, uint64_t depth)
+{
+	uint64_t room = ((uint64_t)o->buffer_mb << 20) / VIEW_SHARE / o->value_size;
+
+	return KV_MAX(KV_MIN(depth / o->roofline_depth, room), (uint64_t)1);
+}
+
+/* One call of phase.arg bare operations. Calls go to the servers in turn, and to the shards of each. */
+static int op_raw(const struct phase_op *op, uint64_t depth, uint64_t slices)
 {
 	const struct bench_options *o = op->phase->bench->opt;
 	unsigned servers = KV_MAX(op->phase->bench->results.info.num_servers, 1u);
-	struct kvc_call call = {.size = sizeof(call), .server = op->worker % servers};
+	unsigned turn = (unsigned)(op->worker + op->number);
+	struct kvc_call call = {.size = sizeof(call), .server = turn % servers};
 	struct kvc_view view = {0};
 	uint64_t start_ns, end_ns;
-	int rc = kvc_view_acquire_await(op->client, o->value_size, 0, &view);
+	int rc = kvc_view_acquire_await(op->client, slices * o->value_size, 0, &view);
 
 	if (rc < 0)
 		return rc;
 	start_ns = phase_now();
-	rc = kvc_raw_await(op->client, op->worker / servers, &view, o->value_size, op->phase->arg,
-			   op->phase->arg > 1 ? o->roofline_depth : 1, o->seed + op->number, &call);
+	rc = kvc_raw_await(op->client, turn / servers, &view, o->value_size, op->phase->arg, (unsigned)depth,
+			   o->seed + op->number, &call);
 	end_ns = phase_now();
 	kvc_view_release(op->client, &view);
 	if (rc < 0)
@@ -56,10 +85,23 @@ static int op_raw(const struct phase_op *op)
 	return 0;
 }
 
+static int op_many(const struct phase_op *op)
+{
+	uint64_t depth = depth_of(op);
+
+	return op_raw(op, depth, slices_of(op->phase->bench->opt, depth));
+}
+
+static int op_single(const struct phase_op *op)
+{
+	return op_raw(op, 1, 1);
+}
+
 /* What the rounds share. */
 struct roofline {
 	struct bench *bench;
 	uint64_t ops_per_round, ops_per_call;
+	unsigned callers;
 	struct bench_errors *errors;
 	struct kv_error *err;
 	double get[ROUNDS], bare[ROUNDS], ratio[ROUNDS];
@@ -100,7 +142,8 @@ static int round_bare(struct roofline *r, unsigned round)
 {
 	struct phase p = {.bench = r->bench,
 			  .name = "bare",
-			  .run = op_raw,
+			  .run = op_many,
+			  .workers = r->callers,
 			  .first_op = (uint64_t)round * r->ops_per_round,
 			  .total = (r->ops_per_round + r->ops_per_call - 1) / r->ops_per_call,
 			  .errors_max = 1,
@@ -126,7 +169,7 @@ static int run_round(struct roofline *r, unsigned round)
 static int run_single(struct roofline *r, uint64_t *out_p50_ns)
 {
 	uint64_t ops = KV_MIN(r->ops_per_round, (uint64_t)SINGLE_OPS_PER_WORKER * r->bench->opt->num_workers);
-	struct phase p = {.bench = r->bench, .name = "single", .run = op_raw, .total = ops, .errors_max = 1, .arg = 1};
+	struct phase p = {.bench = r->bench, .name = "single", .run = op_single, .total = ops, .errors_max = 1, .arg = 1};
 	struct phase_result result = {0};
 	int rc = run_part(r, &p, &result);
 
@@ -154,15 +197,18 @@ static void conclude(struct roofline *r, struct roofline_result *out)
 int roofline_run(struct bench *bench, uint64_t reads, struct roofline_result *out, struct bench_errors *errors,
 		 struct kv_error *err)
 {
-	uint64_t workers = bench->opt->num_workers, ops = KV_MAX(reads / 3, workers);
+	const struct bench_options *o = bench->opt;
+	unsigned clients = KV_MIN(bench->num_clients, o->num_workers);
+	uint64_t ops = KV_MAX(reads / 3, (uint64_t)o->num_workers);
+	uint64_t lanes = (uint64_t)(o->num_workers / clients) * o->roofline_depth;
 	struct roofline r = {.bench = bench, .ops_per_round = ops, .errors = errors, .err = err};
 	int rc = 0;
 
-	/* Every worker gets at least two calls, so that the pipe stays full to the end. */
-	r.ops_per_call = KV_MIN(KV_MAX(ops / (2 * workers), (uint64_t)1),
-				(uint64_t)OPS_PER_CALL * bench->opt->roofline_depth);
+	r.callers = clients * callers_per_client(o, clients);
+	/* Every caller gets at least two calls, so that the pipe stays full to the end. */
+	r.ops_per_call = KV_MIN(KV_MAX(ops / (2 * (uint64_t)r.callers), (uint64_t)1), OPS_PER_LANE * lanes);
 	/* Of few reads a call is short, and keeps no more in flight than it asks for. */
-	out->depth = KV_MIN((uint64_t)bench->opt->roofline_depth, r.ops_per_call);
+	out->depth = KV_MIN((uint64_t)o->roofline_depth, KV_MAX(r.ops_per_call * o->roofline_depth / lanes, (uint64_t)1));
 	/* First the single calls: they tell at once when the server does not take part, and warm the path. */
 	rc = run_single(&r, &out->p50_ns);
 	for (unsigned i = 0; i < ROUNDS && rc == 0 && errors->num_codes == 0; i++)

@@ -6,6 +6,7 @@
 #include "kvserver/session.h"
 
 struct bench;
+struct shard;
 struct stage;
 
 /* A transfer of one request: full slices and the part of a slice that is left are one each. */
@@ -132,6 +133,7 @@ uint32_t get_cancel(struct request *r);
 bool put_cancel(struct request *r); /* false: answered when nothing is in flight any more */
 uint32_t bench_cancel(struct request *r);
 void bench_stop(struct request *r);
+void bench_turn(struct shard *s); /* start the writes that are due, in bursts: once a turn */
 bool bench_running(const struct request *r);
 bool bench_block(const struct request *r, unsigned i, struct block **out);
 void bench_free(struct request *r);

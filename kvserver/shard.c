@@ -116,6 +116,10 @@ static int shard_poll(struct loop_poller *p)
 
 	if (!kv_list_empty(&s->blocked))
 		reply_room(s);
+	if (!kv_list_empty(&s->benches)) {
+		bench_turn(s);
+		done++;
+	}
 	reply_flush(s);
 	call_redeliver(s);
 	shard_settle(s);
@@ -424,6 +428,7 @@ static void shard_init(struct shard *s)
 	kv_list_init(&s->blocked);
 	kv_list_init(&s->hashing);
 	kv_list_init(&s->hash_gets);
+	kv_list_init(&s->benches);
 	kv_list_init(&s->undelivered);
 }
 

@@ -72,6 +72,7 @@ struct shard {
 	struct kv_list blocked;     /* links whose replies wait for a send buffer */
 	struct kv_list hashing;     /* struct stage: bytes to sum up */
 	struct kv_list hash_gets;   /* struct request, likewise */
+	struct kv_list benches;     /* struct bench with writes to start at the end of the turn */
 	struct kv_list undelivered; /* struct call */
 	struct call *drained;       /* finished when no request is in flight */
 	bool attached, draining, reset_due, lost_due;

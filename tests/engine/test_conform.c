@@ -955,6 +955,70 @@ static void a_message_follows_ordered_writes(void **state)
 	pair_close(&p);
 }
 
+/* Outside a handler, ordered writes and the immediate behind them. Returns how many were started; none may be, while it connects. */
+static unsigned order_burst(struct node *n, struct te_xfer *imm, struct result *r)
+{
+	struct te_xfer none;
+	struct result rn;
+	xfer_init(&none, &rn, TE_WRITE, order.peer, order.from, 0, order.to, 0, 0);
+	none.link = 0;
+	none.ordered = true;
+	te_order_begin(n->te);
+	assert_int_equal(te_xfer_start(n->te, &none), -KV_EBUSY); /* behind nothing */
+	order_write(n, NULL, 0);
+	*imm = none;
+	xfer_init(imm, r, TE_WRITE, order.peer, order.from, 0, order.to, 0, 0);
+	imm->link = 0;
+	imm->ordered = true;
+	imm->imm = order.started;
+	assert_int_equal(te_xfer_start(n->te, imm), order.started ? 1 : -KV_EBUSY);
+	te_order_end(n->te);
+	assert_int_equal(rn.done, 0);
+	return order.started;
+}
+
+static void an_immediate_goes_behind_ordered_writes(void **state)
+{
+	struct pair p;
+	struct te_info info;
+	struct area from, to;
+	struct kv_prng prng;
+	pair_open(&p, state, NULL);
+	te_info(p.b.te, &info);
+	area_open(&from, &p.b, ORDER_WRITES * ORDER_LEN, 0, 1);
+	area_open(&to, &p.a, ORDER_WRITES * ORDER_LEN, 0, 0);
+	memset(&order, 0, sizeof(order));
+	order.peer = p.ba;
+	order.from = &from;
+	order.to = &to;
+	p.b.on_follow = order_follow; /* never runs: no message is due behind what an immediate announced */
+	kv_prng_seed(&prng, 2);
+	for (unsigned i = 0; i < ORDER_ROUNDS; i++) {
+		struct te_xfer imm;
+		struct result r = {0};
+		uint64_t before = p.a.imms;
+		order.writes = 1 + (unsigned)kv_prng_below(&prng, ORDER_WRITES);
+		order.len = 1 + (uint32_t)kv_prng_below(&prng, ORDER_LEN);
+		fill(from.base, from.len, i + 2);
+		if (order_burst(&p.b, &imm, &r) == 0) {
+			assert_true(!info.ordered || order.refused < 100000);
+			i -= info.ordered;
+			node_poll_all();
+			continue;
+		}
+		WAIT(p.a.imms == before + 1 && r.done);
+		assert_int_equal(p.a.last_imm, order.started);
+		for (unsigned k = 0; k < order.started; k++)
+			assert_memory_equal(to.base + (uint64_t)k * ORDER_LEN, from.base + (uint64_t)k * ORDER_LEN, order.len);
+		WAIT(!te_busy(p.b.te));
+	}
+	assert_int_equal(order.followed, 0);
+	assert_int_equal(p.a.messages, 0);
+	area_close(&from);
+	area_close(&to);
+	pair_close(&p);
+}
+
 static void ordered_writes_have_conditions(void **state)
 {
 	struct pair p;
@@ -1130,6 +1194,7 @@ static const struct {
 	{"many fences are told slowly", many_fences_are_told_slowly, 0},
 	{"a handler may fence", a_handler_may_fence, 0},
 	{"a message follows ordered writes", a_message_follows_ordered_writes, 0},
+	{"an immediate goes behind ordered writes", an_immediate_goes_behind_ordered_writes, 0},
 	{"ordered writes have conditions", ordered_writes_have_conditions, 0},
 	{"peers with one address share it", peers_with_one_address_share_it, 0},
 	{"addresses from elsewhere are refused", addresses_from_elsewhere_are_refused, 0},
