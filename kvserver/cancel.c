@@ -8,6 +8,9 @@
  * long as its id is in the window. An id below the window is answered with the largest number: the client must take its
  * destination for unsafe.
  *
+ * A further session cancels its own requests, the connection's own session those of all: another one is told that it cannot be
+ * known, as for an id below the window.
+ *
  * A GET of the same frame may be in a pack (pack.c), neither answered nor under way: the pack is closed first. */
 #include "kvserver/pack.h"
 #include "kvserver/reply.h"
@@ -59,6 +62,9 @@ void cancel_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 		reply.cancel.posted = UINT32_MAX;
 	} else if ((r = find_active(l, id)) == NULL) {
 		reply.cancel.posted = l->posted[id % WINDOW_WIDTH];
+	} else if (l->owner->number && r->owner != l->owner) {
+		reply.status = WIRE_STALE;
+		reply.cancel.posted = UINT32_MAX;
 	} else if (r->has_cancel) {
 		reply.status = WIRE_BUSY;
 		reply.cancel.posted = UINT32_MAX;

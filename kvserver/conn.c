@@ -6,7 +6,7 @@
  * regions, addresses, goodbye; when the connection ends, for whatever reason, the session ends on every shard, and the
  * connection's memory stays until each has said that nothing is left.
  *
- * Work for the shards goes out to all of them at once and the reader waits for all answers (all_await), so a client
+ * Work for the shards goes out to all of them at once and the reader waits for all answers (conn_all_await), so a client
  * sees its messages answered in order, and no two pieces of control work of one client ever overlap. What a call needs
  * is in the connection and is not touched while calls are pending.
  *
@@ -14,63 +14,25 @@
  * the reader waits it does not see that the client is gone; the heartbeats do, and have the shards stop the session
  * (stop_await), so that the quarantine budget ends the transfers, and with them the wait.
  *
+ * Further sessions on the connection are further.c's.
  * Regions are made here once, shared read-only by the shards, and freed here after all shards have let go.
  * A session that has become void without the client's doing (an endpoint was rebuilt; a write or a reply to the
  * client failed, which it waits for) ends with ADDRESS: the client makes a new one and its calls again. One that
  * does not go is cut. The server judges a client by its TCP connection (TCP_USER_TIMEOUT), not by its heartbeats: a
  * host may be busy. */
-#include "kvserver/server.h"
+#include "kvserver/conn.h"
 
 #include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 
-struct conn_call {
-	struct call call, stop;
-	struct conn *conn;
-	struct session *session; /* the shard's; NULL: none */
-	struct kv_error error;
-	struct te_address addr[KV_RAILS_MAX]; /* the shard's rails, as of opening the session */
-	_Atomic uint64_t received; /* requests. Written by the shard with each frame: not beside another shard's */
-};
-
-struct conn {
-	struct kv_list node, knock; /* knock: of server.knocking, while it has no session */
-	struct kvs_server *server;
-	int fd; /* until the TLS handshake is over; then -1 */
-	struct sockaddr_storage peer;
-	struct boot_conn *boot;
-	struct co *reader;
-	bool beating, closing, admitted;
-	bool talking; /* its first bytes have come */
-	bool cut;     /* to make room for others */
-	_Atomic bool anew;
-	uint64_t accepted_ns;
-	int slot; /* -1: none */
-	uint32_t number;
-	uint8_t token[KV_TOKEN_LEN];
-	uint64_t client_id;
-	unsigned rails;
-	struct te_address addr[KV_RAILS_MAX]; /* the client's */
-	struct kv_list regions;
-	unsigned region_count;
-	uint32_t region_keys;
-	/* what the pending calls are about */
-	struct region *region;
-	uint32_t region_id;
-	unsigned pending;
-	unsigned stopping; /* calls of stop_await */
-	struct co *beater;
-	struct conn_call *call; /* one per shard, from admission on */
-};
-
 static struct loop *loop_of(const struct conn *c)
 {
 	return c->server->control;
 }
 
-static const char *name_of(const struct conn *c, char *buf, size_t cap)
+const char *conn_name(const struct conn *c, char *buf, size_t cap)
 {
 	return kv_sockaddr_format(&c->peer, buf, cap);
 }
@@ -90,8 +52,7 @@ static void answered(struct call *call)
 		co_wake(c->reader);
 }
 
-/* Have every shard run this and wait until all have finished. Returns 0 or the first failure, with its text in *err. */
-static int all_await(struct conn *c, void (*run)(struct call *call), struct kv_error *err)
+int conn_all_await(struct conn *c, void (*run)(struct call *call), struct kv_error *err)
 {
 	unsigned shards = c->server->opt.shards;
 
@@ -206,7 +167,7 @@ static int sent(struct conn *c, int rc)
 	return rc;
 }
 
-static int send_await(struct conn *c, const struct wire_ctrl_msg *m)
+int conn_send_await(struct conn *c, const struct wire_ctrl_msg *m)
 {
 	return sent(c, boot_send_await(c->boot, m, loop_now(loop_of(c)) + HANDSHAKE_NS));
 }
@@ -216,7 +177,7 @@ static int send_status_await(struct conn *c, enum wire_ctrl type, uint32_t id, i
 	struct wire_ctrl_msg m = {.type = type,
 				  .region_ok = {.id = id, .status = rc ? wire_error_status(rc) : WIRE_OK}};
 
-	return send_await(c, &m);
+	return conn_send_await(c, &m);
 }
 
 static void refuse_await(struct conn *c, int rc, const char *text)
@@ -225,9 +186,9 @@ static void refuse_await(struct conn *c, int rc, const char *text)
 	char name[KV_HOST_MAX];
 
 	if (log_allowed(c->server))
-		kv_warn(c->server->opt.log, "client %s is refused: %s", name_of(c, name, sizeof(name)), text);
+		kv_warn(c->server->opt.log, "client %s is refused: %s", conn_name(c, name, sizeof(name)), text);
 	snprintf(m.refuse.text, sizeof(m.refuse.text), "%s", text);
-	send_await(c, &m);
+	conn_send_await(c, &m);
 }
 
 /* ---- hello ---- */
@@ -319,7 +280,7 @@ static int welcome_await(struct conn *c)
 	w->shards = w->loops = (uint16_t)s->opt.shards;
 	w->rails = (uint16_t)first->info.rails;
 	w->flags = (s->opt.allow_bench ? WIRE_WELCOME_BENCH : 0) | (s->opt.allow_pull ? WIRE_WELCOME_PULL : 0) |
-		   (first->info.reads_refused ? WIRE_WELCOME_INLINE_PUT : 0);
+		   (first->info.reads_refused ? WIRE_WELCOME_INLINE_PUT : 0) | WIRE_WELCOME_SESSIONS;
 	w->session = c->number;
 	w->chunk_bytes = first->info.chunk_bytes;
 	w->credits = s->opt.credits;
@@ -334,7 +295,7 @@ static int welcome_await(struct conn *c)
 	snprintf(w->node_id, sizeof(w->node_id), "%s", s->node_id);
 	rc = addresses_pack(c, addrs, cap, &w->addrs_len);
 	if (rc == 0)
-		rc = send_await(c, &m);
+		rc = conn_send_await(c, &m);
 	explicit_bzero(w->token, KV_TOKEN_LEN);
 	free(addrs);
 	return rc;
@@ -366,7 +327,7 @@ static int hello_await(struct conn *c)
 	if (rc == 0) {
 		c->client_id = m.hello.client_id;
 		addresses_copy(c, m.hello.addr, m.hello.rails);
-		rc = all_await(c, run_open, &err);
+		rc = conn_all_await(c, run_open, &err);
 	}
 	if (rc) {
 		refuse_await(c, rc, err.text);
@@ -375,12 +336,12 @@ static int hello_await(struct conn *c)
 	boot_limit(c->boot, UINT_MAX);
 	rc = welcome_await(c);
 	if (rc) {
-		kv_warn(c->server->opt.log, "client %s: no welcome could be sent: %s: %s", name_of(c, name, sizeof(name)), kv_strerror(rc),
+		kv_warn(c->server->opt.log, "client %s: no welcome could be sent: %s: %s", conn_name(c, name, sizeof(name)), kv_strerror(rc),
 			boot_failure(c->boot));
 		return rc;
 	}
 	kv_info(c->server->opt.log, "client %s (id %" PRIu64 ", %u rails) is session %u",
-		name_of(c, name, sizeof(name)), c->client_id, c->rails, c->number);
+		conn_name(c, name, sizeof(name)), c->client_id, c->rails, c->number);
 	return rc;
 }
 
@@ -424,10 +385,10 @@ static int on_region_await(struct conn *c, const struct wire_region *w)
 	c->region_count++;
 	c->region_keys += r->keys;
 	c->region = r;
-	rc = all_await(c, run_region, NULL);
+	rc = conn_all_await(c, run_region, NULL);
 	if (rc) {
 		c->region_id = id;
-		all_await(c, run_revoke, NULL);
+		conn_all_await(c, run_revoke, NULL);
 		region_forget(c, r);
 	}
 	return send_status_await(c, WIRE_CTRL_REGION_OK, id, rc);
@@ -439,7 +400,7 @@ static int on_revoke_await(struct conn *c, uint32_t id)
 
 	if (r) {
 		c->region_id = id;
-		all_await(c, run_revoke, NULL);
+		conn_all_await(c, run_revoke, NULL);
 		region_forget(c, r);
 	}
 	return send_status_await(c, WIRE_CTRL_REVOKE_OK, id, 0);
@@ -452,7 +413,7 @@ static int on_address_await(struct conn *c, const struct wire_address *a)
 
 	if (a->rails == c->rails) {
 		addresses_copy(c, a->addr, a->rails);
-		rc = all_await(c, run_readdress, NULL);
+		rc = conn_all_await(c, run_readdress, NULL);
 	}
 	if (rc == -KV_EINVAL)
 		control_count(c->server, WIRE_STAT_BAD_CONTROL);
@@ -478,7 +439,7 @@ static int on_arenas_await(struct conn *c)
 						     .len_bytes = a->len_bytes,
 						     .part_bytes = a->part_bytes,
 						     .keys = shard->arena_keys}};
-		rc = send_await(c, &m);
+		rc = conn_send_await(c, &m);
 	}
 	return rc;
 }
@@ -487,8 +448,8 @@ static int on_goodbye_await(struct conn *c)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_GOODBYE_OK};
 
-	all_await(c, run_idle, NULL);
-	return send_await(c, &m);
+	conn_all_await(c, run_idle, NULL);
+	return conn_send_await(c, &m);
 }
 
 /* One message. Returns 0, 1 when the client is done, or why the connection ends. */
@@ -509,6 +470,10 @@ static int message_await(struct conn *c, const struct wire_ctrl_msg *m)
 		return on_arenas_await(c);
 	case WIRE_CTRL_GOODBYE_DONE:
 		return 1;
+	case WIRE_CTRL_SESSION_BEGIN:
+	case WIRE_CTRL_SESSION_OPEN:
+	case WIRE_CTRL_SESSION_CLOSE:
+		return further_message_await(c, m);
 	default:
 		return -KV_EPROTO;
 	}
@@ -556,7 +521,7 @@ static int anew_await(struct conn *c)
 		m.address.addr[i].len = c->call[0].addr[i].len;
 		memcpy(m.address.addr[i].data, c->call[0].addr[i].data, c->call[0].addr[i].len);
 	}
-	kv_info(c->server->opt.log, "client %s shall begin a new session", name_of(c, name, sizeof(name)));
+	kv_info(c->server->opt.log, "client %s shall begin a new session", conn_name(c, name, sizeof(name)));
 	deadline_ns = loop_now(loop_of(c)) + ANEW_NS;
 	rc = boot_send_await(c->boot, &m, deadline_ns);
 	while (rc == 0 && !c->closing)
@@ -633,8 +598,9 @@ static void close_await(struct conn *c)
 	}
 	if (c->admitted) {
 		s->open--;
-		all_await(c, run_close, NULL);
+		conn_all_await(c, run_close, NULL);
 	}
+	further_fini(c);
 	regions_free(c);
 	if (c->slot >= 0)
 		s->slots[c->slot].used = false;
@@ -701,7 +667,7 @@ static int open_await(struct conn *c)
 			       &err);
 	c->fd = -1;
 	if (rc && !c->cut && log_allowed(s))
-		kv_warn(s->opt.log, "client %s is not let in: %s", name_of(c, name, sizeof(name)), err.text);
+		kv_warn(s->opt.log, "client %s is not let in: %s", conn_name(c, name, sizeof(name)), err.text);
 	return rc ? rc : hello_await(c);
 }
 
@@ -723,9 +689,9 @@ static void conn_run(void *arg)
 		if (rc == -KV_EPROTO)
 			control_count(c->server, WIRE_STAT_BAD_CONTROL);
 		if (rc < 0 && rc != -KV_EPEERDOWN)
-			kv_warn(c->server->opt.log, "client %s: control connection: %s", name_of(c, name, sizeof(name)),
+			kv_warn(c->server->opt.log, "client %s: control connection: %s", conn_name(c, name, sizeof(name)),
 				kv_strerror(rc));
-		kv_info(c->server->opt.log, "client %s left%s", name_of(c, name, sizeof(name)),
+		kv_info(c->server->opt.log, "client %s left%s", conn_name(c, name, sizeof(name)),
 			rc == 1 ? "" : " without a goodbye");
 	}
 	close_await(c);

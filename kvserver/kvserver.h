@@ -21,7 +21,7 @@ struct kvs_server;
 
 enum {
 	KVS_CLIENTS_DEFAULT = 256,
-	KVS_CLIENTS_MAX = 32768,
+	KVS_CLIENTS_MAX = 1 << 18,
 	KVS_CREDITS_DEFAULT = 128,
 	KVS_HEARTBEAT_MS_DEFAULT = 500,
 };
@@ -34,7 +34,9 @@ struct kvs_options {
 	unsigned shards;            /* min(4, cores) */
 	unsigned rails;             /* per shard; 0: as kvc_options.num_rails */
 	uint64_t memory_bytes;      /* of all shards together: 1 GiB */
-	unsigned max_clients, credits, heartbeat_ms;
+	unsigned max_clients; /* sessions in all, further ones on their connections too: 256 */
+	unsigned max_sessions; /* further ones of one connection: half of max_clients */
+	unsigned credits, heartbeat_ms;
 	uint64_t value_max;   /* bytes of a value at most: KV_VALUE_MAX, or less if a shard is smaller */
 	uint64_t ttl_ns;      /* of values that name none; 0: for ever */
 	uint64_t slow_ns;     /* requests that take so long in here are logged, a few per second; 0: none */
@@ -43,6 +45,7 @@ struct kvs_options {
 	unsigned eviction;    /* index into kvs_eviction_names */
 	bool prefault;        /* touch all memory before it listens: slower to start, no first-touch cost later */
 	const char *psk_file, *psk, *cert_file, *key_file, *ca_file; /* see bootstrap/bootstrap.h */
+	const char *session_keys; /* file of lines "identity:hex": who besides the client of a connection may have further sessions on it */
 	bool insecure;                                               /* listen beyond loopback without keys */
 	bool allow_bench;                                            /* answer BENCH requests */
 	bool allow_pull;   /* clients may read values by themselves: every client that is let in can then read all of the memory */

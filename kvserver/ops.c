@@ -78,10 +78,10 @@ void pin_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 		return;
 	}
 	if (q->flags & WIRE_PIN_RELEASE) {
-		pins_remove(&s->store, &l->session->pins, b);
+		pins_remove(&s->store, &l->owner->pins, b);
 	} else {
 		shard_count(s, WIRE_STAT_PINS);
-		rc = pins_add(&s->store, &l->session->pins, b, limit / PIN_SESSION_SHARE, limit / PIN_ALL_SHARE);
+		rc = pins_add(&s->store, &l->owner->pins, b, limit / PIN_SESSION_SHARE, limit / PIN_ALL_SHARE);
 	}
 	answer(l, q, rc ? wire_error_status(rc) : WIRE_OK);
 }

@@ -69,6 +69,7 @@ static bool pack_write(struct packs *p, struct link *l)
 	if (!r)
 		return false;
 	l->active--;
+	r->owner->active--;
 	r->answered = true;
 	r->type = 0;
 	r->id = 0;

@@ -256,7 +256,7 @@ static void put_first(struct link *l, const struct wire_request *q, uint64_t now
 	} else if ((q->flags & WIRE_PUT_LAST) && q->put.inline_data.len == q->put.total) {
 		put_small(l, q);
 	} else {
-		rc = stage_open(l->session, q, now_ns, &st);
+		rc = stage_open(l->owner, q, now_ns, &st);
 		if (rc)
 			put_reply(l, q, put_error(s, rc), 0);
 		else
@@ -277,7 +277,7 @@ void put_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 		put_first(l, q, now_ns);
 		return;
 	}
-	st = stage_find(l->session, q->put.stage);
+	st = stage_find(l->owner, q->put.stage);
 	if (!st)
 		put_reply(l, q, WIRE_STALE, 0);
 	else if (!range_fits(st, q))

@@ -32,6 +32,7 @@ struct request *request_new(struct link *l, const struct wire_request *q, uint64
 		return NULL;
 	*r = (struct request){
 		.session = s,
+		.owner = l->owner,
 		.link = l,
 		.type = q->type,
 		.id = q->id,
@@ -42,12 +43,15 @@ struct request *request_new(struct link *l, const struct wire_request *q, uint64
 	kv_list_add_tail(&s->requests, &r->node);
 	s->request_count++;
 	l->active++;
+	l->owner->active++;
+	l->owner->requests++;
 	return r;
 }
 
 void request_free(struct request *r)
 {
 	struct session *s = r->session;
+	struct owner *o = r->owner;
 	struct shard *shard = s->shard;
 
 	if (r->type == WIRE_BENCH)
@@ -63,6 +67,9 @@ void request_free(struct request *r)
 	kv_list_del(&r->node);
 	slab_put(&shard->requests, r);
 	s->request_count--;
+	o->requests--;
+	if (KV_UNLIKELY(o->gone != NULL))
+		owner_settle(o);
 	session_settle(s);
 }
 
@@ -279,6 +286,7 @@ void request_answer(struct request *r, int32_t status)
 	r->answered = true;
 	r->reply.status = status;
 	l->active--;
+	r->owner->active--;
 	/* Only the reply itself says that the bytes are there: nothing else is certain to be behind them. */
 	l->posted[r->id % WINDOW_WIDTH] = r->follows ? UINT32_MAX : posted;
 	if (r->block)

@@ -23,6 +23,7 @@ enum { REQUEST_MOVES = 2, REQUEST_SLICES_MAX = 65536 };
 struct request {
 	struct kv_list node; /* of the session */
 	struct session *session;
+	struct owner *owner;
 	struct link *link;
 	uint8_t type; /* 0: a pack (pack.h) */
 	bool answered; /* its reply was given out */

@@ -356,6 +356,7 @@ void kvs_server_destroy(struct kvs_server **server)
 	if (!s->opt.loops)
 		loop_destroy(&s->control);
 	boot_context_destroy(&s->boot);
+	boot_keys_destroy(&s->session_keys);
 	pthread_cond_destroy(&s->changed);
 	pthread_mutex_destroy(&s->lock);
 	free(s->slots);
@@ -375,6 +376,8 @@ static void defaults(struct kvs_options *o)
 		o->memory_bytes = 1ull << 30;
 	if (!o->max_clients)
 		o->max_clients = KVS_CLIENTS_DEFAULT;
+	if (!o->max_sessions)
+		o->max_sessions = KV_MAX(o->max_clients / 2, 1u);
 	if (!o->credits)
 		o->credits = KVS_CREDITS_DEFAULT;
 	if (!o->heartbeat_ms)
@@ -404,6 +407,8 @@ static int numbers_check(const struct kvs_options *o, struct kv_error *err)
 			       KVS_CLIENTS_MAX);
 	if (o->lease_ns < LEASE_MIN_NS || o->lease_ns > LEASE_MAX_NS)
 		return kv_fail(err, -KV_EINVAL, "a lease of %llu us; it is 10 ms to 60 s", (unsigned long long)(o->lease_ns / 1000));
+	if (o->max_sessions > OWNERS_MAX)
+		return kv_fail(err, -KV_EINVAL, "%u further sessions; one connection has at most %d", o->max_sessions, OWNERS_MAX);
 	if (o->eviction >= policies)
 		return kv_fail(err, -KV_EINVAL, "there is no eviction policy number %u", o->eviction);
 	return 0;
@@ -467,6 +472,8 @@ static int server_open_door(struct kvs_server *s, struct kv_error *err)
 		rc = kv_hostport_resolve(&hp, &s->addr, &s->addr_len, err);
 	if (rc == 0)
 		rc = boot_context_create(&security, true, o->log, &s->boot, err);
+	if (rc == 0 && o->session_keys)
+		rc = boot_keys_load(o->session_keys, &s->session_keys, err);
 	if (rc == 0)
 		rc = door_check(s, err);
 	return rc;
@@ -484,7 +491,8 @@ static int secrets_make(struct kvs_server *s, struct kv_error *err)
 
 static int slots_make(struct kvs_server *s, struct kv_error *err)
 {
-	s->slot_count = s->opt.max_clients + CLOSING_SLOTS;
+	/* Of connections: there are never more than numbers have bits for. */
+	s->slot_count = KV_MIN(s->opt.max_clients + CLOSING_SLOTS, 0xFFFFu);
 	s->slots = calloc(s->slot_count, sizeof(s->slots[0]));
 	return s->slots ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for %u session slots", s->slot_count);
 }

@@ -54,6 +54,7 @@ struct kvs_server {
 	uint8_t host_id[16];
 	uint64_t incarnation, shard_seed;
 	struct boot_context *boot;
+	struct boot_keys *session_keys; /* of further sessions; or NULL */
 	struct boot_identity identity;
 	struct sockaddr_storage addr;
 	socklen_t addr_len;
@@ -63,7 +64,8 @@ struct kvs_server {
 	/* control loop only */
 	int listen_fd;
 	struct kv_list conns, knocking; /* knocking: those without a session, the oldest first */
-	unsigned handshakes, open;
+	unsigned handshakes;
+	_Atomic unsigned open; /* sessions, further ones too; tests read it */
 	_Atomic unsigned handshakes_max; /* tests change it */
 	struct bucket bucket;
 	uint64_t logs_from_ns, logs_dropped;

@@ -9,7 +9,9 @@
  * A request id is judged by its link's window before anything else looks at the request: what was seen, or is too old
  * to know, is dropped and counted, without a reply (its one reply was given or will be). Requests over the link's
  * credits are answered BUSY; CANCEL is not counted against credits, as it is what frees them. A RELEASE is no request:
- * it has neither id nor reply. */
+ * it has neither id nor reply.
+ *
+ * Whose a request is, the session's own or a further one's on its connection, says the SESSION record before it (owner.c). */
 #include "kvserver/session.h"
 
 #include <stdlib.h>
@@ -26,6 +28,7 @@ static void link_init(struct session *s, unsigned index)
 	struct link *l = &s->link[index];
 
 	l->session = s;
+	l->owner = &s->own;
 	l->index = (uint8_t)index;
 	window_init(&l->window);
 	kv_list_init(&l->holding);
@@ -52,7 +55,8 @@ static struct session *session_alloc(struct shard *shard, const struct session_a
 	kv_list_init(&s->requests);
 	kv_list_init(&s->stages);
 	kv_list_init(&s->leases);
-	pins_init(&s->pins);
+	s->own = (struct owner){.session = s, .credits = UINT32_MAX};
+	pins_init(&s->own.pins);
 	for (unsigned i = 0; i < REGION_BUCKETS; i++)
 		kv_list_init(&s->regions[i]);
 	for (unsigned i = 0; i < links; i++)
@@ -111,6 +115,7 @@ static void session_free(struct session *s)
 	}
 	if (shard->te)
 		te_peer_close(&s->peer);
+	owners_fini(s);
 	shard->slot[s->number & 0xFFFF] = NULL;
 	shard->session_count--;
 	s->state = SESSION_GONE;
@@ -170,7 +175,8 @@ void session_stop(struct session *s)
 		reply_drop(&s->link[i]);
 	stages_drop(s);
 	requests_stop(s); /* `gone` is not set yet: the session stays */
-	pins_clear(&s->shard->store, &s->pins);
+	pins_clear(&s->shard->store, &s->own.pins);
+	owners_drop(s);
 	leases_drop(s);
 }
 
@@ -279,15 +285,13 @@ static void release_take(struct session *s, const struct wire_request *q)
 static void request_take(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	struct shard *shard = l->session->shard;
+	struct owner *o = l->owner;
 
-	if (KV_UNLIKELY(q->type == WIRE_SESSION)) {
-		shard_count(shard, WIRE_STAT_UNKNOWN_SESSION);
-		return;
-	}
 	if (q->type == WIRE_RELEASE) {
 		release_take(l->session, q);
 		return;
 	}
+	o->received++;
 	if (window_mark(&l->window, q->id) != WINDOW_NEW) {
 		shard_count(shard, WIRE_STAT_DUPLICATE_REQUESTS);
 		return;
@@ -295,7 +299,7 @@ static void request_take(struct link *l, const struct wire_request *q, uint64_t 
 	l->posted[q->id % WINDOW_WIDTH] = 0;
 	if (q->type == WIRE_CANCEL) {
 		cancel_begin(l, q, now_ns);
-	} else if (l->active + l->held >= shard->opt.credits) {
+	} else if (l->active + l->held >= shard->opt.credits || o->active >= o->credits) {
 		shard_count(shard, WIRE_STAT_OVER_CREDIT);
 		refuse(l, q, WIRE_BUSY);
 	} else if (q->time_left_us == 0) {
@@ -306,6 +310,19 @@ static void request_take(struct link *l, const struct wire_request *q, uint64_t 
 	} else {
 		begin[q->type](l, q, now_ns);
 	}
+}
+
+/* A record of the frame. Returns how many requests it was. */
+static unsigned record_take(struct link *l, const struct wire_request *q, uint64_t now_ns)
+{
+	if (KV_UNLIKELY(q->type == WIRE_SESSION)) {
+		pack_close(l->session->shard); /* it is one owner's */
+		l->owner = owner_switch(l->session, q);
+		return 0;
+	}
+	if (KV_LIKELY(l->owner != NULL))
+		request_take(l, q, now_ns);
+	return 1;
 }
 
 /* Records of a frame that are looked at together. */
@@ -336,10 +353,10 @@ void session_frame(struct session *s, unsigned link, struct wire_reader *records
 		if (n > 1)
 			group_ahead(&s->shard->store, q, n);
 		for (unsigned i = 0; i < n; i++)
-			request_take(&s->link[link], &q[i], now_ns);
-		taken += n;
+			taken += record_take(&s->link[link], &q[i], now_ns);
 	} while (rc == 1);
 	pack_close(s->shard);
+	s->link[link].owner = &s->own;
 	if (rc < 0)
 		shard_count(s->shard, WIRE_STAT_BAD_FRAMES);
 	if (s->received)

@@ -7,7 +7,7 @@
 
 #include "engine/engine.h"
 #include "kvserver/call.h"
-#include "kvserver/pins.h"
+#include "kvserver/owner.h"
 #include "kvserver/region.h"
 #include "kvserver/window.h"
 #include "wire/wire.h"
@@ -21,6 +21,7 @@ enum {
 /* One (client rail, shard rail) pair. */
 struct link {
 	struct session *session;
+	struct owner *owner;    /* whose the records are that are being read; else the session's own */
 	uint8_t index;
 	struct window window;
 	uint32_t active;        /* requests begun and not answered */
@@ -57,7 +58,8 @@ struct session {
 	struct kv_list leases; /* struct lease */
 	uint32_t lease_count;
 	uint64_t leased_bytes; /* of the arena, each lease counted */
-	struct pins pins;
+	struct owner own;     /* the session as an owner of requests, stages and pins */
+	struct owners owners; /* further sessions */
 	struct kv_list regions[REGION_BUCKETS];
 	uint32_t region_count;
 	struct call *idle, *gone; /* finished when no request is left; `gone` then frees the session */

@@ -251,6 +251,8 @@ uint64_t shard_stat_get(struct shard *s, enum wire_stat id)
 	case WIRE_STAT_SESSIONS:
 		/* Clients sum over shards, and every session is on all of them. */
 		return s->opt.index == 0 ? s->session_count : 0;
+	case WIRE_STAT_FURTHER_SESSIONS:
+		return s->opt.index == 0 ? s->owner_count : 0;
 	case WIRE_STAT_EVICTIONS:
 		return s->store.events[STORE_EVICTED];
 	case WIRE_STAT_EXPIRED:

@@ -66,7 +66,7 @@ struct shard {
 	struct te_remote arena; /* allow_pull: what clients are told of it. Never changes: the control loop reads it too */
 	uint8_t *arena_keys;    /* ... its keys as they are sent */
 	struct session **slot; /* by the lower 16 bits of the session number */
-	unsigned slots, session_count;
+	unsigned slots, session_count, owner_count; /* owners: further sessions */
 	struct kv_list ending;      /* sessions that end but have something in flight */
 	struct kv_list dirty;       /* links with a frame to send at the end of this turn */
 	struct kv_list blocked;     /* links whose replies wait for a send buffer */

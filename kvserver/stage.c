@@ -27,8 +27,9 @@ static bool may_stage(const struct session *s, uint64_t total)
 	       (s->staged_bytes == 0 || s->staged_bytes + size <= limit / SESSION_STAGE_SHARE);
 }
 
-int stage_open(struct session *s, const struct wire_request *q, uint64_t now_ns, struct stage **out)
+int stage_open(struct owner *o, const struct wire_request *q, uint64_t now_ns, struct stage **out)
 {
+	struct session *s = o->session;
 	struct shard *shard = s->shard;
 	struct stage *st;
 	int rc;
@@ -40,6 +41,7 @@ int stage_open(struct session *s, const struct wire_request *q, uint64_t now_ns,
 		return -KV_EBUSY;
 	memset(st, 0, offsetof(struct stage, extent)); /* the extents are many, and none is in use */
 	st->session = s;
+	st->owner = o;
 	st->id = kv_prng_next(loop_prng(shard->loop)) | 1;
 	st->total = q->put.total;
 	st->checksum = q->put.checksum;
@@ -60,11 +62,11 @@ int stage_open(struct session *s, const struct wire_request *q, uint64_t now_ns,
 	return 0;
 }
 
-struct stage *stage_find(const struct session *s, uint64_t id)
+struct stage *stage_find(const struct owner *o, uint64_t id)
 {
-	KV_LIST_EACH (n, &s->stages) {
+	KV_LIST_EACH (n, &o->session->stages) {
 		struct stage *st = KV_LIST_ENTRY(n, struct stage, node);
-		if (st->id == id)
+		if (st->id == id && st->owner == o)
 			return st;
 	}
 	return NULL;
@@ -204,6 +206,15 @@ void stages_drop(struct session *s)
 {
 	while (!kv_list_empty(&s->stages))
 		stage_kill(KV_LIST_ENTRY(s->stages.next, struct stage, node), WIRE_CANCELED, NULL);
+}
+
+void stages_drop_owner(struct session *s, const struct owner *o)
+{
+	KV_LIST_EACH_SAFE (n, &s->stages) {
+		struct stage *st = KV_LIST_ENTRY(n, struct stage, node);
+		if (st->owner == o)
+			stage_kill(st, WIRE_CANCELED, NULL);
+	}
 }
 
 void stages_tick(struct session *s, uint64_t now_ns)

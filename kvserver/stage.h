@@ -18,6 +18,7 @@ struct stage {
 	struct kv_list node;    /* of the session */
 	struct kv_list hashing; /* of the shard, while arrived bytes are not summed up */
 	struct session *session;
+	struct owner *owner;
 	uint64_t id, total, checksum, hashed;
 	uint64_t touched_ns, deadline_ns; /* of the last progress; of the call, as its ranges tell it */
 	uint32_t ttl_s;
@@ -30,8 +31,8 @@ struct stage {
 
 /* stage_open -- memory for the value that q begins. Returns 0; -KV_EBUSY (too much is staged already), -KV_ETOOBIG,
  * -KV_ENOMEM, -KV_EINVAL. */
-int stage_open(struct session *s, const struct wire_request *q, uint64_t now_ns, struct stage **out);
-struct stage *stage_find(const struct session *s, uint64_t id);
+int stage_open(struct owner *o, const struct wire_request *q, uint64_t now_ns, struct stage **out);
+struct stage *stage_find(const struct owner *o, uint64_t id); /* of this owner */
 
 /* stage_claim -- this request brings [offset, offset + length). 0; -KV_EINVAL (overlaps another), -KV_EBUSY (too
  * scattered). */
@@ -61,6 +62,7 @@ void stage_kill(struct stage *st, int32_t status, const struct request *but);
 void stage_free(struct stage *st);
 
 void stages_drop(struct session *s);
+void stages_drop_owner(struct session *s, const struct owner *o);
 void stages_tick(struct session *s, uint64_t now_ns);
 
 /* stage_commit -- put.c: the value is whole; check, make visible, answer st->last. Ends the stage. */

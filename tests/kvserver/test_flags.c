@@ -47,7 +47,7 @@ static void every_flag_reaches_the_options(void **state)
 	(void)state;
 	struct kvs_options o;
 	assert_int_equal(PARSE("--listen-addr", "[::1]:7", "--memory-mb", "64", "--node-id", "n1", "--num-domains", "2",
-			       "--worker-threads", "3", "--provider", "tcp", "--nic", "lo", "--max-clients", "9",
+			       "--worker-threads", "3", "--provider", "tcp", "--nic", "lo", "--max-clients", "9", "--max-sessions", "4", "--session-keys", "/k",
 			       "--ttl", "5m", "--psk-file", "/p", "--insecure", "--allow-bench", "--eviction", "sieve",
 			       "--heartbeat-ms", "100", "--ready-fd", "7", "--die-with-parent", "--spin-us", "0",
 			       "--prefault", "--value-max", "1M", "--chunk", "64K", "--credits", "16", "--slow-ms", "20",
@@ -64,6 +64,8 @@ static void every_flag_reaches_the_options(void **state)
 	assert_int_equal(o.rails, 2);
 	assert_int_equal(o.shards, 3);
 	assert_int_equal(o.max_clients, 9);
+	assert_int_equal(o.max_sessions, 4);
+	assert_string_equal(o.session_keys, "/k");
 	assert_true(o.ttl_ns == 300000000000ull);
 	assert_true(o.insecure && o.allow_bench && o.allow_pull && o.prefault && f.die_with_parent);
 	assert_true(o.lease_ns == 250000000ull);
