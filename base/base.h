@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/hist.h"
+#include "base/host.h"
 #include "base/key.h"
 #include "base/limits.h"
 #include "base/list.h"

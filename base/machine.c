@@ -117,6 +117,15 @@ bool kv_hugepages_transparent(const char *root)
 	return first_line(path, line, sizeof(line)) && !strstr(line, "[never]");
 }
 
+uint64_t kv_hugepages_total(const char *root, uint64_t page_bytes)
+{
+	char dir[PATH_MAX];
+	uint64_t pages = 0;
+	snprintf(dir, sizeof(dir), "%s/sys/kernel/mm/hugepages/hugepages-%llukB", root,
+		 (unsigned long long)(page_bytes >> 10));
+	return path_number(dir, "nr_hugepages", &pages) ? pages : 0;
+}
+
 uint64_t kv_meminfo_available(const char *root)
 {
 	char path[PATH_MAX];
@@ -305,6 +314,22 @@ uint64_t kv_cgroup_cpus(const char *root)
 {
 	uint64_t v2 = cgroup_tightest(root, "", "", cpus_v2);
 	uint64_t v1 = cgroup_tightest(root, "cpu", "/cpu", cpus_v1);
+	return KV_MIN(v1, v2);
+}
+
+/* Both versions have the same files. */
+static uint64_t pids_room(const char *dir)
+{
+	uint64_t max, used;
+	if (!path_number(dir, "pids.max", &max) || !path_number(dir, "pids.current", &used))
+		return UINT64_MAX;
+	return room(max, used, 0);
+}
+
+uint64_t kv_cgroup_pids_room(const char *root)
+{
+	uint64_t v2 = cgroup_tightest(root, "", "", pids_room);
+	uint64_t v1 = cgroup_tightest(root, "pids", "/pids", pids_room);
 	return KV_MIN(v1, v2);
 }
 

@@ -27,11 +27,17 @@ int kv_maps_check(const char *root, const void *base, uint64_t len_bytes, struct
 /* kv_memory_fits_in -- kv_memory_fits, of the machine below root. */
 int kv_memory_fits_in(const char *root, uint64_t bytes, const char *what, const char *option, struct kv_error *err);
 
+/* kv_hugepages_total -- the same, in use or not. */
+uint64_t kv_hugepages_total(const char *root, uint64_t page_bytes);
+
 /* kv_cgroup_memory_room -- bytes that the cgroups of this process still allow; UINT64_MAX when none limits it. */
 uint64_t kv_cgroup_memory_room(const char *root);
 
 /* kv_cgroup_cpus -- CPUs that the cgroups' quota amounts to, rounded up; UINT64_MAX when none limits it. */
 uint64_t kv_cgroup_cpus(const char *root);
+
+/* kv_cgroup_pids_room -- threads that the cgroups of this process still allow; UINT64_MAX when none limits them. */
+uint64_t kv_cgroup_pids_room(const char *root);
 
 /* kv_meminfo_available -- MemAvailable in bytes (MemFree on kernels before 3.14); 0 when unreadable. */
 uint64_t kv_meminfo_available(const char *root);

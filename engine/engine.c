@@ -118,17 +118,24 @@ static int open_devices(struct te *te, const struct te_options *o, struct kv_err
 	return rc;
 }
 
-int te_plan(const struct te_options *options, struct te_plan *out, struct kv_error *err)
+int te_devices_find(const struct te_options *options, struct fab_device *devices, unsigned *out_count, char *why,
+		    struct kv_error *err)
 {
-	struct fab_device devices[KV_RAILS_MAX];
-	unsigned at[KV_RAILS_MAX], count = 0, rails;
 	struct te_signals signals;
 	pthread_mutex_lock(&setup_lock);
 	te_signals_evict();
 	te_signals_save(&signals);
-	int rc = find_devices(options, devices, &count, NULL, err);
+	int rc = find_devices(options, devices, out_count, why, err);
 	te_signals_restore(&signals);
 	pthread_mutex_unlock(&setup_lock);
+	return rc;
+}
+
+int te_plan(const struct te_options *options, struct te_plan *out, struct kv_error *err)
+{
+	struct fab_device devices[KV_RAILS_MAX];
+	unsigned at[KV_RAILS_MAX], count = 0, rails;
+	int rc = te_devices_find(options, devices, &count, NULL, err);
 	if (rc)
 		return rc;
 	rc = te_plan_devices(options, devices, count, at, &rails, err);

@@ -18,6 +18,8 @@
 #include <sys/socket.h>
 
 #include "base/base.h"
+#include "engine/budget.h"
+#include "engine/check.h"
 
 struct te;
 struct te_peer;

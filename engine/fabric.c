@@ -301,7 +301,7 @@ int fab_open(const struct fab_device *device, const struct fab_options *options,
 	fab->info->rx_attr->size = depth(options->rx_depth, FAB_RX_DEPTH, fab->info->rx_attr->size);
 	fab->cq_wanted = (options->cq_depth ? options->cq_depth : FAB_CQ_DEPTH) * times;
 	rc = fab_tcp_check(fab, err);
-	rc = rc ? rc : fab_limits_check(device, fab->quirk, options->log, err);
+	rc = rc ? rc : fab_limits_check(device, options, err);
 	fab_shm_clean(fab);
 	rc = rc ? rc : domain_open(fab, err);
 	rc = rc ? rc : endpoint_open(fab, err);
@@ -419,11 +419,17 @@ static int mr_reg_keyed(struct fab *fab, void *base, uint64_t len, uint64_t flag
 static int mr_fail(const struct fab *fab, uint64_t len, int rc, struct kv_error *err)
 {
 	bool room = rc == -FI_ENOMEM || rc == -FAB_ENOMR || rc == -FI_ENOSPC || rc == -FI_EAGAIN;
-	return kv_fail(err, room ? -KV_ENOMEM : -KV_EPROVIDER, "fi_mr_reg %llu MiB on %s (%s): %s%s",
+	struct te_need need = {.mrs = 1,
+			       .registered_bytes = len,
+			       .pinned_bytes = len,
+			       .part_bytes = len,
+			       .pages = len >> 12};
+	char why[384] = "";
+	if (room)
+		fab_limits_short(fab, &need, why, sizeof(why));
+	return kv_fail(err, room ? -KV_ENOMEM : -KV_EPROVIDER, "fi_mr_reg %llu MiB on %s (%s): %s%s%s",
 		       (unsigned long long)(len >> 20), fab->caps.domain, fab->caps.provider, fi_strerror(-rc),
-		       room && fab->quirk->pins_memory ? "; raise the locked-memory limit (ulimit -l unlimited) or use "
-							 "huge pages (fewer page entries on the NIC)"
-						       : "");
+		       room ? "; " : "", why);
 }
 
 int fab_mr_reg(struct fab *fab, void *base, uint64_t len, unsigned access, struct fab_mr **out, struct kv_error *err)

@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 
 #include "base/base.h"
+#include "engine/check.h"
 
 struct fab;
 struct fab_mr;
@@ -61,6 +62,13 @@ struct fab_options {
 	bool want_wait_fd;
 	const struct kv_log *log;
 };
+
+/* fab_need -- what one endpoint on this device takes, connected to so many peers, of what the provider does by itself: its queues, buffers and files.
+ * Messages and regions are the caller's to add. */
+void fab_need(const struct fab_device *device, const struct fab_options *options, unsigned peers, struct te_need *out);
+
+/* fab_limits -- what a device allows, and how much of it is in use. Asks libibverbs and the kernel where there is a NIC. */
+void fab_limits(const struct fab_device *device, struct te_limits *out);
 
 /* What an opened rail turned out to be. */
 struct fab_caps {

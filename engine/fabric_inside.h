@@ -84,11 +84,17 @@ void fab_tcp_settle(struct fab *fab);
  * are not there. */
 int fab_tcp_check(const struct fab *fab, struct kv_error *err);
 
+/* fab_verbs_function -- some function of libibverbs: it tells which file that is. */
+void *fab_verbs_function(void);
+
 /* ---- fabric_limits.c ---- */
 
-/* fab_limits_check -- before opening: files, locked memory, endpoints. 0, or -KV_ELIMIT with the sentence. */
-int fab_limits_check(const struct fab_device *device, const struct fab_quirk *quirk, const struct kv_log *log,
-		     struct kv_error *err);
+/* fab_limits_check -- before opening an endpoint: the checks of check.c for it. 0, or -KV_ELIMIT with the sentence. */
+int fab_limits_check(const struct fab_device *device, const struct fab_options *options, struct kv_error *err);
+
+/* fab_limits_short -- after a call of the provider's failed for want of something: which limit is short of `need`, and
+ * how to lift it, as the end of a sentence; or the figures, when none is. */
+void fab_limits_short(const struct fab *fab, const struct te_need *need, char *buf, size_t cap);
 
 /* fab_limits_fail -- turn what libfabric said (a negative code) on opening `what` into a code and a sentence that names
  * the probable limit. */

@@ -2,20 +2,17 @@
 /* fabric_limits.c -- which limit of the machine is short, said before and after it bites.
  *
  * Providers answer a short limit with ENOMEM, EINVAL or an abort in a later call. So what can be compared is compared
- * first (files, locked memory, endpoints per device), and what only the provider knows is turned into a sentence that
- * names the usual culprits of that provider. The census of endpoints is the one piece of process-wide state: limits are
+ * first (check.c's table), and when a provider says ENOMEM all the same, it is compared again: the sentence then names
+ * what is short, or gives the figures of all that is not. The census of endpoints is the one piece of process-wide state: limits are
  * per process and device, and nothing else knows of the other engines. */
 #include "engine/fabric_inside.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 
-enum { CENSUS_ROWS = 64, FD_MARGIN = 16, CAP_IPC_LOCK_BIT = 14 };
+enum { CENSUS_ROWS = 64 };
 
 static pthread_mutex_t census_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
@@ -56,87 +53,39 @@ unsigned fab_census(const char *domain)
 	return count;
 }
 
-static unsigned files_open(void)
+/* ---- before ---- */
+
+/* What one endpoint on this device, and perhaps more than it, takes of what there is. */
+static unsigned checks_of(const struct fab_device *device, const struct te_need *need, struct te_verdict *out, unsigned max)
 {
-	unsigned n = 0;
-	DIR *d = opendir("/proc/self/fd");
-	if (!d)
-		return 0;
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n > 3 ? n - 3 : 0; /* two names of directories, and the descriptor of this walk */
+	struct te_limits limits;
+	struct kv_host host;
+	struct te_checkup c = {.host = &host, .limits = &limits, .need = need, .cma_error = -1};
+	fab_limits(device, &limits);
+	kv_host_read("", &host);
+	c.pins_memory = limits.pins_memory;
+	c.shared_memory = limits.shared_memory;
+	return te_check(&c, TE_CHECK_DEVICE | TE_CHECK_PROCESS, out, max);
 }
 
-/* Whether RLIMIT_MEMLOCK does not apply to us. */
-static bool may_lock_any(void)
+int fab_limits_check(const struct fab_device *device, const struct fab_options *options, struct kv_error *err)
 {
-	char line[128];
-	uint64_t caps = 0;
-	FILE *f = fopen("/proc/self/status", "re");
-	if (!f)
-		return false;
-	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, "CapEff: %" SCNx64, &caps) == 1)
-			break;
-	fclose(f);
-	return caps >> CAP_IPC_LOCK_BIT & 1;
-}
-
-static int check_files(const struct fab_device *device, const struct fab_quirk *quirk, struct kv_error *err)
-{
-	struct rlimit rl;
-	unsigned used = files_open();
-	if (getrlimit(RLIMIT_NOFILE, &rl) || rl.rlim_cur == RLIM_INFINITY ||
-	    used + quirk->fds + FD_MARGIN <= rl.rlim_cur)
-		return 0;
-	/* A limit may have been lowered below what was open already. */
-	return kv_fail(err, -KV_ELIMIT,
-		       "%s: an endpoint needs about %u files, and this process has %u open and may have %" PRIu64
-		       "; raise `ulimit -n` (LimitNOFILE= in systemd)",
-		       device->provider, quirk->fds, used, (uint64_t)rl.rlim_cur);
-}
-
-static int check_memlock(const struct fab_device *device, const struct fab_quirk *quirk, const struct kv_log *log,
-			 struct kv_error *err)
-{
-	struct rlimit rl;
-	if (!quirk->pins_memory || getrlimit(RLIMIT_MEMLOCK, &rl) || rl.rlim_cur == RLIM_INFINITY || may_lock_any())
-		return 0;
-	if (rl.rlim_cur < quirk->memory_bytes)
-		return kv_fail(err, -KV_ELIMIT,
-			       "%s pins about %" PRIu64
-			       " MiB per endpoint, besides what is registered, and the locked-memory limit is %" PRIu64
-			       " KiB; raise it with `ulimit -l unlimited` (LimitMEMLOCK=infinity in systemd, --ulimit "
-			       "memlock=-1 in docker)",
-			       device->provider, quirk->memory_bytes >> 20, (uint64_t)rl.rlim_cur >> 10);
-	kv_warn(log,
-		"%s: the locked-memory limit is %" PRIu64
-		" MiB; registrations beyond it will fail (ulimit -l unlimited)",
-		device->provider, (uint64_t)rl.rlim_cur >> 20);
+	struct te_verdict v[TE_CHECKS_MAX];
+	struct te_need need;
+	char subject[2 * KV_NAME_MAX + 8];
+	fab_need(device, options, 1, &need);
+	unsigned n = checks_of(device, &need, v, KV_COUNT(v));
+	snprintf(subject, sizeof(subject), "%s on %s", device->provider, device->domain);
+	for (unsigned i = 0; i < n; i++) {
+		if (v[i].status == TE_FAIL)
+			return te_verdict_fail(&v[i], subject, err);
+		if (v[i].status == TE_WARN)
+			kv_warn(options->log, "%s: %s: %s; %s", subject, v[i].name, v[i].text, v[i].remedy);
+	}
 	return 0;
 }
 
-int fab_limits_check(const struct fab_device *device, const struct fab_quirk *quirk, const struct kv_log *log,
-		     struct kv_error *err)
-{
-	unsigned open = fab_census(device->domain);
-	int rc = check_files(device, quirk, err);
-	if (rc == 0)
-		rc = check_memlock(device, quirk, log, err);
-	if (rc == 0 && device->ep_max && open >= device->ep_max)
-		rc = kv_fail(err, -KV_ELIMIT,
-			     "device %s has %" PRIu64
-			     " endpoints and this process has %u of them open; use fewer clients, loops or rails",
-			     device->domain, device->ep_max, open);
-	if (rc == 0 && device->cq_max && open >= device->cq_max)
-		rc = kv_fail(
-			err, -KV_ELIMIT,
-			"device %s has %" PRIu64
-			" completion queues and this process has %u of them open; use fewer clients, loops or rails",
-			device->domain, device->cq_max, open);
-	return rc;
-}
+/* ---- after ---- */
 
 static bool exhaustion(int rc)
 {
@@ -156,26 +105,51 @@ static bool exhaustion(int rc)
 	}
 }
 
+static void device_of(const struct fab *fab, struct fab_device *out)
+{
+	memset(out, 0, sizeof(*out));
+	snprintf(out->domain, sizeof(out->domain), "%s", fab->caps.domain);
+	snprintf(out->provider, sizeof(out->provider), "%s", fab->caps.provider);
+	snprintf(out->short_name, sizeof(out->short_name), "%s",
+		 fab->quirk->short_name ? fab->quirk->short_name : fab->caps.provider);
+	out->ep_max = fab->info->domain_attr->ep_cnt;
+	out->cq_max = fab->info->domain_attr->cq_cnt;
+	out->mr_max = fab->info->domain_attr->mr_cnt;
+}
+
+void fab_limits_short(const struct fab *fab, const struct te_need *need, char *buf, size_t cap)
+{
+	struct fab_device device;
+	struct te_verdict v[TE_CHECKS_MAX];
+	size_t at = 0;
+	device_of(fab, &device);
+	unsigned n = checks_of(&device, need, v, KV_COUNT(v));
+	for (unsigned i = 0; i < n; i++)
+		if (v[i].status == TE_FAIL) {
+			snprintf(buf, cap, "%s is short: %s; %s", v[i].name, v[i].text, v[i].remedy);
+			return;
+		}
+	at += (size_t)snprintf(buf, cap, "no limit that can be seen is short (");
+	for (unsigned i = 0; i < n && at < cap; i++)
+		if (v[i].need != KV_UNKNOWN && v[i].need > 0)
+			at += (size_t)snprintf(buf + at, cap - at, "%s: %s; ", v[i].name, v[i].text);
+	if (at < cap)
+		snprintf(buf + at - 2, cap - at + 2, ")%s",
+			 fab->quirk->pins_memory ? ": the device itself is; use fewer clients or rails, or huge pages" : "");
+}
+
 int fab_limits_fail(const struct fab *fab, const char *what, int rc, struct kv_error *err)
 {
 	const char *prov = fab->info->fabric_attr->prov_name, *domain = fab->info->domain_attr->name;
-	unsigned open = fab_census(domain);
+	struct fab_device device;
+	struct te_need need;
+	char why[384];
 	if (!exhaustion(rc))
 		return kv_fail(err, -KV_EPROVIDER, "%s on %s (%s): %s", what, domain, prov, fi_strerror(-rc));
-	if (rc == -FI_EMFILE || rc == -ENFILE)
-		return kv_fail(err, -KV_ELIMIT, "%s on %s (%s): too many open files; raise `ulimit -n`", what, domain,
-			       prov);
-	if (fab->quirk->pins_memory)
-		return kv_fail(err, -KV_ELIMIT,
-			       "%s on %s (%s): %s, with %u endpoints of this process open (device: %zu) and depths "
-			       "%zu/%zu/%u; short is one of: queue pairs or their "
-			       "memory on the device (use fewer clients or rails), locked memory (ulimit -l "
-			       "unlimited), huge pages (vm.nr_hugepages)",
-			       what, domain, prov, fi_strerror(-rc), open, fab->info->domain_attr->ep_cnt,
-			       fab->info->tx_attr->size, fab->info->rx_attr->size, fab->cq_wanted);
-	return kv_fail(err, -KV_ELIMIT,
-		       "%s on %s (%s): %s, with %u endpoints of this process open; about %" PRIu64
-		       " MiB of memory per endpoint are needed (smaller with FI_OFI_RXM_BUFFER_SIZE and "
-		       "FI_OFI_RXM_MSG_RX_SIZE; /dev/shm for shm)",
-		       what, domain, prov, fi_strerror(-rc), open, fab->quirk->memory_bytes >> 20);
+	device_of(fab, &device);
+	fab_need(&device, &fab->options, 1, &need);
+	need.cq_entries = KV_MIN(need.cq_entries, (uint64_t)fab->cq_wanted);
+	fab_limits_short(fab, &need, why, sizeof(why));
+	return kv_fail(err, -KV_ELIMIT, "%s on %s (%s): %s, with %u endpoints of this process open; %s", what, domain, prov,
+		       fi_strerror(-rc), fab_census(domain), why);
 }

@@ -285,4 +285,10 @@ void te_signals_evict(void); /* remove the handlers that psm libraries put in wh
 void te_signals_save(struct te_signals *s);
 void te_signals_restore(const struct te_signals *s);
 
+/* ---- engine.c ---- */
+
+/* te_devices_find -- fab_devices, alone in the process and with its signal dispositions kept. For fab_devices_free. */
+int te_devices_find(const struct te_options *options, struct fab_device *devices, unsigned *out_count, char *why,
+		    struct kv_error *err);
+
 #endif

@@ -315,6 +315,18 @@ int fab_devices(const struct fab_query *query, struct fab_device *out, unsigned 
 	return 0;
 }
 
+void fab_need(const struct fab_device *device, const struct fab_options *options, unsigned peers, struct te_need *out)
+{
+	(void)device, (void)options, (void)peers;
+	*out = (struct te_need){.endpoints = 1};
+}
+
+void fab_limits(const struct fab_device *device, struct te_limits *out)
+{
+	te_limits_unknown(out);
+	memcpy(out->device, device->domain, sizeof(out->device));
+}
+
 void fab_devices_free(struct fab_device *devices, unsigned count)
 {
 	(void)devices;

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* budget.c -- what a number of engines would take, before one of them is opened.
+ *
+ * An engine alone can only see that the next endpoint does not fit; who opens several wants to know before the first,
+ * because a pool that comes up half is worse than none. So a budget
+ * gives each engine the devices that te_open would (plan.c) and adds up. What it refuses is what would fail: limits of the device and of the process. What is
+ * short on the machine (memory, huge pages) is only warned about here, since the kernel may yet find it. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "engine/inside.h"
+#include "engine/plan.h"
+
+enum { VERDICTS_MAX = KV_RAILS_MAX * 8 + TE_CHECKS_MAX };
+
+#define PART_DEFAULT ((uint64_t)1 << 30) /* as in region.c */
+
+static void device_copy(struct te_device *to, const struct fab_device *from)
+{
+	*to = (struct te_device){.link_bits_per_s = from->link_bits_per_s, .numa_node = from->numa_node};
+	memcpy(to->provider, from->provider, sizeof(to->provider));
+	memcpy(to->fabric, from->fabric, sizeof(to->fabric));
+	memcpy(to->domain, from->domain, sizeof(to->domain));
+	memcpy(to->short_name, from->short_name, sizeof(to->short_name));
+	memcpy(to->local, from->local, sizeof(to->local));
+}
+
+/* One rail of one engine: its endpoint, its region and its messages. */
+static struct te_need rail_need(const struct te_options *o, const struct te_load *load, const struct fab_device *device)
+{
+	struct fab_options fo = {.tx_depth = o->tx_depth,
+				 .rx_depth = o->receives ? o->receives : TE_RECEIVES_DEFAULT,
+				 .cq_depth = o->cq_depth,
+				 .log = o->log};
+	uint64_t messages = (uint64_t)(o->messages ? o->messages : TE_MESSAGES_DEFAULT) + fo.rx_depth;
+	uint64_t area = kv_align_up(messages * KV_MSG_MAX, (uint64_t)2 << 20), bytes = load->region_bytes + area;
+	struct te_need need = {0};
+	fab_need(device, &fo, load->peers, &need);
+	need.registered_bytes += bytes;
+	need.pinned_bytes += bytes;
+	need.mrs += 1 + (load->region_bytes + PART_DEFAULT - 1) / PART_DEFAULT;
+	need.part_bytes = KV_MIN(KV_MAX(load->region_bytes, area), PART_DEFAULT);
+	return need;
+}
+
+/* Pages of memory that may lie in huge pages or not: as many as are free are taken. */
+static void pages_count(struct te_budget *budget, const struct kv_host *host)
+{
+	uint64_t huge = host->huge[0].free * host->huge[0].page_bytes + host->huge[1].free * host->huge[1].page_bytes;
+	bool fits = huge >= budget->process.huge_bytes;
+	for (unsigned i = 0; i < budget->num_devices; i++)
+		budget->device[i].need.pages = budget->device[i].need.registered_bytes >> (fits ? 21 : 12);
+}
+
+static int add_engines(const struct te_options *o, const struct te_load *load, const struct fab_device *devices,
+		       struct te_budget *budget, struct kv_error *err)
+{
+	for (unsigned e = 0; e < load->engines; e++) {
+		struct te_options mine = *o;
+		unsigned at[KV_RAILS_MAX];
+		mine.engine = e;
+		mine.engines = load->engines;
+		int rc = te_plan_devices(&mine, devices, budget->num_devices, at, &budget->rails, err);
+		if (rc)
+			return rc;
+		for (unsigned r = 0; r < budget->rails; r++) {
+			struct te_need need = rail_need(o, load, &devices[at[r]]);
+			te_need_add(&budget->device[at[r]].need, &need);
+		}
+		/* Memory is there once, however many rails it is registered on. */
+		budget->process.memory_bytes += load->region_bytes;
+		budget->process.huge_bytes += load->region_bytes;
+	}
+	return 0;
+}
+
+int te_budget(const struct te_options *options, const struct te_load *load, struct te_budget *out, struct kv_error *err)
+{
+	struct fab_device *devices = calloc(KV_RAILS_MAX, sizeof(*devices));
+	struct kv_host host;
+	int rc;
+	memset(out, 0, sizeof(*out));
+	if (!devices)
+		return kv_fail(err, -KV_ENOMEM, "no memory for a list of devices");
+	rc = te_devices_find(options, devices, &out->num_devices, out->why, err);
+	if (rc)
+		goto out_devices;
+	for (unsigned i = 0; i < out->num_devices; i++) {
+		device_copy(&out->device[i].device, &devices[i]);
+		fab_limits(&devices[i], &out->device[i].limits);
+	}
+	out->pins_memory = out->device[0].limits.pins_memory;
+	out->shared_memory = out->device[0].limits.shared_memory;
+	rc = add_engines(options, load, devices, out, err);
+	for (unsigned i = 0; i < out->num_devices; i++)
+		te_need_add(&out->process, &out->device[i].need);
+	out->process.files += load->files;
+	out->process.threads = load->threads;
+	kv_host_read("", &host);
+	pages_count(out, &host);
+	fab_devices_free(devices, out->num_devices);
+out_devices:
+	free(devices);
+	return rc;
+}
+
+unsigned te_budget_check(const struct te_budget *budget, const struct kv_host *host, struct te_verdict *out, int *out_device,
+		       unsigned max)
+{
+	struct te_checkup c = {.host = host,
+			       .pins_memory = budget->pins_memory,
+			       .shared_memory = budget->shared_memory,
+			       .cma_error = -1};
+	unsigned n = 0;
+	for (unsigned i = 0; i < budget->num_devices; i++) {
+		if (budget->device[i].need.endpoints == 0)
+			continue;
+		c.limits = &budget->device[i].limits;
+		c.need = &budget->device[i].need;
+		unsigned more = te_check(&c, TE_CHECK_DEVICE, out + n, max - n);
+		for (unsigned k = 0; k < more; k++)
+			out_device[n + k] = (int)i;
+		n += more;
+	}
+	c.limits = NULL;
+	c.need = &budget->process;
+	unsigned more = te_check(&c, TE_CHECK_PROCESS, out + n, max - n);
+	for (unsigned k = 0; k < more; k++)
+		out_device[n + k] = -1;
+	return n + more;
+}
+
+int te_preflight(const struct te_options *options, const struct te_load *load, struct kv_error *err)
+{
+	struct te_budget *budget = malloc(sizeof(*budget));
+	struct te_verdict *verdicts = malloc(VERDICTS_MAX * sizeof(*verdicts));
+	int device[VERDICTS_MAX];
+	struct kv_host host;
+	unsigned n = 0;
+	int rc = budget && verdicts ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for a budget");
+	if (rc == 0)
+		rc = te_budget(options, load, budget, err);
+	if (rc == 0) {
+		kv_host_read("", &host);
+		n = te_budget_check(budget, &host, verdicts, device, VERDICTS_MAX);
+	}
+	for (unsigned i = 0; i < n && rc == 0; i++) {
+		const struct te_verdict *v = &verdicts[i];
+		const char *subject = device[i] < 0 ? budget->device[0].device.provider : budget->device[device[i]].device.domain;
+		if (v->status == TE_FAIL)
+			rc = te_verdict_fail(v, subject, err);
+		else if (v->status == TE_WARN)
+			kv_warn(options->log, "%s: %s: %s; %s", subject, v->name, v->text, v->remedy);
+	}
+	free(verdicts);
+	free(budget);
+	return rc;
+}

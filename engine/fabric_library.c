@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fabric_library.c -- which libfabric this process runs on, and which providers it has.
+ *
+ * A process with two libfabrics (the distribution's and the AWS EFA installer's) is what makes NCCL fall back to TCP in
+ * silence, so the files are told by path, as the loader has them. Links are followed: the version is in the name of the
+ * file behind them. */
+#include "engine/fabric_inside.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/budget.h"
+
+static void path_of(const char *name, char *out)
+{
+	char real[PATH_MAX];
+	snprintf(out, TE_PATH_MAX, "%.255s", name && name[0] ? realpath(name, real) ? real : name : "");
+}
+
+/* The file that a function of a library is in; "" when it is in the program itself. */
+static void path_of_function(void *function, char *out)
+{
+	Dl_info info, mine;
+	out[0] = '\0';
+	if (!dladdr(function, &info) || !dladdr((void *)(uintptr_t)te_library, &mine) || info.dli_fbase == mine.dli_fbase)
+		return;
+	path_of(info.dli_fname, out);
+}
+
+static int note_copy(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct te_library *lib = arg;
+	const char *base = strrchr(info->dlpi_name, '/');
+	char path[TE_PATH_MAX];
+	(void)size;
+	if (!base || strncmp(base, "/libfabric.so", 13) != 0)
+		return 0;
+	path_of(info->dlpi_name, path);
+	bool known = strcmp(path, lib->path) == 0;
+	for (unsigned i = 0; i < lib->num_copies; i++)
+		known |= strcmp(path, lib->copies[i]) == 0;
+	if (!known && lib->num_copies < TE_LIBRARY_COPIES)
+		memcpy(lib->copies[lib->num_copies++], path, sizeof(path));
+	return 0;
+}
+
+void te_library(struct te_library *out)
+{
+	uint32_t v = fi_version();
+	memset(out, 0, sizeof(*out));
+	const char *text = fi_tostr(NULL, FI_TYPE_VERSION);
+	if (text && text[0])
+		snprintf(out->version, sizeof(out->version), "%s", text);
+	else
+		snprintf(out->version, sizeof(out->version), "%u.%u", FI_MAJOR(v), FI_MINOR(v));
+	out->major = FI_MAJOR(v);
+	out->minor = FI_MINOR(v);
+	out->built_major = FI_MAJOR_VERSION;
+	out->built_minor = FI_MINOR_VERSION;
+	path_of_function((void *)(uintptr_t)fi_version, out->path);
+	path_of_function(fab_verbs_function(), out->verbs_path);
+	dl_iterate_phdr(note_copy, out);
+}
+
+unsigned te_providers(struct te_provider *out, unsigned max)
+{
+	unsigned n = 0;
+	struct fab_device *devices = calloc(KV_RAILS_MAX, sizeof(*devices));
+	for (; devices && n < max && fab_quirk_at(n); n++) {
+		const struct fab_quirk *q = fab_quirk_at(n);
+		struct fab_query query = {.provider = q->short_name};
+		struct kv_error err = {0};
+		struct te_provider *p = &out[n];
+		*p = (struct te_provider){.automatic = q->automatic};
+		snprintf(p->name, sizeof(p->name), "%s", q->short_name);
+		snprintf(p->libfabric, sizeof(p->libfabric), "%s", q->prov_name);
+		int rc = fab_devices(&query, devices, KV_RAILS_MAX, &p->devices, NULL, &err);
+		if (rc == 0)
+			fab_devices_free(devices, p->devices);
+		else
+			snprintf(p->why, sizeof(p->why), "%.159s", err.text);
+	}
+	free(devices);
+	return n;
+}

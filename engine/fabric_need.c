@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fabric_need.c -- what an endpoint of each provider takes, and what a device allows: the two sides of every check.
+ *
+ * Providers tell how many endpoints, queues and regions a device has, and nothing of what an endpoint takes of them, of
+ * files or of memory. That is in the quirk table where it is a number, and here where it is computed: rxm's buffers and
+ * its inner completion queue follow the environment. Measured on tcp;ofi_rxm and shm (docs/PROVIDERS.md); for EFA and
+ * verbs it follows the providers' sources. */
+#include "engine/fabric_inside.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/budget.h"
+
+enum {
+	RXM_BUFFER_DEFAULT = 16384,
+	RXM_RX_DEFAULT = 4096,
+	RXM_RX_STEP = 1024,         /* its pool of receive buffers grows in such steps */
+	RXM_BUFFER_EXTRA = 1200,    /* beside the bytes: headers, the entry, its share of the others */
+	RXM_TX_DEFAULT = 128,
+	UNIVERSE_DEFAULT = 256,
+	EFA_CQ_MIN = 8192,          /* FI_EFA_CQ_SIZE */
+	FILES_PER_CONNECTION = 2,   /* a socket, and rxm's second one where both sides connect at once */
+	PROVIDER_REGIONS = 8        /* that a provider makes of its own buffers */
+};
+
+#define RXM_2_EXTRA ((uint64_t)32 << 20) /* libfabric 2.x keeps so much more for an endpoint */
+#define EFA_PAGES   (24ull << 20)        /* page table entries of an EFA device, as its users report them */
+
+static uint64_t env_number(const char *name, uint64_t otherwise)
+{
+	const char *text = getenv(name);
+	uint64_t value;
+	return text && kv_u64_parse(text, &value) == 0 && value > 0 && value < UINT32_MAX ? value : otherwise;
+}
+
+static uint64_t rxm_memory(void)
+{
+	uint64_t buffers = env_number("FI_OFI_RXM_MSG_RX_SIZE", RXM_RX_DEFAULT),
+		 bytes = env_number("FI_OFI_RXM_BUFFER_SIZE", RXM_BUFFER_DEFAULT) + RXM_BUFFER_EXTRA;
+	return KV_MAX(buffers, (uint64_t)RXM_RX_STEP) * bytes +
+	       (fi_version() >= FI_VERSION(2, 0) ? RXM_2_EXTRA : 0);
+}
+
+static uint64_t cq_entries(const struct fab_quirk *quirk, const struct fab_options *options)
+{
+	uint64_t wanted = options->cq_depth ? options->cq_depth : FAB_CQ_DEPTH;
+	if (quirk->efa)
+		return KV_MAX(wanted, (uint64_t)EFA_CQ_MIN);
+	if (quirk->rxm && quirk->pins_memory) /* rxm_ep_msg_cq_open */
+		return env_number("FI_OFI_RXM_MSG_RX_SIZE", RXM_RX_DEFAULT) +
+		       env_number("FI_OFI_RXM_MSG_TX_SIZE", RXM_TX_DEFAULT) *
+			       env_number("FI_UNIVERSE_SIZE", UNIVERSE_DEFAULT);
+	return wanted;
+}
+
+void fab_need(const struct fab_device *device, const struct fab_options *options, unsigned peers, struct te_need *out)
+{
+	const struct fab_quirk *quirk = fab_quirk_find(device->short_name);
+	uint64_t own = quirk->rxm ? rxm_memory() : quirk->memory_bytes;
+	bool shm = strcmp(quirk->short_name ? quirk->short_name : "", "shm") == 0;
+	*out = (struct te_need){
+		.endpoints = 1,
+		.files = quirk->fds + (uint64_t)(quirk->rxm && peers > 1 ? peers - 1 : 0) * FILES_PER_CONNECTION,
+		.memory_bytes = shm ? 0 : own,
+		.shm_bytes = shm ? own : 0,
+	};
+	if (!quirk->pins_memory)
+		return;
+	/* verbs;ofi_rxm has a queue pair for each connection; EFA one that speaks with all. */
+	out->qps = quirk->efa ? 1 : KV_MAX(peers, 1u);
+	out->cqs = 1;
+	out->mrs = PROVIDER_REGIONS;
+	out->cq_entries = cq_entries(quirk, options);
+	out->pinned_bytes = own;
+	out->registered_bytes = own;
+}
+
+/* ---- limits ---- */
+
+/* "rdmap79s0-rdm" of libfabric is "rdmap79s0" of the kernel. */
+static bool is_device(const char *domain, const char *name)
+{
+	size_t len = strlen(name);
+	return strncmp(domain, name, len) == 0 && (domain[len] == '\0' || strcmp(domain + len, "-rdm") == 0);
+}
+
+static int link_of(const struct te_rdma *d)
+{
+	for (unsigned i = 0; i < d->num_ports; i++)
+		if (d->port[i].active)
+			return 1;
+	return d->num_ports ? 0 : -1;
+}
+
+static void limits_of_nic(const char *domain, struct te_limits *out)
+{
+	unsigned n = 0;
+	struct te_rdma *all = calloc(TE_RDMA_MAX, sizeof(*all));
+	if (all)
+		n = KV_MIN(te_rdma_list("", all, TE_RDMA_MAX), (unsigned)TE_RDMA_MAX);
+	for (unsigned i = 0; i < n; i++) {
+		const struct te_rdma *d = &all[i];
+		if (!is_device(domain, d->name))
+			continue;
+		out->link = link_of(d);
+		out->qps = d->qp_max;
+		out->cqs = d->cq_max;
+		out->mrs = d->mr_max;
+		out->cq_entries = d->cqe_max;
+		out->depth = d->wr_max;
+		out->mr_bytes = d->mr_bytes_max;
+		out->qps_used = d->qp_used;
+		out->cqs_used = d->cq_used;
+		out->mrs_used = d->mr_used;
+		break;
+	}
+	free(all);
+}
+
+static uint64_t or_unknown(uint64_t value)
+{
+	return value ? value : KV_UNKNOWN;
+}
+
+void fab_limits(const struct fab_device *device, struct te_limits *out)
+{
+	const struct fab_quirk *quirk = fab_quirk_find(device->short_name);
+	te_limits_unknown(out);
+	snprintf(out->device, sizeof(out->device), "%s", device->domain);
+	snprintf(out->provider, sizeof(out->provider), "%s", device->short_name);
+	out->pins_memory = quirk->pins_memory;
+	out->shared_memory = quirk->death_fatal;
+	out->endpoints = or_unknown(device->ep_max);
+	out->endpoints_used = fab_census(device->domain);
+	if (!quirk->pins_memory)
+		return;
+	limits_of_nic(device->domain, out);
+	if (out->cqs == KV_UNKNOWN)
+		out->cqs = or_unknown(device->cq_max);
+	if (out->mrs == KV_UNKNOWN)
+		out->mrs = or_unknown(device->mr_max);
+	if (quirk->efa)
+		out->pages = EFA_PAGES;
+}

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fabric_rdma.c -- RDMA devices as the kernel, libibverbs and libefa describe them.
+ *
+ * Three sources, each of which may be missing. /sys tells what a device is and whether its ports are up, to everybody and
+ * below any root (a copy of another machine's /sys is read just as well). libibverbs tells the limits; in a container
+ * without /dev/infiniband it sees no device, which is then exactly what is to be said. The kernel's resource tracking
+ * (netlink) tells how much is in use on the whole machine, by programs that are not ours, too. libefa is loaded only when
+ * there is an EFA device: most machines lack it. */
+#include "engine/fabric_inside.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <infiniband/verbs.h>
+#include <limits.h>
+#include <linux/netlink.h>
+#include <rdma/rdma_netlink.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "engine/budget.h"
+
+#if __has_include(<infiniband/efadv.h>)
+#include <infiniband/efadv.h>
+#define HAVE_EFADV 1
+#else
+#define HAVE_EFADV 0
+#endif
+
+enum { VENDOR_AMAZON = 0x1d0f, NETLINK_ROOM = 32768, NETLINK_TIMEOUT_MS = 500, GIDS_LOOKED_AT = 16 };
+
+void *fab_verbs_function(void)
+{
+	return (void *)(uintptr_t)ibv_get_device_list;
+}
+
+/* ---- /sys ---- */
+
+/* A longer text is cut. */
+static void copy_cut(char *out, size_t cap, const char *text)
+{
+	size_t n = strnlen(text, cap - 1);
+	memcpy(out, text, n);
+	out[n] = '\0';
+}
+
+/* The first line of a file below a directory; "" when there is none. */
+static void word_of(const char *dir, const char *file, char *out, size_t cap)
+{
+	char path[PATH_MAX];
+	FILE *f = snprintf(path, sizeof(path), "%s/%s", dir, file) < (int)sizeof(path) ? fopen(path, "re") : NULL;
+	out[0] = '\0';
+	if (f && fgets(out, (int)cap, f))
+		out[strcspn(out, "\n")] = '\0';
+	if (f)
+		fclose(f);
+}
+
+/* "4: ACTIVE": the kernel puts a number before some. */
+static void named_of(const char *dir, const char *file, char *out, size_t cap)
+{
+	char line[64];
+	word_of(dir, file, line, sizeof(line));
+	const char *colon = strstr(line, ": ");
+	copy_cut(out, cap, colon ? colon + 2 : line);
+}
+
+static long number_of(const char *dir, const char *file, long otherwise)
+{
+	char line[32], *end;
+	word_of(dir, file, line, sizeof(line));
+	long value = strtol(line, &end, 0);
+	return end != line ? value : otherwise;
+}
+
+/* The last component of what a link below a directory leads to. */
+static void link_name(const char *dir, const char *file, char *out, size_t cap)
+{
+	char path[PATH_MAX], target[PATH_MAX];
+	out[0] = '\0';
+	if (snprintf(path, sizeof(path), "%s/%s", dir, file) >= (int)sizeof(path))
+		return;
+	ssize_t n = readlink(path, target, sizeof(target) - 1);
+	if (n <= 0)
+		return;
+	target[n] = '\0';
+	const char *slash = strrchr(target, '/');
+	copy_cut(out, cap, slash ? slash + 1 : target);
+}
+
+/* The first entry of a directory; "" when there is none. */
+static void first_entry(const char *dir, const char *sub, char *out, size_t cap)
+{
+	char path[PATH_MAX];
+	struct dirent *e;
+	out[0] = '\0';
+	DIR *d = snprintf(path, sizeof(path), "%s/%s", dir, sub) < (int)sizeof(path) ? opendir(path) : NULL;
+	while (d && !out[0] && (e = readdir(d)))
+		if (e->d_name[0] != '.')
+			copy_cut(out, cap, e->d_name);
+	if (d)
+		closedir(d);
+}
+
+static bool gid_is_set(const char *gid)
+{
+	return gid[0] && strspn(gid, "0:") != strlen(gid);
+}
+
+/* The GID that addresses an IPv4 address where there is one (RoCE v2), else the first. */
+static void gid_of(const char *dir, struct te_rdma_port *p)
+{
+	char file[48], gid[sizeof(p->gid)];
+	for (unsigned i = 0; i < GIDS_LOOKED_AT; i++) {
+		snprintf(file, sizeof(file), "gids/%u", i);
+		word_of(dir, file, gid, sizeof(gid));
+		bool ipv4 = strncmp(gid, "0000:0000:0000:0000:0000:ffff:", 30) == 0;
+		if (!gid_is_set(gid) || (p->gid[0] && !ipv4))
+			continue;
+		memcpy(p->gid, gid, sizeof(p->gid));
+		snprintf(file, sizeof(file), "gid_attrs/types/%u", i);
+		word_of(dir, file, p->gid_type, sizeof(p->gid_type));
+		snprintf(file, sizeof(file), "gid_attrs/ndevs/%u", i);
+		word_of(dir, file, p->netdev, sizeof(p->netdev));
+		if (ipv4)
+			return;
+	}
+}
+
+static void port_read(const char *device, unsigned number, struct te_rdma_port *p)
+{
+	char dir[PATH_MAX];
+	*p = (struct te_rdma_port){.number = number};
+	if (snprintf(dir, sizeof(dir), "%s/ports/%u", device, number) >= (int)sizeof(dir))
+		return;
+	named_of(dir, "state", p->state, sizeof(p->state));
+	named_of(dir, "phys_state", p->physical, sizeof(p->physical));
+	word_of(dir, "rate", p->rate, sizeof(p->rate));
+	word_of(dir, "link_layer", p->link_layer, sizeof(p->link_layer));
+	gid_of(dir, p);
+	p->active = strcmp(p->state, "ACTIVE") == 0;
+}
+
+static void ports_read(const char *dir, struct te_rdma *d)
+{
+	char path[PATH_MAX];
+	for (unsigned i = 1; i <= TE_RDMA_PORTS; i++) {
+		if (snprintf(path, sizeof(path), "%s/ports/%u", dir, i) >= (int)sizeof(path) || access(path, F_OK))
+			break;
+		port_read(dir, i, &d->port[d->num_ports++]);
+	}
+	if (d->num_ports == 1 && !d->port[0].netdev[0])
+		first_entry(dir, "device/net", d->port[0].netdev, sizeof(d->port[0].netdev));
+}
+
+static void device_read(const char *root, const char *name, struct te_rdma *d)
+{
+	char dir[PATH_MAX / 2], uverbs[32];
+	*d = (struct te_rdma){.numa_node = -1,
+			      .node_error = -1,
+			      .qp_max = KV_UNKNOWN,
+			      .wr_max = KV_UNKNOWN,
+			      .cq_max = KV_UNKNOWN,
+			      .cqe_max = KV_UNKNOWN,
+			      .mr_max = KV_UNKNOWN,
+			      .mr_bytes_max = KV_UNKNOWN,
+			      .qp_used = KV_UNKNOWN,
+			      .cq_used = KV_UNKNOWN,
+			      .mr_used = KV_UNKNOWN};
+	snprintf(d->name, sizeof(d->name), "%.63s", name);
+	if (snprintf(dir, sizeof(dir), "%s/sys/class/infiniband/%s", root, name) >= (int)sizeof(dir))
+		return;
+	link_name(dir, "device/driver", d->driver, sizeof(d->driver));
+	link_name(dir, "device", d->pci, sizeof(d->pci));
+	word_of(dir, "fw_ver", d->firmware, sizeof(d->firmware));
+	d->vendor = (uint32_t)number_of(dir, "device/vendor", 0);
+	d->part = (uint32_t)number_of(dir, "device/device", 0);
+	d->numa_node = (int)number_of(dir, "device/numa_node", -1);
+	d->efa = d->vendor == VENDOR_AMAZON;
+	first_entry(dir, "device/infiniband_verbs", uverbs, sizeof(uverbs));
+	if (uverbs[0])
+		snprintf(d->node, sizeof(d->node), "/dev/infiniband/%s", uverbs);
+	ports_read(dir, d);
+}
+
+/* ---- libibverbs, libefa ---- */
+
+#if HAVE_EFADV
+static void efadv_ask(struct ibv_context *ctx, struct te_rdma *d)
+{
+	struct efadv_device_attr attr = {0};
+	int (*query)(struct ibv_context *, struct efadv_device_attr *, uint32_t) = NULL;
+	void *lib = dlopen("libefa.so.1", RTLD_NOW | RTLD_LOCAL);
+	if (!lib)
+		return;
+	*(void **)&query = dlsym(lib, "efadv_query_device");
+	if (query && query(ctx, &attr, sizeof(attr)) == 0) {
+		d->efadv = true;
+		d->efa_sq_max = attr.max_sq_wr;
+		d->efa_rq_max = attr.max_rq_wr;
+		d->efa_inline = attr.inline_buf_size;
+		d->efa_caps = attr.device_caps;
+		d->efa_rdma_bytes_max = attr.max_rdma_size;
+	}
+	dlclose(lib);
+}
+#else
+static void efadv_ask(struct ibv_context *ctx, struct te_rdma *d)
+{
+	(void)ctx, (void)d; /* built without its header: kv-doctor says that it does not know */
+}
+#endif
+
+static void verbs_ask(struct ibv_device *device, struct te_rdma *d)
+{
+	struct ibv_device_attr a;
+	struct ibv_context *ctx = ibv_open_device(device);
+	int rc = ctx ? ibv_query_device(ctx, &a) : errno;
+	if (rc)
+		snprintf(d->query_error, sizeof(d->query_error), "%s: %s", ctx ? "ibv_query_device" : "ibv_open_device",
+			 kv_strerror(-(rc > 0 ? rc : EIO)));
+	if (ctx && rc == 0) {
+		d->qp_max = (uint64_t)a.max_qp;
+		d->wr_max = (uint64_t)a.max_qp_wr;
+		d->cq_max = (uint64_t)a.max_cq;
+		d->cqe_max = (uint64_t)a.max_cqe;
+		d->mr_max = (uint64_t)a.max_mr;
+		d->mr_bytes_max = a.max_mr_size;
+		if (a.fw_ver[0])
+			snprintf(d->firmware, sizeof(d->firmware), "%.63s", a.fw_ver);
+		if (d->efa)
+			efadv_ask(ctx, d);
+	}
+	if (ctx)
+		ibv_close_device(ctx);
+}
+
+static void verbs_ask_all(struct te_rdma *list, unsigned n)
+{
+	int count = 0;
+	struct ibv_device **devices = ibv_get_device_list(&count);
+	for (unsigned i = 0; i < n; i++) {
+		int at = 0;
+		while (devices && at < count && strcmp(ibv_get_device_name(devices[at]), list[i].name) != 0)
+			at++;
+		if (devices && at < count)
+			verbs_ask(devices[at], &list[i]);
+		else
+			snprintf(list[i].query_error, sizeof(list[i].query_error), "libibverbs does not know this device");
+	}
+	if (devices)
+		ibv_free_device_list(devices);
+}
+
+static void node_try(struct te_rdma *d)
+{
+	int fd = d->node[0] ? open(d->node, O_RDWR | O_CLOEXEC) : -1;
+	d->node_error = !d->node[0] ? ENOENT : fd < 0 ? errno : 0;
+	if (fd >= 0)
+		close(fd);
+}
+
+/* ---- the kernel's resource tracking: what `rdma resource show` prints ---- */
+
+typedef void attr_fn(uint16_t type, const void *data, size_t len, void *arg);
+
+static void attrs_each(const void *at, size_t len, attr_fn *fn, void *arg)
+{
+	const uint8_t *p = at;
+	struct nlattr a;
+	while (len >= NLA_HDRLEN) {
+		memcpy(&a, p, sizeof(a));
+		if (a.nla_len < NLA_HDRLEN || a.nla_len > len)
+			return;
+		fn(a.nla_type & NLA_TYPE_MASK, p + NLA_HDRLEN, a.nla_len - NLA_HDRLEN, arg);
+		size_t step = KV_MIN((size_t)NLA_ALIGN(a.nla_len), len);
+		p += step;
+		len -= step;
+	}
+}
+
+struct entry {
+	char name[16];
+	uint64_t count;
+};
+
+static void entry_attr(uint16_t type, const void *data, size_t len, void *arg)
+{
+	struct entry *e = arg;
+	if (type == RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_NAME)
+		snprintf(e->name, sizeof(e->name), "%.*s", (int)KV_MIN(len, sizeof(e->name) - 1), (const char *)data);
+	if (type == RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_CURR && len >= sizeof(e->count))
+		memcpy(&e->count, data, sizeof(e->count));
+}
+
+struct summary {
+	char device[KV_NAME_MAX];
+	uint64_t qp, cq, mr;
+};
+
+static void summary_entry(uint16_t type, const void *data, size_t len, void *arg)
+{
+	struct summary *s = arg;
+	struct entry e = {.count = KV_UNKNOWN};
+	if (type != RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY)
+		return;
+	attrs_each(data, len, entry_attr, &e);
+	if (strcmp(e.name, "qp") == 0)
+		s->qp = e.count;
+	if (strcmp(e.name, "cq") == 0)
+		s->cq = e.count;
+	if (strcmp(e.name, "mr") == 0)
+		s->mr = e.count;
+}
+
+static void device_attr(uint16_t type, const void *data, size_t len, void *arg)
+{
+	struct summary *s = arg;
+	if (type == RDMA_NLDEV_ATTR_DEV_NAME)
+		snprintf(s->device, sizeof(s->device), "%.*s", (int)KV_MIN(len, sizeof(s->device) - 1), (const char *)data);
+	if (type == RDMA_NLDEV_ATTR_RES_SUMMARY)
+		attrs_each(data, len, summary_entry, s);
+}
+
+static void summary_store(const struct summary *s, struct te_rdma *list, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (strcmp(list[i].name, s->device) == 0) {
+			list[i].qp_used = s->qp;
+			list[i].cq_used = s->cq;
+			list[i].mr_used = s->mr;
+		}
+}
+
+/* False: that was the last of the answer. */
+static bool messages_read(const uint8_t *at, size_t len, struct te_rdma *list, unsigned n)
+{
+	struct nlmsghdr h;
+	while (len >= sizeof(h)) {
+		memcpy(&h, at, sizeof(h));
+		if (h.nlmsg_len < sizeof(h) || h.nlmsg_len > len || h.nlmsg_type == NLMSG_DONE || h.nlmsg_type == NLMSG_ERROR)
+			return false;
+		struct summary s = {.qp = KV_UNKNOWN, .cq = KV_UNKNOWN, .mr = KV_UNKNOWN};
+		attrs_each(at + NLMSG_HDRLEN, h.nlmsg_len - NLMSG_HDRLEN, device_attr, &s);
+		summary_store(&s, list, n);
+		size_t step = KV_MIN((size_t)NLMSG_ALIGN(h.nlmsg_len), len);
+		at += step;
+		len -= step;
+	}
+	return true;
+}
+
+static void tracking_ask(struct te_rdma *list, unsigned n)
+{
+	struct timeval patience = {.tv_usec = NETLINK_TIMEOUT_MS * 1000};
+	struct nlmsghdr ask = {.nlmsg_len = NLMSG_HDRLEN,
+			       .nlmsg_type = RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_RES_GET),
+			       .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP};
+	uint8_t *room = malloc(NETLINK_ROOM);
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_RDMA);
+	ssize_t len = -1;
+	if (fd >= 0 && room && setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) == 0)
+		len = send(fd, &ask, sizeof(ask), 0);
+	while (len > 0 && (len = recv(fd, room, NETLINK_ROOM, 0)) > 0)
+		if (!messages_read(room, (size_t)len, list, n))
+			break;
+	if (fd >= 0)
+		close(fd);
+	free(room);
+}
+
+/* ---- all of it ---- */
+
+static int by_name(const void *a, const void *b)
+{
+	const struct te_rdma *x = a, *y = b;
+	return strverscmp(x->name, y->name);
+}
+
+unsigned te_rdma_list(const char *root, struct te_rdma *out, unsigned max)
+{
+	char path[PATH_MAX];
+	struct dirent *e;
+	unsigned count = 0, n = 0;
+	DIR *d = snprintf(path, sizeof(path), "%s/sys/class/infiniband", root) < (int)sizeof(path) ? opendir(path) : NULL;
+	if (!d)
+		return 0;
+	while ((e = readdir(d))) {
+		if (e->d_name[0] == '.')
+			continue;
+		if (n < max)
+			device_read(root, e->d_name, &out[n++]);
+		count++;
+	}
+	closedir(d);
+	qsort(out, n, sizeof(*out), by_name);
+	if (*root || n == 0)
+		return count;
+	for (unsigned i = 0; i < n; i++)
+		node_try(&out[i]);
+	verbs_ask_all(out, n);
+	tracking_ask(out, n);
+	return count;
+}

@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_check.c -- each check with enough, with too little and with nothing to be seen, and what it advises. */
+#include "tests/engine/node.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+
+#include "engine/engine.h"
+#include "tests/tree.h"
+
+static struct kv_host host;
+static struct te_limits limits;
+static struct te_need need;
+static struct te_checkup checkup;
+
+/* A host that has enough of everything, and a device likewise. */
+static int plenty(void **state)
+{
+	(void)state;
+	host = (struct kv_host){.files_open = 10, .files_soft = 65536, .files_hard = 1 << 20,
+				.memlock_soft = KV_NO_LIMIT, .memlock_hard = KV_NO_LIMIT, .threads_soft = 4096,
+				.threads_group = KV_NO_LIMIT, .memory_total = 64ull << 30, .memory_available = 32ull << 30,
+				.memory_group = KV_NO_LIMIT, .cpus_group = KV_NO_LIMIT, .cpus = 16, .shm_total = 8ull << 30,
+				.shm_free = 8ull << 30,
+				.huge = {{.page_bytes = 1 << 30}, {.page_bytes = 2 << 20, .total = 1024, .free = 1024}},
+				.maps_max = 65530, .ptrace_scope = -1, .uring_disabled = 0};
+	te_limits_unknown(&limits);
+	snprintf(limits.device, sizeof(limits.device), "mlx5_0");
+	snprintf(limits.provider, sizeof(limits.provider), "verbs");
+	limits.pins_memory = true;
+	limits.link = 1;
+	limits.endpoints = 256;
+	limits.endpoints_used = 0;
+	limits.qps = limits.cqs = limits.mrs = 1000;
+	limits.qps_used = limits.cqs_used = limits.mrs_used = 10;
+	limits.cq_entries = 1 << 20;
+	limits.mr_bytes = 1ull << 40;
+	limits.pages = 24 << 20;
+	need = (struct te_need){.endpoints = 4, .qps = 4, .cqs = 4, .mrs = 40, .cq_entries = 8192, .registered_bytes = 256 << 20,
+				.pages = 128, .part_bytes = 64 << 20, .pinned_bytes = 300 << 20, .memory_bytes = 300 << 20,
+				.huge_bytes = 256 << 20, .files = 100, .threads = 4, .shm_bytes = 24 << 20};
+	checkup = (struct te_checkup){.host = &host, .limits = &limits, .need = &need, .pins_memory = true, .cma_error = -1};
+	return 0;
+}
+
+/* The verdict of a check; TE_SKIP when it gave none. */
+static struct te_verdict verdict(const char *id)
+{
+	struct te_verdict v[TE_CHECKS_MAX];
+	unsigned n = te_check(&checkup, TE_CHECK_DEVICE | TE_CHECK_PROCESS | TE_CHECK_HOST, v, KV_COUNT(v));
+	for (unsigned i = 0; i < n; i++)
+		if (strcmp(v[i].id, id) == 0)
+			return v[i];
+	return (struct te_verdict){.status = TE_SKIP};
+}
+
+static void is(const char *id, enum te_status status, const char *text, const char *remedy)
+{
+	struct te_verdict v = verdict(id);
+	if (v.status != status || (text && !strstr(v.text, text)) || (remedy && !strstr(v.remedy, remedy)) ||
+	    (!remedy && v.remedy[0]))
+		fail_msg("%s is %d: '%s' '%s'; wanted %d: '%s' '%s'", id, v.status, v.text, v.remedy, status, text, remedy);
+}
+
+static void enough_of_everything_is_well(void **state)
+{
+	struct te_verdict v[TE_CHECKS_MAX];
+	(void)state;
+	unsigned n = te_check(&checkup, TE_CHECK_DEVICE | TE_CHECK_PROCESS | TE_CHECK_HOST, v, KV_COUNT(v));
+	assert_int_equal(n, 16); /* all but the two of shm */
+	for (unsigned i = 0; i < n; i++) {
+		if (v[i].status != TE_OK || v[i].remedy[0] || !v[i].text[0])
+			fail_msg("%s is %d: %s; %s", v[i].id, v[i].status, v[i].text, v[i].remedy);
+	}
+}
+
+static void what_is_unknown_never_fails(void **state)
+{
+	struct te_verdict v[TE_CHECKS_MAX];
+	(void)state;
+	assert_int_equal(tree_make(NULL), 0);
+	kv_host_read(tree_root, &host); /* nothing there */
+	assert_int_equal(tree_remove(NULL), 0);
+	te_limits_unknown(&limits);
+	checkup.shared_memory = true;
+	unsigned n = te_check(&checkup, TE_CHECK_DEVICE | TE_CHECK_PROCESS | TE_CHECK_HOST, v, KV_COUNT(v));
+	assert_true(n > 0);
+	for (unsigned i = 0; i < n; i++)
+		assert_int_not_equal(v[i].status, TE_FAIL);
+}
+
+static void a_cut_list_is_cut(void **state)
+{
+	struct te_verdict v[3];
+	(void)state;
+	assert_int_equal(te_check(&checkup, TE_CHECK_DEVICE | TE_CHECK_PROCESS, v, KV_COUNT(v)), 3);
+}
+
+static void device_numbers(void **state)
+{
+	(void)state;
+	limits.endpoints = 6;
+	limits.endpoints_used = 3;
+	is("endpoints", TE_FAIL, "needs 4, 6 allowed, 3 open in this process", "--num-clients");
+	limits.endpoints_used = 2;
+	is("endpoints", TE_OK, "needs 4, 6 allowed, 2 open", NULL);
+	limits.qps = 256;
+	limits.qps_used = 253;
+	is("qps", TE_FAIL, "needs 4, 256 allowed, 253 in use on this machine", "rdma resource show qp");
+	limits.cqs_used = 997;
+	is("cqs", TE_FAIL, "1,000 allowed, 997 in use", "rdma resource show cq");
+	limits.mrs_used = 1000;
+	is("mrs", TE_FAIL, "1,000 in use", "fewer clients");
+	limits.mrs_used = 2000; /* more than allowed: a limit that was lowered */
+	is("mrs", TE_FAIL, "2,000 in use", "fewer clients");
+}
+
+static void cq_entries(void **state)
+{
+	(void)state;
+	need.cq_entries = 263168;
+	limits.cq_entries = 32767;
+	is("cq_entries", TE_FAIL, "needs 263,168, 32,767 allowed", "FI_UNIVERSE_SIZE");
+	snprintf(limits.provider, sizeof(limits.provider), "efa");
+	is("cq_entries", TE_FAIL, "32,767", "FI_EFA_CQ_SIZE");
+	need.cq_entries = 32767;
+	is("cq_entries", TE_OK, "needs 32,767", NULL);
+}
+
+static void a_link_that_is_down(void **state)
+{
+	(void)state;
+	limits.link = 0;
+	is("link", TE_FAIL, "no port is active", "rdma link");
+	limits.link = -1;
+	is("link", TE_SKIP, NULL, NULL);
+}
+
+static void large_regions_are_divided(void **state)
+{
+	(void)state;
+	limits.mr_bytes = 32 << 20;
+	is("mr_bytes", TE_INFO, "in parts", NULL);
+}
+
+static void page_table_entries_ask_for_huge_pages(void **state)
+{
+	(void)state;
+	need.pages = 30 << 20;
+	is("pages", TE_WARN, "needs 31,457,280, 25,165,824 allowed", "vm.nr_hugepages=129");
+}
+
+static void locked_memory(void **state)
+{
+	(void)state;
+	host.memlock_soft = 8 << 20;
+	is("memlock", TE_FAIL, "needs 300 MiB, 8 MiB allowed", "ulimit -l $(ulimit -H -l)");
+	host.memlock_hard = 8 << 20;
+	is("memlock", TE_FAIL, "8 MiB", "/etc/security/limits.d/90-kvrail.conf");
+	is("memlock", TE_FAIL, "8 MiB", "LimitMEMLOCK=infinity");
+	host.container = KV_CONTAINER_DOCKER;
+	is("memlock", TE_FAIL, "8 MiB", "--ulimit memlock=-1");
+	host.container = KV_CONTAINER_KUBERNETES;
+	is("memlock", TE_FAIL, "8 MiB", "IPC_LOCK");
+	host.locks_freely = true;
+	is("memlock", TE_OK, "CAP_IPC_LOCK", NULL);
+	host.locks_freely = false;
+	checkup.pins_memory = false;
+	is("memlock", TE_SKIP, NULL, NULL);
+}
+
+static void locked_already_counts(void **state)
+{
+	(void)state;
+	host.memlock_soft = host.memlock_hard = 320 << 20;
+	is("memlock", TE_OK, "needs 300 MiB, 320 MiB allowed", NULL);
+	host.locked_bytes = 30 << 20;
+	is("memlock", TE_FAIL, "30 MiB locked already", "LimitMEMLOCK");
+}
+
+static void open_files(void **state)
+{
+	(void)state;
+	host.files_soft = 100;
+	is("files", TE_FAIL, "needs 116, 100 allowed, 10 open already", "`ulimit -n 65536`");
+	host.files_hard = 100;
+	is("files", TE_FAIL, "100 allowed", "LimitNOFILE=65536");
+	host.container = KV_CONTAINER_DOCKER;
+	is("files", TE_FAIL, "100 allowed", "--ulimit nofile=65536:65536");
+	host.files_soft = 126;
+	is("files", TE_OK, "needs 116, 126 allowed", NULL);
+	host.files_soft = KV_NO_LIMIT;
+	is("files", TE_OK, "unlimited", NULL);
+	host.files_soft = KV_UNKNOWN;
+	is("files", TE_INFO, "cannot be read", NULL);
+}
+
+static void threads(void **state)
+{
+	(void)state;
+	host.threads_group = 3;
+	is("threads", TE_FAIL, "needs 4, 3 allowed", "--pids-limit");
+	host.threads_group = KV_NO_LIMIT;
+	host.threads_soft = 2;
+	is("threads", TE_FAIL, "2 allowed", "ulimit -u");
+	host.root = true;
+	is("threads", TE_OK, "unlimited", NULL);
+}
+
+static void memory(void **state)
+{
+	(void)state;
+	host.memory_available = 100 << 20;
+	is("memory", TE_FAIL, "needs 300 MiB, 100 MiB available", "--buffer-mb");
+	host.memory_available = 32ull << 30;
+	host.memory_group = 200 << 20;
+	is("memory", TE_FAIL, "200 MiB left in the cgroup", "resources.limits.memory");
+}
+
+static void huge_pages(void **state)
+{
+	(void)state;
+	host.huge[1].free = 28;
+	is("hugepages", TE_WARN, "256 MiB wanted, 56 MiB free of 2 GiB", "vm.nr_hugepages=1125");
+	checkup.pins_memory = false;
+	is("hugepages", TE_INFO, "ordinary pages", NULL);
+	host.huge[0].free = 1;
+	is("hugepages", TE_OK, "1.05 GiB free", NULL);
+}
+
+static void shared_memory_and_ptrace(void **state)
+{
+	(void)state;
+	checkup.shared_memory = true;
+	is("shm", TE_OK, "needs 24 MiB, 8 GiB allowed", NULL);
+	host.shm_free = 1 << 20;
+	is("shm", TE_FAIL, "1 MiB allowed", "remount");
+	host.container = KV_CONTAINER_DOCKER;
+	is("shm", TE_FAIL, "1 MiB allowed", "--shm-size");
+	is("ptrace", TE_OK, "may read", NULL);
+	host.container = KV_CONTAINER_NONE;
+	host.ptrace_scope = 1;
+	is("ptrace", TE_WARN, "ptrace_scope is 1", "kernel.yama.ptrace_scope=0");
+	checkup.cma_error = 0; /* seen to work */
+	is("ptrace", TE_OK, "(tried)", NULL);
+	checkup.cma_error = EPERM;
+	host.ptrace_scope = -1;
+	host.container = KV_CONTAINER_DOCKER;
+	is("ptrace", TE_WARN, "process_vm_readv", "SYS_PTRACE");
+}
+
+static void io_uring(void **state)
+{
+	(void)state;
+	host.uring_disabled = 2;
+	is("io_uring", TE_FAIL, "kernel.io_uring_disabled is 2", "kernel.io_uring_disabled=0");
+	host.uring_disabled = 1;
+	host.root = true;
+	is("io_uring", TE_OK, "not forbidden", NULL);
+	host.root = false;
+	is("io_uring", TE_FAIL, "io_uring_disabled is 1", "io_uring_group");
+	checkup.uring = ""; /* in the group: seen to work */
+	is("io_uring", TE_OK, "a ring was made", NULL);
+	host.uring_disabled = 0;
+	host.seccomp = 2;
+	checkup.uring = "Operation not permitted";
+	is("io_uring", TE_FAIL, "seccomp", "io_uring_setup");
+	host.container = KV_CONTAINER_KUBERNETES;
+	is("io_uring", TE_FAIL, "seccomp", "seccompProfile");
+	host.seccomp = 0;
+	checkup.uring = "Function not implemented";
+	is("io_uring", TE_FAIL, "Function not implemented", "CONFIG_IO_URING");
+}
+
+static void cpus(void **state)
+{
+	(void)state;
+	host.cpus = 2;
+	is("cpus", TE_WARN, "4 threads that work, 2 CPUs", "--num-threads");
+	host.cpus_group = 1;
+	is("cpus", TE_WARN, "1 CPU (the cgroup's quota)", "resources.limits.cpu");
+}
+
+static void few_mappings(void **state)
+{
+	(void)state;
+	host.maps_max = 1000;
+	is("maps", TE_WARN, "1,000 mappings", "vm.max_map_count");
+}
+
+static void a_verdict_becomes_an_error(void **state)
+{
+	struct kv_error err;
+	(void)state;
+	limits.qps_used = 1000;
+	struct te_verdict v = verdict("qps");
+	assert_int_equal(te_verdict_fail(&v, "mlx5_0", &err), -KV_ELIMIT);
+	assert_string_equal(err.text, "mlx5_0: queue pairs: needs 4, 1,000 allowed, 1,000 in use on this machine; use fewer "
+				      "clients or rails, or end other programs that use this device (`rdma resource show qp` "
+				      "lists them)");
+}
+
+static void needs_add_up(void **state)
+{
+	struct te_need sum = {0}, b = need;
+	(void)state;
+	b.cq_entries = 100;
+	te_need_add(&sum, &need);
+	te_need_add(&sum, &b);
+	assert_int_equal(sum.qps, 8);
+	assert_int_equal(sum.files, 200);
+	assert_int_equal(sum.pinned_bytes, 600 << 20);
+	assert_int_equal(sum.cq_entries, 8192);
+	assert_int_equal(sum.part_bytes, 64 << 20);
+}
+
+/* ---- budgets ---- */
+
+static struct te_options on_loopback(void)
+{
+	struct te_options o = {.provider = "tcp"};
+	struct sockaddr_in *in = (struct sockaddr_in *)&o.local;
+	in->sin_family = AF_INET;
+	in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	return o;
+}
+
+static void a_budget_is_of_all_engines(void **state)
+{
+	struct te_options o = on_loopback();
+	struct te_load load = {.engines = 4, .region_bytes = 64 << 20, .peers = 3, .threads = 2, .files = 30};
+	struct te_budget *budget = malloc(sizeof(*budget));
+	struct kv_error err = {0};
+	(void)state;
+	if (te_budget(&o, &load, budget, &err))
+		fail_msg("te_budget: %s", err.text);
+	assert_int_equal(budget->num_devices, 1);
+	assert_string_equal(budget->device[0].device.provider, "tcp;ofi_rxm");
+	assert_string_equal(budget->device[0].device.local, "127.0.0.1");
+	assert_false(budget->pins_memory);
+	assert_int_equal(budget->device[0].need.endpoints, 4);
+	assert_int_equal(budget->process.threads, 2);
+	assert_true(budget->process.files >= 4 * 10 + 30);
+	assert_true(budget->process.registered_bytes >= 4ull * 64 << 20);
+	assert_true(budget->process.memory_bytes >= 4ull * 64 << 20);
+	assert_int_equal(budget->process.pinned_bytes, budget->process.registered_bytes);
+	free(budget);
+}
+
+static void a_budget_of_a_provider_that_is_not_here_says_so(void **state)
+{
+	struct te_options o = {.provider = "efa"};
+	struct te_load load = {.engines = 1};
+	struct te_budget *budget = malloc(sizeof(*budget));
+	struct kv_error err = {0};
+	(void)state;
+	assert_int_equal(te_budget(&o, &load, budget, &err), -KV_ENOTSUP);
+	assert_non_null(strstr(err.text, "efa is not here"));
+	free(budget);
+}
+
+static void preflight_refuses_what_would_fail_half_way(void **state)
+{
+	struct te_options o = on_loopback();
+	struct te_load load = {.engines = 64, .region_bytes = 1 << 20, .peers = 4};
+	struct rlimit old, tight;
+	struct kv_error err = {0};
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	tight = old;
+	tight.rlim_cur = 200; /* enough for some of them */
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
+	int rc = te_preflight(&o, &load, &err);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	assert_int_equal(rc, -KV_ELIMIT);
+	assert_non_null(strstr(err.text, "open files: needs"));
+	assert_non_null(strstr(err.text, "ulimit -n"));
+	load.engines = 2;
+	assert_int_equal(te_preflight(&o, &load, &err), 0);
+}
+
+/* ---- what is here ---- */
+
+static void the_library_is_named_by_its_file(void **state)
+{
+	struct te_library lib;
+	(void)state;
+	te_library(&lib);
+	assert_true(lib.version[0]);
+	assert_non_null(strstr(lib.path, "libfabric.so"));
+	assert_int_equal(lib.path[0], '/');
+	assert_non_null(strstr(lib.verbs_path, "libibverbs.so"));
+	assert_int_equal(lib.num_copies, 0);
+	assert_true(lib.built_major >= 1);
+}
+
+static void providers_are_listed_best_first(void **state)
+{
+	struct te_provider p[16];
+	(void)state;
+	unsigned n = te_providers(p, KV_COUNT(p));
+	assert_true(n >= 5 && n < KV_COUNT(p));
+	assert_string_equal(p[0].name, "efa");
+	for (unsigned i = 0; i < n; i++) {
+		assert_int_equal(p[i].devices == 0, p[i].why[0] != '\0');
+		if (strcmp(p[i].name, "tcp") == 0)
+			assert_true(p[i].devices > 0 && p[i].automatic);
+	}
+}
+
+static void rdma_devices_are_read_from_sys(void **state)
+{
+	struct te_rdma list[4];
+	(void)state;
+	assert_int_equal(te_rdma_list(tree_root, list, 4), 0);
+	tree_link("/sys/class/infiniband/rdmap79s0/device", "../../../devices/pci0000:00/0000:4f:00.0");
+	tree_put("/sys/devices/pci0000:00/0000:4f:00.0/vendor", "0x1d0f\n");
+	tree_put("/sys/devices/pci0000:00/0000:4f:00.0/device", "0xefa2\n");
+	tree_put("/sys/devices/pci0000:00/0000:4f:00.0/numa_node", "1\n");
+	tree_put("/sys/devices/pci0000:00/0000:4f:00.0/infiniband_verbs/uverbs3/dev", "231:195\n");
+	tree_link("/sys/devices/pci0000:00/0000:4f:00.0/driver", "../../../bus/pci/drivers/efa");
+	tree_put("/sys/class/infiniband/rdmap79s0/fw_ver", "0.0.0.0\n");
+	tree_put("/sys/class/infiniband/rdmap79s0/ports/1/state", "4: ACTIVE\n");
+	tree_put("/sys/class/infiniband/rdmap79s0/ports/1/phys_state", "5: LinkUp\n");
+	tree_put("/sys/class/infiniband/rdmap79s0/ports/1/rate", "100 Gb/sec (4X EDR)\n");
+	tree_put("/sys/class/infiniband/rdmap79s0/ports/1/link_layer", "Unspecified\n");
+	tree_put("/sys/class/infiniband/rdmap79s0/ports/1/gids/0", "fe80:0000:0000:0000:0c2a:cbff:fe5f:1b21\n");
+	assert_int_equal(te_rdma_list(tree_root, list, 4), 1);
+	assert_string_equal(list[0].name, "rdmap79s0");
+	assert_string_equal(list[0].driver, "efa");
+	assert_string_equal(list[0].pci, "0000:4f:00.0");
+	assert_string_equal(list[0].node, "/dev/infiniband/uverbs3");
+	assert_true(list[0].efa);
+	assert_int_equal(list[0].part, 0xefa2);
+	assert_int_equal(list[0].numa_node, 1);
+	assert_int_equal(list[0].num_ports, 1);
+	assert_true(list[0].port[0].active);
+	assert_string_equal(list[0].port[0].physical, "LinkUp");
+	assert_string_equal(list[0].port[0].rate, "100 Gb/sec (4X EDR)");
+	assert_int_equal(list[0].node_error, -1);
+	assert_true(list[0].qp_max == KV_UNKNOWN);
+}
+
+static void rdma_devices_come_in_the_order_of_their_numbers(void **state)
+{
+	struct te_rdma list[2];
+	(void)state;
+	tree_put("/sys/class/infiniband/mlx5_10/ports/1/state", "1: DOWN\n");
+	tree_put("/sys/class/infiniband/mlx5_2/ports/1/state", "4: ACTIVE\n");
+	tree_put("/sys/class/infiniband/mlx5_2/ports/1/gids/0", "fe80:0000:0000:0000:0000:0000:0000:0001\n");
+	tree_put("/sys/class/infiniband/mlx5_2/ports/1/gids/3", "0000:0000:0000:0000:0000:ffff:0a09:0001\n");
+	tree_put("/sys/class/infiniband/mlx5_2/ports/1/gid_attrs/types/3", "RoCE v2\n");
+	tree_put("/sys/class/infiniband/mlx5_2/ports/1/gid_attrs/ndevs/3", "eth2\n");
+	assert_int_equal(te_rdma_list(tree_root, list, 2), 2);
+	assert_string_equal(list[0].name, "mlx5_2");
+	assert_string_equal(list[0].port[0].gid_type, "RoCE v2");
+	assert_string_equal(list[0].port[0].netdev, "eth2");
+	assert_string_equal(list[1].name, "mlx5_10");
+	assert_false(list[1].port[0].active);
+	assert_int_equal(list[1].numa_node, -1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(enough_of_everything_is_well, plenty),
+		cmocka_unit_test_setup(what_is_unknown_never_fails, plenty),
+		cmocka_unit_test_setup(a_cut_list_is_cut, plenty),
+		cmocka_unit_test_setup(device_numbers, plenty),
+		cmocka_unit_test_setup(cq_entries, plenty),
+		cmocka_unit_test_setup(a_link_that_is_down, plenty),
+		cmocka_unit_test_setup(large_regions_are_divided, plenty),
+		cmocka_unit_test_setup(page_table_entries_ask_for_huge_pages, plenty),
+		cmocka_unit_test_setup(locked_memory, plenty),
+		cmocka_unit_test_setup(locked_already_counts, plenty),
+		cmocka_unit_test_setup(open_files, plenty),
+		cmocka_unit_test_setup(threads, plenty),
+		cmocka_unit_test_setup(memory, plenty),
+		cmocka_unit_test_setup(huge_pages, plenty),
+		cmocka_unit_test_setup(shared_memory_and_ptrace, plenty),
+		cmocka_unit_test_setup(io_uring, plenty),
+		cmocka_unit_test_setup(cpus, plenty),
+		cmocka_unit_test_setup(few_mappings, plenty),
+		cmocka_unit_test_setup(a_verdict_becomes_an_error, plenty),
+		cmocka_unit_test_setup(needs_add_up, plenty),
+		cmocka_unit_test(a_budget_is_of_all_engines),
+		cmocka_unit_test(a_budget_of_a_provider_that_is_not_here_says_so),
+		cmocka_unit_test(preflight_refuses_what_would_fail_half_way),
+		cmocka_unit_test(the_library_is_named_by_its_file),
+		cmocka_unit_test(providers_are_listed_best_first),
+		cmocka_unit_test_setup_teardown(rdma_devices_are_read_from_sys, tree_make, tree_remove),
+		cmocka_unit_test_setup_teardown(rdma_devices_come_in_the_order_of_their_numbers, tree_make, tree_remove),
+	};
+	te_env_for_programs();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
