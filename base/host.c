@@ -21,20 +21,20 @@
 #include "base/mem.h"
 #include "base/units.h"
 
-enum { LINE_CAP = 512, CAP_IPC_LOCK_BIT = 14 };
+enum { PATH_CAP = 512, LINE_CAP = 512, CAP_IPC_LOCK_BIT = 14 };
 
 #define PAGE_2M ((uint64_t)2 << 20)
 #define PAGE_1G ((uint64_t)1 << 30)
 
 static FILE *open_below(const char *root, const char *name)
 {
-	char path[PATH_MAX];
+	char path[PATH_CAP];
 	return snprintf(path, sizeof(path), "%s%s", root, name) < (int)sizeof(path) ? fopen(path, "re") : NULL;
 }
 
 static bool exists_below(const char *root, const char *name)
 {
-	char path[PATH_MAX];
+	char path[PATH_CAP];
 	return snprintf(path, sizeof(path), "%s%s", root, name) < (int)sizeof(path) && access(path, F_OK) == 0;
 }
 
@@ -171,7 +171,7 @@ static void read_status(const char *root, struct kv_host *h)
 
 static void read_files_open(const char *root, struct kv_host *h)
 {
-	char path[PATH_MAX];
+	char path[PATH_CAP];
 	uint64_t n = 0;
 	h->files_open = KV_UNKNOWN;
 	DIR *d = snprintf(path, sizeof(path), "%s/proc/self/fd", root) < (int)sizeof(path) ? opendir(path) : NULL;

@@ -429,7 +429,7 @@ static int mr_fail(const struct fab *fab, uint64_t len, int rc, struct kv_error 
 		fab_limits_short(fab, &need, why, sizeof(why));
 	return kv_fail(err, room ? -KV_ENOMEM : -KV_EPROVIDER, "fi_mr_reg %llu MiB on %s (%s): %s%s%s",
 		       (unsigned long long)(len >> 20), fab->caps.domain, fab->caps.provider, fi_strerror(-rc),
-		       room ? "; " : "", why);
+		       why[0] ? "; " : "", why);
 }
 
 int fab_mr_reg(struct fab *fab, void *base, uint64_t len, unsigned access, struct fab_mr **out, struct kv_error *err)

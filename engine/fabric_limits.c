@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { CENSUS_ROWS = 64 };
@@ -55,34 +56,50 @@ unsigned fab_census(const char *domain)
 
 /* ---- before ---- */
 
-/* What one endpoint on this device, and perhaps more than it, takes of what there is. */
-static unsigned checks_of(const struct fab_device *device, const struct te_need *need, struct te_verdict *out, unsigned max)
-{
+/* What is compared: too large for the stack of a coroutine. */
+struct checks {
 	struct te_limits limits;
 	struct kv_host host;
-	struct te_checkup c = {.host = &host, .limits = &limits, .need = need, .cma_error = -1};
-	fab_limits(device, &limits);
-	kv_host_read("", &host);
-	c.pins_memory = limits.pins_memory;
-	c.shared_memory = limits.shared_memory;
-	return te_check(&c, TE_CHECK_DEVICE | TE_CHECK_PROCESS, out, max);
+	unsigned n;
+	struct te_verdict v[TE_CHECKS_MAX];
+};
+
+/* For free(); NULL: no memory, and nothing can be said. */
+static struct checks *checks_of(const struct fab_device *device, const struct te_need *need)
+{
+	struct checks *k = malloc(sizeof(*k));
+	if (!k)
+		return NULL;
+	fab_limits(device, &k->limits);
+	kv_host_read("", &k->host);
+	struct te_checkup c = {.host = &k->host,
+			       .limits = &k->limits,
+			       .need = need,
+			       .pins_memory = k->limits.pins_memory,
+			       .shared_memory = k->limits.shared_memory,
+			       .cma_error = -1};
+	k->n = te_check(&c, TE_CHECK_DEVICE | TE_CHECK_PROCESS, k->v, KV_COUNT(k->v));
+	return k;
 }
 
 int fab_limits_check(const struct fab_device *device, const struct fab_options *options, struct kv_error *err)
 {
-	struct te_verdict v[TE_CHECKS_MAX];
 	struct te_need need;
 	char subject[2 * KV_NAME_MAX + 8];
+	int rc = 0;
 	fab_need(device, options, 1, &need);
-	unsigned n = checks_of(device, &need, v, KV_COUNT(v));
+	struct checks *k = checks_of(device, &need);
+	if (!k)
+		return kv_fail(err, -KV_ENOMEM, "no memory to look at the limits of %s", device->domain);
 	snprintf(subject, sizeof(subject), "%s on %s", device->provider, device->domain);
-	for (unsigned i = 0; i < n; i++) {
-		if (v[i].status == TE_FAIL)
-			return te_verdict_fail(&v[i], subject, err);
-		if (v[i].status == TE_WARN)
-			kv_warn(options->log, "%s: %s: %s; %s", subject, v[i].name, v[i].text, v[i].remedy);
+	for (unsigned i = 0; i < k->n && rc == 0; i++) {
+		if (k->v[i].status == TE_FAIL)
+			rc = te_verdict_fail(&k->v[i], subject, err);
+		if (k->v[i].status == TE_WARN)
+			kv_warn(options->log, "%s: %s: %s; %s", subject, k->v[i].name, k->v[i].text, k->v[i].remedy);
 	}
-	return 0;
+	free(k);
+	return rc;
 }
 
 /* ---- after ---- */
@@ -117,25 +134,30 @@ static void device_of(const struct fab *fab, struct fab_device *out)
 	out->mr_max = fab->info->domain_attr->mr_cnt;
 }
 
+static void figures(const struct checks *k, bool pins_memory, char *buf, size_t cap)
+{
+	size_t at = (size_t)snprintf(buf, cap, "no limit that can be seen is short (");
+	for (unsigned i = 0; i < k->n && at < cap; i++)
+		if (k->v[i].need != KV_UNKNOWN && k->v[i].need > 0)
+			at += (size_t)snprintf(buf + at, cap - at, "%s%s: %s", buf[at - 1] == '(' ? "" : "; ", k->v[i].name,
+					       k->v[i].text);
+	if (at < cap)
+		snprintf(buf + at, cap - at, ")%s",
+			 pins_memory ? ": the device itself is; use fewer clients or rails, or huge pages" : "");
+}
+
 void fab_limits_short(const struct fab *fab, const struct te_need *need, char *buf, size_t cap)
 {
 	struct fab_device device;
-	struct te_verdict v[TE_CHECKS_MAX];
-	size_t at = 0;
+	buf[0] = '\0';
 	device_of(fab, &device);
-	unsigned n = checks_of(&device, need, v, KV_COUNT(v));
-	for (unsigned i = 0; i < n; i++)
-		if (v[i].status == TE_FAIL) {
-			snprintf(buf, cap, "%s is short: %s; %s", v[i].name, v[i].text, v[i].remedy);
-			return;
-		}
-	at += (size_t)snprintf(buf, cap, "no limit that can be seen is short (");
-	for (unsigned i = 0; i < n && at < cap; i++)
-		if (v[i].need != KV_UNKNOWN && v[i].need > 0)
-			at += (size_t)snprintf(buf + at, cap - at, "%s: %s; ", v[i].name, v[i].text);
-	if (at < cap)
-		snprintf(buf + at - 2, cap - at + 2, ")%s",
-			 fab->quirk->pins_memory ? ": the device itself is; use fewer clients or rails, or huge pages" : "");
+	struct checks *k = checks_of(&device, need);
+	for (unsigned i = 0; k && i < k->n && !buf[0]; i++)
+		if (k->v[i].status == TE_FAIL)
+			snprintf(buf, cap, "%s is short: %s; %s", k->v[i].name, k->v[i].text, k->v[i].remedy);
+	if (k && !buf[0])
+		figures(k, fab->quirk->pins_memory, buf, cap);
+	free(k);
 }
 
 int fab_limits_fail(const struct fab *fab, const char *what, int rc, struct kv_error *err)
@@ -150,6 +172,6 @@ int fab_limits_fail(const struct fab *fab, const char *what, int rc, struct kv_e
 	fab_need(&device, &fab->options, 1, &need);
 	need.cq_entries = KV_MIN(need.cq_entries, (uint64_t)fab->cq_wanted);
 	fab_limits_short(fab, &need, why, sizeof(why));
-	return kv_fail(err, -KV_ELIMIT, "%s on %s (%s): %s, with %u endpoints of this process open; %s", what, domain, prov,
-		       fi_strerror(-rc), fab_census(domain), why);
+	return kv_fail(err, -KV_ELIMIT, "%s on %s (%s): %s, with %u endpoints of this process open%s%s", what, domain, prov,
+		       fi_strerror(-rc), fab_census(domain), why[0] ? "; " : "", why);
 }

@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
-#include <limits.h>
 #include <linux/netlink.h>
 #include <rdma/rdma_netlink.h>
 #include <stdio.h>
@@ -31,7 +30,7 @@
 #define HAVE_EFADV 0
 #endif
 
-enum { VENDOR_AMAZON = 0x1d0f, NETLINK_ROOM = 32768, NETLINK_TIMEOUT_MS = 500, GIDS_LOOKED_AT = 16 };
+enum { VENDOR_AMAZON = 0x1d0f, NETLINK_ROOM = 32768, NETLINK_TIMEOUT_MS = 500, GIDS_LOOKED_AT = 16, PATH_CAP = 1024 };
 
 void *fab_verbs_function(void)
 {
@@ -51,7 +50,7 @@ static void copy_cut(char *out, size_t cap, const char *text)
 /* The first line of a file below a directory; "" when there is none. */
 static void word_of(const char *dir, const char *file, char *out, size_t cap)
 {
-	char path[PATH_MAX];
+	char path[PATH_CAP];
 	FILE *f = snprintf(path, sizeof(path), "%s/%s", dir, file) < (int)sizeof(path) ? fopen(path, "re") : NULL;
 	out[0] = '\0';
 	if (f && fgets(out, (int)cap, f))
@@ -80,7 +79,7 @@ static long number_of(const char *dir, const char *file, long otherwise)
 /* The last component of what a link below a directory leads to. */
 static void link_name(const char *dir, const char *file, char *out, size_t cap)
 {
-	char path[PATH_MAX], target[PATH_MAX];
+	char path[PATH_CAP], target[PATH_CAP];
 	out[0] = '\0';
 	if (snprintf(path, sizeof(path), "%s/%s", dir, file) >= (int)sizeof(path))
 		return;
@@ -95,7 +94,7 @@ static void link_name(const char *dir, const char *file, char *out, size_t cap)
 /* The first entry of a directory; "" when there is none. */
 static void first_entry(const char *dir, const char *sub, char *out, size_t cap)
 {
-	char path[PATH_MAX];
+	char path[PATH_CAP];
 	struct dirent *e;
 	out[0] = '\0';
 	DIR *d = snprintf(path, sizeof(path), "%s/%s", dir, sub) < (int)sizeof(path) ? opendir(path) : NULL;
@@ -133,7 +132,7 @@ static void gid_of(const char *dir, struct te_rdma_port *p)
 
 static void port_read(const char *device, unsigned number, struct te_rdma_port *p)
 {
-	char dir[PATH_MAX];
+	char dir[PATH_CAP];
 	*p = (struct te_rdma_port){.number = number};
 	if (snprintf(dir, sizeof(dir), "%s/ports/%u", device, number) >= (int)sizeof(dir))
 		return;
@@ -147,7 +146,7 @@ static void port_read(const char *device, unsigned number, struct te_rdma_port *
 
 static void ports_read(const char *dir, struct te_rdma *d)
 {
-	char path[PATH_MAX];
+	char path[PATH_CAP];
 	for (unsigned i = 1; i <= TE_RDMA_PORTS; i++) {
 		if (snprintf(path, sizeof(path), "%s/ports/%u", dir, i) >= (int)sizeof(path) || access(path, F_OK))
 			break;
@@ -159,7 +158,7 @@ static void ports_read(const char *dir, struct te_rdma *d)
 
 static void device_read(const char *root, const char *name, struct te_rdma *d)
 {
-	char dir[PATH_MAX / 2], uverbs[32];
+	char dir[PATH_CAP / 2], uverbs[32];
 	*d = (struct te_rdma){.numa_node = -1,
 			      .node_error = -1,
 			      .qp_max = KV_UNKNOWN,
@@ -383,7 +382,7 @@ static int by_name(const void *a, const void *b)
 
 unsigned te_rdma_list(const char *root, struct te_rdma *out, unsigned max)
 {
-	char path[PATH_MAX];
+	char path[PATH_CAP];
 	struct dirent *e;
 	unsigned count = 0, n = 0;
 	DIR *d = snprintf(path, sizeof(path), "%s/sys/class/infiniband", root) < (int)sizeof(path) ? opendir(path) : NULL;

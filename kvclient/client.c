@@ -210,24 +210,26 @@ static unsigned engine_number(const struct kvc_client *c)
 	return before + c->index / loops;
 }
 
+struct te_options kvc_engine_options(const struct kvc_pool *p)
+{
+	return (struct te_options){.provider = p->options.provider,
+				   .nic = p->options.nic,
+				   .local = p->local,
+				   .rails = p->options.num_rails,
+				   .engines = p->options.num_clients,
+				   .messages = KVC_FRAMES,
+				   .clock = p->clock,
+				   .log = &p->log};
+}
+
 static int engine_open(struct kvc_client *c, struct kv_error *err)
 {
 	static const struct te_handlers handlers = {.message = kvc_client_message,
 						    .immediate = kvc_client_immediate,
 						    .room = kvc_client_room,
 						    .reset = engine_reset};
-	const struct kvc_pool *p = c->pool;
-	struct te_options o = {
-		.provider = p->options.provider,
-		.nic = p->options.nic,
-		.local = p->local,
-		.rails = p->options.num_rails,
-		.messages = KVC_FRAMES,
-		.engine = engine_number(c),
-		.engines = p->options.num_clients,
-		.clock = p->clock,
-		.log = &p->log,
-	};
+	struct te_options o = kvc_engine_options(c->pool);
+	o.engine = engine_number(c);
 	int rc = te_open(&o, &handlers, c, &c->te, err);
 	if (rc < 0)
 		return kv_fail_more(err, "client %u", c->index);

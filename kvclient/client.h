@@ -222,6 +222,9 @@ static inline const struct kv_log *kvc_client_log(const struct kvc_client *c)
 	return kvc_pool_log(c->pool);
 }
 
+/* kvc_engine_options -- of the engines of all clients; `engine` is each one's own. */
+struct te_options kvc_engine_options(const struct kvc_pool *pool);
+
 /* kvc_client_open -- engine, buffer, nodes. On the loop's thread, outside any coroutine (providers want a real stack).
  * 0 or a code with *err; undone on failure. */
 int kvc_client_open(struct kvc_client *c, struct kv_error *err);

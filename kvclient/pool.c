@@ -472,6 +472,20 @@ static void opened_log(struct kvc_pool *p)
 			(unsigned long long)(i.buffer_bytes >> 20), i.security);
 }
 
+/* All clients or none: what is too little for some of them is said before the first endpoint is opened. How many shards the
+ * servers have is not known yet; one each is the least. */
+static int preflight(struct kvc_pool *p, struct kv_error *err)
+{
+	enum { LOOP_FILES = 2 };
+	struct te_options o = kvc_engine_options(p);
+	struct te_load load = {.engines = p->num_clients,
+			       .region_bytes = p->options.buffer_bytes,
+			       .peers = p->num_servers,
+			       .threads = p->num_loops,
+			       .files = (uint64_t)p->num_clients * p->num_servers + p->num_loops * LOOP_FILES};
+	return te_preflight(&o, &load, err);
+}
+
 int kvc_pool_open(const struct kvc_options *options, struct kvc_pool **out, struct kv_error *err)
 {
 	struct kvc_pool *p = NULL;
@@ -483,6 +497,9 @@ int kvc_pool_open(const struct kvc_options *options, struct kvc_pool **out, stru
 	if (rc < 0)
 		return rc;
 	rc = loops_create(p, err);
+	if (rc < 0)
+		goto err_pool;
+	rc = preflight(p, err);
 	if (rc < 0)
 		goto err_pool;
 	rc = threads_start(p, err);

@@ -530,6 +530,37 @@ static struct sockaddr_storage fabric_source(const struct kvs_server *s)
 	return a;
 }
 
+static struct te_options engine_options(struct kvs_server *s)
+{
+	const struct kvs_options *o = &s->opt;
+
+	return (struct te_options){.provider = o->provider,
+				   .nic = o->nic,
+				   .local = fabric_source(s),
+				   .rails = o->rails,
+				   .engines = o->shards,
+				   .chunk_bytes = o->chunk_bytes,
+				   .messages = 512,
+				   .receives = 512,
+				   .log = o->log};
+}
+
+/* Whether all shards will fit, said before the first of them is opened. Clients come later: one is the least. */
+static int preflight(struct kvs_server *s, struct kv_error *err)
+{
+	enum { LOOP_FILES = 2, OWN_FILES = 8 };
+	const struct kvs_options *o = &s->opt;
+	struct te_options engine = engine_options(s);
+	struct te_load load = {.engines = o->shards,
+			       .region_bytes = o->memory_bytes / o->shards,
+			       .peers = 1,
+			       .threads = o->shards,
+			       .files = (o->shards + 1) * LOOP_FILES + OWN_FILES};
+
+	/* Loops of the caller's are a simulation's or a test's, where this machine's limits mean nothing. */
+	return o->loops ? 0 : te_preflight(&engine, &load, err);
+}
+
 static int shards_make(struct kvs_server *s, struct kv_error *err)
 {
 	const struct kvs_options *o = &s->opt;
@@ -545,14 +576,7 @@ static int shards_make(struct kvs_server *s, struct kv_error *err)
 		.prefault = o->prefault,
 		.policy = evict_policies[o->eviction],
 		.log = o->log,
-		.engine = {.provider = o->provider,
-			   .nic = o->nic,
-			   .local = fabric_source(s),
-			   .rails = o->rails,
-			   .engines = o->shards,
-			   .chunk_bytes = o->chunk_bytes,
-			   .messages = 512,
-			   .receives = 512},
+		.engine = engine_options(s),
 		.reset = shard_was_reset,
 		.lost = shard_lost_session,
 		.arg = s,
@@ -595,6 +619,8 @@ static int server_make(struct kvs_server *s, struct kv_error *err)
 		rc = slots_make(s, err);
 	if (rc == 0)
 		rc = loops_make(s, err);
+	if (rc == 0)
+		rc = preflight(s, err);
 	if (rc == 0)
 		rc = shards_make(s, err);
 	if (rc == 0)
