@@ -94,7 +94,13 @@ if [ "$ours" = 1 ]; then
 	if [ -n "$given" ]; then
 		provider=$given
 	elif [ -n "$provider" ] && [ "$want_value" = 0 ]; then
-		set -- --provider "$provider" "$@"
+		# A sub-command stands before its options.
+		if [ "${1:-}" = capacity ]; then
+			shift
+			set -- capacity --provider "$provider" "$@"
+		else
+			set -- --provider "$provider" "$@"
+		fi
 	fi
 fi
 

@@ -332,15 +332,22 @@ static int finish(struct json_file *f, const char *text)
 	return rc;
 }
 
-int json_write(struct json_file **file, const struct bench *bench, struct kv_error *err)
+int json_write_text(struct json_file **file, const char *text, struct kv_error *err)
 {
 	struct json_file *f = *file;
-	char *text = json_text(bench);
 	int rc = text ? finish(f, text) : -KV_ENOMEM;
 
 	if (rc < 0)
 		kv_fail(err, rc, "the JSON report %s cannot be written: %s", f->path, kv_strerror(rc));
-	free(text);
 	json_discard(file);
+	return rc;
+}
+
+int json_write(struct json_file **file, const struct bench *bench, struct kv_error *err)
+{
+	char *text = json_text(bench);
+	int rc = json_write_text(file, text, err);
+
+	free(text);
 	return rc;
 }

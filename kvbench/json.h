@@ -15,6 +15,9 @@ int json_open(const char *path, struct json_file **out, struct kv_error *err);
  * what was there. Closes the file either way: *file becomes NULL. */
 int json_write(struct json_file **file, const struct bench *bench, struct kv_error *err);
 
+/* json_write_text -- the same with a report that is text already; NULL: there was no memory for it. */
+int json_write_text(struct json_file **file, const char *text, struct kv_error *err);
+
 /* json_discard -- give up: removes the temporary file. NULL is accepted. */
 void json_discard(struct json_file **file);
 

@@ -2,13 +2,23 @@
 /* main.c -- kv-bench: the KVRail benchmark. See docs/BENCHMARK.md. */
 #include <stdio.h>
 
+#include <string.h>
+
 #include "kvbench/bench.h"
+#include "kvbench/capacity.h"
 
 int main(int argc, char **argv)
 {
 	struct bench_options options;
 	struct kv_error err = {0};
-	int rc = bench_options_parse(argc, argv, &options, &err);
+	int rc;
+
+	/* The sub-command sees its options from argv[1] on, and this program's name. */
+	if (argc > 1 && strcmp(argv[1], "capacity") == 0) {
+		argv[1] = argv[0];
+		return capacity_main(argc - 1, argv + 1);
+	}
+	rc = bench_options_parse(argc, argv, &options, &err);
 
 	if (rc < 0) {
 		fprintf(stderr, "kv-bench: %s (try --help)\n", err.text);

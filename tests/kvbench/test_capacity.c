@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_capacity.c -- kv-bench capacity: its steps and options, the kernel's answer about RDMA objects, and the report. */
+#include <jansson.h>
+#include <linux/netlink.h>
+#include <rdma/rdma_netlink.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "kvbench/capacity.h"
+#include "tests/kvbench/check.h"
+
+static void steps_are(const char *text, uint32_t max, const uint32_t *want, unsigned n)
+{
+	struct capacity_steps s;
+	struct kv_error err = {0};
+
+	if (capacity_steps_parse(text, max, &s, &err) < 0)
+		fail_msg("%s: %s", text, err.text);
+	assert_int_equal(s.count, n);
+	for (unsigned i = 0; i < n; i++)
+		assert_int_equal(s.clients[i], want[i]);
+}
+
+#define STEPS(text, max, ...) \
+	steps_are(text, max, (const uint32_t[]){__VA_ARGS__}, sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
+
+static void steps_are_a_list_that_may_go_on(void **state)
+{
+	(void)state;
+	STEPS("10", 1000, 10);
+	STEPS("10,100,450,500,...", 650, 10, 100, 450, 500, 550, 600, 650);
+	STEPS("10,100,450,500,...", 649, 10, 100, 450, 500, 550, 600);
+	STEPS("10,100,450,500,...", 470, 10, 100, 450);
+	STEPS("1,2,...", 5, 1, 2, 3, 4, 5);
+	STEPS("7,4000000000", 7, 7);
+}
+
+static void bad_steps_are_refused(void **state)
+{
+	static const struct {
+		const char *text, *words;
+	} bad[] = {{"", "no number"},	 {"0", "no step"},	     {"10,10", "must rise"}, {"100,10", "must rise"},
+		   {"many", "many"},	 {"10,...", "two numbers"},  {"...", "two numbers"}, {"10,,20", "''"},
+		   {"10,20,...,40", "..."}, {"-5", "-5"},	     {"1.5", "1.5"},	     {"99999999999", "99999999999"},
+		   {"1,2,...", "at most 256"}};
+	struct capacity_steps s;
+	struct kv_error err;
+
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(bad); i++) {
+		err = (struct kv_error){0};
+		if (capacity_steps_parse(bad[i].text, 4096, &s, &err) != -KV_EINVAL || !strstr(err.text, bad[i].words))
+			fail_msg("\"%s\": \"%s\" does not say \"%s\"", bad[i].text, err.text, bad[i].words);
+	}
+}
+
+static void pooled_steps_go_on_to_the_most(void **state)
+{
+	struct capacity_steps s;
+	static const uint32_t want[] = {10, 450, 500, 1000, 2000, 5000, 10000, 20000};
+
+	(void)state;
+	assert_int_equal(capacity_steps_parse("10,450", 450, &s, NULL), 0);
+	capacity_steps_extend(&s, 20000);
+	assert_int_equal(s.count, KV_COUNT(want));
+	for (unsigned i = 0; i < s.count; i++)
+		assert_int_equal(s.clients[i], want[i]);
+	assert_int_equal(capacity_steps_parse("10", 10, &s, NULL), 0);
+	capacity_steps_extend(&s, 17);
+	assert_int_equal(s.count, 2);
+	assert_int_equal(s.clients[1], 17);
+	capacity_steps_extend(&s, 5);
+	assert_int_equal(s.count, 2);
+}
+
+static int parse(struct capacity_options *o, struct kv_error *err, const char *const *args)
+{
+	const char *argv[16] = {"kv-bench"};
+	int argc = 1;
+
+	memset(err, 0, sizeof(*err));
+	for (; args[argc - 1]; argc++)
+		argv[argc] = args[argc - 1];
+	return capacity_options_parse(argc, (char **)(uintptr_t)argv, o, err);
+}
+
+#define PARSE(o, err, ...) parse(o, err, (const char *const[]){__VA_ARGS__, NULL})
+
+static void options_that_do_not_agree_are_refused(void **state)
+{
+	struct capacity_options o;
+	struct kv_error err;
+
+	(void)state;
+	assert_int_equal(PARSE(&o, &err, "--steps", "3"), 0);
+	assert_int_equal(o.model, CAPACITY_MODELS);
+	assert_int_equal(PARSE(&o, &err, "--steps", "300", "--max-clients", "200"), -KV_EINVAL);
+	assert_non_null(strstr(err.text, "leaves no step"));
+	assert_int_equal(PARSE(&o, &err, "--max-clients", "5000"), -KV_EINVAL);
+	assert_int_equal(PARSE(&o, &err, "--model", "some"), -KV_EINVAL);
+	assert_non_null(strstr(err.text, "endpoints"));
+	assert_int_equal(PARSE(&o, &err, "--model", "pooled", "--device", "rxe0"), -KV_EINVAL);
+	assert_non_null(strstr(err.text, "--nic"));
+	assert_int_equal(PARSE(&o, &err, "--model", "verbs", "--server", "localhost:1"), -KV_EINVAL);
+	assert_int_equal(PARSE(&o, &err, "--psk-file", "x"), -KV_EINVAL);
+	assert_non_null(strstr(err.text, "--server"));
+	assert_int_equal(PARSE(&o, &err, "--server", "localhost:1", "--server-threads", "2"), -KV_EINVAL);
+	assert_int_equal(PARSE(&o, &err, "--server", "local:host"), -KV_EINVAL);
+	assert_int_equal(PARSE(&o, &err, "--step-clients", "5"), -KV_EINVAL);
+	assert_int_equal(PARSE(&o, &err, "extra"), -KV_EINVAL);
+}
+
+/* ---- netlink ---- */
+
+static size_t put(uint8_t *at, uint16_t type, const void *data, size_t len)
+{
+	struct nlattr a = {.nla_len = (uint16_t)(sizeof(a) + len), .nla_type = type};
+
+	memset(at, 0, NLA_ALIGN(a.nla_len));
+	memcpy(at, &a, sizeof(a));
+	if (len)
+		memcpy(at + sizeof(a), data, len);
+	return NLA_ALIGN(a.nla_len);
+}
+
+static size_t put_entry(uint8_t *at, const char *name, uint64_t count)
+{
+	uint8_t inner[64];
+	size_t n = put(inner, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_NAME, name, strlen(name) + 1);
+
+	n += put(inner + n, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_CURR, &count, sizeof(count));
+	return put(at, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY | NLA_F_NESTED, inner, n);
+}
+
+/* What the kernel tells about one device. */
+static size_t put_device(uint8_t *at, uint64_t qps, uint64_t cqs, uint64_t mrs)
+{
+	uint8_t inner[256];
+	size_t n = put_entry(inner, "pd", 3), m;
+
+	n += put_entry(inner + n, "cq", cqs);
+	n += put_entry(inner + n, "qp", qps);
+	n += put_entry(inner + n, "mr", mrs);
+	m = put(at, RDMA_NLDEV_ATTR_DEV_NAME, "rxe0", 5);
+	return m + put(at + m, RDMA_NLDEV_ATTR_RES_SUMMARY | NLA_F_NESTED, inner, n);
+}
+
+static void objects_of_all_devices_are_added(void **state)
+{
+	struct capacity_rdma sum = {-1, -1, -1};
+	uint8_t buf[512];
+	size_t n = put_device(buf, 500, 1001, 7);
+
+	(void)state;
+	assert_true(capacity_rdma_parse(buf, n, &sum));
+	assert_int_equal(sum.qps, 500);
+	assert_int_equal(sum.cqs, 1001);
+	assert_int_equal(sum.mrs, 7);
+	n = put_device(buf, 1, 2, 3);
+	assert_true(capacity_rdma_parse(buf, n, &sum));
+	assert_int_equal(sum.qps, 501);
+	assert_int_equal(sum.cqs, 1003);
+	assert_int_equal(sum.mrs, 10);
+}
+
+/* Every prefix, and lengths that lie. The sanitizers look on. */
+static void an_answer_that_is_cut_or_lies_is_survived(void **state)
+{
+	uint8_t buf[512];
+	size_t n = put_device(buf, 500, 1001, 7);
+
+	(void)state;
+	for (size_t cut = 0; cut < n; cut++) {
+		struct capacity_rdma sum = {-1, -1, -1};
+		uint8_t *copy = malloc(cut ? cut : 1);
+		assert_non_null(copy);
+		memcpy(copy, buf, cut);
+		capacity_rdma_parse(copy, cut, &sum);
+		free(copy);
+	}
+	for (size_t at = 0; at < n; at++)
+		for (unsigned v = 0; v < 256; v += 51) {
+			struct capacity_rdma sum = {-1, -1, -1};
+			uint8_t keep = buf[at];
+			buf[at] = (uint8_t)v;
+			capacity_rdma_parse(buf, n, &sum);
+			buf[at] = keep;
+		}
+}
+
+static void this_process_is_seen(void **state)
+{
+	struct capacity_usage u, more;
+	int fd;
+
+	(void)state;
+	capacity_usage_of(0, &u);
+	assert_in_range(u.rss, 1 << 20, 1ull << 40);
+	assert_in_range(u.threads, 1, 64);
+	fd = dup(1);
+	capacity_usage_of(0, &more);
+	close(fd);
+	assert_int_equal(more.fds, u.fds + 1);
+	capacity_usage_of((int)getpid(), &more);
+	assert_in_range(more.rss, 1 << 20, 1ull << 40);
+	capacity_usage_of(999999999, &more);
+	assert_int_equal(more.rss + more.fds + more.threads, 0);
+}
+
+/* ---- the report ---- */
+
+static struct capacity_run runs[CAPACITY_MODELS];
+
+static struct capacity_report made(struct capacity_options *o)
+{
+	const struct capacity_step good = {.attempted = 400,
+					   .opened = 400,
+					   .connected = 400,
+					   .verified = 400,
+					   .endpoints = 400,
+					   .cqs = 400,
+					   .mrs = 800,
+					   .kernel_qps = -1,
+					   .kernel_cqs = -1,
+					   .kernel_mrs = -1,
+					   .rss_start = 1000,
+					   .rss = 401000,
+					   .provider = "tcp;ofi_rxm"};
+	struct capacity_step bad = good;
+
+	bad.attempted = 500;
+	bad.opened = bad.connected = 437;
+	bad.verified = 0;
+	bad.end = CAPACITY_FILES;
+	bad.code = -KV_ELIMIT;
+	bad.kernel_qps = 874;
+	snprintf(bad.text, sizeof(bad.text), "client 437: raise it");
+	memset(runs, 0, sizeof(runs));
+	kv_opt_defaults(capacity_options_table, o);
+	runs[0] = (struct capacity_run){.model = 0, .ran = true, .num_steps = 3, .last = 1, .step = {good, bad, good}};
+	runs[0].step[2].attempted = runs[0].step[2].verified = 437;
+	runs[1] = (struct capacity_run){.model = 1, .why_not = "no device"};
+	runs[2] = (struct capacity_run){.model = 2, .ran = true, .num_steps = 1, .step = {good}};
+	return (struct capacity_report){o, runs};
+}
+
+static void the_report_names_what_ended_each_model(void **state)
+{
+	struct capacity_options o;
+	struct capacity_report r = made(&o);
+	char *text = capacity_json_text(&r);
+	json_t *j = text ? json_loads(text, 0, NULL) : NULL, *m, *s;
+
+	(void)state;
+	assert_non_null(j);
+	assert_string_equal(json_string_value(json_object_get(j, "schema")), "kvbench-capacity/1");
+	m = json_object_get(json_object_get(j, "models"), "endpoints");
+	assert_string_equal(json_string_value(json_object_get(m, "ended_by")), "open files");
+	assert_int_equal(json_integer_value(json_object_get(m, "most_verified")), 437);
+	s = json_array_get(json_object_get(m, "steps"), 0);
+	assert_true(json_is_null(json_object_get(s, "ended_by")));
+	assert_true(json_is_null(json_object_get(json_object_get(s, "kernel"), "queue_pairs")));
+	assert_int_equal(json_integer_value(json_object_get(s, "memory_bytes")), 400000);
+	assert_true(json_real_value(json_object_get(s, "success")) == 1.0);
+	s = json_array_get(json_object_get(m, "steps"), 1);
+	assert_int_equal(json_integer_value(json_object_get(s, "connected")), 437);
+	assert_int_equal(json_integer_value(json_object_get(json_object_get(s, "kernel"), "queue_pairs")), 874);
+	assert_string_equal(json_string_value(json_object_get(json_object_get(s, "first_error"), "code")), "limit");
+	assert_string_equal(json_string_value(json_object_get(json_object_get(s, "first_error"), "text")), "client 437: raise it");
+	m = json_object_get(json_object_get(j, "models"), "verbs");
+	assert_true(json_is_false(json_object_get(m, "ran")));
+	assert_string_equal(json_string_value(json_object_get(m, "why_not")), "no device");
+	m = json_object_get(json_object_get(j, "models"), "pooled");
+	assert_true(json_is_null(json_object_get(m, "ended_by")));
+	json_decref(j);
+	free(text);
+}
+
+static void every_end_has_a_name(void **state)
+{
+	(void)state;
+	for (int i = 1; i < CAPACITY_ENDS; i++) {
+		assert_non_null(capacity_end_name(i));
+		assert_in_range(strlen(capacity_end_name(i)), 2, 32);
+	}
+	assert_string_equal(capacity_end_name(CAPACITY_UNUSABLE), "not usable");
+	assert_string_equal(capacity_end_name(CAPACITY_LOCKED), "locked memory");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(steps_are_a_list_that_may_go_on),
+		cmocka_unit_test(bad_steps_are_refused),
+		cmocka_unit_test(pooled_steps_go_on_to_the_most),
+		cmocka_unit_test(options_that_do_not_agree_are_refused),
+		cmocka_unit_test(objects_of_all_devices_are_added),
+		cmocka_unit_test(an_answer_that_is_cut_or_lies_is_survived),
+		cmocka_unit_test(this_process_is_seen),
+		cmocka_unit_test(the_report_names_what_ended_each_model),
+		cmocka_unit_test(every_end_has_a_name),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
