@@ -15,6 +15,7 @@ over the pairs is what counts. The distance of the CPUs is taken before, between
 changed is not counted and repeated (up to as many again).
 """
 import atexit
+import concurrent.futures
 import contextlib
 import fcntl
 import json
@@ -353,10 +354,10 @@ def fi_rma_bw(size, reno=False):
 class KeptServer:
     """A kv-server that holds keys for several runs; `kept` stops it."""
 
-    def __init__(self, size, keys, kept):
+    def __init__(self, size, keys, kept, memory=0):
         self.size, self.keys = size, keys
         read_fd, write_fd = os.pipe()
-        memory = keys * (size + size // 16) // M + 256
+        memory = memory or keys * (size + size // 16) // M + 256
         self.p = start([os.path.join(BUILD, "kv-server"), "--listen-addr", "127.0.0.1:0", "--memory-mb", str(memory),
                         "--log-level", "warn", "--ready-fd", str(write_fd), "--provider", "tcp"], pass_fds=[write_fd],
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -543,6 +544,66 @@ def compare_engines():
         yield case(f"{size_text(size)}, {name}", lambda size=size, gbps=gbps: one(size, gbps * 1e9), unit="GB/s", goal=2.0)
 
 
+def beside(server, light, hog):
+    """Run `light` while `hog` runs; what light() says, and the hog's report. Both are given the server's address."""
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        other = pool.submit(hog, server.address)
+        time.sleep(0.5)  # it connects, and its queues fill
+        mine = light(server.address)
+        if other.done():
+            other.result()
+            raise Failed("the load beside which something was measured ended too early")
+        return mine, other.result()
+
+
+def one_beside_many(server, quantile, hog):
+    """The latency of one worker beside those of another client, whose requests wait in the same server."""
+    def one():
+        mine, theirs = beside(server, lambda at: reads_of(kv_bench_json(64 * K, 1, 1, ["--server", at, "--no-write"], keys=1000)),
+                              hog)
+        return {"value": mine[quantile] / 1e3, "other": theirs[quantile] / 1e3, "ratio": mine[quantile] / theirs[quantile]}
+    return one
+
+
+def gets_beside_puts(server, puts):
+    def one():
+        alone = reads_of(kv_bench_json(64 * K, 32, 2, ["--server", server.address, "--no-write"], keys=1000))
+        mine, _ = beside(server, lambda at: reads_of(kv_bench_json(64 * K, 32, 2, ["--server", at, "--no-write"], keys=1000)), puts)
+        return {"value": mine["value"], "other": alone["value"], "ratio": mine["value"] / alone["value"]}
+    return one
+
+
+def big_gets(at):
+    return reads_of(kv_bench_json(M, 32, 1, ["--server", at, "--no-write"], keys=128, seconds=SECONDS + 5))
+
+
+def puts(at):
+    """As many as take longer than what is measured beside them."""
+    report = kv_bench_json(64 * K, 32, 2, ["--server", at, "--seed", "2"], keys=int(60000 * max(SECONDS, 1)), seconds=0.05)
+    w = report["phases"]["write"]
+    return {"value": w["ops_per_s"], "p50_ns": w["latency_ns"]["p50"], "p99_ns": w["latency_ns"]["p99"]}
+
+
+def compare_fairness():
+    with contextlib.ExitStack() as kept:
+        server = KeptServer(64 * K, 1000, kept, memory=1024)
+        kv_bench_json(M, 16, 1, ["--server", server.address, "--ttl", "0"], keys=128, seconds=0.1)
+        for name, quantile in (("median", "p50_ns"), ("99th percentile", "p99_ns")):
+            yield case(f"GETs of 1 worker, 64 KiB, beside 32 that read 1 MiB: {name}", one_beside_many(server, quantile, big_gets),
+                       unit="us")
+    for name, quantile in (("median", "p50_ns"), ("99th percentile", "p99_ns")):
+        with contextlib.ExitStack() as kept:
+            server = KeptServer(64 * K, 1000, kept, memory=int(5000 * max(SECONDS, 1)))
+            yield case(f"GETs of 1 worker, 64 KiB, beside 32 that write 64 KiB: {name}", one_beside_many(server, quantile, puts),
+                       unit="us")
+
+
+def compare_puts():
+    with contextlib.ExitStack() as kept:
+        server = KeptServer(64 * K, 1000, kept, memory=int(5000 * max(SECONDS, 1)))
+        yield case("64 KiB", gets_beside_puts(server, puts))
+
+
 def compare_idle():
     seconds = 2 if QUICK else 10
 
@@ -571,6 +632,8 @@ COMPARISONS = {
     "checksum": ("Checksums verified (the default) beside `--no-checksum`, 32 workers", "verified", "not verified", compare_checksum),
     "engines": ("32 workers beside recorded figures of transfer engines over TCP (not interleaved)", "kv-bench", "recorded",
                 compare_engines),
+    "fairness": ("Latency of one client beside another client's load on the same server", "one", "the others", compare_fairness),
+    "puts": ("GETs of 32 workers beside 32 workers of another client that write, and alone", "beside", "alone", compare_puts),
     "idle": ("At rest, and memory", "measured", "", compare_idle),
 }
 
