@@ -80,9 +80,9 @@ static json_t *config_object(const struct bench_options *o)
 
 static json_t *provider_object(const struct kvc_info *i)
 {
-	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "name", i->provider, "fabric", i->fabric, "domain",
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "name", i->provider, "fabric", i->fabric, "domain",
 			 i->domain, "wait", i->wait, "libfabric", i->libfabric, "loopback_congestion_control",
-			 i->congestion);
+			 i->congestion, "mode", i->mode);
 }
 
 static json_t *resources_object(const struct bench_results *r)

@@ -5,9 +5,13 @@
  * then ignored: one that has no effect together with another is a usage error, said in bench_options_check. */
 #include "kvbench/options.h"
 
+#include "kvclient/kvclient.h"
+
 #define AT(member) .offset = offsetof(struct bench_options, member)
 
 static const char *const order_names[] = {"strict", "relaxed", NULL};
+/* In the order of enum kvc_mode. */
+static const char *const mode_names[] = {"auto", "push", "pull", NULL};
 /* In the order of enum kv_log_level. */
 static const char *const level_names[] = {"off", "error", "warn", "info", "debug", NULL};
 
@@ -40,6 +44,14 @@ const struct kv_opt bench_options_table[] = {
 	 .def = "0",
 	 .max = KV_RAILS_MAX,
 	 .help = "NICs per client; 0: all of --nic, else its share of the machine's on EFA, else 1."},
+	{.name = "mode",
+	 .type = KV_OPT_CHOICE,
+	 AT(mode),
+	 .metavar = "MODE",
+	 .def = "auto",
+	 .choices = mode_names,
+	 .help = "Who moves the bytes of a GET: push, the server; pull, the client, from a server with --allow-pull; auto, "
+		 "pull where the server allows it and the provider emulates writes but not reads"},
 
 	{.group = "Load",
 	 .name = "num-workers",
@@ -389,6 +401,9 @@ static int check_reads(const struct bench_options *o, struct kv_error *err)
 	if (o->no_write && (o->trace || o->servers.count == 0))
 		return kv_fail(err, -KV_EINVAL,
 			       "--no-write needs --server, and no --trace: a server that kv-bench starts is empty");
+	if (o->roofline && o->mode == KVC_MODE_PULL)
+		return kv_fail(err, -KV_EINVAL,
+			       "--roofline measures bare writes, which --mode pull does without: drop one of them");
 	if (o->roofline_depth > 1 && !o->roofline)
 		return kv_fail(err, -KV_EINVAL, "--roofline-depth needs --roofline");
 	return 0;

@@ -22,6 +22,7 @@ struct bench_options {
 	struct kv_opt_strings servers; /* empty: kv-bench starts a kv-server of its own */
 	const char *provider, *nic;
 	uint32_t rails;
+	int mode; /* enum kvc_mode */
 	/* load */
 	uint32_t num_workers, num_clients, num_threads;
 	uint64_t num_keys, value_size;

@@ -64,9 +64,9 @@ static void start_fabric(const struct bench *b)
 	if (i->why[0])
 		fprintf(b->out, "           chosen: %s\n", i->why);
 	fprintf(b->out,
-		"           chunk %s, messages to %s, depth %u, completion queue %u, credits %u, security %s, %u "
+		"           chunk %s, messages to %s, depth %u, completion queue %u, credits %u, mode %s, security %s, %u "
 		"cores\n",
-		SIZE(i->chunk_bytes), SIZE(i->eager_bytes ? i->eager_bytes : KV_MSG_MAX), i->tx_depth, i->cq_depth, i->credits, i->security,
+		SIZE(i->chunk_bytes), SIZE(i->eager_bytes ? i->eager_bytes : KV_MSG_MAX), i->tx_depth, i->cq_depth, i->credits, i->mode, i->security,
 		kv_cpus_available());
 }
 

@@ -19,6 +19,7 @@ static int open_pool(struct cli *cli, struct kv_error *err)
 				 .provider = o->provider,
 				 .nic = o->nic,
 				 .num_rails = o->rails,
+				 .mode = (enum kvc_mode)o->mode,
 				 .timeout_ns = o->timeout_ns,
 				 .peer_timeout_ns = o->peer_timeout_ns,
 				 .connect_timeout_ns = o->timeout_ns,

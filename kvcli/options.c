@@ -4,6 +4,8 @@
 
 #define AT(member) .offset = offsetof(struct cli_options, member)
 
+/* In the order of enum kvc_mode. */
+static const char *const mode_names[] = {"auto", "push", "pull", NULL};
 /* In the order of enum kv_log_level. */
 static const char *const level_names[] = {"off", "error", "warn", "info", "debug", NULL};
 
@@ -36,6 +38,14 @@ const struct kv_opt cli_options_table[] = {
 	 .def = "0",
 	 .max = KV_RAILS_MAX,
 	 .help = "How many NICs to use; 0: all of --nic, else up to 8 on EFA, else 1."},
+	{.name = "mode",
+	 .type = KV_OPT_CHOICE,
+	 AT(mode),
+	 .metavar = "MODE",
+	 .def = "auto",
+	 .choices = mode_names,
+	 .help = "get: who moves the bytes: push, the server; pull, this client, from a server with --allow-pull; auto, pull "
+		 "where the server allows it and the provider emulates writes but not reads"},
 	{.name = "timeout",
 	 .type = KV_OPT_DURATION,
 	 AT(timeout_ns),

@@ -13,6 +13,7 @@ struct cli_options {
 	struct kv_opt_strings servers;
 	const char *provider, *nic;
 	uint32_t rails;
+	int mode; /* enum kvc_mode */
 	uint64_t timeout_ns, peer_timeout_ns;
 	uint32_t ttl;
 	const char *file, *output;

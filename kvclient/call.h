@@ -84,6 +84,7 @@ struct kvc_get {
 	uint64_t cap;              /* bytes of value that it takes */
 	bool direct, verify, part; /* direct: the server writes to dst, which lies in `region` */
 	bool check; /* what came was corrupt: the server shall look at what it has */
+	uint8_t stale; /* tries that ended so; see PULLS_STALE */
 	bool sized; /* cap is what the value is expected to be, not what the destination happens to have */
 	uint32_t region;
 	uint64_t region_offset;     /* of dst.at */

@@ -234,6 +234,11 @@ static int engine_open(struct kvc_client *c, struct kv_error *err)
 	if (rc < 0)
 		return kv_fail_more(err, "client %u", c->index);
 	te_info(c->te, &c->info);
+	rc = kvc_pull_check(c, err);
+	if (rc < 0) {
+		te_close(&c->te);
+		return kv_fail_more(err, "client %u", c->index);
+	}
 	/* Half of the completion queue is for immediates; the other half is for our own operations and for receives. */
 	c->imm_limit = KV_MAX(c->info.cq_depth / 2, 8u);
 	return 0;
@@ -275,6 +280,8 @@ static int tables_open(struct kvc_client *c, struct kv_error *err)
 		return kv_fail(err, -KV_ENOMEM, "client %u: no memory for its tables", c->index);
 	kv_list_init(&c->starving);
 	kv_list_init(&c->dirty);
+	kv_list_init(&c->releasing);
+	c->release_timer.fire = kvc_release_fire;
 	return 0;
 }
 
@@ -412,7 +419,9 @@ static void closer(void *arg)
 		co_wake(c->flusher);
 	while (c->coroutines > 0)
 		co_park_await(KV_NEVER);
+	loop_timer_cancel(c->loop, &c->release_timer);
 	kvc_main_await(c, engine_close, c);
+	kvc_pulls_fini(c);
 	while (c->num_mems > 0)
 		free(c->mem[--c->num_mems]);
 	kvc_buffer_fini(&c->buffer);

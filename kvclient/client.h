@@ -16,6 +16,7 @@
 #include "kvclient/buffer.h"
 #include "kvclient/kvclient.h"
 #include "kvclient/pool.h"
+#include "kvclient/pull.h"
 #include "kvclient/request.h"
 #include "loop/loop.h"
 #include "wire/wire.h"
@@ -42,9 +43,10 @@ struct kvc_count {
 		fences;
 	_Atomic uint64_t bytes_in, bytes_out, stale_immediates, bad_frames, cancels, quarantined_bytes, eagain;
 	_Atomic uint64_t requests, replies, room_waits, room_wait_ns, room_wait_max_ns, queue_ns, queue_max_ns, orphans;
-	_Atomic uint64_t lost_connections, slow;
+	_Atomic uint64_t lost_connections, slow, pulls, pulls_expired;
 	_Atomic uint64_t results[KVC_OPS][KVC_RESULTS];
 	_Atomic uint64_t links, credits; /* of the sessions that are open; the fewest credits of one */
+	_Atomic uint64_t pull_links;     /* links of sessions whose GETs are pulled */
 };
 
 /* kvc_add, kvc_set -- single writer: no locked instruction. */
@@ -78,6 +80,10 @@ struct kvc_link {
 	uint32_t credits, reserve; /* the last `reserve` credits are for CANCEL and PING */
 	uint32_t frames;           /* with the engine */
 	uint16_t shard, index;     /* te link of the shard's peer */
+	uint8_t release[KVC_RELEASES * 8]; /* leases to be given back, as they are sent */
+	uint32_t releases;
+	bool release_due;            /* they go now, with or without a request */
+	struct kv_list release_node; /* of the client, while they wait */
 	struct kvc_req *probe;     /* a PING of the health check, and when it was made */
 	struct kvc_wait probe_wait;
 	uint64_t probe_ns;
@@ -95,7 +101,9 @@ struct kvc_session {
 	uint64_t shard_seed, value_max;
 	uint64_t out_max; /* bytes of pieces on their way from it at a time, beyond a few requests (room.c) */
 	uint32_t chunk_bytes, credits;
-	uint16_t shards, links_per_shard, flags;
+	uint16_t shards, rails, links_per_shard, flags;
+	bool pull;                 /* GETs ask for leases */
+	struct kvc_arenas *arenas; /* NULL: we do not know where its memory is */
 	struct te_peer *peer[KV_SHARDS_MAX];
 	uint64_t turns[KV_SHARDS_MAX], turns_ns[KV_SHARDS_MAX]; /* the liveness counters, and when they last moved */
 	uint32_t num_links;
@@ -178,6 +186,9 @@ struct kvc_client {
 	struct te_region *region;
 	struct kvc_buffer buffer;
 	struct kvc_reqs reqs;
+	struct kvc_pulls pulls;
+	struct kv_list releasing; /* links that have leases to give back */
+	struct loop_timer release_timer;
 	uint32_t imm_limit, imm_used;
 	struct kvc_room_share nobody; /* views */
 	struct kvc_room_share kept;   /* of the guarantees of all servers what they have not taken */
@@ -324,6 +335,12 @@ void kvc_link_credit(struct kvc_link *l);
 
 /* kvc_target_write -- copy n bytes from `from` into the slices of a target, behind its `skip`. */
 void kvc_target_write(const struct kvc_target *t, const uint8_t *from, uint64_t n);
+
+/* kvc_link_dirty -- the link has something to send. */
+void kvc_link_dirty(struct kvc_link *l);
+
+/* kvc_req_settle -- something came for a request that is out: whether it is over. */
+void kvc_req_settle(struct kvc_client *c, struct kvc_req *r);
 
 /* kvc_link_pick -- a link of the shard of an open session. */
 struct kvc_link *kvc_link_pick(struct kvc_session *s, unsigned shard);

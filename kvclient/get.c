@@ -5,6 +5,9 @@
  * ranges at a time, taken in order, naming that generation, so that all bytes are of one value (another generation:
  * -KV_ESTALE, begin again).
  *
+ * Who moves the bytes: the server, or, where the session says so, we (pull.c). A request is the same in both cases but
+ * for a flag, and the server may move them all the same.
+ *
  * Where a range lands: direct, in the caller's registered memory or in a view, and nothing is copied; or in a piece of
  * the receive buffer, from which it is copied; or, small and inside the reply, it was put into the destination by
  * reply.c.
@@ -18,7 +21,8 @@
 enum {
 	PIECE_GUESS_MIN = 1 << 20,
 	PACK_MIN = 512,
-	PACK_MAX = 16 << 10 /* a copy costs less than an operation of the fabric */
+	PACK_MAX = 16 << 10, /* a copy costs less than an operation of the fabric */
+	PULLS_STALE = 2      /* after so many leases that ran out, the server moves the bytes: a lease may be too short for them */
 };
 
 int kvc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, void *dst, uint64_t len, uint64_t slice,
@@ -109,12 +113,12 @@ static uint64_t range_plan(const struct kvc_get *g, const struct kvc_session *s,
 
 /* ---- issuing ---- */
 
-static void range_fill(struct kvc_get *g, struct kvc_req *r, uint64_t length, const struct wire_dest *dest)
+static void range_fill(struct kvc_get *g, struct kvc_req *r, uint64_t length, const struct wire_dest *dest, bool pull)
 {
 	struct wire_request *w = &r->wire;
 	w->type = WIRE_GET;
 	w->flags = WIRE_GET_INLINE | (g->part ? WIRE_GET_SUM_RANGE : 0) |
-		   (g->check && g->generation == 0 ? WIRE_GET_CHECK : 0);
+		   (g->check && g->generation == 0 ? WIRE_GET_CHECK : 0) | (pull ? WIRE_GET_PULL : 0);
 	w->key = (struct wire_bytes){g->key.data, (uint32_t)g->key.len};
 	w->dest = *dest;
 	w->get.offset = g->offset + g->issued;
@@ -123,6 +127,7 @@ static void range_fill(struct kvc_get *g, struct kvc_req *r, uint64_t length, co
 	w->get.imm = kvc_req_imm(r);
 	r->deadline_ns = g->deadline_ns;
 	r->caller_memory = g->direct;
+	r->region = g->direct && g->mem ? g->mem->region : g->c->region;
 	r->inline_to = g->dst;
 	r->inline_to.skip = g->issued;
 	if (!g->direct) {
@@ -151,7 +156,7 @@ int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out)
 	struct wire_dest dest;
 	struct kvc_need need;
 	uint64_t length, asked_ns = loop_turn_now(g->c->loop);
-	bool packed = get_packed(g);
+	bool row = get_packed(g), pull, packed;
 	unsigned shard;
 	int rc;
 	/* The plan needs the session's chunk size, the room needs the plan; a session that changed while we waited for
@@ -166,8 +171,10 @@ int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out)
 		}
 		s = g->n->session;
 		shard = kvc_place_shard(s->shard_seed, s->shards, g->key.data, g->key.len);
-		if (packed)
-			g->direct = false;
+		pull = s->pull && g->stale < PULLS_STALE;
+		packed = row && !s->pull;
+		if (packed || (pull && g->dst.slice))
+			g->direct = false; /* a read of ours fills one place */
 		length = range_plan(g, s, &dest);
 		need = (struct kvc_need){.piece_bytes = g->direct ? 0 : length,
 					 .next = packed ? &g->row[shard] : NULL,
@@ -181,7 +188,7 @@ int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out)
 		kvc_req_release(g->c, *out);
 	}
 	(*out)->at.asked_ns = asked_ns;
-	range_fill(g, *out, length, &dest);
+	range_fill(g, *out, length, &dest, pull);
 	if (packed)
 		range_pack(*out);
 	g->issued += length;
@@ -284,6 +291,7 @@ int kvc_get_take_await(struct kvc_get *g, struct kvc_req *r, int status, struct 
 		g->issued = 0;
 		return rc;
 	}
+	g->stale += status == -KV_ESTALE && g->stale < PULLS_STALE;
 	if (status < 0)
 		return status == -KV_ETOOBIG ? -KV_EPROTO : status;
 	if (!g->known) {

@@ -33,6 +33,7 @@ int kvc_info(struct kvc_pool *pool, struct kvc_info *out)
 {
 	static const char *const modes[] = {[BOOT_PLAIN] = "none", [BOOT_PSK] = "psk", [BOOT_CERT] = "certificate"};
 	struct kvc_info o = {0};
+	uint64_t pull_links = 0;
 	size_t size;
 	if (!pool || !out || out->size < sizeof(size_t) || out->size > 65536)
 		return -KV_EINVAL;
@@ -48,10 +49,12 @@ int kvc_info(struct kvc_pool *pool, struct kvc_info *out)
 		uint32_t credits = (uint32_t)atomic_load_explicit(&c->count.credits, memory_order_relaxed);
 		o.endpoints += c->info.rails;
 		o.links += (unsigned)atomic_load_explicit(&c->count.links, memory_order_relaxed);
+		pull_links += atomic_load_explicit(&c->count.pull_links, memory_order_relaxed);
 		o.buffer_bytes += c->area.len_bytes;
 		o.message_bytes += c->info.msg_memory_bytes;
 		o.credits = o.credits ? KV_MIN(o.credits, credits ? credits : o.credits) : credits;
 	}
+	text_copy(o.mode, sizeof(o.mode), pull_links == 0 ? "push" : pull_links >= o.links ? "pull" : "mixed");
 	memcpy(out, &o, size);
 	return 0;
 }
@@ -92,6 +95,8 @@ static void counters_add(struct kvc_counters *o, const struct kvc_count *c)
 	o->orphans += get(&c->orphans);
 	o->lost_connections += get(&c->lost_connections);
 	o->slow += get(&c->slow);
+	o->pulls += get(&c->pulls);
+	o->pulls_expired += get(&c->pulls_expired);
 	for (unsigned op = 0; op < KVC_OPS; op++)
 		for (unsigned i = 0; i < KVC_RESULTS; i++)
 			o->results[op][i] += get(&c->results[op][i]);
@@ -148,6 +153,8 @@ static const struct row {
 	ROW(retries, "calls", "", KVC_STAT_COUNTER),
 	ROW(corrupt, "calls", "", KVC_STAT_COUNTER),
 	ROW(slow, "calls", "", KVC_STAT_COUNTER),
+	ROW(pulls, "calls", "", KVC_STAT_COUNTER),
+	ROW(pulls_expired, "calls", "", KVC_STAT_COUNTER),
 	ROW(requests, "waits", "", KVC_STAT_COUNTER),
 	ROW(replies, "waits", "", KVC_STAT_COUNTER),
 	ROW(room_waits, "waits", "", KVC_STAT_COUNTER),
@@ -205,6 +212,7 @@ struct asked {
 static void links_info(struct kvc_server_info *o, const struct kvc_session *s)
 {
 	o->session = s->number;
+	o->pull = s->pull;
 	o->shards = s->shards;
 	o->links = s->num_links;
 	for (uint32_t i = 0; i < s->num_links; i++) {

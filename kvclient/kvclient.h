@@ -50,6 +50,15 @@ enum kvc_flag {
 	KVC_DOWN_IS_MISS = 2 /* keys of a server that is down are -KV_ENOTFOUND instead of -KV_EPEERDOWN */
 };
 
+/* Who moves the bytes of a GET. Push: the server writes them. Pull: the client reads them out of the server's memory,
+ * which has to allow it (kv-server --allow-pull); for NICs that can only read, and for servers short of CPU. */
+enum kvc_mode {
+	KVC_MODE_AUTO, /* pull where the server allows it, its writes would be emulated by the provider and reads are not; else push */
+	KVC_MODE_PUSH,
+	KVC_MODE_PULL  /* a server that does not allow it is an error: -KV_ENOTSUP, as if it was down. (A value is pushed all
+			  the same where the server has no room for another lease, and to a call whose leases ran out twice.) */
+};
+
 struct kvc_options {
 	size_t size;
 	unsigned num_clients;  /* 4. Each costs an endpoint per rail and its buffers: more than 8 is warned about */
@@ -82,6 +91,7 @@ struct kvc_options {
 	   endpoints and buffers, and how many have a server. False: give up, -KV_ECANCELED. NULL: nobody looks. */
 	bool (*opening)(void *arg, unsigned clients_open, unsigned clients_up);
 	void *opening_arg;
+	enum kvc_mode mode; /* KVC_MODE_AUTO */
 };
 
 /* kvc_pool_open -- start loops, engines and buffers, connect every client to every server and wait until the links are
@@ -286,6 +296,7 @@ struct kvc_info {
 	uint32_t chunk_bytes, eager_bytes, tx_depth, cq_depth, credits;
 	char security[16]; /* "psk", "certificate", "none" */
 	char congestion[32]; /* congestion control that TCP connections accepted on loopback are given ("reno"); "": the system's default */
+	char mode[16]; /* how the values of the servers that are up travel: "push", "pull", or "mixed" */
 };
 KVC_API int kvc_info(struct kvc_pool *pool, struct kvc_info *out);
 
@@ -328,6 +339,8 @@ struct kvc_counters {
 	uint64_t lost_connections;               /* sessions that ended without a goodbye */
 	uint64_t slow;                           /* calls that took slow_ns or longer */
 	uint64_t results[KVC_OPS_MAX][KVC_RESULTS];
+	uint64_t pulls;         /* ranges of values that were read out of servers' memory */
+	uint64_t pulls_expired; /* ... too late: their lease was over, and they were asked for again */
 };
 KVC_API int kvc_counters(struct kvc_pool *pool, struct kvc_counters *out);
 
@@ -356,6 +369,7 @@ struct kvc_server_info {
 	uint64_t connects, attempts_failed; /* sessions that were made; attempts since the last one that failed */
 	uint64_t fences;            /* that were made because of this server */
 	char why[512];              /* what went wrong last; empty: nothing */
+	uint32_t pull;              /* 1: its values are read by the client (enum kvc_mode) */
 };
 
 /* kvc_server_info -- server `server` (an index into options.servers) as client `client` sees it, all at one moment: asked

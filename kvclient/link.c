@@ -23,7 +23,7 @@ static struct kvc_client *link_client(const struct kvc_link *l)
 	return l->session->node->client;
 }
 
-static void link_dirty(struct kvc_link *l)
+void kvc_link_dirty(struct kvc_link *l)
 {
 	struct kvc_client *c = link_client(l);
 	if (kv_list_empty(&l->dirty_node))
@@ -101,7 +101,7 @@ static void submit(struct kvc_link *l, struct kvc_req *r, struct kvc_wait *wait,
 		kv_list_add_head(&l->queue, &r->node);
 	else
 		kv_list_add_tail(&l->queue, &r->node);
-	link_dirty(l);
+	kvc_link_dirty(l);
 }
 
 void kvc_link_submit(struct kvc_link *l, struct kvc_req *r, struct kvc_wait *wait)
@@ -125,9 +125,10 @@ void kvc_req_cancel(struct kvc_req *r, int status)
 		return;
 	r->cancelling = true;
 	kvc_add(&link_client(l)->count.cancels, 1);
+	kvc_pull_stop(link_client(l), r);
 	if (!r->replied) {
 		kv_list_add_tail(&l->cancels, &r->cancel_node);
-		link_dirty(l);
+		kvc_link_dirty(l);
 	}
 }
 
@@ -177,7 +178,7 @@ static struct kvc_req *queue_head(const struct kvc_link *l)
 
 static bool link_has_work(const struct kvc_link *l)
 {
-	return (!kv_list_empty(&l->cancels) && l->credits > 0) || queue_head(l);
+	return (!kv_list_empty(&l->cancels) && l->credits > 0) || l->release_due || queue_head(l);
 }
 
 static void frame_sent(struct te_msg *msg, int status)
@@ -187,7 +188,7 @@ static void frame_sent(struct te_msg *msg, int status)
 	l->frames--;
 	link_client(l)->frames--;
 	if (s->open && link_has_work(l))
-		link_dirty(l);
+		kvc_link_dirty(l);
 	/* Our own closing and fencing say -KV_ECLOSED and -KV_ERESET. */
 	if (status < 0 && status != -KV_ECLOSED && status != -KV_ERESET && s->open)
 		kvc_node_redo(s->node, "a message could not be sent over the fabric");
@@ -269,6 +270,7 @@ static int link_send(struct kvc_client *c, struct kvc_link *l)
 		return -KV_EBUSY;
 	memcpy(frame.token, s->token, KV_TOKEN_LEN);
 	wire_frame_begin(&w, msg->data, KV_MSG_MAX, &frame);
+	kvc_release_write(l, &w);
 	if (frame_cancels(l, &w))
 		frame_requests(l, &w, now_ns);
 	msg->len = wire_frame_end(&w);
@@ -315,5 +317,5 @@ void kvc_link_credit(struct kvc_link *l)
 	if (l->credits < l->session->credits)
 		l->credits++;
 	if (link_has_work(l))
-		link_dirty(l);
+		kvc_link_dirty(l);
 }

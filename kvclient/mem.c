@@ -18,6 +18,8 @@
 #include "kvclient/block.h"
 #include "kvclient/call.h"
 
+#define REGION_AGAIN_NS 1000000ull
+
 struct kvc_mem {
 	struct kvc_mem *next; /* in pool->mems */
 	uint8_t *base;
@@ -86,6 +88,12 @@ static int own_close_await(struct kvc_client *c, struct kvc_client_mem *m, uint6
 					  KV_MAX(deadline_ns, loop_now(c->loop) + c->pool->options.grace_ns)) < 0)
 			kvc_node_redo(&c->node[i], "it did not confirm that it forgets a region");
 	kvc_main_await(c, region_close, &j);
+	/* Reads that were fenced: the engine has not told of all of them yet. */
+	deadline_ns = KV_MAX(deadline_ns, loop_now(c->loop) + c->pool->options.grace_ns);
+	while (j.rc == -KV_EBUSY && loop_now(c->loop) < deadline_ns) {
+		co_sleep_await(loop_now(c->loop) + REGION_AGAIN_NS);
+		kvc_main_await(c, region_close, &j);
+	}
 	if (j.rc < 0)
 		return j.rc;
 	own_remove(c, m);

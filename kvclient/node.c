@@ -523,6 +523,8 @@ static int connect_await(struct kvc_node *n)
 	if (!overtaken(n))
 		rc = hello_await(n, deadline);
 	if (rc == 0 && !overtaken(n))
+		rc = kvc_arenas_await(n, deadline);
+	if (rc == 0 && !overtaken(n))
 		rc = regions_await(n, deadline);
 	if (rc == 0 && !overtaken(n))
 		rc = links_await(n, deadline);
@@ -770,15 +772,17 @@ static void backoff_await(struct kvc_node *n)
 /* What kvc_info shows. */
 static void links_count(struct kvc_client *c)
 {
-	uint64_t links = 0, credits = 0;
+	uint64_t links = 0, pull_links = 0, credits = 0;
 	for (unsigned i = 0; i < c->pool->num_servers; i++) {
 		const struct kvc_session *s = c->node[i].state == KVC_NODE_UP ? c->node[i].session : NULL;
 		if (!s)
 			continue;
 		links += s->num_links;
+		pull_links += s->pull ? s->num_links : 0;
 		credits = credits ? KV_MIN(credits, s->credits) : s->credits;
 	}
 	kvc_set(&c->count.links, links);
+	kvc_set(&c->count.pull_links, pull_links);
 	kvc_set(&c->count.credits, credits);
 }
 

@@ -9,11 +9,13 @@
  * A reply that FOLLOWS its bytes has no immediates to wait for; nothing else, no answer to CANCEL either, says that they
  * are there.
  *
+ * A reply with a lease moves nothing: the request goes on with a read of ours (pull.c).
+ *
  * A CANCEL has a reply of its own. UNSEEN means that the request never gets one; otherwise its own reply has come or
  * will, and returns its credit. */
 #include "kvclient/client.h"
 
-static void req_settle(struct kvc_client *c, struct kvc_req *r)
+void kvc_req_settle(struct kvc_client *c, struct kvc_req *r)
 {
 	int status = r->replied ? r->status : -KV_ECANCELED;
 	uint64_t piece = r->piece.len_bytes;
@@ -58,7 +60,7 @@ static uint64_t get_moved(const struct kvc_req *r, uint64_t value_len)
 	return offset >= value_len ? 0 : KV_MIN(length, value_len - offset);
 }
 
-static int take_get(const struct kvc_client *c, struct kvc_req *r, const struct wire_reply *p)
+static int take_get(struct kvc_client *c, struct kvc_req *r, const struct wire_reply *p)
 {
 	bool follows = p->flags & WIRE_GET_FOLLOWS;
 	uint64_t moved = get_moved(r, p->get.value_len);
@@ -70,6 +72,8 @@ static int take_get(const struct kvc_client *c, struct kvc_req *r, const struct 
 	r->reply.get.checksum = p->get.checksum;
 	if (p->status != WIRE_OK)
 		return wire_status_error(p->status);
+	if (p->flags & WIRE_GET_LEASED && p->get.value_len <= KV_VALUE_MAX)
+		return kvc_pull_start(c, r, p, moved);
 	if (p->get.value_len > KV_VALUE_MAX || (follows && !c->info.ordered) ||
 	    (inline_len > 0 ? inline_len != moved || follows : moved > 0 && p->get.posted == 0 && !follows))
 		return -KV_EPROTO;
@@ -110,7 +114,7 @@ static int take_stat(struct kvc_req *r, const struct wire_reply *p)
 }
 
 /* The one reply of a request. Returns its status. */
-static int take_reply(const struct kvc_client *c, struct kvc_req *r, const struct wire_reply *p)
+static int take_reply(struct kvc_client *c, struct kvc_req *r, const struct wire_reply *p)
 {
 	switch (p->type) {
 	case WIRE_GET:
@@ -146,6 +150,8 @@ static bool own_reply(struct kvc_client *c, struct kvc_link *l, struct kvc_req *
 	r->id = 0;
 	if (r->state == KVC_REQ_SENT)
 		r->status = take_reply(c, r, p);
+	else if (p->type == WIRE_GET && p->flags & WIRE_GET_LEASED)
+		kvc_release_add(l, p->get.lease);
 	r->replied = true;
 	r->at.replied_ns = kvc_req_now(c, r);
 	r->at.server_posted_ns = p->posted_ns;
@@ -153,7 +159,7 @@ static bool own_reply(struct kvc_client *c, struct kvc_link *l, struct kvc_req *
 	kvc_add(&c->count.replies, 1);
 	kv_list_del(&r->cancel_node);
 	kvc_link_credit(l);
-	req_settle(c, r);
+	kvc_req_settle(c, r);
 	return true;
 }
 
@@ -175,7 +181,7 @@ static bool cancel_reply(struct kvc_client *c, struct kvc_link *l, struct kvc_re
 		}
 	}
 	kvc_link_credit(l);
-	req_settle(c, r);
+	kvc_req_settle(c, r);
 	return true;
 }
 
@@ -239,5 +245,5 @@ void kvc_client_immediate(void *arg, unsigned rail, uint32_t imm)
 	if (!r)
 		kvc_add(&c->count.stale_immediates, 1);
 	else if (r->state == KVC_REQ_SENT)
-		req_settle(c, r);
+		kvc_req_settle(c, r);
 }

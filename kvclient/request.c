@@ -56,6 +56,8 @@ struct kvc_req *kvc_req_alloc(struct kvc_reqs *t)
 	r->orphan = r->replied = r->final = r->cancelling = r->caller_memory = r->inlined = false;
 	r->status = 0;
 	r->trace = NULL;
+	r->region = NULL;
+	r->pull = NULL;
 	r->at = (struct kvc_stamps){0};
 	r->arrived = r->posted = r->imms = 0;
 	r->piece = (struct kvc_piece){0};

@@ -11,6 +11,8 @@
 
 struct co;
 struct kvc_link;
+struct kvc_pull;
+struct te_region;
 struct kvc_room_share;
 
 enum kvc_req_state {
@@ -60,6 +62,8 @@ struct kvc_req {
 	uint32_t imms;            /* immediates budgeted for it and not yet returned */
 	uint64_t deadline_ns;     /* of the call: what the server is told */
 	uint64_t orphan_ns;
+	struct te_region *region; /* where dest is, for a read of ours */
+	struct kvc_pull *pull;    /* a read of ours is under way */
 	struct kvc_stamps at;
 	struct kvc_trace *trace;  /* of the call that holds it; NULL: nobody wants to know */
 	struct wire_request wire; /* pointers are the caller's, who holds the request until it is sent */
@@ -114,11 +118,11 @@ static inline uint32_t kvc_req_imm(const struct kvc_req *r)
  * stray). */
 struct kvc_req *kvc_reqs_immediate(struct kvc_reqs *t, uint32_t imm);
 
-/* kvc_req_quiet -- whether no byte of it can move any more: its number of writes is final and all of them have arrived.
- */
+/* kvc_req_quiet -- whether no byte of it can move any more: its number of writes is final, all of them have arrived, and
+ * no read of ours is under way. */
 static inline bool kvc_req_quiet(const struct kvc_req *r)
 {
-	return r->final && r->arrived >= r->posted;
+	return r->final && r->arrived >= r->posted && !r->pull;
 }
 
 /* ---- the map of one link: id -> request ---- */

@@ -25,6 +25,7 @@ static int link_init(struct kvc_session *s, unsigned shard, unsigned index)
 	kv_list_init(&l->queue);
 	kv_list_init(&l->cancels);
 	kv_list_init(&l->sent);
+	kv_list_init(&l->release_node);
 	return kvc_map_init(&l->map, s->credits);
 }
 
@@ -47,6 +48,7 @@ int kvc_session_create(struct kvc_node *n, const struct wire_welcome_msg *w, uns
 	s->credits = KV_MIN(w->credits, KV_MIN((uint32_t)KVC_CREDITS_MAX, KVC_IDS_MAX / links));
 	s->flags = w->flags;
 	s->shards = w->shards;
+	s->rails = w->rails;
 	s->links_per_shard = (uint16_t)links_per_shard;
 	s->num_links = links;
 	kv_host_id(host);
@@ -68,6 +70,7 @@ void kvc_session_unref(struct kvc_session *s)
 	for (uint32_t i = 0; i < s->num_links; i++)
 		kvc_map_fini(&s->link[i].map);
 	explicit_bzero(s->token, sizeof(s->token));
+	kvc_arenas_free(&s->arenas);
 	free(s);
 }
 
@@ -123,6 +126,7 @@ static void req_fail(struct kvc_client *c, struct kvc_req *r, int status, bool s
 		c->orphan_bytes -= r->state == KVC_REQ_SENT ? r->piece.len_bytes : 0;
 	if (req_unsafe(r) && !safe)
 		quarantine(c, r);
+	kvc_pull_leave(c, r);
 	r->id = r->cancel_id = 0;
 	r->replied = true;
 	kvc_req_end(c, r, status);
@@ -136,6 +140,7 @@ void kvc_session_fail(struct kvc_session *s, int status, bool safe)
 	for (uint32_t i = 0; i < s->num_links; i++) {
 		struct kvc_link *l = &s->link[i];
 		kv_list_del(&l->dirty_node);
+		kvc_release_end(l);
 		while ((n = kv_list_pop(&l->cancels)))
 			;
 		while ((n = kv_list_pop(&l->queue)))

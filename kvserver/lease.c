@@ -25,6 +25,8 @@
 
 #include "kvserver/shard.h"
 
+static void leases_expire(struct loop_timer *t);
+
 int leases_init(struct leases *l, uint64_t time_ns)
 {
 	l->lease = calloc(LEASES_MAX, sizeof(l->lease[0])); /* pages come with use */
@@ -38,6 +40,7 @@ int leases_init(struct leases *l, uint64_t time_ns)
 	kv_list_init(&l->free);
 	kv_list_init(&l->out);
 	l->time_ns = time_ns;
+	l->timer.fire = leases_expire;
 	return 0;
 }
 
@@ -99,6 +102,8 @@ bool lease_give(struct session *s, struct block *b, uint64_t *out_id)
 	e->generation++;
 	/* (Not the turn's time: it may be older than the request.) */
 	e->end_ns = loop_now(shard->loop) + l->time_ns + l->time_ns / 64 + LEASE_PART_NS;
+	if (!loop_timer_armed(&l->timer))
+		loop_timer_arm(shard->loop, &l->timer, e->end_ns);
 	kv_list_add_tail(&l->out, &e->node);
 	kv_list_add_tail(&s->leases, &e->sibling);
 	kv_list_add_head(bucket_of(l, b), &e->twin);
@@ -143,14 +148,20 @@ void lease_release(struct session *s, uint64_t id)
 	lease_end(e);
 }
 
-void leases_expire(struct shard *shard, uint64_t now_ns)
+/* Those whose time is over end. (The timer is not moved for one that is released: it looks, and waits for the next.) */
+static void leases_expire(struct loop_timer *t)
 {
-	struct leases *l = &shard->leases;
+	struct leases *l = KV_CONTAINER(t, struct leases, timer);
+	uint64_t now_ns = 0;
 
 	while (l->count) {
 		struct lease *e = KV_LIST_ENTRY(l->out.next, struct lease, node);
-		if (e->end_ns > now_ns)
+		struct shard *shard = e->session->shard;
+		now_ns = now_ns ? now_ns : loop_now(shard->loop);
+		if (e->end_ns > now_ns) {
+			loop_timer_arm(shard->loop, t, e->end_ns);
 			break;
+		}
 		shard_count(shard, WIRE_STAT_LEASES_EXPIRED);
 		lease_end(e);
 	}

@@ -39,6 +39,7 @@ struct leases {
 	uint32_t made, count; /* entries that were ever used; given out now */
 	uint64_t bytes;       /* of the arena, of blocks that have one or more */
 	uint64_t time_ns;     /* of a lease, as the client is told */
+	struct loop_timer timer; /* for the oldest one; armed while one is out */
 };
 
 /* leases_init -- 0 or -KV_ENOMEM. leases_fini -- none is out. */
@@ -52,8 +53,7 @@ bool lease_give(struct session *s, struct block *b, uint64_t *out_id);
 /* lease_release -- harmless (and counted) when the session has no such lease any more, or never had. */
 void lease_release(struct session *s, uint64_t id);
 
-/* leases_expire -- end those whose time is over. leases_drop -- end those of a session: its connection is gone. */
-void leases_expire(struct shard *shard, uint64_t now_ns);
+/* leases_drop -- end those of a session: its connection is gone. */
 void leases_drop(struct session *s);
 
 #endif

@@ -211,7 +211,6 @@ static void shard_tick(struct loop_timer *t)
 
 	loop_timer_arm(s->loop, t, now_ns + SHARD_TICK_NS);
 	store_sweep(&s->store, now_ns, SHARD_SWEEP_NODES);
-	leases_expire(s, loop_now(s->loop));
 	for (unsigned i = 0; i < s->slots; i++)
 		if (s->slot[i] && s->slot[i]->state == SESSION_OPEN)
 			session_tick(s->slot[i], now_ns);
@@ -546,6 +545,7 @@ void shard_destroy(struct shard **shard)
 		return;
 	if (s->attached) {
 		loop_timer_cancel(s->loop, &s->tick);
+		loop_timer_cancel(s->loop, &s->leases.timer);
 		loop_poller_del(s->loop, &s->poller);
 	}
 	shard_close(s); /* a start that failed half way did not come to it */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "kvbench/options.h"
+#include "kvclient/kvclient.h"
 #include "tests/kvbench/check.h"
 
 enum { ARGS_MAX = 16 };
@@ -52,6 +53,7 @@ static void test_defaults(void **state)
 	assert_int_equal(o.trace_order, BENCH_ORDER_STRICT);
 	assert_int_equal(o.batch, 0);
 	assert_int_equal(o.roofline_depth, 1);
+	assert_int_equal(o.mode, KVC_MODE_AUTO);
 	assert_null(o.json);
 	assert_false(o.verify || o.quiet || o.roofline || o.no_checksum || o.config);
 }
@@ -127,6 +129,7 @@ static void test_batch_is_for_plain_reads(void **state)
 	assert_int_equal(parse(&o, &err, "--batch", "16", NULL), 0);
 	assert_int_equal(o.batch, 16);
 	check_refused("--batch", &err, parse(&o, &err, "--batch", "2", "--roofline", NULL));
+	check_refused("--mode", &err, parse(&o, &err, "--mode", "pull", "--roofline", NULL));
 	check_refused("--batch", &err, parse(&o, &err, "--batch", "2", "--trace", "f", NULL));
 	check_refused("--batch", &err,
 		      parse(&o, &err, "--batch", "2", "--keep-going", "--server", "a:1", "--duration", "5", NULL));

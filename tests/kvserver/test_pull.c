@@ -5,7 +5,8 @@
 
 enum { MIB = 1 << 20 };
 
-#define LEASE_TIME 150000000ull
+#define LEASE_TIME  30000000000ull /* longer than a test takes, however slow the machine */
+#define SHORT_LEASE 50000000ull
 
 static struct wire_request pull(const char *key, uint64_t offset, uint64_t length)
 {
@@ -187,10 +188,15 @@ static void a_lease_ends_by_itself_and_not_too_early(void **state)
 	struct wire_reply r;
 	rig_store("k", MIB, 1);
 	asked = kv_clock_now(&kv_clock_monotonic);
-	r = leased(&q);
+	loop_timer_cancel(rig.loop, &rig.shard->leases.timer); /* it waits for the end of one of those before */
+	rig.shard->leases.time_ns = SHORT_LEASE;
+	r = *rig_ask(&q);
+	rig.shard->leases.time_ns = LEASE_TIME;
+	assert_true(r.flags & WIRE_GET_LEASED);
+	assert_int_equal(r.get.lease_us, SHORT_LEASE / 1000);
 	assert_int_equal(rig_ask(&del)->status, WIRE_OK);
 	rig_until(rig_stat(WIRE_STAT_LEASES_EXPIRED) > expired);
-	assert_true(kv_clock_now(&kv_clock_monotonic) - asked >= LEASE_TIME);
+	assert_true(kv_clock_now(&kv_clock_monotonic) - asked >= SHORT_LEASE);
 	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), 0);
 	release(r.get.lease); /* too late: there is no such lease any more */
 	assert_int_equal(rig_stat(WIRE_STAT_BAD_RELEASES), 1);
@@ -323,7 +329,7 @@ static void beyond_the_budget_bytes_are_pushed(void **state)
 	}
 	assert_int_equal(rig_stat(WIRE_STAT_LEASED_BYTES), RIG_MEMORY / LEASE_SHARE);
 	stranger_end(other);
-	assert_int_equal(rig_stat(WIRE_STAT_LEASES_NOW) + rig_stat(WIRE_STAT_LEASES_EXPIRED), FIT);
+	assert_int_equal(rig_stat(WIRE_STAT_LEASES_NOW), FIT);
 	(void)sum;
 }
 

@@ -46,6 +46,9 @@ static void choose_world(struct choice *ch, struct kv_prng *p)
 	wo->buffer_bytes = (uint64_t)1 << (21 + kv_prng_below(p, 5));
 	wo->memory_bytes = ch->kind == LIFE_SMALL ? 3u << 20 << kv_prng_below(p, 3) : 256u << 20;
 	wo->timeout_ns = ch->kind == LIFE_TROUBLED ? 3 * SECOND : 30 * SECOND;
+	/* Not drawn either. Where nothing may fail, leases last. */
+	wo->pull_pools = wo->seed / 2 % 3 ? 0 : 1 + (unsigned)(wo->seed / 6 % 2 && wo->pools > 1);
+	wo->lease_ns = ch->kind == LIFE_TROUBLED ? 30 * MS << wo->seed / 12 % 6 : 10 * SECOND;
 }
 
 static void choose_model(struct choice *ch, struct kv_prng *p)

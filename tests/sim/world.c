@@ -299,6 +299,8 @@ static unsigned server_open(struct world *w, uint16_t port, unsigned as)
 				.credits = wo->credits,
 				.insecure = true,
 				.allow_bench = true,
+				.allow_pull = wo->pull_pools > 0,
+				.lease_ns = wo->lease_ns,
 				.heartbeat_ms = wo->heartbeat_ms,
 				.log = &world_log,
 				.clock = sim_world_clock(w->sim),
@@ -345,6 +347,7 @@ static void pool_open(struct world *w, struct world_pool *p)
 				.peer_timeout_ns = wo->peer_timeout_ns,
 				.flags = wo->pool_flags,
 				.slow_ns = wo->slow_ns,
+				.mode = p < &w->pool[wo->pull_pools] ? KVC_MODE_PULL : KVC_MODE_AUTO,
 				.log_level = 3,
 				.log = log_pool};
 	struct kv_error err;
@@ -463,6 +466,8 @@ static void rest_check(struct world *w, const struct kvc_client *c)
 	if (c->reqs.used || c->imm_used || c->orphan_bytes || c->calls || !kv_list_empty(&c->starving))
 		world_wrong(w, "client %u at rest has %u requests, %u immediates, %llu bytes of orphans, %u calls", c->index, c->reqs.used, c->imm_used,
 			    (unsigned long long)c->orphan_bytes, c->calls);
+	if (c->pulls.used || !kv_list_empty(&c->releasing))
+		world_wrong(w, "client %u at rest has %u reads under way, or leases to give back", c->index, c->pulls.used);
 	if (b->free_bytes != b->len_bytes)
 		world_wrong(w, "client %u at rest has %llu of %llu bytes of its buffer (%llu in quarantine)", c->index,
 			    (unsigned long long)b->free_bytes, (unsigned long long)b->len_bytes,

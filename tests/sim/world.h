@@ -36,6 +36,8 @@ struct world_options {
 	unsigned pool_flags;
 	uint32_t heartbeat_ms; /* of a server; 0: its default */
 	uint64_t slow_ns; /* of pools: see struct kvc_options */
+	unsigned pull_pools; /* so many read values by themselves, the others have them pushed; servers allow it if any */
+	uint64_t lease_ns;   /* 0: the server's default */
 };
 
 struct world_server {
