@@ -30,12 +30,12 @@ LIBS        = -Wl,--as-needed $(PKG_LIBS) -libverbs -ldl -lm
 Q := $(if $(V),,@)# V=1 shows the commands
 
 # A layer is a folder; `ring` and `fab` are the two link-time seams (io_uring or simulated, libfabric or simulated).
-LAYERS   := base loop ring wire bootstrap engine fab kvclient kvserver kvbench kvcli
+LAYERS   := base loop ring wire bootstrap engine fab kvclient kvserver kvbench kvcli kvdoctor
 src_ring := $(wildcard loop/ring_*.c)
 src_loop := $(filter-out $(src_ring),$(wildcard loop/*.c loop/*.S))
 src_fab  := $(wildcard engine/fabric*.c)
 src_engine := $(filter-out $(src_fab),$(wildcard engine/*.c))
-$(foreach l,base wire bootstrap kvclient kvserver kvbench kvcli,$(eval src_$(l) := $(filter-out $(l)/main.c,$(wildcard $(l)/*.c))))
+$(foreach l,base wire bootstrap kvclient kvserver kvbench kvcli kvdoctor,$(eval src_$(l) := $(filter-out $(l)/main.c,$(wildcard $(l)/*.c))))
 objs = $(addprefix $(B)/,$(addsuffix .o,$(1)))
 
 .PHONY: all
@@ -62,7 +62,8 @@ link = $(if $(V),,@echo "  LINK  $@";) $(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$
 # Programs and the library: which layers each may link is the table in docs/ARCHITECTURE.md.
 CLIENT_LAYERS := base loop ring wire bootstrap engine fab kvclient
 SERVER_LAYERS := base loop ring wire bootstrap engine fab kvserver
-PROGRAMS := $(addprefix $(B)/,kv-server kv-bench kv-client)
+DOCTOR_LAYERS := base loop ring engine fab
+PROGRAMS := $(addprefix $(B)/,kv-server kv-bench kv-client kv-doctor)
 .PHONY: programs library
 programs: $(PROGRAMS)
 library: $(B)/libkvrail.so.0 $(B)/libkvrail.a $(B)/embed
@@ -71,6 +72,8 @@ $(B)/kv-server: $(B)/kvserver/main.c.o $(call a,$(SERVER_LAYERS))
 $(B)/kv-bench: $(B)/kvbench/main.c.o $(call a,$(CLIENT_LAYERS) kvbench)
 	$(link)
 $(B)/kv-client: $(B)/kvcli/main.c.o $(call a,$(CLIENT_LAYERS) kvcli)
+	$(link)
+$(B)/kv-doctor: $(B)/kvdoctor/main.c.o $(call a,$(DOCTOR_LAYERS) kvdoctor)
 	$(link)
 $(B)/libkvrail.a: $(foreach l,$(CLIENT_LAYERS),$(call objs,$(src_$(l))))
 	@rm -f $@; ar rcs $@ $^
@@ -93,6 +96,7 @@ needs_kvserver  := $(SERVER_LAYERS)
 needs_kvclient  := $(CLIENT_LAYERS)
 needs_kvbench   := $(CLIENT_LAYERS) kvbench
 needs_kvcli     := $(CLIENT_LAYERS) kvcli
+needs_kvdoctor  := $(DOCTOR_LAYERS) kvdoctor
 needs_hotpath   := $(CLIENT_LAYERS) kvserver
 needs_sim       := base loop wire bootstrap engine kvclient kvserver
 TESTS :=
@@ -102,7 +106,7 @@ TESTS += $$(tests_$(1))
 $$(tests_$(1)): %: %.c.o $(call objs,$(filter-out tests/$(1)/test_% tests/sim/seeds.c,$(wildcard tests/$(1)/*.c))) $(call a,$(needs_$(1)))
 	$$(link) -lcmocka
 endef
-$(foreach l,base loop wire bootstrap engine kvserver kvclient kvbench kvcli hotpath sim,$(eval $(call test_rule,$(l))))
+$(foreach l,base loop wire bootstrap engine kvserver kvclient kvbench kvcli kvdoctor hotpath sim,$(eval $(call test_rule,$(l))))
 
 # Many simulated worlds. Libraries that another machine may lack are looked for in lib/ beside it, too.
 $(B)/tests/sim/seeds: $(call objs,$(filter-out tests/sim/test_%,$(wildcard tests/sim/*.c))) $(call a,$(needs_sim))

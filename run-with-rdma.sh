@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # run-with-rdma.sh [--provider P] COMMAND [ARGS...] -- run a command with the machine's RDMA fabric set up.
 #
-# COMMAND is kv-bench, kv-server or kv-client (also bench, server, client), or any other program.
+# COMMAND is kv-bench, kv-server, kv-client or kv-doctor (also bench, server, client, doctor), or any other program.
 #   --provider P   efa, efa-direct, verbs, tcp or shm: given on to KVRail's programs, which then use it or fail. Without it they choose.
 #   -h, --help     this text
 # It finds EFA and InfiniBand/RoCE devices, makes sure that one libfabric is loaded (the AWS EFA installer's where it is), raises the memlock and
@@ -68,10 +68,10 @@ esac
 name=$1
 shift
 case $name in
-bench | server | client) name=kv-$name ;;
+bench | server | client | doctor) name=kv-$name ;;
 esac
 case $name in
-kv-bench | kv-server | kv-client) ours=1 ;;
+kv-bench | kv-server | kv-client | kv-doctor) ours=1 ;;
 *) ours=0 ;;
 esac
 

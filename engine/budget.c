@@ -38,6 +38,7 @@ static struct te_need rail_need(const struct te_options *o, const struct te_load
 	fab_need(device, &fo, load->peers, &need);
 	need.registered_bytes += bytes;
 	need.pinned_bytes += bytes;
+	need.memory_bytes += area; /* the regions' is there once for all rails: add_engines */
 	need.mrs += 1 + (load->region_bytes + PART_DEFAULT - 1) / PART_DEFAULT;
 	need.part_bytes = KV_MIN(KV_MAX(load->region_bytes, area), PART_DEFAULT);
 	return need;

@@ -33,6 +33,7 @@ void te_need_add(struct te_need *a, const struct te_need *b)
 	a->files += b->files;
 	a->threads += b->threads;
 	a->shm_bytes += b->shm_bytes;
+	a->mappings += b->mappings;
 }
 
 void te_limits_unknown(struct te_limits *l)
@@ -343,19 +344,20 @@ static void check_hugepages(const struct te_checkup *c, struct te_verdict *v)
 					: "");
 }
 
+/* A guard page splits a mapping, so each coroutine that ever ran at once has two; newer kernels guard without (6.13). */
 static void check_maps(const struct te_checkup *c, struct te_verdict *v)
 {
-	/* A guard page splits a mapping: two for each coroutine that ever ran at once. */
-	enum { MAPS_USUAL = 65530 };
-	if (c->host->maps_max == KV_UNKNOWN)
+	if (c->host->maps_max == KV_UNKNOWN || c->need->mappings == 0) {
+		v->status = TE_SKIP;
 		return;
-	v->need = MAPS_USUAL;
-	v->have = c->host->maps_max;
-	v->status = v->have >= MAPS_USUAL ? TE_OK : TE_WARN;
-	snprintf(v->text, sizeof(v->text), "%s mappings per process%s", count_text(v->have, (char[NUMBER_TEXT]){0}),
-		 v->status == TE_OK ? "" : ": few, each coroutine needs two");
-	if (v->status == TE_WARN)
-		remedy(v, "`sysctl -w vm.max_map_count=65530`, the kernel's default, or more");
+	}
+	compare(v, c->need->mappings, KV_UNKNOWN, c->host->maps_max, "");
+	if (v->status == TE_FAIL) {
+		v->status = TE_WARN;
+		snprintf(v->remedy, sizeof(v->remedy),
+			 "`sysctl -w vm.max_map_count=%" PRIu64 "` (keep it in /etc/sysctl.d/90-kvrail.conf)",
+			 KV_MAX(c->need->mappings * 2, (uint64_t)65530));
+	}
 }
 
 static void check_shm(const struct te_checkup *c, struct te_verdict *v)

@@ -26,6 +26,7 @@ struct te_need {
 	uint64_t memory_bytes;             /* memory of the machine, all together */
 	uint64_t huge_bytes;               /* of it, what would lie in hugetlb pages if there were enough */
 	uint64_t files, threads, shm_bytes;
+	uint64_t mappings;                 /* of memory, of a process; 0: not counted */
 };
 
 /* te_need_add -- add b to *a: sums, and the larger of cq_entries, depth and part_bytes. */

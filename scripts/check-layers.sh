@@ -25,11 +25,12 @@ allowed() {
 	bootstrap) echo base loop wire ;;
 	kvclient | kvserver) echo base loop wire bootstrap engine ;;
 	kvbench | kvcli) echo base loop kvclient ;;
+	kvdoctor) echo base loop engine ;;
 	esac
 }
 
-echo 1..14
-for layer in base loop wire bootstrap engine kvclient kvserver kvbench kvcli; do
+echo 1..15
+for layer in base loop wire bootstrap engine kvclient kvserver kvbench kvcli kvdoctor; do
 	bad=$(grep -nHE '^#include "' "$layer"/*.[chS] 2>/dev/null | while IFS= read -r line; do
 		file=${line%%:*}
 		path=$(printf '%s' "$line" | sed 's/.*#include "\([^"]*\)".*/\1/')

@@ -40,7 +40,7 @@ static int plenty(void **state)
 	limits.pages = 24 << 20;
 	need = (struct te_need){.endpoints = 4, .qps = 4, .cqs = 4, .mrs = 40, .cq_entries = 8192, .registered_bytes = 256 << 20,
 				.pages = 128, .part_bytes = 64 << 20, .pinned_bytes = 300 << 20, .memory_bytes = 300 << 20,
-				.huge_bytes = 256 << 20, .files = 100, .threads = 4, .shm_bytes = 24 << 20};
+				.huge_bytes = 256 << 20, .files = 100, .threads = 4, .shm_bytes = 24 << 20, .mappings = 2048};
 	checkup = (struct te_checkup){.host = &host, .limits = &limits, .need = &need, .pins_memory = true, .cma_error = -1};
 	return 0;
 }
@@ -287,7 +287,7 @@ static void few_mappings(void **state)
 {
 	(void)state;
 	host.maps_max = 1000;
-	is("maps", TE_WARN, "1,000 mappings", "vm.max_map_count");
+	is("maps", TE_WARN, "needs 2,048, 1,000 allowed", "vm.max_map_count=65530");
 }
 
 static void a_verdict_becomes_an_error(void **state)

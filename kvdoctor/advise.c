@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* advise.c -- what would make the run faster, or take a better provider. Nothing here says that a run fails; figures are
+ * named with where they were measured (docs/PROVIDERS.md, docs/PERFORMANCE.md). */
+#include <string.h>
+
+#include "kvdoctor/doctor.h"
+
+enum { FAST_MBPS = 10000, SHORT_RTT_US = 500 };
+
+static const char *provider_of(const struct doctor *d)
+{
+	return d->client.rc == 0 ? d->client.budget.device[0].device.short_name : "";
+}
+
+static bool over_tcp(const struct doctor *d)
+{
+	return strncmp(provider_of(d), "tcp", 3) == 0 || strcmp(provider_of(d), "net") == 0;
+}
+
+static bool on_loopback(const struct doctor *d)
+{
+	const char *local = d->client.budget.device[0].device.local;
+	return strncmp(local, "127.", 4) == 0 || strcmp(local, "::1") == 0;
+}
+
+/* Why the provider for a device that is here has none, in libfabric's words. */
+static const char *why_not(const struct doctor *d, const char *name)
+{
+	for (unsigned i = 0; i < d->num_providers; i++)
+		if (strcmp(d->provider[i].name, name) == 0)
+			return d->provider[i].why;
+	return "";
+}
+
+static void advise_rdma_unused(struct doctor *d)
+{
+	if (!over_tcp(d) || strcmp(d->opt->provider, "auto") != 0)
+		return;
+	for (unsigned i = 0; i < d->num_rdma; i++) {
+		const struct te_rdma *r = &d->rdma[i];
+		const char *name = r->efa ? "efa" : "verbs";
+		const struct te_rdma_port *p = &r->port[0];
+		struct finding *f = doctor_found(d, SECTION_ADVICE, TE_WARN, "rdma_unused", r->name, "not used",
+						 "RDMA device %s is here, and the run would go over tcp: %s", r->name, why_not(d, name));
+		if (r->node_error > 0 || r->query_error[0])
+			doctor_remedy(f, "see the line on %s above: libfabric does not see it", r->name);
+		else if (!r->efa)
+			doctor_remedy(f, "give its port an IP address, which the verbs provider needs (`ip addr add A.B.C.D/24 dev %s`)",
+				      p->netdev[0] ? p->netdev : "DEV");
+		else
+			doctor_remedy(f, "`FI_LOG_LEVEL=info fi_info -p efa` tells why");
+	}
+}
+
+static void advise_one_host(struct doctor *d)
+{
+	if (d->opt->servers.count || !over_tcp(d) || d->num_rdma)
+		return;
+	struct finding *f = doctor_found(d, SECTION_ADVICE, TE_INFO, "one_host", "shm", "one host",
+					 "shared memory does more GETs than loopback tcp: 4.6 times at 4 KiB, 2.4 at 64 KiB, 1.6 at 1 MiB "
+					 "(measured on 2 cores)");
+	doctor_remedy(f, "--provider shm, for tests and benchmarks: a process that is killed may leave the others standing still");
+}
+
+static void advise_congestion(struct doctor *d)
+{
+	bool paced = strncmp(d->congestion, "bbr", 3) == 0;
+	struct finding *f;
+	if (!over_tcp(d) || !paced)
+		return;
+	if (on_loopback(d)) {
+		f = doctor_found(d, SECTION_ADVICE, TE_INFO, "congestion", "tcp", "congestion",
+				 "%s paces by timers. GETs are not concerned: connections accepted on loopback get reno from KVRail. What "
+				 "clients send (requests, data of PUTs) is paced",
+				 d->congestion);
+		doctor_remedy(f, "`sysctl -w net.ipv4.tcp_congestion_control=%s` if PUTs matter (a 1 MiB stream over loopback, all "
+				 "paced: 4.5 GB/s; with reno: 8)",
+			      strstr(d->congestions, "cubic") ? "cubic" : "reno");
+		return;
+	}
+	f = doctor_found(d, SECTION_ADVICE, TE_INFO, "congestion", "tcp", "congestion",
+			 "%s paces every segment by a timer, which costs CPU (up to a fifth, seen on loopback)%s", d->congestion,
+			 strncmp(d->qdisc, "fq", 2) == 0 && strcmp(d->qdisc, "fq_codel") != 0 ? "; qdisc fq does it for less" : "");
+	doctor_remedy(f, "inside one data centre compare with `sysctl -w net.ipv4.tcp_congestion_control=%s` on all hosts (not "
+			 "measured by us between hosts); to stay with %s: `sysctl -w net.core.default_qdisc=fq`",
+		      strstr(d->congestions, "cubic") ? "cubic" : "reno", d->congestion);
+}
+
+/* The fastest interface that is up; NULL: none tells its speed. */
+static const struct netdev *fastest(const struct doctor *d)
+{
+	const struct netdev *best = NULL;
+	for (unsigned i = 0; i < d->num_netdevs; i++)
+		if (d->netdev[i].up && d->netdev[i].speed_mbps > 0 && (!best || d->netdev[i].speed_mbps > best->speed_mbps))
+			best = &d->netdev[i];
+	return best;
+}
+
+static void advise_buffers(struct doctor *d, const struct netdev *n)
+{
+	uint64_t least = KV_MIN(d->wmem_max, d->rmem_max / 2); /* half of a receive buffer is for the kernel's own */
+	char size[32];
+	if (d->wmem_max == KV_UNKNOWN || d->rmem_max == KV_UNKNOWN)
+		return;
+	uint64_t rtt_us = least * 8 / (uint64_t)n->speed_mbps;
+	if (rtt_us >= SHORT_RTT_US)
+		return;
+	struct finding *f = doctor_found(d, SECTION_ADVICE, TE_INFO, "socket_buffers", n->name, "socket buffers",
+					 "%s at most for a connection: full speed (%ld Gb/s) up to a round trip of %llu us",
+					 kv_size_format(least, size, sizeof(size)), n->speed_mbps / 1000, (unsigned long long)rtt_us);
+	doctor_remedy(f, "`sysctl -w net.ipv4.tcp_wmem=\"4096 16384 33554432\" net.ipv4.tcp_rmem=\"4096 131072 67108864\"`");
+}
+
+static void advise_mtu(struct doctor *d, const struct netdev *n)
+{
+	if (n->speed_mbps < FAST_MBPS || n->mtu <= 0 || n->mtu > 1500)
+		return;
+	struct finding *f = doctor_found(d, SECTION_ADVICE, TE_INFO, "mtu", n->name, "MTU", "%ld at %ld Gb/s", n->mtu,
+					 n->speed_mbps / 1000);
+	doctor_remedy(f, "`ip link set %s mtu 9001` in an AWS VPC, 9000 elsewhere, if the whole path allows it (`ping -M do -s 8972 "
+			 "HOST`)",
+		      n->name);
+}
+
+static void advise_huge_pages(struct doctor *d)
+{
+	char line[96];
+	if (!file_line(d->root, "/sys/kernel/mm/transparent_hugepage/enabled", line, sizeof(line)) || !strstr(line, "[never]"))
+		return;
+	struct finding *f = doctor_found(d, SECTION_ADVICE, TE_INFO, "transparent_hugepage", "machine", "huge pages",
+					 "transparent huge pages are off: arena, buffers and index lie in pages of 4 KiB");
+	doctor_remedy(f, "`echo madvise > /sys/kernel/mm/transparent_hugepage/enabled`");
+}
+
+static void advise_efa(struct doctor *d)
+{
+	if (strncmp(provider_of(d), "efa", 3) != 0)
+		return;
+	struct finding *f = doctor_found(d, SECTION_ADVICE, TE_INFO, "security_group", "efa", "network",
+					 "a trial on one host does not pass the network: other hosts are reached only if the security "
+					 "group allows it");
+	doctor_remedy(f, "in and out: all traffic from and to the security group itself; test with `fi_pingpong -p efa HOST`");
+}
+
+static void advise_verbs(struct doctor *d)
+{
+	if (strcmp(provider_of(d), "verbs") != 0)
+		return;
+	for (unsigned i = 0; i < d->num_rdma; i++) {
+		const struct te_rdma_port *p = &d->rdma[i].port[0];
+		if (strcmp(p->link_layer, "Ethernet") != 0 || !p->active || strcmp(d->rdma[i].driver, "") == 0)
+			continue;
+		struct finding *f = doctor_found(d, SECTION_ADVICE, TE_INFO, "roce", d->rdma[i].name, "RoCE",
+						 "RoCE wants a network that loses nothing, or marks before it does");
+		doctor_remedy(f, "priority flow control or ECN (DCQCN) on switches and NIC; %s is the GID's type, RoCE v2 is routed",
+			      p->gid_type[0] ? p->gid_type : "unknown");
+		return;
+	}
+}
+
+void doctor_advise(struct doctor *d)
+{
+	const struct netdev *n = fastest(d);
+	advise_rdma_unused(d);
+	advise_one_host(d);
+	advise_congestion(d);
+	if (n && over_tcp(d) && d->client.rc == 0 && !on_loopback(d)) {
+		advise_buffers(d, n);
+		advise_mtu(d, n);
+	}
+	advise_huge_pages(d);
+	advise_efa(d);
+	advise_verbs(d);
+}

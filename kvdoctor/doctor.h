@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* doctor.h -- what kv-doctor found: facts for the tables, and findings, each a line with a verdict and a remedy. Private to
+ * kvdoctor/.
+ *
+ * The parts fill it in this order: look.c (libraries, RDMA devices, network), plan.c and environment.c (what would run, checked), try.c (what
+ * did run), advise.c (what would be faster). text.c and json.c print it and decide nothing. */
+#ifndef KVRAIL_KVDOCTOR_DOCTOR_H
+#define KVRAIL_KVDOCTOR_DOCTOR_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/base.h"
+#include "engine/engine.h"
+#include "kvdoctor/options.h"
+
+enum { FINDINGS_MAX = 512, PROVIDERS_MAX = 16, NETDEVS_MAX = 64, FILES_MAX = 8, MODULES_MAX = 8, WORD_MAX = 64 };
+
+enum section {
+	SECTION_LIBRARIES,
+	SECTION_DEVICES,
+	SECTION_NETWORK,
+	SECTION_RUN,
+	SECTION_TRY,
+	SECTION_ADVICE,
+	SECTIONS
+};
+extern const char *const section_names[SECTIONS]; /* "libraries", ... */
+
+struct finding {
+	enum section section;
+	enum te_status status;
+	char id[32], subject[WORD_MAX], name[32]; /* "memlock", "kv-bench", "locked memory" */
+	const char *unit;                         /* "", "bytes" */
+	uint64_t need, have;                      /* KV_UNKNOWN: it has no numbers */
+	char text[320], remedy[400];
+};
+
+struct netdev {
+	char name[24], address[48], driver[32]; /* address: the first one, or "" */
+	bool up;
+	long speed_mbps; /* -1: unknown */
+	long mtu;
+	int numa_node;
+};
+
+struct module {
+	char name[24], version[48];
+};
+
+/* What one process of the run would take. */
+struct role {
+	const char *name; /* "kv-bench", "kv-server" */
+	bool present;
+	unsigned engines, threads, peers;
+	uint64_t region_bytes, files;
+	struct te_options options;
+	struct te_load load;
+	struct te_budget budget;
+	int rc; /* of te_budget */
+	struct kv_error error;
+};
+
+/* What a child that tried it told. */
+struct trial {
+	bool done;           /* it was tried */
+	unsigned opened;     /* endpoints */
+	uint64_t open_ns, register_ns, registered_bytes, ping_ns, bytes;
+	bool moved;          /* bytes went over, and were right */
+	bool wait_fd, write_emulated, read_emulated;
+	char error[400];     /* why it ended early; "" */
+	char log[400];       /* the last lines that it wrote to stderr */
+};
+
+struct doctor {
+	const struct doctor_options *opt;
+	const char *root; /* "" or --sysroot */
+	struct kv_host host;
+	struct te_library library;
+	char libraries[FILES_MAX][TE_PATH_MAX]; /* libfabric files on this machine, links followed */
+	unsigned num_libraries;
+	char installer[TE_PATH_MAX]; /* the AWS EFA installer's libfabric, or "" */
+	struct module module[MODULES_MAX];
+	unsigned num_modules;
+	struct te_rdma *rdma; /* TE_RDMA_MAX */
+	unsigned num_rdma;
+	struct te_provider provider[PROVIDERS_MAX];
+	unsigned num_providers;
+	struct netdev netdev[NETDEVS_MAX];
+	unsigned num_netdevs;
+	char congestion[32], congestions[160], qdisc[32];
+	uint64_t wmem_max, rmem_max; /* the third number of tcp_wmem, tcp_rmem; KV_UNKNOWN */
+	char uring_error[400]; /* why no ring could be made; "": one was */
+	int cma_error;         /* see te_checkup */
+	struct role client, server;
+	struct trial tried_client, tried_server;
+	struct finding finding[FINDINGS_MAX];
+	unsigned num_findings;
+};
+
+/* doctor_found -- add a line; the last place is kept for one that says that there were more. The text is a printf format.
+ * Returns the finding, for doctor_remedy, and numbers. */
+struct finding *doctor_found(struct doctor *d, enum section section, enum te_status status, const char *id, const char *subject,
+			     const char *name, const char *fmt, ...) __attribute__((format(printf, 7, 8)));
+void doctor_remedy(struct finding *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* doctor_verdict -- add what te_check said. */
+void doctor_verdict(struct doctor *d, enum section section, const char *subject, const struct te_verdict *v);
+
+/* doctor_worst -- of all findings: TE_OK, TE_WARN or TE_FAIL. doctor_count -- how many have this status. */
+enum te_status doctor_worst(const struct doctor *d);
+unsigned doctor_count(const struct doctor *d, enum te_status status);
+const char *doctor_status_name(enum te_status status); /* "ok", "info", "warning", "fails" */
+
+/* files.c: small files below the root */
+bool file_line(const char *root, const char *name, char *out, size_t cap); /* the first line */
+long file_number(const char *root, const char *name, long otherwise);
+void link_last(const char *root, const char *name, char *out, size_t cap); /* the last part of what a link names; "" */
+/* dir_each -- fn for every entry but . and .., in the order of versionsort. */
+void dir_each(const char *root, const char *name, void (*fn)(const char *entry, void *arg), void *arg);
+
+void doctor_look(struct doctor *d);    /* look.c */
+void doctor_network(struct doctor *d); /* network.c */
+void doctor_plan(struct doctor *d);    /* plan.c */
+void doctor_environment(struct doctor *d); /* environment.c */
+void doctor_try(struct doctor *d);     /* try.c */
+void doctor_advise(struct doctor *d);  /* advise.c */
+
+/* try_child -- the program again, as the child that tries: argv of doctor_try. Returns the exit status. */
+#define TRY_CHILD "--try-child"
+int try_child(int argc, char **argv);
+
+void text_print(const struct doctor *d, FILE *out);
+/* json_print -- 0, or -KV_ENOMEM, or -errno of writing, with *err. */
+int json_print(const struct doctor *d, const char *path, struct kv_error *err);
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* findings.c -- the list of findings. It is bounded: a machine with hundreds of devices gets a line that says so. */
+#include <stdarg.h>
+#include <string.h>
+
+#include "kvdoctor/doctor.h"
+
+const char *const section_names[SECTIONS] = {"libraries", "devices", "network", "run", "try", "advice"};
+
+struct finding *doctor_found(struct doctor *d, enum section section, enum te_status status, const char *id, const char *subject,
+			     const char *name, const char *fmt, ...)
+{
+	va_list ap;
+	bool full = d->num_findings >= FINDINGS_MAX - 1;
+	struct finding *f = &d->finding[full ? FINDINGS_MAX - 1 : d->num_findings];
+	d->num_findings += d->num_findings < FINDINGS_MAX;
+	/* What does not fit is not lost for the verdict. */
+	enum te_status worst = full && d->num_findings == FINDINGS_MAX ? f->status : TE_OK;
+	*f = (struct finding){
+		.section = section, .status = KV_MAX(status, worst), .unit = "", .need = KV_UNKNOWN, .have = KV_UNKNOWN};
+	snprintf(f->id, sizeof(f->id), "%s", id);
+	snprintf(f->subject, sizeof(f->subject), "%s", subject);
+	snprintf(f->name, sizeof(f->name), "%s", name);
+	va_start(ap, fmt);
+	vsnprintf(f->text, sizeof(f->text), fmt, ap);
+	va_end(ap);
+	return f;
+}
+
+void doctor_remedy(struct finding *f, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(f->remedy, sizeof(f->remedy), fmt, ap);
+	va_end(ap);
+}
+
+void doctor_verdict(struct doctor *d, enum section section, const char *subject, const struct te_verdict *v)
+{
+	struct finding *f = doctor_found(d, section, v->status, v->id, subject, v->name, "%s", v->text);
+	f->unit = v->unit;
+	f->need = v->need;
+	f->have = v->have;
+	doctor_remedy(f, "%s", v->remedy);
+}
+
+unsigned doctor_count(const struct doctor *d, enum te_status status)
+{
+	unsigned n = 0;
+	for (unsigned i = 0; i < d->num_findings; i++)
+		n += d->finding[i].status == status;
+	return n;
+}
+
+enum te_status doctor_worst(const struct doctor *d)
+{
+	if (doctor_count(d, TE_FAIL))
+		return TE_FAIL;
+	return doctor_count(d, TE_WARN) ? TE_WARN : TE_OK;
+}
+
+const char *doctor_status_name(enum te_status status)
+{
+	static const char *const names[] = {"skipped", "ok", "info", "warning", "fails"};
+	return (unsigned)status < KV_COUNT(names) ? names[status] : "";
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* look.c -- libraries, kernel modules, RDMA devices.
+ *
+ * What is said about a device that the run does not use is a warning at most: only plan.c and try.c may find that a run
+ * fails. */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kvdoctor/doctor.h"
+
+enum { VENDOR_AMAZON = 0x1d0f, VENDOR_MELLANOX = 0x15b3, PATH_CAP = 1024 };
+
+/* ---- libraries ---- */
+
+static void library_note(struct doctor *d, const char *path)
+{
+	char real[PATH_MAX];
+	if (!realpath(path, real) || d->num_libraries == FILES_MAX || strlen(real) >= TE_PATH_MAX)
+		return;
+	for (unsigned i = 0; i < d->num_libraries; i++)
+		if (strcmp(d->libraries[i], real) == 0)
+			return;
+	strcpy(d->libraries[d->num_libraries++], real); /* its length was looked at */
+}
+
+static void library_dir(struct doctor *d, const char *dir)
+{
+	char path[PATH_CAP];
+	if (snprintf(path, sizeof(path), "%s/libfabric.so.1", dir) < (int)sizeof(path))
+		library_note(d, path);
+}
+
+/* Where a loader or an installer puts one. */
+static void libraries_find(struct doctor *d)
+{
+	static const char *const dirs[] = {"/opt/amazon/efa/lib64", "/opt/amazon/efa/lib", "/usr/lib64", "/usr/lib",
+					   "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/local/lib",
+					   "/usr/local/lib64", "/opt/libfabric/lib"};
+	const char *set = getenv("LD_LIBRARY_PATH");
+	char list[4096];
+	for (unsigned i = 0; i < KV_COUNT(dirs); i++) {
+		unsigned before = d->num_libraries;
+		library_dir(d, dirs[i]);
+		if (i < 2 && d->num_libraries > before)
+			snprintf(d->installer, sizeof(d->installer), "%s", d->libraries[before]);
+	}
+	snprintf(list, sizeof(list), "%s", set ? set : "");
+	for (char *save = NULL, *dir = strtok_r(list, ":", &save); dir; dir = strtok_r(NULL, ":", &save))
+		library_dir(d, dir);
+}
+
+static bool has_efa(const struct doctor *d)
+{
+	for (unsigned i = 0; i < d->num_rdma; i++)
+		if (d->rdma[i].efa)
+			return true;
+	return false;
+}
+
+static void libraries_judge(struct doctor *d)
+{
+	const struct te_library *l = &d->library;
+	struct finding *f;
+	for (unsigned i = 0; i < l->num_copies; i++) {
+		f = doctor_found(d, SECTION_LIBRARIES, TE_WARN, "libfabric_copies", "libfabric", "second copy",
+				 "this process has also loaded %s", l->copies[i]);
+		doctor_remedy(f, "a process must have one: put the right one first in LD_LIBRARY_PATH, and see with `ldd` who "
+				 "brings the other");
+	}
+	if (d->installer[0] && strcmp(d->installer, l->path) != 0) {
+		f = doctor_found(d, SECTION_LIBRARIES, has_efa(d) ? TE_WARN : TE_INFO, "libfabric_installer", "libfabric",
+				 "EFA installer", "its libfabric (%s) is here, and another one is loaded", d->installer);
+		doctor_remedy(f, "start with ./run-with-rdma.sh, or build again (make clean all): both take the installer's");
+	} else if (has_efa(d) && !d->installer[0]) {
+		f = doctor_found(d, SECTION_LIBRARIES, TE_WARN, "libfabric_installer", "libfabric", "EFA installer",
+				 "not here: the distribution's libfabric may be too old for this device");
+		doctor_remedy(f, "install the AWS EFA installer: "
+				 "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html");
+	}
+	if (has_efa(d) && (l->built_major == 1 && l->built_minor < 18)) {
+		f = doctor_found(d, SECTION_LIBRARIES, TE_WARN, "libfabric_headers", "libfabric", "headers",
+				 "built against %u.%u: the EFA provider then emulates RDMA", l->built_major, l->built_minor);
+		doctor_remedy(f, "build against libfabric 1.18 or later (the EFA installer's: make clean all)");
+	}
+}
+
+/* ---- modules ---- */
+
+static void modules_find(struct doctor *d)
+{
+	static const char *const names[] = {"efa", "mlx5_core", "mlx5_ib", "ib_uverbs", "rdma_ucm", "rdma_rxe", "irdma", "bnxt_re"};
+	for (unsigned i = 0; i < KV_COUNT(names) && d->num_modules < MODULES_MAX; i++) {
+		char path[96], full[PATH_CAP];
+		struct module *m = &d->module[d->num_modules];
+		snprintf(path, sizeof(path), "/sys/module/%s", names[i]);
+		if (snprintf(full, sizeof(full), "%s%s", d->root, path) >= (int)sizeof(full) || access(full, F_OK))
+			continue;
+		snprintf(path, sizeof(path), "/sys/module/%s/version", names[i]);
+		/* The kernel's own modules have no version but its. */
+		if (!file_line(d->root, path, m->version, sizeof(m->version)))
+			snprintf(m->version, sizeof(m->version), "of the kernel");
+		snprintf(m->name, sizeof(m->name), "%s", names[i]);
+		d->num_modules++;
+	}
+}
+
+/* ---- RDMA devices ---- */
+
+static const char *node_remedy(const struct doctor *d, int error)
+{
+	if (d->host.container == KV_CONTAINER_KUBERNETES)
+		return "let the pod ask for the device: resources.limits vpc.amazonaws.com/efa: N (EFA device plug-in), or the "
+		       "RDMA device plug-in's rdma/hca";
+	if (d->host.container)
+		return "start the container with --device=/dev/infiniband (podman: the same; all uverbs* files and rdma_cm)";
+	if (error == EACCES)
+		return "give this user access: `chmod a+rw /dev/infiniband/uverbs* /dev/infiniband/rdma_cm` (udev rule "
+		       "60-rdma-persistent-naming / 90-rdma-ulp-modules of rdma-core does it)";
+	return "`modprobe ib_uverbs`, and install rdma-core";
+}
+
+static void device_judge(struct doctor *d, const struct te_rdma *r)
+{
+	struct finding *f;
+	if (r->node_error > 0) {
+		f = doctor_found(d, SECTION_DEVICES, TE_WARN, "rdma_node", r->name, "device file", "%s%s: libfabric does not see this "
+				 "device", r->node[0] ? r->node : "/dev/infiniband/uverbs*",
+				 r->node_error == ENOENT ? " is not here" : ": permission denied");
+		doctor_remedy(f, "%s", node_remedy(d, r->node_error));
+	} else if (r->query_error[0] && r->node_error == 0) {
+		f = doctor_found(d, SECTION_DEVICES, TE_WARN, "rdma_verbs", r->name, "libibverbs", "%s", r->query_error);
+		doctor_remedy(f, "install its user-space driver (Debian, Ubuntu: ibverbs-providers; Amazon Linux: "
+				 "libibverbs, or the EFA installer)");
+	}
+	for (unsigned i = 0; i < r->num_ports; i++) {
+		const struct te_rdma_port *p = &r->port[i];
+		if (p->active)
+			continue;
+		f = doctor_found(d, SECTION_DEVICES, TE_WARN, "rdma_port", r->name, "port", "port %u is %s (%s)", p->number,
+				 p->state[0] ? p->state : "in an unknown state", p->physical);
+		doctor_remedy(f, strcmp(p->link_layer, "InfiniBand") == 0
+					 ? "look at cable and switch, and that a subnet manager runs (`ibstat`, `sminfo`)"
+					 : "`ip link set %s up`, then look at cable and switch (`rdma link`)",
+			      p->netdev[0] ? p->netdev : "DEV");
+	}
+}
+
+static void efa_judge(struct doctor *d, const struct te_rdma *r)
+{
+	struct finding *f;
+	if (!r->efa || !r->efadv)
+		return;
+	if (!(r->efa_caps & TE_EFA_WRITE)) {
+		f = doctor_found(d, SECTION_DEVICES, TE_WARN, "efa_rdma_write", r->name, "RDMA write",
+				 "this device does not write (a p4d does not): GETs are emulated, and need both sides' CPU%s",
+				 r->efa_caps & TE_EFA_READ ? "; it can read" : "");
+		doctor_remedy(f, r->efa_caps & TE_EFA_READ
+					 ? "nothing on this instance type; reads are not emulated (docs/PROVIDERS.md)"
+					 : "use an instance type with RDMA (p4d and later: read; p5 and later: read and write)");
+	}
+	if (d->library.built_major == 1 && d->library.built_minor < 18)
+		return;
+	doctor_found(d, SECTION_DEVICES, TE_INFO, "efa_caps", r->name, "EFA", "RDMA read %s, write %s, unsolicited write receive %s",
+		     r->efa_caps & TE_EFA_READ ? "yes" : "no", r->efa_caps & TE_EFA_WRITE ? "yes" : "no",
+		     r->efa_caps & TE_EFA_UNSOLICITED ? "yes" : "no");
+}
+
+/* PCI devices that would be RDMA devices if somebody had loaded their driver. */
+static void pci_judge(const char *entry, void *arg)
+{
+	struct doctor *d = arg;
+	char path[192], driver[32];
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%.40s/vendor", entry);
+	long vendor = file_number(d->root, path, 0);
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%.40s/device", entry);
+	long device = file_number(d->root, path, 0);
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%.40s/driver", entry);
+	link_last(d->root, path, driver, sizeof(driver));
+	bool efa = vendor == VENDOR_AMAZON && device >= 0xefa0 && device <= 0xefaf;
+	bool mellanox = vendor == VENDOR_MELLANOX && d->num_rdma == 0;
+	struct finding *f;
+	if (efa && !driver[0]) {
+		f = doctor_found(d, SECTION_DEVICES, TE_WARN, "efa_driver", entry, "driver", "an EFA device without its driver");
+		doctor_remedy(f, "`modprobe efa`; if there is no such module, install the AWS EFA installer, and reboot after a "
+				 "kernel update (dkms)");
+	} else if (mellanox && !driver[0]) {
+		f = doctor_found(d, SECTION_DEVICES, TE_WARN, "mlx5_driver", entry, "driver", "a Mellanox NIC without its driver");
+		doctor_remedy(f, "`modprobe mlx5_ib`");
+	} else if (mellanox && strcmp(driver, "mlx5_core") == 0) {
+		f = doctor_found(d, SECTION_DEVICES, TE_WARN, "mlx5_driver", entry, "driver",
+				 "a Mellanox NIC whose RDMA driver is not loaded");
+		doctor_remedy(f, "`modprobe mlx5_ib` (Amazon Linux, Ubuntu: package linux-modules-extra)");
+	}
+}
+
+static void devices_judge(struct doctor *d)
+{
+	bool verbs = false;
+	for (unsigned i = 0; i < d->num_rdma; i++) {
+		device_judge(d, &d->rdma[i]);
+		efa_judge(d, &d->rdma[i]);
+		verbs |= !d->rdma[i].efa;
+	}
+	dir_each(d->root, "/sys/bus/pci/devices", pci_judge, d);
+	if (verbs && !*d->root && access("/dev/infiniband/rdma_cm", R_OK | W_OK) != 0) {
+		struct finding *f = doctor_found(d, SECTION_DEVICES, TE_WARN, "rdma_cm", "verbs", "connections",
+						 "/dev/infiniband/rdma_cm cannot be opened (%s): the verbs provider cannot connect",
+						 kv_strerror(-errno));
+		doctor_remedy(f, "%s", d->host.container ? node_remedy(d, EACCES) : "`modprobe rdma_ucm`");
+	}
+}
+
+void doctor_look(struct doctor *d)
+{
+	te_library(&d->library);
+	libraries_find(d);
+	modules_find(d);
+	d->num_rdma = KV_MIN(te_rdma_list(d->root, d->rdma, TE_RDMA_MAX), (unsigned)TE_RDMA_MAX);
+	d->num_providers = te_providers(d->provider, PROVIDERS_MAX);
+	libraries_judge(d);
+	devices_judge(d);
+}

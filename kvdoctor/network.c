@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* network.c -- network interfaces and the kernel's TCP settings: facts alone; advise.c says what they mean. */
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "kvdoctor/doctor.h"
+
+static void netdev_add(const char *entry, void *arg)
+{
+	struct doctor *d = arg;
+	char path[160], state[24];
+	if (d->num_netdevs == NETDEVS_MAX || strlen(entry) >= sizeof(d->netdev[0].name))
+		return;
+	struct netdev *n = &d->netdev[d->num_netdevs];
+	memset(n, 0, sizeof(*n));
+	snprintf(n->name, sizeof(n->name), "%.23s", entry);
+	snprintf(path, sizeof(path), "/sys/class/net/%s/operstate", entry);
+	if (!file_line(d->root, path, state, sizeof(state)))
+		return; /* bonding_masters and the like are files */
+	n->up = strcmp(state, "up") == 0 || (strcmp(entry, "lo") == 0 && strcmp(state, "unknown") == 0);
+	snprintf(path, sizeof(path), "/sys/class/net/%s/speed", entry);
+	n->speed_mbps = file_number(d->root, path, -1);
+	snprintf(path, sizeof(path), "/sys/class/net/%s/mtu", entry);
+	n->mtu = file_number(d->root, path, -1);
+	snprintf(path, sizeof(path), "/sys/class/net/%s/device/numa_node", entry);
+	n->numa_node = (int)file_number(d->root, path, -1);
+	snprintf(path, sizeof(path), "/sys/class/net/%s/device/driver", entry);
+	link_last(d->root, path, n->driver, sizeof(n->driver));
+	d->num_netdevs++;
+}
+
+/* The first address of each, IPv4 before IPv6. */
+static void addresses_add(struct doctor *d)
+{
+	struct ifaddrs *all;
+	if (*d->root || getifaddrs(&all))
+		return;
+	for (const struct ifaddrs *a = all; a; a = a->ifa_next) {
+		const struct sockaddr *sa = a->ifa_addr;
+		const void *at = !sa			     ? NULL
+				 : sa->sa_family == AF_INET  ? (const void *)&((const struct sockaddr_in *)a->ifa_addr)->sin_addr
+				 : sa->sa_family == AF_INET6 ? (const void *)&((const struct sockaddr_in6 *)a->ifa_addr)->sin6_addr
+							     : NULL;
+		for (unsigned i = 0; at && i < d->num_netdevs; i++) {
+			struct netdev *n = &d->netdev[i];
+			bool better = !n->address[0] || (sa->sa_family == AF_INET && strchr(n->address, ':'));
+			if (strcmp(n->name, a->ifa_name) == 0 && better)
+				inet_ntop(sa->sa_family, at, n->address, sizeof(n->address));
+		}
+	}
+	freeifaddrs(all);
+}
+
+/* "4096	16384	4194304": the third one. */
+static uint64_t largest_of(const char *root, const char *name)
+{
+	char line[96], least[32], usual[32], most[32];
+	uint64_t value;
+	if (!file_line(root, name, line, sizeof(line)) || sscanf(line, "%31s %31s %31s", least, usual, most) != 3)
+		return KV_UNKNOWN;
+	return kv_u64_parse(most, &value) == 0 ? value : KV_UNKNOWN;
+}
+
+void doctor_network(struct doctor *d)
+{
+	dir_each(d->root, "/sys/class/net", netdev_add, d);
+	addresses_add(d);
+	file_line(d->root, "/proc/sys/net/ipv4/tcp_congestion_control", d->congestion, sizeof(d->congestion));
+	file_line(d->root, "/proc/sys/net/ipv4/tcp_available_congestion_control", d->congestions, sizeof(d->congestions));
+	file_line(d->root, "/proc/sys/net/core/default_qdisc", d->qdisc, sizeof(d->qdisc));
+	d->wmem_max = largest_of(d->root, "/proc/sys/net/ipv4/tcp_wmem");
+	d->rmem_max = largest_of(d->root, "/proc/sys/net/ipv4/tcp_rmem");
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options.h -- the options of kv-doctor: those of kv-bench that decide what a run takes, and its own. */
+#ifndef KVRAIL_KVDOCTOR_OPTIONS_H
+#define KVRAIL_KVDOCTOR_OPTIONS_H
+
+#include <stdbool.h>
+
+#include "base/base.h"
+
+enum { DOCTOR_CLIENTS_MAX = 1024, DOCTOR_THREADS_MAX = 256, DOCTOR_WORKERS_MAX = 65536 };
+
+struct doctor_options {
+	struct kv_opt_strings servers;
+	const char *provider, *nic, *json, *sysroot;
+	uint32_t rails, num_workers, num_clients, num_threads, server_threads;
+	uint64_t buffer_mb, memory_mb;
+	bool no_try, quiet;
+};
+
+extern const struct kv_opt doctor_options_table[];
+
+/* doctor_options_parse -- the command line. 0; 1: --help or --version was printed; -KV_EINVAL with *err. */
+int doctor_options_parse(int argc, char **argv, struct doctor_options *out, struct kv_error *err);
+
+#endif

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan.c -- what would run: the two processes of a run, what each takes, and whether there is enough.
+ *
+ * The limits of a process (files, locked memory) are checked for each of them, those of a device for both together, since
+ * they share it, and those of the machine for everything. The checks and the sums are the engine's, the very ones that
+ * refuse a start (te_budget, te_check); here they are printed whether they refuse or not. */
+#include <netdb.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "kvdoctor/doctor.h"
+
+enum {
+	LOOPS_MAX = 4,         /* by default */
+	SHARDS_OF_OTHERS = 4,  /* of a server that is somewhere else: kv-server's default */
+	CLIENT_MESSAGES = 256, /* as kvclient has them; the server, below */
+	SERVER_MESSAGES = 512,
+	LOOP_FILES = 2,        /* a ring and its bell */
+	OWN_FILES = 8,
+	STACK_MAPPINGS = 2,    /* of a coroutine: its stack and the guard below */
+	OTHER_MAPPINGS = 1000
+};
+
+#define MESSAGES_BYTES(n) ((uint64_t)(n) * KV_MSG_MAX)
+
+static unsigned half_of_the_cores(const struct doctor *d)
+{
+	uint64_t cpus = KV_MIN((uint64_t)KV_MAX(d->host.cpus, 1u), d->host.cpus_group);
+	return (unsigned)KV_MIN(KV_MAX(cpus / 2, (uint64_t)1), (uint64_t)LOOPS_MAX);
+}
+
+/* ---- the source address, as kvclient finds it ---- */
+
+static int route_to(const char *server, struct sockaddr_storage *out, struct kv_error *err)
+{
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
+	struct kv_hostport hp;
+	socklen_t len = sizeof(*out);
+	int rc = kv_hostport_parse(server, &hp, err);
+	if (rc)
+		return rc;
+	rc = getaddrinfo(hp.host, "1", &hints, &list);
+	if (rc)
+		return kv_fail(err, -KV_EINVAL, "server %s: %s", hp.host, gai_strerror(rc));
+	int fd = socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	/* Connecting a datagram socket sends nothing: it only looks up the route. */
+	rc = fd < 0 || connect(fd, list->ai_addr, list->ai_addrlen) || getsockname(fd, (struct sockaddr *)out, &len) ? -KV_EPEERDOWN
+														      : 0;
+	if (fd >= 0)
+		close(fd);
+	freeaddrinfo(list);
+	if (rc)
+		return kv_fail(err, rc, "server %s: there is no route to it", hp.host);
+	/* The port is of that socket and means nothing. */
+	if (out->ss_family == AF_INET)
+		((struct sockaddr_in *)out)->sin_port = 0;
+	else if (out->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)out)->sin6_port = 0;
+	return 0;
+}
+
+/* Without a server that is named a run stays on this machine, over loopback; where there are RDMA devices the question is
+ * rather what those would do, and the address is theirs. */
+static void source_find(struct doctor *d, struct sockaddr_storage *out)
+{
+	struct sockaddr_in *in = (struct sockaddr_in *)out;
+	struct kv_error err = {0};
+	memset(out, 0, sizeof(*out));
+	if (d->opt->servers.count == 0) {
+		if (d->num_rdma == 0) {
+			in->sin_family = AF_INET;
+			in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+		}
+		return;
+	}
+	for (unsigned i = 0; i < d->opt->servers.count; i++) {
+		struct sockaddr_storage route = {0};
+		if (route_to(d->opt->servers.item[i], i ? &route : out, &err)) {
+			struct finding *f = doctor_found(d, SECTION_RUN, TE_FAIL, "server", d->opt->servers.item[i], "server", "%s",
+							 err.text);
+			doctor_remedy(f, "see `getent hosts` and `ip route get ADDRESS`");
+		}
+	}
+}
+
+/* ---- roles ---- */
+
+static void role_budget(struct role *r)
+{
+	r->load = (struct te_load){.engines = r->engines,
+				   .region_bytes = r->region_bytes,
+				   .peers = r->peers,
+				   .threads = r->threads,
+				   .files = r->files};
+	r->options.engines = r->engines;
+	r->rc = te_budget(&r->options, &r->load, &r->budget, &r->error);
+}
+
+static void roles_make(struct doctor *d)
+{
+	const struct doctor_options *o = d->opt;
+	struct role *c = &d->client, *s = &d->server;
+	unsigned shards = o->server_threads ? o->server_threads : half_of_the_cores(d);
+	uint64_t shard_bytes = (o->memory_mb << 20) / shards;
+	c->name = "kv-bench";
+	s->name = "kv-server";
+	c->present = true;
+	s->present = o->servers.count == 0;
+	c->engines = o->num_clients;
+	c->threads = KV_MIN(o->num_threads ? o->num_threads : half_of_the_cores(d), c->engines);
+	c->peers = s->present ? shards : o->servers.count * SHARDS_OF_OTHERS;
+	c->region_bytes = o->buffer_mb << 20;
+	c->files = (uint64_t)c->engines * KV_MAX(o->servers.count, 1u) + (uint64_t)c->threads * LOOP_FILES + OWN_FILES;
+	c->options = (struct te_options){
+		.provider = o->provider, .nic = o->nic, .rails = o->rails, .messages = CLIENT_MESSAGES};
+	source_find(d, &c->options.local);
+	s->engines = s->threads = shards;
+	s->peers = c->engines;
+	s->region_bytes = KV_MAX(shard_bytes, (uint64_t)1 << 20);
+	s->files = c->engines + (uint64_t)(shards + 1) * LOOP_FILES + OWN_FILES;
+	s->options = c->options;
+	s->options.messages = s->options.receives = SERVER_MESSAGES;
+	role_budget(c);
+	if (s->present && c->rc == 0)
+		role_budget(s);
+	if (c->rc == 0 && (!s->present || s->rc == 0))
+		return;
+	struct finding *f = doctor_found(d, SECTION_RUN, TE_FAIL, "provider", o->provider, "provider", "%s",
+					 c->rc ? c->error.text : s->error.text);
+	doctor_remedy(f, "take one that is present, or --provider auto");
+}
+
+/* ---- checks ---- */
+
+static void run_checks(struct doctor *d, const char *subject, const struct te_checkup *c, unsigned scopes)
+{
+	struct te_verdict v[TE_CHECKS_MAX];
+	unsigned n = te_check(c, scopes, v, KV_COUNT(v));
+	for (unsigned i = 0; i < n; i++)
+		doctor_verdict(d, SECTION_RUN, subject, &v[i]);
+}
+
+/* What both take of a device. */
+static struct te_need need_of_device(const struct doctor *d, unsigned device)
+{
+	struct te_need sum = d->client.budget.device[device].need;
+	const struct te_budget *s = &d->server.budget;
+	for (unsigned i = 0; d->server.present && i < s->num_devices; i++)
+		if (strcmp(s->device[i].device.domain, d->client.budget.device[device].device.domain) == 0)
+			te_need_add(&sum, &s->device[i].need);
+	return sum;
+}
+
+static void check_devices(struct doctor *d)
+{
+	const struct te_budget *b = &d->client.budget;
+	for (unsigned i = 0; i < b->num_devices; i++) {
+		struct te_need need = need_of_device(d, i);
+		struct te_checkup c = {.limits = &b->device[i].limits, .need = &need};
+		if (need.endpoints)
+			run_checks(d, b->device[i].device.domain, &c, TE_CHECK_DEVICE);
+	}
+}
+
+static void check_role(struct doctor *d, const struct role *r)
+{
+	struct te_checkup c = {.host = &d->host, .need = &r->budget.process, .pins_memory = r->budget.pins_memory, .cma_error = -1};
+	if (r->present)
+		run_checks(d, r->name, &c, TE_CHECK_PROCESS);
+}
+
+static void check_machine(struct doctor *d)
+{
+	struct te_need need = d->client.budget.process;
+	struct te_checkup c = {.host = &d->host,
+			       .need = &need,
+			       .pins_memory = d->client.budget.pins_memory,
+			       .shared_memory = d->client.budget.shared_memory,
+			       .uring = *d->root ? NULL : d->uring_error,
+			       .cma_error = d->cma_error};
+	if (d->server.present)
+		te_need_add(&need, &d->server.budget.process);
+	need.mappings = (uint64_t)d->opt->num_workers * STACK_MAPPINGS + OTHER_MAPPINGS;
+	run_checks(d, "machine", &c, TE_CHECK_HOST);
+}
+
+void doctor_plan(struct doctor *d)
+{
+	roles_make(d);
+	if (d->client.rc == 0 && (!d->server.present || d->server.rc == 0)) {
+		const struct te_budget *b = &d->client.budget;
+		doctor_found(d, SECTION_RUN, TE_OK, "provider", b->device[0].device.short_name, "provider", "%s", b->why);
+		check_devices(d);
+		check_role(d, &d->client);
+		check_role(d, &d->server);
+	}
+	check_machine(d);
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* text.c -- the report for people. The verdict comes last, where the eye is when the prompt is back, and above it each
+ * problem stands with its remedy below it. Colours on a terminal alone, and none with NO_COLOR. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kvdoctor/doctor.h"
+
+enum { NAME_WIDTH = 22, WRAP = 118, INDENT = 8, NUMBER = 32 };
+
+struct page {
+	FILE *out;
+	bool colour;
+};
+
+static const char *mark(enum te_status status)
+{
+	static const char *const marks[] = {"", "ok", "info", "WARN", "FAIL"};
+	return (unsigned)status < KV_COUNT(marks) ? marks[status] : "";
+}
+
+static const char *paint(const struct page *p, enum te_status status)
+{
+	static const char *const codes[] = {"", "\033[32m", "\033[36m", "\033[33m", "\033[1;31m"};
+	return p->colour && (unsigned)status < KV_COUNT(codes) ? codes[status] : "";
+}
+
+static const char *plain(const struct page *p)
+{
+	return p->colour ? "\033[0m" : "";
+}
+
+/* Text in lines of at most WRAP columns, broken at spaces; the first begins at column `at`, the others at `indent`. */
+static void wrap(const struct page *p, unsigned at, unsigned indent, const char *text)
+{
+	for (bool first = true; *text; first = false) {
+		size_t len = strcspn(text, " \n");
+		if (at + len + 1 > WRAP && !first) {
+			fprintf(p->out, "\n%*s", (int)indent, "");
+			at = indent;
+		} else if (!first) {
+			fputc(' ', p->out);
+			at++;
+		}
+		fwrite(text, 1, len, p->out);
+		at += (unsigned)len;
+		text += len + (text[len] != '\0');
+	}
+	fputc('\n', p->out);
+}
+
+static void finding_print(const struct page *p, const struct finding *f, bool subject)
+{
+	char name[WORD_MAX + 40];
+	if (subject && f->subject[0])
+		snprintf(name, sizeof(name), "%s: %s", f->subject, f->name);
+	else
+		snprintf(name, sizeof(name), "%s", f->name);
+	fprintf(p->out, "  %s%-4s%s  %-*s ", paint(p, f->status), mark(f->status), plain(p), NAME_WIDTH, name);
+	wrap(p, (unsigned)KV_MAX(strlen(name), (size_t)NAME_WIDTH) + 9, NAME_WIDTH + 9, f->text);
+	if (!f->remedy[0])
+		return;
+	fprintf(p->out, "%*s%s ", INDENT, "", f->status >= TE_WARN ? "fix:" : "try:");
+	wrap(p, INDENT + 5, INDENT + 5, f->remedy);
+}
+
+static void title(const struct page *p, const char *text)
+{
+	fprintf(p->out, "\n%s\n", text);
+}
+
+static void label(const struct page *p, const char *name, const char *text)
+{
+	fprintf(p->out, "%-12s", name);
+	wrap(p, 12, 12, text);
+}
+
+/* ---- what is here ---- */
+
+static void machine_print(const struct page *p, const struct doctor *d)
+{
+	const struct kv_host *h = &d->host;
+	char line[512], total[NUMBER], left[NUMBER];
+	snprintf(line, sizeof(line), "%s%sLinux %s, %u CPU%s, %s of memory (%s available)%s%s%s%s", h->system, h->system[0] ? ", " : "",
+		 h->kernel[0] ? h->kernel : "?", h->cpus, h->cpus == 1 ? "" : "s",
+		 h->memory_total == KV_UNKNOWN ? "?" : kv_size_format(h->memory_total, total, sizeof(total)),
+		 h->memory_available == KV_UNKNOWN ? "?" : kv_size_format(h->memory_available, left, sizeof(left)),
+		 h->container ? ", in a container (" : "", kv_container_name(h->container), h->container ? ")" : "",
+		 h->root ? ", as root" : "");
+	label(p, "machine", line);
+	if (*d->root) {
+		snprintf(line, sizeof(line), "of %.400s: limits are that machine's, libfabric and devices are this one's", d->root);
+		label(p, "", line);
+	}
+	snprintf(line, sizeof(line), "%s (%s); built with the headers of %u.%u", d->library.version,
+		 d->library.path[0] ? d->library.path : "linked in", d->library.built_major, d->library.built_minor);
+	label(p, "libfabric", line);
+	for (unsigned i = 0; i < d->num_libraries; i++)
+		if (strcmp(d->libraries[i], d->library.path) != 0)
+			label(p, "", d->libraries[i]);
+	label(p, "libibverbs", d->library.verbs_path[0] ? d->library.verbs_path : "linked in");
+	line[0] = '\0';
+	for (unsigned i = 0; i < d->num_modules; i++)
+		snprintf(line + strlen(line), sizeof(line) - strlen(line), "%s%s (%s)", i ? ", " : "", d->module[i].name,
+			 d->module[i].version);
+	label(p, "modules", d->num_modules ? line : "none for RDMA");
+}
+
+static const char *number_text(uint64_t v, char *buf)
+{
+	if (v == KV_UNKNOWN)
+		return "?";
+	snprintf(buf, NUMBER, "%" PRIu64, v);
+	return buf;
+}
+
+static void rdma_print(const struct page *p, const struct doctor *d)
+{
+	char a[NUMBER], b[NUMBER], c[NUMBER], e[NUMBER], used[NUMBER], size[NUMBER];
+	for (unsigned i = 0; i < d->num_rdma; i++) {
+		const struct te_rdma *r = &d->rdma[i];
+		char numa[16];
+		snprintf(numa, sizeof(numa), r->numa_node < 0 ? "NUMA -" : "NUMA %d", r->numa_node);
+		fprintf(p->out, "  %-12s %-9s %s, PCI %s, firmware %s, %04x:%04x\n", r->name, r->driver[0] ? r->driver : "?", numa,
+			r->pci[0] ? r->pci : "-", r->firmware[0] ? r->firmware : "?", r->vendor, r->part);
+		for (unsigned k = 0; k < r->num_ports; k++) {
+			const struct te_rdma_port *q = &r->port[k];
+			fprintf(p->out, "  %-12s port %u    %s (%s), %s, %s%s%s, GID %s%s%s%s\n", "", q->number, q->state, q->physical, q->rate,
+				q->link_layer, q->netdev[0] ? ", " : "", q->netdev, q->gid[0] ? q->gid : "none", q->gid_type[0] ? " (" : "",
+				q->gid_type, q->gid_type[0] ? ")" : "");
+		}
+		if (r->qp_max != KV_UNKNOWN)
+			fprintf(p->out, "  %-12s allows    %s queue pairs (%s in use), %s CQs of %s entries, %s regions of %s, %u deep\n", "",
+				number_text(r->qp_max, a), number_text(r->qp_used, used), number_text(r->cq_max, b),
+				number_text(r->cqe_max, c), number_text(r->mr_max, e), kv_size_format(r->mr_bytes_max, size, sizeof(size)),
+				(unsigned)r->wr_max);
+		if (r->efadv)
+			fprintf(p->out, "  %-12s efa       RDMA %s, send queue %u, receive queue %u, inline %u\n", "",
+				kv_size_format(r->efa_rdma_bytes_max, size, sizeof(size)), r->efa_sq_max, r->efa_rq_max, r->efa_inline);
+	}
+	if (d->num_rdma == 0)
+		fprintf(p->out, "  no RDMA device in /sys/class/infiniband\n");
+}
+
+static void netdevs_print(const struct page *p, const struct doctor *d)
+{
+	for (unsigned i = 0; i < d->num_netdevs; i++) {
+		const struct netdev *n = &d->netdev[i];
+		char speed[NUMBER] = "speed unknown";
+		if (!n->up)
+			continue;
+		if (n->speed_mbps > 0)
+			snprintf(speed, sizeof(speed), "%ld Gb/s", n->speed_mbps / 1000);
+		fprintf(p->out, "  %-12s %-9s up, %s, MTU %ld, %s\n", n->name, n->driver[0] ? n->driver : "-", speed, n->mtu,
+			n->address[0] ? n->address : "no address");
+	}
+	fprintf(p->out, "  %-12s           congestion control %s, qdisc %s\n", "tcp", d->congestion[0] ? d->congestion : "?",
+		d->qdisc[0] ? d->qdisc : "?");
+}
+
+static void providers_print(const struct page *p, const struct doctor *d)
+{
+	const char *chosen = d->client.rc == 0 ? d->client.budget.device[0].device.short_name : "";
+	fprintf(p->out, "  providers    ");
+	for (unsigned i = 0; i < d->num_providers; i++)
+		if (d->provider[i].devices)
+			fprintf(p->out, "%s%s%s ", d->provider[i].name, strcmp(d->provider[i].name, chosen) == 0 ? " (chosen)" : "",
+				d->provider[i].devices ? "" : " no");
+	fprintf(p->out, "\n  not here     ");
+	for (unsigned i = 0; i < d->num_providers; i++)
+		if (!d->provider[i].devices)
+			fprintf(p->out, "%s ", d->provider[i].name);
+	fputc('\n', p->out);
+}
+
+/* ---- the run ---- */
+
+static void need_row(const struct page *p, const struct doctor *d, const char *name, uint64_t client, uint64_t server, bool bytes)
+{
+	char a[NUMBER], b[NUMBER];
+	if (client == 0 && server == 0)
+		return;
+	if (bytes)
+		kv_size_format(client, a, sizeof(a)), kv_size_format(server, b, sizeof(b));
+	else
+		number_text(client, a), number_text(server, b);
+	fprintf(p->out, "  %-24s %14s", name, a);
+	if (d->server.present)
+		fprintf(p->out, " %14s", b);
+	fputc('\n', p->out);
+}
+
+static void run_print(const struct page *p, const struct doctor *d)
+{
+	const struct te_need *c = &d->client.budget.process, *s = &d->server.budget.process;
+	if (d->client.rc || (d->server.present && d->server.rc))
+		return;
+	fprintf(p->out, "  %-24s %14s%s\n", "", "kv-bench", d->server.present ? "      kv-server" : "");
+	need_row(p, d, "clients, shards", d->client.engines, d->server.engines, false);
+	need_row(p, d, "NICs of each", d->client.budget.rails, d->server.budget.rails, false);
+	need_row(p, d, "threads that work", c->threads, s->threads, false);
+	need_row(p, d, "endpoints", c->endpoints, s->endpoints, false);
+	need_row(p, d, "queue pairs", c->qps, s->qps, false);
+	need_row(p, d, "completion queues", c->cqs, s->cqs, false);
+	need_row(p, d, "entries of a CQ", c->cqs ? c->cq_entries : 0, s->cqs ? s->cq_entries : 0, false);
+	need_row(p, d, "memory regions", c->mrs, s->mrs, false);
+	need_row(p, d, "registered memory", c->registered_bytes, s->registered_bytes, true);
+	need_row(p, d, "locked memory", d->client.budget.pins_memory ? c->pinned_bytes : 0,
+		 d->client.budget.pins_memory ? s->pinned_bytes : 0, true);
+	need_row(p, d, "memory", c->memory_bytes, s->memory_bytes, true);
+	need_row(p, d, "best in huge pages", c->huge_bytes, s->huge_bytes, true);
+	need_row(p, d, "in /dev/shm", c->shm_bytes, s->shm_bytes, true);
+	need_row(p, d, "open files", c->files, s->files, false);
+}
+
+/* ---- all of it ---- */
+
+static void section_print(const struct page *p, const struct doctor *d, enum section section)
+{
+	for (unsigned i = 0; i < d->num_findings; i++)
+		if (d->finding[i].section == section && (!d->opt->quiet || d->finding[i].status >= TE_WARN))
+			finding_print(p, &d->finding[i], true);
+}
+
+static bool section_is_empty(const struct doctor *d, enum section section)
+{
+	for (unsigned i = 0; i < d->num_findings; i++)
+		if (d->finding[i].section == section)
+			return false;
+	return true;
+}
+
+static void facts_print(const struct page *p, const struct doctor *d)
+{
+	fprintf(p->out, "kv-doctor %s: what a run with %u clients and %u workers would meet here\n\n", KVRAIL_VERSION,
+		d->opt->num_clients, d->opt->num_workers);
+	machine_print(p, d);
+	section_print(p, d, SECTION_LIBRARIES);
+	title(p, "devices");
+	rdma_print(p, d);
+	netdevs_print(p, d);
+	providers_print(p, d);
+	section_print(p, d, SECTION_DEVICES);
+	section_print(p, d, SECTION_NETWORK);
+	title(p, "the run");
+	run_print(p, d);
+	title(p, "is there enough");
+	section_print(p, d, SECTION_RUN);
+	title(p, "does it work");
+	section_print(p, d, SECTION_TRY);
+	if (!section_is_empty(d, SECTION_ADVICE))
+		title(p, "advice");
+	section_print(p, d, SECTION_ADVICE);
+}
+
+static void verdict_print(const struct page *p, const struct doctor *d)
+{
+	unsigned fails = doctor_count(d, TE_FAIL), warns = doctor_count(d, TE_WARN);
+	enum te_status worst = doctor_worst(d);
+	bool first = true;
+	fprintf(p->out, "%s%sverdict: %s%s", d->opt->quiet ? "" : "\n", paint(p, worst),
+		worst == TE_FAIL ? "FAILS, the run would not work" : worst == TE_WARN ? "ok, with warnings" : "ok", plain(p));
+	if (fails)
+		fprintf(p->out, " (%u problem%s", fails, fails == 1 ? "" : "s");
+	if (warns)
+		fprintf(p->out, "%s%u warning%s", fails ? ", " : " (", warns, warns == 1 ? "" : "s");
+	fprintf(p->out, "%s", fails || warns ? "): " : "\n");
+	for (unsigned i = 0; i < d->num_findings; i++)
+		if (d->finding[i].status == worst && worst >= TE_WARN) {
+			fprintf(p->out, "%s%s%s%s", first ? "" : ", ", d->finding[i].subject, d->finding[i].subject[0] ? " " : "",
+				d->finding[i].name);
+			first = false;
+		}
+	if (fails || warns)
+		fputc('\n', p->out);
+}
+
+void text_print(const struct doctor *d, FILE *out)
+{
+	struct page p = {.out = out, .colour = isatty(fileno(out)) && !getenv("NO_COLOR")};
+	if (d->opt->quiet)
+		for (enum section s = 0; s < SECTIONS; s++)
+			section_print(&p, d, s);
+	else
+		facts_print(&p, d);
+	verdict_print(&p, d);
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* try.c -- the trial, seen from outside: start a child that opens what each process of the run would, and believe what it
+ * tells.
+ *
+ * A child, because a provider may end its process (EFA aborts on some errors), or stand still inside a call: a doctor that
+ * dies of the illness is no use. It is killed after a minute. It inherits our limits, so that what it meets is what a run
+ * would meet. posix_spawn and not fork: libfabric is in use here by now. */
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kvdoctor/try.h"
+
+enum { PIPE_OUT, PIPE_ERR, PIPES, TEXT_CAP = 4096, NUMBER_CAP = 24, LOG_SHOWN = 300 };
+
+#define TRY_NS 60000000000ull
+
+extern char **environ;
+
+struct child {
+	pid_t pid;
+	int fd[PIPES];
+	char text[PIPES][TEXT_CAP];
+	size_t len[PIPES];
+};
+
+/* ---- what it tells ---- */
+
+void try_line(struct trial *t, const char *line)
+{
+	char name[32];
+	uint64_t value = 0;
+	int at = 0;
+	if (sscanf(line, "%31s %n", name, &at) != 1)
+		return;
+	if (strcmp(name, "error") == 0) {
+		snprintf(t->error, sizeof(t->error), "%.399s", line + at);
+		return;
+	}
+	if (kv_u64_parse(line + at, &value))
+		return;
+	if (strcmp(name, "opened") == 0)
+		t->opened = (unsigned)value;
+	else if (strcmp(name, "open_ns") == 0)
+		t->open_ns = value;
+	else if (strcmp(name, "register_ns") == 0)
+		t->register_ns = value;
+	else if (strcmp(name, "registered_bytes") == 0)
+		t->registered_bytes = value;
+	else if (strcmp(name, "ping_ns") == 0)
+		t->ping_ns = value;
+	else if (strcmp(name, "bytes") == 0)
+		t->bytes = value;
+	else if (strcmp(name, "moved") == 0)
+		t->moved = value != 0;
+	else if (strcmp(name, "wait_fd") == 0)
+		t->wait_fd = value != 0;
+	else if (strcmp(name, "write_emulated") == 0)
+		t->write_emulated = value != 0;
+	else if (strcmp(name, "read_emulated") == 0)
+		t->read_emulated = value != 0;
+	else if (strcmp(name, "done") == 0)
+		t->done = value != 0;
+}
+
+/* Of what does not fit the beginning is kept of stdout, and the end of stderr. */
+static void text_add(struct child *c, int pipe_index, const char *data, size_t n)
+{
+	char *text = c->text[pipe_index];
+	size_t *len = &c->len[pipe_index], room = TEXT_CAP - 1 - *len;
+	if (n > room && pipe_index == PIPE_ERR) {
+		size_t drop = KV_MIN(n - room, *len);
+		memmove(text, text + drop, *len - drop);
+		*len -= drop;
+		room += drop;
+	}
+	n = KV_MIN(n, room);
+	memcpy(text + *len, data, n);
+	*len += n;
+	text[*len] = '\0';
+}
+
+/* ---- the child ---- */
+
+static int child_spawn(struct child *c, char *const *argv)
+{
+	int ends[PIPES][2] = {{-1, -1}, {-1, -1}};
+	posix_spawn_file_actions_t actions;
+	int rc = posix_spawn_file_actions_init(&actions);
+	if (rc)
+		return rc;
+	for (int i = 0; i < PIPES && rc == 0; i++) {
+		rc = pipe2(ends[i], O_CLOEXEC) ? errno : 0;
+		if (rc == 0)
+			rc = posix_spawn_file_actions_adddup2(&actions, ends[i][1], i + 1);
+	}
+	if (rc == 0)
+		rc = posix_spawn(&c->pid, "/proc/self/exe", &actions, NULL, argv, environ);
+	posix_spawn_file_actions_destroy(&actions);
+	for (int i = 0; i < PIPES; i++) {
+		if (ends[i][1] >= 0)
+			close(ends[i][1]);
+		if (rc && ends[i][0] >= 0)
+			close(ends[i][0]);
+		c->fd[i] = rc ? -1 : ends[i][0];
+	}
+	return rc;
+}
+
+/* Until both pipes are closed, or the time is over. False: it was not over in time. */
+static bool child_read(struct child *c)
+{
+	uint64_t end = kv_clock_now(&kv_clock_monotonic) + TRY_NS;
+	char data[1024];
+	while (c->fd[PIPE_OUT] >= 0 || c->fd[PIPE_ERR] >= 0) {
+		struct pollfd p[PIPES] = {{.fd = c->fd[PIPE_OUT], .events = POLLIN}, {.fd = c->fd[PIPE_ERR], .events = POLLIN}};
+		uint64_t now = kv_clock_now(&kv_clock_monotonic);
+		if (now >= end)
+			return false;
+		(void)poll(p, PIPES, (int)((end - now) / 1000000) + 1);
+		for (int i = 0; i < PIPES; i++) {
+			ssize_t n = p[i].fd >= 0 && p[i].revents ? read(c->fd[i], data, sizeof(data)) : -2;
+			if (n > 0)
+				text_add(c, i, data, (size_t)n);
+			else if (n == 0 || (n == -1 && errno != EINTR)) {
+				close(c->fd[i]);
+				c->fd[i] = -1;
+			}
+		}
+	}
+	return true;
+}
+
+static void child_end(struct child *c, bool in_time, struct trial *t)
+{
+	int status = 0;
+	if (!in_time)
+		kill(c->pid, SIGKILL);
+	for (int i = 0; i < PIPES; i++)
+		if (c->fd[i] >= 0)
+			close(c->fd[i]);
+	while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
+		;
+	for (char *save = NULL, *line = strtok_r(c->text[PIPE_OUT], "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+		try_line(t, line);
+	size_t kept = KV_MIN(c->len[PIPE_ERR], sizeof(t->log) - 1);
+	memcpy(t->log, c->text[PIPE_ERR] + c->len[PIPE_ERR] - kept, kept);
+	if (t->error[0])
+		return;
+	if (!in_time)
+		snprintf(t->error, sizeof(t->error), "it stood still for a minute, and was ended");
+	else if (WIFSIGNALED(status))
+		snprintf(t->error, sizeof(t->error), "the provider ended the process (%s)", strsignal(WTERMSIG(status)));
+	else if (!t->done)
+		snprintf(t->error, sizeof(t->error), "it ended without a word (exit status %d)", WEXITSTATUS(status));
+}
+
+static void role_try(const struct role *r, struct trial *t)
+{
+	char number[5][NUMBER_CAP], local[NI_MAXHOST] = "";
+	const struct sockaddr *sa = (const struct sockaddr *)&r->options.local;
+	uint64_t value[5] = {r->options.rails, r->engines, r->region_bytes, r->options.messages, r->options.receives};
+	struct child *c = calloc(1, sizeof(*c));
+	if (!c) {
+		snprintf(t->error, sizeof(t->error), "no memory");
+		return;
+	}
+	if (sa->sa_family)
+		(void)getnameinfo(sa, sizeof(r->options.local), local, sizeof(local), NULL, 0, NI_NUMERICHOST);
+	for (int i = 0; i < 5; i++)
+		snprintf(number[i], sizeof(number[i]), "%llu", (unsigned long long)value[i]);
+	const char *argv[] = {"kv-doctor", TRY_CHILD, r->options.provider, r->options.nic ? r->options.nic : "", number[0],
+			      number[1],   number[2], number[3],	   number[4],				 local,
+			      NULL};
+	int rc = child_spawn(c, (char *const *)(uintptr_t)argv);
+	if (rc)
+		snprintf(t->error, sizeof(t->error), "the child that tries it could not be started: %s", kv_strerror(-rc));
+	else
+		child_end(c, child_read(c), t);
+	free(c);
+}
+
+/* ---- what to say of it ---- */
+
+static void trial_judge(struct doctor *d, const struct role *r, const struct trial *t)
+{
+	char opened[32], registered[32], took[32], ping[32], moved[32];
+	struct finding *f;
+	if (!t->error[0] && t->moved) {
+		doctor_found(d, SECTION_TRY, TE_OK, "try", r->name, "tried",
+			     "%u endpoint%s opened in %s, %s each registered in %s; a message there and back in %s, %s written and right",
+			     t->opened, t->opened == 1 ? "" : "s", kv_duration_format(t->open_ns, opened, sizeof(opened)),
+			     kv_size_format(t->registered_bytes, registered, sizeof(registered)),
+			     kv_duration_format(t->register_ns, took, sizeof(took)), kv_duration_format(t->ping_ns, ping, sizeof(ping)),
+			     kv_size_format(t->bytes, moved, sizeof(moved)));
+		return;
+	}
+	f = doctor_found(d, SECTION_TRY, TE_FAIL, "try", r->name, "tried", "%u of %u engines opened; %.280s", t->opened, r->engines,
+			 t->error);
+	size_t len = strcspn(t->log, "\n");
+	if (t->log[0])
+		doctor_remedy(f, "its log: %.*s%s", (int)KV_MIN(len, (size_t)LOG_SHOWN), t->log, t->log[len] && t->log[len + 1] ? " ..." : "");
+}
+
+void doctor_try(struct doctor *d)
+{
+	if (d->opt->no_try || *d->root) {
+		doctor_found(d, SECTION_TRY, TE_INFO, "try", "run", "tried", "nothing was opened (%s)",
+			     *d->root ? "--sysroot" : "--no-try");
+		return;
+	}
+	if (d->client.rc || (d->server.present && d->server.rc))
+		return; /* there is no provider to try */
+	role_try(&d->client, &d->tried_client);
+	trial_judge(d, &d->client, &d->tried_client);
+	if (d->server.present) {
+		role_try(&d->server, &d->tried_server);
+		trial_judge(d, &d->server, &d->tried_server);
+	}
+	if (d->tried_client.write_emulated) {
+		struct finding *f = doctor_found(d, SECTION_TRY, TE_WARN, "emulated", "run", "emulation",
+						 "the provider emulates RDMA writes (reads: %s)", d->tried_client.read_emulated ? "too" : "no");
+		doctor_remedy(f, "see the lines on the EFA device and on libfabric above");
+	}
+}
