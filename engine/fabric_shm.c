@@ -20,7 +20,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/random.h"
 #include "engine/fabric_inside.h"
 
 /* The scheme tells the provider to take the name as it is: to "fi_shm://" it would add its own numbers. */
