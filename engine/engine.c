@@ -40,8 +40,8 @@ static int init(struct te *te, const struct te_options *o, const struct te_handl
 	te->clock = o->clock ? o->clock : &kv_clock_monotonic;
 	te->log = o->log;
 	te->chunk_bytes = o->chunk_bytes ? o->chunk_bytes : KV_CHUNK_DEFAULT;
-	te->link_ops = o->link_ops ? o->link_ops : TE_LINK_OPS_DEFAULT;
-	te->link_bytes = o->link_bytes ? o->link_bytes : TE_LINK_BYTES_DEFAULT;
+	te->link_ops = o->link_ops;
+	te->link_bytes = o->link_bytes;
 	te->receives = o->receives ? o->receives : TE_RECEIVES_DEFAULT;
 	te->nmsgs = o->messages ? o->messages : TE_MESSAGES_DEFAULT;
 	te->next_sweep = KV_NEVER;
@@ -71,8 +71,17 @@ static int open_rails(struct te *te, const struct te_options *o, const struct fa
 	return rc;
 }
 
+/* What the owner wants, else what suits the provider, else the default. */
+static uint32_t first_of(uint32_t wanted, uint32_t provider, uint32_t otherwise)
+{
+	return wanted ? wanted : provider ? provider : otherwise;
+}
+
 static void limits_of_rails(struct te *te, const struct te_options *o)
 {
+	const struct fab_caps *first = fab_caps(te->rails[0].fab);
+	te->link_ops = first_of(o->link_ops, first->link_ops, TE_LINK_OPS_DEFAULT);
+	te->link_bytes = first_of(o->link_bytes, first->link_bytes, TE_LINK_BYTES_DEFAULT);
 	for (unsigned i = 0; i < te->nrails; i++) {
 		const struct fab_caps *c = fab_caps(te->rails[i].fab);
 		te->chunk_bytes = (uint32_t)KV_MIN((uint64_t)te->chunk_bytes, c->rma_max);

@@ -41,8 +41,8 @@ struct te_options {
 	uint32_t chunk_bytes;          /* bytes of one RMA operation at most; 0: KV_CHUNK_DEFAULT */
 	uint32_t messages;             /* send buffers of KV_MSG_MAX bytes; 0: 256 */
 	uint32_t receives;             /* receive buffers per rail; 0: 256 */
-	uint32_t link_ops;             /* operations in flight per link that are always allowed; 0: 4 */
-	uint32_t link_bytes;           /* ... and more of them while fewer bytes than this are in flight and half of the rail's depth is free; 0: 1 MiB */
+	uint32_t link_ops;             /* operations in flight per link that are always allowed; 0: 4 (shm: 16) */
+	uint32_t link_bytes;           /* ... and more of them while fewer bytes than this are in flight and half of the rail's depth is free; 0: 1 MiB (shm: 4 MiB) */
 	uint32_t tx_depth, cq_depth;   /* wanted queue depths of a rail; 0: modest defaults. In flight are at most min(tx depth, CQ depth / 2) operations. */
 	bool reads_at_own_risk;        /* post reads even where te_info.read_unsafe: for tests that break no connection */
 	const struct kv_clock *clock;  /* NULL: monotonic */

@@ -159,6 +159,8 @@ static void caps_of_endpoint(struct fab *fab)
 	c->read_emulated = emulated(fab, OPT_EFA_EMULATED_READ);
 	c->av_remove_unsafe = fab->quirk->av_remove_unsafe;
 	c->push_imm_only = fab->quirk->push_imm_only;
+	c->link_ops = fab->quirk->link_ops;
+	c->link_bytes = fab->quirk->link_bytes;
 	c->ordered = fab->quirk->ordered && fab->split_imm;
 	c->read_unsafe = fi_version() < fab->quirk->read_safe_since;
 	c->local_process_death_fatal = fab->quirk->death_fatal;
