@@ -18,7 +18,7 @@ missing() {
 }
 
 # What the guest needs. A '?' before a name: only where the kernel has it as a module (it may be built in, or gone).
-modules=(virtio_pci virtio_console '?crc32_generic' '?crc32c_generic' '?libcrc32c' 9pnet_virtio 9p ib_uverbs rdma_ucm rdma_rxe dummy veth)
+modules=(virtio_pci virtio_console '?crc32_generic' '?crc32c_generic' '?libcrc32c' 9pnet_virtio 9p ib_uverbs rdma_ucm rdma_rxe veth bridge '?sch_netem')
 
 # The newest kernel package that the real package linux-image-amd64 leads to.
 package_name() { apt-cache depends linux-image-amd64 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)$/\1/p' | head -n 1; }

@@ -8,11 +8,11 @@
 #   --out DIR       a folder of the host that the guest may write to: /tmp/out there
 #   --timeout S     seconds that the command may take (default 300; then its exit status is 124)
 #   --cpus N        default 2
+#   --devices N     RoCE devices rxe0 (10.9.0.1), rxe1 (10.9.1.1), ... on one network (default 2)
 #   --memory MB     default 4096; taken from the host as the guest touches it
 #   --accel WHICH   auto (default: KVM if a guest really runs on it, else TCG), kvm or tcg. TCG emulates: ten times slower, and times mean nothing
 #   --console FILE  keep what the guest's kernel said
-# In the guest: devices rxe0 (10.9.0.1) and rxe1 (10.9.1.1), root, no network but that, no limits on memory locked; the host's files read-only
-# with fresh /tmp, /var/tmp, /run and /dev/shm in memory. Standard output, error output and the exit status are the command's.
+# In the guest: root, no network but that of the devices, no limit on locked memory; the host's files read-only with fresh /tmp, /var/tmp, /run and /dev/shm in memory. Standard output, error output and the exit status are the command's.
 # Exit status 125: the guest broke (panic, or it hung), and the end of what its kernel said is shown. 77: something is missing here, one sentence says what.
 set -u
 self=$(readlink -f "$0")
@@ -24,15 +24,15 @@ missing() {
 	exit 77
 }
 usage() {
-	sed -n '5,16s/^# \{0,1\}//p' "$self"
+	sed -n '5,17s/^# \{0,1\}//p' "$self"
 	exit "$1"
 }
 
-root= chdir= out= limit=300 cpus=2 memory=4096 accel=${KVRAIL_VERBS_ACCEL:-auto} console=
+root= chdir= out= limit=300 cpus=2 devices=2 memory=4096 accel=${KVRAIL_VERBS_ACCEL:-auto} console=
 while [ $# -gt 0 ]; do
 	case $1 in
 	-h | --help) usage 0 ;;
-	--root | --chdir | --out | --timeout | --cpus | --memory | --accel | --console)
+	--root | --chdir | --out | --timeout | --cpus | --devices | --memory | --accel | --console)
 		[ $# -ge 2 ] || usage 2 >&2
 		case $1 in
 		--root) root=$(readlink -e "$2") || missing "there is no root $2" ;;
@@ -40,6 +40,7 @@ while [ $# -gt 0 ]; do
 		--out) out=$(readlink -e "$2") || missing "there is no folder $2" ;;
 		--timeout) limit=$2 ;;
 		--cpus) cpus=$2 ;;
+		--devices) devices=$2 ;;
 		--memory) memory=$2 ;;
 		--accel) accel=$2 ;;
 		--console) console=$2 ;;
@@ -59,8 +60,8 @@ while [ $# -gt 0 ]; do
 done
 [ $# -gt 0 ] || usage 2 >&2
 [ "$root" != / ] || root=
-[[ $limit =~ ^[0-9]+$ && $cpus =~ ^[0-9]+$ && $memory =~ ^[0-9]+$ ]] || {
-	say "--timeout, --cpus and --memory are whole numbers"
+[[ $limit =~ ^[0-9]+$ && $cpus =~ ^[0-9]+$ && $memory =~ ^[0-9]+$ && $devices =~ ^[0-9]+$ ]] || {
+	say "--timeout, --cpus, --devices and --memory are whole numbers"
 	exit 2
 }
 case $accel in
@@ -99,7 +100,7 @@ chmod 755 "$scratch/add/init"
 {
 	echo "tree=$(quoted "$tree")" | sed 's/= /=/'
 	echo "root=$(quoted "$root")" | sed 's/= /=/'
-	echo "limit=$limit share=${out:+1}"
+	echo "limit=$limit devices=$devices share=${out:+1}"
 } >"$scratch/add/settings"
 (cd "$scratch/add" && printf 'init\ncommand\nsettings\n' | cpio -o -H newc --quiet | gzip -1) >"$scratch/add.gz"
 cat "$guest/base.cpio.gz" "$scratch/add.gz" >"$scratch/initramfs"
