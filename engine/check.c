@@ -23,6 +23,7 @@ void te_need_add(struct te_need *a, const struct te_need *b)
 	a->cqs += b->cqs;
 	a->mrs += b->mrs;
 	a->cq_entries = KV_MAX(a->cq_entries, b->cq_entries);
+	a->cq_entries_per_peer = KV_MAX(a->cq_entries_per_peer, b->cq_entries_per_peer);
 	a->depth = KV_MAX(a->depth, b->depth);
 	a->registered_bytes += b->registered_bytes;
 	a->pages += b->pages;
@@ -193,11 +194,13 @@ static void check_cq_entries(const struct te_checkup *c, struct te_verdict *v)
 	if (c->limits->cq_entries == KV_UNKNOWN)
 		return;
 	compare(v, c->need->cq_entries, KV_UNKNOWN, c->limits->cq_entries, "");
-	if (v->status == TE_FAIL)
-		remedy(v, strcmp(c->limits->provider, "verbs") == 0
-				  ? "set smaller FI_UNIVERSE_SIZE, FI_OFI_RXM_MSG_TX_SIZE and FI_OFI_RXM_MSG_RX_SIZE: a queue has "
-				    "MSG_RX_SIZE + UNIVERSE_SIZE * MSG_TX_SIZE entries"
-				  : "use a smaller completion queue (FI_EFA_CQ_SIZE)");
+	if (v->status == TE_FAIL && c->need->cq_entries_per_peer)
+		snprintf(v->remedy, sizeof(v->remedy),
+		       "set FI_UNIVERSE_SIZE=%llu in the environment of the program (a queue has (FI_OFI_RXM_MSG_RX_SIZE + FI_OFI_RXM_MSG_TX_SIZE) * "
+		       "FI_UNIVERSE_SIZE entries; KVRail's own programs choose all three by themselves where they are not set)",
+		       (unsigned long long)KV_MAX((uint64_t)1, c->limits->cq_entries / c->need->cq_entries_per_peer));
+	else if (v->status == TE_FAIL)
+		remedy(v, "use a smaller completion queue (FI_EFA_CQ_SIZE)");
 }
 
 static void check_mrs(const struct te_checkup *c, struct te_verdict *v)

@@ -18,6 +18,7 @@
 struct te_need {
 	uint64_t endpoints, qps, cqs, mrs; /* of a device */
 	uint64_t cq_entries;               /* of the largest completion queue */
+	uint64_t cq_entries_per_peer;      /* verbs: of which each peer takes so many; else 0 */
 	uint64_t depth;                    /* of the deepest send queue */
 	uint64_t registered_bytes;         /* registered by us on the device: regions and messages */
 	uint64_t pages;                    /* that they are made of: entries of the device's page tables */

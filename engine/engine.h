@@ -144,6 +144,8 @@ void te_env_for_programs(void);
 /* te_env_for_many_endpoints -- before it, in a program that opens hundreds of endpoints with a few operations each: the smallest queues and buffers
  * that the engine works with. */
 void te_env_for_many_endpoints(void);
+/* te_env_for_peers -- before it, in a program whose endpoints may have so many peers: queues over verbs are made for them. */
+void te_env_for_peers(unsigned peers);
 
 /* ---- peers ---- */
 

@@ -4,21 +4,41 @@
  *
  * rxm's buffer sizes: with the defaults an endpoint takes 71 MB and 100 ms on libfabric 1.17, with these 5.3 MB and 2.3
  * ms, and a message of KV_MSG_MAX bytes is still eager (measured, docs/PROVIDERS.md). The eager limit must be equal on
- * both sides, which the hello checks. A variable that the user set is left alone. */
+ * both sides, which the hello checks.
+ *
+ * rxm's queues over verbs are another matter than over tcp. There every connection has MSG_RX_SIZE buffers of its own (tcp shares them), and the one
+ * completion queue of an endpoint is made for UNIVERSE_SIZE connections at once: (MSG_RX_SIZE + MSG_TX_SIZE) * UNIVERSE_SIZE entries, which must not
+ * be more than the device has. So where there is an RDMA device the three are chosen to fit it (te_rxm_fit).
+ *
+ * A variable that the user set is left alone. Those that one of our programs set are listed in KVRAIL_ENV, so that a
+ * program started by it chooses for itself: a server has more peers than the benchmark that starts it. */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "engine/budget.h"
 #include "engine/inside.h"
 
-struct variable {
-	const char *name, *value;
+enum {
+	TCP_RX = 1024, /* bounce buffers posted per endpoint: fewer save nothing, the pool grows in such steps */
+	TCP_TX = 256,  /* operations per connection before -EAGAIN */
+	TCP_PEERS = 1024,
+	VERBS_RX = 128, /* per connection; a link has 128 credits (kv-server --credits) */
+	VERBS_TX = 128,
+	VERBS_PEERS = 256,
+	VERBS_LEAST = 16, /* of MSG_RX_SIZE and MSG_TX_SIZE */
+	LIST_MAX = 512
 };
 
-static const struct variable defaults[] = {
-	{"FI_OFI_RXM_BUFFER_SIZE", "4096"}, /* = KV_MSG_MAX: what rxm's bounce buffers hold, its eager limit */
-	{"FI_OFI_RXM_MSG_RX_SIZE",
-	 "1024"}, /* bounce buffers posted per endpoint: fewer save nothing, the pool grows in such steps */
-	{"FI_OFI_RXM_MSG_TX_SIZE", "256"},          /* operations per connection before -EAGAIN */
-	{"FI_UNIVERSE_SIZE", "1024"},               /* peers that rxm sizes its inner queues for over verbs */
+static struct {
+	bool many;      /* endpoints with a few operations each */
+	unsigned peers; /* of an endpoint; 0: unknown */
+} expected;
+
+static const struct {
+	const char *name, *value;
+} defaults[] = {
+	{"FI_OFI_RXM_BUFFER_SIZE", "4096"},         /* = KV_MSG_MAX: what rxm's bounce buffers hold, its eager limit */
 	{"FI_EFA_FORK_SAFE", "1"},                  /* the EFA provider aborts in fork() otherwise */
 	{"FI_EFA_ENABLE_SHM_TRANSFER", "0"},        /* one path to every peer */
 	{"FI_EFA_USE_UNSOLICITED_WRITE_RECV", "0"}, /* immediates without flow control overrun the CQ */
@@ -26,28 +46,122 @@ static const struct variable defaults[] = {
 	{"HFI_BACKTRACE", "no"},
 };
 
-/* BUFFER_SIZE stays: the peers' eager limit must be the same, and a message of ours must be eager. */
-static const struct variable many[] = {
-	{"FI_OFI_RXM_MSG_RX_SIZE", "64"},
-	{"FI_OFI_RXM_MSG_TX_SIZE", "64"},
-	{"FI_UNIVERSE_SIZE", "16"}, /* each endpoint has one server with a few shards */
-};
-
 _Static_assert(KV_MSG_MAX == 4096, "FI_OFI_RXM_BUFFER_SIZE above is the largest message");
 
-static void set_missing(const struct variable *row, size_t n)
+void te_rxm_fit(struct te_rxm *r, uint64_t entries_max)
 {
-	for (size_t i = 0; i < n; i++)
-		setenv(row[i].name, row[i].value, 0);
+	/* A quarter fewer peers cost less than half the depth. */
+	while (entries_max / (r->rx + r->tx) < r->peers - r->peers / 4) {
+		bool rx = !r->rx_fixed && r->rx / 2 >= VERBS_LEAST, tx = !r->tx_fixed && r->tx / 2 >= VERBS_LEAST;
+		if (!rx && !tx)
+			break;
+		r->rx /= rx ? 2 : 1;
+		r->tx /= tx ? 2 : 1;
+	}
+	if (!r->peers_fixed)
+		r->peers = KV_MAX((uint64_t)1, KV_MIN(r->peers, entries_max / (r->rx + r->tx)));
+}
+
+/* ---- what is ours ---- */
+
+/* What KVRAIL_ENV said when this process began: variables of a program of ours that started it. */
+static char inherited[LIST_MAX], set_by_us[LIST_MAX];
+
+static bool listed(const char *list, const char *name)
+{
+	size_t len = strlen(name);
+	for (const char *at = list; (at = strstr(at, name)); at += len)
+		if ((at == list || at[-1] == ',') && (at[len] == ',' || at[len] == '\0'))
+			return true;
+	return false;
+}
+
+static bool is_users(const char *name)
+{
+	return getenv(name) && !listed(inherited, name) && !listed(set_by_us, name);
+}
+
+static void set_default(const char *name, const char *value)
+{
+	size_t len = strlen(set_by_us);
+	if (is_users(name) || setenv(name, value, 1))
+		return;
+	if (!listed(set_by_us, name) && len + strlen(name) + 2 <= sizeof(set_by_us))
+		snprintf(set_by_us + len, sizeof(set_by_us) - len, "%s%s", len ? "," : "", name);
+}
+
+static void set_number(const char *name, uint64_t value)
+{
+	char text[24];
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
+	set_default(name, text);
+}
+
+static bool user_number(const char *name, uint64_t *inout_value)
+{
+	uint64_t value;
+	if (!is_users(name) || kv_u64_parse(getenv(name), &value) || value == 0 || value > UINT32_MAX)
+		return false;
+	*inout_value = value;
+	return true;
+}
+
+/* ---- rxm ---- */
+
+/* Entries that a completion queue of any RDMA device here may have, of the smallest; 0: there is no device that
+ * verbs;ofi_rxm would use. */
+static uint64_t cq_entries_max(void)
+{
+	uint64_t least = 0;
+	struct te_rdma *all = calloc(TE_RDMA_MAX, sizeof(*all));
+	unsigned n = all ? KV_MIN(te_rdma_list("", all, TE_RDMA_MAX), (unsigned)TE_RDMA_MAX) : 0;
+	for (unsigned i = 0; i < n; i++)
+		if (!all[i].efa && all[i].cqe_max != KV_UNKNOWN && all[i].cqe_max > 0)
+			least = least ? KV_MIN(least, all[i].cqe_max) : all[i].cqe_max;
+	free(all);
+	return least;
+}
+
+static void rxm_defaults(void)
+{
+	uint64_t entries_max = cq_entries_max();
+	bool verbs = entries_max > 0;
+	struct te_rxm r = {.rx = verbs ? VERBS_RX : TCP_RX,
+			   .tx = verbs ? VERBS_TX : TCP_TX,
+			   .peers = verbs ? KV_MAX(expected.peers, (unsigned)VERBS_PEERS) : TCP_PEERS};
+	if (expected.many)
+		r = (struct te_rxm){.rx = 64, .tx = 64, .peers = 16}; /* each has one server with a few shards */
+	r.rx_fixed = user_number("FI_OFI_RXM_MSG_RX_SIZE", &r.rx);
+	r.tx_fixed = user_number("FI_OFI_RXM_MSG_TX_SIZE", &r.tx);
+	r.peers_fixed = user_number("FI_UNIVERSE_SIZE", &r.peers);
+	if (verbs)
+		te_rxm_fit(&r, entries_max);
+	set_number("FI_OFI_RXM_MSG_RX_SIZE", r.rx);
+	set_number("FI_OFI_RXM_MSG_TX_SIZE", r.tx);
+	set_number("FI_UNIVERSE_SIZE", r.peers);
+	/* A connection whose queue pair failed goes only with its address (fab_av_renew). Not where there is tcp alone, whose connections
+	 * report themselves. */
+	if (verbs)
+		set_default("FI_AV_REMOVE_CLEANUP", "1");
 }
 
 void te_env_for_programs(void)
 {
-	set_missing(defaults, KV_COUNT(defaults));
+	if (!set_by_us[0])
+		snprintf(inherited, sizeof(inherited), "%s", getenv("KVRAIL_ENV") ? getenv("KVRAIL_ENV") : "");
+	rxm_defaults();
+	for (size_t i = 0; i < KV_COUNT(defaults); i++)
+		set_default(defaults[i].name, defaults[i].value);
+	(void)setenv("KVRAIL_ENV", set_by_us, 1);
 	te_signals_evict();
 }
 
 void te_env_for_many_endpoints(void)
 {
-	set_missing(many, KV_COUNT(many));
+	expected.many = true;
+}
+
+void te_env_for_peers(unsigned peers)
+{
+	expected.peers = peers;
 }

@@ -164,6 +164,8 @@ static void caps_of_endpoint(struct fab *fab)
 	c->ordered = fab->quirk->ordered && fab->split_imm;
 	c->read_unsafe = fi_version() < fab->quirk->read_safe_since;
 	c->local_process_death_fatal = fab->quirk->death_fatal;
+	c->breaks_stay = fab->quirk->breaks_stay;
+	c->peers_max = fab_is_verbs(fab->quirk) ? fab_verbs_peers_max() : 0;
 	c->tx_depth = (uint32_t)info->tx_attr->size / (fab->split_imm ? 2 : 1);
 	c->cq_depth /= fab->split_imm ? 2 : 1;
 	c->rx_depth = (uint32_t)info->rx_attr->size;
@@ -303,6 +305,7 @@ int fab_open(const struct fab_device *device, const struct fab_options *options,
 	fab->info->rx_attr->size = depth(options->rx_depth, FAB_RX_DEPTH, fab->info->rx_attr->size);
 	fab->cq_wanted = (options->cq_depth ? options->cq_depth : FAB_CQ_DEPTH) * times;
 	rc = fab_tcp_check(fab, err);
+	rc = rc ? rc : fab_verbs_check(fab, err);
 	rc = rc ? rc : fab_limits_check(device, options, err);
 	fab_shm_clean(fab);
 	rc = rc ? rc : domain_open(fab, err);
@@ -514,6 +517,18 @@ void fab_av_remove(struct fab *fab, uint64_t handle)
 	fi_addr_t addr = handle;
 	if (fab->av && !fab->quirk->av_remove_unsafe)
 		(void)fi_av_remove(fab->av, &addr, 1, 0);
+}
+
+int fab_av_renew(struct fab *fab, const void *blob, size_t len, uint64_t *inout_handle)
+{
+	/* rxm drops the connection with the last removal of its address, but only if told so in the environment. */
+	if (!fab_env_is_on("FI_AV_REMOVE_CLEANUP"))
+		return -KV_ENOTSUP;
+	fab_av_remove(fab, *inout_handle);
+	int rc = fab_av_insert(fab, blob, len, inout_handle);
+	if (rc)
+		endpoint_close(fab); /* nothing may be posted to a handle that is void */
+	return rc;
 }
 
 /* ---- posting ---- */

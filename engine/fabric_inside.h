@@ -87,6 +87,22 @@ int fab_tcp_check(const struct fab *fab, struct kv_error *err);
 /* fab_verbs_function -- some function of libibverbs: it tells which file that is. */
 void *fab_verbs_function(void);
 
+/* ---- fabric_verbs.c ---- */
+
+/* fab_env_is_on, fab_env_number -- a variable as libfabric reads it (once, before the first fi_getinfo returns). */
+bool fab_env_is_on(const char *name);
+uint64_t fab_env_number(const char *name, uint64_t otherwise);
+
+/* fab_is_verbs -- a queue pair for each peer, and one completion queue for all of them. */
+bool fab_is_verbs(const struct fab_quirk *quirk);
+
+/* fab_verbs_peers_max -- the connections that rxm makes the completion queue of an endpoint for, and the entries of each. */
+uint32_t fab_verbs_peers_max(void);
+uint32_t fab_verbs_entries_per_peer(void);
+
+/* fab_verbs_check -- 0, or -KV_ENOTSUP with *err: a setting in the environment under which immediates are lost. */
+int fab_verbs_check(const struct fab *fab, struct kv_error *err);
+
 /* ---- fabric_limits.c ---- */
 
 /* fab_limits_check -- before opening an endpoint: the checks of check.c for it. 0, or -KV_ELIMIT with the sentence. */

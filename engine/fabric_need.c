@@ -18,8 +18,6 @@ enum {
 	RXM_RX_DEFAULT = 4096,
 	RXM_RX_STEP = 1024,         /* its pool of receive buffers grows in such steps */
 	RXM_BUFFER_EXTRA = 1200,    /* beside the bytes: headers, the entry, its share of the others */
-	RXM_TX_DEFAULT = 128,
-	UNIVERSE_DEFAULT = 256,
 	EFA_CQ_MIN = 8192,          /* FI_EFA_CQ_SIZE */
 	FILES_PER_CONNECTION = 2,   /* a socket, and rxm's second one where both sides connect at once */
 	PROVIDER_REGIONS = 8        /* that a provider makes of its own buffers */
@@ -28,17 +26,10 @@ enum {
 #define RXM_2_EXTRA ((uint64_t)32 << 20) /* libfabric 2.x keeps so much more for an endpoint */
 #define EFA_PAGES   (24ull << 20)        /* page table entries of an EFA device, as its users report them */
 
-static uint64_t env_number(const char *name, uint64_t otherwise)
-{
-	const char *text = getenv(name);
-	uint64_t value;
-	return text && kv_u64_parse(text, &value) == 0 && value > 0 && value < UINT32_MAX ? value : otherwise;
-}
-
 static uint64_t rxm_memory(void)
 {
-	uint64_t buffers = env_number("FI_OFI_RXM_MSG_RX_SIZE", RXM_RX_DEFAULT),
-		 bytes = env_number("FI_OFI_RXM_BUFFER_SIZE", RXM_BUFFER_DEFAULT) + RXM_BUFFER_EXTRA;
+	uint64_t buffers = fab_env_number("FI_OFI_RXM_MSG_RX_SIZE", RXM_RX_DEFAULT),
+		 bytes = fab_env_number("FI_OFI_RXM_BUFFER_SIZE", RXM_BUFFER_DEFAULT) + RXM_BUFFER_EXTRA;
 	return KV_MAX(buffers, (uint64_t)RXM_RX_STEP) * bytes +
 	       (fi_version() >= FI_VERSION(2, 0) ? RXM_2_EXTRA : 0);
 }
@@ -48,10 +39,9 @@ static uint64_t cq_entries(const struct fab_quirk *quirk, const struct fab_optio
 	uint64_t wanted = options->cq_depth ? options->cq_depth : FAB_CQ_DEPTH;
 	if (quirk->efa)
 		return KV_MAX(wanted, (uint64_t)EFA_CQ_MIN);
-	if (quirk->rxm && quirk->pins_memory) /* rxm_ep_msg_cq_open */
-		return env_number("FI_OFI_RXM_MSG_RX_SIZE", RXM_RX_DEFAULT) +
-		       env_number("FI_OFI_RXM_MSG_TX_SIZE", RXM_TX_DEFAULT) *
-			       env_number("FI_UNIVERSE_SIZE", UNIVERSE_DEFAULT);
+	/* rxm_ep_msg_cq_open; later than 2.6 the provider asks for no more than there is. */
+	if (fab_is_verbs(quirk) && fi_version() < FI_VERSION(2, 7))
+		return (uint64_t)fab_verbs_entries_per_peer() * fab_verbs_peers_max();
 	return wanted;
 }
 
@@ -73,6 +63,7 @@ void fab_need(const struct fab_device *device, const struct fab_options *options
 	out->cqs = 1;
 	out->mrs = PROVIDER_REGIONS;
 	out->cq_entries = cq_entries(quirk, options);
+	out->cq_entries_per_peer = fab_is_verbs(quirk) ? fab_verbs_entries_per_peer() : 0;
 	out->pinned_bytes = own;
 	out->registered_bytes = own;
 }

@@ -66,6 +66,9 @@ static const struct fab_quirk quirks[] = {
 		.ip = true,
 		.rxm = true,
 		.pins_memory = true,
+		/* A queue pair in error is told to nobody: there is no event before the peer disconnects, and rxm
+		 * (1.17 to 2.6) goes on posting to it. The sockets of tcp report themselves. */
+		.breaks_stay = true,
 		.fds = 12,
 		.memory_bytes = 80ull << 20,
 	},

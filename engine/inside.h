@@ -62,6 +62,7 @@ struct addr {
 	struct rail *rail;
 	uint64_t handle;
 	uint32_t refs, generation;
+	uint32_t breaks; /* connections to it that were given up */
 	uint8_t len, blob[KV_ADDR_MAX];
 };
 
@@ -78,7 +79,8 @@ struct op {
 		uint8_t *buf; /* OP_RECV */
 	} of;
 	uint32_t len, chunk;
-	int status; /* of OP_ENDED */
+	uint32_t breaks; /* addr->breaks when it was posted: tells which connection it went over */
+	int status;      /* of OP_ENDED */
 	uint8_t kind, state;
 	bool in_handler; /* OP_RECV: the owner reads the buffer now */
 };
@@ -97,6 +99,7 @@ struct rail {
 	uint32_t nrecvs, recv_failures;
 	struct kv_list ready; /* links that may post */
 	struct kv_list addrs[TE_ADDR_BUCKETS];
+	uint32_t naddrs; /* in the provider's address vector */
 	uint32_t stamp; /* changes whenever a connection may have been replaced: at every poll, and when a posting is refused */
 	bool dead;  /* rebuild it at the next safe point */
 	bool down;  /* closed: a rebuild failed, or it failed too often */
@@ -220,6 +223,7 @@ enum post rail_op_posted(struct rail *r, struct op *op, struct link *l, int rc);
 /* ---- addr.c ---- */
 int addr_get(struct rail *r, const struct te_address *a, struct addr **out); /* 0 or a code; adds a reference */
 void addr_put(struct addr *a);
+void addr_broken(struct addr *a, uint32_t breaks); /* an operation posted when addr.breaks was that failed with its connection */
 void addrs_void(struct rail *r); /* the address vector was rebuilt: no handle is good any more */
 
 /* ---- link.c ---- */
@@ -269,6 +273,15 @@ void te_reset_turn(struct te *te); /* once per te_poll: rebuild what died or is 
 /* ---- engine.c ---- */
 void te_follow(struct te *te); /* let the owner send what goes behind its ordered writes */
 bool te_notify(struct te *te); /* run the callbacks that are due. Whether there were any. */
+
+/* ---- env.c ---- */
+/* rxm's queues of each connection, and the connections of an endpoint. fixed: the user chose it. */
+struct te_rxm {
+	uint64_t rx, tx, peers;
+	bool rx_fixed, tx_fixed, peers_fixed;
+};
+/* te_rxm_fit -- make (rx + tx) * peers at most entries_max, as far as what is fixed allows. */
+void te_rxm_fit(struct te_rxm *r, uint64_t entries_max);
 
 /* ---- await.c ---- */
 void te_await_turn(struct te *te); /* end of te_poll: wake who waits */

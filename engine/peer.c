@@ -46,6 +46,12 @@ static int addresses_get(struct te_peer *peer, const struct te_address *addrs, s
 		if (rc == -KV_EPROTO)
 			return kv_fail(err, rc, "rail %u of the peer: its address (%u bytes) is not one of provider %s",
 				       l->remote, addrs[l->remote].len, fab_caps(l->rail->fab)->provider);
+		if (rc == -KV_ELIMIT)
+			return kv_fail(err, rc,
+				       "rail %u (%s on %s) has %u peers already, and its completion queue is made for no more; start this program with "
+				       "FI_UNIVERSE_SIZE=%u in the environment",
+				       l->rail->index, fab_caps(l->rail->fab)->provider, fab_caps(l->rail->fab)->domain, l->rail->naddrs,
+				       2 * l->rail->naddrs);
 		return kv_fail(err, rc, "rail %u: inserting the peer's address: %s", l->rail->index,
 			       rc == -KV_EPROVIDER ? fab_last_error(l->rail->fab) : kv_strerror(rc));
 	}

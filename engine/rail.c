@@ -125,6 +125,7 @@ enum post rail_op_posted(struct rail *r, struct op *op, struct link *l, int rc)
 		op->link = l;
 		op->addr = l->addr;
 		op->addr->refs++;
+		op->breaks = op->addr->breaks;
 		l->peer->inflight++;
 		peer_hold(l->peer);
 		return POST_DONE;
@@ -293,6 +294,7 @@ static void on_failure(struct rail *r, const struct fab_event *ev)
 	case FAB_ERR_PEER:
 		r->stats.failed_peer++;
 		kv_debug(r->te->log, "rail %u: an operation failed: %s", r->index, fab_last_error(r->fab));
+		addr_broken(op->addr, op->breaks);
 		status = -KV_EPEERDOWN;
 		break;
 	case FAB_ERR_ENDPOINT:

@@ -17,7 +17,7 @@
 #include "engine/engine.h"
 #include "kvserver/flags.h"
 
-enum { EXIT_USAGE = 2, EXIT_START = 3, PSK_LINE_MAX = 1024, FILES_WANTED = 65536 };
+enum { EXIT_USAGE = 2, EXIT_START = 3, PSK_LINE_MAX = 1024, FILES_WANTED = 65536, PEERS_MAX = 1024 };
 
 #define DRAIN_NS 5000000000ull
 
@@ -113,8 +113,11 @@ int main(int argc, char **argv)
 	char psk[PSK_LINE_MAX];
 	int rc;
 
-	te_env_for_programs();
 	rc = flags_parse(argc, argv, &f, &err);
+	/* Sessions, of which many may come over one connection; and queues for thousands that never come are waste. */
+	if (rc == 0)
+		te_env_for_peers(KV_MIN(f.max_clients, (uint32_t)PEERS_MAX));
+	te_env_for_programs();
 	if (rc) {
 		if (rc < 0)
 			fprintf(stderr, "kv-server: %s\n", err.text);

@@ -120,9 +120,11 @@ static void device_numbers(void **state)
 static void cq_entries(void **state)
 {
 	(void)state;
-	need.cq_entries = 263168;
+	need.cq_entries = 256 * 1024;
+	need.cq_entries_per_peer = 256;
 	limits.cq_entries = 32767;
-	is("cq_entries", TE_FAIL, "needs 263,168, 32,767 allowed", "FI_UNIVERSE_SIZE");
+	is("cq_entries", TE_FAIL, "needs 262,144, 32,767 allowed", "FI_UNIVERSE_SIZE=127 ");
+	need.cq_entries_per_peer = 0;
 	snprintf(limits.provider, sizeof(limits.provider), "efa");
 	is("cq_entries", TE_FAIL, "32,767", "FI_EFA_CQ_SIZE");
 	need.cq_entries = 32767;

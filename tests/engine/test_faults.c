@@ -45,9 +45,10 @@ static struct {
 	struct fab_event events[EVENTS_MAX];
 	unsigned event_rail[EVENTS_MAX];
 	unsigned nevents;
-	unsigned rebuilds, rebuild_failures, mrs, inserts, removes, opens;
+	unsigned rebuilds, rebuild_failures, mrs, inserts, removes, opens, renews;
 	unsigned shuts, rebuilds_of[KV_RAILS_MAX], fails_of[KV_RAILS_MAX]; /* by rail */
 	bool mr_fails_of[KV_RAILS_MAX];
+	int renew_code;
 	uint64_t mr_max; /* larger registrations fail */
 	struct fab_caps caps;
 	uint32_t tx_depth, cq_depth;
@@ -198,6 +199,16 @@ void fab_av_remove(struct fab *fab, uint64_t handle)
 {
 	(void)fab, (void)handle;
 	fake.removes++;
+}
+
+int fab_av_renew(struct fab *fab, const void *blob, size_t len, uint64_t *inout_handle)
+{
+	(void)fab, (void)blob, (void)len;
+	fake.renews++;
+	if (fake.renew_code)
+		return fake.renew_code;
+	*inout_handle = HANDLES / 2 + fake.renews; /* as new as inserted ones are not */
+	return 0;
 }
 
 int fab_recv(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, struct fab_ctx *ctx)
@@ -799,6 +810,90 @@ static void failures_are_judged(void **state)
 		assert_int_equal(n.resets, cases[i].reset);
 		close_all();
 	}
+}
+
+static void a_connection_that_stays_broken_is_replaced_once(void **state)
+{
+	struct te_xfer x, y;
+	struct result rx, ry;
+	(void)state;
+	open_plain();
+	fake.caps.breaks_stay = true;
+	struct te_peer *p = peer(1);
+	start(&x, &rx, TE_WRITE, p, 3 * CHUNK, 1);
+	assert_int_equal(outstanding(), 3);
+	uint64_t old = fake.posts[0].to;
+	complete(0, -ENOTCONN);
+	complete(1, -ECANCELED);
+	poll();
+	assert_int_equal(fake.renews, 1); /* one connection, given up once */
+	start(&y, &ry, TE_WRITE, p, CHUNK, 1);
+	uint64_t fresh = fake.posts[3].to;
+	assert_int_not_equal(fresh, old);
+	complete(2, -ECANCELED); /* went over the old one, too */
+	poll();
+	assert_int_equal(rx.status, -KV_EPEERDOWN);
+	assert_int_equal(fake.renews, 1);
+	complete(3, -ENOTCONN);
+	poll();
+	assert_int_equal(fake.renews, 2);
+	start(&y, &ry, TE_WRITE, p, CHUNK, 1);
+	assert_int_not_equal(fake.posts[4].to, fresh);
+	assert_int_equal(n.resets, 0);
+	close_all();
+}
+
+static void a_connection_that_cannot_be_replaced_costs_the_endpoint(void **state)
+{
+	struct te_xfer x;
+	struct result r;
+	(void)state;
+	open_plain();
+	fake.caps.breaks_stay = true;
+	fake.renew_code = -KV_ENOTSUP;
+	start(&x, &r, TE_WRITE, peer(1), CHUNK, 1);
+	complete(0, -ENOTCONN);
+	poll();
+	assert_int_equal(r.status, -KV_EPEERDOWN);
+	assert_int_equal(fake.rebuilds, 1);
+	assert_int_equal(n.resets, 1);
+	close_all();
+}
+
+static void where_connections_heal_by_themselves_none_is_replaced(void **state)
+{
+	struct te_xfer x;
+	struct result r;
+	(void)state;
+	open_plain();
+	start(&x, &r, TE_WRITE, peer(1), CHUNK, 1);
+	complete(0, -ENOTCONN);
+	poll();
+	assert_int_equal(r.status, -KV_EPEERDOWN);
+	assert_int_equal(fake.renews, 0);
+	assert_int_equal(fake.rebuilds, 0);
+	close_all();
+}
+
+static void more_peers_than_the_queues_are_made_for_are_refused(void **state)
+{
+	struct te_address a = {.len = 2};
+	struct te_peer *p = NULL, *last;
+	struct kv_error err = {0};
+	(void)state;
+	open_plain();
+	fake.caps.peers_max = 2;
+	(void)peer(1);
+	last = peer(2);
+	(void)peer(2); /* the same address: no other peer */
+	kv_put16(a.data, 3);
+	assert_int_equal(te_peer_open(n.te, &a, 1, &p, &err), -KV_ELIMIT);
+	assert_non_null(strstr(err.text, "FI_UNIVERSE_SIZE=4"));
+	assert_int_equal(fake.inserts, 2);
+	te_peer_fence(last, NULL); /* all addresses are void then */
+	poll();
+	assert_int_equal(te_peer_open(n.te, &a, 1, &p, &err), 0);
+	close_all();
 }
 
 static void stray_events_are_counted_and_not_believed(void **state)
@@ -1515,6 +1610,10 @@ int main(void)
 		CASE(an_operation_that_cannot_be_posted_fails_alone),
 		CASE(a_refused_post_is_tried_again),
 		CASE(failures_are_judged),
+		CASE(a_connection_that_stays_broken_is_replaced_once),
+		CASE(a_connection_that_cannot_be_replaced_costs_the_endpoint),
+		CASE(where_connections_heal_by_themselves_none_is_replaced),
+		CASE(more_peers_than_the_queues_are_made_for_are_refused),
 		CASE(stray_events_are_counted_and_not_believed),
 		CASE(receives_that_get_eagain_are_posted_later),
 		CASE(an_immediate_that_used_a_receive_gives_it_back),
