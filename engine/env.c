@@ -143,6 +143,9 @@ static void rxm_defaults(void)
 	 * report themselves. */
 	if (verbs)
 		set_default("FI_AV_REMOVE_CLEANUP", "1");
+	/* For the same reason as fab_verbs_drain: rxm learns of connections that ended when it has read all that they brought. */
+	if (verbs)
+		set_default("FI_OFI_RXM_CQ_EQ_FAIRNESS", "1000000");
 }
 
 void te_env_for_programs(void)

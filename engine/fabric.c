@@ -48,6 +48,8 @@ static void leak_log(const struct fab *fab, const char *what, int rc)
 
 static void endpoint_close(struct fab *fab)
 {
+	if (fab->ep && fab->quirk->drain_first)
+		fab_verbs_drain(fab);
 	if (fab->ep)
 		leak_log(fab, "endpoint", fi_close(&fab->ep->fid));
 	if (fab->cq)

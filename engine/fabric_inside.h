@@ -100,6 +100,9 @@ bool fab_is_verbs(const struct fab_quirk *quirk);
 uint32_t fab_verbs_peers_max(void);
 uint32_t fab_verbs_entries_per_peer(void);
 
+/* fab_verbs_drain -- read what has arrived, and forget it: the endpoint is closed next. */
+void fab_verbs_drain(struct fab *fab);
+
 /* fab_verbs_check -- 0, or -KV_ENOTSUP with *err: a setting in the environment under which immediates are lost. */
 int fab_verbs_check(const struct fab *fab, struct kv_error *err);
 

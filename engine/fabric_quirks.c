@@ -69,6 +69,8 @@ static const struct fab_quirk quirks[] = {
 		/* A queue pair in error is told to nobody: there is no event before the peer disconnects, and rxm
 		 * (1.17 to 2.6) goes on posting to it. The sockets of tcp report themselves. */
 		.breaks_stay = true,
+		/* rxm_close_conn (1.17 to 2.6) frees the queue pair, and then handles what it had received. */
+		.drain_first = true,
 		.fds = 12,
 		.memory_bytes = 80ull << 20,
 	},
