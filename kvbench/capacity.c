@@ -12,6 +12,7 @@
 #include "kvbench/signals.h"
 
 #define READY_TIMEOUT_NS 120000000000ull
+#define CONFIRM_NS       10000000000ull
 
 enum { SERVER_MB = 64, SPARE_CLIENTS = 16 };
 
@@ -40,11 +41,11 @@ static int server_start(struct capacity *c, uint32_t clients, struct kv_error *e
 }
 
 /* False: it is not complete. */
-static bool step_run(struct capacity *c, struct capacity_run *run, uint32_t clients)
+static bool step_run(struct capacity *c, struct capacity_run *run, uint32_t clients, uint64_t timeout_ns)
 {
 	struct capacity_step *s = &run->step[run->num_steps++];
 
-	capacity_child_run(c->argc, c->argv, &c->opt, run->model, clients, c->server, s);
+	capacity_child_run(c->argc, c->argv, run->model, clients, timeout_ns, c->server, s);
 	if (s->end == CAPACITY_UNUSABLE && s->connected == 0) {
 		run->ran = false;
 		run->num_steps--;
@@ -58,17 +59,19 @@ static bool step_run(struct capacity *c, struct capacity_run *run, uint32_t clie
 
 /* The library opens all clients of a pool or none, so those that were up when the next one failed have not read
  * anything: as many are opened once more, and now each of them is to read. Some that were open may have been without
- * their connection yet, and what that takes may be short, too: then fewer are tried, a few times. */
-static void steps_confirm(struct capacity *c, struct capacity_run *run)
+ * their connection yet, and what that takes may be short, too: then fewer are tried, a few times. A provider that lacks
+ * memory for a connection may just never make it: so none of these may take much longer than the step that failed. */
+static void steps_confirm(struct capacity *c, struct capacity_run *run, uint64_t took_ns)
 {
 	const struct capacity_step *s = &run->step[run->last];
 	uint32_t before = run->last > 0 ? s[-1].attempted : 0, n = s->opened;
+	uint64_t timeout_ns = KV_MIN(c->opt.timeout_ns, CONFIRM_NS + 2 * took_ns);
 
 	if (run->model != CAPACITY_ENDPOINTS || s->end == CAPACITY_TIME || s->end == CAPACITY_KILLED ||
 	    s->end == CAPACITY_DATA || s->end == CAPACITY_INTERRUPTED)
 		return;
 	for (unsigned i = 0; i < CAPACITY_CONFIRMS && n > before && !server_child_dead(c->server); i++) {
-		if (step_run(c, run, n) || bench_interrupted())
+		if (step_run(c, run, n, timeout_ns) || bench_interrupted())
 			return;
 		n -= KV_MAX(n / 8, 1u);
 	}
@@ -77,16 +80,18 @@ static void steps_confirm(struct capacity *c, struct capacity_run *run)
 static void steps_run(struct capacity *c, struct capacity_run *run, const struct capacity_steps *steps)
 {
 	bool complete = true;
+	uint64_t begun = 0;
 
 	run->ran = true;
 	if (c->table)
 		capacity_print_model(run->model, &c->opt, c->table);
 	for (unsigned i = 0; i < steps->count && complete; i++) {
-		complete = step_run(c, run, steps->clients[i]);
+		begun = kv_clock_now(&kv_clock_monotonic);
+		complete = step_run(c, run, steps->clients[i], c->opt.timeout_ns);
 		run->last = run->num_steps ? run->num_steps - 1 : 0;
 	}
 	if (!complete && run->num_steps > 0)
-		steps_confirm(c, run);
+		steps_confirm(c, run, kv_clock_now(&kv_clock_monotonic) - begun);
 }
 
 static void steps_of(const struct capacity *c, int model, struct capacity_steps *out)

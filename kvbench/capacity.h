@@ -32,6 +32,7 @@ enum capacity_end {
 	CAPACITY_QPS,
 	CAPACITY_CQS,
 	CAPACITY_MRS,
+	CAPACITY_THREADS,
 	CAPACITY_PROVIDER, /* what only the provider knows: the sentence lists the candidates */
 	CAPACITY_SERVER,
 	CAPACITY_TIME,
@@ -113,6 +114,9 @@ struct capacity_teller {
 /* capacity_step_main -- run the step that the options name and tell about it on step_fd. Exit status. */
 int capacity_step_main(const struct capacity_options *options);
 
+/* capacity_end_said -- the resource that a sentence of the engine names as short; CAPACITY_COMPLETE: none. */
+enum capacity_end capacity_end_said(const char *text);
+
 /* capacity_look -- bring what is measured up to date, tell the parent, and say whether to go on: false after a signal,
  * past the deadline, or when memory is about to end, with the step's end and sentence set. */
 bool capacity_look(struct capacity_teller *t);
@@ -131,7 +135,7 @@ bool capacity_verbs_here(const char *device, struct kv_error *err);
 
 /* capacity_child_run -- start the process of a step, follow it, and reap it. *out is what it told last, completed by how
  * it ended. Never fails: what goes wrong is the step's end. server: the own one, or NULL. */
-void capacity_child_run(int argc, char **argv, const struct capacity_options *options, int model, uint32_t clients,
+void capacity_child_run(int argc, char **argv, int model, uint32_t clients, uint64_t timeout_ns,
 			struct server_child *server, struct capacity_step *out);
 
 /* ---- facts ---- */

@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,7 +24,7 @@
 #include "kvbench/server_child.h"
 #include "kvbench/signals.h"
 
-enum { ARGS_MAX = 160, POLL_MS = 100 };
+enum { ARGS_MAX = 160, POLL_MS = 100, SERVER_FILES_MARGIN = 40 /* it keeps some for what it must open */ };
 
 /* Beyond the step's own time: for closing hundreds of endpoints, and for a look that came late. */
 #define CLOSING_NS 60000000000ull
@@ -60,7 +61,7 @@ static void arg_number(struct child *c, unsigned slot, const char *name, uint64_
 	arg_add(c, c->text[slot]);
 }
 
-static void args_make(struct child *c, int argc, char **argv, int model, uint32_t clients,
+static void args_make(struct child *c, int argc, char **argv, int model, uint32_t clients, uint64_t timeout_ns,
 		      const struct server_child *server)
 {
 	arg_add(c, argv[0]);
@@ -71,6 +72,9 @@ static void args_make(struct child *c, int argc, char **argv, int model, uint32_
 	arg_add(c, capacity_model_name(model));
 	arg_number(c, 0, "--step-clients", clients);
 	arg_number(c, 1, "--step-fd", (uint64_t)c->tell[1]);
+	snprintf(c->text[3], sizeof(c->text[3]), "%lluns", (unsigned long long)timeout_ns);
+	arg_add(c, "--timeout");
+	arg_add(c, c->text[3]);
 	if (server) {
 		arg_add(c, "--server");
 		arg_add(c, server_child_address(server));
@@ -220,7 +224,23 @@ static void reap(struct child *c, struct capacity_step *out)
 		ended_badly(out, CAPACITY_INTERRUPTED, "interrupted");
 }
 
-static int child_start(struct child *c, int argc, char **argv, int model, uint32_t clients,
+/* A server without a free descriptor accepts nobody, and those who wait for it see only the time pass. */
+static void server_files_look(const struct server_child *server, struct capacity_step *s)
+{
+	char before[256];
+	struct rlimit rl;
+
+	if (!server || s->end != CAPACITY_TIME || prlimit(server_child_pid(server), RLIMIT_NOFILE, NULL, &rl) < 0 ||
+	    rl.rlim_cur == RLIM_INFINITY || s->server_fds + SERVER_FILES_MARGIN < rl.rlim_cur)
+		return;
+	snprintf(before, sizeof(before), "%.255s", s->text);
+	s->end = CAPACITY_FILES;
+	s->code = -KV_ELIMIT;
+	snprintf(s->text, sizeof(s->text), "the server has %u files open and may have %llu: raise `ulimit -n`; %s",
+		 s->server_fds, (unsigned long long)rl.rlim_cur, before);
+}
+
+static int child_start(struct child *c, int argc, char **argv, int model, uint32_t clients, uint64_t timeout_ns,
 		       const struct server_child *server)
 {
 	int rc = pipe2(c->tell, O_CLOEXEC) < 0 || pipe2(c->key, O_CLOEXEC) < 0 ? -errno : 0;
@@ -228,7 +248,7 @@ static int child_start(struct child *c, int argc, char **argv, int model, uint32
 	if (rc == 0)
 		rc = key_send(c, server);
 	if (rc == 0) {
-		args_make(c, argc, argv, model, clients, server);
+		args_make(c, argc, argv, model, clients, timeout_ns, server);
 		rc = spawn(c);
 	}
 	close_fd(&c->tell[1]);
@@ -237,7 +257,7 @@ static int child_start(struct child *c, int argc, char **argv, int model, uint32
 	return rc;
 }
 
-void capacity_child_run(int argc, char **argv, const struct capacity_options *options, int model, uint32_t clients,
+void capacity_child_run(int argc, char **argv, int model, uint32_t clients, uint64_t timeout_ns,
 			struct server_child *server, struct capacity_step *out)
 {
 	struct child c = {.tell = {-1, -1}, .key = {-1, -1}};
@@ -245,11 +265,12 @@ void capacity_child_run(int argc, char **argv, const struct capacity_options *op
 
 	*out = (struct capacity_step){
 		.model = model, .attempted = clients, .kernel_qps = -1, .kernel_cqs = -1, .kernel_mrs = -1};
-	rc = child_start(&c, argc, argv, model, clients, server);
-	c.deadline_ns = kv_deadline(kv_clock_now(&kv_clock_monotonic), options->timeout_ns + CLOSING_NS);
+	rc = child_start(&c, argc, argv, model, clients, timeout_ns, server);
+	c.deadline_ns = kv_deadline(kv_clock_now(&kv_clock_monotonic), timeout_ns + CLOSING_NS);
 	if (rc == 0) {
 		follow(&c, server, out);
 		reap(&c, out);
+		server_files_look(server, out);
 	} else {
 		out->end = CAPACITY_UNUSABLE;
 		out->code = rc;

@@ -87,25 +87,6 @@ static bool memory_left(struct capacity_teller *t)
 	return false;
 }
 
-bool capacity_look(struct capacity_teller *t)
-{
-	bool go_on = memory_left(t);
-
-	if (bench_interrupted())
-		capacity_fail(t, CAPACITY_INTERRUPTED, -KV_ECANCELED, "interrupted by signal %d", bench_interrupted());
-	else if (kv_clock_now(&kv_clock_monotonic) >= t->deadline_ns)
-		capacity_fail(t, CAPACITY_TIME, -KV_ETIMEOUT, "the step took longer than --timeout %llu s",
-			      (unsigned long long)(t->opt->timeout_ns / 1000000000));
-	else if (go_on) {
-		measure(t);
-		tell(t);
-		return true;
-	}
-	return false;
-}
-
-/* ---- which resource it was ---- */
-
 static bool files_short(const struct capacity_teller *t)
 {
 	struct rlimit rl;
@@ -132,24 +113,86 @@ static bool address_space_short(void)
 	return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) + MEMORY_RESERVE > rl.rlim_cur;
 }
 
-/* The engine's sentence says what was short; where it says it in words of its own they are looked for. */
+/* Whoever waits for what cannot be had sees only the time pass. */
+static void late(struct capacity_teller *t)
+{
+	char time[32];
+
+	kv_duration_format(t->opt->timeout_ns, time, sizeof(time));
+	if (files_short(t))
+		capacity_fail(t, CAPACITY_FILES, -KV_ELIMIT, "%u files are open, all that may be, and nothing went on for the rest of %s",
+			      t->step.fds, time);
+	else if (address_space_short())
+		capacity_fail(t, CAPACITY_MEMORY, -KV_ELIMIT,
+			      "no more address space may be had (ulimit -v), and nothing went on for the rest of %s", time);
+	else
+		capacity_fail(t, CAPACITY_TIME, -KV_ETIMEOUT, "the step took longer than %s (--timeout)", time);
+}
+
+bool capacity_look(struct capacity_teller *t)
+{
+	bool go_on = memory_left(t);
+
+	if (bench_interrupted())
+		capacity_fail(t, CAPACITY_INTERRUPTED, -KV_ECANCELED, "interrupted by signal %d", bench_interrupted());
+	else if (kv_clock_now(&kv_clock_monotonic) >= t->deadline_ns)
+		late(t);
+	else if (go_on) {
+		measure(t);
+		tell(t);
+		return true;
+	}
+	return false;
+}
+
+/* ---- which resource it was ---- */
+
+/* Names of the engine's checks (engine/check.c), in the sentences that they end up in. The longer ones stand before those that they contain. */
+static const struct {
+	const char *name;
+	enum capacity_end end;
+} said[] = {{"open files", CAPACITY_FILES},
+	    {"locked memory", CAPACITY_LOCKED},
+	    {"endpoints", CAPACITY_QPS},
+	    {"queue pairs", CAPACITY_QPS},
+	    {"completion queues", CAPACITY_CQS},
+	    {"CQ entries", CAPACITY_CQS},
+	    {"memory regions", CAPACITY_MRS},
+	    {"size of a region", CAPACITY_MRS},
+	    {"page table entries", CAPACITY_MRS},
+	    {"threads", CAPACITY_THREADS},
+	    {"memory", CAPACITY_MEMORY}};
+
+/* "open files: needs 38, 20 allowed" or "open files is short: ...". CAPACITY_COMPLETE: it says no such thing. */
+enum capacity_end capacity_end_said(const char *text)
+{
+	char words[64];
+
+	/* What follows there are figures of all that is not short. */
+	if (strstr(text, "no limit that can be seen is short"))
+		return CAPACITY_PROVIDER;
+	for (unsigned i = 0; i < KV_COUNT(said); i++) {
+		snprintf(words, sizeof(words), "%s: needs", said[i].name);
+		if (strstr(text, words))
+			return said[i].end;
+		snprintf(words, sizeof(words), "%s is short:", said[i].name);
+		if (strstr(text, words))
+			return said[i].end;
+	}
+	return strcasestr(text, "too many open files") ? CAPACITY_FILES : CAPACITY_COMPLETE;
+}
+
 static enum capacity_end end_of(const struct capacity_teller *t, const struct kv_error *err)
 {
-	static const struct {
-		const char *words;
-		enum capacity_end end;
-	} said[] = {{"ulimit -n", CAPACITY_FILES},	  {"too many open files", CAPACITY_FILES},
-		    {"Too many open files", CAPACITY_FILES}, {"completion queues and", CAPACITY_CQS},
-		    {"endpoints and this", CAPACITY_QPS}, {"the locked-memory limit is", CAPACITY_LOCKED}};
+	enum capacity_end end = capacity_end_said(err->text);
 
 	if (err->code == -KV_ENOTSUP)
 		return CAPACITY_UNUSABLE;
 	if (err->code == -KV_EFULL || err->code == -KV_EPEERDOWN || err->code == -KV_EDENIED ||
 	    err->code == -KV_EVERSION)
 		return CAPACITY_SERVER;
-	for (unsigned i = 0; i < KV_COUNT(said); i++)
-		if (strstr(err->text, said[i].words))
-			return said[i].end;
+	if (end != CAPACITY_COMPLETE)
+		return end;
 	if (err->code == -EMFILE || err->code == -ENFILE || files_short(t))
 		return CAPACITY_FILES;
 	if (err->code == -KV_ENOMEM || err->code == -ENOMEM || address_space_short())
@@ -190,6 +233,7 @@ static int pool_open(struct capacity_teller *t, const char *psk, struct kvc_pool
 				 .timeout_ns = o->timeout_ns,
 				 .connect_timeout_ns = o->timeout_ns,
 				 .peer_timeout_ns = 60000000000ull, /* a busy machine is none that died */
+				 .flags = KVC_NO_PREFLIGHT, /* each endpoint is checked by itself all the same */
 				 .psk_file = o->psk_file,
 				 .psk = psk,
 				 .cert_file = o->cert,

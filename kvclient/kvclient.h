@@ -47,7 +47,8 @@ struct kvc_mem;
 
 enum kvc_flag {
 	KVC_NO_VERIFY = 1,   /* do not check checksums of GETs */
-	KVC_DOWN_IS_MISS = 2 /* keys of a server that is down are -KV_ENOTFOUND instead of -KV_EPEERDOWN */
+	KVC_DOWN_IS_MISS = 2, /* keys of a server that is down are -KV_ENOTFOUND instead of -KV_EPEERDOWN */
+	KVC_NO_PREFLIGHT = 4  /* do not add up beforehand what all clients need: to see how many there can be */
 };
 
 /* Who moves the bytes of a GET. Push: the server writes them. Pull: the client reads them out of the server's memory,

@@ -499,7 +499,7 @@ int kvc_pool_open(const struct kvc_options *options, struct kvc_pool **out, stru
 	rc = loops_create(p, err);
 	if (rc < 0)
 		goto err_pool;
-	rc = preflight(p, err);
+	rc = p->options.flags & KVC_NO_PREFLIGHT ? 0 : preflight(p, err);
 	if (rc < 0)
 		goto err_pool;
 	rc = threads_start(p, err);

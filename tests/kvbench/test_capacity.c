@@ -276,6 +276,30 @@ static void the_report_names_what_ended_each_model(void **state)
 	free(text);
 }
 
+static void the_engines_sentences_are_understood(void **state)
+{
+	static const struct {
+		const char *text;
+		enum capacity_end end;
+	} said[] = {
+		{"client 20: tcp;ofi_rxm on lo: open files: needs 38, 200 allowed, 190 open already; `ulimit -n 65536`", CAPACITY_FILES},
+		{"client 3: verbs on rxe0: locked memory: needs 5 MiB, 64 KiB allowed; memory: of this", CAPACITY_LOCKED},
+		{"tcp: memory: needs 9 GiB, 1 GiB available", CAPACITY_MEMORY},
+		{"rxe0: CQ entries: needs 263,168, 32,767 allowed; set smaller FI_UNIVERSE_SIZE", CAPACITY_CQS},
+		{"fi_enable on rdmap0 (efa): Cannot allocate memory, with 255 endpoints of this process open; queue pairs is short: needs 1",
+		 CAPACITY_QPS},
+		{"fi_enable on rdmap0 (efa): Cannot allocate memory; no limit that can be seen is short (queue pairs: needs 1, 256 allowed)",
+		 CAPACITY_PROVIDER},
+		{"client 4: eventfd: Too many open files", CAPACITY_FILES},
+		{"client 4: the peer is not reachable", CAPACITY_COMPLETE},
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(said); i++)
+		if (capacity_end_said(said[i].text) != said[i].end)
+			fail_msg("\"%s\" is understood as %s", said[i].text, capacity_end_name((int)capacity_end_said(said[i].text)));
+}
+
 static void every_end_has_a_name(void **state)
 {
 	(void)state;
@@ -298,6 +322,7 @@ int main(void)
 		cmocka_unit_test(an_answer_that_is_cut_or_lies_is_survived),
 		cmocka_unit_test(this_process_is_seen),
 		cmocka_unit_test(the_report_names_what_ended_each_model),
+		cmocka_unit_test(the_engines_sentences_are_understood),
 		cmocka_unit_test(every_end_has_a_name),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
