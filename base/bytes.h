@@ -16,6 +16,7 @@
 #define KV_LIKELY(x) __builtin_expect(!!(x), 1)
 #define KV_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define KV_CACHELINE 64
+#define KV_LINES 128 /* what different threads write lies so far apart: processors fetch lines in pairs */
 
 static inline uint16_t kv_get16(const void *p)
 {

@@ -28,6 +28,7 @@ static int init(struct te *te, const struct te_options *o, const struct te_handl
 	kv_list_init(&te->msgs_free);
 	kv_list_init(&te->peers);
 	kv_list_init(&te->regions);
+	kv_list_init(&te->pending);
 	kv_list_init(&te->waiting);
 	kv_list_init(&te->stalled);
 	kv_list_init(&te->following);
@@ -39,6 +40,8 @@ static int init(struct te *te, const struct te_options *o, const struct te_handl
 	te->arg = arg;
 	te->clock = o->clock ? o->clock : &kv_clock_monotonic;
 	te->log = o->log;
+	te->part_bytes = o->part_bytes;
+	te->near = o->near && kv_numa_nodes("") > 1;
 	te->chunk_bytes = o->chunk_bytes ? o->chunk_bytes : KV_CHUNK_DEFAULT;
 	te->link_ops = o->link_ops;
 	te->link_bytes = o->link_bytes;
@@ -50,8 +53,9 @@ static int init(struct te *te, const struct te_options *o, const struct te_handl
 	return 0;
 }
 
+/* *saved: the thread's memory policy, for the caller to restore when the engine is open. */
 static int open_rails(struct te *te, const struct te_options *o, const struct fab_device *devices, unsigned count,
-		      struct kv_error *err)
+		      struct kv_numa_saved *saved, struct kv_error *err)
 {
 	unsigned at[KV_RAILS_MAX], rails;
 	struct te_plan plan;
@@ -60,9 +64,14 @@ static int open_rails(struct te *te, const struct te_options *o, const struct fa
 		return rc;
 	te_plan_fill(devices, count, at, rails, &plan);
 	te->numa_node = plan.numa_node;
-	te->rails = calloc(rails, sizeof(*te->rails));
+	te->near = te->near && te->numa_node != KV_NODE_ANY;
+	/* What the provider allocates, too. */
+	if (te->near)
+		te->node_error = kv_numa_prefer(te->numa_node, saved);
+	te->rails = aligned_alloc(KV_LINES, kv_align_up(rails * sizeof(*te->rails), KV_LINES));
 	if (!te->rails)
 		return kv_fail(err, -KV_ENOMEM, "no memory for an engine");
+	memset(te->rails, 0, rails * sizeof(*te->rails));
 	te->nrails = rails;
 	for (unsigned i = 0; i < rails; i++)
 		te->map[i] = (uint8_t)i;
@@ -97,7 +106,7 @@ static int open_messages(struct te *te, struct kv_error *err)
 	te->msg_bytes = (uint64_t)te->nmsgs * KV_MSG_MAX;
 	for (unsigned i = 0; i < te->nrails; i++)
 		te->msg_bytes += (uint64_t)te->rails[i].nrecvs * KV_MSG_MAX;
-	int rc = kv_area_map(te->msg_bytes, &te->msg_area, err);
+	int rc = kv_area_map_on(te->msg_bytes, te->near ? te->numa_node : KV_NODE_ANY, &te->msg_area, err);
 	if (rc)
 		return rc;
 	rc = msgs_init(te, te->nmsgs, te->msg_area.base);
@@ -115,14 +124,14 @@ static int find_devices(const struct te_options *o, struct fab_device *devices, 
 	return fab_devices(&query, devices, KV_RAILS_MAX, out_count, why, err);
 }
 
-static int open_devices(struct te *te, const struct te_options *o, struct kv_error *err)
+static int open_devices(struct te *te, const struct te_options *o, struct kv_numa_saved *saved, struct kv_error *err)
 {
 	struct fab_device devices[KV_RAILS_MAX];
 	unsigned count = 0;
 	int rc = find_devices(o, devices, &count, te->why, err);
 	if (rc)
 		return rc;
-	rc = open_rails(te, o, devices, count, err);
+	rc = open_rails(te, o, devices, count, saved, err);
 	fab_devices_free(devices, count);
 	return rc;
 }
@@ -167,20 +176,23 @@ int te_open(const struct te_options *options, const struct te_handlers *handlers
 	    struct kv_error *err)
 {
 	struct te_signals signals;
-	struct te *te = calloc(1, sizeof(*te));
+	struct kv_numa_saved saved = {.changed = false};
+	struct te *te = aligned_alloc(KV_LINES, kv_align_up(sizeof(*te), KV_LINES));
 	if (!te)
 		return kv_fail(err, -KV_ENOMEM, "no memory for an engine");
+	memset(te, 0, sizeof(*te));
 	int rc = init(te, options, handlers, arg, err);
 	if (rc)
 		goto fail;
 	pthread_mutex_lock(&setup_lock);
 	te_signals_evict();
 	te_signals_save(&signals);
-	rc = open_devices(te, options, err);
+	rc = open_devices(te, options, &saved, err);
 	if (rc == 0) {
 		limits_of_rails(te, options);
 		rc = open_messages(te, err);
 	}
+	kv_numa_restore(&saved);
 	signals_after(te, &signals);
 	pthread_mutex_unlock(&setup_lock);
 	if (rc)
@@ -210,7 +222,7 @@ static void end_everything(struct te *te)
 static void free_regions(struct te *te)
 {
 	struct kv_list *n;
-	while ((n = kv_list_pop(&te->regions))) {
+	while ((n = kv_list_pop(&te->regions)) || (n = kv_list_pop(&te->pending))) {
 		struct te_region *region = KV_LIST_ENTRY(n, struct te_region, node);
 		free(region->mrs); /* fab_close closed them */
 		free(region);

@@ -45,6 +45,8 @@ struct te_options {
 	uint32_t link_bytes;           /* ... and more of them while fewer bytes than this are in flight and half of the rail's depth is free; 0: 1 MiB (shm: 4 MiB) */
 	uint32_t tx_depth, cq_depth;   /* wanted queue depths of a rail; 0: modest defaults. In flight are at most min(tx depth, CQ depth / 2) operations. */
 	bool reads_at_own_risk;        /* post reads even where te_info.read_unsafe: for tests that break no connection */
+	bool near;                     /* on a machine with several NUMA nodes, what the engine and its provider allocate is on the node of its NICs */
+	uint64_t part_bytes;           /* of regions whose registrar names none; 0: 1 GiB, more for very large ones */
 	const struct kv_clock *clock;  /* NULL: monotonic */
 	const struct kv_log *log;
 };
@@ -104,6 +106,9 @@ struct te_info {
 	char why[512];        /* why this provider */
 	unsigned rails;
 	int numa_node;        /* of most of its NICs; -1: unknown */
+	bool near;            /* its memory was asked for from there (te_options.near, and the machine has several nodes) */
+	int node_error;       /* -errno: the kernel forbids to ask (containers); memory is where it is touched first */
+	bool pins_memory;     /* what is registered is locked in memory, for a NIC */
 	bool wait_fd;
 	uint32_t eager_bytes, chunk_bytes, tx_depth, rx_depth, cq_depth;
 	bool virt_addr, write_emulated, read_emulated;
@@ -171,9 +176,24 @@ uint32_t te_peer_inflight(const struct te_peer *peer); /* operations posted and 
 
 enum te_access { TE_LOCAL = 1, TE_REMOTE_READ = 2, TE_REMOTE_WRITE = 4 };
 
-/* te_region_register -- on every rail, in parts of part_bytes (0: 1 GiB; halved when the provider has no room, the same for all rails). base must stay mapped until
- * te_region_close. Errors: -KV_ENOMEM, -KV_ELIMIT, -KV_EPROVIDER. May take long for large memory. */
+/* te_region_register -- on every rail, in parts of part_bytes (0: te_options.part_bytes; halved when the provider has no room, the same for all rails).
+ * base must stay mapped until te_region_close. Where the provider pins memory, all pages are made first, by several threads, and the rails registered
+ * by one thread each; they have ended when it returns. For engines that are not at work yet: it takes as long as it takes, 0.1 to 1 s for each GiB that
+ * is pinned. Errors: -KV_ENOMEM, -KV_ELIMIT (too many parts), -KV_EPROVIDER. */
 int te_region_register(struct te *te, void *base, uint64_t len_bytes, unsigned access, uint64_t part_bytes, struct te_region **out, struct kv_error *err);
+
+/* te_region_begin, te_region_step -- the same for an engine at work, a few parts at a time with te_poll in between: call the second until it is not 1.
+ * 0: registered. Negative: it failed and the region is closed. Until it is registered, only te_region_close may be called with it, which gives it up.
+ * A step takes 2 ms, or one part: making the pages before (kv_memory_populate, on any thread) is what keeps it short. */
+int te_region_begin(struct te *te, void *base, uint64_t len_bytes, unsigned access, uint64_t part_bytes, struct te_region **out, struct kv_error *err);
+int te_region_step(struct te_region *region, struct kv_error *err);
+
+struct te_region_info {
+	uint64_t part_bytes, ns; /* ns: how long registering took */
+	uint32_t parts;
+	unsigned rails, threads; /* threads: that took part */
+};
+void te_region_info(const struct te_region *region, struct te_region_info *out);
 
 /* te_region_close -- no operation may use it (checked: -KV_EBUSY, nothing done). Peers were told before (REVOKE). *region becomes NULL. */
 int te_region_close(struct te_region **region);

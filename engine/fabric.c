@@ -159,6 +159,7 @@ static void caps_of_endpoint(struct fab *fab)
 	c->prov_key = info->domain_attr->mr_mode & FI_MR_PROV_KEY;
 	c->write_emulated = emulated(fab, OPT_EFA_EMULATED_WRITE);
 	c->read_emulated = emulated(fab, OPT_EFA_EMULATED_READ);
+	c->pins_memory = fab->quirk->pins_memory;
 	c->av_remove_unsafe = fab->quirk->av_remove_unsafe;
 	c->push_imm_only = fab->quirk->push_imm_only;
 	c->link_ops = fab->quirk->link_ops;
@@ -431,11 +432,13 @@ static int mr_fail(const struct fab *fab, uint64_t len, int rc, struct kv_error 
 			       .pinned_bytes = len,
 			       .part_bytes = len,
 			       .pages = len >> 12};
-	char why[384] = "";
+	char why[384] = "", size[32];
 	if (room)
 		fab_limits_short(fab, &need, why, sizeof(why));
-	return kv_fail(err, room ? -KV_ENOMEM : -KV_EPROVIDER, "fi_mr_reg %llu MiB on %s (%s): %s%s%s",
-		       (unsigned long long)(len >> 20), fab->caps.domain, fab->caps.provider, fi_strerror(-rc),
+	else if (rc == -FI_EFAULT)
+		snprintf(why, sizeof(why), "it is not mapped, not writable, or memory of a device (GPUs are not supported)");
+	return kv_fail(err, room ? -KV_ENOMEM : -KV_EPROVIDER, "fi_mr_reg %s on %s (%s): %s%s%s",
+		       kv_size_format(len, size, sizeof(size)), fab->caps.domain, fab->caps.provider, fi_strerror(-rc),
 		       why[0] ? "; " : "", why);
 }
 

@@ -77,6 +77,7 @@ struct fab_caps {
 	bool prov_key;             /* the provider chooses keys */
 	bool wait_fd;              /* fab_wait_fd is valid */
 	bool write_emulated, read_emulated;
+	bool pins_memory;          /* a registration locks memory */
 	bool av_remove_unsafe;     /* shm: never remove an address */
 	bool read_unsafe;          /* a peer that dies while it answers a read of ours would crash us: post none */
 	bool push_imm_only;        /* shm: pushes must carry an immediate */

@@ -144,6 +144,10 @@ struct te_region {
 	unsigned access; /* enum fab_access */
 	bool virt;
 	struct fab_mr **mrs; /* [rail * parts + part] */
+	uint32_t rail_at, part_at; /* until it is ready: what te_region_step registers next */
+	unsigned threads;          /* that took part in registering it */
+	uint64_t ns;               /* how long that took; until it is ready, when it began */
+	bool ready;                /* in te.regions, else in te.pending */
 };
 
 struct msg {
@@ -158,6 +162,9 @@ struct te {
 	struct rail *rails;
 	unsigned nrails;
 	int numa_node;
+	int node_error; /* -errno: memory cannot be asked for from there */
+	bool near;      /* what is ours is on that node: it was asked for, and there are several */
+	uint64_t part_bytes;
 	struct te_handlers handlers;
 	void *arg;
 	const struct kv_clock *clock;
@@ -178,6 +185,7 @@ struct te {
 	bool starved; /* te_msg_acquire returned NULL; room is due */
 
 	struct kv_list peers, regions;
+	struct kv_list pending; /* regions that are being registered */
 	struct kv_list waiting; /* peers with something queued */
 	struct kv_list stalled; /* links that got EAGAIN */
 	uint64_t stalled_since; /* when the list became non-empty */

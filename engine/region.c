@@ -2,23 +2,46 @@
 /* region.c -- local memory registered on every rail, in parts.
  *
  * In parts, because NICs bound the size of one registration (page entries: about 95 GiB of 4 KiB pages per EFA NIC, 4
- * GiB of them in one region), and equal on all rails, because a remote names {rail, part} with one part size. When a
- * provider has no room for a part, everything is closed and tried again with half the part size. The parts are read by
- * every chunk, so they are one flat array. */
+ * GiB of them in one region), and equal on all rails, because a remote names {rail, part} with one part size. A transfer
+ * is cut where a part ends (xfer.c), so a block may lie across. The parts are read by every chunk, so they are one flat
+ * array; how many there may be is bounded by the message that announces them, so huge memory has larger parts.
+ *
+ * When a provider has no room for a part, everything is closed and tried again with half the part size, as long as the
+ * rail has not taken a single part of this size: then it is the size that is wrong. If it has taken some, it is the sum
+ * that is too large (locked memory, page entries of the NIC), which smaller parts do not change, and closing and pinning
+ * hundreds of GiB once more for each size would take minutes to come to the same end.
+ *
+ * In parallel. What takes the time is the kernel making and zeroing pages; what is left, pinning and telling the NIC, is
+ * a fraction of it (docs/ARCHITECTURE.md has the figures). So for providers that pin, the pages are made first by many
+ * threads that call nothing but the kernel, and then each rail is registered by one thread, several rails at once:
+ * a rail stays one thread's, as everywhere. (Rejected: many threads per rail. libfabric calls a domain thread-safe, and
+ * the maps behind fi_mr_reg are locked, but EFA of 2.1 counts its registrations without a lock: it is no ground to stand on.)
+ * Rails are registered at once only by te_region_register, whose caller stands still meanwhile. An engine that is at work
+ * registers step by step between its turns. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "engine/inside.h"
 
 #define PART_DEFAULT ((uint64_t)1 << 30)
-#define PART_MIN                                                                                                       \
-	((uint64_t)1 << 20) /* halving ends here: a smaller part would not help a NIC that is out of entries           \
-			     */
+/* Halving ends here: a smaller part would not help a NIC that is out of entries. */
+#define PART_MIN ((uint64_t)1 << 20)
+#define STEP_NS  2000000ull    /* a step registers parts for about so long: a large part takes longer by itself */
+#define TELL_NS  100000000ull  /* a registration that took so long is worth a line */
+
+/* Keys of one region: what a control message of KV_CTRL_MAX holds at most, and when parts become larger than 1 GiB. */
+enum { KEYS_MAX = (KV_CTRL_MAX - 256) / 16, KEYS_GOAL = 16384 };
 
 static unsigned access_of(unsigned access)
 {
 	return (access & TE_LOCAL ? FAB_LOCAL : 0u) | (access & TE_REMOTE_READ ? FAB_REMOTE_READ : 0u) |
 	       (access & TE_REMOTE_WRITE ? FAB_REMOTE_WRITE : 0u);
 }
+
+/* ---- parts ---- */
 
 static void parts_close(struct te_region *region)
 {
@@ -29,58 +52,96 @@ static void parts_close(struct te_region *region)
 	region->mrs = NULL;
 }
 
-/* The parts of one rail that are not registered. On failure none of them is. */
-static int rail_parts_open(struct te_region *region, struct rail *r, struct kv_error *err)
+/* The table for parts of region->part_bytes, all of them still to be registered. */
+static int table_make(struct te_region *region, struct kv_error *err)
 {
-	struct fab_mr **mr = &region->mrs[(size_t)r->index * region->parts];
-	for (uint32_t p = 0; p < region->parts; p++) {
-		uint64_t from = p * region->part_bytes, len = KV_MIN(region->part_bytes, region->len - from);
-		int rc = mr[p] ? 0 : fab_mr_reg(r->fab, region->base + from, len, region->access, &mr[p], err);
-		if (rc == 0)
-			continue;
-		while (p-- > 0)
-			fab_mr_close(&mr[p]);
-		return rc;
-	}
-	return 0;
+	uint64_t parts = (region->len - 1) / region->part_bytes + 1;
+	char size[32], part[32];
+	if (parts > KEYS_MAX / region->te->nrails)
+		return kv_fail(err, -KV_ELIMIT,
+			       "%s in parts of %s on %u rails are more parts than peers can be told of (%d): register less "
+			       "at a time",
+			       kv_size_format(region->len, size, sizeof(size)),
+			       kv_size_format(region->part_bytes, part, sizeof(part)), region->te->nrails, (int)KEYS_MAX);
+	region->parts = (uint32_t)parts;
+	region->rail_at = region->part_at = 0;
+	region->mrs = calloc((size_t)region->te->nrails * region->parts, sizeof(*region->mrs));
+	return region->mrs ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for the %u parts of a region", region->parts);
+}
+
+static int part_open(const struct te_region *region, struct rail *r, uint32_t part, struct kv_error *err)
+{
+	struct fab_mr **mr = &region->mrs[(size_t)r->index * region->parts + part];
+	uint64_t from = part * region->part_bytes, len = KV_MIN(region->part_bytes, region->len - from);
+	return *mr ? 0 : fab_mr_reg(r->fab, region->base + from, len, region->access, mr, err);
+}
+
+static void rail_parts_close(const struct te_region *region, const struct rail *r)
+{
+	for (uint32_t p = 0; p < region->parts; p++)
+		fab_mr_close(&region->mrs[(size_t)r->index * region->parts + p]);
+}
+
+/* The parts of one rail that are not registered. On failure none of them is, and *out_done says how many were. */
+static int rail_parts_open(const struct te_region *region, struct rail *r, const _Atomic bool *stop, uint32_t *out_done,
+			   struct kv_error *err)
+{
+	int rc = 0;
+	uint32_t p = 0;
+	for (; p < region->parts && rc == 0; p++)
+		rc = stop && atomic_load(stop) ? -KV_ECANCELED : part_open(region, r, p, err);
+	if (rc)
+		rail_parts_close(region, r);
+	*out_done = rc ? p - 1 : p;
+	return rc;
 }
 
 int regions_complete(struct rail *r, struct kv_error *err)
 {
+	uint32_t done;
 	KV_LIST_EACH (n, &r->te->regions) {
-		struct te_region *region = KV_LIST_ENTRY(n, struct te_region, node);
-		int rc = rail_parts_open(region, r, err);
+		int rc = rail_parts_open(KV_LIST_ENTRY(n, struct te_region, node), r, NULL, &done, err);
 		if (rc)
 			return rc;
 	}
 	return 0;
 }
 
-/* Register everything with region->part_bytes. On failure nothing is left. */
-static int parts_open(struct te_region *region, struct kv_error *err)
+/* A rail took `done` parts and had no room for the next: 0 with smaller parts to be tried, or the code, with what is to
+ * be said. Nothing is registered any more. */
+static int no_room(struct te_region *region, const struct rail *r, uint32_t done, int rc, struct kv_error *err)
 {
-	struct te *te = region->te;
-	uint64_t parts = (region->len - 1) / region->part_bytes + 1;
-	if (parts > UINT32_MAX / KV_RAILS_MAX)
-		return kv_fail(err, -KV_EINVAL, "a region of %llu bytes in parts of %llu: too many parts",
-			       (unsigned long long)region->len, (unsigned long long)region->part_bytes);
-	region->parts = (uint32_t)parts;
-	region->mrs = calloc((size_t)te->nrails * region->parts, sizeof(*region->mrs));
-	if (!region->mrs)
-		return kv_fail(err, -KV_ENOMEM, "no memory for the %u parts of a region", region->parts);
-	for (unsigned r = 0; r < te->nrails; r++) {
-		int rc = rail_parts_open(region, &te->rails[r], err);
-		/* On a rail that is out it is made up for when the rail comes back. */
-		if (rc == 0 || (te->rails[r].down && rc != -KV_ENOMEM))
-			continue;
-		parts_close(region);
+	struct kv_error why = err ? *err : (struct kv_error){.code = rc};
+	uint64_t half = kv_align_up(region->part_bytes / 2, PART_MIN);
+	uint32_t parts = region->parts;
+	char size[32];
+	parts_close(region);
+	if (rc != -KV_ENOMEM)
 		return rc;
-	}
-	return 0;
+	if (done > 0)
+		return kv_fail(err, rc, "rail %u took %u of %u parts of %s, and then: %s; smaller parts would not help",
+			       r->index, done, parts, kv_size_format(region->part_bytes, size, sizeof(size)), why.text);
+	if (region->part_bytes / 2 < PART_MIN || (region->len - 1) / half >= KEYS_MAX / region->te->nrails)
+		return rc;
+	kv_info(region->te->log, "registering %llu MiB: %s; trying parts of %llu MiB",
+		(unsigned long long)(region->len >> 20), why.text, (unsigned long long)(half >> 20));
+	region->part_bytes = half;
+	return table_make(region, err);
 }
 
-int te_region_register(struct te *te, void *base, uint64_t len_bytes, unsigned access, uint64_t part_bytes,
-		       struct te_region **out, struct kv_error *err)
+/* ---- begin, step by step, end ---- */
+
+/* 1 GiB, or so much that all keys are not too many. */
+static uint64_t part_default(const struct te *te, uint64_t len)
+{
+	uint64_t part = te->part_bytes ? te->part_bytes : PART_DEFAULT;
+	while ((len - 1) / part >= KEYS_GOAL / te->nrails && part < (uint64_t)1 << 40)
+		part *= 2;
+	return part;
+}
+
+int te_region_begin(struct te *te, void *base, uint64_t len_bytes, unsigned access, uint64_t part_bytes,
+		    struct te_region **out, struct kv_error *err)
 {
 	if (!base || len_bytes == 0 || access == 0)
 		return kv_fail(err, -KV_EINVAL, "a region needs memory, a length and an access right");
@@ -90,24 +151,188 @@ int te_region_register(struct te *te, void *base, uint64_t len_bytes, unsigned a
 	region->te = te;
 	region->base = base;
 	region->len = len_bytes;
-	region->part_bytes = KV_MIN(part_bytes ? part_bytes : PART_DEFAULT, len_bytes);
+	region->part_bytes = KV_MIN(part_bytes ? part_bytes : part_default(te, len_bytes), len_bytes);
 	region->virt = fab_caps(te->rails[0].fab)->virt_addr;
 	region->access = access_of(access);
-	int rc = parts_open(region, err);
-	while (rc == -KV_ENOMEM && region->part_bytes / 2 >= PART_MIN) {
-		region->part_bytes = kv_align_up(region->part_bytes / 2, PART_MIN);
-		kv_info(te->log, "registering %llu MiB: %s; trying parts of %llu MiB",
-			(unsigned long long)(len_bytes >> 20), err ? err->text : "no room",
-			(unsigned long long)(region->part_bytes >> 20));
-		rc = parts_open(region, err);
-	}
+	region->ns = te_now(te);
+	int rc = table_make(region, err);
 	if (rc) {
 		free(region);
 		return rc;
 	}
-	kv_list_add_tail(&te->regions, &region->node);
+	kv_list_add_tail(&te->pending, &region->node);
 	*out = region;
 	return 0;
+}
+
+/* Every rail that is up has all parts: the region is as good as any other. */
+static void region_finish(struct te_region *region)
+{
+	char size[32], part[32], took[32];
+	region->ns = te_now(region->te) - region->ns;
+	region->ready = true;
+	kv_list_del(&region->node);
+	kv_list_add_tail(&region->te->regions, &region->node);
+	kv_log(region->te->log, region->ns >= TELL_NS ? KV_LOG_INFO : KV_LOG_DEBUG,
+	       "registered %s in %u parts of %s on %u rails in %s, %u threads",
+	       kv_size_format(region->len, size, sizeof(size)), region->parts,
+	       kv_size_format(region->part_bytes, part, sizeof(part)), region->te->nrails,
+	       kv_duration_format(region->ns, took, sizeof(took)), KV_MAX(region->threads, 1u));
+}
+
+/* The next part that is to be registered; false: there is none. A rail that was out when its turn came and is up now has
+ * another turn. */
+static bool next_part(struct te_region *region)
+{
+	struct te *te = region->te;
+	if (region->part_at == region->parts) {
+		region->part_at = 0;
+		region->rail_at++;
+	}
+	if (region->rail_at < te->nrails)
+		return true;
+	for (unsigned r = 0; r < te->nrails; r++)
+		if (!te->rails[r].down && !region->mrs[(size_t)r * region->parts]) {
+			region->rail_at = r;
+			return true;
+		}
+	return false;
+}
+
+int te_region_step(struct te_region *region, struct kv_error *err)
+{
+	struct te *te = region->te;
+	uint64_t until = te_now(te) + STEP_NS;
+	if (region->ready)
+		return 0;
+	while (next_part(region)) {
+		struct rail *r = &te->rails[region->rail_at];
+		int rc = part_open(region, r, region->part_at, err);
+		if (rc == 0) {
+			region->part_at++;
+		} else if (r->down && rc != -KV_ENOMEM) {
+			/* It is made up for when the rail comes back. */
+			rail_parts_close(region, r);
+			region->part_at = region->parts;
+		} else {
+			rc = no_room(region, r, region->part_at, rc, err);
+			if (rc) {
+				te_region_close(&region);
+				return rc;
+			}
+		}
+		if (te_now(te) >= until && next_part(region))
+			return 1;
+	}
+	region_finish(region);
+	return 0;
+}
+
+/* ---- all at once ---- */
+
+struct rail_job {
+	struct te_region *region;
+	struct rail *rail;
+	_Atomic bool *stop;
+	pthread_t thread;
+	bool started;
+	uint32_t done;
+	int rc;
+	struct kv_error error;
+};
+
+static void *rail_thread(void *arg)
+{
+	struct rail_job *j = arg;
+	j->rc = rail_parts_open(j->region, j->rail, j->stop, &j->done, &j->error);
+	if (j->rc)
+		atomic_store(j->stop, true);
+	return NULL;
+}
+
+/* All parts of all rails with the part size that the region has: a thread for each rail but the first, which is ours. A
+ * thread that cannot be started is done without. */
+static int rails_open(struct te_region *region, struct rail_job *job, unsigned *out_failed)
+{
+	unsigned n = region->te->nrails;
+	_Atomic bool stop = false;
+	sigset_t all, before;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before); /* the host's signals are not for these threads */
+	for (unsigned r = 0; r < n; r++) {
+		job[r] = (struct rail_job){.region = region, .rail = &region->te->rails[r], .stop = &stop};
+		job[r].started = r > 0 && pthread_create(&job[r].thread, NULL, rail_thread, &job[r]) == 0;
+	}
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	for (unsigned r = 0; r < n; r++)
+		if (!job[r].started)
+			rail_thread(&job[r]);
+	for (unsigned r = 0; r < n; r++)
+		if (job[r].started)
+			pthread_join(job[r].thread, NULL);
+	region->threads = KV_MAX(region->threads, n);
+	*out_failed = n;
+	/* Those that were stopped by another's failure have nothing to say. */
+	for (unsigned r = 0; r < n && *out_failed == n; r++)
+		if (job[r].rc && job[r].rc != -KV_ECANCELED)
+			*out_failed = r;
+	return *out_failed < n ? job[*out_failed].rc : 0;
+}
+
+/* The rails at once, in smaller parts where there is no room. On failure the region is closed. */
+static int region_open_at_once(struct te_region *region, struct kv_error *err)
+{
+	struct rail_job *job = calloc(region->te->nrails, sizeof(*job));
+	unsigned failed;
+	int rc = 0;
+	if (!job)
+		return 0; /* step by step, then */
+	while (rc == 0 && (rc = rails_open(region, job, &failed)) != 0) {
+		/* Those that were complete, or stopped, begin anew, too. */
+		if (err)
+			*err = job[failed].error;
+		rc = no_room(region, &region->te->rails[failed], job[failed].done, rc, err);
+		if (rc == 0)
+			continue;
+		te_region_close(&region);
+		break;
+	}
+	free(job);
+	return rc;
+}
+
+static bool all_up(const struct te *te)
+{
+	for (unsigned r = 0; r < te->nrails; r++)
+		if (te->rails[r].down)
+			return false;
+	return true;
+}
+
+int te_region_register(struct te *te, void *base, uint64_t len_bytes, unsigned access, uint64_t part_bytes,
+		       struct te_region **out, struct kv_error *err)
+{
+	struct te_region *region;
+	char size[32];
+	int rc = te_region_begin(te, base, len_bytes, access, part_bytes, &region, err);
+	if (rc)
+		return rc;
+	if (fab_caps(te->rails[0].fab)->pins_memory) {
+		rc = kv_memory_populate(base, len_bytes, te->near ? te->numa_node : KV_NODE_ANY, &region->threads);
+		if (rc && rc != -KV_ENOTSUP) {
+			te_region_close(&region);
+			return kv_fail(err, rc, "the kernel has no pages for %s of memory that the NIC is to pin: free memory, or "
+				       "use less", kv_size_format(len_bytes, size, sizeof(size)));
+		}
+		rc = te->nrails > 1 && all_up(te) ? region_open_at_once(region, err) : 0;
+		if (rc)
+			return rc;
+	}
+	while ((rc = te_region_step(region, err)) == 1)
+		;
+	if (rc == 0)
+		*out = region;
+	return rc;
 }
 
 int te_region_close(struct te_region **region_ref)
@@ -122,6 +347,15 @@ int te_region_close(struct te_region **region_ref)
 	free(region);
 	*region_ref = NULL;
 	return 0;
+}
+
+void te_region_info(const struct te_region *region, struct te_region_info *out)
+{
+	*out = (struct te_region_info){.part_bytes = region->part_bytes,
+				       .ns = region->ready ? region->ns : 0,
+				       .parts = region->parts,
+				       .rails = region->te->nrails,
+				       .threads = KV_MAX(region->threads, 1u)};
 }
 
 void *te_region_base(const struct te_region *region)

@@ -74,6 +74,9 @@ void te_info(const struct te *te, struct te_info *out)
 	memcpy(out->congestion, c->congestion, sizeof(out->congestion));
 	out->rails = te->nrails;
 	out->numa_node = te->numa_node;
+	out->near = te->near;
+	out->node_error = te->node_error ? te->node_error : te->msg_area.node_error;
+	out->pins_memory = c->pins_memory;
 	out->wait_fd = c->wait_fd;
 	out->eager_bytes = c->eager_bytes;
 	out->chunk_bytes = te->chunk_bytes;

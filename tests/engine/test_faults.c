@@ -33,7 +33,8 @@ struct fab {
 };
 struct fab_mr {
 	struct kv_list node;
-	uint64_t key;
+	uint64_t key, len;
+	uint8_t *base;
 };
 
 static struct {
@@ -49,11 +50,16 @@ static struct {
 	unsigned shuts, rebuilds_of[KV_RAILS_MAX], fails_of[KV_RAILS_MAX]; /* by rail */
 	bool mr_fails_of[KV_RAILS_MAX];
 	int renew_code;
+	uint64_t mr_room_of[KV_RAILS_MAX]; /* bytes that a rail has left for regions; 0: no end */
+	uint64_t mr_takes_ns;
+	bool busy[KV_RAILS_MAX];
 	uint64_t mr_max; /* larger registrations fail */
 	struct fab_caps caps;
 	uint32_t tx_depth, cq_depth;
 } fake;
 
+static struct fab *open_fabs[KV_RAILS_MAX]; /* those that are open, by rail */
+static uint64_t now_ns;
 static bool fake_imm_only; /* these survive the clearing of fake */
 static unsigned fake_devices = 1;
 
@@ -83,6 +89,7 @@ int fab_open(const struct fab_device *d, const struct fab_options *o, struct fab
 	(*out)->open = true;
 	(*out)->rail = fake.opens;
 	kv_list_init(&(*out)->mrs);
+	open_fabs[fake.opens] = *out;
 	fake.opens++;
 	fake.caps = (struct fab_caps){.tx_depth = fake.tx_depth,
 				      .cq_depth = fake.cq_depth,
@@ -101,6 +108,8 @@ void fab_close(struct fab **fab)
 		struct fab_mr *mr = KV_LIST_ENTRY((*fab)->mrs.next, struct fab_mr, node);
 		fab_mr_close(&mr);
 	}
+	if (*fab)
+		open_fabs[(*fab)->rail] = NULL;
 	free(*fab);
 	*fab = NULL;
 }
@@ -162,13 +171,23 @@ int fab_name(struct fab *fab, void *out, size_t *len)
 
 int fab_mr_reg(struct fab *fab, void *base, uint64_t len, unsigned access, struct fab_mr **out, struct kv_error *err)
 {
-	(void)base, (void)access;
+	(void)access;
 	if (fake.mr_fails_of[fab->rail])
 		return kv_fail(err, -KV_EPROVIDER, "told to fail");
-	if (fake.mr_max && len > fake.mr_max)
+	if ((fake.mr_max && len > fake.mr_max) || (fake.mr_room_of[fab->rail] && len > fake.mr_room_of[fab->rail]))
 		return kv_fail(err, -KV_ENOMEM, "told to have no room");
+	/* A rail is one thread's at a time, whichever that is. */
+	if (__atomic_exchange_n(&fake.busy[fab->rail], true, __ATOMIC_ACQUIRE))
+		abort();
 	*out = calloc(1, sizeof(**out));
-	(*out)->key = ++fake.mrs;
+	(*out)->key = __atomic_add_fetch(&fake.mrs, 1, __ATOMIC_RELAXED);
+	(*out)->base = base;
+	(*out)->len = len;
+	if (fake.mr_room_of[fab->rail])
+		fake.mr_room_of[fab->rail] -= len;
+	if (fake.mr_takes_ns)
+		now_ns += fake.mr_takes_ns;
+	__atomic_store_n(&fake.busy[fab->rail], false, __ATOMIC_RELEASE);
 	kv_list_add_tail(&fab->mrs, &(*out)->node);
 	return 0;
 }
@@ -355,8 +374,6 @@ static unsigned outstanding(void)
 }
 
 /* ---- the fixture: one engine, a standing clock, a local region and a remote one that is only numbers ---- */
-
-static uint64_t now_ns;
 
 static uint64_t clock_now(const struct kv_clock *clock)
 {
@@ -1373,6 +1390,187 @@ static void a_region_is_registered_in_smaller_parts_when_there_is_no_room(void *
 	close_all();
 }
 
+/* Every part of a region on every rail, as the provider got it. */
+static void region_check(const struct te_region *region, uint8_t *base, uint64_t len, uint64_t part)
+{
+	struct te_region_info info;
+	struct te_remote remote;
+	te_region_info(region, &info);
+	assert_int_equal(info.part_bytes, part);
+	assert_int_equal(info.parts, (len - 1) / part + 1);
+	struct te_key *keys = calloc((size_t)info.rails * info.parts, sizeof(*keys));
+	te_region_announce(region, &remote, keys);
+	for (unsigned r = 0; r < info.rails; r++) {
+		struct kv_list *at = NULL;
+		KV_LIST_EACH (node, &open_fabs[r]->mrs)
+			if (KV_LIST_ENTRY(node, struct fab_mr, node)->key == keys[r * info.parts].key)
+				at = node;
+		/* A rail's parts were registered in order. */
+		for (uint64_t p = 0; p < info.parts; p++, at = at->next) {
+			const struct fab_mr *mr = KV_LIST_ENTRY(at, struct fab_mr, node);
+			assert_int_equal(mr->key, keys[r * info.parts + p].key);
+			assert_ptr_equal(mr->base, base + p * part);
+			assert_int_equal(mr->len, KV_MIN(part, len - p * part));
+		}
+	}
+	free(keys);
+}
+
+static unsigned registered(void)
+{
+	unsigned count = 0;
+	for (unsigned r = 0; r < KV_RAILS_MAX && open_fabs[r]; r++)
+		KV_LIST_EACH (m, &open_fabs[r]->mrs)
+			count++;
+	return count;
+}
+
+/* Four rails by four threads; fab_mr_reg aborts if two of them met on one rail. */
+static void rails_that_pin_are_registered_at_once(void **state)
+{
+	enum { BYTES = (9 << 20) + 4321 };
+	struct te_region *region;
+	struct te_region_info info;
+	(void)state;
+	open_rails(4);
+	unsigned before = registered();
+	fake.caps.pins_memory = true;
+	uint8_t *memory = malloc(BYTES + 1);
+	assert_int_equal(te_region_register(n.te, memory + 1, BYTES, TE_LOCAL, 1 << 20, &region, NULL), 0);
+	region_check(region, memory + 1, BYTES, 1 << 20);
+	te_region_info(region, &info);
+	assert_int_equal(info.rails, 4);
+	assert_int_equal(info.threads, 4);
+	assert_int_equal(te_region_close(&region), 0);
+	assert_int_equal(registered(), before);
+	/* One rail takes smaller parts alone: all have them. */
+	fake.mr_room_of[2] = 16 << 20;
+	fake.mr_max = 5 << 20;
+	assert_int_equal(te_region_register(n.te, memory, BYTES, TE_LOCAL, 8 << 20, &region, NULL), 0);
+	region_check(region, memory, BYTES, 4 << 20);
+	assert_int_equal(te_region_close(&region), 0);
+	free(memory);
+	close_all();
+}
+
+static void a_rail_that_is_full_is_not_tried_with_smaller_parts(void **state)
+{
+	enum { BYTES = 8 << 20 };
+	struct te_region *region;
+	struct kv_error err = {0};
+	uint8_t *memory = malloc(BYTES);
+	(void)state;
+	for (int pins = 0; pins < 2; pins++) {
+		open_rails(2);
+		unsigned before = registered(), calls = fake.mrs;
+		fake.caps.pins_memory = pins;
+		fake.mr_room_of[1] = 5 << 20;
+		assert_int_equal(te_region_register(n.te, memory, BYTES, TE_LOCAL, 2 << 20, &region, &err), -KV_ENOMEM);
+		assert_non_null(strstr(err.text, "rail 1 took 2 of 4 parts of 2 MiB"));
+		assert_non_null(strstr(err.text, "smaller parts would not help"));
+		assert_int_equal(registered(), before);
+		assert_true(fake.mrs - calls <= 6);
+		close_all();
+	}
+	free(memory);
+}
+
+static void a_region_is_registered_between_turns(void **state)
+{
+	enum { BYTES = 10 << 20 };
+	struct te_region *region, *given_up;
+	unsigned steps = 1;
+	uint8_t *memory = malloc(BYTES);
+	(void)state;
+	open_rails(2);
+	unsigned before = registered();
+	fake.mr_takes_ns = 1000000; /* two of them are a step */
+	assert_int_equal(te_region_begin(n.te, memory, BYTES, TE_LOCAL, 1 << 20, &region, NULL), 0);
+	while (te_region_step(region, NULL) == 1) {
+		poll();
+		steps++;
+	}
+	assert_int_equal(steps, 10);
+	assert_int_equal(te_region_step(region, NULL), 0);
+	region_check(region, memory, BYTES, 1 << 20);
+	struct te_region_info info;
+	te_region_info(region, &info);
+	assert_int_equal(info.ns, 20000000);
+	/* One that is given up in the middle leaves nothing; one that nobody gives up goes with the engine. */
+	assert_int_equal(te_region_begin(n.te, memory, BYTES, TE_LOCAL, 1 << 20, &given_up, NULL), 0);
+	assert_int_equal(te_region_step(given_up, NULL), 1);
+	assert_int_equal(registered(), before + 22);
+	assert_int_equal(te_region_close(&given_up), 0);
+	assert_int_equal(registered(), before + 20);
+	assert_int_equal(te_region_begin(n.te, memory, BYTES, TE_LOCAL, 1 << 20, &given_up, NULL), 0);
+	assert_int_equal(te_region_step(given_up, NULL), 1);
+	close_all();
+	free(memory);
+}
+
+/* The rail fails while the region is begun and is back before it is finished: it is not left out. */
+static void a_rail_that_comes_back_meanwhile_is_registered(void **state)
+{
+	enum { BYTES = 4 << 20 };
+	struct te_region *region;
+	uint8_t *memory = malloc(BYTES);
+	(void)state;
+	open_rails(2);
+	fake.mr_takes_ns = 2000000;
+	fake.fails_of[0] = 1;
+	rail_dies(0);
+	fake.mr_fails_of[0] = true;
+	assert_int_equal(te_region_begin(n.te, memory, BYTES, TE_LOCAL, 1 << 20, &region, NULL), 0);
+	assert_int_equal(te_region_step(region, NULL), 1);
+	fake.mr_fails_of[0] = false;
+	now_ns += 200000000;
+	poll();
+	assert_true(te_rail_up(n.te, 0));
+	while (te_region_step(region, NULL) == 1)
+		;
+	region_check(region, memory, BYTES, 1 << 20);
+	close_all();
+	free(memory);
+}
+
+/* Numbers alone: nothing touches this memory. */
+static void memory_of_any_size_has_parts_that_can_be_announced(void **state)
+{
+	uint8_t *memory = (uint8_t *)0x100000000123;
+	struct te_region *region;
+	struct kv_error err = {0};
+	(void)state;
+	open_rails(2);
+	assert_int_equal(te_region_register(n.te, memory, (uint64_t)300 << 30, TE_LOCAL, 0, &region, NULL), 0);
+	region_check(region, memory, (uint64_t)300 << 30, (uint64_t)1 << 30);
+	assert_int_equal(te_region_close(&region), 0);
+	assert_int_equal(te_region_register(n.te, memory, ((uint64_t)20 << 40) + 1, TE_LOCAL, 0, &region, NULL), 0);
+	region_check(region, memory, ((uint64_t)20 << 40) + 1, (uint64_t)4 << 30);
+	assert_int_equal(te_region_close(&region), 0);
+	assert_int_equal(te_region_register(n.te, memory, (uint64_t)300 << 30, TE_LOCAL, 1 << 20, &region, &err),
+			 -KV_ELIMIT);
+	assert_non_null(strstr(err.text, "300 GiB in parts of 1 MiB on 2 rails are more parts than peers can be told of"));
+	/* Halving ends before there are too many, too. */
+	fake.mr_max = 4 << 20;
+	assert_int_equal(te_region_register(n.te, memory, (uint64_t)300 << 30, TE_LOCAL, 0, &region, &err), -KV_ENOMEM);
+	assert_int_equal(te_region_register(n.te, memory, 1, TE_LOCAL, 0, &region, NULL), 0);
+	region_check(region, memory, 1, 1);
+	close_all();
+}
+
+static void parts_are_as_large_as_the_engine_says(void **state)
+{
+	enum { BYTES = 1000000 };
+	struct te_region *region;
+	(void)state;
+	open_with((struct te_options){.part_bytes = 4099}, 64, 1024);
+	uint8_t *memory = malloc(BYTES);
+	assert_int_equal(te_region_register(n.te, memory, BYTES, TE_LOCAL, 0, &region, NULL), 0);
+	region_check(region, memory, BYTES, 4099);
+	close_all();
+	free(memory);
+}
+
 static void addresses_are_inserted_once_and_removed_last(void **state)
 {
 	struct te_xfer x;
@@ -1631,6 +1829,12 @@ int main(void)
 		CASE(chunks_carry_address_key_and_immediate),
 		CASE(shm_pushes_only_with_an_immediate),
 		CASE(a_region_is_registered_in_smaller_parts_when_there_is_no_room),
+		CASE(rails_that_pin_are_registered_at_once),
+		CASE(a_rail_that_is_full_is_not_tried_with_smaller_parts),
+		CASE(a_region_is_registered_between_turns),
+		CASE(a_rail_that_comes_back_meanwhile_is_registered),
+		CASE(memory_of_any_size_has_parts_that_can_be_announced),
+		CASE(parts_are_as_large_as_the_engine_says),
 		CASE(addresses_are_inserted_once_and_removed_last),
 		CASE(endpoints_close_before_anybody_is_told),
 		CASE(everything_ends_once_whatever_happens),
