@@ -170,6 +170,9 @@ void te_peer_close(struct te_peer **peer);
 int te_peer_fence(struct te_peer *peer, struct kv_error *err);
 
 unsigned te_peer_links(const struct te_peer *peer);
+/* te_peer_link_use -- whether transfers over all links (TE_LINK_ANY) take this one, too: yes, unless this said no. At
+ * least one must be left while there are such transfers. Messages, and transfers that name it, take it in any case. */
+void te_peer_link_use(struct te_peer *peer, unsigned link, bool use);
 uint32_t te_peer_inflight(const struct te_peer *peer); /* operations posted and not ended */
 
 /* ---- regions ---- */
@@ -290,7 +293,7 @@ uint32_t te_xfer_chunks(const struct te *te, const struct te_xfer *x);
 
 /* te_xfer_start -- check bounds and post what fits. Returns 1 when everything is posted already (posting_done will not run), 0 when it
  * goes on, or -KV_EINVAL (outside a region, slices that overlap), -KV_EPEERDOWN (peer closed, or void after a
- * reset), -KV_EBUSY (ordered, and not now), -KV_ENOTSUP (a read where te_info.reads_refused; a write without
+ * reset; no link in use), -KV_EBUSY (ordered, and not now), -KV_ENOTSUP (a read where te_info.reads_refused; a write without
  * immediate on shm, which no fence could stop): then no callback runs. */
 int te_xfer_start(struct te *te, struct te_xfer *x);
 

@@ -115,6 +115,7 @@ struct link {
 	uint16_t index, remote;
 	uint8_t sched; /* enum link_state: which list node is in */
 	bool own_turn; /* serve the pinned queue next, not the peer's */
+	bool use;      /* it serves the peer's at all */
 	struct kv_list node, msgs, xfers;
 	struct op *follow; /* ordered writes were posted, and no message behind them yet: this is kept for it. rail.stamp was: */
 	uint32_t stamp;
@@ -131,7 +132,7 @@ struct te_peer {
 	struct kv_list xfers;   /* queued, for any link */
 	uint32_t queued, inflight, refs;
 	bool closed, is_void;
-	uint16_t nlinks, remote_rails, next_link;
+	uint16_t nlinks, nused, remote_rails, next_link;
 	struct link links[];
 };
 

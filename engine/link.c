@@ -23,6 +23,7 @@ void link_init(struct link *l, struct te_peer *peer, unsigned index, struct rail
 	l->index = (uint16_t)index;
 	l->rail = rail;
 	l->remote = (uint16_t)remote;
+	l->use = true;
 	kv_list_init(&l->node);
 	kv_list_init(&l->follow_node);
 	kv_list_init(&l->msgs);
@@ -56,7 +57,7 @@ bool link_direct(const struct link *l)
 
 bool link_has_work(const struct link *l)
 {
-	return !kv_list_empty(&l->msgs) || !kv_list_empty(&l->xfers) || !kv_list_empty(&l->peer->xfers);
+	return !kv_list_empty(&l->msgs) || !kv_list_empty(&l->xfers) || (l->use && !kv_list_empty(&l->peer->xfers));
 }
 
 /* Whether a message of it may be posted: then it stands at the head, since whoever lacks a transfer's credit ends the
@@ -156,6 +157,8 @@ static enum post post_chunk(struct link *l, struct kv_list *queue)
 /* A chunk of either queue, which take turns. */
 static enum post post_some_chunk(struct link *l)
 {
+	if (KV_UNLIKELY(!l->use))
+		return post_chunk(l, &l->xfers);
 	struct kv_list *first = l->own_turn ? &l->xfers : &l->peer->xfers,
 		       *second = l->own_turn ? &l->peer->xfers : &l->xfers;
 	l->own_turn = !l->own_turn;

@@ -95,7 +95,7 @@ int te_peer_open(struct te *te, const struct te_address *addrs, unsigned count, 
 	if (!peer)
 		return kv_fail(err, -KV_ENOMEM, "no memory for a peer");
 	peer->te = te;
-	peer->nlinks = (uint16_t)nlinks;
+	peer->nlinks = peer->nused = (uint16_t)nlinks;
 	peer->remote_rails = (uint16_t)count;
 	peer->refs = 1;
 	kv_list_init(&peer->waiting);
@@ -165,6 +165,17 @@ void te_peer_close(struct te_peer **peer_ref)
 	}
 	peer_void(peer);
 	peer_release(peer);
+}
+
+void te_peer_link_use(struct te_peer *peer, unsigned link, bool use)
+{
+	struct link *l = &peer->links[link];
+	if (link >= peer->nlinks || l->use == use)
+		return;
+	l->use = use;
+	peer->nused = (uint16_t)(use ? peer->nused + 1 : peer->nused - 1);
+	if (use && link_has_work(l))
+		link_activate(l);
 }
 
 unsigned te_peer_links(const struct te_peer *peer)

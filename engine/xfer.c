@@ -95,6 +95,8 @@ static int check(const struct te *te, const struct te_xfer *x)
 		return -KV_EPEERDOWN;
 	if (x->link != TE_LINK_ANY && x->link >= x->peer->nlinks)
 		return -KV_EINVAL;
+	if (x->link == TE_LINK_ANY && x->peer->nused == 0)
+		return -KV_EPEERDOWN;
 	if (x->dir == TE_READ && x->with_imm)
 		return -KV_EINVAL;
 	if (__builtin_mul_overflow(x->at.slice, (uint64_t)x->at.count, &total) || !local_ok(x, total) || !remote_ok(x))
@@ -274,7 +276,7 @@ static enum post post_striped(struct te_xfer *x)
 	for (unsigned idle = 0; idle < peer->nlinks && !(x->priv.state & XFER_FINAL);) {
 		struct link *l = &peer->links[peer->next_link];
 		peer->next_link = (uint16_t)(peer->next_link + 1u < peer->nlinks ? peer->next_link + 1u : 0);
-		p = post_direct(x, l);
+		p = l->use ? post_direct(x, l) : POST_NOTHING;
 		if (p == POST_STALLED)
 			link_stall(l);
 		if (p == POST_FAILED)
@@ -291,7 +293,8 @@ static void activate_links(struct te_xfer *x)
 		return;
 	}
 	for (unsigned i = 0; i < x->peer->nlinks; i++)
-		link_activate(&x->peer->links[i]);
+		if (x->peer->links[i].use)
+			link_activate(&x->peer->links[i]);
 }
 
 static void begin(struct te *te, struct te_xfer *x)

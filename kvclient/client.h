@@ -84,6 +84,8 @@ struct kvc_link {
 	uint32_t releases;
 	bool release_due;            /* they go now, with or without a request */
 	struct kv_list release_node; /* of the client, while they wait */
+	bool up;                   /* it answered a PING: it may carry requests (health.c) */
+	uint64_t retry_ns, backoff_ns; /* of the PING of one that is not */
 	struct kvc_req *probe;     /* a PING of the health check, and when it was made */
 	struct kvc_wait probe_wait;
 	uint64_t probe_ns;
@@ -107,6 +109,7 @@ struct kvc_session {
 	struct te_peer *peer[KV_SHARDS_MAX];
 	uint64_t turns[KV_SHARDS_MAX], turns_ns[KV_SHARDS_MAX]; /* the liveness counters, and when they last moved */
 	uint32_t num_links;
+	struct kvc_wait setup;  /* the first PINGs of all links */
 	uint32_t next_link;     /* round robin over the links of a shard */
 	struct kvc_link link[]; /* shard-major */
 };
@@ -159,6 +162,8 @@ struct kvc_node {
 	uint64_t first_ns;     /* by then the first attempt is decided */
 	struct co *dialer;     /* its own coroutine, while it makes a TCP connection */
 	unsigned silent_beats; /* of ours, since it was heard */
+	uint32_t links_known;  /* a bit for each link of a session of so many: it was out in the last one */
+	uint64_t links_out[KV_SHARDS_MAX * KV_RAILS_MAX / 64];
 };
 
 /* ---- registered memory, as one client has it ---- */
@@ -342,7 +347,7 @@ void kvc_link_dirty(struct kvc_link *l);
 /* kvc_req_settle -- something came for a request that is out: whether it is over. */
 void kvc_req_settle(struct kvc_client *c, struct kvc_req *r);
 
-/* kvc_link_pick -- a link of the shard of an open session. */
+/* kvc_link_pick -- a link of the shard of a session that is up: the next that works, in turn. */
 struct kvc_link *kvc_link_pick(struct kvc_session *s, unsigned shard);
 
 /* kvc_session_fail -- end every request of the session with status. safe: nothing of the peer can touch memory any
@@ -362,6 +367,17 @@ void kvc_link_flush(struct kvc_client *c);
 void kvc_client_message(void *arg, unsigned rail, const uint8_t *data, size_t len);
 void kvc_client_immediate(void *arg, unsigned rail, uint32_t imm);
 void kvc_client_room(void *arg);
+
+/* ---- health.c ---- */
+
+/* kvc_links_await -- ping all links of a session that is being set up: 0 when every shard has one that answered, and all
+ * others had time to. Or a code with n->error. */
+int kvc_links_await(struct kvc_node *n, uint64_t deadline_ns);
+/* kvc_link_check -- at every beat: bring in a link that was out and answers; ask one that should have been heard. 0, or
+ * why the session is to end, with n->error. */
+int kvc_link_check(struct kvc_node *n, struct kvc_link *l, uint64_t now, uint64_t silence_ns);
+/* kvc_link_lost -- what a link that is not up has sent is lost, as the fabric says: only PINGs. */
+void kvc_link_lost(struct kvc_link *l, int status);
 
 /* ---- node.c ---- */
 

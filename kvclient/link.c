@@ -34,8 +34,15 @@ void kvc_link_dirty(struct kvc_link *l)
 
 struct kvc_link *kvc_link_pick(struct kvc_session *s, unsigned shard)
 {
-	unsigned index = s->links_per_shard == 1 ? 0 : s->next_link++ % s->links_per_shard;
-	return &s->link[shard * s->links_per_shard + index];
+	struct kvc_link *first = &s->link[shard * s->links_per_shard], *l;
+	if (KV_LIKELY(s->links_per_shard == 1))
+		return first;
+	for (unsigned tries = 0; tries < s->links_per_shard; tries++) {
+		l = &first[s->next_link++ % s->links_per_shard];
+		if (l->up)
+			return l;
+	}
+	return first;
 }
 
 /* ---- the life of a request ---- */
@@ -190,8 +197,12 @@ static void frame_sent(struct te_msg *msg, int status)
 	if (s->open && link_has_work(l))
 		kvc_link_dirty(l);
 	/* Our own closing and fencing say -KV_ECLOSED and -KV_ERESET. */
-	if (status < 0 && status != -KV_ECLOSED && status != -KV_ERESET && s->open)
-		kvc_node_redo(s->node, "a message could not be sent over the fabric");
+	if (status < 0 && status != -KV_ECLOSED && status != -KV_ERESET && s->open) {
+		if (l->up || s->links_per_shard == 1)
+			kvc_node_redo(s->node, "a message could not be sent over the fabric");
+		else
+			kvc_link_lost(l, status);
+	}
 	kvc_session_unref(s);
 }
 

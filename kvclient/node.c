@@ -2,7 +2,7 @@
 /* node.c -- one client's view of one server: a coroutine that connects, serves the control connection, and connects
  * again.
  *
- *   CONNECTING --hello, regions acknowledged, every link answered a PING--> UP --lost--> DOWN --back-off--> attempt ...
+ *   CONNECTING --hello, regions acknowledged, links answered a PING (health.c)--> UP --lost--> DOWN --back-off--> attempt ...
  * --> UP UP --redo--> CONNECTING (calls wait)
  *
  * DOWN means that the server is gone: calls fail at once while attempts go on in the background. A break that is ours
@@ -22,7 +22,6 @@
 #include "kvclient/place.h"
 
 enum {
-	PINGS_AT_ONCE = 64,
 	HEARTBEAT_MS_DEFAULT = 500,
 	HEARTBEAT_MS_MIN = 10,
 	HEARTBEAT_MS_MAX = 60000,
@@ -33,8 +32,6 @@ enum {
 #define BACKOFF_MAX_NS  500000000ull /* with the connecting itself: a server that is back is in use again within a second */
 #define SEND_TIMEOUT_NS 2000000000ull
 #define ADDRESS_POLL_NS 10000000ull
-#define PONG_PATIENCE_NS 250000000ull /* before the control connection is looked at */
-#define CONTROL_LOOK_NS  1000000ull
 
 static const char *node_name(const struct kvc_node *n)
 {
@@ -266,6 +263,9 @@ static int peer_open(struct kvc_node *n, const struct wire_welcome_msg *w, unsig
 	if (te_peer_links(s->peer[shard]) != s->links_per_shard)
 		return kv_fail(&n->error, -KV_EINTERNAL, "shard %u has %u links instead of %u", shard,
 			       te_peer_links(s->peer[shard]), s->links_per_shard);
+	/* Until they have answered (health.c). */
+	for (unsigned i = 0; i < s->links_per_shard && s->links_per_shard > 1; i++)
+		te_peer_link_use(s->peer[shard], i, false);
 	return 0;
 }
 
@@ -398,76 +398,6 @@ static int region_announce_await(struct kvc_node *n, struct te_region *region, u
 	return 0;
 }
 
-/* What the server may say while its links are pinged: that the session is void already, or nothing any more. */
-static int control_look_await(struct kvc_node *n)
-{
-	struct wire_ctrl_msg m;
-	int rc = boot_recv_await(n->conn, &m, loop_now(n->client->loop) + CONTROL_LOOK_NS);
-	if (rc == 0 && m.type == WIRE_CTRL_ADDRESS)
-		return kv_fail(&n->error, -KV_ERESET, "its endpoints were rebuilt while we connected");
-	if (rc < 0 && rc != -KV_ETIMEOUT)
-		return kv_fail(&n->error, rc, "the control connection is lost: %s", kv_strerror(rc));
-	return 0;
-}
-
-/* Until all pings are answered, or the deadline. */
-static int pongs_await(struct kvc_node *n, struct kvc_wait *wait, uint64_t deadline_ns)
-{
-	struct loop *loop = n->client->loop;
-	int rc = 0;
-	while (wait->left > 0 && rc == 0 && loop_now(loop) < deadline_ns) {
-		if (co_park_await(KV_MIN(deadline_ns, loop_now(loop) + PONG_PATIENCE_NS)) == 0)
-			continue;
-		wait->co = NULL; /* answers shall not wake us while we read */
-		rc = control_look_await(n);
-		wait->co = co_self();
-	}
-	return rc;
-}
-
-static int pings_await(struct kvc_node *n, unsigned first, unsigned count, uint64_t deadline_ns)
-{
-	struct kvc_client *c = n->client;
-	struct kvc_session *s = n->session;
-	struct kvc_wait wait = {.co = co_self()};
-	struct kvc_req *r[PINGS_AT_ONCE];
-	unsigned made = 0;
-	int rc = 0;
-	for (; made < count && rc == 0; made++) {
-		rc = kvc_room_await(c, &(struct kvc_need){.urgent = true, .node = n}, deadline_ns, &r[made]);
-		if (rc < 0)
-			break;
-		r[made]->deadline_ns = deadline_ns;
-		r[made]->wire.type = WIRE_PING;
-		r[made]->wire.ping.cookie = kv_prng_next(loop_prng(c->loop));
-		kvc_link_urgent(&s->link[first + made], r[made], &wait);
-	}
-	if (rc == 0)
-		rc = pongs_await(n, &wait, deadline_ns);
-	for (unsigned i = 0; i < made; i++) {
-		int status = r[i]->state == KVC_REQ_DONE ? r[i]->status : -KV_ETIMEOUT;
-		if (status == 0)
-			n->ping_ns = KV_MAX(n->ping_ns, r[i]->at.replied_ns - r[i]->at.sent_ns);
-		if (status < 0 && rc == 0)
-			rc = kv_fail(&n->error, status,
-				     "the control connection works, but its shard %u did not answer over the fabric "
-				     "(link %u): %s; look at firewalls and "
-				     "security groups of the fabric",
-				     s->link[first + i].shard, s->link[first + i].index, kv_strerror(status));
-		kvc_req_release(c, r[i]);
-	}
-	return rc;
-}
-
-static int links_await(struct kvc_node *n, uint64_t deadline_ns)
-{
-	int rc = 0;
-	n->ping_ns = 0;
-	for (unsigned i = 0; i < n->session->num_links && rc == 0; i += PINGS_AT_ONCE)
-		rc = pings_await(n, i, KV_MIN(n->session->num_links - i, (unsigned)PINGS_AT_ONCE), deadline_ns);
-	return rc;
-}
-
 static int regions_await(struct kvc_node *n, uint64_t deadline_ns)
 {
 	struct te_region *region;
@@ -527,7 +457,7 @@ static int connect_await(struct kvc_node *n)
 	if (rc == 0 && !overtaken(n))
 		rc = regions_await(n, deadline);
 	if (rc == 0 && !overtaken(n))
-		rc = links_await(n, deadline);
+		rc = kvc_links_await(n, deadline);
 	/* Memory registered while the links were pinged. */
 	if (rc == 0 && !overtaken(n))
 		rc = regions_await(n, deadline);
@@ -600,36 +530,6 @@ static uint64_t silence_end(const struct kvc_node *n)
 	return n->silent_beats >= beats ? n->heard_ns + silence_ns(n) : KV_NEVER;
 }
 
-/* A link with old requests and no sign of life gets a PING; one that does not answer it either is broken. */
-static int link_check(struct kvc_node *n, struct kvc_link *l, uint64_t now)
-{
-	struct kvc_client *c = n->client;
-	const struct kvc_req *oldest;
-	if (l->probe) {
-		bool done = l->probe->state == KVC_REQ_DONE;
-		if (!done && now - l->probe_ns < silence_ns(n))
-			return 0;
-		kvc_req_release(c, l->probe);
-		l->probe = NULL;
-		return done ? 0 : kv_fail(&n->error, -KV_ERESET, "the link to its shard %u is silent", l->shard);
-	}
-	if (kv_list_empty(&l->sent))
-		return 0;
-	oldest = KV_LIST_ENTRY(l->sent.next, const struct kvc_req, node);
-	if (now - oldest->at.sent_ns < silence_ns(n) || now - l->heard_ns < silence_ns(n))
-		return 0;
-	if (now - n->session->turns_ns[l->shard] > 2 * silence_ns(n))
-		return kv_fail(&n->error, -KV_EPEERDOWN, "its shard %u stands still", l->shard);
-	if (kvc_room_try(c, &(struct kvc_need){.urgent = true, .node = n}, &l->probe) < 0)
-		return 0; /* next beat */
-	l->probe->deadline_ns = KV_NEVER;
-	l->probe->wire.type = WIRE_PING;
-	l->probe_wait = (struct kvc_wait){0};
-	l->probe_ns = now;
-	kvc_link_urgent(l, l->probe, &l->probe_wait);
-	return 0;
-}
-
 /* What is done at every beat. */
 static int beat_await(struct kvc_node *n)
 {
@@ -646,7 +546,7 @@ static int beat_await(struct kvc_node *n)
 		return kv_fail(&n->error, -KV_EPEERDOWN, "the heartbeat cannot be sent: %s", kv_strerror(rc));
 	n->silent_beats++;
 	for (unsigned i = 0; i < s->num_links && rc == 0 && s->open; i++)
-		rc = link_check(n, &s->link[i], now);
+		rc = kvc_link_check(n, &s->link[i], now, silence_ns(n));
 	if (rc == 0 && s->open && !n->redo)
 		kvc_client_reclaim_await(n->client, s);
 	return rc;

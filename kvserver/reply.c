@@ -35,11 +35,14 @@ _Static_assert(sizeof(struct held) <= REPLY_HELD_BYTES, "the slab's objects are 
 enum { FRAME_SHARE = 4 }; /* a link's frames under way: a quarter of what is free at most */
 
 /* These replies are lost. The client would wait for them until its deadlines, and lack their credits as long. One
- * that does not read (-KV_ETIMEOUT) is not told: its link is silent, which it looks at by itself. */
-static void frame_failed(struct session *s, const struct te_msg *msg, int status)
+ * that does not read (-KV_ETIMEOUT) is not told: its link is silent, which it looks at by itself. Nor is one told of a
+ * link that it does not use, since it has not had an answer by it: it asks again. */
+static void frame_failed(const struct link *l, const struct te_msg *msg, int status)
 {
+	struct session *s = l->session;
+
 	s->shard->stat[WIRE_STAT_DROPPED_REPLIES] += wire_frame_records(msg->data);
-	if (status != -KV_ETIMEOUT)
+	if (status != -KV_ETIMEOUT && l->works)
 		session_lost(s, 0);
 }
 
@@ -52,7 +55,7 @@ static void frame_sent(struct te_msg *msg, int status)
 	l->frames--;
 	s->shard->frames--;
 	if (KV_UNLIKELY(status != 0) && status != -KV_ECLOSED && status != -KV_ERESET)
-		frame_failed(s, msg, status);
+		frame_failed(l, msg, status);
 	session_frame_sent(s);
 }
 

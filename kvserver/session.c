@@ -59,8 +59,11 @@ static struct session *session_alloc(struct shard *shard, const struct session_a
 	pins_init(&s->own.pins);
 	for (unsigned i = 0; i < REGION_BUCKETS; i++)
 		kv_list_init(&s->regions[i]);
-	for (unsigned i = 0; i < links; i++)
+	for (unsigned i = 0; i < links; i++) {
 		link_init(s, i);
+		s->link[i].works = links == 1;
+		te_peer_link_use(peer, i, links == 1);
+	}
 	return s;
 }
 
@@ -282,6 +285,15 @@ static void release_take(struct session *s, const struct wire_request *q)
 		lease_release(s, wire_release_lease(q->release.leases, i));
 }
 
+/* A client with several links to us uses only those that have answered its PING, and says so. */
+static void link_works(struct link *l, const struct wire_request *q)
+{
+	if (q->type == WIRE_PING && !(q->flags & WIRE_PING_WORKS))
+		return;
+	l->works = true;
+	te_peer_link_use(l->session->peer, l->index, true);
+}
+
 static void request_take(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	struct shard *shard = l->session->shard;
@@ -296,6 +308,8 @@ static void request_take(struct link *l, const struct wire_request *q, uint64_t 
 		shard_count(shard, WIRE_STAT_DUPLICATE_REQUESTS);
 		return;
 	}
+	if (KV_UNLIKELY(!l->works))
+		link_works(l, q);
 	l->posted[q->id % WINDOW_WIDTH] = 0;
 	if (q->type == WIRE_CANCEL) {
 		cancel_begin(l, q, now_ns);

@@ -23,6 +23,7 @@ struct link {
 	struct session *session;
 	struct owner *owner;    /* whose the records are that are being read; else the session's own */
 	uint8_t index;
+	bool works; /* the client has had an answer by it: data may go by it, and replies that fail are worth a new session */
 	struct window window;
 	uint32_t active;        /* requests begun and not answered */
 	uint32_t held;          /* replies waiting for a send buffer */

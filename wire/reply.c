@@ -86,7 +86,7 @@ static const struct {
 	[WIRE_PIN] = {0, WIRE_PIN_RELEASE},
 	[WIRE_STAT] = {STAT_FIXED, 0},
 	[WIRE_CANCEL] = {CANCEL_FIXED, 0},
-	[WIRE_PING] = {PING_FIXED, 0},
+	[WIRE_PING] = {PING_FIXED, WIRE_PING_WORKS},
 	[WIRE_BENCH] = {BENCH_FIXED, 0},
 };
 /* clang-format on */

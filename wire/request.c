@@ -107,7 +107,7 @@ static const struct {
 	[WIRE_PIN] = {KEYED_FIXED, WIRE_PIN_RELEASE, true},
 	[WIRE_STAT] = {0, 0, false},
 	[WIRE_CANCEL] = {CANCEL_FIXED, 0, false},
-	[WIRE_PING] = {PING_FIXED, 0, false},
+	[WIRE_PING] = {PING_FIXED, WIRE_PING_WORKS, false},
 	[WIRE_BENCH] = {BENCH_FIXED, 0, false},
 	[WIRE_SESSION] = {SESSION_FIXED, 0, false},
 	[WIRE_RELEASE] = {RELEASE_FIXED, 0, false},

@@ -154,6 +154,7 @@ enum wire_flag {
 	WIRE_GET_LEASED = 64,   /* reply to GET: the bytes are not moved; they lie still in the arena for the lease time, to be read there */
 	WIRE_PUT_FIRST = 1,     /* PUT: begins a value */
 	WIRE_PUT_LAST = 2,      /* PUT: ends it: check, then commit */
+	WIRE_PING_WORKS = 1,    /* PING: this link has answered one: it works both ways, and data may go by it */
 	WIRE_PIN_RELEASE = 1    /* PIN: take the session's pin back */
 };
 
