@@ -176,7 +176,8 @@ static int64_t on_some_client(struct kvc_pool *pool, int64_t (*fn)(struct kvc_cl
 	if (rc < 0)
 		return rc;
 	a->deadline_ns = kv_deadline(kvc_block_now(pool), kvc_call_time(pool, &a->own, a->bytes));
-	i = atomic_fetch_add_explicit(&pool->next_client, 1, memory_order_relaxed) % pool->num_clients;
+	i = a->own.session ? a->own.session->client->index
+			   : atomic_fetch_add_explicit(&pool->next_client, 1, memory_order_relaxed) % pool->num_clients;
 	rc = kvc_block_run(pool->client[i], a->deadline_ns, fn, a, &result);
 	kvc_pool_leave(pool);
 	return rc < 0 ? rc : result;

@@ -33,6 +33,10 @@ int kvc_call_begin(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op, co
 		return -KV_EINVAL;
 	if (c->closing || !c->opened)
 		return -KV_ECLOSED;
+	t->sub = kvc_sub_of(call);
+	if (KV_UNLIKELY(t->sub && (t->sub->client != c || t->sub->gone)))
+		return -KV_EINVAL;
+	kvc_sub_hold(t->sub);
 	kvc_client_hold(c);
 	kvc_trace_begin(t, c, op, call);
 	return 0;
@@ -55,6 +59,7 @@ int64_t kvc_call_end(struct kvc_client *c, struct kvc_trace *t, int64_t rc)
 	if (!t->batch)
 		kvc_result_count(c, t->op, rc);
 	kvc_trace_end(t, c, rc);
+	kvc_sub_unhold(t->sub);
 	kvc_client_unhold(c);
 	return rc;
 }
@@ -102,6 +107,22 @@ bool kvc_call_session(const struct kvc_node *n, const struct kvc_session *s)
 	return n->state == KVC_NODE_UP && n->session == s;
 }
 
+bool kvc_call_ready(const struct kvc_node *n, const struct kvc_sub *sub)
+{
+	return n->state == KVC_NODE_UP && (KV_LIKELY(sub == NULL) || kvc_sub_open(sub, n));
+}
+
+int kvc_call_ready_await(struct kvc_node *n, struct kvc_sub *sub, uint64_t deadline_ns, struct kvc_session **out)
+{
+	int rc;
+	do {
+		rc = kvc_node_ready_await(n, deadline_ns, out);
+		if (KV_UNLIKELY(rc == 0 && sub))
+			rc = kvc_sub_ready_await(sub, n, *out, deadline_ns);
+	} while (rc == 1);
+	return rc;
+}
+
 int kvc_call_room_await(struct kvc_node *n, const struct kvc_need *need, uint64_t deadline_ns, bool wait,
 			struct kvc_session **out_session, struct kvc_req **out)
 {
@@ -110,16 +131,20 @@ int kvc_call_room_await(struct kvc_node *n, const struct kvc_need *need, uint64_
 	int rc;
 	if (!wait) {
 		*out_session = n->session;
-		return n->state == KVC_NODE_UP ? kvc_room_try(c, need, out) : -KV_EBUSY;
+		rc = kvc_call_ready(n, need->sub) ? kvc_room_try(c, need, out) : -KV_EBUSY;
+		if (rc == 0)
+			kvc_call_own(*out, need->sub, n);
+		return rc;
 	}
 	for (;;) {
-		rc = kvc_node_ready_await(n, deadline_ns, out_session);
+		rc = kvc_call_ready_await(n, need->sub, deadline_ns, out_session);
 		if (rc < 0)
 			return rc;
 		rc = kvc_room_await(c, need, deadline_ns, out);
 		if (rc < 0)
 			return rc;
 		(*out)->at.asked_ns = asked_ns;
+		kvc_call_own(*out, need->sub, n);
 		if (kvc_call_session(n, *out_session))
 			return 0;
 		kvc_req_release(c, *out);

@@ -28,6 +28,15 @@ bool kvc_key_valid(struct kvc_key key);
 struct kvc_node *kvc_call_node(struct kvc_client *c, struct kvc_key key);
 int64_t kvc_call_down(const struct kvc_client *c, unsigned flags, int64_t rc);
 
+/* kvc_call_ready_await -- an open session of the node, and `sub` (NULL: none) open on it. kvc_call_ready -- whether that is so now. */
+int kvc_call_ready_await(struct kvc_node *n, struct kvc_sub *sub, uint64_t deadline_ns, struct kvc_session **out);
+bool kvc_call_ready(const struct kvc_node *n, const struct kvc_sub *sub);
+/* kvc_call_own -- the request is to be the one of a session: NULL, the client's own. */
+static inline void kvc_call_own(struct kvc_req *r, struct kvc_sub *sub, const struct kvc_node *n)
+{
+	r->sub = KV_UNLIKELY(sub != NULL) ? &sub->at[n->index] : NULL;
+}
+
 /* kvc_call_room_await -- an open session of the node, and room for one request. wait false: -KV_EBUSY instead of
  * parking. The session is valid until the caller parks. */
 int kvc_call_room_await(struct kvc_node *n, const struct kvc_need *need, uint64_t deadline_ns, bool wait,
@@ -85,6 +94,7 @@ struct kvc_get {
 	bool direct, verify, part; /* direct: the server writes to dst, which lies in `region` */
 	bool check; /* what came was corrupt: the server shall look at what it has */
 	uint8_t stale; /* tries that ended so; see PULLS_STALE */
+	struct kvc_sub *sub; /* whose call it is; NULL: the client's own session's */
 	bool sized; /* cap is what the value is expected to be, not what the destination happens to have */
 	uint32_t region;
 	uint64_t region_offset;     /* of dst.at */
@@ -126,6 +136,7 @@ struct kvc_put {
 	uint64_t len, checksum;
 	bool summed, direct; /* the checksum is there; the server reads from `region` */
 	bool inlined;        /* the server reads nothing: all bytes go in requests */
+	struct kvc_sub *sub; /* whose call it is; NULL: the client's own session's */
 	uint32_t region, ttl_s;
 	uint64_t region_offset;
 	struct kvc_client_mem *mem;

@@ -282,6 +282,7 @@ static int tables_open(struct kvc_client *c, struct kv_error *err)
 	kv_list_init(&c->dirty);
 	kv_list_init(&c->releasing);
 	c->release_timer.fire = kvc_release_fire;
+	kv_list_init(&c->subs);
 	return 0;
 }
 
@@ -388,6 +389,8 @@ static void calls_wake(struct kvc_client *c)
 	kvc_room_close(c);
 	for (unsigned i = 0; i < c->pool->num_servers; i++)
 		co_queue_wake_all(&c->node[i].changed);
+	KV_LIST_EACH (n, &c->subs)
+		co_queue_wake_all(&KV_LIST_ENTRY(n, struct kvc_sub, node)->changed);
 }
 
 /* All servers have the same time for their goodbyes; who has not answered then is left without. */
@@ -422,6 +425,7 @@ static void closer(void *arg)
 	loop_timer_cancel(c->loop, &c->release_timer);
 	kvc_main_await(c, engine_close, c);
 	kvc_pulls_fini(c);
+	kvc_subs_free(c);
 	while (c->num_mems > 0)
 		free(c->mem[--c->num_mems]);
 	kvc_buffer_fini(&c->buffer);

@@ -18,6 +18,7 @@
 #include "kvclient/pool.h"
 #include "kvclient/pull.h"
 #include "kvclient/request.h"
+#include "kvclient/sub.h"
 #include "loop/loop.h"
 #include "wire/wire.h"
 
@@ -74,6 +75,9 @@ struct kvc_link {
 	struct kv_list queue;      /* requests waiting for a credit, in order */
 	struct kv_list cancels;    /* requests whose CANCEL is to be sent */
 	struct kv_list sent;       /* requests with ids out, oldest first */
+	struct kv_list turns;      /* lanes of further sessions that may send (sub.c) */
+	bool turn_own;             /* while there are any: it is the turn of `queue` */
+	uint8_t turn_used;         /* requests of this turn */
 	struct kvc_map map;
 	uint64_t next_id;
 	uint64_t heard_ns;         /* when a frame of this link last arrived */
@@ -164,6 +168,7 @@ struct kvc_node {
 	unsigned silent_beats; /* of ours, since it was heard */
 	uint32_t links_known;  /* a bit for each link of a session of so many: it was out in the last one */
 	uint64_t links_out[KV_SHARDS_MAX * KV_RAILS_MAX / 64];
+	struct kvc_node_subs subs;
 };
 
 /* ---- registered memory, as one client has it ---- */
@@ -216,6 +221,8 @@ struct kvc_client {
 	unsigned num_zombies;
 	uint64_t orphan_bytes;  /* of pieces whose requests were given up */
 	uint64_t quarantine_ns; /* since when the buffer's quarantine is not empty */
+	struct kv_list subs;   /* struct kvc_sub: further sessions */
+	uint32_t num_subs;     /* that were ever made */
 	uint32_t calls;        /* in progress, and workers */
 	uint32_t parts, parts_max; /* of batches, in coroutines of their own; parts_max: its share of KVC_PARTS_MAX */
 	uint64_t last_len;     /* of the last value read: a guess for the next where nothing better is known */
@@ -283,6 +290,7 @@ struct kvc_need {
 	uint32_t imms;        /* immediates at worst */
 	bool urgent;          /* a PING: needs an entry alone, of those that are kept for it, and waits behind nobody */
 	struct kvc_node *node; /* whose server it is for; NULL: not known yet (a view) */
+	struct kvc_sub *sub;   /* for kvc_call_room_await: whose request it is to be; NULL: the client's own session's */
 };
 
 /* kvc_room_init -- when tables, buffer and engine are there. */

@@ -17,11 +17,12 @@ enum {
 	SENT = 0x8000,       /* added to the node of a key that is in a record */
 	NOT_PLACED = 0xFFFF, /* on a server that is down */
 	/* What a record may hold so that it fits a frame by itself. */
-	PACKED_MAX = KV_MSG_MAX - WIRE_FRAME_HEADER - WIRE_RECORD_HEADER - 16
+	PACKED_MAX = KV_MSG_MAX - WIRE_FRAME_HEADER - WIRE_SESSION_BYTES - WIRE_RECORD_HEADER - 16
 };
 
 struct window {
 	struct kvc_client *c;
+	struct kvc_sub *sub;
 	const struct kvc_key *key;
 	unsigned n;
 	uint64_t deadline_ns;
@@ -84,7 +85,7 @@ static uint16_t record_pack(struct window *w, struct kvc_req *r, unsigned first,
 static int record_send_await(struct window *w, unsigned first)
 {
 	unsigned node = w->node[first], shard = w->shard[first];
-	struct kvc_need need = {.piece_bytes = KVC_PIECE_MIN, .node = &w->c->node[node]};
+	struct kvc_need need = {.piece_bytes = KVC_PIECE_MIN, .node = &w->c->node[node], .sub = w->sub};
 	struct kvc_session *s;
 	struct kvc_req *r;
 	int rc = kvc_call_room_await(&w->c->node[node], &need, w->deadline_ns, w->records == 0, &s, &r);
@@ -171,7 +172,7 @@ static int window_await(struct window *w)
 static int exists_await(struct kvc_client *c, const struct kvc_key *keys, unsigned n, uint8_t *out_found,
 			unsigned *out_prefix, const struct kvc_call *call, struct kvc_trace *t)
 {
-	struct window w = {.c = c, .wait = {.co = co_self(), .trace = t}, .deadline_ns = kvc_call_deadline(c, call, 0)};
+	struct window w = {.c = c, .sub = call->session, .wait = {.co = co_self(), .trace = t}, .deadline_ns = kvc_call_deadline(c, call, 0)};
 	bool broken = false;
 	unsigned prefix = 0;
 	w.down_is_miss = (c->pool->options.flags | call->flags) & KVC_DOWN_IS_MISS;

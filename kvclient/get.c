@@ -53,6 +53,7 @@ int kvc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, vo
 	g->length = call->length;
 	g->part = call->offset != 0 || call->length != 0;
 	g->verify = !((c->pool->options.flags | call->flags) & KVC_NO_VERIFY);
+	g->sub = call->session;
 	g->deadline_ns = deadline_ns;
 	g->own_wait.co = co_self();
 	g->wait = &g->own_wait;
@@ -163,10 +164,10 @@ int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out)
 	 * room is planned for again. */
 	for (;;) {
 		if (wait) {
-			rc = kvc_node_ready_await(g->n, g->deadline_ns, &s);
+			rc = kvc_call_ready_await(g->n, g->sub, g->deadline_ns, &s);
 			if (rc < 0)
 				return rc;
-		} else if (g->n->state != KVC_NODE_UP) {
+		} else if (!kvc_call_ready(g->n, g->sub)) {
 			return -KV_EBUSY;
 		}
 		s = g->n->session;
@@ -187,6 +188,7 @@ int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out)
 			break;
 		kvc_req_release(g->c, *out);
 	}
+	kvc_call_own(*out, g->sub, g->n);
 	(*out)->at.asked_ns = asked_ns;
 	range_fill(g, *out, length, &dest, pull);
 	if (packed)

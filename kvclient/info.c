@@ -224,6 +224,12 @@ static void links_info(struct kvc_server_info *o, const struct kvc_session *s)
 		KV_LIST_EACH (n, &l->sent)
 			o->inflight++;
 	}
+	KV_LIST_EACH (n, &s->node->client->subs) {
+		const struct kvc_sub_at *at = &KV_LIST_ENTRY(n, struct kvc_sub, node)->at[s->node->index];
+		for (unsigned i = 0; at->lane && i < s->shards; i++)
+			KV_LIST_EACH (r, &at->lane[i].queue)
+				o->queued++;
+	}
 }
 
 /* The engine counts these; others see them as of the last heartbeat, or of now if somebody asks. */

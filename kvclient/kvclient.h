@@ -42,6 +42,7 @@ extern "C" {
 struct kvc_pool;
 struct kvc_client;
 struct kvc_mem;
+struct kvc_sub;
 
 /* ---- the pool ---- */
 
@@ -189,6 +190,8 @@ struct kvc_call {
 	struct kvc_phases *phases; /* any call: the caller's; written when the call returns, except with -KV_EINVAL or
 				      -KV_ECLOSED of a call that did not begin. NULL: nobody wants to know, and no
 				      clock is read for it */
+	struct kvc_sub *session;   /* whose call it is; NULL: the client's own session. It must be one of the same client
+				      (-KV_EINVAL); calls that block a thread run on its client */
 };
 
 /* kvc_get_await -- read a value into dst. Returns its length in bytes (which is written to dst), or -KV_ENOTFOUND,
@@ -268,6 +271,55 @@ KVC_API int kvc_stat_await(struct kvc_client *client, struct kvc_stat_item *out,
  * shorter ones that 64 picks in a row found none. */
 KVC_API int kvc_raw_await(struct kvc_client *client, unsigned w, struct kvc_view *view, uint64_t len, uint64_t ops,
 			  unsigned depth, uint64_t seed, const struct kvc_call *call);
+
+/* ---- further sessions ----
+ * A session of a logical client, on the connections that a client has: its own token, credits, pins and goodbye at every server of
+ * the pool, and its turn on the client's links, so that tens of thousands of them share a few endpoints. It costs no endpoint,
+ * region or buffer: some 300 bytes here. Pins are the session's (kvc_pin_await with `session`) and go with it. After a
+ * reconnect a session is opened again by itself; a call that needs it waits for that by its deadline. */
+
+struct kvc_session_options {
+	size_t size;
+	const char *psk;     /* "identity:hex": the logical client's own key, which the server knows from --session-keys; NULL: what the
+				client showed when it connected is enough */
+	uint64_t client_id;  /* shown by the server; 0: the client's */
+	uint64_t timeout_ns; /* 0: the pool's, as for calls */
+};
+
+/* kvc_session_open_await -- open one at every server that is up; at the others it is opened when they are. Returns 0 once it is
+ * open at all that are up; or why it is not, with *err: -KV_EDENIED (key or identity), -KV_EFULL (kv-server --max-clients,
+ * --max-sessions), -KV_ENOTSUP (an older server), -KV_EPEERDOWN (none is up), -KV_ETIMEOUT, -KV_ENOMEM, -KV_EINVAL, -KV_ECLOSED:
+ * it is open nowhere then. One takes a round trip of the control connection; many may be asked for at once, from
+ * several coroutines. options may be NULL. */
+KVC_API int kvc_session_open_await(struct kvc_client *client, const struct kvc_session_options *options, struct kvc_sub **out,
+				   struct kv_error *err);
+
+/* kvc_session_close_await -- its calls must have returned (-KV_EBUSY otherwise, nothing done). *session becomes NULL, NULL is
+ * accepted. Waits until the servers have confirmed, by the timeout (0: the pool's): -KV_ETIMEOUT: they will, or lose the
+ * connection. Sessions that are open when the pool is closed go with it, and may not be used afterwards. */
+KVC_API int kvc_session_close_await(struct kvc_client *client, struct kvc_sub **session, uint64_t timeout_ns);
+
+/* kvc_session_open, kvc_session_close -- the same from any other thread; w: on the client of worker w. No call with the session may
+ * be in progress or begin while it is closed. */
+KVC_API int kvc_session_open(struct kvc_pool *pool, unsigned w, const struct kvc_session_options *options, struct kvc_sub **out,
+			     struct kv_error *err);
+KVC_API int kvc_session_close(struct kvc_pool *pool, struct kvc_sub **session, uint64_t timeout_ns);
+
+struct kvc_session_info {
+	size_t size;
+	unsigned client;            /* the index of its client */
+	bool open;                  /* at the server asked about */
+	int status;                 /* why not: the server's refusal; 0: it is still to be opened */
+	uint32_t number;            /* the server's, within the client's connection */
+	uint32_t credits;           /* requests that it may have unanswered at each shard */
+	uint32_t credits_in_use;    /* at all shards together */
+	uint32_t queued;            /* requests that wait for their turn */
+	uint64_t requests, replies; /* at all servers, since it was opened */
+};
+
+/* kvc_session_info -- as server `server` knows it. Thread: any but another loop's. Blocks by the pool's timeout at most. -KV_EINVAL,
+ * -KV_ECLOSED, -KV_ETIMEOUT, -KV_EBUSY, -KV_ENOMEM. */
+KVC_API int kvc_session_info(struct kvc_pool *pool, struct kvc_sub *session, unsigned server, struct kvc_session_info *out);
 
 /* ---- the same from any other thread ----
  * Besides: -KV_EBUSY when the loop's queue is full, -KV_ETIMEOUT also when the loop did not come to the call by its

@@ -72,6 +72,7 @@ static bool req_over(const struct kvc_req *r)
 
 void kvc_req_end(struct kvc_client *c, struct kvc_req *r, int status)
 {
+	bool queued = r->state == KVC_REQ_QUEUED;
 	if (r->state != KVC_REQ_DONE) {
 		r->state = KVC_REQ_DONE;
 		r->status = status;
@@ -85,6 +86,8 @@ void kvc_req_end(struct kvc_client *c, struct kvc_req *r, int status)
 		return;
 	kv_list_del(&r->node);
 	kv_list_del(&r->cancel_node);
+	if (KV_UNLIKELY(r->sub && queued))
+		kvc_lane_left(r);
 	r->link = NULL;
 	if (r->orphan)
 		req_recycle(c, r);
@@ -92,6 +95,8 @@ void kvc_req_end(struct kvc_client *c, struct kvc_req *r, int status)
 
 static void submit(struct kvc_link *l, struct kvc_req *r, struct kvc_wait *wait, bool first)
 {
+	if (KV_UNLIKELY(r->sub != NULL))
+		l = kvc_lane_link(l, r);
 	r->link = l;
 	r->trace = wait->trace && wait->trace->on ? wait->trace : NULL;
 	r->at.server = (uint16_t)l->session->node->index;
@@ -104,7 +109,9 @@ static void submit(struct kvc_link *l, struct kvc_req *r, struct kvc_wait *wait,
 		return;
 	}
 	r->state = KVC_REQ_QUEUED;
-	if (first)
+	if (KV_UNLIKELY(r->sub != NULL))
+		kvc_lane_add(l, r);
+	else if (first)
 		kv_list_add_head(&l->queue, &r->node);
 	else
 		kv_list_add_tail(&l->queue, &r->node);
@@ -173,13 +180,16 @@ void kvc_req_release(struct kvc_client *c, struct kvc_req *r)
 
 /* ---- frames ---- */
 
-/* The request at the head of the queue, if a credit is there for it. */
+/* The request whose turn it is, if a credit is there for it. */
 static struct kvc_req *queue_head(const struct kvc_link *l)
 {
 	struct kvc_req *r;
-	if (kv_list_empty(&l->queue))
+	if (KV_UNLIKELY(!kv_list_empty(&l->turns)))
+		r = kvc_turn_head(l);
+	else if (kv_list_empty(&l->queue))
 		return NULL;
-	r = KV_LIST_ENTRY(l->queue.next, struct kvc_req, node);
+	else
+		r = KV_LIST_ENTRY(l->queue.next, struct kvc_req, node);
 	return l->credits > (r->wire.type == WIRE_PING ? 0 : l->reserve) ? r : NULL;
 }
 
@@ -241,16 +251,20 @@ static bool frame_cancels(struct kvc_link *l, struct wire_writer *w)
 static bool frame_requests(struct kvc_link *l, struct wire_writer *w, uint64_t now_ns)
 {
 	struct kvc_client *c = link_client(l);
+	const struct kvc_sub_at *whose = NULL;
 	struct kvc_req *r;
 	while ((r = queue_head(l))) {
-		int rc;
+		int rc = 0;
 		if (r->deadline_ns <= now_ns) {
 			kvc_req_end(c, r, -KV_ETIMEOUT);
 			continue;
 		}
 		r->wire.id = l->next_id;
 		r->wire.time_left_us = time_left_us(r->deadline_ns, now_ns);
-		rc = wire_request_add(w, &r->wire);
+		if (KV_UNLIKELY(r->sub != whose) && !kvc_frame_switch(w, r, &whose))
+			rc = -KV_EBUSY;
+		else
+			rc = wire_request_add(w, &r->wire);
 		if (rc == -KV_EBUSY && w->records > 0)
 			return false;
 		if (rc < 0) {
@@ -265,6 +279,8 @@ static bool frame_requests(struct kvc_link *l, struct wire_writer *w, uint64_t n
 		kvc_max(&c->count.queue_max_ns, now_ns - r->at.made_ns);
 		kv_list_del(&r->node);
 		kv_list_add_tail(&l->sent, &r->node);
+		if (KV_UNLIKELY(r->sub || !kv_list_empty(&l->turns)))
+			kvc_turn_taken(l, r);
 	}
 	return true;
 }

@@ -513,6 +513,13 @@ static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 	case WIRE_CTRL_GOODBYE_OK:
 		kvc_node_send_await(n, &done, kv_deadline(loop_now(n->client->loop), SEND_TIMEOUT_NS));
 		return 1;
+	case WIRE_CTRL_SESSION_CHALLENGE:
+	case WIRE_CTRL_SESSION_OK:
+	case WIRE_CTRL_SESSION_REFUSE:
+	case WIRE_CTRL_SESSION_CLOSE_OK:
+		if (kvc_subs_message(n, m) == 0)
+			return 0;
+		return kv_fail(&n->error, -KV_EPROTO, "it answered a question about a session that was not asked");
 	case WIRE_CTRL_GOODBYE:
 	case WIRE_CTRL_REFUSE:
 		return kv_fail(&n->error, -KV_EPEERDOWN, "it closes the session: %s",
@@ -649,6 +656,7 @@ static void drop_await(struct kvc_node *n, int status)
 		n->session = NULL;
 		kvc_session_unref(s);
 	}
+	kvc_subs_reset(n);
 	if (n->conn) {
 		boot_shutdown(n->conn);
 		while (n->senders > 0)
@@ -703,6 +711,7 @@ static void connection_await(struct kvc_node *n)
 			kvc_add(&c->count.reconnects, 1);
 		n->session->served = true;
 		node_set(n, KVC_NODE_UP);
+		kvc_subs_start(n);
 		links_count(c);
 	}
 	/* An attempt that was overtaken is not decided, while there is time for another one. */
@@ -754,6 +763,7 @@ void kvc_node_init(struct kvc_node *n, struct kvc_client *c, unsigned index)
 	n->index = index;
 	co_queue_init(&n->changed);
 	co_queue_init(&n->kick);
+	kvc_subs_init(n);
 }
 
 int kvc_node_start(struct kvc_node *n)

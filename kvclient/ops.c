@@ -79,7 +79,7 @@ static int simple_once_await(struct kvc_node *n, const struct wire_request *wire
 	struct kvc_wait wait = {.co = co_self(), .trace = t};
 	struct kvc_session *s;
 	struct kvc_req *r;
-	int rc = kvc_call_room_await(n, &(struct kvc_need){.node = n}, deadline_ns, true, &s, &r);
+	int rc = kvc_call_room_await(n, &(struct kvc_need){.node = n, .sub = t->sub}, deadline_ns, true, &s, &r);
 	if (rc < 0)
 		return rc;
 	if (shard == UINT32_MAX)
@@ -229,7 +229,7 @@ static int raw_once_await(struct kvc_node *n, unsigned w, const struct kvc_view 
 {
 	struct kvc_client *c = n->client;
 	struct kvc_wait wait = {.co = co_self(), .trace = t};
-	struct kvc_need need = {.node = n};
+	struct kvc_need need = {.node = n, .sub = t->sub};
 	struct kvc_session *s;
 	struct kvc_req *r;
 	int rc = kvc_node_ready_await(n, deadline_ns, &s);

@@ -56,6 +56,7 @@ int kvc_put_init(struct kvc_put *p, struct kvc_client *c, struct kvc_key key, co
 	p->data = data;
 	p->len = len;
 	p->ttl_s = call->ttl_s;
+	p->sub = call->session;
 	p->deadline_ns = deadline_ns;
 	p->own_wait.co = co_self();
 	p->wait = &p->own_wait;
@@ -126,7 +127,7 @@ int kvc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uin
 			struct kvc_req **out)
 {
 	bool copy = !p->inlined && !p->direct && p->len > KV_INLINE_MAX;
-	struct kvc_need need = {.piece_bytes = copy ? length : 0, .node = p->n};
+	struct kvc_need need = {.piece_bytes = copy ? length : 0, .node = p->n, .sub = p->sub};
 	struct kvc_session *s;
 	int rc;
 	put_sum_await(p);

@@ -157,6 +157,8 @@ static bool own_reply(struct kvc_client *c, struct kvc_link *l, struct kvc_req *
 	r->at.server_posted_ns = p->posted_ns;
 	r->at.server_replied_ns = p->replied_ns;
 	kvc_add(&c->count.replies, 1);
+	if (KV_UNLIKELY(r->sub != NULL))
+		kvc_lane_replied(r);
 	kv_list_del(&r->cancel_node);
 	kvc_link_credit(l);
 	kvc_req_settle(c, r);
@@ -177,6 +179,8 @@ static bool cancel_reply(struct kvc_client *c, struct kvc_link *l, struct kvc_re
 			r->id = 0;
 			r->replied = true;
 			r->status = -KV_ECANCELED;
+			if (r->sub)
+				kvc_lane_credit(r);
 			kvc_link_credit(l);
 		}
 	}

@@ -51,9 +51,10 @@ struct kvc_req *kvc_req_alloc(struct kvc_reqs *t)
 	r->generation++;
 	r->state = KVC_REQ_HELD;
 	r->link = NULL;
+	r->sub = NULL;
 	r->wait = NULL;
 	r->id = r->cancel_id = 0;
-	r->orphan = r->replied = r->final = r->cancelling = r->caller_memory = r->inlined = false;
+	r->orphan = r->replied = r->final = r->cancelling = r->caller_memory = r->in_lane = r->inlined = false;
 	r->status = 0;
 	r->trace = NULL;
 	r->region = NULL;

@@ -14,6 +14,7 @@ struct kvc_link;
 struct kvc_pull;
 struct te_region;
 struct kvc_room_share;
+struct kvc_sub_at;
 
 enum kvc_req_state {
 	KVC_REQ_FREE,
@@ -46,6 +47,7 @@ struct kvc_req {
 	struct kv_list node;        /* free list, queue or sent list of the link */
 	struct kv_list cancel_node; /* the link's list of cancels to send */
 	struct kvc_link *link;      /* NULL when not submitted, and once no id of it is in the link's map */
+	struct kvc_sub_at *sub;     /* whose it is, until its reply came; NULL: the connection's own session */
 	struct kvc_wait *wait;      /* told when it is done; NULL afterwards */
 	uint64_t id, cancel_id;     /* 0: none in the map */
 	uint32_t index;             /* of the entry: the slot of its immediates */
@@ -56,6 +58,7 @@ struct kvc_req {
 	bool final;         /* `posted` is final */
 	bool cancelling;    /* a cancel is queued or out, or was answered */
 	bool caller_memory; /* bytes move from or to memory that is the caller's the moment its call returns */
+	bool in_lane;       /* it counts as active in its session's lane */
 	bool inlined;       /* the bytes came in the reply and are in `inline_to` */
 	int status;
 	uint32_t arrived, posted; /* immediates */

@@ -26,6 +26,7 @@ static int link_init(struct kvc_session *s, unsigned shard, unsigned index)
 	kv_list_init(&l->cancels);
 	kv_list_init(&l->sent);
 	kv_list_init(&l->release_node);
+	kv_list_init(&l->turns);
 	return kvc_map_init(&l->map, s->credits);
 }
 
@@ -129,6 +130,8 @@ static void req_fail(struct kvc_client *c, struct kvc_req *r, int status, bool s
 	kvc_pull_leave(c, r);
 	r->id = r->cancel_id = 0;
 	r->replied = true;
+	if (r->sub)
+		kvc_lane_credit(r);
 	kvc_req_end(c, r, status);
 }
 
@@ -150,6 +153,7 @@ void kvc_session_fail(struct kvc_session *s, int status, bool safe)
 		memset(l->map.entry, 0, ((size_t)l->map.mask + 1) * sizeof(*l->map.entry));
 		l->map.used = 0;
 	}
+	kvc_subs_fail(s, status);
 	kvc_client_quarantine_count(c);
 	kvc_room_feed(c);
 }

@@ -28,7 +28,7 @@ static uint64_t since(uint64_t from_ns, uint64_t to_ns)
 /* Of a struct that has the field; one that is no struct kvc_call is refused later. */
 static struct kvc_phases *wanted(const struct kvc_call *call)
 {
-	return call && call->size >= sizeof(*call) && call->size <= KVC_CALL_SIZE_MAX ? call->phases : NULL;
+	return call && call->size >= offsetof(struct kvc_call, session) && call->size <= KVC_CALL_SIZE_MAX ? call->phases : NULL;
 }
 
 void kvc_trace_begin(struct kvc_trace *t, struct kvc_client *c, enum kvc_op op, const struct kvc_call *call)
@@ -39,7 +39,7 @@ void kvc_trace_begin(struct kvc_trace *t, struct kvc_client *c, enum kvc_op op, 
 	t->on = c->pool->options.slow_ns > 0 || out;
 	if (KV_LIKELY(!t->on))
 		return;
-	*t = (struct kvc_trace){.op = op, .on = true, .called_ns = loop_now(c->loop), .out = out};
+	*t = (struct kvc_trace){.op = op, .on = true, .sub = t->sub, .called_ns = loop_now(c->loop), .out = out};
 }
 
 void kvc_trace_key(struct kvc_trace *t, const void *key, size_t len)

@@ -34,6 +34,7 @@ struct kvc_trace {
 	enum kvc_op op;
 	bool on; /* slow calls are logged, or the caller wants to know: without that nothing else here is kept */
 	bool batch;
+	struct kvc_sub *sub; /* the session whose call it is; NULL: the client's own */
 	uint64_t called_ns, last_done_ns;
 	uint64_t woke_ns; /* the coroutine went on after its last wait for a request; 0: it did not say */
 	struct kvc_phases *out; /* the caller's, or NULL */

@@ -71,6 +71,11 @@ static void server_exec(const char *binary, char **argv, int ready_fd)
 
 void test_server_start(struct test_server *s, const char *node_id)
 {
+	test_server_start_with(s, node_id, NULL);
+}
+
+void test_server_start_with(struct test_server *s, const char *node_id, const char *const *more)
+{
 	const char *binary = test_server_binary(), *listen = s->address[0] ? s->address : "127.0.0.1:0";
 	char *argv[] = {"kv-server",
 			"--listen-addr",
@@ -88,8 +93,11 @@ void test_server_start(struct test_server *s, const char *node_id)
 			"--ready-fd",
 			"3",
 			"--allow-bench",
-			NULL};
+			[16] = NULL,
+			[32] = NULL};
 	int pipe_fd[2];
+	for (unsigned i = 16; more && *more && i < 32; i++)
+		argv[i] = (char *)*more++;
 	assert_int_equal(pipe2(pipe_fd, O_CLOEXEC), 0);
 	s->node_id = node_id;
 	s->pid = fork();

@@ -24,6 +24,8 @@ const char *test_provider(void);
 /* test_server_start -- listen on 127.0.0.1; address "" lets the kernel choose a port, else that one is used again.
  * Fails the test after 30 s. */
 void test_server_start(struct test_server *s, const char *node_id);
+/* test_server_start_with -- with more arguments, which end with NULL. */
+void test_server_start_with(struct test_server *s, const char *node_id, const char *const *more);
 void test_server_kill(struct test_server *s); /* SIGKILL, and reaped */
 void test_server_stop(struct test_server *s); /* SIGSTOP */
 void test_server_cont(struct test_server *s);
