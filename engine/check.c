@@ -413,6 +413,29 @@ static void check_ptrace(const struct te_checkup *c, struct te_verdict *v)
 	v->have = scope < 0 ? 0 : (uint64_t)scope;
 }
 
+static void uring_refused(const struct te_checkup *c, struct te_verdict *v)
+{
+	const struct kv_host *h = c->host;
+	char limit[NUMBER_TEXT];
+	int len = (int)strcspn(c->uring, ";"); /* what stands behind it is said better here */
+	if (c->uring_code == -KV_ENOMEM) {
+		snprintf(v->text, sizeof(v->text), "no memory for the rings: they count as locked memory of this user, %s allowed",
+			 is_number(h->memlock_soft) ? kv_size_format(h->memlock_soft, limit, sizeof(limit))
+						    : count_text(h->memlock_soft, limit));
+		remedy(v, where_memlock(h));
+	} else if (h->seccomp > 0) {
+		snprintf(v->text, sizeof(v->text), "refused: a seccomp filter is on (%.*s)", len, c->uring);
+		remedy(v, h->container == KV_CONTAINER_KUBERNETES
+				  ? "allow io_uring_setup, io_uring_enter and io_uring_register in the pod's seccompProfile "
+				    "(Localhost), or set it to Unconfined"
+				  : "allow io_uring_setup, io_uring_enter and io_uring_register: docker run --security-opt "
+				    "seccomp=PROFILE.json (or seccomp=unconfined); systemd: SystemCallFilter=@aio");
+	} else {
+		snprintf(v->text, sizeof(v->text), "refused: %.*s", len, c->uring);
+		remedy(v, "a kernel of 5.6 or later with CONFIG_IO_URING is needed (Amazon Linux 2023, Debian 11, Ubuntu 22.04)");
+	}
+}
+
 static void check_uring(const struct te_checkup *c, struct te_verdict *v)
 {
 	const struct kv_host *h = c->host;
@@ -420,25 +443,17 @@ static void check_uring(const struct te_checkup *c, struct te_verdict *v)
 	v->have = h->uring_disabled < 0 ? 0 : (uint64_t)h->uring_disabled;
 	if (!refused && (c->uring || !forbidden)) {
 		v->status = TE_OK;
-		snprintf(v->text, sizeof(v->text), "%s", c->uring ? "a ring was made" : "not forbidden by a sysctl");
+		snprintf(v->text, sizeof(v->text), "%s", c->uring ? "the rings were made" : "not forbidden by a sysctl");
 		return;
 	}
 	v->status = TE_FAIL;
-	if (forbidden) {
-		snprintf(v->text, sizeof(v->text), "forbidden: kernel.io_uring_disabled is %d", h->uring_disabled);
-		remedy(v, "`sysctl -w kernel.io_uring_disabled=0` (keep it in /etc/sysctl.d/90-kvrail.conf), or set it to 1 and "
-			  "kernel.io_uring_group to a group of this user");
-	} else if (h->seccomp > 0) {
-		snprintf(v->text, sizeof(v->text), "refused: a seccomp filter is on (%.150s)", c->uring);
-		remedy(v, h->container == KV_CONTAINER_KUBERNETES
-				  ? "allow io_uring_setup, io_uring_enter and io_uring_register in the pod's seccompProfile "
-				    "(Localhost), or set it to Unconfined"
-				  : "allow io_uring_setup, io_uring_enter and io_uring_register: docker run --security-opt "
-				    "seccomp=PROFILE.json (or seccomp=unconfined); systemd: SystemCallFilter=@aio");
-	} else {
-		snprintf(v->text, sizeof(v->text), "refused: %.200s", c->uring);
-		remedy(v, "a kernel of 5.6 or later with CONFIG_IO_URING is needed (Amazon Linux 2023, Debian 11, Ubuntu 22.04)");
+	if (!forbidden) {
+		uring_refused(c, v);
+		return;
 	}
+	snprintf(v->text, sizeof(v->text), "forbidden: kernel.io_uring_disabled is %d", h->uring_disabled);
+	remedy(v, "`sysctl -w kernel.io_uring_disabled=0` (keep it in /etc/sysctl.d/90-kvrail.conf), or set it to 1 and "
+		  "kernel.io_uring_group to a group of this user");
 }
 
 static void check_cpus(const struct te_checkup *c, struct te_verdict *v)

@@ -70,6 +70,7 @@ struct te_checkup {
 	const struct te_need *need;
 	bool pins_memory, shared_memory; /* of the provider, for checks of a process, that have no device */
 	const char *uring;     /* why a ring could not be made; "": it could; NULL: not tried */
+	int uring_code;        /* of that: -KV_ENOMEM is memory, or locked memory */
 	int cma_error;         /* errno of reading another process's memory; 0: it worked; -1: not tried */
 };
 

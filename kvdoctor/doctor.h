@@ -33,7 +33,7 @@ struct finding {
 	char id[32], subject[WORD_MAX], name[32]; /* "memlock", "kv-bench", "locked memory" */
 	const char *unit;                         /* "", "bytes" */
 	uint64_t need, have;                      /* KV_UNKNOWN: it has no numbers */
-	char text[320], remedy[400];
+	char text[768], remedy[400];
 };
 
 struct netdev {
@@ -90,7 +90,8 @@ struct doctor {
 	unsigned num_netdevs;
 	char congestion[32], congestions[160], qdisc[32];
 	uint64_t wmem_max, rmem_max; /* the third number of tcp_wmem, tcp_rmem; KV_UNKNOWN */
-	char uring_error[400]; /* why no ring could be made; "": one was */
+	char uring_error[400]; /* why the rings of a run could not be made; "": they could */
+	int uring_code;
 	int cma_error;         /* see te_checkup */
 	struct role client, server;
 	struct trial tried_client, tried_server;

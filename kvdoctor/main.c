@@ -9,7 +9,6 @@
 
 #include "kvdoctor/doctor.h"
 #include "kvdoctor/try.h"
-#include "loop/loop.h"
 
 enum { EXIT_WORKS = 0, EXIT_FAILS = 1, EXIT_USAGE = 2 };
 
@@ -34,23 +33,11 @@ static int memory_try(void)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static void ring_try(char *out, size_t cap)
-{
-	const struct loop_options options = {.name = "doctor"};
-	struct kv_error err = {0};
-	struct loop *loop = NULL;
-	int rc = loop_create(&options, &loop, &err);
-	snprintf(out, cap, "%.399s", rc ? err.text : "");
-	loop_destroy(&loop);
-}
-
 static int examine(struct doctor *d)
 {
 	d->root = d->opt->sysroot ? d->opt->sysroot : "";
 	d->cma_error = *d->root ? -1 : memory_try();
 	te_env_for_programs();
-	if (!*d->root)
-		ring_try(d->uring_error, sizeof(d->uring_error));
 	kv_host_read(d->root, &d->host);
 	doctor_look(d);
 	doctor_network(d);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "kvdoctor/doctor.h"
+#include "loop/loop.h"
 
 enum {
 	LOOPS_MAX = 4,         /* by default */
@@ -19,6 +20,7 @@ enum {
 	SERVER_MESSAGES = 512,
 	LOOP_FILES = 2,        /* a ring and its bell */
 	OWN_FILES = 8,
+	RINGS_MAX = 64,
 	STACK_MAPPINGS = 2,    /* of a coroutine: its stack and the guard below */
 	OTHER_MAPPINGS = 1000
 };
@@ -171,14 +173,38 @@ static void check_role(struct doctor *d, const struct role *r)
 		run_checks(d, r->name, &c, TE_CHECK_PROCESS);
 }
 
+/* As many as the loops of a run have, all at once: what is short may be short at the last. */
+static void rings_try(struct doctor *d, unsigned count)
+{
+	struct loop *loop[RINGS_MAX] = {NULL};
+	struct kv_error err = {0};
+	unsigned n = 0;
+	count = KV_MIN(count, (unsigned)RINGS_MAX);
+	while (n < count && d->uring_code == 0) {
+		const struct loop_options options = {.name = "doctor"};
+		d->uring_code = loop_create(&options, &loop[n], &err);
+		n += d->uring_code == 0;
+	}
+	if (d->uring_code)
+		snprintf(d->uring_error, sizeof(d->uring_error), "%.399s", err.text);
+	/* The loop has one code for all limits; locked memory has a remedy of its own. */
+	if (d->uring_code == -KV_ELIMIT && strstr(err.text, "memlock"))
+		d->uring_code = -KV_ENOMEM;
+	while (n > 0)
+		loop_destroy(&loop[--n]);
+}
+
 static void check_machine(struct doctor *d)
 {
+	if (!*d->root)
+		rings_try(d, d->client.threads + (d->server.present ? d->server.threads + 1 : 0));
 	struct te_need need = d->client.budget.process;
 	struct te_checkup c = {.host = &d->host,
 			       .need = &need,
 			       .pins_memory = d->client.budget.pins_memory,
 			       .shared_memory = d->client.budget.shared_memory,
 			       .uring = *d->root ? NULL : d->uring_error,
+			       .uring_code = d->uring_code,
 			       .cma_error = d->cma_error};
 	if (d->server.present)
 		te_need_add(&need, &d->server.budget.process);

@@ -189,10 +189,23 @@ static void role_try(const struct role *r, struct trial *t)
 
 /* ---- what to say of it ---- */
 
+/* The last line that is not empty. */
+static void last_line(const char *text, const char **out_from, size_t *out_len)
+{
+	size_t end = strlen(text), from;
+	while (end > 0 && text[end - 1] == '\n')
+		end--;
+	for (from = end; from > 0 && text[from - 1] != '\n'; from--)
+		;
+	*out_from = text + from;
+	*out_len = KV_MIN(end - from, (size_t)LOG_SHOWN);
+}
+
 static void trial_judge(struct doctor *d, const struct role *r, const struct trial *t)
 {
 	char opened[32], registered[32], took[32], ping[32], moved[32];
-	struct finding *f;
+	const char *from;
+	size_t len;
 	if (!t->error[0] && t->moved) {
 		doctor_found(d, SECTION_TRY, TE_OK, "try", r->name, "tried",
 			     "%u endpoint%s opened in %s, %s each registered in %s; a message there and back in %s, %s written and right",
@@ -202,11 +215,9 @@ static void trial_judge(struct doctor *d, const struct role *r, const struct tri
 			     kv_size_format(t->bytes, moved, sizeof(moved)));
 		return;
 	}
-	f = doctor_found(d, SECTION_TRY, TE_FAIL, "try", r->name, "tried", "%u of %u engines opened; %.280s", t->opened, r->engines,
-			 t->error);
-	size_t len = strcspn(t->log, "\n");
-	if (t->log[0])
-		doctor_remedy(f, "its log: %.*s%s", (int)KV_MIN(len, (size_t)LOG_SHOWN), t->log, t->log[len] && t->log[len + 1] ? " ..." : "");
+	last_line(t->log, &from, &len);
+	doctor_found(d, SECTION_TRY, TE_FAIL, "try", r->name, "tried", "%u of %u engines opened; %.399s%s%.*s%s", t->opened, r->engines,
+		     t->error, len ? " (its last words: " : "", (int)len, from, len ? ")" : "");
 }
 
 void doctor_try(struct doctor *d)

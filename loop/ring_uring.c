@@ -106,7 +106,7 @@ static int refuse(int rc, const char *what, struct kv_error *err)
 	case -ENOMEM:
 		getrlimit(RLIMIT_MEMLOCK, &limit);
 		return kv_fail(err, -KV_ELIMIT,
-			       "%s: no memory, or more than the %llu KiB that this process may lock; raise the memlock "
+			       "%s: no memory, or more than the %llu KiB that this user may lock; raise the memlock "
 			       "limit (ulimit -l, LimitMEMLOCK)",
 			       what, (unsigned long long)limit.rlim_cur >> 10);
 	default:

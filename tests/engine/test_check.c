@@ -264,15 +264,20 @@ static void io_uring(void **state)
 	host.root = false;
 	is("io_uring", TE_FAIL, "io_uring_disabled is 1", "io_uring_group");
 	checkup.uring = ""; /* in the group: seen to work */
-	is("io_uring", TE_OK, "a ring was made", NULL);
+	is("io_uring", TE_OK, "the rings were made", NULL);
 	host.uring_disabled = 0;
 	host.seccomp = 2;
 	checkup.uring = "Operation not permitted";
 	is("io_uring", TE_FAIL, "seccomp", "io_uring_setup");
 	host.container = KV_CONTAINER_KUBERNETES;
 	is("io_uring", TE_FAIL, "seccomp", "seccompProfile");
+	host.memlock_soft = 64 << 10; /* docker's default: a few rings */
+	host.container = KV_CONTAINER_DOCKER;
+	checkup.uring_code = -KV_ENOMEM;
+	is("io_uring", TE_FAIL, "64 KiB allowed", "--ulimit memlock=-1");
+	checkup.uring_code = -KV_ELIMIT;
 	host.seccomp = 0;
-	checkup.uring = "Function not implemented";
+	checkup.uring = "Function not implemented; and more";
 	is("io_uring", TE_FAIL, "Function not implemented", "CONFIG_IO_URING");
 }
 

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""no_uring.py COMMAND... -- run a command in which io_uring_setup answers EPERM, as under a container's seccomp profile."""
+import ctypes
+import os
+import struct
+import sys
+
+IO_URING_SETUP = 425  # the same on every architecture
+PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
+LOAD, JUMP_EQUAL, RETURN = 0x20, 0x15, 0x06
+ALLOW, ERRNO_EPERM = 0x7FFF0000, 0x00050001
+
+
+def instruction(code, jt, jf, k):
+    return struct.pack("HBBI", code, jt, jf, k)
+
+
+program = (instruction(LOAD, 0, 0, 0) + instruction(JUMP_EQUAL, 0, 1, IO_URING_SETUP)
+           + instruction(RETURN, 0, 0, ERRNO_EPERM) + instruction(RETURN, 0, 0, ALLOW))
+buffer = ctypes.create_string_buffer(program, len(program))
+
+
+class Filter(ctypes.Structure):
+    _fields_ = [("len", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
+
+
+libc = ctypes.CDLL(None, use_errno=True)
+wanted = Filter(len(program) // 8, ctypes.addressof(buffer))
+if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(wanted), 0, 0):
+    sys.exit("no_uring.py: seccomp: " + os.strerror(ctypes.get_errno()))
+os.execv(sys.argv[1], sys.argv[1:])

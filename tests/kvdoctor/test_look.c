@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_look.c -- machines that this one is not: devices without a driver, ports that are down, settings that hurt, networks
+ * that could be faster. */
+#include "tests/kvdoctor/rig.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "kvdoctor/try.h"
+#include "tests/tree.h"
+
+static int made_up(void **state)
+{
+	int rc = tree_make(NULL);
+	if (rc == 0)
+		rc = rig_make(state);
+	if (rc == 0)
+		((struct doctor *)*state)->root = tree_root;
+	return rc;
+}
+
+static int gone(void **state)
+{
+	rig_remove(state);
+	return tree_remove(NULL);
+}
+
+static void pci(const char *slot, const char *vendor, const char *device, const char *driver)
+{
+	char path[128], target[64];
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/vendor", slot);
+	tree_put(path, vendor);
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/device", slot);
+	tree_put(path, device);
+	if (!driver)
+		return;
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/driver", slot);
+	snprintf(target, sizeof(target), "../../../bus/pci/drivers/%s", driver);
+	tree_link(path, target);
+}
+
+static void an_empty_machine_has_nothing_to_say_of_devices(void **state)
+{
+	struct doctor *d = *state;
+	doctor_look(d);
+	assert_int_equal(d->num_rdma, 0);
+	assert_int_equal(d->num_modules, 0);
+	for (unsigned i = 0; i < d->num_findings; i++)
+		assert_int_not_equal(d->finding[i].section, SECTION_DEVICES);
+	assert_true(d->num_providers > 0);
+}
+
+static void an_efa_device_without_its_driver(void **state)
+{
+	struct doctor *d = *state;
+	pci("0000:4f:00.0", "0x1d0f\n", "0xefa2\n", NULL);
+	pci("0000:50:00.0", "0x1d0f\n", "0xec20\n", "ena"); /* the Ethernet NIC of the same vendor */
+	doctor_look(d);
+	rig_is(d, "efa_driver", TE_WARN, "without its driver", "modprobe efa");
+	assert_string_equal(rig_finding(d, "efa_driver")->subject, "0000:4f:00.0");
+	assert_int_equal(doctor_count(d, TE_WARN), 1);
+}
+
+static void a_mellanox_nic_without_rdma(void **state)
+{
+	struct doctor *d = *state;
+	pci("0000:81:00.0", "0x15b3\n", "0x1021\n", "mlx5_core");
+	doctor_look(d);
+	rig_is(d, "mlx5_driver", TE_WARN, "RDMA driver is not loaded", "modprobe mlx5_ib");
+}
+
+static void a_port_that_is_down(void **state)
+{
+	struct doctor *d = *state;
+	tree_put("/sys/class/infiniband/mlx5_0/ports/1/state", "1: DOWN\n");
+	tree_put("/sys/class/infiniband/mlx5_0/ports/1/phys_state", "3: Disabled\n");
+	tree_put("/sys/class/infiniband/mlx5_0/ports/1/link_layer", "Ethernet\n");
+	tree_put("/sys/class/infiniband/mlx5_0/ports/1/gids/0", "fe80:0000:0000:0000:0000:0000:0000:0001\n");
+	tree_put("/sys/class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0", "eth2\n");
+	tree_put("/sys/module/mlx5_core/version", "24.04-0.6.6\n");
+	tree_put("/sys/module/ib_uverbs/refcnt", "1\n");
+	doctor_look(d);
+	rig_is(d, "rdma_port", TE_WARN, "port 1 is DOWN (Disabled)", "ip link set eth2 up");
+	assert_int_equal(d->num_modules, 2);
+	assert_string_equal(d->module[0].version, "24.04-0.6.6");
+	assert_string_equal(d->module[1].version, "of the kernel");
+	d->num_findings = 0;
+	doctor_advise(d); /* tcp was chosen all the same */
+	rig_is(d, "rdma_unused", TE_WARN, "RDMA device mlx5_0 is here", "IP address");
+}
+
+static void an_infiniband_port_asks_for_a_subnet_manager(void **state)
+{
+	struct doctor *d = *state;
+	tree_put("/sys/class/infiniband/mlx5_0/ports/1/state", "2: INIT\n");
+	tree_put("/sys/class/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand\n");
+	doctor_look(d);
+	rig_is(d, "rdma_port", TE_WARN, "INIT", "subnet manager");
+}
+
+static void modules_of_efa_without_the_installer(void **state)
+{
+	struct doctor *d = *state;
+	tree_link("/sys/class/infiniband/rdmap79s0/device", "../../../devices/x");
+	tree_put("/sys/devices/x/vendor", "0x1d0f\n");
+	tree_put("/sys/class/infiniband/rdmap79s0/ports/1/state", "4: ACTIVE\n");
+	doctor_look(d);
+	if (d->installer[0])
+		skip(); /* this machine has it */
+	rig_is(d, "libfabric_installer", TE_WARN, "too old for this device", "EFA installer");
+}
+
+/* ---- the environment ---- */
+
+static void settings_that_hurt_are_named(void **state)
+{
+	struct doctor *d = *state;
+	setenv("FI_TCP_ZEROCOPY_SIZE", "4096", 1);
+	setenv("FI_EFA_MTU_SIZE", "8192", 1); /* of no concern to tcp */
+	doctor_environment(d);
+	unsetenv("FI_TCP_ZEROCOPY_SIZE");
+	unsetenv("FI_EFA_MTU_SIZE");
+	assert_int_equal(d->num_findings, 1);
+	rig_is(d, "environment", TE_FAIL, "is set to 4096", "unset FI_TCP_ZEROCOPY_SIZE");
+}
+
+static void harmless_values_are_not_named(void **state)
+{
+	struct doctor *d = *state;
+	setenv("FI_OFI_RXM_DATA_AUTO_PROGRESS", "0", 1);
+	doctor_environment(d);
+	unsetenv("FI_OFI_RXM_DATA_AUTO_PROGRESS");
+	assert_int_equal(d->num_findings, 0);
+}
+
+/* ---- the network, and advice ---- */
+
+static void net(const char *name, const char *state, const char *speed, const char *mtu)
+{
+	char path[96];
+	snprintf(path, sizeof(path), "/sys/class/net/%s/operstate", name);
+	tree_put(path, state);
+	snprintf(path, sizeof(path), "/sys/class/net/%s/speed", name);
+	tree_put(path, speed);
+	snprintf(path, sizeof(path), "/sys/class/net/%s/mtu", name);
+	tree_put(path, mtu);
+}
+
+static void the_network_is_read(void **state)
+{
+	struct doctor *d = *state;
+	net("eth10", "up\n", "100000\n", "1500\n");
+	net("eth2", "down\n", "-1\n", "1500\n");
+	tree_put("/sys/class/net/bonding_masters", "");
+	tree_put("/proc/sys/net/ipv4/tcp_congestion_control", "bbr\n");
+	tree_put("/proc/sys/net/ipv4/tcp_wmem", "4096\t16384\t4194304\n");
+	doctor_network(d);
+	assert_int_equal(d->num_netdevs, 2);
+	assert_string_equal(d->netdev[0].name, "eth2");
+	assert_false(d->netdev[0].up);
+	assert_int_equal(d->netdev[0].speed_mbps, -1);
+	assert_true(d->netdev[1].up);
+	assert_int_equal(d->netdev[1].speed_mbps, 100000);
+	assert_string_equal(d->congestion, "bbr");
+	assert_true(d->wmem_max == 4 << 20);
+	assert_true(d->rmem_max == KV_UNKNOWN);
+}
+
+/* The run goes over eth0 to another host. */
+static void abroad(struct doctor *d)
+{
+	static char server[] = "10.0.0.9:50051";
+	struct doctor_options *o = rig_options(d);
+	o->servers.count = 1;
+	o->servers.item[0] = server;
+	snprintf(d->client.budget.device[0].device.local, KV_NAME_MAX, "10.0.0.1");
+}
+
+static void advice_for_a_fast_network(void **state)
+{
+	struct doctor *d = *state;
+	net("eth0", "up\n", "100000\n", "1500\n");
+	tree_put("/proc/sys/net/ipv4/tcp_congestion_control", "bbr\n");
+	tree_put("/proc/sys/net/ipv4/tcp_available_congestion_control", "reno cubic bbr\n");
+	tree_put("/proc/sys/net/ipv4/tcp_wmem", "4096\t16384\t4194304\n");
+	tree_put("/proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t6291456\n");
+	abroad(d);
+	doctor_network(d);
+	doctor_advise(d);
+	rig_is(d, "mtu", TE_INFO, "1500 at 100 Gb/s", "mtu 9001");
+	rig_is(d, "socket_buffers", TE_INFO, "round trip of 251 us", "net.ipv4.tcp_wmem");
+	rig_is(d, "congestion", TE_INFO, "paces every segment", "tcp_congestion_control=cubic");
+	assert_null(rig_finding(d, "one_host"));
+	assert_int_equal(doctor_worst(d), TE_OK); /* advice is no warning */
+}
+
+static void no_advice_where_nothing_is_to_be_had(void **state)
+{
+	struct doctor *d = *state;
+	net("eth0", "up\n", "10000\n", "9001\n");
+	tree_put("/proc/sys/net/ipv4/tcp_congestion_control", "cubic\n");
+	tree_put("/proc/sys/net/ipv4/tcp_wmem", "4096\t16384\t4194304\n");
+	tree_put("/proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t33554432\n");
+	abroad(d);
+	doctor_network(d);
+	doctor_advise(d);
+	assert_int_equal(d->num_findings, 0);
+}
+
+static void advice_for_one_host(void **state)
+{
+	struct doctor *d = *state;
+	tree_put("/proc/sys/net/ipv4/tcp_congestion_control", "bbr\n");
+	tree_put("/sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n");
+	doctor_network(d);
+	doctor_advise(d);
+	rig_is(d, "one_host", TE_INFO, "shared memory", "--provider shm");
+	rig_is(d, "congestion", TE_INFO, "GETs are not concerned", "if PUTs matter");
+	rig_is(d, "transparent_hugepage", TE_INFO, "off", "echo madvise");
+	assert_null(rig_finding(d, "mtu"));
+}
+
+/* ---- the trial ---- */
+
+static void lines_of_the_child_are_understood(void **state)
+{
+	struct trial t = {0};
+	(void)state;
+	try_line(&t, "opened 3");
+	try_line(&t, "moved 1");
+	try_line(&t, "ping_ns 12345");
+	try_line(&t, "error fi_enable on lo (tcp): it did not work");
+	try_line(&t, "");
+	try_line(&t, "opened");
+	try_line(&t, "opened many");
+	try_line(&t, "something else");
+	try_line(&t, "done 1");
+	assert_int_equal(t.opened, 3);
+	assert_true(t.moved && t.done);
+	assert_int_equal(t.ping_ns, 12345);
+	assert_string_equal(t.error, "fi_enable on lo (tcp): it did not work");
+}
+
+static void nothing_is_tried_when_told_so(void **state)
+{
+	struct doctor *d = *state;
+	d->root = "";
+	rig_options(d)->no_try = true;
+	doctor_try(d);
+	rig_is(d, "try", TE_INFO, "--no-try", "");
+	assert_false(d->tried_client.done);
+}
+
+/* The child is this program with the child's arguments: what it makes of them is in main. */
+static void a_child_that_dies_is_told(void **state)
+{
+	struct doctor *d = *state;
+	d->root = "";
+	d->server.present = false;
+	d->client.options.provider = "dies";
+	doctor_try(d);
+	rig_is(d, "try", TE_FAIL, "1 of 4 engines opened; the provider ended the process (Aborted) (its last words: a last word)", "");
+}
+
+static void a_child_without_a_word_is_told(void **state)
+{
+	struct doctor *d = *state;
+	d->root = "";
+	d->server.present = false;
+	d->client.options.provider = "silent";
+	doctor_try(d);
+	rig_is(d, "try", TE_FAIL, "without a word (exit status 7)", "");
+}
+
+static void a_child_that_works_is_told(void **state)
+{
+	struct doctor *d = *state;
+	d->root = "";
+	d->client.options.provider = d->server.options.provider = "works";
+	doctor_try(d);
+	rig_is(d, "try", TE_OK, "4 endpoints opened in 1.00 ms", "");
+	assert_int_equal(doctor_count(d, TE_OK), 2);
+}
+
+/* ---- options ---- */
+
+static int parse(const char *a, const char *b, struct doctor_options *out, struct kv_error *err)
+{
+	char *argv[] = {(char *)(uintptr_t)"kv-doctor", (char *)(uintptr_t)a, (char *)(uintptr_t)b, NULL};
+	return doctor_options_parse(b ? 3 : a ? 2 : 1, argv, out, err);
+}
+
+static void options_are_those_of_kv_bench(void **state)
+{
+	struct doctor_options o;
+	struct kv_error err = {0};
+	(void)state;
+	assert_int_equal(parse(NULL, NULL, &o, &err), 0);
+	assert_int_equal(o.num_workers, 16);
+	assert_int_equal(o.num_clients, 4);
+	assert_int_equal(o.buffer_mb, 64);
+	assert_string_equal(o.provider, "auto");
+	assert_int_equal(parse("--server-shards", "3", &o, &err), 0);
+	assert_int_equal(o.server_threads, 3);
+	assert_int_equal(parse("--num-clients", "0", &o, &err), -KV_EINVAL);
+	assert_int_equal(parse("--server", ":::", &o, &err), -KV_EINVAL);
+	assert_int_equal(parse("--sysroot", "", &o, &err), -KV_EINVAL);
+}
+
+static int child(char **argv)
+{
+	const char *kind = argv[2];
+	printf("opened %s\n", strcmp(kind, "dies") == 0 ? "1" : argv[5]);
+	fflush(stdout);
+	if (strcmp(kind, "dies") == 0) {
+		fputs("a last word\n", stderr);
+		abort();
+	}
+	if (strcmp(kind, "silent") == 0)
+		return 7;
+	puts("open_ns 1000000\nregister_ns 1000\nregistered_bytes 1048576\nping_ns 1000\nbytes 1048576\nmoved 1\ndone 1");
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(an_empty_machine_has_nothing_to_say_of_devices, made_up, gone),
+		cmocka_unit_test_setup_teardown(an_efa_device_without_its_driver, made_up, gone),
+		cmocka_unit_test_setup_teardown(a_mellanox_nic_without_rdma, made_up, gone),
+		cmocka_unit_test_setup_teardown(a_port_that_is_down, made_up, gone),
+		cmocka_unit_test_setup_teardown(an_infiniband_port_asks_for_a_subnet_manager, made_up, gone),
+		cmocka_unit_test_setup_teardown(modules_of_efa_without_the_installer, made_up, gone),
+		cmocka_unit_test_setup_teardown(settings_that_hurt_are_named, made_up, gone),
+		cmocka_unit_test_setup_teardown(harmless_values_are_not_named, made_up, gone),
+		cmocka_unit_test_setup_teardown(the_network_is_read, made_up, gone),
+		cmocka_unit_test_setup_teardown(advice_for_a_fast_network, made_up, gone),
+		cmocka_unit_test_setup_teardown(no_advice_where_nothing_is_to_be_had, made_up, gone),
+		cmocka_unit_test_setup_teardown(advice_for_one_host, made_up, gone),
+		cmocka_unit_test(lines_of_the_child_are_understood),
+		cmocka_unit_test_setup_teardown(nothing_is_tried_when_told_so, made_up, gone),
+		cmocka_unit_test_setup_teardown(a_child_that_dies_is_told, made_up, gone),
+		cmocka_unit_test_setup_teardown(a_child_without_a_word_is_told, made_up, gone),
+		cmocka_unit_test_setup_teardown(a_child_that_works_is_told, made_up, gone),
+		cmocka_unit_test(options_are_those_of_kv_bench),
+	};
+	te_env_for_programs(); /* in the child, too: psm's handlers would follow the abort with a crash of their own */
+	if (argc > 2 && strcmp(argv[1], TRY_CHILD) == 0)
+		return child(argv);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
