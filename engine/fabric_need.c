@@ -26,9 +26,11 @@ enum {
 #define RXM_2_EXTRA ((uint64_t)32 << 20) /* libfabric 2.x keeps so much more for an endpoint */
 #define EFA_PAGES   (24ull << 20)        /* page table entries of an EFA device, as its users report them */
 
-static uint64_t rxm_memory(void)
+/* Over verbs each connection has receive buffers of its own, elsewhere all share one pool. */
+static uint64_t rxm_memory(const struct fab_quirk *quirk, unsigned peers)
 {
-	uint64_t buffers = fab_env_number("FI_OFI_RXM_MSG_RX_SIZE", RXM_RX_DEFAULT),
+	uint64_t buffers = fab_is_verbs(quirk) ? (uint64_t)fab_verbs_entries_per_peer() * KV_MAX(peers, 1u)
+					       : fab_env_number("FI_OFI_RXM_MSG_RX_SIZE", RXM_RX_DEFAULT),
 		 bytes = fab_env_number("FI_OFI_RXM_BUFFER_SIZE", RXM_BUFFER_DEFAULT) + RXM_BUFFER_EXTRA;
 	return KV_MAX(buffers, (uint64_t)RXM_RX_STEP) * bytes +
 	       (fi_version() >= FI_VERSION(2, 0) ? RXM_2_EXTRA : 0);
@@ -48,7 +50,7 @@ static uint64_t cq_entries(const struct fab_quirk *quirk, const struct fab_optio
 void fab_need(const struct fab_device *device, const struct fab_options *options, unsigned peers, struct te_need *out)
 {
 	const struct fab_quirk *quirk = fab_quirk_find(device->short_name);
-	uint64_t own = quirk->rxm ? rxm_memory() : quirk->memory_bytes;
+	uint64_t own = quirk->rxm ? rxm_memory(quirk, peers) : quirk->memory_bytes;
 	bool shm = strcmp(quirk->short_name ? quirk->short_name : "", "shm") == 0;
 	*out = (struct te_need){
 		.endpoints = 1,

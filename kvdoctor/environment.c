@@ -16,7 +16,7 @@ static const struct {
 	{"FI_TCP_ZEROCOPY_SIZE", NULL, "tcp", TE_FAIL, "libfabric may announce bytes that it did not deliver"},
 	{"FI_OFI_RXM_DATA_AUTO_PROGRESS", "1", "tcp", TE_FAIL, "libfabric may announce bytes that it did not deliver"},
 	{"FI_OFI_RXM_USE_RNDV_WRITE", NULL, "", TE_WARN, "wrong data before libfabric 1.18.3"},
-	{"FI_OFI_RXM_USE_SRX", "0", "verbs", TE_WARN, "memory runs out with many peers"},
+	{"FI_OFI_RXM_USE_SRX", "1", "verbs", TE_FAIL, "libfabric takes immediate data for messages and drops it"},
 	{"FI_EFA_MTU_SIZE", NULL, "efa", TE_WARN, "newer EFA providers end the process when it is set"},
 	{"FI_EFA_TX_IOV_LIMIT", NULL, "efa", TE_WARN, "newer EFA providers end the process when it is set"},
 	{"FI_EFA_RX_IOV_LIMIT", NULL, "efa", TE_WARN, "newer EFA providers end the process when it is set"},
