@@ -128,6 +128,16 @@ BENCH_TOOLS += $(B)/tests/bench/congestion.so
 $(B)/tests/fault/sweep: $(call objs,$(wildcard tests/fault/*.c)) $(call a,$(CLIENT_LAYERS) kvserver) tests/fault/wrap.txt
 	$(link) $(foreach w,$(shell cat tests/fault/wrap.txt 2>/dev/null),-Wl,--wrap=$(w))
 
+# The shim (tests/shim/README.md): preloaded into programs, and linked into the engine's and client's own tests again.
+SHIM_OBJS := $(call objs,$(filter-out tests/shim/test_%,$(wildcard tests/shim/*.c)))
+$(B)/tests/shim/shim.so: $(SHIM_OBJS) $(call a,base)
+	$(if $(V),,@echo "  LINK  $@";) $(CC) $(filter-out -Wl$(comma)-z$(comma)relro$(comma)-z$(comma)now,$(ALL_LDFLAGS)) -shared -o $@ $^ -lxxhash -ldl
+SHIM_ENGINE := $(addprefix $(B)/tests/shim/,conform process await shim)
+$(B)/tests/shim/conform $(B)/tests/shim/process $(B)/tests/shim/await: $(B)/tests/shim/%: $(B)/tests/engine/test_%.c.o
+$(B)/tests/shim/shim: $(B)/tests/shim/test_shim.c.o
+$(SHIM_ENGINE): $(SHIM_OBJS) $(call objs,tests/engine/node.c tests/engine/child.c) $(call a,$(needs_engine))
+	$(link) -lcmocka
+
 # Fuzz targets: tests/fuzz/fuzz_X.c runs its corpus through standalone.c everywhere, and under libFuzzer with clang (`make fuzz`).
 FUZZ  := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_LAYERS := base loop ring wire bootstrap engine fab kvclient kvserver kvbench kvcli
@@ -137,10 +147,10 @@ $(addprefix $(B)/tests/fuzz/fuzz_,$(FUZZ)): $(B)/tests/fuzz/fuzz_%: $(B)/tests/f
 	$(link) -fsanitize=fuzzer
 
 .PHONY: tests
-tests: $(TESTS) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(BENCH_TOOLS) $(PROGRAMS) library
+tests: $(TESTS) $(SHIM_ENGINE) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(BENCH_TOOLS) $(PROGRAMS) library
 
 INTEGRATION := $(wildcard tests/integration/*.sh)
-.PHONY: deps check check-run check-asan check-tsan check-clang check-sim check-chaos check-fault check-mutants check-valgrind check-all bench bench-phases fuzz install clean help
+.PHONY: deps check check-run check-asan check-tsan check-clang check-sim check-chaos check-fault check-mutants check-valgrind check-shim check-all bench bench-phases fuzz install clean help
 deps: ## install what building and testing need (KVRAIL_NO_INSTALL=1: say it instead)
 	@scripts/install-deps.sh test
 
@@ -153,7 +163,7 @@ RUN_TESTS = $(if $(filter tsan,$(MODE)),$(filter-out $(B)/tests/sim/test_sim_%,$
 # Planted bugs are looked for in one build only.
 MUTANTS = $(if $(filter build/release,$(B)),scripts/check-mutants.sh)
 check-run: tests
-	@MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),300) -l $(B)/logs scripts/check-layers.sh scripts/check-docs.sh $(RUN_TESTS) $(MUTANTS) tests/fuzz/smoke.sh $(INTEGRATION)
+	@SHIM_QUICK=1 MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),300) -l $(B)/logs scripts/check-layers.sh scripts/check-docs.sh $(RUN_TESTS) $(B)/tests/shim/shim tests/shim/engine.sh $(MUTANTS) tests/fuzz/smoke.sh $(INTEGRATION)
 
 check-asan: deps ## the same under AddressSanitizer and UBSan
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=asan tests
@@ -183,6 +193,10 @@ check-fault: deps ## fail every fallible call of ours once, under ASan (3 minute
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=asan build/asan/tests/fault/sweep
 	@KVRAIL_BUILD=build/asan scripts/run-tests.sh -t 1800 -l build/asan/logs tests/fault/points.sh build/asan/tests/fault/sweep
 
+check-shim: deps ## engine and programs on imitated EFA and InfiniBand machines (5 minutes; a short part is in check)
+	@$(MAKE) --no-print-directory -j$$(nproc) programs $(SHIM_ENGINE) $(B)/tests/shim/shim.so $(tests_kvclient)
+	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 1200 -l $(B)/logs $(B)/tests/shim/shim tests/shim/engine.sh tests/shim/run.sh
+
 check-mutants: deps ## plant bugs and see the simulation find each of them (also in check; half a minute)
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release build/release/tests/sim/test_sim_rules
 	@MODE=release KVRAIL_BUILD=build/release scripts/run-tests.sh -l build/release/logs scripts/check-mutants.sh
@@ -196,7 +210,7 @@ check-valgrind: deps ## server, client and benchmark under valgrind, where it is
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(B)/tests/valgrind/uring.so
 	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 900 -l $(B)/logs tests/valgrind/run.sh
 
-check-all: check check-clang check-asan check-tsan check-sim check-chaos check-fault check-valgrind ## every suite
+check-all: check check-clang check-asan check-tsan check-sim check-chaos check-fault check-valgrind check-shim ## every suite
 
 bench: ## compare with redis, memcached and bare libfabric, and write docs/PERFORMANCE.md (30 minutes; BENCH="redis shm" PAIRS=7 BENCH_QUICK=1)
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(BENCH_TOOLS)

@@ -61,6 +61,7 @@ void node_open(struct node *n, const char *provider, struct te_options *options)
 	struct kv_error err = {0};
 	memset(n, 0, sizeof(*n));
 	o.provider = provider;
+	o.rails = o.rails ? o.rails : 1; /* not as many as the machine has */
 	o.reads_at_own_risk = true; /* the tests that break connections ask node_break_dir */
 	o.log = getenv("KVRAIL_TEST_LOG") ? &log_stderr : NULL;
 	in->sin_family = AF_INET;

@@ -104,6 +104,7 @@ static void a_writer_killed_in_the_middle_of_a_chunk_harms_nobody(void **state)
 		node_open(&other, *state, NULL);
 		area_open(&far, &other, 1 << 20, 0, 12);
 		struct te_peer *good = node_peer(&n, &other);
+		(void)node_peer(&other, &n); /* EFA answers only initiators that it knows */
 		xfer_init(&x, &r, TE_READ, good, &area, 0, &far, 0, 1 << 20);
 		assert_true(te_xfer_start(n.te, &x) >= 0);
 		WAIT(r.done);
@@ -179,6 +180,7 @@ static void a_killed_peer_does_not_disturb_another(void **state)
 	node_open(&other, *state, NULL);
 	area_open(&far, &other, 1 << 20, 0, 12);
 	struct te_peer *peer = node_peer(&n, &other);
+	(void)node_peer(&other, &n);
 	xfer_init(&x, &r, TE_READ, dying, &area, 0, &child.remote, 0, 1 << 20);
 	assert_true(te_xfer_start(n.te, &x) >= 0);
 	WAIT(r.done);
@@ -205,16 +207,22 @@ static void a_killed_peer_does_not_disturb_another(void **state)
 static const struct {
 	const char *name;
 	void (*run)(void **state);
-	const char *only; /* provider, or NULL */
+	bool death_told; /* only where a peer's death is told, and a read or write may be cut off */
 } cases[] = {
-	{"a stopped writer goes on writing", a_stopped_writer_goes_on_writing, "tcp"},
-	{"a fence stops a writer in the middle of a chunk", a_fence_stops_a_writer_in_the_middle_of_a_chunk, "tcp"},
+	{"a stopped writer goes on writing", a_stopped_writer_goes_on_writing, true},
+	{"a fence stops a writer in the middle of a chunk", a_fence_stops_a_writer_in_the_middle_of_a_chunk, true},
 	{"a writer killed in the middle of a chunk harms nobody", a_writer_killed_in_the_middle_of_a_chunk_harms_nobody,
-	 "tcp"},
-	{"a killed peer ends what is in flight", a_killed_peer_ends_what_is_in_flight, "tcp"},
-	{"a killed peer does not disturb another", a_killed_peer_does_not_disturb_another, "tcp"},
-	{"a killed peer can be fenced away", a_killed_peer_can_be_fenced_away, NULL},
+	 true},
+	{"a killed peer ends what is in flight", a_killed_peer_ends_what_is_in_flight, true},
+	{"a killed peer does not disturb another", a_killed_peer_does_not_disturb_another, true},
+	{"a killed peer can be fenced away", a_killed_peer_can_be_fenced_away, false},
 };
+
+/* Not shm; and net and tcp-native crash (docs/PROVIDERS.md). */
+static bool tells_death(const char *provider)
+{
+	return strcmp(provider, "tcp") == 0 || strcmp(provider, "verbs") == 0 || strncmp(provider, "efa", 3) == 0;
+}
 
 enum { PROVIDERS_MAX = 8 };
 
@@ -229,7 +237,7 @@ int main(int argc, char **argv)
 	unsigned count = providers(list, PROVIDERS_MAX), t = 0;
 	for (unsigned i = 0; i < count; i++)
 		for (unsigned c = 0; c < KV_COUNT(cases); c++) {
-			if (cases[c].only && strcmp(list[i], cases[c].only) != 0)
+			if (cases[c].death_told && !tells_death(list[i]))
 				continue;
 			snprintf(names[i][c], sizeof(names[i][c]), "%s: %s", list[i], cases[c].name);
 			tests[t++] = (struct CMUnitTest){.name = names[i][c],

@@ -182,7 +182,8 @@ static void a_server_and_a_rail_that_are_up(void **state)
 	assert_int_equal(kvc_rail_info(pool, 0, 0, &r), 0);
 	assert_string_equal(r.device, info.domain);
 	assert_int_equal(r.depth, info.tx_depth);
-	assert_int_equal(r.immediates, 2);
+	/* Where a reply may follow its bytes, the GET of one write has none. */
+	assert_int_equal(r.immediates, strcmp(info.provider, "tcp;ofi_rxm") == 0 ? 2 : 3);
 	assert_true(r.sends >= 2);
 	assert_int_equal(r.failed, 0);
 	assert_int_equal(kvc_server_info(pool, 0, 1, &s), -KV_EINVAL);

@@ -1,0 +1,135 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# run.sh [MACHINE:PROVIDER...] -- the unmodified programs on imitated machines (README.md): benchmark, small queues, failing operations, broken endpoints, servers
+# and clients killed, and the integration tests on what `auto` takes there.
+. "$(dirname "$0")/../integration/lib.bash"
+real=$(cd "$build" && pwd)
+report="$scratch/report"
+export FI_AV_REMOVE_CLEANUP=1 # as our programs set it where there are verbs devices
+export KVRAIL_SHIM_QUIET=1 KVRAIL_SHIM_REPORT="$report"
+
+# wrap NAME CONFIG -- programs in $scratch/NAME that are preloaded with the shim. (The shell itself is not.)
+wrap() {
+	local program
+	mkdir -p "$scratch/$1"
+	for program in kv-server kv-bench kv-client; do
+		printf '#!/bin/sh\nKVRAIL_SHIM=%s LD_PRELOAD=%s exec %s "$@"\n' "$2" "$real/tests/shim/shim.so" "$real/$program" >"$scratch/$1/$program"
+		chmod +x "$scratch/$1/$program"
+	done
+	build="$scratch/$1"
+	echo "# $1: KVRAIL_SHIM=$2"
+}
+
+seed=${KVRAIL_SEED:-$(($(od -An -N4 -tu4 /dev/urandom)))}
+small=(--num-workers 8 --num-clients 2 --num-threads 2 --num-keys 100 --repeat-reads 10 --buffer-mb 16 --timeout 20 --verify --log-level off)
+bench() { timeout -k 5 120 "$build/kv-bench" --provider "$provider" "${small[@]}" --server-threads 2 "$@"; }
+
+json_is() { # json_is FILE PYTHON-EXPRESSION over j
+	python3 -c "import json,sys; j = json.load(open(sys.argv[1])); sys.exit(0 if eval(sys.argv[2]) else print(json.dumps(j, indent=1)) or 1)" "$@"
+}
+
+# told NAME TEST -- of what the programs' shims told at their ends: the sum over the word NAME.
+told() {
+	local sum
+	sum=$(grep -oE "$1 [0-9]+" "$report" | awk '{ s += $NF } END { print s + 0 }')
+	[ "$sum" "${@:2}" ] || {
+		echo "$1: $sum, wanted $2 $3"
+		cat "$report"
+		return 1
+	}
+}
+
+no_violation() { ! grep -rl VIOLATION "$scratch" --include='*.err' --include='*.out' | grep . && told violations -eq 0; }
+
+# Reads go on while the server is killed and comes back, twice.
+server_is_killed() {
+	local address pid i
+	start_server victim --provider "$provider" --node-id victim || return 1
+	address=$server
+	timeout -k 5 60 "$build/kv-bench" --provider "$provider" --server "$address" "${small[@]}" --keep-going --duration 6 --rate 300 --timeout 3 \
+		--json "$scratch/killed.json" >"$scratch/killed.out" 2>"$scratch/killed.err" &
+	pid=$!
+	for i in 1 2; do
+		sleep 1.5
+		kill -KILL "$server_pid" && wait "$server_pid" 2>/dev/null
+		rm -f "$scratch/victim.ready"
+		start_server victim --provider "$provider" --node-id victim --listen-addr "$address" || return 1
+	done
+	wait "$pid"
+	stop_server "$server_pid"
+	rm -f "$scratch/victim.ready"
+	json_is "$scratch/killed.json" 'j["verify"]["wrong"] == 0 and j["phases"]["read"]["hits"] > 100'
+}
+
+# Clients are killed in the middle of their reads and writes; the server serves the next one.
+client_is_killed() {
+	local pid i
+	start_server kept --provider "$provider" || return 1
+	for i in 1 2 3; do
+		"$build/kv-bench" --provider "$provider" --server "$server" "${small[@]}" --duration 30 --value-size 256k >"$scratch/client.out" 2>"$scratch/client.err" &
+		pid=$!
+		sleep "0.$((3 + i * 2))"
+		kill -KILL "$pid" && wait "$pid" 2>/dev/null
+	done
+	timeout -k 5 60 "$build/kv-bench" --provider "$provider" --server "$server" "${small[@]}" --seed 7 --json "$scratch/after.json" &&
+		json_is "$scratch/after.json" 'j["verify"]["wrong"] == 0 and j["phases"]["read"]["hits"] == 1000' && stop_server "$server_pid"
+	i=$?
+	rm -f "$scratch/kept.ready"
+	return $i
+}
+
+integration() { KVRAIL_BUILD=$build timeout -k 5 200 bash "tests/integration/$1"; }
+
+# client NAME -- one of the client library's tests, and the servers that it starts.
+client() {
+	KVRAIL_SHIM="$machine,seed=$seed,nics=1" LD_PRELOAD="$real/tests/shim/shim.so" KVRAIL_TEST_PROVIDER=$provider timeout -k 5 200 "$real/tests/kvclient/$1"
+}
+
+pairs=("$@")
+[ $# -gt 0 ] || pairs=(efa:efa efa:efa-direct efa-p4d:efa verbs:verbs)
+plan $((${#pairs[@]} * 18))
+case ${MODE:-release}$real in *san*)
+	# The sanitizers' own libraries have to be loaded first.
+	for ((i = 1; i <= ${#pairs[@]} * 18; i++)); do echo "ok $i - programs # SKIP nothing can be preloaded into a sanitizer's build"; done
+	finish
+	;;
+esac
+[ -e "$real/tests/shim/shim.so" ] || { echo "# $real/tests/shim/shim.so is not built"; exit 1; }
+for pair in "${pairs[@]}"; do
+	machine=${pair%:*} provider=${pair#*:} at=$(printf '%s' "$pair" | tr : -)
+	: >"$report"
+	wrap "$at" "$machine,seed=$seed"
+	check "$pair: GET and PUT" bench --json "$scratch/plain.json"
+	check "$pair: every byte is right" json_is "$scratch/plain.json" \
+		'j["phases"]["read"]["hits"] == 1000 and j["phases"]["read"]["errors"] == {} and j["verify"]["wrong"] == 0 and j["provider"]["domain"][:4] in ("rdma", "mlx5")'
+	check "$pair: batches of small values" bench --batch 16 --value-size 3000
+	check "$pair: values of 3 MiB" bench --value-size 3m --num-keys 20 --repeat-reads 5 --buffer-mb 64
+	check "$pair: three rails" bench --rails 3
+	if [ "$provider" = verbs ]; then
+		check "$pair: posts were refused" told refused -gt 0
+	else
+		check "$pair: packets and completions overtook each other" told overtaken -gt 100
+	fi
+	wrap "$at-small" "$machine,seed=$seed,eagain=4,tx=32,rx=64,delay=4"
+	check "$pair: small queues that refuse every fourth post" bench
+	wrap "$at-fail" "$machine,seed=$seed,fail=150"
+	check "$pair: one operation of 150 fails" bench
+	check "$pair: some did" told failed -gt 3
+	wrap "$at-first" "$machine,seed=$seed,fail_at=1"
+	check "$pair: the first operation of every endpoint fails" bench
+	wrap "$at-eq" "$machine,seed=$seed,eq=700"
+	check "$pair: endpoints break" bench
+	wrap "$at-death" "$machine,seed=$seed"
+	check "$pair: a server is killed and comes back" server_is_killed
+	check "$pair: clients are killed" client_is_killed
+	if [ "$provider" != efa-direct ]; then # not what auto takes
+		check "$pair: kv-client" integration cli.sh
+	else
+		check "$pair: unsolicited immediates" env FI_EFA_USE_UNSOLICITED_WRITE_RECV=1 timeout -k 5 120 "$build/kv-bench" --provider "$provider" "${small[@]}" --server-threads 2
+	fi
+	for program in test_client test_failure test_counters; do
+		check "$pair: $program of the client library" client $program
+	done
+	check "$pair: no rule was broken" no_violation
+done
+finish
