@@ -461,7 +461,8 @@ static int connect_await(struct kvc_node *n)
 	/* Memory registered while the links were pinged. */
 	if (rc == 0 && !overtaken(n))
 		rc = regions_await(n, deadline);
-	return rc == 0 && overtaken(n) ? kv_fail(&n->error, -KV_ERESET, "the connection was interrupted") : rc;
+	/* Overtaking closes the connection, and what stood at it then has failed for no reason of the server's. */
+	return overtaken(n) ? kv_fail(&n->error, -KV_ERESET, "the connection was interrupted") : rc;
 }
 
 /* ---- being up ---- */
