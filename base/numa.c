@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <linux/mempolicy.h>
 #include <sched.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -176,6 +177,69 @@ void kv_numa_restore(const struct kv_numa_saved *saved)
 	/* What was there a moment ago is allowed; if a cpuset changed meanwhile, the kernel has moved it along. */
 	if (saved->changed && syscall(SYS_set_mempolicy, saved->mode, saved->nodes, (unsigned long)KV_NODES_MAX + 1) != 0)
 		(void)syscall(SYS_set_mempolicy, MPOL_DEFAULT, NULL, 0);
+}
+
+/* ---- in words ---- */
+
+static void say(char *buf, size_t cap, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void say(char *buf, size_t cap, const char *fmt, ...)
+{
+	size_t at = strlen(buf);
+	va_list args;
+	va_start(args, fmt);
+	if (at < cap)
+		vsnprintf(buf + at, cap - at, fmt, args);
+	va_end(args);
+}
+
+/* "shard 0 on node 1", "shards 0-3 on node 0, 4-7 on node 1": those beside each other together. */
+static void say_nodes(const struct kv_numa_place *place, unsigned n, const char *what, char *buf, size_t cap)
+{
+	say(buf, cap, "%s%s ", what, n == 1 ? "" : "s");
+	for (unsigned i = 0, to; i < n; i = to) {
+		for (to = i + 1; to < n && place[to].node == place[i].node; to++)
+			;
+		say(buf, cap, "%s%u", i ? ", " : "", i);
+		if (to > i + 1)
+			say(buf, cap, "-%u", to - 1);
+		if (place[i].node == KV_NODE_ANY)
+			say(buf, cap, " anywhere");
+		else
+			say(buf, cap, " on node %d", place[i].node);
+	}
+}
+
+char *kv_numa_describe(const struct kv_numa_place *place, unsigned n, const char *what, bool off, char *buf, size_t cap)
+{
+	unsigned known = 0, bound = 0, ours = 0;
+	int thread_error = 0, memory_error = 0;
+	buf[0] = '\0';
+	for (unsigned i = 0; i < n; i++) {
+		known += place[i].node != KV_NODE_ANY;
+		ours += place[i].node != KV_NODE_ANY && place[i].thread != KV_THREAD_FREE;
+		bound += place[i].node != KV_NODE_ANY && place[i].thread > 0;
+		thread_error = place[i].thread < 0 && place[i].thread != KV_THREAD_FREE ? place[i].thread : thread_error;
+		memory_error = place[i].memory_error ? place[i].memory_error : memory_error;
+	}
+	if (off || kv_numa_nodes("") < 2) {
+		say(buf, cap, off ? "off" : "one node");
+		return buf;
+	}
+	if (known == 0) {
+		say(buf, cap, "the nodes of the NICs are not known, nothing is placed");
+		return buf;
+	}
+	say_nodes(place, n, what, buf, cap);
+	if (bound)
+		say(buf, cap, "; %u of %u threads bound to CPUs there", bound, ours);
+	else if (thread_error)
+		say(buf, cap, "; threads cannot be bound: %s", kv_strerror(thread_error));
+	else if (ours)
+		say(buf, cap, "; this process may use no CPU there, its threads stay");
+	if (memory_error)
+		say(buf, cap, "; memory cannot be asked for from there (%s): it is where it is first touched",
+		    kv_strerror(memory_error));
+	return buf;
 }
 
 int kv_numa_share(const void *base, uint64_t len, int node)

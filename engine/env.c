@@ -40,6 +40,7 @@ static const struct {
 } defaults[] = {
 	{"FI_OFI_RXM_BUFFER_SIZE", "4096"},         /* = KV_MSG_MAX: what rxm's bounce buffers hold, its eager limit */
 	{"FI_EFA_FORK_SAFE", "1"},                  /* the EFA provider aborts in fork() otherwise */
+	{"RDMAV_HUGEPAGES_SAFE", "1"},              /* and then, before Linux 5.12, parts of huge pages cannot be registered */
 	{"FI_EFA_ENABLE_SHM_TRANSFER", "0"},        /* one path to every peer */
 	{"FI_EFA_USE_UNSOLICITED_WRITE_RECV", "0"}, /* immediates without flow control overrun the CQ */
 	{"IPATH_NO_BACKTRACE", "1"}, /* psm: for the processes we start; in this one the handlers are evicted */

@@ -66,7 +66,7 @@ int rail_start(struct rail *r, struct kv_error *err)
 	uint8_t *buf = (uint8_t *)te->msg_area.base + (uint64_t)te->nmsgs * KV_MSG_MAX;
 	for (unsigned i = 0; i < r->index; i++)
 		buf += (uint64_t)te->rails[i].nrecvs * KV_MSG_MAX;
-	int rc = fab_mr_reg(r->fab, te->msg_area.base, te->msg_bytes, FAB_LOCAL, &r->msg_mr, err);
+	int rc = fab_mr_reg(r->fab, te->msg_area.base, te->msg_area.len_bytes, FAB_LOCAL, &r->msg_mr, err);
 	if (rc)
 		return rc;
 	for (uint32_t i = 0; i < r->nrecvs; i++) {

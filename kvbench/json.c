@@ -87,9 +87,10 @@ static json_t *provider_object(const struct kvc_info *i)
 
 static json_t *resources_object(const struct bench_results *r)
 {
-	return json_pack("{s:I, s:I, s:I, s:I, s:I}", "os_threads", (json_int_t)r->info.os_threads, "endpoints",
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:I}", "os_threads", (json_int_t)r->info.os_threads, "endpoints",
 			 (json_int_t)r->info.endpoints, "links", (json_int_t)r->info.links, "buffer_bytes",
-			 (json_int_t)r->info.buffer_bytes, "peak_rss_bytes", (json_int_t)r->rss_peak);
+			 (json_int_t)r->info.buffer_bytes, "peak_rss_bytes", (json_int_t)r->rss_peak, "buffer_pages", r->info.memory, "numa",
+			 r->info.numa, "register_ns", (json_int_t)r->info.register_ns);
 }
 
 static json_t *latency_object(const struct kv_hist *h)

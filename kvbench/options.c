@@ -10,6 +10,9 @@
 #define AT(member) .offset = offsetof(struct bench_options, member)
 
 static const char *const order_names[] = {"strict", "relaxed", NULL};
+/* In the order of enum kvc_numa. */
+static const char *const numa_names[] = {"auto", "off", NULL};
+
 /* In the order of enum kvc_mode. */
 static const char *const mode_names[] = {"auto", "push", "pull", NULL};
 /* In the order of enum kv_log_level. */
@@ -44,6 +47,13 @@ const struct kv_opt bench_options_table[] = {
 	 .def = "0",
 	 .max = KV_RAILS_MAX,
 	 .help = "NICs per client; 0: all of --nic, else its share of the machine's on EFA, else 1."},
+	{.name = "numa",
+	 .type = KV_OPT_CHOICE,
+	 AT(numa),
+	 .metavar = "WHICH",
+	 .def = "auto",
+	 .choices = numa_names,
+	 .help = "Where there are several NUMA nodes: keep threads and memory on the node of their NICs, or not"},
 	{.name = "mode",
 	 .type = KV_OPT_CHOICE,
 	 AT(mode),

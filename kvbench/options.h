@@ -23,6 +23,7 @@ struct bench_options {
 	const char *provider, *nic;
 	uint32_t rails;
 	int mode; /* enum kvc_mode */
+	int numa; /* enum kvc_numa */
 	/* load */
 	uint32_t num_workers, num_clients, num_threads;
 	uint64_t num_keys, value_size;

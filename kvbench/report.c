@@ -68,6 +68,7 @@ static void start_fabric(const struct bench *b)
 		"cores\n",
 		SIZE(i->chunk_bytes), SIZE(i->eager_bytes ? i->eager_bytes : KV_MSG_MAX), i->tx_depth, i->cq_depth, i->credits, i->mode, i->security,
 		kv_cpus_available());
+	fprintf(b->out, "memory     buffers: %s, registered in %s; NUMA: %s\n", i->memory, TIME(i->register_ns), i->numa);
 }
 
 static void start_load(const struct bench *b)

@@ -169,6 +169,8 @@ static void launch_args(struct launch *l, const struct server_child_options *o)
 		launch_arg(l, "--provider", o->provider);
 	if (o->nic)
 		launch_arg(l, "--nic", o->nic);
+	if (o->numa_off)
+		launch_arg(l, "--numa", "off");
 	if (o->rails > 0)
 		launch_number(l, "--num-domains", o->rails);
 	if (o->threads)

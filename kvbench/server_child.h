@@ -16,6 +16,7 @@ struct server_child_options {
 	const char *provider; /* or NULL */
 	const char *nic;      /* or NULL */
 	uint32_t rails;       /* 0: its default */
+	bool numa_off;
 	bool allow_pull;
 	uint64_t memory_mb;
 	uint32_t threads; /* 0: its default */

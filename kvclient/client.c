@@ -218,6 +218,7 @@ struct te_options kvc_engine_options(const struct kvc_pool *p)
 				   .rails = p->options.num_rails,
 				   .engines = p->options.num_clients,
 				   .messages = KVC_FRAMES,
+				   .near = p->options.numa == KVC_NUMA_AUTO,
 				   .clock = p->clock,
 				   .log = &p->log};
 }
@@ -244,18 +245,56 @@ static int engine_open(struct kvc_client *c, struct kv_error *err)
 	return 0;
 }
 
+/* The thread of the loop goes to the node of the client's NICs. If two clients of a loop have NICs on different ones, it
+ * is let go again: it would be near to one and kept away from the other. */
+static int thread_bind(struct kvc_client *c, int node)
+{
+	struct kvc_bound *b;
+	if (!c->pool->own_loops)
+		return KV_THREAD_FREE;
+	b = &c->pool->bound[c->index % c->pool->num_loops];
+	if (!b->bound) {
+		b->bound = true;
+		b->node = node;
+		b->result = kv_numa_bind_thread("", node, &b->before);
+	} else if (b->node != node && !b->mixed) {
+		b->mixed = true;
+		if (b->result > 0)
+			(void)kv_thread_set_cpus(&b->before);
+		b->result = 0;
+	}
+	return b->result;
+}
+
+/* Where thread and memory of this client are to be: before anything large is touched. */
+static void place(struct kvc_client *c)
+{
+	c->place = (struct kv_numa_place){.node = c->info.near ? c->info.numa_node : KV_NODE_ANY,
+					  .thread = KV_THREAD_FREE,
+					  .memory_error = c->info.node_error};
+	if (c->place.node != KV_NODE_ANY)
+		c->place.thread = thread_bind(c, c->place.node);
+}
+
 static int buffer_open(struct kvc_client *c, struct kv_error *err)
 {
 	uint64_t len = c->pool->options.buffer_bytes;
-	int rc = kv_area_map(len, &c->area, err);
+	struct te_region_info region;
+	int rc = kv_area_map_on(len, c->place.node, &c->area, err);
 	if (rc < 0)
 		return kv_fail_more(err, "client %u, receive buffer", c->index);
-	rc = te_region_register(c->te, c->area.base, len, TE_LOCAL | TE_REMOTE_READ | TE_REMOTE_WRITE, 0, &c->region,
+	if (c->area.node_error)
+		c->place.memory_error = c->area.node_error;
+	/* Whole pages, whatever they are: where fork() needs it, rdma-core marks what is registered, and a part of a huge
+	 * page cannot be marked. */
+	rc = te_region_register(c->te, c->area.base, c->area.len_bytes, TE_LOCAL | TE_REMOTE_READ | TE_REMOTE_WRITE, 0, &c->region,
 				err);
 	if (rc < 0) {
 		kv_fail_more(err, "client %u, receive buffer", c->index);
 		goto err_area;
 	}
+	te_region_info(c->region, &region);
+	c->register_ns = region.ns;
 	rc = kvc_buffer_init(&c->buffer, c->area.base, len);
 	if (rc < 0) {
 		kv_fail(err, rc, "client %u: no memory for the bookkeeping of its receive buffer", c->index);
@@ -329,6 +368,7 @@ int kvc_client_open(struct kvc_client *c, struct kv_error *err)
 	rc = engine_open(c, err);
 	if (rc < 0)
 		goto err_boot;
+	place(c);
 	rc = buffer_open(c, err);
 	if (rc < 0)
 		goto err_engine;

@@ -193,6 +193,8 @@ struct kvc_client {
 	struct te *te;
 	struct te_info info;
 	struct kv_area area;
+	struct kv_numa_place place;
+	uint64_t register_ns; /* that registering the buffer took */
 	struct te_region *region;
 	struct kvc_buffer buffer;
 	struct kvc_reqs reqs;

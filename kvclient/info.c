@@ -4,6 +4,8 @@
  * Counters are atomics with one writer each and are read from any thread without asking anybody. The state of a server
  * or a rail is many values that belong together: it is asked of the client's loop, like a call. (Rejected: making all
  * of it atomic. It would cost the data path a store per credit, and give pictures whose parts do not fit together.) */
+#include <stdlib.h>
+
 #include "kvclient/block.h"
 #include "kvclient/call.h"
 #include "kvclient/client.h"
@@ -29,6 +31,26 @@ static void engine_info(struct kvc_info *o, const struct te_info *t)
 	o->cq_depth = t->cq_depth;
 }
 
+static void memory_info(struct kvc_info *o, const struct kvc_pool *pool)
+{
+	struct kv_numa_place *place = calloc(pool->num_clients, sizeof(*place));
+	struct kv_pages pages = {0};
+	for (unsigned i = 0; i < pool->num_clients; i++) {
+		const struct kvc_client *c = pool->client[i];
+		kv_pages_add(&pages, &c->area.pages);
+		o->register_ns += c->register_ns;
+		if (place)
+			place[i] = c->place;
+		if (place && pool->own_loops && pool->bound[i % pool->num_loops].mixed)
+			place[i].thread = KV_THREAD_FREE;
+	}
+	kv_pages_format(&pages, o->memory, sizeof(o->memory));
+	if (place)
+		kv_numa_describe(place, pool->num_clients, "client", pool->options.numa == KVC_NUMA_OFF, o->numa,
+				 sizeof(o->numa));
+	free(place);
+}
+
 int kvc_info(struct kvc_pool *pool, struct kvc_info *out)
 {
 	static const char *const modes[] = {[BOOT_PLAIN] = "none", [BOOT_PSK] = "psk", [BOOT_CERT] = "certificate"};
@@ -44,6 +66,7 @@ int kvc_info(struct kvc_pool *pool, struct kvc_info *out)
 	o.os_threads = pool->own_loops ? pool->num_loops : 0;
 	o.num_servers = pool->num_servers;
 	text_copy(o.security, sizeof(o.security), modes[pool->client[0]->mode]);
+	memory_info(&o, pool);
 	for (unsigned i = 0; i < pool->num_clients; i++) {
 		const struct kvc_client *c = pool->client[i];
 		uint32_t credits = (uint32_t)atomic_load_explicit(&c->count.credits, memory_order_relaxed);

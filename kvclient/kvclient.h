@@ -61,6 +61,11 @@ enum kvc_mode {
 			  the same where the server has no room for another lease, and to a call whose leases ran out twice.) */
 };
 
+/* On machines with several NUMA nodes: a client's buffer, and what its engine allocates, come from the node of its NICs,
+ * and threads of the library are bound to that node's CPUs, as far as the process may use them. A thread that turns
+ * loops by itself (kvc_pool_start) is never bound. */
+enum kvc_numa { KVC_NUMA_AUTO, KVC_NUMA_OFF };
+
 struct kvc_options {
 	size_t size;
 	unsigned num_clients;  /* 4. Each costs an endpoint per rail and its buffers: more than 8 is warned about */
@@ -94,6 +99,7 @@ struct kvc_options {
 	bool (*opening)(void *arg, unsigned clients_open, unsigned clients_up);
 	void *opening_arg;
 	enum kvc_mode mode; /* KVC_MODE_AUTO */
+	enum kvc_numa numa; /* KVC_NUMA_AUTO */
 };
 
 /* kvc_pool_open -- start loops, engines and buffers, connect every client to every server and wait until the links are
@@ -126,10 +132,12 @@ KVC_API struct kvc_pool *kvc_client_pool(struct kvc_client *client);
 /* ---- memory ---- */
 
 /* kvc_register -- make [base, base + len_bytes) a target and source of transfers without copies, on every client and
- * server. The memory must stay mapped until kvc_unregister returned. Any thread but a loop's. Blocks until all servers
- * that are up have answered, by the pool's timeout for all of them and the time that pinning the memory takes; what was
- * done is undone on failure. Errors: -KV_ENOMEM, -KV_ELIMIT, -KV_EINVAL (overlaps another registration), -KV_ETIMEOUT.
- */
+ * server. Of any size, at any address; all of it mapped, readable and writable. The memory must stay mapped until
+ * kvc_unregister returned. Any thread but a loop's. Blocks until all servers that are up have answered, by the pool's
+ * timeout for all of them and the time that pinning the memory takes (with NICs 0.1 to 1 s for each GiB; its pages are
+ * made first, by some threads that have ended when it returns; the clients work on meanwhile); what was done is undone on
+ * failure. Errors: -KV_ENOMEM, -KV_ELIMIT, -KV_EINVAL (overlaps another registration, is not mapped or not writable:
+ * *err says where), -KV_ETIMEOUT. */
 KVC_API int kvc_register(struct kvc_pool *pool, void *base, uint64_t len_bytes, struct kvc_mem **out,
 			 struct kv_error *err);
 /* kvc_unregister -- servers are told first, calls that use it must have returned (-KV_EBUSY otherwise, nothing done).
@@ -350,6 +358,9 @@ struct kvc_info {
 	char security[16]; /* "psk", "certificate", "none" */
 	char congestion[32]; /* congestion control that TCP connections accepted on loopback are given ("reno"); "": the system's default */
 	char mode[16]; /* how the values of the servers that are up travel: "push", "pull", or "mixed" */
+	char memory[160]; /* what the receive buffers consist of: "256 MiB in 2 MiB pages" */
+	char numa[200];   /* what was placed where: "clients 0-3 on node 0; 4 of 4 threads bound to CPUs there", "one node", "off" */
+	uint64_t register_ns; /* that registering the buffers took, all clients together */
 };
 KVC_API int kvc_info(struct kvc_pool *pool, struct kvc_info *out);
 

@@ -11,7 +11,8 @@
  * call uses the region by then and none is in flight, so that closing it is safe all the same.
  *
  * Both share one deadline over all clients and servers, the pool's. Pinning memory takes what it takes and cannot be
- * given up in the middle: it is added. */
+ * given up in the middle: it is added. But it is done between turns of the loops (te_region_step), after the pages were made
+ * by threads that are nobody's (kv_memory_populate): the clients work on meanwhile. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -64,17 +65,39 @@ static void own_remove(struct kvc_client *c, struct kvc_client_mem *m)
 	free(m);
 }
 
-static void region_open(void *arg)
+static void region_begin(void *arg)
 {
 	struct mem_job *j = arg;
-	j->rc = te_region_register(j->client->te, j->own->base, j->own->len_bytes,
-				   TE_LOCAL | TE_REMOTE_READ | TE_REMOTE_WRITE, 0, &j->own->region, j->err);
+	j->rc = te_region_begin(j->client->te, j->own->base, j->own->len_bytes,
+				TE_LOCAL | TE_REMOTE_READ | TE_REMOTE_WRITE, 0, &j->own->region, j->err);
+}
+
+static void region_step(void *arg)
+{
+	struct mem_job *j = arg;
+	j->rc = te_region_step(j->own->region, j->err);
 }
 
 static void region_close(void *arg)
 {
 	struct mem_job *j = arg;
 	j->rc = te_region_close(&j->own->region);
+}
+
+/* Part after part, with turns of the loop in between: hundreds of GiB must not hold up the calls of this client. */
+static int region_open_await(struct mem_job *j)
+{
+	kvc_main_await(j->client, region_begin, j);
+	if (j->rc < 0)
+		return j->rc;
+	do {
+		if (j->client->closing) {
+			kvc_main_await(j->client, region_close, j);
+			return kv_fail(j->err, -KV_ECLOSED, "the pool is being closed");
+		}
+		kvc_main_await(j->client, region_step, j);
+	} while (j->rc == 1);
+	return j->rc;
 }
 
 /* Tell the servers and forget it. */
@@ -134,8 +157,7 @@ static int64_t client_register_await(struct kvc_client *c, void *arg)
 	j.own->len_bytes = given->mem->len_bytes;
 	j.own->id = given->mem->id;
 	j.own->slot = given->mem->slot;
-	kvc_main_await(c, region_open, &j);
-	rc = j.rc;
+	rc = region_open_await(&j);
 	if (rc < 0) {
 		free(j.own);
 		kv_fail_more(j.err, "client %u", c->index);
@@ -272,6 +294,21 @@ static uint64_t mem_deadline(const struct kvc_pool *pool)
 	return kv_deadline(kvc_block_now(pool), pool->options.timeout_ns);
 }
 
+/* What is said of it is true, and where it is to be pinned its pages are there, so that pinning, on the loops, is quick. */
+static int memory_prepare(const struct kvc_pool *pool, void *base, uint64_t len_bytes, struct kv_error *err)
+{
+	const struct te_info *engine = &pool->client[0]->info;
+	char size[32];
+	int rc = kv_memory_mapped(base, len_bytes, err);
+	if (rc < 0 || !engine->pins_memory)
+		return rc;
+	rc = kv_memory_populate(base, len_bytes, engine->near ? engine->numa_node : KV_NODE_ANY, NULL);
+	if (rc == 0 || rc == -KV_ENOTSUP) /* then pinning makes them */
+		return 0;
+	return kv_fail(err, rc, "the kernel has no pages for %s of memory that the NIC is to pin: free memory, or register less",
+		       kv_size_format(len_bytes, size, sizeof(size)));
+}
+
 static int register_all(struct kvc_pool *pool, void *base, uint64_t len_bytes, struct kvc_mem **out,
 			struct kv_error *err)
 {
@@ -312,7 +349,9 @@ int kvc_register(struct kvc_pool *pool, void *base, uint64_t len_bytes, struct k
 			       "kvc_register blocks: call it from a thread of your own, not from a worker");
 	if (kvc_pool_enter(pool) < 0)
 		return kv_fail(err, -KV_ECLOSED, "the pool is being closed");
-	rc = register_all(pool, base, len_bytes, out, err);
+	rc = memory_prepare(pool, base, len_bytes, err);
+	if (rc == 0)
+		rc = register_all(pool, base, len_bytes, out, err);
 	kvc_pool_leave(pool);
 	return rc;
 }

@@ -46,6 +46,8 @@ static int check_counts(const struct kvc_options *o, struct kv_error *err)
 			       "peer_timeout_ns is %llu; a server may be silent for 20 ms to 1 hour before it is taken "
 			       "for dead",
 			       (unsigned long long)o->peer_timeout_ns);
+	if (o->numa > KVC_NUMA_OFF)
+		return kv_fail(err, -KV_EINVAL, "numa is %u; it is KVC_NUMA_AUTO or KVC_NUMA_OFF", (unsigned)o->numa);
 	if (o->mode > KVC_MODE_PULL)
 		return kv_fail(err, -KV_EINVAL, "mode is %u; it is KVC_MODE_AUTO, KVC_MODE_PUSH or KVC_MODE_PULL", (unsigned)o->mode);
 	if (o->flags & ~(unsigned)(KVC_NO_VERIFY | KVC_DOWN_IS_MISS | KVC_NO_PREFLIGHT))

@@ -182,9 +182,11 @@ static int clients_build(struct kvc_pool *p, struct kv_error *err)
 	if (!p->client)
 		return kv_fail(err, -KV_ENOMEM, "no memory for %u clients", p->options.num_clients);
 	for (unsigned i = 0; i < p->options.num_clients; i++) {
-		p->client[i] = calloc(1, sizeof(*p->client[i]));
+		/* Each is written by another thread. */
+		p->client[i] = aligned_alloc(KV_LINES, kv_align_up(sizeof(*p->client[i]), KV_LINES));
 		if (!p->client[i])
 			return kv_fail(err, -KV_ENOMEM, "no memory for %u clients", p->options.num_clients);
+		memset(p->client[i], 0, sizeof(*p->client[i]));
 		p->client[i]->pool = p;
 		p->client[i]->index = i;
 		p->num_clients++;
@@ -208,6 +210,7 @@ static void pool_destroy(struct kvc_pool **pool)
 	free(p->client);
 	free(p->loop);
 	free(p->thread);
+	free(p->bound);
 	free(p->server);
 	strings_free(p);
 	pthread_cond_destroy(&p->changed);
@@ -359,7 +362,8 @@ static int loops_create(struct kvc_pool *p, struct kv_error *err)
 	p->own_loops = true;
 	p->loop = calloc(n, sizeof(struct loop *));
 	p->thread = calloc(n, sizeof(*p->thread));
-	if (!p->loop || !p->thread)
+	p->bound = calloc(n, sizeof(*p->bound));
+	if (!p->loop || !p->thread || !p->bound)
 		return kv_fail(err, -KV_ENOMEM, "no memory for %u loops", n);
 	for (unsigned i = 0; i < n; i++) {
 		char name[16];
@@ -466,10 +470,10 @@ static void opened_log(struct kvc_pool *p)
 	struct kvc_info i = {.size = sizeof(i)};
 	if (kvc_info(p, &i) == 0)
 		kv_info(&p->log,
-			"clients %u, threads %u, servers %u: %s, %u endpoints, %u links, %llu MiB of buffers, "
-			"security %s",
+			"clients %u, threads %u, servers %u: %s, %u endpoints, %u links, buffers %s, security %s, "
+			"NUMA: %s",
 			i.num_clients, i.os_threads, i.num_servers, i.provider, i.endpoints, i.links,
-			(unsigned long long)(i.buffer_bytes >> 20), i.security);
+			i.memory, i.security, i.numa);
 }
 
 /* All clients or none: what is too little for some of them is said before the first endpoint is opened. How many shards the

@@ -35,6 +35,14 @@ struct kvc_progress {
 	struct kv_error node_error; /* the first connection's that failed */
 };
 
+/* What a thread of ours is bound to: touched by that thread alone. */
+struct kvc_bound {
+	bool bound, mixed; /* mixed: its clients' NICs are on several nodes, so it is free again */
+	int node;
+	int result; /* of kv_numa_bind_thread */
+	struct kv_cpus before;
+};
+
 struct kvc_pool {
 	struct kvc_options options; /* with defaults filled in; strings point to copies */
 	struct kv_log log;
@@ -45,6 +53,7 @@ struct kvc_pool {
 	struct loop **loop;
 	pthread_t *thread;
 	unsigned num_loops;
+	struct kvc_bound *bound; /* of each of them, where the threads are ours */
 	bool own_loops;
 	bool time_grows; /* the user named no timeout: the default one grows with the size of a call */
 	struct kvc_client **client;

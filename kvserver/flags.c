@@ -7,6 +7,8 @@
 
 #define AT(field) offsetof(struct flags, field)
 
+static const char *const flags_numa[] = {"auto", "off", NULL};
+
 /* clang-format off */
 static const struct kv_opt table[] = {
 	{.name = "listen-addr", .letter = 'l', .type = KV_OPT_STRING, .offset = AT(listen_addr),
@@ -18,6 +20,8 @@ static const struct kv_opt table[] = {
 	 .help = "Memory for values in MiB, of all worker threads together; the index comes on top."},
 	{.name = "prefault", .type = KV_OPT_FLAG, .offset = AT(prefault),
 	 .help = "Touch all memory before listening: starts slower, and the first PUTs are as fast as the later ones."},
+	{.name = "numa", .type = KV_OPT_CHOICE, .offset = AT(numa), .metavar = "WHICH", .def = "auto", .choices = flags_numa,
+	 .help = "Where there are several NUMA nodes: keep each thread and its memory on the node of its NICs, or not"},
 	{.name = "node-id", .type = KV_OPT_STRING, .offset = AT(node_id), .metavar = "NAME",
 	 .help = "Name by which clients place keys; must differ between the servers of a pool and stay the same "
 	         "over restarts (default: the listen address)."},
@@ -145,6 +149,7 @@ void flags_options(const struct flags *f, const char *psk, const struct kv_log *
 		.allow_pull = f->allow_pull,
 		.lease_ns = f->lease_ms * 1000000ull,
 		.prefault = f->prefault,
+		.numa_off = f->numa == 1,
 		.log = log,
 	};
 }

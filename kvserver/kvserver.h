@@ -50,6 +50,8 @@ struct kvs_options {
 	bool allow_bench;                                            /* answer BENCH requests */
 	bool allow_pull;   /* clients may read values by themselves: every client that is let in can then read all of the memory */
 	uint64_t lease_ns; /* how long it is kept for them: 1 s; 10 ms to 60 s */
+	bool numa_off;     /* do not place threads and memory near the NICs. Else it is done on machines with several nodes; threads of the caller's are
+			      never bound */
 	const struct kv_log *log;
 	const struct kv_clock *clock;     /* monotonic */
 	const struct kv_entropy *entropy; /* the kernel's */
@@ -90,7 +92,11 @@ struct kvs_info {
 	char provider[KV_NAME_MAX], fabric[KV_NAME_MAX], domain[KV_NAME_MAX], why[512];
 	const char *security; /* "psk", "certificate", "none" */
 	unsigned shards, rails;
-	uint64_t memory_bytes, page_bytes;
+	uint64_t memory_bytes, page_bytes; /* page_bytes: of the smallest pages */
+	struct kv_pages pages;             /* that the memory for values consists of */
+	unsigned parts, register_threads;  /* how it was registered, all shards together, ... */
+	uint64_t register_ns;              /* and how long that took */
+	char numa[200];                    /* what was placed where, once it runs */
 	bool wait_fd, pull;
 	char congestion[32]; /* congestion control of TCP connections accepted on loopback; "": the system's default */
 };

@@ -64,16 +64,17 @@ static bool ready_tell(int fd, const char *address)
 static void ready_print(const struct kvs_server *server, const char *address)
 {
 	struct kvs_info info;
-	char memory[32], page[32];
+	char pages[160], took[32];
 
 	kvs_server_info(server, &info);
-	printf("kv-server ready on %s (provider %s, fabric %s, device %s, %u threads x %u rails, %s in %s pages, "
+	printf("kv-server ready on %s (provider %s, fabric %s, device %s, %u threads x %u rails, %s, "
 	       "security %s%s%s%s)\n",
 	       address, info.provider, info.fabric, info.domain, info.shards, info.rails,
-	       kv_size_format(info.memory_bytes, memory, sizeof(memory)),
-	       kv_size_format(info.page_bytes, page, sizeof(page)), info.security,
+	       kv_pages_format(&info.pages, pages, sizeof(pages)), info.security,
 	       info.congestion[0] ? ", congestion control on loopback " : "", info.congestion,
 	       info.pull ? ", clients may read all of its memory" : "");
+	printf("memory for values: registered in %u parts in %s, %u threads; NUMA: %s\n", info.parts,
+	       kv_duration_format(info.register_ns, took, sizeof(took)), info.register_threads, info.numa);
 	fflush(stdout);
 }
 

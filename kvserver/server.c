@@ -414,36 +414,15 @@ static int numbers_check(const struct kvs_options *o, struct kv_error *err)
 	return 0;
 }
 
-/* Pages that are set aside for hugetlb are not in MemAvailable, and the arena may well live in them. */
-static uint64_t hugepages_free(void)
-{
-	FILE *f = fopen("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "re");
-	unsigned long long n = 0;
-
-	if (!f)
-		return 0;
-	if (fscanf(f, "%llu", &n) != 1)
-		n = 0;
-	fclose(f);
-	return n << 21;
-}
-
 static int memory_check(const struct kvs_options *o, struct kv_error *err)
 {
-	uint64_t there = KV_MAX(kv_memory_available(), hugepages_free());
-	char want[32], have[32];
+	char want[32];
 
 	if (o->memory_bytes / o->shards < 1 << 20)
 		return kv_fail(err, -KV_EINVAL,
 			       "%s for %u shards: a shard needs 1 MiB at least; give more memory or fewer shards",
 			       kv_size_format(o->memory_bytes, want, sizeof(want)), o->shards);
-	if (o->memory_bytes > there)
-		return kv_fail(
-			err, -KV_ENOMEM,
-			"%s of memory are wanted, %s are available here; use --memory-mb %llu or less, or free memory",
-			kv_size_format(o->memory_bytes, want, sizeof(want)), kv_size_format(there, have, sizeof(have)),
-			(unsigned long long)(there / 10 * 9 >> 20));
-	return 0;
+	return kv_memory_fits(o->memory_bytes, "values", "--memory-mb", err);
 }
 
 static int door_check(const struct kvs_server *s, struct kv_error *err)
@@ -542,6 +521,7 @@ static struct te_options engine_options(struct kvs_server *s)
 				   .chunk_bytes = o->chunk_bytes,
 				   .messages = 512,
 				   .receives = 512,
+				   .near = !o->numa_off,
 				   .log = o->log};
 }
 
@@ -574,6 +554,7 @@ static int shards_make(struct kvs_server *s, struct kv_error *err)
 		.lease_ns = o->lease_ns,
 		.slow_ns = o->slow_ns,
 		.prefault = o->prefault,
+		.own_thread = !o->loops,
 		.policy = evict_policies[o->eviction],
 		.log = o->log,
 		.engine = engine_options(s),
@@ -667,6 +648,27 @@ char *kvs_server_address(const struct kvs_server *s, char *buf, unsigned cap)
 	return kv_sockaddr_format(&a, buf, cap);
 }
 
+/* What the memory of all shards is, and what became of placing it. */
+static void memory_info(const struct kvs_server *s, struct kvs_info *out)
+{
+	struct kv_numa_place place[KV_SHARDS_MAX];
+
+	for (unsigned i = 0; i < s->opt.shards; i++) {
+		const struct shard *shard = s->shard[i];
+		struct te_region_info region = {0};
+		place[i] = shard->place;
+		if (shard->area.page_bytes < out->page_bytes)
+			out->page_bytes = shard->area.page_bytes;
+		kv_pages_add(&out->pages, &shard->area.pages);
+		if (shard->region)
+			te_region_info(shard->region, &region);
+		out->parts += region.parts;
+		out->register_ns += region.ns;
+		out->register_threads = KV_MAX(out->register_threads, region.threads);
+	}
+	kv_numa_describe(place, s->opt.shards, "shard", s->opt.numa_off, out->numa, sizeof(out->numa));
+}
+
 void kvs_server_info(const struct kvs_server *s, struct kvs_info *out)
 {
 	static const char *const security[] = {[BOOT_PLAIN] = "none", [BOOT_PSK] = "psk", [BOOT_CERT] = "certificate"};
@@ -681,6 +683,7 @@ void kvs_server_info(const struct kvs_server *s, struct kvs_info *out)
 		.wait_fd = info->wait_fd,
 		.pull = s->opt.allow_pull,
 	};
+	memory_info(s, out);
 	memcpy(out->provider, info->provider, sizeof(out->provider));
 	memcpy(out->fabric, info->fabric, sizeof(out->fabric));
 	memcpy(out->domain, info->domain, sizeof(out->domain));

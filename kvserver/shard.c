@@ -366,16 +366,24 @@ static int shard_engine(struct shard *s, const struct kv_clock *clock, struct kv
 	if (rc)
 		return rc;
 	te_info(s->te, &s->info);
+	s->place = (struct kv_numa_place){.node = s->info.near ? s->info.numa_node : KV_NODE_ANY,
+					  .thread = KV_THREAD_FREE,
+					  .memory_error = s->info.node_error};
 	rc = pull_check(s, err);
-	if (rc == 0)
-		rc = te_region_register(s->te, s->area.base, s->area.len_bytes,
-					TE_LOCAL | (s->opt.allow_pull ? TE_REMOTE_READ : 0u), 0, &s->region, err);
+	if (rc)
+		te_close(&s->te);
+	return rc;
+}
+
+/* What the engine is to move, registered. On failure the engine is to be closed. */
+static int shard_regions(struct shard *s, struct kv_error *err)
+{
+	int rc = te_region_register(s->te, s->area.base, s->area.len_bytes,
+				    TE_LOCAL | (s->opt.allow_pull ? TE_REMOTE_READ : 0u), 0, &s->region, err);
 	if (rc == 0 && s->opt.allow_pull)
 		rc = shard_arena(s, err);
 	if (rc == 0)
 		rc = packs_init(s, err);
-	if (rc)
-		te_close(&s->te);
 	return rc;
 }
 
@@ -404,17 +412,34 @@ static int shard_store(struct shard *s, const struct kv_entropy *entropy, const 
 static int shard_prefault(struct shard *s, struct kv_error *err)
 {
 	volatile uint8_t *p = s->area.base;
+	int rc = kv_memory_populate(s->area.base, s->area.len_bytes, s->place.node, NULL);
 
-#ifdef MADV_POPULATE_WRITE
-	if (madvise(s->area.base, s->area.len_bytes, MADV_POPULATE_WRITE) == 0)
+	if (rc == 0)
 		return 0;
-	if (errno != EINVAL)
-		return kv_fail(err, -KV_ENOMEM, "--prefault: the kernel has no pages for %llu MiB: %s",
-			       (unsigned long long)(s->area.len_bytes >> 20), kv_strerror(errno));
-#endif
+	if (rc != -KV_ENOTSUP)
+		return kv_fail(err, -KV_ENOMEM, "--prefault: the kernel has no pages for %llu MiB",
+			       (unsigned long long)(s->area.len_bytes >> 20));
 	for (uint64_t i = 0; i < s->area.len_bytes; i += 4096)
 		p[i] = 0;
 	return 0;
+}
+
+/* The memory for values, and the index. */
+static int shard_memory(struct shard *s, const struct kv_entropy *entropy, const struct kv_clock *clock,
+			struct kv_error *err)
+{
+	int rc = kv_area_map_on(s->opt.memory_bytes, s->place.node, &s->area, err);
+
+	if (rc)
+		return rc;
+	if (s->area.node_error)
+		s->place.memory_error = s->area.node_error;
+	rc = s->opt.prefault ? shard_prefault(s, err) : 0;
+	if (rc == 0)
+		rc = shard_store(s, entropy, clock, err);
+	if (rc)
+		kv_area_unmap(&s->area);
+	return rc;
 }
 
 static void shard_init(struct shard *s)
@@ -448,7 +473,8 @@ static void shard_free(struct shard *s)
 int shard_create(const struct shard_options *options, const struct kv_entropy *entropy, const struct kv_clock *clock,
 		 struct shard **out, struct kv_error *err)
 {
-	struct shard *s = aligned_alloc(KV_CACHELINE, kv_align_up(sizeof(*s), KV_CACHELINE));
+	struct shard *s = aligned_alloc(KV_LINES, kv_align_up(sizeof(*s), KV_LINES));
+	struct kv_numa_saved saved;
 	int rc = -KV_ENOMEM;
 
 	if (!s)
@@ -460,24 +486,26 @@ int shard_create(const struct shard_options *options, const struct kv_entropy *e
 		kv_fail(err, rc, "no memory for a shard's sessions");
 		goto out_free;
 	}
-	rc = kv_area_map(options->memory_bytes, &s->area, err);
-	if (rc)
-		goto out_free;
-	rc = options->prefault ? shard_prefault(s, err) : 0;
-	if (rc)
-		goto out_unmap;
-	rc = shard_store(s, entropy, clock, err);
-	if (rc)
-		goto out_unmap;
+	/* The engine first: it knows which NICs are taken, and so what node the memory is to be on. */
 	rc = shard_engine(s, clock, err);
 	if (rc)
-		goto out_store;
+		goto out_free;
+	(void)kv_numa_prefer(s->place.node, &saved);
+	rc = shard_memory(s, entropy, clock, err);
+	kv_numa_restore(&saved);
+	if (rc)
+		goto out_engine;
+	rc = shard_regions(s, err);
+	if (rc)
+		goto out_memory;
 	*out = s;
 	return 0;
-out_store:
+out_memory:
+	te_close(&s->te); /* what is registered stays mapped until then */
 	store_fini(&s->store);
-out_unmap:
 	kv_area_unmap(&s->area);
+out_engine:
+	te_close(&s->te);
 out_free:
 	shard_free(s);
 	return rc;
@@ -487,6 +515,9 @@ int shard_start(struct shard *s)
 {
 	struct loop *loop = s->loop;
 	int rc = te_attach(s->te, loop);
+
+	if (s->opt.own_thread && s->place.node != KV_NODE_ANY)
+		s->place.thread = kv_numa_bind_thread("", s->place.node, NULL);
 
 	if (rc)
 		return rc;

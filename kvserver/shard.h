@@ -38,6 +38,7 @@ struct shard_options {
 	uint32_t sessions_max, credits;
 	uint64_t value_max, ttl_ns; /* ttl_ns 0: none */
 	uint64_t slow_ns;           /* requests that take so long are logged; 0: none */
+	bool own_thread; /* the loop's thread is ours, and may be bound to CPUs */
 	bool allow_bench, allow_pull, prefault;
 	uint64_t lease_ns;          /* allow_pull: how long clients may read a block */
 	const struct evict_policy *policy;
@@ -58,6 +59,7 @@ struct shard {
 	struct te *te; /* NULL once closed */
 	struct te_info info;
 	struct kv_area area;
+	struct kv_numa_place place;
 	struct te_region *region;
 	struct packs packs;
 	struct store store;

@@ -159,6 +159,29 @@ static void a_wish_of_a_thread_ends(void **state)
 	kv_numa_restore(&second);
 }
 
+/* What is told does not depend on this machine when nothing is to be placed. */
+static void placing_is_told_in_words(void **state)
+{
+	struct kv_numa_place p[5] = {{.node = 0, .thread = 4}, {.node = 0, .thread = 4}, {.node = 1, .thread = 4}};
+	char buf[200];
+	(void)state;
+	assert_string_equal(kv_numa_describe(p, 3, "shard", true, buf, sizeof(buf)), "off");
+	kv_numa_describe(p, 3, "shard", false, buf, sizeof(buf));
+	if (kv_numa_nodes("") < 2) {
+		assert_string_equal(buf, "one node");
+		return;
+	}
+	assert_string_equal(buf, "shards 0-1 on node 0, 2 on node 1; 3 of 3 threads bound to CPUs there");
+	p[2] = (struct kv_numa_place){.node = KV_NODE_ANY, .thread = KV_THREAD_FREE};
+	p[1].thread = p[0].thread = -EPERM;
+	p[0].memory_error = -EPERM;
+	check_contains(kv_numa_describe(p, 3, "shard", false, buf, sizeof(buf)), "shards 0-1 on node 0, 2 anywhere; "
+		       "threads cannot be bound");
+	check_contains(buf, "it is where it is first touched");
+	p[0] = p[1] = p[2];
+	check_contains(kv_numa_describe(p, 3, "shard", false, buf, sizeof(buf)), "not known");
+}
+
 #define TREE_TEST(f) cmocka_unit_test_setup_teardown(f, tree_make, tree_remove)
 
 int main(void)
@@ -173,6 +196,7 @@ int main(void)
 		cmocka_unit_test(memory_comes_from_the_node_that_is_asked),
 		cmocka_unit_test(a_node_that_is_not_there_is_refused),
 		cmocka_unit_test(a_wish_of_a_thread_ends),
+		cmocka_unit_test(placing_is_told_in_words),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -182,6 +182,59 @@ static void overlapping_registrations_are_refused(void **state)
 	munmap(buf, 4 * MIB);
 }
 
+/* Not at a page, not of whole pages. */
+static void memory_at_any_address_is_registered(void **state)
+{
+	size_t len = MIB + 77;
+	uint8_t *buf = memory(4 * MIB), *at = buf + 4097;
+	struct kvc_mem *mem;
+	struct kv_error err;
+	(void)state;
+	need_server();
+	assert_int_equal(kvc_register(pool, at, len, &mem, &err), 0);
+	test_fill(at, len, 5);
+	assert_int_equal(kvc_put(pool, KEY(0), at, len, NULL), 0);
+	memset(buf, 0xEE, 4 * MIB);
+	assert_int_equal(kvc_get(pool, KEY(0), at, len, NULL), len);
+	assert_true(test_same(at, len, 5));
+	assert_int_equal(at[-1], 0xEE);
+	assert_int_equal(at[len], 0xEE);
+	assert_int_equal(kvc_delete(pool, KEY(0), NULL), 0);
+	assert_int_equal(kvc_unregister(pool, &mem), 0);
+	munmap(buf, 4 * MIB);
+}
+
+static void memory_that_is_not_there_or_not_writable_is_refused(void **state)
+{
+	uint8_t *buf = memory(4 * MIB);
+	struct kvc_mem *mem = NULL;
+	struct kv_error err;
+	(void)state;
+	need_server();
+	assert_int_equal(mprotect(buf + 2 * MIB, MIB, PROT_READ), 0);
+	assert_int_equal(kvc_register(pool, buf, 4 * MIB, &mem, &err), -KV_EINVAL);
+	assert_non_null(strstr(err.text, "is not writable"));
+	assert_int_equal(munmap(buf + 2 * MIB, MIB), 0);
+	assert_int_equal(kvc_register(pool, buf, 4 * MIB, &mem, &err), -KV_EINVAL);
+	assert_non_null(strstr(err.text, "is not all mapped"));
+	assert_non_null(strstr(err.text, "2097152 bytes behind its start"));
+	assert_null(mem);
+	/* What is left of it is good. */
+	assert_int_equal(kvc_register(pool, buf, 2 * MIB, &mem, &err), 0);
+	assert_int_equal(kvc_unregister(pool, &mem), 0);
+	munmap(buf, 4 * MIB);
+}
+
+static void what_buffers_consist_of_is_told(void **state)
+{
+	struct kvc_info i = {.size = sizeof(i)};
+	(void)state;
+	need_server();
+	assert_int_equal(kvc_info(pool, &i), 0);
+	assert_non_null(strstr(i.memory, " pages"));
+	assert_true(i.numa[0] != 0);
+}
+
 /* ---- parts ---- */
 
 static void parts_of_a_value_can_be_read(void **state)
@@ -970,6 +1023,9 @@ int main(void)
 		cmocka_unit_test(plain_memory_round_trips),
 		cmocka_unit_test(a_larger_destination_is_fine_and_a_smaller_one_is_too_big),
 		cmocka_unit_test(registered_memory_round_trips),
+		cmocka_unit_test(memory_at_any_address_is_registered),
+		cmocka_unit_test(memory_that_is_not_there_or_not_writable_is_refused),
+		cmocka_unit_test(what_buffers_consist_of_is_told),
 		cmocka_unit_test(a_value_of_100_mib_round_trips),
 		cmocka_unit_test(overlapping_registrations_are_refused),
 		cmocka_unit_test(parts_of_a_value_can_be_read),

@@ -4,6 +4,7 @@
 
 struct rig rig;
 uint64_t rig_lease_ns;
+uint64_t rig_part_bytes;
 
 /* ---- the client's engine ---- */
 
@@ -71,7 +72,8 @@ static void client_up(void)
 {
 	struct kv_error err;
 	const struct te_options options = {
-		.provider = "tcp", .local = loopback(), .messages = 64, .receives = 64, .reads_at_own_risk = true};
+		.provider = "tcp", .local = loopback(), .messages = 64, .receives = 64, .part_bytes = rig_part_bytes,
+		.reads_at_own_risk = true};
 	const struct te_handlers handlers = {.message = on_message, .immediate = on_immediate, .reset = on_reset};
 	struct te_key *keys;
 	if (te_open(&options, &handlers, NULL, &rig.te, &err) != 0)
@@ -101,7 +103,8 @@ int rig_up(void **state)
 		.lease_ns = rig_lease_ns,
 		.policy = &evict_sieve,
 		.log = &log,
-		.engine = {.provider = "tcp", .local = loopback(), .messages = 64, .receives = 64, .reads_at_own_risk = true},
+		.engine = {.provider = "tcp", .local = loopback(), .messages = 64, .receives = 64, .part_bytes = rig_part_bytes,
+			   .reads_at_own_risk = true},
 	};
 	(void)state;
 	te_env_for_programs();
@@ -159,7 +162,8 @@ static struct te_address server_address(void)
 
 static void region_make(void)
 {
-	static uint8_t keys[64 * 16];
+	static uint8_t keys[1024 * 16];
+	assert_true(rig.announced.parts <= 1024);
 	rig.wire_region = (struct wire_region){.id = 1,
 					       .parts = rig.announced.parts,
 					       .rails = rig.announced.rails,

@@ -47,6 +47,7 @@ struct rig {
 };
 
 extern struct rig rig;
+extern uint64_t rig_part_bytes; /* set before rig_up: of the regions of both sides; 0: 1 GiB */
 extern uint64_t rig_lease_ns; /* set before rig_up: clients may pull, for so long; 0: they may not */
 
 int rig_up(void **state); /* group set-up: shard and client engine */
