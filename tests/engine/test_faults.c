@@ -62,6 +62,7 @@ static struct fab *open_fabs[KV_RAILS_MAX]; /* those that are open, by rail */
 static uint64_t now_ns;
 static bool fake_imm_only; /* these survive the clearing of fake */
 static unsigned fake_devices = 1;
+static int fake_node = -1;
 
 int fab_devices(const struct fab_query *q, struct fab_device *out, unsigned max, unsigned *out_count, char *why,
 		struct kv_error *err)
@@ -69,6 +70,7 @@ int fab_devices(const struct fab_query *q, struct fab_device *out, unsigned max,
 	(void)q, (void)err, (void)max;
 	for (unsigned i = 0; i < fake_devices; i++) {
 		memset(&out[i], 0, sizeof(*out));
+		out[i].numa_node = fake_node;
 		snprintf(out[i].short_name, sizeof(out[i].short_name), "fake");
 		snprintf(out[i].domain, sizeof(out[i].domain), "fake%u", i);
 	}
@@ -1558,6 +1560,28 @@ static void memory_of_any_size_has_parts_that_can_be_announced(void **state)
 	close_all();
 }
 
+/* On a machine with one node it is nowhere in particular; tests/verbs/memory.sh runs this on one with two. */
+static void messages_are_on_the_node_of_the_nics(void **state)
+{
+	struct te_info info;
+	bool nodes = kv_numa_nodes("") > 1;
+	(void)state;
+	for (int near = 0; near < 2; near++) {
+		fake_node = 1;
+		open_with((struct te_options){.near = near}, 64, 1024);
+		fake_node = -1;
+		te_info(n.te, &info);
+		assert_int_equal(info.numa_node, 1);
+		assert_int_equal(info.near, near && nodes);
+		struct te_msg *m = te_msg_acquire(n.te);
+		memset(m->data, 1, KV_MSG_MAX);
+		if (info.near && info.node_error == 0)
+			assert_int_equal(kv_numa_share(m->data, KV_MSG_MAX, 1), 100);
+		te_msg_release(n.te, m);
+		close_all();
+	}
+}
+
 static void parts_are_as_large_as_the_engine_says(void **state)
 {
 	enum { BYTES = 1000000 };
@@ -1835,6 +1859,7 @@ int main(void)
 		CASE(a_rail_that_comes_back_meanwhile_is_registered),
 		CASE(memory_of_any_size_has_parts_that_can_be_announced),
 		CASE(parts_are_as_large_as_the_engine_says),
+		CASE(messages_are_on_the_node_of_the_nics),
 		CASE(addresses_are_inserted_once_and_removed_last),
 		CASE(endpoints_close_before_anybody_is_told),
 		CASE(everything_ends_once_whatever_happens),

@@ -10,6 +10,7 @@
 #   --cpus N        default 2
 #   --devices N     RoCE devices rxe0 (10.9.0.1), rxe1 (10.9.1.1), ... on one network (default 2)
 #   --memory MB     default 4096; taken from the host as the guest touches it
+#   --numa          two NUMA nodes, each with half of the CPUs and of the memory
 #   --accel WHICH   auto (default: KVM if a guest really runs on it, else TCG), kvm or tcg. TCG emulates: ten times slower, and times mean nothing
 #   --console FILE  keep what the guest's kernel said
 # In the guest: root, no network but that of the devices, no limit on locked memory; the host's files read-only with fresh /tmp, /var/tmp, /run and /dev/shm in memory. Standard output, error output and the exit status are the command's.
@@ -24,14 +25,18 @@ missing() {
 	exit 77
 }
 usage() {
-	sed -n '5,17s/^# \{0,1\}//p' "$self"
+	sed -n '5,18s/^# \{0,1\}//p' "$self"
 	exit "$1"
 }
 
-root= chdir= out= limit=300 cpus=2 devices=2 memory=4096 accel=${KVRAIL_VERBS_ACCEL:-auto} console=
+root= chdir= out= limit=300 cpus=2 devices=2 memory=4096 accel=${KVRAIL_VERBS_ACCEL:-auto} console= numa=
 while [ $# -gt 0 ]; do
 	case $1 in
 	-h | --help) usage 0 ;;
+	--numa)
+		numa=1
+		shift
+		;;
 	--root | --chdir | --out | --timeout | --cpus | --devices | --memory | --accel | --console)
 		[ $# -ge 2 ] || usage 2 >&2
 		case $1 in
@@ -108,6 +113,10 @@ cat "$guest/base.cpio.gz" "$scratch/add.gz" >"$scratch/initramfs"
 # said WORD -- the rest of the status port's line that begins with WORD.
 said() { sed -n "s/^$1 *//p" "$scratch/status" 2>/dev/null | head -n 1; }
 
+nodes=()
+[ -z "$numa" ] || nodes=(-object "memory-backend-ram,id=near,size=$((memory / 2))M" -object "memory-backend-ram,id=far,size=$((memory - memory / 2))M"
+	-numa "node,nodeid=0,cpus=0-$((cpus / 2 - 1)),memdev=near" -numa "node,nodeid=1,cpus=$((cpus / 2))-$((cpus - 1)),memdev=far")
+
 # boot ACCEL SECONDS -- run the guest; it has SECONDS to say that it booted. 0: it did, and it is over. 1: it did not.
 boot() {
 	local cpu=max how=tcg,thread=multi began=$SECONDS
@@ -119,7 +128,7 @@ boot() {
 	cat "$scratch/err" >&2 &
 	local cat_err=$!
 	# setpriv: if this script is killed, so is the guest.
-	setpriv --pdeathsig KILL qemu-system-x86_64 -accel "$how" -cpu "$cpu" -smp "$cpus" -m "$memory" -nodefaults -no-user-config -display none -no-reboot \
+	setpriv --pdeathsig KILL qemu-system-x86_64 -accel "$how" -cpu "$cpu" -smp "$cpus" -m "$memory" "${nodes[@]}" -nodefaults -no-user-config -display none -no-reboot \
 		-kernel "$guest/vmlinuz" -initrd "$scratch/initramfs" -append "console=ttyS0 quiet mitigations=off panic=-1 oops=panic" \
 		-chardev "file,id=console,path=$scratch/console" -serial chardev:console \
 		-device virtio-serial-pci \

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# memory.sh -- huge pages and NUMA for real: in the guest of vm.sh with two nodes, pages of 1 GiB and 2 MiB set aside, and a hugetlb cgroup. Speaks TAP.
+#
+# usage: memory.sh [FOLDER]   FOLDER: a build (default build/release) with tests/base/test_pages, tests/engine/test_faults, kv-server and kv-bench.
+# Exit status: 0, 1, or 77 with one sentence where no guest can be had.
+set -u
+cd "$(dirname "$(readlink -f "$0")")/../.." || exit 2
+build=${1:-${KVRAIL_BUILD:-build/release}}
+
+tests/verbs/vm.sh --numa --memory 7000 --timeout 280 sh -c '
+build=$1 n=0
+result() { n=$((n + 1)); [ "$2" = 0 ] && echo "ok $n - $1" || { echo "not ok $n - $1"; sed "s/^/# /" /tmp/log | tail -n 40; }; }
+node=/sys/devices/system/node
+# 1 GiB pages first: they want memory that nobody has cut up yet.
+echo 1 >$node/node0/hugepages/hugepages-1048576kB/nr_hugepages
+for i in 0 1; do echo 150 >$node/node$i/hugepages/hugepages-2048kB/nr_hugepages; done
+echo "# nodes: $(cat $node/has_memory), pages of 1 GiB: $(cat /sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages), of 2 MiB: $(cat /sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages)"
+export KVRAIL_TEST_PAGES=1
+CMOCKA_MESSAGE_OUTPUT=STDOUT $build/tests/base/test_pages >/tmp/log 2>&1
+result "areas on pages of 1 GiB and 2 MiB, on two nodes" $?
+grep "SKIPPED\|skipped" /tmp/log | sed "s/^/# /"
+$build/tests/base/test_mem >/tmp/log 2>&1 && $build/tests/base/test_numa >>/tmp/log 2>&1
+result "the other tests of memory, on such a machine" $?
+$build/tests/engine/test_faults >/tmp/log 2>&1
+result "an engine is on the node of its NICs" $?
+mkdir -p /tmp/group && mount -t cgroup2 none /tmp/group && echo +hugetlb >/tmp/group/cgroup.subtree_control && mkdir /tmp/group/small &&
+	echo 4194304 >/tmp/group/small/hugetlb.2MB.max
+result "a hugetlb cgroup is made" $? 2>/dev/null
+# Where a container would see it.
+mkdir -p /sys/fs/cgroup 2>/dev/null; mount --bind /tmp/group /sys/fs/cgroup
+sh -c "echo \$\$ >/sys/fs/cgroup/small/cgroup.procs; exec $build/tests/base/test_pages" >/tmp/log 2>&1
+result "a hugetlb cgroup that is too small never kills" $?
+grep "SKIPPED\|skipped" /tmp/log | sed "s/^/# /"
+timeout 60 $build/kv-server --provider verbs --listen-addr 127.0.0.1:0 --memory-mb 1400 --worker-threads 1 >/tmp/log 2>&1 &
+i=0; while ! grep -q "memory for values" /tmp/log && [ $i -lt 300 ]; do sleep 0.1; i=$((i + 1)); done
+grep -q "1 GiB in 1 GiB pages, 376 MiB in [^,]*" /tmp/log
+result "kv-server on verbs shows its pages" $?
+sed "s/^/# /" /tmp/log; kill %1 2>/dev/null; wait
+timeout 100 $build/kv-bench --provider verbs --numa auto -w 4 -c 2 -k 32 -v 256KB -d 2 --verify >/tmp/log 2>&1
+result "kv-bench on verbs from huge pages has right bytes" $?
+grep "^memory\|verify" /tmp/log | sed "s/^/# /"
+echo 0 >/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages; echo 0 >/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages
+for numa in auto off; do
+	timeout 60 $build/kv-server --provider verbs --listen-addr 127.0.0.1:0 --memory-mb 1024 --worker-threads 1 --numa $numa >/tmp/log 2>&1 &
+	i=0; while ! grep -q "memory for values" /tmp/log && [ $i -lt 300 ]; do sleep 0.1; i=$((i + 1)); done
+	grep "^memory for values" /tmp/log | sed "s/^/# without huge pages: /"; kill %% 2>/dev/null; wait
+done
+echo "1..$n"
+' sh "$build" | tee "${TMPDIR:-/tmp}/kvrail-memory.$$"
+status=${PIPESTATUS[0]}
+grep -q "^not ok" "${TMPDIR:-/tmp}/kvrail-memory.$$" && status=1
+rm -f "${TMPDIR:-/tmp}/kvrail-memory.$$"
+exit "$status"
