@@ -119,7 +119,8 @@ static void memory_comes_from_the_node_that_is_asked(void **state)
 	(void)state;
 	assert_int_equal(kv_area_map_on(4 << 20, 0, &area, NULL), 0);
 	assert_true(area.node_error == 0 || area.node_error == -EPERM || area.node_error == -ENOSYS);
-	assert_int_equal(kv_numa_share(area.base, area.len_bytes, 0), -1);
+	if (area.pages.bytes_2m == 0) /* else they are touched already */
+		assert_int_equal(kv_numa_share(area.base, area.len_bytes, 0), -1);
 	memset(area.base, 1, area.len_bytes);
 	int share = kv_numa_share(area.base, area.len_bytes, 0);
 	if (area.node_error == 0 && share >= 0)
