@@ -131,6 +131,8 @@ static void compare(struct te_verdict *v, uint64_t need, uint64_t used, uint64_t
 	if (have == KV_UNKNOWN)
 		snprintf(v->text, sizeof(v->text), "needs %s; what is allowed cannot be read",
 			 amount_text(v, need, a));
+	else if (have == KV_NO_LIMIT)
+		snprintf(v->text, sizeof(v->text), "needs %s, no limit", amount_text(v, need, a));
 	else if (is_number(used) && (used > 0 || v->status == TE_FAIL))
 		snprintf(v->text, sizeof(v->text), "needs %s, %s allowed, %s %s", amount_text(v, need, a),
 			 amount_text(v, have, b), amount_text(v, used, c), used_by);
@@ -217,7 +219,8 @@ static void check_mr_bytes(const struct te_checkup *c, struct te_verdict *v)
 {
 	if (c->limits->mr_bytes == KV_UNKNOWN || c->need->part_bytes == 0)
 		return;
-	compare(v, c->need->part_bytes, KV_UNKNOWN, c->limits->mr_bytes, "");
+	/* 2^63 and more is a device's way to say that it does not care. */
+	compare(v, c->need->part_bytes, KV_UNKNOWN, c->limits->mr_bytes >> 63 ? KV_NO_LIMIT : c->limits->mr_bytes, "");
 	/* Parts are halved when a device refuses one. */
 	if (v->status == TE_FAIL) {
 		v->status = TE_INFO;
@@ -258,7 +261,7 @@ static void check_memlock(const struct te_checkup *c, struct te_verdict *v)
 	if (h->locks_freely && v->status == TE_FAIL) {
 		v->status = TE_OK;
 		v->have = KV_NO_LIMIT;
-		snprintf(v->text, sizeof(v->text), "needs %s, unlimited (CAP_IPC_LOCK)",
+		snprintf(v->text, sizeof(v->text), "needs %s, no limit (CAP_IPC_LOCK)",
 			 kv_size_format(c->need->pinned_bytes, need, sizeof(need)));
 	}
 	if (v->status != TE_FAIL)

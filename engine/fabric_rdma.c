@@ -156,9 +156,29 @@ static void ports_read(const char *dir, struct te_rdma *d)
 		first_entry(dir, "device/net", d->port[0].netdev, sizeof(d->port[0].netdev));
 }
 
+/* Devices that are no hardware (Soft-RoCE) have no folder of their own for it, so all are gone through. */
+static void node_find(const char *root, struct te_rdma *d)
+{
+	char path[PATH_CAP / 2], dir[PATH_CAP], name[KV_NAME_MAX];
+	struct dirent *e;
+	if (snprintf(path, sizeof(path), "%s/sys/class/infiniband_verbs", root) >= (int)sizeof(path))
+		return;
+	DIR *all = opendir(path);
+	while (all && (e = readdir(all))) {
+		if (strncmp(e->d_name, "uverbs", 6) != 0 || strlen(e->d_name) > 16)
+			continue;
+		snprintf(dir, sizeof(dir), "%s/%.16s", path, e->d_name);
+		word_of(dir, "ibdev", name, sizeof(name));
+		if (strcmp(name, d->name) == 0)
+			snprintf(d->node, sizeof(d->node), "/dev/infiniband/%.16s", e->d_name);
+	}
+	if (all)
+		closedir(all);
+}
+
 static void device_read(const char *root, const char *name, struct te_rdma *d)
 {
-	char dir[PATH_CAP / 2], uverbs[32];
+	char dir[PATH_CAP / 2];
 	*d = (struct te_rdma){.numa_node = -1,
 			      .node_error = -1,
 			      .qp_max = KV_UNKNOWN,
@@ -180,9 +200,7 @@ static void device_read(const char *root, const char *name, struct te_rdma *d)
 	d->part = (uint32_t)number_of(dir, "device/device", 0);
 	d->numa_node = (int)number_of(dir, "device/numa_node", -1);
 	d->efa = d->vendor == VENDOR_AMAZON;
-	first_entry(dir, "device/infiniband_verbs", uverbs, sizeof(uverbs));
-	if (uverbs[0])
-		snprintf(d->node, sizeof(d->node), "/dev/infiniband/%s", uverbs);
+	node_find(root, d);
 	ports_read(dir, d);
 }
 

@@ -44,6 +44,8 @@ static void advise_rdma_unused(struct doctor *d)
 						 "RDMA device %s is here, and the run would go over tcp: %s", r->name, why_not(d, name));
 		if (r->node_error > 0 || r->query_error[0])
 			doctor_remedy(f, "see the line on %s above: libfabric does not see it", r->name);
+		else if (!p->active)
+			doctor_remedy(f, "see the line on the port of %s above", r->name);
 		else if (!r->efa)
 			doctor_remedy(f, "give its port an IP address, which the verbs provider needs (`ip addr add A.B.C.D/24 dev %s`)",
 				      p->netdev[0] ? p->netdev : "DEV");

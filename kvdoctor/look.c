@@ -111,14 +111,15 @@ static void modules_find(struct doctor *d)
 
 static const char *node_remedy(const struct doctor *d, int error)
 {
+	/* The file is there, and its owner is somebody else. */
+	if (error == EACCES)
+		return "give this user access: `chmod a+rw /dev/infiniband/uverbs* /dev/infiniband/rdma_cm` (the udev rules of "
+		       "rdma-core do it)";
 	if (d->host.container == KV_CONTAINER_KUBERNETES)
 		return "let the pod ask for the device: resources.limits vpc.amazonaws.com/efa: N (EFA device plug-in), or the "
 		       "RDMA device plug-in's rdma/hca";
 	if (d->host.container)
-		return "start the container with --device=/dev/infiniband (podman: the same; all uverbs* files and rdma_cm)";
-	if (error == EACCES)
-		return "give this user access: `chmod a+rw /dev/infiniband/uverbs* /dev/infiniband/rdma_cm` (udev rule "
-		       "60-rdma-persistent-naming / 90-rdma-ulp-modules of rdma-core does it)";
+		return "start the container with --device=/dev/infiniband (all uverbs* files and rdma_cm)";
 	return "`modprobe ib_uverbs`, and install rdma-core";
 }
 
@@ -128,7 +129,7 @@ static void device_judge(struct doctor *d, const struct te_rdma *r)
 	if (r->node_error > 0) {
 		f = doctor_found(d, SECTION_DEVICES, TE_WARN, "rdma_node", r->name, "device file", "%s%s: libfabric does not see this "
 				 "device", r->node[0] ? r->node : "/dev/infiniband/uverbs*",
-				 r->node_error == ENOENT ? " is not here" : ": permission denied");
+				 r->node_error == ENOENT ? " is not here" : " may not be opened by this process");
 		doctor_remedy(f, "%s", node_remedy(d, r->node_error));
 	} else if (r->query_error[0] && r->node_error == 0) {
 		f = doctor_found(d, SECTION_DEVICES, TE_WARN, "rdma_verbs", r->name, "libibverbs", "%s", r->query_error);
@@ -206,10 +207,11 @@ static void devices_judge(struct doctor *d)
 	}
 	dir_each(d->root, "/sys/bus/pci/devices", pci_judge, d);
 	if (verbs && !*d->root && access("/dev/infiniband/rdma_cm", R_OK | W_OK) != 0) {
+		int error = errno;
 		struct finding *f = doctor_found(d, SECTION_DEVICES, TE_WARN, "rdma_cm", "verbs", "connections",
 						 "/dev/infiniband/rdma_cm cannot be opened (%s): the verbs provider cannot connect",
-						 kv_strerror(-errno));
-		doctor_remedy(f, "%s", d->host.container ? node_remedy(d, EACCES) : "`modprobe rdma_ucm`");
+						 kv_strerror(-error));
+		doctor_remedy(f, "%s", d->host.container || error == EACCES ? node_remedy(d, error) : "`modprobe rdma_ucm`");
 	}
 }
 

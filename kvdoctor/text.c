@@ -8,7 +8,7 @@
 
 #include "kvdoctor/doctor.h"
 
-enum { NAME_WIDTH = 22, WRAP = 118, INDENT = 8, NUMBER = 32 };
+enum { NAME_WIDTH = 27, WRAP = 118, INDENT = 8, NUMBER = 32, NAMED_MAX = 6 };
 
 struct page {
 	FILE *out;
@@ -51,13 +51,12 @@ static void wrap(const struct page *p, unsigned at, unsigned indent, const char 
 	fputc('\n', p->out);
 }
 
-static void finding_print(const struct page *p, const struct finding *f, bool subject)
+static void finding_print(const struct page *p, const struct finding *f, unsigned others)
 {
-	char name[WORD_MAX + 40];
-	if (subject && f->subject[0])
-		snprintf(name, sizeof(name), "%s: %s", f->subject, f->name);
-	else
-		snprintf(name, sizeof(name), "%s", f->name);
+	char name[WORD_MAX + 56], more[16] = "";
+	if (others)
+		snprintf(more, sizeof(more), " +%u", others);
+	snprintf(name, sizeof(name), "%s%s%s%s", f->subject, more, f->subject[0] ? ": " : "", f->name);
 	fprintf(p->out, "  %s%-4s%s  %-*s ", paint(p, f->status), mark(f->status), plain(p), NAME_WIDTH, name);
 	wrap(p, (unsigned)KV_MAX(strlen(name), (size_t)NAME_WIDTH) + 9, NAME_WIDTH + 9, f->text);
 	if (!f->remedy[0])
@@ -116,29 +115,49 @@ static const char *number_text(uint64_t v, char *buf)
 	return buf;
 }
 
+static void port_print(const struct page *p, const struct te_rdma *r, const struct te_rdma_port *q)
+{
+	if (r->num_ports > 1)
+		fprintf(p->out, "  %-12s port %u    %s, %s\n", "", q->number, q->state, q->rate);
+	if (!r->efa)
+		fprintf(p->out, "  %-12s           %s%s%s, GID %s%s%s%s\n", "", q->link_layer, q->netdev[0] ? ", " : "", q->netdev,
+			q->gid[0] ? q->gid : "none", q->gid_type[0] ? " (" : "", q->gid_type, q->gid_type[0] ? ")" : "");
+}
+
+/* A p5 has 32 that are alike: what one allows is said once. */
+static bool allows_the_same(const struct te_rdma *a, const struct te_rdma *b)
+{
+	return a->qp_max == b->qp_max && a->cq_max == b->cq_max && a->cqe_max == b->cqe_max && a->mr_max == b->mr_max &&
+	       a->wr_max == b->wr_max && a->mr_bytes_max == b->mr_bytes_max && a->efa_rdma_bytes_max == b->efa_rdma_bytes_max;
+}
+
+static void allows_print(const struct page *p, const struct te_rdma *r)
+{
+	char qps[NUMBER], cqs[NUMBER], cqes[NUMBER], mrs[NUMBER], size[NUMBER];
+	if (r->qp_max != KV_UNKNOWN)
+		fprintf(p->out, "  %-12s allows    %s queue pairs, %s CQs of %s entries, %s regions of %s, queues of %u\n", "",
+			number_text(r->qp_max, qps), number_text(r->cq_max, cqs), number_text(r->cqe_max, cqes),
+			number_text(r->mr_max, mrs),
+			r->mr_bytes_max >> 63 ? "any size" : kv_size_format(r->mr_bytes_max, size, sizeof(size)), (unsigned)r->wr_max);
+	if (r->efadv)
+		fprintf(p->out, "  %-12s           RDMA of %s, send queue %u, receive queue %u, inline %u\n", "",
+			kv_size_format(r->efa_rdma_bytes_max, size, sizeof(size)), r->efa_sq_max, r->efa_rq_max, r->efa_inline);
+}
+
 static void rdma_print(const struct page *p, const struct doctor *d)
 {
-	char a[NUMBER], b[NUMBER], c[NUMBER], e[NUMBER], used[NUMBER], size[NUMBER];
+	char used[NUMBER], numa[16];
 	for (unsigned i = 0; i < d->num_rdma; i++) {
 		const struct te_rdma *r = &d->rdma[i];
-		char numa[16];
-		snprintf(numa, sizeof(numa), r->numa_node < 0 ? "NUMA -" : "NUMA %d", r->numa_node);
-		fprintf(p->out, "  %-12s %-9s %s, PCI %s, firmware %s, %04x:%04x\n", r->name, r->driver[0] ? r->driver : "?", numa,
-			r->pci[0] ? r->pci : "-", r->firmware[0] ? r->firmware : "?", r->vendor, r->part);
-		for (unsigned k = 0; k < r->num_ports; k++) {
-			const struct te_rdma_port *q = &r->port[k];
-			fprintf(p->out, "  %-12s port %u    %s (%s), %s, %s%s%s, GID %s%s%s%s\n", "", q->number, q->state, q->physical, q->rate,
-				q->link_layer, q->netdev[0] ? ", " : "", q->netdev, q->gid[0] ? q->gid : "none", q->gid_type[0] ? " (" : "",
-				q->gid_type, q->gid_type[0] ? ")" : "");
-		}
-		if (r->qp_max != KV_UNKNOWN)
-			fprintf(p->out, "  %-12s allows    %s queue pairs (%s in use), %s CQs of %s entries, %s regions of %s, %u deep\n", "",
-				number_text(r->qp_max, a), number_text(r->qp_used, used), number_text(r->cq_max, b),
-				number_text(r->cqe_max, c), number_text(r->mr_max, e), kv_size_format(r->mr_bytes_max, size, sizeof(size)),
-				(unsigned)r->wr_max);
-		if (r->efadv)
-			fprintf(p->out, "  %-12s efa       RDMA %s, send queue %u, receive queue %u, inline %u\n", "",
-				kv_size_format(r->efa_rdma_bytes_max, size, sizeof(size)), r->efa_sq_max, r->efa_rq_max, r->efa_inline);
+		snprintf(numa, sizeof(numa), r->numa_node < 0 ? "-" : "%d", r->numa_node);
+		fprintf(p->out, "  %-12s %-9s %s, %s, NUMA %s, PCI %s, firmware %s, %s queue pairs in use\n", r->name,
+			r->driver[0] ? r->driver : "software", r->num_ports == 1 ? r->port[0].state : "see below",
+			r->num_ports == 1 ? r->port[0].rate : "see below", numa, r->pci[0] ? r->pci : "-",
+			r->firmware[0] ? r->firmware : "?", number_text(r->qp_used, used));
+		for (unsigned k = 0; k < r->num_ports; k++)
+			port_print(p, r, &r->port[k]);
+		if (i + 1 == d->num_rdma || !allows_the_same(r, &d->rdma[i + 1]))
+			allows_print(p, r);
 	}
 	if (d->num_rdma == 0)
 		fprintf(p->out, "  no RDMA device in /sys/class/infiniband\n");
@@ -217,11 +236,28 @@ static void run_print(const struct page *p, const struct doctor *d)
 
 /* ---- all of it ---- */
 
+/* The same of another device. */
+static bool alike(const struct finding *a, const struct finding *b)
+{
+	return a->section == b->section && a->status == b->status && strcmp(a->id, b->id) == 0 && strcmp(a->name, b->name) == 0 &&
+	       strcmp(a->text, b->text) == 0 && strcmp(a->remedy, b->remedy) == 0;
+}
+
+/* Findings that differ in the subject alone are one line: "rdmap79s0 +31". */
 static void section_print(const struct page *p, const struct doctor *d, enum section section)
 {
-	for (unsigned i = 0; i < d->num_findings; i++)
-		if (d->finding[i].section == section && (!d->opt->quiet || d->finding[i].status >= TE_WARN))
-			finding_print(p, &d->finding[i], true);
+	for (unsigned i = 0; i < d->num_findings; i++) {
+		const struct finding *f = &d->finding[i];
+		unsigned before = 0, after = 0;
+		if (f->section != section || (d->opt->quiet && f->status < TE_WARN))
+			continue;
+		for (unsigned k = 0; k < i; k++)
+			before += alike(&d->finding[k], f);
+		for (unsigned k = i + 1; k < d->num_findings; k++)
+			after += alike(&d->finding[k], f);
+		if (before == 0)
+			finding_print(p, f, after);
+	}
 }
 
 static bool section_is_empty(const struct doctor *d, enum section section)
@@ -259,7 +295,6 @@ static void verdict_print(const struct page *p, const struct doctor *d)
 {
 	unsigned fails = doctor_count(d, TE_FAIL), warns = doctor_count(d, TE_WARN);
 	enum te_status worst = doctor_worst(d);
-	bool first = true;
 	fprintf(p->out, "%s%sverdict: %s%s", d->opt->quiet ? "" : "\n", paint(p, worst),
 		worst == TE_FAIL ? "FAILS, the run would not work" : worst == TE_WARN ? "ok, with warnings" : "ok", plain(p));
 	if (fails)
@@ -267,12 +302,16 @@ static void verdict_print(const struct page *p, const struct doctor *d)
 	if (warns)
 		fprintf(p->out, "%s%u warning%s", fails ? ", " : " (", warns, warns == 1 ? "" : "s");
 	fprintf(p->out, "%s", fails || warns ? "): " : "\n");
-	for (unsigned i = 0; i < d->num_findings; i++)
-		if (d->finding[i].status == worst && worst >= TE_WARN) {
-			fprintf(p->out, "%s%s%s%s", first ? "" : ", ", d->finding[i].subject, d->finding[i].subject[0] ? " " : "",
+	unsigned named = 0;
+	for (unsigned i = 0; i < d->num_findings && worst >= TE_WARN; i++) {
+		if (d->finding[i].status != worst)
+			continue;
+		if (named++ < NAMED_MAX)
+			fprintf(p->out, "%s%s%s%s", named == 1 ? "" : ", ", d->finding[i].subject, d->finding[i].subject[0] ? " " : "",
 				d->finding[i].name);
-			first = false;
-		}
+	}
+	if (named > NAMED_MAX)
+		fprintf(p->out, " and %u more", named - NAMED_MAX);
 	if (fails || warns)
 		fputc('\n', p->out);
 }

@@ -86,7 +86,7 @@ static void a_port_that_is_down(void **state)
 	assert_string_equal(d->module[1].version, "of the kernel");
 	d->num_findings = 0;
 	doctor_advise(d); /* tcp was chosen all the same */
-	rig_is(d, "rdma_unused", TE_WARN, "RDMA device mlx5_0 is here", "IP address");
+	rig_is(d, "rdma_unused", TE_WARN, "RDMA device mlx5_0 is here", "see the line on the port of mlx5_0");
 }
 
 static void an_infiniband_port_asks_for_a_subnet_manager(void **state)

@@ -37,7 +37,7 @@ static void the_verdict_names_the_problems_at_the_end(void **state)
 	doctor_remedy(f, "`ulimit -l unlimited`");
 	doctor_found(d, SECTION_RUN, TE_WARN, "cpus", "machine", "CPUs", "few");
 	char *text = rig_text(d);
-	assert_non_null(strstr(text, "  FAIL  kv-bench: locked memory needs 300 MiB, 8 MiB allowed\n        fix: `ulimit -l unlimited`\n"));
+	assert_non_null(strstr(text, "  FAIL  kv-bench: locked memory     needs 300 MiB, 8 MiB allowed\n        fix: `ulimit -l unlimited`\n"));
 	const char *end = "verdict: FAILS, the run would not work (1 problem, 1 warning): kv-bench locked memory\n";
 	assert_string_equal(text + strlen(text) - strlen(end), end);
 	free(text);
@@ -50,7 +50,7 @@ static void quiet_is_problems_and_the_verdict(void **state)
 	doctor_found(d, SECTION_RUN, TE_OK, "files", "kv-bench", "open files", "fine");
 	doctor_found(d, SECTION_RUN, TE_WARN, "cpus", "machine", "CPUs", "few");
 	char *text = rig_text(d);
-	assert_string_equal(text, "  WARN  machine: CPUs          few\nverdict: ok, with warnings (1 warning): machine CPUs\n");
+	assert_string_equal(text, "  WARN  machine: CPUs               few\nverdict: ok, with warnings (1 warning): machine CPUs\n");
 	free(text);
 }
 
@@ -67,6 +67,25 @@ static void lines_are_broken_at_words(void **state)
 		if (line[0] == ' ' && strstr(line, "word"))
 			assert_int_not_equal(line[strlen(line) - 1], ' ');
 	}
+	free(text);
+}
+
+static void devices_that_are_alike_share_a_line(void **state)
+{
+	struct doctor *d = *state;
+	rig_options(d)->quiet = true;
+	for (unsigned i = 0; i < 32; i++) {
+		char name[16];
+		snprintf(name, sizeof(name), "rdmap%us0", i);
+		struct finding *f = doctor_found(d, SECTION_RUN, TE_FAIL, "qps", name, "queue pairs", "needs %u, 1 allowed", i == 7 ? 3 : 2);
+		doctor_remedy(f, "less");
+	}
+	char *text = rig_text(d);
+	assert_string_equal(text, "  FAIL  rdmap0s0 +30: queue pairs   needs 2, 1 allowed\n        fix: less\n"
+				  "  FAIL  rdmap7s0: queue pairs       needs 3, 1 allowed\n        fix: less\n"
+				  "verdict: FAILS, the run would not work (32 problems): rdmap0s0 queue pairs, rdmap1s0 queue pairs, "
+				  "rdmap2s0 queue pairs, rdmap3s0 queue pairs, rdmap4s0 queue pairs, rdmap5s0 queue pairs and 26 "
+				  "more\n");
 	free(text);
 }
 
@@ -165,8 +184,8 @@ static void devices_are_in_it(void **state)
 	json_decref(j);
 	char *text = rig_text(d);
 	assert_non_null(strstr(text, "rdmap79s0"));
-	assert_non_null(strstr(text, "256 queue pairs (? in use)"));
-	assert_non_null(strstr(text, "RDMA 1 GiB"));
+	assert_non_null(strstr(text, "? queue pairs in use"));
+	assert_non_null(strstr(text, "RDMA of 1 GiB"));
 	free(text);
 }
 
@@ -210,6 +229,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_verdict_names_the_problems_at_the_end, rig_make, rig_remove),
 		cmocka_unit_test_setup_teardown(quiet_is_problems_and_the_verdict, rig_make, rig_remove),
 		cmocka_unit_test_setup_teardown(lines_are_broken_at_words, rig_make, rig_remove),
+		cmocka_unit_test_setup_teardown(devices_that_are_alike_share_a_line, rig_make, rig_remove),
 		cmocka_unit_test_setup_teardown(a_list_that_is_full_keeps_the_verdict, rig_make, rig_remove),
 		cmocka_unit_test_setup_teardown(a_run_has_a_table, rig_make, rig_remove),
 		cmocka_unit_test_setup_teardown(the_schema_has_its_names, rig_make, rig_remove),
