@@ -133,7 +133,7 @@ static void compare(struct te_verdict *v, uint64_t need, uint64_t used, uint64_t
 			 amount_text(v, need, a));
 	else if (have == KV_NO_LIMIT)
 		snprintf(v->text, sizeof(v->text), "needs %s, no limit", amount_text(v, need, a));
-	else if (is_number(used) && (used > 0 || v->status == TE_FAIL))
+	else if (taken > 0)
 		snprintf(v->text, sizeof(v->text), "needs %s, %s allowed, %s %s", amount_text(v, need, a),
 			 amount_text(v, have, b), amount_text(v, used, c), used_by);
 	else

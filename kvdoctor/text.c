@@ -150,7 +150,7 @@ static void rdma_print(const struct page *p, const struct doctor *d)
 	for (unsigned i = 0; i < d->num_rdma; i++) {
 		const struct te_rdma *r = &d->rdma[i];
 		snprintf(numa, sizeof(numa), r->numa_node < 0 ? "-" : "%d", r->numa_node);
-		fprintf(p->out, "  %-12s %-9s %s, %s, NUMA %s, PCI %s, firmware %s, %s queue pairs in use\n", r->name,
+		fprintf(p->out, "  %-12s %-9s %s, %s, NUMA %s, PCI %s, firmware %s, queue pairs in use: %s\n", r->name,
 			r->driver[0] ? r->driver : "software", r->num_ports == 1 ? r->port[0].state : "see below",
 			r->num_ports == 1 ? r->port[0].rate : "see below", numa, r->pci[0] ? r->pci : "-",
 			r->firmware[0] ? r->firmware : "?", number_text(r->qp_used, used));

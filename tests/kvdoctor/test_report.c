@@ -184,7 +184,7 @@ static void devices_are_in_it(void **state)
 	json_decref(j);
 	char *text = rig_text(d);
 	assert_non_null(strstr(text, "rdmap79s0"));
-	assert_non_null(strstr(text, "? queue pairs in use"));
+	assert_non_null(strstr(text, "queue pairs in use: ?"));
 	assert_non_null(strstr(text, "RDMA of 1 GiB"));
 	free(text);
 }
