@@ -33,7 +33,8 @@ static int server_start(struct capacity *c, uint32_t clients, struct kv_error *e
 					  .rails = o->rails,
 					  .memory_mb = (uint64_t)SERVER_MB * o->server_threads,
 					  .threads = o->server_threads,
-					  .max_clients = clients + SPARE_CLIENTS,
+					  .max_clients = clients + o->engines + SPARE_CLIENTS,
+					  .max_sessions = clients,
 					  .log_level = o->log_level,
 					  .ready_timeout_ns = READY_TIMEOUT_NS};
 

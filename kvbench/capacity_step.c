@@ -7,10 +7,11 @@
  * memory: a step ends before the machine's (or the cgroup's) memory does.
  *
  * endpoints: a pool with a client for each, 1 MiB of receive buffer, and rxm's smallest queues, on a few loops.
- * pooled: a pool of --engines clients, and a worker for each logical client. */
+ * pooled: a pool of --engines clients, and a session of its own for each logical client (kvc_session_open_await). */
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -25,7 +26,7 @@
 #define TTL_S          600
 #define SHARE_MIN_NS   1000000000ull
 
-enum { FILES_MARGIN = 32 };
+enum { FILES_MARGIN = 32, SESSIONS_AT_ONCE = 64 /* of an engine: opened, and reading, at a time */ };
 
 /* ---- telling ---- */
 
@@ -274,9 +275,13 @@ struct reading {
 	struct capacity_teller *teller;
 	struct bench_key key;
 	uint64_t timeout_ns;
-	uint8_t *outcome; /* per worker */
-	_Atomic int code; /* of a GET that failed */
+	unsigned workers;           /* worker w has the logical clients w, w + workers, ... */
+	uint8_t *outcome;           /* per logical client */
+	struct kvc_sub **session;   /* likewise, of the pooled model; else NULL */
+	_Atomic int code;           /* of a GET that failed */
 	int put_code;
+	_Atomic bool refused;       /* a session could not be opened: nobody opens more, and ... */
+	struct kv_error refusal;    /* ... whoever was first says why; read when all workers have returned */
 };
 
 static void put_once(struct kvc_client *client, unsigned w, void *arg)
@@ -295,16 +300,35 @@ static void put_once(struct kvc_client *client, unsigned w, void *arg)
 	free(value);
 }
 
-static void get_once(struct kvc_client *client, unsigned w, void *arg)
+static bool over(const struct reading *r)
+{
+	return bench_interrupted() || kv_clock_now(&kv_clock_monotonic) >= r->teller->deadline_ns;
+}
+
+static void open_sessions(struct kvc_client *client, unsigned w, void *arg)
 {
 	struct reading *r = arg;
-	const struct kvc_call call = {.size = sizeof(call), .timeout_ns = r->timeout_ns};
+	struct kvc_session_options o = {.size = sizeof(o), .timeout_ns = r->timeout_ns};
+	struct kv_error err = {0};
+
+	for (unsigned i = w; i < r->teller->step.attempted && !r->refused && !over(r); i += r->workers) {
+		o.client_id = i + 1;
+		if (kvc_session_open_await(client, &o, &r->session[i], &err) < 0) {
+			if (!atomic_exchange(&r->refused, true))
+				r->refusal = err;
+			return;
+		}
+	}
+}
+
+static void get_once(struct kvc_client *client, struct reading *r, unsigned w)
+{
+	const struct kvc_call call = {
+		.size = sizeof(call), .timeout_ns = r->timeout_ns, .session = r->session ? r->session[w] : NULL};
 	uint64_t len = r->teller->opt->value_size;
 	struct kvc_view view = {0};
 	int64_t got;
 
-	if (bench_interrupted())
-		return;
 	got = kvc_get_view_await(client, (struct kvc_key){r->key.text, r->key.len}, len, &call, &view);
 	if (got < 0) {
 		r->code = (int)got;
@@ -314,6 +338,15 @@ static void get_once(struct kvc_client *client, unsigned w, void *arg)
 		r->outcome[w] = right ? RIGHT : WRONG;
 	}
 	kvc_view_release(client, &view);
+}
+
+static void get_each(struct kvc_client *client, unsigned w, void *arg)
+{
+	struct reading *r = arg;
+
+	for (unsigned i = w; i < r->teller->step.attempted && !over(r); i += r->workers)
+		if (!r->session || r->session[i])
+			get_once(client, r, i);
 }
 
 static void outcomes_count(struct capacity_teller *t, const struct reading *r)
@@ -329,8 +362,30 @@ static void outcomes_count(struct capacity_teller *t, const struct reading *r)
 		capacity_fail(t, CAPACITY_DATA, -KV_ECORRUPT, "%u clients read wrong bytes", t->step.wrong);
 	else if (failed > 0)
 		capacity_fail(t, CAPACITY_DATA, r->code, "the GET of %u clients failed: %s", failed, kv_strerror(r->code));
-	else if (bench_interrupted())
-		capacity_fail(t, CAPACITY_INTERRUPTED, -KV_ECANCELED, "interrupted by signal %d", bench_interrupted());
+	else if (bench_interrupted() || t->step.verified < t->step.attempted)
+		capacity_look(t); /* a signal or the time: it says which */
+}
+
+/* Each worker asks for one at a time, and all workers at once. */
+static int sessions_open(struct capacity_teller *t, struct kvc_pool *pool, struct reading *r)
+{
+	int rc;
+
+	r->session = calloc(t->step.attempted, sizeof(*r->session));
+	if (!r->session) {
+		capacity_fail(t, CAPACITY_MEMORY, -KV_ENOMEM, "no memory for %u sessions", t->step.attempted);
+		return -KV_ENOMEM;
+	}
+	rc = kvc_run(pool, r->workers, open_sessions, r);
+	for (unsigned i = 0; i < t->step.attempted; i++)
+		t->step.opened += r->session[i] != NULL;
+	t->step.connected = t->step.opened;
+	t->step.open_ns = kv_clock_now(&kv_clock_monotonic) - t->begun_ns;
+	if (rc == 0 && r->refused) {
+		rc = r->refusal.code;
+		capacity_fail(t, end_of(t, &r->refusal), rc, "%s", r->refusal.text);
+	}
+	return capacity_look(t) ? rc : -KV_ECANCELED;
 }
 
 static int read_all(struct capacity_teller *t, struct kvc_pool *pool, struct reading *r)
@@ -348,17 +403,21 @@ static int read_all(struct capacity_teller *t, struct kvc_pool *pool, struct rea
 			      kv_strerror(rc));
 		return rc;
 	}
+	r->workers = t->step.attempted;
+	if (t->step.model == CAPACITY_POOLED) {
+		r->workers = KV_MIN(t->opt->engines * SESSIONS_AT_ONCE, r->workers);
+		rc = sessions_open(t, pool, r);
+		if (rc < 0)
+			return rc;
+	}
 	now = kv_clock_now(&kv_clock_monotonic);
-	rc = kvc_run(pool, t->step.attempted, get_once, r);
+	rc = kvc_run(pool, r->workers, get_each, r);
 	t->step.get_ns = kv_clock_now(&kv_clock_monotonic) - now;
 	if (rc < 0) {
 		struct kv_error err = {.code = rc};
-		capacity_fail(t, end_of(t, &err), rc, "%u workers could not be started: %s", t->step.attempted,
-			      kv_strerror(rc));
+		capacity_fail(t, end_of(t, &err), rc, "%u workers could not be started: %s", r->workers, kv_strerror(rc));
 		return rc;
 	}
-	if (t->step.model == CAPACITY_POOLED)
-		t->step.opened = t->step.connected = t->step.attempted;
 	return 0;
 }
 
@@ -381,7 +440,9 @@ static void pool_run(struct capacity_teller *t, const char *psk)
 		t->step.final = true;
 		tell(t);
 	}
+	/* Sessions go with their pool. */
 	kvc_pool_close(&pool);
+	free(r.session);
 	free(r.outcome);
 }
 

@@ -177,6 +177,8 @@ static void launch_args(struct launch *l, const struct server_child_options *o)
 		launch_number(l, "--worker-threads", o->threads);
 	if (o->max_clients)
 		launch_number(l, "--max-clients", o->max_clients);
+	if (o->max_sessions)
+		launch_number(l, "--max-sessions", o->max_sessions);
 	launch_arg(l, "--log-level", kv_log_level_name((enum kv_log_level)o->log_level));
 	l->arg[l->num_args] = NULL;
 }

@@ -20,7 +20,7 @@ struct server_child_options {
 	bool allow_pull;
 	uint64_t memory_mb;
 	uint32_t threads; /* 0: its default */
-	uint32_t max_clients; /* 0: its default */
+	uint32_t max_clients, max_sessions; /* 0: its default */
 	int log_level;    /* enum kv_log_level; from debug on its log goes to stderr as it comes */
 	uint64_t ready_timeout_ns;
 };
