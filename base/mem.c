@@ -229,7 +229,8 @@ static uint8_t *gap_find(uint64_t len, uint64_t align)
 }
 
 /* Bytes of `len` that free pages of this size can hold. 1 GiB ones of another node than the one that is wanted are left
- * alone: small near pages are better than large far ones. */
+ * alone: small near pages are better. 2 MiB ones of another node are taken: they were set aside to be used, and what is
+ * not set aside may not suffice. */
 static uint64_t pages_there(uint64_t len, uint64_t page_bytes, int node)
 {
 	uint64_t room = kv_cgroup_hugetlb_room("", page_bytes), pages = kv_hugepages_free("", page_bytes);

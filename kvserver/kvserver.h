@@ -96,7 +96,7 @@ struct kvs_info {
 	struct kv_pages pages;             /* that the memory for values consists of */
 	unsigned parts, register_threads;  /* how it was registered, all shards together, ... */
 	uint64_t register_ns;              /* and how long that took */
-	char numa[200];                    /* what was placed where, once it runs */
+	char numa[280];                    /* what was placed where, once it runs */
 	bool wait_fd, pull;
 	char congestion[32]; /* congestion control of TCP connections accepted on loopback; "": the system's default */
 };

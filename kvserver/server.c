@@ -648,6 +648,24 @@ char *kvs_server_address(const struct kvs_server *s, char *buf, unsigned cap)
 	return kv_sockaddr_format(&a, buf, cap);
 }
 
+/* A node that had too few pages: how much is where it was asked for, of what was touched. */
+static void share_info(const struct kvs_server *s, struct kvs_info *out)
+{
+	size_t at = strlen(out->numa);
+	int least = 100;
+
+	for (unsigned i = 0; i < s->opt.shards; i++) {
+		const struct shard *shard = s->shard[i];
+		int share = shard->place.node == KV_NODE_ANY ? -1 :
+				kv_numa_share(shard->area.base, shard->area.len_bytes, shard->place.node);
+		if (share >= 0)
+			least = KV_MIN(least, share);
+	}
+	if (least < 100)
+		snprintf(out->numa + at, sizeof(out->numa) - at, "; of a shard only %d %% of the memory: the node has no more pages",
+			 least);
+}
+
 /* What the memory of all shards is, and what became of placing it. */
 static void memory_info(const struct kvs_server *s, struct kvs_info *out)
 {
@@ -667,6 +685,7 @@ static void memory_info(const struct kvs_server *s, struct kvs_info *out)
 		out->register_threads = KV_MAX(out->register_threads, region.threads);
 	}
 	kv_numa_describe(place, s->opt.shards, "shard", s->opt.numa_off, out->numa, sizeof(out->numa));
+	share_info(s, out);
 }
 
 void kvs_server_info(const struct kvs_server *s, struct kvs_info *out)

@@ -8,7 +8,7 @@ set -u
 cd "$(dirname "$(readlink -f "$0")")/../.." || exit 2
 build=${1:-${KVRAIL_BUILD:-build/release}}
 
-tests/verbs/vm.sh --numa --memory 7000 --timeout 280 sh -c '
+tests/verbs/vm.sh --numa --memory 7000 --timeout 400 sh -c '
 build=$1 n=0
 result() { n=$((n + 1)); [ "$2" = 0 ] && echo "ok $n - $1" || { echo "not ok $n - $1"; sed "s/^/# /" /tmp/log | tail -n 40; }; }
 node=/sys/devices/system/node
@@ -46,6 +46,42 @@ grep "^memory\|verify" /tmp/log | sed "s/^/# /"
 timeout 100 $build/kv-bench --provider verbs --batch 8 -w 4 -c 2 -k 64 -v 64KB -d 2 --verify >/tmp/log 2>&1
 result "kv-bench on verbs registers its own memory beside running clients" $?
 grep "^memory\|verify" /tmp/log | sed "s/^/# /"
+# A network device on node 1, as far as sysfs knows: loopback.
+mount -t tmpfs none /sys/class/net && mkdir -p /sys/class/net/lo/device && echo 1 >/sys/class/net/lo/device/numa_node
+far=$(cat $node/node1/cpulist)
+allowed() { for t in /proc/$1/task/*; do case $(cat $t/comm) in $2*) sed -n "s/^Cpus_allowed_list:[[:space:]]*//p" $t/status ;; esac; done | sort -u | tr "\n" " "; }
+# pages PID NODE -- in 4 KiB, of mappings of more than 64 MiB
+pages() { awk -v n="N$2=" "{ k = 4; for (i = 1; i <= NF; i++) if (\$i ~ /^kernelpagesize_kB=/) k = substr(\$i, 19); for (i = 1; i <= NF; i++) if (index(\$i, n) == 1 && substr(\$i, length(n) + 1) * k > 65536) s += substr(\$i, length(n) + 1) * k / 4 } END { print s + 0 }" /proc/$1/numa_maps; }
+for numa in auto off; do
+	megas=256
+	$build/kv-server --provider tcp --listen-addr 127.0.0.1:50077 --memory-mb $megas --prefault --worker-threads 2 --numa $numa >/tmp/log 2>&1 &
+	server=$! i=0; while ! grep -q "memory for values" /tmp/log && [ $i -lt 300 ]; do sleep 0.1; i=$((i + 1)); done
+	echo "threads on CPUs $(allowed $server kv-shard), control on $(allowed $server kv-control), large mappings: $(pages $server 0) pages on node 0, $(pages $server 1) on node 1" >>/tmp/log
+	if [ $numa = auto ]; then
+		grep -q "NUMA: shards 0-1 on node 1; 2 of 2 threads bound to CPUs there" /tmp/log && [ "$(allowed $server kv-shard)" = "$far " ] &&
+			[ "$(pages $server 0)" = 0 ] && [ "$(pages $server 1)" -ge 65536 ]
+	else
+		grep -q "NUMA: off" /tmp/log && [ "$(allowed $server kv-shard)" != "$far " ]
+	fi
+	result "kv-server --numa $numa, NIC on node 1" $?
+	tail -n 2 /tmp/log | sed "s/^/# /"
+	[ $numa = off ] || {
+		timeout 60 $build/kv-bench --provider tcp -s 127.0.0.1:50077 -w 4 -c 2 --num-threads 2 -k 32 -v 64KB -d 1 --verify >/tmp/log 2>&1 &&
+			grep -q "NUMA: clients 0-1 on node 1; 2 of 2 threads bound to CPUs there" /tmp/log
+		result "kv-bench is on the node of its NIC" $?
+		grep "^memory" /tmp/log | sed "s/^/# /"
+		timeout 60 taskset -c 0 $build/kv-bench --provider tcp -s 127.0.0.1:50077 -w 4 -c 2 -k 32 -v 64KB -d 1 --verify >/tmp/log 2>&1 &&
+			grep -q "this process may use no CPU there, its threads stay" /tmp/log
+		result "a process that may not run there is left where it is" $?
+	}
+	kill $server; wait $server
+done
+$build/kv-server --provider tcp --listen-addr 127.0.0.1:50077 --memory-mb 512 --worker-threads 1 >/tmp/log 2>&1 &
+i=0; while ! grep -q "memory for values" /tmp/log && [ $i -lt 300 ]; do sleep 0.1; i=$((i + 1)); done
+grep -q "of a shard only [0-9]* % of the memory: the node has no more pages" /tmp/log
+result "huge pages of the other node are told" $?
+tail -n 1 /tmp/log | sed "s/^/# /"; kill $!; wait
+umount /sys/class/net
 echo 0 >/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages; echo 0 >/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages
 for numa in auto off; do
 	timeout 60 $build/kv-server --provider verbs --listen-addr 127.0.0.1:0 --memory-mb 1024 --worker-threads 1 --numa $numa >/tmp/log 2>&1 &
