@@ -41,11 +41,11 @@ static void advise_rdma_unused(struct doctor *d)
 		const char *name = r->efa ? "efa" : "verbs";
 		const struct te_rdma_port *p = &r->port[0];
 		struct finding *f = doctor_found(d, SECTION_ADVICE, TE_WARN, "rdma_unused", r->name, "not used",
-						 "RDMA device %s is here, and the run would go over tcp: %s", r->name, why_not(d, name));
+						 "an RDMA device is here, and the run would go over tcp: %s", why_not(d, name));
 		if (r->node_error > 0 || r->query_error[0])
-			doctor_remedy(f, "see the line on %s above: libfabric does not see it", r->name);
+			doctor_remedy(f, "see the line on its device file or libibverbs above: libfabric does not see it");
 		else if (!p->active)
-			doctor_remedy(f, "see the line on the port of %s above", r->name);
+			doctor_remedy(f, "see the line on its port above");
 		else if (!r->efa)
 			doctor_remedy(f, "give its port an IP address, which the verbs provider needs (`ip addr add A.B.C.D/24 dev %s`)",
 				      p->netdev[0] ? p->netdev : "DEV");

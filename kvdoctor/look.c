@@ -142,10 +142,13 @@ static void device_judge(struct doctor *d, const struct te_rdma *r)
 			continue;
 		f = doctor_found(d, SECTION_DEVICES, TE_WARN, "rdma_port", r->name, "port", "port %u is %s (%s)", p->number,
 				 p->state[0] ? p->state : "in an unknown state", p->physical);
-		doctor_remedy(f, strcmp(p->link_layer, "InfiniBand") == 0
-					 ? "look at cable and switch, and that a subnet manager runs (`ibstat`, `sminfo`)"
-					 : "`ip link set %s up`, then look at cable and switch (`rdma link`)",
-			      p->netdev[0] ? p->netdev : "DEV");
+		if (r->efa)
+			doctor_remedy(f, "look at `dmesg | grep efa`; detach and attach the network interface, or reboot the instance");
+		else if (strcmp(p->link_layer, "InfiniBand") == 0)
+			doctor_remedy(f, "look at cable and switch, and that a subnet manager runs (`ibstat`, `sminfo`)");
+		else
+			doctor_remedy(f, "`ip link set %s up`, then look at cable and switch (`rdma link`)",
+				      p->netdev[0] ? p->netdev : "DEV");
 	}
 }
 

@@ -144,13 +144,20 @@ static void run_checks(struct doctor *d, const char *subject, const struct te_ch
 		doctor_verdict(d, SECTION_RUN, subject, &v[i]);
 }
 
+/* One device may have several addresses, each a candidate of its own. */
+static bool same_device(const struct te_device *a, const struct te_device *b)
+{
+	return strcmp(a->domain, b->domain) == 0 && strcmp(a->local, b->local) == 0;
+}
+
 /* What both take of a device. */
 static struct te_need need_of_device(const struct doctor *d, unsigned device)
 {
-	struct te_need sum = d->client.budget.device[device].need;
+	const struct te_budget_device *mine = &d->client.budget.device[device];
 	const struct te_budget *s = &d->server.budget;
+	struct te_need sum = mine->need;
 	for (unsigned i = 0; d->server.present && i < s->num_devices; i++)
-		if (strcmp(s->device[i].device.domain, d->client.budget.device[device].device.domain) == 0)
+		if (same_device(&s->device[i].device, &mine->device))
 			te_need_add(&sum, &s->device[i].need);
 	return sum;
 }

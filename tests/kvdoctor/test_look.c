@@ -86,7 +86,33 @@ static void a_port_that_is_down(void **state)
 	assert_string_equal(d->module[1].version, "of the kernel");
 	d->num_findings = 0;
 	doctor_advise(d); /* tcp was chosen all the same */
-	rig_is(d, "rdma_unused", TE_WARN, "RDMA device mlx5_0 is here", "see the line on the port of mlx5_0");
+	rig_is(d, "rdma_unused", TE_WARN, "an RDMA device is here", "see the line on its port");
+}
+
+static void an_efa_port_is_no_cable(void **state)
+{
+	struct doctor *d = *state;
+	tree_link("/sys/class/infiniband/rdmap79s0/device", "../../../devices/x");
+	tree_put("/sys/devices/x/vendor", "0x1d0f\n");
+	tree_put("/sys/class/infiniband/rdmap79s0/ports/1/state", "1: DOWN\n");
+	doctor_look(d);
+	rig_is(d, "rdma_port", TE_WARN, "port 1 is DOWN", "dmesg | grep efa");
+}
+
+static void two_addresses_of_a_device_are_two(void **state)
+{
+	struct doctor *d = *state;
+	struct doctor_options *o = rig_options(d);
+	d->root = tree_root;
+	d->num_rdma = 1; /* so that the source address is anyone's */
+	o->provider = "tcp";
+	doctor_plan(d);
+	if (d->client.rc)
+		fail_msg("%s", d->client.error.text);
+	unsigned lines = 0;
+	for (unsigned i = 0; i < d->num_findings; i++)
+		lines += strcmp(d->finding[i].id, "endpoints") == 0;
+	assert_int_equal(lines, 1); /* however many addresses this machine has */
 }
 
 static void an_infiniband_port_asks_for_a_subnet_manager(void **state)
@@ -329,6 +355,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(an_efa_device_without_its_driver, made_up, gone),
 		cmocka_unit_test_setup_teardown(a_mellanox_nic_without_rdma, made_up, gone),
 		cmocka_unit_test_setup_teardown(a_port_that_is_down, made_up, gone),
+		cmocka_unit_test_setup_teardown(an_efa_port_is_no_cable, made_up, gone),
+		cmocka_unit_test_setup_teardown(two_addresses_of_a_device_are_two, made_up, gone),
 		cmocka_unit_test_setup_teardown(an_infiniband_port_asks_for_a_subnet_manager, made_up, gone),
 		cmocka_unit_test_setup_teardown(modules_of_efa_without_the_installer, made_up, gone),
 		cmocka_unit_test_setup_teardown(settings_that_hurt_are_named, made_up, gone),
