@@ -37,6 +37,9 @@ struct lconn {
 _Atomic int liar_lie;
 _Atomic uint64_t liar_sessions;
 _Atomic unsigned liar_failures;
+_Atomic uint64_t liar_leases, liar_releases;
+const char *liar_provider = "tcp";
+bool liar_pull;
 void (*_Atomic liar_welcome)(struct wire_ctrl_msg *m);
 
 static struct {
@@ -129,6 +132,28 @@ static uint32_t push(struct lconn *c, const struct wire_request *q, uint64_t off
 	return chunks;
 }
 
+/* Let the client read it. */
+static void answer_lease(struct lconn *c, unsigned link, const struct wire_request *q)
+{
+	int lie = atomic_load(&liar_lie);
+	struct wire_reply r = {.type = WIRE_GET, .flags = WIRE_GET_LEASED, .id = q->id};
+	uint64_t length = q->get.offset < LIAR_VALUE ? KV_MIN(q->get.length, LIAR_VALUE - q->get.offset) : 0;
+	if (lie == LIE_LEASE_SILENT)
+		return;
+	r.get.value_len = lie == LIE_LEASE_LONG ? 1ull << 40 : LIAR_VALUE;
+	r.get.generation = 5;
+	r.get.checksum = liar.checksum;
+	r.get.lease = atomic_fetch_add(&liar_leases, 1) + 1;
+	r.get.lease_us = lie == LIE_LEASE_SHORT ? 1 : 30000000;
+	r.get.at = lie == LIE_LEASE_OUTSIDE ? 1ull << 50 : lie == LIE_LEASE_EDGE ? liar.area.len_bytes - 10 : q->get.offset;
+	r.get.at += lie == LIE_LEASE_OTHER ? 4096 : 0;
+	if (lie == LIE_LEASE_PUSHED)
+		push(c, q, q->get.offset, length, q->get.imm);
+	reply(c, link, &r);
+	if (lie == LIE_LEASE_TWICE)
+		reply(c, link, &r);
+}
+
 static void answer_get(struct lconn *c, unsigned link, const struct wire_request *q)
 {
 	int lie = atomic_load(&liar_lie);
@@ -175,6 +200,14 @@ static void answer(struct lconn *c, unsigned link, const struct wire_request *q)
 {
 	int lie = atomic_load(&liar_lie);
 	struct wire_reply r = {.type = q->type, .id = q->id};
+	if (q->type == WIRE_RELEASE) {
+		atomic_fetch_add(&liar_releases, q->release.count);
+		return;
+	}
+	if (q->type == WIRE_GET && q->flags & WIRE_GET_PULL) {
+		answer_lease(c, link, q);
+		return;
+	}
 	if (q->type == WIRE_GET) {
 		answer_get(c, link, q);
 		return;
@@ -186,6 +219,8 @@ static void answer(struct lconn *c, unsigned link, const struct wire_request *q)
 		r.cancel.id = lie == LIE_CANCEL ? ~q->cancel.id : q->cancel.id;
 		r.cancel.state = WIRE_CANCEL_DONE;
 		r.cancel.posted = lie == LIE_CANCEL ? UINT32_MAX - 1 : LIAR_CHUNKS + (lie == LIE_POSTED_MORE);
+		if (lie == LIE_LEASE_SILENT)
+			r.cancel.posted = 0;
 	}
 	if (c->told == LIE_VOID)
 		return;
@@ -247,7 +282,7 @@ static int welcome(struct lconn *c)
 				       .eager_bytes = liar.info.eager_bytes,
 				       .incarnation = 1,
 				       .value_max = KV_VALUE_MAX,
-				       .flags = WIRE_WELCOME_INLINE_PUT,
+				       .flags = WIRE_WELCOME_INLINE_PUT | (liar_pull ? WIRE_WELCOME_PULL : 0),
 				       .node_id = "liar",
 				       .addrs = addrs};
 	memcpy(w->token, token, KV_TOKEN_LEN);
@@ -270,6 +305,29 @@ static void region_keep(struct lconn *c, const struct wire_region *w)
 	c->regions++;
 }
 
+static int arena(struct lconn *c)
+{
+	int lie = atomic_load(&liar_lie);
+	struct wire_ctrl_msg r = {.type = WIRE_CTRL_ARENA};
+	struct te_remote told;
+	struct te_key key;
+	uint8_t packed[16];
+	if (lie == LIE_ARENA_NONE)
+		return 0;
+	te_region_announce(liar.region, &told, &key);
+	wire_region_put(packed, 1, 0, 0, key.base + (lie == LIE_ARENA_BASE ? 64 : 0), key.key ^ (lie == LIE_ARENA_KEY ? 0x1234 : 0));
+	if (lie == LIE_ARENA_SMALL)
+		told.len_bytes = told.part_bytes = 1000;
+	r.region = (struct wire_region){.id = lie == LIE_ARENA_SHARD ? 7 : 0,
+					.parts = 1,
+					.rails = 1,
+					.virt = told.virt,
+					.len_bytes = told.len_bytes,
+					.part_bytes = told.part_bytes,
+					.keys = packed};
+	return boot_send_await(c->boot, &r, in(1000000000));
+}
+
 /* What one control message is answered. Not 0: the end. */
 static int control(struct lconn *c, struct wire_ctrl_msg *m)
 {
@@ -286,6 +344,8 @@ static int control(struct lconn *c, struct wire_ctrl_msg *m)
 	case WIRE_CTRL_GOODBYE:
 		r.type = WIRE_CTRL_GOODBYE_OK;
 		return boot_send_await(c->boot, &r, in(1000000000));
+	case WIRE_CTRL_ARENAS:
+		return arena(c);
 	case WIRE_CTRL_HEARTBEAT:
 		return 0;
 	default:
@@ -407,7 +467,7 @@ const char *liar_start(void)
 {
 	struct loop_options lo = {.name = "liar", .log = &quiet};
 	struct boot_security none = {0};
-	struct te_options to = {.provider = "tcp", .messages = 256, .receives = 256, .chunk_bytes = CHUNK, .log = &quiet};
+	struct te_options to = {.provider = liar_provider, .messages = 256, .receives = 256, .chunk_bytes = CHUNK, .log = &quiet};
 	struct te_handlers handlers = {.message = on_message};
 	struct kv_hostport hp = {.host = "127.0.0.1"};
 	struct kv_error err = {0};
@@ -425,7 +485,9 @@ const char *liar_start(void)
 	assert_int_equal(kv_area_map(1 << 20, &liar.area, &err), 0);
 	test_fill(liar.area.base, LIAR_VALUE, LIAR_SEED);
 	liar.checksum = kv_hash_block(liar.area.base, LIAR_VALUE);
-	assert_int_equal(te_region_register(liar.te, liar.area.base, liar.area.len_bytes, TE_LOCAL, 0, &liar.region, &err), 0);
+	assert_int_equal(te_region_register(liar.te, liar.area.base, liar.area.len_bytes,
+					    TE_LOCAL | (liar_pull ? TE_REMOTE_READ : 0u), 0, &liar.region, &err),
+			 0);
 	assert_int_equal(te_attach(liar.te, liar.loop), 0);
 	assert_int_equal(io_listen(liar.loop, &liar.addr, len, &liar.listen_fd, &err), 0);
 	atomic_store(&liar.alive, 1);

@@ -34,6 +34,21 @@ enum lie {
 	LIE_BYTES,          /* the checksum is that of other bytes */
 	LIE_SILENT,         /* no reply to anything but PING */
 	LIE_CANCEL,         /* no reply, and CANCEL is answered with nonsense */
+	/* about a lease */
+	LIE_LEASE_OUTSIDE,  /* the bytes lie far outside the arena */
+	LIE_LEASE_EDGE,     /* ... or partly */
+	LIE_LEASE_OTHER,    /* they are other bytes of it */
+	LIE_LEASE_SHORT,    /* it is over when it arrives */
+	LIE_LEASE_LONG,     /* the value is longer than values can be */
+	LIE_LEASE_TWICE,    /* the reply comes twice */
+	LIE_LEASE_PUSHED,   /* the bytes are written as well, with immediates */
+	LIE_LEASE_SILENT,   /* no answer, and CANCEL is told that nothing was written */
+	/* about the arena, when it is asked for */
+	LIE_ARENA_KEY,   /* its key is another one */
+	LIE_ARENA_BASE,  /* it begins elsewhere */
+	LIE_ARENA_SHARD, /* it is another shard's */
+	LIE_ARENA_SMALL, /* it is smaller than the value */
+	LIE_ARENA_NONE,  /* there is no answer */
 	/* on the control connection, once it is up */
 	LIE_REGIONS,  /* REGION_OK and REVOKE_OK for regions that nobody announced: harmless */
 	LIE_WELCOME,  /* a second WELCOME */
@@ -46,6 +61,11 @@ enum lie {
 extern _Atomic int liar_lie;
 extern _Atomic uint64_t liar_sessions;
 extern _Atomic unsigned liar_failures;
+extern _Atomic uint64_t liar_leases, liar_releases; /* given out; given back by clients */
+
+/* liar_provider -- of its engine: "tcp". liar_pull -- clients may read its memory. Before liar_start. */
+extern const char *liar_provider;
+extern bool liar_pull;
 
 /* liar_welcome -- changes the WELCOME before it is sent; NULL: nothing. On the liar's thread. */
 extern void (*_Atomic liar_welcome)(struct wire_ctrl_msg *m);

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_liar_pull.c -- a client that reads values by itself, against a server that lies about where they are and for how
+ * long. Whatever it says, a call ends soon after its deadline with the right bytes or an error, and a server that becomes
+ * honest is used again.
+ *
+ * Over tcp where libfabric lets clients read there, else over shm. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/base.h"
+#include "engine/engine.h"
+#include "kvclient/kvclient.h"
+#include "liar.h"
+#include "server.h"
+
+#define TIMEOUT_NS 2000000000ull
+#define LATE_NS    5000000000ull /* a call that takes so much longer hangs */
+#define WAIT_NS    20000000000ull
+
+enum { CAP = 256 << 10 };
+
+static const char *address;
+static struct kvc_pool *pool;
+static struct kvc_mem *mem;
+static uint8_t *dst[2]; /* plain, registered */
+
+static struct kvc_options options(enum kvc_mode mode)
+{
+	return (struct kvc_options){.size = sizeof(struct kvc_options),
+				    .num_clients = 1,
+				    .num_threads = 1,
+				    .servers = &address,
+				    .num_servers = 1,
+				    .provider = liar_provider,
+				    .buffer_bytes = 16 << 20,
+				    .timeout_ns = TIMEOUT_NS,
+				    .connect_timeout_ns = 3000000000ull,
+				    .mode = mode};
+}
+
+/* Whether this libfabric lets readers live over tcp. */
+static bool tcp_reads(void)
+{
+	const struct te_options to = {.provider = "tcp"};
+	const struct te_handlers handlers = {0};
+	struct te_info info = {.reads_refused = true};
+	struct te *te;
+	if (te_open(&to, &handlers, NULL, &te, NULL) == 0) {
+		te_info(te, &info);
+		te_close(&te);
+	}
+	return !info.reads_refused;
+}
+
+static int setup(void **state)
+{
+	struct kvc_options o;
+	struct kv_error err = {0};
+	(void)state;
+	kvc_program_setup();
+	liar_provider = tcp_reads() ? "tcp" : "shm";
+	print_message("# over %s\n", liar_provider);
+	if (strcmp(liar_provider, "shm") == 0 && access("/dev/shm", W_OK) != 0) {
+		print_message("# nowhere to read: tcp needs libfabric 1.22, shm a /dev/shm\n");
+		return 0;
+	}
+	liar_pull = true;
+	address = liar_start();
+	o = options(KVC_MODE_PULL);
+	if (kvc_pool_open(&o, &pool, &err) < 0)
+		fail_msg("%s", err.text);
+	for (unsigned i = 0; i < 2; i++)
+		dst[i] = aligned_alloc(4096, CAP);
+	assert_int_equal(kvc_register(pool, dst[1], CAP, &mem, NULL), 0);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	if (!address)
+		return 0;
+	kvc_pool_close(&pool);
+	liar_stop();
+	free(dst[0]);
+	free(dst[1]);
+	return 0;
+}
+
+static void need_liar(void)
+{
+	if (!address)
+		skip();
+}
+
+static struct kvc_counters counters(struct kvc_pool *of)
+{
+	struct kvc_counters n = {.size = sizeof(n)};
+	assert_int_equal(kvc_counters(of, &n), 0);
+	return n;
+}
+
+/* One GET: right bytes or an error, in time. */
+static int64_t get(struct kvc_pool *from, uint8_t *to)
+{
+	uint64_t began = kv_clock_now(&kv_clock_monotonic), took;
+	memset(to, 0xEE, CAP);
+	int64_t rc = kvc_get(from, (struct kvc_key){"k", 1}, to, CAP, NULL);
+	took = kv_clock_now(&kv_clock_monotonic) - began;
+	assert_true(took < TIMEOUT_NS + LATE_NS);
+	if (rc >= 0) {
+		assert_int_equal(rc, LIAR_VALUE);
+		assert_true(test_same(to, LIAR_VALUE, LIAR_SEED));
+	}
+	return rc;
+}
+
+/* One of an honest server, on a machine that may be busy. */
+static void get_patiently(struct kvc_pool *from, uint8_t *to)
+{
+	const struct kvc_call call = {.size = sizeof(call), .timeout_ns = WAIT_NS};
+	memset(to, 0xEE, CAP);
+	assert_int_equal(kvc_get(from, (struct kvc_key){"k", 1}, to, CAP, &call), LIAR_VALUE);
+	assert_true(test_same(to, LIAR_VALUE, LIAR_SEED));
+}
+
+/* The server is honest now: soon calls succeed. */
+static void recovers(void)
+{
+	uint64_t until = kv_clock_now(&kv_clock_monotonic) + WAIT_NS;
+	atomic_store(&liar_lie, LIE_NONE);
+	for (unsigned i = 0; i < 2; i++)
+		while (get(pool, dst[i]) < 0)
+			assert_true(kv_clock_now(&kv_clock_monotonic) < until);
+}
+
+/* The code that a lie ends with: 0 means success; ANY: success or any error. */
+enum { ANY = 1 };
+
+static const struct {
+	enum lie lie;
+	const char *name;
+	int code;
+} about_leases[] = {
+	{LIE_NONE, "none", 0},
+	{LIE_LEASE_OUTSIDE, "bytes outside the arena", -KV_EPROTO},
+	{LIE_LEASE_EDGE, "bytes across the arena's end", -KV_EPROTO},
+	{LIE_LEASE_OTHER, "other bytes", -KV_ECORRUPT},
+	{LIE_LEASE_SHORT, "a lease that is over at once", 0},
+	{LIE_LEASE_LONG, "a length that cannot be", -KV_EPROTO},
+	{LIE_LEASE_TWICE, "two replies", 0},
+	{LIE_LEASE_PUSHED, "bytes that are pushed as well", ANY},
+	{LIE_LEASE_SILENT, "no answer", -KV_ETIMEOUT},
+};
+
+static void lies_about_a_lease_give_right_bytes_or_an_error(void **state)
+{
+	(void)state;
+	need_liar();
+	for (unsigned i = 0; i < 2 * KV_COUNT(about_leases); i++) {
+		unsigned k = i / 2;
+		struct kvc_counters before = counters(pool), after;
+		atomic_store(&liar_lie, about_leases[k].lie);
+		int64_t rc = get(pool, dst[i % 2]);
+		print_message("# %s, %s memory: %s\n", about_leases[k].name, i % 2 ? "registered" : "plain",
+			      rc < 0 ? kvc_errname((int)rc) : "right bytes");
+		if (about_leases[k].code == 0)
+			assert_true(rc >= 0);
+		else if (about_leases[k].code != ANY)
+			assert_int_equal(rc, about_leases[k].code);
+		after = counters(pool);
+		if (about_leases[k].lie == LIE_NONE)
+			assert_int_equal(after.pulls, before.pulls + 1);
+		if (about_leases[k].lie == LIE_LEASE_SHORT)
+			assert_int_equal(after.pulls_expired, before.pulls_expired + 2);
+		if (about_leases[k].lie == LIE_LEASE_OTHER)
+			assert_true(after.corrupt > before.corrupt);
+		recovers();
+	}
+}
+
+/* With calls and after them; a lease that is over is nobody's any more. */
+static void leases_are_given_back(void **state)
+{
+	uint64_t until, given, back;
+	(void)state;
+	need_liar();
+	recovers();
+	given = atomic_load(&liar_leases);
+	back = atomic_load(&liar_releases);
+	for (unsigned i = 0; i < 100; i++)
+		get_patiently(pool, dst[i % 2]);
+	given = atomic_load(&liar_leases) - given;
+	assert_true(given >= 100);
+	until = kv_clock_now(&kv_clock_monotonic) + WAIT_NS;
+	while (atomic_load(&liar_releases) < back + given) {
+		assert_true(kv_clock_now(&kv_clock_monotonic) < until);
+		usleep(1000);
+	}
+}
+
+static void lies_about_the_arena_give_right_bytes_or_an_error(void **state)
+{
+	static const struct {
+		enum lie lie;
+		const char *name;
+		int open, get;
+	} rows[] = {{LIE_ARENA_KEY, "another key", 0, ANY},
+		    {LIE_ARENA_BASE, "another base", 0, -KV_ECORRUPT},
+		    {LIE_ARENA_SHARD, "another shard", -KV_EPROTO, 0},
+		    {LIE_ARENA_SMALL, "a small one", 0, -KV_EPROTO},
+		    {LIE_ARENA_NONE, "none", -KV_ETIMEOUT, 0}};
+	(void)state;
+	need_liar();
+	for (unsigned i = 0; i < KV_COUNT(rows); i++) {
+		struct kvc_options o = options(KVC_MODE_PULL);
+		struct kvc_pool *other = NULL;
+		struct kv_error err = {0};
+		atomic_store(&liar_lie, rows[i].lie);
+		int rc = kvc_pool_open(&o, &other, &err);
+		atomic_store(&liar_lie, LIE_NONE);
+		print_message("# %s: %s\n", rows[i].name, rc < 0 ? err.text : "taken");
+		assert_int_equal(rc, rows[i].open);
+		if (rc == 0) {
+			int64_t got = get(other, dst[0]);
+			if (rows[i].get != ANY)
+				assert_int_equal(got, rows[i].get);
+		}
+		kvc_pool_close(&other);
+	}
+	recovers();
+}
+
+/* Who does not ask for leases is not given any; a server that must give some and does not is an error. */
+static void modes_decide_who_moves_the_bytes(void **state)
+{
+	struct kvc_options o = options(KVC_MODE_AUTO);
+	struct kvc_info info = {.size = sizeof(info)};
+	struct kvc_server_info server = {.size = sizeof(server)};
+	struct kvc_pool *other = NULL;
+	struct kv_error err = {0};
+	(void)state;
+	need_liar();
+	recovers();
+	assert_int_equal(kvc_info(pool, &info), 0);
+	assert_string_equal(info.mode, "pull");
+	assert_int_equal(kvc_server_info(pool, 0, 0, &server), 0);
+	assert_int_equal(server.pull, 1);
+	for (unsigned i = 0; i < 2; i++) {
+		uint64_t given = atomic_load(&liar_leases);
+		o.mode = i ? KVC_MODE_PUSH : KVC_MODE_AUTO;
+		if (kvc_pool_open(&o, &other, &err) != 0)
+			fail_msg("%s", err.text);
+		get_patiently(other, dst[0]);
+		assert_int_equal(atomic_load(&liar_leases), given);
+		assert_int_equal(counters(other).pulls, 0);
+		assert_int_equal(kvc_info(other, &info), 0);
+		assert_string_equal(info.mode, "push");
+		kvc_pool_close(&other);
+	}
+	liar_pull = false;
+	o.mode = KVC_MODE_PULL;
+	assert_int_equal(kvc_pool_open(&o, &other, &err), -KV_ENOTSUP);
+	assert_non_null(strstr(err.text, "--allow-pull"));
+	liar_pull = true;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lies_about_a_lease_give_right_bytes_or_an_error),
+		cmocka_unit_test(leases_are_given_back),
+		cmocka_unit_test(lies_about_the_arena_give_right_bytes_or_an_error),
+		cmocka_unit_test(modes_decide_who_moves_the_bytes),
+	};
+	return cmocka_run_group_tests_name("kvclient/liar_pull", tests, setup, teardown);
+}
