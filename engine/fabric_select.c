@@ -336,7 +336,7 @@ static int probe_list(const struct fab_quirk *quirk, const char *prov_name, cons
 				rc = -FI_EALREADY;
 			}
 		n += rc == 0;
-		if (*at == '\0' && at[-1] == ',' && rc == 0) { /* it ends with a comma */
+		if (rc == 0 && *at == '\0' && at[-1] == ',') { /* it ends with a comma */
 			missing[0] = '\0';
 			rc = -FI_ENODATA;
 		}

@@ -57,7 +57,7 @@ static void quiet_is_problems_and_the_verdict(void **state)
 static void lines_are_broken_at_words(void **state)
 {
 	struct doctor *d = *state;
-	char words[300] = "";
+	char words[60 * 5 + 1] = "";
 	for (int i = 0; i < 60; i++)
 		strcat(words, "word ");
 	doctor_found(d, SECTION_RUN, TE_WARN, "x", "", "name", "%s", words);
