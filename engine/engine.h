@@ -141,7 +141,7 @@ void te_rail_stats(const struct te *te, unsigned rail, struct te_stats *out); /*
 /* te_rail_up -- whether it takes part. One that is out is tried again with back-off; meanwhile another stands for it. */
 bool te_rail_up(const struct te *te, unsigned rail);
 int te_rail_numa_node(const struct te *te, unsigned rail); /* -1: unknown */
-const char *te_rail_device(const struct te *te, unsigned rail); /* its libfabric domain; "": no such rail. The engine's */
+const char *te_rail_device(const struct te *te, unsigned rail); /* its libfabric domain, and its IP address on tcp; "": no such rail. The engine's */
 
 /* te_env_for_programs -- set the documented environment defaults (docs/PROVIDERS.md) unless the user set them: rxm's buffer sizes, EFA fork safety, psm's
  * signal handlers. For main() of our own programs before the first te_open; libraries never call it. */

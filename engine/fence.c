@@ -100,7 +100,7 @@ static bool rail_failed(struct rail *r, uint64_t now)
 	fab_shut(r->fab);
 	rail_out(r, TE_RAIL_OUT_MIN_NS, TE_RAIL_OUT_MAX_NS);
 	kv_error_log(r->te->log, "rail %u (%s) failed again: it is left out for %llu s", r->index,
-		     fab_caps(r->fab)->domain, (unsigned long long)(r->backoff_ns / 1000000000));
+		     r->device, (unsigned long long)(r->backoff_ns / 1000000000));
 	return true;
 }
 
@@ -118,7 +118,7 @@ static int rebuild(struct te *te, struct kv_error *err)
 			continue;
 		int rc = rail_rebuild(r, first ? &ignored : err);
 		if (rc && te->nrails > 1)
-			kv_error_log(te->log, "rail %u (%s) is out: %s", i, fab_caps(r->fab)->domain,
+			kv_error_log(te->log, "rail %u (%s) is out: %s", i, r->device,
 				     first ? "its endpoint cannot be rebuilt" : err->text);
 		first = first ? first : rc;
 	}
@@ -211,10 +211,10 @@ static unsigned retry(struct te *te, int *out_rc)
 		}
 		if (rc) {
 			*out_rc = rc;
-			kv_error_log(te->log, "rail %u (%s) stays out: %s", i, fab_caps(r->fab)->domain, err.text);
+			kv_error_log(te->log, "rail %u (%s) stays out: %s", i, r->device, err.text);
 			continue;
 		}
-		kv_info(te->log, "rail %u (%s) is back", i, fab_caps(r->fab)->domain);
+		kv_info(te->log, "rail %u (%s) is back", i, r->device);
 		r->dead = false;
 		r->fresh = true;
 		r->trial_ns = te_now(te);

@@ -89,6 +89,7 @@ struct rail {
 	struct te *te;
 	unsigned index;
 	int numa_node; /* of its NIC; -1: unknown */
+	char device[KV_NAME_MAX]; /* its domain, and its address where that is what tells devices apart */
 	struct fab *fab;
 	struct fab_mr *msg_mr; /* the engine's message memory */
 	struct op *ops;        /* tx_limit of them */

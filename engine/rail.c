@@ -13,6 +13,7 @@
  * A receive is posted again after the handler returned. One whose handler is running during a rebuild is posted by that
  * handler's return, not by the rebuild, because hardware could otherwise write into the buffer being read. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "engine/inside.h"
@@ -51,6 +52,8 @@ int rail_open(struct te *te, unsigned index, const struct fab_device *device, co
 	r->te = te;
 	r->index = index;
 	r->numa_node = device->numa_node;
+	snprintf(r->device, sizeof(r->device), "%.40s%s%.20s", device->domain, device->shared && device->local[0] ? " " : "",
+		 device->shared ? device->local : "");
 	kv_list_init(&r->ready);
 	for (unsigned i = 0; i < TE_ADDR_BUCKETS; i++)
 		kv_list_init(&r->addrs[i]);

@@ -31,7 +31,7 @@ int te_rail_numa_node(const struct te *te, unsigned rail)
 
 const char *te_rail_device(const struct te *te, unsigned rail)
 {
-	return rail < te->nrails ? fab_caps(te->rails[rail].fab)->domain : "";
+	return rail < te->nrails ? te->rails[rail].device : "";
 }
 
 void te_stats(const struct te *te, struct te_stats *out)

@@ -55,8 +55,20 @@ struct replay_result {
 	bool complete;                         /* every request of the file was replayed */
 };
 
+enum { BENCH_RAILS_MAX = 32 };
+
+/* Rail i of all clients together. */
+struct bench_rail {
+	char device[64];
+	bool mixed; /* of clients with different NICs: device is the first one's */
+	uint64_t sends, receives, immediates, bytes, errors, failures;
+	unsigned out; /* clients where it takes no part now */
+};
+
 struct bench_results {
 	struct kvc_info info;
+	struct bench_rail rail[BENCH_RAILS_MAX];
+	unsigned num_rails; /* 0: none were looked at */
 	struct kvc_counters counters; /* of the whole run; size 0: none were taken */
 	uint64_t rss_peak, memory_mb; /* memory_mb: of the own server, else 0 */
 	bool misses_expected;         /* the server's memory is smaller than the workload */

@@ -85,6 +85,21 @@ static json_t *provider_object(const struct kvc_info *i)
 			 i->congestion, "mode", i->mode);
 }
 
+static json_t *rails_array(const struct bench_results *r)
+{
+	json_t *rails = json_array();
+
+	for (unsigned i = 0; i < r->num_rails; i++) {
+		const struct bench_rail *l = &r->rail[i];
+		json_array_append_new(rails, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "device", l->device, "sends",
+						       (json_int_t)l->sends, "receives", (json_int_t)l->receives,
+						       "immediates", (json_int_t)l->immediates, "bytes",
+						       (json_int_t)l->bytes, "errors", (json_int_t)l->errors,
+						       "failures", (json_int_t)l->failures, "out", (json_int_t)l->out));
+	}
+	return rails;
+}
+
 static json_t *resources_object(const struct bench_results *r)
 {
 	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:I}", "os_threads", (json_int_t)r->info.os_threads, "endpoints",
@@ -218,6 +233,8 @@ static json_t *report_object(const struct bench *b)
 
 	if (object && r->counters.size)
 		json_object_set_new(object, "counters", counters_object(&r->counters));
+	if (r->num_rails)
+		json_object_set_new(object, "rails", rails_array(r));
 	if (object && r->breakdown)
 		json_object_set_new(object, "breakdown_ns", breakdown_object(r->breakdown));
 	if (object && r->keep_going.ran)

@@ -288,6 +288,30 @@ static void counters_table(const struct bench *b)
 		fprintf(b->out, "          %s operations were slow (--slow-ms)\n", COUNT(c->slow));
 }
 
+/* Several rails, or one in trouble. */
+static void rails_table(const struct bench *b)
+{
+	const struct bench_results *r = &b->results;
+	bool trouble = false;
+
+	for (unsigned i = 0; i < r->num_rails; i++)
+		trouble |= r->rail[i].errors || r->rail[i].failures || r->rail[i].out;
+	if (r->num_rails < 2 && !trouble)
+		return;
+	fprintf(b->out, "\n%-9s %-20s %11s %11s %11s %9s %9s\n", "rails", "", "sent", "received", "immediates", "errors",
+		"failures");
+	for (unsigned i = 0; i < r->num_rails; i++) {
+		const struct bench_rail *l = &r->rail[i];
+		char name[80];
+		snprintf(name, sizeof(name), "%s%s", l->device, l->mixed ? ", ..." : "");
+		fprintf(b->out, "%-9u %-20s %11s %11s %11s %9s %9s", i, name, COUNT(l->sends), COUNT(l->receives),
+			COUNT(l->immediates), COUNT(l->errors), COUNT(l->failures));
+		if (l->out)
+			fprintf(b->out, "  out, of %s clients", COUNT(l->out));
+		fputc('\n', b->out);
+	}
+}
+
 static void quiet_line(const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
@@ -342,6 +366,7 @@ void report_summary(const struct bench *b)
 	replay_table(b);
 	roofline_table(b);
 	counters_table(b);
+	rails_table(b);
 	resource_table(b);
 }
 

@@ -282,12 +282,33 @@ static void clear_results(struct bench *b)
 	bench_tally_init(&b->results.read.tally);
 }
 
+static void take_rail(struct bench_rail *to, const struct kvc_rail_info *r)
+{
+	if (!to->device[0])
+		memcpy(to->device, r->device, sizeof(to->device));
+	to->mixed |= strcmp(to->device, r->device) != 0;
+	to->sends += r->sends;
+	to->receives += r->receives;
+	to->immediates += r->immediates;
+	to->bytes += r->bytes_written + r->bytes_read;
+	to->errors += r->failed + r->peer_failures;
+	to->failures += r->failures;
+	to->out += r->out;
+}
+
+/* Asking brings the counters of the engines up to date, too. */
 static void take_counters(struct bench *b)
 {
-	struct kvc_rail_info r = {.size = sizeof(r)};
+	struct bench_results *to = &b->results;
 
+	to->num_rails = KV_MIN(to->info.rails, (unsigned)BENCH_RAILS_MAX);
+	memset(to->rail, 0, sizeof(to->rail));
 	for (unsigned i = 0; i < b->num_clients; i++)
-		kvc_rail_info(b->pool, i, 0, &r); /* brings the counters of its engine up to date */
+		for (unsigned k = 0; k < to->num_rails; k++) {
+			struct kvc_rail_info r = {.size = sizeof(r)};
+			if (kvc_rail_info(b->pool, i, k, &r) == 0)
+				take_rail(&to->rail[k], &r);
+		}
 	b->results.counters.size = sizeof(b->results.counters);
 	kvc_counters(b->pool, &b->results.counters);
 }

@@ -142,6 +142,15 @@ static int server_json(struct cli *cli, unsigned server, json_t *servers, struct
 
 /* ---- this client ---- */
 
+static const char *numa_text(int node, char *buf, size_t cap)
+{
+	if (node < 0)
+		buf[0] = '\0';
+	else
+		snprintf(buf, cap, ", NUMA node %d", node);
+	return buf;
+}
+
 static void client_text(struct cli *cli)
 {
 	struct kvc_counters c = {.size = sizeof(c)};
@@ -149,31 +158,33 @@ static void client_text(struct cli *cli)
 	struct kvc_server_info s = {.size = sizeof(s)};
 	struct kvc_rail_info r = {.size = sizeof(r)};
 	struct kvc_info info = {.size = sizeof(info)};
-	char ping[32], heard[32];
+	char ping[32], heard[32], numa[32];
 
 	printf("[this client]\n");
 	kvc_rail_info(cli->pool, 0, 0, &r); /* brings the counters of the engine up to date */
 	if (kvc_counters(cli->pool, &c) == 0)
 		print_items(item, kvc_counters_items(&c, item, ITEMS_MAX));
 	for (unsigned i = 0; i < cli->opt->servers.count && kvc_server_info(cli->pool, 0, i, &s) == 0; i++)
-		printf("server %s: %s, node %s, session %u, %u shards, %u links, credits %u of %u in use, %u queued, "
+		printf("server %s: %s, node %s, session %u, %u shards, %u of %u links up, credits %u of %u in use, %u queued, "
 		       "%u in flight, ping %s, heard %s ago, %" PRIu64 " connects, %" PRIu64 " fences%s%s\n",
-		       s.name, state_names[s.state], s.node_id, s.session, s.shards, s.links, s.credits_in_use,
+		       s.name, state_names[s.state], s.node_id, s.session, s.shards, s.links_up, s.links, s.credits_in_use,
 		       s.credits_granted, s.queued, s.inflight, kv_duration_format(s.ping_ns, ping, sizeof(ping)),
 		       s.heard_ns == UINT64_MAX ? "never" : kv_duration_format(s.heard_ns, heard, sizeof(heard)),
 		       s.connects, s.fences, s.why[0] ? ", last trouble: " : "", s.why);
 	kvc_info(cli->pool, &info);
 	for (unsigned i = 0; i < info.rails && kvc_rail_info(cli->pool, 0, i, &r) == 0; i++)
-		printf("rail %u: %s (%s), %u of %u operations in flight, %" PRIu64 " sends, %" PRIu64 " receives, %" PRIu64
-		       " immediates, %" PRIu64 " EAGAIN, %" PRIu64 " failed\n",
-		       i, r.device, info.provider, r.inflight, r.depth, r.sends, r.receives, r.immediates, r.eagain,
-		       r.failed);
+		printf("rail %u: %s (%s%s), %s, %u of %u operations in flight, %" PRIu64 " sends, %" PRIu64 " receives, %" PRIu64
+		       " immediates, %" PRIu64 " EAGAIN, %" PRIu64 " failed (%" PRIu64 " by the way or the other side), %" PRIu64
+		       " failures of the rail\n",
+		       i, r.device, info.provider, numa_text(r.numa_node, numa, sizeof(numa)), r.out ? "OUT" : "up", r.inflight,
+		       r.depth, r.sends, r.receives, r.immediates, r.eagain, r.failed + r.peer_failures, r.peer_failures,
+		       r.failures);
 }
 
 static json_t *server_state_object(const struct kvc_server_info *s)
 {
-	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "name",
-			 s->name, "node_id", s->node_id, "state", state_names[s->state], "session",
+	return json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "name",
+			 s->name, "links_up", (json_int_t)s->links_up, "node_id", s->node_id, "state", state_names[s->state], "session",
 			 (json_int_t)s->session, "incarnation", (json_int_t)s->incarnation, "shards",
 			 (json_int_t)s->shards, "links", (json_int_t)s->links, "credits_granted",
 			 (json_int_t)s->credits_granted, "credits_in_use", (json_int_t)s->credits_in_use, "queued",
@@ -185,7 +196,9 @@ static json_t *server_state_object(const struct kvc_server_info *s)
 
 static json_t *rail_object(const struct kvc_rail_info *r)
 {
-	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "device", r->device, "depth",
+	return json_pack("{s:s, s:b, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "device", r->device,
+			 "up", !r->out, "numa_node", (int)r->numa_node, "failures", (json_int_t)r->failures, "rebuild_failures",
+			 (json_int_t)r->rebuild_failures, "peer_failures", (json_int_t)r->peer_failures, "depth",
 			 (json_int_t)r->depth, "inflight", (json_int_t)r->inflight, "sends", (json_int_t)r->sends,
 			 "receives", (json_int_t)r->receives, "writes", (json_int_t)r->writes, "reads",
 			 (json_int_t)r->reads, "immediates", (json_int_t)r->immediates, "bytes_written",

@@ -47,6 +47,7 @@ struct batch {
 	} slot[WINDOW];
 	unsigned head, count;
 	uint64_t row[KV_SHARDS_MAX]; /* see struct kvc_get */
+	uint32_t turn;
 };
 
 static int64_t link_result(unsigned next, enum mark mark)
@@ -93,6 +94,7 @@ static int get_begin(struct batch *b, unsigned i, struct slot *slot)
 	if (rc < 0)
 		return rc;
 	g.row = b->row;
+	g.turn = b->turn;
 	g.wait = &b->wait; /* g goes out of scope before the request ends */
 	rc = kvc_get_issue_await(&g, false, &slot->req);
 	if (rc < 0) {
@@ -272,7 +274,8 @@ static __attribute__((noinline)) void part_await(const struct part *p)
 			  .call = w->call,
 			  .deadline_ns = w->deadline_ns,
 			  .wait = {.co = co_self(), .trace = w->trace},
-			  .first = p->first};
+			  .first = p->first,
+			  .turn = w->c->batches++};
 	memset(b.row, 0xFF, sizeof(b.row));
 	for (b.pass = 0; b.pass < 2; b.pass++)
 		pass_await(&b, w->ops);

@@ -106,6 +106,7 @@ struct kvc_get {
 	uint64_t value_len, generation, checksum, total;
 	uint64_t issued, taken;
 	uint64_t *row; /* per shard of the server, where the next small item of a batch goes; NULL: no batch */
+	uint32_t turn; /* of the batch: its small items take the same link of a shard, else no two are in one frame */
 	struct kvc_wait own_wait, *wait;
 };
 

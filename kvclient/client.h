@@ -169,6 +169,7 @@ struct kvc_node {
 	uint32_t links_known;  /* a bit for each link of a session of so many: it was out in the last one */
 	uint64_t links_out[KV_SHARDS_MAX * KV_RAILS_MAX / 64];
 	struct kvc_node_subs subs;
+	bool links_news;       /* to be told with the next session: one of them is new */
 };
 
 /* ---- registered memory, as one client has it ---- */
@@ -226,6 +227,7 @@ struct kvc_client {
 	struct kv_list subs;   /* struct kvc_sub: further sessions */
 	uint32_t num_subs;     /* that were ever made */
 	uint32_t calls;        /* in progress, and workers */
+	uint32_t batches;          /* parts begun, for their turn (kvc_link_keep) */
 	uint32_t parts, parts_max; /* of batches, in coroutines of their own; parts_max: its share of KVC_PARTS_MAX */
 	uint64_t last_len;     /* of the last value read: a guess for the next where nothing better is known */
 	bool opened, closing;
@@ -359,6 +361,8 @@ void kvc_req_settle(struct kvc_client *c, struct kvc_req *r);
 
 /* kvc_link_pick -- a link of the shard of a session that is up: the next that works, in turn. */
 struct kvc_link *kvc_link_pick(struct kvc_session *s, unsigned shard);
+/* kvc_link_keep -- the same, and for the same turn always the same link while the session lasts. */
+struct kvc_link *kvc_link_keep(struct kvc_session *s, unsigned shard, uint32_t turn);
 
 /* kvc_session_fail -- end every request of the session with status. safe: nothing of the peer can touch memory any
  * more. */

@@ -194,7 +194,7 @@ int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out)
 	if (packed)
 		range_pack(*out);
 	g->issued += length;
-	kvc_link_submit(kvc_link_pick(s, shard), *out, g->wait);
+	kvc_link_submit(packed ? kvc_link_keep(s, shard, g->turn) : kvc_link_pick(s, shard), *out, g->wait);
 	return 0;
 }
 

@@ -263,12 +263,13 @@ static void out_tell(struct kvc_node *n)
 		news += !was_out(n, l);
 		out_set(n, l, true);
 	}
-	if (news)
+	if (out && (news || n->links_news))
 		kv_warn(kvc_client_log(n->client),
 			"client %u, server %s: %u of %u links do not answer over the fabric (shard %u, link %u%s); going on "
 			"without, and trying again",
 			n->client->index, server_name(n), out, s->num_links, first->shard, first->index,
 			out > 1 ? ", ..." : "");
+	n->links_news = false;
 }
 
 int kvc_links_await(struct kvc_node *n, uint64_t deadline_ns)
@@ -337,6 +338,7 @@ static int probe_check(struct kvc_node *n, struct kvc_link *l, uint64_t now, uin
 	}
 	if (waited >= 2 * n->heartbeat_ns && others_answer(l)) {
 		out_set(n, l, true);
+		n->links_news = true;
 		return kv_fail(&n->error, -KV_ERESET, "link %u to its shard %u is silent while another one answers",
 			       l->index, l->shard);
 	}

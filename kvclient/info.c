@@ -240,6 +240,7 @@ static void links_info(struct kvc_server_info *o, const struct kvc_session *s)
 	o->links = s->num_links;
 	for (uint32_t i = 0; i < s->num_links; i++) {
 		const struct kvc_link *l = &s->link[i];
+		o->links_up += l->up;
 		o->credits_granted += s->credits;
 		o->credits_in_use += s->credits - l->credits;
 		KV_LIST_EACH (n, &l->queue)
@@ -310,7 +311,12 @@ static int64_t rail_ask(struct kvc_client *c, void *arg)
 				    .bytes_written = t.bytes_written,
 				    .bytes_read = t.bytes_read,
 				    .eagain = t.eagain,
-				    .failed = t.failed_ops};
+				    .failed = t.failed_ops,
+				    .failures = t.rail_failures,
+				    .rebuild_failures = t.rebuild_failures,
+				    .peer_failures = t.failed_peer,
+				    .numa_node = te_rail_numa_node(c->te, a->index),
+				    .out = !te_rail_up(c->te, a->index)};
 	text_copy(o->device, sizeof(o->device), te_rail_device(c->te, a->index));
 	return 0;
 }

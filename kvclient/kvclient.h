@@ -434,6 +434,7 @@ struct kvc_server_info {
 	uint64_t fences;            /* that were made because of this server */
 	char why[512];              /* what went wrong last; empty: nothing */
 	uint32_t pull;              /* 1: its values are read by the client (enum kvc_mode) */
+	uint32_t links_up;          /* of `links`: those that answer. The others carry nothing, and are asked again */
 };
 
 /* kvc_server_info -- server `server` (an index into options.servers) as client `client` sees it, all at one moment: asked
@@ -444,13 +445,18 @@ KVC_API int kvc_server_info(struct kvc_pool *pool, unsigned client, unsigned ser
 /* One rail (a NIC, as one endpoint) of one client. */
 struct kvc_rail_info {
 	size_t size;
-	char device[64];    /* its libfabric domain */
+	char device[64];    /* its libfabric domain, and its IP address on tcp */
 	uint32_t depth;     /* operations that may be in flight */
 	uint32_t inflight;
 	uint64_t sends, receives, writes, reads, immediates; /* operations posted; messages and immediates that arrived */
 	uint64_t bytes_written, bytes_read;
 	uint64_t eagain;    /* times the provider took no more */
 	uint64_t failed;    /* operations that completed with an error */
+	uint64_t failures;  /* times that the rail itself failed: it was rebuilt, or is out */
+	uint64_t rebuild_failures;
+	uint64_t peer_failures; /* operations that failed because of the other side, or of the way there */
+	int32_t numa_node;  /* of the NIC; -1: unknown */
+	bool out;           /* it takes no part for now: another rail stands for it, and it is tried again */
 };
 /* kvc_rail_info -- like kvc_server_info, of rail `rail` of a client (kvc_info has their number). */
 KVC_API int kvc_rail_info(struct kvc_pool *pool, unsigned client, unsigned rail, struct kvc_rail_info *out);

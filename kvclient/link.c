@@ -45,6 +45,15 @@ struct kvc_link *kvc_link_pick(struct kvc_session *s, unsigned shard)
 	return first;
 }
 
+struct kvc_link *kvc_link_keep(struct kvc_session *s, unsigned shard, uint32_t turn)
+{
+	struct kvc_link *first = &s->link[shard * s->links_per_shard];
+	for (unsigned tries = 0; tries < s->links_per_shard; tries++)
+		if (first[(turn + tries) % s->links_per_shard].up)
+			return &first[(turn + tries) % s->links_per_shard];
+	return first;
+}
+
 /* ---- the life of a request ---- */
 
 static void req_tell(struct kvc_req *r)

@@ -234,6 +234,29 @@ static uint64_t hashing(const struct shard *s)
 	return n;
 }
 
+/* Of rail `first`; of it and all behind it where the counters end. */
+static uint64_t rails_stat(struct shard *s, unsigned first, bool last, bool errors)
+{
+	unsigned end = last ? KV_RAILS_MAX : first + 1;
+	uint64_t sum = 0;
+
+	for (unsigned i = first; s->te && i < KV_MIN(end, s->info.rails); i++) {
+		struct te_stats te;
+		te_rail_stats(s->te, i, &te);
+		sum += errors ? te.failed_ops + te.failed_peer + te.failed_endpoint : te.bytes_written + te.bytes_read;
+	}
+	return sum;
+}
+
+static uint64_t rails_up(const struct shard *s)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = 0; s->te && i < s->info.rails; i++)
+		n += te_rail_up(s->te, i);
+	return n;
+}
+
 uint64_t shard_stat_get(struct shard *s, enum wire_stat id)
 {
 	struct te_stats te = {0};
@@ -296,6 +319,18 @@ uint64_t shard_stat_get(struct shard *s, enum wire_stat id)
 		return s->leases.count;
 	case WIRE_STAT_LEASED_BYTES:
 		return s->leases.bytes;
+	case WIRE_STAT_RAILS_UP:
+		return rails_up(s);
+	case WIRE_STAT_RAILS_OUT:
+		return s->te ? s->info.rails - rails_up(s) : 0;
+	case WIRE_STAT_RAIL_FAILURES:
+		return te.rail_failures;
+	case WIRE_STAT_FAILED_PEER:
+		return te.failed_peer;
+	case WIRE_STAT_RAIL_BYTES ... WIRE_STAT_RAIL_BYTES_LAST:
+		return rails_stat(s, id - WIRE_STAT_RAIL_BYTES, id == WIRE_STAT_RAIL_BYTES_LAST, false);
+	case WIRE_STAT_RAIL_ERRORS ... WIRE_STAT_RAIL_ERRORS_LAST:
+		return rails_stat(s, id - WIRE_STAT_RAIL_ERRORS, id == WIRE_STAT_RAIL_ERRORS_LAST, true);
 	case WIRE_STAT_TURNS:
 		return loop_turns(s->loop);
 	default:

@@ -263,6 +263,14 @@ enum wire_stat {
 	WIRE_STAT_LEASES_EXPIRED,  /* not released in time */
 	WIRE_STAT_LEASES_REFUSED,  /* beyond the budget: those GETs were answered by push */
 	WIRE_STAT_BAD_RELEASES,    /* of leases that are not, or not the session's; also those that have expired */
+	WIRE_STAT_RAILS_UP,        /* gauge: NICs that take part, as endpoints */
+	WIRE_STAT_RAILS_OUT,       /* gauge: that failed and are tried again */
+	WIRE_STAT_RAIL_FAILURES,   /* endpoints that failed by themselves */
+	WIRE_STAT_FAILED_PEER,     /* operations that failed because of the other side, or of the way there */
+	WIRE_STAT_RAIL_BYTES,      /* + rail: written to and read from clients by it; the last one: by it and all behind it */
+	WIRE_STAT_RAIL_BYTES_LAST = WIRE_STAT_RAIL_BYTES + 7,
+	WIRE_STAT_RAIL_ERRORS,     /* + rail, likewise: operations that failed */
+	WIRE_STAT_RAIL_ERRORS_LAST = WIRE_STAT_RAIL_ERRORS + 7,
 	WIRE_STAT_END
 };
 

@@ -292,7 +292,7 @@ static unsigned server_open(struct world *w, uint16_t port, unsigned as)
 				.node_id = node,
 				.provider = "sim",
 				.shards = WORLD_SHARDS,
-				.rails = wo->rails,
+				.rails = wo->server_rails ? wo->server_rails : wo->rails,
 				.memory_bytes = wo->memory_bytes ? wo->memory_bytes : WORLD_MEMORY,
 				.value_max = wo->value_max,
 				.chunk_bytes = wo->chunk_bytes,

@@ -27,7 +27,7 @@ struct world_options {
 	uint64_t memory_bytes;         /* of a server; 0: 128 MiB */
 	uint64_t value_max;            /* 0: the server's default */
 	uint32_t chunk_bytes, credits; /* of a server; 0: its defaults */
-	unsigned rails;                /* of clients and shards; 0: 1 */
+	unsigned rails, server_rails;  /* of clients, of shards; 0: 1, as many as clients */
 	unsigned servers;              /* 0: 1 */
 	unsigned pools, clients;       /* clients: of each pool, each on a loop of its own; 0: 1 and 2 */
 	uint64_t buffer_bytes;         /* of a client; 0: 16 MiB */
