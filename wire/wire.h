@@ -35,7 +35,7 @@
  *  PIN     0 u16 key length  2 u16 zero  4 u32 zero  8 key (flag WIRE_PIN_RELEASE takes the pin back)
  *  STAT    (empty)
  *  CANCEL  0 u64 id of the request to cancel
- *  PING    0 u64 cookie
+ *  PING    0 u64 cookie  (flag WIRE_PING_WORKS: this link has answered one)
  *  BENCH   0 u64 operations  8 u64 length of each  16 u64 seed  24 u32 immediate  28 u32 depth  32 dest (slices are used in turn)
  *  SESSION 0 u32 session (as SESSION_OK named it; 0: the frame's own)  4 u32 zero  8 u8[16] that session's token
  *          No request: it says whose the records behind it are, up to the next SESSION or the frame's end. Its time and id are 0.

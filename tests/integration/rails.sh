@@ -86,6 +86,6 @@ wait "$bench_pid"
 bench_rc=$?
 check "every call was a success, and no byte was wrong" json cut.json \
 	"$bench_rc == 0 and j['verify']['wrong'] == 0 and j['phases']['read']['errors'] == {} and j['phases']['read']['ops'] > 1000"
-check "each client was connected anew once or twice" json cut.json "2 <= j['counters']['lost_connections'] <= 4"
+check "each client was connected anew once or twice" json cut.json "2 <= j['counters']['connections']['lost_connections'] <= 4"
 check "the cable is in use again" grep -q 'answers again' "$scratch/bench.out"
 finish
