@@ -1,0 +1,219 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# guest.sh -- what `make check-verbs` runs inside the virtual machine. usage: guest.sh SCENARIO...
+#
+# Speaks TAP. Programs that do so themselves are passed through; every other scenario is one test. A line "# end SCENARIO" follows each, so that run.sh
+# knows what is left when the guest breaks. Time is emulated here: nothing is judged by it, and every wait is generous.
+. "$(dirname "$0")/../integration/lib.bash"
+export KVRAIL_TEST_PROVIDERS=verbs CMOCKA_MESSAGE_OUTPUT=tap
+bench_args=(--provider verbs --verify --num-keys 64 --repeat-reads 4 --warmup 8 --num-workers 8 --timeout 30 --peer-timeout 20 --log-level warn)
+
+# suite NAME... -- test programs of tests/engine, as they are. One that is not there, or takes no verbs device, has failed.
+suite() {
+	local name out=$scratch/suite.out rc
+	for name in "$@"; do
+		timeout -k 5 400 "$build/tests/engine/$name" >"$out" 2>&1
+		rc=$?
+		cat "$out"
+		if ! grep -qE '^(ok|not ok) ' "$out" || { [ $rc -ne 0 ] && ! grep -q '^not ok ' "$out"; }; then
+			echo "1..1"
+			echo "not ok - $name ended with status $rc, and no test of it failed or ran"
+		fi
+	done
+}
+
+# one NAME COMMAND... -- a scenario that is one test. The command may print lines "#: ..." for the reader.
+one() {
+	local name=$1 rc
+	shift
+	"$@" >"$scratch/one.out" 2>&1
+	rc=$?
+	echo "1..1"
+	if [ $rc -eq 77 ]; then
+		echo "ok - $name # SKIP $(tail -n 1 "$scratch/one.out")"
+	elif [ $rc -eq 0 ]; then
+		echo "ok - $name"
+		grep '^#: ' "$scratch/one.out"
+	else
+		echo "not ok - $name"
+		sed 's/^/# /' "$scratch/one.out" | tail -n 80
+	fi
+	for pid in "${pids[@]}"; do
+		kill -KILL "$pid" 2>/dev/null
+	done
+	wait 2>/dev/null
+	pids=()
+}
+
+# serve ADDRESS ARGS... -- a kv-server over verbs; $server is its address, $server_pid its process.
+serve() {
+	local address=$1 ready=$scratch/ready i
+	shift
+	: >"$ready"
+	"$build/kv-server" --listen-addr "$address" --insecure --provider verbs --memory-mb 64 --worker-threads 2 --log-level warn --ready-fd 3 "$@" \
+		3>"$ready" >>"$scratch/server.out" 2>&1 &
+	server_pid=$!
+	pids+=("$server_pid")
+	for ((i = 0; i < 600; i++)); do
+		server=$(sed -n 's/^READY //p' "$ready")
+		[ -n "$server" ] && return 0
+		kill -0 "$server_pid" 2>/dev/null || break
+		sleep 0.1
+	done
+	echo "the server did not become ready:"
+	tail -n 20 "$scratch/server.out"
+	return 1
+}
+
+# serve_end -- it must still be there, and end well.
+serve_end() {
+	kill -TERM "$server_pid" && wait "$server_pid" || {
+		echo "the server ended with status $?"
+		tail -n 20 "$scratch/server.out"
+		return 1
+	}
+}
+
+bench() { timeout -k 5 200 "$build/kv-bench" "${bench_args[@]}" "$@"; }
+
+# verified LEAST FILE -- the report says that at least so many values were compared, over verbs, and none was wrong.
+verified() {
+	python3 -c 'import json, sys
+r = json.load(open(sys.argv[2]))
+v = r["verify"]
+print("#: %s" % v)
+assert v["wrong"] == 0 and v["checked"] >= int(sys.argv[1]), v
+assert "verbs" in json.dumps(r["provider"]), r["provider"]' "$1" "$2"
+}
+
+get_put() { # a server of kv-bench's own, on loopback: clients and shards are spread over both devices
+	bench --json "$scratch/b.json" && verified 256 "$scratch/b.json"
+}
+sizes() { # inline values, one chunk, several chunks
+	local size
+	serve 10.9.0.1:0 || return
+	for size in 64 4KB 40KB 3MB; do
+		bench --server "$server" --value-size "$size" --num-keys 12 --repeat-reads 3 || return
+	done
+	serve_end
+}
+batch() { serve 10.9.0.1:0 && bench --server "$server" --batch 8 && serve_end; }
+rails() { # two devices are two rails, of server and client
+	serve 127.0.0.1:0 --rails 2 || return
+	bench --server "$server" --rails 2 --value-size 3MB --num-keys 8 && bench --server "$server" --rails 2 --batch 4 || return
+	# Unequal: a client with one.
+	bench --server "$server" --rails 1 --num-keys 16 && serve_end
+}
+trace() {
+	local file=${KVRAIL_TRACE:-../shared/data/conversation_trace.jsonl}
+	[ -r "$file" ] || {
+		echo "there is no trace $file (KVRAIL_TRACE names one)"
+		return 77
+	}
+	head -n 12 "$file" >"$scratch/trace.jsonl"
+	serve 10.9.0.1:0 --memory-mb 256 || return
+	timeout -k 5 200 "$build/kv-bench" --provider verbs --verify --timeout 30 --peer-timeout 20 --log-level warn --server "$server" --trace "$scratch/trace.jsonl" --value-size 4KB && serve_end
+}
+doctor() {
+	[ -x "$build/kv-doctor" ] || {
+		echo "there is no $build/kv-doctor"
+		return 77
+	}
+	timeout -k 5 60 "$build/kv-doctor" --provider verbs || return
+	timeout -k 5 60 "$build/kv-doctor" --provider verbs --json | python3 -c 'import json, sys; text = json.dumps(json.load(sys.stdin)); assert "rxe0" in text, text' || return
+	# What cannot run is said, with the way out.
+	FI_UNIVERSE_SIZE=1000000 timeout -k 5 60 "$build/kv-doctor" --provider verbs >"$scratch/doctor.out"
+	[ $? -eq 1 ] && grep -q 'FI_UNIVERSE_SIZE=' "$scratch/doctor.out" || {
+		cat "$scratch/doctor.out"
+		return 1
+	}
+}
+
+# reads_start ARGS... -- kv-bench that reads on through errors, in the background; $bench_pid. Returns when its reads go on.
+reads_start() {
+	local i
+	"$build/kv-bench" --provider verbs --verify --keep-going --duration 3600 --rate 40 --num-keys 40 --num-clients 2 --num-workers 8 --value-size 40KB --warmup 0 \
+		--timeout 5 --log-level warn "$@" --json "$scratch/reads.json" >"$scratch/reads.out" 2>&1 &
+	bench_pid=$!
+	pids+=("$bench_pid")
+	for ((i = 0; i < 600; i++)); do
+		grep -qs '^\[1/4\]' "$scratch/reads.out" && sleep 2 && return 0
+		kill -0 "$bench_pid" 2>/dev/null || break
+		sleep 0.1
+	done
+	echo "kv-bench did not begin to read:"
+	tail -n 20 "$scratch/reads.out"
+	return 1
+}
+
+# reads_end -- it must be alive, and have seen no wrong byte. That reads work again is asked of a second kv-bench.
+reads_end() {
+	kill -INT "$bench_pid" || {
+		echo "kv-bench is gone"
+		cat "$scratch/reads.out"
+		return 1
+	}
+	wait "$bench_pid"
+	local rc=$?
+	tail -n 40 "$scratch/reads.out"
+	verified 20 "$scratch/reads.json" || return
+	# 1: calls past their deadline are counted against a run, and emulated time makes some.
+	[ $rc -le 1 ]
+}
+
+# again -- reads come back by themselves: the same kv-bench, whose connections broke, reads without an error for a while.
+again() {
+	local before after i
+	for ((i = 0; i < 90; i++)); do
+		before=$(stat_gets)
+		sleep 1
+		after=$(stat_gets)
+		[ "${after:-0}" -gt "$((${before:-0} + 5))" ] && return 0
+	done
+	echo "no GETs arrive any more ($before, $after)"
+	tail -n 20 "$scratch/reads.out" "$scratch/server.out"
+	return 1
+}
+stat_gets() { timeout -k 5 30 "$build/kv-client" --server "$server" --provider verbs --timeout 20 stat 2>/dev/null | awk '$1 == "gets" || $1 == "get" { print $2; exit }'; }
+
+kill_server() { # kill -9 under load, and again on the same port
+	local k
+	serve 10.9.0.1:0 && reads_start --server "$server" || return
+	for k in 1 2 3; do
+		kill -KILL "$server_pid"
+		wait "$server_pid" 2>/dev/null
+		sleep 1
+		serve "$server" && again || return
+	done
+	reads_end && serve_end
+}
+kill_client() { # the server goes on for the others
+	local k
+	serve 10.9.0.1:0 && reads_start --server "$server" || return
+	for k in 1 2 3; do
+		"$build/kv-bench" "${bench_args[@]}" --server "$server" --duration 100 >"$scratch/victim.out" 2>&1 &
+		pids+=($!)
+		sleep $((4 + k))
+		kill -KILL $!
+		wait $! 2>/dev/null
+		again || return
+	done
+	reads_end && serve_end
+}
+cable() { # the port of the client's device goes down until its queue pairs give up, and comes back
+	serve 10.9.1.1:0 && reads_start --server "$server" --nic rxe0 || return
+	ip link set p0 down
+	sleep 25
+	ip link set p0 up
+	again && reads_end && serve_end
+}
+
+for scenario in "$@"; do
+	echo "# begin $scenario"
+	case $scenario in
+	engine_small) suite test_verbs test_env test_await test_process ;;
+	conform) suite test_conform ;;
+	*) one "$scenario" "$scenario" ;;
+	esac
+	echo "# end $scenario"
+done
