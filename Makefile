@@ -150,7 +150,7 @@ $(addprefix $(B)/tests/fuzz/fuzz_,$(FUZZ)): $(B)/tests/fuzz/fuzz_%: $(B)/tests/f
 tests: $(TESTS) $(SHIM_ENGINE) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(BENCH_TOOLS) $(PROGRAMS) library
 
 INTEGRATION := $(wildcard tests/integration/*.sh)
-.PHONY: deps check check-run check-asan check-tsan check-clang check-sim check-chaos check-fault check-mutants check-valgrind check-shim check-all bench bench-phases fuzz install clean help
+.PHONY: deps check check-run check-asan check-tsan check-clang check-sim check-chaos check-verbs check-fault check-mutants check-valgrind check-shim check-all bench bench-phases fuzz install clean help
 deps: ## install what building and testing need (KVRAIL_NO_INSTALL=1: say it instead)
 	@scripts/install-deps.sh test
 
@@ -189,6 +189,11 @@ check-chaos: deps ## real processes killed, stopped, cut off and starved (about 
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(CHAOS)
 	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 1800 -l $(B)/logs tests/chaos/run.sh
 
+check-verbs: ## on real verbs: Soft-RoCE in a virtual machine, with KVM or without (5 to 15 minutes; skips, with the reason, where it cannot run)
+	@scripts/install-deps.sh verbs || true
+	@$(MAKE) --no-print-directory -j$$(nproc) programs $(tests_engine)
+	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 3000 -l $(B)/logs tests/verbs/run.sh
+
 check-fault: deps ## fail every fallible call of ours once, under ASan (3 minutes with KVRAIL_FAULT_ONCE=1, else longer)
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=asan build/asan/tests/fault/sweep
 	@KVRAIL_BUILD=build/asan scripts/run-tests.sh -t 1800 -l build/asan/logs tests/fault/points.sh build/asan/tests/fault/sweep
@@ -210,7 +215,7 @@ check-valgrind: deps ## server, client and benchmark under valgrind, where it is
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(B)/tests/valgrind/uring.so
 	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 900 -l $(B)/logs tests/valgrind/run.sh
 
-check-all: check check-clang check-asan check-tsan check-sim check-chaos check-fault check-valgrind check-shim ## every suite
+check-all: check check-clang check-asan check-tsan check-sim check-chaos check-verbs check-fault check-valgrind check-shim ## every suite
 
 bench: ## compare with redis, memcached and bare libfabric, and write docs/PERFORMANCE.md (30 minutes; BENCH="redis shm" PAIRS=7 BENCH_QUICK=1)
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(BENCH_TOOLS)

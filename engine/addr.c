@@ -6,9 +6,10 @@
  * flight: EFA drops the completions of removed peers. After a rebuild all handles are void (addrs_void); entries still
  * referenced by ended operations are freed with the last of them, without touching the new address vector.
  *
- * Where a provider keeps a connection that broke (fab_caps.breaks_stay), the first operation that fails with it gives it up, and the address gets a
- * fresh one. addr.breaks says which connection an operation went over: of a hundred that fail together one does so, and a late one does not
- * cost the next connection. */
+ * Where a provider keeps a connection that broke (fab_caps.breaks_stay) only new endpoints help. An operation that was flushed may be one of a connection that the
+ * peer ended in good order, which the provider replaces; when one that was posted after that is flushed too, it did not. A server leaves it
+ * to its clients (te_options.peers_heal): one of them must not cost all the others their connections. Rejected: removing the address with
+ * FI_AV_REMOVE_CLEANUP, which replaces one connection alone, and crashes libfabric where connecting had failed. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -74,20 +75,17 @@ void addr_put(struct addr *a)
 	free(a);
 }
 
-/* Whoever is told first gives the connection up; the others that went over it find that done. */
-void addr_broken(struct addr *a, uint32_t breaks)
+void addr_broken(const struct op *op, bool certain)
 {
+	struct addr *a = op->addr;
 	struct rail *r = a->rail;
-	if (!fab_caps(r->fab)->breaks_stay || a->generation != r->te->generation || a->breaks != breaks)
+	if (!fab_caps(r->fab)->breaks_stay || r->te->peers_heal || a->generation != r->te->generation)
 		return;
-	a->breaks++;
-	r->stamp++;
-	int rc = fab_av_renew(r->fab, a->blob, a->len, &a->handle);
-	if (rc == 0)
-		return;
-	kv_info(r->te->log, "rail %u: a connection broke, and cannot be replaced by itself (%s): rebuilding the endpoints", r->index,
-		rc == -KV_ENOTSUP ? "FI_AV_REMOVE_CLEANUP=1 is not in the environment" : kv_strerror(rc));
-	r->dead = true;
+	if (certain || op->after_break) {
+		kv_info(r->te->log, "rail %u: a connection broke, and the provider keeps it: rebuilding the endpoint", r->index);
+		r->dead = true;
+	}
+	a->broke = true;
 }
 
 void addrs_void(struct rail *r)

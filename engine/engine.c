@@ -42,6 +42,7 @@ static int init(struct te *te, const struct te_options *o, const struct te_handl
 	te->log = o->log;
 	te->part_bytes = o->part_bytes;
 	te->near = o->near && kv_numa_nodes("") > 1;
+	te->peers_heal = o->peers_heal;
 	te->chunk_bytes = o->chunk_bytes ? o->chunk_bytes : KV_CHUNK_DEFAULT;
 	te->link_ops = o->link_ops;
 	te->link_bytes = o->link_bytes;

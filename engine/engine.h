@@ -44,6 +44,7 @@ struct te_options {
 	uint32_t link_ops;             /* operations in flight per link that are always allowed; 0: 4 (shm: 16) */
 	uint32_t link_bytes;           /* ... and more of them while fewer bytes than this are in flight and half of the rail's depth is free; 0: 1 MiB (shm: 4 MiB) */
 	uint32_t tx_depth, cq_depth;   /* wanted queue depths of a rail; 0: modest defaults. In flight are at most min(tx depth, CQ depth / 2) operations. */
+	bool peers_heal;               /* verbs: a connection that broke is the peer's to replace: for a server */
 	bool reads_at_own_risk;        /* post reads even where te_info.read_unsafe: for tests that break no connection */
 	bool near;                     /* on a machine with several NUMA nodes, what the engine and its provider allocate is on the node of its NICs */
 	uint64_t part_bytes;           /* of regions whose registrar names none; 0: 1 GiB, more for very large ones */

@@ -140,10 +140,6 @@ static void rxm_defaults(void)
 	set_number("FI_OFI_RXM_MSG_RX_SIZE", r.rx);
 	set_number("FI_OFI_RXM_MSG_TX_SIZE", r.tx);
 	set_number("FI_UNIVERSE_SIZE", r.peers);
-	/* A connection whose queue pair failed goes only with its address (fab_av_renew). Not where there is tcp alone, whose connections
-	 * report themselves. */
-	if (verbs)
-		set_default("FI_AV_REMOVE_CLEANUP", "1");
 	/* For the same reason as fab_verbs_drain: rxm learns of connections that ended when it has read all that they brought. */
 	if (verbs)
 		set_default("FI_OFI_RXM_CQ_EQ_FAIRNESS", "1000000");

@@ -524,18 +524,6 @@ void fab_av_remove(struct fab *fab, uint64_t handle)
 		(void)fi_av_remove(fab->av, &addr, 1, 0);
 }
 
-int fab_av_renew(struct fab *fab, const void *blob, size_t len, uint64_t *inout_handle)
-{
-	/* rxm drops the connection with the last removal of its address, but only if told so in the environment. */
-	if (!fab_env_is_on("FI_AV_REMOVE_CLEANUP"))
-		return -KV_ENOTSUP;
-	fab_av_remove(fab, *inout_handle);
-	int rc = fab_av_insert(fab, blob, len, inout_handle);
-	if (rc)
-		endpoint_close(fab); /* nothing may be posted to a handle that is void */
-	return rc;
-}
-
 /* ---- posting ---- */
 
 static void *desc_of(struct fab_mr *mr)

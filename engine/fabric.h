@@ -86,7 +86,7 @@ struct fab_caps {
 	                              no posting was refused in between */
 	bool local_process_death_fatal; /* shm: a peer's death cannot be survived */
 	uint32_t peers_max;        /* verbs: addresses that an endpoint may talk to; 0: no such limit */
-	bool breaks_stay;          /* verbs: the provider never replaces a connection that broke: fab_av_renew does */
+	bool breaks_stay;          /* verbs: the provider never replaces a connection that broke: only fab_rebuild does */
 	uint32_t tx_depth, rx_depth, cq_depth;
 	uint32_t eager_bytes;      /* compared in the hello; 0 where the provider has no such notion */
 	uint64_t msg_max, rma_max;
@@ -122,10 +122,6 @@ void fab_mr_remote(const struct fab_mr *mr, uint64_t *out_base, uint64_t *out_ke
 /* fab_av_insert -- an address blob of a peer. Returns 0, -EAGAIN, -KV_EPROVIDER, -KV_EPROTO (not an address of this provider). */
 int fab_av_insert(struct fab *fab, const void *blob, size_t len, uint64_t *out_handle);
 void fab_av_remove(struct fab *fab, uint64_t handle);
-/* fab_av_renew -- of an address to which an operation failed because the connection broke, where fab_caps.breaks_stay: close what is left of it,
- * the next posting makes a new one. What was posted to it fails. *inout_handle may change. 0; -KV_ENOTSUP: not for one address alone, nothing
- * was done, only fab_rebuild helps; another code: the rail is closed for operations until fab_rebuild. */
-int fab_av_renew(struct fab *fab, const void *blob, size_t len, uint64_t *inout_handle);
 
 /* Posting. 0: the event will come; -EAGAIN: poll, then try again; anything else: it will not come, classify with fab_error_class.
  * Write completions mean "the source may be reused" unless delivery is true ("the bytes are at the target"). */

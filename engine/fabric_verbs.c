@@ -9,6 +9,8 @@
  * Receives that nobody has read are handled by rxm after it freed the queue pair that they came from (fixed after 2.6); messages that give rxm's
  * credits back are always among them. So an endpoint is drained before it is closed.
  *
+ * FI_AV_REMOVE_CLEANUP makes rxm close an address's connection, one that it could not even open, too (NULL is followed).
+ *
  * With a shared receive context (FI_OFI_RXM_USE_SRX; off by default over verbs) vrb_poll_cq calls every receive a message, immediates too: they are lost. */
 #include "engine/fabric_inside.h"
 
@@ -68,6 +70,9 @@ void fab_verbs_drain(struct fab *fab)
 
 int fab_verbs_check(const struct fab *fab, struct kv_error *err)
 {
+	if (fab->quirk->rxm && fab_env_is_on("FI_AV_REMOVE_CLEANUP"))
+		return kv_fail(err, -KV_ENOTSUP, "%s: with FI_AV_REMOVE_CLEANUP=%s libfabric crashes after a peer could not be connected to; unset it",
+			       fab->caps.provider, getenv("FI_AV_REMOVE_CLEANUP"));
 	if (!fab_is_verbs(fab->quirk) || !fab_env_is_on("FI_OFI_RXM_USE_SRX"))
 		return 0;
 	return kv_fail(err, -KV_ENOTSUP,

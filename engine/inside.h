@@ -62,7 +62,7 @@ struct addr {
 	struct rail *rail;
 	uint64_t handle;
 	uint32_t refs, generation;
-	uint32_t breaks; /* connections to it that were given up */
+	bool broke; /* an operation to it failed with its connection, and none has succeeded since */
 	uint8_t len, blob[KV_ADDR_MAX];
 };
 
@@ -79,9 +79,9 @@ struct op {
 		uint8_t *buf; /* OP_RECV */
 	} of;
 	uint32_t len, chunk;
-	uint32_t breaks; /* addr->breaks when it was posted: tells which connection it went over */
-	int status;      /* of OP_ENDED */
+	int status; /* of OP_ENDED */
 	uint8_t kind, state;
+	bool after_break; /* posted while addr->broke */
 	bool in_handler; /* OP_RECV: the owner reads the buffer now */
 };
 
@@ -173,6 +173,7 @@ struct te {
 	const struct kv_log *log;
 	uint32_t chunk_bytes, link_ops, receives;
 	uint64_t link_bytes;
+	bool peers_heal;
 	bool push_imm_only, read_unsafe, reads_refused, polling, closing;
 	bool in_message; /* te_handlers.message runs, or what stands between te_order_begin and te_order_end */
 	bool can_order;  /* every rail keeps a message behind the writes before it */
@@ -233,7 +234,8 @@ enum post rail_op_posted(struct rail *r, struct op *op, struct link *l, int rc);
 /* ---- addr.c ---- */
 int addr_get(struct rail *r, const struct te_address *a, struct addr **out); /* 0 or a code; adds a reference */
 void addr_put(struct addr *a);
-void addr_broken(struct addr *a, uint32_t breaks); /* an operation posted when addr.breaks was that failed with its connection */
+/* An operation failed with its connection. certain: not merely flushed. */
+void addr_broken(const struct op *op, bool certain);
 void addrs_void(struct rail *r); /* the address vector was rebuilt: no handle is good any more */
 
 /* ---- link.c ---- */

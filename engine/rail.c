@@ -128,7 +128,7 @@ enum post rail_op_posted(struct rail *r, struct op *op, struct link *l, int rc)
 		op->link = l;
 		op->addr = l->addr;
 		op->addr->refs++;
-		op->breaks = op->addr->breaks;
+		op->after_break = op->addr->broke;
 		l->peer->inflight++;
 		peer_hold(l->peer);
 		return POST_DONE;
@@ -163,6 +163,8 @@ static void op_finish(struct rail *r, struct op *op, int status)
 	struct op done = {
 		.link = op->link, .addr = op->addr, .of = op->of, .len = op->len, .chunk = op->chunk, .kind = op->kind};
 	struct te_peer *peer = done.link->peer;
+	if (KV_UNLIKELY(op->after_break) && status == 0)
+		op->addr->broke = false;
 	rail_op_put(r, op);
 	addr_put(done.addr);
 	peer->inflight--;
@@ -297,7 +299,7 @@ static void on_failure(struct rail *r, const struct fab_event *ev)
 	case FAB_ERR_PEER:
 		r->stats.failed_peer++;
 		kv_debug(r->te->log, "rail %u: an operation failed: %s", r->index, fab_last_error(r->fab));
-		addr_broken(op->addr, op->breaks);
+		addr_broken(op, status != -ECANCELED);
 		status = -KV_EPEERDOWN;
 		break;
 	case FAB_ERR_ENDPOINT:

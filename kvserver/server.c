@@ -513,7 +513,8 @@ static struct te_options engine_options(struct kvs_server *s)
 {
 	const struct kvs_options *o = &s->opt;
 
-	return (struct te_options){.provider = o->provider,
+	return (struct te_options){.peers_heal = true,
+				   .provider = o->provider,
 				   .nic = o->nic,
 				   .local = fabric_source(s),
 				   .rails = o->rails,

@@ -452,6 +452,20 @@ static void rdma_devices_are_read_from_sys(void **state)
 	assert_true(list[0].qp_max == KV_UNKNOWN);
 }
 
+/* Soft-RoCE: nothing but the class names its file. */
+static void a_device_in_software_has_its_file(void **state)
+{
+	struct te_rdma list[2];
+	(void)state;
+	tree_put("/sys/class/infiniband/rxe1/ports/1/state", "4: ACTIVE\n");
+	tree_put("/sys/class/infiniband_verbs/uverbs0/ibdev", "rxe0\n");
+	tree_put("/sys/class/infiniband_verbs/uverbs1/ibdev", "rxe1\n");
+	tree_put("/sys/class/infiniband_verbs/abi_version", "6\n");
+	assert_int_equal(te_rdma_list(tree_root, list, 2), 1);
+	assert_string_equal(list[0].node, "/dev/infiniband/uverbs1");
+	assert_string_equal(list[0].pci, "");
+}
+
 static void rdma_devices_come_in_the_order_of_their_numbers(void **state)
 {
 	struct te_rdma list[2];
@@ -500,6 +514,7 @@ int main(void)
 		cmocka_unit_test(the_library_is_named_by_its_file),
 		cmocka_unit_test(providers_are_listed_best_first),
 		cmocka_unit_test_setup_teardown(rdma_devices_are_read_from_sys, tree_make, tree_remove),
+		cmocka_unit_test_setup_teardown(a_device_in_software_has_its_file, tree_make, tree_remove),
 		cmocka_unit_test_setup_teardown(rdma_devices_come_in_the_order_of_their_numbers, tree_make, tree_remove),
 	};
 	te_env_for_programs();

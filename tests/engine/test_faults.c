@@ -46,10 +46,9 @@ static struct {
 	struct fab_event events[EVENTS_MAX];
 	unsigned event_rail[EVENTS_MAX];
 	unsigned nevents;
-	unsigned rebuilds, rebuild_failures, mrs, inserts, removes, opens, renews;
+	unsigned rebuilds, rebuild_failures, mrs, inserts, removes, opens;
 	unsigned shuts, rebuilds_of[KV_RAILS_MAX], fails_of[KV_RAILS_MAX]; /* by rail */
 	bool mr_fails_of[KV_RAILS_MAX];
-	int renew_code;
 	uint64_t mr_room_of[KV_RAILS_MAX]; /* bytes that a rail has left for regions; 0: no end */
 	uint64_t mr_takes_ns;
 	bool busy[KV_RAILS_MAX];
@@ -220,16 +219,6 @@ void fab_av_remove(struct fab *fab, uint64_t handle)
 {
 	(void)fab, (void)handle;
 	fake.removes++;
-}
-
-int fab_av_renew(struct fab *fab, const void *blob, size_t len, uint64_t *inout_handle)
-{
-	(void)fab, (void)blob, (void)len;
-	fake.renews++;
-	if (fake.renew_code)
-		return fake.renew_code;
-	*inout_handle = HANDLES / 2 + fake.renews; /* as new as inserted ones are not */
-	return 0;
 }
 
 int fab_recv(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, struct fab_ctx *ctx)
@@ -831,45 +820,13 @@ static void failures_are_judged(void **state)
 	}
 }
 
-static void a_connection_that_stays_broken_is_replaced_once(void **state)
-{
-	struct te_xfer x, y;
-	struct result rx, ry;
-	(void)state;
-	open_plain();
-	fake.caps.breaks_stay = true;
-	struct te_peer *p = peer(1);
-	start(&x, &rx, TE_WRITE, p, 3 * CHUNK, 1);
-	assert_int_equal(outstanding(), 3);
-	uint64_t old = fake.posts[0].to;
-	complete(0, -ENOTCONN);
-	complete(1, -ECANCELED);
-	poll();
-	assert_int_equal(fake.renews, 1); /* one connection, given up once */
-	start(&y, &ry, TE_WRITE, p, CHUNK, 1);
-	uint64_t fresh = fake.posts[3].to;
-	assert_int_not_equal(fresh, old);
-	complete(2, -ECANCELED); /* went over the old one, too */
-	poll();
-	assert_int_equal(rx.status, -KV_EPEERDOWN);
-	assert_int_equal(fake.renews, 1);
-	complete(3, -ENOTCONN);
-	poll();
-	assert_int_equal(fake.renews, 2);
-	start(&y, &ry, TE_WRITE, p, CHUNK, 1);
-	assert_int_not_equal(fake.posts[4].to, fresh);
-	assert_int_equal(n.resets, 0);
-	close_all();
-}
-
-static void a_connection_that_cannot_be_replaced_costs_the_endpoint(void **state)
+static void a_connection_that_stays_broken_costs_the_endpoint(void **state)
 {
 	struct te_xfer x;
 	struct result r;
 	(void)state;
 	open_plain();
 	fake.caps.breaks_stay = true;
-	fake.renew_code = -KV_ENOTSUP;
 	start(&x, &r, TE_WRITE, peer(1), CHUNK, 1);
 	complete(0, -ENOTCONN);
 	poll();
@@ -879,7 +836,51 @@ static void a_connection_that_cannot_be_replaced_costs_the_endpoint(void **state
 	close_all();
 }
 
-static void where_connections_heal_by_themselves_none_is_replaced(void **state)
+/* Flushed: perhaps the peer ended the connection in good order, and the next posting makes another. */
+static void operations_flushed_twice_say_that_a_connection_stays_broken(void **state)
+{
+	struct te_xfer x;
+	struct result r;
+	(void)state;
+	open_plain();
+	fake.caps.breaks_stay = true;
+	struct te_peer *p = peer(1);
+	start(&x, &r, TE_WRITE, p, 3 * CHUNK, 1);
+	for (unsigned i = 0; i < 3; i++)
+		complete(i, -ECANCELED);
+	poll();
+	assert_int_equal(r.status, -KV_EPEERDOWN);
+	assert_int_equal(fake.rebuilds, 0);
+	start(&x, &r, TE_WRITE, p, CHUNK, 1); /* it does make another */
+	complete(3, 0);
+	poll();
+	start(&x, &r, TE_WRITE, p, CHUNK, 1);
+	complete(4, -ECANCELED);
+	poll();
+	assert_int_equal(fake.rebuilds, 0);
+	start(&x, &r, TE_WRITE, p, CHUNK, 1); /* it does not */
+	complete(5, -ECANCELED);
+	poll();
+	assert_int_equal(fake.rebuilds, 1);
+	close_all();
+}
+
+static void a_server_leaves_broken_connections_to_its_clients(void **state)
+{
+	struct te_xfer x;
+	struct result r;
+	(void)state;
+	open_with((struct te_options){.peers_heal = true, .chunk_bytes = CHUNK}, 64, 1024);
+	fake.caps.breaks_stay = true;
+	start(&x, &r, TE_WRITE, peer(1), CHUNK, 1);
+	complete(0, -ENOTCONN);
+	poll();
+	assert_int_equal(r.status, -KV_EPEERDOWN);
+	assert_int_equal(fake.rebuilds, 0);
+	close_all();
+}
+
+static void where_connections_heal_by_themselves_nothing_is_rebuilt(void **state)
 {
 	struct te_xfer x;
 	struct result r;
@@ -889,7 +890,6 @@ static void where_connections_heal_by_themselves_none_is_replaced(void **state)
 	complete(0, -ENOTCONN);
 	poll();
 	assert_int_equal(r.status, -KV_EPEERDOWN);
-	assert_int_equal(fake.renews, 0);
 	assert_int_equal(fake.rebuilds, 0);
 	close_all();
 }
@@ -1832,9 +1832,10 @@ int main(void)
 		CASE(an_operation_that_cannot_be_posted_fails_alone),
 		CASE(a_refused_post_is_tried_again),
 		CASE(failures_are_judged),
-		CASE(a_connection_that_stays_broken_is_replaced_once),
-		CASE(a_connection_that_cannot_be_replaced_costs_the_endpoint),
-		CASE(where_connections_heal_by_themselves_none_is_replaced),
+		CASE(a_connection_that_stays_broken_costs_the_endpoint),
+		CASE(operations_flushed_twice_say_that_a_connection_stays_broken),
+		CASE(a_server_leaves_broken_connections_to_its_clients),
+		CASE(where_connections_heal_by_themselves_nothing_is_rebuilt),
 		CASE(more_peers_than_the_queues_are_made_for_are_refused),
 		CASE(stray_events_are_counted_and_not_believed),
 		CASE(receives_that_get_eagain_are_posted_later),

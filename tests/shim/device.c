@@ -520,7 +520,7 @@ static void op_flush(struct shim_op *op)
 	op->ep->dying++;
 }
 
-/* A queue pair in error: what is posted to it is flushed, until its address is removed (FI_AV_REMOVE_CLEANUP). */
+/* A queue pair in error: what is posted to it is flushed, until its endpoint is closed or its address removed (FI_AV_REMOVE_CLEANUP). */
 static void conn_stick(struct shim_conn *c)
 {
 	struct shim_ep *ep = c->ep;

@@ -8,7 +8,6 @@ programs=(conform process await)
 if [ -n "${SHIM_QUICK:-}" ]; then
 	pairs=(efa:efa efa:efa-direct) programs=(conform)
 fi
-export FI_AV_REMOVE_CLEANUP=1 # as our programs set it where there are verbs devices
 rc=0
 for pair in "${pairs[@]}"; do
 	for program in "${programs[@]}"; do

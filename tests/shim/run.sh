@@ -5,7 +5,6 @@
 . "$(dirname "$0")/../integration/lib.bash"
 real=$(cd "$build" && pwd)
 report="$scratch/report"
-export FI_AV_REMOVE_CLEANUP=1 # as our programs set it where there are verbs devices
 export KVRAIL_SHIM_QUIET=1 KVRAIL_SHIM_REPORT="$report"
 
 # wrap NAME CONFIG -- programs in $scratch/NAME that are preloaded with the shim. (The shell itself is not.)

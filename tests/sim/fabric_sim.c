@@ -522,12 +522,6 @@ void fab_av_remove(struct fab *fab, uint64_t handle)
 	(void)handle;
 }
 
-int fab_av_renew(struct fab *fab, const void *blob, size_t len, uint64_t *inout_handle)
-{
-	(void)fab, (void)blob, (void)len, (void)inout_handle;
-	return -KV_ENOTSUP; /* never asked: breaks_stay is not set */
-}
-
 unsigned te_rdma_list(const char *root, struct te_rdma *out, unsigned max)
 {
 	(void)root, (void)out, (void)max;

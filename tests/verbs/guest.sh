@@ -8,6 +8,8 @@
 export KVRAIL_TEST_PROVIDERS=verbs CMOCKA_MESSAGE_OUTPUT=tap
 bench_args=(--provider verbs --verify --num-keys 64 --repeat-reads 4 --warmup 8 --num-workers 8 --timeout 30 --peer-timeout 20 --log-level warn)
 
+server_pid=
+
 # suite NAME... -- test programs of tests/engine, as they are. One that is not there, or takes no verbs device, has failed.
 suite() {
 	local name out=$scratch/suite.out rc
@@ -37,7 +39,11 @@ one() {
 	else
 		echo "not ok - $name"
 		sed 's/^/# /' "$scratch/one.out" | tail -n 80
+		[ -z "$server_pid" ] || kill -0 "$server_pid" 2>/dev/null || echo "# the server is gone"
+		sed 's/^/# server: /' "$scratch/server.out" 2>/dev/null | tail -n 20
 	fi
+	server_pid=
+	rm -f "$scratch/server.out"
 	for pid in "${pids[@]}"; do
 		kill -KILL "$pid" 2>/dev/null
 	done
@@ -164,7 +170,7 @@ reads_end() {
 # again -- reads come back by themselves: the same kv-bench, whose connections broke, reads without an error for a while.
 again() {
 	local before after i
-	for ((i = 0; i < 90; i++)); do
+	for ((i = 0; i < 30; i++)); do
 		before=$(stat_gets)
 		sleep 1
 		after=$(stat_gets)
@@ -174,7 +180,8 @@ again() {
 	tail -n 20 "$scratch/reads.out" "$scratch/server.out"
 	return 1
 }
-stat_gets() { timeout -k 5 30 "$build/kv-client" --server "$server" --provider verbs --timeout 20 stat 2>/dev/null | awk '$1 == "gets" || $1 == "get" { print $2; exit }'; }
+stat_nic= # whose cable is whole
+stat_gets() { timeout -k 5 20 "$build/kv-client" --server "$server" --provider verbs ${stat_nic:+--nic "$stat_nic"} --timeout 15 stat 2>/dev/null | awk '$1 == "gets" { n = $2 } END { print n }'; }
 
 kill_server() { # kill -9 under load, and again on the same port
 	local k
@@ -202,8 +209,9 @@ kill_client() { # the server goes on for the others
 }
 cable() { # the port of the client's device goes down until its queue pairs give up, and comes back
 	serve 10.9.1.1:0 && reads_start --server "$server" --nic rxe0 || return
+	stat_nic=rxe1
 	ip link set p0 down
-	sleep 25
+	sleep 20
 	ip link set p0 up
 	again && reads_end && serve_end
 }

@@ -20,9 +20,8 @@ guest() {
 	shift 2
 	while [ $# -gt 0 ]; do
 		tests/verbs/vm.sh --devices "$devices" --timeout "$limit" --memory 3072 env "KVRAIL_BUILD=$build" ${KVRAIL_TRACE:+"KVRAIL_TRACE=$KVRAIL_TRACE"} \
-			tests/verbs/guest.sh "$@" >"$out" 2>"$out.err"
-		rc=$?
-		cat "$out"
+			tests/verbs/guest.sh "$@" 2>"$out.err" | tee "$out"
+		rc=${PIPESTATUS[0]}
 		if [ $rc -eq 77 ]; then
 			echo "1..1"
 			echo "ok - real verbs in a virtual machine # SKIP $(tail -n 1 "$out.err")"
