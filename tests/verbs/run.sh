@@ -13,13 +13,15 @@ out=$(mktemp "${TMPDIR:-/tmp}/kvrail-verbs.XXXXXX") || exit 2
 trap 'rm -f "$out"' EXIT
 trap 'exit 130' INT TERM HUP
 failed=0
+# Under its real name: what lies in /tmp or /var/tmp is not there in the guest.
+trace=$(readlink -e "${KVRAIL_TRACE:-../shared/data/conversation_trace.jsonl}")
 
 # guest DEVICES SECONDS SCENARIO...
 guest() {
 	local devices=$1 limit=$2 rc now
 	shift 2
 	while [ $# -gt 0 ]; do
-		tests/verbs/vm.sh --devices "$devices" --timeout "$limit" --memory 3072 env "KVRAIL_BUILD=$build" ${KVRAIL_TRACE:+"KVRAIL_TRACE=$KVRAIL_TRACE"} \
+		tests/verbs/vm.sh --devices "$devices" --timeout "$limit" --memory 3072 env "KVRAIL_BUILD=$build" ${trace:+"KVRAIL_TRACE=$trace"} \
 			tests/verbs/guest.sh "$@" 2>"$out.err" | tee "$out"
 		rc=${PIPESTATUS[0]}
 		if [ $rc -eq 77 ]; then
