@@ -4,8 +4,7 @@
  * A link is up once it answered a PING: then it carries requests, and the server is told by a second PING
  * (WIRE_PING_WORKS) that the link works both ways and may carry data. A session of one link per shard is up when all of
  * them answered. With several, one that does not answer is out: the session is up without it, as long as every shard
- * has one that works, and its PING stays out there, or is sent again with back-off where the fabric said that it was
- * lost. When the answer comes the link is in.
+ * has one that works, and is asked again with back-off. When the answer comes the link is in.
  *
  * A link that was up and is silent ends the session, as every trouble does; the next one begins without it. That is
  * noticed soon where another link to the same shard answers meanwhile: a shard that is busy is slow on all of them. With
@@ -224,6 +223,20 @@ static unsigned links_up(const struct kvc_session *s, unsigned shard)
 	return up;
 }
 
+/* A link that is out, of several: its PING or the answer may be lost, and the server does not end a session for one that was never in use. So who gets
+ * no answer asks again, each time after a longer wait. */
+static void ask_again(struct kvc_node *n, struct kvc_link *l, struct kvc_wait *wait)
+{
+	uint64_t now = loop_now(n->client->loop);
+	struct kvc_req *r;
+	if (!several(n->session))
+		return;
+	if (l->probe && !probe_done(l) && now - l->probe_ns >= KV_MAX(l->backoff_ns, LINK_RETRY_MIN))
+		kvc_link_lost(l, -KV_ETIMEOUT); /* an answer that comes all the same is dropped and counted */
+	if (!l->probe && now >= l->retry_ns && kvc_room_try(n->client, &(struct kvc_need){.urgent = true, .node = n}, &r) == 0)
+		probe(l, r, wait);
+}
+
 /* One link of a shard is enough; without any there is no session. */
 static int shard_await(struct kvc_node *n, unsigned shard, uint64_t deadline_ns)
 {
@@ -232,12 +245,14 @@ static int shard_await(struct kvc_node *n, unsigned shard, uint64_t deadline_ns)
 	unsigned first = shard * s->links_per_shard;
 	int rc = 0, status = -KV_ETIMEOUT;
 	while (links_up(s, shard) == 0) {
-		unsigned left = answers_take(n, first, s->links_per_shard, true, &status);
+		(void)answers_take(n, first, s->links_per_shard, true, &status);
 		if (links_up(s, shard) > 0)
 			break;
 		if (n->redo)
 			return -KV_ERESET;
-		if (left == 0 || loop_now(loop) >= deadline_ns)
+		for (unsigned i = first; i < first + s->links_per_shard; i++)
+			ask_again(n, &s->link[i], &s->setup);
+		if (loop_now(loop) >= deadline_ns)
 			return kv_fail(&n->error, status,
 				       "the control connection works, but its shard %u did not answer over the fabric "
 				       "(link %u): %s; look at firewalls and security groups of the fabric",
@@ -325,7 +340,9 @@ static void out_check(struct kvc_node *n, struct kvc_link *l, uint64_t now)
 		link_in(n, l);
 	else if (probe_done(l))
 		link_failed(n, l);
-	else if (!l->probe && now >= l->retry_ns)
+	else if (l->probe)
+		ask_again(n, l, NULL);
+	else if (now >= l->retry_ns)
 		probe_try(n, l);
 }
 
