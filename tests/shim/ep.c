@@ -208,7 +208,7 @@ static ssize_t post(struct fid_ep *fid, struct shim_op want, void *desc, fi_addr
 	op->id = id;
 	op->ep = ep;
 	op->to = to;
-	bool lost = ++ep->posted == shim_config.fail_at;
+	bool lost = ++ep->domain->posted == shim_config.fail_at;
 	op->doomed = shim_one_in(shim_config.fail);
 	op->state = OP_ACTIVE;
 	op->hash = sum(op);
@@ -223,7 +223,7 @@ static ssize_t post(struct fid_ep *fid, struct shim_op want, void *desc, fi_addr
 	if (lost || (op->doomed && shim_one_in(2))) { /* it fails without having landed; else it lands, and fails */
 		op->state = OP_DYING;
 		op->status = 13;
-		op->release = 0;
+		op->release = shim_now() + shim_config.fail_us * 1000;
 		ep->dying++;
 	} else {
 		device_conn_add(c, op);

@@ -44,7 +44,7 @@ struct shim_config {
 	const char *machine;
 	uint64_t seed;
 	unsigned nics, mtu;
-	uint64_t tx, rx, ep_max, sq_budget, eagain, delay, delay_us, fail, fail_at, eq, death_ms, mr_mb, mr_part_mb, einval, strict, unsolicited, setopt, check;
+	uint64_t tx, rx, ep_max, sq_budget, eagain, delay, delay_us, fail, fail_at, fail_us, eq, death_ms, mr_mb, mr_part_mb, einval, strict, unsolicited, setopt, check;
 };
 
 extern struct shim_config shim_config;
@@ -72,6 +72,7 @@ struct shim_domain {
 	struct shim_fabric *fabric;
 	const struct shim_kind *kind;
 	unsigned refs, nic;
+	uint64_t posted;
 	struct kv_list mrs;
 };
 
@@ -159,7 +160,6 @@ struct shim_ep {
 	uint64_t mode;
 	size_t tx, rx, used;
 	bool enabled, dead, unsolicited;
-	uint64_t posted;
 	unsigned burst; /* reads of the CQ until posts are accepted again */
 	struct shim_op *op, *free;
 	struct shim_rx *recv; /* ring */

@@ -70,7 +70,8 @@ static const struct {
 	{"delay", &shim_config.delay, 16},         /* one in so many operations and completions is kept back ... */
 	{"delay_us", &shim_config.delay_us, 2000}, /* ... for up to this */
 	{"fail", &shim_config.fail, 0},            /* one in so many operations ends with an error, having landed or not */
-	{"fail_at", &shim_config.fail_at, 0},      /* so does the operation of this number of every endpoint, from 1, not having landed */
+	{"fail_at", &shim_config.fail_at, 0},      /* so does the operation of this number of every domain, from 1, not having landed */
+	{"fail_us", &shim_config.fail_us, 0},      /* what did not land fails so long after it was posted */
 	{"eq", &shim_config.eq, 0},                /* one in so many posts breaks its endpoint, told by the EQ */
 	{"death_ms", &shim_config.death_ms, 300},  /* operations to a peer that is gone end within this */
 	{"mr_mb", &shim_config.mr_mb, 0},          /* memory that a NIC can register in all; 0: any */

@@ -79,6 +79,19 @@ client_is_killed() {
 
 integration() { KVRAIL_BUILD=$build timeout -k 5 200 bash "tests/integration/$1"; }
 
+# A client's first PING is lost, and that is told just when the client, 250 ms later, looks at the control connection: it connects again. (Without that one of three fails.)
+lost_pings() {
+	local i
+	machine=efa provider=efa
+	wrap lost "efa,seed=$seed,nics=1"
+	start_server lost --provider efa --worker-threads 1 || return 1
+	for i in $(seq 20); do
+		KVRAIL_SHIM="efa,seed=$seed,nics=1,eagain=0,delay=0,fail_at=1,fail_us=$((250000 + i * 60))" LD_PRELOAD="$real/tests/shim/shim.so" \
+			timeout 20 "$real/kv-client" --provider efa --server "$server" ping || return 1
+	done
+	stop_server "$server_pid"
+}
+
 # client NAME -- one of the client library's tests, and the servers that it starts.
 client() {
 	KVRAIL_SHIM="$machine,seed=$seed,nics=1" LD_PRELOAD="$real/tests/shim/shim.so" KVRAIL_TEST_PROVIDER=$provider timeout -k 5 200 "$real/tests/kvclient/$1"
@@ -86,10 +99,10 @@ client() {
 
 pairs=("$@")
 [ $# -gt 0 ] || pairs=(efa:efa efa:efa-direct efa-p4d:efa verbs:verbs)
-plan $((${#pairs[@]} * 18))
+plan $((${#pairs[@]} * 23 + 1))
 case ${MODE:-release}$real in *san*)
 	# The sanitizers' own libraries have to be loaded first.
-	for ((i = 1; i <= ${#pairs[@]} * 18; i++)); do echo "ok $i - programs # SKIP nothing can be preloaded into a sanitizer's build"; done
+	for ((i = 1; i <= ${#pairs[@]} * 23 + 1; i++)); do echo "ok $i - programs # SKIP nothing can be preloaded into a sanitizer's build"; done
 	finish
 	;;
 esac
@@ -104,6 +117,13 @@ for pair in "${pairs[@]}"; do
 	check "$pair: batches of small values" bench --batch 16 --value-size 3000
 	check "$pair: values of 3 MiB" bench --value-size 3m --num-keys 20 --repeat-reads 5 --buffer-mb 64
 	check "$pair: three rails" bench --rails 3
+	check "$pair: the client reads the bytes" bench --mode pull
+	if [ "$machine" = efa-p4d ]; then
+		check "$pair: auto lets it, since writes are emulated" json_is "$scratch/plain.json" 'j["provider"]["mode"] == "pull"'
+	else
+		check "$pair: auto lets the server write them" json_is "$scratch/plain.json" 'j["provider"]["mode"] == "push"'
+	fi
+	check "$pair: pushed on demand" bench --mode push
 	if [ "$provider" = verbs ]; then
 		check "$pair: posts were refused" told refused -gt 0
 	else
@@ -113,11 +133,13 @@ for pair in "${pairs[@]}"; do
 	check "$pair: small queues that refuse every fourth post" bench
 	wrap "$at-fail" "$machine,seed=$seed,fail=150"
 	check "$pair: one operation of 150 fails" bench
+	check "$pair: the same, pulled" bench --mode pull
 	check "$pair: some did" told failed -gt 3
 	wrap "$at-first" "$machine,seed=$seed,fail_at=1"
-	check "$pair: the first operation of every endpoint fails" bench
+	check "$pair: the first operation on every NIC fails" bench
 	wrap "$at-eq" "$machine,seed=$seed,eq=700"
 	check "$pair: endpoints break" bench
+	check "$pair: the same, pulled" bench --mode pull
 	wrap "$at-death" "$machine,seed=$seed"
 	check "$pair: a server is killed and comes back" server_is_killed
 	check "$pair: clients are killed" client_is_killed
@@ -131,4 +153,5 @@ for pair in "${pairs[@]}"; do
 	done
 	check "$pair: no rule was broken" no_violation
 done
+check "a lost PING is no answer to whether a pool opens" lost_pings
 finish
