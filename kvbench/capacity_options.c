@@ -212,7 +212,7 @@ const char *capacity_model_name(int model)
 const char *capacity_end_name(int end)
 {
 	static const char *const names[CAPACITY_ENDS] = {
-		"",	     "open files", "memory", "locked memory", "queue pairs", "completion queues", "memory regions", "threads",
+		"",	     "open files", "memory", "locked memory", "endpoints", "queue pairs", "completion queues", "memory regions", "threads",
 		"provider", "server",	    "time",   "data",		"killed",      "interrupted",	    "not usable"};
 
 	return end >= 0 && end < CAPACITY_ENDS ? names[end] : "?";

@@ -154,7 +154,7 @@ static const struct {
 	enum capacity_end end;
 } said[] = {{"open files", CAPACITY_FILES},
 	    {"locked memory", CAPACITY_LOCKED},
-	    {"endpoints", CAPACITY_QPS},
+	    {"endpoints", CAPACITY_EPS},
 	    {"queue pairs", CAPACITY_QPS},
 	    {"completion queues", CAPACITY_CQS},
 	    {"CQ entries", CAPACITY_CQS},

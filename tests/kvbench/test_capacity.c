@@ -284,6 +284,7 @@ static void the_engines_sentences_are_understood(void **state)
 	} said[] = {
 		{"client 20: tcp;ofi_rxm on lo: open files: needs 38, 200 allowed, 190 open already; `ulimit -n 65536`", CAPACITY_FILES},
 		{"client 3: verbs on rxe0: locked memory: needs 5 MiB, 64 KiB allowed; memory: of this", CAPACITY_LOCKED},
+		{"client 256: tcp on lo: endpoints: needs 1, 256 allowed, 256 open in this process; use fewer clients", CAPACITY_EPS},
 		{"tcp: memory: needs 9 GiB, 1 GiB available", CAPACITY_MEMORY},
 		{"rxe0: CQ entries: needs 263,168, 32,767 allowed; set smaller FI_UNIVERSE_SIZE", CAPACITY_CQS},
 		{"fi_enable on rdmap0 (efa): Cannot allocate memory, with 255 endpoints of this process open; queue pairs is short: needs 1",
