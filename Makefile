@@ -191,8 +191,8 @@ check-chaos: deps ## real processes killed, stopped, cut off and starved (about 
 
 check-verbs: ## on real verbs: Soft-RoCE in a virtual machine, with KVM or without (5 to 15 minutes; skips, with the reason, where it cannot run)
 	@scripts/install-deps.sh verbs || true
-	@$(MAKE) --no-print-directory -j$$(nproc) programs $(tests_engine)
-	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 3000 -l $(B)/logs tests/verbs/run.sh
+	@$(MAKE) --no-print-directory -j$$(nproc) programs $(tests_engine) $(tests_base)
+	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 3000 -l $(B)/logs tests/verbs/run.sh tests/verbs/memory.sh
 
 check-fault: deps ## fail every fallible call of ours once, under ASan (3 minutes with KVRAIL_FAULT_ONCE=1, else longer)
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=asan build/asan/tests/fault/sweep
