@@ -233,6 +233,9 @@ static int refused(struct kvc_node *n, const struct wire_refuse *r)
 	for (char *t = text; *t; t++)
 		if (*t < ' ' || *t > '~')
 			*t = '?';
+	/* It keeps the addresses of endpoints that it had to rebuild to itself for a moment: it is there, and is waited for. */
+	if (rc == -KV_EBUSY)
+		rc = -KV_ERESET;
 	return kv_fail(&n->error, rc == 0 ? -KV_EPROTO : rc, "it refused us: %s", text);
 }
 

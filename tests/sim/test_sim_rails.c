@@ -261,6 +261,29 @@ static void a_rail_of_the_server_breaks_and_gets_go_on(void **state)
 		a_broken_rail(660 + i, true);
 }
 
+/* ---- a server that has to rebuild its endpoints more often than it may tell ---- */
+
+/* It refuses new sessions meanwhile, for a moment: calls wait, as for every break that is not the server's end. */
+static void a_server_that_is_being_rebuilt_is_waited_for(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < world_seeds(4); i++) {
+		struct world_options wo = two_rails(670 + i);
+		wo.rails = 1 + i % 2;
+		load_begin(&wo);
+		for (unsigned times = 0; times < 10; times++) {
+			sim_fabric_break(world.server[0].fab_first + times % wo.rails);
+			world_sleep(&world, 30 * MS);
+			/* Ours, too, so that a new session is asked for just then. */
+			if (times == 6)
+				sim_fabric_break(world.pool[0].fab_first);
+			world_sleep(&world, 30 * MS);
+		}
+		assert_true(progress(4 * SECOND) > 10);
+		load_end();
+	}
+}
+
 /* ---- a server that is there by one rail only, from the start ---- */
 
 static void a_pool_opens_although_one_rail_is_cut(void **state)
@@ -342,6 +365,7 @@ int main(void)
 		cmocka_unit_test(a_rail_of_the_server_is_cut_and_gets_go_on),
 		cmocka_unit_test(a_rail_of_the_client_breaks_and_gets_go_on),
 		cmocka_unit_test(a_rail_of_the_server_breaks_and_gets_go_on),
+		cmocka_unit_test(a_server_that_is_being_rebuilt_is_waited_for),
 		cmocka_unit_test(a_pool_opens_although_one_rail_is_cut),
 		cmocka_unit_test(small_values_of_a_batch_are_packed_over_several_rails_too),
 	};
