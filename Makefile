@@ -198,7 +198,7 @@ check-fault: deps ## fail every fallible call of ours once, under ASan (3 minute
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=asan build/asan/tests/fault/sweep
 	@KVRAIL_BUILD=build/asan scripts/run-tests.sh -t 1800 -l build/asan/logs tests/fault/points.sh build/asan/tests/fault/sweep
 
-check-shim: deps ## engine and programs on imitated EFA and InfiniBand machines (5 minutes; a short part is in check)
+check-shim: deps ## engine and programs on imitated EFA and InfiniBand machines (10 minutes; a short part is in check)
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(SHIM_ENGINE) $(B)/tests/shim/shim.so $(tests_kvclient)
 	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 1200 -l $(B)/logs $(B)/tests/shim/shim tests/shim/engine.sh tests/shim/run.sh
 

@@ -876,8 +876,9 @@ static void *run(void *arg)
 			on_event(&ev[i]);
 		timeout = turn();
 		asleep = timeout != 0;
+		bool frozen = shim_frozen;
 		pthread_mutex_unlock(&shim_lock);
-		if (shim_frozen)
+		if (frozen)
 			usleep(TURN_US);
 	}
 	return NULL;
