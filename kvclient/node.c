@@ -25,7 +25,8 @@ enum {
 	HEARTBEAT_MS_DEFAULT = 500,
 	HEARTBEAT_MS_MIN = 10,
 	HEARTBEAT_MS_MAX = 60000,
-	SILENCE_BEATS_MIN = 2
+	SILENCE_BEATS_MIN = 2,
+	SESSION_BEATS = 2 /* times of silence until a question about a session is given up */
 };
 
 #define BACKOFF_MIN_NS  50000000ull
@@ -558,6 +559,8 @@ static int beat_await(struct kvc_node *n)
 	n->silent_beats++;
 	for (unsigned i = 0; i < s->num_links && rc == 0 && s->open; i++)
 		rc = kvc_link_check(n, &s->link[i], now, silence_ns(n));
+	if (rc == 0 && kvc_subs_late(n, now, SESSION_BEATS * silence_ns(n)))
+		kvc_node_redo(n, "it does not answer questions about sessions");
 	if (rc == 0 && s->open && !n->redo)
 		kvc_client_reclaim_await(n->client, s);
 	return rc;

@@ -7,6 +7,9 @@
  * yet moves it to the front and waits for it by its deadline. So a client with thousands is in use again at once after a
  * reconnect, and does not wait for all of them.
  *
+ * A server that leaves questions unanswered while its heartbeats come (kvc_subs_late) is connected anew, so that sessions do not wait
+ * for ever for an answer that was lost in it.
+ *
  * The handle is the host's until it gives it back. What is out then (a question, a goodbye, requests that were given up) keeps the
  * object, counted in refs; a session that is granted after nobody wants it is said goodbye to.
  *
@@ -123,9 +126,27 @@ static void refuse_all(struct kvc_node *n)
 		refuse(KV_LIST_ENTRY(n->subs.wanted.next, struct kvc_sub_at, list), -KV_ENOTSUP);
 }
 
+static bool answer_waited(const struct kvc_node_subs *q)
+{
+	return (q->begun && !q->challenged) || q->num_asked > 0 || !kv_list_empty(&q->parted);
+}
+
+/* A question or goodbye goes out. */
+static void wait_begin(struct kvc_node *n)
+{
+	if (!answer_waited(&n->subs))
+		n->subs.waits_ns = loop_now(n->client->loop);
+}
+
+bool kvc_subs_late(const struct kvc_node *n, uint64_t now_ns, uint64_t patience_ns)
+{
+	return answer_waited(&n->subs) && now_ns > n->subs.waits_ns && now_ns - n->subs.waits_ns > patience_ns;
+}
+
 static int begin_await(struct kvc_node *n)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_SESSION_BEGIN};
+	wait_begin(n);
 	n->subs.begun = true;
 	return kvc_node_send_await(n, &m, kv_deadline(loop_now(n->client->loop), SEND_TIMEOUT_NS));
 }
@@ -143,6 +164,7 @@ static int ask_await(struct kvc_node *n)
 		refuse(at, rc);
 		return 0;
 	}
+	wait_begin(n);
 	at->id = ++q->last_id;
 	at->state = KVC_SUB_ASKED;
 	at->sub->refs++;
@@ -156,6 +178,7 @@ static int part_await(struct kvc_node *n)
 {
 	struct kvc_sub_at *at = KV_LIST_ENTRY(n->subs.partings.next, struct kvc_sub_at, list);
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_SESSION_CLOSE, .session_close.session = at->number};
+	wait_begin(n);
 	kv_list_del(&at->list);
 	kv_list_add_tail(&n->subs.parted, &at->list);
 	return kvc_node_send_await(n, &m, kv_deadline(loop_now(n->client->loop), SEND_TIMEOUT_NS));
@@ -234,14 +257,25 @@ static void parting(struct kvc_sub_at *at)
 	kvc_subs_start(at->node);
 }
 
-static int lanes_make(struct kvc_sub_at *at, unsigned shards)
+/* Sessions are spread over the links of a shard that are up; a lane stays with its link, whatever becomes of it. */
+static uint32_t lane_place(const struct kvc_session *s, unsigned shard, uint32_t index)
 {
-	at->lane = calloc(shards, sizeof(*at->lane));
+	const struct kvc_link *first = &s->link[shard * s->links_per_shard];
+	for (uint32_t i = 0; i < s->links_per_shard; i++)
+		if (first[(index + i) % s->links_per_shard].up)
+			return (index + i) % s->links_per_shard;
+	return 0;
+}
+
+static int lanes_make(struct kvc_sub_at *at, const struct kvc_session *s)
+{
+	at->lane = calloc(s->shards, sizeof(*at->lane));
 	if (!at->lane)
 		return -KV_ENOMEM;
-	for (unsigned i = 0; i < shards; i++) {
+	for (unsigned i = 0; i < s->shards; i++) {
 		kv_list_init(&at->lane[i].queue);
 		kv_list_init(&at->lane[i].turn);
+		at->lane[i].link = lane_place(s, i, at->sub->index);
 	}
 	return 0;
 }
@@ -254,7 +288,7 @@ static int granted(struct kvc_node *n, const struct wire_session_ok *ok)
 	at->number = ok->session;
 	at->credits = ok->credits;
 	memcpy(at->token, ok->token, sizeof(at->token));
-	if (at->sub->gone || lanes_make(at, n->session->shards) < 0) {
+	if (at->sub->gone || lanes_make(at, n->session) < 0) {
 		parting(at);
 		changed(at->sub);
 		return 0;
@@ -323,6 +357,7 @@ static int challenged(struct kvc_node *n, const uint8_t *nonce)
 
 int kvc_subs_message(struct kvc_node *n, const struct wire_ctrl_msg *m)
 {
+	n->subs.waits_ns = loop_turn_now(n->client->loop); /* for the next one */
 	switch (m->type) {
 	case WIRE_CTRL_SESSION_CHALLENGE:
 		return challenged(n, m->session_challenge.nonce);
@@ -445,7 +480,7 @@ static struct kvc_lane *lane_of(const struct kvc_req *r)
 struct kvc_link *kvc_lane_link(struct kvc_link *l, const struct kvc_req *r)
 {
 	struct kvc_session *s = l->session;
-	return &s->link[l->shard * s->links_per_shard + r->sub->sub->index % s->links_per_shard];
+	return &s->link[l->shard * s->links_per_shard + r->sub->lane[l->shard].link];
 }
 
 /* It may stand in line. */

@@ -33,6 +33,7 @@ struct kvc_lane {
 	struct kv_list queue; /* that wait for their turn, in order */
 	struct kv_list turn;  /* of the link's `turns`, while there is one that may be sent */
 	uint32_t active;      /* that have an id out: credits of the session that are taken */
+	uint32_t link;        /* the link of the shard that they go over */
 };
 
 /* A further session at one server. */
@@ -66,6 +67,7 @@ struct kvc_sub {
 struct kvc_node_subs {
 	struct kv_list wanted, asked, partings, parted; /* partings: goodbyes to be said; parted: that were said */
 	uint32_t num_asked, last_id;
+	uint64_t waits_ns; /* since when an answer is waited for, if one is */
 	bool begun, challenged;
 	struct boot_challenge challenge;
 	struct co *opener;
@@ -80,6 +82,9 @@ void kvc_subs_init(struct kvc_node *n);
 /* kvc_subs_start -- the node is up: open what is to be opened there. kvc_subs_wake -- something the opener may wait for changed. */
 void kvc_subs_start(struct kvc_node *n);
 void kvc_subs_wake(struct kvc_node *n);
+
+/* kvc_subs_late -- whether an answer has been waited for so long: the connection is of no use for sessions. */
+bool kvc_subs_late(const struct kvc_node *n, uint64_t now_ns, uint64_t patience_ns);
 
 /* kvc_subs_message -- one of the SESSION messages of the server. 0 or -KV_EPROTO. */
 int kvc_subs_message(struct kvc_node *n, const struct wire_ctrl_msg *m);

@@ -238,7 +238,8 @@ static void on_message(void *arg, unsigned rail, const uint8_t *data, size_t len
 	if (wire_frame_open(&reader, data, len, &frame) != 0 || !(c = conn_of(frame.session)))
 		return;
 	while (wire_request_next(&reader, &q) == 1)
-		answer(c, frame.link, &q);
+		if (q.type != WIRE_SESSION) /* it believes anybody */
+			answer(c, frame.link, &q);
 }
 
 /* ---- the control connection ---- */
@@ -328,6 +329,35 @@ static int arena(struct lconn *c)
 	return boot_send_await(c->boot, &r, in(1000000000));
 }
 
+/* Who asks for a further session gets one; nothing is looked at. */
+static int session_control(struct lconn *c, const struct wire_ctrl_msg *m)
+{
+	int lie = atomic_load(&liar_lie), rc = 0;
+	struct wire_ctrl_msg r = {.type = WIRE_CTRL_SESSION_OK};
+	if (m->type == WIRE_CTRL_SESSION_BEGIN) {
+		r.type = WIRE_CTRL_SESSION_CHALLENGE;
+		if (lie == LIE_TWO_CHALLENGES)
+			rc = boot_send_await(c->boot, &r, in(1000000000));
+		return rc || lie == LIE_NO_CHALLENGE ? rc : boot_send_await(c->boot, &r, in(1000000000));
+	}
+	if (m->type == WIRE_CTRL_SESSION_CLOSE) {
+		r.type = WIRE_CTRL_SESSION_CLOSE_OK;
+		r.session_close.session = m->session_close.session + (lie == LIE_PARTING_OTHER);
+		return lie == LIE_PARTING_SILENT ? 0 : boot_send_await(c->boot, &r, in(1000000000));
+	}
+	r.session_ok = (struct wire_session_ok){
+		.id = m->session_open.id + (lie == LIE_SESSION_ID ? 7 : 0), .session = m->session_open.id, .credits = UINT32_MAX};
+	if (lie == LIE_SESSION_RUDE) {
+		r = (struct wire_ctrl_msg){.type = WIRE_CTRL_SESSION_REFUSE, .session_refuse = {.id = m->session_open.id, .status = 12345}};
+		snprintf(r.session_refuse.text, sizeof(r.session_refuse.text), "no\r\n\033[2Jyou are \xff root");
+	} else if (lie == LIE_SESSION_PARTED) {
+		r = (struct wire_ctrl_msg){.type = WIRE_CTRL_SESSION_CLOSE_OK, .session_close.session = 3};
+	}
+	if (lie == LIE_SESSION_TWICE)
+		rc = boot_send_await(c->boot, &r, in(1000000000));
+	return rc || lie == LIE_SESSION_SILENT ? rc : boot_send_await(c->boot, &r, in(1000000000));
+}
+
 /* What one control message is answered. Not 0: the end. */
 static int control(struct lconn *c, struct wire_ctrl_msg *m)
 {
@@ -348,6 +378,10 @@ static int control(struct lconn *c, struct wire_ctrl_msg *m)
 		return arena(c);
 	case WIRE_CTRL_HEARTBEAT:
 		return 0;
+	case WIRE_CTRL_SESSION_BEGIN:
+	case WIRE_CTRL_SESSION_OPEN:
+	case WIRE_CTRL_SESSION_CLOSE:
+		return session_control(c, m);
 	default:
 		return -1;
 	}
@@ -358,7 +392,7 @@ static int control_lie(struct lconn *c)
 	static const uint8_t junk[] = {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF};
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_REGION_OK, .region_ok = {.id = 4711}};
 	int lie = atomic_load(&liar_lie), rc = 0;
-	if (c->told == lie || lie < LIE_REGIONS)
+	if (c->told == lie || lie < LIE_REGIONS || (lie >= LIE_NO_CHALLENGE && lie <= LIE_PARTING_OTHER))
 		return 0;
 	c->told = lie;
 	if (lie == LIE_VOID) {

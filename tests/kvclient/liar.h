@@ -54,6 +54,16 @@ enum lie {
 	LIE_WELCOME,  /* a second WELCOME */
 	LIE_HELLO,    /* a client's message */
 	LIE_BYTES_CONTROL, /* bytes that are no message */
+	/* about further sessions */
+	LIE_NO_CHALLENGE,
+	LIE_TWO_CHALLENGES,
+	LIE_SESSION_SILENT,  /* no answer to a question */
+	LIE_SESSION_ID,      /* an answer to a question that nobody asked */
+	LIE_SESSION_TWICE,   /* two answers to one */
+	LIE_SESSION_RUDE,    /* refused, with control characters and a status that nobody knows */
+	LIE_SESSION_PARTED,  /* says goodbye to a session that nobody closes */
+	LIE_PARTING_SILENT,  /* no answer to a goodbye */
+	LIE_PARTING_OTHER,   /* the answer names another session */
 	LIE_VOID, /* says ADDRESS instead of answering PINGs: this session only */
 	LIES
 };

@@ -338,6 +338,92 @@ static void absurd_welcomes_are_refused_or_bounded(void **state)
 	recovers();
 }
 
+/* ---- further sessions ---- */
+
+static void older_release(struct wire_ctrl_msg *m)
+{
+	m->welcome.flags &= (uint16_t)~WIRE_WELCOME_SESSIONS;
+}
+
+static void with_sessions(struct wire_ctrl_msg *m)
+{
+	m->welcome.flags |= WIRE_WELCOME_SESSIONS;
+}
+
+static struct kvc_pool *session_pool(void (*change)(struct wire_ctrl_msg *m))
+{
+	struct kvc_options o = options();
+	struct kvc_pool *p = NULL;
+	struct kv_error err = {0};
+	atomic_store(&liar_welcome, change);
+	if (kvc_pool_open(&o, &p, &err) < 0)
+		fail_msg("%s", err.text);
+	return p;
+}
+
+static void an_older_server_is_said_to_be_one(void **state)
+{
+	struct kvc_pool *p = session_pool(older_release);
+	struct kvc_sub *s = NULL;
+	struct kv_error err = {0};
+	(void)state;
+	assert_int_equal(kvc_session_open(p, 0, NULL, &s, &err), -KV_ENOTSUP);
+	assert_non_null(strstr(err.text, "older release"));
+	assert_null(s);
+	kvc_pool_close(&p);
+	atomic_store(&liar_welcome, NULL);
+}
+
+/* Open, use and close one, in time; then the same with an honest server, over the same pool. Returns what opening gave. */
+static int session_life(struct kvc_pool *p, uint64_t timeout_ns, struct kv_error *err)
+{
+	struct kvc_session_options o = {.size = sizeof(o), .timeout_ns = timeout_ns};
+	struct kvc_sub *s = NULL;
+	struct kvc_call call = {.size = sizeof(call), .timeout_ns = timeout_ns};
+	uint64_t began = kv_clock_now(&kv_clock_monotonic);
+	int rc = kvc_session_open(p, 0, &o, &s, err), closed;
+	assert_true(kv_clock_now(&kv_clock_monotonic) - began < timeout_ns + LATE_NS);
+	if (rc != 0) {
+		assert_null(s);
+		return rc;
+	}
+	call.session = s;
+	int64_t got = kvc_get(p, (struct kvc_key){"k", 1}, dst[0], CAP, &call);
+	if (got >= 0)
+		assert_true(test_same(dst[0], LIAR_VALUE, LIAR_SEED));
+	began = kv_clock_now(&kv_clock_monotonic);
+	closed = kvc_session_close(p, &s, timeout_ns);
+	assert_true(kv_clock_now(&kv_clock_monotonic) - began < timeout_ns + LATE_NS);
+	assert_true(closed == 0 || closed == -KV_ETIMEOUT);
+	assert_null(s);
+	return 0;
+}
+
+static void lies_about_sessions_end_in_time(void **state)
+{
+	(void)state;
+	for (int lie = LIE_NO_CHALLENGE; lie <= LIE_PARTING_OTHER; lie++) {
+		struct kvc_pool *p = session_pool(with_sessions);
+		struct kv_error err = {0};
+		int rc;
+		atomic_store(&liar_lie, lie);
+		rc = session_life(p, 300000000, &err);
+		print_message("# lie %d: %s\n", lie - LIE_NO_CHALLENGE, rc < 0 ? kvc_errname(rc) : "opened");
+		if (lie == LIE_SESSION_RUDE)
+			assert_int_equal(rc, -KV_EPROTO);
+		if (lie < LIE_SESSION_TWICE)
+			assert_true(rc < 0);
+		for (const char *t = err.text; *t; t++)
+			assert_in_range((unsigned char)*t, ' ', '~');
+		atomic_store(&liar_lie, LIE_NONE);
+		for (unsigned i = 0; (rc = session_life(p, WAIT_NS, &err)) == -KV_EPEERDOWN && i < 400; i++)
+			usleep(50000); /* until it is connected again */
+		assert_int_equal(rc, 0);
+		kvc_pool_close(&p);
+	}
+	atomic_store(&liar_welcome, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -346,6 +432,8 @@ int main(void)
 		cmocka_unit_test(nonsense_on_the_control_connection_is_survived),
 		cmocka_unit_test(a_session_void_from_the_start_is_made_anew_at_once),
 		cmocka_unit_test(absurd_welcomes_are_refused_or_bounded),
+		cmocka_unit_test(an_older_server_is_said_to_be_one),
+		cmocka_unit_test(lies_about_sessions_end_in_time),
 	};
 	return cmocka_run_group_tests_name("kvclient/liar", tests, setup, teardown);
 }

@@ -64,6 +64,7 @@ static void choose_model(struct choice *ch, struct kv_prng *p)
 	mo->evicts = ch->kind == LIFE_SMALL;
 	mo->trouble = ch->kind == LIFE_TROUBLED;
 	mo->pause_ns = ch->kind == LIFE_TROUBLED ? 60 * MS : 0;
+	mo->sessions = ch->wo.seed % 5 < 2 ? 1 + (unsigned)(ch->wo.seed / 5 % MODEL_SESSIONS) : 0; /* not drawn */
 }
 
 static void choose(uint64_t seed, enum life_kind kind, struct choice *ch)
@@ -157,6 +158,8 @@ static void report(struct world *w, const struct choice *ch, const struct gremli
 	r->timeouts += c->timeouts;
 	r->downs += c->downs;
 	r->closed += c->closed;
+	r->sessions_opened += c->opened;
+	r->sessions_refused += c->refused;
 	report_clients(w, r);
 	report_fabric(r);
 	r->duplicate_requests += world_server_stat(w, WIRE_STAT_DUPLICATE_REQUESTS);

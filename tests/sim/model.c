@@ -61,6 +61,8 @@ struct worker {
 	struct entry own[OWN_KEYS];
 	uint8_t *slab;     /* NULL: none */
 	uint64_t begun_ns; /* its present call */
+	struct kv_prng sessions; /* choices about them: apart, so that worlds without are what they were */
+	struct kvc_sub *session[MODEL_SESSIONS];
 };
 
 struct model {
@@ -283,6 +285,8 @@ static const struct kvc_call *timed_begin(struct worker *k, struct timed *t)
 	const struct world_options *wo = &k->m->w->options;
 	memset(t, 0, sizeof(*t));
 	t->call.size = sizeof(t->call);
+	if (k->m->o.sessions)
+		t->call.session = k->session[kv_prng_below(&k->sessions, k->m->o.sessions)]; /* or NULL */
 	if (k->m->o.trouble && !k->m->final && below(k, 4) > 0)
 		t->call.timeout_ns = (1 + below(k, 200 * US)) << below(k, 15); /* of the order of what a call takes, too */
 	t->timeout_ns = t->call.timeout_ns ? t->call.timeout_ns : wo->timeout_ns ? wo->timeout_ns : KV_TIMEOUT_DEFAULT_NS;
@@ -702,6 +706,41 @@ static void one_call(struct worker *k, struct kvc_client *c)
 	calls[i].fn(k, c);
 }
 
+/* Now and then a session is opened, or one is closed. */
+static void session_care(struct worker *k, struct kvc_client *c)
+{
+	struct kvc_session_options o = {.size = sizeof(o)};
+	struct kvc_sub **s;
+	struct timed t;
+	int rc;
+	if (!k->m->o.sessions || kv_prng_below(&k->sessions, 8))
+		return;
+	s = &k->session[kv_prng_below(&k->sessions, k->m->o.sessions)];
+	if (!*s) {
+		o.timeout_ns = timed_begin(k, &t)->timeout_ns;
+		rc = kvc_session_open_await(c, &o, s, NULL);
+		timed_end(k, &t, "opening a session", rc);
+		*(rc == 0 ? &k->m->counts.opened : &k->m->counts.refused) += 1;
+		if (rc < 0)
+			failed(k, "opening a session", rc);
+		return;
+	}
+	o.timeout_ns = timed_begin(k, &t)->timeout_ns;
+	rc = kvc_session_close_await(c, s, o.timeout_ns);
+	timed_end(k, &t, "closing a session", rc);
+	if (rc < 0)
+		failed(k, "closing a session", rc);
+	if (*s)
+		WRONG(k, "a session that was closed (%s) is still there", kv_errname(rc));
+}
+
+static void sessions_close(struct worker *k, struct kvc_client *c)
+{
+	for (unsigned i = 0; i < MODEL_SESSIONS; i++)
+		if (k->session[i] && world_pool_usable(k->m->w, k->pool))
+			kvc_session_close_await(c, &k->session[i], 0);
+}
+
 static bool worker_goes_on(const struct worker *k, unsigned done)
 {
 	const struct model *m = k->m;
@@ -718,12 +757,14 @@ static void worker_run(struct kvc_client *c, void *arg)
 	struct model *m = k->m;
 	for (unsigned i = 0; worker_goes_on(k, i); i++) {
 		uint64_t downs = m->counts.downs;
+		session_care(k, c);
 		one_call(k, c);
 		if (m->counts.downs != downs || below(k, m->o.trouble ? 3 : 8) == 0)
 			co_sleep_await(world_now(m->w) + below(k, m->o.pause_ns));
 	}
 	if (k->slab)
 		slab_check(k);
+	sessions_close(k, c);
 }
 
 void model_start(struct model *m)
@@ -782,10 +823,10 @@ static void worker_clear(struct kvc_client *c, void *arg)
  * is made again would hide it. */
 static void stat_check(struct kvc_client *c, void *arg)
 {
-	static const char *const zero[] = {"corrupt", "blocks", "bytes_used", "quarantined_bytes", "pinned_bytes", "bad_frames", "over_credit"};
+	static const char *const zero[] = {"corrupt", "blocks", "bytes_used", "quarantined_bytes", "pinned_bytes", "bad_frames", "over_credit", "further_sessions"};
 	struct worker *k = arg;
 	const struct world_options *wo = &k->m->w->options;
-	struct kvc_stat_item item[64];
+	struct kvc_stat_item item[WIRE_STAT_END];
 	struct kvc_call call = {.size = sizeof(call)};
 	unsigned pools = 0;
 	for (unsigned i = 0; i < wo->pools; i++)
@@ -866,6 +907,7 @@ struct model *model_create(struct world *w, const struct model_options *options)
 		struct worker *k = &m->worker[i];
 		*k = (struct worker){.m = m, .index = i, .pool = i % pools, .client = i / pools};
 		kv_prng_seed(&k->prng, kv_prng_next(&w->prng));
+		kv_prng_seed(&k->sessions, w->options.seed << 16 | i);
 		k->slab = m->slabs[k->pool] ? m->slabs[k->pool] + (size_t)used[k->pool]++ * m->o.slab_bytes : NULL;
 		for (unsigned j = 0; j < OWN_KEYS; j++)
 			key_make(&k->own[j], &k->prng, i, j);

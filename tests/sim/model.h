@@ -11,6 +11,8 @@
 
 struct model;
 
+enum { MODEL_SESSIONS = 4 };
+
 struct model_options {
 	unsigned workers;        /* over all pools and clients; 0: 16 */
 	unsigned calls;          /* of each worker at most; 0: 60 */
@@ -22,11 +24,13 @@ struct model_options {
 	bool mostly_small;       /* values: few of more than some KiB */
 	uint64_t pause_ns;       /* at most, after some calls and when a server is down; 0: 1 ms, with trouble 30 ms */
 	uint64_t slab_bytes;     /* of registered memory per worker; 0: 1 MiB */
+	unsigned sessions;       /* further ones that each worker opens, uses and closes, MODEL_SESSIONS at most; 0: none */
 	uint64_t until_ns;       /* trouble: workers go on till then (and `calls` is not looked at) */
 };
 
 struct model_counts {
 	uint64_t calls, bytes, failed, misses, timeouts, downs, closed;
+	uint64_t opened, refused; /* further sessions; that could not be opened */
 };
 
 struct model *model_create(struct world *w, const struct model_options *options);

@@ -216,6 +216,8 @@ static void summary(void)
 		{"  deadline passed", s->timeouts},
 		{"  server down", s->downs},
 		{"  pool closed", s->closed},
+		{"further sessions opened", s->sessions_opened},
+		{"  that could not be", s->sessions_refused},
 		{"requests made again", s->retries},
 		{"requests cancelled", s->cancels},
 		{"fences of clients", s->fences},
