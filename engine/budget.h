@@ -76,9 +76,10 @@ struct te_rdma {
 /* Bits of efa_caps; the rest is in efadv.h of newer rdma-core. */
 enum { TE_EFA_READ = 1, TE_EFA_RNR_RETRY = 2, TE_EFA_CQ_SGID = 4, TE_EFA_WRITE = 8, TE_EFA_UNSOLICITED = 16 };
 
-/* te_rdma_list -- the devices in /sys/class/infiniband below root; with root "" libibverbs, libefa and the kernel's resource
- * tracking are asked, too. Returns how many there are; at most max are written. Thread: any. Opens each device. */
-unsigned te_rdma_list(const char *root, struct te_rdma *out, unsigned max);
+/* te_rdma_list -- the devices in /sys/class/infiniband below root, all or (domain not NULL) that of a libfabric domain; with
+ * root "" libibverbs, libefa and the kernel's resource tracking are asked, too. Returns how many there are; at most max are
+ * written. Thread: any. Opens each of them: some ms. */
+unsigned te_rdma_list(const char *root, const char *domain, struct te_rdma *out, unsigned max);
 
 /* ---- a budget ---- */
 

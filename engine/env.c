@@ -115,7 +115,8 @@ static uint64_t cq_entries_max(void)
 {
 	uint64_t least = 0;
 	struct te_rdma *all = calloc(TE_RDMA_MAX, sizeof(*all));
-	unsigned n = all ? KV_MIN(te_rdma_list("", all, TE_RDMA_MAX), (unsigned)TE_RDMA_MAX) : 0;
+	unsigned n = all ? te_rdma_list("", NULL, all, TE_RDMA_MAX) : 0;
+	n = KV_MIN(n, (unsigned)TE_RDMA_MAX);
 	for (unsigned i = 0; i < n; i++)
 		if (!all[i].efa && all[i].cqe_max != KV_UNKNOWN && all[i].cqe_max > 0)
 			least = least ? KV_MIN(least, all[i].cqe_max) : all[i].cqe_max;

@@ -72,13 +72,6 @@ void fab_need(const struct fab_device *device, const struct fab_options *options
 
 /* ---- limits ---- */
 
-/* "rdmap79s0-rdm" of libfabric is "rdmap79s0" of the kernel. */
-static bool is_device(const char *domain, const char *name)
-{
-	size_t len = strlen(name);
-	return strncmp(domain, name, len) == 0 && (domain[len] == '\0' || strcmp(domain + len, "-rdm") == 0);
-}
-
 static int link_of(const struct te_rdma *d)
 {
 	for (unsigned i = 0; i < d->num_ports; i++)
@@ -87,16 +80,11 @@ static int link_of(const struct te_rdma *d)
 	return d->num_ports ? 0 : -1;
 }
 
+/* Of this device alone: an engine asks for each of its rails, and a machine may have 32. */
 static void limits_of_nic(const char *domain, struct te_limits *out)
 {
-	unsigned n = 0;
-	struct te_rdma *all = calloc(TE_RDMA_MAX, sizeof(*all));
-	if (all)
-		n = KV_MIN(te_rdma_list("", all, TE_RDMA_MAX), (unsigned)TE_RDMA_MAX);
-	for (unsigned i = 0; i < n; i++) {
-		const struct te_rdma *d = &all[i];
-		if (!is_device(domain, d->name))
-			continue;
+	struct te_rdma *d = calloc(1, sizeof(*d));
+	if (d && te_rdma_list("", domain, d, 1) > 0) {
 		out->link = link_of(d);
 		out->qps = d->qp_max;
 		out->cqs = d->cq_max;
@@ -107,9 +95,8 @@ static void limits_of_nic(const char *domain, struct te_limits *out)
 		out->qps_used = d->qp_used;
 		out->cqs_used = d->cq_used;
 		out->mrs_used = d->mr_used;
-		break;
 	}
-	free(all);
+	free(d);
 }
 
 static uint64_t or_unknown(uint64_t value)

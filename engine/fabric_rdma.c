@@ -398,7 +398,14 @@ static int by_name(const void *a, const void *b)
 	return strverscmp(x->name, y->name);
 }
 
-unsigned te_rdma_list(const char *root, struct te_rdma *out, unsigned max)
+/* "rdmap79s0-rdm" of libfabric is "rdmap79s0" of the kernel. */
+static bool is_domain(const char *name, const char *domain)
+{
+	size_t len = strlen(name);
+	return strncmp(domain, name, len) == 0 && (domain[len] == '\0' || strcmp(domain + len, "-rdm") == 0);
+}
+
+unsigned te_rdma_list(const char *root, const char *domain, struct te_rdma *out, unsigned max)
 {
 	char path[PATH_CAP];
 	struct dirent *e;
@@ -407,7 +414,7 @@ unsigned te_rdma_list(const char *root, struct te_rdma *out, unsigned max)
 	if (!d)
 		return 0;
 	while ((e = readdir(d))) {
-		if (e->d_name[0] == '.')
+		if (e->d_name[0] == '.' || (domain && !is_domain(e->d_name, domain)))
 			continue;
 		if (n < max)
 			device_read(root, e->d_name, &out[n++]);

@@ -223,7 +223,8 @@ void doctor_look(struct doctor *d)
 	te_library(&d->library);
 	libraries_find(d);
 	modules_find(d);
-	d->num_rdma = KV_MIN(te_rdma_list(d->root, d->rdma, TE_RDMA_MAX), (unsigned)TE_RDMA_MAX);
+	unsigned rdma = te_rdma_list(d->root, NULL, d->rdma, TE_RDMA_MAX);
+	d->num_rdma = KV_MIN(rdma, (unsigned)TE_RDMA_MAX);
 	d->num_providers = te_providers(d->provider, PROVIDERS_MAX);
 	libraries_judge(d);
 	devices_judge(d);

@@ -421,7 +421,7 @@ static void rdma_devices_are_read_from_sys(void **state)
 {
 	struct te_rdma list[4];
 	(void)state;
-	assert_int_equal(te_rdma_list(tree_root, list, 4), 0);
+	assert_int_equal(te_rdma_list(tree_root, NULL, list, 4), 0);
 	tree_link("/sys/class/infiniband/rdmap79s0/device", "../../../devices/pci0000:00/0000:4f:00.0");
 	tree_put("/sys/devices/pci0000:00/0000:4f:00.0/vendor", "0x1d0f\n");
 	tree_put("/sys/devices/pci0000:00/0000:4f:00.0/device", "0xefa2\n");
@@ -436,7 +436,7 @@ static void rdma_devices_are_read_from_sys(void **state)
 	tree_put("/sys/class/infiniband/rdmap79s0/ports/1/rate", "100 Gb/sec (4X EDR)\n");
 	tree_put("/sys/class/infiniband/rdmap79s0/ports/1/link_layer", "Unspecified\n");
 	tree_put("/sys/class/infiniband/rdmap79s0/ports/1/gids/0", "fe80:0000:0000:0000:0c2a:cbff:fe5f:1b21\n");
-	assert_int_equal(te_rdma_list(tree_root, list, 4), 1);
+	assert_int_equal(te_rdma_list(tree_root, NULL, list, 4), 1);
 	assert_string_equal(list[0].name, "rdmap79s0");
 	assert_string_equal(list[0].driver, "efa");
 	assert_string_equal(list[0].pci, "0000:4f:00.0");
@@ -461,9 +461,23 @@ static void a_device_in_software_has_its_file(void **state)
 	tree_put("/sys/class/infiniband_verbs/uverbs0/ibdev", "rxe0\n");
 	tree_put("/sys/class/infiniband_verbs/uverbs1/ibdev", "rxe1\n");
 	tree_put("/sys/class/infiniband_verbs/abi_version", "6\n");
-	assert_int_equal(te_rdma_list(tree_root, list, 2), 1);
+	assert_int_equal(te_rdma_list(tree_root, NULL, list, 2), 1);
 	assert_string_equal(list[0].node, "/dev/infiniband/uverbs1");
 	assert_string_equal(list[0].pci, "");
+}
+
+static void one_rdma_device_is_found_by_its_domain(void **state)
+{
+	struct te_rdma d;
+	(void)state;
+	tree_put("/sys/class/infiniband/rdmap7s0/fw_ver", "7\n");
+	tree_put("/sys/class/infiniband/rdmap79s0/fw_ver", "79\n");
+	assert_int_equal(te_rdma_list(tree_root, "rdmap7s0-rdm", &d, 1), 1); /* libfabric's name on EFA */
+	assert_string_equal(d.firmware, "7");
+	assert_int_equal(te_rdma_list(tree_root, "rdmap79s0", &d, 1), 1); /* on verbs */
+	assert_string_equal(d.firmware, "79");
+	assert_int_equal(te_rdma_list(tree_root, "rdmap7", &d, 1), 0);
+	assert_int_equal(te_rdma_list(tree_root, "rdmap79s0-dgrm", &d, 1), 0);
 }
 
 static void rdma_devices_come_in_the_order_of_their_numbers(void **state)
@@ -476,7 +490,7 @@ static void rdma_devices_come_in_the_order_of_their_numbers(void **state)
 	tree_put("/sys/class/infiniband/mlx5_2/ports/1/gids/3", "0000:0000:0000:0000:0000:ffff:0a09:0001\n");
 	tree_put("/sys/class/infiniband/mlx5_2/ports/1/gid_attrs/types/3", "RoCE v2\n");
 	tree_put("/sys/class/infiniband/mlx5_2/ports/1/gid_attrs/ndevs/3", "eth2\n");
-	assert_int_equal(te_rdma_list(tree_root, list, 2), 2);
+	assert_int_equal(te_rdma_list(tree_root, NULL, list, 2), 2);
 	assert_string_equal(list[0].name, "mlx5_2");
 	assert_string_equal(list[0].port[0].gid_type, "RoCE v2");
 	assert_string_equal(list[0].port[0].netdev, "eth2");
@@ -515,6 +529,7 @@ int main(void)
 		cmocka_unit_test(providers_are_listed_best_first),
 		cmocka_unit_test_setup_teardown(rdma_devices_are_read_from_sys, tree_make, tree_remove),
 		cmocka_unit_test_setup_teardown(a_device_in_software_has_its_file, tree_make, tree_remove),
+		cmocka_unit_test_setup_teardown(one_rdma_device_is_found_by_its_domain, tree_make, tree_remove),
 		cmocka_unit_test_setup_teardown(rdma_devices_come_in_the_order_of_their_numbers, tree_make, tree_remove),
 	};
 	te_env_for_programs();

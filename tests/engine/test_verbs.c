@@ -18,7 +18,7 @@ static int here(void **state)
 {
 	struct te_rdma one[1];
 	(void)state;
-	if (te_rdma_list("", one, 1) > 0)
+	if (te_rdma_list("", NULL, one, 1) > 0)
 		return 0;
 	print_message("no RDMA device is here\n");
 	return 0;
@@ -27,7 +27,7 @@ static int here(void **state)
 static void skip_without_a_device(void)
 {
 	struct te_rdma one[1];
-	if (te_rdma_list("", one, 1) == 0)
+	if (te_rdma_list("", NULL, one, 1) == 0)
 		skip();
 }
 

@@ -522,9 +522,9 @@ void fab_av_remove(struct fab *fab, uint64_t handle)
 	(void)handle;
 }
 
-unsigned te_rdma_list(const char *root, struct te_rdma *out, unsigned max)
+unsigned te_rdma_list(const char *root, const char *domain, struct te_rdma *out, unsigned max)
 {
-	(void)root, (void)out, (void)max;
+	(void)root, (void)domain, (void)out, (void)max;
 	return 0;
 }
 
