@@ -161,6 +161,8 @@ static void launch_args(struct launch *l, const struct server_child_options *o)
 	launch_arg(l, "--allow-bench", NULL);
 	if (o->allow_pull)
 		launch_arg(l, "--allow-pull", NULL);
+	if (o->pull_where_safe)
+		launch_arg(l, "--pull-where-safe", NULL);
 	launch_arg(l, "--prefault", NULL); /* the write phase is not to measure how fast the kernel finds pages */
 	launch_number(l, "--memory-mb", o->memory_mb);
 	launch_number(l, "--ready-fd", (uint64_t)l->ready_pipe[1]);

@@ -17,7 +17,7 @@ struct server_child_options {
 	const char *nic;      /* or NULL */
 	uint32_t rails;       /* 0: its default */
 	bool numa_off;
-	bool allow_pull;
+	bool allow_pull, pull_where_safe;
 	uint64_t memory_mb;
 	uint32_t threads; /* 0: its default */
 	uint32_t max_clients, max_sessions; /* 0: its default */

@@ -83,6 +83,9 @@ static const struct kv_opt table[] = {
 	{.name = "allow-pull", .type = KV_OPT_FLAG, .offset = AT(allow_pull),
 	 .help = "Let clients read values from memory by themselves (kv-bench, kv-client: --mode pull). Every client that is let "
 	         "in can then read all of it."},
+	{.name = "pull-where-safe", .type = KV_OPT_FLAG, .offset = AT(pull_where_safe),
+	 .help = "Like --allow-pull, which is refused where reading could crash a client (tcp of libfabric before 1.22); there "
+	         "this says nothing and the server writes."},
 	{.name = "lease-ms", .type = KV_OPT_U64, .offset = AT(lease_ms), .metavar = "N", .def = "1000", .min = 10, .max = 60000,
 	 .help = "With --allow-pull: how long a value is kept for a client that reads it."},
 	{.name = "slow-ms", .type = KV_OPT_U32, .offset = AT(slow_ms), .metavar = "N", .def = "0", .max = 3600000,
@@ -147,6 +150,7 @@ void flags_options(const struct flags *f, const char *psk, const struct kv_log *
 		.insecure = f->insecure,
 		.allow_bench = f->allow_bench,
 		.allow_pull = f->allow_pull,
+		.pull_where_safe = f->pull_where_safe,
 		.lease_ns = f->lease_ms * 1000000ull,
 		.prefault = f->prefault,
 		.numa_off = f->numa == 1,

@@ -12,7 +12,7 @@ struct flags {
 	uint64_t memory_mb, value_max, chunk;
 	uint32_t rails, shards, max_clients, max_sessions, credits, heartbeat_ms, spin_us, slow_ms, ready_fd, psk_fd;
 	uint64_t ttl_ns, lease_ms;
-	bool insecure, allow_bench, allow_pull, prefault, die_with_parent;
+	bool insecure, allow_bench, allow_pull, pull_where_safe, prefault, die_with_parent;
 	int eviction, numa;
 };
 

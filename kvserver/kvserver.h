@@ -49,6 +49,7 @@ struct kvs_options {
 	bool insecure;                                               /* listen beyond loopback without keys */
 	bool allow_bench;                                            /* answer BENCH requests */
 	bool allow_pull;   /* clients may read values by themselves: every client that is let in can then read all of the memory */
+	bool pull_where_safe; /* the same, except where reading could crash a client (allow_pull is refused there): then as if not asked for */
 	uint64_t lease_ns; /* how long it is kept for them: 1 s; 10 ms to 60 s */
 	bool numa_off;     /* do not place threads and memory near the NICs. Else it is done on machines with several nodes; threads of the caller's are
 			      never bound */

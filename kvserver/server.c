@@ -552,6 +552,7 @@ static int shards_make(struct kvs_server *s, struct kv_error *err)
 		.ttl_ns = o->ttl_ns,
 		.allow_bench = o->allow_bench,
 		.allow_pull = o->allow_pull,
+		.pull_where_safe = o->pull_where_safe,
 		.lease_ns = o->lease_ns,
 		.slow_ns = o->slow_ns,
 		.prefault = o->prefault,
@@ -575,6 +576,8 @@ static int shards_make(struct kvs_server *s, struct kv_error *err)
 		if (rc)
 			kv_fail_more(err, "shard %u of %u", i, o->shards);
 	}
+	if (rc == 0)
+		s->opt.allow_pull = s->shard[0]->opt.allow_pull; /* one provider, one answer */
 	return rc;
 }
 

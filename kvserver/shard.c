@@ -404,6 +404,7 @@ static int shard_engine(struct shard *s, const struct kv_clock *clock, struct kv
 	s->place = (struct kv_numa_place){.node = s->info.near ? s->info.numa_node : KV_NODE_ANY,
 					  .thread = KV_THREAD_FREE,
 					  .memory_error = s->info.node_error};
+	s->opt.allow_pull |= s->opt.pull_where_safe && !s->info.reads_refused;
 	rc = pull_check(s, err);
 	if (rc)
 		te_close(&s->te);

@@ -39,7 +39,7 @@ struct shard_options {
 	uint64_t value_max, ttl_ns; /* ttl_ns 0: none */
 	uint64_t slow_ns;           /* requests that take so long are logged; 0: none */
 	bool own_thread; /* the loop's thread is ours, and may be bound to CPUs */
-	bool allow_bench, allow_pull, prefault;
+	bool allow_bench, allow_pull, pull_where_safe, prefault;
 	uint64_t lease_ns;          /* allow_pull: how long clients may read a block */
 	const struct evict_policy *policy;
 	const struct kv_log *log;

@@ -38,7 +38,7 @@ static void defaults_are_those_documented(void **state)
 	assert_int_equal(o.value_max, KV_VALUE_MAX);
 	assert_int_equal(o.chunk_bytes, KV_CHUNK_DEFAULT);
 	assert_int_equal(o.ttl_ns, 0);
-	assert_false(o.insecure || o.allow_bench || o.allow_pull);
+	assert_false(o.insecure || o.allow_bench || o.allow_pull || o.pull_where_safe);
 	assert_true(o.lease_ns == 1000000000ull);
 }
 
@@ -51,7 +51,7 @@ static void every_flag_reaches_the_options(void **state)
 			       "--ttl", "5m", "--psk-file", "/p", "--insecure", "--allow-bench", "--eviction", "sieve",
 			       "--heartbeat-ms", "100", "--ready-fd", "7", "--die-with-parent", "--spin-us", "0",
 			       "--prefault", "--value-max", "1M", "--chunk", "64K", "--credits", "16", "--slow-ms", "20",
-			       "--allow-pull", "--lease-ms", "250"),
+			       "--allow-pull", "--pull-where-safe", "--lease-ms", "250"),
 			 0);
 	flags_options(&f, "id:00", NULL, &o);
 	assert_string_equal(o.listen_addr, "[::1]:7");
@@ -67,7 +67,7 @@ static void every_flag_reaches_the_options(void **state)
 	assert_int_equal(o.max_sessions, 4);
 	assert_string_equal(o.session_keys, "/k");
 	assert_true(o.ttl_ns == 300000000000ull);
-	assert_true(o.insecure && o.allow_bench && o.allow_pull && o.prefault && f.die_with_parent);
+	assert_true(o.insecure && o.allow_bench && o.allow_pull && o.pull_where_safe && o.prefault && f.die_with_parent);
 	assert_true(o.lease_ns == 250000000ull);
 	assert_int_equal(o.heartbeat_ms, 100);
 	assert_int_equal(f.ready_fd, 7);
