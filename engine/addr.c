@@ -83,7 +83,7 @@ void addr_broken(const struct op *op, bool certain)
 		return;
 	if (certain || op->after_break) {
 		kv_info(r->te->log, "rail %u: a connection broke, and the provider keeps it: rebuilding the endpoint", r->index);
-		r->dead = true;
+		r->broke = true;
 	}
 	a->broke = true;
 }

@@ -581,7 +581,7 @@ static int write_split(struct fab *fab, const void *buf, size_t len, struct fab_
 	rc = (int)fi_writedata(fab->ep, buf, 0, desc_of(mr), imm, to, addr, key, ctx->provider + FAB_CTX_IMM);
 	if (rc)
 		*fab_split_of(ctx) = (struct fab_split){.left = 1, .status = -FI_ECANCELED};
-	return 0;
+	return rc ? FAB_HALF : 0;
 }
 
 int fab_write(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, uint64_t addr, uint64_t key,

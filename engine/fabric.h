@@ -123,8 +123,9 @@ void fab_mr_remote(const struct fab_mr *mr, uint64_t *out_base, uint64_t *out_ke
 int fab_av_insert(struct fab *fab, const void *blob, size_t len, uint64_t *out_handle);
 void fab_av_remove(struct fab *fab, uint64_t handle);
 
-/* Posting. 0: the event will come; -EAGAIN: poll, then try again; anything else: it will not come, classify with fab_error_class.
+/* Posting. 0: the event will come; FAB_HALF (writes): it will come too and say that it failed, since of two operations the provider refused the second; -EAGAIN: poll, then try again; anything else: it will not come, classify with fab_error_class.
  * Write completions mean "the source may be reused" unless delivery is true ("the bytes are at the target"). */
+enum { FAB_HALF = 1 };
 int fab_recv(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, struct fab_ctx *ctx);
 int fab_send(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, struct fab_ctx *ctx);
 int fab_write(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, uint64_t addr, uint64_t key, const uint32_t *imm,

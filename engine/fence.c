@@ -12,6 +12,8 @@
  * keys are announced in the place of the lost one's, so the peers see as many rails as before and need to know nothing.
  * It is tried again with back-off. When it opens, everything is reset once more, and it has its place back. So a rail's
  * coming is as much of an event as its going; the back-off doubles up to a minute for one that fails again and again.
+ * A connection that broke for good (addr.c) costs the endpoint too, but says nothing about the NIC: peers break them, so
+ * it does not count against the rail.
  * Rejected: letting new peers use it while old ones go on without. Peers that have requests all the time would never
  * come to use it, and to renew them one by one is the reset in other words.
  *
@@ -113,7 +115,7 @@ static int rebuild(struct te *te, struct kv_error *err)
 	for (unsigned i = 0; i < te->nrails; i++) {
 		struct rail *r = &te->rails[i];
 		bool fresh = r->fresh;
-		r->fresh = false;
+		r->fresh = r->broke = false;
 		if (fresh || r->down || (r->dead && rail_failed(r, now)))
 			continue;
 		int rc = rail_rebuild(r, first ? &ignored : err);
@@ -149,6 +151,7 @@ int te_reset(struct te *te, struct kv_error *err)
 	for (unsigned i = 0; i < te->nrails; i++) {
 		rail_end_posted(&te->rails[i], -KV_ERESET);
 		addrs_void(&te->rails[i]);
+		te->rails[i].stamp++;
 	}
 	KV_LIST_EACH (n, &te->peers)
 		peer_void(KV_LIST_ENTRY(n, struct te_peer, node));
@@ -177,7 +180,7 @@ int te_peer_fence(struct te_peer *peer, struct kv_error *err)
 static bool any_dead(const struct te *te)
 {
 	for (unsigned i = 0; i < te->nrails; i++)
-		if (te->rails[i].dead && !te->rails[i].down)
+		if ((te->rails[i].dead || te->rails[i].broke) && !te->rails[i].down)
 			return true;
 	return false;
 }
@@ -215,7 +218,7 @@ static unsigned retry(struct te *te, int *out_rc)
 			continue;
 		}
 		kv_info(te->log, "rail %u (%s) is back", i, r->device);
-		r->dead = false;
+		r->dead = r->broke = false;
 		r->fresh = true;
 		r->trial_ns = te_now(te);
 		back++;

@@ -101,8 +101,9 @@ struct rail {
 	struct kv_list ready; /* links that may post */
 	struct kv_list addrs[TE_ADDR_BUCKETS];
 	uint32_t naddrs; /* in the provider's address vector */
-	uint32_t stamp; /* changes whenever a connection may have been replaced: at every poll, and when a posting is refused */
-	bool dead;  /* rebuild it at the next safe point */
+	uint32_t stamp; /* changes whenever a connection may have been replaced: at every poll, when a posting is refused, and with an address */
+	bool dead;  /* rebuild it at the next safe point: it failed */
+	bool broke; /* the same, because of a connection that broke: no failure of the rail's own */
 	bool down;  /* closed: a rebuild failed, or it failed too often */
 	bool fresh; /* was just opened again: the reset that tells everybody need not do it once more */
 	uint64_t trial_ns, retry_at, backoff_ns; /* fence.c: when it was rebuilt because it had failed; while down: when it is tried again */

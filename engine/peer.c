@@ -71,6 +71,7 @@ static void addresses_use(struct te_peer *peer, struct addr **addrs)
 {
 	for (unsigned i = 0; i < peer->nlinks; i++) {
 		struct link *l = &peer->links[i];
+		l->rail->stamp++; /* what was posted to the old address has no message behind it any more */
 		if (l->addr)
 			addr_put(l->addr);
 		l->addr = addrs[i];

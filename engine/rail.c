@@ -123,7 +123,9 @@ static bool first_of_many(uint64_t count)
 
 enum post rail_op_posted(struct rail *r, struct op *op, struct link *l, int rc)
 {
-	if (KV_LIKELY(rc == 0)) {
+	if (KV_UNLIKELY(rc != 0))
+		r->stamp++;
+	if (KV_LIKELY(rc == 0) || rc == FAB_HALF) {
 		op->state = OP_POSTED;
 		op->link = l;
 		op->addr = l->addr;
@@ -134,7 +136,6 @@ enum post rail_op_posted(struct rail *r, struct op *op, struct link *l, int rc)
 		return POST_DONE;
 	}
 	rail_op_put(r, op);
-	r->stamp++;
 	if (rc == -EAGAIN) {
 		r->stats.eagain++;
 		return POST_STALLED;

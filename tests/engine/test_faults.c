@@ -43,6 +43,7 @@ static struct {
 	struct fab_ctx *recvs[64];
 	bool eagain[HANDLES]; /* per handle */
 	int fail_next;        /* code of the next send, write or read */
+	bool half_next;       /* of the next write the provider takes the first half only */
 	struct fab_event events[EVENTS_MAX];
 	unsigned event_rail[EVENTS_MAX];
 	unsigned nevents;
@@ -60,6 +61,7 @@ static struct {
 static struct fab *open_fabs[KV_RAILS_MAX]; /* those that are open, by rail */
 static uint64_t now_ns;
 static bool fake_imm_only; /* these survive the clearing of fake */
+static bool fake_ordered;
 static unsigned fake_devices = 1;
 static int fake_node = -1;
 
@@ -97,6 +99,7 @@ int fab_open(const struct fab_device *d, const struct fab_options *o, struct fab
 				      .rx_depth = 16,
 				      .msg_max = KV_MSG_MAX,
 				      .rma_max = 1 << 30,
+				      .ordered = fake_ordered,
 				      .push_imm_only = fake_imm_only};
 	return 0;
 }
@@ -268,15 +271,18 @@ int fab_send(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, ui
 int fab_write(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, uint64_t addr, uint64_t key,
 	      const uint32_t *imm, bool delivery, struct fab_ctx *ctx)
 {
+	bool half = fake.half_next;
 	(void)buf, (void)mr, (void)delivery;
-	return post(fab, (struct post){.kind = WRITE,
-				       .to = to,
-				       .len = len,
-				       .ctx = ctx,
-				       .addr = addr,
-				       .key = key,
-				       .has_imm = imm,
-				       .imm = imm ? *imm : 0});
+	fake.half_next = false;
+	int rc = post(fab, (struct post){.kind = WRITE,
+					 .to = to,
+					 .len = len,
+					 .ctx = ctx,
+					 .addr = addr,
+					 .key = key,
+					 .has_imm = imm,
+					 .imm = imm ? *imm : 0});
+	return rc == 0 && half ? FAB_HALF : rc;
 }
 
 int fab_read(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, uint64_t from, uint64_t addr, uint64_t key,
@@ -1202,6 +1208,36 @@ static void a_rail_that_fails_again_soon_stays_out_for_longer_each_time(void **s
 	close_all();
 }
 
+/* Peers break connections, and a NIC that works is not left out for that. */
+static void connections_that_break_are_no_failures_of_a_rail(void **state)
+{
+	struct te_address a[2] = {{.len = 2, .data = {1}}, {.len = 2, .data = {2}}};
+	struct te_stats s;
+	(void)state;
+	open_rails(2);
+	fake.caps.breaks_stay = true;
+	for (unsigned i = 0; i < 5; i++) {
+		static const uint8_t data[8];
+		struct result r = {0};
+		struct te_peer *p;
+		unsigned before = fake.count;
+		assert_int_equal(te_peer_open(n.te, a, 2, &p, NULL), 0);
+		te_msg_send(n.te, p, 1, msg_for(&n, &r, data, 8), KV_NEVER);
+		assert_int_equal(fake.posts[before].rail, 1);
+		complete(before, -ENOTCONN);
+		poll();
+		assert_int_equal(fake.rebuilds_of[1], i + 1);
+		assert_true(te_rail_up(n.te, 1));
+		te_peer_close(&p);
+		now_ns += 300000000;
+		poll();
+		assert_int_equal(n.resets, i + 1);
+	}
+	te_rail_stats(n.te, 1, &s);
+	assert_int_equal(s.rail_failures, 0);
+	close_all();
+}
+
 static void the_last_rail_is_never_left_out(void **state)
 {
 	(void)state;
@@ -1274,6 +1310,112 @@ static void memory_registered_meanwhile_is_there_when_the_rail_is_back(void **st
 	assert_int_not_equal(keys[0].key, keys[1].key);
 	assert_int_equal(te_region_close(&region), 0);
 	close_all();
+}
+
+/* ---- messages behind ordered writes ---- */
+
+static struct {
+	struct te_peer *peer, *other;
+	struct te_xfer x, y;
+	struct result rx, ry, rm;
+	void (*between)(void);
+	int followed;
+} behind;
+
+static void write_behind(struct node *node, const uint8_t *data, size_t len)
+{
+	(void)data, (void)len;
+	xfer_init(&behind.x, &behind.rx, TE_WRITE, behind.peer, &area, 0, &far, 0, 100);
+	behind.x.link = 0;
+	behind.x.ordered = true;
+	behind.x.with_imm = false;
+	assert_int_equal(te_xfer_start(node->te, &behind.x), 1);
+	behind.between();
+}
+
+static void follow_behind(struct node *node)
+{
+	static const uint8_t data[8];
+	struct te_msg *m = msg_for(node, &behind.rm, data, 8);
+	behind.followed = te_msg_follow(node->te, behind.peer, 0, m);
+	if (behind.followed)
+		te_msg_release(node->te, m);
+}
+
+static void other_write(bool imm)
+{
+	xfer_init(&behind.y, &behind.ry, TE_WRITE, behind.other, &area, 0, &far, 0, 100);
+	behind.y.with_imm = imm;
+	(void)te_xfer_start(n.te, &behind.y);
+}
+
+static void nothing_between(void)
+{
+}
+
+static void posted_between(void)
+{
+	other_write(true);
+}
+
+static void refused_between(void)
+{
+	fake.eagain[2] = true;
+	other_write(false);
+}
+
+static void half_refused_between(void)
+{
+	fake.half_next = true;
+	other_write(true);
+}
+
+static void readdressed_between(void)
+{
+	struct te_address a = {.len = 2, .data = {3}};
+	assert_int_equal(te_peer_readdress(behind.peer, &a, 1, NULL), 0);
+}
+
+static void fenced_between(void)
+{
+	struct te_address a = {.len = 2, .data = {1}};
+	assert_int_equal(te_peer_fence(behind.other, NULL), 0);
+	assert_int_equal(te_peer_readdress(behind.peer, &a, 1, NULL), 0);
+}
+
+/* Nothing but the stamp says whether the message is still on the connection of the bytes. */
+static void a_message_follows_only_on_the_connection_of_its_bytes(void **state)
+{
+	static const struct {
+		void (*between)(void);
+		int expect;
+	} cases[] = {{nothing_between, 0},
+		     {posted_between, 0},
+		     {refused_between, -KV_EBUSY},
+		     {half_refused_between, -KV_EBUSY},
+		     {readdressed_between, -KV_EBUSY},
+		     {fenced_between, -KV_EBUSY}};
+	(void)state;
+	for (size_t i = 0; i < KV_COUNT(cases); i++) {
+		fake_ordered = true;
+		open_plain();
+		fake_ordered = false;
+		memset(&behind, 0, sizeof(behind));
+		behind.peer = peer(1);
+		behind.other = peer(2);
+		behind.between = cases[i].between;
+		behind.followed = 1;
+		n.on_message = write_behind;
+		n.on_follow = follow_behind;
+		event((struct fab_event){.type = FAB_EV_RECV, .ctx = fake.recvs[0], .len = 8});
+		poll();
+		if (behind.followed != cases[i].expect)
+			fail_msg("case %zu: te_msg_follow said %d", i, behind.followed);
+		close_all();
+		assert_int_equal(behind.rx.done, 1);
+		assert_int_equal(behind.y.posted, cases[i].between == posted_between || cases[i].between == half_refused_between);
+		assert_int_equal(behind.rm.done, cases[i].expect == 0);
+	}
 }
 
 /* ---- transfers ---- */
@@ -1846,9 +1988,11 @@ int main(void)
 		CASE(fences_are_rate_limited_by_telling_late),
 		CASE(a_rail_that_cannot_be_rebuilt_is_out_and_another_stands_for_it),
 		CASE(a_rail_that_fails_again_soon_stays_out_for_longer_each_time),
+		CASE(connections_that_break_are_no_failures_of_a_rail),
 		CASE(the_last_rail_is_never_left_out),
 		CASE(an_engine_without_rails_is_down_until_the_first_is_back),
 		CASE(memory_registered_meanwhile_is_there_when_the_rail_is_back),
+		CASE(a_message_follows_only_on_the_connection_of_its_bytes),
 		CASE(contiguous_bytes_grow_in_order),
 		CASE(a_read_waits_for_its_first_chunk),
 		CASE(chunks_carry_address_key_and_immediate),
