@@ -309,24 +309,28 @@ static void refusal_keep(struct kvc_node *n, const char *text)
 			*to = '?';
 }
 
-static int refused(struct kvc_node *n, const struct wire_session_refuse *r)
-{
-	struct kvc_sub_at *at = asked_take(n, r->id);
-	int status = wire_status_error(r->status);
-	if (!at)
-		return -KV_EPROTO;
-	refusal_keep(n, r->text);
-	refuse(at, status < 0 ? status : -KV_EPROTO);
-	sub_unref(at->sub);
-	return 0;
-}
-
 static void none(struct kvc_sub_at *at)
 {
 	at->state = KVC_SUB_NONE;
 	at->number = 0;
 	changed(at->sub);
 	sub_unref(at->sub);
+}
+
+static int refused(struct kvc_node *n, const struct wire_session_refuse *r)
+{
+	struct kvc_sub_at *at = asked_take(n, r->id);
+	int status = wire_status_error(r->status);
+	if (!at)
+		return -KV_EPROTO;
+	if (at->sub->gone) { /* nobody asks any more */
+		none(at);
+		return 0;
+	}
+	refusal_keep(n, r->text);
+	refuse(at, status < 0 ? status : -KV_EPROTO);
+	sub_unref(at->sub);
+	return 0;
 }
 
 /* Answers come in the order of the questions: it is the first, unless the server is no server of ours. */

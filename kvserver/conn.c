@@ -137,6 +137,11 @@ static void run_revoke(struct call *call)
 	session_region_revoke(of(call)->session, of(call)->conn->region_id, call);
 }
 
+static void run_arena(struct call *call)
+{
+	call_finish(call, shard_arena_keys(call->shard, &of(call)->arena_keys));
+}
+
 /* ---- messages ---- */
 
 bool log_allowed(struct kvs_server *s)
@@ -420,11 +425,10 @@ static int on_address_await(struct conn *c, const struct wire_address *a)
 	return send_status_await(c, WIRE_CTRL_ADDRESS_OK, epoch, rc);
 }
 
-/* What the client needs to read our memory. */
-static int on_arenas_await(struct conn *c)
+static int arenas_send_await(struct conn *c)
 {
 	const struct kvs_server *s = c->server;
-	int rc = s->opt.allow_pull ? 0 : -KV_EPROTO;
+	int rc = 0;
 
 	for (unsigned i = 0; rc == 0 && i < s->opt.shards; i++) {
 		const struct shard *shard = s->shard[i];
@@ -438,8 +442,22 @@ static int on_arenas_await(struct conn *c)
 						     .read_emulated = shard->info.read_emulated,
 						     .len_bytes = a->len_bytes,
 						     .part_bytes = a->part_bytes,
-						     .keys = shard->arena_keys}};
+						     .keys = c->call[i].arena_keys}};
 		rc = conn_send_await(c, &m);
+	}
+	return rc;
+}
+
+/* What the client needs to read our memory. */
+static int on_arenas_await(struct conn *c)
+{
+	int rc = c->server->opt.allow_pull ? conn_all_await(c, run_arena, NULL) : -KV_EPROTO;
+
+	if (rc == 0)
+		rc = arenas_send_await(c);
+	for (unsigned i = 0; i < c->server->opt.shards; i++) {
+		free(c->call[i].arena_keys);
+		c->call[i].arena_keys = NULL;
 	}
 	return rc;
 }

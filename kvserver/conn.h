@@ -30,6 +30,7 @@ struct conn_call {
 	struct kv_error error;
 	struct te_address addr[KV_RAILS_MAX]; /* the shard's rails, as of opening the session */
 	uint64_t owner_received; /* of a further session that was closed */
+	uint8_t *arena_keys;     /* of the shard, while they are sent */
 	_Atomic uint64_t received; /* requests. Written by the shard with each frame: not beside another shard's */
 };
 

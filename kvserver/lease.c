@@ -99,7 +99,7 @@ bool lease_give(struct session *s, struct block *b, uint64_t *out_id)
 	block_ref(b);
 	e->session = s;
 	e->block = b;
-	e->generation++;
+	e->generation += e->generation == UINT32_MAX ? 2 : 1; /* never 0, nor then is a lease */
 	/* (Not the turn's time: it may be older than the request.) */
 	e->end_ns = loop_now(shard->loop) + l->time_ns + l->time_ns / 64 + LEASE_PART_NS;
 	if (!loop_timer_armed(&l->timer))

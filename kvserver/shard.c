@@ -341,35 +341,42 @@ uint64_t shard_stat_get(struct shard *s, enum wire_stat id)
 /* ---- create, start, drain, close ---- */
 
 /* Bytes of an ARENA message that are not keys. */
-enum { ARENA_HEAD = 64 };
+enum { ARENA_HEAD = 64, ARENA_KEY = 16 };
 
 /* Clients are to read the arena by themselves: what they need for it. */
 static int shard_arena(struct shard *s, struct kv_error *err)
 {
-	struct te_key *keys;
-	size_t n;
-
 	te_region_announce(s->region, &s->arena, NULL);
-	n = (size_t)s->arena.rails * s->arena.parts;
-	if (n * sizeof(*keys) > KV_CTRL_MAX - ARENA_HEAD)
+	if ((size_t)s->arena.rails * s->arena.parts * sizeof(struct te_key) > KV_CTRL_MAX - ARENA_HEAD)
 		return kv_fail(err, -KV_ELIMIT,
 			       "allow_pull: the memory has %u parts on each of %u rails, more than clients can be told of; "
 			       "give each shard less memory",
 			       s->arena.parts, s->arena.rails);
-	keys = calloc(n, sizeof(*keys));
-	s->arena_keys = calloc(n, 16);
-	if (!keys || !s->arena_keys || leases_init(&s->leases, s->opt.lease_ns) != 0) {
-		free(keys);
+	if (leases_init(&s->leases, s->opt.lease_ns) != 0)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the leases of a shard");
+	return 0;
+}
+
+int shard_arena_keys(const struct shard *s, uint8_t **out)
+{
+	size_t n = (size_t)s->arena.rails * s->arena.parts;
+	struct te_key *keys = calloc(n, sizeof(*keys));
+	uint8_t *packed = calloc(n, ARENA_KEY);
+	struct te_remote arena;
+
+	if (!s->te || !keys || !packed) {
+		free(keys);
+		free(packed);
+		return s->te ? -KV_ENOMEM : -KV_ECLOSED;
 	}
-	te_region_announce(s->region, &s->arena, keys);
-	for (unsigned rail = 0; rail < s->arena.rails; rail++)
-		for (uint32_t part = 0; part < s->arena.parts; part++) {
-			const struct te_key *k = &keys[(size_t)rail * s->arena.parts + part];
-			wire_region_put(s->arena_keys, s->arena.parts, rail, part, k->base, k->key);
+	te_region_announce(s->region, &arena, keys);
+	for (unsigned rail = 0; rail < arena.rails; rail++)
+		for (uint32_t part = 0; part < arena.parts; part++) {
+			const struct te_key *k = &keys[(size_t)rail * arena.parts + part];
+			wire_region_put(packed, arena.parts, rail, part, k->base, k->key);
 		}
-	s->arena.keys = NULL; /* nobody here reads by them */
 	free(keys);
+	*out = packed;
 	return 0;
 }
 
@@ -501,7 +508,6 @@ static void shard_free(struct shard *s)
 	slab_fini(&s->stages);
 	slab_fini(&s->hashers);
 	leases_fini(&s->leases);
-	free(s->arena_keys);
 	free(s->slot);
 	free(s);
 }

@@ -65,8 +65,7 @@ struct shard {
 	struct store store;
 	struct slab requests, held, stages, hashers;
 	struct leases leases;
-	struct te_remote arena; /* allow_pull: what clients are told of it. Never changes: the control loop reads it too */
-	uint8_t *arena_keys;    /* ... its keys as they are sent */
+	struct te_remote arena; /* allow_pull: what clients are told of it, but for keys. Never changes: the control loop reads it too */
 	struct session **slot; /* by the lower 16 bits of the session number */
 	unsigned slots, session_count, owner_count; /* owners: further sessions */
 	struct kv_list ending;      /* sessions that end but have something in flight */
@@ -107,6 +106,10 @@ void shard_destroy(struct shard **s);
 
 /* shard_session -- by number, or NULL. */
 struct session *shard_session(const struct shard *s, uint32_t number);
+
+/* shard_arena_keys -- allow_pull: the arena's keys as ARENA has them, to be freed; of each rail, or of the one that stands for it
+ * now: good for a session that was opened since. 0, -KV_ENOMEM, -KV_ECLOSED. */
+int shard_arena_keys(const struct shard *s, uint8_t **out);
 
 /* shard_stat_get -- one counter or gauge. */
 uint64_t shard_stat_get(struct shard *s, enum wire_stat id);

@@ -17,7 +17,6 @@
 enum {
 	PREFIX = 4, /* the length, which does not count itself */
 	REGION_VIRTUAL = 1,
-	WELCOME_FLAGS = WIRE_WELCOME_BENCH | WIRE_WELCOME_PULL | WIRE_WELCOME_INLINE_PUT | WIRE_WELCOME_SESSIONS,
 	ARENA_WRITE_EMULATED = 2,
 	ARENA_READ_EMULATED = 4,
 	ARENA_FLAGS = REGION_VIRTUAL | ARENA_WRITE_EMULATED | ARENA_READ_EMULATED,
@@ -159,10 +158,11 @@ static bool addrs_fill(const struct wire_welcome_msg *w)
 	return !c.bad && wire_cur_left(&c) == 0;
 }
 
+/* Flags are offers, and those that we do not know are none of ours: a newer server may make them (docs/PROTOCOL.md 7). */
 static bool welcome_valid(const struct wire_welcome_msg *w)
 {
 	return w->version == WIRE_VERSION && w->shards >= 1 && w->shards <= KV_SHARDS_MAX && rails_valid(w->rails) &&
-	       (w->flags & ~WELCOME_FLAGS) == 0 && w->chunk_bytes != 0 && w->value_max <= KV_VALUE_MAX;
+	       w->chunk_bytes != 0 && w->value_max <= KV_VALUE_MAX;
 }
 
 static void welcome_write(struct wire_out *o, const struct wire_ctrl_msg *m)

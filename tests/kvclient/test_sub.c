@@ -93,6 +93,27 @@ static struct kvc_req *send_one(void)
 	return r;
 }
 
+/* The handle is given back while a server's answer is out, and that is a refusal: there is nothing to wait for any more. */
+static void a_refusal_ends_one_that_was_given_back(void **state)
+{
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_SESSION_REFUSE, .session_refuse = {.id = 7, .status = WIRE_FULL}};
+	struct kvc_sub_at *at = w.at[0];
+	(void)state;
+	kvc_subs_init(&w.node);
+	co_queue_init(&w.sub[0]->changed);
+	at->state = KVC_SUB_ASKED;
+	at->id = 7;
+	w.sub[0]->refs = 2; /* whoever closes it, and the question */
+	w.sub[0]->gone = true;
+	kv_list_add_tail(&w.node.subs.asked, &at->list);
+	w.node.subs.num_asked = 1;
+	assert_int_equal(kvc_subs_message(&w.node, &m), 0);
+	assert_int_equal(at->state, KVC_SUB_NONE); /* what kvc_session_close_await waits for */
+	assert_int_equal(w.sub[0]->refs, 1);
+	assert_int_equal(w.node.subs.num_asked, 0);
+	assert_string_equal(w.node.subs.refusal, "");
+}
+
 /* The sessions of the next n requests, as letters; o: the connection's own. */
 static const char *order(unsigned n)
 {
@@ -583,6 +604,7 @@ int main(void)
 		TURN_TEST(a_session_without_credits_stands_in_nobodys_way),
 		TURN_TEST(one_that_leaves_the_queue_takes_its_lane_along),
 		TURN_TEST(a_frame_is_switched_where_the_session_changes),
+		TURN_TEST(a_refusal_ends_one_that_was_given_back),
 		cmocka_unit_test(an_idle_session_costs_little),
 		cmocka_unit_test(every_call_works_with_a_session),
 		cmocka_unit_test(nonsense_is_refused),

@@ -223,9 +223,11 @@ static void a_rail_of_the_server_is_cut_and_gets_go_on(void **state)
 		a_cut_rail(620 + i, true);
 }
 
-static void a_broken_rail(unsigned seed, bool of_server)
+static void a_broken_rail(unsigned seed, bool of_server, bool pull)
 {
 	struct world_options wo = two_rails(seed);
+	struct sim_fabric_stats stats;
+	wo.pull_pools = pull;
 	load_begin(&wo);
 	uint64_t id = (of_server ? world.server[0].fab_first : world.pool[0].fab_first) + 1;
 	struct te *te = of_server ? shard_engine(0) : client_engine(0);
@@ -237,7 +239,9 @@ static void a_broken_rail(unsigned seed, bool of_server)
 	/* 0.1, 0.2, 0.4 ... 3.2 s: it is tried again, and nobody is disturbed. */
 	assert_true(progress(4 * SECOND) > 10);
 	assert_false(te_rail_up(te, 1));
-	assert_int_equal(links_up(0), 2 * WORLD_SHARDS); /* another stands for it */
+	assert_int_equal(links_up(0), 2 * WORLD_SHARDS); /* another stands for it, */
+	sim_fabric_stats(&stats);
+	assert_int_equal(stats.bad_keys, 0); /* and its keys with it */
 	assert_int_equal(world_counters(&world, 0).reconnects, 1);
 	world_sleep(&world, 4 * SECOND);
 	assert_true(te_rail_up(te, 1));
@@ -251,14 +255,22 @@ static void a_rail_of_the_client_breaks_and_gets_go_on(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < world_seeds(6); i++)
-		a_broken_rail(640 + i, false);
+		a_broken_rail(640 + i, false, false);
 }
 
 static void a_rail_of_the_server_breaks_and_gets_go_on(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < world_seeds(6); i++)
-		a_broken_rail(660 + i, true);
+		a_broken_rail(660 + i, true, false);
+}
+
+/* What stands for a rail has keys of its own, which clients that read by themselves must be told. */
+static void a_rail_of_the_server_breaks_and_pulls_go_on(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < world_seeds(6); i++)
+		a_broken_rail(680 + i, true, true);
 }
 
 /* ---- a server that has to rebuild its endpoints more often than it may tell ---- */
@@ -365,6 +377,7 @@ int main(void)
 		cmocka_unit_test(a_rail_of_the_server_is_cut_and_gets_go_on),
 		cmocka_unit_test(a_rail_of_the_client_breaks_and_gets_go_on),
 		cmocka_unit_test(a_rail_of_the_server_breaks_and_gets_go_on),
+		cmocka_unit_test(a_rail_of_the_server_breaks_and_pulls_go_on),
 		cmocka_unit_test(a_server_that_is_being_rebuilt_is_waited_for),
 		cmocka_unit_test(a_pool_opens_although_one_rail_is_cut),
 		cmocka_unit_test(small_values_of_a_batch_are_packed_over_several_rails_too),
