@@ -317,10 +317,24 @@ static void none(struct kvc_sub_at *at)
 	sub_unref(at->sub);
 }
 
+/* Calls return it: one that means something else to them (that they shall try again at once, that there is no such key) is not believed. */
+static int refusal_code(int32_t status)
+{
+	switch (status) {
+	case WIRE_DENIED:
+	case WIRE_FULL:
+	case WIRE_CLOSING:
+	case WIRE_INVALID:
+	case WIRE_NOMEM:
+		return wire_status_error(status);
+	default:
+		return -KV_EPROTO;
+	}
+}
+
 static int refused(struct kvc_node *n, const struct wire_session_refuse *r)
 {
 	struct kvc_sub_at *at = asked_take(n, r->id);
-	int status = wire_status_error(r->status);
 	if (!at)
 		return -KV_EPROTO;
 	if (at->sub->gone) { /* nobody asks any more */
@@ -328,7 +342,7 @@ static int refused(struct kvc_node *n, const struct wire_session_refuse *r)
 		return 0;
 	}
 	refusal_keep(n, r->text);
-	refuse(at, status < 0 ? status : -KV_EPROTO);
+	refuse(at, refusal_code(r->status));
 	sub_unref(at->sub);
 	return 0;
 }

@@ -114,6 +114,34 @@ static void a_refusal_ends_one_that_was_given_back(void **state)
 	assert_string_equal(w.node.subs.refusal, "");
 }
 
+/* What a refusal says is what calls return: nothing that makes them try again at once, or takes it for an answer about a key. */
+static void a_refusal_is_one_of_those_there_are(void **state)
+{
+	static const struct {
+		int32_t status;
+		int code;
+	} rows[] = {{WIRE_DENIED, -KV_EDENIED}, {WIRE_FULL, -KV_EFULL},	  {WIRE_CLOSING, -KV_EPEERDOWN}, {WIRE_INVALID, -KV_EINVAL}, {WIRE_NOMEM, -KV_ENOMEM},
+		    {WIRE_STALE, -KV_EPROTO},	{WIRE_BUSY, -KV_EPROTO},  {WIRE_NOTFOUND, -KV_EPROTO},	 {WIRE_FABRIC, -KV_EPROTO},  {WIRE_CORRUPT, -KV_EPROTO},
+		    {WIRE_TIMEOUT, -KV_EPROTO}, {WIRE_CANCELED, -KV_EPROTO}, {999, -KV_EPROTO}};
+	struct kvc_sub_at *at = w.at[0];
+	(void)state;
+	kvc_subs_init(&w.node);
+	co_queue_init(&w.sub[0]->changed);
+	assert_int_equal(loop_create(&(struct loop_options){.name = "refusals"}, &w.client.loop, NULL), 0);
+	for (uint32_t i = 0; i < KV_COUNT(rows); i++) {
+		struct wire_ctrl_msg m = {.type = WIRE_CTRL_SESSION_REFUSE, .session_refuse = {.id = i + 1, .status = rows[i].status}};
+		at->state = KVC_SUB_ASKED;
+		at->id = i + 1;
+		w.sub[0]->refs = 2;
+		kv_list_add_tail(&w.node.subs.asked, &at->list);
+		w.node.subs.num_asked = 1;
+		assert_int_equal(kvc_subs_message(&w.node, &m), 0);
+		assert_int_equal(at->state, KVC_SUB_REFUSED);
+		assert_int_equal(at->status, rows[i].code);
+	}
+	loop_destroy(&w.client.loop);
+}
+
 /* The sessions of the next n requests, as letters; o: the connection's own. */
 static const char *order(unsigned n)
 {
@@ -605,6 +633,7 @@ int main(void)
 		TURN_TEST(one_that_leaves_the_queue_takes_its_lane_along),
 		TURN_TEST(a_frame_is_switched_where_the_session_changes),
 		TURN_TEST(a_refusal_ends_one_that_was_given_back),
+		TURN_TEST(a_refusal_is_one_of_those_there_are),
 		cmocka_unit_test(an_idle_session_costs_little),
 		cmocka_unit_test(every_call_works_with_a_session),
 		cmocka_unit_test(nonsense_is_refused),
