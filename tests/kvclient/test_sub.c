@@ -38,6 +38,7 @@ static int world_up(void **state)
 	(void)state;
 	memset(&w, 0, sizeof(w));
 	kv_list_init(&w.client.subs);
+	assert_int_equal(loop_create(&(struct loop_options){.name = "lanes"}, &w.client.loop, NULL), 0);
 	w.node.client = &w.client;
 	w.session = calloc(1, sizeof(*w.session) + sizeof(struct kvc_link));
 	assert_non_null(w.session);
@@ -66,6 +67,7 @@ static int world_down(void **state)
 	for (unsigned i = 0; i < LANES; i++)
 		free(w.sub[i]);
 	free(w.session);
+	loop_destroy(&w.client.loop);
 	return 0;
 }
 
@@ -127,7 +129,6 @@ static void a_refusal_is_one_of_those_there_are(void **state)
 	(void)state;
 	kvc_subs_init(&w.node);
 	co_queue_init(&w.sub[0]->changed);
-	assert_int_equal(loop_create(&(struct loop_options){.name = "refusals"}, &w.client.loop, NULL), 0);
 	for (uint32_t i = 0; i < KV_COUNT(rows); i++) {
 		struct wire_ctrl_msg m = {.type = WIRE_CTRL_SESSION_REFUSE, .session_refuse = {.id = i + 1, .status = rows[i].status}};
 		at->state = KVC_SUB_ASKED;
@@ -139,7 +140,6 @@ static void a_refusal_is_one_of_those_there_are(void **state)
 		assert_int_equal(at->state, KVC_SUB_REFUSED);
 		assert_int_equal(at->status, rows[i].code);
 	}
-	loop_destroy(&w.client.loop);
 }
 
 /* The sessions of the next n requests, as letters; o: the connection's own. */
