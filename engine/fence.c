@@ -70,6 +70,7 @@ static int rail_rebuild(struct rail *r, struct kv_error *err)
 	int rc = fab_rebuild(r->fab, err);
 	if (rc == 0) {
 		r->down = false;
+		rail_depth_take(r);
 		return 0;
 	}
 	r->te->rebuild_failures++;

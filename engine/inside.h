@@ -95,6 +95,7 @@ struct rail {
 	struct op *ops;        /* tx_limit of them */
 	struct op *free;
 	uint32_t tx_limit, credits, reserve;
+	uint32_t withheld, half; /* credits that an endpoint rebuilt with smaller queues has no room for; those, and half of the others */
 	struct op *recvs;
 	struct op *recvs_idle; /* could not be posted; tried again by the next poll */
 	uint32_t nrecvs, recv_failures;
@@ -223,6 +224,7 @@ int rail_start(struct rail *r, struct kv_error *err); /* register the message me
 void rail_stop(struct rail *r);                       /* close the fabric: nothing touches memory any more */
 void rail_free(struct rail *r);
 int rail_poll(struct rail *r);
+void rail_depth_take(struct rail *r);             /* how many operations may be posted: after a rebuild, which may get smaller queues */
 void rail_receives_post(struct rail *r);          /* all of them: after a rebuild */
 void rail_end_posted(struct rail *r, int status); /* every posted operation becomes OP_ENDED */
 bool rail_dispatch_ended(struct rail *r);         /* ... and is handed to its owner. Whether there was one. */

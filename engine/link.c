@@ -36,13 +36,13 @@ void link_init(struct link *l, struct te_peer *peer, unsigned index, struct rail
 bool link_room(const struct link *l)
 {
 	const struct te *te = l->peer->te;
-	return l->ops < te->link_ops || (l->bytes < te->link_bytes && l->rail->credits > l->rail->tx_limit / 2);
+	return l->ops < te->link_ops || (l->bytes < te->link_bytes && l->rail->credits > l->rail->half);
 }
 
 /* Whether it may post another message: the same bound. */
 static bool msg_room(const struct link *l)
 {
-	return l->sends < TE_LINK_SENDS || l->rail->credits > l->rail->tx_limit / 2;
+	return l->sends < TE_LINK_SENDS || l->rail->credits > l->rail->half;
 }
 
 bool link_direct_msg(const struct link *l)

@@ -2,7 +2,8 @@
 /* rail.c -- one NIC: its fabric endpoint, its pool of operations, its receives.
  *
  * Credits: at most min(tx depth, CQ depth / 2) operations are posted, so that the provider's queues cannot overflow and
- * -EAGAIN is rare. The pool has exactly that many operations, allocated once. An operation is OP_IDLE (in the free
+ * -EAGAIN is rare. The pool has exactly that many operations, allocated once; an endpoint that was rebuilt with smaller
+ * queues uses fewer of them. An operation is OP_IDLE (in the free
  * list), OP_POSTED (the provider's), or OP_ENDED (the endpoint was closed under it; its owner hears of it from the next
  * te_notify). Only OP_POSTED accepts a completion: any other event is a stray and is counted, never believed, so an
  * operation completes exactly once whatever a provider reports.
@@ -18,11 +19,24 @@
 
 #include "engine/inside.h"
 
+static uint32_t limit_of(const struct fab_caps *c)
+{
+	return KV_MAX(1u, KV_MIN(c->tx_depth, c->cq_depth / 2));
+}
+
+void rail_depth_take(struct rail *r)
+{
+	uint32_t limit = KV_MIN(r->tx_limit, limit_of(fab_caps(r->fab)));
+	r->withheld = r->tx_limit - limit;
+	r->half = r->withheld + limit / 2;
+	r->reserve = limit >> TE_RESERVE_SHIFT;
+}
+
 static int pool_init(struct rail *r, uint32_t receives, struct kv_error *err)
 {
 	const struct fab_caps *c = fab_caps(r->fab);
-	r->tx_limit = KV_MAX(1u, KV_MIN(c->tx_depth, c->cq_depth / 2));
-	r->reserve = r->tx_limit >> TE_RESERVE_SHIFT;
+	r->tx_limit = limit_of(c);
+	rail_depth_take(r);
 	r->nrecvs = KV_MAX(1u, c->rx_depth ? KV_MIN(receives, c->rx_depth) : receives);
 	r->ops = aligned_alloc(_Alignof(struct op), r->tx_limit * sizeof(struct op));
 	r->recvs = aligned_alloc(_Alignof(struct op), r->nrecvs * sizeof(struct op));
@@ -98,7 +112,7 @@ void rail_free(struct rail *r)
 struct op *rail_op_get(struct rail *r, enum op_kind kind)
 {
 	struct op *op = r->free;
-	if (r->credits <= (kind == OP_SEND ? 0 : r->reserve) || !op)
+	if (r->credits <= r->withheld + (kind == OP_SEND ? 0 : r->reserve) || !op)
 		return NULL;
 	r->free = op->next;
 	r->credits--;

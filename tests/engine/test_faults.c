@@ -618,6 +618,35 @@ static void in_flight_never_exceeds_the_credits(void **state)
 	close_all();
 }
 
+/* A rebuild may have to do with less device memory. */
+static void in_flight_never_exceeds_the_depth_of_a_rebuilt_endpoint(void **state)
+{
+	struct te_address a = {.len = 2, .data = {1}};
+	struct te_xfer x;
+	struct result r;
+	(void)state;
+	open_with((struct te_options){.link_ops = 64}, 64, 1024);
+	struct te_peer *p = peer(1);
+	start(&x, &r, TE_WRITE, p, 60 * CHUNK, 0);
+	assert_int_equal(outstanding(), 56); /* an eighth is for messages */
+	fake.caps.tx_depth = 32;
+	fake.caps.cq_depth = 16;
+	event((struct fab_event){.type = FAB_EV_DEAD, .status = -KV_EPROVIDER});
+	poll();
+	assert_int_equal(r.done, 1);
+	assert_int_equal(te_peer_readdress(p, &a, 1, NULL), 0);
+	start(&x, &r, TE_WRITE, p, 60 * CHUNK, 0);
+	assert_int_equal(outstanding(), 7);
+	fake.caps.tx_depth = 64;
+	fake.caps.cq_depth = 1024;
+	event((struct fab_event){.type = FAB_EV_DEAD, .status = -KV_EPROVIDER});
+	poll();
+	assert_int_equal(te_peer_readdress(p, &a, 1, NULL), 0);
+	start(&x, &r, TE_WRITE, p, 60 * CHUNK, 0);
+	assert_int_equal(outstanding(), 56);
+	close_all();
+}
+
 static void a_link_keeps_its_window(void **state)
 {
 	struct te_xfer x;
@@ -1966,6 +1995,7 @@ int main(void)
 		CASE(peers_share_credits_evenly),
 		CASE(transfers_of_one_peer_take_turns),
 		CASE(in_flight_never_exceeds_the_credits),
+		CASE(in_flight_never_exceeds_the_depth_of_a_rebuilt_endpoint),
 		CASE(a_link_keeps_its_window),
 		CASE(peers_that_take_nothing_leave_credits_to_others),
 		CASE(messages_that_a_peer_does_not_take_leave_credits_to_others),
