@@ -3,7 +3,9 @@
  *
  * A lease is a reference to a block, so that block and bytes stay whatever happens to the key: eviction, DELETE, expiry
  * and a new value under the same key all leave the memory alone until the last reference goes (store.c). It ends when
- * the client releases it, when its time is over, or with the session, whichever is first.
+ * the client releases it, when its time is over, or when the client says goodbye, whichever is first. A session that ends in any
+ * other way leaves its leases to their time: what ended it may be known here before it is known to the client, whose reads go on
+ * over the fabric meanwhile and would find whatever came to the place next.
  *
  * What makes a read safe is not the lease but what the client does: it believes bytes only if its read was over before
  * the lease was, by its own clock, counted from before it asked (kvclient/pull.c), and it verifies them. So nothing
@@ -116,23 +118,32 @@ bool lease_give(struct session *s, struct block *b, uint64_t *out_id)
 	return true;
 }
 
-static void lease_end(struct lease *e)
+/* It is nobody's any more. */
+static void lease_leave(struct lease *e)
 {
 	struct session *s = e->session;
-	struct leases *l = &s->shard->leases;
+
+	if (!s)
+		return;
+	kv_list_del(&e->sibling);
+	e->session = NULL;
+	s->lease_count--;
+	s->leased_bytes -= e->block->mem->size;
+}
+
+static void lease_end(struct shard *shard, struct lease *e)
+{
+	struct leases *l = &shard->leases;
 	struct block *b = e->block;
 
+	lease_leave(e);
 	kv_list_del(&e->node);
-	kv_list_del(&e->sibling);
 	kv_list_del(&e->twin);
-	e->session = NULL;
 	kv_list_add_tail(&l->free, &e->node);
 	l->count--;
-	s->lease_count--;
-	s->leased_bytes -= b->mem->size;
 	if (!leased(l, b))
 		l->bytes -= b->mem->size;
-	block_unref(&s->shard->store, b);
+	block_unref(&shard->store, b);
 }
 
 void lease_release(struct session *s, uint64_t id)
@@ -145,30 +156,42 @@ void lease_release(struct session *s, uint64_t id)
 		shard_count(s->shard, WIRE_STAT_BAD_RELEASES);
 		return;
 	}
-	lease_end(e);
+	lease_end(s->shard, e);
 }
 
 /* Those whose time is over end. (The timer is not moved for one that is released: it looks, and waits for the next.) */
 static void leases_expire(struct loop_timer *t)
 {
 	struct leases *l = KV_CONTAINER(t, struct leases, timer);
+	struct shard *shard = KV_CONTAINER(l, struct shard, leases);
 	uint64_t now_ns = 0;
 
 	while (l->count) {
 		struct lease *e = KV_LIST_ENTRY(l->out.next, struct lease, node);
-		struct shard *shard = e->session->shard;
 		now_ns = now_ns ? now_ns : loop_now(shard->loop);
 		if (e->end_ns > now_ns) {
 			loop_timer_arm(shard->loop, t, e->end_ns);
 			break;
 		}
 		shard_count(shard, WIRE_STAT_LEASES_EXPIRED);
-		lease_end(e);
+		lease_end(shard, e);
 	}
 }
 
 void leases_drop(struct session *s)
 {
 	while (!kv_list_empty(&s->leases))
-		lease_end(KV_LIST_ENTRY(s->leases.next, struct lease, sibling));
+		lease_end(s->shard, KV_LIST_ENTRY(s->leases.next, struct lease, sibling));
+}
+
+void leases_leave(struct session *s)
+{
+	while (!kv_list_empty(&s->leases))
+		lease_leave(KV_LIST_ENTRY(s->leases.next, struct lease, sibling));
+}
+
+void leases_clear(struct shard *shard)
+{
+	while (shard->leases.count)
+		lease_end(shard, KV_LIST_ENTRY(shard->leases.out.next, struct lease, node));
 }

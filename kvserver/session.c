@@ -180,7 +180,7 @@ void session_stop(struct session *s)
 	requests_stop(s); /* `gone` is not set yet: the session stays */
 	pins_clear(&s->shard->store, &s->own.pins);
 	owners_drop(s);
-	leases_drop(s);
+	leases_leave(s);
 }
 
 void session_end(struct session *s, struct call *gone)
@@ -193,6 +193,7 @@ void session_end(struct session *s, struct call *gone)
 void session_when_idle(struct session *s, struct call *idle)
 {
 	s->idle = idle;
+	leases_drop(s);
 	session_settle(s);
 }
 

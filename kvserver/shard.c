@@ -622,6 +622,7 @@ void shard_destroy(struct shard **shard)
 		loop_poller_del(s->loop, &s->poller);
 	}
 	shard_close(s); /* a start that failed half way did not come to it */
+	leases_clear(s);
 	store_fini(&s->store);
 	kv_area_unmap(&s->area);
 	shard_free(s);

@@ -213,6 +213,7 @@ static void run_end(struct call *c)
 {
 	struct session *s = rig.session;
 	rig.session = NULL;
+	leases_drop(s); /* as after a goodbye: those of a lost session end with their time */
 	session_end(s, c);
 }
 

@@ -278,6 +278,7 @@ static void stranger_end(struct session *s)
 {
 	static struct call call;
 	call = (struct call){.shard = rig.shard, .done = on_done, .home = rig.loop};
+	leases_drop(s);
 	session_end(s, &call);
 	rig_quiet();
 }
@@ -298,17 +299,58 @@ static void a_lease_is_its_sessions_alone(void **state)
 	release(r.get.lease);
 }
 
-static void leases_end_with_their_session(void **state)
+static bool gone;
+
+static void on_gone(struct call *c)
+{
+	(void)c;
+	gone = true;
+}
+
+static void run_goodbye(struct call *c)
+{
+	session_when_idle(rig.session, c);
+}
+
+static void leases_end_with_a_goodbye(void **state)
 {
 	(void)state;
 	struct wire_request q = pull("k", 0, MIB), del = rig_request(WIRE_DELETE, "k");
+	struct call idle = {.shard = rig.shard, .run = run_goodbye, .done = on_gone};
+	gone = false;
 	rig_store("k", MIB, 1);
 	leased(&q);
 	assert_int_equal(rig_ask(&del)->status, WIRE_OK);
 	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), MIB);
-	rig_session_end();
+	assert_int_equal(call_make(&idle, rig.loop), 0);
+	rig_until(gone);
 	assert_int_equal(rig_stat(WIRE_STAT_LEASES_NOW), 0);
 	assert_int_equal(rig_stat(WIRE_STAT_LEASES_EXPIRED), 0);
+	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), 0);
+}
+
+/* The server learns that a connection is lost before the client does, which goes on reading what it has a lease for. */
+static void leases_outlive_a_session_that_is_lost(void **state)
+{
+	(void)state;
+	struct wire_request q = pull("k", 0, MIB), del = rig_request(WIRE_DELETE, "k");
+	struct wire_reply r;
+	uint64_t sum = rig_store("k", MIB, 1), expired = rig_stat(WIRE_STAT_LEASES_EXPIRED);
+	loop_timer_cancel(rig.loop, &rig.shard->leases.timer);
+	rig.shard->leases.time_ns = SHORT_LEASE;
+	r = *rig_ask(&q);
+	rig.shard->leases.time_ns = LEASE_TIME;
+	assert_true(r.flags & WIRE_GET_LEASED);
+	assert_int_equal(rig_ask(&del)->status, WIRE_OK);
+	session_stop(rig.session);
+	assert_int_equal(rig_stat(WIRE_STAT_LEASES_NOW), 1);
+	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), MIB);
+	assert_int_equal(kv_hash_block(store_data(&rig.shard->store, rig.shard->leases.lease[(uint32_t)r.get.lease].block), MIB), sum);
+	assert_int_equal(rig.session->lease_count, 0);
+	rig_session_end(); /* and the session need not be there */
+	rig_until(rig_stat(WIRE_STAT_LEASES_EXPIRED) > expired);
+	assert_int_equal(rig_stat(WIRE_STAT_LEASES_NOW), 0);
+	assert_int_equal(rig_stat(WIRE_STAT_LEASED_BYTES), 0);
 	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), 0);
 }
 
@@ -447,7 +489,8 @@ int main(void)
 		PULL_TEST(invented_and_double_releases_end_nothing),
 		PULL_TEST(generations_of_leases_wrap_around),
 		PULL_TEST(a_lease_is_its_sessions_alone),
-		PULL_TEST(leases_end_with_their_session),
+		PULL_TEST(leases_end_with_a_goodbye),
+		PULL_TEST(leases_outlive_a_session_that_is_lost),
 		PULL_TEST(beyond_the_budget_bytes_are_pushed),
 		PULL_TEST(a_large_value_may_be_leased_twice),
 		PULL_TEST(pull_is_refused_where_it_is_not_allowed),
