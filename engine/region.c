@@ -210,8 +210,8 @@ int te_region_step(struct te_region *region, struct kv_error *err)
 		int rc = part_open(region, r, region->part_at, err);
 		if (rc == 0) {
 			region->part_at++;
-		} else if (r->down && rc != -KV_ENOMEM) {
-			/* It is made up for when the rail comes back. */
+		} else if (r->down) {
+			/* It is made up for when the rail comes back; if there is no room then, it stays out. */
 			rail_parts_close(region, r);
 			region->part_at = region->parts;
 		} else {

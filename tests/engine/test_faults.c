@@ -1682,6 +1682,33 @@ static void a_region_is_registered_between_turns(void **state)
 }
 
 /* The rail fails while the region is begun and is back before it is finished: it is not left out. */
+/* It may be out because its device has no memory: nobody else is to fail for that, or to have smaller parts. */
+static void a_rail_that_is_out_and_full_keeps_nobody_from_registering(void **state)
+{
+	enum { BYTES = 4 << 20 };
+	struct te_region *region;
+	struct te_region_info info;
+	uint8_t *memory = malloc(BYTES);
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		open_rails(2);
+		fake.fails_of[1] = 1;
+		rail_dies(1);
+		fake.mr_room_of[1] = i ? 5 << 19 : 1; /* for two parts, and for none */
+		assert_int_equal(te_region_begin(n.te, memory, BYTES, TE_LOCAL, 1 << 20, &region, NULL), 0);
+		assert_int_equal(te_region_step(region, NULL), 0);
+		te_region_info(region, &info);
+		assert_int_equal(info.part_bytes, 1 << 20);
+		fake.mr_room_of[1] = 0;
+		now_ns += 200000000;
+		poll();
+		assert_true(te_rail_up(n.te, 1));
+		region_check(region, memory, BYTES, 1 << 20);
+		close_all();
+	}
+	free(memory);
+}
+
 static void a_rail_that_comes_back_meanwhile_is_registered(void **state)
 {
 	enum { BYTES = 4 << 20 };
@@ -2031,6 +2058,7 @@ int main(void)
 		CASE(rails_that_pin_are_registered_at_once),
 		CASE(a_rail_that_is_full_is_not_tried_with_smaller_parts),
 		CASE(a_region_is_registered_between_turns),
+		CASE(a_rail_that_is_out_and_full_keeps_nobody_from_registering),
 		CASE(a_rail_that_comes_back_meanwhile_is_registered),
 		CASE(memory_of_any_size_has_parts_that_can_be_announced),
 		CASE(parts_are_as_large_as_the_engine_says),
