@@ -23,6 +23,7 @@
  * from all NICs of their node. Where sysfs says nothing (-1: one node, or a virtual machine) all NICs are equal. */
 #include "engine/plan.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { TE_PLAN_AUTO_RAILS = 8 };
@@ -41,8 +42,9 @@ static unsigned order(const struct fab_device *d, unsigned count, bool named, un
 			out[n++] = i;
 	}
 	/* All of them are down: that is for the opening to say. */
-	for (; n == 0 && n < count; n++)
-		out[n] = n;
+	if (n == 0)
+		for (; n < count; n++)
+			out[n] = n;
 	/* Insertion sort: stable, and there are few. Unknown nodes first. */
 	for (unsigned i = 1; i < n && !named && !d[0].shared; i++) {
 		unsigned at = out[i], j = i;
@@ -60,6 +62,15 @@ static unsigned rails_auto(const struct fab_device *d, unsigned n, unsigned engi
 	return d[0].one_network ? KV_MIN(KV_MAX(n / engines, 1u), (unsigned)TE_PLAN_AUTO_RAILS) : 1;
 }
 
+static int rails_fail(const struct fab_device *d, unsigned rails, unsigned n, unsigned left_out, bool named, struct kv_error *err)
+{
+	char out[80] = "";
+	if (left_out)
+		snprintf(out, sizeof(out), " (and %u that %s down or slow, which only --nic takes)", left_out, left_out == 1 ? "is" : "are");
+	return kv_fail(err, -KV_ELIMIT, "%u rails were asked for, and provider %s has %u device%s here%s%s; ask for at most %u", rails,
+		       d[0].short_name, n, n == 1 ? "" : "s", named ? " by these names" : "", out, n);
+}
+
 int te_plan_devices(const struct te_options *o, const struct fab_device *d, unsigned count, unsigned *out,
 		    unsigned *out_rails, struct kv_error *err)
 {
@@ -70,8 +81,7 @@ int te_plan_devices(const struct te_options *o, const struct fab_device *d, unsi
 	if (rails > KV_RAILS_MAX)
 		return kv_fail(err, -KV_EINVAL, "an engine has at most %d rails, not %u", KV_RAILS_MAX, rails);
 	if (rails > n && !d[0].shared)
-		return kv_fail(err, -KV_ELIMIT, "%u rails were asked for, and provider %s has %u device%s here%s", rails,
-			       d[0].short_name, n, n == 1 ? "" : "s", named ? " by these names" : "");
+		return rails_fail(d, rails, n, KV_MIN(count, (unsigned)KV_RAILS_MAX) - n, named, err);
 	uint64_t first = (uint64_t)(o->engine % engines) * n / engines;
 	if (d[0].shared)
 		first = 0;

@@ -147,9 +147,29 @@ static void more_rails_than_nics_are_refused(void **state)
 	(void)state;
 	make(&m);
 	assert_int_equal(te_plan_devices(&o, nic, 2, at, &rails, &err), -KV_ELIMIT);
-	assert_string_equal(err.text, "3 rails were asked for, and provider verbs has 2 devices here");
+	assert_string_equal(err.text, "3 rails were asked for, and provider verbs has 2 devices here; ask for at most 2");
+	/* What is left out is said, too, and how to have it all the same. */
+	nic[1].link_down = true;
+	o.rails = 2;
+	assert_int_equal(te_plan_devices(&o, nic, 2, at, &rails, &err), -KV_ELIMIT);
+	assert_string_equal(err.text, "2 rails were asked for, and provider verbs has 1 device here (and 1 that is down or slow, which only --nic takes); "
+				      "ask for at most 1");
 	o.rails = KV_RAILS_MAX + 1;
 	assert_int_equal(te_plan_devices(&o, nic, 2, at, &rails, &err), -KV_EINVAL);
+}
+
+/* Opening them says what is wrong, better than that they are not there. */
+static void nics_that_are_all_down_are_taken(void **state)
+{
+	struct machine m = {"verbs", 2, 0, false, false};
+	struct te_options o = {.rails = 2};
+	struct te_plan p;
+	(void)state;
+	make(&m);
+	nic[0].link_down = nic[1].link_down = true;
+	plan(&o, 2, &p);
+	assert_int_equal(p.rails, 2);
+	assert_string_equal(p.rail[1].name, "nic1");
 }
 
 /* Two NICs of verbs may be on two networks: without being told, an engine has one. */
@@ -260,6 +280,7 @@ int main(void)
 		cmocka_unit_test(more_engines_than_nics_share_them_evenly),
 		cmocka_unit_test(more_rails_than_the_share_go_on_behind_it),
 		cmocka_unit_test(more_rails_than_nics_are_refused),
+		cmocka_unit_test(nics_that_are_all_down_are_taken),
 		cmocka_unit_test(verbs_has_one_rail_unless_told),
 		cmocka_unit_test(named_nics_keep_their_order),
 		cmocka_unit_test(slow_and_unplugged_nics_are_left_out),
