@@ -170,6 +170,8 @@ static int64_t on_some_client(struct kvc_pool *pool, int64_t (*fn)(struct kvc_cl
 	if (!pool)
 		return -KV_EINVAL;
 	rc = kvc_call_check(a->call, &a->own);
+	if (rc == 0 && a->own.session && a->own.session->client->pool != pool)
+		rc = -KV_EINVAL;
 	if (rc < 0)
 		return rc;
 	rc = kvc_pool_enter(pool);

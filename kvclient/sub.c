@@ -814,6 +814,8 @@ int kvc_session_close(struct kvc_pool *pool, struct kvc_sub **session, uint64_t 
 		return -KV_EINVAL;
 	if (!*session)
 		return 0;
+	if ((*session)->client->pool != pool)
+		return -KV_EINVAL;
 	a.sub = *session;
 	rc = on_client(a.sub->client, timeout_ns, do_close, &a);
 	*session = a.sub; /* NULL, unless nothing was done */
@@ -854,7 +856,7 @@ int kvc_session_info(struct kvc_pool *pool, struct kvc_sub *session, unsigned se
 	struct args a = {.sub = session, .server = server};
 	size_t size = out ? out->size : 0;
 	int rc;
-	if (!pool || !session || size < sizeof(size_t) || size > KVC_CALL_SIZE_MAX || server >= pool->num_servers)
+	if (!pool || !session || session->client->pool != pool || size < sizeof(size_t) || size > KVC_CALL_SIZE_MAX || server >= pool->num_servers)
 		return -KV_EINVAL;
 	rc = loop_current() == session->client->loop ? (int)do_info(session->client, &a) : on_client(session->client, 0, do_info, &a);
 	if (rc < 0)

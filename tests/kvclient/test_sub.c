@@ -413,6 +413,25 @@ static void open_busy(struct kvc_client *c, unsigned worker, void *arg)
 		*(int *)arg = 1;
 }
 
+/* A larger pool's session, whose client the other one does not have. */
+static void a_session_is_of_one_pool(void **state)
+{
+	struct kvc_pool *pool = pool_up(NULL, 9), *other = test_pool(one, 1, 1);
+	struct kvc_sub *s = open_one(pool, 8, NULL), *same = s;
+	struct kvc_session_info info = {.size = sizeof(info)};
+	struct kvc_call call = {.size = sizeof(call), .session = s};
+	uint8_t got[64];
+	char name[32];
+	(void)state;
+	assert_int_equal(kvc_get(other, key_of(name, 1), got, sizeof(got), &call), -KV_EINVAL);
+	assert_int_equal(kvc_session_info(other, s, 0, &info), -KV_EINVAL);
+	assert_int_equal(kvc_session_close(other, &s, 0), -KV_EINVAL);
+	assert_ptr_equal(s, same);
+	assert_int_equal(kvc_session_close(pool, &s, 0), 0);
+	kvc_pool_close(&other);
+	pool_down(&pool);
+}
+
 static void one_with_a_call_in_progress_is_not_closed(void **state)
 {
 	struct kvc_pool *pool = pool_up(NULL, 1);
@@ -638,6 +657,7 @@ int main(void)
 		cmocka_unit_test(every_call_works_with_a_session),
 		cmocka_unit_test(nonsense_is_refused),
 		cmocka_unit_test(a_session_is_of_one_client),
+		cmocka_unit_test(a_session_is_of_one_pool),
 		cmocka_unit_test(one_with_a_call_in_progress_is_not_closed),
 		cmocka_unit_test(a_server_that_is_full_says_so),
 		cmocka_unit_test(identities_need_their_keys),
