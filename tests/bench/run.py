@@ -556,25 +556,37 @@ def beside(server, light, hog):
         return mine, other.result()
 
 
-def one_beside_many(server, quantile, hog):
-    """The latency of one worker beside those of another client, whose requests wait in the same server."""
+def small_gets(workers, clients):
+    return lambda at: reads_of(kv_bench_json(64 * K, workers, clients, ["--server", at, "--no-write"], keys=1000))
+
+
+def one_beside_many(quantile, hog):
+    """The latency of one worker beside those of another client, whose requests wait in the same server. Each time on a new server,
+    since values that are there already are not written again."""
     def one():
-        mine, theirs = beside(server, lambda at: reads_of(kv_bench_json(64 * K, 1, 1, ["--server", at, "--no-write"], keys=1000)),
-                              hog)
+        with contextlib.ExitStack() as kept:
+            mine, theirs = beside(shared_server(kept), small_gets(1, 1), hog)
         return {"value": mine[quantile] / 1e3, "other": theirs[quantile] / 1e3, "ratio": mine[quantile] / theirs[quantile]}
     return one
 
 
-def gets_beside_puts(server, puts):
-    def one():
-        alone = reads_of(kv_bench_json(64 * K, 32, 2, ["--server", server.address, "--no-write"], keys=1000))
-        mine, _ = beside(server, lambda at: reads_of(kv_bench_json(64 * K, 32, 2, ["--server", at, "--no-write"], keys=1000)), puts)
-        return {"value": mine["value"], "other": alone["value"], "ratio": mine["value"] / alone["value"]}
-    return one
+def gets_beside_puts():
+    with contextlib.ExitStack() as kept:
+        server = shared_server(kept)
+        alone = small_gets(32, 2)(server.address)
+        mine, _ = beside(server, small_gets(32, 2), puts)
+    return {"value": mine["value"], "other": alone["value"], "ratio": mine["value"] / alone["value"]}
+
+
+def shared_server(kept):
+    """One that holds what both kinds of readers read, with room for what is written beside them."""
+    server = KeptServer(64 * K, 1000, kept, memory=int(5000 * max(SECONDS, 1)))
+    kv_bench_json(M, 16, 1, ["--server", server.address, "--ttl", "0"], keys=128, seconds=0.1)
+    return server
 
 
 def big_gets(at):
-    return reads_of(kv_bench_json(M, 32, 1, ["--server", at, "--no-write"], keys=128, seconds=SECONDS + 5))
+    return reads_of(kv_bench_json(M, 32, 1, ["--server", at, "--no-write"], keys=128, seconds=SECONDS + 3))
 
 
 def puts(at):
@@ -585,23 +597,13 @@ def puts(at):
 
 
 def compare_fairness():
-    with contextlib.ExitStack() as kept:
-        server = KeptServer(64 * K, 1000, kept, memory=1024)
-        kv_bench_json(M, 16, 1, ["--server", server.address, "--ttl", "0"], keys=128, seconds=0.1)
+    for what, hog in (("read 1 MiB", big_gets), ("write 64 KiB", puts)):
         for name, quantile in (("median", "p50_ns"), ("99th percentile", "p99_ns")):
-            yield case(f"GETs of 1 worker, 64 KiB, beside 32 that read 1 MiB: {name}", one_beside_many(server, quantile, big_gets),
-                       unit="us")
-    for name, quantile in (("median", "p50_ns"), ("99th percentile", "p99_ns")):
-        with contextlib.ExitStack() as kept:
-            server = KeptServer(64 * K, 1000, kept, memory=int(5000 * max(SECONDS, 1)))
-            yield case(f"GETs of 1 worker, 64 KiB, beside 32 that write 64 KiB: {name}", one_beside_many(server, quantile, puts),
-                       unit="us")
+            yield case(f"GETs of 1 worker, 64 KiB, beside 32 that {what}: {name}", one_beside_many(quantile, hog), unit="us")
 
 
 def compare_puts():
-    with contextlib.ExitStack() as kept:
-        server = KeptServer(64 * K, 1000, kept, memory=int(5000 * max(SECONDS, 1)))
-        yield case("64 KiB", gets_beside_puts(server, puts))
+    yield case("64 KiB", gets_beside_puts)
 
 
 def compare_idle():
