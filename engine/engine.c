@@ -280,7 +280,8 @@ void te_follow(struct te *te)
 	/* Whoever did not send one has thought better of it. */
 	while ((n = kv_list_pop(&te->following))) {
 		struct link *l = KV_LIST_ENTRY(n, struct link, follow_node);
-		rail_op_put(l->rail, l->follow);
+		if (l->follow)
+			rail_op_put(l->rail, l->follow);
 		l->follow = NULL;
 	}
 }

@@ -114,6 +114,19 @@ int te_peer_open(struct te *te, const struct te_address *addrs, unsigned count, 
 	return 0;
 }
 
+/* After a reset other rails may be up than when the peer was opened. Nothing stands in a line of theirs while it is void. */
+static void rails_take(struct te_peer *peer)
+{
+	struct te *te = peer->te;
+	for (unsigned i = 0; i < peer->nlinks; i++) {
+		struct link *l = &peer->links[i];
+		if (l->follow) /* of the old rail's operations; te_handlers.follow runs all the same */
+			rail_op_put(l->rail, l->follow);
+		l->follow = NULL;
+		l->rail = &te->rails[te->map[i % te->nrails]];
+	}
+}
+
 int te_peer_readdress(struct te_peer *peer, const struct te_address *addrs, unsigned count, struct kv_error *err)
 {
 	struct addr *got[KV_RAILS_MAX];
@@ -123,6 +136,8 @@ int te_peer_readdress(struct te_peer *peer, const struct te_address *addrs, unsi
 	int rc = usable(peer->te, err);
 	if (rc)
 		return rc;
+	if (peer->is_void)
+		rails_take(peer);
 	rc = addresses_get(peer, addrs, got, err);
 	if (rc)
 		return rc;

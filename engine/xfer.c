@@ -372,8 +372,10 @@ static int start_ordered(struct te *te, struct te_xfer *x)
 		unbegin(te, x);
 		return -KV_EBUSY;
 	}
-	if (!l->follow)
+	if (!l->follow) {
+		kv_list_del(&l->follow_node); /* it may be there from before a reset */
 		kv_list_add_tail(&te->following, &l->follow_node);
+	}
 	l->follow = follow;
 	l->stamp = l->rail->stamp;
 	x->priv.state |= XFER_TOLD;

@@ -1237,6 +1237,35 @@ static void a_rail_that_fails_again_soon_stays_out_for_longer_each_time(void **s
 	close_all();
 }
 
+/* The same peer, given its addresses again: its links go by the rails that are up by then. */
+static void a_peer_that_is_readdressed_goes_by_the_rails_that_are_up(void **state)
+{
+	struct te_address a[2] = {{.len = 2, .data = {1}}, {.len = 2, .data = {2}}};
+	static const uint8_t data[8];
+	struct te_peer *p;
+	(void)state;
+	open_rails(2);
+	assert_int_equal(te_peer_open(n.te, a, 2, &p, NULL), 0);
+	fake.fails_of[1] = 1;
+	for (unsigned i = 0; i < 2; i++) {
+		struct result r = {0};
+		unsigned before = fake.count;
+		if (i == 0)
+			rail_dies(1);
+		now_ns += i * 300000000;
+		poll(); /* it is out, and then back */
+		assert_int_equal(te_rail_up(n.te, 1), i);
+		assert_int_equal(te_peer_readdress(p, a, 2, NULL), 0);
+		te_msg_send(n.te, p, 1, msg_for(&n, &r, data, 8), KV_NEVER);
+		assert_int_equal(fake.count, before + 1);
+		assert_int_equal(fake.posts[before].rail, i);
+		complete(before, 0);
+		poll();
+		assert_int_equal(r.status, 0);
+	}
+	close_all();
+}
+
 /* Peers break connections, and a NIC that works is not left out for that. */
 static void connections_that_break_are_no_failures_of_a_rail(void **state)
 {
@@ -2045,6 +2074,7 @@ int main(void)
 		CASE(fences_are_rate_limited_by_telling_late),
 		CASE(a_rail_that_cannot_be_rebuilt_is_out_and_another_stands_for_it),
 		CASE(a_rail_that_fails_again_soon_stays_out_for_longer_each_time),
+		CASE(a_peer_that_is_readdressed_goes_by_the_rails_that_are_up),
 		CASE(connections_that_break_are_no_failures_of_a_rail),
 		CASE(the_last_rail_is_never_left_out),
 		CASE(an_engine_without_rails_is_down_until_the_first_is_back),
