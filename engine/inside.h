@@ -250,6 +250,7 @@ bool link_has_work(const struct link *l);
 void link_activate(struct link *l);
 void link_activate_first(struct link *l); /* a message waits: to the head of the line */
 void link_stall(struct link *l);
+struct op *link_follow_take(struct link *l); /* what is kept for behind its ordered writes; NULL: nothing, or it cannot go behind them any more */
 void link_rest(struct link *l);                               /* out of every scheduling list */
 void te_pump(struct te *te);                                  /* post what waits, as credits and windows allow */
 void te_sweep(struct te *te);                                 /* expire queued deadlines */

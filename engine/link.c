@@ -98,6 +98,19 @@ void link_stall(struct link *l)
 	kv_list_add_tail(&te->stalled, &l->node);
 }
 
+struct op *link_follow_take(struct link *l)
+{
+	struct op *op = l->follow;
+	if (!op)
+		return NULL;
+	l->follow = NULL;
+	kv_list_del(&l->follow_node);
+	if (l->stamp == l->rail->stamp && l->addr)
+		return op;
+	rail_op_put(l->rail, op);
+	return NULL;
+}
+
 void link_rest(struct link *l)
 {
 	kv_list_del(&l->node);

@@ -141,15 +141,9 @@ int te_msg_follow(struct te *te, struct te_peer *peer, unsigned link, struct te_
 {
 	struct msg *m = KV_CONTAINER(msg, struct msg, pub);
 	struct link *l = &peer->links[link];
-	struct op *op = l->follow;
+	struct op *op = link_follow_take(l);
 	if (!op)
 		return -KV_EBUSY;
-	l->follow = NULL;
-	kv_list_del(&l->follow_node);
-	if (l->stamp != l->rail->stamp || !l->addr) {
-		rail_op_put(l->rail, op);
-		return -KV_EBUSY;
-	}
 	m->link = l;
 	m->deadline_ns = KV_NEVER;
 	if (post(l, m, op) != POST_DONE)

@@ -335,15 +335,9 @@ static void unbegin(struct te *te, struct te_xfer *x)
 static int start_behind(struct te *te, struct te_xfer *x)
 {
 	struct link *l = &x->peer->links[x->link];
-	struct op *op = l->follow;
+	struct op *op = link_follow_take(l);
 	if (!op)
 		return -KV_EBUSY;
-	l->follow = NULL;
-	kv_list_del(&l->follow_node);
-	if (l->stamp != l->rail->stamp || !l->addr) {
-		rail_op_put(l->rail, op);
-		return -KV_EBUSY;
-	}
 	op->kind = OP_WRITE;
 	begin(te, x);
 	if (post_next(l, x, op) != POST_DONE) {
