@@ -39,7 +39,7 @@ _Atomic uint64_t liar_sessions;
 _Atomic unsigned liar_failures;
 _Atomic uint64_t liar_leases, liar_releases;
 const char *liar_provider = "tcp";
-bool liar_pull;
+_Atomic bool liar_pull;
 void (*_Atomic liar_welcome)(struct wire_ctrl_msg *m);
 
 static struct {

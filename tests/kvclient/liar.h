@@ -75,7 +75,7 @@ extern _Atomic uint64_t liar_leases, liar_releases; /* given out; given back by 
 
 /* liar_provider -- of its engine: "tcp". liar_pull -- clients may read its memory. Before liar_start. */
 extern const char *liar_provider;
-extern bool liar_pull;
+extern _Atomic bool liar_pull;
 
 /* liar_welcome -- changes the WELCOME before it is sent; NULL: nothing. On the liar's thread. */
 extern void (*_Atomic liar_welcome)(struct wire_ctrl_msg *m);
