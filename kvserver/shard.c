@@ -257,12 +257,45 @@ static uint64_t rails_up(const struct shard *s)
 	return n;
 }
 
-uint64_t shard_stat_get(struct shard *s, enum wire_stat id)
+/* What the engine counts. */
+static uint64_t engine_stat(struct shard *s, enum wire_stat id)
 {
 	struct te_stats te = {0};
 
-	if (s->te && id >= WIRE_STAT_EAGAIN)
+	if (s->te)
 		te_stats(s->te, &te);
+	switch (id) {
+	case WIRE_STAT_EAGAIN:
+		return te.eagain;
+	case WIRE_STAT_INFLIGHT:
+		return te.inflight;
+	case WIRE_STAT_FENCES:
+		return te.fences;
+	case WIRE_STAT_QUEUED:
+		return te.queued;
+	case WIRE_STAT_MSG_EXHAUSTED:
+		return te.msg_exhausted;
+	case WIRE_STAT_FAILED_OPS:
+		return te.failed_ops;
+	case WIRE_STAT_REBUILD_FAILURES:
+		return te.rebuild_failures;
+	case WIRE_STAT_SENDS:
+		return te.sends;
+	case WIRE_STAT_WRITES:
+		return te.writes;
+	case WIRE_STAT_READS:
+		return te.reads;
+	case WIRE_STAT_RAIL_FAILURES:
+		return te.rail_failures;
+	case WIRE_STAT_FAILED_PEER:
+		return te.failed_peer;
+	default:
+		return 0;
+	}
+}
+
+uint64_t shard_stat_get(struct shard *s, enum wire_stat id)
+{
 	switch (id) {
 	case WIRE_STAT_BLOCKS:
 		return index_count(&s->store.index);
@@ -279,18 +312,12 @@ uint64_t shard_stat_get(struct shard *s, enum wire_stat id)
 		return s->store.events[STORE_EVICTED];
 	case WIRE_STAT_EXPIRED:
 		return s->store.events[STORE_EXPIRED];
-	case WIRE_STAT_EAGAIN:
-		return te.eagain;
 	case WIRE_STAT_QUARANTINED_BYTES:
 		return quarantined_bytes(s);
 	case WIRE_STAT_STAGED_BYTES:
 		return s->store.staged_bytes;
 	case WIRE_STAT_ENDING_SESSIONS:
 		return s->opt.index == 0 ? ending_sessions(s) : 0;
-	case WIRE_STAT_INFLIGHT:
-		return te.inflight;
-	case WIRE_STAT_FENCES:
-		return te.fences;
 	case WIRE_STAT_PINNED_BYTES:
 		return s->store.pinned_bytes;
 	case WIRE_STAT_ACTIVE:
@@ -301,20 +328,6 @@ uint64_t shard_stat_get(struct shard *s, enum wire_stat id)
 		return hashing(s);
 	case WIRE_STAT_HELD:
 		return s->held.used;
-	case WIRE_STAT_QUEUED:
-		return te.queued;
-	case WIRE_STAT_MSG_EXHAUSTED:
-		return te.msg_exhausted;
-	case WIRE_STAT_FAILED_OPS:
-		return te.failed_ops;
-	case WIRE_STAT_REBUILD_FAILURES:
-		return te.rebuild_failures;
-	case WIRE_STAT_SENDS:
-		return te.sends;
-	case WIRE_STAT_WRITES:
-		return te.writes;
-	case WIRE_STAT_READS:
-		return te.reads;
 	case WIRE_STAT_LEASES_NOW:
 		return s->leases.count;
 	case WIRE_STAT_LEASED_BYTES:
@@ -323,14 +336,23 @@ uint64_t shard_stat_get(struct shard *s, enum wire_stat id)
 		return rails_up(s);
 	case WIRE_STAT_RAILS_OUT:
 		return s->te ? s->info.rails - rails_up(s) : 0;
-	case WIRE_STAT_RAIL_FAILURES:
-		return te.rail_failures;
-	case WIRE_STAT_FAILED_PEER:
-		return te.failed_peer;
 	case WIRE_STAT_RAIL_BYTES ... WIRE_STAT_RAIL_BYTES_LAST:
 		return rails_stat(s, id - WIRE_STAT_RAIL_BYTES, id == WIRE_STAT_RAIL_BYTES_LAST, false);
 	case WIRE_STAT_RAIL_ERRORS ... WIRE_STAT_RAIL_ERRORS_LAST:
 		return rails_stat(s, id - WIRE_STAT_RAIL_ERRORS, id == WIRE_STAT_RAIL_ERRORS_LAST, true);
+	case WIRE_STAT_EAGAIN:
+	case WIRE_STAT_INFLIGHT:
+	case WIRE_STAT_FENCES:
+	case WIRE_STAT_QUEUED:
+	case WIRE_STAT_MSG_EXHAUSTED:
+	case WIRE_STAT_FAILED_OPS:
+	case WIRE_STAT_REBUILD_FAILURES:
+	case WIRE_STAT_SENDS:
+	case WIRE_STAT_WRITES:
+	case WIRE_STAT_READS:
+	case WIRE_STAT_RAIL_FAILURES:
+	case WIRE_STAT_FAILED_PEER:
+		return engine_stat(s, id);
 	case WIRE_STAT_TURNS:
 		return loop_turns(s->loop);
 	default:

@@ -115,7 +115,8 @@ static void memory_is_populated_and_keeps_what_is_in_it(void **state)
 	int rc = kv_memory_populate(p + 4097, LEN - 8192, KV_NODE_ANY, &threads);
 	if (rc == -KV_ENOTSUP) {
 		munmap(p, LEN);
-		skip(); /* Linux before 5.14 */
+		print_message("Linux before 5.14 cannot populate memory that is mapped already\n");
+		skip();
 	}
 	assert_int_equal(rc, 0);
 	assert_int_equal(threads, 1);
@@ -133,8 +134,10 @@ static void large_memory_is_populated_by_several_threads(void **state)
 	struct kv_area area;
 	unsigned threads = 0;
 	(void)state;
-	if (kv_memory_available() < 2 * (uint64_t)LEN)
-		skip(); /* too little memory here */
+	if (kv_memory_available() < 2 * (uint64_t)LEN) {
+		print_message("less than 640 MiB of memory is free\n");
+		skip();
+	}
 	assert_int_equal(kv_area_map_lazy(LEN, &area, NULL), 0);
 	int rc = kv_memory_populate(area.base, LEN, KV_NODE_ANY, &threads);
 	if (rc == 0) {
@@ -184,7 +187,8 @@ static void touched_memory_shows_in_rss(void **state)
 	assert_int_equal(kv_area_map(LEN, &area, NULL), 0);
 	if (area.page_bytes != 4096) {
 		kv_area_unmap(&area);
-		skip(); /* hugetlb pages are not counted in VmRSS */
+		print_message("the area lies in hugetlb pages, which VmRSS does not count\n");
+		skip();
 	}
 	uint64_t before = kv_memory_rss();
 	memset(area.base, 1, LEN);
