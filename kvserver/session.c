@@ -346,13 +346,15 @@ enum { GROUP = 8 };
 /* Among many keys the look-up of a GET is a chain of cache misses: those of a group are waited for at the same time. */
 static void group_ahead(const struct store *store, const struct wire_request *q, unsigned n)
 {
+	const struct block *b[GROUP];
 	uint64_t hash[GROUP];
 
 	for (unsigned i = 0; i < n; i++)
 		hash[i] = q[i].type == WIRE_GET ? store_ahead(store, q[i].key.data, q[i].key.len) : 0;
 	for (unsigned i = 0; i < n; i++)
-		if (q[i].type == WIRE_GET)
-			store_ahead_block(store, hash[i]);
+		b[i] = q[i].type == WIRE_GET ? store_ahead_block(store, hash[i]) : NULL;
+	for (unsigned i = 0; i < n; i++)
+		store_ahead_data(store, b[i]);
 }
 
 void session_frame(struct session *s, unsigned link, struct wire_reader *records, uint64_t now_ns)

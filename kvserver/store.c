@@ -14,6 +14,10 @@
 
 #include "kvserver/pins.h"
 
+/* What is loaded of a value before it is sent: from there on the processor reads ahead by itself. 4 KiB is no faster, 512
+ * bytes are slower by one or two per cent (a million keys of 4 KiB). */
+enum { AHEAD_BYTES = 1024 };
+
 int store_init(struct store *s, const struct store_options *o)
 {
 	uint64_t blocks = KV_MAX(o->limit_bytes / STORE_BYTES_PER_BLOCK, (uint64_t)STORE_BLOCKS_MIN);
@@ -246,17 +250,26 @@ uint64_t store_ahead(const struct store *s, const void *key, size_t len)
 	return hash;
 }
 
-void store_ahead_block(const struct store *s, uint64_t hash)
+const struct block *store_ahead_block(const struct store *s, uint64_t hash)
 {
 	const struct index_item *item = index_peek(&s->index, hash);
 	const struct block *b;
 
 	if (!item)
-		return;
+		return NULL;
 	b = KV_CONTAINER(item, const struct block, item);
 	__builtin_prefetch(b);
 	__builtin_prefetch(&b->item);
 	__builtin_prefetch(&b->evict);
+	return b;
+}
+
+void store_ahead_data(const struct store *s, const struct block *b)
+{
+	uint64_t bytes = b ? KV_MIN(b->len, (uint64_t)AHEAD_BYTES) : 0;
+
+	for (uint64_t at = 0; at < bytes; at += KV_CACHELINE)
+		__builtin_prefetch(store_data(s, b) + at);
 }
 
 void store_use(struct store *s, struct block *b)

@@ -45,10 +45,12 @@ void store_fini(struct store *s);
 struct block *store_find(struct store *s, const void *key, size_t len, uint64_t now_ns);
 void store_use(struct store *s, struct block *b);
 
-/* Several look-ups at once: store_ahead for each key, then store_ahead_block with what it returned, then store_find.
- * Each step begins to load what the next one reads. They change nothing and may be left out. */
+/* Several look-ups at once: store_ahead for each key, store_ahead_block with what it returned, store_ahead_data with what
+ * that returned (NULL: nothing is likely to be found), then store_find. Each step begins to load what the next one
+ * reads. They change nothing and may be left out. */
 uint64_t store_ahead(const struct store *s, const void *key, size_t len);
-void store_ahead_block(const struct store *s, uint64_t hash);
+const struct block *store_ahead_block(const struct store *s, uint64_t hash);
+void store_ahead_data(const struct store *s, const struct block *b);
 
 static inline uint8_t *store_data(const struct store *s, const struct block *b)
 {

@@ -352,14 +352,14 @@ def fi_rma_bw(size, reno=False):
 
 
 class KeptServer:
-    """A kv-server that holds keys for several runs; `kept` stops it."""
+    """A kv-server that holds keys for several runs, with the one thread that kv-bench's own has on two cores; `kept` stops it."""
 
     def __init__(self, size, keys, kept, memory=0):
         self.size, self.keys = size, keys
         read_fd, write_fd = os.pipe()
         memory = memory or keys * (size + size // 16) // M + 256
         self.p = start([os.path.join(BUILD, "kv-server"), "--listen-addr", "127.0.0.1:0", "--memory-mb", str(memory),
-                        "--log-level", "warn", "--ready-fd", str(write_fd), "--provider", "tcp"], pass_fds=[write_fd],
+                        "--worker-threads", "1", "--log-level", "warn", "--ready-fd", str(write_fd), "--provider", "tcp"], pass_fds=[write_fd],
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         kept.callback(stop, self.p)
         os.close(write_fd)
@@ -496,6 +496,9 @@ def compare_redis():
                        target=target)
     for size in (64 * K, M):
         yield case(f"{size_text(size)}, tcp with reno", kv_bench(size), redis(size, reno=True))
+    # What never leaves the host, for both.
+    for size in (64 * K, M):
+        yield case(f"{size_text(size)}, unix socket, kv-bench over shm", kv_bench(size, provider="shm"), redis(size, True))
 
 
 def compare_memcached():
