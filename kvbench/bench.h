@@ -72,6 +72,7 @@ struct bench_results {
 	struct kvc_counters counters; /* of the whole run; size 0: none were taken */
 	uint64_t rss_peak, memory_mb; /* memory_mb: of the own server, else 0 */
 	bool misses_expected;         /* the server's memory is smaller than the workload */
+	bool put_inline;              /* kvc_server_info.put_inline of any server */
 	struct phase_result write, warmup, read;
 	struct bench_breakdown *breakdown; /* with --breakdown: one per client, the first has the sum after the reads; else NULL */
 	struct keep_going_result keep_going;

@@ -78,11 +78,13 @@ static json_t *config_object(const struct bench_options *o)
 	return object;
 }
 
-static json_t *provider_object(const struct kvc_info *i)
+static json_t *provider_object(const struct bench_results *r)
 {
-	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "name", i->provider, "fabric", i->fabric, "domain",
+	const struct kvc_info *i = &r->info;
+
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "name", i->provider, "fabric", i->fabric, "domain",
 			 i->domain, "wait", i->wait, "libfabric", i->libfabric, "loopback_congestion_control",
-			 i->congestion, "mode", i->mode);
+			 i->congestion, "mode", i->mode, "put", r->put_inline ? "inline" : "read");
 }
 
 static json_t *rails_array(const struct bench_results *r)
@@ -227,7 +229,7 @@ static json_t *report_object(const struct bench *b)
 	const struct bench_results *r = &b->results;
 	json_t *object =
 		json_pack("{s:s, s:o, s:o, s:o, s:{s:o, s:o}, s:{s:I, s:I}}", "schema", "kvbench/1", "provider",
-			  provider_object(&r->info), "config", config_object(b->opt), "resources", resources_object(r),
+			  provider_object(r), "config", config_object(b->opt), "resources", resources_object(r),
 			  "phases", "write", phase_object(&r->write), "read", phase_object(&r->read), "verify",
 			  "checked", (json_int_t)r->read.tally.checked, "wrong", (json_int_t)r->read.tally.wrong);
 

@@ -104,6 +104,9 @@ static void start_notes(const struct bench *b)
 	if (b->results.misses_expected)
 		fprintf(b->out, "note       the server's memory is smaller than the workload: evicted values are "
 				"misses, which do not fail this run\n");
+	if (b->results.put_inline && !o->no_write)
+		fprintf(b->out, "note       PUT sends its bytes inside requests, far below GET's rate: over TCP with libfabric before 1.22 it is not "
+				"safe for a server to read (docs/PROVIDERS.md)\n");
 	if (o->no_checksum)
 		fprintf(b->out, "note       checksums of GETs are not checked (--no-checksum)\n");
 }

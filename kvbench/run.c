@@ -90,6 +90,16 @@ static int start_server(struct bench *b, struct kv_error *err)
 	return server_child_start(&so, &b->server, err);
 }
 
+static bool puts_inline(struct kvc_pool *pool, unsigned servers)
+{
+	struct kvc_server_info s = {.size = sizeof(s)};
+
+	for (unsigned i = 0; i < servers; i++)
+		if (kvc_server_info(pool, 0, i, &s) == 0 && s.put_inline)
+			return true;
+	return false;
+}
+
 static int open_pool(struct bench *b, struct kv_error *err)
 {
 	const struct bench_options *o = b->opt;
@@ -123,7 +133,9 @@ static int open_pool(struct bench *b, struct kv_error *err)
 		return rc;
 	b->num_clients = kvc_num_clients(b->pool);
 	b->results.info.size = sizeof(b->results.info);
-	return kvc_info(b->pool, &b->results.info);
+	rc = kvc_info(b->pool, &b->results.info);
+	b->results.put_inline = puts_inline(b->pool, ko.num_servers);
+	return rc;
 }
 
 /* ---- phases ---- */

@@ -183,7 +183,7 @@ static void client_text(struct cli *cli)
 
 static json_t *server_state_object(const struct kvc_server_info *s)
 {
-	return json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "name",
+	return json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:s}", "name",
 			 s->name, "links_up", (json_int_t)s->links_up, "node_id", s->node_id, "state", state_names[s->state], "session",
 			 (json_int_t)s->session, "incarnation", (json_int_t)s->incarnation, "shards",
 			 (json_int_t)s->shards, "links", (json_int_t)s->links, "credits_granted",
@@ -191,7 +191,7 @@ static json_t *server_state_object(const struct kvc_server_info *s)
 			 (json_int_t)s->queued, "inflight", (json_int_t)s->inflight, "heard_ns",
 			 (json_int_t)KV_MIN(s->heard_ns, (uint64_t)INT64_MAX), "ping_ns", (json_int_t)s->ping_ns,
 			 "connects", (json_int_t)s->connects, "attempts_failed", (json_int_t)s->attempts_failed, "fences",
-			 (json_int_t)s->fences, "why", s->why);
+			 (json_int_t)s->fences, "pull", (int)s->pull, "put_inline", (int)s->put_inline, "why", s->why);
 }
 
 static json_t *rail_object(const struct kvc_rail_info *r)

@@ -236,6 +236,7 @@ static void links_info(struct kvc_server_info *o, const struct kvc_session *s)
 {
 	o->session = s->number;
 	o->pull = s->pull;
+	o->put_inline = s->flags & WIRE_WELCOME_INLINE_PUT ? 1 : 0;
 	o->shards = s->shards;
 	o->links = s->num_links;
 	for (uint32_t i = 0; i < s->num_links; i++) {

@@ -435,6 +435,8 @@ struct kvc_server_info {
 	char why[512];              /* what went wrong last; empty: nothing */
 	uint32_t pull;              /* 1: its values are read by the client (enum kvc_mode) */
 	uint32_t links_up;          /* of `links`: those that answer. The others carry nothing, and are asked again */
+	uint32_t put_inline;        /* 1: a PUT's bytes travel inside its requests, at a fraction of GET's speed: with its provider it is not
+	                             * safe for the server to read our memory (docs/PROVIDERS.md) */
 };
 
 /* kvc_server_info -- server `server` (an index into options.servers) as client `client` sees it, all at one moment: asked

@@ -88,7 +88,7 @@ static void test_names(void **state)
 
 	check_names(j, "schema provider config resources phases verify");
 	assert_string_equal(json_string_value(json_object_get(j, "schema")), "kvbench/1");
-	check_names(json_object_get(j, "provider"), "name fabric domain wait libfabric loopback_congestion_control mode");
+	check_names(json_object_get(j, "provider"), "name fabric domain wait libfabric loopback_congestion_control mode put");
 	check_names(json_object_get(j, "resources"), "os_threads endpoints links buffer_bytes peak_rss_bytes buffer_pages numa register_ns");
 	check_names(phases, "write read");
 	check_names(json_object_get(phases, "write"),
