@@ -7,6 +7,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -31,6 +32,14 @@ static unsigned half_of_the_cores(const struct doctor *d)
 {
 	uint64_t cpus = KV_MIN((uint64_t)KV_MAX(d->host.cpus, 1u), d->host.cpus_group);
 	return (unsigned)KV_MIN(KV_MAX(cpus / 2, (uint64_t)1), (uint64_t)LOOPS_MAX);
+}
+
+/* As kvclient does by default. */
+static unsigned threads_of_clients(const struct doctor *d)
+{
+	const struct doctor_options *o = d->opt;
+	unsigned automatic = strcasecmp(o->provider, "shm") == 0 ? LOOPS_MAX : half_of_the_cores(d);
+	return KV_MIN(o->num_threads ? o->num_threads : automatic, o->num_clients);
 }
 
 /* ---- the source address, as kvclient finds it ---- */
@@ -111,7 +120,7 @@ static void roles_make(struct doctor *d)
 	c->present = true;
 	s->present = o->servers.count == 0;
 	c->engines = o->num_clients;
-	c->threads = KV_MIN(o->num_threads ? o->num_threads : half_of_the_cores(d), c->engines);
+	c->threads = threads_of_clients(d);
 	c->peers = s->present ? shards : o->servers.count * SHARDS_OF_OTHERS;
 	c->region_bytes = o->buffer_mb << 20;
 	c->files = (uint64_t)c->engines * KV_MAX(o->servers.count, 1u) + (uint64_t)c->threads * LOOP_FILES + OWN_FILES;

@@ -76,7 +76,8 @@ janitor() {
 disown
 export KVRAIL_CHAOS=$scratch
 
-make --no-print-directory "$build/kv-server" "$build/kv-client" "$build/kv-bench" "$load" "$build/tests/chaos/lossy_link" >"$scratch/make.out" 2>&1 || {
+programs=("$build/kv-server" "$build/kv-client" "$build/kv-bench" "$load" "$build/tests/chaos/lossy_link")
+make --no-print-directory "${programs[@]#"$PWD/"}" >"$scratch/make.out" 2>&1 || {
 	echo "1..1"
 	echo "not ok 1 - building the programs"
 	sed 's/^/# /' "$scratch/make.out"
@@ -89,23 +90,13 @@ in_space=() # a command before the programs: ip netns exec NAME
 
 # serve NAME ADDRESS ARGS... -- a kv-server in the background; $server is its address, $server_pid its process. Fails if it is not ready in 30 s.
 serve() {
-	local name=$1 address=$2 ready="$scratch/$1.ready" i
+	local name=$1 address=$2 ready="$scratch/$1.ready"
 	shift 2
 	: >"$ready"
 	"${in_space[@]}" "$build/kv-server" --listen-addr "$address" --node-id "$name" --memory-mb 128 --worker-threads 2 --provider tcp --log-level warn \
 		--ready-fd 3 "$@" 3>"$ready" >>"$scratch/$name.out" 2>>"$scratch/$name.err" &
 	server_pid=$!
-	pids+=("$server_pid")
-	for ((i = 0; i < 600; i++)); do
-		server=$(sed -n 's/^READY //p' "$ready")
-		[ -n "$server" ] && return 0
-		kill -0 "$server_pid" 2>/dev/null || break
-		sleep 0.05
-	done
-	kill -KILL "$server_pid" 2>/dev/null
-	echo "server $name did not become ready:"
-	tail -n 20 "$scratch/$name.err"
-	return 1
+	server_wait "$name" "$ready" 300 "$scratch/$name.err"
 }
 
 # serve_again NAME ADDRESS ARGS... -- the same on the port it had. Somebody else's connection may have that port for a moment.

@@ -6,17 +6,6 @@ plan 26
 run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "$@"; }
 small=(--num-workers 8 --num-clients 2 --num-threads 2 --num-keys 200 --repeat-reads 5 --buffer-mb 16)
 
-json_is() { # json_is FILE PYTHON-EXPRESSION over j
-	python3 - "$1" "$2" <<'P'
-import json, sys
-j = json.load(open(sys.argv[1]))
-ok = eval(sys.argv[2])
-if not ok:
-    print(json.dumps(j, indent=1))
-sys.exit(0 if ok else 1)
-P
-}
-
 for provider in tcp shm; do
 	check "$provider: run with --verify" run --provider $provider "${small[@]}" --verify --json "$scratch/$provider.json"
 	check "$provider: every GET hit, none failed, none wrong" json_is "$scratch/$provider.json" \

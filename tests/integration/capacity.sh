@@ -5,23 +5,6 @@
 plan 33
 capacity() { timeout -k 5 200 "$build/kv-bench" capacity --provider tcp "$@"; }
 
-skip() { # skip NAME REASON
-	tap_n=$((tap_n + 1))
-	echo "ok $tap_n - $1 # SKIP $2"
-}
-
-json_is() { # json_is FILE PYTHON-EXPRESSION over j, and m(NAME) of a model
-	python3 - "$1" "$2" <<'P'
-import json, sys
-j = json.load(open(sys.argv[1]))
-m = lambda name: j["models"][name]
-ok = eval(sys.argv[2])
-if not ok:
-    print(json.dumps(j, indent=1))
-sys.exit(0 if ok else 1)
-P
-}
-
 processes() { # processes TEXT -- the ids of those with that text on their command line (words end with "|")
 	local p line
 	for p in /proc/[0-9]*; do

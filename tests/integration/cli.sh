@@ -34,17 +34,15 @@ check "a value of 16 MiB and one byte" put_get_file 16777217
 check "a value of 100 MiB" put_get_file 104857600
 check "a value over the server's memory is refused" put_too_big
 check "stat shows the blocks" says 'blocks' kv stat
-json_is() { # json_is EXPRESSION: over d, what kv-client stat --all --shards --json gives
-	kv --all --shards --json stat | python3 -c "import json,sys; d = json.load(sys.stdin); sys.exit(0 if $1 else 1)"
-}
+stat_is() { kv --all --shards --json stat | json_is - "$1"; }
 check "stat groups counters, and has units" says '^answers:$' kv stat
 check "stat --all tells of this client's server and rail" says '^server .*: up, node ' kv --all stat
-check "stat --json: shards add up to the server" json_is \
-	"sum(s['requests']['puts'] for s in d['servers'][0]['shards']) == d['servers'][0]['counters']['requests']['puts'] > 0"
-check "stat --json: misses were answered not found" json_is \
-	"d['servers'][0]['counters']['answers']['answered_not_found'] >= d['servers'][0]['counters']['requests']['misses'] > 0"
-check "stat --json: the client's own side" json_is \
-	"d['client']['servers'][0]['state'] == 'up' and d['client']['counters']['results of STAT']['ok'] > 0 and d['client']['counters']['calls']['errors'] == 0"
+check "stat --json: shards add up to the server" stat_is \
+	"sum(s['requests']['puts'] for s in j['servers'][0]['shards']) == j['servers'][0]['counters']['requests']['puts'] > 0"
+check "stat --json: misses were answered not found" stat_is \
+	"j['servers'][0]['counters']['answers']['answered_not_found'] >= j['servers'][0]['counters']['requests']['misses'] > 0"
+check "stat --json: the client's own side" stat_is \
+	"j['client']['servers'][0]['state'] == 'up' and j['client']['counters']['results of STAT']['ok'] > 0 and j['client']['counters']['calls']['errors'] == 0"
 slow_says() { kv --slow-ms 1 get file-104857600 -o "$scratch/copy" 2>&1 | grep -Eq 'slow GET client 0 .* key .file-104857600. .*: [0-9.]+ ms = room .*; [0-9]+ requests; OK'; }
 documented() { # every name that stat gives is explained
 	kv --all --json stat | python3 -c "

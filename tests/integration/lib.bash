@@ -3,6 +3,7 @@
 # Source it, call `plan N`, then `check NAME COMMAND...` for each test. Everything a test starts is stopped at its end.
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 build=${KVRAIL_BUILD:-build/release}
+[[ $build = /* ]] || build=$PWD/$build
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/kvrail-test.XXXXXX")
 pids=()
 tap_n=0 tap_failed=0
@@ -28,7 +29,7 @@ check() {
 		echo "ok $tap_n - $name"
 	else
 		echo "not ok $tap_n - $name"
-		sed 's/^/# /' "$scratch/check.out" | tail -n 60
+		sed 's/^/# /' "$scratch/check.out" | tail -n 200
 		tap_failed=1
 	fi
 }
@@ -66,22 +67,73 @@ says() {
 	}
 }
 
+# json_is FILE EXPRESSION [STATUS] -- succeeds if the Python expression over the JSON of FILE (- is standard input) is true. It has j, all of it; m(NAME), a
+# model of kv-bench capacity; f(ID), findings of kv-doctor; rc, STATUS. If it is not true the whole JSON is shown, an item to a line.
+json_is() {
+	python3 -c '
+import json, sys, traceback
+with sys.stdin if sys.argv[1] == "-" else open(sys.argv[1]) as file:
+    text = file.read()
+rc = int(sys.argv[3]) if len(sys.argv) > 3 else None
+def m(name):
+    return j["models"][name]
+def f(id):
+    return [x for x in j["findings"] if x["id"] == id]
+def show(name, value, depth):
+    if depth < 2 and isinstance(value, (dict, list)) and value:
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            show(name + "." + str(key), item, depth + 1)
+    else:
+        print(name, "=", json.dumps(value))
+try:
+    j = json.loads(text)
+except ValueError as e:
+    sys.exit("this is no JSON (%s): %s" % (e, text[:4000]))
+try:
+    if eval(sys.argv[2]):
+        sys.exit(0)
+except Exception:
+    traceback.print_exc(file=sys.stdout)
+print("not so:", sys.argv[2], "" if rc is None else "(rc %d)" % rc)
+show("j", j, 0)
+sys.exit(1)' "$@"
+}
+
+# skip NAME REASON -- a test that cannot be made here.
+skip() {
+	tap_n=$((tap_n + 1))
+	echo "ok $tap_n - $1 # SKIP $2"
+}
+
+# server_wait NAME FILE TENTHS LOG... -- wait until a server that was started as $server_pid has written READY to FILE; sets $server. Its logs are shown if it does not.
+server_wait() {
+	local name=$1 file=$2 tenths=$3 i
+	shift 3
+	server=
+	pids+=("$server_pid")
+	for ((i = 0; i < 2 * tenths; i++)); do
+		server=$(sed -n 's/^READY //p' "$file")
+		[ -n "$server" ] && return 0
+		kill -0 "$server_pid" 2>/dev/null || break
+		sleep 0.05
+	done
+	kill -KILL "$server_pid" 2>/dev/null
+	echo "server $name did not become ready:"
+	tail -n 20 "$@"
+	return 1
+}
+
 # start_server NAME ARGS... -- a kv-server on a port of its own; sets $server to its address and $server_pid.
 start_server() {
-	local name=$1 fifo="$scratch/$1.ready" line=
+	local name=$1 ready="$scratch/$1.ready"
 	shift
-	mkfifo "$fifo"
+	: >"$ready"
 	"$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 256 --worker-threads 2 --log-level warn --ready-fd 3 "$@" \
-		3>"$fifo" >"$scratch/$name.out" 2>"$scratch/$name.err" &
+		3>"$ready" >"$scratch/$name.out" 2>"$scratch/$name.err" &
 	server_pid=$!
-	pids+=("$server_pid")
-	read -r -t 30 line <"$fifo"
-	server=${line#READY }
-	[ -n "$server" ] || {
-		echo "# server $name did not become ready:"
-		sed 's/^/# /' "$scratch/$name.err"
-		return 1
-	}
+	server_wait "$name" "$ready" 300 "$scratch/$name.err" >"$scratch/wait.out" && return 0
+	sed 's/^/# /' "$scratch/wait.out"
+	return 1
 }
 
 # stop_server PID -- SIGTERM, and wait until it is gone; its exit status is ours.

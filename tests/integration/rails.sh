@@ -5,7 +5,6 @@
 . "$(dirname "$0")/lib.bash"
 plan 15
 bench() { timeout -k 5 100 "$build/kv-bench" "$@"; }
-json() { python3 -c "import json,sys; j=json.load(open('$scratch/$1')); sys.exit(0 if ($2) else print(j) or 1)"; }
 
 two=127.0.0.2,127.0.0.3
 start_server plain --provider tcp --nic $two || exit 1
@@ -20,7 +19,7 @@ check "kv-bench too" says 'no NIC nix here; there are: .*lo \(127' bench --serve
 for rails in "127.0.0.4 1" "127.0.0.4,127.0.0.5,127.0.0.6,127.0.0.7 4"; do
 	check "${rails#* } rails to 2: every byte" status 0 bench --server "$server" --nic "${rails% *}" --verify --num-keys 60 \
 		--value-size 3M --num-clients 1 --num-workers 4 --repeat-reads 3 --quiet --json "$scratch/unequal.json"
-	check "... and each was used" json unequal.json "len(j['rails']) == ${rails#* } and all(r['immediates'] > 20 for r in j['rails'])"
+	check "... and each was used" json_is "$scratch/unequal.json" "len(j['rails']) == ${rails#* } and all(r['immediates'] > 20 for r in j['rails'])"
 done
 stop_server "$server_pid"
 
@@ -84,8 +83,8 @@ sleep 3
 ip -n "$a" link set va1 up
 wait "$bench_pid"
 bench_rc=$?
-check "every call was a success, and no byte was wrong" json cut.json \
+check "every call was a success, and no byte was wrong" json_is "$scratch/cut.json" \
 	"$bench_rc == 0 and j['verify']['wrong'] == 0 and j['phases']['read']['errors'] == {} and j['phases']['read']['ops'] > 1000"
-check "each client was connected anew once or twice" json cut.json "2 <= j['counters']['connections']['lost_connections'] <= 4"
+check "each client was connected anew once or twice" json_is "$scratch/cut.json" "2 <= j['counters']['connections']['lost_connections'] <= 4"
 check "the cable is in use again" grep -q 'answers again' "$scratch/bench.out"
 finish

@@ -23,10 +23,6 @@ seed=${KVRAIL_SEED:-$(($(od -An -N4 -tu4 /dev/urandom)))}
 small=(--num-workers 8 --num-clients 2 --num-threads 2 --num-keys 100 --repeat-reads 10 --buffer-mb 16 --timeout 20 --verify --log-level off)
 bench() { timeout -k 5 120 "$build/kv-bench" --provider "$provider" "${small[@]}" --server-threads 2 "$@"; }
 
-json_is() { # json_is FILE PYTHON-EXPRESSION over j
-	python3 -c "import json,sys; j = json.load(open(sys.argv[1])); sys.exit(0 if eval(sys.argv[2]) else print(json.dumps(j, indent=1)) or 1)" "$@"
-}
-
 # told NAME TEST -- of what the programs' shims told at their ends: the sum over the word NAME.
 told() {
 	local sum

@@ -14,26 +14,18 @@ plan 9
 grind() { # grind NAME COMMAND... -- its report is $scratch/NAME.vg; status 99: it found something
 	local name=$1
 	shift
-	LD_PRELOAD="$PWD/$build/tests/valgrind/uring.so" exec valgrind --quiet --leak-check=full --show-leak-kinds=definite,indirect,possible \
+	LD_PRELOAD="$build/tests/valgrind/uring.so" exec valgrind --quiet --leak-check=full --show-leak-kinds=definite,indirect,possible \
 		--errors-for-leak-kinds=definite,indirect,possible --error-exitcode=99 --num-callers=40 \
 		--log-file="$scratch/$name.vg" "$@"
 }
 
 grind_server() { # grind_server NAME ADDRESS -- $server, $server_pid
-	local name=$1 ready="$scratch/$1.ready" i
+	local name=$1 ready="$scratch/$1.ready"
 	: >"$ready"
 	grind "$name" "$build/kv-server" --listen-addr "$2" --memory-mb 32 --worker-threads 2 --provider tcp --log-level warn --ready-fd 3 \
 		3>"$ready" >"$scratch/$name.out" 2>&1 &
 	server_pid=$!
-	pids+=("$server_pid")
-	for ((i = 0; i < 600; i++)); do
-		server=$(sed -n 's/^READY //p' "$ready")
-		[ -n "$server" ] && return 0
-		kill -0 "$server_pid" 2>/dev/null || break
-		sleep 0.1
-	done
-	cat "$scratch/$name.out" "$scratch/$name.vg"
-	return 1
+	server_wait "$name" "$ready" 600 "$scratch/$name.out" "$scratch/$name.vg"
 }
 
 # A server has slow clients and is slow itself: it gets a minute.

@@ -53,22 +53,13 @@ one() {
 
 # serve ADDRESS ARGS... -- a kv-server over verbs; $server is its address, $server_pid its process.
 serve() {
-	local address=$1 ready=$scratch/ready i
+	local address=$1 ready=$scratch/ready
 	shift
 	: >"$ready"
 	"$build/kv-server" --listen-addr "$address" --insecure --provider verbs --memory-mb 64 --worker-threads 2 --log-level warn --ready-fd 3 "$@" \
 		3>"$ready" >>"$scratch/server.out" 2>&1 &
 	server_pid=$!
-	pids+=("$server_pid")
-	for ((i = 0; i < 600; i++)); do
-		server=$(sed -n 's/^READY //p' "$ready")
-		[ -n "$server" ] && return 0
-		kill -0 "$server_pid" 2>/dev/null || break
-		sleep 0.1
-	done
-	echo "the server did not become ready:"
-	tail -n 20 "$scratch/server.out"
-	return 1
+	server_wait verbs "$ready" 600 "$scratch/server.out"
 }
 
 # serve_end -- it must still be there, and end well.
