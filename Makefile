@@ -118,7 +118,7 @@ $(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c)): %: %.c.o $(call a,$(CLIENT_L
 
 # Programs of `make bench`, and hash and samehost, which are run by hand: what the checksum and the copying cost here. They link no client of ours.
 BENCH_TOOLS := $(addprefix $(B)/tests/bench/,lfget rawtcp kvload c2c hash samehost)
-$(BENCH_TOOLS): %: %.c.o $(B)/tests/bench/result.c.o $(call a,kvbench base)
+$(BENCH_TOOLS): %: %.c.o $(B)/tests/bench/result.c.o $(B)/tests/bench/load.c.o $(call a,kvbench base)
 	$(link)
 $(B)/tests/bench/congestion.so: $(B)/tests/bench/congestion.c.o
 	$(link) -shared

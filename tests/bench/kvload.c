@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "kvbench/workload.h"
+#include "tests/bench/load.h"
 #include "tests/bench/result.h"
 
 enum { CONNS_MAX = 4096, BATCH_MAX = 1024, HEAD_BYTES = 512, FILL_BATCH = 16, EVENTS = 256, GRACE_S = 10 };
@@ -36,7 +37,7 @@ static const char *const protocols[] = {"redis", "memcached", NULL};
 struct options {
 	int protocol;
 	const char *address;
-	uint64_t num_keys, size, seed, duration_ns;
+	struct load_shape shape; /* blocks: keys */
 	uint32_t conns, batch;
 	bool verify, no_fill;
 };
@@ -59,52 +60,11 @@ static const struct kv_opt table[] = {
 	 .metavar = "HOST:PORT",
 	 .def = "127.0.0.1:6379",
 	 .help = "Where the server listens; with a slash: a unix socket."},
-	{.name = "num-keys",
-	 .letter = 'k',
-	 .type = KV_OPT_U64,
-	 AT(num_keys),
-	 .metavar = "N",
-	 .def = "4096",
-	 .min = 1,
-	 .max = 1ull << 30,
-	 .help = "Keys stored, then read."},
-	{.name = "value-size",
-	 .letter = 'v',
-	 .type = KV_OPT_SIZE,
-	 AT(size),
-	 .metavar = "SIZE",
-	 .def = "64KB",
-	 .min = 16,
-	 .max = 1 << 30,
-	 .help = "Size of a value."},
-	{.name = "conns",
-	 .letter = 'c',
-	 .type = KV_OPT_U32,
-	 AT(conns),
-	 .metavar = "N",
-	 .def = "32",
-	 .min = 1,
-	 .max = CONNS_MAX,
-	 .help = "Connections."},
-	{.name = "batch",
-	 .letter = 'n',
-	 .type = KV_OPT_U32,
-	 AT(batch),
-	 .metavar = "N",
-	 .def = "1",
-	 .min = 1,
-	 .max = BATCH_MAX,
-	 .help = "GETs that a connection sends at once; latency is the batch's."},
-	{.name = "duration",
-	 .letter = 'd',
-	 .type = KV_OPT_DURATION,
-	 AT(duration_ns),
-	 .metavar = "SEC",
-	 .def = "1",
-	 .min = 1000000,
-	 .max = 3600000000000ull,
-	 .help = "How long to read, after a warm-up of a tenth."},
-	{.name = "seed", .type = KV_OPT_U64, AT(seed), .metavar = "N", .def = "1", .help = "Seed of keys and order."},
+	LOAD_BLOCKS_ROW(struct options, "num-keys", "Keys stored, then read."),
+	LOAD_ROWS(struct options),
+	LOAD_COUNT_ROW(.name = "conns", .letter = 'c', AT(conns), .def = "32", .max = CONNS_MAX, .help = "Connections."),
+	LOAD_COUNT_ROW(.name = "batch", .letter = 'n', AT(batch), .def = "1", .max = BATCH_MAX,
+		       .help = "GETs that a connection sends at once; latency is the batch's."),
 	{.name = "verify", .type = KV_OPT_FLAG, AT(verify), .help = "Compare every byte read."},
 	{.name = "no-fill", .type = KV_OPT_FLAG, AT(no_fill), .help = "The keys are there already."},
 	{.name = NULL},
@@ -217,19 +177,19 @@ static void store(struct load *l, int fd, uint64_t index)
 	char head[HEAD_BYTES];
 	int n;
 
-	bench_key_make(&key, o->seed, o->size, index);
-	bench_value_fill(&key, l->value, o->size);
+	bench_key_make(&key, o->shape.seed, o->shape.size, index);
+	bench_value_fill(&key, l->value, o->shape.size);
 	memcpy(&l->stamp[2 * index], l->value, 8);
-	memcpy(&l->stamp[2 * index + 1], l->value + o->size - 8, 8);
+	memcpy(&l->stamp[2 * index + 1], l->value + o->shape.size - 8, 8);
 	if (o->no_fill)
 		return;
 	if (o->protocol == REDIS)
 		n = snprintf(head, sizeof(head), "*3\r\n$3\r\nSET\r\n$%zu\r\n%s\r\n$%llu\r\n", key.len, key.text,
-			     (unsigned long long)o->size);
+			     (unsigned long long)o->shape.size);
 	else
-		n = snprintf(head, sizeof(head), "set %s 0 0 %llu\r\n", key.text, (unsigned long long)o->size);
+		n = snprintf(head, sizeof(head), "set %s 0 0 %llu\r\n", key.text, (unsigned long long)o->shape.size);
 	send_all(fd, head, (size_t)n);
-	send_all(fd, l->value, o->size);
+	send_all(fd, l->value, o->shape.size);
 	send_all(fd, "\r\n", 2);
 }
 
@@ -253,8 +213,8 @@ static void fill(struct load *l)
 	const struct options *o = l->o;
 	int fd = connection(o->address);
 
-	for (uint64_t i = 0; i < o->num_keys; i += FILL_BATCH) {
-		uint64_t n = KV_MIN(o->num_keys - i, (uint64_t)FILL_BATCH);
+	for (uint64_t i = 0; i < o->shape.blocks; i += FILL_BATCH) {
+		uint64_t n = KV_MIN(o->shape.blocks - i, (uint64_t)FILL_BATCH);
 		for (uint64_t j = 0; j < n; j++)
 			store(l, fd, i + j);
 		if (!o->no_fill)
@@ -271,7 +231,7 @@ static size_t request_add(const struct load *l, char *out, size_t cap, uint64_t 
 	struct bench_key key;
 	int n;
 
-	bench_key_make(&key, o->seed, o->size, bench_order_key(number, o->num_keys, o->seed));
+	bench_key_make(&key, o->shape.seed, o->shape.size, bench_order_key(number, o->shape.blocks, o->shape.seed));
 	if (o->protocol == REDIS)
 		n = snprintf(out, cap, "*2\r\n$3\r\nGET\r\n$%zu\r\n%s\r\n", key.len, key.text);
 	else
@@ -324,15 +284,15 @@ static int header(const struct load *l, const struct conn *c, size_t *out_body, 
 static void value_check(struct load *l, const struct conn *c, size_t body, uint64_t len)
 {
 	const struct options *o = l->o;
-	uint64_t index = bench_order_key(c->first + c->answered, o->num_keys, o->seed);
+	uint64_t index = bench_order_key(c->first + c->answered, o->shape.blocks, o->shape.seed);
 	struct bench_key key;
 
-	if (len != o->size || memcmp(c->buf + body, &l->stamp[2 * index], 8) ||
+	if (len != o->shape.size || memcmp(c->buf + body, &l->stamp[2 * index], 8) ||
 	    memcmp(c->buf + body + len - 8, &l->stamp[2 * index + 1], 8))
 		die("GET", "a value is not what was stored");
 	if (!o->verify)
 		return;
-	bench_key_make(&key, o->seed, o->size, index);
+	bench_key_make(&key, o->shape.seed, o->shape.size, index);
 	if (bench_value_check(&key, c->buf + body, len) != len)
 		die("GET", "a value is not what was stored");
 }
@@ -347,7 +307,7 @@ static bool parse(struct load *l, struct conn *c)
 	while (c->answered < l->o->batch && c->at < c->have) {
 		if (header(l, c, &body, &len) == -EAGAIN)
 			return false;
-		if (len != l->o->size)
+		if (len != l->o->shape.size)
 			die("GET", "a value has another length than what was stored");
 		if (c->have < body + len + tail)
 			return false;
@@ -362,7 +322,7 @@ static void done(struct load *l, struct conn *c)
 {
 	if (l->counting) {
 		l->result.gets += l->o->batch;
-		l->result.bytes += l->o->batch * l->o->size;
+		l->result.bytes += l->o->batch * l->o->shape.size;
 		kv_hist_add(&l->result.latency, now_ns() - c->start_ns);
 	}
 	if (l->over)
@@ -417,7 +377,7 @@ static void conns_open(struct load *l)
 	const struct options *o = l->o;
 	struct kv_area area;
 	struct kv_error err = {0};
-	size_t cap = o->batch * (o->size + HEAD_BYTES);
+	size_t cap = o->batch * (o->shape.size + HEAD_BYTES);
 
 	l->conn = calloc(o->conns, sizeof(*l->conn));
 	l->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -445,11 +405,11 @@ static void load_run(struct load *l)
 
 	for (uint32_t i = 0; i < o->conns; i++)
 		ask(l, &l->conn[i]);
-	read_for(l, o->duration_ns / 10);
+	read_for(l, o->shape.duration_ns / 10);
 	l->counting = true;
 	cpu = cpu_seconds_now();
 	start = now_ns();
-	read_for(l, o->duration_ns);
+	read_for(l, o->shape.duration_ns);
 	l->result.elapsed_ns = now_ns() - start;
 	l->result.cpu_seconds = cpu_seconds_now() - cpu;
 	l->counting = false;
@@ -463,17 +423,14 @@ int main(int argc, char **argv)
 {
 	static struct load l; /* a histogram is too large for a stack */
 	struct options o;
-	struct kv_error err = {0};
-	int rc = kv_opt_parse(&program, table, argc, argv, &o, NULL, &err);
+	int rc = load_options(&program, table, argc, argv, &o);
 
-	if (rc < 0)
-		fprintf(stderr, "kvload: %s (try --help)\n", err.text);
-	if (rc)
-		return rc < 0 ? 2 : 0;
+	if (rc >= 0)
+		return rc;
 	l.o = &o;
 	result_init(&l.result);
-	l.stamp = malloc(o.num_keys * 16);
-	l.value = malloc(o.size);
+	l.stamp = malloc(o.shape.blocks * 16);
+	l.value = malloc(o.shape.size);
 	l.request = malloc((size_t)o.batch * HEAD_BYTES);
 	if (!l.stamp || !l.value || !l.request)
 		die_errno("malloc");

@@ -17,13 +17,10 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <rdma/fabric.h>
@@ -34,13 +31,14 @@
 #include <rdma/fi_rma.h>
 
 #include "kvbench/workload.h"
+#include "tests/bench/load.h"
 #include "tests/bench/result.h"
 
 enum { REQUEST_BYTES = 64, NAME_MAX_BYTES = 256, CONNS_MAX = 256, DEPTH_MAX = 256, REAP = 64, GRACE_S = 10 };
 
 struct options {
 	const char *provider;
-	uint64_t size, blocks, seed, duration_ns;
+	struct load_shape shape;
 	uint32_t conns, depth;
 	bool split;
 };
@@ -55,52 +53,10 @@ static const struct kv_opt table[] = {
 	 .metavar = "NAME",
 	 .def = "tcp;ofi_rxm",
 	 .help = "libfabric's name of the provider."},
-	{.name = "value-size",
-	 .letter = 'v',
-	 .type = KV_OPT_SIZE,
-	 AT(size),
-	 .metavar = "SIZE",
-	 .def = "64KB",
-	 .min = 16,
-	 .max = 1 << 30,
-	 .help = "Size of a block."},
-	{.name = "blocks",
-	 .letter = 'k',
-	 .type = KV_OPT_U64,
-	 AT(blocks),
-	 .metavar = "N",
-	 .def = "4096",
-	 .min = 1,
-	 .max = 1 << 30,
-	 .help = "Blocks that the server holds, read in kv-bench's random order; 1: always the same."},
-	{.name = "conns",
-	 .letter = 'c',
-	 .type = KV_OPT_U32,
-	 AT(conns),
-	 .metavar = "N",
-	 .def = "1",
-	 .min = 1,
-	 .max = CONNS_MAX,
-	 .help = "Endpoints of the client."},
-	{.name = "depth",
-	 .letter = 'n',
-	 .type = KV_OPT_U32,
-	 AT(depth),
-	 .metavar = "N",
-	 .def = "1",
-	 .min = 1,
-	 .max = DEPTH_MAX,
-	 .help = "Requests in flight on each."},
-	{.name = "duration",
-	 .letter = 'd',
-	 .type = KV_OPT_DURATION,
-	 AT(duration_ns),
-	 .metavar = "SEC",
-	 .def = "1",
-	 .min = 1000000,
-	 .max = 3600000000000ull,
-	 .help = "How long to read, after a warm-up of a tenth."},
-	{.name = "seed", .type = KV_OPT_U64, AT(seed), .metavar = "N", .def = "1", .help = "Seed of blocks and order."},
+	LOAD_ROWS(struct options),
+	LOAD_BLOCKS_ROW(struct options, "blocks", "Blocks that the server holds, read in kv-bench's random order; 1: always the same."),
+	LOAD_COUNT_ROW(.name = "conns", .letter = 'c', AT(conns), .def = "1", .max = CONNS_MAX, .help = "Endpoints of the client."),
+	LOAD_COUNT_ROW(.name = "depth", .letter = 'n', AT(depth), .def = "1", .max = DEPTH_MAX, .help = "Requests in flight on each."),
 	{.name = "split",
 	 .type = KV_OPT_FLAG,
 	 AT(split),
@@ -279,25 +235,6 @@ static void receive_post(struct server *s, struct receive *r)
 	check(rc, "fi_recv");
 }
 
-/* The word that a block begins and ends with; never 0. */
-static uint64_t stamp(const struct options *o, uint64_t block)
-{
-	return (block + 1) * 0x9e3779b97f4a7c15ull ^ (o->seed << 1 | 1);
-}
-
-static void blocks_fill(const struct options *o, uint8_t *base)
-{
-	struct kv_prng prng;
-
-	kv_prng_seed(&prng, o->seed);
-	kv_prng_fill(&prng, base, o->blocks * o->size);
-	for (uint64_t i = 0; i < o->blocks; i++) {
-		uint64_t word = stamp(o, i);
-		memcpy(base + i * o->size, &word, 8);
-		memcpy(base + (i + 1) * o->size - 8, &word, 8);
-	}
-}
-
 static void server_open(struct server *s, const struct options *o)
 {
 	s->o = o;
@@ -305,9 +242,9 @@ static void server_open(struct server *s, const struct options *o)
 	domain_open(&s->d, o);
 	s->receives = KV_MIN(2 * s->slots, (uint64_t)s->d.info->rx_attr->size); /* the provider keeps the others */
 	node_open(&s->n, &s->d);
-	region_open(&s->blocks, &s->d, o->blocks * o->size, FI_WRITE, 1);
+	region_open(&s->blocks, &s->d, o->shape.blocks * o->shape.size, FI_WRITE, 1);
 	region_open(&s->requests, &s->d, s->receives * REQUEST_BYTES, FI_RECV, 2);
-	blocks_fill(o, s->blocks.base);
+	blocks_fill(&o->shape, s->blocks.base);
 	s->receive = calloc(s->receives, sizeof(*s->receive));
 	s->tx = calloc(2 * s->slots, sizeof(*s->tx));
 	s->queue = calloc(s->slots, sizeof(*s->queue));
@@ -323,15 +260,15 @@ static void server_open(struct server *s, const struct options *o)
 static ssize_t answer(struct server *s, const struct request *q, bool *half)
 {
 	uint64_t slot = (uint64_t)q->conn * s->o->depth + q->place, to = q->base + q->offset;
-	const uint8_t *from = s->blocks.base + q->block * s->o->size;
+	const uint8_t *from = s->blocks.base + q->block * s->o->shape.size;
 	fi_addr_t client = s->client[q->conn];
 	ssize_t rc = 0;
 
 	if (!s->o->split)
-		return fi_writedata(s->n.ep, from, s->o->size, s->blocks.desc, q->place, client, to, q->rkey,
+		return fi_writedata(s->n.ep, from, s->o->shape.size, s->blocks.desc, q->place, client, to, q->rkey,
 				    &s->tx[slot]);
 	if (!*half)
-		rc = fi_write(s->n.ep, from, s->o->size, s->blocks.desc, client, to, q->rkey, &s->tx[s->slots + slot]);
+		rc = fi_write(s->n.ep, from, s->o->shape.size, s->blocks.desc, client, to, q->rkey, &s->tx[s->slots + slot]);
 	if (rc == 0) {
 		*half = true;
 		rc = fi_writedata(s->n.ep, NULL, 0, NULL, q->place, client, to, q->rkey, &s->tx[slot]);
@@ -350,7 +287,7 @@ static void server_reap(struct server *s)
 		struct receive *r = e[i].op_context;
 		if (!(e[i].flags & FI_RECV))
 			continue;
-		if (r->request->block >= s->o->blocks || r->request->conn >= s->o->conns ||
+		if (r->request->block >= s->o->shape.blocks || r->request->conn >= s->o->conns ||
 		    r->request->place >= s->o->depth)
 			die("a request", 0);
 		s->queue[s->tail++ % s->slots] = *r->request;
@@ -403,20 +340,11 @@ struct client {
 	struct result result;
 };
 
-static void place_wipe(uint8_t *place, uint64_t size)
-{
-	memset(place, 0, 8);
-	memset(place + size - 8, 0, 8);
-}
-
 static void place_check(const struct client *c, const struct conn *k, uint32_t place)
 {
-	const uint8_t *at = k->places.base + place * c->o->size;
-	uint64_t want = stamp(c->o, k->block[place]), first, last;
+	const uint8_t *at = k->places.base + place * c->o->shape.size;
 
-	memcpy(&first, at, 8);
-	memcpy(&last, at + c->o->size - 8, 8);
-	if (first != want || last != want)
+	if (!block_is(&c->o->shape, at, k->block[place]))
 		die("a block that arrived", 0);
 }
 
@@ -427,14 +355,14 @@ static void ask(struct client *c, uint32_t number, uint32_t place)
 	struct fi_cq_data_entry e[REAP];
 	ssize_t rc;
 
-	k->block[place] = bench_order_key(c->number++, c->o->blocks, c->o->seed);
+	k->block[place] = bench_order_key(c->number++, c->o->shape.blocks, c->o->shape.seed);
 	*q = (struct request){.block = k->block[place],
-			      .offset = place * c->o->size,
+			      .offset = place * c->o->shape.size,
 			      .rkey = fi_mr_key(k->places.mr),
 			      .base = c->d.virt_addr ? (uint64_t)(uintptr_t)k->places.base : 0,
 			      .conn = number,
 			      .place = place};
-	place_wipe(k->places.base + place * c->o->size, c->o->size);
+	block_wipe(&c->o->shape, k->places.base + place * c->o->shape.size);
 	k->start_ns[place] = now_ns();
 	do {
 		rc = fi_inject(k->n.ep, q, REQUEST_BYTES, k->server);
@@ -462,7 +390,7 @@ static void conn_reap(struct client *c, uint32_t number, bool again)
 		c->in_flight--;
 		if (c->counting) {
 			c->result.gets++;
-			c->result.bytes += c->o->size;
+			c->result.bytes += c->o->shape.size;
 			kv_hist_add(&c->result.latency, now - k->start_ns[place]);
 		}
 		if (again)
@@ -509,7 +437,7 @@ static void client_open(struct client *c, int fd)
 	for (uint32_t i = 0; i < c->o->conns; i++) {
 		struct conn *k = &c->conn[i];
 		node_open(&k->n, &c->d);
-		region_open(&k->places, &c->d, c->o->depth * c->o->size, FI_REMOTE_WRITE, 1 + 2ull * i);
+		region_open(&k->places, &c->d, c->o->depth * c->o->shape.size, FI_REMOTE_WRITE, 1 + 2ull * i);
 		region_open(&k->requests, &c->d, c->o->depth * REQUEST_BYTES, FI_SEND, 2 + 2ull * i);
 		hello_send(fd, &k->n);
 		if (fi_av_insert(k->n.av, h.name, 1, &k->server, 0, NULL) != 1)
@@ -531,11 +459,11 @@ static int client_run(const struct options *o, int fd)
 	for (uint32_t i = 0; i < o->conns; i++)
 		for (uint32_t place = 0; place < o->depth; place++)
 			ask(c, i, place);
-	read_for(c, o->duration_ns / 10);
+	read_for(c, o->shape.duration_ns / 10);
 	c->counting = true;
 	cpu = cpu_seconds_now();
 	start = now_ns();
-	read_for(c, o->duration_ns);
+	read_for(c, o->shape.duration_ns);
 	c->result.elapsed_ns = now_ns() - start;
 	c->result.cpu_seconds = cpu_seconds_now() - cpu;
 	c->counting = false;
@@ -548,31 +476,23 @@ static int client_run(const struct options *o, int fd)
 int main(int argc, char **argv)
 {
 	struct options o;
-	struct kv_error err = {0};
-	int fd[2], status = 0, rc = kv_opt_parse(&program, table, argc, argv, &o, NULL, &err);
+	int fd[2], rc = load_options(&program, table, argc, argv, &o);
 	pid_t child;
 
-	if (rc < 0)
-		fprintf(stderr, "lfget: %s (try --help)\n", err.text);
-	if (rc)
-		return rc < 0 ? 2 : 0;
+	if (rc >= 0)
+		return rc;
 	setenv("FI_TCP_IFACE", "lo", 0);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fd) < 0)
 		die("socketpair", -errno);
-	child = fork();
+	child = peer_start();
 	if (child < 0)
 		die("fork", -errno);
 	if (child == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		close(fd[0]);
 		_exit(server_run(&o, fd[1]));
 	}
 	close(fd[1]);
 	rc = client_run(&o, fd[0]);
 	close(fd[0]);
-	if (waitpid(child, &status, 0) != child || status != 0) {
-		fprintf(stderr, "lfget: the server process ended badly\n");
-		rc = 1;
-	}
-	return rc;
+	return peer_end(child, program.name) ? rc : 1;
 }

@@ -15,23 +15,21 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "kvbench/workload.h"
+#include "tests/bench/load.h"
 #include "tests/bench/result.h"
 
 enum { DEPTH_MAX = 512, GRACE_S = 10 };
 
 struct options {
-	uint64_t size, blocks, seed, duration_ns;
+	struct load_shape shape;
 	uint32_t depth;
 	const char *congestion;
 };
@@ -39,49 +37,15 @@ struct options {
 #define AT(member) .offset = offsetof(struct options, member)
 
 static const struct kv_opt table[] = {
-	{.name = "value-size",
-	 .letter = 'v',
-	 .type = KV_OPT_SIZE,
-	 AT(size),
-	 .metavar = "SIZE",
-	 .def = "64KB",
-	 .min = 16,
-	 .max = 1 << 30,
-	 .help = "Size of a block."},
-	{.name = "blocks",
-	 .letter = 'k',
-	 .type = KV_OPT_U64,
-	 AT(blocks),
-	 .metavar = "N",
-	 .def = "4096",
-	 .min = 1,
-	 .max = 1 << 30,
-	 .help = "Blocks that the server holds."},
-	{.name = "depth",
-	 .letter = 'n',
-	 .type = KV_OPT_U32,
-	 AT(depth),
-	 .metavar = "N",
-	 .def = "16",
-	 .min = 1,
-	 .max = DEPTH_MAX,
-	 .help = "Requests in flight."},
+	LOAD_ROWS(struct options),
+	LOAD_BLOCKS_ROW(struct options, "blocks", "Blocks that the server holds."),
+	LOAD_COUNT_ROW(.name = "depth", .letter = 'n', AT(depth), .def = "16", .max = DEPTH_MAX, .help = "Requests in flight."),
 	{.name = "congestion",
 	 .type = KV_OPT_STRING,
 	 AT(congestion),
 	 .metavar = "NAME",
 	 .def = "reno",
 	 .help = "Congestion control; empty: the system's default."},
-	{.name = "duration",
-	 .letter = 'd',
-	 .type = KV_OPT_DURATION,
-	 AT(duration_ns),
-	 .metavar = "SEC",
-	 .def = "1",
-	 .min = 1000000,
-	 .max = 3600000000000ull,
-	 .help = "How long to read, after a warm-up of a tenth."},
-	{.name = "seed", .type = KV_OPT_U64, AT(seed), .metavar = "N", .def = "1", .help = "Seed of blocks and order."},
 	{.name = NULL},
 };
 
@@ -102,12 +66,6 @@ static uint8_t *memory(uint64_t len)
 	if (kv_area_map(len, &area, &err) < 0)
 		die("memory", err.text);
 	return area.base;
-}
-
-/* The word that a block begins and ends with; never 0. */
-static uint64_t stamp(const struct options *o, uint64_t block)
-{
-	return (block + 1) * 0x9e3779b97f4a7c15ull ^ (o->seed << 1 | 1);
 }
 
 static int tcp_socket(const struct options *o)
@@ -137,19 +95,6 @@ static ssize_t outcome(ssize_t n)
 
 /* ---- the server ---- */
 
-static void blocks_fill(const struct options *o, uint8_t *base)
-{
-	struct kv_prng prng;
-
-	kv_prng_seed(&prng, o->seed);
-	kv_prng_fill(&prng, base, o->blocks * o->size);
-	for (uint64_t i = 0; i < o->blocks; i++) {
-		uint64_t word = stamp(o, i);
-		memcpy(base + i * o->size, &word, 8);
-		memcpy(base + (i + 1) * o->size - 8, &word, 8);
-	}
-}
-
 /* All of it, however often the socket is full. Whether the client is still there. */
 static bool send_blocks(int fd, struct iovec *v, unsigned n)
 {
@@ -170,13 +115,13 @@ static bool send_blocks(int fd, struct iovec *v, unsigned n)
 
 static int server_run(const struct options *o, int listener)
 {
-	uint8_t *base = memory(o->blocks * o->size);
+	uint8_t *base = memory(o->shape.blocks * o->shape.size);
 	uint64_t request[DEPTH_MAX];
 	struct iovec v[DEPTH_MAX];
 	size_t have = 0;
 	int fd;
 
-	blocks_fill(o, base);
+	blocks_fill(&o->shape, base);
 	fd = accept(listener, NULL, NULL);
 	if (fd < 0)
 		die("accept", strerror(errno));
@@ -188,9 +133,9 @@ static int server_run(const struct options *o, int listener)
 		have += (size_t)n;
 		whole = (unsigned)(have / 8);
 		for (unsigned i = 0; i < whole; i++) {
-			if (request[i] >= o->blocks)
+			if (request[i] >= o->shape.blocks)
 				die("a request", "there is no such block");
-			v[i] = (struct iovec){base + request[i] * o->size, o->size};
+			v[i] = (struct iovec){base + request[i] * o->shape.size, o->shape.size};
 		}
 		if (whole && !send_blocks(fd, v, whole))
 			return 0;
@@ -211,12 +156,6 @@ struct client {
 	struct result result;
 };
 
-static void place_wipe(uint8_t *place, uint64_t size)
-{
-	memset(place, 0, 8);
-	memset(place + size - 8, 0, 8);
-}
-
 /* So many requests at once. They are small, and those before them are answered: the socket takes them whole. */
 static void ask(struct client *c, unsigned n)
 {
@@ -224,9 +163,9 @@ static void ask(struct client *c, unsigned n)
 
 	for (unsigned i = 0; i < n; i++, c->asked++) {
 		uint64_t place = c->asked % c->o->depth;
-		request[i] = c->block[place] = bench_order_key(c->asked, c->o->blocks, c->o->seed);
+		request[i] = c->block[place] = bench_order_key(c->asked, c->o->shape.blocks, c->o->shape.seed);
 		c->start_ns[place] = now;
-		place_wipe(c->ring + place * c->o->size, c->o->size);
+		block_wipe(&c->o->shape, c->ring + place * c->o->shape.size);
 	}
 	if (send(c->fd, request, n * 8ul, MSG_NOSIGNAL) != (ssize_t)(n * 8ul))
 		die("send", strerror(errno));
@@ -234,25 +173,22 @@ static void ask(struct client *c, unsigned n)
 
 static void block_arrived(struct client *c, uint64_t now)
 {
-	uint64_t place = c->arrived++ % c->o->depth, want = stamp(c->o, c->block[place]), first, last;
-	const uint8_t *at = c->ring + place * c->o->size;
+	uint64_t place = c->arrived++ % c->o->depth;
 
-	memcpy(&first, at, 8);
-	memcpy(&last, at + c->o->size - 8, 8);
-	if (first != want || last != want)
+	if (!block_is(&c->o->shape, c->ring + place * c->o->shape.size, c->block[place]))
 		die("a block that arrived", "not as it should be");
 	if (!c->counting)
 		return;
 	c->result.gets++;
-	c->result.bytes += c->o->size;
+	c->result.bytes += c->o->shape.size;
 	kv_hist_add(&c->result.latency, now - c->start_ns[place]);
 }
 
 /* Take what is there, up to the ring's end and what was asked for. */
 static void receive(struct client *c)
 {
-	uint64_t ring = c->o->depth * c->o->size, at = c->received % ring;
-	uint64_t room = KV_MIN(ring - at, c->asked * c->o->size - c->received);
+	uint64_t ring = c->o->depth * c->o->shape.size, at = c->received % ring;
+	uint64_t room = KV_MIN(ring - at, c->asked * c->o->shape.size - c->received);
 	ssize_t n = outcome(recv(c->fd, c->ring + at, room, MSG_DONTWAIT));
 	unsigned whole;
 	uint64_t now;
@@ -262,7 +198,7 @@ static void receive(struct client *c)
 	if (n == 0)
 		return;
 	c->received += (uint64_t)n;
-	whole = (unsigned)(c->received / c->o->size - c->arrived);
+	whole = (unsigned)(c->received / c->o->shape.size - c->arrived);
 	now = now_ns();
 	for (unsigned i = 0; i < whole; i++)
 		block_arrived(c, now);
@@ -287,7 +223,7 @@ static int client_run(const struct options *o, const struct sockaddr_in *to)
 	double cpu;
 
 	c.o = o;
-	c.ring = memory(o->depth * o->size);
+	c.ring = memory(o->depth * o->shape.size);
 	c.fd = tcp_socket(o);
 	result_init(&c.result);
 	if (connect(c.fd, (const struct sockaddr *)to, sizeof(*to)) < 0)
@@ -296,11 +232,11 @@ static int client_run(const struct options *o, const struct sockaddr_in *to)
 	/* The server fills its blocks first. */
 	for (uint64_t end = now_ns() + 60000000000ull; c.arrived == 0 && now_ns() < end;)
 		receive(&c);
-	read_for(&c, o->duration_ns / 10);
+	read_for(&c, o->shape.duration_ns / 10);
 	c.counting = true;
 	cpu = cpu_seconds_now();
 	start = now_ns();
-	read_for(&c, o->duration_ns);
+	read_for(&c, o->shape.duration_ns);
 	c.result.elapsed_ns = now_ns() - start;
 	c.result.cpu_seconds = cpu_seconds_now() - cpu;
 	close(c.fd);
@@ -314,30 +250,21 @@ int main(int argc, char **argv)
 	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	socklen_t len = sizeof(sin);
 	struct options o;
-	struct kv_error err = {0};
-	int listener, status = 0, rc = kv_opt_parse(&program, table, argc, argv, &o, NULL, &err);
+	int listener, rc = load_options(&program, table, argc, argv, &o);
 	pid_t child;
 
-	if (rc < 0)
-		fprintf(stderr, "rawtcp: %s (try --help)\n", err.text);
-	if (rc)
-		return rc < 0 ? 2 : 0;
+	if (rc >= 0)
+		return rc;
 	listener = tcp_socket(&o);
 	if (bind(listener, (struct sockaddr *)&sin, sizeof(sin)) < 0 || listen(listener, 1) < 0 ||
 	    getsockname(listener, (struct sockaddr *)&sin, &len) < 0)
 		die("listen", strerror(errno));
-	child = fork();
+	child = peer_start();
 	if (child < 0)
 		die("fork", strerror(errno));
-	if (child == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (child == 0)
 		_exit(server_run(&o, listener));
-	}
 	close(listener);
 	rc = client_run(&o, &sin);
-	if (waitpid(child, &status, 0) != child || status != 0) {
-		fprintf(stderr, "rawtcp: the server process ended badly\n");
-		rc = 1;
-	}
-	return rc;
+	return peer_end(child, program.name) ? rc : 1;
 }
