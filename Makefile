@@ -163,7 +163,7 @@ RUN_TESTS = $(if $(filter tsan,$(MODE)),$(filter-out $(B)/tests/sim/test_sim_%,$
 # Planted bugs are looked for in one build only.
 MUTANTS = $(if $(filter build/release,$(B)),scripts/check-mutants.sh)
 check-run: tests
-	@SHIM_QUICK=1 MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),300) -l $(B)/logs scripts/check-layers.sh scripts/check-docs.sh $(RUN_TESTS) $(B)/tests/shim/shim tests/shim/engine.sh $(MUTANTS) tests/fuzz/smoke.sh $(INTEGRATION)
+	@SHIM_QUICK=1 MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),300) -l $(B)/logs scripts/check-layers.sh scripts/check-docs.sh tests/fault/points.sh $(RUN_TESTS) $(B)/tests/shim/shim tests/shim/engine.sh $(MUTANTS) tests/fuzz/smoke.sh $(INTEGRATION)
 
 check-asan: deps ## the same under AddressSanitizer and UBSan
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=asan tests

@@ -161,6 +161,7 @@ static int ask_await(struct kvc_node *n)
 	loop_random(n->client->loop, m.session_open.nonce, sizeof(m.session_open.nonce));
 	rc = boot_prove(n->conn, &q->challenge, at->sub->key, &m.session_open);
 	if (rc < 0) {
+		q->refusal[0] = '\0'; /* not the server's */
 		refuse(at, rc);
 		return 0;
 	}
@@ -624,7 +625,7 @@ static int open_at_await(struct kvc_sub *sub, struct kvc_node *n, uint64_t deadl
 	} while (rc == 1);
 	if (rc == 0)
 		return 1;
-	return sub->at[n->index].state == KVC_SUB_REFUSED
+	return sub->at[n->index].state == KVC_SUB_REFUSED && n->subs.refusal[0]
 		       ? kv_fail(err, rc, "server %s refuses the session: %s", name, n->subs.refusal)
 		       : kv_fail(err, rc, "server %s: opening a session: %s", name, kv_strerror(rc));
 }

@@ -50,6 +50,7 @@ int __wrap_fi_endpoint(struct fid_domain *d, struct fi_info *info, struct fid_ep
 int __wrap_fi_mr_reg(struct fid *d, const void *buf, size_t len, uint64_t access, uint64_t offset, uint64_t key, uint64_t flags, struct fid_mr **out, void *context);
 int __wrap_fi_av_insert(struct fid_av *av, const void *addr, size_t count, fi_addr_t *out, uint64_t flags, void *context);
 int __wrap_fi_enable(struct fid *ep, int command, void *arg);
+int __wrap_fi_setname(fid_t ep, void *addr, size_t len);
 int __wrap_fi_getname(fid_t ep, void *addr, size_t *len);
 ssize_t __wrap_fi_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t from, void *context);
 ssize_t __wrap_fi_send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to, void *context);
@@ -76,6 +77,7 @@ int fault_real_fi_endpoint(struct fid_domain *d, struct fi_info *info, struct fi
 int fault_real_fi_mr_reg(struct fid *d, const void *buf, size_t len, uint64_t access, uint64_t offset, uint64_t key, uint64_t flags, struct fid_mr **out, void *context);
 int fault_real_fi_av_insert(struct fid_av *av, const void *addr, size_t count, fi_addr_t *out, uint64_t flags, void *context);
 int fault_real_fi_enable(struct fid *ep, int command, void *arg);
+int fault_real_fi_setname(fid_t ep, void *addr, size_t len);
 int fault_real_fi_getname(fid_t ep, void *addr, size_t *len);
 ssize_t fault_real_fi_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t from, void *context);
 ssize_t fault_real_fi_send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to, void *context);
@@ -191,6 +193,7 @@ int fault_real_fi_endpoint(struct fid_domain *d, struct fi_info *info, struct fi
 	ep_own_ours.setopt = __wrap_fi_setopt;
 	(*out)->ops = &ep_own_ours;
 	COPY(cm, (*out)->cm);
+	cm_ours.setname = __wrap_fi_setname;
 	cm_ours.getname = __wrap_fi_getname;
 	(*out)->cm = &cm_ours;
 	COPY(msg, (*out)->msg);
@@ -220,6 +223,11 @@ int fault_real_fi_av_insert(struct fid_av *a, const void *addr, size_t count, fi
 int fault_real_fi_enable(struct fid *e, int command, void *arg)
 {
 	return ep_real->control(e, command, arg);
+}
+
+int fault_real_fi_setname(fid_t e, void *addr, size_t len)
+{
+	return cm_real->setname(e, addr, len);
 }
 
 int fault_real_fi_getname(fid_t e, void *addr, size_t *len)

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "engine/engine.h"
 #include "engine/fabric.h"
 #include "loop/loop.h"
 
@@ -261,6 +262,24 @@ int fault_real_io_connect_await(const struct sockaddr_storage *addr, socklen_t l
 	if (rc == 0)
 		last_connection = *out_fd;
 	return rc;
+}
+
+static _Atomic uint64_t part_bytes;
+
+void fault_parts(uint64_t bytes)
+{
+	part_bytes = bytes;
+}
+
+int __real_te_open(const struct te_options *options, const struct te_handlers *handlers, void *arg, struct te **out, struct kv_error *err);
+int fault_real_te_open(const struct te_options *options, const struct te_handlers *handlers, void *arg, struct te **out, struct kv_error *err);
+int fault_real_te_open(const struct te_options *options, const struct te_handlers *handlers, void *arg, struct te **out, struct kv_error *err)
+{
+	struct te_options o = *options;
+
+	if (part_bytes)
+		o.part_bytes = part_bytes;
+	return __real_te_open(&o, handlers, arg, out, err);
 }
 
 int __real_fab_poll(struct fab *fab, struct fab_event *out, int n);

@@ -65,6 +65,9 @@ void fault_note_machine(void);
 /* The socket of the last connection that was made. */
 int fault_last_connection(void);
 
+/* fault_parts -- engines that are opened from now on register memory in parts of so many bytes; 0: as they like. */
+void fault_parts(uint64_t bytes);
+
 /* fault_kill_endpoint -- the next fab_poll on the thread of this name reports a dead endpoint. */
 void fault_kill_endpoint(const char *thread);
 

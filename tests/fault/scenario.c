@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "kvclient/kvclient.h"
@@ -26,17 +27,23 @@ enum {
 	SHARDS = 2, /* so that some may be there and others not */
 	MEMORY = 16 << 20,
 	BUFFER = 2 << 20,
-	CHUNK = 65536
+	CHUNK = 65536,
+	PART = 1 << 20, /* of registered memory, where it is to be registered in parts */
+	TRIES_MIN = 5
 };
 
 #define MS         1000000ull
 #define RECOVER_NS (15000 * MS)
 #define SETTLE_NS  (5000 * MS)
+#define SHM_BYTES  (512ull << 20)
 
 static struct {
 	struct kvs_server *server, *second;
 	struct kvc_pool *pool, *both; /* both: over two servers */
 	struct kvc_mem *mem;
+	struct kvc_sub *own, *keyed; /* further sessions: of the connection's own right; with a key of its own */
+	const char *provider;
+	bool pull;
 	bool bad;
 	bool timed_out; /* some call did */
 	int last_error;
@@ -46,7 +53,7 @@ static struct {
 } s;
 
 static uint8_t source[LARGE], plain[LARGE], batch[BATCH * ITEM];
-static _Alignas(4096) uint8_t registered[2 * LARGE + 8192 - (2 * LARGE) % 4096];
+static _Alignas(4096) uint8_t registered[2 * LARGE + 8192 - (2 * LARGE) % 4096], wide[3 * PART];
 
 static uint64_t now_ns(void)
 {
@@ -107,10 +114,11 @@ static void fill(uint8_t *at, size_t n, uint64_t seed)
 
 /* ---- steps ---- */
 
-/* Do it until it succeeds. */
+/* Do it until it succeeds. One try can take all of the time on a machine that is busy otherwise; what is asked is that it does not go on failing. */
 static int64_t step(const char *what, int64_t (*fn)(void))
 {
 	uint64_t until = now_ns() + RECOVER_NS;
+	unsigned tries = 1;
 	int64_t rc;
 
 	fault_board->step = what;
@@ -118,10 +126,11 @@ static int64_t step(const char *what, int64_t (*fn)(void))
 		code_check(what, rc);
 		if (s.bad)
 			return rc;
-		if (now_ns() > until) {
-			wrong("%s still fails after %llu s: %s", what, RECOVER_NS / (1000 * MS), kv_errname((int)rc));
+		if (now_ns() > until && tries >= TRIES_MIN) {
+			wrong("%s still fails after %llu s and %u tries: %s", what, RECOVER_NS / (1000 * MS), tries, kv_errname((int)rc));
 			return rc;
 		}
+		tries++;
 		usleep(10000);
 	}
 	return rc;
@@ -135,8 +144,8 @@ static const struct kv_log server_log = {.level = KV_LOG_WARN, .write = kv_log_s
 
 /* Files of secrets: the key, or certificates. NULL: not used in this run. */
 static struct {
-	char path[6][128];
-	const char *psk, *ca, *server_cert, *server_key, *client_cert, *client_key, *client_psk;
+	char path[7][128];
+	const char *psk, *ca, *server_cert, *server_key, *client_cert, *client_key, *client_psk, *session_keys;
 } secret;
 
 static const char *secret_path(unsigned i, const char *folder, const char *name)
@@ -151,6 +160,7 @@ static void secrets_choose(const char *folder, bool certificates)
 	if (!certificates) {
 		secret.psk = secret_path(0, folder, "psk");
 		secret.client_psk = SCENARIO_PSK;
+		secret.session_keys = secret_path(6, folder, "session-keys");
 		return;
 	}
 	secret.ca = secret_path(1, folder, "certs/ca.pem");
@@ -165,7 +175,7 @@ static int server_make(const char *node_id, struct kvs_server **out)
 	struct kv_error err = {0};
 	const struct kvs_options o = {.listen_addr = "127.0.0.1:0",
 				      .node_id = node_id,
-				      .provider = "tcp",
+				      .provider = s.provider,
 				      .shards = SHARDS,
 				      .memory_bytes = MEMORY,
 				      .max_clients = 8,
@@ -176,7 +186,10 @@ static int server_make(const char *node_id, struct kvs_server **out)
 				      .cert_file = secret.server_cert,
 				      .key_file = secret.server_key,
 				      .ca_file = secret.ca,
+				      .session_keys = secret.session_keys,
 				      .allow_bench = true,
+				      .allow_pull = s.pull,
+				      .lease_ns = 200 * MS,
 				      .log = &server_log};
 	int rc = kvs_server_create(&o, out, &err);
 
@@ -216,7 +229,8 @@ static int pool_make(unsigned servers, struct kvc_pool **out)
 				.buffer_bytes = BUFFER,
 				.servers = names,
 				.num_servers = servers,
-				.provider = "tcp",
+				.provider = s.provider,
+				.mode = s.pull ? KVC_MODE_PULL : KVC_MODE_AUTO,
 				.timeout_ns = 1000 * MS,
 				.connect_timeout_ns = 2000 * MS,
 				.psk = secret.client_psk,
@@ -470,7 +484,7 @@ static int64_t delete(const char *key)
 
 static int64_t delete_all(void)
 {
-	static const char *const keys[] = {"small", "large", "registered", "view"};
+	static const char *const keys[] = {"small", "large", "registered", "view", "wide"};
 	int64_t rc = 0;
 
 	items_make();
@@ -478,6 +492,102 @@ static int64_t delete_all(void)
 		rc = delete(keys[i]);
 	for (unsigned i = 0; i < BATCH && rc == 0; i++)
 		rc = delete(item_key[i]);
+	return rc;
+}
+
+/* ---- memory in parts: values lie across their borders ---- */
+
+static int64_t wide_register(void)
+{
+	struct kv_error err = {0};
+	int rc = s.mem ? 0 : kvc_register(s.pool, wide, sizeof(wide), &s.mem, &err);
+
+	error_check("kvc_register in parts", rc, &err);
+	return rc;
+}
+
+static int64_t put_wide(void)
+{
+	fill(wide + PART - LARGE / 3, LARGE, 5);
+	return put("wide", wide + PART - LARGE / 3, LARGE);
+}
+
+static int64_t get_wide(void)
+{
+	uint8_t *to = wide + (size_t)2 * PART - LARGE / 2;
+
+	memset(to, 0, LARGE);
+	return missed(same("get_wide", kvc_get(s.pool, key_of("wide"), to, LARGE, NULL), to, LARGE, 5), put_wide);
+}
+
+/* ---- further sessions ---- */
+
+static int64_t session_open(struct kvc_sub **sub, const struct kvc_session_options *o)
+{
+	struct kv_error err = {0};
+	int rc = *sub ? 0 : kvc_session_open(s.pool, 0, o, sub, &err);
+
+	error_check("kvc_session_open", rc, &err);
+	if (rc < 0 && *sub)
+		wrong("kvc_session_open failed and gave a session");
+	return rc;
+}
+
+static int64_t own_open(void)
+{
+	return session_open(&s.own, NULL);
+}
+
+static int64_t keyed_open(void)
+{
+	const struct kvc_session_options o = {.size = sizeof(o), .psk = SCENARIO_SESSION_KEY, .client_id = 7};
+
+	return session_open(&s.keyed, &o);
+}
+
+static int64_t own_close(void)
+{
+	return kvc_session_close(s.pool, &s.own, 0);
+}
+
+static int64_t keyed_close(void)
+{
+	return kvc_session_close(s.pool, &s.keyed, 0);
+}
+
+static int64_t session_put(void)
+{
+	const struct kvc_call call = {.size = sizeof(call), .session = s.own};
+
+	fill(source, LARGE, 2);
+	return kvc_put(s.pool, key_of("large"), source, LARGE, &call);
+}
+
+static int64_t session_get(void)
+{
+	const struct kvc_call call = {.size = sizeof(call), .session = s.keyed};
+
+	memset(plain, 0, LARGE);
+	return missed(same("session_get", kvc_get(s.pool, key_of("large"), plain, LARGE, &call), plain, LARGE, 2), put_large);
+}
+
+static int64_t session_batch(void)
+{
+	const struct kvc_call call = {.size = sizeof(call), .session = s.keyed};
+
+	items_make();
+	for (unsigned i = 0; i < BATCH; i++)
+		fill(items[i].data, items[i].len, 100 + i);
+	return items_check("session_batch", kvc_put_batch(s.pool, items, BATCH, &call));
+}
+
+static int64_t session_info(void)
+{
+	struct kvc_session_info i = {.size = sizeof(i)};
+	int rc = kvc_session_info(s.pool, s.keyed, 0, &i);
+
+	if (rc == 0 && i.credits_in_use > i.credits * SHARDS)
+		wrong("a session uses %u credits of %u", i.credits_in_use, i.credits * SHARDS);
 	return rc;
 }
 
@@ -532,6 +642,14 @@ static int64_t pin_work(struct kvc_client *client)
 	return rc < 0 ? rc : kvc_unpin_await(client, key_of("small"), NULL);
 }
 
+static int64_t session_pin_work(struct kvc_client *client)
+{
+	const struct kvc_call call = {.size = sizeof(call), .session = s.own};
+	int rc = kvc_pin_await(client, key_of("large"), &call);
+
+	return rc < 0 ? rc : kvc_unpin_await(client, key_of("large"), &call);
+}
+
 static int64_t raw_work(struct kvc_client *client)
 {
 	struct kvc_view view = {0};
@@ -557,6 +675,11 @@ static int64_t get_view(void)
 static int64_t pin(void)
 {
 	return missed(in_worker(pin_work), put_small);
+}
+
+static int64_t session_pin(void)
+{
+	return missed(in_worker(session_pin_work), put_large);
 }
 
 static int64_t raw(void)
@@ -653,7 +776,7 @@ static void calls(void)
 		STEP(mem_unregister);
 }
 
-static void reconnect(void)
+static void connection_cut(void)
 {
 	uint64_t before, until = now_ns() + RECOVER_NS;
 	struct kvc_counters c = {.size = sizeof(c)};
@@ -668,6 +791,11 @@ static void reconnect(void)
 	}
 	if (c.reconnects == before)
 		wrong("the client has not connected again");
+}
+
+static void reconnect(void)
+{
+	connection_cut();
 	some_calls();
 	STEP(get_registered);
 }
@@ -681,6 +809,66 @@ static void reset(void)
 	usleep(50000);
 	some_calls();
 	STEP(get_registered);
+}
+
+static void sessions(void)
+{
+	STEP(wide_register);
+	STEP(put_wide);
+	STEP(get_wide);
+	STEP(own_open);
+	STEP(keyed_open);
+	STEP(session_put);
+	STEP(session_get);
+	STEP(session_batch);
+	STEP(session_pin);
+	STEP(session_info);
+	if (!s.bad)
+		connection_cut();
+	STEP(session_get);
+	STEP(session_pin);
+	STEP(get_wide);
+	STEP(own_close);
+	STEP(keyed_close);
+	STEP(mem_unregister);
+}
+
+/* Else what is tried is a push. */
+static void pulls_check(void)
+{
+	struct kvc_counters c = {.size = sizeof(c)};
+
+	kvc_counters(s.pool, &c);
+	if (c.pulls == 0)
+		wrong("nothing was read from the server's memory");
+}
+
+/* Each way for the bytes of a GET that the client fetches: in one message, in a piece, in registered memory, in a batch; and those that the server writes all the same. */
+static void pulls(void)
+{
+	start();
+	if (s.bad)
+		return;
+	STEP(put_small);
+	STEP(put_large);
+	STEP(mem_register);
+	STEP(put_registered);
+	STEP(put_view);
+	STEP(put_batch);
+	STEP(get_small);
+	STEP(get_large);
+	STEP(get_part);
+	STEP(get_registered);
+	STEP(get_view);
+	STEP(get_batch);
+	if (!s.bad)
+		connection_cut();
+	STEP(get_large);
+	STEP(get_registered);
+	if (!s.bad)
+		pulls_check();
+	if (s.mem)
+		STEP(mem_unregister);
 }
 
 static void close_pool(void)
@@ -729,10 +917,27 @@ static void during(bool on, void (*fn)(void))
 	fault_end();
 }
 
+const char *scenario_missing(enum phase phase)
+{
+	struct statvfs shm;
+
+	if (phase != PHASE_PULL)
+		return NULL;
+	if (access("/dev/shm", W_OK) != 0 || statvfs("/dev/shm", &shm) != 0)
+		return "there is no /dev/shm";
+	return (uint64_t)shm.f_bavail * shm.f_frsize < SHM_BYTES ? "/dev/shm has less than 512 MiB" : NULL;
+}
+
 int scenario_run(enum phase phase, const char *secrets)
 {
+	bool closing = phase == PHASE_CLOSE || phase == PHASE_SERVER_FIRST;
+
 	secrets_choose(secrets, phase == PHASE_START_CERT);
-	during(phase == PHASE_START || phase == PHASE_START_CERT, start);
+	s.pull = phase == PHASE_PULL;
+	s.provider = s.pull ? "shm" : "tcp";
+	if (phase == PHASE_SESSIONS)
+		fault_parts(PART);
+	during(phase == PHASE_START || phase == PHASE_START_CERT || s.pull, s.pull ? pulls : start);
 	if (s.bad)
 		goto out;
 	if (phase == PHASE_CALLS) {
@@ -748,9 +953,13 @@ int scenario_run(enum phase phase, const char *secrets)
 		STEP(put_registered);
 		during(true, phase == PHASE_RESET ? reset : reconnect);
 	}
+	if (phase == PHASE_SESSIONS && !s.bad)
+		during(true, sessions);
+	if (closing && !s.bad)
+		STEP(own_open); /* it goes with the pool */
 	if (!s.bad)
 		STEP(put_batch);
-	if (!s.bad && phase < PHASE_CLOSE)
+	if (!s.bad && !closing)
 		settle();
 	if (phase == PHASE_SERVER_FIRST)
 		during(true, server_first);

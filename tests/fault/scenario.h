@@ -3,6 +3,8 @@
 #ifndef KVRAIL_TESTS_FAULT_SCENARIO_H
 #define KVRAIL_TESTS_FAULT_SCENARIO_H
 
+#include <stdbool.h>
+
 enum phase {
 	PHASE_START,        /* server and pool, until both run */
 	PHASE_START_CERT,   /* the same with certificates instead of a key */
@@ -11,14 +13,20 @@ enum phase {
 	PHASE_RESET,        /* the client's endpoint dies, then the server's; until calls succeed again */
 	PHASE_CLOSE,        /* the pool closes, then the server */
 	PHASE_SERVER_FIRST, /* the server stops under an open pool, then the pool closes */
+	PHASE_SESSIONS,     /* further sessions on the connection, with and without a key of their own, also across a reconnect; memory in parts */
+	PHASE_PULL,         /* over shm: start and calls of a client that reads from the server's memory */
 	PHASES
 };
 
-/* scenario_run -- all phases; the fault points are on during one of them. secrets: a folder with the server's key (psk)
- * and with what make-test-certs.sh makes. Returns 0, or 1 after saying what was wrong. Afterwards nothing is
+/* scenario_run -- all phases; the fault points are on during one of them. secrets: a folder with the server's key (psk),
+ * its session-keys and what make-test-certs.sh makes. Returns 0, or 1 after saying what was wrong. Afterwards nothing is
  * left of it: the caller looks at descriptors, threads and memory. */
 int scenario_run(enum phase phase, const char *secrets);
 
+/* Why a phase cannot be made here, or NULL. */
+const char *scenario_missing(enum phase phase);
+
 #define SCENARIO_PSK "fault:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+#define SCENARIO_SESSION_KEY "logical:ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100"
 
 #endif
