@@ -18,6 +18,7 @@
 #include "base/mem.h"
 #include "base/numa.h"
 #include "base/opt.h"
+#include "base/opt_rows.h"
 #include "base/random.h"
 #include "base/rate.h"
 #include "base/units.h"

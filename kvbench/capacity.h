@@ -69,7 +69,7 @@ struct capacity_options {
 	const char *steps;
 	uint32_t max_clients, max_sessions, engines, num_threads, server_threads;
 	uint64_t value_size, buffer_mb, timeout_ns;
-	const char *psk_file, *cert, *key, *ca;
+	struct kv_opt_security security;
 	const char *json;
 	bool quiet, config;
 	int log_level; /* enum kv_log_level */

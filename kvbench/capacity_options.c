@@ -9,29 +9,13 @@
 
 /* In the order of enum capacity_model. */
 static const char *const model_names[] = {"endpoints", "verbs", "pooled", "all", NULL};
-static const char *const level_names[] = {"off", "error", "warn", "info", "debug", NULL};
 
 const struct kv_opt capacity_options_table[] = {
-	{.group = "Where to",
-	 .name = "server",
-	 .letter = 's',
-	 .type = KV_OPT_STRING,
-	 AT(server),
-	 .metavar = "HOST:PORT",
-	 .help = "A kv-server to use, started with --max-clients of more than the steps. Without it kv-bench starts its "
-		 "own for each model, on loopback."},
-	{.name = "provider",
-	 .letter = 'p',
-	 .type = KV_OPT_STRING,
-	 AT(provider),
-	 .metavar = "NAME",
-	 .def = "auto",
-	 .help = "The libfabric provider that must be used (efa, efa-direct, verbs, tcp, shm), or auto."},
-	{.name = "nic",
-	 .type = KV_OPT_STRING,
-	 AT(nic),
-	 .metavar = "NAME",
-	 .help = "The network device to use, by its libfabric domain name."},
+	KV_OPT_SERVER_ROW(.group = "Where to", .type = KV_OPT_STRING, AT(server),
+			  .help = "A kv-server to use, started with --max-clients of more than the steps. Without it kv-bench starts its own "
+				  "for each model, on loopback."),
+	KV_OPT_PROVIDER_ROW(AT(provider)),
+	KV_OPT_NIC_ROW(AT(nic)),
 	{.name = "rails",
 	 .type = KV_OPT_U32,
 	 AT(rails),
@@ -97,30 +81,10 @@ const struct kv_opt capacity_options_table[] = {
 	 .min = 1,
 	 .max = CAPACITY_ENGINES_MAX,
 	 .help = "Clients with endpoints that --model pooled shares."},
-	{.name = "num-threads",
-	 .letter = 't',
-	 .type = KV_OPT_U32,
-	 AT(num_threads),
-	 .metavar = "N",
-	 .def = "0",
-	 .max = 256,
-	 .help = "Event loop threads that all clients share. 0: half of the cores, 1 to 4."},
-	{.name = "server-threads",
-	 .type = KV_OPT_U32,
-	 AT(server_threads),
-	 .metavar = "N",
-	 .def = "1",
-	 .min = 1,
-	 .max = KV_SHARDS_MAX,
-	 .help = "Data threads of the server that kv-bench starts: each client is connected to each of them."},
-	{.name = "buffer-mb",
-	 .type = KV_OPT_U64,
-	 AT(buffer_mb),
-	 .metavar = "MB",
-	 .def = "1",
-	 .min = 1,
-	 .max = 1 << 16,
-	 .help = "Registered receive buffer of each client, in MiB."},
+	KV_OPT_THREADS_ROW(AT(num_threads)),
+	KV_OPT_SERVER_THREADS_ROW(AT(server_threads), .def = "1", .min = 1,
+				  .help = "Data threads of the server that kv-bench starts: each client is connected to each of them."),
+	KV_OPT_BUFFER_ROW(AT(buffer_mb), .def = "1"),
 	{.name = "value-size",
 	 .letter = 'v',
 	 .type = KV_OPT_SIZE,
@@ -131,48 +95,17 @@ const struct kv_opt capacity_options_table[] = {
 	 .max = 1 << 18,
 	 .help = "Size of the value that each client reads and compares."},
 
-	{.group = "Security",
-	 .name = "psk-file",
-	 .type = KV_OPT_STRING,
-	 AT(psk_file),
-	 .metavar = "FILE",
-	 .help = "Pre-shared key of the server: identity:hex."},
-	{.name = "cert",
-	 .type = KV_OPT_STRING,
-	 AT(cert),
-	 .metavar = "FILE",
-	 .help = "Certificate of this client (PEM)."},
-	{.name = "key",
-	 .type = KV_OPT_STRING,
-	 AT(key),
-	 .metavar = "FILE",
-	 .help = "Private key of the certificate (PEM)."},
-	{.name = "ca",
-	 .type = KV_OPT_STRING,
-	 AT(ca),
-	 .metavar = "FILE",
-	 .help = "CA that signed the server's certificate (PEM)."},
+	KV_OPT_SECURITY_ROWS(struct capacity_options),
 
-	{.group = "Output",
-	 .name = "json",
-	 .letter = 'j',
-	 .type = KV_OPT_STRING,
-	 AT(json),
-	 .metavar = "FILE",
-	 .help = "Write the report as JSON; - is standard output (the text then goes to standard error)."},
+	KV_OPT_JSON_ROW(AT(json), .group = "Output"),
 	{.name = "quiet",
 	 .letter = 'q',
 	 .type = KV_OPT_FLAG,
 	 AT(quiet),
 	 .help = "Print only what ended each model."},
-	{.name = "log-level",
-	 .type = KV_OPT_CHOICE,
-	 AT(log_level),
-	 .metavar = "LEVEL",
-	 .def = "error",
-	 .choices = level_names,
-	 .help = "What the library logs to standard error; debug also shows the own server's log"},
-	{.name = "config", .type = KV_OPT_FLAG, AT(config), .help = "Print the effective configuration and exit."},
+	KV_OPT_LOG_LEVEL_ROW(AT(log_level), .def = "error",
+			     .help = "What the library logs to standard error; debug also shows the own server's log"),
+	KV_OPT_CONFIG_ROW(AT(config)),
 
 	{.group = "How kv-bench starts itself for one step",
 	 .name = "step-clients",
@@ -292,7 +225,7 @@ void capacity_steps_extend(struct capacity_steps *steps, uint32_t max)
 
 static int check_own_server(const struct capacity_options *o, struct kv_error *err)
 {
-	if (!o->server && (o->psk_file || o->cert || o->key || o->ca))
+	if (!o->server && kv_opt_security_given(&o->security))
 		return kv_fail(err, -KV_EINVAL,
 			       "--psk-file, --cert, --key and --ca need --server: the server that kv-bench starts gets "
 			       "a one-time key by itself");
@@ -304,17 +237,6 @@ static int check_own_server(const struct capacity_options *o, struct kv_error *e
 			       "--server-threads concerns the server that kv-bench starts itself: drop it, or drop --server");
 	if (o->server && o->model == CAPACITY_VERBS)
 		return kv_fail(err, -KV_EINVAL, "--model verbs needs no server: drop --server");
-	return 0;
-}
-
-static int check_security(const struct capacity_options *o, struct kv_error *err)
-{
-	unsigned files = !!o->cert + !!o->key + !!o->ca;
-
-	if (files != 0 && files != 3)
-		return kv_fail(err, -KV_EINVAL, "--cert, --key and --ca belong together: give all three or none");
-	if (files == 3 && o->psk_file)
-		return kv_fail(err, -KV_EINVAL, "--psk-file and certificates exclude each other: give one of them");
 	return 0;
 }
 
@@ -334,16 +256,15 @@ static int check_steps(const struct capacity_options *o, struct kv_error *err)
 
 int capacity_options_parse(int argc, char **argv, struct capacity_options *out, struct kv_error *err)
 {
-	struct kv_hostport hp;
 	int rc = kv_opt_parse(&capacity_options_program, capacity_options_table, argc, argv, out, NULL, err);
 
 	if (rc == 0)
 		rc = check_own_server(out, err);
 	if (rc == 0)
-		rc = check_security(out, err);
+		rc = kv_opt_security_check(&out->security, err);
 	if (rc == 0)
 		rc = check_steps(out, err);
-	if (rc == 0 && out->server)
-		rc = kv_hostport_parse(out->server, &hp, err);
+	if (rc == 0)
+		rc = kv_opt_servers_check(&out->server, out->server ? 1 : 0, err);
 	return rc;
 }

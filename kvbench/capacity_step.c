@@ -235,11 +235,11 @@ static int pool_open(struct capacity_teller *t, const char *psk, struct kvc_pool
 				 .connect_timeout_ns = o->timeout_ns,
 				 .peer_timeout_ns = 60000000000ull, /* a busy machine is none that died */
 				 .flags = KVC_NO_PREFLIGHT, /* each endpoint is checked by itself all the same */
-				 .psk_file = o->psk_file,
+				 .psk_file = o->security.psk_file,
 				 .psk = psk,
-				 .cert_file = o->cert,
-				 .key_file = o->key,
-				 .ca_file = o->ca,
+				 .cert_file = o->security.cert,
+				 .key_file = o->security.key,
+				 .ca_file = o->security.ca,
 				 .log_level = o->log_level,
 				 .opening = opening,
 				 .opening_arg = t};

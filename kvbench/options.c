@@ -10,86 +10,20 @@
 #define AT(member) .offset = offsetof(struct bench_options, member)
 
 static const char *const order_names[] = {"strict", "relaxed", NULL};
-/* In the order of enum kvc_numa. */
-static const char *const numa_names[] = {"auto", "off", NULL};
-
-/* In the order of enum kvc_mode. */
-static const char *const mode_names[] = {"auto", "push", "pull", NULL};
-/* In the order of enum kv_log_level. */
-static const char *const level_names[] = {"off", "error", "warn", "info", "debug", NULL};
 
 const struct kv_opt bench_options_table[] = {
-	{.group = "Where to",
-	 .name = "server",
-	 .alias = "server-addr",
-	 .letter = 's',
-	 .type = KV_OPT_STRINGS,
-	 AT(servers),
-	 .metavar = "HOST:PORT",
-	 .help = "A kv-server to use, with or without http://; repeatable. Without it kv-bench starts one of its own "
-		 "on loopback."},
-	{.name = "provider",
-	 .letter = 'p',
-	 .type = KV_OPT_STRING,
-	 AT(provider),
-	 .metavar = "NAME",
-	 .def = "auto",
-	 .help = "The libfabric provider that must be used (efa, efa-direct, verbs, tcp, shm), or auto."},
-	{.name = "nic",
-	 .type = KV_OPT_STRING,
-	 AT(nic),
-	 .metavar = "NAME[,NAME]",
-	 .help = "The NICs to use, in this order: device names or IP addresses of this machine."},
-	{.name = "rails",
-	 .type = KV_OPT_U32,
-	 AT(rails),
-	 .metavar = "N",
-	 .def = "0",
-	 .max = KV_RAILS_MAX,
-	 .help = "NICs per client; 0: all of --nic, else its share of the machine's on EFA, else 1."},
-	{.name = "numa",
-	 .type = KV_OPT_CHOICE,
-	 AT(numa),
-	 .metavar = "WHICH",
-	 .def = "auto",
-	 .choices = numa_names,
-	 .help = "Where there are several NUMA nodes: keep threads and memory on the node of their NICs, or not"},
-	{.name = "mode",
-	 .type = KV_OPT_CHOICE,
-	 AT(mode),
-	 .metavar = "MODE",
-	 .def = "auto",
-	 .choices = mode_names,
-	 .help = "Who moves the bytes of a GET: push, the server; pull, the client, from a server with --allow-pull; auto, "
-		 "pull where the server allows it and the provider emulates writes but not reads"},
+	KV_OPT_SERVER_ROW(.group = "Where to", .type = KV_OPT_STRINGS, AT(servers),
+			  .help = "A kv-server to use, with or without http://; repeatable. Without it kv-bench starts one of its own on "
+				  "loopback."),
+	KV_OPT_PROVIDER_ROW(AT(provider)),
+	KV_OPT_NIC_ROW(AT(nic)),
+	KV_OPT_RAILS_ROW(AT(rails)),
+	KV_OPT_NUMA_ROW(AT(numa)),
+	KV_OPT_MODE_ROW(AT(mode)),
 
-	{.group = "Load",
-	 .name = "num-workers",
-	 .letter = 'w',
-	 .type = KV_OPT_U32,
-	 AT(num_workers),
-	 .metavar = "N",
-	 .def = "16",
-	 .min = 1,
-	 .max = BENCH_WORKERS_MAX,
-	 .help = "Workers: coroutines with one operation in flight each."},
-	{.name = "num-clients",
-	 .letter = 'c',
-	 .type = KV_OPT_U32,
-	 AT(num_clients),
-	 .metavar = "N",
-	 .def = "4",
-	 .min = 1,
-	 .max = BENCH_CLIENTS_MAX,
-	 .help = "Clients that the workers share: endpoint and registered buffer each."},
-	{.name = "num-threads",
-	 .letter = 't',
-	 .type = KV_OPT_U32,
-	 AT(num_threads),
-	 .metavar = "N",
-	 .def = "0",
-	 .max = BENCH_THREADS_MAX,
-	 .help = "Event loop threads that the clients are spread over. 0: half of the cores, 1 to 4; 4 on shm."},
+	KV_OPT_WORKERS_ROW(AT(num_workers), .group = "Load"),
+	KV_OPT_CLIENTS_ROW(AT(num_clients)),
+	KV_OPT_THREADS_ROW(AT(num_threads)),
 	{.name = "num-keys",
 	 .letter = 'k',
 	 .type = KV_OPT_U64,
@@ -216,15 +150,7 @@ const struct kv_opt bench_options_table[] = {
 	 .choices = order_names,
 	 .help = "strict: a lookup waits for earlier requests that share a block; relaxed: it does not, and hits vary"},
 
-	{.group = "Resources",
-	 .name = "buffer-mb",
-	 .type = KV_OPT_U64,
-	 AT(buffer_mb),
-	 .metavar = "MB",
-	 .def = "64",
-	 .min = 1,
-	 .max = 1 << 16,
-	 .help = "Registered receive buffer of each client, in MiB."},
+	KV_OPT_BUFFER_ROW(AT(buffer_mb), .def = "64", .group = "Resources"),
 	{.name = "memory-mb",
 	 .type = KV_OPT_U64,
 	 AT(memory_mb),
@@ -232,13 +158,8 @@ const struct kv_opt bench_options_table[] = {
 	 .def = "0",
 	 .max = (uint64_t)1 << 30,
 	 .help = "Memory of the server that kv-bench starts, in MiB. 0: sized to the workload."},
-	{.name = "server-threads",
-	 .type = KV_OPT_U32,
-	 AT(server_threads),
-	 .metavar = "N",
-	 .def = "0",
-	 .max = KV_SHARDS_MAX,
-	 .help = "Data threads of the server that kv-bench starts. 0: half of the cores, 1 to 4."},
+	KV_OPT_SERVER_THREADS_ROW(AT(server_threads), .def = "0",
+				  .help = "Data threads of the server that kv-bench starts. 0: half of the cores, 1 to 4."),
 	{.name = "base-client-id",
 	 .type = KV_OPT_U64,
 	 AT(base_client_id),
@@ -253,65 +174,22 @@ const struct kv_opt bench_options_table[] = {
 	 .min = 1000000,
 	 .max = 3600000000000ull,
 	 .help = "Deadline of one operation."},
-	{.name = "peer-timeout",
-	 .type = KV_OPT_DURATION,
-	 AT(peer_timeout_ns),
-	 .metavar = "SEC",
-	 .def = "2",
-	 .min = 20000000,
-	 .max = 3600000000000ull,
-	 .help = "A server that says nothing for so long is taken for dead."},
+	KV_OPT_PEER_TIMEOUT_ROW(AT(peer_timeout_ns)),
 
-	{.group = "Security",
-	 .name = "psk-file",
-	 .type = KV_OPT_STRING,
-	 AT(psk_file),
-	 .metavar = "FILE",
-	 .help = "Pre-shared key of the servers: identity:hex."},
-	{.name = "cert",
-	 .type = KV_OPT_STRING,
-	 AT(cert),
-	 .metavar = "FILE",
-	 .help = "Certificate of this client (PEM)."},
-	{.name = "key",
-	 .type = KV_OPT_STRING,
-	 AT(key),
-	 .metavar = "FILE",
-	 .help = "Private key of the certificate (PEM)."},
-	{.name = "ca",
-	 .type = KV_OPT_STRING,
-	 AT(ca),
-	 .metavar = "FILE",
-	 .help = "CA that signed the servers' certificates (PEM)."},
+	KV_OPT_SECURITY_ROWS(struct bench_options),
 
-	{.group = "Output",
-	 .name = "json",
-	 .letter = 'j',
-	 .type = KV_OPT_STRING,
-	 AT(json),
-	 .metavar = "FILE",
-	 .help = "Write the report as JSON; - is standard output (the text then goes to standard error)."},
+	KV_OPT_JSON_ROW(AT(json), .group = "Output"),
 	{.name = "quiet",
 	 .letter = 'q',
 	 .type = KV_OPT_FLAG,
 	 AT(quiet),
 	 .help = "Print one line at the end and nothing before it."},
-	{.name = "slow-ms",
-	 .type = KV_OPT_U32,
-	 AT(slow_ms),
-	 .metavar = "N",
-	 .def = "0",
-	 .max = 3600000,
-	 .help = "Log where the time of operations of so many milliseconds or more went, ten lines a second per client; "
-		 "0: never."},
-	{.name = "log-level",
-	 .type = KV_OPT_CHOICE,
-	 AT(log_level),
-	 .metavar = "LEVEL",
-	 .def = "info",
-	 .choices = level_names,
-	 .help = "What the library logs to standard error; debug also shows the own server's log"},
-	{.name = "config", .type = KV_OPT_FLAG, AT(config), .help = "Print the effective configuration and exit."},
+	KV_OPT_SLOW_ROW(AT(slow_ms),
+			.help = "Log where the time of operations of so many milliseconds or more went, ten lines a second per client; 0: "
+				"never."),
+	KV_OPT_LOG_LEVEL_ROW(AT(log_level), .def = "info",
+			     .help = "What the library logs to standard error; debug also shows the own server's log"),
+	KV_OPT_CONFIG_ROW(AT(config)),
 	{.name = NULL},
 };
 
@@ -341,21 +219,10 @@ static int check_own_server(const struct bench_options *o, struct kv_error *err)
 		return kv_fail(
 			err, -KV_EINVAL,
 			"--server-threads concerns the server that kv-bench starts itself: drop it, or drop --server");
-	if (o->servers.count == 0 && (o->psk_file || o->cert || o->key || o->ca))
+	if (o->servers.count == 0 && kv_opt_security_given(&o->security))
 		return kv_fail(err, -KV_EINVAL,
 			       "--psk-file, --cert, --key and --ca need --server: the server that kv-bench starts gets "
 			       "a one-time key by itself");
-	return 0;
-}
-
-static int check_security(const struct bench_options *o, struct kv_error *err)
-{
-	unsigned files = !!o->cert + !!o->key + !!o->ca;
-
-	if (files != 0 && files != 3)
-		return kv_fail(err, -KV_EINVAL, "--cert, --key and --ca belong together: give all three or none");
-	if (files == 3 && o->psk_file)
-		return kv_fail(err, -KV_EINVAL, "--psk-file and certificates exclude each other: give one of them");
 	return 0;
 }
 
@@ -438,7 +305,7 @@ int bench_options_check(const struct bench_options *options, struct kv_error *er
 	int rc = check_own_server(options, err);
 
 	if (rc == 0)
-		rc = check_security(options, err);
+		rc = kv_opt_security_check(&options->security, err);
 	if (rc == 0)
 		rc = check_trace(options, err);
 	if (rc == 0)
@@ -450,17 +317,6 @@ int bench_options_check(const struct bench_options *options, struct kv_error *er
 	return rc;
 }
 
-/* Bad addresses are usage errors, found before anything is started. */
-static int check_addresses(const struct bench_options *o, struct kv_error *err)
-{
-	struct kv_hostport hp;
-	int rc = 0;
-
-	for (unsigned i = 0; i < o->servers.count && rc == 0; i++)
-		rc = kv_hostport_parse(o->servers.item[i], &hp, err);
-	return rc;
-}
-
 int bench_options_parse(int argc, char **argv, struct bench_options *out, struct kv_error *err)
 {
 	int rc = kv_opt_parse(&bench_options_program, bench_options_table, argc, argv, out, NULL, err);
@@ -468,6 +324,6 @@ int bench_options_parse(int argc, char **argv, struct bench_options *out, struct
 	if (rc == 0)
 		rc = bench_options_check(out, err);
 	if (rc == 0)
-		rc = check_addresses(out, err);
+		rc = kv_opt_servers_check(out->servers.item, out->servers.count, err);
 	return rc;
 }

@@ -10,9 +10,6 @@
 enum bench_order { BENCH_ORDER_STRICT, BENCH_ORDER_RELAXED };
 
 enum {
-	BENCH_WORKERS_MAX = 65536,
-	BENCH_CLIENTS_MAX = 1024,
-	BENCH_THREADS_MAX = 256,
 	BENCH_BATCH_MAX = 1024,
 	BENCH_DEPTH_MAX = 256
 };
@@ -46,7 +43,7 @@ struct bench_options {
 	uint32_t slow_ms;
 	uint64_t base_client_id, timeout_ns, peer_timeout_ns;
 	/* security */
-	const char *psk_file, *cert, *key, *ca;
+	struct kv_opt_security security;
 	/* output */
 	const char *json;
 	bool quiet, config;

@@ -121,11 +121,11 @@ static int open_pool(struct bench *b, struct kv_error *err)
 				 .connect_timeout_ns = CONNECT_TIMEOUT_NS,
 				 .base_client_id = o->base_client_id,
 				 .flags = o->no_checksum ? KVC_NO_VERIFY : 0,
-				 .psk_file = o->psk_file,
+				 .psk_file = o->security.psk_file,
 				 .psk = b->server ? server_child_psk(b->server) : NULL,
-				 .cert_file = o->cert,
-				 .key_file = o->key,
-				 .ca_file = o->ca,
+				 .cert_file = o->security.cert,
+				 .key_file = o->security.key,
+				 .ca_file = o->security.ca,
 				 .log_level = o->log_level};
 	int rc = kvc_pool_open(&ko, &b->pool, err);
 

@@ -20,13 +20,14 @@ static int open_pool(struct cli *cli, struct kv_error *err)
 				 .nic = o->nic,
 				 .num_rails = o->rails,
 				 .mode = (enum kvc_mode)o->mode,
+				 .numa = (enum kvc_numa)o->numa,
 				 .timeout_ns = o->timeout_ns,
 				 .peer_timeout_ns = o->peer_timeout_ns,
 				 .connect_timeout_ns = o->timeout_ns,
-				 .psk_file = o->psk_file,
-				 .cert_file = o->cert,
-				 .key_file = o->key,
-				 .ca_file = o->ca,
+				 .psk_file = o->security.psk_file,
+				 .cert_file = o->security.cert,
+				 .key_file = o->security.key,
+				 .ca_file = o->security.ca,
 				 .slow_ns = o->slow_ms * 1000000ull,
 				 .log_level = o->slow_ms ? KV_MAX(o->log_level, (int)KV_LOG_WARN) : o->log_level};
 
@@ -53,8 +54,7 @@ int main(int argc, char **argv)
 	struct cli cli = {.opt = &options};
 	struct cli_line line = {0};
 	struct kv_error err = {0};
-	int rc = kv_opt_parse(&cli_options_program, cli_options_table, argc, argv, &options, &line.words, &err),
-	    status = CLI_USAGE;
+	int rc = cli_options_parse(argc, argv, &options, &line.words, &err), status = CLI_USAGE;
 
 	if (rc > 0)
 		return CLI_OK;

@@ -4,48 +4,14 @@
 
 #define AT(member) .offset = offsetof(struct cli_options, member)
 
-/* In the order of enum kvc_mode. */
-static const char *const mode_names[] = {"auto", "push", "pull", NULL};
-/* In the order of enum kv_log_level. */
-static const char *const level_names[] = {"off", "error", "warn", "info", "debug", NULL};
-
 const struct kv_opt cli_options_table[] = {
-	{.group = "Where to",
-	 .name = "server",
-	 .alias = "server-addr",
-	 .letter = 's',
-	 .type = KV_OPT_STRINGS,
-	 AT(servers),
-	 .metavar = "HOST:PORT",
-	 .def = "127.0.0.1:50051",
-	 .help = "The kv-server to talk to; repeatable, keys are spread over all."},
-	{.name = "provider",
-	 .letter = 'p',
-	 .type = KV_OPT_STRING,
-	 AT(provider),
-	 .metavar = "NAME",
-	 .def = "auto",
-	 .help = "The libfabric provider that must be used (efa, efa-direct, verbs, tcp, shm), or auto."},
-	{.name = "nic",
-	 .type = KV_OPT_STRING,
-	 AT(nic),
-	 .metavar = "NAME[,NAME]",
-	 .help = "The NICs to use, in this order: device names or IP addresses of this machine."},
-	{.name = "rails",
-	 .type = KV_OPT_U32,
-	 AT(rails),
-	 .metavar = "N",
-	 .def = "0",
-	 .max = KV_RAILS_MAX,
-	 .help = "How many NICs to use; 0: all of --nic, else up to 8 on EFA, else 1."},
-	{.name = "mode",
-	 .type = KV_OPT_CHOICE,
-	 AT(mode),
-	 .metavar = "MODE",
-	 .def = "auto",
-	 .choices = mode_names,
-	 .help = "get: who moves the bytes: push, the server; pull, this client, from a server with --allow-pull; auto, pull "
-		 "where the server allows it and the provider emulates writes but not reads"},
+	KV_OPT_SERVER_ROW(.group = "Where to", .type = KV_OPT_STRINGS, AT(servers), .def = "127.0.0.1:50051",
+			  .help = "The kv-server to talk to; repeatable, keys are spread over all."),
+	KV_OPT_PROVIDER_ROW(AT(provider)),
+	KV_OPT_NIC_ROW(AT(nic)),
+	KV_OPT_RAILS_ROW(AT(rails)),
+	KV_OPT_NUMA_ROW(AT(numa)),
+	KV_OPT_MODE_ROW(AT(mode)),
 	{.name = "timeout",
 	 .type = KV_OPT_DURATION,
 	 AT(timeout_ns),
@@ -54,14 +20,7 @@ const struct kv_opt cli_options_table[] = {
 	 .max = 3600000000000ull,
 	 .help = "Deadline of connecting, and of one command's operation. 0: 5 s, and for an operation 1 s more for "
 		 "every 100 MB."},
-	{.name = "peer-timeout",
-	 .type = KV_OPT_DURATION,
-	 AT(peer_timeout_ns),
-	 .metavar = "SEC",
-	 .def = "2",
-	 .min = 20000000,
-	 .max = 3600000000000ull,
-	 .help = "A server that says nothing for so long is taken for dead."},
+	KV_OPT_PEER_TIMEOUT_ROW(AT(peer_timeout_ns)),
 
 	{.group = "Commands",
 	 .name = "ttl",
@@ -86,44 +45,12 @@ const struct kv_opt cli_options_table[] = {
 	{.name = "shards", .type = KV_OPT_FLAG, AT(shards), .help = "stat: also each shard of the servers."},
 	{.name = "json", .type = KV_OPT_FLAG, AT(json), .help = "stat: as one JSON object."},
 
-	{.group = "Security",
-	 .name = "psk-file",
-	 .type = KV_OPT_STRING,
-	 AT(psk_file),
-	 .metavar = "FILE",
-	 .help = "Pre-shared key of the servers: identity:hex."},
-	{.name = "cert",
-	 .type = KV_OPT_STRING,
-	 AT(cert),
-	 .metavar = "FILE",
-	 .help = "Certificate of this client (PEM)."},
-	{.name = "key",
-	 .type = KV_OPT_STRING,
-	 AT(key),
-	 .metavar = "FILE",
-	 .help = "Private key of the certificate (PEM)."},
-	{.name = "ca",
-	 .type = KV_OPT_STRING,
-	 AT(ca),
-	 .metavar = "FILE",
-	 .help = "CA that signed the servers' certificates (PEM)."},
+	KV_OPT_SECURITY_ROWS(struct cli_options),
 
-	{.group = "Output",
-	 .name = "log-level",
-	 .type = KV_OPT_CHOICE,
-	 AT(log_level),
-	 .metavar = "LEVEL",
-	 .def = "error",
-	 .choices = level_names,
-	 .help = "What the library logs to standard error"},
-	{.name = "slow-ms",
-	 .type = KV_OPT_U32,
-	 AT(slow_ms),
-	 .metavar = "N",
-	 .def = "0",
-	 .max = 3600000,
-	 .help = "Say on standard error where the time of operations of so many milliseconds or more went (a warning, so "
-		 "--log-level is at least warn); 0: never."},
+	KV_OPT_LOG_LEVEL_ROW(AT(log_level), .def = "error", .help = "What the library logs to standard error", .group = "Output"),
+	KV_OPT_SLOW_ROW(AT(slow_ms),
+			.help = "Say on standard error where the time of operations of so many milliseconds or more went (a warning, so "
+				"--log-level is at least warn); 0: never."),
 	{.name = NULL},
 };
 
@@ -141,3 +68,14 @@ const struct kv_opt_program cli_options_program = {
 	.epilogue = "Exit status: 0 done or found, 1 not found, 2 usage, 3 failure.",
 	.args_max = KV_OPT_STRINGS_MAX,
 };
+
+int cli_options_parse(int argc, char **argv, struct cli_options *out, struct kv_opt_strings *out_words, struct kv_error *err)
+{
+	int rc = kv_opt_parse(&cli_options_program, cli_options_table, argc, argv, out, out_words, err);
+
+	if (rc == 0)
+		rc = kv_opt_security_check(&out->security, err);
+	if (rc == 0)
+		rc = kv_opt_servers_check(out->servers.item, out->servers.count, err);
+	return rc;
+}

@@ -14,10 +14,11 @@ struct cli_options {
 	const char *provider, *nic;
 	uint32_t rails;
 	int mode; /* enum kvc_mode */
+	int numa; /* enum kvc_numa */
 	uint64_t timeout_ns, peer_timeout_ns;
 	uint32_t ttl;
 	const char *file, *output;
-	const char *psk_file, *cert, *key, *ca;
+	struct kv_opt_security security;
 	bool all, shards, json; /* of stat */
 	uint32_t slow_ms;
 	int log_level; /* enum kv_log_level */
@@ -25,5 +26,9 @@ struct cli_options {
 
 extern const struct kv_opt cli_options_table[];
 extern const struct kv_opt_program cli_options_program;
+
+/* cli_options_parse -- the command line. Command and arguments go to *out_words. 0; 1: --help or --version was printed;
+ * -KV_EINVAL with *err. */
+int cli_options_parse(int argc, char **argv, struct cli_options *out, struct kv_opt_strings *out_words, struct kv_error *err);
 
 #endif

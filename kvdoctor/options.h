@@ -7,8 +7,6 @@
 
 #include "base/base.h"
 
-enum { DOCTOR_CLIENTS_MAX = 1024, DOCTOR_THREADS_MAX = 256, DOCTOR_WORKERS_MAX = 65536 };
-
 struct doctor_options {
 	struct kv_opt_strings servers;
 	const char *provider, *nic, *json, *sysroot;

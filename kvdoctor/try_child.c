@@ -239,7 +239,7 @@ static int args_parse(char **argv, struct try_args *a)
 	for (unsigned i = 0; i < KV_COUNT(to); i++)
 		if (kv_u64_parse(text[i], to[i]))
 			return -KV_EINVAL;
-	return a->engines >= 1 && a->engines <= DOCTOR_CLIENTS_MAX && a->rails <= KV_RAILS_MAX ? 0 : -KV_EINVAL;
+	return a->engines >= 1 && a->engines <= KV_OPT_CLIENTS_MAX && a->rails <= KV_RAILS_MAX ? 0 : -KV_EINVAL;
 }
 
 static int local_parse(const char *text, struct sockaddr_storage *out)

@@ -7,8 +7,6 @@
 
 #define AT(field) offsetof(struct flags, field)
 
-static const char *const flags_numa[] = {"auto", "off", NULL};
-
 /* clang-format off */
 static const struct kv_opt table[] = {
 	{.name = "listen-addr", .letter = 'l', .type = KV_OPT_STRING, .offset = AT(listen_addr),
@@ -20,8 +18,7 @@ static const struct kv_opt table[] = {
 	 .help = "Memory for values in MiB, of all worker threads together; the index comes on top."},
 	{.name = "prefault", .type = KV_OPT_FLAG, .offset = AT(prefault),
 	 .help = "Touch all memory before listening: starts slower, and the first PUTs are as fast as the later ones."},
-	{.name = "numa", .type = KV_OPT_CHOICE, .offset = AT(numa), .metavar = "WHICH", .def = "auto", .choices = flags_numa,
-	 .help = "Where there are several NUMA nodes: keep each thread and its memory on the node of its NICs, or not"},
+	KV_OPT_NUMA_ROW(.offset = AT(numa)),
 	{.name = "node-id", .type = KV_OPT_STRING, .offset = AT(node_id), .metavar = "NAME",
 	 .help = "Name by which clients place keys; must differ between the servers of a pool and stay the same "
 	         "over restarts (default: the listen address)."},
@@ -41,13 +38,8 @@ static const struct kv_opt table[] = {
 	{.name = "value-max", .type = KV_OPT_SIZE, .offset = AT(value_max),
 	 .metavar = "SIZE", .def = "1G", .min = 1, .max = KV_VALUE_MAX,
 	 .help = "Largest value accepted."},
-	{.name = "provider", .letter = 'p', .type = KV_OPT_STRING, .offset = AT(provider),
-	 .metavar = "NAME", .def = "auto",
-	 .help = "Fabric: auto, efa, efa-direct, verbs, tcp, shm or an exact libfabric name. A provider that is "
-	         "demanded and not there is an error.",
-	 .group = "Fabric:"},
-	{.name = "nic", .type = KV_OPT_STRING, .offset = AT(nic), .metavar = "NAME[,NAME]",
-	 .help = "The NICs to use, in this order: device names or IP addresses of this machine."},
+	KV_OPT_PROVIDER_ROW(.offset = AT(provider), .group = "Fabric:"),
+	KV_OPT_NIC_ROW(.offset = AT(nic)),
 	{.name = "num-domains", .alias = "rails", .type = KV_OPT_U32, .offset = AT(rails),
 	 .metavar = "N", .def = "0", .max = KV_RAILS_MAX,
 	 .help = "NICs (rails) per worker thread; 0: all of --nic, else its share of the machine's on EFA, else 1."},
@@ -88,8 +80,8 @@ static const struct kv_opt table[] = {
 	         "this says nothing and the server writes."},
 	{.name = "lease-ms", .type = KV_OPT_U64, .offset = AT(lease_ms), .metavar = "N", .def = "1000", .min = 10, .max = 60000,
 	 .help = "With --allow-pull: how long a value is kept for a client that reads it."},
-	{.name = "slow-ms", .type = KV_OPT_U32, .offset = AT(slow_ms), .metavar = "N", .def = "0", .max = 3600000,
-	 .help = "Log requests that take this many milliseconds or more in this server, at most 10 a second per thread; 0: none."},
+	KV_OPT_SLOW_ROW(.offset = AT(slow_ms),
+	 .help = "Log requests that take this many milliseconds or more in this server, at most 10 a second per thread; 0: none."),
 	{.name = "log-level", .type = KV_OPT_STRING, .offset = AT(log_level), .metavar = "LEVEL", .def = "info",
 	 .help = "off, error, warn, info, debug or trace."},
 	{.name = "ready-fd", .type = KV_OPT_U32, .offset = AT(ready_fd), .metavar = "FD", .max = INT32_MAX,

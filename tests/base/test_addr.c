@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_addr.c -- what is a host with a port, and what is told about the rest. */
-#include "check.h"
+#include "tests/check.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

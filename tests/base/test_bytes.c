@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_bytes.c -- byte order on the wire, alignment, and the comparison of secrets. */
-#include "check.h"
+#include "tests/check.h"
 
 static void stores_are_little_endian_at_any_address(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_clock.c -- time does not go back, deadlines do not wrap. */
-#include "check.h"
+#include "tests/check.h"
 
 static void time_does_not_go_back(void **state)
 {

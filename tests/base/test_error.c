@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_error.c -- codes of all three ranges have names, keys and texts; sentences are cut, never overrun. */
-#include "check.h"
+#include "tests/check.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -5,7 +5,7 @@
 #define XXH_VECTOR 0 /* XXH_SCALAR */
 #include <xxhash.h>
 
-#include "check.h"
+#include "tests/check.h"
 
 #include <pthread.h>
 #include <stdlib.h>

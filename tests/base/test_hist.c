@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_hist.c -- the stated error bound against sorted samples; exactness of the rest. */
-#include "check.h"
+#include "tests/check.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_host.c -- the limits of machines that this one is not, and of this one. */
-#include "check.h"
+#include "tests/check.h"
 
 #include <sys/resource.h>
 

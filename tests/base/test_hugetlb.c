@@ -4,7 +4,7 @@
  * mem.c is compiled into this test with the kernel's calls replaced, because a pool of hugetlb pages is a setting of
  * the whole machine. A fake huge mapping is ordinary memory; what counts is what was asked for and given back.
  * tests/verbs/memory.sh asks a real kernel the same. */
-#include "check.h"
+#include "tests/check.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_list.c -- the intrusive list against an array. */
-#include "check.h"
+#include "tests/check.h"
 
 enum { NODES = 16 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_log.c -- levels, escaping, cutting, and the line that goes to stderr. */
-#include "check.h"
+#include "tests/check.h"
 
 #include <errno.h>
 #include <unistd.h>

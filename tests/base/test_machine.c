@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_machine.c -- the readers of /proc and /sys over trees of files that other machines have. */
-#include "tree.h"
+#include "tests/check.h"
+
+#include "base/machine.h"
+#include "tests/tree.h"
 
 static void nothing_readable_is_no_limit(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_mem.c -- areas on this machine. Which pages they have depends on it; what must hold does not. */
-#include "check.h"
+#include "tests/check.h"
 
 #include <errno.h>
 #include <stdlib.h>

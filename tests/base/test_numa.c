@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_numa.c -- nodes of made-up machines, and what the kernel of this one does for a wish. tests/verbs/memory.sh runs the
  * same on a machine with two nodes. */
-#include "check.h"
+#include "tests/check.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "tree.h"
+#include "tests/tree.h"
 
 static void cpus_check(const char *list, unsigned count)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_opt.c -- one row per option gives the parse, the help and the dump; every mistake gets one sentence. */
-#include "check.h"
+#include "tests/check.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

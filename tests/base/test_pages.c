@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_pages.c -- areas on a real kernel's hugetlb pages and NUMA nodes. Needs a machine that was prepared for it (free pages
  * that nobody else takes, two nodes): tests/verbs/memory.sh makes one. Elsewhere every test says what is missing. */
-#include "check.h"
+#include "tests/check.h"
 
 #include <errno.h>
 #include <stdlib.h>

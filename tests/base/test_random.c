@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_random.c -- the published vectors of splitmix64 and xoshiro256**, and the shape of what is built on them. */
-#include "check.h"
+#include "tests/check.h"
 
 #include <stdlib.h>
 

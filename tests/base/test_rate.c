@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_rate.c -- how many lines are let through, and what is said of the others. */
-#include "check.h"
+#include "tests/check.h"
 
 #define S 1000000000ull
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_units.c -- what people write for sizes and durations, and what is refused. */
-#include "check.h"
+#include "tests/check.h"
 
 struct good {
 	const char *text;

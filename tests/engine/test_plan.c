@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_plan.c -- which NICs an engine takes, on machines that are made up. */
-#include "tests/base/check.h"
+#include "tests/check.h"
 
 #include <stdlib.h>
 #include <string.h>

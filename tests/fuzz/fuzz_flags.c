@@ -46,7 +46,7 @@ static void bench(int argc, char **argv)
 
 	outcome(rc, &err);
 	if (rc == 0)
-		check(o.num_workers >= 1 && o.num_workers <= BENCH_WORKERS_MAX && o.num_clients >= 1 &&
+		check(o.num_workers >= 1 && o.num_workers <= KV_OPT_WORKERS_MAX && o.num_clients >= 1 &&
 		      2 * bench_piece_bytes(o.value_size) <= o.buffer_mb << 20);
 }
 
@@ -56,7 +56,7 @@ static void client(int argc, char **argv)
 	struct kv_opt_strings words = {0};
 	struct kv_error err = {0};
 
-	outcome(kv_opt_parse(&cli_options_program, cli_options_table, argc, argv, &o, &words, &err), &err);
+	outcome(cli_options_parse(argc, argv, &o, &words, &err), &err);
 	check(words.count <= KV_OPT_STRINGS_MAX);
 }
 

@@ -201,6 +201,27 @@ static void test_trace_options(void **state)
 	assert_int_equal(o.trace_order, BENCH_ORDER_RELAXED);
 }
 
+/* The names are in base, which does not know the enums. */
+static void test_names_are_in_the_order_of_their_enums(void **state)
+{
+	static const struct {
+		const char *option, *name;
+		int value;
+	} want[] = {
+		{"--mode", "auto", KVC_MODE_AUTO},    {"--mode", "push", KVC_MODE_PUSH},     {"--mode", "pull", KVC_MODE_PULL},
+		{"--numa", "auto", KVC_NUMA_AUTO},    {"--numa", "off", KVC_NUMA_OFF},	     {"--log-level", "off", KV_LOG_OFF},
+		{"--log-level", "warn", KV_LOG_WARN}, {"--log-level", "debug", KV_LOG_DEBUG},
+	};
+	struct bench_options o;
+	struct kv_error err;
+
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(want); i++) {
+		assert_int_equal(parse(&o, &err, want[i].option, want[i].name, NULL), 0);
+		assert_int_equal(want[i].option[2] == 'm' ? o.mode : want[i].option[2] == 'n' ? o.numa : o.log_level, want[i].value);
+	}
+}
+
 static void test_keep_going_needs_a_server_and_a_duration(void **state)
 {
 	struct bench_options o;
@@ -259,6 +280,7 @@ int main(void)
 		cmocka_unit_test(test_roofline_depth_needs_the_roofline),
 		cmocka_unit_test(test_certificates_belong_together),
 		cmocka_unit_test(test_trace_options),
+		cmocka_unit_test(test_names_are_in_the_order_of_their_enums),
 		cmocka_unit_test(test_keep_going_needs_a_server_and_a_duration),
 		cmocka_unit_test(test_value_must_fit_the_buffer),
 		cmocka_unit_test(test_every_row_has_help_and_default_that_parse),

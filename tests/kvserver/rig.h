@@ -4,7 +4,7 @@
 #ifndef KVRAIL_TESTS_KVSERVER_RIG_H
 #define KVRAIL_TESTS_KVSERVER_RIG_H
 
-#include "check.h"
+#include "tests/check.h"
 
 #include "kvserver/shard.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_arena.c -- the allocator against a map with one byte per granule. */
-#include "check.h"
+#include "tests/check.h"
 
 #include "kvserver/arena.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_evict.c -- SIEVE against a model in an array: same victims, in the same order. */
-#include "check.h"
+#include "tests/check.h"
 
 #include "kvserver/evict.h"
 

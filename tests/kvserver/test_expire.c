@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_expire.c -- the wheel against an array of times. */
-#include "check.h"
+#include "tests/check.h"
 
 #include "kvserver/expire.h"
 

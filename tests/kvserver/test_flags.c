@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_flags.c -- kv-server's command line: defaults, what is refused, and the key from a descriptor. */
-#include "check.h"
+#include "tests/check.h"
 
 #include <unistd.h>
 

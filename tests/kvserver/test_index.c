@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_index.c -- the index against an array that is searched from end to end. */
-#include "check.h"
+#include "tests/check.h"
 
 #include "kvserver/index.h"
 

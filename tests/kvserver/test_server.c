@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_server.c -- a whole server on threads of its own, spoken to over its control connection; and what it refuses to
  * be. */
-#include "check.h"
+#include "tests/check.h"
 
 #include <errno.h>
 #include <netinet/in.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_slab.c -- equal objects: where they lie, how many there are, and what they cost before they are used. */
-#include "check.h"
+#include "tests/check.h"
 
 #include <stdlib.h>
 

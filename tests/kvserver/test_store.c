@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_store.c -- the store against an array of what each key must hold, with readers, pins and expiry; and its corner
  * cases. */
-#include "check.h"
+#include "tests/check.h"
 
 #include "kvserver/pins.h"
 #include "kvserver/store.h"

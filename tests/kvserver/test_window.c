@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_window.c -- the window of ids against a list of all ids ever seen. */
-#include "check.h"
+#include "tests/check.h"
 
 #include "kvserver/window.h"
 

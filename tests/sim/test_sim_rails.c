@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_sim_rails.c -- several rails: equal or not, one that is cut, one that breaks, on either side. */
-#include "tests/base/check.h"
+#include "tests/check.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check.h -- cmocka with the headers that it wants before it, and the seed of a random test. */
-#ifndef KVRAIL_TESTS_KVSERVER_CHECK_H
-#define KVRAIL_TESTS_KVSERVER_CHECK_H
+/* check.h -- cmocka with the headers that it wants before it, the seed of a random test, and what a sentence must name. */
+#ifndef KVRAIL_TESTS_CHECK_H
+#define KVRAIL_TESTS_CHECK_H
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,6 +22,13 @@ static inline struct kv_prng check_seed(void)
 	printf("# KVRAIL_SEED=0x%llx\n", (unsigned long long)seed);
 	kv_prng_seed(&prng, seed);
 	return prng;
+}
+
+/* check_contains -- that a sentence names what it must name. */
+static inline void check_contains(const char *text, const char *part)
+{
+	if (!strstr(text, part))
+		fail_msg("'%s' does not contain '%s'", text, part);
 }
 
 #endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* opt_rows.c -- names and checks of the options that several programs have. The lists follow enums whose owners lie
+ * above this layer (kvclient.h); tests/kvbench/test_options.c holds one to the other. */
+#include "base/opt_rows.h"
+
+#include "base/addr.h"
+#include "base/error.h"
+#include "base/log.h"
+
+const char *const kv_opt_numa_names[] = {"auto", "off", NULL};
+const char *const kv_opt_mode_names[] = {"auto", "push", "pull", NULL};
+const char *const kv_opt_level_names[] = {[KV_LOG_OFF] = "off",   [KV_LOG_ERROR] = "error", [KV_LOG_WARN] = "warn",
+					  [KV_LOG_INFO] = "info", [KV_LOG_DEBUG] = "debug", NULL};
+
+bool kv_opt_security_given(const struct kv_opt_security *s)
+{
+	return s->psk_file || s->cert || s->key || s->ca;
+}
+
+int kv_opt_security_check(const struct kv_opt_security *s, struct kv_error *err)
+{
+	unsigned files = !!s->cert + !!s->key + !!s->ca;
+	if (files != 0 && files != 3)
+		return kv_fail(err, -KV_EINVAL, "--cert, --key and --ca belong together: give all three or none");
+	if (files == 3 && s->psk_file)
+		return kv_fail(err, -KV_EINVAL, "--psk-file and certificates exclude each other: give one of them");
+	return 0;
+}
+
+int kv_opt_servers_check(const char *const *servers, unsigned count, struct kv_error *err)
+{
+	struct kv_hostport hp;
+	int rc = 0;
+	for (unsigned i = 0; i < count && rc == 0; i++)
+		rc = kv_hostport_parse(servers[i], &hp, err);
+	return rc;
+}

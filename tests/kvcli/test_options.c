@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_options.c -- what kv-client can be told, and what it refuses before it connects. */
+#include "kvcli/options.h"
+#include "kvclient/kvclient.h"
+#include "tests/check.h"
+
+enum { ARGS_MAX = 16 };
+
+static struct cli_options o;
+static struct kv_opt_strings words;
+static struct kv_error err;
+
+/* Parse kv-client with these arguments, the last of which is NULL. */
+static int parse(const char *first, ...)
+{
+	char *argv[ARGS_MAX + 3] = {"kv-client", (char *)(uintptr_t)first};
+	int argc = first ? 2 : 1;
+	va_list args;
+
+	va_start(args, first);
+	while (first && argc <= ARGS_MAX && (argv[argc] = va_arg(args, char *)))
+		argc++;
+	va_end(args);
+	words.count = 0;
+	err = (struct kv_error){0};
+	return cli_options_parse(argc, argv, &o, &words, &err);
+}
+
+static void check_refused(const char *part, int rc)
+{
+	assert_int_equal(rc, -KV_EINVAL);
+	check_contains(err.text, part);
+}
+
+static void defaults(void **state)
+{
+	(void)state;
+	assert_int_equal(parse("ping", NULL), 0);
+	assert_int_equal(words.count, 1);
+	assert_int_equal(o.servers.count, 1);
+	assert_string_equal(o.servers.item[0], "127.0.0.1:50051");
+	assert_string_equal(o.provider, "auto");
+	assert_int_equal(o.mode, KVC_MODE_AUTO);
+	assert_int_equal(o.numa, KVC_NUMA_AUTO);
+	assert_int_equal(o.log_level, KV_LOG_ERROR);
+	assert_false(kv_opt_security_given(&o.security));
+}
+
+static void numa_and_mode(void **state)
+{
+	(void)state;
+	assert_int_equal(parse("--numa", "off", "--mode", "pull", "ping", NULL), 0);
+	assert_int_equal(o.numa, KVC_NUMA_OFF);
+	assert_int_equal(o.mode, KVC_MODE_PULL);
+	check_refused("auto or off", parse("--numa", "1", "ping", NULL));
+}
+
+static void certificates_belong_together(void **state)
+{
+	(void)state;
+	check_refused("--cert, --key and --ca", parse("--cert", "c", "ping", NULL));
+	check_refused("--psk-file", parse("--cert", "c", "--key", "k", "--ca", "a", "--psk-file", "p", "ping", NULL));
+	assert_int_equal(parse("--cert", "c", "--key", "k", "--ca", "a", "ping", NULL), 0);
+	assert_string_equal(o.security.key, "k");
+}
+
+static void a_bad_address_is_usage(void **state)
+{
+	(void)state;
+	check_refused("1:2:3", parse("--server", "1:2:3", "ping", NULL));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(defaults),
+		cmocka_unit_test(numa_and_mode),
+		cmocka_unit_test(certificates_belong_together),
+		cmocka_unit_test(a_bad_address_is_usage),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
