@@ -6,7 +6,7 @@
 #include <netinet/in.h>
 #include <sched.h>
 
-enum { NODES_MAX = 16, PROVIDERS_TEXT = 256 };
+enum { NODES_MAX = 16, PROVIDERS_TEXT = 256, PROVIDERS_MAX = 8, CASES_MAX = 512 };
 
 static struct node *nodes[NODES_MAX];
 static struct kv_log log_stderr = {.level = KV_LOG_WARN, .write = kv_log_stderr};
@@ -269,6 +269,33 @@ unsigned providers(const char *out[], unsigned max)
 			printf("# provider %s is not here: its cases are skipped\n", name);
 	}
 	return n;
+}
+
+bool node_is_shm(const char *provider)
+{
+	return strcmp(provider, "shm") == 0;
+}
+
+int node_cases_run(const char *group, const struct node_case *cases, unsigned count)
+{
+	static char names[CASES_MAX][128];
+	static struct CMUnitTest tests[CASES_MAX];
+	const char *list[PROVIDERS_MAX], *only = getenv("KVRAIL_TEST_CASES");
+	unsigned n = providers(list, PROVIDERS_MAX), t = 0;
+	for (unsigned i = 0; i < n * count; i++) {
+		const struct node_case *c = &cases[i % count];
+		const char *provider = list[i / count];
+		if ((c->unfit && c->unfit(provider)) || (only && !strstr(c->name, only)))
+			continue;
+		assert_true(t < CASES_MAX);
+		snprintf(names[t], sizeof(names[t]), "%s: %s", provider, c->name);
+		tests[t] = (struct CMUnitTest){.name = names[t],
+					       .test_func = c->run,
+					       .setup_func = node_forget_all,
+					       .initial_state = (void *)(uintptr_t)provider};
+		t++;
+	}
+	return _cmocka_run_group_tests(group, tests, t, NULL, NULL);
 }
 
 void test_env(void)

@@ -83,6 +83,17 @@ void xfer_init(struct te_xfer *x, struct result *r, enum te_dir dir, struct te_p
 	       uint64_t local_offset, struct area *remote, uint64_t remote_offset, uint64_t len);
 struct te_msg *msg_for(struct node *n, struct result *r, const void *data, uint32_t len);
 
+/* A test that is made over each provider, but where `unfit` says not. */
+struct node_case {
+	const char *name;
+	void (*run)(void **state); /* *state: the provider's name */
+	bool (*unfit)(const char *provider);
+};
+bool node_is_shm(const char *provider);
+
+/* node_cases_run -- all of them over all providers to test; KVRAIL_TEST_CASES: those whose name contains it. The exit status. */
+int node_cases_run(const char *group, const struct node_case *cases, unsigned count);
+
 /* The providers to test, from KVRAIL_TEST_PROVIDERS or "tcp,shm", as far as they are here. */
 unsigned providers(const char *out[], unsigned max);
 

@@ -180,38 +180,17 @@ static void an_idle_engine_lets_the_loop_sleep(void **state)
 	loop_close();
 }
 
-static const struct {
-	const char *name;
-	void (*run)(void **state);
-	const char *except;
-} cases[] = {
+static const struct node_case cases[] = {
 	{"messages flow through few buffers", messages_flow_through_few_buffers, NULL},
 	{"several rails share one fd", several_rails_share_one_fd, NULL},
-	{"waits end at their deadline", waits_end_at_their_deadline,
-	 "shm"}, /* it follows a closed peer of the same process */
+	{"waits end at their deadline", waits_end_at_their_deadline, node_is_shm}, /* it follows a closed peer of the same process */
 	{"a rebuilt endpoint is waited for", a_rebuilt_endpoint_is_waited_for, NULL},
 	{"outside a coroutine nothing parks", outside_a_coroutine_nothing_parks, NULL},
 	{"an idle engine lets the loop sleep", an_idle_engine_lets_the_loop_sleep, NULL},
 };
 
-enum { PROVIDERS_MAX = 8 };
-
 int main(void)
 {
-	static char names[PROVIDERS_MAX][KV_COUNT(cases)][128];
-	static struct CMUnitTest tests[PROVIDERS_MAX * KV_COUNT(cases)];
-	const char *list[PROVIDERS_MAX];
 	test_env();
-	unsigned count = providers(list, PROVIDERS_MAX), t = 0;
-	for (unsigned i = 0; i < count; i++)
-		for (unsigned c = 0; c < KV_COUNT(cases); c++) {
-			if (cases[c].except && strcmp(list[i], cases[c].except) == 0)
-				continue;
-			snprintf(names[i][c], sizeof(names[i][c]), "%s: %s", list[i], cases[c].name);
-			tests[t++] = (struct CMUnitTest){.name = names[i][c],
-							 .test_func = cases[c].run,
-							 .setup_func = node_forget_all,
-							 .initial_state = (void *)(uintptr_t)list[i]};
-		}
-	return _cmocka_run_group_tests("await", tests, t, NULL, NULL);
+	return node_cases_run("await", cases, KV_COUNT(cases));
 }

@@ -1190,74 +1190,48 @@ static void a_wrong_key_harms_nobody_else(void **state)
 	pair_close(&p);
 }
 
-enum { NOT_SHM = 1 };
-
-static const struct {
-	const char *name;
-	void (*run)(void **state);
-	unsigned flags;
-} cases[] = {
-	{"a message of every size arrives", a_message_arrives, 0},
-	{"messages flow both ways through few buffers", messages_flow_both_ways, 0},
-	{"a message released unsent is free again", a_message_released_unsent_is_free_again, 0},
-	{"writes of edge sizes land exactly", writes_of_edge_sizes, 0},
-	{"reads of edge sizes land exactly", reads_of_edge_sizes, 0},
-	{"transfers cross part borders", transfers_cross_part_borders, 0},
-	{"random transfers match a model", random_transfers_match_a_model, 0},
-	{"hundreds of writes in flight", hundreds_of_writes_in_flight, 0},
-	{"hundreds of reads in flight", hundreds_of_reads_in_flight, 0},
-	{"tiny depths only slow down", tiny_depths_only_slow_down, 0},
-	{"what is outside a region is refused", what_is_outside_is_refused, 0},
-	{"nothing to move is done at once", nothing_to_move_is_done_at_once, 0},
-	{"a huge transfer does not starve a small one", a_huge_transfer_does_not_starve_a_small_one, 0},
-	{"cancel makes posted final", cancel_makes_posted_final, 0},
-	{"cancel before anything is posted", cancel_before_anything_is_posted, 0},
-	{"a region in use is not closed", a_region_in_use_is_not_closed, 0},
-	{"closing the engine ends everything once", closing_the_engine_ends_everything_once, 0},
-	{"callbacks of a closing engine may close the rest", callbacks_of_a_closing_engine_may_close_the_rest, 0},
-	{"closing a peer ends what is queued", closing_a_peer_ends_what_is_queued, 0},
+static const struct node_case cases[] = {
+	{"a message of every size arrives", a_message_arrives, NULL},
+	{"messages flow both ways through few buffers", messages_flow_both_ways, NULL},
+	{"a message released unsent is free again", a_message_released_unsent_is_free_again, NULL},
+	{"writes of edge sizes land exactly", writes_of_edge_sizes, NULL},
+	{"reads of edge sizes land exactly", reads_of_edge_sizes, NULL},
+	{"transfers cross part borders", transfers_cross_part_borders, NULL},
+	{"random transfers match a model", random_transfers_match_a_model, NULL},
+	{"hundreds of writes in flight", hundreds_of_writes_in_flight, NULL},
+	{"hundreds of reads in flight", hundreds_of_reads_in_flight, NULL},
+	{"tiny depths only slow down", tiny_depths_only_slow_down, NULL},
+	{"what is outside a region is refused", what_is_outside_is_refused, NULL},
+	{"nothing to move is done at once", nothing_to_move_is_done_at_once, NULL},
+	{"a huge transfer does not starve a small one", a_huge_transfer_does_not_starve_a_small_one, NULL},
+	{"cancel makes posted final", cancel_makes_posted_final, NULL},
+	{"cancel before anything is posted", cancel_before_anything_is_posted, NULL},
+	{"a region in use is not closed", a_region_in_use_is_not_closed, NULL},
+	{"closing the engine ends everything once", closing_the_engine_ends_everything_once, NULL},
+	{"callbacks of a closing engine may close the rest", callbacks_of_a_closing_engine_may_close_the_rest, NULL},
+	{"closing a peer ends what is queued", closing_a_peer_ends_what_is_queued, NULL},
 	/* shm 1.17 maps a peer of the same process by pointer and follows it after that peer is closed; test_process.c
 	   has the case with two processes. */
-	{"a peer that is gone costs a deadline", a_peer_that_is_gone_costs_a_deadline, NOT_SHM},
-	{"two rails share the work", two_rails_share_the_work, 0},
-	{"rails of unequal number are linked", rails_of_unequal_number_are_linked, 0},
-	{"a fence ends what is posted and keeps what is queued", a_fence_ends_what_is_posted_and_keeps_what_is_queued,
-	 0},
-	{"messages work again after fences on both sides", messages_work_again_after_fences_on_both_sides, 0},
+	{"a peer that is gone costs a deadline", a_peer_that_is_gone_costs_a_deadline, node_is_shm},
+	{"two rails share the work", two_rails_share_the_work, NULL},
+	{"rails of unequal number are linked", rails_of_unequal_number_are_linked, NULL},
+	{"a fence ends what is posted and keeps what is queued", a_fence_ends_what_is_posted_and_keeps_what_is_queued, NULL},
+	{"messages work again after fences on both sides", messages_work_again_after_fences_on_both_sides, NULL},
 	/* On shm what was under way to an endpoint that was fenced away never ends, until we fence as well. */
-	{"fences cut large operations anywhere", fences_cut_large_operations_anywhere, NOT_SHM},
-	{"a fence that nobody needs is free", a_fence_that_nobody_needs_is_free, 0},
-	{"many fences are told slowly", many_fences_are_told_slowly, 0},
-	{"a handler may fence", a_handler_may_fence, 0},
-	{"a message follows ordered writes", a_message_follows_ordered_writes, 0},
-	{"an immediate goes behind ordered writes", an_immediate_goes_behind_ordered_writes, 0},
-	{"ordered writes have conditions", ordered_writes_have_conditions, 0},
-	{"peers with one address share it", peers_with_one_address_share_it, 0},
-	{"addresses from elsewhere are refused", addresses_from_elsewhere_are_refused, 0},
-	{"a wrong key harms nobody else", a_wrong_key_harms_nobody_else, NOT_SHM},
+	{"fences cut large operations anywhere", fences_cut_large_operations_anywhere, node_is_shm},
+	{"a fence that nobody needs is free", a_fence_that_nobody_needs_is_free, NULL},
+	{"many fences are told slowly", many_fences_are_told_slowly, NULL},
+	{"a handler may fence", a_handler_may_fence, NULL},
+	{"a message follows ordered writes", a_message_follows_ordered_writes, NULL},
+	{"an immediate goes behind ordered writes", an_immediate_goes_behind_ordered_writes, NULL},
+	{"ordered writes have conditions", ordered_writes_have_conditions, NULL},
+	{"peers with one address share it", peers_with_one_address_share_it, NULL},
+	{"addresses from elsewhere are refused", addresses_from_elsewhere_are_refused, NULL},
+	{"a wrong key harms nobody else", a_wrong_key_harms_nobody_else, node_is_shm},
 };
-
-enum { PROVIDERS_MAX = 8 };
 
 int main(void)
 {
-	static char names[PROVIDERS_MAX][KV_COUNT(cases)][128];
-	static struct CMUnitTest tests[PROVIDERS_MAX * KV_COUNT(cases)];
-	const char *list[PROVIDERS_MAX];
 	test_env();
-	unsigned n = providers(list, PROVIDERS_MAX), t = 0;
-	const char *only = getenv("KVRAIL_TEST_CASES"); /* words of a case's name */
-	for (unsigned i = 0; i < n; i++)
-		for (unsigned c = 0; c < KV_COUNT(cases); c++) {
-			if (cases[c].flags & NOT_SHM && strcmp(list[i], "shm") == 0)
-				continue;
-			if (only && !strstr(cases[c].name, only))
-				continue;
-			snprintf(names[i][c], sizeof(names[i][c]), "%s: %s", list[i], cases[c].name);
-			tests[t++] = (struct CMUnitTest){.name = names[i][c],
-							 .test_func = cases[c].run,
-							 .setup_func = node_forget_all,
-							 .initial_state = (void *)(uintptr_t)list[i]};
-		}
-	return _cmocka_run_group_tests("conform", tests, t, NULL, NULL);
+	return node_cases_run("conform", cases, KV_COUNT(cases));
 }

@@ -724,21 +724,27 @@ static void messages_that_a_peer_does_not_take_leave_credits_to_others(void **st
 	close_all();
 }
 
-/* Peers that take nothing hold all credits that transfers may have, and the next transfer waits at the head of the line:
- * messages have credits of their own and do not wait behind it. */
-static void messages_do_not_wait_behind_a_transfer_without_credit(void **state)
+/* Eight peers that take nothing hold all credits that transfers may have, and the next transfer waits at the head of the line. */
+static void transfers_without_credit(void)
 {
 	static struct te_xfer x[8];
-	static struct result r[8], rm[6];
-	struct te_peer *healthy;
-	uint8_t data[8] = {0};
-	(void)state;
+	static struct result r[8];
 	open_with((struct te_options){.link_bytes = 1 << 30}, 64, 1024);
-	memset(rm, 0, sizeof(rm));
 	for (unsigned i = 0; i < 8; i++)
 		start(&x[i], &r[i], TE_WRITE, peer((uint16_t)(1 + i)), 100 * CHUNK, 0);
 	poll();
 	assert_int_equal(outstanding(), 56); /* an eighth of 64 is for messages */
+}
+
+/* Messages have credits of their own. */
+static void messages_do_not_wait_behind_a_transfer_without_credit(void **state)
+{
+	static struct result rm[6];
+	struct te_peer *healthy;
+	uint8_t data[8] = {0};
+	(void)state;
+	transfers_without_credit();
+	memset(rm, 0, sizeof(rm));
 	healthy = peer(20);
 	for (unsigned j = 0; j < 6; j++)
 		te_msg_send(n.te, healthy, 0, msg_for(&n, &rm[j], data, 8), KV_NEVER);
@@ -757,16 +763,12 @@ static void messages_do_not_wait_behind_a_transfer_without_credit(void **state)
 /* The same when they were refused by the provider for a while. */
 static void messages_of_a_stalled_link_do_not_wait_behind_a_transfer_without_credit(void **state)
 {
-	static struct te_xfer x[8];
-	static struct result r[8], rm[2];
+	static struct result rm[2];
 	struct te_peer *healthy;
 	uint8_t data[8] = {0};
 	(void)state;
-	open_with((struct te_options){.link_bytes = 1 << 30}, 64, 1024);
+	transfers_without_credit();
 	memset(rm, 0, sizeof(rm));
-	for (unsigned i = 0; i < 8; i++)
-		start(&x[i], &r[i], TE_WRITE, peer((uint16_t)(1 + i)), 100 * CHUNK, 0);
-	poll();
 	healthy = peer(20);
 	fake.eagain[20] = true;
 	for (unsigned j = 0; j < 2; j++)
@@ -855,17 +857,22 @@ static void failures_are_judged(void **state)
 	}
 }
 
-static void a_connection_that_stays_broken_costs_the_endpoint(void **state)
+static void a_write_meets_a_broken_connection(void)
 {
-	struct te_xfer x;
-	struct result r;
-	(void)state;
-	open_plain();
-	fake.caps.breaks_stay = true;
+	static struct te_xfer x;
+	static struct result r;
 	start(&x, &r, TE_WRITE, peer(1), CHUNK, 1);
 	complete(0, -ENOTCONN);
 	poll();
 	assert_int_equal(r.status, -KV_EPEERDOWN);
+}
+
+static void a_connection_that_stays_broken_costs_the_endpoint(void **state)
+{
+	(void)state;
+	open_plain();
+	fake.caps.breaks_stay = true;
+	a_write_meets_a_broken_connection();
 	assert_int_equal(fake.rebuilds, 1);
 	assert_int_equal(n.resets, 1);
 	close_all();
@@ -902,29 +909,19 @@ static void operations_flushed_twice_say_that_a_connection_stays_broken(void **s
 
 static void a_server_leaves_broken_connections_to_its_clients(void **state)
 {
-	struct te_xfer x;
-	struct result r;
 	(void)state;
 	open_with((struct te_options){.peers_heal = true, .chunk_bytes = CHUNK}, 64, 1024);
 	fake.caps.breaks_stay = true;
-	start(&x, &r, TE_WRITE, peer(1), CHUNK, 1);
-	complete(0, -ENOTCONN);
-	poll();
-	assert_int_equal(r.status, -KV_EPEERDOWN);
+	a_write_meets_a_broken_connection();
 	assert_int_equal(fake.rebuilds, 0);
 	close_all();
 }
 
 static void where_connections_heal_by_themselves_nothing_is_rebuilt(void **state)
 {
-	struct te_xfer x;
-	struct result r;
 	(void)state;
 	open_plain();
-	start(&x, &r, TE_WRITE, peer(1), CHUNK, 1);
-	complete(0, -ENOTCONN);
-	poll();
-	assert_int_equal(r.status, -KV_EPEERDOWN);
+	a_write_meets_a_broken_connection();
 	assert_int_equal(fake.rebuilds, 0);
 	close_all();
 }

@@ -204,46 +204,23 @@ static void a_killed_peer_does_not_disturb_another(void **state)
 	finish();
 }
 
-static const struct {
-	const char *name;
-	void (*run)(void **state);
-	bool death_told; /* only where a peer's death is told, and a read or write may be cut off */
-} cases[] = {
-	{"a stopped writer goes on writing", a_stopped_writer_goes_on_writing, true},
-	{"a fence stops a writer in the middle of a chunk", a_fence_stops_a_writer_in_the_middle_of_a_chunk, true},
-	{"a writer killed in the middle of a chunk harms nobody", a_writer_killed_in_the_middle_of_a_chunk_harms_nobody,
-	 true},
-	{"a killed peer ends what is in flight", a_killed_peer_ends_what_is_in_flight, true},
-	{"a killed peer does not disturb another", a_killed_peer_does_not_disturb_another, true},
-	{"a killed peer can be fenced away", a_killed_peer_can_be_fenced_away, false},
-};
-
-/* Not shm; and net and tcp-native crash (docs/PROVIDERS.md). */
-static bool tells_death(const char *provider)
+/* Cases that need a peer's death to be told, and a read or write to be cut off: not on shm; and net and tcp-native crash (docs/PROVIDERS.md). */
+static bool tells_no_death(const char *provider)
 {
-	return strcmp(provider, "tcp") == 0 || strcmp(provider, "verbs") == 0 || strncmp(provider, "efa", 3) == 0;
+	return strcmp(provider, "tcp") != 0 && strcmp(provider, "verbs") != 0 && strncmp(provider, "efa", 3) != 0;
 }
 
-enum { PROVIDERS_MAX = 8 };
+static const struct node_case cases[] = {
+	{"a stopped writer goes on writing", a_stopped_writer_goes_on_writing, tells_no_death},
+	{"a fence stops a writer in the middle of a chunk", a_fence_stops_a_writer_in_the_middle_of_a_chunk, tells_no_death},
+	{"a writer killed in the middle of a chunk harms nobody", a_writer_killed_in_the_middle_of_a_chunk_harms_nobody, tells_no_death},
+	{"a killed peer ends what is in flight", a_killed_peer_ends_what_is_in_flight, tells_no_death},
+	{"a killed peer does not disturb another", a_killed_peer_does_not_disturb_another, tells_no_death},
+	{"a killed peer can be fenced away", a_killed_peer_can_be_fenced_away, NULL},
+};
 
 int main(int argc, char **argv)
 {
-	static char names[PROVIDERS_MAX][KV_COUNT(cases)][128];
-	static struct CMUnitTest tests[PROVIDERS_MAX * KV_COUNT(cases)];
-	const char *list[PROVIDERS_MAX];
 	test_env();
-	if (child_main(argc, argv))
-		return 0;
-	unsigned count = providers(list, PROVIDERS_MAX), t = 0;
-	for (unsigned i = 0; i < count; i++)
-		for (unsigned c = 0; c < KV_COUNT(cases); c++) {
-			if (cases[c].death_told && !tells_death(list[i]))
-				continue;
-			snprintf(names[i][c], sizeof(names[i][c]), "%s: %s", list[i], cases[c].name);
-			tests[t++] = (struct CMUnitTest){.name = names[i][c],
-							 .test_func = cases[c].run,
-							 .setup_func = node_forget_all,
-							 .initial_state = (void *)(uintptr_t)list[i]};
-		}
-	return _cmocka_run_group_tests("process", tests, t, NULL, NULL);
+	return child_main(argc, argv) ? 0 : node_cases_run("process", cases, KV_COUNT(cases));
 }

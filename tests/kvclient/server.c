@@ -18,6 +18,8 @@
 
 #include <cmocka.h>
 
+#include "base/base.h"
+
 const char *test_server_binary(void)
 {
 	static char path[PATH_MAX];
@@ -194,4 +196,31 @@ bool test_same(const void *at, size_t len, uint64_t key)
 			return false;
 	}
 	return true;
+}
+
+void test_server_up(struct test_server *s, const char *node_id)
+{
+	if (!test_server_binary())
+		return;
+	kvc_program_setup();
+	test_server_start(s, node_id);
+}
+
+void test_server_need(const struct test_server *s)
+{
+	if (s->pid)
+		return;
+	print_message("kv-server is not built (KV_SERVER or build/MODE/kv-server)\n");
+	skip();
+}
+
+uint64_t test_stat(struct kvc_pool *pool, const char *name)
+{
+	struct kvc_stat_item item[256];
+	int n = kvc_stat(pool, item, KV_COUNT(item), NULL);
+	for (int i = 0; i < n; i++)
+		if (strcmp(item[i].name, name) == 0)
+			return item[i].value;
+	fail_msg("no counter %s", name);
+	return 0;
 }

@@ -31,6 +31,13 @@ void test_server_stop(struct test_server *s); /* SIGSTOP */
 void test_server_cont(struct test_server *s);
 int test_server_end(struct test_server *s); /* SIGTERM; its wait status */
 
+/* test_server_up -- one for the tests of a program, where kv-server is built. test_server_need -- skip the test where it is not. */
+void test_server_up(struct test_server *s, const char *node_id);
+void test_server_need(const struct test_server *s);
+
+/* test_stat -- a counter of the servers of a pool. */
+uint64_t test_stat(struct kvc_pool *pool, const char *name);
+
 /* test_options -- for n servers (their addresses are remembered by pointer). */
 struct kvc_options test_options(const struct test_server *const *servers, unsigned n, unsigned clients);
 struct kvc_pool *test_pool(const struct test_server *const *servers, unsigned n, unsigned clients);

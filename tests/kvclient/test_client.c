@@ -29,13 +29,9 @@ static struct kvc_pool *pool; /* two clients, one server */
 static int setup(void **state)
 {
 	(void)state;
-	if (!test_server_binary()) {
-		print_message("kv-server is not built (KV_SERVER or build/MODE/kv-server)\n");
-		return 0;
-	}
-	kvc_program_setup();
-	test_server_start(&server, "one");
-	pool = test_pool(one, 1, 2);
+	test_server_up(&server, "one");
+	if (server.pid)
+		pool = test_pool(one, 1, 2);
 	return 0;
 }
 
@@ -50,10 +46,7 @@ static int teardown(void **state)
 
 static void need_server(void)
 {
-	if (!pool) {
-		print_message("kv-server is not built (KV_SERVER or build/MODE/kv-server)\n");
-		skip();
-	}
+	test_server_need(&server);
 }
 
 static struct kvc_key key_of(char *buf, size_t cap, const char *test, uint64_t n)

@@ -26,11 +26,9 @@ static uint8_t buf[5 << 20];
 static int setup(void **state)
 {
 	(void)state;
-	if (!test_server_binary())
-		return 0;
-	kvc_program_setup();
-	test_server_start(&server, "one");
-	pool = test_pool(one, 1, 1);
+	test_server_up(&server, "one");
+	if (server.pid)
+		pool = test_pool(one, 1, 1);
 	return 0;
 }
 
@@ -84,17 +82,6 @@ static void flip(const uint8_t *sample, uint64_t at)
 	assert_true(done);
 }
 
-static uint64_t stat_of(const char *name)
-{
-	struct kvc_stat_item item[256];
-	int n = kvc_stat(pool, item, KV_COUNT(item), NULL);
-	for (int i = 0; i < n; i++)
-		if (strcmp(item[i].name, name) == 0)
-			return item[i].value;
-	fail_msg("no counter %s", name);
-	return 0;
-}
-
 static struct kvc_counters counters(void)
 {
 	struct kvc_counters n = {.size = sizeof(n)};
@@ -116,14 +103,14 @@ static void corrupt_once(uint64_t id, uint64_t len, bool batch)
 {
 	struct kvc_key key = {&id, sizeof(id)};
 	uint8_t sample[SAMPLE];
-	uint64_t dropped = stat_of("corrupt_dropped"), seen = counters().corrupt;
+	uint64_t dropped = test_stat(pool, "corrupt_dropped"), seen = counters().corrupt;
 	test_fill(buf, len, id);
 	memcpy(sample, buf, SAMPLE);
 	assert_int_equal(kvc_put(pool, key, buf, len, NULL), 0);
 	flip(sample, len - 1);
 	assert_int_equal(get(key, batch), -KV_ECORRUPT);
 	assert_int_equal(counters().corrupt, seen + 1);
-	assert_int_equal(stat_of("corrupt_dropped"), dropped + 1);
+	assert_int_equal(test_stat(pool, "corrupt_dropped"), dropped + 1);
 	assert_int_equal(kvc_get(pool, key, buf, sizeof(buf), NULL), -KV_ENOTFOUND);
 	test_fill(buf, len, id);
 	assert_int_equal(kvc_put(pool, key, buf, len, NULL), 0);

@@ -23,10 +23,7 @@ static struct kvc_pool *pool;
 static int setup(void **state)
 {
 	(void)state;
-	if (!test_server_binary())
-		return 0;
-	kvc_program_setup();
-	test_server_start(&server, "one");
+	test_server_up(&server, "one");
 	return 0;
 }
 
@@ -54,10 +51,7 @@ static int close_one(void **state)
 
 static void need_server(void)
 {
-	if (server.pid)
-		return;
-	print_message("kv-server is not built (KV_SERVER or build/MODE/kv-server)\n");
-	skip();
+	test_server_need(&server);
 }
 
 static struct kvc_key key_of(const char *text)

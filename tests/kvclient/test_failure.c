@@ -27,11 +27,8 @@ static const struct test_server *const one[] = {&first}, *const two[] = {&first,
 static int setup(void **state)
 {
 	(void)state;
-	if (!test_server_binary())
-		return 0;
-	kvc_program_setup();
-	test_server_start(&first, "one");
-	test_server_start(&second, "two");
+	test_server_up(&first, "one");
+	test_server_up(&second, "two");
 	return 0;
 }
 
@@ -56,10 +53,7 @@ static int let_go(void **state)
 
 static void need_server(void)
 {
-	if (!first.pid) {
-		print_message("kv-server is not built (KV_SERVER or build/MODE/kv-server)\n");
-		skip();
-	}
+	test_server_need(&first);
 }
 
 static struct kvc_pool *pool_open(const struct test_server *const *servers, unsigned n, uint64_t buffer_bytes)

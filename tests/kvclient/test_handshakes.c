@@ -31,10 +31,7 @@ static int sockets[WANTED];
 static int setup(void **state)
 {
 	(void)state;
-	if (!test_server_binary())
-		return 0;
-	kvc_program_setup();
-	test_server_start(&server, "one");
+	test_server_up(&server, "one");
 	return 0;
 }
 
@@ -68,17 +65,6 @@ static unsigned server_rss_mib(void)
 	assert_int_equal(fscanf(f, "%llu %llu", &size, &resident), 2);
 	fclose(f);
 	return (unsigned)(resident * (unsigned)sysconf(_SC_PAGESIZE) >> 20);
-}
-
-static uint64_t stat_of(struct kvc_pool *pool, const char *name)
-{
-	struct kvc_stat_item item[128];
-	int n = kvc_stat(pool, item, KV_COUNT(item), NULL);
-	for (int i = 0; i < n; i++)
-		if (strcmp(item[i].name, name) == 0)
-			return item[i].value;
-	fail_msg("no counter %s", name);
-	return 0;
 }
 
 /* How many descriptors may be opened for the attack. */
@@ -147,7 +133,7 @@ static void half_open_handshakes_are_bounded_and_honest_clients_work(void **stat
 	put_and_get(pool, id++);
 	a = server_address();
 	unsigned fds_before = server_fds(), rss_before = server_rss_mib();
-	uint64_t before = stat_of(pool, "handshakes");
+	uint64_t before = test_stat(pool, "handshakes");
 	for (unsigned first = 0; first < n; first += BATCH) {
 		opened += half_open(&a, first, KV_MIN((unsigned)BATCH, n - first));
 		put_and_get(pool, id++);
@@ -166,25 +152,25 @@ static void half_open_handshakes_are_bounded_and_honest_clients_work(void **stat
 	put_and_get(pool, id++);
 	put_and_get(late, id++);
 	print_message("# handshakes %llu, cut %llu, timed out %llu, refused %llu, delayed %llu\n",
-		      (unsigned long long)(stat_of(pool, "handshakes") - before),
-		      (unsigned long long)stat_of(pool, "handshakes_cut"),
-		      (unsigned long long)stat_of(pool, "handshakes_timed_out"),
-		      (unsigned long long)stat_of(pool, "handshakes_refused"),
-		      (unsigned long long)stat_of(pool, "handshakes_delayed"));
+		      (unsigned long long)(test_stat(pool, "handshakes") - before),
+		      (unsigned long long)test_stat(pool, "handshakes_cut"),
+		      (unsigned long long)test_stat(pool, "handshakes_timed_out"),
+		      (unsigned long long)test_stat(pool, "handshakes_refused"),
+		      (unsigned long long)test_stat(pool, "handshakes_delayed"));
 	assert_true(fds < fds_before + FDS_MAX);
 	assert_true(rss < rss_before + test_memory_bound(RSS_MAX_MIB));
-	assert_true(stat_of(pool, "handshakes_now") <= PLACES);
+	assert_true(test_stat(pool, "handshakes_now") <= PLACES);
 	for (unsigned i = 0; i < n; i++)
 		close(sockets[i]);
 	/* Each of them was counted, under one heading. */
-	for (unsigned i = 0; i < 600 && stat_of(pool, "handshakes_now") > 0; i++)
+	for (unsigned i = 0; i < 600 && test_stat(pool, "handshakes_now") > 0; i++)
 		usleep(20000);
-	assert_int_equal(stat_of(pool, "handshakes_now"), 0);
+	assert_int_equal(test_stat(pool, "handshakes_now"), 0);
 	if (n > PLACES)
-		assert_true(stat_of(pool, "handshakes_cut") > 0);
-	assert_int_equal(stat_of(pool, "handshakes") - before,
-			 stat_of(pool, "handshakes_cut") + stat_of(pool, "handshakes_timed_out") +
-				 stat_of(pool, "handshakes_refused") + 1 /* the late client */);
+		assert_true(test_stat(pool, "handshakes_cut") > 0);
+	assert_int_equal(test_stat(pool, "handshakes") - before,
+			 test_stat(pool, "handshakes_cut") + test_stat(pool, "handshakes_timed_out") +
+				 test_stat(pool, "handshakes_refused") + 1 /* the late client */);
 	put_and_get(late, id++);
 	kvc_pool_close(&late);
 	kvc_pool_close(&pool);

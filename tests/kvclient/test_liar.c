@@ -13,94 +13,28 @@
 
 #include "base/base.h"
 #include "kvclient/kvclient.h"
-#include "liar.h"
 #include "server.h"
+#include "victim.h"
 
-#define TIMEOUT_NS 400000000ull
-#define LATE_NS    5000000000ull /* a call that takes so much longer hangs */
 #define WAIT_NS    20000000000ull
-
-enum { CAP = 256 << 10 };
-
-static const char *address;
-static struct kvc_pool *pool;
-static struct kvc_mem *mem;
-static uint8_t *dst[2]; /* plain, registered */
-
-static struct kvc_options options(void)
-{
-	return (struct kvc_options){.size = sizeof(struct kvc_options),
-				    .num_clients = 1,
-				    .num_threads = 1,
-				    .servers = &address,
-				    .num_servers = 1,
-				    .provider = "tcp",
-				    .buffer_bytes = 16 << 20,
-				    .timeout_ns = TIMEOUT_NS,
-				    .connect_timeout_ns = 3000000000ull};
-}
 
 static int setup(void **state)
 {
-	struct kvc_options o = options();
-	struct kv_error err = {0};
 	(void)state;
 	kvc_program_setup();
-	address = liar_start();
-	if (kvc_pool_open(&o, &pool, &err) < 0)
-		fail_msg("%s", err.text);
-	for (unsigned i = 0; i < 2; i++)
-		dst[i] = aligned_alloc(4096, CAP);
-	assert_int_equal(kvc_register(pool, dst[1], CAP, &mem, NULL), 0);
+	victim = (struct victim){.timeout_ns = 400000000, .connect_timeout_ns = 3000000000, .wait_ns = WAIT_NS};
+	victim_start(KVC_MODE_AUTO);
 	return 0;
 }
 
 static int teardown(void **state)
 {
 	(void)state;
-	kvc_pool_close(&pool);
-	liar_stop();
-	free(dst[0]);
-	free(dst[1]);
+	victim_stop();
 	return 0;
 }
 
-static struct kvc_counters counters(void)
-{
-	struct kvc_counters n = {.size = sizeof(n)};
-	assert_int_equal(kvc_counters(pool, &n), 0);
-	return n;
-}
-
-/* One GET: right bytes or an error, in time. */
-static int64_t get(uint8_t *to)
-{
-	uint64_t began = kv_clock_now(&kv_clock_monotonic), took;
-	memset(to, 0xEE, CAP);
-	int64_t rc = kvc_get(pool, (struct kvc_key){"k", 1}, to, CAP, NULL);
-	took = kv_clock_now(&kv_clock_monotonic) - began;
-	assert_true(took < TIMEOUT_NS + LATE_NS);
-	if (rc >= 0) {
-		assert_int_equal(rc, LIAR_VALUE);
-		assert_true(test_same(to, LIAR_VALUE, LIAR_SEED));
-	}
-	return rc;
-}
-
-/* The server is honest now: soon calls succeed. */
-static void recovers(void)
-{
-	uint64_t until = kv_clock_now(&kv_clock_monotonic) + WAIT_NS;
-	atomic_store(&liar_lie, LIE_NONE);
-	while (get(dst[0]) < 0)
-		assert_true(kv_clock_now(&kv_clock_monotonic) < until);
-	while (get(dst[1]) < 0)
-		assert_true(kv_clock_now(&kv_clock_monotonic) < until);
-}
-
-/* The code that a lie ends with: 0 means success; ANY: success or any error, as the order of arrival has it. */
-enum { ANY = 1 };
-
+/* code: what the lie ends with. */
 static const struct {
 	enum lie lie;
 	const char *name;
@@ -111,11 +45,11 @@ static const struct {
 	{LIE_WRONG_ID, "an id that was never sent", -KV_ETIMEOUT, true},
 	{LIE_STATUS, "an unknown status", -KV_EPROTO, false},
 	{LIE_POSTED_MORE, "more writes than were made", -KV_ETIMEOUT, false},
-	{LIE_POSTED_LESS, "fewer writes than were made", ANY, false},
+	{LIE_POSTED_LESS, "fewer writes than were made", VICTIM_ANY, false},
 	{LIE_POSTED_NONE, "no writes at all", -KV_EPROTO, false},
 	{LIE_IMM_GENERATION, "immediates of another generation", -KV_ETIMEOUT, false},
 	{LIE_IMM_SLOT, "immediates of no slot", -KV_ETIMEOUT, false},
-	{LIE_IMM_MORE, "one immediate more", ANY, false},
+	{LIE_IMM_MORE, "one immediate more", VICTIM_ANY, false},
 	{LIE_INLINE_SHORT, "too few bytes inside", -KV_EPROTO, false},
 	{LIE_INLINE_LONG, "too many bytes inside", -KV_EPROTO, false},
 	{LIE_TWICE, "two replies", 0, true},
@@ -133,22 +67,17 @@ static void lies_about_a_get_give_right_bytes_or_an_error(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 2 * KV_COUNT(about_gets); i++) {
 		unsigned k = i / 2;
-		struct kvc_counters before = counters();
+		struct kvc_counters before = victim_counters(victim.pool);
 		atomic_store(&liar_lie, about_gets[k].lie);
-		int64_t rc = get(dst[i % 2]);
-		print_message("# %s, %s memory: %s\n", about_gets[k].name, i % 2 ? "registered" : "plain",
-			      rc < 0 ? kvc_errname((int)rc) : "right bytes");
-		if (about_gets[k].code == 0)
-			assert_true(rc >= 0);
-		else if (about_gets[k].code != ANY)
-			assert_int_equal(rc, about_gets[k].code);
-		recovers();
+		int64_t rc = victim_get(victim.pool, victim.dst[i % 2]);
+		victim_tell(about_gets[k].name, i % 2, rc, about_gets[k].code);
+		victim_recovers();
 		if (about_gets[k].counted)
-			assert_true(counters().bad_frames > before.bad_frames);
+			assert_true(victim_counters(victim.pool).bad_frames > before.bad_frames);
 		if (about_gets[k].lie == LIE_IMM_GENERATION || about_gets[k].lie == LIE_IMM_SLOT)
-			assert_true(counters().stale_immediates >= before.stale_immediates + LIAR_CHUNKS);
+			assert_true(victim_counters(victim.pool).stale_immediates >= before.stale_immediates + LIAR_CHUNKS);
 		if (about_gets[k].lie == LIE_BYTES)
-			assert_true(counters().corrupt > before.corrupt);
+			assert_true(victim_counters(victim.pool).corrupt > before.corrupt);
 	}
 }
 
@@ -157,25 +86,25 @@ static void a_provider_that_fails_for_a_second_is_tried_on(void **state)
 {
 	enum { FAILURES = 25 }; /* pauses of 2, 4, ... 64 ms: about 1.3 s */
 	const struct kvc_call call = {.size = sizeof(call), .timeout_ns = 30000000000ull};
-	struct kvc_item item = {.key = {"k", 1}, .data = dst[0], .len = CAP};
+	struct kvc_item item = {.key = {"k", 1}, .data = victim.dst[0], .len = VICTIM_CAP};
 	(void)state;
 	atomic_store(&liar_failures, FAILURES);
 	atomic_store(&liar_lie, LIE_FABRIC);
-	assert_int_equal(kvc_get(pool, item.key, dst[0], CAP, &call), LIAR_VALUE);
+	assert_int_equal(kvc_get(victim.pool, item.key, victim.dst[0], VICTIM_CAP, &call), LIAR_VALUE);
 	assert_int_equal(atomic_load(&liar_failures), 0);
-	assert_true(test_same(dst[0], LIAR_VALUE, LIAR_SEED));
+	assert_true(test_same(victim.dst[0], LIAR_VALUE, LIAR_SEED));
 	atomic_store(&liar_failures, FAILURES);
-	assert_int_equal(kvc_get_batch(pool, &item, 1, &call), 0);
+	assert_int_equal(kvc_get_batch(victim.pool, &item, 1, &call), 0);
 	assert_int_equal(item.result, LIAR_VALUE);
 	assert_int_equal(atomic_load(&liar_failures), 0);
 	/* Without time left for more than a few tries: late, like any call whose connection broke. */
 	for (unsigned i = 0; i < 20; i++) {
 		const struct kvc_call brief = {.size = sizeof(brief), .timeout_ns = 10000000};
 		atomic_store(&liar_failures, 1000);
-		assert_int_equal(kvc_get(pool, item.key, dst[0], CAP, &brief), -KV_ETIMEOUT);
-		assert_int_equal(kvc_get_batch(pool, &item, 1, &brief), -KV_ETIMEOUT);
+		assert_int_equal(kvc_get(victim.pool, item.key, victim.dst[0], VICTIM_CAP, &brief), -KV_ETIMEOUT);
+		assert_int_equal(kvc_get_batch(victim.pool, &item, 1, &brief), -KV_ETIMEOUT);
 	}
-	recovers();
+	victim_recovers();
 }
 
 static void nonsense_on_the_control_connection_is_survived(void **state)
@@ -189,13 +118,13 @@ static void nonsense_on_the_control_connection_is_survived(void **state)
 		/* All but the harmless one end the session: it is made anew. */
 		while (lies[i] != LIE_REGIONS && atomic_load(&liar_sessions) == sessions) {
 			assert_true(kv_clock_now(&kv_clock_monotonic) < until);
-			get(dst[0]);
+			victim_get(victim.pool, victim.dst[0]);
 		}
 		if (lies[i] == LIE_REGIONS) {
 			usleep(300000);
 			assert_int_equal(atomic_load(&liar_sessions), sessions);
 		}
-		recovers();
+		victim_recovers();
 	}
 }
 
@@ -203,7 +132,7 @@ static void nonsense_on_the_control_connection_is_survived(void **state)
  * will answer. */
 static void a_session_void_from_the_start_is_made_anew_at_once(void **state)
 {
-	struct kvc_options o = options();
+	struct kvc_options o = victim_options();
 	struct kvc_pool *other = NULL;
 	struct kv_error err = {0};
 	uint64_t began = kv_clock_now(&kv_clock_monotonic);
@@ -213,9 +142,9 @@ static void a_session_void_from_the_start_is_made_anew_at_once(void **state)
 	if (kvc_pool_open(&o, &other, &err) != 0)
 		fail_msg("%s", err.text);
 	assert_true(kv_clock_now(&kv_clock_monotonic) - began < WAIT_NS / 2);
-	assert_int_equal(kvc_get(other, (struct kvc_key){"k", 1}, dst[0], CAP, NULL), LIAR_VALUE);
+	assert_int_equal(kvc_get(other, (struct kvc_key){"k", 1}, victim.dst[0], VICTIM_CAP, NULL), LIAR_VALUE);
 	kvc_pool_close(&other);
-	recovers();
+	victim_recovers();
 }
 
 /* ---- what a WELCOME may say ---- */
@@ -308,7 +237,7 @@ static void absurd_welcomes_are_refused_or_bounded(void **state)
 	};
 	(void)state;
 	for (unsigned i = 0; i < KV_COUNT(rows); i++) {
-		struct kvc_options o = options();
+		struct kvc_options o = victim_options();
 		struct kvc_pool *other = NULL;
 		struct kv_error err = {0};
 		struct kvc_info info = {.size = sizeof(info)};
@@ -327,15 +256,15 @@ static void absurd_welcomes_are_refused_or_bounded(void **state)
 			assert_true(info.credits <= 4096);
 			assert_true(kv_memory_rss() < rss + (test_memory_bound(100) << 20));
 			/* One byte at a time it may not be done in time. */
-			int64_t got = kvc_get(other, (struct kvc_key){"k", 1}, dst[0], CAP, &call);
+			int64_t got = kvc_get(other, (struct kvc_key){"k", 1}, victim.dst[0], VICTIM_CAP, &call);
 			if (rows[i].change != one_byte_chunks)
 				assert_int_equal(got, LIAR_VALUE);
 			if (got >= 0)
-				assert_true(test_same(dst[0], LIAR_VALUE, LIAR_SEED));
+				assert_true(test_same(victim.dst[0], LIAR_VALUE, LIAR_SEED));
 		}
 		kvc_pool_close(&other);
 	}
-	recovers();
+	victim_recovers();
 }
 
 /* ---- further sessions ---- */
@@ -352,7 +281,7 @@ static void with_sessions(struct wire_ctrl_msg *m)
 
 static struct kvc_pool *session_pool(void (*change)(struct wire_ctrl_msg *m))
 {
-	struct kvc_options o = options();
+	struct kvc_options o = victim_options();
 	struct kvc_pool *p = NULL;
 	struct kv_error err = {0};
 	atomic_store(&liar_welcome, change);
@@ -382,18 +311,18 @@ static int session_life(struct kvc_pool *p, uint64_t timeout_ns, struct kv_error
 	struct kvc_call call = {.size = sizeof(call), .timeout_ns = timeout_ns};
 	uint64_t began = kv_clock_now(&kv_clock_monotonic);
 	int rc = kvc_session_open(p, 0, &o, &s, err), closed;
-	assert_true(kv_clock_now(&kv_clock_monotonic) - began < timeout_ns + LATE_NS);
+	assert_true(kv_clock_now(&kv_clock_monotonic) - began < timeout_ns + VICTIM_LATE_NS);
 	if (rc != 0) {
 		assert_null(s);
 		return rc;
 	}
 	call.session = s;
-	int64_t got = kvc_get(p, (struct kvc_key){"k", 1}, dst[0], CAP, &call);
+	int64_t got = kvc_get(p, (struct kvc_key){"k", 1}, victim.dst[0], VICTIM_CAP, &call);
 	if (got >= 0)
-		assert_true(test_same(dst[0], LIAR_VALUE, LIAR_SEED));
+		assert_true(test_same(victim.dst[0], LIAR_VALUE, LIAR_SEED));
 	began = kv_clock_now(&kv_clock_monotonic);
 	closed = kvc_session_close(p, &s, timeout_ns);
-	assert_true(kv_clock_now(&kv_clock_monotonic) - began < timeout_ns + LATE_NS);
+	assert_true(kv_clock_now(&kv_clock_monotonic) - began < timeout_ns + VICTIM_LATE_NS);
 	assert_true(closed == 0 || closed == -KV_ETIMEOUT);
 	assert_null(s);
 	return 0;

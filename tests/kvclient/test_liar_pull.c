@@ -16,33 +16,9 @@
 #include "base/base.h"
 #include "engine/engine.h"
 #include "kvclient/kvclient.h"
-#include "liar.h"
-#include "server.h"
+#include "victim.h"
 
-#define TIMEOUT_NS 2000000000ull
-#define LATE_NS    5000000000ull /* a call that takes so much longer hangs */
 #define WAIT_NS    60000000000ull
-
-enum { CAP = 256 << 10 };
-
-static const char *address;
-static struct kvc_pool *pool;
-static struct kvc_mem *mem;
-static uint8_t *dst[2]; /* plain, registered */
-
-static struct kvc_options options(enum kvc_mode mode)
-{
-	return (struct kvc_options){.size = sizeof(struct kvc_options),
-				    .num_clients = 1,
-				    .num_threads = 1,
-				    .servers = &address,
-				    .num_servers = 1,
-				    .provider = liar_provider,
-				    .buffer_bytes = 16 << 20,
-				    .timeout_ns = TIMEOUT_NS,
-				    .connect_timeout_ns = WAIT_NS,
-				    .mode = mode};
-}
 
 /* Whether this libfabric lets readers live over tcp. */
 static bool tcp_reads(void)
@@ -60,10 +36,9 @@ static bool tcp_reads(void)
 
 static int setup(void **state)
 {
-	struct kvc_options o;
-	struct kv_error err = {0};
 	(void)state;
 	kvc_program_setup();
+	victim = (struct victim){.timeout_ns = 2000000000, .connect_timeout_ns = WAIT_NS, .wait_ns = WAIT_NS};
 	liar_provider = tcp_reads() ? "tcp" : "shm";
 	print_message("# over %s\n", liar_provider);
 	if (strcmp(liar_provider, "shm") == 0 && access("/dev/shm", W_OK) != 0) {
@@ -71,89 +46,24 @@ static int setup(void **state)
 		return 0;
 	}
 	liar_pull = true;
-	address = liar_start();
-	o = options(KVC_MODE_PULL);
-	if (kvc_pool_open(&o, &pool, &err) < 0)
-		fail_msg("%s", err.text);
-	for (unsigned i = 0; i < 2; i++)
-		dst[i] = aligned_alloc(4096, CAP);
-	assert_int_equal(kvc_register(pool, dst[1], CAP, &mem, NULL), 0);
+	victim_start(KVC_MODE_PULL);
 	return 0;
 }
 
 static int teardown(void **state)
 {
 	(void)state;
-	if (!address)
-		return 0;
-	kvc_pool_close(&pool);
-	liar_stop();
-	free(dst[0]);
-	free(dst[1]);
+	victim_stop();
 	return 0;
 }
 
 static void need_liar(void)
 {
-	if (!address)
+	if (!victim.address)
 		skip();
 }
 
-static struct kvc_counters counters(struct kvc_pool *of)
-{
-	struct kvc_counters n = {.size = sizeof(n)};
-	assert_int_equal(kvc_counters(of, &n), 0);
-	return n;
-}
-
-/* One GET: right bytes or an error, in time. */
-static int64_t get(struct kvc_pool *from, uint8_t *to)
-{
-	uint64_t began = kv_clock_now(&kv_clock_monotonic), took;
-	memset(to, 0xEE, CAP);
-	int64_t rc = kvc_get(from, (struct kvc_key){"k", 1}, to, CAP, NULL);
-	took = kv_clock_now(&kv_clock_monotonic) - began;
-	assert_true(took < TIMEOUT_NS + LATE_NS);
-	if (rc >= 0) {
-		assert_int_equal(rc, LIAR_VALUE);
-		assert_true(test_same(to, LIAR_VALUE, LIAR_SEED));
-	}
-	return rc;
-}
-
-/* One of an honest server, on a machine that may be busy. */
-static void get_patiently(struct kvc_pool *from, uint8_t *to)
-{
-	const struct kvc_call call = {.size = sizeof(call), .timeout_ns = WAIT_NS};
-	memset(to, 0xEE, CAP);
-	assert_int_equal(kvc_get(from, (struct kvc_key){"k", 1}, to, CAP, &call), LIAR_VALUE);
-	assert_true(test_same(to, LIAR_VALUE, LIAR_SEED));
-}
-
-/* The server is honest now: soon calls succeed. */
-static void recovers(void)
-{
-	uint64_t until = kv_clock_now(&kv_clock_monotonic) + WAIT_NS;
-	atomic_store(&liar_lie, LIE_NONE);
-	for (unsigned i = 0; i < 2; i++)
-		while (get(pool, dst[i]) < 0)
-			assert_true(kv_clock_now(&kv_clock_monotonic) < until);
-}
-
-/* The same, again if there was no answer in time, on a machine that may be busy; not where that is the lie. */
-static int64_t get_answered(uint8_t *to, int expected)
-{
-	uint64_t until = kv_clock_now(&kv_clock_monotonic) + WAIT_NS;
-	int64_t rc;
-	do
-		rc = get(pool, to);
-	while (rc == -KV_ETIMEOUT && expected != rc && kv_clock_now(&kv_clock_monotonic) < until);
-	return rc;
-}
-
-/* The code that a lie ends with: 0 means success; ANY: success or any error. */
-enum { ANY = 1 };
-
+/* code: what the lie ends with. */
 static const struct {
 	enum lie lie;
 	const char *name;
@@ -166,7 +76,7 @@ static const struct {
 	{LIE_LEASE_SHORT, "a lease that is over at once", 0},
 	{LIE_LEASE_LONG, "a length that cannot be", -KV_EPROTO},
 	{LIE_LEASE_TWICE, "two replies", 0},
-	{LIE_LEASE_PUSHED, "bytes that are pushed as well", ANY},
+	{LIE_LEASE_PUSHED, "bytes that are pushed as well", VICTIM_ANY},
 	{LIE_LEASE_SILENT, "no answer", -KV_ETIMEOUT},
 };
 
@@ -176,23 +86,18 @@ static void lies_about_a_lease_give_right_bytes_or_an_error(void **state)
 	need_liar();
 	for (unsigned i = 0; i < 2 * KV_COUNT(about_leases); i++) {
 		unsigned k = i / 2;
-		struct kvc_counters before = counters(pool), after;
+		struct kvc_counters before = victim_counters(victim.pool), after;
 		atomic_store(&liar_lie, about_leases[k].lie);
-		int64_t rc = get_answered(dst[i % 2], about_leases[k].code);
-		print_message("# %s, %s memory: %s\n", about_leases[k].name, i % 2 ? "registered" : "plain",
-			      rc < 0 ? kvc_errname((int)rc) : "right bytes");
-		if (about_leases[k].code == 0)
-			assert_true(rc >= 0);
-		else if (about_leases[k].code != ANY)
-			assert_int_equal(rc, about_leases[k].code);
-		after = counters(pool);
+		int64_t rc = victim_get_answered(victim.pool, victim.dst[i % 2], about_leases[k].code);
+		victim_tell(about_leases[k].name, i % 2, rc, about_leases[k].code);
+		after = victim_counters(victim.pool);
 		if (about_leases[k].lie == LIE_NONE)
 			assert_true(after.pulls > before.pulls);
 		if (about_leases[k].lie == LIE_LEASE_SHORT)
 			assert_true(after.pulls_expired >= before.pulls_expired + 2);
 		if (about_leases[k].lie == LIE_LEASE_OTHER)
 			assert_true(after.corrupt > before.corrupt);
-		recovers();
+		victim_recovers();
 	}
 }
 
@@ -202,11 +107,11 @@ static void leases_are_given_back(void **state)
 	uint64_t until, given, back;
 	(void)state;
 	need_liar();
-	recovers();
+	victim_recovers();
 	given = atomic_load(&liar_leases);
 	back = atomic_load(&liar_releases);
 	for (unsigned i = 0; i < 100; i++)
-		get_patiently(pool, dst[i % 2]);
+		victim_get_patiently(victim.pool, victim.dst[i % 2]);
 	given = atomic_load(&liar_leases) - given;
 	assert_true(given >= 100);
 	until = kv_clock_now(&kv_clock_monotonic) + WAIT_NS;
@@ -222,7 +127,7 @@ static void lies_about_the_arena_give_right_bytes_or_an_error(void **state)
 		enum lie lie;
 		const char *name;
 		int open, get;
-	} rows[] = {{LIE_ARENA_KEY, "another key", 0, ANY},
+	} rows[] = {{LIE_ARENA_KEY, "another key", 0, VICTIM_ANY},
 		    {LIE_ARENA_BASE, "another base", 0, -KV_ECORRUPT},
 		    {LIE_ARENA_SHARD, "another shard", -KV_EPROTO, 0},
 		    {LIE_ARENA_SMALL, "a small one", 0, -KV_EPROTO},
@@ -230,53 +135,50 @@ static void lies_about_the_arena_give_right_bytes_or_an_error(void **state)
 	(void)state;
 	need_liar();
 	for (unsigned i = 0; i < KV_COUNT(rows); i++) {
-		struct kvc_options o = options(KVC_MODE_PULL);
+		struct kvc_options o = victim_options();
 		struct kvc_pool *other = NULL;
 		struct kv_error err = {0};
 		if (rows[i].open == -KV_ETIMEOUT)
 			o.connect_timeout_ns = 1000000000ull;
+		o.mode = KVC_MODE_PULL;
 		atomic_store(&liar_lie, rows[i].lie);
 		int rc = kvc_pool_open(&o, &other, &err);
 		atomic_store(&liar_lie, LIE_NONE);
 		print_message("# %s: %s\n", rows[i].name, rc < 0 ? err.text : "taken");
 		assert_int_equal(rc, rows[i].open);
 		if (rc == 0) {
-			uint64_t until = kv_clock_now(&kv_clock_monotonic) + WAIT_NS;
-			int64_t got;
-			do
-				got = get(other, dst[0]);
-			while (got == -KV_ETIMEOUT && rows[i].get != ANY && kv_clock_now(&kv_clock_monotonic) < until);
-			if (rows[i].get != ANY)
+			int64_t got = victim_get_answered(other, victim.dst[0], rows[i].get);
+			if (rows[i].get != VICTIM_ANY)
 				assert_int_equal(got, rows[i].get);
 		}
 		kvc_pool_close(&other);
 	}
-	recovers();
+	victim_recovers();
 }
 
 /* Who does not ask for leases is not given any; a server that must give some and does not is an error. */
 static void modes_decide_who_moves_the_bytes(void **state)
 {
-	struct kvc_options o = options(KVC_MODE_AUTO);
+	struct kvc_options o = victim_options();
 	struct kvc_info info = {.size = sizeof(info)};
 	struct kvc_server_info server = {.size = sizeof(server)};
 	struct kvc_pool *other = NULL;
 	struct kv_error err = {0};
 	(void)state;
 	need_liar();
-	recovers();
-	assert_int_equal(kvc_info(pool, &info), 0);
+	victim_recovers();
+	assert_int_equal(kvc_info(victim.pool, &info), 0);
 	assert_string_equal(info.mode, "pull");
-	assert_int_equal(kvc_server_info(pool, 0, 0, &server), 0);
+	assert_int_equal(kvc_server_info(victim.pool, 0, 0, &server), 0);
 	assert_int_equal(server.pull, 1);
 	for (unsigned i = 0; i < 2; i++) {
 		uint64_t given = atomic_load(&liar_leases);
 		o.mode = i ? KVC_MODE_PUSH : KVC_MODE_AUTO;
 		if (kvc_pool_open(&o, &other, &err) != 0)
 			fail_msg("%s", err.text);
-		get_patiently(other, dst[0]);
+		victim_get_patiently(other, victim.dst[0]);
 		assert_int_equal(atomic_load(&liar_leases), given);
-		assert_int_equal(counters(other).pulls, 0);
+		assert_int_equal(victim_counters(other).pulls, 0);
 		assert_int_equal(kvc_info(other, &info), 0);
 		assert_string_equal(info.mode, "push");
 		kvc_pool_close(&other);

@@ -278,17 +278,6 @@ static struct kvc_sub *open_one(struct kvc_pool *pool, unsigned w_index, const c
 	return s;
 }
 
-static uint64_t stat_of(struct kvc_pool *pool, const char *name)
-{
-	struct kvc_stat_item items[200];
-	int n = kvc_stat(pool, items, KV_COUNT(items), NULL);
-	for (int i = 0; i < n; i++)
-		if (strcmp(items[i].name, name) == 0)
-			return items[i].value;
-	fail_msg("no statistic %s", name);
-	return 0;
-}
-
 static struct kvc_key key_of(char *buf, unsigned n)
 {
 	return (struct kvc_key){buf, (size_t)snprintf(buf, 32, "key %u", n)};
@@ -306,7 +295,7 @@ static void every_call_works_with_a_session(void **state)
 	uint8_t found[3];
 	unsigned prefix;
 	(void)state;
-	assert_int_equal(stat_of(pool, "further_sessions"), 1);
+	assert_int_equal(test_stat(pool, "further_sessions"), 1);
 	test_fill(put, sizeof(put), 1);
 	for (unsigned i = 0; i < 3; i++) {
 		const size_t sizes[] = {100, 5000, 300000};
@@ -340,10 +329,10 @@ static void every_call_works_with_a_session(void **state)
 	assert_int_equal(info.replies, info.requests);
 	assert_int_equal(kvc_session_close(pool, &s, 0), 0);
 	assert_null(s);
-	assert_int_equal(stat_of(pool, "further_sessions"), 0);
-	assert_int_equal(stat_of(pool, "over_credit"), 0);
-	assert_int_equal(stat_of(pool, "bad_token"), 0);
-	assert_int_equal(stat_of(pool, "unknown_session"), 0);
+	assert_int_equal(test_stat(pool, "further_sessions"), 0);
+	assert_int_equal(test_stat(pool, "over_credit"), 0);
+	assert_int_equal(test_stat(pool, "bad_token"), 0);
+	assert_int_equal(test_stat(pool, "unknown_session"), 0);
 	pool_down(&pool);
 }
 
@@ -457,8 +446,8 @@ static void a_server_that_is_full_says_so(void **state)
 	b = open_one(pool, 1, NULL);
 	assert_int_equal(kvc_session_close(pool, &a[1], 0), 0);
 	a[1] = open_one(pool, 0, NULL);
-	assert_int_equal(stat_of(pool, "further_sessions"), 4);
-	assert_int_equal(stat_of(pool, "sessions_refused"), 1);
+	assert_int_equal(test_stat(pool, "further_sessions"), 4);
+	assert_int_equal(test_stat(pool, "sessions_refused"), 1);
 	pool_down(&pool);
 }
 
@@ -514,10 +503,10 @@ static void sessions_come_back_after_a_restart_of_the_server(void **state)
 		assert_int_equal(kvc_session_info(pool, s[i], 0, &info), 0);
 		assert_true(info.open);
 	}
-	assert_int_equal(stat_of(pool, "further_sessions"), 50);
+	assert_int_equal(test_stat(pool, "further_sessions"), 50);
 	for (unsigned i = 0; i < 50; i++)
 		assert_int_equal(kvc_session_close(pool, &s[i], 0), 0);
-	assert_int_equal(stat_of(pool, "further_sessions"), 0);
+	assert_int_equal(test_stat(pool, "further_sessions"), 0);
 	pool_down(&pool);
 }
 
@@ -608,7 +597,7 @@ static void many_sessions_share_four_clients(void **state)
 	opening = seconds(from);
 	if (many.wrong)
 		fail_msg("%s", many.error);
-	assert_int_equal(stat_of(pool, "further_sessions"), many.count);
+	assert_int_equal(test_stat(pool, "further_sessions"), many.count);
 	ours = resident_kib(getpid()) - ours;
 	theirs = resident_kib(server.pid) - theirs;
 	many.gets = 0;
@@ -618,12 +607,12 @@ static void many_sessions_share_four_clients(void **state)
 	getting = seconds(from);
 	assert_int_equal(many.wrong, 0);
 	assert_int_equal(many.gets, 3 * many.count);
-	assert_int_equal(stat_of(pool, "over_credit"), 0);
+	assert_int_equal(test_stat(pool, "over_credit"), 0);
 	from = kv_clock_now(&kv_clock_monotonic);
 	assert_int_equal(kvc_run(pool, WORKERS, close_many, NULL), 0);
 	closing = seconds(from);
 	assert_int_equal(many.wrong, 0);
-	assert_int_equal(stat_of(pool, "further_sessions"), 0);
+	assert_int_equal(test_stat(pool, "further_sessions"), 0);
 	print_message("# %u sessions on %u clients: opened in %.2f s, %u GETs of %u bytes in %.2f s (%.0f/s), closed in %.2f s; resident "
 		      "memory: client %.0f bytes a session, server %.0f\n",
 		      many.count, CLIENTS, opening, 3 * many.count, VALUE, getting, 3 * many.count / getting, closing,
