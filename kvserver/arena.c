@@ -133,6 +133,7 @@ struct arena_block *arena_take(struct arena *a, struct arena_block *hole, uint64
 		hole_unlink(a, hole);
 	}
 	hole->owner = owner;
+	hole->leases = 0;
 	a->used += size;
 	return hole;
 }

@@ -19,6 +19,7 @@ struct arena_block {
 	struct arena_block *prev, *next; /* neighbours by address; NULL at the ends */
 	void *owner;
 	struct kv_list node; /* of holes: in their size class */
+	uint32_t leases; /* in use: the owner's (lease.c), 0 at first */
 };
 
 struct arena {

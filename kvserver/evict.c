@@ -6,10 +6,14 @@
  * Hence one-time blocks leave quickly and the hot ones stay, with less work per hit than LRU.
  *
  * The hand always points at a node of the queue or at its head (the list's anchor: start again at the oldest). Removing
- * the node under the hand moves the hand on. A node that may not go (a reader holds it) is stepped over with its bit
- * untouched. A search ends after two rounds: in the first every bit is cleared, so if the second finds nobody, nobody
- * may go. */
+ * the node under the hand moves the hand on. A node that may not go (a reader holds it, or a lease) leaves the queue, and comes
+ * back as the newest when it may: a client that holds tens of thousands of blocks would else have every search step over all
+ * of them. So a step of a search is paid for by a hit or by somebody who took hold of a block, and ends when the queue is empty.
+ * A search that has passed SWEEP_MAX blocks that were hit takes the next one, hit or not: where all of a million were, it
+ * would stand still for 0.1 s to find the first. */
 #include "kvserver/evict.h"
+
+enum { SWEEP_MAX = 4096 };
 
 static void sieve_insert(struct evict *e, struct evict_node *n)
 {
@@ -34,15 +38,21 @@ static void sieve_remove(struct evict *e, struct evict_node *n)
 
 static struct evict_node *sieve_victim(struct evict *e, bool (*may_go)(const struct evict_node *n))
 {
-	for (uint64_t steps = 2 * e->count; steps > 0; steps--) {
+	unsigned passed = 0;
+
+	while (e->count > 0) {
 		struct evict_node *n;
 		if (e->hand == &e->queue)
 			e->hand = e->queue.prev;
 		n = KV_LIST_ENTRY(e->hand, struct evict_node, node);
-		if (!n->visited && may_go(n))
+		if (!may_go(n)) {
+			sieve_remove(e, n);
+			n->parked = true;
+			continue;
+		}
+		if (!n->visited || passed++ == SWEEP_MAX)
 			return n;
-		if (may_go(n))
-			n->visited = false;
+		n->visited = false;
 		e->hand = e->hand->prev;
 	}
 	return NULL;

@@ -9,6 +9,7 @@
 struct evict_node {
 	struct kv_list node;
 	bool visited;
+	bool parked; /* a search found that it may not go: out of the policy until evict_unpark */
 };
 
 struct evict {
@@ -18,13 +19,14 @@ struct evict {
 	uint64_t count;
 };
 
-/* Every function is O(1); victim is O(1) amortised over inserts and accesses. */
+/* Every function is O(1); victim is O(1) amortised over inserts, accesses and unparks. */
 struct evict_policy {
 	const char *name;
 	void (*insert)(struct evict *e, struct evict_node *n);
 	void (*access)(struct evict *e, struct evict_node *n);
 	void (*remove)(struct evict *e, struct evict_node *n);
-	/* victim -- the node to evict next among those that may_go allows, still in the policy; NULL when none may. */
+	/* victim -- the node to evict next among those that may_go allows, still in the policy; NULL when none may. Those on its
+	 * way that may not are parked. */
 	struct evict_node *(*victim)(struct evict *e, bool (*may_go)(const struct evict_node *n));
 };
 
@@ -42,12 +44,24 @@ static inline void evict_insert(struct evict *e, struct evict_node *n)
 
 static inline void evict_access(struct evict *e, struct evict_node *n)
 {
-	e->policy->access(e, n);
+	if (!n->parked)
+		e->policy->access(e, n);
 }
 
 static inline void evict_remove(struct evict *e, struct evict_node *n)
 {
-	e->policy->remove(e, n);
+	if (!n->parked)
+		e->policy->remove(e, n);
+	n->parked = false;
+}
+
+/* evict_unpark -- it may go again: whoever makes it so calls this. Harmless when it is not parked. */
+static inline void evict_unpark(struct evict *e, struct evict_node *n)
+{
+	if (!n->parked)
+		return;
+	n->parked = false;
+	e->policy->insert(e, n);
 }
 
 static inline struct evict_node *evict_victim(struct evict *e, bool (*may_go)(const struct evict_node *n))

@@ -14,7 +14,7 @@ enum {
 	LEASE_SHARE = 2,           /* of a shard's memory, leases keep at most a half, */
 	LEASE_SESSION_SHARE = 4,   /* those of one session a quarter, */
 	LEASES_SESSION_MIN = 2,    /* but so many whatever they keep: a large value is read two ranges at a time */
-	LEASE_BUCKETS = 4096
+	LEASES_AT_ONCE = 1024      /* end in one turn of the loop because their time is over */
 };
 
 #define LEASE_MIN_NS  10000000ull
@@ -25,7 +25,6 @@ enum {
 struct lease {
 	struct kv_list node;    /* of the shard: those given out, the oldest first; or those that are free */
 	struct kv_list sibling; /* of the session */
-	struct kv_list twin;    /* of the bucket of its block */
 	struct session *session; /* NULL: it is free, or its session has ended */
 	struct block *block;    /* a reference is ours */
 	uint64_t end_ns;
@@ -34,7 +33,6 @@ struct lease {
 
 struct leases {
 	struct lease *lease; /* NULL: clients are not to read */
-	struct kv_list *bucket;
 	struct kv_list free, out;
 	uint32_t made, count; /* entries that were ever used; given out now */
 	uint64_t bytes;       /* of the arena, of blocks that have one or more */

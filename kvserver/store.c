@@ -101,9 +101,13 @@ void store_drop(struct store *s, struct block *b)
 
 void block_unref(struct store *s, struct block *b)
 {
-	if (--b->refs == 0 && b->state == BLOCK_GONE) {
+	if (--b->refs > 0)
+		return;
+	if (b->state == BLOCK_GONE) {
 		s->gone_bytes -= b->mem->size;
 		block_free(s, b);
+	} else {
+		evict_unpark(&s->evict, &b->evict);
 	}
 }
 

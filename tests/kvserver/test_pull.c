@@ -399,6 +399,39 @@ static void beyond_the_budget_bytes_are_pushed(void **state)
 	(void)sum;
 }
 
+/* All that one client may hold, of one block, and they end at the same time: a turn ends a part of them. */
+static void leases_that_end_together_end_over_several_turns(void **state)
+{
+	(void)state;
+	enum { COUNT = LEASES_SESSION_MAX };
+	struct leases *l = &rig.shard->leases;
+	struct session *other = stranger();
+	uint64_t id, before = rig_stat(WIRE_STAT_LEASES_EXPIRED), until;
+	struct block *b;
+	rig_store("k", 1024, 1);
+	b = store_find(&rig.shard->store, "k", 1, 0);
+	loop_timer_cancel(rig.loop, &l->timer);
+	l->time_ns = SHORT_LEASE;
+	for (unsigned i = 0; i < COUNT; i++)
+		assert_true(lease_give(other, b, &id));
+	assert_false(lease_give(other, b, &id));
+	l->time_ns = LEASE_TIME;
+	assert_int_equal(rig_stat(WIRE_STAT_LEASED_BYTES), 1024);
+	until = kv_clock_now(&kv_clock_monotonic) + 2 * SHORT_LEASE;
+	while (kv_clock_now(&kv_clock_monotonic) < until)
+		;
+	for (unsigned i = 1; i < COUNT / LEASES_AT_ONCE; i++) {
+		l->timer.fire(&l->timer);
+		assert_int_equal(rig_stat(WIRE_STAT_LEASES_EXPIRED) - before, i * LEASES_AT_ONCE);
+		assert_true(loop_timer_armed(&l->timer));
+	}
+	assert_int_equal(rig_stat(WIRE_STAT_LEASED_BYTES), 1024);
+	rig_until(rig_stat(WIRE_STAT_LEASES_NOW) == 0);
+	assert_int_equal(rig_stat(WIRE_STAT_LEASED_BYTES), 0);
+	assert_int_equal(b->mem->leases, 0);
+	stranger_end(other);
+}
+
 /* A large value is two ranges at a time, whatever the share; the half of all sessions stands. */
 static void a_large_value_may_be_leased_twice(void **state)
 {
@@ -492,6 +525,7 @@ int main(void)
 		PULL_TEST(leases_end_with_a_goodbye),
 		PULL_TEST(leases_outlive_a_session_that_is_lost),
 		PULL_TEST(beyond_the_budget_bytes_are_pushed),
+		PULL_TEST(leases_that_end_together_end_over_several_turns),
 		PULL_TEST(a_large_value_may_be_leased_twice),
 		PULL_TEST(pull_is_refused_where_it_is_not_allowed),
 		PULL_TEST(a_cancelled_pull_writes_nothing),

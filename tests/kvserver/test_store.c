@@ -271,6 +271,50 @@ static void what_is_in_use_is_not_evicted(void **state)
 	close_store();
 }
 
+/* What a search found in use may be evicted as soon as it is not any more, also if it was pinned meanwhile. */
+static void what_was_in_use_can_be_evicted_later(void **state)
+{
+	(void)state;
+	for (unsigned pinned = 0; pinned < 2; pinned++) {
+		struct block *a, *fresh;
+		struct pins pins;
+		open_store(64 * 1024, 1);
+		pins_init(&pins);
+		a = put("a", 40 * 1024, 1, 0);
+		block_ref(a);
+		assert_int_equal(store_stage(&store, "b", 1, 40 * 1024, &fresh), -KV_ENOMEM);
+		assert_true(a->evict.parked);
+		assert_int_equal(store.evict.count, 0);
+		if (pinned)
+			assert_int_equal(pins_add(&store, &pins, a, UINT64_MAX, UINT64_MAX), 0);
+		block_unref(&store, a);
+		assert_int_equal(store.evict.count, !pinned);
+		assert_int_equal(store_stage(&store, "b", 1, 40 * 1024, &fresh), pinned ? -KV_ENOMEM : 0);
+		if (pinned) {
+			pins_clear(&store, &pins);
+			assert_int_equal(store_stage(&store, "b", 1, 40 * 1024, &fresh), 0);
+		}
+		assert_null(get("a", 0));
+		close_store();
+	}
+}
+
+/* It is deleted while it stands aside. */
+static void what_was_in_use_can_be_deleted(void **state)
+{
+	(void)state;
+	struct block *a, *fresh;
+	open_store(64 * 1024, 1);
+	a = put("a", 40 * 1024, 1, 0);
+	block_ref(a);
+	assert_int_equal(store_stage(&store, "b", 1, 40 * 1024, &fresh), -KV_ENOMEM);
+	store_drop(&store, a);
+	block_unref(&store, a);
+	assert_int_equal(store.evict.count, 0);
+	assert_int_equal(store.arena.used, 0);
+	close_store();
+}
+
 static void the_first_commit_wins(void **state)
 {
 	(void)state;
@@ -409,6 +453,8 @@ int main(void)
 		cmocka_unit_test(fragments_are_cleared_for_a_large_value),
 		cmocka_unit_test(a_block_in_use_outlives_its_key),
 		cmocka_unit_test(what_is_in_use_is_not_evicted),
+		cmocka_unit_test(what_was_in_use_can_be_evicted_later),
+		cmocka_unit_test(what_was_in_use_can_be_deleted),
 		cmocka_unit_test(the_first_commit_wins),
 		cmocka_unit_test(an_expired_block_is_gone_at_the_next_look),
 		cmocka_unit_test(a_sweep_frees_what_nobody_looks_at),
