@@ -275,15 +275,10 @@ static int domain_open(struct fab *fab, struct kv_error *err)
 static void names(struct fab *fab, const struct fab_device *device)
 {
 	struct fab_caps *c = &fab->caps;
-	uint32_t v = fi_version();
 	snprintf(c->provider, sizeof(c->provider), "%s", device->provider);
 	snprintf(c->fabric, sizeof(c->fabric), "%s", device->fabric);
 	snprintf(c->domain, sizeof(c->domain), "%s", device->domain);
-	const char *text = fi_tostr(NULL, FI_TYPE_VERSION);
-	if (text && text[0])
-		snprintf(c->libfabric, sizeof(c->libfabric), "%s", text);
-	else
-		snprintf(c->libfabric, sizeof(c->libfabric), "%u.%u", FI_MAJOR(v), FI_MINOR(v));
+	fab_version(c->libfabric);
 }
 
 int fab_open(const struct fab_device *device, const struct fab_options *options, struct fab **out, struct kv_error *err)

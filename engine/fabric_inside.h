@@ -68,6 +68,9 @@ uint32_t fab_api_version(void);
 
 /* fab_hints -- the universal hints of one provider; NULL: no memory. For fi_freeinfo. */
 struct fi_info *fab_hints(const struct fab_quirk *quirk, const char *prov_name);
+/* fab_version -- of the library, as it calls itself ("1.17.0"): KV_NAME_MAX bytes. Thread: any. */
+void fab_version(char *out);
+
 
 /* ---- fabric_tcp.c ---- */
 

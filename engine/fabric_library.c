@@ -3,7 +3,11 @@
  *
  * A process with two libfabrics (the distribution's and the AWS EFA installer's) is what makes NCCL fall back to TCP in
  * silence, so the files are told by path, as the loader has them. Links are followed: the version is in the name of the
- * file behind them. */
+ * file behind them.
+ *
+ * Any thread may ask, also while others open engines: dladdr and dl_iterate_phdr take the loader's lock themselves, fi_tostr
+ * has one buffer for the whole process and is therefore not used, and providers are listed behind the lock of opening
+ * (te_devices_find). */
 #include "engine/fabric_inside.h"
 
 #include <dlfcn.h>
@@ -13,7 +17,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/budget.h"
+#include "engine/inside.h"
+
+void fab_version(char *out)
+{
+	char text[64] = "";
+	uint32_t v = fi_version();
+	if (fi_tostr_r(text, sizeof(text), NULL, FI_TYPE_VERSION) && text[0])
+		snprintf(out, KV_NAME_MAX, "%.*s", KV_NAME_MAX - 1, text);
+	else
+		snprintf(out, KV_NAME_MAX, "%u.%u", FI_MAJOR(v), FI_MINOR(v));
+}
 
 static void path_of(const char *name, char *out)
 {
@@ -52,11 +66,7 @@ void te_library(struct te_library *out)
 {
 	uint32_t v = fi_version();
 	memset(out, 0, sizeof(*out));
-	const char *text = fi_tostr(NULL, FI_TYPE_VERSION);
-	if (text && text[0])
-		snprintf(out->version, sizeof(out->version), "%s", text);
-	else
-		snprintf(out->version, sizeof(out->version), "%u.%u", FI_MAJOR(v), FI_MINOR(v));
+	fab_version(out->version);
 	out->major = FI_MAJOR(v);
 	out->minor = FI_MINOR(v);
 	out->built_major = FI_MAJOR_VERSION;
@@ -72,13 +82,13 @@ unsigned te_providers(struct te_provider *out, unsigned max)
 	struct fab_device *devices = calloc(KV_RAILS_MAX, sizeof(*devices));
 	for (; devices && n < max && fab_quirk_at(n); n++) {
 		const struct fab_quirk *q = fab_quirk_at(n);
-		struct fab_query query = {.provider = q->short_name};
+		const struct te_options options = {.provider = q->short_name};
 		struct kv_error err = {0};
 		struct te_provider *p = &out[n];
 		*p = (struct te_provider){.automatic = q->automatic};
 		snprintf(p->name, sizeof(p->name), "%s", q->short_name);
 		snprintf(p->libfabric, sizeof(p->libfabric), "%s", q->prov_name);
-		int rc = fab_devices(&query, devices, KV_RAILS_MAX, &p->devices, NULL, &err);
+		int rc = te_devices_find(&options, devices, &p->devices, NULL, &err);
 		if (rc == 0)
 			fab_devices_free(devices, p->devices);
 		else

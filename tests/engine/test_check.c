@@ -3,8 +3,11 @@
 #include "tests/engine/node.h"
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <pthread.h>
+#include <rdma/fabric.h>
 #include <sys/resource.h>
 
 #include "engine/engine.h"
@@ -417,6 +420,55 @@ static void providers_are_listed_best_first(void **state)
 	}
 }
 
+/* ---- threads that look and open at once ---- */
+
+/* libfabric's, by which every listing and opening goes. */
+static _Atomic int asking, asking_most;
+
+int fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
+	       struct fi_info **info)
+{
+	static int (*real)(uint32_t, const char *, const char *, uint64_t, const struct fi_info *, struct fi_info **);
+	const struct timespec moment = {.tv_nsec = 200000};
+	int n = ++asking, rc;
+	while (n > asking_most)
+		asking_most = n;
+	nanosleep(&moment, NULL);
+	if (!real)
+		*(void **)&real = dlsym(RTLD_NEXT, "fi_getinfo");
+	rc = real(version, node, service, flags, hints, info);
+	asking--;
+	return rc;
+}
+
+static void *lists(void *arg)
+{
+	struct te_provider p[16];
+	for (unsigned i = 0; i < 3; i++)
+		(void)te_providers(p, KV_COUNT(p));
+	*(bool *)arg = true;
+	return NULL;
+}
+
+static void providers_are_listed_while_others_open(void **state)
+{
+	const struct te_options o = {.provider = "tcp"};
+	struct te_library lib;
+	pthread_t thread;
+	bool over = false;
+	(void)state;
+	asking_most = 0;
+	assert_int_equal(pthread_create(&thread, NULL, lists, &over), 0);
+	for (unsigned i = 0; i < 100 && asking_most < 2; i++) {
+		struct te_plan plan;
+		assert_int_equal(te_plan(&o, &plan, NULL), 0);
+		te_library(&lib);
+	}
+	pthread_join(thread, NULL);
+	assert_true(over);
+	assert_int_equal(asking_most, 1);
+}
+
 static void rdma_devices_are_read_from_sys(void **state)
 {
 	struct te_rdma list[4];
@@ -527,6 +579,7 @@ int main(void)
 		cmocka_unit_test(preflight_refuses_what_would_fail_half_way),
 		cmocka_unit_test(the_library_is_named_by_its_file),
 		cmocka_unit_test(providers_are_listed_best_first),
+		cmocka_unit_test(providers_are_listed_while_others_open),
 		cmocka_unit_test_setup_teardown(rdma_devices_are_read_from_sys, tree_make, tree_remove),
 		cmocka_unit_test_setup_teardown(a_device_in_software_has_its_file, tree_make, tree_remove),
 		cmocka_unit_test_setup_teardown(one_rdma_device_is_found_by_its_domain, tree_make, tree_remove),
