@@ -304,7 +304,7 @@ int fab_open(const struct fab_device *device, const struct fab_options *options,
 	fab->cq_wanted = (options->cq_depth ? options->cq_depth : FAB_CQ_DEPTH) * times;
 	rc = fab_tcp_check(fab, err);
 	rc = rc ? rc : fab_verbs_check(fab, err);
-	rc = rc ? rc : fab_limits_check(device, options, err);
+	rc = rc ? rc : fab_limits_check(fab, device, options, err);
 	fab_shm_clean(fab);
 	rc = rc ? rc : domain_open(fab, err);
 	rc = rc ? rc : endpoint_open(fab, err);
@@ -323,6 +323,7 @@ int fab_open(const struct fab_device *device, const struct fab_options *options,
 			"%s: RMA writes are emulated by the EFA provider (libfabric %s, built against %d.%d); it is "
 			"slower, and needs both sides' CPU",
 			device->domain, fab->caps.libfabric, FI_MAJOR_VERSION, FI_MINOR_VERSION);
+	fab->opened = true;
 	*out = fab;
 	return 0;
 fail:
@@ -419,7 +420,7 @@ static int mr_reg_keyed(struct fab *fab, void *base, uint64_t len, uint64_t flag
 	return rc;
 }
 
-static int mr_fail(const struct fab *fab, uint64_t len, int rc, struct kv_error *err)
+static int mr_fail(struct fab *fab, uint64_t len, int rc, struct kv_error *err)
 {
 	bool room = rc == -FI_ENOMEM || rc == -FAB_ENOMR || rc == -FI_ENOSPC || rc == -FI_EAGAIN;
 	struct te_need need = {.mrs = 1,

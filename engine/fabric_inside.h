@@ -36,6 +36,8 @@ struct fab {
 	uint32_t cq_wanted;
 	int wait_fd;
 	uint32_t polls;
+	struct te_limits limits; /* of the device when it was opened, without what changes */
+	bool opened;     /* fab_open has returned: a loop owns it, which is not to be held up */
 	bool dead_due;   /* a FAB_EV_DEAD is to be reported */
 	bool split_imm;  /* see fabric.c */
 	bool counted;    /* in the census of endpoints (fabric_limits.c) */
@@ -66,11 +68,11 @@ struct fab_mr {
  * the library. */
 uint32_t fab_api_version(void);
 
-/* fab_hints -- the universal hints of one provider; NULL: no memory. For fi_freeinfo. */
-struct fi_info *fab_hints(const struct fab_quirk *quirk, const char *prov_name);
 /* fab_version -- of the library, as it calls itself ("1.17.0"): KV_NAME_MAX bytes. Thread: any. */
 void fab_version(char *out);
 
+/* fab_hints -- the universal hints of one provider; NULL: no memory. For fi_freeinfo. */
+struct fi_info *fab_hints(const struct fab_quirk *quirk, const char *prov_name);
 
 /* ---- fabric_tcp.c ---- */
 
@@ -112,15 +114,15 @@ int fab_verbs_check(const struct fab *fab, struct kv_error *err);
 /* ---- fabric_limits.c ---- */
 
 /* fab_limits_check -- before opening an endpoint: the checks of check.c for it. 0, or -KV_ELIMIT with the sentence. */
-int fab_limits_check(const struct fab_device *device, const struct fab_options *options, struct kv_error *err);
+int fab_limits_check(struct fab *fab, const struct fab_device *device, const struct fab_options *options, struct kv_error *err);
 
 /* fab_limits_short -- after a call of the provider's failed for want of something: which limit is short of `need`, and
- * how to lift it, as the end of a sentence; or the figures, when none is. */
-void fab_limits_short(const struct fab *fab, const struct te_need *need, char *buf, size_t cap);
+ * how to lift it, as the end of a sentence; or the figures, when none is. Asks the device only while the rail is being opened. */
+void fab_limits_short(struct fab *fab, const struct te_need *need, char *buf, size_t cap);
 
 /* fab_limits_fail -- turn what libfabric said (a negative code) on opening `what` into a code and a sentence that names
  * the probable limit. */
-int fab_limits_fail(const struct fab *fab, const char *what, int rc, struct kv_error *err);
+int fab_limits_fail(struct fab *fab, const char *what, int rc, struct kv_error *err);
 
 /* The census: endpoints open in this process per domain, to compare with ep_cnt. Any thread. */
 void fab_census_add(const char *domain, int delta);

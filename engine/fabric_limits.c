@@ -3,7 +3,12 @@
  *
  * Providers answer a short limit with ENOMEM, EINVAL or an abort in a later call. So what can be compared is compared
  * first (check.c's table), and when a provider says ENOMEM all the same, it is compared again: the sentence then names
- * what is short, or gives the figures of all that is not. The census of endpoints is the one piece of process-wide state: limits are
+ * what is short, or gives the figures of all that is not.
+ *
+ * The device is asked while a rail is opened (libibverbs opens it, the kernel's resource tracking answers by netlink: some ms,
+ * half a second when it does not). A rail that is open belongs to a loop that serves calls, so afterwards what the
+ * device allows is taken from that time; what of it is in use is not known then, and what this process may have is read from /proc,
+ * which takes about a millisecond and happens once for a rebuild or a size of parts that failed. The census of endpoints is the one piece of process-wide state: limits are
  * per process and device, and nothing else knows of the other engines. */
 #include "engine/fabric_inside.h"
 
@@ -64,13 +69,16 @@ struct checks {
 	struct te_verdict v[TE_CHECKS_MAX];
 };
 
-/* For free(); NULL: no memory, and nothing can be said. */
-static struct checks *checks_of(const struct fab_device *device, const struct te_need *need)
+/* known: what the device was asked before; NULL: ask it. For free(); NULL: no memory, and nothing can be said. */
+static struct checks *checks_of(const struct fab_device *device, const struct te_need *need, const struct te_limits *known)
 {
 	struct checks *k = malloc(sizeof(*k));
 	if (!k)
 		return NULL;
-	fab_limits(device, &k->limits);
+	if (known)
+		k->limits = *known;
+	else
+		fab_limits(device, &k->limits);
 	kv_host_read("", &k->host);
 	struct te_checkup c = {.host = &k->host,
 			       .limits = &k->limits,
@@ -82,15 +90,24 @@ static struct checks *checks_of(const struct fab_device *device, const struct te
 	return k;
 }
 
-int fab_limits_check(const struct fab_device *device, const struct fab_options *options, struct kv_error *err)
+/* What will still be true later. */
+static void limits_keep(struct fab *fab, const struct te_limits *now)
+{
+	fab->limits = *now;
+	fab->limits.qps_used = fab->limits.cqs_used = fab->limits.mrs_used = KV_UNKNOWN;
+	fab->limits.link = -1;
+}
+
+int fab_limits_check(struct fab *fab, const struct fab_device *device, const struct fab_options *options, struct kv_error *err)
 {
 	struct te_need need;
 	char subject[2 * KV_NAME_MAX + 8];
 	int rc = 0;
 	fab_need(device, options, 1, &need);
-	struct checks *k = checks_of(device, &need);
+	struct checks *k = checks_of(device, &need, NULL);
 	if (!k)
 		return kv_fail(err, -KV_ENOMEM, "no memory to look at the limits of %s", device->domain);
+	limits_keep(fab, &k->limits);
 	snprintf(subject, sizeof(subject), "%s on %s", device->provider, device->domain);
 	for (unsigned i = 0; i < k->n && rc == 0; i++) {
 		if (k->v[i].status == TE_FAIL)
@@ -134,7 +151,7 @@ static void device_of(const struct fab *fab, struct fab_device *out)
 	out->mr_max = fab->info->domain_attr->mr_cnt;
 }
 
-static void figures(const struct checks *k, bool pins_memory, char *buf, size_t cap)
+static void figures(const struct checks *k, const struct fab *fab, char *buf, size_t cap)
 {
 	size_t at = (size_t)snprintf(buf, cap, "no limit that can be seen is short (");
 	for (unsigned i = 0; i < k->n && at < cap; i++)
@@ -142,25 +159,27 @@ static void figures(const struct checks *k, bool pins_memory, char *buf, size_t 
 			at += (size_t)snprintf(buf + at, cap - at, "%s%s: %s", buf[at - 1] == '(' ? "" : "; ", k->v[i].name,
 					       k->v[i].text);
 	if (at < cap)
-		snprintf(buf + at, cap - at, ")%s",
-			 pins_memory ? ": the device itself is; use fewer clients or rails, or huge pages" : "");
+		snprintf(buf + at, cap - at, ")%s%s",
+			 fab->quirk->pins_memory ? ": the device itself is; use fewer clients or rails, or huge pages" : "",
+			 fab->quirk->pins_memory && fab->opened ? "; kv-doctor tells how much of the device is in use" : "");
 }
 
-void fab_limits_short(const struct fab *fab, const struct te_need *need, char *buf, size_t cap)
+void fab_limits_short(struct fab *fab, const struct te_need *need, char *buf, size_t cap)
 {
 	struct fab_device device;
 	buf[0] = '\0';
 	device_of(fab, &device);
-	struct checks *k = checks_of(&device, need);
+	fab->limits.endpoints_used = fab_census(device.domain);
+	struct checks *k = checks_of(&device, need, fab->opened ? &fab->limits : NULL);
 	for (unsigned i = 0; k && i < k->n && !buf[0]; i++)
 		if (k->v[i].status == TE_FAIL)
 			snprintf(buf, cap, "%s is short: %s; %s", k->v[i].name, k->v[i].text, k->v[i].remedy);
 	if (k && !buf[0])
-		figures(k, fab->quirk->pins_memory, buf, cap);
+		figures(k, fab, buf, cap);
 	free(k);
 }
 
-int fab_limits_fail(const struct fab *fab, const char *what, int rc, struct kv_error *err)
+int fab_limits_fail(struct fab *fab, const char *what, int rc, struct kv_error *err)
 {
 	const char *prov = fab->info->fabric_attr->prov_name, *domain = fab->info->domain_attr->name;
 	struct fab_device device;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_shim.c -- that the shim does what its table says (by bare libfabric calls), and what the engine makes of it. */
+#include <dirent.h>
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include "tests/engine/node.h"
@@ -551,6 +553,55 @@ static void large_regions_are_halved_until_they_fit(void **state)
 	free(memory);
 }
 
+/* How often somebody looked for RDMA devices: libibverbs and netlink are asked behind that, which takes its time. */
+static unsigned looks;
+
+DIR *opendir(const char *name)
+{
+	static DIR *(*real)(const char *);
+	if (!real)
+		*(void **)&real = dlsym(RTLD_NEXT, "opendir");
+	looks += strcmp(name, "/sys/class/infiniband") == 0;
+	return real(name);
+}
+
+/* A loop serves calls: what fails then is explained without asking the device. */
+static void an_engine_at_work_does_not_ask_its_device(void **state)
+{
+	enum { BYTES = 16 << 20 };
+	uint8_t *memory = aligned_alloc(4096, BYTES);
+	struct te_region *region;
+	struct te_region_info info;
+	struct kv_error err;
+	struct node a;
+	(void)state;
+	quiet("efa,nics=1");
+	looks = 0;
+	node_open(&a, "efa", NULL);
+	assert_true(looks > 0);
+	looks = 0;
+	shim_config.mr_part_mb = 2;
+	assert_int_equal(te_region_begin(a.te, memory, BYTES, TE_LOCAL, 0, &region, &err), 0);
+	while (te_region_step(region, &err) == 1)
+		te_poll(a.te);
+	te_region_info(region, &info);
+	assert_int_equal(info.part_bytes, 2 << 20); /* 16, 8 and 4 were refused */
+	shim_config.mr_mb = 1;
+	assert_int_equal(te_region_begin(a.te, memory, 4096, TE_LOCAL, 0, &region, &err), 0);
+	assert_int_equal(te_region_step(region, &err), -KV_ENOMEM);
+	assert_non_null(strstr(err.text, "kv-doctor"));
+	shim_config.ep_max = 0;
+	shim_eq_error();
+	WAIT(a.resets > 0);
+	assert_int_equal(a.reset_status, -KV_ELIMIT);
+	assert_int_equal(looks, 0);
+	shim_config.ep_max = 48;
+	WAIT(a.reset_status == 0);
+	assert_int_equal(looks, 0);
+	node_close(&a);
+	free(memory);
+}
+
 static void an_eq_error_rebuilds_the_endpoint(void **state)
 {
 	struct node a, b;
@@ -646,6 +697,7 @@ int main(void)
 		cmocka_unit_test(einval_of_old_libfabric_is_the_same_sentence),
 		cmocka_unit_test(queues_are_halved_until_they_fit),
 		cmocka_unit_test(large_regions_are_halved_until_they_fit),
+		cmocka_unit_test(an_engine_at_work_does_not_ask_its_device),
 		cmocka_unit_test(an_eq_error_rebuilds_the_endpoint),
 		cmocka_unit_test(an_overrun_cq_rebuilds_the_endpoint),
 	};
