@@ -188,7 +188,8 @@ int te_region_register(struct te *te, void *base, uint64_t len_bytes, unsigned a
 
 /* te_region_begin, te_region_step -- the same for an engine at work, a few parts at a time with te_poll in between: call the second until it is not 1.
  * 0: registered. Negative: it failed and the region is closed. Until it is registered, only te_region_close may be called with it, which gives it up.
- * A step takes 2 ms, or one part: making the pages before (kv_memory_populate, on any thread) is what keeps it short. */
+ * A step takes 2 ms, or one part: making the pages before (kv_memory_populate, on any thread) is what keeps it short. A rail that fails
+ * meanwhile is waited for until it is rebuilt or left out. */
 int te_region_begin(struct te *te, void *base, uint64_t len_bytes, unsigned access, uint64_t part_bytes, struct te_region **out, struct kv_error *err);
 int te_region_step(struct te_region *region, struct kv_error *err);
 
@@ -199,8 +200,11 @@ struct te_region_info {
 };
 void te_region_info(const struct te_region *region, struct te_region_info *out);
 
-/* te_region_close -- no operation may use it (checked: -KV_EBUSY, nothing done). Peers were told before (REVOKE). *region becomes NULL. */
+/* te_region_close -- no operation may use it (checked: -KV_EBUSY, nothing done). Peers were told before (REVOKE). *region becomes NULL.
+ * te_region_close_step -- the same for an engine at work: call it until it is not 1, with te_poll in between. From the first 1 on the region may
+ * only be closed. */
 int te_region_close(struct te_region **region);
+int te_region_close_step(struct te_region **region);
 void *te_region_base(const struct te_region *region);
 uint64_t te_region_len(const struct te_region *region);
 

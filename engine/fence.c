@@ -10,7 +10,8 @@
  * reason about. A rail that cannot be rebuilt, or that fails again soon after it was, is out: its endpoint stays closed,
  * which is as safe as rebuilding it, and while others are up one of them stands for it (te.map): its address and its
  * keys are announced in the place of the lost one's, so the peers see as many rails as before and need to know nothing.
- * It is tried again with back-off. When it opens, everything is reset once more, and it has its place back. So a rail's
+ * It is tried again with back-off: first what was registered meanwhile is registered on it, some parts in each turn, since that
+ * may take seconds and nobody waits for it; then its endpoint is opened. When it opens, everything is reset once more, and it has its place back. So a rail's
  * coming is as much of an event as its going; the back-off doubles up to a minute for one that fails again and again.
  * A connection that broke for good (addr.c) costs the endpoint too, but says nothing about the NIC: peers break them, so
  * it does not count against the rail.
@@ -199,20 +200,23 @@ static bool any_due(const struct te *te)
 	return false;
 }
 
-/* Try the rails that are out and due. Returns how many are back. */
+/* Try the rails that are out and due. Returns how many are back; *out_rc is a failure, or left alone. */
 static unsigned retry(struct te *te, int *out_rc)
 {
+	uint64_t until = te_now(te) + TE_STEP_NS;
 	struct kv_error err;
 	unsigned back = 0;
 	for (unsigned i = 0; i < te->nrails; i++) {
 		struct rail *r = &te->rails[i];
 		if (!r->down || te_now(te) < r->retry_at)
 			continue;
-		int rc = rail_rebuild(r, &err);
-		if (rc == 0 && (rc = regions_complete(r, &err))) {
-			fab_shut(r->fab);
+		int rc = regions_complete(r, until, &err);
+		if (rc == 1)
+			continue;
+		if (rc)
 			rail_out(r, TE_REBUILD_MIN_NS, TE_REBUILD_MAX_NS);
-		}
+		else
+			rc = rail_rebuild(r, &err); /* in this turn, before another region may be ready */
 		if (rc) {
 			*out_rc = rc;
 			kv_error_log(te->log, "rail %u (%s) stays out: %s", i, r->device, err.text);
@@ -229,8 +233,10 @@ static unsigned retry(struct te *te, int *out_rc)
 
 static void come_back(struct te *te)
 {
-	int rc = te->reset_status;
+	int rc = 0;
 	bool back = retry(te, &rc) > 0;
+	if (!back && rc == 0)
+		return;
 	if (!te->down) {
 		if (back)
 			(void)te_reset(te, NULL);

@@ -32,6 +32,7 @@ enum {
 #define TE_RAIL_TRIAL_NS   10000000000ull /* a rail that fails again so soon after it was rebuilt stays out for ... */
 #define TE_RAIL_OUT_MIN_NS 1000000000ull  /* ... this time, while others work, and twice as long the next time */
 #define TE_RAIL_OUT_MAX_NS 60000000000ull
+#define TE_STEP_NS         2000000ull /* registering and closing memory takes about so much of a turn; one large part may take longer */
 #define TE_SWEEP_MIN_NS    1000000ull /* deadlines are looked at no more often than this */
 #define TE_STALL_SPIN_NS                                                                                               \
 	5000000ull /* a stalled link keeps the loop awake this long; then it is retried as often as the loop turns */
@@ -149,6 +150,11 @@ struct te_region {
 	bool virt;
 	struct fab_mr **mrs; /* [rail * parts + part] */
 	uint32_t rail_at, part_at; /* until it is ready: what te_region_step registers next */
+	size_t close_at;           /* in mrs: all before it are closed */
+	bool undo;                 /* all of them are to be closed; then it fails with this, or with 0 begins anew: */
+	int failed;
+	struct kv_error why;
+	bool doubted;              /* the next part was refused once already */
 	unsigned threads;          /* that took part in registering it */
 	uint64_t ns;               /* how long that took; until it is ready, when it began */
 	bool ready;                /* in te.regions, else in te.pending */
@@ -258,8 +264,9 @@ void peer_queued(struct te_peer *peer, uint64_t deadline_ns); /* account for one
 void peer_unqueued(struct te_peer *peer);
 
 /* ---- region.c ---- */
-/* Register on a rail that comes back what was registered while it was down. 0 or a code with *err. */
-int regions_complete(struct rail *r, struct kv_error *err);
+/* Register on a rail that is to come back what is registered on the others, until some time, one part at least. 0: it has all; 1: it
+ * lacks some still; or a code with *err. */
+int regions_complete(struct rail *r, uint64_t until, struct kv_error *err);
 
 /* ---- peer.c ---- */
 void peer_hold(struct te_peer *peer);

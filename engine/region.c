@@ -17,7 +17,13 @@
  * a rail stays one thread's, as everywhere. (Rejected: many threads per rail. libfabric calls a domain thread-safe, and
  * the maps behind fi_mr_reg are locked, but EFA of 2.1 counts its registrations without a lock: it is no ground to stand on.)
  * Rails are registered at once only by te_region_register, whose caller stands still meanwhile. An engine that is at work
- * registers step by step between its turns. */
+ * registers step by step between its turns, and closes so, too: what was pinned page by page is let go page by page. What
+ * a rail that comes back lacks is made up for in the same steps, before its endpoint is opened (fence.c): a rail that is up has
+ * all parts of all regions that are ready.
+ *
+ * A rail that dies may refuse to register before anybody knows that it is dead. So at work a refusal that is not for want
+ * of memory is tried again a turn later, and while the rail waits to be rebuilt as often as it takes; then it is up again, or out,
+ * and those that are out keep nobody waiting. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -29,7 +35,6 @@
 #define PART_DEFAULT ((uint64_t)1 << 30)
 /* Halving ends here: a smaller part would not help a NIC that is out of entries. */
 #define PART_MIN ((uint64_t)1 << 20)
-#define STEP_NS  2000000ull    /* a step registers parts for about so long: a large part takes longer by itself */
 #define TELL_NS  100000000ull  /* a registration that took so long is worth a line */
 
 /* Keys of one region: what a control message of KV_CTRL_MAX holds at most, and when parts become larger than 1 GiB. */
@@ -43,13 +48,9 @@ static unsigned access_of(unsigned access)
 
 /* ---- parts ---- */
 
-static void parts_close(struct te_region *region)
+static struct fab_mr **mr_at(const struct te_region *region, unsigned rail, uint32_t part)
 {
-	/* While the engine closes, fab_close has closed them already. */
-	for (size_t i = 0; region->mrs && !region->te->closing && i < (size_t)region->te->nrails * region->parts; i++)
-		fab_mr_close(&region->mrs[i]);
-	free(region->mrs);
-	region->mrs = NULL;
+	return &region->mrs[(size_t)rail * region->parts + part];
 }
 
 /* The table for parts of region->part_bytes, all of them still to be registered. */
@@ -69,64 +70,108 @@ static int table_make(struct te_region *region, struct kv_error *err)
 	return region->mrs ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for the %u parts of a region", region->parts);
 }
 
+/* Close parts until some time, one at least. True: there are more. */
+static bool parts_close(struct te_region *region, uint64_t until)
+{
+	size_t all = (size_t)region->te->nrails * region->parts;
+	/* While the engine closes, fab_close has closed them already. */
+	while (region->mrs && !region->te->closing && region->close_at < all) {
+		struct fab_mr **mr = &region->mrs[region->close_at++];
+		if (!*mr)
+			continue;
+		fab_mr_close(mr);
+		if (te_now(region->te) >= until && region->close_at < all)
+			return true;
+	}
+	free(region->mrs);
+	region->mrs = NULL;
+	region->close_at = 0;
+	return false;
+}
+
 static int part_open(const struct te_region *region, struct rail *r, uint32_t part, struct kv_error *err)
 {
-	struct fab_mr **mr = &region->mrs[(size_t)r->index * region->parts + part];
+	struct fab_mr **mr = mr_at(region, r->index, part);
 	uint64_t from = part * region->part_bytes, len = KV_MIN(region->part_bytes, region->len - from);
 	return *mr ? 0 : fab_mr_reg(r->fab, region->base + from, len, region->access, mr, err);
 }
 
-static void rail_parts_close(const struct te_region *region, const struct rail *r)
-{
-	for (uint32_t p = 0; p < region->parts; p++)
-		fab_mr_close(&region->mrs[(size_t)r->index * region->parts + p]);
-}
-
-/* The parts of one rail that are not registered. On failure none of them is, and *out_done says how many were. */
+/* The parts of one rail that are not registered. *out_done says how many are. */
 static int rail_parts_open(const struct te_region *region, struct rail *r, const _Atomic bool *stop, uint32_t *out_done,
 			   struct kv_error *err)
 {
 	int rc = 0;
 	uint32_t p = 0;
 	for (; p < region->parts && rc == 0; p++)
-		rc = stop && atomic_load(stop) ? -KV_ECANCELED : part_open(region, r, p, err);
-	if (rc)
-		rail_parts_close(region, r);
+		rc = atomic_load(stop) ? -KV_ECANCELED : part_open(region, r, p, err);
 	*out_done = rc ? p - 1 : p;
 	return rc;
 }
 
-int regions_complete(struct rail *r, struct kv_error *err)
+int regions_complete(struct rail *r, uint64_t until, struct kv_error *err)
 {
-	uint32_t done;
+	bool any = false;
 	KV_LIST_EACH (n, &r->te->regions) {
-		int rc = rail_parts_open(KV_LIST_ENTRY(n, struct te_region, node), r, NULL, &done, err);
-		if (rc)
-			return rc;
+		const struct te_region *region = KV_LIST_ENTRY(n, const struct te_region, node);
+		for (uint32_t p = 0; p < region->parts; p++) {
+			if (*mr_at(region, r->index, p))
+				continue;
+			if (any && te_now(r->te) >= until)
+				return 1;
+			int rc = part_open(region, r, p, err);
+			if (rc)
+				return rc;
+			any = true;
+		}
 	}
 	return 0;
 }
 
-/* A rail took `done` parts and had no room for the next: 0 with smaller parts to be tried, or the code, with what is to
- * be said. Nothing is registered any more. */
-static int no_room(struct te_region *region, const struct rail *r, uint32_t done, int rc, struct kv_error *err)
+/* A rail took `done` parts and not the next: what is registered is to be closed, and then smaller parts are to be tried, or the
+ * region fails with what is to be said. */
+static void give_up(struct te_region *region, const struct rail *r, uint32_t done, int rc, const struct kv_error *why)
 {
-	struct kv_error why = err ? *err : (struct kv_error){.code = rc};
 	uint64_t half = kv_align_up(region->part_bytes / 2, PART_MIN);
-	uint32_t parts = region->parts;
 	char size[32];
-	parts_close(region);
+	region->undo = true;
+	region->close_at = 0;
+	region->failed = rc;
+	region->why = *why;
 	if (rc != -KV_ENOMEM)
-		return rc;
-	if (done > 0)
-		return kv_fail(err, rc, "rail %u took %u of %u parts of %s, and then: %s; smaller parts would not help",
-			       r->index, done, parts, kv_size_format(region->part_bytes, size, sizeof(size)), why.text);
+		return;
+	if (done > 0) {
+		kv_fail(&region->why, rc, "rail %u took %u of %u parts of %s, and then: %s; smaller parts would not help",
+			r->index, done, region->parts, kv_size_format(region->part_bytes, size, sizeof(size)), why->text);
+		return;
+	}
 	if (region->part_bytes / 2 < PART_MIN || (region->len - 1) / half >= KEYS_MAX / region->te->nrails)
-		return rc;
+		return;
 	kv_info(region->te->log, "registering %llu MiB: %s; trying parts of %llu MiB",
-		(unsigned long long)(region->len >> 20), why.text, (unsigned long long)(half >> 20));
+		(unsigned long long)(region->len >> 20), why->text, (unsigned long long)(half >> 20));
+	region->failed = 0;
 	region->part_bytes = half;
-	return table_make(region, err);
+}
+
+static void region_free(struct te_region *region)
+{
+	kv_list_del(&region->node);
+	free(region);
+}
+
+/* What give_up left to be done, until some time. 1: there is more; 0: the region begins anew; else the code, and the region is gone. */
+static int undo(struct te_region *region, uint64_t until, struct kv_error *err)
+{
+	int rc = region->failed;
+	if (parts_close(region, until))
+		return 1;
+	region->undo = false;
+	if (rc && err)
+		*err = region->why;
+	if (rc == 0)
+		rc = table_make(region, err);
+	if (rc)
+		region_free(region);
+	return rc;
 }
 
 /* ---- begin, step by step, end ---- */
@@ -184,7 +229,7 @@ static void region_finish(struct te_region *region)
  * another turn. */
 static bool next_part(struct te_region *region)
 {
-	struct te *te = region->te;
+	const struct te *te = region->te;
 	if (region->part_at == region->parts) {
 		region->part_at = 0;
 		region->rail_at++;
@@ -192,40 +237,64 @@ static bool next_part(struct te_region *region)
 	if (region->rail_at < te->nrails)
 		return true;
 	for (unsigned r = 0; r < te->nrails; r++)
-		if (!te->rails[r].down && !region->mrs[(size_t)r * region->parts]) {
-			region->rail_at = r;
-			return true;
-		}
+		for (uint32_t p = 0; p < region->parts && !te->rails[r].down; p++)
+			if (!*mr_at(region, r, p)) {
+				region->rail_at = r;
+				region->part_at = p;
+				return true;
+			}
 	return false;
+}
+
+/* Register that part. 1: the next turn is to be waited for. */
+static int part_step(struct te_region *region, bool at_work)
+{
+	struct rail *r = &region->te->rails[region->rail_at];
+	struct kv_error why = {0};
+	int rc = part_open(region, r, region->part_at, &why);
+	if (rc == 0) {
+		region->part_at++;
+		region->doubted = false;
+	} else if (r->down) {
+		/* It is made up for when the rail comes back; if there is no room then, it stays out. */
+		region->part_at = region->parts;
+	} else if (at_work && (r->dead || (rc != -KV_ENOMEM && !region->doubted))) {
+		/* The rail has failed and is about to be rebuilt or left out; or it has, and nobody has been told yet. */
+		region->doubted = true;
+		return 1;
+	} else {
+		give_up(region, r, region->part_at, rc, &why);
+	}
+	return 0;
+}
+
+/* at_work: the engine turns between the steps. */
+static int step(struct te_region *region, bool at_work, struct kv_error *err)
+{
+	struct te *te = region->te;
+	uint64_t until = te_now(te) + TE_STEP_NS;
+	int rc = 0;
+	if (region->ready)
+		return 0;
+	do {
+		if (region->undo)
+			rc = undo(region, until, err);
+		else if (next_part(region))
+			rc = part_step(region, at_work);
+		else
+			break;
+		if (rc)
+			return rc;
+	} while (te_now(te) < until);
+	if (region->undo || next_part(region))
+		return 1;
+	region_finish(region);
+	return 0;
 }
 
 int te_region_step(struct te_region *region, struct kv_error *err)
 {
-	struct te *te = region->te;
-	uint64_t until = te_now(te) + STEP_NS;
-	if (region->ready)
-		return 0;
-	while (next_part(region)) {
-		struct rail *r = &te->rails[region->rail_at];
-		int rc = part_open(region, r, region->part_at, err);
-		if (rc == 0) {
-			region->part_at++;
-		} else if (r->down) {
-			/* It is made up for when the rail comes back; if there is no room then, it stays out. */
-			rail_parts_close(region, r);
-			region->part_at = region->parts;
-		} else {
-			rc = no_room(region, r, region->part_at, rc, err);
-			if (rc) {
-				te_region_close(&region);
-				return rc;
-			}
-		}
-		if (te_now(te) >= until && next_part(region))
-			return 1;
-	}
-	region_finish(region);
-	return 0;
+	return step(region, true, err);
 }
 
 /* ---- all at once ---- */
@@ -287,15 +356,12 @@ static int region_open_at_once(struct te_region *region, struct kv_error *err)
 	int rc = 0;
 	if (!job)
 		return 0; /* step by step, then */
-	while (rc == 0 && (rc = rails_open(region, job, &failed)) != 0) {
+	while ((rc = rails_open(region, job, &failed)) != 0) {
 		/* Those that were complete, or stopped, begin anew, too. */
-		if (err)
-			*err = job[failed].error;
-		rc = no_room(region, &region->te->rails[failed], job[failed].done, rc, err);
-		if (rc == 0)
-			continue;
-		te_region_close(&region);
-		break;
+		give_up(region, &region->te->rails[failed], job[failed].done, rc, &job[failed].error);
+		rc = undo(region, KV_NEVER, err);
+		if (rc)
+			break;
 	}
 	free(job);
 	return rc;
@@ -328,25 +394,40 @@ int te_region_register(struct te *te, void *base, uint64_t len_bytes, unsigned a
 		if (rc)
 			return rc;
 	}
-	while ((rc = te_region_step(region, err)) == 1)
+	while ((rc = step(region, false, err)) == 1)
 		;
 	if (rc == 0)
 		*out = region;
 	return rc;
 }
 
-int te_region_close(struct te_region **region_ref)
+/* ---- close ---- */
+
+static int close_until(struct te_region **region_ref, uint64_t until)
 {
 	struct te_region *region = *region_ref;
 	if (!region)
 		return 0;
 	if (region->users)
 		return -KV_EBUSY;
-	parts_close(region);
+	/* From here on no rail that comes back makes up for what it lacks. */
 	kv_list_del(&region->node);
-	free(region);
+	kv_list_add_tail(&region->te->pending, &region->node);
+	if (parts_close(region, until))
+		return 1;
+	region_free(region);
 	*region_ref = NULL;
 	return 0;
+}
+
+int te_region_close(struct te_region **region)
+{
+	return close_until(region, KV_NEVER);
+}
+
+int te_region_close_step(struct te_region **region)
+{
+	return close_until(region, *region ? te_now((*region)->te) + TE_STEP_NS : 0);
 }
 
 void te_region_info(const struct te_region *region, struct te_region_info *out)

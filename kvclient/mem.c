@@ -12,7 +12,7 @@
  *
  * Both share one deadline over all clients and servers, the pool's. Pinning memory takes what it takes and cannot be
  * given up in the middle: it is added. But it is done between turns of the loops (te_region_step), after the pages were made
- * by threads that are nobody's (kv_memory_populate): the clients work on meanwhile. */
+ * by threads that are nobody's (kv_memory_populate), and undone so, too: the clients work on meanwhile. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -81,7 +81,14 @@ static void region_step(void *arg)
 static void region_close(void *arg)
 {
 	struct mem_job *j = arg;
-	j->rc = te_region_close(&j->own->region);
+	j->rc = te_region_close_step(&j->own->region);
+}
+
+static void region_close_await(struct mem_job *j)
+{
+	do
+		kvc_main_await(j->client, region_close, j);
+	while (j->rc == 1);
 }
 
 /* Part after part, with turns of the loop in between: hundreds of GiB must not hold up the calls of this client. */
@@ -92,7 +99,7 @@ static int region_open_await(struct mem_job *j)
 		return j->rc;
 	do {
 		if (j->client->closing) {
-			kvc_main_await(j->client, region_close, j);
+			region_close_await(j);
 			return kv_fail(j->err, -KV_ECLOSED, "the pool is being closed");
 		}
 		kvc_main_await(j->client, region_step, j);
@@ -110,12 +117,12 @@ static int own_close_await(struct kvc_client *c, struct kvc_client_mem *m, uint6
 		if (kvc_node_revoke_await(&c->node[i], m->id, m->slot,
 					  KV_MAX(deadline_ns, loop_now(c->loop) + c->pool->options.grace_ns)) < 0)
 			kvc_node_redo(&c->node[i], "it did not confirm that it forgets a region");
-	kvc_main_await(c, region_close, &j);
+	region_close_await(&j);
 	/* Reads that were fenced: the engine has not told of all of them yet. */
 	deadline_ns = KV_MAX(deadline_ns, loop_now(c->loop) + c->pool->options.grace_ns);
 	while (j.rc == -KV_EBUSY && loop_now(c->loop) < deadline_ns) {
 		co_sleep_await(loop_now(c->loop) + REGION_AGAIN_NS);
-		kvc_main_await(c, region_close, &j);
+		region_close_await(&j);
 	}
 	if (j.rc < 0)
 		return j.rc;

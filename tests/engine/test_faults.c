@@ -51,7 +51,7 @@ static struct {
 	unsigned shuts, rebuilds_of[KV_RAILS_MAX], fails_of[KV_RAILS_MAX]; /* by rail */
 	bool mr_fails_of[KV_RAILS_MAX];
 	uint64_t mr_room_of[KV_RAILS_MAX]; /* bytes that a rail has left for regions; 0: no end */
-	uint64_t mr_takes_ns;
+	uint64_t mr_takes_ns, close_takes_ns;
 	bool busy[KV_RAILS_MAX];
 	uint64_t mr_max; /* larger registrations fail */
 	struct fab_caps caps;
@@ -198,8 +198,10 @@ int fab_mr_reg(struct fab *fab, void *base, uint64_t len, unsigned access, struc
 
 void fab_mr_close(struct fab_mr **mr)
 {
-	if (*mr)
+	if (*mr) {
 		kv_list_del(&(*mr)->node);
+		now_ns += fake.close_takes_ns;
+	}
 	free(*mr);
 	*mr = NULL;
 }
@@ -1132,6 +1134,15 @@ static void open_rails(unsigned rails)
 	fake_devices = 1;
 }
 
+static unsigned registered(void)
+{
+	unsigned count = 0;
+	for (unsigned r = 0; r < KV_RAILS_MAX && open_fabs[r]; r++)
+		KV_LIST_EACH (m, &open_fabs[r]->mrs)
+			count++;
+	return count;
+}
+
 static void rail_dies(unsigned rail)
 {
 	event_of(rail, (struct fab_event){.type = FAB_EV_DEAD, .status = -KV_EPROVIDER});
@@ -1354,9 +1365,10 @@ static void memory_registered_meanwhile_is_there_when_the_rail_is_back(void **st
 	te_region_announce(region, &remote, keys);
 	assert_int_equal(keys[0].key, keys[1].key);
 	now_ns += 100000000;
-	poll(); /* it opens, but cannot register */
+	poll(); /* it cannot register, and is not opened */
 	assert_false(te_rail_up(n.te, 1));
 	assert_int_equal(n.resets, 1);
+	assert_int_equal(fake.rebuilds_of[1], 1);
 	fake.mr_fails_of[1] = false;
 	now_ns += 200000000;
 	poll();
@@ -1365,6 +1377,148 @@ static void memory_registered_meanwhile_is_there_when_the_rail_is_back(void **st
 	assert_int_not_equal(keys[0].key, keys[1].key);
 	assert_int_equal(te_region_close(&region), 0);
 	close_all();
+}
+
+/* Hundreds of GiB of it: calls go on while it is registered, and nobody hears of the rail before it has all. */
+static void a_rail_that_comes_back_registers_some_parts_in_each_turn(void **state)
+{
+	enum { PARTS = 9 };
+	struct te_region *region, *second, *gone;
+	struct te_remote remote;
+	struct te_key keys[2 * PARTS];
+	static uint8_t bytes[PARTS * 4096], more[3 * 4096];
+	(void)state;
+	open_rails(2);
+	fake.fails_of[1] = 1;
+	fake.mr_fails_of[1] = true;
+	rail_dies(1);
+	assert_int_equal(te_region_register(n.te, bytes, sizeof(bytes), TE_LOCAL, 4096, &region, NULL), 0);
+	assert_int_equal(te_region_register(n.te, more, sizeof(more), TE_LOCAL, 4096, &gone, NULL), 0);
+	assert_int_equal(te_region_begin(n.te, more, sizeof(more), TE_LOCAL, 4096, &second, NULL), 0);
+	fake.mr_fails_of[1] = false;
+	fake.mr_takes_ns = 1000000; /* two of them in a turn */
+	now_ns += 100000000;
+	for (unsigned i = 0; i < 5; i++) {
+		unsigned before = fake.mrs;
+		poll();
+		assert_int_equal(fake.mrs - before, 2);
+		assert_false(te_rail_up(n.te, 1));
+		assert_int_equal(n.resets, 1);
+		assert_int_equal(fake.rebuilds_of[1], 1);
+		if (i > 0)
+			continue;
+		/* One goes meanwhile, and one comes that has nothing on that rail: 8 parts are left. */
+		assert_int_equal(te_region_close_step(&gone), 0);
+		fake.mr_fails_of[1] = true;
+		assert_int_equal(te_region_step(second, NULL), 1);
+		assert_int_equal(te_region_step(second, NULL), 0);
+		fake.mr_fails_of[1] = false;
+	}
+	poll();
+	assert_true(te_rail_up(n.te, 1));
+	assert_int_equal(n.resets, 2);
+	te_region_announce(region, &remote, keys);
+	for (unsigned i = 0; i < 2 * PARTS; i++)
+		for (unsigned k = 0; k < i; k++)
+			assert_int_not_equal(keys[i].key, keys[k].key);
+	te_region_announce(second, &remote, keys);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_not_equal(keys[i].key, keys[3 + i].key);
+	close_all();
+}
+
+/* Its device has failed, and the engine is about to hear of it, or has heard and waits with the rebuild. */
+static void memory_is_registered_although_a_rail_fails_meanwhile(void **state)
+{
+	static uint8_t bytes[4096];
+	(void)state;
+	for (unsigned known = 0; known < 2; known++)
+		for (unsigned stays = 0; stays < 2; stays++) {
+			struct te_region *region;
+			unsigned steps = 1;
+			open_rails(2);
+			fake.mr_fails_of[1] = true;
+			assert_int_equal(te_region_begin(n.te, bytes, sizeof(bytes), TE_LOCAL, 0, &region, NULL), 0);
+			if (known) { /* fences are rate-limited: it is rebuilt later */
+				for (unsigned i = 0; i < 5; i++) {
+					struct te_peer *p = peer(1);
+					assert_int_equal(te_peer_fence(p, NULL), 0);
+					te_peer_close(&p);
+				}
+				poll();
+			}
+			event_of(1, (struct fab_event){.type = FAB_EV_DEAD, .status = -KV_EPROVIDER});
+			if (known)
+				poll();
+			fake.fails_of[1] = stays;
+			assert_int_equal(te_region_step(region, NULL), 1);
+			for (int rc = 1; rc == 1 && steps < 1000; steps++) {
+				now_ns += 1000000;
+				poll();
+				if (fake.rebuilds_of[1] > (known ? 5u : 0u))
+					fake.mr_fails_of[1] = stays;
+				rc = te_region_step(region, NULL);
+				assert_true(rc >= 0);
+			}
+			assert_in_range(steps, 2, 999);
+			assert_int_equal(te_rail_up(n.te, 1), !stays);
+			assert_int_equal(te_region_close(&region), 0);
+			close_all();
+		}
+}
+
+/* Memory that is no good on a rail that is well: one more turn, and then it is said. */
+static void a_refusal_of_a_rail_that_is_well_is_believed_at_the_second_time(void **state)
+{
+	static uint8_t bytes[4096];
+	struct te_region *region;
+	struct kv_error err = {0};
+	(void)state;
+	open_rails(2);
+	unsigned before = fake.mrs;
+	fake.mr_fails_of[1] = true;
+	assert_int_equal(te_region_begin(n.te, bytes, sizeof(bytes), TE_LOCAL, 0, &region, &err), 0);
+	assert_int_equal(te_region_step(region, &err), 1);
+	poll();
+	assert_int_equal(te_region_step(region, &err), -KV_EPROVIDER);
+	assert_string_equal(err.text, "told to fail");
+	assert_int_equal(fake.mrs - before, 1);
+	/* While nothing works yet there is nothing to wait for. */
+	assert_int_equal(te_region_register(n.te, bytes, sizeof(bytes), TE_LOCAL, 0, &region, &err), -KV_EPROVIDER);
+	close_all();
+}
+
+/* Unpinning takes time as pinning does. */
+static void a_region_is_closed_between_turns(void **state)
+{
+	enum { BYTES = 10 << 20 };
+	uint8_t *memory = malloc(BYTES);
+	struct te_region *region;
+	unsigned steps = 1;
+	(void)state;
+	open_rails(2);
+	unsigned before = registered();
+	assert_int_equal(te_region_register(n.te, memory, BYTES, TE_LOCAL, 1 << 20, &region, NULL), 0);
+	fake.mr_takes_ns = 1000000;
+	fake.close_takes_ns = 1000000;
+	while (te_region_close_step(&region) == 1) {
+		assert_int_equal(registered(), before + 20 - 2 * steps);
+		steps++;
+		poll();
+	}
+	assert_null(region);
+	assert_int_equal(steps, 10);
+	assert_int_equal(registered(), before);
+	/* One that is no good is undone in steps, too: rail 0 took 10 parts, rail 1 takes none of that size. */
+	fake.mr_takes_ns = 0;
+	fake.mr_room_of[1] = 512 << 10;
+	assert_int_equal(te_region_begin(n.te, memory, BYTES, TE_LOCAL, 1 << 20, &region, NULL), 0);
+	assert_int_equal(te_region_step(region, NULL), 1);
+	assert_int_equal(registered(), before + 8);
+	assert_int_equal(te_region_step(region, NULL), 1);
+	assert_int_equal(registered(), before + 6);
+	close_all(); /* in the middle of it */
+	free(memory);
 }
 
 /* ---- messages behind ordered writes ---- */
@@ -1613,15 +1767,6 @@ static void region_check(const struct te_region *region, uint8_t *base, uint64_t
 		}
 	}
 	free(keys);
-}
-
-static unsigned registered(void)
-{
-	unsigned count = 0;
-	for (unsigned r = 0; r < KV_RAILS_MAX && open_fabs[r]; r++)
-		KV_LIST_EACH (m, &open_fabs[r]->mrs)
-			count++;
-	return count;
 }
 
 /* Four rails by four threads; fab_mr_reg aborts if two of them met on one rail. */
@@ -2076,6 +2221,10 @@ int main(void)
 		CASE(the_last_rail_is_never_left_out),
 		CASE(an_engine_without_rails_is_down_until_the_first_is_back),
 		CASE(memory_registered_meanwhile_is_there_when_the_rail_is_back),
+		CASE(a_rail_that_comes_back_registers_some_parts_in_each_turn),
+		CASE(memory_is_registered_although_a_rail_fails_meanwhile),
+		CASE(a_refusal_of_a_rail_that_is_well_is_believed_at_the_second_time),
+		CASE(a_region_is_closed_between_turns),
 		CASE(a_message_follows_only_on_the_connection_of_its_bytes),
 		CASE(contiguous_bytes_grow_in_order),
 		CASE(a_read_waits_for_its_first_chunk),
