@@ -8,7 +8,12 @@
  *
  * Where a provider keeps a connection that broke (fab_caps.breaks_stay) only new endpoints help. An operation that was flushed may be one of a connection that the
  * peer ended in good order, which the provider replaces; when one that was posted after that is flushed too, it did not. A server leaves it
- * to its clients (te_options.peers_heal): one of them must not cost all the others their connections. Rejected: removing the address with
+ * to its clients (te_options.peers_heal): one of them must not cost all the others their connections.
+ *
+ * New endpoints cost every peer of the engine its session, for milliseconds, and what is in flight is made again. So while another peer is well they
+ * wait until somebody wants the lost address: a peer that is opened with it, or one that still has it after TE_HEAL_NS. A host
+ * that died has another address when it comes back, and its owner closes the peer: nobody else notices. Until then the lost address keeps its
+ * entry, so that it is known again. Rejected: removing the address with
  * FI_AV_REMOVE_CLEANUP, which replaces one connection alone, and crashes libfabric where connecting had failed. */
 #include <errno.h>
 #include <stdlib.h>
@@ -30,16 +35,50 @@ static struct addr *find(struct kv_list *b, const struct te_address *a)
 	return NULL;
 }
 
+/* In this te_poll, or the next one. */
+static void rebuild_soon(struct rail *r)
+{
+	if (!r->broke)
+		kv_info(r->te->log, "rail %u: a connection broke, and the provider keeps it: rebuilding the endpoint", r->index);
+	r->broke = true;
+}
+
+/* Whether there is a lost address that so many refer to. */
+static bool lost_any(const struct rail *r, uint32_t refs)
+{
+	for (unsigned i = 0; i < TE_ADDR_BUCKETS; i++)
+		KV_LIST_EACH (n, &r->addrs[i]) {
+			const struct addr *a = KV_LIST_ENTRY(n, const struct addr, node);
+			if (a->lost && a->refs >= refs)
+				return true;
+		}
+	return false;
+}
+
+void addrs_heal(struct rail *r)
+{
+	r->heal_at = 0;
+	if (lost_any(r, 1))
+		rebuild_soon(r);
+}
+
 int addr_get(struct rail *r, const struct te_address *a, struct addr **out)
 {
 	if (a->len == 0 || a->len > KV_ADDR_MAX)
 		return -KV_EPROTO;
 	struct kv_list *b = bucket(r, a);
 	struct addr *addr = find(b, a);
+	if (addr && addr->lost)
+		rebuild_soon(r);
 	if (!addr) {
 		uint32_t most = fab_caps(r->fab)->peers_max;
-		if (most && r->naddrs >= most)
-			return -KV_ELIMIT;
+		if (most && r->naddrs >= most) {
+			/* Lost connections take places, too. */
+			bool lost = lost_any(r, 0);
+			if (lost)
+				rebuild_soon(r);
+			return lost ? -EAGAIN : -KV_ELIMIT;
+		}
 		addr = calloc(1, sizeof(*addr));
 		if (!addr)
 			return -KV_ENOMEM;
@@ -66,7 +105,7 @@ void addr_put(struct addr *a)
 		return;
 	if (a->generation == a->rail->te->generation) {
 		/* Where removing is unsafe the entry stays, so that the same blob finds its handle again. */
-		if (fab_caps(a->rail->fab)->av_remove_unsafe)
+		if (fab_caps(a->rail->fab)->av_remove_unsafe || a->lost)
 			return;
 		fab_av_remove(a->rail->fab, a->handle);
 		a->rail->naddrs--;
@@ -75,22 +114,40 @@ void addr_put(struct addr *a)
 	free(a);
 }
 
+/* Whether there is a peer that has no trouble. */
+static bool others_well(const struct te *te)
+{
+	KV_LIST_EACH (n, &te->peers) {
+		const struct te_peer *p = KV_LIST_ENTRY(n, const struct te_peer, node);
+		bool well = !p->closed && !p->is_void;
+		for (unsigned i = 0; well && i < p->nlinks; i++)
+			well = p->links[i].addr && !p->links[i].addr->broke;
+		if (well)
+			return true;
+	}
+	return false;
+}
+
 void addr_broken(const struct op *op, bool certain)
 {
 	struct addr *a = op->addr;
 	struct rail *r = a->rail;
 	if (!fab_caps(r->fab)->breaks_stay || r->te->peers_heal || a->generation != r->te->generation)
 		return;
-	if (certain || op->after_break) {
-		kv_info(r->te->log, "rail %u: a connection broke, and the provider keeps it: rebuilding the endpoint", r->index);
-		r->broke = true;
-	}
 	a->broke = true;
+	if (a->lost || (!certain && !op->after_break))
+		return;
+	a->lost = true;
+	if (!others_well(r->te))
+		rebuild_soon(r);
+	else if (!r->heal_at)
+		r->heal_at = te_now(r->te) + TE_HEAL_NS;
 }
 
 void addrs_void(struct rail *r)
 {
 	r->naddrs = 0;
+	r->heal_at = 0;
 	for (unsigned i = 0; i < TE_ADDR_BUCKETS; i++) {
 		struct kv_list *n;
 		while ((n = kv_list_pop(&r->addrs[i]))) {

@@ -179,11 +179,15 @@ int te_peer_fence(struct te_peer *peer, struct kv_error *err)
 	return te_reset(te, err);
 }
 
-static bool any_dead(const struct te *te)
+static bool any_dead(struct te *te)
 {
-	for (unsigned i = 0; i < te->nrails; i++)
-		if ((te->rails[i].dead || te->rails[i].broke) && !te->rails[i].down)
+	for (unsigned i = 0; i < te->nrails; i++) {
+		struct rail *r = &te->rails[i];
+		if (KV_UNLIKELY(r->heal_at) && te_now(te) >= r->heal_at)
+			addrs_heal(r);
+		if ((r->dead || r->broke) && !r->down)
 			return true;
+	}
 	return false;
 }
 

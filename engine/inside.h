@@ -32,6 +32,7 @@ enum {
 #define TE_RAIL_TRIAL_NS   10000000000ull /* a rail that fails again so soon after it was rebuilt stays out for ... */
 #define TE_RAIL_OUT_MIN_NS 1000000000ull  /* ... this time, while others work, and twice as long the next time */
 #define TE_RAIL_OUT_MAX_NS 60000000000ull
+#define TE_HEAL_NS         1000000000ull /* a connection that broke for good costs everybody the endpoint after this time, if its peer is still there */
 #define TE_STEP_NS         2000000ull /* registering and closing memory takes about so much of a turn; one large part may take longer */
 #define TE_SWEEP_MIN_NS    1000000ull /* deadlines are looked at no more often than this */
 #define TE_STALL_SPIN_NS                                                                                               \
@@ -64,6 +65,7 @@ struct addr {
 	uint64_t handle;
 	uint32_t refs, generation;
 	bool broke; /* an operation to it failed with its connection, and none has succeeded since */
+	bool lost;  /* ... and the provider will not make another */
 	uint8_t len, blob[KV_ADDR_MAX];
 };
 
@@ -106,6 +108,7 @@ struct rail {
 	uint32_t stamp; /* changes whenever a connection may have been replaced: at every poll, when a posting is refused, and with an address */
 	bool dead;  /* rebuild it at the next safe point: it failed */
 	bool broke; /* the same, because of a connection that broke: no failure of the rail's own */
+	uint64_t heal_at; /* when to look whether anybody needs a connection that broke; 0: none did */
 	bool down;  /* closed: a rebuild failed, or it failed too often */
 	bool fresh; /* was just opened again: the reset that tells everybody need not do it once more */
 	uint64_t trial_ns, retry_at, backoff_ns; /* fence.c: when it was rebuilt because it had failed; while down: when it is tried again */
@@ -245,6 +248,7 @@ int addr_get(struct rail *r, const struct te_address *a, struct addr **out); /* 
 void addr_put(struct addr *a);
 /* An operation failed with its connection. certain: not merely flushed. */
 void addr_broken(const struct op *op, bool certain);
+void addrs_heal(struct rail *r); /* heal_at has come */
 void addrs_void(struct rail *r); /* the address vector was rebuilt: no handle is good any more */
 
 /* ---- link.c ---- */

@@ -179,7 +179,7 @@ static void op_finish(struct rail *r, struct op *op, int status)
 		.link = op->link, .addr = op->addr, .of = op->of, .len = op->len, .chunk = op->chunk, .kind = op->kind};
 	struct te_peer *peer = done.link->peer;
 	if (KV_UNLIKELY(op->after_break) && status == 0)
-		op->addr->broke = false;
+		op->addr->broke = op->addr->lost = false;
 	rail_op_put(r, op);
 	addr_put(done.addr);
 	peer->inflight--;

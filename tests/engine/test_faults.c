@@ -919,6 +919,81 @@ static void a_server_leaves_broken_connections_to_its_clients(void **state)
 	close_all();
 }
 
+/* A server that died costs the others nothing, unless somebody goes on with its address. */
+static void a_lost_connection_costs_the_endpoint_when_it_is_wanted(void **state)
+{
+	enum { CLOSED, OPENED_AGAIN, KEPT, WORKS_AGAIN, CASES };
+	(void)state;
+	for (unsigned what = 0; what < CASES; what++) {
+		struct te_xfer x, y;
+		struct result rx, ry;
+		open_plain();
+		fake.caps.breaks_stay = true;
+		struct te_peer *p = peer(1), *other = peer(2);
+		start(&x, &rx, TE_WRITE, p, CHUNK, 1);
+		complete(0, -ENOTCONN);
+		poll();
+		assert_int_equal(rx.status, -KV_EPEERDOWN);
+		assert_int_equal(fake.rebuilds, 0);
+		start(&y, &ry, TE_WRITE, other, CHUNK, 1);
+		complete(1, 0);
+		poll();
+		assert_int_equal(ry.status, 0);
+		if (what == CLOSED || what == OPENED_AGAIN)
+			te_peer_close(&p);
+		if (what == OPENED_AGAIN)
+			(void)peer(1);
+		if (what == WORKS_AGAIN) {
+			start(&x, &rx, TE_WRITE, p, CHUNK, 1);
+			complete(2, 0);
+			poll();
+		}
+		now_ns += 999999999;
+		poll();
+		assert_int_equal(fake.rebuilds, what == OPENED_AGAIN);
+		assert_int_equal(n.resets, what == OPENED_AGAIN);
+		now_ns += 1;
+		poll();
+		assert_int_equal(fake.rebuilds, what == OPENED_AGAIN || what == KEPT);
+		now_ns += 10000000000;
+		poll();
+		assert_int_equal(fake.rebuilds, what == OPENED_AGAIN || what == KEPT);
+		close_all();
+	}
+}
+
+/* All of them: the NIC's cable was out. And of a full queue the lost ones make room. */
+static void lost_connections_cost_the_endpoint_at_once_when_all_are(void **state)
+{
+	struct te_address a = {.len = 2, .data = {3}};
+	struct te_peer *p[2], *more;
+	struct te_xfer x;
+	struct result r;
+	(void)state;
+	for (unsigned full = 0; full < 2; full++) {
+		open_plain();
+		fake.caps.breaks_stay = true;
+		fake.caps.peers_max = 2;
+		for (unsigned i = 0; i < 2; i++)
+			p[i] = peer((uint16_t)(1 + i));
+		for (unsigned i = 0; i < 2 - full; i++) {
+			start(&x, &r, TE_WRITE, p[i], CHUNK, 1);
+			complete(i, -ENOTCONN);
+			poll();
+			assert_int_equal(fake.rebuilds, i);
+		}
+		if (full) {
+			te_peer_close(&p[0]);
+			assert_int_equal(te_peer_open(n.te, &a, 1, &more, NULL), -EAGAIN);
+			poll();
+			assert_int_equal(fake.rebuilds, 1);
+			assert_int_equal(te_peer_open(n.te, &a, 1, &more, NULL), 0);
+		}
+		assert_int_equal(n.resets, 1);
+		close_all();
+	}
+}
+
 static void where_connections_heal_by_themselves_nothing_is_rebuilt(void **state)
 {
 	(void)state;
@@ -2205,6 +2280,8 @@ int main(void)
 		CASE(a_connection_that_stays_broken_costs_the_endpoint),
 		CASE(operations_flushed_twice_say_that_a_connection_stays_broken),
 		CASE(a_server_leaves_broken_connections_to_its_clients),
+		CASE(a_lost_connection_costs_the_endpoint_when_it_is_wanted),
+		CASE(lost_connections_cost_the_endpoint_at_once_when_all_are),
 		CASE(where_connections_heal_by_themselves_nothing_is_rebuilt),
 		CASE(more_peers_than_the_queues_are_made_for_are_refused),
 		CASE(stray_events_are_counted_and_not_believed),
