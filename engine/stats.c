@@ -62,6 +62,27 @@ void te_stats(const struct te *te, struct te_stats *out)
 	out->msg_exhausted = te->msg_exhausted;
 }
 
+/* Half of the queue at most: how providers count what they put in besides is not known. */
+static uint32_t imm_room(const struct rail *r)
+{
+	const struct fab_caps *c = fab_caps(r->fab);
+	uint32_t own = r->tx_limit - r->withheld + (c->rx_depth ? KV_MIN(r->nrecvs, c->rx_depth) : r->nrecvs);
+	return KV_MIN(c->cq_depth / 2, c->cq_depth > own ? c->cq_depth - own : 0);
+}
+
+/* An immediate may come by any rail, and while one is out another stands for it: what holds for one with the least room holds for all. */
+static void depths(const struct te *te, struct te_info *out)
+{
+	out->tx_depth = out->rx_depth = out->cq_depth = out->imm_room = UINT32_MAX;
+	for (unsigned i = 0; i < te->nrails; i++) {
+		const struct rail *r = &te->rails[i];
+		out->tx_depth = KV_MIN(out->tx_depth, r->tx_limit - r->withheld);
+		out->rx_depth = KV_MIN(out->rx_depth, r->nrecvs);
+		out->cq_depth = KV_MIN(out->cq_depth, fab_caps(r->fab)->cq_depth);
+		out->imm_room = KV_MIN(out->imm_room, imm_room(r));
+	}
+}
+
 void te_info(const struct te *te, struct te_info *out)
 {
 	const struct fab_caps *c = fab_caps(te->rails[0].fab);
@@ -80,9 +101,7 @@ void te_info(const struct te *te, struct te_info *out)
 	out->wait_fd = c->wait_fd;
 	out->eager_bytes = c->eager_bytes;
 	out->chunk_bytes = te->chunk_bytes;
-	out->tx_depth = te->rails[0].tx_limit;
-	out->rx_depth = te->rails[0].nrecvs;
-	out->cq_depth = c->cq_depth;
+	depths(te, out);
 	out->virt_addr = c->virt_addr;
 	out->ordered = te->can_order;
 	out->write_emulated = c->write_emulated;

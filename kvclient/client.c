@@ -70,6 +70,12 @@ static void zombies_close(struct kvc_client *c)
 		te_peer_close(&c->zombie[--c->num_zombies]);
 }
 
+/* Immediates that all servers together may have on their way: what the completion queue of any rail has room for. */
+static uint32_t imm_limit(const struct te_info *info)
+{
+	return KV_MAX(info->imm_room, 8u);
+}
+
 void kvc_client_reset(struct kvc_client *c)
 {
 	for (unsigned i = 0; i < c->pool->num_servers; i++) {
@@ -153,9 +159,14 @@ static void engine_reset(void *arg, int status)
 {
 	struct kvc_client *c = arg;
 	bool ours = c->fenced;
+	struct te_info info;
 	c->fenced = false;
+	/* New endpoints may have smaller queues, or larger ones again. */
+	te_info(c->te, &info);
+	kvc_room_limit(c, imm_limit(&info));
 	/* After a fence of ours everything was reset at once; no session was made since, because peers are opened only
-	 * with addresses that are told after this call. */
+	 * with addresses that are told after this call. (Also if an endpoint failed in between: nodes ask for our addresses when
+	 * they have a connection, turns later.) */
 	if (ours && status == 0)
 		return;
 	if (status < 0)
@@ -240,8 +251,7 @@ static int engine_open(struct kvc_client *c, struct kv_error *err)
 		te_close(&c->te);
 		return kv_fail_more(err, "client %u", c->index);
 	}
-	/* Half of the completion queue is for immediates; the other half is for our own operations and for receives. */
-	c->imm_limit = KV_MAX(c->info.cq_depth / 2, 8u);
+	c->imm_limit = imm_limit(&c->info);
 	return 0;
 }
 

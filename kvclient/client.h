@@ -299,6 +299,8 @@ struct kvc_need {
 
 /* kvc_room_init -- when tables, buffer and engine are there. */
 void kvc_room_init(struct kvc_client *c);
+/* kvc_room_limit -- the completion queues have other sizes now. Who waits for more than there is any more has -KV_ERESET. */
+void kvc_room_limit(struct kvc_client *c, uint32_t imms);
 /* kvc_room_piece -- the most bytes of a range that a piece of the buffer is planned for: with several servers, what
  * each is sure to get. kvc_room_imms -- the most immediates that one request is planned with. */
 uint64_t kvc_room_piece(const struct kvc_client *c);
@@ -315,7 +317,7 @@ void kvc_room_keep(struct kvc_client *c, const struct kvc_piece *piece);
 void kvc_room_give(struct kvc_client *c, struct kvc_piece *piece);
 
 /* kvc_room_try -- 0 with *out, -KV_EBUSY, or -KV_ETOOBIG (never possible). kvc_room_await -- the same, waiting;
- * -KV_ETIMEOUT, -KV_ECLOSED. */
+ * -KV_ETIMEOUT, -KV_ECLOSED, -KV_ERESET (to be planned anew: there are fewer immediates than were asked for). */
 int kvc_room_try(struct kvc_client *c, const struct kvc_need *need, struct kvc_req **out);
 int kvc_room_await(struct kvc_client *c, const struct kvc_need *need, uint64_t deadline_ns, struct kvc_req **out);
 /* kvc_room_feed -- room may have become free: serve those who wait. kvc_room_close -- end all waits with -KV_ECLOSED.

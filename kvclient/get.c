@@ -182,6 +182,8 @@ int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out)
 					 .imms = kvc_chunks(s, dest.slice, dest.count),
 					 .node = g->n};
 		rc = wait ? kvc_room_await(g->c, &need, g->deadline_ns, out) : kvc_room_try(g->c, &need, out);
+		if (rc == -KV_ERESET)
+			continue;
 		if (rc < 0)
 			return rc;
 		if (kvc_call_session(g->n, s))

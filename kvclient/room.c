@@ -13,7 +13,8 @@
  * who lacks nothing but a piece.
  *
  * The share of immediates bounds what peers may have in flight towards our completion queue: half of its depth, summed
- * over all peers.
+ * over all peers. Endpoints that are rebuilt may get smaller ones: the bound follows at the reset, which ends all requests that are out; who waits
+ * with a plan for more plans anew.
  *
  * With several servers, one that is stopped must not take everything: its requests come to no end for as long as its
  * liveness timeout. So
@@ -131,12 +132,12 @@ static bool room_short(struct kvc_client *c, const struct kvc_need *need)
 	struct kvc_room_share kept;
 	if (need->urgent)
 		return c->reqs.used == c->reqs.count;
-	if (need->imms > c->imm_limit - c->imm_used || c->reqs.used >= reqs_max(c))
+	if (need->imms > left_of(c->imm_limit, c->imm_used) || c->reqs.used >= reqs_max(c))
 		return true;
 	if (!shared(c) || c->reqs.used == 0)
 		return false;
 	kept_for_others(c, share_of(c, need), &kept);
-	return (need->imms && c->imm_used && need->imms + kept.imms > c->imm_limit - c->imm_used) ||
+	return (need->imms && c->imm_used && need->imms + kept.imms > left_of(c->imm_limit, c->imm_used)) ||
 	       1 + kept.reqs > reqs_max(c) - c->reqs.used;
 }
 
@@ -300,6 +301,19 @@ void kvc_room_feed(struct kvc_client *c)
 		}
 		scan.rest--;
 		starving_end(c, s, rc);
+	}
+}
+
+void kvc_room_limit(struct kvc_client *c, uint32_t imms)
+{
+	if (c->imm_limit == imms)
+		return;
+	c->imm_limit = imms;
+	kvc_room_init(c);
+	KV_LIST_EACH_SAFE (n, &c->starving) {
+		struct kvc_starving *s = KV_LIST_ENTRY(n, struct kvc_starving, node);
+		if (s->need.imms > imms)
+			starving_end(c, s, -KV_ERESET);
 	}
 }
 

@@ -620,6 +620,29 @@ static void in_flight_never_exceeds_the_credits(void **state)
 	close_all();
 }
 
+/* What peers may send at once fits beside what is ours: of any rail, and after a rebuild. */
+static void room_for_immediates_follows_the_queues(void **state)
+{
+	static const struct {
+		uint32_t tx, cq, receives, room;
+	} rows[] = {{64, 1024, 16, 512}, {32, 64, 16, 16}, {64, 2048, 16, 1024}, {64, 160, 16, 80}, {64, 64, 16, 16}, {8, 16, 16, 0}};
+	struct te_info info;
+	(void)state;
+	open_plain();
+	for (unsigned i = 0; i < KV_COUNT(rows); i++) {
+		fake.caps.tx_depth = rows[i].tx;
+		fake.caps.cq_depth = rows[i].cq;
+		now_ns += 10000000000;
+		event((struct fab_event){.type = FAB_EV_DEAD, .status = -KV_EPROVIDER});
+		poll();
+		te_info(n.te, &info);
+		assert_int_equal(info.imm_room, rows[i].room);
+		assert_int_equal(info.cq_depth, rows[i].cq);
+		assert_int_equal(info.tx_depth, KV_MIN(KV_MIN(rows[i].tx, rows[i].cq / 2), 64u));
+	}
+	close_all();
+}
+
 /* A rebuild may have to do with less device memory. */
 static void in_flight_never_exceeds_the_depth_of_a_rebuilt_endpoint(void **state)
 {
@@ -2268,6 +2291,7 @@ int main(void)
 		CASE(peers_share_credits_evenly),
 		CASE(transfers_of_one_peer_take_turns),
 		CASE(in_flight_never_exceeds_the_credits),
+		CASE(room_for_immediates_follows_the_queues),
 		CASE(in_flight_never_exceeds_the_depth_of_a_rebuilt_endpoint),
 		CASE(a_link_keeps_its_window),
 		CASE(peers_that_take_nothing_leave_credits_to_others),

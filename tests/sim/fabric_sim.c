@@ -62,6 +62,7 @@ struct fab {
 	bool broken; /* failed, or its rebuild did: until the next rebuild that succeeds */
 	bool unplugged;
 	unsigned rebuild_fails;
+	uint32_t next_tx, next_rx, next_cq; /* depths from the next rebuild on; 0: as they are */
 	int fd; /* readable while there are events; -1 */
 	struct kv_list mrs, recvs, events;
 	struct kv_list arrivals; /* messages that came before a receive was posted */
@@ -285,6 +286,16 @@ void sim_fabric_rebuild_fails(uint64_t id, unsigned times)
 		fab->rebuild_fails = times;
 }
 
+void sim_fabric_depths(uint64_t id, uint32_t tx, uint32_t rx, uint32_t cq)
+{
+	struct fab *fab = fab_by_id(id);
+	if (!fab)
+		return;
+	fab->next_tx = tx;
+	fab->next_rx = rx;
+	fab->next_cq = cq;
+}
+
 void sim_fabric_mr_fails(unsigned after)
 {
 	sim.mr_fails = after + 1;
@@ -395,6 +406,12 @@ int fab_rebuild(struct fab *fab, struct kv_error *err)
 	sim.stats.rebuilds++;
 	sim_world_note(sim.world, NOTE_REBUILD, fab->id);
 	fab->broken = fab->rebuild_fails > 0;
+	if (fab->next_cq && !fab->broken) {
+		fab->caps.tx_depth = fab->next_tx;
+		fab->caps.rx_depth = fab->next_rx;
+		fab->caps.cq_depth = fab->next_cq;
+		fab->next_cq = 0;
+	}
 	if (fab->fd >= 0) {
 		sim_flag_close(sim.world, fab->fd);
 		fab->fd = sim_flag_open(sim.world);

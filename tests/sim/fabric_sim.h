@@ -85,6 +85,9 @@ void sim_fabric_unplug(uint64_t id, bool unplugged);
 /* sim_fabric_rebuild_fails -- so many of the next fab_rebuild calls of the endpoint fail. */
 void sim_fabric_rebuild_fails(uint64_t id, unsigned times);
 
+/* sim_fabric_depths -- what queues the endpoint gets when it is rebuilt: the provider has less memory for them, or more again. */
+void sim_fabric_depths(uint64_t id, uint32_t tx, uint32_t rx, uint32_t cq);
+
 /* sim_fabric_mr_fails -- after so many registrations, one fails, of any endpoint. */
 void sim_fabric_mr_fails(unsigned after);
 

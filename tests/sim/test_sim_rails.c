@@ -296,6 +296,91 @@ static void a_server_that_is_being_rebuilt_is_waited_for(void **state)
 	}
 }
 
+/* ---- endpoints that are rebuilt with other queues ---- */
+
+enum { SMALL_CQ = 256, SMALL_TX = 32, SMALL_RX = 64, BIG_CHUNKS = 5 << 20 };
+
+static uint32_t imms_used(unsigned client)
+{
+	return world.pool[0].pool->client[client]->imm_used;
+}
+
+static uint32_t imms_limit(unsigned client)
+{
+	return world.pool[0].pool->client[client]->imm_limit;
+}
+
+/* A value of more chunks than immediates may be out, into memory of the caller: it takes as many as it gets. */
+static void many_chunks_get(struct kvc_client *c, void *arg)
+{
+	uint8_t *dst = arg;
+	while (!load.stop) {
+		int64_t rc = kvc_get_await(c, (struct kvc_key){"chunks", 6}, dst, BIG_CHUNKS, NULL);
+		if (rc != BIG_CHUNKS)
+			world_wrong(&world, "a GET of many chunks ended with %s", kv_errname((int)rc));
+		load.gets++;
+	}
+}
+
+static void many_chunks_put(struct kvc_client *c, void *arg)
+{
+	if (kvc_put_await(c, (struct kvc_key){"chunks", 6}, arg, BIG_CHUNKS, NULL) != 0)
+		world_wrong(&world, "the value could not be stored");
+}
+
+/* Of one rail, or of all: the peers' immediates may all come by the one with the least room. */
+static void a_small_cq(unsigned seed, bool all)
+{
+	static uint8_t big[4][BIG_CHUNKS];
+	struct world_options wo = two_rails(seed);
+	struct kvc_mem *mem;
+	uint32_t before, most = 0;
+	memset(&load, 0, sizeof(load));
+	wo.chunk_bytes = 4096;
+	world_open(&world, &wo);
+	before = imms_limit(0);
+	assert_int_equal(before, 512);
+	fill(big[0], BIG_CHUNKS, seed);
+	world_do(&world, 0, many_chunks_put, big[0]);
+	assert_int_equal(world_register(&world, 0, big, sizeof(big), &mem), 0);
+	for (unsigned i = 0; i < KV_COUNT(big); i++)
+		world_worker(&world, 0, 0, many_chunks_get, big[i]);
+	world_sleep(&world, 100 * MS);
+	assert_in_range(imms_used(0), SMALL_CQ, before);
+	for (unsigned rail = all ? 0 : 1; rail < 2; rail++)
+		sim_fabric_depths(world.pool[0].fab_first + rail, SMALL_TX, SMALL_RX, SMALL_CQ);
+	sim_fabric_break(world.pool[0].fab_first);
+	for (unsigned i = 0; i < 2000; i++) {
+		world_sleep(&world, 100 * US);
+		if (i > 10)
+			most = KV_MAX(most, imms_used(0));
+	}
+	/* Half of it: besides 32 operations and 64 receives of our own. */
+	assert_int_equal(imms_limit(0), SMALL_CQ / 2);
+	assert_in_range(most, 1, SMALL_CQ / 2);
+	uint64_t gets = load.gets;
+	world_sleep(&world, 2 * SECOND);
+	assert_true(load.gets > gets);
+	/* And back again. */
+	for (unsigned rail = 0; rail < 2; rail++)
+		sim_fabric_depths(world.pool[0].fab_first + rail, 64, 256, 1024);
+	sim_fabric_break(world.pool[0].fab_first);
+	world_sleep(&world, SECOND);
+	assert_int_equal(imms_limit(0), before);
+	load.stop = true;
+	world_join(&world, 10 * SECOND);
+	world_rest_check(&world);
+	assert_int_equal(kvc_unregister(world.pool[0].pool, &mem), 0);
+	world_close(&world);
+}
+
+static void immediates_fit_endpoints_that_were_rebuilt_with_smaller_queues(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < world_seeds(4); i++)
+		a_small_cq(700 + i, i % 2);
+}
+
 /* ---- a server that is there by one rail only, from the start ---- */
 
 static void a_pool_opens_although_one_rail_is_cut(void **state)
@@ -379,6 +464,7 @@ int main(void)
 		cmocka_unit_test(a_rail_of_the_server_breaks_and_gets_go_on),
 		cmocka_unit_test(a_rail_of_the_server_breaks_and_pulls_go_on),
 		cmocka_unit_test(a_server_that_is_being_rebuilt_is_waited_for),
+		cmocka_unit_test(immediates_fit_endpoints_that_were_rebuilt_with_smaller_queues),
 		cmocka_unit_test(a_pool_opens_although_one_rail_is_cut),
 		cmocka_unit_test(small_values_of_a_batch_are_packed_over_several_rails_too),
 	};
