@@ -468,9 +468,11 @@ static void want(struct kvc_sub_at *at)
 	kvc_subs_start(at->node);
 }
 
+/* One that was granted when there was no memory for it here is said goodbye to, and asked for again by the next call. */
 int kvc_sub_ready_await(struct kvc_sub *sub, struct kvc_node *n, const struct kvc_session *s, uint64_t deadline_ns)
 {
 	struct kvc_sub_at *at = &sub->at[n->index];
+	bool asked = false; /* since we came */
 	for (;;) {
 		if (n->client->closing)
 			return -KV_ECLOSED;
@@ -480,9 +482,10 @@ int kvc_sub_ready_await(struct kvc_sub *sub, struct kvc_node *n, const struct kv
 			return 0;
 		if (at->state == KVC_SUB_REFUSED && refusal_holds(at))
 			return at->status;
-		if (at->state == KVC_SUB_NONE || at->state == KVC_SUB_CLOSING)
-			return -KV_ENOMEM; /* it was granted, and there was no memory for it here */
-		if (at->state != KVC_SUB_ASKED)
+		if (asked && (at->state == KVC_SUB_NONE || at->state == KVC_SUB_CLOSING))
+			return -KV_ENOMEM;
+		asked |= at->state != KVC_SUB_CLOSING;
+		if (at->state != KVC_SUB_ASKED && at->state != KVC_SUB_CLOSING)
 			want(at);
 		if (co_queue_wait_await(&sub->changed, deadline_ns) < 0)
 			return -KV_ETIMEOUT;

@@ -283,6 +283,33 @@ static struct kvc_key key_of(char *buf, unsigned n)
 	return (struct kvc_key){buf, (size_t)snprintf(buf, 32, "key %u", n)};
 }
 
+static void forget_work(struct kvc_client *client, unsigned worker, void *arg)
+{
+	struct kvc_sub *s = *(struct kvc_sub **)arg;
+	(void)client, (void)worker;
+	free(s->at[0].lane);
+	s->at[0].lane = NULL;
+	s->at[0].state = KVC_SUB_NONE;
+}
+
+/* What is left of a session that was granted when there was no memory for it, after the goodbye. */
+static void a_session_that_met_a_shortage_of_memory_is_opened_by_the_next_call(void **state)
+{
+	struct kvc_pool *pool = pool_up(NULL, 1);
+	struct kvc_sub *s = open_one(pool, 0, NULL);
+	struct kvc_call call = {.size = sizeof(call), .session = s};
+	struct kvc_session_info info = {.size = sizeof(info)};
+	(void)state;
+	assert_int_equal(kvc_run(pool, 1, forget_work, &s), 0);
+	assert_int_equal(kvc_session_info(pool, s, 0, &info), 0);
+	assert_false(info.open);
+	assert_int_equal(kvc_put(pool, (struct kvc_key){"k", 1}, "value", 5, &call), 0);
+	assert_int_equal(kvc_session_info(pool, s, 0, &info), 0);
+	assert_true(info.open);
+	assert_int_equal(kvc_session_close(pool, &s, 0), 0);
+	pool_down(&pool);
+}
+
 static void every_call_works_with_a_session(void **state)
 {
 	struct kvc_pool *pool = pool_up(NULL, 2);
@@ -644,6 +671,7 @@ int main(void)
 		TURN_TEST(a_refusal_is_one_of_those_there_are),
 		cmocka_unit_test(an_idle_session_costs_little),
 		cmocka_unit_test(every_call_works_with_a_session),
+		cmocka_unit_test(a_session_that_met_a_shortage_of_memory_is_opened_by_the_next_call),
 		cmocka_unit_test(nonsense_is_refused),
 		cmocka_unit_test(a_session_is_of_one_client),
 		cmocka_unit_test(a_session_is_of_one_pool),
