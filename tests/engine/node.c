@@ -242,14 +242,12 @@ struct te_msg *msg_for(struct node *n, struct result *r, const void *data, uint3
 	return msg;
 }
 
-static bool provider_here(const char *name)
+static bool provider_here(const char *name, struct kv_error *err)
 {
-	struct node n;
 	struct te *te;
 	struct te_options o = {.provider = name};
 	struct te_handlers none = {0};
-	(void)n;
-	if (te_open(&o, &none, NULL, &te, NULL))
+	if (te_open(&o, &none, NULL, &te, err))
 		return false;
 	te_close(&te);
 	return true;
@@ -263,10 +261,16 @@ unsigned providers(const char *out[], unsigned max)
 	snprintf(text, sizeof(text), "%s", env && env[0] ? env : "tcp,shm");
 	for (char *save = NULL, *name = strtok_r(text, ",", &save); name && n < max;
 	     name = strtok_r(NULL, ",", &save)) {
-		if (provider_here(name))
+		struct kv_error err = {0};
+		if (provider_here(name, &err)) {
 			out[n++] = name;
-		else
+		} else if (env && env[0]) {
+			/* Who names it wants its cases, not silence. */
+			printf("Bail out! provider %s, of KVRAIL_TEST_PROVIDERS, cannot be opened: %s\n", name, err.text);
+			exit(1);
+		} else {
 			printf("# provider %s is not here: its cases are skipped\n", name);
+		}
 	}
 	return n;
 }

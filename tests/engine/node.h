@@ -94,7 +94,7 @@ bool node_is_shm(const char *provider);
 /* node_cases_run -- all of them over all providers to test; KVRAIL_TEST_CASES: those whose name contains it. The exit status. */
 int node_cases_run(const char *group, const struct node_case *cases, unsigned count);
 
-/* The providers to test, from KVRAIL_TEST_PROVIDERS or "tcp,shm", as far as they are here. */
+/* The providers to test: those that KVRAIL_TEST_PROVIDERS names (one that is not here ends the test as failed), or "tcp,shm" as far as they are here. */
 unsigned providers(const char *out[], unsigned max);
 
 /* Call first in main: the environment that makes endpoints small. */

@@ -91,6 +91,7 @@ static void several_rails_share_one_fd(void **state)
 static void wait_in_vain(void *arg)
 {
 	struct te_msg *m = te_msg_acquire(a.te);
+	struct te_info info;
 	(void)arg;
 	assert_non_null(m);
 	assert_null(te_msg_acquire_await(a.te, in_ms(20)));
@@ -101,9 +102,11 @@ static void wait_in_vain(void *arg)
 	struct te_address nobody;
 	assert_int_equal(te_address(b.te, 0, &nobody), 0);
 	te_detach(b.te);
-	node_close(&b); /* a peer that does not answer: the message stays queued */
+	node_close(&b); /* a peer that does not answer: the message stays queued, or comes back (EFA) after a while */
 	te_msg_send(a.te, ab, 0, m, KV_NEVER);
-	assert_int_equal(te_drain_await(a.te, in_ms(50)), -KV_ETIMEOUT);
+	int rc = te_drain_await(a.te, in_ms(50));
+	te_info(a.te, &info);
+	assert_true(rc == -KV_ETIMEOUT || (rc == 0 && strcmp(info.provider, "efa") == 0));
 	te_peer_close(&ab);
 	assert_int_equal(te_drain_await(a.te, in_ms(10000)), 0);
 	finished = true;
