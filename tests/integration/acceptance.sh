@@ -7,22 +7,7 @@ script=$PWD/tests/efa-acceptance.sh
 build=$(readlink -f "$build")
 export KVRAIL_BUILD=$build
 
-# Eight ports in a row that were free a moment ago, not the same ones for two who run this at once.
-port=$(python3 - <<'P'
-import random, socket
-while True:
-    base = random.randrange(20000, 32000)
-    held = [socket.socket() for _ in range(8)]
-    try:
-        for i, s in enumerate(held):
-            s.bind(("127.0.0.1", base + i))
-        print(base)
-        break
-    except OSError:
-        for s in held:
-            s.close()
-P
-)
+port=$(free_ports 8)
 common=(--provider tcp --quick --port "$port")
 
 : >"$scratch/server.out"
