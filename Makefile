@@ -150,7 +150,7 @@ $(addprefix $(B)/tests/fuzz/fuzz_,$(FUZZ)): $(B)/tests/fuzz/fuzz_%: $(B)/tests/f
 tests: $(TESTS) $(SHIM_ENGINE) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(BENCH_TOOLS) $(PROGRAMS) library
 
 INTEGRATION := $(wildcard tests/integration/*.sh)
-.PHONY: deps check check-run check-asan check-tsan check-clang check-sim check-chaos check-verbs check-fault check-mutants check-valgrind check-shim check-all bench bench-phases fuzz install clean help
+.PHONY: deps check check-run check-asan check-tsan check-clang check-sim check-chaos check-verbs check-fault check-mutants check-valgrind check-shim check-shim-mutants check-all bench bench-phases fuzz install clean help
 deps: ## install what building and testing need (KVRAIL_NO_INSTALL=1: say it instead)
 	@scripts/install-deps.sh test
 
@@ -198,9 +198,13 @@ check-fault: deps ## fail every fallible call of ours once, under ASan (3 minute
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=asan build/asan/tests/fault/sweep
 	@KVRAIL_BUILD=build/asan scripts/run-tests.sh -t 1800 -l build/asan/logs tests/fault/points.sh build/asan/tests/fault/sweep
 
-check-shim: deps ## engine and programs on imitated EFA and InfiniBand machines (10 minutes; a short part is in check)
+check-shim: deps ## engine and programs on imitated EFA and InfiniBand machines (12 minutes; a short part is in check)
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(SHIM_ENGINE) $(B)/tests/shim/shim.so $(tests_kvclient)
 	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 1200 -l $(B)/logs $(B)/tests/shim/shim tests/shim/engine.sh tests/shim/run.sh
+
+check-shim-mutants: deps ## break rules of docs/PROVIDERS.md one at a time and see an imitated machine tell (5 minutes)
+	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release programs $(addprefix build/release/tests/shim/,conform process await shim shim.so)
+	@MODE=release KVRAIL_BUILD=build/release scripts/run-tests.sh -t 1800 -l build/release/logs tests/shim/mutants.sh
 
 check-mutants: deps ## plant bugs and see the simulation find each of them (also in check; half a minute)
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release build/release/tests/sim/test_sim_rules
@@ -215,7 +219,7 @@ check-valgrind: deps ## server, client and benchmark under valgrind, where it is
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(B)/tests/valgrind/uring.so
 	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 900 -l $(B)/logs tests/valgrind/run.sh
 
-check-all: check check-clang check-asan check-tsan check-sim check-chaos check-verbs check-fault check-valgrind check-shim ## every suite
+check-all: check check-clang check-asan check-tsan check-sim check-chaos check-verbs check-fault check-valgrind check-shim check-shim-mutants ## every suite
 
 bench: ## compare with redis, memcached and bare libfabric, and write docs/PERFORMANCE.md (30 minutes; BENCH="redis shm" PAIRS=7 BENCH_QUICK=1)
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(BENCH_TOOLS)

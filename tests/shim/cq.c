@@ -67,6 +67,14 @@ void shim_cq_push(struct shim_cq *cq, struct shim_cqe e)
 		return; /* full of wake-ups already */
 }
 
+void shim_cq_stir(struct shim_cq *cq)
+{
+	uint64_t one = 1;
+	cq->stirred = true;
+	if (cq->event_fd >= 0 && write(cq->event_fd, &one, sizeof(one)) < 0)
+		return;
+}
+
 void shim_cq_forget(struct shim_cq *cq, const struct shim_ep *ep)
 {
 	struct queue *q = queue_of(cq);
@@ -125,6 +133,7 @@ static void drop_front(struct shim_cq *cq)
 
 static void turn(struct shim_cq *cq)
 {
+	cq->stirred = false;
 	KV_LIST_EACH (n, &cq->eps) {
 		struct shim_ep *ep = KV_LIST_ENTRY(n, struct shim_ep, of_cq);
 		if (ep->burst)
@@ -134,12 +143,25 @@ static void turn(struct shim_cq *cq)
 	}
 }
 
+static bool stalled(struct shim_cq *cq)
+{
+	if (!shim_config.stall)
+		return false;
+	if (shim_now() < cq->stalled)
+		return true;
+	if (cq->entries && shim_one_in(shim_config.stall))
+		cq->stalled = shim_now() + shim_config.stall_ms * 1000000;
+	return false;
+}
+
 static ssize_t read_some(struct shim_cq *cq, struct fi_cq_data_entry *out, size_t count)
 {
 	size_t n = 0;
 	turn(cq);
 	if (cq->overrun)
 		return -FI_EOVERRUN;
+	if (stalled(cq))
+		return -FI_EAGAIN;
 	while (n < count && choose(cq)) {
 		struct shim_cqe *e = cq->entry + queue_of(cq)->front;
 		if (e->err) {
@@ -155,9 +177,9 @@ static ssize_t read_some(struct shim_cq *cq, struct fi_cq_data_entry *out, size_
 static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 {
 	struct shim_cq *cq = CONTAINER(fid, struct shim_cq, fid);
-	pthread_mutex_lock(&shim_lock);
+	shim_enter(cq->domain);
 	ssize_t rc = read_some(cq, buf, count);
-	pthread_mutex_unlock(&shim_lock);
+	shim_leave(cq->domain);
 	return rc;
 }
 
@@ -166,7 +188,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *out, uint6
 	struct shim_cq *cq = CONTAINER(fid, struct shim_cq, fid);
 	ssize_t rc = -FI_EAGAIN;
 	(void)flags;
-	pthread_mutex_lock(&shim_lock);
+	shim_enter(cq->domain);
 	if (cq->held) {
 		const struct shim_cqe *e = cq->entry + queue_of(cq)->front;
 		out->op_context = e->ctx;
@@ -179,7 +201,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *out, uint6
 		drop_front(cq);
 		rc = 1;
 	}
-	pthread_mutex_unlock(&shim_lock);
+	shim_leave(cq->domain);
 	return rc;
 }
 
@@ -203,7 +225,7 @@ int shim_trywait(struct fid_fabric *f, struct fid **fids, int count)
 		if (cq->event_fd < 0) {
 			shim_violation("fi_trywait on a CQ without a wait object");
 			rc = -FI_EINVAL;
-		} else if (cq->entries) {
+		} else if (cq->entries || cq->stirred) {
 			rc = -FI_EAGAIN;
 		} else if (read(cq->event_fd, &drained, sizeof(drained)) < 0 && errno != EAGAIN) {
 			rc = -FI_EOTHER;
@@ -225,7 +247,7 @@ static int cq_control(struct fid *fid, int command, void *arg)
 static int cq_close(struct fid *fid)
 {
 	struct shim_cq *cq = CONTAINER(fid, struct shim_cq, fid.fid);
-	if (cq->refs)
+	if (shim_busy(cq->refs, "a completion queue"))
 		return -FI_EBUSY;
 	cq->domain->refs--;
 	if (cq->event_fd >= 0)
@@ -241,8 +263,11 @@ int shim_cq_open(struct fid_domain *d, struct fi_cq_attr *attr, struct fid_cq **
 {
 	struct shim_domain *domain = CONTAINER(d, struct shim_domain, fid);
 	struct queue *q;
-	if (attr->wait_obj != FI_WAIT_NONE && !(domain->kind->wait_fd && attr->wait_obj == FI_WAIT_FD))
+	bool fd = domain->kind->wait_fd || (domain->kind->efa && shim_config.wait_fd);
+	if (attr->wait_obj != FI_WAIT_NONE && !(fd && attr->wait_obj == FI_WAIT_FD))
 		return -FI_ENOSYS;
+	if (shim_config.cq_max && attr->size > shim_config.cq_max)
+		return -FI_EINVAL;
 	if (attr->format != FI_CQ_FORMAT_DATA)
 		return -FI_ENOSYS;
 	q = calloc(1, sizeof(*q));

@@ -10,6 +10,10 @@
  * when a write with immediate or (1.17) a read is cut off, checks no AV, moves nothing while the program does not read its CQ, and answers errors of its own kind. Each of these
  * would have to be undone from outside; what is imitated here would then be tcp.
  *
+ * Emulated writes and reads (a p4d's writes) are packets that wait until the target's program reads its CQ. A write of less than SOFT_READ_MIN has ended for its initiator when
+ * the packets are there, as efa_rdm_rma.c's do when the NIC has delivered them: the bytes land later, also when the initiator has died since. A longer one is fetched by the
+ * target, so it ends when it has landed, or never when its initiator is gone.
+ *
  * Never blocks: a request is read only while there is room for its answer, and answers are always read, so two devices cannot wait for each other. */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -48,15 +52,18 @@ struct hello {
 /* A write that is arriving, or a read that is being answered. */
 struct job {
 	struct kv_list node;
-	uint64_t op, total, got, addr, key, next;
+	uint64_t op, total, got, came, addr, key, next;
 	uint16_t status;
+	bool acked; /* its initiator knows it as done */
 };
 
 struct shim_conn {
 	struct kv_list node;
 	struct shim_ep *ep;
 	int fd;
-	bool ours, up, stuck, said, shake_wanted, shake_sent, shaken, want_out, removed;
+	bool ours, up, stuck, said, shake_wanted, shake_sent, shake_came, shaken, holds, want_out, removed;
+	bool over; /* closed; what it has brought already waits for the program */
+	unsigned softs; /* packets of it that wait for the program's CPU */
 	uint16_t bad; /* answer everything with this */
 	uint8_t peer[BLOB_MAX];
 	uint8_t *in, *out;
@@ -87,6 +94,7 @@ static bool asleep;
 static pthread_once_t started = PTHREAD_ONCE_INIT;
 
 static void conn_break(struct shim_conn *c, uint16_t status);
+static void conn_free(struct shim_conn *c);
 
 static size_t blob_len(const struct shim_ep *ep)
 {
@@ -190,6 +198,12 @@ static bool produce_read(struct shim_conn *c)
 	struct job *j = KV_LIST_ENTRY(c->reads.next, struct job, node);
 	struct packet p = {.type = PKT_DATA, .op = j->op, .total = j->total, .addr = j->addr, .key = j->key};
 	uint16_t status = c->bad ? c->bad : target_check(c, &p, FI_REMOTE_READ, &from);
+	if (status && c->ep->soft_reads && !c->bad) {
+		shim_eq_push(c->ep, ST_RMA_ADDR);
+		kv_list_del(&j->node);
+		free(j);
+		return false;
+	}
 	if (status || j->total == 0) {
 		ack(c, j->op, status);
 		if (status && !c->ep->kind->efa)
@@ -203,6 +217,7 @@ static bool produce_read(struct shim_conn *c)
 	p.offset = at * mtu;
 	p.len = (uint32_t)KV_MIN(mtu, j->total - p.offset);
 	put(c, p, from + p.offset);
+	shim_nic_count(c->ep, c->ep->soft_reads ? COUNT_SEND : COUNT_READ_RESP, p.len);
 	kv_list_del(&j->node);
 	if (++j->next == packets)
 		free(j);
@@ -218,7 +233,8 @@ static size_t choose(struct shim_conn *c, uint64_t now)
 	size_t first = unordered ? shim_random() % c->ops : 0;
 	for (size_t i = 0; i < c->ops; i++) {
 		size_t at = (first + i) % c->ops;
-		if (c->op[at]->release <= now) {
+		bool held = c->ep->kind->handshake && c->op[at]->type != OP_SEND && !c->shaken;
+		if (c->op[at]->release <= now && !held) {
 			shim_count.overtaken += at > 0;
 			return at;
 		}
@@ -243,6 +259,7 @@ static bool produce_request(struct shim_conn *c)
 	if (op->type != OP_READ)
 		p.len = (uint32_t)(op->type == OP_SEND ? op->len : KV_MIN(mtu, op->len - p.offset));
 	put(c, p, op->buf + p.offset);
+	shim_nic_count(c->ep, op->type == OP_WRITE && !c->ep->soft_writes ? COUNT_WRITE : COUNT_SEND, p.len);
 	if (++op->next < op->packets && op->type != OP_READ)
 		return true;
 	op->state = OP_SENT;
@@ -327,15 +344,23 @@ static void wait_here(struct shim_ep *ep, struct shim_conn *c, const struct pack
 		memcpy(w->data, data, len);
 	kv_list_add_tail(&ep->waiting, &w->node);
 	ep->waiting_count++;
-	shim_count.rnr += !soft;
+	if (soft) {
+		c->softs++;
+		shim_count.emulated++;
+		shim_count.emulated_bytes += len;
+		shim_cq_stir(ep->cq);
+	} else {
+		shim_count.rnr++;
+	}
 }
 
 /* A whole message, or the last byte of a write with immediate, is here. */
-static void arrived(struct shim_conn *c, const struct packet *p, const uint8_t *data)
+static void arrived(struct shim_conn *c, const struct packet *p, const uint8_t *data, bool acked)
 {
 	struct shim_ep *ep = c->ep;
 	if (deliver(ep, c, p, data)) {
-		ack(c, p->op, 0);
+		if (!acked)
+			ack(c, p->op, 0);
 		return;
 	}
 	/* A provider with a pool has taken the message; it waits there for the program's receive. */
@@ -344,7 +369,7 @@ static void arrived(struct shim_conn *c, const struct packet *p, const uint8_t *
 		wait_here(ep, NULL, p, data, false);
 		return;
 	}
-	wait_here(ep, c, p, data, false);
+	wait_here(ep, acked ? NULL : c, p, data, false);
 }
 
 static struct job *job_get(struct shim_conn *c, const struct packet *p)
@@ -376,17 +401,19 @@ static void land(struct shim_conn *c, const struct packet *p, const uint8_t *dat
 	if (j->got < j->total)
 		return;
 	uint16_t status = j->status;
+	bool acked = j->acked;
 	kv_list_del(&j->node);
 	free(j);
-	if (status && c->ep->kind->soft_writes && !c->bad) {
+	if (status && c->ep->soft_writes && !c->bad) {
 		/* The provider's own code refuses, and tells its own program; the initiator waits for ever. */
 		shim_eq_push(c->ep, ST_RMA_ADDR);
 	} else if (status || !p->has_imm) {
-		ack(c, p->op, status);
+		if (!acked)
+			ack(c, p->op, status);
 		if (status && !c->ep->kind->efa)
 			c->bad = ST_FLUSHED; /* an access error ends the connection */
 	} else {
-		arrived(c, p, NULL);
+		arrived(c, p, NULL, acked);
 	}
 }
 
@@ -402,6 +429,20 @@ static void read_begin(struct shim_conn *c, const struct packet *p)
 	kv_list_add_tail(&c->reads, &j->node);
 }
 
+/* What the program's CPU is to do waits for it. */
+static void soft_in(struct shim_conn *c, const struct packet *p, const uint8_t *data)
+{
+	wait_here(c->ep, c, p, p->type == PKT_WRITE ? data : NULL, true);
+	if (p->type != PKT_WRITE || p->total >= SOFT_READ_MIN)
+		return;
+	struct job *j = job_get(c, p);
+	j->came += p->len;
+	if (j->came < j->total)
+		return;
+	j->acked = true;
+	ack(c, p->op, 0);
+}
+
 static void hello_in(struct shim_conn *c, const uint8_t *data)
 {
 	struct hello h;
@@ -414,27 +455,32 @@ static void hello_in(struct shim_conn *c, const uint8_t *data)
 
 static void request_in(struct shim_conn *c, const struct packet *p, const uint8_t *data)
 {
+	shim_nic_count(c->ep, p->type == PKT_WRITE && !c->ep->soft_writes ? COUNT_WRITE_RECV : COUNT_RECV, p->len);
 	switch (p->type) {
 	case PKT_HELLO:
 		hello_in(c, data);
 		break;
 	case PKT_SHAKE:
 		c->shake_wanted = true; /* answered when the program reads its CQ */
+		shim_cq_stir(c->ep->cq);
 		break;
 	case PKT_SEND:
 		if (c->bad)
 			ack(c, p->op, c->bad);
 		else
-			arrived(c, p, data);
+			arrived(c, p, data, false);
 		break;
 	case PKT_WRITE:
-		if (c->ep->kind->soft_writes && !c->bad)
-			wait_here(c->ep, c, p, data, true);
+		if (c->ep->soft_writes && !c->bad)
+			soft_in(c, p, data);
 		else
 			land(c, p, data);
 		break;
 	case PKT_READ:
-		read_begin(c, p);
+		if (c->ep->soft_reads && !c->bad)
+			soft_in(c, p, NULL);
+		else
+			read_begin(c, p);
 		break;
 	default:
 		break;
@@ -463,6 +509,17 @@ void device_receives(struct shim_ep *ep)
 	device_wake();
 }
 
+static void soft_do(struct shim_conn *c, const struct packet *p, const uint8_t *data)
+{
+	/* What is fetched from an initiator that is gone does not come. */
+	if (c->over && (p->type != PKT_WRITE || p->total >= SOFT_READ_MIN))
+		return;
+	if (p->type == PKT_WRITE)
+		land(c, p, data);
+	else
+		read_begin(c, p);
+}
+
 void device_soft(struct shim_ep *ep)
 {
 	if (ep->waiting_count) {
@@ -476,15 +533,24 @@ void device_soft(struct shim_ep *ep)
 			}
 		while ((n = kv_list_pop(&batch))) {
 			struct waiting *w = KV_LIST_ENTRY(n, struct waiting, node);
+			w->conn->softs--;
 			if (!ep->dead)
-				land(w->conn, &w->p, w->data);
+				soft_do(w->conn, &w->p, w->data);
 			free(w);
 		}
 		device_receives(ep);
 		device_wake();
 	}
-	KV_LIST_EACH (n, &ep->conns) {
+	KV_LIST_EACH_SAFE (n, &ep->conns) {
 		struct shim_conn *c = KV_LIST_ENTRY(n, struct shim_conn, node);
+		if (c->over && c->softs == 0) {
+			conn_free(c);
+			continue;
+		}
+		if (c->ours && c->shake_came && !c->shaken) {
+			c->shaken = true; /* its program has read that, too */
+			device_wake();
+		}
 		if (c->ours || !c->shake_wanted || c->shake_sent || !room(c, 0))
 			continue;
 		put(c, (struct packet){.type = PKT_SHAKEN}, NULL);
@@ -535,13 +601,15 @@ static void answer_in(struct shim_conn *c, const struct packet *p, const uint8_t
 {
 	struct shim_op *op = op_find(c->ep, p->op);
 	if (p->type == PKT_SHAKEN) {
-		c->shaken = true;
+		c->shake_came = true;
+		shim_cq_stir(c->ep->cq);
 		return;
 	}
 	if (!op || op->conn != c || c->ep->dead)
 		return;
 	if (p->type == PKT_DATA) {
 		memcpy(op->buf + p->offset, data, p->len);
+		shim_nic_count(c->ep, c->ep->soft_reads ? COUNT_RECV : COUNT_READ, p->len);
 		op->got += p->len;
 		if (op->got < op->len)
 			return;
@@ -622,8 +690,10 @@ static void conn_free(struct shim_conn *c)
 	}
 	jobs_free(&c->writes);
 	jobs_free(&c->reads);
-	by_fd[c->fd] = NULL;
-	close(c->fd);
+	if (!c->over) {
+		by_fd[c->fd] = NULL;
+		close(c->fd);
+	}
 	kv_list_del(&c->node);
 	free(c->in);
 	free(c->out);
@@ -632,8 +702,21 @@ static void conn_free(struct shim_conn *c)
 	free(c);
 }
 
+/* The other side has closed. What it had sent has arrived, and is not taken back. */
+static void conn_over(struct shim_conn *c)
+{
+	if (c->softs == 0) {
+		conn_free(c);
+		return;
+	}
+	by_fd[c->fd] = NULL;
+	close(c->fd);
+	c->over = true;
+	c->up = false;
+}
+
 /* The peer is gone: what was posted to it ends some time later, each operation with one of the codes that such a death has. */
-/* Its reader frees it. */
+/* (Its reader frees it.) */
 static void conn_break(struct shim_conn *c, uint16_t status)
 {
 	static const uint16_t deaths[] = {ST_BAD_QPN, ST_UNRESP, ST_ABORT};
@@ -706,13 +789,9 @@ struct shim_conn *device_conn(struct shim_ep *ep, const uint8_t *blob)
 	if (!c)
 		return NULL;
 	memcpy(c->peer, blob, blob_len(ep));
+	c->holds = shim_one_in(2);
 	hello_out(c);
 	return c;
-}
-
-bool device_conn_up(const struct shim_conn *c)
-{
-	return c->up;
 }
 
 bool device_shaken(struct shim_conn *c)
@@ -723,6 +802,12 @@ bool device_shaken(struct shim_conn *c)
 		device_wake();
 	}
 	return c->shaken;
+}
+
+/* efa_rdm_ep_enforce_handshake_for_txe: libfabric 1.22 and later take a few; earlier ones refuse. */
+bool device_holds(const struct shim_conn *c)
+{
+	return c->holds && c->ops < HELD_MAX;
 }
 
 void device_conn_add(struct shim_conn *c, struct shim_op *op)
@@ -797,7 +882,7 @@ static bool conn_read(struct shim_conn *c)
 		ssize_t n = recv(c->fd, c->in + c->in_len, c->cap - c->in_len, MSG_DONTWAIT);
 		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
 			conn_break(c, c->up ? 0 : shim_one_in(2) ? ST_UNREACH : ST_BAD_QPN);
-			conn_free(c);
+			conn_over(c);
 			return true;
 		}
 		if (n < 0)
@@ -857,7 +942,7 @@ static int turn(void)
 		if (ep->dying)
 			die(ep);
 		held |= ep->dying > 0;
-		if (ep->waiting_count && ep->cq && !ep->kind->soft_writes)
+		if (ep->waiting_count && ep->cq && !ep->soft_writes)
 			device_receives(ep), held = true;
 	}
 	return any ? 0 : held ? 1 : -1;
@@ -875,6 +960,8 @@ static void *run(void *arg)
 		for (int i = 0; i < n && !shim_frozen; i++)
 			on_event(&ev[i]);
 		timeout = turn();
+		int counters = shim_counters_write(false);
+		timeout = timeout < 0 ? counters : timeout;
 		asleep = timeout != 0;
 		bool frozen = shim_frozen;
 		pthread_mutex_unlock(&shim_lock);

@@ -3,18 +3,21 @@
 # engine.sh -- the engine's own tests on every imitated machine, each of which is asked for every promise. SHIM_QUICK=1: the short ones on a p5.
 cd "$(dirname "$0")/../.." || exit 2
 build=${KVRAIL_BUILD:-build/release}
-pairs=(efa:efa efa:efa-direct efa-p4d:efa verbs:verbs)
-programs=(conform process await)
-if [ -n "${SHIM_QUICK:-}" ]; then
-	pairs=(efa:efa efa:efa-direct) programs=(conform)
-fi
 rc=0
-for pair in "${pairs[@]}"; do
-	for program in "${programs[@]}"; do
-		KVRAIL_SHIM=${pair%:*} KVRAIL_TEST_PROVIDERS=${pair#*:} timeout -k 5 250 "$build/tests/shim/$program" || rc=1
-	done
-	[ -z "${SHIM_QUICK:-}" ] || continue
+on() { KVRAIL_SHIM=$1 KVRAIL_TEST_PROVIDERS=$2 timeout -k 5 250 "$build/tests/shim/$3" || rc=1; }
+if [ -n "${SHIM_QUICK:-}" ]; then
+	on efa efa conform
+	on efa efa-direct conform
+	exit $rc
+fi
+for pair in efa:efa efa:efa-direct efa-p4d:efa verbs:verbs; do
+	for program in conform process await; do on "${pair%:*}" "${pair#*:}" $program; done
 	# Queues of 16 entries that refuse every third post, and much kept back.
-	KVRAIL_SHIM=${pair%:*},tx=16,rx=16,eagain=3,delay=3 KVRAIL_TEST_PROVIDERS=${pair#*:} timeout -k 5 250 "$build/tests/shim/conform" || rc=1
+	on "${pair%:*},tx=16,rx=16,eagain=3,delay=3" "${pair#*:}" conform
 done
+# No RMA by the device at all; and completion queues that can be waited for.
+on efa,rdma=0 efa conform
+on efa,wait_fd=1 efa conform
+on efa,wait_fd=1 efa await
+on efa,wait_fd=1 efa-direct await
 exit $rc

@@ -64,7 +64,7 @@ static uint64_t context_seed(const void *ctx)
 }
 
 /* What all posts have to bring. 0, or the provider's refusal. */
-static ssize_t post_check(struct shim_ep *ep, const void *buf, size_t len, void *desc, const void *ctx, struct shim_mr **mr)
+static ssize_t post_check(struct shim_ep *ep, const void *buf, size_t len, void *desc, uint64_t access, const void *ctx, struct shim_mr **mr)
 {
 	*mr = NULL;
 	if (!ep->enabled) {
@@ -86,6 +86,10 @@ static ssize_t post_check(struct shim_ep *ep, const void *buf, size_t len, void 
 		shim_violation("%zu bytes at %p are outside of their descriptor's region", len, buf);
 		return -FI_EINVAL;
 	}
+	if (!((*mr)->access & access)) {
+		shim_violation("a region is not registered for what it is used for (%llx of %llx)", (unsigned long long)access, (unsigned long long)(*mr)->access);
+		return -FI_EINVAL;
+	}
 	return 0;
 }
 
@@ -96,8 +100,8 @@ static ssize_t ep_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi
 	struct shim_ep *ep = ep_of(fid);
 	struct shim_mr *mr;
 	(void)from;
-	pthread_mutex_lock(&shim_lock);
-	ssize_t rc = post_check(ep, buf, len, desc, ctx, &mr);
+	shim_enter(ep->domain);
+	ssize_t rc = post_check(ep, buf, len, desc, FI_RECV, ctx, &mr);
 	if (rc == 0 && ep->recvs == ep->rx)
 		rc = -FI_EAGAIN;
 	if (rc == 0) {
@@ -108,7 +112,7 @@ static ssize_t ep_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi
 		if (ep->waiting_count)
 			device_receives(ep);
 	}
-	pthread_mutex_unlock(&shim_lock);
+	shim_leave(ep->domain);
 	return rc;
 }
 
@@ -140,9 +144,9 @@ static bool refused(struct shim_ep *ep, struct shim_conn *c, enum op_type type)
 		ep->burst = 1 + (unsigned)(shim_random() % BURST_MAX);
 		no = true;
 	}
-	if (ep->kind->connects && !device_conn_up(c))
+	if (ep->kind->connects && !device_shaken(c))
 		no = true;
-	if (ep->kind->handshake && type != OP_SEND && !device_shaken(c))
+	if (ep->kind->handshake && type != OP_SEND && !device_shaken(c) && !device_holds(c))
 		no = true;
 	no = no || !ep->free;
 	shim_count.eagain += no;
@@ -179,13 +183,23 @@ static void permute(struct shim_op *op)
 	}
 }
 
+static void post_count(const struct shim_op *op)
+{
+	struct shim_counts *c = &shim_count;
+	uint64_t *const number[] = {&c->sends, &c->writes, &c->reads}, *const bytes[] = {&c->send_bytes, &c->write_bytes, &c->read_bytes};
+	c->posts++;
+	*number[op->type] += 1;
+	*bytes[op->type] += op->len;
+}
+
 static ssize_t post(struct fid_ep *fid, struct shim_op want, void *desc, fi_addr_t to)
 {
 	struct shim_ep *ep = ep_of(fid);
-	uint64_t max = want.type == OP_SEND ? KV_MIN(ep->kind->msg_max, (uint64_t)MESSAGE_MAX) : ep->kind->rma_max;
+	uint64_t max = want.type == OP_SEND ? KV_MIN(ep->kind->msg_max, (uint64_t)MESSAGE_MAX) : shim_rma_max(ep->kind);
+	static const uint64_t access[] = {FI_SEND, FI_WRITE, FI_READ};
 	struct shim_op *op;
-	pthread_mutex_lock(&shim_lock);
-	ssize_t rc = post_check(ep, want.buf, want.len, desc, want.ctx, &want.mr);
+	shim_enter(ep->domain);
+	ssize_t rc = post_check(ep, want.buf, want.len, desc, access[want.type], want.ctx, &want.mr);
 	rc = rc ? rc : address_check(ep, to);
 	if (rc == 0 && want.len > max) {
 		shim_violation("%llu bytes are more than a %s carries", (unsigned long long)want.len, want.type == OP_SEND ? "message" : "transfer");
@@ -217,7 +231,7 @@ static ssize_t post(struct fid_ep *fid, struct shim_op want, void *desc, fi_addr
 	permute(op);
 	if (ep->kind->context2)
 		scribble(op->ctx, context_seed(op->ctx));
-	shim_count.posts++;
+	post_count(op);
 	if (ep->dead)
 		goto out; /* nothing becomes of it */
 	if (lost || (op->doomed && shim_one_in(2))) { /* it fails without having landed; else it lands, and fails */
@@ -232,7 +246,7 @@ static ssize_t post(struct fid_ep *fid, struct shim_op want, void *desc, fi_addr
 		shim_eq_push(ep, 4096);
 	device_wake();
 out:
-	pthread_mutex_unlock(&shim_lock);
+	shim_leave(ep->domain);
 	return rc;
 }
 
@@ -251,13 +265,18 @@ static ssize_t ep_write(struct fid_ep *fid, const void *buf, size_t len, void *d
 	return post(fid, (struct shim_op){.type = OP_WRITE, .buf = (uint8_t *)(uintptr_t)buf, .len = len, .ctx = ctx, .addr = addr, .key = key}, desc, to);
 }
 
+static void immediate_check(uint64_t data)
+{
+	if (data <= UINT32_MAX)
+		return;
+	pthread_mutex_lock(&shim_lock);
+	shim_violation("an immediate of more than 32 bits");
+	pthread_mutex_unlock(&shim_lock);
+}
+
 static ssize_t ep_writedata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t to, uint64_t addr, uint64_t key, void *ctx)
 {
-	if (data > UINT32_MAX) {
-		pthread_mutex_lock(&shim_lock);
-		shim_violation("an immediate of more than 32 bits");
-		pthread_mutex_unlock(&shim_lock);
-	}
+	immediate_check(data);
 	return post(fid, (struct shim_op){.type = OP_WRITE, .buf = (uint8_t *)(uintptr_t)buf, .len = len, .ctx = ctx, .addr = addr, .key = key, .imm = (uint32_t)data, .has_imm = true},
 		    desc, to);
 }
@@ -268,6 +287,8 @@ static ssize_t ep_writemsg(struct fid_ep *fid, const struct fi_msg_rma *msg, uin
 			     .key = msg->rma_iov[0].key, .imm = (uint32_t)msg->data, .has_imm = flags & FI_REMOTE_CQ_DATA};
 	if (msg->iov_count != 1 || msg->rma_iov_count != 1 || flags & FI_INJECT)
 		return -FI_EINVAL;
+	if (op.has_imm)
+		immediate_check(msg->data);
 	return post(fid, op, msg->desc ? msg->desc[0] : NULL, msg->addr);
 }
 
@@ -318,6 +339,8 @@ void shim_op_complete(struct shim_op *op, int status)
 		shim_count.op_errors++;
 		e.prov_errno = status;
 		e.err = ep->kind->efa ? efa_error(status) : verbs_error(status, &e.prov_errno);
+		if (!ep->kind->efa)
+			e.flags = 0; /* as rxm has it: the context alone says what it was */
 	}
 	op->mr->users--;
 	op->conn = NULL;
@@ -368,17 +391,17 @@ static int put(void *value, size_t *len, const void *from, size_t size)
 static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *len)
 {
 	struct shim_ep *ep = CONTAINER(fid, struct shim_ep, fid.fid);
-	bool no = false, soft = ep->kind->soft_writes;
-	size_t msg = ep->kind->msg_max, rma = ep->kind->rma_max;
+	bool soft_writes = ep->soft_writes, soft_reads = ep->soft_reads;
+	size_t msg = ep->kind->msg_max, rma = shim_rma_max(ep->kind);
 	(void)level;
 	if (name == OPT_MAX_MSG_SIZE)
 		return put(value, len, &msg, sizeof(msg));
 	if (name == OPT_MAX_RMA_SIZE)
 		return put(value, len, &rma, sizeof(rma));
 	if (ep->kind->efa && name == OPT_EMULATED_READ)
-		return put(value, len, &no, sizeof(no));
+		return put(value, len, &soft_reads, sizeof(soft_reads));
 	if (ep->kind->efa && name == OPT_EMULATED_WRITE)
-		return put(value, len, &soft, sizeof(soft));
+		return put(value, len, &soft_writes, sizeof(soft_writes));
 	return -FI_ENOPROTOOPT;
 }
 
@@ -553,6 +576,8 @@ int shim_ep_open(struct fid_domain *d, struct fi_info *info, struct fid_ep **out
 	ep->mode = info->mode;
 	ep->listener = -1;
 	ep->unsolicited = unsolicited_by_default(ep);
+	ep->soft_reads = ep->kind->efa && !shim_config.rdma;
+	ep->soft_writes = ep->kind->soft_writes || ep->soft_reads;
 	kv_list_init(&ep->conns);
 	kv_list_init(&ep->waiting);
 	kv_list_init(&ep->of_cq);

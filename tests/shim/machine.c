@@ -21,7 +21,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { EFA_MTU = 8928, KILO = 1024 };
+enum { EFA_MTU = 8928, KILO = 1024, GETINFO_US = 200, TOLD_MAX = 20 };
 #define RDMA_MAX ((uint64_t)1 << 30)
 
 static const struct shim_kind kinds[] = {
@@ -51,6 +51,7 @@ struct shim_config shim_config;
 struct shim_counts shim_count;
 pthread_mutex_t shim_lock = PTHREAD_MUTEX_INITIALIZER;
 bool shim_frozen;
+atomic_uint shim_domains;
 static struct kv_prng prng;
 static size_t machine_at;
 
@@ -63,11 +64,15 @@ static const struct {
 	{"seed", &shim_config.seed, 0},
 	{"tx", &shim_config.tx, 0},                /* send queue, entries; 0: the kind's */
 	{"rx", &shim_config.rx, 0},
+	{"rma_kb", &shim_config.rma_kb, 0},      /* the longest read or write; 0: the kind's */
+	{"cq_max", &shim_config.cq_max, 0},      /* entries that a CQ may have; 0: any */
 	{"eps", &shim_config.ep_max, 48},          /* endpoints per NIC and process that fi_enable gives */
 	{"sq_budget", &shim_config.sq_budget, 0},  /* entries of all send queues of a NIC together; 0: any */
 	{"einval", &shim_config.einval, 0},        /* fi_enable says EINVAL, as in libfabric 1.17, not ENOMEM */
 	{"eagain", &shim_config.eagain, 200},      /* one in so many posts begins a burst of refusals; 0: none */
 	{"delay", &shim_config.delay, 16},         /* one in so many operations and completions is kept back ... */
+	{"stall", &shim_config.stall, 0},        /* one in so many reads of a CQ begins a time in which it gives nothing, as if the program had no CPU ... */
+	{"stall_ms", &shim_config.stall_ms, 300},/* ... of this */
 	{"delay_us", &shim_config.delay_us, 2000}, /* ... for up to this */
 	{"fail", &shim_config.fail, 0},            /* one in so many operations ends with an error, having landed or not */
 	{"fail_at", &shim_config.fail_at, 0},      /* so does the operation of this number of every domain, from 1, not having landed */
@@ -79,6 +84,8 @@ static const struct {
 	{"unsolicited", &shim_config.unsolicited, 1}, /* the device can do unsolicited receives */
 	{"setopt", &shim_config.setopt, 1},        /* 0: as before libfabric 2.5, which has no option for unsolicited receives */
 	{"check", &shim_config.check, 1},          /* compare what was posted when it ends: it must not have changed */
+	{"rdma", &shim_config.rdma, 1},            /* 0: the device does neither (Nitro 3), or may not (asked for by API 1.17): both are emulated */
+	{"wait_fd", &shim_config.wait_fd, 0},      /* libfabric is 2.5, where EFA's CQs have a wait object */
 	{"strict", &shim_config.strict, 1},
 };
 
@@ -139,6 +146,8 @@ static int configure(const char *text)
 			shim_config.machine = NULL;
 			return -1;
 		}
+	if (strcmp(program, "kv-server") == 0)
+		shim_config.stall = 0; /* else nobody would write to a client that stands still */
 	if (!shim_config.seed)
 		shim_config.seed = kv_seed_from_env("KVRAIL_SEED");
 	kv_prng_seed(&prng, shim_config.seed);
@@ -197,12 +206,20 @@ __attribute__((destructor)) static void report(void)
 	const char *path = getenv("KVRAIL_SHIM_REPORT");
 	FILE *f = path && shim_config.machine && shim_count.posts ? fopen(path, "ae") : NULL;
 	const struct shim_counts *c = &shim_count;
+	(void)shim_counters_write(true);
 	if (!f)
 		return;
-	fprintf(f, "%s: posts %llu, refused %llu, overtaken %llu, handshakes %llu, immediates %llu, rnr %llu, cq peak %llu, failed %llu, eq %llu, violations %llu\n",
-		program_invocation_short_name, (unsigned long long)c->posts, (unsigned long long)c->eagain, (unsigned long long)c->overtaken,
-		(unsigned long long)c->handshakes, (unsigned long long)c->immediates, (unsigned long long)c->rnr, (unsigned long long)c->cq_peak,
-		(unsigned long long)c->op_errors, (unsigned long long)c->eq_errors, (unsigned long long)c->violations);
+	const struct {
+		const char *name;
+		uint64_t n;
+	} told[] = {{"posts", c->posts}, {"refused", c->eagain}, {"overtaken", c->overtaken}, {"handshakes", c->handshakes}, {"immediates", c->immediates}, {"rnr", c->rnr},
+		    {"cq peak", c->cq_peak}, {"failed", c->op_errors}, {"eq", c->eq_errors}, {"emulated", c->emulated}, {"emulated bytes", c->emulated_bytes},
+		    {"sends", c->sends}, {"send bytes", c->send_bytes}, {"writes", c->writes}, {"write bytes", c->write_bytes}, {"reads", c->reads},
+		    {"read bytes", c->read_bytes}, {"violations", c->violations}};
+	fprintf(f, "%s:", program_invocation_short_name);
+	for (size_t i = 0; i < KV_COUNT(told); i++)
+		fprintf(f, "%s %s %llu", i ? "," : "", told[i].name, (unsigned long long)told[i].n);
+	fprintf(f, "\n");
 	fclose(f);
 }
 
@@ -226,6 +243,8 @@ uint64_t shim_now(void)
 void shim_violation(const char *format, ...)
 {
 	va_list args;
+	if (shim_count.violations++ >= TOLD_MAX)
+		return;
 	va_start(args, format);
 	flockfile(stderr);
 	fprintf(stderr, "kvrail-shim: %s[%d]: VIOLATION: ", program_invocation_short_name, (int)getpid());
@@ -233,9 +252,67 @@ void shim_violation(const char *format, ...)
 	fprintf(stderr, " (seed %llu)\n", (unsigned long long)shim_config.seed);
 	funlockfile(stderr);
 	va_end(args);
-	shim_count.violations++;
 	if (shim_config.strict)
 		abort();
+}
+
+void shim_enter(struct shim_domain *d)
+{
+	bool alone = atomic_fetch_add(&d->inside, 1) == 0;
+	pthread_mutex_lock(&shim_lock);
+	if (!alone)
+		shim_violation("two threads use an endpoint, or what is bound to it, at the same time");
+}
+
+void shim_leave(struct shim_domain *d)
+{
+	pthread_mutex_unlock(&shim_lock);
+	atomic_fetch_sub(&d->inside, 1);
+}
+
+/* ---- what libfabric's EFA provider aborts for ---- */
+
+static void trap(const char *text)
+{
+	fprintf(stderr, "kvrail-shim: %s: libfabric's EFA provider calls abort() here\n", text);
+	abort();
+}
+
+/* prov/efa/src/efa_env.c and efa_rdm_get_use_device_rdma. */
+static void traps_of_environment(void)
+{
+	const char *rdma = getenv("FI_EFA_USE_DEVICE_RDMA");
+	if (!shim_config.kinds[0]->efa)
+		return;
+	if (getenv("FI_EFA_MTU_SIZE") || getenv("FI_EFA_TX_IOV_LIMIT") || getenv("FI_EFA_RX_IOV_LIMIT"))
+		trap("FI_EFA_MTU_SIZE or FI_EFA_..._IOV_LIMIT is set");
+	if (rdma && strcmp(rdma, "1") == 0 && !shim_config.rdma)
+		trap("FI_EFA_USE_DEVICE_RDMA=1, and the device cannot");
+}
+
+/* efa_fork_support.c, as on Linux before 5.13. */
+static void before_fork(void)
+{
+	const char *safe = getenv("FI_EFA_FORK_SAFE");
+	if (shim_domains > 0 && !(safe && strcmp(safe, "1") == 0) && !getenv("RDMAV_FORK_SAFE") && !getenv("IBV_FORK_SAFE"))
+		trap("fork() while an EFA domain is open, and FI_EFA_FORK_SAFE is not set");
+	pthread_mutex_lock(&shim_lock); /* the child has it then, too */
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_unlock(&shim_lock);
+}
+
+static void fork_watch(void)
+{
+	(void)pthread_atfork(before_fork, after_fork, after_fork);
+}
+
+void shim_fork_watch(void)
+{
+	static pthread_once_t watched = PTHREAD_ONCE_INIT;
+	pthread_once(&watched, fork_watch);
 }
 
 /* ---- fi_getinfo ---- */
@@ -293,7 +370,7 @@ static struct fid_nic *nic_make(unsigned index, const char *name)
 	}
 	nic->device_attr->name = strdup(name);
 	nic->device_attr->vendor_id = strdup(efa ? "0x1d0f" : "0x2c9");
-	nic->device_attr->device_id = strdup(!efa ? "0x101b" : shim_config.kinds[0]->soft_writes ? "0xefa1" : "0xefa2");
+	nic->device_attr->device_id = strdup(!efa ? "0x101b" : !shim_config.rdma ? "0xefa0" : shim_config.kinds[0]->soft_writes ? "0xefa1" : "0xefa2");
 	nic->device_attr->driver = strdup(efa ? "efa" : "mlx5_core");
 	nic->bus_attr->bus_type = FI_BUS_PCI;
 	nic->bus_attr->attr.pci.bus_id = (uint8_t)(0x4f + index);
@@ -351,13 +428,18 @@ static int addresses(const struct shim_kind *k, unsigned nic, const char *node, 
 	return 0;
 }
 
+uint64_t shim_rma_max(const struct shim_kind *k)
+{
+	return shim_config.rma_kb ? shim_config.rma_kb << 10 : k->rma_max;
+}
+
 static void sizes(const struct shim_kind *k, struct fi_info *info)
 {
 	info->caps = FI_MSG | FI_RMA | FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
 	info->ep_attr->type = FI_EP_RDM;
 	info->ep_attr->protocol = k->efa ? FI_PROTO_EFA : FI_PROTO_RXM;
 	/* efa-direct says the larger of message and RMA here; the truth about messages is FI_OPT_MAX_MSG_SIZE. */
-	info->ep_attr->max_msg_size = k->context2 ? k->rma_max : k->msg_max;
+	info->ep_attr->max_msg_size = k->context2 ? shim_rma_max(k) : k->msg_max;
 	info->tx_attr->size = shim_config.tx ? shim_config.tx : k->tx;
 	info->rx_attr->size = shim_config.rx ? shim_config.rx : k->rx;
 	info->tx_attr->iov_limit = k->context2 ? 2 : 4;
@@ -376,16 +458,21 @@ static void sizes(const struct shim_kind *k, struct fi_info *info)
 	info->domain_attr->mr_cnt = k->mrs;
 }
 
+void shim_device_name(unsigned nic, char *out, size_t cap)
+{
+	if (shim_config.kinds[0]->efa)
+		snprintf(out, cap, "rdmap%us0", 79 + nic);
+	else
+		snprintf(out, cap, "mlx5_%u", nic);
+}
+
 static struct fi_info *info_make(const struct shim_kind *k, unsigned nic, const char *node, const struct fi_info *hints)
 {
 	char device[32], domain[48];
 	struct fi_info *info = fi_allocinfo();
 	if (!info)
 		return NULL;
-	if (k->efa)
-		snprintf(device, sizeof(device), "rdmap%us0", 79 + nic);
-	else
-		snprintf(device, sizeof(device), "mlx5_%u", nic);
+	shim_device_name(nic, device, sizeof(device));
 	snprintf(domain, sizeof(domain), "%s%s", device, k->efa ? "-rdm" : "");
 	sizes(k, info);
 	info->fabric_attr->prov_name = strdup(k->prov_name);
@@ -407,7 +494,7 @@ static struct fi_info *ours(const char *node, const struct fi_info *hints)
 	struct fi_info *list = NULL, **tail = &list;
 	for (unsigned nic = 0; nic < shim_config.nics; nic++)
 		for (unsigned i = 0; i < KV_COUNT(shim_config.kinds) && shim_config.kinds[i]; i++) {
-			if (!hints_fit(shim_config.kinds[i], hints))
+			if (!hints_fit(shim_config.kinds[i], hints) || (shim_config.kinds[i]->context2 && !shim_config.rdma))
 				continue;
 			*tail = info_make(shim_config.kinds[i], nic, node, hints);
 			if (*tail)
@@ -423,6 +510,7 @@ static bool named(const char *prov_name)
 
 typedef int getinfo_fn(uint32_t, const char *, const char *, uint64_t, const struct fi_info *, struct fi_info **);
 typedef int fabric_fn(struct fi_fabric_attr *, struct fid_fabric **, void *);
+typedef uint32_t version_fn(void);
 
 static void *next(const char *name)
 {
@@ -434,12 +522,22 @@ static void *next(const char *name)
 	return f;
 }
 
-EXPORT int fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints, struct fi_info **info)
+/* libfabric itself has fi_version, of course; it is answered for where what is imitated is newer. */
+EXPORT uint32_t fi_version(void)
+{
+	uint32_t real = ((version_fn *)next("fi_version"))();
+	return shim_active() && shim_config.wait_fd ? KV_MAX(real, (uint32_t)FI_VERSION(2, 5)) : real;
+}
+
+static int getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints, struct fi_info **info)
 {
 	getinfo_fn *real = (getinfo_fn *)next("fi_getinfo");
 	const char *wanted = hints && hints->fabric_attr ? hints->fabric_attr->prov_name : NULL;
-	if (!shim_active() || (wanted && !named(wanted)))
+	if (wanted && !named(wanted))
 		return real(version, node, service, flags, hints, info);
+	if (FI_VERSION_LT(fi_version(), version))
+		return -FI_ENOSYS;
+	traps_of_environment();
 	struct fi_info *list = ours(node, hints), *rest = NULL, **tail = &list;
 	while (*tail)
 		tail = &(*tail)->next;
@@ -447,6 +545,23 @@ EXPORT int fi_getinfo(uint32_t version, const char *node, const char *service, u
 		*tail = rest;
 	*info = list;
 	return list ? 0 : -FI_ENODATA;
+}
+
+/* Two threads at a time crashed libfabric (its issue 5860). The pause makes them meet. libfabric itself may come by here, from within. */
+EXPORT int fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints, struct fi_info **info)
+{
+	static atomic_uint inside;
+	static __thread bool within;
+	if (!shim_active() || within)
+		return ((getinfo_fn *)next("fi_getinfo"))(version, node, service, flags, hints, info);
+	within = true;
+	if (atomic_fetch_add(&inside, 1) > 0)
+		shim_violation("two threads are in fi_getinfo at the same time");
+	usleep(GETINFO_US);
+	int rc = getinfo(version, node, service, flags, hints, info);
+	atomic_fetch_sub(&inside, 1);
+	within = false;
+	return rc;
 }
 
 const struct shim_kind *shim_kind_of(const struct fi_fabric_attr *attr)

@@ -34,6 +34,19 @@ told() {
 	}
 }
 
+# counted NAME TEST -- COMMAND...: of that run alone, as told.
+counted() {
+	local want=("${@:1:3}") all=$report rc
+	shift 4
+	report=$scratch/report.one
+	: >"$report"
+	KVRAIL_SHIM_REPORT=$report "$@" && told "${want[@]}"
+	rc=$?
+	cat "$report" >>"$all"
+	report=$all
+	return $rc
+}
+
 no_violation() { ! grep -rl VIOLATION "$scratch" --include='*.err' --include='*.out' | grep . && told violations -eq 0; }
 
 # Reads go on while the server is killed and comes back, twice.
@@ -93,12 +106,32 @@ client() {
 	KVRAIL_SHIM="$machine,seed=$seed,nics=1" LD_PRELOAD="$real/tests/shim/shim.so" KVRAIL_TEST_PROVIDER=$provider timeout -k 5 200 "$real/tests/kvclient/$1"
 }
 
+# What an EFA user runs on two instances, both its roles on this machine, with NICs that count.
+acceptance() {
+	local port program nic
+	port=$(free_ports 4) || return 1
+	mkdir -p "$build/tests/engine"
+	for program in kv-doctor tests/engine/test_conform tests/engine/test_process; do
+		sed "s,/kv-bench ,/$program ," "$build/kv-bench" >"$build/$program" && chmod +x "$build/$program"
+	done
+	for nic in 79 80 81 82; do
+		mkdir -p "$scratch/sys/rdmap${nic}s0/ports/1/hw_counters"
+		for program in rdma_write_recv_bytes rdma_read_resp_bytes rdma_read_bytes; do echo 0 >"$scratch/sys/rdmap${nic}s0/ports/1/hw_counters/$program"; done
+	done
+	KVRAIL_SHIM_COUNTERS=$scratch/sys KVRAIL_SYS_INFINIBAND=$scratch/sys KVRAIL_BUILD=$build timeout -k 10 400 tests/efa-acceptance.sh self --provider "$provider" --quick --seconds 8 \
+		--clients 5 --port "$port" --out "$scratch/acceptance" "$@"
+}
+
 pairs=("$@")
 [ $# -gt 0 ] || pairs=(efa:efa efa:efa-direct efa-p4d:efa verbs:verbs)
-plan $((${#pairs[@]} * 23 + 1))
+tests=1
+for pair in "${pairs[@]}"; do
+	case $pair in efa:efa) tests=$((tests + 28)) ;; efa:*) tests=$((tests + 26)) ;; efa-p4d:*) tests=$((tests + 27)) ;; *) tests=$((tests + 25)) ;; esac
+done
+plan $tests
 case ${MODE:-release}$real in *san*)
 	# The sanitizers' own libraries have to be loaded first.
-	for ((i = 1; i <= ${#pairs[@]} * 23 + 1; i++)); do echo "ok $i - programs # SKIP nothing can be preloaded into a sanitizer's build"; done
+	for ((i = 1; i <= tests; i++)); do echo "ok $i - programs # SKIP nothing can be preloaded into a sanitizer's build"; done
 	finish
 	;;
 esac
@@ -116,10 +149,13 @@ for pair in "${pairs[@]}"; do
 	check "$pair: the client reads the bytes" bench --mode pull
 	if [ "$machine" = efa-p4d ]; then
 		check "$pair: auto lets it, since writes are emulated" json_is "$scratch/plain.json" 'j["provider"]["mode"] == "pull"'
+		check "$pair: so that no byte goes through a CPU" counted emulated -eq 0 -- bench
+		check "$pair: pushed on demand, by the CPU" counted emulated -gt 1000 -- bench --mode push
 	else
 		check "$pair: auto lets the server write them" json_is "$scratch/plain.json" 'j["provider"]["mode"] == "push"'
+		check "$pair: no byte goes through a CPU" counted emulated -eq 0 -- bench
+		check "$pair: pushed on demand" bench --mode push
 	fi
-	check "$pair: pushed on demand" bench --mode push
 	if [ "$provider" = verbs ]; then
 		check "$pair: posts were refused" told refused -gt 0
 	else
@@ -142,8 +178,27 @@ for pair in "${pairs[@]}"; do
 	if [ "$provider" != efa-direct ]; then # not what auto takes
 		check "$pair: kv-client" integration cli.sh
 	else
-		check "$pair: unsolicited immediates" env FI_EFA_USE_UNSOLICITED_WRITE_RECV=1 timeout -k 5 120 "$build/kv-bench" --provider "$provider" "${small[@]}" --server-threads 2
+		check "$pair: immediates use up receives" told immediates -gt 1000
 	fi
+	# Completion queues of 1024 entries, of programs that are kept from reading them for 0.3 s: what is not bounded overruns them. Unsolicited, where the machine can.
+	wrap "$at-full" "$machine,seed=$seed,setopt=0,nics=1,cq_max=1024,stall=200,check=0"
+	check "$pair: immediates stay within half of the queue" env FI_EFA_USE_UNSOLICITED_WRITE_RECV=1 timeout -k 5 120 "$build/kv-bench" --provider "$provider" "${small[@]}" --mode push \
+		--value-size 4k --num-workers 4000 --num-clients 1 --num-keys 4000 --repeat-reads 3 --buffer-mb 128 --server-threads 8
+	if [ "$pair" = efa:efa ]; then
+		wrap "$at-acceptance" "$machine,seed=$seed"
+		check "$pair: efa-acceptance.sh" acceptance
+		cp "$scratch/check.out" "$scratch/acceptance.out"
+		check "$pair: and it saw RDMA" grep -q "^ok - GET, push: the server's NIC wrote into this instance: rdma_write_recv_bytes rose by" "$scratch/acceptance.out"
+	fi
+	if [ "$machine" = efa ]; then
+		wrap "$at-fd" "$machine,seed=$seed,wait_fd=1"
+		check "$pair: with wait objects, as libfabric 2.5 has them" bench
+	elif [ "$machine" = efa-p4d ]; then
+		wrap "$at-none" "efa,seed=$seed,rdma=0"
+		check "$pair: a device without any RDMA" bench --json "$scratch/none.json"
+		check "$pair: there auto lets the server write" json_is "$scratch/none.json" 'j["provider"]["mode"] == "push" and j["phases"]["read"]["hits"] == 1000'
+	fi
+	wrap "$at" "$machine,seed=$seed"
 	for program in test_client test_failure test_counters; do
 		check "$pair: $program of the client library" client $program
 	done

@@ -20,6 +20,9 @@ struct shim_counts {
 	uint64_t posts, eagain, handshakes;     /* accepted; refused with -FI_EAGAIN; first contacts that a refusal began */
 	uint64_t overtaken;                     /* packets sent before an older one, and completions read before an older one */
 	uint64_t immediates, rnr;               /* delivered; held because no receive was posted */
+	uint64_t emulated, emulated_bytes;      /* packets that waited for the target's CPU, and the bytes in them that it copied */
+	uint64_t sends, writes, reads;          /* of the posts */
+	uint64_t send_bytes, write_bytes, read_bytes;
 	uint64_t cq_peak;                       /* most entries that any CQ held */
 	uint64_t overruns, eq_errors, op_errors;/* CQs lost; EQ errors put in; operations that ended badly */
 	uint64_t violations;                    /* misuse, each told on stderr; strict=1 (the default) aborts at the first */

@@ -2,6 +2,8 @@
 /* test_shim.c -- that the shim does what its table says (by bare libfabric calls), and what the engine makes of it. */
 #include <dirent.h>
 #include <dlfcn.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/engine/node.h"
@@ -205,8 +207,144 @@ static void misuse_is_told(void **state)
 	assert_int_equal(fi_recv(b.ep, b.mem, 64, fi_mr_desc(b.mr), FI_ADDR_UNSPEC, &d), 0);
 	assert_int_equal(fi_recv(b.ep, b.mem + 64, 64, fi_mr_desc(b.mr), FI_ADDR_UNSPEC, &d), -FI_EINVAL);
 	assert_int_equal(violations(), 8);
+	/* Registered for something else. */
+	struct fid_mr *mr;
+	assert_int_equal(fi_mr_reg(a.domain, a.mem, 64, FI_SEND | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL), 0);
+	assert_int_equal(fi_recv(a.ep, a.mem, 64, fi_mr_desc(mr), FI_ADDR_UNSPEC, &c), -FI_EINVAL);
+	assert_int_equal(fi_read(a.ep, a.mem, 64, fi_mr_desc(mr), to, 0, 0, &c), -FI_EINVAL);
+	assert_int_equal(fi_write(a.ep, a.mem, 64, fi_mr_desc(mr), to, 0, 0, &c), -FI_EINVAL);
+	assert_int_equal(violations(), 11);
+	assert_int_equal(fi_close(&mr->fid), 0);
+	/* More immediate than there is. */
+	assert_int_equal(fi_writedata(a.ep, a.mem, 8, fi_mr_desc(a.mr), 1ull << 32, to, (uint64_t)(uintptr_t)b.mem, fi_mr_key(b.mr), &c), 0);
+	assert_int_equal(violations(), 12);
+	/* Closed while an endpoint uses it. */
+	assert_int_equal(fi_close(&a.cq->fid), -FI_EBUSY);
+	assert_int_equal(fi_close(&a.av->fid), -FI_EBUSY);
+	assert_int_equal(fi_close(&a.eq->fid), -FI_EBUSY);
+	assert_int_equal(fi_close(&a.domain->fid), -FI_EBUSY);
+	assert_int_equal(fi_close(&a.fabric->fid), -FI_EBUSY);
+	assert_int_equal(violations(), 17);
 	raw_close(&a);
 	raw_close(&b);
+}
+
+static uint64_t read_ns;
+
+static void *read_for_a_while(void *arg)
+{
+	struct raw *r = arg;
+	struct fi_cq_data_entry e;
+	for (uint64_t end = shim_now() + read_ns; shim_now() < end && violations() == 0;)
+		(void)fi_cq_read(r->cq, &e, 1);
+	return NULL;
+}
+
+static void two_threads_at_once_are_told(void **state)
+{
+	struct raw a;
+	pthread_t thread;
+	(void)state;
+	quiet("efa,strict=0");
+	raw_open(&a, "efa");
+	read_ns = SECOND / 20;
+	read_for_a_while(&a);
+	assert_int_equal(violations(), 0);
+	read_ns = 10 * SECOND;
+	assert_int_equal(pthread_create(&thread, NULL, read_for_a_while, &a), 0);
+	read_for_a_while(&a);
+	pthread_join(thread, NULL);
+	assert_true(violations() > 0);
+	raw_close(&a);
+}
+
+static void a_newer_api_than_the_librarys_is_refused(void **state)
+{
+	struct fi_info *info = NULL;
+	(void)state;
+	quiet("efa");
+	assert_int_equal(fi_getinfo(FI_VERSION(9, 9), NULL, NULL, 0, NULL, &info), -FI_ENOSYS);
+	assert_null(info);
+}
+
+/* Whether `what` ends a process by abort(), after a domain was opened. */
+static bool aborts(void (*what)(void))
+{
+	int status = 0;
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		struct raw a;
+		signal(SIGABRT, SIG_DFL);
+		if (!freopen("/dev/null", "w", stderr) || shim_configure("efa,rdma=0"))
+			_exit(1);
+		raw_open(&a, "efa");
+		what();
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+}
+
+static void just_fork(void)
+{
+	pid_t pid = fork();
+	if (pid == 0)
+		_exit(0);
+	waitpid(pid, NULL, 0);
+}
+
+static void fork_unprepared(void)
+{
+	unsetenv("FI_EFA_FORK_SAFE");
+	just_fork();
+}
+
+static void ask_with(const char *name)
+{
+	setenv(name, "1", 1);
+	fi_freeinfo(info_of("efa", NULL, 0));
+}
+
+static void demand_rdma(void)
+{
+	ask_with("FI_EFA_USE_DEVICE_RDMA");
+}
+
+static void set_mtu(void)
+{
+	ask_with("FI_EFA_MTU_SIZE");
+}
+
+static void what_aborts_the_process_is_told(void **state)
+{
+	(void)state;
+	quiet("efa"); /* nothing is open in this process */
+	assert_false(aborts(just_fork)); /* te_env_for_programs has said that it may */
+	assert_true(aborts(fork_unprepared));
+	assert_true(aborts(demand_rdma));
+	assert_true(aborts(set_mtu));
+}
+
+static void a_newer_efa_has_a_wait_object(void **state)
+{
+	struct node a, b;
+	struct result r;
+	struct te_info info;
+	uint8_t data[8] = {0};
+	(void)state;
+	quiet("efa,wait_fd=1");
+	node_open(&a, "efa", NULL);
+	node_open(&b, "efa", NULL);
+	te_info(a.te, &info);
+	assert_true(info.wait_fd);
+	struct te_peer *ab = node_peer(&a, &b);
+	(void)node_peer(&b, &a);
+	te_msg_send(a.te, ab, 0, msg_for(&a, &r, data, 8), KV_NEVER);
+	WAIT(r.done && b.messages == 1);
+	assert_int_equal(r.status, 0);
+	node_close(&a);
+	node_close(&b);
 }
 
 static void what_changes_in_flight_is_told(void **state)
@@ -247,10 +385,12 @@ static void a_cq_gives_no_wait_object(void **state)
 	struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_DATA, .wait_obj = FI_WAIT_FD};
 	struct fid_cq *cq;
 	(void)state;
-	quiet("efa");
+	quiet("efa,cq_max=2048");
 	raw_open(&a, "efa");
 	assert_int_equal(fi_cq_open(a.domain, &attr, &cq, NULL), -FI_ENOSYS);
-	assert_int_equal(fi_close(&a.cq->fid), -FI_EBUSY); /* the endpoint still uses it */
+	attr.wait_obj = FI_WAIT_NONE;
+	attr.size = 2049;
+	assert_int_equal(fi_cq_open(a.domain, &attr, &cq, NULL), -FI_EINVAL);
 	raw_close(&a);
 }
 
@@ -301,33 +441,154 @@ static void a_wrong_key_is_an_error_of_the_operation(void **state)
 	raw_close(&b);
 }
 
-static void an_emulated_write_needs_the_target_and_breaks_it(void **state)
+/* a knows b, b knows a, and both have said so. */
+static fi_addr_t raw_pair(struct raw *a, struct raw *b, const char *fabric)
+{
+	struct fi_cq_data_entry e;
+	struct fi_cq_err_entry err;
+	raw_open(a, fabric);
+	raw_open(b, fabric);
+	fi_addr_t to = raw_knows(a, b);
+	(void)raw_knows(b, a);
+	assert_int_equal(write_when_taken(a, b, to, fi_mr_key(b->mr), 8, &a->ctx[0]), 0);
+	assert_int_equal(raw_next(a, b, &e, &err), 1);
+	return to;
+}
+
+static void eq_says(struct raw *r, int prov_errno)
+{
+	struct fi_cq_data_entry e;
+	struct fi_eq_err_entry ee = {0};
+	uint32_t event;
+	uint64_t end = shim_now() + 10 * SECOND;
+	while (fi_eq_read(r->eq, &event, &e, sizeof(e), 0) == -FI_EAGAIN && shim_now() < end)
+		(void)fi_cq_read(r->cq, &e, 1);
+	assert_int_equal(fi_eq_readerr(r->eq, &ee, 0), sizeof(ee));
+	assert_int_equal(ee.prov_errno, prov_errno);
+}
+
+static void a_large_emulated_write_is_fetched_by_the_target(void **state)
 {
 	struct raw a, b;
 	struct fi_cq_data_entry e;
 	struct fi_cq_err_entry err;
-	struct fi_eq_err_entry ee = {0};
-	uint32_t event;
 	(void)state;
 	quiet("efa-p4d,eagain=0,delay=0");
-	raw_open(&a, "efa");
-	raw_open(&b, "efa");
-	fi_addr_t to = raw_knows(&a, &b);
-	(void)raw_knows(&b, &a);
-	assert_int_equal(write_when_taken(&a, &b, to, fi_mr_key(b.mr), 100, &a.ctx[0]), 0);
+	fi_addr_t to = raw_pair(&a, &b, "efa");
+	fill(a.mem, MEM, 9);
+	assert_int_equal(write_when_taken(&a, &b, to, fi_mr_key(b.mr), SOFT_READ_MIN, &a.ctx[0]), 0);
 	usleep(20000);
 	assert_int_equal(fi_cq_read(a.cq, &e, 1), -FI_EAGAIN); /* b reads nothing */
 	assert_int_equal(raw_next(&a, &b, &e, &err), 1);
-	assert_int_equal(fi_eq_read(b.eq, &event, &e, sizeof(e), 0), -FI_EAGAIN);
-	assert_int_equal(write_when_taken(&a, &b, to, fi_mr_key(b.mr) ^ 1, 100, &a.ctx[0]), 0);
-	uint64_t end = shim_now() + 10 * SECOND;
-	while (fi_eq_read(b.eq, &event, &e, sizeof(e), 0) == -FI_EAGAIN && shim_now() < end)
-		(void)fi_cq_read(b.cq, &e, 1);
-	assert_int_equal(fi_eq_readerr(b.eq, &ee, 0), sizeof(ee));
-	assert_int_equal(ee.prov_errno, 4111);
+	assert_memory_equal(a.mem, b.mem, SOFT_READ_MIN);
+	assert_int_equal(write_when_taken(&a, &b, to, fi_mr_key(b.mr) ^ 1, SOFT_READ_MIN, &a.ctx[0]), 0);
+	eq_says(&b, 4111);
 	assert_int_equal(fi_cq_read(a.cq, &e, 1), -FI_EAGAIN); /* and the initiator hears nothing */
 	raw_close(&a);
 	raw_close(&b);
+}
+
+static void a_small_emulated_write_ends_before_it_lands(void **state)
+{
+	struct raw a, b;
+	struct fi_cq_data_entry e;
+	struct fi_cq_err_entry err;
+	(void)state;
+	quiet("efa-p4d,eagain=0,delay=0");
+	fi_addr_t to = raw_pair(&a, &b, "efa");
+	fill(a.mem, MEM, 9);
+	assert_int_equal(write_when_taken(&a, &b, to, fi_mr_key(b.mr), 30000, &a.ctx[0]), 0);
+	assert_int_equal(raw_next(&a, NULL, &e, &err), 1); /* b reads nothing */
+	assert_memory_not_equal(a.mem, b.mem, 30000);
+	raw_close(&a); /* and it lands though its initiator is gone */
+	usleep(20000);
+	(void)fi_cq_read(b.cq, &e, 1);
+	uint8_t *want = malloc(30000);
+	fill(want, 30000, 9);
+	assert_memory_equal(want, b.mem, 30000);
+	free(want);
+	raw_close(&b);
+}
+
+static void a_wrong_key_of_a_small_emulated_write_is_told_to_the_target(void **state)
+{
+	struct raw a, b;
+	struct fi_cq_data_entry e;
+	struct fi_cq_err_entry err;
+	(void)state;
+	quiet("efa-p4d,eagain=0,delay=0");
+	fi_addr_t to = raw_pair(&a, &b, "efa");
+	assert_int_equal(write_when_taken(&a, &b, to, fi_mr_key(b.mr) ^ 1, 100, &a.ctx[0]), 0);
+	assert_int_equal(raw_next(&a, NULL, &e, &err), 1);
+	eq_says(&b, 4111);
+	raw_close(&a);
+	raw_close(&b);
+}
+
+static void without_device_rdma_reads_need_the_target_too(void **state)
+{
+	struct raw a, b;
+	struct fi_cq_data_entry e;
+	struct fi_cq_err_entry err;
+	bool soft = false;
+	size_t len = sizeof(soft);
+	(void)state;
+	quiet("efa,rdma=0,eagain=0,delay=0");
+	assert_null(info_of("efa", "efa-direct", FI_CONTEXT2));
+	fi_addr_t to = raw_pair(&a, &b, "efa");
+	assert_int_equal(fi_getopt(&a.ep->fid, FI_OPT_ENDPOINT, -(0xefa << 16) + 1, &soft, &len), 0);
+	assert_true(soft);
+	fill(b.mem, MEM, 4);
+	assert_int_equal(fi_read(a.ep, a.mem, 30000, fi_mr_desc(a.mr), to, (uint64_t)(uintptr_t)b.mem, fi_mr_key(b.mr), &a.ctx[0]), 0);
+	usleep(20000);
+	assert_int_equal(fi_cq_read(a.cq, &e, 1), -FI_EAGAIN);
+	assert_int_equal(raw_next(&a, &b, &e, &err), 1);
+	assert_memory_equal(a.mem, b.mem, 30000);
+	assert_int_equal(fi_read(a.ep, a.mem, 30000, fi_mr_desc(a.mr), to, (uint64_t)(uintptr_t)b.mem, fi_mr_key(b.mr) ^ 1, &a.ctx[0]), 0);
+	eq_says(&b, 4111);
+	raw_close(&a);
+	raw_close(&b);
+}
+
+/* Which of the two a connection does is drawn: twenty are enough to see both. */
+static void first_contact_needs_both_to_read(void **state)
+{
+	struct raw a, b;
+	struct fi_cq_data_entry e;
+	struct fi_cq_err_entry err;
+	struct shim_counts c;
+	unsigned held = 0;
+	(void)state;
+	for (unsigned i = 0; i < 20; i++) {
+		char config[64];
+		snprintf(config, sizeof(config), "efa,eagain=0,delay=0,nics=1,seed=%u", i + 1);
+		quiet(config);
+		raw_open(&a, "efa");
+		raw_open(&b, "efa");
+		fi_addr_t to = raw_knows(&a, &b);
+		(void)raw_knows(&b, &a);
+		uint64_t at = (uint64_t)(uintptr_t)b.mem;
+		ssize_t rc = fi_write(a.ep, a.mem, 8, fi_mr_desc(a.mr), to, at, fi_mr_key(b.mr), &a.ctx[0]);
+		assert_true(rc == 0 || rc == -FI_EAGAIN);
+		held += rc == 0;
+		for (unsigned k = 1; rc == 0 && k < HELD_MAX; k++)
+			assert_int_equal(fi_write(a.ep, a.mem, 8, fi_mr_desc(a.mr), to, at, fi_mr_key(b.mr), &a.ctx[k]), 0);
+		for (unsigned k = 0; k < 50; k++) {
+			usleep(100);
+			assert_int_equal(fi_write(a.ep, a.mem, 8, fi_mr_desc(a.mr), to, at, fi_mr_key(b.mr), &a.ctx[HELD_MAX]), -FI_EAGAIN);
+		}
+		assert_int_equal(fi_cq_read(b.cq, &e, 1), -FI_EAGAIN); /* b has read; now a has to */
+		usleep(5000);
+		assert_int_equal(fi_write(a.ep, a.mem, 8, fi_mr_desc(a.mr), to, at, fi_mr_key(b.mr), &a.ctx[HELD_MAX]), -FI_EAGAIN);
+		assert_int_equal(write_when_taken(&a, &b, to, fi_mr_key(b.mr), 8, &a.ctx[HELD_MAX]), 0);
+		for (unsigned k = 0; k < (rc == 0 ? HELD_MAX + 1 : 1); k++)
+			assert_int_equal(raw_next(&a, &b, &e, &err), 1);
+		shim_counts(&c);
+		assert_int_equal(c.handshakes, 1);
+		raw_close(&a);
+		raw_close(&b);
+	}
+	assert_true(held > 0 && held < 20);
 }
 
 static void a_closed_endpoint_is_not_written_to(void **state)
@@ -514,13 +775,12 @@ static void einval_of_old_libfabric_is_the_same_sentence(void **state)
 	too_many_endpoints_are_a_sentence("efa,nics=1,eps=3,einval=1");
 }
 
-static void queues_are_halved_until_they_fit(void **state)
+static void queues_are_halved(const char *config)
 {
 	struct te *te[2];
 	struct te_info info;
 	struct kv_error err;
-	(void)state;
-	quiet("efa,nics=1,sq_budget=1300");
+	quiet(config);
 	for (unsigned i = 0; i < 2; i++) {
 		assert_int_equal(engine_open("efa-direct", (struct te_options){.tx_depth = 1024}, &te[i], &err), 0);
 		te_info(te[i], &info);
@@ -528,6 +788,38 @@ static void queues_are_halved_until_they_fit(void **state)
 	}
 	te_close(&te[0]);
 	te_close(&te[1]);
+}
+
+static void queues_are_halved_until_they_fit(void **state)
+{
+	(void)state;
+	queues_are_halved("efa,nics=1,sq_budget=1300");
+	queues_are_halved("efa,nics=1,sq_budget=1300,einval=1");
+}
+
+static void transfers_are_no_longer_than_the_device_takes(void **state)
+{
+	struct node a, b;
+	struct area near, far;
+	struct te_xfer x;
+	struct result r;
+	(void)state;
+	quiet("efa,rma_kb=64");
+	node_open(&a, "efa", &(struct te_options){.chunk_bytes = MEM});
+	node_open(&b, "efa", NULL);
+	struct te_peer *ab = node_peer(&a, &b);
+	(void)node_peer(&b, &a);
+	area_open(&near, &a, MEM, 0, 1);
+	area_open(&far, &b, MEM, 0, 0);
+	xfer_init(&x, &r, TE_WRITE, ab, &near, 0, &far, 0, MEM);
+	assert_true(te_xfer_start(a.te, &x) >= 0);
+	WAIT(r.done);
+	assert_int_equal(r.status, 0);
+	assert_int_equal(x.completed, MEM / (64 << 10));
+	area_close(&near);
+	area_close(&far);
+	node_close(&a);
+	node_close(&b);
 }
 
 static void large_regions_are_halved_until_they_fit(void **state)
@@ -686,7 +978,15 @@ int main(void)
 		cmocka_unit_test(a_cq_gives_no_wait_object),
 		cmocka_unit_test(a_stranger_may_not_write),
 		cmocka_unit_test(a_wrong_key_is_an_error_of_the_operation),
-		cmocka_unit_test(an_emulated_write_needs_the_target_and_breaks_it),
+		cmocka_unit_test(a_large_emulated_write_is_fetched_by_the_target),
+		cmocka_unit_test(a_small_emulated_write_ends_before_it_lands),
+		cmocka_unit_test(a_wrong_key_of_a_small_emulated_write_is_told_to_the_target),
+		cmocka_unit_test(without_device_rdma_reads_need_the_target_too),
+		cmocka_unit_test(first_contact_needs_both_to_read),
+		cmocka_unit_test(two_threads_at_once_are_told),
+		cmocka_unit_test(a_newer_api_than_the_librarys_is_refused),
+		cmocka_unit_test(what_aborts_the_process_is_told),
+		cmocka_unit_test(a_newer_efa_has_a_wait_object),
 		cmocka_unit_test(a_closed_endpoint_is_not_written_to),
 		cmocka_unit_test(a_burst_ends_by_reading_the_cq),
 		cmocka_unit_test(immediates_that_nobody_bounds_overrun_the_cq),
@@ -696,6 +996,7 @@ int main(void)
 		cmocka_unit_test(no_memory_for_a_queue_pair_is_a_sentence),
 		cmocka_unit_test(einval_of_old_libfabric_is_the_same_sentence),
 		cmocka_unit_test(queues_are_halved_until_they_fit),
+		cmocka_unit_test(transfers_are_no_longer_than_the_device_takes),
 		cmocka_unit_test(large_regions_are_halved_until_they_fit),
 		cmocka_unit_test(an_engine_at_work_does_not_ask_its_device),
 		cmocka_unit_test(an_eq_error_rebuilds_the_endpoint),
