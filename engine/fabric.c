@@ -48,6 +48,7 @@ static void leak_log(const struct fab *fab, const char *what, int rc)
 
 static void endpoint_close(struct fab *fab)
 {
+	fab_resolve_close(fab);
 	if (fab->ep && fab->quirk->drain_first)
 		fab_verbs_drain(fab);
 	if (fab->ep)
@@ -252,6 +253,7 @@ static int endpoint_open(struct fab *fab, struct kv_error *err)
 	}
 	fab->name_len = name_len;
 	fab_tcp_settle(fab);
+	fab_resolve_open(fab);
 	return 0;
 }
 
@@ -509,6 +511,10 @@ int fab_av_insert(struct fab *fab, const void *blob, size_t len, uint64_t *out_h
 			 fab->caps.domain, rc < 0 ? fi_strerror(-rc) : "no address was inserted");
 		return -KV_EPROVIDER;
 	}
+	if (fab_resolve_insert(fab, handle, copy, len)) {
+		(void)fi_av_remove(fab->av, &handle, 1, 0);
+		return -KV_ENOMEM;
+	}
 	*out_handle = handle;
 	return 0;
 }
@@ -516,11 +522,20 @@ int fab_av_insert(struct fab *fab, const void *blob, size_t len, uint64_t *out_h
 void fab_av_remove(struct fab *fab, uint64_t handle)
 {
 	fi_addr_t addr = handle;
+	fab_resolve_remove(fab, handle);
 	if (fab->av && !fab->quirk->av_remove_unsafe)
 		(void)fi_av_remove(fab->av, &addr, 1, 0);
 }
 
 /* ---- posting ---- */
+
+/* 0 where an operation to this address may be handed to the provider; -FI_EAGAIN where it would block. */
+static inline int way_check(struct fab *fab, uint64_t to)
+{
+	if (KV_UNLIKELY(!fab->ep))
+		return -KV_EPROVIDER;
+	return KV_UNLIKELY(fab->resolve != NULL) && !fab_resolve_known(fab, to) ? -FI_EAGAIN : 0;
+}
 
 static void *desc_of(struct fab_mr *mr)
 {
@@ -544,8 +559,9 @@ int fab_recv(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, struct f
 
 int fab_send(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, struct fab_ctx *ctx)
 {
-	if (KV_UNLIKELY(!fab->ep))
-		return -KV_EPROVIDER;
+	int rc = way_check(fab, to);
+	if (KV_UNLIKELY(rc != 0))
+		return rc;
 	ctx_arm(fab, ctx, 1);
 	return (int)fi_send(fab->ep, buf, len, desc_of(mr), to, ctx);
 }
@@ -583,8 +599,9 @@ static int write_split(struct fab *fab, const void *buf, size_t len, struct fab_
 int fab_write(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, uint64_t addr, uint64_t key,
 	      const uint32_t *imm, bool delivery, struct fab_ctx *ctx)
 {
-	if (KV_UNLIKELY(!fab->ep))
-		return -KV_EPROVIDER;
+	int rc = way_check(fab, to);
+	if (KV_UNLIKELY(rc != 0))
+		return rc;
 	if (imm && len && fab->split_imm)
 		return write_split(fab, buf, len, mr, to, addr, key, *imm, delivery, ctx);
 	ctx_arm(fab, ctx, 1);
@@ -598,8 +615,9 @@ int fab_write(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, u
 int fab_read(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, uint64_t from, uint64_t addr, uint64_t key,
 	     struct fab_ctx *ctx)
 {
-	if (KV_UNLIKELY(!fab->ep))
-		return -KV_EPROVIDER;
+	int rc = way_check(fab, from);
+	if (KV_UNLIKELY(rc != 0))
+		return rc;
 	ctx_arm(fab, ctx, 1);
 	return (int)fi_read(fab->ep, buf, len, desc_of(mr), from, addr, key, ctx);
 }

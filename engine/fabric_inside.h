@@ -41,6 +41,7 @@ struct fab {
 	bool dead_due;   /* a FAB_EV_DEAD is to be reported */
 	bool split_imm;  /* see fabric.c */
 	bool counted;    /* in the census of endpoints (fabric_limits.c) */
+	struct fab_resolve *resolve; /* NULL: libfabric resolves addresses without blocking, or it is not verbs (fabric_resolve.c) */
 	size_t name_len; /* of our own address; a peer's has the same length unless it is a string */
 	char last_error[256];
 };
@@ -110,6 +111,18 @@ void fab_verbs_drain(struct fab *fab);
 
 /* fab_verbs_check -- 0, or -KV_ENOTSUP with *err: a setting in the environment under which immediates are lost. */
 int fab_verbs_check(const struct fab *fab, struct kv_error *err);
+
+/* ---- fabric_resolve.c ---- */
+
+/* fab_resolve_open, _close -- with the endpoint. Without it fab->resolve stays NULL, and postings may block where a peer's address does not answer.
+ * fab_resolve_insert, _remove -- a handle of the address vector, and its address. 0 or -KV_ENOMEM.
+ * fab_resolve_known -- whether libfabric may be asked to connect to it; if not, the question is on its way: try again later, as after -FI_EAGAIN. Only with
+ * fab->resolve. */
+void fab_resolve_open(struct fab *fab);
+void fab_resolve_close(struct fab *fab);
+int fab_resolve_insert(struct fab *fab, uint64_t handle, const void *addr, size_t len);
+void fab_resolve_remove(struct fab *fab, uint64_t handle);
+bool fab_resolve_known(struct fab *fab, uint64_t handle);
 
 /* ---- fabric_limits.c ---- */
 
