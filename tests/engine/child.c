@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* child.c -- see child.h. The socket carries one hello each way; a child ends when it closes or when it has lived a
- * minute. */
+/* child.c -- see child.h. The socket carries one hello each way; a child ends when it closes, or when it has
+ * lived for three waits of a test. */
 #include "tests/engine/child.h"
 
 #include <dirent.h>
@@ -16,11 +16,14 @@
 
 extern char **environ;
 
-enum { CHILD_FD = 3, CHILD_LIFE_S = 60 };
+enum { CHILD_FD = 3, CHILD_LIFE_WAITS = 3 };
 
 static void hello_of(struct child_hello *h, struct node *node, struct area *area)
 {
+	struct te_info info;
+	te_info(node->te, &info);
 	memset(h, 0, sizeof(*h));
+	h->chunk = info.chunk_bytes;
 	assert_int_equal(te_address(node->te, 0, &h->address), 0);
 	h->len = area->len;
 	h->base = area->remote.keys[0].base;
@@ -116,6 +119,7 @@ struct te_peer *child_peer(struct child *c, struct node *node)
 
 struct writer {
 	struct te_xfer x;
+	uint32_t round;
 	bool busy;
 };
 
@@ -126,10 +130,23 @@ static void write_done(struct te_xfer *x, int status)
 	w->busy = false;
 }
 
+static void stamp(struct writer *w, const struct node *n, struct area *local)
+{
+	struct te_info info;
+	te_info(n->te, &info);
+	w->round++;
+	for (uint64_t at = 0, end; at < local->len; at = end) {
+		end = KV_MIN(at + info.chunk_bytes, local->len);
+		memcpy(local->base + at, &w->round, sizeof(w->round));
+		memcpy(local->base + end - sizeof(w->round), &w->round, sizeof(w->round));
+	}
+}
+
 static void write_again(struct writer *w, struct node *n, struct te_peer *peer, struct area *local, struct area *remote)
 {
 	if (w->busy)
 		return;
+	stamp(w, n, local);
 	memset(&w->x, 0, sizeof(w->x));
 	w->x = (struct te_xfer){.dir = TE_WRITE,
 				.peer = peer,
@@ -138,7 +155,7 @@ static void write_again(struct writer *w, struct node *n, struct te_peer *peer, 
 				.remote = &remote->remote,
 				.at = {.slice = remote->len, .count = 1},
 				.with_imm = true,
-				.imm = 7,
+				.imm = w->round,
 				.deadline_ns = KV_NEVER,
 				.done = write_done,
 				.arg = w};
@@ -167,7 +184,7 @@ static void run(enum child_role role, const char *provider)
 	    !hello_write(CHILD_FD, &mine))
 		_exit(1);
 	remote_of(&remote, &key, &theirs);
-	uint64_t end = kv_clock_now(&kv_clock_monotonic) + CHILD_LIFE_S * 1000000000ull;
+	uint64_t end = kv_clock_now(&kv_clock_monotonic) + CHILD_LIFE_WAITS * WAIT_NS;
 	while (kv_clock_now(&kv_clock_monotonic) < end && !parent_gone(CHILD_FD)) {
 		node_poll_all();
 		if (role == CHILD_WRITE)

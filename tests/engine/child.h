@@ -10,10 +10,12 @@
 
 #define CHILD_AREA (64ull << 20)
 
+
 /* What each side tells the other: one engine with one rail, one region in one part. */
 struct child_hello {
 	struct te_address address;
 	uint64_t len, base, key;
+	uint64_t chunk; /* what its engine writes at once: CHILD_AREA, or the most that the provider takes */
 	uint8_t virt;
 };
 
@@ -27,7 +29,8 @@ struct child {
 
 enum child_role {
 	CHILD_SERVE, /* polls; its memory may be read and written */
-	CHILD_WRITE  /* writes its whole memory to ours, chunk CHILD_AREA, again and again, with immediate 7 */
+	CHILD_WRITE  /* writes its whole memory to ours, again and again: the first time with 1 as the immediate of each chunk and
+			in the first and last four bytes of each, then with 2, ... */
 };
 
 /* Start a child that talks `provider` and knows `node` and its memory. */

@@ -11,6 +11,14 @@ enum { NODES_MAX = 16, PROVIDERS_TEXT = 256, PROVIDERS_MAX = 8, CASES_MAX = 512 
 static struct node *nodes[NODES_MAX];
 static struct kv_log log_stderr = {.level = KV_LOG_WARN, .write = kv_log_stderr};
 
+uint64_t node_wait_ns(void)
+{
+	enum { WAIT_S = 20, WAIT_S_MAX = 3600 };
+	const char *text = getenv("KVRAIL_TEST_WAIT_S");
+	uint64_t s = text ? strtoull(text, NULL, 10) : 0;
+	return (s >= 1 && s <= WAIT_S_MAX ? s : WAIT_S) * 1000000000;
+}
+
 static void on_message(void *arg, unsigned rail, const uint8_t *data, size_t len)
 {
 	struct node *n = arg;
@@ -30,6 +38,8 @@ static void on_immediate(void *arg, unsigned rail, uint32_t imm)
 	n->rail_imms[rail]++;
 	n->imm_count[imm % NODE_IMMS]++;
 	n->last_imm = imm;
+	if (n->on_immediate)
+		n->on_immediate(n, imm);
 }
 
 static void on_follow(void *arg)

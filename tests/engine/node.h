@@ -19,7 +19,9 @@
 #include "engine/engine.h"
 
 enum { NODE_IMMS = 8 };
-#define WAIT_NS 20000000000ull /* a wait that takes longer has failed */
+/* A wait that takes longer has failed: 20 s, or KVRAIL_TEST_WAIT_S, which tests/verbs sets: its machine is emulated. */
+uint64_t node_wait_ns(void);
+#define WAIT_NS node_wait_ns()
 
 struct node {
 	struct te *te;
@@ -32,6 +34,7 @@ struct node {
 	unsigned resets, rooms;
 	int reset_status;
 	void (*on_message)(struct node *n, const uint8_t *data, size_t len); /* may be NULL */
+	void (*on_immediate)(struct node *n, uint32_t imm);
 	void (*on_follow)(struct node *n);
 	void *arg;
 };

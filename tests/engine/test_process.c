@@ -86,54 +86,148 @@ static void a_fence_stops_a_writer_in_the_middle_of_a_chunk(void **state)
 	}
 }
 
-/* rxm crashes here when the write carries its immediate with it (see split writes in engine/fabric.c). */
-static void a_writer_killed_in_the_middle_of_a_chunk_harms_nobody(void **state)
+static uint32_t stamp_at(uint64_t offset)
+{
+	uint32_t stamp;
+	memcpy(&stamp, area.base + offset, sizeof(stamp));
+	return stamp;
+}
+
+/* What the writer's stamps say (child.h): whole chunks of a round or a later one, and chunks that are here in part. */
+static void chunks_here(uint32_t round, unsigned *out_whole, unsigned *out_part)
+{
+	*out_whole = *out_part = 0;
+	for (uint64_t at = 0, end; at < area.len; at = end) {
+		end = KV_MIN(at + child.hello.chunk, area.len);
+		uint32_t head = stamp_at(at), tail = stamp_at(end - sizeof(tail));
+		*out_whole += tail >= round;
+		*out_part += head > tail;
+	}
+}
+
+static bool inside_a_chunk(void)
+{
+	unsigned whole, part;
+	chunks_here(0, &whole, &part);
+	return part > 0;
+}
+
+/* However many chunks of a round are announced, so many of them are here. */
+static void announced(struct node *node, uint32_t imm)
+{
+	static uint32_t round, count;
+	unsigned whole, part;
+	count = imm == round && node->imms > 1 ? count + 1 : 1;
+	round = imm;
+	chunks_here(round, &whole, &part);
+	if (whole < count)
+		fail_msg("%u chunks of round %u are announced, %u are here", count, round, whole);
+}
+
+/* A killed process that copied by itself leaves the chunk where it was. A NIC goes on until the kernel has taken its queue pair away, which is some way into
+ * the end of the process: what was posted may get there. So where a CPU copies, the writer is stopped first, and what it had sent waited for. */
+static bool cpu_copies(const char *provider)
+{
+	return strcmp(provider, "tcp") == 0;
+}
+
+/* Kill the writer inside a chunk, and take what still comes. Whether it was inside. */
+static bool kill_in_chunk(const char *provider)
+{
+	unsigned whole, part;
+	WAIT(n.imms > 0);
+	WAIT(inside_a_chunk());
+	if (cpu_copies(provider)) {
+		child_signal(&child, SIGSTOP);
+		node_poll_for(LATE_NS / 3);
+	}
+	child_end(&child);
+	node_poll_for(LATE_NS / 6);
+	chunks_here(n.last_imm, &whole, &part);
+	printf("# killed in round %u: %u chunks of %llu bytes are here in whole, %u in part\n", n.last_imm, whole,
+	       (unsigned long long)child.hello.chunk, part);
+	return part > 0;
+}
+
+static void others_go_on(const char *provider)
 {
 	struct node other;
 	struct area far;
 	struct te_xfer x;
 	struct result r;
-	for (unsigned round = 0; round < 5; round++) {
+	node_open(&other, provider, NULL);
+	area_open(&far, &other, 1 << 20, 0, 12);
+	struct te_peer *good = node_peer(&n, &other);
+	(void)node_peer(&other, &n); /* EFA answers only initiators that it knows */
+	xfer_init(&x, &r, TE_READ, good, &area, 0, &far, 0, 1 << 20);
+	assert_true(te_xfer_start(n.te, &x) >= 0);
+	WAIT(r.done);
+	assert_int_equal(r.status, 0);
+	assert_memory_equal(area.base, far.base, 1 << 20);
+	te_peer_close(&good);
+	area_close(&far);
+	node_close(&other);
+}
+
+/* rxm crashes here when the write carries its immediate with it (see split writes in engine/fabric.c). */
+static void a_writer_killed_in_the_middle_of_a_chunk_harms_nobody(void **state)
+{
+	enum { INSIDE = 5, ROUNDS = 25 };
+	unsigned inside = 0;
+	for (unsigned round = 0; round < ROUNDS && inside < INSIDE; round++) {
 		start(state, CHILD_WRITE);
 		struct te_peer *peer = child_peer(&child, &n);
-		stop_mid_chunk(0xa1);
-		uint64_t imms = n.imms;
-		child_end(&child);
-		node_poll_for(LATE_NS / 6);
-		assert_int_equal(n.imms, imms); /* a part of a chunk is not announced */
-		node_open(&other, *state, NULL);
-		area_open(&far, &other, 1 << 20, 0, 12);
-		struct te_peer *good = node_peer(&n, &other);
-		(void)node_peer(&other, &n); /* EFA answers only initiators that it knows */
-		xfer_init(&x, &r, TE_READ, good, &area, 0, &far, 0, 1 << 20);
-		assert_true(te_xfer_start(n.te, &x) >= 0);
-		WAIT(r.done);
-		assert_int_equal(r.status, 0);
+		n.on_immediate = announced;
+		inside += kill_in_chunk(*state);
+		n.on_immediate = NULL;
+		others_go_on(*state);
 		te_peer_close(&peer);
-		te_peer_close(&good);
-		area_close(&far);
-		node_close(&other);
 		finish();
 	}
+	if (inside < INSIDE && !cpu_copies(*state)) {
+		printf("# skipped: the NIC is too fast: only %u of %u kills were inside a chunk\n", inside, (unsigned)ROUNDS);
+		skip();
+	}
+	assert_int_equal(inside, INSIDE);
+}
+
+enum { READS = 40 };
+
+static bool all_done(const struct result *r)
+{
+	unsigned done = 0;
+	for (unsigned i = 0; i < READS; i++)
+		done += r[i].done != 0;
+	return done == READS;
+}
+
+/* Begin all of them. False: they came to their deadline before one byte had moved, on a machine that is slow. */
+static bool reads_begin(struct te_xfer *x, struct result *r, struct te_peer *peer, uint64_t patience_ns)
+{
+	for (unsigned i = 0; i < READS; i++) {
+		xfer_init(&x[i], &r[i], node_break_dir(&n), peer, &area, 0, &child.remote, 0, CHILD_AREA);
+		x[i].deadline_ns = kv_clock_now(&kv_clock_monotonic) + patience_ns;
+		assert_true(te_xfer_start(n.te, &x[i]) >= 0);
+	}
+	WAIT(x[0].completed > 0 || all_done(r));
+	return x[0].completed > 0;
 }
 
 static void a_killed_peer_ends_what_is_in_flight(void **state)
 {
-	enum { COUNT = 40 };
-	static struct te_xfer x[COUNT];
-	static struct result r[COUNT];
+	static struct te_xfer x[READS];
+	static struct result r[READS];
+	uint64_t patience = 500000000;
 	start(state, CHILD_SERVE);
 	struct te_peer *peer = child_peer(&child, &n);
-	for (unsigned i = 0; i < COUNT; i++) {
-		xfer_init(&x[i], &r[i], node_break_dir(&n), peer, &area, 0, &child.remote, 0, CHILD_AREA);
-		x[i].deadline_ns = kv_clock_now(&kv_clock_monotonic) + 500000000;
-		assert_true(te_xfer_start(n.te, &x[i]) >= 0);
+	while (!reads_begin(x, r, peer, patience)) {
+		patience *= 2;
+		assert_true(patience < WAIT_NS);
 	}
-	WAIT(x[0].completed > 0);
 	child_end(&child);
 	WAIT(!te_busy(n.te));
 	unsigned failed = 0;
-	for (unsigned i = 0; i < COUNT; i++) {
+	for (unsigned i = 0; i < READS; i++) {
 		assert_int_equal(r[i].done, 1);
 		assert_true(r[i].status == 0 || r[i].status == -KV_EPEERDOWN || r[i].status == -KV_ETIMEOUT);
 		failed += r[i].status != 0;
