@@ -5,7 +5,7 @@
 # Speaks TAP. Programs that do so themselves are passed through; every other scenario is one test. A line "# end SCENARIO" follows each, so that run.sh
 # knows what is left when the guest breaks. Time is emulated here: nothing is judged by it, and every wait is generous.
 . "$(dirname "$0")/../integration/lib.bash"
-export KVRAIL_TEST_PROVIDERS=verbs CMOCKA_MESSAGE_OUTPUT=tap
+export KVRAIL_TEST_PROVIDERS=verbs CMOCKA_MESSAGE_OUTPUT=tap KVRAIL_TEST_WAIT_S=100
 bench_args=(--provider verbs --verify --num-keys 64 --repeat-reads 4 --warmup 8 --num-workers 8 --timeout 30 --peer-timeout 20 --log-level warn)
 
 server_pid=
@@ -205,6 +205,50 @@ cable() { # the port of the client's device goes down until its queue pairs give
 	sleep 20
 	ip link set p0 up
 	again && reads_end && serve_end
+}
+
+# said COUNT TEXT -- until kv-bench has said so, so often.
+said() {
+	local i
+	for ((i = 0; i < 900; i++)); do
+		[ "$(grep -cE -- "$2" "$scratch/reads.out")" -ge "$1" ] && return 0
+		kill -0 "$bench_pid" 2>/dev/null || break
+		sleep 0.1
+	done
+	echo "kv-bench did not say '$2' $1 times:"
+	tail -n 40 "$scratch/reads.out"
+	return 1
+}
+rail_cut() { # two rails; the far end of one goes dark under load, then the near end: no call fails, and each comes back
+	local out back=0 port
+	serve 10.9.0.1:0 --nic rxe0,rxe1 && reads_start --server "$server" --nic rxe2,rxe3 --timeout 100 --log-level info || return
+	stat_nic=rxe0
+	for port in p1 p3; do
+		out=$(grep -c 'links do not answer over the fabric' "$scratch/reads.out")
+		back=$(grep -c 'answers again' "$scratch/reads.out")
+		ip link set $port down
+		said $((out + 1)) 'links do not answer over the fabric.*going on' || return
+		# As if the host had been gone for so long that nobody remembers where it was.
+		ip neigh flush all
+		again || return
+		ip link set $port up
+		said $((back + 1)) 'answers again' || return
+	done
+	again || return
+	kill -INT "$bench_pid" && wait "$bench_pid" || {
+		echo "kv-bench ended with status $?"
+		tail -n 60 "$scratch/reads.out"
+		return 1
+	}
+	rails_used && verified 100 "$scratch/reads.json" && serve_end
+}
+# No error, each connection was lost and made anew, and both rails carried data.
+rails_used() {
+	python3 -c 'import json, sys
+r = json.load(open(sys.argv[1]))
+read, lost = r["phases"]["read"], r["counters"]["connections"]["lost_connections"]
+print("#: %d reads, errors %s, %d connections lost, immediates by rail %s" % (read["ops"], read["errors"], lost, [x["immediates"] for x in r["rails"]]))
+assert read["errors"] == {} and lost >= 2 and len(r["rails"]) == 2 and all(x["immediates"] > 20 for x in r["rails"])' "$scratch/reads.json"
 }
 
 for scenario in "$@"; do

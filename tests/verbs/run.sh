@@ -47,10 +47,11 @@ guest() {
 }
 
 if [ $# -gt 0 ]; then
-	guest 3 1200 "$@"
+	guest 4 1200 "$@"
 else
 	guest 3 600 engine_small conform
 	guest 2 900 get_put sizes batch rails trace doctor
 	guest 2 900 kill_server kill_client cable
+	guest 4 600 rail_cut
 fi
 exit $failed
