@@ -13,8 +13,10 @@
 #include "loop/stack.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "loop/sanitize.h"
@@ -60,6 +62,22 @@ static void valgrind_end(struct stack_pool *pool)
 	free(pool->valgrind);
 }
 
+/* Address space that this process may still have. */
+static uint64_t address_space_room(size_t page_bytes)
+{
+	unsigned long long pages = 0;
+	struct rlimit limit;
+	FILE *f;
+	if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY)
+		return UINT64_MAX;
+	f = fopen("/proc/self/statm", "re");
+	if (!f || fscanf(f, "%llu", &pages) != 1)
+		pages = 0;
+	if (f)
+		fclose(f);
+	return limit.rlim_cur - KV_MIN((uint64_t)limit.rlim_cur, (uint64_t)pages * page_bytes);
+}
+
 static char *reserve(const struct stack_pool *pool)
 {
 	return mmap(NULL, pool->slot_bytes * pool->max, PROT_NONE,
@@ -72,8 +90,12 @@ int stack_pool_init(struct stack_pool *pool, size_t stack_bytes, uint32_t max, e
 	*pool = (struct stack_pool){.page_bytes = (size_t)sysconf(_SC_PAGESIZE), .max = max, .guard = guard};
 	pool->stack_bytes = kv_align_up(KV_MAX(stack_bytes, (size_t)1 << 13), pool->page_bytes);
 	pool->slot_bytes = pool->stack_bytes + pool->page_bytes;
+	/* Under a small limit of address space fewer stacks are better than none, and better than nothing left for threads,
+	 * buffers and the provider. */
+	uint64_t share = address_space_room(pool->page_bytes) / STACK_SHARE;
+	while (pool->slot_bytes * pool->max > share && pool->max > STACK_FEWEST)
+		pool->max = KV_MAX(pool->max / 2, (uint32_t)STACK_FEWEST);
 	char *base = reserve(pool);
-	/* Under a small limit of address space fewer stacks are better than none. */
 	while (base == MAP_FAILED && pool->max > STACK_FEWEST) {
 		pool->max = KV_MAX(pool->max / 2, (uint32_t)STACK_FEWEST);
 		base = reserve(pool);

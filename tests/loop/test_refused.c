@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -177,6 +178,28 @@ static void test_little_address_space_makes_fewer_coroutines(void **state)
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+/* Threads, buffers and the provider need some of it, too. */
+static void test_little_address_space_is_not_all_taken(void **state)
+{
+	int status = 0;
+	(void)state;
+	if (KV_ASAN || KV_TSAN)
+		skip(); /* they need terabytes of it */
+	fflush(NULL);
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		struct kv_error err;
+		struct loop *loop = NULL;
+		if (limit(RLIMIT_AS, 640 << 20) < 0 || loop_create(&(struct loop_options){.name = "small"}, &loop, &err) < 0)
+			_exit(2);
+		_exit(mmap(NULL, 320 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED ? 0 : 3);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 static void test_missing_entropy_is_an_error(void **state)
 {
 	static const struct kv_entropy broken = {.fill = no_entropy};
@@ -193,6 +216,7 @@ int main(void)
 		cmocka_unit_test(test_short_files_name_the_limit),
 		cmocka_unit_test(test_short_address_space_names_the_limit),
 		cmocka_unit_test(test_little_address_space_makes_fewer_coroutines),
+		cmocka_unit_test(test_little_address_space_is_not_all_taken),
 		cmocka_unit_test(test_missing_entropy_is_an_error),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
