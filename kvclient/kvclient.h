@@ -19,7 +19,10 @@
  * takes the time that it takes (on shm a peer that is killed may leave the provider spinning for ever:
  * docs/PROVIDERS.md). Calls that take no timeout say below what bounds them. A wrong byte is never delivered
  * as good: GET verifies the block's XXH3-64 unless told not to. Besides the codes each call lists, any may end with
- * -KV_ENOMEM, -KV_EPROTO (the server sent nonsense) or -KV_EPROVIDER (the fabric provider failed up to the deadline). The
+ * -KV_ENOMEM, -KV_EPROTO (the server sent nonsense) or -KV_EPROVIDER (the fabric provider failed up to the deadline);
+ * -KV_EINVAL (NULL where something is needed, a length of 0, a size field that is none, an _await call that is not made
+ * by a worker of that client, a call that blocks made by a worker) or -KV_ECLOSED (the pool is being closed), both at
+ * once and with nothing done. What is written on success only is untouched then; `err` may be NULL everywhere. The
  * library never calls exit, abort or setenv and installs no signal handler (the shm provider of libfabric does:
  * docs/PROVIDERS.md).
  *
@@ -121,11 +124,14 @@ KVC_API void kvc_pool_close(struct kvc_pool **pool);
 KVC_API int kvc_run(struct kvc_pool *pool, unsigned num_workers,
 		    void (*fn)(struct kvc_client *client, unsigned w, void *arg), void *arg);
 
-/* kvc_spawn -- start one more coroutine on a worker's client's loop, from any thread. arg must live until fn returns. 0
- * or -KV_EBUSY, -KV_ENOMEM, -KV_ETIMEOUT (the loop is stuck): fn never runs. */
+/* kvc_spawn -- start one more coroutine on a worker's client's loop, from any thread that is no loop's, or from a worker of
+ * that client (from one of another loop: -KV_EINVAL). arg must live until fn returns. 0 or -KV_EBUSY, -KV_ENOMEM,
+ * -KV_ETIMEOUT (the loop is stuck): fn never runs. */
 KVC_API int kvc_spawn(struct kvc_pool *pool, unsigned w, void (*fn)(struct kvc_client *client, unsigned w, void *arg),
 		      void *arg);
 
+/* kvc_num_clients -- as opened: options.num_clients, or its default. kvc_client_pool -- the pool of a worker's client. Thread:
+ * any. Of NULL: 0 and NULL. */
 KVC_API unsigned kvc_num_clients(const struct kvc_pool *pool);
 KVC_API struct kvc_pool *kvc_client_pool(struct kvc_client *client);
 
@@ -142,7 +148,8 @@ KVC_API int kvc_register(struct kvc_pool *pool, void *base, uint64_t len_bytes, 
 			 struct kv_error *err);
 /* kvc_unregister -- servers are told first, calls that use it must have returned (-KV_EBUSY otherwise, nothing done).
  * *mem becomes NULL. Blocks by the pool's timeout; a server that has not confirmed by then loses its session (it is
- * connected anew), which is as safe. -KV_ETIMEOUT: a loop is stuck; call it again. */
+ * connected anew), which is as safe. *mem NULL: 0. Thread: any but a loop's. -KV_ETIMEOUT: a loop is stuck; call it
+ * again. -KV_EINVAL: it is no registration of this pool. -KV_ECLOSED. */
 KVC_API int kvc_unregister(struct kvc_pool *pool, struct kvc_mem **mem);
 
 /* A piece of a client's registered buffer, lent to the caller. */
@@ -154,8 +161,9 @@ struct kvc_view {
 };
 
 /* kvc_view_acquire_await -- len_bytes of the client's buffer, to fill and PUT without a copy. Waits until the buffer
- * has room, by the deadline. Errors: -KV_ETIMEOUT, -KV_ETOOBIG (more than the buffer). kvc_view_release -- give back;
- * harmless on a zeroed view. */
+ * has room, by the deadline (timeout_ns as in struct kvc_call). Errors: -KV_ETIMEOUT, -KV_ETOOBIG (more than the buffer).
+ * kvc_view_release -- give back, to the client that lent it, on its loop's thread (a worker of it); the view is zeroed.
+ * Harmless on a zeroed view. */
 KVC_API int kvc_view_acquire_await(struct kvc_client *client, uint64_t len_bytes, uint64_t timeout_ns,
 				   struct kvc_view *out);
 KVC_API void kvc_view_release(struct kvc_client *client, struct kvc_view *view);
@@ -188,16 +196,16 @@ struct kvc_phases {
 struct kvc_call {
 	size_t size;
 	uint64_t timeout_ns; /* 0: the pool's, see timeout_ns there */
-	uint64_t offset;     /* GET: read from here ... */
+	uint64_t offset;     /* GET: read from here (at the value's end: 0 bytes; beyond: -KV_EINVAL) ... */
 	uint64_t length;     /* GET: ... so many bytes; 0: to the end. A part of a value is verified by a checksum the
 				server makes of that part */
 	uint32_t ttl_s;      /* PUT, TOUCH: 0 means the server's default */
 	unsigned flags;      /* KVC_NO_VERIFY */
 	uint32_t server;     /* STAT, PING: index of the server */
 	uint32_t shard;      /* STAT, PING: 0: all; n: shard n - 1 alone (-KV_EINVAL: it has not so many) */
-	struct kvc_phases *phases; /* any call: the caller's; written when the call returns, except with -KV_EINVAL or
-				      -KV_ECLOSED of a call that did not begin. NULL: nobody wants to know, and no
-				      clock is read for it */
+	struct kvc_phases *phases; /* any call: the caller's; written when the call returns, unless it did not begin
+				      (-KV_EINVAL, -KV_ECLOSED; of a call that blocks also when its loop did not come to
+				      it). NULL: nobody wants to know, and no clock is read for it */
 	struct kvc_sub *session;   /* whose call it is; NULL: the client's own session. It must be one of the same client
 				      (-KV_EINVAL); calls that block a thread run on its client */
 };
@@ -226,15 +234,15 @@ KVC_API int kvc_put_await(struct kvc_client *client, struct kvc_key key, const v
 KVC_API int kvc_exists_await(struct kvc_client *client, const struct kvc_key *keys, unsigned n, uint8_t *out_found,
 			     unsigned *out_prefix, const struct kvc_call *call);
 
-KVC_API int kvc_delete_await(struct kvc_client *client, struct kvc_key key,
-			     const struct kvc_call *call); /* 0 or -KV_ENOTFOUND, ... */
-KVC_API int kvc_touch_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call); /* new TTL */
-KVC_API int
-kvc_pin_await(struct kvc_client *client, struct kvc_key key,
-	      const struct kvc_call *call); /* no eviction while this client's session lives; -KV_EBUSY over budget */
+/* The small ones: 0, or a code as of GET (-KV_ENOTFOUND: no such key). kvc_delete_await -- who still reads the value reads
+ * it to its end. kvc_touch_await -- call->ttl_s from now. kvc_pin_await -- no eviction while this client's session lives
+ * (or call->session); a second pin adds nothing, one unpin takes it away; -KV_EBUSY: over the server's budget.
+ * kvc_ping_await -- 0 when every shard of call->server (call->shard: that one) has answered. */
+KVC_API int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);
+KVC_API int kvc_touch_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);
+KVC_API int kvc_pin_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);
 KVC_API int kvc_unpin_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);
-KVC_API int kvc_ping_await(struct kvc_client *client,
-			   const struct kvc_call *call); /* 0 when every shard of call->server answered */
+KVC_API int kvc_ping_await(struct kvc_client *client, const struct kvc_call *call);
 
 /* One item of a batch. */
 struct kvc_item {
@@ -362,6 +370,7 @@ struct kvc_info {
 	char numa[200];   /* what was placed where: "clients 0-3 on node 0; 4 of 4 threads bound to CPUs there", "one node", "off" */
 	uint64_t register_ns; /* that registering the buffers took, all clients together */
 };
+/* kvc_info -- fills *out, whose size is set before. Thread: any; never blocks. 0 or -KV_EINVAL. */
 KVC_API int kvc_info(struct kvc_pool *pool, struct kvc_info *out);
 
 /* What a call did, for the table of results. */
@@ -388,7 +397,8 @@ enum { KVC_RESULT_OTHER = 31, KVC_RESULTS };
 KVC_API int kvc_result_code(unsigned column);
 
 /* Counters of the whole pool since it was opened; each is read by itself, so they are of slightly different moments.
- * docs/OBSERVABILITY.md has a line about each. Any thread; never blocks. */
+ * docs/OBSERVABILITY.md has a line about each. kvc_counters -- fills *out, whose size is set before. Any thread; never
+ * blocks. 0 or -KV_EINVAL. */
 struct kvc_counters {
 	size_t size;
 	/* errors: operations that failed, misses excepted: the sum over `results`. timeouts: those of -KV_ETIMEOUT */
@@ -463,7 +473,7 @@ struct kvc_rail_info {
 /* kvc_rail_info -- like kvc_server_info, of rail `rail` of a client (kvc_info has their number). */
 KVC_API int kvc_rail_info(struct kvc_pool *pool, unsigned client, unsigned rail, struct kvc_rail_info *out);
 
-KVC_API const char *kvc_version(void);
+KVC_API const char *kvc_version(void); /* of the library: "0.1.0" */
 
 /* kvc_strerror, kvc_errname, kvc_errkey -- of any code that a call returned: a fragment of a sentence, "KV_ETIMEOUT",
  * "timeout". Valid until this thread's next call. */

@@ -363,6 +363,17 @@ int kvc_register(struct kvc_pool *pool, void *base, uint64_t len_bytes, struct k
 	return rc;
 }
 
+/* Whether it is of this pool: one of another pool would name some registration here, and be freed there again. */
+static bool mem_is_ours(struct kvc_pool *pool, const struct kvc_mem *mem)
+{
+	const struct kvc_mem *m;
+	pthread_mutex_lock(&pool->lock);
+	for (m = pool->mems; m && m != mem; m = m->next)
+		;
+	pthread_mutex_unlock(&pool->lock);
+	return m != NULL;
+}
+
 static int unregister_all(struct kvc_pool *pool, struct kvc_mem **mem)
 {
 	struct mem_job job = {.mem = *mem, .deadline_ns = mem_deadline(pool)};
@@ -390,7 +401,7 @@ int kvc_unregister(struct kvc_pool *pool, struct kvc_mem **mem)
 	rc = kvc_pool_enter(pool);
 	if (rc < 0)
 		return rc;
-	rc = unregister_all(pool, mem);
+	rc = mem_is_ours(pool, *mem) ? unregister_all(pool, mem) : -KV_EINVAL;
 	kvc_pool_leave(pool);
 	return rc;
 }

@@ -396,7 +396,7 @@ static int threads_start(struct kvc_pool *p, struct kv_error *err)
 		int rc = pthread_create(&p->thread[i], NULL, thread_main, p->loop[i]);
 		if (rc != 0) {
 			threads_stop(p, i);
-			return kv_fail(err, -KV_ELIMIT, "thread %u of %u cannot be started: %s; look at ulimit -u",
+			return kv_fail(err, -KV_ELIMIT, "thread %u of %u cannot be started: %s; look at ulimit -u, and at the pids limit of a container",
 				       i + 1, p->num_loops, strerror(rc));
 		}
 	}
@@ -601,12 +601,12 @@ void kvc_pool_close(struct kvc_pool **pool)
 
 unsigned kvc_num_clients(const struct kvc_pool *pool)
 {
-	return pool->num_clients;
+	return pool ? pool->num_clients : 0;
 }
 
 struct kvc_pool *kvc_client_pool(struct kvc_client *client)
 {
-	return client->pool;
+	return client ? client->pool : NULL;
 }
 
 struct kvc_client *kvc_pool_client(struct kvc_pool *pool, unsigned w)

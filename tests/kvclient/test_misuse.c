@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_misuse.c -- what an embedding program may do wrong: NULL, nothing, far too much, the wrong thread, the wrong pool.
+ * Each is answered by a code, and the pool works as before. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#include "base/base.h"
+#include "server.h"
+
+#define MIB ((size_t)1 << 20)
+
+static struct test_server server;
+static const struct test_server *const one[] = {&server};
+static struct kvc_pool *pool, *other; /* two clients on a loop each; one client */
+
+static const struct kvc_key key = {"misuse", 6};
+static uint8_t byte[16];
+
+static int setup(void **state)
+{
+	struct kvc_options o;
+	struct kv_error err = {0};
+	(void)state;
+	if (!test_server_binary()) {
+		print_message("kv-server is not built (KV_SERVER or build/MODE/kv-server)\n");
+		return 0;
+	}
+	kvc_program_setup();
+	test_server_start(&server, "one");
+	o = test_options(one, 1, 2);
+	o.num_threads = 2;
+	if (kvc_pool_open(&o, &pool, &err) < 0)
+		print_message("%s\n", err.text);
+	other = test_pool(one, 1, 1);
+	return pool ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	kvc_pool_close(&pool);
+	kvc_pool_close(&other);
+	test_server_kill(&server);
+	return 0;
+}
+
+static void need_server(void)
+{
+	if (!pool) {
+		print_message("kv-server is not built (KV_SERVER or build/MODE/kv-server)\n");
+		skip();
+	}
+}
+
+static uint8_t *memory(size_t len)
+{
+	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(p, MAP_FAILED);
+	return p;
+}
+
+static void works_as_before(void)
+{
+	uint8_t got[4];
+	assert_int_equal(kvc_put(pool, key, "1234", 4, NULL), 0);
+	assert_int_equal(kvc_get(pool, key, got, sizeof(got), NULL), 4);
+	assert_memory_equal(got, "1234", 4);
+}
+
+static void no_worker(struct kvc_client *c, unsigned w, void *arg)
+{
+	(void)c, (void)w;
+	++*(unsigned *)arg;
+}
+
+#define EXPECT(call, want)                                                                                             \
+	do {                                                                                                           \
+		int64_t got_ = (call);                                                                                 \
+		if (got_ != (want))                                                                                    \
+			fail_msg("%s is %s, not %s", #call, kvc_errname((int)got_), kvc_errname(want));                \
+	} while (0)
+
+static void no_pool_is_invalid(void **state)
+{
+	struct kvc_item item = {.key = key, .data = byte, .len = 1};
+	struct kvc_stat_item stat;
+	struct kvc_info info = {.size = sizeof(info)};
+	struct kvc_counters counters = {.size = sizeof(counters)};
+	struct kvc_server_info s = {.size = sizeof(s)};
+	struct kvc_rail_info r = {.size = sizeof(r)};
+	struct kvc_mem *mem = NULL;
+	struct kvc_pool *none = NULL;
+	struct kv_error err;
+	unsigned ran = 0;
+	(void)state;
+	EXPECT(kvc_get(NULL, key, byte, 1, NULL), -KV_EINVAL);
+	EXPECT(kvc_put(NULL, key, byte, 1, NULL), -KV_EINVAL);
+	EXPECT(kvc_exists(NULL, &key, 1, byte, NULL, NULL), -KV_EINVAL);
+	EXPECT(kvc_delete(NULL, key, NULL), -KV_EINVAL);
+	EXPECT(kvc_touch(NULL, key, NULL), -KV_EINVAL);
+	EXPECT(kvc_ping(NULL, NULL), -KV_EINVAL);
+	EXPECT(kvc_get_batch(NULL, &item, 1, NULL), -KV_EINVAL);
+	assert_int_equal(item.result, -KV_EINVAL);
+	EXPECT(kvc_put_batch(NULL, &item, 1, NULL), -KV_EINVAL);
+	EXPECT(kvc_stat(NULL, &stat, 1, NULL), -KV_EINVAL);
+	EXPECT(kvc_info(NULL, &info), -KV_EINVAL);
+	EXPECT(kvc_counters(NULL, &counters), -KV_EINVAL);
+	EXPECT(kvc_counters_items(NULL, &stat, 1), -KV_EINVAL);
+	EXPECT(kvc_server_info(NULL, 0, 0, &s), -KV_EINVAL);
+	EXPECT(kvc_rail_info(NULL, 0, 0, &r), -KV_EINVAL);
+	EXPECT(kvc_register(NULL, byte, 1, &mem, &err), -KV_EINVAL);
+	EXPECT(kvc_register(NULL, byte, 1, &mem, NULL), -KV_EINVAL);
+	EXPECT(kvc_unregister(NULL, &mem), -KV_EINVAL);
+	EXPECT(kvc_run(NULL, 1, no_worker, &ran), -KV_EINVAL);
+	EXPECT(kvc_spawn(NULL, 0, no_worker, &ran), -KV_EINVAL);
+	EXPECT(kvc_pool_open(NULL, &none, &err), -KV_EINVAL);
+	EXPECT(kvc_pool_open(NULL, &none, NULL), -KV_EINVAL);
+	EXPECT(kvc_get_await(NULL, key, byte, 1, NULL), -KV_EINVAL);
+	EXPECT(kvc_session_open_await(NULL, NULL, NULL, NULL), -KV_EINVAL);
+	assert_int_equal(kvc_num_clients(NULL), 0);
+	assert_null(kvc_client_pool(NULL));
+	kvc_pool_close(NULL);
+	kvc_pool_close(&none);
+	kvc_view_release(NULL, NULL);
+	assert_int_equal(ran, 0);
+}
+
+static void nothing_and_nowhere_are_invalid(void **state)
+{
+	const struct kvc_call bad = {.size = 1}, huge = {.size = SIZE_MAX}, no_server = {.size = sizeof(no_server), .server = 1},
+			      no_shard = {.size = sizeof(no_shard), .shard = 1000};
+	struct kvc_item item = {.key = key, .data = NULL, .len = 1};
+	struct kvc_info info = {.size = 1};
+	struct kvc_mem *mem = NULL;
+	struct kv_error err;
+	(void)state;
+	need_server();
+	EXPECT(kvc_get(pool, (struct kvc_key){NULL, 3}, byte, 1, NULL), -KV_EINVAL);
+	EXPECT(kvc_get(pool, key, byte, 0, NULL), -KV_EINVAL);
+	EXPECT(kvc_get(pool, key, byte, 1, &bad), -KV_EINVAL);
+	EXPECT(kvc_get(pool, key, byte, 1, &huge), -KV_EINVAL);
+	EXPECT(kvc_put(pool, key, NULL, 1, NULL), -KV_EINVAL);
+	EXPECT(kvc_delete(pool, (struct kvc_key){NULL, 3}, NULL), -KV_EINVAL);
+	EXPECT(kvc_exists(pool, NULL, 1, byte, NULL, NULL), -KV_EINVAL);
+	EXPECT(kvc_exists(pool, &(struct kvc_key){NULL, 1}, 1, byte, NULL, NULL), -KV_EINVAL);
+	EXPECT(kvc_ping(pool, &no_server), -KV_EINVAL);
+	EXPECT(kvc_ping(pool, &no_shard), -KV_EINVAL);
+	EXPECT(kvc_get_batch(pool, NULL, 1, NULL), -KV_EINVAL);
+	EXPECT(kvc_get_batch(pool, &item, 1, NULL), -KV_EINVAL);
+	assert_int_equal(item.result, -KV_EINVAL);
+	EXPECT(kvc_put_batch(pool, &item, 1, NULL), -KV_EINVAL);
+	EXPECT(kvc_stat(pool, NULL, 1, NULL), -KV_EINVAL);
+	EXPECT(kvc_info(pool, &info), -KV_EINVAL);
+	EXPECT(kvc_info(pool, NULL), -KV_EINVAL);
+	EXPECT(kvc_counters(pool, NULL), -KV_EINVAL);
+	EXPECT(kvc_server_info(pool, 2, 0, NULL), -KV_EINVAL);
+	EXPECT(kvc_register(pool, NULL, 1, &mem, &err), -KV_EINVAL);
+	EXPECT(kvc_register(pool, byte, 0, &mem, &err), -KV_EINVAL);
+	EXPECT(kvc_register(pool, byte, 1, NULL, &err), -KV_EINVAL);
+	EXPECT(kvc_unregister(pool, NULL), -KV_EINVAL);
+	EXPECT(kvc_unregister(pool, &mem), 0);
+	EXPECT(kvc_run(pool, 1, NULL, NULL), -KV_EINVAL);
+	EXPECT(kvc_spawn(pool, 0, NULL, NULL), -KV_EINVAL);
+	works_as_before();
+}
+
+static void none_at_all_is_nothing_to_do(void **state)
+{
+	unsigned prefix = 7, ran = 0;
+	(void)state;
+	need_server();
+	EXPECT(kvc_get_batch(pool, NULL, 0, NULL), 0);
+	EXPECT(kvc_put_batch(pool, NULL, 0, NULL), 0);
+	EXPECT(kvc_exists(pool, NULL, 0, NULL, &prefix, NULL), 0);
+	assert_int_equal(prefix, 0);
+	EXPECT(kvc_stat(pool, NULL, 0, NULL), 0);
+	EXPECT(kvc_run(pool, 0, no_worker, &ran), 0);
+	assert_int_equal(ran, 0);
+}
+
+/* The destination has room for the value, whatever is said of it. */
+static void far_too_much_is_refused_or_harmless(void **state)
+{
+	const struct kvc_call far = {.size = sizeof(far), .offset = UINT64_MAX}, long_part = {.size = sizeof(far), .offset = 2, .length = UINT64_MAX},
+			      end = {.size = sizeof(far), .offset = 4}, late = {.size = sizeof(far), .timeout_ns = UINT64_MAX};
+	struct kvc_item item = {.key = key, .data = byte, .len = UINT64_MAX};
+	struct kvc_item slices = {.key = key, .data = byte, .len = UINT64_MAX, .slice = 1, .stride = UINT64_MAX};
+	struct kvc_mem *mem = NULL;
+	struct kv_error err = {0};
+	(void)state;
+	need_server();
+	works_as_before();
+	EXPECT(kvc_get(pool, key, byte, UINT64_MAX, NULL), 4);
+	EXPECT(kvc_get(pool, key, byte, 4, &late), 4);
+	EXPECT(kvc_get(pool, key, byte, sizeof(byte), &far), -KV_EINVAL);
+	EXPECT(kvc_get(pool, key, byte, sizeof(byte), &end), 0);
+	EXPECT(kvc_get(pool, key, byte, sizeof(byte), &long_part), 2);
+	EXPECT(kvc_put(pool, key, byte, UINT64_MAX, NULL), -KV_ETOOBIG);
+	EXPECT(kvc_get_batch(pool, &item, 1, NULL), 0);
+	assert_int_equal(item.result, 4);
+	EXPECT(kvc_get_batch(pool, &slices, 1, NULL), -KV_EINVAL);
+	EXPECT(kvc_register(pool, byte, UINT64_MAX, &mem, &err), -KV_EINVAL);
+	assert_true(err.text[0]);
+	EXPECT(kvc_register(pool, byte, (uint64_t)1 << 46, &mem, &err), -KV_EINVAL);
+	assert_null(mem);
+	EXPECT(kvc_run(pool, UINT32_MAX, no_worker, byte), -KV_ENOMEM);
+	works_as_before();
+}
+
+struct seen {
+	struct kvc_client *client;
+	int64_t rc[24];
+	unsigned n;
+};
+
+static void blocking_worker(struct kvc_client *c, unsigned w, void *arg)
+{
+	struct seen *s = arg;
+	struct kvc_pool *p = kvc_client_pool(c), *again = NULL;
+	struct kvc_item item = {.key = key, .data = byte, .len = 1};
+	struct kvc_stat_item stat;
+	struct kvc_options o = test_options(one, 1, 1);
+	struct kvc_mem *mem = NULL;
+	struct kvc_sub *sub = NULL;
+	unsigned ran = 0;
+	(void)w;
+	s->client = c;
+	s->rc[s->n++] = kvc_get(p, key, byte, 1, NULL);
+	s->rc[s->n++] = kvc_put(p, key, byte, 1, NULL);
+	s->rc[s->n++] = kvc_exists(p, &key, 1, byte, NULL, NULL);
+	s->rc[s->n++] = kvc_delete(p, key, NULL);
+	s->rc[s->n++] = kvc_touch(p, key, NULL);
+	s->rc[s->n++] = kvc_ping(p, NULL);
+	s->rc[s->n++] = kvc_get_batch(p, &item, 1, NULL);
+	s->rc[s->n++] = kvc_put_batch(p, &item, 1, NULL);
+	s->rc[s->n++] = kvc_stat(p, &stat, 1, NULL);
+	s->rc[s->n++] = kvc_register(p, byte, 1, &mem, NULL);
+	s->rc[s->n++] = kvc_unregister(p, &mem);
+	s->rc[s->n++] = kvc_run(p, 1, no_worker, &ran);
+	s->rc[s->n++] = kvc_spawn(p, 1, no_worker, &ran); /* on the other loop */
+	s->rc[s->n++] = kvc_pool_open(&o, &again, NULL);
+	s->rc[s->n++] = kvc_session_open(p, 0, NULL, &sub, NULL);
+	s->rc[s->n++] = kvc_get(other, key, byte, 1, NULL);
+	again = p;
+	kvc_pool_close(&again); /* would wait for us: nothing is done */
+	s->rc[s->n++] = again == p ? -KV_EINVAL : 0;
+}
+
+static void blocking_calls_of_a_worker_are_invalid(void **state)
+{
+	struct seen s = {0};
+	(void)state;
+	need_server();
+	assert_int_equal(kvc_run(pool, 1, blocking_worker, &s), 0);
+	assert_int_equal(s.n, 17);
+	for (unsigned i = 0; i < s.n; i++)
+		if (s.rc[i] != -KV_EINVAL)
+			fail_msg("call %u is %s", i, kvc_errname((int)s.rc[i]));
+	works_as_before();
+}
+
+/* Calls of a worker, of a client that may not be this thread's. */
+static void await_calls(struct kvc_client *c, struct seen *s)
+{
+	struct kvc_item item = {.key = key, .data = byte, .len = 1};
+	struct kvc_stat_item stat;
+	struct kvc_view view = {0}, piece = {.priv = {0, 4096}};
+	struct kvc_sub *sub = NULL;
+	s->rc[s->n++] = kvc_get_await(c, key, byte, 1, NULL);
+	s->rc[s->n++] = kvc_get_view_await(c, key, 1, NULL, &view);
+	s->rc[s->n++] = kvc_view_acquire_await(c, 1, 0, &view);
+	s->rc[s->n++] = kvc_put_await(c, key, byte, 1, NULL);
+	s->rc[s->n++] = kvc_exists_await(c, &key, 1, byte, NULL, NULL);
+	s->rc[s->n++] = kvc_delete_await(c, key, NULL);
+	s->rc[s->n++] = kvc_touch_await(c, key, NULL);
+	s->rc[s->n++] = kvc_pin_await(c, key, NULL);
+	s->rc[s->n++] = kvc_unpin_await(c, key, NULL);
+	s->rc[s->n++] = kvc_ping_await(c, NULL);
+	s->rc[s->n++] = kvc_get_batch_await(c, &item, 1, NULL);
+	s->rc[s->n++] = kvc_put_batch_await(c, &item, 1, NULL);
+	s->rc[s->n++] = kvc_stat_await(c, &stat, 1, NULL);
+	s->rc[s->n++] = kvc_raw_await(c, 0, &piece, 4096, 1, 1, 1, NULL);
+	s->rc[s->n++] = kvc_session_open_await(c, NULL, &sub, NULL);
+	s->rc[s->n++] = kvc_session_close_await(c, &sub, 0);
+	assert_null(view.data);
+}
+
+static void all_invalid(const struct seen *s)
+{
+	assert_int_equal(s->n, 16);
+	for (unsigned i = 0; i < s->n; i++)
+		if (s->rc[i] != -KV_EINVAL)
+			fail_msg("call %u is %s", i, kvc_errname((int)s->rc[i]));
+}
+
+static void calls_of_workers_elsewhere_are_invalid(void **state)
+{
+	struct seen first = {0}, s = {0};
+	(void)state;
+	need_server();
+	assert_int_equal(kvc_run(pool, 1, blocking_worker, &first), 0);
+	await_calls(first.client, &s);
+	all_invalid(&s);
+	works_as_before();
+}
+
+static void other_worker(struct kvc_client *c, unsigned w, void *arg)
+{
+	struct seen *s = arg;
+	if (w == 1 && c != s->client)
+		await_calls(s->client, s);
+}
+
+static void calls_on_another_workers_client_are_invalid(void **state)
+{
+	struct seen s = {0};
+	(void)state;
+	need_server();
+	assert_int_equal(kvc_run(pool, 1, blocking_worker, &s), 0);
+	s.n = 0;
+	assert_int_equal(kvc_run(pool, 2, other_worker, &s), 0);
+	all_invalid(&s);
+	works_as_before();
+}
+
+static void a_registration_of_another_pool_is_invalid(void **state)
+{
+	uint8_t *a = memory(MIB), *b = memory(MIB);
+	struct kvc_mem *mine = NULL, *theirs = NULL, *copy;
+	struct kv_error err = {0};
+	(void)state;
+	need_server();
+	/* Both are the first of their pool. */
+	assert_int_equal(kvc_register(pool, a, MIB, &mine, &err), 0);
+	assert_int_equal(kvc_register(other, b, MIB, &theirs, &err), 0);
+	EXPECT(kvc_unregister(pool, &theirs), -KV_EINVAL);
+	assert_non_null(theirs);
+	EXPECT(kvc_put(pool, key, a, 4096, NULL), -KV_EEXIST);
+	EXPECT(kvc_unregister(other, &theirs), 0);
+	copy = mine;
+	EXPECT(kvc_unregister(pool, &mine), 0);
+	assert_null(mine);
+	EXPECT(kvc_unregister(pool, &copy), -KV_EINVAL); /* once more, by a copy of the handle */
+	munmap(a, MIB);
+	munmap(b, MIB);
+	works_as_before();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(no_pool_is_invalid),
+		cmocka_unit_test(nothing_and_nowhere_are_invalid),
+		cmocka_unit_test(none_at_all_is_nothing_to_do),
+		cmocka_unit_test(far_too_much_is_refused_or_harmless),
+		cmocka_unit_test(blocking_calls_of_a_worker_are_invalid),
+		cmocka_unit_test(calls_of_workers_elsewhere_are_invalid),
+		cmocka_unit_test(calls_on_another_workers_client_are_invalid),
+		cmocka_unit_test(a_registration_of_another_pool_is_invalid),
+	};
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
