@@ -47,7 +47,8 @@ static bool step_run(struct capacity *c, struct capacity_run *run, uint32_t clie
 	struct capacity_step *s = &run->step[run->num_steps++];
 
 	capacity_child_run(c->argc, c->argv, run->model, clients, timeout_ns, c->server, s);
-	if (s->end == CAPACITY_UNUSABLE && s->connected == 0) {
+	/* Where a step before it ran, the model did. */
+	if (s->end == CAPACITY_UNUSABLE && s->connected == 0 && run->num_steps == 1) {
 		run->ran = false;
 		run->num_steps--;
 		snprintf(run->why_not, sizeof(run->why_not), "%s", s->text);
@@ -97,8 +98,10 @@ static void steps_run(struct capacity *c, struct capacity_run *run, const struct
 
 static void steps_of(const struct capacity *c, int model, struct capacity_steps *out)
 {
-	capacity_steps_parse(c->opt.steps, c->opt.max_clients, out, NULL);
-	if (model == CAPACITY_POOLED)
+	bool pooled = model == CAPACITY_POOLED;
+
+	capacity_steps_parse(c->opt.steps, pooled ? KV_MIN(c->opt.max_clients, c->opt.max_sessions) : c->opt.max_clients, out, NULL);
+	if (pooled)
 		capacity_steps_extend(out, c->opt.max_sessions);
 }
 

@@ -16,7 +16,8 @@ struct server_child;
 enum {
 	CAPACITY_CLIENTS_MAX = 4096,
 	CAPACITY_SESSIONS_MAX = 100000,
-	CAPACITY_STEPS_MAX = 256,
+	CAPACITY_STEPS_MAX = 256,                      /* of --steps */
+	CAPACITY_STEPS_ROOM = CAPACITY_STEPS_MAX + 16, /* with those of pooled behind them */
 	CAPACITY_CONFIRMS = 4,
 	CAPACITY_ENGINES_MAX = 64
 };
@@ -85,7 +86,7 @@ int capacity_options_parse(int argc, char **argv, struct capacity_options *out, 
 
 struct capacity_steps {
 	unsigned count;
-	uint32_t clients[CAPACITY_STEPS_MAX];
+	uint32_t clients[CAPACITY_STEPS_ROOM];
 };
 
 /* capacity_steps_parse -- "10,100,450,500,..." up to max: ascending numbers, those above max left out; "..." goes on by
@@ -129,6 +130,9 @@ void capacity_fail(struct capacity_teller *t, enum capacity_end end, int code, c
 /* capacity_verbs_run -- the bare ibverbs model: QP, two CQs and two MRs per client. */
 void capacity_verbs_run(struct capacity_teller *t);
 
+/* capacity_verbs_end -- what ran out when a call that makes `what` failed with this errno; host: as it is now. */
+enum capacity_end capacity_verbs_end(enum capacity_end what, int error, const struct kv_host *host);
+
 /* capacity_verbs_here -- whether there is a device to run it on; else 0 with one sentence in *err. */
 bool capacity_verbs_here(const char *device, struct kv_error *err);
 
@@ -164,7 +168,7 @@ struct capacity_run {
 	char why_not[512]; /* it did not run */
 	unsigned num_steps;
 	unsigned last; /* the step that ended the model: behind it are only those that show that what was up works */
-	struct capacity_step step[CAPACITY_STEPS_MAX + CAPACITY_CONFIRMS];
+	struct capacity_step step[CAPACITY_STEPS_ROOM + CAPACITY_CONFIRMS];
 };
 
 struct capacity_report {

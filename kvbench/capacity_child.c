@@ -240,6 +240,22 @@ static void server_files_look(const struct server_child *server, struct capacity
 		 s->server_fds, (unsigned long long)rl.rlim_cur, before);
 }
 
+/* Even the process of a step takes something. */
+static enum capacity_end start_end(int rc)
+{
+	switch (-rc) {
+	case EMFILE:
+	case ENFILE:
+		return CAPACITY_FILES;
+	case EAGAIN:
+		return CAPACITY_THREADS;
+	case ENOMEM:
+		return CAPACITY_MEMORY;
+	default:
+		return CAPACITY_UNUSABLE;
+	}
+}
+
 static int child_start(struct child *c, int argc, char **argv, int model, uint32_t clients, uint64_t timeout_ns,
 		       const struct server_child *server)
 {
@@ -272,7 +288,7 @@ void capacity_child_run(int argc, char **argv, int model, uint32_t clients, uint
 		reap(&c, out);
 		server_files_look(server, out);
 	} else {
-		out->end = CAPACITY_UNUSABLE;
+		out->end = start_end(rc);
 		out->code = rc;
 		snprintf(out->text, sizeof(out->text), "the process of the step cannot be started: %s", kv_strerror(rc));
 	}

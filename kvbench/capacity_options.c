@@ -39,7 +39,7 @@ const struct kv_opt capacity_options_table[] = {
 	 .def = "all",
 	 .choices = model_names,
 	 .help = "endpoints: an engine with an endpoint for each client. verbs: a bare queue pair, two completion queues "
-		 "and two memory regions for each. pooled: all clients on --engines"},
+		 "and two memory regions for each. pooled: all clients on --engines. One of these"},
 	{.name = "steps",
 	 .type = KV_OPT_STRING,
 	 AT(steps),
@@ -62,7 +62,7 @@ const struct kv_opt capacity_options_table[] = {
 	 .def = "20000",
 	 .min = 1,
 	 .max = CAPACITY_SESSIONS_MAX,
-	 .help = "Steps of --model pooled go on to this number."},
+	 .help = "Steps of --model pooled go on to this number, and not beyond it."},
 	{.name = "timeout",
 	 .type = KV_OPT_DURATION,
 	 AT(timeout_ns),
@@ -213,12 +213,13 @@ void capacity_steps_extend(struct capacity_steps *steps, uint32_t max)
 	static const uint32_t factor[] = {1, 2, 5};
 	uint64_t last = steps->count ? steps->clients[steps->count - 1] : 0, ten = 1;
 
+	_Static_assert(CAPACITY_SESSIONS_MAX <= 100000 && CAPACITY_STEPS_ROOM - CAPACITY_STEPS_MAX >= 3 * 5 + 1, "all have room");
 	for (; ten < max; ten *= 10)
 		for (unsigned i = 0; i < KV_COUNT(factor); i++)
 			if (factor[i] * ten > last && factor[i] * ten < max)
-				steps_add(steps, factor[i] * ten, max, NULL);
+				steps->clients[steps->count++] = (uint32_t)(factor[i] * ten);
 	if (max > last)
-		steps_add(steps, max, max, NULL);
+		steps->clients[steps->count++] = max;
 }
 
 /* ---- all of them ---- */

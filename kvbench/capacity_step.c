@@ -162,6 +162,7 @@ static const struct {
 	    {"size of a region", CAPACITY_MRS},
 	    {"page table entries", CAPACITY_MRS},
 	    {"threads", CAPACITY_THREADS},
+	    {"/dev/shm", CAPACITY_MEMORY},
 	    {"memory", CAPACITY_MEMORY}};
 
 /* "open files: needs 38, 20 allowed" or "open files is short: ...". CAPACITY_COMPLETE: it says no such thing. */
@@ -180,7 +181,10 @@ enum capacity_end capacity_end_said(const char *text)
 		if (strstr(text, words))
 			return said[i].end;
 	}
-	return strcasestr(text, "too many open files") ? CAPACITY_FILES : CAPACITY_COMPLETE;
+	/* Of loops and threads (loop/ring_uring.c, kvclient/pool.c). */
+	if (strcasestr(text, "too many open files") || strstr(text, " files open; raise"))
+		return CAPACITY_FILES;
+	return strstr(text, "ulimit -u") ? CAPACITY_THREADS : CAPACITY_COMPLETE;
 }
 
 static enum capacity_end end_of(const struct capacity_teller *t, const struct kv_error *err)

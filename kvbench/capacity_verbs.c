@@ -15,7 +15,6 @@
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "kvbench/capacity.h"
@@ -26,6 +25,7 @@ enum {
 	DEPTH = 16,       /* of its queues */
 	LOOK_EVERY = 16,  /* clients */
 	LOOK_NS = 50000000,
+	LOCKED_MARGIN = 64 << 10, /* of the limit: what one client locks */
 	VENDOR_AMAZON = 0x1d0f,
 	EFA_SRD = 0,      /* EFADV_QP_DRIVER_TYPE_SRD */
 	QKEY = 0x11111111,
@@ -182,28 +182,33 @@ static void device_start(struct verbs *v)
 
 /* ---- one client ---- */
 
-/* ENOMEM of a registration may be the process's limit, or the device's. */
-static enum capacity_end mr_end(int error)
+/* ENOMEM is the device's word for having no more of it, and the kernel's for more locked memory than the process may have:
+ * rings of queues are locked as regions are. The kernel tells how much is locked. */
+enum capacity_end capacity_verbs_end(enum capacity_end what, int error, const struct kv_host *host)
 {
-	struct rlimit rl;
+	bool counts = !host->locks_freely && host->memlock_soft != KV_NO_LIMIT && host->memlock_soft != KV_UNKNOWN;
 
-	if (error == EAGAIN)
+	if (error == EMFILE || error == ENFILE)
+		return CAPACITY_FILES;
+	if ((error == ENOMEM || error == EAGAIN) && counts && host->locked_bytes != KV_UNKNOWN &&
+	    host->locked_bytes + LOCKED_MARGIN > host->memlock_soft)
 		return CAPACITY_LOCKED;
-	if (error != ENOMEM || getrlimit(RLIMIT_MEMLOCK, &rl) < 0 || rl.rlim_cur == RLIM_INFINITY)
-		return CAPACITY_MRS;
-	return CAPACITY_LOCKED;
+	return what;
 }
 
 static int call_failed(struct verbs *v, enum capacity_end end, const char *call, uint32_t i)
 {
 	struct ibv_device_attr attr = {0};
+	struct kv_host host;
 	int error = errno ? errno : EIO;
 
+	kv_host_read("", &host);
+	end = capacity_verbs_end(end, error, &host);
 	ibv_query_device(v->ctx, &attr);
 	capacity_fail(v->t, end, -error,
 		      "%s of client %u on %s: %s; the device says: %d queue pairs, %d completion queues, %d memory regions%s",
 		      call, i, v->t->step.domain, kv_strerror(error), attr.max_qp, attr.max_cq, attr.max_mr,
-		      end == CAPACITY_LOCKED ? "; the locked-memory limit is the likely one: ulimit -l unlimited" : "");
+		      end == CAPACITY_LOCKED ? "; locked memory is short: ulimit -l unlimited" : "");
 	return -error;
 }
 
@@ -231,7 +236,7 @@ static int mrs_make(struct verbs *v, struct bare *b, uint32_t i)
 		errno = 0;
 		b->mr[k] = ibv_reg_mr(v->pd, b->memory + k * MEMORY / 2, MEMORY / 2, k ? IBV_ACCESS_LOCAL_WRITE : 0);
 		if (!b->mr[k])
-			return call_failed(v, mr_end(errno), "ibv_reg_mr", i);
+			return call_failed(v, CAPACITY_MRS, "ibv_reg_mr", i);
 		v->t->step.mrs++;
 	}
 	return 0;

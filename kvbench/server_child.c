@@ -381,7 +381,10 @@ static int launch_run(struct launch *l, struct server_child *c, const struct ser
 	l->log_pipe[0] = -1;
 	rc = pthread_create(&c->log_thread, NULL, log_main, c);
 	c->log_started = rc == 0;
-	return rc ? kv_fail(err, -rc, "no thread for the own server's log: %s", kv_strerror(rc)) : 0;
+	return rc ? kv_fail(err, -rc,
+			    "no thread for the own server's log: %s; look at ulimit -u, and at the pids limit of a container",
+			    kv_strerror(rc))
+		  : 0;
 }
 
 /* waitpid with a limit: there is no timed form of it, and a SIGCHLD handler would be more than this polling is. */

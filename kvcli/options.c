@@ -59,10 +59,10 @@ const struct kv_opt_program cli_options_program = {
 	.usage_args = "[COMMAND [ARGS...]]",
 	.about = "Talks to a kv-server. Commands:\n"
 		 "  get KEY [-o FILE]                the value, to standard output or FILE\n"
-		 "  put KEY VALUE | KEY -f FILE | KEY -   store a value (- is standard input)\n"
+		 "  put KEY VALUE | -f FILE | -      store a value (- is standard input)\n"
 		 "  delete KEY                       remove a key\n"
-		 "  exists KEY...                    which of these exist, and how many from the start\n"
-		 "  stat [--shards] [--all] [--json] what the server counts; what this client sees\n"
+		 "  exists KEY...                    which of these exist, how many from the start\n"
+		 "  stat [--shards] [--all] [--json] what servers count; what this client sees\n"
 		 "  ping                             whether every shard answers\n"
 		 "Without a command: read commands from standard input, with history on a terminal.",
 	.epilogue = "Exit status: 0 done or found, 1 not found, 2 usage, 3 failure.",

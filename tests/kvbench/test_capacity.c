@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_capacity.c -- kv-bench capacity: its steps and options, the kernel's answer about RDMA objects, and the report. */
+#include <errno.h>
 #include <jansson.h>
 #include <linux/netlink.h>
 #include <rdma/rdma_netlink.h>
@@ -71,6 +72,18 @@ static void pooled_steps_go_on_to_the_most(void **state)
 	assert_int_equal(s.clients[1], 17);
 	capacity_steps_extend(&s, 5);
 	assert_int_equal(s.count, 2);
+	/* However long the list was. */
+	assert_int_equal(capacity_steps_parse("1,2,...", CAPACITY_STEPS_MAX, &s, NULL), 0);
+	assert_int_equal(s.count, CAPACITY_STEPS_MAX);
+	capacity_steps_extend(&s, CAPACITY_SESSIONS_MAX);
+	assert_int_equal(s.clients[CAPACITY_STEPS_MAX], 500);
+	assert_int_equal(s.clients[s.count - 1], CAPACITY_SESSIONS_MAX);
+	assert_in_range(s.count, CAPACITY_STEPS_MAX + 1, CAPACITY_STEPS_ROOM);
+	/* Nothing of the list is left. */
+	assert_int_equal(capacity_steps_parse("300", 50, &s, NULL), 0);
+	capacity_steps_extend(&s, 50);
+	assert_int_equal(s.clients[0], 1);
+	assert_int_equal(s.clients[s.count - 1], 50);
 }
 
 static int parse(struct capacity_options *o, struct kv_error *err, const char *const *args)
@@ -207,6 +220,26 @@ static void this_process_is_seen(void **state)
 	assert_int_equal(more.rss + more.fds + more.threads, 0);
 }
 
+static void locked_memory_is_blamed_where_it_is_short(void **state)
+{
+	struct kv_host host = {.memlock_soft = 8 << 20, .locked_bytes = (8 << 20) - 4096};
+
+	(void)state;
+	assert_int_equal(capacity_verbs_end(CAPACITY_QPS, ENOMEM, &host), CAPACITY_LOCKED);
+	assert_int_equal(capacity_verbs_end(CAPACITY_MRS, EAGAIN, &host), CAPACITY_LOCKED);
+	assert_int_equal(capacity_verbs_end(CAPACITY_QPS, EINVAL, &host), CAPACITY_QPS);
+	assert_int_equal(capacity_verbs_end(CAPACITY_CQS, EMFILE, &host), CAPACITY_FILES);
+	host.locks_freely = true; /* root: the limit is not heeded, so it is the device */
+	assert_int_equal(capacity_verbs_end(CAPACITY_MRS, ENOMEM, &host), CAPACITY_MRS);
+	host = (struct kv_host){.memlock_soft = 8 << 20, .locked_bytes = 1 << 20};
+	assert_int_equal(capacity_verbs_end(CAPACITY_QPS, ENOMEM, &host), CAPACITY_QPS);
+	host.memlock_soft = KV_NO_LIMIT;
+	host.locked_bytes = 1ull << 40;
+	assert_int_equal(capacity_verbs_end(CAPACITY_CQS, ENOMEM, &host), CAPACITY_CQS);
+	host = (struct kv_host){.memlock_soft = KV_UNKNOWN, .locked_bytes = KV_UNKNOWN};
+	assert_int_equal(capacity_verbs_end(CAPACITY_MRS, ENOMEM, &host), CAPACITY_MRS);
+}
+
 /* ---- the report ---- */
 
 static struct capacity_run runs[CAPACITY_MODELS];
@@ -292,6 +325,8 @@ static void the_engines_sentences_are_understood(void **state)
 		{"fi_enable on rdmap0 (efa): Cannot allocate memory; no limit that can be seen is short (queue pairs: needs 1, 256 allowed)",
 		 CAPACITY_PROVIDER},
 		{"client 4: eventfd: Too many open files", CAPACITY_FILES},
+		{"io_uring_setup: this process has all of its 40 files open; raise the limit (ulimit -n, LimitNOFILE)", CAPACITY_FILES},
+		{"thread 2 of 2 cannot be started: Resource temporarily unavailable; look at ulimit -u", CAPACITY_THREADS},
 		{"client 4: the peer is not reachable", CAPACITY_COMPLETE},
 	};
 
@@ -322,6 +357,7 @@ int main(void)
 		cmocka_unit_test(objects_of_all_devices_are_added),
 		cmocka_unit_test(an_answer_that_is_cut_or_lies_is_survived),
 		cmocka_unit_test(this_process_is_seen),
+		cmocka_unit_test(locked_memory_is_blamed_where_it_is_short),
 		cmocka_unit_test(the_report_names_what_ended_each_model),
 		cmocka_unit_test(the_engines_sentences_are_understood),
 		cmocka_unit_test(every_end_has_a_name),
