@@ -21,7 +21,7 @@
 #include "base/mem.h"
 #include "base/units.h"
 
-enum { PATH_CAP = 512, LINE_CAP = 512, CAP_IPC_LOCK_BIT = 14 };
+enum { PATH_CAP = 512, LINE_CAP = 512, CAP_IPC_LOCK_BIT = 14, CAP_SYS_ADMIN_BIT = 21, CAP_SYS_RESOURCE_BIT = 24 };
 
 #define PAGE_2M ((uint64_t)2 << 20)
 #define PAGE_1G ((uint64_t)1 << 30)
@@ -150,14 +150,34 @@ static unsigned cpus_of_mask(const char *text)
 	return n;
 }
 
+static bool users_mapped(const char *root)
+{
+	unsigned long long inside, outside, count;
+	char text[LINE_CAP];
+	return line_of(root, "/proc/self/uid_map", text, sizeof(text)) &&
+	       (sscanf(text, "%llu %llu %llu", &inside, &outside, &count) != 3 || inside != 0 || outside != 0 || count < UINT32_MAX);
+}
+
+/* Capabilities inside a user namespace lift no limit: the kernel asks for those of the first one. */
+static uint64_t capabilities(const char *root, bool mapped)
+{
+	char text[LINE_CAP];
+	if (mapped || !field_of(root, "/proc/self/status", "CapEff:", text, sizeof(text)))
+		return 0;
+	return strtoull(text, NULL, 16);
+}
+
 static void read_status(const char *root, struct kv_host *h)
 {
 	static const char file[] = "/proc/self/status";
 	char text[LINE_CAP];
-	uint64_t lck = kib_of(root, file, "VmLck:"), pin = kib_of(root, file, "VmPin:");
+	uint64_t lck = kib_of(root, file, "VmLck:"), pin = kib_of(root, file, "VmPin:"), caps;
+	h->mapped_users = users_mapped(root);
+	caps = capabilities(root, h->mapped_users);
 	h->locked_bytes = lck == KV_UNKNOWN || pin == KV_UNKNOWN ? KV_UNKNOWN : lck + pin;
-	h->locks_freely = field_of(root, file, "CapEff:", text, sizeof(text)) &&
-			  (strtoull(text, NULL, 16) >> CAP_IPC_LOCK_BIT & 1);
+	h->locks_freely = caps >> CAP_IPC_LOCK_BIT & 1;
+	h->raises_limits = caps >> CAP_SYS_RESOURCE_BIT & 1;
+	h->administers = caps >> CAP_SYS_ADMIN_BIT & 1;
 	h->seccomp = field_of(root, file, "Seccomp:", text, sizeof(text)) ? (int)strtol(text, NULL, 10) : -1;
 	h->root = field_of(root, file, "Uid:", text, sizeof(text)) && strtoul(strchr(text, '\t') ? strchr(text, '\t') : text,
 									     NULL, 10) == 0;
@@ -246,10 +266,41 @@ void kv_host_read(const char *root, struct kv_host *out)
 	out->memory_group = kv_cgroup_memory_room(root);
 	out->cpus_group = kv_cgroup_cpus(root);
 	out->threads_group = kv_cgroup_pids_room(root);
+	out->threads_used = KV_UNKNOWN;
 	out->maps_max = number_of(root, "/proc/sys/vm/max_map_count");
 	out->ptrace_scope = int_of(root, "/proc/sys/kernel/yama/ptrace_scope", -1);
 	out->uring_disabled = int_of(root, "/proc/sys/kernel/io_uring_disabled", -1);
 	out->container = container_of_process(root);
+}
+
+/* Threads of a process, 0 unless its real user is this one. */
+static uint64_t threads_of(const char *pid, uid_t user)
+{
+	char path[PATH_CAP], line[LINE_CAP];
+	unsigned long uid = ULONG_MAX, threads = 0;
+	FILE *f = snprintf(path, sizeof(path), "/proc/%.20s/status", pid) < (int)sizeof(path) ? fopen(path, "re") : NULL;
+	while (f && fgets(line, sizeof(line), f)) {
+		(void)sscanf(line, "Uid: %lu", &uid);
+		(void)sscanf(line, "Threads: %lu", &threads);
+	}
+	if (f)
+		fclose(f);
+	return uid == user ? threads : 0;
+}
+
+void kv_host_threads_count(struct kv_host *host)
+{
+	DIR *d = opendir("/proc");
+	const struct dirent *e;
+	host->threads_used = d ? 0 : KV_UNKNOWN;
+	while (d && (e = readdir(d)))
+		if (e->d_name[0] >= '0' && e->d_name[0] <= '9')
+			host->threads_used += threads_of(e->d_name, getuid());
+	if (d)
+		closedir(d);
+	/* Not even this one was seen: there is no /proc. */
+	if (host->threads_used == 0)
+		host->threads_used = KV_UNKNOWN;
 }
 
 const char *kv_container_name(enum kv_container container)

@@ -22,7 +22,10 @@ struct kv_host {
 	uint64_t memlock_soft, memlock_hard;             /* RLIMIT_MEMLOCK, bytes */
 	uint64_t locked_bytes;                           /* locked or pinned by this process now (VmLck, VmPin) */
 	bool locks_freely;                               /* CAP_IPC_LOCK: RLIMIT_MEMLOCK does not count */
+	bool raises_limits;                              /* CAP_SYS_RESOURCE: hard limits may be raised */
+	bool administers;                                /* CAP_SYS_ADMIN */
 	uint64_t threads_soft, threads_group;            /* RLIMIT_NPROC; what pids cgroups still allow */
+	uint64_t threads_used;                           /* of this user, that count against RLIMIT_NPROC: kv_host_threads_count */
 	uint64_t memory_total, memory_available;         /* of the machine, bytes */
 	uint64_t memory_group;                           /* what memory cgroups still allow, bytes */
 	uint64_t cpus_group;                             /* what a CPU quota amounts to, rounded up */
@@ -35,6 +38,7 @@ struct kv_host {
 	int seccomp;                                     /* 0 none, 1 strict, 2 filtered; -1 unknown */
 	enum kv_container container;
 	bool root;                                       /* effective user 0 */
+	bool mapped_users;                               /* in a user namespace (rootless containers): root is somebody else */
 	char kernel[64], system[96];                     /* "6.1.0-18-amd64", "Debian GNU/Linux 12 (bookworm)" */
 };
 
@@ -42,6 +46,10 @@ struct kv_host {
  * /etc of some machine, or made up for a test (then /dev/shm is not looked at, and cpus is the number of
  * /proc/self/status's mask). What cannot be read is KV_UNKNOWN or -1, never an error. Thread: any. Opens files. */
 void kv_host_read(const char *root, struct kv_host *out);
+
+/* kv_host_threads_count -- fill threads_used, which takes a look at every process of the machine: for once, at a start.
+ * Those that cannot be seen (other pid namespaces) are not counted. */
+void kv_host_threads_count(struct kv_host *host);
 
 /* kv_container_name -- "docker", "podman", "kubernetes", "container", or "" for none. */
 const char *kv_container_name(enum kv_container container);

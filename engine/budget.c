@@ -13,7 +13,9 @@
 
 enum { VERDICTS_MAX = KV_RAILS_MAX * 8 + TE_CHECKS_MAX };
 
-#define PART_DEFAULT ((uint64_t)1 << 30) /* as in region.c */
+#define PART_DEFAULT  ((uint64_t)1 << 30) /* as in region.c */
+#define REGION_SOON   ((uint64_t)8 << 20) /* of a region that is not pinned: a first look at it, in huge pages */
+#define PROCESS_BYTES ((uint64_t)8 << 20) /* of a process besides: libraries' data, stacks, tables */
 
 static void device_copy(struct te_device *to, const struct fab_device *from)
 {
@@ -39,6 +41,7 @@ static struct te_need rail_need(const struct te_options *o, const struct te_load
 	need.registered_bytes += bytes;
 	need.pinned_bytes += bytes;
 	need.memory_bytes += area; /* the regions' is there once for all rails: add_engines */
+	need.memory_soon_bytes += need.memory_bytes;
 	need.mrs += 1 + (load->region_bytes + PART_DEFAULT - 1) / PART_DEFAULT;
 	need.part_bytes = KV_MIN(KV_MAX(load->region_bytes, area), PART_DEFAULT);
 	return need;
@@ -70,6 +73,9 @@ static int add_engines(const struct te_options *o, const struct te_load *load, c
 		}
 		/* Memory is there once, however many rails it is registered on. */
 		budget->process.memory_bytes += load->region_bytes;
+		/* Where nothing is pinned, pages are made when bytes come. */
+		budget->process.memory_soon_bytes +=
+			budget->pins_memory ? load->region_bytes : KV_MIN(load->region_bytes, REGION_SOON);
 		budget->process.huge_bytes += load->region_bytes;
 	}
 	return 0;
@@ -95,6 +101,8 @@ int te_budget(const struct te_options *options, const struct te_load *load, stru
 	rc = add_engines(options, load, devices, out, err);
 	for (unsigned i = 0; i < out->num_devices; i++)
 		te_need_add(&out->process, &out->device[i].need);
+	out->process.memory_bytes += PROCESS_BYTES;
+	out->process.memory_soon_bytes += PROCESS_BYTES;
 	out->process.files += load->files;
 	out->process.threads = load->threads;
 	kv_host_read("", &host);
@@ -143,6 +151,7 @@ int te_preflight(const struct te_options *options, const struct te_load *load, s
 		rc = te_budget(options, load, budget, err);
 	if (rc == 0) {
 		kv_host_read("", &host);
+		kv_host_threads_count(&host);
 		n = te_budget_check(budget, &host, verdicts, device, VERDICTS_MAX);
 	}
 	for (unsigned i = 0; i < n && rc == 0; i++) {

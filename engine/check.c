@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FILES_MARGIN = 16, SIZE_TEXT = 24, NUMBER_TEXT = 32 };
+enum { FILES_MARGIN = 16, FILES_ENOUGH = 65536, SIZE_TEXT = 24, NUMBER_TEXT = 32 };
 
 void te_need_add(struct te_need *a, const struct te_need *b)
 {
@@ -30,10 +30,12 @@ void te_need_add(struct te_need *a, const struct te_need *b)
 	a->part_bytes = KV_MAX(a->part_bytes, b->part_bytes);
 	a->pinned_bytes += b->pinned_bytes;
 	a->memory_bytes += b->memory_bytes;
+	a->memory_soon_bytes += b->memory_soon_bytes;
 	a->huge_bytes += b->huge_bytes;
 	a->files += b->files;
 	a->threads += b->threads;
 	a->shm_bytes += b->shm_bytes;
+	a->shm_free_bytes = KV_MAX(a->shm_free_bytes, b->shm_free_bytes);
 	a->mappings += b->mappings;
 }
 
@@ -85,20 +87,25 @@ static const char *amount_text(const struct te_verdict *v, uint64_t value, char 
 	return kv_size_format(value, buf, NUMBER_TEXT);
 }
 
-static const char *where_files(const struct kv_host *h)
+static void where_files(const struct kv_host *h, uint64_t n, char *out, size_t cap)
 {
 	switch (h->container) {
 	case KV_CONTAINER_DOCKER:
 	case KV_CONTAINER_PODMAN:
 	case KV_CONTAINER_OTHER:
-		return "start the container with --ulimit nofile=65536:65536";
+		snprintf(out, cap, "start the container with --ulimit nofile=%" PRIu64 ":%" PRIu64, n, n);
+		return;
 	case KV_CONTAINER_KUBERNETES:
-		return "set LimitNOFILE=65536 for containerd on the node (systemctl edit containerd), then restart it";
+		snprintf(out, cap, "set LimitNOFILE=%" PRIu64 " for containerd on the node (systemctl edit containerd), then restart it",
+			 n);
+		return;
 	case KV_CONTAINER_NONE:
 		break;
 	}
-	return "put `* - nofile 65536` into /etc/security/limits.d/90-kvrail.conf and log in again; for a service: "
-	       "LimitNOFILE=65536";
+	snprintf(out, cap,
+		 "put `* - nofile %" PRIu64 "` into /etc/security/limits.d/90-kvrail.conf and log in again; for a service: "
+		 "LimitNOFILE=%" PRIu64,
+		 n, n);
 }
 
 static const char *where_memlock(const struct kv_host *h)
@@ -270,8 +277,8 @@ static void check_memlock(const struct te_checkup *c, struct te_verdict *v)
 	    h->memlock_hard >= c->need->pinned_bytes + (is_number(h->locked_bytes) ? h->locked_bytes : 0))
 		remedy(v, "`ulimit -l $(ulimit -H -l)` in this shell, or start with ./run-with-rdma.sh, which does it");
 	else
-		snprintf(v->remedy, sizeof(v->remedy), "%s%s", h->root ? "`ulimit -l unlimited` in this shell; for good: " : "",
-			 where_memlock(h));
+		snprintf(v->remedy, sizeof(v->remedy), "%s%s",
+			 h->raises_limits ? "`ulimit -l unlimited` in this shell; for good: " : "", where_memlock(h));
 }
 
 static void check_files(const struct te_checkup *c, struct te_verdict *v)
@@ -280,30 +287,39 @@ static void check_files(const struct te_checkup *c, struct te_verdict *v)
 	compare(v, c->need->files + FILES_MARGIN, h->files_open, h->files_soft, "open already");
 	if (v->status != TE_FAIL)
 		return;
-	uint64_t wanted = v->need + (is_number(h->files_open) ? h->files_open : 0);
-	if (h->files_hard != KV_UNKNOWN && h->files_hard >= wanted)
+	uint64_t wanted = v->need + (is_number(h->files_open) ? h->files_open : 0), enough = FILES_ENOUGH;
+	char shell[64] = "", lasting[240];
+	while (enough < wanted)
+		enough *= 2;
+	if (h->files_hard != KV_UNKNOWN && h->files_hard >= wanted) {
 		snprintf(v->remedy, sizeof(v->remedy),
 			 "`ulimit -n %" PRIu64 "` in this shell, or start with ./run-with-rdma.sh, which does it",
-			 KV_MIN(KV_MAX(wanted, (uint64_t)65536), h->files_hard));
-	else
-		snprintf(v->remedy, sizeof(v->remedy), "%s%s", h->root ? "`ulimit -n 65536` in this shell; for good: " : "",
-			 where_files(h));
+			 KV_MIN(enough, h->files_hard));
+		return;
+	}
+	where_files(h, enough, lasting, sizeof(lasting));
+	if (h->raises_limits)
+		snprintf(shell, sizeof(shell), "`ulimit -n %" PRIu64 "` in this shell; for good: ", enough);
+	snprintf(v->remedy, sizeof(v->remedy), "%s%s", shell, lasting);
 }
 
 static void check_threads(const struct te_checkup *c, struct te_verdict *v)
 {
 	const struct kv_host *h = c->host;
-	/* RLIMIT_NPROC counts all threads of the user, which nobody tells, and not at all for root. */
-	uint64_t soft = h->root || h->threads_soft == KV_UNKNOWN ? KV_NO_LIMIT : h->threads_soft;
+	/* RLIMIT_NPROC counts all threads of the user, and not at all for root. */
+	bool exempt = (h->root && !h->mapped_users) || h->raises_limits || h->administers;
+	uint64_t soft = exempt || h->threads_soft == KV_UNKNOWN ? KV_NO_LIMIT : h->threads_soft;
+	uint64_t used = soft != KV_NO_LIMIT && is_number(h->threads_used) ? KV_MIN(h->threads_used, soft) : 0;
+	bool group = h->threads_group < (soft == KV_NO_LIMIT ? soft : soft - used);
 	if (c->need->threads == 0) {
 		v->status = TE_SKIP;
 		return;
 	}
-	compare(v, c->need->threads, KV_UNKNOWN, KV_MIN(soft, h->threads_group), "");
+	compare(v, c->need->threads, group ? 0 : used, group ? h->threads_group : soft, "in use by this user");
 	if (v->status == TE_FAIL)
-		remedy(v, h->threads_group < soft ? "raise the pids limit of the container (docker: --pids-limit; Kubernetes: "
-						    "podPidsLimit of the kubelet; systemd: TasksMax=)"
-						  : "raise `ulimit -u` (nproc in /etc/security/limits.d)");
+		remedy(v, group ? "raise the pids limit of the container (docker: --pids-limit; Kubernetes: "
+				  "podPidsLimit of the kubelet; systemd: TasksMax=)"
+				: "raise `ulimit -u` (nproc in /etc/security/limits.d)");
 }
 
 /* ---- of the machine ---- */
@@ -311,14 +327,19 @@ static void check_threads(const struct te_checkup *c, struct te_verdict *v)
 static void check_memory(const struct te_checkup *c, struct te_verdict *v)
 {
 	const struct kv_host *h = c->host;
-	char group[NUMBER_TEXT];
+	char group[NUMBER_TEXT], soon[NUMBER_TEXT];
 	bool grouped = is_number(h->memory_group) &&
 		       (h->memory_available == KV_UNKNOWN || h->memory_group < h->memory_available);
 	compare(v, c->need->memory_bytes, KV_UNKNOWN, grouped ? h->memory_group : h->memory_available, "");
 	if (v->have != KV_UNKNOWN)
 		snprintf(v->text, sizeof(v->text), "needs %s, %s %s", amount_text(v, v->need, (char[NUMBER_TEXT]){0}),
 			 amount_text(v, v->have, group), grouped ? "left in the cgroup" : "available");
-	if (v->status == TE_FAIL)
+	if (v->status == TE_FAIL && c->need->memory_soon_bytes && c->need->memory_soon_bytes <= v->have) {
+		v->status = TE_WARN;
+		snprintf(v->text + strlen(v->text), sizeof(v->text) - strlen(v->text), "; %s of it at once, the rest as it is used",
+			 amount_text(v, c->need->memory_soon_bytes, soon));
+	}
+	if (v->status >= TE_WARN)
 		remedy(v, grouped ? "raise the memory limit of the container (docker: --memory; Kubernetes: "
 				    "resources.limits.memory; systemd: MemoryMax=), or use smaller --buffer-mb, --memory-mb"
 				  : "use smaller --buffer-mb, --memory-mb or fewer clients, or free memory");
@@ -372,12 +393,23 @@ static void check_shm(const struct te_checkup *c, struct te_verdict *v)
 		v->status = TE_SKIP;
 		return;
 	}
-	compare(v, c->need->shm_bytes, KV_UNKNOWN, c->host->shm_free, "");
-	if (v->status == TE_FAIL)
-		remedy(v, c->host->container == KV_CONTAINER_KUBERNETES
-				  ? "mount an emptyDir with medium: Memory at /dev/shm"
-			  : c->host->container ? "start the container with --shm-size=1g (or --ipc=host)"
-					       : "`mount -o remount,size=1G /dev/shm`, and remove what killed processes left there");
+	compare(v, c->need->shm_bytes + c->need->shm_free_bytes, KV_UNKNOWN, c->host->shm_free, "");
+	if (v->status != TE_FAIL)
+		return;
+	/* What others have there, and ours, in whole GiB. */
+	uint64_t others = is_number(c->host->shm_total) ? c->host->shm_total - KV_MIN(c->host->shm_total, c->host->shm_free) : 0;
+	unsigned long long gib = (others + v->need + ((uint64_t)1 << 30) - 1) >> 30;
+	switch (c->host->container) {
+	case KV_CONTAINER_KUBERNETES:
+		snprintf(v->remedy, sizeof(v->remedy), "mount an emptyDir with medium: Memory and sizeLimit: %lluGi at /dev/shm", gib);
+		return;
+	case KV_CONTAINER_NONE:
+		snprintf(v->remedy, sizeof(v->remedy),
+			 "`mount -o remount,size=%lluG /dev/shm`, and remove what killed processes left there", gib);
+		return;
+	default:
+		snprintf(v->remedy, sizeof(v->remedy), "start the container with --shm-size=%llug (or --ipc=host)", gib);
+	}
 }
 
 static void ptrace_remedy(const struct te_checkup *c, struct te_verdict *v)
@@ -426,7 +458,10 @@ static void uring_refused(const struct te_checkup *c, struct te_verdict *v)
 			 is_number(h->memlock_soft) ? kv_size_format(h->memlock_soft, limit, sizeof(limit))
 						    : count_text(h->memlock_soft, limit));
 		remedy(v, where_memlock(h));
-	} else if (h->seccomp > 0) {
+	} else if (strstr(c->uring, "files open") || strstr(c->uring, "more files")) {
+		snprintf(v->text, sizeof(v->text), "refused: %.*s", len, c->uring);
+		remedy(v, c->uring[len] ? c->uring + len + 2 : "");
+	} else if (h->seccomp > 0 && c->uring_code != -KV_ENOTSUP) {
 		snprintf(v->text, sizeof(v->text), "refused: a seccomp filter is on (%.*s)", len, c->uring);
 		remedy(v, h->container == KV_CONTAINER_KUBERNETES
 				  ? "allow io_uring_setup, io_uring_enter and io_uring_register in the pod's seccompProfile "
@@ -435,14 +470,14 @@ static void uring_refused(const struct te_checkup *c, struct te_verdict *v)
 				    "seccomp=PROFILE.json (or seccomp=unconfined); systemd: SystemCallFilter=@aio");
 	} else {
 		snprintf(v->text, sizeof(v->text), "refused: %.*s", len, c->uring);
-		remedy(v, "a kernel of 5.6 or later with CONFIG_IO_URING is needed (Amazon Linux 2023, Debian 11, Ubuntu 22.04)");
+		remedy(v, "a kernel of 5.11 or later with CONFIG_IO_URING is needed (Amazon Linux 2023, Debian 12, Ubuntu 22.04)");
 	}
 }
 
 static void check_uring(const struct te_checkup *c, struct te_verdict *v)
 {
 	const struct kv_host *h = c->host;
-	bool refused = c->uring && c->uring[0], forbidden = h->uring_disabled == 2 || (h->uring_disabled == 1 && !h->root);
+	bool refused = c->uring && c->uring[0], forbidden = h->uring_disabled == 2 || (h->uring_disabled == 1 && !h->administers);
 	v->have = h->uring_disabled < 0 ? 0 : (uint64_t)h->uring_disabled;
 	if (!refused && (c->uring || !forbidden)) {
 		v->status = TE_OK;
@@ -482,7 +517,7 @@ static void check_cpus(const struct te_checkup *c, struct te_verdict *v)
 
 static const struct {
 	const char *id, *name, *unit;
-	enum te_check_scope scope;
+	unsigned scope; /* enum te_check_scope */
 	void (*run)(const struct te_checkup *c, struct te_verdict *v);
 } table[] = {
 	{"link", "link", "", TE_CHECK_DEVICE, check_link},
@@ -499,7 +534,7 @@ static const struct {
 	{"memory", "memory", "bytes", TE_CHECK_HOST, check_memory},
 	{"hugepages", "huge pages", "bytes", TE_CHECK_HOST, check_hugepages},
 	{"maps", "mappings", "", TE_CHECK_HOST, check_maps},
-	{"shm", "/dev/shm", "bytes", TE_CHECK_HOST, check_shm},
+	{"shm", "/dev/shm", "bytes", TE_CHECK_PROCESS | TE_CHECK_HOST, check_shm},
 	{"ptrace", "ptrace (shm)", "", TE_CHECK_HOST, check_ptrace},
 	{"io_uring", "io_uring", "", TE_CHECK_HOST, check_uring},
 	{"cpus", "CPUs", "", TE_CHECK_HOST, check_cpus},

@@ -14,7 +14,7 @@
 
 #include "base/base.h"
 
-/* What something takes: one endpoint, an engine, or a whole process. Sums of others, cq_entries excepted. */
+/* What something takes: one endpoint, an engine, or a whole process. Sums of others; of cq_entries and the like the largest. */
 struct te_need {
 	uint64_t endpoints, qps, cqs, mrs; /* of a device */
 	uint64_t cq_entries;               /* of the largest completion queue */
@@ -25,8 +25,10 @@ struct te_need {
 	uint64_t part_bytes;               /* the largest registration */
 	uint64_t pinned_bytes;             /* locked by this process: registered, and the provider's own buffers */
 	uint64_t memory_bytes;             /* memory of the machine, all together */
+	uint64_t memory_soon_bytes;        /* of it, what is touched soon after the start; the rest as it is used. 0: all */
 	uint64_t huge_bytes;               /* of it, what would lie in hugetlb pages if there were enough */
 	uint64_t files, threads, shm_bytes;
+	uint64_t shm_free_bytes;           /* of /dev/shm, that must be free besides: libfabric looks before it opens an endpoint */
 	uint64_t mappings;                 /* of memory, of a process; 0: not counted */
 };
 

@@ -78,8 +78,10 @@ struct fi_info *fab_hints(const struct fab_quirk *quirk, const char *prov_name);
 /* ---- fabric_tcp.c ---- */
 
 /* fab_shm_name -- give an endpoint of shm that is not enabled yet a name that no other ever had. 0 or a libfabric code.
- * fab_shm_clean -- remove the files of shm endpoints of ours whose process is gone. */
+ * fab_shm_clean -- remove the files of shm endpoints of ours whose process is gone.
+ * fab_shm_look -- bytes of /dev/shm that must be free when an endpoint is opened. */
 int fab_shm_name(struct fab *fab);
+uint64_t fab_shm_look(void);
 void fab_shm_clean(const struct fab *fab);
 
 /* fab_tcp_settle -- of an endpoint just enabled whose provider speaks TCP on a loopback address: ask for a congestion
@@ -128,6 +130,9 @@ bool fab_resolve_known(struct fab *fab, uint64_t handle);
 
 /* fab_limits_check -- before opening an endpoint: the checks of check.c for it. 0, or -KV_ELIMIT with the sentence. */
 int fab_limits_check(struct fab *fab, const struct fab_device *device, const struct fab_options *options, struct kv_error *err);
+/* fab_limits_shm -- whether a provider that lives in /dev/shm has no device because there is too little room: -KV_ELIMIT with the
+ * sentence, or 0. */
+int fab_limits_shm(const struct fab_quirk *quirk, struct kv_error *err);
 
 /* fab_limits_short -- after a call of the provider's failed for want of something: which limit is short of `need`, and
  * how to lift it, as the end of a sentence; or the figures, when none is. Asks the device only while the rail is being opened. */

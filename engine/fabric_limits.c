@@ -119,6 +119,25 @@ int fab_limits_check(struct fab *fab, const struct fab_device *device, const str
 	return rc;
 }
 
+int fab_limits_shm(const struct fab_quirk *quirk, struct kv_error *err)
+{
+	struct fab_device device = {.provider = "shm", .domain = "shm", .short_name = "shm"};
+	struct fab_options options = {0};
+	struct te_verdict v[TE_CHECKS_MAX];
+	struct te_need need;
+	struct kv_host host;
+	if (!quirk->dev_shm)
+		return 0;
+	fab_need(&device, &options, 1, &need);
+	kv_host_read("", &host);
+	struct te_checkup c = {.host = &host, .need = &need, .shared_memory = true, .cma_error = -1};
+	unsigned n = te_check(&c, TE_CHECK_HOST, v, KV_COUNT(v));
+	for (unsigned i = 0; i < n; i++)
+		if (v[i].status == TE_FAIL && strcmp(v[i].id, "shm") == 0)
+			return te_verdict_fail(&v[i], "provider shm", err);
+	return 0;
+}
+
 /* ---- after ---- */
 
 static bool exhaustion(int rc)
@@ -186,7 +205,10 @@ int fab_limits_fail(struct fab *fab, const char *what, int rc, struct kv_error *
 	struct te_need need;
 	char why[384];
 	if (!exhaustion(rc))
-		return kv_fail(err, -KV_EPROVIDER, "%s on %s (%s): %s", what, domain, prov, fi_strerror(-rc));
+		return kv_fail(err, -KV_EPROVIDER, "%s on %s (%s): %s%s", what, domain, prov, fi_strerror(-rc),
+			       fab->quirk->dev_shm && (rc == -EACCES || rc == -EROFS)
+				       ? "; this user must be able to write to /dev/shm (`ls -ld /dev/shm`)"
+				       : "");
 	device_of(fab, &device);
 	fab_need(&device, &fab->options, 1, &need);
 	need.cq_entries = KV_MIN(need.cq_entries, (uint64_t)fab->cq_wanted);

@@ -51,12 +51,14 @@ void fab_need(const struct fab_device *device, const struct fab_options *options
 {
 	const struct fab_quirk *quirk = fab_quirk_find(device->short_name);
 	uint64_t own = quirk->rxm ? rxm_memory(quirk, peers) : quirk->memory_bytes;
-	bool shm = strcmp(quirk->short_name ? quirk->short_name : "", "shm") == 0;
+	bool shm = quirk->dev_shm;
+	uint64_t shm_look = shm ? fab_shm_look() : 0;
 	*out = (struct te_need){
 		.endpoints = 1,
 		.files = quirk->fds + (uint64_t)(quirk->rxm && peers > 1 ? peers - 1 : 0) * FILES_PER_CONNECTION,
 		.memory_bytes = shm ? 0 : own,
 		.shm_bytes = shm ? own : 0,
+		.shm_free_bytes = shm_look - KV_MIN(shm_look, own),
 	};
 	if (!quirk->pins_memory)
 		return;

@@ -112,7 +112,7 @@ static const struct fab_quirk quirks[] = {
 		.link_bytes = 4 << 20,
 		.warning = DEATH_HANGS,
 		.fds = 2,
-		.memory_bytes = 6ull << 20,
+		.memory_bytes = 7ull << 20,
 	},
 	{
 		/* The tcp provider's own RDM endpoints, libfabric 1.18 and later; not wire compatible with tcp;ofi_rxm.

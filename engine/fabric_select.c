@@ -428,10 +428,20 @@ static void describe(const struct fab_device *d, unsigned count, const char *rea
 	}
 }
 
+/* The user's own filter, which is easily forgotten; "" when there is none. */
+static const char *hidden_by(char *buf, size_t cap)
+{
+	const char *set = getenv("FI_PROVIDER");
+	buf[0] = '\0';
+	if (set)
+		snprintf(buf, cap, "; FI_PROVIDER=%.64s is set, and libfabric shows no others than it allows: unset it", set);
+	return buf;
+}
+
 static int demanded(const struct fab_query *query, struct fab_device *out, unsigned max, unsigned *out_count,
 		    char *out_why, struct kv_error *err)
 {
-	char present[512] = "", missing[KV_NAME_MAX], where[KV_NAME_MAX + 32];
+	char present[512] = "", missing[KV_NAME_MAX], where[KV_NAME_MAX + 32], hidden[160];
 	const struct fab_quirk *quirk = fab_quirk_find(query->provider);
 	const char *prov_name = quirk->prov_name ? quirk->prov_name : query->provider;
 	int rc = probe(quirk, prov_name, query, out, max, out_count, missing);
@@ -447,9 +457,11 @@ static int demanded(const struct fab_query *query, struct fab_device *out, unsig
 		snprintf(where, sizeof(where), "for provider %s", query->provider);
 		return nic_fail(query, missing, rc, where, present, err);
 	}
+	if (fab_limits_shm(quirk, err))
+		return -KV_ELIMIT;
 	list_present(query, present, sizeof(present));
-	return kv_fail(err, -KV_ENOTSUP, "provider %s is not here (%s); present: %s", query->provider,
-		       fi_strerror(rc < 0 ? -rc : FI_ENODATA), present);
+	return kv_fail(err, -KV_ENOTSUP, "provider %s is not here (%s); present: %s%s", query->provider,
+		       fi_strerror(rc < 0 ? -rc : FI_ENODATA), present, hidden_by(hidden, sizeof(hidden)));
 }
 
 /* No automatic provider has all NICs of the list. The one that has the most of them says what is missing. */
@@ -465,7 +477,7 @@ static int auto_nics_fail(const struct fab_query *query, const char *missing, in
 static int automatic(const struct fab_query *query, struct fab_device *out, unsigned max, unsigned *out_count,
 		     char *out_why, struct kv_error *err)
 {
-	char reason[256] = "auto", missing[KV_NAME_MAX], blamed[KV_NAME_MAX] = "";
+	char reason[256] = "auto", missing[KV_NAME_MAX], blamed[KV_NAME_MAX] = "", hidden[160];
 	unsigned most = 0;
 	int why = 0;
 	for (unsigned i = 0; fab_quirk_at(i); i++) {
@@ -489,10 +501,9 @@ static int automatic(const struct fab_query *query, struct fab_device *out, unsi
 	}
 	if (query->nic)
 		return auto_nics_fail(query, blamed, why, err);
-	return kv_fail(
-		err, -KV_ENOTSUP,
-		"no usable fabric provider: %s; is libfabric complete, and the local address one of this machine?",
-		reason);
+	hidden_by(hidden, sizeof(hidden));
+	return kv_fail(err, -KV_ENOTSUP, "no usable fabric provider: %s%s", reason,
+		       hidden[0] ? hidden : "; is libfabric complete, and the local address one of this machine?");
 }
 
 int fab_devices(const struct fab_query *query, struct fab_device *out, unsigned max, unsigned *out_count, char *out_why,

@@ -16,6 +16,8 @@
 
 enum { FINDINGS_MAX = 512, PROVIDERS_MAX = 16, NETDEVS_MAX = 64, FILES_MAX = 8, MODULES_MAX = 8, WORD_MAX = 64 };
 
+enum { DOCTOR_SERVER_FILES = 65536 }; /* that kv-server raises its soft limit to, as far as the hard one goes */
+
 enum section {
 	SECTION_LIBRARIES,
 	SECTION_DEVICES,
@@ -122,6 +124,8 @@ void dir_each(const char *root, const char *name, void (*fn)(const char *entry, 
 void doctor_look(struct doctor *d);    /* look.c */
 void doctor_network(struct doctor *d); /* network.c */
 void doctor_plan(struct doctor *d);    /* plan.c */
+/* doctor_files_soft -- RLIMIT_NOFILE of a process of the run, as it will have it. */
+uint64_t doctor_files_soft(const struct doctor *d, const struct role *r);
 void doctor_environment(struct doctor *d); /* environment.c */
 void doctor_try(struct doctor *d);     /* try.c */
 void doctor_advise(struct doctor *d);  /* advise.c */

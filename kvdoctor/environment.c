@@ -3,34 +3,64 @@
  * has the reasons. Looked at when the provider is known, because each concerns one. */
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "kvdoctor/doctor.h"
 
+/* Those that FAIL are the ones that opening an endpoint refuses (fab_tcp_check, fab_verbs_check), in their words. */
 static const struct {
-	const char *name, *value; /* value: this one alone is meant; NULL: any */
-	const char *provider;     /* how the names of those begin that it concerns; "": all */
+	const char *name;
+	enum { ANY, ON, OFF } value; /* which value is meant */
+	const char *providers;       /* that it concerns, with spaces between them; "": all */
 	enum te_status status;
 	const char *text;
 } settings[] = {
-	{"FI_PROVIDER", NULL, "", TE_WARN, "libfabric shows no other provider than this"},
-	{"FI_TCP_ZEROCOPY_SIZE", NULL, "tcp", TE_FAIL, "libfabric may announce bytes that it did not deliver"},
-	{"FI_OFI_RXM_DATA_AUTO_PROGRESS", "1", "tcp", TE_FAIL, "libfabric may announce bytes that it did not deliver"},
-	{"FI_OFI_RXM_USE_RNDV_WRITE", NULL, "", TE_WARN, "wrong data before libfabric 1.18.3"},
-	{"FI_OFI_RXM_USE_SRX", "1", "verbs", TE_FAIL, "libfabric takes immediate data for messages and drops it"},
-	{"FI_EFA_MTU_SIZE", NULL, "efa", TE_WARN, "newer EFA providers end the process when it is set"},
-	{"FI_EFA_TX_IOV_LIMIT", NULL, "efa", TE_WARN, "newer EFA providers end the process when it is set"},
-	{"FI_EFA_RX_IOV_LIMIT", NULL, "efa", TE_WARN, "newer EFA providers end the process when it is set"},
-	{"FI_EFA_USE_DEVICE_RDMA", "0", "efa", TE_WARN, "the EFA provider then emulates RDMA"},
-	{"FI_EFA_USE_DEVICE_RDMA", "1", "efa", TE_WARN, "the EFA provider ends the process on a device without RDMA"},
+	{"FI_PROVIDER", ANY, "", TE_WARN, "libfabric shows no other providers than it allows"},
+	{"FI_TCP_ZEROCOPY_SIZE", ANY, "tcp tcp-native", TE_FAIL, "libfabric may announce bytes that it did not deliver"},
+	{"FI_NET_ZEROCOPY_SIZE", ANY, "net", TE_FAIL, "libfabric may announce bytes that it did not deliver"},
+	{"FI_OFI_RXM_DATA_AUTO_PROGRESS", ON, "tcp", TE_FAIL, "libfabric may announce bytes that it did not deliver"},
+	{"FI_OFI_RXM_USE_RNDV_WRITE", ANY, "tcp verbs", TE_WARN, "wrong data before libfabric 1.18.3"},
+	{"FI_OFI_RXM_USE_SRX", ON, "verbs", TE_FAIL, "libfabric takes immediate data for messages and drops it"},
+	{"FI_AV_REMOVE_CLEANUP", ON, "tcp verbs", TE_FAIL, "libfabric crashes after a peer could not be connected to"},
+	{"FI_EFA_MTU_SIZE", ANY, "efa efa-direct", TE_WARN, "newer EFA providers end the process when it is set"},
+	{"FI_EFA_TX_IOV_LIMIT", ANY, "efa efa-direct", TE_WARN, "newer EFA providers end the process when it is set"},
+	{"FI_EFA_RX_IOV_LIMIT", ANY, "efa efa-direct", TE_WARN, "newer EFA providers end the process when it is set"},
+	{"FI_EFA_USE_DEVICE_RDMA", OFF, "efa efa-direct", TE_WARN, "the EFA provider then emulates RDMA"},
+	{"FI_EFA_USE_DEVICE_RDMA", ON, "efa efa-direct", TE_WARN, "the EFA provider ends the process on a device without RDMA"},
 };
+
+/* As libfabric reads a switch. */
+static bool is_one_of(const char *text, const char *const *words, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcasecmp(text, words[i]) == 0)
+			return true;
+	return false;
+}
+
+static bool is_meant(const char *set, int value)
+{
+	static const char *const on[] = {"1", "on", "t", "true", "y", "yes"}, *const off[] = {"0", "off", "f", "false", "n", "no"};
+	return value == ANY || (value == ON && is_one_of(set, on, KV_COUNT(on))) || (value == OFF && is_one_of(set, off, KV_COUNT(off)));
+}
+
+static bool concerns(const char *providers, const char *name)
+{
+	size_t len = strlen(name);
+	if (!*providers)
+		return true;
+	for (const char *at = providers; len && (at = strstr(at, name)); at += len)
+		if ((at == providers || at[-1] == ' ') && (at[len] == ' ' || !at[len]))
+			return true;
+	return false;
+}
 
 void doctor_environment(struct doctor *d)
 {
 	const char *provider = d->client.rc == 0 ? d->client.budget.device[0].device.short_name : "";
 	for (unsigned i = 0; i < KV_COUNT(settings); i++) {
 		const char *set = getenv(settings[i].name);
-		bool concerns = strncmp(provider, settings[i].provider, strlen(settings[i].provider)) == 0;
-		if (!set || !concerns || (settings[i].value && strcmp(set, settings[i].value) != 0))
+		if (!set || !concerns(settings[i].providers, provider) || !is_meant(set, settings[i].value))
 			continue;
 		struct finding *f = doctor_found(d, SECTION_RUN, settings[i].status, "environment", settings[i].name, "environment",
 						 "is set to %.64s: %s", set, settings[i].text);

@@ -39,6 +39,8 @@ static int examine(struct doctor *d)
 	d->cma_error = *d->root ? -1 : memory_try();
 	te_env_for_programs();
 	kv_host_read(d->root, &d->host);
+	if (!*d->root)
+		kv_host_threads_count(&d->host);
 	doctor_look(d);
 	doctor_network(d);
 	doctor_plan(d);
@@ -53,6 +55,10 @@ static int report(const struct doctor *d, int status)
 	struct kv_error err = {0};
 	bool mixed = d->opt->json && strcmp(d->opt->json, "-") == 0;
 	text_print(d, mixed ? stderr : stdout);
+	if (!mixed && (fflush(stdout) || ferror(stdout))) {
+		fprintf(stderr, "kv-doctor: the report could not be written to standard output\n");
+		status = EXIT_USAGE;
+	}
 	if (d->opt->json && json_print(d, d->opt->json, &err)) {
 		fprintf(stderr, "kv-doctor: %s\n", err.text);
 		return EXIT_USAGE;

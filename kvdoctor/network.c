@@ -32,12 +32,25 @@ static void netdev_add(const char *entry, void *arg)
 	d->num_netdevs++;
 }
 
+/* What /sys shows is of the network namespace that it was mounted in, which may be another one than ours. */
+static void flags_take(struct doctor *d, const struct ifaddrs *all)
+{
+	for (unsigned i = 0; i < d->num_netdevs; i++) {
+		struct netdev *n = &d->netdev[i];
+		n->up = false;
+		for (const struct ifaddrs *a = all; a; a = a->ifa_next)
+			if (strcmp(n->name, a->ifa_name) == 0)
+				n->up = (a->ifa_flags & IFF_UP) && (a->ifa_flags & IFF_RUNNING);
+	}
+}
+
 /* The first address of each, IPv4 before IPv6. */
 static void addresses_add(struct doctor *d)
 {
 	struct ifaddrs *all;
 	if (*d->root || getifaddrs(&all))
 		return;
+	flags_take(d, all);
 	for (const struct ifaddrs *a = all; a; a = a->ifa_next) {
 		const struct sockaddr *sa = a->ifa_addr;
 		const void *at = !sa			     ? NULL

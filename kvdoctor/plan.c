@@ -6,6 +6,7 @@
  * refuse a start (te_budget, te_check); here they are printed whether they refuse or not. */
 #include <netdb.h>
 #include <netinet/in.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
@@ -140,10 +141,27 @@ static void roles_make(struct doctor *d)
 		return;
 	struct finding *f = doctor_found(d, SECTION_RUN, TE_FAIL, "provider", o->provider, "provider", "%s",
 					 c->rc ? c->error.text : s->error.text);
-	doctor_remedy(f, "take one that is present, or --provider auto");
+	/* Other errors (NICs, rails) say in their sentence what to ask for instead. */
+	if ((c->rc ? c->rc : s->rc) != -KV_ENOTSUP || o->nic)
+		return;
+	if (getenv("FI_PROVIDER"))
+		doctor_remedy(f, "`unset FI_PROVIDER`");
+	else if (strcasecmp(o->provider, "auto") != 0)
+		doctor_remedy(f, "take one that is present, or --provider auto");
+	else
+		doctor_remedy(f, "`fi_info -l` lists the providers that libfabric has, and `ip addr` the addresses of this machine");
 }
 
 /* ---- checks ---- */
+
+/* kv-server raises its own soft limit (kvserver/main.c); what starts kv-bench has to do it for that one. */
+uint64_t doctor_files_soft(const struct doctor *d, const struct role *r)
+{
+	uint64_t soft = d->host.files_soft, hard = d->host.files_hard;
+	if (r != &d->server || soft == KV_UNKNOWN || hard == KV_UNKNOWN || soft >= DOCTOR_SERVER_FILES)
+		return soft;
+	return KV_MIN(hard, (uint64_t)DOCTOR_SERVER_FILES);
+}
 
 static void run_checks(struct doctor *d, const char *subject, const struct te_checkup *c, unsigned scopes)
 {
@@ -184,9 +202,29 @@ static void check_devices(struct doctor *d)
 
 static void check_role(struct doctor *d, const struct role *r)
 {
-	struct te_checkup c = {.host = &d->host, .need = &r->budget.process, .pins_memory = r->budget.pins_memory, .cma_error = -1};
+	struct kv_host host = d->host;
+	struct te_checkup c = {.host = &host, .need = &r->budget.process, .pins_memory = r->budget.pins_memory, .cma_error = -1};
+	struct te_need need = r->budget.process;
+	host.files_soft = doctor_files_soft(d, r);
+	need.threads = 0; /* all processes share that limit: check_tasks */
+	c.need = &need;
 	if (r->present)
 		run_checks(d, r->name, &c, TE_CHECK_PROCESS);
+}
+
+/* Processes and threads of the run, of which this process will have made room for one. */
+static void check_tasks(struct doctor *d)
+{
+	struct te_need need = {.threads = d->client.threads};
+	struct te_checkup c = {.host = &d->host, .need = &need, .cma_error = -1};
+	struct te_verdict v[TE_CHECKS_MAX];
+	/* The server's main and control threads, and kv-bench's that reads its log. */
+	if (d->server.present)
+		need.threads += d->server.threads + 3;
+	unsigned n = te_check(&c, TE_CHECK_PROCESS, v, KV_COUNT(v));
+	for (unsigned i = 0; i < n; i++)
+		if (strcmp(v[i].id, "threads") == 0)
+			doctor_verdict(d, SECTION_RUN, "run", &v[i]);
 }
 
 /* As many as the loops of a run have, all at once: what is short may be short at the last. */
@@ -222,10 +260,28 @@ static void check_machine(struct doctor *d)
 			       .uring = *d->root ? NULL : d->uring_error,
 			       .uring_code = d->uring_code,
 			       .cma_error = d->cma_error};
-	if (d->server.present)
+	if (d->server.present) {
 		te_need_add(&need, &d->server.budget.process);
+		/* kv-bench starts it with --prefault. */
+		need.memory_soon_bytes += d->server.budget.process.memory_bytes - d->server.budget.process.memory_soon_bytes;
+	}
 	need.mappings = (uint64_t)d->opt->num_workers * STACK_MAPPINGS + OTHER_MAPPINGS;
 	run_checks(d, "machine", &c, TE_CHECK_HOST);
+}
+
+/* A network namespace begins with lo down, and then nothing says why nothing arrives. */
+static void check_loopback(struct doctor *d)
+{
+	const struct netdev *lo = NULL;
+	struct finding *f;
+	for (unsigned i = 0; i < d->num_netdevs; i++)
+		if (strcmp(d->netdev[i].name, "lo") == 0)
+			lo = &d->netdev[i];
+	if (*d->root || !lo || !d->server.present || (lo->up && strncmp(lo->address, "127.", 4) == 0))
+		return;
+	f = doctor_found(d, SECTION_RUN, TE_FAIL, "loopback", "lo", "loopback", "%s; a run on one host goes over 127.0.0.1",
+			 lo->up ? "it has no IPv4 address" : "it is down");
+	doctor_remedy(f, lo->up ? "`ip addr add 127.0.0.1/8 dev lo`" : "`ip link set lo up`");
 }
 
 void doctor_plan(struct doctor *d)
@@ -237,6 +293,8 @@ void doctor_plan(struct doctor *d)
 		check_devices(d);
 		check_role(d, &d->client);
 		check_role(d, &d->server);
+		check_tasks(d);
 	}
+	check_loopback(d);
 	check_machine(d);
 }

@@ -13,6 +13,7 @@
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -162,7 +163,22 @@ static void child_end(struct child *c, bool in_time, struct trial *t)
 		snprintf(t->error, sizeof(t->error), "it ended without a word (exit status %d)", WEXITSTATUS(status));
 }
 
-static void role_try(const struct role *r, struct trial *t)
+/* The child has the limits of the process that it stands for. (posix_spawn cannot set them.) */
+static int child_spawn_limited(struct child *c, char *const *argv, uint64_t files_soft)
+{
+	struct rlimit before = {0}, now;
+	bool other = getrlimit(RLIMIT_NOFILE, &before) == 0 && files_soft > before.rlim_cur && files_soft <= before.rlim_max;
+	int rc;
+	now = before;
+	now.rlim_cur = other ? files_soft : before.rlim_cur;
+	other = other && setrlimit(RLIMIT_NOFILE, &now) == 0;
+	rc = child_spawn(c, argv);
+	if (other)
+		(void)setrlimit(RLIMIT_NOFILE, &before);
+	return rc;
+}
+
+static void role_try(const struct role *r, uint64_t files_soft, struct trial *t)
 {
 	char number[5][NUMBER_CAP], local[NI_MAXHOST] = "";
 	const struct sockaddr *sa = (const struct sockaddr *)&r->options.local;
@@ -179,9 +195,10 @@ static void role_try(const struct role *r, struct trial *t)
 	const char *argv[] = {"kv-doctor", TRY_CHILD, r->options.provider, r->options.nic ? r->options.nic : "", number[0],
 			      number[1],   number[2], number[3],	   number[4],				 local,
 			      NULL};
-	int rc = child_spawn(c, (char *const *)(uintptr_t)argv);
+	int rc = child_spawn_limited(c, (char *const *)(uintptr_t)argv, files_soft);
 	if (rc)
-		snprintf(t->error, sizeof(t->error), "the child that tries it could not be started: %s", kv_strerror(-rc));
+		snprintf(t->error, sizeof(t->error), "the child that tries it could not be started: %s%s", kv_strerror(-rc),
+			 rc == ENOENT ? " (/proc/self/exe: is /proc mounted?)" : "");
 	else
 		child_end(c, child_read(c), t);
 	free(c);
@@ -229,10 +246,10 @@ void doctor_try(struct doctor *d)
 	}
 	if (d->client.rc || (d->server.present && d->server.rc))
 		return; /* there is no provider to try */
-	role_try(&d->client, &d->tried_client);
+	role_try(&d->client, doctor_files_soft(d, &d->client), &d->tried_client);
 	trial_judge(d, &d->client, &d->tried_client);
 	if (d->server.present) {
-		role_try(&d->server, &d->tried_server);
+		role_try(&d->server, doctor_files_soft(d, &d->server), &d->tried_server);
 		trial_judge(d, &d->server, &d->tried_server);
 	}
 	if (d->tried_client.write_emulated) {

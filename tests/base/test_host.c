@@ -61,7 +61,7 @@ static void the_status_is_read(void **state)
 				      "CapEff:\t0000000000004000\nSeccomp:\t2\nCpus_allowed:\t0000000f,ff000001\n");
 	struct kv_host h = read_tree();
 	assert_int_equal(h.locked_bytes, 100 << 10);
-	assert_true(h.locks_freely);
+	assert_true(h.locks_freely && !h.raises_limits && !h.administers);
 	assert_false(h.root);
 	assert_int_equal(h.seccomp, 2);
 	assert_int_equal(h.cpus, 13);
@@ -69,6 +69,21 @@ static void the_status_is_read(void **state)
 	h = read_tree();
 	assert_true(h.root);
 	assert_false(h.locks_freely);
+	tree_put("/proc/self/status", "CapEff:\t0000000001200000\n");
+	h = read_tree();
+	assert_true(h.raises_limits && h.administers && !h.locks_freely);
+}
+
+static void capabilities_of_a_user_namespace_lift_no_limit(void **state)
+{
+	(void)state;
+	tree_put("/proc/self/status", "Uid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\n");
+	tree_put("/proc/self/uid_map", "         0          0 4294967295\n");
+	struct kv_host h = read_tree();
+	assert_true(h.root && !h.mapped_users && h.locks_freely && h.raises_limits && h.administers);
+	tree_put("/proc/self/uid_map", "         0       1000          1\n         1     100000      65536\n");
+	h = read_tree();
+	assert_true(h.root && h.mapped_users && !h.locks_freely && !h.raises_limits && !h.administers);
 }
 
 static void huge_pages_have_a_pool_of_each_size(void **state)
@@ -140,6 +155,9 @@ static void this_machine_is_read(void **state)
 	assert_true(h.cpus >= 1);
 	assert_true(h.memory_available <= h.memory_total);
 	assert_int_equal(h.root, geteuid() == 0);
+	assert_true(h.threads_used == KV_UNKNOWN);
+	kv_host_threads_count(&h);
+	assert_in_range(h.threads_used, 1, 10000000);
 }
 
 int main(void)
@@ -148,6 +166,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(nothing_readable_is_unknown, tree_make, tree_remove),
 		cmocka_unit_test_setup_teardown(limits_are_read, tree_make, tree_remove),
 		cmocka_unit_test_setup_teardown(limits_of_nonsense_are_unknown, tree_make, tree_remove),
+		cmocka_unit_test_setup_teardown(capabilities_of_a_user_namespace_lift_no_limit, tree_make, tree_remove),
 		cmocka_unit_test_setup_teardown(the_status_is_read, tree_make, tree_remove),
 		cmocka_unit_test_setup_teardown(huge_pages_have_a_pool_of_each_size, tree_make, tree_remove),
 		cmocka_unit_test_setup_teardown(switches_are_read, tree_make, tree_remove),

@@ -67,6 +67,14 @@ static void is(const char *id, enum te_status status, const char *text, const ch
 		fail_msg("%s is %d: '%s' '%s'; wanted %d: '%s' '%s'", id, v.status, v.text, v.remedy, status, text, remedy);
 }
 
+/* The check fails, and its remedy does not say so. */
+static void is_without(const char *id, const char *remedy)
+{
+	struct te_verdict v = verdict(id);
+	if (v.status != TE_FAIL || strstr(v.remedy, remedy))
+		fail_msg("%s is %d: '%s' '%s'; not wanted: '%s'", id, v.status, v.text, v.remedy, remedy);
+}
+
 static void enough_of_everything_is_well(void **state)
 {
 	struct te_verdict v[TE_CHECKS_MAX];
@@ -165,6 +173,10 @@ static void locked_memory(void **state)
 	host.memlock_hard = 8 << 20;
 	is("memlock", TE_FAIL, "8 MiB", "/etc/security/limits.d/90-kvrail.conf");
 	is("memlock", TE_FAIL, "8 MiB", "LimitMEMLOCK=infinity");
+	host.root = true;
+	is_without("memlock", "in this shell");
+	host.raises_limits = true;
+	is("memlock", TE_FAIL, "8 MiB", "`ulimit -l unlimited` in this shell");
 	host.container = KV_CONTAINER_DOCKER;
 	is("memlock", TE_FAIL, "8 MiB", "--ulimit memlock=-1");
 	host.container = KV_CONTAINER_KUBERNETES;
@@ -192,8 +204,18 @@ static void open_files(void **state)
 	is("files", TE_FAIL, "needs 116, 100 allowed, 10 open already", "`ulimit -n 65536`");
 	host.files_hard = 100;
 	is("files", TE_FAIL, "100 allowed", "LimitNOFILE=65536");
+	is_without("files", "in this shell");
+	host.root = true; /* but without the capability, as in most containers */
+	is_without("files", "in this shell");
+	host.raises_limits = true;
+	is("files", TE_FAIL, "100 allowed", "`ulimit -n 65536` in this shell; for good: put");
 	host.container = KV_CONTAINER_DOCKER;
 	is("files", TE_FAIL, "100 allowed", "--ulimit nofile=65536:65536");
+	need.files = 70000;
+	is("files", TE_FAIL, "needs 70,016", "`ulimit -n 131072` in this shell; for good: start the container with --ulimit nofile=131072:131072");
+	host.files_hard = 80000;
+	is("files", TE_FAIL, "needs 70,016", "`ulimit -n 80000` in this shell, or");
+	need.files = 100;
 	host.files_soft = 126;
 	is("files", TE_OK, "needs 116, 126 allowed", NULL);
 	host.files_soft = KV_NO_LIMIT;
@@ -210,7 +232,19 @@ static void threads(void **state)
 	host.threads_group = KV_NO_LIMIT;
 	host.threads_soft = 2;
 	is("threads", TE_FAIL, "2 allowed", "ulimit -u");
-	host.root = true;
+	host.threads_soft = 100;
+	host.threads_used = 97;
+	is("threads", TE_FAIL, "needs 4, 100 allowed, 97 in use by this user", "ulimit -u");
+	host.threads_used = 96;
+	is("threads", TE_OK, "96 in use", NULL);
+	host.threads_group = 3;
+	is("threads", TE_FAIL, "needs 4, 3 allowed", "--pids-limit");
+	host.threads_group = KV_NO_LIMIT;
+	host.threads_used = 200;
+	is("threads", TE_FAIL, "100 in use", "ulimit -u");
+	host.root = host.mapped_users = true;
+	is("threads", TE_FAIL, "100 in use", "ulimit -u");
+	host.mapped_users = false;
 	is("threads", TE_OK, "no limit", NULL);
 }
 
@@ -222,6 +256,10 @@ static void memory(void **state)
 	host.memory_available = 32ull << 30;
 	host.memory_group = 200 << 20;
 	is("memory", TE_FAIL, "200 MiB left in the cgroup", "resources.limits.memory");
+	need.memory_soon_bytes = 201 << 20;
+	is("memory", TE_FAIL, "needs 300 MiB, 200 MiB left in the cgroup", "resources.limits.memory");
+	need.memory_soon_bytes = 200 << 20;
+	is("memory", TE_WARN, "200 MiB of it at once, the rest as it is used", "resources.limits.memory");
 }
 
 static void huge_pages(void **state)
@@ -240,10 +278,17 @@ static void shared_memory_and_ptrace(void **state)
 	(void)state;
 	checkup.shared_memory = true;
 	is("shm", TE_OK, "needs 24 MiB, 8 GiB allowed", NULL);
-	host.shm_free = 1 << 20;
-	is("shm", TE_FAIL, "1 MiB allowed", "remount");
+	host.shm_free = host.shm_total = 1 << 20;
+	is("shm", TE_FAIL, "1 MiB allowed", "`mount -o remount,size=1G /dev/shm`");
+	need.shm_free_bytes = 3ull << 30; /* many processors */
+	is("shm", TE_FAIL, "needs 3.02 GiB, 1 MiB allowed", "`mount -o remount,size=4G /dev/shm`");
 	host.container = KV_CONTAINER_DOCKER;
-	is("shm", TE_FAIL, "1 MiB allowed", "--shm-size");
+	is("shm", TE_FAIL, "1 MiB allowed", "--shm-size=4g");
+	host.shm_total = (2ull << 30) + (1 << 20); /* of which others have 2 GiB */
+	is("shm", TE_FAIL, "1 MiB allowed", "--shm-size=6g");
+	host.shm_free = 4ull << 30;
+	is("shm", TE_OK, "needs 3.02 GiB, 4 GiB allowed", NULL);
+	need.shm_free_bytes = 0;
 	is("ptrace", TE_OK, "may read", NULL);
 	host.container = KV_CONTAINER_NONE;
 	host.ptrace_scope = 1;
@@ -262,9 +307,9 @@ static void io_uring(void **state)
 	host.uring_disabled = 2;
 	is("io_uring", TE_FAIL, "kernel.io_uring_disabled is 2", "kernel.io_uring_disabled=0");
 	host.uring_disabled = 1;
-	host.root = true;
+	host.root = host.administers = true;
 	is("io_uring", TE_OK, "not forbidden", NULL);
-	host.root = false;
+	host.administers = false; /* root of a container */
 	is("io_uring", TE_FAIL, "io_uring_disabled is 1", "io_uring_group");
 	checkup.uring = ""; /* in the group: seen to work */
 	is("io_uring", TE_OK, "the rings were made", NULL);
@@ -278,6 +323,12 @@ static void io_uring(void **state)
 	host.container = KV_CONTAINER_DOCKER;
 	checkup.uring_code = -KV_ENOMEM;
 	is("io_uring", TE_FAIL, "64 KiB allowed", "--ulimit memlock=-1");
+	checkup.uring_code = -KV_ELIMIT;
+	checkup.uring = "eventfd: this process has all of its 40 files open; raise the limit (ulimit -n, LimitNOFILE)";
+	is("io_uring", TE_FAIL, "all of its 40 files open", "raise the limit (ulimit -n, LimitNOFILE)");
+	checkup.uring_code = -KV_ENOTSUP; /* in a container, whose filter has nothing to do with it */
+	checkup.uring = "io_uring of this kernel is too old (no timed waits); Linux 5.11 or newer is needed, 6.1 is best";
+	is("io_uring", TE_FAIL, "too old", "5.11 or later");
 	checkup.uring_code = -KV_ELIMIT;
 	host.seccomp = 0;
 	checkup.uring = "Function not implemented; and more";

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # doctor.sh -- kv-doctor as a user meets it: exit statuses, JSON, lowered limits, another user, io_uring refused, a machine that is made up.
 . "$(dirname "$0")/lib.bash"
-plan 30
+plan 45
 doctor=$build/kv-doctor
 scratch_doctor=$scratch/kv-doctor # where another user can start it
 cp "$doctor" "$scratch_doctor" && chmod 755 "$scratch" "$scratch_doctor"
@@ -75,6 +75,25 @@ locked_little() {
 	)
 }
 skip_or_check "$not_root" "another user with 64 KiB of locked memory" locked_little
+few_tasks() {
+	(
+		ulimit -u 3
+		rm -f "$scratch/doctor.json" && chmod 777 "$scratch"
+		json_is 'rc == 1 and f("threads")[0]["status"] == "fails" and "ulimit -u" in f("threads")[0]["remedy"]' as_nobody "$scratch_doctor" "${small[@]}" --provider tcp
+	)
+}
+skip_or_check "$not_root" "another user who may have 3 processes and threads" few_tasks
+# kv-server raises its own soft limit.
+soft_files() { (ulimit -S -n 100 && json_is '[x["status"] for x in f("files")] == ["fails", "ok"] and f("files")[1]["have"] > 100' "$doctor" --num-clients 16 --server-threads 1 --buffer-mb 1 --memory-mb 8 --provider tcp --no-try); }
+check "a soft limit of files: kv-server lifts its own, kv-bench's is named" soft_files
+no_mounts=$not_root; [ -n "$no_mounts" ] || unshare -m mount -t tmpfs -o size=1M tmpfs /dev/shm 2>/dev/null || no_mounts="no mount namespace may be had here"
+small_shm() { unshare -m bash -c 'mount -t tmpfs -o size=1M tmpfs /dev/shm && exec "$@"' x "$@"; }
+skip_or_check "$no_mounts" "shm with little room in /dev/shm: exit status 1" status 1 small_shm "$doctor" "${small[@]}" --provider shm
+skip_or_check "$no_mounts" "and it is named" says '/dev/shm: needs .*, 1 MiB allowed' small_shm "$doctor" "${small[@]}" --provider shm
+skip_or_check "$no_mounts" "by kv-bench, too" says '/dev/shm: needs .*, 1 MiB allowed' small_shm "$build/kv-bench" --provider shm --num-keys 10
+no_net=$not_root; [ -n "$no_net" ] || unshare -n true 2>/dev/null || no_net="no network namespace may be had here"
+skip_or_check "$no_net" "loopback is down: exit status 1" status 1 unshare -n "$doctor" "${small[@]}" --provider tcp --no-try
+skip_or_check "$no_net" "and how to lift it" says 'ip link set lo up' unshare -n "$doctor" "${small[@]}" --provider tcp --no-try --quiet
 check "io_uring refused by seccomp: exit status 1" status 1 no_uring "$doctor" "${small[@]}" --no-try
 check "and how to allow it" says 'seccomp' no_uring "$doctor" "${small[@]}" --no-try --quiet
 
@@ -89,5 +108,14 @@ check "--sysroot of nothing: unknown is no failure" status 0 "$doctor" --sysroot
 
 # A provider that ends the process or stands still is seen from outside.
 check "what hurts in the environment is named" says 'unset FI_TCP_ZEROCOPY_SIZE' env FI_TCP_ZEROCOPY_SIZE=1 "$doctor" "${small[@]}" --provider tcp --quiet
+check "a switch may be a word, as for libfabric" status 1 env FI_OFI_RXM_DATA_AUTO_PROGRESS=yes "$doctor" "${small[@]}" --provider tcp --no-try
+check "one that is off hurts nobody" status 0 env FI_OFI_RXM_DATA_AUTO_PROGRESS=off "$doctor" "${small[@]}" --provider tcp --no-try
+check "nor does one of another provider" status 0 env FI_OFI_RXM_DATA_AUTO_PROGRESS=1 "$doctor" "${small[@]}" --provider shm --no-try
+check "FI_PROVIDER hides the others: exit status 1" status 1 env FI_PROVIDER=shm "$doctor" "${small[@]}" --provider tcp
+check "the remedy is to unset it" says '^ +fix: .unset FI_PROVIDER.$' env FI_PROVIDER=shm "$doctor" "${small[@]}" --quiet
+check "and kv-bench says so, too" says 'FI_PROVIDER=shm is set.*unset it' env FI_PROVIDER=shm "$build/kv-bench" --num-keys 10 --provider tcp
+not_full=; [ -w /dev/full ] || not_full="there is no /dev/full"
+skip_or_check "$not_full" "a report that cannot be written: exit status 2" status 2 bash -c '"$@" >/dev/full' x "$doctor" "${small[@]}" --no-try
+check "a NIC that is not here is answered with those that are, not with another provider" json_is 'rc == 1 and "there are: " in f("provider")[0]["text"] and f("provider")[0]["remedy"] is None' "$doctor" "${small[@]}" --provider tcp --nic nothing0
 check "--try-child is not for users" status 2 "$doctor" --try-child
 finish
