@@ -79,12 +79,12 @@ few_tasks() {
 	(
 		ulimit -u 3
 		rm -f "$scratch/doctor.json" && chmod 777 "$scratch"
-		json_is 'rc == 1 and f("threads")[0]["status"] == "fails" and "ulimit -u" in f("threads")[0]["remedy"]' as_nobody "$scratch_doctor" "${small[@]}" --provider tcp
+		report_is 'rc == 1 and f("threads")[0]["status"] == "fails" and "ulimit -u" in f("threads")[0]["remedy"]' as_nobody "$scratch_doctor" "${small[@]}" --provider tcp
 	)
 }
 skip_or_check "$not_root" "another user who may have 3 processes and threads" few_tasks
 # kv-server raises its own soft limit.
-soft_files() { (ulimit -S -n 100 && json_is '[x["status"] for x in f("files")] == ["fails", "ok"] and f("files")[1]["have"] > 100' "$doctor" --num-clients 16 --server-threads 1 --buffer-mb 1 --memory-mb 8 --provider tcp --no-try); }
+soft_files() { (ulimit -S -n 100 && report_is '[x["status"] for x in f("files")] == ["fails", "ok"] and f("files")[1]["have"] > 100' "$doctor" --num-clients 16 --server-threads 1 --buffer-mb 1 --memory-mb 8 --provider tcp --no-try); }
 check "a soft limit of files: kv-server lifts its own, kv-bench's is named" soft_files
 no_mounts=$not_root; [ -n "$no_mounts" ] || unshare -m mount -t tmpfs -o size=1M tmpfs /dev/shm 2>/dev/null || no_mounts="no mount namespace may be had here"
 small_shm() { unshare -m bash -c 'mount -t tmpfs -o size=1M tmpfs /dev/shm && exec "$@"' x "$@"; }
@@ -116,6 +116,6 @@ check "the remedy is to unset it" says '^ +fix: .unset FI_PROVIDER.$' env FI_PRO
 check "and kv-bench says so, too" says 'FI_PROVIDER=shm is set.*unset it' env FI_PROVIDER=shm "$build/kv-bench" --num-keys 10 --provider tcp
 not_full=; [ -w /dev/full ] || not_full="there is no /dev/full"
 skip_or_check "$not_full" "a report that cannot be written: exit status 2" status 2 bash -c '"$@" >/dev/full' x "$doctor" "${small[@]}" --no-try
-check "a NIC that is not here is answered with those that are, not with another provider" json_is 'rc == 1 and "there are: " in f("provider")[0]["text"] and f("provider")[0]["remedy"] is None' "$doctor" "${small[@]}" --provider tcp --nic nothing0
+check "a NIC that is not here is answered with those that are, not with another provider" report_is 'rc == 1 and "there are: " in f("provider")[0]["text"] and f("provider")[0]["remedy"] is None' "$doctor" "${small[@]}" --provider tcp --nic nothing0
 check "--try-child is not for users" status 2 "$doctor" --try-child
 finish

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# options-doc.sh [BUILD] -- docs/OPTIONS.md, made of what the programs in BUILD (build/release) say themselves:
+#   scripts/options-doc.sh >docs/OPTIONS.md
+# tests/integration/options.sh compares the two.
+set -eu
+cd "$(dirname "$0")/.."
+build=${1:-build/release}
+unset ARGP_HELP_FMT
+
+help() { # TITLE COMMAND...
+	local title=$1
+	shift
+	printf '\n## %s\n\n```\n' "$title"
+	"$@" --help | sed 's/[[:space:]]*$//'
+	printf '```\n'
+}
+
+cat <<'T'
+# Options
+
+What `--help` of each program says, all of it. Made by `scripts/options-doc.sh`; do not edit.
+T
+help kv-server "$build/kv-server"
+help kv-bench "$build/kv-bench"
+help 'kv-bench capacity' "$build/kv-bench" capacity
+help kv-client "$build/kv-client"
+help kv-doctor "$build/kv-doctor"
+help run-with-rdma.sh ./run-with-rdma.sh
