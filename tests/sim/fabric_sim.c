@@ -487,7 +487,7 @@ int fab_mr_reg(struct fab *fab, void *base, uint64_t len, unsigned access, struc
 	/* What a rail that is out refuses is made up for later. */
 	if (sim.mr_fails && !fab->broken && --sim.mr_fails == 0) {
 		sim.stats.mr_failures++;
-		return kv_fail(err, -ENOMEM, "registering %llu bytes fails in this simulation",
+		return kv_fail(err, -KV_ENOMEM, "registering %llu bytes fails in this simulation",
 			       (unsigned long long)len);
 	}
 	struct fab_mr *mr = calloc(1, sizeof(*mr));
