@@ -230,24 +230,28 @@ static void recv_post(struct rail *r, struct op *op)
 		r->dead = true;
 }
 
+/* Where one is refused, so are those behind it. */
 static void recvs_retry(struct rail *r)
 {
-	struct op *op = r->recvs_idle;
-	r->recvs_idle = NULL;
-	while (op) {
-		struct op *next = op->next;
+	struct op *op;
+	do {
+		op = r->recvs_idle;
+		r->recvs_idle = op->next;
 		recv_post(r, op);
-		op = next;
-	}
+	} while (op->state == OP_POSTED && r->recvs_idle);
 }
 
 void rail_receives_post(struct rail *r)
 {
+	uint32_t depth = fab_caps(r->fab)->rx_depth;
 	r->recvs_idle = NULL;
 	r->recv_failures = 0;
-	for (uint32_t i = 0; i < r->nrecvs; i++)
-		if (!r->recvs[i].in_handler)
+	for (uint32_t i = 0; i < r->nrecvs; i++) {
+		r->recvs[i].state = OP_IDLE;
+		/* An endpoint that was rebuilt with smaller queues has no room for the last of them. */
+		if (!r->recvs[i].in_handler && (!depth || i < depth))
 			recv_post(r, &r->recvs[i]);
+	}
 }
 
 static void on_message(struct rail *r, struct op *op, uint64_t len)

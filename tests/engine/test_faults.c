@@ -39,7 +39,7 @@ struct fab_mr {
 
 static struct {
 	struct post posts[POSTS_MAX]; /* everything ever posted, receives apart */
-	unsigned count, tries, recvs_posted, recvs_eagain;
+	unsigned count, tries, recvs_posted, recvs_eagain, recvs_tries;
 	struct fab_ctx *recvs[64];
 	bool eagain[HANDLES]; /* per handle */
 	int fail_next;        /* code of the next send, write or read */
@@ -231,6 +231,7 @@ int fab_recv(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, struct f
 	(void)buf, (void)len, (void)mr;
 	if (!fab->open)
 		return -KV_EPROVIDER;
+	fake.recvs_tries++;
 	if (fake.recvs_eagain) {
 		fake.recvs_eagain--;
 		return -EAGAIN;
@@ -1089,6 +1090,35 @@ static void receives_that_get_eagain_are_posted_later(void **state)
 	assert_int_equal(fake.recvs_posted, 17);
 	poll();
 	assert_int_equal(fake.recvs_posted, 19);
+	close_all();
+}
+
+/* A rebuild may have to do with a smaller receive queue: what it has no room for is not tried with each poll. */
+static void receives_never_exceed_the_depth_of_a_rebuilt_endpoint(void **state)
+{
+	(void)state;
+	open_plain();
+	assert_int_equal(fake.recvs_posted, 16);
+	for (unsigned i = 0; i < 2; i++) {
+		fake.caps.rx_depth = i ? 16 : 4;
+		fake.recvs_tries = 0;
+		now_ns += 10000000000;
+		event((struct fab_event){.type = FAB_EV_DEAD, .status = -KV_EPROVIDER});
+		poll();
+		poll();
+		assert_int_equal(fake.recvs_posted, i ? 16 : 4);
+		assert_int_equal(fake.recvs_tries, i ? 16 : 4);
+	}
+	/* And where the provider takes fewer than it said, one is tried in a poll. */
+	fake.recvs_eagain = 1000;
+	event((struct fab_event){.type = FAB_EV_DEAD, .status = -KV_EPROVIDER});
+	poll();
+	fake.recvs_tries = 0;
+	poll();
+	assert_int_equal(fake.recvs_tries, 1);
+	fake.recvs_eagain = 0;
+	poll();
+	assert_int_equal(fake.recvs_posted, 16);
 	close_all();
 }
 
@@ -2310,6 +2340,7 @@ int main(void)
 		CASE(more_peers_than_the_queues_are_made_for_are_refused),
 		CASE(stray_events_are_counted_and_not_believed),
 		CASE(receives_that_get_eagain_are_posted_later),
+		CASE(receives_never_exceed_the_depth_of_a_rebuilt_endpoint),
 		CASE(an_immediate_that_used_a_receive_gives_it_back),
 		CASE(receives_that_fail_for_ever_mean_a_rebuild),
 		CASE(a_dead_endpoint_is_rebuilt_and_told),
