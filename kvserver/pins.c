@@ -2,8 +2,8 @@
 /* pins.c -- who keeps which block.
  *
  * A pin is one (set, block) pair and lies in a list of each, so that the end of a session and the end of a block both
- * find all of theirs. To see whether a pair exists the block's list is walked: it is as long as the number of sessions
- * that pin this block. A block's first pin takes it out of the eviction policy, its last puts it back as the newest;
+ * find all of theirs. To see whether a pair exists both are walked at once, to the end of the shorter one: thousands of sessions
+ * may pin one block, and a session thousands of blocks, but what matters is both. A block's first pin takes it out of the eviction policy, its last puts it back as the newest;
  * store->pinned_bytes counts a block once however many pin it. Every set is charged the whole block: a budget must not
  * depend on what others pin. */
 #include "kvserver/pins.h"
@@ -16,8 +16,13 @@ void pins_init(struct pins *p)
 
 static struct pin *pin_find(const struct pins *p, const struct block *b)
 {
-	KV_LIST_EACH (n, &b->pins) {
-		struct pin *pin = KV_LIST_ENTRY(n, struct pin, of_block);
+	const struct kv_list *of_set = p->set.next, *of_block = b->pins.next;
+
+	for (; of_set != &p->set && of_block != &b->pins; of_set = of_set->next, of_block = of_block->next) {
+		struct pin *pin = KV_LIST_ENTRY(of_set, struct pin, of_set);
+		if (pin->block == b)
+			return pin;
+		pin = KV_LIST_ENTRY(of_block, struct pin, of_block);
 		if (pin->set == p)
 			return pin;
 	}

@@ -392,6 +392,42 @@ static void pins_keep_and_have_a_budget(void **state)
 	close_store();
 }
 
+/* A block that thousands pin, asked for by one with few pins: the list of the others is not walked to its end. It is cut behind the
+ * second here: who went further would crash. */
+static void a_pin_is_not_looked_for_among_those_of_all_others(void **state)
+{
+	(void)state;
+	struct pins others[4], few;
+	struct block *a, *b;
+	struct kv_list *second, *rest;
+	open_store(64 * 1024, 1);
+	pins_init(&few);
+	a = put("a", 1000, 1, 0);
+	b = put("b", 1000, 2, 0);
+	for (unsigned i = 0; i < KV_COUNT(others); i++) {
+		pins_init(&others[i]);
+		assert_int_equal(pins_add(&store, &others[i], a, UINT64_MAX, UINT64_MAX), 0);
+	}
+	second = a->pins.next->next;
+	rest = second->next;
+	second->next = NULL;
+	pins_remove(&store, &few, a);
+	second->next = rest;
+	assert_int_equal(pins_add(&store, &few, b, UINT64_MAX, UINT64_MAX), 0);
+	second->next = NULL;
+	pins_remove(&store, &few, a);
+	second->next = rest;
+	assert_int_equal(pins_add(&store, &few, a, UINT64_MAX, UINT64_MAX), 0);
+	assert_int_equal(few.bytes, 2 * 1024);
+	pins_remove(&store, &few, a);
+	assert_int_equal(few.bytes, 1024);
+	pins_clear(&store, &few);
+	for (unsigned i = 0; i < KV_COUNT(others); i++)
+		pins_clear(&store, &others[i]);
+	assert_int_equal(store.pinned_bytes, 0);
+	close_store();
+}
+
 static void a_block_that_goes_leaves_every_pin_set(void **state)
 {
 	(void)state;
@@ -459,6 +495,7 @@ int main(void)
 		cmocka_unit_test(an_expired_block_is_gone_at_the_next_look),
 		cmocka_unit_test(a_sweep_frees_what_nobody_looks_at),
 		cmocka_unit_test(pins_keep_and_have_a_budget),
+		cmocka_unit_test(a_pin_is_not_looked_for_among_those_of_all_others),
 		cmocka_unit_test(a_block_that_goes_leaves_every_pin_set),
 		cmocka_unit_test(the_number_of_blocks_is_bounded),
 	};
