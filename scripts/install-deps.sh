@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# install-deps.sh [run|test|bench|verbs] -- install what building and running KVRail needs (run), and what its tests (test, the default), `make bench`
-# (redis, memcached) or `make check-verbs` (a virtual machine) need on top. What bench installs may start as services of this machine; the benchmark
-# starts its own.
+# install-deps.sh [run|test|clang|bench|verbs] -- install what building and running KVRail needs (run), and what its tests (test, the default),
+# `make check-clang` (clang), `make bench` (redis, memcached) or `make check-verbs` (a virtual machine) need on top. What bench installs may start as
+# services of this machine; the benchmark starts its own.
 #
-# It looks first, installs only what is missing, and says what it installs. As another user than root it uses sudo if there is one.
+# It looks first, installs only what is missing, and says what it installs. As another user than root it uses sudo if there is one. At last it compares
+# the versions of the libraries with those that are needed.
 # KVRAIL_NO_INSTALL=1: install nothing, print the command instead and fail if something is missing.
 # Where the AWS EFA installer put its libfabric (/opt/amazon/efa), the distribution's is left out: a process must load exactly one.
 set -u
 
 what=${1:-test}
 efa_root=${KVRAIL_EFA_ROOT:-/opt/amazon/efa}
+os_release=${KVRAIL_OS_RELEASE:-/etc/os-release}
 
 say() { printf 'install-deps: %s\n' "$*" >&2; }
 die() {
@@ -19,13 +21,13 @@ die() {
 }
 
 case $what in
-run | test | bench | verbs) ;;
+run | test | clang | bench | verbs) ;;
 -h | --help)
-	sed -n '3,10s/^# \{0,1\}//p' "$0"
+	sed -n '3,12s/^# \{0,1\}//p' "$0"
 	exit 0
 	;;
 *)
-	say "there is no set '$what': use run, test, bench or verbs"
+	say "there is no set '$what': use run, test, clang, bench or verbs"
 	exit 2
 	;;
 esac
@@ -43,7 +45,8 @@ plan_debian() {
 	manager=apt-get
 	packages=(build-essential pkg-config libibverbs-dev liburing-dev libssl-dev libxxhash-dev libjansson-dev libedit-dev)
 	has_efa_libfabric || packages+=(libfabric-dev)
-	[ "$what" != test ] || packages+=(libcmocka-dev openssl patch python3)
+	case $what in test | clang) packages+=(libcmocka-dev openssl patch python3 iproute2) ;; esac
+	[ "$what" != clang ] || packages+=(clang)
 	[ "$what" != bench ] || packages+=(python3 redis-server memcached)
 	[ "$what" != verbs ] || packages+=(libcmocka-dev qemu-system-x86 busybox-static cpio xz-utils iproute2 ibverbs-utils)
 	is_installed() {
@@ -59,16 +62,34 @@ plan_debian() {
 plan_redhat() {
 	manager=$1
 	packages=(gcc make pkgconf-pkg-config rdma-core-devel liburing-devel openssl-devel xxhash-devel jansson-devel libedit-devel)
-	if ! has_efa_libfabric; then
-		packages+=(libfabric-devel)
-		say "on an EFA instance install libfabric with the AWS EFA installer rather than from $manager: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html"
+	has_efa_libfabric || packages+=(libfabric-devel)
+	case $what in test | clang) packages+=(libcmocka-devel openssl patch python3 iproute) ;; esac
+	[ "$what" != clang ] || packages+=(clang)
+	# Amazon Linux 2023, by its own list of packages, has redis6 (redis6-server) and neither redis, nor qemu, nor busybox.
+	if grep -qsE '^ID="?amzn"?$' "$os_release"; then
+		[ "$what" != bench ] || packages+=(python3 redis6 memcached)
+		[ "$what" != verbs ] || die "Amazon Linux has neither qemu nor busybox, nor a package of a kernel with Soft-RoCE: run check-verbs on Debian or Ubuntu"
+	else
+		[ "$what" != bench ] || packages+=(python3 redis memcached)
+		[ "$what" != verbs ] || packages+=(libcmocka-devel qemu-kvm busybox cpio xz iproute libibverbs-utils)
 	fi
-	[ "$what" != test ] || packages+=(libcmocka-devel openssl patch python3)
-	[ "$what" != bench ] || packages+=(python3 redis memcached)
-	[ "$what" != verbs ] || packages+=(libcmocka-devel qemu-kvm busybox cpio xz iproute libibverbs-utils)
 	is_installed() { rpm -q --whatprovides "$1" >/dev/null 2>&1; }
 	command=("$manager" install -y)
 	refresh=("$manager" makecache -q)
+}
+
+# What compiles only from some version on, or would fail with words that name no cause. Nothing is said of what is not there.
+check_versions() {
+	local row module need have old=()
+	command -v pkg-config >/dev/null || return 0
+	for row in "libfabric 1.17" "liburing 2.3" "openssl 3.0" "libxxhash 0.8"; do
+		read -r module need <<<"$row"
+		have=$(pkg-config --modversion "$module" 2>/dev/null) || continue
+		pkg-config --atleast-version="$need" "$module" || old+=("$module $have (needed: $need or newer)")
+	done
+	[ ${#old[@]} -eq 0 ] && return 0
+	printf -v row '%s, ' "${old[@]}"
+	die "too old: ${row%, }. Take a newer release of this system, or build what is named yourself and put its .pc files first in PKG_CONFIG_PATH"
 }
 
 if command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then
@@ -91,7 +112,10 @@ if [ "$manager" = none ]; then
 	for module in libfabric libibverbs liburing openssl libxxhash jansson libedit; do
 		pkg-config --exists "$module" 2>/dev/null || missing+=("$module")
 	done
-	[ ${#missing[@]} -eq 0 ] && exit 0
+	if [ ${#missing[@]} -eq 0 ]; then
+		check_versions
+		exit 0
+	fi
 	die "neither apt-get, dnf nor yum is here; install these (libraries with headers) yourself: ${missing[*]}"
 fi
 
@@ -99,8 +123,14 @@ missing=()
 for package in "${packages[@]}"; do
 	is_installed "$package" || missing+=("$package")
 done
-[ ${#missing[@]} -eq 0 ] && exit 0
+if [ ${#missing[@]} -eq 0 ]; then
+	check_versions
+	exit 0
+fi
 
+case " ${missing[*]} " in
+*" libfabric-devel "*) say "on an EFA instance install libfabric with the AWS EFA installer rather than from $manager: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html" ;;
+esac
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
 	if command -v sudo >/dev/null; then
@@ -133,3 +163,4 @@ if ! root "${command[@]}" "${missing[@]}" >"$log" 2>&1; then
 	fi
 fi
 say "done"
+check_versions

@@ -110,7 +110,8 @@ def stop(p):
 
 
 def need(program):
-    path = shutil.which(program)
+    # Amazon Linux has redis6-server.
+    path = shutil.which(program) or program == "redis-server" and shutil.which("redis6-server")
     if not path:
         raise Skipped(f"{program} is not installed: scripts/install-deps.sh bench")
     return path
@@ -203,7 +204,7 @@ def machine():
         "huge pages": (re.search(r"\[(\w+)\]", read_file("/sys/kernel/mm/transparent_hugepage/enabled")) or ["", "?"])[1],
         "libfabric": first_line(["pkg-config", "--modversion", "libfabric"]) or "unknown",
     }
-    redis = first_line(["redis-server", "--version"])
+    redis = first_line(["redis-server", "--version"]) or first_line(["redis6-server", "--version"])
     if redis:
         rows["redis"] = (re.search(r"v=(\S+)", redis) or ["", redis])[1]
     memcached = first_line(["memcached", "-V"])

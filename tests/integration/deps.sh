@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# deps.sh -- scripts/install-deps.sh on systems that are made up: package managers that write down what they are asked for, and install nothing.
+. "$(dirname "$0")/lib.bash"
+plan 22
+script=$PWD/scripts/install-deps.sh
+tools=$scratch/tools
+mkdir "$tools"
+for tool in bash cat env grep mktemp rm sed sleep tail; do
+	ln -s "$(type -P $tool)" "$tools/$tool"
+done
+
+# stub NAME <script -- a program of the made-up system.
+stub() {
+	{ echo "#!$(type -P bash)" && cat; } >"$system/$1"
+	chmod +x "$system/$1"
+}
+# system ID MANAGER -- a new system: /etc/os-release, a package manager, and packages in $system/installed. $system/asked: what the manager was told.
+system() {
+	system=$scratch/system.$1.$tap_n
+	mkdir "$system"
+	printf 'NAME="made up"\nID="%s"\n' "$1" >"$system/os-release"
+	: >"$system/installed"
+	: >"$system/asked"
+	echo 'echo 0' | stub id
+	stub "$2" <<<"echo \"\$*\" >>$system/asked; [ ! -e $system/fails ] || [ \$1 != install ] || { echo 'no such package'; exit 1; }"
+	if [ "$2" = apt-get ]; then
+		stub dpkg-query <<<"grep -qx \"\${@: -1}\" $system/installed && echo 'install ok installed'"
+	else
+		stub rpm <<<"grep -qx \"\${@: -1}\" $system/installed"
+	fi
+}
+deps() { PATH=$system:$tools KVRAIL_OS_RELEASE=$system/os-release KVRAIL_EFA_ROOT=${efa:-/nowhere} "$script" "$@"; }
+no_install() { KVRAIL_NO_INSTALL=1 deps "$@"; }
+with_efa() { efa=$scratch/efa deps "$@"; }
+asked() { # asked WORD... -- the manager was told to install each of them
+	local word
+	for word in "$@"; do
+		grep -qE "^install .* $word( |\$)" "$system/asked" || {
+			echo "not asked for $word:"
+			cat "$system/asked"
+			return 1
+		}
+	done
+}
+not_asked() { ! asked "$1" >/dev/null; }
+libraries=(gcc make pkgconf-pkg-config rdma-core-devel liburing-devel openssl-devel xxhash-devel jansson-devel libedit-devel)
+
+system amzn dnf
+check "Amazon Linux, to run it" deps run
+check "asks dnf for the libraries" asked "${libraries[@]}" libfabric-devel
+system amzn dnf
+check "KVRAIL_NO_INSTALL=1 fails" status 1 no_install test
+check "and says what is missing, and the command" says 'missing: .*cmocka-devel.*KVRAIL_NO_INSTALL=1 forbids.*as root run: dnf install -y gcc' no_install test
+check "and tells of the EFA installer" says 'AWS EFA installer' no_install run
+check "and installs nothing" test ! -s "$system/asked"
+check "its tests" deps test
+check "need cmocka, openssl, patch, python3 and ip" asked libcmocka-devel openssl patch python3 iproute
+check "its benchmark" deps bench
+check "needs redis6, which is its name there" asked redis6 memcached python3
+check "check-verbs is not possible there" says 'neither qemu nor busybox.*Debian' deps verbs
+check "clang" deps clang
+check "is clang" asked clang libcmocka-devel
+mkdir -p "$scratch/efa/lib64/pkgconfig"
+touch "$scratch/efa/lib64/libfabric.so" "$scratch/efa/lib64/pkgconfig/libfabric.pc"
+system amzn dnf
+check "with the EFA installer's libfabric" with_efa run
+check "the distribution's is left out" not_asked libfabric-devel
+printf '%s\n' "${libraries[@]}" >"$system/installed"
+: >"$system/asked"
+check "with everything there nothing is done" eval 'with_efa run && [ ! -s "$system/asked" ]'
+echo 'case "$1 ${2-}" in "--modversion liburing") echo 2.0 ;; "--modversion "*) echo 9.9 ;; "--atleast-version=2.3 liburing") exit 1 ;; esac' | stub pkg-config
+check "a library that is too old is named, with what is needed" says 'too old: liburing 2.0 \(needed: 2.3 or newer\)\.' with_efa run
+check "and that is a failure" status 1 with_efa run
+system fedora dnf
+check "Fedora has redis, and qemu" eval 'deps bench && asked redis && deps verbs && asked qemu-kvm busybox'
+system debian apt-get
+check "Debian's tests" eval 'deps test && asked build-essential libfabric-dev libcmocka-dev iproute2'
+touch "$system/fails"
+check "a package that cannot be had: the lists are read again, and it is tried again" eval '! deps test && [ "$(grep -c ^update "$system/asked")" = 1 ] && [ "$(grep -c ^install "$system/asked")" = 3 ]'
+check "and what the manager said is shown" says 'no such package' deps test
+finish
