@@ -141,7 +141,7 @@ static void rxm_defaults(void)
 	set_number("FI_OFI_RXM_MSG_RX_SIZE", r.rx);
 	set_number("FI_OFI_RXM_MSG_TX_SIZE", r.tx);
 	set_number("FI_UNIVERSE_SIZE", r.peers);
-	/* For the same reason as fab_verbs_drain: rxm learns of connections that ended when it has read all that they brought. */
+	/* For the same reason as fab_drain: rxm learns of connections that ended when it has read all that they brought. */
 	if (verbs)
 		set_default("FI_OFI_RXM_CQ_EQ_FAIRNESS", "1000000");
 }

@@ -49,8 +49,10 @@ static void leak_log(const struct fab *fab, const char *what, int rc)
 static void endpoint_close(struct fab *fab)
 {
 	fab_resolve_close(fab);
+	if (fab->ep && fab->quirk->shut_first)
+		fab_tcp_shut(fab);
 	if (fab->ep && fab->quirk->drain_first)
-		fab_verbs_drain(fab);
+		fab_drain(fab);
 	if (fab->ep)
 		leak_log(fab, "endpoint", fi_close(&fab->ep->fid));
 	if (fab->cq)

@@ -75,6 +75,9 @@ void fab_version(char *out);
 /* fab_hints -- the universal hints of one provider; NULL: no memory. For fi_freeinfo. */
 struct fi_info *fab_hints(const struct fab_quirk *quirk, const char *prov_name);
 
+/* fab_drain -- read what has arrived, and forget it: the endpoint is closed next. */
+void fab_drain(struct fab *fab);
+
 /* ---- fabric_tcp.c ---- */
 
 /* fab_shm_name -- give an endpoint of shm that is not enabled yet a name that no other ever had. 0 or a libfabric code.
@@ -87,6 +90,9 @@ void fab_shm_clean(const struct fab *fab);
 /* fab_tcp_settle -- of an endpoint just enabled whose provider speaks TCP on a loopback address: ask for a congestion
  * control that does not pace. fab->caps.congestion is then what its listening socket has, else "". */
 void fab_tcp_settle(struct fab *fab);
+
+/* fab_tcp_shut -- of an endpoint that is closed next: nobody can connect to it any more, and whoever was about to is let go. */
+void fab_tcp_shut(struct fab *fab);
 
 /* fab_tcp_check -- 0, or -KV_ENOTSUP with *err: a setting of the provider's in the environment makes it announce bytes that
  * are not there. */
@@ -107,9 +113,6 @@ bool fab_is_verbs(const struct fab_quirk *quirk);
 /* fab_verbs_peers_max -- the connections that rxm makes the completion queue of an endpoint for, and the entries of each. */
 uint32_t fab_verbs_peers_max(void);
 uint32_t fab_verbs_entries_per_peer(void);
-
-/* fab_verbs_drain -- read what has arrived, and forget it: the endpoint is closed next. */
-void fab_verbs_drain(struct fab *fab);
 
 /* fab_verbs_check -- 0, or -KV_ENOTSUP with *err: a setting in the environment under which immediates are lost. */
 int fab_verbs_check(const struct fab *fab, struct kv_error *err);

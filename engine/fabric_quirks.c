@@ -19,10 +19,6 @@
  * The sources of 1.22 and 2.1 take it off the queue first; those in between were not read. */
 #define READ_SAFE FI_VERSION(1, 22)
 
-/* xnet_pep_close frees a listener that connections not yet through their handshake still point to (1.17 net to 2.6 tcp): seen as a crash in fi_cq_read
- * after a fence, in 3 of 40 runs on 2.1. */
-#define FENCE_CRASH "closing its endpoint while a peer connects may crash the process: for tests; use tcp (tcp;ofi_rxm)"
-
 /* Its locks lie in memory that all processes share, and spin: who is killed while it holds one is waited for without
  * end, inside the provider, where no deadline of ours reaches. */
 #define DEATH_HANGS                                                                                                    \
@@ -123,7 +119,7 @@ static const struct fab_quirk quirks[] = {
 		.mr_mode = MR_OFFER,
 		.wait_fd_since = FI_VERSION(1, 19),
 		.read_safe_since = READ_SAFE,
-		.warning = FENCE_CRASH,
+		.shut_first = true,
 		.ip = true,
 		.tcp = true,
 		.delivery_flag = true,
@@ -137,7 +133,7 @@ static const struct fab_quirk quirks[] = {
 		.mr_mode = MR_OFFER,
 		.wait_fd_since = FAB_NO_WAIT, /* the fd is permanently readable in 1.17 */
 		.read_safe_since = READ_SAFE,
-		.warning = FENCE_CRASH,
+		.shut_first = true,
 		.ip = true,
 		.tcp = true,
 		.delivery_flag = true,

@@ -52,22 +52,6 @@ uint32_t fab_verbs_entries_per_peer(void)
 			  fab_env_number("FI_OFI_RXM_MSG_TX_SIZE", RXM_DEFAULT));
 }
 
-/* A read that finds nothing for us may have handled a batch of rxm's own messages: only many of them in a row say that there is nothing more. What a
- * peer sends between here and the end of its queue pair, some 100 us, still crashes; only libfabric can close that gap. */
-void fab_verbs_drain(struct fab *fab)
-{
-	enum { READS_MAX = 4096, EMPTY_READS = 64 };
-	struct fi_cq_data_entry entry;
-	struct fi_cq_err_entry error;
-	for (int i = 0, empty = 0; i < READS_MAX && empty < EMPTY_READS && fab->cq; i++) {
-		ssize_t rc = fi_cq_read(fab->cq, &entry, 1);
-		memset(&error, 0, sizeof(error));
-		if (rc == -FI_EAVAIL)
-			rc = fi_cq_readerr(fab->cq, &error, 0);
-		empty = rc > 0 ? 0 : empty + 1;
-	}
-}
-
 int fab_verbs_check(const struct fab *fab, struct kv_error *err)
 {
 	if (fab->quirk->rxm && fab_env_is_on("FI_AV_REMOVE_CLEANUP"))

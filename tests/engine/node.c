@@ -252,7 +252,7 @@ struct te_msg *msg_for(struct node *n, struct result *r, const void *data, uint3
 	return msg;
 }
 
-static bool provider_here(const char *name, struct kv_error *err)
+bool provider_here(const char *name, struct kv_error *err)
 {
 	struct te *te;
 	struct te_options o = {.provider = name};
@@ -268,6 +268,8 @@ unsigned providers(const char *out[], unsigned max)
 	static char text[PROVIDERS_TEXT];
 	const char *env = getenv("KVRAIL_TEST_PROVIDERS");
 	unsigned n = 0;
+	if (!env || !env[0])
+		env = getenv("KVRAIL_TEST_PROVIDER");
 	snprintf(text, sizeof(text), "%s", env && env[0] ? env : "tcp,shm");
 	for (char *save = NULL, *name = strtok_r(text, ",", &save); name && n < max;
 	     name = strtok_r(NULL, ",", &save)) {

@@ -17,6 +17,7 @@
 
 #include "base/base.h"
 #include "engine/engine.h"
+#include "tests/provider.h"
 
 enum { NODE_IMMS = 8 };
 /* A wait that takes longer has failed: 20 s, or KVRAIL_TEST_WAIT_S, which tests/verbs sets: its machine is emulated. */
@@ -97,8 +98,10 @@ bool node_is_shm(const char *provider);
 /* node_cases_run -- all of them over all providers to test; KVRAIL_TEST_CASES: those whose name contains it. The exit status. */
 int node_cases_run(const char *group, const struct node_case *cases, unsigned count);
 
-/* The providers to test: those that KVRAIL_TEST_PROVIDERS names (one that is not here ends the test as failed), or "tcp,shm" as far as they are here. */
+/* The providers to test: those that KVRAIL_TEST_PROVIDERS or KVRAIL_TEST_PROVIDER names (one that is not here ends the test as failed), or "tcp,shm" as far
+ * as they are here. */
 unsigned providers(const char *out[], unsigned max);
+bool provider_here(const char *name, struct kv_error *err);
 
 /* Call first in main: the environment that makes endpoints small. */
 void test_env(void);

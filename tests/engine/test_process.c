@@ -298,18 +298,13 @@ static void a_killed_peer_does_not_disturb_another(void **state)
 	finish();
 }
 
-/* Cases that need a peer's death to be told, and a read or write to be cut off: not on shm; and net and tcp-native crash (docs/PROVIDERS.md). */
-static bool tells_no_death(const char *provider)
-{
-	return strcmp(provider, "tcp") != 0 && strcmp(provider, "verbs") != 0 && strncmp(provider, "efa", 3) != 0;
-}
-
+/* node_is_shm: cases that need a peer's death to be told, and a read or write to be cut off. */
 static const struct node_case cases[] = {
-	{"a stopped writer goes on writing", a_stopped_writer_goes_on_writing, tells_no_death},
-	{"a fence stops a writer in the middle of a chunk", a_fence_stops_a_writer_in_the_middle_of_a_chunk, tells_no_death},
-	{"a writer killed in the middle of a chunk harms nobody", a_writer_killed_in_the_middle_of_a_chunk_harms_nobody, tells_no_death},
-	{"a killed peer ends what is in flight", a_killed_peer_ends_what_is_in_flight, tells_no_death},
-	{"a killed peer does not disturb another", a_killed_peer_does_not_disturb_another, tells_no_death},
+	{"a stopped writer goes on writing", a_stopped_writer_goes_on_writing, node_is_shm},
+	{"a fence stops a writer in the middle of a chunk", a_fence_stops_a_writer_in_the_middle_of_a_chunk, node_is_shm},
+	{"a writer killed in the middle of a chunk harms nobody", a_writer_killed_in_the_middle_of_a_chunk_harms_nobody, node_is_shm},
+	{"a killed peer ends what is in flight", a_killed_peer_ends_what_is_in_flight, node_is_shm},
+	{"a killed peer does not disturb another", a_killed_peer_does_not_disturb_another, node_is_shm},
 	{"a killed peer can be fenced away", a_killed_peer_can_be_fenced_away, NULL},
 };
 

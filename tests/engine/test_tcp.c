@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_tcp.c -- the tcp providers. Congestion control of endpoints on loopback: their own sockets have it, nobody else's are touched.
- * And settings of libfabric that are refused. */
+ * Settings of libfabric that are refused. And what closing an endpoint of the tcp provider's own kind must not leave behind. */
 #include "tests/engine/node.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -11,6 +13,8 @@
 #include <unistd.h>
 
 enum { FDS_LOOKED_AT = 1024 };
+
+static const char *over; /* the tcp provider under test */
 
 static void algorithm(int fd, char out[16])
 {
@@ -62,8 +66,8 @@ static void listener_and_what_it_accepts_have_reno(void **state)
 	struct te_options o = {0};
 	struct te_info info;
 	(void)state;
-	node_open(&a, "tcp", &o);
-	node_open(&b, "tcp", &o);
+	node_open(&a, over, &o);
+	node_open(&b, over, &o);
 	te_info(b.te, &info);
 	assert_string_equal(info.congestion, "reno");
 	struct te_peer *ab = node_peer(&a, &b);
@@ -81,8 +85,8 @@ static void a_rebuilt_endpoint_has_reno_again(void **state)
 	struct te_options o = {0};
 	struct te_address before, after;
 	(void)state;
-	node_open(&a, "tcp", &o);
-	node_open(&b, "tcp", &o);
+	node_open(&a, over, &o);
+	node_open(&b, over, &o);
 	struct te_peer *ba = node_peer(&b, &a);
 	assert_int_equal(te_address(b.te, 0, &before), 0);
 	assert_int_equal(te_peer_fence(ba, NULL), 0);
@@ -132,7 +136,7 @@ static void sockets_of_the_host_are_left_alone(void **state)
 	int server = accept(listener, NULL, NULL);
 	assert_true(server >= 0);
 	algorithm(client, client_before);
-	node_open(&a, "tcp", &o);
+	node_open(&a, over, &o);
 	algorithm(listener, name);
 	assert_string_equal(name, given);
 	algorithm(server, name);
@@ -163,7 +167,7 @@ static bool network_address(struct sockaddr_in *out)
 
 static void endpoints_on_a_network_keep_the_systems_choice(void **state)
 {
-	struct te_options o = {.provider = "tcp"};
+	struct te_options o = {.provider = over};
 	static const struct te_handlers none;
 	struct kv_error err = {0};
 	struct te_info info;
@@ -193,13 +197,13 @@ static void endpoints_on_a_network_keep_the_systems_choice(void **state)
 /* With these, what announces bytes may arrive without them. */
 static void settings_that_lose_bytes_are_refused(void **state)
 {
-	static const struct {
+	const struct {
 		const char *name, *value;
 		int rc;
 	} row[] = {{"FI_OFI_RXM_DATA_AUTO_PROGRESS", "0", 0},
-		   {"FI_OFI_RXM_DATA_AUTO_PROGRESS", "Yes", -KV_ENOTSUP},
-		   {"FI_TCP_ZEROCOPY_SIZE", "65536", -KV_ENOTSUP}};
-	const struct te_options o = {.provider = "tcp"};
+		   {"FI_OFI_RXM_DATA_AUTO_PROGRESS", "Yes", strcmp(over, "tcp") == 0 ? -KV_ENOTSUP : 0},
+		   {strcmp(over, "net") == 0 ? "FI_NET_ZEROCOPY_SIZE" : "FI_TCP_ZEROCOPY_SIZE", "65536", -KV_ENOTSUP}};
+	const struct te_options o = {.provider = over};
 	static const struct te_handlers none;
 	(void)state;
 	for (unsigned i = 0; i < KV_COUNT(row); i++) {
@@ -213,6 +217,97 @@ static void settings_that_lose_bytes_are_refused(void **state)
 	}
 }
 
+/* ---- the tcp provider's own endpoints: connections on which nothing was said yet ---- */
+
+/* NULL: this libfabric has none. */
+static const char *native(void)
+{
+	static const char *const names[] = {"tcp-native", "net"};
+	for (unsigned i = 0; i < KV_COUNT(names); i++)
+		if (provider_here(names[i], NULL))
+			return names[i];
+	print_message("libfabric has neither tcp-native (1.18 and later) nor net (1.17) here\n");
+	return NULL;
+}
+
+/* A TCP connection to the engine's address, which its provider has accepted. */
+static int silent_caller(struct node *n)
+{
+	struct te_address a;
+	int fds[16], fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	unsigned before = sockets_of(n->te, fds, KV_COUNT(fds));
+	assert_true(fd >= 0);
+	assert_int_equal(te_address(n->te, 0, &a), 0);
+	assert_int_equal(connect(fd, (const struct sockaddr *)a.data, (socklen_t)a.len), 0);
+	WAIT(sockets_of(n->te, fds, KV_COUNT(fds)) == before + 1);
+	return fd;
+}
+
+static bool hung_up(int fd)
+{
+	char byte;
+	ssize_t n = recv(fd, &byte, 1, MSG_DONTWAIT);
+	return n == 0 || (n < 0 && errno == ECONNRESET);
+}
+
+static unsigned files_open(void)
+{
+	unsigned count = 0;
+	for (int fd = 0; fd < FDS_LOOKED_AT; fd++)
+		count += fcntl(fd, F_GETFD) >= 0;
+	return count;
+}
+
+/* The provider would keep them when their listener is closed, and follow their pointer to it once they speak or end. */
+static void a_fence_lets_go_who_was_about_to_connect(void **state)
+{
+	enum { CALLERS = 3 };
+	struct node a = {0}, b = {0};
+	struct te_options o = {0};
+	struct result r = {0};
+	const char *name = native();
+	int caller[CALLERS];
+	(void)state;
+	if (!name)
+		skip();
+	node_open(&a, name, &o);
+	node_open(&b, name, &o);
+	struct te_peer *ba = node_peer(&b, &a);
+	for (unsigned i = 0; i < CALLERS; i++)
+		caller[i] = silent_caller(&b);
+	assert_int_equal(te_peer_fence(ba, NULL), 0);
+	for (unsigned i = 0; i < CALLERS; i++)
+		WAIT(hung_up(caller[i]));
+	WAIT(b.resets == 1);
+	struct te_peer *ab = node_peer(&a, &b);
+	te_msg_send(a.te, ab, 0, msg_for(&a, &r, "x", 1), kv_clock_now(&kv_clock_monotonic) + WAIT_NS);
+	WAIT(b.messages == 1 && r.done == 1);
+	assert_int_equal(r.status, 0);
+	te_peer_close(&ab);
+	te_peer_close(&ba);
+	node_close(&a);
+	node_close(&b);
+	for (unsigned i = 0; i < CALLERS; i++)
+		close(caller[i]);
+}
+
+static void a_closed_engine_leaves_no_file_of_a_caller_open(void **state)
+{
+	struct node a = {0};
+	struct te_options o = {0};
+	const char *name = native();
+	(void)state;
+	if (!name)
+		skip();
+	unsigned before = files_open();
+	node_open(&a, name, &o);
+	int caller = silent_caller(&a);
+	node_close(&a);
+	assert_true(hung_up(caller));
+	close(caller);
+	assert_int_equal(files_open(), before);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -221,7 +316,10 @@ int main(void)
 		cmocka_unit_test_setup(sockets_of_the_host_are_left_alone, node_forget_all),
 		cmocka_unit_test_setup(endpoints_on_a_network_keep_the_systems_choice, node_forget_all),
 		cmocka_unit_test_setup(settings_that_lose_bytes_are_refused, node_forget_all),
+		cmocka_unit_test_setup(a_fence_lets_go_who_was_about_to_connect, node_forget_all),
+		cmocka_unit_test_setup(a_closed_engine_leaves_no_file_of_a_caller_open, node_forget_all),
 	};
+	over = test_provider_speaks_tcp() ? test_provider() : "tcp";
 	test_env();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
