@@ -150,7 +150,7 @@ $(addprefix $(B)/tests/fuzz/fuzz_,$(FUZZ)): $(B)/tests/fuzz/fuzz_%: $(B)/tests/f
 tests: $(TESTS) $(SHIM_ENGINE) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(BENCH_TOOLS) $(PROGRAMS) library
 
 INTEGRATION := $(wildcard tests/integration/*.sh)
-.PHONY: deps check check-run check-asan check-tsan check-clang check-sim check-chaos check-verbs check-fault check-mutants check-valgrind check-shim check-shim-mutants check-all bench bench-phases fuzz install clean help
+.PHONY: deps check check-run check-asan check-tsan check-clang check-sim check-chaos check-providers check-verbs check-fault check-mutants check-valgrind check-shim check-shim-mutants check-all bench bench-phases fuzz install clean help
 deps: ## install what building and testing need (KVRAIL_NO_INSTALL=1: say it instead)
 	@scripts/install-deps.sh test
 
@@ -173,7 +173,8 @@ check-tsan: deps ## the same under ThreadSanitizer
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=tsan tests
 	@TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp $$TSAN_OPTIONS" $(MAKE) --no-print-directory MODE=tsan check-run
 
-check-clang: deps ## build everything with clang, without a warning, and run the tests
+check-clang: ## build everything with clang, without a warning, and run the tests
+	@scripts/install-deps.sh clang
 	@$(MAKE) --no-print-directory -j$$(nproc) CC=clang tests
 	@$(MAKE) --no-print-directory CC=clang check-run
 
@@ -185,9 +186,15 @@ check-sim: deps ## many simulated worlds, with and without trouble (SEEDS=200 FI
 	@KVRAIL_SIM_FIRST=$(FIRST) KVRAIL_SIM_SEEDS=$(SEEDS) KVRAIL_SIM_JOBS=$(JOBS) scripts/run-tests.sh -t 36000 -l $(B)/logs $(B)/tests/sim/seeds
 
 CHAOS := $(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c))
-check-chaos: deps ## real processes killed, stopped, cut off and starved (about 5 minutes; CHAOS_KILLS=100 for more)
+check-chaos: deps ## real processes killed, stopped, cut off and starved (about 5 minutes; CHAOS_KILLS=100 for more, KVRAIL_TEST_PROVIDER=tcp-native for other providers)
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(CHAOS)
 	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 1800 -l $(B)/logs tests/chaos/run.sh
+
+FABRIC_TESTS := $(tests_engine) $(tests_kvserver) $(tests_kvclient) $(tests_hotpath) $(addprefix tests/integration/,bench.sh cli.sh security.sh trace.sh rails.sh capacity.sh)
+PROVIDERS ?= tcp-native net shm
+check-providers: deps ## the tests that use a fabric, over other providers (PROVIDERS="tcp-native net shm"; skips what is not here; 8 minutes each)
+	@$(MAKE) --no-print-directory -j$$(nproc) tests
+	@PROVIDERS="$(PROVIDERS)" MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/check-providers.sh -l $(B)/logs $(FABRIC_TESTS)
 
 check-verbs: ## on real verbs: Soft-RoCE in a virtual machine, with KVM or without (5 to 15 minutes; skips, with the reason, where it cannot run)
 	@scripts/install-deps.sh verbs || true
@@ -219,7 +226,7 @@ check-valgrind: deps ## server, client and benchmark under valgrind, where it is
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(B)/tests/valgrind/uring.so
 	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 900 -l $(B)/logs tests/valgrind/run.sh
 
-check-all: check check-clang check-asan check-tsan check-sim check-chaos check-verbs check-fault check-valgrind check-shim check-shim-mutants ## every suite
+check-all: check check-clang check-asan check-tsan check-sim check-chaos check-providers check-verbs check-fault check-valgrind check-shim check-shim-mutants ## every suite
 
 bench: ## compare with redis, memcached and bare libfabric, and write docs/PERFORMANCE.md (30 minutes; BENCH="redis shm" PAIRS=7 BENCH_QUICK=1)
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(BENCH_TOOLS)

@@ -3,7 +3,7 @@
 # run-with-rdma.sh [--provider P] COMMAND [ARGS...] -- run a command with the machine's RDMA fabric set up.
 #
 # COMMAND is kv-bench, kv-server, kv-client or kv-doctor (also bench, server, client, doctor), or any other program.
-#   --provider P   efa, efa-direct, verbs, tcp or shm: given on to KVRail's programs, which then use it or fail. Without it they choose.
+#   --provider P   efa, efa-direct, verbs, tcp, tcp-native or shm: given on to KVRail's programs, which then use it or fail. Without it they choose.
 #   -h, --help     this text
 # It finds EFA and InfiniBand/RoCE devices, makes sure that one libfabric is loaded (the AWS EFA installer's where it is), raises the memlock and
 # open files limits where it may, and for KVRail's programs installs what is missing and builds. Environment that is set already is left alone:
@@ -29,7 +29,7 @@ while [ $# -gt 0 ]; do
 	case $1 in
 	--provider)
 		[ $# -ge 2 ] || {
-			say "--provider needs a name: efa, efa-direct, verbs, tcp or shm"
+			say "--provider needs a name: efa, efa-direct, verbs, tcp, tcp-native or shm"
 			exit 2
 		}
 		provider=$2
@@ -59,9 +59,9 @@ if [ $# -eq 0 ]; then
 	exit 2
 fi
 case $provider in
-'' | auto | efa | efa-direct | verbs | tcp | shm) ;;
+'' | auto | efa | efa-direct | verbs | tcp | tcp-native | net | shm) ;;
 *)
-	say "there is no provider '$provider': use efa, efa-direct, verbs, tcp or shm"
+	say "there is no provider '$provider': use efa, efa-direct, verbs, tcp, tcp-native or shm"
 	exit 2
 	;;
 esac

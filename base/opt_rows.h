@@ -28,7 +28,7 @@
 #define KV_OPT_PROVIDER_ROW(...)                                                                                       \
 	{                                                                                                              \
 		.name = "provider", .letter = 'p', .type = KV_OPT_STRING, .metavar = "NAME", .def = "auto",            \
-		.help = "The libfabric provider that must be used (efa, efa-direct, verbs, tcp, shm, or one of "       \
+		.help = "The libfabric provider that must be used (efa, efa-direct, verbs, tcp, tcp-native, shm, or one of "     \
 			"libfabric's exact names), or auto.",                                                          \
 		__VA_ARGS__                                                                                            \
 	}

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/base.h"
+#include "tests/provider.h"
 
 /* check_seed -- a PRNG from KVRAIL_SEED or the kernel; prints the seed that repeats the run. */
 static inline struct kv_prng check_seed(void)

@@ -38,6 +38,7 @@
 #include "base/base.h"
 #include "kvclient/kvclient.h"
 #include "loop/loop.h"
+#include "tests/provider.h"
 
 enum {
 	SERVERS_MAX = 8,
@@ -80,7 +81,6 @@ static struct options {
 	.max_bytes = 2 << 20,
 	.buffer_mb = 16,
 	.connect_ms = 5000,
-	.provider = "tcp",
 	.log_level = 1,
 };
 
@@ -1188,6 +1188,7 @@ int main(int argc, char **argv)
 {
 	pthread_t ticker, marker;
 	opt.seed = kv_seed_from_env("KVRAIL_SEED");
+	opt.provider = test_provider();
 	if (options_parse(argc, argv) < 0) {
 		fprintf(stderr, "usage: load --server HOST:PORT... [--seconds N] [--workers N] [--clients N] "
 				"[--threads N] [--keys N] [--marks FIFO] [--churn N] ...\n");

@@ -4,7 +4,7 @@
 #
 # usage: run.sh [-t SECONDS] [-k] [SCENARIO...]
 #   -t: scenarios that have not begun by then are skipped (default 300). -k: keep the scratch folder. CHAOS_KILLS=100: how often `kills` kills (default 10).
-#   KVRAIL_BUILD: where the programs are (default build/release). KVRAIL_SEED: the load's seed.
+#   KVRAIL_BUILD: where the programs are (default build/release). KVRAIL_SEED: the load's seed. KVRAIL_TEST_PROVIDER: over which provider (tcp).
 # Every scenario runs load.c (what it checks is written there) while something is broken, and where servers are killed or cut off `kv-bench --verify --keep-going`
 # beside it. Each prints how many calls were made, how many of them ended by their deadline + 100 ms, wrong bytes, and the time from the server's being whole again to the
 # first success. Traffic stays on loopback and in namespaces made here. Processes, namespaces and control groups go away at the end, also when this script is
@@ -93,7 +93,7 @@ serve() {
 	local name=$1 address=$2 ready="$scratch/$1.ready"
 	shift 2
 	: >"$ready"
-	"${in_space[@]}" "$build/kv-server" --listen-addr "$address" --node-id "$name" --memory-mb 128 --worker-threads 2 --provider tcp --log-level warn \
+	"${in_space[@]}" "$build/kv-server" --listen-addr "$address" --node-id "$name" --memory-mb 128 --worker-threads 2 --provider "$provider" --log-level warn \
 		--ready-fd 3 "$@" 3>"$ready" >>"$scratch/$name.out" 2>>"$scratch/$name.err" &
 	server_pid=$!
 	server_wait "$name" "$ready" 300 "$scratch/$name.err"
@@ -135,7 +135,7 @@ serve_stop() {
 	return $rc
 }
 
-stat_of() { timeout -k 5 30 "${in_space[@]}" "$build/kv-client" --server "$server" --provider tcp --timeout 20 stat; }
+stat_of() { timeout -k 5 30 "${in_space[@]}" "$build/kv-client" --server "$server" --provider "$provider" --timeout 20 stat; }
 
 # idle -- nothing may be left of clients that are gone: within 20 s the one session is that of kv-client itself, and nothing is held for anybody.
 idle() {
@@ -235,7 +235,7 @@ load_end() {
 # bench_start ARGS... -- kv-bench --verify beside the load; returns when its reads have begun. load_end ends and judges it.
 bench_start() {
 	local i
-	"${in_space[@]}" "$build/kv-bench" --provider tcp --verify --keep-going --duration 3600 --rate 400 --timeout 1.5 --num-clients 2 --num-threads 2 \
+	"${in_space[@]}" "$build/kv-bench" --provider "$provider" --verify --keep-going --duration 3600 --rate 400 --timeout 1.5 --num-clients 2 --num-threads 2 \
 		--num-keys 200 --value-size 64KB --buffer-mb 16 --warmup 0 --log-level error "$@" --json "$scratch/$load_name.bench.json" >"$scratch/$load_name.bench.out" 2>&1 &
 	bench_pid=$!
 	pids+=("$bench_pid")
@@ -451,7 +451,7 @@ stop_client() { # the client stands still, briefly and for long; the server wait
 	sleep 1
 	kill -STOP "$load_pid"
 	sleep 3
-	timeout 20 "$build/kv-client" --server "$server" --provider tcp ping >"$scratch/ping.out" 2>&1 || {
+	timeout 20 "$build/kv-client" --server "$server" --provider "$provider" ping >"$scratch/ping.out" 2>&1 || {
 		kill -CONT "$load_pid"
 		echo "another client got no answer while the first stood still:"
 		cat "$scratch/ping.out"
@@ -628,7 +628,7 @@ with() {
 few_fds() { # a server and clients that may open few files
 	local n refused=0 worked=0
 	for n in 8 12 24 40 64; do
-		sentence timeout -k 5 2 bash -c "ulimit -n $n && exec \"\$@\"" - "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 64 --worker-threads 2 --provider tcp ||
+		sentence timeout -k 5 2 bash -c "ulimit -n $n && exec \"\$@\"" - "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 64 --worker-threads 2 --provider "$provider" ||
 			return
 		[ -s "$scratch/sentence.last" ] && refused=$((refused + 1)) && say "server with $n files: $(cut -c 1-220 "$scratch/sentence.last")"
 		rm -f "$scratch/sentence.last"
@@ -649,7 +649,7 @@ few_fds() { # a server and clients that may open few files
 fd_storm() { # more clients than a server has descriptors for: those who are in go on, and when the others are gone a new one gets in
 	local k fifo="$scratch/storm.ready" line= storm=()
 	mkfifo "$fifo"
-	(ulimit -n 72 && exec "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 64 --worker-threads 2 --provider tcp --log-level warn --ready-fd 3) \
+	(ulimit -n 72 && exec "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 64 --worker-threads 2 --provider "$provider" --log-level warn --ready-fd 3) \
 		3<>"$fifo" >"$scratch/storm.out" 2>"$scratch/storm.err" &
 	server_pid=$!
 	pids+=("$server_pid")
@@ -686,7 +686,7 @@ locked_out() {
 small_memlock() { # memory that may not be locked; tcp locks none, so with it both work
 	local n
 	for n in 0 64; do
-		sentence locked_out timeout -k 5 2 bash -c "ulimit -l $n && exec \"\$@\"" - "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 64 --worker-threads 2 --provider tcp ||
+		sentence locked_out timeout -k 5 2 bash -c "ulimit -l $n && exec \"\$@\"" - "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 64 --worker-threads 2 --provider "$provider" ||
 			return
 		[ -s "$scratch/sentence.last" ] && say "server with $n KiB: $(cut -c 1-220 "$scratch/sentence.last")"
 		rm -f "$scratch/sentence.last"
@@ -703,7 +703,7 @@ small_memlock() { # memory that may not be locked; tcp locks none, so with it bo
 small_memory() { # address space is short, at the start or later
 	local n worked=0
 	for n in 300 1200 1300 1400 2000; do
-		sentence timeout -k 5 2 bash -c "ulimit -v $((n * 1024)) && exec \"\$@\"" - "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 128 --worker-threads 2 --provider tcp ||
+		sentence timeout -k 5 2 bash -c "ulimit -v $((n * 1024)) && exec \"\$@\"" - "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 128 --worker-threads 2 --provider "$provider" ||
 			return
 		[ -s "$scratch/sentence.last" ] && say "server with $n MiB: $(cut -c 1-220 "$scratch/sentence.last")"
 		rm -f "$scratch/sentence.last"
@@ -780,7 +780,7 @@ refused_for_space() {
 full_disk() { # no room for logs and reports: a server serves on, and a report that is lost is said to be
 	server=
 	mkfifo "$scratch/full.fifo"
-	"$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 64 --worker-threads 2 --provider tcp --log-level debug --ready-fd 3 \
+	"$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 64 --worker-threads 2 --provider "$provider" --log-level debug --ready-fd 3 \
 		3<>"$scratch/full.fifo" >/dev/full 2>/dev/full &
 	server_pid=$!
 	pids+=("$server_pid")

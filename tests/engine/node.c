@@ -278,7 +278,7 @@ unsigned providers(const char *out[], unsigned max)
 			out[n++] = name;
 		} else if (env && env[0]) {
 			/* Who names it wants its cases, not silence. */
-			printf("Bail out! provider %s, of KVRAIL_TEST_PROVIDERS, cannot be opened: %s\n", name, err.text);
+			printf("Bail out! provider %s, of KVRAIL_TEST_PROVIDERS or KVRAIL_TEST_PROVIDER, cannot be opened: %s\n", name, err.text);
 			exit(1);
 		} else {
 			printf("# provider %s is not here: its cases are skipped\n", name);

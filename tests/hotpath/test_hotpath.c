@@ -20,6 +20,7 @@
 #include "kvclient/kvclient.h"
 #include "kvserver/kvserver.h"
 #include "tests/hotpath/count.h"
+#include "tests/provider.h"
 
 enum { WORKERS = 8, CLIENTS = 2, SHARDS = 2, BATCH = 16, KEYS = 64, GETS = 2000, SIZE_MAX_BYTES = 64 << 10 };
 
@@ -213,7 +214,7 @@ static int up(void **state)
 {
 	static const struct kv_log log = {.level = KV_LOG_WARN, .write = kv_log_stderr};
 	const struct kvs_options so = {.listen_addr = "127.0.0.1:0",
-				       .provider = "tcp",
+				       .provider = test_provider(),
 				       .shards = SHARDS,
 				       .memory_bytes = 64 << 20,
 				       .heartbeat_ms = 60000,
@@ -227,7 +228,7 @@ static int up(void **state)
 				 .buffer_bytes = 16 << 20,
 				 .servers = names,
 				 .num_servers = 1,
-				 .provider = "tcp",
+				 .provider = test_provider(),
 				 .timeout_ns = 10000000000,
 				 .peer_timeout_ns = 200000000000,
 				 .psk = psk,

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.bash"
 plan 35
 start_server main || exit 1
-kv() { timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 20 "$@"; }
+kv() { timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" "$@"; }
 
 put_get_file() { # put_get_file BYTES
 	head -c "$1" /dev/urandom >"$scratch/value"

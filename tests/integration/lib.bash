@@ -4,6 +4,9 @@
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 build=${KVRAIL_BUILD:-build/release}
 [[ $build = /* ]] || build=$PWD/$build
+# KVRAIL_TEST_PROVIDER: everything goes over that one (make check-providers). Without it the programs choose; where a test must name one, it is tcp.
+provider=${KVRAIL_TEST_PROVIDER:-tcp}
+over=(${KVRAIL_TEST_PROVIDER:+--provider "$KVRAIL_TEST_PROVIDER"})
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/kvrail-test.XXXXXX")
 pids=()
 tap_n=0 tap_failed=0
@@ -128,7 +131,7 @@ start_server() {
 	local name=$1 ready="$scratch/$1.ready"
 	shift
 	: >"$ready"
-	"$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 256 --worker-threads 2 --log-level warn --ready-fd 3 "$@" \
+	"$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 256 --worker-threads 2 --log-level warn --ready-fd 3 "${over[@]}" "$@" \
 		3>"$ready" >"$scratch/$name.out" 2>"$scratch/$name.err" &
 	server_pid=$!
 	server_wait "$name" "$ready" 300 "$scratch/$name.err" >"$scratch/wait.out" && return 0

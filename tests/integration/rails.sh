@@ -4,20 +4,28 @@
 # namespaces joined by two cables, of which one is pulled under load: GETs go on, no byte is wrong, and it comes back.
 . "$(dirname "$0")/lib.bash"
 plan 15
-bench() { timeout -k 5 100 "$build/kv-bench" "$@"; }
+case $provider in
+tcp) full='tcp;ofi_rxm' ;;
+tcp-native) full=tcp ;;
+*) full=$provider ;;
+esac
+if [ "$provider" = shm ]; then
+	for ((i = 1; i <= 15; i++)); do skip rails "shm has no NICs"; done
+	finish
+fi
+client() { "$build/kv-client" --server "$server" --provider "$provider" "$@"; }
+bench() { timeout -k 5 100 "$build/kv-bench" --server "$server" --provider "$provider" "$@"; }
 
 two=127.0.0.2,127.0.0.3
-start_server plain --provider tcp --nic $two || exit 1
-check "kv-client uses the NICs that it is told" says 'rail 1: [a-z]* 127\.0\.0\.5 \(tcp;ofi_rxm\), up' \
-	"$build/kv-client" --server "$server" --nic 127.0.0.4,127.0.0.5 --all stat
-check "all links are up" says '8 of 8 links up' "$build/kv-client" --server "$server" --nic $two,127.0.0.4,127.0.0.5 --all stat
-check "the server says what each of its rails has moved" says '^ *rails_up +4' "$build/kv-client" --server "$server" stat
-check "an unknown NIC is answered with those there are" says 'no NIC nix for provider tcp; there are: .*lo \(127' \
-	"$build/kv-client" --server "$server" --provider tcp --nic lo,nix ping
+start_server plain --provider "$provider" --nic $two || exit 1
+check "kv-client uses the NICs that it is told" says "rail 1: [a-z]* 127\.0\.0\.5 \($full\), up" client --nic 127.0.0.4,127.0.0.5 --all stat
+check "all links are up" says '8 of 8 links up' client --nic $two,127.0.0.4,127.0.0.5 --all stat
+check "the server says what each of its rails has moved" says '^ *rails_up +4' client stat
+check "an unknown NIC is answered with those there are" says "no NIC nix for provider $provider; there are: .*lo \(127" client --nic lo,nix ping
 check "kv-server says the same" says 'no NIC nix here; there are: .*lo \(127' "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 64 --nic nix
-check "kv-bench too" says 'no NIC nix here; there are: .*lo \(127' bench --server "$server" --nic nix
+check "kv-bench too" says 'no NIC nix here; there are: .*lo \(127' "$build/kv-bench" --server "$server" --nic nix
 for rails in "127.0.0.4 1" "127.0.0.4,127.0.0.5,127.0.0.6,127.0.0.7 4"; do
-	check "${rails#* } rails to 2: every byte" status 0 bench --server "$server" --nic "${rails% *}" --verify --num-keys 60 \
+	check "${rails#* } rails to 2: every byte" status 0 bench --nic "${rails% *}" --verify --num-keys 60 \
 		--value-size 3M --num-clients 1 --num-workers 4 --repeat-reads 3 --quiet --json "$scratch/unequal.json"
 	check "... and each was used" json_is "$scratch/unequal.json" "len(j['rails']) == ${rails#* } and all(r['immediates'] > 20 for r in j['rails'])"
 done
@@ -67,12 +75,12 @@ wait_for() {
 }
 
 mkfifo "$scratch/ready"
-ip netns exec "$a" "$build/kv-server" --listen-addr 10.99.0.1:0 --insecure --memory-mb 256 --worker-threads 1 --provider tcp \
+ip netns exec "$a" "$build/kv-server" --listen-addr 10.99.0.1:0 --insecure --memory-mb 256 --worker-threads 1 --provider "$provider" \
 	--nic 10.99.0.1,10.99.1.1 --ready-fd 3 3>"$scratch/ready" >"$scratch/far.out" 2>&1 &
 pids+=($!)
 read -r -t 30 line <"$scratch/ready"
 far=${line#READY }
-ip netns exec "$b" "$build/kv-bench" --server "$far" --provider tcp --nic 10.99.0.2,10.99.1.2 --num-clients 2 --num-workers 8 \
+ip netns exec "$b" "$build/kv-bench" --server "$far" --provider "$provider" --nic 10.99.0.2,10.99.1.2 --num-clients 2 --num-workers 8 \
 	--num-keys 64 --value-size 300000 --duration 40 --keep-going --verify --warmup 0 --json "$scratch/cut.json" >"$scratch/bench.out" 2>&1 &
 bench_pid=$!
 pids+=("$bench_pid")

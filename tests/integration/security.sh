@@ -9,7 +9,7 @@ printf 'bench:%s\n' "$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')" >"$scratch/
 scripts/make-test-certs.sh "$scratch/certs" >/dev/null 2>&1
 scripts/make-test-certs.sh "$scratch/foreign" >/dev/null 2>&1
 ls "$scratch/certs" | sed 's/^/# /'
-client() { timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 10 "$@"; }
+client() { timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 10 "${over[@]}" "$@"; }
 
 start_server psk --psk-file "$scratch/psk" || exit 1
 check "the right key is let in" status 0 client --psk-file "$scratch/psk" ping

@@ -6,7 +6,7 @@ plan 3
 trace=${KVRAIL_TRACE:-../shared/data/conversation_trace.jsonl}
 
 replay() { # replay TRACE
-	timeout -k 5 280 "$build/kv-bench" --log-level warn --quiet --trace "$1" --value-size 4KB --num-workers 16 --num-clients 2 --num-threads 2 \
+	timeout -k 5 280 "$build/kv-bench" --log-level warn "${over[@]}" --quiet --trace "$1" --value-size 4KB --num-workers 16 --num-clients 2 --num-threads 2 \
 		--buffer-mb 16 --verify --json "$scratch/trace.json" || return 1
 	python3 tests/kvbench/reference_trace.py "$1" >"$scratch/reference.json" || return 1
 	python3 - "$scratch/trace.json" "$scratch/reference.json" <<'P'

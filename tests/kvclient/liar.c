@@ -38,7 +38,7 @@ _Atomic int liar_lie;
 _Atomic uint64_t liar_sessions;
 _Atomic unsigned liar_failures;
 _Atomic uint64_t liar_leases, liar_releases;
-const char *liar_provider = "tcp";
+const char *liar_provider;
 _Atomic bool liar_pull;
 void (*_Atomic liar_welcome)(struct wire_ctrl_msg *m);
 
@@ -499,6 +499,7 @@ static void *run(void *arg)
 
 const char *liar_start(void)
 {
+	liar_provider = liar_provider ? liar_provider : test_provider();
 	struct loop_options lo = {.name = "liar", .log = &quiet};
 	struct boot_security none = {0};
 	struct te_options to = {.provider = liar_provider, .messages = 256, .receives = 256, .chunk_bytes = CHUNK, .log = &quiet};

@@ -73,7 +73,7 @@ extern _Atomic uint64_t liar_sessions;
 extern _Atomic unsigned liar_failures;
 extern _Atomic uint64_t liar_leases, liar_releases; /* given out; given back by clients */
 
-/* liar_provider -- of its engine: "tcp". liar_pull -- clients may read its memory. Before liar_start. */
+/* liar_provider -- of its engine; NULL: test_provider(). liar_pull -- clients may read its memory. Before liar_start. */
 extern const char *liar_provider;
 extern _Atomic bool liar_pull;
 

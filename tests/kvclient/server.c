@@ -38,12 +38,6 @@ const char *test_server_binary(void)
 	return access(path, X_OK) == 0 ? path : NULL;
 }
 
-const char *test_provider(void)
-{
-	const char *env = getenv("KVRAIL_TEST_PROVIDER");
-	return env ? env : "tcp";
-}
-
 /* Read "READY HOST:PORT" within 30 s. */
 static void ready_read(int fd, char *address, size_t cap)
 {

@@ -8,6 +8,7 @@
 
 #include "kvclient/kvclient.h"
 #include "loop/sanitize.h"
+#include "tests/provider.h"
 
 struct test_server {
 	pid_t pid; /* 0: not running */
@@ -17,9 +18,6 @@ struct test_server {
 
 /* The binary: $KV_SERVER, or kv-server beside the tests folder of this program. NULL: not built. */
 const char *test_server_binary(void);
-
-/* Provider under test: $KVRAIL_TEST_PROVIDER, or "tcp". */
-const char *test_provider(void);
 
 /* test_server_start -- listen on 127.0.0.1; address "" lets the kernel choose a port, else that one is used again.
  * Fails the test after 30 s. */

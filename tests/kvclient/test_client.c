@@ -954,6 +954,11 @@ static void a_server_killed_under_load_ends_every_call(void **state)
 	struct kvc_pool *p;
 	(void)state;
 	need_server();
+	if (test_provider_is("shm")) {
+		print_message("over shm who is killed under load may leave a lock taken, for which everybody spins (docs/PROVIDERS.md)\n");
+		test_server_kill(&second); /* the next test starts it */
+		skip();
+	}
 	p = test_pool(two, 2, 2);
 	assert_int_equal(pthread_create(&killer, NULL, kill_later, &second), 0);
 	assert_int_equal(kvc_run(p, 32, storm_worker, &job), 0);

@@ -3,7 +3,7 @@
  * long. Whatever it says, a call ends soon after its deadline with the right bytes or an error, and a server that becomes
  * honest is used again.
  *
- * Over tcp where libfabric lets clients read there, else over shm. */
+ * Over tcp (or KVRAIL_TEST_PROVIDER) where libfabric lets clients read there, else over shm. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,14 +16,15 @@
 #include "base/base.h"
 #include "engine/engine.h"
 #include "kvclient/kvclient.h"
+#include "tests/provider.h"
 #include "victim.h"
 
 #define WAIT_NS    60000000000ull
 
-/* Whether this libfabric lets readers live over tcp. */
-static bool tcp_reads(void)
+/* Whether this libfabric lets readers live over the provider under test. */
+static bool reads(void)
 {
-	const struct te_options to = {.provider = "tcp"};
+	const struct te_options to = {.provider = test_provider()};
 	const struct te_handlers handlers = {0};
 	struct te_info info = {.reads_refused = true};
 	struct te *te;
@@ -39,7 +40,7 @@ static int setup(void **state)
 	(void)state;
 	kvc_program_setup();
 	victim = (struct victim){.timeout_ns = 2000000000, .connect_timeout_ns = WAIT_NS, .wait_ns = WAIT_NS};
-	liar_provider = tcp_reads() ? "tcp" : "shm";
+	liar_provider = reads() ? test_provider() : "shm";
 	print_message("# over %s\n", liar_provider);
 	if (strcmp(liar_provider, "shm") == 0 && access("/dev/shm", W_OK) != 0) {
 		print_message("# nowhere to read: tcp needs libfabric 1.22, shm a /dev/shm\n");

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "kvclient/pool.h"
+#include "tests/provider.h"
 
 static const char *const one[] = {"127.0.0.1:1"};
 
@@ -119,7 +120,7 @@ static void a_server_that_does_not_answer_is_peer_down_and_named(void **state)
 	(void)state;
 	o.num_clients = o.num_threads = 1;
 	o.buffer_bytes = 1 << 20;
-	o.provider = "tcp";
+	o.provider = test_provider();
 	o.connect_timeout_ns = 2000000000ull;
 	assert_int_equal(kvc_pool_open(&o, &pool, &err), -KV_EPEERDOWN);
 	assert_null(pool);

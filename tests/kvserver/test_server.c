@@ -31,7 +31,7 @@ static struct kvs_options server_options(void)
 				    .memory_bytes = 16 << 20,
 				    .max_clients = CLIENTS,
 				    .heartbeat_ms = 20,
-				    .provider = "tcp",
+				    .provider = test_provider(),
 				    .log = &sink};
 }
 
@@ -191,7 +191,7 @@ static void mismatch_body(void)
 	snprintf(h.hello.provider, sizeof(h.hello.provider), "efa");
 	expect(boot_send_await(c, &h, soon()) == 0);
 	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_REFUSE);
-	expect(m.refuse.status == WIRE_MISMATCH && strstr(m.refuse.text, "efa") && strstr(m.refuse.text, "tcp"));
+	expect(m.refuse.status == WIRE_MISMATCH && strstr(m.refuse.text, "efa") && strstr(m.refuse.text, hello().hello.provider));
 	boot_close(&c);
 }
 
@@ -674,7 +674,7 @@ static void dying_send(struct wire_request *q, unsigned n)
 /* Its engine, its session, and its memory as region 1. */
 static struct boot_conn *dying_open(void)
 {
-	const struct te_options options = {.provider = "tcp", .local = server_addr(server), .messages = 64, .receives = 64};
+	const struct te_options options = {.provider = test_provider(), .local = server_addr(server), .messages = 64, .receives = 64};
 	const struct te_handlers handlers = {.message = dying_message};
 	static uint8_t keys[16];
 	struct te_options o = options;
@@ -998,7 +998,7 @@ static int group_up(void **state)
 {
 	struct loop_options lo = {.name = "test", .log = &sink};
 	struct boot_security none = {0};
-	struct te_options to = {.provider = "tcp", .messages = 16, .receives = 16};
+	struct te_options to = {.provider = test_provider(), .messages = 16, .receives = 16};
 	struct te_handlers th = {0};
 	struct kvs_options o = server_options();
 	struct kv_error err;
