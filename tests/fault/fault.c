@@ -92,21 +92,29 @@ void fault_end(void)
 	atomic_store(&fault_board->on, false);
 }
 
+bool fault_lasts(void)
+{
+	unsigned fired = fault_board->fired;
+
+	return fired > 0 && fired < fault_board->way->times;
+}
+
 static void record(struct fault_board *b, const char *function, uintptr_t caller)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	unsigned at = (unsigned)(caller * 2654435761u >> 4) % FAULT_SITES_MAX;
 
-	pthread_mutex_lock(&lock);
-	while (b->site[at].caller && b->site[at].caller != caller)
-		at = (at + 1) % FAULT_SITES_MAX;
-	if (!b->site[at].caller) {
-		b->site[at].caller = caller;
-		b->site[at].function = function;
-		b->site[at].order = b->sites++;
+	/* Two processes may be at it. The first to come takes the place. */
+	for (;; at = (at + 1) % FAULT_SITES_MAX) {
+		uintptr_t there = 0;
+		if (atomic_compare_exchange_strong(&b->site[at].caller, &there, caller)) {
+			b->site[at].function = function;
+			b->site[at].order = b->sites++;
+		} else if (there != caller) {
+			continue;
+		}
+		b->site[at].hits++;
+		return;
 	}
-	b->site[at].hits++;
-	pthread_mutex_unlock(&lock);
 }
 
 static void fail(const struct fault_way *way, const long *regs, const long *stack)

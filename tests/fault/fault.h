@@ -40,7 +40,7 @@ struct fault_board {
 	unsigned nth;           /* ... from this one on */
 	_Atomic unsigned hits, fired, sites;
 	const char *_Atomic step; /* of the scenario, for the report of a hang */
-	unsigned fds, threads;  /* at the end of the recording run */
+	unsigned fds[2], threads[2]; /* at the end of the recording run; [1]: of the server, where that is a process of its own */
 	uint64_t begun_ns;      /* of the child */
 	uint64_t failed_ns, waited_ns; /* when the first thing was wrong, and how long threads had waited for a processor by then */
 	bool wrong;             /* the scenario found something */
@@ -52,6 +52,9 @@ extern struct fault_board *fault_board;
 
 void fault_begin(void); /* the phase */
 void fault_end(void);
+
+/* fault_lasts -- a point that fails several times in a row has begun to, and has not done. */
+bool fault_lasts(void);
 
 /* Bytes mapped by KVRail's objects and not unmapped. */
 int64_t fault_mapped_bytes(void);

@@ -106,7 +106,7 @@ static bool way_met[WAYS_MAX];
 static char folder[64];
 static uintptr_t started[FAULT_SITES_MAX]; /* the points of the start: with certificates and over shm only the others are tried */
 static unsigned num_started;
-static unsigned baseline_fds, baseline_threads;
+static unsigned baseline_fds[2], baseline_threads[2];
 static unsigned survived, failed, unmet, points, starved, forgotten;
 
 /* ---- the child ---- */
@@ -158,16 +158,16 @@ static int descriptors_show(void)
 
 static int left_check(struct fault_board *b, bool recording)
 {
-	unsigned fds = entries("/proc/self/fd"), threads = entries("/proc/self/task");
+	unsigned fds = entries("/proc/self/fd"), threads = entries("/proc/self/task"), i = scenario_is_server();
 	bool sound = true;
 
 	if (recording) {
-		b->fds = fds;
-		b->threads = threads;
+		b->fds[i] = fds;
+		b->threads[i] = threads;
 	}
 	b->sockets_left = 0;
-	if (fds != b->fds || threads != b->threads) {
-		fprintf(stderr, "LEFT: %u descriptors instead of %u, %u threads instead of %u\n", fds, b->fds, threads, b->threads);
+	if (fds != b->fds[i] || threads != b->threads[i]) {
+		fprintf(stderr, "LEFT: %u descriptors instead of %u, %u threads instead of %u\n", fds, b->fds[i], threads, b->threads[i]);
 		b->sockets_left = descriptors_show();
 		sound = false;
 	}
@@ -175,7 +175,7 @@ static int left_check(struct fault_board *b, bool recording)
 		fprintf(stderr, "LEFT: %lld bytes are still mapped\n", (long long)fault_mapped_bytes());
 	if (fault_infos() != 0)
 		fprintf(stderr, "LEFT: %lld descriptions of fabrics\n", (long long)fault_infos());
-	if (fault_mapped_bytes() != 0 || fault_infos() != 0 || threads != b->threads || fds - b->fds != (unsigned)b->sockets_left)
+	if (fault_mapped_bytes() != 0 || fault_infos() != 0 || threads != b->threads[i] || fds - b->fds[i] != (unsigned)b->sockets_left)
 		b->sockets_left = -1;
 	return sound && b->sockets_left == 0 ? 0 : EXIT_LEFT;
 }
@@ -195,7 +195,7 @@ static void child(enum phase phase, const char *log)
 	signal(SIGBUS, on_crash);
 	signal(SIGABRT, on_crash);
 	fault_board->begun_ns = kv_clock_now(&kv_clock_monotonic);
-	rc = scenario_run(phase, folder);
+	rc = scenario_run(phase, folder, LIMIT_S);
 	fault_board->step = "the end";
 	if (rc == 0)
 		rc = left_check(fault_board, fault_board->recording);
@@ -211,8 +211,8 @@ static void start(struct job *j, enum phase phase, struct fault_case *c)
 	memset(b, 0, sizeof(*b));
 	b->recording = !c;
 	b->sockets_left = -1;
-	b->fds = baseline_fds;
-	b->threads = baseline_threads;
+	memcpy(b->fds, baseline_fds, sizeof(b->fds));
+	memcpy(b->threads, baseline_threads, sizeof(b->threads));
 	if (c) {
 		b->caller = c->caller;
 		b->way = c->way;
@@ -378,8 +378,8 @@ static bool record(enum phase phase)
 		j->pid = 0;
 	}
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
-		baseline_fds = j->board->fds;
-		baseline_threads = j->board->threads;
+		memcpy(baseline_fds, j->board->fds, sizeof(baseline_fds));
+		memcpy(baseline_threads, j->board->threads, sizeof(baseline_threads));
 		return true;
 	}
 	printf("# the recording run failed: status 0x%x, step %s\n", status, j->board->step ? j->board->step : "?");
