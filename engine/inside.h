@@ -234,6 +234,7 @@ void rail_stop(struct rail *r);                       /* close the fabric: nothi
 void rail_free(struct rail *r);
 int rail_poll(struct rail *r);
 void rail_depth_take(struct rail *r);             /* how many operations may be posted: after a rebuild, which may get smaller queues */
+uint32_t rail_receives(const struct rail *r);     /* how many may be posted: the same */
 void rail_receives_post(struct rail *r);          /* all of them: after a rebuild */
 void rail_end_posted(struct rail *r, int status); /* every posted operation becomes OP_ENDED */
 bool rail_dispatch_ended(struct rail *r);         /* ... and is handed to its owner. Whether there was one. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rail.c -- one NIC: its fabric endpoint, its pool of operations, its receives.
  *
- * Credits: at most min(tx depth, CQ depth / 2) operations are posted, so that the provider's queues cannot overflow and
- * -EAGAIN is rare. The pool has exactly that many operations, allocated once; an endpoint that was rebuilt with smaller
+ * Credits: at most min(tx depth, CQ depth / 2) operations are posted, and no more receives than the CQ has room for beside them, so
+ * that the provider's queues cannot overflow and -EAGAIN is rare. The pool has exactly that many operations, allocated once; an endpoint that was rebuilt with smaller
  * queues uses fewer of them. An operation is OP_IDLE (in the free
  * list), OP_POSTED (the provider's), or OP_ENDED (the endpoint was closed under it; its owner hears of it from the next
  * te_notify). Only OP_POSTED accepts a completion: any other event is a stray and is counted, never believed, so an
@@ -241,15 +241,22 @@ static void recvs_retry(struct rail *r)
 	} while (op->state == OP_POSTED && r->recvs_idle);
 }
 
+uint32_t rail_receives(const struct rail *r)
+{
+	const struct fab_caps *c = fab_caps(r->fab);
+	uint32_t ops = r->tx_limit - r->withheld, n = c->rx_depth ? KV_MIN(r->nrecvs, c->rx_depth) : r->nrecvs;
+	return c->cq_depth > ops ? KV_MIN(n, c->cq_depth - ops) : 1;
+}
+
 void rail_receives_post(struct rail *r)
 {
-	uint32_t depth = fab_caps(r->fab)->rx_depth;
+	uint32_t n = rail_receives(r);
 	r->recvs_idle = NULL;
 	r->recv_failures = 0;
 	for (uint32_t i = 0; i < r->nrecvs; i++) {
 		r->recvs[i].state = OP_IDLE;
-		/* An endpoint that was rebuilt with smaller queues has no room for the last of them. */
-		if (!r->recvs[i].in_handler && (!depth || i < depth))
+		/* Queues that are small, or have become so, have no room for the last of them. */
+		if (i < n && !r->recvs[i].in_handler)
 			recv_post(r, &r->recvs[i]);
 	}
 }

@@ -66,7 +66,7 @@ void te_stats(const struct te *te, struct te_stats *out)
 static uint32_t imm_room(const struct rail *r)
 {
 	const struct fab_caps *c = fab_caps(r->fab);
-	uint32_t own = r->tx_limit - r->withheld + (c->rx_depth ? KV_MIN(r->nrecvs, c->rx_depth) : r->nrecvs);
+	uint32_t own = r->tx_limit - r->withheld + rail_receives(r);
 	return KV_MIN(c->cq_depth / 2, c->cq_depth > own ? c->cq_depth - own : 0);
 }
 

@@ -1109,6 +1109,13 @@ static void receives_never_exceed_the_depth_of_a_rebuilt_endpoint(void **state)
 		assert_int_equal(fake.recvs_posted, i ? 16 : 4);
 		assert_int_equal(fake.recvs_tries, i ? 16 : 4);
 	}
+	/* So does a smaller completion queue: 8 operations, and 8 receives. */
+	fake.caps.cq_depth = 16;
+	now_ns += 10000000000;
+	event((struct fab_event){.type = FAB_EV_DEAD, .status = -KV_EPROVIDER});
+	poll();
+	assert_int_equal(fake.recvs_posted, 8);
+	fake.caps.cq_depth = 1024;
 	/* And where the provider takes fewer than it said, one is tried in a poll. */
 	fake.recvs_eagain = 1000;
 	event((struct fab_event){.type = FAB_EV_DEAD, .status = -KV_EPROVIDER});
