@@ -59,7 +59,7 @@ static void on_reset(void *arg, int status)
 	fail_msg("the client's endpoint was reset");
 }
 
-static struct sockaddr_storage loopback(void)
+struct sockaddr_storage rig_loopback(void)
 {
 	struct kv_hostport hp = {.host = "127.0.0.1"};
 	struct sockaddr_storage a;
@@ -72,7 +72,7 @@ static void client_up(void)
 {
 	struct kv_error err;
 	const struct te_options options = {
-		.provider = test_provider(), .local = loopback(), .messages = 64, .receives = 64, .part_bytes = rig_part_bytes,
+		.provider = test_provider(), .local = rig_loopback(), .messages = 64, .receives = 64, .part_bytes = rig_part_bytes,
 		.reads_at_own_risk = true};
 	const struct te_handlers handlers = {.message = on_message, .immediate = on_immediate, .reset = on_reset};
 	struct te_key *keys;
@@ -103,7 +103,7 @@ int rig_up(void **state)
 		.lease_ns = rig_lease_ns,
 		.policy = &evict_sieve,
 		.log = &log,
-		.engine = {.provider = test_provider(), .local = loopback(), .messages = 64, .receives = 64, .part_bytes = rig_part_bytes,
+		.engine = {.provider = test_provider(), .local = rig_loopback(), .messages = 64, .receives = 64, .part_bytes = rig_part_bytes,
 			   .reads_at_own_risk = true},
 	};
 	(void)state;

@@ -4,6 +4,8 @@
 #ifndef KVRAIL_TESTS_KVSERVER_RIG_H
 #define KVRAIL_TESTS_KVSERVER_RIG_H
 
+#include <sys/socket.h>
+
 #include "tests/check.h"
 
 #include "kvserver/shard.h"
@@ -86,5 +88,7 @@ const struct wire_reply *rig_ask(const struct wire_request *q); /* send, and wai
 uint64_t rig_store(const char *key, uint64_t n, uint64_t seed);
 void rig_fill(uint8_t *at, uint64_t n, uint64_t seed);
 uint64_t rig_stat(enum wire_stat id);
+
+struct sockaddr_storage rig_loopback(void);
 
 #endif

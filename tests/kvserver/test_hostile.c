@@ -117,18 +117,9 @@ static void other_ping(void)
 	other_until(before + 1);
 }
 
-static struct sockaddr_storage loopback(void)
-{
-	struct kv_hostport hp = {.host = "127.0.0.1"};
-	struct sockaddr_storage a;
-	socklen_t len;
-	assert_int_equal(kv_hostport_resolve(&hp, &a, &len, NULL), 0);
-	return a;
-}
-
 static int other_open(void **state)
 {
-	const struct te_options options = {.provider = test_provider(), .local = loopback(), .messages = 2048, .receives = 64};
+	const struct te_options options = {.provider = test_provider(), .local = rig_loopback(), .messages = 2048, .receives = 64};
 	const struct te_handlers handlers = {.message = other_message, .reset = other_reset};
 	struct session_args args = {.rails = 1, .number = STRANGER_NUMBER, .client_id = 666};
 	struct te_address mine, theirs;
@@ -311,6 +302,14 @@ static void writes_that_nobody_reads_do_not_stop_others(void **state)
 	assert_true(other.session->request_count > 0);
 }
 
+/* Its endpoint breaks: it is told to begin anew, and not before. */
+static void other_breaks(void)
+{
+	assert_false(atomic_load(&other.anew));
+	te_close(&other.te);
+	rig_until(atomic_load(&other.anew));
+}
+
 /* The immediates of writes that failed may never come, so the client is told to begin anew, before its deadline. */
 static void a_session_whose_writes_fail_is_to_begin_anew(void **state)
 {
@@ -320,10 +319,8 @@ static void a_session_whose_writes_fail_is_to_begin_anew(void **state)
 	q = other_get("big", 16 * MIB);
 	other_send(&q, 1);
 	rig_until(other.session->request_count == 1);
-	assert_false(atomic_load(&other.anew));
 	assert_int_equal(rig_stat(WIRE_STAT_LOST_WRITES), 0);
-	te_close(&other.te);
-	rig_until(atomic_load(&other.anew));
+	other_breaks();
 	assert_true(rig_stat(WIRE_STAT_LOST_WRITES) > 0);
 	honest_calls();
 }
@@ -346,9 +343,7 @@ static void a_session_whose_replies_fail_is_to_begin_anew(void **state)
 	}
 	rig_quiet();
 	assert_true(other.session->link[0].frames > 0);
-	assert_false(atomic_load(&other.anew));
-	te_close(&other.te);
-	rig_until(atomic_load(&other.anew));
+	other_breaks();
 	assert_int_equal(rig_stat(WIRE_STAT_LOST_WRITES), 0);
 	assert_true(rig_stat(WIRE_STAT_DROPPED_REPLIES) > 0);
 	honest_calls();
