@@ -105,6 +105,7 @@ static void read_limits(const char *root, struct kv_host *h)
 	uint64_t hard;
 	limit_of(f, "Max open files", RLIMIT_NOFILE, !*root, &h->files_soft, &h->files_hard);
 	limit_of(f, "Max locked memory", RLIMIT_MEMLOCK, !*root, &h->memlock_soft, &h->memlock_hard);
+	limit_of(f, "Max address space", RLIMIT_AS, !*root, &h->address_soft, &hard);
 	limit_of(f, "Max processes", RLIMIT_NPROC, !*root, &h->threads_soft, &hard);
 	if (f)
 		fclose(f);
@@ -175,6 +176,7 @@ static void read_status(const char *root, struct kv_host *h)
 	h->mapped_users = users_mapped(root);
 	caps = capabilities(root, h->mapped_users);
 	h->locked_bytes = lck == KV_UNKNOWN || pin == KV_UNKNOWN ? KV_UNKNOWN : lck + pin;
+	h->address_used = kib_of(root, file, "VmSize:");
 	h->locks_freely = caps >> CAP_IPC_LOCK_BIT & 1;
 	h->raises_limits = caps >> CAP_SYS_RESOURCE_BIT & 1;
 	h->administers = caps >> CAP_SYS_ADMIN_BIT & 1;

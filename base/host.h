@@ -24,6 +24,7 @@ struct kv_host {
 	bool locks_freely;                               /* CAP_IPC_LOCK: RLIMIT_MEMLOCK does not count */
 	bool raises_limits;                              /* CAP_SYS_RESOURCE: hard limits may be raised */
 	bool administers;                                /* CAP_SYS_ADMIN */
+	uint64_t address_soft, address_used;             /* RLIMIT_AS, and what of it this process has now (VmSize), bytes */
 	uint64_t threads_soft, threads_group;            /* RLIMIT_NPROC; what pids cgroups still allow */
 	uint64_t threads_used;                           /* of this user, that count against RLIMIT_NPROC: kv_host_threads_count */
 	uint64_t memory_total, memory_available;         /* of the machine, bytes */

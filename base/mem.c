@@ -324,7 +324,7 @@ static int area_map(uint64_t len_bytes, int node, bool hugetlb, struct kv_area *
 	uint64_t len = kv_align_up(len_bytes, PAGE_2M);
 	bool pool = hugetlb && (pages_there(len, PAGE_1G, node) || pages_there(len, PAGE_2M, node));
 	if (!(pool && huge_map(len, &area)) && !plain_map(len, &area))
-		return kv_fail(err, -KV_ENOMEM, "cannot map %s of memory: %s; ask for less, or free memory", size,
+		return kv_fail(err, -KV_ENOMEM, "cannot map %s of memory: %s; ask for less, free memory, or look at ulimit -v", size,
 			       kv_strerror(errno));
 	*out = area;
 	return 0;

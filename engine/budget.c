@@ -15,6 +15,7 @@ enum { VERDICTS_MAX = KV_RAILS_MAX * 8 + TE_CHECKS_MAX };
 
 #define PART_DEFAULT  ((uint64_t)1 << 30) /* as in region.c */
 #define REGION_SOON   ((uint64_t)8 << 20) /* of a region that is not pinned: a first look at it, in huge pages */
+#define THREAD_BYTES  ((uint64_t)12 << 20) /* address space of a thread: its stack, and what is least for those of coroutines */
 #define PROCESS_BYTES ((uint64_t)8 << 20) /* of a process besides: libraries' data, stacks, tables */
 
 static void device_copy(struct te_device *to, const struct fab_device *from)
@@ -42,6 +43,7 @@ static struct te_need rail_need(const struct te_options *o, const struct te_load
 	need.pinned_bytes += bytes;
 	need.memory_bytes += area; /* the regions' is there once for all rails: add_engines */
 	need.memory_soon_bytes += need.memory_bytes;
+	need.address_bytes += area;
 	need.mrs += 1 + (load->region_bytes + PART_DEFAULT - 1) / PART_DEFAULT;
 	need.part_bytes = KV_MIN(KV_MAX(load->region_bytes, area), PART_DEFAULT);
 	return need;
@@ -77,6 +79,7 @@ static int add_engines(const struct te_options *o, const struct te_load *load, c
 		budget->process.memory_soon_bytes +=
 			budget->pins_memory ? load->region_bytes : KV_MIN(load->region_bytes, REGION_SOON);
 		budget->process.huge_bytes += load->region_bytes;
+		budget->process.address_bytes += load->region_bytes;
 	}
 	return 0;
 }
@@ -105,6 +108,7 @@ int te_budget(const struct te_options *options, const struct te_load *load, stru
 	out->process.memory_soon_bytes += PROCESS_BYTES;
 	out->process.files += load->files;
 	out->process.threads = load->threads;
+	out->process.address_bytes += PROCESS_BYTES + load->threads * THREAD_BYTES;
 	kv_host_read("", &host);
 	pages_count(out, &host);
 	fab_devices_free(devices, out->num_devices);

@@ -31,6 +31,7 @@ void te_need_add(struct te_need *a, const struct te_need *b)
 	a->pinned_bytes += b->pinned_bytes;
 	a->memory_bytes += b->memory_bytes;
 	a->memory_soon_bytes += b->memory_soon_bytes;
+	a->address_bytes += b->address_bytes;
 	a->huge_bytes += b->huge_bytes;
 	a->files += b->files;
 	a->threads += b->threads;
@@ -322,6 +323,19 @@ static void check_threads(const struct te_checkup *c, struct te_verdict *v)
 				: "raise `ulimit -u` (nproc in /etc/security/limits.d)");
 }
 
+/* Batch systems limit it, and malloc, mmap and pthread_create then fail with words about memory and threads. */
+static void check_address_space(const struct te_checkup *c, struct te_verdict *v)
+{
+	const struct kv_host *h = c->host;
+	if (c->need->address_bytes == 0 || !is_number(h->address_soft)) {
+		v->status = TE_SKIP;
+		return;
+	}
+	compare(v, c->need->address_bytes, h->address_used, h->address_soft, "in use");
+	if (v->status == TE_FAIL)
+		remedy(v, "`ulimit -v unlimited` in this shell (a batch system sets it for its jobs: ask for more virtual memory)");
+}
+
 /* ---- of the machine ---- */
 
 static void check_memory(const struct te_checkup *c, struct te_verdict *v)
@@ -531,6 +545,7 @@ static const struct {
 	{"memlock", "locked memory", "bytes", TE_CHECK_PROCESS, check_memlock},
 	{"files", "open files", "", TE_CHECK_PROCESS, check_files},
 	{"threads", "threads", "", TE_CHECK_PROCESS, check_threads},
+	{"address_space", "address space", "bytes", TE_CHECK_PROCESS, check_address_space},
 	{"memory", "memory", "bytes", TE_CHECK_HOST, check_memory},
 	{"hugepages", "huge pages", "bytes", TE_CHECK_HOST, check_hugepages},
 	{"maps", "mappings", "", TE_CHECK_HOST, check_maps},

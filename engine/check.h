@@ -26,7 +26,8 @@ struct te_need {
 	uint64_t pinned_bytes;             /* locked by this process: registered, and the provider's own buffers */
 	uint64_t memory_bytes;             /* memory of the machine, all together */
 	uint64_t memory_soon_bytes;        /* of it, what is touched soon after the start; the rest as it is used. 0: all */
-	uint64_t huge_bytes;               /* of it, what would lie in hugetlb pages if there were enough */
+	uint64_t address_bytes;            /* address space of a process */
+	uint64_t huge_bytes;               /* of memory, what would lie in hugetlb pages if there were enough */
 	uint64_t files, threads, shm_bytes;
 	uint64_t shm_free_bytes;           /* of /dev/shm, that must be free besides: libfabric looks before it opens an endpoint */
 	uint64_t mappings;                 /* of memory, of a process; 0: not counted */

@@ -57,6 +57,7 @@ void fab_need(const struct fab_device *device, const struct fab_options *options
 		.endpoints = 1,
 		.files = quirk->fds + (uint64_t)(quirk->rxm && peers > 1 ? peers - 1 : 0) * FILES_PER_CONNECTION,
 		.memory_bytes = shm ? 0 : own,
+		.address_bytes = own,
 		.shm_bytes = shm ? own : 0,
 		.shm_free_bytes = shm_look - KV_MIN(shm_look, own),
 	};

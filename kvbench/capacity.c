@@ -45,10 +45,12 @@ static int server_start(struct capacity *c, uint32_t clients, struct kv_error *e
 static bool step_run(struct capacity *c, struct capacity_run *run, uint32_t clients, uint64_t timeout_ns)
 {
 	struct capacity_step *s = &run->step[run->num_steps++];
+	bool never;
 
 	capacity_child_run(c->argc, c->argv, run->model, clients, timeout_ns, c->server, s);
-	/* Where a step before it ran, the model did. */
-	if (s->end == CAPACITY_UNUSABLE && s->connected == 0 && run->num_steps == 1) {
+	/* Where a step before it ran, the model did. A process has a thread: this one never told anything. */
+	never = s->end == CAPACITY_UNUSABLE || (s->end != CAPACITY_INTERRUPTED && s->threads == 0);
+	if (never && s->connected == 0 && run->num_steps == 1) {
 		run->ran = false;
 		run->num_steps--;
 		snprintf(run->why_not, sizeof(run->why_not), "%s", s->text);
@@ -178,8 +180,10 @@ static int capacity_run_all(struct capacity *c, struct json_file **json)
 	}
 	if (*json && json_finish(c, json) != BENCH_OK && status == BENCH_OK)
 		status = BENCH_FAILED;
-	if ((fflush(c->out) != 0 || ferror(c->out)) && status == BENCH_OK)
-		status = BENCH_FAILED;
+	if (fflush(c->out) != 0 || ferror(c->out)) {
+		fprintf(stderr, "kv-bench: the report could not be written to %s\n", c->out == stdout ? "standard output" : "standard error");
+		status = status == BENCH_OK ? BENCH_FAILED : status;
+	}
 	return status;
 }
 

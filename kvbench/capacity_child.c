@@ -290,7 +290,8 @@ void capacity_child_run(int argc, char **argv, int model, uint32_t clients, uint
 	} else {
 		out->end = start_end(rc);
 		out->code = rc;
-		snprintf(out->text, sizeof(out->text), "the process of the step cannot be started: %s", kv_strerror(rc));
+		snprintf(out->text, sizeof(out->text), "the process of the step cannot be started: %s%s", kv_strerror(rc),
+			 rc == -EAGAIN ? "; look at ulimit -u, and at the pids limit of a container" : "");
 	}
 	if (server_child_dead(server) && out->end != CAPACITY_INTERRUPTED) {
 		out->end = CAPACITY_SERVER;

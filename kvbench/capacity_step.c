@@ -162,6 +162,7 @@ static const struct {
 	    {"size of a region", CAPACITY_MRS},
 	    {"page table entries", CAPACITY_MRS},
 	    {"threads", CAPACITY_THREADS},
+	    {"address space", CAPACITY_MEMORY},
 	    {"/dev/shm", CAPACITY_MEMORY},
 	    {"memory", CAPACITY_MEMORY}};
 
@@ -196,6 +197,9 @@ static enum capacity_end end_of(const struct capacity_teller *t, const struct kv
 	if (err->code == -KV_EFULL || err->code == -KV_EPEERDOWN || err->code == -KV_EDENIED ||
 	    err->code == -KV_EVERSION)
 		return CAPACITY_SERVER;
+	/* A thread needs room for its stack. */
+	if (end == CAPACITY_THREADS && address_space_short())
+		return CAPACITY_MEMORY;
 	if (end != CAPACITY_COMPLETE)
 		return end;
 	if (err->code == -EMFILE || err->code == -ENFILE || files_short(t))
@@ -206,6 +210,12 @@ static enum capacity_end end_of(const struct capacity_teller *t, const struct kv
 }
 
 /* ---- the pool ---- */
+
+/* Of the message buffers, and of the receive buffer, in parts of 1 GiB. */
+static uint32_t mrs_of(const struct capacity_teller *t, uint32_t endpoints)
+{
+	return endpoints * (1 + (uint32_t)((t->opt->buffer_mb + 1023) / 1024));
+}
 
 static bool opening(void *arg, unsigned clients_open, unsigned clients_up)
 {
@@ -218,7 +228,7 @@ static bool opening(void *arg, unsigned clients_open, unsigned clients_up)
 	}
 	t->step.endpoints = clients_open * t->opt->rails;
 	t->step.cqs = t->step.endpoints;
-	t->step.mrs = 2 * t->step.endpoints; /* of the message buffers and of the receive buffer, which is one part */
+	t->step.mrs = mrs_of(t, t->step.endpoints);
 	return capacity_look(t);
 }
 
@@ -264,7 +274,7 @@ static void pool_tell(struct capacity_teller *t, struct kvc_pool *pool)
 		return;
 	t->step.endpoints = i.endpoints;
 	t->step.cqs = i.endpoints;
-	t->step.mrs = 2 * i.endpoints;
+	t->step.mrs = mrs_of(t, i.endpoints);
 	memcpy(t->step.provider, i.provider, sizeof(t->step.provider));
 	memcpy(t->step.domain, i.domain, sizeof(t->step.domain));
 	memcpy(t->step.libfabric, i.libfabric, sizeof(t->step.libfabric));

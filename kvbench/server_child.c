@@ -95,6 +95,24 @@ static void log_show(struct server_child *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
+/* The last line that was kept, without the program's name: why it ended. Its thread is gone. "" when there is none. Returns
+ * whether there are others before it. */
+static bool log_last(const struct server_child *c, char *out, size_t cap)
+{
+	static const char name[] = "kv-server: ";
+	size_t end = c->num_kept, from;
+
+	while (end > 0 && c->kept[end - 1] == '\n')
+		end--;
+	for (from = end; from > 0 && c->kept[from - 1] != '\n'; from--)
+		;
+	bool others = from > 0;
+	if (end - from >= sizeof(name) - 1 && memcmp(c->kept + from, name, sizeof(name) - 1) == 0)
+		from += sizeof(name) - 1;
+	snprintf(out, cap, "%.*s", (int)KV_MIN(end - from, cap - 1), c->kept + from);
+	return others;
+}
+
 static void *log_main(void *arg)
 {
 	struct server_child *c = arg;
@@ -327,7 +345,7 @@ static int read_ready(struct server_child *c, int fd, uint64_t deadline_ns, stru
 			continue;
 		if (n <= 0)
 			return kv_fail(err, -KV_EPEERDOWN,
-				       "the own server ended before it was ready (its log is above)");
+				       "the own server ended before it was ready%s", c->log_live ? " (its log is above)" : "");
 		have += (size_t)n;
 		line[have] = 0;
 		if (strchr(line, '\n'))
@@ -382,7 +400,7 @@ static int launch_run(struct launch *l, struct server_child *c, const struct ser
 	rc = pthread_create(&c->log_thread, NULL, log_main, c);
 	c->log_started = rc == 0;
 	return rc ? kv_fail(err, -rc,
-			    "no thread for the own server's log: %s; look at ulimit -u, and at the pids limit of a container",
+			    "no thread for the own server's log: %s; look at ulimit -u and -v, and at the pids limit of a container",
 			    kv_strerror(rc))
 		  : 0;
 }
@@ -460,8 +478,13 @@ int server_child_start(const struct server_child_options *options, struct server
 	if (rc == 0) {
 		*out = c;
 	} else {
+		char last[sizeof(err->text) - 64];
 		child_end(c, NULL);
-		log_show(c);
+		bool others = log_last(c, last, sizeof(last));
+		if (rc == -KV_EPEERDOWN && last[0])
+			kv_fail(err, rc, "the own server ended before it was ready: %s", last);
+		if ((rc != -KV_EPEERDOWN && rc != -KV_ECANCELED) || (rc == -KV_EPEERDOWN && others))
+			log_show(c);
 		child_free(c);
 	}
 	return rc;

@@ -396,7 +396,7 @@ static int threads_start(struct kvc_pool *p, struct kv_error *err)
 		int rc = pthread_create(&p->thread[i], NULL, thread_main, p->loop[i]);
 		if (rc != 0) {
 			threads_stop(p, i);
-			return kv_fail(err, -KV_ELIMIT, "thread %u of %u cannot be started: %s; look at ulimit -u, and at the pids limit of a container",
+			return kv_fail(err, -KV_ELIMIT, "thread %u of %u cannot be started: %s; look at ulimit -u and -v, and at the pids limit of a container",
 				       i + 1, p->num_loops, strerror(rc));
 		}
 	}

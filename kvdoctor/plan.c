@@ -27,7 +27,8 @@ enum {
 	OTHER_MAPPINGS = 1000
 };
 
-#define MESSAGES_BYTES(n) ((uint64_t)(n) * KV_MSG_MAX)
+#define ADDRESS_LIBRARIES ((uint64_t)64 << 20)
+#define ADDRESS_THREAD    ((uint64_t)64 << 20)
 
 static unsigned half_of_the_cores(const struct doctor *d)
 {
@@ -207,6 +208,8 @@ static void check_role(struct doctor *d, const struct role *r)
 	struct te_need need = r->budget.process;
 	host.files_soft = doctor_files_soft(d, r);
 	need.threads = 0; /* all processes share that limit: check_tasks */
+	/* What comes before the start looks at it: the libraries of providers, and what malloc and coroutines reserve for each thread. */
+	need.address_bytes += ADDRESS_LIBRARIES + (r->budget.process.threads + (r == &d->server)) * ADDRESS_THREAD;
 	c.need = &need;
 	if (r->present)
 		run_checks(d, r->name, &c, TE_CHECK_PROCESS);

@@ -251,7 +251,7 @@ static int threads_start(struct kvs_server *s, struct kv_error *err)
 	for (unsigned i = 0; i <= s->opt.shards; i++) {
 		int rc = pthread_create(&s->thread[i], NULL, thread_run, i == 0 ? s->control : s->shard_loop[i - 1]);
 		if (rc)
-			return kv_fail(err, -rc, "starting thread %u of %u: %s; look at ulimit -u, and at the pids limit of a container", i + 1, s->opt.shards + 1,
+			return kv_fail(err, -rc, "starting thread %u of %u: %s; look at ulimit -u and -v, and at the pids limit of a container", i + 1, s->opt.shards + 1,
 				       kv_strerror(-rc));
 		s->threads++;
 	}

@@ -26,7 +26,7 @@ static int plenty(void **state)
 				.memlock_soft = KV_NO_LIMIT, .memlock_hard = KV_NO_LIMIT, .threads_soft = 4096,
 				.threads_group = KV_NO_LIMIT, .memory_total = 64ull << 30, .memory_available = 32ull << 30,
 				.memory_group = KV_NO_LIMIT, .cpus_group = KV_NO_LIMIT, .cpus = 16, .shm_total = 8ull << 30,
-				.shm_free = 8ull << 30,
+				.shm_free = 8ull << 30, .address_soft = KV_NO_LIMIT,
 				.huge = {{.page_bytes = 1 << 30}, {.page_bytes = 2 << 20, .total = 1024, .free = 1024}},
 				.maps_max = 65530, .ptrace_scope = -1, .uring_disabled = 0};
 	te_limits_unknown(&limits);
@@ -246,6 +246,22 @@ static void threads(void **state)
 	is("threads", TE_FAIL, "100 in use", "ulimit -u");
 	host.mapped_users = false;
 	is("threads", TE_OK, "no limit", NULL);
+}
+
+static void address_space(void **state)
+{
+	(void)state;
+	is("address_space", TE_SKIP, NULL, NULL);
+	host.address_soft = 1 << 30;
+	host.address_used = 512 << 20;
+	need.address_bytes = 512 << 20;
+	is("address_space", TE_OK, "needs 512 MiB, 1 GiB allowed, 512 MiB in use", NULL);
+	need.address_bytes++;
+	is("address_space", TE_FAIL, "1 GiB allowed", "ulimit -v unlimited");
+	host.address_soft = KV_NO_LIMIT;
+	is("address_space", TE_SKIP, NULL, NULL);
+	host.address_soft = KV_UNKNOWN;
+	is("address_space", TE_SKIP, NULL, NULL);
 }
 
 static void memory(void **state)
@@ -617,6 +633,7 @@ int main(void)
 		cmocka_unit_test_setup(locked_already_counts, plenty),
 		cmocka_unit_test_setup(open_files, plenty),
 		cmocka_unit_test_setup(threads, plenty),
+		cmocka_unit_test_setup(address_space, plenty),
 		cmocka_unit_test_setup(memory, plenty),
 		cmocka_unit_test_setup(huge_pages, plenty),
 		cmocka_unit_test_setup(shared_memory_and_ptrace, plenty),

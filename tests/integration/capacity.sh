@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # capacity.sh -- kv-bench capacity with small steps: what it counts, and what it says when files, memory, time, the server or patience run out.
 . "$(dirname "$0")/lib.bash"
-plan 35
+plan 37
 capacity() { timeout -k 5 200 "$build/kv-bench" capacity --provider "$provider" "$@"; }
 
 processes() { # processes TEXT -- the ids of those with that text on their command line (words end with "|")
@@ -84,7 +84,9 @@ check "a server that stands still ends it by the time limit" capacity --model en
 kill -CONT "$server_pid"
 check "with nobody connected" json_is "$scratch/time.json" 'm("endpoints")["ended_by"] == "time" and (lambda s: s["opened"] == 2 and s["connected"] == 0)(m("endpoints")["steps"][0])'
 check "no server there: exit status 3" status 3 "$build/kv-bench" capacity --model endpoints --server 127.0.0.1:1 --steps 2 --timeout 2
-check "a provider that is not here: exit status 3" status 3 "$build/kv-bench" capacity --model endpoints --provider efa --steps 2
+check "a provider that is not here: exit status 3" status 3 "$build/kv-bench" capacity --model endpoints --provider efa --steps 2 --json "$scratch/none.json"
+check "the JSON says why, too" json_is "$scratch/none.json" 'm("endpoints")["ran"] is False and "provider efa is not here" in m("endpoints")["why_not"]'
+check "standard output is full: exit status 1" status 1 bash -c '"$@" >/dev/full' x "$build/kv-bench" capacity --provider tcp --model endpoints --steps 1 --quiet
 
 # Steps that are interrupted or killed: the value size marks their processes.
 interrupted() { # interrupted SIGNAL WANTED-STATUS
