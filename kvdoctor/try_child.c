@@ -188,14 +188,14 @@ static int block(struct rig *r, struct te_peer *peer)
 	for (unsigned i = 0; i < BLOCK_BYTES; i++)
 		((uint8_t *)a->area.base)[i] = (uint8_t)(i * 31 + i / 251 + 1);
 	memset(b->area.base, 0, BLOCK_BYTES);
-	unsigned chunks = te_xfer_chunks(a->te, &x), done = 0;
+	unsigned chunks = te_xfer_chunks(a->te, &x);
 	a->status = 1;
 	int rc = te_xfer_start(a->te, &x);
 	if (rc < 0)
 		rc = kv_fail(&r->err, rc, "a write: %s", kv_strerror(rc));
 	else
 		rc = turn_until(r, &b->immediates, chunks, "a block of 1 MiB");
-	for (uint64_t end = now() + STEP_NS; rc == 0 && a->status == 1 && now() < end; done++)
+	for (uint64_t end = now() + STEP_NS; rc == 0 && a->status == 1 && now() < end;)
 		te_poll(a->te), te_poll(b->te);
 	if (rc == 0 && a->status != 0)
 		rc = kv_fail(&r->err, a->status == 1 ? -KV_ETIMEOUT : a->status, "a write did not complete: %s",

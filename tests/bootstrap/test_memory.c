@@ -27,21 +27,35 @@ static bool is_at(const uint8_t *at, const uint8_t *want, size_t n)
 	return true;
 }
 
+/* How often it begins in the first `n` of `len` bytes at `x`, outside of the piece that we read into. memchr, because one look at every byte takes
+ * half a minute under ThreadSanitizer. */
+static unsigned count_in(const uint8_t *piece, size_t n, size_t len, uint64_t x, const uint8_t *want, size_t want_len)
+{
+	uint64_t own = (uint64_t)(uintptr_t)piece;
+	unsigned count = 0;
+	const uint8_t *at = piece;
+	while ((at = memchr(at, want[0] ^ MASK, n - (size_t)(at - piece)))) {
+		size_t i = (size_t)(at - piece);
+		bool ours = x + i >= own && x + i < own + STEP + 2 * KEY;
+		count += !ours && len - i >= want_len && is_at(at, want, want_len);
+		if (++at == piece + n)
+			break;
+	}
+	return count;
+}
+
 static void search_between(int mem, uint64_t from, uint64_t to, bool dumped)
 {
 	static uint8_t piece[STEP + 2 * KEY];
-	uint64_t own = (uint64_t)(uintptr_t)piece;
 	for (uint64_t x = from; x < to; x += STEP) {
 		ssize_t n = pread(mem, piece, KV_MIN((uint64_t)sizeof(piece), to - x), (off_t)x);
-		for (ssize_t i = 0; i < n && i < STEP; i++) {
-			if (x + (uint64_t)i >= own && x + (uint64_t)i < own + sizeof(piece))
-				continue;
-			if (n - i >= KEY && is_at(piece + i, disguised, KEY)) {
-				found.raw++;
-				found.raw_dumped += dumped;
-			}
-			found.hex += n - i >= 2 * KEY && is_at(piece + i, disguised_hex, 2 * KEY);
-		}
+		if (n <= 0)
+			continue;
+		size_t first = KV_MIN((size_t)n, (size_t)STEP);
+		unsigned raw = count_in(piece, first, (size_t)n, x, disguised, KEY);
+		found.raw += raw;
+		found.raw_dumped += dumped ? raw : 0;
+		found.hex += count_in(piece, first, (size_t)n, x, disguised_hex, 2 * KEY);
 	}
 	explicit_bzero(piece, sizeof(piece));
 }
