@@ -51,7 +51,8 @@ static int note_copy(struct dl_phdr_info *info, size_t size, void *arg)
 	const char *base = strrchr(info->dlpi_name, '/');
 	char path[TE_PATH_MAX];
 	(void)size;
-	if (!base || strncmp(base, "/libfabric.so", 13) != 0)
+	/* Python packages bring theirs as libfabric-HASH.so. */
+	if (!base || (strncmp(base, "/libfabric.so", 13) != 0 && (strncmp(base, "/libfabric-", 11) != 0 || !strstr(base, ".so"))))
 		return 0;
 	path_of(info->dlpi_name, path);
 	bool known = strcmp(path, lib->path) == 0;

@@ -473,6 +473,42 @@ static void the_library_is_named_by_its_file(void **state)
 	assert_true(lib.built_major >= 1);
 }
 
+static bool file_copy(const char *from, const char *to)
+{
+	char buf[65536];
+	size_t n;
+	FILE *in = fopen(from, "re"), *out = fopen(to, "we");
+	bool ok = in && out;
+	while (ok && (n = fread(buf, 1, sizeof(buf), in)) > 0)
+		ok = fwrite(buf, 1, n, out) == n;
+	if (in)
+		fclose(in);
+	if (out)
+		ok = fclose(out) == 0 && ok;
+	return ok;
+}
+
+static void a_second_library_is_seen_by_whatever_name(void **state)
+{
+	static const char *const names[] = {"libfabric.so.1", "libfabric-0a1b2c3d.so.1.2.3", "libfabricate.so"};
+	char path[PATH_MAX + 64];
+	struct te_library lib;
+	(void)state;
+	te_library(&lib);
+	for (unsigned i = 0; i < KV_COUNT(names); i++) {
+		snprintf(path, sizeof(path), "%s/%s", tree_root, names[i]);
+		assert_true(file_copy(lib.path, path));
+		void *copy = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+		if (!copy)
+			fail_msg("%s", dlerror());
+		te_library(&lib);
+		assert_int_equal(lib.num_copies, i < 2);
+		if (i < 2)
+			assert_non_null(strstr(lib.copies[0], names[i]));
+		dlclose(copy);
+	}
+}
+
 static void providers_are_listed_best_first(void **state)
 {
 	struct te_provider p[16];
@@ -646,6 +682,7 @@ int main(void)
 		cmocka_unit_test(a_budget_of_a_provider_that_is_not_here_says_so),
 		cmocka_unit_test(preflight_refuses_what_would_fail_half_way),
 		cmocka_unit_test(the_library_is_named_by_its_file),
+		cmocka_unit_test_setup_teardown(a_second_library_is_seen_by_whatever_name, tree_make, tree_remove),
 		cmocka_unit_test(providers_are_listed_best_first),
 		cmocka_unit_test(providers_are_listed_while_others_open),
 		cmocka_unit_test_setup_teardown(rdma_devices_are_read_from_sys, tree_make, tree_remove),
