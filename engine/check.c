@@ -522,8 +522,8 @@ static void check_cpus(const struct te_checkup *c, struct te_verdict *v)
 		 have == 1 ? "" : "s", h->cpus_group < h->cpus ? " (the cgroup's quota)" : "");
 	if (v->status == TE_WARN)
 		remedy(v, h->cpus_group < h->cpus ? "raise the CPU quota (docker: --cpus; Kubernetes: resources.limits.cpu), or "
-						    "use fewer --num-threads, --server-shards"
-						  : "use fewer --num-threads, --server-shards: threads that share a CPU wait for each "
+						    "use fewer --num-threads, --server-threads"
+						  : "use fewer --num-threads, --server-threads: threads that share a CPU wait for each "
 						    "other");
 }
 

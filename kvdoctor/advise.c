@@ -66,8 +66,9 @@ static void advise_one_host(struct doctor *d)
 
 static void advise_congestion(struct doctor *d)
 {
-	bool paced = strncmp(d->congestion, "bbr", 3) == 0;
+	bool paced = strncmp(d->congestion, "bbr", 3) == 0, fq = strcmp(d->qdisc, "fq") == 0;
 	struct finding *f;
+	char stay[128] = "";
 	if (!over_tcp(d) || !paced)
 		return;
 	if (on_loopback(d)) {
@@ -82,10 +83,14 @@ static void advise_congestion(struct doctor *d)
 	}
 	f = doctor_found(d, SECTION_ADVICE, TE_INFO, "congestion", "tcp", "congestion",
 			 "%s paces every segment by a timer, which costs CPU (up to a fifth, seen on loopback)%s", d->congestion,
-			 strncmp(d->qdisc, "fq", 2) == 0 && strcmp(d->qdisc, "fq_codel") != 0 ? "; qdisc fq does it for less" : "");
+			 fq ? "; qdisc fq, the default here, does it for less" : "");
+	/* The sysctl is for devices that come later. */
+	if (!fq)
+		snprintf(stay, sizeof(stay), "; to stay with %s: `tc qdisc replace dev DEV root fq`, and net.core.default_qdisc=fq",
+			 d->congestion);
 	doctor_remedy(f, "inside one data centre compare with `sysctl -w net.ipv4.tcp_congestion_control=%s` on all hosts (not "
-			 "measured by us between hosts); to stay with %s: `sysctl -w net.core.default_qdisc=fq`",
-		      strstr(d->congestions, "cubic") ? "cubic" : "reno", d->congestion);
+			 "measured by us between hosts)%s",
+		      strstr(d->congestions, "cubic") ? "cubic" : "reno", stay);
 }
 
 /* The fastest interface that is up; NULL: none tells its speed. */
@@ -101,15 +106,16 @@ static const struct netdev *fastest(const struct doctor *d)
 static void advise_buffers(struct doctor *d, const struct netdev *n)
 {
 	uint64_t least = KV_MIN(d->wmem_max, d->rmem_max / 2); /* half of a receive buffer is for the kernel's own */
-	char size[32];
+	char size[32], speed[32];
 	if (d->wmem_max == KV_UNKNOWN || d->rmem_max == KV_UNKNOWN)
 		return;
 	uint64_t rtt_us = least * 8 / (uint64_t)n->speed_mbps;
 	if (rtt_us >= SHORT_RTT_US)
 		return;
 	struct finding *f = doctor_found(d, SECTION_ADVICE, TE_INFO, "socket_buffers", n->name, "socket buffers",
-					 "%s at most for a connection: full speed (%ld Gb/s) up to a round trip of %llu us",
-					 kv_size_format(least, size, sizeof(size)), n->speed_mbps / 1000, (unsigned long long)rtt_us);
+					 "%s at most for a connection: full speed (%s) up to a round trip of %llu us",
+					 kv_size_format(least, size, sizeof(size)), doctor_speed(n->speed_mbps, speed, sizeof(speed)),
+					 (unsigned long long)rtt_us);
 	doctor_remedy(f, "`sysctl -w net.ipv4.tcp_wmem=\"4096 16384 33554432\" net.ipv4.tcp_rmem=\"4096 131072 67108864\"`");
 }
 
@@ -117,8 +123,9 @@ static void advise_mtu(struct doctor *d, const struct netdev *n)
 {
 	if (n->speed_mbps < FAST_MBPS || n->mtu <= 0 || n->mtu > 1500)
 		return;
-	struct finding *f = doctor_found(d, SECTION_ADVICE, TE_INFO, "mtu", n->name, "MTU", "%ld at %ld Gb/s", n->mtu,
-					 n->speed_mbps / 1000);
+	char speed[32];
+	struct finding *f = doctor_found(d, SECTION_ADVICE, TE_INFO, "mtu", n->name, "MTU", "%ld at %s", n->mtu,
+					 doctor_speed(n->speed_mbps, speed, sizeof(speed)));
 	doctor_remedy(f, "`ip link set %s mtu 9001` in an AWS VPC, 9000 elsewhere, if the whole path allows it (`ping -M do -s 8972 "
 			 "HOST`)",
 		      n->name);

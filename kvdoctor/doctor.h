@@ -114,6 +114,9 @@ enum te_status doctor_worst(const struct doctor *d);
 unsigned doctor_count(const struct doctor *d, enum te_status status);
 const char *doctor_status_name(enum te_status status); /* "ok", "info", "warning", "fails" */
 
+/* doctor_speed -- of a link: "25 Gb/s", "2500 Mb/s". Returns buf. */
+const char *doctor_speed(long mbps, char *buf, size_t cap);
+
 /* files.c: small files below the root */
 bool file_line(const char *root, const char *name, char *out, size_t cap); /* the first line */
 long file_number(const char *root, const char *name, long otherwise);

@@ -77,6 +77,12 @@ static uint64_t largest_of(const char *root, const char *name)
 	return kv_u64_parse(most, &value) == 0 ? value : KV_UNKNOWN;
 }
 
+const char *doctor_speed(long mbps, char *buf, size_t cap)
+{
+	snprintf(buf, cap, mbps % 1000 ? "%ld Mb/s" : "%ld Gb/s", mbps % 1000 ? mbps : mbps / 1000);
+	return buf;
+}
+
 void doctor_network(struct doctor *d)
 {
 	dir_each(d->root, "/sys/class/net", netdev_add, d);

@@ -171,7 +171,7 @@ static void netdevs_print(const struct page *p, const struct doctor *d)
 		if (!n->up)
 			continue;
 		if (n->speed_mbps > 0)
-			snprintf(speed, sizeof(speed), "%ld Gb/s", n->speed_mbps / 1000);
+			doctor_speed(n->speed_mbps, speed, sizeof(speed));
 		fprintf(p->out, "  %-12s %-9s up, %s, MTU %ld, %s\n", n->name, n->driver[0] ? n->driver : "-", speed, n->mtu,
 			n->address[0] ? n->address : "no address");
 	}

@@ -216,8 +216,25 @@ static void advice_for_a_fast_network(void **state)
 	rig_is(d, "mtu", TE_INFO, "1500 at 100 Gb/s", "mtu 9001");
 	rig_is(d, "socket_buffers", TE_INFO, "round trip of 251 us", "net.ipv4.tcp_wmem");
 	rig_is(d, "congestion", TE_INFO, "paces every segment", "tcp_congestion_control=cubic");
+	rig_is(d, "congestion", TE_INFO, "", "tc qdisc replace dev DEV root fq");
 	assert_null(rig_finding(d, "one_host"));
 	assert_int_equal(doctor_worst(d), TE_OK); /* advice is no warning */
+}
+
+static void what_is_set_already_is_not_advised(void **state)
+{
+	struct doctor *d = *state;
+	net("eth0", "up\n", "2500\n", "1500\n");
+	tree_put("/proc/sys/net/ipv4/tcp_congestion_control", "bbr\n");
+	tree_put("/proc/sys/net/core/default_qdisc", "fq\n");
+	tree_put("/proc/sys/net/ipv4/tcp_wmem", "4096\t16384\t65536\n");
+	tree_put("/proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t6291456\n");
+	abroad(d);
+	doctor_network(d);
+	doctor_advise(d);
+	rig_is(d, "congestion", TE_INFO, "qdisc fq, the default here", "tcp_congestion_control=reno");
+	assert_null(strstr(rig_finding(d, "congestion")->remedy, "qdisc"));
+	rig_is(d, "socket_buffers", TE_INFO, "full speed (2500 Mb/s)", "net.ipv4.tcp_wmem");
 }
 
 static void no_advice_where_nothing_is_to_be_had(void **state)
@@ -363,6 +380,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(harmless_values_are_not_named, made_up, gone),
 		cmocka_unit_test_setup_teardown(the_network_is_read, made_up, gone),
 		cmocka_unit_test_setup_teardown(advice_for_a_fast_network, made_up, gone),
+		cmocka_unit_test_setup_teardown(what_is_set_already_is_not_advised, made_up, gone),
 		cmocka_unit_test_setup_teardown(no_advice_where_nothing_is_to_be_had, made_up, gone),
 		cmocka_unit_test_setup_teardown(advice_for_one_host, made_up, gone),
 		cmocka_unit_test(lines_of_the_child_are_understood),
