@@ -3,9 +3,9 @@
  *
  * Opening: everything that may block or fail for a plain reason (options, names, threads) is done by the calling
  * thread; then every client is opened on its loop's thread, its nodes connect, and the caller waits until every first
- * connection is decided. A loop opens one client in a turn: opening may take a tenth of a second, and the connections
- * of those before it must not wait for hundreds. The first failure ends it: what is short for one client is so for the
- * next. The pool opens if every client has a server; servers that are down are tried again in the
+ * connection is decided. A loop opens one client in a turn, and where that takes long does nothing else for as long again:
+ * the handshakes of those before it, of some turns each, must not wait for hundreds. The first failure ends it: what is
+ * short for one client is so for the next. The pool opens if every client has a server; servers that are down are tried again in the
  * background. A failure closes what was opened, by the same path as kvc_pool_close.
  *
  * Closing: clients first, while their loops turn; then loops and threads.
@@ -23,6 +23,8 @@
 #include "kvclient/internal.h"
 
 enum { CLIENTS_WARN = 8, OPENING_LOOK_NS = 100000000 };
+#define OPENING_LONG_NS 50000000ull
+#define OPENING_REST_NS 1000000000ull
 
 /* The most that a loop looks again before it sleeps; how often it does, it learns by itself (loop/spin.c). Where
  * nothing wakes a loop (shm, older EFA) it always does: a sleep there is blind, 50 us at least; and on shm a loop
@@ -278,25 +280,32 @@ static int opening_failed(struct kvc_pool *p)
 
 static void client_open(void *arg);
 
+static uint64_t rest_after(uint64_t took_ns)
+{
+	return took_ns < OPENING_LONG_NS ? 0 : KV_MIN(took_ns, OPENING_REST_NS);
+}
+
 static void open_next(struct loop_timer *t)
 {
 	client_open(KV_CONTAINER(t, struct kvc_client, open_next));
 }
 
-/* Open this client, then, at the next turn, the next one of its loop. */
+/* Open this client, then, some turns later, the next one of its loop. */
 static void client_open(void *arg)
 {
 	struct kvc_client *c = arg;
 	struct kvc_pool *p = c->pool;
 	struct kv_error err = {0};
 	unsigned next = c->index + p->num_loops;
+	uint64_t began = loop_now(c->loop), now;
 	int rc = opening_failed(p);
 	if (rc == 0)
 		rc = kvc_client_open(c, &err);
+	now = loop_now(c->loop);
 	/* First this, then the telling: when the last client has told, the pool may be closed. */
 	if (next < p->num_clients) {
 		p->client[next]->open_next = (struct loop_timer){.fire = open_next};
-		loop_timer_arm(c->loop, &p->client[next]->open_next, loop_turn_now(c->loop));
+		loop_timer_arm(c->loop, &p->client[next]->open_next, now + rest_after(now - began));
 	}
 	kvc_pool_tell_started(p, rc, &err);
 }
