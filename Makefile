@@ -201,9 +201,9 @@ check-verbs: ## on real verbs: Soft-RoCE in a virtual machine, with KVM or witho
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(tests_engine) $(tests_base)
 	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 3000 -l $(B)/logs tests/verbs/run.sh tests/verbs/memory.sh
 
-check-fault: deps ## fail every fallible call of ours once, under ASan (3 minutes with KVRAIL_FAULT_ONCE=1, else longer)
+check-fault: deps ## fail every fallible call of ours once, under ASan (5 minutes with KVRAIL_FAULT_ONCE=1, else 30)
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=asan build/asan/tests/fault/sweep
-	@KVRAIL_BUILD=build/asan scripts/run-tests.sh -t 1800 -l build/asan/logs tests/fault/points.sh build/asan/tests/fault/sweep
+	@KVRAIL_BUILD=build/asan scripts/run-tests.sh -t 5400 -l build/asan/logs tests/fault/points.sh build/asan/tests/fault/sweep
 
 check-shim: deps ## engine and programs on imitated EFA and InfiniBand machines (12 minutes; a short part is in check)
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(SHIM_ENGINE) $(B)/tests/shim/shim.so $(tests_kvclient)
