@@ -51,7 +51,7 @@ one() { # NAME
 		echo "does not compile: $(grep -m 1 error "$log")"
 		return 1
 	fi
-	(cd "$dir/$built" && CMOCKA_MESSAGE_OUTPUT=stdout exec timeout -k 5 "${seconds:-60}" bash -c "$run") >"$log" 2>&1 </dev/null
+	{ (cd "$dir/$built" && CMOCKA_MESSAGE_OUTPUT=stdout exec timeout -k 5 "${seconds:-60}" bash -c "$run") >"$log" 2>&1 </dev/null; } 2>/dev/null
 	rc=$?
 	if [ $rc -eq 0 ]; then
 		echo "is not found"
