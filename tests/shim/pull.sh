@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# pull.sh -- what one GET costs on imitated machines, pushed and pulled, in operations and bytes: the table of docs/PROVIDERS.md.
+# pull.sh [MACHINE:PROVIDER [SIZE]] -- what one GET costs on imitated machines, pushed and pulled, in operations and bytes: the table of docs/PROVIDERS.md.
 #
 # Counts, not time: the imitation's time says nothing of EFA's. One worker, one operation at a time; the difference between a run with many reads and one with few, so that
 # opening, PUTs and the rest fall out.
@@ -23,13 +23,16 @@ counts() {
 		END { print sum["sends"], sum["writes"], sum["reads"], sum["emulated"], sum["emulated bytes"], sum["write bytes"], sum["read bytes"] }' "$report"
 }
 
-printf '%-18s %-5s %-6s %9s %9s %9s %14s %14s %14s\n' machine mode size messages writes reads "by CPU, bytes" "written, bytes" "read, bytes"
-for pair in efa:efa efa-p4d:efa; do
-	for size in 4k 64k 1m; do
+printf '%-10s %-5s %-6s %9s %9s %9s %9s %9s %9s\n' machine mode size messages writes reads "by CPU" written read
+pairs=(efa:efa efa-p4d:efa) sizes=(4k 64k 1m)
+[ $# -lt 1 ] || pairs=("$1")
+[ $# -lt 2 ] || sizes=("$2")
+for pair in "${pairs[@]}"; do
+	for size in "${sizes[@]}"; do
 		for mode in push pull; do
 			a=$(counts "${pair%:*}" "${pair#*:}" $mode $size $few) && b=$(counts "${pair%:*}" "${pair#*:}" $mode $size $many) || exit 1
 			echo "$a $b" | awk -v n=$((many - few)) -v m="${pair%:*}" -v mode=$mode -v size=$size \
-				'{ printf "%-18s %-5s %-6s %9.2f %9.2f %9.2f %14.0f %14.0f %14.0f\n", m, mode, size, ($8-$1)/n, ($9-$2)/n, ($10-$3)/n, ($12-$5)/n, ($13-$6)/n, ($14-$7)/n }'
+				'{ printf "%-10s %-5s %-6s %9.2f %9.2f %9.2f %9.0f %9.0f %9.0f\n", m, mode, size, ($8-$1)/n, ($9-$2)/n, ($10-$3)/n, ($12-$5)/n, ($13-$6)/n, ($14-$7)/n }'
 		done
 	done
 done
