@@ -381,7 +381,7 @@ bench() { # bench NAME FILE PORT-INDEX ARGS... -- a run that verifies every byte
 		--timeout 30 --verify --json "$out/$file.json" "$@"
 }
 
-keys=2000 repeat=20 tries=0
+keys=2000 repeat=20
 doctor() {
 	run "kv-doctor: this machine can run it" doctor 300 "$build/kv-doctor" --provider "$provider" --json "$out/doctor.json"
 }
@@ -450,8 +450,9 @@ several_rails() {
 
 # Errors while it is dead are to be expected; a run that found it dead at its start is tried again.
 killing() {
-	local file=$out/mortal.log rc=3
-	for _ in 1 2 3 4 5; do
+	local file=$out/mortal.log rc=3 tries
+	for _ in $(seq 12); do
+		tries=0
 		until client_ready "$server_host:$((port + 3))" || [ $((tries += 1)) -gt 20 ]; do sleep 1; done
 		timeout -k 10 $((seconds + 300)) "$build/kv-bench" --server "$server_host:$((port + 3))" --psk-file "$out/key" --provider "$provider" --keep-going \
 			--duration "$seconds" --num-keys 200 --verify --json "$out/mortal.json" --timeout 2 >"$file" 2>&1 </dev/null

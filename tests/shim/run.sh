@@ -117,7 +117,7 @@ acceptance() {
 	local port program nic
 	port=$(free_ports 4) || return 1
 	mkdir -p "$build/tests/engine"
-	for program in kv-doctor tests/engine/test_conform tests/engine/test_process; do
+	for program in kv-doctor; do
 		sed "s,/kv-bench ,/$program ," "$build/kv-bench" >"$build/$program" && chmod +x "$build/$program"
 	done
 	for nic in 79 80 81 82; do
@@ -125,14 +125,14 @@ acceptance() {
 		for program in rdma_write_recv_bytes rdma_read_resp_bytes rdma_read_bytes; do echo 0 >"$scratch/sys/rdmap${nic}s0/ports/1/hw_counters/$program"; done
 	done
 	KVRAIL_SHIM_COUNTERS=$scratch/sys KVRAIL_SYS_INFINIBAND=$scratch/sys KVRAIL_BUILD=$build timeout -k 10 400 tests/efa-acceptance.sh self --provider "$provider" --quick --seconds 8 \
-		--clients 5 --port "$port" --out "$scratch/acceptance" "$@"
+		--clients 5 --without conformance --port "$port" --out "$scratch/acceptance"
 }
 
 pairs=("$@")
 [ $# -gt 0 ] || pairs=(efa:efa efa:efa-direct efa-p4d:efa verbs:verbs)
 tests=1
 for pair in "${pairs[@]}"; do
-	case $pair in efa:efa) tests=$((tests + 28)) ;; efa:*) tests=$((tests + 26)) ;; efa-p4d:*) tests=$((tests + 28)) ;; *) tests=$((tests + 25)) ;; esac
+	case $pair in efa:efa) tests=$((tests + 31)) ;; efa:*) tests=$((tests + 29)) ;; efa-p4d:*) tests=$((tests + 31)) ;; *) tests=$((tests + 28)) ;; esac
 done
 plan $tests
 case ${MODE:-release}$real in *san*)
@@ -191,6 +191,11 @@ for pair in "${pairs[@]}"; do
 	wrap "$at-full" "$machine,seed=$seed,setopt=0,nics=1,cq_max=1024,stall=200,check=0"
 	check "$pair: immediates stay within half of the queue" env FI_EFA_USE_UNSOLICITED_WRITE_RECV=1 timeout -k 5 120 "$build/kv-bench" --provider "$provider" "${small[@]}" --mode push \
 		--value-size 4k --num-workers 4000 --num-clients 1 --num-keys 4000 --repeat-reads 3 --buffer-mb 128 --server-threads 8
+	wrap "$at-few" "$machine,seed=$seed,nics=1,eps=3,einval=1"
+	check "$pair: more clients than endpoints are refused in words" says 'client 3: fi_enable on (rdmap79s0-rdm|mlx5_0) .*with 3 endpoints of this process open' "$build/kv-bench" --provider "$provider" --num-clients 6 --num-keys 10
+	check "$pair: and counted" says 'ended at 6 clients, 3 open, 0 connected, by: provider' "$build/kv-bench" capacity --model endpoints --provider "$provider" --max-clients 9 --steps 2,6
+	wrap "$at-parts" "$machine,seed=$seed,nics=2,mr_part_mb=16,sq_budget=3000"
+	check "$pair: memory in parts, and queues halved" bench
 	if [ "$pair" = efa:efa ]; then
 		wrap "$at-acceptance" "$machine,seed=$seed"
 		check "$pair: efa-acceptance.sh" acceptance
