@@ -9,6 +9,7 @@
 #include <errno.h>
 
 #include "engine/fabric.h"
+#include "tests/check.h"
 
 /* ---- the fabric that does what it is told ---- */
 
@@ -1656,6 +1657,119 @@ static void a_region_is_closed_between_turns(void **state)
 	free(memory);
 }
 
+/* ---- regions, at random ---- */
+
+enum { AREAS = 3, AREA_PARTS = 6, PART = 1 << 20, AREA_BYTES = AREA_PARTS * PART };
+
+static struct {
+	struct te_region *region;
+	bool ready, closing;
+	uint8_t *base;
+} some[AREAS];
+
+/* What of a region is registered on a rail: nothing twice. */
+static uint64_t registered_of(unsigned rail, const uint8_t *base)
+{
+	uint64_t bytes = 0;
+	KV_LIST_EACH (i, &open_fabs[rail]->mrs) {
+		const struct fab_mr *a = KV_LIST_ENTRY(i, const struct fab_mr, node);
+		if (a->base < base || a->base >= base + AREA_BYTES)
+			continue;
+		bytes += a->len;
+		KV_LIST_EACH (k, &open_fabs[rail]->mrs)
+			assert_true(k == i || KV_LIST_ENTRY(k, const struct fab_mr, node)->base != a->base);
+	}
+	return bytes;
+}
+
+/* What is gone is registered nowhere; what is ready is on every rail that is up, whole. */
+static void some_check(unsigned rails)
+{
+	for (unsigned a = 0; a < AREAS; a++)
+		for (unsigned r = 0; r < rails; r++) {
+			uint64_t bytes = registered_of(r, some[a].base);
+			assert_true(some[a].region || bytes == 0);
+			assert_true(!some[a].ready || some[a].closing || !te_rail_up(n.te, r) || bytes == AREA_BYTES);
+		}
+}
+
+/* Whether it may take as long as it likes. */
+static bool some_act(struct kv_prng *p, unsigned a)
+{
+	bool at_once = kv_prng_below(p, 8) == 0;
+	int rc = 0;
+	if (!some[a].region) {
+		some[a].ready = some[a].closing = false;
+		assert_int_equal(te_region_begin(n.te, some[a].base, AREA_BYTES, TE_LOCAL, PART << kv_prng_below(p, 3), &some[a].region, NULL), 0);
+	} else if (some[a].closing || kv_prng_below(p, some[a].ready ? 8 : 30) == 0) {
+		some[a].closing = true;
+		rc = at_once ? te_region_close(&some[a].region) : te_region_close_step(&some[a].region);
+		assert_true(rc == 0 ? !some[a].region : rc == 1 && some[a].region);
+		return at_once;
+	} else if (!some[a].ready) {
+		rc = te_region_step(some[a].region, NULL);
+		some[a].ready = rc == 0;
+		if (rc < 0)
+			some[a].region = NULL;
+	}
+	return false;
+}
+
+static void regions_come_and_go_while_rails_do(void **state)
+{
+	enum { ROUNDS = 40, TURNS = 300, RAILS = 3 };
+	struct kv_prng p = check_seed();
+	(void)state;
+	for (unsigned a = 0; a < AREAS; a++)
+		some[a].base = malloc(AREA_BYTES);
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		unsigned rails = 1 + (unsigned)kv_prng_below(&p, RAILS), own;
+		open_rails(rails);
+		own = registered();
+		fake.close_takes_ns = fake.mr_takes_ns = 1000000;
+		for (unsigned turn = 0; turn < TURNS; turn++) {
+			unsigned r = (unsigned)kv_prng_below(&p, rails);
+			uint64_t before;
+			now_ns += kv_prng_below(&p, 10) ? 1000000 : kv_prng_below(&p, 2000000000);
+			switch (kv_prng_below(&p, 12)) {
+			case 0:
+				event_of(r, (struct fab_event){.type = FAB_EV_DEAD, .status = -KV_EPROVIDER});
+				fake.fails_of[r] = (unsigned)kv_prng_below(&p, 3);
+				break;
+			case 1:
+				fake.mr_fails_of[r] = !fake.mr_fails_of[r];
+				break;
+			case 2:
+				fake.mr_max = kv_prng_below(&p, 3) ? 0 : PART;
+				break;
+			default:
+				break;
+			}
+			before = now_ns;
+			poll();
+			some_check(rails);
+			/* Two parts in 2 ms, and one on each other rail that comes back. */
+			assert_in_range(now_ns - before, 0, 1000000 * (1 + rails));
+			before = now_ns;
+			bool at_once = some_act(&p, (unsigned)kv_prng_below(&p, AREAS));
+			some_check(rails);
+			assert_true(at_once || now_ns - before <= 2000000);
+		}
+		for (unsigned a = 0; a < AREAS && round % 2; a++)
+			te_region_close(&some[a].region);
+		if (round % 2)
+			assert_int_equal(registered(), own);
+		memset(fake.mr_fails_of, 0, sizeof(fake.mr_fails_of));
+		close_all(); /* in the middle of it, or after it */
+		for (unsigned a = 0; a < AREAS; a++)
+			some[a].region = NULL;
+		for (unsigned a = 0; a < AREAS; a++)
+			some[a].ready = false;
+	}
+	for (unsigned a = 0; a < AREAS; a++)
+		free(some[a].base);
+}
+
 /* ---- messages behind ordered writes ---- */
 
 static struct {
@@ -2364,6 +2478,7 @@ int main(void)
 		CASE(memory_is_registered_although_a_rail_fails_meanwhile),
 		CASE(a_refusal_of_a_rail_that_is_well_is_believed_at_the_second_time),
 		CASE(a_region_is_closed_between_turns),
+		CASE(regions_come_and_go_while_rails_do),
 		CASE(a_message_follows_only_on_the_connection_of_its_bytes),
 		CASE(contiguous_bytes_grow_in_order),
 		CASE(a_read_waits_for_its_first_chunk),
