@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rail.c -- one NIC: its fabric endpoint, its pool of operations, its receives.
  *
- * Credits: at most min(tx depth, CQ depth / 2) operations are posted, and no more receives than the CQ has room for beside them, so
- * that the provider's queues cannot overflow and -EAGAIN is rare. The pool has exactly that many operations, allocated once; an endpoint that was rebuilt with smaller
- * queues uses fewer of them. An operation is OP_IDLE (in the free
+ * Credits: at most min(tx depth, CQ depth / 2) operations are posted, and receives for half of what the CQ has room for beside them
+ * (the other half is for immediates), so that the provider's queues cannot overflow and -EAGAIN is rare. The pool has exactly that many
+ * operations, allocated once; an endpoint that was rebuilt with smaller queues uses fewer of them. An operation is OP_IDLE (in the free
  * list), OP_POSTED (the provider's), or OP_ENDED (the endpoint was closed under it; its owner hears of it from the next
  * te_notify). Only OP_POSTED accepts a completion: any other event is a stray and is counted, never believed, so an
  * operation completes exactly once whatever a provider reports.
@@ -245,7 +245,8 @@ uint32_t rail_receives(const struct rail *r)
 {
 	const struct fab_caps *c = fab_caps(r->fab);
 	uint32_t ops = r->tx_limit - r->withheld, n = c->rx_depth ? KV_MIN(r->nrecvs, c->rx_depth) : r->nrecvs;
-	return c->cq_depth > ops ? KV_MIN(n, c->cq_depth - ops) : 1;
+	/* What is left is shared with the immediates of peers. */
+	return KV_MAX(1u, c->cq_depth > ops ? KV_MIN(n, (c->cq_depth - ops) / 2) : 1u);
 }
 
 void rail_receives_post(struct rail *r)

@@ -70,10 +70,14 @@ static void zombies_close(struct kvc_client *c)
 		te_peer_close(&c->zombie[--c->num_zombies]);
 }
 
+/* Without so many no GET can be planned: one chunk, and one before and after it that are not whole. The smallest queues that endpoints are
+ * opened with have room for them. */
+#define IMMS_LEAST 4u
+
 /* Immediates that all servers together may have on their way: what the completion queue of any rail has room for. */
 static uint32_t imm_limit(const struct te_info *info)
 {
-	return KV_MAX(info->imm_room, 8u);
+	return KV_MAX(info->imm_room, IMMS_LEAST);
 }
 
 void kvc_client_reset(struct kvc_client *c)
