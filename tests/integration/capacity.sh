@@ -3,6 +3,7 @@
 # capacity.sh -- kv-bench capacity with small steps: what it counts, and what it says when files, memory, time, the server or patience run out.
 . "$(dirname "$0")/lib.bash"
 plan 37
+[ "$provider" != shm ] || skip_all 37 "what is counted here are the files and memory of sockets"
 capacity() { timeout -k 5 200 "$build/kv-bench" capacity --provider "$provider" "$@"; }
 
 processes() { # processes TEXT -- the ids of those with that text on their command line (words end with "|")

@@ -108,6 +108,13 @@ skip() {
 	echo "ok $tap_n - $1 # SKIP $2"
 }
 
+# skip_all COUNT REASON -- none of the tests can be made here.
+skip_all() {
+	local i
+	for ((i = 0; i < $1; i++)); do skip "$(basename "$0" .sh)" "$2"; done
+	finish
+}
+
 # server_wait NAME FILE TENTHS LOG... -- wait until a server that was started as $server_pid has written READY to FILE; sets $server. Its logs are shown if it does not.
 server_wait() {
 	local name=$1 file=$2 tenths=$3 i

@@ -9,10 +9,7 @@ tcp) full='tcp;ofi_rxm' ;;
 tcp-native) full=tcp ;;
 *) full=$provider ;;
 esac
-if [ "$provider" = shm ]; then
-	for ((i = 1; i <= 15; i++)); do skip rails "shm has no NICs"; done
-	finish
-fi
+[ "$provider" != shm ] || skip_all 15 "shm has no NICs"
 client() { "$build/kv-client" --server "$server" --provider "$provider" "$@"; }
 bench() { timeout -k 5 100 "$build/kv-bench" --server "$server" --provider "$provider" "$@"; }
 
