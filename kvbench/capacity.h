@@ -110,7 +110,8 @@ struct capacity_teller {
 	const struct capacity_options *opt;
 	struct capacity_step step;
 	uint64_t begun_ns, deadline_ns;
-	uint64_t rss_looked; /* at the last look */
+	uint64_t rss_looked;  /* at the last look */
+	uint64_t measured_ns; /* when that was told which is not looked at every time */
 };
 
 /* capacity_step_main -- run the step that the options name and tell about it on step_fd. Exit status. */

@@ -97,7 +97,7 @@ struct kvc_options {
 				     (kv-server --heartbeat-ms, 500) at least */
 	uint64_t slow_ns; /* calls that take so long are logged (level warn, ten lines a second and client) with where their
 			     time went: docs/OBSERVABILITY.md. 0: none */
-	/* While kvc_pool_open waits: called on its thread, ten times a second or oftener, with how many clients have their
+	/* While kvc_pool_open waits: called on its thread, ten times a second and after each client, with how many clients have their
 	   endpoints and buffers, and how many have a server. False: give up, -KV_ECANCELED. NULL: nobody looks. */
 	bool (*opening)(void *arg, unsigned clients_open, unsigned clients_up);
 	void *opening_arg;

@@ -452,7 +452,9 @@ static int opening_wait(struct kvc_pool *p, struct kv_error *err)
 		until.tv_nsec += OPENING_LOOK_NS;
 		until.tv_sec += until.tv_nsec / 1000000000;
 		until.tv_nsec %= 1000000000;
-		while (status_look(p, NULL) == 1 && pthread_cond_timedwait(&p->changed, &p->lock, &until) == 0)
+		unsigned started = p->progress.started;
+		while (status_look(p, NULL) == 1 && p->progress.started == started &&
+		       pthread_cond_timedwait(&p->changed, &p->lock, &until) == 0)
 			;
 		opening_show(p);
 	}

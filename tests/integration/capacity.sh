@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # capacity.sh -- kv-bench capacity with small steps: what it counts, and what it says when files, memory, time, the server or patience run out.
 . "$(dirname "$0")/lib.bash"
-plan 37
-[ "$provider" != shm ] || skip_all 37 "what is counted here are the files and memory of sockets"
+plan 39
+[ "$provider" != shm ] || skip_all 39 "what is counted here are the files and memory of sockets"
 capacity() { timeout -k 5 200 "$build/kv-bench" capacity --provider "$provider" "$@"; }
 
 processes() { # processes TEXT -- the ids of those with that text on their command line (words end with "|")
@@ -75,6 +75,29 @@ case $build in
 		'm("endpoints")["ended_by"] == "memory" and (lambda s: 5 < s["opened"] < 400 and s["first_error"]["text"] != "")(m("endpoints")["steps"][0])'
 	;;
 esac
+
+# A memory cgroup of its own, version 1 or 2, where one may be made.
+cg= no_cg="no memory cgroup may be made here"
+for d in /sys/fs/cgroup/memory /sys/fs/cgroup; do
+	[ -z "$cg" ] && mkdir "$d/kvrail.$$" 2>/dev/null || continue
+	for f in memory.limit_in_bytes memory.max; do
+		[ -e "$d/kvrail.$$/$f" ] && echo 536870912 >"$d/kvrail.$$/$f" 2>/dev/null && cg=$d/kvrail.$$ no_cg=
+	done
+	[ -n "$cg" ] || rmdir "$d/kvrail.$$"
+done
+case $build in
+*asan* | *tsan*) no_cg="a sanitizer needs more memory than that for itself" ;;
+esac
+cgroup_memory() { (echo "$BASHPID" >"$cg/cgroup.procs" && capacity --model endpoints --steps 2,100 --json "$scratch/cgroup.json"); }
+if [ -n "$no_cg" ]; then
+	skip "a memory cgroup of 512 MiB: a limit is a result" "$no_cg"
+	skip "seen before the kernel kills somebody for it" "$no_cg"
+else
+	check "a memory cgroup of 512 MiB: a limit is a result" cgroup_memory
+	check "seen before the kernel kills somebody for it" json_is "$scratch/cgroup.json" \
+		'm("endpoints")["ended_by"] == "memory" and (lambda s: 2 < s["opened"] < 100 and s["first_error"]["text"].startswith("only ") and "Killed" not in s["first_error"]["text"])(m("endpoints")["steps"][1])'
+fi
+[ -z "$cg" ] || rmdir "$cg" 2>/dev/null
 
 start_server small --max-clients 5 || exit 1
 check "a server that admits five clients" capacity --model endpoints --server "$server" --steps 3,10 --json "$scratch/full.json"
