@@ -30,19 +30,20 @@ struct fab {
 	struct fid_cq *cq;
 	struct fid_av *av;
 	struct fid_eq *eq;
+	/* With what is above, what posting and polling look at. */
+	struct fab_resolve *resolve; /* NULL: libfabric resolves addresses without blocking, or it is not verbs (fabric_resolve.c) */
+	bool split_imm;  /* see fabric.c */
+	bool dead_due;   /* a FAB_EV_DEAD is to be reported */
+	bool opened;     /* fab_open has returned: a loop owns it, which is not to be held up */
+	bool counted;    /* in the census of endpoints (fabric_limits.c) */
+	uint32_t polls;
+	int wait_fd;
+	uint32_t cq_wanted;
 	struct kv_list mrs;
+	size_t name_len; /* of our own address; a peer's has the same length unless it is a string */
 	struct fab_options options;
 	struct fab_caps caps;
-	uint32_t cq_wanted;
-	int wait_fd;
-	uint32_t polls;
 	struct te_limits limits; /* of the device when it was opened, without what changes */
-	bool opened;     /* fab_open has returned: a loop owns it, which is not to be held up */
-	bool dead_due;   /* a FAB_EV_DEAD is to be reported */
-	bool split_imm;  /* see fabric.c */
-	bool counted;    /* in the census of endpoints (fabric_limits.c) */
-	struct fab_resolve *resolve; /* NULL: libfabric resolves addresses without blocking, or it is not verbs (fabric_resolve.c) */
-	size_t name_len; /* of our own address; a peer's has the same length unless it is a string */
 	char last_error[256];
 };
 
