@@ -103,7 +103,7 @@ static void a_row_is_side_by_side(void **state)
 	assert_int_equal(p[8].offset % (2 * KVC_PIECE_MIN), 0);
 	/* Nowhere room for a row: what is left is taken all the same, and then nothing. */
 	next = UINT64_MAX;
-	for (unsigned i = 0; b.free_bytes > 0; i++)
+	while (b.free_bytes > 0)
 		assert_int_equal(kvc_buffer_take_near(&b, KVC_PIECE_MIN, RUN, &next, &(struct kvc_piece){0}), 0);
 	assert_int_equal(kvc_buffer_take_near(&b, KVC_PIECE_MIN, RUN, &next, &p[9]), -KV_EBUSY);
 	assert_int_equal(kvc_buffer_take_near(&b, 32 * KVC_PIECE_MIN, RUN, &next, &p[9]), -KV_ETOOBIG);
