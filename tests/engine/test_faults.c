@@ -43,6 +43,7 @@ static struct {
 	unsigned count, tries, recvs_posted, recvs_eagain, recvs_tries;
 	struct fab_ctx *recvs[64];
 	bool eagain[HANDLES]; /* per handle */
+	bool known[KV_RAILS_MAX][HANDLES]; /* addresses that a rail has */
 	int fail_next;        /* code of the next send, write or read */
 	bool half_next;       /* of the next write the provider takes the first half only */
 	struct fab_event events[EVENTS_MAX];
@@ -123,6 +124,7 @@ static void fake_close(struct fab *fab)
 {
 	unsigned left = 0;
 	fab->open = false;
+	memset(fake.known[fab->rail], 0, sizeof(fake.known[0]));
 	fake.recvs_posted = 0;
 	for (unsigned i = 0; i < fake.nevents; i++)
 		if (fake.event_rail[i] != fab->rail) {
@@ -215,16 +217,19 @@ void fab_mr_remote(const struct fab_mr *mr, uint64_t *base, uint64_t *key)
 
 int fab_av_insert(struct fab *fab, const void *blob, size_t len, uint64_t *out)
 {
-	(void)fab, (void)len;
+	(void)len;
 	fake.inserts++;
 	*out = kv_get16(blob) % HANDLES;
+	assert_true(fab->open && !fake.known[fab->rail][*out]);
+	fake.known[fab->rail][*out] = true;
 	return 0;
 }
 
 void fab_av_remove(struct fab *fab, uint64_t handle)
 {
-	(void)fab, (void)handle;
 	fake.removes++;
+	assert_true(fake.known[fab->rail][handle]);
+	fake.known[fab->rail][handle] = false;
 }
 
 int fab_recv(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, struct fab_ctx *ctx)
@@ -246,6 +251,7 @@ static int post(struct fab *fab, struct post p)
 	fake.tries++;
 	if (!fab->open)
 		return -KV_EPROVIDER;
+	assert_true(fake.known[fab->rail][p.to]);
 	if (fake.eagain[p.to])
 		return -EAGAIN;
 	if (fake.fail_next) {
@@ -2313,7 +2319,7 @@ static void random_complete(void)
 		return;
 	unsigned i = (unsigned)below(fake.count);
 	if (!fake.posts[i].over && fake.nevents < EVENTS_MAX - 1)
-		complete(i, below(20) ? 0 : below(2) ? -ECANCELED : -EINVAL);
+		complete(i, below(20) ? 0 : (int[]){-ECANCELED, -EINVAL, -ENOTCONN}[below(3)]);
 }
 
 static void random_peer(unsigned i)
@@ -2377,14 +2383,16 @@ static void check_all(void)
 			all.msg_live[i] = false;
 }
 
-static void everything_ends_once_whatever_happens(void **state)
+/* breaks_stay: a connection that broke is kept by the provider, and there are only so many of them. */
+static void everything_at_random(bool breaks_stay)
 {
 	uint64_t seed = kv_seed_from_env("KVRAIL_SEED");
-	(void)state;
 	printf("# KVRAIL_SEED=%llu\n", (unsigned long long)seed);
 	memset(&all, 0, sizeof(all));
 	kv_prng_seed(&all.prng, seed);
 	open_with((struct te_options){.link_ops = 2, .link_bytes = 3 * CHUNK, .messages = 16}, 24, 200);
+	fake.caps.breaks_stay = breaks_stay;
+	fake.caps.peers_max = breaks_stay ? 6 : 0;
 	for (unsigned step = 0; step < STEPS; step++) {
 		unsigned i = (unsigned)below(SLOTS);
 		switch (below(12)) {
@@ -2431,6 +2439,18 @@ static void everything_ends_once_whatever_happens(void **state)
 }
 
 #define CASE(fn) cmocka_unit_test_setup(fn, node_forget_all)
+
+static void everything_ends_once_whatever_happens(void **state)
+{
+	(void)state;
+	everything_at_random(false);
+}
+
+static void everything_ends_once_where_connections_stay_broken(void **state)
+{
+	(void)state;
+	everything_at_random(true);
+}
 
 int main(void)
 {
@@ -2496,6 +2516,7 @@ int main(void)
 		CASE(addresses_are_inserted_once_and_removed_last),
 		CASE(endpoints_close_before_anybody_is_told),
 		CASE(everything_ends_once_whatever_happens),
+		CASE(everything_ends_once_where_connections_stay_broken),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
