@@ -155,7 +155,9 @@ int te_preflight(const struct te_options *options, const struct te_load *load, s
 		rc = te_budget(options, load, budget, err);
 	if (rc == 0) {
 		kv_host_read("", &host);
-		kv_host_threads_count(&host);
+		/* It counts against nothing for root. */
+		if (!host.root || host.mapped_users)
+			kv_host_threads_count(&host);
 		n = te_budget_check(budget, &host, verdicts, device, VERDICTS_MAX);
 	}
 	for (unsigned i = 0; i < n && rc == 0; i++) {
