@@ -49,7 +49,7 @@ guest() {
 if [ $# -gt 0 ]; then
 	guest 4 1200 "$@"
 else
-	guest 3 600 engine_small conform
+	guest 3 900 engine_small conform
 	guest 2 900 get_put sizes batch rails trace doctor
 	guest 2 900 kill_server kill_client cable
 	guest 4 600 rail_cut
