@@ -846,7 +846,7 @@ static void large_regions_are_halved_until_they_fit(void **state)
 }
 
 /* How often somebody looked for RDMA devices: libibverbs and netlink are asked behind that, which takes its time. */
-static unsigned looks;
+static _Atomic unsigned looks; /* rails are registered by several threads */
 
 DIR *opendir(const char *name)
 {
