@@ -307,8 +307,10 @@ mortal() {
 	local victim=
 	trap 'kill -TERM "$victim" 2>/dev/null; wait; exit 0' TERM
 	while :; do
-		start_server 3
+		start_server 3 --memory-mb 512
 		victim=$!
+		# Its life begins when it serves: a busy machine takes long to open it.
+		for _ in $(seq 10); do client_ready "$listen:$((port + 3))" && break || sleep 0.5; done
 		sleep $((quick ? 5 : 10)) &
 		wait $!
 		kill -KILL "$victim" 2>/dev/null
