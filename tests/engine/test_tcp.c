@@ -16,6 +16,14 @@ enum { FDS_LOOKED_AT = 1024 };
 
 static const char *over; /* the tcp provider under test */
 
+/* AddressSanitizer looks for it by name. libfabric 1.17's net keeps the description of every endpoint for ever, and that of a caller whose
+ * connection ends unanswered; the tests of every other provider tell of leaks of ours. */
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+	return "leak:libfabric.so\n";
+}
+
 static void algorithm(int fd, char out[16])
 {
 	socklen_t len = 15;
