@@ -359,13 +359,14 @@ static void a_small_cq(unsigned seed, bool all)
 	assert_int_equal(imms_limit(0), SMALL_CQ / 2);
 	assert_in_range(most, 1, SMALL_CQ / 2);
 	uint64_t gets = load.gets;
-	world_sleep(&world, 2 * SECOND);
+	world_sleep(&world, 300 * MS);
 	assert_true(load.gets > gets);
 	/* And back again. */
 	for (unsigned rail = 0; rail < 2; rail++)
 		sim_fabric_depths(world.pool[0].fab_first + rail, 64, 256, 1024);
 	sim_fabric_break(world.pool[0].fab_first);
-	world_sleep(&world, SECOND);
+	for (unsigned i = 0; i < 40 && imms_limit(0) != before; i++)
+		world_sleep(&world, 50 * MS);
 	assert_int_equal(imms_limit(0), before);
 	load.stop = true;
 	world_join(&world, 10 * SECOND);
