@@ -171,7 +171,7 @@ check-asan: deps ## the same under AddressSanitizer and UBSan
 
 check-tsan: deps ## the same under ThreadSanitizer
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=tsan tests
-	@TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp allocator_may_return_null=1 $$TSAN_OPTIONS" $(MAKE) --no-print-directory MODE=tsan check-run
+	@TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp $$TSAN_OPTIONS" $(MAKE) --no-print-directory MODE=tsan check-run
 
 check-clang: ## build everything with clang, without a warning, and run the tests
 	@scripts/install-deps.sh clang

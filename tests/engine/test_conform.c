@@ -500,14 +500,16 @@ static void closing_the_engine_ends_everything_once(void **state)
 	struct pair p;
 	static struct te_xfer x[COUNT];
 	static struct result r[COUNT], rm[COUNT];
-	struct area near, far;
+	struct area near, into, far; /* what is read must not come to where writes are sent from */
 	struct te_options o = {.chunk_bytes = CHUNK};
 	uint8_t data[16] = {0};
 	pair_open(&p, state, &o);
 	area_open(&near, &p.a, AREA, 0, 1);
+	area_open(&into, &p.a, AREA, 0, 2);
 	area_open(&far, &p.b, AREA, 0, 0);
 	for (unsigned i = 0; i < COUNT; i++) {
-		xfer_init(&x[i], &r[i], i % 2 ? TE_WRITE : node_break_dir(&p.a), p.ab, &near, 0, &far, 0, AREA);
+		enum te_dir dir = i % 2 ? TE_WRITE : node_break_dir(&p.a);
+		xfer_init(&x[i], &r[i], dir, p.ab, dir == TE_READ ? &into : &near, 0, &far, 0, AREA);
 		assert_true(te_xfer_start(p.a.te, &x[i]) >= 0);
 		te_msg_send(p.a.te, p.ab, 0, msg_for(&p.a, &rm[i], data, 16), KV_NEVER);
 	}
@@ -520,6 +522,8 @@ static void closing_the_engine_ends_everything_once(void **state)
 	}
 	free(near.remote.keys);
 	free(near.base);
+	free(into.remote.keys);
+	free(into.base);
 	area_close(&far);
 	node_close(&p.b);
 }

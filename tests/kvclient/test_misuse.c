@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/base.h"
+#include "loop/sanitize.h"
 #include "server.h"
 
 #define MIB ((size_t)1 << 20)
@@ -210,7 +211,9 @@ static void far_too_much_is_refused_or_harmless(void **state)
 	assert_true(err.text[0]);
 	EXPECT(kvc_register(pool, byte, (uint64_t)1 << 46, &mem, &err), -KV_EINVAL);
 	assert_null(mem);
-	EXPECT(kvc_run(pool, 4000000, no_worker, byte), -KV_EBUSY); /* no loop has so many coroutines */
+	/* No loop has so many coroutines; ThreadSanitizer, to which each is a thread, ends the process at the 8,129th. */
+	if (!KV_TSAN)
+		EXPECT(kvc_run(pool, 4000000, no_worker, byte), -KV_EBUSY);
 	works_as_before();
 }
 
