@@ -134,7 +134,7 @@ static void an_id_below_the_window_is_dropped_and_counted(void **state)
 {
 	(void)state;
 	struct wire_request old = rig_request(WIRE_PING, NULL), q = rig_request(WIRE_PING, NULL);
-	q.id = old.id + WINDOW_WIDTH + 1;
+	q.id = old.id + KV_WINDOW_WIDTH + 1;
 	rig_ask(&q);
 	rig_send(&old);
 	rig_quiet();
@@ -278,7 +278,7 @@ static void cancel_below_the_window_says_that_nothing_is_known(void **state)
 {
 	(void)state;
 	struct wire_request cancel = rig_request(WIRE_CANCEL, NULL);
-	cancel.id = WINDOW_WIDTH * 2;
+	cancel.id = KV_WINDOW_WIDTH * 2;
 	cancel.cancel.id = 1;
 	assert_int_equal(rig_ask(&cancel)->status, WIRE_STALE);
 	assert_int_equal(rig_find(cancel.id)->cancel.posted, UINT32_MAX);
