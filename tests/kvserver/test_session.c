@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_session.c -- what a session accepts and what it does not: tokens, replays, credits, cancels, hostile frames; and
+/* test_session.c -- what a session accepts and what it does not: tags, replays, credits, cancels, hostile frames; and
  * the small requests. */
 #include "rig.h"
 
@@ -15,14 +15,77 @@ static void only_counted(uint32_t stat, uint64_t count)
 	assert_int_equal(atomic_load(&rig.received), 0);
 }
 
-static void a_wrong_token_is_counted_and_dropped(void **state)
+/* A PING's frame, sealed. */
+static uint32_t ping_frame(uint8_t buf[KV_MSG_MAX])
 {
-	(void)state;
 	struct wire_frame frame = rig_frame();
 	struct wire_request q = rig_request(WIRE_PING, NULL);
-	frame.token[KV_TOKEN_LEN - 1] ^= 1;
-	rig_send_records(&frame, &q, 1);
-	only_counted(WIRE_STAT_BAD_TOKEN, 1);
+	struct wire_writer w;
+	uint32_t len;
+	wire_frame_begin(&w, buf, KV_MSG_MAX, &frame);
+	assert_int_equal(wire_request_add(&w, &q), 0);
+	len = wire_frame_end(&w);
+	rig_seal(buf, len);
+	return len;
+}
+
+/* Any bit of the tag, and any of what it is made of. */
+static void a_wrong_tag_is_counted_and_dropped(void **state)
+{
+	(void)state;
+	static const uint8_t places[] = {8, 23, 32, 39, 48, WIRE_FRAME_HEADER + WIRE_RECORD_HEADER};
+	uint8_t buf[KV_MSG_MAX];
+	for (unsigned i = 0; i < KV_COUNT(places); i++) {
+		uint32_t len = ping_frame(buf);
+		buf[places[i]] ^= 1;
+		rig_send_raw(buf, len);
+	}
+	only_counted(WIRE_STAT_BAD_TAG, KV_COUNT(places));
+}
+
+/* Sealed by somebody who has keys, but not those of this link, of this direction, or of this session. */
+static void keys_of_another_link_direction_or_session_are_wrong(void **state)
+{
+	(void)state;
+	struct kv_seal mine = rig.seal;
+	struct kv_seal_keys keys, turned;
+	uint8_t buf[KV_MSG_MAX];
+	static const struct {
+		uint32_t session;
+		unsigned shard, link;
+	} others[] = {{0, 0, 1}, {0, 1, 0}, {1, 0, 0}};
+	for (unsigned i = 0; i <= KV_COUNT(others); i++) {
+		uint32_t len;
+		rig.seal = (struct kv_seal){0};
+		if (i < KV_COUNT(others)) {
+			assert_int_equal(boot_frame_seal(rig.secret, rig.number + others[i].session, others[i].shard, others[i].link, false,
+							 &rig.seal),
+					 0);
+		} else {
+			assert_int_equal(boot_frame_keys(rig.secret, rig.number, 0, 0, false, &keys), 0);
+			memcpy(turned.out, keys.in, KV_MAC_KEY);
+			memcpy(turned.in, keys.out, KV_MAC_KEY);
+			assert_int_equal(kv_seal_open(&rig.seal, &turned), 0);
+		}
+		rig.seal.next = 1000 + i;
+		len = ping_frame(buf);
+		kv_seal_close(&rig.seal);
+		rig_send_raw(buf, len);
+	}
+	rig.seal = mine;
+	only_counted(WIRE_STAT_BAD_TAG, KV_COUNT(others) + 1);
+}
+
+static void a_mark_or_shard_that_is_not_the_sessions_is_a_bad_frame(void **state)
+{
+	(void)state;
+	struct wire_frame mark = rig_frame(), shard = rig_frame();
+	struct wire_request q = rig_request(WIRE_PING, NULL);
+	mark.mark++;
+	shard.shard++;
+	rig_send_records(&mark, &q, 1);
+	rig_send_records(&shard, &q, 1);
+	only_counted(WIRE_STAT_BAD_FRAMES, 2);
 }
 
 static void an_unknown_session_is_counted_and_dropped(void **state)
@@ -68,19 +131,21 @@ static void records_before_a_bad_one_count_those_after_it_do_not(void **state)
 	struct wire_frame frame = rig_frame();
 	uint8_t buf[KV_MSG_MAX];
 	struct wire_writer w;
-	uint32_t size = wire_request_size(&q[0]);
+	uint32_t size = wire_request_size(&q[0]), len;
 	wire_frame_begin(&w, buf, sizeof(buf), &frame);
 	for (unsigned i = 0; i < 3; i++)
 		assert_int_equal(wire_request_add(&w, &q[i]), 0);
 	buf[WIRE_FRAME_HEADER + size] = 99; /* the second record's type */
-	rig_send_raw(buf, wire_frame_end(&w));
+	len = wire_frame_end(&w);
+	rig_seal(buf, len);
+	rig_send_raw(buf, len);
 	rig_quiet();
 	assert_int_equal(rig.replies, 1);
 	assert_non_null(rig_find(q[0].id));
 	assert_int_equal(rig_stat(WIRE_STAT_BAD_FRAMES), 1);
 }
 
-/* Valid header and token, then records with random damage: nothing may break, and the next honest one is answered. */
+/* Valid header and tag, then records with random damage: nothing may break, and the next honest one is answered. */
 static void damaged_records_break_nothing(void **state)
 {
 	(void)state;
@@ -100,6 +165,7 @@ static void damaged_records_break_nothing(void **state)
 		len = wire_frame_end(&w);
 		for (unsigned i = 0; i < 3; i++)
 			buf[WIRE_FRAME_HEADER + kv_prng_below(&p, len - WIRE_FRAME_HEADER)] = (uint8_t)kv_prng_next(&p);
+		rig_seal(buf, len);
 		rig_send_raw(buf, len);
 		for (unsigned i = 0; i < 10; i++)
 			rig_turn();
@@ -120,6 +186,41 @@ static void damaged_records_break_nothing(void **state)
 /* ---- once ---- */
 
 static void a_replayed_frame_is_dropped_and_counted(void **state)
+{
+	(void)state;
+	uint8_t first[KV_MSG_MAX], buf[KV_MSG_MAX];
+	uint32_t len = ping_frame(first);
+	rig_send_raw(first, len);
+	rig_until(rig.replies == 1);
+	rig_send_raw(first, len);
+	rig_until(rig_stat(WIRE_STAT_REPLAYED_FRAMES) == 1);
+	rig.seal.next += KV_WINDOW_WIDTH; /* and when it is older than anybody remembers */
+	len = ping_frame(buf);
+	rig_send_raw(buf, len);
+	rig_until(rig.replies == 2);
+	rig_send_raw(first, len);
+	rig_until(rig_stat(WIRE_STAT_REPLAYED_FRAMES) == 2);
+	rig_quiet();
+	assert_int_equal(rig.replies, 2);
+	assert_int_equal(rig_stat(WIRE_STAT_DUPLICATE_REQUESTS), 0);
+}
+
+static void frames_may_arrive_in_any_order(void **state)
+{
+	(void)state;
+	uint8_t buf[20][KV_MSG_MAX];
+	uint32_t len = 0;
+	for (unsigned i = 0; i < 20; i++)
+		len = ping_frame(buf[i]);
+	for (unsigned i = 0; i < 20; i += 4) { /* within the credits */
+		for (unsigned k = 0; k < 4; k++)
+			rig_send_raw(buf[(i + k) * 7 % 20], len);
+		rig_until(rig.replies == i + 4);
+	}
+	assert_int_equal(rig_stat(WIRE_STAT_REPLAYED_FRAMES), 0);
+}
+
+static void a_request_in_two_frames_is_answered_once(void **state)
 {
 	(void)state;
 	struct wire_request q = rig_request(WIRE_PING, NULL);
@@ -635,13 +736,17 @@ static void memory_held_by_a_dead_client_comes_back(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		SESSION_TEST(a_wrong_token_is_counted_and_dropped),
+		SESSION_TEST(a_wrong_tag_is_counted_and_dropped),
+		SESSION_TEST(keys_of_another_link_direction_or_session_are_wrong),
+		SESSION_TEST(a_mark_or_shard_that_is_not_the_sessions_is_a_bad_frame),
 		SESSION_TEST(an_unknown_session_is_counted_and_dropped),
 		SESSION_TEST(a_link_that_is_not_there_is_a_bad_frame),
 		SESSION_TEST(bytes_that_are_no_frame_are_bad_frames),
 		SESSION_TEST(records_before_a_bad_one_count_those_after_it_do_not),
 		SESSION_TEST(damaged_records_break_nothing),
 		SESSION_TEST(a_replayed_frame_is_dropped_and_counted),
+		SESSION_TEST(frames_may_arrive_in_any_order),
+		SESSION_TEST(a_request_in_two_frames_is_answered_once),
 		SESSION_TEST(an_id_below_the_window_is_dropped_and_counted),
 		SESSION_TEST(ids_may_arrive_in_any_order),
 		SESSION_TEST(an_expired_request_is_not_started),
