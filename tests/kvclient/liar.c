@@ -20,7 +20,8 @@
 enum { CONNS = 1024, REGIONS = 16, BEAT_MS = 100, CHUNK = 65536 };
 
 struct lconn {
-	uint32_t number;
+	uint32_t number, mark;
+	struct kv_seal seal; /* of its one link */
 	int fd;
 	struct boot_conn *boot;
 	struct co *co;
@@ -85,14 +86,21 @@ static void reply_raw(struct lconn *c, unsigned link, const void *bytes, uint32_
 
 static void reply(struct lconn *c, unsigned link, const struct wire_reply *r)
 {
-	struct wire_frame frame = {.session = c->number, .link = (uint8_t)link};
+	int lie = r->type == WIRE_GET ? atomic_load(&liar_lie) : LIE_NONE;
+	struct wire_frame frame = {.session = c->number, .mark = c->mark + (lie == LIE_MARK), .link = (uint8_t)link};
 	uint8_t buf[KV_MSG_MAX];
 	struct wire_writer w;
-	memcpy(frame.token, token, KV_TOKEN_LEN);
-	frame.token[0] ^= atomic_load(&liar_lie) == LIE_TOKEN && r->type == WIRE_GET;
+	uint32_t len;
 	wire_frame_begin(&w, buf, sizeof(buf), &frame);
-	if (wire_reply_add(&w, r) == 0)
-		reply_raw(c, link, buf, wire_frame_end(&w));
+	if (wire_reply_add(&w, r) != 0)
+		return;
+	len = wire_frame_end(&w);
+	if (wire_seal(&c->seal, buf, len) != 0)
+		return;
+	buf[8] ^= lie == LIE_TAG;
+	reply_raw(c, link, buf, len);
+	if (lie == LIE_REPLAY)
+		reply_raw(c, link, buf, len);
 }
 
 static void moved(struct te_xfer *x, int status)
@@ -235,10 +243,10 @@ static void on_message(void *arg, unsigned rail, const uint8_t *data, size_t len
 	struct wire_request q;
 	struct lconn *c;
 	(void)arg, (void)rail;
-	if (wire_frame_open(&reader, data, len, &frame) != 0 || !(c = conn_of(frame.session)))
+	if (wire_frame_open(&reader, data, len, &frame) != 0 || !(c = conn_of(frame.session)) || wire_unseal(&c->seal, data, len) != 0)
 		return;
 	while (wire_request_next(&reader, &q) == 1)
-		if (q.type != WIRE_SESSION) /* it believes anybody */
+		if (q.type != WIRE_SESSION && q.type != WIRE_PROVE) /* it believes anybody */
 			answer(c, frame.link, &q);
 }
 
@@ -265,6 +273,16 @@ static void peer_close(void *arg)
 	co_wake(c->co);
 }
 
+/* No TLS: the keys are made of the token. */
+static void seal_open(struct lconn *c)
+{
+	uint8_t secret[BOOT_FRAME_SECRET];
+	if (c->seal.out) /* a second welcome */
+		return;
+	if (boot_frame_secret(c->boot, token, secret) != 0 || boot_frame_seal(secret, c->number, 0, 0, true, &c->seal) != 0)
+		abort();
+}
+
 static int welcome(struct lconn *c)
 {
 	static uint8_t addrs[KV_SHARDS_MAX * KV_RAILS_MAX * (KV_ADDR_MAX + 2)];
@@ -287,6 +305,7 @@ static int welcome(struct lconn *c)
 				       .node_id = "liar",
 				       .addrs = addrs};
 	memcpy(w->token, token, KV_TOKEN_LEN);
+	seal_open(c);
 	if (change)
 		change(&m);
 	te_address(liar.te, 0, &a);
@@ -424,6 +443,7 @@ static int serve(struct lconn *c)
 	int rc = boot_recv_await(c->boot, &m, in(5000000000));
 	if (rc || m.type != WIRE_CTRL_HELLO)
 		return -1;
+	c->mark = m.hello.mark;
 	c->addr.len = m.hello.addr[0].len;
 	memcpy(c->addr.data, m.hello.addr[0].data, c->addr.len);
 	loop_post(liar.loop, peer_open, c);
@@ -553,6 +573,8 @@ void liar_stop(void)
 	loop_destroy(&liar.loop);
 	boot_context_destroy(&liar.boot);
 	kv_area_unmap(&liar.area);
-	for (unsigned i = 0; i < liar.conns; i++)
+	for (unsigned i = 0; i < liar.conns; i++) {
+		kv_seal_close(&liar.conn[i]->seal);
 		free(liar.conn[i]);
+	}
 }

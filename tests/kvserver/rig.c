@@ -250,9 +250,9 @@ int rig_close(void **state)
 	if (rig.session)
 		rig_session_end();
 	te_peer_close(&rig.server);
-	kv_seal_close(&rig.seal);
 	free(rig.mem);
 	rig_quiet();
+	kv_seal_close(&rig.seal);
 	assert_int_equal(rig.shard->session_count, 0);
 	assert_int_equal(rig.shard->requests.used, 0);
 	assert_int_equal(rig.shard->stages.used, 0);
