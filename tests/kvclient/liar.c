@@ -21,7 +21,9 @@ enum { CONNS = 1024, REGIONS = 16, BEAT_MS = 100, CHUNK = 65536 };
 
 struct lconn {
 	uint32_t number, mark;
-	struct kv_seal seal; /* of its one link */
+	uint8_t secret[BOOT_FRAME_SECRET];
+	struct kv_seal *seal[KV_SHARDS_MAX][KV_RAILS_MAX]; /* of the links that were used */
+	unsigned shard; /* of the frame that is being answered: they are all the same to it */
 	int fd;
 	struct boot_conn *boot;
 	struct co *co;
@@ -84,10 +86,22 @@ static void reply_raw(struct lconn *c, unsigned link, const void *bytes, uint32_
 	te_msg_send(liar.te, c->peer, link, msg, loop_now(liar.loop) + 1000000000ull);
 }
 
+static struct kv_seal *seal_of(struct lconn *c, unsigned shard, unsigned link)
+{
+	struct kv_seal **s = &c->seal[shard][link];
+	if (!*s) {
+		*s = calloc(1, sizeof(**s));
+		if (!*s || boot_frame_seal(c->secret, c->number, shard, link, true, *s) != 0)
+			abort();
+	}
+	return *s;
+}
+
 static void reply(struct lconn *c, unsigned link, const struct wire_reply *r)
 {
 	int lie = r->type == WIRE_GET ? atomic_load(&liar_lie) : LIE_NONE;
-	struct wire_frame frame = {.session = c->number, .mark = c->mark + (lie == LIE_MARK), .link = (uint8_t)link};
+	struct wire_frame frame = {
+		.session = c->number, .mark = c->mark + (lie == LIE_MARK), .link = (uint8_t)link, .shard = (uint8_t)c->shard};
 	uint8_t buf[KV_MSG_MAX];
 	struct wire_writer w;
 	uint32_t len;
@@ -95,7 +109,7 @@ static void reply(struct lconn *c, unsigned link, const struct wire_reply *r)
 	if (wire_reply_add(&w, r) != 0)
 		return;
 	len = wire_frame_end(&w);
-	if (wire_seal(&c->seal, buf, len) != 0)
+	if (wire_seal(seal_of(c, c->shard, link), buf, len) != 0)
 		return;
 	buf[8] ^= lie == LIE_TAG;
 	reply_raw(c, link, buf, len);
@@ -243,8 +257,10 @@ static void on_message(void *arg, unsigned rail, const uint8_t *data, size_t len
 	struct wire_request q;
 	struct lconn *c;
 	(void)arg, (void)rail;
-	if (wire_frame_open(&reader, data, len, &frame) != 0 || !(c = conn_of(frame.session)) || wire_unseal(&c->seal, data, len) != 0)
+	if (wire_frame_open(&reader, data, len, &frame) != 0 || !(c = conn_of(frame.session)) || frame.shard >= KV_SHARDS_MAX ||
+	    frame.link >= KV_RAILS_MAX || wire_unseal(seal_of(c, frame.shard, frame.link), data, len) != 0)
 		return;
+	c->shard = frame.shard;
 	while (wire_request_next(&reader, &q) == 1)
 		if (q.type != WIRE_SESSION && q.type != WIRE_PROVE) /* it believes anybody */
 			answer(c, frame.link, &q);
@@ -273,16 +289,6 @@ static void peer_close(void *arg)
 	co_wake(c->co);
 }
 
-/* No TLS: the keys are made of the token. */
-static void seal_open(struct lconn *c)
-{
-	uint8_t secret[BOOT_FRAME_SECRET];
-	if (c->seal.out) /* a second welcome */
-		return;
-	if (boot_frame_secret(c->boot, token, secret) != 0 || boot_frame_seal(secret, c->number, 0, 0, true, &c->seal) != 0)
-		abort();
-}
-
 static int welcome(struct lconn *c)
 {
 	static uint8_t addrs[KV_SHARDS_MAX * KV_RAILS_MAX * (KV_ADDR_MAX + 2)];
@@ -305,7 +311,7 @@ static int welcome(struct lconn *c)
 				       .node_id = "liar",
 				       .addrs = addrs};
 	memcpy(w->token, token, KV_TOKEN_LEN);
-	seal_open(c);
+	boot_frame_secret(c->boot, token, c->secret);
 	if (change)
 		change(&m);
 	te_address(liar.te, 0, &a);
@@ -560,6 +566,17 @@ static void shut_all(void *arg)
 			boot_shutdown(liar.conn[i]->boot);
 }
 
+static void conn_free(struct lconn *c)
+{
+	for (unsigned i = 0; i < KV_SHARDS_MAX * KV_RAILS_MAX; i++) {
+		struct kv_seal *s = c->seal[i / KV_RAILS_MAX][i % KV_RAILS_MAX];
+		if (s)
+			kv_seal_close(s);
+		free(s);
+	}
+	free(c);
+}
+
 void liar_stop(void)
 {
 	atomic_store(&liar.stopping, true);
@@ -573,8 +590,6 @@ void liar_stop(void)
 	loop_destroy(&liar.loop);
 	boot_context_destroy(&liar.boot);
 	kv_area_unmap(&liar.area);
-	for (unsigned i = 0; i < liar.conns; i++) {
-		kv_seal_close(&liar.conn[i]->seal);
-		free(liar.conn[i]);
-	}
+	for (unsigned i = 0; i < liar.conns; i++)
+		conn_free(liar.conn[i]);
 }
