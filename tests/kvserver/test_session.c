@@ -662,6 +662,77 @@ static void revoke_waits_for_what_uses_the_region(void **state)
 	assert_int_equal(rig.shard->requests.used, 0);
 }
 
+/* ---- whether the client is where it says ---- */
+
+/* What is not served before is dropped as if it had not come. */
+static void a_link_is_served_once_it_is_proven(void **state)
+{
+	(void)state;
+	struct link *l = &rig.session->link[0];
+	struct wire_request del = rig_request(WIRE_DELETE, "k"), stat = rig_request(WIRE_STAT, NULL), cancel = rig_request(WIRE_CANCEL, NULL),
+			    ping = rig_request(WIRE_PING, NULL), again = rig_request(WIRE_PING, NULL);
+	cancel.cancel.id = del.id;
+	rig_send(&del);
+	rig_send(&stat);
+	rig_send(&cancel);
+	rig_until(rig_stat(WIRE_STAT_UNPROVEN_REQUESTS) == 3);
+	assert_int_equal(rig_ask(&ping)->ping.nonce, l->nonce);
+	rig_prove(l->nonce ^ 1);
+	rig_until(rig_stat(WIRE_STAT_BAD_PROOFS) == 1);
+	assert_false(l->proven);
+	rig_prove(l->nonce);
+	rig_until(l->proven);
+	rig_prove(l->nonce); /* clients say it until they know that it came */
+	assert_int_equal(rig_ask(&again)->ping.nonce, 0);
+	assert_int_equal(rig_ask(&cancel)->cancel.state, WIRE_CANCEL_UNSEEN);
+	assert_int_equal(rig_ask(&stat)->status, WIRE_OK);
+	assert_int_equal(rig_stat(WIRE_STAT_UNPROVEN_REQUESTS), 3);
+	assert_int_equal(rig_stat(WIRE_STAT_BAD_PROOFS), 1);
+}
+
+/* The proof in the frame of the first request. */
+static void a_proof_counts_for_what_is_behind_it(void **state)
+{
+	(void)state;
+	struct wire_frame frame = rig_frame();
+	struct wire_request records[] = {rig_request(WIRE_STAT, NULL),
+					 {.type = WIRE_PROVE, .time_left_us = UINT32_MAX, .prove.nonce = rig.session->link[0].nonce},
+					 rig_request(WIRE_STAT, NULL)};
+	rig_send_records(&frame, records, 3);
+	rig_until(rig_find(records[2].id));
+	assert_null(rig_find(records[0].id));
+	assert_int_equal(rig_stat(WIRE_STAT_UNPROVEN_REQUESTS), 1);
+}
+
+static void a_client_that_moves_proves_its_link_again(void **state)
+{
+	(void)state;
+	struct link *l = &rig.session->link[0];
+	uint64_t nonce = l->nonce;
+	struct te_address addr;
+	struct kv_error err;
+	rig_store("k", 16 << 20, 1);
+	struct wire_request q = rig_get("k", 0, 16 << 20), dropped = rig_get("k", 0, 4096), ping = rig_request(WIRE_PING, NULL),
+			    served = rig_get("k", 0, 4096);
+	rig_send(&q);
+	rig_until(rig.shard->requests.used > 0);
+	assert_int_equal(te_address(rig.te, 0, &addr), 0);
+	if (session_readdress(rig.session, &addr, 1, &err) != 0)
+		fail_msg("%s", err.text);
+	assert_true(l->nonce != nonce);
+	rig_until(rig.shard->requests.used == 0);
+	rig_send(&dropped);
+	rig_prove(nonce);
+	rig_until(rig_stat(WIRE_STAT_BAD_PROOFS) == 1);
+	assert_int_equal(rig_stat(WIRE_STAT_UNPROVEN_REQUESTS), 1);
+	rig_quiet();
+	assert_null(rig_find(q.id));
+	assert_null(rig_find(dropped.id));
+	rig_prove(rig_ask(&ping)->ping.nonce);
+	assert_int_equal(rig_ask(&served)->status, WIRE_OK);
+	rig_quiet();
+}
+
 static void announcements_that_do_not_add_up_are_refused(void **state)
 {
 	(void)state;
@@ -768,6 +839,9 @@ int main(void)
 		SESSION_TEST(ping_returns_its_cookie_and_the_turns),
 		SESSION_TEST(a_revoked_region_is_not_written_any_more),
 		SESSION_TEST(revoke_waits_for_what_uses_the_region),
+		cmocka_unit_test_setup_teardown(a_link_is_served_once_it_is_proven, rig_open_unproven, rig_close),
+		cmocka_unit_test_setup_teardown(a_proof_counts_for_what_is_behind_it, rig_open_unproven, rig_close),
+		SESSION_TEST(a_client_that_moves_proves_its_link_again),
 		SESSION_TEST(announcements_that_do_not_add_up_are_refused),
 		SESSION_TEST(memory_held_by_a_dead_client_comes_back), /* last: it voids the addresses */
 	};
