@@ -112,8 +112,8 @@ $(foreach l,base loop wire bootstrap engine kvserver kvclient kvbench kvcli kvdo
 $(B)/tests/sim/seeds: $(call objs,$(filter-out tests/sim/test_%,$(wildcard tests/sim/*.c))) $(call a,$(needs_sim))
 	$(link) -lcmocka -Wl,-rpath,'$$ORIGIN/lib'
 
-# Programs of the chaos tests, on the public API alone.
-$(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c)): %: %.c.o $(call a,$(CLIENT_LAYERS))
+# Programs of the chaos and port tests, on the public API alone.
+$(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c tests/port/*.c)): %: %.c.o $(call a,$(CLIENT_LAYERS))
 	$(link)
 
 # Programs of `make bench`, and hash and samehost, which are run by hand: what the checksum and the copying cost here. They link no client of ours.
