@@ -499,13 +499,17 @@ def record(kind, flags, body, ident):
 
 
 def forged_records(n):
-    """What to put behind an old frame's header, by the frame's length (wire/wire.h): DELETE of a canary, PUT of a foreign key. XXH3-64 of nothing is a constant."""
+    """What to put behind an old frame's header, by the frame's length (wire/wire.h): DELETE of a canary, PUT of a foreign key, GET
+    into a region of the honest client's. XXH3-64 of nothing is a constant."""
     short, long = canary(n % CANARIES | 1).encode(), canary(n % CANARIES & ~1).encode()
     put = struct.pack("<QQQQQIHH", 0, 0, 0, 0x2D06800538D394C2, 0, 0, 8, 0) + bytes(32) + EVIL.encode()
-    ident = (1 << 20) + n
+    ident = (1 << 20) + 8 * n
+    dest = struct.pack("<IIQQQ", n % 16, 1, n // 16 * 64, 64, 64)
+    get = struct.pack("<QQQIHH", 0, 0, 0, 1 << 16, len(short), 0) + dest + short
     yield record(4, 0, struct.pack("<HHI", len(short), 0, 0) + short, ident)
-    yield record(4, 0, struct.pack("<HHI", len(long), 0, 0) + long, ident)
-    yield record(2, 3, put, ident)
+    yield record(4, 0, struct.pack("<HHI", len(long), 0, 0) + long, ident + 1)
+    yield record(2, 3, put, ident + 2)
+    yield record(1, 0, get, ident + 3)
 
 
 def read_base(line):

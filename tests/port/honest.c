@@ -7,6 +7,8 @@
  * wrong answer, as is one that somebody else stored. Every byte that a GET brings is compared. A call that ends with an error is
  * a lost call: no server of this test is ever stopped, so nothing excuses one. After a lost PUT or DELETE a key is in doubt until the next answer.
  *
+ * A page of registered memory is used for nothing: whoever writes to it had a region's number and no right to use it.
+ *
  * Keys are 24 bytes long, of the workers' and of the canaries' that port.py stores alike: an attacker who cannot see a frame has to guess its
  * length, and the test wants his guess to be good.
  *
@@ -32,6 +34,7 @@ enum {
 	BATCH = 3,
 	STATS = 200,
 	GUARD = 64,
+	PAGE = 65536, /* registered, and nobody's */
 	VALUE_MAX = 400000,
 	BUFFER = BATCH * VALUE_MAX + GUARD,
 	TOLD_MAX = 100, /* lines about lost calls */
@@ -61,6 +64,7 @@ static struct worker workers[WORKERS + 1];
 static struct kvc_pool *pool;
 static _Atomic uint64_t calls, lost, wrong;
 static _Atomic bool stop;
+static uint8_t *page;
 
 /* ---- keys and values: a value is made from its key alone ---- */
 
@@ -374,6 +378,17 @@ static void *blocking_main(void *arg)
 	return NULL;
 }
 
+static void page_check(void)
+{
+	static const struct worker nobody = {.w = 99};
+	for (unsigned i = 0; i < PAGE; i++)
+		if (page[i] != 0xC3) {
+			mistake(&nobody, "nothing", 0, "WRONG BYTES in memory that no call was given");
+			memset(page, 0xC3, PAGE);
+			return;
+		}
+}
+
 /* Counts go out ten times a second; the end of standard input stops it all. */
 static void *watch_main(void *arg)
 {
@@ -389,6 +404,7 @@ static void *count_main(void *arg)
 {
 	(void)arg;
 	while (!atomic_load(&stop)) {
+		page_check();
 		printf("%" PRIu64 " %" PRIu64 " %" PRIu64 "\n", atomic_load(&calls), atomic_load(&lost), atomic_load(&wrong));
 		fflush(stdout);
 		usleep(100000);
@@ -432,6 +448,12 @@ static int workers_make(struct kvc_mem **mem)
 		if (i % 2 == 0)
 			rc = kvc_register(pool, workers[i].buf, (BUFFER + 4095) & ~4095u, &mem[i], &err);
 	}
+	page = aligned_alloc(4096, PAGE);
+	if (!page)
+		return -KV_ENOMEM;
+	memset(page, 0xC3, PAGE);
+	if (rc == 0)
+		rc = kvc_register(pool, page, PAGE, &mem[WORKERS + 1], &err);
 	if (rc < 0)
 		fprintf(stderr, "honest: %s: registering: %s\n", kvc_errname(rc), err.text);
 	return rc;
@@ -439,7 +461,7 @@ static int workers_make(struct kvc_mem **mem)
 
 static int run(void)
 {
-	struct kvc_mem *mem[WORKERS + 1] = {0};
+	struct kvc_mem *mem[WORKERS + 2] = {0};
 	pthread_t blocking, watch, count;
 	uint64_t start;
 	int rc = pool_open();
@@ -455,15 +477,16 @@ static int run(void)
 		fprintf(stderr, "honest: %s: starting the workers\n", kvc_errname(rc));
 	pthread_join(blocking, NULL);
 	pthread_join(count, NULL);
-	for (unsigned i = 0; i <= WORKERS; i++)
+	for (unsigned i = 0; i <= WORKERS + 1; i++)
 		if (mem[i] && (rc = kvc_unregister(pool, &mem[i])) < 0)
-			lose(&workers[i], "unregistering the buffer", 0, rc);
+			lose(&workers[i % WORKERS], "unregistering a buffer", 0, rc);
 	start = kv_clock_now(&kv_clock_monotonic);
 	kvc_pool_close(&pool);
 	printf("END %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", atomic_load(&calls), atomic_load(&lost), atomic_load(&wrong),
 	       (uint64_t)((kv_clock_now(&kv_clock_monotonic) - start) / MS));
 	for (unsigned i = 0; i <= WORKERS; i++)
 		free(workers[i].buf);
+	free(page);
 	return 0;
 }
 

@@ -17,11 +17,12 @@ import random
 import sys
 import time
 
+sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import attacks
 import formats
 import mutate
-from world import World, Process
+from world import World
 
 SHORT = os.environ.get("PORT_SHORT", "") not in ("", "0")
 TARGETS = {"server": "kv-server", "honest": "an embedding process", "bench": "kv-bench"}
