@@ -6,7 +6,6 @@ TABLE. Columns: name; formats (rxm, native); targets; family (attacks of a famil
 counts (counters of `kv-client stat` of which one must have risen, where the server has them); residual (the place and the sentence of docs/SECURITY.md, for what cannot
 be stopped there). Nothing here reads a key: the attacker knows what /proc and libfabric's source tell everybody.
 """
-import socket
 import struct
 import threading
 import time
@@ -353,8 +352,7 @@ def half_header(a):
 
 
 def silent(a):
-    for port in a.ports:
-        a.line(port)
+    a.many(16)
 
 
 def silent_many(a):
@@ -443,6 +441,21 @@ def short_many(a):
             return
 
 
+def visits_many(a):
+    """Whole visits: a request, its answer, something of a message, and gone."""
+    shut = 0
+    says = (b"", f.base()[:9], f.base(size=16 + 64 + 40), a.fmt.message(b"\x36" * 40), f.base(size=16 + 64 + 4096) + bytes(64))
+    for i in range(300 if a.short else 3000):
+        line, conn = a.greet(a.ports[i % len(a.ports)], keep=False, wait=0.5)
+        if line:
+            if conn is not None:
+                line.send(says[i // len(a.ports) % len(says)])
+            line.close(reset=i % 3 == 0)
+        shut = shut + 1 if conn is None else 0
+        if shut == 8:
+            return
+
+
 def bare_many(a):
     """Connections that end without a byte."""
     shut = 0
@@ -462,7 +475,6 @@ def read_requests(a):
         line, conn = a.greet(port)
         if conn is None:
             continue
-        line.s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         for _ in range((12 if a.short else 150) << 20 >> 16):
             if not line.send(one) or a.grown():
                 break
@@ -576,6 +588,7 @@ TABLE = [
     Row("rendezvous-large", rendezvous_large, RXM, family="flood"),
     Row("partial-1100", partial_many, family="flood"),
     Row("short-3000", short_many, family="flood"),
+    Row("visits-3000", visits_many, family="flood"),
     Row("bare-3000", bare_many, family="flood"),
     Row("read-requests", read_requests, family="flood"),
     Row("immediates-flood", immediates_many, family="flood"),
