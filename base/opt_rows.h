@@ -59,6 +59,17 @@ extern const char *const kv_opt_numa_names[];
 		__VA_ARGS__                                                                                            \
 	}
 
+/* int: enum kvc_door of kvclient.h, enum te_door of engine.h */
+extern const char *const kv_opt_door_names[];
+#define KV_OPT_DOOR_ROW(...)                                                                                           \
+	{                                                                                                              \
+		.name = "door", .type = KV_OPT_CHOICE, .metavar = "WHICH", .def = "auto",                              \
+		.choices = kv_opt_door_names,                                                                          \
+		.help = "The doorkeeper, who turns strangers away from this program's fabric ports (tcp): where "      \
+			"there can be one; require, do not start without; off, none",                                  \
+		__VA_ARGS__                                                                                            \
+	}
+
 /* int: enum kvc_mode of kvclient.h */
 extern const char *const kv_opt_mode_names[];
 #define KV_OPT_MODE_ROW(...)                                                                                           \

@@ -19,6 +19,7 @@ const struct kv_opt bench_options_table[] = {
 	KV_OPT_NIC_ROW(AT(nic)),
 	KV_OPT_RAILS_ROW(AT(rails)),
 	KV_OPT_NUMA_ROW(AT(numa)),
+	KV_OPT_DOOR_ROW(AT(door)),
 	KV_OPT_MODE_ROW(AT(mode)),
 
 	KV_OPT_WORKERS_ROW(AT(num_workers), .group = "Load"),

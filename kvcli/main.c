@@ -21,6 +21,7 @@ static int open_pool(struct cli *cli, struct kv_error *err)
 				 .num_rails = o->rails,
 				 .mode = (enum kvc_mode)o->mode,
 				 .numa = (enum kvc_numa)o->numa,
+				 .door = (enum kvc_door)o->door,
 				 .timeout_ns = o->timeout_ns,
 				 .peer_timeout_ns = o->peer_timeout_ns,
 				 .connect_timeout_ns = o->timeout_ns,

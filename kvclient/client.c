@@ -234,6 +234,7 @@ struct te_options kvc_engine_options(const struct kvc_pool *p)
 				   .engines = p->options.num_clients,
 				   .messages = KVC_FRAMES,
 				   .near = p->options.numa == KVC_NUMA_AUTO,
+				   .door = (enum te_door)p->options.door,
 				   .clock = p->clock,
 				   .log = &p->log};
 }

@@ -552,6 +552,10 @@ static int beat_await(struct kvc_node *n)
 	int rc = 0;
 	te_stats(n->client->te, &stats);
 	kvc_set(&n->client->count.eagain, stats.eagain);
+	kvc_set(&n->client->count.door_let_in, stats.door_let_in);
+	kvc_set(&n->client->count.door_turned,
+		stats.door_strangers + stats.door_claims + stats.door_twice + stats.door_silent + stats.door_full);
+	kvc_set(&n->client->count.door_aliens, stats.door_aliens);
 	m.heartbeat.sequence = ++n->beat_sequence;
 	rc = kvc_node_send_await(n, &m, now + SEND_TIMEOUT_NS);
 	if (rc < 0)

@@ -40,6 +40,7 @@ static const struct kv_opt table[] = {
 	 .help = "Largest value accepted."},
 	KV_OPT_PROVIDER_ROW(.offset = AT(provider), .group = "Fabric:"),
 	KV_OPT_NIC_ROW(.offset = AT(nic)),
+	KV_OPT_DOOR_ROW(.offset = AT(door)),
 	{.name = "num-domains", .alias = "rails", .type = KV_OPT_U32, .offset = AT(rails),
 	 .metavar = "N", .def = "0", .max = KV_RAILS_MAX,
 	 .help = "NICs (rails) per worker thread; 0: all of --nic, else its share of the machine's on EFA, else 1."},
@@ -145,6 +146,7 @@ void flags_options(const struct flags *f, const char *psk, const struct kv_log *
 		.pull_where_safe = f->pull_where_safe,
 		.lease_ns = f->lease_ms * 1000000ull,
 		.prefault = f->prefault,
+		.door = f->door,
 		.numa_off = f->numa == 1,
 		.log = log,
 	};

@@ -13,7 +13,7 @@ struct flags {
 	uint32_t rails, shards, max_clients, max_sessions, credits, heartbeat_ms, spin_us, slow_ms, ready_fd, psk_fd;
 	uint64_t ttl_ns, lease_ms;
 	bool insecure, allow_bench, allow_pull, pull_where_safe, prefault, die_with_parent;
-	int eviction, numa;
+	int eviction, numa, door;
 };
 
 /* flags_parse -- 0, 1 (help or version was printed), or -KV_EINVAL with *err. */

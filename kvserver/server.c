@@ -523,6 +523,7 @@ static struct te_options engine_options(struct kvs_server *s)
 				   .messages = 512,
 				   .receives = 512,
 				   .near = !o->numa_off,
+				   .door = (enum te_door)o->door,
 				   .log = o->log};
 }
 
@@ -712,4 +713,5 @@ void kvs_server_info(const struct kvs_server *s, struct kvs_info *out)
 	memcpy(out->domain, info->domain, sizeof(out->domain));
 	memcpy(out->why, info->why, sizeof(out->why));
 	memcpy(out->congestion, info->congestion, sizeof(out->congestion));
+	memcpy(out->no_door, info->no_door, sizeof(out->no_door));
 }

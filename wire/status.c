@@ -175,6 +175,13 @@ static const struct wire_stat_info stats[] = {
 	[WIRE_STAT_RAIL_ERRORS + 5] = {"rail_5_errors", "fabric", "", WIRE_STAT_COUNTER},
 	[WIRE_STAT_RAIL_ERRORS + 6] = {"rail_6_errors", "fabric", "", WIRE_STAT_COUNTER},
 	[WIRE_STAT_RAIL_ERRORS + 7] = {"rail_7_errors", "fabric", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_DOOR_LET_IN] = {"door_let_in", "peers", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_DOOR_STRANGERS] = {"door_strangers", "peers", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_DOOR_CLAIMS] = {"door_claims", "peers", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_DOOR_TWICE] = {"door_twice", "peers", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_DOOR_SILENT] = {"door_silent", "peers", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_DOOR_FULL] = {"door_full", "peers", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_DOOR_ALIENS] = {"door_aliens", "peers", "", WIRE_STAT_COUNTER},
 };
 /* clang-format on */
 

@@ -271,6 +271,13 @@ enum wire_stat {
 	WIRE_STAT_RAIL_BYTES_LAST = WIRE_STAT_RAIL_BYTES + 7,
 	WIRE_STAT_RAIL_ERRORS,     /* + rail, likewise: operations that failed */
 	WIRE_STAT_RAIL_ERRORS_LAST = WIRE_STAT_RAIL_ERRORS + 7,
+	WIRE_STAT_DOOR_LET_IN,     /* connections to our fabric ports that the doorkeeper let in; turned away were: */
+	WIRE_STAT_DOOR_STRANGERS,  /* those from hosts where no client has an endpoint */
+	WIRE_STAT_DOOR_CLAIMS,     /* ... that claimed an endpoint that no client announced */
+	WIRE_STAT_DOOR_TWICE,      /* ... that claimed one that is connected */
+	WIRE_STAT_DOOR_SILENT,     /* ... that sent no whole connect request in time */
+	WIRE_STAT_DOOR_FULL,       /* ... beyond what may wait, or for want of descriptors */
+	WIRE_STAT_DOOR_ALIENS,     /* ended later: they sent what no client sends */
 	WIRE_STAT_END
 };
 
