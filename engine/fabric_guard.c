@@ -316,11 +316,13 @@ static ssize_t unit_judge(struct guard *g, const uint8_t *p, size_t n, const cha
 {
 	size_t len;
 	if (!g->begun) {
-		len = guard_need(g, p, n);
-		if (n < CTRL_LEN || n < len)
+		if (n < CTRL_LEN)
 			return 0;
 		if (response_judge(g, p, why))
 			return -1;
+		len = response_len(p);
+		if (n < len)
+			return 0;
 		g->begun = true;
 		return (ssize_t)len;
 	}
