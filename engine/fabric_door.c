@@ -16,8 +16,8 @@
  * (TCP_DEFER_ACCEPT). Otherwise it waits here, where nothing is blocked: door_poll looks at it. But the provider calls accept only when its listening socket
  * is readable; so the doorkeeper knocks, with a connection of its own to that socket, and hands over the one that waited when the provider answers.
  *
- * An endpoint that is connected keeps its connection: whoever claims it as well waits for its end, then goes. So nobody on a client's host takes the place of
- * that client; the client itself comes back only when its first connection has gone, which both ends see.
+ * An endpoint that is connected, by us or by itself, keeps its connection: whoever claims it as well waits for its end, then goes. So nobody on a peer's host takes
+ * the place of that peer; the peer itself comes back only when its first connection has gone, which both ends see.
  *
  * A descriptor finds its connection in a table of two levels (`watch`), read without a lock: a descriptor is entered before the provider has it and
  * taken out before it is closed. All else that is shared is under one lock for the process; it is taken for what happens once per connection.
@@ -59,6 +59,7 @@ struct endpoint {
 	uint32_t refs;       /* peers of ours that have it */
 	uint64_t gone_ns;    /* since when refs is 0 */
 	struct conn *conn;   /* accepted from it; NULL: none */
+	struct conn *made;   /* by us, to it; NULL: none */
 };
 
 struct host {
@@ -79,8 +80,9 @@ struct conn {
 	struct watched watched;
 	struct kv_list node;  /* of door.conns */
 	struct stream stream;
-	struct endpoint *end; /* that it was accepted for; NULL: we made it, or its door was shut */
+	struct endpoint *end; /* at the other side; NULL: not known yet, or forgotten */
 	int fd;
+	bool accepted;        /* else we made it */
 	bool set_up;          /* what we had to send for it was seen */
 	struct sockaddr_storage peer;
 };
@@ -328,6 +330,8 @@ static void endpoint_del(struct door *d, struct endpoint *e)
 {
 	if (e->conn)
 		e->conn->end = NULL;
+	if (e->made)
+		e->made->end = NULL;
 	if (e->refs == 0)
 		d->num_gone--;
 	host_del(d, &e->addr);
@@ -385,6 +389,7 @@ static void door_unref(struct door *d)
 		free(d);
 }
 
+/* end: that it was accepted for; NULL: we make it. */
 static struct conn *conn_make(struct door *d, int fd, const struct sockaddr_storage *peer, struct endpoint *end)
 {
 	struct conn *c = calloc(1, sizeof(*c));
@@ -394,7 +399,8 @@ static struct conn *conn_make(struct door *d, int fd, const struct sockaddr_stor
 	c->fd = fd;
 	c->peer = *peer;
 	c->end = end;
-	stream_init(&c->stream, &d->rules, end != NULL);
+	c->accepted = end != NULL;
+	stream_init(&c->stream, &d->rules, c->accepted);
 	if (watch_set(fd, &c->watched)) {
 		free(c);
 		return NULL;
@@ -412,8 +418,11 @@ static void conn_free(struct conn *c)
 	(void)watch_set(c->fd, NULL);
 	if (c->end) {
 		struct endpoint *e = c->end;
-		e->conn = NULL;
-		if (e->refs == 0)
+		if (c->accepted)
+			e->conn = NULL;
+		else
+			e->made = NULL;
+		if (e->refs == 0 && !e->conn)
 			endpoint_del(d, e);
 	}
 	kv_list_del(&c->node);
@@ -444,6 +453,12 @@ static bool conn_lives(const struct conn *c)
 	return getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 && info.tcpi_state == TCP_ESTABLISHED;
 }
 
+/* One connection is enough, whoever made it. While ours is being set up the provider decides which of two is kept. */
+static bool endpoint_taken(const struct endpoint *e)
+{
+	return (e->conn && conn_lives(e->conn)) || (e->made && e->made->stream.guard.begun && conn_lives(e->made));
+}
+
 /* 1: it may be handed over, to *end. 0: it waits on. -1: it was turned away, and is not in the list any more. */
 static int waiting_judge(struct door *d, unsigned i, struct endpoint **end)
 {
@@ -465,7 +480,7 @@ static int waiting_judge(struct door *d, unsigned i, struct endpoint **end)
 		turn_away(d, gone.fd, &gone.peer, DOOR_CLAIM, why);
 		return -1;
 	}
-	if (rc == 1 && (*end)->conn && conn_lives((*end)->conn)) {
+	if (rc == 1 && endpoint_taken(*end)) {
 		w->twice = true;
 		return 0;
 	}
@@ -696,7 +711,7 @@ static void conn_settle(struct conn *c, uint16_t port)
 {
 	struct sockaddr_storage own = {0};
 	socklen_t len = sizeof(own);
-	if (c->end || port == 0 || getsockname(c->fd, (struct sockaddr *)&own, &len))
+	if (c->accepted || port == 0 || getsockname(c->fd, (struct sockaddr *)&own, &len))
 		return;
 	pthread_mutex_lock(&lock);
 	KV_LIST_EACH (n, &all_doors) {
@@ -707,6 +722,11 @@ static void conn_settle(struct conn *c, uint16_t port)
 		kv_list_add_tail(&d->conns, &c->node);
 		c->watched.door = d;
 		c->stream.guard.rules = &d->rules;
+		c->end = endpoint_find(d, &c->peer, port_of(&c->peer));
+		if (c->end && c->end->made)
+			c->end->made->end = NULL;
+		if (c->end)
+			c->end->made = c;
 		d->refs++;
 		door_unref(was);
 		break;
