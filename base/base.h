@@ -15,12 +15,15 @@
 #include "base/limits.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/mac.h"
 #include "base/mem.h"
 #include "base/numa.h"
 #include "base/opt.h"
 #include "base/opt_rows.h"
 #include "base/random.h"
 #include "base/rate.h"
+#include "base/seal.h"
 #include "base/units.h"
+#include "base/window.h"
 
 #endif

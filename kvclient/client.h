@@ -80,6 +80,9 @@ struct kvc_link {
 	bool turn_own;             /* while there are any: it is the turn of `queue` */
 	uint8_t turn_used;         /* requests of this turn */
 	struct kvc_map map;
+	struct kv_seal seal;
+	uint64_t nonce;            /* goes with every frame until an answer says that the server has it; 0: none */
+	bool prove_due;            /* it goes now, with or without a request */
 	uint64_t next_id;
 	uint64_t heard_ns;         /* when a frame of this link last arrived */
 	uint32_t credits, reserve; /* the last `reserve` credits are for CANCEL and PING */
@@ -104,7 +107,7 @@ struct kvc_session {
 	bool open;     /* peers are open and requests may go */
 	bool served; /* the node was UP with it: requests with memory may be out */
 	uint32_t number;
-	uint8_t token[KV_TOKEN_LEN];
+	uint8_t token[KV_TOKEN_LEN]; /* for proofs of further sessions where there is no TLS; it never crosses the fabric */
 	uint64_t shard_seed, value_max;
 	uint64_t out_max; /* bytes of pieces on their way from it at a time, beyond a few requests (room.c) */
 	uint32_t chunk_bytes, credits;
@@ -328,6 +331,7 @@ void kvc_room_close(struct kvc_client *c);
 
 /* ---- link.c ---- */
 
+/* kvc_session_create -- 0; -KV_ENOMEM; -KV_EPROTO (TLS has no secret for us). */
 int kvc_session_create(struct kvc_node *n, const struct wire_welcome_msg *w, unsigned links_per_shard,
 		       struct kvc_session **out);
 void kvc_session_unref(struct kvc_session *s);
@@ -355,6 +359,9 @@ void kvc_link_credit(struct kvc_link *l);
 
 /* kvc_target_write -- copy n bytes from `from` into the slices of a target, behind its `skip`. */
 void kvc_target_write(const struct kvc_target *t, const uint8_t *from, uint64_t n);
+
+/* kvc_link_nonce -- what the server wants back from the address that we announced; 0: it has it. */
+void kvc_link_nonce(struct kvc_link *l, uint64_t nonce);
 
 /* kvc_link_dirty -- the link has something to send. */
 void kvc_link_dirty(struct kvc_link *l);

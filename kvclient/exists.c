@@ -17,7 +17,7 @@ enum {
 	SENT = 0x8000,       /* added to the node of a key that is in a record */
 	NOT_PLACED = 0xFFFF, /* on a server that is down */
 	/* What a record may hold so that it fits a frame by itself. */
-	PACKED_MAX = KV_MSG_MAX - WIRE_FRAME_HEADER - WIRE_SESSION_BYTES - WIRE_RECORD_HEADER - 16
+	PACKED_MAX = KV_MSG_MAX - WIRE_FRAME_HEADER - WIRE_PROVE_BYTES - WIRE_SESSION_BYTES - WIRE_RECORD_HEADER - 16
 };
 
 struct window {

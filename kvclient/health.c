@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* health.c -- which links of a session work.
  *
- * A link is up once it answered a PING: then it carries requests, and the server is told by a second PING
- * (WIRE_PING_WORKS) that the link works both ways and may carry data. A session of one link per shard is up when all of
+ * A link is up once it answered a PING: then it carries requests. The answer brought a nonce, which link.c sends back: so the server knows that the
+ * link works both ways and leads to us, and may carry data. A session of one link per shard is up when all of
  * them answered. With several, one that does not answer is out: the session is up without it, as long as every shard
  * has one that works, and is asked again with back-off. When the answer comes the link is in.
  *
@@ -61,22 +61,6 @@ static void probe_try(struct kvc_node *n, struct kvc_link *l)
 	probe(l, r, &l->probe_wait);
 }
 
-/* Tell the server that a link works. Nobody waits for the answer: the request is an orphan from the start. Without room
- * for it the first request by this link says the same. */
-static void works_tell(struct kvc_node *n, struct kvc_link *l)
-{
-	struct kvc_wait nobody = {0};
-	struct kvc_req *r;
-	if (!several(n->session) || !n->session->open ||
-	    kvc_room_try(n->client, &(struct kvc_need){.urgent = true, .node = n}, &r) < 0)
-		return;
-	r->wire.flags = WIRE_PING_WORKS;
-	ping(l, r, &nobody);
-	r->wait = NULL;
-	r->orphan = true;
-	r->orphan_ns = loop_turn_now(n->client->loop);
-}
-
 static void probe_drop(struct kvc_node *n, struct kvc_link *l)
 {
 	kvc_req_release(n->client, l->probe);
@@ -121,7 +105,6 @@ static void link_in(struct kvc_node *n, struct kvc_link *l)
 	l->up = true;
 	l->backoff_ns = 0;
 	te_peer_link_use(n->session->peer[l->shard], l->index, true);
-	works_tell(n, l);
 	if (late)
 		kv_info(kvc_client_log(n->client), "client %u, server %s: link %u to its shard %u answers again",
 			n->client->index, server_name(n), l->index, l->shard);

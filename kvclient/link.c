@@ -9,6 +9,10 @@
  * A credit is taken by every record and comes back with its reply. The last few are kept for CANCEL and PING: a link
  * whose requests are all stuck can still cancel them.
  *
+ * A server serves a link once it has back the nonce that its answer to our PING brought (kvc_link_nonce). The nonce goes at the head of every frame until
+ * another request by that link is answered: a frame may be lost with a link that comes and goes, or be overtaken by a later one
+ * (EFA), whose requests would be dropped else. So the first call after a PING costs no turn more.
+ *
  * A frame that could not be sent says that the link is broken in a way the engine could not mend: the whole connection
  * is made anew, and its requests are made again. Rejected: failing only the requests of that frame, which may have been
  * delivered all the same. */
@@ -204,7 +208,7 @@ static struct kvc_req *queue_head(const struct kvc_link *l)
 
 static bool link_has_work(const struct kvc_link *l)
 {
-	return (!kv_list_empty(&l->cancels) && l->credits > 0) || l->release_due || queue_head(l);
+	return (!kv_list_empty(&l->cancels) && l->credits > 0) || l->release_due || l->prove_due || queue_head(l);
 }
 
 static void frame_sent(struct te_msg *msg, int status)
@@ -240,6 +244,23 @@ static uint64_t id_take(struct kvc_link *l, struct kvc_req *r)
 	l->credits--;
 	kvc_map_put(&l->map, id, r);
 	return id;
+}
+
+void kvc_link_nonce(struct kvc_link *l, uint64_t nonce)
+{
+	l->nonce = nonce;
+	l->prove_due = nonce != 0;
+	if (nonce)
+		kvc_link_dirty(l);
+}
+
+/* The first record of a frame, if there is one to be. */
+static void frame_prove(struct kvc_link *l, struct wire_writer *w)
+{
+	struct wire_request q = {.type = WIRE_PROVE, .time_left_us = NO_DEADLINE_US, .prove.nonce = l->nonce};
+	l->prove_due = false;
+	if (KV_UNLIKELY(l->nonce))
+		wire_request_add(w, &q);
 }
 
 /* CANCELs of this link into the frame. False: the frame is full. */
@@ -298,14 +319,14 @@ static bool frame_requests(struct kvc_link *l, struct wire_writer *w, uint64_t n
 static int link_send(struct kvc_client *c, struct kvc_link *l)
 {
 	struct kvc_session *s = l->session;
-	struct wire_frame frame = {.session = s->number, .link = (uint8_t)l->index};
+	struct wire_frame frame = {.session = s->number, .mark = s->node->index, .link = (uint8_t)l->index, .shard = (uint8_t)l->shard};
 	uint64_t now_ns = loop_now(c->loop);
 	struct wire_writer w;
 	struct te_msg *msg = te_msg_acquire(c->te);
 	if (!msg)
 		return -KV_EBUSY;
-	memcpy(frame.token, s->token, KV_TOKEN_LEN);
 	wire_frame_begin(&w, msg->data, KV_MSG_MAX, &frame);
+	frame_prove(l, &w);
 	kvc_release_write(l, &w);
 	if (frame_cancels(l, &w))
 		frame_requests(l, &w, now_ns);
@@ -313,6 +334,11 @@ static int link_send(struct kvc_client *c, struct kvc_link *l)
 	if (msg->len == 0) {
 		te_msg_release(c->te, msg);
 		return 0;
+	}
+	if (KV_UNLIKELY(wire_seal(&l->seal, msg->data, msg->len) != 0)) {
+		te_msg_release(c->te, msg);
+		kvc_node_redo(s->node, "a frame could not be sealed");
+		return -KV_EINTERNAL;
 	}
 	msg->sent = frame_sent;
 	msg->arg = l;

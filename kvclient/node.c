@@ -191,6 +191,7 @@ static int hello_send_await(struct kvc_node *n, uint64_t deadline_ns)
 	h->rails = (uint16_t)c->info.rails;
 	h->eager_bytes = c->info.eager_bytes;
 	h->chunk_bytes = c->info.chunk_bytes;
+	h->mark = n->index;
 	h->client_id = c->pool->options.base_client_id + c->index;
 	loop_random(c->loop, &h->incarnation, sizeof(h->incarnation));
 	kv_host_id(h->host_id);
@@ -327,7 +328,7 @@ static int welcome_take_await(struct kvc_node *n, const struct wire_welcome_msg 
 		return rc;
 	rc = kvc_session_create(n, w, KV_MAX(c->info.rails, (unsigned)w->rails), &n->session);
 	if (rc < 0)
-		return kv_fail(&n->error, rc, "no memory for a session of %u shards", w->shards);
+		return kv_fail(&n->error, rc, "no memory or no keys for a session of %u shards: %s", w->shards, kv_strerror(rc));
 	kvc_main_await(c, peers_open, &o);
 	if (o.rc < 0)
 		return o.rc;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reply.c -- what comes back: frames of replies, and immediates.
  *
- * A frame is attributed by its session token, a reply by its id: the upper bits say which link, the link's map which
- * request. What fits nothing is counted and dropped; a peer cannot make us do more than that. Replies and immediates
+ * A frame is attributed by the mark that we gave the session, and believed by the seal of its link; a reply is attributed by its id in that
+ * link's map. What fits nothing is counted and dropped; a peer cannot make us do more than that. Replies and immediates
  * come in any order: after each of them the request is looked at (kvc_req_settle), and it is done once the number of
  * writes is final and as many immediates were counted.
  *
@@ -148,6 +148,10 @@ static bool own_reply(struct kvc_client *c, struct kvc_link *l, struct kvc_req *
 		return false;
 	kvc_map_del(&l->map, r->id);
 	r->id = 0;
+	if (KV_UNLIKELY(p->type == WIRE_PING))
+		kvc_link_nonce(l, p->ping.nonce);
+	else
+		l->nonce = 0; /* the server serves this link */
 	if (r->state == KVC_REQ_SENT)
 		r->status = take_reply(c, r, p);
 	else if (p->type == WIRE_GET && p->flags & WIRE_GET_LEASED)
@@ -191,26 +195,18 @@ static bool cancel_reply(struct kvc_client *c, struct kvc_link *l, struct kvc_re
 
 /* ---- frames ---- */
 
-static struct kvc_session *session_of(struct kvc_client *c, const struct wire_frame *frame)
+static struct kvc_link *link_of(struct kvc_client *c, const struct wire_frame *frame)
 {
-	for (unsigned i = 0; i < c->pool->num_servers; i++) {
-		struct kvc_session *s = c->node[i].session;
-		if (s && s->open && kv_equal_secret(s->token, frame->token, KV_TOKEN_LEN))
-			return s;
-	}
-	return NULL;
+	struct kvc_session *s = frame->mark < c->pool->num_servers ? c->node[frame->mark].session : NULL;
+	if (!s || !s->open || s->number != frame->session || frame->shard >= s->shards || frame->link >= s->links_per_shard)
+		return NULL;
+	return &s->link[frame->shard * s->links_per_shard + frame->link];
 }
 
 /* False: the reply belongs to nothing. */
-static bool reply_take(struct kvc_client *c, struct kvc_session *s, const struct wire_reply *p)
+static bool reply_take(struct kvc_client *c, struct kvc_link *l, const struct wire_reply *p)
 {
-	uint32_t shard = (uint32_t)(p->id >> 48), index = p->id >> 40 & 0xFF;
-	struct kvc_link *l;
-	struct kvc_req *r;
-	if (shard >= s->shards || index >= s->links_per_shard)
-		return false;
-	l = &s->link[shard * s->links_per_shard + index];
-	r = kvc_map_get(&l->map, p->id);
+	struct kvc_req *r = kvc_map_get(&l->map, p->id);
 	if (!r)
 		return false;
 	l->heard_ns = loop_turn_now(c->loop);
@@ -223,16 +219,16 @@ void kvc_client_message(void *arg, unsigned rail, const uint8_t *data, size_t le
 	struct wire_reader reader;
 	struct wire_frame frame;
 	struct wire_reply reply;
-	struct kvc_session *s;
+	struct kvc_link *l;
 	int rc = wire_frame_open(&reader, data, len, &frame);
 	(void)rail;
 	if (rc < 0)
 		goto bad;
-	s = session_of(c, &frame);
-	if (!s)
+	l = link_of(c, &frame);
+	if (!l || wire_unseal(&l->seal, data, len) != 0)
 		goto bad;
 	while ((rc = wire_reply_next(&reader, &reply)) == 1) {
-		if (!reply_take(c, s, &reply))
+		if (!reply_take(c, l, &reply))
 			kvc_add(&c->count.bad_frames, 1);
 	}
 	if (rc == 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* session.c -- what one WELCOME gave us: token, shards, peers and links, and how all of it ends at once.
+/* session.c -- what one WELCOME gave us: number, shards, peers and links, and how all of it ends at once.
  *
  * A session is used by one connection and never revived: a new connection makes a new one, with new links, ids and
  * credits. It stays in memory until the engine returned the last frame of it, which is why it is counted.
@@ -11,9 +11,10 @@
 
 #include "kvclient/client.h"
 
-static int link_init(struct kvc_session *s, unsigned shard, unsigned index)
+static int link_init(struct kvc_session *s, unsigned shard, unsigned index, const uint8_t secret[BOOT_FRAME_SECRET])
 {
 	struct kvc_link *l = &s->link[shard * s->links_per_shard + index];
+	int rc = boot_frame_seal(secret, s->number, shard, index, false, &l->seal);
 	l->session = s;
 	l->shard = (uint16_t)shard;
 	l->index = (uint16_t)index;
@@ -27,7 +28,17 @@ static int link_init(struct kvc_session *s, unsigned shard, unsigned index)
 	kv_list_init(&l->sent);
 	kv_list_init(&l->release_node);
 	kv_list_init(&l->turns);
-	return kvc_map_init(&l->map, s->credits);
+	return rc ? rc : kvc_map_init(&l->map, s->credits);
+}
+
+static int links_init(struct kvc_session *s)
+{
+	uint8_t secret[BOOT_FRAME_SECRET];
+	int rc = boot_frame_secret(s->node->conn, s->token, secret);
+	for (uint32_t i = 0; i < s->num_links && rc == 0; i++)
+		rc = link_init(s, i / s->links_per_shard, i % s->links_per_shard, secret);
+	explicit_bzero(secret, sizeof(secret));
+	return rc;
 }
 
 int kvc_session_create(struct kvc_node *n, const struct wire_welcome_msg *w, unsigned links_per_shard,
@@ -36,7 +47,7 @@ int kvc_session_create(struct kvc_node *n, const struct wire_welcome_msg *w, uns
 	uint32_t links = (uint32_t)w->shards * links_per_shard;
 	uint8_t host[16];
 	struct kvc_session *s = calloc(1, sizeof(*s) + links * sizeof(s->link[0]));
-	int rc = 0;
+	int rc;
 	if (!s)
 		return -KV_ENOMEM;
 	s->node = n;
@@ -54,8 +65,7 @@ int kvc_session_create(struct kvc_node *n, const struct wire_welcome_msg *w, uns
 	s->num_links = links;
 	kv_host_id(host);
 	s->out_max = memcmp(host, w->host_id, sizeof(host)) == 0 ? links * (uint64_t)KVC_LINK_OUT : UINT64_MAX;
-	for (uint32_t i = 0; i < links && rc == 0; i++)
-		rc = link_init(s, i / links_per_shard, i % links_per_shard);
+	rc = links_init(s);
 	if (rc < 0) {
 		kvc_session_unref(s);
 		return rc;
@@ -68,8 +78,10 @@ void kvc_session_unref(struct kvc_session *s)
 {
 	if (--s->refs > 0)
 		return;
-	for (uint32_t i = 0; i < s->num_links; i++)
+	for (uint32_t i = 0; i < s->num_links; i++) {
 		kvc_map_fini(&s->link[i].map);
+		kv_seal_close(&s->link[i].seal);
+	}
 	explicit_bzero(s->token, sizeof(s->token));
 	kvc_arenas_free(&s->arenas);
 	free(s);
@@ -143,6 +155,8 @@ void kvc_session_fail(struct kvc_session *s, int status, bool safe)
 	for (uint32_t i = 0; i < s->num_links; i++) {
 		struct kvc_link *l = &s->link[i];
 		kv_list_del(&l->dirty_node);
+		l->nonce = 0;
+		l->prove_due = false;
 		kvc_release_end(l);
 		while ((n = kv_list_pop(&l->cancels)))
 			;

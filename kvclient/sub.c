@@ -55,7 +55,6 @@ static void lanes_free(struct kvc_sub_at *at)
 {
 	free(at->lane);
 	at->lane = NULL;
-	explicit_bzero(at->token, sizeof(at->token));
 }
 
 static void sub_free(struct kvc_sub *sub)
@@ -288,7 +287,6 @@ static int granted(struct kvc_node *n, const struct wire_session_ok *ok)
 		return -KV_EPROTO;
 	at->number = ok->session;
 	at->credits = ok->credits;
-	memcpy(at->token, ok->token, sizeof(at->token));
 	if (at->sub->gone || lanes_make(at, n->session) < 0) {
 		parting(at);
 		changed(at->sub);
@@ -593,7 +591,6 @@ bool kvc_frame_switch(struct wire_writer *w, const struct kvc_req *r, const stru
 	struct wire_request q = {.type = WIRE_SESSION, .session.number = at ? at->number : 0};
 	if (wire_frame_room(w) < WIRE_SESSION_BYTES + wire_request_size(&r->wire) || w->records > WIRE_RECORDS_MAX - 2)
 		return false;
-	memcpy(q.session.token, at ? at->token : r->link->session->token, KV_TOKEN_LEN);
 	if (wire_request_add(w, &q) < 0)
 		return false;
 	*whose = at;

@@ -44,7 +44,6 @@ struct kvc_sub_at {
 	uint8_t state;
 	uint32_t id; /* of the question */
 	uint32_t number, credits;
-	uint8_t token[KV_TOKEN_LEN];
 	int status;
 	uint64_t refused_ns;
 	struct kvc_lane *lane; /* one per shard, from when it is open until the connection ends */

@@ -47,21 +47,21 @@ static bool stop(struct request *r, const struct wire_request *q, uint32_t *out_
 void cancel_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	uint64_t id = q->cancel.id;
-	enum window_verdict verdict = window_mark(&l->window, id);
+	enum kv_window_verdict verdict = kv_window_mark(&l->window, id);
 	struct wire_reply reply = {.type = WIRE_CANCEL, .id = q->id, .cancel = {.id = id, .state = WIRE_CANCEL_DONE}};
 	struct request *r;
 
 	(void)now_ns;
 	shard_count(l->session->shard, WIRE_STAT_CANCELS);
 	pack_close(l->session->shard);
-	if (verdict == WINDOW_NEW) {
-		l->posted[id % WINDOW_WIDTH] = 0;
+	if (verdict == KV_WINDOW_NEW) {
+		l->posted[id % KV_WINDOW_WIDTH] = 0;
 		reply.cancel.state = WIRE_CANCEL_UNSEEN;
-	} else if (verdict == WINDOW_BELOW) {
+	} else if (verdict == KV_WINDOW_BELOW) {
 		reply.status = WIRE_STALE;
 		reply.cancel.posted = UINT32_MAX;
 	} else if ((r = find_active(l, id)) == NULL) {
-		reply.cancel.posted = l->posted[id % WINDOW_WIDTH];
+		reply.cancel.posted = l->posted[id % KV_WINDOW_WIDTH];
 	} else if (l->owner->number && r->owner != l->owner) {
 		reply.status = WIRE_STALE;
 		reply.cancel.posted = UINT32_MAX;

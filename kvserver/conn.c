@@ -79,6 +79,8 @@ static void run_open(struct call *call)
 	struct conn_call *cc = of(call);
 	struct conn *c = cc->conn;
 	struct session_args args = {.number = c->number,
+				    .mark = c->mark,
+				    .frame_secret = c->frame_secret,
 				    .client_id = c->client_id,
 				    .addrs = c->addr,
 				    .rails = c->rails,
@@ -86,9 +88,7 @@ static void run_open(struct call *call)
 				    .anew = &c->anew};
 	int rc;
 
-	memcpy(args.token, c->token, KV_TOKEN_LEN);
 	rc = session_open(call->shard, &args, &cc->session, &cc->error);
-	explicit_bzero(args.token, KV_TOKEN_LEN);
 	for (unsigned i = 0; rc == 0 && i < call->shard->info.rails; i++)
 		rc = te_address(call->shard->te, i, &cc->addr[i]);
 	call_finish(call, rc);
@@ -242,6 +242,9 @@ static int admit(struct conn *c, struct kv_error *err)
 	rc = kv_entropy_fill(s->opt.entropy, c->token, sizeof(c->token));
 	if (rc)
 		return kv_fail(err, rc, "no entropy for a session token: %s", kv_strerror(rc));
+	rc = boot_frame_secret(c->boot, c->token, c->frame_secret);
+	if (rc)
+		return kv_fail(err, rc, "no keys for the frames of a session: %s", kv_strerror(rc));
 	c->slot = slot_take(s, &c->number);
 	if (c->slot < 0)
 		return kv_fail(err, -KV_EFULL, "sessions of earlier clients still have transfers in flight; try again");
@@ -331,9 +334,11 @@ static int hello_await(struct conn *c)
 		rc = admit(c, &err);
 	if (rc == 0) {
 		c->client_id = m.hello.client_id;
+		c->mark = m.hello.mark;
 		addresses_copy(c, m.hello.addr, m.hello.rails);
 		rc = conn_all_await(c, run_open, &err);
 	}
+	explicit_bzero(c->frame_secret, sizeof(c->frame_secret));
 	if (rc) {
 		refuse_await(c, rc, err.text);
 		return rc;

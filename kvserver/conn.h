@@ -49,6 +49,8 @@ struct conn {
 	int slot; /* -1: none */
 	uint32_t number;
 	uint8_t token[KV_TOKEN_LEN];
+	uint8_t frame_secret[BOOT_FRAME_SECRET]; /* until its sessions are open on the shards */
+	uint32_t mark;
 	uint64_t client_id;
 	unsigned rails;
 	struct te_address addr[KV_RAILS_MAX]; /* the client's */
@@ -59,7 +61,6 @@ struct conn {
 	struct region *region;
 	uint32_t region_id;
 	uint32_t owner_number;
-	uint8_t owner_token[KV_TOKEN_LEN];
 	unsigned pending;
 	unsigned stopping; /* calls of stop_await */
 	struct co *beater;

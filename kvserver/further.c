@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* further.c -- further sessions on a control connection: who may open one, and its number and token (docs/PROTOCOL.md 2.7).
+/* further.c -- further sessions on a control connection: who may open one, and its number (docs/PROTOCOL.md 2.7).
  *
  * Nothing is kept of a question that was not granted: the challenge is the connection's, the id in the question has to ascend, and
  * the proof is looked at once. So a flood of questions costs a hash each and no memory. A proof that is wrong is answered late,
@@ -28,9 +28,7 @@ static struct conn_call *of(struct call *call)
 
 static void run_open(struct call *call)
 {
-	const struct conn *c = of(call)->conn;
-
-	call_finish(call, owner_open(of(call)->session, c->owner_number, c->owner_token));
+	call_finish(call, owner_open(of(call)->session, of(call)->conn->owner_number));
 }
 
 static void run_end(struct call *call)
@@ -176,7 +174,7 @@ static int room_check(const struct conn *c, struct kv_error *err)
 	return 0;
 }
 
-/* Number, token and a place on every shard. */
+/* A number, and a place on every shard. */
 static int admit_await(struct conn *c, uint32_t *out_at, struct kv_error *err)
 {
 	struct further *f = &c->further;
@@ -184,9 +182,6 @@ static int admit_await(struct conn *c, uint32_t *out_at, struct kv_error *err)
 
 	if (rc)
 		return rc;
-	rc = kv_entropy_fill(c->server->opt.entropy, c->owner_token, sizeof(c->owner_token));
-	if (rc)
-		return kv_fail(err, rc, "no entropy for a session token: %s", kv_strerror(rc));
 	rc = place_take(f, out_at);
 	if (rc)
 		return kv_fail(err, rc, "the server has no memory for another session");
@@ -213,13 +208,10 @@ static int granted_await(struct conn *c, const struct wire_session_open *o)
 		return refuse_await(c, o->id, rc, err.text);
 	m.session_ok = (struct wire_session_ok){
 		.id = o->id, .session = c->owner_number, .credits = owner_credits(c->server->opt.credits)};
-	memcpy(m.session_ok.token, c->owner_token, KV_TOKEN_LEN);
 	control_count(c->server, WIRE_STAT_SESSIONS_OPENED);
 	rc = conn_send_await(c, &m);
 	kv_debug(c->server->opt.log, "client %s: session %u has further session %u, client id %llu%s%s", conn_name(c, name, sizeof(name)),
 		 c->number, c->owner_number, (unsigned long long)o->client_id, o->identity[0] ? ", identity " : "", o->identity);
-	explicit_bzero(m.session_ok.token, KV_TOKEN_LEN);
-	explicit_bzero(c->owner_token, KV_TOKEN_LEN);
 	return rc;
 }
 

@@ -101,7 +101,9 @@ void ping_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	struct wire_reply r = {.type = WIRE_PING,
 			       .id = q->id,
-			       .ping = {.cookie = q->ping.cookie, .turns = loop_turns(l->session->shard->loop)}};
+			       .ping = {.cookie = q->ping.cookie,
+					.turns = loop_turns(l->session->shard->loop),
+					.nonce = l->proven ? 0 : l->nonce}};
 
 	(void)now_ns;
 	reply_put(l, &r, NULL);

@@ -21,7 +21,6 @@ struct owner {
 	uint32_t credits;        /* requests that it may have unanswered here */
 	uint32_t active;         /* requests begun and not answered */
 	uint32_t requests;       /* ... and not freed */
-	uint8_t token[KV_TOKEN_LEN]; /* of a further one */
 	uint64_t received;
 	struct pins pins;
 	struct call *gone; /* set: it ends; finished when no request of it is left, which frees it */
@@ -39,14 +38,14 @@ static inline uint32_t owner_credits(uint32_t link_credits)
 }
 
 /* owner_open -- 0; -KV_ENOMEM; -KV_EEXIST. */
-int owner_open(struct session *s, uint32_t number, const uint8_t token[KV_TOKEN_LEN]);
+int owner_open(struct session *s, uint32_t number);
 
 /* owner_end -- no more requests of it are taken, those under way are stopped, its stages and pins go. When nothing of it is in
  * flight it is freed and `gone` finished; call->status is 0 then. *out_received: the requests it sent here; 0 when there is no
  * such one, and `gone` is finished at once. */
 void owner_end(struct session *s, uint32_t number, struct call *gone, uint64_t *out_received);
 
-/* owner_switch -- whose the records behind this SESSION record are: NULL when number or token is wrong, which is counted. */
+/* owner_switch -- whose the records behind this SESSION record are: NULL when there is no such one, which is counted. */
 struct owner *owner_switch(struct session *s, const struct wire_request *q);
 
 /* owner_settle -- a request of it was freed. May free it. */

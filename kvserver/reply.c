@@ -17,8 +17,8 @@
  * behind those writes or not at all: if that cannot be, the session is made new (frame_lost).
  *
  * Invariants. link->msg is not NULL exactly while the link is in shard->dirty; link->holding is not empty exactly while
- * it is in shard->blocked. A frame carries the session number that the server gave: the client knows its sessions by
- * token. */
+ * it is in shard->blocked. A frame carries the session number that the server gave and the mark that the client gave, by
+ * which it knows its sessions. */
 #include "kvserver/reply.h"
 
 #include "kvserver/shard.h"
@@ -42,7 +42,7 @@ static void frame_failed(const struct link *l, const struct te_msg *msg, int sta
 	struct session *s = l->session;
 
 	s->shard->stat[WIRE_STAT_DROPPED_REPLIES] += wire_frame_records(msg->data);
-	if (status != -KV_ETIMEOUT && l->works)
+	if (status != -KV_ETIMEOUT && (l->proven || s->links == 1))
 		session_lost(s, 0);
 }
 
@@ -82,13 +82,13 @@ static void frame_forget(struct link *l)
 }
 
 /* The connection that the bytes went to may be gone, and with it the bytes: what the frame says is not true any
- * more. */
+ * more. Or it could not be sealed. */
 static void frame_lost(struct link *l)
 {
 	struct session *s = l->session;
 
 	s->shard->stat[WIRE_STAT_DROPPED_REPLIES] += wire_frame_records(l->msg->data);
-	kv_debug(s->shard->opt.log, "shard %u: replies of session %u could not follow their bytes at once", s->shard->opt.index, s->number);
+	kv_debug(s->shard->opt.log, "shard %u: replies of session %u could not be sealed, or could not follow their bytes at once", s->shard->opt.index, s->number);
 	frame_forget(l);
 	session_lost(s, 0);
 }
@@ -101,6 +101,10 @@ static void frame_send(struct link *l)
 	msg->len = wire_frame_end(&l->writer);
 	if (msg->len == 0) {
 		frame_forget(l); /* what it was begun for came to nothing */
+		return;
+	}
+	if (KV_UNLIKELY(wire_seal(&l->seal, msg->data, msg->len) != 0)) {
+		frame_lost(l);
 		return;
 	}
 	msg->sent = frame_sent;
@@ -119,7 +123,7 @@ static void frame_send(struct link *l)
 static bool frame_begin(struct link *l)
 {
 	struct session *s = l->session;
-	struct wire_frame frame = {.session = s->number, .link = l->index};
+	struct wire_frame frame = {.session = s->number, .mark = s->mark, .link = l->index, .shard = (uint8_t)s->shard->opt.index};
 
 	l->msg = frame_allowed(l) ? te_msg_acquire(s->shard->te) : NULL;
 	if (!l->msg)
@@ -127,7 +131,6 @@ static bool frame_begin(struct link *l)
 	l->frames++;
 	s->shard->frames++;
 	s->frames++;
-	memcpy(frame.token, s->token, KV_TOKEN_LEN);
 	wire_frame_begin(&l->writer, l->msg->data, KV_MSG_MAX, &frame);
 	kv_list_add_tail(&s->shard->dirty, &l->dirty);
 	return true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* session.c -- a client's session on one shard: OPEN, then ENDING, then freed.
  *
- * OPEN: frames with its number and token are read. ENDING: nothing is read or sent any more; transfers are stopped, and
+ * OPEN: frames with its number and seal are read. ENDING: nothing is read or sent any more; transfers are stopped, and
  * those that were posted keep request, block and peer until the engine says that they are over (the blocks count as
  * quarantined). With the last request the peer is closed and the session freed. The peer stays open until then so that
  * a fence can still be aimed at it. Its memory stays a little longer if the engine still has reply frames of it (GONE).
@@ -23,19 +23,6 @@
 
 /* ---- open ---- */
 
-static void link_init(struct session *s, unsigned index)
-{
-	struct link *l = &s->link[index];
-
-	l->session = s;
-	l->owner = &s->own;
-	l->index = (uint8_t)index;
-	window_init(&l->window);
-	kv_list_init(&l->holding);
-	kv_list_init(&l->blocked);
-	kv_list_init(&l->dirty);
-}
-
 static struct session *session_alloc(struct shard *shard, const struct session_args *a, struct te_peer *peer)
 {
 	unsigned links = te_peer_links(peer);
@@ -45,7 +32,7 @@ static struct session *session_alloc(struct shard *shard, const struct session_a
 		return NULL;
 	s->shard = shard;
 	s->number = a->number;
-	memcpy(s->token, a->token, KV_TOKEN_LEN);
+	s->mark = a->mark;
 	s->client_id = a->client_id;
 	s->peer = peer;
 	s->received = a->received;
@@ -59,12 +46,22 @@ static struct session *session_alloc(struct shard *shard, const struct session_a
 	pins_init(&s->own.pins);
 	for (unsigned i = 0; i < REGION_BUCKETS; i++)
 		kv_list_init(&s->regions[i]);
-	for (unsigned i = 0; i < links; i++) {
-		link_init(s, i);
-		s->link[i].works = links == 1;
-		te_peer_link_use(peer, i, links == 1);
-	}
 	return s;
+}
+
+static void links_close(struct session *s)
+{
+	for (unsigned i = 0; i < s->links; i++)
+		link_close(&s->link[i]);
+}
+
+static int links_open(struct session *s, const struct session_args *a)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; rc == 0 && i < s->links; i++)
+		rc = link_open(&s->link[i], s, i, a->frame_secret);
+	return rc;
 }
 
 int session_open(struct shard *shard, const struct session_args *a, struct session **out, struct kv_error *err)
@@ -86,17 +83,17 @@ int session_open(struct shard *shard, const struct session_args *a, struct sessi
 		te_peer_close(&peer);
 		return kv_fail(err, -KV_ENOMEM, "no memory for a session");
 	}
+	rc = links_open(s, a);
+	if (rc) {
+		links_close(s);
+		free(s);
+		te_peer_close(&peer);
+		return kv_fail(err, rc, "no keys or no nonces for the links of a session: %s", kv_strerror(rc));
+	}
 	shard->slot[slot] = s;
 	shard->session_count++;
 	*out = s;
 	return 0;
-}
-
-int session_readdress(struct session *s, const struct te_address *addrs, unsigned rails, struct kv_error *err)
-{
-	if (!s->shard->te)
-		return kv_fail(err, -KV_ECLOSED, "the server is closing");
-	return te_peer_readdress(s->peer, addrs, rails, err);
 }
 
 /* ---- end ---- */
@@ -122,7 +119,7 @@ static void session_free(struct session *s)
 	shard->slot[s->number & 0xFFFF] = NULL;
 	shard->session_count--;
 	s->state = SESSION_GONE;
-	explicit_bzero(s->token, KV_TOKEN_LEN);
+	links_close(s);
 	if (s->frames == 0)
 		free(s);
 	call_finish(gone, 0);
@@ -181,6 +178,25 @@ void session_stop(struct session *s)
 	pins_clear(&s->shard->store, &s->own.pins);
 	owners_drop(s);
 	leases_leave(s);
+}
+
+/* Nothing that was asked from the old address goes to the new one, which is whose it says only once it is proven. */
+int session_readdress(struct session *s, const struct te_address *addrs, unsigned rails, struct kv_error *err)
+{
+	int rc = 0;
+
+	if (!s->shard->te)
+		return kv_fail(err, -KV_ECLOSED, "the server is closing");
+	stages_drop(s);
+	requests_stop(s);
+	for (unsigned i = 0; i < s->links; i++) {
+		int failed = link_unprove(&s->link[i]);
+		reply_drop(&s->link[i]);
+		rc = rc ? rc : failed;
+	}
+	if (rc)
+		return kv_fail(err, rc, "no entropy for the nonces of a session: %s", kv_strerror(rc));
+	return te_peer_readdress(s->peer, addrs, rails, err);
 }
 
 void session_end(struct session *s, struct call *gone)
@@ -286,32 +302,23 @@ static void release_take(struct session *s, const struct wire_request *q)
 		lease_release(s, wire_release_lease(q->release.leases, i));
 }
 
-/* A client with several links to us uses only those that have answered its PING, and says so. */
-static void link_works(struct link *l, const struct wire_request *q)
-{
-	if (q->type == WIRE_PING && !(q->flags & WIRE_PING_WORKS))
-		return;
-	l->works = true;
-	te_peer_link_use(l->session->peer, l->index, true);
-}
-
 static void request_take(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	struct shard *shard = l->session->shard;
 	struct owner *o = l->owner;
 
+	if (KV_UNLIKELY(!l->proven) && !link_admits(l, q->type, now_ns))
+		return;
 	if (q->type == WIRE_RELEASE) {
 		release_take(l->session, q);
 		return;
 	}
 	o->received++;
-	if (window_mark(&l->window, q->id) != WINDOW_NEW) {
+	if (kv_window_mark(&l->window, q->id) != KV_WINDOW_NEW) {
 		shard_count(shard, WIRE_STAT_DUPLICATE_REQUESTS);
 		return;
 	}
-	if (KV_UNLIKELY(!l->works))
-		link_works(l, q);
-	l->posted[q->id % WINDOW_WIDTH] = 0;
+	l->posted[q->id % KV_WINDOW_WIDTH] = 0;
 	if (q->type == WIRE_CANCEL) {
 		cancel_begin(l, q, now_ns);
 	} else if (l->active + l->held >= shard->opt.credits || o->active >= o->credits) {
@@ -333,6 +340,10 @@ static unsigned record_take(struct link *l, const struct wire_request *q, uint64
 	if (KV_UNLIKELY(q->type == WIRE_SESSION)) {
 		pack_close(l->session->shard); /* it is one owner's */
 		l->owner = owner_switch(l->session, q);
+		return 0;
+	}
+	if (KV_UNLIKELY(q->type == WIRE_PROVE)) {
+		link_prove(l, q->prove.nonce);
 		return 0;
 	}
 	if (KV_LIKELY(l->owner != NULL))

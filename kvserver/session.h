@@ -5,11 +5,11 @@
 
 #include <stdatomic.h>
 
+#include "bootstrap/bootstrap.h"
 #include "engine/engine.h"
 #include "kvserver/call.h"
 #include "kvserver/owner.h"
 #include "kvserver/region.h"
-#include "kvserver/window.h"
 #include "wire/wire.h"
 
 enum {
@@ -23,8 +23,12 @@ struct link {
 	struct session *session;
 	struct owner *owner;    /* whose the records are that are being read; else the session's own */
 	uint8_t index;
-	bool works; /* the client has had an answer by it: data may go by it, and replies that fail are worth a new session */
-	struct window window;
+	bool proven;            /* the client has shown that it is at the address: it is served, and data may go by it (link.c) */
+	uint32_t pings;         /* answered while it was not, since ... */
+	uint64_t unproven_ns;
+	uint64_t nonce;         /* that proves it; not 0 */
+	struct kv_seal seal;
+	struct kv_window window;
 	uint32_t active;        /* requests begun and not answered */
 	uint32_t held;          /* replies waiting for a send buffer */
 	uint32_t frames;        /* reply frames begun and not yet out of the engine's hands */
@@ -34,7 +38,7 @@ struct link {
 	struct te_msg *msg;     /* the reply frame being filled */
 	bool follows;           /* it has replies that must arrive behind bytes (te_msg_follow) */
 	struct wire_writer writer;
-	uint32_t posted[WINDOW_WIDTH]; /* by id % WINDOW_WIDTH: data writes that the request made, for a late CANCEL */
+	uint32_t posted[KV_WINDOW_WIDTH]; /* by id % KV_WINDOW_WIDTH: data writes that the request made, for a late CANCEL */
 };
 
 /* GONE: nothing refers to it any more but reply frames that the engine has not given back. */
@@ -42,8 +46,7 @@ enum session_state { SESSION_OPEN, SESSION_ENDING, SESSION_GONE };
 
 struct session {
 	struct shard *shard;
-	uint32_t number;
-	uint8_t token[KV_TOKEN_LEN];
+	uint32_t number, mark; /* mark: what the client calls it, in all frames */
 	enum session_state state;
 	uint64_t ended_ns;
 	uint64_t client_id;
@@ -70,7 +73,8 @@ struct session {
 
 struct session_args {
 	uint32_t number; /* never 0: the lower 16 bits are the slot, the upper ones a generation */
-	uint8_t token[KV_TOKEN_LEN];
+	uint32_t mark;
+	const uint8_t *frame_secret; /* BOOT_FRAME_SECRET bytes, that keys of frames are made of; not kept */
 	uint64_t client_id;
 	const struct te_address *addrs;
 	unsigned rails;
@@ -78,7 +82,7 @@ struct session_args {
 	_Atomic bool *anew;
 };
 
-/* session_open -- insert the client's addresses; requests may come from now on. 0, -KV_ENOMEM, -KV_EFULL, -KV_ECLOSED,
+/* session_open -- insert the client's addresses; requests may come from now on, by each link once its client has proven it. 0, -KV_ENOMEM, -KV_EFULL, -KV_ECLOSED,
  * or the engine's code with *err. */
 int session_open(struct shard *shard, const struct session_args *args, struct session **out, struct kv_error *err);
 
@@ -93,6 +97,8 @@ void session_end(struct session *s, struct call *gone);
 /* session_when_idle -- finish `idle` as soon as no request of the session is in flight (at once if there is none). */
 void session_when_idle(struct session *s, struct call *idle);
 
+/* session_readdress -- the client has other addresses: what was under way for it is stopped without an answer, and it has to prove its
+ * links again. 0, -KV_ECLOSED, or what kv_entropy_fill and te_peer_readdress say; the links are unproven then, too. */
 int session_readdress(struct session *s, const struct te_address *addrs, unsigned rails, struct kv_error *err);
 
 /* session_region_add -- 0, -KV_EEXIST, -KV_ELIMIT or -KV_ENOMEM. session_region_revoke -- finish `revoked` when nothing
@@ -102,8 +108,20 @@ void session_region_revoke(struct session *s, uint32_t id, struct call *revoked)
 struct region_use *session_region_find(const struct session *s, uint32_t id);
 void region_use_release(struct region_use *u);
 
-/* session_frame -- the records of a frame whose session and token were checked. */
+/* session_frame -- the records of a frame that was unsealed. */
 void session_frame(struct session *s, unsigned link, struct wire_reader *records, uint64_t now_ns);
+
+/* ---- link.c ---- */
+
+/* link_open -- 0, -KV_ENOMEM, or what kv_entropy_fill says; link_close follows in any case. */
+int link_open(struct link *l, struct session *s, unsigned index, const uint8_t secret[BOOT_FRAME_SECRET]);
+void link_close(struct link *l);
+
+/* link_unprove -- a new nonce, and until it comes back nothing but PING is served by this link. What kv_entropy_fill says.
+ * link_prove -- a nonce came. link_admits -- whether a request by a link that is not proven is served; if not it is counted. */
+int link_unprove(struct link *l);
+void link_prove(struct link *l, uint64_t nonce);
+bool link_admits(struct link *l, uint8_t type, uint64_t now_ns);
 
 /* session_lost -- `writes` data writes of it failed after they had been posted, or replies to it did (0). Their
  * immediates may never come, or they themselves, and the client waits for them: it is told to begin a new session.

@@ -5,9 +5,9 @@
  * up bytes of values that arrive and sends the frames. The loop's thread is the only one in here after shard_start;
  * control work comes as calls (call.h).
  *
- * A frame is believed step by step: layout, then session number, then token in constant time, then link, and only then
- * its records. What fails is counted and dropped without an answer: an answer would have to go to whom the sender
- * claims to be.
+ * A frame is believed step by step: layout, then session, link and shard, which say under which key its tag must be right, then the
+ * tag in constant time, then its counter, and only then its records. What fails is counted and dropped without an answer: an
+ * answer would have to go to whom the sender claims to be.
  *
  * When the engine was rebuilt all peers are void. Nothing is mended in place: the control loop ends the sessions, and
  * clients come back for the new addresses.
@@ -39,6 +39,7 @@ static void shard_message(void *arg, unsigned rail, const uint8_t *data, size_t 
 	struct wire_reader reader;
 	struct wire_frame frame;
 	struct session *session;
+	int rc;
 
 	(void)rail;
 	if (wire_frame_open(&reader, data, len, &frame) != 0) {
@@ -46,14 +47,19 @@ static void shard_message(void *arg, unsigned rail, const uint8_t *data, size_t 
 		return;
 	}
 	session = shard_session(s, frame.session);
-	if (!session || session->state != SESSION_OPEN)
+	if (!session || session->state != SESSION_OPEN) {
 		shard_count(s, WIRE_STAT_UNKNOWN_SESSION);
-	else if (!kv_equal_secret(session->token, frame.token, KV_TOKEN_LEN))
-		shard_count(s, WIRE_STAT_BAD_TOKEN);
-	else if (frame.link >= session->links)
+		return;
+	}
+	if (frame.link >= session->links || frame.shard != s->opt.index || frame.mark != session->mark) {
 		shard_count(s, WIRE_STAT_BAD_FRAMES);
-	else
+		return;
+	}
+	rc = wire_unseal(&session->link[frame.link].seal, data, len);
+	if (KV_LIKELY(rc == 0))
 		session_frame(session, frame.link, &reader, loop_turn_now(s->loop));
+	else
+		shard_count(s, rc == -KV_EEXIST ? WIRE_STAT_REPLAYED_FRAMES : WIRE_STAT_BAD_TAG);
 }
 
 /* Clients are not asked to write into our memory: an immediate here is noise of theirs. */
@@ -558,7 +564,7 @@ int shard_create(const struct shard_options *options, const struct kv_entropy *e
 
 	if (!s)
 		return kv_fail(err, rc, "no memory for a shard");
-	*s = (struct shard){.opt = *options, .loop = options->loop, .slots = KV_MIN(options->sessions_max, 0xFFFFu)};
+	*s = (struct shard){.opt = *options, .loop = options->loop, .entropy = entropy, .slots = KV_MIN(options->sessions_max, 0xFFFFu)};
 	shard_init(s);
 	s->slot = calloc(s->slots, sizeof(s->slot[0]));
 	if (!s->slot) {

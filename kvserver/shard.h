@@ -56,6 +56,7 @@ struct shard_options {
 struct shard {
 	struct shard_options opt;
 	struct loop *loop;
+	const struct kv_entropy *entropy;
 	struct te *te; /* NULL once closed */
 	struct te_info info;
 	struct kv_area area;

@@ -8,6 +8,8 @@
 # A mutant is a patch of a few production sources. Its head says, one a line:
 #   bug: what is wrong      rule: the rule of docs/OWNERSHIP.md that it breaks
 #   world: of test_sim_rules      seeds: N, of which one must find it      expect: what the failure must say (extended regular expression)
+# What the simulation cannot show (it has no strangers) names a test program instead of world and seeds, and the test that must fail:
+#   program: tests/FOLDER/test_NAME      expect: what its output must say of the failure
 # The copy of the tree that is patched, build/mutants/NAME, has the objects too, so that only what was changed is compiled. A patch that does not apply, a
 # mutant that passes its N seeds and one that fails otherwise than expected are failures, and so is a seed that fails without any mutant.
 # Speaks TAP.
@@ -19,6 +21,7 @@ out=build/mutants
 patches=tests/sim/mutants
 program=tests/sim/test_sim_rules
 layers="base loop wire bootstrap engine kvclient kvserver"
+seams="ring fab" # libraries of layers' folders that only programs other than the simulation link
 limit=120 # seconds for one mutant's seeds
 
 head_of() { # PATCH FIELD
@@ -26,8 +29,8 @@ head_of() { # PATCH FIELD
 }
 
 # A copy of what the program is made of, sources and objects with their times.
-copy() { # DIRECTORY
-	local l
+copy() { # DIRECTORY [PROGRAM]
+	local l tests
 	rm -rf "$1"
 	mkdir -p "$1/tests" "$1/$built/tests"
 	cp -p Makefile "$1/"
@@ -37,6 +40,12 @@ copy() { # DIRECTORY
 		cp -pR "$l" "$1/"
 		cp -pR "$built/$l" "$built/lib$l.a" "$1/$built/"
 	done
+	[ -n "${2:-}" ] || return 0
+	tests=$(dirname "$2")
+	cp -p tests/*.h "$1/tests/"
+	cp -pR "$tests" "$1/tests/"
+	cp -pR "$built/$tests" "$1/$built/tests/"
+	for l in $seams; do cp -p "$built/lib$l.a" "$1/$built/"; done
 }
 
 said() { # LOG: the first thing that was wrong
@@ -45,13 +54,14 @@ said() { # LOG: the first thing that was wrong
 
 # Prints what was seen; 0: caught as it should be.
 one() { # NAME
-	local patch=$patches/$1.patch dir=$out/$1 log=$out/$1.log world seeds expect rc message
-	world=$(head_of "$patch" world) seeds=$(head_of "$patch" seeds) expect=$(head_of "$patch" expect)
-	if [ -z "$world" ] || [ -z "$seeds" ] || [ -z "$expect" ] || [ -z "$(head_of "$patch" rule)" ]; then
+	local patch=$patches/$1.patch dir=$out/$1 log=$out/$1.log program=$program world seeds expect rc message other
+	world=$(head_of "$patch" world) seeds=$(head_of "$patch" seeds) expect=$(head_of "$patch" expect) other=$(head_of "$patch" program)
+	program=${other:-$program}
+	if [ -z "$other$world" ] || [ -z "$other$seeds" ] || [ -z "$expect" ] || [ -z "$(head_of "$patch" rule)" ]; then
 		echo "the head of the patch lacks a field"
 		return 1
 	fi
-	copy "$dir"
+	copy "$dir" "$other"
 	if ! patch -s -p1 -N -d "$dir" <"$patch" >"$log" 2>&1; then
 		echo "the patch does not apply any more ($(head -n 1 "$log")): mend $dir, then $0 --save $1"
 		return 1
@@ -60,11 +70,17 @@ one() { # NAME
 		echo "does not compile: $(grep -m 1 error "$log")"
 		return 1
 	fi
-	timeout "$limit" "$dir/$built/$program" "$world" 1 "$seeds" >"$log" 2>&1 </dev/null
-	rc=$?
-	message=$(said "$log")
+	if [ -n "$other" ]; then
+		timeout "$limit" "$dir/$built/$program" >"$log" 2>&1 </dev/null
+		rc=$?
+		message=$(grep -aE '^\[  FAILED  \] |^\[  ERROR   \] [a-z]' "$log" | grep -aE -m 1 "$expect")
+	else
+		timeout "$limit" "$dir/$built/$program" "$world" 1 "$seeds" >"$log" 2>&1 </dev/null
+		rc=$?
+		message=$(said "$log")
+	fi
 	if [ $rc -eq 0 ]; then
-		echo "is not found by $seeds seeds of world $world"
+		echo "is not found by ${other:-$seeds seeds of world $world}"
 		return 1
 	fi
 	if ! grep -aqE "$expect" <<<"$message"; then
@@ -129,7 +145,7 @@ if [ ${#names[@]} -eq 0 ]; then
 		names+=("$(basename "$p" .patch)")
 	done
 fi
-declare -A most
+declare -A most=()
 for n in "${names[@]}"; do
 	[ -f "$patches/$n.patch" ] || { echo "Bail out! there is no $patches/$n.patch"; exit 1; }
 	w=$(head_of "$patches/$n.patch" world) s=$(head_of "$patches/$n.patch" seeds)

@@ -109,6 +109,7 @@ static void hello_write(struct wire_out *o, const struct wire_ctrl_msg *m)
 	wire_out_64(o, h->incarnation);
 	wire_out_copy(o, h->host_id, sizeof(h->host_id));
 	wire_out_64(o, h->client_id);
+	wire_out_32(o, h->mark);
 	wire_out_32(o, h->chunk_bytes);
 	wire_out_16(o, h->loops);
 	wire_out_16(o, h->rails);
@@ -130,6 +131,7 @@ static int hello_read(struct wire_cur *c, struct wire_ctrl_msg *m)
 	h->incarnation = wire_cur_64(c);
 	wire_cur_copy(c, h->host_id, sizeof(h->host_id));
 	h->client_id = wire_cur_64(c);
+	h->mark = wire_cur_32(c);
 	h->chunk_bytes = wire_cur_32(c);
 	h->loops = wire_cur_16(c);
 	h->rails = wire_cur_16(c);
@@ -426,7 +428,6 @@ static void opened_write(struct wire_out *o, const struct wire_ctrl_msg *m)
 	wire_out_32(o, s->session);
 	wire_out_32(o, s->credits);
 	wire_out_32(o, 0);
-	wire_out_copy(o, s->token, KV_TOKEN_LEN);
 }
 
 static int opened_read(struct wire_cur *c, struct wire_ctrl_msg *m)
@@ -436,7 +437,6 @@ static int opened_read(struct wire_cur *c, struct wire_ctrl_msg *m)
 	s->session = wire_cur_32(c);
 	s->credits = wire_cur_32(c);
 	wire_cur_check(c, wire_cur_32(c) == 0 && s->id != 0 && s->session != 0 && s->credits != 0);
-	wire_cur_copy(c, s->token, KV_TOKEN_LEN);
 	return 0;
 }
 

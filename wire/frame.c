@@ -3,7 +3,7 @@
  *
  * A frame is one libfabric message, so its length is known twice: from the completion and from the header. Both must
  * agree, and the records must fill it exactly; what does not add up is an error rather than ignored, so that no two
- * readers see different things.
+ * readers see different things. Whether a frame is its sender's, and new, is seal.c's part.
  *
  * Writer: header and records lie in the caller's buffer from the first call on; only the length and the count are
  * written at the end. `len` never exceeds `cap`, and a record that does not fit leaves every byte of the frame as it
@@ -16,17 +16,20 @@
 enum {
 	FRAME_MAGIC = 0,
 	FRAME_VERSION = 2,
-	FRAME_RECORDS = 3,
+	FRAME_LINK = 3,
 	FRAME_SESSION = 4,
-	FRAME_TOKEN = 8,
+	FRAME_TAG = 8,
 	FRAME_LENGTH = 24,
-	FRAME_LINK = 26,
-	FRAME_ZERO_8 = 27,
-	FRAME_ZERO_32 = 28
+	FRAME_RECORDS = 26,
+	FRAME_SHARD = 27,
+	FRAME_MARK = 28,
+	FRAME_COUNTER = 32
 };
 
-_Static_assert(FRAME_TOKEN + KV_TOKEN_LEN == FRAME_LENGTH, "the token fills its place");
-_Static_assert(FRAME_ZERO_32 + 4 == WIRE_FRAME_HEADER, "the header ends with its last field");
+_Static_assert((int)FRAME_TAG + (int)KV_MAC_TAG == (int)FRAME_LENGTH, "the tag fills its place");
+_Static_assert((int)FRAME_COUNTER + 8 == (int)WIRE_FRAME_HEADER, "the header ends with its last field");
+_Static_assert((int)WIRE_RECORDS_AT == (int)FRAME_RECORDS, "wire_frame_records");
+_Static_assert(KV_SHARDS_MAX <= UINT8_MAX, "a shard fits its u8");
 _Static_assert(WIRE_FRAME_HEADER % 8 == 0 && WIRE_RECORD_HEADER % 8 == 0 && KV_MSG_MAX % 8 == 0,
 	       "records stay aligned to 8");
 _Static_assert(KV_MSG_MAX <= UINT16_MAX, "a frame's length fits its u16");
@@ -45,13 +48,14 @@ void wire_frame_begin(struct wire_writer *w, void *buf, uint32_t cap, const stru
 	w->records = 0;
 	kv_put16(p + FRAME_MAGIC, WIRE_MAGIC);
 	p[FRAME_VERSION] = WIRE_VERSION;
-	p[FRAME_RECORDS] = 0;
-	kv_put32(p + FRAME_SESSION, frame->session);
-	memcpy(p + FRAME_TOKEN, frame->token, KV_TOKEN_LEN);
-	kv_put16(p + FRAME_LENGTH, WIRE_FRAME_HEADER);
 	p[FRAME_LINK] = frame->link;
-	p[FRAME_ZERO_8] = 0;
-	kv_put32(p + FRAME_ZERO_32, 0);
+	kv_put32(p + FRAME_SESSION, frame->session);
+	memcpy(p + FRAME_TAG, frame->tag, KV_MAC_TAG);
+	kv_put16(p + FRAME_LENGTH, WIRE_FRAME_HEADER);
+	p[FRAME_RECORDS] = 0;
+	p[FRAME_SHARD] = frame->shard;
+	kv_put32(p + FRAME_MARK, frame->mark);
+	kv_put64(p + FRAME_COUNTER, frame->counter);
 }
 
 uint32_t wire_frame_end(struct wire_writer *w)
@@ -86,12 +90,14 @@ int wire_frame_open(struct wire_reader *r, const void *data, size_t len, struct 
 	/* Another version may lay out all that follows differently: look at nothing else. */
 	if (p[FRAME_VERSION] != WIRE_VERSION)
 		return -KV_EVERSION;
-	if (len > KV_MSG_MAX || len % 8 != 0 || kv_get16(p + FRAME_LENGTH) != len || p[FRAME_RECORDS] == 0 ||
-	    (p[FRAME_ZERO_8] | kv_get32(p + FRAME_ZERO_32)) != 0)
+	if (len > KV_MSG_MAX || len % 8 != 0 || kv_get16(p + FRAME_LENGTH) != len || p[FRAME_RECORDS] == 0)
 		return -KV_EPROTO;
 	out->session = kv_get32(p + FRAME_SESSION);
-	memcpy(out->token, p + FRAME_TOKEN, KV_TOKEN_LEN);
+	out->mark = kv_get32(p + FRAME_MARK);
+	out->counter = kv_get64(p + FRAME_COUNTER);
+	memcpy(out->tag, p + FRAME_TAG, KV_MAC_TAG);
 	out->link = p[FRAME_LINK];
+	out->shard = p[FRAME_SHARD];
 	out->records = p[FRAME_RECORDS];
 	*r = (struct wire_reader){p + WIRE_FRAME_HEADER, p + len, out->records};
 	return 0;

@@ -45,7 +45,8 @@ enum {
 
 	PING_COOKIE = 0,
 	PING_TURNS = 8,
-	PING_FIXED = 16,
+	PING_NONCE = 16,
+	PING_FIXED = 24,
 
 	BENCH_POSTED = 0,
 	BENCH_ZERO = 4,
@@ -59,7 +60,7 @@ enum {
 
 _Static_assert(LEASE_ID == GET_FIXED && LEASE_ZERO + 4 == LEASE_END, "a lease");
 _Static_assert(GET_INLINE_LEN + 4 == GET_FIXED && CANCEL_STATE + 4 == CANCEL_FIXED, "GET, CANCEL");
-_Static_assert(PUT_GENERATION + 8 == PUT_FIXED && PING_TURNS + 8 == PING_FIXED, "PUT, PING");
+_Static_assert(PUT_GENERATION + 8 == PUT_FIXED && PING_NONCE + 8 == PING_FIXED, "PUT, PING");
 _Static_assert(EXISTS_ZERO + 4 == EXISTS_FIXED && STAT_ZERO_32 + 4 == STAT_FIXED && BENCH_ZERO + 4 == BENCH_FIXED,
 	       "EXISTS, STAT, BENCH");
 _Static_assert(PAIR_VALUE + 8 == PAIR_SIZE, "a pair of STAT");
@@ -86,7 +87,7 @@ static const struct {
 	[WIRE_PIN] = {0, WIRE_PIN_RELEASE},
 	[WIRE_STAT] = {STAT_FIXED, 0},
 	[WIRE_CANCEL] = {CANCEL_FIXED, 0},
-	[WIRE_PING] = {PING_FIXED, WIRE_PING_WORKS},
+	[WIRE_PING] = {PING_FIXED, 0},
 	[WIRE_BENCH] = {BENCH_FIXED, 0},
 };
 /* clang-format on */
@@ -237,6 +238,7 @@ static void body_write(uint8_t *p, const struct wire_reply *r)
 	case WIRE_PING:
 		kv_put64(p + PING_COOKIE, r->ping.cookie);
 		kv_put64(p + PING_TURNS, r->ping.turns);
+		kv_put64(p + PING_NONCE, r->ping.nonce);
 		break;
 	case WIRE_BENCH:
 		kv_put32(p + BENCH_POSTED, r->bench.posted);
@@ -338,6 +340,7 @@ static bool body_read(struct wire_cur *c, const uint8_t *p, struct wire_reply *o
 	case WIRE_PING:
 		out->ping.cookie = kv_get64(p + PING_COOKIE);
 		out->ping.turns = kv_get64(p + PING_TURNS);
+		out->ping.nonce = kv_get64(p + PING_NONCE);
 		return true;
 	case WIRE_BENCH:
 		out->bench.posted = kv_get32(p + BENCH_POSTED);

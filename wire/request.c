@@ -67,21 +67,23 @@ enum {
 
 	SESSION_NUMBER = 0,
 	SESSION_ZERO = 4,
-	SESSION_TOKEN = 8,
-	SESSION_FIXED = 24,
+	SESSION_FIXED = 8,
 
 	RELEASE_COUNT = 0,
 	RELEASE_ZERO_16 = 2,
 	RELEASE_ZERO_32 = 4,
 	RELEASE_FIXED = 8,
-	LEASE_SIZE = 8
+	LEASE_SIZE = 8,
+
+	PROVE_NONCE = 0,
+	PROVE_FIXED = 8
 };
 
 _Static_assert(DEST_SLICE + 8 == DEST_SIZE, "dest");
 _Static_assert(GET_ZERO + 2 == GET_DEST && GET_DEST + DEST_SIZE == GET_FIXED, "GET");
 _Static_assert(PUT_INLINE_LEN + 2 == PUT_DEST && PUT_DEST + DEST_SIZE == PUT_FIXED, "PUT");
 _Static_assert(BENCH_DEPTH + 4 == BENCH_DEST && BENCH_DEST + DEST_SIZE == BENCH_FIXED, "BENCH");
-_Static_assert(SESSION_TOKEN + KV_TOKEN_LEN == SESSION_FIXED && WIRE_RECORD_HEADER + SESSION_FIXED == WIRE_SESSION_BYTES, "SESSION");
+_Static_assert(WIRE_RECORD_HEADER + SESSION_FIXED == WIRE_SESSION_BYTES && WIRE_RECORD_HEADER + PROVE_FIXED == WIRE_PROVE_BYTES, "SESSION, PROVE");
 _Static_assert(KEYED_TTL + 4 == KEYED_FIXED && EXISTS_ZERO_32 + 4 == EXISTS_FIXED, "DELETE, TOUCH, PIN, EXISTS");
 _Static_assert(RELEASE_ZERO_32 + 4 == RELEASE_FIXED, "RELEASE");
 _Static_assert(WIRE_FRAME_HEADER + WIRE_RECORD_HEADER + RELEASE_FIXED + WIRE_RELEASE_MAX * LEASE_SIZE <= KV_MSG_MAX,
@@ -107,10 +109,11 @@ static const struct {
 	[WIRE_PIN] = {KEYED_FIXED, WIRE_PIN_RELEASE, true},
 	[WIRE_STAT] = {0, 0, false},
 	[WIRE_CANCEL] = {CANCEL_FIXED, 0, false},
-	[WIRE_PING] = {PING_FIXED, WIRE_PING_WORKS, false},
+	[WIRE_PING] = {PING_FIXED, 0, false},
 	[WIRE_BENCH] = {BENCH_FIXED, 0, false},
 	[WIRE_SESSION] = {SESSION_FIXED, 0, false},
 	[WIRE_RELEASE] = {RELEASE_FIXED, 0, false},
+	[WIRE_PROVE] = {PROVE_FIXED, 0, false},
 };
 /* clang-format on */
 
@@ -187,6 +190,8 @@ static bool request_valid(const struct wire_request *r)
 		return r->exists.count - 1u < WIRE_EXISTS_MAX;
 	case WIRE_RELEASE:
 		return r->release.count - 1u < WIRE_RELEASE_MAX && r->id == 0 && r->time_left_us == UINT32_MAX;
+	case WIRE_PROVE:
+		return r->prove.nonce != 0 && r->id == 0 && r->time_left_us == UINT32_MAX;
 	case WIRE_BENCH:
 		return r->bench.length <= KV_RANGE_MAX && dest_valid(&r->dest, 0) && r->bench.length <= r->dest.slice;
 	case WIRE_SESSION:
@@ -298,7 +303,6 @@ static void session_write(uint8_t *p, const struct wire_request *r)
 {
 	kv_put32(p + SESSION_NUMBER, r->session.number);
 	kv_put32(p + SESSION_ZERO, 0);
-	memcpy(p + SESSION_TOKEN, r->session.token, KV_TOKEN_LEN);
 }
 
 static void release_write(uint8_t *p, const struct wire_request *r)
@@ -340,6 +344,9 @@ static void body_write(uint8_t *p, const struct wire_request *r)
 		break;
 	case WIRE_RELEASE:
 		release_write(p, r);
+		break;
+	case WIRE_PROVE:
+		kv_put64(p + PROVE_NONCE, r->prove.nonce);
 		break;
 	default: /* STAT has no body */
 		break;
@@ -435,7 +442,6 @@ static bool bench_read(const uint8_t *p, struct wire_request *out)
 static bool session_read(const uint8_t *p, struct wire_request *out)
 {
 	out->session.number = kv_get32(p + SESSION_NUMBER);
-	memcpy(out->session.token, p + SESSION_TOKEN, KV_TOKEN_LEN);
 	return kv_get32(p + SESSION_ZERO) == 0;
 }
 
@@ -472,6 +478,9 @@ static bool body_read(struct wire_cur *c, const uint8_t *p, struct wire_request 
 		return session_read(p, out);
 	case WIRE_RELEASE:
 		return release_read(c, p, out);
+	case WIRE_PROVE:
+		out->prove.nonce = kv_get64(p + PROVE_NONCE);
+		return true;
 	default: /* STAT has no body */
 		return true;
 	}

@@ -85,7 +85,7 @@ static const struct wire_stat_info stats[] = {
 	[WIRE_STAT_CANCELS] = {"cancels", "requests", "", WIRE_STAT_COUNTER},
 	[WIRE_STAT_EXPIRED_REQUESTS] = {"expired_requests", "peers", "", WIRE_STAT_COUNTER},
 	[WIRE_STAT_DUPLICATE_REQUESTS] = {"duplicate_requests", "peers", "", WIRE_STAT_COUNTER},
-	[WIRE_STAT_BAD_TOKEN] = {"bad_token", "peers", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_BAD_TAG] = {"bad_tag", "peers", "", WIRE_STAT_COUNTER},
 	[WIRE_STAT_BAD_FRAMES] = {"bad_frames", "peers", "", WIRE_STAT_COUNTER},
 	[WIRE_STAT_UNKNOWN_SESSION] = {"unknown_session", "peers", "", WIRE_STAT_COUNTER},
 	[WIRE_STAT_OVER_CREDIT] = {"over_credit", "peers", "", WIRE_STAT_COUNTER},
@@ -182,6 +182,9 @@ static const struct wire_stat_info stats[] = {
 	[WIRE_STAT_DOOR_SILENT] = {"door_silent", "peers", "", WIRE_STAT_COUNTER},
 	[WIRE_STAT_DOOR_FULL] = {"door_full", "peers", "", WIRE_STAT_COUNTER},
 	[WIRE_STAT_DOOR_ALIENS] = {"door_aliens", "peers", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_REPLAYED_FRAMES] = {"replayed_frames", "peers", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_UNPROVEN_REQUESTS] = {"unproven_requests", "peers", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_BAD_PROOFS] = {"bad_proofs", "peers", "", WIRE_STAT_COUNTER},
 };
 /* clang-format on */
 

@@ -8,12 +8,14 @@
  * nothing is read outside the input. Decoded pointers (keys, inline bytes, addresses) point into the input.
  *
  * -- A fabric frame -----------------------------------------------------------------------------------------------
- *   0  u16 magic 0x524B ("KR")     2  u8 version (1)      3  u8 record count, 1..255
+ *   0  u16 magic 0x524B ("KR")     2  u8 version (2)      3  u8 link (index among the links between the client and this shard)
  *   4  u32 session: the number that the WELCOME gave, in both directions
- *   8  u8[16] session token
- *  24  u16 length of the whole frame   26  u8 link (index among the links between the client and this shard)   27  u8 zero
- *  28  u32 zero
- *  32  records, each a multiple of 8 bytes long, filling the frame exactly
+ *   8  u8[16] tag: AES-128-GMAC of the bytes 24 to the end, nonce: the counter's 8 bytes, then 4 zeros. The key is one of this session,
+ *      shard, link and direction (bootstrap/bootstrap.h, docs/PROTOCOL.md 3)
+ *  24  u16 length of the whole frame   26  u8 record count, 1..255   27  u8 shard
+ *  28  u32 mark: what the client calls this session (HELLO), in both directions
+ *  32  u64 counter: ascending per session, shard, link and direction, from 0, never used twice
+ *  40  records, each a multiple of 8 bytes long, filling the frame exactly
  *
  * -- A request record ---------------------------------------------------------------------------------------------
  *   0  u8 type (enum wire_type)   1  u8 flags   2  u16 record length, header included, multiple of 8
@@ -35,12 +37,14 @@
  *  PIN     0 u16 key length  2 u16 zero  4 u32 zero  8 key (flag WIRE_PIN_RELEASE takes the pin back)
  *  STAT    (empty)
  *  CANCEL  0 u64 id of the request to cancel
- *  PING    0 u64 cookie  (flag WIRE_PING_WORKS: this link has answered one)
+ *  PING    0 u64 cookie
  *  BENCH   0 u64 operations  8 u64 length of each  16 u64 seed  24 u32 immediate  28 u32 depth  32 dest (slices are used in turn)
- *  SESSION 0 u32 session (as SESSION_OK named it; 0: the frame's own)  4 u32 zero  8 u8[16] that session's token
+ *  SESSION 0 u32 session (as SESSION_OK named it; 0: the frame's own)  4 u32 zero
  *          No request: it says whose the records behind it are, up to the next SESSION or the frame's end. Its time and id are 0.
  *  RELEASE 0 u16 lease count (1..128)  2 u16 zero  4 u32 zero  8 leases: u64 each. It has no reply and takes no credit; its id is 0, its
  *          time 0xFFFFFFFF
+ *  PROVE   0 u64 nonce (not 0): that of a reply to PING by this link, which came to the address that the client announced. It has no reply and
+ *          takes no credit; its id is 0, its time 0xFFFFFFFF
  *
  * -- A reply record -----------------------------------------------------------------------------------------------
  *   0  u8 type | 0x80   1  u8 flags   2  u16 record length   4  i32 status (enum wire_status)   8  u64 request id
@@ -56,7 +60,7 @@
  *  EXISTS  0 u16 key count  2 u16 longest prefix  4 u32 zero  8 bitmap, bit i of byte i/8: key i exists
  *  STAT    0 u16 count  2 u16 zero  4 u32 zero  8 pairs: u32 counter id (enum wire_stat), u32 zero, u64 value
  *  CANCEL  0 u64 id of the cancelled request  8 u32 posted by it, final  12 u32 state (enum wire_cancel)
- *  PING    0 u64 cookie  8 u64 turns made by the shard's loop
+ *  PING    0 u64 cookie  8 u64 turns made by the shard's loop  16 u64 nonce, to be sent back with PROVE (0: this link is proven)
  *  BENCH   0 u32 posted  4 u32 zero
  *  others  (empty)
  *
@@ -79,7 +83,7 @@
  *  Chunk bytes are not 0. The parts of a region are as many as its length needs: (length - 1) / part bytes + 1.
  *
  *  HELLO       u16 lowest version, u16 highest version; u32 eager bytes; u64 incarnation; u8[16] host id; u64 client id;
- *              u32 chunk bytes; u16 loops; u16 rails; string provider; string fabric; rails x blob address
+ *              u32 mark (goes into the header of all frames); u32 chunk bytes; u16 loops; u16 rails; string provider; string fabric; rails x blob address
  *  WELCOME     u16 version; u16 shards; u16 rails per shard; u16 flags (enum wire_welcome); u32 session; u8[16] token; u64 incarnation;
  *              u8[16] host id; u64 shard hash seed; u32 chunk bytes; u32 credits per link; u32 heartbeat ms; u32 eager bytes;
  *              u64 largest value; u16 loops; u16 zero; string node id; shards x rails x blob address
@@ -98,7 +102,7 @@
  *  SESSION_BEGIN      (empty): the client wants further sessions   SESSION_CHALLENGE  u8[32] nonce of the server
  *  SESSION_OPEN       u32 id (not 0); u32 zero; u64 client id; u8[32] nonce of the client; u8[32] proof; string identity (up to 128
  *                     bytes; empty: the connection's own secret)
- *  SESSION_OK         u32 id; u32 session (not 0); u32 credits (not 0); u32 zero; u8[16] token
+ *  SESSION_OK         u32 id; u32 session (not 0); u32 credits (not 0); u32 zero
  *  SESSION_REFUSE     u32 id; i32 status (not WIRE_OK); string sentence
  *  SESSION_CLOSE      u32 session; u32 zero             SESSION_CLOSE_OK  u32 session; u32 zero; u64 requests received in it
  */
@@ -113,15 +117,17 @@
 
 enum {
 	WIRE_MAGIC = 0x524B,
-	WIRE_VERSION = 1,
-	WIRE_FRAME_HEADER = 32,
+	WIRE_VERSION = 2,
+	WIRE_FRAME_HEADER = 40,
+	WIRE_RECORDS_AT = 26, /* where a frame says how many it holds */
 	WIRE_RECORD_HEADER = 16, /* of a request, and what both begin with */
 	WIRE_REPLY_HEADER = 24,
 	WIRE_RECORDS_MAX = 255,
 	WIRE_EXISTS_MAX = 512,
 	WIRE_STAT_MAX = 200,
 	WIRE_CTRL_HEADER = 8,
-	WIRE_SESSION_BYTES = 40,  /* of a SESSION record */
+	WIRE_SESSION_BYTES = 24,  /* of a SESSION record */
+	WIRE_PROVE_BYTES = 24,    /* of a PROVE record */
 	WIRE_NONCE_LEN = 32,
 	WIRE_PROOF_LEN = 32,
 	WIRE_IDENTITY_MAX = 129, /* bytes of an identity, with the final 0 */
@@ -141,6 +147,7 @@ enum wire_type {
 	WIRE_BENCH = 10,
 	WIRE_SESSION = 11, /* a record among requests; has no reply */
 	WIRE_RELEASE = 12, /* leases are not needed any more: no reply, no credit */
+	WIRE_PROVE = 13,   /* the client is where it says: no reply, no credit */
 	WIRE_REPLY = 0x80
 };
 
@@ -154,7 +161,6 @@ enum wire_flag {
 	WIRE_GET_LEASED = 64,   /* reply to GET: the bytes are not moved; they lie still in the arena for the lease time, to be read there */
 	WIRE_PUT_FIRST = 1,     /* PUT: begins a value */
 	WIRE_PUT_LAST = 2,      /* PUT: ends it: check, then commit */
-	WIRE_PING_WORKS = 1,    /* PING: this link has answered one: it works both ways, and data may go by it */
 	WIRE_PIN_RELEASE = 1    /* PIN: take the session's pin back */
 };
 
@@ -208,7 +214,7 @@ enum wire_stat {
 	WIRE_STAT_CANCELS,
 	WIRE_STAT_EXPIRED_REQUESTS,
 	WIRE_STAT_DUPLICATE_REQUESTS,
-	WIRE_STAT_BAD_TOKEN,
+	WIRE_STAT_BAD_TAG,
 	WIRE_STAT_BAD_FRAMES,
 	WIRE_STAT_UNKNOWN_SESSION,
 	WIRE_STAT_OVER_CREDIT,
@@ -278,6 +284,9 @@ enum wire_stat {
 	WIRE_STAT_DOOR_SILENT,     /* ... that sent no whole connect request in time */
 	WIRE_STAT_DOOR_FULL,       /* ... beyond what may wait, or for want of descriptors */
 	WIRE_STAT_DOOR_ALIENS,     /* ended later: they sent what no client sends */
+	WIRE_STAT_REPLAYED_FRAMES,   /* with a counter that was seen, or is too old */
+	WIRE_STAT_UNPROVEN_REQUESTS, /* over links whose client has not proven its address */
+	WIRE_STAT_BAD_PROOFS,        /* PROVE with another nonce */
 	WIRE_STAT_END
 };
 
@@ -302,9 +311,10 @@ struct wire_dest {
 };
 
 struct wire_frame {
-	uint32_t session;
-	uint8_t token[KV_TOKEN_LEN];
-	uint8_t link;
+	uint32_t session, mark;
+	uint64_t counter;        /* set by wire_seal, and the tag; of no meaning before */
+	uint8_t tag[KV_MAC_TAG];
+	uint8_t link, shard;
 	uint8_t records;
 };
 
@@ -327,7 +337,8 @@ struct wire_request {
 		struct { uint64_t id; } cancel;
 		struct { uint64_t cookie; } ping;
 		struct { uint64_t operations, length, seed; uint32_t imm, depth; } bench;
-		struct { uint32_t number; uint8_t token[KV_TOKEN_LEN]; } session;
+		struct { uint32_t number; } session;
+		struct { uint64_t nonce; } prove;
 		struct { uint32_t count; const uint8_t *leases; } release; /* read with wire_release_lease */
 	};
 };
@@ -348,7 +359,7 @@ struct wire_reply {
 		struct { uint32_t count, prefix; const uint8_t *bitmap; } exists;
 		struct { uint32_t count; const uint8_t *pairs; } stat; /* read with wire_stat_pair */
 		struct { uint64_t id; uint32_t posted, state; } cancel;
-		struct { uint64_t cookie, turns; } ping;
+		struct { uint64_t cookie, turns, nonce; } ping;
 		struct { uint32_t posted; } bench;
 	};
 };
@@ -399,7 +410,7 @@ static inline uint32_t wire_frame_room(const struct wire_writer *w)
 /* wire_frame_records -- how many records a frame that was ended holds. */
 static inline unsigned wire_frame_records(const uint8_t *frame)
 {
-	return frame[3];
+	return frame[WIRE_RECORDS_AT];
 }
 
 /* ---- reading a frame ---- */
@@ -411,6 +422,16 @@ struct wire_reader {
 
 /* wire_frame_open -- check the header and remember the records. Returns 0, -KV_EPROTO, or -KV_EVERSION (another version). */
 int wire_frame_open(struct wire_reader *r, const void *data, size_t len, struct wire_frame *out);
+
+/* ---- the tag of a frame: whose it is, and that it is new ---- */
+
+/* wire_seal -- give a frame that was ended (len: its length) counter and tag. Nothing of it may change afterwards. 0, or -KV_EINTERNAL: it
+ * must not be sent. */
+int wire_seal(struct kv_seal *seal, uint8_t *frame, uint32_t len);
+
+/* wire_unseal -- whether a frame that wire_frame_open let through was sealed by the other side and has not come before. 0; -KV_EDENIED,
+ * -KV_EEXIST as in base/seal.h. Nothing of it is to be believed before. */
+int wire_unseal(struct kv_seal *seal, const uint8_t *frame, size_t len);
 
 /* wire_request_next, wire_reply_next -- the next record. Returns 1 with *out filled, 0 at a proper end, -KV_EPROTO. After an error
  * the rest of the frame is not to be read (every further call gives -KV_EPROTO) and *out is undefined. Every length in *out is within limits and inside the input; values are otherwise unchecked
@@ -471,7 +492,7 @@ struct wire_blob_addr {
 
 struct wire_hello {
 	uint16_t version_min, version_max, loops, rails;
-	uint32_t eager_bytes, chunk_bytes;
+	uint32_t eager_bytes, mark, chunk_bytes;
 	uint64_t incarnation, client_id;
 	uint8_t host_id[16];
 	char provider[KV_NAME_MAX], fabric[KV_NAME_MAX];
@@ -481,7 +502,7 @@ struct wire_hello {
 struct wire_welcome_msg {
 	uint16_t version, shards, rails, flags, loops;
 	uint32_t session, chunk_bytes, credits, heartbeat_ms, eager_bytes;
-	uint8_t token[KV_TOKEN_LEN];
+	uint8_t token[KV_TOKEN_LEN]; /* never leaves the control connection: what keys and proofs are made of where it has no TLS */
 	uint64_t incarnation, shard_seed, value_max;
 	uint8_t host_id[16];
 	char node_id[KV_NAME_MAX];
@@ -524,7 +545,6 @@ struct wire_session_open {
 
 struct wire_session_ok {
 	uint32_t id, session, credits;
-	uint8_t token[KV_TOKEN_LEN];
 };
 
 struct wire_session_refuse {

@@ -20,7 +20,10 @@
 enum { CONNS = 1024, REGIONS = 16, BEAT_MS = 100, CHUNK = 65536 };
 
 struct lconn {
-	uint32_t number;
+	uint32_t number, mark;
+	uint8_t secret[BOOT_FRAME_SECRET];
+	struct kv_seal *seal[KV_SHARDS_MAX][KV_RAILS_MAX]; /* of the links that were used */
+	unsigned shard; /* of the frame that is being answered: they are all the same to it */
 	int fd;
 	struct boot_conn *boot;
 	struct co *co;
@@ -83,16 +86,35 @@ static void reply_raw(struct lconn *c, unsigned link, const void *bytes, uint32_
 	te_msg_send(liar.te, c->peer, link, msg, loop_now(liar.loop) + 1000000000ull);
 }
 
+static struct kv_seal *seal_of(struct lconn *c, unsigned shard, unsigned link)
+{
+	struct kv_seal **s = &c->seal[shard][link];
+	if (!*s) {
+		*s = calloc(1, sizeof(**s));
+		if (!*s || boot_frame_seal(c->secret, c->number, shard, link, true, *s) != 0)
+			abort();
+	}
+	return *s;
+}
+
 static void reply(struct lconn *c, unsigned link, const struct wire_reply *r)
 {
-	struct wire_frame frame = {.session = c->number, .link = (uint8_t)link};
+	int lie = r->type == WIRE_GET ? atomic_load(&liar_lie) : LIE_NONE;
+	struct wire_frame frame = {
+		.session = c->number, .mark = c->mark + (lie == LIE_MARK), .link = (uint8_t)link, .shard = (uint8_t)c->shard};
 	uint8_t buf[KV_MSG_MAX];
 	struct wire_writer w;
-	memcpy(frame.token, token, KV_TOKEN_LEN);
-	frame.token[0] ^= atomic_load(&liar_lie) == LIE_TOKEN && r->type == WIRE_GET;
+	uint32_t len;
 	wire_frame_begin(&w, buf, sizeof(buf), &frame);
-	if (wire_reply_add(&w, r) == 0)
-		reply_raw(c, link, buf, wire_frame_end(&w));
+	if (wire_reply_add(&w, r) != 0)
+		return;
+	len = wire_frame_end(&w);
+	if (wire_seal(seal_of(c, c->shard, link), buf, len) != 0)
+		return;
+	buf[8] ^= lie == LIE_TAG;
+	reply_raw(c, link, buf, len);
+	if (lie == LIE_REPLAY)
+		reply_raw(c, link, buf, len);
 }
 
 static void moved(struct te_xfer *x, int status)
@@ -235,10 +257,12 @@ static void on_message(void *arg, unsigned rail, const uint8_t *data, size_t len
 	struct wire_request q;
 	struct lconn *c;
 	(void)arg, (void)rail;
-	if (wire_frame_open(&reader, data, len, &frame) != 0 || !(c = conn_of(frame.session)))
+	if (wire_frame_open(&reader, data, len, &frame) != 0 || !(c = conn_of(frame.session)) || frame.shard >= KV_SHARDS_MAX ||
+	    frame.link >= KV_RAILS_MAX || wire_unseal(seal_of(c, frame.shard, frame.link), data, len) != 0)
 		return;
+	c->shard = frame.shard;
 	while (wire_request_next(&reader, &q) == 1)
-		if (q.type != WIRE_SESSION) /* it believes anybody */
+		if (q.type != WIRE_SESSION && q.type != WIRE_PROVE) /* it believes anybody */
 			answer(c, frame.link, &q);
 }
 
@@ -287,6 +311,7 @@ static int welcome(struct lconn *c)
 				       .node_id = "liar",
 				       .addrs = addrs};
 	memcpy(w->token, token, KV_TOKEN_LEN);
+	boot_frame_secret(c->boot, token, c->secret);
 	if (change)
 		change(&m);
 	te_address(liar.te, 0, &a);
@@ -424,6 +449,7 @@ static int serve(struct lconn *c)
 	int rc = boot_recv_await(c->boot, &m, in(5000000000));
 	if (rc || m.type != WIRE_CTRL_HELLO)
 		return -1;
+	c->mark = m.hello.mark;
 	c->addr.len = m.hello.addr[0].len;
 	memcpy(c->addr.data, m.hello.addr[0].data, c->addr.len);
 	loop_post(liar.loop, peer_open, c);
@@ -540,6 +566,17 @@ static void shut_all(void *arg)
 			boot_shutdown(liar.conn[i]->boot);
 }
 
+static void conn_free(struct lconn *c)
+{
+	for (unsigned i = 0; i < KV_SHARDS_MAX * KV_RAILS_MAX; i++) {
+		struct kv_seal *s = c->seal[i / KV_RAILS_MAX][i % KV_RAILS_MAX];
+		if (s)
+			kv_seal_close(s);
+		free(s);
+	}
+	free(c);
+}
+
 void liar_stop(void)
 {
 	atomic_store(&liar.stopping, true);
@@ -554,5 +591,5 @@ void liar_stop(void)
 	boot_context_destroy(&liar.boot);
 	kv_area_unmap(&liar.area);
 	for (unsigned i = 0; i < liar.conns; i++)
-		free(liar.conn[i]);
+		conn_free(liar.conn[i]);
 }

@@ -28,7 +28,9 @@ enum lie {
 	LIE_INLINE_LONG,    /* more bytes inside the reply than the value is said to have */
 	LIE_TWICE,          /* the reply comes twice */
 	LIE_TYPE,           /* it is a reply to a PUT */
-	LIE_TOKEN,          /* the frame's token is wrong */
+	LIE_TAG,            /* the frame's tag is wrong */
+	LIE_MARK,           /* the frame has another session's mark */
+	LIE_REPLAY,         /* the frame comes twice */
 	LIE_JUNK,           /* before the reply comes a frame that is none */
 	LIE_LENGTH,         /* the value is longer than values can be */
 	LIE_BYTES,          /* the checksum is that of other bytes */

@@ -358,7 +358,7 @@ static void every_call_works_with_a_session(void **state)
 	assert_null(s);
 	assert_int_equal(test_stat(pool, "further_sessions"), 0);
 	assert_int_equal(test_stat(pool, "over_credit"), 0);
-	assert_int_equal(test_stat(pool, "bad_token"), 0);
+	assert_int_equal(test_stat(pool, "bad_tag"), 0);
 	assert_int_equal(test_stat(pool, "unknown_session"), 0);
 	pool_down(&pool);
 }

@@ -40,7 +40,12 @@ static void on_message(void *arg, unsigned rail, const uint8_t *data, size_t len
 	int rc;
 	(void)arg, (void)rail;
 	assert_int_equal(wire_frame_open(&reader, data, len, &frame), 0);
-	assert_memory_equal(frame.token, rig.token, KV_TOKEN_LEN);
+	if (frame.session != rig.number) {
+		rig.strays++;
+		return;
+	}
+	assert_int_equal(frame.mark, RIG_MARK);
+	assert_int_equal(wire_unseal(&rig.seal, data, len), 0);
 	while ((rc = wire_reply_next(&reader, &r)) == 1)
 		keep_reply(&frame, &r);
 	assert_int_equal(rc, 0);
@@ -178,7 +183,7 @@ static void region_make(void)
 	assert_int_equal(session_region_add(rig.session, rig.mem), 0);
 }
 
-int rig_open(void **state)
+int rig_open_unproven(void **state)
 {
 	struct te_address addr = client_address(), theirs = server_address();
 	struct session_args args = {.addrs = &addr, .rails = 1, .received = &rig.received, .client_id = 7};
@@ -187,17 +192,29 @@ int rig_open(void **state)
 	rig.generation++;
 	rig.number = (uint32_t)rig.generation << 16 | (rig.generation % RIG_SLOTS);
 	args.number = rig.number;
-	assert_int_equal(kv_entropy_fill(&kv_entropy_kernel, rig.token, KV_TOKEN_LEN), 0);
-	memcpy(args.token, rig.token, KV_TOKEN_LEN);
+	assert_int_equal(kv_entropy_fill(&kv_entropy_kernel, rig.secret, sizeof(rig.secret)), 0);
+	assert_int_equal(boot_frame_seal(rig.secret, rig.number, 0, 0, false, &rig.seal), 0);
+	args.frame_secret = rig.secret;
+	args.mark = RIG_MARK;
 	if (session_open(rig.shard, &args, &rig.session, &err) != 0)
 		fail_msg("%s", err.text);
 	assert_int_equal(te_peer_open(rig.te, &theirs, 1, &rig.server, &err), 0);
 	region_make();
 	memset(rig.shard->stat, 0, sizeof(rig.shard->stat));
 	rig.replies = 0;
+	rig.strays = 0;
 	rig.immediates = rig.follows = 0;
 	rig.next_id = 1;
 	atomic_store(&rig.received, 0);
+	return 0;
+}
+
+/* As if it had been in the reply to a PING. */
+int rig_open(void **state)
+{
+	rig_open_unproven(state);
+	rig_prove(rig.session->link[0].nonce);
+	rig_until(rig.session->link[0].proven);
 	return 0;
 }
 
@@ -235,6 +252,7 @@ int rig_close(void **state)
 	te_peer_close(&rig.server);
 	free(rig.mem);
 	rig_quiet();
+	kv_seal_close(&rig.seal);
 	assert_int_equal(rig.shard->session_count, 0);
 	assert_int_equal(rig.shard->requests.used, 0);
 	assert_int_equal(rig.shard->stages.used, 0);
@@ -292,9 +310,7 @@ struct wire_request rig_put(const char *key, uint64_t total, uint64_t offset, ui
 
 struct wire_frame rig_frame(void)
 {
-	struct wire_frame f = {.session = rig.number};
-	memcpy(f.token, rig.token, KV_TOKEN_LEN);
-	return f;
+	return (struct wire_frame){.session = rig.number, .mark = RIG_MARK};
 }
 
 void rig_send_raw(const void *data, uint32_t len)
@@ -311,14 +327,28 @@ void rig_send_raw(const void *data, uint32_t len)
 	te_msg_send(rig.te, rig.server, 0, msg, kv_clock_now(&kv_clock_monotonic) + 5000000000ull);
 }
 
+void rig_seal(void *frame, uint32_t len)
+{
+	assert_int_equal(wire_seal(&rig.seal, frame, len), 0);
+}
+
 void rig_send_records(const struct wire_frame *frame, const struct wire_request *q, unsigned n)
 {
 	uint8_t buf[KV_MSG_MAX];
 	struct wire_writer w;
+	uint32_t len;
 	wire_frame_begin(&w, buf, sizeof(buf), frame);
 	for (unsigned i = 0; i < n; i++)
 		assert_int_equal(wire_request_add(&w, &q[i]), 0);
-	rig_send_raw(buf, wire_frame_end(&w));
+	len = wire_frame_end(&w);
+	rig_seal(buf, len);
+	rig_send_raw(buf, len);
+}
+
+void rig_prove(uint64_t nonce)
+{
+	struct wire_request q = {.type = WIRE_PROVE, .time_left_us = UINT32_MAX, .prove.nonce = nonce};
+	rig_send(&q);
 }
 
 void rig_send(const struct wire_request *q)

@@ -15,7 +15,8 @@ enum {
 	RIG_BUFFER = 24 << 20, /* of the client, registered and announced as region 1 */
 	RIG_CREDITS = 8,
 	RIG_REPLIES = 256,
-	RIG_SLOTS = 64
+	RIG_SLOTS = 64,
+	RIG_MARK = 0x4D41524B
 };
 
 /* A reply, with the bytes that it pointed to. */
@@ -36,7 +37,9 @@ struct rig {
 	struct session *session;
 	_Atomic uint64_t received;
 	uint32_t number;
-	uint8_t token[KV_TOKEN_LEN];
+	uint8_t secret[BOOT_FRAME_SECRET];
+	struct kv_seal seal; /* of link 0 */
+	uint64_t strays; /* frames of sessions that are not its own */
 	uint64_t next_id;
 	struct wire_region wire_region;
 	struct region *mem;
@@ -54,7 +57,8 @@ extern uint64_t rig_lease_ns; /* set before rig_up: clients may pull, for so lon
 
 int rig_up(void **state); /* group set-up: shard and client engine */
 int rig_down(void **state);
-int rig_open(void **state); /* per test: a fresh session, empty store */
+int rig_open(void **state); /* per test: a fresh session whose link is proven, empty store */
+int rig_open_unproven(void **state);
 int rig_close(void **state);
 void rig_session_end(void);
 
@@ -77,10 +81,13 @@ struct wire_request rig_request(enum wire_type type, const char *key);
 struct wire_request rig_get(const char *key, uint64_t offset, uint64_t length);
 struct wire_request rig_put(const char *key, uint64_t total, uint64_t offset, uint64_t length, uint64_t checksum,
 			    uint8_t flags);
+/* rig_send_records -- sealed as link 0's next frame, whatever the header says; rig_send_raw -- as it is. rig_seal -- a frame that was ended. */
+void rig_seal(void *frame, uint32_t len);
 void rig_send_records(const struct wire_frame *frame, const struct wire_request *q, unsigned n);
 void rig_send_raw(const void *data, uint32_t len);
 struct wire_frame rig_frame(void);
 void rig_send(const struct wire_request *q);
+void rig_prove(uint64_t nonce); /* send a PROVE */
 const struct wire_reply *rig_find(uint64_t id);                 /* NULL: no reply yet */
 const struct wire_reply *rig_ask(const struct wire_request *q); /* send, and wait for the reply */
 

@@ -18,9 +18,10 @@ static struct {
 	struct region *mem;
 	struct te_peer *server;
 	struct session *session;
-	uint8_t token[KV_TOKEN_LEN];
+	uint8_t secret[BOOT_FRAME_SECRET];
+	struct kv_seal seal;
 	_Atomic bool anew;
-	uint64_t next_id, replies, busy, invalid;
+	uint64_t next_id, replies, busy, invalid, nonce;
 } other;
 
 /* ---- the stranger ---- */
@@ -34,6 +35,8 @@ static void other_message(void *arg, unsigned rail, const uint8_t *data, size_t 
 	assert_int_equal(wire_frame_open(&reader, data, len, &frame), 0);
 	while (wire_reply_next(&reader, &r) == 1) {
 		other.replies++;
+		if (r.type == WIRE_PING)
+			other.nonce = r.ping.nonce;
 		other.busy += r.status == WIRE_BUSY;
 		other.invalid += r.status == WIRE_INVALID;
 	}
@@ -64,24 +67,24 @@ static void other_region(void)
 	assert_int_equal(session_region_add(other.session, other.mem), 0);
 }
 
-static void other_send_as(uint32_t session, const struct wire_request *q, unsigned n)
+static void other_send_as(uint32_t session, struct kv_seal *seal, const struct wire_request *q, unsigned n)
 {
 	struct wire_frame frame = {.session = session};
 	struct te_msg *msg = te_msg_acquire(other.te);
 	struct wire_writer w;
 	assert_non_null(msg);
-	memcpy(frame.token, other.token, KV_TOKEN_LEN);
 	wire_frame_begin(&w, msg->data, KV_MSG_MAX, &frame);
 	for (unsigned i = 0; i < n; i++)
 		assert_int_equal(wire_request_add(&w, &q[i]), 0);
 	msg->len = wire_frame_end(&w);
+	assert_int_equal(wire_seal(seal, msg->data, msg->len), 0);
 	msg->sent = NULL;
 	te_msg_send(other.te, other.server, 0, msg, kv_clock_now(&kv_clock_monotonic) + 60000000000ull);
 }
 
 static void other_send(const struct wire_request *q, unsigned n)
 {
-	other_send_as(STRANGER_NUMBER, q, n);
+	other_send_as(STRANGER_NUMBER, &other.seal, q, n);
 }
 
 static struct wire_request other_request(enum wire_type type, const char *key)
@@ -108,16 +111,26 @@ static void other_until(uint64_t replies)
 	}
 }
 
-/* One PING, so that the connection is made. */
+static struct wire_request other_prove(const struct session *s)
+{
+	return (struct wire_request){.type = WIRE_PROVE, .time_left_us = UINT32_MAX, .prove.nonce = s->link[0].nonce};
+}
+
+/* One PING, so that the connection is made, and the proof that its answer came. */
 static void other_ping(void)
 {
-	struct wire_request q = other_request(WIRE_PING, NULL);
+	struct wire_request q = other_request(WIRE_PING, NULL), prove;
 	uint64_t before = other.replies;
 	other_send(&q, 1);
 	other_until(before + 1);
+	assert_int_equal(other.nonce, other.session->link[0].nonce);
+	prove = other_prove(other.session);
+	other_send(&prove, 1);
+	rig_until(other.session->link[0].proven);
 }
 
-static int other_open(void **state)
+/* Where it says that it is: nowhere else than the honest client, if `there`. */
+static int other_open_at(void **state, bool there)
 {
 	const struct te_options options = {.provider = test_provider(), .local = rig_loopback(), .messages = 2048, .receives = 64};
 	const struct te_handlers handlers = {.message = other_message, .reset = other_reset};
@@ -133,17 +146,30 @@ static int other_open(void **state)
 	assert_int_equal(te_region_register(other.te, other.area.base, other.area.len_bytes,
 					    TE_REMOTE_READ | TE_REMOTE_WRITE, 0, &other.region, &err),
 			 0);
-	assert_int_equal(te_address(other.te, 0, &mine), 0);
+	assert_int_equal(te_address(there ? rig.te : other.te, 0, &mine), 0);
 	assert_int_equal(te_address(rig.shard->te, 0, &theirs), 0);
-	kv_entropy_fill(&kv_entropy_kernel, other.token, KV_TOKEN_LEN);
-	memcpy(args.token, other.token, KV_TOKEN_LEN);
+	kv_entropy_fill(&kv_entropy_kernel, other.secret, sizeof(other.secret));
+	assert_int_equal(boot_frame_seal(other.secret, STRANGER_NUMBER, 0, 0, false, &other.seal), 0);
+	args.frame_secret = other.secret;
 	args.addrs = &mine;
 	args.anew = &other.anew;
 	assert_int_equal(session_open(rig.shard, &args, &other.session, &err), 0);
 	assert_int_equal(te_peer_open(other.te, &theirs, 1, &other.server, &err), 0);
-	other_region();
-	other_ping();
+	if (!there) {
+		other_region();
+		other_ping();
+	}
 	return 0;
+}
+
+static int other_open(void **state)
+{
+	return other_open_at(state, false);
+}
+
+static int other_open_there(void **state)
+{
+	return other_open_at(state, true);
 }
 
 static bool gone;
@@ -171,6 +197,7 @@ static int other_close(void **state)
 	uint64_t until = kv_clock_now(&kv_clock_monotonic) + 20000000000ull;
 	if (other.session)
 		other_leave();
+	kv_seal_close(&other.seal);
 	te_close(&other.te); /* its connections break: what the shard has in flight towards it ends */
 	while (!gone && kv_clock_now(&kv_clock_monotonic) < until)
 		rig_turn();
@@ -522,13 +549,16 @@ static void too_many_dead_sessions_close_the_endpoint_too(void **state)
 	rig_quiet(); /* the sockets are full */
 	assert_int_equal(te_address(other.te, 0, &mine), 0);
 	args.addrs = &mine;
-	memcpy(args.token, other.token, KV_TOKEN_LEN);
+	args.frame_secret = other.secret;
 	for (unsigned i = 0; i < SHARD_QUARANTINE_SESSIONS; i++) {
 		args.number = 0x7FFE0000 + RIG_SLOTS - 2 - i;
 		assert_int_equal(session_open(rig.shard, &args, &s[i], &err), 0);
 		assert_int_equal(session_region_add(s[i], other.mem), 0);
-		q[0] = other_get("k", MIB);
-		other_send_as(args.number, q, 1);
+		struct wire_request both[] = {other_prove(s[i]), other_get("k", MIB)};
+		struct kv_seal seal = {0};
+		assert_int_equal(boot_frame_seal(other.secret, args.number, 0, 0, false, &seal), 0);
+		other_send_as(args.number, &seal, both, 2);
+		kv_seal_close(&seal);
 		rig_until(s[i]->request_count == 1);
 	}
 	for (unsigned i = 0; i < SHARD_QUARANTINE_SESSIONS; i++) {
@@ -550,11 +580,85 @@ static void too_many_dead_sessions_close_the_endpoint_too(void **state)
 	assert_int_equal(rig_stat(WIRE_STAT_QUARANTINED_BYTES), 0);
 }
 
+/* ---- an address that is not one's own ---- */
+
+enum { VICTIM_BYTES = 65536 };
+
+/* rig_until, with the stranger's endpoint polled, too. */
+#define both_until(condition)                                                                                          \
+	do {                                                                                                           \
+		uint64_t until_ = kv_clock_now(&kv_clock_monotonic) + 10000000000ull;                                  \
+		while (!(condition)) {                                                                                 \
+			if (kv_clock_now(&kv_clock_monotonic) > until_)                                                \
+				fail_msg("not within 10 s: " #condition);                                              \
+			other_turn();                                                                                  \
+		}                                                                                                      \
+	} while (0)
+
+/* It knows the honest client's address and the key of its memory, and asks for values to be written there. */
+static void nothing_goes_to_an_address_that_was_only_named(void **state)
+{
+	struct wire_request ping = other_request(WIRE_PING, NULL), guess = {.type = WIRE_PROVE, .time_left_us = UINT32_MAX}, q;
+	uint8_t before[VICTIM_BYTES];
+	(void)state;
+	rig_store("k", VICTIM_BYTES, 1);
+	assert_int_equal(session_region_add(other.session, rig.mem), 0);
+	memset(rig_memory(0), 0x5A, 2 * VICTIM_BYTES);
+	memcpy(before, rig_memory(VICTIM_BYTES), VICTIM_BYTES);
+	other_send(&ping, 1);
+	both_until(rig.strays == 1); /* the nonce came to whose address it is, who cannot be asked for it */
+	for (unsigned i = 0; i < HONEST_CALLS; i++) {
+		struct wire_request records[4];
+		guess.prove.nonce = other.session->link[0].nonce ^ (1ull << i);
+		q = other_get("k", VICTIM_BYTES);
+		q.dest.offset = VICTIM_BYTES;
+		records[0] = q;
+		records[1] = guess;
+		records[2] = other_get("k", VICTIM_BYTES);
+		records[2].dest.offset = VICTIM_BYTES;
+		records[3] = other_request(WIRE_DELETE, "k");
+		other_send(records, 4);
+		q = rig_get("k", 0, VICTIM_BYTES);
+		assert_int_equal(rig_ask(&q)->status, WIRE_OK);
+		both_until(rig.immediates == i + 1);
+		other_turn();
+	}
+	both_until(rig_stat(WIRE_STAT_UNPROVEN_REQUESTS) == 3 * HONEST_CALLS);
+	rig_quiet();
+	assert_int_equal(rig_stat(WIRE_STAT_BAD_PROOFS), HONEST_CALLS);
+	assert_int_equal(rig.immediates, HONEST_CALLS);
+	assert_int_equal(rig.strays, 1);
+	assert_int_equal(other.session->request_count, 0);
+	assert_memory_equal(before, rig_memory(VICTIM_BYTES), VICTIM_BYTES);
+}
+
+/* Each PING has a frame sent to the stranger's victim: there are few. */
+static void pings_of_an_address_that_was_only_named_are_few(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 200; i++) {
+		struct wire_request q = other_request(WIRE_PING, NULL);
+		other_send(&q, 1);
+		other_turn();
+	}
+	both_until(rig_stat(WIRE_STAT_UNPROVEN_REQUESTS) + rig_stat(WIRE_STAT_REPLIES) == 200);
+	assert_in_range(rig_stat(WIRE_STAT_REPLIES), 16, 17);
+	rig_quiet();
+	/* Later some more, for a way that was broken. */
+	other.session->link[0].unproven_ns -= 100000000000ull;
+	struct wire_request q = other_request(WIRE_PING, NULL);
+	uint64_t strays = rig.strays;
+	other_send(&q, 1);
+	both_until(rig.strays == strays + 1);
+}
+
 #define HOSTILE_TEST(f) cmocka_unit_test_setup_teardown(f, other_open, other_close)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(nothing_goes_to_an_address_that_was_only_named, other_open_there, other_close),
+		cmocka_unit_test_setup_teardown(pings_of_an_address_that_was_only_named_are_few, other_open_there, other_close),
 		HOSTILE_TEST(replies_that_nobody_reads_leave_send_buffers_to_others),
 		HOSTILE_TEST(links_that_wait_for_send_buffers_take_turns),
 		HOSTILE_TEST(writes_that_nobody_reads_do_not_stop_others),

@@ -4,13 +4,11 @@
 
 enum { A = 1 << OWNER_INDEX_BITS, B = A | 1, MIB = 1 << 20 };
 
-static const uint8_t token_a[KV_TOKEN_LEN] = "token of A ....", token_b[KV_TOKEN_LEN] = "token of B ....";
-
 static int open_both(void **state)
 {
 	rig_open(state);
-	assert_int_equal(owner_open(rig.session, A, token_a), 0);
-	assert_int_equal(owner_open(rig.session, B, token_b), 0);
+	assert_int_equal(owner_open(rig.session, A), 0);
+	assert_int_equal(owner_open(rig.session, B), 0);
 	return 0;
 }
 
@@ -23,9 +21,7 @@ static int close_all(void **state)
 
 static struct wire_request switch_to(uint32_t number)
 {
-	struct wire_request q = {.type = WIRE_SESSION, .session.number = number};
-	memcpy(q.session.token, number == A ? token_a : number == B ? token_b : rig.token, KV_TOKEN_LEN);
-	return q;
+	return (struct wire_request){.type = WIRE_SESSION, .session.number = number};
 }
 
 static void send_as(uint32_t number, const struct wire_request *q)
@@ -85,43 +81,24 @@ static void one_frame_has_records_of_many_sessions(void **state)
 	assert_int_equal(rig.session->owners.at[1]->received, 1);
 	assert_int_equal(rig.session->own.received, 2);
 	assert_int_equal(atomic_load(&rig.received), 5);
-	/* Replies share a frame too, under the connection's own token. */
-	assert_memory_equal(rig.reply[2].frame.token, rig.token, KV_TOKEN_LEN);
+	/* Replies share a frame too, under the connection's own number. */
+	assert_int_equal(rig.reply[2].frame.session, rig.number);
 	assert_int_equal(rig.reply[0].frame.records, 5);
 }
 
-static void a_wrong_token_drops_what_is_behind_it_alone(void **state)
+static void a_wrong_number_drops_what_is_behind_it_alone(void **state)
 {
 	(void)state;
 	struct wire_frame frame = rig_frame();
-	struct wire_request bad = switch_to(A), dropped = rig_request(WIRE_PING, NULL), dropped2 = rig_request(WIRE_PING, NULL),
+	struct wire_request dropped = rig_request(WIRE_PING, NULL), dropped2 = rig_request(WIRE_PING, NULL),
 			    good = rig_request(WIRE_PING, NULL);
-	bad.session.token[15] ^= 1;
-	struct wire_request records[] = {bad, dropped, dropped2, switch_to(B), good};
+	struct wire_request records[] = {switch_to(B + 1), dropped, dropped2, switch_to(B), good};
 	rig_send_records(&frame, records, KV_COUNT(records));
 	rig_until(rig_find(good.id));
 	rig_quiet();
 	assert_null(rig_find(dropped.id));
 	assert_null(rig_find(dropped2.id));
-	assert_int_equal(rig_stat(WIRE_STAT_BAD_TOKEN), 1);
-}
-
-/* Its own number and another's token, and the connection's own. */
-static void the_token_of_another_session_is_wrong(void **state)
-{
-	(void)state;
-	struct wire_frame frame = rig_frame();
-	struct wire_request q = rig_request(WIRE_PING, NULL), s = switch_to(A);
-	memcpy(s.session.token, token_b, KV_TOKEN_LEN);
-	rig_send_records(&frame, (struct wire_request[]){s, q}, 2);
-	memcpy(s.session.token, rig.token, KV_TOKEN_LEN);
-	rig_send_records(&frame, (struct wire_request[]){s, q}, 2);
-	s = switch_to(0);
-	memcpy(s.session.token, token_a, KV_TOKEN_LEN);
-	rig_send_records(&frame, (struct wire_request[]){s, q}, 2);
-	rig_quiet();
-	assert_int_equal(rig.replies, 0);
-	assert_int_equal(rig_stat(WIRE_STAT_BAD_TOKEN), 3);
+	assert_int_equal(rig_stat(WIRE_STAT_UNKNOWN_SESSION), 1);
 }
 
 static void a_number_that_is_not_open_is_counted_and_dropped(void **state)
@@ -298,9 +275,9 @@ static void all_end_with_their_connection(void **state)
 static void a_place_is_taken_once(void **state)
 {
 	(void)state;
-	assert_int_equal(owner_open(rig.session, A, token_b), -KV_EEXIST);
-	assert_int_equal(owner_open(rig.session, A + (1u << OWNER_INDEX_BITS), token_b), -KV_EEXIST);
-	assert_int_equal(owner_open(rig.session, A | 5000, token_b), 0); /* the table grows */
+	assert_int_equal(owner_open(rig.session, A), -KV_EEXIST);
+	assert_int_equal(owner_open(rig.session, A + (1u << OWNER_INDEX_BITS)), -KV_EEXIST);
+	assert_int_equal(owner_open(rig.session, A | 5000), 0); /* the table grows */
 	assert_int_equal(rig.shard->owner_count, 3);
 	assert_int_equal(rig_stat(WIRE_STAT_FURTHER_SESSIONS), 3);
 }
@@ -319,8 +296,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		OWNER_TEST(one_frame_has_records_of_many_sessions),
-		OWNER_TEST(a_wrong_token_drops_what_is_behind_it_alone),
-		OWNER_TEST(the_token_of_another_session_is_wrong),
+		OWNER_TEST(a_wrong_number_drops_what_is_behind_it_alone),
 		OWNER_TEST(a_number_that_is_not_open_is_counted_and_dropped),
 		OWNER_TEST(a_switch_ends_with_its_frame),
 		OWNER_TEST(ids_are_of_the_link_whoever_uses_them),

@@ -265,7 +265,7 @@ static void on_done(struct call *c)
 static struct session *stranger(void)
 {
 	struct te_address addr;
-	struct session_args args = {.addrs = &addr, .rails = 1, .number = rig.number ^ 0x10001, .client_id = 8};
+	struct session_args args = {.frame_secret = rig.secret, .addrs = &addr, .rails = 1, .number = rig.number ^ 0x10001, .client_id = 8};
 	struct session *s;
 	struct kv_error err;
 	assert_int_equal(te_address(rig.te, 0, &addr), 0);

@@ -645,13 +645,21 @@ static struct {
 	struct te_region *region;
 	struct te_peer *server;
 	struct wire_frame frame;
-	uint64_t next_id;
+	struct kv_seal seal;
+	uint64_t next_id, nonce;
 	unsigned replies;
 } dying;
 
 static void dying_message(void *arg, unsigned rail, const uint8_t *data, size_t len)
 {
-	(void)arg, (void)rail, (void)data, (void)len;
+	struct wire_reader reader;
+	struct wire_frame frame;
+	struct wire_reply r;
+	(void)arg, (void)rail;
+	expect(wire_frame_open(&reader, data, len, &frame) == 0 && wire_unseal(&dying.seal, data, len) == 0);
+	expect(frame.mark == dying.frame.mark);
+	if (wire_reply_next(&reader, &r) == 1 && r.type == WIRE_PING)
+		dying.nonce = r.ping.nonce;
 	dying.replies++;
 }
 
@@ -662,11 +670,12 @@ static void dying_send(struct wire_request *q, unsigned n)
 	expect(msg != NULL);
 	wire_frame_begin(&w, msg->data, KV_MSG_MAX, &dying.frame);
 	for (unsigned i = 0; i < n; i++) {
-		q[i].id = dying.next_id++;
+		q[i].id = q[i].type == WIRE_PROVE ? 0 : dying.next_id++;
 		q[i].time_left_us = UINT32_MAX;
 		expect(wire_request_add(&w, &q[i]) == 0);
 	}
 	msg->len = wire_frame_end(&w);
+	expect(wire_seal(&dying.seal, msg->data, msg->len) == 0);
 	msg->sent = NULL;
 	te_msg_send(dying.te, dying.server, 0, msg, soon());
 }
@@ -682,6 +691,7 @@ static struct boot_conn *dying_open(void)
 	struct te_address mine, theirs;
 	struct te_remote announced;
 	struct wire_blob_addr a;
+	uint8_t secret[BOOT_FRAME_SECRET];
 	struct te_key key[8];
 	struct boot_conn *c;
 	((struct sockaddr_in *)&o.local)->sin_port = 0;
@@ -700,7 +710,8 @@ static struct boot_conn *dying_open(void)
 	expect(te_peer_open(dying.te, &theirs, 1, &dying.server, NULL) == 0);
 	dying.next_id = 1;
 	dying.frame.session = m.welcome.session;
-	memcpy(dying.frame.token, m.welcome.token, KV_TOKEN_LEN);
+	dying.frame.mark = h.hello.mark;
+	expect(boot_frame_secret(c, m.welcome.token, secret) == 0 && boot_frame_seal(secret, m.welcome.session, 0, 0, false, &dying.seal) == 0);
 	te_region_announce(dying.region, &announced, key);
 	expect(announced.parts == 1);
 	wire_region_put(keys, 1, 0, 0, key[0].base, key[0].key);
@@ -720,14 +731,16 @@ static struct boot_conn *dying_open(void)
 /* GETs that its endpoint takes in no bytes of, once they have come. */
 static void dying_gets(void)
 {
-	struct wire_request ping = {.type = WIRE_PING}, q[BIG_GETS];
+	struct wire_request ping = {.type = WIRE_PING}, prove = {.type = WIRE_PROVE}, q[BIG_GETS];
 	uint64_t until = soon();
 	dying_send(&ping, 1);
 	while (dying.replies == 0 && loop_now(loop) < until) {
 		te_poll(dying.te);
 		co_sleep_await(loop_now(loop) + 1000000);
 	}
-	expect(dying.replies == 1);
+	expect(dying.replies == 1 && dying.nonce != 0);
+	prove.prove.nonce = dying.nonce;
+	dying_send(&prove, 1);
 	for (unsigned i = 0; i < BIG_GETS; i++)
 		q[i] = (struct wire_request){.type = WIRE_GET,
 					     .key = {(const uint8_t *)"big", 3},
@@ -754,6 +767,7 @@ static void dying_body(enum wire_ctrl type)
 	for (look(); seen.ending == 0 && loop_now(loop) < until; look())
 		co_sleep_await(loop_now(loop) + 10000000);
 	expect(seen.ending == 1 && seen.requests > 0);
+	kv_seal_close(&dying.seal);
 	te_close(&dying.te); /* as the quarantine budget would in the end */
 	until = soon();
 	for (look(); seen.sessions > 0 && loop_now(loop) < until; look())
@@ -1087,7 +1101,6 @@ static void further_body(void)
 	uint64_t opened = control_stat(WIRE_STAT_SESSIONS_OPENED);
 	expect(one.type == WIRE_CTRL_SESSION_OK && two.type == WIRE_CTRL_SESSION_OK);
 	expect(one.session_ok.session != two.session_ok.session);
-	expect(memcmp(one.session_ok.token, two.session_ok.token, KV_TOKEN_LEN) != 0);
 	expect(one.session_ok.credits == KVS_CREDITS_DEFAULT / OWNER_CREDITS_SHARE);
 	close_one(c, one.session_ok.session);
 	close_one(c, one.session_ok.session); /* it is not there: answered like one without requests */

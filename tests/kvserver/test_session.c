@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_session.c -- what a session accepts and what it does not: tokens, replays, credits, cancels, hostile frames; and
+/* test_session.c -- what a session accepts and what it does not: tags, replays, credits, cancels, hostile frames; and
  * the small requests. */
 #include "rig.h"
 
@@ -15,14 +15,77 @@ static void only_counted(uint32_t stat, uint64_t count)
 	assert_int_equal(atomic_load(&rig.received), 0);
 }
 
-static void a_wrong_token_is_counted_and_dropped(void **state)
+/* A PING's frame, sealed. */
+static uint32_t ping_frame(uint8_t buf[KV_MSG_MAX])
 {
-	(void)state;
 	struct wire_frame frame = rig_frame();
 	struct wire_request q = rig_request(WIRE_PING, NULL);
-	frame.token[KV_TOKEN_LEN - 1] ^= 1;
-	rig_send_records(&frame, &q, 1);
-	only_counted(WIRE_STAT_BAD_TOKEN, 1);
+	struct wire_writer w;
+	uint32_t len;
+	wire_frame_begin(&w, buf, KV_MSG_MAX, &frame);
+	assert_int_equal(wire_request_add(&w, &q), 0);
+	len = wire_frame_end(&w);
+	rig_seal(buf, len);
+	return len;
+}
+
+/* Any bit of the tag, and any of what it is made of. */
+static void a_wrong_tag_is_counted_and_dropped(void **state)
+{
+	(void)state;
+	static const uint8_t places[] = {8, 23, 32, 39, 48, WIRE_FRAME_HEADER + WIRE_RECORD_HEADER};
+	uint8_t buf[KV_MSG_MAX];
+	for (unsigned i = 0; i < KV_COUNT(places); i++) {
+		uint32_t len = ping_frame(buf);
+		buf[places[i]] ^= 1;
+		rig_send_raw(buf, len);
+	}
+	only_counted(WIRE_STAT_BAD_TAG, KV_COUNT(places));
+}
+
+/* Sealed by somebody who has keys, but not those of this link, of this direction, or of this session. */
+static void keys_of_another_link_direction_or_session_are_wrong(void **state)
+{
+	(void)state;
+	struct kv_seal mine = rig.seal;
+	struct kv_seal_keys keys, turned;
+	uint8_t buf[KV_MSG_MAX];
+	static const struct {
+		uint32_t session;
+		unsigned shard, link;
+	} others[] = {{0, 0, 1}, {0, 1, 0}, {1, 0, 0}};
+	for (unsigned i = 0; i <= KV_COUNT(others); i++) {
+		uint32_t len;
+		rig.seal = (struct kv_seal){0};
+		if (i < KV_COUNT(others)) {
+			assert_int_equal(boot_frame_seal(rig.secret, rig.number + others[i].session, others[i].shard, others[i].link, false,
+							 &rig.seal),
+					 0);
+		} else {
+			assert_int_equal(boot_frame_keys(rig.secret, rig.number, 0, 0, false, &keys), 0);
+			memcpy(turned.out, keys.in, KV_MAC_KEY);
+			memcpy(turned.in, keys.out, KV_MAC_KEY);
+			assert_int_equal(kv_seal_open(&rig.seal, &turned), 0);
+		}
+		rig.seal.next = 1000 + i;
+		len = ping_frame(buf);
+		kv_seal_close(&rig.seal);
+		rig_send_raw(buf, len);
+	}
+	rig.seal = mine;
+	only_counted(WIRE_STAT_BAD_TAG, KV_COUNT(others) + 1);
+}
+
+static void a_mark_or_shard_that_is_not_the_sessions_is_a_bad_frame(void **state)
+{
+	(void)state;
+	struct wire_frame mark = rig_frame(), shard = rig_frame();
+	struct wire_request q = rig_request(WIRE_PING, NULL);
+	mark.mark++;
+	shard.shard++;
+	rig_send_records(&mark, &q, 1);
+	rig_send_records(&shard, &q, 1);
+	only_counted(WIRE_STAT_BAD_FRAMES, 2);
 }
 
 static void an_unknown_session_is_counted_and_dropped(void **state)
@@ -68,19 +131,21 @@ static void records_before_a_bad_one_count_those_after_it_do_not(void **state)
 	struct wire_frame frame = rig_frame();
 	uint8_t buf[KV_MSG_MAX];
 	struct wire_writer w;
-	uint32_t size = wire_request_size(&q[0]);
+	uint32_t size = wire_request_size(&q[0]), len;
 	wire_frame_begin(&w, buf, sizeof(buf), &frame);
 	for (unsigned i = 0; i < 3; i++)
 		assert_int_equal(wire_request_add(&w, &q[i]), 0);
 	buf[WIRE_FRAME_HEADER + size] = 99; /* the second record's type */
-	rig_send_raw(buf, wire_frame_end(&w));
+	len = wire_frame_end(&w);
+	rig_seal(buf, len);
+	rig_send_raw(buf, len);
 	rig_quiet();
 	assert_int_equal(rig.replies, 1);
 	assert_non_null(rig_find(q[0].id));
 	assert_int_equal(rig_stat(WIRE_STAT_BAD_FRAMES), 1);
 }
 
-/* Valid header and token, then records with random damage: nothing may break, and the next honest one is answered. */
+/* Valid header and tag, then records with random damage: nothing may break, and the next honest one is answered. */
 static void damaged_records_break_nothing(void **state)
 {
 	(void)state;
@@ -100,6 +165,7 @@ static void damaged_records_break_nothing(void **state)
 		len = wire_frame_end(&w);
 		for (unsigned i = 0; i < 3; i++)
 			buf[WIRE_FRAME_HEADER + kv_prng_below(&p, len - WIRE_FRAME_HEADER)] = (uint8_t)kv_prng_next(&p);
+		rig_seal(buf, len);
 		rig_send_raw(buf, len);
 		for (unsigned i = 0; i < 10; i++)
 			rig_turn();
@@ -122,6 +188,41 @@ static void damaged_records_break_nothing(void **state)
 static void a_replayed_frame_is_dropped_and_counted(void **state)
 {
 	(void)state;
+	uint8_t first[KV_MSG_MAX], buf[KV_MSG_MAX];
+	uint32_t len = ping_frame(first);
+	rig_send_raw(first, len);
+	rig_until(rig.replies == 1);
+	rig_send_raw(first, len);
+	rig_until(rig_stat(WIRE_STAT_REPLAYED_FRAMES) == 1);
+	rig.seal.next += KV_WINDOW_WIDTH; /* and when it is older than anybody remembers */
+	len = ping_frame(buf);
+	rig_send_raw(buf, len);
+	rig_until(rig.replies == 2);
+	rig_send_raw(first, len);
+	rig_until(rig_stat(WIRE_STAT_REPLAYED_FRAMES) == 2);
+	rig_quiet();
+	assert_int_equal(rig.replies, 2);
+	assert_int_equal(rig_stat(WIRE_STAT_DUPLICATE_REQUESTS), 0);
+}
+
+static void frames_may_arrive_in_any_order(void **state)
+{
+	(void)state;
+	uint8_t buf[20][KV_MSG_MAX];
+	uint32_t len = 0;
+	for (unsigned i = 0; i < 20; i++)
+		len = ping_frame(buf[i]);
+	for (unsigned i = 0; i < 20; i += 4) { /* within the credits */
+		for (unsigned k = 0; k < 4; k++)
+			rig_send_raw(buf[(i + k) * 7 % 20], len);
+		rig_until(rig.replies == i + 4);
+	}
+	assert_int_equal(rig_stat(WIRE_STAT_REPLAYED_FRAMES), 0);
+}
+
+static void a_request_in_two_frames_is_answered_once(void **state)
+{
+	(void)state;
 	struct wire_request q = rig_request(WIRE_PING, NULL);
 	rig_ask(&q);
 	rig_send(&q);
@@ -134,7 +235,7 @@ static void an_id_below_the_window_is_dropped_and_counted(void **state)
 {
 	(void)state;
 	struct wire_request old = rig_request(WIRE_PING, NULL), q = rig_request(WIRE_PING, NULL);
-	q.id = old.id + WINDOW_WIDTH + 1;
+	q.id = old.id + KV_WINDOW_WIDTH + 1;
 	rig_ask(&q);
 	rig_send(&old);
 	rig_quiet();
@@ -278,7 +379,7 @@ static void cancel_below_the_window_says_that_nothing_is_known(void **state)
 {
 	(void)state;
 	struct wire_request cancel = rig_request(WIRE_CANCEL, NULL);
-	cancel.id = WINDOW_WIDTH * 2;
+	cancel.id = KV_WINDOW_WIDTH * 2;
 	cancel.cancel.id = 1;
 	assert_int_equal(rig_ask(&cancel)->status, WIRE_STALE);
 	assert_int_equal(rig_find(cancel.id)->cancel.posted, UINT32_MAX);
@@ -561,6 +662,77 @@ static void revoke_waits_for_what_uses_the_region(void **state)
 	assert_int_equal(rig.shard->requests.used, 0);
 }
 
+/* ---- whether the client is where it says ---- */
+
+/* What is not served before is dropped as if it had not come. */
+static void a_link_is_served_once_it_is_proven(void **state)
+{
+	(void)state;
+	struct link *l = &rig.session->link[0];
+	struct wire_request del = rig_request(WIRE_DELETE, "k"), stat = rig_request(WIRE_STAT, NULL), cancel = rig_request(WIRE_CANCEL, NULL),
+			    ping = rig_request(WIRE_PING, NULL), again = rig_request(WIRE_PING, NULL);
+	cancel.cancel.id = del.id;
+	rig_send(&del);
+	rig_send(&stat);
+	rig_send(&cancel);
+	rig_until(rig_stat(WIRE_STAT_UNPROVEN_REQUESTS) == 3);
+	assert_int_equal(rig_ask(&ping)->ping.nonce, l->nonce);
+	rig_prove(l->nonce ^ 1);
+	rig_until(rig_stat(WIRE_STAT_BAD_PROOFS) == 1);
+	assert_false(l->proven);
+	rig_prove(l->nonce);
+	rig_until(l->proven);
+	rig_prove(l->nonce); /* clients say it until they know that it came */
+	assert_int_equal(rig_ask(&again)->ping.nonce, 0);
+	assert_int_equal(rig_ask(&cancel)->cancel.state, WIRE_CANCEL_UNSEEN);
+	assert_int_equal(rig_ask(&stat)->status, WIRE_OK);
+	assert_int_equal(rig_stat(WIRE_STAT_UNPROVEN_REQUESTS), 3);
+	assert_int_equal(rig_stat(WIRE_STAT_BAD_PROOFS), 1);
+}
+
+/* The proof in the frame of the first request. */
+static void a_proof_counts_for_what_is_behind_it(void **state)
+{
+	(void)state;
+	struct wire_frame frame = rig_frame();
+	struct wire_request records[] = {rig_request(WIRE_STAT, NULL),
+					 {.type = WIRE_PROVE, .time_left_us = UINT32_MAX, .prove.nonce = rig.session->link[0].nonce},
+					 rig_request(WIRE_STAT, NULL)};
+	rig_send_records(&frame, records, 3);
+	rig_until(rig_find(records[2].id));
+	assert_null(rig_find(records[0].id));
+	assert_int_equal(rig_stat(WIRE_STAT_UNPROVEN_REQUESTS), 1);
+}
+
+static void a_client_that_moves_proves_its_link_again(void **state)
+{
+	(void)state;
+	struct link *l = &rig.session->link[0];
+	uint64_t nonce = l->nonce;
+	struct te_address addr;
+	struct kv_error err;
+	rig_store("k", 16 << 20, 1);
+	struct wire_request q = rig_get("k", 0, 16 << 20), dropped = rig_get("k", 0, 4096), ping = rig_request(WIRE_PING, NULL),
+			    served = rig_get("k", 0, 4096);
+	rig_send(&q);
+	rig_until(rig.shard->requests.used > 0);
+	assert_int_equal(te_address(rig.te, 0, &addr), 0);
+	if (session_readdress(rig.session, &addr, 1, &err) != 0)
+		fail_msg("%s", err.text);
+	assert_true(l->nonce != nonce);
+	rig_until(rig.shard->requests.used == 0);
+	rig_send(&dropped);
+	rig_prove(nonce);
+	rig_until(rig_stat(WIRE_STAT_BAD_PROOFS) == 1);
+	assert_int_equal(rig_stat(WIRE_STAT_UNPROVEN_REQUESTS), 1);
+	rig_quiet();
+	assert_null(rig_find(q.id));
+	assert_null(rig_find(dropped.id));
+	rig_prove(rig_ask(&ping)->ping.nonce);
+	assert_int_equal(rig_ask(&served)->status, WIRE_OK);
+	rig_quiet();
+}
+
 static void announcements_that_do_not_add_up_are_refused(void **state)
 {
 	(void)state;
@@ -635,13 +807,17 @@ static void memory_held_by_a_dead_client_comes_back(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		SESSION_TEST(a_wrong_token_is_counted_and_dropped),
+		SESSION_TEST(a_wrong_tag_is_counted_and_dropped),
+		SESSION_TEST(keys_of_another_link_direction_or_session_are_wrong),
+		SESSION_TEST(a_mark_or_shard_that_is_not_the_sessions_is_a_bad_frame),
 		SESSION_TEST(an_unknown_session_is_counted_and_dropped),
 		SESSION_TEST(a_link_that_is_not_there_is_a_bad_frame),
 		SESSION_TEST(bytes_that_are_no_frame_are_bad_frames),
 		SESSION_TEST(records_before_a_bad_one_count_those_after_it_do_not),
 		SESSION_TEST(damaged_records_break_nothing),
 		SESSION_TEST(a_replayed_frame_is_dropped_and_counted),
+		SESSION_TEST(frames_may_arrive_in_any_order),
+		SESSION_TEST(a_request_in_two_frames_is_answered_once),
 		SESSION_TEST(an_id_below_the_window_is_dropped_and_counted),
 		SESSION_TEST(ids_may_arrive_in_any_order),
 		SESSION_TEST(an_expired_request_is_not_started),
@@ -663,6 +839,9 @@ int main(void)
 		SESSION_TEST(ping_returns_its_cookie_and_the_turns),
 		SESSION_TEST(a_revoked_region_is_not_written_any_more),
 		SESSION_TEST(revoke_waits_for_what_uses_the_region),
+		cmocka_unit_test_setup_teardown(a_link_is_served_once_it_is_proven, rig_open_unproven, rig_close),
+		cmocka_unit_test_setup_teardown(a_proof_counts_for_what_is_behind_it, rig_open_unproven, rig_close),
+		SESSION_TEST(a_client_that_moves_proves_its_link_again),
 		SESSION_TEST(announcements_that_do_not_add_up_are_refused),
 		SESSION_TEST(memory_held_by_a_dead_client_comes_back), /* last: it voids the addresses */
 	};

@@ -244,23 +244,42 @@ static void items(struct kvc_client *c, void *arg)
 	kvc_get_batch_await(c, item, 3, &call);
 }
 
-/* A reply in the name of server 1: its provider failed after some writes. */
+/* A reply of server 1: its provider failed after some writes. It is sealed with the keys that client and server have: the simulated control
+ * connection is plain, and they are made of its token. */
 static void forge_failure(struct kvc_client *c, void *arg)
 {
 	const struct kvc_session *s = c->node[1].session;
-	struct wire_frame frame = {.session = s->number};
+	struct wire_frame frame = {.session = s->number, .mark = 1};
+	uint8_t secret[BOOT_FRAME_SECRET] = {0};
+	struct kv_seal seal = {0};
+	const struct kvc_link *link = NULL;
 	struct wire_reply r = {.type = WIRE_GET, .status = WIRE_FABRIC, .get.posted = 2};
 	struct wire_writer w;
 	uint8_t buf[KV_MSG_MAX];
+	uint32_t len;
 	(void)arg;
-	memcpy(frame.token, s->token, KV_TOKEN_LEN);
 	for (uint32_t i = 0; i < s->num_links; i++)
 		if (!kv_list_empty(&s->link[i].sent))
-			r.id = KV_LIST_ENTRY(s->link[i].sent.next, const struct kvc_req, node)->id;
-	wire_frame_begin(&w, buf, sizeof(buf), &frame);
-	if (!r.id || wire_reply_add(&w, &r) != 0)
+			link = &s->link[i];
+	if (!link) {
 		world_wrong(&world, "no request is out");
-	kvc_client_message(c, 0, buf, wire_frame_end(&w));
+		return;
+	}
+	r.id = KV_LIST_ENTRY(link->sent.next, const struct kvc_req, node)->id;
+	frame.shard = (uint8_t)link->shard;
+	frame.link = (uint8_t)link->index;
+	memcpy(secret, s->token, KV_TOKEN_LEN);
+	if (boot_frame_seal(secret, s->number, link->shard, link->index, true, &seal) != 0)
+		world_wrong(&world, "no keys");
+	seal.next = link->seal.seen.top; /* the server has not come so far */
+	wire_frame_begin(&w, buf, sizeof(buf), &frame);
+	if (wire_reply_add(&w, &r) != 0)
+		world_wrong(&world, "a reply does not encode");
+	len = wire_frame_end(&w);
+	if (wire_seal(&seal, buf, len) != 0)
+		world_wrong(&world, "no seal");
+	kv_seal_close(&seal);
+	kvc_client_message(c, 0, buf, len);
 }
 
 static void items_begin(uint64_t seed)

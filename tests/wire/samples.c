@@ -98,7 +98,7 @@ static void random_keys(struct kv_prng *p, struct scratch *s, struct wire_reques
 
 void random_request(struct kv_prng *p, struct scratch *s, struct wire_request *r)
 {
-	*r = (struct wire_request){.type = (uint8_t)between(p, WIRE_GET, WIRE_RELEASE),
+	*r = (struct wire_request){.type = (uint8_t)between(p, WIRE_GET, WIRE_PROVE),
 				   .time_left_us = (uint32_t)upto(p, UINT32_MAX),
 				   .id = upto(p, UINT64_MAX)};
 	if (r->type == WIRE_GET || r->type == WIRE_PUT || (r->type >= WIRE_DELETE && r->type <= WIRE_PIN))
@@ -142,7 +142,6 @@ void random_request(struct kv_prng *p, struct scratch *s, struct wire_request *r
 		r->time_left_us = 0;
 		r->id = 0;
 		r->session.number = (uint32_t)upto(p, UINT32_MAX);
-		kv_prng_fill(p, r->session.token, KV_TOKEN_LEN);
 		break;
 	case WIRE_RELEASE:
 		r->id = 0;
@@ -151,6 +150,11 @@ void random_request(struct kv_prng *p, struct scratch *s, struct wire_request *r
 		r->release.leases = s->pairs;
 		for (uint32_t i = 0; i < r->release.count; i++)
 			wire_release_put(s->pairs, i, kv_prng_next(p));
+		break;
+	case WIRE_PROVE:
+		r->id = 0;
+		r->time_left_us = UINT32_MAX;
+		r->prove.nonce = between(p, 1, UINT64_MAX);
 		break;
 	default:
 		break;
@@ -208,6 +212,7 @@ void random_reply(struct kv_prng *p, struct scratch *s, struct wire_reply *r)
 	case WIRE_PING:
 		r->ping.cookie = kv_prng_next(p);
 		r->ping.turns = kv_prng_next(p);
+		r->ping.nonce = upto(p, UINT64_MAX);
 		break;
 	case WIRE_BENCH:
 		r->bench.posted = (uint32_t)upto(p, UINT32_MAX);
@@ -241,6 +246,7 @@ static void random_hello(struct kv_prng *p, struct wire_hello *h)
 	h->chunk_bytes = (uint32_t)between(p, 1, UINT32_MAX);
 	h->incarnation = kv_prng_next(p);
 	h->client_id = kv_prng_next(p);
+	h->mark = (uint32_t)kv_prng_next(p);
 	kv_prng_fill(p, h->host_id, sizeof(h->host_id));
 	random_string(p, h->provider, sizeof(h->provider));
 	random_string(p, h->fabric, sizeof(h->fabric));
@@ -348,7 +354,6 @@ void random_ctrl(struct kv_prng *p, struct scratch *s, struct wire_ctrl_msg *m)
 		m->session_ok.id = (uint32_t)between(p, 1, UINT32_MAX);
 		m->session_ok.session = (uint32_t)between(p, 1, UINT32_MAX);
 		m->session_ok.credits = (uint32_t)between(p, 1, UINT32_MAX);
-		kv_prng_fill(p, m->session_ok.token, KV_TOKEN_LEN);
 		break;
 	case WIRE_CTRL_SESSION_REFUSE:
 		m->session_refuse.id = (uint32_t)between(p, 1, UINT32_MAX);
@@ -434,13 +439,15 @@ void assert_request(const struct wire_request *got, const struct wire_request *w
 		break;
 	case WIRE_SESSION:
 		assert_int_equal(got->session.number, want->session.number);
-		assert_memory_equal(got->session.token, want->session.token, KV_TOKEN_LEN);
 		break;
 	case WIRE_RELEASE:
 		assert_int_equal(got->release.count, want->release.count);
 		for (uint32_t i = 0; i < want->release.count; i++)
 			assert_int_equal(wire_release_lease(got->release.leases, i),
 					 wire_release_lease(want->release.leases, i));
+		break;
+	case WIRE_PROVE:
+		assert_int_equal(got->prove.nonce, want->prove.nonce);
 		break;
 	default:
 		break;
@@ -495,6 +502,7 @@ void assert_reply(const struct wire_reply *got, const struct wire_reply *want)
 	case WIRE_PING:
 		assert_int_equal(got->ping.cookie, want->ping.cookie);
 		assert_int_equal(got->ping.turns, want->ping.turns);
+		assert_int_equal(got->ping.nonce, want->ping.nonce);
 		break;
 	case WIRE_BENCH:
 		assert_int_equal(got->bench.posted, want->bench.posted);
@@ -522,6 +530,7 @@ static void assert_hello(const struct wire_hello *got, const struct wire_hello *
 	assert_int_equal(got->chunk_bytes, want->chunk_bytes);
 	assert_int_equal(got->incarnation, want->incarnation);
 	assert_int_equal(got->client_id, want->client_id);
+	assert_int_equal(got->mark, want->mark);
 	assert_memory_equal(got->host_id, want->host_id, sizeof(want->host_id));
 	assert_string_equal(got->provider, want->provider);
 	assert_string_equal(got->fabric, want->fabric);
@@ -614,7 +623,6 @@ void assert_ctrl(const struct wire_ctrl_msg *got, const struct wire_ctrl_msg *wa
 		assert_int_equal(got->session_ok.id, want->session_ok.id);
 		assert_int_equal(got->session_ok.session, want->session_ok.session);
 		assert_int_equal(got->session_ok.credits, want->session_ok.credits);
-		assert_memory_equal(got->session_ok.token, want->session_ok.token, KV_TOKEN_LEN);
 		break;
 	case WIRE_CTRL_SESSION_REFUSE:
 		assert_int_equal(got->session_refuse.id, want->session_refuse.id);
@@ -651,7 +659,7 @@ static void assert_dest(const struct wire_dest *d, uint64_t length)
 
 void assert_request_limits(const struct wire_request *r, const uint8_t *data, size_t len)
 {
-	assert_true(r->type >= WIRE_GET && r->type <= WIRE_RELEASE);
+	assert_true(r->type >= WIRE_GET && r->type <= WIRE_PROVE);
 	if (r->type == WIRE_GET || r->type == WIRE_PUT || (r->type >= WIRE_DELETE && r->type <= WIRE_PIN)) {
 		assert_true(r->key.len >= 1 && r->key.len <= KV_KEY_MAX);
 		assert_inside(r->key.data, r->key.len, data, len);
@@ -695,6 +703,11 @@ void assert_request_limits(const struct wire_request *r, const uint8_t *data, si
 	if (r->type == WIRE_SESSION) {
 		assert_int_equal(r->time_left_us, 0);
 		assert_int_equal(r->id, 0);
+	}
+	if (r->type == WIRE_PROVE) {
+		assert_true(r->prove.nonce != 0);
+		assert_int_equal(r->id, 0);
+		assert_int_equal(r->time_left_us, UINT32_MAX);
 	}
 	if (r->type == WIRE_RELEASE) {
 		assert_true(r->release.count >= 1 && r->release.count <= WIRE_RELEASE_MAX);

@@ -78,8 +78,8 @@ static void test_hello_versions(void **state)
 	(void)state;
 	assert_int_equal(decode_patched("hello", 10, 2, 7), 1);
 	assert_int_equal(decode_patched("hello", 8, 2, 0), 1);
-	assert_int_equal(decode_patched("hello", 8, 2, 2), -KV_EPROTO); /* 2..1 */
-	assert_int_equal(decode_patched("hello", 8, 4, 0x00030002), -KV_EVERSION);
+	assert_int_equal(decode_patched("hello", 8, 2, 3), -KV_EPROTO); /* 3..2 */
+	assert_int_equal(decode_patched("hello", 8, 4, 0x00040003), -KV_EVERSION);
 	assert_int_equal(decode_patched("hello", 8, 4, 0), -KV_EVERSION);
 }
 
@@ -108,9 +108,9 @@ static void test_hello_limits(void **state)
 {
 	struct wire_ctrl_msg m = golden("hello");
 	(void)state;
-	m.hello.version_min = 2;
+	m.hello.version_min = 3;
 	assert_int_equal(encode(&m), -KV_EINVAL);
-	m.hello.version_max = 3;
+	m.hello.version_max = 4;
 	assert_int_equal(encode(&m), 0); /* a later client's hello */
 	m = golden("hello");
 	m.hello.rails = 0;
@@ -136,16 +136,16 @@ static void test_hello_limits(void **state)
 static void test_hello_patches(void **state)
 {
 	(void)state;
-	assert_int_equal(decode_patched("hello", 48, 4, 0), -KV_EPROTO); /* chunk bytes */
-	assert_int_equal(decode_patched("hello", 54, 2, 0), -KV_EPROTO); /* rails */
-	assert_int_equal(decode_patched("hello", 54, 2, 1), -KV_EPROTO);
-	assert_int_equal(decode_patched("hello", 54, 2, 3), -KV_EPROTO);
-	assert_int_equal(decode_patched("hello", 54, 2, 33), -KV_EPROTO);
-	assert_int_equal(decode_patched("hello", 56, 2, 10), -KV_EPROTO); /* provider's length */
-	assert_int_equal(decode_patched("hello", 56, 2, 64), -KV_EPROTO);
-	assert_int_equal(decode_patched("hello", 60, 1, 0), -KV_EPROTO); /* a zero byte in a string */
-	assert_int_equal(decode_patched("hello", 82, 2, 0), -KV_EPROTO); /* an empty address */
-	assert_int_equal(decode_patched("hello", 82, 2, 65), -KV_EPROTO);
+	assert_int_equal(decode_patched("hello", 52, 4, 0), -KV_EPROTO); /* chunk bytes */
+	assert_int_equal(decode_patched("hello", 58, 2, 0), -KV_EPROTO); /* rails */
+	assert_int_equal(decode_patched("hello", 58, 2, 1), -KV_EPROTO);
+	assert_int_equal(decode_patched("hello", 58, 2, 3), -KV_EPROTO);
+	assert_int_equal(decode_patched("hello", 58, 2, 33), -KV_EPROTO);
+	assert_int_equal(decode_patched("hello", 60, 2, 10), -KV_EPROTO); /* provider's length */
+	assert_int_equal(decode_patched("hello", 60, 2, 64), -KV_EPROTO);
+	assert_int_equal(decode_patched("hello", 64, 1, 0), -KV_EPROTO); /* a zero byte in a string */
+	assert_int_equal(decode_patched("hello", 86, 2, 0), -KV_EPROTO); /* an empty address */
+	assert_int_equal(decode_patched("hello", 86, 2, 65), -KV_EPROTO);
 }
 
 static void test_longest_string_and_address(void **state)
@@ -159,7 +159,7 @@ static void test_longest_string_and_address(void **state)
 	for (unsigned i = 0; i < KV_RAILS_MAX; i++)
 		m.hello.addr[i].len = KV_ADDR_MAX;
 	len = wire_ctrl_encode(&m, buf, sizeof(buf));
-	assert_int_equal(len, 8 + 48 + 2 * (2 + KV_NAME_MAX - 1) + KV_RAILS_MAX * (2 + KV_ADDR_MAX));
+	assert_int_equal(len, 8 + 52 + 2 * (2 + KV_NAME_MAX - 1) + KV_RAILS_MAX * (2 + KV_ADDR_MAX));
 	assert_int_equal(wire_ctrl_decode(buf, (size_t)len, &got), 0);
 	assert_ctrl(&got, &m);
 }
@@ -191,7 +191,7 @@ static void test_welcome_limits(void **state)
 static void test_welcome_patches(void **state)
 {
 	(void)state;
-	assert_int_equal(decode_patched("welcome", 8, 2, 2), -KV_EPROTO);  /* version */
+	assert_int_equal(decode_patched("welcome", 8, 2, 3), -KV_EPROTO);  /* version */
 	assert_int_equal(decode_patched("welcome", 10, 2, 0), -KV_EPROTO); /* shards */
 	assert_int_equal(decode_patched("welcome", 10, 2, 65), -KV_EPROTO);
 	assert_int_equal(decode_patched("welcome", 10, 2, 4), -KV_EPROTO);  /* 4 x 2 addresses */

@@ -21,14 +21,14 @@ static void test_frame_full_of_the_smallest_records(void **state)
 	const struct wire_reply touch = {.type = WIRE_TOUCH, .id = 7};
 	struct wire_writer w;
 	(void)state;
-	/* 255 records of 16 bytes do not fit KV_MSG_MAX: 254 do, and the length stops first. */
+	/* 255 records of 16 bytes do not fit KV_MSG_MAX: 253 do, and the length stops first. */
 	wire_frame_begin(&w, buf, sizeof(buf), &golden_frame);
-	for (int i = 0; i < 254; i++)
+	for (int i = 0; i < 253; i++)
 		assert_int_equal(wire_request_add(&w, &stat), 0);
-	assert_int_equal(w.len, KV_MSG_MAX);
+	assert_int_equal(w.len, KV_MSG_MAX - 8);
 	assert_int_equal(wire_request_add(&w, &stat), -KV_EBUSY);
-	assert_int_equal(wire_frame_end(&w), KV_MSG_MAX);
-	assert_int_equal(check_requests(buf, KV_MSG_MAX), 254);
+	assert_int_equal(wire_frame_end(&w), KV_MSG_MAX - 8);
+	assert_int_equal(check_requests(buf, KV_MSG_MAX - 8), 253);
 	/* Replies of 24: 169. */
 	wire_frame_begin(&w, buf, sizeof(buf), &golden_frame);
 	for (int i = 0; i < 169; i++)
@@ -51,7 +51,7 @@ static void test_records_keep_their_order(void **state)
 	for (r.id = 0; r.id < 100; r.id++)
 		assert_int_equal(wire_request_add(&w, &r), 0);
 	len = wire_frame_end(&w);
-	assert_int_equal(len, 32 + 100 * 24);
+	assert_int_equal(len, WIRE_FRAME_HEADER + 100 * 24);
 	assert_int_equal(wire_frame_open(&reader, buf, len, &frame), 0);
 	assert_int_equal(frame.records, 100);
 	for (uint64_t id = 0; id < 100; id++) {
@@ -99,11 +99,11 @@ static void test_frame_end_twice(void **state)
 	(void)state;
 	wire_frame_begin(&w, buf, sizeof(buf), &golden_frame);
 	assert_int_equal(wire_request_add(&w, &ping), 0);
-	assert_int_equal(wire_frame_end(&w), 56);
-	assert_int_equal(check_requests(buf, 56), 1);
+	assert_int_equal(wire_frame_end(&w), 64);
+	assert_int_equal(check_requests(buf, 64), 1);
 	assert_int_equal(wire_request_add(&w, &ping), 0);
-	assert_int_equal(wire_frame_end(&w), 80);
-	assert_int_equal(check_requests(buf, 80), 2);
+	assert_int_equal(wire_frame_end(&w), 88);
+	assert_int_equal(check_requests(buf, 88), 2);
 }
 
 static int open_with(size_t at, uint8_t value, size_t len)
@@ -114,7 +114,7 @@ static int open_with(size_t at, uint8_t value, size_t len)
 	struct wire_frame frame;
 	wire_frame_begin(&w, buf, sizeof(buf), &golden_frame);
 	assert_int_equal(wire_request_add(&w, &ping), 0);
-	assert_int_equal(wire_frame_end(&w), 56);
+	assert_int_equal(wire_frame_end(&w), 64);
 	buf[at] = value;
 	return wire_frame_open(&reader, buf, len, &frame);
 }
@@ -122,20 +122,20 @@ static int open_with(size_t at, uint8_t value, size_t len)
 static void test_header_checks(void **state)
 {
 	(void)state;
-	assert_int_equal(open_with(0, 'K', 56), 0);
-	assert_int_equal(open_with(0, 'k', 56), -KV_EPROTO); /* magic */
-	assert_int_equal(open_with(1, 'r', 56), -KV_EPROTO); /* magic */
-	assert_int_equal(open_with(2, 0, 56), -KV_EVERSION); /* another version */
-	assert_int_equal(open_with(2, 2, 56), -KV_EVERSION); /* whatever else it holds */
-	assert_int_equal(open_with(3, 0, 56), -KV_EPROTO);   /* no record */
-	assert_int_equal(open_with(24, 48, 56), -KV_EPROTO); /* length against what came */
-	assert_int_equal(open_with(24, 64, 56), -KV_EPROTO);
-	assert_int_equal(open_with(27, 1, 56), -KV_EPROTO);    /* reserved */
-	assert_int_equal(open_with(28, 1, 56), -KV_EPROTO);    /* reserved */
-	assert_int_equal(open_with(31, 0x80, 56), -KV_EPROTO); /* reserved */
-	assert_int_equal(open_with(26, 255, 56), 0);           /* any link */
-	assert_int_equal(open_with(24, 52, 52), -KV_EPROTO);   /* not a multiple of 8 */
-	assert_int_equal(open_with(0, 'K', 31), -KV_EPROTO);   /* shorter than a header */
+	assert_int_equal(open_with(0, 'K', 64), 0);
+	assert_int_equal(open_with(0, 'k', 64), -KV_EPROTO); /* magic */
+	assert_int_equal(open_with(1, 'r', 64), -KV_EPROTO); /* magic */
+	assert_int_equal(open_with(2, 0, 64), -KV_EVERSION); /* another version */
+	assert_int_equal(open_with(2, 1, 64), -KV_EVERSION); /* whatever else it holds */
+	assert_int_equal(open_with(26, 0, 64), -KV_EPROTO);  /* no record */
+	assert_int_equal(open_with(24, 48, 64), -KV_EPROTO); /* length against what came */
+	assert_int_equal(open_with(24, 72, 64), -KV_EPROTO);
+	assert_int_equal(open_with(3, 255, 64), 0);          /* any link, shard, mark and counter: the receiver knows which there are */
+	assert_int_equal(open_with(27, 255, 64), 0);
+	assert_int_equal(open_with(31, 255, 64), 0);
+	assert_int_equal(open_with(39, 255, 64), 0);
+	assert_int_equal(open_with(24, 60, 60), -KV_EPROTO); /* not a multiple of 8 */
+	assert_int_equal(open_with(0, 'K', 39), -KV_EPROTO); /* shorter than a header */
 	assert_int_equal(open_with(0, 'K', 0), -KV_EPROTO);
 }
 
@@ -165,9 +165,9 @@ static void test_record_count_must_agree(void **state)
 	assert_int_equal(wire_request_add(&w, &ping), 0);
 	len = wire_frame_end(&w);
 	assert_int_equal(check_requests(buf, len), 2);
-	buf[3] = 1;
+	buf[26] = 1;
 	assert_int_equal(check_requests(buf, len), -KV_EPROTO);
-	buf[3] = 3;
+	buf[26] = 3;
 	assert_int_equal(check_requests(buf, len), -KV_EPROTO);
 }
 

@@ -51,8 +51,11 @@ static void test_requests_decode(void **state)
 		memset(&r, 0xee, sizeof(r));
 		assert_int_equal(wire_frame_open(&reader, data, len, &frame), 0);
 		assert_int_equal(frame.session, golden_frame.session);
-		assert_memory_equal(frame.token, golden_frame.token, KV_TOKEN_LEN);
+		assert_int_equal(frame.mark, golden_frame.mark);
+		assert_int_equal(frame.counter, golden_frame.counter);
+		assert_memory_equal(frame.tag, golden_frame.tag, KV_MAC_TAG);
 		assert_int_equal(frame.link, golden_frame.link);
+		assert_int_equal(frame.shard, golden_frame.shard);
 		assert_int_equal(frame.records, 1);
 		assert_int_equal(wire_request_next(&reader, &r), 1);
 		assert_request(&r, &golden_requests[i].want);
@@ -140,7 +143,7 @@ static void test_every_type_has_a_golden_message(void **state)
 		replies |= 1u << golden_replies[i].want.type;
 	for (size_t i = 0; i < golden_ctrls_n; i++)
 		ctrls |= 1u << golden_ctrls[i].want.type;
-	assert_int_equal(requests, (2u << WIRE_RELEASE) - 2);
+	assert_int_equal(requests, (2u << WIRE_PROVE) - 2);
 	assert_int_equal(replies, (2u << WIRE_BENCH) - 2);
 	assert_int_equal(ctrls, (2u << WIRE_CTRL_ARENA) - 2);
 }

@@ -55,8 +55,8 @@ static struct wire_request put_request(void)
 
 static void test_types_and_flags(void **state)
 {
-	static const uint8_t allowed[WIRE_RELEASE + 1] = {
-		[WIRE_GET] = 7 | WIRE_GET_PACK | WIRE_GET_PULL, [WIRE_PUT] = 3, [WIRE_PIN] = 1, [WIRE_PING] = 1};
+	static const uint8_t allowed[WIRE_PROVE + 1] = {
+		[WIRE_GET] = 7 | WIRE_GET_PACK | WIRE_GET_PULL, [WIRE_PUT] = 3, [WIRE_PIN] = 1};
 	const uint8_t only_replies = WIRE_GET_FOLLOWS | WIRE_GET_LEASED;
 	uint8_t key[] = {1, 'k'};
 	(void)state;
@@ -64,12 +64,16 @@ static void test_types_and_flags(void **state)
 		for (unsigned flags = 0; flags < 256; flags++) {
 			struct wire_request r = {.type = (uint8_t)type, .flags = (uint8_t)flags, .key = {key, 1}};
 			struct wire_reply reply = {.type = (uint8_t)type, .flags = (uint8_t)flags};
-			bool good = type >= WIRE_GET && type <= WIRE_RELEASE && (flags & ~(unsigned)allowed[type]) == 0;
+			bool good = type >= WIRE_GET && type <= WIRE_PROVE && (flags & ~(unsigned)allowed[type]) == 0;
 			bool good_reply = good && type < WIRE_SESSION; /* those are no requests */
 			if (type == WIRE_GET) {
 				good_reply = (flags & ~(unsigned)(allowed[type] | only_replies)) == 0 &&
 					     (flags & only_replies) != only_replies;
 				reply.get.lease = reply.get.lease_us = 1;
+			}
+			if (type == WIRE_PROVE) {
+				r.time_left_us = UINT32_MAX;
+				r.prove.nonce = 1;
 			}
 			if (type == WIRE_RELEASE) {
 				r.time_left_us = UINT32_MAX;

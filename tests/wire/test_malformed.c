@@ -81,7 +81,7 @@ static void test_trailing_bytes(void **state)
 		assert_false(frame_taken(more, len + 8)); /* the message is longer than the frame says */
 		kv_put16(more + 24, (uint16_t)(len + 8));
 		assert_false(frame_taken(more, len + 8)); /* the records do not fill the frame */
-		kv_put16(more + 34, (uint16_t)(len + 8 - WIRE_FRAME_HEADER));
+		kv_put16(more + WIRE_FRAME_HEADER + 2, (uint16_t)(len + 8 - WIRE_FRAME_HEADER));
 		assert_false(frame_taken(more, len + 8)); /* the record is longer than what is in it */
 		free(more);
 		free(data);

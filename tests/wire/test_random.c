@@ -21,7 +21,10 @@ static void random_frame(struct wire_frame *f)
 {
 	f->session = (uint32_t)kv_prng_next(&prng);
 	f->link = (uint8_t)kv_prng_next(&prng);
-	kv_prng_fill(&prng, f->token, sizeof(f->token));
+	f->shard = (uint8_t)kv_prng_next(&prng);
+	f->mark = (uint32_t)kv_prng_next(&prng);
+	f->counter = kv_prng_next(&prng);
+	kv_prng_fill(&prng, f->tag, sizeof(f->tag));
 }
 
 static void test_requests(void **state)
@@ -44,7 +47,10 @@ static void test_requests(void **state)
 		assert_int_equal(wire_frame_open(&reader, data, len, &got_frame), 0);
 		assert_int_equal(got_frame.session, frame.session);
 		assert_int_equal(got_frame.link, frame.link);
-		assert_memory_equal(got_frame.token, frame.token, KV_TOKEN_LEN);
+		assert_int_equal(got_frame.shard, frame.shard);
+		assert_int_equal(got_frame.mark, frame.mark);
+		assert_int_equal(got_frame.counter, frame.counter);
+		assert_memory_equal(got_frame.tag, frame.tag, KV_MAC_TAG);
 		assert_int_equal(wire_request_next(&reader, &got), 1);
 		assert_request(&got, &want);
 		assert_request_limits(&got, data, len);
