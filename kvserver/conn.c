@@ -345,8 +345,8 @@ static int hello_await(struct conn *c)
 			boot_failure(c->boot));
 		return rc;
 	}
-	kv_info(c->server->opt.log, "client %s (id %" PRIu64 ", %u rails) is session %u",
-		conn_name(c, name, sizeof(name)), c->client_id, c->rails, c->number);
+	kv_info(c->server->opt.log, "client %s (%s, id %" PRIu64 ", %u rails) is session %u",
+		conn_name(c, name, sizeof(name)), boot_peer_who(c->boot), c->client_id, c->rails, c->number);
 	return rc;
 }
 

@@ -443,7 +443,8 @@ static int server_open_door(struct kvs_server *s, struct kv_error *err)
 					       .psk = o->psk,
 					       .cert_file = o->cert_file,
 					       .key_file = o->key_file,
-					       .ca_file = o->ca_file};
+					       .ca_file = o->ca_file,
+					       .crl_file = o->crl_file};
 	struct kv_hostport hp;
 	int rc = kv_hostport_parse(o->listen_addr, &hp, err);
 

@@ -120,7 +120,8 @@ static struct boot_conn *dial(const struct kvs_server *s, struct boot_context *w
 	struct sockaddr_storage a = server_addr(s);
 	struct boot_conn *c = NULL;
 	struct kv_error err;
-	boot_connect_await(with, &a, sizeof(struct sockaddr_in), 5000, soon(), &c, &err);
+	const struct boot_server to = {.addr = &a, .addr_len = sizeof(struct sockaddr_in)};
+	boot_connect_await(with, &to, 5000, soon(), &c, &err);
 	return c;
 }
 
