@@ -234,6 +234,11 @@ static int admit(struct conn *c, struct kv_error *err)
 		return kv_fail(err, -KV_ECLOSED, "the server is shutting down");
 	if (s->open >= s->opt.max_clients)
 		return kv_fail(err, -KV_EFULL, "the server has %u clients, as many as --max-clients allows", s->open);
+	if (s->clients >= s->files.clients)
+		return kv_fail(err, -KV_EFULL,
+			       "the server has %u clients, as many as its limit of %" PRIu64 " open files has room for; for "
+			       "--max-clients it takes ulimit -n %" PRIu64,
+			       s->clients, s->files.limit, s->files.wanted);
 	c->call = calloc(s->opt.shards, sizeof(c->call[0]));
 	if (!c->call)
 		return kv_fail(err, -KV_ENOMEM, "the server has no memory for another client");
@@ -247,6 +252,7 @@ static int admit(struct conn *c, struct kv_error *err)
 		return kv_fail(err, -KV_EFULL, "sessions of earlier clients still have transfers in flight; try again");
 	c->admitted = true;
 	s->open++;
+	s->clients++;
 	return 0;
 }
 
@@ -572,10 +578,19 @@ static void stop_await(struct conn *c)
 		co_park_await(KV_NEVER);
 }
 
+/* Until the next one is due. How late this loop then was is what all who wait for it share. */
+static void beat_wait_await(struct conn *c)
+{
+	struct kvs_server *s = c->server;
+	uint64_t due_ns = loop_now(s->control) + s->opt.heartbeat_ms * 1000000ull;
+
+	if (co_park_await(due_ns) == -KV_ETIMEOUT)
+		control_max(s, WIRE_STAT_HEARTBEAT_LATE_MAX_NS, loop_now(s->control) - due_ns);
+}
+
 static void beat(void *arg)
 {
 	struct conn *c = arg;
-	uint64_t step_ns = c->server->opt.heartbeat_ms * 1000000ull;
 
 	c->beater = co_self();
 	for (uint64_t sequence = 1; !c->closing; sequence++) {
@@ -584,7 +599,7 @@ static void beat(void *arg)
 			break;
 		}
 		if (!c->closing && !atomic_load(&c->anew))
-			co_park_await(loop_now(loop_of(c)) + step_ns);
+			beat_wait_await(c);
 	}
 	if (c->pending)
 		stop_await(c);
@@ -616,6 +631,7 @@ static void close_await(struct conn *c)
 	}
 	if (c->admitted) {
 		s->open--;
+		s->clients--;
 		conn_all_await(c, run_close, NULL);
 	}
 	further_fini(c);

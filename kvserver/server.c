@@ -591,6 +591,13 @@ static void identity_make(struct kvs_server *s)
 	s->identity.eager_bytes = info->eager_bytes;
 }
 
+static int files_make(struct kvs_server *s, struct kv_error *err)
+{
+	const struct te_options engine = engine_options(s);
+
+	return files_plan(s, &engine, err);
+}
+
 static int server_make(struct kvs_server *s, struct kv_error *err)
 {
 	int rc = numbers_check(&s->opt, err);
@@ -611,6 +618,8 @@ static int server_make(struct kvs_server *s, struct kv_error *err)
 		rc = shards_make(s, err);
 	if (rc == 0)
 		identity_make(s);
+	if (rc == 0)
+		rc = files_make(s, err);
 	return rc;
 }
 

@@ -175,6 +175,8 @@ static const struct wire_stat_info stats[] = {
 	[WIRE_STAT_RAIL_ERRORS + 5] = {"rail_5_errors", "fabric", "", WIRE_STAT_COUNTER},
 	[WIRE_STAT_RAIL_ERRORS + 6] = {"rail_6_errors", "fabric", "", WIRE_STAT_COUNTER},
 	[WIRE_STAT_RAIL_ERRORS + 7] = {"rail_7_errors", "fabric", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_ACCEPTS_FAILED] = {"accepts_failed", "peers", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_HEARTBEAT_LATE_MAX_NS] = {"heartbeat_late_max_ns", "time", "ns", WIRE_STAT_MAXIMUM},
 };
 /* clang-format on */
 

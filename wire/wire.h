@@ -271,6 +271,8 @@ enum wire_stat {
 	WIRE_STAT_RAIL_BYTES_LAST = WIRE_STAT_RAIL_BYTES + 7,
 	WIRE_STAT_RAIL_ERRORS,     /* + rail, likewise: operations that failed */
 	WIRE_STAT_RAIL_ERRORS_LAST = WIRE_STAT_RAIL_ERRORS + 7,
+	WIRE_STAT_ACCEPTS_FAILED,  /* no descriptor, or no memory, for a connection to the control port */
+	WIRE_STAT_HEARTBEAT_LATE_MAX_NS, /* that one left later than it was due */
 	WIRE_STAT_END
 };
 
