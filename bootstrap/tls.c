@@ -28,7 +28,7 @@
  * dialled, or for the one that its settings name for all servers; without either there is no handshake. Key exchange is by
  * the groups in `groups` alone: what a stranger can make a server compute is bounded by them and by the server's own key.
  *
- * A server computes one step of all its handshakes per turn of the loop (gate.c).
+ * A server computes one step of all its handshakes in some turns of the loop (gate.c).
  *
  * No close_notify is sent: the control protocol has its own goodbye and lengths, and close must not park. */
 #include "bootstrap/tls.h"
@@ -80,6 +80,7 @@ struct tls_stream {
 	int fd;
 	bool flushing;
 	bool answered;   /* a server: its first step is computed */
+	uint64_t source; /* ... whose share of the gate it takes */
 	int write_error; /* the first failure to write, a stream's code */
 	struct co_queue flushers;
 	char unknown[NAME_SHOWN];  /* the PSK identity that a client showed and we do not know, printable */
@@ -575,7 +576,13 @@ static int tls_turn_await(struct tls_stream *t, enum tls_step step, uint64_t dea
 {
 	if (step != STEP_HANDSHAKE || !t->ctx->gate)
 		return 1;
-	int rc = gate_pass_await(t->ctx->gate, t->loop, t->answered, deadline_ns);
+	const struct gate_comer comer = {.begun = t->answered, .source = t->source, .deadline_ns = deadline_ns};
+	int rc;
+	do
+		rc = gate_pass_await(t->ctx->gate, t->loop, &comer);
+	while (rc == -KV_ECANCELED && !tls_gone(t));
+	if (rc == -KV_ECANCELED)
+		return 0;
 	/* Later steps cost little, and what is to be read then may be the alert that says why the client goes. */
 	return rc ? rc : t->answered || !tls_gone(t);
 }
@@ -707,7 +714,8 @@ static int tls_name_set(struct tls_stream *t)
 	return rc;
 }
 
-static int tls_stream_make(struct tls_context *ctx, struct loop *loop, int fd, const char *expected, struct tls_stream **out)
+static int tls_stream_make(struct tls_context *ctx, struct loop *loop, int fd, const struct tls_peer *peer,
+			   struct tls_stream **out)
 {
 	struct tls_stream *t = calloc(1, sizeof(*t));
 	if (!t)
@@ -717,7 +725,8 @@ static int tls_stream_make(struct tls_context *ctx, struct loop *loop, int fd, c
 	t->loop = loop;
 	t->fd = fd;
 	co_queue_init(&t->flushers);
-	t->expected = expected;
+	t->source = peer->source;
+	t->expected = peer->name;
 	int rc = tls_bios_make(t);
 	if (rc == 0)
 		rc = tls_name_set(t);
@@ -792,12 +801,13 @@ int tls_open_await(struct tls_context *ctx, struct loop *loop, int fd, const str
 		   struct boot_stream **out, struct kv_error *err)
 {
 	struct tls_stream *t;
-	const char *expected = tls_expected(ctx, peer->name);
-	if (ctx->trust && !ctx->server && !expected)
+	struct tls_peer named = *peer;
+	named.name = tls_expected(ctx, peer->name);
+	if (ctx->trust && !ctx->server && !named.name)
 		return kv_fail(err, -KV_EINVAL, "%s: no name is given to find in the server's certificate", peer->address);
 	if (ctx->trust)
 		trust_refresh(ctx->trust, ctx->ssl_ctx, loop_now(loop));
-	if (tls_stream_make(ctx, loop, fd, expected, &t))
+	if (tls_stream_make(ctx, loop, fd, &named, &t))
 		return kv_fail(err, -KV_ENOMEM, "%s: no memory for TLS", peer->address);
 	int rc = tls_handshake_await(t, deadline_ns);
 	t->expected = NULL; /* the caller's */

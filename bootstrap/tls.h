@@ -31,6 +31,7 @@ void tls_context_destroy(struct tls_context **ctx); /* only after the streams ma
  * dialled. Both the caller's, until the call returns. */
 struct tls_peer {
 	const char *address, *name;
+	uint64_t source; /* of a client: whose share of the server's computing it takes (gate.h) */
 };
 
 /* tls_open_await -- handshake over a connected socket; 0 means that each side has accepted the other. The stream owns fd

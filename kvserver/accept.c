@@ -4,7 +4,7 @@
  * Everybody is accepted at once, so that an honest client never waits in the kernel's backlog behind thousands of
  * connections that say nothing. A connection without a session costs a descriptor, a coroutine and a small struct; TLS
  * and what it allocates begin with its first byte, and at most HANDSHAKE_RATE times per second, since that costs CPU. What is
- * computed for all of them together is one step per turn of the loop (bootstrap/gate.c): heartbeats leave in between.
+ * computed for all of them together is one step in some turns of the loop (bootstrap/gate.c): heartbeats leave in between.
  *
  * There are places for 1024 of them (HANDSHAKES_MAX; fewer when the limit of open files is low: a quarter of it). When
  * all are taken, one more costs the oldest that has said nothing in HANDSHAKE_SILENCE_NS its place: an honest client's

@@ -769,6 +769,8 @@ static void cut(struct conn *c)
 		boot_shutdown(c->boot);
 	else if (c->fd >= 0)
 		io_shutdown(loop_of(c), c->fd);
+	if (!c->boot && c->talking && c->reader)
+		co_wake(c->reader); /* it may wait for its turn to compute */
 }
 
 void conns_cut(struct kvs_server *s)
