@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # handshakes.sh -- how late heartbeats are while strangers hold handshakes: a measurement, not a test (tests/bootstrap/test_gate.c is that).
 #
-#   make build/release/tests/port/beats && tests/port/handshakes.sh [HELD [SECONDS [BITS [churn]]]]      1000 15 4096
+#   make build/release/tests/port/beats && tests/port/handshakes.sh [HELD [SECONDS [BITS [churn|burst]]]]      1000 15 4096
 #
 # A kv-server with an RSA key of so many bits, an honest client, and held.py. A heartbeat is due every 500 ms. churn: connections are not
-# held, but made anew as soon as the server has signed for them.
+# held, but made anew as soon as the server has signed for them. burst: all of them say their ClientHello at once.
 set -eu
 cd "$(dirname "$0")/../.."
 export FI_OFI_RXM_BUFFER_SIZE=16384 # the same on both sides; beats is no program of ours, which would set it

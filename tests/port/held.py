@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """held.py -- hold N TLS handshakes open at a control port: each connection sends a whole ClientHello, reads what comes and never goes on.
 
-usage: held.py HOST PORT N SECONDS [churn]
+usage: held.py HOST PORT N SECONDS [churn|burst]
 
 One that the server ends is made again at once, so that N are held all the time. The last line says how many ClientHellos were sent and how
-many were answered. churn: each is given up as soon as it is answered, so that the server always has N more to compute. On loopback it comes from 127.0.0.2. It brings no credential, and computes next to nothing: all of them send the bytes of one ClientHello."""
+many were answered. churn: each is given up as soon as it is answered, so that the server always has N more to compute. burst: N
+connections are made, and a second later all say their ClientHello at once; then again. On loopback it comes from 127.0.0.2. It brings no credential, and computes next to nothing: all of them send the bytes of one ClientHello."""
 import resource
 import selectors
 import socket
@@ -29,8 +30,8 @@ def client_hello():
 
 
 class Held:
-    def __init__(self, address, hello, churn):
-        self.address, self.hello, self.churn = address, hello, churn
+    def __init__(self, address, hello, mode):
+        self.address, self.hello, self.churn, self.burst = address, hello, mode == "churn", mode == "burst"
         self.selector = selectors.DefaultSelector()
         self.sent = self.answered = self.open = 0
 
@@ -66,6 +67,19 @@ class Held:
                 return self.end(s)
             self.selector.modify(s, selectors.EVENT_READ, "answered")
 
+    def run_bursts(self, count, seconds):
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            while self.open < count:
+                self.begin()
+            time.sleep(1)
+            hold = time.monotonic() + 4
+            while time.monotonic() < hold:
+                for key, _ in self.selector.select(0.05):
+                    self.step(key)
+            for key in list(self.selector.get_map().values()):
+                self.end(key.fileobj)
+
     def run(self, count, seconds):
         until = time.monotonic() + seconds
         while time.monotonic() < until:
@@ -79,8 +93,8 @@ def main():
     host, port, count, seconds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    held = Held((host, port), client_hello(), sys.argv[5:] == ["churn"])
-    held.run(count, seconds)
+    held = Held((host, port), client_hello(), sys.argv[5] if len(sys.argv) > 5 else "held")
+    (held.run_bursts if held.burst else held.run)(count, seconds)
     print(f"{count} held for {seconds:g} s: {held.sent} ClientHellos, {held.answered} answered")
 
 
