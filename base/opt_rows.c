@@ -15,7 +15,7 @@ const char *const kv_opt_level_names[] = {[KV_LOG_OFF] = "off",   [KV_LOG_ERROR]
 
 bool kv_opt_security_given(const struct kv_opt_security *s)
 {
-	return s->psk_file || s->cert || s->key || s->ca;
+	return s->psk_file || s->cert || s->key || s->ca || s->crl || s->server_name;
 }
 
 int kv_opt_security_check(const struct kv_opt_security *s, struct kv_error *err)
@@ -25,6 +25,9 @@ int kv_opt_security_check(const struct kv_opt_security *s, struct kv_error *err)
 		return kv_fail(err, -KV_EINVAL, "--cert, --key and --ca belong together: give all three or none");
 	if (files == 3 && s->psk_file)
 		return kv_fail(err, -KV_EINVAL, "--psk-file and certificates exclude each other: give one of them");
+	if (files == 0 && (s->crl || s->server_name))
+		return kv_fail(err, -KV_EINVAL, "%s concerns certificates: give --cert, --key and --ca, too",
+			       s->crl ? "--crl" : "--server-name");
 	return 0;
 }
 

@@ -222,7 +222,7 @@ static int check_own_server(const struct bench_options *o, struct kv_error *err)
 			"--server-threads concerns the server that kv-bench starts itself: drop it, or drop --server");
 	if (o->servers.count == 0 && kv_opt_security_given(&o->security))
 		return kv_fail(err, -KV_EINVAL,
-			       "--psk-file, --cert, --key and --ca need --server: the server that kv-bench starts gets "
+			       "--psk-file, --cert, --key, --ca, --crl and --server-name need --server: the server that kv-bench starts gets "
 			       "a one-time key by itself");
 	return 0;
 }

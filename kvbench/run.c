@@ -128,6 +128,8 @@ static int open_pool(struct bench *b, struct kv_error *err)
 				 .cert_file = o->security.cert,
 				 .key_file = o->security.key,
 				 .ca_file = o->security.ca,
+				 .crl_file = o->security.crl,
+				 .server_name = o->security.server_name,
 				 .log_level = o->log_level};
 	int rc = kvc_pool_open(&ko, &b->pool, err);
 

@@ -110,6 +110,13 @@ struct kvc_options {
 	enum kvc_mode mode; /* KVC_MODE_AUTO */
 	enum kvc_numa numa; /* KVC_NUMA_AUTO */
 	enum kvc_door door; /* KVC_DOOR_AUTO */
+	/* With certificates: a server's must be made for servers (extended key usage serverAuth) and name, among its subject
+	   alternative names, the host of its entry in `servers` as it is written there, a DNS name or an IP address; or, if it
+	   is given, this name, whichever server it is. */
+	const char *server_name;
+	/* With certificates: PEM file of revocation lists, one of every CA in the servers' chains. Read again when it changes; a
+	   list that has expired refuses every server. NULL: revocation is not looked at. */
+	const char *crl_file;
 };
 
 /* kvc_pool_open -- start loops, engines and buffers, connect every client to every server and wait until the links are

@@ -447,7 +447,8 @@ static int connect_await(struct kvc_node *n)
 		return kv_fail(&n->error, -KV_ERESET, "the connection was interrupted");
 	n->dialer = co_self();
 	/* TCP gives up bytes that nobody acknowledges when we give up a server that says nothing. */
-	rc = boot_connect_await(c->boot, &server->addr, server->addr_len,
+	rc = boot_connect_await(c->boot,
+				&(struct boot_server){.addr = &server->addr, .addr_len = server->addr_len, .name = server->host},
 				(unsigned)(c->pool->options.peer_timeout_ns / 1000000), deadline, &n->conn, &err);
 	n->dialer = NULL;
 	io_interrupt(co_self(), false);

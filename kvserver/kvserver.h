@@ -44,7 +44,7 @@ struct kvs_options {
 	uint32_t chunk_bytes; /* of one RMA operation: KV_CHUNK_DEFAULT */
 	unsigned eviction;    /* index into kvs_eviction_names */
 	bool prefault;        /* touch all memory before it listens: slower to start, no first-touch cost later */
-	const char *psk_file, *psk, *cert_file, *key_file, *ca_file; /* see bootstrap/bootstrap.h */
+	const char *psk_file, *psk, *cert_file, *key_file, *ca_file, *crl_file; /* see bootstrap/bootstrap.h */
 	const char *session_keys; /* file of lines "identity:hex": who besides the client of a connection may have further sessions on it */
 	bool insecure;                                               /* listen beyond loopback without keys */
 	bool allow_bench;                                            /* answer BENCH requests */

@@ -287,6 +287,8 @@ enum wire_stat {
 	WIRE_STAT_REPLAYED_FRAMES,   /* with a counter that was seen, or is too old */
 	WIRE_STAT_UNPROVEN_REQUESTS, /* over links whose client has not proven its address */
 	WIRE_STAT_BAD_PROOFS,        /* PROVE with another nonce */
+	WIRE_STAT_ACCEPTS_FAILED,  /* no descriptor, or no memory, for a connection to the control port */
+	WIRE_STAT_HEARTBEAT_LATE_MAX_NS, /* that one left later than it was due */
 	WIRE_STAT_END
 };
 
