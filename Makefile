@@ -140,10 +140,6 @@ $(B)/tests/shim/shim: $(B)/tests/shim/test_shim.c.o
 $(SHIM_ENGINE): $(SHIM_OBJS) $(call objs,tests/engine/node.c tests/engine/child.c) $(call a,$(needs_engine))
 	$(link) -lcmocka
 
-# How late heartbeats are while handshakes are held: tests/port/handshakes.sh.
-$(B)/tests/port/beats: %: %.c.o $(call a,$(CLIENT_LAYERS))
-	$(link)
-
 # Fuzz targets: tests/fuzz/fuzz_X.c runs its corpus through standalone.c everywhere, and under libFuzzer with clang (`make fuzz`).
 FUZZ  := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_LAYERS := base loop ring wire bootstrap engine fab kvclient kvserver kvbench kvcli
