@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "bootstrap/bootstrap.h"
+#include "bootstrap/context.h"
 #include "engine/engine.h"
 #include "kvserver/kvserver.h"
 #include "kvserver/server.h"
@@ -1073,6 +1074,70 @@ static void a_pre_shared_key_is_asked_for(void **state)
 	told();
 }
 
+/* ---- handshakes that wait for their turn to compute ---- */
+
+static void gate_shut(void *arg)
+{
+	struct kvs_server *s = arg;
+	s->boot->gate.next = UINT64_MAX;
+}
+
+static void gate_open(void *arg)
+{
+	struct kvs_server *s = arg;
+	s->boot->gate.next = 0;
+}
+
+/* The first bytes of a TLS record: they are the server's to look at, when its turn comes. */
+static void many_begin(int *fd, unsigned n)
+{
+	static const char begun[] = {0x16, 3, 1, 2, 0, 1};
+	for (unsigned i = 0; i < n; i++)
+		fd[i] = raw(begun, sizeof(begun));
+}
+
+/* While nobody's turn comes those who wait for it can be cut, and leave their places. */
+static void waiting_body(void)
+{
+	int fd[20];
+	struct kvs_options o = server_options();
+	struct boot_security with = {.psk = psk};
+	struct boot_context *right = NULL, *plain = ctx;
+	struct kvs_server *own = NULL, *shared = server;
+	struct wire_ctrl_msg m;
+	uint64_t until;
+	o.psk = psk;
+	expect(kvs_server_create(&o, &own, NULL) == 0 && kvs_server_start(own, NULL) == 0);
+	expect(boot_context_create(&with, false, &sink, &right, NULL) == 0);
+	server = own;
+	ctx = right;
+	expect(loop_post(own->control, gate_shut, own) == 0);
+	own->handshakes_max = 4;
+	many_begin(fd, KV_COUNT(fd));
+	until = soon();
+	while (control_stat(WIRE_STAT_HANDSHAKES) < KV_COUNT(fd) && loop_now(loop) < until)
+		co_sleep_await(loop_now(loop) + 5000000);
+	expect(control_stat(WIRE_STAT_HANDSHAKES) == KV_COUNT(fd)); /* each had a place */
+	expect(control_stat(WIRE_STAT_HANDSHAKES_TIMED_OUT) == 0);
+	expect(loop_post(own->control, gate_open, own) == 0);
+	own->handshakes_max = HANDSHAKES_MAX;
+	leave(greet(&m));
+	for (unsigned i = 0; i < KV_COUNT(fd); i++)
+		io_close(loop, fd[i]);
+	expect(becomes(WIRE_STAT_HANDSHAKES_NOW, 0));
+	server = shared;
+	ctx = plain;
+	kvs_server_destroy(&own);
+	boot_context_destroy(&right);
+}
+
+static void who_waits_to_compute_can_be_cut(void **state)
+{
+	(void)state;
+	in_coroutine(waiting_body);
+	told();
+}
+
 /* ---- loops of the caller ---- */
 
 static void turn_until(struct kvs_server *s, struct loop **loops, enum kvs_state want)
@@ -1441,6 +1506,7 @@ int main(void)
 		cmocka_unit_test(a_provider_that_is_not_there_is_refused),
 		cmocka_unit_test(too_little_memory_is_refused),
 		cmocka_unit_test(a_pre_shared_key_is_asked_for),
+		cmocka_unit_test(who_waits_to_compute_can_be_cut),
 		cmocka_unit_test(a_server_lives_on_loops_of_the_caller),
 	};
 	return cmocka_run_group_tests_name("kvserver/server", tests, group_up, group_down);
