@@ -98,10 +98,10 @@ class Runner:
         closing = []
         if bad and target == "honest":
             closing = w.end_honest()  # while the attacker is still there
+        if w.bench:
+            bad += w.bench_judge()  # likewise
         for a in met:
             a.leave()
-        if w.bench:
-            bad += w.bench_judge()
         bad += closing
         if not bad:
             bad += w.judge_honest((0,) + w.counts[1:])

@@ -230,9 +230,9 @@ class World:
             try:
                 with open(self.bench_json) as f:
                     report = json.load(f)
-                errors, wrong = report["phases"]["read"]["errors"], report["verify"]["wrong"]
-                if errors or wrong:
-                    why = "kv-bench: errors %s, wrong values %d" % (errors, wrong)
+                errors, wrong, late = report["phases"]["read"]["errors"], report["verify"]["wrong"], report["keep_going"]["overdue"]
+                if errors or wrong or late:
+                    why = "kv-bench: errors %s, wrong values %d, overdue %d" % (errors, wrong, late)
                 elif report["verify"]["checked"] == 0:
                     why = "kv-bench checked no value"
             except (OSError, ValueError, KeyError) as e:
