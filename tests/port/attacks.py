@@ -33,7 +33,8 @@ class Attacker:
         self.claims = world.ports("server" if target != "server" else "honest")
         self.source = STRANGER if place == "stranger" else HOME
         self.lines, self.stop, self.threads = [], threading.Event(), []
-        self.greeted = self.accepted = self.refused = 0
+        self.greeted = self.accepted = self.refused = self.mute = 0
+        self.end = time.monotonic() + (6 if short else 40)
         self.watched = []
 
     def line(self, port, keep=True, wait=1.0):
@@ -50,31 +51,37 @@ class Attacker:
     def claim(self):
         return self.rng.choice(self.claims) if self.place == "twin" and self.claims else self.rng.randrange(1024, 65536)
 
-    def greet(self, port, keep=True, behind=b"", order=1, wait=1.0, **greeting):
-        """Connect and ask as a client does. Returns the line and the index by which packets name the connection: None when it was not accepted."""
-        line = self.line(port, keep, wait)
+    def floods(self, n):
+        """Turns of a flood: n, or fewer when its time is over or the door has not opened three times in a row."""
+        shut = 0
+        for i in range(n):
+            was = self.refused
+            yield i
+            shut = shut + 1 if self.refused > was else 0
+            if shut == 3 or time.monotonic() > self.end or self.process.p.poll() is not None:
+                return
+
+    def greet(self, port, keep=True, behind=b"", order=1, claim=None, **greeting):
+        """Connect and ask as a client does. Returns the line and the index by which packets name the connection: None when it was not accepted. A door that lets
+        one wait has a second to answer; after two that were silent, so much less that a flood is one."""
+        line = self.line(port, keep, 1.0 if self.mute < 2 else 0.03)
         if not line:
             return None, None
         self.greeted += 1
         greeting.setdefault("pid", self.rng.randrange(2, 1 << 22))
-        line.send(f.ctrl(f.CONNREQ, self.fmt.greeting(self.claim(), **greeting), order=order) + behind)
+        line.send(f.ctrl(f.CONNREQ, self.fmt.greeting(self.claim() if claim is None else claim, **greeting), order=order) + behind)
         answer = line.read(f.CTRL_BYTES)
+        self.mute = self.mute + 1 if line.silent else 0
         if len(answer) < f.CTRL_BYTES or answer[1] != f.CONNRESP:
             return line, None
         self.accepted += 1
+        line.s.settimeout(1.0)
         return line, self.fmt.accepted(line.read(struct.unpack_from(">H", answer, 2)[0]))
 
-    def many(self, n, port_of=None, wait=0.5):
+    def many(self, n, wait=0.5):
         """n bare connections, fewer when the door does not open three times in a row."""
-        out, shut = [], 0
-        for i in range(n):
-            line = self.line(port_of(i) if port_of else self.ports[i % len(self.ports)], wait=wait)
-            shut = 0 if line else shut + 1
-            if shut == 3:
-                break
-            if line:
-                out.append(line)
-        return out
+        lines = (self.line(self.ports[i % len(self.ports)], wait=wait) for i in self.floods(n))
+        return [line for line in lines if line]
 
     def grown(self, mib=512):
         """The target is harmed enough: the rest would only cost the machine."""
@@ -327,10 +334,7 @@ def request_port_zero(a):
     """Claims that no endpoint can have, and the target's own."""
     for port in a.ports:
         for claim in (0, port, a.world.control, 65535):
-            line = a.line(port)
-            if line:
-                line.send(f.ctrl(data=a.fmt.greeting(claim, pid=77)))
-                line.read(64)
+            a.greet(port, pid=77, claim=claim)
 
 
 # ---- connections that are held ----
@@ -383,13 +387,9 @@ def half_message(a):
 
 
 def accepted_many(a):
-    """Whole requests, and then nothing: every one is an endpoint."""
-    shut = 0
-    for i in range(150 if a.short else 600):
-        _, conn = a.greet(a.ports[i % len(a.ports)], wait=0.5)
-        shut = shut + 1 if conn is None else 0
-        if shut == 8:
-            return
+    """Whole requests, and then nothing: every one is an endpoint, or waits at the door."""
+    for i in a.floods(150 if a.short else 600):
+        a.greet(a.ports[i % len(a.ports)])
 
 
 # ---- floods ----
@@ -415,57 +415,44 @@ def rendezvous_large(a):
 
 def partial_many(a):
     """Half an eager message, then the connection ends."""
-    for port in a.ports:
-        shut = 0
-        for _ in range(1100):
-            line, conn = a.greet(port, keep=False, wait=0.5)
-            if line:
-                if conn is not None:
-                    line.send(a.fmt.message(b"\x35" * 4000, conn=conn)[:2000])
-                line.close(reset=True)
-            shut = shut + 1 if conn is None else 0
-            if shut == 8:
-                break
+    for i in a.floods(1100 * len(a.ports)):
+        line, conn = a.greet(a.ports[i % len(a.ports)], keep=False)
+        if line:
+            line.send(a.fmt.message(b"\x35" * 4000, conn=conn or 0)[:2000])
+            line.close(reset=True)
 
 
 def short_many(a):
-    """Connect requests whose sender is gone before the answer."""
-    shut = 0
-    for i in range(3000):
+    """Connect requests whose sender is gone before the answer, one at a time and in swarms."""
+    swarm = []
+    for i in a.floods(3000):
         line = a.line(a.ports[i % len(a.ports)], keep=False, wait=0.5)
         if line:
             line.send(f.ctrl(data=a.fmt.greeting(a.claim(), pid=i + 2)))
-            line.close(reset=i % 2 == 0)
-        shut = 0 if line else shut + 1
-        if shut == 3:
-            return
+            swarm.append(line)
+        if len(swarm) >= (1 if i % 1000 < 500 else 100):
+            while swarm:
+                swarm.pop().close(reset=i % 2 == 0)
+    while swarm:
+        swarm.pop().close()
 
 
 def visits_many(a):
     """Whole visits: a request, its answer, something of a message, and gone."""
-    shut = 0
     says = (b"", f.base()[:9], f.base(size=16 + 64 + 40), a.fmt.message(b"\x36" * 40), f.base(size=16 + 64 + 4096) + bytes(64))
-    for i in range(300 if a.short else 3000):
-        line, conn = a.greet(a.ports[i % len(a.ports)], keep=False, wait=0.5)
+    for i in a.floods(300 if a.short else 3000):
+        line, _ = a.greet(a.ports[i % len(a.ports)], keep=False)
         if line:
-            if conn is not None:
-                line.send(says[i // len(a.ports) % len(says)])
+            line.send(says[i // len(a.ports) % len(says)])
             line.close(reset=i % 3 == 0)
-        shut = shut + 1 if conn is None else 0
-        if shut == 8:
-            return
 
 
 def bare_many(a):
     """Connections that end without a byte."""
-    shut = 0
-    for i in range(3000):
+    for i in a.floods(3000):
         line = a.line(a.ports[i % len(a.ports)], keep=False, wait=0.5)
         if line:
             line.close(reset=i % 2 == 0)
-        shut = 0 if line else shut + 1
-        if shut == 3:
-            return
 
 
 def read_requests(a):
@@ -496,13 +483,8 @@ def take_place(a):
     """Claim an honest peer's port: libfabric believes it, closes the true connection, and sends what is meant for the peer here."""
     for port in a.ports:
         for claim in a.claims or [9]:
-            line = a.line(port)
-            if not line:
-                continue
-            line.send(f.ctrl(data=a.fmt.greeting(claim, pid=a.rng.randrange(2, 1 << 22))))
-            answer = line.read(f.CTRL_BYTES)
-            if len(answer) == f.CTRL_BYTES:
-                line.read(struct.unpack_from(">H", answer, 2)[0])
+            line, conn = a.greet(port, claim=claim)
+            if conn is not None:
                 a.watched.append(line)
 
 

@@ -393,13 +393,15 @@ class Line:
             return False
 
     def read(self, n):
-        got = b""
+        got, self.silent = b"", False
         try:
             while len(got) < n:
                 more = self.s.recv(n - len(got))
                 if not more:
                     break
                 got += more
+        except socket.timeout:
+            self.silent = True
         except OSError:
             pass
         return got
