@@ -124,7 +124,7 @@ class Process:
 
 class World:
     def __init__(self, provider, seed):
-        self.provider, self.seed = provider, seed
+        self.provider, self.seed, self.silences = provider, seed, {}
         self.tmp = tempfile.TemporaryDirectory(prefix="kvrail-port.")
         self.dir = self.tmp.name
         self.psk = os.path.join(self.dir, "psk")
