@@ -19,6 +19,7 @@ PLACES = {
     "neighbour": "an honest client's host, another port",
     "twin": "an honest client's host, claiming the port that it announced",
 }
+FRAME_HEADERS = (40, 32)  # of KVRail's frames now, and of those before they had a MAC
 WILD = (0x7FFFFFFF, 0xFFFFFFFF, 5000, 1 << 40, (1 << 64) - 1)
 
 
@@ -278,7 +279,7 @@ def atomics(a, conn):
 
 def not_a_frame(a, conn):
     """Whole and well formed, for the provider: noise, empty, and what looks like a frame of a session that is not."""
-    frame = struct.pack("<HBBI", 0x524B, 1, 1, 65536) + bytes(16) + struct.pack("<HBBI", 56, 0, 0, 0) + struct.pack("<BBHIQQ", 9, 0, 24, 1 << 31, 1, 5)
+    frame = struct.pack("<HBBI", 0x524B, 2, 0, 65536) + bytes(16) + struct.pack("<HBBIQ", 64, 1, 0, 0, 1 << 20) + struct.pack("<BBHIQQ", 9, 0, 24, 1 << 31, 1, 5)
     return [b"".join(eager(a, conn, b) for b in (frame, b"", b"\x99" * 4096, b"\x00" * 32, frame[:31])) * 3]
 
 
@@ -533,7 +534,7 @@ def read_base(line):
 
 def forged(a):
     """A rendezvous of two parts, of which the first is answered with nothing: the receive buffer keeps an old frame's header with a session and what proves it, and
-    gets the attacker's records behind it. Found on 1.17 and 2.1: keys were deleted, bytes stored."""
+    gets the attacker's records behind it. Where the second is empty too, the old frame comes again. Found on 1.17 and 2.1: keys were deleted, bytes stored."""
     limit = time.monotonic() + 5
     while a.world.counts[0] < (2000 if a.short else 4000) and time.monotonic() < limit:
         time.sleep(0.1)  # every posted buffer has held a frame
@@ -541,16 +542,21 @@ def forged(a):
         line, conn = a.greet(port)
         for n in range(0 if conn is None else 40 if a.short else 160):
             for data in forged_records(n):
-                body = f.rndv_body([(0x1000, 32, 1), (0x2000, len(data), 1)])
-                if not line.send(f.base(body=f.packet(f.RNDV_REQ, body, conn=conn, msg_id=n, size=32 + len(data)))):
-                    return
-                asked = 0
-                while asked < 2:
-                    got = read_base(line)
-                    if not got:
+                for head in FRAME_HEADERS:
+                    if not forge(a, line, conn, head, data, replay=n % 4 == 3):
                         return
-                    asked += got[0] == f.OP_READ_REQ
-                line.send(f.base(f.OP_READ_RSP) + f.base(f.OP_READ_RSP, data))
+
+
+def forge(a, line, conn, head, data, replay):
+    body = f.rndv_body([(0x1000, head, 1), (0x2000, len(data), 1)])
+    line.send(f.base(body=f.packet(f.RNDV_REQ, body, conn=conn, msg_id=head, size=head + len(data))))
+    asked = 0
+    while asked < 2:
+        got = read_base(line)
+        if not got:
+            return False
+        asked += got[0] == f.OP_READ_REQ
+    return line.send(f.base(f.OP_READ_RSP) + f.base(f.OP_READ_RSP, b"" if replay else data))
 
 
 # ---- the table ----

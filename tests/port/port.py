@@ -90,7 +90,7 @@ class Runner:
             if w.alive():
                 break
         time.sleep(0.2)
-        bad = w.judge(before, time.monotonic())
+        bad = w.judge(before, time.monotonic(), place)
         stolen = sum(a.stolen() for a in met)
         if stolen:
             bad.append("%d bytes that were meant for an honest peer arrived at the attacker" % stolen)
@@ -105,7 +105,7 @@ class Runner:
             a.leave()
         bad += closing
         if not bad:
-            bad += w.judge_honest((0,) + w.counts[1:])
+            bad += w.judge_honest((0,) + w.counts[1:]) + w.judge_size(time.monotonic(), None)
         if bad:
             self.drop()
         self.met = met
@@ -184,7 +184,7 @@ class Runner:
                 before = w.counts
                 a = attacks.Attacker(w, target, place, random.Random(seed), SHORT)
                 mutate.slice_run(a, seed, min(limit, time.monotonic() + 10), met)
-                now = w.judge(before, time.monotonic())
+                now = w.judge(before, time.monotonic(), place)
                 a.leave()
                 if now:
                     bad.append("seed %d: after %d connections: %s" % (seed, a.greeted, "; ".join(now)))
