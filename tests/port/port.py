@@ -3,7 +3,7 @@
 """port.py -- every attack of the table against every target, from every place, and what must hold all the same. Speaks TAP.
 
 usage: port.py [--each] [--only NAME[,NAME]] [--target NAME[,...]] [--place NAME[,...]] [--seed N] [--report FILE] [--list]
-Environment: KVRAIL_BUILD; PORT_SHORT=1: what `make check` has time for; PORT_SECONDS: of mutations in all (60; 6 when short);
+Environment: KVRAIL_BUILD; PORT_SHORT=1: what `make check` has time for; PORT_SECONDS: of mutations in all (60; 4 when short);
 KVRAIL_PORT_PROVIDERS: over which providers (default: tcp, and tcp-native or net where libfabric has it; when short tcp alone).
 
 The attacks of a family are made one after another and judged once; where something does not hold, each of them is made again alone, in a world of its own, to say
@@ -25,6 +25,7 @@ import mutate
 from world import World
 
 SHORT = os.environ.get("PORT_SHORT", "") not in ("", "0")
+GROUPS = {"forged": "message", "place": "message", "request": "message"}  # of families, when short; all others are one
 TARGETS = {"server": "kv-server", "honest": "an embedding process", "bench": "kv-bench"}
 
 
@@ -52,7 +53,7 @@ class Tap:
 class Runner:
     def __init__(self, args):
         self.args, self.tap, self.world, self.provider = args, Tap(), None, None
-        self.worlds = 0
+        self.worlds, self.met = 0, []
 
     # -- worlds --
 
@@ -89,7 +90,7 @@ class Runner:
             if w.alive():
                 break
         time.sleep(0.2)
-        bad = w.judge(before, time.monotonic())
+        bad = w.judge(before, time.monotonic(), place)
         stolen = sum(a.stolen() for a in met)
         if stolen:
             bad.append("%d bytes that were meant for an honest peer arrived at the attacker" % stolen)
@@ -98,13 +99,13 @@ class Runner:
         closing = []
         if bad and target == "honest":
             closing = w.end_honest()  # while the attacker is still there
+        if w.bench:
+            bad += w.bench_judge()  # likewise
         for a in met:
             a.leave()
-        if w.bench:
-            bad += w.bench_judge()
         bad += closing
         if not bad:
-            bad += w.judge_honest((0,) + w.counts[1:])
+            bad += w.judge_honest((0,) + w.counts[1:]) + w.judge_size(time.monotonic(), None)
         if bad:
             self.drop()
         self.met = met
@@ -129,8 +130,12 @@ class Runner:
             self.tap.line(not bad, name, bad, **more)
 
     def family(self, rows, provider, target, place):
-        together = len(rows) > 1 and not self.args.each
-        if together and not self.make(rows, provider, target, place):
+        together, t0 = len(rows) > 1 and not self.args.each, time.monotonic()
+        crowd = self.make(rows, provider, target, place) if together else []
+        held, failed = together and not crowd, self.tap.failed
+        if together and self.args.verbose:
+            print("# together: %.1f s: %s" % (time.monotonic() - t0, " ".join("%s %d/%d/%d" % (r.name, a.greeted, a.accepted, a.refused) for r, a in zip(rows, self.met))))
+        if held:
             for row in rows:
                 self.tell(row, provider, target, place, [])
             return
@@ -141,6 +146,9 @@ class Runner:
                 a = self.met[0]
                 print("# %s: %.1f s, %d greeted, %d accepted, %d turned away" % (row.name, time.monotonic() - t0, a.greeted, a.accepted, a.refused))
             self.tell(row, provider, target, place, bad)
+        if crowd and self.tap.failed == failed and not any(place in row.residual for row in rows):
+            self.tap.line(False, "%s, %s from %s: all of %s together" % (provider, target, place, "/".join(dict.fromkeys(r.family for r in rows))), crowd,
+                          provider=provider, target=target, place=place, attack="together")
 
     # -- all of it --
 
@@ -153,8 +161,9 @@ class Runner:
         for target in self.args.target:
             for place in self.args.place:
                 rows = self.rows(provider, target, place)
-                for name in dict.fromkeys(r.family for r in rows):
-                    self.family([r for r in rows if r.family == name], provider, target, place)
+                group = (lambda r: GROUPS.get(r.family, "message" if r.family == "message" else "load")) if SHORT else (lambda r: r.family)
+                for name in dict.fromkeys(map(group, rows)):
+                    self.family([r for r in rows if group(r) == name], provider, target, place)
 
     def mutations(self, provider, seconds):
         """In turn against each target, from each place."""
@@ -175,7 +184,7 @@ class Runner:
                 before = w.counts
                 a = attacks.Attacker(w, target, place, random.Random(seed), SHORT)
                 mutate.slice_run(a, seed, min(limit, time.monotonic() + 10), met)
-                now = w.judge(before, time.monotonic())
+                now = w.judge(before, time.monotonic(), place)
                 a.leave()
                 if now:
                     bad.append("seed %d: after %d connections: %s" % (seed, a.greeted, "; ".join(now)))
@@ -221,7 +230,7 @@ def arguments():
     p.add_argument("--place", type=words, default=["stranger", "twin"] if SHORT else list(attacks.PLACES))
     p.add_argument("--provider", type=words)
     p.add_argument("--seed", type=int, default=int(os.environ.get("KVRAIL_SEED") or random.SystemRandom().randrange(1 << 31)))
-    p.add_argument("--seconds", type=float, default=float(os.environ.get("PORT_SECONDS") or (6 if SHORT else 60)), help="of mutations")
+    p.add_argument("--seconds", type=float, default=float(os.environ.get("PORT_SECONDS") or (4 if SHORT else 60)), help="of mutations")
     p.add_argument("--no-attacks", dest="attacks", action="store_false", help="mutations alone")
     p.add_argument("--report", help="results as JSON")
     p.add_argument("--verbose", action="store_true")
