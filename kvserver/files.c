@@ -39,13 +39,12 @@ static int client_files(const struct te_options *engine, unsigned shards, uint64
 void files_divide(struct files *f, unsigned clients_wanted)
 {
 	uint64_t others = f->open + FILES_LATER + f->handshakes + KV_FILES_RESERVE, each = 1 + f->client;
+	uint64_t room = f->limit > others ? (f->limit - others) / each : 0;
 
 	f->wanted = others - f->handshakes + HANDSHAKES_MAX + clients_wanted * each;
 	if (f->limit >= KV_UNKNOWN)
-		f->clients = clients_wanted;
-	else
-		f->clients = f->limit > others ? (unsigned)KV_MIN((f->limit - others) / each, (uint64_t)clients_wanted) : 0;
-	f->clients = KV_MAX(f->clients, 1u); /* that one is told by what it lacks */
+		room = clients_wanted;
+	f->clients = (unsigned)KV_MIN(KV_MAX(room, (uint64_t)1), (uint64_t)clients_wanted); /* one is told by what it lacks */
 }
 
 int files_plan(struct kvs_server *s, const struct te_options *engine, struct kv_error *err)

@@ -48,7 +48,7 @@ struct files {
 	uint64_t limit, open, handshakes; /* open: before the first client */
 	uint64_t client;                  /* of the fabric, for each client */
 	uint64_t wanted;                  /* the limit that would do for --max-clients */
-	unsigned clients;                 /* that may have connections at a time */
+	_Atomic unsigned clients;         /* that may have connections at a time; tests change it */
 };
 
 struct bucket {
