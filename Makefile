@@ -112,9 +112,11 @@ $(foreach l,base loop wire bootstrap engine kvserver kvclient kvbench kvcli kvdo
 $(B)/tests/sim/seeds: $(call objs,$(filter-out tests/sim/test_%,$(wildcard tests/sim/*.c))) $(call a,$(needs_sim))
 	$(link) -lcmocka -Wl,-rpath,'$$ORIGIN/lib'
 
-# Programs of the chaos tests, on the public API alone.
-$(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c)): %: %.c.o $(call a,$(CLIENT_LAYERS))
+# Programs of the chaos and port tests, on the public API alone.
+$(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c tests/port/*.c)): %: %.c.o $(call a,$(CLIENT_LAYERS))
 	$(link)
+
+PORT := $(patsubst %.c,$(B)/%,$(wildcard tests/port/*.c))
 
 # Programs of `make bench`, and hash and samehost, which are run by hand: what the checksum and the copying cost here. They link no client of ours.
 BENCH_TOOLS := $(addprefix $(B)/tests/bench/,lfget rawtcp kvload c2c hash samehost)
@@ -147,10 +149,10 @@ $(addprefix $(B)/tests/fuzz/fuzz_,$(FUZZ)): $(B)/tests/fuzz/fuzz_%: $(B)/tests/f
 	$(link) -fsanitize=fuzzer
 
 .PHONY: tests
-tests: $(TESTS) $(SHIM_ENGINE) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(BENCH_TOOLS) $(PROGRAMS) library
+tests: $(TESTS) $(PORT) $(SHIM_ENGINE) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(BENCH_TOOLS) $(PROGRAMS) library
 
 INTEGRATION := $(wildcard tests/integration/*.sh)
-.PHONY: deps check check-run check-asan check-tsan check-clang check-sim check-chaos check-providers check-verbs check-fault check-mutants check-valgrind check-shim check-shim-mutants check-all bench bench-phases fuzz install clean help
+.PHONY: deps check check-run check-asan check-tsan check-clang check-sim check-chaos check-port check-providers check-verbs check-fault check-mutants check-valgrind check-shim check-shim-mutants check-all bench bench-phases fuzz install clean help
 deps: ## install what building and testing need (KVRAIL_NO_INSTALL=1: say it instead)
 	@scripts/install-deps.sh test
 
@@ -163,7 +165,7 @@ RUN_TESTS = $(if $(filter tsan,$(MODE)),$(filter-out $(B)/tests/sim/test_sim_%,$
 # Planted bugs are looked for in one build only.
 MUTANTS = $(if $(filter build/release,$(B)),scripts/check-mutants.sh)
 check-run: tests
-	@SHIM_QUICK=1 MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),300) -l $(B)/logs scripts/check-layers.sh scripts/check-docs.sh tests/fault/points.sh $(RUN_TESTS) $(B)/tests/shim/shim tests/shim/engine.sh $(MUTANTS) tests/fuzz/smoke.sh $(INTEGRATION)
+	@SHIM_QUICK=1 PORT_SHORT=1 MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),300) -l $(B)/logs scripts/check-layers.sh scripts/check-docs.sh tests/fault/points.sh $(RUN_TESTS) $(B)/tests/shim/shim tests/shim/engine.sh $(MUTANTS) tests/fuzz/smoke.sh tests/port/port.py $(INTEGRATION)
 
 check-asan: deps ## the same under AddressSanitizer and UBSan
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=asan tests
@@ -189,6 +191,10 @@ CHAOS := $(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c))
 check-chaos: deps ## real processes killed, stopped, cut off and starved (about 5 minutes; CHAOS_KILLS=100 for more, KVRAIL_TEST_PROVIDER=tcp-native for other providers)
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(CHAOS)
 	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 1800 -l $(B)/logs tests/chaos/run.sh
+
+check-port: deps ## strangers and neighbours at the fabric ports: every known attack, and mutations for PORT_SECONDS=60 (15 minutes; a short part is in check)
+	@$(MAKE) --no-print-directory -j$$(nproc) programs $(PORT)
+	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $$(($${PORT_SECONDS:-60} + 3600)) -l $(B)/logs tests/port/port.py
 
 FABRIC_TESTS := $(tests_engine) $(tests_kvserver) $(tests_kvclient) $(tests_hotpath) $(addprefix tests/integration/,bench.sh cli.sh security.sh trace.sh rails.sh capacity.sh)
 PROVIDERS ?= tcp-native net shm
@@ -226,7 +232,7 @@ check-valgrind: deps ## server, client and benchmark under valgrind, where it is
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(B)/tests/valgrind/uring.so
 	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 900 -l $(B)/logs tests/valgrind/run.sh
 
-check-all: check check-clang check-asan check-tsan check-sim check-chaos check-providers check-verbs check-fault check-valgrind check-shim check-shim-mutants ## every suite
+check-all: check check-clang check-asan check-tsan check-sim check-chaos check-port check-providers check-verbs check-fault check-valgrind check-shim check-shim-mutants ## every suite
 
 bench: ## compare with redis, memcached and bare libfabric, and write docs/PERFORMANCE.md (30 minutes; BENCH="redis shm" PAIRS=7 BENCH_QUICK=1)
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(BENCH_TOOLS)

@@ -15,6 +15,7 @@ enum {
 	KV_NAME_MAX = 64,          /* bytes of a provider, fabric, domain or node name, with the final 0 */
 	KV_TOKEN_LEN = 16,         /* bytes of a session token */
 	KV_CTRL_MAX = 1 << 20,     /* bytes of one control message */
+	KV_FILES_RESERVE = 64,     /* descriptors that a server leaves free: of clients, and when strangers knock at the fabric (there a 16th of the limit, if that is less) */
 	KV_CHUNK_DEFAULT = 1 << 20 /* bytes of one RMA operation at most, unless the hello agrees on less */
 };
 

@@ -8,13 +8,14 @@
 #include "base/log.h"
 
 const char *const kv_opt_numa_names[] = {"auto", "off", NULL};
+const char *const kv_opt_door_names[] = {"auto", "require", "off", NULL};
 const char *const kv_opt_mode_names[] = {"auto", "push", "pull", NULL};
 const char *const kv_opt_level_names[] = {[KV_LOG_OFF] = "off",   [KV_LOG_ERROR] = "error", [KV_LOG_WARN] = "warn",
 					  [KV_LOG_INFO] = "info", [KV_LOG_DEBUG] = "debug", NULL};
 
 bool kv_opt_security_given(const struct kv_opt_security *s)
 {
-	return s->psk_file || s->cert || s->key || s->ca;
+	return s->psk_file || s->cert || s->key || s->ca || s->crl || s->server_name;
 }
 
 int kv_opt_security_check(const struct kv_opt_security *s, struct kv_error *err)
@@ -24,6 +25,9 @@ int kv_opt_security_check(const struct kv_opt_security *s, struct kv_error *err)
 		return kv_fail(err, -KV_EINVAL, "--cert, --key and --ca belong together: give all three or none");
 	if (files == 3 && s->psk_file)
 		return kv_fail(err, -KV_EINVAL, "--psk-file and certificates exclude each other: give one of them");
+	if (files == 0 && (s->crl || s->server_name))
+		return kv_fail(err, -KV_EINVAL, "%s concerns certificates: give --cert, --key and --ca, too",
+			       s->crl ? "--crl" : "--server-name");
 	return 0;
 }
 

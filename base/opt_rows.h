@@ -2,7 +2,7 @@
 /* opt_rows.h -- rows of option tables that several programs have, so that an option that means the same is spelt,
  * bounded and explained the same, and the checks that go with them.
  *
- * A macro is one row (KV_OPT_SECURITY_ROWS: four) for a table of struct kv_opt. Its arguments complete the row: the
+ * A macro is one row (KV_OPT_SECURITY_ROWS: six) for a table of struct kv_opt. Its arguments complete the row: the
  * field
  * (.offset = ...), a heading, and whatever the macro leaves out because programs differ in it: a default, or .help
  * where the sentence has to name the program's own server. What a macro sets cannot be set again: -Woverride-init says
@@ -56,6 +56,17 @@ extern const char *const kv_opt_numa_names[];
 		.choices = kv_opt_numa_names,                                                                          \
 		.help = "Where there are several NUMA nodes: keep threads and memory on the node of their NICs, "      \
 			"or not",                                                                                      \
+		__VA_ARGS__                                                                                            \
+	}
+
+/* int: enum kvc_door of kvclient.h, enum te_door of engine.h */
+extern const char *const kv_opt_door_names[];
+#define KV_OPT_DOOR_ROW(...)                                                                                           \
+	{                                                                                                              \
+		.name = "door", .type = KV_OPT_CHOICE, .metavar = "WHICH", .def = "auto",                              \
+		.choices = kv_opt_door_names,                                                                          \
+		.help = "The doorkeeper, who turns strangers away from this program's fabric ports (tcp): where "      \
+			"there can be one; require, do not start without; off, none",                                  \
 		__VA_ARGS__                                                                                            \
 	}
 
@@ -118,7 +129,7 @@ enum { KV_OPT_WORKERS_MAX = 65536, KV_OPT_CLIENTS_MAX = 1024, KV_OPT_THREADS_MAX
 /* ---- security of a client ---- */
 
 struct kv_opt_security {
-	const char *psk_file, *cert, *key, *ca;
+	const char *psk_file, *cert, *key, *ca, *crl, *server_name;
 };
 
 #define KV_OPT_SECURITY_ROW(n, at, text, ...)                                                                          \
@@ -132,7 +143,15 @@ struct kv_opt_security {
 		KV_OPT_SECURITY_ROW("cert", offsetof(of, security.cert), "Certificate of this client (PEM)."),       \
 		KV_OPT_SECURITY_ROW("key", offsetof(of, security.key), "Private key of the certificate (PEM)."),     \
 		KV_OPT_SECURITY_ROW("ca", offsetof(of, security.ca),                                                 \
-				    "CA that signed the servers' certificates (PEM).")
+				    "CA that signed the servers' certificates (PEM)."),                              \
+		KV_OPT_SECURITY_ROW("crl", offsetof(of, security.crl),                                               \
+				    "Revocation lists of that CA and of those below it (PEM); read again when the file changes."), \
+		{                                                                                                    \
+			.name = "server-name", .type = KV_OPT_STRING, .metavar = "NAME",                             \
+			.offset = offsetof(of, security.server_name),                                                \
+			.help = "With certificates: the name to find in the servers' (default: the host of --server "\
+				"as it is written).",                                                                \
+		}
 
 /* ---- output ---- */
 
@@ -170,7 +189,7 @@ extern const char *const kv_opt_level_names[];
 /* kv_opt_security_check -- a key, certificates, or nothing. 0 or -KV_EINVAL with *err. */
 int kv_opt_security_check(const struct kv_opt_security *security, struct kv_error *err);
 
-/* kv_opt_security_given -- any of the four. */
+/* kv_opt_security_given -- any of the six. */
 bool kv_opt_security_given(const struct kv_opt_security *security);
 
 /* kv_opt_servers_check -- whether each is an address; found before anything is started. 0 or -KV_EINVAL with *err. */

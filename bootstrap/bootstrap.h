@@ -30,8 +30,10 @@ struct boot_security {
 	const char *psk_file;                       /* one line "identity:hex", at least 16 bytes of key; or NULL */
 	const char *psk;                            /* the same text directly (kv-bench's one-time key); or NULL */
 	const char *cert_file, *key_file, *ca_file; /* PEM; all three or none */
-	const char *server_name; /* client with certificates: name or address to find in the server's certificate; NULL:
-				    any name of that CA */
+	const char *crl_file;    /* with certificates: PEM, lists of revoked ones, one of each CA of a chain at least; or NULL.
+				    Read again when it changes */
+	const char *server_name; /* client with certificates: name or address to find in every server's certificate; NULL:
+				    that by which it is dialled */
 };
 
 struct boot_context; /* keys and settings, shared by the connections of one side */
@@ -46,10 +48,18 @@ enum boot_mode boot_context_mode(const struct boot_context *ctx);
 
 struct boot_conn;
 
+/* A server, as a client dials it. */
+struct boot_server {
+	const struct sockaddr_storage *addr;
+	socklen_t addr_len;
+	const char *name; /* host of its address as it was written, a DNS name or an IP address: what its certificate must name.
+			     Without certificates nobody looks */
+};
+
 /* boot_connect_await -- TCP connect and TLS handshake by the deadline. user_timeout_ms: see io_user_timeout. Errors:
  * -KV_ETIMEOUT, -KV_EPEERDOWN (refused, unreachable), -KV_EDENIED (TLS said no), with a sentence naming the address. */
-int boot_connect_await(struct boot_context *ctx, const struct sockaddr_storage *addr, socklen_t len,
-		       unsigned user_timeout_ms, uint64_t deadline_ns, struct boot_conn **out, struct kv_error *err);
+int boot_connect_await(struct boot_context *ctx, const struct boot_server *server, unsigned user_timeout_ms,
+		       uint64_t deadline_ns, struct boot_conn **out, struct kv_error *err);
 
 /* boot_accept_await -- TLS handshake on an accepted socket, which it owns from now on, also on failure. */
 int boot_accept_await(struct boot_context *ctx, int fd, const struct sockaddr_storage *peer, unsigned user_timeout_ms,
@@ -74,6 +84,8 @@ void boot_limit(struct boot_conn *conn, unsigned bytes);
 void boot_shutdown(struct boot_conn *conn);
 void boot_close(struct boot_conn **conn);
 const char *boot_peer_name(const struct boot_conn *conn); /* "127.0.0.1:50051", for messages */
+const char *boot_peer_who(const struct boot_conn *conn);  /* who it has proved to be, for logs: 'PSK identity "a"', 'certificate
+							     CN=b, DNS:c', "no credential" */
 const char *boot_failure(const struct boot_conn *conn);   /* a sentence, with the peer's name, about the last send or
 							     receive that failed other than by timeout; "" if none did */
 bool boot_peer_local(const struct boot_conn *conn);       /* the peer's address is loopback */

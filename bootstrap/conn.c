@@ -45,16 +45,33 @@ struct boot_conn {
 
 /* ---- opening ---- */
 
-static int conn_make(struct boot_context *ctx, struct loop *loop, int fd, const struct sockaddr_storage *addr,
-		     uint64_t deadline_ns, struct boot_conn **out, struct kv_error *err)
+/* An open socket, and what its handshake needs to know. */
+struct opening {
+	struct loop *loop;
+	int fd;
+	const struct sockaddr_storage *addr;
+	const char *name; /* of a server, as it is dialled; or NULL */
+	unsigned user_timeout_ms;
+	uint64_t deadline_ns;
+};
+
+static int stream_open_await(struct boot_context *ctx, const struct opening *o, const char *address,
+			     struct boot_stream **out, struct kv_error *err)
+{
+	const struct tls_peer peer = {.address = address, .name = o->name, .source = gate_source(o->addr)};
+	return ctx->tls ? tls_open_await(ctx->tls, o->loop, o->fd, &peer, o->deadline_ns, out, err)
+			: stream_plain_open(o->loop, o->fd, out, err);
+}
+
+static int conn_make(struct boot_context *ctx, const struct opening *o, struct boot_conn **out, struct kv_error *err)
 {
 	int rc = -KV_ENOMEM;
 	struct boot_conn *c = calloc(1, sizeof(*c));
 	if (!c)
 		return kv_fail(err, rc, "no memory for a connection");
 	co_queue_init(&c->writers);
-	kv_sockaddr_format(addr, c->peer, sizeof(c->peer));
-	c->local = kv_sockaddr_is_loopback(addr);
+	kv_sockaddr_format(o->addr, c->peer, sizeof(c->peer));
+	c->local = kv_sockaddr_is_loopback(o->addr);
 	c->plain = !ctx->tls;
 	c->limit = MSG_MAX;
 	c->in_cap = IN_SMALL;
@@ -63,8 +80,7 @@ static int conn_make(struct boot_context *ctx, struct loop *loop, int fd, const 
 		kv_fail(err, rc, "no memory for a connection");
 		goto free_conn;
 	}
-	rc = ctx->tls ? tls_open_await(ctx->tls, loop, fd, c->peer, deadline_ns, &c->stream, err)
-		      : stream_plain_open(loop, fd, &c->stream, err);
+	rc = stream_open_await(ctx, o, c->peer, &c->stream, err);
 	if (rc)
 		goto free_in;
 	*out = c;
@@ -78,16 +94,15 @@ free_conn:
 }
 
 /* Owns fd, also on failure. */
-static int conn_open_await(struct boot_context *ctx, struct loop *loop, int fd, const struct sockaddr_storage *addr,
-			   unsigned user_timeout_ms, uint64_t deadline_ns, struct boot_conn **out, struct kv_error *err)
+static int conn_open_await(struct boot_context *ctx, const struct opening *o, struct boot_conn **out, struct kv_error *err)
 {
-	int rc = user_timeout_ms ? io_user_timeout(loop, fd, user_timeout_ms) : 0;
+	int rc = o->user_timeout_ms ? io_user_timeout(o->loop, o->fd, o->user_timeout_ms) : 0;
 	if (rc)
 		kv_fail(err, rc, "cannot set the TCP timeouts of a connection: %s", kv_strerror(rc));
 	else
-		rc = conn_make(ctx, loop, fd, addr, deadline_ns, out, err);
+		rc = conn_make(ctx, o, out, err);
 	if (rc)
-		io_close(loop, fd);
+		io_close(o->loop, o->fd);
 	return rc;
 }
 
@@ -118,31 +133,38 @@ static int connect_fail(const struct sockaddr_storage *addr, int rc, struct kv_e
 	}
 }
 
-int boot_connect_await(struct boot_context *ctx, const struct sockaddr_storage *addr, socklen_t len,
-		       unsigned user_timeout_ms, uint64_t deadline_ns, struct boot_conn **out, struct kv_error *err)
+int boot_connect_await(struct boot_context *ctx, const struct boot_server *server, unsigned user_timeout_ms,
+		       uint64_t deadline_ns, struct boot_conn **out, struct kv_error *err)
 {
-	int fd, rc;
-	struct loop *loop = loop_current();
-	if (!loop || !co_self() || ctx->server)
+	struct opening o = {.loop = loop_current(),
+			    .addr = server->addr,
+			    .name = server->name,
+			    .user_timeout_ms = user_timeout_ms,
+			    .deadline_ns = deadline_ns};
+	if (!o.loop || !co_self() || ctx->server)
 		return kv_fail(err, -KV_EINVAL, "boot_connect_await needs a coroutine and a context of a client");
-	rc = io_connect_await(addr, len, &fd, deadline_ns);
+	int rc = io_connect_await(server->addr, server->addr_len, &o.fd, deadline_ns);
 	if (rc)
-		return connect_fail(addr, rc, err);
-	return conn_open_await(ctx, loop, fd, addr, user_timeout_ms, deadline_ns, out, err);
+		return connect_fail(server->addr, rc, err);
+	return conn_open_await(ctx, &o, out, err);
 }
 
 int boot_accept_await(struct boot_context *ctx, int fd, const struct sockaddr_storage *peer, unsigned user_timeout_ms,
 		      uint64_t deadline_ns, struct boot_conn **out, struct kv_error *err)
 {
-	struct loop *loop = loop_current();
-	if (!loop || !co_self() || !ctx->server) {
-		if (loop)
-			io_close(loop, fd);
+	const struct opening o = {.loop = loop_current(),
+				  .fd = fd,
+				  .addr = peer,
+				  .user_timeout_ms = user_timeout_ms,
+				  .deadline_ns = deadline_ns};
+	if (!o.loop || !co_self() || !ctx->server) {
+		if (o.loop)
+			io_close(o.loop, fd);
 		else
 			close(fd);
 		return kv_fail(err, -KV_EINVAL, "boot_accept_await needs a coroutine and a context of a server");
 	}
-	return conn_open_await(ctx, loop, fd, peer, user_timeout_ms, deadline_ns, out, err);
+	return conn_open_await(ctx, &o, out, err);
 }
 
 /* ---- sending ---- */
@@ -386,6 +408,11 @@ int conn_export(struct boot_conn *conn, const char *label, uint8_t *out, size_t 
 const char *boot_peer_name(const struct boot_conn *conn)
 {
 	return conn->peer;
+}
+
+const char *boot_peer_who(const struct boot_conn *conn)
+{
+	return conn->stream->who ? conn->stream->who : "no credential";
 }
 
 bool boot_peer_local(const struct boot_conn *conn)

@@ -38,7 +38,9 @@ static int mode_choose(const struct boot_security *s, bool server, enum boot_mod
 			       "a server name is given, but it can only be checked by a client that uses certificates");
 	if (s->server_name && !*s->server_name)
 		return kv_fail(err, -KV_EINVAL,
-			       "the server name to check is empty: leave it out to accept any server of the CA");
+			       "the server name to check is empty: leave it out to look for the name that is dialled");
+	if (s->crl_file && !certs)
+		return kv_fail(err, -KV_EINVAL, "a CRL file is given, but no certificates: it revokes nothing else");
 	*out = psk ? BOOT_PSK : certs ? BOOT_CERT : BOOT_PLAIN;
 	return 0;
 }
@@ -49,22 +51,23 @@ static int psk_get(const struct boot_security *s, struct secret_psk *out, struct
 			   : secret_psk_parse(s->psk, strlen(s->psk), "the PSK text", out, err);
 }
 
-static int tls_make(const struct boot_security *s, bool server, enum boot_mode mode, const struct kv_log *log,
-		    struct tls_context **out, struct kv_error *err)
+static int tls_make(const struct boot_security *s, struct boot_context *ctx, const struct kv_log *log, struct kv_error *err)
 {
 	struct secret_psk psk = {.key_len = 0};
 	struct tls_settings settings = {
-		.server = server,
-		.psk = mode == BOOT_PSK ? &psk : NULL,
+		.server = ctx->server,
+		.psk = ctx->mode == BOOT_PSK ? &psk : NULL,
 		.cert_file = s->cert_file,
 		.key_file = s->key_file,
 		.ca_file = s->ca_file,
+		.crl_file = s->crl_file,
 		.server_name = s->server_name,
+		.gate = ctx->server ? &ctx->gate : NULL,
 		.log = log,
 	};
-	int rc = mode == BOOT_PSK ? psk_get(s, &psk, err) : 0;
+	int rc = ctx->mode == BOOT_PSK ? psk_get(s, &psk, err) : 0;
 	if (rc == 0)
-		rc = tls_context_create(&settings, out, err);
+		rc = tls_context_create(&settings, &ctx->tls, err);
 	secret_wipe(&psk, sizeof(psk));
 	return rc;
 }
@@ -81,7 +84,8 @@ int boot_context_create(const struct boot_security *security, bool server, const
 		return kv_fail(err, -KV_ENOMEM, "no memory for the security settings");
 	ctx->mode = mode;
 	ctx->server = server;
-	rc = mode == BOOT_PLAIN ? 0 : tls_make(security, server, mode, log, &ctx->tls, err);
+	gate_init(&ctx->gate);
+	rc = mode == BOOT_PLAIN ? 0 : tls_make(security, ctx, log, err);
 	if (rc)
 		goto free_ctx;
 	*out = ctx;

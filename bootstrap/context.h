@@ -4,12 +4,14 @@
 #define KVRAIL_BOOTSTRAP_CONTEXT_H
 
 #include "bootstrap/bootstrap.h"
+#include "bootstrap/gate.h"
 #include "bootstrap/tls.h"
 
 struct boot_context {
 	enum boot_mode mode;
 	bool server;
 	struct tls_context *tls; /* NULL with BOOT_PLAIN */
+	struct gate gate;        /* of a server's handshakes */
 };
 
 #endif

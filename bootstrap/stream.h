@@ -31,6 +31,7 @@ struct boot_stream_ops {
 
 struct boot_stream {
 	const struct boot_stream_ops *ops;
+	const char *who;         /* the peer has proved to be; NULL: nobody in particular */
 	struct kv_error failure; /* the last failure of a read or write, as a sentence fragment; code 0: none yet */
 };
 

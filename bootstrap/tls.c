@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tls.c -- TLS 1.3 over a socket of the loop. The only file that knows OpenSSL.
+/* tls.c -- TLS 1.3 over a socket of the loop.
  *
  * OpenSSL never sees the socket: it reads from and writes to two memory BIOs, so none of its calls blocks or parks.
  * This file moves the bytes between the BIOs and the socket and parks only there. OpenSSL's error queue is per thread,
@@ -24,11 +24,18 @@
  * The pre-shared key lies in the context, once per side, in a page of its own that core dumps leave out; OpenSSL's copies
  * live as long as a handshake and are wiped by it.
  *
+ * Whose certificate is believed, and what is said when it is not, is trust.c's. A client looks for the name that it
+ * dialled, or for the one that its settings name for all servers; without either there is no handshake. Key exchange is by
+ * the groups in `groups` alone: what a stranger can make a server compute is bounded by them and by the server's own key.
+ *
+ * A server computes one step of all its handshakes in some turns of the loop (gate.c).
+ *
  * No close_notify is sent: the control protocol has its own goodbye and lengths, and close must not park. */
 #include "bootstrap/tls.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
+#include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -38,8 +45,9 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 
+#include "bootstrap/gate.h"
+#include "bootstrap/trust.h"
 #include "loop/loop.h"
 
 enum {
@@ -47,7 +55,8 @@ enum {
 	TLS_WRITE_MAX = 16384,   /* plaintext given to OpenSSL at a time: one record */
 	OUT_BUSY_MAX = 64 << 10, /* bytes that may wait for a busy flusher */
 	READY = 'K',
-	NAME_SHOWN = 64
+	NAME_SHOWN = 64,
+	WHO_SHOWN = 256
 };
 
 #define ALERT_LINGER_NS 1000000000ull /* how long an alert may take to leave after a failure */
@@ -55,8 +64,10 @@ enum {
 struct tls_context {
 	SSL_CTX *ssl_ctx;
 	struct secret_psk psk; /* key_len 0: certificates */
-	char *server_name;     /* or NULL */
+	struct trust *trust;   /* NULL with a pre-shared key */
+	char *server_name;     /* or NULL: that which is dialled */
 	bool server;
+	struct gate *gate;     /* of a server's handshakes; a client has none */
 	const struct kv_log *log;
 };
 
@@ -68,9 +79,14 @@ struct tls_stream {
 	BIO *in, *out; /* owned by ssl */
 	int fd;
 	bool flushing;
+	bool answered;   /* a server: its first step is computed */
+	uint64_t source; /* ... whose share of the gate it takes */
 	int write_error; /* the first failure to write, a stream's code */
 	struct co_queue flushers;
 	char unknown[NAME_SHOWN];  /* the PSK identity that a client showed and we do not know, printable */
+	const char *expected;      /* while opening, on a client: the name to find in the server's certificate; or NULL */
+	struct trust_verdict verdict;
+	char who[WHO_SHOWN];       /* once it is open */
 	uint32_t out_off, out_len; /* of out_buf: taken from the BIO, not yet written */
 	uint8_t out_buf[TLS_BUF], in_buf[TLS_BUF];
 };
@@ -204,40 +220,48 @@ static void dates_warn(const struct kv_log *log, SSL_CTX *ssl_ctx, const char *p
 		kv_warn(log, "certificate %s is not valid yet: is this machine's clock right?", path);
 }
 
-static int certificates_load(SSL_CTX *ssl_ctx, const struct tls_settings *s, struct kv_error *err)
+static int certificates_load(struct tls_context *ctx, const struct tls_settings *s, struct kv_error *err)
 {
+	const struct trust_settings trust = {
+		.server = s->server, .ca_file = s->ca_file, .crl_file = s->crl_file, .log = s->log};
 	int rc = readable_check(s->cert_file, "certificate file", err);
-	if (rc == 0)
-		rc = readable_check(s->ca_file, "CA file", err);
 	if (rc)
 		return rc;
 	ERR_clear_error();
-	if (SSL_CTX_use_certificate_chain_file(ssl_ctx, s->cert_file) != 1)
+	if (SSL_CTX_use_certificate_chain_file(ctx->ssl_ctx, s->cert_file) != 1)
 		return openssl_fail(err, -KV_EINVAL, "cannot read a PEM certificate from", s->cert_file);
-	if (SSL_CTX_load_verify_file(ssl_ctx, s->ca_file) != 1)
-		return openssl_fail(err, -KV_EINVAL, "cannot read a PEM CA certificate from", s->ca_file);
-	rc = key_load(ssl_ctx, s->key_file, s->cert_file, err);
+	rc = trust_create(ctx->ssl_ctx, &trust, &ctx->trust, err);
 	if (rc == 0)
-		dates_warn(s->log, ssl_ctx, s->cert_file);
+		rc = key_load(ctx->ssl_ctx, s->key_file, s->cert_file, err);
+	if (rc == 0)
+		dates_warn(s->log, ctx->ssl_ctx, s->cert_file);
 	return rc;
 }
 
-static bool is_address(const char *name)
+static int server_name_keep(struct tls_context *ctx, const char *name, struct kv_error *err)
 {
-	struct in6_addr any;
-	return inet_pton(AF_INET, name, &any) == 1 || inet_pton(AF_INET6, name, &any) == 1;
-}
-
-static int server_name_set(struct tls_context *ctx, const char *name, struct kv_error *err)
-{
-	X509_VERIFY_PARAM *param = SSL_CTX_get0_param(ctx->ssl_ctx);
-	int ok = is_address(name) ? X509_VERIFY_PARAM_set1_ip_asc(param, name)
-				  : X509_VERIFY_PARAM_set1_host(param, name, strlen(name));
-	X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-	if (ok != 1)
-		return openssl_fail(err, -KV_EINVAL, "cannot check the server name", name);
 	ctx->server_name = strdup(name);
 	return ctx->server_name ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for the TLS settings");
+}
+
+static int verify(int ok, X509_STORE_CTX *store)
+{
+	SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
+	struct tls_stream *t = SSL_get_app_data(ssl);
+	/* With a pre-shared key the trust store is empty: a certificate is refused. */
+	return t->ctx->trust ? trust_judge(t->ctx->trust, ok, store, &t->verdict) : ok;
+}
+
+/* The first is known from OpenSSL 3.5 on. */
+static bool groups_set(SSL_CTX *ssl_ctx)
+{
+	static const char *const groups[] = {"X25519MLKEM768:X25519:P-256:P-384", "X25519:P-256:P-384"};
+	for (size_t i = 0; i < KV_COUNT(groups); i++)
+		if (SSL_CTX_set1_groups_list(ssl_ctx, groups[i]) == 1) {
+			ERR_clear_error();
+			return true;
+		}
+	return false;
 }
 
 static int policy_set(SSL_CTX *ssl_ctx)
@@ -247,9 +271,8 @@ static int policy_set(SSL_CTX *ssl_ctx)
 	SSL_CTX_set_mode(ssl_ctx, SSL_MODE_RELEASE_BUFFERS);
 	SSL_CTX_set_session_cache_mode(ssl_ctx, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_quiet_shutdown(ssl_ctx, 1);
-	/* With a pre-shared key the trust store is empty: a certificate is refused. */
-	SSL_CTX_set_verify(ssl_ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
-	return SSL_CTX_set_min_proto_version(ssl_ctx, TLS1_3_VERSION) &&
+	SSL_CTX_set_verify(ssl_ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, verify);
+	return groups_set(ssl_ctx) && SSL_CTX_set_min_proto_version(ssl_ctx, TLS1_3_VERSION) &&
 	       SSL_CTX_set_max_proto_version(ssl_ctx, TLS1_3_VERSION) &&
 	       SSL_CTX_set_ciphersuites(ssl_ctx, "TLS_AES_128_GCM_SHA256") && SSL_CTX_set_num_tickets(ssl_ctx, 0);
 }
@@ -266,9 +289,9 @@ static int credentials_set(struct tls_context *ctx, const struct tls_settings *s
 			return openssl_fail(err, -KV_ENOTSUP, "OpenSSL does not take", "a session id context");
 		return 0;
 	}
-	rc = certificates_load(ctx->ssl_ctx, s, err);
+	rc = certificates_load(ctx, s, err);
 	if (rc == 0 && s->server_name)
-		rc = server_name_set(ctx, s->server_name, err);
+		rc = server_name_keep(ctx, s->server_name, err);
 	return rc;
 }
 
@@ -306,6 +329,7 @@ int tls_context_create(const struct tls_settings *settings, struct tls_context *
 		return kv_fail(err, -KV_ENOMEM, "no memory for the TLS settings");
 	ctx->server = settings->server;
 	ctx->log = settings->log;
+	ctx->gate = settings->gate;
 	ERR_clear_error();
 	ctx->ssl_ctx = SSL_CTX_new(settings->server ? TLS_server_method() : TLS_client_method());
 	if (!ctx->ssl_ctx || !policy_set(ctx->ssl_ctx)) {
@@ -332,6 +356,7 @@ void tls_context_destroy(struct tls_context **ctx)
 	if (!*ctx)
 		return;
 	SSL_CTX_free((*ctx)->ssl_ctx); /* frees, and wipes, the private key */
+	trust_destroy(&(*ctx)->trust);
 	free((*ctx)->server_name);
 	context_free(*ctx);
 	*ctx = NULL;
@@ -352,7 +377,7 @@ struct saying {
 #define NO_CERT     "the client showed no certificate: give it certificate, key and CA file"
 #define OURS_REFUSED                                                                                                   \
 	"it refused our certificate: the CA file of each side must hold the CA that issued the other side's "          \
-	"certificate"
+	"certificate, and a CRL file a list of that CA; its log says which"
 
 static const char not_tls[] =
 	"it does not speak TLS 1.3: does it run without TLS (--insecure), or is it another program?";
@@ -384,11 +409,16 @@ static const struct saying sayings[] = {
 	{SSL_R_TLSV1_ALERT_UNKNOWN_CA, SAYS_CERT | SAYS_CLIENT | SAYS_SERVER, OURS_REFUSED},
 	{SSL_R_SSLV3_ALERT_BAD_CERTIFICATE, SAYS_CERT | SAYS_CLIENT | SAYS_SERVER,
 	 "it refused our certificate: the name it looks for is not among the certificate's names, or the certificate "
-	 "is malformed"},
+	 "is malformed; its log says which"},
 	{SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE, SAYS_CERT | SAYS_CLIENT | SAYS_SERVER,
-	 "it refused our certificate: its extended key usage does not allow this side's role"},
+	 "it refused our certificate: its key usage or extended key usage does not allow this side's role; its log says "
+	 "which"},
 	{SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED, SAYS_CERT | SAYS_CLIENT | SAYS_SERVER,
-	 "it refused our certificate, which has expired or is not valid yet: renew it, or set the clocks"},
+	 "it refused our certificate, which has expired or is not valid yet, or its revocation list has: its log says "
+	 "which"},
+	{SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED, SAYS_CERT | SAYS_CLIENT | SAYS_SERVER,
+	 "it refused our certificate, which is revoked: ask its CA for a new one"},
+	{SSL_R_TLSV1_ALERT_DECRYPT_ERROR, SAYS_CERT | SAYS_CLIENT | SAYS_SERVER, OURS_REFUSED},
 	{SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN, SAYS_CERT | SAYS_CLIENT | SAYS_SERVER, OURS_REFUSED},
 };
 
@@ -404,40 +434,11 @@ static const char *saying_find(const struct tls_context *ctx, int reason)
 static int verify_explain(struct tls_stream *t)
 {
 	struct kv_error *f = &t->base.failure;
-	long result = SSL_get_verify_result(t->ssl);
-	if (t->ctx->psk.key_len)
+	if (!t->ctx->trust)
 		return kv_fail(f, -KV_EDENIED,
 			       "it uses certificates, and this side a pre-shared key: give both sides the same kind of "
 			       "security");
-	switch (result) {
-	case X509_V_ERR_HOSTNAME_MISMATCH:
-	case X509_V_ERR_IP_ADDRESS_MISMATCH:
-		return kv_fail(f, -KV_EDENIED,
-			       "its certificate does not name \"%s\": issue one with that subject alternative name, or "
-			       "ask for a name that it has",
-			       t->ctx->server_name);
-	case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
-	case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
-	case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
-	case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
-	case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
-	case X509_V_ERR_CERT_SIGNATURE_FAILURE:
-		return kv_fail(f, -KV_EDENIED,
-			       "its certificate was not issued by the CA in our CA file: use certificates of one CA on "
-			       "both sides");
-	case X509_V_ERR_CERT_HAS_EXPIRED:
-	case X509_V_ERR_CERT_NOT_YET_VALID:
-		return kv_fail(
-			f, -KV_EDENIED,
-			"its certificate, or its CA's, has expired or is not valid yet: renew it, or set the clocks");
-	case X509_V_ERR_INVALID_PURPOSE:
-		return kv_fail(f, -KV_EDENIED,
-			       "its certificate is not made for its role (extended key usage %s is missing)",
-			       t->ctx->server ? "clientAuth" : "serverAuth");
-	default:
-		return kv_fail(f, -KV_EDENIED, "its certificate is refused (%s)",
-			       X509_verify_cert_error_string(result));
-	}
+	return trust_explain(t->ctx->trust, &t->verdict, t->expected, f);
 }
 
 /* OpenSSL answers no alert to what does not look like TLS at all. A control client without TLS understands this one
@@ -562,15 +563,43 @@ static void tls_linger_await(struct tls_stream *t, uint64_t deadline_ns)
 
 enum tls_step { STEP_HANDSHAKE, STEP_READ };
 
+/* Whether the other side, or our own server to make room, has ended the connection already: then nothing is computed for
+ * it. A client says nothing more than its hello before it hears from us, so one that ended its half has gone. */
+static bool tls_gone(const struct tls_stream *t)
+{
+	struct pollfd p = {.fd = t->fd, .events = POLLRDHUP};
+	return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
+}
+
+/* A server's turn to compute. Returns 1, 0 when the client is gone before that was worth it, or a code. */
+static int tls_turn_await(struct tls_stream *t, enum tls_step step, uint64_t deadline_ns)
+{
+	if (step != STEP_HANDSHAKE || !t->ctx->gate)
+		return 1;
+	const struct gate_comer comer = {.begun = t->answered, .source = t->source, .deadline_ns = deadline_ns};
+	int rc;
+	do
+		rc = gate_pass_await(t->ctx->gate, t->loop, &comer);
+	while (rc == -KV_ECANCELED && !tls_gone(t));
+	if (rc == -KV_ECANCELED)
+		return 0;
+	/* Later steps cost little, and what is to be read then may be the alert that says why the client goes. */
+	return rc ? rc : t->answered || !tls_gone(t);
+}
+
 /* Repeat one OpenSSL call, feeding it, until it is done. Returns 1 or the bytes read; 0 when the peer closed; or a
  * code. */
 static ssize_t tls_step_await(struct tls_stream *t, enum tls_step step, void *buf, size_t len, uint64_t deadline_ns)
 {
 	for (;;) {
 		size_t got = 1;
+		int turn = tls_turn_await(t, step, deadline_ns);
+		if (turn <= 0)
+			return turn;
 		ERR_clear_error();
 		int ok = step == STEP_HANDSHAKE ? SSL_do_handshake(t->ssl) : SSL_read_ex(t->ssl, buf, len, &got);
 		int error = ok == 1 ? SSL_ERROR_NONE : SSL_get_error(t->ssl, ok);
+		t->answered |= BIO_ctrl_pending(t->out) > 0;
 		if (error == SSL_ERROR_NONE && step == STEP_READ)
 			return (ssize_t)got;
 		if (error == SSL_ERROR_ZERO_RETURN)
@@ -672,7 +701,21 @@ free_bios:
 	return -KV_ENOMEM;
 }
 
-static int tls_stream_make(struct tls_context *ctx, struct loop *loop, int fd, struct tls_stream **out)
+/* On a client with certificates: the name that the server must have, and is asked for. */
+static int tls_name_set(struct tls_stream *t)
+{
+	char name[TRUST_HOST];
+	if (!t->expected)
+		return 0;
+	trust_name(t->expected, name);
+	int rc = trust_expect(t->ssl, name);
+	if (rc == 0 && !trust_is_address(name) && SSL_set_tlsext_host_name(t->ssl, name) != 1)
+		rc = -KV_ENOMEM;
+	return rc;
+}
+
+static int tls_stream_make(struct tls_context *ctx, struct loop *loop, int fd, const struct tls_peer *peer,
+			   struct tls_stream **out)
 {
 	struct tls_stream *t = calloc(1, sizeof(*t));
 	if (!t)
@@ -682,10 +725,11 @@ static int tls_stream_make(struct tls_context *ctx, struct loop *loop, int fd, s
 	t->loop = loop;
 	t->fd = fd;
 	co_queue_init(&t->flushers);
+	t->source = peer->source;
+	t->expected = peer->name;
 	int rc = tls_bios_make(t);
-	if (rc == 0 && ctx->server_name && !is_address(ctx->server_name) &&
-	    SSL_set_tlsext_host_name(t->ssl, ctx->server_name) != 1)
-		rc = -KV_ENOMEM;
+	if (rc == 0)
+		rc = tls_name_set(t);
 	if (rc)
 		goto free_stream;
 	if (ctx->server)
@@ -724,7 +768,10 @@ static int tls_ready_await(struct tls_stream *t, uint64_t deadline_ns)
 
 static int tls_handshake_await(struct tls_stream *t, uint64_t deadline_ns)
 {
-	ssize_t n = tls_step_await(t, STEP_HANDSHAKE, NULL, 0, deadline_ns);
+	/* A server has nothing to compute before the client's first bytes. */
+	ssize_t n = t->ctx->server ? tls_fill_await(t, deadline_ns) : 1;
+	if (n > 0)
+		n = tls_step_await(t, STEP_HANDSHAKE, NULL, 0, deadline_ns);
 	if (n <= 0)
 		return n < 0 ? (int)n : tls_closed(t);
 	if (t->ctx->psk.key_len && !SSL_session_reused(t->ssl))
@@ -733,26 +780,50 @@ static int tls_handshake_await(struct tls_stream *t, uint64_t deadline_ns)
 	return tls_ready_await(t, deadline_ns);
 }
 
-int tls_open_await(struct tls_context *ctx, struct loop *loop, int fd, const char *peer, uint64_t deadline_ns,
+/* Who the other side has proved to be, for logs. */
+static void tls_who_set(struct tls_stream *t)
+{
+	char name[WHO_SHOWN - 16];
+	if (t->ctx->trust)
+		snprintf(t->who, sizeof(t->who), "certificate %s", trust_describe(t->ssl, name, sizeof(name)));
+	else
+		snprintf(t->who, sizeof(t->who), "PSK identity \"%s\"", t->ctx->psk.identity);
+	t->base.who = t->who;
+}
+
+/* The name to find in the server's certificate. Its settings may say one for all servers. */
+static const char *tls_expected(const struct tls_context *ctx, const char *name)
+{
+	return ctx->server || !ctx->trust ? NULL : ctx->server_name ? ctx->server_name : name;
+}
+
+int tls_open_await(struct tls_context *ctx, struct loop *loop, int fd, const struct tls_peer *peer, uint64_t deadline_ns,
 		   struct boot_stream **out, struct kv_error *err)
 {
 	struct tls_stream *t;
-	if (tls_stream_make(ctx, loop, fd, &t))
-		return kv_fail(err, -KV_ENOMEM, "%s: no memory for TLS", peer);
+	struct tls_peer named = *peer;
+	named.name = tls_expected(ctx, peer->name);
+	if (ctx->trust && !ctx->server && !named.name)
+		return kv_fail(err, -KV_EINVAL, "%s: no name is given to find in the server's certificate", peer->address);
+	if (ctx->trust)
+		trust_refresh(ctx->trust, ctx->ssl_ctx, loop_now(loop));
+	if (tls_stream_make(ctx, loop, fd, &named, &t))
+		return kv_fail(err, -KV_ENOMEM, "%s: no memory for TLS", peer->address);
 	int rc = tls_handshake_await(t, deadline_ns);
+	t->expected = NULL; /* the caller's */
 	if (rc == -KV_ETIMEOUT)
 		kv_fail(err, rc,
 			"%s: the TLS handshake was not finished by the deadline: does the peer speak TLS, and is it "
 			"alive?",
-			peer);
+			peer->address);
 	else if (rc)
-		kv_fail(err, rc, "%s: %s", peer, t->base.failure.text);
+		kv_fail(err, rc, "%s: %s", peer->address, t->base.failure.text);
 	if (rc) {
 		tls_free(t);
 		return rc;
 	}
-	kv_debug(ctx->log, "%s: %s with %s, %s %s", peer, SSL_get_version(t->ssl), SSL_get_cipher_name(t->ssl),
-		 ctx->psk.key_len ? "PSK identity" : "certificates", ctx->psk.identity);
+	tls_who_set(t);
+	kv_debug(ctx->log, "%s: %s with %s, %s", peer->address, SSL_get_version(t->ssl), SSL_get_cipher_name(t->ssl), t->who);
 	*out = &t->base;
 	return 0;
 }

@@ -11,12 +11,15 @@
 #include "bootstrap/stream.h"
 
 struct tls_context;
+struct gate;
 
 struct tls_settings {
 	bool server;
 	const struct secret_psk *psk;               /* or NULL: certificates; copied */
 	const char *cert_file, *key_file, *ca_file; /* all three, unless psk; read at once */
-	const char *server_name;                    /* client with certificates, or NULL; copied */
+	const char *crl_file;                       /* or NULL: nothing is looked up */
+	const char *server_name;                    /* client with certificates: instead of that which is dialled; or NULL; copied */
+	struct gate *gate;                          /* server: for its computations; outlives the context */
 	const struct kv_log *log;
 };
 
@@ -24,10 +27,17 @@ struct tls_settings {
 int tls_context_create(const struct tls_settings *settings, struct tls_context **out, struct kv_error *err);
 void tls_context_destroy(struct tls_context **ctx); /* only after the streams made from it were closed */
 
-/* tls_open_await -- handshake over a connected socket; 0 means that each side has accepted the other. `peer` names the
- * other side in errors. The stream owns fd when this returns 0; else the caller still does. Errors: -KV_EDENIED (TLS
- * said no: the sentence says what to check), -KV_ETIMEOUT, -KV_EPEERDOWN, -KV_ENOMEM. */
-int tls_open_await(struct tls_context *ctx, struct loop *loop, int fd, const char *peer, uint64_t deadline_ns,
+/* The other side: its address, for messages; and, for a client with certificates, the DNS name or address by which it was
+ * dialled. Both the caller's, until the call returns. */
+struct tls_peer {
+	const char *address, *name;
+	uint64_t source; /* of a client: whose share of the server's computing it takes (gate.h) */
+};
+
+/* tls_open_await -- handshake over a connected socket; 0 means that each side has accepted the other. The stream owns fd
+ * when this returns 0; else the caller still does. Errors: -KV_EDENIED (TLS said no: the sentence says what to check),
+ * -KV_ETIMEOUT, -KV_EPEERDOWN, -KV_EINVAL (no name to look for), -KV_ENOMEM. */
+int tls_open_await(struct tls_context *ctx, struct loop *loop, int fd, const struct tls_peer *peer, uint64_t deadline_ns,
 		   struct boot_stream **out, struct kv_error *err);
 
 #endif

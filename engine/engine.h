@@ -29,6 +29,13 @@ struct loop;
 
 /* ---- the engine ---- */
 
+/* The doorkeeper of the tcp providers' ports: it turns away who is no peer before libfabric reads a byte, and checks what peers send. */
+enum te_door {
+	TE_DOOR_AUTO,    /* where there can be one; a warning says where not */
+	TE_DOOR_REQUIRE, /* opening fails where there can be none: also on providers that are not tcp */
+	TE_DOOR_OFF
+};
+
 struct te_options {
 	const char *provider;          /* see struct fab_query; NULL: "auto" */
 	const char *nic;               /* only these, in this order: names with commas between them, each a device or an IP address of this
@@ -46,6 +53,7 @@ struct te_options {
 	uint32_t tx_depth, cq_depth;   /* wanted queue depths of a rail; 0: modest defaults. In flight are at most min(tx depth, CQ depth / 2) operations. */
 	bool peers_heal;               /* verbs: a connection that broke is the peer's to replace: for a server */
 	bool reads_at_own_risk;        /* post reads even where te_info.read_unsafe: for tests that break no connection */
+	enum te_door door;
 	bool near;                     /* on a machine with several NUMA nodes, what the engine and its provider allocate is on the node of its NICs */
 	uint64_t part_bytes;           /* of regions whose registrar names none; 0: 1 GiB, more for very large ones */
 	const struct kv_clock *clock;  /* NULL: monotonic */
@@ -120,6 +128,7 @@ struct te_info {
 	bool read_unsafe;     /* a peer that dies while it answers a read of ours would crash this process (libfabric before 1.22, tcp) */
 	bool reads_refused;   /* ... therefore te_xfer_start refuses TE_READ */
 	uint64_t msg_memory_bytes; /* registered message buffers */
+	char no_door[160];    /* why no doorkeeper stands before the ports of the rails; "": there is one */
 	char congestion[32];  /* congestion control of TCP connections that this engine accepts on loopback ("reno"); "": the system's default */
 };
 void te_info(const struct te *te, struct te_info *out);
@@ -138,6 +147,8 @@ struct te_stats {
 	uint64_t fences, rebuild_failures, stray_events;
 	uint64_t rail_failures; /* rails that failed by themselves: each is followed by a reset */
 	uint64_t inflight, queued, msg_exhausted;
+	/* Connections to our ports: let in, and turned away, by reason (docs/OBSERVABILITY.md) */
+	uint64_t door_let_in, door_strangers, door_claims, door_twice, door_silent, door_full, door_aliens;
 };
 void te_stats(const struct te *te, struct te_stats *out);
 void te_rail_stats(const struct te *te, unsigned rail, struct te_stats *out); /* the same, of one rail */

@@ -49,6 +49,8 @@ static void leak_log(const struct fab *fab, const char *what, int rc)
 static void endpoint_close(struct fab *fab)
 {
 	fab_resolve_close(fab);
+	if (fab->door)
+		door_shut(fab->door);
 	if (fab->ep && fab->quirk->shut_first)
 		fab_tcp_shut(fab);
 	if (fab->ep && fab->quirk->drain_first)
@@ -144,7 +146,7 @@ static uint64_t size_option(struct fab *fab, int option, uint64_t otherwise)
 	return KV_MIN((uint64_t)value, otherwise);
 }
 
-static uint32_t eager_bytes(const struct fab_quirk *quirk)
+uint32_t fab_eager_bytes(const struct fab_quirk *quirk)
 {
 	const char *text = getenv("FI_OFI_RXM_BUFFER_SIZE");
 	size_t value;
@@ -175,7 +177,7 @@ static void caps_of_endpoint(struct fab *fab)
 	c->tx_depth = (uint32_t)info->tx_attr->size / (fab->split_imm ? 2 : 1);
 	c->cq_depth /= fab->split_imm ? 2 : 1;
 	c->rx_depth = (uint32_t)info->rx_attr->size;
-	c->eager_bytes = eager_bytes(fab->quirk);
+	c->eager_bytes = fab_eager_bytes(fab->quirk);
 	c->msg_max = size_option(fab, OPT_MAX_MSG_SIZE, info->ep_attr->max_msg_size);
 	c->rma_max = size_option(fab, OPT_MAX_RMA_SIZE, KV_MIN((uint64_t)info->ep_attr->max_msg_size, FAB_RMA_MAX));
 }
@@ -254,6 +256,11 @@ static int endpoint_open(struct fab *fab, struct kv_error *err)
 		return fab_limits_fail(fab, "asking for the endpoint's address", rc ? rc : -FI_EOTHER, err);
 	}
 	fab->name_len = name_len;
+	rc = fab_tcp_listen(fab, err);
+	if (rc) {
+		endpoint_close(fab);
+		return rc;
+	}
 	fab_tcp_settle(fab);
 	fab_resolve_open(fab);
 	return 0;
@@ -309,6 +316,7 @@ int fab_open(const struct fab_device *device, const struct fab_options *options,
 	rc = fab_tcp_check(fab, err);
 	rc = rc ? rc : fab_verbs_check(fab, err);
 	rc = rc ? rc : fab_limits_check(fab, device, options, err);
+	rc = rc ? rc : fab_tcp_door(fab, err);
 	fab_shm_clean(fab);
 	rc = rc ? rc : domain_open(fab, err);
 	rc = rc ? rc : endpoint_open(fab, err);
@@ -349,6 +357,7 @@ void fab_close(struct fab **fab_ref)
 		leak_log(fab, "domain", fi_close(&fab->domain->fid));
 	if (fab->fabric)
 		leak_log(fab, "fabric", fi_close(&fab->fabric->fid));
+	door_release(&fab->door);
 	fi_freeinfo(fab->info);
 	free(fab);
 	*fab_ref = NULL;
@@ -384,13 +393,29 @@ int fab_name(struct fab *fab, void *out, size_t *inout_len)
 	return 0;
 }
 
+void fab_door_counts(const struct fab *fab, struct fab_door_counts *out)
+{
+	struct door_counts c = {0};
+	if (fab->door)
+		door_counts(fab->door, &c);
+	*out = (struct fab_door_counts){.let_in = c.let_in,
+					.strangers = c.turned[DOOR_STRANGER],
+					.claims = c.turned[DOOR_CLAIM],
+					.twice = c.turned[DOOR_TWICE],
+					.silent = c.turned[DOOR_SILENT],
+					.full = c.turned[DOOR_FULL],
+					.aliens = c.turned[DOOR_ALIEN]};
+}
+
 /* ---- regions ---- */
 
 static uint64_t access_flags(unsigned access)
 {
 	uint64_t flags = 0;
 	if (access & FAB_LOCAL)
-		flags |= FI_SEND | FI_RECV | FI_READ | FI_WRITE;
+		flags |= FI_READ | FI_WRITE;
+	if (access & FAB_MESSAGES)
+		flags |= FI_SEND | FI_RECV;
 	if (access & FAB_REMOTE_READ)
 		flags |= FI_REMOTE_READ;
 	if (access & FAB_REMOTE_WRITE)
@@ -452,6 +477,8 @@ int fab_mr_reg(struct fab *fab, void *base, uint64_t len, unsigned access, struc
 		free(mr);
 		return mr_fail(fab, len, rc, err);
 	}
+	if (access & FAB_REMOTE_READ && fab->door)
+		door_readable(fab->door);
 	mr->base = fab->caps.virt_addr ? (uint64_t)(uintptr_t)base : 0;
 	mr->key = fi_mr_key(mr->mr);
 	kv_list_add_tail(&fab->mrs, &mr->node);
@@ -513,7 +540,8 @@ int fab_av_insert(struct fab *fab, const void *blob, size_t len, uint64_t *out_h
 			 fab->caps.domain, rc < 0 ? fi_strerror(-rc) : "no address was inserted");
 		return -KV_EPROVIDER;
 	}
-	if (fab_resolve_insert(fab, handle, copy, len)) {
+	if (fab_resolve_insert(fab, handle, copy, len) || (fab->door && door_allow(fab->door, copy, len))) {
+		fab_resolve_remove(fab, handle);
 		(void)fi_av_remove(fab->av, &handle, 1, 0);
 		return -KV_ENOMEM;
 	}
@@ -523,8 +551,12 @@ int fab_av_insert(struct fab *fab, const void *blob, size_t len, uint64_t *out_h
 
 void fab_av_remove(struct fab *fab, uint64_t handle)
 {
+	_Alignas(16) uint8_t blob[KV_ADDR_MAX];
+	size_t len = sizeof(blob);
 	fi_addr_t addr = handle;
 	fab_resolve_remove(fab, handle);
+	if (fab->door && fab->av && fi_av_lookup(fab->av, addr, blob, &len) == 0)
+		door_forbid(fab->door, blob, KV_MIN(len, sizeof(blob)));
 	if (fab->av && !fab->quirk->av_remove_unsafe)
 		(void)fi_av_remove(fab->av, &addr, 1, 0);
 }

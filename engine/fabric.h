@@ -57,9 +57,14 @@ struct fab_device {
 int fab_devices(const struct fab_query *query, struct fab_device *out, unsigned max, unsigned *out_count, char *out_why, struct kv_error *err);
 void fab_devices_free(struct fab_device *devices, unsigned count);
 
+/* The doorkeeper, who lets only peers connect (fabric_door.h): where it can be; or not without it; or none. */
+enum fab_door { FAB_DOOR_AUTO, FAB_DOOR_REQUIRE, FAB_DOOR_OFF };
+
 struct fab_options {
 	uint32_t tx_depth, rx_depth, cq_depth; /* wanted; 0: a modest default */
 	bool want_wait_fd;
+	bool reads_at_own_risk; /* reads are posted even where caps.read_unsafe */
+	enum fab_door door;
 	const struct kv_log *log;
 };
 
@@ -91,6 +96,7 @@ struct fab_caps {
 	uint32_t eager_bytes;      /* compared in the hello; 0 where the provider has no such notion */
 	uint64_t msg_max, rma_max;
 	char libfabric[KV_NAME_MAX]; /* run-time version */
+	char no_door[160];         /* why there is no doorkeeper; "": there is */
 	char congestion[32];       /* congestion control of connections accepted on loopback; "": the system's, not looked at */
 };
 
@@ -110,9 +116,17 @@ int fab_rebuild(struct fab *fab, struct kv_error *err);
 void fab_shut(struct fab *fab);
 
 const struct fab_caps *fab_caps(const struct fab *fab);
+
+/* Connections that the doorkeeper let in, and those that he did not, by reason. */
+struct fab_door_counts {
+	uint64_t let_in, strangers, claims, twice, silent, full, aliens;
+};
+void fab_door_counts(const struct fab *fab, struct fab_door_counts *out);
 int fab_name(struct fab *fab, void *out, size_t *inout_len); /* 0, or -KV_ETOOBIG */
 
-enum fab_access { FAB_LOCAL = 1, FAB_REMOTE_READ = 2, FAB_REMOTE_WRITE = 4 };
+/* FAB_LOCAL: source and destination of our own writes and reads. FAB_MESSAGES: of sends and receives; rxm lets who knows the key read it, too,
+ * which is why it is no part of FAB_LOCAL. EFA grants peers what they ask for, whatever is named here. */
+enum fab_access { FAB_LOCAL = 1, FAB_REMOTE_READ = 2, FAB_REMOTE_WRITE = 4, FAB_MESSAGES = 8 };
 
 /* fab_mr_reg -- register [base, base+len). Key and remote base for peers: fab_mr_remote. Errors: -KV_ENOMEM (the caller halves), -KV_ELIMIT, -KV_EPROVIDER. */
 int fab_mr_reg(struct fab *fab, void *base, uint64_t len, unsigned access, struct fab_mr **out, struct kv_error *err);

@@ -172,6 +172,8 @@ int fab_poll(struct fab *fab, struct fab_event *out, int n)
 	bool more = true;
 	if (!fab->ep)
 		return 0;
+	if (fab->door)
+		door_poll(fab->door);
 	while (count < n && more)
 		count += read_batch(fab, out + count, n - count, &more);
 	if (count == 0 || ++fab->polls % EQ_EVERY == 0)

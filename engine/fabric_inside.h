@@ -12,6 +12,7 @@
 #include <rdma/fi_rma.h>
 
 #include "engine/fabric.h"
+#include "engine/fabric_door.h"
 #include "engine/fabric_quirks.h"
 
 /* Depths asked for when the caller names none. Modest: depth is memory per endpoint, and four transfers in flight per
@@ -32,6 +33,7 @@ struct fab {
 	struct fid_eq *eq;
 	/* With what is above, what posting and polling look at. */
 	struct fab_resolve *resolve; /* NULL: libfabric resolves addresses without blocking, or it is not verbs (fabric_resolve.c) */
+	struct door *door;           /* NULL: none; caps.no_door says why */
 	bool split_imm;  /* see fabric.c */
 	bool dead_due;   /* a FAB_EV_DEAD is to be reported */
 	bool opened;     /* fab_open has returned: a loop owns it, which is not to be held up */
@@ -76,6 +78,9 @@ void fab_version(char *out);
 /* fab_hints -- the universal hints of one provider; NULL: no memory. For fi_freeinfo. */
 struct fi_info *fab_hints(const struct fab_quirk *quirk, const char *prov_name);
 
+/* fab_eager_bytes -- what the provider sends at once, as its environment says; 0: it has no such notion. */
+uint32_t fab_eager_bytes(const struct fab_quirk *quirk);
+
 /* fab_drain -- read what has arrived, and forget it: the endpoint is closed next. */
 void fab_drain(struct fab *fab);
 
@@ -94,6 +99,11 @@ void fab_tcp_settle(struct fab *fab);
 
 /* fab_tcp_shut -- of an endpoint that is closed next: nobody can connect to it any more, and whoever was about to is let go. */
 void fab_tcp_shut(struct fab *fab);
+
+/* fab_tcp_door -- before the endpoint is opened: a doorkeeper, where the provider is one of tcp and the options want it. 0, or a code with *err where they
+ * insist on one. fab_tcp_listen -- it takes its place, as soon as the endpoint is enabled. */
+int fab_tcp_door(struct fab *fab, struct kv_error *err);
+int fab_tcp_listen(struct fab *fab, struct kv_error *err);
 
 /* fab_tcp_check -- 0, or -KV_ENOTSUP with *err: a setting of the provider's in the environment makes it announce bytes that
  * are not there. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fabric_tcp.c -- what the tcp providers leave to the kernel's defaults: congestion control on loopback; what closing their endpoints
- * leaves behind; and settings of theirs that are refused.
+ * leaves behind; settings of theirs that are refused; and whether a doorkeeper can stand before their ports.
  *
  * bbr, a common default, paces: it arms a timer for every segment, which on loopback, where nothing is ever lost and
  * nobody shares the path, was 18 % of all processor time of a run of 64 KiB GETs. reno, which every kernel has and
@@ -77,14 +77,24 @@ static bool listens_on(int fd, const union address *address)
 	       getsockname(fd, &name.any, &len) == 0 && same(&name, address);
 }
 
-/* The descriptor of this process that listens on the address; -1: none is seen (or there is no /proc). */
+/* Without /proc: one by one. */
+static int listener_try(const union address *address)
+{
+	enum { TRIES = 65536 };
+	for (int fd = 0; fd < TRIES; fd++)
+		if (listens_on(fd, address))
+			return fd;
+	return -1;
+}
+
+/* The descriptor of this process that listens on the address; -1: none is seen. */
 static int listener_find(const union address *address)
 {
 	DIR *dir = opendir("/proc/self/fd");
 	struct dirent *entry;
 	int found = -1;
 	if (!dir)
-		return -1;
+		return listener_try(address);
 	while (found < 0 && (entry = readdir(dir))) {
 		char *end;
 		long fd = strtol(entry->d_name, &end, 10);
@@ -186,4 +196,61 @@ void fab_tcp_settle(struct fab *fab)
 			 fab->caps.domain, strerror(errno));
 	if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, text, &text_len) == 0)
 		snprintf(fab->caps.congestion, sizeof(fab->caps.congestion), "%s", text);
+}
+
+/* ---- the doorkeeper ---- */
+
+/* What a setting of the provider's would do to him; NULL: nothing. */
+static const char *door_hindered(const struct fab *fab)
+{
+	const char *prefetch = strcmp(fab->quirk->short_name, "net") == 0 ? "FI_NET_PREFETCH_RBUF_SIZE" : "FI_TCP_PREFETCH_RBUF_SIZE";
+	if (fab_env_is_on("FI_TCP_IO_URING"))
+		return "with FI_TCP_IO_URING libfabric takes connections past it; unset that";
+	if (getenv(prefetch) && fab_env_number(prefetch, 0) < 2 * (uint64_t)GUARD_UNIT_MAX)
+		return "FI_TCP_PREFETCH_RBUF_SIZE is below 8352, which it needs; unset that";
+	return NULL;
+}
+
+/* Where nobody insists, once for a process with many endpoints is enough. */
+static int door_none(struct fab *fab, const char *why, struct kv_error *err)
+{
+	snprintf(fab->caps.no_door, sizeof(fab->caps.no_door), "%s", why);
+	if (fab->options.door == FAB_DOOR_REQUIRE)
+		return kv_fail(err, -KV_ENOTSUP,
+			       "%s: a doorkeeper is required for the fabric ports, and there can be none: %s (docs/SECURITY.md)",
+			       fab->caps.provider, why);
+	if (fab->options.door == FAB_DOOR_AUTO && fab->quirk->tcp && fab_census(fab->caps.domain) == 0)
+		kv_warn(fab->options.log,
+			"%s: no doorkeeper can stand before the fabric ports: %s; let a firewall keep strangers from them (docs/SECURITY.md)",
+			fab->caps.provider, why);
+	return 0;
+}
+
+int fab_tcp_door(struct fab *fab, struct kv_error *err)
+{
+	enum guard_format format = fab->quirk->rxm ? GUARD_RXM : GUARD_XNET;
+	const char *why;
+	bool reads = fi_version() >= fab->quirk->read_safe_since || fab->options.reads_at_own_risk;
+	if (!fab->quirk->tcp)
+		return door_none(fab, "its connections are made by the device or by shared memory, not by sockets of this process", err);
+	if (fab->options.door == FAB_DOOR_OFF)
+		return door_none(fab, "it is turned off", err);
+	why = door_hindered(fab);
+	if (why)
+		return door_none(fab, why, err);
+	return door_create(format, reads, fab_eager_bytes(fab->quirk), fab->options.log, &fab->door, &why) ? door_none(fab, why, err) : 0;
+}
+
+int fab_tcp_listen(struct fab *fab, struct kv_error *err)
+{
+	union address name = {0};
+	size_t len = sizeof(name);
+	int fd;
+	if (!fab->door)
+		return 0;
+	fd = fi_getname(&fab->ep->fid, &name, &len) ? -1 : listener_find(&name);
+	if (fd >= 0 && door_listen(fab->door, fd, &name.any, (socklen_t)len) == 0)
+		return 0;
+	door_release(&fab->door);
+	return door_none(fab, "libfabric's listening socket is not found among this process's", err);
 }

@@ -171,6 +171,8 @@ struct msg {
 	int status;
 };
 
+_Static_assert((int)TE_DOOR_REQUIRE == (int)FAB_DOOR_REQUIRE && (int)TE_DOOR_OFF == (int)FAB_DOOR_OFF, "the same, in two layers");
+
 struct te {
 	struct rail *rails;
 	unsigned nrails;

@@ -11,7 +11,7 @@
  * Events are read in batches. A callback may fence, which ends every operation: the rest of the batch then belongs to
  * the closed endpoint and is dropped (te.generation tells).
  *
- * A receive is posted again after the handler returned. One whose handler is running during a rebuild is posted by that
+ * A receive is wiped, then posted again, after the handler returned: whatever a provider takes for a message later, it holds nothing of an earlier one. One whose handler is running during a rebuild is posted by that
  * handler's return, not by the rebuild, because hardware could otherwise write into the buffer being read. */
 #include <errno.h>
 #include <stdio.h>
@@ -62,6 +62,8 @@ int rail_open(struct te *te, unsigned index, const struct fab_device *device, co
 				 .rx_depth = te->receives,
 				 .cq_depth = options->cq_depth,
 				 .want_wait_fd = true,
+				 .reads_at_own_risk = options->reads_at_own_risk,
+				 .door = (enum fab_door)options->door,
 				 .log = te->log};
 	r->te = te;
 	r->index = index;
@@ -83,7 +85,7 @@ int rail_start(struct rail *r, struct kv_error *err)
 	uint8_t *buf = (uint8_t *)te->msg_area.base + (uint64_t)te->nmsgs * KV_MSG_MAX;
 	for (unsigned i = 0; i < r->index; i++)
 		buf += (uint64_t)te->rails[i].nrecvs * KV_MSG_MAX;
-	int rc = fab_mr_reg(r->fab, te->msg_area.base, te->msg_area.len_bytes, FAB_LOCAL, &r->msg_mr, err);
+	int rc = fab_mr_reg(r->fab, te->msg_area.base, te->msg_area.len_bytes, FAB_MESSAGES, &r->msg_mr, err);
 	if (rc)
 		return rc;
 	for (uint32_t i = 0; i < r->nrecvs; i++) {
@@ -278,6 +280,7 @@ static void on_message(struct rail *r, struct op *op, uint64_t len)
 		if (!kv_list_empty(&te->following))
 			te_follow(te);
 		op->in_handler = te->in_message = false;
+		memset(op->of.buf, 0, (size_t)len);
 	}
 	recv_post(r, op);
 }
@@ -291,6 +294,7 @@ static void on_recv_failed(struct rail *r, struct op *op, int status)
 	op->state = OP_IDLE;
 	if (++r->recv_failures > 2 * r->nrecvs)
 		r->dead = true;
+	memset(op->of.buf, 0, KV_MSG_MAX);
 	recv_post(r, op);
 }
 

@@ -10,6 +10,21 @@ static uint64_t inflight(const struct rail *r)
 	return r->tx_limit - r->credits;
 }
 
+static void door_add(const struct rail *r, struct te_stats *out)
+{
+	struct fab_door_counts c;
+	if (!r->fab)
+		return;
+	fab_door_counts(r->fab, &c);
+	out->door_let_in += c.let_in;
+	out->door_strangers += c.strangers;
+	out->door_claims += c.claims;
+	out->door_twice += c.twice;
+	out->door_silent += c.silent;
+	out->door_full += c.full;
+	out->door_aliens += c.aliens;
+}
+
 void te_rail_stats(const struct te *te, unsigned rail, struct te_stats *out)
 {
 	memset(out, 0, sizeof(*out));
@@ -17,6 +32,7 @@ void te_rail_stats(const struct te *te, unsigned rail, struct te_stats *out)
 		return;
 	*out = te->rails[rail].stats;
 	out->inflight = inflight(&te->rails[rail]);
+	door_add(&te->rails[rail], out);
 }
 
 bool te_rail_up(const struct te *te, unsigned rail)
@@ -53,6 +69,7 @@ void te_stats(const struct te *te, struct te_stats *out)
 		out->stray_events += s->stray_events;
 		out->rail_failures += s->rail_failures;
 		out->inflight += inflight(&te->rails[i]);
+		door_add(&te->rails[i], out);
 	}
 	out->timeouts = te->timeouts;
 	out->canceled = te->canceled;
@@ -92,6 +109,7 @@ void te_info(const struct te *te, struct te_info *out)
 	memcpy(out->domain, c->domain, sizeof(out->domain));
 	memcpy(out->libfabric, c->libfabric, sizeof(out->libfabric));
 	memcpy(out->why, te->why, sizeof(out->why));
+	memcpy(out->no_door, c->no_door, sizeof(out->no_door));
 	memcpy(out->congestion, c->congestion, sizeof(out->congestion));
 	out->rails = te->nrails;
 	out->numa_node = te->numa_node;

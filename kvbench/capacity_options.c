@@ -228,7 +228,7 @@ static int check_own_server(const struct capacity_options *o, struct kv_error *e
 {
 	if (!o->server && kv_opt_security_given(&o->security))
 		return kv_fail(err, -KV_EINVAL,
-			       "--psk-file, --cert, --key and --ca need --server: the server that kv-bench starts gets "
+			       "--psk-file, --cert, --key, --ca, --crl and --server-name need --server: the server that kv-bench starts gets "
 			       "a one-time key by itself");
 	/* A step has the options of its parent, and others added. */
 	if (o->step_clients > 0)

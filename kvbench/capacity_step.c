@@ -261,6 +261,8 @@ static int pool_open(struct capacity_teller *t, const char *psk, struct kvc_pool
 				 .cert_file = o->security.cert,
 				 .key_file = o->security.key,
 				 .ca_file = o->security.ca,
+				 .crl_file = o->security.crl,
+				 .server_name = o->security.server_name,
 				 .log_level = o->log_level,
 				 .opening = opening,
 				 .opening_arg = t};

@@ -82,8 +82,8 @@ static json_t *provider_object(const struct bench_results *r)
 {
 	const struct kvc_info *i = &r->info;
 
-	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "name", i->provider, "fabric", i->fabric, "domain",
-			 i->domain, "wait", i->wait, "libfabric", i->libfabric, "loopback_congestion_control",
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:s, s:s}", "name", i->provider, "fabric", i->fabric, "domain",
+			 i->domain, "wait", i->wait, "libfabric", i->libfabric, "doorkeeper", !i->no_door[0], "loopback_congestion_control",
 			 i->congestion, "mode", i->mode, "put", r->put_inline ? "inline" : "read");
 }
 

@@ -19,6 +19,7 @@ const struct kv_opt bench_options_table[] = {
 	KV_OPT_NIC_ROW(AT(nic)),
 	KV_OPT_RAILS_ROW(AT(rails)),
 	KV_OPT_NUMA_ROW(AT(numa)),
+	KV_OPT_DOOR_ROW(AT(door)),
 	KV_OPT_MODE_ROW(AT(mode)),
 
 	KV_OPT_WORKERS_ROW(AT(num_workers), .group = "Load"),
@@ -221,7 +222,7 @@ static int check_own_server(const struct bench_options *o, struct kv_error *err)
 			"--server-threads concerns the server that kv-bench starts itself: drop it, or drop --server");
 	if (o->servers.count == 0 && kv_opt_security_given(&o->security))
 		return kv_fail(err, -KV_EINVAL,
-			       "--psk-file, --cert, --key and --ca need --server: the server that kv-bench starts gets "
+			       "--psk-file, --cert, --key, --ca, --crl and --server-name need --server: the server that kv-bench starts gets "
 			       "a one-time key by itself");
 	return 0;
 }

@@ -21,6 +21,7 @@ struct bench_options {
 	uint32_t rails;
 	int mode; /* enum kvc_mode */
 	int numa; /* enum kvc_numa */
+	int door; /* enum kvc_door; of the server that kv-bench starts, too */
 	/* load */
 	uint32_t num_workers, num_clients, num_threads;
 	uint64_t num_keys, value_size;

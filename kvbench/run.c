@@ -78,6 +78,7 @@ static int start_server(struct bench *b, struct kv_error *err)
 					  .nic = o->nic,
 					  .rails = o->rails,
 					  .numa_off = o->numa == KVC_NUMA_OFF,
+					  .door = o->door,
 					  .allow_pull = o->mode == KVC_MODE_PULL && !o->roofline,
 					  .pull_where_safe = o->mode == KVC_MODE_AUTO && !o->roofline,
 					  .memory_mb = b->results.memory_mb,
@@ -115,6 +116,7 @@ static int open_pool(struct bench *b, struct kv_error *err)
 				 .num_rails = o->rails,
 				 .mode = (enum kvc_mode)o->mode,
 				 .numa = (enum kvc_numa)o->numa,
+				 .door = (enum kvc_door)o->door,
 				 .timeout_ns = o->timeout_ns,
 				 .peer_timeout_ns = o->peer_timeout_ns,
 				 .slow_ns = o->slow_ms * 1000000ull,
@@ -126,6 +128,8 @@ static int open_pool(struct bench *b, struct kv_error *err)
 				 .cert_file = o->security.cert,
 				 .key_file = o->security.key,
 				 .ca_file = o->security.ca,
+				 .crl_file = o->security.crl,
+				 .server_name = o->security.server_name,
 				 .log_level = o->log_level};
 	int rc = kvc_pool_open(&ko, &b->pool, err);
 

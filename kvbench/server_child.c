@@ -23,6 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/base.h"
 #include "kvbench/signals.h"
 
 enum {
@@ -191,6 +192,7 @@ static void launch_args(struct launch *l, const struct server_child_options *o)
 		launch_arg(l, "--nic", o->nic);
 	if (o->numa_off)
 		launch_arg(l, "--numa", "off");
+	launch_arg(l, "--door", kv_opt_door_names[o->door]);
 	if (o->rails > 0)
 		launch_number(l, "--num-domains", o->rails);
 	if (o->threads)

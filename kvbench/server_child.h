@@ -17,6 +17,7 @@ struct server_child_options {
 	const char *nic;      /* or NULL */
 	uint32_t rails;       /* 0: its default */
 	bool numa_off;
+	int door; /* enum kvc_door */
 	bool allow_pull, pull_where_safe;
 	uint64_t memory_mb;
 	uint32_t threads; /* 0: its default */

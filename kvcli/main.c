@@ -21,6 +21,7 @@ static int open_pool(struct cli *cli, struct kv_error *err)
 				 .num_rails = o->rails,
 				 .mode = (enum kvc_mode)o->mode,
 				 .numa = (enum kvc_numa)o->numa,
+				 .door = (enum kvc_door)o->door,
 				 .timeout_ns = o->timeout_ns,
 				 .peer_timeout_ns = o->peer_timeout_ns,
 				 .connect_timeout_ns = o->timeout_ns,
@@ -28,6 +29,8 @@ static int open_pool(struct cli *cli, struct kv_error *err)
 				 .cert_file = o->security.cert,
 				 .key_file = o->security.key,
 				 .ca_file = o->security.ca,
+				 .crl_file = o->security.crl,
+				 .server_name = o->security.server_name,
 				 .slow_ns = o->slow_ms * 1000000ull,
 				 .log_level = o->slow_ms ? KV_MAX(o->log_level, (int)KV_LOG_WARN) : o->log_level};
 

@@ -11,6 +11,7 @@ const struct kv_opt cli_options_table[] = {
 	KV_OPT_NIC_ROW(AT(nic)),
 	KV_OPT_RAILS_ROW(AT(rails)),
 	KV_OPT_NUMA_ROW(AT(numa)),
+	KV_OPT_DOOR_ROW(AT(door)),
 	KV_OPT_MODE_ROW(AT(mode)),
 	{.name = "timeout",
 	 .type = KV_OPT_DURATION,

@@ -15,6 +15,7 @@ struct cli_options {
 	uint32_t rails;
 	int mode; /* enum kvc_mode */
 	int numa; /* enum kvc_numa */
+	int door; /* enum kvc_door */
 	uint64_t timeout_ns, peer_timeout_ns;
 	uint32_t ttl;
 	const char *file, *output;

@@ -234,6 +234,7 @@ struct te_options kvc_engine_options(const struct kvc_pool *p)
 				   .engines = p->options.num_clients,
 				   .messages = KVC_FRAMES,
 				   .near = p->options.numa == KVC_NUMA_AUTO,
+				   .door = (enum te_door)p->options.door,
 				   .clock = p->clock,
 				   .log = &p->log};
 }
@@ -364,7 +365,9 @@ static int security_open(struct kvc_client *c, struct kv_error *err)
 				  .psk = o->psk,
 				  .cert_file = o->cert_file,
 				  .key_file = o->key_file,
-				  .ca_file = o->ca_file};
+				  .ca_file = o->ca_file,
+				  .crl_file = o->crl_file,
+				  .server_name = o->server_name};
 	int rc = boot_context_create(&s, false, &c->pool->log, &c->boot, err);
 	if (rc == 0)
 		c->mode = boot_context_mode(c->boot);

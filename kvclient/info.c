@@ -24,6 +24,7 @@ static void engine_info(struct kvc_info *o, const struct te_info *t)
 	text_copy(o->why, sizeof(o->why), t->why);
 	text_copy(o->wait, sizeof(o->wait), t->wait_fd ? "fd" : "poll");
 	text_copy(o->congestion, sizeof(o->congestion), t->congestion);
+	text_copy(o->no_door, sizeof(o->no_door), t->no_door);
 	o->rails = t->rails;
 	o->chunk_bytes = t->chunk_bytes;
 	o->eager_bytes = t->eager_bytes;
@@ -120,6 +121,9 @@ static void counters_add(struct kvc_counters *o, const struct kvc_count *c)
 	o->slow += get(&c->slow);
 	o->pulls += get(&c->pulls);
 	o->pulls_expired += get(&c->pulls_expired);
+	o->door_let_in += get(&c->door_let_in);
+	o->door_turned += get(&c->door_turned);
+	o->door_aliens += get(&c->door_aliens);
 	for (unsigned op = 0; op < KVC_OPS; op++)
 		for (unsigned i = 0; i < KVC_RESULTS; i++)
 			o->results[op][i] += get(&c->results[op][i]);
@@ -194,6 +198,9 @@ static const struct row {
 	ROW(eagain, "fabric", "", KVC_STAT_COUNTER),
 	ROW(stale_immediates, "fabric", "", KVC_STAT_COUNTER),
 	ROW(bad_frames, "fabric", "", KVC_STAT_COUNTER),
+	ROW(door_let_in, "fabric", "", KVC_STAT_COUNTER),
+	ROW(door_turned, "fabric", "", KVC_STAT_COUNTER),
+	ROW(door_aliens, "fabric", "", KVC_STAT_COUNTER),
 };
 
 static const char *const result_groups[KVC_OPS] = {"results of GET",   "results of PUT",  "results of EXISTS",

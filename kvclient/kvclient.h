@@ -69,6 +69,12 @@ enum kvc_mode {
  * loops by itself (kvc_pool_start) is never bound. */
 enum kvc_numa { KVC_NUMA_AUTO, KVC_NUMA_OFF };
 
+/* The doorkeeper (docs/SECURITY.md). Each client of a pool has a fabric port in this process. On providers tcp and tcp-native it is kept: only servers that the pool
+ * has authenticated may connect to it, and what they send is checked before libfabric reads it. For that, functions that libfabric imports (accept, recv, close and others) are
+ * replaced in its import table, once per process; calls on sockets that are not the pool's are passed on. AUTO: where that can be done, and a warning where not.
+ * REQUIRE: kvc_pool_open fails with -KV_ENOTSUP where not, also on all other providers. OFF: nothing is replaced. */
+enum kvc_door { KVC_DOOR_AUTO, KVC_DOOR_REQUIRE, KVC_DOOR_OFF };
+
 struct kvc_options {
 	size_t size;
 	unsigned num_clients;  /* 4. Each costs an endpoint per rail and its buffers: more than 8 is warned about */
@@ -103,6 +109,14 @@ struct kvc_options {
 	void *opening_arg;
 	enum kvc_mode mode; /* KVC_MODE_AUTO */
 	enum kvc_numa numa; /* KVC_NUMA_AUTO */
+	enum kvc_door door; /* KVC_DOOR_AUTO */
+	/* With certificates: a server's must be made for servers (extended key usage serverAuth) and name, among its subject
+	   alternative names, the host of its entry in `servers` as it is written there, a DNS name or an IP address; or, if it
+	   is given, this name, whichever server it is. */
+	const char *server_name;
+	/* With certificates: PEM file of revocation lists, one of every CA in the servers' chains. Read again when it changes; a
+	   list that has expired refuses every server. NULL: revocation is not looked at. */
+	const char *crl_file;
 };
 
 /* kvc_pool_open -- start loops, engines and buffers, connect every client to every server and wait until the links are
@@ -369,6 +383,7 @@ struct kvc_info {
 	char memory[160]; /* what the receive buffers consist of: "256 MiB in 2 MiB pages" */
 	char numa[200];   /* what was placed where: "clients 0-3 on node 0; 4 of 4 threads bound to CPUs there", "one node", "off" */
 	uint64_t register_ns; /* that registering the buffers took, all clients together */
+	char no_door[160];    /* why no doorkeeper stands before the clients' fabric ports; "": one does */
 };
 /* kvc_info -- fills *out, whose size is set before. Thread: any; never blocks. 0 or -KV_EINVAL. */
 KVC_API int kvc_info(struct kvc_pool *pool, struct kvc_info *out);
@@ -415,6 +430,9 @@ struct kvc_counters {
 	uint64_t results[KVC_OPS_MAX][KVC_RESULTS];
 	uint64_t pulls;         /* ranges of values that were read out of servers' memory */
 	uint64_t pulls_expired; /* ... too late: their lease was over, and they were asked for again */
+	uint64_t door_let_in;   /* connections to the clients' fabric ports: let in, ... */
+	uint64_t door_turned;   /* turned away by the doorkeeper, */
+	uint64_t door_aliens;   /* and ended because of what they sent */
 };
 KVC_API int kvc_counters(struct kvc_pool *pool, struct kvc_counters *out);
 

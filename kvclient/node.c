@@ -447,7 +447,8 @@ static int connect_await(struct kvc_node *n)
 		return kv_fail(&n->error, -KV_ERESET, "the connection was interrupted");
 	n->dialer = co_self();
 	/* TCP gives up bytes that nobody acknowledges when we give up a server that says nothing. */
-	rc = boot_connect_await(c->boot, &server->addr, server->addr_len,
+	rc = boot_connect_await(c->boot,
+				&(struct boot_server){.addr = &server->addr, .addr_len = server->addr_len, .name = server->host},
 				(unsigned)(c->pool->options.peer_timeout_ns / 1000000), deadline, &n->conn, &err);
 	n->dialer = NULL;
 	io_interrupt(co_self(), false);
@@ -553,6 +554,10 @@ static int beat_await(struct kvc_node *n)
 	int rc = 0;
 	te_stats(n->client->te, &stats);
 	kvc_set(&n->client->count.eagain, stats.eagain);
+	kvc_set(&n->client->count.door_let_in, stats.door_let_in);
+	kvc_set(&n->client->count.door_turned,
+		stats.door_strangers + stats.door_claims + stats.door_twice + stats.door_silent + stats.door_full);
+	kvc_set(&n->client->count.door_aliens, stats.door_aliens);
 	m.heartbeat.sequence = ++n->beat_sequence;
 	rc = kvc_node_send_await(n, &m, now + SEND_TIMEOUT_NS);
 	if (rc < 0)

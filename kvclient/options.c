@@ -88,6 +88,9 @@ static int check_security(const struct kvc_options *o, struct kv_error *err)
 		return kv_fail(err, -KV_EINVAL, "certificates need all three files: cert_file, key_file and ca_file");
 	if (pems && (o->psk || o->psk_file))
 		return kv_fail(err, -KV_EINVAL, "both a pre-shared key and certificates are given; give one of them");
+	if (!pems && (o->server_name || o->crl_file))
+		return kv_fail(err, -KV_EINVAL, "%s is given, but no certificates: give cert_file, key_file and ca_file, too",
+			       o->server_name ? "server_name" : "crl_file");
 	return 0;
 }
 

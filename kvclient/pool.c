@@ -120,7 +120,8 @@ static int string_keep(struct kvc_pool *p, const char **s)
 static int strings_keep(struct kvc_pool *p)
 {
 	struct kvc_options *o = &p->options;
-	const char **all[] = {&o->provider, &o->nic, &o->psk_file, &o->psk, &o->cert_file, &o->key_file, &o->ca_file};
+	const char **all[] = {&o->provider,  &o->nic,	  &o->psk_file, &o->psk,	&o->cert_file,
+			      &o->key_file, &o->ca_file, &o->crl_file, &o->server_name};
 	int rc = 0;
 	for (unsigned i = 0; i < KV_COUNT(all) && rc == 0; i++)
 		rc = string_keep(p, all[i]);
@@ -153,6 +154,7 @@ static int servers_resolve(struct kvc_pool *p, struct kv_error *err)
 		if (rc < 0)
 			return rc;
 		kv_hostport_format(&hp, s->name, sizeof(s->name));
+		memcpy(s->host, hp.host, sizeof(s->host));
 	}
 	p->options.servers = NULL;
 	return 0;

@@ -17,6 +17,7 @@ enum { KVC_CLIENTS_MAX = 4096, KVC_SERVERS_MAX = 256, KVC_THREADS_MAX = 256 };
 
 struct kvc_server {
 	char name[KV_HOST_MAX + 16]; /* as the user wrote it, with its port */
+	char host[KV_HOST_MAX];      /* ... without it: what the server's certificate must name */
 	struct sockaddr_storage addr;
 	socklen_t addr_len;
 };

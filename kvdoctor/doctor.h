@@ -70,6 +70,7 @@ struct trial {
 	uint64_t open_ns, register_ns, registered_bytes, ping_ns, bytes;
 	bool moved;          /* bytes went over, and were right */
 	bool wait_fd, write_emulated, read_emulated;
+	char no_door[160];   /* why no doorkeeper stands before its fabric ports; "": one does */
 	char error[400];     /* why it ended early; "" */
 	char log[400];       /* the last lines that it wrote to stderr */
 };

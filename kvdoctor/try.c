@@ -45,6 +45,10 @@ void try_line(struct trial *t, const char *line)
 		snprintf(t->error, sizeof(t->error), "%.399s", line + at);
 		return;
 	}
+	if (strcmp(name, "no_door") == 0) {
+		snprintf(t->no_door, sizeof(t->no_door), "%.159s", line + at);
+		return;
+	}
 	if (kv_u64_parse(line + at, &value))
 		return;
 	if (strcmp(name, "opened") == 0)
@@ -237,6 +241,22 @@ static void trial_judge(struct doctor *d, const struct role *r, const struct tri
 		     t->error, len ? " (its last words: " : "", (int)len, from, len ? ")" : "");
 }
 
+/* Who may connect to the fabric ports. Where no doorkeeper can stand, the network must keep strangers out. */
+static void door_judge(struct doctor *d, const struct trial *t)
+{
+	struct finding *f;
+	if (!t->done)
+		return;
+	if (!t->no_door[0]) {
+		doctor_found(d, SECTION_TRY, TE_OK, "door", "fabric ports", "doorkeeper",
+			     "strangers are turned away before libfabric reads a byte of theirs; what peers send is checked");
+		return;
+	}
+	f = doctor_found(d, SECTION_TRY, TE_WARN, "door", "fabric ports", "doorkeeper",
+			 "no doorkeeper stands before them: %s", t->no_door);
+	doctor_remedy(f, "let only the machines of this cache reach them: a network, security group or firewall of their own (docs/SECURITY.md)");
+}
+
 void doctor_try(struct doctor *d)
 {
 	if (d->opt->no_try || *d->root) {
@@ -252,6 +272,7 @@ void doctor_try(struct doctor *d)
 		role_try(&d->server, doctor_files_soft(d, &d->server), &d->tried_server);
 		trial_judge(d, &d->server, &d->tried_server);
 	}
+	door_judge(d, &d->tried_client);
 	if (d->tried_client.write_emulated) {
 		struct finding *f = doctor_found(d, SECTION_TRY, TE_WARN, "emulated", "run", "emulation",
 						 "the provider emulates RDMA writes (reads: %s)", d->tried_client.read_emulated ? "too" : "no");

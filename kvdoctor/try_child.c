@@ -218,6 +218,8 @@ static int speak(struct rig *r)
 	struct te_peer *peer[2] = {NULL, NULL};
 	struct te_info info;
 	te_info(r->side[0].te, &info);
+	if (info.no_door[0])
+		printf("no_door %s\n", info.no_door);
 	tell("wait_fd", info.wait_fd);
 	tell("write_emulated", info.write_emulated);
 	tell("read_emulated", info.read_emulated);

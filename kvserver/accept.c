@@ -3,13 +3,17 @@
  *
  * Everybody is accepted at once, so that an honest client never waits in the kernel's backlog behind thousands of
  * connections that say nothing. A connection without a session costs a descriptor, a coroutine and a small struct; TLS
- * and what it allocates begin with its first byte, and at most HANDSHAKE_RATE times per second, since that costs CPU.
+ * and what it allocates begin with its first byte, and at most HANDSHAKE_RATE times per second, since that costs CPU. What is
+ * computed for all of them together is one step in some turns of the loop (bootstrap/gate.c): heartbeats leave in between.
  *
  * There are places for 1024 of them (HANDSHAKES_MAX; fewer when the limit of open files is low: a quarter of it). When
  * all are taken, one more costs the oldest that has said nothing in HANDSHAKE_SILENCE_NS its place: an honest client's
  * first bytes follow its connection at once. When all of them talk, the oldest that takes longer than
  * HANDSHAKE_PATIENCE_NS goes. A handshake that nobody presses ends by its own deadline. Whether an authenticated client
  * is admitted is decided later, in conn.c, where it can be told why not.
+ *
+ * Places, clients and a reserve fit the limit of open files together (files.c). If descriptors are short all the same, other
+ * things of this process have taken them: accept is tried again every PLACE_WAIT_NS, and a place given up for it each time.
  *
  * Rejected: few places and a backlog behind them, where ten thousand silent connections keep everybody out for minutes. */
 #include <errno.h>
@@ -19,7 +23,8 @@
 
 enum { FILES_SHARE = 4 };
 
-#define PLACE_WAIT_NS 10000000ull /* between two looks for a place to take away */
+#define PLACE_WAIT_NS 10000000ull   /* between two looks for a place to take away, or two attempts to accept */
+#define SAID_NS       60000000000ull /* between two sentences that it fails */
 
 unsigned handshakes_allowed(void)
 {
@@ -54,6 +59,31 @@ static void place_await(struct kvs_server *server)
 	}
 }
 
+/* Descriptors or memory are short: whoever has the least claim to a place makes room, and what waits in the backlog is looked
+ * at again soon. Said when it begins, once a minute at most, and when it is over. */
+static void accept_failed_await(struct kvs_server *server, int rc)
+{
+	uint64_t now_ns = loop_now(server->control);
+
+	control_count(server, WIRE_STAT_ACCEPTS_FAILED);
+	if (!server->accept_failing && (!server->accept_said_ns || now_ns - server->accept_said_ns >= SAID_NS)) {
+		kv_warn(server->opt.log, "accepting a connection: %s%s; new clients wait", kv_strerror(rc),
+			rc == -EMFILE || rc == -ENFILE ? "; raise the limit of open files (ulimit -n)" : "");
+		server->accept_said_ns = now_ns;
+		server->accept_said = true;
+	}
+	server->accept_failing = true;
+	conns_cut_handshake(server);
+	co_sleep_await(now_ns + PLACE_WAIT_NS);
+}
+
+static void accept_worked(struct kvs_server *server)
+{
+	if (server->accept_said)
+		kv_info(server->opt.log, "connections are accepted again");
+	server->accept_failing = server->accept_said = false;
+}
+
 void accept_await(struct kvs_server *server)
 {
 	server->bucket = (struct bucket){.tokens = HANDSHAKE_BURST, .filled_ns = loop_now(server->control)};
@@ -71,12 +101,9 @@ void accept_await(struct kvs_server *server)
 			control_count(server, WIRE_STAT_HANDSHAKES);
 			rc = conn_spawn(server, fd, &peer);
 		}
-		if (rc == 0 || rc == -ECONNABORTED)
-			continue;
-		if (log_allowed(server))
-			kv_warn(server->opt.log, "accepting a connection: %s%s", kv_strerror(rc),
-				rc == -EMFILE || rc == -ENFILE ? "; raise the limit of open files (ulimit -n)" : "");
-		conns_cut_handshake(server);
-		co_sleep_await(loop_now(server->control) + PLACE_WAIT_NS);
+		if (rc == 0)
+			accept_worked(server);
+		else if (rc != -ECONNABORTED)
+			accept_failed_await(server, rc);
 	}
 }

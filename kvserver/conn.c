@@ -234,6 +234,11 @@ static int admit(struct conn *c, struct kv_error *err)
 		return kv_fail(err, -KV_ECLOSED, "the server is shutting down");
 	if (s->open >= s->opt.max_clients)
 		return kv_fail(err, -KV_EFULL, "the server has %u clients, as many as --max-clients allows", s->open);
+	if (s->clients >= s->files.clients)
+		return kv_fail(err, -KV_EFULL,
+			       "the server has %u clients, as many as its limit of %" PRIu64 " open files has room for; for "
+			       "--max-clients it takes ulimit -n %" PRIu64,
+			       s->clients, s->files.limit, s->files.wanted);
 	c->call = calloc(s->opt.shards, sizeof(c->call[0]));
 	if (!c->call)
 		return kv_fail(err, -KV_ENOMEM, "the server has no memory for another client");
@@ -250,6 +255,7 @@ static int admit(struct conn *c, struct kv_error *err)
 		return kv_fail(err, -KV_EFULL, "sessions of earlier clients still have transfers in flight; try again");
 	c->admitted = true;
 	s->open++;
+	s->clients++;
 	return 0;
 }
 
@@ -350,8 +356,8 @@ static int hello_await(struct conn *c)
 			boot_failure(c->boot));
 		return rc;
 	}
-	kv_info(c->server->opt.log, "client %s (id %" PRIu64 ", %u rails) is session %u",
-		conn_name(c, name, sizeof(name)), c->client_id, c->rails, c->number);
+	kv_info(c->server->opt.log, "client %s (%s, id %" PRIu64 ", %u rails) is session %u",
+		conn_name(c, name, sizeof(name)), boot_peer_who(c->boot), c->client_id, c->rails, c->number);
 	return rc;
 }
 
@@ -577,10 +583,19 @@ static void stop_await(struct conn *c)
 		co_park_await(KV_NEVER);
 }
 
+/* Until the next one is due. How late this loop then was is what all who wait for it share. */
+static void beat_wait_await(struct conn *c)
+{
+	struct kvs_server *s = c->server;
+	uint64_t due_ns = loop_now(s->control) + s->opt.heartbeat_ms * 1000000ull;
+
+	if (co_park_await(due_ns) == -KV_ETIMEOUT)
+		control_max(s, WIRE_STAT_HEARTBEAT_LATE_MAX_NS, loop_now(s->control) - due_ns);
+}
+
 static void beat(void *arg)
 {
 	struct conn *c = arg;
-	uint64_t step_ns = c->server->opt.heartbeat_ms * 1000000ull;
 
 	c->beater = co_self();
 	for (uint64_t sequence = 1; !c->closing; sequence++) {
@@ -589,7 +604,7 @@ static void beat(void *arg)
 			break;
 		}
 		if (!c->closing && !atomic_load(&c->anew))
-			co_park_await(loop_now(loop_of(c)) + step_ns);
+			beat_wait_await(c);
 	}
 	if (c->pending)
 		stop_await(c);
@@ -621,6 +636,7 @@ static void close_await(struct conn *c)
 	}
 	if (c->admitted) {
 		s->open--;
+		s->clients--;
 		conn_all_await(c, run_close, NULL);
 	}
 	further_fini(c);
@@ -758,6 +774,8 @@ static void cut(struct conn *c)
 		boot_shutdown(c->boot);
 	else if (c->fd >= 0)
 		io_shutdown(loop_of(c), c->fd);
+	if (!c->boot && c->talking && c->reader)
+		co_wake(c->reader); /* it may wait for its turn to compute */
 }
 
 void conns_cut(struct kvs_server *s)

@@ -44,13 +44,14 @@ struct kvs_options {
 	uint32_t chunk_bytes; /* of one RMA operation: KV_CHUNK_DEFAULT */
 	unsigned eviction;    /* index into kvs_eviction_names */
 	bool prefault;        /* touch all memory before it listens: slower to start, no first-touch cost later */
-	const char *psk_file, *psk, *cert_file, *key_file, *ca_file; /* see bootstrap/bootstrap.h */
+	const char *psk_file, *psk, *cert_file, *key_file, *ca_file, *crl_file; /* see bootstrap/bootstrap.h */
 	const char *session_keys; /* file of lines "identity:hex": who besides the client of a connection may have further sessions on it */
 	bool insecure;                                               /* listen beyond loopback without keys */
 	bool allow_bench;                                            /* answer BENCH requests */
 	bool allow_pull;   /* clients may read values by themselves: every client that is let in can then read all of the memory */
 	bool pull_where_safe; /* the same, except where reading could crash a client (allow_pull is refused there): then as if not asked for */
 	uint64_t lease_ns; /* how long it is kept for them: 1 s; 10 ms to 60 s */
+	int door;          /* enum te_door of engine/engine.h: whether a doorkeeper must stand before the fabric ports; 0: where there can be one */
 	bool numa_off;     /* do not place threads and memory near the NICs. Else it is done on machines with several nodes; threads of the caller's are
 			      never bound */
 	const struct kv_log *log;
@@ -99,6 +100,7 @@ struct kvs_info {
 	uint64_t register_ns;              /* and how long that took */
 	char numa[280];                    /* what was placed where, once it runs */
 	bool wait_fd, pull;
+	char no_door[160];   /* why no doorkeeper stands before the fabric ports; "": one does */
 	char congestion[32]; /* congestion control of TCP connections accepted on loopback; "": the system's default */
 };
 void kvs_server_info(const struct kvs_server *server, struct kvs_info *out);

@@ -68,9 +68,10 @@ static void ready_print(const struct kvs_server *server, const char *address)
 
 	kvs_server_info(server, &info);
 	printf("kv-server ready on %s (provider %s, fabric %s, device %s, %u threads x %u rails, %s, "
-	       "security %s%s%s%s)\n",
+	       "security %s, %s%s%s%s)\n",
 	       address, info.provider, info.fabric, info.domain, info.shards, info.rails,
 	       kv_pages_format(&info.pages, pages, sizeof(pages)), info.security,
+	       info.no_door[0] ? "no doorkeeper" : "doorkeeper",
 	       info.congestion[0] ? ", congestion control on loopback " : "", info.congestion,
 	       info.pull ? ", clients may read all of its memory" : "");
 	printf("memory for values: registered in %u parts in %s, %u threads; NUMA: %s\n", info.parts,

@@ -443,7 +443,8 @@ static int server_open_door(struct kvs_server *s, struct kv_error *err)
 					       .psk = o->psk,
 					       .cert_file = o->cert_file,
 					       .key_file = o->key_file,
-					       .ca_file = o->ca_file};
+					       .ca_file = o->ca_file,
+					       .crl_file = o->crl_file};
 	struct kv_hostport hp;
 	int rc = kv_hostport_parse(o->listen_addr, &hp, err);
 
@@ -523,6 +524,7 @@ static struct te_options engine_options(struct kvs_server *s)
 				   .messages = 512,
 				   .receives = 512,
 				   .near = !o->numa_off,
+				   .door = (enum te_door)o->door,
 				   .log = o->log};
 }
 
@@ -590,6 +592,13 @@ static void identity_make(struct kvs_server *s)
 	s->identity.eager_bytes = info->eager_bytes;
 }
 
+static int files_make(struct kvs_server *s, struct kv_error *err)
+{
+	const struct te_options engine = engine_options(s);
+
+	return files_plan(s, &engine, err);
+}
+
 static int server_make(struct kvs_server *s, struct kv_error *err)
 {
 	int rc = numbers_check(&s->opt, err);
@@ -610,6 +619,8 @@ static int server_make(struct kvs_server *s, struct kv_error *err)
 		rc = shards_make(s, err);
 	if (rc == 0)
 		identity_make(s);
+	if (rc == 0)
+		rc = files_make(s, err);
 	return rc;
 }
 
@@ -712,4 +723,5 @@ void kvs_server_info(const struct kvs_server *s, struct kvs_info *out)
 	memcpy(out->domain, info->domain, sizeof(out->domain));
 	memcpy(out->why, info->why, sizeof(out->why));
 	memcpy(out->congestion, info->congestion, sizeof(out->congestion));
+	memcpy(out->no_door, info->no_door, sizeof(out->no_door));
 }

@@ -43,6 +43,14 @@ struct round {
 	unsigned pending;
 };
 
+/* The limit of open files and what it is for; see files.c. */
+struct files {
+	uint64_t limit, open, handshakes; /* open: before the first client */
+	uint64_t client;                  /* of the fabric, for each client */
+	uint64_t wanted;                  /* the limit that would do for --max-clients */
+	_Atomic unsigned clients;         /* that may have connections at a time; tests change it */
+};
+
 struct bucket {
 	double tokens;
 	uint64_t filled_ns;
@@ -67,6 +75,10 @@ struct kvs_server {
 	unsigned handshakes;
 	_Atomic unsigned open; /* sessions, further ones too; tests read it */
 	_Atomic unsigned handshakes_max; /* tests change it */
+	struct files files;
+	unsigned clients; /* connections with a session */
+	bool accept_failing, accept_said;
+	uint64_t accept_said_ns; /* that it fails */
 	struct bucket bucket;
 	uint64_t logs_from_ns, logs_dropped;
 	unsigned logs;
@@ -88,7 +100,7 @@ struct kvs_server {
 	_Atomic uint64_t control_stat[WIRE_STAT_END]; /* written by the control loop, read by shard 0 for STAT */
 };
 
-/* control_count, control_set -- the control loop's counters. */
+/* control_count, control_set, control_max -- the control loop's counters. */
 static inline void control_set(struct kvs_server *s, enum wire_stat id, uint64_t value)
 {
 	atomic_store_explicit(&s->control_stat[id], value, memory_order_relaxed);
@@ -97,6 +109,12 @@ static inline void control_set(struct kvs_server *s, enum wire_stat id, uint64_t
 static inline void control_count(struct kvs_server *s, enum wire_stat id)
 {
 	control_set(s, id, atomic_load_explicit(&s->control_stat[id], memory_order_relaxed) + 1);
+}
+
+static inline void control_max(struct kvs_server *s, enum wire_stat id, uint64_t value)
+{
+	if (value > atomic_load_explicit(&s->control_stat[id], memory_order_relaxed))
+		control_set(s, id, value);
 }
 
 /* accept.c */
@@ -109,6 +127,13 @@ void handshake_rate_await(struct kvs_server *server);
 
 /* handshakes_allowed -- how many may be under way, by the limit of open files. */
 unsigned handshakes_allowed(void);
+
+/* files.c */
+
+/* files_plan -- once the engines are open: fill server->files, and say so when not all of --max-clients fit. 0, -KV_ENOMEM or an error of
+ * te_budget. files_divide -- the arithmetic of it: clients and wanted, of the other fields. */
+int files_plan(struct kvs_server *server, const struct te_options *engine, struct kv_error *err);
+void files_divide(struct files *files, unsigned clients_wanted);
 
 /* conn.c */
 

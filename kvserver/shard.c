@@ -295,6 +295,20 @@ static uint64_t engine_stat(struct shard *s, enum wire_stat id)
 		return te.rail_failures;
 	case WIRE_STAT_FAILED_PEER:
 		return te.failed_peer;
+	case WIRE_STAT_DOOR_LET_IN:
+		return te.door_let_in;
+	case WIRE_STAT_DOOR_STRANGERS:
+		return te.door_strangers;
+	case WIRE_STAT_DOOR_CLAIMS:
+		return te.door_claims;
+	case WIRE_STAT_DOOR_TWICE:
+		return te.door_twice;
+	case WIRE_STAT_DOOR_SILENT:
+		return te.door_silent;
+	case WIRE_STAT_DOOR_FULL:
+		return te.door_full;
+	case WIRE_STAT_DOOR_ALIENS:
+		return te.door_aliens;
 	default:
 		return 0;
 	}
@@ -358,6 +372,7 @@ uint64_t shard_stat_get(struct shard *s, enum wire_stat id)
 	case WIRE_STAT_READS:
 	case WIRE_STAT_RAIL_FAILURES:
 	case WIRE_STAT_FAILED_PEER:
+	case WIRE_STAT_DOOR_LET_IN ... WIRE_STAT_DOOR_ALIENS:
 		return engine_stat(s, id);
 	case WIRE_STAT_TURNS:
 		return loop_turns(s->loop);

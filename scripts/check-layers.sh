@@ -55,6 +55,6 @@ done
 result "libfabric only in engine/fabric*" "$(grep -lE '#include <rdma/(fabric|fi_|providers)' ./*/*.[ch] 2>/dev/null | grep -vE '^\./engine/fabric[a-z_]*\.[ch]$')"
 result "libibverbs only in engine/fabric* and kvbench/capacity_verbs.c" "$(grep -lE '#include <infiniband/' ./*/*.[ch] 2>/dev/null | grep -vE '^\./(engine/fabric[a-z_]*|kvbench/capacity_verbs)\.[ch]$')"
 result "liburing only in loop/ring_uring.c" "$(grep -lE '#include <liburing' ./*/*.[ch] 2>/dev/null | grep -v '^\./loop/ring_uring\.c$')"
-result "OpenSSL only in base/mac.c, bootstrap/tls.c and hmac.c" "$(grep -lE '#include <openssl/' ./*/*.[ch] 2>/dev/null | grep -vE '^\./(base/mac|bootstrap/(tls|hmac))\.c$')"
+result "OpenSSL only in base/mac.c, bootstrap/tls.c, trust.[ch] and hmac.c" "$(grep -lE '#include <openssl/' ./*/*.[ch] 2>/dev/null | grep -vE '^\./(base/mac\.c|bootstrap/((tls|trust|hmac)\.c|trust\.h))$')"
 result "every source file has its licence line" "$(git ls-files '*.c' '*.h' '*.S' '*.sh' Makefile 2>/dev/null | while IFS= read -r f; do [ -f "$f" ] && ! head -3 "$f" | grep -q 'SPDX-License-Identifier: Apache-2.0' && echo "$f"; done)"
 exit $fail

@@ -175,9 +175,18 @@ static const struct wire_stat_info stats[] = {
 	[WIRE_STAT_RAIL_ERRORS + 5] = {"rail_5_errors", "fabric", "", WIRE_STAT_COUNTER},
 	[WIRE_STAT_RAIL_ERRORS + 6] = {"rail_6_errors", "fabric", "", WIRE_STAT_COUNTER},
 	[WIRE_STAT_RAIL_ERRORS + 7] = {"rail_7_errors", "fabric", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_DOOR_LET_IN] = {"door_let_in", "peers", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_DOOR_STRANGERS] = {"door_strangers", "peers", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_DOOR_CLAIMS] = {"door_claims", "peers", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_DOOR_TWICE] = {"door_twice", "peers", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_DOOR_SILENT] = {"door_silent", "peers", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_DOOR_FULL] = {"door_full", "peers", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_DOOR_ALIENS] = {"door_aliens", "peers", "", WIRE_STAT_COUNTER},
 	[WIRE_STAT_REPLAYED_FRAMES] = {"replayed_frames", "peers", "", WIRE_STAT_COUNTER},
 	[WIRE_STAT_UNPROVEN_REQUESTS] = {"unproven_requests", "peers", "", WIRE_STAT_COUNTER},
 	[WIRE_STAT_BAD_PROOFS] = {"bad_proofs", "peers", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_ACCEPTS_FAILED] = {"accepts_failed", "peers", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_HEARTBEAT_LATE_MAX_NS] = {"heartbeat_late_max_ns", "time", "ns", WIRE_STAT_MAXIMUM},
 };
 /* clang-format on */
 

@@ -277,9 +277,18 @@ enum wire_stat {
 	WIRE_STAT_RAIL_BYTES_LAST = WIRE_STAT_RAIL_BYTES + 7,
 	WIRE_STAT_RAIL_ERRORS,     /* + rail, likewise: operations that failed */
 	WIRE_STAT_RAIL_ERRORS_LAST = WIRE_STAT_RAIL_ERRORS + 7,
+	WIRE_STAT_DOOR_LET_IN,     /* connections to our fabric ports that the doorkeeper let in; turned away were: */
+	WIRE_STAT_DOOR_STRANGERS,  /* those from hosts where no client has an endpoint */
+	WIRE_STAT_DOOR_CLAIMS,     /* ... that claimed an endpoint that no client announced */
+	WIRE_STAT_DOOR_TWICE,      /* ... that claimed one that is connected */
+	WIRE_STAT_DOOR_SILENT,     /* ... that sent no whole connect request in time */
+	WIRE_STAT_DOOR_FULL,       /* ... beyond what may wait, or for want of descriptors */
+	WIRE_STAT_DOOR_ALIENS,     /* ended later: they sent what no client sends */
 	WIRE_STAT_REPLAYED_FRAMES,   /* with a counter that was seen, or is too old */
 	WIRE_STAT_UNPROVEN_REQUESTS, /* over links whose client has not proven its address */
 	WIRE_STAT_BAD_PROOFS,        /* PROVE with another nonce */
+	WIRE_STAT_ACCEPTS_FAILED,  /* no descriptor, or no memory, for a connection to the control port */
+	WIRE_STAT_HEARTBEAT_LATE_MAX_NS, /* that one left later than it was due */
 	WIRE_STAT_END
 };
 

@@ -116,8 +116,9 @@ void rig_accept_only(struct rig *r)
 
 void rig_connect_only(struct rig *r)
 {
-	r->c_rc = boot_connect_await(r->client, &r->addr, sizeof(struct sockaddr_in), 5000,
-				     rig_in(r, r->open_timeout_ns), &r->c, &r->c_err);
+	const struct boot_server server = {
+		.addr = &r->addr, .addr_len = sizeof(struct sockaddr_in), .name = r->dialled ? r->dialled : "127.0.0.1"};
+	r->c_rc = boot_connect_await(r->client, &server, 5000, rig_in(r, r->open_timeout_ns), &r->c, &r->c_err);
 }
 
 void rig_open(struct rig *r)
@@ -212,7 +213,7 @@ void rig_certs(void)
 	snprintf(certs, sizeof(certs), "%s/certs", rig_scratch());
 	snprintf(foreign, sizeof(foreign), "%s/foreign", rig_scratch());
 	snprintf(rsa, sizeof(rsa), "%s/rsa", rig_scratch());
-	char *one[] = {"bash", "scripts/make-test-certs.sh", certs, "kv.example", NULL};
+	char *one[] = {"bash", "scripts/make-test-certs.sh", "--odd", certs, "kv.example", NULL};
 	char *two[] = {"bash", "scripts/make-test-certs.sh", foreign, "kv.example", NULL};
 	char *three[] = {"bash", "scripts/make-test-certs.sh", "--rsa", rsa, NULL};
 	spawn_wait(one);

@@ -557,8 +557,8 @@ static void connect_refused(struct rig *r)
 	((struct sockaddr_in *)&addr)->sin_port = 0;
 	assert_int_equal(io_listen(r->loop, &addr, sizeof(struct sockaddr_in), &fd, NULL), 0);
 	io_close(r->loop, fd); /* a port that nobody listens on */
-	r->c_rc = boot_connect_await(r->client, &addr, sizeof(struct sockaddr_in), 1000, rig_in(r, 20 * SECOND), &r->c,
-				     &r->c_err);
+	const struct boot_server server = {.addr = &addr, .addr_len = sizeof(struct sockaddr_in)};
+	r->c_rc = boot_connect_await(r->client, &server, 1000, rig_in(r, 20 * SECOND), &r->c, &r->c_err);
 	assert_int_equal(r->c_rc, -KV_EPEERDOWN);
 	assert_non_null(strstr(r->c_err.text, "connection refused: is kv-server running there"));
 }
@@ -580,8 +580,8 @@ static void wrong_side(struct rig *r)
 	unsigned fds = rig_open_fds();
 	assert_int_equal(boot_accept_await(r->client, fd, &r->addr, 0, KV_NEVER, &r->s, &err), -KV_EINVAL);
 	assert_int_equal(rig_open_fds(), fds - 1); /* the socket was its own, also on failure */
-	assert_int_equal(boot_connect_await(r->server, &r->addr, sizeof(struct sockaddr_in), 0, KV_NEVER, &r->c, &err),
-			 -KV_EINVAL);
+	const struct boot_server server = {.addr = &r->addr, .addr_len = sizeof(struct sockaddr_in)};
+	assert_int_equal(boot_connect_await(r->server, &server, 0, KV_NEVER, &r->c, &err), -KV_EINVAL);
 }
 
 static void test_wrong_side(void **state)

@@ -222,6 +222,8 @@ static void test_settings(void **state)
 	create_says(&s, true, -KV_EINVAL, "can only be checked by a client that uses certificates", "");
 	s = (struct boot_security){.psk = "id:" HEX32, .server_name = "kv.example"};
 	create_says(&s, false, -KV_EINVAL, "can only be checked by a client that uses certificates", "");
+	s = (struct boot_security){.psk = "id:" HEX32, .crl_file = "crl.pem"};
+	create_says(&s, false, -KV_EINVAL, "a CRL file is given, but no certificates", "");
 	s = (struct boot_security){.psk = "nonsense"};
 	create_says(&s, false, -KV_EINVAL, "the PSK text line 1", "no ':'");
 }
@@ -246,6 +248,28 @@ static void test_certificate_files(void **state)
 	create_says(&s, true, -KV_EINVAL, s.key_file, "does not belong to certificate");
 	s = good, s.key_file = rig_path("certs", "none.key");
 	create_says(&s, true, -ENOENT, s.key_file, "cannot open the key file");
+}
+
+/* A list that cannot be used is known at the start, not by refusing everybody. */
+static void test_crl_files(void **state)
+{
+	(void)state;
+	const struct boot_security good = rig_security_cert("certs", "server");
+	struct boot_security s = good;
+	s.crl_file = rig_path("certs", "none.pem");
+	create_says(&s, true, -ENOENT, s.crl_file, "cannot open the CRL file");
+	s.crl_file = rig_scratch();
+	create_says(&s, true, -KV_EINVAL, s.crl_file, "is no regular file of at most 16 MiB");
+	s.crl_file = rig_file("empty.pem", "", 0644);
+	create_says(&s, true, -KV_EINVAL, s.crl_file, "cannot read a PEM revocation list (X509 CRL) from");
+	s.crl_file = good.ca_file;
+	create_says(&s, true, -KV_EINVAL, s.crl_file, "cannot read a PEM revocation list (X509 CRL) from");
+	s.crl_file = rig_file("half.pem", "-----BEGIN X509 CRL-----\nMIIB", 0644);
+	create_says(&s, true, -KV_EINVAL, s.crl_file, "cannot read a PEM revocation list (X509 CRL) from");
+	s.crl_file = rig_path("certs", "old-crl.pem");
+	create_says(&s, true, -KV_EINVAL, s.crl_file, "has expired: fetch the CA's present one");
+	s.crl_file = rig_path("certs", "early-crl.pem");
+	create_says(&s, true, -KV_EINVAL, s.crl_file, "is not valid yet: is this machine's clock right?");
 }
 
 /* Must be refused with a sentence, and never ask for the passphrase on the terminal. */
@@ -284,6 +308,7 @@ int main(void)
 		cmocka_unit_test(test_file_too_long),
 		cmocka_unit_test(test_settings),
 		cmocka_unit_test(test_certificate_files),
+		cmocka_unit_test(test_crl_files),
 		cmocka_unit_test(test_encrypted_key),
 	};
 	return cmocka_run_group_tests(tests, NULL, drop_scratch);

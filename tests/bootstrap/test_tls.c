@@ -9,6 +9,10 @@
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <openssl/x509_vfy.h>
+
+#include "bootstrap/context.h"
+#include "bootstrap/trust.h"
 
 static const struct boot_security plain;
 
@@ -170,7 +174,220 @@ static void test_cert_wrong_role(void **state)
 {
 	(void)state;
 	struct boot_security s = rig_security_cert("certs", "client"), c = rig_security_cert("certs", "client");
-	open_denied(&s, &c, "extended key usage serverAuth is missing", "does not allow this side's role");
+	open_denied(&s, &c, "extended key usage lacks serverAuth", "does not allow this side's role");
+}
+
+/* ... nor a server's as a client's. */
+static void test_cert_wrong_role_of_client(void **state)
+{
+	(void)state;
+	struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "server");
+	open_denied(&s, &c, "does not allow this side's role", "extended key usage lacks clientAuth");
+}
+
+/* A certificate that does not say what it is for is a client's, and no server's. */
+static void test_cert_without_role(void **state)
+{
+	(void)state;
+	struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "client"),
+			     any = rig_security_cert("certs", "any");
+	open_works(&s, &any, BOOT_CERT);
+	open_denied(&any, &c, "CN=KVRail test any) is not made for its role: its extended key usage lacks serverAuth",
+		    "does not allow this side's role");
+}
+
+static void test_cert_that_must_not_sign(void **state)
+{
+	(void)state;
+	struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "client"),
+			     nosign = rig_security_cert("certs", "nosign");
+	open_denied(&s, &nosign, "does not allow this side's role", "its key usage lacks digitalSignature");
+	open_denied(&nosign, &c, "its key usage lacks digitalSignature", "does not allow this side's role");
+}
+
+/* ---- the name that is dialled ---- */
+
+static void dial(const char *who, const char *dialled, const char *server_name, const char *denied)
+{
+	struct boot_security s = rig_security_cert("certs", who), c = rig_security_cert("certs", "client");
+	struct rig r;
+	c.server_name = server_name;
+	rig_init(&r, &s, &c);
+	r.dialled = dialled;
+	if (denied) {
+		rig_open(&r);
+		both_denied(&r, denied, "the name it looks for is not among the certificate's names");
+	} else {
+		rig_open_ok(&r);
+	}
+	rig_fini(&r);
+}
+
+static void test_dialled_names(void **state)
+{
+	(void)state;
+	static const char *const good[] = {"localhost", "kv.example", "KV.Example", "kv.example.", "127.0.0.1", "::1", "0::0:1", "::1%lo"};
+	for (size_t i = 0; i < KV_COUNT(good); i++)
+		dial("server", good[i], NULL, NULL);
+	dial("server", "elsewhere.example", NULL, "does not name \"elsewhere.example\"");
+	dial("server", "127.0.0.2", NULL, "does not name \"127.0.0.2\"");
+	dial("server", "sub.kv.example", NULL, "does not name \"sub.kv.example\"");
+	/* The other name counts instead, not as well. */
+	dial("server", "elsewhere.example", "kv.example", NULL);
+	dial("server", "kv.example", "elsewhere.example", "does not name \"elsewhere.example\"");
+	/* What only the common name says is no name. */
+	dial("nameless", "localhost", NULL, "does not name \"localhost\"");
+}
+
+static void connect_nameless(struct rig *r)
+{
+	const struct boot_server server = {.addr = &r->addr, .addr_len = sizeof(struct sockaddr_in)};
+	r->c_rc = boot_connect_await(r->client, &server, 5000, rig_in(r, 20 * SECOND), &r->c, &r->c_err);
+}
+
+static void test_no_name(void **state)
+{
+	(void)state;
+	struct boot_security c = rig_security_cert("certs", "client");
+	struct rig r;
+	rig_init(&r, NULL, &c);
+	rig_spawn(&r, connect_nameless);
+	rig_run(&r);
+	assert_int_equal(r.c_rc, -KV_EINVAL);
+	says(&r.c_err, "no name is given to find in the server's certificate");
+	rig_fini(&r);
+}
+
+/* ---- who it is ---- */
+
+static void who(const struct boot_security *server, const struct boot_security *client, const char *at_server, const char *at_client)
+{
+	struct rig r;
+	rig_init(&r, server, client);
+	rig_open_ok(&r);
+	assert_string_equal(boot_peer_who(r.s), at_server);
+	assert_string_equal(boot_peer_who(r.c), at_client);
+	rig_fini(&r);
+}
+
+static void test_who(void **state)
+{
+	(void)state;
+	struct boot_security psk = rig_security_psk(), s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "client");
+	who(&plain, &plain, "no credential", "no credential");
+	who(&psk, &psk, "PSK identity \"bench\"", "PSK identity \"bench\"");
+	who(&s, &c, "certificate CN=KVRail test client",
+	    "certificate CN=KVRail test server, DNS:localhost, IP Address:127.0.0.1, IP Address:0:0:0:0:0:0:0:1, DNS:kv.example");
+}
+
+/* ---- revocation lists ---- */
+
+static void test_crl(void **state)
+{
+	(void)state;
+	struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "client"),
+			     revoked = rig_security_cert("certs", "revoked");
+	open_works(&s, &revoked, BOOT_CERT); /* nobody looks */
+	s.crl_file = c.crl_file = rig_path("certs", "crl.pem");
+	open_works(&s, &c, BOOT_CERT);
+	open_denied(&s, &revoked, "it refused our certificate, which is revoked",
+		    "its certificate (CN=KVRail test revoked) is revoked, says our CRL file");
+}
+
+/* A list that is not of the certificate's issuer says nothing about it. */
+static void test_crl_of_another_ca(void **state)
+{
+	(void)state;
+	struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "client");
+	s.crl_file = rig_path("foreign", "crl.pem");
+	open_denied(&s, &c, "it refused our certificate", "has no list of its issuer (CN=KVRail test CA");
+	s.crl_file = NULL;
+	c.crl_file = rig_path("foreign", "crl.pem");
+	open_denied(&s, &c, "has no list of its issuer (CN=KVRail test CA", "it refused our certificate");
+}
+
+static void file_copy(const char *from, const char *to)
+{
+	char text[16384];
+	FILE *f = fopen(from, "re");
+	assert_non_null(f);
+	size_t n = fread(text, 1, sizeof(text) - 1, f);
+	fclose(f);
+	text[n] = 0;
+	rig_file(to, text, 0600);
+}
+
+static void look_again(struct rig *r)
+{
+	co_sleep_await(rig_in(r, SECOND + 10 * MILLISECOND));
+}
+
+/* The next client is let in or not. */
+static void attempt(struct rig *r, const char *denied)
+{
+	r->c_err = r->s_err = (struct kv_error){0};
+	rig_spawn(r, look_again);
+	rig_run(r);
+	rig_open(r);
+	if (denied)
+		both_denied(r, "it refused our certificate", denied);
+	else if (r->c_rc || r->s_rc)
+		fail_msg("client: %s; server: %s", r->c_err.text, r->s_err.text);
+	boot_close(&r->c);
+	boot_close(&r->s);
+}
+
+static void test_crl_is_read_again(void **state)
+{
+	(void)state;
+	struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "client"),
+			     revoked = rig_security_cert("certs", "revoked");
+	struct rig r;
+	file_copy(rig_path("foreign", "crl.pem"), "again.pem");
+	s.crl_file = rig_path(".", "again.pem");
+	rig_init(&r, &s, &c);
+	attempt(&r, "has no list of its issuer");
+	file_copy(rig_path("certs", "crl.pem"), "again.pem");
+	attempt(&r, NULL);
+	/* Half of a file that is being written, or one that is away, changes nothing. */
+	rig_file("again.pem", "-----BEGIN X509 CRL-----\nMIIB", 0600);
+	attempt(&r, NULL);
+	assert_int_equal(unlink(rig_path(".", "again.pem")), 0);
+	attempt(&r, NULL);
+	boot_context_destroy(&r.client);
+	assert_int_equal(boot_context_create(&revoked, false, NULL, &r.client, NULL), 0);
+	attempt(&r, "is revoked");
+	rig_fini(&r);
+}
+
+/* What a verdict says, for those that a test cannot bring about in a handshake. */
+static void test_crl_sentences(void **state)
+{
+	(void)state;
+	static const struct {
+		int error;
+		const char *text;
+	} all[] = {
+		{X509_V_ERR_CRL_HAS_EXPIRED, "the list of CN=the CA in our CRL file"},
+		{X509_V_ERR_CRL_NOT_YET_VALID, "has expired or is not valid yet: replace the file by the CA's present list"},
+		{X509_V_ERR_UNABLE_TO_GET_CRL, "has no list of its issuer (CN=the CA): append that CA's list"},
+		{X509_V_ERR_CRL_SIGNATURE_FAILURE, "cannot be used (CRL signature failure): fetch it again"},
+		{X509_V_ERR_CERT_REVOKED, "its certificate's CA (CN=somebody) is revoked"},
+	};
+	rig_certs();
+	SSL_CTX *ssl_ctx = SSL_CTX_new(TLS_server_method());
+	struct trust_settings settings = {.server = true, .ca_file = rig_path("certs", "ca.pem"), .crl_file = rig_path("certs", "crl.pem")};
+	struct trust *trust = NULL;
+	assert_int_equal(trust_create(ssl_ctx, &settings, &trust, NULL), 0);
+	for (size_t i = 0; i < KV_COUNT(all); i++) {
+		struct trust_verdict v = {.error = all[i].error, .depth = 1, .name = "CN=somebody", .issuer = "CN=the CA"};
+		struct kv_error err = {0};
+		assert_int_equal(trust_explain(trust, &v, NULL, &err), -KV_EDENIED);
+		says(&err, all[i].text);
+		says(&err, "crl.pem");
+	}
+	trust_destroy(&trust);
+	SSL_CTX_free(ssl_ctx);
 }
 
 static void test_psk_client_cert_server(void **state)
@@ -602,6 +819,113 @@ static void test_key_updates(void **state)
 	rig_fini(&r);
 }
 
+/* ---- many handshakes at once: one step per turn of the loop ---- */
+
+enum { CROWD = 40 };
+
+struct crowd {
+	struct rig r;
+	int fd[CROWD];
+	uint64_t turn, passed; /* as the observer saw them last */
+	unsigned waiting;
+};
+
+static void crowd_server(struct rig *r)
+{
+	struct boot_conn *c = NULL;
+	struct kv_error err = {0};
+	struct sockaddr_storage peer;
+	int fd;
+	assert_int_equal(io_accept_await(r->listen_fd, &fd, &peer, rig_in(r, 20 * SECOND)), 0);
+	boot_accept_await(r->server, fd, &peer, 5000, rig_in(r, 20 * SECOND), &c, &err);
+	r->s_rc |= err.code;
+	boot_close(&c);
+	KV_CONTAINER(r, struct crowd, r)->waiting--;
+}
+
+static void crowd_client(struct rig *r)
+{
+	const struct boot_server server = {.addr = &r->addr, .addr_len = sizeof(struct sockaddr_in), .name = "localhost"};
+	struct boot_conn *c = NULL;
+	struct kv_error err = {0};
+	boot_connect_await(r->client, &server, 5000, rig_in(r, 20 * SECOND), &c, &err);
+	r->c_rc |= err.code;
+	boot_close(&c);
+}
+
+/* As a heartbeat would: it runs in each turn, and never finds that more than one step was computed since. */
+static void crowd_observe(struct rig *r)
+{
+	struct crowd *t = KV_CONTAINER(r, struct crowd, r);
+	const struct gate *gate = &r->server->gate;
+	while (t->waiting) {
+		t->turn = loop_turns(r->loop);
+		t->passed = gate->passed;
+		co_yield_await();
+		assert_true(loop_turns(r->loop) - t->turn <= 1);
+		assert_true(gate->passed - t->passed <= 1);
+	}
+}
+
+static void test_one_step_of_all_handshakes_per_turn(void **state)
+{
+	(void)state;
+	struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "client");
+	struct crowd t = {.waiting = CROWD};
+	rig_init(&t.r, &s, &c);
+	for (unsigned i = 0; i < CROWD; i++) {
+		rig_spawn(&t.r, crowd_server);
+		rig_spawn(&t.r, crowd_client);
+	}
+	rig_spawn(&t.r, crowd_observe);
+	rig_run(&t.r);
+	assert_int_equal(t.r.s_rc, 0);
+	assert_int_equal(t.r.c_rc, 0);
+	print_message("%llu steps of %u handshakes\n", (unsigned long long)t.r.server->gate.passed, CROWD);
+	assert_in_range(t.r.server->gate.passed, 2 * CROWD, 4 * CROWD);
+	rig_fini(&t.r);
+}
+
+/* A whole ClientHello, of a client that has ended its half of the connection before the server's turn came: nothing is
+ * signed for it, so it hears nothing. */
+static uint8_t hello_bytes[8192];
+static ssize_t hello_len;
+
+static void hello_keep(struct rig *r)
+{
+	int fd = rig_raw_accept(r);
+	hello_len = io_read_await(fd, hello_bytes, sizeof(hello_bytes), rig_in(r, SECOND));
+	io_close(r->loop, fd);
+}
+
+static void hello_and_gone(struct rig *r)
+{
+	uint8_t answer[4096];
+	int fd = rig_raw_connect(r);
+	assert_int_equal(io_write_all_await(fd, hello_bytes, (size_t)hello_len, rig_in(r, SECOND)), 0);
+	assert_int_equal(shutdown(fd, SHUT_WR), 0);
+	rig_spawn(r, rig_accept_only);
+	assert_int_equal(io_read_await(fd, answer, sizeof(answer), rig_in(r, 20 * SECOND)), 0);
+	io_close(r->loop, fd);
+}
+
+static void test_who_is_gone_is_not_computed_for(void **state)
+{
+	(void)state;
+	struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "client");
+	struct rig r;
+	rig_init(&r, &s, &c);
+	rig_spawn(&r, hello_keep);
+	rig_spawn(&r, rig_connect_only);
+	rig_run(&r);
+	assert_true(hello_len > 100);
+	rig_spawn(&r, hello_and_gone);
+	rig_run(&r);
+	assert_int_equal(r.s_rc, -KV_EPEERDOWN);
+	says(&r.s_err, "the client closed the connection during the TLS handshake");
+	rig_fini(&r);
+}
+
 /* ---- two loops on two threads ---- */
 
 /* On the other thread nothing may assert: cmocka jumps. */
@@ -749,6 +1073,18 @@ int main(void)
 		cmocka_unit_test(test_cert_wrong_name),
 		cmocka_unit_test(test_cert_wrong_address),
 		cmocka_unit_test(test_cert_wrong_role),
+		cmocka_unit_test(test_cert_wrong_role_of_client),
+		cmocka_unit_test(test_cert_without_role),
+		cmocka_unit_test(test_cert_that_must_not_sign),
+		cmocka_unit_test(test_dialled_names),
+		cmocka_unit_test(test_no_name),
+		cmocka_unit_test(test_who),
+		cmocka_unit_test(test_crl),
+		cmocka_unit_test(test_crl_of_another_ca),
+		cmocka_unit_test(test_crl_is_read_again),
+		cmocka_unit_test(test_crl_sentences),
+		cmocka_unit_test(test_one_step_of_all_handshakes_per_turn),
+		cmocka_unit_test(test_who_is_gone_is_not_computed_for),
 		cmocka_unit_test(test_psk_client_cert_server),
 		cmocka_unit_test(test_cert_client_psk_server),
 		cmocka_unit_test(test_plain_client_tls_server),

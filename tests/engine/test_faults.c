@@ -346,6 +346,12 @@ enum fab_error_class fab_error_class(int status)
 	}
 }
 
+void fab_door_counts(const struct fab *fab, struct fab_door_counts *out)
+{
+	(void)fab;
+	*out = (struct fab_door_counts){0};
+}
+
 const char *fab_last_error(const struct fab *fab)
 {
 	(void)fab;

@@ -156,8 +156,8 @@ static const struct kv_log server_log = {.level = KV_LOG_WARN, .write = kv_log_s
 
 /* Files of secrets: the key, or certificates. NULL: not used in this run. */
 static struct {
-	char path[7][128];
-	const char *psk, *ca, *server_cert, *server_key, *client_cert, *client_key, *client_psk, *session_keys;
+	char path[8][128];
+	const char *psk, *ca, *server_cert, *server_key, *client_cert, *client_key, *client_psk, *session_keys, *crl;
 } secret;
 
 static const char *secret_path(unsigned i, const char *folder, const char *name)
@@ -180,6 +180,7 @@ static void secrets_choose(const char *folder, bool certificates)
 	secret.server_key = secret_path(3, folder, "certs/server.key");
 	secret.client_cert = secret_path(4, folder, "certs/client.pem");
 	secret.client_key = secret_path(5, folder, "certs/client.key");
+	secret.crl = secret_path(7, folder, "certs/crl.pem");
 }
 
 static int server_make(const char *node_id, struct kvs_server **out)
@@ -198,6 +199,7 @@ static int server_make(const char *node_id, struct kvs_server **out)
 				      .cert_file = secret.server_cert,
 				      .key_file = secret.server_key,
 				      .ca_file = secret.ca,
+				      .crl_file = secret.crl,
 				      .session_keys = secret.session_keys,
 				      .allow_bench = true,
 				      .allow_pull = s.pull,
@@ -313,6 +315,7 @@ static int pool_make(unsigned servers, struct kvc_pool **out)
 				.cert_file = secret.client_cert,
 				.key_file = secret.client_key,
 				.ca_file = secret.ca,
+				.crl_file = secret.crl,
 				.log_level = KV_LOG_WARN};
 	int rc;
 

@@ -2,13 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 # security.sh -- who may connect: pre-shared keys, certificates, and the refusal to listen openly.
 . "$(dirname "$0")/lib.bash"
-plan 16
+plan 28
 umask 077
 printf 'bench:%s\n' "$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')" >"$scratch/psk"
 printf 'bench:%s\n' "$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')" >"$scratch/other-psk"
-scripts/make-test-certs.sh "$scratch/certs" >/dev/null 2>&1
+scripts/make-test-certs.sh --odd "$scratch/certs" >/dev/null 2>&1
 scripts/make-test-certs.sh "$scratch/foreign" >/dev/null 2>&1
 ls "$scratch/certs" | sed 's/^/# /'
+server_at() { # server_at HOST:PORT COMMAND...
+	local server=$1
+	shift
+	"$@"
+}
 client() { timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 10 "${over[@]}" "$@"; }
 
 start_server psk --psk-file "$scratch/psk" || exit 1
@@ -17,11 +22,32 @@ check "a wrong key is not" status 3 client --psk-file "$scratch/other-psk" ping
 check "no key is not" status 3 client ping
 check "and it is told why" says 'psk|key|TLS|denied' client --psk-file "$scratch/other-psk" ping
 c=$scratch/certs f=$scratch/foreign
-start_server cert --cert "$c/server.pem" --key "$c/server.key" --ca "$c/ca.pem" || exit 1
+start_server cert --log-level info --cert "$c/server.pem" --key "$c/server.key" --ca "$c/ca.pem" || exit 1
 check "a certificate of the CA is let in" status 0 client --cert "$c/client.pem" --key "$c/client.key" --ca "$c/ca.pem" ping
 check "one of another CA is not" status 3 client --cert "$f/client.pem" --key "$f/client.key" --ca "$c/ca.pem" ping
 check "a server of another CA is not believed" status 3 client --cert "$c/client.pem" --key "$c/client.key" --ca "$f/ca.pem" ping
 check "no certificate is not" status 3 client ping
+# Names: what is dialled is what the certificate must name; what it is made for; who is who in the log.
+crt() { local who=$1; shift; client --cert "$c/$who.pem" --key "$c/$who.key" --ca "$c/ca.pem" "$@" ping; }
+port=${server##*:}
+check "the server's log says who the client is" grep -q 'certificate CN=KVRail test client' "$scratch/cert.err"
+check "a name of the certificate can be dialled" status 0 server_at "localhost:$port" crt client
+check "a name that it does not have is asked for in vain" says 'does not name "elsewhere.example"' crt client --server-name elsewhere.example
+check "a server's certificate is no client's" says 'extended key usage does not allow' crt server
+check "and the server says so" grep -q 'extended key usage lacks clientAuth; issue one for a client' "$scratch/cert.err"
+start_server impostor --cert "$c/client.pem" --key "$c/client.key" --ca "$c/ca.pem" || exit 1
+check "a client's certificate is no server's" says 'extended key usage lacks serverAuth; issue one for a server' crt client
+start_server unnamed --cert "$c/nameless.pem" --key "$c/nameless.key" --ca "$c/ca.pem" || exit 1
+check "a common name is no name" says 'does not name "127.0.0.1": issue one with that subject alternative name' crt client
+
+# Revocation.
+start_server crl --cert "$c/server.pem" --key "$c/server.key" --ca "$c/ca.pem" --crl "$c/crl.pem" || exit 1
+check "with a revocation list others are let in" status 0 crt client --crl "$c/crl.pem"
+check "a revoked client is not" says 'it refused our certificate, which is revoked' crt revoked
+check "and the server says so" grep -q 'CN=KVRail test revoked) is revoked, says our CRL file' "$scratch/crl.err"
+check "a list that is not of the server's CA refuses it" says 'has no list of its issuer' crt client --crl "$f/crl.pem"
+check "a list that has expired is no beginning" says 'has expired: fetch' "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 64 --cert "$c/server.pem" --key "$c/server.key" --ca "$c/ca.pem" --crl "$c/old-crl.pem"
+
 check "listening beyond loopback without keys is refused" status 3 "$build/kv-server" --listen-addr 0.0.0.0:0 --memory-mb 64
 check "with a sentence that names the way out" says '--insecure' "$build/kv-server" --listen-addr 0.0.0.0:0 --memory-mb 64
 chmod 644 "$scratch/psk"

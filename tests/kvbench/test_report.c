@@ -88,7 +88,7 @@ static void test_names(void **state)
 
 	check_names(j, "schema provider config resources phases verify");
 	assert_string_equal(json_string_value(json_object_get(j, "schema")), "kvbench/1");
-	check_names(json_object_get(j, "provider"), "name fabric domain wait libfabric loopback_congestion_control mode put");
+	check_names(json_object_get(j, "provider"), "name fabric domain wait libfabric loopback_congestion_control mode put doorkeeper");
 	check_names(json_object_get(j, "resources"), "os_threads endpoints links buffer_bytes peak_rss_bytes buffer_pages numa register_ns");
 	check_names(phases, "write read");
 	check_names(json_object_get(phases, "write"),
@@ -104,10 +104,10 @@ static void test_config_has_every_option_with_underscores(void **state)
 	struct fixture *f = *state;
 	json_t *j = report_of(&f->bench), *config = json_object_get(j, "config");
 
-	check_names(config, "server provider nic rails numa mode num_workers num_clients num_threads num_keys value_size "
+	check_names(config, "server provider nic door rails numa mode num_workers num_clients num_threads num_keys value_size "
 			    "repeat_reads duration rate warmup batch ttl seed verify keep_going no_write no_checksum breakdown "
 			    "roofline roofline_depth trace trace_speed trace_order buffer_mb memory_mb server_threads base_client_id "
-			    "timeout peer_timeout slow_ms psk_file cert key ca json quiet log_level config");
+			    "timeout peer_timeout slow_ms psk_file cert key ca crl server_name json quiet log_level config");
 	assert_int_equal(json_integer_value(json_object_get(config, "num_workers")), 16);
 	assert_int_equal(json_integer_value(json_object_get(config, "value_size")), 65536);
 	assert_string_equal(json_string_value(json_object_get(config, "trace_order")), "strict");

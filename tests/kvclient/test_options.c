@@ -102,6 +102,10 @@ static void bad_options_are_refused_with_a_sentence(void **state)
 	refused(&o, "all three");
 	o = good(), o.psk = "a:00", o.cert_file = o.key_file = o.ca_file = "c";
 	refused(&o, "one of them");
+	o = good(), o.server_name = "kv.example";
+	refused(&o, "server_name is given, but no certificates");
+	o = good(), o.psk = "a:00", o.crl_file = "c";
+	refused(&o, "crl_file is given, but no certificates");
 }
 
 static void opening_needs_a_place_for_the_pool(void **state)

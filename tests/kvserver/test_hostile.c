@@ -16,7 +16,7 @@ static struct {
 	uint8_t keys[64 * 16];
 	struct te_remote announced;
 	struct region *mem;
-	struct te_peer *server;
+	struct te_peer *server, *known; /* known: the server's, of this endpoint, where its session names another */
 	struct session *session;
 	uint8_t secret[BOOT_FRAME_SECRET];
 	struct kv_seal seal;
@@ -158,7 +158,11 @@ static int other_open_at(void **state, bool there)
 	if (!there) {
 		other_region();
 		other_ping();
+		return 0;
 	}
+	/* Another session of it named its own address, so that the doorkeeper lets it in. */
+	assert_int_equal(te_address(other.te, 0, &mine), 0);
+	assert_int_equal(te_peer_open(rig.shard->te, &mine, 1, &other.known, &err), 0);
 	return 0;
 }
 
@@ -198,6 +202,7 @@ static int other_close(void **state)
 	if (other.session)
 		other_leave();
 	kv_seal_close(&other.seal);
+	te_peer_close(&other.known);
 	te_close(&other.te); /* its connections break: what the shard has in flight towards it ends */
 	while (!gone && kv_clock_now(&kv_clock_monotonic) < until)
 		rig_turn();

@@ -7,9 +7,11 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "bootstrap/bootstrap.h"
+#include "bootstrap/context.h"
 #include "engine/engine.h"
 #include "kvserver/kvserver.h"
 #include "kvserver/server.h"
@@ -120,7 +122,8 @@ static struct boot_conn *dial(const struct kvs_server *s, struct boot_context *w
 	struct sockaddr_storage a = server_addr(s);
 	struct boot_conn *c = NULL;
 	struct kv_error err;
-	boot_connect_await(with, &a, sizeof(struct sockaddr_in), 5000, soon(), &c, &err);
+	const struct boot_server to = {.addr = &a, .addr_len = sizeof(struct sockaddr_in)};
+	boot_connect_await(with, &to, 5000, soon(), &c, &err);
 	return c;
 }
 
@@ -270,6 +273,119 @@ static void a_full_server_says_so_and_has_room_again_later(void **state)
 	told();
 }
 
+static uint64_t control_stat(enum wire_stat id)
+{
+	return atomic_load(&server->control_stat[id]);
+}
+
+/* The counter has this value, soon. */
+static bool becomes(enum wire_stat id, uint64_t value)
+{
+	uint64_t until = soon();
+	while (control_stat(id) != value && loop_now(loop) < until)
+		co_sleep_await(loop_now(loop) + 5000000);
+	return control_stat(id) == value;
+}
+
+/* ---- the limit of open files ---- */
+
+static void the_limit_of_open_files_is_shared_out(void **state)
+{
+	(void)state;
+	struct files f = {.limit = 1024, .open = 40, .handshakes = 256, .client = 4};
+	files_divide(&f, 256);
+	assert_int_equal(f.clients, (1024 - 40 - 8 - 256 - KV_FILES_RESERVE) / 5);
+	assert_int_equal(f.wanted, 40 + 8 + HANDSHAKES_MAX + KV_FILES_RESERVE + 256 * 5);
+	f.limit = f.wanted;
+	f.handshakes = HANDSHAKES_MAX;
+	files_divide(&f, 256);
+	assert_int_equal(f.clients, 256); /* what it asks for is enough ... */
+	f.limit--;
+	files_divide(&f, 256);
+	assert_int_equal(f.clients, 255); /* ... and no less is */
+	f.limit = KV_NO_LIMIT;
+	files_divide(&f, 1 << 18);
+	assert_int_equal(f.clients, 1 << 18);
+	f = (struct files){.limit = 64, .open = 40, .handshakes = 16, .client = 0};
+	files_divide(&f, 4);
+	assert_int_equal(f.clients, 1);
+}
+
+/* The engine's part is what a second peer adds: a descriptor or two per shard where connections have sockets. */
+static void a_client_takes_files_of_each_shard(void **state)
+{
+	(void)state;
+	struct te_info info;
+	te_info(te, &info);
+	assert_int_equal(server->files.client, strstr(info.provider, "ofi_rxm") ? 2 * SHARDS : 0);
+	assert_int_equal(server->files.clients, CLIENTS);
+	assert_true(server->files.open > 3 && server->files.limit > server->files.open);
+}
+
+static void few_files_body(void)
+{
+	struct boot_conn *c, *more;
+	struct wire_ctrl_msg m;
+	unsigned room = server->files.clients;
+	server->files.clients = 1; /* nobody is there who could read it meanwhile */
+	c = greet(&m);
+	expect(m.type == WIRE_CTRL_WELCOME);
+	more = greet(&m);
+	expect(m.type == WIRE_CTRL_REFUSE && m.refuse.status == WIRE_FULL && strstr(m.refuse.text, "open files has room for") &&
+	       strstr(m.refuse.text, "ulimit -n"));
+	boot_close(&more);
+	leave(c);
+	server->files.clients = room;
+}
+
+static void a_client_that_the_files_have_no_room_for_is_told_so(void **state)
+{
+	(void)state;
+	in_coroutine(few_files_body);
+	told();
+}
+
+/* Every descriptor of this process, which is also the server's, is taken while somebody knocks: accept fails, now and then
+ * and not all the time, and goes on when there is one. */
+static void no_files_body(void)
+{
+	static int taken[1 << 16];
+	struct sockaddr_storage a = server_addr(server);
+	struct rlimit all, few;
+	struct wire_ctrl_msg m;
+	uint64_t failed = control_stat(WIRE_STAT_ACCEPTS_FAILED), began, times;
+	unsigned n = 0;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	expect(fd >= 0 && getrlimit(RLIMIT_NOFILE, &all) == 0);
+	few = all;
+	few.rlim_cur = KV_MIN(all.rlim_cur, (rlim_t)KV_COUNT(taken));
+	expect(setrlimit(RLIMIT_NOFILE, &few) == 0);
+	while (n < KV_COUNT(taken) && (taken[n] = dup(fd)) >= 0)
+		n++;
+	expect(n > 0 && n < KV_COUNT(taken));
+	expect(connect(fd, (struct sockaddr *)&a, sizeof(struct sockaddr_in)) == 0);
+	began = loop_now(loop);
+	while (control_stat(WIRE_STAT_ACCEPTS_FAILED) < failed + 3 && loop_now(loop) < began + WAIT_NS)
+		co_sleep_await(loop_now(loop) + 5000000);
+	times = control_stat(WIRE_STAT_ACCEPTS_FAILED) - failed;
+	expect(times >= 3);
+	expect(times <= 3 + (loop_now(loop) - began) / 10000000); /* one per PLACE_WAIT_NS at most */
+	while (n > 0)
+		close(taken[--n]);
+	setrlimit(RLIMIT_NOFILE, &all);
+	expect(becomes(WIRE_STAT_HANDSHAKES_NOW, 1)); /* that one, from the backlog */
+	leave(greet(&m));
+	close(fd);
+	expect(becomes(WIRE_STAT_HANDSHAKES_NOW, 0));
+}
+
+static void without_a_descriptor_accept_waits_and_goes_on(void **state)
+{
+	(void)state;
+	in_coroutine(no_files_body);
+	told();
+}
+
 /* More than there are places. */
 static void silent_body(void)
 {
@@ -405,20 +521,6 @@ static void new_addresses_are_acknowledged(void **state)
 }
 
 /* ---- control connections that make no sense, stall, or are not read ---- */
-
-static uint64_t control_stat(enum wire_stat id)
-{
-	return atomic_load(&server->control_stat[id]);
-}
-
-/* The counter has this value, soon. */
-static bool becomes(enum wire_stat id, uint64_t value)
-{
-	uint64_t until = soon();
-	while (control_stat(id) != value && loop_now(loop) < until)
-		co_sleep_await(loop_now(loop) + 5000000);
-	return control_stat(id) == value;
-}
 
 /* A bare socket that has said `len` bytes. */
 static int raw(const void *bytes, size_t len)
@@ -971,6 +1073,70 @@ static void a_pre_shared_key_is_asked_for(void **state)
 	told();
 }
 
+/* ---- handshakes that wait for their turn to compute ---- */
+
+static void gate_shut(void *arg)
+{
+	struct kvs_server *s = arg;
+	s->boot->gate.next = UINT64_MAX;
+}
+
+static void gate_open(void *arg)
+{
+	struct kvs_server *s = arg;
+	s->boot->gate.next = 0;
+}
+
+/* The first bytes of a TLS record: they are the server's to look at, when its turn comes. */
+static void many_begin(int *fd, unsigned n)
+{
+	static const char begun[] = {0x16, 3, 1, 2, 0, 1};
+	for (unsigned i = 0; i < n; i++)
+		fd[i] = raw(begun, sizeof(begun));
+}
+
+/* While nobody's turn comes those who wait for it can be cut, and leave their places. */
+static void waiting_body(void)
+{
+	int fd[20];
+	struct kvs_options o = server_options();
+	struct boot_security with = {.psk = psk};
+	struct boot_context *right = NULL, *plain = ctx;
+	struct kvs_server *own = NULL, *shared = server;
+	struct wire_ctrl_msg m;
+	uint64_t until;
+	o.psk = psk;
+	expect(kvs_server_create(&o, &own, NULL) == 0 && kvs_server_start(own, NULL) == 0);
+	expect(boot_context_create(&with, false, &sink, &right, NULL) == 0);
+	server = own;
+	ctx = right;
+	expect(loop_post(own->control, gate_shut, own) == 0);
+	own->handshakes_max = 4;
+	many_begin(fd, KV_COUNT(fd));
+	until = soon();
+	while (control_stat(WIRE_STAT_HANDSHAKES) < KV_COUNT(fd) && loop_now(loop) < until)
+		co_sleep_await(loop_now(loop) + 5000000);
+	expect(control_stat(WIRE_STAT_HANDSHAKES) == KV_COUNT(fd)); /* each had a place */
+	expect(control_stat(WIRE_STAT_HANDSHAKES_TIMED_OUT) == 0);
+	expect(loop_post(own->control, gate_open, own) == 0);
+	own->handshakes_max = HANDSHAKES_MAX;
+	leave(greet(&m));
+	for (unsigned i = 0; i < KV_COUNT(fd); i++)
+		io_close(loop, fd[i]);
+	expect(becomes(WIRE_STAT_HANDSHAKES_NOW, 0));
+	server = shared;
+	ctx = plain;
+	kvs_server_destroy(&own);
+	boot_context_destroy(&right);
+}
+
+static void who_waits_to_compute_can_be_cut(void **state)
+{
+	(void)state;
+	in_coroutine(waiting_body);
+	told();
+}
+
 /* ---- loops of the caller ---- */
 
 static void turn_until(struct kvs_server *s, struct loop **loops, enum kvs_state want)
@@ -1317,6 +1483,10 @@ int main(void)
 		cmocka_unit_test(another_protocol_version_is_refused),
 		cmocka_unit_test(without_a_hello_the_connection_ends),
 		cmocka_unit_test(a_full_server_says_so_and_has_room_again_later),
+		cmocka_unit_test(the_limit_of_open_files_is_shared_out),
+		cmocka_unit_test(a_client_takes_files_of_each_shard),
+		cmocka_unit_test(a_client_that_the_files_have_no_room_for_is_told_so),
+		cmocka_unit_test(without_a_descriptor_accept_waits_and_goes_on),
 		cmocka_unit_test(silent_connections_do_not_keep_others_out),
 		cmocka_unit_test(regions_are_acknowledged_and_revoked),
 		cmocka_unit_test(the_number_of_regions_is_bounded),
@@ -1335,6 +1505,7 @@ int main(void)
 		cmocka_unit_test(a_provider_that_is_not_there_is_refused),
 		cmocka_unit_test(too_little_memory_is_refused),
 		cmocka_unit_test(a_pre_shared_key_is_asked_for),
+		cmocka_unit_test(who_waits_to_compute_can_be_cut),
 		cmocka_unit_test(a_server_lives_on_loops_of_the_caller),
 	};
 	return cmocka_run_group_tests_name("kvserver/server", tests, group_up, group_down);

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fabric_door.h -- the doorkeeper: who gets a connection to an endpoint of libfabric's tcp providers. Private to engine/fabric*.
+ *
+ * A door belongs to one endpoint at a time and is used by its engine's thread; the provider may accept and receive on
+ * another (native tcp with a wait object), which is why what they share is locked. */
+#ifndef KVRAIL_ENGINE_FABRIC_DOOR_H
+#define KVRAIL_ENGINE_FABRIC_DOOR_H
+
+#include <sys/socket.h>
+
+#include "base/base.h"
+#include "engine/fabric_guard.h"
+
+struct door;
+
+/* Why a connection was turned away or ended. */
+enum door_reason {
+	DOOR_STRANGER, /* no peer of ours has an endpoint at its address */
+	DOOR_CLAIM,    /* its connect request is none, or claims what no peer announced */
+	DOOR_TWICE,    /* the endpoint that it claims is connected already */
+	DOOR_SILENT,   /* no whole connect request came in time */
+	DOOR_FULL,     /* too many that wait, or no descriptor to spare */
+	DOOR_ALIEN,    /* let in, then sent what no peer of ours sends */
+	DOOR_REASONS
+};
+
+struct door_counts {
+	uint64_t let_in, turned[DOOR_REASONS];
+};
+
+/* door_create -- 0, or why there can be none: -KV_ENOTSUP, -KV_EDENIED, -KV_ENOMEM with *why (static). The first one of a process replaces libfabric's
+ * imports. Thread: any. */
+int door_create(enum guard_format format, bool reads, uint32_t eager_bytes, const struct kv_log *log, struct door **out, const char **why);
+
+/* door_listen -- the endpoint's listening socket, before the endpoint is polled for the first time: from now on only
+ * those who are allowed get in. 0 or -KV_ENOMEM. */
+int door_listen(struct door *d, int fd, const struct sockaddr *name, socklen_t len);
+
+/* door_shut -- the endpoint is closed next, and all addresses are void: nobody gets in until door_listen. */
+void door_shut(struct door *d);
+
+/* door_release -- the endpoint is closed for good. *door becomes NULL; NULL is accepted. What connections need stays until libfabric has closed them. */
+void door_release(struct door **door);
+
+/* door_allow, door_forbid -- a peer's endpoint (AF_INET, AF_INET6; another address is ignored). Counted. A connection from an endpoint that nobody
+ * allows any more is ended after some seconds, so that one that comes back soon keeps it. 0 or -KV_ENOMEM. */
+int door_allow(struct door *d, const void *addr, size_t len);
+void door_forbid(struct door *d, const void *addr, size_t len);
+
+/* door_readable -- memory was registered for reads by peers. */
+void door_readable(struct door *d);
+
+/* door_poll -- with each poll of the endpoint: those who wait are looked at. Costs a load when nobody does. */
+void door_poll(struct door *d);
+
+void door_counts(const struct door *d, struct door_counts *out);
+
+#endif

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fabric_guard.c -- the walk over what a peer sends, unit by unit.
+ *
+ * A unit is what the provider acts upon: the answer to a connect request, a whole message, or the header of a write, a
+ * read or the answer to one. It is judged when all of it is there, so the provider never holds half a message: one
+ * that a broken connection cuts short costs libfabric 1.17 a posted receive for good, and a thousand of them leave it deaf.
+ * Payload behind the header of a write is passed on as it comes.
+ *
+ * What is allowed is what KVRail causes, no more: messages are eager and no larger than KV_MSG_MAX, carry no immediate and
+ * name the connection as we do; writes and reads have one piece and no acknowledgement; over rxm a write has either
+ * bytes or an immediate. Tagged messages, rendezvous, segments, atomics, credits, acknowledgements, unknown operations,
+ * sizes that do not add up: each of these has crashed, blocked or starved a provider (docs/SECURITY.md, docs/PROVIDERS.md).
+ *
+ * The layouts are libfabric's wire protocol, the same in 1.17, 1.22, 2.1 and 2.6 (read in their sources); each header has a version, and one
+ * that is not known here is refused. Numbers are in the sender's byte order; the connect request tells, and only ours is let in.
+ *
+ * Keys, addresses and lengths of memory are the provider's to check, which it does. */
+#include "engine/fabric_guard.h"
+
+#include <string.h>
+
+/* The header of all messages that set up a connection, and of rxm's messages (struct ofi_ctrl_hdr). */
+enum {
+	CTRL_VERSION = 0,
+	CTRL_TYPE = 1,
+	CTRL_SEG_SIZE = 2, /* in network order when a connection is set up */
+	CTRL_CONN_ID = 8,
+	CTRL_CONN_DATA = 24, /* 1 in the sender's byte order */
+	CTRL_LEN = 32
+};
+enum { SETUP_VERSION = 3, SETUP_REQUEST = 0, SETUP_RESPONSE = 1, SETUP_REFUSAL = 6 };
+
+/* rxm's part of a connect request and of its answer (union rxm_cm_data). */
+enum {
+	RXM_SETUP_VERSION = 0,
+	RXM_SETUP_ENDIAN = 1,
+	RXM_SETUP_CTRL = 2,
+	RXM_SETUP_OP = 3,
+	RXM_SETUP_PORT = 4,
+	RXM_SETUP_EAGER = 8,
+	RXM_SETUP_INDEX = 16,
+	RXM_REQUEST_LEN = 24,
+	RXM_RESPONSE_LEN = 16
+};
+enum { RXM_SETUP_V = 1, RXM_BIG_ENDIAN = 1, RXM_LITTLE_ENDIAN = 2, RXM_CTRL_V = 4, RXM_OP_V = 3 };
+
+/* The tcp provider's own (struct xnet_rdm_cm). */
+enum { XNET_SETUP_PORT = 2, XNET_SETUP_LEN = 8 };
+
+/* The header of everything else (struct tcpx_base_hdr, xnet_base_hdr). */
+enum {
+	BASE_VERSION = 0,
+	BASE_OP = 1,
+	BASE_FLAGS = 2,
+	BASE_OP_DATA = 4,
+	BASE_PIECES = 5,
+	BASE_HEADER = 6,
+	BASE_SIZE = 8,
+	BASE_LEN = 16,
+	PIECE_BYTES = 8, /* in a piece: address, length, key */
+	PIECE_LEN = 24,
+	IMMEDIATE_LEN = 8
+};
+enum { BASE_V = 3, OP_MESSAGE = 0, OP_READ = 2, OP_ANSWER = 3, OP_WRITE = 4, FLAG_IMMEDIATE = 1 };
+
+/* rxm's header of a message: struct ofi_ctrl_hdr, then struct ofi_op_hdr. */
+enum { PKT_VERSION = 32, PKT_OP = 34, PKT_FLAGS = 36, PKT_SIZE = 40, PKT_LEN = 64 };
+enum { PKT_V = 2, PKT_EAGER = 0, PKT_MESSAGE = 0 };
+
+_Static_assert(GUARD_REQUEST_MAX == CTRL_LEN + RXM_REQUEST_LEN, "the longer of the two requests");
+_Static_assert(GUARD_UNIT_MAX == BASE_LEN + PKT_LEN + KV_MSG_MAX, "the longest unit is a message");
+
+/* Libfabric's headers are in the sender's byte order, which the connect request proves to be ours. */
+static uint16_t own16(const uint8_t *p)
+{
+	uint16_t v;
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+static uint32_t own32(const uint8_t *p)
+{
+	uint32_t v;
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+static uint64_t own64(const uint8_t *p)
+{
+	uint64_t v;
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+static uint16_t net16(const uint8_t *p)
+{
+	return (uint16_t)(p[0] << 8 | p[1]);
+}
+
+static uint8_t own_endian(void)
+{
+	const uint8_t one[2] = {1, 0};
+	return own16(one) == 1 ? RXM_LITTLE_ENDIAN : RXM_BIG_ENDIAN;
+}
+
+static int wrong(const char **why, const char *text)
+{
+	*why = text;
+	return -1;
+}
+
+/* ---- setting up ---- */
+
+size_t guard_request_bytes(enum guard_format format)
+{
+	return CTRL_LEN + (format == GUARD_RXM ? RXM_REQUEST_LEN : XNET_SETUP_LEN);
+}
+
+static int rxm_request(const struct guard_rules *rules, const uint8_t *p, uint16_t *out_port, const char **why)
+{
+	if (p[RXM_SETUP_VERSION] != RXM_SETUP_V || p[RXM_SETUP_CTRL] != RXM_CTRL_V || p[RXM_SETUP_OP] != RXM_OP_V)
+		return wrong(why, "its connect request is of a version of rxm that is not known here");
+	if (p[RXM_SETUP_ENDIAN] != own_endian())
+		return wrong(why, "its byte order is not ours");
+	if (own32(p + RXM_SETUP_EAGER) != rules->eager_bytes)
+		return wrong(why, "its eager limit (FI_OFI_RXM_BUFFER_SIZE) is not ours");
+	*out_port = own16(p + RXM_SETUP_PORT);
+	return 1;
+}
+
+int guard_request(const struct guard_rules *rules, const uint8_t *data, size_t n, uint16_t *out_port, const char **why)
+{
+	size_t len = guard_request_bytes(rules->format);
+	if (n > 0 && data[CTRL_VERSION] != SETUP_VERSION)
+		return wrong(why, "it does not speak libfabric's protocol, or a version that is not known here");
+	if (n > 1 && data[CTRL_TYPE] != SETUP_REQUEST)
+		return wrong(why, "its first message is no connect request");
+	if (n > len)
+		return wrong(why, "it sends more than a connect request before it was accepted");
+	if (n < len)
+		return 0;
+	if (net16(data + CTRL_SEG_SIZE) != len - CTRL_LEN)
+		return wrong(why, "its connect request has another length than ours have");
+	if (own64(data + CTRL_CONN_DATA) != 1)
+		return wrong(why, "its byte order is not ours");
+	if (rules->format == GUARD_RXM)
+		return rxm_request(rules, data + CTRL_LEN, out_port, why);
+	*out_port = net16(data + CTRL_LEN + XNET_SETUP_PORT);
+	return 1;
+}
+
+void guard_init(struct guard *g, const struct guard_rules *rules, bool accepted)
+{
+	memset(g, 0, sizeof(*g));
+	g->rules = rules;
+	if (accepted) {
+		g->begun = true;
+		g->skip = guard_request_bytes(rules->format); /* judged, and not read yet */
+	}
+}
+
+void guard_setup_sent(struct guard *g, const uint8_t *data, size_t n, uint16_t *out_port)
+{
+	const uint8_t *p = data + CTRL_LEN;
+	*out_port = 0;
+	if (n < CTRL_LEN || data[CTRL_VERSION] != SETUP_VERSION)
+		return;
+	if (g->rules->format == GUARD_RXM) {
+		bool request = data[CTRL_TYPE] == SETUP_REQUEST && n == CTRL_LEN + RXM_REQUEST_LEN;
+		if (request)
+			*out_port = own16(p + RXM_SETUP_PORT);
+		if (!request && (data[CTRL_TYPE] != SETUP_RESPONSE || n < CTRL_LEN + 8))
+			return;
+		g->index = own32(p + (request ? RXM_SETUP_INDEX : 0));
+		g->indexed = true;
+	} else if (data[CTRL_TYPE] == SETUP_REQUEST && n == CTRL_LEN + XNET_SETUP_LEN) {
+		*out_port = net16(p + XNET_SETUP_PORT);
+	}
+}
+
+static size_t response_len(const uint8_t *p)
+{
+	return CTRL_LEN + net16(p + CTRL_SEG_SIZE);
+}
+
+static int response_judge(const struct guard *g, const uint8_t *p, const char **why)
+{
+	size_t len = g->rules->format == GUARD_RXM ? RXM_RESPONSE_LEN : XNET_SETUP_LEN;
+	if (p[CTRL_VERSION] != SETUP_VERSION)
+		return wrong(why, "its answer to our connect request is of a version that is not known here");
+	if (p[CTRL_TYPE] == SETUP_REFUSAL)
+		return response_len(p) <= CTRL_LEN + RXM_REQUEST_LEN ? 0 : wrong(why, "its refusal is too long");
+	if (p[CTRL_TYPE] != SETUP_RESPONSE || response_len(p) != CTRL_LEN + len)
+		return wrong(why, "what it answers to our connect request is no answer");
+	return own64(p + CTRL_CONN_DATA) == 1 ? 0 : wrong(why, "its byte order is not ours");
+}
+
+/* ---- data ---- */
+
+/* A message of the provider's own, before what rxm puts in front of ours. */
+static int message_judge(const struct guard *g, const uint8_t *p, const char **why)
+{
+	uint64_t size = own64(p + BASE_SIZE);
+	const uint8_t *q = p + BASE_LEN;
+	/* Pieces are what an earlier write left in the sender's header: nobody looks at them. */
+	if (p[BASE_HEADER] != BASE_LEN || own16(p + BASE_FLAGS) || p[BASE_OP_DATA])
+		return wrong(why, "a message of a kind that we never send (an acknowledgement, tagged, with an immediate)");
+	if (g->rules->format != GUARD_RXM)
+		return 0;
+	if (q[CTRL_VERSION] != RXM_CTRL_V || q[PKT_VERSION] != PKT_V)
+		return wrong(why, "a message of a version of rxm that is not known here");
+	if (q[CTRL_TYPE] != PKT_EAGER)
+		return wrong(why, "a message of rxm that we never send (rendezvous, segment, atomic, credit, read done)");
+	if (q[PKT_OP] != PKT_MESSAGE || own32(q + PKT_FLAGS))
+		return wrong(why, "an operation of rxm that we never make (tagged, or with an immediate)");
+	if (own64(q + PKT_SIZE) != size - BASE_LEN - PKT_LEN)
+		return wrong(why, "a message whose two sizes differ");
+	if (!g->indexed || own64(q + CTRL_CONN_ID) != g->index)
+		return wrong(why, "a message that names another connection");
+	return 0;
+}
+
+static size_t pieces_at(const uint8_t *p)
+{
+	return own16(p + BASE_FLAGS) & FLAG_IMMEDIATE ? BASE_LEN + IMMEDIATE_LEN : BASE_LEN;
+}
+
+static int write_judge(struct guard *g, const uint8_t *p, const char **why)
+{
+	uint64_t payload = own64(p + BASE_SIZE) - p[BASE_HEADER];
+	if (own64(p + pieces_at(p) + PIECE_BYTES) != payload)
+		return wrong(why, "a write whose two sizes differ");
+	if (g->rules->format == GUARD_RXM && own16(p + BASE_FLAGS) && payload)
+		return wrong(why, "a write with both bytes and an immediate");
+	g->skip = payload;
+	return 0;
+}
+
+/* A peer that asks faster than it takes the answers makes the provider hold them all. */
+static int read_judge(struct guard *g, const uint8_t *p, const char **why)
+{
+	if (!g->rules->reads || !g->rules->readable)
+		return wrong(why, "a read, where nothing may be read");
+	if (own64(p + BASE_SIZE) != p[BASE_HEADER])
+		return wrong(why, "a read with bytes");
+	if (g->owed == 0)
+		g->reads = 0;
+	if (++g->reads > GUARD_READS_MAX)
+		return wrong(why, "more reads than it takes answers to");
+	g->owed += BASE_LEN + KV_MIN(own64(p + BASE_LEN + PIECE_BYTES), (uint64_t)1 << 40);
+	return 0;
+}
+
+void guard_answered(struct guard *g, uint64_t n)
+{
+	g->owed -= KV_MIN(n, g->owed);
+}
+
+/* Whether the first 16 bytes begin something that is allowed, and its length as a unit; 0: *why. */
+static size_t base_len(const struct guard *g, const uint8_t *p, const char **why)
+{
+	uint64_t size = own64(p + BASE_SIZE);
+	uint16_t flags = own16(p + BASE_FLAGS);
+	size_t header = p[BASE_HEADER], least = BASE_LEN + (g->rules->format == GUARD_RXM ? PKT_LEN : 0);
+	*why = "what it sends is of a version of libfabric's protocol that is not known here";
+	if (p[BASE_VERSION] != BASE_V)
+		return 0;
+	*why = "sizes that do not add up";
+	if (size < header)
+		return 0;
+	switch (p[BASE_OP]) {
+	case OP_MESSAGE:
+		*why = "a message that is too short or too long";
+		return size > least && size <= least + KV_MSG_MAX ? (size_t)size : 0;
+	case OP_READ:
+	case OP_WRITE:
+		*why = "a write or read of a kind that we never make";
+		return p[BASE_OP_DATA] == 0 && p[BASE_PIECES] == 1 && flags <= (p[BASE_OP] == OP_WRITE ? FLAG_IMMEDIATE : 0) &&
+				       header == pieces_at(p) + PIECE_LEN
+			       ? header
+			       : 0;
+	case OP_ANSWER:
+		*why = "an answer to a read, where none is made";
+		return g->rules->reads && header == BASE_LEN && flags == 0 && p[BASE_OP_DATA] == 0 ? header : 0;
+	default:
+		*why = "an operation that we never make";
+		return 0;
+	}
+}
+
+size_t guard_need(const struct guard *g, const uint8_t *data, size_t n)
+{
+	const char *why;
+	if (!g->begun)
+		return n < CTRL_LEN ? CTRL_LEN : KV_MIN(response_len(data), (size_t)GUARD_UNIT_MAX);
+	return n < BASE_LEN ? BASE_LEN : base_len(g, data, &why);
+}
+
+static int data_judge(struct guard *g, const uint8_t *p, const char **why)
+{
+	switch (p[BASE_OP]) {
+	case OP_MESSAGE:
+		return message_judge(g, p, why);
+	case OP_WRITE:
+		return write_judge(g, p, why);
+	case OP_READ:
+		return read_judge(g, p, why);
+	default:
+		g->skip = own64(p + BASE_SIZE) - BASE_LEN;
+		return 0;
+	}
+}
+
+/* The unit at p, of which n bytes are there. Its length; 0: it is not whole; -1: *why. */
+static ssize_t unit_judge(struct guard *g, const uint8_t *p, size_t n, const char **why)
+{
+	size_t len;
+	if (!g->begun) {
+		if (n < CTRL_LEN)
+			return 0;
+		if (response_judge(g, p, why))
+			return -1;
+		len = response_len(p);
+		if (n < len)
+			return 0;
+		g->begun = true;
+		return (ssize_t)len;
+	}
+	if (n < BASE_LEN)
+		return 0;
+	len = base_len(g, p, why);
+	if (len == 0)
+		return -1;
+	if (n < len)
+		return 0;
+	return data_judge(g, p, why) ? -1 : (ssize_t)len;
+}
+
+ssize_t guard_walk(struct guard *g, const uint8_t *data, size_t n, const char **why)
+{
+	size_t at = 0;
+	while (at < n) {
+		if (g->skip) {
+			size_t step = (size_t)KV_MIN(g->skip, (uint64_t)(n - at));
+			g->skip -= step;
+			at += step;
+			continue;
+		}
+		ssize_t len = unit_judge(g, data + at, n - at, why);
+		if (len < 0)
+			return -1;
+		if (len == 0)
+			break;
+		at += (size_t)len;
+	}
+	*why = NULL;
+	return (ssize_t)at;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fabric_stream.c -- what the provider gets to see of a connection.
+ *
+ * The bytes go from the socket to where the provider wants them, and are walked over there: nothing is copied but the
+ * beginning of a unit that is not whole when a receive ends. It is held back, and put before what the next receive brings, in the
+ * provider's buffer: as if it had never been read. That costs no system call.
+ *
+ * That needs room for a whole unit behind what was held. The tcp providers receive headers and messages into a buffer of 9,000 bytes (which
+ * fabric_door.c makes sure of), payload into the memory it is for. A receive with less room is one of a few bytes, of an answer to a connect
+ * request: it is served from `held`, which is filled with that one unit and no byte more.
+ *
+ * A scattered receive is one of payload; it gets payload only, so that no unit is ever scattered. */
+#include "engine/fabric_stream.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+void stream_init(struct stream *s, const struct guard_rules *rules, bool accepted)
+{
+	memset(s, 0, sizeof(*s));
+	guard_init(&s->guard, rules, accepted);
+}
+
+void stream_fini(struct stream *s)
+{
+	free(s->held);
+	s->held = NULL;
+}
+
+static ssize_t fail(int error)
+{
+	errno = error;
+	return -1;
+}
+
+/* Payload, and nothing behind it. */
+static ssize_t payload_recv(struct stream *s, int fd, const struct iovec *iov, size_t n, int flags,
+			    const struct stream_calls *calls)
+{
+	enum { PIECES = 8 };
+	struct iovec cut[PIECES];
+	struct msghdr msg = {.msg_iov = cut};
+	uint64_t room = s->guard.skip;
+	ssize_t got;
+	for (size_t i = 0; i < n && i < PIECES && room > 0; i++) {
+		cut[i] = iov[i];
+		cut[i].iov_len = (size_t)KV_MIN((uint64_t)iov[i].iov_len, room);
+		room -= cut[i].iov_len;
+		msg.msg_iovlen++;
+	}
+	got = n == 1 ? calls->recv(fd, cut[0].iov_base, cut[0].iov_len, flags) : calls->recvmsg(fd, &msg, flags);
+	if (got > 0)
+		s->guard.skip -= (uint64_t)got;
+	return got;
+}
+
+static bool held_make(struct stream *s)
+{
+	if (!s->held)
+		s->held = malloc(GUARD_UNIT_MAX);
+	return s->held != NULL;
+}
+
+/* The end of what came, which begins a unit: not handed on. */
+static ssize_t hold(struct stream *s, const uint8_t *from, size_t n)
+{
+	if (n == 0)
+		return 0;
+	if (!held_make(s))
+		return fail(ENOMEM);
+	memcpy(s->held, from, n);
+	s->at = 0;
+	s->len = (uint32_t)n;
+	return 0;
+}
+
+static ssize_t whole_recv(struct stream *s, int fd, const struct iovec *iov, int flags, const struct stream_calls *calls,
+			  const char **why)
+{
+	uint8_t *to = iov->iov_base;
+	size_t before = s->len;
+	ssize_t got, walked;
+	if (before)
+		memcpy(to, s->held, before);
+	got = calls->recv(fd, to + before, iov->iov_len - before, flags);
+	if (got <= 0)
+		return got;
+	s->len = 0;
+	walked = guard_walk(&s->guard, to, before + (size_t)got, why);
+	if (walked < 0)
+		return fail(ECONNRESET);
+	if (hold(s, to + walked, before + (size_t)got - (size_t)walked))
+		return -1;
+	return walked ? walked : fail(EAGAIN);
+}
+
+/* Fill `held` with one unit. 1: it is whole and judged; 0: the connection ended; -1 as stream_recv. */
+static int unit_fill(struct stream *s, int fd, int flags, const struct stream_calls *calls, const char **why)
+{
+	size_t need;
+	if (!held_make(s))
+		return (int)fail(ENOMEM);
+	while ((need = guard_need(&s->guard, s->held, s->len)) > s->len) {
+		ssize_t got = calls->recv(fd, s->held + s->len, need - s->len, flags);
+		if (got <= 0)
+			return (int)got;
+		s->len += (uint32_t)got;
+	}
+	/* One that is none (need 0) does not get past this. */
+	if (guard_walk(&s->guard, s->held, s->len, why) != (ssize_t)s->len)
+		return (int)fail(ECONNRESET);
+	s->judged = true;
+	return 1;
+}
+
+static ssize_t held_give(struct stream *s, const struct iovec *iov)
+{
+	size_t n = KV_MIN(iov->iov_len, (size_t)(s->len - s->at));
+	memcpy(iov->iov_base, s->held + s->at, n);
+	s->at += (uint32_t)n;
+	if (s->at == s->len) {
+		s->at = s->len = 0;
+		s->judged = false;
+	}
+	return (ssize_t)n;
+}
+
+ssize_t stream_recv(struct stream *s, int fd, const struct iovec *iov, size_t n, int flags, const struct stream_calls *calls,
+		    const char **why)
+{
+	*why = NULL;
+	if (n == 0 || iov[0].iov_len == 0)
+		return 0;
+	if (KV_UNLIKELY(s->judged))
+		return held_give(s, iov);
+	if (s->guard.skip && (n > 1 || iov[0].iov_len < GUARD_UNIT_MAX))
+		return payload_recv(s, fd, iov, n, flags, calls);
+	if (iov[0].iov_len >= GUARD_UNIT_MAX)
+		return whole_recv(s, fd, iov, flags, calls, why);
+	int rc = unit_fill(s, fd, flags, calls, why);
+	return rc == 1 ? held_give(s, iov) : rc;
+}
