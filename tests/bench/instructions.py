@@ -32,6 +32,7 @@ LIMIT_S = 170
 
 # (phase, file, function): the first that matches. The file is the one in which the function is defined.
 COMMON = [
+    ("tags of frames", r"base/(mac|seal|window)\.c|wire/seal\.c", ""),
     ("clock", r"base/clock\.c", ""),
     ("clock", r"loop/loop\.c", r"clock|loop_now"),
     ("send a message", r"engine/msg\.c", ""),
