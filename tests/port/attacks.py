@@ -11,14 +11,16 @@ import threading
 import time
 
 import formats as f
-from world import CANARIES, EVIL, HOME, Line, canary, memory_kib
+from world import CANARIES, EVIL, HOME, Borrowed, Line, canary, memory_kib
 
 STRANGER = "127.0.0.66"
 PLACES = {
     "stranger": "an address from which no client has come",
     "neighbour": "an honest client's host, another port",
     "twin": "an honest client's host, claiming the port that it announced",
+    "insider": "the connection of a client with a credential: messages alone, and the server alone",
 }
+OUTSIDE = ("stranger", "neighbour", "twin")
 FRAME_HEADERS = (40, 32)  # of KVRail's frames now, and of those before they had a MAC
 WILD = (0x7FFFFFFF, 0xFFFFFFFF, 5000, 1 << 40, (1 << 64) - 1)
 
@@ -81,6 +83,8 @@ class Attacker:
     def greet(self, port, keep=True, behind=b"", order=1, claim=None, **greeting):
         """Connect and ask as a client does. Returns the line and the index by which packets name the connection: None when it was not accepted. A door that lets
         one wait has a second to answer; after two that were silent, so much less that a flood is one."""
+        if self.place == "insider":
+            return self.borrow(port)
         line = self.line(port, keep, self.patience())
         if not line:
             return None, None
@@ -94,6 +98,21 @@ class Attacker:
         self.accepted, self.silences[0] = self.accepted + 1, 0
         line.s.settimeout(1.0)
         return line, self.fmt.accepted(line.read(struct.unpack_from(">H", answer, 2)[0]))
+
+    def borrow(self, port):
+        """The victim's own connection to this port, of which it loses control for a moment; None when it has none for 2 s. The index by which packets name it is
+        guessed."""
+        limit = time.monotonic() + 2
+        while time.monotonic() < limit:
+            line = Borrowed.take(self.world.victim_alive(), port)
+            if line:
+                self.greeted += 1
+                self.accepted += 1
+                self.lines.append(line)
+                return line, self.rng.randrange(4)
+            time.sleep(0.05)
+        self.refused += 1
+        return None, None
 
     def many(self, n, wait=0.5):
         """n bare connections, fewer when the door does not open three times in a row."""
@@ -565,7 +584,7 @@ BOTH, RXM, ALL, SERVER = ("rxm", "native"), ("rxm",), ("server", "honest", "benc
 
 
 class Row:
-    def __init__(self, name, run, formats=BOTH, targets=ALL, family="message", short=True, places=tuple(PLACES), counts=(), residual=None):
+    def __init__(self, name, run, formats=BOTH, targets=ALL, family="message", short=True, places=OUTSIDE, counts=(), residual=None):
         self.name, self.run, self.formats, self.targets, self.family, self.short, self.places, self.counts, self.residual = \
             name, run, formats, targets, family, short, places, counts, residual or {}
 
@@ -575,7 +594,7 @@ RXM_ONLY = ("conn-wild", "write-data-wild", "read-done-wild", "rndv-count-wild",
 TABLE = [
     Row("forged", forged, RXM, SERVER, "forged"),
     Row("take-place", take_place, family="place"),
-    *[Row(name, send_messages(make), RXM if name in RXM_ONLY or name.startswith("rxm-type") else BOTH) for name, make in MESSAGES.items()],
+    *[Row(name, send_messages(make), RXM if name in RXM_ONLY or name.startswith("rxm-type") else BOTH, places=tuple(PLACES)) for name, make in MESSAGES.items()],
     Row("request-data-behind", request_data_behind, family="request"),
     Row("request-wild", request_wild, family="request"),
     Row("request-nack", request_nack, family="request"),
@@ -583,17 +602,17 @@ TABLE = [
     Row("request-claim-wild", request_port_zero, family="request"),
     Row("half-request", half_request, family="held"),
     Row("half-header", half_header, family="held"),
-    Row("half-message", half_message, family="held"),
+    Row("half-message", half_message, family="held", places=tuple(PLACES)),
     Row("silent", silent, family="held"),
     Row("accepted-many", accepted_many, family="many"),
     Row("silent-5000", silent_many, family="silent"),
     Row("slow-800", slow_many, family="slow"),
-    Row("rendezvous-2000", rendezvous_many, RXM, family="flood"),
-    Row("rendezvous-large", rendezvous_large, RXM, family="flood"),
+    Row("rendezvous-2000", rendezvous_many, RXM, family="flood", places=tuple(PLACES)),
+    Row("rendezvous-large", rendezvous_large, RXM, family="flood", places=tuple(PLACES)),
     Row("partial-1100", partial_many, family="flood"),
     Row("short-3000", short_many, family="flood"),
     Row("visits-3000", visits_many, family="flood"),
     Row("bare-3000", bare_many, family="flood"),
-    Row("read-requests", read_requests, family="flood"),
-    Row("immediates-flood", immediates_many, family="flood"),
+    Row("read-requests", read_requests, family="flood", places=tuple(PLACES)),
+    Row("immediates-flood", immediates_many, family="flood", places=tuple(PLACES)),
 ]

@@ -81,6 +81,8 @@ class Runner:
         except RuntimeError as e:
             self.drop()
             return ["the honest world does not begin: %s" % e]
+        if place == "insider":
+            w.victim_alive()
         before, was = w.counts, dict(w.counters)
         met = []
         for row in rows:
@@ -160,6 +162,8 @@ class Runner:
     def provider_run(self, provider):
         for target in self.args.target:
             for place in self.args.place:
+                if place == "insider" and target != "server":
+                    continue
                 rows = self.rows(provider, target, place)
                 group = (lambda r: GROUPS.get(r.family, "message" if r.family == "message" else "load")) if SHORT else (lambda r: r.family)
                 for name in dict.fromkeys(map(group, rows)):
@@ -167,7 +171,7 @@ class Runner:
 
     def mutations(self, provider, seconds):
         """In turn against each target, from each place."""
-        turns = [(t, p) for t in self.args.target if t != "bench" for p in self.args.place]
+        turns = [(t, p) for t in self.args.target if t != "bench" for p in self.args.place if p != "insider" or t == "server"]
         for target, place in turns:
             name = "%s, %s from %s: mutations" % (provider, target, place)
             runs, bad, met = 0, [], mutate.Tally()
@@ -227,7 +231,7 @@ def arguments():
     p.add_argument("--each", action="store_true", help="judge every attack alone")
     p.add_argument("--only", type=words, help="these attacks")
     p.add_argument("--target", type=words, default=["server", "honest"] if SHORT else list(TARGETS))
-    p.add_argument("--place", type=words, default=["stranger", "twin"] if SHORT else list(attacks.PLACES))
+    p.add_argument("--place", type=words, default=["stranger", "twin"] if SHORT else list(attacks.PLACES), help="of " + " ".join(attacks.PLACES))
     p.add_argument("--provider", type=words)
     p.add_argument("--seed", type=int, default=int(os.environ.get("KVRAIL_SEED") or random.SystemRandom().randrange(1 << 31)))
     p.add_argument("--seconds", type=float, default=float(os.environ.get("PORT_SECONDS") or (4 if SHORT else 60)), help="of mutations")
