@@ -11,7 +11,7 @@ import threading
 import time
 
 import formats as f
-from world import CANARIES, EVIL, HOME, Borrowed, Line, canary, memory_kib
+from world import CANARIES, EVIL, HOME, Borrowed, Line, canary, listening, memory_kib
 
 STRANGER = "127.0.0.66"
 PLACES = {
@@ -95,7 +95,7 @@ class Attacker:
         self.silences[0] += line.silent
         if len(answer) < f.CTRL_BYTES or answer[1] != f.CONNRESP:
             return line, None
-        self.accepted, self.silences[0] = self.accepted + 1, 0
+        self.accepted, self.silences[0], line.answered = self.accepted + 1, 0, True
         line.s.settimeout(1.0)
         return line, self.fmt.accepted(line.read(struct.unpack_from(">H", answer, 2)[0]))
 
@@ -133,18 +133,15 @@ class Attacker:
         self.threads.append(t)
 
     def stolen(self):
-        """What the target sent on lines that were only watched."""
+        """What the target sent on lines that were only watched, behind its answer to the connect request."""
         n = 0
         for line in self.watched:
             line.s.setblocking(False)
-            try:
-                while True:
-                    got = line.s.recv(1 << 16)
-                    if not got:
-                        break
-                    n += len(got)
-            except OSError:
-                pass
+            got = line.read(1 << 24)
+            if len(got) >= f.CTRL_BYTES and not line.answered:
+                self.accepted += 1
+                got = got[f.CTRL_BYTES + struct.unpack_from(">H", got, 2)[0]:]
+            n += len(got)
         return n
 
     def leave(self):
@@ -516,12 +513,35 @@ def immediates_many(a):
 # ---- an honest client's name ----
 
 def take_place(a):
-    """Claim an honest peer's port: libfabric believes it, closes the true connection, and sends what is meant for the peer here."""
-    for port in a.ports:
-        for claim in a.claims or [9]:
-            line, conn = a.greet(port, claim=claim)
-            if conn is not None:
-                a.watched.append(line)
+    """Claim an honest peer's port, again and again: libfabric believes it, closes the true connection, and sends what is meant for the peer here."""
+    limit = time.monotonic() + (0.7 if a.short else 2)
+    while time.monotonic() < limit and a.process.p.poll() is None:
+        for port in a.ports:
+            for claim in a.claims or [9]:
+                line, conn = a.greet(port, claim=claim)
+                if conn is not None:
+                    a.watched.append(line)
+                time.sleep(a.rng.choice((0, 0.01, 0.1)) if conn is not None else 0.005)
+
+
+def race(a):
+    """Be there first: claim every port that begins to listen on this host, before the honest client that it belongs to has connected, and speak as soon as one is
+    let in. A new client comes while this goes on."""
+    def claims(a):
+        seen = dict.fromkeys(listening(), 0.0)
+        while not a.stop.wait(0.002):
+            now = time.monotonic()
+            for claim in listening():
+                if now - seen.setdefault(claim, now) > 0.4:
+                    continue
+                for port in a.ports:
+                    line = a.line(port, wait=0.2)
+                    if line:
+                        a.greeted += 1
+                        line.send(f.ctrl(data=a.fmt.greeting(claim, pid=a.rng.randrange(2, 1 << 22))) + f.base(op_data=f.OP_DATA_ACK))
+                        a.watched.append(line)
+    a.background(claims)
+    time.sleep(0.1)
 
 
 def record(kind, flags, body, ident):
@@ -583,10 +603,15 @@ def forge(a, line, conn, head, data, replay):
 BOTH, RXM, ALL, SERVER = ("rxm", "native"), ("rxm",), ("server", "honest", "bench"), ("server",)
 
 
+# By place, the counters of `kv-client stat` of which one rises when somebody is turned away, or what he said is. A twin waits, and is
+# not counted when he goes before his time.
+DOOR = {"stranger": ("door_strangers",), "neighbour": ("door_claims",), "insider": ("door_aliens",)}
+
+
 class Row:
-    def __init__(self, name, run, formats=BOTH, targets=ALL, family="message", short=True, places=OUTSIDE, counts=(), residual=None):
+    def __init__(self, name, run, formats=BOTH, targets=ALL, family="message", short=True, places=OUTSIDE, counts=None, residual=None):
         self.name, self.run, self.formats, self.targets, self.family, self.short, self.places, self.counts, self.residual = \
-            name, run, formats, targets, family, short, places, counts, residual or {}
+            name, run, formats, targets, family, short, places, DOOR if counts is None and family in ("message", "request") else counts or {}, residual or {}
 
 
 RXM_ONLY = ("conn-wild", "write-data-wild", "read-done-wild", "rndv-count-wild", "segments-wild", "size-wild", "packet-version-unknown", "op-wild", "rxm-tagged", "atomics")
@@ -594,6 +619,7 @@ RXM_ONLY = ("conn-wild", "write-data-wild", "read-done-wild", "rndv-count-wild",
 TABLE = [
     Row("forged", forged, RXM, SERVER, "forged"),
     Row("take-place", take_place, family="place"),
+    Row("race", race, targets=SERVER, family="race", short=False, places=("neighbour",)),
     *[Row(name, send_messages(make), RXM if name in RXM_ONLY or name.startswith("rxm-type") else BOTH, places=tuple(PLACES)) for name, make in MESSAGES.items()],
     Row("request-data-behind", request_data_behind, family="request"),
     Row("request-wild", request_wild, family="request"),

@@ -96,8 +96,6 @@ class Runner:
         stolen = sum(a.stolen() for a in met)
         if stolen:
             bad.append("%d bytes that were meant for an honest peer arrived at the attacker" % stolen)
-        if not bad:
-            bad += self.counted(rows, was, w.counters)
         closing = []
         if bad and target == "honest":
             closing = w.end_honest()  # while the attacker is still there
@@ -108,17 +106,19 @@ class Runner:
         bad += closing
         if not bad:
             bad += w.judge_honest((0,) + w.counts[1:]) + w.judge_size(time.monotonic(), None)
+        if not bad and target == "server" and any(row.counts for row in rows):
+            bad += w.judge_new_client() or self.counted(rows, place, was, w.counters)
         if bad:
             self.drop()
         self.met = met
         return bad
 
     @staticmethod
-    def counted(rows, was, now):
+    def counted(rows, place, was, now):
         """Counters that these attacks must move, as far as the server has them."""
         bad = []
         for row in rows:
-            have = [c for c in row.counts if c in now]
+            have = [c for c in row.counts.get(place, ()) if c in now]
             if have and not any(now[c] > was.get(c, 0) for c in have):
                 bad.append("%s: none of the counters %s rose" % (row.name, ", ".join(have)))
         return bad

@@ -65,6 +65,20 @@ def listeners(pid):
     return found
 
 
+def listening():
+    """Ports on which anybody listens on this machine's loopback. The kernel names listeners first."""
+    found = []
+    with open("/proc/net/tcp") as f:
+        f.readline()
+        for line in f:
+            word = line.split(None, 4)
+            if word[3] != "0A":
+                break
+            if word[1].startswith("0100007F"):
+                found.append(int(word[1].split(":")[1], 16))
+    return found
+
+
 def memory_kib(pid):
     with open("/proc/%d/status" % pid) as f:
         return int(re.search(r"VmRSS:\s+(\d+)", f.read()).group(1))
@@ -394,6 +408,8 @@ RST = struct.pack("ii", 1, 0)
 
 class Line:
     """One connection of the attacker's. Everything that is sent is best effort: a door that closes is what is hoped for."""
+
+    answered = False  # the answer to the connect request was read
 
     def __init__(self, source, port, wait=2.0):
         self.s = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
