@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mac.c -- AES-128-GMAC (NIST SP 800-38D) by OpenSSL: GCM with the message as data that is authenticated and not encrypted.
  *
- * With bootstrap/tls.c and hmac.c the only file that includes OpenSSL. AES comes from its EVP interface, GHASH from its <openssl/modes.h>,
+ * Outside bootstrap/ the only file that includes OpenSSL. AES comes from its EVP interface, GHASH from its <openssl/modes.h>,
  * which is what its own GCM is made of. Both contexts are made once per key and kept, because the key's tables are most of the work. A tag is
  * one AES block for the nonce and a pass over the message, and takes neither memory nor a lock.
  *

@@ -71,7 +71,7 @@ one() { # NAME
 		return 1
 	fi
 	if [ -n "$other" ]; then
-		timeout "$limit" "$dir/$built/$program" >"$log" 2>&1 </dev/null
+		env -u CMOCKA_MESSAGE_OUTPUT timeout "$limit" "$dir/$built/$program" >"$log" 2>&1 </dev/null
 		rc=$?
 		message=$(grep -aE '^\[  FAILED  \] |^\[  ERROR   \] [a-z]' "$log" | grep -aE -m 1 "$expect")
 	else

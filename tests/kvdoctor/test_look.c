@@ -322,7 +322,18 @@ static void a_child_that_works_is_told(void **state)
 	d->client.options.provider = d->server.options.provider = "works";
 	doctor_try(d);
 	rig_is(d, "try", TE_OK, "4 endpoints opened in 1.00 ms", "");
-	assert_int_equal(doctor_count(d, TE_OK), 2);
+	rig_is(d, "door", TE_OK, "strangers are turned away", "");
+	assert_int_equal(doctor_count(d, TE_OK), 3);
+}
+
+static void fabric_ports_without_a_doorkeeper_are_told_with_the_reason(void **state)
+{
+	struct doctor *d = *state;
+	d->root = "";
+	d->server.present = false;
+	d->client.options.provider = "doorless";
+	doctor_try(d);
+	rig_is(d, "door", TE_WARN, "no doorkeeper stands before them: its door is elsewhere", "SECURITY.md");
 }
 
 /* ---- options ---- */
@@ -361,6 +372,8 @@ static int child(char **argv)
 	}
 	if (strcmp(kind, "silent") == 0)
 		return 7;
+	if (strcmp(kind, "doorless") == 0)
+		puts("no_door its door is elsewhere");
 	puts("open_ns 1000000\nregister_ns 1000\nregistered_bytes 1048576\nping_ns 1000\nbytes 1048576\nmoved 1\ndone 1");
 	return 0;
 }
@@ -388,6 +401,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(a_child_that_dies_is_told, made_up, gone),
 		cmocka_unit_test_setup_teardown(a_child_without_a_word_is_told, made_up, gone),
 		cmocka_unit_test_setup_teardown(a_child_that_works_is_told, made_up, gone),
+		cmocka_unit_test_setup_teardown(fabric_ports_without_a_doorkeeper_are_told_with_the_reason, made_up, gone),
 		cmocka_unit_test(options_are_those_of_kv_bench),
 	};
 	te_env_for_programs(); /* in the child, too: psm's handlers would follow the abort with a crash of their own */

@@ -11,14 +11,16 @@ import threading
 import time
 
 import formats as f
-from world import CANARIES, EVIL, HOME, Line, canary, memory_kib
+from world import CANARIES, EVIL, HOME, Borrowed, Line, canary, listening, memory_kib
 
 STRANGER = "127.0.0.66"
 PLACES = {
     "stranger": "an address from which no client has come",
     "neighbour": "an honest client's host, another port",
     "twin": "an honest client's host, claiming the port that it announced",
+    "insider": "the connection of a client with a credential: messages alone, and the server alone",
 }
+OUTSIDE = ("stranger", "neighbour", "twin")
 FRAME_HEADERS = (40, 32)  # of KVRail's frames now, and of those before they had a MAC
 WILD = (0x7FFFFFFF, 0xFFFFFFFF, 5000, 1 << 40, (1 << 64) - 1)
 
@@ -81,6 +83,8 @@ class Attacker:
     def greet(self, port, keep=True, behind=b"", order=1, claim=None, **greeting):
         """Connect and ask as a client does. Returns the line and the index by which packets name the connection: None when it was not accepted. A door that lets
         one wait has a second to answer; after two that were silent, so much less that a flood is one."""
+        if self.place == "insider":
+            return self.borrow(port)
         line = self.line(port, keep, self.patience())
         if not line:
             return None, None
@@ -91,9 +95,24 @@ class Attacker:
         self.silences[0] += line.silent
         if len(answer) < f.CTRL_BYTES or answer[1] != f.CONNRESP:
             return line, None
-        self.accepted, self.silences[0] = self.accepted + 1, 0
+        self.accepted, self.silences[0], line.answered = self.accepted + 1, 0, True
         line.s.settimeout(1.0)
         return line, self.fmt.accepted(line.read(struct.unpack_from(">H", answer, 2)[0]))
+
+    def borrow(self, port):
+        """The victim's own connection to this port, of which it loses control for a moment; None when it has none for 2 s. The index by which packets name it is
+        guessed."""
+        limit = time.monotonic() + 2
+        while time.monotonic() < limit:
+            line = Borrowed.take(self.world.victim_alive(), port)
+            if line:
+                self.greeted += 1
+                self.accepted += 1
+                self.lines.append(line)
+                return line, self.rng.randrange(4)
+            time.sleep(0.05)
+        self.refused += 1
+        return None, None
 
     def many(self, n, wait=0.5):
         """n bare connections, fewer when the door does not open three times in a row."""
@@ -114,18 +133,15 @@ class Attacker:
         self.threads.append(t)
 
     def stolen(self):
-        """What the target sent on lines that were only watched."""
+        """What the target sent on lines that were only watched, behind its answer to the connect request."""
         n = 0
         for line in self.watched:
             line.s.setblocking(False)
-            try:
-                while True:
-                    got = line.s.recv(1 << 16)
-                    if not got:
-                        break
-                    n += len(got)
-            except OSError:
-                pass
+            got = line.read(1 << 24)
+            if len(got) >= f.CTRL_BYTES and not line.answered:
+                self.accepted += 1
+                got = got[f.CTRL_BYTES + struct.unpack_from(">H", got, 2)[0]:]
+            n += len(got)
         return n
 
     def leave(self):
@@ -497,12 +513,35 @@ def immediates_many(a):
 # ---- an honest client's name ----
 
 def take_place(a):
-    """Claim an honest peer's port: libfabric believes it, closes the true connection, and sends what is meant for the peer here."""
-    for port in a.ports:
-        for claim in a.claims or [9]:
-            line, conn = a.greet(port, claim=claim)
-            if conn is not None:
-                a.watched.append(line)
+    """Claim an honest peer's port, again and again: libfabric believes it, closes the true connection, and sends what is meant for the peer here."""
+    limit = time.monotonic() + (0.7 if a.short else 2)
+    while time.monotonic() < limit and a.process.p.poll() is None:
+        for port in a.ports:
+            for claim in a.claims or [9]:
+                line, conn = a.greet(port, claim=claim)
+                if conn is not None:
+                    a.watched.append(line)
+                time.sleep(a.rng.choice((0, 0.01, 0.1)) if conn is not None else 0.005)
+
+
+def race(a):
+    """Be there first: claim every port that begins to listen on this host, before the honest client that it belongs to has connected, and speak as soon as one is
+    let in. A new client comes while this goes on."""
+    def claims(a):
+        seen = dict.fromkeys(listening(), 0.0)
+        while not a.stop.wait(0.002):
+            now = time.monotonic()
+            for claim in listening():
+                if now - seen.setdefault(claim, now) > 0.4:
+                    continue
+                for port in a.ports:
+                    line = a.line(port, wait=0.2)
+                    if line:
+                        a.greeted += 1
+                        line.send(f.ctrl(data=a.fmt.greeting(claim, pid=a.rng.randrange(2, 1 << 22))) + f.base(op_data=f.OP_DATA_ACK))
+                        a.watched.append(line)
+    a.background(claims)
+    time.sleep(0.1)
 
 
 def record(kind, flags, body, ident):
@@ -564,10 +603,15 @@ def forge(a, line, conn, head, data, replay):
 BOTH, RXM, ALL, SERVER = ("rxm", "native"), ("rxm",), ("server", "honest", "bench"), ("server",)
 
 
+# By place, the counters of `kv-client stat` of which one rises when somebody is turned away, or what he said is. A twin waits, and is
+# not counted when he goes before his time.
+DOOR = {"stranger": ("door_strangers",), "neighbour": ("door_claims",), "insider": ("door_aliens",)}
+
+
 class Row:
-    def __init__(self, name, run, formats=BOTH, targets=ALL, family="message", short=True, places=tuple(PLACES), counts=(), residual=None):
+    def __init__(self, name, run, formats=BOTH, targets=ALL, family="message", short=True, places=OUTSIDE, counts=None, residual=None):
         self.name, self.run, self.formats, self.targets, self.family, self.short, self.places, self.counts, self.residual = \
-            name, run, formats, targets, family, short, places, counts, residual or {}
+            name, run, formats, targets, family, short, places, DOOR if counts is None and family in ("message", "request") else counts or {}, residual or {}
 
 
 RXM_ONLY = ("conn-wild", "write-data-wild", "read-done-wild", "rndv-count-wild", "segments-wild", "size-wild", "packet-version-unknown", "op-wild", "rxm-tagged", "atomics")
@@ -575,7 +619,8 @@ RXM_ONLY = ("conn-wild", "write-data-wild", "read-done-wild", "rndv-count-wild",
 TABLE = [
     Row("forged", forged, RXM, SERVER, "forged"),
     Row("take-place", take_place, family="place"),
-    *[Row(name, send_messages(make), RXM if name in RXM_ONLY or name.startswith("rxm-type") else BOTH) for name, make in MESSAGES.items()],
+    Row("race", race, targets=SERVER, family="race", short=False, places=("neighbour",)),
+    *[Row(name, send_messages(make), RXM if name in RXM_ONLY or name.startswith("rxm-type") else BOTH, places=tuple(PLACES)) for name, make in MESSAGES.items()],
     Row("request-data-behind", request_data_behind, family="request"),
     Row("request-wild", request_wild, family="request"),
     Row("request-nack", request_nack, family="request"),
@@ -583,17 +628,17 @@ TABLE = [
     Row("request-claim-wild", request_port_zero, family="request"),
     Row("half-request", half_request, family="held"),
     Row("half-header", half_header, family="held"),
-    Row("half-message", half_message, family="held"),
+    Row("half-message", half_message, family="held", places=tuple(PLACES)),
     Row("silent", silent, family="held"),
     Row("accepted-many", accepted_many, family="many"),
     Row("silent-5000", silent_many, family="silent"),
     Row("slow-800", slow_many, family="slow"),
-    Row("rendezvous-2000", rendezvous_many, RXM, family="flood"),
-    Row("rendezvous-large", rendezvous_large, RXM, family="flood"),
+    Row("rendezvous-2000", rendezvous_many, RXM, family="flood", places=tuple(PLACES)),
+    Row("rendezvous-large", rendezvous_large, RXM, family="flood", places=tuple(PLACES)),
     Row("partial-1100", partial_many, family="flood"),
     Row("short-3000", short_many, family="flood"),
     Row("visits-3000", visits_many, family="flood"),
     Row("bare-3000", bare_many, family="flood"),
-    Row("read-requests", read_requests, family="flood"),
-    Row("immediates-flood", immediates_many, family="flood"),
+    Row("read-requests", read_requests, family="flood", places=tuple(PLACES)),
+    Row("immediates-flood", immediates_many, family="flood", places=tuple(PLACES)),
 ]

@@ -76,6 +76,13 @@ def request(r, fmt, claim):
 
 def connection(a, r, met):
     """One connection of a slice."""
+    if a.place == "insider":
+        line, conn = a.borrow(r.choice(a.ports))
+        met.connections += 1
+        met.accepted += line is not None
+        if line:
+            speak(a, r, met, line, conn)
+        return
     line = a.line(r.choice(a.ports), wait=min(0.3, a.patience()))
     claim = r.choice(a.claims) if a.place == "twin" and a.claims and r.random() < 0.8 else r.randrange(1024, 65536)
     met.connections += 1
@@ -90,6 +97,10 @@ def connection(a, r, met):
         met.accepted += 1
         a.silences[0] = 0
         conn = a.fmt.accepted(line.read(struct.unpack_from(">H", answer, 2)[0]))
+    speak(a, r, met, line, conn)
+
+
+def speak(a, r, met, line, conn):
     for _ in range(r.choice((1, 1, 2, 5))):
         good = message_rxm(r, conn or 0) if a.fmt is f.Rxm and r.random() < 0.6 else message_tcp(r)
         met.messages += 1

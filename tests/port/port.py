@@ -81,6 +81,8 @@ class Runner:
         except RuntimeError as e:
             self.drop()
             return ["the honest world does not begin: %s" % e]
+        if place == "insider":
+            w.victim_alive()
         before, was = w.counts, dict(w.counters)
         met = []
         for row in rows:
@@ -94,8 +96,6 @@ class Runner:
         stolen = sum(a.stolen() for a in met)
         if stolen:
             bad.append("%d bytes that were meant for an honest peer arrived at the attacker" % stolen)
-        if not bad:
-            bad += self.counted(rows, was, w.counters)
         closing = []
         if bad and target == "honest":
             closing = w.end_honest()  # while the attacker is still there
@@ -106,17 +106,19 @@ class Runner:
         bad += closing
         if not bad:
             bad += w.judge_honest((0,) + w.counts[1:]) + w.judge_size(time.monotonic(), None)
+        if not bad and target == "server" and any(row.counts for row in rows):
+            bad += w.judge_new_client() or self.counted(rows, place, was, w.counters)
         if bad:
             self.drop()
         self.met = met
         return bad
 
     @staticmethod
-    def counted(rows, was, now):
+    def counted(rows, place, was, now):
         """Counters that these attacks must move, as far as the server has them."""
         bad = []
         for row in rows:
-            have = [c for c in row.counts if c in now]
+            have = [c for c in row.counts.get(place, ()) if c in now]
             if have and not any(now[c] > was.get(c, 0) for c in have):
                 bad.append("%s: none of the counters %s rose" % (row.name, ", ".join(have)))
         return bad
@@ -160,6 +162,8 @@ class Runner:
     def provider_run(self, provider):
         for target in self.args.target:
             for place in self.args.place:
+                if place == "insider" and target != "server":
+                    continue
                 rows = self.rows(provider, target, place)
                 group = (lambda r: GROUPS.get(r.family, "message" if r.family == "message" else "load")) if SHORT else (lambda r: r.family)
                 for name in dict.fromkeys(map(group, rows)):
@@ -167,7 +171,7 @@ class Runner:
 
     def mutations(self, provider, seconds):
         """In turn against each target, from each place."""
-        turns = [(t, p) for t in self.args.target if t != "bench" for p in self.args.place]
+        turns = [(t, p) for t in self.args.target if t != "bench" for p in self.args.place if p != "insider" or t == "server"]
         for target, place in turns:
             name = "%s, %s from %s: mutations" % (provider, target, place)
             runs, bad, met = 0, [], mutate.Tally()
@@ -227,7 +231,7 @@ def arguments():
     p.add_argument("--each", action="store_true", help="judge every attack alone")
     p.add_argument("--only", type=words, help="these attacks")
     p.add_argument("--target", type=words, default=["server", "honest"] if SHORT else list(TARGETS))
-    p.add_argument("--place", type=words, default=["stranger", "twin"] if SHORT else list(attacks.PLACES))
+    p.add_argument("--place", type=words, default=["stranger", "twin"] if SHORT else list(attacks.PLACES), help="of " + " ".join(attacks.PLACES))
     p.add_argument("--provider", type=words)
     p.add_argument("--seed", type=int, default=int(os.environ.get("KVRAIL_SEED") or random.SystemRandom().randrange(1 << 31)))
     p.add_argument("--seconds", type=float, default=float(os.environ.get("PORT_SECONDS") or (4 if SHORT else 60)), help="of mutations")

@@ -5,9 +5,11 @@ A World is a kv-server with a key and two shards, an honest process that embeds 
 stores canaries, remembers how much memory and how many descriptors each process has, and judges: every judge's sentence says what no longer holds. A world that was
 harmed is thrown away and made anew, so that each attack is judged on its own.
 """
+import ctypes
 import json
 import os
 import re
+import select
 import signal
 import socket
 import struct
@@ -60,6 +62,20 @@ def listeners(pid):
             continue
         if link.startswith("socket:[") and link[8:-1] in inode:
             found.append(inode[link[8:-1]])
+    return found
+
+
+def listening():
+    """Ports on which anybody listens on this machine's loopback. The kernel names listeners first."""
+    found = []
+    with open("/proc/net/tcp") as f:
+        f.readline()
+        for line in f:
+            word = line.split(None, 4)
+            if word[3] != "0A":
+                break
+            if word[1].startswith("0100007F"):
+                found.append(int(word[1].split(":")[1], 16))
     return found
 
 
@@ -131,7 +147,7 @@ class World:
         self.psk = os.path.join(self.dir, "psk")
         with open(os.open(self.psk, os.O_WRONLY | os.O_CREAT, 0o600), "w") as f:
             f.write("port:%s\n" % os.urandom(32).hex())
-        self.server = self.honest = self.bench = None
+        self.server = self.honest = self.bench = self.victim = None
         self.counts, self.turns, self.counters, self.restarts, self.restless = (0, 0, 0), [], {}, 0, set()
         self.environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0:" + os.environ.get("ASAN_OPTIONS", ""))
         try:
@@ -188,6 +204,20 @@ class World:
             time.sleep(0.05)
         if self.counts[0] < 300:
             raise RuntimeError("the honest process did not begin: " + " / ".join(self.honest.log_tail()))
+
+    def victim_alive(self):
+        """A client with the key whose connections an insider uses. Nobody asks what becomes of its calls."""
+        if self.victim and self.victim.p.poll() is not None:
+            self.victim.kill()
+            self.victim = None
+        if not self.victim:
+            self.victim = Process("victim", [self.tool("tests/port/honest"), "--server", self.address, "--psk-file", self.psk, "--provider", self.provider, "--clients", "1",
+                                             "--seed", str(self.seed + 1000 + self.restarts), "--pace-us", "8000"], self.dir,
+                                  stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=self.environment)
+            self.restarts += 1
+            time.sleep(0.5)
+            self.settle()
+        return self.victim
 
     def read_counts(self, out):
         try:
@@ -366,7 +396,7 @@ class World:
         return ["honest ended without a word"] if self.end_line is None else []
 
     def close(self):
-        for p in self.processes():
+        for p in self.processes() + ([self.victim] if self.victim else []):
             p.kill()
         self.tmp.cleanup()
 
@@ -378,6 +408,8 @@ RST = struct.pack("ii", 1, 0)
 
 class Line:
     """One connection of the attacker's. Everything that is sent is best effort: a door that closes is what is hoped for."""
+
+    answered = False  # the answer to the connect request was read
 
     def __init__(self, source, port, wait=2.0):
         self.s = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -414,4 +446,53 @@ class Line:
                 self.s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RST)
         except OSError:
             pass
+        self.s.close()
+
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+PIDFD_GETFD = 438  # the same on every architecture
+
+
+class Borrowed:
+    """Another process's socket, with which that process goes on after each sending. Nothing is read, and no flag of it is changed: it is the same open file."""
+
+    def __init__(self, process, fd):
+        self.process, self.silent = process, False
+        self.s = socket.socket(fileno=fd)
+
+    @classmethod
+    def take(cls, process, port):
+        """The process's connection to this port; None: it has none, or it may not be taken."""
+        inode = set()
+        try:
+            with open("/proc/%d/net/tcp" % process.pid) as f:
+                for word in (line.split() for line in f.readlines()[1:]):
+                    if word[3] == "01" and int(word[2].split(":")[1], 16) == port:
+                        inode.add(word[9])
+            for fd in os.listdir("/proc/%d/fd" % process.pid):
+                link = os.readlink("/proc/%d/fd/%s" % (process.pid, fd))
+                if link.startswith("socket:[") and link[8:-1] in inode:
+                    pidfd = os.pidfd_open(process.pid)
+                    got = LIBC.syscall(PIDFD_GETFD, pidfd, int(fd), 0)
+                    os.close(pidfd)
+                    return cls(process, got) if got >= 0 else None
+        except OSError:
+            pass
+        return None
+
+    def send(self, data):
+        """All of it within a second, while its owner stands still: between two of its messages, nearly always."""
+        os.kill(self.process.pid, signal.SIGSTOP)
+        try:
+            limit, view = time.monotonic() + 1, memoryview(data)
+            while view and time.monotonic() < limit:
+                if select.select([], [self.s], [], 0.1)[1]:
+                    view = view[self.s.send(view, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL):]
+            return not view
+        except OSError:
+            return False
+        finally:
+            os.kill(self.process.pid, signal.SIGCONT)
+
+    def close(self, reset=False):
         self.s.close()
