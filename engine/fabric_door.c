@@ -18,6 +18,7 @@
  *
  * An endpoint that is connected, by us or by itself, keeps its connection: whoever claims it as well waits for its end, then goes. So nobody on a peer's host takes
  * the place of that peer; the peer itself comes back only when its first connection has gone, which both ends see.
+ * That holds while we forget the peer for a moment, too: its endpoint is kept until its connections are closed.
  *
  * A descriptor finds its connection in a table of two levels (`watch`), read without a lock: a descriptor is entered before the provider has it and
  * taken out before it is closed. All else that is shared is under one lock for the process; it is taken for what happens once per connection.
@@ -422,7 +423,7 @@ static void conn_free(struct conn *c)
 			e->conn = NULL;
 		else
 			e->made = NULL;
-		if (e->refs == 0 && !e->conn)
+		if (e->refs == 0 && !e->conn && !e->made)
 			endpoint_del(d, e);
 	}
 	kv_list_del(&c->node);
@@ -925,7 +926,7 @@ void door_forbid(struct door *d, const void *addr, size_t len)
 	if (e && e->refs && --e->refs == 0) {
 		d->num_gone++;
 		e->gone_ns = now_ns();
-		if (!e->conn)
+		if (!e->conn && !e->made)
 			endpoint_del(d, e);
 	}
 	attend(d);
@@ -945,8 +946,12 @@ static void gone_end(struct door *d, uint64_t now)
 	for (unsigned i = 0; d->num_gone && i < BUCKETS; i++)
 		KV_LIST_EACH (n, &d->ends[i]) {
 			struct endpoint *e = KV_LIST_ENTRY(n, struct endpoint, node);
-			if (e->refs == 0 && e->conn && now - e->gone_ns >= GONE_NS)
+			if (e->refs || now - e->gone_ns < GONE_NS)
+				continue;
+			if (e->conn)
 				(void)shutdown(e->conn->fd, SHUT_RDWR);
+			if (e->made)
+				(void)shutdown(e->made->fd, SHUT_RDWR);
 		}
 }
 

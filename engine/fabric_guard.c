@@ -236,24 +236,36 @@ static int write_judge(struct guard *g, const uint8_t *p, const char **why)
 	return 0;
 }
 
-/* A peer that asks faster than it takes the answers makes the provider hold them all. */
+/* Answers are sent in the order of the requests: when the old ones have been, those that came meanwhile are the old ones. */
+static void reads_age(struct guard *g)
+{
+	if (g->old.owed)
+		return;
+	g->old = g->fresh;
+	g->fresh = (struct guard_reads){0};
+}
+
+/* A peer that asks faster than it takes the answers makes the provider hold them all. One that always has some under way is known by this, that old ones are
+ * answered while it asks: what counts is at most twice what it has under way. */
 static int read_judge(struct guard *g, const uint8_t *p, const char **why)
 {
 	if (!g->rules->reads || !g->rules->readable)
 		return wrong(why, "a read, where nothing may be read");
 	if (own64(p + BASE_SIZE) != p[BASE_HEADER])
 		return wrong(why, "a read with bytes");
-	if (g->owed == 0)
-		g->reads = 0;
-	if (++g->reads > GUARD_READS_MAX)
+	reads_age(g);
+	if (g->old.count + ++g->fresh.count > GUARD_READS_MAX)
 		return wrong(why, "more reads than it takes answers to");
-	g->owed += BASE_LEN + KV_MIN(own64(p + BASE_LEN + PIECE_BYTES), (uint64_t)1 << 40);
+	g->fresh.owed += BASE_LEN + KV_MIN(own64(p + BASE_LEN + PIECE_BYTES), (uint64_t)1 << 40);
 	return 0;
 }
 
 void guard_answered(struct guard *g, uint64_t n)
 {
-	g->owed -= KV_MIN(n, g->owed);
+	uint64_t old = KV_MIN(n, g->old.owed);
+	g->old.owed -= old;
+	reads_age(g);
+	g->old.owed -= KV_MIN(n - old, g->old.owed);
 }
 
 /* Whether the first 16 bytes begin something that is allowed, and its length as a unit; 0: *why. */

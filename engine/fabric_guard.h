@@ -34,6 +34,12 @@ enum {
 	GUARD_READS_MAX = 8192           /* reads that a peer may have under way on one connection */
 };
 
+/* Some read requests, and the bytes that our answers to them still have to send, at most. */
+struct guard_reads {
+	uint32_t count;
+	uint64_t owed;
+};
+
 /* One connection. From guard_init on the caller's; nothing in it needs an end. */
 struct guard {
 	const struct guard_rules *rules;
@@ -41,8 +47,7 @@ struct guard {
 	bool begun;         /* the connection is set up: what comes is data */
 	bool indexed;       /* `index` is known */
 	uint32_t index;     /* rxm: our name for this connection, which every message of the peer repeats */
-	uint32_t reads;     /* read requests of the peer since what it read had been sent */
-	uint64_t owed;      /* bytes that our answers to them still have to send, at most */
+	struct guard_reads old, fresh; /* read requests of the peer: fresh are those behind the old ones */
 };
 
 /* guard_request -- judge what lies in a socket that was accepted. 1: a whole connect request and nothing else, with the

@@ -302,6 +302,32 @@ static void nobody_takes_the_place_of_an_endpoint_that_we_connected_to(void **st
 	node_close(&b);
 }
 
+/* A client that makes its session anew forgets a server's endpoint for a moment, while its connection to it goes on. */
+static void nobody_takes_the_place_of_an_endpoint_that_was_forgotten_for_a_moment(void **state)
+{
+	struct node a = {0}, b = {0};
+	struct result r = {0}, again = {0};
+	(void)state;
+	open_node(&a);
+	open_node(&b);
+	struct te_peer *ab = node_peer(&a, &b), *ba = node_peer(&b, &a);
+	te_msg_send(a.te, ab, 0, msg_for(&a, &r, "hello", 5), KV_NEVER);
+	WAIT(b.messages == 1 && r.done == 1);
+	te_peer_close(&ab);
+	ab = node_peer(&a, &b);
+	int fd = caller_asking(&a, "127.0.0.1", ntohs(address_of(&b).sin_port));
+	node_poll_for(300000000);
+	assert_false(answered(fd));
+	te_msg_send(a.te, ab, 0, msg_for(&a, &again, "hello again", 11), KV_NEVER);
+	WAIT(b.messages == 2 && again.done == 1);
+	assert_int_equal(again.status, 0);
+	close(fd);
+	te_peer_close(&ab);
+	te_peer_close(&ba);
+	node_close(&a);
+	node_close(&b);
+}
+
 static void half_a_message_costs_no_receive(void **state)
 {
 	enum { TIMES = 1500 }; /* more than there are receives */
@@ -470,6 +496,7 @@ int main(void)
 		cmocka_unit_test_setup(who_says_nothing_or_comes_twice_waits_five_seconds_and_goes, node_forget_all),
 		cmocka_unit_test_setup(what_no_peer_sends_ends_the_connection_and_harms_nobody, node_forget_all),
 		cmocka_unit_test_setup(nobody_takes_the_place_of_an_endpoint_that_we_connected_to, node_forget_all),
+		cmocka_unit_test_setup(nobody_takes_the_place_of_an_endpoint_that_was_forgotten_for_a_moment, node_forget_all),
 		cmocka_unit_test_setup(half_a_message_costs_no_receive, node_forget_all),
 		cmocka_unit_test_setup(who_is_no_peer_any_more_is_let_go, node_forget_all),
 		cmocka_unit_test_setup(a_fence_turns_away_who_waits_and_the_new_door_lets_peers_in, node_forget_all),

@@ -212,6 +212,24 @@ static void reads_are_bounded_by_what_the_reader_takes(void **state)
 	assert_int_equal(guard_walk(&g, p, n, &why), -1);
 }
 
+/* One that reads all the time never has all its answers: what it has asked for since then is not what counts. */
+static void a_reader_that_is_never_idle_may_go_on(void **state)
+{
+	enum { UNDER_WAY = 16, LEN = 1 << 20 };
+	uint8_t p[64];
+	const char *why;
+	struct guard g;
+	size_t n = lf_write(p, 2, NULL, 0, LEN, 99);
+	(void)state;
+	guard_ready(&g, &reading);
+	for (unsigned i = 0; i < UNDER_WAY; i++)
+		assert_int_equal(guard_walk(&g, p, n, &why), n);
+	for (unsigned i = 0; i < 3 * GUARD_READS_MAX; i++) {
+		guard_answered(&g, 16 + LEN);
+		assert_int_equal(guard_walk(&g, p, n, &why), n);
+	}
+}
+
 static void nothing_is_read_where_nothing_may_be(void **state)
 {
 	struct guard_rules rules = reading;
@@ -433,6 +451,7 @@ int main(void)
 		cmocka_unit_test(a_write_with_bytes_and_immediate_is_no_peers_over_rxm),
 		cmocka_unit_test(messages_before_the_connection_has_an_index_are_not_let_through),
 		cmocka_unit_test(reads_are_bounded_by_what_the_reader_takes),
+		cmocka_unit_test(a_reader_that_is_never_idle_may_go_on),
 		cmocka_unit_test(nothing_is_read_where_nothing_may_be),
 		cmocka_unit_test(an_answer_sets_the_connection_up_and_nothing_else_does),
 		cmocka_unit_test(streams_are_handed_on_in_whole_units),
