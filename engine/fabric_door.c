@@ -17,7 +17,8 @@
  * is readable; so the doorkeeper knocks, with a connection of its own to that socket, and hands over the one that waited when the provider answers.
  *
  * An endpoint that is connected, by us or by itself, keeps its connection: whoever claims it as well waits for its end, then goes. So nobody on a peer's host takes
- * the place of that peer; the peer itself comes back only when its first connection has gone, which both ends see.
+ * the place of that peer; the peer itself comes back only when its first connection has gone, which both ends see:
+ * where one did not, because a packet was lost, the kernel is told to ask (conn_probe).
  * That holds while we forget the peer for a moment, too: its endpoint is kept until its connections are closed.
  *
  * A descriptor finds its connection in a table of two levels (`watch`), read without a lock: a descriptor is entered before the provider has it and
@@ -85,6 +86,7 @@ struct conn {
 	int fd;
 	bool accepted;        /* else we made it */
 	bool set_up;          /* what we had to send for it was seen */
+	bool probed;          /* the kernel asks the other side whether it still has it */
 	struct sockaddr_storage peer;
 };
 
@@ -460,6 +462,20 @@ static bool endpoint_taken(const struct endpoint *e)
 	return (e->conn && conn_lives(e->conn)) || (e->made && e->made->stream.guard.begun && conn_lives(e->made));
 }
 
+/* Its other side may have ended it without our hearing so: the packet was lost, or the host. Its kernel answers a probe at once, with a reset if it
+ * knows nothing of the connection. */
+static void conn_probe(struct conn *c)
+{
+	const int on = 1, seconds = 1, times = 10;
+	if (!c || c->probed)
+		return;
+	c->probed = true;
+	(void)setsockopt(c->fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof(seconds));
+	(void)setsockopt(c->fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof(seconds));
+	(void)setsockopt(c->fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof(times));
+	(void)setsockopt(c->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+}
+
 /* 1: it may be handed over, to *end. 0: it waits on. -1: it was turned away, and is not in the list any more. */
 static int waiting_judge(struct door *d, unsigned i, struct endpoint **end)
 {
@@ -483,6 +499,8 @@ static int waiting_judge(struct door *d, unsigned i, struct endpoint **end)
 	}
 	if (rc == 1 && endpoint_taken(*end)) {
 		w->twice = true;
+		conn_probe((*end)->conn);
+		conn_probe((*end)->made);
 		return 0;
 	}
 	return rc;

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -246,6 +247,38 @@ static void who_says_nothing_or_comes_twice_waits_five_seconds_and_goes(void **s
 	close(first);
 	close(second);
 	close(silent);
+	te_peer_close(&peer);
+	node_close(&n);
+}
+
+/* Close it so that the other side hears nothing of it: as when the network loses the last packet. False: not permitted. */
+static bool vanish(int fd)
+{
+	int on = 1;
+	if (setsockopt(fd, IPPROTO_TCP, TCP_REPAIR, &on, sizeof(on)))
+		return false;
+	close(fd);
+	return true;
+}
+
+static void a_peer_whose_end_was_not_heard_of_comes_back(void **state)
+{
+	struct node n = {0};
+	(void)state;
+	open_node(&n);
+	struct te_peer *peer = known(&n, PEER_PORT);
+	int first = caller_asking(&n, "127.0.0.1", PEER_PORT);
+	WAIT(answered(first));
+	if (!vanish(first)) {
+		close(first);
+		te_peer_close(&peer);
+		node_close(&n);
+		skip();
+	}
+	int second = caller_asking(&n, "127.0.0.1", PEER_PORT);
+	WAIT(answered(second) || ended(second));
+	assert_true(answered(second));
+	close(second);
 	te_peer_close(&peer);
 	node_close(&n);
 }
@@ -494,6 +527,7 @@ int main(void)
 		cmocka_unit_test_setup(a_claim_that_nobody_announced_is_turned_away, node_forget_all),
 		cmocka_unit_test_setup(an_endpoint_that_is_connected_keeps_its_connection, node_forget_all),
 		cmocka_unit_test_setup(who_says_nothing_or_comes_twice_waits_five_seconds_and_goes, node_forget_all),
+		cmocka_unit_test_setup(a_peer_whose_end_was_not_heard_of_comes_back, node_forget_all),
 		cmocka_unit_test_setup(what_no_peer_sends_ends_the_connection_and_harms_nobody, node_forget_all),
 		cmocka_unit_test_setup(nobody_takes_the_place_of_an_endpoint_that_we_connected_to, node_forget_all),
 		cmocka_unit_test_setup(nobody_takes_the_place_of_an_endpoint_that_was_forgotten_for_a_moment, node_forget_all),
