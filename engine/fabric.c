@@ -646,6 +646,23 @@ int fab_write(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, u
 	return (int)fi_write(fab->ep, buf, len, desc_of(mr), to, addr, key, ctx);
 }
 
+/* The guard is told what will be answered. */
+static int read_guarded(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, uint64_t from, uint64_t addr, uint64_t key,
+			struct fab_ctx *ctx)
+{
+	_Alignas(16) uint8_t blob[KV_ADDR_MAX];
+	size_t blob_len = sizeof(blob);
+	int rc;
+	if (fi_av_lookup(fab->av, from, blob, &blob_len) || blob_len > sizeof(blob))
+		return -KV_EPROVIDER;
+	if (!door_may_read(fab->door, blob, blob_len))
+		return -EAGAIN;
+	rc = (int)fi_read(fab->ep, buf, len, desc_of(mr), from, addr, key, ctx);
+	if (rc == 0)
+		door_reads(fab->door, blob, blob_len, len);
+	return rc;
+}
+
 int fab_read(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, uint64_t from, uint64_t addr, uint64_t key,
 	     struct fab_ctx *ctx)
 {
@@ -653,5 +670,7 @@ int fab_read(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, uint64_t
 	if (KV_UNLIKELY(rc != 0))
 		return rc;
 	ctx_arm(fab, ctx, 1);
+	if (fab->door)
+		return read_guarded(fab, buf, len, mr, from, addr, key, ctx);
 	return (int)fi_read(fab->ep, buf, len, desc_of(mr), from, addr, key, ctx);
 }

@@ -430,6 +430,7 @@ static void conn_free(struct conn *c)
 	}
 	kv_list_del(&c->node);
 	stream_fini(&c->stream);
+	free(c->stream.guard.asked);
 	free(c);
 	attend(d);
 	door_unref(d);
@@ -955,6 +956,45 @@ void door_readable(struct door *d)
 {
 	pthread_mutex_lock(&lock);
 	d->rules.readable = true;
+	pthread_mutex_unlock(&lock);
+}
+
+/* The provider keeps one of the two; what is noted with the other is never asked for. */
+static struct guard *guards_of(struct door *d, const void *addr, size_t len, struct guard **out_other)
+{
+	struct sockaddr_storage a;
+	struct endpoint *e = address_take(addr, len, &a) ? endpoint_find(d, &a, port_of(&a)) : NULL;
+	*out_other = e && e->conn && e->made ? &e->made->stream.guard : NULL;
+	return !e ? NULL : e->conn ? &e->conn->stream.guard : e->made ? &e->made->stream.guard : NULL;
+}
+
+static bool ask_room(struct guard *g)
+{
+	if (g && !g->asked)
+		g->asked = calloc(GUARD_ASKED_MAX, sizeof(g->asked[0]));
+	return !g || guard_may_ask(g);
+}
+
+bool door_may_read(struct door *d, const void *addr, size_t len)
+{
+	struct guard *g, *other;
+	bool room;
+	pthread_mutex_lock(&lock);
+	g = guards_of(d, addr, len, &other);
+	room = ask_room(g) && ask_room(other);
+	pthread_mutex_unlock(&lock);
+	return room;
+}
+
+void door_reads(struct door *d, const void *addr, size_t len, uint64_t bytes)
+{
+	struct guard *g, *other;
+	pthread_mutex_lock(&lock);
+	g = guards_of(d, addr, len, &other);
+	if (g)
+		guard_ask(g, bytes);
+	if (other)
+		guard_ask(other, bytes);
 	pthread_mutex_unlock(&lock);
 }
 

@@ -50,6 +50,11 @@ void door_forbid(struct door *d, const void *addr, size_t len);
 /* door_readable -- memory was registered for reads by peers. */
 void door_readable(struct door *d);
 
+/* door_may_read -- whether a read from a peer's endpoint may be posted now; if not, later. door_reads -- it was: of so many bytes. Between the two nothing is
+ * polled. */
+bool door_may_read(struct door *d, const void *addr, size_t len);
+void door_reads(struct door *d, const void *addr, size_t len, uint64_t bytes);
+
 /* door_poll -- with each poll of the endpoint: those who wait are looked at. Costs a load when nobody does. */
 void door_poll(struct door *d);
 

@@ -14,7 +14,10 @@
  * The layouts are libfabric's wire protocol, the same in 1.17, 1.22, 2.1 and 2.6 (read in their sources); each header has a version, and one
  * that is not known here is refused. Numbers are in the sender's byte order; the connect request tells, and only ours is let in.
  *
- * Keys, addresses and lengths of memory are the provider's to check, which it does. */
+ * Answers to our reads must come in the order in which we asked, each as long as was asked for: the provider takes any length, believes a
+ * short one and makes room for a long one.
+ *
+ * Keys, addresses and lengths of memory are the provider's to check, which it does, but for sums that wrap. */
 #include "engine/fabric_guard.h"
 
 #include <string.h>
@@ -24,7 +27,9 @@ enum {
 	CTRL_VERSION = 0,
 	CTRL_TYPE = 1,
 	CTRL_SEG_SIZE = 2, /* in network order when a connection is set up */
+	CTRL_SEG_NO = 4,
 	CTRL_CONN_ID = 8,
+	CTRL_MSG_ID = 16,
 	CTRL_CONN_DATA = 24, /* 1 in the sender's byte order */
 	CTRL_LEN = 32
 };
@@ -37,6 +42,8 @@ enum {
 	RXM_SETUP_CTRL = 2,
 	RXM_SETUP_OP = 3,
 	RXM_SETUP_PORT = 4,
+	RXM_SETUP_FLOW = 6, /* 0 to 2 */
+	RXM_SETUP_PADDING = 7,
 	RXM_SETUP_EAGER = 8,
 	RXM_SETUP_INDEX = 16,
 	RXM_REQUEST_LEN = 24,
@@ -45,7 +52,7 @@ enum {
 enum { RXM_SETUP_V = 1, RXM_BIG_ENDIAN = 1, RXM_LITTLE_ENDIAN = 2, RXM_CTRL_V = 4, RXM_OP_V = 3 };
 
 /* The tcp provider's own (struct xnet_rdm_cm). */
-enum { XNET_SETUP_PORT = 2, XNET_SETUP_LEN = 8 };
+enum { XNET_SETUP_FEATURES = 1, XNET_SETUP_PORT = 2, XNET_SETUP_LEN = 8 };
 
 /* The header of everything else (struct tcpx_base_hdr, xnet_base_hdr). */
 enum {
@@ -124,6 +131,8 @@ static int rxm_request(const struct guard_rules *rules, const uint8_t *p, uint16
 		return wrong(why, "its byte order is not ours");
 	if (own32(p + RXM_SETUP_EAGER) != rules->eager_bytes)
 		return wrong(why, "its eager limit (FI_OFI_RXM_BUFFER_SIZE) is not ours");
+	if (p[RXM_SETUP_FLOW] > 2 || p[RXM_SETUP_PADDING])
+		return wrong(why, "its connect request has something in a field that is not used");
 	*out_port = own16(p + RXM_SETUP_PORT);
 	return 1;
 }
@@ -143,6 +152,10 @@ int guard_request(const struct guard_rules *rules, const uint8_t *data, size_t n
 		return wrong(why, "its connect request has another length than ours have");
 	if (own64(data + CTRL_CONN_DATA) != 1)
 		return wrong(why, "its byte order is not ours");
+	/* A feature of libfabric 2.2 among them: that the peer is not to be connected to, which the provider then believes of it for ever. */
+	if (own32(data + CTRL_SEG_NO) || own64(data + CTRL_CONN_ID) || own64(data + CTRL_MSG_ID) ||
+	    (rules->format == GUARD_XNET && data[CTRL_LEN + XNET_SETUP_FEATURES]))
+		return wrong(why, "its connect request has something in a field that is not used");
 	if (rules->format == GUARD_RXM)
 		return rxm_request(rules, data + CTRL_LEN, out_port, why);
 	*out_port = net16(data + CTRL_LEN + XNET_SETUP_PORT);
@@ -225,11 +238,19 @@ static size_t pieces_at(const uint8_t *p)
 	return own16(p + BASE_FLAGS) & FLAG_IMMEDIATE ? BASE_LEN + IMMEDIATE_LEN : BASE_LEN;
 }
 
+/* The provider compares address plus length with the end of a region, and the sum may wrap: a key for one region was one for all memory. */
+static int piece_judge(const uint8_t *piece, const char **why)
+{
+	return (own64(piece) | own64(piece + PIECE_BYTES)) >> 62 ? wrong(why, "a range of memory that is longer than there is") : 0;
+}
+
 static int write_judge(struct guard *g, const uint8_t *p, const char **why)
 {
 	uint64_t payload = own64(p + BASE_SIZE) - p[BASE_HEADER];
 	if (own64(p + pieces_at(p) + PIECE_BYTES) != payload)
 		return wrong(why, "a write whose two sizes differ");
+	if (piece_judge(p + pieces_at(p), why))
+		return -1;
 	if (g->rules->format == GUARD_RXM && own16(p + BASE_FLAGS) && payload)
 		return wrong(why, "a write with both bytes and an immediate");
 	g->skip = payload;
@@ -253,6 +274,8 @@ static int read_judge(struct guard *g, const uint8_t *p, const char **why)
 		return wrong(why, "a read, where nothing may be read");
 	if (own64(p + BASE_SIZE) != p[BASE_HEADER])
 		return wrong(why, "a read with bytes");
+	if (piece_judge(p + BASE_LEN, why))
+		return -1;
 	reads_age(g);
 	if (g->old.count + ++g->fresh.count > GUARD_READS_MAX)
 		return wrong(why, "more reads than it takes answers to");
@@ -266,6 +289,30 @@ void guard_answered(struct guard *g, uint64_t n)
 	g->old.owed -= old;
 	reads_age(g);
 	g->old.owed -= KV_MIN(n - old, g->old.owed);
+}
+
+bool guard_may_ask(const struct guard *g)
+{
+	return g->asked && g->num_asked < GUARD_ASKED_MAX;
+}
+
+void guard_ask(struct guard *g, uint64_t bytes)
+{
+	if (guard_may_ask(g))
+		g->asked[(g->asked_at + g->num_asked++) % GUARD_ASKED_MAX] = bytes;
+}
+
+static int answer_judge(struct guard *g, const uint8_t *p, const char **why)
+{
+	uint64_t bytes = own64(p + BASE_SIZE) - BASE_LEN;
+	if (g->num_asked == 0)
+		return wrong(why, "an answer to a read, where none is made");
+	if (g->asked[g->asked_at] != bytes)
+		return wrong(why, "an answer of another length than was asked for");
+	g->asked_at = (g->asked_at + 1) % GUARD_ASKED_MAX;
+	g->num_asked--;
+	g->skip = bytes;
+	return 0;
 }
 
 /* Whether the first 16 bytes begin something that is allowed, and its length as a unit; 0: *why. */
@@ -318,8 +365,7 @@ static int data_judge(struct guard *g, const uint8_t *p, const char **why)
 	case OP_READ:
 		return read_judge(g, p, why);
 	default:
-		g->skip = own64(p + BASE_SIZE) - BASE_LEN;
-		return 0;
+		return answer_judge(g, p, why);
 	}
 }
 

@@ -31,7 +31,8 @@ struct guard_rules {
 enum {
 	GUARD_REQUEST_MAX = 56,          /* bytes of a connect request */
 	GUARD_UNIT_MAX = KV_MSG_MAX + 80, /* bytes of what is judged as a whole: a message with its headers */
-	GUARD_READS_MAX = 8192           /* reads that a peer may have under way on one connection */
+	GUARD_READS_MAX = 8192,          /* reads that a peer may have under way on one connection */
+	GUARD_ASKED_MAX = 2048           /* ... and we */
 };
 
 /* Some read requests, and the bytes that our answers to them still have to send, at most. */
@@ -47,6 +48,8 @@ struct guard {
 	bool begun;         /* the connection is set up: what comes is data */
 	bool indexed;       /* `index` is known */
 	uint32_t index;     /* rxm: our name for this connection, which every message of the peer repeats */
+	uint64_t *asked;    /* GUARD_ASKED_MAX lengths of reads of ours, in a ring from asked_at on; the caller's. NULL: none can be made */
+	uint32_t asked_at, num_asked;
 	struct guard_reads old, fresh; /* read requests of the peer: fresh are those behind the old ones */
 };
 
@@ -68,6 +71,10 @@ ssize_t guard_walk(struct guard *g, const uint8_t *data, size_t n, const char **
 /* guard_need -- how long the unit is that begins here, as far as n bytes of it tell: read so many, then ask again. At most GUARD_UNIT_MAX;
  * 0: it is no unit (guard_walk says why). */
 size_t guard_need(const struct guard *g, const uint8_t *data, size_t n);
+
+/* guard_may_ask -- whether there is room for one more read of ours. guard_ask -- it was posted, and will be answered with so many bytes. */
+bool guard_may_ask(const struct guard *g);
+void guard_ask(struct guard *g, uint64_t bytes);
 
 /* guard_answered -- n bytes were sent to the peer. */
 void guard_answered(struct guard *g, uint64_t n);

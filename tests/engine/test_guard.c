@@ -46,7 +46,8 @@ static void a_part_of_a_request_may_become_one_and_more_than_one_is_none(void **
 /* Bytes of a request that the provider or we go by: with another value it is refused. */
 static void each_field_of_a_request_counts(void **state)
 {
-	static const uint8_t rxm_fields[] = {0, 1, 2, 3, 24, 31, 32, 33, 34, 35, 40, 43}, xnet_fields[] = {0, 1, 2, 3, 24, 31};
+	static const uint8_t rxm_fields[] = {0, 1, 2, 3, 4, 8, 15, 16, 23, 24, 31, 32, 33, 34, 35, 38, 39, 40, 43},
+			     xnet_fields[] = {0, 1, 2, 3, 4, 8, 16, 24, 31, 33};
 	uint8_t p[64];
 	uint16_t port;
 	const char *why;
@@ -232,6 +233,7 @@ static void a_reader_that_is_never_idle_may_go_on(void **state)
 
 static void nothing_is_read_where_nothing_may_be(void **state)
 {
+	static uint64_t asked[GUARD_ASKED_MAX];
 	struct guard_rules rules = reading;
 	uint8_t p[64];
 	const char *why;
@@ -242,8 +244,55 @@ static void nothing_is_read_where_nothing_may_be(void **state)
 	assert_int_equal(guard_walk(&g, p, lf_write(p, 2, NULL, 0, 100, 99), &why), -1);
 	/* But what we asked for ourselves may be answered. */
 	guard_ready(&g, &rules);
+	g.asked = asked;
+	guard_ask(&g, 5000);
 	assert_int_equal(guard_walk(&g, p, lf_base(p, 3, 0, 1, 16, 16 + 5000), &why), 16);
 	assert_int_equal(g.skip, 5000);
+}
+
+/* In order, each as long as was asked for, and no more of them. */
+static void answers_are_what_was_asked_for(void **state)
+{
+	static uint64_t asked[GUARD_ASKED_MAX];
+	uint8_t p[64];
+	const char *why;
+	struct guard g;
+	(void)state;
+	guard_ready(&g, &reading);
+	assert_false(guard_may_ask(&g)); /* there is nowhere to note it */
+	g.asked = asked;
+	for (unsigned round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < GUARD_ASKED_MAX; i++) {
+			assert_true(guard_may_ask(&g));
+			guard_ask(&g, i);
+		}
+		assert_false(guard_may_ask(&g));
+		for (unsigned i = 0; i < GUARD_ASKED_MAX; i++) {
+			assert_int_equal(guard_walk(&g, p, lf_base(p, 3, 0, 0, 16, 16 + i), &why), 16);
+			g.skip = 0;
+		}
+	}
+	assert_int_equal(guard_walk(&g, p, lf_base(p, 3, 0, 0, 16, 16), &why), -1);
+	for (int other = -1; other <= 1; other += 2) {
+		guard_ready(&g, &reading);
+		g.asked = asked;
+		guard_ask(&g, 4096);
+		assert_int_equal(guard_walk(&g, p, lf_base(p, 3, 0, 0, 16, 16 + 4096 + (uint64_t)other), &why), -1);
+	}
+}
+
+static void ranges_that_wrap_are_no_peers(void **state)
+{
+	static const struct { uint64_t at, len; } ranges[] = {{4096, UINT64_MAX - 4095}, {UINT64_MAX - 10, 64}, {1ull << 63, 8}, {0, 1ull << 62}};
+	uint8_t p[64];
+	const char *why;
+	struct guard g;
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(ranges); i++)
+		for (uint8_t op = 2; op <= 4; op += 2) {
+			guard_ready(&g, &reading);
+			assert_int_equal(guard_walk(&g, p, lf_write(p, op, NULL, ranges[i].at, ranges[i].len, 99), &why), -1);
+		}
 }
 
 /* ---- the connections that we make ---- */
@@ -453,6 +502,8 @@ int main(void)
 		cmocka_unit_test(reads_are_bounded_by_what_the_reader_takes),
 		cmocka_unit_test(a_reader_that_is_never_idle_may_go_on),
 		cmocka_unit_test(nothing_is_read_where_nothing_may_be),
+		cmocka_unit_test(answers_are_what_was_asked_for),
+		cmocka_unit_test(ranges_that_wrap_are_no_peers),
 		cmocka_unit_test(an_answer_sets_the_connection_up_and_nothing_else_does),
 		cmocka_unit_test(streams_are_handed_on_in_whole_units),
 		cmocka_unit_test(what_is_read_in_small_pieces_is_judged_first),

@@ -41,6 +41,8 @@ static ssize_t sock_recvmsg(int fd, struct msghdr *msg, int flags)
 	return sock_recv(fd, msg->msg_iov[0].iov_base, msg->msg_iov[0].iov_len, flags);
 }
 
+static uint64_t asked[GUARD_ASKED_MAX];
+
 static const struct stream_calls calls = {sock_recv, sock_recvmsg};
 
 /* What the provider is given when receives bring at most `most` bytes, into a room of so many. *refused: it ended with what no peer sends. */
@@ -57,6 +59,9 @@ static size_t given(const struct guard_rules *rules, bool accepted, const uint8_
 	stream_init(&s, rules, accepted);
 	s.guard.skip = 0;
 	s.guard.indexed = true;
+	s.guard.asked = asked;
+	guard_ask(&s.guard, 10);
+	guard_ask(&s.guard, 300);
 	s.guard.index = INDEX;
 	while (n + room <= GOT_MAX) {
 		struct iovec iov = {got + n, room};
