@@ -130,13 +130,14 @@ static _Atomic(_Atomic(struct watched *) *) watch_page[WATCH_PAGES];
 static int our_accept(int fd, struct sockaddr *addr, socklen_t *len);
 static int our_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags);
 static ssize_t our_recv(int fd, void *buf, size_t len, int flags);
+static ssize_t our_recv_chk(int fd, void *buf, size_t len, size_t room, int flags);
 static ssize_t our_recvmsg(int fd, struct msghdr *msg, int flags);
 static ssize_t our_send(int fd, const void *buf, size_t len, int flags);
 static ssize_t our_sendmsg(int fd, const struct msghdr *msg, int flags);
 static int our_connect(int fd, const struct sockaddr *addr, socklen_t len);
 static int our_close(int fd);
 
-enum { CALL_ACCEPT, CALL_ACCEPT4, CALL_RECV, CALL_RECVMSG, CALL_SEND, CALL_SENDMSG, CALL_CONNECT, CALL_CLOSE, CALLS };
+enum { CALL_ACCEPT, CALL_ACCEPT4, CALL_RECV, CALL_RECV_CHK, CALL_RECVMSG, CALL_SEND, CALL_SENDMSG, CALL_CONNECT, CALL_CLOSE, CALLS };
 
 /* A function's address as the table of imports has it. */
 #define AS_DATA(function) ((void *)(uintptr_t)(function))
@@ -145,6 +146,8 @@ static struct import imports[CALLS] = {
 	[CALL_ACCEPT] = {"accept", AS_DATA(our_accept), AS_DATA(accept), true, NULL, 0},
 	[CALL_ACCEPT4] = {"accept4", AS_DATA(our_accept4), AS_DATA(accept4), false, NULL, 0},
 	[CALL_RECV] = {"recv", AS_DATA(our_recv), AS_DATA(recv), true, NULL, 0},
+	/* What recv is called where a compiler was asked to look at sizes (_FORTIFY_SOURCE). */
+	[CALL_RECV_CHK] = {"__recv_chk", AS_DATA(our_recv_chk), AS_DATA(recv), false, NULL, 0},
 	[CALL_RECVMSG] = {"recvmsg", AS_DATA(our_recvmsg), AS_DATA(recvmsg), true, NULL, 0},
 	[CALL_SEND] = {"send", AS_DATA(our_send), AS_DATA(send), true, NULL, 0},
 	[CALL_SENDMSG] = {"sendmsg", AS_DATA(our_sendmsg), AS_DATA(sendmsg), true, NULL, 0},
@@ -716,6 +719,12 @@ static ssize_t our_recv(int fd, void *buf, size_t len, int flags)
 	return c && !(flags & MSG_PEEK) ? conn_recv(c, fd, &iov, 1, flags) : before.receive.recv(fd, buf, len, flags);
 }
 
+/* A caller whose buffer is too small would be ended by the C library; here it is told. */
+static ssize_t our_recv_chk(int fd, void *buf, size_t len, size_t room, int flags)
+{
+	return our_recv(fd, buf, KV_MIN(len, room), flags);
+}
+
 static ssize_t our_recvmsg(int fd, struct msghdr *msg, int flags)
 {
 	struct conn *c = conn_find(fd);
@@ -785,9 +794,11 @@ static ssize_t our_sendmsg(int fd, const struct msghdr *msg, int flags)
 
 /* ---- connecting and closing ---- */
 
-static void conn_expect(int fd, const struct sockaddr_storage *peer)
+/* False: it would go unguarded, for want of memory. */
+static bool conn_expect(int fd, const struct sockaddr_storage *peer)
 {
 	struct conn *stale = conn_find(fd); /* closed by somebody who is not libfabric */
+	bool good = true;
 	pthread_mutex_lock(&lock);
 	if (stale)
 		conn_free(stale);
@@ -795,18 +806,20 @@ static void conn_expect(int fd, const struct sockaddr_storage *peer)
 		struct door *d = KV_LIST_ENTRY(n, struct door, node);
 		if (!d->open || !endpoint_find(d, peer, port_of(peer)))
 			continue;
-		/* Without memory it goes unguarded, as all do where there is no door. */
-		(void)conn_make(d, fd, peer, NULL);
+		good = conn_make(d, fd, peer, NULL) != NULL;
 		break;
 	}
 	pthread_mutex_unlock(&lock);
+	return good;
 }
 
 static int our_connect(int fd, const struct sockaddr *addr, socklen_t len)
 {
 	struct sockaddr_storage peer;
-	if (address_take(addr, len, &peer))
-		conn_expect(fd, &peer);
+	if (address_take(addr, len, &peer) && !conn_expect(fd, &peer)) {
+		errno = ENOMEM;
+		return -1;
+	}
 	return before.connect(fd, addr, len);
 }
 

@@ -315,6 +315,12 @@ static int answer_judge(struct guard *g, const uint8_t *p, const char **why)
 	return 0;
 }
 
+/* One that is longer than rxm's buffers would cost it a receive. */
+static uint64_t message_max(const struct guard_rules *rules)
+{
+	return rules->format == GUARD_RXM ? KV_MIN((uint32_t)KV_MSG_MAX, rules->eager_bytes) : KV_MSG_MAX;
+}
+
 /* Whether the first 16 bytes begin something that is allowed, and its length as a unit; 0: *why. */
 static size_t base_len(const struct guard *g, const uint8_t *p, const char **why)
 {
@@ -330,7 +336,7 @@ static size_t base_len(const struct guard *g, const uint8_t *p, const char **why
 	switch (p[BASE_OP]) {
 	case OP_MESSAGE:
 		*why = "a message that is too short or too long";
-		return size > least && size <= least + KV_MSG_MAX ? (size_t)size : 0;
+		return size > least && size <= least + message_max(g->rules) ? (size_t)size : 0;
 	case OP_READ:
 	case OP_WRITE:
 		*why = "a write or read of a kind that we never make";

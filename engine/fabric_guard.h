@@ -31,7 +31,7 @@ struct guard_rules {
 enum {
 	GUARD_REQUEST_MAX = 56,          /* bytes of a connect request */
 	GUARD_UNIT_MAX = KV_MSG_MAX + 80, /* bytes of what is judged as a whole: a message with its headers */
-	GUARD_READS_MAX = 8192,          /* reads that a peer may have under way on one connection */
+	GUARD_READS_MAX = 4096,          /* reads that a peer may have under way on one connection */
 	GUARD_ASKED_MAX = 2048           /* ... and we */
 };
 

@@ -204,8 +204,8 @@ void fab_tcp_settle(struct fab *fab)
 static const char *door_hindered(const struct fab *fab)
 {
 	const char *prefetch = strcmp(fab->quirk->short_name, "net") == 0 ? "FI_NET_PREFETCH_RBUF_SIZE" : "FI_TCP_PREFETCH_RBUF_SIZE";
-	if (fab_env_is_on("FI_TCP_IO_URING"))
-		return "with FI_TCP_IO_URING libfabric takes connections past it; unset that";
+	if (fab_env_is_on("FI_TCP_IO_URING") || fab_env_is_on("FI_NET_IO_URING"))
+		return "with FI_TCP_IO_URING (FI_NET_IO_URING) libfabric takes connections past it; unset that";
 	if (getenv(prefetch) && fab_env_number(prefetch, 0) < 2 * (uint64_t)GUARD_UNIT_MAX)
 		return "FI_TCP_PREFETCH_RBUF_SIZE is below 8352, which it needs; unset that";
 	return NULL;
