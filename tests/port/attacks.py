@@ -38,7 +38,7 @@ class Attacker:
         self.lines, self.stop, self.threads = [], threading.Event(), []
         self.greeted = self.accepted = self.refused = 0
         self.silences = world.silences.setdefault((target, place), [0])  # greetings in a row that were not answered
-        self.end = time.monotonic() + (1.5 if short else 40)
+        self.end = time.monotonic() + (1.5 if short else 12)
         self.watched = []
 
     def look(self):

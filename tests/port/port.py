@@ -26,6 +26,7 @@ from world import World
 
 SHORT = os.environ.get("PORT_SHORT", "") not in ("", "0")
 GROUPS = {"forged": "message", "place": "message", "request": "message"}  # of families, when short; all others are one
+BITE = ("ack", "tagged", "half-request", "silent-5000")
 TARGETS = {"server": "kv-server", "honest": "an embedding process", "bench": "kv-bench"}
 
 
@@ -196,6 +197,22 @@ class Runner:
             self.tap.line(not bad, name, bad, provider=provider, target=target, place=place, attack="mutations")
             print("#: %s: seed %d, %d connections, %d of them accepted, %d messages" % (name, self.args.seed, met.connections, met.accepted, met.messages))
 
+    def bites(self, provider):
+        """A table that harms nobody proves nothing: without a doorkeeper some attack must."""
+        name, harm = "%s: without a doorkeeper the attacks do harm" % provider, []
+        for attack in BITE:
+            self.drop()
+            try:
+                self.world = World(provider, self.args.seed, ["--door", "off"])
+            except RuntimeError as e:
+                self.tap.line(False, name, [str(e)], provider=provider, attack="bite")
+                return
+            harm += self.make([r for r in attacks.TABLE if r.name == attack], provider, "server", "stranger")
+            if harm:
+                break
+        self.drop()
+        self.tap.line(bool(harm), name, [] if harm else ["%s harmed nobody" % ", ".join(BITE)], provider=provider, attack="bite")
+
     def run(self):
         t0 = time.monotonic()
         for provider in self.args.provider:
@@ -206,6 +223,8 @@ class Runner:
                 continue
             if self.args.attacks:
                 self.provider_run(provider)
+                if not SHORT and not self.args.only:
+                    self.bites(provider)
             if self.args.seconds > 0:
                 self.mutations(provider, self.args.seconds / len(self.args.provider))
         self.drop()

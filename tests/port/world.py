@@ -140,8 +140,8 @@ class Process:
 
 
 class World:
-    def __init__(self, provider, seed):
-        self.provider, self.seed, self.silences = provider, seed, {}
+    def __init__(self, provider, seed, server_options=()):
+        self.provider, self.seed, self.server_options, self.silences = provider, seed, server_options, {}
         self.tmp = tempfile.TemporaryDirectory(prefix="kvrail-port.")
         self.dir = self.tmp.name
         self.psk = os.path.join(self.dir, "psk")
@@ -173,7 +173,7 @@ class World:
     def start(self):
         r, w = os.pipe()
         self.server = Process("kv-server", [self.tool("kv-server"), "--listen-addr", HOME + ":0", "--memory-mb", "256", "--worker-threads", "2", "--provider", self.provider,
-                                            "--psk-file", self.psk, "--log-level", "warn", "--ready-fd", str(w)], self.dir,
+                                            "--psk-file", self.psk, "--log-level", "warn", "--ready-fd", str(w), *self.server_options], self.dir,
                               pass_fds=[w], stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=self.environment)
         os.close(w)
         with os.fdopen(r) as ready:
