@@ -9,7 +9,8 @@
  * There are places for 1024 of them (HANDSHAKES_MAX; fewer when the limit of open files is low: a quarter of it). When
  * all are taken, one more costs the oldest that has said nothing in HANDSHAKE_SILENCE_NS its place: an honest client's
  * first bytes follow its connection at once. When all of them talk, the oldest that takes longer than
- * HANDSHAKE_PATIENCE_NS goes. A handshake that nobody presses ends by its own deadline. Whether an authenticated client
+ * HANDSHAKE_PATIENCE_NS goes. Whoever has left again takes no turn of the HANDSHAKE_RATE and gives its place back at once: else connections that
+ * are reset as soon as they are made, which cost their maker nothing, would keep everybody else waiting. A handshake that nobody presses ends by its own deadline. Whether an authenticated client
  * is admitted is decided later, in conn.c, where it can be told why not.
  *
  * Places, clients and a reserve fit the limit of open files together (files.c). If descriptors are short all the same, other
@@ -17,6 +18,7 @@
  *
  * Rejected: few places and a backlog behind them, where ten thousand silent connections keep everybody out for minutes. */
 #include <errno.h>
+#include <poll.h>
 #include <sys/resource.h>
 
 #include "kvserver/server.h"
@@ -35,10 +37,11 @@ unsigned handshakes_allowed(void)
 	return KV_MAX((unsigned)files.rlim_cur / FILES_SHARE, (unsigned)HANDSHAKES_MIN);
 }
 
-void handshake_rate_await(struct kvs_server *server)
+int handshake_rate_await(struct kvs_server *server, int fd)
 {
 	struct bucket *b = &server->bucket;
 	uint64_t now_ns = loop_now(server->control);
+	int rc;
 
 	b->tokens += (double)(now_ns - b->filled_ns) * HANDSHAKE_RATE / 1e9;
 	if (b->tokens > HANDSHAKE_BURST)
@@ -46,9 +49,13 @@ void handshake_rate_await(struct kvs_server *server)
 	b->filled_ns = now_ns;
 	b->tokens -= 1;
 	if (b->tokens >= 0)
-		return;
+		return 0;
 	control_count(server, WIRE_STAT_HANDSHAKES_DELAYED);
-	co_sleep_await(now_ns + (uint64_t)(-b->tokens / HANDSHAKE_RATE * 1e9));
+	rc = io_poll_await(fd, POLLRDHUP, now_ns + (uint64_t)(-b->tokens / HANDSHAKE_RATE * 1e9));
+	if (rc == -KV_ETIMEOUT)
+		return 0;
+	b->tokens += 1;
+	return rc < 0 ? rc : -KV_EPEERDOWN;
 }
 
 static void place_await(struct kvs_server *server)

@@ -678,15 +678,17 @@ static void handshake_over(struct conn *c, int rc)
 /* Until the client says something: nothing is spent on it before. */
 static int first_bytes_await(struct conn *c)
 {
-	int rc = io_poll_await(c->fd, POLLIN, c->accepted_ns + HANDSHAKE_NS);
+	int rc = io_poll_await(c->fd, POLLIN | POLLRDHUP, c->accepted_ns + HANDSHAKE_NS);
 
 	if (rc < 0)
 		return rc;
 	if (c->closing) /* cut: nothing is begun, so it takes nobody's turn */
 		return -KV_ECANCELED;
+	if (rc & (POLLERR | POLLHUP | POLLRDHUP)) /* nor does one that has left */
+		return -KV_EPEERDOWN;
 	c->talking = true;
-	handshake_rate_await(c->server);
-	return c->closing ? -KV_ECANCELED : 0;
+	rc = handshake_rate_await(c->server, c->fd);
+	return c->closing ? -KV_ECANCELED : rc;
 }
 
 /* TLS and hello. */

@@ -122,8 +122,8 @@ static inline void control_max(struct kvs_server *s, enum wire_stat id, uint64_t
 /* accept_await -- the accept loop, until the listening socket is shut down. */
 void accept_await(struct kvs_server *server);
 
-/* handshake_rate_await -- wait for this handshake's turn. */
-void handshake_rate_await(struct kvs_server *server);
+/* handshake_rate_await -- wait for this handshake's turn. 0, or a code: its client has left, or was cut. */
+int handshake_rate_await(struct kvs_server *server, int fd);
 
 /* handshakes_allowed -- how many may be under way, by the limit of open files. */
 unsigned handshakes_allowed(void);

@@ -623,6 +623,35 @@ static void silent_connections_take_no_handshakes_turn(void **state)
 	told();
 }
 
+/* Who has left takes no handshake's turn, and gives back the one that was promised. */
+static void left_body(void)
+{
+	static int fd[40];
+	struct sockaddr_storage a = server_addr(server);
+	uint64_t delayed = control_stat(WIRE_STAT_HANDSHAKES_DELAYED), refused = control_stat(WIRE_STAT_HANDSHAKES_REFUSED);
+	struct wire_ctrl_msg m;
+	expect(loop_post(server->control, tokens_take, server) == 0);
+	for (unsigned i = 0; i < KV_COUNT(fd); i++) {
+		expect(io_connect_await(&a, sizeof(struct sockaddr_in), &fd[i], soon()) == 0);
+		expect(io_write_all_await(fd[i], "\x16", 1, soon()) == 0);
+	}
+	expect(becomes(WIRE_STAT_HANDSHAKES_DELAYED, delayed + KV_COUNT(fd)));
+	for (unsigned i = 0; i < KV_COUNT(fd); i++)
+		io_close(loop, fd[i]);
+	expect(becomes(WIRE_STAT_HANDSHAKES_REFUSED, refused + KV_COUNT(fd)));
+	expect(control_stat(WIRE_STAT_HANDSHAKES_NOW) == 0);
+	expect(server->bucket.tokens >= -20.0 * HANDSHAKE_RATE);
+	expect(loop_post(server->control, tokens_give, server) == 0);
+	leave(greet(&m));
+}
+
+static void connections_that_have_left_take_no_handshakes_turn(void **state)
+{
+	(void)state;
+	in_coroutine(left_body);
+	told();
+}
+
 /* Like raw, with a receive buffer so small that little of what is not read fits the kernel. */
 static int raw_narrow(const void *bytes, size_t len)
 {
@@ -1495,6 +1524,7 @@ int main(void)
 		cmocka_unit_test(nonsense_on_the_control_connection_is_counted),
 		cmocka_unit_test(what_stalls_and_what_does_not_read_is_cut_and_counted),
 		cmocka_unit_test(silent_connections_take_no_handshakes_turn),
+		cmocka_unit_test(connections_that_have_left_take_no_handshakes_turn),
 		cmocka_unit_test(a_client_that_dies_after_revoke_or_goodbye_is_ended),
 		cmocka_unit_test(after_a_reset_clients_come_back_for_new_addresses),
 		cmocka_unit_test(a_server_with_a_client_stops),
