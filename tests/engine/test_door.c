@@ -117,6 +117,48 @@ static void open_node(struct node *n)
 	assert_string_equal(info.no_door, "");
 }
 
+/* Two engines that know each other, and a connection that a made. */
+struct pair {
+	struct node a, b;
+	struct te_peer *ab, *ba;
+};
+
+static void pair_send(struct pair *p, const char *text, uint64_t messages)
+{
+	struct result r = {0};
+	te_msg_send(p->a.te, p->ab, 0, msg_for(&p->a, &r, text, (uint32_t)strlen(text)), KV_NEVER);
+	WAIT(p->b.messages == messages && r.done == 1);
+	assert_int_equal(r.status, 0);
+}
+
+static void pair_open(struct pair *p)
+{
+	memset(p, 0, sizeof(*p));
+	open_node(&p->a);
+	open_node(&p->b);
+	p->ab = node_peer(&p->a, &p->b);
+	p->ba = node_peer(&p->b, &p->a);
+	pair_send(p, "hello", 1);
+}
+
+static void pair_close(struct pair *p)
+{
+	te_peer_close(&p->ab);
+	te_peer_close(&p->ba);
+	node_close(&p->a);
+	node_close(&p->b);
+}
+
+/* Somebody on b's host claims to be b, while a goes on. */
+static void pair_is_claimed(struct pair *p)
+{
+	int fd = caller_asking(&p->a, "127.0.0.1", ntohs(address_of(&p->b).sin_port));
+	node_poll_for(300000000);
+	assert_false(answered(fd));
+	pair_send(p, "hello again", 2);
+	close(fd);
+}
+
 /* ---- the tests ---- */
 
 static void strangers_are_reset(void **state)
@@ -314,51 +356,23 @@ static void what_no_peer_sends_ends_the_connection_and_harms_nobody(void **state
 /* On the host of a server somebody may claim to be that server, to which the client is connected already. */
 static void nobody_takes_the_place_of_an_endpoint_that_we_connected_to(void **state)
 {
-	struct node a = {0}, b = {0};
-	struct result r = {0}, again = {0};
+	struct pair p;
 	(void)state;
-	open_node(&a);
-	open_node(&b);
-	struct te_peer *ab = node_peer(&a, &b), *ba = node_peer(&b, &a);
-	te_msg_send(a.te, ab, 0, msg_for(&a, &r, "hello", 5), KV_NEVER);
-	WAIT(b.messages == 1 && r.done == 1);
-	int fd = caller_asking(&a, "127.0.0.1", ntohs(address_of(&b).sin_port));
-	node_poll_for(300000000);
-	assert_false(answered(fd));
-	te_msg_send(a.te, ab, 0, msg_for(&a, &again, "hello again", 11), KV_NEVER);
-	WAIT(b.messages == 2 && again.done == 1);
-	assert_int_equal(again.status, 0);
-	close(fd);
-	te_peer_close(&ab);
-	te_peer_close(&ba);
-	node_close(&a);
-	node_close(&b);
+	pair_open(&p);
+	pair_is_claimed(&p);
+	pair_close(&p);
 }
 
 /* A client that makes its session anew forgets a server's endpoint for a moment, while its connection to it goes on. */
 static void nobody_takes_the_place_of_an_endpoint_that_was_forgotten_for_a_moment(void **state)
 {
-	struct node a = {0}, b = {0};
-	struct result r = {0}, again = {0};
+	struct pair p;
 	(void)state;
-	open_node(&a);
-	open_node(&b);
-	struct te_peer *ab = node_peer(&a, &b), *ba = node_peer(&b, &a);
-	te_msg_send(a.te, ab, 0, msg_for(&a, &r, "hello", 5), KV_NEVER);
-	WAIT(b.messages == 1 && r.done == 1);
-	te_peer_close(&ab);
-	ab = node_peer(&a, &b);
-	int fd = caller_asking(&a, "127.0.0.1", ntohs(address_of(&b).sin_port));
-	node_poll_for(300000000);
-	assert_false(answered(fd));
-	te_msg_send(a.te, ab, 0, msg_for(&a, &again, "hello again", 11), KV_NEVER);
-	WAIT(b.messages == 2 && again.done == 1);
-	assert_int_equal(again.status, 0);
-	close(fd);
-	te_peer_close(&ab);
-	te_peer_close(&ba);
-	node_close(&a);
-	node_close(&b);
+	pair_open(&p);
+	te_peer_close(&p.ab);
+	p.ab = node_peer(&p.a, &p.b);
+	pair_is_claimed(&p);
+	pair_close(&p);
 }
 
 static void half_a_message_costs_no_receive(void **state)
