@@ -247,6 +247,7 @@ static void summary(void)
 		{"endpoints rebuilt", s->rebuilds},
 		{"registrations that failed", s->mr_failures},
 		{"messages sent twice", s->duplicates},
+		{"frames that servers dropped as seen before", s->replayed_frames},
 		{"requests that servers dropped as seen before", s->duplicate_requests},
 		{"requests that came after their deadline", s->expired_requests},
 		{"evictions", s->evictions},
