@@ -55,6 +55,7 @@ enum {
 };
 #define WAITING_NS 5000000000ull
 #define GONE_NS    5000000000ull /* after the last peer with an endpoint has gone its connection stays so long */
+#define GONE_LOOK_NS 250000000ull
 #define KNOCK_NS   200000000ull
 
 struct endpoint {
@@ -111,6 +112,7 @@ struct door {
 	struct kv_list ends[BUCKETS], hosts[BUCKETS], conns;
 	struct waiting waiting[WAITING_MAX];
 	unsigned num_waiting, num_gone;
+	uint64_t gone_looked_ns;
 	uint32_t polls;
 	int knock_fd;
 	bool knocked; /* its byte is sent */
@@ -1001,6 +1003,10 @@ void door_readable(struct door *d)
 /* The connections of those who have gone. The provider sees their end and closes them. */
 static void gone_end(struct door *d, uint64_t now)
 {
+	/* All endpoints are looked at: with thousands of them, in each poll, that would be most of what this thread does. */
+	if (now - d->gone_looked_ns < GONE_LOOK_NS)
+		return;
+	d->gone_looked_ns = now;
 	for (unsigned i = 0; d->num_gone && i < BUCKETS; i++)
 		KV_LIST_EACH (n, &d->ends[i]) {
 			struct endpoint *e = KV_LIST_ENTRY(n, struct endpoint, node);
