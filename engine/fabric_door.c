@@ -34,6 +34,7 @@
 #include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -49,10 +50,12 @@ enum {
 	WATCH_PAGE = 4096,      /* descriptors of one page of the table */
 	WATCH_PAGES = 512,
 	DEFER_S = 1,            /* for which the kernel keeps a connection that says nothing to itself */
-	LINE_MAX_LEN = 80
+	LINE_MAX_LEN = 80,
+	LINES_MAX = 4           /* that one call is told at most */
 };
 #define WAITING_NS 5000000000ull
 #define GONE_NS    5000000000ull /* after the last peer with an endpoint has gone its connection stays so long */
+#define GONE_LOOK_NS 250000000ull
 #define KNOCK_NS   200000000ull
 
 struct endpoint {
@@ -109,6 +112,7 @@ struct door {
 	struct kv_list ends[BUCKETS], hosts[BUCKETS], conns;
 	struct waiting waiting[WAITING_MAX];
 	unsigned num_waiting, num_gone;
+	uint64_t gone_looked_ns;
 	uint32_t polls;
 	int knock_fd;
 	bool knocked; /* its byte is sent */
@@ -356,17 +360,55 @@ static const char *const reasons[DOOR_REASONS] = {
 	[DOOR_ALIEN] = "it sent what no peer sends",
 };
 
+/* A line that is to be logged once the lock is given back: whoever logs may wait for what a thread holds that waits for the lock. */
+struct line {
+	const struct kv_log *log;
+	char text[LINE_MAX_LEN * 5];
+};
+
+static _Thread_local struct {
+	struct line line[LINES_MAX];
+	unsigned count;
+	bool locked;
+} told;
+
+static void lines_log(void)
+{
+	for (unsigned i = 0; i < told.count; i++)
+		kv_warn(told.line[i].log, "%s", told.line[i].text);
+	told.count = 0;
+}
+
+static void door_lock(void)
+{
+	pthread_mutex_lock(&lock);
+	told.locked = true;
+}
+
+static void door_unlock(void)
+{
+	told.locked = false;
+	pthread_mutex_unlock(&lock);
+	if (KV_UNLIKELY(told.count > 0))
+		lines_log();
+}
+
 /* Strangers cause these: the log grows with their logarithm. */
 static void tell(struct door *d, enum door_reason reason, const struct sockaddr_storage *peer, const char *why)
 {
 	uint64_t count = atomic_fetch_add(&d->turned[reason], 1) + 1;
 	char from[LINE_MAX_LEN], ours[LINE_MAX_LEN];
-	if (count & (count - 1))
+	struct line *l = &told.line[told.count];
+	if (count & (count - 1) || told.count == LINES_MAX || !kv_log_on(d->log, KV_LOG_WARN))
 		return;
 	kv_sockaddr_format(peer, from, sizeof(from));
 	kv_sockaddr_format(&d->name, ours, sizeof(ours));
-	kv_warn(d->log, "fabric port %s: a connection of %s is ended: %s (%llu so)", ours, from, why ? why : reasons[reason],
-		(unsigned long long)count);
+	told.count++;
+	l->log = d->log;
+	snprintf(l->text, sizeof(l->text), "fabric port %s: a connection of %s is ended: %s (%llu so)", ours, from,
+		 why ? why : reasons[reason], (unsigned long long)count);
+	if (!told.locked)
+		lines_log();
 }
 
 static uint64_t now_ns(void)
@@ -667,13 +709,13 @@ static bool accept_one(struct door *d)
 static int door_accept(struct door *d)
 {
 	int fd = -1;
-	pthread_mutex_lock(&lock);
+	door_lock();
 	for (unsigned i = 0; fd < 0 && i < ACCEPTS_MAX && accept_one(d); i++)
 		fd = waiting_take(d);
 	if (fd < 0)
 		fd = waiting_take(d);
 	attend(d);
-	pthread_mutex_unlock(&lock);
+	door_unlock();
 	if (fd < 0)
 		errno = EAGAIN;
 	return fd;
@@ -742,7 +784,7 @@ static void conn_settle(struct conn *c, uint16_t port)
 	socklen_t len = sizeof(own);
 	if (c->accepted || port == 0 || getsockname(c->fd, (struct sockaddr *)&own, &len))
 		return;
-	pthread_mutex_lock(&lock);
+	door_lock();
 	KV_LIST_EACH (n, &all_doors) {
 		struct door *d = KV_LIST_ENTRY(n, struct door, node), *was = c->watched.door;
 		if (!d->open || port_of(&d->name) != port || !same_host(&d->name, &own))
@@ -760,7 +802,7 @@ static void conn_settle(struct conn *c, uint16_t port)
 		door_unref(was);
 		break;
 	}
-	pthread_mutex_unlock(&lock);
+	door_unlock();
 }
 
 static void conn_sent(struct conn *c, const void *buf, size_t n)
@@ -799,7 +841,7 @@ static bool conn_expect(int fd, const struct sockaddr_storage *peer)
 {
 	struct conn *stale = conn_find(fd); /* closed by somebody who is not libfabric */
 	bool good = true;
-	pthread_mutex_lock(&lock);
+	door_lock();
 	if (stale)
 		conn_free(stale);
 	KV_LIST_EACH (n, &all_doors) {
@@ -809,7 +851,7 @@ static bool conn_expect(int fd, const struct sockaddr_storage *peer)
 		good = conn_make(d, fd, peer, NULL) != NULL;
 		break;
 	}
-	pthread_mutex_unlock(&lock);
+	door_unlock();
 	return good;
 }
 
@@ -827,14 +869,14 @@ static int our_close(int fd)
 {
 	struct watched *w = watch_find(fd);
 	if (w) {
-		pthread_mutex_lock(&lock);
+		door_lock();
 		if (w->kind == CONN) {
 			conn_free(KV_CONTAINER(w, struct conn, watched));
 		} else {
 			(void)watch_set(fd, NULL);
 			w->door->fd = -1;
 		}
-		pthread_mutex_unlock(&lock);
+		door_unlock();
 	}
 	return before.close(fd);
 }
@@ -845,7 +887,7 @@ int door_create(enum guard_format format, bool reads, uint32_t eager_bytes, cons
 {
 	struct door *d;
 	int rc;
-	pthread_mutex_lock(&lock);
+	door_lock();
 	rc = imports_take(why);
 	if (rc)
 		goto out;
@@ -870,7 +912,7 @@ int door_create(enum guard_format format, bool reads, uint32_t eager_bytes, cons
 	kv_list_add_tail(&all_doors, &d->node);
 	*out = d;
 out:
-	pthread_mutex_unlock(&lock);
+	door_unlock();
 	return rc;
 }
 
@@ -878,7 +920,7 @@ int door_listen(struct door *d, int fd, const struct sockaddr *name, socklen_t l
 {
 	const int defer = DEFER_S;
 	int rc = -KV_EINVAL;
-	pthread_mutex_lock(&lock);
+	door_lock();
 	if (address_take(name, len, &d->name))
 		rc = watch_set(fd, &d->listener);
 	if (rc == 0) {
@@ -887,7 +929,7 @@ int door_listen(struct door *d, int fd, const struct sockaddr *name, socklen_t l
 		d->open = true;
 		(void)setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &defer, sizeof(defer));
 	}
-	pthread_mutex_unlock(&lock);
+	door_unlock();
 	return rc;
 }
 
@@ -900,14 +942,14 @@ static void endpoints_void(struct door *d)
 
 void door_shut(struct door *d)
 {
-	pthread_mutex_lock(&lock);
+	door_lock();
 	d->open = false;
 	knock_end(d);
 	while (d->num_waiting)
 		reset(d->waiting[--d->num_waiting].fd);
 	endpoints_void(d);
 	attend(d);
-	pthread_mutex_unlock(&lock);
+	door_unlock();
 }
 
 void door_release(struct door **door)
@@ -916,12 +958,12 @@ void door_release(struct door **door)
 	if (!d)
 		return;
 	door_shut(d);
-	pthread_mutex_lock(&lock);
+	door_lock();
 	if (d->fd >= 0) /* leaked by libfabric: it goes on accepting nobody */
 		d->refs++;
 	kv_list_del(&d->node);
 	door_unref(d);
-	pthread_mutex_unlock(&lock);
+	door_unlock();
 	*door = NULL;
 }
 
@@ -932,7 +974,7 @@ int door_allow(struct door *d, const void *addr, size_t len)
 	int rc = 0;
 	if (!address_take(addr, len, &a))
 		return 0;
-	pthread_mutex_lock(&lock);
+	door_lock();
 	e = endpoint_find(d, &a, port_of(&a));
 	if (!e) {
 		e = endpoint_add(d, &a);
@@ -943,7 +985,7 @@ int door_allow(struct door *d, const void *addr, size_t len)
 	else if (e->refs++ == 0)
 		d->num_gone--;
 	attend(d);
-	pthread_mutex_unlock(&lock);
+	door_unlock();
 	return rc;
 }
 
@@ -953,7 +995,7 @@ void door_forbid(struct door *d, const void *addr, size_t len)
 	struct endpoint *e;
 	if (!address_take(addr, len, &a))
 		return;
-	pthread_mutex_lock(&lock);
+	door_lock();
 	e = endpoint_find(d, &a, port_of(&a));
 	if (e && e->refs && --e->refs == 0) {
 		d->num_gone++;
@@ -962,14 +1004,14 @@ void door_forbid(struct door *d, const void *addr, size_t len)
 			endpoint_del(d, e);
 	}
 	attend(d);
-	pthread_mutex_unlock(&lock);
+	door_unlock();
 }
 
 void door_readable(struct door *d)
 {
-	pthread_mutex_lock(&lock);
+	door_lock();
 	d->rules.readable = true;
-	pthread_mutex_unlock(&lock);
+	door_unlock();
 }
 
 /* The provider keeps one of the two; what is noted with the other is never asked for. */
@@ -992,28 +1034,32 @@ bool door_may_read(struct door *d, const void *addr, size_t len)
 {
 	struct guard *g, *other;
 	bool room;
-	pthread_mutex_lock(&lock);
+	door_lock();
 	g = guards_of(d, addr, len, &other);
 	room = ask_room(g) && ask_room(other);
-	pthread_mutex_unlock(&lock);
+	door_unlock();
 	return room;
 }
 
 void door_reads(struct door *d, const void *addr, size_t len, uint64_t bytes)
 {
 	struct guard *g, *other;
-	pthread_mutex_lock(&lock);
+	door_lock();
 	g = guards_of(d, addr, len, &other);
 	if (g)
 		guard_ask(g, bytes);
 	if (other)
 		guard_ask(other, bytes);
-	pthread_mutex_unlock(&lock);
+	door_unlock();
 }
 
 /* The connections of those who have gone. The provider sees their end and closes them. */
 static void gone_end(struct door *d, uint64_t now)
 {
+	/* All endpoints are looked at: with thousands of them, in each poll, that would be most of what this thread does. */
+	if (now - d->gone_looked_ns < GONE_LOOK_NS)
+		return;
+	d->gone_looked_ns = now;
 	for (unsigned i = 0; d->num_gone && i < BUCKETS; i++)
 		KV_LIST_EACH (n, &d->ends[i]) {
 			struct endpoint *e = KV_LIST_ENTRY(n, struct endpoint, node);
@@ -1035,7 +1081,7 @@ void door_poll(struct door *d)
 	/* Those who have gone are in no hurry. */
 	if (d->num_waiting == 0 && d->knock_fd < 0 && ++d->polls % SELDOM)
 		return;
-	pthread_mutex_lock(&lock);
+	door_lock();
 	now = now_ns();
 	waiting_expire(d, now);
 	if (d->num_waiting && waiting_ready(d))
@@ -1044,7 +1090,7 @@ void door_poll(struct door *d)
 		knock_end(d);
 	gone_end(d, now);
 	attend(d);
-	pthread_mutex_unlock(&lock);
+	door_unlock();
 }
 
 void door_counts(const struct door *d, struct door_counts *out)

@@ -73,7 +73,8 @@ void node_open(struct node *n, const char *provider, struct te_options *options)
 	o.provider = provider;
 	o.rails = o.rails ? o.rails : 1; /* not as many as the machine has */
 	o.reads_at_own_risk = true; /* the tests that break connections ask node_break_dir */
-	o.log = getenv("KVRAIL_TEST_LOG") ? &log_stderr : NULL;
+	if (!o.log)
+		o.log = getenv("KVRAIL_TEST_LOG") ? &log_stderr : NULL;
 	in->sin_family = AF_INET;
 	in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	int rc = te_open(&o, &handlers, n, &n->te, &err);

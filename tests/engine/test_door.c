@@ -9,6 +9,8 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -446,6 +448,44 @@ static void a_fence_turns_away_who_waits_and_the_new_door_lets_peers_in(void **s
 	node_close(&n);
 }
 
+/* ---- who logs ---- */
+
+static void *door_use(void *arg)
+{
+	struct te_peer *peer = known(arg, OTHER_PORT);
+	te_peer_close(&peer);
+	return NULL;
+}
+
+/* As an interpreter's log function: it waits until another thread, which is in an engine of its own, is out of there. */
+static void log_waits(void *arg, enum kv_log_level level, const char *line)
+{
+	static atomic_bool once;
+	pthread_t thread;
+	(void)level;
+	if (!strstr(line, "fabric port") || atomic_exchange(&once, true))
+		return;
+	assert_int_equal(pthread_create(&thread, NULL, door_use, arg), 0);
+	pthread_join(thread, NULL);
+}
+
+static void whoever_logs_may_wait_for_another_engine(void **state)
+{
+	struct node n = {0}, other = {0};
+	const struct kv_log log = {.level = KV_LOG_WARN, .write = log_waits, .arg = &other};
+	struct te_options o = {.door = TE_DOOR_REQUIRE, .log = &log};
+	(void)state;
+	open_node(&other);
+	node_open(&n, over, &o);
+	int fd = caller_asking(&n, "127.0.0.66", PEER_PORT);
+	alarm(60); /* not for ever */
+	WAIT(ended(fd));
+	alarm(0);
+	close(fd);
+	node_close(&n);
+	node_close(&other);
+}
+
 static unsigned files_open(void)
 {
 	unsigned count = 0;
@@ -548,6 +588,7 @@ int main(void)
 		cmocka_unit_test_setup(half_a_message_costs_no_receive, node_forget_all),
 		cmocka_unit_test_setup(who_is_no_peer_any_more_is_let_go, node_forget_all),
 		cmocka_unit_test_setup(a_fence_turns_away_who_waits_and_the_new_door_lets_peers_in, node_forget_all),
+		cmocka_unit_test_setup(whoever_logs_may_wait_for_another_engine, node_forget_all),
 		cmocka_unit_test_setup(many_strangers_leave_nothing_behind, node_forget_all),
 		cmocka_unit_test_setup(without_descriptors_strangers_are_still_sent_away, node_forget_all),
 		cmocka_unit_test_setup(off_means_that_nobody_is_turned_away, node_forget_all),
