@@ -107,7 +107,7 @@ void addr_put(struct addr *a)
 		/* Where removing is unsafe the entry stays, so that the same blob finds its handle again. */
 		if (fab_caps(a->rail->fab)->av_remove_unsafe || a->lost)
 			return;
-		fab_av_remove(a->rail->fab, a->handle);
+		fab_av_remove(a->rail->fab, a->handle, a->used);
 		a->rail->naddrs--;
 	}
 	kv_list_del(&a->node);

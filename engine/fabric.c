@@ -549,14 +549,14 @@ int fab_av_insert(struct fab *fab, const void *blob, size_t len, uint64_t *out_h
 	return 0;
 }
 
-void fab_av_remove(struct fab *fab, uint64_t handle)
+void fab_av_remove(struct fab *fab, uint64_t handle, bool used)
 {
 	_Alignas(16) uint8_t blob[KV_ADDR_MAX];
 	size_t len = sizeof(blob);
 	fi_addr_t addr = handle;
 	fab_resolve_remove(fab, handle);
 	if (fab->door && fab->av && fi_av_lookup(fab->av, addr, blob, &len) == 0)
-		door_forbid(fab->door, blob, KV_MIN(len, sizeof(blob)));
+		door_forbid(fab->door, blob, KV_MIN(len, sizeof(blob)), used);
 	if (fab->av && !fab->quirk->av_remove_unsafe)
 		(void)fi_av_remove(fab->av, &addr, 1, 0);
 }

@@ -135,7 +135,8 @@ void fab_mr_remote(const struct fab_mr *mr, uint64_t *out_base, uint64_t *out_ke
 
 /* fab_av_insert -- an address blob of a peer. Returns 0, -EAGAIN, -KV_EPROVIDER, -KV_EPROTO (not an address of this provider). */
 int fab_av_insert(struct fab *fab, const void *blob, size_t len, uint64_t *out_handle);
-void fab_av_remove(struct fab *fab, uint64_t handle);
+/* fab_av_remove -- it is void. used: whoever is connected from there was a peer, and may keep its connection some seconds, to come back. */
+void fab_av_remove(struct fab *fab, uint64_t handle, bool used);
 
 /* Posting. 0: the event will come; FAB_HALF (writes): it will come too and say that it failed, since of two operations the provider refused the second; -EAGAIN: poll, then try again; anything else: it will not come, classify with fab_error_class.
  * Write completions mean "the source may be reused" unless delivery is true ("the bytes are at the target"). */

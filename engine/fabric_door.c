@@ -933,6 +933,15 @@ int door_listen(struct door *d, int fd, const struct sockaddr *name, socklen_t l
 	return rc;
 }
 
+/* The provider sees the end of its connections, and closes them. */
+static void endpoint_cut(struct endpoint *e)
+{
+	if (e->conn)
+		(void)shutdown(e->conn->fd, SHUT_RDWR);
+	if (e->made)
+		(void)shutdown(e->made->fd, SHUT_RDWR);
+}
+
 static void endpoints_void(struct door *d)
 {
 	for (unsigned i = 0; i < BUCKETS; i++)
@@ -989,7 +998,7 @@ int door_allow(struct door *d, const void *addr, size_t len)
 	return rc;
 }
 
-void door_forbid(struct door *d, const void *addr, size_t len)
+void door_forbid(struct door *d, const void *addr, size_t len, bool used)
 {
 	struct sockaddr_storage a;
 	struct endpoint *e;
@@ -1000,6 +1009,8 @@ void door_forbid(struct door *d, const void *addr, size_t len)
 	if (e && e->refs && --e->refs == 0) {
 		d->num_gone++;
 		e->gone_ns = now_ns();
+		if (!used)
+			endpoint_cut(e);
 		if (!e->conn && !e->made)
 			endpoint_del(d, e);
 	}
@@ -1053,7 +1064,7 @@ void door_reads(struct door *d, const void *addr, size_t len, uint64_t bytes)
 	door_unlock();
 }
 
-/* The connections of those who have gone. The provider sees their end and closes them. */
+/* The connections of those who have gone. */
 static void gone_end(struct door *d, uint64_t now)
 {
 	/* All endpoints are looked at: with thousands of them, in each poll, that would be most of what this thread does. */
@@ -1065,10 +1076,7 @@ static void gone_end(struct door *d, uint64_t now)
 			struct endpoint *e = KV_LIST_ENTRY(n, struct endpoint, node);
 			if (e->refs || now - e->gone_ns < GONE_NS)
 				continue;
-			if (e->conn)
-				(void)shutdown(e->conn->fd, SHUT_RDWR);
-			if (e->made)
-				(void)shutdown(e->made->fd, SHUT_RDWR);
+			endpoint_cut(e);
 		}
 }
 

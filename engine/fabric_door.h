@@ -43,9 +43,10 @@ void door_shut(struct door *d);
 void door_release(struct door **door);
 
 /* door_allow, door_forbid -- a peer's endpoint (AF_INET, AF_INET6; another address is ignored). Counted. A connection from an endpoint that nobody
- * allows any more is ended after some seconds, so that one that comes back soon keeps it. 0 or -KV_ENOMEM. */
+ * allows any more is ended after some seconds, so that one that comes back soon keeps it; at once where it never
+ * proved to be that peer's (used). 0 or -KV_ENOMEM. */
 int door_allow(struct door *d, const void *addr, size_t len);
-void door_forbid(struct door *d, const void *addr, size_t len);
+void door_forbid(struct door *d, const void *addr, size_t len, bool used);
 
 /* door_readable -- memory was registered for reads by peers. */
 void door_readable(struct door *d);

@@ -66,6 +66,7 @@ struct addr {
 	uint32_t refs, generation;
 	bool broke; /* an operation to it failed with its connection, and none has succeeded since */
 	bool lost;  /* ... and the provider will not make another */
+	bool used;  /* a link to it was in use: somebody has proved to be there */
 	uint8_t len, blob[KV_ADDR_MAX];
 };
 

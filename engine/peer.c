@@ -67,13 +67,20 @@ static int usable(const struct te *te, struct kv_error *err)
 	return 0;
 }
 
+static void link_addr_put(struct link *l)
+{
+	if (!l->addr)
+		return;
+	l->addr->used |= l->use;
+	addr_put(l->addr);
+}
+
 static void addresses_use(struct te_peer *peer, struct addr **addrs)
 {
 	for (unsigned i = 0; i < peer->nlinks; i++) {
 		struct link *l = &peer->links[i];
 		l->rail->stamp++; /* what was posted to the old address has no message behind it any more */
-		if (l->addr)
-			addr_put(l->addr);
+		link_addr_put(l);
 		l->addr = addrs[i];
 		if (link_has_work(l))
 			link_activate(l);
@@ -151,8 +158,7 @@ void peer_void(struct te_peer *peer)
 	for (unsigned i = 0; i < peer->nlinks; i++) {
 		struct link *l = &peer->links[i];
 		link_rest(l);
-		if (l->addr)
-			addr_put(l->addr);
+		link_addr_put(l);
 		l->addr = NULL;
 	}
 }
@@ -189,6 +195,8 @@ void te_peer_link_use(struct te_peer *peer, unsigned link, bool use)
 	if (link >= peer->nlinks || l->use == use)
 		return;
 	l->use = use;
+	if (use && l->addr)
+		l->addr->used = true;
 	peer->nused = (uint16_t)(use ? peer->nused + 1 : peer->nused - 1);
 	if (use && link_has_work(l))
 		link_activate(l);

@@ -486,6 +486,37 @@ static void whoever_logs_may_wait_for_another_engine(void **state)
 	node_close(&other);
 }
 
+/* Whoever took an honest peer's place before it came does not have it any more when it tries again. */
+static void a_connection_that_proved_nothing_goes_with_its_session(void **state)
+{
+	struct node n = {0};
+	(void)state;
+	open_node(&n);
+	struct te_peer *peer = known(&n, PEER_PORT);
+	te_peer_link_use(peer, 0, false);
+	int thief = caller_asking(&n, "127.0.0.1", PEER_PORT);
+	WAIT(answered(thief));
+	te_peer_close(&peer);
+	peer = known(&n, PEER_PORT);
+	int honest = caller_asking(&n, "127.0.0.1", PEER_PORT);
+	WAIT(answered(honest) || ended(honest));
+	assert_true(answered(honest));
+	(void)index_of(thief);
+	assert_true(ended(thief));
+	/* One that has proved it stays, for a peer that comes back soon. */
+	te_peer_link_use(peer, 0, false);
+	te_peer_link_use(peer, 0, true);
+	te_peer_close(&peer);
+	peer = known(&n, PEER_PORT);
+	(void)index_of(honest);
+	node_poll_for(100000000);
+	assert_false(ended(honest));
+	close(thief);
+	close(honest);
+	te_peer_close(&peer);
+	node_close(&n);
+}
+
 static unsigned files_open(void)
 {
 	unsigned count = 0;
@@ -589,6 +620,7 @@ int main(void)
 		cmocka_unit_test_setup(who_is_no_peer_any_more_is_let_go, node_forget_all),
 		cmocka_unit_test_setup(a_fence_turns_away_who_waits_and_the_new_door_lets_peers_in, node_forget_all),
 		cmocka_unit_test_setup(whoever_logs_may_wait_for_another_engine, node_forget_all),
+		cmocka_unit_test_setup(a_connection_that_proved_nothing_goes_with_its_session, node_forget_all),
 		cmocka_unit_test_setup(many_strangers_leave_nothing_behind, node_forget_all),
 		cmocka_unit_test_setup(without_descriptors_strangers_are_still_sent_away, node_forget_all),
 		cmocka_unit_test_setup(off_means_that_nobody_is_turned_away, node_forget_all),

@@ -533,8 +533,9 @@ int fab_av_insert(struct fab *fab, const void *blob, size_t len, uint64_t *out_h
 	return 0;
 }
 
-void fab_av_remove(struct fab *fab, uint64_t handle)
+void fab_av_remove(struct fab *fab, uint64_t handle, bool used)
 {
+	(void)used;
 	(void)fab;
 	(void)handle;
 }
