@@ -606,6 +606,7 @@ BOTH, RXM, ALL, SERVER = ("rxm", "native"), ("rxm",), ("server", "honest", "benc
 # By place, the counters of `kv-client stat` of which one rises when somebody is turned away, or what he said is. A twin waits, and is
 # not counted when he goes before his time.
 DOOR = {"stranger": ("door_strangers",), "neighbour": ("door_claims",), "insider": ("door_aliens",)}
+LAWFUL = {place: names for place, names in DOOR.items() if place != "insider"}  # for what has the form of a peer's message
 
 
 class Row:
@@ -620,7 +621,8 @@ TABLE = [
     Row("forged", forged, RXM, SERVER, "forged"),
     Row("take-place", take_place, family="place"),
     Row("race", race, targets=SERVER, family="race", short=False, places=("neighbour",)),
-    *[Row(name, send_messages(make), RXM if name in RXM_ONLY or name.startswith("rxm-type") else BOTH, places=tuple(PLACES)) for name, make in MESSAGES.items()],
+    *[Row(name, send_messages(make), RXM if name in RXM_ONLY or name.startswith("rxm-type") else BOTH, places=tuple(PLACES),
+          counts=LAWFUL if name in ("immediates-zero-length", "read-keys", "write-keys", "not-a-frame") else None) for name, make in MESSAGES.items()],
     Row("request-data-behind", request_data_behind, family="request"),
     Row("request-wild", request_wild, family="request"),
     Row("request-nack", request_nack, family="request"),

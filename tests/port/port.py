@@ -26,6 +26,7 @@ from world import World
 
 SHORT = os.environ.get("PORT_SHORT", "") not in ("", "0")
 GROUPS = {"forged": "message", "place": "message", "request": "message"}  # of families, when short; all others are one
+LONG_S = 300
 BITE = ("ack", "tagged", "half-request", "silent-5000")
 TARGETS = {"server": "kv-server", "honest": "an embedding process", "bench": "kv-bench"}
 
@@ -54,7 +55,7 @@ class Tap:
 class Runner:
     def __init__(self, args):
         self.args, self.tap, self.world, self.provider = args, Tap(), None, None
-        self.worlds, self.met = 0, []
+        self.worlds, self.met, self.warm = 0, [], 0
 
     # -- worlds --
 
@@ -62,7 +63,7 @@ class Runner:
         if self.world and (self.world.provider != provider or self.world.alive()):
             self.drop()
         if not self.world:
-            self.world = World(provider, self.args.seed + self.worlds)
+            self.world = World(provider, self.args.seed + self.worlds, warm=self.warm)
             self.worlds += 1
         if target == "bench" and not self.world.bench:
             self.world.bench_start()
@@ -216,6 +217,7 @@ class Runner:
     def run(self):
         t0 = time.monotonic()
         for provider in self.args.provider:
+            self.warm = 0
             try:
                 World(provider, self.args.seed).close()
             except RuntimeError as e:
@@ -225,6 +227,9 @@ class Runner:
                 self.provider_run(provider)
                 if not SHORT and not self.args.only:
                     self.bites(provider)
+            if self.args.seconds > LONG_S:
+                self.drop()  # what comes grows for minutes by itself
+                self.warm = 320000
             if self.args.seconds > 0:
                 self.mutations(provider, self.args.seconds / len(self.args.provider))
         self.drop()

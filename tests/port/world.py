@@ -140,8 +140,8 @@ class Process:
 
 
 class World:
-    def __init__(self, provider, seed, server_options=()):
-        self.provider, self.seed, self.server_options, self.silences = provider, seed, server_options, {}
+    def __init__(self, provider, seed, server_options=(), warm=0):
+        self.provider, self.seed, self.server_options, self.warm, self.silences = provider, seed, server_options, warm, {}
         self.tmp = tempfile.TemporaryDirectory(prefix="kvrail-port.")
         self.dir = self.tmp.name
         self.psk = os.path.join(self.dir, "psk")
@@ -149,7 +149,7 @@ class World:
             f.write("port:%s\n" % os.urandom(32).hex())
         self.server = self.honest = self.bench = self.victim = None
         self.counts, self.turns, self.counters, self.restarts, self.restless = (0, 0, 0), [], {}, 0, set()
-        self.environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0:" + os.environ.get("ASAN_OPTIONS", ""))
+        self.environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0:quarantine_size_mb=16:" + os.environ.get("ASAN_OPTIONS", ""))
         try:
             self.start()
         except BaseException:
@@ -172,7 +172,7 @@ class World:
 
     def start(self):
         r, w = os.pipe()
-        self.server = Process("kv-server", [self.tool("kv-server"), "--listen-addr", HOME + ":0", "--memory-mb", "256", "--worker-threads", "2", "--provider", self.provider,
+        self.server = Process("kv-server", [self.tool("kv-server"), "--listen-addr", HOME + ":0", "--memory-mb", "128", "--prefault", "--worker-threads", "2", "--provider", self.provider,
                                             "--psk-file", self.psk, "--log-level", "warn", "--ready-fd", str(w), *self.server_options], self.dir,
                               pass_fds=[w], stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=self.environment)
         os.close(w)
@@ -187,22 +187,23 @@ class World:
             raise RuntimeError("the canaries could not be stored: " + out)
         self.honest_start()
         self.settle()
-        self.restless = set(self.spinning())  # a provider without a descriptor to wait on is polled
+        # A provider without a descriptor to wait on is polled.
+        self.restless = {"kv-server", "honest", "kv-bench"} if self.provider == "net" else set(self.spinning())
         self.judge_new_client()
 
     def honest_start(self):
         self.honest = Process("honest", [self.tool("tests/port/honest"), "--server", self.address, "--psk-file", self.psk, "--provider", self.provider,
-                                         "--seed", str(self.seed + self.restarts), "--pace-us", "12000" if sanitized() else "8000"], self.dir,
+                                         "--seed", str(self.seed + self.restarts), "--pace-us", "12000" if sanitized() else "8000", "--warm", str(self.warm)], self.dir,
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=self.environment)
         self.restarts += 1
         self.end_line = None
         self.counts = (0, 0, 0)
         self.reader = threading.Thread(target=self.read_counts, args=(self.honest.p.stdout,), daemon=True)
         self.reader.start()
-        limit = time.monotonic() + 30
-        while self.counts[0] < 300 and time.monotonic() < limit and self.honest.p.poll() is None:
+        limit, first = time.monotonic() + 30 + self.warm / 1000, 300 + self.warm
+        while self.counts[0] < first and time.monotonic() < limit and self.honest.p.poll() is None:
             time.sleep(0.05)
-        if self.counts[0] < 300:
+        if self.counts[0] < first:
             raise RuntimeError("the honest process did not begin: " + " / ".join(self.honest.log_tail()))
 
     def victim_alive(self):
