@@ -182,3 +182,18 @@ bool kv_sockaddr_is_loopback(const struct sockaddr_storage *sa)
 	const struct in6_addr *a = &((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr;
 	return IN6_IS_ADDR_LOOPBACK(a) || (IN6_IS_ADDR_V4MAPPED(a) && a->s6_addr[12] == 127);
 }
+
+uint64_t kv_sockaddr_source(const struct sockaddr_storage *address)
+{
+	uint64_t source = 0;
+	if (address->ss_family == AF_INET6) {
+		const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)address;
+		if (IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr))
+			memcpy(&source, in6->sin6_addr.s6_addr + 12, 4);
+		else
+			memcpy(&source, in6->sin6_addr.s6_addr, sizeof(source));
+	} else if (address->ss_family == AF_INET) {
+		memcpy(&source, &((const struct sockaddr_in *)address)->sin_addr, 4);
+	}
+	return source;
+}

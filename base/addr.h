@@ -32,4 +32,8 @@ char *kv_sockaddr_format(const struct sockaddr_storage *sa, char *buf, size_t ca
 /* kv_sockaddr_is_loopback -- 127.0.0.0/8, ::1, or ::ffff:127.0.0.0/104. */
 bool kv_sockaddr_is_loopback(const struct sockaddr_storage *sa);
 
+/* kv_sockaddr_source -- who shares a share with whom: one number for an IPv4 address (mapped or not), or for the network (64 bits) of an IPv6
+ * one. 0: neither. */
+uint64_t kv_sockaddr_source(const struct sockaddr_storage *address);
+
 #endif

@@ -58,7 +58,7 @@ struct opening {
 static int stream_open_await(struct boot_context *ctx, const struct opening *o, const char *address,
 			     struct boot_stream **out, struct kv_error *err)
 {
-	const struct tls_peer peer = {.address = address, .name = o->name, .source = gate_source(o->addr)};
+	const struct tls_peer peer = {.address = address, .name = o->name, .source = kv_sockaddr_source(o->addr)};
 	return ctx->tls ? tls_open_await(ctx->tls, o->loop, o->fd, &peer, o->deadline_ns, out, err)
 			: stream_plain_open(o->loop, o->fd, out, err);
 }

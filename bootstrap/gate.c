@@ -28,30 +28,12 @@
  * saves microseconds, and cannot be tested without a clock. */
 #include "bootstrap/gate.h"
 
-#include <netinet/in.h>
-#include <string.h>
-
 struct waiter {
 	struct kv_list node;
 	struct co *co;
 	uint64_t tag;
 	bool granted;
 };
-
-uint64_t gate_source(const struct sockaddr_storage *address)
-{
-	uint64_t source = 0;
-	if (address->ss_family == AF_INET6) {
-		const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)address;
-		if (IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr))
-			memcpy(&source, in6->sin6_addr.s6_addr + 12, 4);
-		else
-			memcpy(&source, in6->sin6_addr.s6_addr, sizeof(source));
-	} else if (address->ss_family == AF_INET) {
-		memcpy(&source, &((const struct sockaddr_in *)address)->sin_addr, 4);
-	}
-	return source;
-}
 
 static void queue_init(struct gate_queue *q)
 {

@@ -6,7 +6,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/socket.h>
 
 #include "loop/loop.h"
 
@@ -34,14 +33,11 @@ struct gate {
 
 struct gate_comer {
 	bool begun;
-	uint64_t source; /* those of one source share its share; gate_source makes one of an address */
+	uint64_t source; /* those of one source share its share; kv_sockaddr_source makes one of an address */
 	uint64_t deadline_ns;
 };
 
 void gate_init(struct gate *gate);
-
-/* gate_source -- an IPv4 address, or the network (64 bits) of an IPv6 one. */
-uint64_t gate_source(const struct sockaddr_storage *address);
 
 /* gate_pass_await -- wait until nobody else has computed in the last GATE_TURNS turns of the loop and it is the caller's turn: sources
  * take turns, and so do those that begin and those that go on. The caller computes before it parks again, once. The gate

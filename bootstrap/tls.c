@@ -800,7 +800,7 @@ static const char *tls_expected(const struct tls_context *ctx, const char *name)
 int tls_open_await(struct tls_context *ctx, struct loop *loop, int fd, const struct tls_peer *peer, uint64_t deadline_ns,
 		   struct boot_stream **out, struct kv_error *err)
 {
-	struct tls_stream *t;
+	struct tls_stream *t = NULL;
 	struct tls_peer named = *peer;
 	named.name = tls_expected(ctx, peer->name);
 	if (ctx->trust && !ctx->server && !named.name)

@@ -9,9 +9,14 @@
  * There are places for 1024 of them (HANDSHAKES_MAX; fewer when the limit of open files is low: a quarter of it). When
  * all are taken, one more costs the oldest that has said nothing in HANDSHAKE_SILENCE_NS its place: an honest client's
  * first bytes follow its connection at once. When all of them talk, the oldest that takes longer than
- * HANDSHAKE_PATIENCE_NS goes. Whoever has left again takes no turn of the HANDSHAKE_RATE and gives its place back at once: else connections that
- * are reset as soon as they are made, which cost their maker nothing, would keep everybody else waiting. A handshake that nobody presses ends by its own deadline. Whether an authenticated client
- * is admitted is decided later, in conn.c, where it can be told why not.
+ * HANDSHAKE_PATIENCE_NS goes; if none does, one of the source that holds more than half of the places, drawn by lot: an address
+ * that makes thousands of connections a second keeps itself out, and nobody else. From many addresses together it would
+ * take HANDSHAKES_MAX in each HANDSHAKE_PATIENCE_NS to keep others waiting.
+ *
+ * Whoever has left again takes no turn of the HANDSHAKE_RATE and gives its place back at once: else connections that are
+ * reset as soon as they are made, which cost their maker nothing, would keep everybody else waiting. A handshake that nobody
+ * presses ends by its own deadline. Whether an authenticated client is admitted is decided later, in conn.c, where it can be
+ * told why not.
  *
  * Places, clients and a reserve fit the limit of open files together (files.c). If descriptors are short all the same, other
  * things of this process have taken them: accept is tried again every PLACE_WAIT_NS, and a place given up for it each time.
@@ -58,8 +63,11 @@ int handshake_rate_await(struct kvs_server *server, int fd)
 	return rc < 0 ? rc : -KV_EPEERDOWN;
 }
 
+/* A place is taken from nobody before somebody wants it. */
 static void place_await(struct kvs_server *server)
 {
+	if (server->handshakes >= server->handshakes_max && !server->stop_asked)
+		io_poll_await(server->listen_fd, POLLIN, KV_NEVER);
 	while (server->handshakes >= server->handshakes_max && !server->stop_asked) {
 		conns_cut_handshake(server);
 		co_queue_wait_await(&server->handshake_free, loop_now(server->control) + PLACE_WAIT_NS);

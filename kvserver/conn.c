@@ -751,6 +751,7 @@ int conn_spawn(struct kvs_server *s, int fd, const struct sockaddr_storage *peer
 	c->fd = fd;
 	c->slot = -1;
 	c->peer = *peer;
+	c->source = kv_sockaddr_source(peer);
 	c->accepted_ns = loop_now(s->control);
 	kv_list_init(&c->regions);
 	kv_list_add_tail(&s->conns, &c->node);
@@ -786,7 +787,15 @@ void conns_cut(struct kvs_server *s)
 		cut(KV_LIST_ENTRY(n, struct conn, node));
 }
 
-/* The oldest of those who talk, or of those who do not, if it is older than `age_ns`. One that is cut leaves the list. */
+/* It leaves the list, and gives its place back when its coroutine ends. */
+static void place_take(struct conn *c)
+{
+	kv_list_del(&c->knock);
+	c->cut = true;
+	cut(c);
+}
+
+/* The oldest of those who talk, or of those who do not, if it is older than `age_ns`. */
 static bool handshake_cut(struct kvs_server *s, bool talking, uint64_t age_ns)
 {
 	uint64_t now_ns = loop_now(s->control);
@@ -797,18 +806,54 @@ static bool handshake_cut(struct kvs_server *s, bool talking, uint64_t age_ns)
 			return false;
 		if (c->talking != talking)
 			continue;
-		kv_list_del(&c->knock);
-		c->cut = true;
-		cut(c);
+		place_take(c);
 		return true;
 	}
 	return false;
 }
 
+/* The only source that may hold more than half of the places: each of it and one of another leave together, and it is left over (Boyer and
+ * Moore). *out: how many it holds. */
+static uint64_t crowd_find(const struct kvs_server *s, unsigned *out)
+{
+	uint64_t source = 0;
+	unsigned lead = 0, held = 0;
+
+	KV_LIST_EACH (n, &s->knocking) {
+		uint64_t its = KV_LIST_ENTRY(n, struct conn, knock)->source;
+		if (lead == 0)
+			source = its;
+		lead = its == source ? lead + 1 : lead - 1;
+	}
+	KV_LIST_EACH (n, &s->knocking)
+		held += KV_LIST_ENTRY(n, struct conn, knock)->source == source;
+	*out = held;
+	return source;
+}
+
+/* A source that holds more than half of the places loses one of them. Which one is drawn by lot: the oldest are those that
+ * will be done soonest, and the newest may be an honest client behind the same address. */
+static void crowd_cut(struct kvs_server *s)
+{
+	unsigned held, drawn;
+	uint64_t source = crowd_find(s, &held);
+
+	if (held <= s->handshakes_max / 2)
+		return;
+	drawn = (unsigned)kv_prng_below(loop_prng(s->control), held);
+	KV_LIST_EACH (n, &s->knocking) {
+		struct conn *c = KV_LIST_ENTRY(n, struct conn, knock);
+		if (c->source != source || drawn-- > 0)
+			continue;
+		place_take(c);
+		return;
+	}
+}
+
 void conns_cut_handshake(struct kvs_server *s)
 {
-	if (!handshake_cut(s, false, HANDSHAKE_SILENCE_NS))
-		handshake_cut(s, true, HANDSHAKE_PATIENCE_NS);
+	if (!handshake_cut(s, false, HANDSHAKE_SILENCE_NS) && !handshake_cut(s, true, HANDSHAKE_PATIENCE_NS))
+		crowd_cut(s);
 }
 
 void conns_anew(struct kvs_server *s, bool all)

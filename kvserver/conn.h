@@ -39,6 +39,7 @@ struct conn {
 	struct kvs_server *server;
 	int fd; /* until the TLS handshake is over; then -1 */
 	struct sockaddr_storage peer;
+	uint64_t source; /* of many connections, perhaps */
 	struct boot_conn *boot;
 	struct co *reader;
 	bool beating, closing, admitted;

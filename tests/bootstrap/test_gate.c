@@ -226,17 +226,17 @@ static void addresses_are_sources(void **state)
 	in6->sin6_family = AF_INET6;
 	assert_int_equal(inet_pton(AF_INET, "192.0.2.7", &in->sin_addr), 1);
 	assert_int_equal(inet_pton(AF_INET6, "::ffff:192.0.2.7", &in6->sin6_addr), 1);
-	assert_true(gate_source(&a) == gate_source(&b));
+	assert_true(kv_sockaddr_source(&a) == kv_sockaddr_source(&b));
 	in->sin_port = 99;
-	assert_true(gate_source(&a) == gate_source(&b));
+	assert_true(kv_sockaddr_source(&a) == kv_sockaddr_source(&b));
 	assert_int_equal(inet_pton(AF_INET, "192.0.2.8", &in->sin_addr), 1);
-	assert_true(gate_source(&a) != gate_source(&b));
+	assert_true(kv_sockaddr_source(&a) != kv_sockaddr_source(&b));
 	assert_int_equal(inet_pton(AF_INET6, "2001:db8:0:1::5", &in6->sin6_addr), 1);
-	uint64_t one = gate_source(&b);
+	uint64_t one = kv_sockaddr_source(&b);
 	assert_int_equal(inet_pton(AF_INET6, "2001:db8:0:1:9::6", &in6->sin6_addr), 1);
-	assert_true(gate_source(&b) == one);
+	assert_true(kv_sockaddr_source(&b) == one);
 	assert_int_equal(inet_pton(AF_INET6, "2001:db8:0:2::5", &in6->sin6_addr), 1);
-	assert_true(gate_source(&b) != one);
+	assert_true(kv_sockaddr_source(&b) != one);
 }
 
 int main(void)

@@ -410,6 +410,41 @@ static void silent_connections_do_not_keep_others_out(void **state)
 	told();
 }
 
+/* A connection from another address, which has said its first byte and says no more. */
+static int talker(void)
+{
+	struct sockaddr_storage a = server_addr(server);
+	struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	expect(fd >= 0 && bind(fd, (struct sockaddr *)&from, sizeof(from)) == 0);
+	expect(connect(fd, (struct sockaddr *)&a, sizeof(struct sockaddr_in)) == 0);
+	expect(write(fd, "\x16", 1) == 1);
+	return fd;
+}
+
+/* So many that, by patience alone, whoever comes now would wait for longer than he has. */
+static void talkers_body(void)
+{
+	static int fd[400];
+	struct wire_ctrl_msg m;
+	unsigned places = server->handshakes_max;
+	server->handshakes_max = 16; /* read by the server's thread when it accepts */
+	for (unsigned i = 0; i < KV_COUNT(fd); i++)
+		fd[i] = talker();
+	leave(greet(&m));
+	server->handshakes_max = places;
+	for (unsigned i = 0; i < KV_COUNT(fd); i++)
+		close(fd[i]);
+	expect(becomes(WIRE_STAT_HANDSHAKES_NOW, 0));
+}
+
+static void an_address_that_talks_a_lot_keeps_nobody_else_out(void **state)
+{
+	(void)state;
+	in_coroutine(talkers_body);
+	told();
+}
+
 /* ---- an open connection ---- */
 
 static struct wire_ctrl_msg region(uint32_t id, uint64_t len)
@@ -594,6 +629,23 @@ static void tokens_give(void *arg)
 	s->bucket = (struct bucket){.tokens = HANDSHAKE_BURST, .filled_ns = loop_now(s->control)};
 }
 
+static void tokens_look(void *arg)
+{
+	struct kvs_server *s = server;
+	atomic_store((_Atomic int *)arg, s->bucket.tokens >= -20.0 * HANDSHAKE_RATE ? 1 : -1);
+}
+
+static bool tokens_given_back(void)
+{
+	static _Atomic int seen;
+	uint64_t until = soon();
+	atomic_store(&seen, 0);
+	expect(loop_post(server->control, tokens_look, (void *)&seen) == 0);
+	while (atomic_load(&seen) == 0 && loop_now(loop) < until)
+		co_sleep_await(loop_now(loop) + 5000000);
+	return atomic_load(&seen) == 1;
+}
+
 /* Whoever takes a handshake's turn now waits for 20 s. Those who are cut do not, and leave their places at once. */
 static void cut_body(void)
 {
@@ -606,7 +658,7 @@ static void cut_body(void)
 	server->handshakes_max = 8;
 	for (unsigned i = 0; i < KV_COUNT(fd); i++)
 		expect(io_connect_await(&a, sizeof(struct sockaddr_in), &fd[i], soon()) == 0);
-	expect(becomes(WIRE_STAT_HANDSHAKES_CUT, cut + KV_COUNT(fd) - 8));
+	expect(becomes(WIRE_STAT_HANDSHAKES_CUT, cut + KV_COUNT(fd) - 8)); /* and no more: a place is kept free for nobody */
 	expect(control_stat(WIRE_STAT_HANDSHAKES_DELAYED) == delayed);
 	server->handshakes_max = places;
 	expect(loop_post(server->control, tokens_give, server) == 0);
@@ -640,7 +692,7 @@ static void left_body(void)
 		io_close(loop, fd[i]);
 	expect(becomes(WIRE_STAT_HANDSHAKES_REFUSED, refused + KV_COUNT(fd)));
 	expect(control_stat(WIRE_STAT_HANDSHAKES_NOW) == 0);
-	expect(server->bucket.tokens >= -20.0 * HANDSHAKE_RATE);
+	expect(tokens_given_back());
 	expect(loop_post(server->control, tokens_give, server) == 0);
 	leave(greet(&m));
 }
@@ -1517,6 +1569,7 @@ int main(void)
 		cmocka_unit_test(a_client_that_the_files_have_no_room_for_is_told_so),
 		cmocka_unit_test(without_a_descriptor_accept_waits_and_goes_on),
 		cmocka_unit_test(silent_connections_do_not_keep_others_out),
+		cmocka_unit_test(an_address_that_talks_a_lot_keeps_nobody_else_out),
 		cmocka_unit_test(regions_are_acknowledged_and_revoked),
 		cmocka_unit_test(the_number_of_regions_is_bounded),
 		cmocka_unit_test(heartbeats_count_on),
