@@ -112,6 +112,7 @@ class Attacker:
                 return line, self.rng.randrange(4)
             time.sleep(0.05)
         self.refused += 1
+        self.world.victim.kill()  # what was done in its name has cost it its session: another one
         return None, None
 
     def many(self, n, wait=0.5):
