@@ -38,7 +38,7 @@ class Attacker:
         self.lines, self.stop, self.threads = [], threading.Event(), []
         self.greeted = self.accepted = self.refused = 0
         self.silences = world.silences.setdefault((target, place), [0])  # greetings in a row that were not answered
-        self.end = time.monotonic() + (1.5 if short else 12)
+        self.end = time.monotonic() + (0.8 if short else 12)
         self.watched = []
 
     def look(self):
@@ -65,7 +65,7 @@ class Attacker:
         return line
 
     def patience(self):
-        return 1.0 if self.silences[0] < 2 else 0.01 if self.short else 0.03
+        return 1.0 if self.silences[0] < 2 else 0.004 if self.short else 0.03
 
     def claim(self):
         return self.rng.choice(self.claims) if self.place == "twin" and self.claims else self.rng.randrange(1024, 65536)
@@ -112,6 +112,7 @@ class Attacker:
                 return line, self.rng.randrange(4)
             time.sleep(0.05)
         self.refused += 1
+        self.world.victim.kill()  # what was done in its name has cost it its session: another one
         return None, None
 
     def many(self, n, wait=0.5):

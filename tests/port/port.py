@@ -96,6 +96,8 @@ class Runner:
         time.sleep(0.2)
         bad = w.judge(before, time.monotonic(), place)
         stolen = sum(a.stolen() for a in met)
+        if place == "insider" and not any(a.greeted for a in met):
+            bad.append("nothing was tried: no connection of the victim's could be taken")
         if stolen:
             bad.append("%d bytes that were meant for an honest peer arrived at the attacker" % stolen)
         closing = []
@@ -221,7 +223,11 @@ class Runner:
             try:
                 World(provider, self.args.seed).close()
             except RuntimeError as e:
-                self.tap.skip("%s: all attacks" % provider, str(e).replace("\n", " ")[:160])
+                why = str(e).replace("\n", " ")
+                if "is not here" in why:
+                    self.tap.skip("%s: all attacks" % provider, why[:160])
+                else:
+                    self.tap.line(False, "%s: all attacks" % provider, [why])
                 continue
             if self.args.attacks:
                 self.provider_run(provider)
