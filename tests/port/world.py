@@ -210,7 +210,7 @@ class World:
 
     def honest_start(self):
         self.honest = Process("honest", [self.tool("tests/port/honest"), "--server", self.address, "--psk-file", self.psk, "--provider", self.provider,
-                                         "--seed", str(self.seed + self.restarts), "--pace-us", "12000" if sanitized() else "8000", "--warm", str(self.warm)], self.dir,
+                                         "--seed", str(self.seed + self.restarts), "--pace-us", "12000" if sanitized() else "8000", *(["--warm", str(self.warm)] if self.warm else [])], self.dir,
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=self.environment)
         self.restarts += 1
         self.end_line = None
