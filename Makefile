@@ -192,7 +192,7 @@ check-chaos: deps ## real processes killed, stopped, cut off and starved (about 
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(CHAOS)
 	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 1800 -l $(B)/logs tests/chaos/run.sh
 
-check-port: deps ## strangers and neighbours at the fabric ports: every known attack, and mutations for PORT_SECONDS=60 (15 minutes; a short part is in check)
+check-port: deps ## strangers and neighbours at the fabric ports: every known attack, and mutations for PORT_SECONDS=60 (20 minutes; a short part is in check)
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(PORT)
 	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $$(($${PORT_SECONDS:-60} + 3600)) -l $(B)/logs tests/port/port.py
 
