@@ -21,6 +21,7 @@ enum { CONNS = 1024, REGIONS = 16, BEAT_MS = 100, CHUNK = 65536 };
 
 struct lconn {
 	uint32_t number, mark;
+	uint64_t client_id;
 	uint8_t secret[BOOT_FRAME_SECRET];
 	struct kv_seal *seal[KV_SHARDS_MAX][KV_RAILS_MAX]; /* of the links that were used */
 	unsigned shard; /* of the frame that is being answered: they are all the same to it */
@@ -333,7 +334,7 @@ static void region_keep(struct lconn *c, const struct wire_region *w)
 
 static int arena(struct lconn *c)
 {
-	int lie = atomic_load(&liar_lie);
+	int lie = c->client_id >= LIAR_NEWCOMER ? atomic_load(&liar_lie) : LIE_NONE;
 	struct wire_ctrl_msg r = {.type = WIRE_CTRL_ARENA};
 	struct te_remote told;
 	struct te_key key;
@@ -450,6 +451,7 @@ static int serve(struct lconn *c)
 	if (rc || m.type != WIRE_CTRL_HELLO)
 		return -1;
 	c->mark = m.hello.mark;
+	c->client_id = m.hello.client_id;
 	c->addr.len = m.hello.addr[0].len;
 	memcpy(c->addr.data, m.hello.addr[0].data, c->addr.len);
 	loop_post(liar.loop, peer_open, c);

@@ -45,7 +45,7 @@ enum lie {
 	LIE_LEASE_TWICE,    /* the reply comes twice */
 	LIE_LEASE_PUSHED,   /* the bytes are written as well, with immediates */
 	LIE_LEASE_SILENT,   /* no answer, and CANCEL is told that nothing was written */
-	/* about the arena, when it is asked for */
+	/* about the arena, when it is asked for; told to clients of LIAR_NEWCOMER and above, as others may connect again meanwhile */
 	LIE_ARENA_KEY,   /* its key is another one */
 	LIE_ARENA_BASE,  /* it begins elsewhere */
 	LIE_ARENA_SHARD, /* it is another shard's */
@@ -69,6 +69,8 @@ enum lie {
 	LIE_VOID, /* says ADDRESS instead of answering PINGs: this session only */
 	LIES
 };
+
+#define LIAR_NEWCOMER 1000u /* a client id */
 
 extern _Atomic int liar_lie;
 extern _Atomic uint64_t liar_sessions;

@@ -142,6 +142,7 @@ static void lies_about_the_arena_give_right_bytes_or_an_error(void **state)
 		if (rows[i].open == -KV_ETIMEOUT)
 			o.connect_timeout_ns = 1000000000ull;
 		o.mode = KVC_MODE_PULL;
+		o.base_client_id = LIAR_NEWCOMER;
 		atomic_store(&liar_lie, rows[i].lie);
 		int rc = kvc_pool_open(&o, &other, &err);
 		atomic_store(&liar_lie, LIE_NONE);
