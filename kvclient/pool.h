@@ -13,7 +13,7 @@
 
 struct loop;
 
-enum { KVC_CLIENTS_MAX = 4096, KVC_SERVERS_MAX = 256, KVC_THREADS_MAX = 256 };
+enum { KVC_CLIENTS_MAX = 4096, KVC_SERVERS_MAX = 1024, KVC_THREADS_MAX = 256 };
 
 struct kvc_server {
 	char name[KV_HOST_MAX + 16]; /* as the user wrote it, with its port */
