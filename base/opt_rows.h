@@ -192,6 +192,10 @@ int kv_opt_security_check(const struct kv_opt_security *security, struct kv_erro
 /* kv_opt_security_given -- any of the six. */
 bool kv_opt_security_given(const struct kv_opt_security *security);
 
+/* kv_opt_json_check -- whether --json names something that can be written: not nothing, not a directory; NULL and "-" can.
+ * Found before a run that would be for nothing. 0 or -KV_EINVAL with *err. */
+int kv_opt_json_check(const char *path, struct kv_error *err);
+
 /* kv_opt_servers_check -- whether each is an address; found before anything is started. 0 or -KV_EINVAL with *err. */
 int kv_opt_servers_check(const char *const *servers, unsigned count, struct kv_error *err);
 

@@ -266,6 +266,8 @@ int capacity_options_parse(int argc, char **argv, struct capacity_options *out, 
 	if (rc == 0)
 		rc = check_steps(out, err);
 	if (rc == 0)
+		rc = kv_opt_json_check(out->json, err);
+	if (rc == 0)
 		rc = kv_opt_servers_check(&out->server, out->server ? 1 : 0, err);
 	return rc;
 }

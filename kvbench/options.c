@@ -325,6 +325,8 @@ int bench_options_parse(int argc, char **argv, struct bench_options *out, struct
 	if (rc == 0)
 		rc = bench_options_check(out, err);
 	if (rc == 0)
+		rc = kv_opt_json_check(out->json, err);
+	if (rc == 0)
 		rc = kv_opt_servers_check(out->servers.item, out->servers.count, err);
 	return rc;
 }

@@ -3,6 +3,7 @@
 #include "kvserver/flags.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #define AT(field) offsetof(struct flags, field)
@@ -95,25 +96,57 @@ static const struct kv_opt table[] = {
 };
 /* clang-format on */
 
+/* Options that do not go together, or that no server could be made of: found before anything is opened. */
+static int security_check(const struct flags *f, struct kv_error *err)
+{
+	const struct kv_opt_security files = {.psk_file = f->psk_file ? f->psk_file : f->psk_fd != FLAGS_FD_NONE ? "--psk-fd" : NULL,
+					      .cert = f->cert, .key = f->key, .ca = f->ca, .crl = f->crl};
+
+	if (f->psk_file && f->psk_fd != FLAGS_FD_NONE)
+		return kv_fail(err, -KV_EINVAL, "--psk-file and --psk-fd both give a key: use one of them");
+	return kv_opt_security_check(&files, err);
+}
+
+static int descriptor_check(const char *option, uint32_t fd, struct kv_error *err)
+{
+	if (fd == FLAGS_FD_NONE || fcntl((int)fd, F_GETFD) >= 0)
+		return 0;
+	return kv_fail(err, -KV_EINVAL, "%s %u: this process has inherited no such descriptor", option, fd);
+}
+
+static int flags_check(const struct flags *f, struct kv_error *err)
+{
+	enum kv_log_level level;
+	struct kv_hostport hp;
+	int rc = kv_hostport_parse(f->listen_addr, &hp, err);
+
+	if (rc == 0 && f->node_id && !f->node_id[0])
+		rc = kv_fail(err, -KV_EINVAL, "--node-id needs a name");
+	if (rc == 0 && f->memory_mb < f->shards)
+		rc = kv_fail(err, -KV_EINVAL, "--memory-mb %llu for --worker-threads %u: each thread needs 1 MiB at least",
+			     (unsigned long long)f->memory_mb, f->shards);
+	if (rc == 0)
+		rc = security_check(f, err);
+	if (rc == 0)
+		rc = descriptor_check("--ready-fd", f->ready_fd, err);
+	if (rc == 0)
+		rc = descriptor_check("--psk-fd", f->psk_fd, err);
+	if (rc == 0 && kv_log_level_parse(f->log_level, &level))
+		rc = kv_fail(err, -KV_EINVAL, "--log-level %s: give off, error, warn, info, debug or trace", f->log_level);
+	return rc;
+}
+
 int flags_parse(int argc, char **argv, struct flags *out, struct kv_error *err)
 {
 	static const struct kv_opt_program program = {
 		.name = "kv-server",
 		.about = "kv-server -- holds KV-cache blocks in memory and moves them over libfabric.",
 		.epilogue = "SIGTERM and SIGINT finish what is in flight (at most 5 s) and exit with status 0; a "
-			    "second one exits at once.",
+			    "second one exits at once. Exit status: 0 stopped, 2 usage, 3 it could not start.",
 	};
-	enum kv_log_level level;
 	int rc = kv_opt_parse(&program, table, argc, argv, out, NULL, err);
 
-	if (rc)
-		return rc;
-	if (kv_log_level_parse(out->log_level, &level))
-		return kv_fail(err, -KV_EINVAL, "--log-level %s: give off, error, warn, info, debug or trace",
-			       out->log_level);
-	if (out->psk_file && out->psk_fd != FLAGS_FD_NONE)
-		return kv_fail(err, -KV_EINVAL, "--psk-file and --psk-fd both give a key: use one of them");
-	return 0;
+	return rc ? rc : flags_check(out, err);
 }
 
 void flags_options(const struct flags *f, const char *psk, const struct kv_log *log, struct kvs_options *out)

@@ -46,7 +46,7 @@ check "shm likewise" status 0 "$doctor" "${small[@]}" --provider shm
 check "a provider that is not here: exit status 1" status 1 "$doctor" "${small[@]}" --provider efa
 check "and what is" says 'present: .*tcp' "$doctor" "${small[@]}" --provider efa
 check "usage: exit status 2" status 2 "$doctor" --num-clients none
-check "a file that cannot be written: exit status 2" status 2 "$doctor" --no-try --json /nonexistent/x.json
+check "a file that cannot be written: exit status 3" status 3 "$doctor" --no-try --json /nonexistent/x.json
 check "JSON is tried and seen" report_is 'rc == 0 and j["schema"] == "kvdoctor/1" and j["works"] and j["run"]["provider"] == "tcp" and j["try"]["client"]["opened"] == 2 and j["try"]["client"]["moved"] and j["try"]["server"]["moved"]' "$doctor" "${small[@]}" --provider tcp
 check "JSON: numbers of the run" report_is 'j["run"]["client"]["endpoints"] == 2 and j["run"]["client"]["registered_bytes"] >= 8 << 20 and j["run"]["server"]["engines"] == 1 and j["run"]["client"]["locked_bytes"] == 0' "$doctor" "${small[@]}" --provider tcp --no-try
 check "JSON: clients on shm have four threads by default" report_is 'j["run"]["client"]["threads"] == 4' "$doctor" --provider shm --no-try --buffer-mb 4 --memory-mb 8
@@ -115,7 +115,7 @@ check "FI_PROVIDER hides the others: exit status 1" status 1 env FI_PROVIDER=shm
 check "the remedy is to unset it" says '^ +fix: .unset FI_PROVIDER.$' env FI_PROVIDER=shm "$doctor" "${small[@]}" --quiet
 check "and kv-bench says so, too" says 'FI_PROVIDER=shm is set.*unset it' env FI_PROVIDER=shm "$build/kv-bench" --num-keys 10 --provider tcp
 not_full=; [ -w /dev/full ] || not_full="there is no /dev/full"
-skip_or_check "$not_full" "a report that cannot be written: exit status 2" status 2 bash -c '"$@" >/dev/full' x "$doctor" "${small[@]}" --no-try
+skip_or_check "$not_full" "a report that cannot be written: exit status 3" status 3 bash -c '"$@" >/dev/full' x "$doctor" "${small[@]}" --no-try
 check "a NIC that is not here is answered with those that are, not with another provider" report_is 'rc == 1 and "there are: " in f("provider")[0]["text"] and f("provider")[0]["remedy"] is None' "$doctor" "${small[@]}" --provider tcp --nic nothing0
 check "--try-child is not for users" status 2 "$doctor" --try-child
 finish
