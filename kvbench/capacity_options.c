@@ -66,7 +66,7 @@ const struct kv_opt capacity_options_table[] = {
 	{.name = "timeout",
 	 .type = KV_OPT_DURATION,
 	 AT(timeout_ns),
-	 .metavar = "SEC",
+	 .metavar = "TIME",
 	 .def = "120",
 	 .min = 1000000000,
 	 .max = 86400000000000ull,

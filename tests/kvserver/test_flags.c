@@ -78,6 +78,18 @@ static void every_flag_reaches_the_options(void **state)
 	assert_int_equal(o.slow_ns, 20000000);
 }
 
+static void times_and_sizes_may_have_units(void **state)
+{
+	(void)state;
+	assert_int_equal(PARSE("--memory-mb", "2GiB", "--slow-ms", "1m", "--heartbeat-ms", "0.5s", "--lease-ms", "2s", "--spin-us", "1ms", "--ttl", "90s"), 0);
+	assert_int_equal(f.memory_mb, 2048);
+	assert_int_equal(f.slow_ms, 60000);
+	assert_int_equal(f.heartbeat_ms, 500);
+	assert_int_equal(f.lease_ms, 2000);
+	assert_int_equal(f.spin_us, 1000);
+	assert_true(f.ttl_ns == 90000000000ull);
+}
+
 static void nonsense_is_refused_by_name(void **state)
 {
 	(void)state;
@@ -135,6 +147,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(defaults_are_those_documented),
 		cmocka_unit_test(every_flag_reaches_the_options),
+		cmocka_unit_test(times_and_sizes_may_have_units),
 		cmocka_unit_test(nonsense_is_refused_by_name),
 		cmocka_unit_test(policies_and_their_names_go_together),
 		cmocka_unit_test(a_key_line_is_read_from_a_descriptor),
