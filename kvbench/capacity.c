@@ -209,7 +209,7 @@ int capacity_main(int argc, char **argv)
 	}
 	if (c.opt.json && json_open(c.opt.json, &json, &err) < 0) {
 		fprintf(stderr, "kv-bench: %s\n", err.text);
-		return BENCH_FAILED;
+		return BENCH_NO_START;
 	}
 	c.argc = argc;
 	c.argv = argv;

@@ -56,7 +56,7 @@ const struct kv_opt bench_options_table[] = {
 	 .letter = 'd',
 	 .type = KV_OPT_DURATION,
 	 AT(duration_ns),
-	 .metavar = "SEC",
+	 .metavar = "TIME",
 	 .def = "0",
 	 .help = "Read for so long instead of --repeat-reads; with --trace, stop starting requests after it. 0: no "
 		 "limit."},
@@ -85,7 +85,8 @@ const struct kv_opt bench_options_table[] = {
 	{.name = "ttl",
 	 .type = KV_OPT_U32,
 	 AT(ttl),
-	 .metavar = "SEC",
+	 .unit = KV_OPT_SECONDS,
+	 .metavar = "TIME",
 	 .def = "300",
 	 .help = "Time to live of what is written; 0 means the server's default."},
 	{.name = "seed",
@@ -155,7 +156,8 @@ const struct kv_opt bench_options_table[] = {
 	{.name = "memory-mb",
 	 .type = KV_OPT_U64,
 	 AT(memory_mb),
-	 .metavar = "MB",
+	 .unit = KV_OPT_MIB,
+	 .metavar = "SIZE",
 	 .def = "0",
 	 .max = (uint64_t)1 << 30,
 	 .help = "Memory of the server that kv-bench starts, in MiB. 0: sized to the workload."},
@@ -170,7 +172,7 @@ const struct kv_opt bench_options_table[] = {
 	{.name = "timeout",
 	 .type = KV_OPT_DURATION,
 	 AT(timeout_ns),
-	 .metavar = "SEC",
+	 .metavar = "TIME",
 	 .def = "5",
 	 .min = 1000000,
 	 .max = 3600000000000ull,
@@ -324,6 +326,8 @@ int bench_options_parse(int argc, char **argv, struct bench_options *out, struct
 
 	if (rc == 0)
 		rc = bench_options_check(out, err);
+	if (rc == 0)
+		rc = kv_opt_json_check(out->json, err);
 	if (rc == 0)
 		rc = kv_opt_servers_check(out->servers.item, out->servers.count, err);
 	return rc;

@@ -395,7 +395,7 @@ static int finish(struct bench *b, int status)
 static int prepare(struct bench *b, struct json_file **json, struct kv_error *err)
 {
 	if (b->opt->json && json_open(b->opt->json, json, err) < 0)
-		return BENCH_FAILED;
+		return BENCH_NO_START;
 	if (scan_trace(b, err) < 0 || plan_memory(b, err) < 0 || start_server(b, err) < 0)
 		return BENCH_NO_START;
 	return BENCH_OK;

@@ -16,7 +16,7 @@ const struct kv_opt cli_options_table[] = {
 	{.name = "timeout",
 	 .type = KV_OPT_DURATION,
 	 AT(timeout_ns),
-	 .metavar = "SEC",
+	 .metavar = "TIME",
 	 .def = "0",
 	 .max = 3600000000000ull,
 	 .help = "Deadline of connecting, and of one command's operation. 0: 5 s, and for an operation 1 s more for "
@@ -27,7 +27,8 @@ const struct kv_opt cli_options_table[] = {
 	 .name = "ttl",
 	 .type = KV_OPT_U32,
 	 AT(ttl),
-	 .metavar = "SEC",
+	 .unit = KV_OPT_SECONDS,
+	 .metavar = "TIME",
 	 .def = "0",
 	 .help = "put: time to live; 0 means the server's default."},
 	{.name = "file",

@@ -5,7 +5,7 @@
  * provider takes them, and waited for with sigwait; a provider that installs handlers (shm) does not get in the way.
  * Once the drain has begun they have their default effect again: the second one ends the process at once.
  *
- * Exit status: 0 drained; 2 the command line; 3 it could not start. */
+ * Exit status: 0 drained; 2 the command line, or what it names, is wrong; 3 it could not start. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -122,7 +122,7 @@ int main(int argc, char **argv)
 	te_env_for_programs();
 	if (rc) {
 		if (rc < 0)
-			fprintf(stderr, "kv-server: %s\n", err.text);
+			fprintf(stderr, "kv-server: %s (try --help)\n", err.text);
 		return rc > 0 ? 0 : EXIT_USAGE;
 	}
 	kv_log_level_parse(f.log_level, &log.level);
@@ -139,5 +139,5 @@ int main(int argc, char **argv)
 	explicit_bzero(psk, sizeof(psk));
 	if (rc)
 		fprintf(stderr, "kv-server: %s\n", err.text);
-	return rc ? EXIT_START : 0;
+	return rc == 0 ? 0 : rc == -KV_EINVAL ? EXIT_USAGE : EXIT_START;
 }

@@ -429,7 +429,7 @@ static int door_check(const struct kvs_server *s, struct kv_error *err)
 {
 	if (s->opt.insecure || boot_context_mode(s->boot) != BOOT_PLAIN || kv_sockaddr_is_loopback(&s->addr))
 		return 0;
-	return kv_fail(err, -KV_EDENIED,
+	return kv_fail(err, -KV_EINVAL,
 		       "%s can be reached from other machines, and neither a pre-shared key nor certificates are set: "
 		       "anybody there could read and write. Give --psk-file or "
 		       "--cert, --key and --ca; or listen on 127.0.0.1; or say --insecure if the network is trusted",

@@ -13,8 +13,7 @@
 #include "loop/loop.h"
 
 enum {
-	HANDSHAKES_MAX = 1024, /* connections without a session yet */
-	HANDSHAKES_MIN = 16,   /* ... and so many even when open files are few */
+	HANDSHAKES_MAX = KV_HANDSHAKES_MAX,
 	HANDSHAKE_RATE = 2000, /* TLS handshakes begun per second, on average */
 	HANDSHAKE_BURST = 256,
 	HELLO_MAX = 16384,     /* bytes that a stranger's first message may have; ours has 3 KiB */

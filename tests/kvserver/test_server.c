@@ -1089,7 +1089,7 @@ static void an_open_door_is_refused(void **state)
 	(void)state;
 	struct kvs_options o = server_options();
 	o.listen_addr = "0.0.0.0:0";
-	check_refused(&o, -KV_EDENIED, "--insecure");
+	check_refused(&o, -KV_EINVAL, "--insecure");
 }
 
 static void more_memory_than_there_is_is_refused(void **state)
