@@ -34,7 +34,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/error.h"
+#include "base/codes.h" /* installed as <kvrail/codes.h>, beside this one */
 
 #ifdef __cplusplus
 extern "C" {
@@ -500,11 +500,12 @@ KVC_API const char *kvc_errname(int code);
 KVC_API const char *kvc_errkey(int code);
 
 /* kvc_program_setup -- for main() of programs only, before kvc_pool_open: sets libfabric's environment to KVRail's
- * documented defaults where the user has not. */
+ * documented defaults where the user has not. It saves memory and time (docs/PROVIDERS.md) and decides nothing: a process
+ * that does not call it, and whose environment says nothing, reaches a default server all the same. */
 KVC_API void kvc_program_setup(void);
 
 /* kvc_program_setup_many -- the same for programs that open hundreds of clients, a few operations each: the smallest
- * buffers and queues that this library works with. */
+ * queues that this library works with. */
 KVC_API void kvc_program_setup_many(void);
 
 #ifdef __cplusplus
