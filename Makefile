@@ -81,9 +81,19 @@ $(B)/libkvrail.so.0: $(B)/libkvrail.a
 	$(if $(V),,@echo "  LINK  $@")
 	$(Q)$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,libkvrail.so.0 -o $@ -Wl,--whole-archive $< -Wl,--no-whole-archive $(LIBS)
 	@ln -sf libkvrail.so.0 $(B)/libkvrail.so
-$(B)/embed: examples/embed.c $(B)/libkvrail.so.0
-	$(if $(V),,@echo "  LINK  $@")
-	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< -L$(B) -lkvrail -Wl,-rpath,'$$ORIGIN'
+
+# What an embedding program includes, and programs that embed the library as if they were somebody else's: the installed headers and the shared library alone.
+HEADERS := $(addprefix $(B)/include/kvrail/,kvclient.h codes.h)
+$(B)/include/kvrail/kvclient.h: kvclient/kvclient.h
+$(B)/include/kvrail/codes.h: base/codes.h
+$(HEADERS):
+	@mkdir -p $(@D)
+	$(Q)sed 's|#include "base/codes.h".*|#include "codes.h"|' $< > $@
+embedding = $(if $(V),,@echo "  LINK  $@";) mkdir -p $(@D); $(CC) $(filter-out -I.,$(ALL_CFLAGS)) -I$(B)/include $(ALL_LDFLAGS) -o $@ $< -L$(B) -lkvrail -Wl,-rpath,'$$ORIGIN$(1)'
+$(B)/embed: examples/embed.c $(B)/libkvrail.so.0 $(HEADERS)
+	$(call embedding)
+$(B)/tests/integration/embedder: tests/integration/embedder.c $(B)/libkvrail.so.0 $(HEADERS)
+	$(call embedding,/../..)
 
 # Tests: tests/LAYER/test_*.c, each one a cmocka program that speaks TAP; `needs_LAYER` says what it links.
 # tests/sim links no ring and no fabric: it brings simulated ones.
@@ -149,7 +159,7 @@ $(addprefix $(B)/tests/fuzz/fuzz_,$(FUZZ)): $(B)/tests/fuzz/fuzz_%: $(B)/tests/f
 	$(link) -fsanitize=fuzzer
 
 .PHONY: tests
-tests: $(TESTS) $(PORT) $(SHIM_ENGINE) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(BENCH_TOOLS) $(PROGRAMS) library
+tests: $(TESTS) $(PORT) $(B)/tests/integration/embedder $(SHIM_ENGINE) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(BENCH_TOOLS) $(PROGRAMS) library
 
 INTEGRATION := $(wildcard tests/integration/*.sh)
 .PHONY: deps check check-run check-asan check-tsan check-clang check-sim check-chaos check-port check-providers check-verbs check-fault check-mutants check-valgrind check-shim check-shim-mutants check-all bench bench-phases fuzz install clean help

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvclient/kvclient.h"
+#include <kvrail/kvclient.h>
 
 enum { WORKERS = 8, BLOCK = 1 << 20 };
 

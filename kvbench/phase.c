@@ -263,7 +263,7 @@ int phase_op_read(const struct phase_op *op)
 	const struct bench_options *o = op->phase->bench->opt;
 	uint64_t index = bench_order_key(op->number, o->num_keys, o->seed), start_ns;
 	struct kvc_call call = call_of(o);
-	struct kvc_phases phases;
+	struct kvc_phases phases = {.size = sizeof(phases)};
 	struct bench_key key;
 	struct kvc_view view = {0};
 	int64_t got;

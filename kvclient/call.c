@@ -13,18 +13,14 @@
 #include "kvclient/call.h"
 
 #include "kvclient/place.h"
+#include "kvclient/sized.h"
 
 enum { TRIES_MAX = 8, PAUSE_SHIFT_MAX = 6 /* pauses of 2, 4, ... 64 ms: a connection of tcp;ofi_rxm that broke is back after some 10 */ };
 
 int kvc_call_check(const struct kvc_call *given, struct kvc_call *out)
 {
-	memset(out, 0, sizeof(*out));
-	if (!given)
-		return 0;
-	if (given->size < offsetof(struct kvc_call, timeout_ns) || given->size > KVC_CALL_SIZE_MAX)
-		return -KV_EINVAL;
-	memcpy(out, given, KV_MIN(given->size, sizeof(*out)));
-	return 0;
+	int rc = kvc_sized_take(out, sizeof(*out), given, offsetof(struct kvc_call, timeout_ns), "struct kvc_call", NULL);
+	return rc == 0 && out->phases && !kvc_sized(out->phases) ? -KV_EINVAL : rc;
 }
 
 int kvc_call_begin(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op, const struct kvc_call *call)

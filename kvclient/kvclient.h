@@ -26,7 +26,11 @@
  * library never calls exit, abort or setenv and installs no signal handler (the shm provider of libfabric does:
  * docs/PROVIDERS.md).
  *
- * Structs with a `size` field: set it to sizeof, zero the rest; a zero field means its default. */
+ * Structs with a `size` field: set it to sizeof, zero the rest; a zero field means its default. A program may be older or
+ * newer than the library that it runs with. If it is newer, and sets something that the library does not know, that is
+ * -KV_EINVAL, with a sentence where the call takes a struct kv_error. Of a struct that the library fills, `size` says
+ * afterwards how much of it this library knows; the rest is zeroed. Fields called `reserved` are for later: yours to zero in
+ * what you fill (else -KV_EINVAL), zero in what the library fills. */
 #ifndef KVRAIL_KVCLIENT_KVCLIENT_H
 #define KVRAIL_KVCLIENT_KVCLIENT_H
 
@@ -34,7 +38,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/error.h"
+#include "base/codes.h" /* installed as <kvrail/codes.h>, beside this one */
 
 #ifdef __cplusplus
 extern "C" {
@@ -171,7 +175,7 @@ struct kvc_view {
 	void *data;
 	uint64_t len;       /* bytes of value in it */
 	uint64_t value_len; /* bytes of the whole value */
-	uint64_t priv[2];
+	uint64_t priv[5];   /* the library's */
 };
 
 /* kvc_view_acquire_await -- len_bytes of the client's buffer, to fill and PUT without a copy. Waits until the buffer
@@ -193,6 +197,7 @@ struct kvc_key {
  * up to total_ns (post_ns is a part of server_ns). A call that needed several requests tells about the one that took
  * longest. The clock is the client's; the server's parts are durations that came with its reply. */
 struct kvc_phases {
+	size_t size;        /* set it before the call */
 	uint64_t total_ns;  /* from the call to its return */
 	uint64_t room_ns;   /* until it had a connection and room for its request */
 	uint64_t queue_ns;  /* until its frame was handed to the engine */
@@ -266,6 +271,7 @@ struct kvc_item {
 	uint64_t slice, stride; /* GET into registered memory: the value as slices of `slice` bytes, `stride` apart,
 				   from data (one block into many layers); 0: contiguous */
 	int64_t result;         /* GET: value length or a code; PUT: 0 or a code */
+	uint64_t reserved;      /* 0 */
 };
 
 /* kvc_get_batch_await, kvc_put_batch_await -- n items at once, each with its own result. Returns 0 when every item
@@ -290,6 +296,8 @@ struct kvc_stat_item {
 	const char *group; /* "requests", "answers", "time", "memory", "peers", "fabric" */
 	const char *unit;  /* "", "bytes", "ns" */
 	enum kvc_stat_kind kind;
+	uint32_t reserved_32;
+	uint64_t reserved[2];
 };
 /* kvc_stat_await -- up to max items. Returns the count or a code. */
 KVC_API int kvc_stat_await(struct kvc_client *client, struct kvc_stat_item *out, unsigned max,
@@ -500,11 +508,12 @@ KVC_API const char *kvc_errname(int code);
 KVC_API const char *kvc_errkey(int code);
 
 /* kvc_program_setup -- for main() of programs only, before kvc_pool_open: sets libfabric's environment to KVRail's
- * documented defaults where the user has not. */
+ * documented defaults where the user has not. It saves memory and time (docs/PROVIDERS.md) and decides nothing: a process
+ * that does not call it, and whose environment says nothing, reaches a default server all the same. */
 KVC_API void kvc_program_setup(void);
 
 /* kvc_program_setup_many -- the same for programs that open hundreds of clients, a few operations each: the smallest
- * buffers and queues that this library works with. */
+ * queues that this library works with. */
 KVC_API void kvc_program_setup_many(void);
 
 #ifdef __cplusplus
