@@ -83,7 +83,7 @@ void boot_limit(struct boot_conn *conn, unsigned bytes);
  * other coroutine may be inside of. */
 void boot_shutdown(struct boot_conn *conn);
 void boot_close(struct boot_conn **conn);
-const char *boot_peer_name(const struct boot_conn *conn); /* "127.0.0.1:50051", for messages */
+const char *boot_peer_name(const struct boot_conn *conn); /* "127.0.0.1:7411", for messages */
 const char *boot_peer_who(const struct boot_conn *conn);  /* who it has proved to be, for logs: 'PSK identity "a"', 'certificate
 							     CN=b, DNS:c', "no credential" */
 const char *boot_failure(const struct boot_conn *conn);   /* a sentence, with the peer's name, about the last send or

@@ -10,7 +10,7 @@
 /* clang-format off */
 static const struct kv_opt table[] = {
 	{.name = "listen-addr", .letter = 'l', .type = KV_OPT_STRING, .offset = AT(listen_addr),
-	 .metavar = "HOST:PORT", .def = "127.0.0.1:50051",
+	 .metavar = "HOST:PORT", .def = KV_SERVER_DEFAULT,
 	 .help = "Address for control connections, and the fabric's source address; port 0 picks a free one.",
 	 .group = "Server:"},
 	{.name = "memory-mb", .letter = 'm', .type = KV_OPT_U64, .offset = AT(memory_mb),

@@ -369,7 +369,7 @@ void kvs_server_destroy(struct kvs_server **server)
 static void defaults(struct kvs_options *o)
 {
 	if (!o->listen_addr)
-		o->listen_addr = "127.0.0.1:50051";
+		o->listen_addr = KV_SERVER_DEFAULT;
 	if (!o->shards)
 		o->shards = KV_MIN(4u, kv_cpus_available());
 	if (!o->memory_bytes)

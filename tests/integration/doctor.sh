@@ -53,7 +53,7 @@ check "JSON: clients on shm have four threads by default" report_is 'j["run"]["c
 check "JSON on standard output" status 0 bash -c '"$@" --json - 2>/dev/null | python3 -c "import json, sys; json.load(sys.stdin)"' x "$doctor" "${small[@]}" --no-try
 check "the libfabric that is loaded is named by its file" report_is '"libfabric.so" in j["libraries"]["libfabric_path"] and j["libraries"]["libfabric_path"] in j["libraries"]["libfabric_files"] + [j["libraries"]["libfabric_path"]]' "$doctor" --no-try
 check "--no-try opens nothing" report_is 'rc == 0 and j["try"]["client"] is None and "--no-try" in f("try")[0]["text"]' "$doctor" --no-try
-check "a server elsewhere: none of our own is counted" report_is 'rc == 0 and j["run"]["server"] is None and j["try"]["server"] is None' "$doctor" "${small[@]}" --server 127.0.0.1:50051
+check "a server elsewhere: none of our own is counted" report_is 'rc == 0 and j["run"]["server"] is None and j["try"]["server"] is None' "$doctor" "${small[@]}" --server 127.0.0.1:7411
 check "a server without a name: exit status 1" status 1 "$doctor" "${small[@]}" --server no-such-host.invalid:1
 check "too few files: exit status 1" status 1 files_of 40 "$doctor" "${small[@]}" --provider tcp
 check "they are counted" report_is 'rc == 1 and f("files")[0]["status"] == "fails" and f("files")[0]["need"] > 40 and any(w in f("files")[0]["remedy"] for w in ("ulimit -n", "nofile"))' files_of 40 "$doctor" "${small[@]}" --provider tcp
