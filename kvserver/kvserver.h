@@ -78,6 +78,11 @@ int kvs_server_start(struct kvs_server *server, struct kv_error *err);
  * tells. Harmless when it never started or has stopped. */
 void kvs_server_stop(struct kvs_server *server, uint64_t drain_ns);
 
+/* kvs_server_reload -- read the files of keys, certificates and revocation lists again, on a thread of the server's: returns at once, and the log tells what
+ * came of it. Connections from then on are judged by what was read; if one file cannot be used, by what was in force. False: there are no such files, or the
+ * server does not run. The thread that starts and stops the server. Own threads only. */
+bool kvs_server_reload(struct kvs_server *server);
+
 /* kvs_server_destroy -- stops it first if need be (own threads only). *server becomes NULL; NULL is accepted. */
 void kvs_server_destroy(struct kvs_server **server);
 
