@@ -9,7 +9,10 @@
 
 #include "base/error.h"
 
-enum { KV_HOST_MAX = 256, KV_PORT_DEFAULT = 50051 };
+/* The default port is below 32768: ports from there on are given to outgoing connections (net.ipv4.ip_local_port_range), and one of those may have it
+ * when a server starts. */
+enum { KV_HOST_MAX = 256, KV_PORT_DEFAULT = 7411 };
+#define KV_SERVER_DEFAULT "127.0.0.1:7411"
 
 struct kv_hostport {
 	char host[KV_HOST_MAX]; /* a name or an address, without brackets */
@@ -26,7 +29,7 @@ char *kv_hostport_format(const struct kv_hostport *hp, char *buf, size_t cap);
 /* kv_hostport_resolve -- getaddrinfo (blocks: not on a loop that serves). IPv4 before IPv6 when the name has both. Returns 0 or -KV_EINVAL with *err. */
 int kv_hostport_resolve(const struct kv_hostport *hp, struct sockaddr_storage *out, socklen_t *out_len, struct kv_error *err);
 
-/* kv_sockaddr_format -- "127.0.0.1:50051". Returns buf. */
+/* kv_sockaddr_format -- "127.0.0.1:7411". Returns buf. */
 char *kv_sockaddr_format(const struct sockaddr_storage *sa, char *buf, size_t cap);
 
 /* kv_sockaddr_is_loopback -- 127.0.0.0/8, ::1, or ::ffff:127.0.0.0/104. */

@@ -11,7 +11,7 @@
 /* clang-format off */
 static const struct kv_opt table[] = {
 	{.name = "listen-addr", .letter = 'l', .type = KV_OPT_STRING, .offset = AT(listen_addr),
-	 .metavar = "HOST:PORT", .def = "127.0.0.1:50051",
+	 .metavar = "HOST:PORT", .def = KV_SERVER_DEFAULT,
 	 .help = "Address for control connections, and the fabric's source address; port 0 picks a free one.",
 	 .group = "Server:"},
 	{.name = "memory-mb", .letter = 'm', .type = KV_OPT_U64, .offset = AT(memory_mb),
@@ -57,7 +57,7 @@ static const struct kv_opt table[] = {
 	 .unit = KV_OPT_MS, .metavar = "TIME", .def = "500", .min = 10, .max = 60000,
 	 .help = "Time between heartbeats to a client."},
 	{.name = "psk-file", .type = KV_OPT_STRING, .offset = AT(psk_file), .metavar = "FILE",
-	 .help = "Pre-shared key: one line IDENTITY:HEX, readable by its owner only.", .group = "Security:"},
+	 .help = "Pre-shared key: one line IDENTITY:HEX, readable by its owner only; read again at SIGHUP.", .group = "Security:"},
 	{.name = "psk-fd", .type = KV_OPT_U32, .offset = AT(psk_fd), .metavar = "FD", .max = INT32_MAX,
 	 .help = "The same line, read from an inherited descriptor."},
 	{.name = "session-keys", .type = KV_OPT_STRING, .offset = AT(session_keys), .metavar = "FILE",
@@ -142,7 +142,9 @@ int flags_parse(int argc, char **argv, struct flags *out, struct kv_error *err)
 		.name = "kv-server",
 		.about = "kv-server -- holds KV-cache blocks in memory and moves them over libfabric.",
 		.epilogue = "SIGTERM and SIGINT finish what is in flight (at most 5 s) and exit with status 0; a "
-			    "second one exits at once. Exit status: 0 stopped, 2 usage, 3 it could not start.",
+			    "second one exits at once. SIGHUP reads the files of --psk-file, --session-keys, --cert, --key, --ca and --crl again, for "
+			    "connections from then on (what cannot be used leaves all as it was), and sets the log's level to --log-level; SIGUSR1 and "
+			    "SIGUSR2 raise and lower that level by a step. Exit status: 0 stopped, 2 usage, 3 it could not start.",
 	};
 	int rc = kv_opt_parse(&program, table, argc, argv, out, NULL, err);
 

@@ -28,7 +28,7 @@ enum {
 
 /* Zero means the default that is named. Strings and objects pointed to must live as long as the server. */
 struct kvs_options {
-	const char *listen_addr;    /* "HOST:PORT"; port 0 picks one. "127.0.0.1:50051" */
+	const char *listen_addr;    /* "HOST:PORT"; port 0 picks one. "127.0.0.1:7411" */
 	const char *node_id;        /* what clients place keys by; the listen address */
 	const char *provider, *nic; /* see struct te_options */
 	unsigned shards;            /* min(4, cores) */
@@ -78,13 +78,18 @@ int kvs_server_start(struct kvs_server *server, struct kv_error *err);
  * tells. Harmless when it never started or has stopped. */
 void kvs_server_stop(struct kvs_server *server, uint64_t drain_ns);
 
+/* kvs_server_reload -- read the files of keys, certificates and revocation lists again, on a thread of the server's: returns at once, and the log tells what
+ * came of it. Connections from then on are judged by what was read; if one file cannot be used, by what was in force. False: there are no such files, or the
+ * server does not run. The thread that starts and stops the server. Own threads only. */
+bool kvs_server_reload(struct kvs_server *server);
+
 /* kvs_server_destroy -- stops it first if need be (own threads only). *server becomes NULL; NULL is accepted. */
 void kvs_server_destroy(struct kvs_server **server);
 
 /* kvs_server_state -- any thread. *err (may be NULL) is filled when it stopped because it could not start. */
 enum kvs_state kvs_server_state(struct kvs_server *server, struct kv_error *err);
 
-/* kvs_server_port -- the TCP port, once it runs; 0 before. Any thread. kvs_server_address -- "127.0.0.1:50051" into
+/* kvs_server_port -- the TCP port, once it runs; 0 before. Any thread. kvs_server_address -- "127.0.0.1:7411" into
  * buf; returns buf. */
 uint16_t kvs_server_port(const struct kvs_server *server);
 char *kvs_server_address(const struct kvs_server *server, char *buf, unsigned cap);

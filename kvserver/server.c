@@ -265,6 +265,7 @@ static void threads_join(struct kvs_server *s)
 	for (unsigned i = 0; i < s->threads; i++)
 		pthread_join(s->thread[i], NULL);
 	s->threads = 0;
+	keeper_end(&s->keeper);
 }
 
 /* Block until the state is at least this. */
@@ -300,7 +301,9 @@ int kvs_server_start(struct kvs_server *s, struct kv_error *err)
 	if (kvs_server_state(s, NULL) != KVS_CREATED)
 		return kv_fail(err, -KV_EINVAL, "a server is started once");
 	state_set(s, KVS_STARTING);
-	rc = loop_post(s->control, begin, s);
+	rc = s->opt.loops ? 0 : keeper_start(s, &s->keeper, err);
+	if (rc == 0)
+		rc = loop_post(s->control, begin, s);
 	if (rc == 0 && !s->opt.loops)
 		rc = threads_start(s, err);
 	if (rc) {
@@ -341,6 +344,11 @@ void kvs_server_stop(struct kvs_server *s, uint64_t drain_ns)
 	}
 }
 
+bool kvs_server_reload(struct kvs_server *s)
+{
+	return keeper_ask(s->keeper);
+}
+
 void kvs_server_destroy(struct kvs_server **server)
 {
 	struct kvs_server *s = *server;
@@ -369,7 +377,7 @@ void kvs_server_destroy(struct kvs_server **server)
 static void defaults(struct kvs_options *o)
 {
 	if (!o->listen_addr)
-		o->listen_addr = "127.0.0.1:50051";
+		o->listen_addr = KV_SERVER_DEFAULT;
 	if (!o->shards)
 		o->shards = KV_MIN(4u, kv_cpus_available());
 	if (!o->memory_bytes)
@@ -444,7 +452,8 @@ static int server_open_door(struct kvs_server *s, struct kv_error *err)
 					       .cert_file = o->cert_file,
 					       .key_file = o->key_file,
 					       .ca_file = o->ca_file,
-					       .crl_file = o->crl_file};
+					       .crl_file = o->crl_file,
+					       .crl_kept = !o->loops};
 	struct kv_hostport hp;
 	int rc = kv_hostport_parse(o->listen_addr, &hp, err);
 

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "bootstrap/bootstrap.h"
+#include "kvserver/keeper.h"
 #include "kvserver/kvserver.h"
 #include "kvserver/shard.h"
 #include "loop/loop.h"
@@ -62,6 +63,7 @@ struct kvs_server {
 	uint64_t incarnation, shard_seed;
 	struct boot_context *boot;
 	struct boot_keys *session_keys; /* of further sessions; or NULL */
+	struct keeper *keeper;          /* reads the files again; or NULL */
 	struct boot_identity identity;
 	struct sockaddr_storage addr;
 	socklen_t addr_len;

@@ -28,7 +28,7 @@ static void defaults_are_those_documented(void **state)
 	const char *argv[] = {"kv-server", NULL};
 	assert_int_equal(parse(1, argv), 0);
 	flags_options(&f, NULL, NULL, &o);
-	assert_string_equal(o.listen_addr, "127.0.0.1:50051");
+	assert_string_equal(o.listen_addr, "127.0.0.1:7411");
 	assert_int_equal(o.memory_bytes, 1024ull << 20);
 	assert_int_equal(o.shards, 0);
 	assert_int_equal(o.rails, 0); /* the engine decides */
