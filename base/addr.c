@@ -119,6 +119,38 @@ char *kv_hostport_format(const struct kv_hostport *hp, char *buf, size_t cap)
 	return buf;
 }
 
+int kv_node_id_check(const char *id, struct kv_error *err)
+{
+	size_t n = strlen(id);
+	bool good = n > 0 && n < KV_NAME_MAX;
+	for (size_t i = 0; i < n && good; i++)
+		good = id[i] > ' ' && id[i] <= '~' && id[i] != '=' && id[i] != ',';
+	if (good)
+		return 0;
+	return kv_fail(err, -KV_EINVAL,
+		       "'%.100s' cannot be the name of a server: it must have 1 to %d characters, without spaces, '=' and ','",
+		       id, KV_NAME_MAX - 1);
+}
+
+int kv_server_entry_parse(const char *text, struct kv_server_entry *out, struct kv_error *err)
+{
+	const char *equals = text ? strchr(text, '=') : NULL;
+	struct kv_server_entry e = {.named = equals != NULL};
+	char address[KV_HOST_MAX + 16];
+	size_t len = equals ? (size_t)(equals - text) : 0;
+	int rc = kv_hostport_parse(equals ? equals + 1 : text, &e.at, err);
+	if (rc < 0)
+		return rc;
+	kv_hostport_format(&e.at, address, sizeof(address));
+	/* What is too long for a name stays too long. */
+	snprintf(e.id, sizeof(e.id), "%.*s", equals ? (int)KV_MIN(len, (size_t)KV_NAME_MAX) : (int)sizeof(address), equals ? text : address);
+	if (equals && kv_node_id_check(e.id, err) < 0)
+		return -KV_EINVAL;
+	snprintf(e.text, sizeof(e.text), "%.*s%s%s", equals ? KV_NAME_MAX : 0, e.id, equals ? "=" : "", address);
+	*out = e;
+	return 0;
+}
+
 /* resolve_fail -- the sentence for a getaddrinfo error. */
 static int resolve_fail(const struct kv_hostport *hp, int rc, int saved_errno, struct kv_error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* addr.h -- "host:port" of a server. */
+/* addr.h -- "host:port" of a server, and an entry of a list of servers. */
 #ifndef KVRAIL_BASE_ADDR_H
 #define KVRAIL_BASE_ADDR_H
 
@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "base/error.h"
+#include "base/limits.h"
 
 /* The default port is below 32768: ports from there on are given to outgoing connections (net.ipv4.ip_local_port_range), and one of those may have it
  * when a server starts. */
@@ -28,6 +29,21 @@ char *kv_hostport_format(const struct kv_hostport *hp, char *buf, size_t cap);
 
 /* kv_hostport_resolve -- getaddrinfo (blocks: not on a loop that serves). IPv4 before IPv6 when the name has both. Returns 0 or -KV_EINVAL with *err. */
 int kv_hostport_resolve(const struct kv_hostport *hp, struct sockaddr_storage *out, socklen_t *out_len, struct kv_error *err);
+
+/* An entry of a list of servers: NAME=HOST:PORT, or HOST:PORT alone. */
+struct kv_server_entry {
+	char id[KV_HOST_MAX + 16]; /* by which keys are placed: NAME; without one HOST:PORT, the host as it is written and the port in figures */
+	bool named;
+	struct kv_hostport at;
+	char text[KV_NAME_MAX + KV_HOST_MAX + 16]; /* for messages: "NAME=HOST:PORT" or "HOST:PORT" */
+};
+
+/* kv_server_entry_parse -- 0 or -KV_EINVAL with *err. */
+int kv_server_entry_parse(const char *text, struct kv_server_entry *out, struct kv_error *err);
+
+/* kv_node_id_check -- whether this may be a server's node id, and a NAME: 1 to 63 printable characters without space, '=' and ','. 0 or -KV_EINVAL with
+ * *err. */
+int kv_node_id_check(const char *id, struct kv_error *err);
 
 /* kv_sockaddr_format -- "127.0.0.1:7411". Returns buf. */
 char *kv_sockaddr_format(const struct sockaddr_storage *sa, char *buf, size_t cap);

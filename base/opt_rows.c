@@ -46,9 +46,9 @@ int kv_opt_json_check(const char *path, struct kv_error *err)
 
 int kv_opt_servers_check(const char *const *servers, unsigned count, struct kv_error *err)
 {
-	struct kv_hostport hp;
+	struct kv_server_entry entry;
 	int rc = 0;
 	for (unsigned i = 0; i < count && rc == 0; i++)
-		rc = kv_hostport_parse(servers[i], &hp, err);
+		rc = kv_server_entry_parse(servers[i], &entry, err);
 	return rc;
 }

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 
 #include "kvclient/client.h"
+#include "kvclient/place.h"
 
 #define CLOSE_AGAIN_NS  1000000ull
 #define RECLAIM_IDLE_NS 3000000000ull
@@ -114,7 +115,7 @@ static void fence_run(void *arg)
 	rc = te_peer_fence(f->session->peer[f->shard], &err);
 	if (rc < 0)
 		kv_warn(kvc_client_log(c), "client %u: fencing %s: %s", c->index,
-			c->pool->server[f->session->node->index].name, err.text);
+			c->pool->server[f->session->node->index].entry.text, err.text);
 	else
 		c->fenced = true;
 	kvc_client_reset(c);
@@ -360,6 +361,8 @@ static int coroutines_start(struct kvc_client *c, struct kv_error *err)
 	/* All nodes first: a failure is undone by closing, which looks at each. */
 	for (unsigned i = 0; i < c->pool->num_servers; i++)
 		kvc_node_init(&c->node[i], c, i);
+	for (unsigned i = 0; i < c->pool->num_servers; i++)
+		c->seed[i] = kvc_place_seed(c->pool->server[i].entry.id);
 	rc = co_spawn(c->loop, flusher, c, "kvc flush");
 	if (rc < 0)
 		return kv_fail(err, rc, "client %u: starting its coroutines: %s", c->index, kv_strerror(rc));

@@ -31,7 +31,7 @@ static bool several(const struct kvc_session *s)
 
 static const char *server_name(const struct kvc_node *n)
 {
-	return n->client->pool->server[n->index].name;
+	return n->client->pool->server[n->index].entry.text;
 }
 
 /* ---- PINGs ---- */

@@ -84,7 +84,10 @@ struct kvc_options {
 	unsigned num_clients;  /* 4. Each costs an endpoint per rail and its buffers: more than 8 is warned about */
 	unsigned num_threads;  /* half of the cores, 1 to 4, and 4 on shm, where clients copy; loops without a client are not started */
 	uint64_t buffer_bytes; /* per client: 64 MiB */
-	const char *const *servers; /* "HOST:PORT" each; at least one */
+	/* "NAME=HOST:PORT" or "HOST:PORT" each; at least one. Keys are placed by these names alone, an entry without a name standing for itself
+	   with its port: every client of the same servers must have the same list, in any order. A server with a node id (kv-server --node-id)
+	   must be called by it: one that says another, and one that is in the list twice, is not used, and fails an opening that waits. */
+	const char *const *servers;
 	unsigned num_servers;
 	const char *provider; /* "auto": efa, else verbs, else tcp */
 	const char *nic; /* only these NICs, in this order: names with commas between them, each a device ("mlx5_0", "eth0") or an IP
@@ -454,8 +457,8 @@ enum kvc_server_state { KVC_SERVER_CONNECTING, KVC_SERVER_UP, KVC_SERVER_DOWN, K
 
 struct kvc_server_info {
 	size_t size;
-	char name[272];   /* "HOST:PORT" */
-	char node_id[64]; /* empty: never reached */
+	char name[336];   /* as in the list of servers: "NAME=HOST:PORT" or "HOST:PORT" */
+	char node_id[64]; /* what it says it is; empty: never reached, or it has none */
 	enum kvc_server_state state;
 	uint32_t session;           /* the server's number for this client */
 	uint64_t incarnation;       /* changes when the server is restarted */

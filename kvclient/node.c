@@ -19,7 +19,6 @@
 #include <stdlib.h>
 
 #include "kvclient/client.h"
-#include "kvclient/place.h"
 
 enum {
 	HEARTBEAT_MS_DEFAULT = 500,
@@ -36,7 +35,7 @@ enum {
 
 static const char *node_name(const struct kvc_node *n)
 {
-	return n->client->pool->server[n->index].name;
+	return n->client->pool->server[n->index].entry.text;
 }
 
 static const struct kv_log *node_log(const struct kvc_node *n)
@@ -226,15 +225,20 @@ static int welcome_check(struct kvc_node *n, const struct wire_welcome_msg *w)
 	return 0;
 }
 
-/* The sentence is a stranger's: it may end up on a terminal. */
+/* Text of a stranger's: it may end up on a terminal. */
+static void printable(char *out, size_t cap, const char *text)
+{
+	snprintf(out, cap, "%s", text);
+	for (char *t = out; *t; t++)
+		if (*t < ' ' || *t > '~')
+			*t = '?';
+}
+
 static int refused(struct kvc_node *n, const struct wire_refuse *r)
 {
 	int rc = wire_status_error(r->status);
 	char text[sizeof(r->text)];
-	snprintf(text, sizeof(text), "%s", r->text);
-	for (char *t = text; *t; t++)
-		if (*t < ' ' || *t > '~')
-			*t = '?';
+	printable(text, sizeof(text), r->text);
 	/* It keeps the addresses of endpoints that it had to rebuild to itself for a moment: it is there, and is waited for. */
 	if (rc == -KV_EBUSY)
 		rc = -KV_ERESET;
@@ -282,24 +286,24 @@ static void peers_open(void *arg)
 		o->rc = peer_open(o->node, o->welcome, shard);
 }
 
-/* Keys are placed by node id. Servers that call themselves alike (all of them listen on 0.0.0.0:50051) are told apart
- * by their names in our list. */
-static void seeds_update(struct kvc_client *c)
+/* Keys are placed by the names in our list, and every client finds them only if all of them give the same server the same name: what the
+ * server calls itself must not contradict, and no server may be there under two names. */
+static int identity_check(struct kvc_node *n, const struct wire_welcome_msg *w)
 {
-	for (unsigned i = 0; i < c->pool->num_servers; i++) {
-		const struct kvc_node *n = &c->node[i];
-		char id[KV_NAME_MAX + sizeof(c->pool->server[i].name) + 1];
-		bool twin = false;
-		for (unsigned k = 0; k < c->pool->num_servers; k++)
-			twin |= k != i && n->node_id[0] && strcmp(n->node_id, c->node[k].node_id) == 0;
-		snprintf(id, sizeof(id), "%s%s%s", n->node_id, twin ? "/" : "",
-			 twin || !n->node_id[0] ? node_name(n) : "");
-		c->seed[i] = kvc_place_seed(id);
-		if (twin && c->index == 0)
-			kv_warn(node_log(n),
-				"server %s has the node id %s, as another one; give each its own --node-id",
-				node_name(n), n->node_id);
+	const struct kv_server_entry *e = &n->client->pool->server[n->index].entry;
+	char at[KV_HOST_MAX + 16];
+	printable(n->node_id, sizeof(n->node_id), w->node_id);
+	if (w->node_id[0] && strcmp(w->node_id, e->id) != 0)
+		return kv_fail(&n->error, -KV_EINVAL,
+			       "its node id is %s, but the list of servers calls it %s; write %s=%s there, or start it with --node-id %s or none",
+			       n->node_id, e->id, n->node_id, kv_hostport_format(&e->at, at, sizeof(at)), e->id);
+	for (unsigned i = 0; i < n->client->pool->num_servers; i++) {
+		const struct kvc_node *other = &n->client->node[i];
+		if (other != n && other->session && other->incarnation == w->incarnation)
+			return kv_fail(&n->error, -KV_EINVAL, "it is the same server as %s of the list; take one of the two out of it",
+				       node_name(other));
 	}
+	return 0;
 }
 
 static uint64_t silence_ns(const struct kvc_node *n)
@@ -324,23 +328,21 @@ static int welcome_take_await(struct kvc_node *n, const struct wire_welcome_msg 
 	struct kvc_client *c = n->client;
 	struct open_peers o = {n, w, 0};
 	int rc = welcome_check(n, w);
+	if (rc == 0)
+		rc = identity_check(n, w);
 	if (rc < 0)
 		return rc;
 	rc = kvc_session_create(n, w, KV_MAX(c->info.rails, (unsigned)w->rails), &n->session);
 	if (rc < 0)
 		return kv_fail(&n->error, rc, "no memory or no keys for a session of %u shards: %s", w->shards, kv_strerror(rc));
+	if (n->incarnation && n->incarnation != w->incarnation)
+		kv_info(node_log(n), "client %u: server %s was restarted", c->index, node_name(n));
+	n->incarnation = w->incarnation; /* before anything parks: another node may be about to meet the same server */
 	kvc_main_await(c, peers_open, &o);
 	if (o.rc < 0)
 		return o.rc;
 	n->session->open = true;
 	heartbeat_set(n, w->heartbeat_ms ? w->heartbeat_ms : HEARTBEAT_MS_DEFAULT);
-	if (n->incarnation && n->incarnation != w->incarnation)
-		kv_info(node_log(n), "client %u: server %s was restarted", c->index, node_name(n));
-	n->incarnation = w->incarnation;
-	if (strcmp(n->node_id, w->node_id) != 0) {
-		memcpy(n->node_id, w->node_id, sizeof(n->node_id));
-		seeds_update(c);
-	}
 	return 0;
 }
 
@@ -448,7 +450,7 @@ static int connect_await(struct kvc_node *n)
 	n->dialer = co_self();
 	/* TCP gives up bytes that nobody acknowledges when we give up a server that says nothing. */
 	rc = boot_connect_await(c->boot,
-				&(struct boot_server){.addr = &server->addr, .addr_len = server->addr_len, .name = server->host},
+				&(struct boot_server){.addr = &server->addr, .addr_len = server->addr_len, .name = server->entry.at.host},
 				(unsigned)(c->pool->options.peer_timeout_ns / 1000000), deadline, &n->conn, &err);
 	n->dialer = NULL;
 	io_interrupt(co_self(), false);
@@ -784,7 +786,6 @@ int kvc_node_start(struct kvc_node *n)
 	struct kvc_client *c = n->client;
 	int rc;
 	n->state = KVC_NODE_CONNECTING;
-	c->seed[n->index] = kvc_place_seed(node_name(n));
 	rc = co_spawn(c->loop, node_main, n, "kvc node");
 	if (rc == 0) {
 		n->running = true;

@@ -6,9 +6,9 @@
  * ring with virtual nodes, which needs a table and balances worse for the few servers a pool has. */
 #include "kvclient/place.h"
 
-uint64_t kvc_place_seed(const char *node_id)
+uint64_t kvc_place_seed(const char *name)
 {
-	return kv_hash_key(node_id, strlen(node_id), 0);
+	return kv_hash_key(name, strlen(name), 0);
 }
 
 static uint64_t mix(uint64_t x)

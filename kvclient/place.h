@@ -5,8 +5,9 @@
 
 #include "base/base.h"
 
-/* kvc_place_seed -- the number that stands for a server in rendezvous hashing, from its node id. */
-uint64_t kvc_place_seed(const char *node_id);
+/* kvc_place_seed -- the number that stands for a server in rendezvous hashing, from its name in the client's list: nothing that
+ * is learnt later may have a say, or clients that learnt different things would look for a key in different places. */
+uint64_t kvc_place_seed(const char *name);
 
 /* kvc_place_node -- the index of the server that holds the key, among n > 0 with these seeds. Taking one server away
  * moves only its own keys; the order of the list does not matter. Equal seeds: the lower index. */

@@ -81,6 +81,10 @@ void kvc_pool_tell_attempt(struct kvc_pool *p, unsigned client, int status, cons
 		p->progress.node_status = status;
 		p->progress.node_error = *err;
 	}
+	if (status == -KV_EINVAL && p->progress.list_status == 0) {
+		p->progress.list_status = status;
+		p->progress.list_error = *err;
+	}
 	pthread_cond_broadcast(&p->changed);
 	pthread_mutex_unlock(&p->lock);
 }
@@ -147,14 +151,11 @@ static int servers_resolve(struct kvc_pool *p, struct kv_error *err)
 	p->num_servers = p->options.num_servers;
 	for (unsigned i = 0; i < p->num_servers; i++) {
 		struct kvc_server *s = &p->server[i];
-		struct kv_hostport hp;
-		int rc = kv_hostport_parse(p->options.servers[i], &hp, err);
+		int rc = kv_server_entry_parse(p->options.servers[i], &s->entry, err);
 		if (rc == 0)
-			rc = kv_hostport_resolve(&hp, &s->addr, &s->addr_len, err);
+			rc = kv_hostport_resolve(&s->entry.at, &s->addr, &s->addr_len, err);
 		if (rc < 0)
 			return rc;
-		kv_hostport_format(&hp, s->name, sizeof(s->name));
-		memcpy(s->host, hp.host, sizeof(s->host));
 	}
 	p->options.servers = NULL;
 	return 0;
@@ -342,6 +343,10 @@ static int status_look(struct kvc_pool *p, struct kv_error *err)
 			*err = g->error;
 	} else if (g->attempted < p->num_clients * p->num_servers) {
 		rc = 1;
+	} else if (g->list_status < 0) {
+		rc = g->list_status;
+		if (err)
+			*err = g->list_error;
 	} else {
 		for (unsigned i = 0; i < p->num_clients; i++)
 			if (p->client[i]->servers_up == 0)

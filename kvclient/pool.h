@@ -16,8 +16,7 @@ struct loop;
 enum { KVC_CLIENTS_MAX = 4096, KVC_SERVERS_MAX = 1024, KVC_THREADS_MAX = 256 };
 
 struct kvc_server {
-	char name[KV_HOST_MAX + 16]; /* as the user wrote it, with its port */
-	char host[KV_HOST_MAX];      /* ... without it: what the server's certificate must name */
+	struct kv_server_entry entry; /* of the user's list: what keys are placed by, and the host, which the server's certificate must name */
 	struct sockaddr_storage addr;
 	socklen_t addr_len;
 };
@@ -34,6 +33,8 @@ struct kvc_progress {
 	struct kv_error error; /* of that failure */
 	int node_status;
 	struct kv_error node_error; /* the first connection's that failed */
+	int list_status;            /* the first that showed the list of servers to be wrong: it fails the opening, whoever else is up */
+	struct kv_error list_error;
 };
 
 /* What a thread of ours is bound to: touched by that thread alone. */

@@ -21,8 +21,8 @@ static const struct kv_opt table[] = {
 	 .help = "Touch all memory before listening: starts slower, and the first PUTs are as fast as the later ones."},
 	KV_OPT_NUMA_ROW(.offset = AT(numa)),
 	{.name = "node-id", .type = KV_OPT_STRING, .offset = AT(node_id), .metavar = "NAME",
-	 .help = "Name by which clients place keys; must differ between the servers of a pool and stay the same "
-	         "over restarts (default: the listen address)."},
+	 .help = "The name of this server in clients' lists (NAME=HOST:PORT), by which they place keys. A client that "
+	         "calls it otherwise refuses it. Without: any name will do."},
 	{.name = "worker-threads", .type = KV_OPT_U32, .offset = AT(shards), .metavar = "N", .max = KV_SHARDS_MAX,
 	 .help = "Data threads, each with its own endpoint and part of the memory; 0: one per core, at most 4."},
 	{.name = "max-clients", .type = KV_OPT_U32, .offset = AT(max_clients),

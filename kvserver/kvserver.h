@@ -29,7 +29,8 @@ enum {
 /* Zero means the default that is named. Strings and objects pointed to must live as long as the server. */
 struct kvs_options {
 	const char *listen_addr;    /* "HOST:PORT"; port 0 picks one. "127.0.0.1:7411" */
-	const char *node_id;        /* what clients place keys by; the listen address */
+	const char *node_id;        /* its name in clients' lists of servers, which they place keys by: who calls it otherwise is told so. NULL: whatever
+				     * they call it */
 	const char *provider, *nic; /* see struct te_options */
 	unsigned shards;            /* min(4, cores) */
 	unsigned rails;             /* per shard; 0: as kvc_options.num_rails */

@@ -116,20 +116,6 @@ static void accept_run(void *arg)
 	server_changed(s);
 }
 
-/* Clients place keys by it, so it must differ between servers: the address, or the host's name when every address is
- * listened on. */
-static void node_name(struct kvs_server *s)
-{
-	char host[KV_NAME_MAX - 6];
-
-	if (s->opt.node_id)
-		snprintf(s->node_id, sizeof(s->node_id), "%s", s->opt.node_id);
-	else if (address_is_any(&s->addr) && gethostname(host, sizeof(host)) == 0)
-		snprintf(s->node_id, sizeof(s->node_id), "%.*s:%u", (int)sizeof(host) - 1, host, kvs_server_port(s));
-	else
-		kvs_server_address(s, s->node_id, sizeof(s->node_id));
-}
-
 static int begin_await(struct kvs_server *s, struct kv_error *err)
 {
 	struct sockaddr_storage addr = s->addr;
@@ -150,7 +136,6 @@ static int begin_await(struct kvs_server *s, struct kv_error *err)
 	s->addr = addr;
 	pthread_mutex_unlock(&s->lock);
 	atomic_store(&s->port, address_port(&addr));
-	node_name(s);
 	return 0;
 }
 
@@ -455,8 +440,11 @@ static int server_open_door(struct kvs_server *s, struct kv_error *err)
 					       .crl_file = o->crl_file,
 					       .crl_kept = !o->loops};
 	struct kv_hostport hp;
-	int rc = kv_hostport_parse(o->listen_addr, &hp, err);
+	int rc = o->node_id ? kv_node_id_check(o->node_id, err) : 0;
 
+	snprintf(s->node_id, sizeof(s->node_id), "%s", o->node_id ? o->node_id : "");
+	if (rc == 0)
+		rc = kv_hostport_parse(o->listen_addr, &hp, err);
 	if (rc == 0)
 		rc = kv_hostport_resolve(&hp, &s->addr, &s->addr_len, err);
 	if (rc == 0)

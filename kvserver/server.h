@@ -58,7 +58,7 @@ struct bucket {
 
 struct kvs_server {
 	struct kvs_options opt; /* defaults filled in */
-	char node_id[KV_NAME_MAX];
+	char node_id[KV_NAME_MAX]; /* as the options say; "": none */
 	uint8_t host_id[16];
 	uint64_t incarnation, shard_seed;
 	struct boot_context *boot;

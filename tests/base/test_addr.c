@@ -30,6 +30,45 @@ static void hosts_and_ports_parse(void **state)
 	check_parse("node7:99/", "node7", 99);
 }
 
+static void check_entry(const char *text, const char *id, const char *whole, const char *host, unsigned port)
+{
+	struct kv_server_entry e;
+	struct kv_error err = {0};
+	if (kv_server_entry_parse(text, &e, &err) != 0)
+		fail_msg("'%s': %s", text, err.text);
+	assert_string_equal(e.id, id);
+	assert_string_equal(e.text, whole);
+	assert_string_equal(e.at.host, host);
+	assert_int_equal(e.at.port, port);
+	assert_int_equal(e.named, strcmp(id, whole) != 0);
+}
+
+static void a_server_of_a_list_has_a_name_or_stands_for_itself(void **state)
+{
+	static const char *const wrong[] = {"=a:1", "a b=host:1", "a,b=host:1", "a=", "a=b=host:1", "name=host:port", NULL};
+	char text[KV_NAME_MAX + 16];
+	struct kv_server_entry e = {.id = "kept"};
+	struct kv_error err = {0};
+	(void)state;
+	check_entry("cache-1=10.0.0.1:7000", "cache-1", "cache-1=10.0.0.1:7000", "10.0.0.1", 7000);
+	check_entry("ns/pod:1=[::1]:7000", "ns/pod:1", "ns/pod:1=[::1]:7000", "::1", 7000);
+	check_entry("a=http://node7:99/", "a", "a=node7:99", "node7", 99);
+	check_entry("node7:99", "node7:99", "node7:99", "node7", 99);
+	check_entry("http://[::1]:99/", "[::1]:99", "[::1]:99", "::1", 99);
+	for (const char *const *w = wrong; *w; w++)
+		if (kv_server_entry_parse(*w, &e, &err) != -KV_EINVAL)
+			fail_msg("'%s' was taken", *w);
+	memset(text, 'n', KV_NAME_MAX);
+	snprintf(text + KV_NAME_MAX - 1, 8, "=h:1");
+	assert_int_equal(kv_server_entry_parse(text, &e, &err), 0);
+	memset(text, 'n', KV_NAME_MAX);
+	snprintf(text + KV_NAME_MAX, 8, "=h:1");
+	snprintf(e.id, sizeof(e.id), "kept");
+	assert_int_equal(kv_server_entry_parse(text, &e, &err), -KV_EINVAL);
+	assert_string_equal(e.id, "kept");
+	assert_int_equal(kv_server_entry_parse(NULL, &e, &err), -KV_EINVAL);
+}
+
 static void check_refused(const char *text, const char *why)
 {
 	struct kv_hostport hp = {.host = "kept", .port = 1};
@@ -184,6 +223,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(hosts_and_ports_parse),
+		cmocka_unit_test(a_server_of_a_list_has_a_name_or_stands_for_itself),
 		cmocka_unit_test(the_rest_is_refused_with_a_reason),
 		cmocka_unit_test(a_host_is_bounded),
 		cmocka_unit_test(formatting_is_the_inverse_of_parsing),

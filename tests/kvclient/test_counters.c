@@ -145,7 +145,7 @@ static void a_shorter_struct_is_filled_as_far_as_it_goes(void **state)
 	memset(&s, 0xee, sizeof(s));
 	s.size = offsetof(struct kvc_server_info, state);
 	assert_int_equal(kvc_server_info(pool, 0, 0, &s), 0);
-	assert_string_equal(s.name, server.address);
+	assert_string_equal(s.name, server.entry);
 	assert_int_equal((unsigned)s.state, 0xeeeeeeee);
 }
 

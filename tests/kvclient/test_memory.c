@@ -59,7 +59,7 @@ static void read_some(struct kvc_client *client, unsigned w, void *arg)
 static void a_default_client_stays_under_400_mib(void **state)
 {
 	static uint8_t value[VALUE];
-	const char *names[] = {server.address};
+	const char *names[] = {server.entry};
 	struct kvc_options o = {.size = sizeof(o), .servers = names, .num_servers = 1, .provider = test_provider()};
 	struct kvc_info info = {.size = sizeof(info)};
 	struct kv_error err = {0};

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "kvclient/call.h"
 #include "kvclient/client.h"
 #include "tests/sim/model.h"
 
@@ -585,6 +586,78 @@ static void world_register_under_calls(uint64_t seed)
 	free(r.at);
 }
 
+/* ---- who was up when a pool was opened ---- */
+
+enum { PLACED = 120, PLACED_SERVERS = 3, PLACED_LEN = 100 };
+
+static struct {
+	unsigned home[PLACED]; /* the server that the first pool stored it at */
+	unsigned dead;         /* a server; PLACED_SERVERS: none */
+	unsigned lost;         /* came back empty: the same */
+} placed;
+
+static struct kvc_key placed_key(const uint32_t *i)
+{
+	return (struct kvc_key){i, sizeof(*i)};
+}
+
+static void place_all(struct kvc_client *c, void *arg)
+{
+	char value[PLACED_LEN];
+	(void)arg;
+	for (uint32_t i = 0; i < PLACED; i++) {
+		int rc;
+		memset(value, (int)i, sizeof(value));
+		placed.home[i] = kvc_call_node(c, placed_key(&i))->index;
+		rc = kvc_put_await(c, placed_key(&i), value, sizeof(value), NULL);
+		if (rc != 0)
+			world_wrong(&world, "PUT returned %s", kv_errname(rc));
+	}
+}
+
+/* Every client finds what another one stored, whatever either of them saw of the servers, and takes nothing for free that is not. */
+static void find_all(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 2 * SECOND};
+	char value[PLACED_LEN];
+	(void)arg;
+	for (uint32_t i = 0; i < PLACED; i++) {
+		unsigned home = placed.home[i];
+		int64_t want = home == placed.dead ? -KV_EPEERDOWN : home == placed.lost ? -KV_ENOTFOUND : PLACED_LEN;
+		int64_t got = kvc_get_await(c, placed_key(&i), value, sizeof(value), &call);
+		int rc = home == placed.lost ? -KV_EEXIST : kvc_put_await(c, placed_key(&i), "others", 6, &call);
+		if (got != want || (got > 0 && value[0] != (char)i))
+			world_wrong(&world, "placement: GET of a key of server %u returned %s", home, got < 0 ? kv_errname((int)got) : "a value");
+		if (rc != (home == placed.dead ? -KV_EPEERDOWN : -KV_EEXIST))
+			world_wrong(&world, "placement: PUT of other bytes on server %u returned %s", home, kv_errname(rc));
+	}
+}
+
+static void world_placement(uint64_t seed)
+{
+	struct world_options wo = {.seed = seed,
+				   .servers = PLACED_SERVERS,
+				   .clients = 1,
+				   .unnamed = seed & 1,
+				   .connect_timeout_ns = 300 * MS,
+				   .peer_timeout_ns = 300 * MS};
+	unsigned fresh;
+	world_open(&world, &wo);
+	placed.dead = placed.lost = PLACED_SERVERS;
+	world_do(&world, 0, place_all, NULL);
+	placed.dead = (unsigned)(seed / 2 % PLACED_SERVERS);
+	world_server_crash(&world, placed.dead, seed & 8);
+	fresh = world_pool_open(&world);
+	world_do(&world, fresh, find_all, NULL);
+	placed.lost = placed.dead;
+	placed.dead = PLACED_SERVERS;
+	world_server_again(&world, placed.lost);
+	world_sleep(&world, 3 * SECOND);
+	for (unsigned pool = 0; pool <= fresh; pool++)
+		world_do(&world, pool, find_all, NULL);
+	world_close(&world);
+}
+
 /* ---- the tests ---- */
 
 static const struct named {
@@ -598,6 +671,7 @@ static const struct named {
 	{"late", world_late, 4},           {"lease", world_lease, 4},
 	{"pull", world_pull, 6},           {"scribble", world_scribble, 2},
 	{"overwrite", world_overwrite, 2}, {"register", world_register_under_calls, 4},
+	{"placement", world_placement, 12},
 };
 
 static struct {

@@ -289,7 +289,7 @@ static unsigned server_open(struct world *w, uint16_t port, unsigned as)
 	struct world_server *s = &w->server[w->num_servers];
 	char address[32], node[32];
 	struct kvs_options o = {.listen_addr = address,
-				.node_id = node,
+				.node_id = wo->unnamed ? NULL : node,
 				.provider = "sim",
 				.shards = WORLD_SHARDS,
 				.rails = wo->server_rails ? wo->server_rails : wo->rails,
@@ -352,7 +352,9 @@ static void pool_open(struct world *w, struct world_pool *p)
 				.log = log_pool};
 	struct kv_error err;
 	for (unsigned i = 0; i < wo->servers; i++) {
-		snprintf(name[i], sizeof(name[i]), "127.0.0.1:%u", w->server[i].port);
+		char id[16];
+		snprintf(id, sizeof(id), "node-%u=", i);
+		snprintf(name[i], sizeof(name[i]), "%s127.0.0.1:%u", wo->unnamed ? "" : id, w->server[i].port);
 		servers[i] = name[i];
 	}
 	for (unsigned i = 0; i < wo->clients; i++)
@@ -364,6 +366,14 @@ static void pool_open(struct world *w, struct world_pool *p)
 	p->fab_end = sim_fabric_last() + 1;
 	if (kvc_pool_status(p->pool, &err) != 0)
 		world_fail(w, err.text);
+}
+
+unsigned world_pool_open(struct world *w)
+{
+	unsigned i = w->options.pools++;
+	assert_true(i < WORLD_POOLS);
+	pool_open(w, &w->pool[i]);
+	return i;
 }
 
 void world_open(struct world *w, const struct world_options *options)

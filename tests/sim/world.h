@@ -29,6 +29,7 @@ struct world_options {
 	uint32_t chunk_bytes, credits; /* of a server; 0: its defaults */
 	unsigned rails, server_rails;  /* of clients, of shards; 0: 1, as many as clients */
 	unsigned servers;              /* 0: 1 */
+	bool unnamed;                  /* servers have no node id, and clients' lists no names */
 	unsigned pools, clients;       /* clients: of each pool, each on a loop of its own; 0: 1 and 2 */
 	uint64_t buffer_bytes;         /* of a client; 0: 16 MiB */
 	uint64_t timeout_ns, grace_ns; /* 0: the library's defaults */
@@ -76,6 +77,9 @@ struct world {
  * region or worker; no completion queue had more events than its depth. Returns the hash of all that happened. */
 void world_open(struct world *w, const struct world_options *options);
 uint64_t world_close(struct world *w);
+
+/* world_pool_open -- one more pool. Returns its number. */
+unsigned world_pool_open(struct world *w);
 
 /* world_run -- until done(arg), within this virtual time, or the test has failed: `what` says what did not come. Fails also when something was wrong. */
 void world_run(struct world *w, bool (*done)(void *arg), void *arg, uint64_t within_ns, const char *what);
