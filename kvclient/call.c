@@ -90,7 +90,7 @@ bool kvc_key_valid(struct kvc_key key)
 
 struct kvc_node *kvc_call_node(struct kvc_client *c, struct kvc_key key)
 {
-	return &c->node[kvc_place_node(c->seed, c->pool->num_servers, key.data, key.len)];
+	return &c->node[kvc_place_node(&c->pool->place, key.data, key.len)];
 }
 
 int64_t kvc_call_down(const struct kvc_client *c, unsigned flags, int64_t rc)

@@ -343,8 +343,7 @@ static int tables_open(struct kvc_client *c, struct kv_error *err)
 	unsigned n = c->pool->num_servers;
 	int rc = kvc_reqs_init(&c->reqs, KVC_REQS);
 	c->node = calloc(n, sizeof(*c->node));
-	c->seed = calloc(n, sizeof(*c->seed));
-	if (rc < 0 || !c->node || !c->seed)
+	if (rc < 0 || !c->node)
 		return kv_fail(err, -KV_ENOMEM, "client %u: no memory for its tables", c->index);
 	kv_list_init(&c->starving);
 	kv_list_init(&c->orphans);
@@ -361,8 +360,6 @@ static int coroutines_start(struct kvc_client *c, struct kv_error *err)
 	/* All nodes first: a failure is undone by closing, which looks at each. */
 	for (unsigned i = 0; i < c->pool->num_servers; i++)
 		kvc_node_init(&c->node[i], c, i);
-	for (unsigned i = 0; i < c->pool->num_servers; i++)
-		c->seed[i] = kvc_place_seed(c->pool->server[i].entry.id);
 	rc = co_spawn(c->loop, flusher, c, "kvc flush");
 	if (rc < 0)
 		return kv_fail(err, rc, "client %u: starting its coroutines: %s", c->index, kv_strerror(rc));
@@ -426,9 +423,7 @@ err_boot:
 err_tables:
 	kvc_reqs_fini(&c->reqs);
 	free(c->node);
-	free(c->seed);
 	c->node = NULL;
-	c->seed = NULL;
 	return rc;
 }
 
@@ -506,7 +501,6 @@ static void closer(void *arg)
 	boot_context_destroy(&c->boot);
 	kvc_reqs_fini(&c->reqs);
 	free(c->node);
-	free(c->seed);
 	c->opened = false;
 	kvc_pool_tell_closed(c->pool);
 }

@@ -220,7 +220,6 @@ struct kvc_client {
 	uint32_t coroutines; /* of ours on the loop */
 	struct co *closer;
 	struct kvc_node *node;                    /* pool->num_servers of them */
-	uint64_t *seed;                           /* their place seeds, side by side: of their names in our list, and never changed */
 	struct kvc_client_mem *mem[KVC_MEMS_MAX]; /* sorted by base */
 	unsigned num_mems;
 	bool fenced; /* a fence of ours was done; the engine's report of it is to come */

@@ -149,6 +149,8 @@ static int servers_resolve(struct kvc_pool *p, struct kv_error *err)
 	if (!p->server)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the list of servers");
 	p->num_servers = p->options.num_servers;
+	if (kvc_place_init(&p->place, p->num_servers) < 0)
+		return kv_fail(err, -KV_ENOMEM, "no memory for the placement of keys on %u servers", p->num_servers);
 	for (unsigned i = 0; i < p->num_servers; i++) {
 		struct kvc_server *s = &p->server[i];
 		int rc = kv_server_entry_parse(p->options.servers[i], &s->entry, err);
@@ -156,6 +158,7 @@ static int servers_resolve(struct kvc_pool *p, struct kv_error *err)
 			rc = kv_hostport_resolve(&s->entry.at, &s->addr, &s->addr_len, err);
 		if (rc < 0)
 			return rc;
+		p->place.seed[i] = kvc_place_seed(s->entry.id);
 	}
 	p->options.servers = NULL;
 	return 0;
@@ -217,6 +220,7 @@ static void pool_destroy(struct kvc_pool **pool)
 	free(p->thread);
 	free(p->bound);
 	free(p->server);
+	kvc_place_fini(&p->place);
 	strings_free(p);
 	pthread_cond_destroy(&p->changed);
 	pthread_mutex_destroy(&p->lock);

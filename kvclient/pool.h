@@ -10,6 +10,7 @@
 
 #include "base/base.h"
 #include "kvclient/kvclient.h"
+#include "kvclient/place.h"
 
 struct loop;
 
@@ -51,6 +52,7 @@ struct kvc_pool {
 	const struct kv_clock *clock; /* NULL: monotonic */
 	struct kvc_server *server;
 	unsigned num_servers;
+	struct kvc_place place; /* of keys on them */
 	struct sockaddr_storage local; /* our address towards the first server */
 	struct loop **loop;
 	pthread_t *thread;
