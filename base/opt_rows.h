@@ -59,6 +59,14 @@ extern const char *const kv_opt_numa_names[];
 		__VA_ARGS__                                                                                            \
 	}
 
+/* int: index into the names: which values kv-server drops first when memory is short. */
+extern const char *const kv_opt_eviction_names[];
+#define KV_OPT_EVICTION_ROW(...)                                                                                       \
+	{                                                                                                              \
+		.name = "eviction", .type = KV_OPT_CHOICE, .metavar = "POLICY", .def = "clock2g",                      \
+		.choices = kv_opt_eviction_names, __VA_ARGS__                                                          \
+	}
+
 /* int: enum kvc_door of kvclient.h, enum te_door of engine.h */
 extern const char *const kv_opt_door_names[];
 #define KV_OPT_DOOR_ROW(...)                                                                                           \

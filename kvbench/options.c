@@ -161,6 +161,7 @@ const struct kv_opt bench_options_table[] = {
 	 .def = "0",
 	 .max = (uint64_t)1 << 30,
 	 .help = "Memory of the server that kv-bench starts, in MiB. 0: sized to the workload."},
+	KV_OPT_EVICTION_ROW(AT(eviction), .help = "Which values the server that kv-bench starts drops first when memory is short"),
 	KV_OPT_SERVER_THREADS_ROW(AT(server_threads), .def = "0",
 				  .help = "Data threads of the server that kv-bench starts. 0: half of the cores, 1 to 4."),
 	{.name = "base-client-id",
@@ -222,6 +223,8 @@ static int check_own_server(const struct bench_options *o, struct kv_error *err)
 		return kv_fail(
 			err, -KV_EINVAL,
 			"--server-threads concerns the server that kv-bench starts itself: drop it, or drop --server");
+	if (o->servers.count > 0 && o->eviction != 0)
+		return kv_fail(err, -KV_EINVAL, "--eviction concerns the server that kv-bench starts itself: drop it, or drop --server");
 	if (o->servers.count == 0 && kv_opt_security_given(&o->security))
 		return kv_fail(err, -KV_EINVAL,
 			       "--psk-file, --cert, --key, --ca, --crl and --server-name need --server: the server that kv-bench starts gets "

@@ -79,6 +79,7 @@ static int start_server(struct bench *b, struct kv_error *err)
 					  .rails = o->rails,
 					  .numa_off = o->numa == KVC_NUMA_OFF,
 					  .door = o->door,
+					  .eviction = o->eviction,
 					  .allow_pull = o->mode == KVC_MODE_PULL && !o->roofline,
 					  .pull_where_safe = o->mode == KVC_MODE_AUTO && !o->roofline,
 					  .memory_mb = b->results.memory_mb,

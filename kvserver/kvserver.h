@@ -43,7 +43,7 @@ struct kvs_options {
 	uint64_t slow_ns;     /* requests that take so long in here are logged, a few per second; 0: none */
 	uint64_t spin_ns;     /* loops of our own poll so long before they sleep, while that pays; 0: they sleep at once */
 	uint32_t chunk_bytes; /* of one RMA operation: KV_CHUNK_DEFAULT */
-	unsigned eviction;    /* index into kvs_eviction_names */
+	unsigned eviction;    /* index into kv_opt_eviction_names */
 	bool prefault;        /* touch all memory before it listens: slower to start, no first-touch cost later */
 	const char *psk_file, *psk, *cert_file, *key_file, *ca_file, *crl_file; /* see bootstrap/bootstrap.h */
 	const char *session_keys; /* file of lines "identity:hex": who besides the client of a connection may have further sessions on it */
@@ -60,8 +60,6 @@ struct kvs_options {
 	const struct kv_entropy *entropy; /* the kernel's */
 	struct loop **loops;              /* NULL: own threads. Else 1 + shards loops: control first */
 };
-
-extern const char *const kvs_eviction_names[]; /* ends with NULL */
 
 enum kvs_state { KVS_CREATED, KVS_STARTING, KVS_RUNNING, KVS_STOPPING, KVS_STOPPED };
 

@@ -21,7 +21,6 @@
 #define DRAIN_MIN_NS 50000000ull   /* even when told not to wait: for answers that are on their way */
 #define CUT_NS       2000000000ull /* for connections to go once they are cut */
 
-const char *const kvs_eviction_names[] = {"sieve", NULL};
 
 static void state_set(struct kvs_server *s, enum kvs_state state)
 {
@@ -389,7 +388,7 @@ static int numbers_check(const struct kvs_options *o, struct kv_error *err)
 {
 	unsigned policies = 0;
 
-	while (kvs_eviction_names[policies])
+	while (kv_opt_eviction_names[policies])
 		policies++;
 	if (o->shards > KV_SHARDS_MAX)
 		return kv_fail(err, -KV_EINVAL, "%u shards; there are at most %d", o->shards, KV_SHARDS_MAX);

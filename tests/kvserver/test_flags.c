@@ -95,7 +95,7 @@ static void nonsense_is_refused_by_name(void **state)
 	(void)state;
 	assert_int_equal(PARSE("--memory-mb", "0"), -KV_EINVAL);
 	assert_non_null(strstr(err.text, "memory-mb"));
-	assert_int_equal(PARSE("--eviction", "lru"), -KV_EINVAL);
+	assert_int_equal(PARSE("--eviction", "fifo"), -KV_EINVAL);
 	assert_non_null(strstr(err.text, "sieve"));
 	assert_int_equal(PARSE("--log-level", "loud"), -KV_EINVAL);
 	assert_non_null(strstr(err.text, "loud"));
@@ -117,8 +117,8 @@ static void policies_and_their_names_go_together(void **state)
 	(void)state;
 	unsigned i = 0;
 	for (; evict_policies[i]; i++)
-		assert_string_equal(evict_policies[i]->name, kvs_eviction_names[i]);
-	assert_null(kvs_eviction_names[i]);
+		assert_string_equal(evict_policies[i]->name, kv_opt_eviction_names[i]);
+	assert_null(kv_opt_eviction_names[i]);
 }
 
 static int psk_from(const char *text, size_t len, char *buf, size_t cap)
