@@ -27,7 +27,23 @@ int kv_hostport_parse(const char *text, struct kv_hostport *out, struct kv_error
 /* kv_hostport_format -- "host:port" or "[v6]:port". Returns buf. */
 char *kv_hostport_format(const struct kv_hostport *hp, char *buf, size_t cap);
 
-/* kv_hostport_resolve -- getaddrinfo (blocks: not on a loop that serves). IPv4 before IPv6 when the name has both. Returns 0 or -KV_EINVAL with *err. */
+enum { KV_ADDRESSES_MAX = 8 };
+
+/* The addresses of a host, with its port, in the order in which they are to be tried. */
+struct kv_addresses {
+	unsigned count;
+	socklen_t len[KV_ADDRESSES_MAX];
+	struct sockaddr_storage addr[KV_ADDRESSES_MAX];
+};
+
+/* kv_hostport_numeric -- the addresses of one that needs no look-up: an address, or localhost (127.0.0.1, then ::1). False: it is a name. Does not block. */
+bool kv_hostport_numeric(const struct kv_hostport *hp, struct kv_addresses *out);
+
+/* kv_hostport_look_up -- all addresses, IPv4 before IPv6, else as the system sorts them; at most KV_ADDRESSES_MAX. getaddrinfo: blocks for up to some
+ * tens of seconds, so not on a loop that serves. Returns 0 or -KV_EINVAL with *err; any thread. */
+int kv_hostport_look_up(const struct kv_hostport *hp, struct kv_addresses *out, struct kv_error *err);
+
+/* kv_hostport_resolve -- the first of them, for a listener. Returns 0 or -KV_EINVAL with *err. */
 int kv_hostport_resolve(const struct kv_hostport *hp, struct sockaddr_storage *out, socklen_t *out_len, struct kv_error *err);
 
 /* An entry of a list of servers: NAME=HOST:PORT, or HOST:PORT alone. */

@@ -123,7 +123,7 @@ static int open_pool(struct bench *b, struct kv_error *err)
 				 .slow_ns = o->slow_ms * 1000000ull,
 				 .connect_timeout_ns = CONNECT_TIMEOUT_NS,
 				 .base_client_id = o->base_client_id,
-				 .flags = o->no_checksum ? KVC_NO_VERIFY : 0,
+				 .flags = KVC_OPEN_WAIT | (o->no_checksum ? KVC_NO_VERIFY : 0),
 				 .psk_file = o->security.psk_file,
 				 .psk = b->server ? server_child_psk(b->server) : NULL,
 				 .cert_file = o->security.cert,

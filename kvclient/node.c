@@ -32,6 +32,7 @@ enum {
 #define BACKOFF_MAX_NS  500000000ull /* with the connecting itself: a server that is back is in use again within a second */
 #define SEND_TIMEOUT_NS 2000000000ull
 #define ADDRESS_POLL_NS 10000000ull
+#define LOOK_UP_MIN_NS  1000000ull /* between questions whether a name has been looked up, at first */
 
 static const char *node_name(const struct kvc_node *n)
 {
@@ -434,12 +435,52 @@ static uint64_t attempt_deadline(struct kvc_node *n)
 	return KV_MIN(n->first_ns, deadline);
 }
 
+/* The server's addresses, as of now: it may have moved since the last connection. */
+static int addresses_await(struct kvc_node *n, uint64_t deadline_ns, struct kv_addresses *out)
+{
+	struct kvc_pool *p = n->client->pool;
+	const struct kv_hostport *at = &p->server[n->index].entry.at;
+	struct loop *loop = n->client->loop;
+	uint64_t pause = LOOK_UP_MIN_NS;
+	int rc;
+	while ((rc = boot_resolve(p->resolver, n->index, at, out, &n->error)) == 1 && !overtaken(n)) {
+		if (loop_now(loop) >= deadline_ns)
+			return kv_fail(&n->error, -KV_ETIMEOUT, "host '%.100s' could not be looked up by the deadline: do the name servers of this machine answer?",
+				       at->host);
+		co_queue_wait_await(&n->kick, KV_MIN(deadline_ns, loop_now(loop) + pause));
+		pause = KV_MIN(2 * pause, BOOT_RESOLVE_AGAIN_NS);
+	}
+	return rc == 1 ? -KV_ERESET : rc;
+}
+
+/* Each address in turn: of the time that is left one of those that are left gets its share. What is told of them all is what the first one said, unless
+ * another one is there and does not let us in. */
+static int dial_await(struct kvc_node *n, const struct kv_addresses *to, uint64_t deadline_ns)
+{
+	struct kvc_client *c = n->client;
+	const char *host = c->pool->server[n->index].entry.at.host;
+	int rc = -KV_EPEERDOWN, told = 0;
+	n->dialer = co_self();
+	for (unsigned i = 0; i < to->count && rc < 0 && !overtaken(n); i++) {
+		const struct boot_server server = {.addr = &to->addr[i], .addr_len = to->len[i], .name = host};
+		uint64_t now = loop_now(c->loop), left = deadline_ns > now ? deadline_ns - now : 0;
+		struct kv_error err = {0};
+		/* TCP gives up bytes that nobody acknowledges when we give up a server that says nothing. */
+		rc = boot_connect_await(c->boot, &server, (unsigned)(c->pool->options.peer_timeout_ns / 1000000), now + left / (to->count - i),
+					&n->conn, &err);
+		if (rc < 0 && (told == 0 || rc == -KV_EDENIED))
+			told = kv_fail(&n->error, rc, "%s%s", err.text, to->count > 1 ? " (nor do its other addresses)" : "");
+	}
+	n->dialer = NULL;
+	io_interrupt(co_self(), false);
+	return rc == 0 ? 0 : told < 0 ? told : -KV_ERESET;
+}
+
 static int connect_await(struct kvc_node *n)
 {
 	struct kvc_client *c = n->client;
-	const struct kvc_server *server = &c->pool->server[n->index];
 	uint64_t deadline = attempt_deadline(n);
-	struct kv_error err = {0};
+	struct kv_addresses addresses;
 	int rc;
 	address_await(n, deadline);
 	n->redo = false;
@@ -447,17 +488,13 @@ static int connect_await(struct kvc_node *n)
 	memset(n->acked, 0, sizeof(n->acked));
 	if (c->closing)
 		return kv_fail(&n->error, -KV_ERESET, "the connection was interrupted");
-	n->dialer = co_self();
-	/* TCP gives up bytes that nobody acknowledges when we give up a server that says nothing. */
-	rc = boot_connect_await(c->boot,
-				&(struct boot_server){.addr = &server->addr, .addr_len = server->addr_len, .name = server->entry.at.host},
-				(unsigned)(c->pool->options.peer_timeout_ns / 1000000), deadline, &n->conn, &err);
-	n->dialer = NULL;
-	io_interrupt(co_self(), false);
+	rc = addresses_await(n, deadline, &addresses);
+	if (rc == 0)
+		rc = dial_await(n, &addresses, deadline);
 	if (rc < 0 && overtaken(n))
 		return kv_fail(&n->error, -KV_ERESET, "the connection was interrupted");
 	if (rc < 0)
-		return kv_fail(&n->error, rc, "%s", err.text);
+		return rc;
 	if (!overtaken(n))
 		rc = hello_await(n, deadline);
 	if (rc == 0 && !overtaken(n))

@@ -12,14 +12,13 @@
 #include "kvclient/kvclient.h"
 #include "kvclient/place.h"
 
+struct boot_resolver;
 struct loop;
 
 enum { KVC_CLIENTS_MAX = 4096, KVC_SERVERS_MAX = 1024, KVC_THREADS_MAX = 256 };
 
 struct kvc_server {
 	struct kv_server_entry entry; /* of the user's list: what keys are placed by, and the host, which the server's certificate must name */
-	struct sockaddr_storage addr;
-	socklen_t addr_len;
 };
 
 /* What open and close wait for. Any loop's thread reports, the opening thread (or the host that turns the loops) looks.
@@ -53,7 +52,8 @@ struct kvc_pool {
 	struct kvc_server *server;
 	unsigned num_servers;
 	struct kvc_place place; /* of keys on them */
-	struct sockaddr_storage local; /* our address towards the first server */
+	struct boot_resolver *resolver;
+	struct sockaddr_storage local; /* our address towards the first server that could be looked up */
 	struct loop **loop;
 	pthread_t *thread;
 	unsigned num_loops;

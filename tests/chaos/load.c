@@ -921,7 +921,7 @@ static int verdict(void)
 
 static int pool_open(struct kvc_pool **out)
 {
-	struct kvc_options o = {.size = sizeof(o)};
+	struct kvc_options o = {.size = sizeof(o), .flags = KVC_OPEN_WAIT};
 	struct kv_error err = {0};
 	int rc;
 	o.servers = opt.server;

@@ -301,7 +301,7 @@ static int pool_make(unsigned servers, struct kvc_pool **out)
 	char name[2][80];
 	const char *names[] = {name[0], name[1]};
 	struct kv_error err = {0};
-	struct kvc_options o = {.size = sizeof(o),
+	struct kvc_options o = {.size = sizeof(o), .flags = KVC_OPEN_WAIT,
 				.num_clients = 1,
 				.num_threads = 1,
 				.buffer_bytes = BUFFER,

@@ -152,6 +152,7 @@ struct kvc_options test_options(const struct test_server *const *servers, unsign
 	for (unsigned i = 0; i < n; i++)
 		names[i] = servers[i]->entry;
 	o.provider = test_provider();
+	o.flags = KVC_OPEN_WAIT;
 	o.timeout_ns = 20000000000ull;
 	o.connect_timeout_ns = 20000000000ull;
 	o.log_level = 2;

@@ -15,7 +15,7 @@ static const char *const one[] = {"127.0.0.1:1"};
 
 static struct kvc_options good(void)
 {
-	return (struct kvc_options){.size = sizeof(struct kvc_options), .servers = one, .num_servers = 1};
+	return (struct kvc_options){.size = sizeof(struct kvc_options), .servers = one, .num_servers = 1, .flags = KVC_OPEN_WAIT};
 }
 
 static void zero_means_the_default(void **state)
