@@ -156,6 +156,8 @@ struct kvc_node {
 	uint64_t incarnation;
 	char node_id[KV_NAME_MAX];
 	bool attempted; /* the pool was told how the first attempt went */
+	bool left;      /* the server said goodbye, and was not there again since: its keys are misses */
+	bool parting;   /* ... and so did we, when nothing of ours was under way there any more */
 	bool redo;      /* drop the session and connect anew at once, because ... */
 	const char *redo_why;
 	unsigned failures;

@@ -55,7 +55,8 @@ struct kvc_sub;
 
 enum kvc_flag {
 	KVC_NO_VERIFY = 1,   /* do not check checksums of GETs */
-	KVC_DOWN_IS_MISS = 2, /* keys of a server that is down are -KV_ENOTFOUND instead of -KV_EPEERDOWN */
+	KVC_DOWN_IS_MISS = 2, /* keys of a server that is down are -KV_ENOTFOUND instead of -KV_EPEERDOWN. (Those of a server that
+				 said goodbye before it ended always are, until it is back; a PUT there is -KV_ELEFT.) */
 	KVC_NO_PREFLIGHT = 4, /* do not add up beforehand what all clients need: to see how many there can be */
 	KVC_OPEN_WAIT = 8     /* kvc_pool_open waits until every client has a server, and fails if one has none */
 };
@@ -253,7 +254,8 @@ KVC_API int64_t kvc_get_view_await(struct kvc_client *client, struct kvc_key key
 
 /* kvc_put_await -- store a value of 1 byte to 1 GiB; data in registered memory or in a view of this client is read by
  * the server directly, other memory is copied. The value becomes visible whole or not at all. Storing the same bytes
- * again succeeds; other bytes under a committed key: -KV_EEXIST. -KV_ENOMEM: the server cannot make room. */
+ * again succeeds; other bytes under a committed key: -KV_EEXIST. -KV_ENOMEM: the server cannot make room. -KV_ELEFT: it
+ * ends, or has ended, and said so. */
 KVC_API int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *data, uint64_t len,
 			  const struct kvc_call *call);
 

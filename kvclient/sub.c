@@ -613,7 +613,7 @@ static int open_at_await(struct kvc_sub *sub, struct kvc_node *n, uint64_t deadl
 	int rc;
 	do {
 		rc = kvc_node_ready_await(n, deadline_ns, &s);
-		if (rc == -KV_EPEERDOWN)
+		if (rc == -KV_EPEERDOWN || rc == -KV_ELEFT)
 			return 0;
 		if (rc == 0)
 			rc = kvc_sub_ready_await(sub, n, s, deadline_ns);

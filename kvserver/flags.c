@@ -87,6 +87,8 @@ static const struct kv_opt table[] = {
 	 .help = "Log requests that take this many milliseconds or more in this server, at most 10 a second per thread; 0: none."),
 	{.name = "log-level", .type = KV_OPT_STRING, .offset = AT(log_level), .metavar = "LEVEL", .def = "info",
 	 .help = "off, error, warn, info, debug or trace."},
+	{.name = "drain-sec", .type = KV_OPT_U32, .offset = AT(drain_sec), .metavar = "N", .def = "10", .max = 86400,
+	 .help = "Seconds at most from SIGTERM to the end: clients are told goodbye, and what they asked before is finished."},
 	{.name = "ready-fd", .type = KV_OPT_U32, .offset = AT(ready_fd), .metavar = "FD", .max = INT32_MAX,
 	 .help = "Write \"READY HOST:PORT\" to this descriptor once clients can connect."},
 	{.name = "die-with-parent", .type = KV_OPT_FLAG, .offset = AT(die_with_parent),
@@ -140,7 +142,7 @@ int flags_parse(int argc, char **argv, struct flags *out, struct kv_error *err)
 	static const struct kv_opt_program program = {
 		.name = "kv-server",
 		.about = "kv-server -- holds KV-cache blocks in memory and moves them over libfabric.",
-		.epilogue = "SIGTERM and SIGINT finish what is in flight (at most 5 s) and exit with status 0; a "
+		.epilogue = "SIGTERM and SIGINT drain the server: clients are told, what is in flight is finished (--drain-sec), exit status 0; a "
 			    "second one exits at once. SIGHUP reads the files of --psk-file, --session-keys, --cert, --key, --ca and --crl again, for "
 			    "connections from then on (what cannot be used leaves all as it was), and sets the log's level to --log-level; SIGUSR1 and "
 			    "SIGUSR2 raise and lower that level by a step. Exit status: 0 stopped, 2 usage, 3 it could not start.",

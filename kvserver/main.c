@@ -24,8 +24,6 @@
 
 enum { EXIT_USAGE = 2, EXIT_START = 3, PSK_LINE_MAX = 1024, FILES_WANTED = 65536, PEERS_MAX = 1024 };
 
-#define DRAIN_NS 5000000000ull
-
 static sigset_t signals, stop_signals;
 
 static void signals_block(void)
@@ -145,9 +143,9 @@ static int serve(const struct flags *f, const struct kvs_options *options, struc
 		goto out;
 	}
 	got = signals_wait(server, f, log);
-	kv_info(log, "%s: finishing what is in flight", got == SIGTERM ? "SIGTERM" : "SIGINT");
+	kv_info(log, "%s: telling the clients, and finishing what is in flight", got == SIGTERM ? "SIGTERM" : "SIGINT");
 	signals_default();
-	kvs_server_stop(server, DRAIN_NS);
+	kvs_server_stop(server, f->drain_sec * 1000000000ull);
 out:
 	kvs_server_destroy(&server);
 	return rc;

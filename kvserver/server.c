@@ -3,8 +3,9 @@
  *
  * One coroutine on the control loop, the conductor, does everything that takes several loops: it starts the shards,
  * listens, waits for the word to stop, and then ends things in order, each step bounded:
- *   1. stop listening;  2. shards refuse new work and finish what is in flight, until the drain deadline;  3.
- * connections are cut, their sessions end;
+ *   1. stop listening;  2. clients are told goodbye; shards refuse new work and finish what is in flight, and clients that
+ * have nothing in flight say goodbye and leave, until the drain deadline;  3. what connections are left are cut, their
+ * sessions end;
  *   4. the engines are closed, which ends whatever a provider still held;  5. the last connections are gone.
  * Start failures take the same way out. So there is one shutdown, and it is exercised every time.
  *
@@ -146,6 +147,15 @@ static bool conns_gone_await(struct kvs_server *s, uint64_t deadline_ns)
 	return true;
 }
 
+/* Each says goodbye when nothing of it is under way here. */
+static bool clients_gone_await(struct kvs_server *s, uint64_t deadline_ns)
+{
+	while (s->clients > 0)
+		if (co_park_await(deadline_ns))
+			return false;
+	return true;
+}
+
 static void end_await(struct kvs_server *s)
 {
 	uint64_t deadline_ns;
@@ -160,8 +170,11 @@ static void end_await(struct kvs_server *s)
 		io_close(s->control, s->listen_fd);
 	s->listen_fd = -1;
 	deadline_ns = kv_deadline(loop_now(s->control), KV_MAX(s->drain_ns, DRAIN_MIN_NS));
+	conns_goodbye(s);
 	if (round_await(s, &s->drain, run_drain, deadline_ns))
 		kv_warn(s->opt.log, "requests were still in flight at the end of the drain; they are broken off");
+	if (!clients_gone_await(s, deadline_ns))
+		kv_info(s->opt.log, "%u clients have not left by the end of the drain; their connections are cut", s->clients);
 	conns_cut(s);
 	conns_gone_await(s, loop_now(s->control) + CUT_NS);
 	round_await(s, &s->closing, run_close, KV_NEVER);

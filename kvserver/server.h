@@ -147,6 +147,9 @@ int conn_spawn(struct kvs_server *server, int fd, const struct sockaddr_storage 
 void conns_cut(struct kvs_server *server);
 void conns_cut_handshake(struct kvs_server *server);
 
+/* conns_goodbye -- tell all clients that the server ends (stop_asked is set): each finishes what is under way, says goodbye and leaves. */
+void conns_goodbye(struct kvs_server *server);
+
 /* conns_anew -- tell clients that their session is void, and that they shall begin a new one: all, or those whose shards
  * asked for it. */
 void conns_anew(struct kvs_server *server, bool all);

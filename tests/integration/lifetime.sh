@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # lifetime.sh -- how a kv-server begins, changes its keys and ends: ports that are taken, signals.
 . "$(dirname "$0")/lib.bash"
-plan 17
+plan 26
 
 # The port of an outgoing connection that is over: nobody listens there, and the kernel keeps it for a minute. Prints it.
 lingering_port() {
@@ -93,4 +93,61 @@ rm "$scratch/server.pem" && mkfifo "$scratch/server.pem"
 stuck() { signal HUP 1 'SIGHUP: reading' && sleep 0.5 && crt client && kill -HUP "$server_pid" && crt client; }
 check "while a file does not answer clients are served and let in" stuck
 check "and SIGTERM ends the server" stop_server "$server_pid"
+
+# ---- SIGTERM under load: misses, no failures ----
+bench() { timeout -k 5 100 "$build/kv-bench" --server "$server" --num-clients 2 --num-workers 8 --num-keys 200 --value-size 16KB --duration 5 "${over[@]}" "$@"; }
+drained() { # drained NAME ARGS... -- a run of kv-bench whose server is ended in the middle of the reads
+	local name=$1 bench_pid
+	shift
+	start_server "$name" --log-level info || return 1
+	log=$scratch/$name.err
+	bench "$@" --json "$scratch/$name.json" >"$scratch/$name.bench" 2>&1 &
+	bench_pid=$!
+	pids+=("$bench_pid")
+	soon grep -q warm-up "$scratch/$name.bench" && sleep 1 || return 1
+	stop_server "$server_pid" || return 1
+	wait "$bench_pid" || [ "$name" = batch ] || { cat "$scratch/$name.bench"; return 1; } # (without --keep-going what is missing is a failure of the run)
+}
+silent() { ! grep -E "WARN|ERROR" "$1"; }
+clean() { grep -q "$2" "$1" && silent "$1"; }
+check "SIGTERM in the middle of a run: the server ends with status 0, and so does kv-bench" drained single --keep-going
+check "GETs were hits, then misses, and none failed" json_is "$scratch/single.json" "j['phases']['read']['hits'] > 0 and j['phases']['read']['misses'] > 0 and not j['phases']['read']['errors']"
+check "the client's log has no complaint" clean "$scratch/single.bench" "its keys are misses until it is back"
+check "nor has the server's, and both clients have said goodbye" clean "$log" "client .* left$"
+check "batches, too" drained batch --batch 8
+check "none of them failed" json_is "$scratch/batch.json" "j['phases']['read']['hits'] > 0 and j['phases']['read']['misses'] > 0 and not j['phases']['read']['errors']"
+# A client that does not answer (it is stopped) is waited for as long as --drain-sec says; a second SIGTERM ends at once.
+held() {
+	mkfifo "$scratch/held.$1"
+	"$build/kv-client" --server "$server" --timeout 20 "${over[@]}" <"$scratch/held.$1" >"$scratch/held.$1.out" 2>&1 &
+	held_pid=$!
+	pids+=("$held_pid")
+	exec 9>"$scratch/held.$1"
+	printf 'put k v\nget k\n' >&9
+	soon grep -q . "$scratch/held.$1.out" && kill -STOP "$held_pid"
+}
+patient() {
+	start_server patient --log-level info --drain-sec 1 && held 1 && stop_server "$server_pid" && grep -q '1 clients have not left by the end of the drain' "$scratch/patient.err"
+}
+check "a client that does not answer is cut after --drain-sec" patient
+kill -KILL "$held_pid"
+twice() {
+	local rc
+	start_server twice --log-level info --drain-sec 3600 && held 2 || return 1
+	log=$scratch/twice.err
+	signal TERM 1 'SIGTERM: telling the clients' || return 1
+	sleep 0.5
+	kill -0 "$server_pid" && kill -TERM "$server_pid" || return 1
+	wait "$server_pid"
+	rc=$?
+	[ "$rc" -eq 143 ] || { echo "status $rc"; return 1; }
+}
+check "a second SIGTERM ends the server at once" twice
+kill -KILL "$held_pid"
+late() {
+	start_server late && held 3 && kill -CONT "$held_pid" && stop_server "$server_pid" || return 1
+	echo 'put k2 v2' >&9
+	soon grep -q 'goodbye' "$scratch/held.3.out" || { cat "$scratch/held.3.out"; return 1; }
+}
+check "a PUT to a server that has left says so" late
 finish

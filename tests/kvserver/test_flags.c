@@ -51,7 +51,7 @@ static void every_flag_reaches_the_options(void **state)
 			       "--ttl", "5m", "--psk-file", "/p", "--insecure", "--allow-bench", "--eviction", "sieve",
 			       "--heartbeat-ms", "100", "--ready-fd", "2", "--die-with-parent", "--spin-us", "0",
 			       "--prefault", "--value-max", "1M", "--chunk", "64K", "--credits", "16", "--slow-ms", "20",
-			       "--allow-pull", "--pull-where-safe", "--lease-ms", "250"),
+			       "--allow-pull", "--pull-where-safe", "--lease-ms", "250", "--crl", "/r", "--drain-sec", "3"),
 			 0);
 	flags_options(&f, "id:00", NULL, &o);
 	assert_string_equal(o.listen_addr, "[::1]:7");
@@ -66,6 +66,8 @@ static void every_flag_reaches_the_options(void **state)
 	assert_int_equal(o.max_clients, 9);
 	assert_int_equal(o.max_sessions, 4);
 	assert_string_equal(o.session_keys, "/k");
+	assert_string_equal(o.crl_file, "/r");
+	assert_int_equal(f.drain_sec, 3);
 	assert_true(o.ttl_ns == 300000000000ull);
 	assert_true(o.insecure && o.allow_bench && o.allow_pull && o.pull_where_safe && o.prefault && f.die_with_parent);
 	assert_true(o.lease_ns == 250000000ull);

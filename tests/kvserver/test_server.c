@@ -1028,7 +1028,8 @@ static void stop_with_client_body(void)
 	server = shared;
 	kvs_server_stop(own, 1000000000); /* blocks this thread: the server must not need us */
 	expect(kvs_server_state(own, NULL) == KVS_STOPPED);
-	expect(next(c, &m) == -KV_EPEERDOWN);
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_GOODBYE);
+	expect(next(c, &m) == -KV_EPEERDOWN); /* we did not go, so we were cut */
 	boot_close(&c);
 	kvs_server_destroy(&own);
 }
