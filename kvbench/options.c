@@ -73,7 +73,7 @@ const struct kv_opt bench_options_table[] = {
 	 .metavar = "N",
 	 .def = "100",
 	 .max = (uint64_t)1 << 40,
-	 .help = "GETs before the measured ones, excluded from every figure."},
+	 .help = "GETs before the measured ones, excluded from every figure; at most 1 GiB and 5 s of them."},
 	{.name = "batch",
 	 .type = KV_OPT_U32,
 	 AT(batch),
@@ -103,7 +103,7 @@ const struct kv_opt bench_options_table[] = {
 	 .type = KV_OPT_FLAG,
 	 AT(keep_going),
 	 .help = "While servers are broken: read on through errors, store again what is missing, and report errors by "
-		 "code, calls past their deadline, and outages. SIGINT or SIGTERM ends the reads, not the report."},
+		 "code, calls past their deadline, and outages. SIGINT or SIGTERM ends the reads, and the run has succeeded."},
 	{.name = "no-write",
 	 .type = KV_OPT_FLAG,
 	 AT(no_write),
@@ -202,7 +202,7 @@ const struct kv_opt_program bench_options_program = {
 	.about = "Measures KVRail: workers share a few clients, write keys, read them back, and report throughput and "
 		 "latency.",
 	.epilogue = "Exit status: 0 all well, 1 an error, miss or wrong byte in a run that should have none, 2 usage, "
-		    "3 the run could not start.",
+		    "3 the run could not start, 128 + signal when it was interrupted: the report is of what was done until then.",
 };
 
 uint64_t bench_piece_bytes(uint64_t value_size)
@@ -327,6 +327,8 @@ int bench_options_parse(int argc, char **argv, struct bench_options *out, struct
 {
 	int rc = kv_opt_parse(&bench_options_program, bench_options_table, argc, argv, out, NULL, err);
 
+	out->argc = argc;
+	out->argv = argv;
 	if (rc == 0)
 		rc = bench_options_check(out, err);
 	if (rc == 0)

@@ -48,6 +48,8 @@ struct bench_options {
 	struct kv_opt_security security;
 	/* output */
 	const char *json;
+	int argc; /* as given */
+	char **argv;
 	bool quiet, config;
 	int log_level; /* enum kv_log_level */
 };

@@ -138,6 +138,7 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 			       .name = p->name,
 			       .total = p->total,
 			       .duration_ns = p->duration_ns,
+			       .unit_bytes = p->bench->opt->value_size * KV_MAX(p->keys_per_op, 1u),
 			       .done = progress_done,
 			       .arg = p};
 	double cpu, cpu_of_server;
