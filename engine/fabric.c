@@ -146,6 +146,12 @@ static uint64_t size_option(struct fab *fab, int option, uint64_t otherwise)
 	return KV_MIN((uint64_t)value, otherwise);
 }
 
+void fab_fork(bool hold)
+{
+	fab_census_fork(hold);
+	door_fork(hold);
+}
+
 uint32_t fab_eager_bytes(const struct fab_quirk *quirk)
 {
 	const char *text = getenv("FI_OFI_RXM_BUFFER_SIZE");

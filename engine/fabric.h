@@ -75,6 +75,9 @@ void fab_need(const struct fab_device *device, const struct fab_options *options
 /* fab_limits -- what a device allows, and how much of it is in use. Asks libibverbs and the kernel where there is a NIC. */
 void fab_limits(const struct fab_device *device, struct te_limits *out);
 
+/* fab_fork -- hold what guards the whole process (true), or let go of it, around a fork(). */
+void fab_fork(bool hold);
+
 /* What an opened rail turned out to be. */
 struct fab_caps {
 	char provider[KV_NAME_MAX], fabric[KV_NAME_MAX], domain[KV_NAME_MAX];

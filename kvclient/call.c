@@ -25,7 +25,11 @@ int kvc_call_check(const struct kvc_call *given, struct kvc_call *out)
 
 int kvc_call_begin(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op, const struct kvc_call *call)
 {
-	if (!c || loop_current() != c->loop || !co_self())
+	if (!c)
+		return -KV_EINVAL;
+	if (KV_UNLIKELY(kvc_pool_alien(c->pool)))
+		return -KV_ECLOSED;
+	if (loop_current() != c->loop || !co_self())
 		return -KV_EINVAL;
 	if (c->closing || !c->opened)
 		return -KV_ECLOSED;

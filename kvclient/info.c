@@ -60,6 +60,8 @@ int kvc_info(struct kvc_pool *pool, struct kvc_info *out)
 	uint64_t pull_links = 0;
 	if (!pool || !kvc_sized(out))
 		return -KV_EINVAL;
+	if (kvc_pool_alien(pool))
+		return -KV_ECLOSED;
 	engine_info(&o, &pool->client[0]->info);
 	o.num_clients = pool->num_clients;
 	o.os_threads = pool->own_loops ? pool->num_loops : 0;
@@ -132,6 +134,8 @@ int kvc_counters(struct kvc_pool *pool, struct kvc_counters *out)
 	struct kvc_counters o = {0};
 	if (!pool || !kvc_sized(out))
 		return -KV_EINVAL;
+	if (kvc_pool_alien(pool))
+		return -KV_ECLOSED;
 	for (unsigned i = 0; i < pool->num_clients; i++)
 		counters_add(&o, &pool->client[i]->count);
 	kvc_sized_give(out, &o, sizeof(o));
@@ -333,6 +337,8 @@ static int ask(struct kvc_pool *pool, unsigned client, int64_t (*fn)(struct kvc_
 	struct kvc_client *c = pool->client[client];
 	int64_t result = 0;
 	int rc;
+	if (kvc_pool_alien(pool))
+		return -KV_ECLOSED;
 	if (loop_current() == c->loop)
 		return (int)fn(c, a);
 	rc = kvc_pool_enter(pool);

@@ -26,6 +26,13 @@
  * library never calls exit, abort or setenv and installs no signal handler (the shm provider of libfabric does:
  * docs/PROVIDERS.md).
  *
+ * fork(): a pool is of the process that opened it. In a child every call that returns a code ends at once with -KV_ECLOSED;
+ * kvc_pool_close sets *pool to NULL and kvc_view_release zeroes the view, and neither touches anything that the parent shares.
+ * The parent is not disturbed. A child may open a pool of its own, over tcp at any time; with NICs as far as libfabric's
+ * provider allows it (EFA: FI_EFA_FORK_SAFE=1 before the parent's first call), and never on shm. A worker that forks must
+ * leave its child by exec or _exit: it must not return there, or wait for anything of the library's. A child that goes on
+ * for long without exec keeps the parent's connections open when the parent closes them.
+ *
  * Structs with a `size` field: set it to sizeof, zero the rest; a zero field means its default. A program may be older or
  * newer than the library that it runs with. If it is newer, and sets something that the library does not know, that is
  * -KV_EINVAL, with a sentence where the call takes a struct kv_error. Of a struct that the library fills, `size` says

@@ -37,6 +37,8 @@ enum { CLIENTS_WARN = 8, OPENING_LOOK_NS = 100000000 };
 
 int kvc_pool_enter(struct kvc_pool *p)
 {
+	if (KV_UNLIKELY(kvc_pool_alien(p)))
+		return -KV_ECLOSED;
 	atomic_fetch_add(&p->callers, 1);
 	if (!atomic_load(&p->closing))
 		return 0;
@@ -275,8 +277,11 @@ static int pool_create(const struct kvc_options *given, uint64_t look_up_ns, str
 {
 	struct kvc_pool *p = calloc(1, sizeof(*p));
 	int rc;
-	if (!p)
+	if (!p || kvc_fork_watch() < 0) {
+		free(p);
 		return kv_fail(err, -KV_ENOMEM, "no memory for a pool");
+	}
+	p->born = atomic_load_explicit(&kvc_forks, memory_order_relaxed);
 	pthread_mutex_init(&p->lock, NULL);
 	changed_init(&p->changed);
 	p->next_region = KVC_REGION_BUFFER;
@@ -647,6 +652,8 @@ void kvc_pool_free(struct kvc_pool **pool)
 
 void kvc_pool_close(struct kvc_pool **pool)
 {
+	if (pool && *pool && kvc_pool_alien(*pool))
+		*pool = NULL; /* the parent's: see fork.c */
 	if (!pool || !*pool || loop_current())
 		return;
 	pool_shut(*pool);

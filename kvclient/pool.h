@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "base/base.h"
+#include "kvclient/fork.h"
 #include "kvclient/kvclient.h"
 #include "kvclient/place.h"
 
@@ -46,6 +47,7 @@ struct kvc_bound {
 };
 
 struct kvc_pool {
+	unsigned born; /* kvc_forks when it was opened */
 	struct kvc_options options; /* with defaults filled in; strings point to copies */
 	struct kv_log log;
 	const struct kv_clock *clock; /* NULL: monotonic */
@@ -77,6 +79,12 @@ struct kvc_pool {
 static inline const struct kv_log *kvc_pool_log(const struct kvc_pool *p)
 {
 	return &p->log;
+}
+
+/* kvc_pool_alien -- it is a pool of the process that this one was forked from: nothing of it may be touched. Any thread. */
+static inline bool kvc_pool_alien(const struct kvc_pool *p)
+{
+	return kvc_fork_alien(p->born);
 }
 
 /* kvc_pool_enter -- a thread begins a blocking call: 0, or -KV_ECLOSED. kvc_pool_leave -- its last touch of the pool.

@@ -717,6 +717,8 @@ int kvc_session_open_await(struct kvc_client *client, const struct kvc_session_o
 {
 	struct kvc_session_options o;
 	int rc;
+	if (client && kvc_pool_alien(client->pool))
+		return kv_fail(err, -KV_ECLOSED, "the pool is the parent's, and this is a child of fork()");
 	if (!here(client) || !out)
 		return kv_fail(err, -KV_EINVAL, "kvc_session_open_await needs a worker of the client, and a place for the session");
 	rc = options_take(options, &o, err);
@@ -734,6 +736,8 @@ int kvc_session_close_await(struct kvc_client *client, struct kvc_sub **session,
 {
 	struct kvc_sub *sub = session ? *session : NULL;
 	int rc;
+	if (client && kvc_pool_alien(client->pool))
+		return -KV_ECLOSED;
 	if (!here(client) || !session || (sub && sub->client != client))
 		return -KV_EINVAL;
 	if (!sub)
@@ -859,6 +863,8 @@ int kvc_session_info(struct kvc_pool *pool, struct kvc_sub *session, unsigned se
 	int rc;
 	if (!pool || !session || session->client->pool != pool || !kvc_sized(out) || server >= pool->num_servers)
 		return -KV_EINVAL;
+	if (kvc_pool_alien(pool))
+		return -KV_ECLOSED;
 	rc = loop_current() == session->client->loop ? (int)do_info(session->client, &a) : on_client(session->client, 0, do_info, &a);
 	if (rc < 0)
 		return rc;

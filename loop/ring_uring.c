@@ -129,6 +129,8 @@ static int setup(struct ring *ring, bool any_thread)
 	}
 	if (rc < 0)
 		return rc;
+	/* A child of fork() that turned our loop would make our operations: it shall rather crash. */
+	(void)io_uring_ring_dontfork(&ring->uring);
 	ring->single = ring->uring.flags & IORING_SETUP_SINGLE_ISSUER;
 	ring->disabled = ring->uring.flags & IORING_SETUP_R_DISABLED;
 	return 0;
