@@ -577,6 +577,7 @@ static int shards_make(struct kvs_server *s, struct kv_error *err)
 	};
 	int rc = 0;
 
+	options.values_max = (o->values_max + o->shards - 1) / o->shards;
 	s->opt.value_max = options.value_max = KV_MIN(o->value_max, options.memory_bytes);
 	for (unsigned i = 0; rc == 0 && i < o->shards; i++) {
 		options.index = i;

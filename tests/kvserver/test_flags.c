@@ -50,7 +50,7 @@ static void every_flag_reaches_the_options(void **state)
 			       "--worker-threads", "3", "--provider", "tcp", "--nic", "lo", "--max-clients", "9", "--max-sessions", "4", "--session-keys", "/k",
 			       "--ttl", "5m", "--psk-file", "/p", "--insecure", "--allow-bench", "--eviction", "sieve",
 			       "--heartbeat-ms", "100", "--ready-fd", "2", "--die-with-parent", "--spin-us", "0",
-			       "--prefault", "--value-max", "1M", "--chunk", "64K", "--credits", "16", "--slow-ms", "20",
+			       "--prefault", "--value-max", "1M", "--max-values", "12345", "--eviction", "lru", "--chunk", "64K", "--credits", "16", "--slow-ms", "20",
 			       "--allow-pull", "--pull-where-safe", "--lease-ms", "250", "--crl", "/r", "--drain-sec", "3"),
 			 0);
 	flags_options(&f, "id:00", NULL, &o);
@@ -75,6 +75,8 @@ static void every_flag_reaches_the_options(void **state)
 	assert_int_equal(f.ready_fd, 2);
 	assert_int_equal(o.spin_ns, 0);
 	assert_int_equal(o.value_max, 1 << 20);
+	assert_int_equal(o.values_max, 12345);
+	assert_int_equal(o.eviction, 2);
 	assert_int_equal(o.chunk_bytes, 65536);
 	assert_int_equal(o.credits, 16);
 	assert_int_equal(o.slow_ns, 20000000);
