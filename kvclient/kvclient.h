@@ -253,7 +253,8 @@ KVC_API int64_t kvc_get_view_await(struct kvc_client *client, struct kvc_key key
 
 /* kvc_put_await -- store a value of 1 byte to 1 GiB; data in registered memory or in a view of this client is read by
  * the server directly, other memory is copied. The value becomes visible whole or not at all. Storing the same bytes
- * again succeeds; other bytes under a committed key: -KV_EEXIST. -KV_ENOMEM: the server cannot make room. */
+ * again succeeds; other bytes under a committed key: -KV_EEXIST, and the first ones stay. Where blocks are computed anew that is
+ * routine, since their last bits differ: take it as stored (counter put_conflicts, not errors). -KV_ENOMEM: the server cannot make room. */
 KVC_API int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *data, uint64_t len,
 			  const struct kvc_call *call);
 
@@ -431,7 +432,7 @@ KVC_API int kvc_result_code(unsigned column);
  * blocks. 0 or -KV_EINVAL. */
 struct kvc_counters {
 	size_t size;
-	/* errors: operations that failed, misses excepted: the sum over `results`. timeouts: those of -KV_ETIMEOUT */
+	/* errors: operations that failed, misses and put_conflicts excepted: the sum over `results`. timeouts: those of -KV_ETIMEOUT */
 	uint64_t gets, puts, exists, deletes, hits, misses, errors, timeouts, retries, corrupt, reconnects, fences;
 	uint64_t bytes_in, bytes_out, stale_immediates, bad_frames, eagain, cancels, quarantined_bytes;
 	uint64_t requests;                       /* sent to servers: a call may need several */
@@ -450,6 +451,7 @@ struct kvc_counters {
 	uint64_t door_aliens;   /* and ended because of what they sent */
 	uint64_t pins_again;    /* pins that were made again on a new connection */
 	uint64_t pins_lost;     /* ... that could not be: see kvc_options.pin_lost */
+	uint64_t put_conflicts; /* PUTs (and items of batches) that ended with -KV_EEXIST */
 };
 KVC_API int kvc_counters(struct kvc_pool *pool, struct kvc_counters *out);
 
