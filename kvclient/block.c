@@ -119,6 +119,33 @@ static bool job_wait(struct job *j, uint64_t deadline_ns)
 	return true;
 }
 
+static int job_begin(struct kvc_client *c, int64_t (*fn)(struct kvc_client *c, void *arg), void *arg, struct job **out)
+{
+	struct job *j = malloc(sizeof(*j));
+	int rc;
+	if (!j)
+		return -KV_ENOMEM;
+	*j = (struct job){.client = c, .fn = fn, .arg = arg};
+	rc = loop_post(c->loop, job_start, j);
+	if (rc < 0)
+		free(j);
+	else
+		*out = j;
+	return rc;
+}
+
+static int job_end(struct job *j, uint64_t deadline_ns, int64_t *out_rc)
+{
+	int rc;
+	if (!job_wait(j, deadline_ns))
+		return -KV_ETIMEOUT;
+	rc = j->start;
+	if (rc == 0)
+		*out_rc = j->rc;
+	free(j);
+	return rc;
+}
+
 int kvc_block_run(struct kvc_client *c, uint64_t deadline_ns, int64_t (*fn)(struct kvc_client *c, void *arg), void *arg,
 		  int64_t *out_rc)
 {
@@ -126,21 +153,31 @@ int kvc_block_run(struct kvc_client *c, uint64_t deadline_ns, int64_t (*fn)(stru
 	int rc;
 	if (loop_current())
 		return -KV_EINVAL;
-	j = malloc(sizeof(*j));
-	if (!j)
+	rc = job_begin(c, fn, arg, &j);
+	return rc < 0 ? rc : job_end(j, deadline_ns, out_rc);
+}
+
+int kvc_block_run_all(struct kvc_pool *pool, uint64_t deadline_ns, int64_t (*fn)(struct kvc_client *c, void *arg), void *arg)
+{
+	struct job **job;
+	int first = 0;
+	if (loop_current())
+		return -KV_EINVAL;
+	job = calloc(pool->num_clients, sizeof(struct job *));
+	if (!job)
 		return -KV_ENOMEM;
-	*j = (struct job){.client = c, .fn = fn, .arg = arg};
-	rc = loop_post(c->loop, job_start, j);
-	if (rc < 0)
-		goto out;
-	if (!job_wait(j, deadline_ns))
-		return -KV_ETIMEOUT;
-	rc = j->start;
-	if (rc == 0)
-		*out_rc = j->rc;
-out:
-	free(j);
-	return rc;
+	for (unsigned i = 0; i < pool->num_clients; i++) {
+		int rc = job_begin(pool->client[i], fn, arg, &job[i]);
+		first = first < 0 ? first : rc;
+	}
+	for (unsigned i = 0; i < pool->num_clients; i++) {
+		int64_t result = 0;
+		int rc = job[i] ? job_end(job[i], deadline_ns, &result) : 0;
+		rc = rc < 0 ? rc : (int)result;
+		first = first < 0 ? first : rc;
+	}
+	free(job);
+	return first;
 }
 
 /* ---- the calls ---- */
