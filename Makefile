@@ -242,9 +242,9 @@ $(B)/tests/valgrind/uring.so: tests/valgrind/uring.c
 	@mkdir -p $(@D)
 	$(Q)if [ -e /usr/include/valgrind/memcheck.h ]; then $(CC) $(ALL_CFLAGS) -shared -o $@ $< -luring -ldl; fi
 
-check-valgrind: deps ## server, client and benchmark under valgrind, where it is installed (about 3 minutes)
-	@$(MAKE) --no-print-directory -j$$(nproc) programs $(B)/tests/valgrind/uring.so
-	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 900 -l $(B)/logs tests/valgrind/run.sh
+check-valgrind: deps ## server, client and benchmark under valgrind, where it is installed, and what a GET costs with many servers (about 5 minutes)
+	@$(MAKE) --no-print-directory -j$$(nproc) programs $(B)/tests/valgrind/uring.so $(B)/tests/sim/test_sim_many
+	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 900 -l $(B)/logs tests/valgrind/run.sh tests/valgrind/flat.py
 
 check-all: check check-clang check-asan check-tsan check-sim check-chaos check-port check-providers check-verbs check-fault check-valgrind check-shim check-shim-mutants ## every suite
 

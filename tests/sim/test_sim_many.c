@@ -111,11 +111,46 @@ static void an_eighth_that_is_stopped_leaves_the_others_enough(void **state)
 	world_close(&world);
 }
 
-int main(void)
+/* ---- test_sim_many SERVERS GETS: so many GETs, for tests/valgrind/flat.sh to count what they cost ---- */
+
+static void get_so_many(struct kvc_client *c, void *arg)
+{
+	unsigned long gets = *(unsigned long *)arg;
+	uint8_t *own = malloc(VALUE);
+	for (unsigned long i = 0; i < gets; i++)
+		if (kvc_get_await(c, key_of(&many.key[i % many.servers]), own, VALUE, NULL) != VALUE)
+			world_wrong(&world, "GET");
+	free(own);
+}
+
+static void gets_are_made(void **state)
+{
+	struct world_options wo = {.seed = 92, .servers = many.servers, .clients = 1, .memory_bytes = 4 << 20};
+	world_open(&world, &wo);
+	world_do(&world, 0, put_everywhere, NULL);
+	world_do(&world, 0, get_so_many, *state);
+	world_close(&world);
+}
+
+static int gets(const char *servers, const char *count)
+{
+	unsigned long n = strtoul(count, NULL, 10);
+	const struct CMUnitTest one[] = {cmocka_unit_test_prestate(gets_are_made, &n)};
+	many.servers = (unsigned)strtoul(servers, NULL, 10);
+	if (many.servers == 0 || many.servers > WORLD_SERVERS || n == 0) {
+		fprintf(stderr, "usage: test_sim_many [SERVERS GETS]\n");
+		return 2;
+	}
+	return cmocka_run_group_tests(one, NULL, NULL);
+}
+
+int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_of_them_are_used),
 		cmocka_unit_test(an_eighth_that_is_stopped_leaves_the_others_enough),
 	};
+	if (argc == 3)
+		return gets(argv[1], argv[2]);
 	return cmocka_run_group_tests_name("sim/many", tests, NULL, NULL);
 }

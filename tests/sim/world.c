@@ -272,7 +272,8 @@ static void fabric_wrong(void *arg, const char *text)
 static struct loop *loop_add(struct world *w, const char *name)
 {
 	struct loop_options o = {
-		.name = name, .log = &world_log, .entropy = sim_world_entropy(w->sim), .seed = w->options.seed * 64 + w->num_loops + 1};
+		.name = name, .log = &world_log, .entropy = sim_world_entropy(w->sim), .seed = w->options.seed * 64 + w->num_loops + 1,
+		.coroutines_max = w->options.servers > 8 ? 2048 : 0}; /* address space for many loops */
 	struct kv_error err;
 	assert_true(w->num_loops < WORLD_LOOPS);
 	if (loop_create(&o, &w->loops[w->num_loops], &err) < 0)
