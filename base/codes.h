@@ -28,7 +28,8 @@ enum {
 	KV_ESTALE = 1018,    /* the block changed between two ranges; internal, retried */
 	KV_ERESET = 1019,    /* the endpoint was rebuilt under the operation; internal, retried */
 	KV_EPROVIDER = 1020, /* the fabric provider failed in a way that is none of the above */
-	KV_EINTERNAL = 1021  /* a bug of ours, contained */
+	KV_EINTERNAL = 1021, /* a bug of ours, contained */
+	KV_ELEFT = 1022      /* the server said goodbye: it ends, and what it holds goes with it */
 };
 
 /* struct kv_error -- a code with one sentence: what failed, on what, why, and the way out.

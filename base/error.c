@@ -64,6 +64,7 @@ static const struct code_row rows[] = {
 	{KV_ERESET, "KV_ERESET", "reset", "the endpoint was rebuilt under the operation"},
 	{KV_EPROVIDER, "KV_EPROVIDER", "provider", "the fabric provider failed"},
 	{KV_EINTERNAL, "KV_EINTERNAL", "internal", "internal error"},
+	{KV_ELEFT, "KV_ELEFT", "left", "the server has said goodbye: it ends, and takes nothing any more"},
 };
 
 /* The sign is ignored; unsigned arithmetic, because -INT_MIN is not an int. */

@@ -121,7 +121,7 @@ struct te_info {
 	bool wait_fd;
 	uint32_t eager_bytes, chunk_bytes;
 	uint32_t tx_depth, rx_depth, cq_depth; /* of the rail with the least; they may change when endpoints are rebuilt, and the next one, too: */
-	uint32_t imm_room;    /* immediates that may be on their way from all peers together: so many fit any rail's CQ, beside our own operations and receives */
+	uint32_t imm_room;    /* immediates that may be on their way from all peers together: so many fit any rail's CQ, beside our own operations and receives, and its receives where they use those up */
 	bool virt_addr, write_emulated, read_emulated;
 	bool ordered;         /* te_xfer.ordered may be used */
 	bool death_fatal;     /* shm: the death of a peer's process cannot be relied on to be survived */

@@ -89,6 +89,7 @@ struct fab_caps {
 	bool av_remove_unsafe;     /* shm: never remove an address */
 	bool read_unsafe;          /* a peer that dies while it answers a read of ours would crash us: post none */
 	bool push_imm_only;        /* shm: pushes must carry an immediate */
+	bool imm_takes_receive;    /* an immediate of a peer uses up a receive that we posted */
 	uint32_t link_ops, link_bytes; /* what a link should keep in flight; 0: nothing is known */
 	bool ordered;              /* a message is behind the bytes of writes to the same address that were posted before it, if nothing was polled and
 	                              no posting was refused in between */

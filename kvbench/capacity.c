@@ -185,9 +185,8 @@ static int capacity_run_all(struct capacity *c, struct json_file **json)
 		status = KV_MAX(status, status_of(c, &c->run[m]));
 	}
 	if (bench_interrupted()) {
-		fprintf(stderr, "kv-bench: interrupted by signal %d; everything is closed, no report was written\n",
+		fprintf(stderr, "kv-bench: interrupted by signal %d; everything is closed, the report has the steps that were over\n",
 			bench_interrupted());
-		return 128 + bench_interrupted();
 	}
 	if (*json && json_finish(c, json) != BENCH_OK && status == BENCH_OK)
 		status = BENCH_FAILED;
@@ -195,7 +194,7 @@ static int capacity_run_all(struct capacity *c, struct json_file **json)
 		fprintf(stderr, "kv-bench: the report could not be written to %s\n", c->out == stdout ? "standard output" : "standard error");
 		status = status == BENCH_OK ? BENCH_FAILED : status;
 	}
-	return status;
+	return bench_interrupted() ? 128 + bench_interrupted() : status;
 }
 
 int capacity_main(int argc, char **argv)
@@ -220,7 +219,7 @@ int capacity_main(int argc, char **argv)
 	}
 	if (c.opt.json && json_open(c.opt.json, &json, &err) < 0) {
 		fprintf(stderr, "kv-bench: %s\n", err.text);
-		return BENCH_FAILED;
+		return BENCH_NO_START;
 	}
 	c.argc = argc;
 	c.argv = argv;

@@ -138,6 +138,7 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 			       .name = p->name,
 			       .total = p->total,
 			       .duration_ns = p->duration_ns,
+			       .unit_bytes = p->bench->opt->value_size * KV_MAX(p->keys_per_op, 1u),
 			       .done = progress_done,
 			       .arg = p};
 	double cpu, cpu_of_server;
@@ -223,7 +224,7 @@ static void watch(const struct phase_op *op, uint64_t key, uint64_t start_ns, in
 {
 	if (op->outages)
 		bench_outages_call(op->outages, key, start_ns, phase_now(), op->phase->bench->opt->timeout_ns,
-				   rc < 0 && rc != -KV_ENOTFOUND);
+				   rc < 0 && rc != -KV_ENOTFOUND && rc != -KV_ELEFT);
 }
 
 /* With --keep-going, a server that was restarted has lost its values: store this one again. */
@@ -251,6 +252,9 @@ static int store_again(const struct phase_op *op, uint64_t index, const struct b
 static int read_missed(const struct phase_op *op, uint64_t index, const struct bench_key *key)
 {
 	int rc = op->outages ? store_again(op, index, key) : 0;
+
+	if (rc == -KV_ELEFT) /* its server ends: it misses the key until it is back */
+		rc = 0;
 
 	op->tally->ops++;
 	op->tally->misses++;

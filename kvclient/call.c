@@ -49,7 +49,7 @@ void kvc_result_count(struct kvc_client *c, enum kvc_op op, int64_t rc)
 		kvc_add(&c->count.errors, 1);
 	if (rc == -KV_ETIMEOUT)
 		kvc_add(&c->count.timeouts, 1);
-	if (rc < 0 && (column < 1 || column > KV_EINTERNAL - 1000))
+	if (rc < 0 && (column < 1 || column > KV_ELEFT - 1000))
 		column = KVC_RESULT_OTHER;
 	kvc_add(&c->count.results[op][column], 1);
 }
@@ -94,12 +94,13 @@ bool kvc_key_valid(struct kvc_key key)
 
 struct kvc_node *kvc_call_node(struct kvc_client *c, struct kvc_key key)
 {
-	return &c->node[kvc_place_node(c->seed, c->pool->num_servers, key.data, key.len)];
+	return &c->node[kvc_place_node(&c->pool->place, key.data, key.len)];
 }
 
 int64_t kvc_call_down(const struct kvc_client *c, unsigned flags, int64_t rc)
 {
-	return rc == -KV_EPEERDOWN && ((c->pool->options.flags | flags) & KVC_DOWN_IS_MISS) ? -KV_ENOTFOUND : rc;
+	bool down = rc == -KV_EPEERDOWN && ((c->pool->options.flags | flags) & KVC_DOWN_IS_MISS);
+	return down || rc == -KV_ELEFT ? -KV_ENOTFOUND : rc;
 }
 
 bool kvc_call_session(const struct kvc_node *n, const struct kvc_session *s)

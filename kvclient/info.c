@@ -294,7 +294,7 @@ static int64_t server_ask(struct kvc_client *c, void *arg)
 				      .connects = n->connects,
 				      .attempts_failed = n->failures,
 				      .fences = n->fences};
-	text_copy(o->name, sizeof(o->name), c->pool->server[a->index].name);
+	text_copy(o->name, sizeof(o->name), c->pool->server[a->index].entry.text);
 	text_copy(o->node_id, sizeof(o->node_id), n->node_id);
 	text_copy(o->why, sizeof(o->why), n->why);
 	if (n->state == KVC_NODE_UP && n->session)

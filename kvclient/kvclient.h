@@ -62,8 +62,10 @@ struct kvc_sub;
 
 enum kvc_flag {
 	KVC_NO_VERIFY = 1,   /* do not check checksums of GETs */
-	KVC_DOWN_IS_MISS = 2, /* keys of a server that is down are -KV_ENOTFOUND instead of -KV_EPEERDOWN */
-	KVC_NO_PREFLIGHT = 4  /* do not add up beforehand what all clients need: to see how many there can be */
+	KVC_DOWN_IS_MISS = 2, /* keys of a server that is down are -KV_ENOTFOUND instead of -KV_EPEERDOWN. (Those of a server that
+				 said goodbye before it ended always are, until it is back; a PUT there is -KV_ELEFT.) */
+	KVC_NO_PREFLIGHT = 4, /* do not add up beforehand what all clients need: to see how many there can be */
+	KVC_OPEN_WAIT = 8     /* kvc_pool_open waits until every client has a server, and fails if one has none */
 };
 
 /* Who moves the bytes of a GET. Push: the server writes them. Pull: the client reads them out of the server's memory,
@@ -91,7 +93,10 @@ struct kvc_options {
 	unsigned num_clients;  /* 4. Each costs an endpoint per rail and its buffers: more than 8 is warned about */
 	unsigned num_threads;  /* half of the cores, 1 to 4, and 4 on shm, where clients copy; loops without a client are not started */
 	uint64_t buffer_bytes; /* per client: 64 MiB */
-	const char *const *servers; /* "HOST:PORT" each; at least one */
+	/* "NAME=HOST:PORT" or "HOST:PORT" each; at least one. Keys are placed by these names alone, an entry without a name standing for itself
+	   with its port: every client of the same servers must have the same list, in any order. A server with a node id (kv-server --node-id)
+	   must be called by it: one that says another, and one that is in the list twice, is not used, and fails an opening that waits. */
+	const char *const *servers;
 	unsigned num_servers;
 	const char *provider; /* "auto": efa, else verbs, else tcp */
 	const char *nic; /* only these NICs, in this order: names with commas between them, each a device ("mlx5_0", "eth0") or an IP
@@ -101,7 +106,7 @@ struct kvc_options {
 	uint64_t timeout_ns; /* deadline of calls that name none; 0: 5 s, and 1 s more for every 100 MB of a call. Also
 				of kvc_register, kvc_unregister and kvc_spawn */
 	uint64_t grace_ns;           /* 50 ms; a minute at most */
-	uint64_t connect_timeout_ns; /* 5 s */
+	uint64_t connect_timeout_ns; /* 5 s: an attempt to reach a server, with looking up its name, all its addresses, and the first answers of its links */
 	uint64_t spin_ns;            /* busy-poll at most this long before sleeping, while that pays; 0: 50 us; 1: never */
 	uint64_t base_client_id;     /* shown by the server: 100 */
 	unsigned flags;              /* enum kvc_flag */
@@ -130,11 +135,16 @@ struct kvc_options {
 	const char *crl_file;
 };
 
-/* kvc_pool_open -- start loops, engines and buffers, connect every client to every server and wait until the links are
- * up. The first client that cannot be opened ends it: the others are closed again. Blocks up to connect_timeout_ns, after the names were looked up (the resolver's time) and the engines opened (the
- * provider's), and up to 1 s more to undo what was done when it fails. If no server answers: its code (-KV_EPEERDOWN,
- * -KV_EDENIED, -KV_EVERSION, -KV_EFULL). Resources short: -KV_ELIMIT with a sentence that names the limit. With several
- * servers, those that are down are retried in the background. Thread: any but a loop's. */
+/* kvc_pool_open -- start loops, engines and buffers, and begin to connect every client to every server. It returns when all clients have their
+ * engines and buffers: servers may come later. What can never get better fails it: options, keys and certificates, the provider, resources (-KV_ELIMIT
+ * with a sentence that names the limit); the first client that cannot be opened ends it, and the others are closed again. It blocks for the provider's
+ * time, and up to 1 s while no server's name could be looked up (it decides which interface the fabric takes).
+ * A call to a server that was not reached yet waits for the first attempt, by its own deadline (-KV_ETIMEOUT) or connect_timeout_ns; when that has failed
+ * it ends at once with -KV_EPEERDOWN (KVC_DOWN_IS_MISS: a miss) until the server is there, which is tried in the background, at least twice a second. Why it is not is in the log
+ * and in kvc_server_info.
+ * With KVC_OPEN_WAIT it waits until the first attempts are decided, up to connect_timeout_ns more, and up to 1 s to undo what was done when it fails. If
+ * a client has no server: that server's code (-KV_EPEERDOWN, -KV_ETIMEOUT, -KV_EDENIED, -KV_EVERSION, -KV_EFULL). If a server is not the one that the list
+ * says: -KV_EINVAL. With several servers, those that are down are tried again in the background. Thread: any but a loop's. */
 KVC_API int kvc_pool_open(const struct kvc_options *options, struct kvc_pool **out, struct kv_error *err);
 
 /* kvc_pool_close -- calls in progress end with -KV_ECLOSED within the grace, workers must return; says goodbye to the
@@ -251,7 +261,8 @@ KVC_API int64_t kvc_get_view_await(struct kvc_client *client, struct kvc_key key
 
 /* kvc_put_await -- store a value of 1 byte to 1 GiB; data in registered memory or in a view of this client is read by
  * the server directly, other memory is copied. The value becomes visible whole or not at all. Storing the same bytes
- * again succeeds; other bytes under a committed key: -KV_EEXIST. -KV_ENOMEM: the server cannot make room. */
+ * again succeeds; other bytes under a committed key: -KV_EEXIST. -KV_ENOMEM: the server cannot make room. -KV_ELEFT: it
+ * ends, or has ended, and said so. */
 KVC_API int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *data, uint64_t len,
 			  const struct kvc_call *call);
 
@@ -464,8 +475,8 @@ enum kvc_server_state { KVC_SERVER_CONNECTING, KVC_SERVER_UP, KVC_SERVER_DOWN, K
 
 struct kvc_server_info {
 	size_t size;
-	char name[272];   /* "HOST:PORT" */
-	char node_id[64]; /* empty: never reached */
+	char name[336];   /* as in the list of servers: "NAME=HOST:PORT" or "HOST:PORT" */
+	char node_id[64]; /* what it says it is; empty: never reached, or it has none */
 	enum kvc_server_state state;
 	uint32_t session;           /* the server's number for this client */
 	uint64_t incarnation;       /* changes when the server is restarted */

@@ -141,7 +141,7 @@ static int announce_await(struct kvc_client *c, struct kvc_client_mem *m, uint64
 		if (rc == -KV_ETIMEOUT)
 			kvc_node_redo(&c->node[i], "it did not answer the announcement of a region");
 		return kv_fail(err, rc, "client %u: server %s did not take the announcement of %llu bytes: %s",
-			       c->index, c->pool->server[i].name, (unsigned long long)m->len_bytes, kv_strerror(rc));
+			       c->index, c->pool->server[i].entry.text, (unsigned long long)m->len_bytes, kv_strerror(rc));
 	}
 	return 0;
 }

@@ -11,16 +11,15 @@
 #include "base/base.h"
 #include "kvclient/fork.h"
 #include "kvclient/kvclient.h"
+#include "kvclient/place.h"
 
+struct boot_resolver;
 struct loop;
 
-enum { KVC_CLIENTS_MAX = 4096, KVC_SERVERS_MAX = 256, KVC_THREADS_MAX = 256 };
+enum { KVC_CLIENTS_MAX = 4096, KVC_SERVERS_MAX = 1024, KVC_THREADS_MAX = 256 };
 
 struct kvc_server {
-	char name[KV_HOST_MAX + 16]; /* as the user wrote it, with its port */
-	char host[KV_HOST_MAX];      /* ... without it: what the server's certificate must name */
-	struct sockaddr_storage addr;
-	socklen_t addr_len;
+	struct kv_server_entry entry; /* of the user's list: what keys are placed by, and the host, which the server's certificate must name */
 };
 
 /* What open and close wait for. Any loop's thread reports, the opening thread (or the host that turns the loops) looks.
@@ -35,6 +34,8 @@ struct kvc_progress {
 	struct kv_error error; /* of that failure */
 	int node_status;
 	struct kv_error node_error; /* the first connection's that failed */
+	int list_status;            /* the first that showed the list of servers to be wrong: it fails the opening, whoever else is up */
+	struct kv_error list_error;
 };
 
 /* What a thread of ours is bound to: touched by that thread alone. */
@@ -52,7 +53,9 @@ struct kvc_pool {
 	const struct kv_clock *clock; /* NULL: monotonic */
 	struct kvc_server *server;
 	unsigned num_servers;
-	struct sockaddr_storage local; /* our address towards the first server */
+	struct kvc_place place; /* of keys on them */
+	struct boot_resolver *resolver;
+	struct sockaddr_storage local; /* our address towards the first server that could be looked up */
 	struct loop **loop;
 	pthread_t *thread;
 	unsigned num_loops;

@@ -108,10 +108,10 @@ static const char *fate(const struct kvc_trace *t)
 static void slow_log(struct kvc_client *c, const struct kvc_trace *t, const struct kvc_phases *p, int64_t rc,
 		     uint64_t suppressed)
 {
-	char where[KV_HOST_MAX + 64] = "", key[KV_KEY_TEXT + 8] = "", bytes[40] = "", left_out[64] = "";
+	char where[sizeof(((struct kv_server_entry *)NULL)->text) + 64] = "", key[KV_KEY_TEXT + 8] = "", bytes[40] = "", left_out[64] = "";
 	char text[KV_KEY_TEXT];
 	if (t->requests > 0)
-		snprintf(where, sizeof(where), " %s shard %u link %u", c->pool->server[t->worst.server].name,
+		snprintf(where, sizeof(where), " %s shard %u link %u", c->pool->server[t->worst.server].entry.text,
 			 t->worst.shard, t->worst.link);
 	if (t->key_len > 0)
 		snprintf(key, sizeof(key), " key %s", kv_key_text(t->key, t->key_len, text));

@@ -608,12 +608,12 @@ static int options_take(const struct kvc_session_options *given, struct kvc_sess
 /* At one server, if it is there. 1: it is open. */
 static int open_at_await(struct kvc_sub *sub, struct kvc_node *n, uint64_t deadline_ns, struct kv_error *err)
 {
-	const char *name = n->client->pool->server[n->index].name;
+	const char *name = n->client->pool->server[n->index].entry.text;
 	struct kvc_session *s;
 	int rc;
 	do {
 		rc = kvc_node_ready_await(n, deadline_ns, &s);
-		if (rc == -KV_EPEERDOWN)
+		if (rc == -KV_EPEERDOWN || rc == -KV_ELEFT)
 			return 0;
 		if (rc == 0)
 			rc = kvc_sub_ready_await(sub, n, s, deadline_ns);

@@ -583,6 +583,21 @@ static void stop_await(struct conn *c)
 		co_park_await(KV_NEVER);
 }
 
+/* What is to be said: that the server ends, once; that the session is void; or a beat. */
+static int say_await(struct conn *c, uint64_t sequence)
+{
+	const struct wire_ctrl_msg goodbye = {.type = WIRE_CTRL_GOODBYE};
+	int rc = 0;
+
+	if (c->server->stop_asked && !c->told) {
+		c->told = true;
+		rc = sent(c, boot_send_await(c->boot, &goodbye, loop_now(loop_of(c)) + USER_TIMEOUT_MS * 1000000ull));
+	}
+	if (rc)
+		return rc;
+	return atomic_load(&c->anew) ? anew_await(c) : beat_await(c, sequence);
+}
+
 /* Until the next one is due. How late this loop then was is what all who wait for it share. */
 static void beat_wait_await(struct conn *c)
 {
@@ -599,7 +614,7 @@ static void beat(void *arg)
 
 	c->beater = co_self();
 	for (uint64_t sequence = 1; !c->closing; sequence++) {
-		if (atomic_load(&c->anew) ? anew_await(c) : beat_await(c, sequence)) {
+		if (say_await(c, sequence)) {
 			boot_shutdown(c->boot); /* the reader ends */
 			break;
 		}
@@ -637,6 +652,7 @@ static void close_await(struct conn *c)
 	if (c->admitted) {
 		s->open--;
 		s->clients--;
+		server_changed(s);
 		conn_all_await(c, run_close, NULL);
 	}
 	further_fini(c);
@@ -854,6 +870,15 @@ void conns_cut_handshake(struct kvs_server *s)
 {
 	if (!handshake_cut(s, false, HANDSHAKE_SILENCE_NS) && !handshake_cut(s, true, HANDSHAKE_PATIENCE_NS))
 		crowd_cut(s);
+}
+
+void conns_goodbye(struct kvs_server *s)
+{
+	KV_LIST_EACH (n, &s->conns) {
+		struct conn *c = KV_LIST_ENTRY(n, struct conn, node);
+		if (c->beater)
+			co_wake(c->beater);
+	}
 }
 
 void conns_anew(struct kvs_server *s, bool all)

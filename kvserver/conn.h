@@ -45,6 +45,7 @@ struct conn {
 	bool beating, closing, admitted;
 	bool talking; /* its first bytes have come */
 	bool cut;     /* to make room for others */
+	bool told;    /* that the server ends */
 	_Atomic bool anew;
 	uint64_t accepted_ns;
 	int slot; /* -1: none */

@@ -8,13 +8,13 @@
 #include <sys/socket.h>
 
 #include "bootstrap/bootstrap.h"
+#include "kvserver/keeper.h"
 #include "kvserver/kvserver.h"
 #include "kvserver/shard.h"
 #include "loop/loop.h"
 
 enum {
-	HANDSHAKES_MAX = 1024, /* connections without a session yet */
-	HANDSHAKES_MIN = 16,   /* ... and so many even when open files are few */
+	HANDSHAKES_MAX = KV_HANDSHAKES_MAX,
 	HANDSHAKE_RATE = 2000, /* TLS handshakes begun per second, on average */
 	HANDSHAKE_BURST = 256,
 	HELLO_MAX = 16384,     /* bytes that a stranger's first message may have; ours has 3 KiB */
@@ -58,11 +58,12 @@ struct bucket {
 
 struct kvs_server {
 	struct kvs_options opt; /* defaults filled in */
-	char node_id[KV_NAME_MAX];
+	char node_id[KV_NAME_MAX]; /* as the options say; "": none */
 	uint8_t host_id[16];
 	uint64_t incarnation, shard_seed;
 	struct boot_context *boot;
 	struct boot_keys *session_keys; /* of further sessions; or NULL */
+	struct keeper *keeper;          /* reads the files again; or NULL */
 	struct boot_identity identity;
 	struct sockaddr_storage addr;
 	socklen_t addr_len;
@@ -145,6 +146,9 @@ int conn_spawn(struct kvs_server *server, int fd, const struct sockaddr_storage 
  * has the least claim to its place, if there is one (accept.c). */
 void conns_cut(struct kvs_server *server);
 void conns_cut_handshake(struct kvs_server *server);
+
+/* conns_goodbye -- tell all clients that the server ends (stop_asked is set): each finishes what is under way, says goodbye and leaves. */
+void conns_goodbye(struct kvs_server *server);
 
 /* conns_anew -- tell clients that their session is void, and that they shall begin a new one: all, or those whose shards
  * asked for it. */

@@ -33,7 +33,12 @@ int store_init(struct store *s, const struct store_options *o)
 		arena_fini(&s->arena);
 		return rc;
 	}
-	evict_init(&s->evict, o->policy);
+	rc = evict_init(&s->evict, o->policy, max);
+	if (rc) {
+		index_fini(&s->index);
+		arena_fini(&s->arena);
+		return rc;
+	}
 	expire_init(&s->expire, o->now_ns);
 	slab_init(&s->blocks, sizeof(struct block), max);
 	slab_init(&s->pins, sizeof(struct pin), max);
@@ -44,6 +49,7 @@ void store_fini(struct store *s)
 {
 	slab_fini(&s->pins);
 	slab_fini(&s->blocks);
+	evict_fini(&s->evict);
 	index_fini(&s->index);
 	arena_fini(&s->arena);
 }
@@ -114,6 +120,7 @@ void block_unref(struct store *s, struct block *b)
 /* Evict a block nobody uses; returns the hole that it leaves. */
 static struct arena_block *store_evict(struct store *s, struct block *b)
 {
+	evict_remember(&s->evict, &b->evict, b->item.hash);
 	block_retire(s, b);
 	s->gone_bytes -= b->mem->size;
 	s->events[STORE_EVICTED]++;
@@ -183,7 +190,7 @@ static void block_init(struct store *s, struct block *b, const void *key, size_t
 	b->checksum = 0;
 	b->mark = 0;
 	b->generation = s->generation++;
-	b->evict = (struct evict_node){.visited = false};
+	b->evict = (struct evict_node){.hits = 0};
 	b->expire = (struct expire_node){.when_ns = KV_NEVER};
 	kv_list_init(&b->pins);
 }
@@ -226,7 +233,7 @@ int store_commit(struct store *s, struct block *b, uint64_t checksum, uint64_t e
 	s->staged_bytes -= b->mem->size;
 	b->state = BLOCK_LIVE;
 	b->checksum = checksum;
-	evict_insert(&s->evict, &b->evict);
+	evict_insert(&s->evict, &b->evict, b->item.hash);
 	expire_set(&s->expire, &b->expire, expires_ns);
 	return 0;
 }

@@ -25,7 +25,7 @@ static const int errors[] = {
 	[WIRE_FULL] = -KV_EFULL,
 	[WIRE_NOTSUP] = -KV_ENOTSUP,
 	[WIRE_FABRIC] = -KV_EPROVIDER,
-	[WIRE_CLOSING] = -KV_EPEERDOWN,
+	[WIRE_CLOSING] = -KV_ELEFT,
 };
 
 _Static_assert(KV_COUNT(errors) == WIRE_STATUS_MAX, "every status has an error");

@@ -99,6 +99,7 @@
  *  HEARTBEAT   u64 sequence; u64 requests received in the session; u16 shards; u16 zero; u32 zero; shards x u64 turn counter
  *              (a client's heartbeat has no shards)
  *  GOODBYE, GOODBYE_OK, GOODBYE_DONE  (empty): client asks; server has nothing in flight; client closes.
+ *                                      GOODBYE of a server: it ends, and the client shall ask.
  *  SESSION_BEGIN      (empty): the client wants further sessions   SESSION_CHALLENGE  u8[32] nonce of the server
  *  SESSION_OPEN       u32 id (not 0); u32 zero; u64 client id; u8[32] nonce of the client; u8[32] proof; string identity (up to 128
  *                     bytes; empty: the connection's own secret)

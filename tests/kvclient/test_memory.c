@@ -59,8 +59,8 @@ static void read_some(struct kvc_client *client, unsigned w, void *arg)
 static void a_default_client_stays_under_400_mib(void **state)
 {
 	static uint8_t value[VALUE];
-	const char *names[] = {server.address};
-	struct kvc_options o = {.size = sizeof(o), .servers = names, .num_servers = 1, .provider = test_provider()};
+	const char *names[] = {server.entry};
+	struct kvc_options o = {.size = sizeof(o), .flags = KVC_OPEN_WAIT, .servers = names, .num_servers = 1, .provider = test_provider()};
 	struct kvc_info info = {.size = sizeof(info)};
 	struct kv_error err = {0};
 	char text[32];

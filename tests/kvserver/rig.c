@@ -112,7 +112,7 @@ int rig_up(void **state)
 		.allow_bench = true,
 		.allow_pull = rig_lease_ns > 0,
 		.lease_ns = rig_lease_ns,
-		.policy = &evict_sieve,
+		.policy = &evict_clock2g,
 		.log = &log,
 		.engine = {.provider = test_provider(), .local = rig_loopback(), .messages = 64, .receives = 64, .part_bytes = rig_part_bytes,
 			   .reads_at_own_risk = true},

@@ -52,7 +52,7 @@ static void slices_are_gathered_in_order(void **state)
 	uint8_t value[N];
 	rig_fill(value, N, 3);
 	for (unsigned i = 0; i * SLICE < N; i++)
-		memcpy(rig_memory(i * STRIDE), value + i * SLICE, KV_MIN(SLICE, N - i * SLICE));
+		memcpy(rig_memory(i * STRIDE), value + i * SLICE, KV_MIN((unsigned)SLICE, N - i * SLICE));
 	struct wire_request q = rig_put("k", N, 0, N, kv_hash_block(value, N), WHOLE);
 	q.dest = (struct wire_dest){.region = 1, .count = 7, .stride = STRIDE, .slice = SLICE};
 	assert_int_equal(rig_ask(&q)->status, WIRE_OK);

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "kvclient/call.h"
 #include "kvclient/client.h"
 #include "tests/sim/model.h"
 
@@ -585,6 +586,184 @@ static void world_register_under_calls(uint64_t seed)
 	free(r.at);
 }
 
+/* ---- who was up when a pool was opened ---- */
+
+enum { PLACED = 120, PLACED_SERVERS = 3, PLACED_LEN = 100 };
+
+static struct {
+	unsigned home[PLACED]; /* the server that the first pool stored it at */
+	unsigned dead;         /* a server; PLACED_SERVERS: none */
+	unsigned lost;         /* came back empty: the same */
+} placed;
+
+static struct kvc_key placed_key(const uint32_t *i)
+{
+	return (struct kvc_key){i, sizeof(*i)};
+}
+
+static void place_all(struct kvc_client *c, void *arg)
+{
+	char value[PLACED_LEN];
+	(void)arg;
+	for (uint32_t i = 0; i < PLACED; i++) {
+		int rc;
+		memset(value, (int)i, sizeof(value));
+		placed.home[i] = kvc_call_node(c, placed_key(&i))->index;
+		rc = kvc_put_await(c, placed_key(&i), value, sizeof(value), NULL);
+		if (rc != 0)
+			world_wrong(&world, "PUT returned %s", kv_errname(rc));
+	}
+}
+
+/* Every client finds what another one stored, whatever either of them saw of the servers, and takes nothing for free that is not. */
+static void find_all(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 2 * SECOND};
+	char value[PLACED_LEN];
+	(void)arg;
+	for (uint32_t i = 0; i < PLACED; i++) {
+		unsigned home = placed.home[i];
+		int64_t want = home == placed.dead ? -KV_EPEERDOWN : home == placed.lost ? -KV_ENOTFOUND : PLACED_LEN;
+		int64_t got = kvc_get_await(c, placed_key(&i), value, sizeof(value), &call);
+		int rc = home == placed.lost ? -KV_EEXIST : kvc_put_await(c, placed_key(&i), "others", 6, &call);
+		if (got != want || (got > 0 && value[0] != (char)i))
+			world_wrong(&world, "placement: GET of a key of server %u returned %s", home, got < 0 ? kv_errname((int)got) : "a value");
+		if (rc != (home == placed.dead ? -KV_EPEERDOWN : -KV_EEXIST))
+			world_wrong(&world, "placement: PUT of other bytes on server %u returned %s", home, kv_errname(rc));
+	}
+}
+
+static void world_placement(uint64_t seed)
+{
+	struct world_options wo = {.seed = seed,
+				   .servers = PLACED_SERVERS,
+				   .clients = 1,
+				   .unnamed = seed & 1,
+				   .connect_timeout_ns = 300 * MS,
+				   .peer_timeout_ns = 300 * MS};
+	unsigned fresh;
+	world_open(&world, &wo);
+	placed.dead = placed.lost = PLACED_SERVERS;
+	world_do(&world, 0, place_all, NULL);
+	placed.dead = (unsigned)(seed / 2 % PLACED_SERVERS);
+	world_server_crash(&world, placed.dead, seed & 8);
+	fresh = world_pool_open(&world);
+	world_do(&world, fresh, find_all, NULL);
+	placed.lost = placed.dead;
+	placed.dead = PLACED_SERVERS;
+	world_server_again(&world, placed.lost);
+	world_sleep(&world, 3 * SECOND);
+	for (unsigned pool = 0; pool <= fresh; pool++)
+		world_do(&world, pool, find_all, NULL);
+	world_close(&world);
+}
+
+/* ---- a server that is told to end ---- */
+
+enum { DRAIN_KEYS = 8, DRAIN_LEN = 300 << 10, DRAIN_READERS = 6 };
+
+static struct {
+	bool told, stop; /* the server was told; the readers are */
+	uint64_t hits, misses;
+} drain;
+
+static struct kvc_key drain_key(uint64_t i)
+{
+	static char text[DRAIN_KEYS][2];
+	text[i][0] = (char)('a' + i);
+	return (struct kvc_key){text[i], 1};
+}
+
+static void drain_put(struct kvc_client *c, void *arg)
+{
+	uint8_t *value = malloc(DRAIN_LEN);
+	(void)arg;
+	for (unsigned i = 0; i < DRAIN_KEYS; i++) {
+		int rc;
+		memset(value, (int)i + 1, DRAIN_LEN);
+		rc = kvc_put_await(c, drain_key(i), value, DRAIN_LEN, NULL);
+		if (rc < 0)
+			world_wrong(&world, "PUT returned %s", kv_errname(rc));
+	}
+	free(value);
+}
+
+/* Each GET is a hit or, once the server was told to end, a miss. */
+static void drain_get(struct kvc_client *c, void *arg)
+{
+	uint8_t *at = malloc(DRAIN_LEN);
+	(void)arg;
+	while (!drain.stop) {
+		uint64_t i = kv_prng_below(&world.prng, DRAIN_KEYS);
+		int64_t rc = kvc_get_await(c, drain_key(i), at, DRAIN_LEN, NULL);
+		drain.hits += rc == DRAIN_LEN;
+		drain.misses += rc == -KV_ENOTFOUND;
+		if (rc != DRAIN_LEN && !(rc == -KV_ENOTFOUND && drain.told))
+			world_wrong(&world, "a GET from a server that ends returned %s", rc < 0 ? kv_errname((int)rc) : "too few bytes");
+		if (rc == DRAIN_LEN && (at[0] != i + 1 || at[DRAIN_LEN - 1] != i + 1))
+			world_wrong(&world, "a GET from a server that ends has other bytes");
+		if (rc < 0)
+			co_sleep_await(world_now(&world) + kv_prng_below(&world.prng, 2 * MS));
+	}
+	free(at);
+}
+
+static void drain_ended(struct kvc_client *c, void *arg)
+{
+	uint8_t found[DRAIN_KEYS] = {1};
+	struct kvc_key key[DRAIN_KEYS];
+	unsigned prefix = 1;
+	(void)arg;
+	for (unsigned i = 0; i < DRAIN_KEYS; i++)
+		key[i] = drain_key(i);
+	if (kvc_put_await(c, drain_key(0), "x", 1, NULL) != -KV_ELEFT)
+		world_wrong(&world, "a PUT to a server that has ended does not say so");
+	if (kvc_exists_await(c, key, DRAIN_KEYS, found, &prefix, NULL) != 0 || prefix || found[0])
+		world_wrong(&world, "the keys of a server that has ended are no misses");
+	if (kvc_touch_await(c, drain_key(0), NULL) != -KV_ENOTFOUND || kvc_delete_await(c, drain_key(0), NULL) != -KV_ENOTFOUND)
+		world_wrong(&world, "TOUCH and DELETE at a server that has ended do not miss");
+}
+
+static bool drain_over(void *arg)
+{
+	return kvs_server_state(arg, NULL) == KVS_STOPPED;
+}
+
+/* Nobody is disturbed: no connection is lost, nothing is fenced, and no log has a warning of it. */
+static void drain_check(void)
+{
+	static const char *const complaints[] = {"connecting again", "without a goodbye", "still in flight", "are cut", "control connection"};
+	struct kvc_counters n = world_counters(&world, 0);
+	if (n.lost_connections || n.fences || n.timeouts)
+		world_wrong(&world, "a server that ended cost %llu connections, %llu fences and %llu timeouts", (unsigned long long)n.lost_connections,
+			    (unsigned long long)n.fences, (unsigned long long)n.timeouts);
+	for (unsigned i = 0; i < KV_COUNT(complaints); i++)
+		if (world_said(complaints[i]))
+			world_wrong(&world, "a server that ended was complained of: %s", world_said(complaints[i]));
+	if (!drain.hits || !drain.misses)
+		world_wrong(&world, "nothing was seen: %llu hits, %llu misses", (unsigned long long)drain.hits, (unsigned long long)drain.misses);
+}
+
+static void world_drain(uint64_t seed)
+{
+	memset(&drain, 0, sizeof(drain));
+	world_open(&world, &(struct world_options){
+				   .seed = seed, .clients = 2, .chunk_bytes = 16 << 10, .credits = 4, .fabric = {.delay_max_ns = 4 * MS, .wait_fd = seed & 1}});
+	world_do(&world, 0, drain_put, NULL);
+	for (unsigned i = 0; i < DRAIN_READERS; i++)
+		world_worker(&world, 0, i % 2, drain_get, NULL);
+	world_sleep(&world, 100 * MS + kv_prng_below(&world.prng, 20 * MS));
+	drain.told = true;
+	kvs_server_stop(world.server[0].server, 10 * SECOND);
+	world_run(&world, drain_over, world.server[0].server, 2 * SECOND, "the server did not end as soon as nothing was under way");
+	world_sleep(&world, SECOND); /* attempts to connect go on, and are refused */
+	drain_check();
+	drain.stop = true;
+	world_join(&world, 10 * SECOND);
+	world_do(&world, 0, drain_ended, NULL);
+	world_close(&world);
+}
+
 /* ---- the tests ---- */
 
 static const struct named {
@@ -598,6 +777,8 @@ static const struct named {
 	{"late", world_late, 4},           {"lease", world_lease, 4},
 	{"pull", world_pull, 6},           {"scribble", world_scribble, 2},
 	{"overwrite", world_overwrite, 2}, {"register", world_register_under_calls, 4},
+	{"placement", world_placement, 12},
+	{"drain", world_drain, 6},
 };
 
 static struct {
