@@ -130,7 +130,7 @@ static bool job_wait(struct job *j, uint64_t deadline_ns)
 }
 
 /* 0 and a job that job_end must end; or a code. Not on a loop's thread. */
-static int job_post(struct kvc_client *c, int64_t (*fn)(struct kvc_client *c, void *arg), void *arg, struct job **out)
+static int job_begin(struct kvc_client *c, int64_t (*fn)(struct kvc_client *c, void *arg), void *arg, struct job **out)
 {
 	struct job *j = malloc(sizeof(*j));
 	int rc;
@@ -162,8 +162,34 @@ int kvc_block_run(struct kvc_client *c, uint64_t deadline_ns, int64_t (*fn)(stru
 		  int64_t *out_rc)
 {
 	struct job *j;
-	int rc = loop_current() ? -KV_EINVAL : job_post(c, fn, arg, &j);
+	int rc;
+	if (loop_current())
+		return -KV_EINVAL;
+	rc = job_begin(c, fn, arg, &j);
 	return rc < 0 ? rc : job_end(j, deadline_ns, out_rc);
+}
+
+int kvc_block_run_all(struct kvc_pool *pool, uint64_t deadline_ns, int64_t (*fn)(struct kvc_client *c, void *arg), void *arg)
+{
+	struct job **job;
+	int first = 0;
+	if (loop_current())
+		return -KV_EINVAL;
+	job = calloc(pool->num_clients, sizeof(struct job *));
+	if (!job)
+		return -KV_ENOMEM;
+	for (unsigned i = 0; i < pool->num_clients; i++) {
+		int rc = job_begin(pool->client[i], fn, arg, &job[i]);
+		first = first < 0 ? first : rc;
+	}
+	for (unsigned i = 0; i < pool->num_clients; i++) {
+		int64_t result = 0;
+		int rc = job[i] ? job_end(job[i], deadline_ns, &result) : 0;
+		rc = rc < 0 ? rc : (int)result;
+		first = first < 0 ? first : rc;
+	}
+	free(job);
+	return first;
 }
 
 /* ---- the calls ---- */
@@ -331,7 +357,7 @@ static void parts_run(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c,
 	int64_t result;
 	for (unsigned k = 0; k < count; k++) {
 		parts[k].job = NULL;
-		parts[k].rc = job_post(part_client(pool, turn, k), fn, &parts[k].a, &parts[k].job);
+		parts[k].rc = job_begin(part_client(pool, turn, k), fn, &parts[k].a, &parts[k].job);
 	}
 	for (unsigned k = 0; k < count; k++)
 		if (parts[k].job)

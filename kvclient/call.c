@@ -45,7 +45,11 @@ int kvc_call_begin(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op, co
 void kvc_result_count(struct kvc_client *c, enum kvc_op op, int64_t rc)
 {
 	int64_t column = rc >= 0 ? 0 : -rc - 1000;
-	if (rc < 0 && rc != -KV_ENOTFOUND)
+	/* Whoever computes a block anew has other last bits: that somebody was first is a result, as a miss is. */
+	bool conflict = op == KVC_OP_PUT && rc == -KV_EEXIST;
+	if (conflict)
+		kvc_add(&c->count.put_conflicts, 1);
+	else if (rc < 0 && rc != -KV_ENOTFOUND)
 		kvc_add(&c->count.errors, 1);
 	if (rc == -KV_ETIMEOUT)
 		kvc_add(&c->count.timeouts, 1);

@@ -351,6 +351,7 @@ static int tables_open(struct kvc_client *c, struct kv_error *err)
 	kv_list_init(&c->releasing);
 	c->release_timer.fire = kvc_release_fire;
 	kv_list_init(&c->subs);
+	kvc_pins_init(c);
 	return 0;
 }
 
@@ -493,6 +494,7 @@ static void closer(void *arg)
 	loop_timer_cancel(c->loop, &c->release_timer);
 	kvc_main_await(c, engine_close, c);
 	kvc_pulls_fini(c);
+	kvc_pins_fini(c);
 	kvc_subs_free(c);
 	while (c->num_mems > 0)
 		free(c->mem[--c->num_mems]);

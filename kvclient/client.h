@@ -15,6 +15,7 @@
 #include "engine/engine.h"
 #include "kvclient/buffer.h"
 #include "kvclient/kvclient.h"
+#include "kvclient/pins.h"
 #include "kvclient/pool.h"
 #include "kvclient/pull.h"
 #include "kvclient/request.h"
@@ -45,7 +46,7 @@ struct kvc_count {
 	_Atomic uint64_t bytes_in, bytes_out, stale_immediates, bad_frames, cancels, quarantined_bytes, eagain;
 	_Atomic uint64_t door_let_in, door_turned, door_aliens;
 	_Atomic uint64_t requests, replies, room_waits, room_wait_ns, room_wait_max_ns, queue_ns, queue_max_ns, orphans;
-	_Atomic uint64_t lost_connections, slow, pulls, pulls_expired;
+	_Atomic uint64_t lost_connections, slow, pulls, pulls_expired, pins_again, pins_lost, put_conflicts;
 	_Atomic uint64_t results[KVC_OPS][KVC_RESULTS];
 	_Atomic uint64_t links, credits; /* of the sessions that are open; the fewest credits of one */
 	_Atomic uint64_t pull_links;     /* links of sessions whose GETs are pulled */
@@ -175,6 +176,7 @@ struct kvc_node {
 	uint32_t links_known;  /* a bit for each link of a session of so many: it was out in the last one */
 	uint64_t links_out[KV_SHARDS_MAX * KV_RAILS_MAX / 64];
 	struct kvc_node_subs subs;
+	struct kvc_node_pins pins;
 	bool links_news;       /* to be told with the next session: one of them is new */
 };
 
@@ -230,6 +232,7 @@ struct kvc_client {
 	struct kv_list orphans; /* requests that were given up and are not over, oldest first */
 	uint64_t orphan_bytes;  /* of their pieces */
 	uint64_t quarantine_ns; /* since when the buffer's quarantine is not empty */
+	struct kvc_pins pins;
 	struct kv_list subs;   /* struct kvc_sub: further sessions */
 	uint32_t num_subs;     /* that were ever made */
 	uint32_t calls;        /* in progress, and workers */

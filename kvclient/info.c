@@ -121,6 +121,9 @@ static void counters_add(struct kvc_counters *o, const struct kvc_count *c)
 	o->slow += get(&c->slow);
 	o->pulls += get(&c->pulls);
 	o->pulls_expired += get(&c->pulls_expired);
+	o->pins_again += get(&c->pins_again);
+	o->pins_lost += get(&c->pins_lost);
+	o->put_conflicts += get(&c->put_conflicts);
 	o->door_let_in += get(&c->door_let_in);
 	o->door_turned += get(&c->door_turned);
 	o->door_aliens += get(&c->door_aliens);
@@ -181,6 +184,9 @@ static const struct row {
 	ROW(slow, "calls", "", KVC_STAT_COUNTER),
 	ROW(pulls, "calls", "", KVC_STAT_COUNTER),
 	ROW(pulls_expired, "calls", "", KVC_STAT_COUNTER),
+	ROW(pins_again, "calls", "", KVC_STAT_COUNTER),
+	ROW(pins_lost, "calls", "", KVC_STAT_COUNTER),
+	ROW(put_conflicts, "calls", "", KVC_STAT_COUNTER),
 	ROW(requests, "waits", "", KVC_STAT_COUNTER),
 	ROW(replies, "waits", "", KVC_STAT_COUNTER),
 	ROW(room_waits, "waits", "", KVC_STAT_COUNTER),

@@ -133,6 +133,11 @@ struct kvc_options {
 	/* With certificates: PEM file of revocation lists, one of every CA in the servers' chains. Read again when it changes; a
 	   list that has expired refuses every server. NULL: revocation is not looked at. */
 	const char *crl_file;
+	/* A pin was lost with a connection and could not be made again: the value has gone (evicted in between, deleted, a server that was restarted), or
+	   there is no room for the pin. Who needs the value stores and pins it anew. On the client's loop: it must return at once and call nothing of the library. The key is
+	   valid until it returns; session: whose pin it was, NULL: the client's own. NULL: nobody asks (the counter pins_lost, and a line of the log, tell all the same). */
+	void (*pin_lost)(void *arg, struct kvc_client *client, const void *key, size_t key_len, struct kvc_sub *session);
+	void *pin_lost_arg;
 };
 
 /* kvc_pool_open -- start loops, engines and buffers, and begin to connect every client to every server. It returns when all clients have their
@@ -261,8 +266,9 @@ KVC_API int64_t kvc_get_view_await(struct kvc_client *client, struct kvc_key key
 
 /* kvc_put_await -- store a value of 1 byte to 1 GiB; data in registered memory or in a view of this client is read by
  * the server directly, other memory is copied. The value becomes visible whole or not at all. Storing the same bytes
- * again succeeds; other bytes under a committed key: -KV_EEXIST. -KV_ENOMEM: the server cannot make room. -KV_ELEFT: it
- * ends, or has ended, and said so. */
+ * again succeeds; other bytes under a committed key: -KV_EEXIST, and the first ones stay. Where blocks are computed anew that is
+ * routine, since their last bits differ: take it as stored (counter put_conflicts, not errors). -KV_ENOMEM: the server cannot make room.
+ * -KV_ELEFT: it ends, or has ended, and said so. */
 KVC_API int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *data, uint64_t len,
 			  const struct kvc_call *call);
 
@@ -272,8 +278,9 @@ KVC_API int kvc_exists_await(struct kvc_client *client, const struct kvc_key *ke
 			     unsigned *out_prefix, const struct kvc_call *call);
 
 /* The small ones: 0, or a code as of GET (-KV_ENOTFOUND: no such key). kvc_delete_await -- who still reads the value reads
- * it to its end. kvc_touch_await -- call->ttl_s from now. kvc_pin_await -- no eviction while this client's session lives
- * (or call->session); a second pin adds nothing, one unpin takes it away; -KV_EBUSY: over the server's budget.
+ * it to its end. kvc_touch_await -- call->ttl_s from now. kvc_pin_await -- no eviction until it is unpinned or
+ * deleted, expires, or the pool (or call->session) is closed; after a reconnect it is made again by itself, or its loss is told (pin_lost). A second pin adds nothing, one unpin takes
+ * it away; -KV_EBUSY: over the server's budget.
  * kvc_ping_await -- 0 when every shard of call->server (call->shard: that one) has answered. */
 KVC_API int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);
 KVC_API int kvc_touch_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);
@@ -350,7 +357,7 @@ struct kvc_session_options {
 KVC_API int kvc_session_open_await(struct kvc_client *client, const struct kvc_session_options *options, struct kvc_sub **out,
 				   struct kv_error *err);
 
-/* kvc_session_close_await -- its calls must have returned (-KV_EBUSY otherwise, nothing done). *session becomes NULL, NULL is
+/* kvc_session_close_await -- its calls must have returned (-KV_EBUSY otherwise, nothing done; also if by the timeout its pins are still being made again). *session becomes NULL, NULL is
  * accepted. Waits until the servers have confirmed, by the timeout (0: the pool's): -KV_ETIMEOUT: they will, or lose the
  * connection. Sessions that are open when the pool is closed go with it, and may not be used afterwards. */
 KVC_API int kvc_session_close_await(struct kvc_client *client, struct kvc_sub **session, uint64_t timeout_ns);
@@ -445,7 +452,7 @@ KVC_API int kvc_result_code(unsigned column);
  * blocks. 0 or -KV_EINVAL. */
 struct kvc_counters {
 	size_t size;
-	/* errors: operations that failed, misses excepted: the sum over `results`. timeouts: those of -KV_ETIMEOUT */
+	/* errors: operations that failed, misses and put_conflicts excepted: the sum over `results`. timeouts: those of -KV_ETIMEOUT */
 	uint64_t gets, puts, exists, deletes, hits, misses, errors, timeouts, retries, corrupt, reconnects, fences;
 	uint64_t bytes_in, bytes_out, stale_immediates, bad_frames, eagain, cancels, quarantined_bytes;
 	uint64_t requests;                       /* sent to servers: a call may need several */
@@ -462,6 +469,9 @@ struct kvc_counters {
 	uint64_t door_let_in;   /* connections to the clients' fabric ports: let in, ... */
 	uint64_t door_turned;   /* turned away by the doorkeeper, */
 	uint64_t door_aliens;   /* and ended because of what they sent */
+	uint64_t pins_again;    /* pins that were made again on a new connection */
+	uint64_t pins_lost;     /* ... that could not be: see kvc_options.pin_lost */
+	uint64_t put_conflicts; /* PUTs (and items of batches) that ended with -KV_EEXIST */
 };
 KVC_API int kvc_counters(struct kvc_pool *pool, struct kvc_counters *out);
 

@@ -10,7 +10,7 @@
  * closed region would cost the connection. A server that does not answer by the deadline loses the session instead. No
  * call uses the region by then and none is in flight, so that closing it is safe all the same.
  *
- * Both share one deadline over all clients and servers, the pool's. Pinning memory takes what it takes and cannot be
+ * Both share one deadline over all clients and servers, the pool's; when memory is unregistered, all clients and servers are waited for at the same time. Pinning memory takes what it takes and cannot be
  * given up in the middle: it is added. But it is done between turns of the loops (te_region_step), after the pages were made
  * by threads that are nobody's (kv_memory_populate), and undone so, too: the clients work on meanwhile. */
 #include <stdlib.h>
@@ -26,6 +26,14 @@ struct kvc_mem {
 	uint8_t *base;
 	uint64_t len_bytes;
 	uint32_t id, slot;
+};
+
+struct revoke {
+	struct kvc_node *node;
+	const struct kvc_client_mem *own;
+	uint64_t deadline_ns;
+	unsigned *left; /* that have not returned */
+	struct co *waiter;
 };
 
 struct mem_job {
@@ -107,16 +115,42 @@ static int region_open_await(struct mem_job *j)
 	return j->rc;
 }
 
-/* Tell the servers and forget it. */
+/* One server is told. Whoever does not answer loses the session: no call uses the region, and none is in flight. */
+static void revoke_await(void *arg)
+{
+	struct revoke *r = arg;
+	if (kvc_node_revoke_await(r->node, r->own->id, r->own->slot, r->deadline_ns) < 0)
+		kvc_node_redo(r->node, "it did not confirm that it forgets a region");
+	if (--*r->left == 0 && r->waiter)
+		co_wake(r->waiter);
+}
+
+/* All servers are told at once: they share the time, and one that says nothing takes nobody else's. Where there is no coroutine for one of them, its turn is
+ * here. */
+static void revoke_all_await(struct kvc_client *c, const struct kvc_client_mem *m, uint64_t deadline_ns)
+{
+	unsigned n = c->pool->num_servers, left = n;
+	struct revoke one = {.own = m, .deadline_ns = deadline_ns, .left = &left}, *all = calloc(n, sizeof(*all));
+	for (unsigned i = 0; i < n; i++) {
+		one.node = &c->node[i];
+		if (all) {
+			all[i] = one;
+			all[i].waiter = co_self();
+		}
+		if (!all || co_spawn(c->loop, revoke_await, &all[i], "kvc revoke") < 0)
+			revoke_await(&one);
+	}
+	while (left > 0)
+		co_park_await(KV_NEVER);
+	free(all);
+}
+
+/* Tell the servers and forget it. By the deadline and, if reads were fenced for it, the grace. */
 static int own_close_await(struct kvc_client *c, struct kvc_client_mem *m, uint64_t deadline_ns)
 {
 	struct mem_job j = {.client = c, .own = m};
 	m->closing = true;
-	for (unsigned i = 0; i < c->pool->num_servers; i++)
-		/* A server that used up the time shall not make the others look as if they had not answered. */
-		if (kvc_node_revoke_await(&c->node[i], m->id, m->slot,
-					  KV_MAX(deadline_ns, loop_now(c->loop) + c->pool->options.grace_ns)) < 0)
-			kvc_node_redo(&c->node[i], "it did not confirm that it forgets a region");
+	revoke_all_await(c, m, deadline_ns);
 	region_close_await(&j);
 	/* Reads that were fenced: the engine has not told of all of them yet. */
 	deadline_ns = KV_MAX(deadline_ns, loop_now(c->loop) + c->pool->options.grace_ns);
@@ -374,6 +408,7 @@ static bool mem_is_ours(struct kvc_pool *pool, const struct kvc_mem *mem)
 	return m != NULL;
 }
 
+/* Nobody waits for a server before all clients have stopped using the memory; then all wait at once, by one deadline. */
 static int unregister_all(struct kvc_pool *pool, struct kvc_mem **mem)
 {
 	struct mem_job job = {.mem = *mem, .deadline_ns = mem_deadline(pool)};
@@ -383,7 +418,8 @@ static int unregister_all(struct kvc_pool *pool, struct kvc_mem **mem)
 		on_clients_surely(pool, ok, client_revive, &job);
 		return rc;
 	}
-	rc = on_clients(pool, pool->num_clients, client_unregister_await, &job, &ok);
+	job.deadline_ns = KV_MAX(job.deadline_ns, kvc_block_now(pool) + pool->options.grace_ns);
+	rc = kvc_block_run_all(pool, job.deadline_ns, client_unregister_await, &job);
 	if (rc < 0)
 		return rc;
 	mem_leave(pool, *mem);

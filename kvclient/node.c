@@ -645,6 +645,7 @@ static int beat_await(struct kvc_node *n)
 		rc = kvc_link_check(n, &s->link[i], now, silence_ns(n));
 	if (rc == 0 && kvc_subs_late(n, now, SESSION_BEATS * silence_ns(n)))
 		kvc_node_redo(n, "it does not answer questions about sessions");
+	kvc_pins_start(n);
 	if (rc == 0 && s->open && !n->redo)
 		kvc_client_reclaim_await(n->client, s);
 	return rc;
@@ -814,6 +815,7 @@ static void connection_await(struct kvc_node *n)
 		n->left = n->parting = false;
 		node_set(n, KVC_NODE_UP);
 		kvc_subs_start(n);
+		kvc_pins_start(n);
 		links_count(c);
 	}
 	/* An attempt that was overtaken is not decided, while there is time for another one. */
@@ -866,6 +868,7 @@ void kvc_node_init(struct kvc_node *n, struct kvc_client *c, unsigned index)
 	co_queue_init(&n->changed);
 	co_queue_init(&n->kick);
 	kvc_subs_init(n);
+	kv_list_init(&n->pins.all);
 }
 
 int kvc_node_start(struct kvc_node *n)

@@ -43,6 +43,7 @@ static struct kvc_sub *sub_create(struct kvc_client *c, const struct kvc_session
 	sub->index = c->num_subs++;
 	sub->client_id = o->client_id ? o->client_id : c->pool->options.base_client_id + c->index;
 	co_queue_init(&sub->changed);
+	kv_list_init(&sub->pins);
 	kv_list_add_tail(&c->subs, &sub->node);
 	for (unsigned i = 0; i < servers; i++) {
 		sub->at[i].sub = sub;
@@ -735,6 +736,7 @@ int kvc_session_open_await(struct kvc_client *client, const struct kvc_session_o
 int kvc_session_close_await(struct kvc_client *client, struct kvc_sub **session, uint64_t timeout_ns)
 {
 	struct kvc_sub *sub = session ? *session : NULL;
+	uint64_t deadline_ns;
 	int rc;
 	if (client && kvc_pool_alien(client->pool))
 		return -KV_ECLOSED;
@@ -744,9 +746,13 @@ int kvc_session_close_await(struct kvc_client *client, struct kvc_sub **session,
 		return 0;
 	if (sub->users > 0)
 		return -KV_EBUSY;
-	*session = NULL;
+	deadline_ns = kv_deadline(loop_now(client->loop), time_of(client->pool, timeout_ns));
 	kvc_client_hold(client);
-	rc = sub_close_await(sub, kv_deadline(loop_now(client->loop), time_of(client->pool, timeout_ns)));
+	rc = kvc_pins_part_await(sub, deadline_ns) < 0 ? -KV_EBUSY : 0;
+	if (rc == 0) {
+		*session = NULL;
+		rc = sub_close_await(sub, deadline_ns);
+	}
 	kvc_client_unhold(client);
 	return rc;
 }

@@ -38,6 +38,10 @@ static const struct kv_opt table[] = {
 	{.name = "value-max", .type = KV_OPT_SIZE, .offset = AT(value_max),
 	 .metavar = "SIZE", .def = "1G", .min = 1, .max = KV_VALUE_MAX,
 	 .help = "Largest value accepted."},
+	{.name = "max-values", .type = KV_OPT_U64, .offset = AT(values_max),
+	 .metavar = "N", .def = "0", .max = (uint64_t)1 << 36,
+	 .help = "Values held at a time, of all worker threads together, each with about 0.5 KiB for its key and index entry beside "
+	         "--memory-mb; more are evicted. 0: one per KiB of --memory-mb."},
 	KV_OPT_PROVIDER_ROW(.offset = AT(provider), .group = "Fabric:"),
 	KV_OPT_NIC_ROW(.offset = AT(nic)),
 	KV_OPT_DOOR_ROW(.offset = AT(door)),
@@ -168,6 +172,7 @@ void flags_options(const struct flags *f, const char *psk, const struct kv_log *
 		.credits = f->credits,
 		.heartbeat_ms = f->heartbeat_ms,
 		.value_max = f->value_max,
+		.values_max = f->values_max,
 		.ttl_ns = f->ttl_ns,
 		.slow_ns = f->slow_ms * 1000000ull,
 		.spin_ns = f->spin_us * 1000ull,

@@ -8,12 +8,13 @@
  *
  * The table begins with one bucket and doubles when `keep` needs it: a store of a few large values touches a few pages of memory
  * that is mapped for many small ones. Ghosts are left where they were when it doubles, and half of them are not found any more;
- * that happens some twenty times in a store's life. (Rejected: a list in order of time with a hash table, at 40 bytes each.) */
+ * that happens some twenty times in a store's life. With more than COUNT_MAX blocks (256 GiB of 64 KiB each, in one shard) it has room for
+ * that many names all the same: address space is limited, too. (Rejected: a list in order of time with a hash table, at 40 bytes each.) */
 #include "kvserver/ghosts.h"
 
 #include <stdlib.h>
 
-enum { BUCKET = 8, PLACES_EACH = 4, AREA_BYTES_MIN = 2 << 20 };
+enum { COUNT_MAX = 1 << 22, BUCKET = 8, PLACES_EACH = 4, AREA_BYTES_MIN = 2 << 20 };
 
 struct ghost {
 	uint32_t half; /* of the hash; 0: nobody's */
@@ -26,6 +27,7 @@ int ghosts_init(struct ghosts *g, uint64_t count_max)
 {
 	uint64_t buckets = 1, bytes;
 
+	count_max = KV_MIN(count_max, (uint64_t)COUNT_MAX);
 	while (buckets * BUCKET < count_max * PLACES_EACH)
 		buckets *= 2;
 	bytes = buckets * BUCKET * sizeof(struct ghost);

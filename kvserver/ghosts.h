@@ -14,7 +14,7 @@ struct ghosts {
 	struct kv_area area; /* that they lie in; zeroed: in the heap */
 };
 
-/* ghosts_init -- room to remember count_max names, in at most 64 bytes each; memory is touched as it is needed. 0 or -KV_ENOMEM. */
+/* ghosts_init -- room to remember count_max names (4 million at most), in at most 64 bytes each; memory is touched as it is needed. 0 or -KV_ENOMEM. */
 int ghosts_init(struct ghosts *g, uint64_t count_max);
 void ghosts_fini(struct ghosts *g);
 

@@ -22,7 +22,7 @@
 #include "engine/engine.h"
 #include "kvserver/flags.h"
 
-enum { EXIT_USAGE = 2, EXIT_START = 3, PSK_LINE_MAX = 1024, FILES_WANTED = 65536, PEERS_MAX = 1024 };
+enum { EXIT_USAGE = 2, EXIT_START = 3, PSK_LINE_MAX = 1024, FILES_WANTED = 65536, FILES_OF_CLIENT = 8, PEERS_MAX = 1024 };
 
 static sigset_t signals, stop_signals;
 
@@ -86,13 +86,14 @@ static int signals_wait(struct kvs_server *server, const struct flags *f, struct
 }
 
 /* Every client, and every handshake, is a few descriptors; the soft limit of 1024 is for programs that use select(). */
-static void files_allow(void)
+static void files_allow(unsigned clients)
 {
+	rlim_t wanted = KV_MAX((rlim_t)FILES_WANTED, (rlim_t)clients * FILES_OF_CLIENT);
 	struct rlimit files;
 
-	if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= FILES_WANTED)
+	if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= wanted)
 		return;
-	files.rlim_cur = files.rlim_max < FILES_WANTED ? files.rlim_max : FILES_WANTED;
+	files.rlim_cur = KV_MIN(files.rlim_max, wanted);
 	setrlimit(RLIMIT_NOFILE, &files);
 }
 
@@ -173,7 +174,7 @@ int main(int argc, char **argv)
 	kv_log_level_parse(f.log_level, &log.level);
 	if (f.die_with_parent)
 		prctl(PR_SET_PDEATHSIG, SIGTERM);
-	files_allow();
+	files_allow(f.max_clients);
 	signals_block();
 	if (f.psk_fd != FLAGS_FD_NONE)
 		rc = flags_psk_read((int)f.psk_fd, psk, sizeof(psk), &err);

@@ -481,15 +481,21 @@ static int secrets_make(struct kvs_server *s, struct kv_error *err)
 static int slots_make(struct kvs_server *s, struct kv_error *err)
 {
 	/* Of connections: there are never more than numbers have bits for. */
-	s->slot_count = KV_MIN(s->opt.max_clients + CLOSING_SLOTS, 0xFFFFu);
+	s->slot_count = KV_MIN(s->opt.max_clients + CLOSING_SLOTS, (unsigned)CONNS_MAX);
 	s->slots = calloc(s->slot_count, sizeof(s->slots[0]));
 	return s->slots ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for %u session slots", s->slot_count);
+}
+
+/* One for each connection with a session, one for each without, those that send, and the server's own. */
+static unsigned control_coroutines(const struct kvs_server *s)
+{
+	return s->slot_count + HANDSHAKES_MAX + BEATS_MAX;
 }
 
 static int loops_make(struct kvs_server *s, struct kv_error *err)
 {
 	struct loop_options options = {
-		.name = "kv-control", .log = s->opt.log, .clock = s->opt.clock, .entropy = s->opt.entropy};
+		.name = "kv-control", .log = s->opt.log, .clock = s->opt.clock, .entropy = s->opt.entropy, .coroutines_max = control_coroutines(s)};
 	char name[16];
 	int rc = 0;
 
@@ -500,6 +506,7 @@ static int loops_make(struct kvs_server *s, struct kv_error *err)
 	}
 	rc = loop_create(&options, &s->control, err);
 	options.spin_ns = s->opt.spin_ns;
+	options.coroutines_max = 0;
 	options.name = name;
 	for (unsigned i = 0; rc == 0 && i < s->opt.shards; i++) {
 		snprintf(name, sizeof(name), "kv-shard-%u", i % KV_SHARDS_MAX);
@@ -577,6 +584,7 @@ static int shards_make(struct kvs_server *s, struct kv_error *err)
 	};
 	int rc = 0;
 
+	options.values_max = (o->values_max + o->shards - 1) / o->shards;
 	s->opt.value_max = options.value_max = KV_MIN(o->value_max, options.memory_bytes);
 	for (unsigned i = 0; rc == 0 && i < o->shards; i++) {
 		options.index = i;
@@ -608,6 +616,18 @@ static int files_make(struct kvs_server *s, struct kv_error *err)
 	return files_plan(s, &engine, err);
 }
 
+/* What coroutines there are, less those of strangers and of sending. Address space may have been short. */
+static void clients_fit(struct kvs_server *s)
+{
+	struct loop_stats stats;
+	unsigned others = HANDSHAKES_MAX + BEATS_MAX, all;
+
+	loop_stats(s->control, &stats);
+	all = (unsigned)stats.coroutines_max;
+	s->clients_max = all > 2 * others ? all - others : KV_MAX(all / 2, 1u);
+	s->handshakes_max = KV_MIN(s->handshakes_max, KV_MAX(all / 4, 1u));
+}
+
 static int server_make(struct kvs_server *s, struct kv_error *err)
 {
 	int rc = numbers_check(&s->opt, err);
@@ -622,6 +642,8 @@ static int server_make(struct kvs_server *s, struct kv_error *err)
 		rc = slots_make(s, err);
 	if (rc == 0)
 		rc = loops_make(s, err);
+	if (rc == 0)
+		clients_fit(s);
 	if (rc == 0)
 		rc = preflight(s, err);
 	if (rc == 0)

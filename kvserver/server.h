@@ -19,6 +19,8 @@ enum {
 	HANDSHAKE_BURST = 256,
 	HELLO_MAX = 16384,     /* bytes that a stranger's first message may have; ours has 3 KiB */
 	LOGS_PER_SECOND = 10, /* sentences about clients that are not let in */
+	CONNS_MAX = 0xFFFF,    /* with a session: its number has 16 bits for the slot */
+	BEATS_MAX = 1024,      /* heartbeats that are being sent at a time, and the like */
 	CLOSING_SLOTS = 64,     /* sessions that end but have something in flight, beside those that are open */
 	USER_TIMEOUT_MS = 10000 /* a control connection whose bytes are not acknowledged for so long is broken */
 };
@@ -77,7 +79,7 @@ struct kvs_server {
 	_Atomic unsigned open; /* sessions, further ones too; tests read it */
 	_Atomic unsigned handshakes_max; /* tests change it */
 	struct files files;
-	unsigned clients; /* connections with a session */
+	unsigned clients, clients_max; /* connections with a session; the control loop's coroutines have room for so many */
 	bool accept_failing, accept_said;
 	uint64_t accept_said_ns; /* that it fails */
 	struct bucket bucket;

@@ -290,6 +290,8 @@ enum wire_stat {
 	WIRE_STAT_BAD_PROOFS,        /* PROVE with another nonce */
 	WIRE_STAT_ACCEPTS_FAILED,  /* no descriptor, or no memory, for a connection to the control port */
 	WIRE_STAT_HEARTBEAT_LATE_MAX_NS, /* that one left later than it was due */
+	WIRE_STAT_ROOMS,      /* PUTs whose memory took more than one step to clear */
+	WIRE_STAT_BLOCKS_MAX, /* gauge: values that may be there at a time */
 	WIRE_STAT_END
 };
 

@@ -48,10 +48,10 @@ static void every_flag_reaches_the_options(void **state)
 	struct kvs_options o;
 	assert_int_equal(PARSE("--listen-addr", "[::1]:7", "--memory-mb", "64", "--node-id", "n1", "--num-domains", "2",
 			       "--worker-threads", "3", "--provider", "tcp", "--nic", "lo", "--max-clients", "9", "--max-sessions", "4", "--session-keys", "/k",
-			       "--ttl", "5m", "--psk-file", "/p", "--insecure", "--allow-bench", "--eviction", "sieve",
+			       "--ttl", "5m", "--psk-file", "/p", "--insecure", "--allow-bench",
 			       "--heartbeat-ms", "100", "--ready-fd", "2", "--die-with-parent", "--spin-us", "0",
-			       "--prefault", "--value-max", "1M", "--chunk", "64K", "--credits", "16", "--slow-ms", "20",
-			       "--allow-pull", "--pull-where-safe", "--lease-ms", "250", "--crl", "/r", "--drain-sec", "3"),
+			       "--prefault", "--value-max", "1M", "--max-values", "12345", "--eviction", "lru", "--chunk", "64K", "--credits", "16", "--slow-ms", "20",
+			       "--allow-pull", "--pull-where-safe", "--lease-ms", "250", "--drain-sec", "3"),
 			 0);
 	flags_options(&f, "id:00", NULL, &o);
 	assert_string_equal(o.listen_addr, "[::1]:7");
@@ -66,7 +66,6 @@ static void every_flag_reaches_the_options(void **state)
 	assert_int_equal(o.max_clients, 9);
 	assert_int_equal(o.max_sessions, 4);
 	assert_string_equal(o.session_keys, "/k");
-	assert_string_equal(o.crl_file, "/r");
 	assert_int_equal(f.drain_sec, 3);
 	assert_true(o.ttl_ns == 300000000000ull);
 	assert_true(o.insecure && o.allow_bench && o.allow_pull && o.pull_where_safe && o.prefault && f.die_with_parent);
@@ -75,6 +74,8 @@ static void every_flag_reaches_the_options(void **state)
 	assert_int_equal(f.ready_fd, 2);
 	assert_int_equal(o.spin_ns, 0);
 	assert_int_equal(o.value_max, 1 << 20);
+	assert_int_equal(o.values_max, 12345);
+	assert_int_equal(o.eviction, 2);
 	assert_int_equal(o.chunk_bytes, 65536);
 	assert_int_equal(o.credits, 16);
 	assert_int_equal(o.slow_ns, 20000000);

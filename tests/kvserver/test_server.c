@@ -807,7 +807,8 @@ static void big_commit(void *arg)
 {
 	struct shard *s = arg;
 	struct block *b, *holder;
-	if (store_stage(&s->store, "big", 3, BIG, &b) != 0)
+	struct room *room;
+	if (store_stage(&s->store, "big", 3, BIG, ARENA_LOW, &b, &room) != 0)
 		return;
 	store_commit(&s->store, b, 0, KV_NEVER, loop_now(s->loop), &holder);
 	block_unref(&s->store, b);

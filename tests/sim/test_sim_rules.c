@@ -764,6 +764,140 @@ static void world_drain(uint64_t seed)
 	world_close(&world);
 }
 
+/* ---- pins, and connections that break under them ---- */
+
+enum { PINNED = 40, PIN_LEN = 16 << 10, PIN_MEMORY = 8 << 20, PIN_FLOOD = 1000 };
+
+static struct {
+	bool pinned[PINNED], lost[PINNED];
+	struct kvc_sub *sub;
+	unsigned again; /* how often it was told of a loss */
+	bool stop;
+} pins;
+
+static void pin_lost(void *arg, struct kvc_client *c, const void *key, size_t len, struct kvc_sub *sub)
+{
+	uint32_t i;
+	(void)arg;
+	(void)c;
+	memcpy(&i, key, sizeof(i));
+	if (len != sizeof(i) || i >= PINNED || !pins.pinned[i] || pins.lost[i] || sub != (i % 4 == 3 ? pins.sub : NULL))
+		world_wrong(&world, "pins: a loss is told of what was not pinned");
+	else
+		pins.lost[i] = true;
+	pins.again++;
+}
+
+static void pin_some(struct kvc_client *c, void *arg)
+{
+	struct kv_error err = {0};
+	char *value = calloc(1, PIN_LEN);
+	(void)arg;
+	if (kvc_session_open_await(c, NULL, &pins.sub, &err) != 0)
+		world_wrong(&world, "pins: no session: %s", err.text);
+	for (uint32_t i = 0; i < PINNED; i++) {
+		struct kvc_call call = {.size = sizeof(call), .session = i % 4 == 3 ? pins.sub : NULL};
+		int rc = kvc_put_await(c, placed_key(&i), value, PIN_LEN, NULL);
+		if (rc == 0)
+			rc = kvc_pin_await(c, placed_key(&i), &call);
+		pins.pinned[i] = rc == 0;
+		/* Some are given back at once. */
+		if (rc == 0 && i % 5 == 0) {
+			pins.pinned[i] = false;
+			rc = kvc_unpin_await(c, placed_key(&i), &call);
+		}
+		if (rc != 0)
+			world_wrong(&world, "pins: PUT, PIN or unpin returned %s", kv_errname(rc));
+	}
+	free(value);
+}
+
+/* More than fits: what is not pinned goes. */
+static void pin_flood(struct kvc_client *c, void *arg)
+{
+	char *value = calloc(1, PIN_LEN);
+	uint32_t i = PINNED + 1000u * (unsigned)(uintptr_t)arg;
+	for (unsigned n = 0; n < PIN_FLOOD; n++, i++)
+		(void)kvc_put_await(c, placed_key(&i), value, PIN_LEN, NULL);
+	free(value);
+}
+
+/* What is pinned is there, or its loss was told. */
+static void pin_check(struct kvc_client *c, void *arg)
+{
+	unsigned there = 0, gone = 0;
+	(void)arg;
+	for (uint32_t i = 0; i < PINNED; i++) {
+		uint8_t found = 0;
+		struct kvc_key key = placed_key(&i);
+		int rc = kvc_exists_await(c, &key, 1, &found, NULL, NULL);
+		if (rc != 0)
+			world_wrong(&world, "pins: EXISTS returned %s", kv_errname(rc));
+		if (pins.pinned[i] && !pins.lost[i] && !found)
+			world_wrong(&world, "pins: a pinned value has gone without a word");
+		there += pins.pinned[i] && found;
+		gone += !pins.pinned[i] && !found;
+	}
+	if (there == 0 || gone == 0)
+		world_wrong(&world, "pins: %u pinned values are there, %u others have gone: nothing was tried", there, gone);
+}
+
+struct pin_break {
+	const struct kvc_node *node;
+	uint64_t connects;
+};
+
+static bool connected_anew(void *arg)
+{
+	const struct pin_break *b = arg;
+	return b->node->state == KVC_NODE_UP && b->node->connects > b->connects;
+}
+
+/* A connection breaks, and the next one under the pins that are being made again. */
+static void pin_break(unsigned server)
+{
+	struct pin_break b = {.node = &world.pool[0].pool->client[0]->node[server]};
+	b.connects = b.node->connects;
+	sim_port_kill(world.sim, world.server[server].port);
+	world_run(&world, connected_anew, &b, 2 * SECOND, "there is no new connection");
+	world_sleep(&world, kv_prng_below(&world.prng, MS));
+	sim_port_kill(world.sim, world.server[server].port);
+}
+
+static void world_pins(uint64_t seed)
+{
+	struct world_options wo = {.seed = seed,
+				   .servers = 2,
+				   .clients = 1,
+				   .memory_bytes = PIN_MEMORY,
+				   .pin_lost = pin_lost,
+				   .fabric = {.delay_max_ns = 300 * US}};
+	memset(&pins, 0, sizeof(pins));
+	world_open(&world, &wo);
+	world_do(&world, 0, pin_some, NULL);
+	for (unsigned round = 0; round < 3; round++) {
+		/* Sometimes others fill the server meanwhile. */
+		if ((seed + round) % 3 == 0)
+			world_worker(&world, 0, 0, pin_flood, (void *)(uintptr_t)(round * 2 + 1));
+		pin_break((unsigned)kv_prng_below(&world.prng, 2));
+		world_sleep(&world, SECOND);
+		world_join(&world, 60 * SECOND);
+		world_do(&world, 0, pin_flood, (void *)(uintptr_t)(round * 2 + 2));
+		world_do(&world, 0, pin_check, NULL);
+	}
+	if (world_counters(&world, 0).pins_again == 0)
+		world_wrong(&world, "pins: none was made again");
+	if (world_counters(&world, 0).pins_lost != pins.again)
+		world_wrong(&world, "pins: the counter and the callback differ");
+	/* A server that is another one has none of them, and all are told. */
+	world_server_crash(&world, 1, false);
+	world_server_again(&world, 1);
+	world_sleep(&world, 2 * SECOND);
+	if (pins.again == 0)
+		world_wrong(&world, "pins: the pins of a server that was restarted are not told of");
+	world_close(&world);
+}
+
 /* ---- the tests ---- */
 
 static const struct named {
@@ -778,7 +912,7 @@ static const struct named {
 	{"pull", world_pull, 6},           {"scribble", world_scribble, 2},
 	{"overwrite", world_overwrite, 2}, {"register", world_register_under_calls, 4},
 	{"placement", world_placement, 12},
-	{"drain", world_drain, 6},
+	{"drain", world_drain, 6},         {"pins", world_pins, 4},
 };
 
 static struct {

@@ -351,6 +351,7 @@ static void pool_open(struct world *w, struct world_pool *p)
 				.peer_timeout_ns = wo->peer_timeout_ns,
 				.flags = wo->pool_flags | (wo->open_behind ? 0 : KVC_OPEN_WAIT),
 				.slow_ns = wo->slow_ns,
+				.pin_lost = wo->pin_lost,
 				.mode = p < &w->pool[wo->pull_pools] ? KVC_MODE_PULL : KVC_MODE_AUTO,
 				.log_level = 3,
 				.log = log_pool};

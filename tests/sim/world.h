@@ -36,6 +36,7 @@ struct world_options {
 	uint64_t connect_timeout_ns, peer_timeout_ns;
 	unsigned pool_flags;
 	bool open_behind; /* pools are open before they have a server */
+	void (*pin_lost)(void *arg, struct kvc_client *client, const void *key, size_t key_len, struct kvc_sub *session);
 	bool late;        /* servers are not opened by world_open; ports are as they will be: world_server_late */
 	const char *host[WORLD_SERVERS]; /* by which clients dial it; NULL: its address */
 	uint32_t heartbeat_ms; /* of a server; 0: its default */
