@@ -372,7 +372,7 @@ static int parts_result(const struct args *all, const struct part *parts, unsign
 		const struct part *p = &parts[k];
 		for (unsigned i = 0; p->rc < 0 && i < p->a.n; i++)
 			p->a.items[i].result = p->rc;
-		if (p->rc == 0 && (!longest || p->phases.total_ns > longest->total_ns))
+		if (p->rc == 0 && p->phases.total_ns > (longest ? longest->total_ns : 0))
 			longest = &p->phases;
 	}
 	if (all->own.phases && longest)
