@@ -395,7 +395,10 @@ static void door_unlock(void)
 
 void door_fork(bool hold)
 {
-	hold ? pthread_mutex_lock(&lock) : pthread_mutex_unlock(&lock);
+	if (hold)
+		pthread_mutex_lock(&lock);
+	else
+		pthread_mutex_unlock(&lock);
 }
 
 /* Strangers cause these: the log grows with their logarithm. */

@@ -52,7 +52,10 @@ void fab_census_add(const char *domain, int delta)
 
 void fab_census_fork(bool hold)
 {
-	hold ? pthread_mutex_lock(&census_lock) : pthread_mutex_unlock(&census_lock);
+	if (hold)
+		pthread_mutex_lock(&census_lock);
+	else
+		pthread_mutex_unlock(&census_lock);
 }
 
 unsigned fab_census(const char *domain)

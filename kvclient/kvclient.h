@@ -397,6 +397,9 @@ KVC_API int kvc_exists(struct kvc_pool *pool, const struct kvc_key *keys, unsign
 KVC_API int kvc_delete(struct kvc_pool *pool, struct kvc_key key, const struct kvc_call *call);
 KVC_API int kvc_touch(struct kvc_pool *pool, struct kvc_key key, const struct kvc_call *call);
 KVC_API int kvc_ping(struct kvc_pool *pool, const struct kvc_call *call);
+/* A batch of MiBs is cut into parts of neighbouring items, one for each thread of the pool, which work at the same time; a
+ * call with a session is one part. Results, deadline and counters are as of one batch; the phases are those of the part that
+ * took longest. A part whose loop does not come to it fails alone. */
 KVC_API int kvc_get_batch(struct kvc_pool *pool, struct kvc_item *items, unsigned n, const struct kvc_call *call);
 KVC_API int kvc_put_batch(struct kvc_pool *pool, struct kvc_item *items, unsigned n, const struct kvc_call *call);
 KVC_API int kvc_stat(struct kvc_pool *pool, struct kvc_stat_item *out, unsigned max, const struct kvc_call *call);
