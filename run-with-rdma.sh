@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # run-with-rdma.sh [--provider P] COMMAND [ARGS...] -- run a command with the machine's RDMA fabric set up.
 #
-# COMMAND is kv-bench, kv-server, kv-client or kv-doctor (also bench, server, client, doctor), or any other program.
+# COMMAND is kv-bench, kv-server, kv-client or kv-doctor (also bench, server, client, doctor), or any other program;
+# or check: install what the tests need, make too, and run `make check`.
 #   --provider P   efa, efa-direct, verbs, tcp, tcp-native or shm: given on to KVRail's programs, which then use it or fail. Without it they choose.
 #   -h, --help     this text
 # It finds EFA and InfiniBand/RoCE devices, makes sure that one libfabric is loaded (the AWS EFA installer's where it is), raises the memlock and
@@ -21,7 +22,7 @@ provider=
 notes=()
 
 say() { printf 'run-with-rdma: %s\n' "$*" >&2; }
-usage() { sed -n '3,13s/^# \{0,1\}//p' "$self"; }
+usage() { sed -n '3,14s/^# \{0,1\}//p' "$self"; }
 
 # ---- what is asked for ----
 
@@ -104,6 +105,15 @@ if [ "$ours" = 1 ]; then
 	fi
 fi
 
+if [ "$name" = check ] && [ -n "$provider" ]; then
+	say "check has no --provider: use make check-providers PROVIDERS=$provider"
+	exit 2
+fi
+if [ "$name" = check ] && [ ! -f "$root/Makefile" ]; then
+	say "check is for the source tree, and there is no Makefile in $root"
+	exit 2
+fi
+
 # ---- what is here ----
 
 efa_devices=() verbs_devices=()
@@ -177,6 +187,16 @@ build_ours() {
 	say "building (make MODE=release)"
 	make -C "$root" --no-print-directory -s -j"$(nproc 2>/dev/null || echo 2)" MODE=release all >/dev/null
 }
+
+# Before anything else: a machine without make cannot be told by make what it lacks.
+if [ "$name" = check ]; then
+	"$root/scripts/install-deps.sh" test || {
+		say "the tests cannot be run: what they need is missing, see above"
+		exit 3
+	}
+	say "running make check"
+	exec make -C "$root" --no-print-directory check "$@"
+fi
 
 program=$name
 if [ "$ours" = 1 ]; then

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* addr.c -- "host:port" to a socket address and back.
  *
- * An IPv6 address must stand in brackets: "::1:50051" is itself a valid IPv6 address, so that a guess about where the
+ * An IPv6 address must stand in brackets: "::1:7411" is itself a valid IPv6 address, so that a guess about where the
  * port begins would sometimes connect to the wrong place. A name may have several addresses: all are
  * tried in turn, IPv4 first, since the fabric takes the interface of the first, and "localhost" must meet a server that listens on 127.0.0.1. */
 #include "base/addr.h"
@@ -87,7 +87,7 @@ static const char *host_span(const char *s, size_t n, const char **out_host, siz
 	*out_len = colon ? (size_t)(colon - s) : n;
 	*out_rest = s + *out_len;
 	if (colon && memchr(colon + 1, ':', (size_t)(s + n - colon - 1)))
-		return "an IPv6 address must stand in brackets, as in [::1]:50051";
+		return "an IPv6 address must stand in brackets, as in [::1]:7411";
 	if (*out_len == 0)
 		return "the host is missing (to listen on every address, name 0.0.0.0)";
 	return is_name(*out_host, *out_len) ? NULL : "the host has characters that no name or address has";

@@ -10,7 +10,10 @@
 #include "base/error.h"
 #include "base/limits.h"
 
-enum { KV_HOST_MAX = 256, KV_PORT_DEFAULT = 50051 };
+/* The default port is below 32768: ports from there on are given to outgoing connections (net.ipv4.ip_local_port_range), and one of those may have it
+ * when a server starts. */
+enum { KV_HOST_MAX = 256, KV_PORT_DEFAULT = 7411 };
+#define KV_SERVER_DEFAULT "127.0.0.1:7411"
 
 struct kv_hostport {
 	char host[KV_HOST_MAX]; /* a name or an address, without brackets */
@@ -59,7 +62,7 @@ int kv_server_entry_parse(const char *text, struct kv_server_entry *out, struct 
  * ','. 0 or -KV_EINVAL with *err. */
 int kv_node_id_check(const char *id, struct kv_error *err);
 
-/* kv_sockaddr_format -- "127.0.0.1:50051". Returns buf. */
+/* kv_sockaddr_format -- "127.0.0.1:7411". Returns buf. */
 char *kv_sockaddr_format(const struct sockaddr_storage *sa, char *buf, size_t cap);
 
 /* kv_sockaddr_is_loopback -- 127.0.0.0/8, ::1, or ::ffff:127.0.0.0/104. */

@@ -25,5 +25,6 @@
 #include "base/seal.h"
 #include "base/units.h"
 #include "base/window.h"
+#include "base/wrap.h"
 
 #endif

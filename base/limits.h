@@ -16,6 +16,10 @@ enum {
 	KV_TOKEN_LEN = 16,         /* bytes of a session token */
 	KV_CTRL_MAX = 1 << 20,     /* bytes of one control message */
 	KV_FILES_RESERVE = 64,     /* descriptors that a server leaves free: of clients, and when strangers knock at the fabric (there a 16th of the limit, if that is less) */
+	KV_FILES_LATER = 8,        /* descriptors that a server opens itself once it runs: its listening socket, spares */
+	KV_HANDSHAKES_MAX = 1024,  /* connections of a server without a session yet: a quarter of its open files ... */
+	KV_HANDSHAKES_SHARE = 4,
+	KV_HANDSHAKES_MIN = 16,    /* ... and so many even when open files are few */
 	KV_CHUNK_DEFAULT = 1 << 20 /* bytes of one RMA operation at most, unless the hello agrees on less */
 };
 

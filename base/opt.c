@@ -52,11 +52,29 @@ static void number_format(enum kv_opt_type type, uint64_t v, char *buf, size_t c
 	exact_format(v, type == KV_OPT_SIZE ? sizes : type == KV_OPT_DURATION ? times : plain, buf, cap);
 }
 
+/* What a counted unit is in nanoseconds or bytes, and what people call it. */
+static const struct {
+	uint64_t factor;
+	const char *suffix, *plural;
+} counted[] = {
+	[KV_OPT_US] = {1000, "us", "microseconds"},
+	[KV_OPT_MS] = {1000000, "ms", "milliseconds"},
+	[KV_OPT_SECONDS] = {1000000000, "s", "seconds"},
+	[KV_OPT_MIB] = {1 << 20, "MiB", "MiB"},
+};
+
+static void bound_format(const struct kv_opt *row, uint64_t v, char *buf, size_t cap)
+{
+	number_format(row->type, v, buf, cap);
+	if (row->unit != KV_OPT_PLAIN)
+		snprintf(buf + strlen(buf), cap - strlen(buf), "%s", counted[row->unit].suffix);
+}
+
 static int range_fail(const struct kv_opt *row, const char *value, uint64_t max, struct kv_error *err)
 {
 	char low[32], high[32];
-	number_format(row->type, row->min, low, sizeof(low));
-	number_format(row->type, max, high, sizeof(high));
+	bound_format(row, row->min, low, sizeof(low));
+	bound_format(row, max, high, sizeof(high));
 	if (max == UINT64_MAX)
 		return kv_fail(err, -KV_EINVAL, "--%s: %.100s is too small; it must be at least %s", row->name, value,
 			       low);
@@ -71,20 +89,31 @@ static uint64_t upper_of(const struct kv_opt *row)
 	return row->max ? KV_MIN(row->max, widest) : widest;
 }
 
+/* value_parse -- text as a row's type and unit have it. Returns 0, or -KV_EINVAL with the sentence. */
+static int value_parse(const struct kv_opt *row, const char *value, uint64_t *out, struct kv_error *err)
+{
+	bool size = row->type == KV_OPT_SIZE || row->unit == KV_OPT_MIB, plain = row->unit == KV_OPT_PLAIN;
+	bool number = row->type == KV_OPT_U32 || row->type == KV_OPT_U64;
+	uint64_t v;
+	if (number && kv_u64_parse(value, out) == 0)
+		return 0;
+	if ((number && plain) || (size ? kv_size_parse(value, &v) : kv_duration_parse(value, &v)) != 0)
+		return kv_fail(err, -KV_EINVAL, "--%s: '%.100s' is not %s", row->name, value,
+			       number && plain ? "a whole number, such as 32"
+			       : size	       ? "a size, such as 4096, 64KB or 1.5MiB"
+					       : "a duration, such as 90s, 1m, 500ms or 10us");
+	if (number && v % counted[row->unit].factor != 0)
+		return kv_fail(err, -KV_EINVAL, "--%s: '%.100s' is not a whole number of %s", row->name, value, counted[row->unit].plural);
+	*out = number ? v / counted[row->unit].factor : v;
+	return 0;
+}
+
 static int set_number(const struct kv_opt *row, const char *value, void *field, struct kv_error *err)
 {
-	static const char *const expect[] = {
-		[KV_OPT_U32] = "a whole number, such as 32",
-		[KV_OPT_U64] = "a whole number, such as 32",
-		[KV_OPT_SIZE] = "a size, such as 4096, 64KB or 1.5MiB",
-		[KV_OPT_DURATION] = "a duration, such as 5s, 250ms or 10us",
-	};
 	uint64_t v, max = upper_of(row);
-	int rc = row->type == KV_OPT_SIZE       ? kv_size_parse(value, &v)
-		 : row->type == KV_OPT_DURATION ? kv_duration_parse(value, &v)
-						: kv_u64_parse(value, &v);
+	int rc = value_parse(row, value, &v, err);
 	if (rc != 0)
-		return kv_fail(err, -KV_EINVAL, "--%s: '%.100s' is not %s", row->name, value, expect[row->type]);
+		return rc;
 	if (v < row->min || v > max)
 		return range_fail(row, value, max, err);
 	if (row->type == KV_OPT_U32)

@@ -21,6 +21,10 @@ enum kv_opt_type {
 	KV_OPT_CHOICE    /* int: index into choices */
 };
 
+/* What the number of a KV_OPT_U32 or KV_OPT_U64 counts. A bare number counts it; with a unit of its own ("90s", "4GiB")
+ * it is converted, and must come out whole. One parse for all options: kv_duration_parse and kv_size_parse. */
+enum kv_opt_unit { KV_OPT_PLAIN, KV_OPT_US, KV_OPT_MS, KV_OPT_SECONDS, KV_OPT_MIB };
+
 enum { KV_OPT_STRINGS_MAX = 64 };
 
 struct kv_opt_strings {
@@ -39,6 +43,7 @@ struct kv_opt {
 	const char *help;        /* one sentence; the default is appended to it */
 	uint64_t min, max;       /* for numbers, inclusive; both 0: any; a max of 0 alone: no upper bound */
 	const char *const *choices; /* for KV_OPT_CHOICE: NULL-terminated */
+	enum kv_opt_unit unit;   /* of a KV_OPT_U32 or KV_OPT_U64 */
 	const char *group;       /* heading in --help above this row, or NULL */
 };
 

@@ -234,14 +234,29 @@ static size_t row_count(const struct kv_opt *table)
 	return n;
 }
 
+/* What TIME and SIZE may be is said once, at the end. */
+static const char *notation(const struct parse *p)
+{
+	bool time = false, size = false;
+	for (size_t i = 0; i < p->rows; i++) {
+		time |= p->table[i].type == KV_OPT_DURATION || (p->table[i].unit != KV_OPT_PLAIN && p->table[i].unit != KV_OPT_MIB);
+		size |= p->table[i].type == KV_OPT_SIZE || p->table[i].unit == KV_OPT_MIB;
+	}
+	return time && size ? "\n\nTIME is 90s, 1m, 1.5h, 500ms or 10us, and SIZE 64KB (65536), 1.5MiB or 2G. A bare number counts what the "
+			      "option's name ends in; else seconds, or bytes."
+	       : time	    ? "\n\nTIME is 90s, 1m, 1.5h, 500ms or 10us. A bare number counts what the option's name ends in; else seconds."
+	       : size	    ? "\n\nSIZE is 64KB (65536), 1.5MiB or 2G. A bare number counts what the option's name ends in; else bytes."
+			    : "";
+}
+
 static int parse_build(struct parse *p)
 {
 	const char *epilogue = p->program->epilogue;
 	/* A row makes at most three entries; then --help, --version and the end. */
 	p->options = calloc(3 * p->rows + 3, sizeof(*p->options));
 	p->texts = calloc(p->rows + 1, sizeof(*p->texts));
-	if (asprintf(&p->doc, "%s%s%s", p->program->about ? p->program->about : "", epilogue ? "\v" : "",
-		     epilogue ? epilogue : "") < 0)
+	if (asprintf(&p->doc, "%s%s%s%s", p->program->about ? p->program->about : "", epilogue ? "\v" : "",
+		     epilogue ? epilogue : "", epilogue ? notation(p) : "") < 0)
 		p->doc = NULL;
 	if (!p->options || !p->texts || !p->doc || !options_build(p))
 		return kv_fail(p->err, -KV_ENOMEM, "no memory for the option table");

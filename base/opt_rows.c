@@ -3,11 +3,16 @@
  * above this layer (kvclient.h); tests/kvbench/test_options.c holds one to the other. */
 #include "base/opt_rows.h"
 
+#include <string.h>
+#include <sys/stat.h>
+
 #include "base/addr.h"
 #include "base/error.h"
 #include "base/log.h"
 
 const char *const kv_opt_numa_names[] = {"auto", "off", NULL};
+const char *const kv_opt_eviction_names[] = {"clock2g", "clock", "lru", "s3fifo", "sieve", NULL};
+
 const char *const kv_opt_door_names[] = {"auto", "require", "off", NULL};
 const char *const kv_opt_mode_names[] = {"auto", "push", "pull", NULL};
 const char *const kv_opt_level_names[] = {[KV_LOG_OFF] = "off",   [KV_LOG_ERROR] = "error", [KV_LOG_WARN] = "warn",
@@ -28,6 +33,16 @@ int kv_opt_security_check(const struct kv_opt_security *s, struct kv_error *err)
 	if (files == 0 && (s->crl || s->server_name))
 		return kv_fail(err, -KV_EINVAL, "%s concerns certificates: give --cert, --key and --ca, too",
 			       s->crl ? "--crl" : "--server-name");
+	return 0;
+}
+
+int kv_opt_json_check(const char *path, struct kv_error *err)
+{
+	struct stat st;
+	if (path && !*path)
+		return kv_fail(err, -KV_EINVAL, "--json needs the name of a file, or - for standard output");
+	if (path && strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+		return kv_fail(err, -KV_EINVAL, "--json %.200s is a directory: name a file", path);
 	return 0;
 }
 

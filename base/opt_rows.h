@@ -59,6 +59,14 @@ extern const char *const kv_opt_numa_names[];
 		__VA_ARGS__                                                                                            \
 	}
 
+/* int: index into the names: which values kv-server drops first when memory is short. */
+extern const char *const kv_opt_eviction_names[];
+#define KV_OPT_EVICTION_ROW(...)                                                                                       \
+	{                                                                                                              \
+		.name = "eviction", .type = KV_OPT_CHOICE, .metavar = "POLICY", .def = "clock2g",                      \
+		.choices = kv_opt_eviction_names, __VA_ARGS__                                                          \
+	}
+
 /* int: enum kvc_door of kvclient.h, enum te_door of engine.h */
 extern const char *const kv_opt_door_names[];
 #define KV_OPT_DOOR_ROW(...)                                                                                           \
@@ -114,14 +122,14 @@ enum { KV_OPT_WORKERS_MAX = 65536, KV_OPT_CLIENTS_MAX = 1024, KV_OPT_THREADS_MAX
 /* uint64_t; without its default. */
 #define KV_OPT_BUFFER_ROW(...)                                                                                         \
 	{                                                                                                              \
-		.name = "buffer-mb", .type = KV_OPT_U64, .metavar = "MB", .min = 1, .max = 1 << 16,                    \
+		.name = "buffer-mb", .type = KV_OPT_U64, .unit = KV_OPT_MIB, .metavar = "SIZE", .min = 1, .max = 1 << 16,                    \
 		.help = "Registered receive buffer of each client, in MiB.", __VA_ARGS__                               \
 	}
 
 /* uint64_t */
 #define KV_OPT_PEER_TIMEOUT_ROW(...)                                                                                   \
 	{                                                                                                              \
-		.name = "peer-timeout", .type = KV_OPT_DURATION, .metavar = "SEC", .def = "2", .min = 20000000,        \
+		.name = "peer-timeout", .type = KV_OPT_DURATION, .metavar = "TIME", .def = "2", .min = 20000000,        \
 		.max = 3600000000000ull, .help = "A server that says nothing for so long is taken for dead.",          \
 		__VA_ARGS__                                                                                            \
 	}
@@ -174,7 +182,7 @@ extern const char *const kv_opt_level_names[];
 /* uint32_t; without its help. */
 #define KV_OPT_SLOW_ROW(...)                                                                                           \
 	{                                                                                                              \
-		.name = "slow-ms", .type = KV_OPT_U32, .metavar = "N", .def = "0", .max = 3600000, __VA_ARGS__         \
+		.name = "slow-ms", .type = KV_OPT_U32, .unit = KV_OPT_MS, .metavar = "TIME", .def = "0", .max = 3600000, __VA_ARGS__         \
 	}
 
 /* bool */
@@ -191,6 +199,10 @@ int kv_opt_security_check(const struct kv_opt_security *security, struct kv_erro
 
 /* kv_opt_security_given -- any of the six. */
 bool kv_opt_security_given(const struct kv_opt_security *security);
+
+/* kv_opt_json_check -- whether --json names something that can be written: not nothing, not a directory; NULL and "-" can.
+ * Found before a run that would be for nothing. 0 or -KV_EINVAL with *err. */
+int kv_opt_json_check(const char *path, struct kv_error *err);
 
 /* kv_opt_servers_check -- whether each is an address; found before anything is started. 0 or -KV_EINVAL with *err. */
 int kv_opt_servers_check(const char *const *servers, unsigned count, struct kv_error *err);

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FILES_MARGIN = 16, FILES_ENOUGH = 65536, SIZE_TEXT = 24, NUMBER_TEXT = 32 };
+enum { FILES_ENOUGH = 65536, SIZE_TEXT = 24, NUMBER_TEXT = 32 };
 
 void te_need_add(struct te_need *a, const struct te_need *b)
 {
@@ -285,7 +285,7 @@ static void check_memlock(const struct te_checkup *c, struct te_verdict *v)
 static void check_files(const struct te_checkup *c, struct te_verdict *v)
 {
 	const struct kv_host *h = c->host;
-	compare(v, c->need->files + FILES_MARGIN, h->files_open, h->files_soft, "open already");
+	compare(v, c->need->files + TE_FILES_MARGIN, h->files_open, h->files_soft, "open already");
 	if (v->status != TE_FAIL)
 		return;
 	uint64_t wanted = v->need + (is_number(h->files_open) ? h->files_open : 0), enough = FILES_ENOUGH;

@@ -83,7 +83,10 @@ enum te_check_scope {
 	TE_CHECK_HOST = 4     /* host against need, of all processes: memory, huge pages, io_uring, ... */
 };
 
-enum { TE_CHECKS_MAX = 32 };
+enum {
+	TE_CHECKS_MAX = 32,
+	TE_FILES_MARGIN = 16 /* descriptors that the check of open files wants beyond the need */
+};
 
 /* te_check -- run the checks of these scopes. Returns how many verdicts were written to out, TE_SKIP left out. Thread:
  * any; no I/O. */

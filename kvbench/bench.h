@@ -23,6 +23,7 @@ struct phase_result {
 	uint64_t elapsed_ns;
 	double cpu_seconds, server_cpu_seconds; /* server: of the own one, else 0 */
 	bool too_many_errors, server_died;      /* why it ended early */
+	char cut[160];                          /* why it did less than its option says; empty: it did not */
 };
 
 /* With --keep-going: what the clients watched in the read phase. */
@@ -55,13 +56,16 @@ struct replay_result {
 	bool complete;                         /* every request of the file was replayed */
 };
 
+#define BENCH_RATE_KEPT 0.99 /* of what --rate offers: with less the machine did not keep up */
+
 enum { BENCH_RAILS_MAX = 32 };
 
 /* Rail i of all clients together. */
 struct bench_rail {
 	char device[64];
 	bool mixed; /* of clients with different NICs: device is the first one's */
-	uint64_t sends, receives, immediates, bytes, errors, failures;
+	uint64_t sends, receives, immediates, errors, failures;
+	uint64_t bytes; /* of values, both ways; UINT64_MAX: unknown (servers choose among several rails) */
 	unsigned out; /* clients where it takes no part now */
 };
 
@@ -70,6 +74,9 @@ struct bench_results {
 	struct bench_rail rail[BENCH_RAILS_MAX];
 	unsigned num_rails; /* 0: none were looked at */
 	struct kvc_counters counters; /* of the whole run; size 0: none were taken */
+	int64_t started_s;       /* since 1970 */
+	unsigned server_threads; /* of the own server */
+	int interrupted; /* the signal that ended the run before its end, or 0 */
 	uint64_t rss_peak, memory_mb; /* memory_mb: of the own server, else 0 */
 	bool misses_expected;         /* the server's memory is smaller than the workload */
 	bool put_inline;              /* kvc_server_info.put_inline of any server */

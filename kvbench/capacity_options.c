@@ -66,7 +66,7 @@ const struct kv_opt capacity_options_table[] = {
 	{.name = "timeout",
 	 .type = KV_OPT_DURATION,
 	 AT(timeout_ns),
-	 .metavar = "SEC",
+	 .metavar = "TIME",
 	 .def = "120",
 	 .min = 1000000000,
 	 .max = 86400000000000ull,
@@ -265,6 +265,8 @@ int capacity_options_parse(int argc, char **argv, struct capacity_options *out, 
 		rc = kv_opt_security_check(&out->security, err);
 	if (rc == 0)
 		rc = check_steps(out, err);
+	if (rc == 0)
+		rc = kv_opt_json_check(out->json, err);
 	if (rc == 0)
 		rc = kv_opt_servers_check(&out->server, out->server ? 1 : 0, err);
 	return rc;

@@ -11,6 +11,8 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { COUNTERS_MAX = 512 };
@@ -63,8 +65,22 @@ static json_t *option_value(const struct kv_opt *row, const struct bench_options
 	return json_null();
 }
 
-static json_t *config_object(const struct bench_options *o)
+/* What it really was, where an option left it to the program. */
+static struct bench_options effective(const struct bench *b)
 {
+	struct bench_options o = *b->opt;
+
+	o.num_threads = b->results.info.os_threads;
+	if (b->server) {
+		o.memory_mb = b->results.memory_mb;
+		o.server_threads = b->results.server_threads;
+	}
+	return o;
+}
+
+static json_t *config_object(const struct bench *b)
+{
+	const struct bench_options whole = effective(b), *o = &whole;
 	json_t *object = json_object();
 
 	for (const struct kv_opt *row = bench_options_table; row->name; row++) {
@@ -82,9 +98,44 @@ static json_t *provider_object(const struct bench_results *r)
 {
 	const struct kvc_info *i = &r->info;
 
-	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:s, s:s}", "name", i->provider, "fabric", i->fabric, "domain",
-			 i->domain, "wait", i->wait, "libfabric", i->libfabric, "doorkeeper", !i->no_door[0], "loopback_congestion_control",
-			 i->congestion, "mode", i->mode, "put", r->put_inline ? "inline" : "read");
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "name", i->provider, "fabric", i->fabric,
+			 "domain", i->domain, "wait", i->wait, "libfabric", i->libfabric, "doorkeeper", !i->no_door[0],
+			 "loopback_congestion_control", i->congestion, "mode", i->mode, "put", r->put_inline ? "inline" : "read",
+			 "security", i->security, "chunk_bytes", (json_int_t)i->chunk_bytes, "message_bytes",
+			 (json_int_t)(i->eager_bytes ? i->eager_bytes : KV_MSG_MAX), "tx_depth", (json_int_t)i->tx_depth, "cq_depth",
+			 (json_int_t)i->cq_depth, "credits", (json_int_t)i->credits);
+}
+
+/* What makes two reports comparable, or shows that they are not. */
+static json_t *run_object(const struct bench *b)
+{
+	char time[32] = "";
+	time_t started = b->results.started_s;
+	struct tm tm;
+	json_t *given = json_array();
+
+	if (gmtime_r(&started, &tm))
+		strftime(time, sizeof(time), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	for (int i = 1; i < b->opt->argc; i++)
+		json_array_append_new(given, json_string(b->opt->argv[i]));
+	return json_pack("{s:s, s:s, s:o, s:o}", "version", KVRAIL_VERSION, "time", time, "options", given, "interrupted",
+			 b->results.interrupted ? json_integer(b->results.interrupted) : json_null());
+}
+
+static json_t *host_object(void)
+{
+	struct utsname u = {0};
+	char congestion[64] = "";
+	FILE *f = fopen("/proc/sys/net/ipv4/tcp_congestion_control", "re");
+
+	if (f && !fgets(congestion, sizeof(congestion), f))
+		congestion[0] = 0;
+	if (f)
+		fclose(f);
+	congestion[strcspn(congestion, "\n")] = 0;
+	uname(&u);
+	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:s}", "name", u.nodename, "kernel", u.release, "architecture", u.machine, "cores",
+			 (json_int_t)kv_cpus_available(), "numa_nodes", (json_int_t)kv_numa_nodes(""), "congestion_control", congestion);
 }
 
 static json_t *rails_array(const struct bench_results *r)
@@ -93,10 +144,10 @@ static json_t *rails_array(const struct bench_results *r)
 
 	for (unsigned i = 0; i < r->num_rails; i++) {
 		const struct bench_rail *l = &r->rail[i];
-		json_array_append_new(rails, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "device", l->device, "sends",
+		json_array_append_new(rails, json_pack("{s:s, s:I, s:I, s:I, s:o, s:I, s:I, s:I}", "device", l->device, "sends",
 						       (json_int_t)l->sends, "receives", (json_int_t)l->receives,
 						       "immediates", (json_int_t)l->immediates, "bytes",
-						       (json_int_t)l->bytes, "errors", (json_int_t)l->errors,
+						       l->bytes == UINT64_MAX ? json_null() : json_integer((json_int_t)l->bytes), "errors", (json_int_t)l->errors,
 						       "failures", (json_int_t)l->failures, "out", (json_int_t)l->out));
 	}
 	return rails;
@@ -228,8 +279,8 @@ static json_t *report_object(const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
 	json_t *object =
-		json_pack("{s:s, s:o, s:o, s:o, s:{s:o, s:o}, s:{s:I, s:I}}", "schema", "kvbench/1", "provider",
-			  provider_object(r), "config", config_object(b->opt), "resources", resources_object(r),
+		json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o}, s:{s:I, s:I}}", "schema", "kvbench/1", "run", run_object(b), "host",
+			  host_object(), "provider", provider_object(r), "config", config_object(b), "resources", resources_object(r),
 			  "phases", "write", phase_object(&r->write), "read", phase_object(&r->read), "verify",
 			  "checked", (json_int_t)r->read.tally.checked, "wrong", (json_int_t)r->read.tally.wrong);
 
@@ -241,6 +292,9 @@ static json_t *report_object(const struct bench *b)
 		json_object_set_new(object, "breakdown_ns", breakdown_object(r->breakdown));
 	if (object && r->keep_going.ran)
 		json_object_set_new(object, "keep_going", keep_going_object(&r->keep_going));
+	if (object && b->opt->rate > 0 && r->read.elapsed_ns)
+		json_object_set_new(object, "rate", json_pack("{s:f, s:f}", "offered_per_s", b->opt->rate, "achieved_per_s",
+							      (double)r->read.tally.ops * 1e9 / (double)r->read.elapsed_ns));
 	if (object && r->roofline.ran)
 		json_object_set_new(object, "roofline", roofline_object(&r->roofline));
 	if (object && r->replay.ran)

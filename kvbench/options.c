@@ -56,7 +56,7 @@ const struct kv_opt bench_options_table[] = {
 	 .letter = 'd',
 	 .type = KV_OPT_DURATION,
 	 AT(duration_ns),
-	 .metavar = "SEC",
+	 .metavar = "TIME",
 	 .def = "0",
 	 .help = "Read for so long instead of --repeat-reads; with --trace, stop starting requests after it. 0: no "
 		 "limit."},
@@ -73,7 +73,7 @@ const struct kv_opt bench_options_table[] = {
 	 .metavar = "N",
 	 .def = "100",
 	 .max = (uint64_t)1 << 40,
-	 .help = "GETs before the measured ones, excluded from every figure."},
+	 .help = "GETs before the measured ones, excluded from every figure; at most 1 GiB and 5 s of them."},
 	{.name = "batch",
 	 .type = KV_OPT_U32,
 	 AT(batch),
@@ -85,7 +85,8 @@ const struct kv_opt bench_options_table[] = {
 	{.name = "ttl",
 	 .type = KV_OPT_U32,
 	 AT(ttl),
-	 .metavar = "SEC",
+	 .unit = KV_OPT_SECONDS,
+	 .metavar = "TIME",
 	 .def = "300",
 	 .help = "Time to live of what is written; 0 means the server's default."},
 	{.name = "seed",
@@ -102,7 +103,7 @@ const struct kv_opt bench_options_table[] = {
 	 .type = KV_OPT_FLAG,
 	 AT(keep_going),
 	 .help = "While servers are broken: read on through errors, store again what is missing, and report errors by "
-		 "code, calls past their deadline, and outages. SIGINT or SIGTERM ends the reads, not the report."},
+		 "code, calls past their deadline, and outages. SIGINT or SIGTERM ends the reads, and the run has succeeded."},
 	{.name = "no-write",
 	 .type = KV_OPT_FLAG,
 	 AT(no_write),
@@ -155,10 +156,12 @@ const struct kv_opt bench_options_table[] = {
 	{.name = "memory-mb",
 	 .type = KV_OPT_U64,
 	 AT(memory_mb),
-	 .metavar = "MB",
+	 .unit = KV_OPT_MIB,
+	 .metavar = "SIZE",
 	 .def = "0",
 	 .max = (uint64_t)1 << 30,
 	 .help = "Memory of the server that kv-bench starts, in MiB. 0: sized to the workload."},
+	KV_OPT_EVICTION_ROW(AT(eviction), .help = "Which values the server that kv-bench starts drops first when memory is short"),
 	KV_OPT_SERVER_THREADS_ROW(AT(server_threads), .def = "0",
 				  .help = "Data threads of the server that kv-bench starts. 0: half of the cores, 1 to 4."),
 	{.name = "base-client-id",
@@ -170,7 +173,7 @@ const struct kv_opt bench_options_table[] = {
 	{.name = "timeout",
 	 .type = KV_OPT_DURATION,
 	 AT(timeout_ns),
-	 .metavar = "SEC",
+	 .metavar = "TIME",
 	 .def = "5",
 	 .min = 1000000,
 	 .max = 3600000000000ull,
@@ -199,7 +202,7 @@ const struct kv_opt_program bench_options_program = {
 	.about = "Measures KVRail: workers share a few clients, write keys, read them back, and report throughput and "
 		 "latency.",
 	.epilogue = "Exit status: 0 all well, 1 an error, miss or wrong byte in a run that should have none, 2 usage, "
-		    "3 the run could not start.",
+		    "3 the run could not start, 128 + signal when it was interrupted: the report is of what was done until then.",
 };
 
 uint64_t bench_piece_bytes(uint64_t value_size)
@@ -220,6 +223,8 @@ static int check_own_server(const struct bench_options *o, struct kv_error *err)
 		return kv_fail(
 			err, -KV_EINVAL,
 			"--server-threads concerns the server that kv-bench starts itself: drop it, or drop --server");
+	if (o->servers.count > 0 && o->eviction != 0)
+		return kv_fail(err, -KV_EINVAL, "--eviction concerns the server that kv-bench starts itself: drop it, or drop --server");
 	if (o->servers.count == 0 && kv_opt_security_given(&o->security))
 		return kv_fail(err, -KV_EINVAL,
 			       "--psk-file, --cert, --key, --ca, --crl and --server-name need --server: the server that kv-bench starts gets "
@@ -322,8 +327,12 @@ int bench_options_parse(int argc, char **argv, struct bench_options *out, struct
 {
 	int rc = kv_opt_parse(&bench_options_program, bench_options_table, argc, argv, out, NULL, err);
 
+	out->argc = argc;
+	out->argv = argv;
 	if (rc == 0)
 		rc = bench_options_check(out, err);
+	if (rc == 0)
+		rc = kv_opt_json_check(out->json, err);
 	if (rc == 0)
 		rc = kv_opt_servers_check(out->servers.item, out->servers.count, err);
 	return rc;

@@ -32,6 +32,7 @@ struct phase {
 	int (*run)(const struct phase_op *op);
 	uint64_t first_op, total; /* total UINT64_MAX: until duration_ns */
 	uint64_t duration_ns;     /* 0: until total */
+	unsigned keys_per_op;     /* 0: one */
 	double rate;              /* operations per second; 0: closed loop */
 	unsigned workers;         /* 0: as many as the run has */
 	bool verify;

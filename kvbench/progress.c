@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BAR_WIDTH = 30, TTY_STEP_MS = 100, LINE_STEP_MS = 5000 };
+enum { BAR_WIDTH = 20, TTY_STEP_MS = 100, LINE_STEP_MS = 5000 };
 
 static double fraction_done(const struct progress *p, uint64_t done, uint64_t elapsed_ns)
 {
@@ -17,19 +17,48 @@ static double fraction_done(const struct progress *p, uint64_t done, uint64_t el
 	return KV_MIN(f, 1.0);
 }
 
-static void draw(struct progress *p)
+/* "12 s left", from how long it took so far; nothing while that says little. */
+static void left_text(double f, uint64_t elapsed_ns, char *buf, size_t cap)
 {
-	uint64_t elapsed_ns = kv_clock_now(&kv_clock_monotonic) - p->start_ns, done = KV_MIN(p->done(p->arg), p->total);
+	double left_s = f > 0 ? (double)elapsed_ns / 1e9 * (1 - f) / f : 0;
+
+	buf[0] = '\0';
+	if (f < 0.001 || elapsed_ns < 200000000)
+		return;
+	if (left_s < 120)
+		snprintf(buf, cap, "  %.0f s left", left_s);
+	else if (left_s < 7200)
+		snprintf(buf, cap, "  %.0f min left", left_s / 60);
+	else
+		snprintf(buf, cap, "  %.0f h left", left_s / 3600);
+}
+
+char *progress_text(const struct progress *p, uint64_t done, uint64_t elapsed_ns, char *buf, size_t cap)
+{
 	double f = fraction_done(p, done, elapsed_ns), per_s = elapsed_ns ? (double)done * 1e9 / (double)elapsed_ns : 0;
+	char rate[32] = "", bytes[40] = "", left[40];
+	const char *unit = p->unit ? p->unit : "ops";
 	int full = (int)(f * BAR_WIDTH);
 
+	left_text(f, elapsed_ns, left, sizeof(left));
+	if (p->unit_bytes)
+		snprintf(bytes, sizeof(bytes), "  %s", kv_rate_format(per_s * (double)p->unit_bytes, rate, sizeof(rate)));
 	if (p->tty)
-		fprintf(p->out, "\r\033[K%-8s [%.*s%*s] %3.0f %%  %llu ops  %.0f ops/s", p->name, full,
-			"==============================", BAR_WIDTH - full, "", f * 100, (unsigned long long)done,
-			per_s);
+		snprintf(buf, cap, "%-8s [%.*s%*s] %3.0f %%  %.0f %s/s%s%s", p->name, full, "====================", BAR_WIDTH - full, "",
+			 f * 100, per_s, unit, bytes, left);
 	else
-		fprintf(p->out, "%-8s %3.0f %%  %llu ops  %.0f ops/s\n", p->name, f * 100, (unsigned long long)done,
-			per_s);
+		snprintf(buf, cap, "%-8s %3.0f %%  %llu %s  %.0f %s/s%s%s", p->name, f * 100, (unsigned long long)done, unit, per_s, unit,
+			 bytes, left);
+	return buf;
+}
+
+static void draw(struct progress *p)
+{
+	uint64_t elapsed_ns = kv_clock_now(&kv_clock_monotonic) - p->start_ns;
+	char text[128];
+
+	progress_text(p, KV_MIN(p->done(p->arg), p->total), elapsed_ns, text, sizeof(text));
+	fprintf(p->out, p->tty ? "\r\033[K%s" : "%s\n", text);
 	fflush(p->out);
 	p->drawn = true;
 }

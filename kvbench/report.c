@@ -43,47 +43,50 @@ static double per_second(double n, const struct phase_result *p)
 
 static void start_server(const struct bench *b)
 {
+	char all[1024] = "";
+
 	if (b->server) {
-		fprintf(b->out, "server     %s, started by kv-bench (pid %d, %s MiB)\n",
+		kv_wrap(b->out, "server     ", 0, "%s, started by kv-bench (pid %d, %s MiB)",
 			server_child_address(b->server), (int)server_child_pid(b->server), COUNT(b->results.memory_mb));
 		return;
 	}
-	fprintf(b->out, "server    ");
 	for (unsigned i = 0; i < b->opt->servers.count; i++)
-		fprintf(b->out, " %s", b->opt->servers.item[i]);
-	fputc('\n', b->out);
+		snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s", i ? " " : "", b->opt->servers.item[i]);
+	kv_wrap(b->out, "server     ", 0, "%s", all);
 }
 
 static void start_fabric(const struct bench *b)
 {
 	const struct kvc_info *i = &b->results.info;
 
-	fprintf(b->out, "fabric     %s, fabric %s, domain %s, wait %s, libfabric %s%s%s%s\n", i->provider, i->fabric,
+	kv_wrap(b->out, "fabric     ", 0, "%s, fabric %s, domain %s, wait %s, libfabric %s%s%s%s", i->provider, i->fabric,
 		i->domain, i->wait, i->libfabric, i->congestion[0] ? ", congestion control " : "", i->congestion,
 		i->congestion[0] ? " (loopback)" : "");
 	if (i->why[0])
-		fprintf(b->out, "           chosen: %s\n", i->why);
-	fprintf(b->out,
-		"           chunk %s, messages to %s, depth %u, completion queue %u, credits %u, mode %s, security %s, %u "
-		"cores\n",
+		kv_wrap(b->out, "           ", 0, "chosen: %s", i->why);
+	kv_wrap(b->out, "           ", 0,
+		"chunk %s, messages to %s, depth %u, completion queue %u, credits %u, mode %s, security %s, %u "
+		"cores",
 		SIZE(i->chunk_bytes), SIZE(i->eager_bytes ? i->eager_bytes : KV_MSG_MAX), i->tx_depth, i->cq_depth, i->credits, i->mode, i->security,
 		kv_cpus_available());
-	fprintf(b->out, "memory     buffers: %s, registered in %s; NUMA: %s\n", i->memory, TIME(i->register_ns), i->numa);
+	kv_wrap(b->out, "memory     ", 0, "buffers: %s, registered in %s; NUMA: %s", i->memory, TIME(i->register_ns), i->numa);
 }
 
 static void start_load(const struct bench *b)
 {
 	const struct bench_options *o = b->opt;
 
-	fprintf(b->out, "load       %s workers on %s clients, %s thread%s; ", COUNT(o->num_workers),
-		COUNT(b->num_clients), COUNT(b->results.info.os_threads), b->results.info.os_threads == 1 ? "" : "s");
+	char workers[160];
+
+	snprintf(workers, sizeof(workers), "%s workers on %s clients, %s thread%s", COUNT(o->num_workers), COUNT(b->num_clients),
+		 COUNT(b->results.info.os_threads), b->results.info.os_threads == 1 ? "" : "s");
 	if (o->trace)
-		fprintf(b->out, "%s requests, %s blocks (%s distinct) of %s, %s order\n",
+		kv_wrap(b->out, "load       ", 0, "%s; %s requests, %s blocks (%s distinct) of %s, %s order", workers,
 			COUNT(b->results.trace.requests), COUNT(b->results.trace.blocks),
 			COUNT(b->results.trace.distinct), SIZE(o->value_size),
 			o->trace_order == BENCH_ORDER_STRICT ? "strict" : "relaxed");
 	else
-		fprintf(b->out, "%s keys of %s, seed %llu\n", COUNT(o->num_keys), SIZE(o->value_size),
+		kv_wrap(b->out, "load       ", 0, "%s; %s keys of %s, seed %llu", workers, COUNT(o->num_keys), SIZE(o->value_size),
 			(unsigned long long)o->seed);
 }
 
@@ -94,21 +97,21 @@ static void start_notes(const struct bench *b)
 		 per_client = (o->num_workers + b->num_clients - 1) / b->num_clients;
 
 	if (views < per_client)
-		fprintf(b->out,
-			"note       a buffer of %s holds %s values, fewer than the %s workers of a client: they take "
-			"turns (--buffer-mb)\n",
+		kv_wrap(b->out, "note       ", 0,
+			"a buffer of %s holds %s values, fewer than the %s workers of a client: they take "
+			"turns (--buffer-mb)",
 			SIZE(o->buffer_mb << 20), COUNT(views), COUNT(per_client));
 	if (o->ttl && o->duration_ns / 1000000000 >= o->ttl)
-		fprintf(b->out, "note       --duration is not shorter than --ttl: keys expire during the run and will "
-				"be misses\n");
+		kv_wrap(b->out, "note       ", 0, "--duration is not shorter than --ttl: keys expire during the run and will be misses");
 	if (b->results.misses_expected)
-		fprintf(b->out, "note       the server's memory is smaller than the workload: evicted values are "
-				"misses, which do not fail this run\n");
+		kv_wrap(b->out, "note       ", 0,
+			"the server's memory is smaller than the workload: evicted values are misses, which do not fail this run");
 	if (b->results.put_inline && !o->no_write)
-		fprintf(b->out, "note       PUT sends its bytes inside requests, far below GET's rate: over TCP with libfabric before 1.22 it is not "
-				"safe for a server to read (docs/PROVIDERS.md)\n");
+		kv_wrap(b->out, "note       ", 0,
+			"PUT sends its bytes inside requests, far below GET's rate: over TCP with libfabric before 1.22 it is not safe "
+			"for a server to read (docs/PROVIDERS.md)");
 	if (o->no_checksum)
-		fprintf(b->out, "note       checksums of GETs are not checked (--no-checksum)\n");
+		kv_wrap(b->out, "note       ", 0, "checksums of GETs are not checked (--no-checksum)");
 }
 
 void report_start(const struct bench *b)
@@ -138,6 +141,8 @@ void report_phase(const struct bench *b, const char *step, const char *name, con
 	if (errors)
 		fprintf(b->out, ", %s errors", COUNT(errors));
 	fputc('\n', b->out);
+	if (p->cut[0])
+		kv_wrap(b->out, "                ", 0, "%s", p->cut);
 	fflush(b->out);
 }
 
@@ -147,18 +152,47 @@ static void phase_table(const struct bench *b, const char *name, const struct ph
 {
 	const struct bench_tally *t = &p->tally;
 
-	fprintf(b->out, "%-9s %12s ops/s   %10s   %s ops in %.3f s", name,
+	fprintf(b->out, "%-7s %12s ops/s %10s   %s ops in %.3f s\n", name,
 		COUNT((uint64_t)(per_second((double)t->ops, p) + 0.5)), RATE(per_second((double)t->bytes, p)),
 		COUNT(t->ops), seconds_of(p));
 	if (t->hits || t->misses)
-		fprintf(b->out, "   hits %s, misses %s", COUNT(t->hits), COUNT(t->misses));
-	fprintf(b->out, "   CPU %.2f s", p->cpu_seconds);
-	if (b->server)
-		fprintf(b->out, " (server %.2f s)", p->server_cpu_seconds);
-	fputc('\n', b->out);
+		fprintf(b->out, "%8shits %s, misses %s\n", "", COUNT(t->hits), COUNT(t->misses));
 	for (unsigned i = 0; i < t->errors.num_codes; i++)
-		fprintf(b->out, "          error %s: %s (%s)\n", kv_errkey(t->errors.row[i].code),
+		kv_wrap(b->out, "        ", 10, "error %s: %s (%s)", kv_errkey(t->errors.row[i].code),
 			COUNT(t->errors.row[i].count), kv_strerror(t->errors.row[i].code));
+}
+
+/* Both phases of a replay are one stretch of time, with one sum. */
+static void cpu_line(const struct bench *b, const char *name, const struct phase_result *p)
+{
+	fprintf(b->out, "%-7s %12.2f s of CPU", name, p->cpu_seconds);
+	if (b->server)
+		fprintf(b->out, ", the server %.2f s", p->server_cpu_seconds);
+	fputc('\n', b->out);
+}
+
+static void cpu_table(const struct bench *b)
+{
+	const struct bench_results *r = &b->results;
+
+	if (b->opt->trace && r->read.ran)
+		cpu_line(b, "both", &r->read);
+	if (!b->opt->trace && r->write.ran)
+		cpu_line(b, "write", &r->write);
+	if (!b->opt->trace && r->read.ran)
+		cpu_line(b, "read", &r->read);
+}
+
+/* With --rate: whether the machine did what was offered. */
+static void rate_line(const struct bench *b)
+{
+	double offered = b->opt->rate, done = per_second((double)b->results.read.tally.ops, &b->results.read);
+
+	if (offered <= 0 || !b->results.read.ran)
+		return;
+	kv_wrap(b->out, "rate    ", 0, "offered %s per second, achieved %s (%.0f %%)%s", COUNT((uint64_t)(offered + 0.5)),
+		COUNT((uint64_t)(done + 0.5)), 100 * done / offered,
+		done < BENCH_RATE_KEPT * offered ? ": less than was offered, and latency counts what reads waited for their turn" : "");
 }
 
 static void latency_row(FILE *out, const char *name, const struct kv_hist *h)
@@ -168,24 +202,24 @@ static void latency_row(FILE *out, const char *name, const struct kv_hist *h)
 
 	if (h->count == 0)
 		return;
-	fprintf(out, "%-9s %9s %9s", name, TIME(h->min), TIME((uint64_t)(kv_hist_mean(h) + 0.5)));
+	fprintf(out, "%-7s %7s %7s", name, TIME(h->min), TIME((uint64_t)(kv_hist_mean(h) + 0.5)));
 	for (unsigned i = 0; i < KV_COUNT(quantiles); i++)
-		fprintf(out, " %9s", TIME(kv_hist_quantile(h, quantiles[i])));
-	fprintf(out, " %9s %9.1f\n", TIME(h->max), p50 ? (double)p99 / (double)p50 : 0.0);
+		fprintf(out, " %7s", TIME(kv_hist_quantile(h, quantiles[i])));
+	fprintf(out, " %7s %7.1f\n", TIME(h->max), p50 ? (double)p99 / (double)p50 : 0.0);
 }
 
 static void latency_table(const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
 
-	fprintf(b->out, "\n%-9s %9s %9s %9s %9s %9s %9s %9s %9s %9s\n", "latency", "min", "mean", "p50", "p90", "p95",
+	fprintf(b->out, "\n%-7s %7s %7s %7s %7s %7s %7s %7s %7s %7s\n", "latency", "min", "mean", "p50", "p90", "p95",
 		"p99", "p99.9", "max", "p99/p50");
 	latency_row(b->out, b->opt->trace ? "put" : "write", &r->write.tally.latency);
 	latency_row(b->out, b->opt->trace ? "get" : "read", &r->read.tally.latency);
 	if (b->opt->trace)
-		fprintf(b->out, "          (a sample is all blocks found, or stored, for one request)\n");
+		fprintf(b->out, "        (a sample is all blocks found, or stored, for one request)\n");
 	else if (b->opt->rate > 0)
-		fprintf(b->out, "          (of a read: from its intended start at %g per second)\n", b->opt->rate);
+		fprintf(b->out, "        (of a read: from its intended start at %g per second)\n", b->opt->rate);
 }
 
 static void breakdown_table(const struct bench *b)
@@ -197,8 +231,10 @@ static void breakdown_table(const struct bench *b)
 	fprintf(b->out, "\n%-9s %9s %9s %9s\n", "breakdown", "mean", "p50", "p99");
 	for (unsigned i = 0; i < BENCH_PARTS; i++) {
 		const struct kv_hist *h = &d->part[i];
-		fprintf(b->out, "%-9s %9s %9s %9s   %s\n", bench_part_name(i), TIME((uint64_t)(kv_hist_mean(h) + 0.5)),
-			TIME(kv_hist_quantile(h, 0.5)), TIME(kv_hist_quantile(h, 0.99)), bench_part_what(i));
+		char row[64];
+		snprintf(row, sizeof(row), "%-9s %9s %9s %9s   ", bench_part_name(i), TIME((uint64_t)(kv_hist_mean(h) + 0.5)),
+			 TIME(kv_hist_quantile(h, 0.5)), TIME(kv_hist_quantile(h, 0.99)));
+		kv_wrap(b->out, row, 0, "%s", bench_part_what(i));
 	}
 }
 
@@ -232,15 +268,17 @@ static void roofline_table(const struct bench *b)
 	if (!r->ran)
 		return;
 	if (r->code < 0) {
-		fprintf(b->out, "\nroofline  no figure: %s\n", kv_strerror(r->code));
+		fputc('\n', b->out);
+		kv_wrap(b->out, "roofline  ", 0, "no figure: %s", kv_strerror(r->code));
 		return;
 	}
-	fprintf(b->out, "\nroofline  bare writes %s (p50 of one on its own %s), GET beside them %s\n",
+	fputc('\n', b->out);
+	kv_wrap(b->out, "roofline  ", 0, "bare writes %s (p50 of one on its own %s), GET beside them %s",
 		RATE(r->bytes_per_s), TIME(r->p50_ns), RATE(r->get_bytes_per_s));
 	if (r->depth < b->opt->roofline_depth)
-		fprintf(b->out, "          %s bare writes in flight per worker, not %s: more reads are needed for that\n",
+		kv_wrap(b->out, "          ", 0, "%s bare writes in flight per worker, not %s: more reads are needed for that",
 			COUNT(r->depth), COUNT(b->opt->roofline_depth));
-	fprintf(b->out, "          efficiency %.3f (median of %u alternating rounds, %.3f to %.3f)\n", r->efficiency,
+	kv_wrap(b->out, "          ", 0, "efficiency %.3f (median of %u alternating rounds, %.3f to %.3f)", r->efficiency,
 		r->rounds, r->efficiency_min, r->efficiency_max);
 }
 
@@ -255,19 +293,20 @@ static void replay_table(const struct bench *b)
 
 	if (!r->ran)
 		return;
-	fprintf(b->out, "\ntrace     %s requests, %s blocks, %s hits, hit ratio %.4f\n", COUNT(r->requests),
+	fputc('\n', b->out);
+	kv_wrap(b->out, "trace     ", 0, "%s requests, %s blocks, %s hits, hit ratio %.4f", COUNT(r->requests),
 		COUNT(r->blocks), COUNT(r->block_hits), ratio(r->block_hits, r->blocks));
 	if (r->complete)
-		fprintf(b->out,
-			"          in file order with memory for everything: %s hits, ratio %.4f; difference %+lld\n",
+		kv_wrap(b->out, "          ", 0,
+			"in file order with memory for everything: %s hits, ratio %.4f; difference %+lld",
 			COUNT(r->expected_hits), ratio(r->expected_hits, b->results.trace.blocks),
 			(long long)(r->block_hits - r->expected_hits));
 	else
-		fprintf(b->out, "          not all of the %s requests were replayed: hits are not compared\n",
+		kv_wrap(b->out, "          ", 0, "not all of the %s requests were replayed: hits are not compared",
 			COUNT(b->results.trace.requests));
 	if (r->lost)
-		fprintf(b->out,
-			"          %s blocks were found by the lookup and gone at the GET (evicted): stored again\n",
+		kv_wrap(b->out, "          ", 0,
+			"%s blocks were found by the lookup and gone at the GET (evicted): stored again",
 			COUNT(r->lost));
 	if (b->opt->trace_speed > 0)
 		fprintf(b->out, "          latest start: %s after its time\n", TIME(r->late_max_ns));
@@ -277,14 +316,17 @@ static void replay_table(const struct bench *b)
 static void counters_table(const struct bench *b)
 {
 	const struct kvc_counters *c = &b->results.counters;
+	uint64_t requests = KV_MAX(c->requests, (uint64_t)1);
 
 	if (!c->size)
 		return;
-	fprintf(b->out, "\ncounters  %s requests, waited %s for room and %s for credits (longest %s); retries %s, EAGAIN %s\n",
-		COUNT(c->requests), TIME(c->room_wait_ns), TIME(c->queue_ns),
-		TIME(KV_MAX(c->queue_max_ns, c->room_wait_max_ns)), COUNT(c->retries), COUNT(c->eagain));
+	fputc('\n', b->out);
+	kv_wrap(b->out, "counters  ", 0, "%s requests; retries %s, EAGAIN %s", COUNT(c->requests), COUNT(c->retries), COUNT(c->eagain));
+	/* Sums over thousands of workers read like failures; a request's mean can be compared with its latency. */
+	kv_wrap(b->out, "          ", 0, "a request waited %s for room and %s for credits (means; the longest wait %s)",
+		TIME(c->room_wait_ns / requests), TIME(c->queue_ns / requests), TIME(KV_MAX(c->queue_max_ns, c->room_wait_max_ns)));
 	if (c->timeouts + c->cancels + c->orphans + c->fences + c->lost_connections + c->corrupt)
-		fprintf(b->out, "          timeouts %s, cancels %s, given up %s, fences %s, connections lost %s, corrupt %s\n",
+		kv_wrap(b->out, "          ", 0, "timeouts %s, cancels %s, given up %s, fences %s, connections lost %s, corrupt %s",
 			COUNT(c->timeouts), COUNT(c->cancels), COUNT(c->orphans), COUNT(c->fences),
 			COUNT(c->lost_connections), COUNT(c->corrupt));
 	if (c->slow)
@@ -301,16 +343,16 @@ static void rails_table(const struct bench *b)
 		trouble |= r->rail[i].errors || r->rail[i].failures || r->rail[i].out;
 	if (r->num_rails < 2 && !trouble)
 		return;
-	fprintf(b->out, "\n%-9s %-20s %11s %11s %11s %9s %9s\n", "rails", "", "sent", "received", "immediates", "errors",
+	fprintf(b->out, "\n%-5s %-18s %11s %11s %11s %8s %8s\n", "rails", "", "sent", "received", "immediates", "errors",
 		"failures");
 	for (unsigned i = 0; i < r->num_rails; i++) {
 		const struct bench_rail *l = &r->rail[i];
 		char name[80];
 		snprintf(name, sizeof(name), "%s%s", l->device, l->mixed ? ", ..." : "");
-		fprintf(b->out, "%-9u %-20s %11s %11s %11s %9s %9s", i, name, COUNT(l->sends), COUNT(l->receives),
+		fprintf(b->out, "%-5u %-18s %11s %11s %11s %8s %8s", i, name, COUNT(l->sends), COUNT(l->receives),
 			COUNT(l->immediates), COUNT(l->errors), COUNT(l->failures));
 		if (l->out)
-			fprintf(b->out, "  out, of %s clients", COUNT(l->out));
+			fprintf(b->out, "\n%6sout, of %s clients", "", COUNT(l->out));
 		fputc('\n', b->out);
 	}
 }
@@ -320,6 +362,8 @@ static void quiet_line(const struct bench *b)
 	const struct bench_results *r = &b->results;
 	uint64_t errors = bench_errors_total(&r->write.tally.errors) + bench_errors_total(&r->read.tally.errors);
 
+	if (r->interrupted)
+		fprintf(b->last, "interrupted by signal %d; until then: ", r->interrupted);
 	fprintf(b->last, "write %s, read %s, %.0f reads/s, p50 %s, p99 %s, hits %llu, misses %llu, errors %llu\n",
 		RATE(per_second((double)r->write.tally.bytes, &r->write)),
 		RATE(per_second((double)r->read.tally.bytes, &r->read)),
@@ -341,10 +385,10 @@ static void keep_going_table(const struct bench *b)
 			longest = KV_MAX(longest, o->to_ns - o->from_ns);
 			failed += o->failed;
 		}
-	fprintf(b->out, "\nkept going  %s calls, %s of them more than %s past their deadline, the longest %s; ",
-		COUNT(k->calls), COUNT(k->overdue), TIME(BENCH_LATE_NS), TIME(k->longest_ns));
-	fprintf(b->out, "%s values stored again\n", COUNT(k->stored_again));
-	fprintf(b->out, "            %s outages over %u clients, the longest %s, %s calls failed in them\n",
+	fputc('\n', b->out);
+	kv_wrap(b->out, "kept going  ", 0, "%s calls, %s of them more than %s past their deadline, the longest %s; %s values stored again",
+		COUNT(k->calls), COUNT(k->overdue), TIME(BENCH_LATE_NS), TIME(k->longest_ns), COUNT(k->stored_again));
+	kv_wrap(b->out, "            ", 0, "%s outages over %u clients, the longest %s, %s calls failed in them",
 		COUNT(k->outages), k->num_clients, TIME(longest), COUNT(failed));
 }
 
@@ -357,11 +401,17 @@ void report_summary(const struct bench *b)
 		return;
 	}
 	fprintf(b->out, "\nsummary\n");
+	if (r->interrupted)
+		kv_wrap(b->out, "", 0, "interrupted by signal %d: these are figures of what was done until then, and not of the whole run",
+			r->interrupted);
 	if (r->write.ran)
 		phase_table(b, b->opt->trace ? "put" : "write", &r->write);
-	phase_table(b, b->opt->trace ? "get" : "read", &r->read);
+	if (r->read.ran)
+		phase_table(b, b->opt->trace ? "get" : "read", &r->read);
+	cpu_table(b);
+	rate_line(b);
 	if (b->opt->verify)
-		fprintf(b->out, "verify    %s values compared byte by byte, %s wrong\n", COUNT(r->read.tally.checked),
+		fprintf(b->out, "verify  %s values compared byte by byte, %s wrong\n", COUNT(r->read.tally.checked),
 			COUNT(r->read.tally.wrong));
 	latency_table(b);
 	breakdown_table(b);

@@ -6,6 +6,7 @@
  * happens after that, the child is ended and reaped. */
 #include "kvbench/bench.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -13,6 +14,7 @@
 #include "kvbench/batch.h"
 #include "kvbench/json.h"
 #include "kvbench/phase.h"
+#include "kvbench/progress.h"
 #include "kvbench/replay.h"
 #include "kvbench/report.h"
 #include "kvbench/roofline.h"
@@ -22,6 +24,8 @@
 #define SHARDS_MAX 4u                      /* of a server that we start, unless --server-threads says otherwise */
 #define READY_TIMEOUT_NS   120000000000ull /* a server that maps and registers a lot of memory takes its time */
 #define CONNECT_TIMEOUT_NS 15000000000ull
+#define WARMUP_BYTES       (1ull << 30)    /* of GETs whatever --warmup says: more warms nothing up, and */
+#define WARMUP_NS          5000000000ull   /* ... this long at most */
 
 static void say(const struct kv_error *err)
 {
@@ -71,24 +75,44 @@ static int plan_memory(struct bench *b, struct kv_error *err)
 
 /* ---- server and pool ---- */
 
+/* The server maps and touches its memory before it is ready, which takes a second for some GiB: that is shown. */
+static uint64_t touched_mib(void *arg)
+{
+	return server_child_memory(atomic_load((atomic_int *)arg)) >> 20;
+}
+
 static int start_server(struct bench *b, struct kv_error *err)
 {
 	const struct bench_options *o = b->opt;
+	atomic_int pid = 0;
+	struct progress bar = {.out = b->out,
+			       .name = "memory",
+			       .total = b->results.memory_mb,
+			       .unit = "MiB",
+			       .done = touched_mib,
+			       .arg = &pid};
+	int rc;
 	struct server_child_options so = {.provider = strcmp(o->provider, "auto") ? o->provider : NULL,
 					  .nic = o->nic,
 					  .rails = o->rails,
 					  .numa_off = o->numa == KVC_NUMA_OFF,
 					  .door = o->door,
+					  .eviction = o->eviction,
 					  .allow_pull = o->mode == KVC_MODE_PULL && !o->roofline,
 					  .pull_where_safe = o->mode == KVC_MODE_AUTO && !o->roofline,
 					  .memory_mb = b->results.memory_mb,
 					  .threads = server_threads(o),
 					  .log_level = o->log_level,
-					  .ready_timeout_ns = READY_TIMEOUT_NS};
+					  .ready_timeout_ns = READY_TIMEOUT_NS,
+					  .out_pid = &pid};
 
 	if (o->servers.count > 0)
 		return 0;
-	return server_child_start(&so, &b->server, err);
+	b->results.server_threads = so.threads;
+	progress_start(&bar);
+	rc = server_child_start(&so, &b->server, err);
+	progress_stop(&bar);
+	return rc;
 }
 
 static bool puts_inline(struct kvc_pool *pool, unsigned servers)
@@ -167,12 +191,23 @@ static uint64_t read_ops(const struct bench_options *o, uint64_t keys)
 
 static int run_warmup(struct bench *b, struct kv_error *err)
 {
+	const struct bench_options *o = b->opt;
+	struct phase_result *w = &b->results.warmup;
+	uint64_t fits = KV_MAX(WARMUP_BYTES / o->value_size, (uint64_t)1), keys = KV_MIN(o->warmup, fits);
 	struct phase p = {.bench = b,
 			  .name = "warm-up",
-			  .run = b->opt->batch ? phase_op_batch : phase_op_read,
-			  .total = read_ops(b->opt, b->opt->warmup)};
-	int rc = phase_run(&p, &b->results.warmup, err);
+			  .run = o->batch ? phase_op_batch : phase_op_read,
+			  .total = read_ops(o, keys),
+			  .keys_per_op = o->batch,
+			  .duration_ns = WARMUP_NS};
+	char size[32];
+	int rc = phase_run(&p, w, err);
 
+	if (keys < o->warmup)
+		snprintf(w->cut, sizeof(w->cut), "of %llu: at most %s are read to warm up", (unsigned long long)o->warmup,
+			 kv_size_format(WARMUP_BYTES, size, sizeof(size)));
+	if (w->elapsed_ns >= WARMUP_NS)
+		snprintf(w->cut, sizeof(w->cut), "of %llu: a warm-up ends after %llu s", (unsigned long long)o->warmup, WARMUP_NS / 1000000000);
 	if (rc == 0)
 		report_phase(b, "2/4", "warm-up", &b->results.warmup);
 	return rc;
@@ -236,6 +271,7 @@ static int run_read(struct bench *b, struct kv_error *err)
 			  .run = o->batch ? phase_op_batch : phase_op_read,
 			  .total = o->duration_ns ? UINT64_MAX : read_ops(o, o->num_keys * o->repeat_reads),
 			  .duration_ns = o->duration_ns,
+			  .keys_per_op = o->batch,
 			  .rate = o->rate,
 			  .verify = o->verify};
 	int rc = o->keep_going ? outages_make(b, err) : 0;
@@ -288,7 +324,7 @@ static int run_phases(struct bench *b, struct kv_error *err)
 
 static int interrupted_status(void)
 {
-	fprintf(stderr, "kv-bench: interrupted by signal %d; no report was written\n", bench_interrupted());
+	fprintf(stderr, "kv-bench: interrupted by signal %d before the first operation; there is nothing to report\n", bench_interrupted());
 	return 128 + bench_interrupted();
 }
 
@@ -307,7 +343,6 @@ static void take_rail(struct bench_rail *to, const struct kvc_rail_info *r)
 	to->sends += r->sends;
 	to->receives += r->receives;
 	to->immediates += r->immediates;
-	to->bytes += r->bytes_written + r->bytes_read;
 	to->errors += r->failed + r->peer_failures;
 	to->failures += r->failures;
 	to->out += r->out;
@@ -328,6 +363,9 @@ static void take_counters(struct bench *b)
 		}
 	b->results.counters.size = sizeof(b->results.counters);
 	kvc_counters(b->pool, &b->results.counters);
+	/* With push the server moves the bytes: over our only NIC all of them, over one of several what it chose. */
+	for (unsigned k = 0; k < to->num_rails; k++)
+		to->rail[k].bytes = to->num_rails == 1 ? to->counters.bytes_in + to->counters.bytes_out : UINT64_MAX;
 }
 
 /* Phases, report, JSON. The exit status so far. */
@@ -343,7 +381,7 @@ static int measure(struct bench *b, struct json_file **json)
 		return BENCH_FAILED;
 	}
 	if (bench_interrupted() && !b->results.keep_going.ran)
-		return interrupted_status();
+		b->results.interrupted = bench_interrupted();
 	b->results.rss_peak = kv_memory_rss_peak();
 	take_counters(b);
 	if (b->out && !b->opt->trace)
@@ -357,7 +395,7 @@ static int measure(struct bench *b, struct json_file **json)
 		say(&err);
 		rc = BENCH_FAILED;
 	}
-	return rc;
+	return b->results.interrupted ? 128 + b->results.interrupted : rc;
 }
 
 static int run_with_server(struct bench *b, struct json_file **json)
@@ -395,7 +433,7 @@ static int finish(struct bench *b, int status)
 static int prepare(struct bench *b, struct json_file **json, struct kv_error *err)
 {
 	if (b->opt->json && json_open(b->opt->json, json, err) < 0)
-		return BENCH_FAILED;
+		return BENCH_NO_START;
 	if (scan_trace(b, err) < 0 || plan_memory(b, err) < 0 || start_server(b, err) < 0)
 		return BENCH_NO_START;
 	return BENCH_OK;
@@ -413,6 +451,7 @@ int bench_run(const struct bench_options *options)
 	b.last = options->json && strcmp(options->json, "-") == 0 ? stderr : stdout;
 	b.out = options->quiet ? NULL : b.last;
 	clear_results(&b);
+	b.results.started_s = (int64_t)time(NULL);
 	bench_signals_install();
 	status = prepare(&b, &json, &err);
 	if (status == BENCH_OK)

@@ -28,7 +28,7 @@
 
 enum {
 	LOG_KEEP = 32 << 10, /* bytes of log kept for a failure */
-	ARGS_MAX = 32,
+	ARGS_MAX = 40,
 	PSK_BYTES = 32,
 	STOP_WAIT_MS = 10000
 };
@@ -193,6 +193,7 @@ static void launch_args(struct launch *l, const struct server_child_options *o)
 	if (o->numa_off)
 		launch_arg(l, "--numa", "off");
 	launch_arg(l, "--door", kv_opt_door_names[o->door]);
+	launch_arg(l, "--eviction", kv_opt_eviction_names[o->eviction]);
 	if (o->rails > 0)
 		launch_number(l, "--num-domains", o->rails);
 	if (o->threads)
@@ -397,6 +398,8 @@ static int launch_run(struct launch *l, struct server_child *c, const struct ser
 	close_fd(&l->psk_pipe[1]);
 	close_fd(&l->ready_pipe[1]);
 	close_fd(&l->log_pipe[1]);
+	if (o->out_pid)
+		atomic_store(o->out_pid, c->pid);
 	c->log_fd = l->log_pipe[0];
 	l->log_pipe[0] = -1;
 	rc = pthread_create(&c->log_thread, NULL, log_main, c);
@@ -532,6 +535,22 @@ double server_child_cpu_seconds(const struct server_child *child)
 	if (!after || sscanf(after + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) != 2)
 		return 0;
 	return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+}
+
+uint64_t server_child_memory(int pid)
+{
+	unsigned long long kib, sum = 0;
+	char path[64], line[256];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	f = pid > 0 ? fopen(path, "re") : NULL;
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "VmRSS: %llu", &kib) == 1 || sscanf(line, "HugetlbPages: %llu", &kib) == 1)
+			sum += kib;
+	if (f)
+		fclose(f);
+	return sum << 10;
 }
 
 int server_child_stop(struct server_child **child, struct kv_error *err)

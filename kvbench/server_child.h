@@ -18,12 +18,14 @@ struct server_child_options {
 	uint32_t rails;       /* 0: its default */
 	bool numa_off;
 	int door; /* enum kvc_door */
+	int eviction; /* index into kv_opt_eviction_names */
 	bool allow_pull, pull_where_safe;
 	uint64_t memory_mb;
 	uint32_t threads; /* 0: its default */
 	uint32_t max_clients, max_sessions; /* 0: its default */
 	int log_level;    /* enum kv_log_level; from debug on its log goes to stderr as it comes */
 	uint64_t ready_timeout_ns;
+	_Atomic int *out_pid; /* or NULL: told as soon as it runs, for who watches it become ready */
 };
 
 /* server_child_start -- spawn it and wait until it listens. Before the first libfabric call of this process (no fork
@@ -41,6 +43,9 @@ bool server_child_dead(const struct server_child *child);
 
 /* server_child_cpu_seconds -- CPU time it has used so far; 0 when unknown. */
 double server_child_cpu_seconds(const struct server_child *child);
+
+/* server_child_memory -- bytes that this process has in memory, huge pages too; 0 when unknown. Any thread. */
+uint64_t server_child_memory(int pid);
 
 /* server_child_stop -- terminate (after 10 s: kill) and reap it. Returns 0 when it ended as told, else -KV_EPEERDOWN
  * with *err, and its log's last lines on stderr. *child becomes NULL; NULL is accepted. */

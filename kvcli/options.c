@@ -5,7 +5,7 @@
 #define AT(member) .offset = offsetof(struct cli_options, member)
 
 const struct kv_opt cli_options_table[] = {
-	KV_OPT_SERVER_ROW(.group = "Where to", .type = KV_OPT_STRINGS, AT(servers), .def = "127.0.0.1:50051",
+	KV_OPT_SERVER_ROW(.group = "Where to", .type = KV_OPT_STRINGS, AT(servers), .def = KV_SERVER_DEFAULT,
 			  .help = "The kv-server to talk to; repeatable, keys are spread over all by their names."),
 	KV_OPT_PROVIDER_ROW(AT(provider)),
 	KV_OPT_NIC_ROW(AT(nic)),
@@ -16,7 +16,7 @@ const struct kv_opt cli_options_table[] = {
 	{.name = "timeout",
 	 .type = KV_OPT_DURATION,
 	 AT(timeout_ns),
-	 .metavar = "SEC",
+	 .metavar = "TIME",
 	 .def = "0",
 	 .max = 3600000000000ull,
 	 .help = "Deadline of connecting, and of one command's operation. 0: 5 s, and for an operation 1 s more for "
@@ -27,7 +27,8 @@ const struct kv_opt cli_options_table[] = {
 	 .name = "ttl",
 	 .type = KV_OPT_U32,
 	 AT(ttl),
-	 .metavar = "SEC",
+	 .unit = KV_OPT_SECONDS,
+	 .metavar = "TIME",
 	 .def = "0",
 	 .help = "put: time to live; 0 means the server's default."},
 	{.name = "file",

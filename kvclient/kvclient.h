@@ -26,7 +26,18 @@
  * library never calls exit, abort or setenv and installs no signal handler (the shm provider of libfabric does:
  * docs/PROVIDERS.md).
  *
- * Structs with a `size` field: set it to sizeof, zero the rest; a zero field means its default. */
+ * fork(): a pool is of the process that opened it. In a child every call that returns a code ends at once with -KV_ECLOSED;
+ * kvc_pool_close sets *pool to NULL and kvc_view_release zeroes the view, and neither touches anything that the parent shares.
+ * The parent is not disturbed. A child may open a pool of its own, over tcp at any time; with NICs as far as libfabric's
+ * provider allows it (EFA: FI_EFA_FORK_SAFE=1 before the parent's first call), and never on shm. A worker that forks must
+ * leave its child by exec or _exit: it must not return there, or wait for anything of the library's. A child that goes on
+ * for long without exec keeps the parent's connections open when the parent closes them.
+ *
+ * Structs with a `size` field: set it to sizeof, zero the rest; a zero field means its default. A program may be older or
+ * newer than the library that it runs with. If it is newer, and sets something that the library does not know, that is
+ * -KV_EINVAL, with a sentence where the call takes a struct kv_error. Of a struct that the library fills, `size` says
+ * afterwards how much of it this library knows; the rest is zeroed. Fields called `reserved` are for later: yours to zero in
+ * what you fill (else -KV_EINVAL), zero in what the library fills. */
 #ifndef KVRAIL_KVCLIENT_KVCLIENT_H
 #define KVRAIL_KVCLIENT_KVCLIENT_H
 
@@ -34,7 +45,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/error.h"
+#include "base/codes.h" /* installed as <kvrail/codes.h>, beside this one */
 
 #ifdef __cplusplus
 extern "C" {
@@ -51,7 +62,8 @@ struct kvc_sub;
 
 enum kvc_flag {
 	KVC_NO_VERIFY = 1,   /* do not check checksums of GETs */
-	KVC_DOWN_IS_MISS = 2, /* keys of a server that is down are -KV_ENOTFOUND instead of -KV_EPEERDOWN */
+	KVC_DOWN_IS_MISS = 2, /* keys of a server that is down are -KV_ENOTFOUND instead of -KV_EPEERDOWN. (Those of a server that
+				 said goodbye before it ended always are, until it is back; a PUT there is -KV_ELEFT.) */
 	KVC_NO_PREFLIGHT = 4, /* do not add up beforehand what all clients need: to see how many there can be */
 	KVC_OPEN_WAIT = 8     /* kvc_pool_open waits until every client has a server, and fails if one has none */
 };
@@ -190,7 +202,7 @@ struct kvc_view {
 	void *data;
 	uint64_t len;       /* bytes of value in it */
 	uint64_t value_len; /* bytes of the whole value */
-	uint64_t priv[2];
+	uint64_t priv[5];   /* the library's */
 };
 
 /* kvc_view_acquire_await -- len_bytes of the client's buffer, to fill and PUT without a copy. Waits until the buffer
@@ -212,6 +224,7 @@ struct kvc_key {
  * up to total_ns (post_ns is a part of server_ns). A call that needed several requests tells about the one that took
  * longest. The clock is the client's; the server's parts are durations that came with its reply. */
 struct kvc_phases {
+	size_t size;        /* set it before the call */
 	uint64_t total_ns;  /* from the call to its return */
 	uint64_t room_ns;   /* until it had a connection and room for its request */
 	uint64_t queue_ns;  /* until its frame was handed to the engine */
@@ -259,7 +272,8 @@ KVC_API int64_t kvc_get_view_await(struct kvc_client *client, struct kvc_key key
 /* kvc_put_await -- store a value of 1 byte to 1 GiB; data in registered memory or in a view of this client is read by
  * the server directly, other memory is copied. The value becomes visible whole or not at all. Storing the same bytes
  * again succeeds; other bytes under a committed key: -KV_EEXIST, and the first ones stay. Where blocks are computed anew that is
- * routine, since their last bits differ: take it as stored (counter put_conflicts, not errors). -KV_ENOMEM: the server cannot make room. */
+ * routine, since their last bits differ: take it as stored (counter put_conflicts, not errors). -KV_ENOMEM: the server cannot make room.
+ * -KV_ELEFT: it ends, or has ended, and said so. */
 KVC_API int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *data, uint64_t len,
 			  const struct kvc_call *call);
 
@@ -288,6 +302,7 @@ struct kvc_item {
 	uint64_t slice, stride; /* GET into registered memory: the value as slices of `slice` bytes, `stride` apart,
 				   from data (one block into many layers); 0: contiguous */
 	int64_t result;         /* GET: value length or a code; PUT: 0 or a code */
+	uint64_t reserved;      /* 0 */
 };
 
 /* kvc_get_batch_await, kvc_put_batch_await -- n items at once, each with its own result. Returns 0 when every item
@@ -312,6 +327,8 @@ struct kvc_stat_item {
 	const char *group; /* "requests", "answers", "time", "memory", "peers", "fabric" */
 	const char *unit;  /* "", "bytes", "ns" */
 	enum kvc_stat_kind kind;
+	uint32_t reserved_32;
+	uint64_t reserved[2];
 };
 /* kvc_stat_await -- up to max items. Returns the count or a code. */
 KVC_API int kvc_stat_await(struct kvc_client *client, struct kvc_stat_item *out, unsigned max,
@@ -526,11 +543,12 @@ KVC_API const char *kvc_errname(int code);
 KVC_API const char *kvc_errkey(int code);
 
 /* kvc_program_setup -- for main() of programs only, before kvc_pool_open: sets libfabric's environment to KVRail's
- * documented defaults where the user has not. */
+ * documented defaults where the user has not. It saves memory and time (docs/PROVIDERS.md) and decides nothing: a process
+ * that does not call it, and whose environment says nothing, reaches a default server all the same. */
 KVC_API void kvc_program_setup(void);
 
 /* kvc_program_setup_many -- the same for programs that open hundreds of clients, a few operations each: the smallest
- * buffers and queues that this library works with. */
+ * queues that this library works with. */
 KVC_API void kvc_program_setup_many(void);
 
 #ifdef __cplusplus

@@ -389,11 +389,11 @@ int kvc_register(struct kvc_pool *pool, void *base, uint64_t len_bytes, struct k
 	int rc;
 	if (!pool || !base || len_bytes == 0 || !out || (uint64_t)(uintptr_t)base + len_bytes < len_bytes)
 		return kv_fail(err, -KV_EINVAL, "kvc_register needs a pool, memory and a place for the handle");
-	if (loop_current())
+	if (!kvc_pool_alien(pool) && loop_current())
 		return kv_fail(err, -KV_EINVAL,
 			       "kvc_register blocks: call it from a thread of your own, not from a worker");
 	if (kvc_pool_enter(pool) < 0)
-		return kv_fail(err, -KV_ECLOSED, "the pool is being closed");
+		return kv_fail(err, -KV_ECLOSED, "the pool is being closed, or it is the parent's, and this is a child of fork()");
 	rc = memory_prepare(pool, base, len_bytes, err);
 	if (rc == 0)
 		rc = register_all(pool, base, len_bytes, out, err);
@@ -434,7 +434,7 @@ static int unregister_all(struct kvc_pool *pool, struct kvc_mem **mem)
 int kvc_unregister(struct kvc_pool *pool, struct kvc_mem **mem)
 {
 	int rc;
-	if (!pool || !mem || loop_current())
+	if (!pool || !mem || (!kvc_pool_alien(pool) && loop_current()))
 		return -KV_EINVAL;
 	if (!*mem)
 		return 0;

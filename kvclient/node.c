@@ -5,7 +5,9 @@
  *   CONNECTING --hello, regions acknowledged, links answered a PING (health.c)--> UP --lost--> DOWN --back-off--> attempt ...
  * --> UP UP --redo--> CONNECTING (calls wait)
  *
- * DOWN means that the server is gone: calls fail at once while attempts go on in the background. A break that is ours
+ * DOWN means that the server is gone: calls fail at once while attempts go on in the background. If it said goodbye
+ * (`left`) its keys are misses instead, until it is back: what it held went with it. It is DOWN from its goodbye on, and the
+ * session lives until all that was under way has come to its end; then we say goodbye, too. A break that is ours
  * (the endpoints were rebuilt, a frame could not be sent, a link stays silent) is a redo: the first new attempt begins
  * at once and calls wait for its outcome.
  *
@@ -33,6 +35,7 @@ enum {
 #define SEND_TIMEOUT_NS 2000000000ull
 #define ADDRESS_POLL_NS 10000000ull
 #define LOOK_UP_MIN_NS  1000000ull /* between questions whether a name has been looked up, at first */
+#define PART_POLL_NS    5000000ull /* between two looks whether anything is under way at a server that ends */
 
 static const char *node_name(const struct kvc_node *n)
 {
@@ -76,8 +79,12 @@ int kvc_node_ready_await(struct kvc_node *n, uint64_t deadline_ns, struct kvc_se
 			*out = n->session;
 			return 0;
 		}
-		if (n->state != KVC_NODE_CONNECTING)
+		if (n->state != KVC_NODE_CONNECTING && !n->left)
 			return -KV_EPEERDOWN;
+		if (n->state != KVC_NODE_CONNECTING) {
+			co_yield_await(); /* misses cost nothing: one who makes many leaves the loop to others */
+			return -KV_ELEFT;
+		}
 		if (co_queue_wait_await(&n->changed, deadline_ns) < 0)
 			return -KV_ETIMEOUT;
 	}
@@ -397,6 +404,8 @@ static int region_announce_await(struct kvc_node *n, struct te_region *region, u
 			break;
 		if (rc == 0 && m.type == WIRE_CTRL_ADDRESS)
 			rc = -KV_ERESET; /* the session is void already */
+		if (rc == 0 && m.type == WIRE_CTRL_GOODBYE)
+			rc = -KV_ELEFT;
 	}
 	if (rc == 0)
 		rc = wire_status_error(m.region_ok.status);
@@ -537,7 +546,36 @@ static void region_answer_take(struct kvc_node *n, uint32_t id, int32_t status)
 	co_queue_wake_all(&n->changed);
 }
 
-/* 1: the server has said goodbye. */
+/* The server ends. No new call goes there; what is under way comes to its end (part_await). */
+static void leave(struct kvc_node *n)
+{
+	if (n->left || n->client->closing)
+		return;
+	n->left = true;
+	snprintf(n->why, sizeof(n->why), "it said goodbye");
+	kv_info(node_log(n), "client %u: server %s ends: its keys are misses until it is back", n->client->index, node_name(n));
+	node_set(n, KVC_NODE_DOWN);
+}
+
+static bool anything_out(const struct kvc_session *s)
+{
+	for (uint32_t i = 0; i < s->num_links; i++)
+		if (!kv_list_empty(&s->link[i].sent) || !kv_list_empty(&s->link[i].queue))
+			return true;
+	return false;
+}
+
+/* Say goodbye to a server that did, once nothing of ours is under way there. */
+static int part_await(struct kvc_node *n)
+{
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_GOODBYE};
+	if (!n->left || n->parting || anything_out(n->session))
+		return 0;
+	n->parting = true;
+	return kvc_node_send_await(n, &m, loop_now(n->client->loop) + SEND_TIMEOUT_NS);
+}
+
+/* 1: we have parted. */
 static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 {
 	struct wire_ctrl_msg done = {.type = WIRE_CTRL_GOODBYE_DONE};
@@ -567,9 +605,10 @@ static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 			return 0;
 		return kv_fail(&n->error, -KV_EPROTO, "it answered a question about a session that was not asked");
 	case WIRE_CTRL_GOODBYE:
+		leave(n);
+		return 0;
 	case WIRE_CTRL_REFUSE:
-		return kv_fail(&n->error, -KV_EPEERDOWN, "it closes the session: %s",
-			       m->type == WIRE_CTRL_REFUSE ? m->refuse.text : "shutting down");
+		return kv_fail(&n->error, -KV_EPEERDOWN, "it closes the session: %s", m->refuse.text);
 	default:
 		return kv_fail(&n->error, -KV_EPROTO, "it sent control message %d, which makes no sense here",
 			       (int)m->type);
@@ -612,6 +651,13 @@ static int beat_await(struct kvc_node *n)
 	return rc;
 }
 
+/* To wait for a message until then. That the last call for a server that ends is over, nobody says. */
+static uint64_t serve_until(const struct kvc_node *n, uint64_t beat)
+{
+	uint64_t until = KV_MIN(beat, silence_end(n));
+	return n->left && !n->parting ? KV_MIN(until, loop_now(n->client->loop) + PART_POLL_NS) : until;
+}
+
 /* Serve the control connection. Returns why it ended: 1 after a goodbye, or a code. */
 static int serve_await(struct kvc_node *n)
 {
@@ -624,7 +670,7 @@ static int serve_await(struct kvc_node *n)
 	for (unsigned i = 0; i < n->session->shards; i++)
 		n->session->turns_ns[i] = n->heard_ns;
 	while (rc == 0 && !n->redo) {
-		rc = boot_recv_await(n->conn, &m, KV_MIN(beat, silence_end(n)));
+		rc = boot_recv_await(n->conn, &m, serve_until(n, beat));
 		if (rc == 0) {
 			n->heard_ns = loop_turn_now(loop);
 			n->silent_beats = 0;
@@ -634,6 +680,8 @@ static int serve_await(struct kvc_node *n)
 		} else if (!n->redo) {
 			kv_fail(&n->error, rc, "the control connection is lost: %s", kv_strerror(rc));
 		}
+		if (rc == 0 && !n->redo)
+			rc = part_await(n);
 		if (rc == 0 && !n->redo && loop_now(loop) >= beat) {
 			beat = loop_now(loop) + n->heartbeat_ns;
 			rc = beat_await(n);
@@ -753,6 +801,7 @@ static void connection_await(struct kvc_node *n)
 	struct kvc_client *c = n->client;
 	int rc = connect_await(n);
 	bool ours, served = rc == 0;
+	n->left |= rc == -KV_ELEFT;
 	if (rc < 0 && rc != -KV_ERESET) {
 		kv_fail_more(&n->error, "server %s", node_name(n));
 		memcpy(n->why, n->error.text, sizeof(n->why));
@@ -763,6 +812,7 @@ static void connection_await(struct kvc_node *n)
 		if (n->attempted)
 			kvc_add(&c->count.reconnects, 1);
 		n->session->served = true;
+		n->left = n->parting = false;
 		node_set(n, KVC_NODE_UP);
 		kvc_subs_start(n);
 		kvc_pins_start(n);
@@ -775,24 +825,24 @@ static void connection_await(struct kvc_node *n)
 	}
 	if (rc == 0) {
 		rc = serve_await(n);
-		if (!c->closing && rc == -KV_EPEERDOWN && c->info.death_fatal)
+		if (!c->closing && !n->left && rc == -KV_EPEERDOWN && c->info.death_fatal)
 			kv_error_log(node_log(n),
 				     "client %u: server %s is lost; if its process died, provider %s cannot promise to "
 				     "go on, because locks are shared with it: should calls stand still now, start this "
 				     "process again, and use provider tcp where servers may die",
 				     c->index, node_name(n), c->info.provider);
-		if (!c->closing && (n->redo || rc < 0)) {
+		if (!c->closing && !n->left && (n->redo || rc < 0)) {
 			kvc_add(&c->count.lost_connections, 1);
 			snprintf(n->why, sizeof(n->why), "%s", n->redo ? n->redo_why : n->error.text);
 			kv_warn(node_log(n), "client %u, server %s: %s: connecting again", c->index, node_name(n),
 				n->why);
 		}
-	} else if (rc != -KV_ERESET && n->failures == 0) {
+	} else if (rc != -KV_ERESET && n->failures == 0 && !n->left) {
 		kv_warn(node_log(n), "client %u: %s", c->index, n->error.text);
 	}
-	ours = n->redo || rc == -KV_ERESET;
+	ours = !n->left && (n->redo || rc == -KV_ERESET);
 	node_set(n, ours && !c->closing ? KVC_NODE_CONNECTING : KVC_NODE_DOWN);
-	drop_await(n, c->closing ? -KV_ECLOSED : ours ? -KV_ERESET : -KV_EPEERDOWN);
+	drop_await(n, c->closing ? -KV_ECLOSED : ours ? -KV_ERESET : n->left ? -KV_ELEFT : -KV_EPEERDOWN);
 	links_count(c);
 	if (!served || !ours)
 		backoff_await(n);

@@ -264,8 +264,11 @@ int kvc_stat_await(struct kvc_client *client, struct kvc_stat_item *out, unsigne
 		if (id >= WIRE_STAT_RAIL_BYTES && id <= WIRE_STAT_RAIL_ERRORS_LAST && stats.value[id] == 0)
 			continue;
 		if (info.name)
-			out[n++] = (struct kvc_stat_item){info.name, stats.value[id], info.group, info.unit,
-							  (enum kvc_stat_kind)info.kind};
+			out[n++] = (struct kvc_stat_item){.name = info.name,
+							  .value = stats.value[id],
+							  .group = info.group,
+							  .unit = info.unit,
+							  .kind = (enum kvc_stat_kind)info.kind};
 	}
 	return (int)kvc_call_end(client, &t, rc < 0 ? rc : (int64_t)n);
 }

@@ -2,6 +2,7 @@
 /* options.c -- check a pool's options and complete them with defaults. Every refusal is one sentence with the way out.
  */
 #include "kvclient/pool.h"
+#include "kvclient/sized.h"
 
 #include <stdlib.h>
 #include <strings.h>
@@ -127,12 +128,11 @@ int kvc_options_fill(const struct kvc_options *given, struct kvc_options *out, s
 {
 	int rc;
 	memset(out, 0, sizeof(*out));
-	if (!given || given->size < offsetof(struct kvc_options, flags) || given->size > 65536)
-		return kv_fail(
-			err, -KV_EINVAL,
-			"the options' size field is not set; set it to sizeof(struct kvc_options) and zero the rest");
-	memcpy(out, given, KV_MIN(given->size, sizeof(*out)));
-	out->size = sizeof(*out);
+	if (!given)
+		return kv_fail(err, -KV_EINVAL, "no options are given; kvc_pool_open needs a server at least");
+	rc = kvc_sized_take(out, sizeof(*out), given, offsetof(struct kvc_options, flags), "struct kvc_options", err);
+	if (rc < 0)
+		return rc;
 	fill_zero_u(&out->num_clients, 4);
 	fill_zero_u(&out->num_threads, threads_default(out->provider));
 	fill_zero_64(&out->buffer_bytes, (uint64_t)64 << 20);

@@ -38,6 +38,8 @@ enum { CLIENTS_WARN = 8, OPENING_LOOK_NS = 100000000 };
 
 int kvc_pool_enter(struct kvc_pool *p)
 {
+	if (KV_UNLIKELY(kvc_pool_alien(p)))
+		return -KV_ECLOSED;
 	atomic_fetch_add(&p->callers, 1);
 	if (!atomic_load(&p->closing))
 		return 0;
@@ -151,11 +153,14 @@ static int servers_keep(struct kvc_pool *p, struct kv_error *err)
 	if (!p->server)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the list of servers");
 	p->num_servers = p->options.num_servers;
+	if (kvc_place_init(&p->place, p->num_servers) < 0)
+		return kv_fail(err, -KV_ENOMEM, "no memory for the placement of keys on %u servers", p->num_servers);
 	for (unsigned i = 0; i < p->num_servers; i++) {
 		struct kvc_server *s = &p->server[i];
 		int rc = kv_server_entry_parse(p->options.servers[i], &s->entry, err);
 		if (rc < 0)
 			return rc;
+		p->place.seed[i] = kvc_place_seed(s->entry.id);
 	}
 	p->options.servers = NULL;
 	if (boot_resolver_create(p->num_servers, &p->resolver) < 0)
@@ -251,6 +256,7 @@ static void pool_destroy(struct kvc_pool **pool)
 	free(p->bound);
 	boot_resolver_destroy(&p->resolver);
 	free(p->server);
+	kvc_place_fini(&p->place);
 	strings_free(p);
 	pthread_cond_destroy(&p->changed);
 	pthread_mutex_destroy(&p->lock);
@@ -273,8 +279,11 @@ static int pool_create(const struct kvc_options *given, uint64_t look_up_ns, str
 {
 	struct kvc_pool *p = calloc(1, sizeof(*p));
 	int rc;
-	if (!p)
+	if (!p || kvc_fork_watch() < 0) {
+		free(p);
 		return kv_fail(err, -KV_ENOMEM, "no memory for a pool");
+	}
+	p->born = atomic_load_explicit(&kvc_forks, memory_order_relaxed);
 	pthread_mutex_init(&p->lock, NULL);
 	changed_init(&p->changed);
 	p->next_region = KVC_REGION_BUFFER;
@@ -645,6 +654,8 @@ void kvc_pool_free(struct kvc_pool **pool)
 
 void kvc_pool_close(struct kvc_pool **pool)
 {
+	if (pool && *pool && kvc_pool_alien(*pool))
+		*pool = NULL; /* the parent's: see fork.c */
 	if (!pool || !*pool || loop_current())
 		return;
 	pool_shut(*pool);

@@ -9,12 +9,14 @@
 #include <sys/socket.h>
 
 #include "base/base.h"
+#include "kvclient/fork.h"
 #include "kvclient/kvclient.h"
+#include "kvclient/place.h"
 
 struct boot_resolver;
 struct loop;
 
-enum { KVC_CLIENTS_MAX = 4096, KVC_SERVERS_MAX = 256, KVC_THREADS_MAX = 256 };
+enum { KVC_CLIENTS_MAX = 4096, KVC_SERVERS_MAX = 1024, KVC_THREADS_MAX = 256 };
 
 struct kvc_server {
 	struct kv_server_entry entry; /* of the user's list: what keys are placed by, and the host, which the server's certificate must name */
@@ -45,11 +47,13 @@ struct kvc_bound {
 };
 
 struct kvc_pool {
+	unsigned born; /* kvc_forks when it was opened */
 	struct kvc_options options; /* with defaults filled in; strings point to copies */
 	struct kv_log log;
 	const struct kv_clock *clock; /* NULL: monotonic */
 	struct kvc_server *server;
 	unsigned num_servers;
+	struct kvc_place place; /* of keys on them */
 	struct boot_resolver *resolver;
 	struct sockaddr_storage local; /* our address towards the first server that could be looked up */
 	struct loop **loop;
@@ -75,6 +79,12 @@ struct kvc_pool {
 static inline const struct kv_log *kvc_pool_log(const struct kvc_pool *p)
 {
 	return &p->log;
+}
+
+/* kvc_pool_alien -- it is a pool of the process that this one was forked from: nothing of it may be touched. Any thread. */
+static inline bool kvc_pool_alien(const struct kvc_pool *p)
+{
+	return kvc_fork_alien(p->born);
 }
 
 /* kvc_pool_enter -- a thread begins a blocking call: 0, or -KV_ECLOSED. kvc_pool_leave -- its last touch of the pool.

@@ -10,7 +10,7 @@
 #include "kvdoctor/doctor.h"
 #include "kvdoctor/try.h"
 
-enum { EXIT_WORKS = 0, EXIT_FAILS = 1, EXIT_USAGE = 2 };
+enum { EXIT_WORKS = 0, EXIT_FAILS = 1, EXIT_USAGE = 2, EXIT_BROKEN = 3 };
 
 /* Whether a process may read another's memory, which is how shm moves bytes: a child reads ours, and not the other way
  * round, because who traces a child of his own is allowed more. Before any library of a provider's was used: a fork is
@@ -57,11 +57,11 @@ static int report(const struct doctor *d, int status)
 	text_print(d, mixed ? stderr : stdout);
 	if (!mixed && (fflush(stdout) || ferror(stdout))) {
 		fprintf(stderr, "kv-doctor: the report could not be written to standard output\n");
-		status = EXIT_USAGE;
+		status = EXIT_BROKEN;
 	}
 	if (d->opt->json && json_print(d, d->opt->json, &err)) {
 		fprintf(stderr, "kv-doctor: %s\n", err.text);
-		return EXIT_USAGE;
+		return EXIT_BROKEN;
 	}
 	return status;
 }
@@ -81,7 +81,7 @@ int main(int argc, char **argv)
 		return EXIT_WORKS;
 	struct doctor *d = calloc(1, sizeof(*d));
 	struct te_rdma *rdma = calloc(TE_RDMA_MAX, sizeof(*rdma));
-	int status = EXIT_USAGE;
+	int status = EXIT_BROKEN;
 	if (d && rdma) {
 		d->opt = &options;
 		d->rdma = rdma;

@@ -4,6 +4,7 @@
 #include "kvdoctor/options.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 #define AT(member) .offset = offsetof(struct doctor_options, member)
 
@@ -21,7 +22,8 @@ const struct kv_opt doctor_options_table[] = {
 	{.name = "memory-mb",
 	 .type = KV_OPT_U64,
 	 AT(memory_mb),
-	 .metavar = "MB",
+	 .unit = KV_OPT_MIB,
+	 .metavar = "SIZE",
 	 .def = "72",
 	 .min = 1,
 	 .max = (uint64_t)1 << 30,
@@ -54,16 +56,19 @@ static const struct kv_opt_program program = {
 	.name = "kv-doctor",
 	.about = "Tells what this machine has for KVRail, what a run would take of it, and what stands in the way, with the "
 		 "command that removes it. It opens endpoints and moves bytes between two of its own to see whether that works.",
-	.epilogue = "Exit status: 0 a run would work, 1 it would not, 2 usage. See docs/DOCTOR.md.",
+	.epilogue = "Exit status: 0 a run would work, 1 it would not, 2 usage, 3 it could not look or report. See docs/DOCTOR.md.",
 };
 
 int doctor_options_parse(int argc, char **argv, struct doctor_options *out, struct kv_error *err)
 {
+	struct stat st;
 	memset(out, 0, sizeof(*out));
 	int rc = kv_opt_parse(&program, doctor_options_table, argc, argv, out, NULL, err);
 	if (rc == 0)
 		rc = kv_opt_servers_check(out->servers.item, out->servers.count, err);
-	if (rc == 0 && out->sysroot && out->sysroot[0] == '\0')
-		rc = kv_fail(err, -KV_EINVAL, "--sysroot needs a directory");
+	if (rc == 0)
+		rc = kv_opt_json_check(out->json, err);
+	if (rc == 0 && out->sysroot && (stat(out->sysroot, &st) != 0 || !S_ISDIR(st.st_mode)))
+		rc = kv_fail(err, -KV_EINVAL, "--sysroot needs a directory, and '%.200s' is none", out->sysroot);
 	return rc;
 }

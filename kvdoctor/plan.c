@@ -21,7 +21,8 @@ enum {
 	CLIENT_MESSAGES = 256, /* as kvclient has them; the server, below */
 	SERVER_MESSAGES = 512,
 	LOOP_FILES = 2,        /* a ring and its bell */
-	OWN_FILES = 8,
+	BENCH_FILES = 3,       /* of kv-bench with a server of its own: pipes to it */
+	SERVER_FILES = 6,
 	RINGS_MAX = 64,
 	STACK_MAPPINGS = 2,    /* of a coroutine: its stack and the guard below */
 	OTHER_MAPPINGS = 1000
@@ -126,14 +127,15 @@ static void roles_make(struct doctor *d)
 	c->threads = threads_of_clients(d);
 	c->peers = s->present ? shards : o->servers.count * SHARDS_OF_OTHERS;
 	c->region_bytes = o->buffer_mb << 20;
-	c->files = (uint64_t)c->engines * KV_MAX(o->servers.count, 1u) + (uint64_t)c->threads * LOOP_FILES + OWN_FILES;
+	c->files = (uint64_t)c->engines * KV_MAX(o->servers.count, 1u) + (uint64_t)c->threads * LOOP_FILES +
+		   (s->present ? BENCH_FILES : 0);
 	c->options = (struct te_options){
 		.provider = o->provider, .nic = o->nic, .rails = o->rails, .messages = CLIENT_MESSAGES};
 	source_find(d, &c->options.local);
 	s->engines = s->threads = shards;
 	s->peers = c->engines;
 	s->region_bytes = KV_MAX(shard_bytes, (uint64_t)1 << 20);
-	s->files = c->engines + (uint64_t)(shards + 1) * LOOP_FILES + OWN_FILES;
+	s->files = c->engines + (uint64_t)(shards + 1) * LOOP_FILES + SERVER_FILES;
 	s->options = c->options;
 	s->options.messages = s->options.receives = SERVER_MESSAGES;
 	role_budget(c);
@@ -202,12 +204,24 @@ static void check_devices(struct doctor *d)
 	}
 }
 
+/* What kv-server leaves free for itself and for connections that are not let in yet; the rest is what its clients may take
+ * (kvserver/files.c). It lets one client in whatever there is. */
+static uint64_t server_files_free(const struct role *r, uint64_t limit)
+{
+	uint64_t quarter = KV_MAX(limit / KV_HANDSHAKES_SHARE, (uint64_t)KV_HANDSHAKES_MIN);
+	if (r->peers < 2 || limit == KV_UNKNOWN)
+		return 0;
+	return KV_FILES_LATER + KV_MIN(quarter, (uint64_t)KV_HANDSHAKES_MAX) + KV_FILES_RESERVE - TE_FILES_MARGIN;
+}
+
 static void check_role(struct doctor *d, const struct role *r)
 {
 	struct kv_host host = d->host;
 	struct te_checkup c = {.host = &host, .need = &r->budget.process, .pins_memory = r->budget.pins_memory, .cma_error = -1};
 	struct te_need need = r->budget.process;
 	host.files_soft = doctor_files_soft(d, r);
+	if (r == &d->server)
+		need.files += server_files_free(r, host.files_soft);
 	need.threads = 0; /* all processes share that limit: check_tasks */
 	/* What comes before the start looks at it: the libraries of providers, and what malloc and coroutines reserve for each thread. */
 	need.address_bytes += ADDRESS_LIBRARIES + (r->budget.process.threads + (r == &d->server)) * ADDRESS_THREAD;

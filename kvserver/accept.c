@@ -28,8 +28,6 @@
 
 #include "kvserver/server.h"
 
-enum { FILES_SHARE = 4 };
-
 #define PLACE_WAIT_NS 10000000ull   /* between two looks for a place to take away, or two attempts to accept */
 #define SAID_NS       60000000000ull /* between two sentences that it fails */
 
@@ -37,9 +35,9 @@ unsigned handshakes_allowed(void)
 {
 	struct rlimit files;
 
-	if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur / FILES_SHARE >= HANDSHAKES_MAX)
+	if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur / KV_HANDSHAKES_SHARE >= HANDSHAKES_MAX)
 		return HANDSHAKES_MAX;
-	return KV_MAX((unsigned)files.rlim_cur / FILES_SHARE, (unsigned)HANDSHAKES_MIN);
+	return KV_MAX((unsigned)files.rlim_cur / KV_HANDSHAKES_SHARE, (unsigned)KV_HANDSHAKES_MIN);
 }
 
 int handshake_rate_await(struct kvs_server *server, int fd)

@@ -17,8 +17,6 @@
 
 #include "kvserver/server.h"
 
-enum { FILES_LATER = 8 /* that a server opens itself once it runs: its listening socket, spares */ };
-
 /* Descriptors that all engines of this server have for one more client. */
 static int client_files(const struct te_options *engine, unsigned shards, uint64_t *out, struct kv_error *err)
 {
@@ -38,7 +36,7 @@ static int client_files(const struct te_options *engine, unsigned shards, uint64
 
 void files_divide(struct files *f, unsigned clients_wanted)
 {
-	uint64_t others = f->open + FILES_LATER + f->handshakes + KV_FILES_RESERVE, each = 1 + f->client;
+	uint64_t others = f->open + KV_FILES_LATER + f->handshakes + KV_FILES_RESERVE, each = 1 + f->client;
 	uint64_t room = f->limit > others ? (f->limit - others) / each : 0;
 
 	f->wanted = others - f->handshakes + HANDSHAKES_MAX + clients_wanted * each;

@@ -3,6 +3,7 @@
 #include "kvserver/flags.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #define AT(field) offsetof(struct flags, field)
@@ -10,11 +11,11 @@
 /* clang-format off */
 static const struct kv_opt table[] = {
 	{.name = "listen-addr", .letter = 'l', .type = KV_OPT_STRING, .offset = AT(listen_addr),
-	 .metavar = "HOST:PORT", .def = "127.0.0.1:50051",
+	 .metavar = "HOST:PORT", .def = KV_SERVER_DEFAULT,
 	 .help = "Address for control connections, and the fabric's source address; port 0 picks a free one.",
 	 .group = "Server:"},
 	{.name = "memory-mb", .letter = 'm', .type = KV_OPT_U64, .offset = AT(memory_mb),
-	 .metavar = "N", .def = "1024", .min = 1, .max = 1 << 24,
+	 .unit = KV_OPT_MIB, .metavar = "SIZE", .def = "1024", .min = 1, .max = 1 << 24,
 	 .help = "Memory for values in MiB, of all worker threads together; the index comes on top."},
 	{.name = "prefault", .type = KV_OPT_FLAG, .offset = AT(prefault),
 	 .help = "Touch all memory before listening: starts slower, and the first PUTs are as fast as the later ones."},
@@ -32,12 +33,15 @@ static const struct kv_opt table[] = {
 	 .help = "Further sessions (logical clients) that one connection may open; 0: half of --max-clients."},
 	{.name = "ttl", .type = KV_OPT_DURATION, .offset = AT(ttl_ns), .metavar = "TIME", .def = "0",
 	 .help = "Values that name no time to live expire after this; 0: never."},
-	{.name = "eviction", .type = KV_OPT_CHOICE, .offset = AT(eviction),
-	 .metavar = "POLICY", .def = "sieve", .choices = kvs_eviction_names,
-	 .help = "Which values go first when memory is short"},
+	KV_OPT_EVICTION_ROW(.offset = AT(eviction),
+	 .help = "Which values go first when memory is short (docs/ARCHITECTURE.md says how they differ)"),
 	{.name = "value-max", .type = KV_OPT_SIZE, .offset = AT(value_max),
 	 .metavar = "SIZE", .def = "1G", .min = 1, .max = KV_VALUE_MAX,
 	 .help = "Largest value accepted."},
+	{.name = "max-values", .type = KV_OPT_U64, .offset = AT(values_max),
+	 .metavar = "N", .def = "0", .max = (uint64_t)1 << 36,
+	 .help = "Values held at a time, of all worker threads together, each with about 0.5 KiB for its key and index entry beside "
+	         "--memory-mb; more are evicted. 0: one per KiB of --memory-mb."},
 	KV_OPT_PROVIDER_ROW(.offset = AT(provider), .group = "Fabric:"),
 	KV_OPT_NIC_ROW(.offset = AT(nic)),
 	KV_OPT_DOOR_ROW(.offset = AT(door)),
@@ -50,13 +54,13 @@ static const struct kv_opt table[] = {
 	{.name = "credits", .type = KV_OPT_U32, .offset = AT(credits),
 	 .metavar = "N", .def = "128", .min = 1, .max = 4096,
 	 .help = "Requests that a client may have outstanding per link."},
-	{.name = "spin-us", .type = KV_OPT_U32, .offset = AT(spin_us), .metavar = "N", .def = "50", .max = 1000000,
+	{.name = "spin-us", .type = KV_OPT_U32, .offset = AT(spin_us), .unit = KV_OPT_US, .metavar = "TIME", .def = "50", .max = 1000000,
 	 .help = "Microseconds that a busy worker thread polls before it sleeps, while that pays; 0: it sleeps at once."},
 	{.name = "heartbeat-ms", .type = KV_OPT_U32, .offset = AT(heartbeat_ms),
-	 .metavar = "N", .def = "500", .min = 10, .max = 60000,
+	 .unit = KV_OPT_MS, .metavar = "TIME", .def = "500", .min = 10, .max = 60000,
 	 .help = "Time between heartbeats to a client."},
 	{.name = "psk-file", .type = KV_OPT_STRING, .offset = AT(psk_file), .metavar = "FILE",
-	 .help = "Pre-shared key: one line IDENTITY:HEX, readable by its owner only.", .group = "Security:"},
+	 .help = "Pre-shared key: one line IDENTITY:HEX, readable by its owner only; read again at SIGHUP.", .group = "Security:"},
 	{.name = "psk-fd", .type = KV_OPT_U32, .offset = AT(psk_fd), .metavar = "FD", .max = INT32_MAX,
 	 .help = "The same line, read from an inherited descriptor."},
 	{.name = "session-keys", .type = KV_OPT_STRING, .offset = AT(session_keys), .metavar = "FILE",
@@ -81,12 +85,14 @@ static const struct kv_opt table[] = {
 	{.name = "pull-where-safe", .type = KV_OPT_FLAG, .offset = AT(pull_where_safe),
 	 .help = "Like --allow-pull, which is refused where reading could crash a client (tcp of libfabric before 1.22); there "
 	         "this says nothing and the server writes."},
-	{.name = "lease-ms", .type = KV_OPT_U64, .offset = AT(lease_ms), .metavar = "N", .def = "1000", .min = 10, .max = 60000,
+	{.name = "lease-ms", .type = KV_OPT_U64, .offset = AT(lease_ms), .unit = KV_OPT_MS, .metavar = "TIME", .def = "1000", .min = 10, .max = 60000,
 	 .help = "With --allow-pull: how long a value is kept for a client that reads it."},
 	KV_OPT_SLOW_ROW(.offset = AT(slow_ms),
 	 .help = "Log requests that take this many milliseconds or more in this server, at most 10 a second per thread; 0: none."),
 	{.name = "log-level", .type = KV_OPT_STRING, .offset = AT(log_level), .metavar = "LEVEL", .def = "info",
 	 .help = "off, error, warn, info, debug or trace."},
+	{.name = "drain-sec", .type = KV_OPT_U32, .offset = AT(drain_sec), .metavar = "N", .def = "10", .max = 86400,
+	 .help = "Seconds at most from SIGTERM to the end: clients are told goodbye, and what they asked before is finished."},
 	{.name = "ready-fd", .type = KV_OPT_U32, .offset = AT(ready_fd), .metavar = "FD", .max = INT32_MAX,
 	 .help = "Write \"READY HOST:PORT\" to this descriptor once clients can connect."},
 	{.name = "die-with-parent", .type = KV_OPT_FLAG, .offset = AT(die_with_parent),
@@ -95,25 +101,59 @@ static const struct kv_opt table[] = {
 };
 /* clang-format on */
 
+/* Options that do not go together, or that no server could be made of: found before anything is opened. */
+static int security_check(const struct flags *f, struct kv_error *err)
+{
+	const struct kv_opt_security files = {.psk_file = f->psk_file ? f->psk_file : f->psk_fd != FLAGS_FD_NONE ? "--psk-fd" : NULL,
+					      .cert = f->cert, .key = f->key, .ca = f->ca, .crl = f->crl};
+
+	if (f->psk_file && f->psk_fd != FLAGS_FD_NONE)
+		return kv_fail(err, -KV_EINVAL, "--psk-file and --psk-fd both give a key: use one of them");
+	return kv_opt_security_check(&files, err);
+}
+
+static int descriptor_check(const char *option, uint32_t fd, struct kv_error *err)
+{
+	if (fd == FLAGS_FD_NONE || fcntl((int)fd, F_GETFD) >= 0)
+		return 0;
+	return kv_fail(err, -KV_EINVAL, "%s %u: this process has inherited no such descriptor", option, fd);
+}
+
+static int flags_check(const struct flags *f, struct kv_error *err)
+{
+	enum kv_log_level level;
+	struct kv_hostport hp;
+	int rc = kv_hostport_parse(f->listen_addr, &hp, err);
+
+	if (rc == 0 && f->node_id && !f->node_id[0])
+		rc = kv_fail(err, -KV_EINVAL, "--node-id needs a name");
+	if (rc == 0 && f->memory_mb < f->shards)
+		rc = kv_fail(err, -KV_EINVAL, "--memory-mb %llu for --worker-threads %u: each thread needs 1 MiB at least",
+			     (unsigned long long)f->memory_mb, f->shards);
+	if (rc == 0)
+		rc = security_check(f, err);
+	if (rc == 0)
+		rc = descriptor_check("--ready-fd", f->ready_fd, err);
+	if (rc == 0)
+		rc = descriptor_check("--psk-fd", f->psk_fd, err);
+	if (rc == 0 && kv_log_level_parse(f->log_level, &level))
+		rc = kv_fail(err, -KV_EINVAL, "--log-level %s: give off, error, warn, info, debug or trace", f->log_level);
+	return rc;
+}
+
 int flags_parse(int argc, char **argv, struct flags *out, struct kv_error *err)
 {
 	static const struct kv_opt_program program = {
 		.name = "kv-server",
 		.about = "kv-server -- holds KV-cache blocks in memory and moves them over libfabric.",
-		.epilogue = "SIGTERM and SIGINT finish what is in flight (at most 5 s) and exit with status 0; a "
-			    "second one exits at once.",
+		.epilogue = "SIGTERM and SIGINT drain the server: clients are told, what is in flight is finished (--drain-sec), exit status 0; a "
+			    "second one exits at once. SIGHUP reads the files of --psk-file, --session-keys, --cert, --key, --ca and --crl again, for "
+			    "connections from then on (what cannot be used leaves all as it was), and sets the log's level to --log-level; SIGUSR1 and "
+			    "SIGUSR2 raise and lower that level by a step. Exit status: 0 stopped, 2 usage, 3 it could not start.",
 	};
-	enum kv_log_level level;
 	int rc = kv_opt_parse(&program, table, argc, argv, out, NULL, err);
 
-	if (rc)
-		return rc;
-	if (kv_log_level_parse(out->log_level, &level))
-		return kv_fail(err, -KV_EINVAL, "--log-level %s: give off, error, warn, info, debug or trace",
-			       out->log_level);
-	if (out->psk_file && out->psk_fd != FLAGS_FD_NONE)
-		return kv_fail(err, -KV_EINVAL, "--psk-file and --psk-fd both give a key: use one of them");
-	return 0;
+	return rc ? rc : flags_check(out, err);
 }
 
 void flags_options(const struct flags *f, const char *psk, const struct kv_log *log, struct kvs_options *out)
@@ -132,6 +172,7 @@ void flags_options(const struct flags *f, const char *psk, const struct kv_log *
 		.credits = f->credits,
 		.heartbeat_ms = f->heartbeat_ms,
 		.value_max = f->value_max,
+		.values_max = f->values_max,
 		.ttl_ns = f->ttl_ns,
 		.slow_ns = f->slow_ms * 1000000ull,
 		.spin_ns = f->spin_us * 1000ull,

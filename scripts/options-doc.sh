@@ -3,7 +3,7 @@
 # options-doc.sh [BUILD] -- docs/OPTIONS.md, made of what the programs in BUILD (build/release) say themselves:
 #   scripts/options-doc.sh >docs/OPTIONS.md
 # tests/integration/options.sh compares the two.
-set -eu
+set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build/release}
 unset ARGP_HELP_FMT

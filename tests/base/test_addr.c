@@ -18,15 +18,15 @@ static void check_parse(const char *text, const char *host, unsigned port)
 static void hosts_and_ports_parse(void **state)
 {
 	(void)state;
-	check_parse("node7", "node7", 50051);
+	check_parse("node7", "node7", 7411);
 	check_parse("node-7.rack_1.example.org:8080", "node-7.rack_1.example.org", 8080);
 	check_parse("127.0.0.1:0", "127.0.0.1", 0);
 	check_parse("10.0.0.1:65535", "10.0.0.1", 65535);
 	check_parse("[::1]:50052", "::1", 50052);
-	check_parse("[::1]", "::1", 50051);
+	check_parse("[::1]", "::1", 7411);
 	check_parse("[fe80::1%eth0]:1", "fe80::1%eth0", 1);
 	check_parse("http://node7:99/", "node7", 99);
-	check_parse("kv+tls://[::1]/", "::1", 50051);
+	check_parse("kv+tls://[::1]/", "::1", 7411);
 	check_parse("node7:99/", "node7", 99);
 }
 
@@ -86,9 +86,9 @@ static void the_rest_is_refused_with_a_reason(void **state)
 	check_refused("", "host is missing");
 	check_refused(NULL, "host is missing");
 	check_refused("http://", "host is missing");
-	check_refused(":50051", "host is missing");
+	check_refused(":7411", "host is missing");
 	check_refused("::1", "brackets");
-	check_refused("::1:50051", "brackets");
+	check_refused("::1:7411", "brackets");
 	check_refused("a:1:2", "brackets");
 	check_refused("[::1", "not closed");
 	check_refused("[node7]:1", "not an IPv6 address");
@@ -101,7 +101,7 @@ static void the_rest_is_refused_with_a_reason(void **state)
 	check_refused("node7:0x50", "port");
 	check_refused("node7:http", "port");
 	check_refused("node7:00000000080", "port");
-	check_refused("[::1]50051", "port");
+	check_refused("[::1]7411", "port");
 	check_refused("node 7", "characters");
 	check_refused("user@node7", "characters");
 	check_refused("node7/path", "characters");
@@ -127,7 +127,7 @@ static void a_host_is_bounded(void **state)
 static void formatting_is_the_inverse_of_parsing(void **state)
 {
 	(void)state;
-	const char *const rows[] = {"node7:1", "127.0.0.1:50051", "[::1]:65535", "[fe80::1%eth0]:0"};
+	const char *const rows[] = {"node7:1", "127.0.0.1:7411", "[::1]:65535", "[fe80::1%eth0]:0"};
 	for (size_t i = 0; i < KV_COUNT(rows); i++) {
 		struct kv_hostport hp;
 		char buf[KV_HOST_MAX + 16];
@@ -152,8 +152,8 @@ static void literals_resolve_and_print(void **state)
 	(void)state;
 	struct sockaddr_storage sa;
 	char buf[64];
-	resolve("127.0.0.1:50051", &sa);
-	assert_string_equal(kv_sockaddr_format(&sa, buf, sizeof(buf)), "127.0.0.1:50051");
+	resolve("127.0.0.1:7411", &sa);
+	assert_string_equal(kv_sockaddr_format(&sa, buf, sizeof(buf)), "127.0.0.1:7411");
 	resolve("[2001:db8::7]:80", &sa);
 	assert_string_equal(kv_sockaddr_format(&sa, buf, sizeof(buf)), "[2001:db8::7]:80");
 }

@@ -43,12 +43,37 @@ static void secrets_differ_in_any_bit(void **state)
 	assert_true(kv_equal_secret(a, b, 0));
 }
 
+static int calls;
+
+static int counted(int v)
+{
+	calls++;
+	return v;
+}
+
+/* A call in KV_MIN once ran twice: kv-client asked each server for its counters twice, and printed both answers. */
+static void the_lesser_and_the_greater_ask_once(void **state)
+{
+	(void)state;
+	calls = 0;
+	assert_int_equal(KV_MIN(counted(2), counted(7)), 2);
+	assert_int_equal(calls, 2);
+	assert_int_equal(KV_MAX(counted(2), counted(7)), 7);
+	assert_int_equal(KV_MIN(counted(7), counted(2)), 2);
+	assert_int_equal(KV_MAX(counted(7), counted(2)), 7);
+	assert_int_equal(calls, 8);
+	assert_int_equal(KV_MIN(KV_MAX(counted(1), counted(3)), KV_MIN(counted(9), counted(5))), 3);
+	assert_int_equal(calls, 12);
+	assert_true(KV_MIN((uint64_t)1 << 40, UINT64_MAX) == (uint64_t)1 << 40);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(stores_are_little_endian_at_any_address),
 		cmocka_unit_test(alignment_rounds_both_ways),
 		cmocka_unit_test(secrets_differ_in_any_bit),
+		cmocka_unit_test(the_lesser_and_the_greater_ask_once),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

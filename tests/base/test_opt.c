@@ -443,6 +443,53 @@ static void an_empty_command_line_is_the_defaults(void **state)
 	assert_int_equal(conf.workers, 32);
 }
 
+struct counted {
+	uint32_t ttl_s, slow_ms, spin_us;
+	uint64_t memory_mb, wait_ns, size;
+};
+
+static const struct kv_opt counted_table[] = {
+	{.name = "ttl", .type = KV_OPT_U32, .unit = KV_OPT_SECONDS, .offset = offsetof(struct counted, ttl_s), .max = 3600},
+	{.name = "slow-ms", .type = KV_OPT_U32, .unit = KV_OPT_MS, .offset = offsetof(struct counted, slow_ms)},
+	{.name = "spin-us", .type = KV_OPT_U32, .unit = KV_OPT_US, .offset = offsetof(struct counted, spin_us)},
+	{.name = "memory-mb", .type = KV_OPT_U64, .unit = KV_OPT_MIB, .offset = offsetof(struct counted, memory_mb), .min = 1, .max = 4096},
+	{.name = "wait", .type = KV_OPT_DURATION, .offset = offsetof(struct counted, wait_ns)},
+	{.name = "size", .type = KV_OPT_SIZE, .offset = offsetof(struct counted, size)},
+	{.name = NULL},
+};
+
+/* Every time takes 90s and 1m, every size 64KB, whatever unit its number counts. */
+static void times_and_sizes_parse_alike_in_every_option(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *name, *text;
+		uint64_t want;
+	} rows[] = {
+		{"ttl", "90", 90}, {"ttl", "90s", 90}, {"ttl", "1m", 60}, {"ttl", "1.5m", 90}, {"ttl", "2000ms", 2},
+		{"slow-ms", "20", 20}, {"slow-ms", "1m", 60000}, {"slow-ms", "500ms", 500}, {"slow-ms", "90s", 90000},
+		{"spin-us", "50", 50}, {"spin-us", "1ms", 1000}, {"memory-mb", "64", 64}, {"memory-mb", "2GiB", 2048}, {"memory-mb", "1048576KB", 1024},
+		{"wait", "1m", 60000000000u}, {"wait", "90s", 90000000000u}, {"size", "64KB", 65536},
+	};
+	static const char *const bad[][2] = {{"ttl", "500ms"}, {"ttl", "2h"}, {"ttl", "soon"}, {"slow-ms", "1us"}, {"slow-ms", "64KB"}, {"memory-mb", "64KB"}, {"memory-mb", "1m30"},
+					     {"memory-mb", "8G"}, {"slow-ms", "-1"}, {"slow-ms", "50d"}};
+	struct counted c;
+	for (size_t i = 0; i < KV_COUNT(rows); i++) {
+		kv_opt_defaults(counted_table, &c);
+		if (kv_opt_set(counted_table, rows[i].name, rows[i].text, &c, &err) != 0)
+			fail_msg("--%s %s: %s", rows[i].name, rows[i].text, err.text);
+		assert_true(c.ttl_s + c.slow_ms + c.spin_us + c.memory_mb + c.wait_ns + c.size == rows[i].want);
+	}
+	kv_opt_defaults(counted_table, &c);
+	for (size_t i = 0; i < KV_COUNT(bad); i++)
+		assert_int_equal(kv_opt_set(counted_table, bad[i][0], bad[i][1], &c, &err), -KV_EINVAL);
+	assert_true(c.ttl_s + c.slow_ms + c.spin_us + c.memory_mb + c.wait_ns + c.size == 0);
+	kv_opt_set(counted_table, "ttl", "500ms", &c, &err);
+	assert_string_equal(err.text, "--ttl: '500ms' is not a whole number of seconds");
+	kv_opt_set(counted_table, "memory-mb", "8G", &c, &err);
+	assert_non_null(strstr(err.text, "1MiB to 4096MiB"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -470,6 +517,7 @@ int main(void)
 		cmocka_unit_test(a_row_may_take_the_letter_of_help),
 		cmocka_unit_test(errors_may_go_nowhere),
 		cmocka_unit_test(an_empty_command_line_is_the_defaults),
+		cmocka_unit_test(times_and_sizes_parse_alike_in_every_option),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

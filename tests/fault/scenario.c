@@ -93,7 +93,7 @@ static void code_check(const char *what, int64_t rc)
 		return;
 	last_what = what;
 	last_rc = rc;
-	if (rc < -KV_EINTERNAL || rc == -KV_EINTERNAL || rc == -KV_ESTALE || rc == -KV_ERESET || rc == -KV_ECORRUPT || rc == -KV_EEXIST || rc == -1)
+	if (rc < -KV_ELEFT || rc == -KV_EINTERNAL || rc == -KV_ESTALE || rc == -KV_ERESET || rc == -KV_ECORRUPT || rc == -KV_EEXIST || rc == -1)
 		wrong("%s returned %" PRId64 " (%s)", what, rc, kv_errname((int)rc));
 	else
 		fprintf(stderr, "# %s: %s\n", what, kv_errname((int)rc));

@@ -3,7 +3,7 @@
 # bench.sh -- kv-bench with its own server over each provider: exact counts, the JSON's names, verification, and refusals.
 . "$(dirname "$0")/lib.bash"
 read -ra all <<<"${KVRAIL_TEST_PROVIDER:-tcp shm}"
-plan $((18 + 4 * ${#all[@]}))
+plan $((29 + 4 * ${#all[@]}))
 run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "${over[@]}" "$@"; }
 small=(--num-workers 8 --num-clients 2 --num-threads 2 --num-keys 200 --repeat-reads 5 --buffer-mb 16)
 
@@ -37,6 +37,34 @@ check "writes nothing" json_is "$scratch/kept.json" \
 	'j["phases"]["write"]["ops"] == 0 and j["phases"]["read"]["hits"] == 1000 and j["verify"]["wrong"] == 0'
 check "a provider that is not here is refused by name" says 'efa' run --provider efa --num-keys 1
 check "a bad size names the option" says 'value-size' run --value-size potato
+check "a directory as the report is refused before the run" status 2 run --json "$scratch" --num-keys 1
+check "$first: the report says what makes runs comparable" json_is "$scratch/$first.json" \
+	'j["run"]["version"] and j["run"]["time"].endswith("Z") and "--num-keys" in j["run"]["options"] and j["run"]["interrupted"] is None and j["host"]["cores"] > 0 and j["provider"]["chunk_bytes"] == 1 << 20 and j["provider"]["tx_depth"] > 0 and j["provider"]["credits"] > 0 and j["provider"]["security"] == "psk" and "congestion_control" in j["host"] and j["resources"]["numa"]'
+check "$first: threads and bytes of a NIC are what they were" json_is "$scratch/$first.json" \
+	'j["config"]["num_threads"] == j["resources"]["os_threads"] == 2 and j["config"]["memory_mb"] > 0 and j["rails"][0]["bytes"] == (200 + 100 + 1000) * 65536'
+check "a warm-up is bounded, and said" says 'warm-up   16 ops .*|of 100: at most 1 GiB' run --num-workers 2 --num-clients 1 --buffer-mb 256 --value-size 64MB --num-keys 2 --repeat-reads 1
+warmed() { grep -q 'warm-up   16 ops' "$scratch/says.out" && grep -q 'of 100: at most 1 GiB are read to warm up' "$scratch/says.out"; }
+check "16 GETs of 64 MiB, not 100" warmed
+# Ctrl-C in the middle of the reads: the report is of what was done until then. The wait is for the reads to have begun.
+interrupted() {
+	local pid i
+	timeout -k 5 120 "$build/kv-bench" --log-level warn "${over[@]}" "${small[@]}" --duration 100 --json "$scratch/cut.json" >"$scratch/cut" 2>&1 &
+	pid=$!
+	pids+=("$pid")
+	for ((i = 0; i < 600; i++)); do
+		grep -q '^\[2/4\]' "$scratch/cut" && break
+		sleep 0.1
+	done
+	sleep 1
+	kill -INT "$(pgrep -P "$pid" -x kv-bench)"
+	wait "$pid"
+	[ $? -eq 130 ] || { cat "$scratch/cut"; return 1; }
+}
+check "Ctrl-C ends a run with status 130" interrupted
+check "and its report is printed" grep -q '^read .* ops/s' "$scratch/cut"
+check "with a line that says so" grep -q 'interrupted by signal 2: these are figures of what was done until then' "$scratch/cut"
+check "and written, with the signal" json_is "$scratch/cut.json" 'j["run"]["interrupted"] == 2 and j["phases"]["read"]["ops"] > 0 and j["phases"]["write"]["ops"] == 200'
+check "a rate that this machine does not reach says offered and achieved" says 'offered 900,000,000 per second, achieved [0-9,]+ \([0-9]+ %\): less' run "${small[@]}" --rate 900000000
 check "an unwritable report is found before the run" says 'cannot|Permission|No such' run --json /nonexistent/dir/out.json --num-keys 1
 check "no server there: exit status 3" status 3 "$build/kv-bench" --server 127.0.0.1:1 --timeout 2
 check "default options are the documented ones" says 'num.workers *= *16' "$build/kv-bench" --config

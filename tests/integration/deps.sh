@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # deps.sh -- scripts/install-deps.sh on systems that are made up: package managers that write down what they are asked for, and install nothing.
 . "$(dirname "$0")/lib.bash"
-plan 22
+plan 25
 script=$PWD/scripts/install-deps.sh
 tools=$scratch/tools
 mkdir "$tools"
@@ -79,4 +79,17 @@ check "Debian's tests" eval 'deps test && asked build-essential libfabric-dev li
 touch "$system/fails"
 check "a package that cannot be had: the lists are read again, and it is tried again" eval '! deps test && [ "$(grep -c ^update "$system/asked")" = 1 ] && [ "$(grep -c ^install "$system/asked")" = 3 ]'
 check "and what the manager said is shown" says 'no such package' deps test
+# A machine without make: what is asked for comes with the installation.
+system debian apt-get
+for tool in dirname readlink nproc mv; do
+	[ -e "$tools/$tool" ] || ln -s "$(type -P $tool)" "$tools/$tool"
+done
+echo "echo \"make \$*\" >>$system/asked" | stub make.later
+stub apt-get <<<"echo \"\$*\" >>$system/asked; [ \$1 != install ] || mv $system/make.later $system/make"
+run_check() { PATH=$system:$tools KVRAIL_OS_RELEASE=$system/os-release KVRAIL_EFA_ROOT=/nowhere "$PWD/run-with-rdma.sh" "$@"; }
+refused() { KVRAIL_NO_INSTALL=1 status 3 run_check check && [ ! -e "$system/make" ]; }
+check "run-with-rdma.sh check, where nothing may be installed, says what is missing" refused
+made() { run_check check V=1 && asked build-essential libcmocka-dev && grep -qxF "make -C $PWD --no-print-directory check V=1" "$system/asked"; }
+check "run-with-rdma.sh check installs make and runs make check" made
+check "and takes no provider" status 2 run_check --provider tcp check
 finish

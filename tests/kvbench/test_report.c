@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "kvbench/json.h"
+#include "kvbench/progress.h"
 #include "kvbench/report.h"
 #include "kvbench/roofline.h"
 #include "tests/kvbench/check.h"
@@ -69,7 +70,7 @@ static json_t *report_of(const struct bench *b)
 /* That an object has these names, in any order, and no other. names: separated by blanks. */
 static void check_names(const json_t *object, const char *names)
 {
-	char copy[512], *save = NULL;
+	char copy[1024], *save = NULL;
 	size_t n = 0;
 
 	assert_true(json_is_object(object));
@@ -86,9 +87,12 @@ static void test_names(void **state)
 	json_t *j = report_of(&f->bench), *phases = json_object_get(j, "phases"),
 	       *read = json_object_get(phases, "read");
 
-	check_names(j, "schema provider config resources phases verify");
+	check_names(j, "schema run host provider config resources phases verify");
+	check_names(json_object_get(j, "run"), "version time options interrupted");
+	check_names(json_object_get(j, "host"), "name kernel architecture cores numa_nodes congestion_control");
 	assert_string_equal(json_string_value(json_object_get(j, "schema")), "kvbench/1");
-	check_names(json_object_get(j, "provider"), "name fabric domain wait libfabric loopback_congestion_control mode put doorkeeper");
+	check_names(json_object_get(j, "provider"), "name fabric domain wait libfabric loopback_congestion_control mode put doorkeeper security "
+							  "chunk_bytes message_bytes tx_depth cq_depth credits");
 	check_names(json_object_get(j, "resources"), "os_threads endpoints links buffer_bytes peak_rss_bytes buffer_pages numa register_ns");
 	check_names(phases, "write read");
 	check_names(json_object_get(phases, "write"),
@@ -106,7 +110,7 @@ static void test_config_has_every_option_with_underscores(void **state)
 
 	check_names(config, "server provider nic door rails numa mode num_workers num_clients num_threads num_keys value_size "
 			    "repeat_reads duration rate warmup batch ttl seed verify keep_going no_write no_checksum breakdown "
-			    "roofline roofline_depth trace trace_speed trace_order buffer_mb memory_mb server_threads base_client_id "
+			    "roofline roofline_depth trace trace_speed trace_order buffer_mb memory_mb eviction server_threads base_client_id "
 			    "timeout peer_timeout slow_ms psk_file cert key ca crl server_name json quiet log_level config");
 	assert_int_equal(json_integer_value(json_object_get(config, "num_workers")), 16);
 	assert_int_equal(json_integer_value(json_object_get(config, "value_size")), 65536);
@@ -115,6 +119,157 @@ static void test_config_has_every_option_with_underscores(void **state)
 	assert_true(json_is_null(json_object_get(config, "trace")));
 	assert_int_equal(json_array_size(json_object_get(config, "server")), 0);
 	json_decref(j);
+}
+
+/* Two reports that differ must show in what: what was asked for, and what it came to. */
+static void test_report_says_what_ran(void **state)
+{
+	struct fixture *f = *state;
+	struct bench_results *r = &f->bench.results;
+	char *argv[] = {"kv-bench", "--num-keys", "7", NULL};
+	json_t *j, *given, *rail;
+
+	f->opt.argc = 3;
+	f->opt.argv = argv;
+	r->started_s = 1700000000;
+	r->interrupted = 2;
+	r->num_rails = 2;
+	r->rail[0].bytes = 4096;
+	r->rail[1].bytes = UINT64_MAX;
+	j = report_of(&f->bench);
+	given = json_object_get(json_object_get(j, "run"), "options");
+	assert_int_equal(json_array_size(given), 2);
+	assert_string_equal(json_string_value(json_array_get(given, 1)), "7");
+	assert_string_equal(json_string_value(json_object_get(json_object_get(j, "run"), "time")), "2023-11-14T22:13:20Z");
+	assert_int_equal(json_integer_value(json_object_get(json_object_get(j, "run"), "interrupted")), 2);
+	assert_int_equal(json_integer_value(json_object_get(json_object_get(j, "config"), "num_threads")), 4); /* not the 0 that was asked for */
+	assert_true(json_integer_value(json_object_get(json_object_get(j, "host"), "cores")) > 0);
+	rail = json_array_get(json_object_get(j, "rails"), 0);
+	assert_int_equal(json_integer_value(json_object_get(rail, "bytes")), 4096);
+	rail = json_array_get(json_object_get(j, "rails"), 1);
+	assert_true(json_is_null(json_object_get(rail, "bytes")));
+	json_decref(j);
+}
+
+static char *summary_of(struct bench *b)
+{
+	static char *text;
+	static size_t len;
+
+	b->out = open_memstream(&text, &len);
+	report_summary(b);
+	fclose(b->out);
+	b->out = NULL;
+	return text;
+}
+
+/* The widest line of a text. */
+static size_t widest(const char *text)
+{
+	size_t column = 0, most = 0;
+
+	for (; *text; text++) {
+		column = *text == '\n' ? 0 : column + 1;
+		most = column > most ? column : most;
+	}
+	return most;
+}
+
+static void test_summary_fits_80_columns(void **state)
+{
+	struct fixture *f = *state;
+	struct bench_results *r = &f->bench.results;
+	char *text;
+
+	f->opt.rate = 1e9;
+	f->opt.verify = true;
+	r->interrupted = 15;
+	r->replay = (struct replay_result){.ran = true, .complete = true, .requests = 1000000000, .blocks = 100000000000ull, .block_hits = 1u << 31, .lost = 1u << 30};
+	r->roofline = (struct roofline_result){.ran = true, .get_bytes_per_s = 1e11, .bytes_per_s = 1e11, .efficiency = 1, .rounds = 100, .depth = 1};
+	r->counters = (struct kvc_counters){.size = sizeof(r->counters), .requests = 1ull << 40, .queue_ns = 1ull << 60, .timeouts = 1ull << 40, .fences = 1ull << 40, .slow = 1ull << 40};
+	r->num_rails = 2;
+	snprintf(r->rail[0].device, sizeof(r->rail[0].device), "rdmap79s0-rdm");
+	r->rail[0].sends = r->rail[0].receives = r->rail[0].immediates = 999999999;
+	r->rail[0].out = 4;
+	r->keep_going.ran = true;
+	for (unsigned i = 0; i < 2; i++) {
+		struct phase_result *p = i ? &r->read : &r->write;
+		p->elapsed_ns = 100000000000000ull;
+		p->tally.ops = p->tally.hits = 1000000000000ull;
+		p->tally.bytes = 1ull << 60;
+		bench_errors_add(&p->tally.errors, -KV_EVERSION, 1000000000);
+		kv_hist_add(&p->tally.latency, 99900);
+		kv_hist_add(&p->tally.latency, 999900000);
+	}
+	text = summary_of(&f->bench);
+	assert_in_range(widest(text), 70, 80);
+	assert_non_null(strstr(text, "interrupted by signal 15"));
+	free(text);
+}
+
+static void test_rate_says_offered_and_achieved(void **state)
+{
+	struct fixture *f = *state;
+	char *text;
+
+	f->opt.rate = 1000;
+	text = summary_of(&f->bench); /* 100 reads in half a second */
+	assert_non_null(strstr(text, "offered 1,000 per second, achieved 200 (20 %): less than was offered"));
+	free(text);
+	f->opt.rate = 200;
+	text = summary_of(&f->bench);
+	assert_non_null(strstr(text, "offered 200 per second, achieved 200 (100 %)\n"));
+	free(text);
+}
+
+/* Both phases of a replay are the same seconds: one sum, once. */
+static void test_trace_has_its_cpu_time_once(void **state)
+{
+	struct fixture *f = *state;
+	struct bench_results *r = &f->bench.results;
+	char *text, *at;
+
+	f->opt.trace = "t";
+	r->write.cpu_seconds = r->read.cpu_seconds = 12.34;
+	text = summary_of(&f->bench);
+	at = strstr(text, "12.34 s");
+	assert_non_null(at);
+	assert_null(strstr(at + 1, "12.34 s"));
+	free(text);
+}
+
+/* 1497 s of waiting in a run of a second: a sum over requests, which reads like a failure. */
+static void test_waits_are_means(void **state)
+{
+	struct fixture *f = *state;
+	struct kvc_counters *c = &f->bench.results.counters;
+	char *text;
+
+	*c = (struct kvc_counters){.size = sizeof(*c), .requests = 1000000, .queue_ns = 1497000000000ull, .room_wait_ns = 5000000000ull};
+	text = summary_of(&f->bench);
+	assert_non_null(strstr(text, "a request waited 5.00 us for room and 1.50 ms for credits"));
+	assert_null(strstr(text, "1497"));
+	free(text);
+}
+
+static void test_progress_has_rate_and_time_left(void **state)
+{
+	struct progress p = {.name = "warm-up", .total = 1000000000, .unit_bytes = 65536};
+	char text[128];
+
+	(void)state;
+	progress_text(&p, 250000000, 10000000000ull, text, sizeof(text));
+	assert_string_equal(text, "warm-up   25 %  250000000 ops  25000000 ops/s  1.64 TB/s  30 s left");
+	p.tty = true;
+	progress_text(&p, 250000000, 10000000000ull, text, sizeof(text));
+	assert_string_equal(text, "warm-up  [=====               ]  25 %  25000000 ops/s  1.64 TB/s  30 s left");
+	assert_true(strlen(text) < 80);
+	p = (struct progress){.name = "memory", .total = 65536, .unit = "MiB"};
+	progress_text(&p, 8192, 10000000000ull, text, sizeof(text));
+	assert_string_equal(text, "memory    12 %  8192 MiB  819 MiB/s  70 s left");
+	p = (struct progress){.name = "read", .total = UINT64_MAX, .duration_ns = 3600000000000ull};
+	progress_text(&p, 0, 0, text, sizeof(text));
+	assert_string_equal(text, "read       0 %  0 ops  0 ops/s");
 }
 
 static void test_counters_appear_when_taken(void **state)
@@ -438,6 +593,12 @@ int main(void)
 		WITH_RUN(test_names),
 		WITH_RUN(test_config_has_every_option_with_underscores),
 		WITH_RUN(test_counters_appear_when_taken),
+		WITH_RUN(test_report_says_what_ran),
+		WITH_RUN(test_summary_fits_80_columns),
+		WITH_RUN(test_rate_says_offered_and_achieved),
+		WITH_RUN(test_trace_has_its_cpu_time_once),
+		WITH_RUN(test_waits_are_means),
+		WITH_RUN(test_progress_has_rate_and_time_left),
 		WITH_RUN(test_figures),
 		WITH_RUN(test_the_breakdown_appears_when_asked_for),
 		WITH_RUN(test_roofline_and_trace_appear_when_run),

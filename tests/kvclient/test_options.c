@@ -75,7 +75,7 @@ static void bad_options_are_refused_with_a_sentence(void **state)
 				 *const bad[] = {"host:port"};
 	struct kvc_options o = {0};
 	(void)state;
-	refused(NULL, "size");
+	refused(NULL, "no options");
 	refused(&o, "size");
 	o = good(), o.num_servers = 0;
 	refused(&o, "no server");

@@ -28,7 +28,7 @@ static void defaults_are_those_documented(void **state)
 	const char *argv[] = {"kv-server", NULL};
 	assert_int_equal(parse(1, argv), 0);
 	flags_options(&f, NULL, NULL, &o);
-	assert_string_equal(o.listen_addr, "127.0.0.1:50051");
+	assert_string_equal(o.listen_addr, "127.0.0.1:7411");
 	assert_int_equal(o.memory_bytes, 1024ull << 20);
 	assert_int_equal(o.shards, 0);
 	assert_int_equal(o.rails, 0); /* the engine decides */
@@ -48,10 +48,10 @@ static void every_flag_reaches_the_options(void **state)
 	struct kvs_options o;
 	assert_int_equal(PARSE("--listen-addr", "[::1]:7", "--memory-mb", "64", "--node-id", "n1", "--num-domains", "2",
 			       "--worker-threads", "3", "--provider", "tcp", "--nic", "lo", "--max-clients", "9", "--max-sessions", "4", "--session-keys", "/k",
-			       "--ttl", "5m", "--psk-file", "/p", "--insecure", "--allow-bench", "--eviction", "sieve",
-			       "--heartbeat-ms", "100", "--ready-fd", "7", "--die-with-parent", "--spin-us", "0",
-			       "--prefault", "--value-max", "1M", "--chunk", "64K", "--credits", "16", "--slow-ms", "20",
-			       "--allow-pull", "--pull-where-safe", "--lease-ms", "250", "--crl", "/r"),
+			       "--ttl", "5m", "--psk-file", "/p", "--insecure", "--allow-bench",
+			       "--heartbeat-ms", "100", "--ready-fd", "2", "--die-with-parent", "--spin-us", "0",
+			       "--prefault", "--value-max", "1M", "--max-values", "12345", "--eviction", "lru", "--chunk", "64K", "--credits", "16", "--slow-ms", "20",
+			       "--allow-pull", "--pull-where-safe", "--lease-ms", "250", "--drain-sec", "3"),
 			 0);
 	flags_options(&f, "id:00", NULL, &o);
 	assert_string_equal(o.listen_addr, "[::1]:7");
@@ -66,17 +66,31 @@ static void every_flag_reaches_the_options(void **state)
 	assert_int_equal(o.max_clients, 9);
 	assert_int_equal(o.max_sessions, 4);
 	assert_string_equal(o.session_keys, "/k");
-	assert_string_equal(o.crl_file, "/r");
+	assert_int_equal(f.drain_sec, 3);
 	assert_true(o.ttl_ns == 300000000000ull);
 	assert_true(o.insecure && o.allow_bench && o.allow_pull && o.pull_where_safe && o.prefault && f.die_with_parent);
 	assert_true(o.lease_ns == 250000000ull);
 	assert_int_equal(o.heartbeat_ms, 100);
-	assert_int_equal(f.ready_fd, 7);
+	assert_int_equal(f.ready_fd, 2);
 	assert_int_equal(o.spin_ns, 0);
 	assert_int_equal(o.value_max, 1 << 20);
+	assert_int_equal(o.values_max, 12345);
+	assert_int_equal(o.eviction, 2);
 	assert_int_equal(o.chunk_bytes, 65536);
 	assert_int_equal(o.credits, 16);
 	assert_int_equal(o.slow_ns, 20000000);
+}
+
+static void times_and_sizes_may_have_units(void **state)
+{
+	(void)state;
+	assert_int_equal(PARSE("--memory-mb", "2GiB", "--slow-ms", "1m", "--heartbeat-ms", "0.5s", "--lease-ms", "2s", "--spin-us", "1ms", "--ttl", "90s"), 0);
+	assert_int_equal(f.memory_mb, 2048);
+	assert_int_equal(f.slow_ms, 60000);
+	assert_int_equal(f.heartbeat_ms, 500);
+	assert_int_equal(f.lease_ms, 2000);
+	assert_int_equal(f.spin_us, 1000);
+	assert_true(f.ttl_ns == 90000000000ull);
 }
 
 static void nonsense_is_refused_by_name(void **state)
@@ -84,12 +98,21 @@ static void nonsense_is_refused_by_name(void **state)
 	(void)state;
 	assert_int_equal(PARSE("--memory-mb", "0"), -KV_EINVAL);
 	assert_non_null(strstr(err.text, "memory-mb"));
-	assert_int_equal(PARSE("--eviction", "lru"), -KV_EINVAL);
+	assert_int_equal(PARSE("--eviction", "fifo"), -KV_EINVAL);
 	assert_non_null(strstr(err.text, "sieve"));
 	assert_int_equal(PARSE("--log-level", "loud"), -KV_EINVAL);
 	assert_non_null(strstr(err.text, "loud"));
 	assert_int_equal(PARSE("--psk-file", "x", "--psk-fd", "5"), -KV_EINVAL);
 	assert_int_equal(PARSE("--no-such-flag"), -KV_EINVAL);
+	assert_int_equal(PARSE("--cert", "c", "--key", "k"), -KV_EINVAL);
+	assert_int_equal(PARSE("--cert", "c", "--key", "k", "--ca", "a", "--psk-file", "p"), -KV_EINVAL);
+	assert_int_equal(PARSE("--crl", "r"), -KV_EINVAL);
+	assert_int_equal(PARSE("--cert", "c", "--key", "k", "--ca", "a", "--crl", "r"), 0);
+	assert_int_equal(PARSE("--node-id", ""), -KV_EINVAL);
+	assert_int_equal(PARSE("--listen-addr", ":99"), -KV_EINVAL);
+	assert_int_equal(PARSE("--memory-mb", "3", "--worker-threads", "4"), -KV_EINVAL);
+	assert_int_equal(PARSE("--ready-fd", "9999"), -KV_EINVAL);
+	assert_non_null(strstr(err.text, "9999"));
 }
 
 static void policies_and_their_names_go_together(void **state)
@@ -97,8 +120,8 @@ static void policies_and_their_names_go_together(void **state)
 	(void)state;
 	unsigned i = 0;
 	for (; evict_policies[i]; i++)
-		assert_string_equal(evict_policies[i]->name, kvs_eviction_names[i]);
-	assert_null(kvs_eviction_names[i]);
+		assert_string_equal(evict_policies[i]->name, kv_opt_eviction_names[i]);
+	assert_null(kv_opt_eviction_names[i]);
 }
 
 static int psk_from(const char *text, size_t len, char *buf, size_t cap)
@@ -127,6 +150,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(defaults_are_those_documented),
 		cmocka_unit_test(every_flag_reaches_the_options),
+		cmocka_unit_test(times_and_sizes_may_have_units),
 		cmocka_unit_test(nonsense_is_refused_by_name),
 		cmocka_unit_test(policies_and_their_names_go_together),
 		cmocka_unit_test(a_key_line_is_read_from_a_descriptor),

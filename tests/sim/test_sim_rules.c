@@ -658,6 +658,112 @@ static void world_placement(uint64_t seed)
 	world_close(&world);
 }
 
+/* ---- a server that is told to end ---- */
+
+enum { DRAIN_KEYS = 8, DRAIN_LEN = 300 << 10, DRAIN_READERS = 6 };
+
+static struct {
+	bool told, stop; /* the server was told; the readers are */
+	uint64_t hits, misses;
+} drain;
+
+static struct kvc_key drain_key(uint64_t i)
+{
+	static char text[DRAIN_KEYS][2];
+	text[i][0] = (char)('a' + i);
+	return (struct kvc_key){text[i], 1};
+}
+
+static void drain_put(struct kvc_client *c, void *arg)
+{
+	uint8_t *value = malloc(DRAIN_LEN);
+	(void)arg;
+	for (unsigned i = 0; i < DRAIN_KEYS; i++) {
+		int rc;
+		memset(value, (int)i + 1, DRAIN_LEN);
+		rc = kvc_put_await(c, drain_key(i), value, DRAIN_LEN, NULL);
+		if (rc < 0)
+			world_wrong(&world, "PUT returned %s", kv_errname(rc));
+	}
+	free(value);
+}
+
+/* Each GET is a hit or, once the server was told to end, a miss. */
+static void drain_get(struct kvc_client *c, void *arg)
+{
+	uint8_t *at = malloc(DRAIN_LEN);
+	(void)arg;
+	while (!drain.stop) {
+		uint64_t i = kv_prng_below(&world.prng, DRAIN_KEYS);
+		int64_t rc = kvc_get_await(c, drain_key(i), at, DRAIN_LEN, NULL);
+		drain.hits += rc == DRAIN_LEN;
+		drain.misses += rc == -KV_ENOTFOUND;
+		if (rc != DRAIN_LEN && !(rc == -KV_ENOTFOUND && drain.told))
+			world_wrong(&world, "a GET from a server that ends returned %s", rc < 0 ? kv_errname((int)rc) : "too few bytes");
+		if (rc == DRAIN_LEN && (at[0] != i + 1 || at[DRAIN_LEN - 1] != i + 1))
+			world_wrong(&world, "a GET from a server that ends has other bytes");
+		if (rc < 0)
+			co_sleep_await(world_now(&world) + kv_prng_below(&world.prng, 2 * MS));
+	}
+	free(at);
+}
+
+static void drain_ended(struct kvc_client *c, void *arg)
+{
+	uint8_t found[DRAIN_KEYS] = {1};
+	struct kvc_key key[DRAIN_KEYS];
+	unsigned prefix = 1;
+	(void)arg;
+	for (unsigned i = 0; i < DRAIN_KEYS; i++)
+		key[i] = drain_key(i);
+	if (kvc_put_await(c, drain_key(0), "x", 1, NULL) != -KV_ELEFT)
+		world_wrong(&world, "a PUT to a server that has ended does not say so");
+	if (kvc_exists_await(c, key, DRAIN_KEYS, found, &prefix, NULL) != 0 || prefix || found[0])
+		world_wrong(&world, "the keys of a server that has ended are no misses");
+	if (kvc_touch_await(c, drain_key(0), NULL) != -KV_ENOTFOUND || kvc_delete_await(c, drain_key(0), NULL) != -KV_ENOTFOUND)
+		world_wrong(&world, "TOUCH and DELETE at a server that has ended do not miss");
+}
+
+static bool drain_over(void *arg)
+{
+	return kvs_server_state(arg, NULL) == KVS_STOPPED;
+}
+
+/* Nobody is disturbed: no connection is lost, nothing is fenced, and no log has a warning of it. */
+static void drain_check(void)
+{
+	static const char *const complaints[] = {"connecting again", "without a goodbye", "still in flight", "are cut", "control connection"};
+	struct kvc_counters n = world_counters(&world, 0);
+	if (n.lost_connections || n.fences || n.timeouts)
+		world_wrong(&world, "a server that ended cost %llu connections, %llu fences and %llu timeouts", (unsigned long long)n.lost_connections,
+			    (unsigned long long)n.fences, (unsigned long long)n.timeouts);
+	for (unsigned i = 0; i < KV_COUNT(complaints); i++)
+		if (world_said(complaints[i]))
+			world_wrong(&world, "a server that ended was complained of: %s", world_said(complaints[i]));
+	if (!drain.hits || !drain.misses)
+		world_wrong(&world, "nothing was seen: %llu hits, %llu misses", (unsigned long long)drain.hits, (unsigned long long)drain.misses);
+}
+
+static void world_drain(uint64_t seed)
+{
+	memset(&drain, 0, sizeof(drain));
+	world_open(&world, &(struct world_options){
+				   .seed = seed, .clients = 2, .chunk_bytes = 16 << 10, .credits = 4, .fabric = {.delay_max_ns = 4 * MS, .wait_fd = seed & 1}});
+	world_do(&world, 0, drain_put, NULL);
+	for (unsigned i = 0; i < DRAIN_READERS; i++)
+		world_worker(&world, 0, i % 2, drain_get, NULL);
+	world_sleep(&world, 100 * MS + kv_prng_below(&world.prng, 20 * MS));
+	drain.told = true;
+	kvs_server_stop(world.server[0].server, 10 * SECOND);
+	world_run(&world, drain_over, world.server[0].server, 2 * SECOND, "the server did not end as soon as nothing was under way");
+	world_sleep(&world, SECOND); /* attempts to connect go on, and are refused */
+	drain_check();
+	drain.stop = true;
+	world_join(&world, 10 * SECOND);
+	world_do(&world, 0, drain_ended, NULL);
+	world_close(&world);
+}
+
 /* ---- pins, and connections that break under them ---- */
 
 enum { PINNED = 40, PIN_LEN = 16 << 10, PIN_MEMORY = 8 << 20, PIN_FLOOD = 1000 };
@@ -805,7 +911,8 @@ static const struct named {
 	{"late", world_late, 4},           {"lease", world_lease, 4},
 	{"pull", world_pull, 6},           {"scribble", world_scribble, 2},
 	{"overwrite", world_overwrite, 2}, {"register", world_register_under_calls, 4},
-	{"placement", world_placement, 12}, {"pins", world_pins, 4},
+	{"placement", world_placement, 12},
+	{"drain", world_drain, 6},         {"pins", world_pins, 4},
 };
 
 static struct {

@@ -15,7 +15,7 @@
 #include "tests/sim/ring_sim.h"
 #include "wire/wire.h"
 
-enum { WORLD_SHARDS = 2, WORLD_SERVERS = 8, WORLD_POOLS = 2, WORLD_CLIENTS = 4, WORLD_LOOPS = 32 };
+enum { WORLD_SHARDS = 2, WORLD_SERVERS = 1024, WORLD_POOLS = 2, WORLD_CLIENTS = 4, WORLD_LOOPS = 3 * 1024 + 16 };
 
 #define US     1000ull
 #define MS     1000000ull

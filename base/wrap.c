@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wrap.c -- text in 80 columns. Columns are counted in characters of UTF-8, not in bytes. A line is broken at the last
+ * blank that fits; what has no blank (a path, a list of addresses) is left whole, since half an address helps nobody. */
+#include "base/wrap.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <string.h>
+
+enum { TEXT_CAP = 4096 };
+
+static unsigned columns(const char *text, size_t len)
+{
+	unsigned n = 0;
+	for (size_t i = 0; i < len; i++)
+		n += ((unsigned char)text[i] & 0xC0) != 0x80;
+	return n;
+}
+
+void kv_wrap(FILE *out, const char *head, unsigned indent, const char *fmt, ...)
+{
+	char text[TEXT_CAP];
+	unsigned at = columns(head, strlen(head)), left = indent ? indent : at;
+	const char *word = text;
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	fputs(head, out);
+	for (bool first = true; *word; first = false) {
+		size_t len = strcspn(word, " ");
+		unsigned wide = columns(word, len);
+		if (!first && at + 1 + wide > KV_COLUMNS) {
+			fprintf(out, "\n%*s", (int)left, "");
+			at = left;
+		} else if (!first) {
+			fputc(' ', out);
+			at++;
+		}
+		fwrite(word, 1, len, out);
+		at += wide;
+		word += len + (word[len] == ' ');
+	}
+	fputc('\n', out);
+}

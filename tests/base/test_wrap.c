@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_wrap.c -- sentences in 80 columns. */
+#include "tests/check.h"
+
+#include <stdlib.h>
+
+static char *text;
+static size_t len;
+
+static FILE *begin(void)
+{
+	free(text);
+	text = NULL;
+	FILE *f = open_memstream(&text, &len);
+	assert_non_null(f);
+	return f;
+}
+
+static void no_line_is_wider_and_no_word_is_lost(void **state)
+{
+	(void)state;
+	FILE *f = begin();
+	for (unsigned words = 1; words < 60; words++) {
+		char sentence[1024] = "";
+		for (unsigned i = 0; i < words; i++)
+			snprintf(sentence + strlen(sentence), sizeof(sentence) - strlen(sentence), "%s%.*s", i ? " " : "", (int)(1 + i * 7 % 13), "abcdefghijklmn");
+		kv_wrap(f, "head       ", 0, "%s", sentence);
+	}
+	fclose(f);
+	size_t column = 0, widest = 0;
+	for (const char *c = text; *c; c++) {
+		column = *c == '\n' ? 0 : column + 1;
+		widest = KV_MAX(widest, column);
+	}
+	assert_in_range(widest, 75, KV_COLUMNS);
+	assert_null(strstr(text, " \n"));
+}
+
+static void further_lines_are_indented(void **state)
+{
+	(void)state;
+	FILE *f = begin();
+	kv_wrap(f, "note  ", 0, "%s", "one two");
+	kv_wrap(f, "", 2, "%080d and", 1);
+	kv_wrap(f, "fabric  ", 0, "%s", "\xc3\xa4\xc3\xa4 /a/path/that/is/so/long/that/it/does/not/fit/a/line/and/is/left/whole/all/the/same/x next");
+	fclose(f);
+	assert_string_equal(text, "note  one two\n"
+				  "00000000000000000000000000000000000000000000000000000000000000000000000000000001\n  and\n"
+				  "fabric  \xc3\xa4\xc3\xa4\n        /a/path/that/is/so/long/that/it/does/not/fit/a/line/and/is/left/whole/all/the/same/x\n        next\n");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(no_line_is_wider_and_no_word_is_lost),
+		cmocka_unit_test(further_lines_are_indented),
+	};
+	return cmocka_run_group_tests_name("base/wrap", tests, NULL, NULL);
+}

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# usage.sh -- a command line that is wrong ends every program at once with exit status 2 and one sentence; nothing was started, opened or measured.
+. "$(dirname "$0")/lib.bash"
+wrong=( # PROGRAM ARGS...
+	'kv-server --no-such-option'
+	'kv-server word'
+	'kv-server --listen-addr :99999'
+	'kv-server --listen-addr 0.0.0.0:0'
+	'kv-server --cert x'
+	'kv-server --cert a --key b --ca c --psk-file d'
+	'kv-server --crl f'
+	"kv-server --node-id ''"
+	'kv-server --memory-mb 1 --worker-threads 32'
+	'kv-server --numa sideways'
+	'kv-server --log-level loud'
+	'kv-server --ready-fd 77'
+	'kv-bench --no-such-option'
+	'kv-bench word'
+	"kv-bench --server ''"
+	'kv-bench --json /'
+	"kv-bench --json ''"
+	'kv-bench --value-size potato'
+	'kv-bench --trace-speed 2'
+	'kv-bench capacity --steps x'
+	'kv-bench capacity --json /'
+	'kv-client frobnicate'
+	'kv-client get'
+	"kv-client get ''"
+	'kv-client -f x get k'
+	'kv-client --server :1 ping'
+	'kv-doctor --no-such-option'
+	'kv-doctor word'
+	'kv-doctor --json /'
+	'kv-doctor --sysroot /nonexistent'
+)
+scripts=('./run-with-rdma.sh' './run-with-rdma.sh --no-such-option' './run-with-rdma.sh --provider' './run-with-rdma.sh --provider sand kv-bench' 'scripts/install-deps.sh nothing')
+unable=('kv-bench --json /nonexistent/dir/x.json' 'kv-bench --trace /nonexistent' 'kv-bench capacity --json /nonexistent/dir/x.json' 'kv-server --psk-file /nonexistent'
+	'kv-doctor --no-try --json /nonexistent/x.json')
+plan $((${#wrong[@]} + ${#scripts[@]} + ${#unable[@]}))
+
+# ends WANTED COMMAND... -- the exit status, and nothing on standard output, where results stand.
+ends() {
+	local want=$1 got
+	shift
+	timeout -k 5 60 "$@" >"$scratch/out" 2>"$scratch/err" </dev/null
+	got=$?
+	[ "$got" -eq "$want" ] && [ -s "$scratch/err" ] && { [ "$want" -ne 2 ] || [ ! -s "$scratch/out" ]; } && return 0
+	echo "exit status $got, expected $want"
+	cat "$scratch/out" "$scratch/err"
+	return 1
+}
+for line in "${wrong[@]}"; do
+	eval "words=($line)"
+	check "$line: usage" ends 2 "$build/${words[0]}" "${words[@]:1}"
+done
+for line in "${scripts[@]}"; do
+	eval "words=($line)"
+	check "$line: usage" ends 2 "${words[@]}"
+done
+for line in "${unable[@]}"; do
+	eval "words=($line)"
+	check "$line: it cannot start" ends 3 "$build/${words[0]}" "${words[@]:1}"
+done
+finish
