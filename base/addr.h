@@ -36,7 +36,8 @@ struct kv_addresses {
 	struct sockaddr_storage addr[KV_ADDRESSES_MAX];
 };
 
-/* kv_hostport_numeric -- the addresses of one that needs no look-up: an address, or localhost (127.0.0.1, then ::1). False: it is a name. Does not block. */
+/* kv_hostport_numeric -- the addresses of one that needs no look-up: an address, or localhost (127.0.0.1, then ::1). False: it
+ * is a name. Does not block. */
 bool kv_hostport_numeric(const struct kv_hostport *hp, struct kv_addresses *out);
 
 /* kv_hostport_look_up -- all addresses, IPv4 before IPv6, else as the system sorts them; at most KV_ADDRESSES_MAX. getaddrinfo: blocks for up to some
@@ -57,8 +58,8 @@ struct kv_server_entry {
 /* kv_server_entry_parse -- 0 or -KV_EINVAL with *err. */
 int kv_server_entry_parse(const char *text, struct kv_server_entry *out, struct kv_error *err);
 
-/* kv_node_id_check -- whether this may be a server's node id, and a NAME: 1 to 63 printable characters without space, '=' and ','. 0 or -KV_EINVAL with
- * *err. */
+/* kv_node_id_check -- whether this may be a server's node id, and a NAME: 1 to 63 printable characters without space, '=' and
+ * ','. 0 or -KV_EINVAL with *err. */
 int kv_node_id_check(const char *id, struct kv_error *err);
 
 /* kv_sockaddr_format -- "127.0.0.1:7411". Returns buf. */

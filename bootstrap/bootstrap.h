@@ -61,8 +61,9 @@ int boot_resolver_create(unsigned n, struct boot_resolver **out);
 /* boot_resolver_destroy -- never waits: a look-up that is under way goes on by itself, and frees what is left. NULL is accepted. */
 void boot_resolver_destroy(struct boot_resolver **resolver);
 
-/* boot_resolve -- the addresses of name `i`, which is always the same hp. Never blocks. 0: *out is filled; 1: it is being looked up, ask again in at most
- * BOOT_RESOLVE_AGAIN_NS; or -KV_EPEERDOWN (there is no such name, or nobody answers: later that may be otherwise) or -KV_ELIMIT (no thread), with *err. Thread: any. */
+/* boot_resolve -- the addresses of name `i`, which is always the same hp. Never blocks. 0: *out is filled; 1: it is being
+ * looked up, ask again in at most BOOT_RESOLVE_AGAIN_NS; or -KV_EPEERDOWN (there is no such name, or nobody answers: later
+ * that may be otherwise) or -KV_ELIMIT (no thread), with *err. Thread: any. */
 int boot_resolve(struct boot_resolver *resolver, unsigned i, const struct kv_hostport *hp, struct kv_addresses *out, struct kv_error *err);
 
 #define BOOT_RESOLVE_AGAIN_NS 50000000ull

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* resolve.c -- look up names of servers without holding up a loop.
  *
- * getaddrinfo blocks for as long as name servers do not answer, half a minute and more, and cannot be interrupted. So it runs on helper threads: at most
- * RESOLVE_THREADS of a resolver, begun when there is something to look up and gone when there is nothing left. They know the resolver alone, by a
- * reference; no loop, no pool, no coroutine. So a pool is closed without waiting for them, and the last of them frees the resolver.
+ * getaddrinfo blocks for as long as name servers do not answer, half a minute and more, and cannot be interrupted. So it runs
+ * on helper threads: at most RESOLVE_THREADS of a resolver, begun when there is something to look up and gone when there is
+ * nothing left. They know the resolver alone, by a reference; no loop, no pool, no coroutine. So a pool is closed without
+ * waiting for them, and the last of them frees the resolver.
  *
  *   IDLE --somebody asks--> QUEUED --a thread takes it--> UNDER_WAY --> KNOWN, for a second, or FAILED, for a moment --> IDLE
  *
- * Who asks gets "not yet" and asks again. All clients of a pool that ask for a name share one look-up, and what they find stays true for so long that all of
- * them see it; then the name is looked up anew, at every connect. A name that hangs is queued once, however often it is asked for.
+ * Who asks gets "not yet" and asks again. All clients of a pool that ask for a name share one look-up, and what was found
+ * stays true for so long that all of them see it; then the name is looked up anew, at every connect. A name that hangs is
+ * queued once, however often it is asked for.
  *
- * Rejected: getaddrinfo_a, whose threads and requests outlive a pool in ways that nobody can wait for or give up; waking the coroutine by
- * loop_post, for which the loop would have to outlive the look-up, and which a full queue refuses: asking again costs a few ms of a connect by name. Rejected, too:
- * one set of threads per process, which a child of fork() would believe to be running.
+ * Rejected: getaddrinfo_a, whose threads and requests outlive a pool in ways that nobody can wait for or give up. Waking the
+ * coroutine by loop_post, for which the loop would have to outlive the look-up, and which a full queue refuses: asking again
+ * costs a few ms of a connect by name. One set of threads per process, which a child of fork() would believe to be running.
  *
  * A thread takes no signals: they are the host's. tests/sim/resolve_sim.c stands in for this file. */
 #include "bootstrap/bootstrap.h"

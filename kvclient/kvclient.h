@@ -133,23 +133,28 @@ struct kvc_options {
 	/* With certificates: PEM file of revocation lists, one of every CA in the servers' chains. Read again when it changes; a
 	   list that has expired refuses every server. NULL: revocation is not looked at. */
 	const char *crl_file;
-	/* A pin was lost with a connection and could not be made again: the value has gone (evicted in between, deleted, a server that was restarted), or
-	   there is no room for the pin. Who needs the value stores and pins it anew. On the client's loop: it must return at once and call nothing of the library. The key is
-	   valid until it returns; session: whose pin it was, NULL: the client's own. NULL: nobody asks (the counter pins_lost, and a line of the log, tell all the same). */
+	/* A pin was lost with a connection and could not be made again: the value has gone (evicted in between, deleted, a server
+	   that was restarted), or there is no room for the pin. Who needs the value stores and pins it anew. On the client's loop:
+	   it must return at once and call nothing of the library. The key is valid until it returns; session: whose pin it was,
+	   NULL: the client's own. Without a callback the counter pins_lost and a line of the log tell that there was a loss. */
 	void (*pin_lost)(void *arg, struct kvc_client *client, const void *key, size_t key_len, struct kvc_sub *session);
 	void *pin_lost_arg;
 };
 
-/* kvc_pool_open -- start loops, engines and buffers, and begin to connect every client to every server. It returns when all clients have their
- * engines and buffers: servers may come later. What can never get better fails it: options, keys and certificates, the provider, resources (-KV_ELIMIT
- * with a sentence that names the limit); the first client that cannot be opened ends it, and the others are closed again. It blocks for the provider's
- * time, and up to 1 s while no server's name could be looked up (it decides which interface the fabric takes).
- * A call to a server that was not reached yet waits for the first attempt, by its own deadline (-KV_ETIMEOUT) or connect_timeout_ns; when that has failed
- * it ends at once with -KV_EPEERDOWN (KVC_DOWN_IS_MISS: a miss) until the server is there, which is tried in the background, at least twice a second. Why it is not is in the log
- * and in kvc_server_info.
- * With KVC_OPEN_WAIT it waits until the first attempts are decided, up to connect_timeout_ns more, and up to 1 s to undo what was done when it fails. If
- * a client has no server: that server's code (-KV_EPEERDOWN, -KV_ETIMEOUT, -KV_EDENIED, -KV_EVERSION, -KV_EFULL). If a server is not the one that the list
- * says: -KV_EINVAL. With several servers, those that are down are tried again in the background. Thread: any but a loop's. */
+/* kvc_pool_open -- start loops, engines and buffers, and begin to connect every client to every server. It returns when all
+ * clients have their engines and buffers: servers may come later. What can never get better fails it: options, keys and
+ * certificates, the provider, resources (-KV_ELIMIT with a sentence that names the limit); the first client that cannot be
+ * opened ends it, and the others are closed again. It blocks for the provider's time, and up to 1 s while no server's name
+ * could be looked up (it decides which interface the fabric takes). Names are looked up by threads of their own, four at most,
+ * which may live on for half a minute after the pool was closed where name servers do not answer: the library must stay loaded
+ * until then.
+ * A call to a server that was not reached yet waits for the first attempt, by its own deadline (-KV_ETIMEOUT) or
+ * connect_timeout_ns; when that has failed it ends at once with -KV_EPEERDOWN (KVC_DOWN_IS_MISS: a miss) until the server is
+ * there, which is tried in the background, at least twice a second. Why it is not is in the log and in kvc_server_info.
+ * With KVC_OPEN_WAIT it waits until the first attempts are decided, up to connect_timeout_ns more, and up to 1 s to undo what
+ * was done when it fails. If a client has no server: that server's code (-KV_EPEERDOWN, -KV_ETIMEOUT, -KV_EDENIED,
+ * -KV_EVERSION, -KV_EFULL). If a server is not the one that the list says: -KV_EINVAL. With several servers, those that are
+ * down are tried again in the background. Thread: any but a loop's. */
 KVC_API int kvc_pool_open(const struct kvc_options *options, struct kvc_pool **out, struct kv_error *err);
 
 /* kvc_pool_close -- calls in progress end with -KV_ECLOSED within the grace, workers must return; says goodbye to the
@@ -279,8 +284,9 @@ KVC_API int kvc_exists_await(struct kvc_client *client, const struct kvc_key *ke
 
 /* The small ones: 0, or a code as of GET (-KV_ENOTFOUND: no such key). kvc_delete_await -- who still reads the value reads
  * it to its end. kvc_touch_await -- call->ttl_s from now. kvc_pin_await -- no eviction until it is unpinned or
- * deleted, expires, or the pool (or call->session) is closed; after a reconnect it is made again by itself, or its loss is told (pin_lost). A second pin adds nothing, one unpin takes
- * it away; -KV_EBUSY: over the server's budget.
+ * deleted, expires, or the pool (or call->session) is closed; after a reconnect it is made again by itself, or its loss is
+ * told (kvc_options.pin_lost). A second pin adds nothing, one unpin takes it away; -KV_EBUSY: over the server's budget.
+ * kvc_unpin_await -- while the server is down it fails, and the pin is not made again all the same.
  * kvc_ping_await -- 0 when every shard of call->server (call->shard: that one) has answered. */
 KVC_API int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);
 KVC_API int kvc_touch_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);
@@ -357,9 +363,10 @@ struct kvc_session_options {
 KVC_API int kvc_session_open_await(struct kvc_client *client, const struct kvc_session_options *options, struct kvc_sub **out,
 				   struct kv_error *err);
 
-/* kvc_session_close_await -- its calls must have returned (-KV_EBUSY otherwise, nothing done; also if by the timeout its pins are still being made again). *session becomes NULL, NULL is
- * accepted. Waits until the servers have confirmed, by the timeout (0: the pool's): -KV_ETIMEOUT: they will, or lose the
- * connection. Sessions that are open when the pool is closed go with it, and may not be used afterwards. */
+/* kvc_session_close_await -- its calls must have returned (-KV_EBUSY otherwise, nothing done; also if by the timeout its pins
+ * are still being made again). *session becomes NULL, NULL is accepted. Waits until the servers have confirmed, by the timeout
+ * (0: the pool's): -KV_ETIMEOUT: they will, or lose the connection. Sessions that are open when the pool is closed go with it,
+ * and may not be used afterwards. */
 KVC_API int kvc_session_close_await(struct kvc_client *client, struct kvc_sub **session, uint64_t timeout_ns);
 
 /* kvc_session_open, kvc_session_close -- the same from any other thread; w: on the client of worker w. No call with the session may

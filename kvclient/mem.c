@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mem.c -- the caller's memory, registered with every client's engine and announced to every server.
  *
- * A registration has one id in the whole pool, never used again, so that a server cannot take an old one for a new one.
- * Each client keeps its own view of it (struct kvc_client_mem), sorted by address, with the number of calls that use
- * it; a node that connects later announces all of them before it is up.
+ * A registration has one id in the whole pool, never used again, so that a server cannot take an old one for a new one. Each
+ * client keeps its own view of it (struct kvc_client_mem), sorted by address, with the number of calls that use it; a node
+ * that connects later announces all of them before it is up.
  *
- * Unregistering has two phases: all clients stop using it (one that still does refuses, and everything is as before),
- * then servers are told (REVOKE), and only when they have answered are the regions closed: on tcp a late operation on a
- * closed region would cost the connection. A server that does not answer by the deadline loses the session instead. No
- * call uses the region by then and none is in flight, so that closing it is safe all the same.
+ * Unregistering has two phases: all clients stop using it (one that still does refuses, and everything is as before), then
+ * servers are told (REVOKE), and only when they have answered are the regions closed: on tcp a late operation on a closed
+ * region would cost the connection. A server that does not answer by the deadline loses the session instead. No call uses the
+ * region by then and none is in flight, so that closing it is safe all the same.
  *
- * Both share one deadline over all clients and servers, the pool's; when memory is unregistered, all clients and servers are waited for at the same time. Pinning memory takes what it takes and cannot be
- * given up in the middle: it is added. But it is done between turns of the loops (te_region_step), after the pages were made
- * by threads that are nobody's (kv_memory_populate), and undone so, too: the clients work on meanwhile. */
+ * Both share one deadline over all clients and servers, the pool's; when memory is unregistered, all clients and servers are
+ * waited for at the same time. Pinning memory takes what it takes and cannot be given up in the middle: it is added. But it is
+ * done between turns of the loops (te_region_step), after the pages were made by threads that are nobody's
+ * (kv_memory_populate), and undone so, too: the clients work on meanwhile. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -119,14 +120,17 @@ static int region_open_await(struct mem_job *j)
 static void revoke_await(void *arg)
 {
 	struct revoke *r = arg;
-	if (kvc_node_revoke_await(r->node, r->own->id, r->own->slot, r->deadline_ns) < 0)
+	const struct kvc_client *c = r->node->client;
+	/* One whose turn comes late has the grace at least, or it would look as if it had not answered. */
+	uint64_t deadline = KV_MAX(r->deadline_ns, loop_now(c->loop) + c->pool->options.grace_ns);
+	if (kvc_node_revoke_await(r->node, r->own->id, r->own->slot, deadline) < 0)
 		kvc_node_redo(r->node, "it did not confirm that it forgets a region");
 	if (--*r->left == 0 && r->waiter)
 		co_wake(r->waiter);
 }
 
-/* All servers are told at once: they share the time, and one that says nothing takes nobody else's. Where there is no coroutine for one of them, its turn is
- * here. */
+/* All servers are told at once: they share the time, and one that says nothing takes nobody else's. Where there is no
+ * coroutine for one of them, its turn is here. */
 static void revoke_all_await(struct kvc_client *c, const struct kvc_client_mem *m, uint64_t deadline_ns)
 {
 	unsigned n = c->pool->num_servers, left = n;

@@ -462,8 +462,8 @@ static int addresses_await(struct kvc_node *n, uint64_t deadline_ns, struct kv_a
 	return rc == 1 ? -KV_ERESET : rc;
 }
 
-/* Each address in turn: of the time that is left one of those that are left gets its share. What is told of them all is what the first one said, unless
- * another one is there and does not let us in. */
+/* Each address in turn: of the time that is left one of those that are left gets its share. What is told of them all is what
+ * the first one said, unless another one is there and does not let us in. */
 static int dial_await(struct kvc_node *n, const struct kv_addresses *to, uint64_t deadline_ns)
 {
 	struct kvc_client *c = n->client;

@@ -169,11 +169,19 @@ static int unpin_await(struct kvc_client *c, struct kvc_key key, const struct kv
 {
 	struct wire_request wire = {.type = WIRE_PIN, .flags = WIRE_PIN_RELEASE};
 	struct kvc_call own;
+	uint64_t deadline, now;
 	unsigned tries;
 	int rc = kvc_key_valid(key) ? kvc_call_check(call, &own) : -KV_EINVAL;
-	if (rc == 0)
-		rc = kvc_pin_drop_await(kvc_call_node(c, key), t->sub, key, kvc_call_deadline(c, &own, 0));
-	return rc < 0 ? rc : keyed_await(c, key, call, &wire, &tries, t);
+	if (rc < 0)
+		return rc;
+	deadline = kvc_call_deadline(c, &own, 0);
+	rc = kvc_pin_drop_await(kvc_call_node(c, key), t->sub, key, deadline);
+	if (rc < 0)
+		return rc;
+	now = loop_now(c->loop);
+	own.size = sizeof(own);
+	own.timeout_ns = deadline > now ? deadline - now : 1;
+	return keyed_await(c, key, &own, &wire, &tries, t);
 }
 
 static int touch_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct kvc_trace *t)

@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pins.c -- pins outlive connections.
  *
- * A pin lives in a session at the server and ends with it: with the connection, and so with every fence and every restart of the network. Who pinned a value
- * would not hear of it. So a client remembers what its sessions have pinned, and each new connection pins it again, PINNERS requests at a time, before the
- * server has had much time to evict. What is not there any more is told: by the callback pin_lost with the key, which is what an embedder needs to store the
- * value again; by the counter pins_lost, and in one line of the log for each connection.
+ * A pin lives in a session at the server and ends with it: with the connection, and so with every fence and every fault of
+ * the network. Who pinned a value would not hear of it. So a client remembers what its sessions have pinned, and each new
+ * connection pins it again, PINNERS requests at a time, before the server has had much time to evict. What is not there any
+ * more is told: by the callback pin_lost with the key, which is what an embedder needs to store the value again; by the
+ * counter pins_lost, and in one line of the log for each connection.
  *
- * A pin is remembered from before its first request goes out, so that a connection that is made in between cannot miss it: pinning twice is pinning
- * once. It is `held` once a call has succeeded; what no call holds or asks for is forgotten. While it is being made again it is `busy`: taking it back waits for that, as
- * requests may overtake each other on the fabric, and the pin would stay for ever. A connection is known by the number of its node's connects. A pin whose
- * connection ended while its request was out is to be made again, whatever the request said.
+ * A pin is remembered from before its first request goes out, so that a connection that is made in between cannot miss it:
+ * pinning twice is pinning once. It is `held` once a call has succeeded; what no call holds or asks for is forgotten. While
+ * it is being made again it is `busy`: taking it back waits for that, as requests may overtake each other on the fabric, and
+ * the pin would stay for ever. A connection is known by the number of its node's connects. A pin whose connection ended while
+ * its request was out is to be made again, whatever the request said.
  *
- * What is not promised: between the end of a connection and the new pins a value may be evicted, and stored again by somebody else, with other bytes.
- * Rejected: a server that keeps the pins of a connection that broke for a while; who never comes back would hold memory, and a restart would lose them all the same. */
+ * Not promised: between the end of a connection and the new pins a value may be evicted, and stored again by somebody else,
+ * with other bytes.
+ *
+ * Rejected: a server that keeps the pins of a connection that broke for a while. Clients that never come back would hold its
+ * memory, and a restart would lose them all the same. */
 #include "kvclient/pins.h"
 
 #include <stdlib.h>

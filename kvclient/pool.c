@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pool.c -- open and close: options, servers, loops, threads, clients.
  *
- * Opening: everything that may block or fail for a plain reason (options, threads) is done by the calling
- * thread; then every client is opened on its loop's thread, and its nodes begin to connect. A loop opens one client in a turn, and where that takes long does nothing
- * else for as long again: the handshakes of those before it, of some turns each, must not wait for hundreds. The first failure ends it: what is short
- * for one client is so for the next. The pool is open when all clients are: an inference server must be able to start before its cache, so that no
- * server is needed. With KVC_OPEN_WAIT the caller also waits until every first connection is decided, and every client must have a server. Servers that are down are tried
- * again in the background. A failure closes what was opened, by the same path as kvc_pool_close.
+ * Opening: everything that may block or fail for a plain reason (options, threads) is done by the calling thread; then every
+ * client is opened on its loop's thread, and its nodes begin to connect. A loop opens one client in a turn, and where that
+ * takes long does nothing else for as long again: the handshakes of those before it, of some turns each, must not wait for
+ * hundreds. The first failure ends it: what is short for one client is so for the next. The pool is open when all clients are:
+ * an inference server must be able to start before its cache, so that no server is needed. With KVC_OPEN_WAIT the caller also
+ * waits until every first connection is decided, and every client must have a server. Servers that are down are tried again in
+ * the background. A failure closes what was opened, by the same path as kvc_pool_close.
  *
  * Closing: clients first, while their loops turn; then loops and threads.
  *
@@ -188,7 +189,8 @@ static bool route_find(const struct kv_addresses *to, struct sockaddr_storage *o
 	return found;
 }
 
-/* The first server, in the list's order, that there is a way to. 1: of one before it the name is still being looked up; -KV_EPEERDOWN: there is none. */
+/* The first server, in the list's order, that there is a way to. 1: of one before it the name is still being looked up;
+ * -KV_EPEERDOWN: there is none. */
 static int local_look(struct kvc_pool *p, bool last)
 {
 	bool pending = false;

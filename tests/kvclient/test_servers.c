@@ -161,7 +161,7 @@ static void a_name_that_does_not_resolve_is_one_server_down(void **state)
 static void a_pool_opens_while_no_server_is_up(void **state)
 {
 	struct test_server late = {0};
-	const char *list[1];
+	const char *list[1] = {NULL};
 	struct kvc_options o = options_of(list, 1);
 	struct kvc_key key = {"early", 5};
 	struct kvc_pool *pool = NULL;
@@ -203,7 +203,7 @@ static bool has_ipv6(void)
 static void servers_are_reached_over_ipv6(void **state)
 {
 	struct test_server six = {.address = "[::1]:0"};
-	const char *list[1];
+	const char *list[1] = {NULL};
 	struct kvc_options o = options_of(list, 1);
 	struct kvc_pool *pool = NULL;
 	struct kv_error err = {0};

@@ -358,7 +358,7 @@ static void pool_open(struct world *w, struct world_pool *p)
 				.log = log_pool};
 	struct kv_error err;
 	for (unsigned i = 0; i < wo->servers; i++) {
-		char id[16];
+		char id[24];
 		snprintf(id, sizeof(id), "node-%u=", i);
 		snprintf(name[i], sizeof(name[i]), "%s%s:%u", wo->unnamed ? "" : id, wo->host[i] ? wo->host[i] : "127.0.0.1", w->server[i].port);
 		servers[i] = name[i];
