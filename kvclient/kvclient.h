@@ -271,7 +271,7 @@ KVC_API int64_t kvc_get_view_await(struct kvc_client *client, struct kvc_key key
 
 /* kvc_put_await -- store a value of 1 byte to 1 GiB; data in registered memory or in a view of this client is read by
  * the server directly, other memory is copied. The value becomes visible whole or not at all. Storing the same bytes
- * again succeeds; other bytes under a committed key: -KV_EEXIST, and the first ones stay. Where blocks are computed anew that is
+ * again succeeds, is a use, and lets the value live until the later of both times; other bytes under a committed key: -KV_EEXIST, and the first ones stay. Where blocks are computed anew that is
  * routine, since their last bits differ: take it as stored (counter put_conflicts, not errors). -KV_ENOMEM: the server cannot make room.
  * -KV_ELEFT: it ends, or has ended, and said so. */
 KVC_API int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *data, uint64_t len,

@@ -40,7 +40,7 @@ static const struct kv_opt table[] = {
 	 .help = "Largest value accepted."},
 	{.name = "max-values", .type = KV_OPT_U64, .offset = AT(values_max),
 	 .metavar = "N", .def = "0", .max = (uint64_t)1 << 36,
-	 .help = "Values held at a time, of all worker threads together, each with about 0.5 KiB for its key and index entry beside "
+	 .help = "Values held at a time, of all worker threads together, each with about 0.6 KiB for its key and index entry beside "
 	         "--memory-mb; more are evicted. 0: one per KiB of --memory-mb."},
 	KV_OPT_PROVIDER_ROW(.offset = AT(provider), .group = "Fabric:"),
 	KV_OPT_NIC_ROW(.offset = AT(nic)),

@@ -13,6 +13,7 @@
 #include "kvserver/ghosts.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
 enum { COUNT_MAX = 1 << 22, BUCKET = 8, PLACES_EACH = 4, AREA_BYTES_MIN = 2 << 20 };
 
@@ -38,6 +39,8 @@ int ghosts_init(struct ghosts *g, uint64_t count_max)
 			memset(g->ghost, 0, bytes);
 	} else if (kv_area_map_lazy(bytes, &g->area, NULL) == 0) {
 		g->ghost = g->area.base;
+		/* Small pages: names are spread over the table, so a few evictions would have the kernel clear all of it at once. */
+		(void)madvise(g->area.base, g->area.len_bytes, MADV_NOHUGEPAGE);
 	}
 	return g->ghost ? 0 : -KV_ENOMEM;
 }

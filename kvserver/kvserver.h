@@ -39,7 +39,7 @@ struct kvs_options {
 	unsigned max_sessions; /* further ones of one connection: half of max_clients */
 	unsigned credits, heartbeat_ms;
 	uint64_t value_max;   /* bytes of a value at most: KV_VALUE_MAX, or less if a shard is smaller */
-	uint64_t values_max;  /* values of all shards together, each with about 0.5 KiB beside its bytes: one per KiB of memory */
+	uint64_t values_max;  /* values of all shards together, each with about 0.6 KiB beside its bytes: one per KiB of memory */
 	uint64_t ttl_ns;      /* of values that name none; 0: for ever */
 	uint64_t slow_ns;     /* requests that take so long in here are logged, a few per second; 0: none */
 	uint64_t spin_ns;     /* loops of our own poll so long before they sleep, while that pays; 0: they sleep at once */

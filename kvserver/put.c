@@ -22,7 +22,7 @@ static void put_reply(struct link *l, const struct wire_request *q, int32_t stat
 	reply_put(l, &r, NULL);
 }
 
-/* A value that there is no place for is logged, some a second: its client learns a code only. */
+/* A value that there is no place for is logged, one a second: its client learns a code only. */
 static void refused_log(struct shard *s, uint64_t total, int error)
 {
 	const struct store *st = &s->store;

@@ -679,6 +679,30 @@ static void the_number_of_blocks_can_be_raised(void **state)
 	close_store();
 }
 
+/* Room for 4,096 values: 3,200 are stored and read, then 3,200 others stored. None of those has gone, as it would where a hit kept a value
+ * from eviction until the search came round. */
+static void a_working_set_that_was_read_once_is_not_frozen(void **state)
+{
+	char key[16];
+	(void)state;
+	open_store(4096 * 1024, 1);
+	for (unsigned i = 0; i < 2 * 3200; i++) {
+		snprintf(key, sizeof(key), "%u", i);
+		assert_non_null(put(key, 1024, (uint8_t)i, 0));
+		if (i == 3199)
+			for (unsigned k = 0; k < 3200; k++) {
+				snprintf(key, sizeof(key), "%u", k);
+				store_use(&store, get(key, 0));
+			}
+	}
+	for (unsigned i = 3200; i < 2 * 3200; i++) {
+		snprintf(key, sizeof(key), "%u", i);
+		assert_non_null(get(key, 0));
+	}
+	assert_int_equal(store.events[STORE_EVICTED], 2304);
+	close_store();
+}
+
 /* What store_ahead begins to load is a guess; a wrong one harms nobody. */
 static void looking_ahead_changes_nothing(void **state)
 {
@@ -724,6 +748,7 @@ int main(void)
 		cmocka_unit_test(a_large_value_is_made_room_for_in_steps),
 		cmocka_unit_test(a_reader_in_the_way_is_waited_for),
 		cmocka_unit_test(what_expires_leaves_large_holes),
+		cmocka_unit_test(a_working_set_that_was_read_once_is_not_frozen),
 		cmocka_unit_test(the_number_of_blocks_is_bounded),
 		cmocka_unit_test(the_number_of_blocks_can_be_raised),
 	};

@@ -898,6 +898,136 @@ static void world_pins(uint64_t seed)
 	world_close(&world);
 }
 
+/* ---- large values between pinned ones ---- */
+
+enum { CROWD = 700, CROWD_LEN = 16 << 10, CROWD_LARGE = 1 << 20, CROWD_LARGES = 12, CROWD_KEEP = 8 };
+
+/* Both shards (4 MiB each) are full of values of 16 KiB. */
+static struct {
+	uint8_t there[CROWD];
+	bool kept[CROWD];
+	bool over;
+	unsigned pinned, stored;
+} crowd;
+
+static struct kvc_key crowd_key(const uint32_t *i)
+{
+	return (struct kvc_key){i, sizeof(*i)};
+}
+
+/* The bytes of a value follow from its number. */
+static void crowd_fill(uint8_t *at, uint64_t len, uint32_t i)
+{
+	struct kv_prng p;
+	kv_prng_seed(&p, i);
+	kv_prng_fill(&p, at, len);
+}
+
+static void crowd_store(struct kvc_client *c, void *arg)
+{
+	uint8_t *value = malloc(CROWD_LEN);
+	(void)arg;
+	for (uint32_t i = 0; i < CROWD; i++) {
+		crowd_fill(value, CROWD_LEN, i);
+		if (kvc_put_await(c, crowd_key(&i), value, CROWD_LEN, NULL) != 0)
+			world_wrong(&world, "PUT failed");
+	}
+	free(value);
+}
+
+/* Each client pins what it may of every second value: half of the memory in all. */
+static void crowd_pin(struct kvc_client *c, void *arg)
+{
+	const uint32_t *turn = arg;
+	for (uint32_t i = 0, n = 0; i < CROWD; i++) {
+		int rc;
+		if (!kvc_exists_await(c, (struct kvc_key[]){crowd_key(&i)}, 1, &crowd.there[i], NULL, NULL) && crowd.there[i] &&
+		    n++ % 4 == *turn * 2) {
+			rc = kvc_pin_await(c, crowd_key(&i), NULL);
+			crowd.pinned += rc == 0;
+			crowd.kept[i] = rc == 0 && *turn == 0 && n % (4 * CROWD_KEEP) == 1;
+			if (rc != 0 && rc != -KV_EBUSY)
+				world_wrong(&world, "PIN returned %s", kv_errname(rc));
+		}
+	}
+}
+
+static void crowd_unpin(struct kvc_client *c, void *arg)
+{
+	(void)arg;
+	for (uint32_t i = 0; i < CROWD; i++)
+		if (!crowd.kept[i])
+			kvc_unpin_await(c, crowd_key(&i), NULL);
+}
+
+static void crowd_put_large(struct kvc_client *c, void *arg)
+{
+	uint8_t *value = malloc(CROWD_LARGE);
+	int expected = *(int *)arg;
+	for (uint32_t i = 0; i < CROWD_LARGES && !world.wrong[0]; i++) {
+		uint32_t name = CROWD + i;
+		int rc;
+		crowd_fill(value, CROWD_LARGE, name);
+		rc = kvc_put_await(c, crowd_key(&name), value, CROWD_LARGE, NULL);
+		crowd.stored += rc == 0;
+		if (rc != expected)
+			world_wrong(&world, "PUT of a large value returned %s, not %s", kv_errname(rc), kv_errname(expected));
+	}
+	free(value);
+	crowd.over = true;
+}
+
+/* The pinned ones stay, and stay what they are. */
+static void crowd_read(struct kvc_client *c, void *arg)
+{
+	uint8_t *want = malloc(CROWD_LEN), *got = malloc(CROWD_LEN);
+	(void)arg;
+	for (uint32_t i = 0; !(crowd.over && i == 0) && !world.wrong[0]; i = (i + 1) % CROWD) {
+		int64_t n;
+		if (!crowd.kept[i])
+			continue;
+		crowd_fill(want, CROWD_LEN, i);
+		n = kvc_get_await(c, crowd_key(&i), got, CROWD_LEN, NULL);
+		if (n != CROWD_LEN || memcmp(want, got, CROWD_LEN) != 0)
+			world_wrong(&world, "GET of a pinned value returned %s",
+				    n < 0 ? kv_errname((int)n) : "other bytes");
+	}
+	free(want);
+	free(got);
+}
+
+static void world_crowd(uint64_t seed)
+{
+	uint32_t turn[2] = {0, 1};
+	int none = -KV_ENOMEM, all = 0;
+	uint64_t evicted;
+	memset(&crowd, 0, sizeof(crowd));
+	world_open(&world, &(struct world_options){.seed = seed, .memory_bytes = 8 << 20, .fabric.delay_max_ns = 300 * US});
+	world_do(&world, 0, crowd_store, NULL);
+	for (unsigned i = 0; i < 2; i++) {
+		world_worker(&world, 0, i, crowd_pin, &turn[i]);
+		world_join(&world, 60 * SECOND);
+	}
+	/* Every second value is pinned: nothing large fits, and nothing goes for it. */
+	evicted = world_server_stat(&world, WIRE_STAT_EVICTIONS);
+	world_do(&world, 0, crowd_put_large, &none);
+	if (world_server_stat(&world, WIRE_STAT_EVICTIONS) != evicted)
+		world_wrong(&world, "%u values were evicted for some that cannot fit",
+			    (unsigned)(world_server_stat(&world, WIRE_STAT_EVICTIONS) - evicted));
+	for (unsigned i = 0; i < 2; i++) {
+		world_worker(&world, 0, i, crowd_unpin, NULL);
+		world_join(&world, 60 * SECOND);
+	}
+	/* One in 32 is pinned: all large ones fit in their turn, between those or in their places. */
+	crowd.over = false;
+	world_worker(&world, 0, 1, crowd_read, NULL);
+	world_worker(&world, 0, 0, crowd_put_large, &all);
+	world_join(&world, 60 * SECOND);
+	assert_int_equal(crowd.stored, CROWD_LARGES);
+	assert_true(crowd.pinned > 200);
+	world_close(&world);
+}
+
 /* ---- the tests ---- */
 
 static const struct named {
@@ -913,6 +1043,7 @@ static const struct named {
 	{"overwrite", world_overwrite, 2}, {"register", world_register_under_calls, 4},
 	{"placement", world_placement, 12},
 	{"drain", world_drain, 6},         {"pins", world_pins, 4},
+	{"crowd", world_crowd, 4},
 };
 
 static struct {
