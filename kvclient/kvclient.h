@@ -120,7 +120,8 @@ struct kvc_options {
 	const char *crl_file;
 };
 
-/* kvc_pool_open -- start loops, engines and buffers, connect every client to every server and wait until the links are
+/* kvc_pool_open -- (Of descriptors 0 to 2, those that are closed are given to /dev/null first, and stay so: else what anybody writes to standard error
+ * would go to whatever has the number next.) Start loops, engines and buffers, connect every client to every server and wait until the links are
  * up. The first client that cannot be opened ends it: the others are closed again. Blocks up to connect_timeout_ns, after the names were looked up (the resolver's time) and the engines opened (the
  * provider's), and up to 1 s more to undo what was done when it fails. If no server answers: its code (-KV_EPEERDOWN,
  * -KV_EDENIED, -KV_EVERSION, -KV_EFULL). Resources short: -KV_ELIMIT with a sentence that names the limit. With several

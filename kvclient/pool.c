@@ -236,8 +236,11 @@ static void changed_init(pthread_cond_t *changed)
 /* Everything but loops and threads. */
 static int pool_create(const struct kvc_options *given, struct kvc_pool **out, struct kv_error *err)
 {
-	struct kvc_pool *p = calloc(1, sizeof(*p));
-	int rc;
+	struct kvc_pool *p;
+	int rc = kv_stdio_reserve(err); /* before anything is opened */
+	if (rc < 0)
+		return rc;
+	p = calloc(1, sizeof(*p));
 	if (!p)
 		return kv_fail(err, -KV_ENOMEM, "no memory for a pool");
 	pthread_mutex_init(&p->lock, NULL);
