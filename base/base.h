@@ -23,6 +23,7 @@
 #include "base/random.h"
 #include "base/rate.h"
 #include "base/seal.h"
+#include "base/stdio_fds.h"
 #include "base/units.h"
 #include "base/window.h"
 #include "base/wrap.h"

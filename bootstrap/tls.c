@@ -375,6 +375,8 @@ void tls_context_follow(struct tls_context *ctx, const struct tls_context *forme
 {
 	ctx->gate = former->gate;
 	ctx->log = former->log;
+	if (ctx->trust)
+		trust_log(ctx->trust, former->log);
 }
 
 /* ---- what went wrong, in one sentence ---- */

@@ -273,6 +273,11 @@ void trust_destroy(struct trust **trust)
 	*trust = NULL;
 }
 
+void trust_log(struct trust *t, const struct kv_log *log)
+{
+	t->log = log;
+}
+
 static bool mark_same(const struct mark *m, const struct stat *st)
 {
 	return m->inode == st->st_ino && m->bytes == st->st_size && m->changed.tv_sec == st->st_mtim.tv_sec &&

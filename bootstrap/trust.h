@@ -39,6 +39,9 @@ struct trust_verdict {
 int trust_create(SSL_CTX *ssl_ctx, const struct trust_settings *settings, struct trust **out, struct kv_error *err);
 void trust_destroy(struct trust **trust);
 
+/* trust_log -- where it logs from now on. */
+void trust_log(struct trust *trust, const struct kv_log *log);
+
 /* trust_refresh -- before a handshake: if the CRL file has changed, read it and the CA file again. It is looked at once a
  * second. What cannot be read leaves everything as it was, and a warning in the log. */
 void trust_refresh(struct trust *trust, SSL_CTX *ssl_ctx, uint64_t now_ns);

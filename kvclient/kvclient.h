@@ -141,7 +141,8 @@ struct kvc_options {
 	void *pin_lost_arg;
 };
 
-/* kvc_pool_open -- start loops, engines and buffers, and begin to connect every client to every server. It returns when all
+/* kvc_pool_open -- (Of descriptors 0 to 2, those that are closed are given to /dev/null first, and stay so: else what anybody writes
+ * to standard error would go to whatever has the number next.) Start loops, engines and buffers, and begin to connect every client to every server. It returns when all
  * clients have their engines and buffers: servers may come later. What can never get better fails it: options, keys and
  * certificates, the provider, resources (-KV_ELIMIT with a sentence that names the limit); the first client that cannot be
  * opened ends it, and the others are closed again. It blocks for the provider's time, and up to 1 s while no server's name

@@ -277,8 +277,11 @@ static void changed_init(pthread_cond_t *changed)
 /* Everything but loops and threads. */
 static int pool_create(const struct kvc_options *given, uint64_t look_up_ns, struct kvc_pool **out, struct kv_error *err)
 {
-	struct kvc_pool *p = calloc(1, sizeof(*p));
-	int rc;
+	struct kvc_pool *p;
+	int rc = kv_stdio_reserve(err); /* before anything is opened */
+	if (rc < 0)
+		return rc;
+	p = calloc(1, sizeof(*p));
 	if (!p || kvc_fork_watch() < 0) {
 		free(p);
 		return kv_fail(err, -KV_ENOMEM, "no memory for a pool");

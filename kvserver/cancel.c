@@ -55,13 +55,16 @@ void cancel_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	shard_count(l->session->shard, WIRE_STAT_CANCELS);
 	pack_close(l->session->shard);
 	if (verdict == KV_WINDOW_NEW) {
-		l->posted[id % KV_WINDOW_WIDTH] = 0;
+		link_answered(l, id, 0);
 		reply.cancel.state = WIRE_CANCEL_UNSEEN;
 	} else if (verdict == KV_WINDOW_BELOW) {
 		reply.status = WIRE_STALE;
 		reply.cancel.posted = UINT32_MAX;
 	} else if ((r = find_active(l, id)) == NULL) {
-		reply.cancel.posted = l->posted[id % KV_WINDOW_WIDTH];
+		if (answers_look(&l->session->answers, &l->answers, l->index, id, &reply.cancel.posted)) {
+			reply.status = WIRE_STALE;
+			reply.cancel.posted = UINT32_MAX;
+		}
 	} else if (l->owner->number && r->owner != l->owner) {
 		reply.status = WIRE_STALE;
 		reply.cancel.posted = UINT32_MAX;

@@ -44,6 +44,7 @@ int link_open(struct link *l, struct session *s, unsigned index, const uint8_t s
 	l->owner = &s->own;
 	l->index = (uint8_t)index;
 	kv_window_init(&l->window);
+	answers_link_init(&l->answers);
 	kv_list_init(&l->holding);
 	kv_list_init(&l->blocked);
 	kv_list_init(&l->dirty);

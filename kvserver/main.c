@@ -161,7 +161,9 @@ int main(int argc, char **argv)
 	char psk[PSK_LINE_MAX];
 	int rc;
 
-	rc = flags_parse(argc, argv, &f, &err);
+	rc = kv_stdio_reserve(&err);
+	if (rc == 0)
+		rc = flags_parse(argc, argv, &f, &err);
 	/* Sessions, of which many may come over one connection; and queues for thousands that never come are waste. */
 	if (rc == 0)
 		te_env_for_peers(KV_MIN(f.max_clients, (uint32_t)PEERS_MAX));

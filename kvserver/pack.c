@@ -101,7 +101,7 @@ static void entry_reply(struct link *l, struct pack_entry *e)
 	if ((e->q.flags & WIRE_GET_SUM_RANGE) && e->length != e->block->len)
 		e->reply.get.checksum = kv_hash_block(value + e->q.get.offset, e->length);
 	l->session->shard->stat[WIRE_STAT_BYTES_READ] += e->length;
-	l->posted[e->q.id % KV_WINDOW_WIDTH] = UINT32_MAX;
+	link_answered(l, e->q.id, UINT32_MAX);
 	e->reply.flags |= WIRE_GET_FOLLOWS;
 	reply_put(l, &e->reply, NULL);
 }

@@ -290,7 +290,7 @@ void request_answer(struct request *r, int32_t status)
 	l->active--;
 	r->owner->active--;
 	/* Only the reply itself says that the bytes are there: nothing else is certain to be behind them. */
-	l->posted[r->id % KV_WINDOW_WIDTH] = r->follows ? UINT32_MAX : posted;
+	link_answered(l, r->id, r->follows ? UINT32_MAX : posted);
 	if (r->block)
 		key = (struct wire_bytes){r->block->item.key, r->block->item.key_len};
 	reply_late(l, &r->reply, r->begun_ns, r->posted_ns, r->block ? &key : NULL);

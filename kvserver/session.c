@@ -23,13 +23,20 @@
 
 /* ---- open ---- */
 
+size_t session_bytes(unsigned links)
+{
+	return sizeof(struct session) + links * sizeof(struct link) + answers_bytes(links);
+}
+
 static struct session *session_alloc(struct shard *shard, const struct session_args *a, struct te_peer *peer)
 {
 	unsigned links = te_peer_links(peer);
 	struct session *s = calloc(1, sizeof(*s) + links * sizeof(s->link[0]));
 
-	if (!s)
+	if (!s || answers_init(&s->answers, links)) {
+		free(s);
 		return NULL;
+	}
 	s->shard = shard;
 	s->number = a->number;
 	s->mark = a->mark;
@@ -53,6 +60,7 @@ static void links_close(struct session *s)
 {
 	for (unsigned i = 0; i < s->links; i++)
 		link_close(&s->link[i]);
+	answers_fini(&s->answers);
 }
 
 static int links_open(struct session *s, const struct session_args *a)
@@ -318,7 +326,7 @@ static void request_take(struct link *l, const struct wire_request *q, uint64_t 
 		shard_count(shard, WIRE_STAT_DUPLICATE_REQUESTS);
 		return;
 	}
-	l->posted[q->id % KV_WINDOW_WIDTH] = 0;
+	link_answered(l, q->id, 0);
 	if (q->type == WIRE_CANCEL) {
 		cancel_begin(l, q, now_ns);
 	} else if (l->active + l->held >= shard->opt.credits || o->active >= o->credits) {

@@ -7,6 +7,7 @@
 
 #include "bootstrap/bootstrap.h"
 #include "engine/engine.h"
+#include "kvserver/answers.h"
 #include "kvserver/call.h"
 #include "kvserver/owner.h"
 #include "kvserver/region.h"
@@ -38,7 +39,7 @@ struct link {
 	struct te_msg *msg;     /* the reply frame being filled */
 	bool follows;           /* it has replies that must arrive behind bytes (te_msg_follow) */
 	struct wire_writer writer;
-	uint32_t posted[KV_WINDOW_WIDTH]; /* by id % KV_WINDOW_WIDTH: data writes that the request made, for a late CANCEL */
+	struct answers_link answers; /* of its requests, for a late CANCEL */
 };
 
 /* GONE: nothing refers to it any more but reply frames that the engine has not given back. */
@@ -64,6 +65,7 @@ struct session {
 	uint64_t leased_bytes; /* of the arena, each lease counted */
 	struct owner own;     /* the session as an owner of requests, stages and pins */
 	struct owners owners; /* further sessions */
+	struct answers answers;
 	struct kv_list regions[REGION_BUCKETS];
 	uint32_t region_count;
 	struct call *idle, *gone; /* finished when no request is left; `gone` then frees the session */
@@ -122,6 +124,18 @@ void link_close(struct link *l);
 int link_unprove(struct link *l);
 void link_prove(struct link *l, uint64_t nonce);
 bool link_admits(struct link *l, uint8_t type, uint64_t now_ns);
+
+/* link_answered -- what a CANCEL of this id is told from now on (answers.h). */
+static inline void link_answered(struct link *l, uint64_t id, uint32_t posted)
+{
+	struct session *s = l->session;
+
+	answers_note(&s->answers, &l->answers, l->index, s->links, sizeof(*l), id, posted);
+}
+
+/* session_bytes -- that a session of so many links takes of the allocator at most, without what OpenSSL has for the keys of its links, and without what it
+ * stores and pins. */
+size_t session_bytes(unsigned links);
 
 /* session_lost -- `writes` data writes of it failed after they had been posted, or replies to it did (0). Their
  * immediates may never come, or they themselves, and the client waits for them: it is told to begin a new session.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # lifetime.sh -- how a kv-server begins, changes its keys and ends: ports that are taken, signals.
 . "$(dirname "$0")/lib.bash"
-plan 26
+plan 31
 
 # The port of an outgoing connection that is over: nobody listens there, and the kernel keeps it for a minute. Prints it.
 lingering_port() {
@@ -84,7 +84,22 @@ check "SIGTERM ends it with status 0" stop_server "$server_pid"
 scripts/make-test-certs.sh "$scratch/certs" >/dev/null 2>&1
 c=$scratch/certs
 crt() { client --cert "$c/$1.pem" --key "$c/$1.key" --ca "$c/ca.pem" ping; }
-cp "$c/server.pem" "$scratch/server.pem" && cp "$c/crl.pem" "$scratch/crl.pem"
+scripts/make-test-certs.sh "$scratch/foreign" >/dev/null 2>&1
+put() { cp "$1" "$scratch/next" && mv "$scratch/next" "$scratch/$2"; }
+own() { put "$1/server.pem" server.pem && put "$1/server.key" server.key && put "$1/ca.pem" ca.pem && put "$1/crl.pem" crl.pem; }
+of() { client --cert "$1/client.pem" --key "$1/client.key" --ca "$1/ca.pem" ping; }
+own "$c"
+log=$scratch/cert.err
+start_server cert --log-level info --cert "$scratch/server.pem" --key "$scratch/server.key" --ca "$scratch/ca.pem" --crl "$scratch/crl.pem" || exit 1
+check "certificates of a CA" status 0 of "$c"
+put "$scratch/foreign/server.pem" server.pem
+check "a certificate without its key is told at SIGHUP, and changes nothing" signal HUP 1 'stay in force'
+check "the CA's clients are let in as before" status 0 of "$c"
+changed() { own "$scratch/foreign" && signal HUP 1 'keys and certificates were read again' && soon of "$scratch/foreign"; }
+check "another CA, certificate, key and list: its clients are let in" changed
+check "those of the former CA are not" status 3 of "$c"
+stop_server "$server_pid"
+put "$c/server.pem" server.pem && put "$c/crl.pem" crl.pem
 log=$scratch/fifo.err
 start_server fifo --log-level info --cert "$scratch/server.pem" --key "$c/server.key" --ca "$c/ca.pem" --crl "$scratch/crl.pem" || exit 1
 list_again() { cp "$c/crl.pem" "$scratch/next" && mv "$scratch/next" "$scratch/crl.pem" && soon said 1 'CRL file .* was read again'; }

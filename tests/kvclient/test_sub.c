@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -481,7 +483,8 @@ static void a_server_that_is_full_says_so(void **state)
 static void identities_need_their_keys(void **state)
 {
 	static char path[] = "/tmp/kvrail-test-keys-XXXXXX";
-	static const char text[] = "team-a:00112233445566778899aabbccddeeff\n";
+	static const char text[] = "team-a:00112233445566778899aabbccddeeff\n", other[] = "team-a:ffeeddccbbaa99887766554433221100\n";
+	struct kvc_session_options former = {.size = sizeof(former), .psk = "team-a:00112233445566778899aabbccddeeff"};
 	const char *const more[] = {"--session-keys", path, NULL};
 	struct kvc_session_options o = {.size = sizeof(o), .psk = "team-a:ffeeddccbbaa99887766554433221100"};
 	struct kvc_sub *s = NULL;
@@ -495,14 +498,27 @@ static void identities_need_their_keys(void **state)
 	assert_int_equal(write(fd, text, sizeof(text) - 1), sizeof(text) - 1);
 	close(fd);
 	pool = pool_up(more, 1);
-	unlink(path);
 	s = open_one(pool, 0, "team-a:00112233445566778899aabbccddeeff");
 	assert_int_equal(kvc_session_close(pool, &s, 0), 0);
 	assert_int_equal(kvc_session_open(pool, 0, &o, &s, &err), -KV_EDENIED);
 	assert_non_null(strstr(err.text, "--session-keys"));
 	assert_null(s);
 	s = open_one(pool, 0, NULL); /* the connection goes on */
+	assert_int_equal(kvc_session_close(pool, &s, 0), 0);
+	/* The file has another key from SIGHUP on. Until the former one is denied, it is read. */
+	fd = open(path, O_WRONLY | O_TRUNC);
+	assert_int_equal(write(fd, other, sizeof(other) - 1), sizeof(other) - 1);
+	close(fd);
+	assert_int_equal(kill(server.pid, SIGHUP), 0);
+	err = (struct kv_error){0};
+	for (unsigned i = 0; i < 3000 && kvc_session_open(pool, 0, &former, &s, &err) == 0; i++) {
+		assert_int_equal(kvc_session_close(pool, &s, 0), 0);
+		usleep(10000);
+	}
+	assert_int_equal(err.code, -KV_EDENIED);
+	s = open_one(pool, 0, o.psk);
 	pool_down(&pool);
+	unlink(path);
 }
 
 /* They are there again by themselves, and calls wait for them. */
