@@ -63,6 +63,7 @@ int main(int argc, char **argv)
 		return CLI_OK;
 	line.file = options.file;
 	line.output = options.output;
+	line.given = rc == 0 ? command_given(&line, &options) : 0;
 	cli.interactive = line.words.count == 0;
 	if (rc == 0 && cli.interactive && (line.file || line.output))
 		kv_fail(&err, -KV_EINVAL, "-f and -o belong to put and get");
@@ -73,7 +74,7 @@ int main(int argc, char **argv)
 		kvc_program_setup();
 		status = run(&cli, &line, &err);
 	}
-	if (err.text[0] && (status == CLI_USAGE || status == CLI_FAILED))
+	if (err.text[0] && status != CLI_OK)
 		fprintf(stderr, "kv-client: %s%s\n", err.text, status == CLI_USAGE ? " (try --help)" : "");
 	return status;
 }
