@@ -208,6 +208,30 @@ static int run_touch(struct cli *cli, const struct cli_line *line, struct kv_err
 	return there == line->words.count - 1 ? CLI_OK : CLI_NOT_FOUND;
 }
 
+/* The time to live of a TOUCH, in whole seconds. 0 is the server's default, which this command does not mean. */
+static int ttl_parse(const char *text, uint32_t *out_s, struct kv_error *err)
+{
+	uint64_t ns;
+
+	if (kv_duration_parse(text, &ns) < 0 || ns == 0 || ns % 1000000000 != 0 || ns / 1000000000 > UINT32_MAX)
+		return kv_fail(err, -KV_EINVAL, "'%.100s' is not a time to live in whole seconds, such as 90s, 1m or 2h", text);
+	*out_s = (uint32_t)(ns / 1000000000);
+	return 0;
+}
+
+static int run_ttl(struct cli *cli, const struct cli_line *line, struct kv_error *err)
+{
+	struct kvc_call call = {.size = sizeof(call)};
+	int rc = ttl_parse(line->words.item[2], &call.ttl_s, err);
+
+	if (rc < 0)
+		return CLI_USAGE;
+	rc = kvc_touch(cli->pool, key_of(line->words.item[1]), &call);
+	if (rc == -KV_ENOTFOUND)
+		return missing(line, err);
+	return rc < 0 ? failed(cli, err, "ttl", rc) : CLI_OK;
+}
+
 /* ---- pins: they are the session's, which lives as long as this program ---- */
 
 struct pinning {
@@ -292,7 +316,7 @@ enum { OF_FILE = 1, OF_OUTPUT = 2, OF_TTL = 4, OF_STAT = 8, PROMPT_ONLY = 16 }; 
 static const struct command {
 	const char *name;
 	unsigned args_min, args_max;
-	bool keys; /* the arguments (of put: the first) are keys */
+	bool keys; /* the arguments (of put and ttl: the first) are keys */
 	unsigned options;
 	const char *usage;
 	int (*run)(struct cli *cli, const struct cli_line *line, struct kv_error *err);
@@ -307,6 +331,8 @@ static const struct command {
 	 "A line for each key, 1 or 0, and of several how many from the start exist. Exit status 0: all do."},
 	{"touch", 1, KV_OPT_STRINGS_MAX - 1, true, OF_TTL, "touch KEY...", run_touch,
 	 "Counts as a use, and gives each key a new time to live from now: --ttl TIME, else the server's default. A line for each, 1 or 0."},
+	{"ttl", 2, 2, true, 0, "ttl KEY TIME", run_ttl,
+	 "Gives a value a new time to live, from now: ttl KEY 1m. It counts as a use, like touch. Exit status 1: there is no such key."},
 	{"pin", 1, KV_OPT_STRINGS_MAX - 1, true, 0, "pin KEY...", run_pin,
 	 "Keeps values from eviction, not from expiry or delete. Pins go with the session: at the prompt they last until unpin or exit, on the "
 	 "command line until Ctrl-C."},
@@ -366,7 +392,8 @@ static int usage(struct kv_error *err, const char *fmt, const char *text)
 
 static int check_keys(const struct cli_line *line, struct kv_error *err)
 {
-	unsigned last = strcmp(line->words.item[0], "put") == 0 ? 2 : line->words.count;
+	const char *name = line->words.item[0];
+	unsigned last = strcmp(name, "put") == 0 || strcmp(name, "ttl") == 0 ? 2 : line->words.count;
 
 	for (unsigned i = 1; i < last; i++) {
 		size_t len = strlen(line->words.item[i]);
@@ -388,6 +415,7 @@ int command_check(const struct cli_line *line, struct kv_error *err)
 {
 	const struct command *c = find_command(line->words.item[0]);
 	unsigned args = line->words.count - 1;
+	uint32_t seconds;
 	bool put;
 
 	if (!c)
@@ -402,6 +430,8 @@ int command_check(const struct cli_line *line, struct kv_error *err)
 		return usage(err, "put needs exactly one value: %s", c->usage);
 	if (put && args == 2 && !line->words.item[2][0])
 		return usage(err, "the value is empty: a value has at least one byte (%s)", c->usage);
+	if (c->run == run_ttl && ttl_parse(line->words.item[2], &seconds, err) < 0)
+		return CLI_USAGE;
 	return c->keys ? check_keys(line, err) : CLI_OK;
 }
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # cli.sh -- kv-client against a kv-server: every command, its exit status, and what it says when something is wrong.
 . "$(dirname "$0")/lib.bash"
-plan 60
+plan 63
 start_server main || exit 1
 kv() { timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" "$@"; }
 
@@ -84,6 +84,11 @@ kv put brief value --ttl 1m
 check "touch finds a key" status 0 kv touch --ttl 1 brief
 gone() { local i; for ((i = 0; i < 200; i++)); do kv exists brief >/dev/null || return 0; sleep 0.1; done; return 1; }
 check "and gives it the new time to live" gone
+kv put brief2 value
+check "ttl gives a value a new time to live" status 0 kv ttl brief2 1s
+gone2() { local i; for ((i = 0; i < 200; i++)); do kv exists brief2 >/dev/null || return 0; sleep 0.1; done; return 1; }
+check "after which it is gone" gone2
+check "ttl of half a second is usage" status 2 kv ttl greeting 500ms
 check "touch of a missing key exits 1" says '^0 nothing$' kv touch nothing
 pins() { printf 'pin greeting\nunpin greeting\n' | kv >"$scratch/pins" && [ "$(grep -c '^1 greeting$' "$scratch/pins")" = 2 ]; }
 check "pin and unpin at the prompt" pins

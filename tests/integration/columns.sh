@@ -32,7 +32,7 @@ start_server main || exit 1
 kv() { timeout -k 5 60 "$build/kv-client" --server "$server" "${over[@]}" "$@"; }
 kv put key value
 check "kv-client stat" fits kv --all --shards stat
-helps() { local c; for c in get put delete exists touch pin unpin stat ping help; do fits kv help "$c" || return 1; done; }
+helps() { local c; for c in get put delete exists touch ttl pin unpin stat ping help; do fits kv help "$c" || return 1; done; }
 check "kv-client help COMMAND" helps
 check "kv-client ping" fits kv ping
 check "README's sample is as wide" eval '! sed -n "/^kv-bench   0/,/^peak resident/p" README.md | grep -E "^.{81}"'
