@@ -222,11 +222,21 @@ static int ttl_parse(const char *text, uint32_t *out_s, struct kv_error *err)
 static int run_ttl(struct cli *cli, const struct cli_line *line, struct kv_error *err)
 {
 	struct kvc_call call = {.size = sizeof(call)};
-	int rc = ttl_parse(line->words.item[2], &call.ttl_s, err);
+	uint64_t left_ms;
+	int rc;
 
-	if (rc < 0)
+	if (line->words.count == 2) {
+		rc = kvc_ttl(cli->pool, key_of(line->words.item[1]), &left_ms, &call);
+		if (rc == 0 && left_ms == UINT64_MAX)
+			puts("never");
+		else if (rc == 0)
+			printf("%.3f s\n", (double)left_ms / 1000);
+		goto out;
+	}
+	if (ttl_parse(line->words.item[2], &call.ttl_s, err) < 0)
 		return CLI_USAGE;
 	rc = kvc_touch(cli->pool, key_of(line->words.item[1]), &call);
+out:
 	if (rc == -KV_ENOTFOUND)
 		return missing(line, err);
 	return rc < 0 ? failed(cli, err, "ttl", rc) : CLI_OK;
@@ -331,8 +341,8 @@ static const struct command {
 	 "A line for each key, 1 or 0, and of several how many from the start exist. Exit status 0: all do."},
 	{"touch", 1, KV_OPT_STRINGS_MAX - 1, true, OF_TTL, "touch KEY...", run_touch,
 	 "Counts as a use, and gives each key a new time to live from now: --ttl TIME, else the server's default. A line for each, 1 or 0."},
-	{"ttl", 2, 2, true, 0, "ttl KEY TIME", run_ttl,
-	 "Gives a value a new time to live, from now: ttl KEY 1m. It counts as a use, like touch. Exit status 1: there is no such key."},
+	{"ttl", 1, 2, true, 0, "ttl KEY [TIME]", run_ttl,
+	 "How long a value still has to live, or never; that is no use of it. With a TIME: gives the value a new time to live, from now: ttl KEY 1m. It counts as a use, like touch. Exit status 1: there is no such key."},
 	{"pin", 1, KV_OPT_STRINGS_MAX - 1, true, 0, "pin KEY...", run_pin,
 	 "Keeps values from eviction, not from expiry or delete. Pins go with the session: at the prompt they last until unpin or exit, on the "
 	 "command line until Ctrl-C."},
@@ -430,7 +440,7 @@ int command_check(const struct cli_line *line, struct kv_error *err)
 		return usage(err, "put needs exactly one value: %s", c->usage);
 	if (put && args == 2 && !line->words.item[2][0])
 		return usage(err, "the value is empty: a value has at least one byte (%s)", c->usage);
-	if (c->run == run_ttl && ttl_parse(line->words.item[2], &seconds, err) < 0)
+	if (c->run == run_ttl && args == 2 && ttl_parse(line->words.item[2], &seconds, err) < 0)
 		return CLI_USAGE;
 	return c->keys ? check_keys(line, err) : CLI_OK;
 }

@@ -74,7 +74,7 @@ const struct kv_opt_program cli_options_program = {
 		 "  delete KEY                       remove a key\n"
 		 "  exists KEY...                    which of these exist, how many from the start\n"
 		 "  touch KEY...                     a new time to live (--ttl)\n"
-		 "  ttl KEY TIME                     a new time to live, from now\n"
+		 "  ttl KEY [TIME]                   the time it has to live; a new one\n"
 		 "  pin KEY...                       keep from eviction, until Ctrl-C\n"
 		 "  stat [--all] [--watch TIME] ...  what servers count; what this client sees\n"
 		 "  ping                             whether every shard answers\n"

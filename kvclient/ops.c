@@ -70,10 +70,9 @@ int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *dat
 
 /* ---- one request, one reply ---- */
 
-/* Send `wire` to a shard of the node (UINT32_MAX: the key's) and wait. out, if given, gets the request's copy of the
- * reply. */
+/* Send `wire` to a shard of the node (UINT32_MAX: the key's) and wait. stats of a STAT, out_left_ms of a TOUCH, or NULL. */
 static int simple_once_await(struct kvc_node *n, const struct wire_request *wire, uint32_t shard, uint64_t deadline_ns,
-			     struct kvc_stats *stats, struct kvc_trace *t)
+			     struct kvc_stats *stats, uint64_t *out_left_ms, struct kvc_trace *t)
 {
 	struct kvc_client *c = n->client;
 	struct kvc_wait wait = {.co = co_self(), .trace = t};
@@ -93,17 +92,19 @@ static int simple_once_await(struct kvc_node *n, const struct wire_request *wire
 	r->reply.stat = stats;
 	kvc_link_submit(kvc_link_pick(s, shard), r, &wait);
 	rc = kvc_req_done_await(c, r, deadline_ns);
+	if (rc == 0 && out_left_ms)
+		*out_left_ms = r->reply.touch.left_ms;
 	kvc_req_release(c, r);
 	return rc;
 }
 
 static int simple_await(struct kvc_node *n, const struct wire_request *wire, uint32_t shard, uint64_t deadline_ns,
-			struct kvc_stats *stats, unsigned *tries, struct kvc_trace *t)
+			struct kvc_stats *stats, uint64_t *out_left_ms, unsigned *tries, struct kvc_trace *t)
 {
 	int rc;
 	*tries = 0;
 	for (unsigned pauses = 0;; ++*tries) {
-		rc = simple_once_await(n, wire, shard, deadline_ns, stats, t);
+		rc = simple_once_await(n, wire, shard, deadline_ns, stats, out_left_ms, t);
 		if (rc >= 0 || !kvc_call_again_await(n->client, rc, deadline_ns, &pauses))
 			return (int)kvc_call_code(n->client, rc);
 	}
@@ -111,7 +112,7 @@ static int simple_await(struct kvc_node *n, const struct wire_request *wire, uin
 
 /* A call about one key. */
 static int keyed_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct wire_request *wire,
-		       unsigned *tries, struct kvc_trace *t)
+		       uint64_t *out_left_ms, unsigned *tries, struct kvc_trace *t)
 {
 	struct kvc_call own;
 	int rc;
@@ -122,7 +123,7 @@ static int keyed_await(struct kvc_client *c, struct kvc_key key, const struct kv
 		wire->touch.ttl_s = own.ttl_s;
 	wire->key = (struct wire_bytes){key.data, (uint32_t)key.len};
 	kvc_trace_key(t, key.data, key.len);
-	rc = simple_await(kvc_call_node(c, key), wire, UINT32_MAX, kvc_call_deadline(c, &own, 0), NULL, tries, t);
+	rc = simple_await(kvc_call_node(c, key), wire, UINT32_MAX, kvc_call_deadline(c, &own, 0), NULL, out_left_ms, tries, t);
 	return (int)kvc_call_down(c, own.flags, rc);
 }
 
@@ -134,7 +135,7 @@ int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct
 	int rc = kvc_call_begin(client, &t, KVC_OP_DELETE, call);
 	if (rc < 0)
 		return rc;
-	rc = keyed_await(client, key, call, &wire, &tries, &t);
+	rc = keyed_await(client, key, call, &wire, NULL, &tries, &t);
 	/* An earlier try, whose reply was lost, may be the one that deleted it. */
 	if (rc == -KV_ENOTFOUND && tries > 0)
 		rc = 0;
@@ -143,7 +144,7 @@ int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct
 }
 
 static int plain_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, uint8_t type,
-		       uint8_t flags)
+		       uint8_t flags, uint64_t *out_left_ms)
 {
 	struct wire_request wire = {.type = type, .flags = flags};
 	struct kvc_trace t;
@@ -151,22 +152,27 @@ static int plain_await(struct kvc_client *c, struct kvc_key key, const struct kv
 	int rc = kvc_call_begin(c, &t, type == WIRE_TOUCH ? KVC_OP_TOUCH : KVC_OP_PIN, call);
 	if (rc < 0)
 		return rc;
-	return (int)kvc_call_end(c, &t, keyed_await(c, key, call, &wire, &tries, &t));
+	return (int)kvc_call_end(c, &t, keyed_await(c, key, call, &wire, out_left_ms, &tries, &t));
 }
 
 int kvc_touch_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call)
 {
-	return plain_await(client, key, call, WIRE_TOUCH, 0);
+	return plain_await(client, key, call, WIRE_TOUCH, 0, NULL);
+}
+
+int kvc_ttl_await(struct kvc_client *client, struct kvc_key key, uint64_t *out_left_ms, const struct kvc_call *call)
+{
+	return plain_await(client, key, call, WIRE_TOUCH, WIRE_TOUCH_LOOK, out_left_ms);
 }
 
 int kvc_pin_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call)
 {
-	return plain_await(client, key, call, WIRE_PIN, 0);
+	return plain_await(client, key, call, WIRE_PIN, 0, NULL);
 }
 
 int kvc_unpin_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call)
 {
-	return plain_await(client, key, call, WIRE_PIN, WIRE_PIN_RELEASE);
+	return plain_await(client, key, call, WIRE_PIN, WIRE_PIN_RELEASE, NULL);
 }
 
 /* ---- all shards of one server, or one ---- */
@@ -182,11 +188,11 @@ static int shards_await(struct kvc_client *c, const struct kvc_call *call, const
 		return -KV_EINVAL;
 	deadline = kvc_call_deadline(c, &own, 0);
 	if (own.shard > 0) {
-		rc = simple_await(&c->node[own.server], wire, own.shard - 1, deadline, stats, &tries, t);
+		rc = simple_await(&c->node[own.server], wire, own.shard - 1, deadline, stats, NULL, &tries, t);
 		return rc == 1 ? -KV_EINVAL : rc;
 	}
 	for (uint32_t shard = 0; rc == 0; shard++)
-		rc = simple_await(&c->node[own.server], wire, shard, deadline, stats, &tries, t);
+		rc = simple_await(&c->node[own.server], wire, shard, deadline, stats, NULL, &tries, t);
 	return rc == 1 ? 0 : rc;
 }
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # cli.sh -- kv-client against a kv-server: every command, its exit status, and what it says when something is wrong.
 . "$(dirname "$0")/lib.bash"
-plan 63
+plan 66
 start_server main || exit 1
 kv() { timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" "$@"; }
 
@@ -85,6 +85,11 @@ check "touch finds a key" status 0 kv touch --ttl 1 brief
 gone() { local i; for ((i = 0; i < 200; i++)); do kv exists brief >/dev/null || return 0; sleep 0.1; done; return 1; }
 check "and gives it the new time to live" gone
 kv put brief2 value
+check "ttl of a value that does not expire" eval '[ "$(kv ttl brief2)" = never ]'
+kv put brief3 value --ttl 1h
+left() { kv ttl brief3 | awk '{ exit !($1 > 3000 && $1 <= 3600 && $2 == "s") }'; }
+check "ttl says how long a value has to live" left
+check "ttl of a missing key exits 1" status 1 kv ttl nothing
 check "ttl gives a value a new time to live" status 0 kv ttl brief2 1s
 gone2() { local i; for ((i = 0; i < 200; i++)); do kv exists brief2 >/dev/null || return 0; sleep 0.1; done; return 1; }
 check "after which it is gone" gone2
