@@ -445,6 +445,11 @@ int command_check(const struct cli_line *line, struct kv_error *err)
 	return c->keys ? check_keys(line, err) : CLI_OK;
 }
 
+bool command_offline(const struct cli_line *line)
+{
+	return find_command(line->words.item[0])->run == run_help;
+}
+
 int command_run(struct cli *cli, const struct cli_line *line, struct kv_error *err)
 {
 	return find_command(line->words.item[0])->run(cli, line, err);

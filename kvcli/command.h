@@ -35,6 +35,9 @@ int command_check(const struct cli_line *line, struct kv_error *err);
  * CLI_FAILED. */
 int command_run(struct cli *cli, const struct cli_line *line, struct kv_error *err);
 
+/* command_offline -- whether it needs no server: help. */
+bool command_offline(const struct cli_line *line);
+
 /* command_help -- one line of help per command. */
 void command_help(FILE *out);
 

@@ -31,6 +31,8 @@ bool history_wanted(const char *line)
 		return false;
 	if (strncmp(line, "put", 3) != 0 || !strchr(" \t", line[3]))
 		return true;
+	if (strpbrk(line, "'\"\\")) /* where the key ends is not seen at once: rather none */
+		return false;
 	line += 3;
 	line += strspn(line, " \t");
 	line += strcspn(line, " \t"); /* the key */

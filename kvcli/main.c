@@ -41,7 +41,9 @@ static int run(struct cli *cli, const struct cli_line *line, struct kv_error *er
 {
 	int status = CLI_FAILED;
 
-	if (open_pool(cli, err) == 0)
+	if (!cli->interactive && command_offline(line))
+		status = command_run(cli, line, err);
+	else if (open_pool(cli, err) == 0)
 		status = cli->interactive ? repl_run(cli) : command_run(cli, line, err);
 	kvc_pool_close(&cli->pool);
 	if (fflush(stdout) != 0 && status == CLI_OK) {

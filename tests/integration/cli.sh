@@ -76,7 +76,7 @@ check "a KVRAIL_SERVER that is no address is usage" status 2 env KVRAIL_SERVER=:
 check "KVRAIL_PSK_FILE is the key, without --psk-file" says 'the PSK file /nonexistent' env KVRAIL_PSK_FILE=/nonexistent KVRAIL_SERVER="$server" "$build/kv-client" ping
 check "a missing key is told" says "get: there is no key 'nothing'" kv get nothing
 check "and on standard error alone" eval '[ -z "$(kv get nothing 2>/dev/null)" ]'
-check "help COMMAND explains one" says 'touch KEY\.\.\.' kv help touch
+check "help COMMAND explains one, without a server" says 'touch KEY\.\.\.' "$build/kv-client" --server 127.0.0.1:1 help touch
 check "help of no command is usage" status 2 kv help frobnicate
 check "--ttl with get is usage" status 2 kv --ttl 5 get greeting
 check "--json with get is usage" status 2 kv --json get greeting

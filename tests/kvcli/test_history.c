@@ -47,7 +47,7 @@ static int end(void **state)
 static void values_are_not_kept(void **state)
 {
 	(void)state;
-	static const char *const no[] = {"", "   ", "put k secret", " put k secret", "put\tk secret", "put k 'secret -f x'", "put k secret -"};
+	static const char *const no[] = {"", "   ", "put k secret", " put k secret", "put\tk secret", "put k 'secret -f x'", "put k secret -", "put 'a -f b' secret", "put a\\ -f secret"};
 	static const char *const yes[] = {"get k", "put k -f file", "put k -", "putter x", "exists a b"};
 	for (unsigned i = 0; i < KV_COUNT(no); i++)
 		if (history_wanted(no[i]))
