@@ -1,14 +1,21 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# run-with-rdma.sh [--provider P] COMMAND [ARGS...] -- run a command with the machine's RDMA fabric set up.
+# run-with-rdma.sh [--provider P] COMMAND [ARGS...]
+#   Runs a command with the machine's RDMA fabric set up.
 #
-# COMMAND is kv-bench, kv-server, kv-client or kv-doctor (also bench, server, client, doctor), or any other program;
-# or check: install what the tests need, make too, and run `make check`.
-#   --provider P   efa, efa-direct, verbs, tcp, tcp-native or shm: given on to KVRail's programs, which then use it or fail. Without it they choose.
+# COMMAND is kv-bench, kv-server, kv-client or kv-doctor (also bench, server,
+# client, doctor), or any other program; or check: install what the tests need,
+# make too, and run `make check`.
+#   --provider P   efa, efa-direct, verbs, tcp, tcp-native or shm: given on to
+#                  KVRail's programs, which then use it or fail. Without it they
+#                  choose.
 #   -h, --help     this text
-# It finds EFA and InfiniBand/RoCE devices, makes sure that one libfabric is loaded (the AWS EFA installer's where it is), raises the memlock and
-# open files limits where it may, and for KVRail's programs installs what is missing and builds. Environment that is set already is left alone:
-#   LD_LIBRARY_PATH (the EFA installer's libraries are put first), FI_EFA_FORK_SAFE, IPATH_NO_BACKTRACE: see docs/PROVIDERS.md
+# It finds EFA and InfiniBand/RoCE devices, makes sure that one libfabric is
+# loaded (the AWS EFA installer's where it is), raises the memlock and open files
+# limits where it may, and for KVRail's programs installs what is missing and
+# builds. Environment that is set already is left alone:
+#   LD_LIBRARY_PATH (the EFA installer's libraries are put first),
+#   FI_EFA_FORK_SAFE, IPATH_NO_BACKTRACE: see docs/PROVIDERS.md
 #   KVRAIL_NO_INSTALL=1   install nothing; say what is missing
 #   KVRAIL_NO_BUILD=1     build nothing; take the programs as they are
 set -u
@@ -22,7 +29,7 @@ provider=
 notes=()
 
 say() { printf 'run-with-rdma: %s\n' "$*" >&2; }
-usage() { sed -n '3,14s/^# \{0,1\}//p' "$self"; }
+usage() { sed -n '3,22s/^# \{0,1\}//p' "$self"; }
 
 # ---- what is asked for ----
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 enum {
-	KV_KEY_SHOWN = 16,                  /* bytes of a key that are shown */
+	KV_KEY_SHOWN = 48,                  /* bytes of a key that are shown */
 	KV_KEY_TEXT = 2 * KV_KEY_SHOWN + 24 /* room for its text */
 };
 

@@ -80,18 +80,25 @@ void kv_log(const struct kv_log *log, enum kv_log_level level, const char *fmt, 
 	errno = saved;
 }
 
-void kv_log_stderr(void *arg, enum kv_log_level level, const char *line)
+char *kv_log_time(char *buf)
 {
-	(void)arg;
-	int saved = errno;
 	struct timespec now = {0};
 	struct tm tm = {0};
 	clock_gettime(CLOCK_REALTIME, &now);
 	gmtime_r(&now.tv_sec, &tm);
+	size_t n = strftime(buf, KV_LOG_TIME_CAP, "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(buf + n, KV_LOG_TIME_CAP - n, ".%03ldZ", now.tv_nsec / 1000000);
+	return buf;
+}
+
+void kv_log_stderr(void *arg, enum kv_log_level level, const char *line)
+{
+	(void)arg;
+	int saved = errno;
 	char buf[LINE_CAP + STAMP_CAP];
-	size_t n = strftime(buf, sizeof(buf), "%Y-%m-%dT%H:%M:%S", &tm);
+	size_t n = strlen(kv_log_time(buf));
 	const char *tag = (unsigned)level < KV_COUNT(level_tags) ? level_tags[level] : "?    ";
-	int len = snprintf(buf + n, sizeof(buf) - n, ".%03ldZ %s %s\n", now.tv_nsec / 1000000, tag, line);
+	int len = snprintf(buf + n, sizeof(buf) - n, " %s %s\n", tag, line);
 	n = KV_MIN(n + (size_t)KV_MAX(len, 0), sizeof(buf) - 1);
 	buf[n - 1] = '\n'; /* also when a foreign caller's line was too long and lost its end */
 	/* There is nowhere to report a failing stderr, and half a line is better than a retry that mixes with others'.

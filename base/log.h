@@ -18,6 +18,10 @@ struct kv_log {
 /* kv_log -- format one line (at most 1 KiB, control characters of arguments escaped) and hand it to log->write. Thread: any. */
 void kv_log(const struct kv_log *log, enum kv_log_level level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
+/* kv_log_time -- now, as a line of the log begins: "2026-01-31T12:00:00.123Z", in UTC. buf has KV_LOG_TIME_CAP bytes. Returns buf. */
+enum { KV_LOG_TIME_CAP = 48 };
+char *kv_log_time(char *buf);
+
 /* kv_log_stderr -- a sink: "2026-11-21T12:00:00.123Z WARN  line\n" in one write(2) to stderr. For `write` above. */
 void kv_log_stderr(void *arg, enum kv_log_level level, const char *line);
 

@@ -69,7 +69,7 @@ static int keys_parse(struct boot_keys *k, const struct secret_text *text, const
 		k->count++;
 	}
 	if (rc == 0 && k->count == 0)
-		return kv_fail(err, -KV_EINVAL, "%s holds no key: lines identity:hex are needed (hex: `openssl rand -hex 32`)", path);
+		return kv_fail(err, -KV_EINVAL, "%s holds no key: lines identity:hex are needed (`kv-server --make-psk FILE` makes one; hex: `openssl rand -hex 32`)", path);
 	return rc;
 }
 

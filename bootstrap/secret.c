@@ -124,7 +124,7 @@ int secret_psk_parse(const char *text, size_t len, const char *source, struct se
 	int rc = secret_psk_next(&r, &psk, err);
 	if (rc == 0) {
 		rc = kv_fail(err, -KV_EINVAL,
-			     "%s holds no key: one line identity:hex is needed (hex: `openssl rand -hex 32`)", source);
+			     "%s holds no key: one line identity:hex is needed (`kv-server --make-psk FILE` makes one; hex: `openssl rand -hex 32`)", source);
 		goto out;
 	}
 	if (rc == 1)

@@ -40,7 +40,7 @@ void capacity_print_head(const struct capacity_options *options, FILE *out)
 
 	uname(&u);
 	fprintf(out, "kv-bench capacity   %s\n", KVRAIL_VERSION);
-	fprintf(out, "host       %u cores, %s memory, %s available; open files %s, locked memory %s; Linux %s\n",
+	kv_wrap(out, "host       ", 0, "%u cores, %s memory, %s available; open files %s, locked memory %s; Linux %s",
 		kv_cpus_available(), SIZE(memory_total()), SIZE(kv_memory_available()),
 		limit_text(RLIMIT_NOFILE, 0, files, sizeof(files)), limit_text(RLIMIT_MEMLOCK, 10, locked, sizeof(locked)),
 		u.release);
@@ -54,17 +54,17 @@ void capacity_print_head(const struct capacity_options *options, FILE *out)
 void capacity_print_model(int model, const struct capacity_options *options, FILE *out)
 {
 	if (model == CAPACITY_ENDPOINTS)
-		fprintf(out,
-			"\nendpoints: %u for each client (endpoint, completion queue), smallest buffers, %llu MiB of receive "
-			"buffer\n",
+		kv_wrap(out, "\nendpoints: ", 11,
+			"%u for each client (endpoint, completion queue), smallest buffers, %llu MiB of receive "
+			"buffer",
 			options->rails, (unsigned long long)options->buffer_mb);
 	else if (model == CAPACITY_VERBS)
-		fprintf(out, "\nverbs: a queue pair, two completion queues and two memory regions for each client, without "
-			     "libfabric\n");
+		kv_wrap(out, "\nverbs: ", 7, "a queue pair, two completion queues and two memory regions for each client, without "
+			     "libfabric");
 	else
 		fprintf(out, "\npooled: all clients share %u engines\n", options->engines);
-	fprintf(out, "%8s %9s %8s %7s %6s %6s %6s %7s %8s %10s %10s %10s %9s  %s\n", "clients", "connected", "verified",
-		"success", "EPs/QPs", "CQs", "MRs", "files", "threads", "memory", "per client", "server", "opening", "ended by");
+	fprintf(out, "%7s %8s %5s %5s %5s %5s %4s %8s %8s %8s %7s\n", "clients", "verified", "EPs", "CQs", "MRs", "files", "thr.", "memory",
+		"each", "server", "opening");
 }
 
 static double success(const struct capacity_step *s)
@@ -81,10 +81,11 @@ void capacity_print_step(const struct capacity_step *s, FILE *out)
 {
 	uint64_t each = s->opened ? memory_grown(s) / s->opened : 0;
 
-	fprintf(out, "%8u %9u %8u %6.1f%% %6u %6u %6u %7u %8u %10s %10s %10s %9s  %s\n", s->attempted, s->connected,
-		s->verified, success(s), s->qps ? s->qps : s->endpoints, s->cqs, s->mrs, s->fds, s->threads,
-		SIZE(memory_grown(s)), SIZE(each), s->server_rss ? SIZE(s->server_rss) : "-",
-		s->open_ns ? TIME(s->open_ns) : "-", s->end ? capacity_end_name(s->end) : "");
+	fprintf(out, "%7u %8u %5u %5u %5u %5u %4u %8s %8s %8s %7s\n", s->attempted, s->verified, s->qps ? s->qps : s->endpoints, s->cqs, s->mrs,
+		s->fds, s->threads, SIZE(memory_grown(s)), SIZE(each), s->server_rss ? SIZE(s->server_rss) : "-",
+		s->open_ns ? TIME(s->open_ns) : "-");
+	if (s->end)
+		fprintf(out, "%7s %u connected (%.1f %%), ended by %s\n", "", s->connected, success(s), capacity_end_name(s->end));
 	fflush(out);
 }
 
@@ -100,7 +101,7 @@ static const struct capacity_step *telling_step(const struct capacity_run *run)
 static void print_kernel(const struct capacity_step *s, FILE *out)
 {
 	if (s->kernel_qps >= 0)
-		fprintf(out, "           the kernel counted, of all processes: %lld queue pairs, %lld completion queues, %lld memory regions\n",
+		kv_wrap(out, "           ", 0, "the kernel counted, of all processes: %lld queue pairs, %lld completion queues, %lld memory regions",
 			(long long)s->kernel_qps, (long long)s->kernel_cqs, (long long)s->kernel_mrs);
 }
 
@@ -109,7 +110,7 @@ void capacity_print_end(const struct capacity_run *run, FILE *out)
 	const struct capacity_step *s = run->num_steps ? &run->step[run->last] : NULL, *t;
 
 	if (!run->ran || !s) {
-		fprintf(out, "%s: did not run: %s\n", capacity_model_name(run->model), run->why_not);
+		kv_wrap(out, "", 11, "%s: did not run: %s", capacity_model_name(run->model), run->why_not);
 		return;
 	}
 	t = telling_step(run);
@@ -117,12 +118,13 @@ void capacity_print_end(const struct capacity_run *run, FILE *out)
 		fprintf(out, "%s: %s%s%s%s%s\n", capacity_model_name(run->model), t->provider, t->domain[0] ? ", " : "",
 			t->domain, t->libfabric[0] ? ", libfabric " : "", t->libfabric);
 	print_kernel(s, out);
-	if (s->end == CAPACITY_COMPLETE)
+	if (s->end == CAPACITY_COMPLETE) {
 		fprintf(out, "%s: all %u clients worked; no limit was met\n", capacity_model_name(run->model), s->attempted);
-	else
-		fprintf(out, "%s: ended at %u clients, %u open, %u connected, by: %s\n           %s\n",
-			capacity_model_name(run->model), s->attempted, s->opened, s->connected, capacity_end_name(s->end),
-			s->text);
+	} else {
+		fprintf(out, "%s: ended at %u clients, %u open, %u connected, by: %s\n", capacity_model_name(run->model), s->attempted,
+			s->opened, s->connected, capacity_end_name(s->end));
+		kv_wrap(out, "           ", 0, "%s", s->text);
+	}
 }
 
 /* ---- JSON ---- */

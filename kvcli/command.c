@@ -8,6 +8,9 @@
 #include "kvcli/command.h"
 
 #include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -21,10 +24,29 @@ static struct kvc_key key_of(const char *text)
 	return (struct kvc_key){text, strlen(text)};
 }
 
-static int failed(struct kv_error *err, const char *command, int64_t code)
+/* The code of a call does not tell which of several servers it was: those that do not work are named. */
+static int failed(struct cli *cli, struct kv_error *err, const char *command, int64_t code)
 {
-	kv_fail(err, (int)code, "%s: %s", command, kv_strerror((int)code));
+	char who[256] = "";
+
+	for (unsigned i = 0; i < cli->opt->servers.count; i++) {
+		struct kvc_server_info s = {.size = sizeof(s)};
+		size_t at = strlen(who);
+		if (kvc_server_info(cli->pool, 0, i, &s) < 0 || s.state == KVC_SERVER_UP)
+			continue;
+		snprintf(who + at, sizeof(who) - at, "; %.180s", s.why[0] ? s.why : s.name);
+	}
+	kv_fail(err, (int)code, "%s: %s%s", command, kv_strerror((int)code), who);
 	return CLI_FAILED;
+}
+
+static int missing(const struct cli_line *line, struct kv_error *err)
+{
+	char text[KV_KEY_TEXT];
+	const char *key = line->words.item[1];
+
+	kv_fail(err, -KV_ENOTFOUND, "%s: there is no key %s", line->words.item[0], kv_key_text(key, strlen(key), text));
+	return CLI_NOT_FOUND;
 }
 
 /* ---- get ---- */
@@ -89,9 +111,9 @@ static int run_get(struct cli *cli, const struct cli_line *line, struct kv_error
 
 	get_value(cli, &g);
 	if (g.len == -KV_ENOTFOUND)
-		return CLI_NOT_FOUND;
+		return missing(line, err);
 	if (g.len < 0)
-		return failed(err, "get", g.len);
+		return failed(cli, err, "get", g.len);
 	fflush(stdout);
 	rc = file_write(line->output, g.data, (uint64_t)g.len, err);
 	free(g.data);
@@ -120,7 +142,7 @@ static int run_put(struct cli *cli, const struct cli_line *line, struct kv_error
 	}
 	rc = kvc_put(cli->pool, key_of(line->words.item[1]), data, len, &call);
 	free(owned);
-	return rc < 0 ? failed(err, "put", rc) : CLI_OK;
+	return rc < 0 ? failed(cli, err, "put", rc) : CLI_OK;
 }
 
 /* ---- the others ---- */
@@ -130,8 +152,8 @@ static int run_delete(struct cli *cli, const struct cli_line *line, struct kv_er
 	int rc = kvc_delete(cli->pool, key_of(line->words.item[1]), NULL);
 
 	if (rc == -KV_ENOTFOUND)
-		return CLI_NOT_FOUND;
-	return rc < 0 ? failed(err, "delete", rc) : CLI_OK;
+		return missing(line, err);
+	return rc < 0 ? failed(cli, err, "delete", rc) : CLI_OK;
 }
 
 static int run_exists(struct cli *cli, const struct cli_line *line, struct kv_error *err)
@@ -145,7 +167,7 @@ static int run_exists(struct cli *cli, const struct cli_line *line, struct kv_er
 		keys[i] = key_of(line->words.item[i + 1]);
 	rc = kvc_exists(cli->pool, keys, n, found, &prefix, NULL);
 	if (rc < 0)
-		return failed(err, "exists", rc);
+		return failed(cli, err, "exists", rc);
 	for (unsigned i = 0; i < n; i++) {
 		printf("%u %s\n", found[i], line->words.item[i + 1]);
 		all += found[i];
@@ -164,38 +186,173 @@ static int run_ping(struct cli *cli, const struct cli_line *line, struct kv_erro
 		char took[32];
 		int rc = kvc_ping(cli->pool, &call);
 		if (rc < 0)
-			return failed(err, "ping", rc);
+			return failed(cli, err, "ping", rc);
 		printf("%s: every shard answered in %s\n", cli->opt->servers.item[s],
 		       kv_duration_format(kv_clock_now(&kv_clock_monotonic) - start_ns, took, sizeof(took)));
 	}
 	return CLI_OK;
 }
 
-static int run_help(struct cli *cli, const struct cli_line *line, struct kv_error *err)
+static int run_touch(struct cli *cli, const struct cli_line *line, struct kv_error *err)
 {
-	(void)cli;
-	(void)line;
-	(void)err;
-	command_help(stdout);
-	return CLI_OK;
+	struct kvc_call call = {.size = sizeof(call), .ttl_s = cli->opt->ttl};
+	unsigned there = 0;
+
+	for (unsigned i = 1; i < line->words.count; i++) {
+		int rc = kvc_touch(cli->pool, key_of(line->words.item[i]), &call);
+		if (rc < 0 && rc != -KV_ENOTFOUND)
+			return failed(cli, err, "touch", rc);
+		there += rc == 0;
+		printf("%d %s\n", rc == 0, line->words.item[i]);
+	}
+	return there == line->words.count - 1 ? CLI_OK : CLI_NOT_FOUND;
 }
 
+/* The time to live of a TOUCH, in whole seconds. 0 is the server's default, which this command does not mean. */
+static int ttl_parse(const char *text, uint32_t *out_s, struct kv_error *err)
+{
+	uint64_t ns;
+
+	if (kv_duration_parse(text, &ns) < 0 || ns == 0 || ns % 1000000000 != 0 || ns / 1000000000 > UINT32_MAX)
+		return kv_fail(err, -KV_EINVAL, "'%.100s' is not a time to live in whole seconds, such as 90s, 1m or 2h", text);
+	*out_s = (uint32_t)(ns / 1000000000);
+	return 0;
+}
+
+static int run_ttl(struct cli *cli, const struct cli_line *line, struct kv_error *err)
+{
+	struct kvc_call call = {.size = sizeof(call)};
+	uint64_t left_ms;
+	int rc;
+
+	if (line->words.count == 2) {
+		rc = kvc_ttl(cli->pool, key_of(line->words.item[1]), &left_ms, &call);
+		if (rc == 0 && left_ms == UINT64_MAX)
+			puts("never");
+		else if (rc == 0)
+			printf("%.3f s\n", (double)left_ms / 1000);
+		goto out;
+	}
+	if (ttl_parse(line->words.item[2], &call.ttl_s, err) < 0)
+		return CLI_USAGE;
+	rc = kvc_touch(cli->pool, key_of(line->words.item[1]), &call);
+out:
+	if (rc == -KV_ENOTFOUND)
+		return missing(line, err);
+	return rc < 0 ? failed(cli, err, "ttl", rc) : CLI_OK;
+}
+
+/* ---- pins: they are the session's, which lives as long as this program ---- */
+
+struct pinning {
+	struct kvc_key key;
+	bool release;
+	int rc;
+};
+
+static void pin_one(struct kvc_client *client, unsigned w, void *arg)
+{
+	struct pinning *p = arg;
+
+	(void)w;
+	p->rc = p->release ? kvc_unpin_await(client, p->key, NULL) : kvc_pin_await(client, p->key, NULL);
+}
+
+/* The exit status; *out_held: keys that are pinned now. */
+static int pin_all(struct cli *cli, const struct cli_line *line, bool release, unsigned *out_held, struct kv_error *err)
+{
+	for (unsigned i = 1; i < line->words.count; i++) {
+		struct pinning p = {.key = key_of(line->words.item[i]), .release = release};
+		int rc = kvc_run(cli->pool, 1, pin_one, &p);
+		rc = rc < 0 ? rc : p.rc;
+		if (rc < 0 && rc != -KV_ENOTFOUND)
+			return failed(cli, err, line->words.item[0], rc);
+		*out_held += rc == 0;
+		printf("%d %s\n", rc == 0, line->words.item[i]);
+	}
+	fflush(stdout);
+	return *out_held == line->words.count - 1 ? CLI_OK : CLI_NOT_FOUND;
+}
+
+static atomic_int interrupted;
+
+static void on_interrupt(int number)
+{
+	atomic_store(&interrupted, number);
+}
+
+void command_interrupt_catch(void)
+{
+	struct sigaction act = {.sa_handler = on_interrupt};
+
+	sigemptyset(&act.sa_mask);
+	atomic_store(&interrupted, 0);
+	sigaction(SIGINT, &act, NULL);
+	sigaction(SIGTERM, &act, NULL);
+}
+
+bool command_interrupted(void)
+{
+	return atomic_load(&interrupted) != 0;
+}
+
+static int run_pin(struct cli *cli, const struct cli_line *line, struct kv_error *err)
+{
+	unsigned held = 0;
+	int status = pin_all(cli, line, false, &held, err);
+
+	if (cli->interactive || held == 0 || status == CLI_FAILED)
+		return status;
+	command_interrupt_catch();
+	fprintf(stderr, "pinned for as long as this program runs: Ctrl-C ends it\n");
+	while (!command_interrupted())
+		poll(NULL, 0, 100);
+	return status;
+}
+
+static int run_unpin(struct cli *cli, const struct cli_line *line, struct kv_error *err)
+{
+	unsigned held = 0;
+
+	return pin_all(cli, line, true, &held, err);
+}
+
+static int run_help(struct cli *cli, const struct cli_line *line, struct kv_error *err);
+
 /* ---- the table ---- */
+
+enum { OF_FILE = 1, OF_OUTPUT = 2, OF_TTL = 4, OF_STAT = 8, PROMPT_ONLY = 16 }; /* options that a command has */
 
 static const struct command {
 	const char *name;
 	unsigned args_min, args_max;
-	bool keys; /* the arguments (of put: the first) are keys */
+	bool keys; /* the arguments (of put and ttl: the first) are keys */
+	unsigned options;
 	const char *usage;
 	int (*run)(struct cli *cli, const struct cli_line *line, struct kv_error *err);
+	const char *more;
 } commands[] = {
-	{"get", 1, 1, true, "get KEY [-o FILE]", run_get},
-	{"put", 1, 2, true, "put KEY VALUE, put KEY -f FILE, or put KEY -", run_put},
-	{"delete", 1, 1, true, "delete KEY", run_delete},
-	{"exists", 1, KV_OPT_STRINGS_MAX - 1, true, "exists KEY...", run_exists},
-	{"stat", 0, 0, false, "stat [--shards] [--all] [--json]", stat_run},
-	{"ping", 0, 0, false, "ping", run_ping},
-	{"help", 0, 0, false, "help", run_help},
+	{"get", 1, 1, true, OF_OUTPUT, "get KEY [-o FILE]", run_get,
+	 "Writes the value to standard output, or to FILE, which appears only when it is complete. Exit status 1: there is no such key."},
+	{"put", 1, 2, true, OF_FILE | OF_TTL, "put KEY VALUE, put KEY -f FILE, or put KEY -", run_put,
+	 "Stores a value; - is standard input. --ttl TIME: for how long. A key that exists with other bytes keeps them: exit status 3."},
+	{"delete", 1, 1, true, 0, "delete KEY", run_delete, "Removes a key. Exit status 1: there was none."},
+	{"exists", 1, KV_OPT_STRINGS_MAX - 1, true, 0, "exists KEY...", run_exists,
+	 "A line for each key, 1 or 0, and of several how many from the start exist. Exit status 0: all do."},
+	{"touch", 1, KV_OPT_STRINGS_MAX - 1, true, OF_TTL, "touch KEY...", run_touch,
+	 "Counts as a use, and gives each key a new time to live from now: --ttl TIME, else the server's default. A line for each, 1 or 0."},
+	{"ttl", 1, 2, true, 0, "ttl KEY [TIME]", run_ttl,
+	 "How long a value still has to live, or never; that is no use of it. With a TIME: gives the value a new time to live, from now: ttl KEY 1m. It counts as a use, like touch. Exit status 1: there is no such key."},
+	{"pin", 1, KV_OPT_STRINGS_MAX - 1, true, 0, "pin KEY...", run_pin,
+	 "Keeps values from eviction, not from expiry or delete. Pins go with the session: at the prompt they last until unpin or exit, on the "
+	 "command line until Ctrl-C."},
+	{"unpin", 1, KV_OPT_STRINGS_MAX - 1, true, PROMPT_ONLY, "unpin KEY...", run_unpin, "At the prompt: takes pins back."},
+	{"stat", 0, 0, false, OF_STAT, "stat [--shards] [--all] [--watch TIME | --json]", stat_run,
+	 "What the servers count; --shards: each shard of theirs, too; --all: what this client counts and sees; --watch TIME: every TIME what "
+	 "changed, until Ctrl-C; --json: as one JSON object. docs/OBSERVABILITY.md explains every name. The options stand on the command line of "
+	 "kv-client, at the prompt, too."},
+	{"ping", 0, 0, false, 0, "ping", run_ping, "Whether every shard of every server answers over the fabric, and how soon."},
+	{"help", 0, 1, false, 0, "help [COMMAND]", run_help, "The commands, or one of them."},
 };
 
 static const struct command *find_command(const char *name)
@@ -204,6 +361,29 @@ static const struct command *find_command(const char *name)
 		if (strcmp(commands[i].name, name) == 0)
 			return &commands[i];
 	return NULL;
+}
+
+const char *command_name(unsigned i)
+{
+	return i < KV_COUNT(commands) ? commands[i].name : NULL;
+}
+
+static int run_help(struct cli *cli, const struct cli_line *line, struct kv_error *err)
+{
+	const struct command *c = line->words.count > 1 ? find_command(line->words.item[1]) : NULL;
+
+	(void)cli;
+	if (line->words.count > 1 && !c) {
+		kv_fail(err, -KV_EINVAL, "there is no command '%.100s': help lists them", line->words.item[1]);
+		return CLI_USAGE;
+	}
+	if (!c) {
+		command_help(stdout);
+		return CLI_OK;
+	}
+	printf("%s\n", c->usage);
+	kv_wrap(stdout, "  ", 0, "%s", c->more);
+	return CLI_OK;
 }
 
 void command_help(FILE *out)
@@ -222,7 +402,8 @@ static int usage(struct kv_error *err, const char *fmt, const char *text)
 
 static int check_keys(const struct cli_line *line, struct kv_error *err)
 {
-	unsigned last = strcmp(line->words.item[0], "put") == 0 ? 2 : line->words.count;
+	const char *name = line->words.item[0];
+	unsigned last = strcmp(name, "put") == 0 || strcmp(name, "ttl") == 0 ? 2 : line->words.count;
 
 	for (unsigned i = 1; i < last; i++) {
 		size_t len = strlen(line->words.item[i]);
@@ -234,23 +415,39 @@ static int check_keys(const struct cli_line *line, struct kv_error *err)
 	return CLI_OK;
 }
 
+unsigned command_given(const struct cli_line *line, const struct cli_options *o)
+{
+	return (line->file ? OF_FILE : 0) | (line->output ? OF_OUTPUT : 0) | (o && o->ttl ? OF_TTL : 0) |
+	       (o && (o->all || o->shards || o->json || o->watch_ns) ? OF_STAT : 0);
+}
+
 int command_check(const struct cli_line *line, struct kv_error *err)
 {
 	const struct command *c = find_command(line->words.item[0]);
 	unsigned args = line->words.count - 1;
+	uint32_t seconds;
 	bool put;
 
 	if (!c)
-		return usage(err, "there is no command '%.100s': get, put, delete, exists, stat, ping",
+		return usage(err, "there is no command '%.100s': help lists them",
 			     line->words.item[0]);
 	put = c->run == run_put;
-	if (args < c->args_min || args > c->args_max || (line->file && !put) || (line->output && c->run != run_get))
+	if (args < c->args_min || args > c->args_max || (line->given & ~c->options))
 		return usage(err, "usage: %s", c->usage);
+	if (c->options & PROMPT_ONLY && !line->prompt)
+		return usage(err, "%s is for the prompt: a pin ends with the program that made it", c->name);
 	if (put && (args == 2) == (line->file != NULL))
 		return usage(err, "put needs exactly one value: %s", c->usage);
 	if (put && args == 2 && !line->words.item[2][0])
 		return usage(err, "the value is empty: a value has at least one byte (%s)", c->usage);
+	if (c->run == run_ttl && args == 2 && ttl_parse(line->words.item[2], &seconds, err) < 0)
+		return CLI_USAGE;
 	return c->keys ? check_keys(line, err) : CLI_OK;
+}
+
+bool command_offline(const struct cli_line *line)
+{
+	return find_command(line->words.item[0])->run == run_help;
 }
 
 int command_run(struct cli *cli, const struct cli_line *line, struct kv_error *err)

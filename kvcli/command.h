@@ -19,7 +19,13 @@ struct cli {
 struct cli_line {
 	struct kv_opt_strings words; /* command, then arguments */
 	const char *file, *output;   /* of -f and -o, or NULL */
+	unsigned given;              /* options that belong to a command: command_given */
+	bool prompt;                 /* it came from the prompt or a pipe */
 };
+
+/* command_given -- which options that belong to certain commands this line has; o: those of kv-client's own command line, or
+ * NULL for a line of the prompt, where they are for whichever command they suit. */
+unsigned command_given(const struct cli_line *line, const struct cli_options *o);
 
 /* command_check -- is this a command with the right arguments? CLI_OK or CLI_USAGE with *err; before anything is
  * connected. */
@@ -29,7 +35,17 @@ int command_check(const struct cli_line *line, struct kv_error *err);
  * CLI_FAILED. */
 int command_run(struct cli *cli, const struct cli_line *line, struct kv_error *err);
 
+/* command_offline -- whether it needs no server: help. */
+bool command_offline(const struct cli_line *line);
+
 /* command_help -- one line of help per command. */
 void command_help(FILE *out);
+
+/* command_name -- the name of command i, for completion; NULL behind the last. */
+const char *command_name(unsigned i);
+
+/* command_interrupted -- whether SIGINT or SIGTERM came since command_interrupt_catch(): for commands that go on until then. */
+void command_interrupt_catch(void);
+bool command_interrupted(void);
 
 #endif

@@ -42,7 +42,9 @@ static int run(struct cli *cli, const struct cli_line *line, struct kv_error *er
 {
 	int status = CLI_FAILED;
 
-	if (open_pool(cli, err) == 0)
+	if (!cli->interactive && command_offline(line))
+		status = command_run(cli, line, err);
+	else if (open_pool(cli, err) == 0)
 		status = cli->interactive ? repl_run(cli) : command_run(cli, line, err);
 	kvc_pool_close(&cli->pool);
 	if (fflush(stdout) != 0 && status == CLI_OK) {
@@ -64,6 +66,7 @@ int main(int argc, char **argv)
 		return CLI_OK;
 	line.file = options.file;
 	line.output = options.output;
+	line.given = rc == 0 ? command_given(&line, &options) : 0;
 	cli.interactive = line.words.count == 0;
 	if (rc == 0 && cli.interactive && (line.file || line.output))
 		kv_fail(&err, -KV_EINVAL, "-f and -o belong to put and get");
@@ -74,7 +77,7 @@ int main(int argc, char **argv)
 		kvc_program_setup();
 		status = run(&cli, &line, &err);
 	}
-	if (err.text[0] && (status == CLI_USAGE || status == CLI_FAILED))
+	if (err.text[0] && status != CLI_OK)
 		fprintf(stderr, "kv-client: %s%s\n", err.text, status == CLI_USAGE ? " (try --help)" : "");
 	return status;
 }

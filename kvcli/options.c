@@ -2,6 +2,8 @@
 /* options.c -- the option table of kv-client. */
 #include "kvcli/options.h"
 
+#include <stdlib.h>
+
 #define AT(member) .offset = offsetof(struct cli_options, member)
 
 const struct kv_opt cli_options_table[] = {
@@ -30,7 +32,7 @@ const struct kv_opt cli_options_table[] = {
 	 .unit = KV_OPT_SECONDS,
 	 .metavar = "TIME",
 	 .def = "0",
-	 .help = "put: time to live; 0 means the server's default."},
+	 .help = "put, touch: time to live; 0 means the server's default."},
 	{.name = "file",
 	 .letter = 'f',
 	 .type = KV_OPT_STRING,
@@ -45,6 +47,13 @@ const struct kv_opt cli_options_table[] = {
 	 .help = "get: write the value to FILE, which appears only when complete."},
 	{.name = "all", .type = KV_OPT_FLAG, AT(all), .help = "stat: also what this client counts and sees of servers and NICs."},
 	{.name = "shards", .type = KV_OPT_FLAG, AT(shards), .help = "stat: also each shard of the servers."},
+	{.name = "watch",
+	 .type = KV_OPT_DURATION,
+	 AT(watch_ns),
+	 .metavar = "TIME",
+	 .def = "0",
+	 .max = 86400000000000ull,
+	 .help = "stat: every TIME again, what changed and by how much per second, until Ctrl-C; 0: once."},
 	{.name = "json", .type = KV_OPT_FLAG, AT(json), .help = "stat: as one JSON object."},
 
 	KV_OPT_SECURITY_ROWS(struct cli_options),
@@ -64,17 +73,53 @@ const struct kv_opt_program cli_options_program = {
 		 "  put KEY VALUE | -f FILE | -      store a value (- is standard input)\n"
 		 "  delete KEY                       remove a key\n"
 		 "  exists KEY...                    which of these exist, how many from the start\n"
-		 "  stat [--shards] [--all] [--json] what servers count; what this client sees\n"
+		 "  touch KEY...                     a new time to live (--ttl)\n"
+		 "  ttl KEY [TIME]                   the time it has to live; a new one\n"
+		 "  pin KEY...                       keep from eviction, until Ctrl-C\n"
+		 "  stat [--all] [--watch TIME] ...  what servers count; what this client sees\n"
 		 "  ping                             whether every shard answers\n"
-		 "Without a command: read commands from standard input, with history on a terminal.",
-	.epilogue = "Exit status: 0 done or found, 1 not found, 2 usage, 3 failure.",
+		 "  help [COMMAND]                   more about a command\n"
+		 "Without a command: read commands from standard input; on a terminal with history and completion by Tab.",
+	.epilogue = "Environment, where the option is not given: KVRAIL_SERVER (addresses, separated by commas) and "
+		    "KVRAIL_PSK_FILE.\n\nExit status: 0 done or found, 1 not found, 2 usage, 3 failure.",
 	.args_max = KV_OPT_STRINGS_MAX,
 };
+
+/* KVRAIL_SERVER, where no --server was given: the default's text is the table's own then. */
+static int servers_from(char *list, struct cli_options *o, struct kv_error *err)
+{
+	o->servers.count = 0;
+	for (char *save = NULL, *item = strtok_r(list, ",", &save); item; item = strtok_r(NULL, ",", &save)) {
+		if (o->servers.count == KV_OPT_STRINGS_MAX)
+			return kv_fail(err, -KV_EINVAL, "KVRAIL_SERVER has more than %d servers", KV_OPT_STRINGS_MAX);
+		o->servers.item[o->servers.count++] = item;
+	}
+	return o->servers.count ? 0 : kv_fail(err, -KV_EINVAL, "KVRAIL_SERVER names no server");
+}
+
+/* What the command line left open. The copy of the list lives as long as the process, as argv does. */
+static int environment_take(struct cli_options *o, struct kv_error *err)
+{
+	static char list[4096];
+	const char *server = getenv("KVRAIL_SERVER"), *psk = getenv("KVRAIL_PSK_FILE");
+
+	if (psk && *psk && !o->security.psk_file && !o->security.cert)
+		o->security.psk_file = psk;
+	if (!server || !*server || o->servers.item[0] != cli_options_table[0].def)
+		return 0;
+	if (snprintf(list, sizeof(list), "%s", server) >= (int)sizeof(list))
+		return kv_fail(err, -KV_EINVAL, "KVRAIL_SERVER is longer than %zu bytes", sizeof(list) - 1);
+	return servers_from(list, o, err);
+}
 
 int cli_options_parse(int argc, char **argv, struct cli_options *out, struct kv_opt_strings *out_words, struct kv_error *err)
 {
 	int rc = kv_opt_parse(&cli_options_program, cli_options_table, argc, argv, out, out_words, err);
 
+	if (rc == 0)
+		rc = environment_take(out, err);
+	if (rc == 0 && out->watch_ns && out->json)
+		rc = kv_fail(err, -KV_EINVAL, "--watch is for people: drop it, or drop --json");
 	if (rc == 0)
 		rc = kv_opt_security_check(&out->security, err);
 	if (rc == 0)

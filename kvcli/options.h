@@ -21,6 +21,7 @@ struct cli_options {
 	const char *file, *output;
 	struct kv_opt_security security;
 	bool all, shards, json; /* of stat */
+	uint64_t watch_ns;      /* of stat: between two looks; 0: one look */
 	uint32_t slow_ms;
 	int log_level; /* enum kv_log_level */
 };

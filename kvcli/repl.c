@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* repl.c -- the prompt. libedit edits lines and keeps the history of a terminal; from a pipe lines are read plainly, so
- * that a script's input never meets an editor. The history stays in memory: values may be secrets. */
+ * that a script's input never meets an editor. What is typed is kept
+ * for the next time (history.c), without lines that have a value: it may be a secret. */
 #include "kvcli/repl.h"
 
 #include <editline/readline.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include "kvcli/history.h"
 
 /* Take one word out of *at, unquoted in place. NULL when a quote stays open. */
 static char *take_word(char **at)
@@ -76,38 +79,83 @@ static int run_line(struct cli *cli, char *text)
 			return CLI_OK;
 		if (strcmp(line.words.item[0], "exit") == 0 || strcmp(line.words.item[0], "quit") == 0)
 			return -1;
+		line.prompt = true;
+		line.given = command_given(&line, NULL);
 		status = command_check(&line, &err);
 		if (status == CLI_OK)
 			status = command_run(cli, &line, &err);
 	}
 	fflush(stdout);
-	if (status == CLI_NOT_FOUND && strcmp(line.words.item[0], "exists"))
-		fprintf(stderr, "not found\n");
-	else if (status == CLI_USAGE || status == CLI_FAILED)
+	if (err.text[0] && status != CLI_OK)
 		fprintf(stderr, "%s\n", err.text);
 	return status;
 }
 
-static char *next_line(bool terminal, char **buf, size_t *cap)
+static char *next_line(bool terminal, const char *history, char **buf, size_t *cap)
 {
 	if (terminal) {
 		free(*buf);
 		*buf = readline("kv> ");
-		if (*buf && **buf)
+		if (*buf && **buf) {
 			add_history(*buf);
+			if (history)
+				history_keep(history, *buf);
+		}
 		return *buf;
 	}
 	return getline(buf, cap, stdin) < 0 ? NULL : *buf;
 }
 
+/* Tab: commands in the first place and after help, files after -f and -o. Keys cannot be listed. */
+static char *command_next(const char *text, int again)
+{
+	static unsigned at;
+	const char *name;
+
+	at = again ? at : 0;
+	while ((name = command_name(at))) {
+		at++;
+		if (strncmp(name, text, strlen(text)) == 0)
+			return strdup(name);
+	}
+	return NULL;
+}
+
+static bool follows(const char *line, int start, const char *word)
+{
+	size_t len = strlen(word);
+
+	while (start > 0 && line[start - 1] == ' ')
+		start--;
+	return (size_t)start >= len && strncmp(line + start - len, word, len) == 0 && ((size_t)start == len || line[(size_t)start - len - 1] == ' ');
+}
+
+static char **complete(const char *text, int start, int end)
+{
+	bool first = strspn(rl_line_buffer, " ") >= (size_t)start;
+
+	(void)end;
+	rl_attempted_completion_over = !follows(rl_line_buffer, start, "-f") && !follows(rl_line_buffer, start, "-o");
+	return first || follows(rl_line_buffer, start, "help") ? rl_completion_matches(text, command_next) : NULL;
+}
+
+static void remember(const char *line)
+{
+	add_history(line);
+}
+
 int repl_run(struct cli *cli)
 {
-	bool terminal = isatty(STDIN_FILENO);
+	char path[4096];
+	bool terminal = isatty(STDIN_FILENO), kept = terminal && history_path(path, sizeof(path));
 	char *buf = NULL, *text;
 	size_t cap = 0;
 	int status = CLI_OK, one = 0;
 
-	while (one >= 0 && (text = next_line(terminal, &buf, &cap))) {
+	rl_attempted_completion_function = complete;
+	if (kept)
+		history_load(path, remember);
+	while (one >= 0 && (text = next_line(terminal, kept ? path : NULL, &buf, &cap))) {
 		one = run_line(cli, text);
 		if (one > 0)
 			status = one;

@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <jansson.h>
+#include <poll.h>
 
 enum { ITEMS_MAX = 512 };
 
@@ -165,17 +166,17 @@ static void client_text(struct cli *cli)
 	if (kvc_counters(cli->pool, &c) == 0)
 		print_items(item, kvc_counters_items(&c, item, ITEMS_MAX));
 	for (unsigned i = 0; i < cli->opt->servers.count && kvc_server_info(cli->pool, 0, i, &s) == 0; i++)
-		printf("server %s: %s, node id %s, session %u, %u shards, %u of %u links up, credits %u of %u in use, %u queued, "
-		       "%u in flight, ping %s, heard %s ago, %" PRIu64 " connects, %" PRIu64 " fences%s%s\n",
+		kv_wrap(stdout, "", 2, "server %s: %s, node id %s, session %u, %u shards, %u of %u links up, credits %u of %u in use, %u queued, "
+		       "%u in flight, ping %s, heard %s ago, %" PRIu64 " connects, %" PRIu64 " fences%s%s",
 		       s.name, state_names[s.state], s.node_id[0] ? s.node_id : "not set", s.session, s.shards, s.links_up, s.links, s.credits_in_use,
 		       s.credits_granted, s.queued, s.inflight, kv_duration_format(s.ping_ns, ping, sizeof(ping)),
 		       s.heard_ns == UINT64_MAX ? "never" : kv_duration_format(s.heard_ns, heard, sizeof(heard)),
 		       s.connects, s.fences, s.why[0] ? ", last trouble: " : "", s.why);
 	kvc_info(cli->pool, &info);
 	for (unsigned i = 0; i < info.rails && kvc_rail_info(cli->pool, 0, i, &r) == 0; i++)
-		printf("rail %u: %s (%s%s), %s, %u of %u operations in flight, %" PRIu64 " sends, %" PRIu64 " receives, %" PRIu64
+		kv_wrap(stdout, "", 2, "rail %u: %s (%s%s), %s, %u of %u operations in flight, %" PRIu64 " sends, %" PRIu64 " receives, %" PRIu64
 		       " immediates, %" PRIu64 " EAGAIN, %" PRIu64 " failed (%" PRIu64 " by the way or the other side), %" PRIu64
-		       " failures of the rail\n",
+		       " failures of the rail",
 		       i, r.device, info.provider, numa_text(r.numa_node, numa, sizeof(numa)), r.out ? "OUT" : "up", r.inflight,
 		       r.depth, r.sends, r.receives, r.immediates, r.eagain, r.failed + r.peer_failures, r.peer_failures,
 		       r.failures);
@@ -257,8 +258,63 @@ static int print_json(struct cli *cli, struct kv_error *err)
 	return worst;
 }
 
+/* ---- again and again ---- */
+
+struct seen {
+	struct kvc_stat_item item[ITEMS_MAX];
+	int count;
+};
+
+/* What differs from the last time: counters by how much per second, gauges as they are now. */
+static unsigned changes_print(const struct seen *before, const struct seen *now, double seconds)
+{
+	unsigned n = 0;
+
+	for (int i = 0; i < now->count; i++) {
+		const struct kvc_stat_item *a = &before->item[i], *b = &now->item[i];
+		double rate = ((double)b->value - (double)a->value) / seconds;
+		if (i >= before->count || a->value == b->value)
+			continue;
+		if (b->kind == KVC_STAT_COUNTER)
+			printf("  %-28s %20" PRIu64 "  %+14.1f/s\n", b->name, b->value, rate);
+		else
+			printf("  %-28s %20" PRIu64 "  was %" PRIu64 "\n", b->name, b->value, a->value);
+		n++;
+	}
+	return n;
+}
+
+static int watch(struct cli *cli, struct kv_error *err)
+{
+	static struct seen seen[KV_OPT_STRINGS_MAX][2];
+	char stamp[KV_LOG_TIME_CAP];
+	uint64_t looked_ns = kv_clock_now(&kv_clock_monotonic);
+
+	command_interrupt_catch();
+	for (unsigned turn = 0; !command_interrupted(); turn++) {
+		uint64_t now_ns = kv_clock_now(&kv_clock_monotonic);
+		double seconds = (double)(now_ns - looked_ns) / 1e9;
+		looked_ns = now_ns;
+		for (unsigned i = 0; i < cli->opt->servers.count; i++) {
+			struct seen *now = &seen[i][turn % 2], *before = &seen[i][1 - turn % 2];
+			now->count = ask(cli, i, 0, now->item, err);
+			if (now->count < 0)
+				return now->count;
+			printf("%s %s%s\n", kv_log_time(stamp), cli->opt->servers.item[i], turn ? "" : ": what changes from now on");
+			if (turn && changes_print(before, now, seconds) == 0)
+				printf("  nothing changed\n");
+		}
+		fflush(stdout);
+		for (uint64_t until = now_ns + cli->opt->watch_ns; !command_interrupted() && kv_clock_now(&kv_clock_monotonic) < until;)
+			poll(NULL, 0, (int)KV_MIN((until - KV_MIN(kv_clock_now(&kv_clock_monotonic), until)) / 1000000 + 1, (uint64_t)100));
+	}
+	return 0;
+}
+
 int stat_run(struct cli *cli, const struct cli_line *line, struct kv_error *err)
 {
 	(void)line;
+	if (cli->opt->watch_ns)
+		return watch(cli, err) < 0 ? CLI_FAILED : CLI_OK;
 	return (cli->opt->json ? print_json(cli, err) : print_text(cli, err)) < 0 ? CLI_FAILED : CLI_OK;
 }

@@ -206,6 +206,7 @@ struct args {
 	struct kvc_stat_item *stats;
 	unsigned n;
 	const struct kvc_call *call;
+	uint64_t *left_ms;
 	uint64_t bytes; /* that the call moves at most */
 	struct kvc_call own;
 	uint64_t deadline_ns;
@@ -255,6 +256,7 @@ ON_CLIENT(do_put, kvc_put_await(c, a->key, a->src, a->len, args_call(c, a)))
 ON_CLIENT(do_exists, kvc_exists_await(c, a->keys, a->n, a->found, a->prefix, args_call(c, a)))
 ON_CLIENT(do_delete, kvc_delete_await(c, a->key, args_call(c, a)))
 ON_CLIENT(do_touch, kvc_touch_await(c, a->key, args_call(c, a)))
+ON_CLIENT(do_ttl, kvc_ttl_await(c, a->key, a->left_ms, args_call(c, a)))
 ON_CLIENT(do_ping, kvc_ping_await(c, args_call(c, a)))
 ON_CLIENT(do_get_batch, kvc_get_batch_await(c, a->items, a->n, args_call(c, a)))
 ON_CLIENT(do_put_batch, kvc_put_batch_await(c, a->items, a->n, args_call(c, a)))
@@ -288,6 +290,11 @@ int kvc_delete(struct kvc_pool *pool, struct kvc_key key, const struct kvc_call 
 int kvc_touch(struct kvc_pool *pool, struct kvc_key key, const struct kvc_call *call)
 {
 	return (int)on_some_client(pool, do_touch, &(struct args){.key = key, .call = call});
+}
+
+int kvc_ttl(struct kvc_pool *pool, struct kvc_key key, uint64_t *out_left_ms, const struct kvc_call *call)
+{
+	return (int)on_some_client(pool, do_ttl, &(struct args){.key = key, .left_ms = out_left_ms, .call = call});
 }
 
 int kvc_ping(struct kvc_pool *pool, const struct kvc_call *call)

@@ -284,13 +284,15 @@ KVC_API int kvc_exists_await(struct kvc_client *client, const struct kvc_key *ke
 			     unsigned *out_prefix, const struct kvc_call *call);
 
 /* The small ones: 0, or a code as of GET (-KV_ENOTFOUND: no such key). kvc_delete_await -- who still reads the value reads
- * it to its end. kvc_touch_await -- call->ttl_s from now. kvc_pin_await -- no eviction until it is unpinned or
+ * it to its end. kvc_touch_await -- call->ttl_s from now. kvc_ttl_await -- how long the value still
+ * has to live, in milliseconds (UINT64_MAX: it does not expire); that is no use of it. kvc_pin_await -- no eviction until it is unpinned or
  * deleted, expires, or the pool (or call->session) is closed; after a reconnect it is made again by itself, or its loss is
  * told (kvc_options.pin_lost). A second pin adds nothing, one unpin takes it away; -KV_EBUSY: over the server's budget.
  * kvc_unpin_await -- while the server is down it fails, and the pin is not made again all the same.
  * kvc_ping_await -- 0 when every shard of call->server (call->shard: that one) has answered. */
 KVC_API int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);
 KVC_API int kvc_touch_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);
+KVC_API int kvc_ttl_await(struct kvc_client *client, struct kvc_key key, uint64_t *out_left_ms, const struct kvc_call *call);
 KVC_API int kvc_pin_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);
 KVC_API int kvc_unpin_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);
 KVC_API int kvc_ping_await(struct kvc_client *client, const struct kvc_call *call);
@@ -404,6 +406,7 @@ KVC_API int kvc_exists(struct kvc_pool *pool, const struct kvc_key *keys, unsign
 		       unsigned *out_prefix, const struct kvc_call *call);
 KVC_API int kvc_delete(struct kvc_pool *pool, struct kvc_key key, const struct kvc_call *call);
 KVC_API int kvc_touch(struct kvc_pool *pool, struct kvc_key key, const struct kvc_call *call);
+KVC_API int kvc_ttl(struct kvc_pool *pool, struct kvc_key key, uint64_t *out_left_ms, const struct kvc_call *call);
 KVC_API int kvc_ping(struct kvc_pool *pool, const struct kvc_call *call);
 /* A batch of MiBs is cut into parts of neighbouring items, one for each thread of the pool, which work at the same time; a
  * call with a session is one part. Results, deadline and counters are as of one batch; the phases are those of the part that

@@ -354,6 +354,15 @@ static int welcome_take_await(struct kvc_node *n, const struct wire_welcome_msg 
 	return 0;
 }
 
+/* What speaks TLS alone does not understand a client that has no key, and the other way round: neither can say so. */
+static int unanswered(struct kvc_node *n, int rc)
+{
+	if (rc == -KV_EPROTO && boot_context_mode(n->client->boot) == BOOT_PLAIN)
+		return kv_fail(&n->error, rc, "it did not understand us: it is a kv-server that wants a key or a certificate, which this client does "
+			       "not give (--psk-file, or --cert, --key and --ca), or it is no kv-server");
+	return kv_fail(&n->error, rc, "no answer to our hello: %s", kv_strerror(rc));
+}
+
 static int hello_await(struct kvc_node *n, uint64_t deadline_ns)
 {
 	struct wire_ctrl_msg m;
@@ -361,7 +370,7 @@ static int hello_await(struct kvc_node *n, uint64_t deadline_ns)
 	if (rc == 0)
 		rc = boot_recv_await(n->conn, &m, deadline_ns);
 	if (rc < 0)
-		return n->error.text[0] ? rc : kv_fail(&n->error, rc, "no answer to our hello: %s", kv_strerror(rc));
+		return n->error.text[0] ? rc : unanswered(n, rc);
 	if (m.type == WIRE_CTRL_REFUSE)
 		return refused(n, &m.refuse);
 	if (m.type != WIRE_CTRL_WELCOME)
@@ -795,6 +804,16 @@ static void links_count(struct kvc_client *c)
 	kvc_set(&c->count.credits, credits);
 }
 
+/* Which server it was; its address is not said twice where the sentence begins with it. */
+static void server_name_add(struct kvc_node *n)
+{
+	const char *name = node_name(n);
+	size_t len = strlen(name);
+	if (strncmp(n->error.text, name, len) == 0 && n->error.text[len] == ':')
+		memmove(n->error.text, n->error.text + len + 2, strlen(n->error.text + len + 1));
+	kv_fail_more(&n->error, "server %s", name);
+}
+
 /* One connection, from the first packet to the last. */
 static void connection_await(struct kvc_node *n)
 {
@@ -803,7 +822,7 @@ static void connection_await(struct kvc_node *n)
 	bool ours, served = rc == 0;
 	n->left |= rc == -KV_ELEFT;
 	if (rc < 0 && rc != -KV_ERESET) {
-		kv_fail_more(&n->error, "server %s", node_name(n));
+		server_name_add(n);
 		memcpy(n->why, n->error.text, sizeof(n->why));
 	}
 	if (rc == 0) {

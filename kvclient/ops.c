@@ -70,10 +70,9 @@ int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *dat
 
 /* ---- one request, one reply ---- */
 
-/* Send `wire` to a shard of the node (UINT32_MAX: the key's) and wait. out, if given, gets the request's copy of the
- * reply. */
+/* Send `wire` to a shard of the node (UINT32_MAX: the key's) and wait. stats of a STAT, out_left_ms of a TOUCH, or NULL. */
 static int simple_once_await(struct kvc_node *n, const struct wire_request *wire, uint32_t shard, uint64_t deadline_ns,
-			     struct kvc_stats *stats, struct kvc_trace *t)
+			     struct kvc_stats *stats, uint64_t *out_left_ms, struct kvc_trace *t)
 {
 	struct kvc_client *c = n->client;
 	struct kvc_wait wait = {.co = co_self(), .trace = t};
@@ -93,22 +92,24 @@ static int simple_once_await(struct kvc_node *n, const struct wire_request *wire
 	r->reply.stat = stats;
 	kvc_link_submit(kvc_link_pick(s, shard), r, &wait);
 	rc = kvc_req_done_await(c, r, deadline_ns);
+	if (rc == 0 && out_left_ms)
+		*out_left_ms = r->reply.touch.left_ms;
 	kvc_req_release(c, r);
 	return rc;
 }
 
 int kvc_key_request_await(struct kvc_node *n, const struct wire_request *wire, uint64_t deadline_ns, struct kvc_trace *t)
 {
-	return simple_once_await(n, wire, UINT32_MAX, deadline_ns, NULL, t);
+	return simple_once_await(n, wire, UINT32_MAX, deadline_ns, NULL, NULL, t);
 }
 
 static int simple_await(struct kvc_node *n, const struct wire_request *wire, uint32_t shard, uint64_t deadline_ns,
-			struct kvc_stats *stats, unsigned *tries, struct kvc_trace *t)
+			struct kvc_stats *stats, uint64_t *out_left_ms, unsigned *tries, struct kvc_trace *t)
 {
 	int rc;
 	*tries = 0;
 	for (unsigned pauses = 0;; ++*tries) {
-		rc = simple_once_await(n, wire, shard, deadline_ns, stats, t);
+		rc = simple_once_await(n, wire, shard, deadline_ns, stats, out_left_ms, t);
 		if (rc >= 0 || !kvc_call_again_await(n->client, rc, deadline_ns, &pauses))
 			return (int)kvc_call_code(n->client, rc);
 	}
@@ -116,7 +117,7 @@ static int simple_await(struct kvc_node *n, const struct wire_request *wire, uin
 
 /* A call about one key. */
 static int keyed_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct wire_request *wire,
-		       unsigned *tries, struct kvc_trace *t)
+		       uint64_t *out_left_ms, unsigned *tries, struct kvc_trace *t)
 {
 	struct kvc_call own;
 	int rc;
@@ -127,7 +128,7 @@ static int keyed_await(struct kvc_client *c, struct kvc_key key, const struct kv
 		wire->touch.ttl_s = own.ttl_s;
 	wire->key = (struct wire_bytes){key.data, (uint32_t)key.len};
 	kvc_trace_key(t, key.data, key.len);
-	rc = simple_await(kvc_call_node(c, key), wire, UINT32_MAX, kvc_call_deadline(c, &own, 0), NULL, tries, t);
+	rc = simple_await(kvc_call_node(c, key), wire, UINT32_MAX, kvc_call_deadline(c, &own, 0), NULL, out_left_ms, tries, t);
 	return (int)kvc_call_down(c, own.flags, rc);
 }
 
@@ -139,7 +140,7 @@ int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct
 	int rc = kvc_call_begin(client, &t, KVC_OP_DELETE, call);
 	if (rc < 0)
 		return rc;
-	rc = keyed_await(client, key, call, &wire, &tries, &t);
+	rc = keyed_await(client, key, call, &wire, NULL, &tries, &t);
 	if (rc == 0 || rc == -KV_ENOTFOUND)
 		kvc_pins_deleted(client, key);
 	/* An earlier try, whose reply was lost, may be the one that deleted it. */
@@ -160,7 +161,7 @@ static int pin_await(struct kvc_client *c, struct kvc_key key, const struct kvc_
 		rc = kvc_pin_begin(kvc_call_node(c, key), t->sub, key, &pin);
 	if (rc < 0)
 		return rc;
-	rc = keyed_await(c, key, call, &wire, &tries, t);
+	rc = keyed_await(c, key, call, &wire, NULL, &tries, t);
 	kvc_pin_end(kvc_call_node(c, key), pin, rc);
 	return rc;
 }
@@ -181,14 +182,14 @@ static int unpin_await(struct kvc_client *c, struct kvc_key key, const struct kv
 	now = loop_now(c->loop);
 	own.size = sizeof(own);
 	own.timeout_ns = deadline > now ? deadline - now : 1;
-	return keyed_await(c, key, &own, &wire, &tries, t);
+	return keyed_await(c, key, &own, &wire, NULL, &tries, t);
 }
 
 static int touch_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct kvc_trace *t)
 {
 	struct wire_request wire = {.type = WIRE_TOUCH};
 	unsigned tries;
-	return keyed_await(c, key, call, &wire, &tries, t);
+	return keyed_await(c, key, call, &wire, NULL, &tries, t);
 }
 
 static int plain_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, enum kvc_op op,
@@ -202,6 +203,15 @@ static int plain_await(struct kvc_client *c, struct kvc_key key, const struct kv
 int kvc_touch_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call)
 {
 	return plain_await(client, key, call, KVC_OP_TOUCH, touch_await);
+}
+
+int kvc_ttl_await(struct kvc_client *client, struct kvc_key key, uint64_t *out_left_ms, const struct kvc_call *call)
+{
+	struct wire_request wire = {.type = WIRE_TOUCH, .flags = WIRE_TOUCH_LOOK};
+	struct kvc_trace t;
+	unsigned tries;
+	int rc = kvc_call_begin(client, &t, KVC_OP_TOUCH, call);
+	return rc < 0 ? rc : (int)kvc_call_end(client, &t, keyed_await(client, key, call, &wire, out_left_ms, &tries, &t));
 }
 
 int kvc_pin_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call)
@@ -227,11 +237,11 @@ static int shards_await(struct kvc_client *c, const struct kvc_call *call, const
 		return -KV_EINVAL;
 	deadline = kvc_call_deadline(c, &own, 0);
 	if (own.shard > 0) {
-		rc = simple_await(&c->node[own.server], wire, own.shard - 1, deadline, stats, &tries, t);
+		rc = simple_await(&c->node[own.server], wire, own.shard - 1, deadline, stats, NULL, &tries, t);
 		return rc == 1 ? -KV_EINVAL : rc;
 	}
 	for (uint32_t shard = 0; rc == 0; shard++)
-		rc = simple_await(&c->node[own.server], wire, shard, deadline, stats, &tries, t);
+		rc = simple_await(&c->node[own.server], wire, shard, deadline, stats, NULL, &tries, t);
 	return rc == 1 ? 0 : rc;
 }
 

@@ -129,6 +129,9 @@ static int take_reply(struct kvc_client *c, struct kvc_req *r, const struct wire
 	case WIRE_STAT:
 		r->final = true;
 		return take_stat(r, p);
+	case WIRE_TOUCH:
+		r->reply.touch.left_ms = p->touch.left_ms;
+		break;
 	case WIRE_PING:
 		r->reply.ping.turns = p->ping.turns;
 		break;

@@ -87,6 +87,9 @@ struct kvc_req {
 			uint8_t bitmap[WIRE_EXISTS_MAX / 8];
 		} exists;
 		struct {
+			uint64_t left_ms;
+		} touch;
+		struct {
 			uint64_t turns;
 		} ping;
 		struct kvc_stats *stat; /* the caller's, set before the request is submitted */

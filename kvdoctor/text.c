@@ -8,7 +8,7 @@
 
 #include "kvdoctor/doctor.h"
 
-enum { NAME_WIDTH = 27, WRAP = 118, INDENT = 8, NUMBER = 32, NAMED_MAX = 6 };
+enum { NAME_WIDTH = 27, WRAP = KV_COLUMNS, INDENT = 8, NUMBER = 32, NAMED_MAX = 6 };
 
 struct page {
 	FILE *out;

@@ -8,7 +8,7 @@
 enum { FLAGS_FD_NONE = 0 }; /* stdin is never one of these descriptors */
 
 struct flags {
-	const char *listen_addr, *node_id, *provider, *nic, *psk_file, *session_keys, *cert, *key, *ca, *crl, *log_level;
+	const char *listen_addr, *node_id, *provider, *nic, *psk_file, *make_psk, *session_keys, *cert, *key, *ca, *crl, *log_level;
 	uint64_t memory_mb, value_max, values_max, chunk;
 	uint32_t rails, shards, max_clients, max_sessions, credits, heartbeat_ms, spin_us, slow_ms, drain_sec, ready_fd, psk_fd;
 	uint64_t ttl_ns, lease_ms;

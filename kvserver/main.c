@@ -21,6 +21,7 @@
 
 #include "engine/engine.h"
 #include "kvserver/flags.h"
+#include "kvserver/psk.h"
 
 enum { EXIT_USAGE = 2, EXIT_START = 3, PSK_LINE_MAX = 1024, FILES_WANTED = 65536, FILES_OF_CLIENT = 8, PEERS_MAX = 1024 };
 
@@ -111,17 +112,17 @@ static bool ready_tell(int fd, const char *address)
 static void ready_print(const struct kvs_server *server, const char *address)
 {
 	struct kvs_info info;
-	char pages[160], took[32];
+	char pages[160], took[32], now[KV_LOG_TIME_CAP];
 
 	kvs_server_info(server, &info);
-	printf("kv-server ready on %s (provider %s, fabric %s, device %s, %u threads x %u rails, %s, "
+	printf("%s READY kv-server ready on %s (provider %s, fabric %s, device %s, %u threads x %u rails, %s, "
 	       "security %s, %s%s%s%s)\n",
-	       address, info.provider, info.fabric, info.domain, info.shards, info.rails,
+	       kv_log_time(now), address, info.provider, info.fabric, info.domain, info.shards, info.rails,
 	       kv_pages_format(&info.pages, pages, sizeof(pages)), info.security,
 	       info.no_door[0] ? "no doorkeeper" : "doorkeeper",
 	       info.congestion[0] ? ", congestion control on loopback " : "", info.congestion,
 	       info.pull ? ", clients may read all of its memory" : "");
-	printf("memory for values: registered in %u parts in %s, %u threads; NUMA: %s\n", info.parts,
+	printf("%s READY memory for values: registered in %u parts in %s, %u threads; NUMA: %s\n", now, info.parts,
 	       kv_duration_format(info.register_ns, took, sizeof(took)), info.register_threads, info.numa);
 	fflush(stdout);
 }
@@ -152,6 +153,18 @@ out:
 	return rc;
 }
 
+static int key_make(const char *path)
+{
+	struct kv_error err = {0};
+
+	if (psk_make(path, &err) < 0) {
+		fprintf(stderr, "kv-server: %s\n", err.text);
+		return EXIT_START;
+	}
+	printf("%s has a new key: copy it to the other machines, and give it to servers and clients as --psk-file\n", path);
+	return fflush(stdout) ? EXIT_START : 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct kv_log log = {.write = kv_log_stderr};
@@ -173,6 +186,8 @@ int main(int argc, char **argv)
 			fprintf(stderr, "kv-server: %s (try --help)\n", err.text);
 		return rc > 0 ? 0 : EXIT_USAGE;
 	}
+	if (f.make_psk)
+		return key_make(f.make_psk);
 	kv_log_level_parse(f.log_level, &log.level);
 	if (f.die_with_parent)
 		prctl(PR_SET_PDEATHSIG, SIGTERM);

@@ -55,15 +55,20 @@ void delete_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 void touch_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	struct shard *s = l->session->shard;
+	struct wire_reply r = {.type = q->type, .flags = q->flags, .status = WIRE_NOTFOUND, .id = q->id};
 	struct block *b = find(l, q, now_ns);
 
-	if (b) {
+	if (b && !(q->flags & WIRE_TOUCH_LOOK)) {
 		uint64_t ttl_ns = q->touch.ttl_s ? q->touch.ttl_s * 1000000000ull : s->opt.ttl_ns;
 		shard_count(s, WIRE_STAT_TOUCHES);
 		store_use(&s->store, b);
 		store_expire_at(&s->store, b, ttl_ns ? kv_deadline(now_ns, ttl_ns) : KV_NEVER);
 	}
-	answer(l, q, b ? WIRE_OK : WIRE_NOTFOUND);
+	if (b) {
+		r.status = WIRE_OK;
+		r.touch.left_ms = b->expire.when_ns == KV_NEVER ? UINT64_MAX : (b->expire.when_ns - KV_MIN(b->expire.when_ns, now_ns)) / 1000000;
+	}
+	reply_put(l, &r, NULL);
 }
 
 void pin_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)

@@ -14,6 +14,7 @@
 #include "kvserver/server.h"
 
 #include <stdio.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -593,7 +594,8 @@ static int shards_make(struct kvs_server *s, struct kv_error *err)
 		options.engine.engine = i;
 		rc = shard_create(&options, o->entropy, o->clock, &s->shard[i], err);
 		if (rc)
-			kv_fail_more(err, "shard %u of %u", i, o->shards);
+			kv_fail_more(err, rc == -EADDRNOTAVAIL ? "--listen-addr %s is no address of this machine (`ip addr` lists them); shard %u of %u"
+							       : "on %s: shard %u of %u", o->listen_addr, i, o->shards);
 	}
 	if (rc == 0)
 		s->opt.allow_pull = s->shard[0]->opt.allow_pull; /* one provider, one answer */

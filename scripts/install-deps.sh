@@ -1,13 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# install-deps.sh [run|test|clang|bench|verbs] -- install what building and running KVRail needs (run), and what its tests (test, the default),
-# `make check-clang` (clang), `make bench` (redis, memcached) or `make check-verbs` (a virtual machine) need on top. What bench installs may start as
-# services of this machine; the benchmark starts its own.
+# install-deps.sh [run|test|clang|bench|verbs]
+#   Installs what building and running KVRail needs (run), and what its tests
+#   (test, the default), `make check-clang` (clang), `make bench` (redis,
+#   memcached) or `make check-verbs` (a virtual machine) need on top. What bench
+#   installs may start as services of this machine; the benchmark starts its own.
 #
-# It looks first, installs only what is missing, and says what it installs. As another user than root it uses sudo if there is one. At last it compares
-# the versions of the libraries with those that are needed.
-# KVRAIL_NO_INSTALL=1: install nothing, print the command instead and fail if something is missing.
-# Where the AWS EFA installer put its libfabric (/opt/amazon/efa), the distribution's is left out: a process must load exactly one.
+# It looks first, installs only what is missing, and says what it installs. As
+# another user than root it uses sudo if there is one. At last it compares the
+# versions of the libraries with those that are needed.
+# KVRAIL_NO_INSTALL=1: install nothing, print the command instead and fail if
+# something is missing.
+# Where the AWS EFA installer put its libfabric (/opt/amazon/efa), the
+# distribution's is left out: a process must load exactly one.
 set -u
 
 what=${1:-test}
@@ -23,7 +28,7 @@ die() {
 case $what in
 run | test | clang | bench | verbs) ;;
 -h | --help)
-	sed -n '3,12s/^# \{0,1\}//p' "$0"
+	sed -n '3,16s/^# \{0,1\}//p' "$0"
 	exit 0
 	;;
 *)

@@ -28,6 +28,9 @@ enum {
 	PUT_GENERATION = 8,
 	PUT_FIXED = 16,
 
+	TOUCH_LEFT = 0,
+	TOUCH_FIXED = 8,
+
 	EXISTS_COUNT = 0,
 	EXISTS_PREFIX = 2,
 	EXISTS_ZERO = 4,
@@ -83,7 +86,7 @@ static const struct {
 	[WIRE_PUT] = {PUT_FIXED, WIRE_PUT_FIRST | WIRE_PUT_LAST},
 	[WIRE_EXISTS] = {EXISTS_FIXED, 0},
 	[WIRE_DELETE] = {0, 0},
-	[WIRE_TOUCH] = {0, 0},
+	[WIRE_TOUCH] = {TOUCH_FIXED, WIRE_TOUCH_LOOK},
 	[WIRE_PIN] = {0, WIRE_PIN_RELEASE},
 	[WIRE_STAT] = {STAT_FIXED, 0},
 	[WIRE_CANCEL] = {CANCEL_FIXED, 0},
@@ -235,6 +238,9 @@ static void body_write(uint8_t *p, const struct wire_reply *r)
 		kv_put32(p + CANCEL_POSTED, r->cancel.posted);
 		kv_put32(p + CANCEL_STATE, r->cancel.state);
 		break;
+	case WIRE_TOUCH:
+		kv_put64(p + TOUCH_LEFT, r->touch.left_ms);
+		break;
 	case WIRE_PING:
 		kv_put64(p + PING_COOKIE, r->ping.cookie);
 		kv_put64(p + PING_TURNS, r->ping.turns);
@@ -244,7 +250,7 @@ static void body_write(uint8_t *p, const struct wire_reply *r)
 		kv_put32(p + BENCH_POSTED, r->bench.posted);
 		kv_put32(p + BENCH_ZERO, 0);
 		break;
-	default: /* DELETE, TOUCH and PIN have no body */
+	default: /* DELETE and PIN have no body */
 		break;
 	}
 }
@@ -337,6 +343,9 @@ static bool body_read(struct wire_cur *c, const uint8_t *p, struct wire_reply *o
 		out->cancel.posted = kv_get32(p + CANCEL_POSTED);
 		out->cancel.state = kv_get32(p + CANCEL_STATE);
 		return true;
+	case WIRE_TOUCH:
+		out->touch.left_ms = kv_get64(p + TOUCH_LEFT);
+		return true;
 	case WIRE_PING:
 		out->ping.cookie = kv_get64(p + PING_COOKIE);
 		out->ping.turns = kv_get64(p + PING_TURNS);
@@ -345,7 +354,7 @@ static bool body_read(struct wire_cur *c, const uint8_t *p, struct wire_reply *o
 	case WIRE_BENCH:
 		out->bench.posted = kv_get32(p + BENCH_POSTED);
 		return kv_get32(p + BENCH_ZERO) == 0;
-	default: /* DELETE, TOUCH and PIN have no body */
+	default: /* DELETE and PIN have no body */
 		return true;
 	}
 }

@@ -105,7 +105,7 @@ static const struct {
 	[WIRE_PUT] = {PUT_FIXED, WIRE_PUT_FIRST | WIRE_PUT_LAST, true},
 	[WIRE_EXISTS] = {EXISTS_FIXED, 0, false},
 	[WIRE_DELETE] = {KEYED_FIXED, 0, true},
-	[WIRE_TOUCH] = {KEYED_FIXED, 0, true},
+	[WIRE_TOUCH] = {KEYED_FIXED, WIRE_TOUCH_LOOK, true},
 	[WIRE_PIN] = {KEYED_FIXED, WIRE_PIN_RELEASE, true},
 	[WIRE_STAT] = {0, 0, false},
 	[WIRE_CANCEL] = {CANCEL_FIXED, 0, false},

@@ -33,7 +33,7 @@
  *         48 dest (the source, when inline length is 0 and length is not)  80 key, then inline bytes
  *  EXISTS  0 u16 key count (1..512)  2 u16 zero  4 u32 zero  8 keys: each u8 length, bytes
  *  DELETE  0 u16 key length  2 u16 zero  4 u32 zero  8 key
- *  TOUCH   0 u16 key length  2 u16 zero  4 u32 ttl in seconds (0: none)  8 key
+ *  TOUCH   0 u16 key length  2 u16 zero  4 u32 ttl in seconds (0: none)  8 key (flag WIRE_TOUCH_LOOK: nothing changes, the ttl means nothing)
  *  PIN     0 u16 key length  2 u16 zero  4 u32 zero  8 key (flag WIRE_PIN_RELEASE takes the pin back)
  *  STAT    (empty)
  *  CANCEL  0 u64 id of the request to cancel
@@ -58,6 +58,7 @@
  *         52 u32 zero
  *  PUT     0 u64 stage id  8 u64 generation (of the committed block, else 0)
  *  EXISTS  0 u16 key count  2 u16 longest prefix  4 u32 zero  8 bitmap, bit i of byte i/8: key i exists
+ *  TOUCH   0 u64 milliseconds that the value still has to live (UINT64_MAX: it does not expire)
  *  STAT    0 u16 count  2 u16 zero  4 u32 zero  8 pairs: u32 counter id (enum wire_stat), u32 zero, u64 value
  *  CANCEL  0 u64 id of the cancelled request  8 u32 posted by it, final  12 u32 state (enum wire_cancel)
  *  PING    0 u64 cookie  8 u64 turns made by the shard's loop  16 u64 nonce, to be sent back with PROVE (0: this link is proven)
@@ -162,6 +163,7 @@ enum wire_flag {
 	WIRE_GET_LEASED = 64,   /* reply to GET: the bytes are not moved; they lie still in the arena for the lease time, to be read there */
 	WIRE_PUT_FIRST = 1,     /* PUT: begins a value */
 	WIRE_PUT_LAST = 2,      /* PUT: ends it: check, then commit */
+	WIRE_TOUCH_LOOK = 1,    /* TOUCH: no use and no new time to live, only the answer */
 	WIRE_PIN_RELEASE = 1    /* PIN: take the session's pin back */
 };
 
@@ -361,6 +363,7 @@ struct wire_reply {
 			uint64_t lease, at; /* and lease_us: with WIRE_GET_LEASED only */
 		} get;
 		struct { uint64_t stage, generation; } put;
+		struct { uint64_t left_ms; } touch;
 		struct { uint32_t count, prefix; const uint8_t *bitmap; } exists;
 		struct { uint32_t count; const uint8_t *pairs; } stat; /* read with wire_stat_pair */
 		struct { uint64_t id; uint32_t posted, state; } cancel;

@@ -44,8 +44,9 @@ static void keys_are_shown_as_text_or_hex_and_shortened(void **state)
 	assert_string_equal(kv_key_text("a b", 3, buf), "0x612062");
 	assert_string_equal(kv_key_text("it's", 4, buf), "0x69742773");
 	assert_string_equal(kv_key_text("0123456789abcdef", 16, buf), "'0123456789abcdef'");
-	assert_string_equal(kv_key_text("0123456789abcdefg", 17, buf), "'0123456789abcdef'.. (17 bytes)");
-	assert_string_equal(kv_key_text(bytes, 128, buf), "0xabababababababababababababababab.. (128 bytes)");
+	assert_string_equal(kv_key_text("0123456789abcdef0123456789abcdef0123456789abcdef0", 49, buf),
+			    "'0123456789abcdef0123456789abcdef0123456789abcdef'.. (49 bytes)");
+	assert_string_equal(kv_key_text(bytes, 128, buf), "0xabababababababababababababababababababababababababababababababababababababababababababababababab.. (128 bytes)");
 }
 
 int main(void)

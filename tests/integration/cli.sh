@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # cli.sh -- kv-client against a kv-server: every command, its exit status, and what it says when something is wrong.
 . "$(dirname "$0")/lib.bash"
-plan 37
+plan 66
 start_server main || exit 1
 kv() { timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" "$@"; }
 
@@ -66,5 +66,96 @@ check "no server there: exit status 3" status 3 "$build/kv-client" --server 127.
 check "and a sentence that names the address" says '127\.0\.0\.1:1' "$build/kv-client" --server 127.0.0.1:1 --timeout 2 ping
 repl() { printf 'put r 42\nget r\nexit\n' | kv >"$scratch/repl.out" && grep -q 42 "$scratch/repl.out"; }
 check "commands from stdin without a terminal" repl
+# Commands and their options, the environment, and the prompt.
+kv put greeting 'hello world'
+bare() { timeout -k 5 60 "$build/kv-client" --timeout 20 "${over[@]}" "$@"; }
+from_environment() { [ "$(KVRAIL_SERVER=$server bare get greeting)" = 'hello world' ]; }
+check "KVRAIL_SERVER is where to, without --server" from_environment
+check "--server says more than KVRAIL_SERVER" status 3 env KVRAIL_SERVER="$server" "$build/kv-client" --server 127.0.0.1:1 --timeout 2 ping
+check "a KVRAIL_SERVER that is no address is usage" status 2 env KVRAIL_SERVER=:1 "$build/kv-client" ping
+check "KVRAIL_PSK_FILE is the key, without --psk-file" says 'the PSK file /nonexistent' env KVRAIL_PSK_FILE=/nonexistent KVRAIL_SERVER="$server" "$build/kv-client" ping
+check "a missing key is told" says "get: there is no key 'nothing'" kv get nothing
+check "and on standard error alone" eval '[ -z "$(kv get nothing 2>/dev/null)" ]'
+check "help COMMAND explains one, without a server" says 'touch KEY\.\.\.' "$build/kv-client" --server 127.0.0.1:1 help touch
+check "help of no command is usage" status 2 kv help frobnicate
+check "--ttl with get is usage" status 2 kv --ttl 5 get greeting
+check "--json with get is usage" status 2 kv --json get greeting
+kv put brief value --ttl 1m
+check "touch finds a key" status 0 kv touch --ttl 1 brief
+gone() { local i; for ((i = 0; i < 200; i++)); do kv exists brief >/dev/null || return 0; sleep 0.1; done; return 1; }
+check "and gives it the new time to live" gone
+kv put brief2 value
+check "ttl of a value that does not expire" eval '[ "$(kv ttl brief2)" = never ]'
+kv put brief3 value --ttl 1h
+left() { kv ttl brief3 | awk '{ exit !($1 > 3000 && $1 <= 3600 && $2 == "s") }'; }
+check "ttl says how long a value has to live" left
+check "ttl of a missing key exits 1" status 1 kv ttl nothing
+check "ttl gives a value a new time to live" status 0 kv ttl brief2 1s
+gone2() { local i; for ((i = 0; i < 200; i++)); do kv exists brief2 >/dev/null || return 0; sleep 0.1; done; return 1; }
+check "after which it is gone" gone2
+check "ttl of half a second is usage" status 2 kv ttl greeting 500ms
+check "touch of a missing key exits 1" says '^0 nothing$' kv touch nothing
+pins() { printf 'pin greeting\nunpin greeting\n' | kv >"$scratch/pins" && [ "$(grep -c '^1 greeting$' "$scratch/pins")" = 2 ]; }
+check "pin and unpin at the prompt" pins
+check "unpin on the command line is usage" status 2 kv unpin greeting
+pinned_now() { kv --json stat | json_is - "j['servers'][0]['counters']['memory']['pinned_bytes'] $1 0"; }
+holds() {
+	local pid i rc
+	timeout -s INT -k 5 60 "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" pin greeting >"$scratch/pin" 2>&1 &
+	pid=$!
+	pids+=("$pid")
+	for ((i = 0; i < 300; i++)); do grep -q 'Ctrl-C' "$scratch/pin" && break; sleep 0.1; done
+	pinned_now '>'
+	rc=$?
+	kill -INT "$(pgrep -P "$pid" -x kv-client)" && wait "$pid"
+	return $rc
+}
+check "pin on the command line holds the value until Ctrl-C" holds
+let_go() { local i; for ((i = 0; i < 100; i++)); do pinned_now '==' >/dev/null && return 0; sleep 0.1; done; return 1; }
+check "and lets it go then" let_go
+watched() {
+	local pid i
+	"$build/kv-client" --server "$server" --timeout 20 "${over[@]}" --watch 200ms stat >"$scratch/watch" 2>&1 &
+	pid=$!
+	pids+=("$pid")
+	for ((i = 0; i < 300; i++)); do grep -q ' gets ' "$scratch/watch" && break; kv get greeting >/dev/null; sleep 0.1; done
+	kill -INT "$pid" && wait "$pid" && grep -Eq '^  gets +[0-9]+ +\+[0-9.]+/s$' "$scratch/watch"
+}
+check "stat --watch shows what changes, per second, until Ctrl-C" watched
+check "and not with --json" status 2 kv --watch 1s --json stat
+mkdir "$scratch/state"
+typed() { # LINES... -- at a terminal
+	XDG_STATE_HOME=$scratch/state timeout -k 5 60 python3 - "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" 3< <(printf '%b' "$1") <<'P'
+import os, pty, select, sys, time
+text = os.fdopen(3, "rb").read()
+pid, fd = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], sys.argv[1:])
+out = b""
+sent = False
+while True:
+    ready, _, _ = select.select([fd], [], [], 50)
+    try:
+        more = os.read(fd, 4096) if ready else b""
+    except OSError:
+        more = b""
+    if not more:
+        break
+    out += more
+    if not sent and b"kv> " in out:
+        sent = True
+        os.write(fd, text)
+os.waitpid(pid, 0)
+sys.stdout.buffer.write(out)
+P
+}
+tabbed() { typed 'pi\tg\nex\tgreeting\nput k secret\nexit\n' >"$scratch/typed"; grep -a '^1 greeting' "$scratch/typed" && grep -a 'every shard answered' "$scratch/typed"; }
+check "Tab completes commands at a terminal" tabbed
+kept() { grep -q '^exists greeting' "$scratch/state/kvrail/kv-client.history" && ! grep -q secret "$scratch/state/kvrail/kv-client.history"; }
+check "what was typed is kept in a file, without values" kept
+check "which is the owner's alone" eval '[ "$(stat -c %a "$scratch/state/kvrail/kv-client.history")" = 600 ]'
+# Upwards twice: exit, then what was before it.
+recalled() { typed '\020\020\n\004' >"$scratch/typed"; grep -a '^1 greeting' "$scratch/typed" || { cat -v "$scratch/typed"; return 1; }; }
+check "and comes back at the next prompt" recalled
 check "SIGTERM drains the server, which exits 0" stop_server "$server_pid"
 finish

@@ -58,12 +58,13 @@ status() {
 	}
 }
 
-# says TEXT COMMAND... -- succeeds if the command's output contains TEXT (an extended regular expression), whatever its status.
+# says TEXT COMMAND... -- succeeds if the command's output contains TEXT (an extended regular expression), whatever its status. Where lines are broken (80
+# columns) does not matter: a blank of TEXT may be a line's end.
 says() {
 	local text=$1
 	shift
 	limited "$@" >"$scratch/says.out" 2>&1 </dev/null
-	grep -qE -- "$text" "$scratch/says.out" || {
+	grep -qE -- "$text" "$scratch/says.out" || tr -s '[:space:]' ' ' <"$scratch/says.out" | grep -qE -- "$text" || {
 		echo "no '$text' in the output of: $*"
 		cat "$scratch/says.out"
 		return 1

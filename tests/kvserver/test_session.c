@@ -470,6 +470,34 @@ static void touch_sets_the_time_to_live(void **state)
 	assert_int_equal(rig_ask(&missing)->status, WIRE_NOTFOUND);
 }
 
+static void a_look_at_the_time_to_live_changes_nothing(void **state)
+{
+	(void)state;
+	struct wire_request q = rig_request(WIRE_TOUCH, "k"), look = rig_request(WIRE_TOUCH, "k"), missing = rig_request(WIRE_TOUCH, "j");
+	const struct wire_reply *r;
+	struct block *b;
+	uint64_t when_ns;
+	rig_store("k", 100, 1);
+	b = store_find(&rig.shard->store, "k", 1, 0);
+	look.flags = missing.flags = WIRE_TOUCH_LOOK;
+	look.touch.ttl_s = 7;
+	r = rig_ask(&look);
+	assert_int_equal(r->status, WIRE_OK);
+	assert_true(r->touch.left_ms == UINT64_MAX);
+	assert_true(b->expire.when_ns == KV_NEVER);
+	q.touch.ttl_s = 100;
+	r = rig_ask(&q);
+	assert_in_range(r->touch.left_ms, 99000, 100000);
+	when_ns = b->expire.when_ns;
+	look = rig_request(WIRE_TOUCH, "k");
+	look.flags = WIRE_TOUCH_LOOK;
+	r = rig_ask(&look);
+	assert_in_range(r->touch.left_ms, 90000, 100000);
+	assert_true(b->expire.when_ns == when_ns);
+	assert_int_equal(rig_stat(WIRE_STAT_TOUCHES), 1);
+	assert_int_equal(rig_ask(&missing)->status, WIRE_NOTFOUND);
+}
+
 static void pins_have_a_budget_and_end_with_the_session(void **state)
 {
 	(void)state;
@@ -831,6 +859,7 @@ int main(void)
 		SESSION_TEST(exists_gives_bits_and_the_longest_prefix),
 		SESSION_TEST(delete_takes_a_key_once),
 		SESSION_TEST(touch_sets_the_time_to_live),
+		SESSION_TEST(a_look_at_the_time_to_live_changes_nothing),
 		SESSION_TEST(pins_have_a_budget_and_end_with_the_session),
 		SESSION_TEST(stat_gives_every_counter),
 		SESSION_TEST(answers_are_counted_by_status),

@@ -19,7 +19,7 @@ c=$scratch/certs
 	>"$scratch/out" 2>"$scratch/err" &
 pid=$!
 for _ in $(seq 100); do
-	address=$(sed -n 's/^kv-server ready on \([^ ]*\) .*/\1/p' "$scratch/out")
+	address=$(sed -n 's/^.*kv-server ready on \([^ ]*\) .*/\1/p' "$scratch/out")
 	[ "$address" ] && break
 	sleep 0.1
 done

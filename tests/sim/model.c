@@ -61,6 +61,7 @@ struct worker {
 	struct entry own[OWN_KEYS];
 	uint8_t *slab;     /* NULL: none */
 	uint64_t begun_ns; /* its present call */
+	unsigned holds;    /* calls that touch or pin: every other touch only looks */
 	struct kv_prng sessions; /* choices about them: apart, so that worlds without are what they were */
 	struct kvc_sub *session[MODEL_SESSIONS];
 };
@@ -497,14 +498,16 @@ static void do_delete(struct worker *k, struct kvc_client *c)
 	delete_result(k, e, rc);
 }
 
-/* TOUCH, PIN, UNPIN: they find the value or not. */
+/* TOUCH, a look at the time to live, PIN, UNPIN: they find the value or not. */
 static void do_hold(struct worker *k, struct kvc_client *c)
 {
 	struct entry *e = own_key(k);
 	struct timed t;
 	const struct kvc_call *call = timed_begin(k, &t);
 	unsigned pick = (unsigned)below(k, 3);
-	int rc = pick == 0 ? kvc_touch_await(c, key_of(e), call) : pick == 1 ? kvc_pin_await(c, key_of(e), call) : kvc_unpin_await(c, key_of(e), call);
+	uint64_t left_ms = 0;
+	int rc = pick == 0 && k->holds++ % 2 ? kvc_ttl_await(c, key_of(e), &left_ms, call)
+		 : pick == 0 ? kvc_touch_await(c, key_of(e), call) : pick == 1 ? kvc_pin_await(c, key_of(e), call) : kvc_unpin_await(c, key_of(e), call);
 	timed_end(k, &t, "TOUCH, PIN or UNPIN", rc);
 	if (rc == -KV_ENOTFOUND && pick < 2 && !e->may_miss)
 		WRONG(k, "TOUCH or PIN did not find a value of %u bytes", e->now.len);

@@ -120,6 +120,7 @@ void random_request(struct kv_prng *p, struct scratch *s, struct wire_request *r
 		break;
 	case WIRE_TOUCH:
 		r->touch.ttl_s = (uint32_t)upto(p, UINT32_MAX);
+		r->flags = (uint8_t)kv_prng_below(p, 2);
 		break;
 	case WIRE_PIN:
 		r->flags = (uint8_t)kv_prng_below(p, 2);
@@ -208,6 +209,10 @@ void random_reply(struct kv_prng *p, struct scratch *s, struct wire_reply *r)
 		r->cancel.id = kv_prng_next(p);
 		r->cancel.posted = (uint32_t)upto(p, UINT32_MAX);
 		r->cancel.state = (uint32_t)kv_prng_below(p, 3);
+		break;
+	case WIRE_TOUCH:
+		r->touch.left_ms = upto(p, UINT64_MAX);
+		r->flags = (uint8_t)kv_prng_below(p, 2);
 		break;
 	case WIRE_PING:
 		r->ping.cookie = kv_prng_next(p);
@@ -498,6 +503,9 @@ void assert_reply(const struct wire_reply *got, const struct wire_reply *want)
 		assert_int_equal(got->cancel.id, want->cancel.id);
 		assert_int_equal(got->cancel.posted, want->cancel.posted);
 		assert_int_equal(got->cancel.state, want->cancel.state);
+		break;
+	case WIRE_TOUCH:
+		assert_true(got->touch.left_ms == want->touch.left_ms);
 		break;
 	case WIRE_PING:
 		assert_int_equal(got->ping.cookie, want->ping.cookie);

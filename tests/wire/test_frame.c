@@ -18,7 +18,7 @@ static void test_frame_full_of_the_smallest_records(void **state)
 {
 	uint8_t buf[KV_MSG_MAX];
 	const struct wire_request stat = {.type = WIRE_STAT, .id = 7};
-	const struct wire_reply touch = {.type = WIRE_TOUCH, .id = 7};
+	const struct wire_reply pin = {.type = WIRE_PIN, .id = 7};
 	struct wire_writer w;
 	(void)state;
 	/* 255 records of 16 bytes do not fit KV_MSG_MAX: 253 do, and the length stops first. */
@@ -32,8 +32,8 @@ static void test_frame_full_of_the_smallest_records(void **state)
 	/* Replies of 24: 169. */
 	wire_frame_begin(&w, buf, sizeof(buf), &golden_frame);
 	for (int i = 0; i < 169; i++)
-		assert_int_equal(wire_reply_add(&w, &touch), 0);
-	assert_int_equal(wire_reply_add(&w, &touch), -KV_EBUSY);
+		assert_int_equal(wire_reply_add(&w, &pin), 0);
+	assert_int_equal(wire_reply_add(&w, &pin), -KV_EBUSY);
 	assert_int_equal(wire_frame_end(&w), WIRE_FRAME_HEADER + 169 * WIRE_REPLY_HEADER);
 	assert_int_equal(check_replies(buf, WIRE_FRAME_HEADER + 169 * WIRE_REPLY_HEADER), 169);
 }

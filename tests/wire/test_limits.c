@@ -56,7 +56,7 @@ static struct wire_request put_request(void)
 static void test_types_and_flags(void **state)
 {
 	static const uint8_t allowed[WIRE_PROVE + 1] = {
-		[WIRE_GET] = 7 | WIRE_GET_PACK | WIRE_GET_PULL, [WIRE_PUT] = 3, [WIRE_PIN] = 1};
+		[WIRE_GET] = 7 | WIRE_GET_PACK | WIRE_GET_PULL, [WIRE_PUT] = 3, [WIRE_TOUCH] = WIRE_TOUCH_LOOK, [WIRE_PIN] = 1};
 	const uint8_t only_replies = WIRE_GET_FOLLOWS | WIRE_GET_LEASED;
 	uint8_t key[] = {1, 'k'};
 	(void)state;

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* history.c -- a file of plain lines, appended to as they are entered, so that two prompts at a time both keep theirs.
+ *
+ * libedit's own file was rejected: it is written whole at the end, by whoever ends last, and with every line. */
+#include "kvcli/history.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+bool history_path(char *buf, size_t cap)
+{
+	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+	int n = -1;
+
+	if (state && state[0] == '/')
+		n = snprintf(buf, cap, "%s/kvrail/kv-client.history", state);
+	else if (home && home[0] == '/')
+		n = snprintf(buf, cap, "%s/.local/state/kvrail/kv-client.history", home);
+	return n > 0 && (size_t)n < cap;
+}
+
+bool history_wanted(const char *line)
+{
+	line += strspn(line, " \t");
+	if (!*line)
+		return false;
+	if (strncmp(line, "put", 3) != 0 || !strchr(" \t", line[3]))
+		return true;
+	if (strpbrk(line, "'\"\\")) /* where the key ends is not seen at once: rather none */
+		return false;
+	line += 3;
+	line += strspn(line, " \t");
+	line += strcspn(line, " \t"); /* the key */
+	line += strspn(line, " \t");
+	return strncmp(line, "-f ", 3) == 0 || strcmp(line, "-") == 0;
+}
+
+static void folders_make(const char *path)
+{
+	char folder[PATH_MAX];
+
+	snprintf(folder, sizeof(folder), "%s", path);
+	for (char *at = strchr(folder + 1, '/'); at; at = strchr(at + 1, '/')) {
+		*at = 0;
+		mkdir(folder, 0700);
+		*at = '/';
+	}
+}
+
+/* The file made anew of the last HISTORY_LINES lines: whole or not at all. line: a ring, of which `next` is the oldest. */
+static void cut(const char *path, char *const *line, unsigned next)
+{
+	char temporary[PATH_MAX];
+	FILE *f;
+	int fd = -1;
+
+	if (snprintf(temporary, sizeof(temporary), "%s.%d", path, (int)getpid()) < (int)sizeof(temporary))
+		fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	f = fd >= 0 ? fdopen(fd, "w") : NULL;
+	if (!f) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	for (unsigned i = 0; i < HISTORY_LINES; i++)
+		fprintf(f, "%s\n", line[(next + i) % HISTORY_LINES]);
+	if (fclose(f) != 0 || rename(temporary, path) != 0)
+		unlink(temporary);
+}
+
+void history_load(const char *path, void (*add)(const char *line))
+{
+	FILE *f = fopen(path, "re");
+	char **line = f ? calloc(HISTORY_LINES, sizeof(*line)) : NULL, *text = NULL;
+	unsigned n = 0, kept;
+	size_t cap = 0;
+
+	while (line && getline(&text, &cap, f) > 0) {
+		char *copy;
+		text[strcspn(text, "\n")] = 0;
+		copy = strdup(text);
+		if (!copy)
+			break;
+		free(line[n % HISTORY_LINES]);
+		line[n++ % HISTORY_LINES] = copy;
+	}
+	kept = n < HISTORY_LINES ? n : HISTORY_LINES;
+	for (unsigned i = n - kept; i < n; i++)
+		add(line[i % HISTORY_LINES]);
+	if (n >= 2 * HISTORY_LINES)
+		cut(path, line, n);
+	for (unsigned i = 0; i < kept; i++)
+		free(line[i]);
+	free(line);
+	free(text);
+	if (f)
+		fclose(f);
+}
+
+void history_keep(const char *path, const char *line)
+{
+	FILE *f;
+	int fd;
+
+	if (!history_wanted(line))
+		return;
+	folders_make(path);
+	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	f = fd >= 0 ? fdopen(fd, "a") : NULL;
+	if (f) {
+		fprintf(f, "%s\n", line);
+		fclose(f);
+	} else if (fd >= 0) {
+		close(fd);
+	}
+}

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# columns.sh -- what programs print for people fits 80 columns: every --help, and the tables of a small run.
+. "$(dirname "$0")/lib.bash"
+plan 15
+# fits COMMAND... -- nothing that it prints is wider, but words that are wider by themselves (paths, lists of addresses).
+fits() {
+	"$@" >"$scratch/text" 2>/dev/null </dev/null
+	[ -s "$scratch/text" ] || { echo "it printed nothing"; return 1; }
+	python3 - "$scratch/text" <<'P'
+import sys
+wide = [line for line in open(sys.argv[1], encoding="utf-8").read().split("\n")
+        if len(line) > 80 and len(line.split()) > 1]
+print(*(f"{len(line)}: {line}" for line in wide), sep="\n")
+sys.exit(1 if wide else 0)
+P
+}
+small=(--num-workers 8 --num-clients 2 --num-threads 2 --num-keys 200 --repeat-reads 5 --buffer-mb 16 --log-level error "${over[@]}")
+check "kv-server --help" fits "$build/kv-server" --help
+check "kv-bench --help" fits "$build/kv-bench" --help
+check "kv-bench capacity --help" fits "$build/kv-bench" capacity --help
+check "kv-client --help" fits "$build/kv-client" --help
+check "kv-doctor --help" fits "$build/kv-doctor" --help
+check "run-with-rdma.sh --help" fits ./run-with-rdma.sh --help
+check "install-deps.sh --help" fits scripts/install-deps.sh --help
+check "a report of kv-bench" fits "$build/kv-bench" "${small[@]}" --breakdown --roofline --verify --rate 1000000
+printf '%s\n' '{"timestamp": 0, "input_length": 1024, "output_length": 1, "hash_ids": [0, 1]}' '{"timestamp": 1, "input_length": 1024, "output_length": 1, "hash_ids": [0, 2]}' >"$scratch/trace"
+check "of a replay" fits "$build/kv-bench" "${small[@]}" --trace "$scratch/trace" --value-size 4KB
+check "of kv-bench capacity" fits "$build/kv-bench" capacity --steps 1,2 --max-sessions 5 "${over[@]}"
+check "of kv-doctor" fits "$build/kv-doctor"
+start_server main || exit 1
+kv() { timeout -k 5 60 "$build/kv-client" --server "$server" "${over[@]}" "$@"; }
+kv put key value
+check "kv-client stat" fits kv --all --shards stat
+helps() { local c; for c in get put delete exists touch ttl pin unpin stat ping help; do fits kv help "$c" || return 1; done; }
+check "kv-client help COMMAND" helps
+check "kv-client ping" fits kv ping
+check "README's sample is as wide" eval '! sed -n "/^kv-bench   0/,/^peak resident/p" README.md | grep -E "^.{81}"'
+finish

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# messages.sh -- what programs say when something is wrong names the cause and the way out, once; and keys are made by kv-server itself.
+. "$(dirname "$0")/lib.bash"
+plan 21
+key=$scratch/key
+check "--make-psk makes a key" status 0 "$build/kv-server" --make-psk "$key"
+check "for its owner alone" eval '[ "$(stat -c %a "$key")" = 600 ]'
+check "a line of 32 random bytes" grep -Eqx 'kvrail:[0-9a-f]{64}' "$key"
+before=$(cat "$key")
+check "it never overwrites one" status 3 "$build/kv-server" --make-psk "$key"
+check "and says so" says 'never overwritten' "$build/kv-server" --make-psk "$key"
+check "the old one is as it was" eval '[ "$(cat "$key")" = "$before" ]'
+ln -s "$scratch/elsewhere" "$scratch/link"
+check "nor through a link" eval 'status 3 "$build/kv-server" --make-psk "$scratch/link" && [ ! -e "$scratch/elsewhere" ]'
+"$build/kv-server" --make-psk "$scratch/other" >/dev/null
+check "another one is another" eval '! cmp -s "$key" "$scratch/other"'
+full() { # a disk that is full: no file is left
+	unshare -m bash -c 'mount -t tmpfs -o size=4k,nr_inodes=16 none "$1" && head -c 4096 /dev/zero >"$1/fill"; "$2" --make-psk "$1/key"; rc=$?; [ ! -e "$1/key" ] && [ $rc -eq 3 ]' x "$scratch/disk" "$build/kv-server"
+}
+mkdir "$scratch/disk"
+if unshare -m true 2>/dev/null; then check "a full disk leaves no file" full; else skip "a full disk leaves no file" "no mount namespace here"; fi
+
+start_server locked --psk-file "$key" || exit 1
+client() { timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 10 "${over[@]}" "$@"; }
+check "the key that was made opens a server" status 0 client --psk-file "$key" ping
+check "a client without a key is told which options it lacks" says "$server: .*--psk-file, or --cert, --key and --ca" client ping
+check "an address is said once" says "^kv-client: server 127.0.0.1:1: connection refused" "$build/kv-client" --server 127.0.0.1:1 --timeout 2 ping
+check "a key that is missing is told" says "there is no key 'nobody'" client --psk-file "$key" get nobody
+stamped() { grep -Eq '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z READY kv-server ready on 127' "$scratch/locked.out" && ! grep -qvE '^[0-9]{4}-[0-9]{2}-' "$scratch/locked.out"; }
+check "ready lines have the time, as all lines of the log" stamped
+check "a port that is taken is named" says "$server" "$build/kv-server" --listen-addr "$server" --memory-mb 8
+check "an address of another machine is named" says '192\.0\.2\.250' "$build/kv-server" --listen-addr 192.0.2.250:7411 --insecure --memory-mb 8
+slow() { head -c 30000000 /dev/urandom >"$scratch/big" && client --psk-file "$key" --slow-ms 1 put "$1" -f "$scratch/big"; }
+long=a-key-of-forty-eight-bytes-is-shown-whole-0123456
+check "slow lines show 48 bytes of a key" says "key '$(printf %.48s "$long")'" slow "$(printf %.48s "$long")"
+# One of two servers is gone: which one.
+first=$server
+start_server second --psk-file "$key" || exit 1
+both() { timeout -k 5 60 "$build/kv-client" --server "$first" --server "$server" --timeout 3 "${over[@]}" --psk-file "$key" "$@"; }
+stop_server "$server_pid"
+named() { local i; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do both put "spread-$i" x 2>>"$scratch/spread"; done; grep -q "put: .*$server" "$scratch/spread" || { cat "$scratch/spread"; return 1; }; }
+check "of several servers the one that failed is named" named
+check "--psk-file's help says how a key is made" says 'make-psk' "$build/kv-server" --help
+check "docs/SECURITY.md too" grep -q 'kv-server --make-psk' docs/SECURITY.md
+(umask 077 && echo >"$scratch/empty")
+check "a file without a key says how to make one" says 'make-psk' "$build/kv-server" --psk-file "$scratch/empty" --listen-addr 127.0.0.1:0
+finish
