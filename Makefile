@@ -75,15 +75,29 @@ $(B)/kv-client: $(B)/kvcli/main.c.o $(call a,$(CLIENT_LAYERS) kvcli)
 	$(link)
 $(B)/kv-doctor: $(B)/kvdoctor/main.c.o $(call a,$(DOCTOR_LAYERS) kvdoctor)
 	$(link)
-$(B)/libkvrail.a: $(foreach l,$(CLIENT_LAYERS),$(call objs,$(src_$(l))))
-	@rm -f $@; ar rcs $@ $^
-$(B)/libkvrail.so.0: $(B)/libkvrail.a
+CLIENT_OBJS := $(foreach l,$(CLIENT_LAYERS),$(call objs,$(src_$(l))))
+$(B)/libkvrail.so.0: $(CLIENT_OBJS)
 	$(if $(V),,@echo "  LINK  $@")
-	$(Q)$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,libkvrail.so.0 -o $@ -Wl,--whole-archive $< -Wl,--no-whole-archive $(LIBS)
+	$(Q)$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,libkvrail.so.0 -o $@ $^ $(LIBS)
 	@ln -sf libkvrail.so.0 $(B)/libkvrail.so
-$(B)/embed: examples/embed.c $(B)/libkvrail.so.0
-	$(if $(V),,@echo "  LINK  $@")
-	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< -L$(B) -lkvrail -Wl,-rpath,'$$ORIGIN'
+# One object, in which only what the shared library exports is global: a program may have names of its own for all else.
+$(B)/libkvrail.a: $(CLIENT_OBJS) $(B)/libkvrail.so.0
+	@rm -f $@; nm -D --defined-only $(B)/libkvrail.so.0 | sed 's/.* //' | grep '^kvc_' > $(B)/exported
+	$(Q)$(CC) -r -nostdlib -o $(B)/kvrail.o $(CLIENT_OBJS)
+	$(Q)objcopy --keep-global-symbols=$(B)/exported $(B)/kvrail.o && ar rcs $@ $(B)/kvrail.o
+
+# What an embedding program includes, and programs that embed the library as if they were somebody else's: the installed headers and the shared library alone.
+HEADERS := $(addprefix $(B)/include/kvrail/,kvclient.h codes.h)
+$(B)/include/kvrail/kvclient.h: kvclient/kvclient.h
+$(B)/include/kvrail/codes.h: base/codes.h
+$(HEADERS):
+	@mkdir -p $(@D)
+	$(Q)sed 's|#include "base/codes.h".*|#include "codes.h"|' $< > $@
+embedding = $(if $(V),,@echo "  LINK  $@";) mkdir -p $(@D); $(CC) $(filter-out -I.,$(ALL_CFLAGS)) -I$(B)/include $(ALL_LDFLAGS) -o $@ $< -L$(B) -lkvrail -Wl,-rpath,'$$ORIGIN$(1)'
+$(B)/embed: examples/embed.c $(B)/libkvrail.so.0 $(HEADERS)
+	$(call embedding)
+$(B)/tests/integration/embedder: tests/integration/embedder.c $(B)/libkvrail.so.0 $(HEADERS)
+	$(call embedding,/../..)
 
 # Tests: tests/LAYER/test_*.c, each one a cmocka program that speaks TAP; `needs_LAYER` says what it links.
 # tests/sim links no ring and no fabric: it brings simulated ones.
@@ -149,10 +163,10 @@ $(addprefix $(B)/tests/fuzz/fuzz_,$(FUZZ)): $(B)/tests/fuzz/fuzz_%: $(B)/tests/f
 	$(link) -fsanitize=fuzzer
 
 .PHONY: tests
-tests: $(TESTS) $(PORT) $(SHIM_ENGINE) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(BENCH_TOOLS) $(PROGRAMS) library
+tests: $(TESTS) $(PORT) $(B)/tests/integration/embedder $(SHIM_ENGINE) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(BENCH_TOOLS) $(PROGRAMS) library
 
 INTEGRATION := $(wildcard tests/integration/*.sh)
-.PHONY: deps check check-run check-asan check-tsan check-clang check-sim check-chaos check-port check-providers check-verbs check-fault check-mutants check-valgrind check-shim check-shim-mutants check-all bench bench-phases fuzz install clean help
+.PHONY: deps check check-run check-asan check-tsan check-clang check-sim check-chaos check-port check-providers check-verbs check-fault check-mutants check-valgrind check-shim check-shim-mutants check-all bench bench-phases fuzz install uninstall clean help
 deps: ## install what building and testing need (KVRAIL_NO_INSTALL=1: say it instead)
 	@scripts/install-deps.sh test
 
@@ -228,9 +242,9 @@ $(B)/tests/valgrind/uring.so: tests/valgrind/uring.c
 	@mkdir -p $(@D)
 	$(Q)if [ -e /usr/include/valgrind/memcheck.h ]; then $(CC) $(ALL_CFLAGS) -shared -o $@ $< -luring -ldl; fi
 
-check-valgrind: deps ## server, client and benchmark under valgrind, where it is installed (about 3 minutes)
-	@$(MAKE) --no-print-directory -j$$(nproc) programs $(B)/tests/valgrind/uring.so
-	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 900 -l $(B)/logs tests/valgrind/run.sh
+check-valgrind: deps ## server, client and benchmark under valgrind, where it is installed, and what a GET costs with many servers (about 5 minutes)
+	@$(MAKE) --no-print-directory -j$$(nproc) programs $(B)/tests/valgrind/uring.so $(B)/tests/sim/test_sim_many
+	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 900 -l $(B)/logs tests/valgrind/run.sh tests/valgrind/flat.py
 
 check-all: check check-clang check-asan check-tsan check-sim check-chaos check-port check-providers check-verbs check-fault check-valgrind check-shim check-shim-mutants ## every suite
 
@@ -248,15 +262,35 @@ fuzz: ## libFuzzer on every target for TIME seconds each (needs clang)
 	@$(MAKE) --no-print-directory -j$$(nproc) CC=clang MODE=fuzz B=build/fuzz $(addprefix build/fuzz/tests/fuzz/fuzz_,$(FUZZ))
 	@scripts/fuzz.sh $(TIME) $(FUZZ)
 
-install: all ## programs, library and headers below PREFIX
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include/kvrail/kvclient $(DESTDIR)$(PREFIX)/include/kvrail/base
-	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
-	install -m 755 $(B)/libkvrail.so.0 $(DESTDIR)$(PREFIX)/lib
-	ln -sf libkvrail.so.0 $(DESTDIR)$(PREFIX)/lib/libkvrail.so
-	install -m 644 $(B)/libkvrail.a $(DESTDIR)$(PREFIX)/lib
-	install -m 644 kvclient/kvclient.h $(DESTDIR)$(PREFIX)/include/kvrail/kvclient
-	install -m 644 base/error.h $(DESTDIR)$(PREFIX)/include/kvrail/base
-	printf 'prefix=%s\nName: kvrail\nDescription: KV-cache transfer client over libfabric\nVersion: $(VERSION)\nLibs: -L$${prefix}/lib -lkvrail\nLibs.private: $(PKG_LIBS) -libverbs\nCflags: -I$${prefix}/include/kvrail\n' '$(PREFIX)' > $(DESTDIR)$(PREFIX)/lib/pkgconfig/kvrail.pc
+# What is installed, as MODE:FILE:FOLDER; `uninstall` removes the same. The .pc says what the static library needs: what the linker found the shared one to need.
+LIBDIR     ?= $(PREFIX)/lib
+SHARE      := $(PREFIX)/share
+MANUALS    := $(patsubst $(B)/%,$(B)/share/%.1,$(PROGRAMS)) docs/kvclient.3
+COMPLETION := $(patsubst $(B)/%,$(B)/share/completion/%,$(PROGRAMS))
+put = $(foreach f,$(2),$(1):$(f):$(3))
+INSTALLED = $(call put,755,$(PROGRAMS),$(PREFIX)/bin) $(call put,755,$(B)/libkvrail.so.0,$(LIBDIR)) $(call put,644,$(B)/libkvrail.a,$(LIBDIR)) \
+	$(call put,644,$(B)/share/kvrail.pc,$(LIBDIR)/pkgconfig) $(call put,644,$(HEADERS),$(PREFIX)/include/kvrail) \
+	$(call put,644,$(filter %.1,$(MANUALS)),$(SHARE)/man/man1) $(call put,644,$(filter %.3,$(MANUALS)),$(SHARE)/man/man3) \
+	$(call put,644,README.md CHANGELOG.md LICENSE,$(SHARE)/doc/kvrail) $(call put,644,$(wildcard docs/*.md),$(SHARE)/doc/kvrail/docs) $(call put,644,$(wildcard examples/*.c),$(SHARE)/doc/kvrail/examples) \
+	$(call put,644,$(COMPLETION),$(SHARE)/bash-completion/completions)
+$(B)/share/%.1: $(B)/% scripts/man-page.sh
+	@mkdir -p $(@D)
+	$(Q)scripts/man-page.sh $* $(B) > $@.new && mv $@.new $@
+$(B)/share/completion/%: $(B)/% scripts/completion.sh
+	@mkdir -p $(@D)
+	$(Q)scripts/completion.sh $* $(B) > $@.new && mv $@.new $@
+
+install: all $(HEADERS) $(MANUALS) $(COMPLETION) ## programs, library, headers, manuals and documents below PREFIX=/usr/local (LIBDIR, DESTDIR; docs/EMBEDDING.md)
+	$(Q)needed=$$(readelf -d $(B)/libkvrail.so.0 | sed -n 's/.*(NEEDED).*\[lib\(.*\)\.so.*/-l\1/p' | grep -vx -e -lc | tr '\n' ' '); printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$${prefix}/include' \
+		'Name: kvrail' 'Description: client library of KVRail: blocks of KV cache over libfabric' 'Version: $(VERSION)' 'Cflags: -I$${includedir}' 'Libs: -L$${libdir} -lkvrail' \
+		"Libs.private: $(if $(EFA_LIB),-L$(EFA_LIB) -Wl$(comma)-rpath$(comma)$(EFA_LIB) )$${needed}-pthread" > $(B)/share/kvrail.pc
+	$(Q)for f in $(INSTALLED); do from=$${f#*:} to=$${f##*:}; from=$${from%%:*}; install -D -m "$${f%%:*}" "$$from" "$(DESTDIR)$$to/$${from##*/}" || exit 1; done
+	$(Q)ln -sf libkvrail.so.0 "$(DESTDIR)$(LIBDIR)/libkvrail.so"
+
+uninstall: ## remove what install has put there (with the same PREFIX, LIBDIR and DESTDIR)
+	$(Q)for f in $(INSTALLED); do from=$${f#*:} to=$${f##*:}; from=$${from%%:*}; rm -f "$(DESTDIR)$$to/$${from##*/}"; done
+	$(Q)rm -f "$(DESTDIR)$(LIBDIR)/libkvrail.so"
+	$(Q)for d in $(PREFIX)/include/kvrail $(SHARE)/doc/kvrail/examples $(SHARE)/doc/kvrail/docs $(SHARE)/doc/kvrail; do [ ! -d "$(DESTDIR)$$d" ] || rmdir --ignore-fail-on-non-empty "$(DESTDIR)$$d"; done
 
 clean: ## remove build/
 	rm -rf build

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* addr.c -- "host:port" to a socket address and back.
  *
- * An IPv6 address must stand in brackets: "::1:50051" is itself a valid IPv6 address, so that a guess about where the
- * port begins would sometimes connect to the wrong place. A name that has both kinds of addresses resolves to IPv4:
- * the result is one address, not a list to try, and "localhost" must meet a server that listens on 127.0.0.1. */
+ * An IPv6 address must stand in brackets: "::1:7411" is itself a valid IPv6 address, so that a guess about where the
+ * port begins would sometimes connect to the wrong place. A name may have several addresses: all are
+ * tried in turn, IPv4 first, since the fabric takes the interface of the first, and "localhost" must meet a server that listens on 127.0.0.1. */
 #include "base/addr.h"
 
 #include <strings.h>
@@ -87,7 +87,7 @@ static const char *host_span(const char *s, size_t n, const char **out_host, siz
 	*out_len = colon ? (size_t)(colon - s) : n;
 	*out_rest = s + *out_len;
 	if (colon && memchr(colon + 1, ':', (size_t)(s + n - colon - 1)))
-		return "an IPv6 address must stand in brackets, as in [::1]:50051";
+		return "an IPv6 address must stand in brackets, as in [::1]:7411";
 	if (*out_len == 0)
 		return "the host is missing (to listen on every address, name 0.0.0.0)";
 	return is_name(*out_host, *out_len) ? NULL : "the host has characters that no name or address has";
@@ -119,6 +119,38 @@ char *kv_hostport_format(const struct kv_hostport *hp, char *buf, size_t cap)
 	return buf;
 }
 
+int kv_node_id_check(const char *id, struct kv_error *err)
+{
+	size_t n = strlen(id);
+	bool good = n > 0 && n < KV_NAME_MAX;
+	for (size_t i = 0; i < n && good; i++)
+		good = id[i] > ' ' && id[i] <= '~' && id[i] != '=' && id[i] != ',';
+	if (good)
+		return 0;
+	return kv_fail(err, -KV_EINVAL,
+		       "'%.100s' cannot be the name of a server: it must have 1 to %d characters, without spaces, '=' and ','",
+		       id, KV_NAME_MAX - 1);
+}
+
+int kv_server_entry_parse(const char *text, struct kv_server_entry *out, struct kv_error *err)
+{
+	const char *equals = text ? strchr(text, '=') : NULL;
+	struct kv_server_entry e = {.named = equals != NULL};
+	char address[KV_HOST_MAX + 16];
+	size_t len = equals ? (size_t)(equals - text) : 0;
+	int rc = kv_hostport_parse(equals ? equals + 1 : text, &e.at, err);
+	if (rc < 0)
+		return rc;
+	kv_hostport_format(&e.at, address, sizeof(address));
+	/* What is too long for a name stays too long. */
+	snprintf(e.id, sizeof(e.id), "%.*s", equals ? (int)KV_MIN(len, (size_t)KV_NAME_MAX) : (int)sizeof(address), equals ? text : address);
+	if (equals && kv_node_id_check(e.id, err) < 0)
+		return -KV_EINVAL;
+	snprintf(e.text, sizeof(e.text), "%.*s%s%s", equals ? KV_NAME_MAX : 0, e.id, equals ? "=" : "", address);
+	*out = e;
+	return 0;
+}
+
 /* resolve_fail -- the sentence for a getaddrinfo error. */
 static int resolve_fail(const struct kv_hostport *hp, int rc, int saved_errno, struct kv_error *err)
 {
@@ -127,33 +159,68 @@ static int resolve_fail(const struct kv_hostport *hp, int rc, int saved_errno, s
 		       hp->host, why);
 }
 
+static void address_add(struct kv_addresses *out, const void *addr, socklen_t len)
+{
+	unsigned i = out->count;
+	if (i == KV_ADDRESSES_MAX || len > sizeof(out->addr[0]))
+		return;
+	memset(&out->addr[i], 0, sizeof(out->addr[i]));
+	memcpy(&out->addr[i], addr, len);
+	out->len[i] = len;
+	out->count++;
+}
+
+static int addresses_get(const struct kv_hostport *hp, int flags, struct kv_addresses *out)
+{
+	const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | flags};
+	struct addrinfo *list = NULL;
+	char port[8];
+	int rc;
+	snprintf(port, sizeof(port), "%u", hp->port);
+	rc = getaddrinfo(hp->host, port, &hints, &list);
+	if (rc != 0)
+		return rc;
+	out->count = 0;
+	for (int pass = 0; pass < 2; pass++)
+		for (const struct addrinfo *a = list; a; a = a->ai_next)
+			if ((a->ai_family == AF_INET) == (pass == 0))
+				address_add(out, a->ai_addr, a->ai_addrlen);
+	freeaddrinfo(list);
+	return out->count ? 0 : EAI_NONAME;
+}
+
+bool kv_hostport_numeric(const struct kv_hostport *hp, struct kv_addresses *out)
+{
+	const struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(hp->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	const struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(hp->port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	if (strcasecmp(hp->host, "localhost") != 0)
+		return addresses_get(hp, AI_NUMERICHOST, out) == 0;
+	/* RFC 6761: localhost is the loopback, and a bare container has no /etc/hosts that says so. */
+	out->count = 0;
+	address_add(out, &v4, sizeof(v4));
+	address_add(out, &v6, sizeof(v6));
+	return true;
+}
+
+int kv_hostport_look_up(const struct kv_hostport *hp, struct kv_addresses *out, struct kv_error *err)
+{
+	int rc;
+	if (kv_hostport_numeric(hp, out))
+		return 0;
+	rc = addresses_get(hp, 0, out);
+	return rc ? resolve_fail(hp, rc, errno, err) : 0;
+}
+
 int kv_hostport_resolve(const struct kv_hostport *hp, struct sockaddr_storage *out, socklen_t *out_len,
 			struct kv_error *err)
 {
-	const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
-	struct addrinfo *list = NULL;
-	char port[8];
-	snprintf(port, sizeof(port), "%u", hp->port);
-	/* RFC 6761: localhost is the loopback, and a bare container has no /etc/hosts that says so. */
-	if (strcasecmp(hp->host, "localhost") == 0) {
-		struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(hp->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-		memset(out, 0, sizeof(*out));
-		memcpy(out, &in, sizeof(in));
-		*out_len = sizeof(in);
-		return 0;
+	struct kv_addresses all = {0};
+	int rc = kv_hostport_look_up(hp, &all, err);
+	if (rc == 0) {
+		*out = all.addr[0];
+		*out_len = all.len[0];
 	}
-	int rc = getaddrinfo(hp->host, port, &hints, &list);
-	if (rc != 0)
-		return resolve_fail(hp, rc, errno, err);
-	const struct addrinfo *chosen = list;
-	while (chosen && chosen->ai_family != AF_INET)
-		chosen = chosen->ai_next;
-	chosen = chosen ? chosen : list;
-	memset(out, 0, sizeof(*out));
-	memcpy(out, chosen->ai_addr, KV_MIN((size_t)chosen->ai_addrlen, sizeof(*out)));
-	*out_len = chosen->ai_addrlen;
-	freeaddrinfo(list);
-	return 0;
+	return rc;
 }
 
 char *kv_sockaddr_format(const struct sockaddr_storage *sa, char *buf, size_t cap)

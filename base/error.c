@@ -51,9 +51,9 @@ static const struct code_row rows[] = {
 	{KV_EBUSY, "KV_EBUSY", "busy", "a bounded queue or budget is full; try again later"},
 	{KV_ECORRUPT, "KV_ECORRUPT", "corrupt", "the checksum does not match"},
 	{KV_EDENIED, "KV_EDENIED", "denied", "authentication or authorisation failed"},
-	{KV_ETOOBIG, "KV_ETOOBIG", "too_big", "longer than the destination, the limit or the memory allows"},
+	{KV_ETOOBIG, "KV_ETOOBIG", "too_big", "longer than the destination, or than a value may be: kv-server's --value-max, and its --memory-mb divided by its --worker-threads"},
 	{KV_EINVAL, "KV_EINVAL", "invalid", "invalid argument"},
-	{KV_ENOMEM, "KV_ENOMEM", "no_memory", "out of memory"},
+	{KV_ENOMEM, "KV_ENOMEM", "no_memory", "no memory here, or no room in the server: what fills it is pinned, being read or being written"},
 	{KV_EPROTO, "KV_EPROTO", "protocol", "the peer sent something that is not the protocol"},
 	{KV_EVERSION, "KV_EVERSION", "version", "protocol, provider or eager size do not match"},
 	{KV_ECLOSED, "KV_ECLOSED", "closed", "the object was closed during the call"},
@@ -64,6 +64,7 @@ static const struct code_row rows[] = {
 	{KV_ERESET, "KV_ERESET", "reset", "the endpoint was rebuilt under the operation"},
 	{KV_EPROVIDER, "KV_EPROVIDER", "provider", "the fabric provider failed"},
 	{KV_EINTERNAL, "KV_EINTERNAL", "internal", "internal error"},
+	{KV_ELEFT, "KV_ELEFT", "left", "the server has said goodbye: it ends, and takes nothing any more"},
 };
 
 /* The sign is ignored; unsigned arithmetic, because -INT_MIN is not an int. */

@@ -1,45 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* error.h -- the one error type of KVRail: an int, 0 or negative.
- *
- * Three ranges share it: -errno (1..255), libfabric's own codes (256..999) and ours (1000 and up).
- * Codes of ours are part of the ABI and of the wire protocol's meaning: never renumber one. */
+/* error.h -- making and naming errors; the codes themselves are in codes.h. */
 #ifndef KVRAIL_BASE_ERROR_H
 #define KVRAIL_BASE_ERROR_H
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-enum {
-	KV_ETIMEOUT = 1001,  /* the deadline passed */
-	KV_ECANCELED = 1002, /* cancelled before it took effect */
-	KV_EPEERDOWN = 1003, /* the peer is not reachable, or died during the call */
-	KV_ENOTFOUND = 1004, /* no such key (a miss) */
-	KV_EEXIST = 1005,    /* another value is already committed under this key */
-	KV_EBUSY = 1006,     /* a bounded queue or budget is full; try again later */
-	KV_ECORRUPT = 1007,  /* a checksum did not match; no bytes were delivered as good */
-	KV_EDENIED = 1008,   /* authentication or authorisation failed */
-	KV_ETOOBIG = 1009,   /* longer than the destination, the limit or the memory allows */
-	KV_EINVAL = 1010,    /* a programmer's or user's argument is wrong */
-	KV_ENOMEM = 1011,    /* no memory (of this process, or of the server's arena) */
-	KV_EPROTO = 1012,    /* the peer sent something that is not the protocol */
-	KV_EVERSION = 1013,  /* protocol, provider or eager size do not match */
-	KV_ECLOSED = 1014,   /* the object was closed under the call */
-	KV_ELIMIT = 1015,    /* a resource limit of the machine is short; the text says which */
-	KV_EFULL = 1016,     /* the server admits no more clients */
-	KV_ENOTSUP = 1017,   /* this build, provider or server cannot do it */
-	KV_ESTALE = 1018,    /* the block changed between two ranges; internal, retried */
-	KV_ERESET = 1019,    /* the endpoint was rebuilt under the operation; internal, retried */
-	KV_EPROVIDER = 1020, /* the fabric provider failed in a way that is none of the above */
-	KV_EINTERNAL = 1021  /* a bug of ours, contained */
-};
-
-/* struct kv_error -- a code with one sentence: what failed, on what, why, and the way out.
- * Plain memory of the caller's; functions that take a `struct kv_error *` accept NULL. */
-struct kv_error {
-	int code;
-	char text[512];
-};
+#include "base/codes.h"
 
 /* kv_fail -- set *err (may be NULL) to code and a printf-formatted sentence (cut at the buffer's end).
  * code is negative (a positive one is negated, 0 becomes -KV_EINTERNAL: a failure never reads as success). errno is kept. Returns code, so that it can end a function: `return kv_fail(err, -KV_EINVAL, ...)`.
@@ -60,7 +24,4 @@ const char *kv_errname(int code);
 /* kv_errkey -- a lower-case name for reports and JSON keys: "timeout", "not_found", "enomem". Same lifetime. */
 const char *kv_errkey(int code);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -29,9 +29,20 @@ void kv_log_stderr(void *arg, enum kv_log_level level, const char *line);
 int kv_log_level_parse(const char *text, enum kv_log_level *out_level);
 const char *kv_log_level_name(enum kv_log_level level);
 
+/* kv_log_level_set -- of a log in use. kv_log_level -- as it is. Any thread. */
+static inline void kv_log_level_set(struct kv_log *log, enum kv_log_level level)
+{
+	__atomic_store_n(&log->level, level, __ATOMIC_RELAXED);
+}
+
+static inline enum kv_log_level kv_log_level(const struct kv_log *log)
+{
+	return __atomic_load_n(&log->level, __ATOMIC_RELAXED);
+}
+
 static inline bool kv_log_on(const struct kv_log *log, enum kv_log_level level)
 {
-	return log && log->write && level <= log->level;
+	return log && log->write && level <= kv_log_level(log);
 }
 
 #define kv_error_log(log, ...) kv_log(log, KV_LOG_ERROR, __VA_ARGS__)

@@ -11,6 +11,8 @@
 #include "base/log.h"
 
 const char *const kv_opt_numa_names[] = {"auto", "off", NULL};
+const char *const kv_opt_eviction_names[] = {"clock2g", "clock", "lru", "s3fifo", "sieve", NULL};
+
 const char *const kv_opt_door_names[] = {"auto", "require", "off", NULL};
 const char *const kv_opt_mode_names[] = {"auto", "push", "pull", NULL};
 const char *const kv_opt_level_names[] = {[KV_LOG_OFF] = "off",   [KV_LOG_ERROR] = "error", [KV_LOG_WARN] = "warn",
@@ -46,9 +48,9 @@ int kv_opt_json_check(const char *path, struct kv_error *err)
 
 int kv_opt_servers_check(const char *const *servers, unsigned count, struct kv_error *err)
 {
-	struct kv_hostport hp;
+	struct kv_server_entry entry;
 	int rc = 0;
 	for (unsigned i = 0; i < count && rc == 0; i++)
-		rc = kv_hostport_parse(servers[i], &hp, err);
+		rc = kv_server_entry_parse(servers[i], &entry, err);
 	return rc;
 }

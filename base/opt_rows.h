@@ -21,7 +21,7 @@
 /* struct kv_opt_strings (KV_OPT_STRINGS) or, for one server, const char * (KV_OPT_STRING); without type and help. */
 #define KV_OPT_SERVER_ROW(...)                                                                                         \
 	{                                                                                                              \
-		.name = "server", .alias = "server-addr", .letter = 's', .metavar = "HOST:PORT", __VA_ARGS__           \
+		.name = "server", .alias = "server-addr", .letter = 's', .metavar = "SERVER", __VA_ARGS__              \
 	}
 
 /* const char * */
@@ -57,6 +57,14 @@ extern const char *const kv_opt_numa_names[];
 		.help = "Where there are several NUMA nodes: keep threads and memory on the node of their NICs, "      \
 			"or not",                                                                                      \
 		__VA_ARGS__                                                                                            \
+	}
+
+/* int: index into the names: which values kv-server drops first when memory is short. */
+extern const char *const kv_opt_eviction_names[];
+#define KV_OPT_EVICTION_ROW(...)                                                                                       \
+	{                                                                                                              \
+		.name = "eviction", .type = KV_OPT_CHOICE, .metavar = "POLICY", .def = "clock2g",                      \
+		.choices = kv_opt_eviction_names, __VA_ARGS__                                                          \
 	}
 
 /* int: enum kvc_door of kvclient.h, enum te_door of engine.h */

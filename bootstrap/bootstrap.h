@@ -31,7 +31,8 @@ struct boot_security {
 	const char *psk;                            /* the same text directly (kv-bench's one-time key); or NULL */
 	const char *cert_file, *key_file, *ca_file; /* PEM; all three or none */
 	const char *crl_file;    /* with certificates: PEM, lists of revoked ones, one of each CA of a chain at least; or NULL.
-				    Read again when it changes */
+				    Read again when it changes, ... */
+	bool crl_kept;           /* ... unless somebody else looks at it, and makes and adopts a new context: the loop reads no file then */
 	const char *server_name; /* client with certificates: name or address to find in every server's certificate; NULL:
 				    that by which it is dialled */
 };
@@ -45,6 +46,27 @@ int boot_context_create(const struct boot_security *security, bool server, const
 			struct boot_context **out, struct kv_error *err);
 void boot_context_destroy(struct boot_context **ctx);
 enum boot_mode boot_context_mode(const struct boot_context *ctx);
+
+/* boot_context_adopt -- use keys, certificates and lists of *fresh from now on, for handshakes that begin; *fresh becomes NULL. Connections of before, and
+ * handshakes under way, keep what they began with. Both have one mode, other than BOOT_PLAIN, and one role. Thread: ctx's loop. */
+void boot_context_adopt(struct boot_context *ctx, struct boot_context **fresh);
+
+/* ---- names of servers: looked up by threads of their own, since that may take half a minute ---- */
+
+struct boot_resolver;
+
+/* boot_resolver_create -- for names 0 to n - 1. 0 or -KV_ENOMEM. Thread: any. It may be used by many loops at once. */
+int boot_resolver_create(unsigned n, struct boot_resolver **out);
+
+/* boot_resolver_destroy -- never waits: a look-up that is under way goes on by itself, and frees what is left. NULL is accepted. */
+void boot_resolver_destroy(struct boot_resolver **resolver);
+
+/* boot_resolve -- the addresses of name `i`, which is always the same hp. Never blocks. 0: *out is filled; 1: it is being
+ * looked up, ask again in at most BOOT_RESOLVE_AGAIN_NS; or -KV_EPEERDOWN (there is no such name, or nobody answers: later
+ * that may be otherwise) or -KV_ELIMIT (no thread), with *err. Thread: any. */
+int boot_resolve(struct boot_resolver *resolver, unsigned i, const struct kv_hostport *hp, struct kv_addresses *out, struct kv_error *err);
+
+#define BOOT_RESOLVE_AGAIN_NS 50000000ull
 
 struct boot_conn;
 
@@ -83,7 +105,7 @@ void boot_limit(struct boot_conn *conn, unsigned bytes);
  * other coroutine may be inside of. */
 void boot_shutdown(struct boot_conn *conn);
 void boot_close(struct boot_conn **conn);
-const char *boot_peer_name(const struct boot_conn *conn); /* "127.0.0.1:50051", for messages */
+const char *boot_peer_name(const struct boot_conn *conn); /* "127.0.0.1:7411", for messages */
 const char *boot_peer_who(const struct boot_conn *conn);  /* who it has proved to be, for logs: 'PSK identity "a"', 'certificate
 							     CN=b, DNS:c', "no credential" */
 const char *boot_failure(const struct boot_conn *conn);   /* a sentence, with the peer's name, about the last send or

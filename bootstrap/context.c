@@ -61,6 +61,7 @@ static int tls_make(const struct boot_security *s, struct boot_context *ctx, con
 		.key_file = s->key_file,
 		.ca_file = s->ca_file,
 		.crl_file = s->crl_file,
+		.crl_kept = s->crl_kept,
 		.server_name = s->server_name,
 		.gate = ctx->server ? &ctx->gate : NULL,
 		.log = log,
@@ -100,9 +101,18 @@ void boot_context_destroy(struct boot_context **ctx)
 {
 	if (!*ctx)
 		return;
-	tls_context_destroy(&(*ctx)->tls);
+	tls_context_release(&(*ctx)->tls);
 	free(*ctx);
 	*ctx = NULL;
+}
+
+void boot_context_adopt(struct boot_context *ctx, struct boot_context **fresh)
+{
+	tls_context_follow((*fresh)->tls, ctx->tls);
+	tls_context_release(&ctx->tls);
+	ctx->tls = (*fresh)->tls;
+	(*fresh)->tls = NULL;
+	boot_context_destroy(fresh);
 }
 
 enum boot_mode boot_context_mode(const struct boot_context *ctx)

@@ -66,7 +66,8 @@ struct tls_context {
 	struct secret_psk psk; /* key_len 0: certificates */
 	struct trust *trust;   /* NULL with a pre-shared key */
 	char *server_name;     /* or NULL: that which is dialled */
-	bool server;
+	bool server, crl_kept;
+	unsigned refs;         /* its owner's, and one of each stream */
 	struct gate *gate;     /* of a server's handshakes; a client has none */
 	const struct kv_log *log;
 };
@@ -321,6 +322,16 @@ static void context_free(struct tls_context *ctx)
 	free(ctx);
 }
 
+static void context_unref(struct tls_context *ctx)
+{
+	if (--ctx->refs > 0)
+		return;
+	SSL_CTX_free(ctx->ssl_ctx); /* frees, and wipes, the private key */
+	trust_destroy(&ctx->trust);
+	free(ctx->server_name);
+	context_free(ctx);
+}
+
 int tls_context_create(const struct tls_settings *settings, struct tls_context **out, struct kv_error *err)
 {
 	int rc;
@@ -330,6 +341,8 @@ int tls_context_create(const struct tls_settings *settings, struct tls_context *
 	ctx->server = settings->server;
 	ctx->log = settings->log;
 	ctx->gate = settings->gate;
+	ctx->crl_kept = settings->crl_kept;
+	ctx->refs = 1;
 	ERR_clear_error();
 	ctx->ssl_ctx = SSL_CTX_new(settings->server ? TLS_server_method() : TLS_client_method());
 	if (!ctx->ssl_ctx || !policy_set(ctx->ssl_ctx)) {
@@ -347,19 +360,21 @@ int tls_context_create(const struct tls_settings *settings, struct tls_context *
 	return 0;
 
 destroy:
-	tls_context_destroy(&ctx);
+	context_unref(ctx);
 	return rc;
 }
 
-void tls_context_destroy(struct tls_context **ctx)
+void tls_context_release(struct tls_context **ctx)
 {
-	if (!*ctx)
-		return;
-	SSL_CTX_free((*ctx)->ssl_ctx); /* frees, and wipes, the private key */
-	trust_destroy(&(*ctx)->trust);
-	free((*ctx)->server_name);
-	context_free(*ctx);
+	if (*ctx)
+		context_unref(*ctx);
 	*ctx = NULL;
+}
+
+void tls_context_follow(struct tls_context *ctx, const struct tls_context *former)
+{
+	ctx->gate = former->gate;
+	ctx->log = former->log;
 }
 
 /* ---- what went wrong, in one sentence ---- */
@@ -661,6 +676,7 @@ static void tls_free(struct tls_stream *t)
 {
 	SSL_free(t->ssl); /* and both BIOs; keys are wiped */
 	OPENSSL_cleanse(t->in_buf, sizeof(t->in_buf));
+	context_unref(t->ctx);
 	free(t);
 }
 
@@ -722,6 +738,7 @@ static int tls_stream_make(struct tls_context *ctx, struct loop *loop, int fd, c
 		return -KV_ENOMEM;
 	t->base.ops = &tls_ops;
 	t->ctx = ctx;
+	ctx->refs++;
 	t->loop = loop;
 	t->fd = fd;
 	co_queue_init(&t->flushers);
@@ -805,7 +822,7 @@ int tls_open_await(struct tls_context *ctx, struct loop *loop, int fd, const str
 	named.name = tls_expected(ctx, peer->name);
 	if (ctx->trust && !ctx->server && !named.name)
 		return kv_fail(err, -KV_EINVAL, "%s: no name is given to find in the server's certificate", peer->address);
-	if (ctx->trust)
+	if (ctx->trust && !ctx->crl_kept)
 		trust_refresh(ctx->trust, ctx->ssl_ctx, loop_now(loop));
 	if (tls_stream_make(ctx, loop, fd, &named, &t))
 		return kv_fail(err, -KV_ENOMEM, "%s: no memory for TLS", peer->address);
@@ -823,7 +840,7 @@ int tls_open_await(struct tls_context *ctx, struct loop *loop, int fd, const str
 		return rc;
 	}
 	tls_who_set(t);
-	kv_debug(ctx->log, "%s: %s with %s, %s", peer->address, SSL_get_version(t->ssl), SSL_get_cipher_name(t->ssl), t->who);
+	kv_debug(t->ctx->log, "%s: %s with %s, %s", peer->address, SSL_get_version(t->ssl), SSL_get_cipher_name(t->ssl), t->who);
 	*out = &t->base;
 	return 0;
 }

@@ -18,6 +18,7 @@ struct tls_settings {
 	const struct secret_psk *psk;               /* or NULL: certificates; copied */
 	const char *cert_file, *key_file, *ca_file; /* all three, unless psk; read at once */
 	const char *crl_file;                       /* or NULL: nothing is looked up */
+	bool crl_kept;                              /* a changed one is read by somebody else, who makes a new context */
 	const char *server_name;                    /* client with certificates: instead of that which is dialled; or NULL; copied */
 	struct gate *gate;                          /* server: for its computations; outlives the context */
 	const struct kv_log *log;
@@ -25,7 +26,11 @@ struct tls_settings {
 
 /* tls_context_create -- Errors: -KV_EINVAL, -KV_EDENIED (mode of the key file), -KV_ENOMEM, -errno. Thread: any. */
 int tls_context_create(const struct tls_settings *settings, struct tls_context **out, struct kv_error *err);
-void tls_context_destroy(struct tls_context **ctx); /* only after the streams made from it were closed */
+
+/* tls_context_release -- no stream is made from it any more; it goes with the last of those that were. Thread: the streams' loop. NULL inside is accepted.
+ * tls_context_follow -- gate and log of a former one, before the first stream. */
+void tls_context_release(struct tls_context **ctx);
+void tls_context_follow(struct tls_context *ctx, const struct tls_context *former);
 
 /* The other side: its address, for messages; and, for a client with certificates, the DNS name or address by which it was
  * dialled. Both the caller's, until the call returns. */

@@ -20,6 +20,34 @@
 
 static pthread_mutex_t setup_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* ---- fork ---- */
+
+/* A child of fork() has none of our threads: what guards the whole process must not be in one of their hands. Held in the order in which te_open takes them.
+ * (What fork() waits for is an endpoint that is being opened. libfabric's own locks are not ours to hold; loops that are open take them for moments only.) */
+static void fork_begins(void)
+{
+	pthread_mutex_lock(&setup_lock);
+	fab_fork(true);
+}
+
+static void fork_ends(void)
+{
+	fab_fork(false);
+	pthread_mutex_unlock(&setup_lock);
+}
+
+/* Without it nothing is wrong but a child that opens an engine, perhaps: a failure is not worth an error. */
+static void fork_watch(void)
+{
+	(void)pthread_atfork(fork_begins, fork_ends, fork_ends);
+}
+
+static void fork_guard(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	(void)pthread_once(&once, fork_watch);
+}
+
 /* ---- open ---- */
 
 static int init(struct te *te, const struct te_options *o, const struct te_handlers *handlers, void *arg,
@@ -141,6 +169,7 @@ int te_devices_find(const struct te_options *options, struct fab_device *devices
 		    struct kv_error *err)
 {
 	struct te_signals signals;
+	fork_guard();
 	pthread_mutex_lock(&setup_lock);
 	te_signals_evict();
 	te_signals_save(&signals);
@@ -182,6 +211,7 @@ int te_open(const struct te_options *options, const struct te_handlers *handlers
 	if (!te)
 		return kv_fail(err, -KV_ENOMEM, "no memory for an engine");
 	memset(te, 0, sizeof(*te));
+	fork_guard();
 	int rc = init(te, options, handlers, arg, err);
 	if (rc)
 		goto fail;

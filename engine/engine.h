@@ -121,7 +121,7 @@ struct te_info {
 	bool wait_fd;
 	uint32_t eager_bytes, chunk_bytes;
 	uint32_t tx_depth, rx_depth, cq_depth; /* of the rail with the least; they may change when endpoints are rebuilt, and the next one, too: */
-	uint32_t imm_room;    /* immediates that may be on their way from all peers together: so many fit any rail's CQ, beside our own operations and receives */
+	uint32_t imm_room;    /* immediates that may be on their way from all peers together: so many fit any rail's CQ, beside our own operations and receives, and its receives where they use those up */
 	bool virt_addr, write_emulated, read_emulated;
 	bool ordered;         /* te_xfer.ordered may be used */
 	bool death_fatal;     /* shm: the death of a peer's process cannot be relied on to be survived */
@@ -157,10 +157,10 @@ bool te_rail_up(const struct te *te, unsigned rail);
 int te_rail_numa_node(const struct te *te, unsigned rail); /* -1: unknown */
 const char *te_rail_device(const struct te *te, unsigned rail); /* its libfabric domain, and its IP address on tcp; "": no such rail. The engine's */
 
-/* te_env_for_programs -- set the documented environment defaults (docs/PROVIDERS.md) unless the user set them: rxm's buffer sizes, EFA fork safety, psm's
+/* te_env_for_programs -- set the documented environment defaults (docs/PROVIDERS.md) unless the user set them: rxm's queues, EFA fork safety, psm's
  * signal handlers. For main() of our own programs before the first te_open; libraries never call it. */
 void te_env_for_programs(void);
-/* te_env_for_many_endpoints -- before it, in a program that opens hundreds of endpoints with a few operations each: the smallest queues and buffers
+/* te_env_for_many_endpoints -- before it, in a program that opens hundreds of endpoints with a few operations each: the smallest queues
  * that the engine works with. */
 void te_env_for_many_endpoints(void);
 /* te_env_for_peers -- before it, in a program whose endpoints may have so many peers: queues over verbs are made for them. */

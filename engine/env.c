@@ -2,9 +2,11 @@
 /* env.c -- the environment defaults of our own programs. Libraries never call this: an environment belongs to its
  * process.
  *
- * rxm's buffer sizes: with the defaults an endpoint takes 71 MB and 100 ms on libfabric 1.17, with these 5.3 MB and 2.3
- * ms, and a message of KV_MSG_MAX bytes is still eager (measured, docs/PROVIDERS.md). The eager limit must be equal on
- * both sides, which the hello checks.
+ * rxm's queues: with libfabric's defaults an endpoint takes 68 MB on tcp, with these 18 MB and a quarter of the time (docs/PROVIDERS.md). The size of
+ * rxm's buffers, FI_OFI_RXM_BUFFER_SIZE, is left alone: it is rxm's eager limit, and two endpoints with different ones cannot connect. A process that embeds
+ * the client library has libfabric's default, because a library may not change it; so that is what our programs have. (Rejected: 4096 here, which saves
+ * another 12 MB for each endpoint, and then no process that embeds the library could reach a server without setting the variable. Rejected, too: to have the
+ * doorkeeper rewrite the limit in connect requests, which helps neither verbs nor a server without a doorkeeper.)
  *
  * rxm's queues over verbs are another matter than over tcp. There every connection has MSG_RX_SIZE buffers of its own (tcp shares them), and the one
  * completion queue of an endpoint is made for UNIVERSE_SIZE connections at once: (MSG_RX_SIZE + MSG_TX_SIZE) * UNIVERSE_SIZE entries, which must not
@@ -38,7 +40,6 @@ static struct {
 static const struct {
 	const char *name, *value;
 } defaults[] = {
-	{"FI_OFI_RXM_BUFFER_SIZE", "4096"},         /* = KV_MSG_MAX: what rxm's bounce buffers hold, its eager limit */
 	{"FI_EFA_FORK_SAFE", "1"},                  /* the EFA provider aborts in fork() otherwise */
 	{"RDMAV_HUGEPAGES_SAFE", "1"},              /* and then, before Linux 5.12, parts of huge pages cannot be registered */
 	{"FI_EFA_ENABLE_SHM_TRANSFER", "0"},        /* one path to every peer */
@@ -46,8 +47,6 @@ static const struct {
 	{"IPATH_NO_BACKTRACE", "1"}, /* psm: for the processes we start; in this one the handlers are evicted */
 	{"HFI_BACKTRACE", "no"},
 };
-
-_Static_assert(KV_MSG_MAX == 4096, "FI_OFI_RXM_BUFFER_SIZE above is the largest message");
 
 void te_rxm_fit(struct te_rxm *r, uint64_t entries_max)
 {

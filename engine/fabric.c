@@ -146,6 +146,12 @@ static uint64_t size_option(struct fab *fab, int option, uint64_t otherwise)
 	return KV_MIN((uint64_t)value, otherwise);
 }
 
+void fab_fork(bool hold)
+{
+	fab_census_fork(hold);
+	door_fork(hold);
+}
+
 uint32_t fab_eager_bytes(const struct fab_quirk *quirk)
 {
 	const char *text = getenv("FI_OFI_RXM_BUFFER_SIZE");
@@ -167,6 +173,8 @@ static void caps_of_endpoint(struct fab *fab)
 	c->pins_memory = fab->quirk->pins_memory;
 	c->av_remove_unsafe = fab->quirk->av_remove_unsafe;
 	c->push_imm_only = fab->quirk->push_imm_only;
+	/* Without unsolicited receives, which the provider of efa-direct turns off for whoever offers this mode. */
+	c->imm_takes_receive = (info->mode & FI_RX_CQ_DATA) != 0;
 	c->link_ops = fab->quirk->link_ops;
 	c->link_bytes = fab->quirk->link_bytes;
 	c->ordered = fab->quirk->ordered && fab->split_imm;

@@ -75,6 +75,9 @@ void fab_need(const struct fab_device *device, const struct fab_options *options
 /* fab_limits -- what a device allows, and how much of it is in use. Asks libibverbs and the kernel where there is a NIC. */
 void fab_limits(const struct fab_device *device, struct te_limits *out);
 
+/* fab_fork -- hold what guards the whole process (true), or let go of it, around a fork(). */
+void fab_fork(bool hold);
+
 /* What an opened rail turned out to be. */
 struct fab_caps {
 	char provider[KV_NAME_MAX], fabric[KV_NAME_MAX], domain[KV_NAME_MAX];
@@ -86,6 +89,7 @@ struct fab_caps {
 	bool av_remove_unsafe;     /* shm: never remove an address */
 	bool read_unsafe;          /* a peer that dies while it answers a read of ours would crash us: post none */
 	bool push_imm_only;        /* shm: pushes must carry an immediate */
+	bool imm_takes_receive;    /* an immediate of a peer uses up a receive that we posted */
 	uint32_t link_ops, link_bytes; /* what a link should keep in flight; 0: nothing is known */
 	bool ordered;              /* a message is behind the bytes of writes to the same address that were posted before it, if nothing was polled and
 	                              no posting was refused in between */

@@ -393,6 +393,14 @@ static void door_unlock(void)
 		lines_log();
 }
 
+void door_fork(bool hold)
+{
+	if (hold)
+		pthread_mutex_lock(&lock);
+	else
+		pthread_mutex_unlock(&lock);
+}
+
 /* Strangers cause these: the log grows with their logarithm. */
 static void tell(struct door *d, enum door_reason reason, const struct sockaddr_storage *peer, const char *why)
 {

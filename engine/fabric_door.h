@@ -28,6 +28,9 @@ struct door_counts {
 	uint64_t let_in, turned[DOOR_REASONS];
 };
 
+/* door_fork -- hold the lock of all doors around a fork(). */
+void door_fork(bool hold);
+
 /* door_create -- 0, or why there can be none: -KV_ENOTSUP, -KV_EDENIED, -KV_ENOMEM with *why (static). The first one of a process replaces libfabric's
  * imports. Thread: any. */
 int door_create(enum guard_format format, bool reads, uint32_t eager_bytes, const struct kv_log *log, struct door **out, const char **why);

@@ -158,6 +158,7 @@ int fab_limits_fail(struct fab *fab, const char *what, int rc, struct kv_error *
 
 /* The census: endpoints open in this process per domain, to compare with ep_cnt. Any thread. */
 void fab_census_add(const char *domain, int delta);
+void fab_census_fork(bool hold); /* hold its lock around a fork() */
 unsigned fab_census(const char *domain);
 
 #endif

@@ -50,6 +50,14 @@ void fab_census_add(const char *domain, int delta)
 	pthread_mutex_unlock(&census_lock);
 }
 
+void fab_census_fork(bool hold)
+{
+	if (hold)
+		pthread_mutex_lock(&census_lock);
+	else
+		pthread_mutex_unlock(&census_lock);
+}
+
 unsigned fab_census(const char *domain)
 {
 	pthread_mutex_lock(&census_lock);

@@ -79,12 +79,14 @@ void te_stats(const struct te *te, struct te_stats *out)
 	out->msg_exhausted = te->msg_exhausted;
 }
 
-/* Half of the queue at most: how providers count what they put in besides is not known. */
+/* Half of the queue at most: how providers count what they put in besides is not known. Where immediates use up our receives, half of those:
+ * messages need the others, and a peer that meets none waits for as long as its NIC likes. */
 static uint32_t imm_room(const struct rail *r)
 {
 	const struct fab_caps *c = fab_caps(r->fab);
-	uint32_t own = r->tx_limit - r->withheld + rail_receives(r);
-	return KV_MIN(c->cq_depth / 2, c->cq_depth > own ? c->cq_depth - own : 0);
+	uint32_t receives = rail_receives(r), own = r->tx_limit - r->withheld + receives;
+	uint32_t room = KV_MIN(c->cq_depth / 2, c->cq_depth > own ? c->cq_depth - own : 0);
+	return c->imm_takes_receive ? KV_MIN(room, receives / 2) : room;
 }
 
 /* An immediate may come by any rail, and while one is out another stands for it: what holds for one with the least room holds for all. */

@@ -2,13 +2,13 @@
 /* embed.c -- how a program embeds KVRail: open a pool, register memory, store and read blocks from workers and from a
  * plain thread.
  *
- *   embed HOST:PORT     (a kv-server on loopback without keys: kv-server --listen-addr 127.0.0.1:50051) */
+ *   embed HOST:PORT     (a kv-server on loopback without keys: kv-server --listen-addr 127.0.0.1:7411) */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvclient/kvclient.h"
+#include <kvrail/kvclient.h>
 
 enum { WORKERS = 8, BLOCK = 1 << 20 };
 
@@ -31,9 +31,14 @@ static void worker(struct kvc_client *client, unsigned w, void *arg)
 
 int main(int argc, char **argv)
 {
-	const char *servers[] = {argc > 1 ? argv[1] : "127.0.0.1:50051"};
-	struct kvc_options options = {
-		.size = sizeof(options), .num_clients = 2, .servers = servers, .num_servers = 1, .log_level = 2};
+	const char *servers[] = {argc > 1 ? argv[1] : "127.0.0.1:7411"};
+	/* KVC_OPEN_WAIT: this program is of no use without its server. Without the flag the pool opens at once, and the server may come later. */
+	struct kvc_options options = {.size = sizeof(options),
+				      .num_clients = 2,
+				      .servers = servers,
+				      .num_servers = 1,
+				      .flags = KVC_OPEN_WAIT,
+				      .log_level = 2};
 	struct kvc_key key = {"embed/hello", 11};
 	unsigned char *blocks = aligned_alloc(4096, (size_t)WORKERS * BLOCK);
 	struct kvc_mem *mem = NULL;

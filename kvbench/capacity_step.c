@@ -255,7 +255,7 @@ static int pool_open(struct capacity_teller *t, const char *psk, struct kvc_pool
 				 .timeout_ns = o->timeout_ns,
 				 .connect_timeout_ns = o->timeout_ns,
 				 .peer_timeout_ns = 60000000000ull, /* a busy machine is none that died */
-				 .flags = KVC_NO_PREFLIGHT, /* each endpoint is checked by itself all the same */
+				 .flags = KVC_OPEN_WAIT | KVC_NO_PREFLIGHT, /* each endpoint is checked by itself all the same */
 				 .psk_file = o->security.psk_file,
 				 .psk = psk,
 				 .cert_file = o->security.cert,

@@ -13,7 +13,7 @@ static const char *const order_names[] = {"strict", "relaxed", NULL};
 
 const struct kv_opt bench_options_table[] = {
 	KV_OPT_SERVER_ROW(.group = "Where to", .type = KV_OPT_STRINGS, AT(servers),
-			  .help = "A kv-server to use, with or without http://; repeatable. Without it kv-bench starts one of its own on "
+			  .help = "A kv-server to use, [NAME=]HOST:PORT; repeatable, keys are spread over all by their names. Without it kv-bench starts one of its own on "
 				  "loopback."),
 	KV_OPT_PROVIDER_ROW(AT(provider)),
 	KV_OPT_NIC_ROW(AT(nic)),
@@ -161,6 +161,7 @@ const struct kv_opt bench_options_table[] = {
 	 .def = "0",
 	 .max = (uint64_t)1 << 30,
 	 .help = "Memory of the server that kv-bench starts, in MiB. 0: sized to the workload."},
+	KV_OPT_EVICTION_ROW(AT(eviction), .help = "Which values the server that kv-bench starts drops first when memory is short"),
 	KV_OPT_SERVER_THREADS_ROW(AT(server_threads), .def = "0",
 				  .help = "Data threads of the server that kv-bench starts. 0: half of the cores, 1 to 4."),
 	{.name = "base-client-id",
@@ -222,6 +223,8 @@ static int check_own_server(const struct bench_options *o, struct kv_error *err)
 		return kv_fail(
 			err, -KV_EINVAL,
 			"--server-threads concerns the server that kv-bench starts itself: drop it, or drop --server");
+	if (o->servers.count > 0 && o->eviction != 0)
+		return kv_fail(err, -KV_EINVAL, "--eviction concerns the server that kv-bench starts itself: drop it, or drop --server");
 	if (o->servers.count == 0 && kv_opt_security_given(&o->security))
 		return kv_fail(err, -KV_EINVAL,
 			       "--psk-file, --cert, --key, --ca, --crl and --server-name need --server: the server that kv-bench starts gets "

@@ -40,6 +40,7 @@ struct bench_options {
 	int trace_order;    /* enum bench_order */
 	/* resources */
 	uint64_t buffer_mb, memory_mb; /* memory_mb 0: sized to the workload */
+	int eviction;                  /* of the server that kv-bench starts: index into kv_opt_eviction_names */
 	uint32_t server_threads;       /* 0: half of the cores, 1 to 4 */
 	uint32_t slow_ms;
 	uint64_t base_client_id, timeout_ns, peer_timeout_ns;

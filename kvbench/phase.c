@@ -224,7 +224,7 @@ static void watch(const struct phase_op *op, uint64_t key, uint64_t start_ns, in
 {
 	if (op->outages)
 		bench_outages_call(op->outages, key, start_ns, phase_now(), op->phase->bench->opt->timeout_ns,
-				   rc < 0 && rc != -KV_ENOTFOUND);
+				   rc < 0 && rc != -KV_ENOTFOUND && rc != -KV_ELEFT);
 }
 
 /* With --keep-going, a server that was restarted has lost its values: store this one again. */
@@ -253,6 +253,9 @@ static int read_missed(const struct phase_op *op, uint64_t index, const struct b
 {
 	int rc = op->outages ? store_again(op, index, key) : 0;
 
+	if (rc == -KV_ELEFT) /* its server ends: it misses the key until it is back */
+		rc = 0;
+
 	op->tally->ops++;
 	op->tally->misses++;
 	return rc < 0 ? rc : -KV_ENOTFOUND;
@@ -264,7 +267,7 @@ int phase_op_read(const struct phase_op *op)
 	const struct bench_options *o = op->phase->bench->opt;
 	uint64_t index = bench_order_key(op->number, o->num_keys, o->seed), start_ns;
 	struct kvc_call call = call_of(o);
-	struct kvc_phases phases;
+	struct kvc_phases phases = {.size = sizeof(phases)};
 	struct bench_key key;
 	struct kvc_view view = {0};
 	int64_t got;

@@ -28,7 +28,7 @@
 
 enum {
 	LOG_KEEP = 32 << 10, /* bytes of log kept for a failure */
-	ARGS_MAX = 32,
+	ARGS_MAX = 40,
 	PSK_BYTES = 32,
 	STOP_WAIT_MS = 10000
 };
@@ -193,6 +193,7 @@ static void launch_args(struct launch *l, const struct server_child_options *o)
 	if (o->numa_off)
 		launch_arg(l, "--numa", "off");
 	launch_arg(l, "--door", kv_opt_door_names[o->door]);
+	launch_arg(l, "--eviction", kv_opt_eviction_names[o->eviction]);
 	if (o->rails > 0)
 		launch_number(l, "--num-domains", o->rails);
 	if (o->threads)

@@ -18,6 +18,7 @@ struct server_child_options {
 	uint32_t rails;       /* 0: its default */
 	bool numa_off;
 	int door; /* enum kvc_door */
+	int eviction; /* index into kv_opt_eviction_names */
 	bool allow_pull, pull_where_safe;
 	uint64_t memory_mb;
 	uint32_t threads; /* 0: its default */

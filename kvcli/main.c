@@ -11,6 +11,7 @@ static int open_pool(struct cli *cli, struct kv_error *err)
 {
 	const struct cli_options *o = cli->opt;
 	struct kvc_options ko = {.size = sizeof(ko),
+				 .flags = KVC_OPEN_WAIT,
 				 .num_clients = 1,
 				 .num_threads = 1,
 				 .buffer_bytes = BUFFER_BYTES,

@@ -79,7 +79,7 @@ static void again(struct batch *b, unsigned i, enum mark mark)
 
 static int item_get(struct batch *b, struct kvc_item *it, struct kvc_get *g)
 {
-	int rc = kvc_get_init(g, b->c, it->key, it->data, it->len, it->slice, it->stride, b->call, b->deadline_ns);
+	int rc = it->reserved ? -KV_EINVAL : kvc_get_init(g, b->c, it->key, it->data, it->len, it->slice, it->stride, b->call, b->deadline_ns);
 	g->own_wait.trace = b->wait.trace;
 	g->check = mark_of(it) == AGAIN_CHECK;
 	return rc;
@@ -157,7 +157,7 @@ static void get_whole_await(struct batch *b, unsigned i)
 
 static int item_put(struct batch *b, struct kvc_item *it, struct kvc_put *p)
 {
-	int rc = kvc_put_init(p, b->c, it->key, it->data, it->len, b->call, b->deadline_ns);
+	int rc = it->reserved ? -KV_EINVAL : kvc_put_init(p, b->c, it->key, it->data, it->len, b->call, b->deadline_ns);
 	p->own_wait.trace = b->wait.trace;
 	return rc;
 }

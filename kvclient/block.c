@@ -13,7 +13,14 @@
  * counted, and a pool being closed waits for them.
  *
  * Clients are chosen round-robin. The deadline counts from the call: what a job waited for its loop is taken from its
- * time. */
+ * time.
+ *
+ * A large batch is cut into parts of neighbouring items, one for a client on each loop, so that several cores work on it. A
+ * part is a batch of its own, with a job of its own, that shares the deadline: what it cannot do is told to its items, and
+ * the others go on. The parts are equal in work, which is bytes, and for an item as much as ITEM_WORK bytes cost. A part is
+ * worth its two context switches from PART_WORK on (docs/ARCHITECTURE.md). Rejected: more parts than loops, which
+ * share a core and one loop's turn; parts for the batches of workers, which belong to their client, and of which a program
+ * has many at a time anyway. */
 #include <linux/futex.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -22,8 +29,11 @@
 
 #include "kvclient/block.h"
 #include "kvclient/call.h"
+#include "kvclient/sized.h"
 
 #define STILL_NS 5000000000ull
+
+enum { PARTS_MAX = 16, ITEM_WORK = 16 << 10, PART_WORK = 2 << 20 };
 
 enum job_state { JOB_POSTED, JOB_STARTED, JOB_DONE, JOB_GIVEN_UP };
 
@@ -119,6 +129,35 @@ static bool job_wait(struct job *j, uint64_t deadline_ns)
 	return true;
 }
 
+/* 0 and a job that job_end must end; or a code. Not on a loop's thread. */
+static int job_begin(struct kvc_client *c, int64_t (*fn)(struct kvc_client *c, void *arg), void *arg, struct job **out)
+{
+	struct job *j = malloc(sizeof(*j));
+	int rc;
+	if (!j)
+		return -KV_ENOMEM;
+	*j = (struct job){.client = c, .fn = fn, .arg = arg};
+	rc = loop_post(c->loop, job_start, j);
+	if (rc < 0)
+		free(j);
+	else
+		*out = j;
+	return rc;
+}
+
+/* Wait for it, and free it. 0 and what fn returned; or why fn never ran. */
+static int job_end(struct job *j, uint64_t deadline_ns, int64_t *out_rc)
+{
+	int rc;
+	if (!job_wait(j, deadline_ns))
+		return -KV_ETIMEOUT;
+	rc = j->start;
+	if (rc == 0)
+		*out_rc = j->rc;
+	free(j);
+	return rc;
+}
+
 int kvc_block_run(struct kvc_client *c, uint64_t deadline_ns, int64_t (*fn)(struct kvc_client *c, void *arg), void *arg,
 		  int64_t *out_rc)
 {
@@ -126,21 +165,31 @@ int kvc_block_run(struct kvc_client *c, uint64_t deadline_ns, int64_t (*fn)(stru
 	int rc;
 	if (loop_current())
 		return -KV_EINVAL;
-	j = malloc(sizeof(*j));
-	if (!j)
+	rc = job_begin(c, fn, arg, &j);
+	return rc < 0 ? rc : job_end(j, deadline_ns, out_rc);
+}
+
+int kvc_block_run_all(struct kvc_pool *pool, uint64_t deadline_ns, int64_t (*fn)(struct kvc_client *c, void *arg), void *arg)
+{
+	struct job **job;
+	int first = 0;
+	if (loop_current())
+		return -KV_EINVAL;
+	job = calloc(pool->num_clients, sizeof(struct job *));
+	if (!job)
 		return -KV_ENOMEM;
-	*j = (struct job){.client = c, .fn = fn, .arg = arg};
-	rc = loop_post(c->loop, job_start, j);
-	if (rc < 0)
-		goto out;
-	if (!job_wait(j, deadline_ns))
-		return -KV_ETIMEOUT;
-	rc = j->start;
-	if (rc == 0)
-		*out_rc = j->rc;
-out:
-	free(j);
-	return rc;
+	for (unsigned i = 0; i < pool->num_clients; i++) {
+		int rc = job_begin(pool->client[i], fn, arg, &job[i]);
+		first = first < 0 ? first : rc;
+	}
+	for (unsigned i = 0; i < pool->num_clients; i++) {
+		int64_t result = 0;
+		int rc = job[i] ? job_end(job[i], deadline_ns, &result) : 0;
+		rc = rc < 0 ? rc : (int)result;
+		first = first < 0 ? first : rc;
+	}
+	free(job);
+	return first;
 }
 
 /* ---- the calls ---- */
@@ -163,16 +212,17 @@ struct args {
 	uint64_t deadline_ns;
 };
 
+static int args_check(const struct kvc_pool *pool, struct args *a)
+{
+	int rc = pool ? kvc_call_check(a->call, &a->own) : -KV_EINVAL;
+	return rc == 0 && a->own.session && a->own.session->client->pool != pool ? -KV_EINVAL : rc;
+}
+
 static int64_t on_some_client(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c, void *arg), struct args *a)
 {
 	int64_t result = 0;
 	unsigned i;
-	int rc;
-	if (!pool)
-		return -KV_EINVAL;
-	rc = kvc_call_check(a->call, &a->own);
-	if (rc == 0 && a->own.session && a->own.session->client->pool != pool)
-		rc = -KV_EINVAL;
+	int rc = args_check(pool, a);
 	if (rc < 0)
 		return rc;
 	rc = kvc_pool_enter(pool);
@@ -252,17 +302,122 @@ int kvc_ping(struct kvc_pool *pool, const struct kvc_call *call)
 	return (int)on_some_client(pool, do_ping, &(struct args){.call = call});
 }
 
+/* ---- batches ---- */
+
+struct part {
+	struct args a;
+	struct job *job; /* NULL: it has not begun, and why is in rc */
+	struct kvc_phases phases;
+	int rc;
+};
+
+static uint64_t item_work(const struct kvc_item *it)
+{
+	return ITEM_WORK + KV_MIN(it->len, KV_VALUE_MAX);
+}
+
+/* Into how many parts; the work of all in *out_work. A session is one client's. */
+static unsigned parts_count(const struct kvc_pool *pool, const struct args *all, uint64_t *out_work)
+{
+	uint64_t work = 0;
+	for (unsigned i = 0; all->items && i < all->n; i++)
+		work += item_work(&all->items[i]);
+	*out_work = work;
+	if (!all->items || all->own.session)
+		return 1;
+	return (unsigned)KV_MIN(KV_MIN(work / PART_WORK, (uint64_t)all->n), (uint64_t)KV_MIN(KV_MIN(pool->num_loops, pool->num_clients), (unsigned)PARTS_MAX));
+}
+
+/* The items of each part, in order: the k-th begins where k times its share of the work is behind it. */
+static void parts_cut(const struct args *all, uint64_t work, struct part *parts, unsigned count)
+{
+	uint64_t done = 0;
+	unsigned at = 0;
+	for (unsigned k = 0; k < count; k++) {
+		struct args *a = &parts[k].a;
+		unsigned from = at, last = all->n - (count - k - 1); /* one item at least for each that follows */
+		*a = *all;
+		do
+			done += item_work(&all->items[at++]);
+		while (at < last && done < work / count * (k + 1));
+		if (k + 1 == count)
+			at = all->n;
+		a->items = all->items + from;
+		a->n = at - from;
+		parts[k].phases = (struct kvc_phases){.size = sizeof(parts[k].phases)};
+		if (all->own.phases)
+			a->own.phases = &parts[k].phases;
+	}
+}
+
+/* A client of the k-th loop from a place that moves on with each batch. */
+static struct kvc_client *part_client(const struct kvc_pool *pool, unsigned turn, unsigned k)
+{
+	unsigned loops = KV_MIN(pool->num_loops, pool->num_clients), loop = (turn + k) % loops;
+	unsigned clients = (pool->num_clients - loop + loops - 1) / loops;
+	return pool->client[loop + turn / loops % clients * loops];
+}
+
+static void parts_run(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c, void *arg), struct part *parts, unsigned count)
+{
+	unsigned turn = atomic_fetch_add_explicit(&pool->next_client, 1, memory_order_relaxed);
+	int64_t result;
+	for (unsigned k = 0; k < count; k++) {
+		parts[k].job = NULL;
+		parts[k].rc = job_begin(part_client(pool, turn, k), fn, &parts[k].a, &parts[k].job);
+	}
+	for (unsigned k = 0; k < count; k++)
+		if (parts[k].job)
+			parts[k].rc = job_end(parts[k].job, parts[k].a.deadline_ns, &result);
+}
+
+/* A part that never began has told its items nothing. The call's phases are those of the part that took longest. */
+static int parts_result(const struct args *all, const struct part *parts, unsigned count)
+{
+	const struct kvc_phases *longest = NULL;
+	for (unsigned k = 0; k < count; k++) {
+		const struct part *p = &parts[k];
+		for (unsigned i = 0; p->rc < 0 && i < p->a.n; i++)
+			p->a.items[i].result = p->rc;
+		if (p->rc == 0 && p->phases.total_ns > (longest ? longest->total_ns : 0))
+			longest = &p->phases;
+	}
+	if (all->own.phases && longest)
+		kvc_sized_give(all->own.phases, longest, sizeof(*longest));
+	for (unsigned i = 0; i < all->n; i++)
+		if (all->items[i].result < 0)
+			return (int)all->items[i].result;
+	return 0;
+}
+
+/* (The frame of the parts is its own: most batches have none.) */
+static __attribute__((noinline)) int batch_spread(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c, void *arg), struct args *all, uint64_t work, unsigned count)
+{
+	struct part parts[PARTS_MAX];
+	int rc = kvc_pool_alien(pool) ? -KV_ECLOSED : loop_current() ? -KV_EINVAL : kvc_pool_enter(pool);
+	if (rc < 0)
+		return rc;
+	all->deadline_ns = kv_deadline(kvc_block_now(pool), kvc_call_time(pool, &all->own, all->bytes));
+	parts_cut(all, work, parts, count);
+	parts_run(pool, fn, parts, count);
+	kvc_pool_leave(pool);
+	return parts_result(all, parts, count);
+}
+
 /* A batch that never began has told its items nothing: each gets the code of the whole, or its caller would read there
  * what it left. */
 static int batch(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c, void *arg), struct kvc_item *items,
 		 unsigned n, const struct kvc_call *call)
 {
 	const int64_t untold = -KV_ERESET; /* no item ends with it */
-	int rc;
+	struct args a = {.items = items, .n = n, .bytes = kvc_batch_bytes(items, n), .call = call};
+	uint64_t work;
+	int rc = args_check(pool, &a);
+	unsigned parts = rc < 0 ? 0 : parts_count(pool, &a, &work);
 	for (unsigned i = 0; items && i < n; i++)
 		items[i].result = untold;
-	rc = (int)on_some_client(
-		pool, fn, &(struct args){.items = items, .n = n, .bytes = kvc_batch_bytes(items, n), .call = call});
+	if (rc == 0)
+		rc = parts > 1 ? batch_spread(pool, fn, &a, work, parts) : (int)on_some_client(pool, fn, &a);
 	for (unsigned i = 0; items && i < n; i++)
 		if (items[i].result == untold)
 			items[i].result = rc;

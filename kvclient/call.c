@@ -13,23 +13,23 @@
 #include "kvclient/call.h"
 
 #include "kvclient/place.h"
+#include "kvclient/sized.h"
 
 enum { TRIES_MAX = 8, PAUSE_SHIFT_MAX = 6 /* pauses of 2, 4, ... 64 ms: a connection of tcp;ofi_rxm that broke is back after some 10 */ };
 
 int kvc_call_check(const struct kvc_call *given, struct kvc_call *out)
 {
-	memset(out, 0, sizeof(*out));
-	if (!given)
-		return 0;
-	if (given->size < offsetof(struct kvc_call, timeout_ns) || given->size > KVC_CALL_SIZE_MAX)
-		return -KV_EINVAL;
-	memcpy(out, given, KV_MIN(given->size, sizeof(*out)));
-	return 0;
+	int rc = kvc_sized_take(out, sizeof(*out), given, offsetof(struct kvc_call, timeout_ns), "struct kvc_call", NULL);
+	return rc == 0 && out->phases && !kvc_sized(out->phases) ? -KV_EINVAL : rc;
 }
 
 int kvc_call_begin(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op, const struct kvc_call *call)
 {
-	if (!c || loop_current() != c->loop || !co_self())
+	if (!c)
+		return -KV_EINVAL;
+	if (KV_UNLIKELY(kvc_pool_alien(c->pool)))
+		return -KV_ECLOSED;
+	if (loop_current() != c->loop || !co_self())
 		return -KV_EINVAL;
 	if (c->closing || !c->opened)
 		return -KV_ECLOSED;
@@ -45,11 +45,15 @@ int kvc_call_begin(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op, co
 void kvc_result_count(struct kvc_client *c, enum kvc_op op, int64_t rc)
 {
 	int64_t column = rc >= 0 ? 0 : -rc - 1000;
-	if (rc < 0 && rc != -KV_ENOTFOUND)
+	/* Whoever computes a block anew has other last bits: that somebody was first is a result, as a miss is. */
+	bool conflict = op == KVC_OP_PUT && rc == -KV_EEXIST;
+	if (conflict)
+		kvc_add(&c->count.put_conflicts, 1);
+	else if (rc < 0 && rc != -KV_ENOTFOUND)
 		kvc_add(&c->count.errors, 1);
 	if (rc == -KV_ETIMEOUT)
 		kvc_add(&c->count.timeouts, 1);
-	if (rc < 0 && (column < 1 || column > KV_EINTERNAL - 1000))
+	if (rc < 0 && (column < 1 || column > KV_ELEFT - 1000))
 		column = KVC_RESULT_OTHER;
 	kvc_add(&c->count.results[op][column], 1);
 }
@@ -94,12 +98,13 @@ bool kvc_key_valid(struct kvc_key key)
 
 struct kvc_node *kvc_call_node(struct kvc_client *c, struct kvc_key key)
 {
-	return &c->node[kvc_place_node(c->seed, c->pool->num_servers, key.data, key.len)];
+	return &c->node[kvc_place_node(&c->pool->place, key.data, key.len)];
 }
 
 int64_t kvc_call_down(const struct kvc_client *c, unsigned flags, int64_t rc)
 {
-	return rc == -KV_EPEERDOWN && ((c->pool->options.flags | flags) & KVC_DOWN_IS_MISS) ? -KV_ENOTFOUND : rc;
+	bool down = rc == -KV_EPEERDOWN && ((c->pool->options.flags | flags) & KVC_DOWN_IS_MISS);
+	return down || rc == -KV_ELEFT ? -KV_ENOTFOUND : rc;
 }
 
 bool kvc_call_session(const struct kvc_node *n, const struct kvc_session *s)

@@ -56,6 +56,9 @@ int kvc_req_finish_await(struct kvc_client *c, struct kvc_req *r, int why);
 /* kvc_req_done_await -- both, for a call with one request out. */
 int kvc_req_done_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadline_ns);
 
+/* kvc_key_request_await -- one request about a key and its reply, without trying again: what the reply says, or why there is none. (ops.c) */
+int kvc_key_request_await(struct kvc_node *n, const struct wire_request *wire, uint64_t deadline_ns, struct kvc_trace *t);
+
 enum { KVC_WINDOW = 32 };
 
 /* A call with up to KVC_WINDOW requests out, taken in order. kvc_window_next_await -- the status of the oldest one.

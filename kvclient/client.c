@@ -21,6 +21,7 @@
 #include <stdlib.h>
 
 #include "kvclient/client.h"
+#include "kvclient/place.h"
 
 #define CLOSE_AGAIN_NS  1000000ull
 #define RECLAIM_IDLE_NS 3000000000ull
@@ -114,7 +115,7 @@ static void fence_run(void *arg)
 	rc = te_peer_fence(f->session->peer[f->shard], &err);
 	if (rc < 0)
 		kv_warn(kvc_client_log(c), "client %u: fencing %s: %s", c->index,
-			c->pool->server[f->session->node->index].name, err.text);
+			c->pool->server[f->session->node->index].entry.text, err.text);
 	else
 		c->fenced = true;
 	kvc_client_reset(c);
@@ -128,21 +129,34 @@ void kvc_client_fence_await(struct kvc_client *c, struct kvc_session *s, unsigne
 	kvc_session_unref(s);
 }
 
-/* Whether requests given up before before_ns, or the quarantine, hold memory that a peer may still touch. A session
- * with old ones that hold none is connected anew: a reply that is so late was lost. */
+/* The node of a request that was given up, if its session is in use: else its connection is being made anew already. */
+static struct kvc_node *orphan_node(const struct kvc_req *r)
+{
+	struct kvc_node *n = r->link->session->node;
+	return n->state == KVC_NODE_UP && n->session == r->link->session ? n : NULL;
+}
+
+/* Whether requests given up before before_ns, or the quarantine, hold memory that a peer may still touch. If none does, sessions
+ * with old ones are connected anew: a reply that is so late was lost. Every beat of every session asks, so the walk ends at the first that is not old. */
 static bool reclaim_unsafe(struct kvc_client *c, uint64_t before_ns)
 {
-	bool unsafe = c->buffer.quarantined_bytes > 0 && c->quarantine_ns < before_ns;
-	for (unsigned i = 0; i < c->pool->num_servers; i++) {
-		struct kvc_node *n = &c->node[i];
-		bool at_risk = false;
-		if (n->state != KVC_NODE_UP || !kvc_session_orphans(n->session, before_ns, &at_risk))
-			continue;
-		unsafe |= at_risk;
-		if (!at_risk)
-			kvc_node_redo(n, "requests were never answered");
+	if (c->buffer.quarantined_bytes > 0 && c->quarantine_ns < before_ns)
+		return true;
+	KV_LIST_EACH (i, &c->orphans) {
+		const struct kvc_req *r = KV_LIST_ENTRY(i, const struct kvc_req, orphan_node);
+		if (r->orphan_ns >= before_ns)
+			break;
+		if (orphan_node(r) && kvc_req_unsafe(r))
+			return true;
 	}
-	return unsafe;
+	KV_LIST_EACH (i, &c->orphans) {
+		const struct kvc_req *r = KV_LIST_ENTRY(i, const struct kvc_req, orphan_node);
+		if (r->orphan_ns >= before_ns)
+			break;
+		if (orphan_node(r))
+			kvc_node_redo(orphan_node(r), "requests were never answered");
+	}
+	return false;
 }
 
 void kvc_client_reclaim_await(struct kvc_client *c, struct kvc_session *s)
@@ -329,14 +343,15 @@ static int tables_open(struct kvc_client *c, struct kv_error *err)
 	unsigned n = c->pool->num_servers;
 	int rc = kvc_reqs_init(&c->reqs, KVC_REQS);
 	c->node = calloc(n, sizeof(*c->node));
-	c->seed = calloc(n, sizeof(*c->seed));
-	if (rc < 0 || !c->node || !c->seed)
+	if (rc < 0 || !c->node)
 		return kv_fail(err, -KV_ENOMEM, "client %u: no memory for its tables", c->index);
 	kv_list_init(&c->starving);
+	kv_list_init(&c->orphans);
 	kv_list_init(&c->dirty);
 	kv_list_init(&c->releasing);
 	c->release_timer.fire = kvc_release_fire;
 	kv_list_init(&c->subs);
+	kvc_pins_init(c);
 	return 0;
 }
 
@@ -394,7 +409,6 @@ int kvc_client_open(struct kvc_client *c, struct kv_error *err)
 		kv_fail(err, rc, "client %u: attaching its engine to the loop: %s", c->index, kv_strerror(rc));
 		goto err_buffer;
 	}
-	kvc_room_init(c);
 	c->opened = true;
 	/* From here on there are coroutines: a failure is undone by closing. */
 	return coroutines_start(c, err);
@@ -410,9 +424,7 @@ err_boot:
 err_tables:
 	kvc_reqs_fini(&c->reqs);
 	free(c->node);
-	free(c->seed);
 	c->node = NULL;
-	c->seed = NULL;
 	return rc;
 }
 
@@ -482,6 +494,7 @@ static void closer(void *arg)
 	loop_timer_cancel(c->loop, &c->release_timer);
 	kvc_main_await(c, engine_close, c);
 	kvc_pulls_fini(c);
+	kvc_pins_fini(c);
 	kvc_subs_free(c);
 	while (c->num_mems > 0)
 		free(c->mem[--c->num_mems]);
@@ -490,7 +503,6 @@ static void closer(void *arg)
 	boot_context_destroy(&c->boot);
 	kvc_reqs_fini(&c->reqs);
 	free(c->node);
-	free(c->seed);
 	c->opened = false;
 	kvc_pool_tell_closed(c->pool);
 }

@@ -15,6 +15,7 @@
 #include "engine/engine.h"
 #include "kvclient/buffer.h"
 #include "kvclient/kvclient.h"
+#include "kvclient/pins.h"
 #include "kvclient/pool.h"
 #include "kvclient/pull.h"
 #include "kvclient/request.h"
@@ -45,7 +46,7 @@ struct kvc_count {
 	_Atomic uint64_t bytes_in, bytes_out, stale_immediates, bad_frames, cancels, quarantined_bytes, eagain;
 	_Atomic uint64_t door_let_in, door_turned, door_aliens;
 	_Atomic uint64_t requests, replies, room_waits, room_wait_ns, room_wait_max_ns, queue_ns, queue_max_ns, orphans;
-	_Atomic uint64_t lost_connections, slow, pulls, pulls_expired;
+	_Atomic uint64_t lost_connections, slow, pulls, pulls_expired, pins_again, pins_lost, put_conflicts;
 	_Atomic uint64_t results[KVC_OPS][KVC_RESULTS];
 	_Atomic uint64_t links, credits; /* of the sessions that are open; the fewest credits of one */
 	_Atomic uint64_t pull_links;     /* links of sessions whose GETs are pulled */
@@ -156,6 +157,8 @@ struct kvc_node {
 	uint64_t incarnation;
 	char node_id[KV_NAME_MAX];
 	bool attempted; /* the pool was told how the first attempt went */
+	bool left;      /* the server said goodbye, and was not there again since: its keys are misses */
+	bool parting;   /* ... and so did we, when nothing of ours was under way there any more */
 	bool redo;      /* drop the session and connect anew at once, because ... */
 	const char *redo_why;
 	unsigned failures;
@@ -173,6 +176,7 @@ struct kvc_node {
 	uint32_t links_known;  /* a bit for each link of a session of so many: it was out in the last one */
 	uint64_t links_out[KV_SHARDS_MAX * KV_RAILS_MAX / 64];
 	struct kvc_node_subs subs;
+	struct kvc_node_pins pins;
 	bool links_news;       /* to be told with the next session: one of them is new */
 };
 
@@ -208,7 +212,7 @@ struct kvc_client {
 	struct loop_timer release_timer;
 	uint32_t imm_limit, imm_used;
 	struct kvc_room_share nobody; /* views */
-	struct kvc_room_share kept;   /* of the guarantees of all servers what they have not taken */
+	uint64_t servers_bytes;       /* the sum of what the servers have */
 	uint64_t room_scan;
 	struct kv_list starving; /* struct kvc_starving: coroutines waiting for room, in order */
 	uint32_t num_starving;
@@ -220,14 +224,15 @@ struct kvc_client {
 	uint32_t coroutines; /* of ours on the loop */
 	struct co *closer;
 	struct kvc_node *node;                    /* pool->num_servers of them */
-	uint64_t *seed;                           /* their place seeds, side by side */
 	struct kvc_client_mem *mem[KVC_MEMS_MAX]; /* sorted by base */
 	unsigned num_mems;
 	bool fenced; /* a fence of ours was done; the engine's report of it is to come */
 	struct te_peer *zombie[KVC_ZOMBIES_MAX];
 	unsigned num_zombies;
-	uint64_t orphan_bytes;  /* of pieces whose requests were given up */
+	struct kv_list orphans; /* requests that were given up and are not over, oldest first */
+	uint64_t orphan_bytes;  /* of their pieces */
 	uint64_t quarantine_ns; /* since when the buffer's quarantine is not empty */
+	struct kvc_pins pins;
 	struct kv_list subs;   /* struct kvc_sub: further sessions */
 	uint32_t num_subs;     /* that were ever made */
 	uint32_t calls;        /* in progress, and workers */
@@ -301,12 +306,10 @@ struct kvc_need {
 	struct kvc_sub *sub;   /* for kvc_call_room_await: whose request it is to be; NULL: the client's own session's */
 };
 
-/* kvc_room_init -- when tables, buffer and engine are there. */
-void kvc_room_init(struct kvc_client *c);
 /* kvc_room_limit -- the completion queues have other sizes now. Who waits for more than there is any more has -KV_ERESET. */
 void kvc_room_limit(struct kvc_client *c, uint32_t imms);
-/* kvc_room_piece -- the most bytes of a range that a piece of the buffer is planned for: with several servers, what
- * each is sure to get. kvc_room_imms -- the most immediates that one request is planned with. */
+/* kvc_room_piece -- the most bytes of a range that a piece of the buffer is planned for: with several servers, a small part
+ * of it. kvc_room_imms -- the most immediates that one request is planned with. */
 uint64_t kvc_room_piece(const struct kvc_client *c);
 uint32_t kvc_room_imms(const struct kvc_client *c);
 /* kvc_room_return -- what a request had is free again: its immediates; its piece; its entry. */
@@ -382,9 +385,8 @@ void kvc_session_fail(struct kvc_session *s, int status, bool safe);
  * caller's. */
 bool kvc_session_unsafe(const struct kvc_session *s, uint64_t *out_bytes, bool *out_caller);
 
-/* kvc_session_orphans -- whether requests are out that were given up before before_ns. *out_unsafe: the peer may touch
- * memory of one. */
-bool kvc_session_orphans(const struct kvc_session *s, uint64_t before_ns, bool *out_unsafe);
+/* kvc_req_unsafe -- whether the peer may still move bytes of a request that is out. */
+bool kvc_req_unsafe(const struct kvc_req *r);
 
 /* kvc_link_flush -- send what waits on the dirty links. kvc_client_message, kvc_client_immediate -- te_handlers. */
 void kvc_link_flush(struct kvc_client *c);

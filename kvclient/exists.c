@@ -44,6 +44,12 @@ static bool same_group(const struct window *w, unsigned i, unsigned node, unsign
 	return w->node[i] == node && w->shard[i] == shard;
 }
 
+/* Its keys are not there, then. */
+static bool is_miss(const struct window *w, int rc)
+{
+	return (rc == -KV_EPEERDOWN && w->down_is_miss) || rc == -KV_ELEFT;
+}
+
 /* Place every key of the window, waiting for servers that are being connected. */
 static int window_place_await(struct window *w)
 {
@@ -51,7 +57,7 @@ static int window_place_await(struct window *w)
 		struct kvc_node *n = kvc_call_node(w->c, w->key[i]);
 		struct kvc_session *s;
 		int rc = kvc_node_ready_await(n, w->deadline_ns, &s);
-		if (rc == -KV_EPEERDOWN && w->down_is_miss) {
+		if (is_miss(w, rc)) {
 			w->node[i] = NOT_PLACED;
 			continue;
 		}
@@ -127,7 +133,7 @@ static int records_finish_await(struct window *w)
 		int rc = kvc_req_done_await(w->c, rec->req, w->deadline_ns);
 		if (rc == 0)
 			record_merge(w, rec);
-		else if (first_rc == 0 && !(rc == -KV_EPEERDOWN && w->down_is_miss))
+		else if (first_rc == 0 && !is_miss(w, rc))
 			first_rc = rc;
 		kvc_req_release(w->c, rec->req);
 	}
@@ -146,7 +152,7 @@ static int window_once_await(struct window *w)
 				rc = record_send_await(w, i);
 			if (rc == -KV_EBUSY || w->records == RECORDS_MAX)
 				rc = records_finish_await(w);
-			if (rc == -KV_EPEERDOWN && w->down_is_miss) {
+			if (is_miss(w, rc)) {
 				w->node[i] = NOT_PLACED; /* it went down after the key was placed */
 				rc = 0;
 			}

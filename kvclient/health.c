@@ -31,7 +31,7 @@ static bool several(const struct kvc_session *s)
 
 static const char *server_name(const struct kvc_node *n)
 {
-	return n->client->pool->server[n->index].name;
+	return n->client->pool->server[n->index].entry.text;
 }
 
 /* ---- PINGs ---- */
@@ -140,6 +140,8 @@ static int control_look_await(struct kvc_node *n)
 	int rc = boot_recv_await(n->conn, &m, loop_now(n->client->loop) + CONTROL_LOOK_NS);
 	if (rc == 0 && m.type == WIRE_CTRL_ADDRESS)
 		return kv_fail(&n->error, -KV_ERESET, "its endpoints were rebuilt while we connected");
+	if (rc == 0 && m.type == WIRE_CTRL_GOODBYE)
+		return kv_fail(&n->error, -KV_ELEFT, "it said goodbye while we connected");
 	if (rc < 0 && rc != -KV_ETIMEOUT)
 		return kv_fail(&n->error, rc, "the control connection is lost: %s", kv_strerror(rc));
 	return 0;

@@ -9,6 +9,7 @@
 #include "kvclient/block.h"
 #include "kvclient/call.h"
 #include "kvclient/client.h"
+#include "kvclient/sized.h"
 
 static void text_copy(char *to, size_t cap, const char *from)
 {
@@ -57,12 +58,11 @@ int kvc_info(struct kvc_pool *pool, struct kvc_info *out)
 	static const char *const modes[] = {[BOOT_PLAIN] = "none", [BOOT_PSK] = "psk", [BOOT_CERT] = "certificate"};
 	struct kvc_info o = {0};
 	uint64_t pull_links = 0;
-	size_t size;
-	if (!pool || !out || out->size < sizeof(size_t) || out->size > 65536)
+	if (!pool || !kvc_sized(out))
 		return -KV_EINVAL;
-	size = KV_MIN(out->size, sizeof(o));
+	if (kvc_pool_alien(pool))
+		return -KV_ECLOSED;
 	engine_info(&o, &pool->client[0]->info);
-	o.size = size;
 	o.num_clients = pool->num_clients;
 	o.os_threads = pool->own_loops ? pool->num_loops : 0;
 	o.num_servers = pool->num_servers;
@@ -79,7 +79,7 @@ int kvc_info(struct kvc_pool *pool, struct kvc_info *out)
 		o.credits = o.credits ? KV_MIN(o.credits, credits ? credits : o.credits) : credits;
 	}
 	text_copy(o.mode, sizeof(o.mode), pull_links == 0 ? "push" : pull_links >= o.links ? "pull" : "mixed");
-	memcpy(out, &o, size);
+	kvc_sized_give(out, &o, sizeof(o));
 	return 0;
 }
 
@@ -121,6 +121,9 @@ static void counters_add(struct kvc_counters *o, const struct kvc_count *c)
 	o->slow += get(&c->slow);
 	o->pulls += get(&c->pulls);
 	o->pulls_expired += get(&c->pulls_expired);
+	o->pins_again += get(&c->pins_again);
+	o->pins_lost += get(&c->pins_lost);
+	o->put_conflicts += get(&c->put_conflicts);
 	o->door_let_in += get(&c->door_let_in);
 	o->door_turned += get(&c->door_turned);
 	o->door_aliens += get(&c->door_aliens);
@@ -132,14 +135,13 @@ static void counters_add(struct kvc_counters *o, const struct kvc_count *c)
 int kvc_counters(struct kvc_pool *pool, struct kvc_counters *out)
 {
 	struct kvc_counters o = {0};
-	size_t size;
-	if (!pool || !out || out->size < sizeof(size_t) || out->size > 65536)
+	if (!pool || !kvc_sized(out))
 		return -KV_EINVAL;
-	size = KV_MIN(out->size, sizeof(o));
+	if (kvc_pool_alien(pool))
+		return -KV_ECLOSED;
 	for (unsigned i = 0; i < pool->num_clients; i++)
 		counters_add(&o, &pool->client[i]->count);
-	o.size = size;
-	memcpy(out, &o, size);
+	kvc_sized_give(out, &o, sizeof(o));
 	return 0;
 }
 
@@ -182,6 +184,9 @@ static const struct row {
 	ROW(slow, "calls", "", KVC_STAT_COUNTER),
 	ROW(pulls, "calls", "", KVC_STAT_COUNTER),
 	ROW(pulls_expired, "calls", "", KVC_STAT_COUNTER),
+	ROW(pins_again, "calls", "", KVC_STAT_COUNTER),
+	ROW(pins_lost, "calls", "", KVC_STAT_COUNTER),
+	ROW(put_conflicts, "calls", "", KVC_STAT_COUNTER),
 	ROW(requests, "waits", "", KVC_STAT_COUNTER),
 	ROW(replies, "waits", "", KVC_STAT_COUNTER),
 	ROW(room_waits, "waits", "", KVC_STAT_COUNTER),
@@ -221,13 +226,16 @@ int kvc_counters_items(const struct kvc_counters *c, struct kvc_stat_item *out, 
 	for (unsigned i = 0; i < KV_COUNT(rows) && n < max; i++) {
 		const struct row *r = &rows[i];
 		const uint64_t *at = (const uint64_t *)((const char *)c + r->offset);
-		out[n++] = (struct kvc_stat_item){r->name, *at, r->group, r->unit, r->kind};
+		out[n++] = (struct kvc_stat_item){.name = r->name, .value = *at, .group = r->group, .unit = r->unit, .kind = r->kind};
 	}
 	for (unsigned op = 0; op < KVC_OPS; op++)
 		for (unsigned i = 0; i < KVC_RESULTS && n < max; i++)
 			if (c->results[op][i] > 0)
-				out[n++] = (struct kvc_stat_item){column_name(i), c->results[op][i], result_groups[op], "",
-								  KVC_STAT_COUNTER};
+				out[n++] = (struct kvc_stat_item){.name = column_name(i),
+								  .value = c->results[op][i],
+								  .group = result_groups[op],
+								  .unit = "",
+								  .kind = KVC_STAT_COUNTER};
 	return (int)n;
 }
 
@@ -292,7 +300,7 @@ static int64_t server_ask(struct kvc_client *c, void *arg)
 				      .connects = n->connects,
 				      .attempts_failed = n->failures,
 				      .fences = n->fences};
-	text_copy(o->name, sizeof(o->name), c->pool->server[a->index].name);
+	text_copy(o->name, sizeof(o->name), c->pool->server[a->index].entry.text);
 	text_copy(o->node_id, sizeof(o->node_id), n->node_id);
 	text_copy(o->why, sizeof(o->why), n->why);
 	if (n->state == KVC_NODE_UP && n->session)
@@ -335,6 +343,8 @@ static int ask(struct kvc_pool *pool, unsigned client, int64_t (*fn)(struct kvc_
 	struct kvc_client *c = pool->client[client];
 	int64_t result = 0;
 	int rc;
+	if (kvc_pool_alien(pool))
+		return -KV_ECLOSED;
 	if (loop_current() == c->loop)
 		return (int)fn(c, a);
 	rc = kvc_pool_enter(pool);
@@ -345,39 +355,30 @@ static int ask(struct kvc_pool *pool, unsigned client, int64_t (*fn)(struct kvc_
 	return rc < 0 ? rc : (int)result;
 }
 
-static bool size_valid(const size_t *size)
-{
-	return *size >= sizeof(size_t) && *size <= 65536;
-}
-
 int kvc_server_info(struct kvc_pool *pool, unsigned client, unsigned server, struct kvc_server_info *out)
 {
 	struct asked a = {.index = server};
-	size_t size;
 	int rc;
-	if (!pool || !out || !size_valid(&out->size) || client >= pool->num_clients || server >= pool->num_servers)
+	if (!pool || !kvc_sized(out) || client >= pool->num_clients || server >= pool->num_servers)
 		return -KV_EINVAL;
 	rc = ask(pool, client, server_ask, &a);
 	if (rc < 0)
 		return rc;
-	a.server.size = size = KV_MIN(out->size, sizeof(a.server));
-	memcpy(out, &a.server, size);
+	kvc_sized_give(out, &a.server, sizeof(a.server));
 	return 0;
 }
 
 int kvc_rail_info(struct kvc_pool *pool, unsigned client, unsigned rail, struct kvc_rail_info *out)
 {
 	struct asked a = {.index = rail};
-	size_t size;
 	int rc;
-	if (!pool || !out || !size_valid(&out->size) || client >= pool->num_clients ||
+	if (!pool || !kvc_sized(out) || client >= pool->num_clients ||
 	    rail >= pool->client[client]->info.rails)
 		return -KV_EINVAL;
 	rc = ask(pool, client, rail_ask, &a);
 	if (rc < 0)
 		return rc;
-	a.rail.size = size = KV_MIN(out->size, sizeof(a.rail));
-	memcpy(out, &a.rail, size);
+	kvc_sized_give(out, &a.rail, sizeof(a.rail));
 	return 0;
 }
 

@@ -26,7 +26,18 @@
  * library never calls exit, abort or setenv and installs no signal handler (the shm provider of libfabric does:
  * docs/PROVIDERS.md).
  *
- * Structs with a `size` field: set it to sizeof, zero the rest; a zero field means its default. */
+ * fork(): a pool is of the process that opened it. In a child every call that returns a code ends at once with -KV_ECLOSED;
+ * kvc_pool_close sets *pool to NULL and kvc_view_release zeroes the view, and neither touches anything that the parent shares.
+ * The parent is not disturbed. A child may open a pool of its own, over tcp at any time; with NICs as far as libfabric's
+ * provider allows it (EFA: FI_EFA_FORK_SAFE=1 before the parent's first call), and never on shm. A worker that forks must
+ * leave its child by exec or _exit: it must not return there, or wait for anything of the library's. A child that goes on
+ * for long without exec keeps the parent's connections open when the parent closes them.
+ *
+ * Structs with a `size` field: set it to sizeof, zero the rest; a zero field means its default. A program may be older or
+ * newer than the library that it runs with. If it is newer, and sets something that the library does not know, that is
+ * -KV_EINVAL, with a sentence where the call takes a struct kv_error. Of a struct that the library fills, `size` says
+ * afterwards how much of it this library knows; the rest is zeroed. Fields called `reserved` are for later: yours to zero in
+ * what you fill (else -KV_EINVAL), zero in what the library fills. */
 #ifndef KVRAIL_KVCLIENT_KVCLIENT_H
 #define KVRAIL_KVCLIENT_KVCLIENT_H
 
@@ -34,7 +45,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/error.h"
+#include "base/codes.h" /* installed as <kvrail/codes.h>, beside this one */
 
 #ifdef __cplusplus
 extern "C" {
@@ -51,8 +62,10 @@ struct kvc_sub;
 
 enum kvc_flag {
 	KVC_NO_VERIFY = 1,   /* do not check checksums of GETs */
-	KVC_DOWN_IS_MISS = 2, /* keys of a server that is down are -KV_ENOTFOUND instead of -KV_EPEERDOWN */
-	KVC_NO_PREFLIGHT = 4  /* do not add up beforehand what all clients need: to see how many there can be */
+	KVC_DOWN_IS_MISS = 2, /* keys of a server that is down are -KV_ENOTFOUND instead of -KV_EPEERDOWN. (Those of a server that
+				 said goodbye before it ended always are, until it is back; a PUT there is -KV_ELEFT.) */
+	KVC_NO_PREFLIGHT = 4, /* do not add up beforehand what all clients need: to see how many there can be */
+	KVC_OPEN_WAIT = 8     /* kvc_pool_open waits until every client has a server, and fails if one has none */
 };
 
 /* Who moves the bytes of a GET. Push: the server writes them. Pull: the client reads them out of the server's memory,
@@ -80,7 +93,10 @@ struct kvc_options {
 	unsigned num_clients;  /* 4. Each costs an endpoint per rail and its buffers: more than 8 is warned about */
 	unsigned num_threads;  /* half of the cores, 1 to 4, and 4 on shm, where clients copy; loops without a client are not started */
 	uint64_t buffer_bytes; /* per client: 64 MiB */
-	const char *const *servers; /* "HOST:PORT" each; at least one */
+	/* "NAME=HOST:PORT" or "HOST:PORT" each; at least one. Keys are placed by these names alone, an entry without a name standing for itself
+	   with its port: every client of the same servers must have the same list, in any order. A server with a node id (kv-server --node-id)
+	   must be called by it: one that says another, and one that is in the list twice, is not used, and fails an opening that waits. */
+	const char *const *servers;
 	unsigned num_servers;
 	const char *provider; /* "auto": efa, else verbs, else tcp */
 	const char *nic; /* only these NICs, in this order: names with commas between them, each a device ("mlx5_0", "eth0") or an IP
@@ -90,7 +106,7 @@ struct kvc_options {
 	uint64_t timeout_ns; /* deadline of calls that name none; 0: 5 s, and 1 s more for every 100 MB of a call. Also
 				of kvc_register, kvc_unregister and kvc_spawn */
 	uint64_t grace_ns;           /* 50 ms; a minute at most */
-	uint64_t connect_timeout_ns; /* 5 s */
+	uint64_t connect_timeout_ns; /* 5 s: an attempt to reach a server, with looking up its name, all its addresses, and the first answers of its links */
 	uint64_t spin_ns;            /* busy-poll at most this long before sleeping, while that pays; 0: 50 us; 1: never */
 	uint64_t base_client_id;     /* shown by the server: 100 */
 	unsigned flags;              /* enum kvc_flag */
@@ -117,13 +133,28 @@ struct kvc_options {
 	/* With certificates: PEM file of revocation lists, one of every CA in the servers' chains. Read again when it changes; a
 	   list that has expired refuses every server. NULL: revocation is not looked at. */
 	const char *crl_file;
+	/* A pin was lost with a connection and could not be made again: the value has gone (evicted in between, deleted, a server
+	   that was restarted), or there is no room for the pin. Who needs the value stores and pins it anew. On the client's loop:
+	   it must return at once and call nothing of the library. The key is valid until it returns; session: whose pin it was,
+	   NULL: the client's own. Without a callback the counter pins_lost and a line of the log tell that there was a loss. */
+	void (*pin_lost)(void *arg, struct kvc_client *client, const void *key, size_t key_len, struct kvc_sub *session);
+	void *pin_lost_arg;
 };
 
-/* kvc_pool_open -- start loops, engines and buffers, connect every client to every server and wait until the links are
- * up. The first client that cannot be opened ends it: the others are closed again. Blocks up to connect_timeout_ns, after the names were looked up (the resolver's time) and the engines opened (the
- * provider's), and up to 1 s more to undo what was done when it fails. If no server answers: its code (-KV_EPEERDOWN,
- * -KV_EDENIED, -KV_EVERSION, -KV_EFULL). Resources short: -KV_ELIMIT with a sentence that names the limit. With several
- * servers, those that are down are retried in the background. Thread: any but a loop's. */
+/* kvc_pool_open -- start loops, engines and buffers, and begin to connect every client to every server. It returns when all
+ * clients have their engines and buffers: servers may come later. What can never get better fails it: options, keys and
+ * certificates, the provider, resources (-KV_ELIMIT with a sentence that names the limit); the first client that cannot be
+ * opened ends it, and the others are closed again. It blocks for the provider's time, and up to 1 s while no server's name
+ * could be looked up (it decides which interface the fabric takes). Names are looked up by threads of their own, four at most,
+ * which may live on for half a minute after the pool was closed where name servers do not answer: the library must stay loaded
+ * until then.
+ * A call to a server that was not reached yet waits for the first attempt, by its own deadline (-KV_ETIMEOUT) or
+ * connect_timeout_ns; when that has failed it ends at once with -KV_EPEERDOWN (KVC_DOWN_IS_MISS: a miss) until the server is
+ * there, which is tried in the background, at least twice a second. Why it is not is in the log and in kvc_server_info.
+ * With KVC_OPEN_WAIT it waits until the first attempts are decided, up to connect_timeout_ns more, and up to 1 s to undo what
+ * was done when it fails. If a client has no server: that server's code (-KV_EPEERDOWN, -KV_ETIMEOUT, -KV_EDENIED,
+ * -KV_EVERSION, -KV_EFULL). If a server is not the one that the list says: -KV_EINVAL. With several servers, those that are
+ * down are tried again in the background. Thread: any but a loop's. */
 KVC_API int kvc_pool_open(const struct kvc_options *options, struct kvc_pool **out, struct kv_error *err);
 
 /* kvc_pool_close -- calls in progress end with -KV_ECLOSED within the grace, workers must return; says goodbye to the
@@ -171,7 +202,7 @@ struct kvc_view {
 	void *data;
 	uint64_t len;       /* bytes of value in it */
 	uint64_t value_len; /* bytes of the whole value */
-	uint64_t priv[2];
+	uint64_t priv[5];   /* the library's */
 };
 
 /* kvc_view_acquire_await -- len_bytes of the client's buffer, to fill and PUT without a copy. Waits until the buffer
@@ -193,6 +224,7 @@ struct kvc_key {
  * up to total_ns (post_ns is a part of server_ns). A call that needed several requests tells about the one that took
  * longest. The clock is the client's; the server's parts are durations that came with its reply. */
 struct kvc_phases {
+	size_t size;        /* set it before the call */
 	uint64_t total_ns;  /* from the call to its return */
 	uint64_t room_ns;   /* until it had a connection and room for its request */
 	uint64_t queue_ns;  /* until its frame was handed to the engine */
@@ -239,7 +271,9 @@ KVC_API int64_t kvc_get_view_await(struct kvc_client *client, struct kvc_key key
 
 /* kvc_put_await -- store a value of 1 byte to 1 GiB; data in registered memory or in a view of this client is read by
  * the server directly, other memory is copied. The value becomes visible whole or not at all. Storing the same bytes
- * again succeeds; other bytes under a committed key: -KV_EEXIST. -KV_ENOMEM: the server cannot make room. */
+ * again succeeds, is a use, and lets the value live until the later of both times; other bytes under a committed key: -KV_EEXIST, and the first ones stay. Where blocks are computed anew that is
+ * routine, since their last bits differ: take it as stored (counter put_conflicts, not errors). -KV_ENOMEM: the server cannot make room.
+ * -KV_ELEFT: it ends, or has ended, and said so. */
 KVC_API int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *data, uint64_t len,
 			  const struct kvc_call *call);
 
@@ -249,9 +283,11 @@ KVC_API int kvc_exists_await(struct kvc_client *client, const struct kvc_key *ke
 			     unsigned *out_prefix, const struct kvc_call *call);
 
 /* The small ones: 0, or a code as of GET (-KV_ENOTFOUND: no such key). kvc_delete_await -- who still reads the value reads
- * it to its end. kvc_touch_await -- call->ttl_s from now. kvc_ttl_await -- how long the value still
- * has to live, in milliseconds (UINT64_MAX: it does not expire); that is no use of it. kvc_pin_await -- no eviction while this client's session lives
- * (or call->session); a second pin adds nothing, one unpin takes it away; -KV_EBUSY: over the server's budget.
+ * it to its end. kvc_touch_await -- call->ttl_s from now. kvc_ttl_await -- how long the value still has
+ * to live, in milliseconds (UINT64_MAX: it does not expire); that is no use of it. kvc_pin_await -- no eviction until it is unpinned or
+ * deleted, expires, or the pool (or call->session) is closed; after a reconnect it is made again by itself, or its loss is
+ * told (kvc_options.pin_lost). A second pin adds nothing, one unpin takes it away; -KV_EBUSY: over the server's budget.
+ * kvc_unpin_await -- while the server is down it fails, and the pin is not made again all the same.
  * kvc_ping_await -- 0 when every shard of call->server (call->shard: that one) has answered. */
 KVC_API int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);
 KVC_API int kvc_touch_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);
@@ -268,6 +304,7 @@ struct kvc_item {
 	uint64_t slice, stride; /* GET into registered memory: the value as slices of `slice` bytes, `stride` apart,
 				   from data (one block into many layers); 0: contiguous */
 	int64_t result;         /* GET: value length or a code; PUT: 0 or a code */
+	uint64_t reserved;      /* 0 */
 };
 
 /* kvc_get_batch_await, kvc_put_batch_await -- n items at once, each with its own result. Returns 0 when every item
@@ -292,6 +329,8 @@ struct kvc_stat_item {
 	const char *group; /* "requests", "answers", "time", "memory", "peers", "fabric" */
 	const char *unit;  /* "", "bytes", "ns" */
 	enum kvc_stat_kind kind;
+	uint32_t reserved_32;
+	uint64_t reserved[2];
 };
 /* kvc_stat_await -- up to max items. Returns the count or a code. */
 KVC_API int kvc_stat_await(struct kvc_client *client, struct kvc_stat_item *out, unsigned max,
@@ -326,9 +365,10 @@ struct kvc_session_options {
 KVC_API int kvc_session_open_await(struct kvc_client *client, const struct kvc_session_options *options, struct kvc_sub **out,
 				   struct kv_error *err);
 
-/* kvc_session_close_await -- its calls must have returned (-KV_EBUSY otherwise, nothing done). *session becomes NULL, NULL is
- * accepted. Waits until the servers have confirmed, by the timeout (0: the pool's): -KV_ETIMEOUT: they will, or lose the
- * connection. Sessions that are open when the pool is closed go with it, and may not be used afterwards. */
+/* kvc_session_close_await -- its calls must have returned (-KV_EBUSY otherwise, nothing done; also if by the timeout its pins
+ * are still being made again). *session becomes NULL, NULL is accepted. Waits until the servers have confirmed, by the timeout
+ * (0: the pool's): -KV_ETIMEOUT: they will, or lose the connection. Sessions that are open when the pool is closed go with it,
+ * and may not be used afterwards. */
 KVC_API int kvc_session_close_await(struct kvc_client *client, struct kvc_sub **session, uint64_t timeout_ns);
 
 /* kvc_session_open, kvc_session_close -- the same from any other thread; w: on the client of worker w. No call with the session may
@@ -367,6 +407,9 @@ KVC_API int kvc_delete(struct kvc_pool *pool, struct kvc_key key, const struct k
 KVC_API int kvc_touch(struct kvc_pool *pool, struct kvc_key key, const struct kvc_call *call);
 KVC_API int kvc_ttl(struct kvc_pool *pool, struct kvc_key key, uint64_t *out_left_ms, const struct kvc_call *call);
 KVC_API int kvc_ping(struct kvc_pool *pool, const struct kvc_call *call);
+/* A batch of MiBs is cut into parts of neighbouring items, one for each thread of the pool, which work at the same time; a
+ * call with a session is one part. Results, deadline and counters are as of one batch; the phases are those of the part that
+ * took longest. A part whose loop does not come to it fails alone. */
 KVC_API int kvc_get_batch(struct kvc_pool *pool, struct kvc_item *items, unsigned n, const struct kvc_call *call);
 KVC_API int kvc_put_batch(struct kvc_pool *pool, struct kvc_item *items, unsigned n, const struct kvc_call *call);
 KVC_API int kvc_stat(struct kvc_pool *pool, struct kvc_stat_item *out, unsigned max, const struct kvc_call *call);
@@ -419,7 +462,7 @@ KVC_API int kvc_result_code(unsigned column);
  * blocks. 0 or -KV_EINVAL. */
 struct kvc_counters {
 	size_t size;
-	/* errors: operations that failed, misses excepted: the sum over `results`. timeouts: those of -KV_ETIMEOUT */
+	/* errors: operations that failed, misses and put_conflicts excepted: the sum over `results`. timeouts: those of -KV_ETIMEOUT */
 	uint64_t gets, puts, exists, deletes, hits, misses, errors, timeouts, retries, corrupt, reconnects, fences;
 	uint64_t bytes_in, bytes_out, stale_immediates, bad_frames, eagain, cancels, quarantined_bytes;
 	uint64_t requests;                       /* sent to servers: a call may need several */
@@ -436,6 +479,9 @@ struct kvc_counters {
 	uint64_t door_let_in;   /* connections to the clients' fabric ports: let in, ... */
 	uint64_t door_turned;   /* turned away by the doorkeeper, */
 	uint64_t door_aliens;   /* and ended because of what they sent */
+	uint64_t pins_again;    /* pins that were made again on a new connection */
+	uint64_t pins_lost;     /* ... that could not be: see kvc_options.pin_lost */
+	uint64_t put_conflicts; /* PUTs (and items of batches) that ended with -KV_EEXIST */
 };
 KVC_API int kvc_counters(struct kvc_pool *pool, struct kvc_counters *out);
 
@@ -449,8 +495,8 @@ enum kvc_server_state { KVC_SERVER_CONNECTING, KVC_SERVER_UP, KVC_SERVER_DOWN, K
 
 struct kvc_server_info {
 	size_t size;
-	char name[272];   /* "HOST:PORT" */
-	char node_id[64]; /* empty: never reached */
+	char name[336];   /* as in the list of servers: "NAME=HOST:PORT" or "HOST:PORT" */
+	char node_id[64]; /* what it says it is; empty: never reached, or it has none */
 	enum kvc_server_state state;
 	uint32_t session;           /* the server's number for this client */
 	uint64_t incarnation;       /* changes when the server is restarted */
@@ -503,11 +549,12 @@ KVC_API const char *kvc_errname(int code);
 KVC_API const char *kvc_errkey(int code);
 
 /* kvc_program_setup -- for main() of programs only, before kvc_pool_open: sets libfabric's environment to KVRail's
- * documented defaults where the user has not. */
+ * documented defaults where the user has not. It saves memory and time (docs/PROVIDERS.md) and decides nothing: a process
+ * that does not call it, and whose environment says nothing, reaches a default server all the same. */
 KVC_API void kvc_program_setup(void);
 
 /* kvc_program_setup_many -- the same for programs that open hundreds of clients, a few operations each: the smallest
- * buffers and queues that this library works with. */
+ * queues that this library works with. */
 KVC_API void kvc_program_setup_many(void);
 
 #ifdef __cplusplus

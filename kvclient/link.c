@@ -70,8 +70,17 @@ static void req_tell(struct kvc_req *r)
 	r->wait = NULL;
 }
 
+static void req_orphan(struct kvc_client *c, struct kvc_req *r)
+{
+	r->orphan = true;
+	r->orphan_ns = loop_turn_now(c->loop);
+	kv_list_add_tail(&c->orphans, &r->orphan_node);
+}
+
 static void req_recycle(struct kvc_client *c, struct kvc_req *r)
 {
+	if (r->orphan)
+		kv_list_del(&r->orphan_node);
 	kvc_room_return(c, r);
 	kvc_req_recycle(&c->reqs, r);
 	kvc_room_feed(c);
@@ -173,8 +182,7 @@ void kvc_req_release(struct kvc_client *c, struct kvc_req *r)
 		kvc_req_cancel(r, -KV_ECANCELED);
 		kvc_add(&c->count.orphans, 1);
 		kvc_room_not_out(r);
-		r->orphan = true;
-		r->orphan_ns = loop_turn_now(c->loop);
+		req_orphan(c, r);
 		/* The keys of an EXISTS: they went with the frame, and the peer knows nothing of where they were. */
 		if (r->wire.dest.count == 0)
 			kvc_room_return_piece(c, r);
@@ -183,8 +191,7 @@ void kvc_req_release(struct kvc_client *c, struct kvc_req *r)
 		kvc_room_feed(c);
 	} else if (r->state == KVC_REQ_DONE && r->link && !req_over(r)) {
 		kvc_room_return_piece(c, r);
-		r->orphan = true;
-		r->orphan_ns = loop_turn_now(c->loop);
+		req_orphan(c, r);
 		kvc_room_feed(c);
 	} else {
 		req_recycle(c, r);

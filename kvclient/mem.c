@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mem.c -- the caller's memory, registered with every client's engine and announced to every server.
  *
- * A registration has one id in the whole pool, never used again, so that a server cannot take an old one for a new one.
- * Each client keeps its own view of it (struct kvc_client_mem), sorted by address, with the number of calls that use
- * it; a node that connects later announces all of them before it is up.
+ * A registration has one id in the whole pool, never used again, so that a server cannot take an old one for a new one. Each
+ * client keeps its own view of it (struct kvc_client_mem), sorted by address, with the number of calls that use it; a node
+ * that connects later announces all of them before it is up.
  *
- * Unregistering has two phases: all clients stop using it (one that still does refuses, and everything is as before),
- * then servers are told (REVOKE), and only when they have answered are the regions closed: on tcp a late operation on a
- * closed region would cost the connection. A server that does not answer by the deadline loses the session instead. No
- * call uses the region by then and none is in flight, so that closing it is safe all the same.
+ * Unregistering has two phases: all clients stop using it (one that still does refuses, and everything is as before), then
+ * servers are told (REVOKE), and only when they have answered are the regions closed: on tcp a late operation on a closed
+ * region would cost the connection. A server that does not answer by the deadline loses the session instead. No call uses the
+ * region by then and none is in flight, so that closing it is safe all the same.
  *
- * Both share one deadline over all clients and servers, the pool's. Pinning memory takes what it takes and cannot be
- * given up in the middle: it is added. But it is done between turns of the loops (te_region_step), after the pages were made
- * by threads that are nobody's (kv_memory_populate), and undone so, too: the clients work on meanwhile. */
+ * Both share one deadline over all clients and servers, the pool's; when memory is unregistered, all clients and servers are
+ * waited for at the same time. Pinning memory takes what it takes and cannot be given up in the middle: it is added. But it is
+ * done between turns of the loops (te_region_step), after the pages were made by threads that are nobody's
+ * (kv_memory_populate), and undone so, too: the clients work on meanwhile. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -26,6 +27,14 @@ struct kvc_mem {
 	uint8_t *base;
 	uint64_t len_bytes;
 	uint32_t id, slot;
+};
+
+struct revoke {
+	struct kvc_node *node;
+	const struct kvc_client_mem *own;
+	uint64_t deadline_ns;
+	unsigned *left; /* that have not returned */
+	struct co *waiter;
 };
 
 struct mem_job {
@@ -107,16 +116,45 @@ static int region_open_await(struct mem_job *j)
 	return j->rc;
 }
 
-/* Tell the servers and forget it. */
+/* One server is told. Whoever does not answer loses the session: no call uses the region, and none is in flight. */
+static void revoke_await(void *arg)
+{
+	struct revoke *r = arg;
+	const struct kvc_client *c = r->node->client;
+	/* One whose turn comes late has the grace at least, or it would look as if it had not answered. */
+	uint64_t deadline = KV_MAX(r->deadline_ns, loop_now(c->loop) + c->pool->options.grace_ns);
+	if (kvc_node_revoke_await(r->node, r->own->id, r->own->slot, deadline) < 0)
+		kvc_node_redo(r->node, "it did not confirm that it forgets a region");
+	if (--*r->left == 0 && r->waiter)
+		co_wake(r->waiter);
+}
+
+/* All servers are told at once: they share the time, and one that says nothing takes nobody else's. Where there is no
+ * coroutine for one of them, its turn is here. */
+static void revoke_all_await(struct kvc_client *c, const struct kvc_client_mem *m, uint64_t deadline_ns)
+{
+	unsigned n = c->pool->num_servers, left = n;
+	struct revoke one = {.own = m, .deadline_ns = deadline_ns, .left = &left}, *all = calloc(n, sizeof(*all));
+	for (unsigned i = 0; i < n; i++) {
+		one.node = &c->node[i];
+		if (all) {
+			all[i] = one;
+			all[i].waiter = co_self();
+		}
+		if (!all || co_spawn(c->loop, revoke_await, &all[i], "kvc revoke") < 0)
+			revoke_await(&one);
+	}
+	while (left > 0)
+		co_park_await(KV_NEVER);
+	free(all);
+}
+
+/* Tell the servers and forget it. By the deadline and, if reads were fenced for it, the grace. */
 static int own_close_await(struct kvc_client *c, struct kvc_client_mem *m, uint64_t deadline_ns)
 {
 	struct mem_job j = {.client = c, .own = m};
 	m->closing = true;
-	for (unsigned i = 0; i < c->pool->num_servers; i++)
-		/* A server that used up the time shall not make the others look as if they had not answered. */
-		if (kvc_node_revoke_await(&c->node[i], m->id, m->slot,
-					  KV_MAX(deadline_ns, loop_now(c->loop) + c->pool->options.grace_ns)) < 0)
-			kvc_node_redo(&c->node[i], "it did not confirm that it forgets a region");
+	revoke_all_await(c, m, deadline_ns);
 	region_close_await(&j);
 	/* Reads that were fenced: the engine has not told of all of them yet. */
 	deadline_ns = KV_MAX(deadline_ns, loop_now(c->loop) + c->pool->options.grace_ns);
@@ -141,7 +179,7 @@ static int announce_await(struct kvc_client *c, struct kvc_client_mem *m, uint64
 		if (rc == -KV_ETIMEOUT)
 			kvc_node_redo(&c->node[i], "it did not answer the announcement of a region");
 		return kv_fail(err, rc, "client %u: server %s did not take the announcement of %llu bytes: %s",
-			       c->index, c->pool->server[i].name, (unsigned long long)m->len_bytes, kv_strerror(rc));
+			       c->index, c->pool->server[i].entry.text, (unsigned long long)m->len_bytes, kv_strerror(rc));
 	}
 	return 0;
 }
@@ -351,11 +389,11 @@ int kvc_register(struct kvc_pool *pool, void *base, uint64_t len_bytes, struct k
 	int rc;
 	if (!pool || !base || len_bytes == 0 || !out || (uint64_t)(uintptr_t)base + len_bytes < len_bytes)
 		return kv_fail(err, -KV_EINVAL, "kvc_register needs a pool, memory and a place for the handle");
-	if (loop_current())
+	if (!kvc_pool_alien(pool) && loop_current())
 		return kv_fail(err, -KV_EINVAL,
 			       "kvc_register blocks: call it from a thread of your own, not from a worker");
 	if (kvc_pool_enter(pool) < 0)
-		return kv_fail(err, -KV_ECLOSED, "the pool is being closed");
+		return kv_fail(err, -KV_ECLOSED, "the pool is being closed, or it is the parent's, and this is a child of fork()");
 	rc = memory_prepare(pool, base, len_bytes, err);
 	if (rc == 0)
 		rc = register_all(pool, base, len_bytes, out, err);
@@ -374,6 +412,7 @@ static bool mem_is_ours(struct kvc_pool *pool, const struct kvc_mem *mem)
 	return m != NULL;
 }
 
+/* Nobody waits for a server before all clients have stopped using the memory; then all wait at once, by one deadline. */
 static int unregister_all(struct kvc_pool *pool, struct kvc_mem **mem)
 {
 	struct mem_job job = {.mem = *mem, .deadline_ns = mem_deadline(pool)};
@@ -383,7 +422,8 @@ static int unregister_all(struct kvc_pool *pool, struct kvc_mem **mem)
 		on_clients_surely(pool, ok, client_revive, &job);
 		return rc;
 	}
-	rc = on_clients(pool, pool->num_clients, client_unregister_await, &job, &ok);
+	job.deadline_ns = KV_MAX(job.deadline_ns, kvc_block_now(pool) + pool->options.grace_ns);
+	rc = kvc_block_run_all(pool, job.deadline_ns, client_unregister_await, &job);
 	if (rc < 0)
 		return rc;
 	mem_leave(pool, *mem);
@@ -394,7 +434,7 @@ static int unregister_all(struct kvc_pool *pool, struct kvc_mem **mem)
 int kvc_unregister(struct kvc_pool *pool, struct kvc_mem **mem)
 {
 	int rc;
-	if (!pool || !mem || loop_current())
+	if (!pool || !mem || (!kvc_pool_alien(pool) && loop_current()))
 		return -KV_EINVAL;
 	if (!*mem)
 		return 0;

@@ -5,7 +5,9 @@
  *   CONNECTING --hello, regions acknowledged, links answered a PING (health.c)--> UP --lost--> DOWN --back-off--> attempt ...
  * --> UP UP --redo--> CONNECTING (calls wait)
  *
- * DOWN means that the server is gone: calls fail at once while attempts go on in the background. A break that is ours
+ * DOWN means that the server is gone: calls fail at once while attempts go on in the background. If it said goodbye
+ * (`left`) its keys are misses instead, until it is back: what it held went with it. It is DOWN from its goodbye on, and the
+ * session lives until all that was under way has come to its end; then we say goodbye, too. A break that is ours
  * (the endpoints were rebuilt, a frame could not be sent, a link stays silent) is a redo: the first new attempt begins
  * at once and calls wait for its outcome.
  *
@@ -19,7 +21,6 @@
 #include <stdlib.h>
 
 #include "kvclient/client.h"
-#include "kvclient/place.h"
 
 enum {
 	HEARTBEAT_MS_DEFAULT = 500,
@@ -33,10 +34,12 @@ enum {
 #define BACKOFF_MAX_NS  500000000ull /* with the connecting itself: a server that is back is in use again within a second */
 #define SEND_TIMEOUT_NS 2000000000ull
 #define ADDRESS_POLL_NS 10000000ull
+#define LOOK_UP_MIN_NS  1000000ull /* between questions whether a name has been looked up, at first */
+#define PART_POLL_NS    5000000ull /* between two looks whether anything is under way at a server that ends */
 
 static const char *node_name(const struct kvc_node *n)
 {
-	return n->client->pool->server[n->index].name;
+	return n->client->pool->server[n->index].entry.text;
 }
 
 static const struct kv_log *node_log(const struct kvc_node *n)
@@ -76,8 +79,12 @@ int kvc_node_ready_await(struct kvc_node *n, uint64_t deadline_ns, struct kvc_se
 			*out = n->session;
 			return 0;
 		}
-		if (n->state != KVC_NODE_CONNECTING)
+		if (n->state != KVC_NODE_CONNECTING && !n->left)
 			return -KV_EPEERDOWN;
+		if (n->state != KVC_NODE_CONNECTING) {
+			co_yield_await(); /* misses cost nothing: one who makes many leaves the loop to others */
+			return -KV_ELEFT;
+		}
 		if (co_queue_wait_await(&n->changed, deadline_ns) < 0)
 			return -KV_ETIMEOUT;
 	}
@@ -226,15 +233,20 @@ static int welcome_check(struct kvc_node *n, const struct wire_welcome_msg *w)
 	return 0;
 }
 
-/* The sentence is a stranger's: it may end up on a terminal. */
+/* Text of a stranger's: it may end up on a terminal. */
+static void printable(char *out, size_t cap, const char *text)
+{
+	snprintf(out, cap, "%s", text);
+	for (char *t = out; *t; t++)
+		if (*t < ' ' || *t > '~')
+			*t = '?';
+}
+
 static int refused(struct kvc_node *n, const struct wire_refuse *r)
 {
 	int rc = wire_status_error(r->status);
 	char text[sizeof(r->text)];
-	snprintf(text, sizeof(text), "%s", r->text);
-	for (char *t = text; *t; t++)
-		if (*t < ' ' || *t > '~')
-			*t = '?';
+	printable(text, sizeof(text), r->text);
 	/* It keeps the addresses of endpoints that it had to rebuild to itself for a moment: it is there, and is waited for. */
 	if (rc == -KV_EBUSY)
 		rc = -KV_ERESET;
@@ -282,24 +294,24 @@ static void peers_open(void *arg)
 		o->rc = peer_open(o->node, o->welcome, shard);
 }
 
-/* Keys are placed by node id. Servers that call themselves alike (all of them listen on 0.0.0.0:50051) are told apart
- * by their names in our list. */
-static void seeds_update(struct kvc_client *c)
+/* Keys are placed by the names in our list, and every client finds them only if all of them give the same server the same name: what the
+ * server calls itself must not contradict, and no server may be there under two names. */
+static int identity_check(struct kvc_node *n, const struct wire_welcome_msg *w)
 {
-	for (unsigned i = 0; i < c->pool->num_servers; i++) {
-		const struct kvc_node *n = &c->node[i];
-		char id[KV_NAME_MAX + sizeof(c->pool->server[i].name) + 1];
-		bool twin = false;
-		for (unsigned k = 0; k < c->pool->num_servers; k++)
-			twin |= k != i && n->node_id[0] && strcmp(n->node_id, c->node[k].node_id) == 0;
-		snprintf(id, sizeof(id), "%s%s%s", n->node_id, twin ? "/" : "",
-			 twin || !n->node_id[0] ? node_name(n) : "");
-		c->seed[i] = kvc_place_seed(id);
-		if (twin && c->index == 0)
-			kv_warn(node_log(n),
-				"server %s has the node id %s, as another one; give each its own --node-id",
-				node_name(n), n->node_id);
+	const struct kv_server_entry *e = &n->client->pool->server[n->index].entry;
+	char at[KV_HOST_MAX + 16];
+	printable(n->node_id, sizeof(n->node_id), w->node_id);
+	if (w->node_id[0] && strcmp(w->node_id, e->id) != 0)
+		return kv_fail(&n->error, -KV_EINVAL,
+			       "its node id is %s, but the list of servers calls it %s; write %s=%s there, or start it with --node-id %s or none",
+			       n->node_id, e->id, n->node_id, kv_hostport_format(&e->at, at, sizeof(at)), e->id);
+	for (unsigned i = 0; i < n->client->pool->num_servers; i++) {
+		const struct kvc_node *other = &n->client->node[i];
+		if (other != n && other->session && other->incarnation == w->incarnation)
+			return kv_fail(&n->error, -KV_EINVAL, "it is the same server as %s of the list; take one of the two out of it",
+				       node_name(other));
 	}
+	return 0;
 }
 
 static uint64_t silence_ns(const struct kvc_node *n)
@@ -324,23 +336,21 @@ static int welcome_take_await(struct kvc_node *n, const struct wire_welcome_msg 
 	struct kvc_client *c = n->client;
 	struct open_peers o = {n, w, 0};
 	int rc = welcome_check(n, w);
+	if (rc == 0)
+		rc = identity_check(n, w);
 	if (rc < 0)
 		return rc;
 	rc = kvc_session_create(n, w, KV_MAX(c->info.rails, (unsigned)w->rails), &n->session);
 	if (rc < 0)
 		return kv_fail(&n->error, rc, "no memory or no keys for a session of %u shards: %s", w->shards, kv_strerror(rc));
+	if (n->incarnation && n->incarnation != w->incarnation)
+		kv_info(node_log(n), "client %u: server %s was restarted", c->index, node_name(n));
+	n->incarnation = w->incarnation; /* before anything parks: another node may be about to meet the same server */
 	kvc_main_await(c, peers_open, &o);
 	if (o.rc < 0)
 		return o.rc;
 	n->session->open = true;
 	heartbeat_set(n, w->heartbeat_ms ? w->heartbeat_ms : HEARTBEAT_MS_DEFAULT);
-	if (n->incarnation && n->incarnation != w->incarnation)
-		kv_info(node_log(n), "client %u: server %s was restarted", c->index, node_name(n));
-	n->incarnation = w->incarnation;
-	if (strcmp(n->node_id, w->node_id) != 0) {
-		memcpy(n->node_id, w->node_id, sizeof(n->node_id));
-		seeds_update(c);
-	}
 	return 0;
 }
 
@@ -403,6 +413,8 @@ static int region_announce_await(struct kvc_node *n, struct te_region *region, u
 			break;
 		if (rc == 0 && m.type == WIRE_CTRL_ADDRESS)
 			rc = -KV_ERESET; /* the session is void already */
+		if (rc == 0 && m.type == WIRE_CTRL_GOODBYE)
+			rc = -KV_ELEFT;
 	}
 	if (rc == 0)
 		rc = wire_status_error(m.region_ok.status);
@@ -441,12 +453,52 @@ static uint64_t attempt_deadline(struct kvc_node *n)
 	return KV_MIN(n->first_ns, deadline);
 }
 
+/* The server's addresses, as of now: it may have moved since the last connection. */
+static int addresses_await(struct kvc_node *n, uint64_t deadline_ns, struct kv_addresses *out)
+{
+	struct kvc_pool *p = n->client->pool;
+	const struct kv_hostport *at = &p->server[n->index].entry.at;
+	struct loop *loop = n->client->loop;
+	uint64_t pause = LOOK_UP_MIN_NS;
+	int rc;
+	while ((rc = boot_resolve(p->resolver, n->index, at, out, &n->error)) == 1 && !overtaken(n)) {
+		if (loop_now(loop) >= deadline_ns)
+			return kv_fail(&n->error, -KV_ETIMEOUT, "host '%.100s' could not be looked up by the deadline: do the name servers of this machine answer?",
+				       at->host);
+		co_queue_wait_await(&n->kick, KV_MIN(deadline_ns, loop_now(loop) + pause));
+		pause = KV_MIN(2 * pause, BOOT_RESOLVE_AGAIN_NS);
+	}
+	return rc == 1 ? -KV_ERESET : rc;
+}
+
+/* Each address in turn: of the time that is left one of those that are left gets its share. What is told of them all is what
+ * the first one said, unless another one is there and does not let us in. */
+static int dial_await(struct kvc_node *n, const struct kv_addresses *to, uint64_t deadline_ns)
+{
+	struct kvc_client *c = n->client;
+	const char *host = c->pool->server[n->index].entry.at.host;
+	int rc = -KV_EPEERDOWN, told = 0;
+	n->dialer = co_self();
+	for (unsigned i = 0; i < to->count && rc < 0 && !overtaken(n); i++) {
+		const struct boot_server server = {.addr = &to->addr[i], .addr_len = to->len[i], .name = host};
+		uint64_t now = loop_now(c->loop), left = deadline_ns > now ? deadline_ns - now : 0;
+		struct kv_error err = {0};
+		/* TCP gives up bytes that nobody acknowledges when we give up a server that says nothing. */
+		rc = boot_connect_await(c->boot, &server, (unsigned)(c->pool->options.peer_timeout_ns / 1000000), now + left / (to->count - i),
+					&n->conn, &err);
+		if (rc < 0 && (told == 0 || rc == -KV_EDENIED))
+			told = kv_fail(&n->error, rc, "%s%s", err.text, to->count > 1 ? " (nor do its other addresses)" : "");
+	}
+	n->dialer = NULL;
+	io_interrupt(co_self(), false);
+	return rc == 0 ? 0 : told < 0 ? told : -KV_ERESET;
+}
+
 static int connect_await(struct kvc_node *n)
 {
 	struct kvc_client *c = n->client;
-	const struct kvc_server *server = &c->pool->server[n->index];
 	uint64_t deadline = attempt_deadline(n);
-	struct kv_error err = {0};
+	struct kv_addresses addresses;
 	int rc;
 	address_await(n, deadline);
 	n->redo = false;
@@ -454,17 +506,13 @@ static int connect_await(struct kvc_node *n)
 	memset(n->acked, 0, sizeof(n->acked));
 	if (c->closing)
 		return kv_fail(&n->error, -KV_ERESET, "the connection was interrupted");
-	n->dialer = co_self();
-	/* TCP gives up bytes that nobody acknowledges when we give up a server that says nothing. */
-	rc = boot_connect_await(c->boot,
-				&(struct boot_server){.addr = &server->addr, .addr_len = server->addr_len, .name = server->host},
-				(unsigned)(c->pool->options.peer_timeout_ns / 1000000), deadline, &n->conn, &err);
-	n->dialer = NULL;
-	io_interrupt(co_self(), false);
+	rc = addresses_await(n, deadline, &addresses);
+	if (rc == 0)
+		rc = dial_await(n, &addresses, deadline);
 	if (rc < 0 && overtaken(n))
 		return kv_fail(&n->error, -KV_ERESET, "the connection was interrupted");
 	if (rc < 0)
-		return kv_fail(&n->error, rc, "%s", err.text);
+		return rc;
 	if (!overtaken(n))
 		rc = hello_await(n, deadline);
 	if (rc == 0 && !overtaken(n))
@@ -507,7 +555,36 @@ static void region_answer_take(struct kvc_node *n, uint32_t id, int32_t status)
 	co_queue_wake_all(&n->changed);
 }
 
-/* 1: the server has said goodbye. */
+/* The server ends. No new call goes there; what is under way comes to its end (part_await). */
+static void leave(struct kvc_node *n)
+{
+	if (n->left || n->client->closing)
+		return;
+	n->left = true;
+	snprintf(n->why, sizeof(n->why), "it said goodbye");
+	kv_info(node_log(n), "client %u: server %s ends: its keys are misses until it is back", n->client->index, node_name(n));
+	node_set(n, KVC_NODE_DOWN);
+}
+
+static bool anything_out(const struct kvc_session *s)
+{
+	for (uint32_t i = 0; i < s->num_links; i++)
+		if (!kv_list_empty(&s->link[i].sent) || !kv_list_empty(&s->link[i].queue))
+			return true;
+	return false;
+}
+
+/* Say goodbye to a server that did, once nothing of ours is under way there. */
+static int part_await(struct kvc_node *n)
+{
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_GOODBYE};
+	if (!n->left || n->parting || anything_out(n->session))
+		return 0;
+	n->parting = true;
+	return kvc_node_send_await(n, &m, loop_now(n->client->loop) + SEND_TIMEOUT_NS);
+}
+
+/* 1: we have parted. */
 static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 {
 	struct wire_ctrl_msg done = {.type = WIRE_CTRL_GOODBYE_DONE};
@@ -537,9 +614,10 @@ static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 			return 0;
 		return kv_fail(&n->error, -KV_EPROTO, "it answered a question about a session that was not asked");
 	case WIRE_CTRL_GOODBYE:
+		leave(n);
+		return 0;
 	case WIRE_CTRL_REFUSE:
-		return kv_fail(&n->error, -KV_EPEERDOWN, "it closes the session: %s",
-			       m->type == WIRE_CTRL_REFUSE ? m->refuse.text : "shutting down");
+		return kv_fail(&n->error, -KV_EPEERDOWN, "it closes the session: %s", m->refuse.text);
 	default:
 		return kv_fail(&n->error, -KV_EPROTO, "it sent control message %d, which makes no sense here",
 			       (int)m->type);
@@ -576,9 +654,17 @@ static int beat_await(struct kvc_node *n)
 		rc = kvc_link_check(n, &s->link[i], now, silence_ns(n));
 	if (rc == 0 && kvc_subs_late(n, now, SESSION_BEATS * silence_ns(n)))
 		kvc_node_redo(n, "it does not answer questions about sessions");
+	kvc_pins_start(n);
 	if (rc == 0 && s->open && !n->redo)
 		kvc_client_reclaim_await(n->client, s);
 	return rc;
+}
+
+/* To wait for a message until then. That the last call for a server that ends is over, nobody says. */
+static uint64_t serve_until(const struct kvc_node *n, uint64_t beat)
+{
+	uint64_t until = KV_MIN(beat, silence_end(n));
+	return n->left && !n->parting ? KV_MIN(until, loop_now(n->client->loop) + PART_POLL_NS) : until;
 }
 
 /* Serve the control connection. Returns why it ended: 1 after a goodbye, or a code. */
@@ -593,7 +679,7 @@ static int serve_await(struct kvc_node *n)
 	for (unsigned i = 0; i < n->session->shards; i++)
 		n->session->turns_ns[i] = n->heard_ns;
 	while (rc == 0 && !n->redo) {
-		rc = boot_recv_await(n->conn, &m, KV_MIN(beat, silence_end(n)));
+		rc = boot_recv_await(n->conn, &m, serve_until(n, beat));
 		if (rc == 0) {
 			n->heard_ns = loop_turn_now(loop);
 			n->silent_beats = 0;
@@ -603,6 +689,8 @@ static int serve_await(struct kvc_node *n)
 		} else if (!n->redo) {
 			kv_fail(&n->error, rc, "the control connection is lost: %s", kv_strerror(rc));
 		}
+		if (rc == 0 && !n->redo)
+			rc = part_await(n);
 		if (rc == 0 && !n->redo && loop_now(loop) >= beat) {
 			beat = loop_now(loop) + n->heartbeat_ns;
 			rc = beat_await(n);
@@ -732,6 +820,7 @@ static void connection_await(struct kvc_node *n)
 	struct kvc_client *c = n->client;
 	int rc = connect_await(n);
 	bool ours, served = rc == 0;
+	n->left |= rc == -KV_ELEFT;
 	if (rc < 0 && rc != -KV_ERESET) {
 		server_name_add(n);
 		memcpy(n->why, n->error.text, sizeof(n->why));
@@ -742,8 +831,10 @@ static void connection_await(struct kvc_node *n)
 		if (n->attempted)
 			kvc_add(&c->count.reconnects, 1);
 		n->session->served = true;
+		n->left = n->parting = false;
 		node_set(n, KVC_NODE_UP);
 		kvc_subs_start(n);
+		kvc_pins_start(n);
 		links_count(c);
 	}
 	/* An attempt that was overtaken is not decided, while there is time for another one. */
@@ -753,24 +844,24 @@ static void connection_await(struct kvc_node *n)
 	}
 	if (rc == 0) {
 		rc = serve_await(n);
-		if (!c->closing && rc == -KV_EPEERDOWN && c->info.death_fatal)
+		if (!c->closing && !n->left && rc == -KV_EPEERDOWN && c->info.death_fatal)
 			kv_error_log(node_log(n),
 				     "client %u: server %s is lost; if its process died, provider %s cannot promise to "
 				     "go on, because locks are shared with it: should calls stand still now, start this "
 				     "process again, and use provider tcp where servers may die",
 				     c->index, node_name(n), c->info.provider);
-		if (!c->closing && (n->redo || rc < 0)) {
+		if (!c->closing && !n->left && (n->redo || rc < 0)) {
 			kvc_add(&c->count.lost_connections, 1);
 			snprintf(n->why, sizeof(n->why), "%s", n->redo ? n->redo_why : n->error.text);
 			kv_warn(node_log(n), "client %u, server %s: %s: connecting again", c->index, node_name(n),
 				n->why);
 		}
-	} else if (rc != -KV_ERESET && n->failures == 0) {
+	} else if (rc != -KV_ERESET && n->failures == 0 && !n->left) {
 		kv_warn(node_log(n), "client %u: %s", c->index, n->error.text);
 	}
-	ours = n->redo || rc == -KV_ERESET;
+	ours = !n->left && (n->redo || rc == -KV_ERESET);
 	node_set(n, ours && !c->closing ? KVC_NODE_CONNECTING : KVC_NODE_DOWN);
-	drop_await(n, c->closing ? -KV_ECLOSED : ours ? -KV_ERESET : -KV_EPEERDOWN);
+	drop_await(n, c->closing ? -KV_ECLOSED : ours ? -KV_ERESET : n->left ? -KV_ELEFT : -KV_EPEERDOWN);
 	links_count(c);
 	if (!served || !ours)
 		backoff_await(n);
@@ -796,6 +887,7 @@ void kvc_node_init(struct kvc_node *n, struct kvc_client *c, unsigned index)
 	co_queue_init(&n->changed);
 	co_queue_init(&n->kick);
 	kvc_subs_init(n);
+	kv_list_init(&n->pins.all);
 }
 
 int kvc_node_start(struct kvc_node *n)
@@ -803,7 +895,6 @@ int kvc_node_start(struct kvc_node *n)
 	struct kvc_client *c = n->client;
 	int rc;
 	n->state = KVC_NODE_CONNECTING;
-	c->seed[n->index] = kvc_place_seed(node_name(n));
 	rc = co_spawn(c->loop, node_main, n, "kvc node");
 	if (rc == 0) {
 		n->running = true;

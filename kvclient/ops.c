@@ -98,6 +98,11 @@ static int simple_once_await(struct kvc_node *n, const struct wire_request *wire
 	return rc;
 }
 
+int kvc_key_request_await(struct kvc_node *n, const struct wire_request *wire, uint64_t deadline_ns, struct kvc_trace *t)
+{
+	return simple_once_await(n, wire, UINT32_MAX, deadline_ns, NULL, NULL, t);
+}
+
 static int simple_await(struct kvc_node *n, const struct wire_request *wire, uint32_t shard, uint64_t deadline_ns,
 			struct kvc_stats *stats, uint64_t *out_left_ms, unsigned *tries, struct kvc_trace *t)
 {
@@ -136,6 +141,8 @@ int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct
 	if (rc < 0)
 		return rc;
 	rc = keyed_await(client, key, call, &wire, NULL, &tries, &t);
+	if (rc == 0 || rc == -KV_ENOTFOUND)
+		kvc_pins_deleted(client, key);
 	/* An earlier try, whose reply was lost, may be the one that deleted it. */
 	if (rc == -KV_ENOTFOUND && tries > 0)
 		rc = 0;
@@ -143,36 +150,78 @@ int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct
 	return (int)kvc_call_end(client, &t, rc);
 }
 
-static int plain_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, uint8_t type,
-		       uint8_t flags, uint64_t *out_left_ms)
+/* What is pinned is remembered from before its request goes out (pins.c). */
+static int pin_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct kvc_trace *t)
 {
-	struct wire_request wire = {.type = type, .flags = flags};
-	struct kvc_trace t;
+	struct wire_request wire = {.type = WIRE_PIN};
+	struct kvc_pin *pin;
 	unsigned tries;
-	int rc = kvc_call_begin(c, &t, type == WIRE_TOUCH ? KVC_OP_TOUCH : KVC_OP_PIN, call);
+	int rc = kvc_key_valid(key) ? 0 : -KV_EINVAL;
+	if (rc == 0)
+		rc = kvc_pin_begin(kvc_call_node(c, key), t->sub, key, &pin);
 	if (rc < 0)
 		return rc;
-	return (int)kvc_call_end(c, &t, keyed_await(c, key, call, &wire, out_left_ms, &tries, &t));
+	rc = keyed_await(c, key, call, &wire, NULL, &tries, t);
+	kvc_pin_end(kvc_call_node(c, key), pin, rc);
+	return rc;
+}
+
+static int unpin_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct kvc_trace *t)
+{
+	struct wire_request wire = {.type = WIRE_PIN, .flags = WIRE_PIN_RELEASE};
+	struct kvc_call own;
+	uint64_t deadline, now;
+	unsigned tries;
+	int rc = kvc_key_valid(key) ? kvc_call_check(call, &own) : -KV_EINVAL;
+	if (rc < 0)
+		return rc;
+	deadline = kvc_call_deadline(c, &own, 0);
+	rc = kvc_pin_drop_await(kvc_call_node(c, key), t->sub, key, deadline);
+	if (rc < 0)
+		return rc;
+	now = loop_now(c->loop);
+	own.size = sizeof(own);
+	own.timeout_ns = deadline > now ? deadline - now : 1;
+	return keyed_await(c, key, &own, &wire, NULL, &tries, t);
+}
+
+static int touch_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct kvc_trace *t)
+{
+	struct wire_request wire = {.type = WIRE_TOUCH};
+	unsigned tries;
+	return keyed_await(c, key, call, &wire, NULL, &tries, t);
+}
+
+static int plain_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, enum kvc_op op,
+		       int (*fn)(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct kvc_trace *t))
+{
+	struct kvc_trace t;
+	int rc = kvc_call_begin(c, &t, op, call);
+	return rc < 0 ? rc : (int)kvc_call_end(c, &t, fn(c, key, call, &t));
 }
 
 int kvc_touch_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call)
 {
-	return plain_await(client, key, call, WIRE_TOUCH, 0, NULL);
+	return plain_await(client, key, call, KVC_OP_TOUCH, touch_await);
 }
 
 int kvc_ttl_await(struct kvc_client *client, struct kvc_key key, uint64_t *out_left_ms, const struct kvc_call *call)
 {
-	return plain_await(client, key, call, WIRE_TOUCH, WIRE_TOUCH_LOOK, out_left_ms);
+	struct wire_request wire = {.type = WIRE_TOUCH, .flags = WIRE_TOUCH_LOOK};
+	struct kvc_trace t;
+	unsigned tries;
+	int rc = kvc_call_begin(client, &t, KVC_OP_TOUCH, call);
+	return rc < 0 ? rc : (int)kvc_call_end(client, &t, keyed_await(client, key, call, &wire, out_left_ms, &tries, &t));
 }
 
 int kvc_pin_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call)
 {
-	return plain_await(client, key, call, WIRE_PIN, 0, NULL);
+	return plain_await(client, key, call, KVC_OP_PIN, pin_await);
 }
 
 int kvc_unpin_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call)
 {
-	return plain_await(client, key, call, WIRE_PIN, WIRE_PIN_RELEASE, NULL);
+	return plain_await(client, key, call, KVC_OP_PIN, unpin_await);
 }
 
 /* ---- all shards of one server, or one ---- */
@@ -225,8 +274,11 @@ int kvc_stat_await(struct kvc_client *client, struct kvc_stat_item *out, unsigne
 		if (id >= WIRE_STAT_RAIL_BYTES && id <= WIRE_STAT_RAIL_ERRORS_LAST && stats.value[id] == 0)
 			continue;
 		if (info.name)
-			out[n++] = (struct kvc_stat_item){info.name, stats.value[id], info.group, info.unit,
-							  (enum kvc_stat_kind)info.kind};
+			out[n++] = (struct kvc_stat_item){.name = info.name,
+							  .value = stats.value[id],
+							  .group = info.group,
+							  .unit = info.unit,
+							  .kind = (enum kvc_stat_kind)info.kind};
 	}
 	return (int)kvc_call_end(client, &t, rc < 0 ? rc : (int64_t)n);
 }

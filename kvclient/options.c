@@ -2,7 +2,9 @@
 /* options.c -- check a pool's options and complete them with defaults. Every refusal is one sentence with the way out.
  */
 #include "kvclient/pool.h"
+#include "kvclient/sized.h"
 
+#include <stdlib.h>
 #include <strings.h>
 
 #define GRACE_MAX_NS         60000000000ull
@@ -50,32 +52,51 @@ static int check_counts(const struct kvc_options *o, struct kv_error *err)
 		return kv_fail(err, -KV_EINVAL, "numa is %u; it is KVC_NUMA_AUTO or KVC_NUMA_OFF", (unsigned)o->numa);
 	if (o->mode > KVC_MODE_PULL)
 		return kv_fail(err, -KV_EINVAL, "mode is %u; it is KVC_MODE_AUTO, KVC_MODE_PUSH or KVC_MODE_PULL", (unsigned)o->mode);
-	if (o->flags & ~(unsigned)(KVC_NO_VERIFY | KVC_DOWN_IS_MISS | KVC_NO_PREFLIGHT))
-		return kv_fail(err, -KV_EINVAL, "flags are 0x%x; only KVC_NO_VERIFY, KVC_DOWN_IS_MISS and KVC_NO_PREFLIGHT are known",
+	if (o->flags & ~(unsigned)(KVC_NO_VERIFY | KVC_DOWN_IS_MISS | KVC_NO_PREFLIGHT | KVC_OPEN_WAIT))
+		return kv_fail(err, -KV_EINVAL, "flags are 0x%x; only KVC_NO_VERIFY, KVC_DOWN_IS_MISS, KVC_NO_PREFLIGHT and KVC_OPEN_WAIT are known",
 			       o->flags);
 	return 0;
 }
 
+/* One server that is in the list as two would have two shares of the keys. */
+static int check_twins(const char *text, const struct kv_server_entry *a, const struct kv_server_entry *b, struct kv_error *err)
+{
+	if (strcmp(a->id, b->id) == 0)
+		return kv_fail(err, -KV_EINVAL, "server %s is in the list twice; %s", text,
+			       a->named ? "give each its own name" : "name it once");
+	if (a->at.port == b->at.port && strcasecmp(a->at.host, b->at.host) == 0)
+		return kv_fail(err, -KV_EINVAL, "servers %s and %s of the list have the same address; name it once", a->text, b->text);
+	return 0;
+}
+
+static int check_list(const struct kvc_options *o, struct kv_server_entry *entry, struct kv_error *err)
+{
+	int rc = 0;
+	for (unsigned i = 0; i < o->num_servers && rc == 0; i++) {
+		if (!o->servers[i])
+			return kv_fail(err, -KV_EINVAL, "server %u of the list is NULL", i);
+		rc = kv_server_entry_parse(o->servers[i], &entry[i], err);
+		for (unsigned k = 0; k < i && rc == 0; k++)
+			rc = check_twins(o->servers[i], &entry[k], &entry[i], err);
+	}
+	return rc;
+}
+
 static int check_servers(const struct kvc_options *o, struct kv_error *err)
 {
+	struct kv_server_entry *entry;
+	int rc;
 	if (o->num_servers == 0 || !o->servers)
-		return kv_fail(err, -KV_EINVAL, "no server is given; name at least one as HOST:PORT");
+		return kv_fail(err, -KV_EINVAL, "no server is given; name at least one as HOST:PORT or NAME=HOST:PORT");
 	if (o->num_servers > KVC_SERVERS_MAX)
 		return kv_fail(err, -KV_EINVAL, "%u servers are given; at most %d", o->num_servers,
 			       (int)KVC_SERVERS_MAX);
-	for (unsigned i = 0; i < o->num_servers; i++) {
-		struct kv_hostport hp;
-		int rc;
-		if (!o->servers[i])
-			return kv_fail(err, -KV_EINVAL, "server %u of the list is NULL", i);
-		rc = kv_hostport_parse(o->servers[i], &hp, err);
-		if (rc < 0)
-			return rc;
-		for (unsigned k = 0; k < i; k++)
-			if (strcmp(o->servers[i], o->servers[k]) == 0)
-				return kv_fail(err, -KV_EINVAL, "server %s is in the list twice", o->servers[i]);
-	}
-	return 0;
+	entry = calloc(o->num_servers, sizeof(*entry));
+	if (!entry)
+		return kv_fail(err, -KV_ENOMEM, "no memory for the list of servers");
+	rc = check_list(o, entry, err);
+	free(entry);
+	return rc;
 }
 
 static int check_security(const struct kvc_options *o, struct kv_error *err)
@@ -107,12 +128,11 @@ int kvc_options_fill(const struct kvc_options *given, struct kvc_options *out, s
 {
 	int rc;
 	memset(out, 0, sizeof(*out));
-	if (!given || given->size < offsetof(struct kvc_options, flags) || given->size > 65536)
-		return kv_fail(
-			err, -KV_EINVAL,
-			"the options' size field is not set; set it to sizeof(struct kvc_options) and zero the rest");
-	memcpy(out, given, KV_MIN(given->size, sizeof(*out)));
-	out->size = sizeof(*out);
+	if (!given)
+		return kv_fail(err, -KV_EINVAL, "no options are given; kvc_pool_open needs a server at least");
+	rc = kvc_sized_take(out, sizeof(*out), given, offsetof(struct kvc_options, flags), "struct kvc_options", err);
+	if (rc < 0)
+		return rc;
 	fill_zero_u(&out->num_clients, 4);
 	fill_zero_u(&out->num_threads, threads_default(out->provider));
 	fill_zero_64(&out->buffer_bytes, (uint64_t)64 << 20);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pool.c -- open and close: options, servers, loops, threads, clients.
  *
- * Opening: everything that may block or fail for a plain reason (options, names, threads) is done by the calling
- * thread; then every client is opened on its loop's thread, its nodes connect, and the caller waits until every first
- * connection is decided. A loop opens one client in a turn, and where that takes long does nothing else for as long again:
- * the handshakes of those before it, of some turns each, must not wait for hundreds. The first failure ends it: what is
- * short for one client is so for the next. The pool opens if every client has a server; servers that are down are tried again in the
- * background. A failure closes what was opened, by the same path as kvc_pool_close.
+ * Opening: everything that may block or fail for a plain reason (options, threads) is done by the calling thread; then every
+ * client is opened on its loop's thread, and its nodes begin to connect. A loop opens one client in a turn, and where that
+ * takes long does nothing else for as long again: the handshakes of those before it, of some turns each, must not wait for
+ * hundreds. The first failure ends it: what is short for one client is so for the next. The pool is open when all clients are:
+ * an inference server must be able to start before its cache, so that no server is needed. With KVC_OPEN_WAIT the caller also
+ * waits until every first connection is decided, and every client must have a server. Servers that are down are tried again in
+ * the background. A failure closes what was opened, by the same path as kvc_pool_close.
  *
  * Closing: clients first, while their loops turn; then loops and threads.
  *
@@ -25,6 +26,7 @@
 enum { CLIENTS_WARN = 8, OPENING_LOOK_NS = 100000000 };
 #define OPENING_LONG_NS 50000000ull
 #define OPENING_REST_NS 1000000000ull
+#define LOOK_UP_NS      1000000000ull
 
 /* The most that a loop looks again before it sleeps; how often it does, it learns by itself (loop/spin.c). Where
  * nothing wakes a loop (shm, older EFA) it always does: a sleep there is blind, 50 us at least; and on shm a loop
@@ -36,6 +38,8 @@ enum { CLIENTS_WARN = 8, OPENING_LOOK_NS = 100000000 };
 
 int kvc_pool_enter(struct kvc_pool *p)
 {
+	if (KV_UNLIKELY(kvc_pool_alien(p)))
+		return -KV_ECLOSED;
 	atomic_fetch_add(&p->callers, 1);
 	if (!atomic_load(&p->closing))
 		return 0;
@@ -80,6 +84,10 @@ void kvc_pool_tell_attempt(struct kvc_pool *p, unsigned client, int status, cons
 	if (status < 0 && p->progress.node_status == 0) {
 		p->progress.node_status = status;
 		p->progress.node_error = *err;
+	}
+	if (status == -KV_EINVAL && p->progress.list_status == 0) {
+		p->progress.list_status = status;
+		p->progress.list_error = *err;
 	}
 	pthread_cond_broadcast(&p->changed);
 	pthread_mutex_unlock(&p->lock);
@@ -139,45 +147,76 @@ static void strings_free(struct kvc_pool *p)
 	}
 }
 
-static int servers_resolve(struct kvc_pool *p, struct kv_error *err)
+static int servers_keep(struct kvc_pool *p, struct kv_error *err)
 {
 	p->server = calloc(p->options.num_servers, sizeof(*p->server));
 	if (!p->server)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the list of servers");
 	p->num_servers = p->options.num_servers;
+	if (kvc_place_init(&p->place, p->num_servers) < 0)
+		return kv_fail(err, -KV_ENOMEM, "no memory for the placement of keys on %u servers", p->num_servers);
 	for (unsigned i = 0; i < p->num_servers; i++) {
 		struct kvc_server *s = &p->server[i];
-		struct kv_hostport hp;
-		int rc = kv_hostport_parse(p->options.servers[i], &hp, err);
-		if (rc == 0)
-			rc = kv_hostport_resolve(&hp, &s->addr, &s->addr_len, err);
+		int rc = kv_server_entry_parse(p->options.servers[i], &s->entry, err);
 		if (rc < 0)
 			return rc;
-		kv_hostport_format(&hp, s->name, sizeof(s->name));
-		memcpy(s->host, hp.host, sizeof(s->host));
+		p->place.seed[i] = kvc_place_seed(s->entry.id);
 	}
 	p->options.servers = NULL;
+	if (boot_resolver_create(p->num_servers, &p->resolver) < 0)
+		return kv_fail(err, -KV_ENOMEM, "no memory for the list of servers");
 	return 0;
 }
 
-/* The address that the kernel would use towards the first server: the fabric shall use the same interface. Unknown:
- * family 0, any. */
-static void local_find(struct kvc_pool *p)
+/* The address that the kernel would use towards a server. */
+static bool route_find(const struct kv_addresses *to, struct sockaddr_storage *out)
 {
-	socklen_t len = sizeof(p->local);
-	int fd = socket(p->server[0].addr.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	socklen_t len = sizeof(*out);
+	bool found;
+	int fd = socket(to->addr[0].ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
-		return;
+		return false;
 	/* Connecting a datagram socket sends nothing: it only looks up the route. */
-	if (connect(fd, (const struct sockaddr *)&p->server[0].addr, p->server[0].addr_len) < 0 ||
-	    getsockname(fd, (struct sockaddr *)&p->local, &len) < 0)
-		memset(&p->local, 0, sizeof(p->local));
+	found = connect(fd, (const struct sockaddr *)&to->addr[0], to->len[0]) == 0 && getsockname(fd, (struct sockaddr *)out, &len) == 0;
 	close(fd);
+	if (!found)
+		memset(out, 0, sizeof(*out));
 	/* The port is of that socket and means nothing. */
-	if (p->local.ss_family == AF_INET)
-		((struct sockaddr_in *)&p->local)->sin_port = 0;
-	else if (p->local.ss_family == AF_INET6)
-		((struct sockaddr_in6 *)&p->local)->sin6_port = 0;
+	if (out->ss_family == AF_INET)
+		((struct sockaddr_in *)out)->sin_port = 0;
+	else if (out->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)out)->sin6_port = 0;
+	return found;
+}
+
+/* The first server, in the list's order, that there is a way to. 1: of one before it the name is still being looked up;
+ * -KV_EPEERDOWN: there is none. */
+static int local_look(struct kvc_pool *p, bool last)
+{
+	bool pending = false;
+	for (unsigned i = 0; i < p->num_servers && (last || !pending); i++) {
+		struct kv_addresses a;
+		int rc = boot_resolve(p->resolver, i, &p->server[i].entry.at, &a, NULL);
+		if (rc == 0 && route_find(&a, &p->local))
+			return 0;
+		pending = rc == 1;
+	}
+	return pending ? 1 : -KV_EPEERDOWN;
+}
+
+/* The fabric shall use the interface that the control connections use. Name servers that do not answer shall not hold up a pool for long: without an
+ * address the provider takes any interface (family 0). */
+static void local_find(struct kvc_pool *p, uint64_t wait_ns)
+{
+	const struct timespec pause = {.tv_nsec = 2000000};
+	uint64_t until = kv_clock_now(&kv_clock_monotonic) + wait_ns;
+	int rc;
+	while ((rc = local_look(p, false)) == 1 && kv_clock_now(&kv_clock_monotonic) < until)
+		nanosleep(&pause, NULL);
+	if (rc == 1)
+		rc = local_look(p, true);
+	if (rc != 0)
+		kv_warn(&p->log, "no server's name could be looked up yet: the fabric takes any interface of this machine; name one with nic");
 }
 
 static int clients_build(struct kvc_pool *p, struct kv_error *err)
@@ -215,7 +254,9 @@ static void pool_destroy(struct kvc_pool **pool)
 	free(p->loop);
 	free(p->thread);
 	free(p->bound);
+	boot_resolver_destroy(&p->resolver);
 	free(p->server);
+	kvc_place_fini(&p->place);
 	strings_free(p);
 	pthread_cond_destroy(&p->changed);
 	pthread_mutex_destroy(&p->lock);
@@ -234,12 +275,15 @@ static void changed_init(pthread_cond_t *changed)
 }
 
 /* Everything but loops and threads. */
-static int pool_create(const struct kvc_options *given, struct kvc_pool **out, struct kv_error *err)
+static int pool_create(const struct kvc_options *given, uint64_t look_up_ns, struct kvc_pool **out, struct kv_error *err)
 {
 	struct kvc_pool *p = calloc(1, sizeof(*p));
 	int rc;
-	if (!p)
+	if (!p || kvc_fork_watch() < 0) {
+		free(p);
 		return kv_fail(err, -KV_ENOMEM, "no memory for a pool");
+	}
+	p->born = atomic_load_explicit(&kvc_forks, memory_order_relaxed);
 	pthread_mutex_init(&p->lock, NULL);
 	changed_init(&p->changed);
 	p->next_region = KVC_REGION_BUFFER;
@@ -253,10 +297,10 @@ static int pool_create(const struct kvc_options *given, struct kvc_pool **out, s
 		kv_fail(err, rc, "no memory for the options");
 		goto err_pool;
 	}
-	rc = servers_resolve(p, err);
+	rc = servers_keep(p, err);
 	if (rc < 0)
 		goto err_pool;
-	local_find(p);
+	local_find(p, look_up_ns);
 	rc = clients_build(p, err);
 	if (rc < 0)
 		goto err_pool;
@@ -340,8 +384,14 @@ static int status_look(struct kvc_pool *p, struct kv_error *err)
 		rc = g->started < p->num_clients ? 1 : g->status;
 		if (rc < 0 && err)
 			*err = g->error;
+	} else if (!(p->options.flags & KVC_OPEN_WAIT)) {
+		rc = g->started < p->num_clients ? 1 : 0;
 	} else if (g->attempted < p->num_clients * p->num_servers) {
 		rc = 1;
+	} else if (g->list_status < 0) {
+		rc = g->list_status;
+		if (err)
+			*err = g->list_error;
 	} else {
 		for (unsigned i = 0; i < p->num_clients; i++)
 			if (p->client[i]->servers_up == 0)
@@ -510,7 +560,7 @@ int kvc_pool_open(const struct kvc_options *options, struct kvc_pool **out, stru
 	if (!out || loop_current())
 		return kv_fail(err, -KV_EINVAL,
 			       "kvc_pool_open needs a place for the pool and a thread of your own, not a worker");
-	rc = pool_create(options, &p, err);
+	rc = pool_create(options, LOOK_UP_NS, &p, err);
 	if (rc < 0)
 		return rc;
 	rc = loops_create(p, err);
@@ -544,7 +594,7 @@ int kvc_pool_start(const struct kvc_options *options, struct loop **loops, unsig
 	int rc;
 	if (!out || !loops || num_loops == 0)
 		return kv_fail(err, -KV_EINVAL, "kvc_pool_start needs loops and a place for the pool");
-	rc = pool_create(options, &p, err);
+	rc = pool_create(options, 0, &p, err);
 	if (rc < 0)
 		return rc;
 	p->clock = clock;
@@ -604,6 +654,8 @@ void kvc_pool_free(struct kvc_pool **pool)
 
 void kvc_pool_close(struct kvc_pool **pool)
 {
+	if (pool && *pool && kvc_pool_alien(*pool))
+		*pool = NULL; /* the parent's: see fork.c */
 	if (!pool || !*pool || loop_current())
 		return;
 	pool_shut(*pool);

@@ -9,17 +9,17 @@
 #include <sys/socket.h>
 
 #include "base/base.h"
+#include "kvclient/fork.h"
 #include "kvclient/kvclient.h"
+#include "kvclient/place.h"
 
+struct boot_resolver;
 struct loop;
 
-enum { KVC_CLIENTS_MAX = 4096, KVC_SERVERS_MAX = 256, KVC_THREADS_MAX = 256 };
+enum { KVC_CLIENTS_MAX = 4096, KVC_SERVERS_MAX = 1024, KVC_THREADS_MAX = 256 };
 
 struct kvc_server {
-	char name[KV_HOST_MAX + 16]; /* as the user wrote it, with its port */
-	char host[KV_HOST_MAX];      /* ... without it: what the server's certificate must name */
-	struct sockaddr_storage addr;
-	socklen_t addr_len;
+	struct kv_server_entry entry; /* of the user's list: what keys are placed by, and the host, which the server's certificate must name */
 };
 
 /* What open and close wait for. Any loop's thread reports, the opening thread (or the host that turns the loops) looks.
@@ -34,6 +34,8 @@ struct kvc_progress {
 	struct kv_error error; /* of that failure */
 	int node_status;
 	struct kv_error node_error; /* the first connection's that failed */
+	int list_status;            /* the first that showed the list of servers to be wrong: it fails the opening, whoever else is up */
+	struct kv_error list_error;
 };
 
 /* What a thread of ours is bound to: touched by that thread alone. */
@@ -45,12 +47,15 @@ struct kvc_bound {
 };
 
 struct kvc_pool {
+	unsigned born; /* kvc_forks when it was opened */
 	struct kvc_options options; /* with defaults filled in; strings point to copies */
 	struct kv_log log;
 	const struct kv_clock *clock; /* NULL: monotonic */
 	struct kvc_server *server;
 	unsigned num_servers;
-	struct sockaddr_storage local; /* our address towards the first server */
+	struct kvc_place place; /* of keys on them */
+	struct boot_resolver *resolver;
+	struct sockaddr_storage local; /* our address towards the first server that could be looked up */
 	struct loop **loop;
 	pthread_t *thread;
 	unsigned num_loops;
@@ -74,6 +79,12 @@ struct kvc_pool {
 static inline const struct kv_log *kvc_pool_log(const struct kvc_pool *p)
 {
 	return &p->log;
+}
+
+/* kvc_pool_alien -- it is a pool of the process that this one was forked from: nothing of it may be touched. Any thread. */
+static inline bool kvc_pool_alien(const struct kvc_pool *p)
+{
+	return kvc_fork_alien(p->born);
 }
 
 /* kvc_pool_enter -- a thread begins a blocking call: 0, or -KV_ECLOSED. kvc_pool_leave -- its last touch of the pool.

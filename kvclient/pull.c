@@ -49,6 +49,8 @@ static int arena_recv_await(struct kvc_node *n, struct wire_ctrl_msg *m, uint64_
 		rc = boot_recv_await(n->conn, m, deadline_ns);
 		if (rc == 0 && m->type == WIRE_CTRL_ADDRESS)
 			rc = -KV_ERESET; /* the session is void already */
+		if (rc == 0 && m->type == WIRE_CTRL_GOODBYE)
+			rc = -KV_ELEFT;
 	} while (rc == 0 && m->type != WIRE_CTRL_ARENA);
 	return rc;
 }

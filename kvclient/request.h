@@ -46,6 +46,7 @@ struct kvc_stats {
 struct kvc_req {
 	struct kv_list node;        /* free list, queue or sent list of the link */
 	struct kv_list cancel_node; /* the link's list of cancels to send */
+	struct kv_list orphan_node; /* the client's list of orphans, oldest first */
 	struct kvc_link *link;      /* NULL when not submitted, and once no id of it is in the link's map */
 	struct kvc_sub_at *sub;     /* whose it is, until its reply came; NULL: the connection's own session */
 	struct kvc_wait *wait;      /* told when it is done; NULL afterwards */
@@ -64,7 +65,7 @@ struct kvc_req {
 	uint32_t arrived, posted; /* immediates */
 	uint32_t imms;            /* immediates budgeted for it and not yet returned */
 	uint64_t deadline_ns;     /* of the call: what the server is told */
-	uint64_t orphan_ns;
+	uint64_t orphan_ns; /* since when */
 	struct te_region *region; /* where dest is, for a read of ours */
 	struct kvc_pull *pull;    /* a read of ours is under way */
 	struct kvc_stamps at;

@@ -16,18 +16,20 @@
  * over all peers. Endpoints that are rebuilt may get smaller ones: the bound follows at the reset, which ends all requests that are out; who waits
  * with a plan for more plans anew.
  *
- * With several servers, one that is stopped must not take everything: its requests come to no end for as long as its
+ * With several servers, those that are stopped must not take everything: their requests come to no end for as long as their
  * liveness timeout. So
- * - each server may always have a certain part of everything, its guarantee: half of what it had if all was divided by
- * their number. What is not taken of the guarantees of the others is left free for them;
+ * - a server gets a certain part of what is still free and no more: 1/(N - 1), or 1/8 from nine servers on (dynamic thresholds: Choudhury and Hahne, 1998, for queues that share a
+ * switch's memory). So one server may have 1/N of everything, or a ninth; if all but one are stuck, that one finds more than a third of it free, or with more than nine servers 8/9 to the power of those that are. It costs a
+ * comparison, however many servers there are. The price: servers that are all busy leave up to a half unused, and still have more in flight than any wire holds. (Rejected: a guarantee for each, 1/2N.
+ * With a thousand servers it was less than one request needs. A part as large as what is left: it halves with each server that is stuck.);
  * - who waits holds up the requests for another server only while that one has more than his own. (Rejected: a queue
  * for each server. It says nothing about who may have what is free, and that was the trouble.) Among the requests for
- * one server it is first come, first served as above, and with one server nothing of this counts. Views, which belong
- * to no server, count as one more, without a guarantee; while somebody waits for one, a server may take no more than its
- * own guarantee, however much is lent as views: that comes back when their owners like. Requests are planned to need no
- * more than their server's guarantee (kvc_room_piece, kvc_room_imms), else it would be none. A view must be one piece
- * and may need more, half of the buffer at most, so that guarantees never stand in its way for ever; whoever does need
- * more gets it when no other request has anything.
+ * one server it is first come, first served as above, and with one server nothing of this counts. Requests are planned with a quarter of the part that a server has when all is
+ * free (kvc_room_piece, kvc_room_imms), so that several fit, and one beside many that are stuck. Whoever does need more gets it when no other request has anything.
+ *
+ * Views belong to no server. A view must be one piece, half of the buffer at most; all of them together may have half of it. While somebody waits for one, the servers together
+ * may take no more than what is lent as views, and half: that much always comes back by itself, and what is lent comes back when its owners like, who may have to call us first. Nobody
+ * else waits for a view that waits for others to be given back.
  *
  * Pieces of a server on the same host are limited further: beyond a few of them no more than session.out_max bytes are
  * out. What more workers ask for would only queue, and each would hold a piece meanwhile: then every value comes to
@@ -42,6 +44,8 @@
 
 enum { REQS_KEPT = 64, PIECES_OUT = 4 /* always allowed */ };
 
+#define PARTS_MAX 8u
+
 struct kvc_starving {
 	struct kv_list node;
 	struct co *co;
@@ -55,6 +59,7 @@ struct kvc_starving {
 struct scan {
 	uint64_t id, bytes_least;
 	uint32_t counts_least;
+	bool view;     /* somebody waits for a view */
 	uint32_t rest; /* of those who wait, how many may still be served: when none, nobody further back needs to be looked at */
 };
 
@@ -68,10 +73,16 @@ static bool shared(const struct kvc_client *c)
 	return c->pool->num_servers > 1;
 }
 
-/* What a server may have in any case of `all`. */
-static uint64_t guarantee(const struct kvc_client *c, uint64_t all)
+/* A server may have a part of what is free: 1 / parts. */
+static uint64_t parts(const struct kvc_client *c)
 {
-	return shared(c) ? all / (2 * (uint64_t)c->pool->num_servers) : 0;
+	return KV_MIN(c->pool->num_servers - 1, PARTS_MAX);
+}
+
+/* What one request is planned with at most. */
+static uint64_t planned(const struct kvc_client *c, uint64_t all)
+{
+	return shared(c) ? all / (4 * parts(c)) : all;
 }
 
 static uint32_t reqs_max(const struct kvc_client *c)
@@ -79,66 +90,23 @@ static uint32_t reqs_max(const struct kvc_client *c)
 	return c->reqs.count - REQS_KEPT;
 }
 
-static uint64_t left_of(uint64_t guaranteed, uint64_t has)
+static uint32_t left_of(uint32_t all, uint32_t used)
 {
-	return guaranteed > has ? guaranteed - has : 0;
-}
-
-/* What the server of this share has not taken of its guarantee. */
-static struct kvc_room_share left_by(const struct kvc_client *c, const struct kvc_room_share *s)
-{
-	if (!shared(c) || s == &c->nobody)
-		return (struct kvc_room_share){0};
-	return (struct kvc_room_share){.reqs = (uint32_t)left_of(guarantee(c, reqs_max(c)), s->reqs),
-				       .imms = (uint32_t)left_of(guarantee(c, c->imm_limit), s->imms),
-				       .bytes = left_of(guarantee(c, c->buffer.len_bytes), s->bytes)};
-}
-
-/* c->kept is the sum of left_by over all servers. */
-static void kept_add(struct kvc_client *c, const struct kvc_room_share *s)
-{
-	struct kvc_room_share left = left_by(c, s);
-	c->kept.reqs += left.reqs;
-	c->kept.imms += left.imms;
-	c->kept.bytes += left.bytes;
-}
-
-static void kept_sub(struct kvc_client *c, const struct kvc_room_share *s)
-{
-	struct kvc_room_share left = left_by(c, s);
-	c->kept.reqs -= left.reqs;
-	c->kept.imms -= left.imms;
-	c->kept.bytes -= left.bytes;
-}
-
-void kvc_room_init(struct kvc_client *c)
-{
-	c->kept = (struct kvc_room_share){0};
-	for (unsigned i = 0; i < c->pool->num_servers; i++)
-		kept_add(c, &c->node[i].share);
-}
-
-/* What is kept for the others. */
-static void kept_for_others(const struct kvc_client *c, const struct kvc_room_share *self, struct kvc_room_share *out)
-{
-	struct kvc_room_share own = left_by(c, self);
-	*out = (struct kvc_room_share){
-		.reqs = c->kept.reqs - own.reqs, .imms = c->kept.imms - own.imms, .bytes = c->kept.bytes - own.bytes};
+	return all > used ? all - used : 0;
 }
 
 /* Whether what requests themselves give back is short: entries and immediates. */
 static bool room_short(struct kvc_client *c, const struct kvc_need *need)
 {
-	struct kvc_room_share kept;
+	const struct kvc_room_share *s = share_of(c, need);
+	uint32_t imms = left_of(c->imm_limit, c->imm_used), reqs = left_of(reqs_max(c), c->reqs.used);
 	if (need->urgent)
 		return c->reqs.used == c->reqs.count;
-	if (need->imms > left_of(c->imm_limit, c->imm_used) || c->reqs.used >= reqs_max(c))
+	if (need->imms > imms || reqs == 0)
 		return true;
 	if (!shared(c) || c->reqs.used == 0)
 		return false;
-	kept_for_others(c, share_of(c, need), &kept);
-	return (need->imms && c->imm_used && need->imms + kept.imms > left_of(c->imm_limit, c->imm_used)) ||
-	       1 + kept.reqs > reqs_max(c) - c->reqs.used;
+	return (need->imms && c->imm_used && (s->imms + need->imms) * parts(c) > imms) || (s->reqs + 1) * parts(c) > reqs;
 }
 
 /* Whether requests have pieces that come back by themselves. Views do not, nor does what was lost: to wait for those would
@@ -149,19 +117,25 @@ static bool pieces_out(const struct kvc_client *c)
 	return b->free_bytes + b->quarantined_bytes + c->orphan_bytes + c->nobody.bytes < b->len_bytes;
 }
 
-static bool piece_short(struct kvc_client *c, const struct kvc_need *need)
+static bool views_full(const struct kvc_client *c, const struct kvc_need *need)
 {
-	struct kvc_room_share kept;
-	if (!shared(c) || !pieces_out(c))
-		return false;
-	kept_for_others(c, share_of(c, need), &kept);
-	return kvc_buffer_rounded(need->piece_bytes) + kept.bytes > c->buffer.free_bytes;
+	return shared(c) && !need->node && pieces_out(c) &&
+	       c->nobody.bytes + kvc_buffer_rounded(need->piece_bytes) > c->buffer.len_bytes / 2;
 }
 
-/* Whether enough is on its way from this server. */
-static bool enough_out(const struct kvc_room_share *s, const struct kvc_need *need)
+static bool piece_short(const struct kvc_client *c, const struct kvc_need *need)
+{
+	if (!shared(c) || !need->node || !pieces_out(c))
+		return false;
+	return (need->node->share.bytes + kvc_buffer_rounded(need->piece_bytes)) * parts(c) > c->buffer.free_bytes;
+}
+
+/* Whether enough is on its way from this server, or lent as views: who waits for that holds up nobody else. */
+static bool enough_out(const struct kvc_client *c, const struct kvc_room_share *s, const struct kvc_need *need)
 {
 	const struct kvc_session *session = need->node ? need->node->session : NULL;
+	if (views_full(c, need))
+		return true;
 	return session && s->out >= PIECES_OUT && session->out_max < UINT64_MAX &&
 	       s->out_bytes + need->piece_bytes > session->out_max;
 }
@@ -176,7 +150,7 @@ static int room_take(struct kvc_client *c, const struct kvc_need *need, struct k
 	if (room_short(c, need))
 		return -KV_EBUSY;
 	if (need->piece_bytes) {
-		int rc = piece_short(c, need) || enough_out(share, need) ? -KV_EBUSY
+		int rc = piece_short(c, need) || enough_out(c, share, need) ? -KV_EBUSY
 			 : need->next        ? kvc_buffer_take_near(&c->buffer, need->piece_bytes, KVC_ROW_BYTES, need->next, &piece)
 					     : kvc_buffer_take(&c->buffer, need->piece_bytes, &piece);
 		if (rc < 0)
@@ -189,13 +163,12 @@ static int room_take(struct kvc_client *c, const struct kvc_need *need, struct k
 	r->at.asked_ns = r->at.made_ns = loop_turn_now(c->loop);
 	r->share = share;
 	c->imm_used += need->imms;
-	kept_sub(c, share);
 	share->reqs++;
 	share->imms += need->imms;
 	share->bytes += piece.len_bytes;
 	share->out += piece.len_bytes > 0;
 	share->out_bytes += piece.len_bytes;
-	kept_add(c, share);
+	c->servers_bytes += need->node ? piece.len_bytes : 0;
 	*out = r;
 	return 0;
 }
@@ -214,11 +187,10 @@ static void scan_begin(struct kvc_client *c, struct scan *scan)
 		.id = ++c->room_scan, .bytes_least = UINT64_MAX, .counts_least = UINT32_MAX, .rest = c->num_starving};
 }
 
-/* What others may have before they wait for this one: as much as it has, which ends by itself. What is lent as views does
- * not: then it is what is theirs anyway. */
-static uint64_t bytes_that_end(const struct kvc_client *c, const struct kvc_room_share *s)
+/* What the servers may have while somebody waits for a view. */
+static bool beside_views(const struct kvc_client *c, const struct kvc_need *need)
 {
-	return s == &c->nobody ? KV_MIN(s->bytes, guarantee(c, c->buffer.len_bytes)) : s->bytes;
+	return shared(c) && c->servers_bytes + need->piece_bytes <= KV_MIN(c->nobody.bytes, c->buffer.len_bytes / 2);
 }
 
 /* This one waits: note it for those behind it. */
@@ -233,11 +205,14 @@ static void scan_blocked(struct kvc_client *c, struct scan *scan, const struct k
 	if (!need->piece_bytes || room_short(c, need)) {
 		s->counts_scan = scan->id;
 		scan->counts_least = KV_MIN(scan->counts_least, counts_of(c, s->reqs, s->imms));
-	} else if (enough_out(s, need)) {
-		s->piece_scan = scan->id; /* of its own limit: nobody else's affair */
 	} else {
 		s->piece_scan = scan->id;
-		scan->bytes_least = KV_MIN(scan->bytes_least, bytes_that_end(c, s));
+		if (enough_out(c, s, need))
+			return;
+		if (s == &c->nobody)
+			scan->view = true;
+		else
+			scan->bytes_least = KV_MIN(scan->bytes_least, s->bytes);
 	}
 }
 
@@ -251,6 +226,8 @@ static bool scan_pass(struct kvc_client *c, const struct scan *scan, const struc
 		return false;
 	if (scan->counts_least != UINT32_MAX &&
 	    (!shared(c) || counts_of(c, s->reqs + 1, s->imms + need->imms) > scan->counts_least))
+		return false;
+	if (need->piece_bytes && scan->view && !beside_views(c, need))
 		return false;
 	return !need->piece_bytes || scan->bytes_least == UINT64_MAX ||
 	       (shared(c) && s->bytes + need->piece_bytes <= scan->bytes_least);
@@ -309,7 +286,6 @@ void kvc_room_limit(struct kvc_client *c, uint32_t imms)
 	if (c->imm_limit == imms)
 		return;
 	c->imm_limit = imms;
-	kvc_room_init(c);
 	KV_LIST_EACH_SAFE (n, &c->starving) {
 		struct kvc_starving *s = KV_LIST_ENTRY(n, struct kvc_starving, node);
 		if (s->need.imms > imms)
@@ -321,7 +297,7 @@ uint64_t kvc_room_piece(const struct kvc_client *c)
 {
 	uint64_t max = kvc_buffer_largest(&c->buffer) / 2; /* two of one value shall fit */
 	if (shared(c))
-		max = KV_MIN(max, guarantee(c, c->buffer.len_bytes));
+		max = KV_MIN(max, planned(c, c->buffer.len_bytes));
 	/* Pieces are powers of two: one that is planned with more takes twice as much. */
 	max = KV_MIN(KV_MAX(max, (uint64_t)KVC_PIECE_MIN), (uint64_t)KV_RANGE_MAX);
 	return (uint64_t)1 << (63 - __builtin_clzll(max));
@@ -329,18 +305,16 @@ uint64_t kvc_room_piece(const struct kvc_client *c)
 
 uint32_t kvc_room_imms(const struct kvc_client *c)
 {
-	return shared(c) ? (uint32_t)KV_MAX(guarantee(c, c->imm_limit), 4u) : c->imm_limit;
+	return shared(c) ? (uint32_t)KV_MAX(planned(c, c->imm_limit), 4u) : c->imm_limit;
 }
 
 /* ---- giving back ---- */
 
 void kvc_room_return_imms(struct kvc_client *c, struct kvc_req *r)
 {
-	kept_sub(c, r->share);
 	c->imm_used -= r->imms;
 	r->share->imms -= r->imms;
 	r->imms = 0;
-	kept_add(c, r->share);
 }
 
 void kvc_room_not_out(struct kvc_req *r)
@@ -353,20 +327,17 @@ void kvc_room_return_piece(struct kvc_client *c, struct kvc_req *r)
 {
 	if (!r->orphan)
 		kvc_room_not_out(r);
-	kept_sub(c, r->share);
 	kvc_buffer_give(&c->buffer, &r->piece);
 	r->share->bytes -= r->charged_bytes;
+	c->servers_bytes -= r->share == &c->nobody ? 0 : r->charged_bytes;
 	r->charged_bytes = 0;
-	kept_add(c, r->share);
 }
 
 void kvc_room_return(struct kvc_client *c, struct kvc_req *r)
 {
 	kvc_room_return_imms(c, r);
 	kvc_room_return_piece(c, r);
-	kept_sub(c, r->share);
 	r->share->reqs--;
-	kept_add(c, r->share);
 }
 
 void kvc_room_keep(struct kvc_client *c, const struct kvc_piece *piece)

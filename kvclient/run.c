@@ -114,6 +114,8 @@ int kvc_run(struct kvc_pool *pool, unsigned num_workers, void (*fn)(struct kvc_c
 	uint64_t deadline;
 	int64_t result = 0;
 	int rc = -KV_ENOMEM;
+	if (pool && kvc_pool_alien(pool))
+		return -KV_ECLOSED;
 	if (!pool || !fn || loop_current())
 		return -KV_EINVAL;
 	if (num_workers == 0)

@@ -87,8 +87,7 @@ void kvc_session_unref(struct kvc_session *s)
 	free(s);
 }
 
-/* Whether the peer may still move bytes of a request that is out. */
-static bool req_unsafe(const struct kvc_req *r)
+bool kvc_req_unsafe(const struct kvc_req *r)
 {
 	return r->state == KVC_REQ_SENT && r->wire.dest.count > 0 && !kvc_req_quiet(r);
 }
@@ -101,26 +100,11 @@ bool kvc_session_unsafe(const struct kvc_session *s, uint64_t *out_bytes, bool *
 	for (uint32_t i = 0; i < s->num_links; i++) {
 		KV_LIST_EACH (n, &s->link[i].sent) {
 			const struct kvc_req *r = KV_LIST_ENTRY(n, struct kvc_req, node);
-			if (!req_unsafe(r))
+			if (!kvc_req_unsafe(r))
 				continue;
 			any = true;
 			*out_bytes += r->orphan ? 0 : r->piece.len_bytes;
 			*out_caller |= r->caller_memory;
-		}
-	}
-	return any;
-}
-
-bool kvc_session_orphans(const struct kvc_session *s, uint64_t before_ns, bool *out_unsafe)
-{
-	bool any = false;
-	for (uint32_t i = 0; i < s->num_links; i++) {
-		KV_LIST_EACH (n, &s->link[i].sent) {
-			const struct kvc_req *r = KV_LIST_ENTRY(n, struct kvc_req, node);
-			if (!r->orphan || r->orphan_ns >= before_ns)
-				continue;
-			any = true;
-			*out_unsafe |= req_unsafe(r);
 		}
 	}
 	return any;
@@ -137,7 +121,7 @@ static void req_fail(struct kvc_client *c, struct kvc_req *r, int status, bool s
 {
 	if (r->orphan)
 		c->orphan_bytes -= r->state == KVC_REQ_SENT ? r->piece.len_bytes : 0;
-	if (req_unsafe(r) && !safe)
+	if (kvc_req_unsafe(r) && !safe)
 		quarantine(c, r);
 	kvc_pull_leave(c, r);
 	r->id = r->cancel_id = 0;

@@ -19,16 +19,18 @@
 #include <stdio.h>
 
 #include "kvclient/client.h"
+#include "kvclient/sized.h"
 
 static uint64_t since(uint64_t from_ns, uint64_t to_ns)
 {
 	return to_ns > from_ns ? to_ns - from_ns : 0;
 }
 
-/* Of a struct that has the field; one that is no struct kvc_call is refused later. */
+/* Of a struct that has the field; what is no struct kvc_call, or no struct kvc_phases, is refused later. */
 static struct kvc_phases *wanted(const struct kvc_call *call)
 {
-	return call && call->size >= offsetof(struct kvc_call, session) && call->size <= KVC_CALL_SIZE_MAX ? call->phases : NULL;
+	struct kvc_phases *p = kvc_sized(call) && call->size >= offsetof(struct kvc_call, session) ? call->phases : NULL;
+	return kvc_sized(p) ? p : NULL;
 }
 
 void kvc_trace_begin(struct kvc_trace *t, struct kvc_client *c, enum kvc_op op, const struct kvc_call *call)
@@ -71,7 +73,7 @@ void kvc_trace_phases(const struct kvc_trace *t, uint64_t now_ns, struct kvc_pha
 {
 	const struct kvc_stamps *w = &t->worst;
 	uint64_t made_ns, left, after;
-	*out = (struct kvc_phases){.total_ns = since(t->called_ns, now_ns)};
+	*out = (struct kvc_phases){.size = sizeof(*out), .total_ns = since(t->called_ns, now_ns)};
 	if (t->requests == 0) {
 		out->room_ns = out->total_ns; /* it never got as far as a request */
 		return;
@@ -106,10 +108,10 @@ static const char *fate(const struct kvc_trace *t)
 static void slow_log(struct kvc_client *c, const struct kvc_trace *t, const struct kvc_phases *p, int64_t rc,
 		     uint64_t suppressed)
 {
-	char where[KV_HOST_MAX + 64] = "", key[KV_KEY_TEXT + 8] = "", bytes[40] = "", left_out[64] = "";
+	char where[sizeof(((struct kv_server_entry *)NULL)->text) + 64] = "", key[KV_KEY_TEXT + 8] = "", bytes[40] = "", left_out[64] = "";
 	char text[KV_KEY_TEXT];
 	if (t->requests > 0)
-		snprintf(where, sizeof(where), " %s shard %u link %u", c->pool->server[t->worst.server].name,
+		snprintf(where, sizeof(where), " %s shard %u link %u", c->pool->server[t->worst.server].entry.text,
 			 t->worst.shard, t->worst.link);
 	if (t->key_len > 0)
 		snprintf(key, sizeof(key), " key %s", kv_key_text(t->key, t->key_len, text));
@@ -136,7 +138,7 @@ void kvc_trace_end(struct kvc_trace *t, struct kvc_client *c, int64_t rc)
 	now = loop_now(c->loop);
 	kvc_trace_phases(t, now, &p);
 	if (t->out)
-		*t->out = p;
+		kvc_sized_give(t->out, &p, sizeof(p));
 	if (c->pool->options.slow_ns == 0 || p.total_ns < c->pool->options.slow_ns)
 		return;
 	kvc_add(&c->count.slow, 1);

@@ -11,8 +11,7 @@ struct kvc_client;
 struct kvc_req;
 
 enum {
-	KVC_SLOW_LINES = 10,     /* lines per second and client */
-	KVC_CALL_SIZE_MAX = 4096 /* of a struct kvc_call: what says more is none */
+	KVC_SLOW_LINES = 10 /* lines per second and client */
 };
 
 /* When things happened to a request, on the loop's clock; 0: they did not. In this order. */

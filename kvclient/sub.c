@@ -25,6 +25,7 @@
 
 #include "kvclient/block.h"
 #include "kvclient/call.h"
+#include "kvclient/sized.h"
 
 #define REFUSED_FOR_NS  500000000ull  /* a refusal holds for so long: then a call may ask again */
 #define SEND_TIMEOUT_NS 2000000000ull
@@ -42,6 +43,7 @@ static struct kvc_sub *sub_create(struct kvc_client *c, const struct kvc_session
 	sub->index = c->num_subs++;
 	sub->client_id = o->client_id ? o->client_id : c->pool->options.base_client_id + c->index;
 	co_queue_init(&sub->changed);
+	kv_list_init(&sub->pins);
 	kv_list_add_tail(&c->subs, &sub->node);
 	for (unsigned i = 0; i < servers; i++) {
 		sub->at[i].sub = sub;
@@ -82,7 +84,7 @@ static void changed(struct kvc_sub *sub)
 struct kvc_sub *kvc_sub_of(const struct kvc_call *call)
 {
 	const size_t end = offsetof(struct kvc_call, session) + sizeof(call->session);
-	return call && call->size >= end && call->size <= KVC_CALL_SIZE_MAX ? call->session : NULL;
+	return kvc_sized(call) && call->size >= end ? call->session : NULL;
 }
 
 /* ---- opening, at one server ---- */
@@ -599,26 +601,20 @@ bool kvc_frame_switch(struct wire_writer *w, const struct kvc_req *r, const stru
 
 /* ---- the API ---- */
 
-static int options_take(const struct kvc_session_options *given, struct kvc_session_options *out)
+static int options_take(const struct kvc_session_options *given, struct kvc_session_options *out, struct kv_error *err)
 {
-	memset(out, 0, sizeof(*out));
-	if (!given)
-		return 0;
-	if (given->size < sizeof(size_t) || given->size > KVC_CALL_SIZE_MAX)
-		return -KV_EINVAL;
-	memcpy(out, given, KV_MIN(given->size, sizeof(*out)));
-	return 0;
+	return kvc_sized_take(out, sizeof(*out), given, sizeof(size_t), "struct kvc_session_options", err);
 }
 
 /* At one server, if it is there. 1: it is open. */
 static int open_at_await(struct kvc_sub *sub, struct kvc_node *n, uint64_t deadline_ns, struct kv_error *err)
 {
-	const char *name = n->client->pool->server[n->index].name;
+	const char *name = n->client->pool->server[n->index].entry.text;
 	struct kvc_session *s;
 	int rc;
 	do {
 		rc = kvc_node_ready_await(n, deadline_ns, &s);
-		if (rc == -KV_EPEERDOWN)
+		if (rc == -KV_EPEERDOWN || rc == -KV_ELEFT)
 			return 0;
 		if (rc == 0)
 			rc = kvc_sub_ready_await(sub, n, s, deadline_ns);
@@ -722,8 +718,13 @@ int kvc_session_open_await(struct kvc_client *client, const struct kvc_session_o
 {
 	struct kvc_session_options o;
 	int rc;
-	if (!here(client) || !out || options_take(options, &o) < 0)
+	if (client && kvc_pool_alien(client->pool))
+		return kv_fail(err, -KV_ECLOSED, "the pool is the parent's, and this is a child of fork()");
+	if (!here(client) || !out)
 		return kv_fail(err, -KV_EINVAL, "kvc_session_open_await needs a worker of the client, and a place for the session");
+	rc = options_take(options, &o, err);
+	if (rc < 0)
+		return rc;
 	if (client->closing || !client->opened)
 		return kv_fail(err, -KV_ECLOSED, "the client is closed");
 	kvc_client_hold(client);
@@ -735,16 +736,23 @@ int kvc_session_open_await(struct kvc_client *client, const struct kvc_session_o
 int kvc_session_close_await(struct kvc_client *client, struct kvc_sub **session, uint64_t timeout_ns)
 {
 	struct kvc_sub *sub = session ? *session : NULL;
+	uint64_t deadline_ns;
 	int rc;
+	if (client && kvc_pool_alien(client->pool))
+		return -KV_ECLOSED;
 	if (!here(client) || !session || (sub && sub->client != client))
 		return -KV_EINVAL;
 	if (!sub)
 		return 0;
 	if (sub->users > 0)
 		return -KV_EBUSY;
-	*session = NULL;
+	deadline_ns = kv_deadline(loop_now(client->loop), time_of(client->pool, timeout_ns));
 	kvc_client_hold(client);
-	rc = sub_close_await(sub, kv_deadline(loop_now(client->loop), time_of(client->pool, timeout_ns)));
+	rc = kvc_pins_part_await(sub, deadline_ns) < 0 ? -KV_EBUSY : 0;
+	if (rc == 0) {
+		*session = NULL;
+		rc = sub_close_await(sub, deadline_ns);
+	}
 	kvc_client_unhold(client);
 	return rc;
 }
@@ -797,8 +805,11 @@ int kvc_session_open(struct kvc_pool *pool, unsigned w, const struct kvc_session
 {
 	struct args a = {0};
 	int rc;
-	if (!pool || !out || options_take(options, &a.options) < 0)
+	if (!pool || !out)
 		return kv_fail(err, -KV_EINVAL, "kvc_session_open needs a pool and a place for the session");
+	rc = options_take(options, &a.options, err);
+	if (rc < 0)
+		return rc;
 	rc = on_client(pool->client[w % pool->num_clients], a.options.timeout_ns, do_open, &a);
 	if (rc == 0)
 		*out = a.sub;
@@ -855,14 +866,14 @@ static int64_t do_info(struct kvc_client *c, void *arg)
 int kvc_session_info(struct kvc_pool *pool, struct kvc_sub *session, unsigned server, struct kvc_session_info *out)
 {
 	struct args a = {.sub = session, .server = server};
-	size_t size = out ? out->size : 0;
 	int rc;
-	if (!pool || !session || session->client->pool != pool || size < sizeof(size_t) || size > KVC_CALL_SIZE_MAX || server >= pool->num_servers)
+	if (!pool || !session || session->client->pool != pool || !kvc_sized(out) || server >= pool->num_servers)
 		return -KV_EINVAL;
+	if (kvc_pool_alien(pool))
+		return -KV_ECLOSED;
 	rc = loop_current() == session->client->loop ? (int)do_info(session->client, &a) : on_client(session->client, 0, do_info, &a);
 	if (rc < 0)
 		return rc;
-	a.info.size = size = KV_MIN(size, sizeof(a.info));
-	memcpy(out, &a.info, size);
+	kvc_sized_give(out, &a.info, sizeof(a.info));
 	return 0;
 }

@@ -56,6 +56,9 @@ struct kvc_sub {
 	uint32_t users; /* calls in progress */
 	uint32_t index; /* which link of each shard it uses */
 	bool gone;      /* the handle was given back */
+	bool parting;   /* it is about to be: its pins are not made again */
+	uint32_t pinning;        /* its pins that are being made again */
+	struct kv_list pins;     /* all of them */
 	uint64_t client_id, requests, replies;
 	struct boot_key *key;    /* NULL: the connection's own secret */
 	struct co_queue changed; /* woken at every change of a state */

@@ -56,7 +56,8 @@ void kvc_view_release(struct kvc_client *client, struct kvc_view *view)
 		return;
 	piece = (struct kvc_piece){view->priv[0], view->priv[1]};
 	*view = (struct kvc_view){0};
-	kvc_room_give(client, &piece);
+	if (!kvc_pool_alien(client->pool))
+		kvc_room_give(client, &piece);
 }
 
 /* One range into a piece that the request owns. 1: the guess was too short and *len says what is needed; 0; or a code.

@@ -50,14 +50,15 @@ static unsigned threads_of_clients(const struct doctor *d)
 static int route_to(const char *server, struct sockaddr_storage *out, struct kv_error *err)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
-	struct kv_hostport hp;
+	struct kv_server_entry entry;
 	socklen_t len = sizeof(*out);
-	int rc = kv_hostport_parse(server, &hp, err);
+	int rc = kv_server_entry_parse(server, &entry, err);
 	if (rc)
 		return rc;
-	rc = getaddrinfo(hp.host, "1", &hints, &list);
+	const char *host = entry.at.host;
+	rc = getaddrinfo(host, "1", &hints, &list);
 	if (rc)
-		return kv_fail(err, -KV_EINVAL, "server %s: %s", hp.host, gai_strerror(rc));
+		return kv_fail(err, -KV_EINVAL, "server %s: %s", host, gai_strerror(rc));
 	int fd = socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	/* Connecting a datagram socket sends nothing: it only looks up the route. */
 	rc = fd < 0 || connect(fd, list->ai_addr, list->ai_addrlen) || getsockname(fd, (struct sockaddr *)out, &len) ? -KV_EPEERDOWN
@@ -66,7 +67,7 @@ static int route_to(const char *server, struct sockaddr_storage *out, struct kv_
 		close(fd);
 	freeaddrinfo(list);
 	if (rc)
-		return kv_fail(err, rc, "server %s: there is no route to it", hp.host);
+		return kv_fail(err, rc, "server %s: there is no route to it", host);
 	/* The port is of that socket and means nothing. */
 	if (out->ss_family == AF_INET)
 		((struct sockaddr_in *)out)->sin_port = 0;

@@ -2,6 +2,9 @@
 /* arena.c -- two-level segregated fit (TLSF, Masmano et al. 2004) over 64-byte granules, with descriptors outside the
  * memory.
  *
+ * Values that live long and those that do not are taken from opposite ends of holes: where memory was empty, what expires leaves
+ * large holes, and not one beside each value that stays.
+ *
  * Invariants. Blocks, linked by address, tile [0, limit) exactly. Two holes never touch (freeing joins at once). A hole
  * is in the list of its size class, and a class's bit is set if and only if its list is not empty. `used` is the sum of
  * the sizes in use.
@@ -61,6 +64,7 @@ int arena_init(struct arena *a, uint64_t limit, uint32_t blocks_max)
 	*a = (struct arena){.limit = kv_align_down(limit, ARENA_GRANULE)};
 	if (a->limit == 0 || class_of(a->limit).level >= ARENA_LEVELS)
 		return -KV_EINVAL;
+	kv_list_init(&a->walks);
 	for (unsigned i = 0; i < ARENA_LEVELS; i++)
 		for (unsigned j = 0; j < LINEAR; j++)
 			kv_list_init(&a->holes[i][j]);
@@ -111,26 +115,34 @@ static struct arena_block *find_hole(struct arena *a, uint64_t size)
 	return find_above(a, c);
 }
 
-struct arena_block *arena_take(struct arena *a, struct arena_block *hole, uint64_t size, void *owner)
+/* Cut a block that is in no list in two. The second part, or NULL. */
+static struct arena_block *split(struct arena *a, struct arena_block *b, uint64_t size)
+{
+	struct arena_block *tail = slab_get(&a->blocks);
+
+	if (!tail)
+		return NULL;
+	*tail = (struct arena_block){.offset = b->offset + size, .size = b->size - size, .prev = b, .next = b->next};
+	if (tail->next)
+		tail->next->prev = tail;
+	b->next = tail;
+	b->size = size;
+	return tail;
+}
+
+struct arena_block *arena_take(struct arena *a, struct arena_block *hole, uint64_t size, void *owner, enum arena_end end)
 {
 	uint64_t rest;
 
 	size = arena_round(size);
 	rest = hole->size - size;
+	hole_unlink(a, hole);
 	if (rest) {
-		struct arena_block *tail = slab_get(&a->blocks);
+		struct arena_block *tail = split(a, hole, end == ARENA_LOW ? size : rest);
+		hole_link(a, tail && end == ARENA_LOW ? tail : hole);
 		if (!tail)
 			return NULL;
-		hole_unlink(a, hole);
-		hole->size = size;
-		*tail = (struct arena_block){
-			.offset = hole->offset + size, .size = rest, .prev = hole, .next = hole->next};
-		if (tail->next)
-			tail->next->prev = tail;
-		hole->next = tail;
-		hole_link(a, tail);
-	} else {
-		hole_unlink(a, hole);
+		hole = end == ARENA_LOW ? hole : tail;
 	}
 	hole->owner = owner;
 	hole->leases = 0;
@@ -138,19 +150,24 @@ struct arena_block *arena_take(struct arena *a, struct arena_block *hole, uint64
 	return hole;
 }
 
-struct arena_block *arena_alloc(struct arena *a, uint64_t size, void *owner)
+struct arena_block *arena_alloc(struct arena *a, uint64_t size, void *owner, enum arena_end end)
 {
 	struct arena_block *hole;
 
 	if (size == 0 || size > a->limit)
 		return NULL;
 	hole = find_hole(a, arena_round(size));
-	return hole ? arena_take(a, hole, size, owner) : NULL;
+	return hole ? arena_take(a, hole, size, owner, end) : NULL;
 }
 
 /* Append `right`, a neighbour that is in no list, to `left`. */
 static void absorb(struct arena *a, struct arena_block *left, struct arena_block *right)
 {
+	KV_LIST_EACH (n, &a->walks) {
+		struct arena_walk *w = KV_LIST_ENTRY(n, struct arena_walk, node);
+		w->from = w->from == right ? left : w->from;
+		w->at = w->at == right ? left : w->at;
+	}
 	left->size += right->size;
 	left->next = right->next;
 	if (left->next)
@@ -174,4 +191,22 @@ struct arena_block *arena_free(struct arena *a, struct arena_block *b)
 	}
 	hole_link(a, b);
 	return b;
+}
+
+void arena_join(struct arena *a, struct arena_block *b)
+{
+	absorb(a, b, b->next);
+}
+
+void arena_walk_begin(struct arena *a, struct arena_walk *w, struct arena_block *from)
+{
+	kv_list_add_tail(&a->walks, &w->node);
+	w->from = w->at = from;
+}
+
+void arena_walk_end(struct arena_walk *w)
+{
+	if (w->node.next)
+		kv_list_del(&w->node);
+	*w = (struct arena_walk){0};
 }

@@ -22,10 +22,17 @@ struct arena_block {
 	uint32_t leases; /* in use: the owner's (lease.c), 0 at first */
 };
 
+/* Somebody goes over the arena by address, over several turns: blocks that join while it stands still take it along. */
+struct arena_walk {
+	struct kv_list node;
+	struct arena_block *from, *at;
+};
+
 struct arena {
 	uint64_t limit, used; /* bytes; used counts whole granules */
 	struct arena_block *first;
 	struct slab blocks;
+	struct kv_list walks;
 	uint64_t level_map;
 	uint32_t class_map[ARENA_LEVELS];
 	struct kv_list holes[ARENA_LEVELS][1 << ARENA_SPLIT_BITS];
@@ -36,16 +43,25 @@ struct arena {
 int arena_init(struct arena *a, uint64_t limit, uint32_t blocks_max);
 void arena_fini(struct arena *a);
 
-/* arena_alloc -- size bytes (rounded up to a granule; at least 1) for owner, which is not NULL. NULL: no hole fits.
- * O(1). */
-struct arena_block *arena_alloc(struct arena *a, uint64_t size, void *owner);
+enum arena_end { ARENA_LOW, ARENA_HIGH };
+
+/* arena_alloc -- size bytes (rounded up to a granule; at least 1) for owner, which is not NULL, at this end of the hole
+ * that is used. NULL: no hole fits. O(1). */
+struct arena_block *arena_alloc(struct arena *a, uint64_t size, void *owner, enum arena_end end);
 
 /* arena_free -- make a block in use a hole, joined with the holes beside it. Returns the joined hole, valid until the
  * next call. */
 struct arena_block *arena_free(struct arena *a, struct arena_block *b);
 
 /* arena_take -- like arena_alloc, from this hole, which must be large enough. NULL only when no descriptor is left. */
-struct arena_block *arena_take(struct arena *a, struct arena_block *hole, uint64_t size, void *owner);
+struct arena_block *arena_take(struct arena *a, struct arena_block *hole, uint64_t size, void *owner, enum arena_end end);
+
+/* arena_join -- make b and the block behind it one; both are in use, and the second is not referred to any more. */
+void arena_join(struct arena *a, struct arena_block *b);
+
+/* arena_walk_begin -- from this block on. arena_walk_end -- harmless when it has not begun, if it is all zero. */
+void arena_walk_begin(struct arena *a, struct arena_walk *w, struct arena_block *from);
+void arena_walk_end(struct arena_walk *w);
 
 static inline uint64_t arena_round(uint64_t size)
 {

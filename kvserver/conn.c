@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* conn.c -- a client's control connection, from accept to the last shard's goodbye.
  *
- * One coroutine reads it, from the TLS handshake on; a second one sends heartbeats. HANDSHAKE -> OPEN -> freed:
+ * One coroutine reads it, from the TLS handshake on. Heartbeats have a timer, and a coroutine only while one is sent: a
+ * connection that is admitted costs one coroutine, so that twenty thousand of them fit (server.c: loops_make), also where a
+ * stack and its guard are two mappings of the 65,530 that a process may have. A beat for which there is no coroutine is made
+ * up for a moment later. HANDSHAKE -> OPEN -> freed:
  * hello, checked; a session on every shard; WELCOME only when all shards have inserted the client's addresses; then
  * regions, addresses, goodbye; when the connection ends, for whatever reason, the session ends on every shard, and the
  * connection's memory stays until each has said that nothing is left.
@@ -26,6 +29,8 @@
 #include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
+
+#define BEAT_AGAIN_NS 10000000ull /* after no coroutine was to be had for a beat */
 
 static struct loop *loop_of(const struct conn *c)
 {
@@ -239,6 +244,9 @@ static int admit(struct conn *c, struct kv_error *err)
 			       "the server has %u clients, as many as its limit of %" PRIu64 " open files has room for; for "
 			       "--max-clients it takes ulimit -n %" PRIu64,
 			       s->clients, s->files.limit, s->files.wanted);
+	if (s->clients >= s->clients_max)
+		return kv_fail(err, -KV_EFULL,
+			       "the server has %u clients, as many as its address space has room for: raise its limit (ulimit -v)", s->clients);
 	c->call = calloc(s->opt.shards, sizeof(c->call[0]));
 	if (!c->call)
 		return kv_fail(err, -KV_ENOMEM, "the server has no memory for another client");
@@ -583,34 +591,81 @@ static void stop_await(struct conn *c)
 		co_park_await(KV_NEVER);
 }
 
-/* Until the next one is due. How late this loop then was is what all who wait for it share. */
-static void beat_wait_await(struct conn *c)
+/* What is to be said: that the server ends, once; that the session is void; or a beat. */
+static int say_await(struct conn *c, uint64_t sequence)
 {
-	struct kvs_server *s = c->server;
-	uint64_t due_ns = loop_now(s->control) + s->opt.heartbeat_ms * 1000000ull;
+	const struct wire_ctrl_msg goodbye = {.type = WIRE_CTRL_GOODBYE};
+	int rc = 0;
 
-	if (co_park_await(due_ns) == -KV_ETIMEOUT)
-		control_max(s, WIRE_STAT_HEARTBEAT_LATE_MAX_NS, loop_now(s->control) - due_ns);
+	if (c->server->stop_asked && !c->told) {
+		c->told = true;
+		rc = sent(c, boot_send_await(c->boot, &goodbye, loop_now(loop_of(c)) + USER_TIMEOUT_MS * 1000000ull));
+	}
+	if (rc)
+		return rc;
+	return atomic_load(&c->anew) ? anew_await(c) : beat_await(c, sequence);
 }
 
-static void beat(void *arg)
+/* Whether something is to be said that cannot wait for the next beat. */
+static bool news(const struct conn *c)
+{
+	return (c->server->stop_asked && !c->told) || atomic_load(&c->anew);
+}
+
+static void beat_run(void *arg)
 {
 	struct conn *c = arg;
+	bool failed = false;
 
 	c->beater = co_self();
-	for (uint64_t sequence = 1; !c->closing; sequence++) {
-		if (atomic_load(&c->anew) ? anew_await(c) : beat_await(c, sequence)) {
-			boot_shutdown(c->boot); /* the reader ends */
-			break;
-		}
-		if (!c->closing && !atomic_load(&c->anew))
-			beat_wait_await(c);
-	}
-	if (c->pending)
+	do
+		failed = !c->closing && say_await(c, ++c->beats) != 0;
+	while (!failed && !c->closing && news(c));
+	if (failed)
+		boot_shutdown(c->boot); /* the reader ends */
+	if ((failed || c->closing) && c->pending)
 		stop_await(c);
 	c->beater = NULL;
 	c->beating = false;
-	co_wake(c->reader);
+	if (failed || c->closing) {
+		co_wake(c->reader);
+		return;
+	}
+	c->due_ns = loop_now(loop_of(c)) + c->server->opt.heartbeat_ms * 1000000ull;
+	loop_timer_arm(loop_of(c), &c->timer, c->due_ns);
+}
+
+/* Have it said now what is to be said, unless it is being said. */
+static void beat_now(struct conn *c)
+{
+	if (c->beating)
+		return;
+	loop_timer_cancel(loop_of(c), &c->timer);
+	c->beating = true;
+	if (co_spawn(loop_of(c), beat_run, c, "heartbeat") == 0)
+		return;
+	c->beating = false;
+	loop_timer_arm(loop_of(c), &c->timer, loop_now(loop_of(c)) + BEAT_AGAIN_NS);
+}
+
+/* A beat is due. How late this loop is then is what all who wait for it share. */
+static void beat_due(struct loop_timer *t)
+{
+	struct conn *c = KV_CONTAINER(t, struct conn, timer);
+
+	control_max(c->server, WIRE_STAT_HEARTBEAT_LATE_MAX_NS, loop_now(loop_of(c)) - c->due_ns);
+	beat_now(c);
+}
+
+/* No further one begins. */
+static void beats_end_await(struct conn *c)
+{
+	loop_timer_cancel(loop_of(c), &c->timer);
+	while (c->beating) {
+		if (c->beater)
+			co_wake(c->beater);
+		co_park_await(KV_NEVER);
+	}
 }
 
 /* ---- the end ---- */
@@ -629,14 +684,11 @@ static void close_await(struct conn *c)
 	c->closing = true;
 	if (c->boot)
 		boot_shutdown(c->boot);
-	while (c->beating) {
-		if (c->beater)
-			co_wake(c->beater);
-		co_park_await(KV_NEVER);
-	}
+	beats_end_await(c);
 	if (c->admitted) {
 		s->open--;
 		s->clients--;
+		server_changed(s);
 		conn_all_await(c, run_close, NULL);
 	}
 	further_fini(c);
@@ -722,11 +774,10 @@ static void conn_run(void *arg)
 	rc = open_await(c);
 	handshake_over(c, rc);
 	if (rc == 0 && !c->closing) {
-		c->beating = true;
-		if (co_spawn(loop_of(c), beat, c, "heartbeat") != 0)
-			c->beating = false;
-		else
-			rc = serve_await(c);
+		c->due_ns = loop_now(loop_of(c));
+		c->serving = true;
+		beat_now(c);
+		rc = serve_await(c);
 		if (rc == -KV_EPROTO)
 			control_count(c->server, WIRE_STAT_BAD_CONTROL);
 		if (rc < 0 && rc != -KV_EPEERDOWN)
@@ -753,6 +804,7 @@ int conn_spawn(struct kvs_server *s, int fd, const struct sockaddr_storage *peer
 	c->peer = *peer;
 	c->source = kv_sockaddr_source(peer);
 	c->accepted_ns = loop_now(s->control);
+	c->timer.fire = beat_due;
 	kv_list_init(&c->regions);
 	kv_list_add_tail(&s->conns, &c->node);
 	kv_list_add_tail(&s->knocking, &c->knock);
@@ -856,6 +908,15 @@ void conns_cut_handshake(struct kvs_server *s)
 		crowd_cut(s);
 }
 
+void conns_goodbye(struct kvs_server *s)
+{
+	KV_LIST_EACH (n, &s->conns) {
+		struct conn *c = KV_LIST_ENTRY(n, struct conn, node);
+		if (c->serving && !c->closing)
+			beat_now(c);
+	}
+}
+
 void conns_anew(struct kvs_server *s, bool all)
 {
 	KV_LIST_EACH (n, &s->conns) {
@@ -866,7 +927,7 @@ void conns_anew(struct kvs_server *s, bool all)
 			atomic_store(&c->anew, true);
 		if (!atomic_load(&c->anew))
 			continue;
-		if (c->beater) /* else it will see the flag when it begins */
-			co_wake(c->beater);
+		if (c->serving) /* else it is seen with the first beat */
+			beat_now(c);
 	}
 }

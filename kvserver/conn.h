@@ -42,9 +42,11 @@ struct conn {
 	uint64_t source; /* of many connections, perhaps */
 	struct boot_conn *boot;
 	struct co *reader;
-	bool beating, closing, admitted;
+	bool beating, closing, admitted; /* beating: a coroutine is there for it */
+	bool serving;                    /* it is open: beats begin */
 	bool talking; /* its first bytes have come */
 	bool cut;     /* to make room for others */
+	bool told;    /* that the server ends */
 	_Atomic bool anew;
 	uint64_t accepted_ns;
 	int slot; /* -1: none */
@@ -64,7 +66,9 @@ struct conn {
 	uint32_t owner_number;
 	unsigned pending;
 	unsigned stopping; /* calls of stop_await */
-	struct co *beater;
+	struct co *beater; /* the coroutine, once it runs */
+	struct loop_timer timer; /* the next beat, while not beating */
+	uint64_t due_ns, beats;
 	struct conn_call *call; /* one per shard, from admission on */
 	struct further further;
 };

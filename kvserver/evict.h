@@ -4,42 +4,80 @@
 #define KVRAIL_KVSERVER_EVICT_H
 
 #include "base/base.h"
+#include "kvserver/ghosts.h"
 
-/* Embedded in what may be evicted. Zero it before insert. */
+enum { EVICT_TIME_BITS = 30, EVICT_HITS_BITS = 2 };
+
+/* Embedded in what may be evicted. Zero it before insert. The fields behind the first are the policy's. */
 struct evict_node {
 	struct kv_list node;
-	bool visited;
-	bool parked; /* a search found that it may not go: out of the policy until evict_unpark */
+	uint64_t stamp : EVICT_TIME_BITS; /* its place among those of other queues (evict_clock.c) */
+	uint64_t used : EVICT_TIME_BITS;  /* the time of its last hit */
+	uint64_t hits : EVICT_HITS_BITS;  /* since its policy last looked; no more than fit */
+	uint64_t queue : 1;               /* which one it is in */
+	uint64_t parked : 1; /* a search found that it may not go: out of the policy until evict_unpark */
 };
+
+enum { EVICT_QUEUES = 2 };
 
 struct evict {
 	const struct evict_policy *policy;
-	struct kv_list queue; /* newest first */
-	struct kv_list *hand; /* where the last search stopped; &queue: at the oldest */
-	uint64_t count;
+	struct kv_list queue[EVICT_QUEUES]; /* each newest first */
+	uint64_t in[EVICT_QUEUES];          /* nodes in each */
+	struct kv_list *hand; /* sieve: where the last search stopped; &queue[0]: at the oldest */
+	uint64_t count;       /* nodes in all queues */
+	uint64_t time;        /* inserts so far */
+	struct ghosts ghosts; /* of a policy that has them */
 };
 
-/* Every function is O(1); victim is O(1) amortised over inserts, accesses and unparks. */
+/* What every policy keeps to. Insert, access and remove are O(1). A search for a victim looks at EVICT_SWEEP_MAX nodes that were
+ * hit at most: then it takes the next one, hit or not. Where all of a million were, it would else stand still for 0.1 s to
+ * find the first. A node that may not go (a reader holds it, or a lease) leaves its queue when a search meets it, and comes back
+ * as the newest when it may: a client that holds tens of thousands of blocks would else have every search step over all of them.
+ * So a step of a search is paid for by a hit or by somebody who took hold of a block, and ends when the queues are empty. */
+enum { EVICT_SWEEP_MAX = 4096 };
+
 struct evict_policy {
 	const char *name;
-	void (*insert)(struct evict *e, struct evict_node *n);
+	bool ghosts;       /* remembers what it evicted */
+	unsigned hits_max; /* clock: how many hits count */
+	/* insert -- as the newest. returned: it was evicted not long ago (only with ghosts). */
+	void (*insert)(struct evict *e, struct evict_node *n, bool returned);
 	void (*access)(struct evict *e, struct evict_node *n);
 	void (*remove)(struct evict *e, struct evict_node *n);
 	/* victim -- the node to evict next among those that may_go allows, still in the policy; NULL when none may. Those on its
 	 * way that may not are parked. */
 	struct evict_node *(*victim)(struct evict *e, bool (*may_go)(const struct evict_node *n));
+	/* remembers -- whether a node that is evicted now is to be a ghost. NULL: every one. */
+	bool (*remembers)(const struct evict_node *n);
 };
 
-extern const struct evict_policy evict_sieve;
+extern const struct evict_policy evict_clock2g, evict_clock, evict_lru, evict_s3fifo, evict_sieve;
 
-/* evict_policies -- by number, in the order of kvs_eviction_names; ends with NULL. */
+/* evict_policies -- by number, in the order of kv_opt_eviction_names; ends with NULL. The first is the default. */
 extern const struct evict_policy *const evict_policies[];
 
-void evict_init(struct evict *e, const struct evict_policy *policy);
+/* evict_init -- an empty policy for at most count_max nodes. 0 or -KV_ENOMEM (the ghosts' table). evict_fini -- the nodes are the
+ * caller's. */
+int evict_init(struct evict *e, const struct evict_policy *policy, uint64_t count_max);
+void evict_fini(struct evict *e);
 
-static inline void evict_insert(struct evict *e, struct evict_node *n)
+/* For policies: lists and counts. evict_park -- it may not go. */
+void evict_link(struct evict *e, struct evict_node *n, unsigned queue);
+void evict_unlink(struct evict *e, struct evict_node *n);
+void evict_park(struct evict *e, struct evict_node *n);
+static inline struct evict_node *evict_oldest(const struct evict *e, unsigned queue)
 {
-	e->policy->insert(e, n);
+	return e->in[queue] ? KV_LIST_ENTRY(e->queue[queue].prev, struct evict_node, node) : NULL;
+}
+
+/* evict_insert -- a new value; id: a hash of its name, by which a ghost is known again. */
+void evict_insert(struct evict *e, struct evict_node *n, uint64_t id);
+
+/* evict_return -- a node that was here, and was taken out by evict_remove: the newest again. */
+static inline void evict_return(struct evict *e, struct evict_node *n)
+{
+	e->policy->insert(e, n, false);
 }
 
 static inline void evict_access(struct evict *e, struct evict_node *n)
@@ -52,16 +90,19 @@ static inline void evict_remove(struct evict *e, struct evict_node *n)
 {
 	if (!n->parked)
 		e->policy->remove(e, n);
-	n->parked = false;
+	n->parked = 0;
 }
+
+/* evict_remember -- n is about to be evicted, and not deleted: before evict_remove. */
+void evict_remember(struct evict *e, const struct evict_node *n, uint64_t id);
 
 /* evict_unpark -- it may go again: whoever makes it so calls this. Harmless when it is not parked. */
 static inline void evict_unpark(struct evict *e, struct evict_node *n)
 {
 	if (!n->parked)
 		return;
-	n->parked = false;
-	e->policy->insert(e, n);
+	n->parked = 0;
+	e->policy->insert(e, n, false);
 }
 
 static inline struct evict_node *evict_victim(struct evict *e, bool (*may_go)(const struct evict_node *n))

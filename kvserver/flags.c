@@ -11,7 +11,7 @@
 /* clang-format off */
 static const struct kv_opt table[] = {
 	{.name = "listen-addr", .letter = 'l', .type = KV_OPT_STRING, .offset = AT(listen_addr),
-	 .metavar = "HOST:PORT", .def = "127.0.0.1:50051",
+	 .metavar = "HOST:PORT", .def = KV_SERVER_DEFAULT,
 	 .help = "Address for control connections, and the fabric's source address; port 0 picks a free one.",
 	 .group = "Server:"},
 	{.name = "memory-mb", .letter = 'm', .type = KV_OPT_U64, .offset = AT(memory_mb),
@@ -21,8 +21,8 @@ static const struct kv_opt table[] = {
 	 .help = "Touch all memory before listening: starts slower, and the first PUTs are as fast as the later ones."},
 	KV_OPT_NUMA_ROW(.offset = AT(numa)),
 	{.name = "node-id", .type = KV_OPT_STRING, .offset = AT(node_id), .metavar = "NAME",
-	 .help = "Name by which clients place keys; must differ between the servers of a pool and stay the same "
-	         "over restarts (default: the listen address)."},
+	 .help = "The name of this server in clients' lists (NAME=HOST:PORT), by which they place keys. A client that "
+	         "calls it otherwise refuses it. Without: any name will do."},
 	{.name = "worker-threads", .type = KV_OPT_U32, .offset = AT(shards), .metavar = "N", .max = KV_SHARDS_MAX,
 	 .help = "Data threads, each with its own endpoint and part of the memory; 0: one per core, at most 4."},
 	{.name = "max-clients", .type = KV_OPT_U32, .offset = AT(max_clients),
@@ -33,12 +33,15 @@ static const struct kv_opt table[] = {
 	 .help = "Further sessions (logical clients) that one connection may open; 0: half of --max-clients."},
 	{.name = "ttl", .type = KV_OPT_DURATION, .offset = AT(ttl_ns), .metavar = "TIME", .def = "0",
 	 .help = "Values that name no time to live expire after this; 0: never."},
-	{.name = "eviction", .type = KV_OPT_CHOICE, .offset = AT(eviction),
-	 .metavar = "POLICY", .def = "sieve", .choices = kvs_eviction_names,
-	 .help = "Which values go first when memory is short"},
+	KV_OPT_EVICTION_ROW(.offset = AT(eviction),
+	 .help = "Which values go first when memory is short (docs/ARCHITECTURE.md says how they differ)"),
 	{.name = "value-max", .type = KV_OPT_SIZE, .offset = AT(value_max),
 	 .metavar = "SIZE", .def = "1G", .min = 1, .max = KV_VALUE_MAX,
 	 .help = "Largest value accepted."},
+	{.name = "max-values", .type = KV_OPT_U64, .offset = AT(values_max),
+	 .metavar = "N", .def = "0", .max = (uint64_t)1 << 36,
+	 .help = "Values held at a time, of all worker threads together, each with about 0.6 KiB for its key and index entry beside "
+	         "--memory-mb; more are evicted. 0: one per KiB of --memory-mb."},
 	KV_OPT_PROVIDER_ROW(.offset = AT(provider), .group = "Fabric:"),
 	KV_OPT_NIC_ROW(.offset = AT(nic)),
 	KV_OPT_DOOR_ROW(.offset = AT(door)),
@@ -57,7 +60,7 @@ static const struct kv_opt table[] = {
 	 .unit = KV_OPT_MS, .metavar = "TIME", .def = "500", .min = 10, .max = 60000,
 	 .help = "Time between heartbeats to a client."},
 	{.name = "psk-file", .type = KV_OPT_STRING, .offset = AT(psk_file), .metavar = "FILE",
-	 .help = "Pre-shared key: one line IDENTITY:HEX, readable by its owner only; --make-psk makes one, or openssl rand -hex 32 its HEX.", .group = "Security:"},
+	 .help = "Pre-shared key: one line IDENTITY:HEX, readable by its owner only; --make-psk makes one, or openssl rand -hex 32 its HEX. Read again at SIGHUP.", .group = "Security:"},
 	{.name = "make-psk", .type = KV_OPT_STRING, .offset = AT(make_psk), .metavar = "FILE",
 	 .help = "Make a key for --psk-file: write a new one to FILE, which must not exist, for its owner's eyes only; then exit."},
 	{.name = "psk-fd", .type = KV_OPT_U32, .offset = AT(psk_fd), .metavar = "FD", .max = INT32_MAX,
@@ -90,6 +93,8 @@ static const struct kv_opt table[] = {
 	 .help = "Log requests that take this many milliseconds or more in this server, at most 10 a second per thread; 0: none."),
 	{.name = "log-level", .type = KV_OPT_STRING, .offset = AT(log_level), .metavar = "LEVEL", .def = "info",
 	 .help = "off, error, warn, info, debug or trace."},
+	{.name = "drain-sec", .type = KV_OPT_U32, .offset = AT(drain_sec), .unit = KV_OPT_SECONDS, .metavar = "TIME", .def = "10", .max = 86400,
+	 .help = "Seconds at most from SIGTERM to the end: clients are told goodbye, and what they asked before is finished."},
 	{.name = "ready-fd", .type = KV_OPT_U32, .offset = AT(ready_fd), .metavar = "FD", .max = INT32_MAX,
 	 .help = "Write \"READY HOST:PORT\" to this descriptor once clients can connect."},
 	{.name = "die-with-parent", .type = KV_OPT_FLAG, .offset = AT(die_with_parent),
@@ -143,8 +148,10 @@ int flags_parse(int argc, char **argv, struct flags *out, struct kv_error *err)
 	static const struct kv_opt_program program = {
 		.name = "kv-server",
 		.about = "kv-server -- holds KV-cache blocks in memory and moves them over libfabric.",
-		.epilogue = "SIGTERM and SIGINT finish what is in flight (at most 5 s) and exit with status 0; a "
-			    "second one exits at once. Exit status: 0 stopped, 2 usage, 3 it could not start.",
+		.epilogue = "SIGTERM and SIGINT drain the server: clients are told, what is in flight is finished (--drain-sec), exit status 0; a "
+			    "second one exits at once. SIGHUP reads the files of --psk-file, --session-keys, --cert, --key, --ca and --crl again, for "
+			    "connections from then on (what cannot be used leaves all as it was), and sets the log's level to --log-level; SIGUSR1 and "
+			    "SIGUSR2 raise and lower that level by a step. Exit status: 0 stopped, 2 usage, 3 it could not start.",
 	};
 	int rc = kv_opt_parse(&program, table, argc, argv, out, NULL, err);
 
@@ -167,6 +174,7 @@ void flags_options(const struct flags *f, const char *psk, const struct kv_log *
 		.credits = f->credits,
 		.heartbeat_ms = f->heartbeat_ms,
 		.value_max = f->value_max,
+		.values_max = f->values_max,
 		.ttl_ns = f->ttl_ns,
 		.slow_ns = f->slow_ms * 1000000ull,
 		.spin_ns = f->spin_us * 1000ull,

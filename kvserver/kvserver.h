@@ -28,8 +28,9 @@ enum {
 
 /* Zero means the default that is named. Strings and objects pointed to must live as long as the server. */
 struct kvs_options {
-	const char *listen_addr;    /* "HOST:PORT"; port 0 picks one. "127.0.0.1:50051" */
-	const char *node_id;        /* what clients place keys by; the listen address */
+	const char *listen_addr;    /* "HOST:PORT"; port 0 picks one. "127.0.0.1:7411" */
+	const char *node_id;        /* its name in clients' lists of servers, which they place keys by: who calls it otherwise is told so. NULL: whatever
+				     * they call it */
 	const char *provider, *nic; /* see struct te_options */
 	unsigned shards;            /* min(4, cores) */
 	unsigned rails;             /* per shard; 0: as kvc_options.num_rails */
@@ -38,11 +39,12 @@ struct kvs_options {
 	unsigned max_sessions; /* further ones of one connection: half of max_clients */
 	unsigned credits, heartbeat_ms;
 	uint64_t value_max;   /* bytes of a value at most: KV_VALUE_MAX, or less if a shard is smaller */
+	uint64_t values_max;  /* values of all shards together, each with about 0.6 KiB beside its bytes: one per KiB of memory */
 	uint64_t ttl_ns;      /* of values that name none; 0: for ever */
 	uint64_t slow_ns;     /* requests that take so long in here are logged, a few per second; 0: none */
 	uint64_t spin_ns;     /* loops of our own poll so long before they sleep, while that pays; 0: they sleep at once */
 	uint32_t chunk_bytes; /* of one RMA operation: KV_CHUNK_DEFAULT */
-	unsigned eviction;    /* index into kvs_eviction_names */
+	unsigned eviction;    /* index into kv_opt_eviction_names */
 	bool prefault;        /* touch all memory before it listens: slower to start, no first-touch cost later */
 	const char *psk_file, *psk, *cert_file, *key_file, *ca_file, *crl_file; /* see bootstrap/bootstrap.h */
 	const char *session_keys; /* file of lines "identity:hex": who besides the client of a connection may have further sessions on it */
@@ -60,8 +62,6 @@ struct kvs_options {
 	struct loop **loops;              /* NULL: own threads. Else 1 + shards loops: control first */
 };
 
-extern const char *const kvs_eviction_names[]; /* ends with NULL */
-
 enum kvs_state { KVS_CREATED, KVS_STARTING, KVS_RUNNING, KVS_STOPPING, KVS_STOPPED };
 
 /* kvs_server_create -- check the options, read keys, map memory, open the engines. Nothing is listened to yet. Thread:
@@ -78,13 +78,18 @@ int kvs_server_start(struct kvs_server *server, struct kv_error *err);
  * tells. Harmless when it never started or has stopped. */
 void kvs_server_stop(struct kvs_server *server, uint64_t drain_ns);
 
+/* kvs_server_reload -- read the files of keys, certificates and revocation lists again, on a thread of the server's: returns at once, and the log tells what
+ * came of it. Connections from then on are judged by what was read; if one file cannot be used, by what was in force. False: there are no such files, or the
+ * server does not run. The thread that starts and stops the server. Own threads only. */
+bool kvs_server_reload(struct kvs_server *server);
+
 /* kvs_server_destroy -- stops it first if need be (own threads only). *server becomes NULL; NULL is accepted. */
 void kvs_server_destroy(struct kvs_server **server);
 
 /* kvs_server_state -- any thread. *err (may be NULL) is filled when it stopped because it could not start. */
 enum kvs_state kvs_server_state(struct kvs_server *server, struct kv_error *err);
 
-/* kvs_server_port -- the TCP port, once it runs; 0 before. Any thread. kvs_server_address -- "127.0.0.1:50051" into
+/* kvs_server_port -- the TCP port, once it runs; 0 before. Any thread. kvs_server_address -- "127.0.0.1:7411" into
  * buf; returns buf. */
 uint16_t kvs_server_port(const struct kvs_server *server);
 char *kvs_server_address(const struct kvs_server *server, char *buf, unsigned cap);

@@ -22,8 +22,8 @@
  * count beside its memory), the next to end is the first of a list, and those that end at one time do so LEASES_AT_ONCE
  * in a turn. (Rejected: a table of the blocks that have leases. Whoever knows how it hashes puts all of his into one chain.)
  *
- * Budget. Blocks that are leased cannot be evicted: together they may be half of the memory, each counted once however
- * many leases it has; of one session a quarter, each lease counted. Beyond that GETs are answered by push. (Rejected:
+ * Budget. Blocks that are leased cannot be evicted: together they may be half of the memory, and less where pins and stages leave
+ * less (shard_keep_left), each counted once however many leases it has; of one session a quarter, each lease counted. Beyond that GETs are answered by push. (Rejected:
  * BUSY. The client would come back, and wait meanwhile, for what can be done at once in another way.) */
 #include "kvserver/lease.h"
 
@@ -65,7 +65,8 @@ static bool allowed(const struct session *s, uint64_t size, uint64_t more)
 	const struct leases *l = &s->shard->leases;
 	uint64_t limit = s->shard->store.arena.limit;
 
-	if (s->lease_count == LEASES_SESSION_MAX || l->bytes + more > limit / LEASE_SHARE)
+	if (s->lease_count == LEASES_SESSION_MAX || l->bytes + more > limit / LEASE_SHARE ||
+	    more > shard_keep_left(s->shard))
 		return false;
 	return s->lease_count < LEASES_SESSION_MIN || s->leased_bytes + size <= limit / LEASE_SESSION_SHARE;
 }

@@ -3,7 +3,12 @@
  *
  * The main thread only waits for signals. They are blocked before any thread starts, so that no thread of ours or of a
  * provider takes them, and waited for with sigwait; a provider that installs handlers (shm) does not get in the way.
- * Once the drain has begun they have their default effect again: the second one ends the process at once.
+ * Once the drain has begun those that end the server have their default effect again: the second one ends the process at
+ * once. The others stay blocked then, and do nothing.
+ *
+ * SIGHUP: keys and certificates are read again, by a thread of the server's (keeper.c): this one must stay free for SIGTERM.
+ * No option names a file of the log's level, so SIGUSR1 and SIGUSR2 raise and lower it by a step, and SIGHUP sets it to
+ * what --log-level says.
  *
  * Exit status: 0 drained; 2 the command line, or what it names, is wrong; 3 it could not start. */
 #include <errno.h>
@@ -18,18 +23,20 @@
 #include "kvserver/flags.h"
 #include "kvserver/psk.h"
 
-enum { EXIT_USAGE = 2, EXIT_START = 3, PSK_LINE_MAX = 1024, FILES_WANTED = 65536, PEERS_MAX = 1024 };
+enum { EXIT_USAGE = 2, EXIT_START = 3, PSK_LINE_MAX = 1024, FILES_WANTED = 65536, FILES_OF_CLIENT = 8, PEERS_MAX = 1024 };
 
-#define DRAIN_NS 5000000000ull
-
-static sigset_t stop_signals;
+static sigset_t signals, stop_signals;
 
 static void signals_block(void)
 {
 	sigemptyset(&stop_signals);
 	sigaddset(&stop_signals, SIGTERM);
 	sigaddset(&stop_signals, SIGINT);
-	pthread_sigmask(SIG_BLOCK, &stop_signals, NULL);
+	signals = stop_signals;
+	sigaddset(&signals, SIGHUP);
+	sigaddset(&signals, SIGUSR1);
+	sigaddset(&signals, SIGUSR2);
+	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 	signal(SIGPIPE, SIG_IGN);
 }
 
@@ -40,14 +47,54 @@ static void signals_default(void)
 	pthread_sigmask(SIG_UNBLOCK, &stop_signals, NULL);
 }
 
-/* Every client, and every handshake, is a few descriptors; the soft limit of 1024 is for programs that use select(). */
-static void files_allow(void)
+/* Said while the level that shows more is in force. */
+static void level_set(struct kv_log *log, enum kv_log_level level, const char *why)
 {
+	enum kv_log_level former = log->level, more = KV_MAX(former, level);
+
+	kv_log_level_set(log, more);
+	if (level != former)
+		kv_log(log, more < KV_LOG_INFO ? more : KV_LOG_INFO, "%s: the log's level is %s", why, kv_log_level_name(level));
+	kv_log_level_set(log, level);
+}
+
+static void reload(struct kvs_server *server, const struct flags *f, struct kv_log *log)
+{
+	enum kv_log_level level = log->level;
+
+	kv_log_level_parse(f->log_level, &level);
+	level_set(log, level, "SIGHUP");
+	kv_info(log, "SIGHUP: %s", kvs_server_reload(server) ? "reading keys and certificates again" : "there is no file of keys or certificates to read again");
+}
+
+/* Until the signal that ends the server, which it returns. */
+static int signals_wait(struct kvs_server *server, const struct flags *f, struct kv_log *log)
+{
+	int got = 0;
+
+	for (;;) {
+		if (sigwait(&signals, &got) != 0)
+			continue;
+		if (got == SIGHUP)
+			reload(server, f, log);
+		else if (got == SIGUSR1)
+			level_set(log, log->level < KV_LOG_TRACE ? log->level + 1 : log->level, "SIGUSR1");
+		else if (got == SIGUSR2)
+			level_set(log, log->level > KV_LOG_ERROR ? log->level - 1 : log->level, "SIGUSR2");
+		else
+			return got;
+	}
+}
+
+/* Every client, and every handshake, is a few descriptors; the soft limit of 1024 is for programs that use select(). */
+static void files_allow(unsigned clients)
+{
+	rlim_t wanted = KV_MAX((rlim_t)FILES_WANTED, (rlim_t)clients * FILES_OF_CLIENT);
 	struct rlimit files;
 
-	if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= FILES_WANTED)
+	if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= wanted)
 		return;
-	files.rlim_cur = files.rlim_max < FILES_WANTED ? files.rlim_max : FILES_WANTED;
+	files.rlim_cur = KV_MIN(files.rlim_max, wanted);
 	setrlimit(RLIMIT_NOFILE, &files);
 }
 
@@ -80,7 +127,7 @@ static void ready_print(const struct kvs_server *server, const char *address)
 	fflush(stdout);
 }
 
-static int serve(const struct flags *f, const struct kvs_options *options, struct kv_error *err)
+static int serve(const struct flags *f, const struct kvs_options *options, struct kv_log *log, struct kv_error *err)
 {
 	struct kvs_server *server;
 	char address[KV_HOST_MAX];
@@ -94,14 +141,13 @@ static int serve(const struct flags *f, const struct kvs_options *options, struc
 	kvs_server_address(server, address, sizeof(address));
 	ready_print(server, address);
 	if (f->ready_fd != FLAGS_FD_NONE && !ready_tell((int)f->ready_fd, address) && f->die_with_parent) {
-		kv_warn(options->log, "nobody reads --ready-fd %u: the parent is gone", f->ready_fd);
+		kv_warn(log, "nobody reads --ready-fd %u: the parent is gone", f->ready_fd);
 		goto out;
 	}
-	while (sigwait(&stop_signals, &got) != 0)
-		;
-	kv_info(options->log, "%s: finishing what is in flight", got == SIGTERM ? "SIGTERM" : "SIGINT");
+	got = signals_wait(server, f, log);
+	kv_info(log, "%s: telling the clients, and finishing what is in flight", got == SIGTERM ? "SIGTERM" : "SIGINT");
 	signals_default();
-	kvs_server_stop(server, DRAIN_NS);
+	kvs_server_stop(server, f->drain_sec * 1000000000ull);
 out:
 	kvs_server_destroy(&server);
 	return rc;
@@ -143,13 +189,13 @@ int main(int argc, char **argv)
 	kv_log_level_parse(f.log_level, &log.level);
 	if (f.die_with_parent)
 		prctl(PR_SET_PDEATHSIG, SIGTERM);
-	files_allow();
+	files_allow(f.max_clients);
 	signals_block();
 	if (f.psk_fd != FLAGS_FD_NONE)
 		rc = flags_psk_read((int)f.psk_fd, psk, sizeof(psk), &err);
 	if (rc == 0) {
 		flags_options(&f, f.psk_fd != FLAGS_FD_NONE ? psk : NULL, &log, &options);
-		rc = serve(&f, &options, &err);
+		rc = serve(&f, &options, &log, &err);
 	}
 	explicit_bzero(psk, sizeof(psk));
 	if (rc)

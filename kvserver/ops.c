@@ -7,7 +7,7 @@
 #include "kvserver/reply.h"
 #include "kvserver/shard.h"
 
-enum { PIN_SESSION_SHARE = 4, PIN_ALL_SHARE = 2 }; /* of the memory: 1/4 per session, 1/2 in all */
+enum { PIN_SESSION_SHARE = 4, PIN_ALL_SHARE = 2 }; /* of the memory: 1/4 per session, 1/2 in all, if stages and leases leave it */
 
 static void answer(struct link *l, const struct wire_request *q, int32_t status)
 {
@@ -86,7 +86,8 @@ void pin_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 		pins_remove(&s->store, &l->owner->pins, b);
 	} else {
 		shard_count(s, WIRE_STAT_PINS);
-		rc = pins_add(&s->store, &l->owner->pins, b, limit / PIN_SESSION_SHARE, limit / PIN_ALL_SHARE);
+		rc = pins_add(&s->store, &l->owner->pins, b, limit / PIN_SESSION_SHARE,
+			      KV_MIN(limit / PIN_ALL_SHARE, s->store.pinned_bytes + shard_keep_left(s)));
 	}
 	answer(l, q, rc ? wire_error_status(rc) : WIRE_OK);
 }

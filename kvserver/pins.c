@@ -70,7 +70,7 @@ static void pin_drop(struct store *s, struct pin *pin)
 	if (!kv_list_empty(&b->pins))
 		return;
 	s->pinned_bytes -= b->mem->size;
-	evict_insert(&s->evict, &b->evict);
+	evict_return(&s->evict, &b->evict);
 }
 
 void pins_remove(struct store *s, struct pins *p, struct block *b)

@@ -60,6 +60,8 @@ void request_free(struct request *r)
 		kv_list_del(&r->get.hashing);
 		slab_put(&shard->hashers, r->get.hasher);
 	}
+	if (r->type == WIRE_PUT && r->put.wait)
+		put_wait_end(r->put.wait);
 	if (r->block)
 		block_unref(&shard->store, r->block);
 	if (r->use)

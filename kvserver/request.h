@@ -6,6 +6,7 @@
 #include "kvserver/session.h"
 
 struct bench;
+struct put_wait;
 struct shard;
 struct stage;
 
@@ -17,6 +18,8 @@ struct move {
 	bool running;    /* done has not run */
 	int status;      /* of done */
 };
+
+enum { PUT_WAIT_BYTES = KV_INLINE_MAX + 768 }; /* struct put_wait fits */
 
 enum { REQUEST_MOVES = 2, REQUEST_SLICES_MAX = 65536 };
 
@@ -57,6 +60,7 @@ struct request {
 		} get;
 		struct {
 			struct stage *stage; /* NULL: it is gone, and `failed` says why */
+			struct put_wait *wait; /* memory is being cleared for it; NULL: no */
 			uint64_t offset, length;
 			uint8_t flags;
 			int32_t failed;
@@ -119,6 +123,10 @@ void get_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
 void get_move(struct link *l, const struct wire_request *q, struct block *b, uint64_t length, const struct wire_reply *reply,
 	      uint64_t now_ns);
 void put_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
+/* put_turn -- go on clearing memory for values that wait for it, a bounded number of blocks. put_wait_end -- a request that waits goes:
+ * give up the memory. */
+void put_turn(struct shard *s);
+void put_wait_end(struct put_wait *w);
 void exists_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
 void delete_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
 void touch_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);

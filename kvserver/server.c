@@ -3,8 +3,9 @@
  *
  * One coroutine on the control loop, the conductor, does everything that takes several loops: it starts the shards,
  * listens, waits for the word to stop, and then ends things in order, each step bounded:
- *   1. stop listening;  2. shards refuse new work and finish what is in flight, until the drain deadline;  3.
- * connections are cut, their sessions end;
+ *   1. stop listening;  2. clients are told goodbye; shards refuse new work and finish what is in flight, and clients that
+ * have nothing in flight say goodbye and leave, until the drain deadline;  3. what connections are left are cut, their
+ * sessions end;
  *   4. the engines are closed, which ends whatever a provider still held;  5. the last connections are gone.
  * Start failures take the same way out. So there is one shutdown, and it is exercised every time.
  *
@@ -22,7 +23,6 @@
 #define DRAIN_MIN_NS 50000000ull   /* even when told not to wait: for answers that are on their way */
 #define CUT_NS       2000000000ull /* for connections to go once they are cut */
 
-const char *const kvs_eviction_names[] = {"sieve", NULL};
 
 static void state_set(struct kvs_server *s, enum kvs_state state)
 {
@@ -117,20 +117,6 @@ static void accept_run(void *arg)
 	server_changed(s);
 }
 
-/* Clients place keys by it, so it must differ between servers: the address, or the host's name when every address is
- * listened on. */
-static void node_name(struct kvs_server *s)
-{
-	char host[KV_NAME_MAX - 6];
-
-	if (s->opt.node_id)
-		snprintf(s->node_id, sizeof(s->node_id), "%s", s->opt.node_id);
-	else if (address_is_any(&s->addr) && gethostname(host, sizeof(host)) == 0)
-		snprintf(s->node_id, sizeof(s->node_id), "%.*s:%u", (int)sizeof(host) - 1, host, kvs_server_port(s));
-	else
-		kvs_server_address(s, s->node_id, sizeof(s->node_id));
-}
-
 static int begin_await(struct kvs_server *s, struct kv_error *err)
 {
 	struct sockaddr_storage addr = s->addr;
@@ -151,13 +137,21 @@ static int begin_await(struct kvs_server *s, struct kv_error *err)
 	s->addr = addr;
 	pthread_mutex_unlock(&s->lock);
 	atomic_store(&s->port, address_port(&addr));
-	node_name(s);
 	return 0;
 }
 
 static bool conns_gone_await(struct kvs_server *s, uint64_t deadline_ns)
 {
 	while (!kv_list_empty(&s->conns))
+		if (co_park_await(deadline_ns))
+			return false;
+	return true;
+}
+
+/* Each says goodbye when nothing of it is under way here. */
+static bool clients_gone_await(struct kvs_server *s, uint64_t deadline_ns)
+{
+	while (s->clients > 0)
 		if (co_park_await(deadline_ns))
 			return false;
 	return true;
@@ -177,8 +171,11 @@ static void end_await(struct kvs_server *s)
 		io_close(s->control, s->listen_fd);
 	s->listen_fd = -1;
 	deadline_ns = kv_deadline(loop_now(s->control), KV_MAX(s->drain_ns, DRAIN_MIN_NS));
+	conns_goodbye(s);
 	if (round_await(s, &s->drain, run_drain, deadline_ns))
 		kv_warn(s->opt.log, "requests were still in flight at the end of the drain; they are broken off");
+	if (!clients_gone_await(s, deadline_ns))
+		kv_info(s->opt.log, "%u clients have not left by the end of the drain; their connections are cut", s->clients);
 	conns_cut(s);
 	conns_gone_await(s, loop_now(s->control) + CUT_NS);
 	round_await(s, &s->closing, run_close, KV_NEVER);
@@ -266,6 +263,7 @@ static void threads_join(struct kvs_server *s)
 	for (unsigned i = 0; i < s->threads; i++)
 		pthread_join(s->thread[i], NULL);
 	s->threads = 0;
+	keeper_end(&s->keeper);
 }
 
 /* Block until the state is at least this. */
@@ -301,7 +299,9 @@ int kvs_server_start(struct kvs_server *s, struct kv_error *err)
 	if (kvs_server_state(s, NULL) != KVS_CREATED)
 		return kv_fail(err, -KV_EINVAL, "a server is started once");
 	state_set(s, KVS_STARTING);
-	rc = loop_post(s->control, begin, s);
+	rc = s->opt.loops ? 0 : keeper_start(s, &s->keeper, err);
+	if (rc == 0)
+		rc = loop_post(s->control, begin, s);
 	if (rc == 0 && !s->opt.loops)
 		rc = threads_start(s, err);
 	if (rc) {
@@ -342,6 +342,11 @@ void kvs_server_stop(struct kvs_server *s, uint64_t drain_ns)
 	}
 }
 
+bool kvs_server_reload(struct kvs_server *s)
+{
+	return keeper_ask(s->keeper);
+}
+
 void kvs_server_destroy(struct kvs_server **server)
 {
 	struct kvs_server *s = *server;
@@ -370,7 +375,7 @@ void kvs_server_destroy(struct kvs_server **server)
 static void defaults(struct kvs_options *o)
 {
 	if (!o->listen_addr)
-		o->listen_addr = "127.0.0.1:50051";
+		o->listen_addr = KV_SERVER_DEFAULT;
 	if (!o->shards)
 		o->shards = KV_MIN(4u, kv_cpus_available());
 	if (!o->memory_bytes)
@@ -397,7 +402,7 @@ static int numbers_check(const struct kvs_options *o, struct kv_error *err)
 {
 	unsigned policies = 0;
 
-	while (kvs_eviction_names[policies])
+	while (kv_opt_eviction_names[policies])
 		policies++;
 	if (o->shards > KV_SHARDS_MAX)
 		return kv_fail(err, -KV_EINVAL, "%u shards; there are at most %d", o->shards, KV_SHARDS_MAX);
@@ -445,10 +450,14 @@ static int server_open_door(struct kvs_server *s, struct kv_error *err)
 					       .cert_file = o->cert_file,
 					       .key_file = o->key_file,
 					       .ca_file = o->ca_file,
-					       .crl_file = o->crl_file};
+					       .crl_file = o->crl_file,
+					       .crl_kept = !o->loops};
 	struct kv_hostport hp;
-	int rc = kv_hostport_parse(o->listen_addr, &hp, err);
+	int rc = o->node_id ? kv_node_id_check(o->node_id, err) : 0;
 
+	snprintf(s->node_id, sizeof(s->node_id), "%s", o->node_id ? o->node_id : "");
+	if (rc == 0)
+		rc = kv_hostport_parse(o->listen_addr, &hp, err);
 	if (rc == 0)
 		rc = kv_hostport_resolve(&hp, &s->addr, &s->addr_len, err);
 	if (rc == 0)
@@ -473,15 +482,21 @@ static int secrets_make(struct kvs_server *s, struct kv_error *err)
 static int slots_make(struct kvs_server *s, struct kv_error *err)
 {
 	/* Of connections: there are never more than numbers have bits for. */
-	s->slot_count = KV_MIN(s->opt.max_clients + CLOSING_SLOTS, 0xFFFFu);
+	s->slot_count = KV_MIN(s->opt.max_clients + CLOSING_SLOTS, (unsigned)CONNS_MAX);
 	s->slots = calloc(s->slot_count, sizeof(s->slots[0]));
 	return s->slots ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for %u session slots", s->slot_count);
+}
+
+/* One for each connection with a session, one for each without, those that send, and the server's own. */
+static unsigned control_coroutines(const struct kvs_server *s)
+{
+	return s->slot_count + HANDSHAKES_MAX + BEATS_MAX;
 }
 
 static int loops_make(struct kvs_server *s, struct kv_error *err)
 {
 	struct loop_options options = {
-		.name = "kv-control", .log = s->opt.log, .clock = s->opt.clock, .entropy = s->opt.entropy};
+		.name = "kv-control", .log = s->opt.log, .clock = s->opt.clock, .entropy = s->opt.entropy, .coroutines_max = control_coroutines(s)};
 	char name[16];
 	int rc = 0;
 
@@ -492,6 +507,7 @@ static int loops_make(struct kvs_server *s, struct kv_error *err)
 	}
 	rc = loop_create(&options, &s->control, err);
 	options.spin_ns = s->opt.spin_ns;
+	options.coroutines_max = 0;
 	options.name = name;
 	for (unsigned i = 0; rc == 0 && i < s->opt.shards; i++) {
 		snprintf(name, sizeof(name), "kv-shard-%u", i % KV_SHARDS_MAX);
@@ -569,6 +585,7 @@ static int shards_make(struct kvs_server *s, struct kv_error *err)
 	};
 	int rc = 0;
 
+	options.values_max = (o->values_max + o->shards - 1) / o->shards;
 	s->opt.value_max = options.value_max = KV_MIN(o->value_max, options.memory_bytes);
 	for (unsigned i = 0; rc == 0 && i < o->shards; i++) {
 		options.index = i;
@@ -601,6 +618,18 @@ static int files_make(struct kvs_server *s, struct kv_error *err)
 	return files_plan(s, &engine, err);
 }
 
+/* What coroutines there are, less those of strangers and of sending. Address space may have been short. */
+static void clients_fit(struct kvs_server *s)
+{
+	struct loop_stats stats;
+	unsigned others = HANDSHAKES_MAX + BEATS_MAX, all;
+
+	loop_stats(s->control, &stats);
+	all = (unsigned)stats.coroutines_max;
+	s->clients_max = all > 2 * others ? all - others : KV_MAX(all / 2, 1u);
+	s->handshakes_max = KV_MIN(s->handshakes_max, KV_MAX(all / 4, 1u));
+}
+
 static int server_make(struct kvs_server *s, struct kv_error *err)
 {
 	int rc = numbers_check(&s->opt, err);
@@ -615,6 +644,8 @@ static int server_make(struct kvs_server *s, struct kv_error *err)
 		rc = slots_make(s, err);
 	if (rc == 0)
 		rc = loops_make(s, err);
+	if (rc == 0)
+		clients_fit(s);
 	if (rc == 0)
 		rc = preflight(s, err);
 	if (rc == 0)

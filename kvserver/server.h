@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "bootstrap/bootstrap.h"
+#include "kvserver/keeper.h"
 #include "kvserver/kvserver.h"
 #include "kvserver/shard.h"
 #include "loop/loop.h"
@@ -18,6 +19,8 @@ enum {
 	HANDSHAKE_BURST = 256,
 	HELLO_MAX = 16384,     /* bytes that a stranger's first message may have; ours has 3 KiB */
 	LOGS_PER_SECOND = 10, /* sentences about clients that are not let in */
+	CONNS_MAX = 0xFFFF,    /* with a session: its number has 16 bits for the slot */
+	BEATS_MAX = 1024,      /* heartbeats that are being sent at a time, and the like */
 	CLOSING_SLOTS = 64,     /* sessions that end but have something in flight, beside those that are open */
 	USER_TIMEOUT_MS = 10000 /* a control connection whose bytes are not acknowledged for so long is broken */
 };
@@ -57,11 +60,12 @@ struct bucket {
 
 struct kvs_server {
 	struct kvs_options opt; /* defaults filled in */
-	char node_id[KV_NAME_MAX];
+	char node_id[KV_NAME_MAX]; /* as the options say; "": none */
 	uint8_t host_id[16];
 	uint64_t incarnation, shard_seed;
 	struct boot_context *boot;
 	struct boot_keys *session_keys; /* of further sessions; or NULL */
+	struct keeper *keeper;          /* reads the files again; or NULL */
 	struct boot_identity identity;
 	struct sockaddr_storage addr;
 	socklen_t addr_len;
@@ -75,7 +79,7 @@ struct kvs_server {
 	_Atomic unsigned open; /* sessions, further ones too; tests read it */
 	_Atomic unsigned handshakes_max; /* tests change it */
 	struct files files;
-	unsigned clients; /* connections with a session */
+	unsigned clients, clients_max; /* connections with a session; the control loop's coroutines have room for so many */
 	bool accept_failing, accept_said;
 	uint64_t accept_said_ns; /* that it fails */
 	struct bucket bucket;
@@ -144,6 +148,9 @@ int conn_spawn(struct kvs_server *server, int fd, const struct sockaddr_storage 
  * has the least claim to its place, if there is one (accept.c). */
 void conns_cut(struct kvs_server *server);
 void conns_cut_handshake(struct kvs_server *server);
+
+/* conns_goodbye -- tell all clients that the server ends (stop_asked is set): each finishes what is under way, says goodbye and leaves. */
+void conns_goodbye(struct kvs_server *server);
 
 /* conns_anew -- tell clients that their session is void, and that they shall begin a new one: all, or those whose shards
  * asked for it. */

@@ -102,17 +102,41 @@ static void shard_reset(void *arg, int status)
 
 /* ---- a turn ---- */
 
+static void hash_puts(struct shard *s, uint64_t *budget)
+{
+	while (*budget && !kv_list_empty(&s->hashing))
+		stage_hash(KV_LIST_ENTRY(s->hashing.next, struct stage, hashing), budget);
+}
+
+static void hash_gets(struct shard *s, uint64_t *budget)
+{
+	while (*budget && !kv_list_empty(&s->hash_gets))
+		get_hash(KV_LIST_ENTRY(s->hash_gets.next, struct request, get.hashing), budget);
+}
+
+/* Values on their way in and parts of values on their way out have half of a turn's bytes each, and what the other leaves. */
 static int hash_some(struct shard *s)
 {
-	uint64_t budget = SHARD_HASH_BYTES;
+	uint64_t budget = SHARD_HASH_BYTES, first = kv_list_empty(&s->hash_gets) ? budget : budget / 2;
 
-	while (budget && !kv_list_empty(&s->hashing))
-		stage_hash(KV_LIST_ENTRY(s->hashing.next, struct stage, hashing), &budget);
-	while (budget && !kv_list_empty(&s->hash_gets)) {
-		struct request *r = KV_LIST_ENTRY(s->hash_gets.next, struct request, get.hashing);
-		get_hash(r, &budget);
-	}
+	budget -= first;
+	hash_puts(s, &first);
+	budget += first;
+	hash_gets(s, &budget);
+	hash_puts(s, &budget);
 	return budget < SHARD_HASH_BYTES;
+}
+
+uint64_t shard_kept(const struct shard *s)
+{
+	return s->store.pinned_bytes + s->store.staged_bytes + s->leases.bytes;
+}
+
+uint64_t shard_keep_left(const struct shard *s)
+{
+	uint64_t budget = s->store.arena.limit - s->store.arena.limit / SHARD_KEEP_PART, kept = shard_kept(s);
+
+	return budget > kept ? budget - kept : 0;
 }
 
 static int shard_poll(struct loop_poller *p)
@@ -120,6 +144,10 @@ static int shard_poll(struct loop_poller *p)
 	struct shard *s = KV_CONTAINER(p, struct shard, poller);
 	int done = hash_some(s) + !kv_list_empty(&s->dirty);
 
+	if (!kv_list_empty(&s->rooms)) {
+		put_turn(s);
+		done++;
+	}
 	if (!kv_list_empty(&s->blocked))
 		reply_room(s);
 	if (!kv_list_empty(&s->benches)) {
@@ -136,7 +164,7 @@ static bool shard_active(struct loop_poller *p)
 {
 	const struct shard *s = KV_CONTAINER(p, const struct shard, poller);
 
-	return !kv_list_empty(&s->dirty) || !kv_list_empty(&s->hashing) || !kv_list_empty(&s->hash_gets) ||
+	return !kv_list_empty(&s->dirty) || !kv_list_empty(&s->rooms) || !kv_list_empty(&s->hashing) || !kv_list_empty(&s->hash_gets) ||
 	       !kv_list_empty(&s->undelivered);
 }
 
@@ -210,6 +238,21 @@ void shard_quarantine_check(struct shard *s, uint64_t now_ns)
 		kv_error_log(s->opt.log, "shard %u: %s", s->opt.index, err.text);
 }
 
+/* Once: values are evicted although there is memory. */
+static void values_tell(struct shard *s)
+{
+	const struct store *st = &s->store;
+	char used[32], limit[32];
+
+	if (s->told_values || st->blocks.used < st->blocks_max || st->arena.used > st->arena.limit / 2)
+		return;
+	s->told_values = true;
+	kv_warn(s->opt.log,
+		"shard %u: %u values are there, as many as there may be, and take %s of %s: raise --max-values to keep more", s->opt.index,
+		st->blocks_max, kv_size_format(st->arena.used, used, sizeof(used)),
+		kv_size_format(st->arena.limit, limit, sizeof(limit)));
+}
+
 static void shard_tick(struct loop_timer *t)
 {
 	struct shard *s = KV_CONTAINER(t, struct shard, tick);
@@ -220,8 +263,10 @@ static void shard_tick(struct loop_timer *t)
 	for (unsigned i = 0; i < s->slots; i++)
 		if (s->slot[i] && s->slot[i]->state == SESSION_OPEN)
 			session_tick(s->slot[i], now_ns);
+	kv_list_splice_tail(&s->rooms, &s->rooms_later);
 	shard_quarantine_check(s, now_ns);
 	reset_tell(s);
+	values_tell(s);
 	if (s->lost_due)
 		shard_lost(s);
 }
@@ -319,6 +364,8 @@ uint64_t shard_stat_get(struct shard *s, enum wire_stat id)
 	switch (id) {
 	case WIRE_STAT_BLOCKS:
 		return index_count(&s->store.index);
+	case WIRE_STAT_BLOCKS_MAX:
+		return s->store.blocks_max;
 	case WIRE_STAT_BYTES_USED:
 		return s->store.arena.used;
 	case WIRE_STAT_BYTES_LIMIT:
@@ -481,6 +528,7 @@ static int shard_store(struct shard *s, const struct kv_entropy *entropy, const 
 		.limit_bytes = s->opt.memory_bytes,
 		.now_ns = kv_clock_now(clock),
 		.policy = s->opt.policy,
+		.blocks_max = s->opt.values_max,
 	};
 	int rc = kv_entropy_fill(entropy, &options.seed, sizeof(options.seed));
 
@@ -534,12 +582,15 @@ static void shard_init(struct shard *s)
 	slab_init(&s->requests, sizeof(struct request), SHARD_REQUESTS_MAX);
 	slab_init(&s->held, REPLY_HELD_BYTES, SHARD_REQUESTS_MAX);
 	slab_init(&s->stages, sizeof(struct stage), SHARD_REQUESTS_MAX);
+	slab_init(&s->waits, PUT_WAIT_BYTES, STORE_ROOMS_MAX);
 	slab_init(&s->hashers, sizeof(struct kv_hasher), SHARD_REQUESTS_MAX);
 	kv_list_init(&s->ending);
 	kv_list_init(&s->dirty);
 	kv_list_init(&s->blocked);
 	kv_list_init(&s->hashing);
 	kv_list_init(&s->hash_gets);
+	kv_list_init(&s->rooms);
+	kv_list_init(&s->rooms_later);
 	kv_list_init(&s->benches);
 	kv_list_init(&s->undelivered);
 }
@@ -549,6 +600,7 @@ static void shard_free(struct shard *s)
 	slab_fini(&s->requests);
 	slab_fini(&s->held);
 	slab_fini(&s->stages);
+	slab_fini(&s->waits);
 	slab_fini(&s->hashers);
 	leases_fini(&s->leases);
 	free(s->slot);

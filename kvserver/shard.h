@@ -17,7 +17,9 @@
 
 enum {
 	SHARD_REQUESTS_MAX = 65536,
+	SHARD_KEEP_PART = 8, /* pins, stages and leases together leave an eighth of the memory to everything else */
 	SHARD_SLOW_LINES = 10,       /* lines about slow requests per second */
+	SHARD_REFUSED_LINES = 1,     /* about PUTs without room, likewise */
 	SHARD_HASH_BYTES = 1 << 20, /* of checksums per turn: about 0.1 ms */
 	SHARD_SWEEP_NODES = 4096,   /* of the expiry wheel per tick */
 	/* The quarantine budget of a shard: what transfers of dead clients may hold before their endpoint is closed. */
@@ -36,6 +38,7 @@ struct shard_options {
 	struct loop *loop; /* that it will live on */
 	uint64_t memory_bytes;
 	uint32_t sessions_max, credits;
+	uint64_t values_max; /* there at a time; 0: one per KiB */
 	uint64_t value_max, ttl_ns; /* ttl_ns 0: none */
 	uint64_t slow_ns;           /* requests that take so long are logged; 0: none */
 	bool own_thread; /* the loop's thread is ours, and may be bound to CPUs */
@@ -64,7 +67,7 @@ struct shard {
 	struct te_region *region;
 	struct packs packs;
 	struct store store;
-	struct slab requests, held, stages, hashers;
+	struct slab requests, held, stages, hashers, waits;
 	struct leases leases;
 	struct te_remote arena; /* allow_pull: what clients are told of it, but for keys. Never changes: the control loop reads it too */
 	struct session **slot; /* by the lower 16 bits of the session number */
@@ -74,6 +77,8 @@ struct shard {
 	struct kv_list blocked;     /* links whose replies wait for a send buffer */
 	struct kv_list hashing;     /* struct stage: bytes to sum up */
 	struct kv_list hash_gets;   /* struct request, likewise */
+	struct kv_list rooms;       /* struct put_wait: memory is being cleared; in turn */
+	struct kv_list rooms_later; /* ... when a block in the way is free: looked at by the tick */
 	struct kv_list benches;     /* struct bench with writes to start at the end of the turn */
 	struct kv_list undelivered; /* struct call */
 	struct call *drained;       /* finished when no request is in flight */
@@ -82,7 +87,8 @@ struct shard {
 	uint64_t fenced_ns;
 	uint32_t mark; /* of blocks counted in one walk */
 	uint64_t stat[WIRE_STAT_END];
-	struct kv_rate slow_lines;
+	struct kv_rate slow_lines, refused_lines;
+	bool told_values; /* that there may be no more of them */
 	struct loop_poller poller;
 	struct loop_timer tick;
 };
@@ -104,6 +110,11 @@ void shard_close(struct shard *s);
 
 /* shard_destroy -- the loop turns no more; every session is gone. NULL is accepted. */
 void shard_destroy(struct shard **s);
+
+/* shard_kept -- bytes of the memory that pins, stages and leases keep from eviction; what two of them keep counts twice. shard_keep_left -- how
+ * many more they may keep together. */
+uint64_t shard_kept(const struct shard *s);
+uint64_t shard_keep_left(const struct shard *s);
 
 /* shard_session -- by number, or NULL. */
 struct session *shard_session(const struct shard *s, uint32_t number);

@@ -17,26 +17,28 @@
 /* ---- begin ---- */
 
 /* At most 3/4 of a shard's memory may be staged: the rest serves readers; and 1/2 by one session, so that nobody's
- * abandoned PUTs keep all others from writing. One value alone may be larger. */
-static bool may_stage(const struct session *s, uint64_t total)
+ * abandoned PUTs keep all others from writing. With pins and leases together it is at most what shard_keep_left allows. One value
+ * alone may be larger. */
+int stage_allowed(const struct session *s, uint64_t total)
 {
-	const struct store *st = &s->shard->store;
+	const struct shard *shard = s->shard;
+	const struct store *st = &shard->store;
 	uint64_t size = arena_round(total), limit = st->arena.limit;
 
-	return (st->staged_bytes == 0 || st->staged_bytes + size <= limit / 4 * 3) &&
-	       (s->staged_bytes == 0 || s->staged_bytes + size <= limit / SESSION_STAGE_SHARE);
+	if (s->stage_count == SESSION_STAGES_MAX || (st->staged_bytes && st->staged_bytes + size > limit / 4 * 3) ||
+	    (s->staged_bytes && s->staged_bytes + size > limit / SESSION_STAGE_SHARE))
+		return -KV_EBUSY;
+	if (shard_kept(shard) == 0 || size <= shard_keep_left(shard))
+		return 0;
+	return st->staged_bytes || shard->leases.bytes ? -KV_EBUSY : -KV_ENOMEM;
 }
 
-int stage_open(struct owner *o, const struct wire_request *q, uint64_t now_ns, struct stage **out)
+int stage_open(struct owner *o, const struct wire_request *q, struct block *b, uint64_t now_ns, struct stage **out)
 {
 	struct session *s = o->session;
 	struct shard *shard = s->shard;
-	struct stage *st;
-	int rc;
+	struct stage *st = s->stage_count == SESSION_STAGES_MAX ? NULL : slab_get(&shard->stages);
 
-	if (s->stage_count == SESSION_STAGES_MAX || !may_stage(s, q->put.total))
-		return -KV_EBUSY;
-	st = slab_get(&shard->stages);
 	if (!st)
 		return -KV_EBUSY;
 	memset(st, 0, offsetof(struct stage, extent)); /* the extents are many, and none is in use */
@@ -47,11 +49,7 @@ int stage_open(struct owner *o, const struct wire_request *q, uint64_t now_ns, s
 	st->checksum = q->put.checksum;
 	st->touched_ns = now_ns;
 	st->ttl_s = q->put.ttl_s;
-	rc = store_stage(&shard->store, q->key.data, q->key.len, q->put.total, &st->block);
-	if (rc) {
-		slab_put(&shard->stages, st);
-		return rc;
-	}
+	st->block = b;
 	kv_hasher_init(&st->hasher);
 	kv_list_init(&st->hashing);
 	kv_list_add_tail(&s->stages, &st->node);

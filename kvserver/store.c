@@ -6,13 +6,14 @@
  * reference may read (or let the NIC read) the bytes, whatever happens to the key meanwhile. Memory in use by any
  * block, GONE ones included, counts against the limit.
  *
- * Making room. Victims come from the policy until enough bytes are free; if they are but no hole is large enough
- * (fragmentation), the neighbours by address of the last victim's hole go too, until the hole is large enough or lies
- * between two blocks that may not go. Each step frees a block, so the loop ends; a hole that is stuck costs one of
- * STORE_STUCK_MAX tries. Rejected: moving blocks (their memory is registered and the NIC may be reading it). */
+ * Making room is room.c's; most values find a hole at once, or the policy's victim leaves one. At most blocks_max blocks are
+ * there; one that begins when there are as many evicts one. Rejected: moving blocks, except pinned ones (room.c). */
 #include "kvserver/store.h"
 
+#include <errno.h>
+
 #include "kvserver/pins.h"
+#include "kvserver/room.h"
 
 /* What is loaded of a value before it is sent: from there on the processor reads ahead by itself. 4 KiB is no faster, 512
  * bytes are slower by one or two per cent (a million keys of 4 KiB). */
@@ -20,12 +21,12 @@ enum { AHEAD_BYTES = 1024 };
 
 int store_init(struct store *s, const struct store_options *o)
 {
-	uint64_t blocks = KV_MAX(o->limit_bytes / STORE_BYTES_PER_BLOCK, (uint64_t)STORE_BLOCKS_MIN);
-	uint32_t max = (uint32_t)KV_MIN(blocks, (uint64_t)INT32_MAX);
+	uint64_t blocks = o->blocks_max ? o->blocks_max : KV_MAX(o->limit_bytes / STORE_BYTES_PER_BLOCK, (uint64_t)STORE_BLOCKS_MIN);
+	uint32_t max = (uint32_t)KV_MIN(blocks, (uint64_t)STORE_BLOCKS_MAX), made = max + STORE_ROOMS_MAX;
 	int rc;
 
-	*s = (struct store){.base = o->base, .generation = o->generation};
-	rc = arena_init(&s->arena, o->limit_bytes, max);
+	*s = (struct store){.base = o->base, .generation = o->generation, .blocks_max = max};
+	rc = arena_init(&s->arena, o->limit_bytes, made);
 	if (rc)
 		return rc;
 	rc = index_init(&s->index, o->seed);
@@ -33,9 +34,15 @@ int store_init(struct store *s, const struct store_options *o)
 		arena_fini(&s->arena);
 		return rc;
 	}
-	evict_init(&s->evict, o->policy);
+	rc = evict_init(&s->evict, o->policy, max);
+	if (rc) {
+		index_fini(&s->index);
+		arena_fini(&s->arena);
+		return rc;
+	}
 	expire_init(&s->expire, o->now_ns);
-	slab_init(&s->blocks, sizeof(struct block), max);
+	slab_init(&s->blocks, sizeof(struct block), made);
+	slab_init(&s->rooms, sizeof(struct room), STORE_ROOMS_MAX);
 	slab_init(&s->pins, sizeof(struct pin), max);
 	return 0;
 }
@@ -43,7 +50,9 @@ int store_init(struct store *s, const struct store_options *o)
 void store_fini(struct store *s)
 {
 	slab_fini(&s->pins);
+	slab_fini(&s->rooms);
 	slab_fini(&s->blocks);
+	evict_fini(&s->evict);
 	index_fini(&s->index);
 	arena_fini(&s->arena);
 }
@@ -53,14 +62,9 @@ static struct block *block_of(const struct evict_node *n)
 	return KV_CONTAINER(n, struct block, evict);
 }
 
-static bool may_go(const struct evict_node *n)
+bool store_may_go(const struct evict_node *n)
 {
 	return block_of(n)->refs == 0;
-}
-
-static inline bool evictable(const struct block *b)
-{
-	return b->state == BLOCK_LIVE && b->refs == 0 && kv_list_empty(&b->pins);
 }
 
 static struct arena_block *block_free(struct store *s, struct block *b)
@@ -82,7 +86,7 @@ static void block_retire(struct store *s, struct block *b)
 		else
 			pins_release_block(s, b);
 	} else if (b->state == BLOCK_STAGED) {
-		s->staged_bytes -= b->mem->size;
+		s->staged_bytes -= arena_round(b->len);
 	}
 	b->state = BLOCK_GONE;
 	s->gone_bytes += b->mem->size;
@@ -111,64 +115,13 @@ void block_unref(struct store *s, struct block *b)
 	}
 }
 
-/* Evict a block nobody uses; returns the hole that it leaves. */
-static struct arena_block *store_evict(struct store *s, struct block *b)
+struct arena_block *store_evict(struct store *s, struct block *b)
 {
+	evict_remember(&s->evict, &b->evict, b->item.hash);
 	block_retire(s, b);
 	s->gone_bytes -= b->mem->size;
 	s->events[STORE_EVICTED]++;
 	return block_free(s, b);
-}
-
-/* Evict the hole's neighbours until it is large enough, or both sides are stuck. */
-static struct arena_block *hole_widen(struct store *s, struct arena_block *hole, uint64_t size)
-{
-	while (hole->size < size) {
-		struct arena_block *side = hole->next;
-		if (!side || !evictable(side->owner))
-			side = hole->prev;
-		if (!side || !evictable(side->owner))
-			break;
-		hole = store_evict(s, side->owner);
-	}
-	return hole;
-}
-
-static struct arena_block *store_room(struct store *s, uint64_t size, struct block *owner)
-{
-	struct arena_block *mem = arena_alloc(&s->arena, size, owner);
-
-	for (unsigned stuck = 0; !mem && stuck < STORE_STUCK_MAX;) {
-		struct evict_node *n = evict_victim(&s->evict, may_go);
-		struct arena_block *hole;
-		if (!n)
-			break;
-		hole = store_evict(s, block_of(n));
-		if (arena_free_bytes(&s->arena) < size)
-			continue;
-		mem = arena_alloc(&s->arena, size, owner);
-		if (mem)
-			break;
-		hole = hole_widen(s, hole, size);
-		if (hole->size >= size)
-			mem = arena_take(&s->arena, hole, size, owner);
-		stuck++;
-	}
-	return mem;
-}
-
-static struct block *block_new(struct store *s)
-{
-	struct block *b = slab_get(&s->blocks);
-
-	if (!b) {
-		struct evict_node *n = evict_victim(&s->evict, may_go);
-		if (!n)
-			return NULL;
-		store_evict(s, block_of(n));
-		b = slab_get(&s->blocks);
-	}
-	return b;
 }
 
 static void block_init(struct store *s, struct block *b, const void *key, size_t key_len, uint64_t len)
@@ -179,35 +132,106 @@ static void block_init(struct store *s, struct block *b, const void *key, size_t
 	b->state = BLOCK_STAGED;
 	b->refs = 1;
 	b->len = len;
-	b->offset = b->mem->offset;
+	b->mem = NULL;
 	b->checksum = 0;
 	b->mark = 0;
 	b->generation = s->generation++;
-	b->evict = (struct evict_node){.visited = false};
+	b->evict = (struct evict_node){.hits = 0};
 	b->expire = (struct expire_node){.when_ns = KV_NEVER};
 	kv_list_init(&b->pins);
 }
 
-int store_stage(struct store *s, const void *key, size_t key_len, uint64_t len, struct block **out)
+/* It has memory. If there are too many blocks now, another one goes. */
+static int stage_placed(struct store *s, struct block *b, struct arena_block *mem)
 {
+	while (s->blocks.used > s->blocks_max + s->rooms.used) {
+		struct evict_node *n = evict_victim(&s->evict, store_may_go);
+		if (!n)
+			return -KV_ENOMEM;
+		store_evict(s, block_of(n));
+	}
+	b->mem = mem;
+	b->offset = mem->offset;
+	return 0;
+}
+
+/* It never had memory. */
+static void stage_undo(struct store *s, struct block *b)
+{
+	s->staged_bytes -= arena_round(b->len);
+	slab_put(&s->blocks, b);
+}
+
+static int stage_room(struct store *s, struct block *b, struct room **out_room)
+{
+	struct room *r = slab_get(&s->rooms);
+	unsigned budget = STORE_STEPS_AT_ONCE;
+
+	if (!r)
+		return -KV_EBUSY;
+	room_begin(s, r, arena_round(b->len), b);
+	*out_room = r;
+	return store_stage_step(s, r, &budget);
+}
+
+int store_stage(struct store *s, const void *key, size_t key_len, uint64_t len, enum arena_end end, struct block **out,
+		struct room **out_room)
+{
+	struct arena_block *mem;
 	struct block *b;
+	int rc;
 
 	if (key_len == 0 || key_len > KV_KEY_MAX || len == 0)
 		return -KV_EINVAL;
 	if (len > s->arena.limit)
 		return -KV_ETOOBIG;
-	b = block_new(s);
+	b = slab_get(&s->blocks);
 	if (!b)
 		return -KV_ENOMEM;
-	b->mem = store_room(s, arena_round(len), b);
-	if (!b->mem) {
-		slab_put(&s->blocks, b);
-		return -KV_ENOMEM;
-	}
 	block_init(s, b, key, key_len, len);
-	s->staged_bytes += b->mem->size;
+	s->staged_bytes += arena_round(len);
 	*out = b;
-	return 0;
+	mem = arena_alloc(&s->arena, len, b, end);
+	if (!mem) {
+		rc = stage_room(s, b, out_room);
+		if (rc == -KV_EBUSY)
+			stage_undo(s, b);
+		return rc;
+	}
+	rc = stage_placed(s, b, mem);
+	if (rc) {
+		arena_free(&s->arena, mem);
+		stage_undo(s, b);
+	}
+	return rc;
+}
+
+int store_stage_step(struct store *s, struct room *r, unsigned *budget)
+{
+	int rc = room_step(s, r, budget);
+	struct arena_block *mem = r->mem;
+
+	if (rc == -EAGAIN)
+		return rc;
+	if (rc == 0) {
+		struct block *b = r->block;
+		slab_put(&s->rooms, r);
+		rc = stage_placed(s, b, mem);
+		if (rc) {
+			arena_free(&s->arena, mem);
+			stage_undo(s, b);
+		}
+		return rc;
+	}
+	store_stage_end(s, r);
+	return rc;
+}
+
+void store_stage_end(struct store *s, struct room *r)
+{
+	room_end(s, r);
+	stage_undo(s, r->block);
+	slab_put(&s->rooms, r);
 }
 
 int store_commit(struct store *s, struct block *b, uint64_t checksum, uint64_t expires_ns, uint64_t now_ns,
@@ -223,10 +247,10 @@ int store_commit(struct store *s, struct block *b, uint64_t checksum, uint64_t e
 	rc = index_insert(&s->index, &b->item);
 	if (rc)
 		return rc;
-	s->staged_bytes -= b->mem->size;
+	s->staged_bytes -= arena_round(b->len);
 	b->state = BLOCK_LIVE;
 	b->checksum = checksum;
-	evict_insert(&s->evict, &b->evict);
+	evict_insert(&s->evict, &b->evict, b->item.hash);
 	expire_set(&s->expire, &b->expire, expires_ns);
 	return 0;
 }

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <poll.h>
 
+#include "loop/holder.h"
 #include "loop/inside.h"
 
 #define CANCEL_AGAIN_NS 10000000ull
@@ -173,11 +174,28 @@ int io_connect_await(const struct sockaddr_storage *addr, socklen_t len, int *ou
 	return 0;
 }
 
-static const char *listen_advice(int rc)
+static const char *taken_advice(const struct sockaddr_storage *addr)
+{
+	switch (holder_find(addr)) {
+	case HOLDER_LISTENS:
+		return "; another process listens there: choose another port, or 0 for any free one";
+	case HOLDER_CONNECTS:
+		return "; nobody listens there, but an outgoing connection has this port: choose one outside net.ipv4.ip_local_port_range, or reserve it "
+		       "with net.ipv4.ip_local_reserved_ports";
+	case HOLDER_LINGERS:
+		return "; nobody listens there, but an outgoing connection had this port and the kernel keeps it for a minute (TIME_WAIT): try again then, "
+		       "or choose a port outside net.ipv4.ip_local_port_range";
+	case HOLDER_UNSEEN:
+	default:
+		return "; nobody is seen to listen there, but a socket is bound to this port: choose another, or 0 for any free one";
+	}
+}
+
+static const char *listen_advice(int rc, const struct sockaddr_storage *addr)
 {
 	switch (rc) {
 	case -EADDRINUSE:
-		return "; another process has this port: choose another, or 0 for any free one";
+		return taken_advice(addr);
 	case -EADDRNOTAVAIL:
 		return "; no interface of this machine has this address";
 	case -EACCES:
@@ -196,7 +214,7 @@ int io_listen(struct loop *loop, struct sockaddr_storage *addr, socklen_t len, i
 	if (rc == 0)
 		return 0;
 	kv_sockaddr_format(addr, text, sizeof(text));
-	return kv_fail(err, rc, "listening on %s: %s%s", text, kv_strerror(rc), listen_advice(rc));
+	return kv_fail(err, rc, "listening on %s: %s%s", text, kv_strerror(rc), listen_advice(rc, addr));
 }
 
 void io_shutdown(struct loop *loop, int fd)

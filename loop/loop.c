@@ -317,6 +317,7 @@ void loop_stats(const struct loop *loop, struct loop_stats *out)
 				   .posts = loop->posted,
 				   .coroutines = loop->cos.count,
 				   .coroutines_peak = loop->cos.peak,
+				   .coroutines_max = loop->cos.stacks.max,
 				   .stacks_touched = stack_touched(&loop->cos.stacks)};
 }
 

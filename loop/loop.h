@@ -78,7 +78,7 @@ const struct kv_log *loop_log(const struct loop *loop);
 void loop_set_spin(struct loop *loop, uint64_t spin_ns);
 
 struct loop_stats {
-	uint64_t turns, sleeps, spins, posts, coroutines, coroutines_peak, stacks_touched;
+	uint64_t turns, sleeps, spins, posts, coroutines, coroutines_peak, coroutines_max, stacks_touched; /* max: fewer than asked for where address space is short */
 };
 void loop_stats(const struct loop *loop, struct loop_stats *out);
 

@@ -34,7 +34,8 @@
 
 enum {
 	SQ_ENTRIES = 256,
-	CQ_ENTRIES = 4096 /* more are kept by the kernel (FEAT_NODROP) */
+	CQ_ENTRIES = 4096, /* more are kept by the kernel (FEAT_NODROP) */
+	FD_LISTS = 1024    /* a power of two */
 };
 
 #define DRAIN_NS       2000000000ull
@@ -50,7 +51,8 @@ struct ring {
 	bool disabled;                                /* until the first turn */
 	bool draining;                                /* done() is not called any more */
 	bool complained;                              /* about a submit that failed */
-	struct kv_list queued, kernel, cancels, done; /* ring_op.node, by state */
+	struct kv_list queued, cancels, done; /* ring_op.node, by state */
+	struct kv_list kernel[FD_LISTS];      /* ... those that the kernel has by descriptor too: there are thousands, and closing one must not look at all */
 	int bell_fd;
 	uint64_t bell_count;
 	struct ring_op bell;
@@ -129,6 +131,8 @@ static int setup(struct ring *ring, bool any_thread)
 	}
 	if (rc < 0)
 		return rc;
+	/* A child of fork() that turned our loop would make our operations: it shall rather crash. */
+	(void)io_uring_ring_dontfork(&ring->uring);
 	ring->single = ring->uring.flags & IORING_SETUP_SINGLE_ISSUER;
 	ring->disabled = ring->uring.flags & IORING_SETUP_R_DISABLED;
 	return 0;
@@ -159,7 +163,8 @@ int ring_create(const struct ring_options *options, struct ring **out, struct kv
 		return kv_fail(err, -KV_ENOMEM, "no memory for a ring");
 	ring->log = options->log;
 	kv_list_init(&ring->queued);
-	kv_list_init(&ring->kernel);
+	for (unsigned i = 0; i < FD_LISTS; i++)
+		kv_list_init(&ring->kernel[i]);
 	kv_list_init(&ring->cancels);
 	kv_list_init(&ring->done);
 	ring->bell_fd = eventfd(0, EFD_CLOEXEC);
@@ -285,19 +290,24 @@ static void prepare(struct io_uring_sqe *sqe, struct ring_op *op)
 }
 
 /* As many SQEs as there is room for; requests first, since a cancellation must come after its request. */
+static struct kv_list *kernel_list(struct ring *ring, int fd)
+{
+	return &ring->kernel[(unsigned)fd % FD_LISTS];
+}
+
 static void fill(struct ring *ring)
 {
 	struct io_uring_sqe *sqe;
 	while (!kv_list_empty(&ring->queued) && (sqe = io_uring_get_sqe(&ring->uring))) {
 		struct ring_op *op = KV_LIST_ENTRY(ring->queued.next, struct ring_op, node);
 		prepare(sqe, op);
-		move(&ring->kernel, op, OP_KERNEL);
+		move(kernel_list(ring, op->fd), op, OP_KERNEL);
 	}
 	while (!kv_list_empty(&ring->cancels) && (sqe = io_uring_get_sqe(&ring->uring))) {
 		struct ring_op *op = KV_LIST_ENTRY(ring->cancels.next, struct ring_op, node);
 		io_uring_prep_cancel64(sqe, (uint64_t)(uintptr_t)op, 0);
 		io_uring_sqe_set_data(sqe, NULL);
-		move(&ring->kernel, op, OP_KERNEL);
+		move(kernel_list(ring, op->fd), op, OP_KERNEL);
 	}
 }
 
@@ -412,13 +422,17 @@ static void cancel_all(struct ring *ring)
 {
 	KV_LIST_EACH_SAFE (n, &ring->queued)
 		end_early(ring, KV_LIST_ENTRY(n, struct ring_op, node));
-	KV_LIST_EACH_SAFE (n, &ring->kernel)
-		ring_cancel(ring, KV_LIST_ENTRY(n, struct ring_op, node));
+	for (unsigned i = 0; i < FD_LISTS; i++)
+		KV_LIST_EACH_SAFE (n, &ring->kernel[i])
+			ring_cancel(ring, KV_LIST_ENTRY(n, struct ring_op, node));
 }
 
 static bool drained(const struct ring *ring)
 {
-	return kv_list_empty(&ring->queued) && kv_list_empty(&ring->kernel) && kv_list_empty(&ring->cancels);
+	for (unsigned i = 0; i < FD_LISTS; i++)
+		if (!kv_list_empty(&ring->kernel[i]))
+			return false;
+	return kv_list_empty(&ring->queued) && kv_list_empty(&ring->cancels);
 }
 
 /* Cancelling is repeated, as it may miss a request that changes places, but not without pause: some end in the
@@ -541,7 +555,7 @@ void ring_close(struct ring *ring, int fd)
 {
 	end_for_close(ring, &ring->queued, fd);
 	end_for_close(ring, &ring->cancels, fd);
-	end_for_close(ring, &ring->kernel, fd);
+	end_for_close(ring, kernel_list(ring, fd), fd);
 	defuse_leftovers(ring, fd);
 	close(fd);
 }

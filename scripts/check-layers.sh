@@ -46,7 +46,7 @@ for layer in base loop wire bootstrap engine kvclient kvserver kvbench kvcli kvd
 		esac
 		case $path in
 		"$to/$to.h") ;;
-		base/error.h) [ "$file" = kvclient/kvclient.h ] || echo "$file includes $path: across folders only $to/$to.h" ;;
+		base/codes.h) [ "$file" = kvclient/kvclient.h ] || echo "$file includes $path: across folders only $to/$to.h" ;;
 		*) echo "$file includes $path: across folders only $to/$to.h" ;;
 		esac
 	done)

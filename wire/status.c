@@ -25,7 +25,7 @@ static const int errors[] = {
 	[WIRE_FULL] = -KV_EFULL,
 	[WIRE_NOTSUP] = -KV_ENOTSUP,
 	[WIRE_FABRIC] = -KV_EPROVIDER,
-	[WIRE_CLOSING] = -KV_EPEERDOWN,
+	[WIRE_CLOSING] = -KV_ELEFT,
 };
 
 _Static_assert(KV_COUNT(errors) == WIRE_STATUS_MAX, "every status has an error");
@@ -187,6 +187,8 @@ static const struct wire_stat_info stats[] = {
 	[WIRE_STAT_BAD_PROOFS] = {"bad_proofs", "peers", "", WIRE_STAT_COUNTER},
 	[WIRE_STAT_ACCEPTS_FAILED] = {"accepts_failed", "peers", "", WIRE_STAT_COUNTER},
 	[WIRE_STAT_HEARTBEAT_LATE_MAX_NS] = {"heartbeat_late_max_ns", "time", "ns", WIRE_STAT_MAXIMUM},
+	[WIRE_STAT_ROOMS] = {"rooms", "memory", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_BLOCKS_MAX] = {"blocks_max", "memory", "", WIRE_STAT_GAUGE},
 };
 /* clang-format on */
 

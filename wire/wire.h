@@ -100,6 +100,7 @@
  *  HEARTBEAT   u64 sequence; u64 requests received in the session; u16 shards; u16 zero; u32 zero; shards x u64 turn counter
  *              (a client's heartbeat has no shards)
  *  GOODBYE, GOODBYE_OK, GOODBYE_DONE  (empty): client asks; server has nothing in flight; client closes.
+ *                                      GOODBYE of a server: it ends, and the client shall ask.
  *  SESSION_BEGIN      (empty): the client wants further sessions   SESSION_CHALLENGE  u8[32] nonce of the server
  *  SESSION_OPEN       u32 id (not 0); u32 zero; u64 client id; u8[32] nonce of the client; u8[32] proof; string identity (up to 128
  *                     bytes; empty: the connection's own secret)
@@ -291,6 +292,8 @@ enum wire_stat {
 	WIRE_STAT_BAD_PROOFS,        /* PROVE with another nonce */
 	WIRE_STAT_ACCEPTS_FAILED,  /* no descriptor, or no memory, for a connection to the control port */
 	WIRE_STAT_HEARTBEAT_LATE_MAX_NS, /* that one left later than it was due */
+	WIRE_STAT_ROOMS,      /* PUTs whose memory took more than one step to clear */
+	WIRE_STAT_BLOCKS_MAX, /* gauge: values that may be there at a time */
 	WIRE_STAT_END
 };
 

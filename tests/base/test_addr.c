@@ -18,16 +18,55 @@ static void check_parse(const char *text, const char *host, unsigned port)
 static void hosts_and_ports_parse(void **state)
 {
 	(void)state;
-	check_parse("node7", "node7", 50051);
+	check_parse("node7", "node7", 7411);
 	check_parse("node-7.rack_1.example.org:8080", "node-7.rack_1.example.org", 8080);
 	check_parse("127.0.0.1:0", "127.0.0.1", 0);
 	check_parse("10.0.0.1:65535", "10.0.0.1", 65535);
 	check_parse("[::1]:50052", "::1", 50052);
-	check_parse("[::1]", "::1", 50051);
+	check_parse("[::1]", "::1", 7411);
 	check_parse("[fe80::1%eth0]:1", "fe80::1%eth0", 1);
 	check_parse("http://node7:99/", "node7", 99);
-	check_parse("kv+tls://[::1]/", "::1", 50051);
+	check_parse("kv+tls://[::1]/", "::1", 7411);
 	check_parse("node7:99/", "node7", 99);
+}
+
+static void check_entry(const char *text, const char *id, const char *whole, const char *host, unsigned port)
+{
+	struct kv_server_entry e;
+	struct kv_error err = {0};
+	if (kv_server_entry_parse(text, &e, &err) != 0)
+		fail_msg("'%s': %s", text, err.text);
+	assert_string_equal(e.id, id);
+	assert_string_equal(e.text, whole);
+	assert_string_equal(e.at.host, host);
+	assert_int_equal(e.at.port, port);
+	assert_int_equal(e.named, strcmp(id, whole) != 0);
+}
+
+static void a_server_of_a_list_has_a_name_or_stands_for_itself(void **state)
+{
+	static const char *const wrong[] = {"=a:1", "a b=host:1", "a,b=host:1", "a=", "a=b=host:1", "name=host:port", NULL};
+	char text[KV_NAME_MAX + 16];
+	struct kv_server_entry e = {.id = "kept"};
+	struct kv_error err = {0};
+	(void)state;
+	check_entry("cache-1=10.0.0.1:7000", "cache-1", "cache-1=10.0.0.1:7000", "10.0.0.1", 7000);
+	check_entry("ns/pod:1=[::1]:7000", "ns/pod:1", "ns/pod:1=[::1]:7000", "::1", 7000);
+	check_entry("a=http://node7:99/", "a", "a=node7:99", "node7", 99);
+	check_entry("node7:99", "node7:99", "node7:99", "node7", 99);
+	check_entry("http://[::1]:99/", "[::1]:99", "[::1]:99", "::1", 99);
+	for (const char *const *w = wrong; *w; w++)
+		if (kv_server_entry_parse(*w, &e, &err) != -KV_EINVAL)
+			fail_msg("'%s' was taken", *w);
+	memset(text, 'n', KV_NAME_MAX);
+	snprintf(text + KV_NAME_MAX - 1, 8, "=h:1");
+	assert_int_equal(kv_server_entry_parse(text, &e, &err), 0);
+	memset(text, 'n', KV_NAME_MAX);
+	snprintf(text + KV_NAME_MAX, 8, "=h:1");
+	snprintf(e.id, sizeof(e.id), "kept");
+	assert_int_equal(kv_server_entry_parse(text, &e, &err), -KV_EINVAL);
+	assert_string_equal(e.id, "kept");
+	assert_int_equal(kv_server_entry_parse(NULL, &e, &err), -KV_EINVAL);
 }
 
 static void check_refused(const char *text, const char *why)
@@ -47,9 +86,9 @@ static void the_rest_is_refused_with_a_reason(void **state)
 	check_refused("", "host is missing");
 	check_refused(NULL, "host is missing");
 	check_refused("http://", "host is missing");
-	check_refused(":50051", "host is missing");
+	check_refused(":7411", "host is missing");
 	check_refused("::1", "brackets");
-	check_refused("::1:50051", "brackets");
+	check_refused("::1:7411", "brackets");
 	check_refused("a:1:2", "brackets");
 	check_refused("[::1", "not closed");
 	check_refused("[node7]:1", "not an IPv6 address");
@@ -62,7 +101,7 @@ static void the_rest_is_refused_with_a_reason(void **state)
 	check_refused("node7:0x50", "port");
 	check_refused("node7:http", "port");
 	check_refused("node7:00000000080", "port");
-	check_refused("[::1]50051", "port");
+	check_refused("[::1]7411", "port");
 	check_refused("node 7", "characters");
 	check_refused("user@node7", "characters");
 	check_refused("node7/path", "characters");
@@ -88,7 +127,7 @@ static void a_host_is_bounded(void **state)
 static void formatting_is_the_inverse_of_parsing(void **state)
 {
 	(void)state;
-	const char *const rows[] = {"node7:1", "127.0.0.1:50051", "[::1]:65535", "[fe80::1%eth0]:0"};
+	const char *const rows[] = {"node7:1", "127.0.0.1:7411", "[::1]:65535", "[fe80::1%eth0]:0"};
 	for (size_t i = 0; i < KV_COUNT(rows); i++) {
 		struct kv_hostport hp;
 		char buf[KV_HOST_MAX + 16];
@@ -113,8 +152,8 @@ static void literals_resolve_and_print(void **state)
 	(void)state;
 	struct sockaddr_storage sa;
 	char buf[64];
-	resolve("127.0.0.1:50051", &sa);
-	assert_string_equal(kv_sockaddr_format(&sa, buf, sizeof(buf)), "127.0.0.1:50051");
+	resolve("127.0.0.1:7411", &sa);
+	assert_string_equal(kv_sockaddr_format(&sa, buf, sizeof(buf)), "127.0.0.1:7411");
 	resolve("[2001:db8::7]:80", &sa);
 	assert_string_equal(kv_sockaddr_format(&sa, buf, sizeof(buf)), "[2001:db8::7]:80");
 }
@@ -184,6 +223,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(hosts_and_ports_parse),
+		cmocka_unit_test(a_server_of_a_list_has_a_name_or_stands_for_itself),
 		cmocka_unit_test(the_rest_is_refused_with_a_reason),
 		cmocka_unit_test(a_host_is_bounded),
 		cmocka_unit_test(formatting_is_the_inverse_of_parsing),

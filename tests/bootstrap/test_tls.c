@@ -337,6 +337,9 @@ static void attempt(struct rig *r, const char *denied)
 	boot_close(&r->s);
 }
 
+#define PSK_BEFORE "test-before:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+#define PSK_AFTER  "test-after:ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+
 static void test_crl_is_read_again(void **state)
 {
 	(void)state;
@@ -357,6 +360,40 @@ static void test_crl_is_read_again(void **state)
 	boot_context_destroy(&r.client);
 	assert_int_equal(boot_context_create(&revoked, false, NULL, &r.client, NULL), 0);
 	attempt(&r, "is revoked");
+	rig_fini(&r);
+}
+
+/* A server that takes other keys: who is connected stays, and from then on the new key counts. */
+static void test_keys_are_changed_under_connections(void **state)
+{
+	(void)state;
+	const struct boot_security before = {.psk = PSK_BEFORE}, after = {.psk = PSK_AFTER};
+	struct boot_context *fresh = NULL;
+	struct boot_conn *c, *s;
+	struct rig r;
+	rig_init(&r, &before, &before);
+	rig_open(&r);
+	assert_int_equal(r.c_rc | r.s_rc, 0);
+	assert_int_equal(boot_context_create(&after, true, NULL, &fresh, NULL), 0);
+	boot_context_adopt(r.server, &fresh);
+	assert_null(fresh);
+	rig_spawn(&r, ping);
+	rig_run(&r);
+	c = r.c, s = r.s;
+	r.c = r.s = NULL;
+	rig_open(&r);
+	both_denied(&r, "knows no PSK identity \"test-before\"", "ours is \"test-after\"");
+	boot_context_destroy(&r.client);
+	assert_int_equal(boot_context_create(&after, false, NULL, &r.client, NULL), 0);
+	rig_open(&r);
+	assert_int_equal(r.c_rc | r.s_rc, 0);
+	rig_spawn(&r, ping);
+	rig_run(&r);
+	boot_close(&r.c);
+	boot_close(&r.s);
+	r.c = c, r.s = s;
+	rig_spawn(&r, ping);
+	rig_run(&r); /* what it was made with has been kept for it */
 	rig_fini(&r);
 }
 
@@ -1082,6 +1119,7 @@ int main(void)
 		cmocka_unit_test(test_crl),
 		cmocka_unit_test(test_crl_of_another_ca),
 		cmocka_unit_test(test_crl_is_read_again),
+		cmocka_unit_test(test_keys_are_changed_under_connections),
 		cmocka_unit_test(test_crl_sentences),
 		cmocka_unit_test(test_one_step_of_all_handshakes_per_turn),
 		cmocka_unit_test(test_who_is_gone_is_not_computed_for),

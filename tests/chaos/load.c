@@ -360,7 +360,7 @@ static void code_count(int64_t rc)
 
 static bool explained(int64_t rc)
 {
-	return rc == -KV_ETIMEOUT || rc == -KV_EPEERDOWN || rc == -KV_EBUSY || rc == -KV_ENOMEM;
+	return rc == -KV_ETIMEOUT || rc == -KV_EPEERDOWN || rc == -KV_ELEFT || rc == -KV_EBUSY || rc == -KV_ENOMEM;
 }
 
 static void recovered(unsigned key, uint64_t now)
@@ -396,7 +396,7 @@ static void key_outcome(struct worker *k, const char *what, unsigned key, int64_
 	}
 	/* A timeout of a few milliseconds says nothing about the server, nor one of a call that the machine kept
 	 * waiting for a quarter of its time. */
-	bool counts = rc == -KV_EPEERDOWN || (rc == -KV_ETIMEOUT && k->timeout_ns == opt.timeout_ms * MS &&
+	bool counts = rc == -KV_EPEERDOWN || rc == -KV_ELEFT || (rc == -KV_ETIMEOUT && k->timeout_ns == opt.timeout_ms * MS &&
 					      k->allowed_ns < k->timeout_ns / 4);
 	if (counts) {
 		atomic_fetch_add(&s->failed, 1);
@@ -921,7 +921,7 @@ static int verdict(void)
 
 static int pool_open(struct kvc_pool **out)
 {
-	struct kvc_options o = {.size = sizeof(o)};
+	struct kvc_options o = {.size = sizeof(o), .flags = KVC_OPEN_WAIT};
 	struct kv_error err = {0};
 	int rc;
 	o.servers = opt.server;

@@ -93,7 +93,7 @@ serve() {
 	local name=$1 address=$2 ready="$scratch/$1.ready"
 	shift 2
 	: >"$ready"
-	"${in_space[@]}" "$build/kv-server" --listen-addr "$address" --node-id "$name" --memory-mb 128 --worker-threads 2 --provider "$provider" --log-level warn \
+	"${in_space[@]}" "$build/kv-server" --listen-addr "$address" --memory-mb 128 --worker-threads 2 --provider "$provider" --log-level warn \
 		--ready-fd 3 "$@" 3>"$ready" >>"$scratch/$name.out" 2>>"$scratch/$name.err" &
 	server_pid=$!
 	server_wait "$name" "$ready" 300 "$scratch/$name.err"

@@ -87,6 +87,11 @@ void fab_devices_free(struct fab_device *d, unsigned n)
 	(void)d, (void)n;
 }
 
+void fab_fork(bool hold)
+{
+	(void)hold; /* it has nothing that guards a process */
+}
+
 int fab_open(const struct fab_device *d, const struct fab_options *o, struct fab **out, struct kv_error *err)
 {
 	(void)d, (void)o, (void)err;
@@ -640,13 +645,16 @@ static void room_for_immediates_follows_the_queues(void **state)
 {
 	static const struct {
 		uint32_t tx, cq, receives, room;
-	} rows[] = {{64, 1024, 16, 512}, {32, 64, 16, 16}, {64, 2048, 16, 1024}, {64, 160, 16, 80}, {64, 64, 16, 16}, {8, 16, 16, 4}};
+		bool take;
+	} rows[] = {{64, 1024, 16, 512, false}, {32, 64, 16, 16, false}, {64, 2048, 16, 1024, false}, {64, 160, 16, 80, false}, {64, 64, 16, 16, false},
+		    {8, 16, 16, 4, false},      {64, 1024, 16, 8, true}, {8, 16, 16, 2, true},       {64, 1024, 16, 512, false}};
 	struct te_info info;
 	(void)state;
 	open_plain();
 	for (unsigned i = 0; i < KV_COUNT(rows); i++) {
 		fake.caps.tx_depth = rows[i].tx;
 		fake.caps.cq_depth = rows[i].cq;
+		fake.caps.imm_takes_receive = rows[i].take;
 		now_ns += 10000000000;
 		event((struct fab_event){.type = FAB_EV_DEAD, .status = -KV_EPROVIDER});
 		poll();

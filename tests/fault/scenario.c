@@ -93,7 +93,7 @@ static void code_check(const char *what, int64_t rc)
 		return;
 	last_what = what;
 	last_rc = rc;
-	if (rc < -KV_EINTERNAL || rc == -KV_EINTERNAL || rc == -KV_ESTALE || rc == -KV_ERESET || rc == -KV_ECORRUPT || rc == -KV_EEXIST || rc == -1)
+	if (rc < -KV_ELEFT || rc == -KV_EINTERNAL || rc == -KV_ESTALE || rc == -KV_ERESET || rc == -KV_ECORRUPT || rc == -KV_EEXIST || rc == -1)
 		wrong("%s returned %" PRId64 " (%s)", what, rc, kv_errname((int)rc));
 	else
 		fprintf(stderr, "# %s: %s\n", what, kv_errname((int)rc));
@@ -298,10 +298,10 @@ static int64_t second_up(void)
 
 static int pool_make(unsigned servers, struct kvc_pool **out)
 {
-	char name[2][64];
+	char name[2][80];
 	const char *names[] = {name[0], name[1]};
 	struct kv_error err = {0};
-	struct kvc_options o = {.size = sizeof(o),
+	struct kvc_options o = {.size = sizeof(o), .flags = KVC_OPEN_WAIT,
 				.num_clients = 1,
 				.num_threads = 1,
 				.buffer_bytes = BUFFER,
@@ -319,9 +319,10 @@ static int pool_make(unsigned servers, struct kvc_pool **out)
 				.log_level = KV_LOG_WARN};
 	int rc;
 
-	memcpy(name[0], s.address, sizeof(name[0]));
+	snprintf(name[0], sizeof(name[0]), "fault=%s", s.address);
+	snprintf(name[1], sizeof(name[1]), "second=");
 	if (servers > 1)
-		kvs_server_address(s.second, name[1], sizeof(name[1]));
+		kvs_server_address(s.second, name[1] + strlen(name[1]), 64);
 	rc = kvc_pool_open(&o, out, &err);
 	error_check("kvc_pool_open", rc, &err);
 	if (rc < 0 && *out)

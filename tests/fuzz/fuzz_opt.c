@@ -95,7 +95,12 @@ static void try_addr(const char *word)
 	struct kv_hostport hp, back;
 	struct kv_error err = {0};
 	char buf[KV_HOST_MAX + 16];
-	int rc = kv_hostport_parse(word, &hp, &err);
+	struct kv_server_entry entry, again;
+	int rc = kv_server_entry_parse(word, &entry, &err);
+	explained(rc, &err);
+	if (rc == 0)
+		require(kv_server_entry_parse(entry.text, &again, NULL) == 0 && strcmp(again.id, entry.id) == 0 && again.named == entry.named);
+	rc = kv_hostport_parse(word, &hp, &err);
 	explained(rc, &err);
 	if (rc != 0)
 		return;

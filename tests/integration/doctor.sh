@@ -53,7 +53,7 @@ check "JSON: clients on shm have four threads by default" report_is 'j["run"]["c
 check "JSON on standard output" status 0 bash -c '"$@" --json - 2>/dev/null | python3 -c "import json, sys; json.load(sys.stdin)"' x "$doctor" "${small[@]}" --no-try
 check "the libfabric that is loaded is named by its file" report_is '"libfabric.so" in j["libraries"]["libfabric_path"] and j["libraries"]["libfabric_path"] in j["libraries"]["libfabric_files"] + [j["libraries"]["libfabric_path"]]' "$doctor" --no-try
 check "--no-try opens nothing" report_is 'rc == 0 and j["try"]["client"] is None and "--no-try" in f("try")[0]["text"]' "$doctor" --no-try
-check "a server elsewhere: none of our own is counted" report_is 'rc == 0 and j["run"]["server"] is None and j["try"]["server"] is None' "$doctor" "${small[@]}" --server 127.0.0.1:50051
+check "a server elsewhere: none of our own is counted" report_is 'rc == 0 and j["run"]["server"] is None and j["try"]["server"] is None' "$doctor" "${small[@]}" --server 127.0.0.1:7411
 check "a server without a name: exit status 1" status 1 "$doctor" "${small[@]}" --server no-such-host.invalid:1
 # Around what kv-bench refuses itself (64), and what the server it starts keeps free before it lets four clients in (140).
 as_the_run() {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # trace.sh -- replay of KV-cache request traces: hits must be exactly what a short reference program computes from the file.
 . "$(dirname "$0")/lib.bash"
-plan 3
+plan 9
 trace=${KVRAIL_TRACE:-../shared/data/conversation_trace.jsonl}
 
 replay() { # replay TRACE
@@ -16,6 +16,19 @@ t = got["trace"]
 print(t, want)
 ok = all(t[k] == want[k] for k in ("requests", "blocks", "block_hits")) and abs(t["hit_ratio"] - want["hit_ratio"]) < 1e-9
 sys.exit(0 if ok and got["verify"]["wrong"] == 0 else 1)
+P
+}
+
+# One worker and one shard, so that the order of requests is the file's; values of this size leave room for exactly so many blocks.
+bounded() { # bounded TRACE POLICY BLOCKS MIB SIZE DIFFERENCE
+	timeout -k 5 280 "$build/kv-bench" --log-level warn "${over[@]}" --quiet --trace "$1" --num-workers 1 --num-clients 1 --num-threads 1 --server-threads 1 --ttl 0 \
+		--eviction "$2" --memory-mb "$4" --value-size "$5" --json "$scratch/trace.json" || return 1
+	python3 tests/kvbench/reference_trace.py "$1" "$2" "$3" >"$scratch/reference.json" || return 1
+	python3 - "$scratch/trace.json" "$scratch/reference.json" "$6" <<'P'
+import json, sys
+got, want = json.load(open(sys.argv[1]))["trace"], json.load(open(sys.argv[2]))
+print(got, want)
+sys.exit(0 if abs(got["hit_ratio"] - want["hit_ratio"]) <= float(sys.argv[3]) else 1)
 P
 }
 
@@ -33,11 +46,20 @@ with open(sys.argv[1], "w") as f:
         f.write(json.dumps({"timestamp": i * 10, "input_length": 512 * len(ids), "output_length": 1, "hash_ids": ids}) + "\n")
 P
 check "a made trace with much sharing: strict order gives the reference's hits" replay "$scratch/small.jsonl"
+for policy in lru sieve; do
+	check "the same with room for 100 blocks and $policy: exactly the reference's hits" bounded "$scratch/small.jsonl" $policy 100 1 10432 1e-9
+done
+for policy in clock2g clock; do
+	check "the same with room for 100 blocks and $policy: nearly the textbook's hits" bounded "$scratch/small.jsonl" $policy 100 1 10432 0.03
+done
+check "s3fifo takes part" timeout -k 5 60 "$build/kv-bench" --log-level warn "${over[@]}" --quiet --trace "$scratch/small.jsonl" --eviction s3fifo --memory-mb 1 --value-size 10432
 if [ -r "$trace" ] && [ "${MODE:-release}" = release ]; then
 	check "the conversation trace: strict order gives the reference's hits" replay "$trace"
+	check "the conversation trace with room for 1,000 blocks and clock2g: within 0.005 of the textbook's hits" bounded "$trace" clock2g 1000 8 8384 0.005
 else
-	tap_n=$((tap_n + 1))
-	echo "ok $tap_n - the conversation trace # SKIP the trace is not beside the project, or this is not a release build (it takes minutes under a sanitizer)"
+	tap_n=$((tap_n + 2))
+	echo "ok $((tap_n - 1)) - the conversation trace # SKIP the trace is not beside the project, or this is not a release build"
+	echo "ok $tap_n - the conversation trace with room for 1,000 blocks # SKIP the trace is not beside the project, or this is not a release build (it takes minutes under a sanitizer)"
 fi
 printf '{"timestamp": 0, "hash_ids": [1, 2]}\nnot json\n' >"$scratch/bad.jsonl"
 check "a bad line is named by its number" says ':2|line 2' "$build/kv-bench" --log-level warn --trace "$scratch/bad.jsonl" --value-size 4KB

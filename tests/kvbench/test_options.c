@@ -117,6 +117,7 @@ static void test_own_server_options_with_server(void **state)
 	(void)state;
 	check_refused("--memory-mb", &err, parse(&o, &err, "--server", "a:1", "--memory-mb", "64", NULL));
 	check_refused("--server-threads", &err, parse(&o, &err, "--server", "a:1", "--server-threads", "2", NULL));
+	check_refused("--eviction", &err, parse(&o, &err, "--server", "a:1", "--eviction", "lru", NULL));
 	check_refused("--psk-file", &err, parse(&o, &err, "--psk-file", "x", NULL));
 }
 

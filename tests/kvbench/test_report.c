@@ -70,7 +70,7 @@ static json_t *report_of(const struct bench *b)
 /* That an object has these names, in any order, and no other. names: separated by blanks. */
 static void check_names(const json_t *object, const char *names)
 {
-	char copy[512], *save = NULL;
+	char copy[1024], *save = NULL;
 	size_t n = 0;
 
 	assert_true(json_is_object(object));
@@ -110,7 +110,7 @@ static void test_config_has_every_option_with_underscores(void **state)
 
 	check_names(config, "server provider nic door rails numa mode num_workers num_clients num_threads num_keys value_size "
 			    "repeat_reads duration rate warmup batch ttl seed verify keep_going no_write no_checksum breakdown "
-			    "roofline roofline_depth trace trace_speed trace_order buffer_mb memory_mb server_threads base_client_id "
+			    "roofline roofline_depth trace trace_speed trace_order buffer_mb memory_mb eviction server_threads base_client_id "
 			    "timeout peer_timeout slow_ms psk_file cert key ca crl server_name json quiet log_level config");
 	assert_int_equal(json_integer_value(json_object_get(config, "num_workers")), 16);
 	assert_int_equal(json_integer_value(json_object_get(config, "value_size")), 65536);

@@ -38,7 +38,7 @@ static void defaults(void **state)
 	assert_int_equal(parse("ping", NULL), 0);
 	assert_int_equal(words.count, 1);
 	assert_int_equal(o.servers.count, 1);
-	assert_string_equal(o.servers.item[0], "127.0.0.1:50051");
+	assert_string_equal(o.servers.item[0], "127.0.0.1:7411");
 	assert_string_equal(o.provider, "auto");
 	assert_int_equal(o.mode, KVC_MODE_AUTO);
 	assert_int_equal(o.numa, KVC_NUMA_AUTO);

@@ -309,7 +309,6 @@ static int welcome(struct lconn *c)
 				       .incarnation = 1,
 				       .value_max = KV_VALUE_MAX,
 				       .flags = WIRE_WELCOME_INLINE_PUT | (liar_pull ? WIRE_WELCOME_PULL : 0),
-				       .node_id = "liar",
 				       .addrs = addrs};
 	memcpy(w->token, token, KV_TOKEN_LEN);
 	boot_frame_secret(c->boot, token, c->secret);

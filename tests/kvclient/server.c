@@ -82,17 +82,17 @@ void test_server_start_with(struct test_server *s, const char *node_id, const ch
 			"512",
 			"--worker-threads",
 			"2",
-			"--node-id",
-			(char *)node_id,
 			"--log-level",
 			"warn",
 			"--ready-fd",
 			"3",
 			"--allow-bench",
+			node_id ? "--node-id" : NULL,
+			(char *)node_id,
 			[16] = NULL,
 			[32] = NULL};
 	int pipe_fd[2];
-	for (unsigned i = 16; more && *more && i < 32; i++)
+	for (unsigned i = node_id ? 16 : 14; more && *more && i < 32; i++)
 		argv[i] = (char *)*more++;
 	assert_int_equal(pipe2(pipe_fd, O_CLOEXEC), 0);
 	s->node_id = node_id;
@@ -103,6 +103,7 @@ void test_server_start_with(struct test_server *s, const char *node_id, const ch
 	close(pipe_fd[1]);
 	ready_read(pipe_fd[0], s->address, sizeof(s->address));
 	close(pipe_fd[0]);
+	snprintf(s->entry, sizeof(s->entry), "%s%s%s", node_id ? node_id : "", node_id ? "=" : "", s->address);
 }
 
 void test_server_kill(struct test_server *s)
@@ -149,8 +150,9 @@ struct kvc_options test_options(const struct test_server *const *servers, unsign
 	struct kvc_options o = {
 		.size = sizeof(o), .num_clients = clients, .num_threads = 2, .servers = names, .num_servers = n};
 	for (unsigned i = 0; i < n; i++)
-		names[i] = servers[i]->address;
+		names[i] = servers[i]->entry;
 	o.provider = test_provider();
+	o.flags = KVC_OPEN_WAIT;
 	o.timeout_ns = 20000000000ull;
 	o.connect_timeout_ns = 20000000000ull;
 	o.log_level = 2;

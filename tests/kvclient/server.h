@@ -14,12 +14,13 @@ struct test_server {
 	pid_t pid; /* 0: not running */
 	char address[160];
 	const char *node_id;
+	char entry[240]; /* of a list of servers: node_id=address */
 };
 
 /* The binary: $KV_SERVER, or kv-server beside the tests folder of this program. NULL: not built. */
 const char *test_server_binary(void);
 
-/* test_server_start -- listen on 127.0.0.1; address "" lets the kernel choose a port, else that one is used again.
+/* test_server_start -- node_id NULL: without one. Listen on 127.0.0.1; address "" lets the kernel choose a port, else that one is used again.
  * Fails the test after 30 s. */
 void test_server_start(struct test_server *s, const char *node_id);
 /* test_server_start_with -- with more arguments, which end with NULL. */
@@ -36,7 +37,7 @@ void test_server_need(const struct test_server *s);
 /* test_stat -- a counter of the servers of a pool. */
 uint64_t test_stat(struct kvc_pool *pool, const char *name);
 
-/* test_options -- for n servers (their addresses are remembered by pointer). */
+/* test_options -- for n servers (their entries are remembered by pointer). */
 struct kvc_options test_options(const struct test_server *const *servers, unsigned n, unsigned clients);
 struct kvc_pool *test_pool(const struct test_server *const *servers, unsigned n, unsigned clients);
 

@@ -892,7 +892,7 @@ static void a_killed_server_is_peer_down_and_the_other_goes_on(void **state)
 	o = test_options(two, 2, 2);
 	o.timeout_ns = 5000000000ull;
 	assert_int_equal(kvc_pool_open(&o, &p, &err), 0);
-	o.flags = KVC_DOWN_IS_MISS;
+	o.flags |= KVC_DOWN_IS_MISS;
 	assert_int_equal(kvc_pool_open(&o, &lenient, &err), 0);
 	for (unsigned i = 0; i < N; i++)
 		assert_int_equal(kvc_put(p, KEY(i), "12345678", 8, NULL), 0);

@@ -15,7 +15,7 @@ static const char *const one[] = {"127.0.0.1:1"};
 
 static struct kvc_options good(void)
 {
-	return (struct kvc_options){.size = sizeof(struct kvc_options), .servers = one, .num_servers = 1};
+	return (struct kvc_options){.size = sizeof(struct kvc_options), .servers = one, .num_servers = 1, .flags = KVC_OPEN_WAIT};
 }
 
 static void zero_means_the_default(void **state)
@@ -71,15 +71,20 @@ static void refused(const struct kvc_options *o, const char *words)
 static void bad_options_are_refused_with_a_sentence(void **state)
 {
 	static const char *const twice[] = {"127.0.0.1:1", "127.0.0.1:1"}, *const null[] = {NULL},
+				 *const names[] = {"a=127.0.0.1:1", "a=127.0.0.1:2"}, *const same[] = {"a=Host:1", "b=http://host:1/"},
 				 *const bad[] = {"host:port"};
 	struct kvc_options o = {0};
 	(void)state;
-	refused(NULL, "size");
+	refused(NULL, "no options");
 	refused(&o, "size");
 	o = good(), o.num_servers = 0;
 	refused(&o, "no server");
 	o = good(), o.servers = twice, o.num_servers = 2;
 	refused(&o, "twice");
+	o = good(), o.servers = names, o.num_servers = 2;
+	refused(&o, "its own name");
+	o = good(), o.servers = same, o.num_servers = 2;
+	refused(&o, "a=Host:1 and b=host:1");
 	o = good(), o.servers = null;
 	refused(&o, "NULL");
 	o = good(), o.servers = bad;

@@ -122,7 +122,7 @@ static void a_refusal_is_one_of_those_there_are(void **state)
 	static const struct {
 		int32_t status;
 		int code;
-	} rows[] = {{WIRE_DENIED, -KV_EDENIED}, {WIRE_FULL, -KV_EFULL},	  {WIRE_CLOSING, -KV_EPEERDOWN}, {WIRE_INVALID, -KV_EINVAL}, {WIRE_NOMEM, -KV_ENOMEM},
+	} rows[] = {{WIRE_DENIED, -KV_EDENIED}, {WIRE_FULL, -KV_EFULL},	  {WIRE_CLOSING, -KV_ELEFT}, {WIRE_INVALID, -KV_EINVAL}, {WIRE_NOMEM, -KV_ENOMEM},
 		    {WIRE_STALE, -KV_EPROTO},	{WIRE_BUSY, -KV_EPROTO},  {WIRE_NOTFOUND, -KV_EPROTO},	 {WIRE_FABRIC, -KV_EPROTO},  {WIRE_CORRUPT, -KV_EPROTO},
 		    {WIRE_TIMEOUT, -KV_EPROTO}, {WIRE_CANCELED, -KV_EPROTO}, {999, -KV_EPROTO}};
 	struct kvc_sub_at *at = w.at[0];

@@ -34,6 +34,7 @@ struct kvc_options victim_options(void)
 				    .num_threads = 1,
 				    .servers = &victim.address,
 				    .num_servers = 1,
+				    .flags = KVC_OPEN_WAIT,
 				    .provider = liar_provider,
 				    .buffer_bytes = 16 << 20,
 				    .timeout_ns = victim.timeout_ns,

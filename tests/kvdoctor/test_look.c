@@ -195,7 +195,7 @@ static void the_network_is_read(void **state)
 /* The run goes over eth0 to another host. */
 static void abroad(struct doctor *d)
 {
-	static char server[] = "10.0.0.9:50051";
+	static char server[] = "10.0.0.9:7411";
 	struct doctor_options *o = rig_options(d);
 	o->servers.count = 1;
 	o->servers.item[0] = server;

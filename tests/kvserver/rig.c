@@ -99,10 +99,17 @@ static void client_up(void)
 
 /* ---- the shard ---- */
 
+static void on_log(void *arg, enum kv_log_level level, const char *line)
+{
+	if (level == KV_LOG_ERROR)
+		kv_log_stderr(arg, level, line);
+	snprintf(rig.logged, sizeof(rig.logged), "%s", line);
+}
+
 int rig_up(void **state)
 {
 	struct kv_error err;
-	static const struct kv_log log = {.level = KV_LOG_ERROR, .write = kv_log_stderr};
+	static const struct kv_log log = {.level = KV_LOG_WARN, .write = on_log};
 	const struct loop_options loop_options = {.name = "rig", .log = &log};
 	struct shard_options options = {
 		.memory_bytes = RIG_MEMORY,
@@ -112,7 +119,7 @@ int rig_up(void **state)
 		.allow_bench = true,
 		.allow_pull = rig_lease_ns > 0,
 		.lease_ns = rig_lease_ns,
-		.policy = &evict_sieve,
+		.policy = &evict_clock2g,
 		.log = &log,
 		.engine = {.provider = test_provider(), .local = rig_loopback(), .messages = 64, .receives = 64, .part_bytes = rig_part_bytes,
 			   .reads_at_own_risk = true},

@@ -49,6 +49,7 @@ struct rig {
 	uint64_t follows;
 	uint32_t last_immediate;
 	uint16_t generation;
+	char logged[1024]; /* the last warning of the shard */
 };
 
 extern struct rig rig;

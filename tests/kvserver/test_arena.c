@@ -72,7 +72,7 @@ static void random_use_agrees_with_a_map(void **state)
 		} else {
 			uint64_t size =
 				1 + kv_prng_below(&p, kv_prng_below(&p, 4) ? 5 * ARENA_GRANULE : 100 * ARENA_GRANULE);
-			live[i] = arena_alloc(&arena, size, &live[i]);
+			live[i] = arena_alloc(&arena, size, &live[i], size % 128 ? ARENA_LOW : ARENA_HIGH);
 			if (live[i]) {
 				assert_int_equal(live[i]->size, arena_round(size));
 				assert_ptr_equal(live[i]->owner, &live[i]);
@@ -104,11 +104,11 @@ static void the_whole_arena_can_be_one_block(void **state)
 	(void)state;
 	struct arena_block *b;
 	assert_int_equal(arena_init(&arena, LIMIT, 4), 0);
-	assert_null(arena_alloc(&arena, LIMIT + 1, map));
-	b = arena_alloc(&arena, LIMIT, map);
+	assert_null(arena_alloc(&arena, LIMIT + 1, map, ARENA_LOW));
+	b = arena_alloc(&arena, LIMIT, map, ARENA_LOW);
 	assert_non_null(b);
 	assert_int_equal(arena_free_bytes(&arena), 0);
-	assert_null(arena_alloc(&arena, 1, map));
+	assert_null(arena_alloc(&arena, 1, map, ARENA_LOW));
 	arena_free(&arena, b);
 	assert_int_equal(arena.used, 0);
 	arena_fini(&arena);
@@ -123,12 +123,12 @@ static void equal_sizes_fill_exactly(void **state)
 	struct arena_block *b[100];
 	assert_int_equal(arena_init(&arena, 100 * 640, 100), 0);
 	for (unsigned i = 0; i < 100; i++)
-		assert_non_null(b[i] = arena_alloc(&arena, 640, &b[i]));
+		assert_non_null(b[i] = arena_alloc(&arena, 640, &b[i], ARENA_LOW));
 	assert_int_equal(arena.used, arena.limit);
 	for (unsigned step = 0; step < 10000; step++) {
 		unsigned i = (unsigned)kv_prng_below(&p, 100);
 		arena_free(&arena, b[i]);
-		assert_non_null(b[i] = arena_alloc(&arena, 640, &b[i]));
+		assert_non_null(b[i] = arena_alloc(&arena, 640, &b[i], ARENA_LOW));
 	}
 	arena_fini(&arena);
 }
@@ -138,11 +138,11 @@ static void a_hole_is_taken_from_its_start(void **state)
 	(void)state;
 	struct arena_block *a, *b, *hole;
 	assert_int_equal(arena_init(&arena, 10 * 64, 8), 0);
-	assert_non_null(a = arena_alloc(&arena, 6 * 64, map));
-	assert_non_null(b = arena_alloc(&arena, 4 * 64, map));
+	assert_non_null(a = arena_alloc(&arena, 6 * 64, map, ARENA_LOW));
+	assert_non_null(b = arena_alloc(&arena, 4 * 64, map, ARENA_LOW));
 	hole = arena_free(&arena, a);
 	assert_int_equal(hole->size, 6 * 64);
-	a = arena_take(&arena, hole, 5 * 64 - 7, map);
+	a = arena_take(&arena, hole, 5 * 64 - 7, map, ARENA_LOW);
 	assert_int_equal(a->offset, 0);
 	assert_int_equal(a->size, 5 * 64);
 	assert_null(a->next->owner);
@@ -156,8 +156,8 @@ static void nothing_and_less_than_a_granule_are_refused(void **state)
 	(void)state;
 	assert_int_equal(arena_init(&arena, 63, 1), -KV_EINVAL);
 	assert_int_equal(arena_init(&arena, 64, 1), 0);
-	assert_null(arena_alloc(&arena, 0, map));
-	assert_null(arena_alloc(&arena, UINT64_MAX, map));
+	assert_null(arena_alloc(&arena, 0, map, ARENA_LOW));
+	assert_null(arena_alloc(&arena, UINT64_MAX, map, ARENA_LOW));
 	arena_fini(&arena);
 }
 

@@ -28,7 +28,7 @@ static void defaults_are_those_documented(void **state)
 	const char *argv[] = {"kv-server", NULL};
 	assert_int_equal(parse(1, argv), 0);
 	flags_options(&f, NULL, NULL, &o);
-	assert_string_equal(o.listen_addr, "127.0.0.1:50051");
+	assert_string_equal(o.listen_addr, "127.0.0.1:7411");
 	assert_int_equal(o.memory_bytes, 1024ull << 20);
 	assert_int_equal(o.shards, 0);
 	assert_int_equal(o.rails, 0); /* the engine decides */
@@ -48,10 +48,10 @@ static void every_flag_reaches_the_options(void **state)
 	struct kvs_options o;
 	assert_int_equal(PARSE("--listen-addr", "[::1]:7", "--memory-mb", "64", "--node-id", "n1", "--num-domains", "2",
 			       "--worker-threads", "3", "--provider", "tcp", "--nic", "lo", "--max-clients", "9", "--max-sessions", "4", "--session-keys", "/k",
-			       "--ttl", "5m", "--psk-file", "/p", "--insecure", "--allow-bench", "--eviction", "sieve",
+			       "--ttl", "5m", "--psk-file", "/p", "--insecure", "--allow-bench",
 			       "--heartbeat-ms", "100", "--ready-fd", "2", "--die-with-parent", "--spin-us", "0",
-			       "--prefault", "--value-max", "1M", "--chunk", "64K", "--credits", "16", "--slow-ms", "20",
-			       "--allow-pull", "--pull-where-safe", "--lease-ms", "250"),
+			       "--prefault", "--value-max", "1M", "--max-values", "12345", "--eviction", "lru", "--chunk", "64K", "--credits", "16", "--slow-ms", "20",
+			       "--allow-pull", "--pull-where-safe", "--lease-ms", "250", "--drain-sec", "3"),
 			 0);
 	flags_options(&f, "id:00", NULL, &o);
 	assert_string_equal(o.listen_addr, "[::1]:7");
@@ -66,6 +66,7 @@ static void every_flag_reaches_the_options(void **state)
 	assert_int_equal(o.max_clients, 9);
 	assert_int_equal(o.max_sessions, 4);
 	assert_string_equal(o.session_keys, "/k");
+	assert_int_equal(f.drain_sec, 3);
 	assert_true(o.ttl_ns == 300000000000ull);
 	assert_true(o.insecure && o.allow_bench && o.allow_pull && o.pull_where_safe && o.prefault && f.die_with_parent);
 	assert_true(o.lease_ns == 250000000ull);
@@ -73,6 +74,8 @@ static void every_flag_reaches_the_options(void **state)
 	assert_int_equal(f.ready_fd, 2);
 	assert_int_equal(o.spin_ns, 0);
 	assert_int_equal(o.value_max, 1 << 20);
+	assert_int_equal(o.values_max, 12345);
+	assert_int_equal(o.eviction, 2);
 	assert_int_equal(o.chunk_bytes, 65536);
 	assert_int_equal(o.credits, 16);
 	assert_int_equal(o.slow_ns, 20000000);
@@ -95,7 +98,7 @@ static void nonsense_is_refused_by_name(void **state)
 	(void)state;
 	assert_int_equal(PARSE("--memory-mb", "0"), -KV_EINVAL);
 	assert_non_null(strstr(err.text, "memory-mb"));
-	assert_int_equal(PARSE("--eviction", "lru"), -KV_EINVAL);
+	assert_int_equal(PARSE("--eviction", "fifo"), -KV_EINVAL);
 	assert_non_null(strstr(err.text, "sieve"));
 	assert_int_equal(PARSE("--log-level", "loud"), -KV_EINVAL);
 	assert_non_null(strstr(err.text, "loud"));
@@ -117,8 +120,8 @@ static void policies_and_their_names_go_together(void **state)
 	(void)state;
 	unsigned i = 0;
 	for (; evict_policies[i]; i++)
-		assert_string_equal(evict_policies[i]->name, kvs_eviction_names[i]);
-	assert_null(kvs_eviction_names[i]);
+		assert_string_equal(evict_policies[i]->name, kv_opt_eviction_names[i]);
+	assert_null(kv_opt_eviction_names[i]);
 }
 
 static int psk_from(const char *text, size_t len, char *buf, size_t cap)

@@ -637,6 +637,34 @@ static void random_frames_write_to_their_destinations_alone_and_leave_nothing(vo
 
 #define GET_TEST(f) cmocka_unit_test_setup_teardown(f, rig_open, rig_close)
 
+/* A value that is on its way in has 12 MiB to be summed up when a GET of 8 MiB begins: they take turns. */
+static void sums_of_gets_do_not_wait_for_those_of_puts(void **state)
+{
+	enum { MIB = 1 << 20, PART = 8 * MIB, STAGED = 12 * MIB };
+	(void)state;
+	struct store *s = &rig.shard->store;
+	struct wire_request put = rig_put("in", STAGED, 0, STAGED, 1, WIRE_PUT_FIRST), q;
+	struct stage *st;
+	struct block *b;
+	struct room *room;
+	rig_store("k", PART + 1, 1);
+	q = rig_get("k", 0, PART);
+	q.flags = WIRE_GET_SUM_RANGE;
+	assert_int_equal(store_stage(s, "in", 2, STAGED, ARENA_LOW, &b, &room), 0);
+	assert_int_equal(stage_open(&rig.session->own, &put, b, loop_now(rig.loop), &st), 0);
+	rig_send(&q);
+	rig_until(!kv_list_empty(&rig.shard->hash_gets));
+	st->deadline_ns = KV_NEVER;
+	st->extents = 1;
+	st->extent[0] = (struct extent){0, STAGED, NULL}; /* all of it is there, its end was not announced */
+	stage_advance(st);
+	rig_until(kv_list_empty(&rig.shard->hash_gets));
+	assert_in_range(st->hashed, 1, STAGED - 1);
+	rig_until(rig_find(q.id));
+	assert_int_equal(rig_find(q.id)->status, WIRE_OK);
+	stage_kill(st, WIRE_CANCELED, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -664,6 +692,7 @@ int main(void)
 		GET_TEST(a_sound_value_is_served_after_the_check),
 		GET_TEST(a_check_can_be_cancelled_and_outlived),
 		GET_TEST(random_frames_write_to_their_destinations_alone_and_leave_nothing),
+		GET_TEST(sums_of_gets_do_not_wait_for_those_of_puts),
 	};
 	return cmocka_run_group_tests_name("kvserver/get", tests, rig_up, rig_down);
 }

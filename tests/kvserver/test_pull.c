@@ -399,6 +399,38 @@ static void beyond_the_budget_bytes_are_pushed(void **state)
 	(void)sum;
 }
 
+/* 16 MiB pinned and 12 on their way in leave an eighth of the memory, and no lease. */
+static void pins_and_stages_leave_no_room_for_leases(void **state)
+{
+	enum { EACH = 2 * MIB };
+	struct store *s = &rig.shard->store;
+	uint64_t refused = rig_stat(WIRE_STAT_LEASES_REFUSED);
+	struct wire_request q;
+	struct room *room;
+	struct block *b;
+	struct pins pins;
+	char key[8];
+	(void)state;
+	pins_init(&pins);
+	rig_store("k", EACH, 1);
+	for (unsigned i = 0; i < RIG_MEMORY / 2 / EACH; i++) {
+		snprintf(key, sizeof(key), "p%u", i);
+		rig_store(key, EACH, i);
+		assert_int_equal(pins_add(s, &pins, store_find(s, key, strlen(key), 0), UINT64_MAX, UINT64_MAX), 0);
+	}
+	assert_int_equal(store_stage(s, "in", 2, 12 * MIB, ARENA_LOW, &b, &room), 0);
+	q = pull("k", 0, EACH);
+	assert_int_equal(rig_ask(&q)->status, WIRE_OK);
+	assert_false(rig_find(q.id)->flags & WIRE_GET_LEASED);
+	rig_until(rig.immediates == 2);
+	assert_int_equal(rig_stat(WIRE_STAT_LEASES_REFUSED), refused + 1);
+	store_drop(s, b);
+	block_unref(s, b);
+	q = pull("k", 0, EACH);
+	release(leased(&q).get.lease);
+	pins_clear(s, &pins);
+}
+
 /* All that one client may hold, of one block, and they end at the same time: a turn ends a part of them. */
 static void leases_that_end_together_end_over_several_turns(void **state)
 {
@@ -525,6 +557,7 @@ int main(void)
 		PULL_TEST(leases_end_with_a_goodbye),
 		PULL_TEST(leases_outlive_a_session_that_is_lost),
 		PULL_TEST(beyond_the_budget_bytes_are_pushed),
+		PULL_TEST(pins_and_stages_leave_no_room_for_leases),
 		PULL_TEST(leases_that_end_together_end_over_several_turns),
 		PULL_TEST(a_large_value_may_be_leased_twice),
 		PULL_TEST(pull_is_refused_where_it_is_not_allowed),

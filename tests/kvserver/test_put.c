@@ -292,6 +292,9 @@ static void nothing_and_too_much_are_refused(void **state)
 			    much = rig_put("k", RIG_MEMORY + 1, 0, 0, 0, WIRE_PUT_FIRST);
 	assert_int_equal(rig_ask(&none)->status, WIRE_INVALID);
 	assert_int_equal(rig_ask(&much)->status, WIRE_TOOBIG);
+	check_contains(rig.logged, "one may have 32 MiB");
+	check_contains(rig.logged, "--memory-mb divided by --worker-threads");
+	check_contains(kv_strerror(-KV_ETOOBIG), "--memory-mb divided by its --worker-threads");
 }
 
 static void staging_leaves_room_for_others(void **state)
@@ -315,6 +318,204 @@ static void old_values_make_room_for_new_ones(void **state)
 	}
 	assert_int_equal(rig_stat(WIRE_STAT_BLOCKS), RIG_MEMORY / MIB);
 	check_stored("k39", MIB, 39);
+}
+
+/* ---- memory that takes time to clear ---- */
+
+enum { TINY = 1024, TINIES = RIG_MEMORY / TINY };
+
+static void tiny_key(char key[16], unsigned i)
+{
+	snprintf(key, 16, "t%u", i);
+}
+
+static struct block *tiny(unsigned i)
+{
+	char key[16];
+	tiny_key(key, i);
+	return store_find(&rig.shard->store, key, strlen(key), 0);
+}
+
+/* All of the memory full of values of 1 KiB, as many as there may be. */
+static void fill_with_tiny_values(void)
+{
+	struct store *s = &rig.shard->store;
+	for (unsigned i = 0; i < TINIES; i++) {
+		struct block *b, *holder;
+		struct room *room;
+		char key[16];
+		tiny_key(key, i);
+		assert_int_equal(store_stage(s, key, strlen(key), TINY, ARENA_LOW, &b, &room), 0);
+		assert_int_equal(store_commit(s, b, i, KV_NEVER, 0, &holder), 0);
+		block_unref(s, b);
+	}
+	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), RIG_MEMORY);
+}
+
+static struct wire_request large(uint64_t n)
+{
+	rig_fill(rig_memory(0), n, 21);
+	return rig_put("large", n, 0, n, kv_hash_block(rig_memory(0), n), WHOLE);
+}
+
+/* No turn of the shard evicts more than a step. */
+static void a_large_value_stalls_nobody(void **state)
+{
+	(void)state;
+	uint64_t evicted = rig_stat(WIRE_STAT_EVICTIONS), rooms = rig_stat(WIRE_STAT_ROOMS), before;
+	struct wire_request q = large(12 * MIB);
+	fill_with_tiny_values();
+	before = evicted;
+	rig_send(&q);
+	while (!rig_find(q.id)) {
+		uint64_t now = rig_stat(WIRE_STAT_EVICTIONS);
+		assert_in_range(now - before, 0, 2 * STORE_STEPS_AT_ONCE); /* the frame's and the turn's */
+		before = now;
+		rig_turn();
+	}
+	assert_int_equal(rig_find(q.id)->status, WIRE_OK);
+	check_stored("large", 12 * MIB, 21);
+	assert_int_equal(rig_stat(WIRE_STAT_EVICTIONS) - evicted, 12 * MIB / TINY);
+	assert_int_equal(rig_stat(WIRE_STAT_ROOMS) - rooms, 1);
+	assert_int_equal(rig.shard->waits.used, 0);
+}
+
+/* The bytes that came with its first message are kept until there is a place for them. */
+static void the_first_bytes_wait_with_it(void **state)
+{
+	enum { N = 4 * MIB, FIRST = 1000 };
+	uint64_t rooms = rig_stat(WIRE_STAT_ROOMS);
+	(void)state;
+	fill_with_tiny_values();
+	rig_fill(rig_memory(0), N, 22);
+	uint64_t sum = kv_hash_block(rig_memory(0), N);
+	struct wire_request first = rig_put("k", N, 0, FIRST, sum, WIRE_PUT_FIRST);
+	first.dest = (struct wire_dest){0};
+	first.put.inline_data = (struct wire_bytes){rig_memory(0), FIRST};
+	assert_int_equal(rig_ask(&first)->status, WIRE_OK);
+	struct wire_request rest = range("k", rig_find(first.id)->put.stage, N, FIRST, N - FIRST, sum, WIRE_PUT_LAST);
+	assert_int_equal(rig_ask(&rest)->status, WIRE_OK);
+	check_stored("k", N, 22);
+	assert_int_equal(rig_stat(WIRE_STAT_ROOMS) - rooms, 1);
+}
+
+/* Turn until memory was claimed for the value that waits. */
+static void until_claimed(void)
+{
+	rig_until(rig.shard->store.rooms.used && rig.shard->store.blocks.used < TINIES);
+}
+
+static void who_waits_for_memory_can_be_cancelled(void **state)
+{
+	(void)state;
+	struct wire_request q = large(12 * MIB), cancel = rig_request(WIRE_CANCEL, NULL);
+	fill_with_tiny_values();
+	rig_send(&q);
+	until_claimed();
+	cancel.cancel.id = q.id;
+	rig_send(&cancel);
+	rig_until(rig_find(cancel.id) && rig_find(q.id));
+	if (rig_find(q.id)->status == WIRE_CANCELED)
+		assert_false(is_there("large"));
+	assert_int_equal(rig.shard->waits.used + rig.shard->store.rooms.used, 0);
+	assert_int_equal(rig_stat(WIRE_STAT_STAGED_BYTES), 0);
+}
+
+static void who_waits_for_memory_ends_with_its_session(void **state)
+{
+	(void)state;
+	struct wire_request q = large(12 * MIB);
+	fill_with_tiny_values();
+	rig_send(&q);
+	until_claimed();
+	rig_session_end();
+	assert_int_equal(rig.shard->waits.used + rig.shard->store.rooms.used, 0);
+	assert_int_equal(rig_stat(WIRE_STAT_STAGED_BYTES), 0);
+}
+
+/* Readers hold whatever could be cleared from some point on: the value waits for them, until its time is over. Others are answered
+ * meanwhile. */
+static void who_waits_for_readers_waits_no_longer_than_it_said(void **state)
+{
+	(void)state;
+	struct wire_request q = large(12 * MIB), ping = rig_request(WIRE_PING, NULL);
+	fill_with_tiny_values();
+	q.time_left_us = 2000000;
+	rig_send(&q);
+	until_claimed();
+	for (unsigned i = 0; i < TINIES; i++)
+		if (tiny(i))
+			block_ref(tiny(i));
+	assert_int_equal(rig_ask(&ping)->status, WIRE_OK);
+	assert_null(rig_find(q.id));
+	rig_until(rig_find(q.id));
+	assert_int_equal(rig_find(q.id)->status, WIRE_TIMEOUT);
+	assert_int_equal(rig_stat(WIRE_STAT_STAGED_BYTES), 0);
+	for (unsigned i = 0; i < TINIES; i++)
+		if (tiny(i))
+			block_unref(&rig.shard->store, tiny(i));
+}
+
+/* Half of the memory pinned: what may be staged is what leaves an eighth; then no more may be pinned. */
+static void pins_and_stages_together_leave_room(void **state)
+{
+	(void)state;
+	struct store *s = &rig.shard->store;
+	struct wire_request over = rig_put("b", 12 * MIB + 1, 0, 0, 1, WIRE_PUT_FIRST), pin = rig_request(WIRE_PIN, "t30000");
+	uint64_t evicted = rig_stat(WIRE_STAT_EVICTIONS);
+	rig.shard->refused_lines = (struct kv_rate){0};
+	struct pins pins;
+	pins_init(&pins);
+	fill_with_tiny_values();
+	for (unsigned i = 0; i < TINIES / 2; i++)
+		assert_int_equal(pins_add(s, &pins, tiny(i), UINT64_MAX, UINT64_MAX), 0);
+	assert_int_equal(rig_ask(&over)->status, WIRE_NOMEM); /* 16 pinned and 12 staged are 28 of 32 MiB */
+	assert_int_equal(rig_stat(WIRE_STAT_EVICTIONS), evicted);
+	check_contains(rig.logged, "are 16 MiB pinned");
+	check_contains(kv_strerror(-KV_ENOMEM), "pinned");
+	begin("a", 12 * MIB, 0, 1);
+	pins_remove(s, &pins, tiny(0));
+	assert_int_equal(rig_ask(&pin)->status, WIRE_OK);
+	pin = rig_request(WIRE_PIN, "t30001");
+	assert_int_equal(rig_ask(&pin)->status, WIRE_BUSY);
+	pins_clear(s, &pins);
+}
+
+/* ---- the same value again ---- */
+
+static void the_same_bytes_again_extend_the_time_and_are_a_use(void **state)
+{
+	(void)state;
+	struct wire_request q = rig_put("k", 5, 0, 5, kv_hash_block("hello", 5), WHOLE);
+	struct block *b;
+	uint64_t expires;
+	q.dest = (struct wire_dest){0};
+	q.put.inline_data = (struct wire_bytes){(const uint8_t *)"hello", 5};
+	q.put.ttl_s = 2;
+	assert_int_equal(rig_ask(&q)->status, WIRE_OK);
+	b = store_find(&rig.shard->store, "k", 1, 0);
+	expires = b->expire.when_ns;
+	assert_int_equal(b->evict.hits, 0);
+	struct wire_request again = q;
+	again.id = rig_request(WIRE_PUT, "k").id;
+	again.put.ttl_s = 3600;
+	assert_int_equal(rig_ask(&again)->status, WIRE_OK);
+	assert_true(b->expire.when_ns >= expires + 3500 * 1000000000ull);
+	assert_int_equal(b->evict.hits, 1);
+	expires = b->expire.when_ns;
+	again.id = rig_request(WIRE_PUT, "k").id; /* a shorter time changes nothing, none at all is the longest */
+	again.put.ttl_s = 1;
+	assert_int_equal(rig_ask(&again)->status, WIRE_OK);
+	assert_int_equal(b->expire.when_ns, expires);
+	again.id = rig_request(WIRE_PUT, "k").id;
+	again.put.ttl_s = 0;
+	assert_int_equal(rig_ask(&again)->status, WIRE_OK);
+	assert_true(b->expire.when_ns == KV_NEVER);
+	again.id = rig_request(WIRE_PUT, "k").id; /* other bytes change nothing */
+	again.put.checksum++;
+	again.put.ttl_s = 5;
+	assert_int_equal(rig_ask(&again)->status, WIRE_EXISTS_OTHER);
+	assert_true(b->expire.when_ns == KV_NEVER);
 }
 
 /* ---- the end of stages ---- */
@@ -441,6 +642,13 @@ int main(void)
 		PUT_TEST(nothing_and_too_much_are_refused),
 		PUT_TEST(staging_leaves_room_for_others),
 		PUT_TEST(old_values_make_room_for_new_ones),
+		PUT_TEST(a_large_value_stalls_nobody),
+		PUT_TEST(the_first_bytes_wait_with_it),
+		PUT_TEST(who_waits_for_memory_can_be_cancelled),
+		PUT_TEST(who_waits_for_memory_ends_with_its_session),
+		PUT_TEST(who_waits_for_readers_waits_no_longer_than_it_said),
+		PUT_TEST(pins_and_stages_together_leave_room),
+		PUT_TEST(the_same_bytes_again_extend_the_time_and_are_a_use),
 		PUT_TEST(a_session_that_ends_takes_its_stages_along),
 		PUT_TEST(a_session_may_end_with_reads_in_flight),
 		PUT_TEST(a_stage_without_progress_is_given_up),

@@ -174,7 +174,7 @@ static void welcome_body(void)
 	expect(m.welcome.value_max == 8 << 20);
 	expect(memcmp(m.welcome.token, zero, sizeof(zero)) != 0);
 	expect((m.welcome.flags & (WIRE_WELCOME_BENCH | WIRE_WELCOME_PULL)) == 0);
-	expect(m.welcome.node_id[0] != 0);
+	expect(m.welcome.node_id[0] == 0); /* none was given */
 	expect(wire_welcome_addr(&m.welcome, 0, 0, &a) == 0 && wire_welcome_addr(&m.welcome, SHARDS - 1, 0, &b) == 0);
 	expect(a.len > 0 && (a.len != b.len || memcmp(a.data, b.data, a.len) != 0));
 	leave(c);
@@ -807,7 +807,8 @@ static void big_commit(void *arg)
 {
 	struct shard *s = arg;
 	struct block *b, *holder;
-	if (store_stage(&s->store, "big", 3, BIG, &b) != 0)
+	struct room *room;
+	if (store_stage(&s->store, "big", 3, BIG, ARENA_LOW, &b, &room) != 0)
 		return;
 	store_commit(&s->store, b, 0, KV_NEVER, loop_now(s->loop), &holder);
 	block_unref(&s->store, b);
@@ -1028,7 +1029,8 @@ static void stop_with_client_body(void)
 	server = shared;
 	kvs_server_stop(own, 1000000000); /* blocks this thread: the server must not need us */
 	expect(kvs_server_state(own, NULL) == KVS_STOPPED);
-	expect(next(c, &m) == -KV_EPEERDOWN);
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_GOODBYE);
+	expect(next(c, &m) == -KV_EPEERDOWN); /* we did not go, so we were cut */
 	boot_close(&c);
 	kvs_server_destroy(&own);
 }

@@ -3,7 +3,10 @@
  * cases. */
 #include "tests/check.h"
 
+#include <errno.h>
+
 #include "kvserver/pins.h"
+#include "kvserver/room.h"
 #include "kvserver/store.h"
 
 enum { KEYS = 400, LIMIT = 1 << 20, STEPS = 60000, READERS = 12, SETS = 3 };
@@ -16,7 +19,7 @@ static uint8_t *memory;
 static void open_store(uint64_t limit, uint64_t seed)
 {
 	struct store_options o = {
-		.limit_bytes = limit, .seed = seed, .generation = 1, .now_ns = SECOND, .policy = &evict_sieve};
+		.limit_bytes = limit, .seed = seed, .generation = 1, .now_ns = SECOND, .policy = &evict_clock2g};
 	memory = o.base = malloc(limit);
 	assert_non_null(memory);
 	assert_int_equal(store_init(&store, &o), 0);
@@ -28,10 +31,31 @@ static void close_store(void)
 	free(memory);
 }
 
+/* To the end, whatever it takes. */
+static int stage_at(const void *key, size_t key_len, uint64_t len, enum arena_end end, struct block **out)
+{
+	struct room *room;
+	int rc = store_stage(&store, key, key_len, len, end, out, &room);
+	while (rc == -EAGAIN) {
+		unsigned budget = 1000;
+		struct block *b = room->block;
+		rc = store_stage_step(&store, room, &budget);
+		assert_true(rc != -EAGAIN || budget == 0); /* or it waits for a reader, which a test here would do for ever */
+		if (rc == 0)
+			*out = b;
+	}
+	return rc;
+}
+
+static int stage(const void *key, size_t key_len, uint64_t len, struct block **out)
+{
+	return stage_at(key, key_len, len, ARENA_LOW, out);
+}
+
 static struct block *put(const char *key, uint64_t len, uint8_t fill, uint64_t now)
 {
 	struct block *b, *holder;
-	if (store_stage(&store, key, strlen(key), len, &b) != 0)
+	if (stage(key, strlen(key), len, &b) != 0)
 		return NULL;
 	memset(store_data(&store, b), fill, len);
 	if (store_commit(&store, b, fill, KV_NEVER, now, &holder) != 0) {
@@ -117,10 +141,10 @@ static void model_step(struct kv_prng *p, uint64_t now, struct reader *readers, 
 		assert_false(want[k].put && want[k].pinned && want[k].expires > now);
 	}
 	if (what < 40 && !b) {
-		uint64_t len = 1 + kv_prng_below(p, kv_prng_below(p, 8) ? 4000 : 60000);
+		uint64_t len = 1 + kv_prng_below(p, kv_prng_below(p, 8) ? 4000 : kv_prng_below(p, 8) ? 60000 : LIMIT / 2);
 		struct block *fresh, *holder;
 		uint8_t fill = (uint8_t)kv_prng_next(p);
-		if (store_stage(&store, key, strlen(key), len, &fresh) != 0)
+		if (stage(key, strlen(key), len, &fresh) != 0)
 			return;
 		memset(store_data(&store, fresh), fill, len);
 		want[k] = (struct want){true, len, kv_prng_below(p, 4) ? KV_NEVER : now + kv_prng_below(p, 5 * SECOND),
@@ -213,7 +237,7 @@ static void a_value_larger_than_everything_is_too_big(void **state)
 	(void)state;
 	struct block *b;
 	open_store(64 * 1024, 1);
-	assert_int_equal(store_stage(&store, "k", 1, 64 * 1024 + 1, &b), -KV_ETOOBIG);
+	assert_int_equal(stage("k", 1, 64 * 1024 + 1, &b), -KV_ETOOBIG);
 	assert_non_null(put("k", 64 * 1024, 3, 0));
 	close_store();
 }
@@ -263,10 +287,10 @@ static void what_is_in_use_is_not_evicted(void **state)
 	open_store(64 * 1024, 1);
 	a = put("a", 40 * 1024, 1, 0);
 	block_ref(a);
-	assert_int_equal(store_stage(&store, "b", 1, 40 * 1024, &fresh), -KV_ENOMEM);
+	assert_int_equal(stage("b", 1, 40 * 1024, &fresh), -KV_ENOMEM);
 	assert_ptr_equal(get("a", 0), a);
 	block_unref(&store, a);
-	assert_int_equal(store_stage(&store, "b", 1, 40 * 1024, &fresh), 0);
+	assert_int_equal(stage("b", 1, 40 * 1024, &fresh), 0);
 	assert_null(get("a", 0));
 	close_store();
 }
@@ -282,17 +306,17 @@ static void what_was_in_use_can_be_evicted_later(void **state)
 		pins_init(&pins);
 		a = put("a", 40 * 1024, 1, 0);
 		block_ref(a);
-		assert_int_equal(store_stage(&store, "b", 1, 40 * 1024, &fresh), -KV_ENOMEM);
+		assert_int_equal(stage("b", 1, 40 * 1024, &fresh), -KV_ENOMEM);
 		assert_true(a->evict.parked);
 		assert_int_equal(store.evict.count, 0);
 		if (pinned)
 			assert_int_equal(pins_add(&store, &pins, a, UINT64_MAX, UINT64_MAX), 0);
 		block_unref(&store, a);
 		assert_int_equal(store.evict.count, !pinned);
-		assert_int_equal(store_stage(&store, "b", 1, 40 * 1024, &fresh), pinned ? -KV_ENOMEM : 0);
+		assert_int_equal(stage("b", 1, 40 * 1024, &fresh), pinned ? -KV_ENOMEM : 0);
 		if (pinned) {
 			pins_clear(&store, &pins);
-			assert_int_equal(store_stage(&store, "b", 1, 40 * 1024, &fresh), 0);
+			assert_int_equal(stage("b", 1, 40 * 1024, &fresh), 0);
 		}
 		assert_null(get("a", 0));
 		close_store();
@@ -307,7 +331,7 @@ static void what_was_in_use_can_be_deleted(void **state)
 	open_store(64 * 1024, 1);
 	a = put("a", 40 * 1024, 1, 0);
 	block_ref(a);
-	assert_int_equal(store_stage(&store, "b", 1, 40 * 1024, &fresh), -KV_ENOMEM);
+	assert_int_equal(stage("b", 1, 40 * 1024, &fresh), -KV_ENOMEM);
 	store_drop(&store, a);
 	block_unref(&store, a);
 	assert_int_equal(store.evict.count, 0);
@@ -320,8 +344,8 @@ static void the_first_commit_wins(void **state)
 	(void)state;
 	struct block *a, *b, *holder = NULL;
 	open_store(64 * 1024, 1);
-	assert_int_equal(store_stage(&store, "k", 1, 100, &a), 0);
-	assert_int_equal(store_stage(&store, "k", 1, 200, &b), 0);
+	assert_int_equal(stage("k", 1, 100, &a), 0);
+	assert_int_equal(stage("k", 1, 200, &b), 0);
 	assert_null(get("k", 0));
 	assert_int_equal(store_commit(&store, b, 1, KV_NEVER, 0, &holder), 0);
 	assert_int_equal(store_commit(&store, a, 2, KV_NEVER, 0, &holder), -KV_EEXIST);
@@ -340,7 +364,7 @@ static void an_expired_block_is_gone_at_the_next_look(void **state)
 	(void)state;
 	struct block *b, *holder;
 	open_store(64 * 1024, 1);
-	assert_int_equal(store_stage(&store, "k", 1, 100, &b), 0);
+	assert_int_equal(stage("k", 1, 100, &b), 0);
 	assert_int_equal(store_commit(&store, b, 1, 5 * SECOND, SECOND, &holder), 0);
 	block_unref(&store, b);
 	assert_ptr_equal(get("k", 5 * SECOND - 1), b);
@@ -355,7 +379,7 @@ static void a_sweep_frees_what_nobody_looks_at(void **state)
 	(void)state;
 	struct block *b, *holder;
 	open_store(64 * 1024, 1);
-	assert_int_equal(store_stage(&store, "k", 1, 100, &b), 0);
+	assert_int_equal(stage("k", 1, 100, &b), 0);
 	assert_int_equal(store_commit(&store, b, 1, 5 * SECOND, SECOND, &holder), 0);
 	block_unref(&store, b);
 	assert_int_equal(store_sweep(&store, 4 * SECOND, 100), 0);
@@ -445,6 +469,192 @@ static void a_block_that_goes_leaves_every_pin_set(void **state)
 	close_store();
 }
 
+/* ---- making room ---- */
+
+enum { SMALL = 64, MANY = 4096 };
+
+static struct block *small(unsigned i)
+{
+	char key[16];
+	snprintf(key, sizeof(key), "s%u", i);
+	return get(key, 0);
+}
+
+static void fill_with_small(void)
+{
+	struct store_options o = {
+		.limit_bytes = MANY * SMALL, .seed = 1, .generation = 1, .now_ns = SECOND, .policy = &evict_clock2g, .blocks_max = MANY};
+	char key[16];
+	memory = o.base = malloc(o.limit_bytes);
+	assert_non_null(memory);
+	assert_int_equal(store_init(&store, &o), 0);
+	for (unsigned i = 0; i < MANY; i++) {
+		snprintf(key, sizeof(key), "s%u", i);
+		assert_non_null(put(key, SMALL, (uint8_t)i, 0));
+	}
+	assert_int_equal(index_count(&store.index), MANY);
+}
+
+/* A block in 64 is in use, so nothing larger than 63 blocks fits: who asks costs nobody anything, and smaller ones go on. */
+static void a_value_that_cannot_fit_evicts_nothing(void **state)
+{
+	struct block *b;
+	(void)state;
+	fill_with_small();
+	for (unsigned i = 0; i < MANY; i += 64)
+		block_ref(small(i));
+	assert_int_equal(stage("large", 5, 128 * SMALL, &b), -KV_ENOMEM);
+	assert_int_equal(store.events[STORE_EVICTED], 0);
+	assert_int_equal(index_count(&store.index), MANY);
+	assert_int_equal(store.staged_bytes, 0);
+	check_sums();
+	assert_non_null(put("fits", 63 * SMALL, 1, 0));
+	assert_in_range(store.events[STORE_EVICTED], 63, 63);
+	for (unsigned i = 0; i < MANY; i += 64)
+		block_unref(&store, small(i));
+	assert_non_null(put("large", 128 * SMALL, 1, 0));
+	check_sums();
+	close_store();
+}
+
+/* The same with pins: those in the way are moved, and keep their bytes. */
+static void pinned_blocks_are_moved_out_of_the_way(void **state)
+{
+	struct pins pins;
+	(void)state;
+	fill_with_small();
+	pins_init(&pins);
+	for (unsigned i = 0; i < MANY; i += 64)
+		assert_int_equal(pins_add(&store, &pins, small(i), UINT64_MAX, UINT64_MAX), 0);
+	assert_non_null(put("large", 128 * SMALL, 1, 0));
+	/* 126 or 127 in its way, one for each that moved, and no more. */
+	assert_in_range(store.events[STORE_EVICTED], 126, 128);
+	for (unsigned i = 0; i < MANY; i += 64) {
+		assert_non_null(small(i));
+		check_bytes(small(i), SMALL, (uint8_t)i);
+	}
+	check_bytes(get("large", 0), 128 * SMALL, 1);
+	check_sums();
+	pins_clear(&store, &pins);
+	close_store();
+}
+
+/* A pinned block that somebody reads is not moved. */
+static void a_pinned_block_in_use_stays_where_it_is(void **state)
+{
+	struct pins pins;
+	struct block *b;
+	(void)state;
+	fill_with_small();
+	pins_init(&pins);
+	for (unsigned i = 0; i < MANY; i += 64) {
+		assert_int_equal(pins_add(&store, &pins, small(i), UINT64_MAX, UINT64_MAX), 0);
+		block_ref(small(i));
+	}
+	assert_int_equal(stage("large", 5, 128 * SMALL, &b), -KV_ENOMEM);
+	assert_int_equal(store.events[STORE_EVICTED], 0);
+	for (unsigned i = 0; i < MANY; i += 64)
+		block_unref(&store, small(i));
+	pins_clear(&store, &pins);
+	close_store();
+}
+
+/* Half of all memory at once, over 2,048 blocks: no step evicts more than its budget, what was cleared is nobody else's, and
+ * small values are stored meanwhile. */
+static void a_large_value_is_made_room_for_in_steps(void **state)
+{
+	struct block *b, *other;
+	struct room *room, *none;
+	unsigned steps = 0;
+	char key[16];
+	int rc;
+	(void)state;
+	fill_with_small();
+	rc = store_stage(&store, "large", 5, MANY / 2 * SMALL, ARENA_LOW, &b, &room);
+	assert_in_range(store.events[STORE_EVICTED], 0, STORE_STEPS_AT_ONCE);
+	assert_int_equal(store.staged_bytes, MANY / 2 * SMALL);
+	for (; rc == -EAGAIN; steps++) {
+		uint64_t before = store.events[STORE_EVICTED];
+		unsigned budget = 100;
+		snprintf(key, sizeof(key), "meanwhile%u", steps);
+		assert_int_equal(store_stage(&store, key, strlen(key), SMALL, ARENA_LOW, &other, &none), 0);
+		memset(store_data(&store, other), 7, SMALL);
+		store_drop(&store, other);
+		block_unref(&store, other);
+		rc = store_stage_step(&store, room, &budget);
+		assert_in_range(store.events[STORE_EVICTED] - before, 0, 101);
+	}
+	assert_int_equal(rc, 0);
+	assert_in_range(steps, MANY / 200, MANY);
+	assert_int_equal(b->mem->size, MANY / 2 * SMALL);
+	assert_in_range(store.events[STORE_EVICTED], MANY / 2, MANY / 2 + steps);
+	check_sums();
+	store_drop(&store, b);
+	block_unref(&store, b);
+	check_sums();
+	close_store();
+}
+
+/* Somebody begins to read a block in the stretch: it is waited for. And one who gives up leaves nothing. */
+static void a_reader_in_the_way_is_waited_for(void **state)
+{
+	(void)state;
+	for (unsigned give_up = 0; give_up < 2; give_up++) {
+		struct block *b, *read = NULL;
+		struct room *room;
+		int rc;
+		fill_with_small();
+		rc = store_stage(&store, "large", 5, MANY / 2 * SMALL, ARENA_LOW, &b, &room);
+		while (rc == -EAGAIN && !room->waits) {
+			unsigned budget = 100;
+			rc = store_stage_step(&store, room, &budget);
+			if (!read && room->mem) {
+				read = room->last->next->next->owner;
+				block_ref(read);
+			}
+		}
+		assert_int_equal(rc, -EAGAIN);
+		if (give_up) {
+			store_stage_end(&store, room);
+			assert_int_equal(store.staged_bytes, 0);
+		}
+		block_unref(&store, read);
+		while (!give_up && rc == -EAGAIN) {
+			unsigned budget = 100;
+			rc = store_stage_step(&store, room, &budget);
+			assert_false(rc == -EAGAIN && room->waits);
+		}
+		check_sums();
+		if (!give_up) {
+			assert_int_equal(rc, 0);
+			assert_int_equal(b->mem->size, MANY / 2 * SMALL);
+			store_drop(&store, b);
+			block_unref(&store, b);
+		}
+		assert_int_equal(store.staged_bytes, 0);
+		close_store();
+	}
+}
+
+/* Values that expire and values that stay, in turn: what expires leaves one hole. */
+static void what_expires_leaves_large_holes(void **state)
+{
+	char key[16];
+	(void)state;
+	open_store(256 << 10, 1);
+	for (unsigned i = 0; i < 256; i++) {
+		struct block *b, *holder;
+		snprintf(key, sizeof(key), "s%u", i);
+		assert_int_equal(stage_at(key, strlen(key), 1024, i % 2 ? ARENA_HIGH : ARENA_LOW, &b), 0);
+		assert_int_equal(store_commit(&store, b, 1, i % 2 ? 5 * SECOND : KV_NEVER, SECOND, &holder), 0);
+		block_unref(&store, b);
+	}
+	assert_int_equal(store_sweep(&store, 7 * SECOND, 1000), 128);
+	assert_non_null(put("large", 128 << 10, 1, 0));
+	assert_int_equal(store.events[STORE_EVICTED], 0);
+	close_store();
+}
+
 static void the_number_of_blocks_is_bounded(void **state)
 {
 	(void)state;
@@ -455,6 +665,41 @@ static void the_number_of_blocks_is_bounded(void **state)
 		assert_non_null(put(key, 1, (uint8_t)i, 0));
 	}
 	assert_int_equal(index_count(&store.index), (1 << 20) / STORE_BYTES_PER_BLOCK);
+	close_store();
+}
+
+/* 16 values in each KiB, because that was asked for; without evicting one. */
+static void the_number_of_blocks_can_be_raised(void **state)
+{
+	(void)state;
+	fill_with_small();
+	assert_int_equal(store.blocks_max, MANY);
+	assert_int_equal(store.events[STORE_EVICTED], 0);
+	assert_int_equal(store.arena.used, store.arena.limit);
+	close_store();
+}
+
+/* Room for 4,096 values: 3,200 are stored and read, then 3,200 others stored. None of those has gone, as it would where a hit kept a value
+ * from eviction until the search came round. */
+static void a_working_set_that_was_read_once_is_not_frozen(void **state)
+{
+	char key[16];
+	(void)state;
+	open_store(4096 * 1024, 1);
+	for (unsigned i = 0; i < 2 * 3200; i++) {
+		snprintf(key, sizeof(key), "%u", i);
+		assert_non_null(put(key, 1024, (uint8_t)i, 0));
+		if (i == 3199)
+			for (unsigned k = 0; k < 3200; k++) {
+				snprintf(key, sizeof(key), "%u", k);
+				store_use(&store, get(key, 0));
+			}
+	}
+	for (unsigned i = 3200; i < 2 * 3200; i++) {
+		snprintf(key, sizeof(key), "%u", i);
+		assert_non_null(get(key, 0));
+	}
+	assert_int_equal(store.events[STORE_EVICTED], 2304);
 	close_store();
 }
 
@@ -497,7 +742,15 @@ int main(void)
 		cmocka_unit_test(pins_keep_and_have_a_budget),
 		cmocka_unit_test(a_pin_is_not_looked_for_among_those_of_all_others),
 		cmocka_unit_test(a_block_that_goes_leaves_every_pin_set),
+		cmocka_unit_test(a_value_that_cannot_fit_evicts_nothing),
+		cmocka_unit_test(pinned_blocks_are_moved_out_of_the_way),
+		cmocka_unit_test(a_pinned_block_in_use_stays_where_it_is),
+		cmocka_unit_test(a_large_value_is_made_room_for_in_steps),
+		cmocka_unit_test(a_reader_in_the_way_is_waited_for),
+		cmocka_unit_test(what_expires_leaves_large_holes),
+		cmocka_unit_test(a_working_set_that_was_read_once_is_not_frozen),
 		cmocka_unit_test(the_number_of_blocks_is_bounded),
+		cmocka_unit_test(the_number_of_blocks_can_be_raised),
 	};
 	return cmocka_run_group_tests_name("kvserver/store", tests, NULL, NULL);
 }

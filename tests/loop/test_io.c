@@ -455,8 +455,106 @@ static void test_listen_error_names_the_address(void **state)
 	assert_int_equal(io_listen(loop, &again, sizeof(struct sockaddr_in), &fd, &err), -EADDRINUSE);
 	assert_int_equal(fd, -7);
 	assert_non_null(strstr(err.text, "listening on 127.0.0.1:"));
-	assert_non_null(strstr(err.text, "another process has this port"));
+	assert_non_null(strstr(err.text, "another process listens there"));
 	io_close(loop, listen_fd);
+}
+
+/* Who has a port: the client's end of a connection to listen_fd, whose other end is *out_other. */
+static int outgoing(bool reuse, int *out_other, struct sockaddr_storage *out)
+{
+	struct sockaddr_in *at = (struct sockaddr_in *)out;
+	socklen_t len = sizeof(*at);
+	int on = reuse, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	*at = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)at, sizeof(*at)), 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&server, sizeof(*at)), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)at, &len), 0);
+	*out_other = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
+	assert_true(*out_other >= 0);
+	return fd;
+}
+
+/* The one that closes first has the TIME_WAIT. */
+static void linger(int fd, int other)
+{
+	char end;
+	assert_int_equal(shutdown(fd, SHUT_WR), 0);
+	assert_int_equal(read(other, &end, 1), 0);
+	close(other);
+	assert_int_equal(read(fd, &end, 1), 0);
+	close(fd);
+}
+
+/* The port of an outgoing connection cannot be listened on, though nobody else listens there. */
+static void test_listen_error_says_what_has_the_port(void **state)
+{
+	struct sockaddr_storage taken, again;
+	struct kv_error err = {0};
+	int fd, other, listener = -7;
+	(void)state;
+	listen_here();
+	fd = outgoing(false, &other, &taken);
+	again = taken;
+	assert_int_equal(io_listen(loop, &again, sizeof(struct sockaddr_in), &listener, &err), -EADDRINUSE);
+	assert_null(strstr(err.text, "another process listens"));
+	assert_non_null(strstr(err.text, "an outgoing connection has this port"));
+	linger(fd, other);
+	again = taken;
+	assert_int_equal(io_listen(loop, &again, sizeof(struct sockaddr_in), &listener, &err), -EADDRINUSE);
+	assert_null(strstr(err.text, "another process listens"));
+	assert_non_null(strstr(err.text, "TIME_WAIT"));
+	((struct sockaddr_in *)&again)->sin_addr.s_addr = INADDR_ANY; /* in the way of any address, too */
+	assert_int_equal(io_listen(loop, &again, sizeof(struct sockaddr_in), &listener, &err), -EADDRINUSE);
+	assert_non_null(strstr(err.text, "TIME_WAIT"));
+	io_close(loop, listen_fd);
+}
+
+static void test_listen_error_of_a_socket_that_only_has_the_port(void **state)
+{
+	struct sockaddr_storage taken, again;
+	struct kv_error err = {0};
+	socklen_t len = sizeof(struct sockaddr_in);
+	int listener = -7, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	(void)state;
+	memset(&taken, 0, sizeof(taken));
+	taken.ss_family = AF_INET;
+	assert_int_equal(bind(fd, (struct sockaddr *)&taken, len), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&taken, &len), 0);
+	again = taken;
+	assert_int_equal(io_listen(loop, &again, sizeof(struct sockaddr_in), &listener, &err), -EADDRINUSE);
+	assert_non_null(strstr(err.text, "a socket is bound to this port"));
+	close(fd);
+}
+
+/* Where the other socket allows it, too, a TIME_WAIT is no obstacle: a server that is started again has its port at once. */
+static void test_listening_where_a_connection_lingers(void **state)
+{
+	struct sockaddr_storage taken;
+	struct kv_error err = {0};
+	int fd, other, listener = -7;
+	(void)state;
+	listen_here();
+	fd = outgoing(true, &other, &taken);
+	linger(fd, other);
+	assert_int_equal(io_listen(loop, &taken, sizeof(struct sockaddr_in), &listener, &err), 0);
+	io_close(loop, listener);
+	io_close(loop, listen_fd);
+}
+
+static void test_listen_error_on_ipv6(void **state)
+{
+	struct sockaddr_in6 at = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	struct sockaddr_storage again = {0};
+	struct kv_error err = {0};
+	int first = -7, second = -7;
+	(void)state;
+	memcpy(&again, &at, sizeof(at));
+	if (io_listen(loop, &again, sizeof(at), &first, &err) == -EADDRNOTAVAIL || first < 0)
+		skip(); /* no IPv6 here */
+	assert_int_equal(io_listen(loop, &again, sizeof(at), &second, &err), -EADDRINUSE);
+	assert_non_null(strstr(err.text, "another process listens there"));
+	io_close(loop, first);
 }
 
 enum { READERS = 600 }; /* more than the submission queue holds at once */
@@ -611,6 +709,10 @@ int main(void)
 		BOTH(test_connect_times_out_when_the_backlog_is_full),
 		BOTH(test_an_interrupt_ends_a_connect),
 		BOTH(test_listen_error_names_the_address),
+		ONE(test_listen_error_says_what_has_the_port),
+		ONE(test_listen_error_of_a_socket_that_only_has_the_port),
+		ONE(test_listening_where_a_connection_lingers),
+		ONE(test_listen_error_on_ipv6),
 		BOTH(test_more_requests_than_the_submission_queue),
 		BOTH(test_destroy_with_a_read_in_flight_cancels_it),
 		BOTH(test_destroy_with_an_accept_in_flight_frees_the_port),

@@ -21,7 +21,7 @@ enum { STATS = 200 };
 static struct kvc_pool *pool_open(char **argv)
 {
 	const char *servers[] = {argv[1]};
-	struct kvc_options o = {.size = sizeof(o),
+	struct kvc_options o = {.size = sizeof(o), .flags = KVC_OPEN_WAIT,
 				.num_clients = 1,
 				.num_threads = 1,
 				.buffer_bytes = 1 << 20,

@@ -20,7 +20,7 @@ REMOTE_CQ_DATA, DELIVERY_COMPLETE, COMMIT_COMPLETE, TCPX_TAGGED = 1, 4, 8, 128  
 
 EAGER, SEG, RNDV_REQ, RNDV_RD_DONE, ATOMIC, ATOMIC_RESP, CREDIT, RNDV_WR_DATA, RNDV_WR_DONE = range(9)  # rxm_pkt.ctrl_hdr.type
 RXM_MSG, RXM_TAGGED, RXM_ATOMIC, RXM_ATOMIC_FETCH = 0, 1, 6, 7  # rxm_pkt.hdr.op
-EAGER_LIMIT = 4096  # KV_MSG_MAX, which FI_OFI_RXM_BUFFER_SIZE is in all our programs
+EAGER_LIMIT = 16384  # libfabric's default of FI_OFI_RXM_BUFFER_SIZE, which all our programs leave alone
 
 
 def ctrl(kind=CONNREQ, data=b"", version=CTRL_VERSION, size=None, order=1):

@@ -8,7 +8,6 @@
 # held, but made anew as soon as the server has signed for them. burst: all of them say their ClientHello at once.
 set -eu
 cd "$(dirname "$0")/../.."
-export FI_OFI_RXM_BUFFER_SIZE=16384 # the same on both sides; beats is no program of ours, which would set it
 build=${KVRAIL_BUILD:-build/release}
 held=${1:-1000} seconds=${2:-15} bits=${3:-4096}
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/kvrail-handshakes.XXXXXX")

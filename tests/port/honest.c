@@ -426,7 +426,7 @@ static void *count_main(void *arg)
 static int pool_open(void)
 {
 	struct kv_error err = {0};
-	struct kvc_options o = {.size = sizeof(o),
+	struct kvc_options o = {.size = sizeof(o), .flags = KVC_OPEN_WAIT,
 				.servers = &opt.server,
 				.num_servers = 1,
 				.num_clients = opt.clients,

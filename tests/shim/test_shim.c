@@ -971,6 +971,23 @@ static void an_overrun_cq_rebuilds_the_endpoint(void **state)
 	node_close(&b);
 }
 
+/* What a client may ask for: half of its receives where they are used up, else what its completion queue has room for. */
+static void room_for_immediates_is_bound_by_the_receives_they_use_up(void **state)
+{
+	struct te_info direct, own;
+	struct node n;
+	(void)state;
+	quiet("efa,nics=1");
+	node_open(&n, "efa-direct", NULL);
+	te_info(n.te, &direct);
+	node_close(&n);
+	node_open(&n, "efa", NULL);
+	te_info(n.te, &own);
+	node_close(&n);
+	assert_int_equal(direct.imm_room, direct.rx_depth / 2);
+	assert_true(own.imm_room > own.rx_depth);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -994,6 +1011,7 @@ int main(void)
 		cmocka_unit_test(a_burst_ends_by_reading_the_cq),
 		cmocka_unit_test(immediates_that_nobody_bounds_overrun_the_cq),
 		cmocka_unit_test(immediates_use_up_receives_where_that_was_offered),
+		cmocka_unit_test(room_for_immediates_is_bound_by_the_receives_they_use_up),
 		cmocka_unit_test(a_device_works_while_the_program_sleeps),
 		cmocka_unit_test(auto_takes_efa_and_says_why),
 		cmocka_unit_test(no_memory_for_a_queue_pair_is_a_sentence),

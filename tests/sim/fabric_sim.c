@@ -339,6 +339,11 @@ void fab_limits(const struct fab_device *device, struct te_limits *out)
 	memcpy(out->device, device->domain, sizeof(out->device));
 }
 
+void fab_fork(bool hold)
+{
+	(void)hold;
+}
+
 void fab_devices_free(struct fab_device *devices, unsigned count)
 {
 	(void)devices;

@@ -616,7 +616,7 @@ static void others_get(struct kvc_client *c, void *arg)
 			many.result[s] = kvc_get_await(c, many.key[s], many.memory + s * LONG, LONG, &call);
 }
 
-/* Many calls to a server that is stopped take all that it may have; each of the others has its guarantee left, and
+/* Many calls to a server that is stopped take all that it may have; each of the others has its part of the rest, and
  * ranges are planned to need no more: pieces of library memory, immediates of the caller's. */
 static void stuck_calls_leave_others_enough(bool reg)
 {
@@ -628,7 +628,7 @@ static void stuck_calls_leave_others_enough(bool reg)
 				   .peer_timeout_ns = 60 * SECOND};
 	struct kvc_mem *mem = NULL;
 	many_open(&wo);
-	assert_int_equal(kvc_room_piece(kvc_pool_client(world.pool[0].pool, 0)), BUFFER / (2 * MANY));
+	assert_int_equal(kvc_room_piece(kvc_pool_client(world.pool[0].pool, 0)), BUFFER / 32);
 	if (reg)
 		assert_int_equal(world_register(&world, 0, many.memory, (size_t)MANY * LONG, &mem), 0);
 	world_server_freeze(&world, STUCK, true);
@@ -660,13 +660,13 @@ static void calls_that_are_stuck_leave_the_other_servers_enough(void **state)
 	stuck_calls_leave_others_enough(true);
 }
 
-/* A range fits a piece within the guarantee: pieces are powers of two. */
-static void ranges_are_planned_within_the_guarantee(void **state)
+/* Pieces are powers of two. */
+static void ranges_are_planned_with_a_quarter_of_a_part(void **state)
 {
 	static const struct {
 		unsigned servers;
 		uint64_t buffer_bytes, piece_bytes;
-	} row[] = {{1, 4 << 20, 2 << 20}, {2, 4 << 20, 1 << 20}, {3, 4 << 20, 512 << 10}, {7, 1 << 20, 64 << 10}};
+	} row[] = {{1, 4 << 20, 2 << 20}, {2, 4 << 20, 1 << 20}, {3, 4 << 20, 512 << 10}, {7, 1 << 20, 32 << 10}};
 	(void)state;
 	for (unsigned i = 0; i < 4; i++) {
 		struct world_options wo = {
@@ -1147,7 +1147,7 @@ int main(void)
 		cmocka_unit_test(messages_to_a_silent_server_leave_send_buffers_to_another),
 		cmocka_unit_test(items_of_a_stopped_server_stand_in_nobodys_way),
 		cmocka_unit_test(calls_that_are_stuck_leave_the_other_servers_enough),
-		cmocka_unit_test(ranges_are_planned_within_the_guarantee),
+		cmocka_unit_test(ranges_are_planned_with_a_quarter_of_a_part),
 		cmocka_unit_test(a_batch_gets_all_items_of_many_servers),
 		cmocka_unit_test(a_batch_returns_after_all_its_parts),
 		cmocka_unit_test(an_item_that_fails_leaves_the_others_their_time),

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "kvclient/call.h"
 #include "kvclient/client.h"
 #include "tests/sim/model.h"
 
@@ -585,6 +586,448 @@ static void world_register_under_calls(uint64_t seed)
 	free(r.at);
 }
 
+/* ---- who was up when a pool was opened ---- */
+
+enum { PLACED = 120, PLACED_SERVERS = 3, PLACED_LEN = 100 };
+
+static struct {
+	unsigned home[PLACED]; /* the server that the first pool stored it at */
+	unsigned dead;         /* a server; PLACED_SERVERS: none */
+	unsigned lost;         /* came back empty: the same */
+} placed;
+
+static struct kvc_key placed_key(const uint32_t *i)
+{
+	return (struct kvc_key){i, sizeof(*i)};
+}
+
+static void place_all(struct kvc_client *c, void *arg)
+{
+	char value[PLACED_LEN];
+	(void)arg;
+	for (uint32_t i = 0; i < PLACED; i++) {
+		int rc;
+		memset(value, (int)i, sizeof(value));
+		placed.home[i] = kvc_call_node(c, placed_key(&i))->index;
+		rc = kvc_put_await(c, placed_key(&i), value, sizeof(value), NULL);
+		if (rc != 0)
+			world_wrong(&world, "PUT returned %s", kv_errname(rc));
+	}
+}
+
+/* Every client finds what another one stored, whatever either of them saw of the servers, and takes nothing for free that is not. */
+static void find_all(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 2 * SECOND};
+	char value[PLACED_LEN];
+	(void)arg;
+	for (uint32_t i = 0; i < PLACED; i++) {
+		unsigned home = placed.home[i];
+		int64_t want = home == placed.dead ? -KV_EPEERDOWN : home == placed.lost ? -KV_ENOTFOUND : PLACED_LEN;
+		int64_t got = kvc_get_await(c, placed_key(&i), value, sizeof(value), &call);
+		int rc = home == placed.lost ? -KV_EEXIST : kvc_put_await(c, placed_key(&i), "others", 6, &call);
+		if (got != want || (got > 0 && value[0] != (char)i))
+			world_wrong(&world, "placement: GET of a key of server %u returned %s", home, got < 0 ? kv_errname((int)got) : "a value");
+		if (rc != (home == placed.dead ? -KV_EPEERDOWN : -KV_EEXIST))
+			world_wrong(&world, "placement: PUT of other bytes on server %u returned %s", home, kv_errname(rc));
+	}
+}
+
+static void world_placement(uint64_t seed)
+{
+	struct world_options wo = {.seed = seed,
+				   .servers = PLACED_SERVERS,
+				   .clients = 1,
+				   .unnamed = seed & 1,
+				   .connect_timeout_ns = 300 * MS,
+				   .peer_timeout_ns = 300 * MS};
+	unsigned fresh;
+	world_open(&world, &wo);
+	placed.dead = placed.lost = PLACED_SERVERS;
+	world_do(&world, 0, place_all, NULL);
+	placed.dead = (unsigned)(seed / 2 % PLACED_SERVERS);
+	world_server_crash(&world, placed.dead, seed & 8);
+	fresh = world_pool_open(&world);
+	world_do(&world, fresh, find_all, NULL);
+	placed.lost = placed.dead;
+	placed.dead = PLACED_SERVERS;
+	world_server_again(&world, placed.lost);
+	world_sleep(&world, 3 * SECOND);
+	for (unsigned pool = 0; pool <= fresh; pool++)
+		world_do(&world, pool, find_all, NULL);
+	world_close(&world);
+}
+
+/* ---- a server that is told to end ---- */
+
+enum { DRAIN_KEYS = 8, DRAIN_LEN = 300 << 10, DRAIN_READERS = 6 };
+
+static struct {
+	bool told, stop; /* the server was told; the readers are */
+	uint64_t hits, misses;
+} drain;
+
+static struct kvc_key drain_key(uint64_t i)
+{
+	static char text[DRAIN_KEYS][2];
+	text[i][0] = (char)('a' + i);
+	return (struct kvc_key){text[i], 1};
+}
+
+static void drain_put(struct kvc_client *c, void *arg)
+{
+	uint8_t *value = malloc(DRAIN_LEN);
+	(void)arg;
+	for (unsigned i = 0; i < DRAIN_KEYS; i++) {
+		int rc;
+		memset(value, (int)i + 1, DRAIN_LEN);
+		rc = kvc_put_await(c, drain_key(i), value, DRAIN_LEN, NULL);
+		if (rc < 0)
+			world_wrong(&world, "PUT returned %s", kv_errname(rc));
+	}
+	free(value);
+}
+
+/* Each GET is a hit or, once the server was told to end, a miss. */
+static void drain_get(struct kvc_client *c, void *arg)
+{
+	uint8_t *at = malloc(DRAIN_LEN);
+	(void)arg;
+	while (!drain.stop) {
+		uint64_t i = kv_prng_below(&world.prng, DRAIN_KEYS);
+		int64_t rc = kvc_get_await(c, drain_key(i), at, DRAIN_LEN, NULL);
+		drain.hits += rc == DRAIN_LEN;
+		drain.misses += rc == -KV_ENOTFOUND;
+		if (rc != DRAIN_LEN && !(rc == -KV_ENOTFOUND && drain.told))
+			world_wrong(&world, "a GET from a server that ends returned %s", rc < 0 ? kv_errname((int)rc) : "too few bytes");
+		if (rc == DRAIN_LEN && (at[0] != i + 1 || at[DRAIN_LEN - 1] != i + 1))
+			world_wrong(&world, "a GET from a server that ends has other bytes");
+		if (rc < 0)
+			co_sleep_await(world_now(&world) + kv_prng_below(&world.prng, 2 * MS));
+	}
+	free(at);
+}
+
+static void drain_ended(struct kvc_client *c, void *arg)
+{
+	uint8_t found[DRAIN_KEYS] = {1};
+	struct kvc_key key[DRAIN_KEYS];
+	unsigned prefix = 1;
+	(void)arg;
+	for (unsigned i = 0; i < DRAIN_KEYS; i++)
+		key[i] = drain_key(i);
+	if (kvc_put_await(c, drain_key(0), "x", 1, NULL) != -KV_ELEFT)
+		world_wrong(&world, "a PUT to a server that has ended does not say so");
+	if (kvc_exists_await(c, key, DRAIN_KEYS, found, &prefix, NULL) != 0 || prefix || found[0])
+		world_wrong(&world, "the keys of a server that has ended are no misses");
+	if (kvc_touch_await(c, drain_key(0), NULL) != -KV_ENOTFOUND || kvc_delete_await(c, drain_key(0), NULL) != -KV_ENOTFOUND)
+		world_wrong(&world, "TOUCH and DELETE at a server that has ended do not miss");
+}
+
+static bool drain_over(void *arg)
+{
+	return kvs_server_state(arg, NULL) == KVS_STOPPED;
+}
+
+/* Nobody is disturbed: no connection is lost, nothing is fenced, and no log has a warning of it. */
+static void drain_check(void)
+{
+	static const char *const complaints[] = {"connecting again", "without a goodbye", "still in flight", "are cut", "control connection"};
+	struct kvc_counters n = world_counters(&world, 0);
+	if (n.lost_connections || n.fences || n.timeouts)
+		world_wrong(&world, "a server that ended cost %llu connections, %llu fences and %llu timeouts", (unsigned long long)n.lost_connections,
+			    (unsigned long long)n.fences, (unsigned long long)n.timeouts);
+	for (unsigned i = 0; i < KV_COUNT(complaints); i++)
+		if (world_said(complaints[i]))
+			world_wrong(&world, "a server that ended was complained of: %s", world_said(complaints[i]));
+	if (!drain.hits || !drain.misses)
+		world_wrong(&world, "nothing was seen: %llu hits, %llu misses", (unsigned long long)drain.hits, (unsigned long long)drain.misses);
+}
+
+static void world_drain(uint64_t seed)
+{
+	memset(&drain, 0, sizeof(drain));
+	world_open(&world, &(struct world_options){
+				   .seed = seed, .clients = 2, .chunk_bytes = 16 << 10, .credits = 4, .fabric = {.delay_max_ns = 4 * MS, .wait_fd = seed & 1}});
+	world_do(&world, 0, drain_put, NULL);
+	for (unsigned i = 0; i < DRAIN_READERS; i++)
+		world_worker(&world, 0, i % 2, drain_get, NULL);
+	world_sleep(&world, 100 * MS + kv_prng_below(&world.prng, 20 * MS));
+	drain.told = true;
+	kvs_server_stop(world.server[0].server, 10 * SECOND);
+	world_run(&world, drain_over, world.server[0].server, 2 * SECOND, "the server did not end as soon as nothing was under way");
+	world_sleep(&world, SECOND); /* attempts to connect go on, and are refused */
+	drain_check();
+	drain.stop = true;
+	world_join(&world, 10 * SECOND);
+	world_do(&world, 0, drain_ended, NULL);
+	world_close(&world);
+}
+
+/* ---- pins, and connections that break under them ---- */
+
+enum { PINNED = 40, PIN_LEN = 16 << 10, PIN_MEMORY = 8 << 20, PIN_FLOOD = 1000 };
+
+static struct {
+	bool pinned[PINNED], lost[PINNED];
+	struct kvc_sub *sub;
+	unsigned again; /* how often it was told of a loss */
+	bool stop;
+} pins;
+
+static void pin_lost(void *arg, struct kvc_client *c, const void *key, size_t len, struct kvc_sub *sub)
+{
+	uint32_t i;
+	(void)arg;
+	(void)c;
+	memcpy(&i, key, sizeof(i));
+	if (len != sizeof(i) || i >= PINNED || !pins.pinned[i] || pins.lost[i] || sub != (i % 4 == 3 ? pins.sub : NULL))
+		world_wrong(&world, "pins: a loss is told of what was not pinned");
+	else
+		pins.lost[i] = true;
+	pins.again++;
+}
+
+static void pin_some(struct kvc_client *c, void *arg)
+{
+	struct kv_error err = {0};
+	char *value = calloc(1, PIN_LEN);
+	(void)arg;
+	if (kvc_session_open_await(c, NULL, &pins.sub, &err) != 0)
+		world_wrong(&world, "pins: no session: %s", err.text);
+	for (uint32_t i = 0; i < PINNED; i++) {
+		struct kvc_call call = {.size = sizeof(call), .session = i % 4 == 3 ? pins.sub : NULL};
+		int rc = kvc_put_await(c, placed_key(&i), value, PIN_LEN, NULL);
+		if (rc == 0)
+			rc = kvc_pin_await(c, placed_key(&i), &call);
+		pins.pinned[i] = rc == 0;
+		/* Some are given back at once. */
+		if (rc == 0 && i % 5 == 0) {
+			pins.pinned[i] = false;
+			rc = kvc_unpin_await(c, placed_key(&i), &call);
+		}
+		if (rc != 0)
+			world_wrong(&world, "pins: PUT, PIN or unpin returned %s", kv_errname(rc));
+	}
+	free(value);
+}
+
+/* More than fits: what is not pinned goes. */
+static void pin_flood(struct kvc_client *c, void *arg)
+{
+	char *value = calloc(1, PIN_LEN);
+	uint32_t i = PINNED + 1000u * (unsigned)(uintptr_t)arg;
+	for (unsigned n = 0; n < PIN_FLOOD; n++, i++)
+		(void)kvc_put_await(c, placed_key(&i), value, PIN_LEN, NULL);
+	free(value);
+}
+
+/* What is pinned is there, or its loss was told. */
+static void pin_check(struct kvc_client *c, void *arg)
+{
+	unsigned there = 0, gone = 0;
+	(void)arg;
+	for (uint32_t i = 0; i < PINNED; i++) {
+		uint8_t found = 0;
+		struct kvc_key key = placed_key(&i);
+		int rc = kvc_exists_await(c, &key, 1, &found, NULL, NULL);
+		if (rc != 0)
+			world_wrong(&world, "pins: EXISTS returned %s", kv_errname(rc));
+		if (pins.pinned[i] && !pins.lost[i] && !found)
+			world_wrong(&world, "pins: a pinned value has gone without a word");
+		there += pins.pinned[i] && found;
+		gone += !pins.pinned[i] && !found;
+	}
+	if (there == 0 || gone == 0)
+		world_wrong(&world, "pins: %u pinned values are there, %u others have gone: nothing was tried", there, gone);
+}
+
+struct pin_break {
+	const struct kvc_node *node;
+	uint64_t connects;
+};
+
+static bool connected_anew(void *arg)
+{
+	const struct pin_break *b = arg;
+	return b->node->state == KVC_NODE_UP && b->node->connects > b->connects;
+}
+
+/* A connection breaks, and the next one under the pins that are being made again. */
+static void pin_break(unsigned server)
+{
+	struct pin_break b = {.node = &world.pool[0].pool->client[0]->node[server]};
+	b.connects = b.node->connects;
+	sim_port_kill(world.sim, world.server[server].port);
+	world_run(&world, connected_anew, &b, 2 * SECOND, "there is no new connection");
+	world_sleep(&world, kv_prng_below(&world.prng, MS));
+	sim_port_kill(world.sim, world.server[server].port);
+}
+
+static void world_pins(uint64_t seed)
+{
+	struct world_options wo = {.seed = seed,
+				   .servers = 2,
+				   .clients = 1,
+				   .memory_bytes = PIN_MEMORY,
+				   .pin_lost = pin_lost,
+				   .fabric = {.delay_max_ns = 300 * US}};
+	memset(&pins, 0, sizeof(pins));
+	world_open(&world, &wo);
+	world_do(&world, 0, pin_some, NULL);
+	for (unsigned round = 0; round < 3; round++) {
+		/* Sometimes others fill the server meanwhile. */
+		if ((seed + round) % 3 == 0)
+			world_worker(&world, 0, 0, pin_flood, (void *)(uintptr_t)(round * 2 + 1));
+		pin_break((unsigned)kv_prng_below(&world.prng, 2));
+		world_sleep(&world, SECOND);
+		world_join(&world, 60 * SECOND);
+		world_do(&world, 0, pin_flood, (void *)(uintptr_t)(round * 2 + 2));
+		world_do(&world, 0, pin_check, NULL);
+	}
+	if (world_counters(&world, 0).pins_again == 0)
+		world_wrong(&world, "pins: none was made again");
+	if (world_counters(&world, 0).pins_lost != pins.again)
+		world_wrong(&world, "pins: the counter and the callback differ");
+	/* A server that is another one has none of them, and all are told. */
+	world_server_crash(&world, 1, false);
+	world_server_again(&world, 1);
+	world_sleep(&world, 2 * SECOND);
+	if (pins.again == 0)
+		world_wrong(&world, "pins: the pins of a server that was restarted are not told of");
+	world_close(&world);
+}
+
+/* ---- large values between pinned ones ---- */
+
+enum { CROWD = 700, CROWD_LEN = 16 << 10, CROWD_LARGE = 1 << 20, CROWD_LARGES = 12, CROWD_KEEP = 8 };
+
+/* Both shards (4 MiB each) are full of values of 16 KiB. */
+static struct {
+	uint8_t there[CROWD];
+	bool kept[CROWD];
+	bool over;
+	unsigned pinned, stored;
+} crowd;
+
+static struct kvc_key crowd_key(const uint32_t *i)
+{
+	return (struct kvc_key){i, sizeof(*i)};
+}
+
+/* The bytes of a value follow from its number. */
+static void crowd_fill(uint8_t *at, uint64_t len, uint32_t i)
+{
+	struct kv_prng p;
+	kv_prng_seed(&p, i);
+	kv_prng_fill(&p, at, len);
+}
+
+static void crowd_store(struct kvc_client *c, void *arg)
+{
+	uint8_t *value = malloc(CROWD_LEN);
+	(void)arg;
+	for (uint32_t i = 0; i < CROWD; i++) {
+		crowd_fill(value, CROWD_LEN, i);
+		if (kvc_put_await(c, crowd_key(&i), value, CROWD_LEN, NULL) != 0)
+			world_wrong(&world, "PUT failed");
+	}
+	free(value);
+}
+
+/* Each client pins what it may of every second value: half of the memory in all. */
+static void crowd_pin(struct kvc_client *c, void *arg)
+{
+	const uint32_t *turn = arg;
+	for (uint32_t i = 0, n = 0; i < CROWD; i++) {
+		int rc;
+		if (!kvc_exists_await(c, (struct kvc_key[]){crowd_key(&i)}, 1, &crowd.there[i], NULL, NULL) && crowd.there[i] &&
+		    n++ % 4 == *turn * 2) {
+			rc = kvc_pin_await(c, crowd_key(&i), NULL);
+			crowd.pinned += rc == 0;
+			crowd.kept[i] = rc == 0 && *turn == 0 && n % (4 * CROWD_KEEP) == 1;
+			if (rc != 0 && rc != -KV_EBUSY)
+				world_wrong(&world, "PIN returned %s", kv_errname(rc));
+		}
+	}
+}
+
+static void crowd_unpin(struct kvc_client *c, void *arg)
+{
+	(void)arg;
+	for (uint32_t i = 0; i < CROWD; i++)
+		if (!crowd.kept[i])
+			kvc_unpin_await(c, crowd_key(&i), NULL);
+}
+
+static void crowd_put_large(struct kvc_client *c, void *arg)
+{
+	uint8_t *value = malloc(CROWD_LARGE);
+	int expected = *(int *)arg;
+	for (uint32_t i = 0; i < CROWD_LARGES && !world.wrong[0]; i++) {
+		uint32_t name = CROWD + i;
+		int rc;
+		crowd_fill(value, CROWD_LARGE, name);
+		rc = kvc_put_await(c, crowd_key(&name), value, CROWD_LARGE, NULL);
+		crowd.stored += rc == 0;
+		if (rc != expected)
+			world_wrong(&world, "PUT of a large value returned %s, not %s", kv_errname(rc), kv_errname(expected));
+	}
+	free(value);
+	crowd.over = true;
+}
+
+/* The pinned ones stay, and stay what they are. */
+static void crowd_read(struct kvc_client *c, void *arg)
+{
+	uint8_t *want = malloc(CROWD_LEN), *got = malloc(CROWD_LEN);
+	(void)arg;
+	for (uint32_t i = 0; !(crowd.over && i == 0) && !world.wrong[0]; i = (i + 1) % CROWD) {
+		int64_t n;
+		if (!crowd.kept[i])
+			continue;
+		crowd_fill(want, CROWD_LEN, i);
+		n = kvc_get_await(c, crowd_key(&i), got, CROWD_LEN, NULL);
+		if (n != CROWD_LEN || memcmp(want, got, CROWD_LEN) != 0)
+			world_wrong(&world, "GET of a pinned value returned %s",
+				    n < 0 ? kv_errname((int)n) : "other bytes");
+	}
+	free(want);
+	free(got);
+}
+
+static void world_crowd(uint64_t seed)
+{
+	uint32_t turn[2] = {0, 1};
+	int none = -KV_ENOMEM, all = 0;
+	uint64_t evicted;
+	memset(&crowd, 0, sizeof(crowd));
+	world_open(&world, &(struct world_options){.seed = seed, .memory_bytes = 8 << 20, .fabric.delay_max_ns = 300 * US});
+	world_do(&world, 0, crowd_store, NULL);
+	for (unsigned i = 0; i < 2; i++) {
+		world_worker(&world, 0, i, crowd_pin, &turn[i]);
+		world_join(&world, 60 * SECOND);
+	}
+	/* Every second value is pinned: nothing large fits, and nothing goes for it. */
+	evicted = world_server_stat(&world, WIRE_STAT_EVICTIONS);
+	world_do(&world, 0, crowd_put_large, &none);
+	if (world_server_stat(&world, WIRE_STAT_EVICTIONS) != evicted)
+		world_wrong(&world, "%u values were evicted for some that cannot fit",
+			    (unsigned)(world_server_stat(&world, WIRE_STAT_EVICTIONS) - evicted));
+	for (unsigned i = 0; i < 2; i++) {
+		world_worker(&world, 0, i, crowd_unpin, NULL);
+		world_join(&world, 60 * SECOND);
+	}
+	/* One in 32 is pinned: all large ones fit in their turn, between those or in their places. */
+	crowd.over = false;
+	world_worker(&world, 0, 1, crowd_read, NULL);
+	world_worker(&world, 0, 0, crowd_put_large, &all);
+	world_join(&world, 60 * SECOND);
+	assert_int_equal(crowd.stored, CROWD_LARGES);
+	assert_true(crowd.pinned > 200);
+	world_close(&world);
+}
+
 /* ---- the tests ---- */
 
 static const struct named {
@@ -598,6 +1041,9 @@ static const struct named {
 	{"late", world_late, 4},           {"lease", world_lease, 4},
 	{"pull", world_pull, 6},           {"scribble", world_scribble, 2},
 	{"overwrite", world_overwrite, 2}, {"register", world_register_under_calls, 4},
+	{"placement", world_placement, 12},
+	{"drain", world_drain, 6},         {"pins", world_pins, 4},
+	{"crowd", world_crowd, 4},
 };
 
 static struct {

@@ -74,7 +74,7 @@ static void phases_are_exact(void **state)
 	world_close(&world);
 }
 
-static struct kvc_phases told;
+static struct kvc_phases told = {.size = sizeof(told)};
 
 static void a_get_that_asks(struct kvc_client *client, void *arg)
 {

@@ -37,6 +37,8 @@
 
 #include "tests/sim/world.h"
 
+#include "tests/sim/resolve_sim.h"
+
 #include <dlfcn.h>
 #include <linux/futex.h>
 #include <stdatomic.h>
@@ -55,6 +57,8 @@
 #define OPEN_NS  (20 * SECOND)
 #define CLOSE_NS (60 * SECOND)
 #define BLOCK_NS (60 * SECOND)
+
+enum { LATE_PORT = 50000 };
 
 #define WORLD_MEMORY (128ull << 20) /* of a server, if nothing is said */
 
@@ -268,7 +272,8 @@ static void fabric_wrong(void *arg, const char *text)
 static struct loop *loop_add(struct world *w, const char *name)
 {
 	struct loop_options o = {
-		.name = name, .log = &world_log, .entropy = sim_world_entropy(w->sim), .seed = w->options.seed * 64 + w->num_loops + 1};
+		.name = name, .log = &world_log, .entropy = sim_world_entropy(w->sim), .seed = w->options.seed * 64 + w->num_loops + 1,
+		.coroutines_max = w->options.servers > 8 ? 2048 : 0}; /* address space for many loops */
 	struct kv_error err;
 	assert_true(w->num_loops < WORLD_LOOPS);
 	if (loop_create(&o, &w->loops[w->num_loops], &err) < 0)
@@ -289,7 +294,7 @@ static unsigned server_open(struct world *w, uint16_t port, unsigned as)
 	struct world_server *s = &w->server[w->num_servers];
 	char address[32], node[32];
 	struct kvs_options o = {.listen_addr = address,
-				.node_id = node,
+				.node_id = wo->unnamed ? NULL : node,
 				.provider = "sim",
 				.shards = WORLD_SHARDS,
 				.rails = wo->server_rails ? wo->server_rails : wo->rails,
@@ -332,7 +337,7 @@ static bool pool_decided(void *arg)
 static void pool_open(struct world *w, struct world_pool *p)
 {
 	const struct world_options *wo = &w->options;
-	char name[WORLD_SERVERS][32];
+	char name[WORLD_SERVERS][64];
 	const char *servers[WORLD_SERVERS];
 	struct kvc_options o = {.size = sizeof(o),
 				.num_clients = wo->clients,
@@ -345,14 +350,17 @@ static void pool_open(struct world *w, struct world_pool *p)
 				.grace_ns = wo->grace_ns,
 				.connect_timeout_ns = wo->connect_timeout_ns,
 				.peer_timeout_ns = wo->peer_timeout_ns,
-				.flags = wo->pool_flags,
+				.flags = wo->pool_flags | (wo->open_behind ? 0 : KVC_OPEN_WAIT),
 				.slow_ns = wo->slow_ns,
+				.pin_lost = wo->pin_lost,
 				.mode = p < &w->pool[wo->pull_pools] ? KVC_MODE_PULL : KVC_MODE_AUTO,
 				.log_level = 3,
 				.log = log_pool};
 	struct kv_error err;
 	for (unsigned i = 0; i < wo->servers; i++) {
-		snprintf(name[i], sizeof(name[i]), "127.0.0.1:%u", w->server[i].port);
+		char id[24];
+		snprintf(id, sizeof(id), "node-%u=", i);
+		snprintf(name[i], sizeof(name[i]), "%s%s:%u", wo->unnamed ? "" : id, wo->host[i] ? wo->host[i] : "127.0.0.1", w->server[i].port);
 		servers[i] = name[i];
 	}
 	for (unsigned i = 0; i < wo->clients; i++)
@@ -364,6 +372,20 @@ static void pool_open(struct world *w, struct world_pool *p)
 	p->fab_end = sim_fabric_last() + 1;
 	if (kvc_pool_status(p->pool, &err) != 0)
 		world_fail(w, err.text);
+}
+
+void world_server_late(struct world *w)
+{
+	uint16_t port = w->server[w->num_servers].port;
+	server_open(w, port, w->num_servers);
+}
+
+unsigned world_pool_open(struct world *w)
+{
+	unsigned i = w->options.pools++;
+	assert_true(i < WORLD_POOLS);
+	pool_open(w, &w->pool[i]);
+	return i;
 }
 
 void world_open(struct world *w, const struct world_options *options)
@@ -381,8 +403,12 @@ void world_open(struct world *w, const struct world_options *options)
 	w->sim = sim_world_create(options->seed);
 	sim_fabric_init(w->sim, &options->fabric);
 	sim_fabric_watch(&(struct sim_fabric_watch){fabric_wrong, world_landing, world_mark, w});
-	for (unsigned i = 0; i < w->options.servers; i++)
-		server_open(w, 0, i);
+	for (unsigned i = 0; i < w->options.servers; i++) {
+		if (options->late)
+			w->server[i] = (struct world_server){.port = (uint16_t)(LATE_PORT + i), .as = i};
+		else
+			server_open(w, 0, i);
+	}
 	for (unsigned i = 0; i < w->options.pools; i++)
 		pool_open(w, &w->pool[i]);
 }
@@ -454,6 +480,7 @@ uint64_t world_close(struct world *w)
 		world_fail(w, "endpoints or regions were left open");
 	trace ^= sim_world_trace(w->sim);
 	sim_world_destroy(&w->sim);
+	sim_names_forget();
 	said.world = turned = NULL;
 	return trace;
 }
@@ -578,6 +605,11 @@ unsigned world_server_again(struct world *w, unsigned server)
 		sim_loop_crash(w->sim, s->loop[i]);
 	sim_port_cut(w->sim, s->port, false);
 	return server_open(w, s->port, s->as);
+}
+
+unsigned world_server_moved(struct world *w, unsigned server)
+{
+	return server_open(w, 0, w->server[server].as);
 }
 
 void world_pool_crash(struct world *w, unsigned pool)

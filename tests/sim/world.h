@@ -15,7 +15,7 @@
 #include "tests/sim/ring_sim.h"
 #include "wire/wire.h"
 
-enum { WORLD_SHARDS = 2, WORLD_SERVERS = 8, WORLD_POOLS = 2, WORLD_CLIENTS = 4, WORLD_LOOPS = 32 };
+enum { WORLD_SHARDS = 2, WORLD_SERVERS = 1024, WORLD_POOLS = 2, WORLD_CLIENTS = 4, WORLD_LOOPS = 3 * 1024 + 16 };
 
 #define US     1000ull
 #define MS     1000000ull
@@ -29,11 +29,16 @@ struct world_options {
 	uint32_t chunk_bytes, credits; /* of a server; 0: its defaults */
 	unsigned rails, server_rails;  /* of clients, of shards; 0: 1, as many as clients */
 	unsigned servers;              /* 0: 1 */
+	bool unnamed;                  /* servers have no node id, and clients' lists no names */
 	unsigned pools, clients;       /* clients: of each pool, each on a loop of its own; 0: 1 and 2 */
 	uint64_t buffer_bytes;         /* of a client; 0: 16 MiB */
 	uint64_t timeout_ns, grace_ns; /* 0: the library's defaults */
 	uint64_t connect_timeout_ns, peer_timeout_ns;
 	unsigned pool_flags;
+	bool open_behind; /* pools are open before they have a server */
+	void (*pin_lost)(void *arg, struct kvc_client *client, const void *key, size_t key_len, struct kvc_sub *session);
+	bool late;        /* servers are not opened by world_open; ports are as they will be: world_server_late */
+	const char *host[WORLD_SERVERS]; /* by which clients dial it; NULL: its address */
 	uint32_t heartbeat_ms; /* of a server; 0: its default */
 	uint64_t slow_ns; /* of pools: see struct kvc_options */
 	unsigned pull_pools; /* so many read values by themselves, the others have them pushed; servers allow it if any */
@@ -77,6 +82,12 @@ struct world {
 void world_open(struct world *w, const struct world_options *options);
 uint64_t world_close(struct world *w);
 
+/* world_server_late -- the next server of a world whose servers come late. */
+void world_server_late(struct world *w);
+
+/* world_pool_open -- one more pool. Returns its number. */
+unsigned world_pool_open(struct world *w);
+
 /* world_run -- until done(arg), within this virtual time, or the test has failed: `what` says what did not come. Fails also when something was wrong. */
 void world_run(struct world *w, bool (*done)(void *arg), void *arg, uint64_t within_ns, const char *what);
 void world_sleep(struct world *w, uint64_t ns);
@@ -107,6 +118,8 @@ void world_server_freeze(struct world *w, unsigned server, bool frozen);
 void world_server_crash(struct world *w, unsigned server, bool power_loss);
 /* world_server_again -- another server on the same port, as after a restart. Returns its number. */
 unsigned world_server_again(struct world *w, unsigned server);
+/* world_server_moved -- the same on another port. */
+unsigned world_server_moved(struct world *w, unsigned server);
 void world_pool_crash(struct world *w, unsigned pool);
 /* world_pool_stop -- the pool is told to close, under its calls. */
 void world_pool_stop(struct world *w, unsigned pool);

@@ -22,7 +22,7 @@ static void test_statuses_mean_what_wire_h_says(void **state)
 	assert_int_equal(wire_status_error(WIRE_STALE), -KV_ESTALE);
 	assert_int_equal(wire_status_error(WIRE_MISMATCH), -KV_EVERSION);
 	assert_int_equal(wire_status_error(WIRE_FABRIC), -KV_EPROVIDER);
-	assert_int_equal(wire_status_error(WIRE_CLOSING), -KV_EPEERDOWN);
+	assert_int_equal(wire_status_error(WIRE_CLOSING), -KV_ELEFT);
 }
 
 static void test_unknown_statuses(void **state)

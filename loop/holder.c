@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* holder.c -- what has a TCP address of this machine that we could not bind.
+ *
+ * EADDRINUSE has several causes, and only one of them is another server. The kernel gives ports of ip_local_port_range to outgoing connections, and such a
+ * connection keeps its port from a listener for as long as it lives and 60 s longer (TIME_WAIT), whatever SO_REUSEADDR says on our side: it would have to be
+ * set on the other socket, too. A socket that is bound and does nothing is in no table.
+ *
+ * Two addresses are in each other's way if their ports are equal, and the addresses are or one of them is any. IPv4 addresses are compared in their IPv6 form.
+ *
+ * Rejected: to connect and see whether somebody accepts. It takes time on addresses that drop packets, and shows in the log of whoever listens. */
+#include "loop/holder.h"
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/base.h"
+
+/* States as the kernel's tables number them. */
+enum { TABLE_TIME_WAIT = 6, TABLE_LISTEN = 10, TABLE_LINE_MAX = 512 };
+
+struct place {
+	struct in6_addr host;
+	unsigned port;
+};
+
+static struct in6_addr mapped(uint32_t v4_be)
+{
+	struct in6_addr host = {.s6_addr = {[10] = 0xFF, [11] = 0xFF}};
+
+	memcpy(host.s6_addr + 12, &v4_be, sizeof(v4_be));
+	return host;
+}
+
+static bool is_any(const struct in6_addr *host)
+{
+	const struct in6_addr v4 = mapped(INADDR_ANY);
+
+	return IN6_IS_ADDR_UNSPECIFIED(host) || IN6_ARE_ADDR_EQUAL(host, &v4);
+}
+
+static struct place place_of(const struct sockaddr_storage *addr)
+{
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)addr;
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)addr;
+
+	if (addr->ss_family == AF_INET6)
+		return (struct place){.host = v6->sin6_addr, .port = ntohs(v6->sin6_port)};
+	return (struct place){.host = mapped(v4->sin_addr.s_addr), .port = ntohs(v4->sin_port)};
+}
+
+/* "N: LOCAL:PORT REMOTE:PORT STATE ...", in hexadecimal. An address is printed as one 32-bit number, or four, in this machine's byte order. */
+static bool line_read(const char *line, struct place *out, unsigned *out_state)
+{
+	unsigned word[4];
+
+	if (sscanf(line, "%*u: %8x%8x%8x%8x:%4x %*32[0-9A-F]:%*x %2x", &word[0], &word[1], &word[2], &word[3], &out->port, out_state) == 6) {
+		memcpy(&out->host, word, sizeof(out->host));
+		return true;
+	}
+	if (sscanf(line, "%*u: %8x:%4x %*8[0-9A-F]:%*x %2x", &word[0], &out->port, out_state) != 3)
+		return false;
+	out->host = mapped(word[0]);
+	return true;
+}
+
+static enum holder holder_of(unsigned state)
+{
+	return state == TABLE_LISTEN ? HOLDER_LISTENS : state == TABLE_TIME_WAIT ? HOLDER_LINGERS : HOLDER_CONNECTS;
+}
+
+static enum holder table_search(const char *path, const struct place *wanted)
+{
+	enum holder found = HOLDER_UNSEEN;
+	char line[TABLE_LINE_MAX];
+	FILE *f = fopen(path, "re");
+
+	while (f && fgets(line, sizeof(line), f)) {
+		struct place its;
+		unsigned state;
+		if (line_read(line, &its, &state) && its.port == wanted->port &&
+		    (IN6_ARE_ADDR_EQUAL(&its.host, &wanted->host) || is_any(&its.host) || is_any(&wanted->host)))
+			found = KV_MAX(found, holder_of(state));
+	}
+	if (f)
+		fclose(f);
+	return found;
+}
+
+enum holder holder_find(const struct sockaddr_storage *addr)
+{
+	const struct place wanted = place_of(addr);
+	enum holder v4 = table_search("/proc/net/tcp", &wanted), v6 = table_search("/proc/net/tcp6", &wanted);
+
+	return KV_MAX(v4, v6);
+}

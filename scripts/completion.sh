@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# completion.sh PROGRAM [BUILD] -- bash completion of a program's options, made of its --help: file names where no option begins. `make install` installs it.
+set -eu
+program=$1 build=${2:-build/release}
+words() { ARGP_HELP_FMT=rmargin=2000 "$build/$program" "$@" --help | grep -E '^ +-' | sed 's/^ *//; s/   .*//' | grep -oE -- '--[a-z][a-z0-9-]*' | sort -u | tr '\n' ' '; }
+commands=
+case $program in
+kv-client) commands=$("$build/$program" --help | sed -n '/Commands:/,/^Without/s/^  \([a-z]*\) .*/\1/p' | tr '\n' ' ') ;;
+kv-bench) commands='capacity ' ;;
+esac
+cat <<T
+# SPDX-License-Identifier: Apache-2.0
+# Made of the output of $program --help by scripts/completion.sh; do not edit.
+_${program//-/_}() {
+	local words="$(words)" commands="$commands"
+$(if [ "$program" = kv-bench ]; then printf '\t[ "${COMP_WORDS[1]}" = capacity ] && words="%s" commands=\n' "$(words capacity)"; fi)
+	case \${COMP_WORDS[COMP_CWORD]} in
+	-*) COMPREPLY=(\$(compgen -W "\$words" -- "\${COMP_WORDS[COMP_CWORD]}")) ;;
+	*) COMPREPLY=(\$([ "\$COMP_CWORD" -eq 1 ] && compgen -W "\$commands" -- "\${COMP_WORDS[COMP_CWORD]}")) ;;
+	esac
+}
+complete -o default -F _${program//-/_} $program
+T

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# man-page.sh PROGRAM [BUILD] -- the man page of a program, made of what it says itself: its --help and --version. `make install` installs it.
+#   scripts/man-page.sh kv-server build/release | man -l -
+set -eu
+program=$1 build=${2:-build/release}
+case $program in
+kv-server) about='keeps blocks of KV cache in memory and moves them over libfabric' ;;
+kv-client) about='reads and writes values of a kv-server by hand' ;;
+kv-bench) about='measures GET and PUT against a kv-server, and how close to the wire they come' ;;
+kv-doctor) about='tells what this machine has for KVRail and what stands in the way' ;;
+*) echo "man-page.sh: there is no program $program" >&2 && exit 2 ;;
+esac
+# One line for each option's text, whatever its length: troff breaks lines by itself.
+help() { ARGP_HELP_FMT=rmargin=2000 "$build/$program" "$@" --help; }
+
+# Groups of options become sections, options tagged paragraphs; what stands before the first group is left as it is set.
+troff() { # LEVEL (SH or SS)
+	sed 's/\\/\\e/g; s/-/\\-/g' | awk -v level="$1" '
+		function line(text) { if (text ~ /^[.\x27]/) text = "\\&" text; print text }
+		/^Usage: / { sub(/^Usage: +/, ""); usage = usage $0 "\n"; next }
+		!begun && /^ +or: / { sub(/^ +or: +/, ""); usage = usage $0 "\n"; next }
+		!begun { begun = 1; printf ".%s %s\n.nf\n%s.fi\n.%s DESCRIPTION\n.nf\n", level == "SH" ? "SH" : "PP\n.SS", "SYNOPSIS", usage, level; set = 1 }
+		/^ +\\-/ {
+			if (set) { print ".fi"; set = 0 }
+			if (!options) { print "." level " OPTIONS"; options = 1 }
+			sub(/^ +/, "")
+			text = ""
+			if (match($0, /   */) && $0 !~ /^\\-.,  +\\-\\-/) { text = substr($0, RSTART + RLENGTH); $0 = substr($0, 1, RSTART - 1) }
+			gsub(/,  +/, ", ")
+			print ".TP"; print ".B " $0
+			if (text != "") line(text)
+			open = text == ""
+			next
+		}
+		/^$/ { blank = 1; open = 0; if (set) print ""; next }
+		blank && options && /^ ?[A-Z][^.]*:?$/ && length($0) < 60 { sub(/^ /, ""); sub(/:$/, ""); print ".PP\n.I " $0; blank = 0; next }
+		blank && !options && /^ ?[A-Z][^.]*:?$/ && length($0) < 60 { if (set) { print ".fi"; set = 0 } options = 1; print "." level " OPTIONS"; sub(/^ /, ""); sub(/:$/, ""); print ".PP\n.I " $0; blank = 0; next }
+		open { sub(/^ +/, ""); line($0); open = 0; next }
+		{ if (blank && !set) print ".PP"; blank = 0; line($0) }
+		END { if (set) print ".fi" }'
+}
+
+printf '.\\" SPDX-License-Identifier: Apache-2.0\n.\\" Made of the output of %s --help by scripts/man-page.sh; do not edit.\n' "$program"
+printf '.TH %s 1 "" "%s" "KVRail"\n.SH NAME\n%s \\- %s\n' "${program^^}" "KVRail $("$build/$program" --version | sed 's/.* //')" "${program//-/\\-}" "$about"
+help | troff SH
+if [ "$program" = kv-bench ]; then
+	echo '.SH "KV\-BENCH CAPACITY"'
+	help capacity | troff SS
+fi
+printf '.SH SEE ALSO\n'
+for other in kv-server kv-client kv-bench kv-doctor; do [ "$other" = "$program" ] || printf '.BR %s (1),\n' "${other//-/\\-}"; done
+printf '.BR kvclient (3)\n'

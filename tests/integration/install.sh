@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# install.sh -- `make install` as a packager and as a user of the library see it: what is there, headers by themselves, names, foreign programs in C and C++
+# against the shared and the static library, and that `make uninstall` leaves nothing.
+. "$(dirname "$0")/lib.bash"
+[ "${MODE:-release}" = release ] || { echo 1..1 && skip_all 1 "a library with a sanitizer or with counters is not installed"; }
+command -v pkg-config >/dev/null || { echo 1..1 && skip_all 1 "pkg-config is not installed"; }
+plan 20
+prefix=$scratch/prefix
+# B: what is tested is what was built; nothing is compiled here.
+install_to() { env -u MAKEFLAGS -u MAKELEVEL make -s B="$(realpath --relative-to=. "$build")" MODE=release "$@"; }
+pc() { PKG_CONFIG_PATH=$prefix/lib/pkgconfig pkg-config "$@"; }
+
+check "make install below a prefix" install_to install PREFIX="$prefix"
+there() {
+	local f missing=0
+	for f in bin/kv-{server,client,bench,doctor} lib/libkvrail.{so,so.0,a} lib/pkgconfig/kvrail.pc include/kvrail/{kvclient,codes}.h share/man/man1/kv-{server,client,bench,doctor}.1 \
+		share/man/man3/kvclient.3 share/doc/kvrail/{README.md,LICENSE,docs/EMBEDDING.md,examples/embed.c} share/bash-completion/completions/kv-{server,client,bench,doctor}; do
+		[ -s "$prefix/$f" ] || { echo "$f is missing" && missing=1; }
+	done
+	return $missing
+}
+check "all of it is there" there
+no_generic() { ! find "$prefix/include" -mindepth 1 -maxdepth 1 ! -name kvrail | grep .; }
+check "headers have no name outside kvrail/" no_generic
+
+# Each header alone, pedantically.
+alone() { # COMPILER STANDARD SUFFIX
+	local h
+	for h in "$prefix"/include/kvrail/*.h; do
+		printf '#include <kvrail/%s>\n' "${h##*/}" >"$scratch/alone.$3"
+		"$1" -std="$2" -Wall -Wextra -Werror -pedantic $(pc --cflags kvrail) -fsyntax-only "$scratch/alone.$3" || return 1
+	done
+}
+check "each header compiles by itself as C11" alone "${CC:-gcc}" c11 c
+if command -v g++ >/dev/null; then check "and as C++17" alone g++ c++17 cc; else skip "and as C++17" "g++ is not installed"; fi
+
+# Names: what the headers declare, what the libraries have.
+declared() { cat "$prefix"/include/kvrail/*.h >"$prefix/include/kvrail/.all.c" && "${CC:-gcc}" -E -P "$prefix/include/kvrail/.all.c" | tr '\n' ' ' | tr ';' '\n' | grep -v typedef | grep -oE '\bkvc?_[a-z_]+ ?\([^*]' | sed 's/ *(.//' | sort -u; }
+shared_names() { nm -D --defined-only "$prefix/lib/libkvrail.so.0" | sed 's/.* //' | sort -u; }
+static_names() { nm -g --defined-only "$prefix/lib/libkvrail.a" | sed -n 's/.* [A-Z] //p' | sort -u; }
+declared >"$scratch/declared"
+rm "$prefix/include/kvrail/.all.c"
+some() { [ "$(wc -l <"$scratch/declared")" -gt 40 ]; }
+check "the headers declare functions" some
+same_shared() { diff "$scratch/declared" <(shared_names); }
+check "the shared library exports what the headers declare, and nothing else" same_shared
+same_static() { diff "$scratch/declared" <(static_names); }
+check "and so does the static library" same_static
+pc_true() { # each library that kvrail.pc names for the static one is needed, and no other is
+	diff <(pc --static --libs kvrail | tr ' ' '\n' | sed -n 's/^-l//p' | grep -vx kvrail | sort -u) \
+		<(readelf -d "$prefix/lib/libkvrail.so.0" | sed -n 's/.*NEEDED.*\[lib\(.*\)\.so.*/\1/p' | grep -vx c | sort -u)
+}
+check "kvrail.pc names what the library needs, and no more" pc_true
+manuals() { local m; for m in "$prefix"/share/man/man?/*; do LC_ALL=C man --warnings -l "$m" 2>&1 >/dev/null | grep . && return 1; done; return 0; }
+if command -v man >/dev/null; then check "manual pages are good troff" manuals; else skip "manual pages are good troff" "man is not installed"; fi
+complete_them() { local f; for f in "$prefix"/share/bash-completion/completions/*; do bash -n "$f" || return 1; done; }
+check "completions are good bash" complete_them
+completes() { bash -c '. "$1"; COMP_WORDS=(kv-server --listen) COMP_CWORD=1; _kv_server; [ "${COMPREPLY[*]}" = --listen-addr ]' - "$prefix/share/bash-completion/completions/kv-server"; }
+check "an option is completed" completes
+
+# Foreign programs. The second file of each has functions whose names the library has inside.
+start_server foreign || exit 1
+cat >"$scratch/names.c" <<'T'
+extern int loop_run(void), co_spawn(void), kv_fail(void), te_open(void);
+int loop_run(void) { return 1; }
+int co_spawn(void) { return 2; }
+int kv_fail(void) { return 3; }
+int te_open(void) { return 4; }
+T
+foreign() { # NAME COMPILER... -- with flags of both files before the libraries in $libs
+	local name=$1
+	shift
+	"$@" -Wall -Wextra -Werror -pedantic $(pc --cflags kvrail) "$source" -x none "$scratch/names.o" -o "$scratch/$name" $libs
+}
+runs() { LD_LIBRARY_PATH=$prefix/lib timeout -k 5 240 "$scratch/$1" "$server" "$provider"; }
+not_shared() { ! readelf -d "$scratch/$1" | grep -q kvrail; }
+"${CC:-gcc}" -c -o "$scratch/names.o" "$scratch/names.c"
+source=tests/integration/embedder.c
+libs=$(pc --libs kvrail)
+check "a C program compiles against the shared library" foreign c_shared "${CC:-gcc}" -std=c11
+check "and runs" says '^[0-9]+ values went there and back' runs c_shared
+libs="-l:libkvrail.a $(pc --static --libs kvrail)"
+check "and against the static one, with names of its own" foreign c_static "${CC:-gcc}" -std=c11 -L"$prefix/lib" -Wl,--as-needed
+static_runs() { not_shared c_static && says '^[0-9]+ values went there and back' runs c_static; }
+check "and runs" static_runs
+if command -v g++ >/dev/null; then
+	libs=$(pc --libs kvrail)
+	check "a C++ program compiles against the shared library" foreign cc_shared g++ -std=c++17 -x c++
+	libs="-l:libkvrail.a $(pc --static --libs kvrail)"
+	cc_both() { foreign cc_static g++ -std=c++17 -L"$prefix/lib" -Wl,--as-needed -x c++ && says 'there and back' runs cc_shared && says 'there and back' runs cc_static; }
+	check "and against the static one, and both run" cc_both
+else
+	for what in "a C++ program" "and against the static one"; do skip "$what" "g++ is not installed"; done
+fi
+
+gone() { # what is left below a folder
+	local left
+	left=$(find "$1" \( -type f -o -type l -o -name kvrail \) -print)
+	[ -z "$left" ] || { echo "$left" && return 1; }
+}
+uninstalled() { install_to uninstall PREFIX="$prefix" && gone "$prefix"; }
+check "make uninstall leaves nothing" uninstalled
+packaged() {
+	local root=$scratch/root
+	install_to install DESTDIR="$root" PREFIX=/opt/kv LIBDIR=/opt/kv/lib64 && [ -s "$root/opt/kv/lib64/libkvrail.so.0" ] && [ -s "$root/opt/kv/bin/kv-server" ] &&
+		grep -qx 'libdir=/opt/kv/lib64' "$root/opt/kv/lib64/pkgconfig/kvrail.pc" && ! grep -rqF "$root" "$root/opt/kv/lib64/pkgconfig" && [ ! -e "$root/opt/kv/lib" ] &&
+		install_to uninstall DESTDIR="$root" PREFIX=/opt/kv LIBDIR=/opt/kv/lib64 && gone "$root"
+}
+check "DESTDIR and LIBDIR, there and back" packaged
+finish

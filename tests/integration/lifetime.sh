@@ -1,0 +1,153 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# lifetime.sh -- how a kv-server begins, changes its keys and ends: ports that are taken, signals.
+. "$(dirname "$0")/lib.bash"
+plan 26
+
+# The port of an outgoing connection that is over: nobody listens there, and the kernel keeps it for a minute. Prints it.
+lingering_port() {
+	python3 - <<'P'
+import socket
+listener = socket.create_server(("127.0.0.1", 0))
+s = socket.create_connection(listener.getsockname())
+port = s.getsockname()[1]
+other, _ = listener.accept()
+s.shutdown(socket.SHUT_WR)
+other.recv(1)
+other.close()
+s.recv(1)
+s.close()
+print(port)
+P
+}
+small=(--memory-mb 16 --worker-threads 1 --log-level warn "${over[@]}")
+port=$(lingering_port)
+check "the port of a connection in TIME_WAIT: the start fails with the address and the cause" \
+	says "listening on 127\.0\.0\.1:$port: .*nobody listens there.*TIME_WAIT" "$build/kv-server" --listen-addr "127.0.0.1:$port" "${small[@]}"
+start_server first || exit 1
+check "where a server listens, a second one says so" says "listening on $server: .*another process listens there" "$build/kv-server" --listen-addr "$server" "${small[@]}"
+again() { # a server with connections, ended and started at once, has its port
+	local at=$server
+	"$build/kv-client" --server "$at" --timeout 20 "${over[@]}" ping && stop_server "$server_pid" && start_server again --listen-addr "$at" && [ "$server" = "$at" ]
+}
+check "a server that is started again has its port at once" again
+
+# ---- SIGHUP, SIGUSR1, SIGUSR2 ----
+umask 077
+psk() { printf 'bench:%s\n' "$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')" >"$1"; }
+client() { timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" "$@"; }
+soon() { # soon COMMAND... -- it succeeds within half a minute
+	local i
+	for ((i = 0; i < 300; i++)); do
+		"$@" >/dev/null 2>&1 && return 0
+		sleep 0.1
+	done
+	return 1
+}
+log=$scratch/keys.err
+said() { # said N TEXT -- the log has it in N lines
+	[ "$(grep -c -- "$2" "$log")" -ge "$1" ]
+}
+signal() { kill "-$1" "$server_pid" && soon said "$2" "$3"; }
+psk "$scratch/psk" && cp "$scratch/psk" "$scratch/old-psk"
+start_server keys --log-level info --psk-file "$scratch/psk" || exit 1
+# A connection from before the change, which lives on.
+mkfifo "$scratch/commands"
+client --psk-file "$scratch/old-psk" <"$scratch/commands" >"$scratch/answers" 2>&1 &
+pids+=($!)
+exec 8>"$scratch/commands"
+ask() { # ask COMMAND ANSWER -- the connection answers so once more
+	local before
+	before=$(grep -c -- "$2" "$scratch/answers")
+	echo "$1" >&8
+	soon answered $((before + 1)) "$2" || { cat "$scratch/answers"; return 1; }
+}
+answered() { [ "$(grep -c -- "$2" "$scratch/answers")" -ge "$1" ]; }
+echo 'put k old-value' >&8
+check "a connection is there" ask 'get k' old-value
+psk "$scratch/new-psk" && cp "$scratch/new-psk" "$scratch/next" && mv "$scratch/next" "$scratch/psk"
+check "SIGHUP reads the key file again" signal HUP 1 'keys and certificates were read again'
+check "the new key is let in" soon client --psk-file "$scratch/new-psk" ping
+check "the old one is not" status 3 client --psk-file "$scratch/old-psk" ping
+check "a connection of before lives on" ask 'get k' old-value
+echo 'no key at all' >"$scratch/psk"
+check "a file that cannot be used is told" signal HUP 1 'stay in force'
+check "and the key that was in force stays" status 0 client --psk-file "$scratch/new-psk" ping
+check "SIGUSR1 raises the log's level" signal USR1 1 "SIGUSR1: the log's level is debug"
+check "SIGUSR2 lowers it" signal USR2 1 "SIGUSR2: the log's level is info"
+kill -USR1 "$server_pid"
+check "SIGHUP sets it to --log-level" signal HUP 1 "SIGHUP: the log's level is info"
+exec 8>&-
+check "SIGTERM ends it with status 0" stop_server "$server_pid"
+
+# A certificate on a file system that does not answer: whoever opens a FIFO that nobody writes to waits for ever.
+scripts/make-test-certs.sh "$scratch/certs" >/dev/null 2>&1
+c=$scratch/certs
+crt() { client --cert "$c/$1.pem" --key "$c/$1.key" --ca "$c/ca.pem" ping; }
+cp "$c/server.pem" "$scratch/server.pem" && cp "$c/crl.pem" "$scratch/crl.pem"
+log=$scratch/fifo.err
+start_server fifo --log-level info --cert "$scratch/server.pem" --key "$c/server.key" --ca "$c/ca.pem" --crl "$scratch/crl.pem" || exit 1
+list_again() { cp "$c/crl.pem" "$scratch/next" && mv "$scratch/next" "$scratch/crl.pem" && soon said 1 'CRL file .* was read again'; }
+check "a revocation list that is replaced is read without a signal" list_again
+rm "$scratch/server.pem" && mkfifo "$scratch/server.pem"
+stuck() { signal HUP 1 'SIGHUP: reading' && sleep 0.5 && crt client && kill -HUP "$server_pid" && crt client; }
+check "while a file does not answer clients are served and let in" stuck
+check "and SIGTERM ends the server" stop_server "$server_pid"
+
+# ---- SIGTERM under load: misses, no failures ----
+bench() { timeout -k 5 100 "$build/kv-bench" --server "$server" --num-clients 2 --num-workers 8 --num-keys 200 --value-size 16KB --duration 5 "${over[@]}" "$@"; }
+drained() { # drained NAME ARGS... -- a run of kv-bench whose server is ended in the middle of the reads
+	local name=$1 bench_pid
+	shift
+	start_server "$name" --log-level info || return 1
+	log=$scratch/$name.err
+	bench "$@" --json "$scratch/$name.json" >"$scratch/$name.bench" 2>&1 &
+	bench_pid=$!
+	pids+=("$bench_pid")
+	soon grep -q warm-up "$scratch/$name.bench" && sleep 1 || return 1
+	stop_server "$server_pid" || return 1
+	wait "$bench_pid" || [ "$name" = batch ] || { cat "$scratch/$name.bench"; return 1; } # (without --keep-going what is missing is a failure of the run)
+}
+silent() { ! grep -E "WARN|ERROR" "$1"; }
+clean() { grep -q "$2" "$1" && silent "$1"; }
+check "SIGTERM in the middle of a run: the server ends with status 0, and so does kv-bench" drained single --keep-going
+check "GETs were hits, then misses, and none failed" json_is "$scratch/single.json" "j['phases']['read']['hits'] > 0 and j['phases']['read']['misses'] > 0 and not j['phases']['read']['errors']"
+check "the client's log has no complaint" clean "$scratch/single.bench" "its keys are misses until it is back"
+check "nor has the server's, and both clients have said goodbye" clean "$log" "client .* left$"
+check "batches, too" drained batch --batch 8
+check "none of them failed" json_is "$scratch/batch.json" "j['phases']['read']['hits'] > 0 and j['phases']['read']['misses'] > 0 and not j['phases']['read']['errors']"
+# A client that does not answer (it is stopped) is waited for as long as --drain-sec says; a second SIGTERM ends at once.
+held() {
+	mkfifo "$scratch/held.$1"
+	"$build/kv-client" --server "$server" --timeout 20 "${over[@]}" <"$scratch/held.$1" >"$scratch/held.$1.out" 2>&1 &
+	held_pid=$!
+	pids+=("$held_pid")
+	exec 9>"$scratch/held.$1"
+	printf 'put k v\nget k\n' >&9
+	soon grep -q . "$scratch/held.$1.out" && kill -STOP "$held_pid"
+}
+patient() {
+	start_server patient --log-level info --drain-sec 1 && held 1 && stop_server "$server_pid" && grep -q '1 clients have not left by the end of the drain' "$scratch/patient.err"
+}
+check "a client that does not answer is cut after --drain-sec" patient
+kill -KILL "$held_pid"
+twice() {
+	local rc
+	start_server twice --log-level info --drain-sec 3600 && held 2 || return 1
+	log=$scratch/twice.err
+	signal TERM 1 'SIGTERM: telling the clients' || return 1
+	sleep 0.5
+	kill -0 "$server_pid" && kill -TERM "$server_pid" || return 1
+	wait "$server_pid"
+	rc=$?
+	[ "$rc" -eq 143 ] || { echo "status $rc"; return 1; }
+}
+check "a second SIGTERM ends the server at once" twice
+kill -KILL "$held_pid"
+late() {
+	start_server late && held 3 && kill -CONT "$held_pid" && stop_server "$server_pid" || return 1
+	echo 'put k2 v2' >&9
+	soon grep -q 'goodbye' "$scratch/held.3.out" || { cat "$scratch/held.3.out"; return 1; }
+}
+check "a PUT to a server that has left says so" late
+finish

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_servers.c -- the list of servers against real ones: what they are called, who is there twice, who comes late, and how
+ * they are reached. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "base/base.h"
+#include "server.h"
+
+static struct test_server first, second;
+
+static int setup(void **state)
+{
+	(void)state;
+	test_server_up(&first, "first");
+	test_server_up(&second, "second");
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	test_server_kill(&first);
+	test_server_kill(&second);
+	return 0;
+}
+
+static struct kvc_options options_of(const char *const *servers, unsigned n)
+{
+	const struct test_server *const none[] = {NULL};
+	struct kvc_options o = test_options(none, 0, 1);
+	o.servers = servers;
+	o.num_servers = n;
+	o.log_level = 0;
+	return o;
+}
+
+static char *entry(char *buf, size_t cap, const char *name, const struct test_server *s)
+{
+	snprintf(buf, cap, "%s%s%s", name, *name ? "=" : "", s->address);
+	return buf;
+}
+
+#define ENTRY(name, s) entry((char[240]){0}, 240, name, s)
+
+static void said(const struct kv_error *err, const char *words)
+{
+	if (!strstr(err->text, words))
+		fail_msg("\"%s\" does not say \"%s\"", err->text, words);
+}
+
+static void opening_fails(const char *const *servers, unsigned n, const char *words)
+{
+	struct kvc_options o = options_of(servers, n);
+	struct kvc_pool *pool = NULL;
+	struct kv_error err = {0};
+	assert_int_equal(kvc_pool_open(&o, &pool, &err), -KV_EINVAL);
+	assert_null(pool);
+	said(&err, words);
+}
+
+/* Another server is up: what is wrong with the list is an error all the same. */
+static void a_server_that_is_called_otherwise_fails_the_opening(void **state)
+{
+	const char *swapped[] = {ENTRY("second", &first), ENTRY("first", &second)};
+	const char *one_wrong[] = {ENTRY("first", &first), ENTRY("third", &second)};
+	const char *unnamed[] = {ENTRY("", &first)};
+	(void)state;
+	test_server_need(&first);
+	opening_fails(swapped, 2, "its node id is ");
+	opening_fails(one_wrong, 2, "its node id is second, but the list of servers calls it third; write second=");
+	opening_fails(unnamed, 1, "its node id is first");
+}
+
+static void a_server_with_two_names_fails_the_opening(void **state)
+{
+	struct test_server free_name = {0};
+	char *port;
+	char loopback[64];
+	const char *list[] = {NULL, loopback};
+	(void)state;
+	test_server_need(&first);
+	test_server_start(&free_name, NULL);
+	list[0] = free_name.address;
+	port = strrchr(free_name.address, ':') + 1;
+	snprintf(loopback, sizeof(loopback), "localhost:%s", port);
+	opening_fails(list, 2, "it is the same server as ");
+	test_server_kill(&free_name);
+}
+
+/* What was seen of it stays to be asked for, when it happens after the opening. */
+static void a_server_that_comes_back_as_another_is_told(void **state)
+{
+	struct kvc_server_info info = {.size = sizeof(info)};
+	const char *list[] = {ENTRY("first", &first), ENTRY("second", &second)};
+	struct kvc_options o = options_of(list, 2);
+	struct kvc_pool *pool = NULL;
+	struct kv_error err = {0};
+	(void)state;
+	test_server_need(&first);
+	assert_int_equal(kvc_pool_open(&o, &pool, &err), 0);
+	test_server_kill(&second);
+	test_server_start(&second, "other");
+	for (unsigned i = 0; i < 600 && !strstr(info.why, "its node id is other"); i++) {
+		usleep(50000);
+		assert_int_equal(kvc_server_info(pool, 0, 1, &info), 0);
+	}
+	assert_string_equal(info.node_id, "other");
+	assert_true(info.state != KVC_SERVER_UP);
+	assert_non_null(strstr(info.why, "its node id is other, but the list of servers calls it second"));
+	kvc_pool_close(&pool);
+	test_server_kill(&second);
+	test_server_start(&second, "second");
+}
+
+static void stored_and_read(struct kvc_pool *pool, const char *name)
+{
+	struct kvc_key key = {name, strlen(name)};
+	char back[8] = "";
+	assert_int_equal(kvc_put(pool, key, "value", 6, NULL), 0);
+	assert_int_equal(kvc_get(pool, key, back, sizeof(back), NULL), 6);
+	assert_string_equal(back, "value");
+}
+
+/* One name does not resolve: its keys are down, and the others are served. */
+static void a_name_that_does_not_resolve_is_one_server_down(void **state)
+{
+	const char *list[] = {ENTRY("first", &first), "gone=no-such-host.invalid:1"};
+	struct kvc_options o = options_of(list, 2);
+	struct kvc_server_info info = {.size = sizeof(info)};
+	struct kvc_pool *pool = NULL;
+	struct kv_error err = {0};
+	unsigned ok = 0, down = 0;
+	(void)state;
+	test_server_need(&first);
+	if (kvc_pool_open(&o, &pool, &err) < 0)
+		fail_msg("%s", err.text);
+	for (uint32_t i = 0; i < 64; i++) {
+		int rc = kvc_put(pool, (struct kvc_key){&i, sizeof(i)}, "v", 2, NULL);
+		ok += rc == 0;
+		down += rc == -KV_EPEERDOWN;
+	}
+	assert_int_equal(ok + down, 64);
+	assert_true(ok > 0 && down > 0);
+	assert_int_equal(kvc_server_info(pool, 0, 1, &info), 0);
+	if (!strstr(info.why, "no-such-host.invalid"))
+		fail_msg("\"%s\" does not name the host", info.why);
+	kvc_pool_close(&pool);
+}
+
+/* The library alone, before its server: as an inference server starts it. */
+static void a_pool_opens_while_no_server_is_up(void **state)
+{
+	struct test_server late = {0};
+	const char *list[1] = {NULL};
+	struct kvc_options o = options_of(list, 1);
+	struct kvc_key key = {"early", 5};
+	struct kvc_pool *pool = NULL;
+	struct kv_error err = {0};
+	char byte;
+	int64_t rc;
+	(void)state;
+	test_server_need(&first);
+	test_server_start(&late, NULL);
+	test_server_kill(&late); /* its port is free now */
+	list[0] = late.address;
+	assert_int_equal(kvc_pool_open(&o, &pool, &err), -KV_EPEERDOWN);
+	o.flags &= ~(unsigned)KVC_OPEN_WAIT;
+	if (kvc_pool_open(&o, &pool, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_int_equal(kvc_get(pool, key, &byte, 1, NULL), -KV_EPEERDOWN);
+	test_server_start(&late, NULL);
+	for (unsigned i = 0; i < 600 && (rc = kvc_get(pool, key, &byte, 1, NULL)) == -KV_EPEERDOWN; i++)
+		usleep(50000);
+	assert_int_equal(rc, -KV_ENOTFOUND);
+	stored_and_read(pool, "late");
+	kvc_pool_close(&pool);
+	test_server_kill(&late);
+	/* What can never get better fails all the same. */
+	o.psk = "not a key";
+	assert_true(kvc_pool_open(&o, &pool, &err) < 0);
+	assert_null(pool);
+}
+
+static bool has_ipv6(void)
+{
+	struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	int fd = socket(AF_INET6, SOCK_STREAM, 0);
+	bool has = fd >= 0 && bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0;
+	close(fd);
+	return has;
+}
+
+static void servers_are_reached_over_ipv6(void **state)
+{
+	struct test_server six = {.address = "[::1]:0"};
+	const char *list[1] = {NULL};
+	struct kvc_options o = options_of(list, 1);
+	struct kvc_pool *pool = NULL;
+	struct kv_error err = {0};
+	(void)state;
+	test_server_need(&first);
+	if (!has_ipv6()) {
+		print_message("this machine has no ::1\n");
+		skip();
+	}
+	test_server_start(&six, "six");
+	assert_memory_equal(six.address, "[::1]:", 6);
+	list[0] = six.entry;
+	if (kvc_pool_open(&o, &pool, &err) < 0)
+		fail_msg("%s", err.text);
+	stored_and_read(pool, "six");
+	kvc_pool_close(&pool);
+	test_server_kill(&six);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_server_that_is_called_otherwise_fails_the_opening),
+		cmocka_unit_test(a_server_with_two_names_fails_the_opening),
+		cmocka_unit_test(a_server_that_comes_back_as_another_is_told),
+		cmocka_unit_test(a_name_that_does_not_resolve_is_one_server_down),
+		cmocka_unit_test(a_pool_opens_while_no_server_is_up),
+		cmocka_unit_test(servers_are_reached_over_ipv6),
+	};
+	return cmocka_run_group_tests(tests, setup, teardown);
+}

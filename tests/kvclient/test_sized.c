@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_sized.c -- structs of a program that is newer or older than the library: what the library does not know must be zero in what the program fills, is
+ * zeroed in what the library fills, and what the program does not know is its default. Every struct of kvclient.h that has a size or a reserve. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/base.h"
+#include "kvclient/kvclient.h"
+#include "server.h"
+
+static struct test_server server;
+static const struct test_server *const one[] = {&server};
+static struct kvc_pool *pool;
+static const struct kvc_key key = {"sized", 5};
+
+static int setup(void **state)
+{
+	(void)state;
+	test_server_up(&server, "sized");
+	pool = server.pid ? test_pool(one, 1, 1) : NULL;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	kvc_pool_close(&pool);
+	test_server_kill(&server);
+	return 0;
+}
+
+static void newer_options_are_refused_if_they_ask_for_something(void **state)
+{
+	struct {
+		struct kvc_options known;
+		uint64_t more;
+	} o = {.more = 1};
+	struct kvc_pool *p = NULL;
+	struct kv_error err = {0};
+	(void)state;
+	test_server_need(&server);
+	o.known = test_options(one, 1, 1);
+	o.known.size = sizeof(o);
+	assert_int_equal(kvc_pool_open(&o.known, &p, &err), -KV_EINVAL);
+	assert_null(p);
+	assert_non_null(strstr(err.text, "struct kvc_options is newer than this library"));
+	o.more = 0;
+	assert_int_equal(kvc_pool_open(&o.known, &p, &err), 0);
+	kvc_pool_close(&p);
+}
+
+static void a_newer_call_is_refused_if_it_asks_for_something(void **state)
+{
+	struct {
+		struct kvc_call known;
+		uint64_t more[3];
+	} c = {.known = {.size = sizeof(c)}, .more = {0, 0, 1}};
+	struct kvc_item item = {.key = key, .data = "1234", .len = 4};
+	char got[8];
+	(void)state;
+	test_server_need(&server);
+	assert_int_equal(kvc_put(pool, key, "1234", 4, &c.known), -KV_EINVAL);
+	assert_int_equal(kvc_get(pool, key, got, sizeof(got), NULL), -KV_ENOTFOUND);
+	assert_int_equal(kvc_put_batch(pool, &item, 1, &c.known), -KV_EINVAL);
+	assert_int_equal(item.result, -KV_EINVAL);
+	assert_int_equal(kvc_ping(pool, &c.known), -KV_EINVAL);
+	c.more[2] = 0;
+	assert_int_equal(kvc_put(pool, key, "1234", 4, &c.known), 0);
+	assert_int_equal(kvc_get(pool, key, got, sizeof(got), &c.known), 4);
+	assert_int_equal(kvc_delete(pool, key, NULL), 0);
+}
+
+static void a_newer_sessions_options_are_refused_if_they_ask_for_something(void **state)
+{
+	struct {
+		struct kvc_session_options known;
+		uint64_t more;
+	} o = {.known = {.size = sizeof(o)}, .more = 1};
+	struct kvc_sub *sub = NULL;
+	struct kv_error err = {0};
+	(void)state;
+	test_server_need(&server);
+	assert_int_equal(kvc_session_open(pool, 0, &o.known, &sub, &err), -KV_EINVAL);
+	assert_non_null(strstr(err.text, "struct kvc_session_options is newer"));
+	o.more = 0;
+	assert_int_equal(kvc_session_open(pool, 0, &o.known, &sub, &err), 0);
+	assert_int_equal(kvc_session_close(pool, &sub, 0), 0);
+}
+
+static void a_reserve_of_an_item_must_be_zero(void **state)
+{
+	char got[8];
+	struct kvc_item item[2] = {{.key = key, .data = "12", .len = 2, .reserved = 1}, {.key = {"sized2", 6}, .data = "34", .len = 2}};
+	(void)state;
+	test_server_need(&server);
+	assert_int_equal(kvc_put_batch(pool, item, 2, NULL), -KV_EINVAL);
+	assert_int_equal(item[0].result, -KV_EINVAL);
+	assert_int_equal(item[1].result, 0);
+	item[1].reserved = 1;
+	item[1].data = got;
+	assert_int_equal(kvc_get_batch(pool, &item[1], 1, NULL), -KV_EINVAL);
+	item[1].reserved = 0;
+	assert_int_equal(kvc_get_batch(pool, &item[1], 1, NULL), 0);
+	assert_int_equal(kvc_delete(pool, item[1].key, NULL), 0);
+}
+
+/* Filled by the library: `call` fills x, which has 16 bytes more than the library knows, or ends behind its first two members. */
+#define FILLED(type, call)                                                                                              \
+	do {                                                                                                            \
+		struct {                                                                                                \
+			struct type known;                                                                              \
+			uint8_t more[16], guard[16];                                                                    \
+		} x;                                                                                                    \
+		memset(&x, 0xA5, sizeof(x));                                                                            \
+		x.known.size = sizeof(x.known) + 16;                                                                    \
+		assert_int_equal(call, 0);                                                                              \
+		assert_int_equal(x.known.size, sizeof(x.known));                                                        \
+		assert_memory_equal(x.more, ((uint8_t[16]){0}), 16);                                                    \
+		assert_int_equal(x.guard[0], 0xA5);                                                                     \
+		memset(&x, 0xA5, sizeof(x));                                                                            \
+		x.known.size = 2 * sizeof(size_t);                                                                      \
+		assert_int_equal(call, 0);                                                                              \
+		assert_int_equal(x.known.size, 2 * sizeof(size_t));                                                     \
+		assert_int_equal(((uint8_t *)&x)[2 * sizeof(size_t)], 0xA5);                                            \
+		x.known.size = 3;                                                                                       \
+		assert_int_equal(call, -KV_EINVAL);                                                                     \
+		x.known.size = SIZE_MAX;                                                                                \
+		assert_int_equal(call, -KV_EINVAL);                                                                     \
+	} while (0)
+
+static int ping_with(struct kvc_phases *phases)
+{
+	return kvc_ping(pool, &(struct kvc_call){.size = sizeof(struct kvc_call), .phases = phases});
+}
+
+static void what_the_library_fills_ends_where_both_know_it(void **state)
+{
+	struct kvc_sub *sub = NULL;
+	struct kv_error err = {0};
+	(void)state;
+	test_server_need(&server);
+	assert_int_equal(kvc_session_open(pool, 0, NULL, &sub, &err), 0);
+	FILLED(kvc_info, kvc_info(pool, &x.known));
+	FILLED(kvc_counters, kvc_counters(pool, &x.known));
+	FILLED(kvc_server_info, kvc_server_info(pool, 0, 0, &x.known));
+	FILLED(kvc_rail_info, kvc_rail_info(pool, 0, 0, &x.known));
+	FILLED(kvc_session_info, kvc_session_info(pool, sub, 0, &x.known));
+	FILLED(kvc_phases, ping_with(&x.known));
+	assert_int_equal(kvc_session_close(pool, &sub, 0), 0);
+}
+
+static void reserves_of_what_the_library_fills_are_zero(void **state)
+{
+	static struct kvc_stat_item item[400];
+	struct kvc_counters counters = {.size = sizeof(counters)};
+	int n[2];
+	(void)state;
+	test_server_need(&server);
+	for (int round = 0; round < 2; round++) {
+		memset(item, 0xA5, sizeof(item));
+		assert_int_equal(kvc_counters(pool, &counters), 0);
+		n[round] = round ? kvc_counters_items(&counters, item, KV_COUNT(item)) : kvc_stat(pool, item, KV_COUNT(item), NULL);
+		assert_true(n[round] > 0);
+		for (int i = 0; i < n[round]; i++)
+			assert_true(item[i].name && item[i].reserved_32 == 0 && item[i].reserved[0] == 0 && item[i].reserved[1] == 0);
+	}
+}
+
+static void view_worker(struct kvc_client *client, unsigned w, void *arg)
+{
+	struct kvc_view view, none = {0};
+	(void)w;
+	memset(&view, 0xA5, sizeof(view));
+	*(int *)arg = kvc_view_acquire_await(client, 4096, 0, &view);
+	for (unsigned i = 2; i < KV_COUNT(view.priv); i++)
+		*(int *)arg += view.priv[i] != 0;
+	kvc_view_release(client, &view);
+	*(int *)arg += memcmp(&view, &none, sizeof(view)) != 0;
+}
+
+static void the_reserve_of_a_view_is_zero(void **state)
+{
+	int rc = -1;
+	(void)state;
+	test_server_need(&server);
+	assert_int_equal(kvc_run(pool, 1, view_worker, &rc), 0);
+	assert_int_equal(rc, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(newer_options_are_refused_if_they_ask_for_something),
+		cmocka_unit_test(a_newer_call_is_refused_if_it_asks_for_something),
+		cmocka_unit_test(a_newer_sessions_options_are_refused_if_they_ask_for_something),
+		cmocka_unit_test(a_reserve_of_an_item_must_be_zero),
+		cmocka_unit_test(what_the_library_fills_ends_where_both_know_it),
+		cmocka_unit_test(reserves_of_what_the_library_fills_are_zero),
+		cmocka_unit_test(the_reserve_of_a_view_is_zero),
+	};
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
