@@ -21,7 +21,7 @@
 /* struct kv_opt_strings (KV_OPT_STRINGS) or, for one server, const char * (KV_OPT_STRING); without type and help. */
 #define KV_OPT_SERVER_ROW(...)                                                                                         \
 	{                                                                                                              \
-		.name = "server", .alias = "server-addr", .letter = 's', .metavar = "[NAME=]HOST:PORT", __VA_ARGS__    \
+		.name = "server", .alias = "server-addr", .letter = 's', .metavar = "SERVER", __VA_ARGS__              \
 	}
 
 /* const char * */

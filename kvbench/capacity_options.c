@@ -12,7 +12,7 @@ static const char *const model_names[] = {"endpoints", "verbs", "pooled", "all",
 
 const struct kv_opt capacity_options_table[] = {
 	KV_OPT_SERVER_ROW(.group = "Where to", .type = KV_OPT_STRING, AT(server),
-			  .help = "A kv-server to use, started with --max-clients of more than the steps. Without it kv-bench starts its own "
+			  .help = "A kv-server to use, [NAME=]HOST:PORT, started with --max-clients of more than the steps. Without it kv-bench starts its own "
 				  "for each model, on loopback."),
 	KV_OPT_PROVIDER_ROW(AT(provider)),
 	KV_OPT_NIC_ROW(AT(nic)),

@@ -13,7 +13,7 @@ static const char *const order_names[] = {"strict", "relaxed", NULL};
 
 const struct kv_opt bench_options_table[] = {
 	KV_OPT_SERVER_ROW(.group = "Where to", .type = KV_OPT_STRINGS, AT(servers),
-			  .help = "A kv-server to use; repeatable, keys are spread over all by their names. Without it kv-bench starts one of its own on "
+			  .help = "A kv-server to use, [NAME=]HOST:PORT; repeatable, keys are spread over all by their names. Without it kv-bench starts one of its own on "
 				  "loopback."),
 	KV_OPT_PROVIDER_ROW(AT(provider)),
 	KV_OPT_NIC_ROW(AT(nic)),

@@ -8,7 +8,7 @@
 
 const struct kv_opt cli_options_table[] = {
 	KV_OPT_SERVER_ROW(.group = "Where to", .type = KV_OPT_STRINGS, AT(servers), .def = KV_SERVER_DEFAULT,
-			  .help = "The kv-server to talk to; repeatable, keys are spread over all by their names."),
+			  .help = "The kv-server to talk to, [NAME=]HOST:PORT; repeatable, keys are spread over all by their names."),
 	KV_OPT_PROVIDER_ROW(AT(provider)),
 	KV_OPT_NIC_ROW(AT(nic)),
 	KV_OPT_RAILS_ROW(AT(rails)),

@@ -10,7 +10,7 @@
 
 const struct kv_opt doctor_options_table[] = {
 	KV_OPT_SERVER_ROW(.group = "The run to look at (as for kv-bench)", .type = KV_OPT_STRINGS, AT(servers),
-			  .help = "A kv-server that would be used; repeatable. It is not connected to. Without it a server of the run's own "
+			  .help = "A kv-server that would be used, [NAME=]HOST:PORT; repeatable. It is not connected to. Without it a server of the run's own "
 				  "on this machine is counted."),
 	KV_OPT_PROVIDER_ROW(AT(provider)),
 	KV_OPT_NIC_ROW(AT(nic)),
