@@ -166,7 +166,7 @@ $(addprefix $(B)/tests/fuzz/fuzz_,$(FUZZ)): $(B)/tests/fuzz/fuzz_%: $(B)/tests/f
 tests: $(TESTS) $(PORT) $(B)/tests/integration/embedder $(SHIM_ENGINE) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(BENCH_TOOLS) $(PROGRAMS) library
 
 INTEGRATION := $(wildcard tests/integration/*.sh)
-.PHONY: deps check check-run check-asan check-tsan check-clang check-sim check-chaos check-port check-providers check-verbs check-fault check-mutants check-valgrind check-shim check-shim-mutants check-all bench bench-phases fuzz install uninstall clean help
+.PHONY: deps check check-long check-run check-asan check-tsan check-clang check-sim check-chaos check-port check-providers check-verbs check-fault check-mutants check-valgrind check-shim check-shim-mutants check-all bench bench-phases fuzz install uninstall clean help
 deps: ## install what building and testing need (KVRAIL_NO_INSTALL=1: say it instead)
 	@scripts/install-deps.sh test
 
@@ -176,10 +176,16 @@ check: deps ## set up, build and pass the tests (under 10 minutes on 2 cores)
 
 # The simulation runs in one thread, where ThreadSanitizer can find nothing, and takes minutes under it.
 RUN_TESTS = $(if $(filter tsan,$(MODE)),$(filter-out $(B)/tests/sim/test_sim_%,$(TESTS)),$(TESTS))
-# Planted bugs are looked for in one build only.
-MUTANTS = $(if $(filter build/release,$(B)),scripts/check-mutants.sh)
+# Planted bugs are looked for in one build only. What takes long is left to check-long there, and done in the other builds.
+RELEASE = $(filter build/release,$(B))
+MUTANTS = $(if $(RELEASE),scripts/check-mutants.sh)
+LONG := $(addprefix tests/integration/,acceptance.sh capacity.sh rails.sh)
 check-run: tests
-	@SHIM_QUICK=1 PORT_SHORT=1 MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),300) -l $(B)/logs scripts/check-layers.sh scripts/check-docs.sh tests/fault/points.sh $(RUN_TESTS) $(B)/tests/shim/shim tests/shim/engine.sh $(MUTANTS) tests/fuzz/smoke.sh tests/port/port.py $(INTEGRATION)
+	@SHIM_QUICK=1 PORT_SHORT=1 MUTANTS_SHARE=3 MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),300) -l $(B)/logs scripts/check-layers.sh scripts/check-docs.sh tests/fault/points.sh $(RUN_TESTS) $(B)/tests/shim/shim tests/shim/engine.sh $(MUTANTS) tests/fuzz/smoke.sh tests/port/port.py $(if $(RELEASE),$(filter-out $(LONG),$(INTEGRATION)),$(INTEGRATION))
+
+check-long: deps ## what check has no time for: all planted bugs, capacity, rails, EFA's acceptance script (5 minutes)
+	@$(MAKE) --no-print-directory -j$$(nproc) tests
+	@MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),600) -l $(B)/logs $(MUTANTS) $(LONG)
 
 check-asan: deps ## the same under AddressSanitizer and UBSan
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=asan tests
@@ -233,7 +239,7 @@ check-shim-mutants: deps ## break rules of docs/PROVIDERS.md one at a time and s
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release programs $(addprefix build/release/tests/shim/,conform process await shim shim.so)
 	@MODE=release KVRAIL_BUILD=build/release scripts/run-tests.sh -t 1800 -l build/release/logs tests/shim/mutants.sh
 
-check-mutants: deps ## plant bugs and see the simulation, or a test, find each of them (also in check; a minute and a half)
+check-mutants: deps ## plant bugs and see the simulation, or a test, find each of them (a third of them in check; a minute and a half)
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release build/release/tests/sim/test_sim_rules $$(sed -n 's|^program: |build/release/|p' tests/sim/mutants/*.patch | sort -u)
 	@MODE=release KVRAIL_BUILD=build/release scripts/run-tests.sh -l build/release/logs scripts/check-mutants.sh
 
@@ -246,7 +252,7 @@ check-valgrind: deps ## server, client and benchmark under valgrind, where it is
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(B)/tests/valgrind/uring.so $(B)/tests/sim/test_sim_many
 	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 900 -l $(B)/logs tests/valgrind/run.sh tests/valgrind/flat.py
 
-check-all: check check-clang check-asan check-tsan check-sim check-chaos check-port check-providers check-verbs check-fault check-valgrind check-shim check-shim-mutants ## every suite
+check-all: check check-long check-clang check-asan check-tsan check-sim check-chaos check-port check-providers check-verbs check-fault check-valgrind check-shim check-shim-mutants ## every suite
 
 bench: ## compare with redis, memcached and bare libfabric, and write docs/PERFORMANCE.md (30 minutes; BENCH="redis shm" PAIRS=7 BENCH_QUICK=1)
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(BENCH_TOOLS)

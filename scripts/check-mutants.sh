@@ -3,6 +3,7 @@
 # check-mutants.sh -- plant the bugs of tests/sim/mutants/ one by one and see the simulation find each of them.
 #
 # usage: check-mutants.sh [NAME...]         (make check-mutants builds what it needs first)
+#        MUTANTS_SHARE=3: without names every third, another third each day
 #        check-mutants.sh --copy NAME       a copy of the tree in build/mutants/NAME, patched if there is such a patch: to make a mutant, or make it again
 #        check-mutants.sh --save NAME       write what was changed there to the patch; its head is kept, or is to be written
 # A mutant is a patch of a few production sources. Its head says, one a line:
@@ -143,9 +144,11 @@ fi
 
 names=("$@")
 if [ ${#names[@]} -eq 0 ]; then
+	share=${MUTANTS_SHARE:-1} i=$(($(date +%s) / 86400))
 	for p in "$patches"/*.patch; do
-		names+=("$(basename "$p" .patch)")
+		((i++ % share == 0)) && names+=("$(basename "$p" .patch)")
 	done
+	[ "$share" -eq 1 ] || echo "#: ${#names[@]} planted bugs, one of $share; others tomorrow, and all of them in make check-mutants"
 fi
 declare -A most=()
 for n in "${names[@]}"; do
