@@ -197,7 +197,7 @@ static void value_make_await(unsigned key, uint8_t *to, uint64_t len)
 	uint64_t base = value_base(key);
 	for (uint64_t at = 0; at < len; at += 8) {
 		uint64_t v = value_word(base, at / 8);
-		memcpy(to + at, &v, KV_MIN(len - at, 8));
+		memcpy(to + at, &v, KV_MIN(len - at, 8u));
 		if (at && at % STEP_BYTES == 0)
 			step_await();
 	}
@@ -217,11 +217,11 @@ static uint64_t value_check_await(unsigned key, const uint8_t *from, uint64_t le
 	uint64_t base = value_base(key), wrong = 0, first = 0, saw = 0;
 	for (uint64_t at = 0; at < len; at += 8) {
 		uint64_t v = value_word(base, at / 8), got = v;
-		memcpy(&got, from + at, KV_MIN(len - at, 8));
+		memcpy(&got, from + at, KV_MIN(len - at, 8u));
 		if (KV_UNLIKELY(got != v)) {
 			first = wrong ? first : at;
 			saw = wrong ? saw : got;
-			wrong += bytes_differing(got, v, KV_MIN(len - at, 8));
+			wrong += bytes_differing(got, v, KV_MIN(len - at, 8u));
 		}
 		if (at && at % STEP_BYTES == 0)
 			step_await();
@@ -240,7 +240,7 @@ static void canary_put(uint8_t *at, uint64_t len)
 {
 	const uint64_t v = CANARY_WORD;
 	for (uint64_t i = 0; i < len; i += 8)
-		memcpy(at + i, &v, KV_MIN(len - i, 8));
+		memcpy(at + i, &v, KV_MIN(len - i, 8u));
 }
 
 static uint64_t canary_wrong(const uint8_t *at, uint64_t len)
@@ -248,9 +248,9 @@ static uint64_t canary_wrong(const uint8_t *at, uint64_t len)
 	uint64_t wrong = 0;
 	for (uint64_t i = 0; i < len; i += 8) {
 		uint64_t v = CANARY_WORD;
-		memcpy(&v, at + i, KV_MIN(len - i, 8));
+		memcpy(&v, at + i, KV_MIN(len - i, 8u));
 		if (KV_UNLIKELY(v != CANARY_WORD))
-			wrong += bytes_differing(v, CANARY_WORD, KV_MIN(len - i, 8));
+			wrong += bytes_differing(v, CANARY_WORD, KV_MIN(len - i, 8u));
 	}
 	return wrong;
 }
