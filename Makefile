@@ -179,11 +179,9 @@ RUN_TESTS = $(if $(filter tsan,$(MODE)),$(filter-out $(B)/tests/sim/test_sim_%,$
 # Planted bugs are looked for in one build only. What takes long is left to check-long there, and done in the other builds.
 RELEASE = $(filter build/release,$(B))
 MUTANTS = $(if $(RELEASE),scripts/check-mutants.sh)
-# A server of the ThreadSanitizer build that read keys again at SIGHUP exits with the sanitizer's status; what it reports is not known yet: an open fault, ours or the test's.
-NOT_UNDER_TSAN = $(if $(filter tsan,$(MODE)),tests/integration/lifetime.sh)
 LONG := $(addprefix tests/integration/,acceptance.sh capacity.sh rails.sh)
 check-run: tests
-	@SHIM_QUICK=1 PORT_SHORT=1 MUTANTS_SHARE=3 MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),300) -l $(B)/logs scripts/check-layers.sh scripts/check-docs.sh tests/fault/points.sh $(RUN_TESTS) $(B)/tests/shim/shim tests/shim/engine.sh $(MUTANTS) tests/fuzz/smoke.sh tests/port/port.py $(filter-out $(if $(RELEASE),$(LONG)) $(NOT_UNDER_TSAN),$(INTEGRATION))
+	@SHIM_QUICK=1 PORT_SHORT=1 MUTANTS_SHARE=3 MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),300) -l $(B)/logs scripts/check-layers.sh scripts/check-docs.sh tests/fault/points.sh $(RUN_TESTS) $(B)/tests/shim/shim tests/shim/engine.sh $(MUTANTS) tests/fuzz/smoke.sh tests/port/port.py $(if $(RELEASE),$(filter-out $(LONG),$(INTEGRATION)),$(INTEGRATION))
 
 check-long: deps ## what check has no time for: all planted bugs, capacity, rails, EFA's acceptance script (5 minutes)
 	@$(MAKE) --no-print-directory -j$$(nproc) tests

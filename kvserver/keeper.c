@@ -194,11 +194,13 @@ static void hand_over(struct keeper *k, const struct fresh *f)
 /* Under the lock, which it gives up while it reads. `asked`: by somebody; else the CRL file has changed. */
 static void read_again(struct keeper *k, bool asked, const struct mark *crl)
 {
-	struct kv_log log = k->log ? *k->log : (struct kv_log){0};
+	struct kv_log log = {0}; /* a copy: this thread may outlive the server. Its level may be changed at this moment. */
 	struct kv_error err = {0};
 	struct fresh f = {0};
 	int rc;
 
+	if (k->log)
+		log = (struct kv_log){.write = k->log->write, .arg = k->log->arg, .level = kv_log_level(k->log)};
 	pthread_mutex_unlock(&k->lock);
 	rc = fresh_read(k, &f, &log, &err);
 	pthread_mutex_lock(&k->lock);
