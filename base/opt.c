@@ -89,6 +89,12 @@ static uint64_t upper_of(const struct kv_opt *row)
 	return row->max ? KV_MIN(row->max, widest) : widest;
 }
 
+/* A duration without a unit is seconds, and a size bytes. Where a bare number counts something else, "1.5" must not turn into another unit. */
+static bool is_bare(const char *value)
+{
+	return value[strspn(value, "0123456789. ")] == '\0';
+}
+
 /* value_parse -- text as a row's type and unit have it. Returns 0, or -KV_EINVAL with the sentence. */
 static int value_parse(const struct kv_opt *row, const char *value, uint64_t *out, struct kv_error *err)
 {
@@ -97,6 +103,8 @@ static int value_parse(const struct kv_opt *row, const char *value, uint64_t *ou
 	uint64_t v;
 	if (number && kv_u64_parse(value, out) == 0)
 		return 0;
+	if (number && !plain && *value && is_bare(value))
+		return kv_fail(err, -KV_EINVAL, "--%s: '%.100s' has no unit, and is not a whole number of %s", row->name, value, counted[row->unit].plural);
 	if ((number && plain) || (size ? kv_size_parse(value, &v) : kv_duration_parse(value, &v)) != 0)
 		return kv_fail(err, -KV_EINVAL, "--%s: '%.100s' is not %s", row->name, value,
 			       number && plain ? "a whole number, such as 32"
