@@ -62,8 +62,8 @@ static const struct kv_opt table[] = {
 	{.name = "psk-file", .type = KV_OPT_STRING, .offset = AT(psk_file), .metavar = "FILE",
 	 .help = "Pre-shared key: one line IDENTITY:HEX, readable by its owner only, read again at SIGHUP; --make-psk makes one, or openssl rand -hex 32 its HEX.", .group = "Security:"},
 	{.name = "make-psk", .type = KV_OPT_STRING, .offset = AT(make_psk), .metavar = "FILE",
-	 .help = "Make a key for --psk-file: write a new one to FILE, which must not exist, for its owner's eyes only; then exit."},
-	{.name = "psk-fd", .type = KV_OPT_U32, .offset = AT(psk_fd), .metavar = "FD", .max = INT32_MAX,
+	 .help = "Make a key for --psk-file: write a new one to FILE, which must not exist, for its owner's eyes only; then exit. No other option goes with it."},
+	{.name = "psk-fd", .type = KV_OPT_U32, .offset = AT(psk_fd), .metavar = "FD", .min = 1, .max = INT32_MAX,
 	 .help = "The same line, read from an inherited descriptor."},
 	{.name = "session-keys", .type = KV_OPT_STRING, .offset = AT(session_keys), .metavar = "FILE",
 	 .help = "Keys of logical clients, lines IDENTITY:HEX, readable by the file's owner only: who may open sessions on a connection besides "
@@ -95,7 +95,7 @@ static const struct kv_opt table[] = {
 	 .help = "off, error, warn, info, debug or trace."},
 	{.name = "drain-sec", .type = KV_OPT_U32, .offset = AT(drain_sec), .unit = KV_OPT_SECONDS, .metavar = "TIME", .def = "10", .max = 86400,
 	 .help = "At most so long from SIGTERM to the end: clients are told goodbye, and what they asked before is finished."},
-	{.name = "ready-fd", .type = KV_OPT_U32, .offset = AT(ready_fd), .metavar = "FD", .max = INT32_MAX,
+	{.name = "ready-fd", .type = KV_OPT_U32, .offset = AT(ready_fd), .metavar = "FD", .min = 1, .max = INT32_MAX,
 	 .help = "Write \"READY HOST:PORT\" to this descriptor once clients can connect."},
 	{.name = "die-with-parent", .type = KV_OPT_FLAG, .offset = AT(die_with_parent),
 	 .help = "Stop when the process that started this one ends."},
@@ -143,6 +143,19 @@ static int flags_check(const struct flags *f, struct kv_error *err)
 	return rc;
 }
 
+/* --make-psk makes a key and nothing else: what stands beside it would be ignored. */
+static int make_psk_check(int argc, char **argv, const struct flags *f, struct kv_error *err)
+{
+	if (!f->make_psk)
+		return 0;
+	if (!f->make_psk[0])
+		return kv_fail(err, -KV_EINVAL, "--make-psk needs the name of a file");
+	if (argc == 2 || (argc == 3 && f->make_psk == argv[2]))
+		return 0;
+	return kv_fail(err, -KV_EINVAL, "--make-psk FILE only makes a key, and takes no other option: start the server with another command, and --psk-file %.200s",
+		       f->make_psk);
+}
+
 int flags_parse(int argc, char **argv, struct flags *out, struct kv_error *err)
 {
 	static const struct kv_opt_program program = {
@@ -155,6 +168,8 @@ int flags_parse(int argc, char **argv, struct flags *out, struct kv_error *err)
 	};
 	int rc = kv_opt_parse(&program, table, argc, argv, out, NULL, err);
 
+	if (rc == 0)
+		rc = make_psk_check(argc, argv, out, err);
 	return rc ? rc : flags_check(out, err);
 }
 

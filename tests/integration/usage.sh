@@ -15,6 +15,8 @@ wrong=( # PROGRAM ARGS...
 	'kv-server --numa sideways'
 	'kv-server --log-level loud'
 	'kv-server --ready-fd 77'
+	'kv-server --make-psk /nonexistent/key --insecure'
+	"kv-server --make-psk ''"
 	'kv-bench --no-such-option'
 	'kv-bench word'
 	"kv-bench --server ''"

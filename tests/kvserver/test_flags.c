@@ -93,6 +93,21 @@ static void times_and_sizes_may_have_units(void **state)
 	assert_true(f.ttl_ns == 90000000000ull);
 }
 
+/* What stands beside it would be ignored: a server that was meant to start, or a name that was meant to be taken. */
+static void make_psk_stands_alone(void **state)
+{
+	(void)state;
+	assert_int_equal(PARSE("--make-psk", "f"), 0);
+	assert_string_equal(f.make_psk, "f");
+	assert_int_equal(PARSE("--make-psk=f"), 0);
+	assert_int_equal(PARSE("--make-psk", "f", "--listen-addr", "127.0.0.1:1"), -KV_EINVAL);
+	assert_non_null(strstr(err.text, "--make-psk FILE only makes a key"));
+	assert_int_equal(PARSE("--insecure", "--make-psk=f"), -KV_EINVAL);
+	assert_int_equal(PARSE("--make-psk=f", "--prefault"), -KV_EINVAL);
+	assert_int_equal(PARSE("--make-psk", "f", "--make-psk", "g"), -KV_EINVAL);
+	assert_int_equal(PARSE("--make-psk", ""), -KV_EINVAL);
+}
+
 static void nonsense_is_refused_by_name(void **state)
 {
 	(void)state;
@@ -113,6 +128,8 @@ static void nonsense_is_refused_by_name(void **state)
 	assert_int_equal(PARSE("--memory-mb", "3", "--worker-threads", "4"), -KV_EINVAL);
 	assert_int_equal(PARSE("--ready-fd", "9999"), -KV_EINVAL);
 	assert_non_null(strstr(err.text, "9999"));
+	assert_int_equal(PARSE("--ready-fd", "0"), -KV_EINVAL); /* 0 says that there is none: it would be ignored */
+	assert_int_equal(PARSE("--psk-fd", "0"), -KV_EINVAL);
 }
 
 static void policies_and_their_names_go_together(void **state)
@@ -152,6 +169,7 @@ int main(void)
 		cmocka_unit_test(every_flag_reaches_the_options),
 		cmocka_unit_test(times_and_sizes_may_have_units),
 		cmocka_unit_test(nonsense_is_refused_by_name),
+		cmocka_unit_test(make_psk_stands_alone),
 		cmocka_unit_test(policies_and_their_names_go_together),
 		cmocka_unit_test(a_key_line_is_read_from_a_descriptor),
 	};
