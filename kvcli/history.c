@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* history.c -- a file of plain lines, appended to as they are entered, so that two prompts at a time both keep theirs.
  *
- * libedit's own file was rejected: it is written whole at the end, by whoever ends last, and with every line. */
+ * libedit's own file was rejected: it is written whole at the end, by whoever ends last, and with every line.
+ *
+ * Values may be secrets. What is kept is what is known to have none: a line that begins with the plain name of a command. A slip of the finger ("pit k value"), a
+ * quoted "put", and the second line of a value that was pasted are not. */
 #include "kvcli/history.h"
 
 #include <fcntl.h>
@@ -11,6 +14,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "kvcli/command.h"
 
 bool history_path(char *buf, size_t cap)
 {
@@ -24,20 +29,40 @@ bool history_path(char *buf, size_t cap)
 	return n > 0 && (size_t)n < cap;
 }
 
+static bool command_is(const char *word, size_t len)
+{
+	const char *name;
+
+	for (unsigned i = 0; (name = command_name(i)); i++)
+		if (strlen(name) == len && memcmp(name, word, len) == 0)
+			return true;
+	return false;
+}
+
+static size_t word_take(const char **at, const char **out_word)
+{
+	*out_word = *at + strspn(*at, " \t");
+	*at = *out_word + strcspn(*out_word, " \t");
+	return (size_t)(*at - *out_word);
+}
+
+/* What follows the word put: a key, and then - or -f FILE, and nothing else. With quotes it is not seen at once where a word ends: rather none. */
+static bool value_is_elsewhere(const char *rest)
+{
+	const char *key, *how, *file, *more;
+	size_t key_len = word_take(&rest, &key), how_len = word_take(&rest, &how), file_len = word_take(&rest, &file);
+
+	if (key_len == 0 || word_take(&rest, &more) > 0 || strpbrk(key, "'\"\\"))
+		return false;
+	return file_len == 0 ? how_len == 1 && how[0] == '-' : how_len == 2 && memcmp(how, "-f", 2) == 0;
+}
+
 bool history_wanted(const char *line)
 {
-	line += strspn(line, " \t");
-	if (!*line)
-		return false;
-	if (strncmp(line, "put", 3) != 0 || !strchr(" \t", line[3]))
-		return true;
-	if (strpbrk(line, "'\"\\")) /* where the key ends is not seen at once: rather none */
-		return false;
-	line += 3;
-	line += strspn(line, " \t");
-	line += strcspn(line, " \t"); /* the key */
-	line += strspn(line, " \t");
-	return strncmp(line, "-f ", 3) == 0 || strcmp(line, "-") == 0;
+	const char *word;
+	size_t len = word_take(&line, &word);
+
+	return command_is(word, len) && (len != 3 || memcmp(word, "put", 3) != 0 || value_is_elsewhere(line));
 }
 
 static void folders_make(const char *path)

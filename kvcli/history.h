@@ -10,8 +10,8 @@
  * long; nothing is kept then. */
 bool history_path(char *buf, size_t cap);
 
-/* history_wanted -- whether a line may be kept on disk: not empty, and not a put with its value on the line, which may be a
- * secret. */
+/* history_wanted -- whether a line may be kept on disk: it begins with the name of a command, and is not a put with its value on
+ * the line, which may be a secret. */
 bool history_wanted(const char *line);
 
 /* history_load -- give each line of the file to add, oldest first; at most HISTORY_LINES, and a file with twice as many is

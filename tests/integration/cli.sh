@@ -154,8 +154,8 @@ check "Tab completes commands at a terminal" tabbed
 kept() { grep -q '^exists greeting' "$scratch/state/kvrail/kv-client.history" && ! grep -q secret "$scratch/state/kvrail/kv-client.history"; }
 check "what was typed is kept in a file, without values" kept
 check "which is the owner's alone" eval '[ "$(stat -c %a "$scratch/state/kvrail/kv-client.history")" = 600 ]'
-# Upwards twice: exit, then what was before it. (No Ctrl-D: typed while a command runs, it may be lost.)
-recalled() { typed '\020\020\nexit\n' >"$scratch/typed"; grep -a '^1 greeting' "$scratch/typed" || { cat -v "$scratch/typed"; return 1; }; }
+# Upwards once: what was typed before exit, which is not kept. (No Ctrl-D: typed while a command runs, it may be lost.)
+recalled() { typed '\020\nexit\n' >"$scratch/typed"; grep -a '^1 greeting' "$scratch/typed" || { cat -v "$scratch/typed"; return 1; }; }
 check "and comes back at the next prompt" recalled
 check "SIGTERM drains the server, which exits 0" stop_server "$server_pid"
 finish
