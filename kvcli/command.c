@@ -275,20 +275,27 @@ static int pin_all(struct cli *cli, const struct cli_line *line, bool release, u
 }
 
 static atomic_int interrupted;
+static struct sigaction of_int, of_term; /* what they were before */
 
 static void on_interrupt(int number)
 {
 	atomic_store(&interrupted, number);
 }
 
-void command_interrupt_catch(void)
+void command_interrupt_catch(const struct cli *cli)
 {
 	struct sigaction act = {.sa_handler = on_interrupt};
 
 	sigemptyset(&act.sa_mask);
 	atomic_store(&interrupted, 0);
-	sigaction(SIGINT, &act, NULL);
-	sigaction(SIGTERM, &act, NULL);
+	sigaction(SIGINT, &act, &of_int);
+	sigaction(SIGTERM, cli->interactive ? NULL : &act, &of_term);
+}
+
+void command_interrupt_release(void)
+{
+	sigaction(SIGINT, &of_int, NULL);
+	sigaction(SIGTERM, &of_term, NULL);
 }
 
 bool command_interrupted(void)
@@ -303,10 +310,11 @@ static int run_pin(struct cli *cli, const struct cli_line *line, struct kv_error
 
 	if (cli->interactive || held == 0 || status == CLI_FAILED)
 		return status;
-	command_interrupt_catch();
+	command_interrupt_catch(cli);
 	fprintf(stderr, "pinned for as long as this program runs: Ctrl-C ends it\n");
 	while (!command_interrupted())
 		poll(NULL, 0, 100);
+	command_interrupt_release();
 	return status;
 }
 
@@ -347,7 +355,7 @@ static const struct command {
 	 "Keeps values from eviction, not from expiry or delete. Pins go with the session: at the prompt they last until unpin or exit, on the "
 	 "command line until Ctrl-C."},
 	{"unpin", 1, KV_OPT_STRINGS_MAX - 1, true, PROMPT_ONLY, "unpin KEY...", run_unpin, "At the prompt: takes pins back."},
-	{"stat", 0, 0, false, OF_STAT, "stat [--shards] [--all] [--watch TIME | --json]", stat_run,
+	{"stat", 0, 0, false, OF_STAT, "stat [--shards] [--all] [--json], or stat --watch TIME", stat_run,
 	 "What the servers count; --shards: each shard of theirs, too; --all: what this client counts and sees; --watch TIME: every TIME what "
 	 "changed, until Ctrl-C; --json: as one JSON object. docs/OBSERVABILITY.md explains every name. The options stand on the command line of "
 	 "kv-client, at the prompt, too."},

@@ -44,8 +44,10 @@ void command_help(FILE *out);
 /* command_name -- the name of command i, for completion; NULL behind the last. */
 const char *command_name(unsigned i);
 
-/* command_interrupted -- whether SIGINT or SIGTERM came since command_interrupt_catch(): for commands that go on until then. */
-void command_interrupt_catch(void);
+/* command_interrupted -- whether SIGINT came since command_interrupt_catch(), and on the command line SIGTERM: for commands that go on until then.
+ * Afterwards command_interrupt_release(): the next signal has its effect of before. (SIGTERM at the prompt is not caught: it ends the program.) */
+void command_interrupt_catch(const struct cli *cli);
 bool command_interrupted(void);
+void command_interrupt_release(void);
 
 #endif

@@ -47,7 +47,7 @@ static int run(struct cli *cli, const struct cli_line *line, struct kv_error *er
 	else if (open_pool(cli, err) == 0)
 		status = cli->interactive ? repl_run(cli) : command_run(cli, line, err);
 	kvc_pool_close(&cli->pool);
-	if (fflush(stdout) != 0 && status == CLI_OK) {
+	if ((fflush(stdout) != 0 || ferror(stdout)) && status == CLI_OK) {
 		kv_fail(err, -KV_EINTERNAL, "standard output cannot be written");
 		status = CLI_FAILED;
 	}

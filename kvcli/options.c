@@ -76,7 +76,8 @@ const struct kv_opt_program cli_options_program = {
 		 "  touch KEY...                     a new time to live (--ttl)\n"
 		 "  ttl KEY [TIME]                   the time it has to live; a new one\n"
 		 "  pin KEY...                       keep from eviction, until Ctrl-C\n"
-		 "  stat [--all] [--watch TIME] ...  what servers count; what this client sees\n"
+		 "  stat [--shards] [--all] [--json] what servers count; what this client sees\n"
+		 "  stat --watch TIME                what changes there, until Ctrl-C\n"
 		 "  ping                             whether every shard answers\n"
 		 "  help [COMMAND]                   more about a command\n"
 		 "Without a command: read commands from standard input; on a terminal with history and completion by Tab.",
@@ -120,6 +121,8 @@ int cli_options_parse(int argc, char **argv, struct cli_options *out, struct kv_
 		rc = environment_take(out, err);
 	if (rc == 0 && out->watch_ns && out->json)
 		rc = kv_fail(err, -KV_EINVAL, "--watch is for people: drop it, or drop --json");
+	if (rc == 0 && out->watch_ns && (out->all || out->shards))
+		rc = kv_fail(err, -KV_EINVAL, "--watch shows what whole servers count: drop it, or drop --all and --shards");
 	if (rc == 0)
 		rc = kv_opt_security_check(&out->security, err);
 	if (rc == 0)

@@ -3,6 +3,7 @@
  * programs. Both come from the same lists, so a counter that the library gains shows up in both. */
 #include "kvcli/stat.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <poll.h>
@@ -265,7 +266,7 @@ struct seen {
 	int count;
 };
 
-/* What differs from the last time: counters by how much per second, gauges as they are now. */
+/* What differs from the last time: counters by how much per second, gauges (and counters of a server that began anew) as they are now. */
 static unsigned changes_print(const struct seen *before, const struct seen *now, double seconds)
 {
 	unsigned n = 0;
@@ -275,7 +276,7 @@ static unsigned changes_print(const struct seen *before, const struct seen *now,
 		double rate = ((double)b->value - (double)a->value) / seconds;
 		if (i >= before->count || a->value == b->value)
 			continue;
-		if (b->kind == KVC_STAT_COUNTER)
+		if (b->kind == KVC_STAT_COUNTER && rate > 0)
 			printf("  %-28s %20" PRIu64 "  %+14.1f/s\n", b->name, b->value, rate);
 		else
 			printf("  %-28s %20" PRIu64 "  was %" PRIu64 "\n", b->name, b->value, a->value);
@@ -284,31 +285,41 @@ static unsigned changes_print(const struct seen *before, const struct seen *now,
 	return n;
 }
 
-static int watch(struct cli *cli, struct kv_error *err)
+/* Look at each server once; the first time there is nothing to compare with. */
+static int look(struct cli *cli, unsigned turn, double seconds, struct kv_error *err)
 {
 	static struct seen seen[KV_OPT_STRINGS_MAX][2];
 	char stamp[KV_LOG_TIME_CAP];
-	uint64_t looked_ns = kv_clock_now(&kv_clock_monotonic);
 
-	command_interrupt_catch();
-	for (unsigned turn = 0; !command_interrupted(); turn++) {
-		uint64_t now_ns = kv_clock_now(&kv_clock_monotonic);
-		double seconds = (double)(now_ns - looked_ns) / 1e9;
-		looked_ns = now_ns;
-		for (unsigned i = 0; i < cli->opt->servers.count; i++) {
-			struct seen *now = &seen[i][turn % 2], *before = &seen[i][1 - turn % 2];
-			now->count = ask(cli, i, 0, now->item, err);
-			if (now->count < 0)
-				return now->count;
-			printf("%s %s%s\n", kv_log_time(stamp), cli->opt->servers.item[i], turn ? "" : ": what changes from now on");
-			if (turn && changes_print(before, now, seconds) == 0)
-				printf("  nothing changed\n");
-		}
-		fflush(stdout);
-		for (uint64_t until = now_ns + cli->opt->watch_ns; !command_interrupted() && kv_clock_now(&kv_clock_monotonic) < until;)
-			poll(NULL, 0, (int)KV_MIN((until - KV_MIN(kv_clock_now(&kv_clock_monotonic), until)) / 1000000 + 1, (uint64_t)100));
+	for (unsigned i = 0; i < cli->opt->servers.count; i++) {
+		struct seen *now = &seen[i][turn % 2], *before = &seen[i][1 - turn % 2];
+		now->count = ask(cli, i, 0, now->item, err);
+		if (now->count < 0)
+			return now->count;
+		printf("%s %s%s\n", kv_log_time(stamp), cli->opt->servers.item[i], turn ? "" : ": what changes from now on");
+		if (turn && changes_print(before, now, seconds) == 0)
+			printf("  nothing changed\n");
 	}
+	if (fflush(stdout) != 0 || ferror(stdout)) /* nobody reads it any more, or the disk is full */
+		return kv_fail(err, -EIO, "standard output cannot be written");
 	return 0;
+}
+
+static int watch(struct cli *cli, struct kv_error *err)
+{
+	uint64_t looked_ns = kv_clock_now(&kv_clock_monotonic);
+	int rc = 0;
+
+	command_interrupt_catch(cli);
+	for (unsigned turn = 0; rc == 0 && !command_interrupted(); turn++) {
+		uint64_t now_ns = kv_clock_now(&kv_clock_monotonic), until = kv_deadline(now_ns, cli->opt->watch_ns);
+		rc = look(cli, turn, (double)(now_ns - looked_ns) / 1e9, err);
+		looked_ns = now_ns;
+		while (rc == 0 && !command_interrupted() && (now_ns = kv_clock_now(&kv_clock_monotonic)) < until)
+			poll(NULL, 0, (int)KV_MIN((until - now_ns) / 1000000 + 1, (uint64_t)100));
+	}
+	command_interrupt_release();
+	return rc;
 }
 
 int stat_run(struct cli *cli, const struct cli_line *line, struct kv_error *err)

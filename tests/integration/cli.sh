@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # cli.sh -- kv-client against a kv-server: every command, its exit status, and what it says when something is wrong.
 . "$(dirname "$0")/lib.bash"
-plan 66
+plan 69
 start_server main || exit 1
 kv() { timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" "$@"; }
 
@@ -101,14 +101,13 @@ check "unpin on the command line is usage" status 2 kv unpin greeting
 pinned_now() { kv --json stat | json_is - "j['servers'][0]['counters']['memory']['pinned_bytes'] $1 0"; }
 holds() {
 	local pid i rc
-	timeout -s INT -k 5 60 "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" pin greeting >"$scratch/pin" 2>&1 &
+	"$build/kv-client" --server "$server" --timeout 20 "${over[@]}" pin greeting >"$scratch/pin" 2>&1 &
 	pid=$!
 	pids+=("$pid")
 	for ((i = 0; i < 300; i++)); do grep -q 'Ctrl-C' "$scratch/pin" && break; sleep 0.1; done
 	pinned_now '>'
 	rc=$?
-	kill -INT "$(pgrep -P "$pid" -x kv-client)" && wait "$pid"
-	return $rc
+	kill -INT "$pid" && wait "$pid" && return $rc
 }
 check "pin on the command line holds the value until Ctrl-C" holds
 let_go() { local i; for ((i = 0; i < 100; i++)); do pinned_now '==' >/dev/null && return 0; sleep 0.1; done; return 1; }
@@ -122,7 +121,30 @@ watched() {
 	kill -INT "$pid" && wait "$pid" && grep -Eq '^  gets +[0-9]+ +\+[0-9.]+/s$' "$scratch/watch"
 }
 check "stat --watch shows what changes, per second, until Ctrl-C" watched
-check "and not with --json" status 2 kv --watch 1s --json stat
+check "and not with --json, --all or --shards, which it would not show" eval 'status 2 kv --watch 1s --json stat && status 2 kv --watch 1s --all stat && status 2 kv --watch 1s --shards stat'
+unread() { kv --watch 50ms stat | head -n 1; [ "${PIPESTATUS[0]}" -eq 3 ]; }
+check "and ends when nobody reads it any more" unread
+# At the prompt Ctrl-C ends the watch and not the program, which SIGTERM ends then as before.
+watched_at_prompt() {
+	local pid i
+	mkfifo "$scratch/lines"
+	"$build/kv-client" --server "$server" --timeout 20 "${over[@]}" --watch 100ms <"$scratch/lines" >"$scratch/prompt" 2>&1 &
+	pid=$!
+	pids+=("$pid")
+	exec 7>"$scratch/lines"
+	echo stat >&7
+	for ((i = 0; i < 300; i++)); do grep -q 'what changes' "$scratch/prompt" && break; sleep 0.1; done
+	kill -INT "$pid"
+	echo 'get greeting' >&7
+	for ((i = 0; i < 300; i++)); do grep -q '^hello world' "$scratch/prompt" && break; sleep 0.1; done
+	grep -q '^hello world' "$scratch/prompt" && kill -TERM "$pid" || { cat "$scratch/prompt"; return 1; }
+	exec 7>&-
+	wait "$pid"
+	[ $? -eq 143 ]
+}
+check "Ctrl-C ends the watch at the prompt, and SIGTERM the prompt" watched_at_prompt
+full() { printf 'help\n' | kv >/dev/full; }
+if [ -w /dev/full ]; then check "a prompt whose output cannot be written ends with 3" status 3 full; else skip "a prompt whose output cannot be written ends with 3" "there is no /dev/full"; fi
 mkdir "$scratch/state"
 typed() { # LINES... -- at a terminal
 	XDG_STATE_HOME=$scratch/state timeout -k 5 60 python3 - "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" 3< <(printf '%b' "$1") <<'P'
