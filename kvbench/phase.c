@@ -187,6 +187,14 @@ static void count_done(const struct phase_op *op, uint64_t bytes, uint64_t end_n
 	kv_hist_add(&op->tally->latency, end_ns > op->start_ns ? end_ns - op->start_ns : 0);
 }
 
+/* Somebody was first with this key, and with other bytes: it is stored. */
+static int put_conflict(struct bench_tally *tally)
+{
+	tally->ops++;
+	tally->put_conflicts++;
+	return 0;
+}
+
 /* PUT of one key. The value is made in registered memory; making it is in the phase's time but not in the latency. */
 int phase_op_write(const struct phase_op *op)
 {
@@ -206,7 +214,7 @@ int phase_op_write(const struct phase_op *op)
 	if (rc == 0)
 		count_done(&timed, o->value_size, phase_now());
 	kvc_view_release(op->client, &view);
-	return rc;
+	return rc == -KV_EEXIST ? put_conflict(op->tally) : rc;
 }
 
 bool bench_verify(const struct bench_key *key, const void *data, uint64_t len, uint64_t expected_len,
@@ -224,7 +232,7 @@ static void watch(const struct phase_op *op, uint64_t key, uint64_t start_ns, in
 {
 	if (op->outages)
 		bench_outages_call(op->outages, key, start_ns, phase_now(), op->phase->bench->opt->timeout_ns,
-				   rc < 0 && rc != -KV_ENOTFOUND && rc != -KV_ELEFT);
+				   rc < 0 && rc != -KV_ENOTFOUND && rc != -KV_ELEFT && rc != -KV_EEXIST);
 }
 
 /* With --keep-going, a server that was restarted has lost its values: store this one again. */
@@ -255,7 +263,10 @@ static int read_missed(const struct phase_op *op, uint64_t index, const struct b
 
 	if (rc == -KV_ELEFT) /* its server ends: it misses the key until it is back */
 		rc = 0;
-
+	if (rc == -KV_EEXIST) { /* another client has stored it meanwhile */
+		op->tally->put_conflicts++;
+		rc = 0;
+	}
 	op->tally->ops++;
 	op->tally->misses++;
 	return rc < 0 ? rc : -KV_ENOTFOUND;

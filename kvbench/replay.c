@@ -99,11 +99,16 @@ static void put_items_await(struct replay_worker *w, unsigned n)
 	kvc_put_batch_await(w->client, w->item, n, &call);
 	w->write_ns += phase_now() - start_ns;
 	for (unsigned i = 0; i < n; i++) {
-		if (w->item[i].result < 0) {
+		bool conflict = w->item[i].result == -KV_EEXIST; /* somebody was first, with other bytes */
+		if (w->item[i].result < 0 && !conflict) {
 			count_error(w->r, t, (int)w->item[i].result);
 			continue;
 		}
 		t->ops++;
+		if (conflict) {
+			t->put_conflicts++;
+			continue;
+		}
 		t->bytes += o->value_size;
 	}
 }

@@ -157,6 +157,8 @@ static void phase_table(const struct bench *b, const char *name, const struct ph
 		COUNT(t->ops), seconds_of(p));
 	if (t->hits || t->misses)
 		fprintf(b->out, "%8shits %s, misses %s\n", "", COUNT(t->hits), COUNT(t->misses));
+	if (t->put_conflicts)
+		kv_wrap(b->out, "        ", 10, "put conflicts %s: other bytes were there under the key, and stay", COUNT(t->put_conflicts));
 	for (unsigned i = 0; i < t->errors.num_codes; i++)
 		kv_wrap(b->out, "        ", 10, "error %s: %s (%s)", kv_errkey(t->errors.row[i].code),
 			COUNT(t->errors.row[i].count), kv_strerror(t->errors.row[i].code));

@@ -45,6 +45,7 @@ void bench_tally_merge(struct bench_tally *into, const struct bench_tally *from)
 	into->bytes += from->bytes;
 	into->hits += from->hits;
 	into->misses += from->misses;
+	into->put_conflicts += from->put_conflicts;
 	into->checked += from->checked;
 	into->wrong += from->wrong;
 	into->stored_again += from->stored_again;

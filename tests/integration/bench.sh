@@ -3,7 +3,7 @@
 # bench.sh -- kv-bench with its own server over each provider: exact counts, the JSON's names, verification, and refusals.
 . "$(dirname "$0")/lib.bash"
 read -ra all <<<"${KVRAIL_TEST_PROVIDER:-tcp shm}"
-plan $((28 + 4 * ${#all[@]}))
+plan $((32 + 4 * ${#all[@]}))
 run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "${over[@]}" "$@"; }
 small=(--num-workers 8 --num-clients 2 --num-threads 2 --num-keys 200 --repeat-reads 5 --buffer-mb 16)
 
@@ -35,6 +35,23 @@ check "a server keeps what a run wrote" run --server "$server" "${small[@]}"
 check "and a run that writes nothing reads it" run --server "$server" "${small[@]}" --no-write --verify --json "$scratch/kept.json"
 check "writes nothing" json_is "$scratch/kept.json" \
 	'j["phases"]["write"]["ops"] == 0 and j["phases"]["read"]["hits"] == 1000 and j["verify"]["wrong"] == 0'
+# Somebody else has stored other bytes under three of the keys, as who computes a block anew does.
+conflicting() {
+	local i
+	head -c 3000 /dev/urandom >"$scratch/other"
+	for i in 0 1 2; do timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" put "kvbench/77/bb8/$i" -f "$scratch/other" || return 1; done
+	run --server "$server" "${small[@]}" --seed 119 --value-size 3000 --json "$scratch/conflict.json" "$@"
+}
+check "other bytes under a key fail no run" conflicting
+check "and are counted as put conflicts, not as errors" json_is "$scratch/conflict.json" \
+	'(lambda w: w["put_conflicts"] == 3 and w["ops"] == 200 and w["errors"] == {} and w["bytes"] == 197 * 3000)(j["phases"]["write"]) and j["phases"]["read"]["hits"] == 1000 and j["counters"]["calls"]["put_conflicts"] == 3'
+printf '{"timestamp": 0, "hash_ids": [1, 2]}\n' >"$scratch/trace"
+conflicting_trace() {
+	timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" put "trace/77/bb8/0000000000000002" -f "$scratch/other" &&
+		run --server "$server" --trace "$scratch/trace" --value-size 3000 --seed 119 --json "$scratch/conflict.json"
+}
+check "nor do they fail a replay" conflicting_trace
+check "which counts them, too" json_is "$scratch/conflict.json" '(lambda w: w["put_conflicts"] == 1 and w["ops"] == 2 and w["errors"] == {})(j["phases"]["write"])'
 check "a provider that is not here is refused by name" says 'efa' run --provider efa --num-keys 1
 check "a bad size names the option" says 'value-size' run --value-size potato
 check "a directory as the report is refused before the run" status 2 run --json "$scratch" --num-keys 1
@@ -48,7 +65,7 @@ check "16 GETs of 64 MiB, not 100" warmed
 # Ctrl-C in the middle of the reads: the report is of what was done until then. The wait is for the reads to have begun.
 interrupted() {
 	local pid i
-	timeout -k 5 120 "$build/kv-bench" --log-level warn "${over[@]}" "${small[@]}" --duration 100 --json "$scratch/cut.json" >"$scratch/cut" 2>&1 &
+	"$build/kv-bench" --log-level warn "${over[@]}" "${small[@]}" --duration 100 --json "$scratch/cut.json" >"$scratch/cut" 2>&1 &
 	pid=$!
 	pids+=("$pid")
 	for ((i = 0; i < 600; i++)); do
@@ -56,7 +73,7 @@ interrupted() {
 		sleep 0.1
 	done
 	sleep 1
-	kill -INT "$(pgrep -P "$pid" -x kv-bench)"
+	kill -INT "$pid"
 	wait "$pid"
 	[ $? -eq 130 ] || { cat "$scratch/cut"; return 1; }
 }

@@ -96,8 +96,8 @@ static void test_names(void **state)
 	check_names(json_object_get(j, "resources"), "os_threads endpoints links buffer_bytes peak_rss_bytes buffer_pages numa register_ns");
 	check_names(phases, "write read");
 	check_names(json_object_get(phases, "write"),
-		    "ops bytes seconds ops_per_s bytes_per_s hits misses errors latency_ns cpu_seconds server_cpu_seconds");
-	check_names(read, "ops bytes seconds ops_per_s bytes_per_s hits misses errors latency_ns cpu_seconds server_cpu_seconds");
+		    "ops bytes seconds ops_per_s bytes_per_s hits misses put_conflicts errors latency_ns cpu_seconds server_cpu_seconds");
+	check_names(read, "ops bytes seconds ops_per_s bytes_per_s hits misses put_conflicts errors latency_ns cpu_seconds server_cpu_seconds");
 	check_names(json_object_get(read, "latency_ns"), "min mean p50 p90 p95 p99 p999 max");
 	check_names(json_object_get(j, "verify"), "checked wrong");
 	json_decref(j);
@@ -220,6 +220,24 @@ static void test_rate_says_offered_and_achieved(void **state)
 	text = summary_of(&f->bench);
 	assert_non_null(strstr(text, "offered 200 per second, achieved 200 (100 %)\n"));
 	free(text);
+}
+
+/* Blocks that were computed anew differ in their last bits: routine, and no failure. */
+static void test_put_conflicts_are_no_errors(void **state)
+{
+	struct fixture *f = *state;
+	json_t *j;
+	char *text;
+
+	f->bench.results.write.tally.put_conflicts = 3;
+	text = summary_of(&f->bench);
+	assert_non_null(strstr(text, "put conflicts 3: other bytes were there under the key, and stay\n"));
+	assert_null(strstr(text, "error"));
+	free(text);
+	assert_int_equal(report_verdict(&f->bench, NULL), 0);
+	j = report_of(&f->bench);
+	assert_int_equal(json_integer_value(json_object_get(json_object_get(json_object_get(j, "phases"), "write"), "put_conflicts")), 3);
+	json_decref(j);
 }
 
 /* Both phases of a replay are the same seconds: one sum, once. */
@@ -596,6 +614,7 @@ int main(void)
 		WITH_RUN(test_report_says_what_ran),
 		WITH_RUN(test_summary_fits_80_columns),
 		WITH_RUN(test_rate_says_offered_and_achieved),
+		WITH_RUN(test_put_conflicts_are_no_errors),
 		WITH_RUN(test_trace_has_its_cpu_time_once),
 		WITH_RUN(test_waits_are_means),
 		WITH_RUN(test_progress_has_rate_and_time_left),
