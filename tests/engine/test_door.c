@@ -378,15 +378,17 @@ static void nobody_takes_the_place_of_an_endpoint_that_was_forgotten_for_a_momen
 	pair_close(&p);
 }
 
+enum { RXM_RECEIVES = 128 }; /* set in main: few, so that few half messages use them up where nothing is done about it */
+
 static void half_a_message_costs_no_receive(void **state)
 {
-	enum { TIMES = 1500 }; /* more than there are receives */
+	const unsigned times = rxm ? RXM_RECEIVES + 72 : 1500; /* more than there are receives */
 	struct node n = {0};
 	uint8_t p[4200], data[4000] = {0};
 	(void)state;
 	open_node(&n);
 	struct te_peer *peer = known(&n, PEER_PORT);
-	for (unsigned i = 0; i < TIMES; i++) {
+	for (unsigned i = 0; i < times; i++) {
 		int fd = caller_asking(&n, "127.0.0.1", PEER_PORT);
 		WAIT(answered(fd));
 		lf_message(p, rxm, index_of(fd), data, sizeof(data));
@@ -629,6 +631,7 @@ int main(void)
 	};
 	over = test_provider_speaks_tcp() ? test_provider() : "tcp";
 	rxm = strcmp(over, "tcp") == 0;
+	setenv("FI_OFI_RXM_MSG_RX_SIZE", "128", 1); /* RXM_RECEIVES */
 	test_env();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
