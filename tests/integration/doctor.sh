@@ -57,11 +57,13 @@ check "a server elsewhere: none of our own is counted" report_is 'rc == 0 and j[
 check "a server without a name: exit status 1" status 1 "$doctor" "${small[@]}" --server no-such-host.invalid:1
 # Around what kv-bench refuses itself (64), and what the server it starts keeps free before it lets four clients in (140).
 as_the_run() {
-	local limit run verdict wrong=0 ends=
+	local limit run verdict wrong=0 ends= less
 	for limit in 60 63 64 65 70 100 139 140 141 150; do
-		files_of "$limit" timeout -k 5 60 "$build/kv-bench" --provider tcp --num-threads 1 --server-threads 1 --num-keys 10 --quiet >"$scratch/run" 2>&1
+		# The verdict is of what it counts; where it says that the run works its trial must say so, too.
+		case $limit in 65 | 70 | 141) less=() ;; *) less=(--no-try) ;; esac
+		files_of "$limit" timeout -k 5 60 "$build/kv-bench" --provider tcp --num-threads 1 --server-threads 1 --num-keys 10 --warmup 0 --buffer-mb 8 --quiet >"$scratch/run" 2>&1
 		run=$?
-		files_of "$limit" timeout -k 5 60 "$doctor" --provider tcp --num-threads 1 --server-threads 1 --quiet >"$scratch/doctor" 2>&1
+		files_of "$limit" timeout -k 5 60 "$doctor" --provider tcp --num-threads 1 --server-threads 1 --buffer-mb 8 "${less[@]}" --quiet >"$scratch/doctor" 2>&1
 		verdict=$?
 		[ $((run != 0)) -eq "$verdict" ] || { echo "ulimit -n $limit: the run ends with $run, kv-doctor says $verdict"; cat "$scratch/run" "$scratch/doctor"; wrong=1; }
 		ends+=" $verdict"
