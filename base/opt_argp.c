@@ -21,7 +21,7 @@
 #endif
 
 /* Keys of long-only options lie above every letter; argp hides them from the short ones. */
-enum { KEY_HELP = 0x200, KEY_VERSION, KEY_ROW = 0x1000, HELP_CAP = 1024 };
+enum { KEY_HELP = 0x200, KEY_VERSION, KEY_ROW = 0x1000, HELP_CAP = 1024, HELP_COLUMN = 29 };
 
 struct parse {
 	const struct kv_opt_program *program;
@@ -196,9 +196,33 @@ static void version_print(const struct parse *p)
 	printf("%s %s\n", p->program->name, KVRAIL_VERSION);
 }
 
+/* glibc's argp loses count of the column where its buffer is flushed behind a letter: "  -s," and 30 blanks before the name, and the text at the line's
+ * beginning. Which row it is depends on the lengths of all texts before it. */
+static void help_mend(const char *text)
+{
+	bool mended = false;
+	for (const char *end; *text; text = end + (*end == '\n')) {
+		end = strchrnul(text, '\n');
+		int len = (int)(end - text);
+		size_t blanks = len > 5 && strncmp(text, "  -", 3) == 0 && text[4] == ',' ? strspn(text + 5, " ") : 0;
+		bool astray = blanks > 1 && strncmp(text + 5 + blanks, "--", 2) == 0;
+		if (astray)
+			printf("%.5s %.*s\n", text, len - 5 - (int)blanks, text + 5 + blanks);
+		else
+			printf("%*s%.*s\n", mended && len > 0 && *text != ' ' ? HELP_COLUMN : 0, "", len, text);
+		mended = astray;
+	}
+}
+
 static void help_print(struct parse *p)
 {
-	argp_help(&p->argp, stdout, ARGP_HELP_STD_HELP, (char *)(uintptr_t)p->program->name);
+	char *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+	argp_help(&p->argp, out ? out : stdout, ARGP_HELP_STD_HELP, (char *)(uintptr_t)p->program->name);
+	if (out && fclose(out) == 0)
+		help_mend(text);
+	free(text);
 }
 
 /* on_key -- argp's callback. A non-zero return ends the parse; p->rc then says why. */
