@@ -1,20 +1,21 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # completion.sh PROGRAM [BUILD] -- bash completion of a program's options, made of its --help: file names where no option begins. `make install` installs it.
-set -eu
+set -euo pipefail
 program=$1 build=${2:-build/release}
 words() { ARGP_HELP_FMT=rmargin=2000 "$build/$program" "$@" --help | grep -E '^ +-' | sed 's/^ *//; s/   .*//' | grep -oE -- '--[a-z][a-z0-9-]*' | sort -u | tr '\n' ' '; }
-commands=
+# Outside the text below: what fails there would not be noticed.
+options=$(words) commands= of_capacity=
 case $program in
-kv-client) commands=$("$build/$program" --help | sed -n '/Commands:/,/^Without/s/^  \([a-z]*\) .*/\1/p' | tr '\n' ' ') ;;
-kv-bench) commands='capacity ' ;;
+kv-client) commands=$("$build/$program" --help | sed -n '/Commands:/,/^Without/s/^  \([a-z]*\) .*/\1/p' | sort -u | tr '\n' ' ') ;;
+kv-bench) commands='capacity ' of_capacity=$(words capacity) ;;
 esac
 cat <<T
 # SPDX-License-Identifier: Apache-2.0
 # Made of the output of $program --help by scripts/completion.sh; do not edit.
 _${program//-/_}() {
-	local words="$(words)" commands="$commands"
-$(if [ "$program" = kv-bench ]; then printf '\t[ "${COMP_WORDS[1]}" = capacity ] && words="%s" commands=\n' "$(words capacity)"; fi)
+	local words="$options" commands="$commands"
+$(if [ "$program" = kv-bench ]; then printf '\t[ "${COMP_WORDS[1]}" = capacity ] && words="%s" commands=\n' "$of_capacity"; fi)
 	case \${COMP_WORDS[COMP_CWORD]} in
 	-*) COMPREPLY=(\$(compgen -W "\$words" -- "\${COMP_WORDS[COMP_CWORD]}")) ;;
 	*) COMPREPLY=(\$([ "\$COMP_CWORD" -eq 1 ] && compgen -W "\$commands" -- "\${COMP_WORDS[COMP_CWORD]}")) ;;

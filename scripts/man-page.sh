@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # man-page.sh PROGRAM [BUILD] -- the man page of a program, made of what it says itself: its --help and --version. `make install` installs it.
 #   scripts/man-page.sh kv-server build/release | man -l -
-set -eu
+set -euo pipefail
 program=$1 build=${2:-build/release}
 case $program in
 kv-server) about='keeps blocks of KV cache in memory and moves them over libfabric' ;;
@@ -41,8 +41,9 @@ troff() { # LEVEL (SH or SS)
 		END { if (set) print ".fi" }'
 }
 
+version=$("$build/$program" --version)
 printf '.\\" SPDX-License-Identifier: Apache-2.0\n.\\" Made of the output of %s --help by scripts/man-page.sh; do not edit.\n' "$program"
-printf '.TH %s 1 "" "%s" "KVRail"\n.SH NAME\n%s \\- %s\n' "${program^^}" "KVRail $("$build/$program" --version | sed 's/.* //')" "${program//-/\\-}" "$about"
+printf '.TH %s 1 "" "%s" "KVRail"\n.SH NAME\n%s \\- %s\n' "${program^^}" "KVRail ${version##* }" "${program//-/\\-}" "$about"
 help | troff SH
 if [ "$program" = kv-bench ]; then
 	echo '.SH "KV\-BENCH CAPACITY"'

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.bash"
 [ "${MODE:-release}" = release ] || { echo 1..1 && skip_all 1 "a library with a sanitizer or with counters is not installed"; }
 command -v pkg-config >/dev/null || { echo 1..1 && skip_all 1 "pkg-config is not installed"; }
-plan 20
+plan 23
 prefix=$scratch/prefix
 # B: what is tested is what was built; nothing is compiled here.
 install_to() { env -u MAKEFLAGS -u MAKELEVEL make -s B="$(realpath --relative-to=. "$build")" MODE=release "$@"; }
@@ -52,10 +52,36 @@ pc_true() { # each library that kvrail.pc names for the static one is needed, an
 		<(readelf -d "$prefix/lib/libkvrail.so.0" | sed -n 's/.*NEEDED.*\[lib\(.*\)\.so.*/\1/p' | grep -vx c | sort -u)
 }
 check "kvrail.pc names what the library needs, and no more" pc_true
+in_manual() { # what is exported; a function that ends in _await by its name without, too
+	local name missing=0
+	for name in $(shared_names); do
+		grep -qwE "$name|${name%_await}" "$prefix/share/man/man3/kvclient.3" || { echo "$name" && missing=1; }
+	done
+	return $missing
+}
+check "kvclient(3) names every function" in_manual
 manuals() { local m; for m in "$prefix"/share/man/man?/*; do LC_ALL=C man --warnings -l "$m" 2>&1 >/dev/null | grep . && return 1; done; return 0; }
 if command -v man >/dev/null; then check "manual pages are good troff" manuals; else skip "manual pages are good troff" "man is not installed"; fi
 complete_them() { local f; for f in "$prefix"/share/bash-completion/completions/*; do bash -n "$f" || return 1; done; }
 check "completions are good bash" complete_them
+# A program that cannot be run makes no page without options: the install fails.
+broken() {
+	mkdir -p "$scratch/broken" && printf '#!/bin/sh\nexit 1\n' >"$scratch/broken/kv-client" && chmod +x "$scratch/broken/kv-client"
+	! scripts/man-page.sh kv-client "$scratch/broken" && ! scripts/completion.sh kv-client "$scratch/broken"
+}
+check "a program that cannot say its options makes neither page nor completion" broken
+all_options() { # each long option of --help is among the words of its completion
+	local words p option missing=0
+	for words in kv-server kv-bench "kv-bench capacity" kv-client kv-doctor; do
+		p=${words%% *}
+		for option in $("$prefix"/bin/$words --help | grep -E '^ +-' | grep -oE -- '--[a-z][a-z0-9-]*[a-z]' | sort -u); do
+			bash -c '. "$1"; COMP_WORDS=($2 "$3") COMP_CWORD=$4; "_${5//-/_}"; case " ${COMPREPLY[*]} " in *" $3 "*) ;; *) exit 1 ;; esac' - \
+				"$prefix/share/bash-completion/completions/$p" "$words" "$option" "$(wc -w <<<"$words")" "$p" || { echo "$words $option" && missing=1; }
+		done
+	done
+	return $missing
+}
+check "every option is" all_options
 completes() { bash -c '. "$1"; COMP_WORDS=(kv-server --listen) COMP_CWORD=1; _kv_server; [ "${COMPREPLY[*]}" = --listen-addr ]' - "$prefix/share/bash-completion/completions/kv-server"; }
 check "an option is completed" completes
 
