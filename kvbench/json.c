@@ -101,8 +101,8 @@ static json_t *provider_object(const struct bench_results *r)
 	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "name", i->provider, "fabric", i->fabric,
 			 "domain", i->domain, "wait", i->wait, "libfabric", i->libfabric, "doorkeeper", !i->no_door[0],
 			 "loopback_congestion_control", i->congestion, "mode", i->mode, "put", r->put_inline ? "inline" : "read",
-			 "security", i->security, "chunk_bytes", (json_int_t)i->chunk_bytes, "message_bytes",
-			 (json_int_t)(i->eager_bytes ? i->eager_bytes : KV_MSG_MAX), "tx_depth", (json_int_t)i->tx_depth, "cq_depth",
+			 "security", i->security, "chunk_bytes", (json_int_t)i->chunk_bytes, "eager_bytes",
+			 (json_int_t)i->eager_bytes, "tx_depth", (json_int_t)i->tx_depth, "cq_depth",
 			 (json_int_t)i->cq_depth, "credits", (json_int_t)i->credits);
 }
 

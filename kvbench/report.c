@@ -65,9 +65,9 @@ static void start_fabric(const struct bench *b)
 	if (i->why[0])
 		kv_wrap(b->out, "           ", 0, "chosen: %s", i->why);
 	kv_wrap(b->out, "           ", 0,
-		"chunk %s, messages to %s, depth %u, completion queue %u, credits %u, mode %s, security %s, %u "
+		"chunk %s, eager %s, depth %u, completion queue %u, credits %u, mode %s, security %s, %u "
 		"cores",
-		SIZE(i->chunk_bytes), SIZE(i->eager_bytes ? i->eager_bytes : KV_MSG_MAX), i->tx_depth, i->cq_depth, i->credits, i->mode, i->security,
+		SIZE(i->chunk_bytes), i->eager_bytes ? SIZE(i->eager_bytes) : "without limit", i->tx_depth, i->cq_depth, i->credits, i->mode, i->security,
 		kv_cpus_available());
 	kv_wrap(b->out, "memory     ", 0, "buffers: %s, registered in %s; NUMA: %s", i->memory, TIME(i->register_ns), i->numa);
 }

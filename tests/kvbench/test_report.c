@@ -92,7 +92,7 @@ static void test_names(void **state)
 	check_names(json_object_get(j, "host"), "name kernel architecture cores numa_nodes congestion_control");
 	assert_string_equal(json_string_value(json_object_get(j, "schema")), "kvbench/1");
 	check_names(json_object_get(j, "provider"), "name fabric domain wait libfabric loopback_congestion_control mode put doorkeeper security "
-							  "chunk_bytes message_bytes tx_depth cq_depth credits");
+							  "chunk_bytes eager_bytes tx_depth cq_depth credits");
 	check_names(json_object_get(j, "resources"), "os_threads endpoints links buffer_bytes peak_rss_bytes buffer_pages numa register_ns");
 	check_names(phases, "write read");
 	check_names(json_object_get(phases, "write"),
