@@ -232,8 +232,10 @@ static void client_up(void)
 static void all_who_are_promised_a_place_have_one(void **state)
 {
 	(void)state;
-	if (!t.pid)
-		skip(); /* the hard limit of open files (ulimit -Hn) has no room for 9,000 clients */
+	if (!t.pid) {
+		print_message("the hard limit of open files (ulimit -Hn) has no room for 9,000 clients\n");
+		skip();
+	}
 	print_message("%u clients of %d; the hard limit of open files decides\n", t.clients, CLIENTS);
 	client_up();
 	run(dialer, DIALERS);

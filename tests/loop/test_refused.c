@@ -139,12 +139,19 @@ static void test_short_files_name_the_limit(void **state)
 	assert_non_null(strstr(err.text, "ulimit -n"));
 }
 
+static void need_address_space(void)
+{
+	if (!KV_ASAN && !KV_TSAN)
+		return;
+	print_message("a sanitizer needs terabytes of address space\n");
+	skip();
+}
+
 static void test_short_address_space_names_the_limit(void **state)
 {
 	struct kv_error err;
 	(void)state;
-	if (KV_ASAN || KV_TSAN)
-		skip(); /* they need terabytes of it */
+	need_address_space();
 	assert_int_equal(refusal(no_address_space, (struct loop_options){0}, &err), -KV_ENOMEM);
 	assert_non_null(strstr(err.text, "ulimit -v"));
 	assert_null(strstr(err.text, "coroutines_max")); /* no option of a user's */
@@ -160,8 +167,7 @@ static void test_little_address_space_makes_fewer_coroutines(void **state)
 {
 	int status = 0;
 	(void)state;
-	if (KV_ASAN || KV_TSAN)
-		skip(); /* they need terabytes of it */
+	need_address_space();
 	fflush(NULL);
 	pid_t pid = fork();
 	assert_true(pid >= 0);
@@ -183,8 +189,7 @@ static void test_little_address_space_is_not_all_taken(void **state)
 {
 	int status = 0;
 	(void)state;
-	if (KV_ASAN || KV_TSAN)
-		skip(); /* they need terabytes of it */
+	need_address_space();
 	fflush(NULL);
 	pid_t pid = fork();
 	assert_true(pid >= 0);
