@@ -286,15 +286,17 @@ $(B)/share/completion/%: $(B)/% scripts/completion.sh
 	@mkdir -p $(@D)
 	$(Q)scripts/completion.sh $* $(B) > $@.new && mv $@.new $@
 
+# A name in the list above ends at a blank or a colon: half a path is not to be written to, and still less removed from.
+placed = $(if $(or $(filter-out /%,$(PREFIX) $(LIBDIR)),$(filter-out 2,$(words $(PREFIX) $(LIBDIR))),$(findstring :,$(PREFIX)$(LIBDIR))),$(error PREFIX and LIBDIR must be absolute paths without blanks and colons: '$(PREFIX)', '$(LIBDIR)'))
 install: all $(HEADERS) $(MANUALS) $(COMPLETION) ## programs, library, headers, manuals and documents below PREFIX=/usr/local (LIBDIR, DESTDIR; docs/EMBEDDING.md)
-	$(Q)needed=$$(readelf -d $(B)/libkvrail.so.0 | sed -n 's/.*(NEEDED).*\[lib\(.*\)\.so.*/-l\1/p' | grep -vx -e -lc | tr '\n' ' '); printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$${prefix}/include' \
+	$(placed)$(Q)needed=$$(readelf -d $(B)/libkvrail.so.0 | sed -n 's/.*(NEEDED).*\[lib\(.*\)\.so.*/-l\1/p' | grep -vx -e -lc | tr '\n' ' '); printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$${prefix}/include' \
 		'Name: kvrail' 'Description: client library of KVRail: blocks of KV cache over libfabric' 'Version: $(VERSION)' 'Cflags: -I$${includedir}' 'Libs: -L$${libdir} -lkvrail' \
 		"Libs.private: $(if $(EFA_LIB),-L$(EFA_LIB) -Wl$(comma)-rpath$(comma)$(EFA_LIB) )$${needed}-pthread" > $(B)/share/kvrail.pc
 	$(Q)for f in $(INSTALLED); do from=$${f#*:} to=$${f##*:}; from=$${from%%:*}; install -D -m "$${f%%:*}" "$$from" "$(DESTDIR)$$to/$${from##*/}" || exit 1; done
 	$(Q)ln -sf libkvrail.so.0 "$(DESTDIR)$(LIBDIR)/libkvrail.so"
 
 uninstall: ## remove what install has put there (with the same PREFIX, LIBDIR and DESTDIR)
-	$(Q)for f in $(INSTALLED); do from=$${f#*:} to=$${f##*:}; from=$${from%%:*}; rm -f "$(DESTDIR)$$to/$${from##*/}"; done
+	$(placed)$(Q)for f in $(INSTALLED); do from=$${f#*:} to=$${f##*:}; from=$${from%%:*}; rm -f "$(DESTDIR)$$to/$${from##*/}"; done
 	$(Q)rm -f "$(DESTDIR)$(LIBDIR)/libkvrail.so"
 	$(Q)for d in $(PREFIX)/include/kvrail $(SHARE)/doc/kvrail/examples $(SHARE)/doc/kvrail/docs $(SHARE)/doc/kvrail; do [ ! -d "$(DESTDIR)$$d" ] || rmdir --ignore-fail-on-non-empty "$(DESTDIR)$$d"; done
 

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.bash"
 [ "${MODE:-release}" = release ] || { echo 1..1 && skip_all 1 "a library with a sanitizer or with counters is not installed"; }
 command -v pkg-config >/dev/null || { echo 1..1 && skip_all 1 "pkg-config is not installed"; }
-plan 23
+plan 24
 prefix=$scratch/prefix
 # B: what is tested is what was built; nothing is compiled here.
 install_to() { env -u MAKEFLAGS -u MAKELEVEL make -s B="$(realpath --relative-to=. "$build")" MODE=release "$@"; }
@@ -134,4 +134,16 @@ packaged() {
 		install_to uninstall DESTDIR="$root" PREFIX=/opt/kv LIBDIR=/opt/kv/lib64 && gone "$root"
 }
 check "DESTDIR and LIBDIR, there and back" packaged
+misplaced() { # a PREFIX that is no place: nothing is written, and nothing removed
+	local at target
+	mkdir -p "$scratch/half/bin" && echo mine >"$scratch/half/kv-server" || return 1
+	for at in "$scratch/half way" "$scratch/half:way" half/way; do
+		for target in install uninstall; do
+			install_to $target PREFIX="$at" 2>"$scratch/why" && return 1
+			grep -q 'must be absolute paths' "$scratch/why" || { cat "$scratch/why"; return 1; }
+		done
+	done
+	[ "$(find "$scratch/half" -type f)" = "$scratch/half/kv-server" ] && [ ! -e half ]
+}
+check "a PREFIX with a blank or a colon, or no absolute one, is refused" misplaced
 finish
