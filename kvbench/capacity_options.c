@@ -134,7 +134,8 @@ const struct kv_opt_program capacity_options_program = {
 	.about = "Finds how many clients with endpoints of their own this machine can have, and what ends it; and how "
 		 "many share a few. Each client is connected to a server and reads one value.",
 	.epilogue = "Exit status: 0 every model ran (meeting a limit is a result), 1 a GET failed, a byte was wrong or a "
-		    "step had to be killed, 2 usage, 3 a model that was asked for could not start.",
+		    "step had to be killed, 2 usage, 3 a model that was asked for could not start, 128 + signal when it was interrupted: "
+		    "the report has the steps that were over.",
 };
 
 const char *capacity_model_name(int model)

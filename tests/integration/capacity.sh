@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # capacity.sh -- kv-bench capacity with small steps: what it counts, and what it says when files, memory, time, the server or patience run out.
 . "$(dirname "$0")/lib.bash"
-plan 39
-[ "$provider" != shm ] || skip_all 39 "what is counted here are the files and memory of sockets"
+plan 41
+[ "$provider" != shm ] || skip_all 41 "what is counted here are the files and memory of sockets"
 capacity() { timeout -k 5 200 "$build/kv-bench" capacity --provider "$provider" "$@"; }
 
 processes() { # processes TEXT -- the ids of those with that text on their command line (words end with "|")
@@ -143,6 +143,20 @@ killed() {
 }
 check "a step that the kernel kills is reported, not lost" killed
 check "and nothing of it is left" gone "value-size|4322|"
+# Ctrl-C: the report has the steps that were over, and the one that was not.
+interrupted() {
+	local pid i
+	"$build/kv-bench" capacity --provider "$provider" --model pooled --steps "$(seq -s, 60)" --json "$scratch/cut.json" >"$scratch/cut" 2>&1 &
+	pid=$!
+	pids+=("$pid")
+	for ((i = 0; i < 600; i++)); do grep -qE '^ +2 +2 ' "$scratch/cut" && break; sleep 0.1; done
+	kill -INT "$pid"
+	wait "$pid"
+	[ $? -eq 130 ] || { cat "$scratch/cut"; return 1; }
+}
+check "Ctrl-C ends all of it with status 130" interrupted
+check "and the report has the steps that were over" json_is "$scratch/cut.json" \
+	'(lambda p: p["ended_by"] == "interrupted" and [s["verified"] for s in p["steps"]][:2] == [1, 2] and p["steps"][-1]["ended_by"] == "interrupted")(m("pooled"))'
 check "an option that does not fit is refused" status 2 "$build/kv-bench" capacity --steps 5,4
 check "--help lists the models" says 'MODEL +endpoints: an engine' "$build/kv-bench" capacity --help
 check "the script puts the provider behind the sub-command" says 'all 2 clients worked' env KVRAIL_NO_BUILD=1 ./run-with-rdma.sh --provider "$provider" kv-bench capacity --model endpoints --steps 2
