@@ -11,8 +11,8 @@ cd "$(dirname "$0")/../.."
 build=${KVRAIL_BUILD:-build/release}
 held=${1:-1000} seconds=${2:-15} bits=${3:-4096}
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/kvrail-handshakes.XXXXXX")
-pid=
-trap 'if [ "$pid" ]; then kill "$pid" || true; fi; rm -rf "$scratch"' EXIT
+pid='' attack=
+trap 'for p in $pid $attack; do kill "$p" 2>/dev/null || true; done; wait 2>/dev/null; rm -rf "$scratch"' EXIT
 scripts/make-test-certs.sh "--rsa=$bits" "$scratch/certs" >/dev/null
 c=$scratch/certs
 "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 64 --worker-threads 1 --cert "$c/server.pem" --key "$c/server.key" --ca "$c/ca.pem" \
