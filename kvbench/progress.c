@@ -4,6 +4,7 @@
  * The workers never draw: a terminal that is slow (or stopped with Ctrl-S) must not slow a loop thread. */
 #include "kvbench/progress.h"
 
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -52,12 +53,22 @@ char *progress_text(const struct progress *p, uint64_t done, uint64_t elapsed_ns
 	return buf;
 }
 
+/* On a narrow terminal the end is cut off: a line that goes on in the next one cannot be drawn over. */
+static void fit(const struct progress *p, char *text)
+{
+	struct winsize size;
+
+	if (p->tty && ioctl(fileno(p->out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && strlen(text) >= size.ws_col)
+		text[size.ws_col - 1] = '\0';
+}
+
 static void draw(struct progress *p)
 {
 	uint64_t elapsed_ns = kv_clock_now(&kv_clock_monotonic) - p->start_ns;
 	char text[128];
 
 	progress_text(p, KV_MIN(p->done(p->arg), p->total), elapsed_ns, text, sizeof(text));
+	fit(p, text);
 	fprintf(p->out, p->tty ? "\r\033[K%s" : "%s\n", text);
 	fflush(p->out);
 	p->drawn = true;

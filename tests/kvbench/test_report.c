@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -288,6 +289,43 @@ static void test_progress_has_rate_and_time_left(void **state)
 	p = (struct progress){.name = "read", .total = UINT64_MAX, .duration_ns = 3600000000000ull};
 	progress_text(&p, 0, 0, text, sizeof(text));
 	assert_string_equal(text, "read       0 %  0 ops  0 ops/s");
+}
+
+static uint64_t half_done(void *arg)
+{
+	(void)arg;
+	return 500;
+}
+
+/* What is drawn over must be one line: at a terminal of 40 columns it is cut. */
+static void test_progress_fits_a_narrow_terminal(void **state)
+{
+	struct winsize size = {.ws_col = 40, .ws_row = 10};
+	struct progress p = {.name = "warm-up", .total = 1000, .unit_bytes = 65536, .done = half_done};
+	int master = posix_openpt(O_RDWR | O_NOCTTY);
+	char name[64], text[256] = "", *bar;
+	size_t len = 0;
+
+	(void)state;
+	if (master < 0 || grantpt(master) || unlockpt(master) || ptsname_r(master, name, sizeof(name))) {
+		print_message("no terminal can be made here\n");
+		skip();
+	}
+	p.out = fopen(name, "r+");
+	assert_non_null(p.out);
+	assert_int_equal(ioctl(fileno(p.out), TIOCSWINSZ, &size), 0);
+	progress_start(&p);
+	while (len < sizeof(text) - 1 && (!(bar = strstr(text, "\r\033[K")) || !strstr(bar + 1, "\r\033[K"))) {
+		ssize_t n = read(master, text + len, sizeof(text) - 1 - len);
+		assert_true(n > 0);
+		len += (size_t)n;
+	}
+	progress_stop(&p);
+	bar += strlen("\r\033[K");
+	assert_int_equal(strcspn(bar, "\r"), 39);
+	assert_memory_equal(bar, "warm-up  [==========          ]  50 %  ", 39);
+	fclose(p.out);
+	close(master);
 }
 
 static void test_counters_appear_when_taken(void **state)
@@ -617,6 +655,7 @@ int main(void)
 		WITH_RUN(test_put_conflicts_are_no_errors),
 		WITH_RUN(test_trace_has_its_cpu_time_once),
 		WITH_RUN(test_waits_are_means),
+		cmocka_unit_test(test_progress_fits_a_narrow_terminal),
 		WITH_RUN(test_progress_has_rate_and_time_left),
 		WITH_RUN(test_figures),
 		WITH_RUN(test_the_breakdown_appears_when_asked_for),
