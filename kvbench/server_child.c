@@ -30,7 +30,8 @@ enum {
 	LOG_KEEP = 32 << 10, /* bytes of log kept for a failure */
 	ARGS_MAX = 40,
 	PSK_BYTES = 32,
-	STOP_WAIT_MS = 10000
+	STOP_WAIT_MS = 10000,
+	UNREADY_WAIT_MS = 500 /* a server that is not ready has nothing to end in order, and hears no signal while it touches its memory */
 };
 
 struct server_child {
@@ -183,6 +184,7 @@ static void launch_args(struct launch *l, const struct server_child_options *o)
 	if (o->pull_where_safe)
 		launch_arg(l, "--pull-where-safe", NULL);
 	launch_arg(l, "--prefault", NULL); /* the write phase is not to measure how fast the kernel finds pages */
+	launch_arg(l, "--drain-sec", "5"); /* less than STOP_WAIT_MS: it ends by itself then */
 	launch_number(l, "--memory-mb", o->memory_mb);
 	launch_number(l, "--ready-fd", (uint64_t)l->ready_pipe[1]);
 	launch_number(l, "--psk-fd", (uint64_t)l->psk_pipe[0]);
@@ -443,7 +445,7 @@ static int ending(int status, bool killed, bool was_dead, struct kv_error *err)
 }
 
 /* Terminate, reap, and read the rest of its log. */
-static int child_end(struct server_child *c, struct kv_error *err)
+static int child_end(struct server_child *c, unsigned wait_ms, struct kv_error *err)
 {
 	bool was_dead = server_child_dead(c), killed = false;
 	int status = 0;
@@ -452,7 +454,7 @@ static int child_end(struct server_child *c, struct kv_error *err)
 		return 0;
 	atomic_store(&c->stopping, true);
 	kill(c->pid, SIGTERM);
-	if (!reap(c->pid, &status, STOP_WAIT_MS)) {
+	if (!reap(c->pid, &status, wait_ms)) {
 		killed = true;
 		kill(c->pid, SIGKILL);
 		while (!reap(c->pid, &status, 1000))
@@ -484,7 +486,7 @@ int server_child_start(const struct server_child_options *options, struct server
 		*out = c;
 	} else {
 		char last[sizeof(err->text) - 64];
-		child_end(c, NULL);
+		child_end(c, UNREADY_WAIT_MS, NULL);
 		bool others = log_last(c, last, sizeof(last));
 		if (rc == -KV_EPEERDOWN && last[0])
 			kv_fail(err, rc, "the own server ended before it was ready: %s", last);
@@ -560,7 +562,7 @@ int server_child_stop(struct server_child **child, struct kv_error *err)
 
 	if (!c)
 		return 0;
-	rc = child_end(c, err);
+	rc = child_end(c, STOP_WAIT_MS, err);
 	if (rc < 0)
 		log_show(c);
 	child_free(c);

@@ -107,6 +107,7 @@ static void test_what_it_is_told(void **state)
 	check_contains(got, "--die-with-parent");
 	check_contains(got, "--allow-bench");
 	check_contains(got, "--memory-mb 64");
+	check_contains(got, "--drain-sec 5"); /* less than it is waited for at its end */
 	if (strstr(got, server_child_psk(child)))
 		fail_msg("the key is in the argument list");
 	assert_int_equal(server_child_stop(&child, &err), 0);
@@ -132,6 +133,24 @@ static void test_never_ready(void **state)
 
 	(void)state;
 	assert_int_equal(start(STAY, SECOND_NS / 5, &child, &err), -KV_ETIMEOUT);
+	check_reaped();
+}
+
+/* As a kv-server that touches a lot of memory: Ctrl-C waited ten seconds for it. It counts tenths of a second from SIGTERM on. */
+static void test_who_is_not_ready_is_not_waited_for(void **state)
+{
+	struct server_child *child = NULL;
+	struct check_file seen = check_file_make("");
+	struct kv_error err = {0};
+	struct stat st;
+	char body[512];
+
+	(void)state;
+	snprintf(body, sizeof(body), "trap T=1 TERM; while :; do sleep 0.1; [ \"$T\" ] && printf x >>%s; done", seen.path);
+	assert_int_equal(start(body, SECOND_NS / 5, &child, &err), -KV_ETIMEOUT);
+	assert_int_equal(stat(seen.path, &st), 0);
+	assert_in_range(st.st_size, 0, 50);
+	check_file_remove(&seen);
 	check_reaped();
 }
 
@@ -238,6 +257,7 @@ int main(void)
 		cmocka_unit_test(test_what_it_is_told),
 		cmocka_unit_test(test_ending_before_ready),
 		cmocka_unit_test(test_never_ready),
+		cmocka_unit_test(test_who_is_not_ready_is_not_waited_for),
 		cmocka_unit_test(test_nonsense_instead_of_ready),
 		cmocka_unit_test(test_no_such_binary),
 		cmocka_unit_test(test_dying_during_the_run_is_seen_and_told),
