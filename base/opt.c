@@ -89,6 +89,12 @@ static uint64_t upper_of(const struct kv_opt *row)
 	return row->max ? KV_MIN(row->max, widest) : widest;
 }
 
+/* A number without a unit, whole or not. */
+static bool is_bare(const char *value)
+{
+	return value[strspn(value, "0123456789.")] == '\0';
+}
+
 /* value_parse -- text as a row's type and unit have it. Returns 0, or -KV_EINVAL with the sentence. */
 static int value_parse(const struct kv_opt *row, const char *value, uint64_t *out, struct kv_error *err)
 {
@@ -102,7 +108,8 @@ static int value_parse(const struct kv_opt *row, const char *value, uint64_t *ou
 			       number && plain ? "a whole number, such as 32"
 			       : size	       ? "a size, such as 4096, 64KB or 1.5MiB"
 					       : "a duration, such as 90s, 1m, 500ms or 10us");
-	if (number && v % counted[row->unit].factor != 0)
+	/* What is bare and was not taken above is a fraction, which the parse of durations takes for seconds. */
+	if (number && (is_bare(value) || v % counted[row->unit].factor != 0))
 		return kv_fail(err, -KV_EINVAL, "--%s: '%.100s' is not a whole number of %s", row->name, value, counted[row->unit].plural);
 	*out = number ? v / counted[row->unit].factor : v;
 	return 0;

@@ -472,7 +472,7 @@ static void times_and_sizes_parse_alike_in_every_option(void **state)
 		{"wait", "1m", 60000000000u}, {"wait", "90s", 90000000000u}, {"size", "64KB", 65536},
 	};
 	static const char *const bad[][2] = {{"ttl", "500ms"}, {"ttl", "2h"}, {"ttl", "soon"}, {"slow-ms", "1us"}, {"slow-ms", "64KB"}, {"memory-mb", "64KB"}, {"memory-mb", "1m30"},
-					     {"memory-mb", "8G"}, {"slow-ms", "-1"}, {"slow-ms", "50d"}};
+					     {"memory-mb", "8G"}, {"slow-ms", "-1"}, {"slow-ms", "50d"}, {"slow-ms", "1.5"}, {"spin-us", "0.5"}, {"ttl", "2.0"}, {"memory-mb", "1.5"}};
 	struct counted c;
 	for (size_t i = 0; i < KV_COUNT(rows); i++) {
 		kv_opt_defaults(counted_table, &c);
@@ -486,6 +486,8 @@ static void times_and_sizes_parse_alike_in_every_option(void **state)
 	assert_true(c.ttl_s + c.slow_ms + c.spin_us + c.memory_mb + c.wait_ns + c.size == 0);
 	kv_opt_set(counted_table, "ttl", "500ms", &c, &err);
 	assert_string_equal(err.text, "--ttl: '500ms' is not a whole number of seconds");
+	kv_opt_set(counted_table, "slow-ms", "1.5", &c, &err); /* not 1.5 s */
+	assert_string_equal(err.text, "--slow-ms: '1.5' is not a whole number of milliseconds");
 	kv_opt_set(counted_table, "memory-mb", "8G", &c, &err);
 	assert_non_null(strstr(err.text, "1MiB to 4096MiB"));
 }
