@@ -157,7 +157,8 @@ static void get_whole_await(struct batch *b, unsigned i)
 
 static int item_put(struct batch *b, struct kvc_item *it, struct kvc_put *p)
 {
-	int rc = it->reserved ? -KV_EINVAL : kvc_put_init(p, b->c, it->key, it->data, it->len, b->call, b->deadline_ns);
+	/* A PUT gathers nothing: to take slices for one piece would store other bytes than were meant. */
+	int rc = it->reserved || it->slice || it->stride ? -KV_EINVAL : kvc_put_init(p, b->c, it->key, it->data, it->len, b->call, b->deadline_ns);
 	p->own_wait.trace = b->wait.trace;
 	return rc;
 }

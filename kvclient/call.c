@@ -20,7 +20,9 @@ enum { TRIES_MAX = 8, PAUSE_SHIFT_MAX = 6 /* pauses of 2, 4, ... 64 ms: a connec
 int kvc_call_check(const struct kvc_call *given, struct kvc_call *out)
 {
 	int rc = kvc_sized_take(out, sizeof(*out), given, offsetof(struct kvc_call, timeout_ns), "struct kvc_call", NULL);
-	return rc == 0 && out->phases && !kvc_sized(out->phases) ? -KV_EINVAL : rc;
+	if (rc == 0 && ((out->phases && !kvc_sized(out->phases)) || (out->flags & ~(unsigned)(KVC_NO_VERIFY | KVC_DOWN_IS_MISS))))
+		rc = -KV_EINVAL;
+	return rc;
 }
 
 int kvc_call_begin(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op, const struct kvc_call *call)

@@ -5,7 +5,7 @@
 
 #include "kvclient/client.h"
 
-/* kvc_call_check -- the caller's struct kvc_call, NULL or an older one, as a whole one. -KV_EINVAL: not one. */
+/* kvc_call_check -- the caller's struct kvc_call, NULL or an older one, as a whole one. -KV_EINVAL: not one, or it has flags that are none of a call's. */
 int kvc_call_check(const struct kvc_call *given, struct kvc_call *out);
 
 /* kvc_call_begin -- a call of this client begins: on its loop, from a coroutine, while it is open. t is the caller's, and

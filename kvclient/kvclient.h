@@ -247,7 +247,7 @@ struct kvc_call {
 	uint64_t length;     /* GET: ... so many bytes; 0: to the end. A part of a value is verified by a checksum the
 				server makes of that part */
 	uint32_t ttl_s;      /* PUT, TOUCH: 0 means the server's default */
-	unsigned flags;      /* KVC_NO_VERIFY */
+	unsigned flags;      /* KVC_NO_VERIFY, KVC_DOWN_IS_MISS, besides those of the pool; any other: -KV_EINVAL */
 	uint32_t server;     /* STAT, PING: index of the server */
 	uint32_t shard;      /* STAT, PING: 0: all; n: shard n - 1 alone (-KV_EINVAL: it has not so many) */
 	struct kvc_phases *phases; /* any call: the caller's; written when the call returns, unless it did not begin
@@ -303,7 +303,8 @@ struct kvc_item {
 	void *data;             /* destination of GET, source of PUT */
 	uint64_t len;           /* bytes of value that data takes (GET) or has (PUT); gaps between slices not counted */
 	uint64_t slice, stride; /* GET into registered memory: the value as slices of `slice` bytes, `stride` apart,
-				   from data (one block into many layers); 0: contiguous */
+				   from data (one block into many layers); 0: contiguous. PUT: both 0, its source is one
+				   piece (else -KV_EINVAL for the item) */
 	int64_t result;         /* GET: value length or a code; PUT: 0 or a code */
 	uint64_t reserved;      /* 0 */
 };
