@@ -36,7 +36,7 @@ int kvc_call_begin(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op, co
 	if (c->closing || !c->opened)
 		return -KV_ECLOSED;
 	t->sub = kvc_sub_of(call);
-	if (KV_UNLIKELY(t->sub && (t->sub->client != c || t->sub->gone)))
+	if (KV_UNLIKELY(t->sub && (t->sub->client != c || t->sub->parting)))
 		return -KV_EINVAL;
 	kvc_sub_hold(t->sub);
 	kvc_client_hold(c);

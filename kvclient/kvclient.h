@@ -368,7 +368,8 @@ KVC_API int kvc_session_open_await(struct kvc_client *client, const struct kvc_s
 				   struct kv_error *err);
 
 /* kvc_session_close_await -- its calls must have returned (-KV_EBUSY otherwise, nothing done; also if by the timeout its pins
- * are still being made again). *session becomes NULL, NULL is accepted. Waits until the servers have confirmed, by the timeout
+ * are still being made again, or if it is being closed already). Calls that begin with it meanwhile are -KV_EINVAL. *session
+ * becomes NULL, NULL is accepted. Waits until the servers have confirmed, by the timeout
  * (0: the pool's): -KV_ETIMEOUT: they will, or lose the connection. Sessions that are open when the pool is closed go with it,
  * and may not be used afterwards. */
 KVC_API int kvc_session_close_await(struct kvc_client *client, struct kvc_sub **session, uint64_t timeout_ns);

@@ -744,7 +744,7 @@ int kvc_session_close_await(struct kvc_client *client, struct kvc_sub **session,
 		return -KV_EINVAL;
 	if (!sub)
 		return 0;
-	if (sub->users > 0)
+	if (sub->users > 0 || sub->parting)
 		return -KV_EBUSY;
 	deadline_ns = kv_deadline(loop_now(client->loop), time_of(client->pool, timeout_ns));
 	kvc_client_hold(client);

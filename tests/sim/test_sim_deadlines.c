@@ -657,6 +657,69 @@ static void unpinning_has_one_deadline_while_pins_are_made_again(void **state)
 	world_close(&world);
 }
 
+static struct {
+	struct kvc_sub *sub;
+	int opened, closed, again, call;
+} parting;
+
+static void session_pin(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call)};
+	(void)arg;
+	parting.opened = kvc_session_open_await(c, NULL, &parting.sub, NULL);
+	call.session = parting.sub;
+	if (parting.opened == 0)
+		parting.opened = kvc_put_await(c, (struct kvc_key){"p", 1}, "v", 1, NULL);
+	if (parting.opened == 0)
+		parting.opened = kvc_pin_await(c, (struct kvc_key){"p", 1}, &call);
+}
+
+static void session_close(struct kvc_client *c, void *arg)
+{
+	(void)arg;
+	parting.closed = kvc_session_close_await(c, &parting.sub, 10 * SECOND);
+}
+
+/* A pin that this call made would outlive the session. */
+static void session_use(struct kvc_client *c, void *arg)
+{
+	struct kvc_sub *copy = parting.sub;
+	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 20 * SECOND, .session = copy};
+	(void)arg;
+	parting.call = copy ? kvc_pin_await(c, (struct kvc_key){"q", 1}, &call) : 0;
+	parting.again = copy ? kvc_session_close_await(c, &copy, SECOND) : 0;
+}
+
+/* Closing waits for pins that are being made again; meanwhile the session is nobody else's. */
+static void a_session_that_is_being_closed_is_used_by_nobody(void **state)
+{
+	struct world_options wo = {.seed = 26, .clients = 1, .buffer_bytes = BUFFER, .peer_timeout_ns = 60 * SECOND};
+	struct kvc_node *n;
+	(void)state;
+	world_open(&world, &wo);
+	world_do(&world, 0, session_pin, NULL);
+	assert_int_equal(parting.opened, 0);
+	n = &world.pool[0].pool->client[0]->node[0];
+	sim_port_kill(world.sim, world.server[0].port);
+	world_sleep(&world, MS);
+	world_run(&world, pinning_again, n, SECOND, "pins are not made again");
+	for (unsigned i = 0; i < WORLD_SHARDS; i++)
+		sim_loop_freeze(world.server[0].loop[1 + i], true);
+	world_worker(&world, 0, 0, session_close, NULL);
+	world_sleep(&world, 10 * MS);
+	world_worker(&world, 0, 0, session_use, NULL);
+	world_sleep(&world, 10 * MS);
+	for (unsigned i = 0; i < WORLD_SHARDS; i++)
+		sim_loop_freeze(world.server[0].loop[1 + i], false);
+	world_join(&world, 30 * SECOND);
+	assert_int_equal(parting.call, -KV_EINVAL);
+	assert_int_equal(parting.again, -KV_EBUSY);
+	assert_int_equal(parting.closed, 0);
+	assert_null(parting.sub);
+	assert_true(kv_list_empty(&n->pins.all));
+	world_close(&world);
+}
+
 static void registering_ends_when_a_server_does_not_answer(void **state)
 {
 	struct world_options wo = {.seed = 23,
@@ -872,6 +935,7 @@ int main(void)
 		cmocka_unit_test(blocking_calls_end_when_the_loop_is_stuck),
 		cmocka_unit_test(a_loop_that_stands_still_is_named),
 		cmocka_unit_test(unpinning_has_one_deadline_while_pins_are_made_again),
+		cmocka_unit_test(a_session_that_is_being_closed_is_used_by_nobody),
 		cmocka_unit_test(registering_ends_when_a_server_does_not_answer),
 		cmocka_unit_test(unregistering_has_one_deadline_for_all_clients_and_servers),
 		cmocka_unit_test(closing_takes_a_second_at_most_whatever_the_server_does),
