@@ -720,6 +720,33 @@ static void a_session_that_is_being_closed_is_used_by_nobody(void **state)
 	world_close(&world);
 }
 
+static int deleted;
+
+static void delete_it(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call), .flags = KVC_DOWN_IS_MISS};
+	(void)arg;
+	deleted = kvc_delete_await(c, (struct kvc_key){"p", 1}, &call);
+}
+
+/* Nothing was deleted at a server that is down: its pin is made again, or its loss is told. */
+static void deleting_at_a_server_that_is_down_forgets_no_pin(void **state)
+{
+	struct world_options wo = {.seed = 27, .clients = 1, .buffer_bytes = BUFFER};
+	(void)state;
+	world_open(&world, &wo);
+	world_do(&world, 0, pin_it, NULL);
+	assert_int_equal(unpin.pinned, 0);
+	world_server_crash(&world, 0, false);
+	world_sleep(&world, SECOND);
+	world_do(&world, 0, delete_it, NULL);
+	assert_int_equal(deleted, -KV_ENOTFOUND);
+	world_server_again(&world, 0);
+	world_sleep(&world, 2 * SECOND);
+	assert_int_equal(world_counters(&world, 0).pins_lost, 1);
+	world_close(&world);
+}
+
 static void registering_ends_when_a_server_does_not_answer(void **state)
 {
 	struct world_options wo = {.seed = 23,
@@ -936,6 +963,7 @@ int main(void)
 		cmocka_unit_test(a_loop_that_stands_still_is_named),
 		cmocka_unit_test(unpinning_has_one_deadline_while_pins_are_made_again),
 		cmocka_unit_test(a_session_that_is_being_closed_is_used_by_nobody),
+		cmocka_unit_test(deleting_at_a_server_that_is_down_forgets_no_pin),
 		cmocka_unit_test(registering_ends_when_a_server_does_not_answer),
 		cmocka_unit_test(unregistering_has_one_deadline_for_all_clients_and_servers),
 		cmocka_unit_test(closing_takes_a_second_at_most_whatever_the_server_does),
