@@ -103,9 +103,9 @@ struct kvc_node *kvc_call_node(struct kvc_client *c, struct kvc_key key)
 	return &c->node[kvc_place_node(&c->pool->place, key.data, key.len)];
 }
 
-int64_t kvc_call_down(const struct kvc_client *c, unsigned flags, int64_t rc)
+int64_t kvc_call_down(const struct kvc_node *n, unsigned flags, int64_t rc)
 {
-	bool down = rc == -KV_EPEERDOWN && ((c->pool->options.flags | flags) & KVC_DOWN_IS_MISS);
+	bool down = ((n->client->pool->options.flags | flags) & KVC_DOWN_IS_MISS) && kvc_node_down(n, rc);
 	return down || rc == -KV_ELEFT ? -KV_ENOTFOUND : rc;
 }
 

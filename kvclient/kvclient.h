@@ -62,7 +62,7 @@ struct kvc_sub;
 
 enum kvc_flag {
 	KVC_NO_VERIFY = 1,   /* do not check checksums of GETs */
-	KVC_DOWN_IS_MISS = 2, /* keys of a server that is down are -KV_ENOTFOUND instead of -KV_EPEERDOWN. (Those of a server that
+	KVC_DOWN_IS_MISS = 2, /* keys of a server that is down are -KV_ENOTFOUND, whatever the reason, instead of -KV_EPEERDOWN. (Those of a server that
 				 said goodbye before it ended always are, until it is back; a PUT there is -KV_ELEFT.) */
 	KVC_NO_PREFLIGHT = 4, /* do not add up beforehand what all clients need: to see how many there can be */
 	KVC_OPEN_WAIT = 8     /* kvc_pool_open waits until every client has a server, and fails if one has none */
@@ -151,7 +151,8 @@ struct kvc_options {
  * until then.
  * A call to a server that was not reached yet waits for the first attempt, by its own deadline (-KV_ETIMEOUT) or
  * connect_timeout_ns; when that has failed it ends at once with -KV_EPEERDOWN (KVC_DOWN_IS_MISS: a miss) until the server is
- * there, which is tried in the background, at least twice a second. Why it is not is in the log and in kvc_server_info.
+ * there, which is tried in the background, at least twice a second. If the server is there and does not take us, the code says
+ * that instead: -KV_EDENIED (key, certificate), -KV_EVERSION, -KV_EFULL. The whole sentence is in the log and in kvc_server_info.
  * With KVC_OPEN_WAIT it waits until the first attempts are decided, up to connect_timeout_ns more, and up to 1 s to undo what
  * was done when it fails. If a client has no server: that server's code (-KV_EPEERDOWN, -KV_ETIMEOUT, -KV_EDENIED,
  * -KV_EVERSION, -KV_EFULL). If a server is not the one that the list says: -KV_EINVAL. With several servers, those that are
@@ -361,7 +362,7 @@ struct kvc_session_options {
 
 /* kvc_session_open_await -- open one at every server that is up; at the others it is opened when they are. Returns 0 once it is
  * open at all that are up; or why it is not, with *err: -KV_EDENIED (key or identity), -KV_EFULL (kv-server --max-clients,
- * --max-sessions), -KV_ENOTSUP (an older server), -KV_EPEERDOWN (none is up), -KV_ETIMEOUT, -KV_ENOMEM, -KV_EINVAL, -KV_ECLOSED:
+ * --max-sessions), -KV_ENOTSUP (an older server), -KV_EPEERDOWN (none is up; or why the first does not take us), -KV_ETIMEOUT, -KV_ENOMEM, -KV_EINVAL, -KV_ECLOSED:
  * it is open nowhere then. One takes a round trip of the control connection; many may be asked for at once, from
  * several coroutines. options may be NULL. */
 KVC_API int kvc_session_open_await(struct kvc_client *client, const struct kvc_session_options *options, struct kvc_sub **out,

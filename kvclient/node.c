@@ -80,7 +80,7 @@ int kvc_node_ready_await(struct kvc_node *n, uint64_t deadline_ns, struct kvc_se
 			return 0;
 		}
 		if (n->state != KVC_NODE_CONNECTING && !n->left)
-			return -KV_EPEERDOWN;
+			return n->refusal ? n->refusal : -KV_EPEERDOWN;
 		if (n->state != KVC_NODE_CONNECTING) {
 			co_yield_await(); /* misses cost nothing: one who makes many leaves the loop to others */
 			return -KV_ELEFT;
@@ -88,6 +88,11 @@ int kvc_node_ready_await(struct kvc_node *n, uint64_t deadline_ns, struct kvc_se
 		if (co_queue_wait_await(&n->changed, deadline_ns) < 0)
 			return -KV_ETIMEOUT;
 	}
+}
+
+bool kvc_node_down(const struct kvc_node *n, int64_t rc)
+{
+	return rc == -KV_EPEERDOWN || (rc < 0 && rc == n->refusal && n->state == KVC_NODE_DOWN);
 }
 
 int kvc_node_send_await(struct kvc_node *n, const struct wire_ctrl_msg *m, uint64_t deadline_ns)
@@ -814,6 +819,12 @@ static void server_name_add(struct kvc_node *n)
 	kv_fail_more(&n->error, "server %s", name);
 }
 
+/* What a caller can do something about, calls are told while it lasts: it is another thing than a server that is gone. */
+static int refusal_of(int rc)
+{
+	return rc == -KV_EDENIED || rc == -KV_EVERSION || rc == -KV_EFULL ? rc : 0;
+}
+
 /* One connection, from the first packet to the last. */
 static void connection_await(struct kvc_node *n)
 {
@@ -821,6 +832,8 @@ static void connection_await(struct kvc_node *n)
 	int rc = connect_await(n);
 	bool ours, served = rc == 0;
 	n->left |= rc == -KV_ELEFT;
+	if (rc != -KV_ERESET)
+		n->refusal = refusal_of(rc);
 	if (rc < 0 && rc != -KV_ERESET) {
 		server_name_add(n);
 		memcpy(n->why, n->error.text, sizeof(n->why));

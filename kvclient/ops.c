@@ -39,7 +39,7 @@ int64_t kvc_get_await(struct kvc_client *client, struct kvc_key key, void *dst, 
 	if (rc == 0) {
 		kvc_trace_key(&t, key.data, key.len);
 		g.own_wait.trace = &t;
-		rc = kvc_call_down(client, own.flags, kvc_get_all_await(&g));
+		rc = kvc_call_down(g.n, own.flags, kvc_get_all_await(&g));
 		kvc_get_fini(&g);
 		kvc_get_count(client, rc);
 	}
@@ -124,6 +124,7 @@ struct keyed {
 static int keyed_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct wire_request *wire,
 		       uint64_t *out_left_ms, struct keyed *k, struct kvc_trace *t)
 {
+	struct kvc_node *n;
 	struct kvc_call own;
 	*k = (struct keyed){.said = -KV_EINVAL};
 	if (!kvc_key_valid(key) || kvc_call_check(call, &own) < 0)
@@ -132,8 +133,9 @@ static int keyed_await(struct kvc_client *c, struct kvc_key key, const struct kv
 		wire->touch.ttl_s = own.ttl_s;
 	wire->key = (struct wire_bytes){key.data, (uint32_t)key.len};
 	kvc_trace_key(t, key.data, key.len);
-	k->said = simple_await(kvc_call_node(c, key), wire, UINT32_MAX, kvc_call_deadline(c, &own, 0), NULL, out_left_ms, &k->tries, t);
-	return (int)kvc_call_down(c, own.flags, k->said);
+	n = kvc_call_node(c, key);
+	k->said = simple_await(n, wire, UINT32_MAX, kvc_call_deadline(c, &own, 0), NULL, out_left_ms, &k->tries, t);
+	return (int)kvc_call_down(n, own.flags, k->said);
 }
 
 int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call)

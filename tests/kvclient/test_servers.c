@@ -191,6 +191,60 @@ static void a_pool_opens_while_no_server_is_up(void **state)
 	assert_null(pool);
 }
 
+static void key_file(char *path, const char *text)
+{
+	int fd = mkstemp(path); /* mode 0600 */
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	close(fd);
+}
+
+/* A pool that did not wait: what its server said against it is each call's code. */
+static void calls_are_told_why_a_server_does_not_take_them(void **state)
+{
+	static const char right[] = "me:00112233445566778899aabbccddeeff", wrong[] = "me:ffeeddccbbaa99887766554433221100";
+	char path[] = "/tmp/kvrail-key-XXXXXX", byte;
+	const char *const more[] = {"--psk-file", path, NULL};
+	struct test_server guarded = {0};
+	const char *list[1] = {NULL};
+	struct kvc_options o = options_of(list, 1);
+	struct kvc_call miss = {.size = sizeof(miss), .flags = KVC_DOWN_IS_MISS};
+	struct kvc_item item = {.key = {"k", 1}, .data = &byte, .len = 1};
+	struct kvc_key key = {"k", 1};
+	struct kvc_pool *pool = NULL;
+	struct kvc_sub *sub = NULL;
+	struct kv_error err = {0};
+	uint8_t found = 7;
+	(void)state;
+	test_server_need(&first);
+	key_file(path, right);
+	test_server_start_with(&guarded, NULL, more);
+	list[0] = guarded.entry;
+	o.psk = wrong;
+	assert_int_equal(kvc_pool_open(&o, &pool, &err), -KV_EDENIED);
+	o.flags &= ~(unsigned)KVC_OPEN_WAIT;
+	assert_int_equal(kvc_pool_open(&o, &pool, &err), 0);
+	assert_int_equal(kvc_get(pool, key, &byte, 1, NULL), -KV_EDENIED);
+	assert_int_equal(kvc_put(pool, key, "v", 1, NULL), -KV_EDENIED);
+	assert_int_equal(kvc_exists(pool, &key, 1, &found, NULL, NULL), -KV_EDENIED);
+	assert_int_equal(kvc_get_batch(pool, &item, 1, NULL), -KV_EDENIED);
+	assert_int_equal(kvc_ping(pool, NULL), -KV_EDENIED);
+	assert_int_equal(kvc_session_open(pool, 0, NULL, &sub, &err), -KV_EDENIED);
+	said(&err, guarded.address);
+	assert_int_equal(kvc_get(pool, key, &byte, 1, &miss), -KV_ENOTFOUND);
+	assert_int_equal(kvc_get_batch(pool, &item, 1, &miss), -KV_ENOTFOUND);
+	assert_int_equal(kvc_delete(pool, key, &miss), -KV_ENOTFOUND);
+	assert_int_equal(kvc_exists(pool, &key, 1, &found, NULL, &miss), 0);
+	assert_int_equal(found, 0);
+	/* It goes, and with it what it said. */
+	test_server_kill(&guarded);
+	for (unsigned i = 0; i < 600 && kvc_ping(pool, NULL) == -KV_EDENIED; i++)
+		usleep(50000);
+	assert_int_equal(kvc_ping(pool, NULL), -KV_EPEERDOWN);
+	kvc_pool_close(&pool);
+	unlink(path);
+}
+
 static bool has_ipv6(void)
 {
 	struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
@@ -231,6 +285,7 @@ int main(void)
 		cmocka_unit_test(a_server_that_comes_back_as_another_is_told),
 		cmocka_unit_test(a_name_that_does_not_resolve_is_one_server_down),
 		cmocka_unit_test(a_pool_opens_while_no_server_is_up),
+		cmocka_unit_test(calls_are_told_why_a_server_does_not_take_them),
 		cmocka_unit_test(servers_are_reached_over_ipv6),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
