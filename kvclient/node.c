@@ -492,10 +492,12 @@ static int dial_await(struct kvc_node *n, const struct kv_addresses *to, uint64_
 		rc = boot_connect_await(c->boot, &server, (unsigned)(c->pool->options.peer_timeout_ns / 1000000), now + left / (to->count - i),
 					&n->conn, &err);
 		if (rc < 0 && (told == 0 || rc == -KV_EDENIED))
-			told = kv_fail(&n->error, rc, "%s%s", err.text, to->count > 1 ? " (nor do its other addresses)" : "");
+			told = kv_fail(&n->error, rc, "%s%s", err.text, to->count > 1 && rc != -KV_EDENIED ? " (nor do its other addresses)" : "");
 	}
 	n->dialer = NULL;
 	io_interrupt(co_self(), false);
+	if (rc == 0) /* what another address said is not what the hello fails with */
+		n->error = (struct kv_error){0};
 	return rc == 0 ? 0 : told < 0 ? told : -KV_ERESET;
 }
 

@@ -277,6 +277,32 @@ static void servers_are_reached_over_ipv6(void **state)
 	test_server_kill(&six);
 }
 
+/* localhost has two addresses: the first refuses, at the second nobody answers. It is the second that is told of. */
+static void what_another_address_said_is_not_why_the_hello_failed(void **state)
+{
+	struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	socklen_t len = sizeof(a);
+	char text[64];
+	const char *list[] = {text};
+	struct kvc_options o = options_of(list, 1);
+	struct kvc_pool *pool = NULL;
+	struct kv_error err = {0};
+	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	(void)state;
+	if (!has_ipv6()) {
+		print_message("this machine has no ::1\n");
+		skip();
+	}
+	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	assert_int_equal(listen(fd, 64), 0); /* the kernel takes connections */
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &len), 0);
+	snprintf(text, sizeof(text), "localhost:%u", ntohs(a.sin6_port));
+	o.connect_timeout_ns = 500000000;
+	assert_int_equal(kvc_pool_open(&o, &pool, &err), -KV_ETIMEOUT);
+	said(&err, "no answer to our hello");
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -287,6 +313,7 @@ int main(void)
 		cmocka_unit_test(a_pool_opens_while_no_server_is_up),
 		cmocka_unit_test(calls_are_told_why_a_server_does_not_take_them),
 		cmocka_unit_test(servers_are_reached_over_ipv6),
+		cmocka_unit_test(what_another_address_said_is_not_why_the_hello_failed),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }
