@@ -53,6 +53,15 @@ static void node_set(struct kvc_node *n, enum kvc_node_state state)
 	co_queue_wake_all(&n->changed);
 }
 
+/* Text of a stranger's: it may end up on a terminal. */
+static void printable(char *out, size_t cap, const char *text)
+{
+	snprintf(out, cap, "%s", text);
+	for (char *t = out; *t; t++)
+		if (*t < ' ' || *t > '~')
+			*t = '?';
+}
+
 /* ---- for others on the loop ---- */
 
 void kvc_node_redo(struct kvc_node *n, const char *why)
@@ -236,15 +245,6 @@ static int welcome_check(struct kvc_node *n, const struct wire_welcome_msg *w)
 			       "its eager size is %u bytes, ours %u; make FI_OFI_RXM_BUFFER_SIZE equal on both sides",
 			       w->eager_bytes, n->client->info.eager_bytes);
 	return 0;
-}
-
-/* Text of a stranger's: it may end up on a terminal. */
-static void printable(char *out, size_t cap, const char *text)
-{
-	snprintf(out, cap, "%s", text);
-	for (char *t = out; *t; t++)
-		if (*t < ' ' || *t > '~')
-			*t = '?';
 }
 
 static int refused(struct kvc_node *n, const struct wire_refuse *r)
@@ -595,6 +595,7 @@ static int part_await(struct kvc_node *n)
 static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 {
 	struct wire_ctrl_msg done = {.type = WIRE_CTRL_GOODBYE_DONE};
+	char text[sizeof(m->refuse.text)];
 	switch (m->type) {
 	case WIRE_CTRL_HEARTBEAT:
 		heartbeat_take(n, &m->heartbeat);
@@ -624,7 +625,8 @@ static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 		leave(n);
 		return 0;
 	case WIRE_CTRL_REFUSE:
-		return kv_fail(&n->error, -KV_EPEERDOWN, "it closes the session: %s", m->refuse.text);
+		printable(text, sizeof(text), m->refuse.text);
+		return kv_fail(&n->error, -KV_EPEERDOWN, "it closes the session: %s", text);
 	default:
 		return kv_fail(&n->error, -KV_EPROTO, "it sent control message %d, which makes no sense here",
 			       (int)m->type);
