@@ -189,7 +189,7 @@ KVC_API struct kvc_pool *kvc_client_pool(struct kvc_client *client);
  * kvc_unregister returned. Any thread but a loop's. Blocks until all servers that are up have answered, by the pool's
  * timeout for all of them and the time that pinning the memory takes (with NICs 0.1 to 1 s for each GiB; its pages are
  * made first, by some threads that have ended when it returns; the clients work on meanwhile); what was done is undone on
- * failure. Errors: -KV_ENOMEM, -KV_ELIMIT, -KV_EINVAL (overlaps another registration, is not mapped or not writable:
+ * failure, by the grace for all of them. Errors: -KV_ENOMEM, -KV_ELIMIT, -KV_EINVAL (overlaps another registration, is not mapped or not writable:
  * *err says where), -KV_ETIMEOUT. */
 KVC_API int kvc_register(struct kvc_pool *pool, void *base, uint64_t len_bytes, struct kvc_mem **out,
 			 struct kv_error *err);

@@ -807,6 +807,41 @@ static void unregistering_has_one_deadline_for_all_clients_and_servers(void **st
 	world_close(&world);
 }
 
+static void servers_stick(void *arg)
+{
+	(void)arg;
+	for (unsigned s = 0; s < 4; s++)
+		world_server_freeze(&world, s, true);
+}
+
+/* What three clients have done when the fourth cannot is taken back at the same time, from all servers. */
+static void a_registration_that_failed_is_undone_by_one_deadline(void **state)
+{
+	struct world_options wo = {.seed = 28, .clients = 4, .servers = 4, .buffer_bytes = BUFFER, .timeout_ns = TIMEOUT, .peer_timeout_ns = 60 * SECOND};
+	static uint8_t memory[4096];
+	struct kvc_mem *mem = NULL;
+	struct kv_error err;
+	uint64_t begun;
+	(void)state;
+	world_open(&world, &wo);
+	begun = world_now(&world);
+	sim_loop_freeze(world.pool[0].loop[3], true);
+	sim_world_at(world.sim, begun + TIMEOUT / 2, servers_stick, NULL);
+	assert_int_equal(kvc_register(world.pool[0].pool, memory, sizeof(memory), &mem, &err), -KV_ETIMEOUT);
+	assert_non_null(strstr(err.text, "client 3"));
+	assert_in_range(took_since(begun), TIMEOUT, TIMEOUT + GRACE + MS);
+	assert_null(mem);
+	for (unsigned c = 0; c < 4; c++)
+		assert_int_equal(world.pool[0].pool->client[c]->num_mems, 0);
+	sim_loop_freeze(world.pool[0].loop[3], false);
+	for (unsigned s = 0; s < 4; s++)
+		world_server_freeze(&world, s, false);
+	world_sleep(&world, SECOND);
+	assert_int_equal(world_register(&world, 0, memory, sizeof(memory), &mem), 0);
+	assert_int_equal(kvc_unregister(world.pool[0].pool, &mem), 0);
+	world_close(&world);
+}
+
 /* ---- closing ---- */
 
 static bool stopped(void *arg)
@@ -966,6 +1001,7 @@ int main(void)
 		cmocka_unit_test(deleting_at_a_server_that_is_down_forgets_no_pin),
 		cmocka_unit_test(registering_ends_when_a_server_does_not_answer),
 		cmocka_unit_test(unregistering_has_one_deadline_for_all_clients_and_servers),
+		cmocka_unit_test(a_registration_that_failed_is_undone_by_one_deadline),
 		cmocka_unit_test(closing_takes_a_second_at_most_whatever_the_server_does),
 		cmocka_unit_test(closing_ends_calls_within_the_grace),
 		cmocka_unit_test(closing_fences_memory_of_callers_when_the_server_is_lost),
