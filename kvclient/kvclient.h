@@ -134,7 +134,7 @@ struct kvc_options {
 	   list that has expired refuses every server. NULL: revocation is not looked at. */
 	const char *crl_file;
 	/* A pin was lost with a connection and could not be made again: the value has gone (evicted in between, deleted, a server
-	   that was restarted), or there is no room for the pin. Who needs the value stores and pins it anew. On the client's loop:
+	   that was restarted), there is no room for the pin, or no answer within the pool's timeout. Who needs the value stores and pins it anew. On the client's loop:
 	   it must return at once and call nothing of the library. The key is valid until it returns; session: whose pin it was,
 	   NULL: the client's own. Without a callback the counter pins_lost and a line of the log tell that there was a loss. */
 	void (*pin_lost)(void *arg, struct kvc_client *client, const void *key, size_t key_len, struct kvc_sub *session);
