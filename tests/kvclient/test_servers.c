@@ -16,24 +16,6 @@
 #include "base/base.h"
 #include "server.h"
 
-static struct test_server first, second;
-
-static int setup(void **state)
-{
-	(void)state;
-	test_server_up(&first, "first");
-	test_server_up(&second, "second");
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	test_server_kill(&first);
-	test_server_kill(&second);
-	return 0;
-}
-
 static struct kvc_options options_of(const char *const *servers, unsigned n)
 {
 	const struct test_server *const none[] = {NULL};
@@ -71,11 +53,11 @@ static void opening_fails(const char *const *servers, unsigned n, const char *wo
 /* Another server is up: what is wrong with the list is an error all the same. */
 static void a_server_that_is_called_otherwise_fails_the_opening(void **state)
 {
-	const char *swapped[] = {ENTRY("second", &first), ENTRY("first", &second)};
-	const char *one_wrong[] = {ENTRY("first", &first), ENTRY("third", &second)};
-	const char *unnamed[] = {ENTRY("", &first)};
+	const char *swapped[] = {ENTRY("second", &test_first), ENTRY("first", &test_second)};
+	const char *one_wrong[] = {ENTRY("first", &test_first), ENTRY("third", &test_second)};
+	const char *unnamed[] = {ENTRY("", &test_first)};
 	(void)state;
-	test_server_need(&first);
+	test_server_need(&test_first);
 	opening_fails(swapped, 2, "its node id is ");
 	opening_fails(one_wrong, 2, "its node id is second, but the list of servers calls it third; write second=");
 	opening_fails(unnamed, 1, "its node id is first");
@@ -88,7 +70,7 @@ static void a_server_with_two_names_fails_the_opening(void **state)
 	char loopback[64];
 	const char *list[] = {NULL, loopback};
 	(void)state;
-	test_server_need(&first);
+	test_server_need(&test_first);
 	test_server_start(&free_name, NULL);
 	list[0] = free_name.address;
 	port = strrchr(free_name.address, ':') + 1;
@@ -101,15 +83,15 @@ static void a_server_with_two_names_fails_the_opening(void **state)
 static void a_server_that_comes_back_as_another_is_told(void **state)
 {
 	struct kvc_server_info info = {.size = sizeof(info)};
-	const char *list[] = {ENTRY("first", &first), ENTRY("second", &second)};
+	const char *list[] = {ENTRY("first", &test_first), ENTRY("second", &test_second)};
 	struct kvc_options o = options_of(list, 2);
 	struct kvc_pool *pool = NULL;
 	struct kv_error err = {0};
 	(void)state;
-	test_server_need(&first);
+	test_server_need(&test_first);
 	assert_int_equal(kvc_pool_open(&o, &pool, &err), 0);
-	test_server_kill(&second);
-	test_server_start(&second, "other");
+	test_server_kill(&test_second);
+	test_server_start(&test_second, "other");
 	for (unsigned i = 0; i < 600 && !strstr(info.why, "its node id is other"); i++) {
 		usleep(50000);
 		assert_int_equal(kvc_server_info(pool, 0, 1, &info), 0);
@@ -118,8 +100,8 @@ static void a_server_that_comes_back_as_another_is_told(void **state)
 	assert_true(info.state != KVC_SERVER_UP);
 	assert_non_null(strstr(info.why, "its node id is other, but the list of servers calls it second"));
 	kvc_pool_close(&pool);
-	test_server_kill(&second);
-	test_server_start(&second, "second");
+	test_server_kill(&test_second);
+	test_server_start(&test_second, "second");
 }
 
 static void stored_and_read(struct kvc_pool *pool, const char *name)
@@ -134,14 +116,14 @@ static void stored_and_read(struct kvc_pool *pool, const char *name)
 /* One name does not resolve: its keys are down, and the others are served. */
 static void a_name_that_does_not_resolve_is_one_server_down(void **state)
 {
-	const char *list[] = {ENTRY("first", &first), "gone=no-such-host.invalid:1"};
+	const char *list[] = {ENTRY("first", &test_first), "gone=no-such-host.invalid:1"};
 	struct kvc_options o = options_of(list, 2);
 	struct kvc_server_info info = {.size = sizeof(info)};
 	struct kvc_pool *pool = NULL;
 	struct kv_error err = {0};
 	unsigned ok = 0, down = 0;
 	(void)state;
-	test_server_need(&first);
+	test_server_need(&test_first);
 	if (kvc_pool_open(&o, &pool, &err) < 0)
 		fail_msg("%s", err.text);
 	for (uint32_t i = 0; i < 64; i++) {
@@ -169,7 +151,7 @@ static void a_pool_opens_while_no_server_is_up(void **state)
 	char byte;
 	int64_t rc;
 	(void)state;
-	test_server_need(&first);
+	test_server_need(&test_first);
 	test_server_start(&late, NULL);
 	test_server_kill(&late); /* its port is free now */
 	list[0] = late.address;
@@ -216,7 +198,7 @@ static void calls_are_told_why_a_server_does_not_take_them(void **state)
 	struct kv_error err = {0};
 	uint8_t found = 7;
 	(void)state;
-	test_server_need(&first);
+	test_server_need(&test_first);
 	key_file(path, right);
 	test_server_start_with(&guarded, NULL, more);
 	list[0] = guarded.entry;
@@ -262,7 +244,7 @@ static void servers_are_reached_over_ipv6(void **state)
 	struct kvc_pool *pool = NULL;
 	struct kv_error err = {0};
 	(void)state;
-	test_server_need(&first);
+	test_server_need(&test_first);
 	if (!has_ipv6()) {
 		print_message("this machine has no ::1\n");
 		skip();
@@ -315,5 +297,5 @@ int main(void)
 		cmocka_unit_test(servers_are_reached_over_ipv6),
 		cmocka_unit_test(what_another_address_said_is_not_why_the_hello_failed),
 	};
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, test_two_up, test_two_down);
 }
