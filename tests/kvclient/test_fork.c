@@ -152,6 +152,7 @@ static void await_calls_are_closed(struct kvc_client *client)
 	CLOSED(kvc_exists_await(client, &key, 1, NULL, NULL, NULL));
 	CLOSED(kvc_delete_await(client, key, NULL));
 	CLOSED(kvc_touch_await(client, key, NULL));
+	CLOSED(kvc_ttl_await(client, key, NULL, NULL));
 	CLOSED(kvc_pin_await(client, key, NULL));
 	CLOSED(kvc_unpin_await(client, key, NULL));
 	CLOSED(kvc_ping_await(client, NULL));
@@ -185,6 +186,7 @@ static void every_call_is_closed(void)
 	CLOSED(kvc_exists(pool, &key, 1, NULL, NULL, NULL));
 	CLOSED(kvc_delete(pool, key, NULL));
 	CLOSED(kvc_touch(pool, key, NULL));
+	CLOSED(kvc_ttl(pool, key, NULL, NULL));
 	CLOSED(kvc_ping(pool, NULL));
 	CLOSED(kvc_get_batch(pool, &item, 1, NULL));
 	CHILD(item.result == -KV_ECLOSED);
