@@ -141,14 +141,14 @@ struct kvc_options {
 	void *pin_lost_arg;
 };
 
-/* kvc_pool_open -- (Of descriptors 0 to 2, those that are closed are given to /dev/null first, and stay so: else what anybody writes
- * to standard error would go to whatever has the number next.) Start loops, engines and buffers, and begin to connect every client to every server. It returns when all
+/* kvc_pool_open -- start loops, engines and buffers, and begin to connect every client to every server. It returns when all
  * clients have their engines and buffers: servers may come later. What can never get better fails it: options, keys and
  * certificates, the provider, resources (-KV_ELIMIT with a sentence that names the limit); the first client that cannot be
- * opened ends it, and the others are closed again. It blocks for the provider's time, and up to 1 s while no server's name
- * could be looked up (it decides which interface the fabric takes). Names are looked up by threads of their own, four at most,
- * which may live on for half a minute after the pool was closed where name servers do not answer: the library must stay loaded
- * until then.
+ * opened ends it, and the others are closed again. It blocks for the provider's time, and up to 1 s while the name of the first
+ * server of the list that there is a way to is being looked up (it decides which interface the fabric takes). Names are looked up by
+ * threads of their own, four at most, which may live on for half a minute after the pool was closed where name servers do not
+ * answer: the library must stay loaded until then. Of descriptors 0 to 2, those that are closed are given to /dev/null first, and
+ * stay so: else what anybody writes to standard error would go to whatever has the number next.
  * A call to a server that was not reached yet waits for the first attempt, by its own deadline (-KV_ETIMEOUT) or
  * connect_timeout_ns; when that has failed it ends at once with -KV_EPEERDOWN (KVC_DOWN_IS_MISS: a miss) until the server is
  * there, which is tried in the background, at least twice a second. If the server is there and does not take us, the code says
