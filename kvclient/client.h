@@ -162,7 +162,8 @@ struct kvc_node {
 	bool redo;      /* drop the session and connect anew at once, because ... */
 	const char *redo_why;
 	unsigned failures;
-	int refusal;                      /* why a server that is there does not take us, if the last attempt ended so; else 0 */
+	int refusal;                      /* why a server that is there does not take us, as calls are told it; 0: the last attempt ended otherwise */
+	int refusal_told;                 /* the code of the last line of the log about that */
 	struct kv_error error;            /* of the last attempt */
 	uint64_t connects, fences, ping_ns; /* see struct kvc_server_info */
 	char why[512];                      /* what went wrong last */

@@ -823,10 +823,27 @@ static void server_name_add(struct kvc_node *n)
 	kv_fail_more(&n->error, "server %s", name);
 }
 
-/* What a caller can do something about, calls are told while it lasts: it is another thing than a server that is gone. */
-static int refusal_of(int rc)
+/* Whether the server is there and does not take us. (-KV_EINVAL: it is another one than the list says.) */
+static bool is_refusal(int rc)
 {
-	return rc == -KV_EDENIED || rc == -KV_EVERSION || rc == -KV_EFULL ? rc : 0;
+	return rc == -KV_EDENIED || rc == -KV_EVERSION || rc == -KV_EFULL || rc == -KV_EINVAL;
+}
+
+/* That is another thing than a server that is gone: calls are told while it lasts, and it is no longer the one that said goodbye. */
+static void refusal_note(struct kvc_node *n, int rc)
+{
+	n->refusal = is_refusal(rc) && rc != -KV_EINVAL ? rc : 0; /* for a call that would mean its arguments */
+	if (is_refusal(rc))
+		n->left = false;
+}
+
+/* One line for the first attempt of a row that failed, and one for each new reason why a server that is there again does not take us. */
+static void failure_log(struct kvc_node *n, int rc)
+{
+	if (n->left || (n->failures > 0 && (!is_refusal(rc) || rc == n->refusal_told)))
+		return;
+	n->refusal_told = rc;
+	kv_warn(node_log(n), "client %u: %s", n->client->index, n->error.text);
 }
 
 /* One connection, from the first packet to the last. */
@@ -837,13 +854,14 @@ static void connection_await(struct kvc_node *n)
 	bool ours, served = rc == 0;
 	n->left |= rc == -KV_ELEFT;
 	if (rc != -KV_ERESET)
-		n->refusal = refusal_of(rc);
+		refusal_note(n, rc);
 	if (rc < 0 && rc != -KV_ERESET) {
 		server_name_add(n);
 		memcpy(n->why, n->error.text, sizeof(n->why));
 	}
 	if (rc == 0) {
 		n->failures = 0;
+		n->refusal_told = 0;
 		n->connects++;
 		if (n->attempted)
 			kvc_add(&c->count.reconnects, 1);
@@ -873,8 +891,8 @@ static void connection_await(struct kvc_node *n)
 			kv_warn(node_log(n), "client %u, server %s: %s: connecting again", c->index, node_name(n),
 				n->why);
 		}
-	} else if (rc != -KV_ERESET && n->failures == 0 && !n->left) {
-		kv_warn(node_log(n), "client %u: %s", c->index, n->error.text);
+	} else if (rc != -KV_ERESET) {
+		failure_log(n, rc);
 	}
 	ours = !n->left && (n->redo || rc == -KV_ERESET);
 	node_set(n, ours && !c->closing ? KVC_NODE_CONNECTING : KVC_NODE_DOWN);

@@ -227,6 +227,55 @@ static void calls_are_told_why_a_server_does_not_take_them(void **state)
 	unlink(path);
 }
 
+static _Atomic unsigned denials;
+
+static void denials_count(void *arg, int level, const char *line)
+{
+	(void)arg;
+	(void)level;
+	denials += strstr(line, "the pre-shared keys differ") != NULL;
+}
+
+/* It said goodbye, and came back with another key: that is no reason to go on with misses, and it is told once. */
+static void a_server_that_came_back_and_does_not_take_us_is_not_a_miss(void **state)
+{
+	static const char before[] = "me:00112233445566778899aabbccddeeff", after[] = "me:ffeeddccbbaa99887766554433221100";
+	char path[2][32] = {"/tmp/kvrail-key-XXXXXX", "/tmp/kvrail-key-XXXXXX"}, byte;
+	struct test_server guarded = {0};
+	const char *list[1] = {NULL};
+	struct kvc_options o = options_of(list, 1);
+	struct kvc_key key = {"k", 1};
+	struct kvc_pool *pool = NULL;
+	struct kv_error err = {0};
+	int64_t rc;
+	(void)state;
+	test_server_need(&test_first);
+	key_file(path[0], before);
+	key_file(path[1], after);
+	test_server_start_with(&guarded, NULL, (const char *const[]){"--psk-file", path[0], NULL});
+	list[0] = guarded.entry;
+	o.psk = before;
+	o.log = denials_count;
+	o.log_level = 2;
+	assert_int_equal(kvc_pool_open(&o, &pool, &err), 0);
+	stored_and_read(pool, "k");
+	assert_int_equal(test_server_end(&guarded), 0);
+	assert_int_equal(kvc_get(pool, key, &byte, 1, NULL), -KV_ENOTFOUND);
+	test_server_start_with(&guarded, NULL, (const char *const[]){"--psk-file", path[1], NULL});
+	for (unsigned i = 0; i < 600 && (rc = kvc_get(pool, key, &byte, 1, NULL)) == -KV_ENOTFOUND; i++)
+		usleep(50000);
+	assert_int_equal(rc, -KV_EDENIED);
+	for (unsigned i = 0; i < 20; i++) { /* some attempts more */
+		usleep(50000);
+		assert_int_equal(kvc_get(pool, key, &byte, 1, NULL), -KV_EDENIED);
+	}
+	assert_int_equal(denials, 1);
+	kvc_pool_close(&pool);
+	test_server_kill(&guarded);
+	unlink(path[0]);
+	unlink(path[1]);
+}
+
 static bool has_ipv6(void)
 {
 	struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
@@ -294,6 +343,7 @@ int main(void)
 		cmocka_unit_test(a_name_that_does_not_resolve_is_one_server_down),
 		cmocka_unit_test(a_pool_opens_while_no_server_is_up),
 		cmocka_unit_test(calls_are_told_why_a_server_does_not_take_them),
+		cmocka_unit_test(a_server_that_came_back_and_does_not_take_us_is_not_a_miss),
 		cmocka_unit_test(servers_are_reached_over_ipv6),
 		cmocka_unit_test(what_another_address_said_is_not_why_the_hello_failed),
 	};
