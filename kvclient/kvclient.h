@@ -151,8 +151,8 @@ struct kvc_options {
  * stay so: else what anybody writes to standard error would go to whatever has the number next.
  * A call to a server that was not reached yet waits for the first attempt, by its own deadline (-KV_ETIMEOUT) or
  * connect_timeout_ns; when that has failed it ends at once with -KV_EPEERDOWN (KVC_DOWN_IS_MISS: a miss) until the server is
- * there, which is tried in the background, at least twice a second. If the server is there and does not take us, the code says
- * that instead: -KV_EDENIED (key, certificate), -KV_EVERSION, -KV_EFULL. The whole sentence is in the log and in kvc_server_info.
+ * there, which is tried in the background, at least twice a second. If the server is there and will not take us, the code says
+ * that instead: -KV_EDENIED (key, certificate) or -KV_EVERSION. The whole sentence is in the log and in kvc_server_info.
  * With KVC_OPEN_WAIT it waits until the first attempts are decided, up to connect_timeout_ns more, and up to 1 s to undo what
  * was done when it fails. If a client has no server: that server's code (-KV_EPEERDOWN, -KV_ETIMEOUT, -KV_EDENIED,
  * -KV_EVERSION, -KV_EFULL). If a server is not the one that the list says: -KV_EINVAL. With several servers, those that are

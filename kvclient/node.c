@@ -823,10 +823,11 @@ static void server_name_add(struct kvc_node *n)
 	kv_fail_more(&n->error, "server %s", name);
 }
 
-/* Whether the server is there and does not take us. (-KV_EINVAL: it is another one than the list says.) */
+/* Whether the server is there and will not take us before somebody changes something. (-KV_EINVAL: it is another one than the list
+ * says. -KV_EFULL is none: room comes by itself.) */
 static bool is_refusal(int rc)
 {
-	return rc == -KV_EDENIED || rc == -KV_EVERSION || rc == -KV_EFULL || rc == -KV_EINVAL;
+	return rc == -KV_EDENIED || rc == -KV_EVERSION || rc == -KV_EINVAL;
 }
 
 /* That is another thing than a server that is gone: calls are told while it lasts, and it is no longer the one that said goodbye. */
