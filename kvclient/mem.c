@@ -209,7 +209,7 @@ static int64_t client_register_await(struct kvc_client *c, void *arg)
 		kv_fail_more(j.err, "client %u", c->index);
 		goto out;
 	}
-	given->deadline_ns += loop_now(c->loop) - begun;
+	given->deadline_ns = kv_deadline(given->deadline_ns, loop_now(c->loop) - begun);
 	own_insert(c, j.own);
 	given->made++;
 	rc = announce_await(c, j.own, given->deadline_ns, j.err);

@@ -378,6 +378,31 @@ static void a_registration_of_another_pool_is_invalid(void **state)
 	works_as_before();
 }
 
+/* A pool that never gives up, which is a time like any other. */
+static void a_timeout_of_for_ever_is_one(void **state)
+{
+	struct kvc_options o = test_options(one, 1, 2);
+	uint8_t *a = memory(MIB);
+	struct kvc_mem *mem = NULL;
+	struct kvc_pool *patient = NULL;
+	struct kvc_sub *sub = NULL;
+	struct kv_error err = {0};
+	(void)state;
+	need_server();
+	o.timeout_ns = o.connect_timeout_ns = o.slow_ns = UINT64_MAX;
+	assert_int_equal(kvc_pool_open(&o, &patient, &err), 0);
+	if (kvc_register(patient, a, MIB, &mem, &err) < 0)
+		fail_msg("%s", err.text);
+	EXPECT(kvc_put(patient, (struct kvc_key){"ever", 4}, a, 4096, NULL), 0);
+	EXPECT(kvc_get(patient, (struct kvc_key){"ever", 4}, a, 4096, NULL), 4096);
+	EXPECT(kvc_delete(patient, (struct kvc_key){"ever", 4}, NULL), 0);
+	EXPECT(kvc_session_open(patient, 0, NULL, &sub, &err), 0);
+	EXPECT(kvc_session_close(patient, &sub, 0), 0);
+	EXPECT(kvc_unregister(patient, &mem), 0);
+	kvc_pool_close(&patient);
+	munmap(a, MIB);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -390,6 +415,7 @@ int main(void)
 		cmocka_unit_test(calls_of_workers_elsewhere_are_invalid),
 		cmocka_unit_test(calls_on_another_workers_client_are_invalid),
 		cmocka_unit_test(a_registration_of_another_pool_is_invalid),
+		cmocka_unit_test(a_timeout_of_for_ever_is_one),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }
