@@ -150,12 +150,12 @@ static int window_once_await(struct window *w)
 		while (rc == 0 && !(w->node[i] & SENT)) {
 			if (w->records < RECORDS_MAX)
 				rc = record_send_await(w, i);
-			if (rc == -KV_EBUSY || w->records == RECORDS_MAX)
-				rc = records_finish_await(w);
-			if (rc < 0 && is_miss(w, &w->c->node[w->node[i] & ~SENT], rc)) {
+			if (rc < 0 && is_miss(w, &w->c->node[w->node[i]], rc)) {
 				w->node[i] = NOT_PLACED; /* it went down after the key was placed */
 				rc = 0;
 			}
+			if (rc == -KV_EBUSY || w->records == RECORDS_MAX)
+				rc = records_finish_await(w);
 		}
 	}
 	if (rc < 0) {

@@ -213,7 +213,8 @@ static int64_t client_register_await(struct kvc_client *c, void *arg)
 	own_insert(c, j.own);
 	given->made++;
 	rc = announce_await(c, j.own, given->deadline_ns, j.err);
-	j.own->ready = rc == 0; /* if it failed, register_undo takes it back */
+	j.own->ready = rc == 0;
+	j.own->closing = rc < 0; /* no connection that is made from now on announces it; register_undo takes it back */
 out:
 	return kvc_call_end(c, &t, rc);
 }
