@@ -157,7 +157,8 @@ static void get_whole_await(struct batch *b, unsigned i)
 
 static int item_put(struct batch *b, struct kvc_item *it, struct kvc_put *p)
 {
-	int rc = it->reserved ? -KV_EINVAL : kvc_put_init(p, b->c, it->key, it->data, it->len, b->call, b->deadline_ns);
+	/* A PUT gathers nothing: to take slices for one piece would store other bytes than were meant. */
+	int rc = it->reserved || it->slice || it->stride ? -KV_EINVAL : kvc_put_init(p, b->c, it->key, it->data, it->len, b->call, b->deadline_ns);
 	p->own_wait.trace = b->wait.trace;
 	return rc;
 }
@@ -394,7 +395,8 @@ int kvc_get_batch_await(struct kvc_client *client, struct kvc_item *items, unsig
 	w.deadline_ns = kvc_call_deadline(client, &own, kvc_batch_bytes(items, n));
 	whole_await(&w);
 	for (unsigned i = 0; i < n; i++) {
-		items[i].result = kvc_call_down(client, own.flags, items[i].result);
+		if (items[i].result < 0 && kvc_key_valid(items[i].key))
+			items[i].result = kvc_call_down(kvc_call_node(client, items[i].key), own.flags, items[i].result);
 		kvc_get_count(client, items[i].result);
 		kvc_result_count(client, KVC_OP_GET, items[i].result);
 		if (items[i].result < 0 && rc == 0)

@@ -169,20 +169,22 @@ int kvc_block_run(struct kvc_client *c, uint64_t deadline_ns, int64_t (*fn)(stru
 	return rc < 0 ? rc : job_end(j, deadline_ns, out_rc);
 }
 
-int kvc_block_run_all(struct kvc_pool *pool, uint64_t deadline_ns, int64_t (*fn)(struct kvc_client *c, void *arg), void *arg)
+int kvc_block_run_all(struct kvc_pool *pool, unsigned n, uint64_t deadline_ns, int64_t (*fn)(struct kvc_client *c, void *arg), void *arg)
 {
 	struct job **job;
 	int first = 0;
 	if (loop_current())
 		return -KV_EINVAL;
-	job = calloc(pool->num_clients, sizeof(struct job *));
+	if (n == 0)
+		return 0;
+	job = calloc(n, sizeof(struct job *));
 	if (!job)
 		return -KV_ENOMEM;
-	for (unsigned i = 0; i < pool->num_clients; i++) {
+	for (unsigned i = 0; i < n; i++) {
 		int rc = job_begin(pool->client[i], fn, arg, &job[i]);
 		first = first < 0 ? first : rc;
 	}
-	for (unsigned i = 0; i < pool->num_clients; i++) {
+	for (unsigned i = 0; i < n; i++) {
 		int64_t result = 0;
 		int rc = job[i] ? job_end(job[i], deadline_ns, &result) : 0;
 		rc = rc < 0 ? rc : (int)result;

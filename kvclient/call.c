@@ -20,7 +20,9 @@ enum { TRIES_MAX = 8, PAUSE_SHIFT_MAX = 6 /* pauses of 2, 4, ... 64 ms: a connec
 int kvc_call_check(const struct kvc_call *given, struct kvc_call *out)
 {
 	int rc = kvc_sized_take(out, sizeof(*out), given, offsetof(struct kvc_call, timeout_ns), "struct kvc_call", NULL);
-	return rc == 0 && out->phases && !kvc_sized(out->phases) ? -KV_EINVAL : rc;
+	if (rc == 0 && ((out->phases && !kvc_sized(out->phases)) || (out->flags & ~(unsigned)(KVC_NO_VERIFY | KVC_DOWN_IS_MISS))))
+		rc = -KV_EINVAL;
+	return rc;
 }
 
 int kvc_call_begin(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op, const struct kvc_call *call)
@@ -34,7 +36,7 @@ int kvc_call_begin(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op, co
 	if (c->closing || !c->opened)
 		return -KV_ECLOSED;
 	t->sub = kvc_sub_of(call);
-	if (KV_UNLIKELY(t->sub && (t->sub->client != c || t->sub->gone)))
+	if (KV_UNLIKELY(t->sub && (t->sub->client != c || t->sub->parting)))
 		return -KV_EINVAL;
 	kvc_sub_hold(t->sub);
 	kvc_client_hold(c);
@@ -101,9 +103,9 @@ struct kvc_node *kvc_call_node(struct kvc_client *c, struct kvc_key key)
 	return &c->node[kvc_place_node(&c->pool->place, key.data, key.len)];
 }
 
-int64_t kvc_call_down(const struct kvc_client *c, unsigned flags, int64_t rc)
+int64_t kvc_call_down(const struct kvc_node *n, unsigned flags, int64_t rc)
 {
-	bool down = rc == -KV_EPEERDOWN && ((c->pool->options.flags | flags) & KVC_DOWN_IS_MISS);
+	bool down = ((n->client->pool->options.flags | flags) & KVC_DOWN_IS_MISS) && kvc_node_down(n, rc);
 	return down || rc == -KV_ELEFT ? -KV_ENOTFOUND : rc;
 }
 

@@ -5,7 +5,7 @@
 
 #include "kvclient/client.h"
 
-/* kvc_call_check -- the caller's struct kvc_call, NULL or an older one, as a whole one. -KV_EINVAL: not one. */
+/* kvc_call_check -- the caller's struct kvc_call, NULL or an older one, as a whole one. -KV_EINVAL: not one, or it has flags that are none of a call's. */
 int kvc_call_check(const struct kvc_call *given, struct kvc_call *out);
 
 /* kvc_call_begin -- a call of this client begins: on its loop, from a coroutine, while it is open. t is the caller's, and
@@ -26,7 +26,7 @@ bool kvc_key_valid(struct kvc_key key);
 /* kvc_call_node -- the node that holds the key. kvc_call_down -- what a call of a server that is down returns: its
  * code, or a miss where that was asked for. */
 struct kvc_node *kvc_call_node(struct kvc_client *c, struct kvc_key key);
-int64_t kvc_call_down(const struct kvc_client *c, unsigned flags, int64_t rc);
+int64_t kvc_call_down(const struct kvc_node *n, unsigned flags, int64_t rc);
 
 /* kvc_call_ready_await -- an open session of the node, and `sub` (NULL: none) open on it. kvc_call_ready -- whether that is so now. */
 int kvc_call_ready_await(struct kvc_node *n, struct kvc_sub *sub, uint64_t deadline_ns, struct kvc_session **out);

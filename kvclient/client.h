@@ -162,6 +162,8 @@ struct kvc_node {
 	bool redo;      /* drop the session and connect anew at once, because ... */
 	const char *redo_why;
 	unsigned failures;
+	int refusal;                      /* why a server that is there does not take us, as calls are told it; 0: the last attempt ended otherwise */
+	int refusal_told;                 /* the code of the last line of the log about that */
 	struct kv_error error;            /* of the last attempt */
 	uint64_t connects, fences, ping_ns; /* see struct kvc_server_info */
 	char why[512];                      /* what went wrong last */
@@ -416,8 +418,10 @@ void kvc_node_redo(struct kvc_node *n, const char *why);
  * after the next kvc_node_redo, since the client is closing. */
 void kvc_node_part_await(struct kvc_node *n, uint64_t deadline_ns);
 int kvc_node_send_await(struct kvc_node *n, const struct wire_ctrl_msg *m, uint64_t deadline_ns);
-/* kvc_node_ready_await -- 0 with the open session; -KV_EPEERDOWN, -KV_ETIMEOUT, -KV_ECLOSED. */
+/* kvc_node_ready_await -- 0 with the open session; -KV_ELEFT; -KV_EPEERDOWN, or n->refusal instead; -KV_ETIMEOUT, -KV_ECLOSED. */
 int kvc_node_ready_await(struct kvc_node *n, uint64_t deadline_ns, struct kvc_session **out);
+/* kvc_node_down -- whether rc, which a call of this node ended with, says that it cannot be reached. */
+bool kvc_node_down(const struct kvc_node *n, int64_t rc);
 /* kvc_node_region_await -- announce a region (0 when the node is not up: it will be at the next connection). */
 int kvc_node_region_await(struct kvc_node *n, struct te_region *region, uint32_t id, uint32_t slot,
 			  uint64_t deadline_ns);

@@ -45,9 +45,9 @@ static bool same_group(const struct window *w, unsigned i, unsigned node, unsign
 }
 
 /* Its keys are not there, then. */
-static bool is_miss(const struct window *w, int rc)
+static bool is_miss(const struct window *w, const struct kvc_node *n, int rc)
 {
-	return (rc == -KV_EPEERDOWN && w->down_is_miss) || rc == -KV_ELEFT;
+	return (w->down_is_miss && kvc_node_down(n, rc)) || rc == -KV_ELEFT;
 }
 
 /* Place every key of the window, waiting for servers that are being connected. */
@@ -57,7 +57,7 @@ static int window_place_await(struct window *w)
 		struct kvc_node *n = kvc_call_node(w->c, w->key[i]);
 		struct kvc_session *s;
 		int rc = kvc_node_ready_await(n, w->deadline_ns, &s);
-		if (is_miss(w, rc)) {
+		if (is_miss(w, n, rc)) {
 			w->node[i] = NOT_PLACED;
 			continue;
 		}
@@ -133,7 +133,7 @@ static int records_finish_await(struct window *w)
 		int rc = kvc_req_done_await(w->c, rec->req, w->deadline_ns);
 		if (rc == 0)
 			record_merge(w, rec);
-		else if (first_rc == 0 && !is_miss(w, rc))
+		else if (first_rc == 0 && !is_miss(w, &w->c->node[rec->node], rc))
 			first_rc = rc;
 		kvc_req_release(w->c, rec->req);
 	}
@@ -150,12 +150,12 @@ static int window_once_await(struct window *w)
 		while (rc == 0 && !(w->node[i] & SENT)) {
 			if (w->records < RECORDS_MAX)
 				rc = record_send_await(w, i);
-			if (rc == -KV_EBUSY || w->records == RECORDS_MAX)
-				rc = records_finish_await(w);
-			if (is_miss(w, rc)) {
+			if (rc < 0 && is_miss(w, &w->c->node[w->node[i]], rc)) {
 				w->node[i] = NOT_PLACED; /* it went down after the key was placed */
 				rc = 0;
 			}
+			if (rc == -KV_EBUSY || w->records == RECORDS_MAX)
+				rc = records_finish_await(w);
 		}
 	}
 	if (rc < 0) {

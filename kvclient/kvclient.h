@@ -62,7 +62,7 @@ struct kvc_sub;
 
 enum kvc_flag {
 	KVC_NO_VERIFY = 1,   /* do not check checksums of GETs */
-	KVC_DOWN_IS_MISS = 2, /* keys of a server that is down are -KV_ENOTFOUND instead of -KV_EPEERDOWN. (Those of a server that
+	KVC_DOWN_IS_MISS = 2, /* keys of a server that is down are -KV_ENOTFOUND, whatever the reason, instead of -KV_EPEERDOWN. (Those of a server that
 				 said goodbye before it ended always are, until it is back; a PUT there is -KV_ELEFT.) */
 	KVC_NO_PREFLIGHT = 4, /* do not add up beforehand what all clients need: to see how many there can be */
 	KVC_OPEN_WAIT = 8     /* kvc_pool_open waits until every client has a server, and fails if one has none */
@@ -134,24 +134,25 @@ struct kvc_options {
 	   list that has expired refuses every server. NULL: revocation is not looked at. */
 	const char *crl_file;
 	/* A pin was lost with a connection and could not be made again: the value has gone (evicted in between, deleted, a server
-	   that was restarted), or there is no room for the pin. Who needs the value stores and pins it anew. On the client's loop:
+	   that was restarted), there is no room for the pin, or no answer within the pool's timeout. Who needs the value stores and pins it anew. On the client's loop:
 	   it must return at once and call nothing of the library. The key is valid until it returns; session: whose pin it was,
 	   NULL: the client's own. Without a callback the counter pins_lost and a line of the log tell that there was a loss. */
 	void (*pin_lost)(void *arg, struct kvc_client *client, const void *key, size_t key_len, struct kvc_sub *session);
 	void *pin_lost_arg;
 };
 
-/* kvc_pool_open -- (Of descriptors 0 to 2, those that are closed are given to /dev/null first, and stay so: else what anybody writes
- * to standard error would go to whatever has the number next.) Start loops, engines and buffers, and begin to connect every client to every server. It returns when all
+/* kvc_pool_open -- start loops, engines and buffers, and begin to connect every client to every server. It returns when all
  * clients have their engines and buffers: servers may come later. What can never get better fails it: options, keys and
  * certificates, the provider, resources (-KV_ELIMIT with a sentence that names the limit); the first client that cannot be
- * opened ends it, and the others are closed again. It blocks for the provider's time, and up to 1 s while no server's name
- * could be looked up (it decides which interface the fabric takes). Names are looked up by threads of their own, four at most,
- * which may live on for half a minute after the pool was closed where name servers do not answer: the library must stay loaded
- * until then.
+ * opened ends it, and the others are closed again. It blocks for the provider's time, and up to 1 s while the name of the first
+ * server of the list that there is a way to is being looked up (it decides which interface the fabric takes). Names are looked up by
+ * threads of their own, four at most, which may live on for half a minute after the pool was closed where name servers do not
+ * answer: the library must stay loaded until then. Of descriptors 0 to 2, those that are closed are given to /dev/null first, and
+ * stay so: else what anybody writes to standard error would go to whatever has the number next.
  * A call to a server that was not reached yet waits for the first attempt, by its own deadline (-KV_ETIMEOUT) or
  * connect_timeout_ns; when that has failed it ends at once with -KV_EPEERDOWN (KVC_DOWN_IS_MISS: a miss) until the server is
- * there, which is tried in the background, at least twice a second. Why it is not is in the log and in kvc_server_info.
+ * there, which is tried in the background, at least twice a second. If the server is there and will not take us, the code says
+ * that instead: -KV_EDENIED (key, certificate) or -KV_EVERSION. The whole sentence is in the log and in kvc_server_info.
  * With KVC_OPEN_WAIT it waits until the first attempts are decided, up to connect_timeout_ns more, and up to 1 s to undo what
  * was done when it fails. If a client has no server: that server's code (-KV_EPEERDOWN, -KV_ETIMEOUT, -KV_EDENIED,
  * -KV_EVERSION, -KV_EFULL). If a server is not the one that the list says: -KV_EINVAL. With several servers, those that are
@@ -188,7 +189,7 @@ KVC_API struct kvc_pool *kvc_client_pool(struct kvc_client *client);
  * kvc_unregister returned. Any thread but a loop's. Blocks until all servers that are up have answered, by the pool's
  * timeout for all of them and the time that pinning the memory takes (with NICs 0.1 to 1 s for each GiB; its pages are
  * made first, by some threads that have ended when it returns; the clients work on meanwhile); what was done is undone on
- * failure. Errors: -KV_ENOMEM, -KV_ELIMIT, -KV_EINVAL (overlaps another registration, is not mapped or not writable:
+ * failure, by the grace for all of them. Errors: -KV_ENOMEM, -KV_ELIMIT, -KV_EINVAL (overlaps another registration, is not mapped or not writable:
  * *err says where), -KV_ETIMEOUT. */
 KVC_API int kvc_register(struct kvc_pool *pool, void *base, uint64_t len_bytes, struct kvc_mem **out,
 			 struct kv_error *err);
@@ -247,7 +248,7 @@ struct kvc_call {
 	uint64_t length;     /* GET: ... so many bytes; 0: to the end. A part of a value is verified by a checksum the
 				server makes of that part */
 	uint32_t ttl_s;      /* PUT, TOUCH: 0 means the server's default */
-	unsigned flags;      /* KVC_NO_VERIFY */
+	unsigned flags;      /* KVC_NO_VERIFY, KVC_DOWN_IS_MISS, besides those of the pool; any other: -KV_EINVAL */
 	uint32_t server;     /* STAT, PING: index of the server */
 	uint32_t shard;      /* STAT, PING: 0: all; n: shard n - 1 alone (-KV_EINVAL: it has not so many) */
 	struct kvc_phases *phases; /* any call: the caller's; written when the call returns, unless it did not begin
@@ -303,7 +304,8 @@ struct kvc_item {
 	void *data;             /* destination of GET, source of PUT */
 	uint64_t len;           /* bytes of value that data takes (GET) or has (PUT); gaps between slices not counted */
 	uint64_t slice, stride; /* GET into registered memory: the value as slices of `slice` bytes, `stride` apart,
-				   from data (one block into many layers); 0: contiguous */
+				   from data (one block into many layers); 0: contiguous. PUT: both 0, its source is one
+				   piece (else -KV_EINVAL for the item) */
 	int64_t result;         /* GET: value length or a code; PUT: 0 or a code */
 	uint64_t reserved;      /* 0 */
 };
@@ -360,14 +362,15 @@ struct kvc_session_options {
 
 /* kvc_session_open_await -- open one at every server that is up; at the others it is opened when they are. Returns 0 once it is
  * open at all that are up; or why it is not, with *err: -KV_EDENIED (key or identity), -KV_EFULL (kv-server --max-clients,
- * --max-sessions), -KV_ENOTSUP (an older server), -KV_EPEERDOWN (none is up), -KV_ETIMEOUT, -KV_ENOMEM, -KV_EINVAL, -KV_ECLOSED:
+ * --max-sessions), -KV_ENOTSUP (an older server), -KV_EPEERDOWN (none is up; or why the first does not take us), -KV_ETIMEOUT, -KV_ENOMEM, -KV_EINVAL, -KV_ECLOSED:
  * it is open nowhere then. One takes a round trip of the control connection; many may be asked for at once, from
  * several coroutines. options may be NULL. */
 KVC_API int kvc_session_open_await(struct kvc_client *client, const struct kvc_session_options *options, struct kvc_sub **out,
 				   struct kv_error *err);
 
 /* kvc_session_close_await -- its calls must have returned (-KV_EBUSY otherwise, nothing done; also if by the timeout its pins
- * are still being made again). *session becomes NULL, NULL is accepted. Waits until the servers have confirmed, by the timeout
+ * are still being made again, or if it is being closed already). Calls that begin with it meanwhile are -KV_EINVAL. *session
+ * becomes NULL, NULL is accepted. Waits until the servers have confirmed, by the timeout
  * (0: the pool's): -KV_ETIMEOUT: they will, or lose the connection. Sessions that are open when the pool is closed go with it,
  * and may not be used afterwards. */
 KVC_API int kvc_session_close_await(struct kvc_client *client, struct kvc_sub **session, uint64_t timeout_ns);

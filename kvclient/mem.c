@@ -43,6 +43,7 @@ struct mem_job {
 	struct kvc_client_mem *own;
 	struct kv_error *err;
 	uint64_t deadline_ns;
+	unsigned made; /* clients that have it */
 	int rc;
 };
 
@@ -208,13 +209,12 @@ static int64_t client_register_await(struct kvc_client *c, void *arg)
 		kv_fail_more(j.err, "client %u", c->index);
 		goto out;
 	}
-	given->deadline_ns += loop_now(c->loop) - begun;
+	given->deadline_ns = kv_deadline(given->deadline_ns, loop_now(c->loop) - begun);
 	own_insert(c, j.own);
+	given->made++;
 	rc = announce_await(c, j.own, given->deadline_ns, j.err);
-	if (rc < 0)
-		own_close_await(c, j.own, loop_now(c->loop) + c->pool->options.grace_ns);
-	else
-		j.own->ready = true;
+	j.own->ready = rc == 0;
+	j.own->closing = rc < 0; /* no connection that is made from now on announces it; register_undo takes it back */
 out:
 	return kvc_call_end(c, &t, rc);
 }
@@ -328,7 +328,6 @@ static void on_clients_surely(struct kvc_pool *pool, unsigned n, int64_t (*fn)(s
 {
 	const struct timespec pause = {.tv_nsec = 1000000};
 	int64_t result;
-	job->deadline_ns = kvc_block_now(pool) + pool->options.grace_ns;
 	for (unsigned i = 0; i < n; i++)
 		while (kvc_block_run(pool->client[i], KV_NEVER, fn, job, &result) < 0)
 			nanosleep(&pause, NULL);
@@ -354,6 +353,15 @@ static int memory_prepare(const struct kvc_pool *pool, void *base, uint64_t len_
 		       kv_size_format(len_bytes, size, sizeof(size)));
 }
 
+/* Take a registration back from all clients that have it, at once, with the grace for all of their servers. Those that could not be
+ * asked (a full queue) are asked again, one after the other; for the rest that is a look. */
+static void register_undo(struct kvc_pool *pool, struct mem_job *job)
+{
+	job->deadline_ns = kvc_block_now(pool) + pool->options.grace_ns;
+	if (kvc_block_run_all(pool, job->made, KV_NEVER, client_unregister_await, job) < 0)
+		on_clients_surely(pool, job->made, client_unregister_await, job);
+}
+
 static int register_all(struct kvc_pool *pool, void *base, uint64_t len_bytes, struct kvc_mem **out,
 			struct kv_error *err)
 {
@@ -376,7 +384,7 @@ static int register_all(struct kvc_pool *pool, void *base, uint64_t len_bytes, s
 	if (rc < 0) {
 		if (err && !err->text[0])
 			kv_fail(err, rc, "the registration could not be started on client %u: %s", ok, kv_strerror(rc));
-		on_clients_surely(pool, ok, client_unregister_await, &job);
+		register_undo(pool, &job);
 		mem_leave(pool, job.mem);
 		return rc;
 	}
@@ -423,7 +431,7 @@ static int unregister_all(struct kvc_pool *pool, struct kvc_mem **mem)
 		return rc;
 	}
 	job.deadline_ns = KV_MAX(job.deadline_ns, kvc_block_now(pool) + pool->options.grace_ns);
-	rc = kvc_block_run_all(pool, job.deadline_ns, client_unregister_await, &job);
+	rc = kvc_block_run_all(pool, pool->num_clients, job.deadline_ns, client_unregister_await, &job);
 	if (rc < 0)
 		return rc;
 	mem_leave(pool, *mem);

@@ -53,6 +53,15 @@ static void node_set(struct kvc_node *n, enum kvc_node_state state)
 	co_queue_wake_all(&n->changed);
 }
 
+/* Text of a stranger's: it may end up on a terminal. */
+static void printable(char *out, size_t cap, const char *text)
+{
+	snprintf(out, cap, "%s", text);
+	for (char *t = out; *t; t++)
+		if (*t < ' ' || *t > '~')
+			*t = '?';
+}
+
 /* ---- for others on the loop ---- */
 
 void kvc_node_redo(struct kvc_node *n, const char *why)
@@ -80,7 +89,7 @@ int kvc_node_ready_await(struct kvc_node *n, uint64_t deadline_ns, struct kvc_se
 			return 0;
 		}
 		if (n->state != KVC_NODE_CONNECTING && !n->left)
-			return -KV_EPEERDOWN;
+			return n->refusal ? n->refusal : -KV_EPEERDOWN;
 		if (n->state != KVC_NODE_CONNECTING) {
 			co_yield_await(); /* misses cost nothing: one who makes many leaves the loop to others */
 			return -KV_ELEFT;
@@ -88,6 +97,11 @@ int kvc_node_ready_await(struct kvc_node *n, uint64_t deadline_ns, struct kvc_se
 		if (co_queue_wait_await(&n->changed, deadline_ns) < 0)
 			return -KV_ETIMEOUT;
 	}
+}
+
+bool kvc_node_down(const struct kvc_node *n, int64_t rc)
+{
+	return rc == -KV_EPEERDOWN || (rc < 0 && rc == n->refusal && n->state == KVC_NODE_DOWN);
 }
 
 int kvc_node_send_await(struct kvc_node *n, const struct wire_ctrl_msg *m, uint64_t deadline_ns)
@@ -231,15 +245,6 @@ static int welcome_check(struct kvc_node *n, const struct wire_welcome_msg *w)
 			       "its eager size is %u bytes, ours %u; make FI_OFI_RXM_BUFFER_SIZE equal on both sides",
 			       w->eager_bytes, n->client->info.eager_bytes);
 	return 0;
-}
-
-/* Text of a stranger's: it may end up on a terminal. */
-static void printable(char *out, size_t cap, const char *text)
-{
-	snprintf(out, cap, "%s", text);
-	for (char *t = out; *t; t++)
-		if (*t < ' ' || *t > '~')
-			*t = '?';
 }
 
 static int refused(struct kvc_node *n, const struct wire_refuse *r)
@@ -487,10 +492,12 @@ static int dial_await(struct kvc_node *n, const struct kv_addresses *to, uint64_
 		rc = boot_connect_await(c->boot, &server, (unsigned)(c->pool->options.peer_timeout_ns / 1000000), now + left / (to->count - i),
 					&n->conn, &err);
 		if (rc < 0 && (told == 0 || rc == -KV_EDENIED))
-			told = kv_fail(&n->error, rc, "%s%s", err.text, to->count > 1 ? " (nor do its other addresses)" : "");
+			told = kv_fail(&n->error, rc, "%s%s", err.text, to->count > 1 && rc != -KV_EDENIED ? " (nor do its other addresses)" : "");
 	}
 	n->dialer = NULL;
 	io_interrupt(co_self(), false);
+	if (rc == 0) /* what another address said is not what the hello fails with */
+		n->error = (struct kv_error){0};
 	return rc == 0 ? 0 : told < 0 ? told : -KV_ERESET;
 }
 
@@ -588,6 +595,7 @@ static int part_await(struct kvc_node *n)
 static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 {
 	struct wire_ctrl_msg done = {.type = WIRE_CTRL_GOODBYE_DONE};
+	char text[sizeof(m->refuse.text)];
 	switch (m->type) {
 	case WIRE_CTRL_HEARTBEAT:
 		heartbeat_take(n, &m->heartbeat);
@@ -617,7 +625,8 @@ static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 		leave(n);
 		return 0;
 	case WIRE_CTRL_REFUSE:
-		return kv_fail(&n->error, -KV_EPEERDOWN, "it closes the session: %s", m->refuse.text);
+		printable(text, sizeof(text), m->refuse.text);
+		return kv_fail(&n->error, -KV_EPEERDOWN, "it closes the session: %s", text);
 	default:
 		return kv_fail(&n->error, -KV_EPROTO, "it sent control message %d, which makes no sense here",
 			       (int)m->type);
@@ -814,6 +823,30 @@ static void server_name_add(struct kvc_node *n)
 	kv_fail_more(&n->error, "server %s", name);
 }
 
+/* Whether the server is there and will not take us before somebody changes something. (-KV_EINVAL: it is another one than the list
+ * says. -KV_EFULL is none: room comes by itself.) */
+static bool is_refusal(int rc)
+{
+	return rc == -KV_EDENIED || rc == -KV_EVERSION || rc == -KV_EINVAL;
+}
+
+/* That is another thing than a server that is gone: calls are told while it lasts, and it is no longer the one that said goodbye. */
+static void refusal_note(struct kvc_node *n, int rc)
+{
+	n->refusal = is_refusal(rc) && rc != -KV_EINVAL ? rc : 0; /* for a call that would mean its arguments */
+	if (is_refusal(rc))
+		n->left = false;
+}
+
+/* One line for the first attempt of a row that failed, and one for each new reason why a server that is there again does not take us. */
+static void failure_log(struct kvc_node *n, int rc)
+{
+	if (n->left || (n->failures > 0 && (!is_refusal(rc) || rc == n->refusal_told)))
+		return;
+	n->refusal_told = rc;
+	kv_warn(node_log(n), "client %u: %s", n->client->index, n->error.text);
+}
+
 /* One connection, from the first packet to the last. */
 static void connection_await(struct kvc_node *n)
 {
@@ -821,12 +854,15 @@ static void connection_await(struct kvc_node *n)
 	int rc = connect_await(n);
 	bool ours, served = rc == 0;
 	n->left |= rc == -KV_ELEFT;
+	if (rc != -KV_ERESET)
+		refusal_note(n, rc);
 	if (rc < 0 && rc != -KV_ERESET) {
 		server_name_add(n);
 		memcpy(n->why, n->error.text, sizeof(n->why));
 	}
 	if (rc == 0) {
 		n->failures = 0;
+		n->refusal_told = 0;
 		n->connects++;
 		if (n->attempted)
 			kvc_add(&c->count.reconnects, 1);
@@ -856,8 +892,8 @@ static void connection_await(struct kvc_node *n)
 			kv_warn(node_log(n), "client %u, server %s: %s: connecting again", c->index, node_name(n),
 				n->why);
 		}
-	} else if (rc != -KV_ERESET && n->failures == 0 && !n->left) {
-		kv_warn(node_log(n), "client %u: %s", c->index, n->error.text);
+	} else if (rc != -KV_ERESET) {
+		failure_log(n, rc);
 	}
 	ours = !n->left && (n->redo || rc == -KV_ERESET);
 	node_set(n, ours && !c->closing ? KVC_NODE_CONNECTING : KVC_NODE_DOWN);

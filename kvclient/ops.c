@@ -39,7 +39,7 @@ int64_t kvc_get_await(struct kvc_client *client, struct kvc_key key, void *dst, 
 	if (rc == 0) {
 		kvc_trace_key(&t, key.data, key.len);
 		g.own_wait.trace = &t;
-		rc = kvc_call_down(client, own.flags, kvc_get_all_await(&g));
+		rc = kvc_call_down(g.n, own.flags, kvc_get_all_await(&g));
 		kvc_get_fini(&g);
 		kvc_get_count(client, rc);
 	}
@@ -115,36 +115,43 @@ static int simple_await(struct kvc_node *n, const struct wire_request *wire, uin
 	}
 }
 
-/* A call about one key. */
+/* How a call about one key went. */
+struct keyed {
+	unsigned tries; /* before the last one */
+	int said;       /* its code, before a server that is down became a miss */
+};
+
 static int keyed_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct wire_request *wire,
-		       uint64_t *out_left_ms, unsigned *tries, struct kvc_trace *t)
+		       uint64_t *out_left_ms, struct keyed *k, struct kvc_trace *t)
 {
+	struct kvc_node *n;
 	struct kvc_call own;
-	int rc;
-	*tries = 0;
+	*k = (struct keyed){.said = -KV_EINVAL};
 	if (!kvc_key_valid(key) || kvc_call_check(call, &own) < 0)
 		return -KV_EINVAL;
 	if (wire->type == WIRE_TOUCH)
 		wire->touch.ttl_s = own.ttl_s;
 	wire->key = (struct wire_bytes){key.data, (uint32_t)key.len};
 	kvc_trace_key(t, key.data, key.len);
-	rc = simple_await(kvc_call_node(c, key), wire, UINT32_MAX, kvc_call_deadline(c, &own, 0), NULL, out_left_ms, tries, t);
-	return (int)kvc_call_down(c, own.flags, rc);
+	n = kvc_call_node(c, key);
+	k->said = simple_await(n, wire, UINT32_MAX, kvc_call_deadline(c, &own, 0), NULL, out_left_ms, &k->tries, t);
+	return (int)kvc_call_down(n, own.flags, k->said);
 }
 
 int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call)
 {
 	struct wire_request wire = {.type = WIRE_DELETE};
 	struct kvc_trace t;
-	unsigned tries;
+	struct keyed k;
 	int rc = kvc_call_begin(client, &t, KVC_OP_DELETE, call);
 	if (rc < 0)
 		return rc;
-	rc = keyed_await(client, key, call, &wire, NULL, &tries, &t);
-	if (rc == 0 || rc == -KV_ENOTFOUND)
+	rc = keyed_await(client, key, call, &wire, NULL, &k, &t);
+	/* Only the server knows: the miss of one that is down has deleted nothing. */
+	if (k.said == 0 || k.said == -KV_ENOTFOUND)
 		kvc_pins_deleted(client, key);
 	/* An earlier try, whose reply was lost, may be the one that deleted it. */
-	if (rc == -KV_ENOTFOUND && tries > 0)
+	if (k.said == -KV_ENOTFOUND && k.tries > 0)
 		rc = 0;
 	kvc_add(&client->count.deletes, 1);
 	return (int)kvc_call_end(client, &t, rc);
@@ -155,13 +162,13 @@ static int pin_await(struct kvc_client *c, struct kvc_key key, const struct kvc_
 {
 	struct wire_request wire = {.type = WIRE_PIN};
 	struct kvc_pin *pin;
-	unsigned tries;
+	struct keyed k;
 	int rc = kvc_key_valid(key) ? 0 : -KV_EINVAL;
 	if (rc == 0)
 		rc = kvc_pin_begin(kvc_call_node(c, key), t->sub, key, &pin);
 	if (rc < 0)
 		return rc;
-	rc = keyed_await(c, key, call, &wire, NULL, &tries, t);
+	rc = keyed_await(c, key, call, &wire, NULL, &k, t);
 	kvc_pin_end(kvc_call_node(c, key), pin, rc);
 	return rc;
 }
@@ -171,7 +178,7 @@ static int unpin_await(struct kvc_client *c, struct kvc_key key, const struct kv
 	struct wire_request wire = {.type = WIRE_PIN, .flags = WIRE_PIN_RELEASE};
 	struct kvc_call own;
 	uint64_t deadline, now;
-	unsigned tries;
+	struct keyed k;
 	int rc = kvc_key_valid(key) ? kvc_call_check(call, &own) : -KV_EINVAL;
 	if (rc < 0)
 		return rc;
@@ -182,14 +189,14 @@ static int unpin_await(struct kvc_client *c, struct kvc_key key, const struct kv
 	now = loop_now(c->loop);
 	own.size = sizeof(own);
 	own.timeout_ns = deadline > now ? deadline - now : 1;
-	return keyed_await(c, key, &own, &wire, NULL, &tries, t);
+	return keyed_await(c, key, &own, &wire, NULL, &k, t);
 }
 
 static int touch_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct kvc_trace *t)
 {
 	struct wire_request wire = {.type = WIRE_TOUCH};
-	unsigned tries;
-	return keyed_await(c, key, call, &wire, NULL, &tries, t);
+	struct keyed k;
+	return keyed_await(c, key, call, &wire, NULL, &k, t);
 }
 
 static int plain_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, enum kvc_op op,
@@ -209,9 +216,9 @@ int kvc_ttl_await(struct kvc_client *client, struct kvc_key key, uint64_t *out_l
 {
 	struct wire_request wire = {.type = WIRE_TOUCH, .flags = WIRE_TOUCH_LOOK};
 	struct kvc_trace t;
-	unsigned tries;
+	struct keyed k;
 	int rc = kvc_call_begin(client, &t, KVC_OP_TOUCH, call);
-	return rc < 0 ? rc : (int)kvc_call_end(client, &t, keyed_await(client, key, call, &wire, out_left_ms, &tries, &t));
+	return rc < 0 ? rc : (int)kvc_call_end(client, &t, keyed_await(client, key, call, &wire, out_left_ms, &k, &t));
 }
 
 int kvc_pin_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call)

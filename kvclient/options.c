@@ -52,6 +52,8 @@ static int check_counts(const struct kvc_options *o, struct kv_error *err)
 		return kv_fail(err, -KV_EINVAL, "numa is %u; it is KVC_NUMA_AUTO or KVC_NUMA_OFF", (unsigned)o->numa);
 	if (o->mode > KVC_MODE_PULL)
 		return kv_fail(err, -KV_EINVAL, "mode is %u; it is KVC_MODE_AUTO, KVC_MODE_PUSH or KVC_MODE_PULL", (unsigned)o->mode);
+	if (o->door > KVC_DOOR_OFF)
+		return kv_fail(err, -KV_EINVAL, "door is %u; it is KVC_DOOR_AUTO, KVC_DOOR_REQUIRE or KVC_DOOR_OFF", (unsigned)o->door);
 	if (o->flags & ~(unsigned)(KVC_NO_VERIFY | KVC_DOWN_IS_MISS | KVC_NO_PREFLIGHT | KVC_OPEN_WAIT))
 		return kv_fail(err, -KV_EINVAL, "flags are 0x%x; only KVC_NO_VERIFY, KVC_DOWN_IS_MISS, KVC_NO_PREFLIGHT and KVC_OPEN_WAIT are known",
 			       o->flags);

@@ -34,7 +34,7 @@ struct kvc_pin {
 	uint64_t connects;     /* the connection that it was made on */
 	unsigned calls;        /* that are about to pin it */
 	bool held, busy;
-	bool missed; /* it could not be made again, while a call was still about to say that it has made it */
+	int missed; /* why it could not be made again, while a call was still about to say that it has made it; 0: it could */
 	uint16_t len;
 	uint8_t key[];
 };
@@ -119,14 +119,32 @@ static struct kvc_pin *pin_make(struct kvc_node *n, struct kvc_sub *sub, struct 
 	return p;
 }
 
-static void pin_lose(struct kvc_node *n, struct kvc_pin *p)
+static void pin_lose(struct kvc_node *n, struct kvc_pin *p, int rc)
 {
 	const struct kvc_options *o = &n->client->pool->options;
 	p->held = false;
 	n->pins.lost++;
+	n->pins.lost_rc = rc;
 	kvc_add(&n->client->count.pins_lost, 1);
 	if (o->pin_lost)
 		o->pin_lost(o->pin_lost_arg, n->client, p->key, p->len, p->sub);
+}
+
+/* One line for each connection, however many pins there are. */
+static void told(struct kvc_node *n)
+{
+	const struct kvc_client *c = n->client;
+	const char *name = c->pool->server[n->index].entry.text;
+	if (n->pins.pinners > 0)
+		return;
+	if (n->pins.lost)
+		kv_warn(kvc_client_log(c), "client %u, server %s: %llu pins are lost and %llu were made again; the last that is lost: %s", c->index, name,
+			(unsigned long long)n->pins.lost, (unsigned long long)n->pins.again,
+			n->pins.lost_rc == -KV_ENOTFOUND ? "the value was evicted or deleted while there was no connection, or the server was restarted" :
+							   kv_strerror(n->pins.lost_rc));
+	else if (n->pins.again)
+		kv_info(kvc_client_log(c), "client %u, server %s: %llu pins were made again", c->index, name, (unsigned long long)n->pins.again);
+	n->pins.again = n->pins.lost = 0;
 }
 
 /* ---- for calls ---- */
@@ -138,7 +156,7 @@ int kvc_pin_begin(struct kvc_node *n, struct kvc_sub *sub, struct kvc_key key, s
 		p = pin_make(n, sub, key);
 	if (!p)
 		return -KV_ENOMEM;
-	p->missed = false; /* whatever was before is what this call is for */
+	p->missed = 0; /* whatever was before is what this call is for */
 	p->calls++;
 	*out = p;
 	return 0;
@@ -148,9 +166,12 @@ void kvc_pin_end(struct kvc_node *n, struct kvc_pin *p, int rc)
 {
 	p->calls--;
 	p->held |= rc == 0;
-	if (rc == 0 && p->missed)
-		pin_lose(n, p);
-	p->missed &= p->calls > 0;
+	if (rc == 0 && p->missed) {
+		pin_lose(n, p, p->missed);
+		told(n);
+	}
+	if (p->calls == 0)
+		p->missed = 0;
 	pin_settle(p);
 }
 
@@ -258,25 +279,12 @@ static void pin_again_await(struct kvc_node *n, struct kvc_pin *p)
 		n->pins.again++;
 		kvc_add(&c->count.pins_again, 1);
 	} else if (!c->closing) {
-		p->missed = p->calls > 0;
+		p->missed = p->calls > 0 ? rc : 0;
 		if (p->held)
-			pin_lose(n, p);
+			pin_lose(n, p, rc);
 	}
 	pin_settle(p);
 	co_queue_wake_all(&c->pins.changed);
-}
-
-static void told(struct kvc_node *n)
-{
-	const struct kvc_client *c = n->client;
-	const char *name = c->pool->server[n->index].entry.text;
-	if (n->pins.lost)
-		kv_warn(kvc_client_log(c),
-			"client %u, server %s: of %llu pins %llu are lost: the values were evicted or deleted while there was no connection, or the server was restarted",
-			c->index, name, (unsigned long long)(n->pins.again + n->pins.lost), (unsigned long long)n->pins.lost);
-	else if (n->pins.again)
-		kv_info(kvc_client_log(c), "client %u, server %s: %llu pins were made again", c->index, name, (unsigned long long)n->pins.again);
-	n->pins.again = n->pins.lost = 0;
 }
 
 static void pinner(void *arg)
@@ -286,8 +294,8 @@ static void pinner(void *arg)
 	struct kvc_pin *p;
 	while (n->state == KVC_NODE_UP && !c->closing && (p = pin_next(n)))
 		pin_again_await(n, p);
-	if (--n->pins.pinners == 0)
-		told(n);
+	n->pins.pinners--;
+	told(n);
 	c->coroutines--;
 	if (c->closer)
 		co_wake(c->closer);

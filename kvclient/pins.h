@@ -21,7 +21,8 @@ struct kvc_pins {
 struct kvc_node_pins {
 	struct kv_list all;   /* those of the present connection behind those that are still to be made again */
 	unsigned pinners;     /* coroutines that make them again */
-	uint64_t again, lost; /* since the connection was made, for the log */
+	uint64_t again, lost; /* since they were last told of, for the log */
+	int lost_rc;          /* why the last one that is lost could not be made again */
 };
 
 void kvc_pins_init(struct kvc_client *c);

@@ -199,7 +199,7 @@ static int local_look(struct kvc_pool *p, bool last)
 		int rc = boot_resolve(p->resolver, i, &p->server[i].entry.at, &a, NULL);
 		if (rc == 0 && route_find(&a, &p->local))
 			return 0;
-		pending = rc == 1;
+		pending |= rc == 1;
 	}
 	return pending ? 1 : -KV_EPEERDOWN;
 }
@@ -216,7 +216,8 @@ static void local_find(struct kvc_pool *p, uint64_t wait_ns)
 	if (rc == 1)
 		rc = local_look(p, true);
 	if (rc != 0)
-		kv_warn(&p->log, "no server's name could be looked up yet: the fabric takes any interface of this machine; name one with nic");
+		kv_warn(&p->log, "there is no way to any server yet (%s): the fabric takes any interface of this machine; name one with nic",
+			rc == 1 ? "names are still being looked up" : "its name cannot be looked up, or there is no route");
 }
 
 static int clients_build(struct kvc_pool *p, struct kv_error *err)

@@ -614,7 +614,7 @@ static int open_at_await(struct kvc_sub *sub, struct kvc_node *n, uint64_t deadl
 	int rc;
 	do {
 		rc = kvc_node_ready_await(n, deadline_ns, &s);
-		if (rc == -KV_EPEERDOWN || rc == -KV_ELEFT)
+		if (kvc_node_down(n, rc) || rc == -KV_ELEFT)
 			return 0;
 		if (rc == 0)
 			rc = kvc_sub_ready_await(sub, n, s, deadline_ns);
@@ -624,6 +624,13 @@ static int open_at_await(struct kvc_sub *sub, struct kvc_node *n, uint64_t deadl
 	return sub->at[n->index].state == KVC_SUB_REFUSED && n->subs.refusal[0]
 		       ? kv_fail(err, rc, "server %s refuses the session: %s", name, n->subs.refusal)
 		       : kv_fail(err, rc, "server %s: opening a session: %s", name, kv_strerror(rc));
+}
+
+/* The first server of the list speaks for all. */
+static int nowhere_open(const struct kvc_client *c, struct kv_error *err)
+{
+	const struct kvc_node *n = &c->node[0];
+	return kv_fail(err, n->refusal ? n->refusal : -KV_EPEERDOWN, "no server is up to open a session at: %s", n->why[0] ? n->why : "none was reached yet");
 }
 
 static int open_all_await(struct kvc_sub *sub, uint64_t deadline_ns, struct kv_error *err)
@@ -636,7 +643,7 @@ static int open_all_await(struct kvc_sub *sub, uint64_t deadline_ns, struct kv_e
 			return rc;
 		any |= rc == 1;
 	}
-	return any ? 0 : kv_fail(err, -KV_EPEERDOWN, "no server is up to open a session at");
+	return any ? 0 : nowhere_open(c, err);
 }
 
 /* The handle is given back: what is open is said goodbye to. */
@@ -744,7 +751,7 @@ int kvc_session_close_await(struct kvc_client *client, struct kvc_sub **session,
 		return -KV_EINVAL;
 	if (!sub)
 		return 0;
-	if (sub->users > 0)
+	if (sub->users > 0 || sub->parting)
 		return -KV_EBUSY;
 	deadline_ns = kv_deadline(loop_now(client->loop), time_of(client->pool, timeout_ns));
 	kvc_client_hold(client);

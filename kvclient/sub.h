@@ -56,7 +56,7 @@ struct kvc_sub {
 	uint32_t users; /* calls in progress */
 	uint32_t index; /* which link of each shard it uses */
 	bool gone;      /* the handle was given back */
-	bool parting;   /* it is about to be: its pins are not made again */
+	bool parting;   /* it is about to be, or was: no call begins with it, and its pins are not made again */
 	uint32_t pinning;        /* its pins that are being made again */
 	struct kv_list pins;     /* all of them */
 	uint64_t client_id, requests, replies;

@@ -156,7 +156,7 @@ int64_t kvc_get_view_await(struct kvc_client *client, struct kvc_key key, uint64
 	len = expect_len ? expect_len : own.length ? own.length : client->last_len ? client->last_len : GUESS_DEFAULT;
 	/* A guess beyond what a view can hold is only a guess. */
 	len = KV_MIN(len, KV_MAX(kvc_buffer_largest(&client->buffer) / 2, (uint64_t)1));
-	rc = kvc_call_down(client, own.flags, view_await(&g, len, out));
+	rc = kvc_call_down(g.n, own.flags, view_await(&g, len, out));
 	kvc_get_count(client, rc == 0 ? (int64_t)out->len : rc);
 out:
 	rc = kvc_call_end(client, &t, rc);

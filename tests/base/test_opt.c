@@ -472,7 +472,7 @@ static void times_and_sizes_parse_alike_in_every_option(void **state)
 		{"wait", "1m", 60000000000u}, {"wait", "90s", 90000000000u}, {"size", "64KB", 65536},
 	};
 	static const char *const bad[][2] = {{"ttl", "500ms"}, {"ttl", "2h"}, {"ttl", "soon"}, {"slow-ms", "1us"}, {"slow-ms", "64KB"}, {"memory-mb", "64KB"}, {"memory-mb", "1m30"},
-					     {"memory-mb", "8G"}, {"slow-ms", "-1"}, {"slow-ms", "50d"}, {"slow-ms", "1.5"}, {"slow-ms", "20 "}, {"spin-us", "1.0"}, {"memory-mb", "2.0"}, {"ttl", ""}};
+					     {"memory-mb", "8G"}, {"slow-ms", "-1"}, {"slow-ms", "50d"}, {"slow-ms", "1.5"}, {"slow-ms", "20 "}, {"spin-us", "1.0"}, {"memory-mb", "2.0"}, {"spin-us", "0.5"}, {"memory-mb", "1.5"}, {"ttl", ""}};
 	struct counted c;
 	for (size_t i = 0; i < KV_COUNT(rows); i++) {
 		kv_opt_defaults(counted_table, &c);

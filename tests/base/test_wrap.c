@@ -16,15 +16,29 @@ static FILE *begin(void)
 	return f;
 }
 
+/* Append the words of a text, with one blank behind each. */
+static void words_add(char *to, const char *from)
+{
+	char *copy = strdup(from), *rest = copy;
+	assert_non_null(copy);
+	to += strlen(to);
+	for (char *word; (word = strtok_r(rest, " \n", &rest));)
+		to += sprintf(to, "%s ", word);
+	free(copy);
+}
+
 static void no_line_is_wider_and_no_word_is_lost(void **state)
 {
 	(void)state;
 	FILE *f = begin();
+	char all[32768] = "";
 	for (unsigned words = 1; words < 60; words++) {
 		char sentence[1024] = "";
 		for (unsigned i = 0; i < words; i++)
 			snprintf(sentence + strlen(sentence), sizeof(sentence) - strlen(sentence), "%s%.*s", i ? " " : "", (int)(1 + i * 7 % 13), "abcdefghijklmn");
 		kv_wrap(f, "head       ", 0, "%s", sentence);
+		words_add(all, "head");
+		words_add(all, sentence);
 	}
 	fclose(f);
 	size_t column = 0, widest = 0;
@@ -34,6 +48,9 @@ static void no_line_is_wider_and_no_word_is_lost(void **state)
 	}
 	assert_in_range(widest, 75, KV_COLUMNS);
 	assert_null(strstr(text, " \n"));
+	char printed[32768] = "";
+	words_add(printed, text);
+	assert_string_equal(printed, all);
 }
 
 static void further_lines_are_indented(void **state)

@@ -210,6 +210,42 @@ void test_server_need(const struct test_server *s)
 	skip();
 }
 
+struct test_server test_first, test_second;
+struct kvc_pool *test_one_pool;
+
+int test_one_up(void **state)
+{
+	static const struct test_server *const one[] = {&test_first};
+	(void)state;
+	test_server_up(&test_first, "first");
+	test_one_pool = test_first.pid ? test_pool(one, 1, 1) : NULL;
+	return 0;
+}
+
+int test_one_down(void **state)
+{
+	(void)state;
+	kvc_pool_close(&test_one_pool);
+	test_server_kill(&test_first);
+	return 0;
+}
+
+int test_two_up(void **state)
+{
+	(void)state;
+	test_server_up(&test_first, "first");
+	test_server_up(&test_second, "second");
+	return 0;
+}
+
+int test_two_down(void **state)
+{
+	(void)state;
+	test_server_kill(&test_first);
+	test_server_kill(&test_second);
+	return 0;
+}
+
 uint64_t test_stat(struct kvc_pool *pool, const char *name)
 {
 	struct kvc_stat_item item[256];

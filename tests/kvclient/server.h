@@ -34,6 +34,15 @@ int test_server_end(struct test_server *s); /* SIGTERM; its wait status */
 void test_server_up(struct test_server *s, const char *node_id);
 void test_server_need(const struct test_server *s);
 
+/* What most programs need: cmocka's set-ups and tear-downs of a group. Where kv-server is not built nothing is up.
+ * test_one_up -- test_first, and a pool of one client towards it. test_two_up -- test_first, whose node id is "first", and test_second. */
+extern struct test_server test_first, test_second;
+extern struct kvc_pool *test_one_pool;
+int test_one_up(void **state);
+int test_one_down(void **state);
+int test_two_up(void **state);
+int test_two_down(void **state);
+
 /* test_stat -- a counter of the servers of a pool. */
 uint64_t test_stat(struct kvc_pool *pool, const char *name);
 

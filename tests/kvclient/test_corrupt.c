@@ -18,27 +18,7 @@
 
 enum { ARENA_MIN = 100 << 20, ARENA_MAX = 1 << 30, /* larger: shadow memory of sanitizers */ STEP = 1 << 20, ALIGN = 64, SAMPLE = 48 };
 
-static struct test_server server;
-static const struct test_server *const one[] = {&server};
-static struct kvc_pool *pool;
 static uint8_t buf[5 << 20];
-
-static int setup(void **state)
-{
-	(void)state;
-	test_server_up(&server, "one");
-	if (server.pid)
-		pool = test_pool(one, 1, 1);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	kvc_pool_close(&pool);
-	test_server_kill(&server);
-	return 0;
-}
 
 /* Flip a bit of the value that begins with `sample`, wherever it lies in [from, to). */
 static bool flip_between(int mem, uint64_t from, uint64_t to, const uint8_t *sample, uint64_t at)
@@ -63,13 +43,13 @@ static void flip(const uint8_t *sample, uint64_t at)
 {
 	char path[64], line[512];
 	bool done = false;
-	snprintf(path, sizeof(path), "/proc/%d/mem", (int)server.pid);
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)test_first.pid);
 	int mem = open(path, O_RDWR | O_CLOEXEC);
 	if (mem < 0) {
 		print_message("# the kernel does not let us write to the server's memory\n");
 		skip();
 	}
-	snprintf(path, sizeof(path), "/proc/%d/maps", (int)server.pid);
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)test_first.pid);
 	FILE *f = fopen(path, "re");
 	assert_non_null(f);
 	while (!done && fgets(line, sizeof(line), f)) {
@@ -85,7 +65,7 @@ static void flip(const uint8_t *sample, uint64_t at)
 static struct kvc_counters counters(void)
 {
 	struct kvc_counters n = {.size = sizeof(n)};
-	assert_int_equal(kvc_counters(pool, &n), 0);
+	assert_int_equal(kvc_counters(test_one_pool, &n), 0);
 	return n;
 }
 
@@ -94,8 +74,8 @@ static int64_t get(struct kvc_key key, bool batch)
 {
 	struct kvc_item item = {.key = key, .data = buf, .len = sizeof(buf)};
 	if (!batch)
-		return kvc_get(pool, key, buf, sizeof(buf), NULL);
-	kvc_get_batch(pool, &item, 1, NULL);
+		return kvc_get(test_one_pool, key, buf, sizeof(buf), NULL);
+	kvc_get_batch(test_one_pool, &item, 1, NULL);
 	return item.result;
 }
 
@@ -103,19 +83,19 @@ static void corrupt_once(uint64_t id, uint64_t len, bool batch)
 {
 	struct kvc_key key = {&id, sizeof(id)};
 	uint8_t sample[SAMPLE];
-	uint64_t dropped = test_stat(pool, "corrupt_dropped"), seen = counters().corrupt;
+	uint64_t dropped = test_stat(test_one_pool, "corrupt_dropped"), seen = counters().corrupt;
 	test_fill(buf, len, id);
 	memcpy(sample, buf, SAMPLE);
-	assert_int_equal(kvc_put(pool, key, buf, len, NULL), 0);
+	assert_int_equal(kvc_put(test_one_pool, key, buf, len, NULL), 0);
 	flip(sample, len - 1);
 	assert_int_equal(get(key, batch), -KV_ECORRUPT);
 	assert_int_equal(counters().corrupt, seen + 1);
-	assert_int_equal(test_stat(pool, "corrupt_dropped"), dropped + 1);
-	assert_int_equal(kvc_get(pool, key, buf, sizeof(buf), NULL), -KV_ENOTFOUND);
+	assert_int_equal(test_stat(test_one_pool, "corrupt_dropped"), dropped + 1);
+	assert_int_equal(kvc_get(test_one_pool, key, buf, sizeof(buf), NULL), -KV_ENOTFOUND);
 	test_fill(buf, len, id);
-	assert_int_equal(kvc_put(pool, key, buf, len, NULL), 0);
+	assert_int_equal(kvc_put(test_one_pool, key, buf, len, NULL), 0);
 	memset(buf, 0, len);
-	assert_int_equal(kvc_get(pool, key, buf, sizeof(buf), NULL), len);
+	assert_int_equal(kvc_get(test_one_pool, key, buf, sizeof(buf), NULL), len);
 	assert_true(test_same(buf, len, id));
 }
 
@@ -123,10 +103,7 @@ static void a_value_that_went_bad_is_reported_and_dropped(void **state)
 {
 	static const uint64_t lengths[] = {1000, 60000, 200000, 5 << 20};
 	(void)state;
-	if (!server.pid) {
-		print_message("kv-server is not built (KV_SERVER or build/MODE/kv-server)\n");
-		skip();
-	}
+	test_server_need(&test_first);
 	for (unsigned i = 0; i < KV_COUNT(lengths); i++)
 		for (unsigned batch = 0; batch < 2; batch++)
 			corrupt_once(0xC0DE00 + 2 * i + batch, lengths[i], batch);
@@ -137,5 +114,5 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_value_that_went_bad_is_reported_and_dropped),
 	};
-	return cmocka_run_group_tests_name("kvclient/corrupt", tests, setup, teardown);
+	return cmocka_run_group_tests_name("kvclient/corrupt", tests, test_one_up, test_one_down);
 }

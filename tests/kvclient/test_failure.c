@@ -21,39 +21,22 @@
 #define SHORT_NS 200000000ull
 #define WAIT_NS  20000000000ull
 
-static struct test_server first, second;
-static const struct test_server *const one[] = {&first}, *const two[] = {&first, &second};
-
-static int setup(void **state)
-{
-	(void)state;
-	test_server_up(&first, "one");
-	test_server_up(&second, "two");
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	test_server_kill(&first);
-	test_server_kill(&second);
-	return 0;
-}
+static const struct test_server *const one[] = {&test_first}, *const two[] = {&test_first, &test_second};
 
 /* However a test ended. */
 static int let_go(void **state)
 {
 	(void)state;
-	if (first.pid)
-		test_server_cont(&first);
-	if (second.pid)
-		test_server_cont(&second);
+	if (test_first.pid)
+		test_server_cont(&test_first);
+	if (test_second.pid)
+		test_server_cont(&test_second);
 	return 0;
 }
 
 static void need_server(void)
 {
-	test_server_need(&first);
+	test_server_need(&test_first);
 }
 
 static struct kvc_pool *pool_open(const struct test_server *const *servers, unsigned n, uint64_t buffer_bytes)
@@ -100,12 +83,12 @@ static void a_piece_of_a_call_given_up_is_quarantined_until_the_server_answers(v
 	pool = pool_open(one, 1, 64 * MIB);
 	test_fill(buf, sizeof(buf), 1);
 	assert_int_equal(kvc_put(pool, KEY("quarantine"), buf, sizeof(buf), NULL), 0);
-	test_server_stop(&first);
+	test_server_stop(&test_first);
 	assert_int_equal(kvc_get(pool, KEY("quarantine"), buf, sizeof(buf), &call), -KV_ETIMEOUT);
 	assert_int_equal(counters(pool).quarantined_bytes, 131072);
 	assert_int_equal(counters(pool).timeouts, 1);
 	assert_int_equal(counters(pool).cancels, 1);
-	test_server_cont(&first);
+	test_server_cont(&test_first);
 	quarantine_wait(pool);
 	assert_int_equal(counters(pool).fences, 0);
 	assert_int_equal(kvc_get(pool, KEY("quarantine"), buf, sizeof(buf), NULL), sizeof(buf));
@@ -124,7 +107,7 @@ static void a_full_quarantine_is_ended_by_a_fence(void **state)
 	pool = pool_open(one, 1, MIB); /* a quarter of it: two pieces */
 	call.timeout_ns = 50000000;
 	assert_int_equal(kvc_put(pool, KEY("fence"), buf, sizeof(buf), NULL), 0);
-	test_server_stop(&first);
+	test_server_stop(&test_first);
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(kvc_get(pool, KEY("fence"), buf, sizeof(buf), &call), -KV_ETIMEOUT);
 	assert_int_equal(counters(pool).quarantined_bytes, 262144);
@@ -132,7 +115,7 @@ static void a_full_quarantine_is_ended_by_a_fence(void **state)
 	assert_int_equal(kvc_get(pool, KEY("fence"), buf, sizeof(buf), &call), -KV_ETIMEOUT);
 	assert_int_equal(counters(pool).fences, 1);
 	assert_int_equal(counters(pool).quarantined_bytes, 0);
-	test_server_cont(&first);
+	test_server_cont(&test_first);
 	assert_int_equal(kvc_get(pool, KEY("fence"), buf, sizeof(buf), NULL), sizeof(buf));
 	assert_int_equal(kvc_delete(pool, KEY("fence"), NULL), 0);
 	kvc_pool_close(&pool);
@@ -151,11 +134,11 @@ static void registered_memory_is_not_touched_after_a_put_was_given_up(void **sta
 	pool = pool_open(one, 1, 64 * MIB);
 	assert_int_equal(kvc_register(pool, buf, 4 * MIB, &mem, &err), 0);
 	test_fill(buf, 4 * MIB, 5);
-	test_server_stop(&first);
+	test_server_stop(&test_first);
 	assert_int_equal(kvc_put(pool, KEY("reput"), buf, 4 * MIB, &call), -KV_ETIMEOUT);
 	/* What a late reader would see now must not be stored. */
 	memset(buf, 0, 4 * MIB);
-	test_server_cont(&first);
+	test_server_cont(&test_first);
 	rc = kvc_get(pool, KEY("reput"), buf, 4 * MIB, NULL);
 	assert_true(rc == -KV_ENOTFOUND || (rc == (int64_t)(4 * MIB) && test_same(buf, 4 * MIB, 5)));
 	assert_int_equal(kvc_unregister(pool, &mem), 0);
@@ -180,11 +163,11 @@ static void every_item_of_a_batch_ends(void **state)
 		items[i] = (struct kvc_item){.key = {text[i], (size_t)len}, .data = buf[i], .len = sizeof(buf[i])};
 	}
 	assert_int_equal(kvc_put_batch(pool, items, N, NULL), 0);
-	test_server_stop(&first);
+	test_server_stop(&test_first);
 	assert_int_equal(kvc_get_batch(pool, items, N, &call), -KV_ETIMEOUT);
 	for (unsigned i = 0; i < N; i++)
 		assert_int_equal(items[i].result, -KV_ETIMEOUT);
-	test_server_cont(&first);
+	test_server_cont(&test_first);
 	quarantine_wait(pool);
 	assert_int_equal(kvc_get_batch(pool, items, N, NULL), 0);
 	for (unsigned i = 0; i < N; i++)
@@ -216,13 +199,13 @@ static void closing_ends_calls_in_progress(void **state)
 	need_server();
 	c.pool = pool_open(one, 1, 64 * MIB);
 	assert_int_equal(kvc_put(c.pool, KEY("close"), buf, sizeof(buf), NULL), 0);
-	test_server_stop(&first);
+	test_server_stop(&test_first);
 	assert_int_equal(pthread_create(&thread, NULL, call_main, &c), 0);
 	usleep(100000);
 	kvc_pool_close(&c.pool); /* the call's own deadline is 20 s away */
 	pthread_join(thread, NULL);
 	assert_int_equal(c.rc, -KV_ECLOSED);
-	test_server_cont(&first);
+	test_server_cont(&test_first);
 	c.pool = pool_open(one, 1, 64 * MIB);
 	assert_int_equal(kvc_delete(c.pool, KEY("close"), NULL), 0);
 	kvc_pool_close(&c.pool);
@@ -357,10 +340,10 @@ static void calls_to_other_servers_survive_a_fence(void **state)
 	args[1] = &in;
 	assert_int_equal(pthread_create(&thread, NULL, innocent_main, args), 0);
 	for (int i = 0; i < 3; i++) {
-		test_server_stop(&second);
+		test_server_stop(&test_second);
 		assert_int_equal(kvc_get(pool, (struct kvc_key){guilty, strlen(guilty)}, buf, MIB, &call),
 				 -KV_ETIMEOUT);
-		test_server_cont(&second);
+		test_server_cont(&test_second);
 		assert_int_equal(kvc_get(pool, (struct kvc_key){guilty, strlen(guilty)}, buf, MIB, NULL), MIB);
 		assert_true(test_same(buf, MIB, 3));
 	}
@@ -388,12 +371,12 @@ static void opening_ends_when_the_server_is_stopped(void **state)
 	need_server();
 	o = test_options(one, 1, 2);
 	o.connect_timeout_ns = SHORT_NS;
-	test_server_stop(&first);
+	test_server_stop(&test_first);
 	assert_int_equal(kvc_pool_open(&o, &pool, &err), -KV_ETIMEOUT);
 	assert_null(pool);
-	if (!strstr(err.text, first.address))
+	if (!strstr(err.text, test_first.address))
 		fail_msg("\"%s\" does not name the server", err.text);
-	test_server_cont(&first);
+	test_server_cont(&test_first);
 }
 
 /* What the caller saw while a pool opened. */
@@ -444,9 +427,9 @@ static void opening_can_be_given_up(void **state)
 	o = test_options(one, 1, 2);
 	o.opening = opening_look;
 	o.opening_arg = &seen;
-	test_server_stop(&first);
+	test_server_stop(&test_first);
 	assert_int_equal(kvc_pool_open(&o, &pool, &err), -KV_ECANCELED);
-	test_server_cont(&first);
+	test_server_cont(&test_first);
 	assert_null(pool);
 	assert_non_null(strstr(err.text, "of 2 clients open"));
 	assert_int_equal(seen.up, 0);
@@ -489,12 +472,12 @@ static void a_server_that_stands_still_for_long_is_down_and_comes_back(void **st
 	need_server();
 	pool = pool_open(one, 1, MIB);
 	assert_int_equal(kvc_put(pool, KEY("still"), "1234567", 8, NULL), 0);
-	test_server_stop(&first);
+	test_server_stop(&test_first);
 	while ((rc = kvc_get(pool, KEY("still"), b, 8, &call)) != -KV_EPEERDOWN &&
 	       kv_clock_now(&kv_clock_monotonic) < until)
 		assert_int_equal(rc, -KV_ETIMEOUT);
 	assert_int_equal(rc, -KV_EPEERDOWN);
-	test_server_cont(&first);
+	test_server_cont(&test_first);
 	until = kv_clock_now(&kv_clock_monotonic) + WAIT_NS;
 	while ((rc = kvc_get(pool, KEY("still"), b, 8, &call)) != 8 && kv_clock_now(&kv_clock_monotonic) < until)
 		usleep(10000);
@@ -580,5 +563,5 @@ int main(void)
 		cmocka_unit_test_teardown(a_server_that_stands_still_for_long_is_down_and_comes_back, let_go),
 		cmocka_unit_test_teardown(on_shm_a_killed_server_ends_calls_and_the_way_out_is_said, let_go),
 	};
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, test_two_up, test_two_down);
 }

@@ -212,6 +212,30 @@ static void rude_refusal(struct wire_ctrl_msg *m)
 	snprintf(m->refuse.text, sizeof(m->refuse.text), "no\r\n\033[2Jyou are \xff root");
 }
 
+/* In the middle of a session, instead of the second WELCOME that LIE_WELCOME sends; the next one is welcome again. */
+static void rude_once(struct wire_ctrl_msg *m)
+{
+	rude_refusal(m);
+	atomic_store(&liar_welcome, NULL);
+	atomic_store(&liar_lie, LIE_NONE);
+}
+
+static void the_reason_for_the_end_of_a_session_is_printable(void **state)
+{
+	struct kvc_server_info info = {.size = sizeof(info)};
+	uint64_t sessions = atomic_load(&liar_sessions), until = kv_clock_now(&kv_clock_monotonic) + WAIT_NS;
+	(void)state;
+	atomic_store(&liar_welcome, rude_once);
+	atomic_store(&liar_lie, LIE_WELCOME);
+	while (atomic_load(&liar_sessions) == sessions) {
+		assert_true(kv_clock_now(&kv_clock_monotonic) < until);
+		victim_get(victim.pool, victim.dst[0]);
+	}
+	victim_recovers();
+	assert_int_equal(kvc_server_info(victim.pool, 0, 0, &info), 0);
+	assert_string_equal(info.why, "it closes the session: no???[2Jyou are ? root");
+}
+
 static void kind_refusal(struct wire_ctrl_msg *m)
 {
 	*m = (struct wire_ctrl_msg){.type = WIRE_CTRL_REFUSE, .refuse.status = WIRE_OK};
@@ -361,6 +385,7 @@ int main(void)
 		cmocka_unit_test(lies_about_a_get_give_right_bytes_or_an_error),
 		cmocka_unit_test(a_provider_that_fails_for_a_second_is_tried_on),
 		cmocka_unit_test(nonsense_on_the_control_connection_is_survived),
+		cmocka_unit_test(the_reason_for_the_end_of_a_session_is_printable),
 		cmocka_unit_test(a_session_void_from_the_start_is_made_anew_at_once),
 		cmocka_unit_test(absurd_welcomes_are_refused_or_bounded),
 		cmocka_unit_test(an_older_server_is_said_to_be_one),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_memory.c -- what a client with all defaults takes: 4 x 64 MiB of buffer, and little else, however much of it was
- * used. */
+/* test_memory.c -- what a client with all defaults takes: 4 x 64 MiB of buffer, and rxm's buffers, however much of it was used. Those are of 16 KiB
+ * (FI_OFI_RXM_BUFFER_SIZE as libfabric has it, engine/env.c says why) and take 39 MiB for each client; with 4 KiB they took 15. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -65,6 +65,7 @@ static void a_default_client_stays_under_450_mib(void **state)
 	struct kv_error err = {0};
 	char text[32];
 	uint64_t before = kv_memory_rss();
+	bool old;
 	(void)state;
 	if (kvc_pool_open(&o, &pool, &err) < 0)
 		fail_msg("%s", err.text);
@@ -79,11 +80,13 @@ static void a_default_client_stays_under_450_mib(void **state)
 	       (unsigned long long)(kv_memory_rss() - before) >> 20);
 	assert_true(kv_memory_rss() - before >= touched);
 	assert_int_equal(kvc_info(pool, &info), 0);
-	/* libfabric 2.1 keeps some 45 MiB for an endpoint of tcp;ofi_rxm where 1.17 keeps 15, unless the program sets what ours set. */
-	assert_true(kv_memory_rss() - before < test_memory_bound(strncmp(info.libfabric, "1.", 2) == 0 ? 450 : 550) << 20);
+	/* libfabric 2.1 keeps some 30 MiB more for an endpoint of tcp;ofi_rxm than 1.17. */
+	old = strncmp(info.libfabric, "1.", 2) == 0;
+	assert_true(kv_memory_rss() - before < test_memory_bound(old ? 450 : 550) << 20);
 	kvc_pool_close(&pool);
-	/* AddressSanitizer keeps 256 MiB of what was freed. */
-	assert_true(kv_memory_rss() - before < test_memory_bound(KV_ASAN ? 144 + 256 : 144) << 20);
+	printf("#: resident after it was closed: %llu MiB\n", (unsigned long long)(kv_memory_rss() - before) >> 20);
+	/* Less than one buffer that was not given back. AddressSanitizer keeps 256 MiB of what was freed; what libfabric 2.1 leaves was not measured. */
+	assert_true(kv_memory_rss() - before < test_memory_bound((old ? BUFFER_MIB - 4 : 144) + (KV_ASAN ? 256 : 0)) << 20);
 }
 
 static int up(void **state)

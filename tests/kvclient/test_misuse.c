@@ -217,6 +217,28 @@ static void far_too_much_is_refused_or_harmless(void **state)
 	works_as_before();
 }
 
+/* What a call cannot do is refused, and not done without it. */
+static void what_would_be_ignored_is_invalid(void **state)
+{
+	const struct kvc_call waits = {.size = sizeof(waits), .flags = KVC_OPEN_WAIT}, unknown = {.size = sizeof(unknown), .flags = 1u << 31},
+			      known = {.size = sizeof(known), .flags = KVC_NO_VERIFY | KVC_DOWN_IS_MISS};
+	struct kvc_item put[2] = {{.key = {"gathered", 8}, .data = byte, .len = 4, .slice = 2, .stride = 4}, {.key = key, .data = byte, .len = 4}};
+	(void)state;
+	need_server();
+	works_as_before();
+	EXPECT(kvc_get(pool, key, byte, sizeof(byte), &waits), -KV_EINVAL);
+	EXPECT(kvc_get(pool, key, byte, sizeof(byte), &unknown), -KV_EINVAL);
+	EXPECT(kvc_ping(pool, &unknown), -KV_EINVAL);
+	EXPECT(kvc_get(pool, key, byte, sizeof(byte), &known), 4);
+	EXPECT(kvc_put_batch(pool, put, 2, NULL), -KV_EINVAL);
+	assert_int_equal(put[0].result, -KV_EINVAL);
+	assert_int_equal(put[1].result, 0);
+	put[0].slice = 0;
+	EXPECT(kvc_put_batch(pool, put, 1, NULL), -KV_EINVAL);
+	EXPECT(kvc_get(pool, put[0].key, byte, sizeof(byte), NULL), -KV_ENOTFOUND);
+	works_as_before();
+}
+
 struct seen {
 	struct kvc_client *client;
 	int64_t rc[24];
@@ -356,6 +378,31 @@ static void a_registration_of_another_pool_is_invalid(void **state)
 	works_as_before();
 }
 
+/* A pool that never gives up, which is a time like any other. */
+static void a_timeout_of_for_ever_is_one(void **state)
+{
+	struct kvc_options o = test_options(one, 1, 2);
+	uint8_t *a = memory(MIB);
+	struct kvc_mem *mem = NULL;
+	struct kvc_pool *patient = NULL;
+	struct kvc_sub *sub = NULL;
+	struct kv_error err = {0};
+	(void)state;
+	need_server();
+	o.timeout_ns = o.connect_timeout_ns = o.slow_ns = UINT64_MAX;
+	assert_int_equal(kvc_pool_open(&o, &patient, &err), 0);
+	if (kvc_register(patient, a, MIB, &mem, &err) < 0)
+		fail_msg("%s", err.text);
+	EXPECT(kvc_put(patient, (struct kvc_key){"ever", 4}, a, 4096, NULL), 0);
+	EXPECT(kvc_get(patient, (struct kvc_key){"ever", 4}, a, 4096, NULL), 4096);
+	EXPECT(kvc_delete(patient, (struct kvc_key){"ever", 4}, NULL), 0);
+	EXPECT(kvc_session_open(patient, 0, NULL, &sub, &err), 0);
+	EXPECT(kvc_session_close(patient, &sub, 0), 0);
+	EXPECT(kvc_unregister(patient, &mem), 0);
+	kvc_pool_close(&patient);
+	munmap(a, MIB);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -363,10 +410,12 @@ int main(void)
 		cmocka_unit_test(nothing_and_nowhere_are_invalid),
 		cmocka_unit_test(none_at_all_is_nothing_to_do),
 		cmocka_unit_test(far_too_much_is_refused_or_harmless),
+		cmocka_unit_test(what_would_be_ignored_is_invalid),
 		cmocka_unit_test(blocking_calls_of_a_worker_are_invalid),
 		cmocka_unit_test(calls_of_workers_elsewhere_are_invalid),
 		cmocka_unit_test(calls_on_another_workers_client_are_invalid),
 		cmocka_unit_test(a_registration_of_another_pool_is_invalid),
+		cmocka_unit_test(a_timeout_of_for_ever_is_one),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

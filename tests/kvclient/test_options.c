@@ -101,6 +101,14 @@ static void bad_options_are_refused_with_a_sentence(void **state)
 	refused(&o, "a minute");
 	o = good(), o.flags = 0x80;
 	refused(&o, "flags");
+	o = good(), o.peer_timeout_ns = 1;
+	refused(&o, "peer_timeout_ns");
+	o = good(), o.numa = (enum kvc_numa)2;
+	refused(&o, "numa is 2");
+	o = good(), o.mode = (enum kvc_mode)3;
+	refused(&o, "mode is 3");
+	o = good(), o.door = (enum kvc_door)3;
+	refused(&o, "door is 3");
 	o = good(), o.psk = "a:00", o.psk_file = "f";
 	refused(&o, "twice");
 	o = good(), o.cert_file = "c";

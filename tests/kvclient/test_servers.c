@@ -16,24 +16,6 @@
 #include "base/base.h"
 #include "server.h"
 
-static struct test_server first, second;
-
-static int setup(void **state)
-{
-	(void)state;
-	test_server_up(&first, "first");
-	test_server_up(&second, "second");
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	test_server_kill(&first);
-	test_server_kill(&second);
-	return 0;
-}
-
 static struct kvc_options options_of(const char *const *servers, unsigned n)
 {
 	const struct test_server *const none[] = {NULL};
@@ -71,11 +53,11 @@ static void opening_fails(const char *const *servers, unsigned n, const char *wo
 /* Another server is up: what is wrong with the list is an error all the same. */
 static void a_server_that_is_called_otherwise_fails_the_opening(void **state)
 {
-	const char *swapped[] = {ENTRY("second", &first), ENTRY("first", &second)};
-	const char *one_wrong[] = {ENTRY("first", &first), ENTRY("third", &second)};
-	const char *unnamed[] = {ENTRY("", &first)};
+	const char *swapped[] = {ENTRY("second", &test_first), ENTRY("first", &test_second)};
+	const char *one_wrong[] = {ENTRY("first", &test_first), ENTRY("third", &test_second)};
+	const char *unnamed[] = {ENTRY("", &test_first)};
 	(void)state;
-	test_server_need(&first);
+	test_server_need(&test_first);
 	opening_fails(swapped, 2, "its node id is ");
 	opening_fails(one_wrong, 2, "its node id is second, but the list of servers calls it third; write second=");
 	opening_fails(unnamed, 1, "its node id is first");
@@ -88,7 +70,7 @@ static void a_server_with_two_names_fails_the_opening(void **state)
 	char loopback[64];
 	const char *list[] = {NULL, loopback};
 	(void)state;
-	test_server_need(&first);
+	test_server_need(&test_first);
 	test_server_start(&free_name, NULL);
 	list[0] = free_name.address;
 	port = strrchr(free_name.address, ':') + 1;
@@ -101,15 +83,15 @@ static void a_server_with_two_names_fails_the_opening(void **state)
 static void a_server_that_comes_back_as_another_is_told(void **state)
 {
 	struct kvc_server_info info = {.size = sizeof(info)};
-	const char *list[] = {ENTRY("first", &first), ENTRY("second", &second)};
+	const char *list[] = {ENTRY("first", &test_first), ENTRY("second", &test_second)};
 	struct kvc_options o = options_of(list, 2);
 	struct kvc_pool *pool = NULL;
 	struct kv_error err = {0};
 	(void)state;
-	test_server_need(&first);
+	test_server_need(&test_first);
 	assert_int_equal(kvc_pool_open(&o, &pool, &err), 0);
-	test_server_kill(&second);
-	test_server_start(&second, "other");
+	test_server_kill(&test_second);
+	test_server_start(&test_second, "other");
 	for (unsigned i = 0; i < 600 && !strstr(info.why, "its node id is other"); i++) {
 		usleep(50000);
 		assert_int_equal(kvc_server_info(pool, 0, 1, &info), 0);
@@ -118,8 +100,8 @@ static void a_server_that_comes_back_as_another_is_told(void **state)
 	assert_true(info.state != KVC_SERVER_UP);
 	assert_non_null(strstr(info.why, "its node id is other, but the list of servers calls it second"));
 	kvc_pool_close(&pool);
-	test_server_kill(&second);
-	test_server_start(&second, "second");
+	test_server_kill(&test_second);
+	test_server_start(&test_second, "second");
 }
 
 static void stored_and_read(struct kvc_pool *pool, const char *name)
@@ -134,14 +116,14 @@ static void stored_and_read(struct kvc_pool *pool, const char *name)
 /* One name does not resolve: its keys are down, and the others are served. */
 static void a_name_that_does_not_resolve_is_one_server_down(void **state)
 {
-	const char *list[] = {ENTRY("first", &first), "gone=no-such-host.invalid:1"};
+	const char *list[] = {ENTRY("first", &test_first), "gone=no-such-host.invalid:1"};
 	struct kvc_options o = options_of(list, 2);
 	struct kvc_server_info info = {.size = sizeof(info)};
 	struct kvc_pool *pool = NULL;
 	struct kv_error err = {0};
 	unsigned ok = 0, down = 0;
 	(void)state;
-	test_server_need(&first);
+	test_server_need(&test_first);
 	if (kvc_pool_open(&o, &pool, &err) < 0)
 		fail_msg("%s", err.text);
 	for (uint32_t i = 0; i < 64; i++) {
@@ -169,7 +151,7 @@ static void a_pool_opens_while_no_server_is_up(void **state)
 	char byte;
 	int64_t rc;
 	(void)state;
-	test_server_need(&first);
+	test_server_need(&test_first);
 	test_server_start(&late, NULL);
 	test_server_kill(&late); /* its port is free now */
 	list[0] = late.address;
@@ -191,6 +173,109 @@ static void a_pool_opens_while_no_server_is_up(void **state)
 	assert_null(pool);
 }
 
+static void key_file(char *path, const char *text)
+{
+	int fd = mkstemp(path); /* mode 0600 */
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	close(fd);
+}
+
+/* A pool that did not wait: what its server said against it is each call's code. */
+static void calls_are_told_why_a_server_does_not_take_them(void **state)
+{
+	static const char right[] = "me:00112233445566778899aabbccddeeff", wrong[] = "me:ffeeddccbbaa99887766554433221100";
+	char path[] = "/tmp/kvrail-key-XXXXXX", byte;
+	const char *const more[] = {"--psk-file", path, NULL};
+	struct test_server guarded = {0};
+	const char *list[1] = {NULL};
+	struct kvc_options o = options_of(list, 1);
+	struct kvc_call miss = {.size = sizeof(miss), .flags = KVC_DOWN_IS_MISS};
+	struct kvc_item item = {.key = {"k", 1}, .data = &byte, .len = 1};
+	struct kvc_key key = {"k", 1};
+	struct kvc_pool *pool = NULL;
+	struct kvc_sub *sub = NULL;
+	struct kv_error err = {0};
+	uint8_t found = 7;
+	(void)state;
+	test_server_need(&test_first);
+	key_file(path, right);
+	test_server_start_with(&guarded, NULL, more);
+	list[0] = guarded.entry;
+	o.psk = wrong;
+	assert_int_equal(kvc_pool_open(&o, &pool, &err), -KV_EDENIED);
+	o.flags &= ~(unsigned)KVC_OPEN_WAIT;
+	assert_int_equal(kvc_pool_open(&o, &pool, &err), 0);
+	assert_int_equal(kvc_get(pool, key, &byte, 1, NULL), -KV_EDENIED);
+	assert_int_equal(kvc_put(pool, key, "v", 1, NULL), -KV_EDENIED);
+	assert_int_equal(kvc_exists(pool, &key, 1, &found, NULL, NULL), -KV_EDENIED);
+	assert_int_equal(kvc_get_batch(pool, &item, 1, NULL), -KV_EDENIED);
+	assert_int_equal(kvc_ping(pool, NULL), -KV_EDENIED);
+	assert_int_equal(kvc_session_open(pool, 0, NULL, &sub, &err), -KV_EDENIED);
+	said(&err, guarded.address);
+	assert_int_equal(kvc_get(pool, key, &byte, 1, &miss), -KV_ENOTFOUND);
+	assert_int_equal(kvc_get_batch(pool, &item, 1, &miss), -KV_ENOTFOUND);
+	assert_int_equal(kvc_delete(pool, key, &miss), -KV_ENOTFOUND);
+	assert_int_equal(kvc_exists(pool, &key, 1, &found, NULL, &miss), 0);
+	assert_int_equal(found, 0);
+	/* It goes, and with it what it said. */
+	test_server_kill(&guarded);
+	for (unsigned i = 0; i < 600 && kvc_ping(pool, NULL) == -KV_EDENIED; i++)
+		usleep(50000);
+	assert_int_equal(kvc_ping(pool, NULL), -KV_EPEERDOWN);
+	kvc_pool_close(&pool);
+	unlink(path);
+}
+
+static _Atomic unsigned denials;
+
+static void denials_count(void *arg, int level, const char *line)
+{
+	(void)arg;
+	(void)level;
+	denials += strstr(line, "the pre-shared keys differ") != NULL;
+}
+
+/* It said goodbye, and came back with another key: that is no reason to go on with misses, and it is told once. */
+static void a_server_that_came_back_and_does_not_take_us_is_not_a_miss(void **state)
+{
+	static const char before[] = "me:00112233445566778899aabbccddeeff", after[] = "me:ffeeddccbbaa99887766554433221100";
+	char path[2][32] = {"/tmp/kvrail-key-XXXXXX", "/tmp/kvrail-key-XXXXXX"}, byte;
+	struct test_server guarded = {0};
+	const char *list[1] = {NULL};
+	struct kvc_options o = options_of(list, 1);
+	struct kvc_key key = {"k", 1};
+	struct kvc_pool *pool = NULL;
+	struct kv_error err = {0};
+	int64_t rc;
+	(void)state;
+	test_server_need(&test_first);
+	key_file(path[0], before);
+	key_file(path[1], after);
+	test_server_start_with(&guarded, NULL, (const char *const[]){"--psk-file", path[0], NULL});
+	list[0] = guarded.entry;
+	o.psk = before;
+	o.log = denials_count;
+	o.log_level = 2;
+	assert_int_equal(kvc_pool_open(&o, &pool, &err), 0);
+	stored_and_read(pool, "k");
+	assert_int_equal(test_server_end(&guarded), 0);
+	assert_int_equal(kvc_get(pool, key, &byte, 1, NULL), -KV_ENOTFOUND);
+	test_server_start_with(&guarded, NULL, (const char *const[]){"--psk-file", path[1], NULL});
+	for (unsigned i = 0; i < 600 && (rc = kvc_get(pool, key, &byte, 1, NULL)) == -KV_ENOTFOUND; i++)
+		usleep(50000);
+	assert_int_equal(rc, -KV_EDENIED);
+	for (unsigned i = 0; i < 20; i++) { /* some attempts more */
+		usleep(50000);
+		assert_int_equal(kvc_get(pool, key, &byte, 1, NULL), -KV_EDENIED);
+	}
+	assert_int_equal(denials, 1);
+	kvc_pool_close(&pool);
+	test_server_kill(&guarded);
+	unlink(path[0]);
+	unlink(path[1]);
+}
+
 static bool has_ipv6(void)
 {
 	struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
@@ -208,7 +293,7 @@ static void servers_are_reached_over_ipv6(void **state)
 	struct kvc_pool *pool = NULL;
 	struct kv_error err = {0};
 	(void)state;
-	test_server_need(&first);
+	test_server_need(&test_first);
 	if (!has_ipv6()) {
 		print_message("this machine has no ::1\n");
 		skip();
@@ -223,6 +308,32 @@ static void servers_are_reached_over_ipv6(void **state)
 	test_server_kill(&six);
 }
 
+/* localhost has two addresses: the first refuses, at the second nobody answers. It is the second that is told of. */
+static void what_another_address_said_is_not_why_the_hello_failed(void **state)
+{
+	struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	socklen_t len = sizeof(a);
+	char text[64];
+	const char *list[] = {text};
+	struct kvc_options o = options_of(list, 1);
+	struct kvc_pool *pool = NULL;
+	struct kv_error err = {0};
+	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	(void)state;
+	if (!has_ipv6()) {
+		print_message("this machine has no ::1\n");
+		skip();
+	}
+	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	assert_int_equal(listen(fd, 64), 0); /* the kernel takes connections */
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &len), 0);
+	snprintf(text, sizeof(text), "localhost:%u", ntohs(a.sin6_port));
+	o.connect_timeout_ns = 500000000;
+	assert_int_equal(kvc_pool_open(&o, &pool, &err), -KV_ETIMEOUT);
+	said(&err, "no answer to our hello");
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -231,7 +342,10 @@ int main(void)
 		cmocka_unit_test(a_server_that_comes_back_as_another_is_told),
 		cmocka_unit_test(a_name_that_does_not_resolve_is_one_server_down),
 		cmocka_unit_test(a_pool_opens_while_no_server_is_up),
+		cmocka_unit_test(calls_are_told_why_a_server_does_not_take_them),
+		cmocka_unit_test(a_server_that_came_back_and_does_not_take_us_is_not_a_miss),
 		cmocka_unit_test(servers_are_reached_over_ipv6),
+		cmocka_unit_test(what_another_address_said_is_not_why_the_hello_failed),
 	};
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, test_two_up, test_two_down);
 }

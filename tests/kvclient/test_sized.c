@@ -13,26 +13,8 @@
 #include "kvclient/kvclient.h"
 #include "server.h"
 
-static struct test_server server;
-static const struct test_server *const one[] = {&server};
-static struct kvc_pool *pool;
+static const struct test_server *const one[] = {&test_first};
 static const struct kvc_key key = {"sized", 5};
-
-static int setup(void **state)
-{
-	(void)state;
-	test_server_up(&server, "sized");
-	pool = server.pid ? test_pool(one, 1, 1) : NULL;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	kvc_pool_close(&pool);
-	test_server_kill(&server);
-	return 0;
-}
 
 static void newer_options_are_refused_if_they_ask_for_something(void **state)
 {
@@ -43,7 +25,7 @@ static void newer_options_are_refused_if_they_ask_for_something(void **state)
 	struct kvc_pool *p = NULL;
 	struct kv_error err = {0};
 	(void)state;
-	test_server_need(&server);
+	test_server_need(&test_first);
 	o.known = test_options(one, 1, 1);
 	o.known.size = sizeof(o);
 	assert_int_equal(kvc_pool_open(&o.known, &p, &err), -KV_EINVAL);
@@ -63,16 +45,16 @@ static void a_newer_call_is_refused_if_it_asks_for_something(void **state)
 	struct kvc_item item = {.key = key, .data = "1234", .len = 4};
 	char got[8];
 	(void)state;
-	test_server_need(&server);
-	assert_int_equal(kvc_put(pool, key, "1234", 4, &c.known), -KV_EINVAL);
-	assert_int_equal(kvc_get(pool, key, got, sizeof(got), NULL), -KV_ENOTFOUND);
-	assert_int_equal(kvc_put_batch(pool, &item, 1, &c.known), -KV_EINVAL);
+	test_server_need(&test_first);
+	assert_int_equal(kvc_put(test_one_pool, key, "1234", 4, &c.known), -KV_EINVAL);
+	assert_int_equal(kvc_get(test_one_pool, key, got, sizeof(got), NULL), -KV_ENOTFOUND);
+	assert_int_equal(kvc_put_batch(test_one_pool, &item, 1, &c.known), -KV_EINVAL);
 	assert_int_equal(item.result, -KV_EINVAL);
-	assert_int_equal(kvc_ping(pool, &c.known), -KV_EINVAL);
+	assert_int_equal(kvc_ping(test_one_pool, &c.known), -KV_EINVAL);
 	c.more[2] = 0;
-	assert_int_equal(kvc_put(pool, key, "1234", 4, &c.known), 0);
-	assert_int_equal(kvc_get(pool, key, got, sizeof(got), &c.known), 4);
-	assert_int_equal(kvc_delete(pool, key, NULL), 0);
+	assert_int_equal(kvc_put(test_one_pool, key, "1234", 4, &c.known), 0);
+	assert_int_equal(kvc_get(test_one_pool, key, got, sizeof(got), &c.known), 4);
+	assert_int_equal(kvc_delete(test_one_pool, key, NULL), 0);
 }
 
 static void a_newer_sessions_options_are_refused_if_they_ask_for_something(void **state)
@@ -84,12 +66,12 @@ static void a_newer_sessions_options_are_refused_if_they_ask_for_something(void 
 	struct kvc_sub *sub = NULL;
 	struct kv_error err = {0};
 	(void)state;
-	test_server_need(&server);
-	assert_int_equal(kvc_session_open(pool, 0, &o.known, &sub, &err), -KV_EINVAL);
+	test_server_need(&test_first);
+	assert_int_equal(kvc_session_open(test_one_pool, 0, &o.known, &sub, &err), -KV_EINVAL);
 	assert_non_null(strstr(err.text, "struct kvc_session_options is newer"));
 	o.more = 0;
-	assert_int_equal(kvc_session_open(pool, 0, &o.known, &sub, &err), 0);
-	assert_int_equal(kvc_session_close(pool, &sub, 0), 0);
+	assert_int_equal(kvc_session_open(test_one_pool, 0, &o.known, &sub, &err), 0);
+	assert_int_equal(kvc_session_close(test_one_pool, &sub, 0), 0);
 }
 
 static void a_reserve_of_an_item_must_be_zero(void **state)
@@ -97,16 +79,16 @@ static void a_reserve_of_an_item_must_be_zero(void **state)
 	char got[8];
 	struct kvc_item item[2] = {{.key = key, .data = "12", .len = 2, .reserved = 1}, {.key = {"sized2", 6}, .data = "34", .len = 2}};
 	(void)state;
-	test_server_need(&server);
-	assert_int_equal(kvc_put_batch(pool, item, 2, NULL), -KV_EINVAL);
+	test_server_need(&test_first);
+	assert_int_equal(kvc_put_batch(test_one_pool, item, 2, NULL), -KV_EINVAL);
 	assert_int_equal(item[0].result, -KV_EINVAL);
 	assert_int_equal(item[1].result, 0);
 	item[1].reserved = 1;
 	item[1].data = got;
-	assert_int_equal(kvc_get_batch(pool, &item[1], 1, NULL), -KV_EINVAL);
+	assert_int_equal(kvc_get_batch(test_one_pool, &item[1], 1, NULL), -KV_EINVAL);
 	item[1].reserved = 0;
-	assert_int_equal(kvc_get_batch(pool, &item[1], 1, NULL), 0);
-	assert_int_equal(kvc_delete(pool, item[1].key, NULL), 0);
+	assert_int_equal(kvc_get_batch(test_one_pool, &item[1], 1, NULL), 0);
+	assert_int_equal(kvc_delete(test_one_pool, item[1].key, NULL), 0);
 }
 
 /* Filled by the library: `call` fills x, which has 16 bytes more than the library knows, or ends behind its first two members. */
@@ -135,7 +117,7 @@ static void a_reserve_of_an_item_must_be_zero(void **state)
 
 static int ping_with(struct kvc_phases *phases)
 {
-	return kvc_ping(pool, &(struct kvc_call){.size = sizeof(struct kvc_call), .phases = phases});
+	return kvc_ping(test_one_pool, &(struct kvc_call){.size = sizeof(struct kvc_call), .phases = phases});
 }
 
 static void what_the_library_fills_ends_where_both_know_it(void **state)
@@ -143,15 +125,15 @@ static void what_the_library_fills_ends_where_both_know_it(void **state)
 	struct kvc_sub *sub = NULL;
 	struct kv_error err = {0};
 	(void)state;
-	test_server_need(&server);
-	assert_int_equal(kvc_session_open(pool, 0, NULL, &sub, &err), 0);
-	FILLED(kvc_info, kvc_info(pool, &x.known));
-	FILLED(kvc_counters, kvc_counters(pool, &x.known));
-	FILLED(kvc_server_info, kvc_server_info(pool, 0, 0, &x.known));
-	FILLED(kvc_rail_info, kvc_rail_info(pool, 0, 0, &x.known));
-	FILLED(kvc_session_info, kvc_session_info(pool, sub, 0, &x.known));
+	test_server_need(&test_first);
+	assert_int_equal(kvc_session_open(test_one_pool, 0, NULL, &sub, &err), 0);
+	FILLED(kvc_info, kvc_info(test_one_pool, &x.known));
+	FILLED(kvc_counters, kvc_counters(test_one_pool, &x.known));
+	FILLED(kvc_server_info, kvc_server_info(test_one_pool, 0, 0, &x.known));
+	FILLED(kvc_rail_info, kvc_rail_info(test_one_pool, 0, 0, &x.known));
+	FILLED(kvc_session_info, kvc_session_info(test_one_pool, sub, 0, &x.known));
 	FILLED(kvc_phases, ping_with(&x.known));
-	assert_int_equal(kvc_session_close(pool, &sub, 0), 0);
+	assert_int_equal(kvc_session_close(test_one_pool, &sub, 0), 0);
 }
 
 static void reserves_of_what_the_library_fills_are_zero(void **state)
@@ -160,11 +142,11 @@ static void reserves_of_what_the_library_fills_are_zero(void **state)
 	struct kvc_counters counters = {.size = sizeof(counters)};
 	int n[2];
 	(void)state;
-	test_server_need(&server);
+	test_server_need(&test_first);
 	for (int round = 0; round < 2; round++) {
 		memset(item, 0xA5, sizeof(item));
-		assert_int_equal(kvc_counters(pool, &counters), 0);
-		n[round] = round ? kvc_counters_items(&counters, item, KV_COUNT(item)) : kvc_stat(pool, item, KV_COUNT(item), NULL);
+		assert_int_equal(kvc_counters(test_one_pool, &counters), 0);
+		n[round] = round ? kvc_counters_items(&counters, item, KV_COUNT(item)) : kvc_stat(test_one_pool, item, KV_COUNT(item), NULL);
 		assert_true(n[round] > 0);
 		for (int i = 0; i < n[round]; i++)
 			assert_true(item[i].name && item[i].reserved_32 == 0 && item[i].reserved[0] == 0 && item[i].reserved[1] == 0);
@@ -187,8 +169,8 @@ static void the_reserve_of_a_view_is_zero(void **state)
 {
 	int rc = -1;
 	(void)state;
-	test_server_need(&server);
-	assert_int_equal(kvc_run(pool, 1, view_worker, &rc), 0);
+	test_server_need(&test_first);
+	assert_int_equal(kvc_run(test_one_pool, 1, view_worker, &rc), 0);
 	assert_int_equal(rc, 0);
 }
 
@@ -203,5 +185,5 @@ int main(void)
 		cmocka_unit_test(reserves_of_what_the_library_fills_are_zero),
 		cmocka_unit_test(the_reserve_of_a_view_is_zero),
 	};
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, test_one_up, test_one_down);
 }

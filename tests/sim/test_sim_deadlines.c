@@ -657,6 +657,96 @@ static void unpinning_has_one_deadline_while_pins_are_made_again(void **state)
 	world_close(&world);
 }
 
+static struct {
+	struct kvc_sub *sub;
+	int opened, closed, again, call;
+} parting;
+
+static void session_pin(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call)};
+	(void)arg;
+	parting.opened = kvc_session_open_await(c, NULL, &parting.sub, NULL);
+	call.session = parting.sub;
+	if (parting.opened == 0)
+		parting.opened = kvc_put_await(c, (struct kvc_key){"p", 1}, "v", 1, NULL);
+	if (parting.opened == 0)
+		parting.opened = kvc_pin_await(c, (struct kvc_key){"p", 1}, &call);
+}
+
+static void session_close(struct kvc_client *c, void *arg)
+{
+	(void)arg;
+	parting.closed = kvc_session_close_await(c, &parting.sub, 10 * SECOND);
+}
+
+/* A pin that this call made would outlive the session. */
+static void session_use(struct kvc_client *c, void *arg)
+{
+	struct kvc_sub *copy = parting.sub;
+	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 20 * SECOND, .session = copy};
+	(void)arg;
+	parting.call = copy ? kvc_pin_await(c, (struct kvc_key){"q", 1}, &call) : 0;
+	parting.again = copy ? kvc_session_close_await(c, &copy, SECOND) : 0;
+}
+
+/* Closing waits for pins that are being made again; meanwhile the session is nobody else's. */
+static void a_session_that_is_being_closed_is_used_by_nobody(void **state)
+{
+	struct world_options wo = {.seed = 26, .clients = 1, .buffer_bytes = BUFFER, .peer_timeout_ns = 60 * SECOND};
+	struct kvc_node *n;
+	(void)state;
+	world_open(&world, &wo);
+	world_do(&world, 0, session_pin, NULL);
+	assert_int_equal(parting.opened, 0);
+	n = &world.pool[0].pool->client[0]->node[0];
+	sim_port_kill(world.sim, world.server[0].port);
+	world_sleep(&world, MS);
+	world_run(&world, pinning_again, n, SECOND, "pins are not made again");
+	for (unsigned i = 0; i < WORLD_SHARDS; i++)
+		sim_loop_freeze(world.server[0].loop[1 + i], true);
+	world_worker(&world, 0, 0, session_close, NULL);
+	world_sleep(&world, 10 * MS);
+	world_worker(&world, 0, 0, session_use, NULL);
+	world_sleep(&world, 10 * MS);
+	for (unsigned i = 0; i < WORLD_SHARDS; i++)
+		sim_loop_freeze(world.server[0].loop[1 + i], false);
+	world_join(&world, 30 * SECOND);
+	assert_int_equal(parting.call, -KV_EINVAL);
+	assert_int_equal(parting.again, -KV_EBUSY);
+	assert_int_equal(parting.closed, 0);
+	assert_null(parting.sub);
+	assert_true(kv_list_empty(&n->pins.all));
+	world_close(&world);
+}
+
+static int deleted;
+
+static void delete_it(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call), .flags = KVC_DOWN_IS_MISS};
+	(void)arg;
+	deleted = kvc_delete_await(c, (struct kvc_key){"p", 1}, &call);
+}
+
+/* Nothing was deleted at a server that is down: its pin is made again, or its loss is told. */
+static void deleting_at_a_server_that_is_down_forgets_no_pin(void **state)
+{
+	struct world_options wo = {.seed = 27, .clients = 1, .buffer_bytes = BUFFER};
+	(void)state;
+	world_open(&world, &wo);
+	world_do(&world, 0, pin_it, NULL);
+	assert_int_equal(unpin.pinned, 0);
+	world_server_crash(&world, 0, false);
+	world_sleep(&world, SECOND);
+	world_do(&world, 0, delete_it, NULL);
+	assert_int_equal(deleted, -KV_ENOTFOUND);
+	world_server_again(&world, 0);
+	world_sleep(&world, 2 * SECOND);
+	assert_int_equal(world_counters(&world, 0).pins_lost, 1);
+	world_close(&world);
+}
+
 static void registering_ends_when_a_server_does_not_answer(void **state)
 {
 	struct world_options wo = {.seed = 23,
@@ -714,6 +804,41 @@ static void unregistering_has_one_deadline_for_all_clients_and_servers(void **st
 		assert_int_equal(world.pool[0].pool->client[c]->node[3].state, KVC_NODE_UP);
 	for (unsigned s = 0; s < 3; s++)
 		world_server_freeze(&world, s, false);
+	world_close(&world);
+}
+
+static void servers_stick(void *arg)
+{
+	(void)arg;
+	for (unsigned s = 0; s < 4; s++)
+		world_server_freeze(&world, s, true);
+}
+
+/* What three clients have done when the fourth cannot is taken back at the same time, from all servers. */
+static void a_registration_that_failed_is_undone_by_one_deadline(void **state)
+{
+	struct world_options wo = {.seed = 28, .clients = 4, .servers = 4, .buffer_bytes = BUFFER, .timeout_ns = TIMEOUT, .peer_timeout_ns = 60 * SECOND};
+	static uint8_t memory[4096];
+	struct kvc_mem *mem = NULL;
+	struct kv_error err;
+	uint64_t begun;
+	(void)state;
+	world_open(&world, &wo);
+	begun = world_now(&world);
+	sim_loop_freeze(world.pool[0].loop[3], true);
+	sim_world_at(world.sim, begun + TIMEOUT / 2, servers_stick, NULL);
+	assert_int_equal(kvc_register(world.pool[0].pool, memory, sizeof(memory), &mem, &err), -KV_ETIMEOUT);
+	assert_non_null(strstr(err.text, "client 3"));
+	assert_in_range(took_since(begun), TIMEOUT, TIMEOUT + GRACE + MS);
+	assert_null(mem);
+	for (unsigned c = 0; c < 4; c++)
+		assert_int_equal(world.pool[0].pool->client[c]->num_mems, 0);
+	sim_loop_freeze(world.pool[0].loop[3], false);
+	for (unsigned s = 0; s < 4; s++)
+		world_server_freeze(&world, s, false);
+	world_sleep(&world, SECOND);
+	assert_int_equal(world_register(&world, 0, memory, sizeof(memory), &mem), 0);
+	assert_int_equal(kvc_unregister(world.pool[0].pool, &mem), 0);
 	world_close(&world);
 }
 
@@ -872,8 +997,11 @@ int main(void)
 		cmocka_unit_test(blocking_calls_end_when_the_loop_is_stuck),
 		cmocka_unit_test(a_loop_that_stands_still_is_named),
 		cmocka_unit_test(unpinning_has_one_deadline_while_pins_are_made_again),
+		cmocka_unit_test(a_session_that_is_being_closed_is_used_by_nobody),
+		cmocka_unit_test(deleting_at_a_server_that_is_down_forgets_no_pin),
 		cmocka_unit_test(registering_ends_when_a_server_does_not_answer),
 		cmocka_unit_test(unregistering_has_one_deadline_for_all_clients_and_servers),
+		cmocka_unit_test(a_registration_that_failed_is_undone_by_one_deadline),
 		cmocka_unit_test(closing_takes_a_second_at_most_whatever_the_server_does),
 		cmocka_unit_test(closing_ends_calls_within_the_grace),
 		cmocka_unit_test(closing_fences_memory_of_callers_when_the_server_is_lost),
