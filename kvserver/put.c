@@ -350,13 +350,19 @@ static void wait_begin(struct link *l, const struct wire_request *q, struct room
 	shard_count(s, WIRE_STAT_ROOMS);
 }
 
+/* Another one may have waited for nothing but that this one ends (ROOMS_AT_ONCE). */
 static void wait_leave(struct shard *s, struct put_wait *w)
 {
+	struct kv_list *later;
+
 	kv_list_del(&w->node);
 	w->r->session->staged_bytes -= w->charged;
 	w->r->put.wait = NULL;
 	if (w->room)
 		store_stage_end(&s->store, w->room);
+	later = kv_list_pop(&s->rooms_later);
+	if (later)
+		kv_list_add_tail(&s->rooms, later);
 }
 
 void put_wait_end(struct put_wait *w)

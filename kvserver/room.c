@@ -5,24 +5,49 @@
  * stretch of holes and of blocks that may go. Nothing is evicted before one is found: a value that cannot fit costs nobody anything. If there
  * is none without pinned blocks a second round lets small pinned blocks be part of it, which are then moved elsewhere: their
  * bytes are not in use (no request, no lease holds them), so they are copied and their clients notice nothing. So pins that are
- * scattered over the arena keep large values out of their own bytes alone.
+ * scattered over the arena keep large values out of their own bytes alone. If there is none either, but values that are being written lie in the way,
+ * the search is made again later: they can be evicted when they have been stored.
  *
  * CLAIM takes the stretch piece by piece: a hole or an evicted block becomes memory in use, of the block that the room is for, and
- * joins the piece before it. Nobody else can take what was cleared, although it takes many turns of the shard. First all
- * that may go goes; then, from the left, what stands between the pieces: pinned blocks move, and a block that somebody began to
+ * joins the piece before it. Nobody else can take what was cleared, although it takes many turns of the shard. First, from the left, all
+ * that may go goes; then, from the left again, what stands between the pieces: pinned blocks move, and a block that somebody began to
  * use meanwhile is waited for (its use has an end, and the one who waits has a deadline).
+ *
+ * Stretches of two rooms never overlap. From its first piece on a room is in the store's list `clearing`, and no search passes a block in a
+ * stretch of that list. Else two rooms could each have pieces in the other's way, and wait for each other. At most ROOMS_AT_ONCE rooms
+ * search or clear at a time, since a step of a search looks at that list, and a block that joins another at all walks; the others wait.
  *
  * Blocks that are evicted here lie beside each other; only the first of them is the policy's choice. With values of one size it is the
  * only one. (Rejected: evicting by policy until as many bytes are free, then widening a hole. It evicts twice as much, and
  * everything where pinned blocks lie between the holes.)
  *
- * Each step looks at one block or evicts one, and a room can be left between any two of them: the walk follows blocks that join
- * (arena.h), and a claimed piece is in use, so nobody else frees it. */
+ * Each step looks at one block or evicts one; copying a block counts as many steps as take that long. A room can be left between any
+ * two of them: the walk follows blocks that join (arena.h), and a claimed piece is in use, so nobody else frees it. */
 #include "kvserver/room.h"
 
 #include <errno.h>
 
 #include "kvserver/store.h"
+
+/* ---- rooms beside each other ---- */
+
+/* Whose stretch has bytes of [offset, offset + size), or NULL. */
+static const struct room *reserved_by(const struct store *s, uint64_t offset, uint64_t size)
+{
+	KV_LIST_EACH (n, &s->clearing) {
+		const struct room *r = KV_LIST_ENTRY(n, struct room, node);
+		if (offset < r->end && offset + size > r->mem->offset)
+			return r;
+	}
+	return NULL;
+}
+
+static void spend(unsigned *budget, uint64_t steps)
+{
+	*budget -= (unsigned)KV_MIN(steps, (uint64_t)*budget);
+}
+
+/* ---- search ---- */
 
 static void search_from_victim(struct store *s, struct room *r)
 {
@@ -38,10 +63,9 @@ static void search_from_victim(struct store *s, struct room *r)
 	r->pinned = 0;
 }
 
-void room_begin(struct store *s, struct room *r, uint64_t size, struct block *b)
+void room_begin(struct room *r, uint64_t size, struct block *b)
 {
 	*r = (struct room){.size = size, .block = b};
-	search_from_victim(s, r);
 }
 
 static bool movable(const struct block *b)
@@ -49,50 +73,95 @@ static bool movable(const struct block *b)
 	return b->state == BLOCK_LIVE && b->refs == 0 && b->mem->size <= ROOM_MOVE_MAX;
 }
 
-/* Whether the stretch may go on over this block. It never begins with one that has to be moved. */
-static bool passable(const struct room *r, const struct arena_block *m)
+/* It may go some day soon, when it has been stored. */
+static bool being_written(const struct block *b)
 {
-	if (!m->owner || block_evictable(m->owner))
-		return true;
-	return r->pinned_too && m != r->walk.from && movable(m->owner) && r->pinned + m->size <= r->size / ROOM_MOVE_SHARE;
+	return b->state == BLOCK_STAGED;
 }
 
-static void walk_restart(struct room *r, struct arena_block *from)
+static bool clearable(const struct arena_block *m)
+{
+	return !m->owner || block_evictable(m->owner);
+}
+
+/* All was looked at: once more with pinned blocks, if there are any; or later, if there may be a stretch then. */
+static int search_over(struct store *s, struct room *r)
+{
+	bool again = !r->pinned_too && s->pinned_bytes > 0;
+
+	if (!again && !r->met)
+		return -KV_ENOMEM;
+	r->waits = !again;
+	r->pinned_too = again;
+	r->met &= again;
+	search_from_victim(s, r);
+	return -EAGAIN;
+}
+
+/* A new stretch begins there. NULL: at the end of the arena. */
+static int search_anew(struct store *s, struct room *r, struct arena_block *from)
 {
 	r->walk.from = r->walk.at = from;
 	r->pinned = 0;
+	if (!r->wrapped || (from && from->offset <= r->start))
+		return -EAGAIN;
+	return search_over(s, r);
 }
 
-/* All was looked at: once more with pinned blocks, if there are any. */
-static int search_over(struct store *s, struct room *r)
+/* Behind the stretch that m is in, in one step: it may have a million blocks. */
+static struct arena_block *behind(const struct room *other, const struct arena_block *m)
 {
-	if (r->pinned_too || s->pinned_bytes == 0)
-		return -KV_ENOMEM;
-	r->pinned_too = true;
-	search_from_victim(s, r);
-	return -EAGAIN;
+	struct arena_block *at = other->walk.at;
+
+	return !at || at->offset > m->offset ? at : m->next;
+}
+
+/* The stretch loses its first block, which is not its last. */
+static int search_drop_first(struct store *s, struct room *r)
+{
+	struct arena_block *m = r->walk.from;
+
+	if (!clearable(m))
+		r->pinned -= KV_MIN(r->pinned, m->size);
+	r->walk.from = m->next;
+	return r->wrapped && m->next->offset > r->start ? search_anew(s, r, m->next) : -EAGAIN;
 }
 
 static int search_step(struct store *s, struct room *r)
 {
 	struct arena_block *m = r->walk.at;
+	const struct room *other;
 
+	if (!m && r->wrapped)
+		return search_anew(s, r, NULL);
 	if (!m) {
-		if (r->wrapped)
-			return search_over(s, r);
 		r->wrapped = true;
-		walk_restart(r, s->arena.first);
+		r->walk.from = r->walk.at = s->arena.first;
+		r->pinned = 0;
 		return -EAGAIN;
 	}
-	if (!passable(r, m)) {
-		walk_restart(r, m->next);
-		return r->wrapped && m->offset + m->size > r->start ? search_over(s, r) : -EAGAIN;
+	other = reserved_by(s, m->offset, m->size);
+	if (other) {
+		r->met = true;
+		return search_anew(s, r, behind(other, m));
 	}
-	if (m->owner && !block_evictable(m->owner))
+	/* It never begins with a block that has to be moved. */
+	if (r->walk.from != m && !clearable(r->walk.from))
+		return search_drop_first(s, r);
+	if (!clearable(m)) {
+		r->met |= being_written(m->owner);
+		if (!r->pinned_too || m == r->walk.from || !movable(m->owner) || m->size > r->size / ROOM_MOVE_SHARE)
+			return search_anew(s, r, m->next);
+		if (r->pinned + m->size > r->size / ROOM_MOVE_SHARE)
+			return search_drop_first(s, r);
 		r->pinned += m->size;
+	}
 	r->walk.at = m->next;
-	return m->offset + m->size - r->walk.from->offset >= r->size ? 0 : -EAGAIN;
+	r->found = m->offset + m->size - r->walk.from->offset >= r->size;
+	return -EAGAIN;
 }
+
+/* ---- claim ---- */
 
 /* What is there becomes a hole. NULL: it may not go. */
 static struct arena_block *clear(struct store *s, struct arena_block *m)
@@ -109,79 +178,91 @@ static struct arena_block *take_piece(struct store *s, const struct room *r, str
 	return arena_take(&s->arena, hole, KV_MIN(hole->size, size), r->block, ARENA_LOW);
 }
 
+/* From here on walk.from is the next block to be cleared, and walk.at what was behind the stretch when it was found. */
 static int claim_first(struct store *s, struct room *r)
 {
-	struct arena_block *hole = clear(s, r->walk.from);
+	struct arena_block *m = r->walk.from, *hole = NULL;
+	uint64_t start = m->owner && m->prev && !m->prev->owner ? m->prev->offset : m->offset;
 
-	if (!hole) { /* somebody uses it since it was passed */
+	if (!reserved_by(s, start, r->size))
+		hole = clear(s, m);
+	if (!hole) { /* since it was passed somebody uses it, or clears here */
 		r->found = false;
 		search_from_victim(s, r);
 		return -EAGAIN;
 	}
-	arena_walk_end(&r->walk);
 	r->mem = r->last = take_piece(s, r, hole);
 	if (!r->mem)
 		return -KV_ENOMEM;
 	r->end = r->mem->offset + r->size;
+	r->walk.from = r->mem->next;
+	kv_list_add_tail(&s->clearing, &r->node);
 	return -EAGAIN;
 }
 
-/* The first block behind the last piece that can be cleared by evicting; NULL: none is left in the stretch. */
-static struct arena_block *next_clearable(const struct room *r, unsigned *budget)
+/* The next one in the stretch; what may not go is left for later. */
+static int claim_next(struct store *s, struct room *r)
 {
-	struct arena_block *m = r->last->next;
+	struct arena_block *m = r->walk.from, *hole, *piece;
 
-	for (; m && m->offset < r->end; m = m->next) {
-		if (!m->owner || block_evictable(m->owner))
-			return m;
-		*budget -= *budget > 0;
+	if (!m || m->offset >= r->end) {
+		r->swept = true;
+		return -EAGAIN;
 	}
-	return NULL;
-}
-
-static int claim_more(struct store *s, struct room *r, struct arena_block *m)
-{
-	struct arena_block *piece = take_piece(s, r, clear(s, m));
-
+	hole = clear(s, m);
+	if (!hole) {
+		r->walk.from = m->next;
+		return -EAGAIN;
+	}
+	piece = take_piece(s, r, hole);
 	if (!piece)
 		return -KV_ENOMEM;
 	if (r->last->next == piece)
 		arena_join(&s->arena, r->last);
 	else
 		r->last = piece;
+	r->walk.from = r->last->next;
 	return -EAGAIN;
 }
 
-/* Another place for a pinned block. */
-static struct arena_block *other_place(struct store *s, uint64_t size, struct block *b)
+/* The hole that the policy's next victim leaves, made larger at its sides until it has `size` bytes. NULL: nobody may go, or it
+ * cannot be as large. */
+static struct arena_block *hole_for_move(struct store *s, uint64_t size, unsigned *budget)
 {
-	struct arena_block *mem = arena_alloc(&s->arena, size, b, ARENA_LOW);
+	struct evict_node *n = evict_victim(&s->evict, store_may_go);
+	struct arena_block *hole, *side;
 
-	for (unsigned i = 0; !mem && i < ROOM_MOVE_TRIES; i++) {
-		struct evict_node *n = evict_victim(&s->evict, store_may_go);
-		struct arena_block *hole;
-		if (!n)
-			break;
-		hole = store_evict(s, KV_CONTAINER(n, struct block, evict));
-		for (struct arena_block *side; hole->size < size; hole = store_evict(s, side->owner)) {
-			side = hole->next && block_evictable(hole->next->owner) ? hole->next : hole->prev;
-			if (!side || !block_evictable(side->owner))
-				break;
-		}
-		if (hole->size >= size)
-			mem = arena_take(&s->arena, hole, size, b, ARENA_LOW);
+	if (!n)
+		return NULL;
+	spend(budget, 1);
+	hole = store_evict(s, KV_CONTAINER(n, struct block, evict));
+	for (unsigned i = 0; hole->size < size && i < ROOM_MOVE_EVICTS; i++) {
+		side = hole->next && block_evictable(hole->next->owner) ? hole->next : hole->prev;
+		if (!side || !block_evictable(side->owner))
+			return NULL;
+		spend(budget, 1);
+		hole = store_evict(s, side->owner);
 	}
-	return mem;
+	return hole->size >= size ? hole : NULL;
 }
 
-/* Copy a pinned block elsewhere. The hole that it leaves, or NULL. */
-static struct arena_block *move_away(struct store *s, struct arena_block *m)
+/* Copy a pinned block elsewhere. The hole that it leaves; NULL: there is no place, or with an empty budget none yet. */
+static struct arena_block *move_away(struct store *s, struct room *r, struct arena_block *m, unsigned *budget)
 {
 	struct block *b = m->owner;
-	struct arena_block *mem = other_place(s, m->size, b);
+	struct arena_block *mem = arena_alloc(&s->arena, m->size, b, ARENA_LOW), *hole;
 
+	while (!mem && r->tries < ROOM_MOVE_TRIES) {
+		r->tries++;
+		hole = hole_for_move(s, m->size, budget);
+		mem = hole ? arena_take(&s->arena, hole, m->size, b, ARENA_LOW) : NULL;
+		if (*budget == 0)
+			break;
+	}
 	if (!mem)
 		return NULL;
+	r->tries = 0;
+	spend(budget, m->size / ROOM_MOVE_STEP);
 	memcpy(s->base + mem->offset, s->base + m->offset, b->len);
 	b->mem = mem;
 	b->offset = mem->offset;
@@ -189,7 +270,7 @@ static struct arena_block *move_away(struct store *s, struct arena_block *m)
 }
 
 /* What stands between the first piece and the others. */
-static int claim_between(struct store *s, struct room *r)
+static int claim_between(struct store *s, struct room *r, unsigned *budget)
 {
 	struct arena_block *m = r->mem->next, *hole;
 
@@ -205,8 +286,10 @@ static int claim_between(struct store *s, struct room *r)
 		r->waits = b->refs > 0;
 		return r->waits ? -EAGAIN : -KV_ENOMEM;
 	}
-	hole = hole ? hole : move_away(s, m);
-	if (!hole || !take_piece(s, r, hole))
+	hole = hole ? hole : move_away(s, r, m, budget);
+	if (!hole)
+		return r->tries < ROOM_MOVE_TRIES ? -EAGAIN : -KV_ENOMEM;
+	if (!take_piece(s, r, hole))
 		return -KV_ENOMEM;
 	arena_join(&s->arena, r->mem);
 	return -EAGAIN;
@@ -214,33 +297,48 @@ static int claim_between(struct store *s, struct room *r)
 
 static int claim_step(struct store *s, struct room *r, unsigned *budget)
 {
-	struct arena_block *m;
 	int rc;
 
 	if (!r->mem)
-		return claim_first(s, r);
-	if (r->mem->size == r->size)
-		return 0;
-	m = next_clearable(r, budget);
-	rc = m ? claim_more(s, r, m) : claim_between(s, r);
-	return rc == -EAGAIN && r->mem->size == r->size ? 0 : rc;
+		rc = claim_first(s, r);
+	else
+		rc = r->swept ? claim_between(s, r, budget) : claim_next(s, r);
+	return rc == -EAGAIN && r->mem && r->mem->size == r->size ? 0 : rc;
+}
+
+/* ---- a room's life ---- */
+
+static bool began(struct store *s, struct room *r)
+{
+	if (r->begun || s->rooms_begun == ROOMS_AT_ONCE)
+		return r->begun;
+	s->rooms_begun++;
+	r->begun = true;
+	search_from_victim(s, r);
+	return true;
+}
+
+/* It searches and clears no more. */
+static void leave(struct store *s, struct room *r)
+{
+	arena_walk_end(&r->walk);
+	if (r->mem)
+		kv_list_del(&r->node);
+	s->rooms_begun -= r->begun;
+	r->begun = false;
 }
 
 int room_step(struct store *s, struct room *r, unsigned *budget)
 {
 	int rc = -EAGAIN;
 
-	r->waits = false;
+	r->waits = !began(s, r);
 	while (*budget > 0 && rc == -EAGAIN && !r->waits) {
 		(*budget)--;
-		if (r->found) {
-			rc = claim_step(s, r, budget);
-		} else {
-			rc = search_step(s, r);
-			r->found = rc == 0;
-			rc = r->found ? -EAGAIN : rc;
-		}
+		rc = r->found ? claim_step(s, r, budget) : search_step(s, r);
 	}
+	if (rc == 0)
+		leave(s, r);
 	return rc;
 }
 
@@ -248,7 +346,7 @@ void room_end(struct store *s, struct room *r)
 {
 	struct arena_block *m = r->mem, *next;
 
-	arena_walk_end(&r->walk);
+	leave(s, r);
 	for (bool last = false; m && !last; m = next) {
 		last = m == r->last;
 		next = m->owner == r->block ? arena_free(&s->arena, m)->next : m->next;
