@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* room.c -- making room for one value: first find a stretch that can be cleared, then clear it.
  *
- * SEARCH walks over the arena by address, from the policy's first victim to the end and round to where it began, for a
+ * SEARCH walks over the arena by address, from one of the policy's next victims to the end and round to where it began, for a
  * stretch of holes and of blocks that may go. Nothing is evicted before one is found: a value that cannot fit costs nobody anything. If there
  * is none without pinned blocks a second round lets small pinned blocks be part of it, which are then moved elsewhere: their
  * bytes are not in use (no request, no lease holds them), so they are copied and their clients notice nothing. So pins that are
@@ -18,8 +18,10 @@
  * search or clear at a time, since a step of a search looks at that list, and a block that joins another at all walks; the others wait.
  *
  * Blocks that are evicted here lie beside each other; only the first of them is the policy's choice. With values of one size it is the
- * only one. (Rejected: evicting by policy until as many bytes are free, then widening a hole. It evicts twice as much, and
- * everything where pinned blocks lie between the holes.)
+ * only one. Else it matters which of the next victims is begun with: its neighbours go before their time. So some are looked at, and the stretch taken whose
+ * bytes go the least too early. With 2 and 8 KiB mixed an hour of conversations has 0.145 hits so, 0.101 with the first victim's stretch,
+ * and 0.147 if bytes had no place (memory of 5,859 mean blocks). It helps where a value takes the place of a few dozen at most: with 256 KiB between 1 KiB
+ * 0.131, 0.132 and 0.145. (Rejected: evicting by policy until as many bytes are free, then widening a hole. It evicts twice as much, and everything where pinned blocks lie between the holes.)
  *
  * Each step looks at one block or evicts one; copying a block counts as many steps as take that long. A room can be left between any
  * two of them: the walk follows blocks that join (arena.h), and a claimed piece is in use, so nobody else frees it. */
@@ -49,20 +51,6 @@ static void spend(unsigned *budget, uint64_t steps)
 
 /* ---- search ---- */
 
-static void search_from_victim(struct store *s, struct room *r)
-{
-	struct evict_node *n = evict_victim(&s->evict, store_may_go);
-	struct arena_block *m = n ? KV_CONTAINER(n, struct block, evict)->mem : s->arena.first;
-
-	if (m->prev && !m->prev->owner)
-		m = m->prev;
-	arena_walk_end(&r->walk);
-	arena_walk_begin(&s->arena, &r->walk, m);
-	r->start = m->offset;
-	r->wrapped = false;
-	r->pinned = 0;
-}
-
 void room_begin(struct room *r, uint64_t size, struct block *b)
 {
 	*r = (struct room){.size = size, .block = b};
@@ -84,8 +72,74 @@ static bool clearable(const struct arena_block *m)
 	return !m->owner || block_evictable(m->owner);
 }
 
+/* ---- where it begins ---- */
+
+static struct arena_block *memory_of(const struct evict_node *n)
+{
+	return KV_CONTAINER(n, struct block, evict)->mem;
+}
+
+/* The hole before m, if there is one, is a part of what it would leave. */
+static struct arena_block *hole_before(struct arena_block *m)
+{
+	return m->prev && !m->prev->owner ? m->prev : m;
+}
+
+/* How much too early the bytes of the stretch from m on would go, on average, in *out: by the first ROOM_LOOKS_EACH blocks. False: it cannot be cleared. */
+static bool stretch_cost(const struct store *s, const struct room *r, const struct arena_block *m, uint64_t oldest, unsigned *looks, uint64_t *out)
+{
+	uint64_t len = 0, cost = 0;
+
+	for (unsigned i = 0; len < r->size && i < ROOM_LOOKS_EACH && *looks > 0; i++, m = m->next) {
+		const struct block *b;
+		if (!m || !clearable(m) || reserved_by(s, m->offset, m->size))
+			return false;
+		(*looks)--;
+		len += m->size;
+		b = m->owner;
+		if (b)
+			cost += m->size / ARENA_GRANULE * evict_worth(&s->evict, &b->evict, oldest);
+	}
+	*out = cost / (len / ARENA_GRANULE);
+	return true;
+}
+
+/* The victim to begin with: of those that ROOM_LOOKS looks are enough for, the first whose stretch is cheap, or the one with the cheapest. */
+static struct arena_block *cheapest(struct store *s, const struct room *r, unsigned *budget)
+{
+	struct evict_node *first = evict_victim(&s->evict, store_may_go), *n = first;
+	struct arena_block *best = n ? memory_of(n) : s->arena.first;
+	uint64_t oldest = n ? evict_age(&s->evict, n) : 0, cost, least = UINT64_MAX;
+	unsigned looks = ROOM_LOOKS;
+	struct evict_peek peek;
+
+	evict_peek_begin(&s->evict, &peek);
+	while (n && looks > 0 && least > oldest / ROOM_CHEAP_SHARE) {
+		if (stretch_cost(s, r, hole_before(memory_of(n)), oldest, &looks, &cost) && cost < least) {
+			least = cost;
+			best = memory_of(n);
+		}
+		do
+			n = evict_peek_next(&s->evict, &peek, store_may_go);
+		while (n == first && n);
+	}
+	spend(budget, ROOM_LOOKS - looks);
+	return best;
+}
+
+static void search_from(struct store *s, struct room *r, unsigned *budget)
+{
+	struct arena_block *m = hole_before(cheapest(s, r, budget));
+
+	arena_walk_end(&r->walk);
+	arena_walk_begin(&s->arena, &r->walk, m);
+	r->start = m->offset;
+	r->wrapped = false;
+	r->pinned = 0;
+}
+
 /* All was looked at: once more with pinned blocks, if there are any; or later, if there may be a stretch then. */
-static int search_over(struct store *s, struct room *r)
+static int search_over(struct store *s, struct room *r, unsigned *budget)
 {
 	bool again = !r->pinned_too && s->pinned_bytes > 0;
 
@@ -94,18 +148,18 @@ static int search_over(struct store *s, struct room *r)
 	r->waits = !again;
 	r->pinned_too = again;
 	r->met &= again;
-	search_from_victim(s, r);
+	search_from(s, r, budget);
 	return -EAGAIN;
 }
 
 /* A new stretch begins there. NULL: at the end of the arena. */
-static int search_anew(struct store *s, struct room *r, struct arena_block *from)
+static int search_anew(struct store *s, struct room *r, struct arena_block *from, unsigned *budget)
 {
 	r->walk.from = r->walk.at = from;
 	r->pinned = 0;
 	if (!r->wrapped || (from && from->offset <= r->start))
 		return -EAGAIN;
-	return search_over(s, r);
+	return search_over(s, r, budget);
 }
 
 /* Behind the stretch that m is in, in one step: it may have a million blocks. */
@@ -117,23 +171,23 @@ static struct arena_block *behind(const struct room *other, const struct arena_b
 }
 
 /* The stretch loses its first block, which is not its last. */
-static int search_drop_first(struct store *s, struct room *r)
+static int search_drop_first(struct store *s, struct room *r, unsigned *budget)
 {
 	struct arena_block *m = r->walk.from;
 
 	if (!clearable(m))
 		r->pinned -= KV_MIN(r->pinned, m->size);
 	r->walk.from = m->next;
-	return r->wrapped && m->next->offset > r->start ? search_anew(s, r, m->next) : -EAGAIN;
+	return r->wrapped && m->next->offset > r->start ? search_anew(s, r, m->next, budget) : -EAGAIN;
 }
 
-static int search_step(struct store *s, struct room *r)
+static int search_step(struct store *s, struct room *r, unsigned *budget)
 {
 	struct arena_block *m = r->walk.at;
 	const struct room *other;
 
 	if (!m && r->wrapped)
-		return search_anew(s, r, NULL);
+		return search_anew(s, r, NULL, budget);
 	if (!m) {
 		r->wrapped = true;
 		r->walk.from = r->walk.at = s->arena.first;
@@ -143,17 +197,17 @@ static int search_step(struct store *s, struct room *r)
 	other = reserved_by(s, m->offset, m->size);
 	if (other) {
 		r->met = true;
-		return search_anew(s, r, behind(other, m));
+		return search_anew(s, r, behind(other, m), budget);
 	}
 	/* It never begins with a block that has to be moved. */
 	if (r->walk.from != m && !clearable(r->walk.from))
-		return search_drop_first(s, r);
+		return search_drop_first(s, r, budget);
 	if (!clearable(m)) {
 		r->met |= being_written(m->owner);
 		if (!r->pinned_too || m == r->walk.from || !movable(m->owner) || m->size > r->size / ROOM_MOVE_SHARE)
-			return search_anew(s, r, m->next);
+			return search_anew(s, r, m->next, budget);
 		if (r->pinned + m->size > r->size / ROOM_MOVE_SHARE)
-			return search_drop_first(s, r);
+			return search_drop_first(s, r, budget);
 		r->pinned += m->size;
 	}
 	r->walk.at = m->next;
@@ -179,7 +233,7 @@ static struct arena_block *take_piece(struct store *s, const struct room *r, str
 }
 
 /* From here on walk.from is the next block to be cleared, and walk.at what was behind the stretch when it was found. */
-static int claim_first(struct store *s, struct room *r)
+static int claim_first(struct store *s, struct room *r, unsigned *budget)
 {
 	struct arena_block *m = r->walk.from, *hole = NULL;
 	uint64_t start = m->owner && m->prev && !m->prev->owner ? m->prev->offset : m->offset;
@@ -188,7 +242,7 @@ static int claim_first(struct store *s, struct room *r)
 		hole = clear(s, m);
 	if (!hole) { /* since it was passed somebody uses it, or clears here */
 		r->found = false;
-		search_from_victim(s, r);
+		search_from(s, r, budget);
 		return -EAGAIN;
 	}
 	r->mem = r->last = take_piece(s, r, hole);
@@ -300,7 +354,7 @@ static int claim_step(struct store *s, struct room *r, unsigned *budget)
 	int rc;
 
 	if (!r->mem)
-		rc = claim_first(s, r);
+		rc = claim_first(s, r, budget);
 	else
 		rc = r->swept ? claim_between(s, r, budget) : claim_next(s, r);
 	return rc == -EAGAIN && r->mem && r->mem->size == r->size ? 0 : rc;
@@ -308,13 +362,13 @@ static int claim_step(struct store *s, struct room *r, unsigned *budget)
 
 /* ---- a room's life ---- */
 
-static bool began(struct store *s, struct room *r)
+static bool began(struct store *s, struct room *r, unsigned *budget)
 {
 	if (r->begun || s->rooms_begun == ROOMS_AT_ONCE)
 		return r->begun;
 	s->rooms_begun++;
 	r->begun = true;
-	search_from_victim(s, r);
+	search_from(s, r, budget);
 	return true;
 }
 
@@ -332,10 +386,10 @@ int room_step(struct store *s, struct room *r, unsigned *budget)
 {
 	int rc = -EAGAIN;
 
-	r->waits = !began(s, r);
+	r->waits = !began(s, r, budget);
 	while (*budget > 0 && rc == -EAGAIN && !r->waits) {
 		(*budget)--;
-		rc = r->found ? claim_step(s, r, budget) : search_step(s, r);
+		rc = r->found ? claim_step(s, r, budget) : search_step(s, r, budget);
 	}
 	if (rc == 0)
 		leave(s, r);

@@ -10,6 +10,9 @@ struct store;
 
 enum {
 	ROOMS_AT_ONCE = 64,       /* of a store that search or clear; the others wait */
+	ROOM_LOOKS = 256,         /* at blocks beside the policy's next victims, when the search begins */
+	ROOM_LOOKS_EACH = 64,     /* of them, at those behind one victim */
+	ROOM_CHEAP_SHARE = 16,    /* a stretch whose bytes go a sixteenth of a lifetime too early, on average, is good enough */
 	ROOM_MOVE_MAX = 1 << 20,  /* bytes of a pinned block that is moved out of the way: a quarter of a millisecond */
 	ROOM_MOVE_STEP = 4096,    /* bytes that are copied in the time of one step */
 	ROOM_MOVE_SHARE = 4,      /* of a value's room pinned blocks may be a quarter */
