@@ -15,6 +15,7 @@
 #include "engine/engine.h"
 #include "kvserver/kvserver.h"
 #include "kvserver/server.h"
+#include "tests/kvserver/hello.h"
 
 enum { SHARDS = 2, CLIENTS = 4 };
 
@@ -97,26 +98,6 @@ static struct sockaddr_storage server_addr(const struct kvs_server *s)
 	return a;
 }
 
-static struct wire_ctrl_msg hello(void)
-{
-	struct wire_ctrl_msg m = {.type = WIRE_CTRL_HELLO};
-	struct te_info info;
-	struct te_address addr;
-	te_info(te, &info);
-	expect(te_address(te, 0, &addr) == 0);
-	m.hello.version_min = m.hello.version_max = WIRE_VERSION;
-	m.hello.loops = m.hello.rails = 1;
-	m.hello.eager_bytes = info.eager_bytes;
-	m.hello.chunk_bytes = 1 << 20;
-	m.hello.client_id = 100;
-	m.hello.incarnation = 1;
-	memcpy(m.hello.provider, info.provider, KV_NAME_MAX);
-	memcpy(m.hello.fabric, info.fabric, KV_NAME_MAX);
-	m.hello.addr[0].len = addr.len;
-	memcpy(m.hello.addr[0].data, addr.data, addr.len);
-	return m;
-}
-
 static struct boot_conn *dial(const struct kvs_server *s, struct boot_context *with)
 {
 	struct sockaddr_storage a = server_addr(s);
@@ -140,7 +121,7 @@ static int next(struct boot_conn *c, struct wire_ctrl_msg *m)
 /* Dial, say hello; *m is the answer. */
 static struct boot_conn *greet(struct wire_ctrl_msg *m)
 {
-	struct wire_ctrl_msg h = hello();
+	struct wire_ctrl_msg h = hello_make(te);
 	struct boot_conn *c = dial(server, ctx);
 	expect(c != NULL);
 	if (!c)
@@ -189,12 +170,12 @@ static void a_client_is_welcomed_with_all_addresses(void **state)
 
 static void mismatch_body(void)
 {
-	struct wire_ctrl_msg h = hello(), m;
+	struct wire_ctrl_msg h = hello_make(te), m;
 	struct boot_conn *c = dial(server, ctx);
 	snprintf(h.hello.provider, sizeof(h.hello.provider), "efa");
 	expect(boot_send_await(c, &h, soon()) == 0);
 	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_REFUSE);
-	expect(m.refuse.status == WIRE_MISMATCH && strstr(m.refuse.text, "efa") && strstr(m.refuse.text, hello().hello.provider));
+	expect(m.refuse.status == WIRE_MISMATCH && strstr(m.refuse.text, "efa") && strstr(m.refuse.text, hello_make(te).hello.provider));
 	boot_close(&c);
 }
 
@@ -207,7 +188,7 @@ static void another_provider_is_refused_with_a_sentence(void **state)
 
 static void version_body(void)
 {
-	struct wire_ctrl_msg h = hello(), m;
+	struct wire_ctrl_msg h = hello_make(te), m;
 	struct boot_conn *c = dial(server, ctx);
 	h.hello.version_min = h.hello.version_max = WIRE_VERSION + 7;
 	expect(boot_send_await(c, &h, soon()) == 0);
@@ -533,7 +514,7 @@ static void heartbeats_count_on(void **state)
 
 static void address_body(void)
 {
-	struct wire_ctrl_msg m, h = hello();
+	struct wire_ctrl_msg m, h = hello_make(te);
 	struct boot_conn *c = greet(&m);
 	m = (struct wire_ctrl_msg){.type = WIRE_CTRL_ADDRESS, .address = {.rails = 1, .epoch = 5}};
 	m.address.addr[0] = h.hello.addr[0];
@@ -584,7 +565,7 @@ static void nonsense_body(void)
 	static const uint8_t huge[] = {0xFF, 0xFF, 0xFF, 0x7F, 1, 0, 0, 0}, unknown[] = {4, 0, 0, 0, 99, 0, 0, 0};
 	static const uint8_t long_hello[] = {0, 0, 15, 0, 1, 0, 0, 0}; /* 960 KiB to come, as a region may have */
 	uint64_t refused = control_stat(WIRE_STAT_HANDSHAKES_REFUSED), bad = control_stat(WIRE_STAT_BAD_CONTROL);
-	struct wire_ctrl_msg m, h = hello();
+	struct wire_ctrl_msg m, h = hello_make(te);
 	struct boot_conn *c;
 	closed(raw(huge, sizeof(huge)));
 	expect(becomes(WIRE_STAT_BAD_CONTROL, bad + 1) && becomes(WIRE_STAT_HANDSHAKES_REFUSED, refused + 1));
@@ -732,7 +713,7 @@ static bool ask_on(int fd)
 static int silent_client(void)
 {
 	static uint8_t buf[65536];
-	struct wire_ctrl_msg h = hello(), r = {.type = WIRE_CTRL_REVOKE, .region_ok = {.id = 9}};
+	struct wire_ctrl_msg h = hello_make(te), r = {.type = WIRE_CTRL_REVOKE, .region_ok = {.id = 9}};
 	int len = wire_ctrl_encode(&h, buf, sizeof(buf)), each, fd;
 	expect(len > 0);
 	fd = raw_narrow(buf, (size_t)len);
@@ -871,7 +852,7 @@ static struct boot_conn *dying_open(void)
 	const struct te_handlers handlers = {.message = dying_message};
 	static uint8_t keys[16];
 	struct te_options o = options;
-	struct wire_ctrl_msg m, h = hello();
+	struct wire_ctrl_msg m, h = hello_make(te);
 	struct te_address mine, theirs;
 	struct te_remote announced;
 	struct wire_blob_addr a;
