@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -1137,6 +1138,65 @@ static void a_pre_shared_key_is_asked_for(void **state)
 	told();
 }
 
+/* ---- many sessions that are lost at once ---- */
+
+static struct {
+	struct kvs_server *server;
+	sem_t reached, go;
+	struct loop_stats stats;
+} control;
+
+static void control_hold(void *arg)
+{
+	(void)arg;
+	sem_post(&control.reached);
+	sem_wait(&control.go);
+}
+
+static void control_look(void *arg)
+{
+	(void)arg;
+	loop_stats(control.server->control, &control.stats);
+	sem_post(&control.reached);
+}
+
+static uint64_t control_posts(void)
+{
+	assert_int_equal(loop_post(control.server->control, control_look, NULL), 0);
+	sem_wait(&control.reached);
+	return control.stats.posts;
+}
+
+/* However many sessions are lost while the control loop is busy, it looks at its connections once; and again for what is lost later. */
+static void lost_sessions_are_looked_for_together(void **state)
+{
+	struct kvs_options o = server_options();
+	struct kv_error err = {0};
+	struct shard *shard;
+	uint64_t posts;
+	(void)state;
+	sem_init(&control.reached, 0, 0);
+	sem_init(&control.go, 0, 0);
+	assert_int_equal(kvs_server_create(&o, &control.server, &err), 0);
+	assert_int_equal(kvs_server_start(control.server, &err), 0);
+	shard = control.server->shard[0];
+	for (unsigned round = 0; round < 2; round++) {
+		posts = control_posts();
+		assert_int_equal(loop_post(control.server->control, control_hold, NULL), 0);
+		sem_wait(&control.reached);
+		for (unsigned i = 0; i < 500; i++)
+			assert_int_equal(shard->opt.lost(shard->opt.arg, shard), 0);
+		assert_true(atomic_load(&control.server->lost_told));
+		sem_post(&control.go);
+		control_posts();
+		assert_in_range(control_posts() - posts, 1, 20);
+		assert_false(atomic_load(&control.server->lost_told));
+	}
+	kvs_server_destroy(&control.server);
+	sem_destroy(&control.reached);
+	sem_destroy(&control.go);
+}
+
 /* ---- handshakes that wait for their turn to compute ---- */
 
 static void gate_shut(void *arg)
@@ -1571,6 +1631,7 @@ int main(void)
 		cmocka_unit_test(a_provider_that_is_not_there_is_refused),
 		cmocka_unit_test(too_little_memory_is_refused),
 		cmocka_unit_test(a_pre_shared_key_is_asked_for),
+		cmocka_unit_test(lost_sessions_are_looked_for_together),
 		cmocka_unit_test(who_waits_to_compute_can_be_cut),
 		cmocka_unit_test(a_server_lives_on_loops_of_the_caller),
 	};
