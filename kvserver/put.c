@@ -355,16 +355,16 @@ static void wait_begin(struct link *l, const struct wire_request *q, struct room
 /* Another one may have waited for nothing but that this one ends (ROOMS_AT_ONCE). */
 static void wait_leave(struct shard *s, struct put_wait *w)
 {
-	struct kv_list *later;
+	struct kv_list *next;
 
 	kv_list_del(&w->node);
 	w->r->session->staged_bytes -= w->charged;
 	w->r->put.wait = NULL;
 	if (w->room)
 		store_stage_end(&s->store, w->room);
-	later = kv_list_pop(&s->rooms_later);
-	if (later)
-		kv_list_add_tail(&s->rooms, later);
+	next = kv_list_pop(&s->rooms_queued);
+	if (next)
+		kv_list_add_tail(&s->rooms, next);
 }
 
 void put_wait_end(struct put_wait *w)
@@ -398,7 +398,7 @@ static void wait_step(struct shard *s, struct put_wait *w, unsigned *budget, uin
 		rc = store_stage_step(&s->store, w->room, budget);
 		if (rc == -EAGAIN) {
 			kv_list_del(&w->node);
-			kv_list_add_tail(w->room->waits ? &s->rooms_later : &s->rooms, &w->node);
+			kv_list_add_tail(!w->room->waits ? &s->rooms : w->room->begun ? &s->rooms_later : &s->rooms_queued, &w->node);
 			return;
 		}
 		w->room = NULL; /* the store ended it */

@@ -15,7 +15,9 @@
  *
  * Stretches of two rooms never overlap. From its first piece on a room is in the store's list `clearing`, and no search passes a block in a
  * stretch of that list. Else two rooms could each have pieces in the other's way, and wait for each other. At most ROOMS_AT_ONCE rooms
- * search or clear at a time, since a step of a search looks at that list, and a block that joins another at all walks; the others wait.
+ * search or clear over several turns, since a step of a search looks at that list, and a block that joins another at all walks; the others wait, and hold
+ * nothing. What is done in one step does not depend on them. A room that has waited for a block in its way for ROOM_PATIENCE steps gives back what it
+ * has cleared and looks elsewhere: nobody who reads for long, or reads what others are about to clear, keeps the few places for himself.
  *
  * Blocks that are evicted here lie beside each other; only the first of them is the policy's choice. With values of one size it is the
  * only one. Else it matters which of the next victims is begun with: its neighbours go before their time. So some are looked at, and the stretch taken whose
@@ -141,15 +143,13 @@ static void search_from(struct store *s, struct room *r, unsigned *budget)
 /* All was looked at: once more with pinned blocks, if there are any; or later, if there may be a stretch then. */
 static int search_over(struct store *s, struct room *r, unsigned *budget)
 {
-	bool again = !r->pinned_too && s->pinned_bytes > 0;
-
-	if (!again && !r->met)
-		return -KV_ENOMEM;
-	r->waits = !again;
-	r->pinned_too = again;
-	r->met &= again;
-	search_from(s, r, budget);
-	return -EAGAIN;
+	if (!r->pinned_too && s->pinned_bytes > 0) {
+		r->pinned_too = true;
+		search_from(s, r, budget);
+		return -EAGAIN;
+	}
+	r->waits = r->met;
+	return r->met ? -EAGAIN : -KV_ENOMEM;
 }
 
 /* A new stretch begins there. NULL: at the end of the arena. */
@@ -362,24 +362,48 @@ static int claim_step(struct store *s, struct room *r, unsigned *budget)
 
 /* ---- a room's life ---- */
 
-static bool began(struct store *s, struct room *r, unsigned *budget)
-{
-	if (r->begun || s->rooms_begun == ROOMS_AT_ONCE)
-		return r->begun;
-	s->rooms_begun++;
-	r->begun = true;
-	search_from(s, r, budget);
-	return true;
-}
-
-/* It searches and clears no more. */
+/* It searches and clears no more, and gives back what it has. */
 static void leave(struct store *s, struct room *r)
 {
+	struct arena_block *m = r->mem, *next;
+
 	arena_walk_end(&r->walk);
-	if (r->mem)
+	if (m)
 		kv_list_del(&r->node);
+	for (bool last = false; m && !last; m = next) {
+		last = m == r->last;
+		next = m->owner == r->block ? arena_free(&s->arena, m)->next : m->next;
+	}
 	s->rooms_begun -= r->begun;
 	r->begun = false;
+	r->mem = r->last = NULL;
+}
+
+/* It has what it wants. */
+static void complete(struct store *s, struct room *r)
+{
+	arena_walk_end(&r->walk);
+	kv_list_del(&r->node);
+	s->rooms_begun--;
+	r->begun = false;
+}
+
+/* It begins anew when its turn comes again. */
+static void retreat(struct store *s, struct room *r)
+{
+	leave(s, r);
+	*r = (struct room){.size = r->size, .block = r->block, .waits = true, .tried = true};
+}
+
+/* One that may be done at once tries, however many others are at work; else it waits until there are fewer. */
+static bool began(struct store *s, struct room *r, unsigned *budget)
+{
+	if (r->begun || (r->tried && s->rooms_begun >= ROOMS_AT_ONCE))
+		return r->begun;
+	s->rooms_begun++;
+	r->begun = r->tried = true;
+	search_from(s, r, budget);
+	return true;
 }
 
 int room_step(struct store *s, struct room *r, unsigned *budget)
@@ -392,18 +416,13 @@ int room_step(struct store *s, struct room *r, unsigned *budget)
 		rc = r->found ? claim_step(s, r, budget) : search_step(s, r, budget);
 	}
 	if (rc == 0)
-		leave(s, r);
+		complete(s, r);
+	else if (rc == -EAGAIN && r->begun && ((r->waits && (!r->mem || ++r->waited == ROOM_PATIENCE)) || s->rooms_begun > ROOMS_AT_ONCE))
+		retreat(s, r);
 	return rc;
 }
 
 void room_end(struct store *s, struct room *r)
 {
-	struct arena_block *m = r->mem, *next;
-
 	leave(s, r);
-	for (bool last = false; m && !last; m = next) {
-		last = m == r->last;
-		next = m->owner == r->block ? arena_free(&s->arena, m)->next : m->next;
-	}
-	r->mem = r->last = NULL;
 }

@@ -640,6 +640,56 @@ static void two_large_values_do_not_wait_for_each_other(void **state)
 	close_store();
 }
 
+/* As many rooms at work as there may be: what is done in one step is done all the same, and the rest holds nothing while it waits. */
+static void small_values_do_not_wait_for_rooms(void **state)
+{
+	struct block *b;
+	struct room *room;
+	(void)state;
+	fill_with_small();
+	store.rooms_begun = ROOMS_AT_ONCE;
+	assert_non_null(put("small", SMALL, 1, 0));
+	assert_non_null(put("more", 20 * SMALL, 1, 0));
+	assert_int_equal(store_stage(&store, "large", 5, MANY / 2 * SMALL, ARENA_LOW, &b, &room), -EAGAIN);
+	assert_true(room->waits && !room->begun && !room->mem && kv_list_empty(&store.clearing) && kv_list_empty(&store.arena.walks));
+	assert_int_equal(store.rooms_begun, ROOMS_AT_ONCE);
+	store_stage_end(&store, room);
+	assert_int_equal(store.rooms_begun, ROOMS_AT_ONCE);
+	store.rooms_begun = 0;
+	check_sums();
+	close_store();
+}
+
+/* A reader that does not end is not waited for without end: the room gives up its place, and has memory elsewhere. */
+static void a_reader_that_stays_is_given_up_for_another_place(void **state)
+{
+	struct block *b, *read = NULL;
+	struct room *room;
+	unsigned waits = 0;
+	int rc;
+	(void)state;
+	fill_with_small();
+	rc = store_stage(&store, "large", 5, MANY / 3 * SMALL, ARENA_LOW, &b, &room);
+	while (rc == -EAGAIN) {
+		unsigned budget = 100;
+		rc = store_stage_step(&store, room, &budget);
+		assert_in_range(waits += rc == -EAGAIN && room->waits, 0, ROOM_PATIENCE);
+		if (!read && rc == -EAGAIN && room->mem) {
+			read = room->last->next->next->owner;
+			block_ref(read);
+		}
+	}
+	assert_int_equal(rc, 0);
+	assert_int_equal(waits, ROOM_PATIENCE);
+	assert_int_equal(read->state, BLOCK_LIVE);
+	check_sums();
+	block_unref(&store, read);
+	store_drop(&store, b);
+	block_unref(&store, b);
+	check_sums();
+	close_store();
+}
+
 /* What is being written can be evicted when it has been stored: who needs its place waits for that, and is not refused. */
 static void a_value_being_written_in_the_way_is_waited_for(void **state)
 {
@@ -1061,6 +1111,8 @@ int main(void)
 		cmocka_unit_test(a_pinned_block_in_use_stays_where_it_is),
 		cmocka_unit_test(a_large_value_is_made_room_for_in_steps),
 		cmocka_unit_test(two_large_values_do_not_wait_for_each_other),
+		cmocka_unit_test(small_values_do_not_wait_for_rooms),
+		cmocka_unit_test(a_reader_that_stays_is_given_up_for_another_place),
 		cmocka_unit_test(a_value_being_written_in_the_way_is_waited_for),
 		cmocka_unit_test(many_large_values_wait_for_each_others_end),
 		cmocka_unit_test(a_crowd_of_rooms_never_overlaps_and_ends),
