@@ -6,7 +6,8 @@
  * session has 40 of them at most: a session of one link has its whole window in 16, and of 32 links each has the page of its latest ids at least. A CANCEL of what is forgotten is told so, as one below the window is: the client's memory is not safe then, and it fences.
  *
  * When all pages are in use, a link that has its share (40 / links) gives up its oldest; else it takes the oldest of a link that has more than that. So a busy
- * link takes no memory of those that are quiet.
+ * link takes no memory of those that are quiet. Requests are answered in any order: what comes for a page that was given up is forgotten, rather than that it
+ * costs the page of later ids.
  *
  * In a page a number has 16 bits: more writes than that (a long BENCH) is as if forgotten. An id of a page that was not noted is unknown, not 0: its page may
  * have been given up between. Rejected: a table by hash for all links, in which one busy link takes the place of all others. */
@@ -82,7 +83,7 @@ static void page_give_up(struct answers *a, unsigned at, struct answers_link *l,
 	its->count--;
 }
 
-/* A page for these ids: that of the ids one window before, one that nobody has, or somebody's. */
+/* A page for these ids: that of the ids one window before, one that nobody has, or somebody's. ANSWERS_NONE: there are only later ones of this link to take. */
 static unsigned page_take(struct answers *a, struct answers_link *l, unsigned link, unsigned links, size_t stride, uint64_t first)
 {
 	unsigned at = l->page[first % ANSWERS_SPAN];
@@ -93,6 +94,8 @@ static unsigned page_take(struct answers *a, struct answers_link *l, unsigned li
 	} else {
 		if (at == ANSWERS_NONE)
 			at = oldest(a, l, link, stride, KV_MAX(a->pages / links, 1u));
+		if (a->page[at].link == link && a->page[at].first > first)
+			return ANSWERS_NONE;
 		page_give_up(a, at, l, link, stride);
 	}
 	p = &a->page[at];
@@ -113,8 +116,8 @@ void answers_note(struct answers *a, struct answers_link *l, unsigned link, unsi
 
 	if (KV_UNLIKELY(at == ANSWERS_NONE || a->page[at].first < first))
 		at = page_take(a, l, link, links, stride, first);
-	if (KV_UNLIKELY(a->page[at].first != first))
-		return; /* it is below the window by now */
+	if (KV_UNLIKELY(at == ANSWERS_NONE || a->page[at].first != first))
+		return; /* its page was given up, or it is below the window by now */
 	a->page[at].posted[id % ANSWERS_IDS] = (uint16_t)(posted == UINT32_MAX ? REPLY_ONLY : KV_MIN(posted, (uint32_t)UNKNOWN));
 }
 

@@ -44,6 +44,33 @@ void evict_park(struct evict *e, struct evict_node *n)
 	n->parked = 1;
 }
 
+void evict_peek_begin(struct evict *e, struct evict_peek *p)
+{
+	*p = (struct evict_peek){.looked = 0};
+	for (unsigned i = 0; i < EVICT_QUEUES; i++)
+		p->at[i] = e->queue[i].prev;
+	if (e->hand != &e->queue[0])
+		p->at[0] = e->hand;
+}
+
+struct evict_node *evict_peek_next(const struct evict *e, struct evict_peek *p, bool (*may_go)(const struct evict_node *n))
+{
+	while (p->looked++ < EVICT_PEEK_MAX) {
+		struct evict_node *oldest = NULL;
+		for (unsigned i = 0; i < EVICT_QUEUES; i++) {
+			struct evict_node *n = KV_LIST_ENTRY(p->at[i], struct evict_node, node);
+			if (p->at[i] != &e->queue[i] && (!oldest || evict_age(e, n) > evict_age(e, oldest)))
+				oldest = n;
+		}
+		if (!oldest)
+			return NULL;
+		p->at[oldest->queue] = oldest->node.prev;
+		if (!oldest->hits && may_go(oldest))
+			return oldest;
+	}
+	return NULL;
+}
+
 void evict_insert(struct evict *e, struct evict_node *n, uint64_t id)
 {
 	e->policy->insert(e, n, ghosts_take(&e->ghosts, id, e->count));

@@ -11,7 +11,7 @@ enum { EVICT_TIME_BITS = 30, EVICT_HITS_BITS = 2 };
 /* Embedded in what may be evicted. Zero it before insert. The fields behind the first are the policy's. */
 struct evict_node {
 	struct kv_list node;
-	uint64_t stamp : EVICT_TIME_BITS; /* its place among those of other queues (evict_clock.c) */
+	uint64_t stamp : EVICT_TIME_BITS; /* when it got its place in the order of going */
 	uint64_t used : EVICT_TIME_BITS;  /* the time of its last hit */
 	uint64_t hits : EVICT_HITS_BITS;  /* since its policy last looked; no more than fit */
 	uint64_t queue : 1;               /* which one it is in */
@@ -26,7 +26,7 @@ struct evict {
 	uint64_t in[EVICT_QUEUES];          /* nodes in each */
 	struct kv_list *hand; /* sieve: where the last search stopped; &queue[0]: at the oldest */
 	uint64_t count;       /* nodes in all queues */
-	uint64_t time;        /* inserts so far */
+	uint64_t time;        /* inserts so far, and other places given; of them EVICT_TIME_BITS count */
 	struct ghosts ghosts; /* of a policy that has them */
 };
 
@@ -36,6 +36,8 @@ struct evict {
  * as the newest when it may: a client that holds tens of thousands of blocks would else have every search step over all of them.
  * So a step of a search is paid for by a hit or by somebody who took hold of a block, and ends when the queues are empty. */
 enum { EVICT_SWEEP_MAX = 4096 };
+
+#define EVICT_TIME_MASK ((1ull << EVICT_TIME_BITS) - 1)
 
 struct evict_policy {
 	const char *name;
@@ -62,7 +64,35 @@ extern const struct evict_policy *const evict_policies[];
 int evict_init(struct evict *e, const struct evict_policy *policy, uint64_t count_max);
 void evict_fini(struct evict *e);
 
-/* For policies: lists and counts. evict_park -- it may not go. */
+/* Nodes near those that go first, without any change of the policy: the oldest of each queue that were not hit, EVICT_PEEK_MAX looked at in all. */
+enum { EVICT_PEEK_MAX = 256 };
+
+struct evict_peek {
+	struct kv_list *at[EVICT_QUEUES];
+	unsigned looked;
+};
+
+void evict_peek_begin(struct evict *e, struct evict_peek *p);
+struct evict_node *evict_peek_next(const struct evict *e, struct evict_peek *p, bool (*may_go)(const struct evict_node *n)); /* NULL: no more */
+
+/* evict_age -- since it got its place. evict_worth -- how much too early it would go now, in the same unit, if one of the age `oldest` is to go: 0 for that one, a
+ * lifetime more for each hit. */
+static inline uint64_t evict_age(const struct evict *e, const struct evict_node *n)
+{
+	return (e->time - n->stamp) & EVICT_TIME_MASK;
+}
+
+static inline uint64_t evict_worth(const struct evict *e, const struct evict_node *n, uint64_t oldest)
+{
+	return oldest - KV_MIN(evict_age(e, n), oldest) + n->hits * oldest;
+}
+
+/* For policies: lists and counts. evict_stamp -- it gets the newest place. evict_park -- it may not go. */
+static inline void evict_stamp(struct evict *e, struct evict_node *n)
+{
+	n->stamp = ++e->time & EVICT_TIME_MASK;
+}
+
 void evict_link(struct evict *e, struct evict_node *n, unsigned queue);
 void evict_unlink(struct evict *e, struct evict_node *n);
 void evict_park(struct evict *e, struct evict_node *n);

@@ -13,29 +13,23 @@
  * but for a few, which costs nothing that can be measured: on an hour of real conversations CLOCK with one list has 0.1379
  * hits and this 0.1371, two bits and ghosts 0.1468 and 0.1464 (5,859 blocks; LRU 0.1355).
  *
- * Time is the number of inserts, in EVICT_TIME_BITS. A node that is older than half of that is taken for a new one, once. */
+ * Time is the number of inserts, in EVICT_TIME_BITS. A node that got its place longer ago than that is taken for a newer one: only in a store that
+ * has evicted nothing for 2^30 inserts. */
 #include "kvserver/evict.h"
 
 enum { YOUNG, KEPT };
 
-#define TIME_MASK ((1ull << EVICT_TIME_BITS) - 1)
-
-static uint64_t age(const struct evict *e, uint64_t time)
-{
-	return (e->time - time) & TIME_MASK;
-}
-
 static void clock_insert(struct evict *e, struct evict_node *n, bool returned)
 {
-	e->time++;
 	n->hits = returned;
-	n->stamp = n->used = e->time & TIME_MASK;
+	evict_stamp(e, n);
+	n->used = n->stamp;
 	evict_link(e, n, YOUNG);
 }
 
 static void clock_access(struct evict *e, struct evict_node *n)
 {
-	n->used = e->time & TIME_MASK;
+	n->used = e->time & EVICT_TIME_MASK;
 	if (n->hits < e->policy->hits_max)
 		n->hits++;
 }
@@ -46,14 +40,14 @@ static struct evict_node *clock_oldest(const struct evict *e)
 
 	if (!young || !kept)
 		return young ? young : kept;
-	return age(e, young->stamp) >= age(e, kept->stamp) ? young : kept;
+	return evict_age(e, young) >= evict_age(e, kept) ? young : kept;
 }
 
 /* A hit buys it a newer place. */
 static void clock_keep(struct evict *e, struct evict_node *n)
 {
 	n->hits--;
-	n->stamp = age(e, n->used) < age(e, n->stamp) ? n->used : e->time & TIME_MASK;
+	n->stamp = ((e->time - n->used) & EVICT_TIME_MASK) < evict_age(e, n) ? n->used : e->time & EVICT_TIME_MASK;
 	evict_unlink(e, n);
 	evict_link(e, n, KEPT);
 }

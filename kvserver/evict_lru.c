@@ -6,12 +6,14 @@
 static void lru_insert(struct evict *e, struct evict_node *n, bool returned)
 {
 	(void)returned;
+	evict_stamp(e, n);
 	evict_link(e, n, 0);
 }
 
 static void lru_access(struct evict *e, struct evict_node *n)
 {
 	evict_unlink(e, n);
+	evict_stamp(e, n);
 	evict_link(e, n, 0);
 }
 

@@ -11,6 +11,7 @@ enum { SMALL, MAIN, SMALL_SHARE = 2, HITS_MAX = (1 << EVICT_HITS_BITS) - 1 };
 static void s3fifo_insert(struct evict *e, struct evict_node *n, bool returned)
 {
 	n->hits = 0;
+	evict_stamp(e, n);
 	evict_link(e, n, returned ? MAIN : SMALL);
 }
 
@@ -26,6 +27,7 @@ static void s3fifo_keep(struct evict *e, struct evict_node *n)
 {
 	n->hits = n->queue == MAIN ? n->hits - 1u : 0;
 	evict_unlink(e, n);
+	evict_stamp(e, n);
 	evict_link(e, n, MAIN);
 }
 

@@ -14,6 +14,7 @@ static void sieve_insert(struct evict *e, struct evict_node *n, bool returned)
 {
 	(void)returned;
 	n->hits = 0;
+	evict_stamp(e, n);
 	evict_link(e, n, 0);
 }
 

@@ -67,8 +67,10 @@ static void fresh_fini(struct fresh *f)
 
 /* ---- memory ---- */
 
+/* A thread that was left behind may have laid something down that nobody took. */
 static void keeper_free(struct keeper *k)
 {
+	fresh_fini(&k->fresh);
 	for (unsigned i = 0; i < FILES; i++)
 		free(k->file[i]);
 	pthread_cond_destroy(&k->changed);

@@ -9,7 +9,7 @@ struct kvs_server;
 struct keeper;
 
 /* keeper_start -- if the server has such files, start a thread that reads them when it is asked, and looks at the CRL file once a second. What it has
- * read comes to the control loop, which takes it for connections from then on. Once the control loop runs. *out is NULL if there are none. -KV_ENOMEM,
+ * read comes to the control loop, which takes it for connections from then on; that loop exists, and may begin to turn later. *out is NULL if there are none. -KV_ENOMEM,
  * or what pthread_create says, with *err. */
 int keeper_start(struct kvs_server *server, struct keeper **out, struct kv_error *err);
 

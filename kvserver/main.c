@@ -174,9 +174,11 @@ int main(int argc, char **argv)
 	char psk[PSK_LINE_MAX];
 	int rc;
 
-	rc = kv_stdio_reserve(&err);
-	if (rc == 0)
-		rc = flags_parse(argc, argv, &f, &err);
+	if (kv_stdio_reserve(&err)) {
+		fprintf(stderr, "kv-server: %s\n", err.text);
+		return EXIT_START;
+	}
+	rc = flags_parse(argc, argv, &f, &err);
 	/* Sessions, of which many may come over one connection; and queues for thousands that never come are waste. */
 	if (rc == 0)
 		te_env_for_peers(KV_MIN(f.max_clients, (uint32_t)PEERS_MAX));

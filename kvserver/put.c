@@ -22,29 +22,31 @@ static void put_reply(struct link *l, const struct wire_request *q, int32_t stat
 	reply_put(l, &r, NULL);
 }
 
-/* A value that there is no place for is logged, one a second: its client learns a code only. */
+/* A value that there is no place for is logged, one a second, and how many were not: its client learns a code only. */
 static void refused_log(struct shard *s, uint64_t total, int error)
 {
 	const struct store *st = &s->store;
-	char size[32], limit[32], pinned[32], staged[32], leased[32], max[32];
+	char size[32], limit[32], pinned[32], staged[32], leased[32], max[32], more[64] = "";
 	uint64_t suppressed;
 
 	if (!kv_rate_take(&s->refused_lines, loop_turn_now(s->loop), SHARD_REFUSED_LINES, &suppressed))
 		return;
+	if (suppressed)
+		snprintf(more, sizeof(more), " (%llu more were refused, not shown)", (unsigned long long)suppressed);
 	kv_size_format(total, size, sizeof(size));
 	kv_size_format(st->arena.limit, limit, sizeof(limit));
 	if (error == -KV_ETOOBIG)
 		kv_warn(s->opt.log,
 			"shard %u: a value of %llu bytes is refused: one may have %s (--value-max), and must fit the %s of one worker thread "
-			"(--memory-mb divided by --worker-threads)",
-			s->opt.index, (unsigned long long)total, kv_size_format(s->opt.value_max, max, sizeof(max)), limit);
+			"(--memory-mb divided by --worker-threads)%s",
+			s->opt.index, (unsigned long long)total, kv_size_format(s->opt.value_max, max, sizeof(max)), limit, more);
 	else
 		kv_warn(s->opt.log,
 			"shard %u: no room for a value of %s: of %s are %s pinned, %s being written and %s leased, and what is in use lies "
-			"between; unpin, or give the server more memory (--memory-mb) or fewer --worker-threads",
+			"between; unpin, or give the server more memory (--memory-mb) or fewer --worker-threads%s",
 			s->opt.index, size, limit, kv_size_format(st->pinned_bytes, pinned, sizeof(pinned)),
 			kv_size_format(st->staged_bytes, staged, sizeof(staged)),
-			kv_size_format(s->leases.bytes, leased, sizeof(leased)));
+			kv_size_format(s->leases.bytes, leased, sizeof(leased)), more);
 }
 
 static int32_t put_error(struct shard *s, uint64_t total, int error)
@@ -350,13 +352,19 @@ static void wait_begin(struct link *l, const struct wire_request *q, struct room
 	shard_count(s, WIRE_STAT_ROOMS);
 }
 
+/* Another one may have waited for nothing but that this one ends (ROOMS_AT_ONCE). */
 static void wait_leave(struct shard *s, struct put_wait *w)
 {
+	struct kv_list *next;
+
 	kv_list_del(&w->node);
 	w->r->session->staged_bytes -= w->charged;
 	w->r->put.wait = NULL;
 	if (w->room)
 		store_stage_end(&s->store, w->room);
+	next = kv_list_pop(&s->rooms_queued);
+	if (next)
+		kv_list_add_tail(&s->rooms, next);
 }
 
 void put_wait_end(struct put_wait *w)
@@ -390,7 +398,7 @@ static void wait_step(struct shard *s, struct put_wait *w, unsigned *budget, uin
 		rc = store_stage_step(&s->store, w->room, budget);
 		if (rc == -EAGAIN) {
 			kv_list_del(&w->node);
-			kv_list_add_tail(w->room->waits ? &s->rooms_later : &s->rooms, &w->node);
+			kv_list_add_tail(!w->room->waits ? &s->rooms : w->room->begun ? &s->rooms_later : &s->rooms_queued, &w->node);
 			return;
 		}
 		w->room = NULL; /* the store ended it */

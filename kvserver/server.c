@@ -215,15 +215,25 @@ static void on_reset(void *arg)
 
 static void on_lost(void *arg)
 {
-	conns_anew(arg, false);
+	struct kvs_server *s = arg;
+
+	atomic_store(&s->lost_told, false); /* first: whoever is marked from now on says so again */
+	conns_anew(s, false);
 }
 
+/* A network that goes away loses thousands of sessions at once, and each look is at all connections. */
 static int shard_lost_session(void *arg, struct shard *shard)
 {
 	struct kvs_server *s = arg;
+	int rc;
 
 	(void)shard;
-	return loop_post(s->control, on_lost, s);
+	if (atomic_exchange(&s->lost_told, true))
+		return 0;
+	rc = loop_post(s->control, on_lost, s);
+	if (rc)
+		atomic_store(&s->lost_told, false);
+	return rc;
 }
 
 /* A full queue means that the control loop has much to do; the engine's peers are void, and the shard says so again on

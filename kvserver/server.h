@@ -90,6 +90,7 @@ struct kvs_server {
 	struct co_queue handshake_free;
 	struct co *conductor;
 	bool accepting, stop_asked;
+	_Atomic bool lost_told; /* by a shard, and not looked at yet: one look finds all clients that are to begin anew */
 	uint64_t drain_ns;
 	struct round startup, drain, closing;
 	/* threads */

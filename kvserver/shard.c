@@ -264,6 +264,7 @@ static void shard_tick(struct loop_timer *t)
 		if (s->slot[i] && s->slot[i]->state == SESSION_OPEN)
 			session_tick(s->slot[i], now_ns);
 	kv_list_splice_tail(&s->rooms, &s->rooms_later);
+	kv_list_splice_tail(&s->rooms, &s->rooms_queued);
 	shard_quarantine_check(s, now_ns);
 	reset_tell(s);
 	values_tell(s);
@@ -591,6 +592,7 @@ static void shard_init(struct shard *s)
 	kv_list_init(&s->hash_gets);
 	kv_list_init(&s->rooms);
 	kv_list_init(&s->rooms_later);
+	kv_list_init(&s->rooms_queued);
 	kv_list_init(&s->benches);
 	kv_list_init(&s->undelivered);
 }

@@ -44,6 +44,7 @@ int store_init(struct store *s, const struct store_options *o)
 	slab_init(&s->blocks, sizeof(struct block), made);
 	slab_init(&s->rooms, sizeof(struct room), STORE_ROOMS_MAX);
 	slab_init(&s->pins, sizeof(struct pin), max);
+	kv_list_init(&s->clearing);
 	return 0;
 }
 
@@ -169,7 +170,7 @@ static int stage_room(struct store *s, struct block *b, struct room **out_room)
 
 	if (!r)
 		return -KV_EBUSY;
-	room_begin(s, r, arena_round(b->len), b);
+	room_begin(r, arena_round(b->len), b);
 	*out_room = r;
 	return store_stage_step(s, r, &budget);
 }

@@ -25,6 +25,8 @@ struct store {
 	struct evict evict;
 	struct expire expire;
 	struct slab blocks, pins, rooms;
+	struct kv_list clearing; /* rooms that have memory, each with a stretch of its own (room.c) */
+	unsigned rooms_begun;    /* that search or clear; ROOMS_AT_ONCE over several steps */
 	uint32_t blocks_max;
 	uint64_t generation;
 	uint64_t staged_bytes, pinned_bytes, gone_bytes; /* of the arena: of blocks in those states */

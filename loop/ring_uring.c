@@ -289,12 +289,12 @@ static void prepare(struct io_uring_sqe *sqe, struct ring_op *op)
 	io_uring_sqe_set_data(sqe, op);
 }
 
-/* As many SQEs as there is room for; requests first, since a cancellation must come after its request. */
 static struct kv_list *kernel_list(struct ring *ring, int fd)
 {
 	return &ring->kernel[(unsigned)fd % FD_LISTS];
 }
 
+/* As many SQEs as there is room for; requests first, since a cancellation must come after its request. */
 static void fill(struct ring *ring)
 {
 	struct io_uring_sqe *sqe;

@@ -220,6 +220,56 @@ static void a_search_ends_soon_although_all_were_hit(void **state)
 	}
 }
 
+/* Looking at those that go next changes nothing: they are named once each, those that go first first, without those that were hit or may not go. */
+static void looking_at_the_next_changes_nothing(void **state)
+{
+	(void)state;
+	for (unsigned k = 0; evict_policies[k]; k++) {
+		struct evict_node *seen[NODES];
+		struct evict_peek peek;
+		unsigned n = 0;
+		open_policy(evict_policies[k]);
+		memset(items, 0, sizeof(items));
+		for (unsigned i = 0; i < NODES; i++) {
+			evict_insert(&evict, &items[i].node, i);
+			items[i].stuck = i % 5 == 2;
+		}
+		for (unsigned i = 0; i < NODES; i += 7)
+			evict_access(&evict, &items[i].node);
+		evict_peek_begin(&evict, &peek);
+		while ((seen[n] = evict_peek_next(&evict, &peek, may_go)) != NULL) {
+			assert_false(KV_CONTAINER(seen[n], struct item, node)->stuck || seen[n]->hits);
+			assert_in_range(++n, 1, NODES - 1);
+		}
+		assert_int_equal(evict.count, NODES);
+		assert_in_range(n, NODES / 2, NODES);
+		for (unsigned i = 0; i < n / 4; i++) { /* s3fifo has victims from its main queue, too, later on */
+			uint64_t oldest = evict_age(&evict, seen[0]);
+			assert_int_equal(evict_worth(&evict, seen[i], oldest), oldest - evict_age(&evict, seen[i]));
+			assert_ptr_equal(evict_victim(&evict, may_go), seen[i]);
+			evict_remove(&evict, seen[i]);
+		}
+	}
+}
+
+/* However many were hit, so many are looked at. */
+static void looking_at_the_next_ends_soon(void **state)
+{
+	static struct item many[MANY];
+	struct evict_peek peek;
+	(void)state;
+	open_policy(&evict_clock2g);
+	memset(many, 0, sizeof(many));
+	for (unsigned i = 0; i < MANY; i++) {
+		evict_insert(&evict, &many[i].node, i);
+		if (i < MANY - 1)
+			evict_access(&evict, &many[i].node);
+	}
+	evict_peek_begin(&evict, &peek);
+	assert_null(evict_peek_next(&evict, &peek, may_go));
+	assert_null(evict_peek_next(&evict, &peek, may_go));
+}
+
 /* ---- clock, lru, s3fifo: the rules once more, with a look at every node for each question ---- */
 
 struct other {
@@ -395,6 +445,8 @@ int main(void)
 		cmocka_unit_test(nobody_may_go_ends),
 		cmocka_unit_test(who_may_not_go_is_stepped_over_once),
 		cmocka_unit_test(a_search_ends_soon_although_all_were_hit),
+		cmocka_unit_test(looking_at_the_next_changes_nothing),
+		cmocka_unit_test(looking_at_the_next_ends_soon),
 	};
 	return cmocka_run_group_tests_name("kvserver/evict", tests, NULL, close_policy);
 }

@@ -290,10 +290,12 @@ static void nothing_and_too_much_are_refused(void **state)
 	(void)state;
 	struct wire_request none = rig_put("k", 0, 0, 0, 0, WHOLE),
 			    much = rig_put("k", RIG_MEMORY + 1, 0, 0, 0, WIRE_PUT_FIRST);
+	rig.shard->refused_lines = (struct kv_rate){.suppressed = 3};
 	assert_int_equal(rig_ask(&none)->status, WIRE_INVALID);
 	assert_int_equal(rig_ask(&much)->status, WIRE_TOOBIG);
 	check_contains(rig.logged, "one may have 32 MiB");
 	check_contains(rig.logged, "--memory-mb divided by --worker-threads");
+	check_contains(rig.logged, "(3 more were refused, not shown)");
 	check_contains(kv_strerror(-KV_ETOOBIG), "--memory-mb divided by its --worker-threads");
 }
 

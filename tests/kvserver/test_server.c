@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -15,6 +16,7 @@
 #include "engine/engine.h"
 #include "kvserver/kvserver.h"
 #include "kvserver/server.h"
+#include "tests/kvserver/hello.h"
 
 enum { SHARDS = 2, CLIENTS = 4 };
 
@@ -97,26 +99,6 @@ static struct sockaddr_storage server_addr(const struct kvs_server *s)
 	return a;
 }
 
-static struct wire_ctrl_msg hello(void)
-{
-	struct wire_ctrl_msg m = {.type = WIRE_CTRL_HELLO};
-	struct te_info info;
-	struct te_address addr;
-	te_info(te, &info);
-	expect(te_address(te, 0, &addr) == 0);
-	m.hello.version_min = m.hello.version_max = WIRE_VERSION;
-	m.hello.loops = m.hello.rails = 1;
-	m.hello.eager_bytes = info.eager_bytes;
-	m.hello.chunk_bytes = 1 << 20;
-	m.hello.client_id = 100;
-	m.hello.incarnation = 1;
-	memcpy(m.hello.provider, info.provider, KV_NAME_MAX);
-	memcpy(m.hello.fabric, info.fabric, KV_NAME_MAX);
-	m.hello.addr[0].len = addr.len;
-	memcpy(m.hello.addr[0].data, addr.data, addr.len);
-	return m;
-}
-
 static struct boot_conn *dial(const struct kvs_server *s, struct boot_context *with)
 {
 	struct sockaddr_storage a = server_addr(s);
@@ -140,7 +122,7 @@ static int next(struct boot_conn *c, struct wire_ctrl_msg *m)
 /* Dial, say hello; *m is the answer. */
 static struct boot_conn *greet(struct wire_ctrl_msg *m)
 {
-	struct wire_ctrl_msg h = hello();
+	struct wire_ctrl_msg h = hello_make(te);
 	struct boot_conn *c = dial(server, ctx);
 	expect(c != NULL);
 	if (!c)
@@ -189,12 +171,12 @@ static void a_client_is_welcomed_with_all_addresses(void **state)
 
 static void mismatch_body(void)
 {
-	struct wire_ctrl_msg h = hello(), m;
+	struct wire_ctrl_msg h = hello_make(te), m;
 	struct boot_conn *c = dial(server, ctx);
 	snprintf(h.hello.provider, sizeof(h.hello.provider), "efa");
 	expect(boot_send_await(c, &h, soon()) == 0);
 	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_REFUSE);
-	expect(m.refuse.status == WIRE_MISMATCH && strstr(m.refuse.text, "efa") && strstr(m.refuse.text, hello().hello.provider));
+	expect(m.refuse.status == WIRE_MISMATCH && strstr(m.refuse.text, "efa") && strstr(m.refuse.text, hello_make(te).hello.provider));
 	boot_close(&c);
 }
 
@@ -207,7 +189,7 @@ static void another_provider_is_refused_with_a_sentence(void **state)
 
 static void version_body(void)
 {
-	struct wire_ctrl_msg h = hello(), m;
+	struct wire_ctrl_msg h = hello_make(te), m;
 	struct boot_conn *c = dial(server, ctx);
 	h.hello.version_min = h.hello.version_max = WIRE_VERSION + 7;
 	expect(boot_send_await(c, &h, soon()) == 0);
@@ -533,7 +515,7 @@ static void heartbeats_count_on(void **state)
 
 static void address_body(void)
 {
-	struct wire_ctrl_msg m, h = hello();
+	struct wire_ctrl_msg m, h = hello_make(te);
 	struct boot_conn *c = greet(&m);
 	m = (struct wire_ctrl_msg){.type = WIRE_CTRL_ADDRESS, .address = {.rails = 1, .epoch = 5}};
 	m.address.addr[0] = h.hello.addr[0];
@@ -584,7 +566,7 @@ static void nonsense_body(void)
 	static const uint8_t huge[] = {0xFF, 0xFF, 0xFF, 0x7F, 1, 0, 0, 0}, unknown[] = {4, 0, 0, 0, 99, 0, 0, 0};
 	static const uint8_t long_hello[] = {0, 0, 15, 0, 1, 0, 0, 0}; /* 960 KiB to come, as a region may have */
 	uint64_t refused = control_stat(WIRE_STAT_HANDSHAKES_REFUSED), bad = control_stat(WIRE_STAT_BAD_CONTROL);
-	struct wire_ctrl_msg m, h = hello();
+	struct wire_ctrl_msg m, h = hello_make(te);
 	struct boot_conn *c;
 	closed(raw(huge, sizeof(huge)));
 	expect(becomes(WIRE_STAT_BAD_CONTROL, bad + 1) && becomes(WIRE_STAT_HANDSHAKES_REFUSED, refused + 1));
@@ -732,7 +714,7 @@ static bool ask_on(int fd)
 static int silent_client(void)
 {
 	static uint8_t buf[65536];
-	struct wire_ctrl_msg h = hello(), r = {.type = WIRE_CTRL_REVOKE, .region_ok = {.id = 9}};
+	struct wire_ctrl_msg h = hello_make(te), r = {.type = WIRE_CTRL_REVOKE, .region_ok = {.id = 9}};
 	int len = wire_ctrl_encode(&h, buf, sizeof(buf)), each, fd;
 	expect(len > 0);
 	fd = raw_narrow(buf, (size_t)len);
@@ -871,7 +853,7 @@ static struct boot_conn *dying_open(void)
 	const struct te_handlers handlers = {.message = dying_message};
 	static uint8_t keys[16];
 	struct te_options o = options;
-	struct wire_ctrl_msg m, h = hello();
+	struct wire_ctrl_msg m, h = hello_make(te);
 	struct te_address mine, theirs;
 	struct te_remote announced;
 	struct wire_blob_addr a;
@@ -1154,6 +1136,65 @@ static void a_pre_shared_key_is_asked_for(void **state)
 	(void)state;
 	in_coroutine(psk_body);
 	told();
+}
+
+/* ---- many sessions that are lost at once ---- */
+
+static struct {
+	struct kvs_server *server;
+	sem_t reached, go;
+	struct loop_stats stats;
+} control;
+
+static void control_hold(void *arg)
+{
+	(void)arg;
+	sem_post(&control.reached);
+	sem_wait(&control.go);
+}
+
+static void control_look(void *arg)
+{
+	(void)arg;
+	loop_stats(control.server->control, &control.stats);
+	sem_post(&control.reached);
+}
+
+static uint64_t control_posts(void)
+{
+	assert_int_equal(loop_post(control.server->control, control_look, NULL), 0);
+	sem_wait(&control.reached);
+	return control.stats.posts;
+}
+
+/* However many sessions are lost while the control loop is busy, it looks at its connections once; and again for what is lost later. */
+static void lost_sessions_are_looked_for_together(void **state)
+{
+	struct kvs_options o = server_options();
+	struct kv_error err = {0};
+	struct shard *shard;
+	uint64_t posts;
+	(void)state;
+	sem_init(&control.reached, 0, 0);
+	sem_init(&control.go, 0, 0);
+	assert_int_equal(kvs_server_create(&o, &control.server, &err), 0);
+	assert_int_equal(kvs_server_start(control.server, &err), 0);
+	shard = control.server->shard[0];
+	for (unsigned round = 0; round < 2; round++) {
+		posts = control_posts();
+		assert_int_equal(loop_post(control.server->control, control_hold, NULL), 0);
+		sem_wait(&control.reached);
+		for (unsigned i = 0; i < 500; i++)
+			assert_int_equal(shard->opt.lost(shard->opt.arg, shard), 0);
+		assert_true(atomic_load(&control.server->lost_told));
+		sem_post(&control.go);
+		control_posts();
+		assert_in_range(control_posts() - posts, 1, 20);
+		assert_false(atomic_load(&control.server->lost_told));
+	}
+	kvs_server_destroy(&control.server);
+	sem_destroy(&control.reached);
+	sem_destroy(&control.go);
 }
 
 /* ---- handshakes that wait for their turn to compute ---- */
@@ -1590,6 +1631,7 @@ int main(void)
 		cmocka_unit_test(a_provider_that_is_not_there_is_refused),
 		cmocka_unit_test(too_little_memory_is_refused),
 		cmocka_unit_test(a_pre_shared_key_is_asked_for),
+		cmocka_unit_test(lost_sessions_are_looked_for_together),
 		cmocka_unit_test(who_waits_to_compute_can_be_cut),
 		cmocka_unit_test(a_server_lives_on_loops_of_the_caller),
 	};

@@ -480,14 +480,19 @@ static struct block *small(unsigned i)
 	return get(key, 0);
 }
 
-static void fill_with_small(void)
+static void open_small(void)
 {
 	struct store_options o = {
 		.limit_bytes = MANY * SMALL, .seed = 1, .generation = 1, .now_ns = SECOND, .policy = &evict_clock2g, .blocks_max = MANY};
-	char key[16];
 	memory = o.base = malloc(o.limit_bytes);
 	assert_non_null(memory);
 	assert_int_equal(store_init(&store, &o), 0);
+}
+
+static void fill_with_small(void)
+{
+	char key[16];
+	open_small();
 	for (unsigned i = 0; i < MANY; i++) {
 		snprintf(key, sizeof(key), "s%u", i);
 		assert_non_null(put(key, SMALL, (uint8_t)i, 0));
@@ -592,6 +597,365 @@ static void a_large_value_is_made_room_for_in_steps(void **state)
 	store_drop(&store, b);
 	block_unref(&store, b);
 	check_sums();
+	close_store();
+}
+
+/* Two large values at once, the second of which begins where the first is about to clear: neither takes pieces of what the other one needs, which would
+ * have both wait for each other until their deadlines. */
+static void two_large_values_do_not_wait_for_each_other(void **state)
+{
+	static const unsigned parts[] = {MANY / 2, 300};
+	struct block *b[2];
+	struct room *room[2];
+	int rc[2];
+	(void)state;
+	fill_with_small();
+	for (unsigned i = 0; i < 2; i++) {
+		char key[2] = {(char)('a' + i), 0};
+		rc[i] = store_stage(&store, key, 1, parts[i] * SMALL, ARENA_LOW, &b[i], &room[i]);
+		while (i == 0 && store.events[STORE_EVICTED] < MANY / 8) {
+			unsigned budget = 100;
+			rc[0] = store_stage_step(&store, room[0], &budget);
+		}
+	}
+	for (unsigned steps = 0; rc[0] == -EAGAIN || rc[1] == -EAGAIN; steps++) {
+		assert_in_range(steps, 0, MANY);
+		for (unsigned i = 0; i < 2; i++) {
+			unsigned budget = 100;
+			if (rc[i] != -EAGAIN)
+				continue;
+			rc[i] = store_stage_step(&store, room[i], &budget);
+			assert_false(rc[i] == -EAGAIN && room[i]->waits);
+		}
+	}
+	assert_int_equal(rc[0] | rc[1], 0);
+	check_sums();
+	assert_int_equal(store.events[STORE_EVICTED], MANY / 2 + 300);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(b[i]->mem->size, parts[i] * SMALL);
+		store_drop(&store, b[i]);
+		block_unref(&store, b[i]);
+	}
+	check_sums();
+	close_store();
+}
+
+/* As many rooms at work as there may be: what is done in one step is done all the same, and the rest holds nothing while it waits. */
+static void small_values_do_not_wait_for_rooms(void **state)
+{
+	struct block *b;
+	struct room *room;
+	(void)state;
+	fill_with_small();
+	store.rooms_begun = ROOMS_AT_ONCE;
+	assert_non_null(put("small", SMALL, 1, 0));
+	assert_non_null(put("more", 20 * SMALL, 1, 0));
+	assert_int_equal(store_stage(&store, "large", 5, MANY / 2 * SMALL, ARENA_LOW, &b, &room), -EAGAIN);
+	assert_true(room->waits && !room->begun && !room->mem && kv_list_empty(&store.clearing) && kv_list_empty(&store.arena.walks));
+	assert_int_equal(store.rooms_begun, ROOMS_AT_ONCE);
+	store_stage_end(&store, room);
+	assert_int_equal(store.rooms_begun, ROOMS_AT_ONCE);
+	store.rooms_begun = 0;
+	check_sums();
+	close_store();
+}
+
+/* A reader that does not end is not waited for without end: the room gives up its place, and has memory elsewhere. */
+static void a_reader_that_stays_is_given_up_for_another_place(void **state)
+{
+	struct block *b, *read = NULL;
+	struct room *room;
+	unsigned waits = 0;
+	int rc;
+	(void)state;
+	fill_with_small();
+	rc = store_stage(&store, "large", 5, MANY / 3 * SMALL, ARENA_LOW, &b, &room);
+	while (rc == -EAGAIN) {
+		unsigned budget = 100;
+		rc = store_stage_step(&store, room, &budget);
+		assert_in_range(waits += rc == -EAGAIN && room->waits, 0, ROOM_PATIENCE);
+		if (!read && rc == -EAGAIN && room->mem) {
+			read = room->last->next->next->owner;
+			block_ref(read);
+		}
+	}
+	assert_int_equal(rc, 0);
+	assert_int_equal(waits, ROOM_PATIENCE);
+	assert_int_equal(read->state, BLOCK_LIVE);
+	check_sums();
+	block_unref(&store, read);
+	store_drop(&store, b);
+	block_unref(&store, b);
+	check_sums();
+	close_store();
+}
+
+/* What is being written can be evicted when it has been stored: who needs its place waits for that, and is not refused. */
+static void a_value_being_written_in_the_way_is_waited_for(void **state)
+{
+	struct block *a, *b, *holder;
+	struct room *room;
+	unsigned budget = 100;
+	(void)state;
+	open_store(64 * 1024, 1);
+	assert_int_equal(stage("a", 1, 40 * 1024, &a), 0);
+	assert_int_equal(store_stage(&store, "b", 1, 40 * 1024, ARENA_LOW, &b, &room), -EAGAIN);
+	assert_true(room->waits);
+	assert_int_equal(store_commit(&store, a, 1, KV_NEVER, 0, &holder), 0);
+	block_unref(&store, a);
+	assert_int_equal(store_stage_step(&store, room, &budget), 0);
+	assert_int_equal(store.events[STORE_EVICTED], 1);
+	store_drop(&store, b);
+	block_unref(&store, b);
+	check_sums();
+	close_store();
+}
+
+/* More at once than may search and clear: the last one waits until another has ended, and all have their memory in the end, though the arena has
+ * room for six of them at a time. */
+static void many_large_values_wait_for_each_others_end(void **state)
+{
+	enum { ROOMS = ROOMS_AT_ONCE + 1, EACH = STORE_STEPS_AT_ONCE + 100 };
+	struct room *room[ROOMS];
+	unsigned pending = ROOMS;
+	char key[16];
+	(void)state;
+	fill_with_small();
+	for (unsigned i = 0; i < ROOMS; i++) {
+		struct block *b;
+		snprintf(key, sizeof(key), "room%u", i);
+		assert_int_equal(store_stage(&store, key, strlen(key), EACH * SMALL, ARENA_LOW, &b, &room[i]), -EAGAIN);
+	}
+	assert_int_equal(store.rooms_begun, ROOMS_AT_ONCE);
+	assert_true(room[ROOMS - 1]->waits && !room[ROOMS - 1]->begun);
+	for (unsigned rounds = 0; pending; rounds++) {
+		assert_in_range(rounds, 0, MANY);
+		for (unsigned i = 0; i < ROOMS; i++) {
+			struct block *b = room[i] ? room[i]->block : NULL;
+			unsigned budget = 100;
+			int rc = room[i] ? store_stage_step(&store, room[i], &budget) : -EAGAIN;
+			if (rc == -EAGAIN)
+				continue;
+			assert_int_equal(rc, 0);
+			assert_int_equal(b->mem->size, EACH * SMALL);
+			store_drop(&store, b);
+			block_unref(&store, b);
+			room[i] = NULL;
+			pending--;
+		}
+	}
+	assert_int_equal(store.rooms_begun + store.rooms.used, 0);
+	check_sums();
+	close_store();
+}
+
+/* Rooms of all sizes begin, go on, are given up and end in any order, among readers and pins: no two have a stretch in common, nobody's
+ * bytes change, and when nobody reads any more every one of them ends. */
+enum { CROWD = 80, CROWD_STEPS = 40000 };
+
+static void check_stretches(struct room *const *room)
+{
+	for (unsigned i = 0; i < CROWD; i++)
+		for (unsigned k = 0; room[i] && room[i]->mem && k < i; k++)
+			if (room[k] && room[k]->mem)
+				assert_true(room[k]->end <= room[i]->mem->offset || room[i]->end <= room[k]->mem->offset);
+}
+
+/* What a room became: a value, unless its key has one. */
+static void crowd_ends(struct room **room, struct block *b, int rc)
+{
+	struct block *holder;
+	*room = NULL;
+	if (rc) {
+		assert_int_equal(rc, -KV_ENOMEM);
+		return;
+	}
+	assert_int_equal(b->mem->size, arena_round(b->len));
+	memset(store_data(&store, b), (int)b->len, b->len);
+	if (store_commit(&store, b, 1, KV_NEVER, 0, &holder))
+		store_drop(&store, b);
+	block_unref(&store, b);
+}
+
+static void crowd_step(struct kv_prng *p, struct room **room, struct block **read, struct pins *pins)
+{
+	unsigned what = (unsigned)kv_prng_below(p, 100), i = (unsigned)kv_prng_below(p, CROWD), budget = 1 + (unsigned)kv_prng_below(p, 200);
+	struct block *b = small((unsigned)kv_prng_below(p, MANY));
+	char key[16];
+	int rc;
+	if (room[i] && what < 40) {
+		struct block *its = room[i]->block;
+		rc = store_stage_step(&store, room[i], &budget);
+		if (rc != -EAGAIN)
+			crowd_ends(&room[i], its, rc);
+	} else if (room[i] && what < 43) {
+		store_stage_end(&store, room[i]);
+		room[i] = NULL;
+	} else if (!room[i] && what < 60) {
+		uint64_t len = 1 + kv_prng_below(p, kv_prng_below(p, 4) ? 4 * SMALL : MANY / 4 * SMALL);
+		snprintf(key, sizeof(key), "s%u", (unsigned)kv_prng_below(p, MANY));
+		rc = store_stage(&store, key, strlen(key), len, ARENA_LOW, &b, &room[i]);
+		if (rc != -EAGAIN)
+			crowd_ends(&room[i], b, rc);
+	} else if (what < 70 && b && !read[i]) {
+		block_ref(read[i] = b);
+	} else if (what < 80 && read[i]) {
+		check_bytes(read[i], read[i]->len, (uint8_t)read[i]->len);
+		block_unref(&store, read[i]);
+		read[i] = NULL;
+	} else if (what < 90 && b) {
+		check_bytes(b, b->len, (uint8_t)b->len);
+		(void)pins_add(&store, pins, b, MANY / 4 * SMALL, UINT64_MAX);
+	} else if (what < 92 && b) {
+		pins_remove(&store, pins, b);
+	} else if (what < 93 && b) {
+		store_drop(&store, b);
+	}
+}
+
+static void a_crowd_of_rooms_never_overlaps_and_ends(void **state)
+{
+	struct kv_prng p = check_seed();
+	struct room *room[CROWD] = {0};
+	struct block *read[CROWD] = {0};
+	struct pins pins;
+	unsigned pending = 1, most = 0;
+	(void)state;
+	open_small();
+	pins_init(&pins);
+	for (unsigned i = 0; i < CROWD_STEPS; i++) {
+		crowd_step(&p, room, read, &pins);
+		check_stretches(room);
+		most = KV_MAX(most, store.rooms_begun);
+	}
+	for (unsigned i = 0; i < CROWD; i++)
+		if (read[i])
+			block_unref(&store, read[i]);
+	for (unsigned rounds = 0; pending; rounds++) {
+		assert_in_range(rounds, 0, 10000);
+		pending = 0;
+		for (unsigned i = 0; i < CROWD; i++) {
+			struct block *b = room[i] ? room[i]->block : NULL;
+			unsigned budget = 200;
+			int rc = room[i] ? store_stage_step(&store, room[i], &budget) : -EAGAIN;
+			pending += room[i] != NULL;
+			if (rc != -EAGAIN)
+				crowd_ends(&room[i], b, rc);
+		}
+	}
+	assert_in_range(most, 2, ROOMS_AT_ONCE);
+	assert_int_equal(store.rooms_begun + store.rooms.used + store.staged_bytes, 0);
+	check_sums();
+	pins_clear(&store, &pins);
+	close_store();
+}
+
+/* A step copies no more bytes than it evicts others in that time, but for one block. */
+static void moving_pinned_blocks_takes_steps(void **state)
+{
+	enum { BLOCK = 32 << 10, BLOCKS = 1024, BUDGET = 40 };
+	struct block *b[BLOCKS], *large;
+	uint64_t at[BLOCKS];
+	struct room *room;
+	struct pins pins;
+	char key[16];
+	int rc;
+	(void)state;
+	open_store(BLOCKS * BLOCK, 1);
+	pins_init(&pins);
+	for (unsigned i = 0; i < BLOCKS; i++) {
+		snprintf(key, sizeof(key), "%u", i);
+		b[i] = put(key, BLOCK, (uint8_t)i, 0);
+		at[i] = b[i]->offset;
+		if (i % 5 == 4)
+			assert_int_equal(pins_add(&store, &pins, b[i], UINT64_MAX, UINT64_MAX), 0);
+	}
+	rc = store_stage(&store, "large", 5, BLOCKS / 2 * BLOCK, ARENA_LOW, &large, &room);
+	for (unsigned steps = 0; rc == -EAGAIN; steps++) {
+		unsigned budget = BUDGET, moved = 0;
+		assert_in_range(steps, 0, 1000);
+		rc = store_stage_step(&store, room, &budget);
+		for (unsigned i = 4; i < BLOCKS; i += 5) {
+			moved += b[i]->offset != at[i];
+			at[i] = b[i]->offset;
+		}
+		assert_in_range(moved, 0, BUDGET * ROOM_MOVE_STEP / BLOCK + 1);
+	}
+	assert_int_equal(rc, 0);
+	for (unsigned i = 4; i < BLOCKS; i += 5)
+		check_bytes(b[i], BLOCK, (uint8_t)i);
+	store_drop(&store, large);
+	block_unref(&store, large);
+	check_sums();
+	pins_clear(&store, &pins);
+	close_store();
+}
+
+/* A block for each letter: e may go, p is pinned, r is being read. */
+static void layout(struct pins *pins, const char *letters)
+{
+	struct store_options o = {.limit_bytes = strlen(letters) * SMALL, .seed = 1, .generation = 1, .now_ns = SECOND, .policy = &evict_clock2g};
+	char key[16];
+	memory = o.base = malloc(o.limit_bytes);
+	assert_non_null(memory);
+	assert_int_equal(store_init(&store, &o), 0);
+	pins_init(pins);
+	for (unsigned i = 0; letters[i]; i++) {
+		snprintf(key, sizeof(key), "s%u", i);
+		assert_non_null(put(key, SMALL, (uint8_t)i, 0));
+		if (letters[i] == 'p')
+			assert_int_equal(pins_add(&store, pins, small(i), UINT64_MAX, UINT64_MAX), 0);
+		if (letters[i] == 'r')
+			block_ref(small(i));
+	}
+}
+
+/* 40 blocks, of which 10 may be pinned: there is one such stretch. One that has too many pinned blocks loses those in front, not all. */
+static void a_stretch_with_few_pinned_blocks_is_found(void **state)
+{
+	struct pins pins;
+	(void)state;
+	layout(&pins, "eeeeeeeeeeee" "r" "epppppp" "eeeeeeeeeeeeeeeeeeeepppppppp" "eeeeeeeeeeee" "r");
+	assert_non_null(put("large", 40 * SMALL, 1, 0));
+	assert_int_equal(store.events[STORE_EVICTED], 32 + 8); /* and a place for each that was moved */
+	check_sums();
+	block_unref(&store, small(12));
+	block_unref(&store, small(60));
+	pins_clear(&store, &pins);
+	close_store();
+}
+
+/* Many pinned blocks side by side at the end of a stretch are looked at once, and not again for each of them that is moved. */
+static void pinned_blocks_are_not_looked_at_again_and_again(void **state)
+{
+	enum { HALF = MANY / 2, PINNED = 500 };
+	struct block *b;
+	struct room *room;
+	struct pins pins;
+	unsigned steps = 0;
+	int rc;
+	(void)state;
+	fill_with_small();
+	pins_init(&pins);
+	for (unsigned i = HALF - PINNED; i < HALF; i++)
+		assert_int_equal(pins_add(&store, &pins, small(i), UINT64_MAX, UINT64_MAX), 0);
+	for (unsigned i = HALF; i < MANY; i++)
+		if (i % 16 == 0)
+			block_ref(small(i));
+	rc = store_stage(&store, "large", 5, HALF * SMALL, ARENA_LOW, &b, &room);
+	for (; rc == -EAGAIN; steps++) {
+		unsigned budget = 100;
+		assert_in_range(steps, 0, 3 * MANY / 100);
+		rc = store_stage_step(&store, room, &budget);
+	}
+	assert_int_equal(rc, 0);
+	for (unsigned i = HALF; i < MANY; i++)
+		if (i % 16 == 0)
+			block_unref(&store, small(i));
+	store_drop(&store, b);
+	block_unref(&store, b);
+	check_sums();
+	pins_clear(&store, &pins);
 	close_store();
 }
 
@@ -746,6 +1110,15 @@ int main(void)
 		cmocka_unit_test(pinned_blocks_are_moved_out_of_the_way),
 		cmocka_unit_test(a_pinned_block_in_use_stays_where_it_is),
 		cmocka_unit_test(a_large_value_is_made_room_for_in_steps),
+		cmocka_unit_test(two_large_values_do_not_wait_for_each_other),
+		cmocka_unit_test(small_values_do_not_wait_for_rooms),
+		cmocka_unit_test(a_reader_that_stays_is_given_up_for_another_place),
+		cmocka_unit_test(a_value_being_written_in_the_way_is_waited_for),
+		cmocka_unit_test(many_large_values_wait_for_each_others_end),
+		cmocka_unit_test(a_crowd_of_rooms_never_overlaps_and_ends),
+		cmocka_unit_test(moving_pinned_blocks_takes_steps),
+		cmocka_unit_test(a_stretch_with_few_pinned_blocks_is_found),
+		cmocka_unit_test(pinned_blocks_are_not_looked_at_again_and_again),
 		cmocka_unit_test(a_reader_in_the_way_is_waited_for),
 		cmocka_unit_test(what_expires_leaves_large_holes),
 		cmocka_unit_test(a_working_set_that_was_read_once_is_not_frozen),
