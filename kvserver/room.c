@@ -10,7 +10,8 @@
  * CLAIM takes the stretch piece by piece: a hole or an evicted block becomes memory in use, of the block that the room is for, and
  * joins the piece before it. Nobody else can take what was cleared, although it takes many turns of the shard. First all
  * that may go goes; then, from the left, what stands between the pieces: pinned blocks move, and a block that somebody began to
- * use meanwhile is waited for (its use has an end, and the one who waits has a deadline).
+ * use meanwhile is waited for (its use has an end, and the one who waits has a deadline). Two rooms whose stretches overlap would wait for each other: the
+ * younger gives back what it claimed and searches anew, the older waits for that.
  *
  * Blocks that are evicted here lie beside each other; only the first of them is the policy's choice. With values of one size it is the
  * only one. (Rejected: evicting by policy until as many bytes are free, then widening a hole. It evicts twice as much, and
@@ -188,6 +189,37 @@ static struct arena_block *move_away(struct store *s, struct arena_block *m)
 	return arena_free(&s->arena, m);
 }
 
+/* It is a piece of another room. */
+static bool others_piece(const struct block *b)
+{
+	return b->state == BLOCK_STAGED && !b->mem;
+}
+
+/* What was claimed becomes holes again. */
+static void give_back(struct store *s, struct room *r)
+{
+	struct arena_block *m = r->mem, *next;
+
+	for (bool last = false; m && !last; m = next) {
+		last = m == r->last;
+		next = m->owner == r->block ? arena_free(&s->arena, m)->next : m->next;
+	}
+	r->mem = r->last = NULL;
+}
+
+/* b stands in the way and is in use. */
+static int in_the_way(struct store *s, struct room *r, const struct block *b)
+{
+	if (others_piece(b) && b->generation < r->block->generation) {
+		give_back(s, r);
+		r->found = false;
+		search_from_victim(s, r);
+		return -EAGAIN;
+	}
+	r->waits = b->refs > 0;
+	return r->waits ? -EAGAIN : -KV_ENOMEM;
+}
+
 /* What stands between the first piece and the others. */
 static int claim_between(struct store *s, struct room *r)
 {
@@ -200,11 +232,8 @@ static int claim_between(struct store *s, struct room *r)
 		return -EAGAIN;
 	}
 	hole = clear(s, m);
-	if (!hole && !movable(m->owner)) {
-		const struct block *b = m->owner;
-		r->waits = b->refs > 0;
-		return r->waits ? -EAGAIN : -KV_ENOMEM;
-	}
+	if (!hole && !movable(m->owner))
+		return in_the_way(s, r, m->owner);
 	hole = hole ? hole : move_away(s, m);
 	if (!hole || !take_piece(s, r, hole))
 		return -KV_ENOMEM;
@@ -223,7 +252,7 @@ static int claim_step(struct store *s, struct room *r, unsigned *budget)
 		return 0;
 	m = next_clearable(r, budget);
 	rc = m ? claim_more(s, r, m) : claim_between(s, r);
-	return rc == -EAGAIN && r->mem->size == r->size ? 0 : rc;
+	return rc == -EAGAIN && r->mem && r->mem->size == r->size ? 0 : rc;
 }
 
 int room_step(struct store *s, struct room *r, unsigned *budget)
@@ -246,12 +275,6 @@ int room_step(struct store *s, struct room *r, unsigned *budget)
 
 void room_end(struct store *s, struct room *r)
 {
-	struct arena_block *m = r->mem, *next;
-
 	arena_walk_end(&r->walk);
-	for (bool last = false; m && !last; m = next) {
-		last = m == r->last;
-		next = m->owner == r->block ? arena_free(&s->arena, m)->next : m->next;
-	}
-	r->mem = r->last = NULL;
+	give_back(s, r);
 }
