@@ -18,7 +18,7 @@
  * everything where pinned blocks lie between the holes.)
  *
  * Each step looks at one block or evicts one, and a room can be left between any two of them: the walk follows blocks that join
- * (arena.h), and a claimed piece is in use, so nobody else frees it. */
+ * (arena.h), and a claimed piece is in use, so nobody else frees it. Moving a block costs as many steps as take about as long. */
 #include "kvserver/room.h"
 
 #include <errno.h>
@@ -124,28 +124,27 @@ static int claim_first(struct store *s, struct room *r)
 	if (!r->mem)
 		return -KV_ENOMEM;
 	r->end = r->mem->offset + r->size;
+	arena_walk_begin(&s->arena, &r->walk, r->mem);
 	return -EAGAIN;
 }
 
-/* The first block behind the last piece that can be cleared by evicting; NULL: none is left in the stretch. */
-static struct arena_block *next_clearable(const struct room *r, unsigned *budget)
+/* The next block of the stretch goes, or is passed. All that may go has gone when the walk is over. */
+static int claim_more(struct store *s, struct room *r)
 {
-	struct arena_block *m = r->last->next;
+	struct arena_block *m = r->walk.at->next, *hole, *piece;
 
-	for (; m && m->offset < r->end; m = m->next) {
-		if (!m->owner || block_evictable(m->owner))
-			return m;
-		*budget -= *budget > 0;
+	if (!m || m->offset >= r->end) {
+		arena_walk_end(&r->walk);
+		return -EAGAIN;
 	}
-	return NULL;
-}
-
-static int claim_more(struct store *s, struct room *r, struct arena_block *m)
-{
-	struct arena_block *piece = take_piece(s, r, clear(s, m));
-
+	r->walk.at = m;
+	hole = clear(s, m);
+	if (!hole)
+		return -EAGAIN;
+	piece = take_piece(s, r, hole);
 	if (!piece)
 		return -KV_ENOMEM;
+	r->walk.at = piece;
 	if (r->last->next == piece)
 		arena_join(&s->arena, r->last);
 	else
@@ -153,8 +152,42 @@ static int claim_more(struct store *s, struct room *r, struct arena_block *m)
 	return -EAGAIN;
 }
 
+static void spend(unsigned *budget, uint64_t steps)
+{
+	*budget -= (unsigned)KV_MIN((uint64_t)*budget, steps);
+}
+
+/* Whether evicting m and blocks beside it leaves a hole of this size. */
+static bool can_widen(const struct arena_block *m, uint64_t size, unsigned *budget)
+{
+	uint64_t span = m->size;
+	const struct arena_block *side;
+	unsigned n = 0;
+
+	for (side = m->next; span < size && side && (!side->owner || block_evictable(side->owner)); side = side->next, n++)
+		span += side->size;
+	for (side = m->prev; span < size && side && (!side->owner || block_evictable(side->owner)); side = side->prev, n++)
+		span += side->size;
+	spend(budget, n / ROOM_LOOK_STEP);
+	return span >= size;
+}
+
+/* Evict b, and blocks beside it for as long as that helps. The hole. */
+static struct arena_block *widen(struct store *s, struct block *b, uint64_t size, unsigned *budget)
+{
+	bool all = can_widen(b->mem, size, budget);
+	struct arena_block *hole = store_evict(s, b);
+
+	while (all && hole->size < size) {
+		struct arena_block *side = hole->next && block_evictable(hole->next->owner) ? hole->next : hole->prev;
+		hole = store_evict(s, side->owner);
+		spend(budget, 1);
+	}
+	return hole;
+}
+
 /* Another place for a pinned block. */
-static struct arena_block *other_place(struct store *s, uint64_t size, struct block *b)
+static struct arena_block *other_place(struct store *s, uint64_t size, struct block *b, unsigned *budget)
 {
 	struct arena_block *mem = arena_alloc(&s->arena, size, b, ARENA_LOW);
 
@@ -163,12 +196,7 @@ static struct arena_block *other_place(struct store *s, uint64_t size, struct bl
 		struct arena_block *hole;
 		if (!n)
 			break;
-		hole = store_evict(s, KV_CONTAINER(n, struct block, evict));
-		for (struct arena_block *side; hole->size < size; hole = store_evict(s, side->owner)) {
-			side = hole->next && block_evictable(hole->next->owner) ? hole->next : hole->prev;
-			if (!side || !block_evictable(side->owner))
-				break;
-		}
+		hole = widen(s, KV_CONTAINER(n, struct block, evict), size, budget);
 		if (hole->size >= size)
 			mem = arena_take(&s->arena, hole, size, b, ARENA_LOW);
 	}
@@ -176,14 +204,15 @@ static struct arena_block *other_place(struct store *s, uint64_t size, struct bl
 }
 
 /* Copy a pinned block elsewhere. The hole that it leaves, or NULL. */
-static struct arena_block *move_away(struct store *s, struct arena_block *m)
+static struct arena_block *move_away(struct store *s, struct arena_block *m, unsigned *budget)
 {
 	struct block *b = m->owner;
-	struct arena_block *mem = other_place(s, m->size, b);
+	struct arena_block *mem = other_place(s, m->size, b, budget);
 
 	if (!mem)
 		return NULL;
 	memcpy(s->base + mem->offset, s->base + m->offset, b->len);
+	spend(budget, b->len / ROOM_COPY_STEP);
 	b->mem = mem;
 	b->offset = mem->offset;
 	return arena_free(&s->arena, m);
@@ -200,6 +229,7 @@ static void give_back(struct store *s, struct room *r)
 {
 	struct arena_block *m = r->mem, *next;
 
+	arena_walk_end(&r->walk);
 	for (bool last = false; m && !last; m = next) {
 		last = m == r->last;
 		next = m->owner == r->block ? arena_free(&s->arena, m)->next : m->next;
@@ -221,7 +251,7 @@ static int in_the_way(struct store *s, struct room *r, const struct block *b)
 }
 
 /* What stands between the first piece and the others. */
-static int claim_between(struct store *s, struct room *r)
+static int claim_between(struct store *s, struct room *r, unsigned *budget)
 {
 	struct arena_block *m = r->mem->next, *hole;
 
@@ -234,7 +264,7 @@ static int claim_between(struct store *s, struct room *r)
 	hole = clear(s, m);
 	if (!hole && !movable(m->owner))
 		return in_the_way(s, r, m->owner);
-	hole = hole ? hole : move_away(s, m);
+	hole = hole ? hole : move_away(s, m, budget);
 	if (!hole || !take_piece(s, r, hole))
 		return -KV_ENOMEM;
 	arena_join(&s->arena, r->mem);
@@ -243,16 +273,16 @@ static int claim_between(struct store *s, struct room *r)
 
 static int claim_step(struct store *s, struct room *r, unsigned *budget)
 {
-	struct arena_block *m;
 	int rc;
 
 	if (!r->mem)
-		return claim_first(s, r);
-	if (r->mem->size == r->size)
-		return 0;
-	m = next_clearable(r, budget);
-	rc = m ? claim_more(s, r, m) : claim_between(s, r);
-	return rc == -EAGAIN && r->mem && r->mem->size == r->size ? 0 : rc;
+		rc = claim_first(s, r);
+	else
+		rc = r->walk.at ? claim_more(s, r) : claim_between(s, r, budget);
+	if (rc != -EAGAIN || !r->mem || r->mem->size < r->size)
+		return rc;
+	arena_walk_end(&r->walk);
+	return 0;
 }
 
 int room_step(struct store *s, struct room *r, unsigned *budget)
@@ -275,6 +305,5 @@ int room_step(struct store *s, struct room *r, unsigned *budget)
 
 void room_end(struct store *s, struct room *r)
 {
-	arena_walk_end(&r->walk);
 	give_back(s, r);
 }

@@ -284,6 +284,7 @@ static void model(struct kv_prng *p, const struct evict_policy *policy)
 	assert_int_equal(store.staged_bytes, 0);
 	assert_int_equal(store.gone_bytes, 0);
 	assert_int_equal(store.rooms.used, 0);
+	assert_true(kv_list_empty(&store.arena.walks));
 	assert_int_equal(store.blocks.used, index_count(&store.index));
 	close_store();
 }
@@ -360,10 +361,92 @@ static void two_large_values_do_not_wait_for_each_other(void **state)
 	close_store();
 }
 
+/* Every second block at the begin of the stretch is pinned, at its end all are: each is looked at a few times, and not again for each
+ * one that moves. */
+static void what_cannot_go_is_looked_at_once(void **state)
+{
+	enum { LARGE = MANY / 2, PINNED = LARGE / 4 - 8, BUDGET = 100 };
+	struct pins pins;
+	struct block *b;
+	struct room *r;
+	unsigned steps = 0, pinned = 0;
+	int rc;
+	(void)state;
+	fill_with_small();
+	pins_init(&pins);
+	for (unsigned i = 0; i < PINNED / 2; i++) {
+		pinned += pins_add(&store, &pins, small(2 * i + 1), UINT64_MAX, UINT64_MAX) == 0;
+		pinned += pins_add(&store, &pins, small(LARGE - 1 - i), UINT64_MAX, UINT64_MAX) == 0;
+	}
+	assert_int_equal(pinned, PINNED);
+	for (unsigned i = LARGE + LARGE / 16; i < MANY; i += LARGE / 16) /* so that no other stretch is found */
+		block_ref(small(i));
+	rc = store_stage(&store, "large", 5, LARGE * SMALL, ARENA_LOW, &b, &r);
+	for (; rc == -EAGAIN && steps < MANY; steps++)
+		step(r, BUDGET, &rc);
+	assert_int_equal(rc, 0);
+	assert_in_range(steps, 1, 8 * MANY / BUDGET);
+	check_all();
+	store_drop(&store, b);
+	block_unref(&store, b);
+	for (unsigned i = LARGE + LARGE / 16; i < MANY; i += LARGE / 16)
+		block_unref(&store, small(i));
+	pins_clear(&store, &pins);
+	close_store();
+}
+
+/* Pinned values of 1 MiB are in the way: a step moves one at most, and evicts for one at most. */
+static void a_step_moves_one_large_block(void **state)
+{
+	enum { LARGE = 1 << 20, COUNT = 64 };
+	struct block *b, *holder, *pinned[COUNT / 4];
+	struct pins pins;
+	struct room *r;
+	char key[16];
+	int rc;
+	(void)state;
+	open_store((uint64_t)COUNT * LARGE, 1, &evict_clock2g, 1000);
+	pins_init(&pins);
+	for (unsigned i = 0; i < COUNT; i++) {
+		assert_int_equal(store_stage(&store, key, key_of(i, key), LARGE, ARENA_LOW, &b, &r), 0);
+		memset(store_data(&store, b), (int)i, LARGE);
+		assert_int_equal(store_commit(&store, b, 0, KV_NEVER, SECOND, &holder), 0);
+		block_unref(&store, b);
+		if (i % 4 == 1) {
+			pinned[i / 4] = b;
+			assert_int_equal(pins_add(&store, &pins, b, UINT64_MAX, UINT64_MAX), 0);
+		}
+	}
+	for (rc = 1; rc;) {
+		uint64_t at[COUNT / 4];
+		unsigned moved = 0;
+		for (unsigned i = 0; i < COUNT / 4; i++)
+			at[i] = pinned[i]->offset;
+		if (rc == 1)
+			rc = store_stage(&store, "large", 5, (uint64_t)COUNT / 2 * LARGE, ARENA_LOW, &holder, &r);
+		else
+			step(r, STORE_STEPS_AT_ONCE, &rc);
+		assert_true(rc == 0 || rc == -EAGAIN);
+		for (unsigned i = 0; i < COUNT / 4; i++)
+			moved += at[i] != pinned[i]->offset;
+		assert_in_range(moved, 0, 1);
+	}
+	assert_int_equal(rc, 0);
+	for (unsigned i = 0; i < COUNT / 4; i++)
+		check_bytes(pinned[i], LARGE, (uint8_t)(4 * i + 1));
+	check_all();
+	store_drop(&store, holder);
+	block_unref(&store, holder);
+	pins_clear(&store, &pins);
+	close_store();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(two_large_values_do_not_wait_for_each_other),
+		cmocka_unit_test(what_cannot_go_is_looked_at_once),
+		cmocka_unit_test(a_step_moves_one_large_block),
 		cmocka_unit_test(random_use_agrees_with_a_model),
 	};
 	return cmocka_run_group_tests_name("kvserver/room", tests, NULL, NULL);
