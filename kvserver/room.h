@@ -15,7 +15,7 @@ enum {
 	ROOM_LOOKS_EACH = 64,     /* of them, at those behind one victim */
 	ROOM_CHEAP_SHARE = 16,    /* a stretch whose bytes go a sixteenth of a lifetime too early, on average, is good enough */
 	ROOM_MOVE_MAX = 1 << 20,  /* bytes of a pinned block that is moved out of the way: a quarter of a millisecond */
-	ROOM_MOVE_STEP = 4096,    /* bytes that are copied in the time of one step */
+	ROOM_MOVE_STEP = 2048,    /* bytes: to copy so many takes as long as a step */
 	ROOM_MOVE_SHARE = 4,      /* of a value's room pinned blocks may be a quarter */
 	ROOM_MOVE_TRIES = 16,     /* victims whose place a moved block is offered, where no hole fits, */
 	ROOM_MOVE_EVICTS = 2048   /* with so many of their neighbours, at once: half a millisecond */
