@@ -458,6 +458,23 @@ static void who_waits_for_readers_waits_no_longer_than_it_said(void **state)
 			block_unref(&rig.shard->store, tiny(i));
 }
 
+/* What waits for memory counts as what is being written: one session has so many of both, whatever memory there is. */
+static void a_session_has_so_many_puts_under_way(void **state)
+{
+	struct wire_request q = large(12 * MIB), more = rig_put("more", 2 * MIB, 0, 0, 1, WIRE_PUT_FIRST);
+	(void)state;
+	fill_with_tiny_values();
+	rig.session->stage_count += SESSION_STAGES_MAX - 1; /* as if there were */
+	rig_send(&q);
+	rig_send(&more);
+	rig_until(rig_find(more.id));
+	assert_int_equal(rig_find(more.id)->status, WIRE_BUSY);
+	rig_until(rig_find(q.id));
+	assert_int_equal(rig_find(q.id)->status, WIRE_OK);
+	rig.session->stage_count -= SESSION_STAGES_MAX - 1;
+	assert_int_equal(rig.session->stage_count, 0);
+}
+
 /* A value of so many MiB, straight into the store; its block is there before it is committed. */
 static struct block *lay(const char *key, unsigned mib, bool commit)
 {
@@ -689,6 +706,7 @@ int main(void)
 		PUT_TEST(who_waits_for_memory_can_be_cancelled),
 		PUT_TEST(who_waits_for_memory_ends_with_its_session),
 		PUT_TEST(who_waits_for_readers_waits_no_longer_than_it_said),
+		PUT_TEST(a_session_has_so_many_puts_under_way),
 		PUT_TEST(who_waits_for_a_value_being_written_goes_on_when_it_is_stored),
 		PUT_TEST(pins_and_stages_together_leave_room),
 		PUT_TEST(the_same_bytes_again_extend_the_time_and_are_a_use),
