@@ -329,7 +329,7 @@ static void wait_begin(struct link *l, const struct wire_request *q, struct room
 {
 	struct session *session = l->session;
 	struct shard *s = session->shard;
-	struct put_wait *w = slab_get(&s->waits);
+	struct put_wait *w = session->stage_count < SESSION_STAGES_MAX ? slab_get(&s->waits) : NULL;
 	struct request *r = w ? request_new(l, q, now_ns) : NULL;
 
 	if (!r) {
@@ -347,6 +347,7 @@ static void wait_begin(struct link *l, const struct wire_request *q, struct room
 		w->q.put.inline_data.data = memcpy(w->data, q->put.inline_data.data, q->put.inline_data.len);
 	w->charged = arena_round(q->put.total);
 	session->staged_bytes += w->charged;
+	session->stage_count++;
 	kv_list_add_tail(&s->rooms, &w->node);
 	r->put.wait = w;
 	shard_count(s, WIRE_STAT_ROOMS);
@@ -359,6 +360,7 @@ static void wait_leave(struct shard *s, struct put_wait *w)
 
 	kv_list_del(&w->node);
 	w->r->session->staged_bytes -= w->charged;
+	w->r->session->stage_count--;
 	w->r->put.wait = NULL;
 	if (w->room)
 		store_stage_end(&s->store, w->room);

@@ -58,7 +58,7 @@ struct session {
 	struct kv_list requests;    /* struct request, until nothing of them is in flight */
 	uint32_t request_count, frames;
 	struct kv_list stages;
-	uint32_t stage_count;
+	uint32_t stage_count; /* and PUTs that wait for memory */
 	uint64_t staged_bytes; /* of the arena, in its stages */
 	struct kv_list leases; /* struct lease */
 	uint32_t lease_count;

@@ -458,6 +458,63 @@ static void who_waits_for_readers_waits_no_longer_than_it_said(void **state)
 			block_unref(&rig.shard->store, tiny(i));
 }
 
+/* What waits for memory counts as what is being written: one session has so many of both, whatever memory there is. */
+static void a_session_has_so_many_puts_under_way(void **state)
+{
+	struct wire_request q = large(12 * MIB), more = rig_put("more", 2 * MIB, 0, 0, 1, WIRE_PUT_FIRST);
+	(void)state;
+	fill_with_tiny_values();
+	rig.session->stage_count += SESSION_STAGES_MAX - 1; /* as if there were */
+	rig_send(&q);
+	rig_send(&more);
+	rig_until(rig_find(more.id));
+	assert_int_equal(rig_find(more.id)->status, WIRE_BUSY);
+	rig_until(rig_find(q.id));
+	assert_int_equal(rig_find(q.id)->status, WIRE_OK);
+	rig.session->stage_count -= SESSION_STAGES_MAX - 1;
+	assert_int_equal(rig.session->stage_count, 0);
+}
+
+/* A value of so many MiB, straight into the store; its block is there before it is committed. */
+static struct block *lay(const char *key, unsigned mib, bool commit)
+{
+	struct store *s = &rig.shard->store;
+	struct block *b, *holder;
+	struct room *room;
+	assert_int_equal(store_stage(s, key, strlen(key), mib * (uint64_t)MIB, ARENA_LOW, &b, &room), 0);
+	if (!commit)
+		return b;
+	assert_int_equal(store_commit(s, b, 1, KV_NEVER, 0, &holder), 0);
+	block_unref(s, b);
+	return b;
+}
+
+/* No 12 MiB lie together without one of two values that are being written. One of them is stored, so it can go. */
+static void who_waits_for_a_value_being_written_goes_on_when_it_is_stored(void **state)
+{
+	struct store *s = &rig.shard->store;
+	struct wire_request q = large(12 * MIB), ping = rig_request(WIRE_PING, NULL);
+	struct block *in[2], *holder;
+	(void)state;
+	lay("a", 10, true);
+	in[0] = lay("in0", 4, false);
+	lay("b", 8, true);
+	in[1] = lay("in1", 4, false);
+	lay("c", 6, true);
+	rig_send(&q);
+	rig_until(!kv_list_empty(&rig.shard->rooms_queued));
+	assert_int_equal(rig_ask(&ping)->status, WIRE_OK);
+	assert_null(rig_find(q.id));
+	assert_true(is_there("a") && is_there("b") && is_there("c"));
+	assert_int_equal(store_commit(s, in[0], 1, KV_NEVER, 0, &holder), 0);
+	block_unref(s, in[0]);
+	rig_until(rig_find(q.id));
+	assert_int_equal(rig_find(q.id)->status, WIRE_OK);
+	check_stored("large", 12 * MIB, 21);
+	store_drop(s, in[1]);
+	block_unref(s, in[1]);
+}
+
 /* Half of the memory pinned: what may be staged is what leaves an eighth; then no more may be pinned. */
 static void pins_and_stages_together_leave_room(void **state)
 {
@@ -649,6 +706,8 @@ int main(void)
 		PUT_TEST(who_waits_for_memory_can_be_cancelled),
 		PUT_TEST(who_waits_for_memory_ends_with_its_session),
 		PUT_TEST(who_waits_for_readers_waits_no_longer_than_it_said),
+		PUT_TEST(a_session_has_so_many_puts_under_way),
+		PUT_TEST(who_waits_for_a_value_being_written_goes_on_when_it_is_stored),
 		PUT_TEST(pins_and_stages_together_leave_room),
 		PUT_TEST(the_same_bytes_again_extend_the_time_and_are_a_use),
 		PUT_TEST(a_session_that_ends_takes_its_stages_along),
