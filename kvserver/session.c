@@ -60,15 +60,16 @@ static void links_close(struct session *s)
 {
 	for (unsigned i = 0; i < s->links; i++)
 		link_close(&s->link[i]);
+	kv_macs_fini(&s->macs);
 	answers_fini(&s->answers);
 }
 
 static int links_open(struct session *s, const struct session_args *a)
 {
-	int rc = 0;
+	int rc = boot_frame_macs(a->frame_secret, s->number, s->shard->opt.index, true, &s->macs);
 
 	for (unsigned i = 0; rc == 0 && i < s->links; i++)
-		rc = link_open(&s->link[i], s, i, a->frame_secret);
+		rc = link_open(&s->link[i], s, i);
 	return rc;
 }
 

@@ -70,6 +70,7 @@ struct session {
 	uint32_t region_count;
 	struct call *idle, *gone; /* finished when no request is left; `gone` then frees the session */
 	unsigned links;
+	struct kv_macs macs; /* of the links' seals */
 	struct link link[];
 };
 
@@ -115,8 +116,8 @@ void session_frame(struct session *s, unsigned link, struct wire_reader *records
 
 /* ---- link.c ---- */
 
-/* link_open -- 0, -KV_ENOMEM, or what kv_entropy_fill says; link_close follows in any case. */
-int link_open(struct link *l, struct session *s, unsigned index, const uint8_t secret[BOOT_FRAME_SECRET]);
+/* link_open -- of a session that has its keys. 0, or what kv_entropy_fill says; link_close follows in any case. */
+int link_open(struct link *l, struct session *s, unsigned index);
 void link_close(struct link *l);
 
 /* link_unprove -- a new nonce, and until it comes back nothing but PING is served by this link. What kv_entropy_fill says.
@@ -133,7 +134,7 @@ static inline void link_answered(struct link *l, uint64_t id, uint32_t posted)
 	answers_note(&s->answers, &l->answers, l->index, s->links, sizeof(*l), id, posted);
 }
 
-/* session_bytes -- that a session of so many links takes of the allocator at most, without what OpenSSL has for the keys of its links, and without what it
+/* session_bytes -- that a session of so many links takes of the allocator at most, without what OpenSSL has for its two keys, and without what it
  * stores and pins. */
 size_t session_bytes(unsigned links);
 

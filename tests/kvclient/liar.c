@@ -23,7 +23,8 @@ struct lconn {
 	uint32_t number, mark;
 	uint64_t client_id;
 	uint8_t secret[BOOT_FRAME_SECRET];
-	struct kv_seal *seal[KV_SHARDS_MAX][KV_RAILS_MAX]; /* of the links that were used */
+	struct kv_macs macs[KV_SHARDS_MAX];                /* of the shards that were used, and ... */
+	struct kv_seal *seal[KV_SHARDS_MAX][KV_RAILS_MAX]; /* ... of the links */
 	unsigned shard; /* of the frame that is being answered: they are all the same to it */
 	int fd;
 	struct boot_conn *boot;
@@ -92,8 +93,9 @@ static struct kv_seal *seal_of(struct lconn *c, unsigned shard, unsigned link)
 	struct kv_seal **s = &c->seal[shard][link];
 	if (!*s) {
 		*s = calloc(1, sizeof(**s));
-		if (!*s || boot_frame_seal(c->secret, c->number, shard, link, true, *s) != 0)
+		if (!*s || (!c->macs[shard].out && boot_frame_macs(c->secret, c->number, shard, true, &c->macs[shard]) != 0))
 			abort();
+		kv_seal_init(*s, &c->macs[shard], link);
 	}
 	return *s;
 }
@@ -569,12 +571,10 @@ static void shut_all(void *arg)
 
 static void conn_free(struct lconn *c)
 {
-	for (unsigned i = 0; i < KV_SHARDS_MAX * KV_RAILS_MAX; i++) {
-		struct kv_seal *s = c->seal[i / KV_RAILS_MAX][i % KV_RAILS_MAX];
-		if (s)
-			kv_seal_close(s);
-		free(s);
-	}
+	for (unsigned i = 0; i < KV_SHARDS_MAX * KV_RAILS_MAX; i++)
+		free(c->seal[i / KV_RAILS_MAX][i % KV_RAILS_MAX]);
+	for (unsigned i = 0; i < KV_SHARDS_MAX; i++)
+		kv_macs_fini(&c->macs[i]);
 	free(c);
 }
 

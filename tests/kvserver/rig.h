@@ -38,6 +38,7 @@ struct rig {
 	_Atomic uint64_t received;
 	uint32_t number;
 	uint8_t secret[BOOT_FRAME_SECRET];
+	struct kv_macs macs;
 	struct kv_seal seal; /* of link 0 */
 	uint64_t strays; /* frames of sessions that are not its own */
 	uint64_t next_id;

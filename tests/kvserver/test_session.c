@@ -43,37 +43,110 @@ static void a_wrong_tag_is_counted_and_dropped(void **state)
 	only_counted(WIRE_STAT_BAD_TAG, KV_COUNT(places));
 }
 
-/* Sealed by somebody who has keys, but not those of this link, of this direction, or of this session. */
-static void keys_of_another_link_direction_or_session_are_wrong(void **state)
+/* Sealed by somebody who has keys, but not those of this shard, of this direction, or of this session. */
+static void keys_of_another_shard_direction_or_session_are_wrong(void **state)
 {
 	(void)state;
 	struct kv_seal mine = rig.seal;
 	struct kv_seal_keys keys, turned;
+	struct kv_macs macs = {0};
 	uint8_t buf[KV_MSG_MAX];
 	static const struct {
 		uint32_t session;
-		unsigned shard, link;
-	} others[] = {{0, 0, 1}, {0, 1, 0}, {1, 0, 0}};
+		unsigned shard;
+	} others[] = {{0, 1}, {1, 0}};
 	for (unsigned i = 0; i <= KV_COUNT(others); i++) {
 		uint32_t len;
-		rig.seal = (struct kv_seal){0};
 		if (i < KV_COUNT(others)) {
-			assert_int_equal(boot_frame_seal(rig.secret, rig.number + others[i].session, others[i].shard, others[i].link, false,
-							 &rig.seal),
-					 0);
+			assert_int_equal(boot_frame_macs(rig.secret, rig.number + others[i].session, others[i].shard, false, &macs), 0);
 		} else {
-			assert_int_equal(boot_frame_keys(rig.secret, rig.number, 0, 0, false, &keys), 0);
+			assert_int_equal(boot_frame_keys(rig.secret, rig.number, 0, false, &keys), 0);
 			memcpy(turned.out, keys.in, KV_MAC_KEY);
 			memcpy(turned.in, keys.out, KV_MAC_KEY);
-			assert_int_equal(kv_seal_open(&rig.seal, &turned), 0);
+			assert_int_equal(kv_macs_init(&macs, &turned), 0);
 		}
+		kv_seal_init(&rig.seal, &macs, 0);
 		rig.seal.next = 1000 + i;
 		len = ping_frame(buf);
-		kv_seal_close(&rig.seal);
+		kv_macs_fini(&macs);
 		rig_send_raw(buf, len);
 	}
 	rig.seal = mine;
 	only_counted(WIRE_STAT_BAD_TAG, KV_COUNT(others) + 1);
+}
+
+enum { WIDE_LINKS = 2, FRAME_LINK = 3 /* its place in a frame */ };
+
+/* A PING by a link of a session with two, sealed. */
+static uint32_t wide_frame(struct kv_seal *seal, uint32_t session, uint8_t buf[KV_MSG_MAX])
+{
+	struct wire_frame frame = {.session = session, .link = (uint8_t)seal->link};
+	struct wire_request q = rig_request(WIRE_PING, NULL);
+	struct wire_writer w;
+	uint32_t len;
+	wire_frame_begin(&w, buf, KV_MSG_MAX, &frame);
+	assert_int_equal(wire_request_add(&w, &q), 0);
+	len = wire_frame_end(&w);
+	assert_int_equal(wire_seal(seal, buf, len), 0);
+	assert_int_equal(buf[FRAME_LINK], seal->link);
+	return len;
+}
+
+static void send_as_link(uint8_t *buf, uint32_t len, uint8_t link)
+{
+	buf[FRAME_LINK] = link;
+	rig_send_raw(buf, len);
+}
+
+static bool wide_gone;
+
+static void on_wide_gone(struct call *c)
+{
+	(void)c;
+	wide_gone = true;
+}
+
+/* Links of a session share its keys. What was sealed for one is nothing on the other, before and after it was taken where it belongs; and frames of both that
+ * have one counter are both taken. */
+static void a_frame_of_one_link_is_nothing_on_another(void **state)
+{
+	struct te_address mine[WIDE_LINKS];
+	struct session_args args = {.number = rig.number ^ 1, .addrs = mine, .rails = WIDE_LINKS, .frame_secret = rig.secret, .client_id = 8};
+	struct call call = {.shard = rig.shard, .done = on_wide_gone, .home = rig.loop};
+	struct kv_macs macs = {0};
+	struct kv_seal seal[WIDE_LINKS];
+	uint8_t buf[WIDE_LINKS][KV_MSG_MAX];
+	struct session *s;
+	struct kv_error err;
+	uint32_t len = 0;
+	(void)state;
+	for (unsigned i = 0; i < WIDE_LINKS; i++)
+		assert_int_equal(te_address(rig.te, 0, &mine[i]), 0);
+	if (session_open(rig.shard, &args, &s, &err) != 0)
+		fail_msg("%s", err.text);
+	assert_int_equal(s->links, WIDE_LINKS);
+	assert_int_equal(boot_frame_macs(rig.secret, args.number, 0, false, &macs), 0);
+	for (unsigned i = 0; i < WIDE_LINKS; i++) {
+		kv_seal_init(&seal[i], &macs, i);
+		len = wide_frame(&seal[i], args.number, buf[i]);
+	}
+	send_as_link(buf[0], len, 1);
+	rig_until(rig_stat(WIRE_STAT_BAD_TAG) == 1);
+	send_as_link(buf[0], len, 0);
+	send_as_link(buf[1], len, 1);
+	rig_until(rig.strays == WIDE_LINKS); /* an answer to each */
+	send_as_link(buf[0], len, 1);
+	send_as_link(buf[1], len, 0);
+	rig_until(rig_stat(WIRE_STAT_BAD_TAG) == 3);
+	send_as_link(buf[0], len, 0);
+	send_as_link(buf[1], len, 1);
+	rig_until(rig_stat(WIRE_STAT_REPLAYED_FRAMES) == 2);
+	rig_quiet();
+	assert_int_equal(rig.strays, WIDE_LINKS);
+	assert_int_equal(rig_stat(WIRE_STAT_BAD_TAG), 3);
+	kv_macs_fini(&macs);
+	session_end(s, &call);
+	rig_until(wide_gone);
 }
 
 static void a_mark_or_shard_that_is_not_the_sessions_is_a_bad_frame(void **state)
@@ -836,7 +909,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SESSION_TEST(a_wrong_tag_is_counted_and_dropped),
-		SESSION_TEST(keys_of_another_link_direction_or_session_are_wrong),
+		SESSION_TEST(keys_of_another_shard_direction_or_session_are_wrong),
+		SESSION_TEST(a_frame_of_one_link_is_nothing_on_another),
 		SESSION_TEST(a_mark_or_shard_that_is_not_the_sessions_is_a_bad_frame),
 		SESSION_TEST(an_unknown_session_is_counted_and_dropped),
 		SESSION_TEST(a_link_that_is_not_there_is_a_bad_frame),
