@@ -459,6 +459,22 @@ static void cancel_below_the_window_says_that_nothing_is_known(void **state)
 	assert_int_equal(rig_find(cancel.id)->cancel.state, WIRE_CANCEL_DONE);
 }
 
+/* It takes long, and others went by. */
+static void cancel_below_the_window_of_what_is_under_way_stops_it(void **state)
+{
+	(void)state;
+	struct wire_request held[RIG_CREDITS], cancel;
+	hold_credits(RIG_CREDITS, held);
+	rig.next_id += KV_WINDOW_WIDTH * 2;
+	cancel = rig_request(WIRE_CANCEL, NULL);
+	cancel.cancel.id = held[0].id;
+	assert_int_equal(rig_ask(&cancel)->status, WIRE_OK);
+	assert_int_equal(rig_find(cancel.id)->cancel.state, WIRE_CANCEL_STOPPED);
+	assert_int_equal(rig_find(cancel.id)->cancel.posted, 0);
+	rig_until(rig_find(held[0].id));
+	assert_int_equal(rig_find(held[0].id)->status, WIRE_CANCELED);
+}
+
 /* A GET cancelled at any point: both replies name the same number of writes, and exactly so many immediates come. */
 static void cancel_of_a_get_in_flight_is_exact(void **state)
 {
@@ -929,6 +945,7 @@ int main(void)
 		SESSION_TEST(cancel_of_an_unseen_id_keeps_it_from_running),
 		SESSION_TEST(cancel_of_what_is_done_tells_the_writes),
 		SESSION_TEST(cancel_below_the_window_says_that_nothing_is_known),
+		SESSION_TEST(cancel_below_the_window_of_what_is_under_way_stops_it),
 		SESSION_TEST(cancel_of_a_get_in_flight_is_exact),
 		SESSION_TEST(exists_gives_bits_and_the_longest_prefix),
 		SESSION_TEST(delete_takes_a_key_once),
