@@ -12,7 +12,7 @@
  * links (the windows of the links would see gaps as wide as the others are busy).
  *
  * The window is moved only by messages whose tag is right: else anybody could move it past what is still to come. Its width must
- * be more than a sender can have under way on a link, since delivery is in any order: 4096 against 256 send buffers. */
+ * be more than a sender can have under way on a link, since delivery is in any order: 1024 at least against 256 send buffers. */
 #include "base/seal.h"
 
 #include <string.h>
@@ -41,13 +41,13 @@ void kv_macs_fini(struct kv_macs *macs)
 	kv_mac_destroy(&macs->in);
 }
 
-void kv_seal_init(struct kv_seal *seal, const struct kv_macs *macs, uint32_t link)
+void kv_seal_init(struct kv_seal *seal, const struct kv_macs *macs, uint32_t link, uint64_t *seen, uint32_t width)
 {
 	seal->out = macs->out;
 	seal->in = macs->in;
 	seal->next = 0;
 	seal->link = link;
-	kv_window_init(&seal->seen);
+	kv_window_init(&seal->seen, seen, width);
 }
 
 void kv_seal_fini(struct kv_seal *seal)

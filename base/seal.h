@@ -32,8 +32,8 @@ int kv_macs_init(struct kv_macs *macs, const struct kv_seal_keys *keys);
 void kv_macs_fini(struct kv_macs *macs);
 
 /* kv_seal_init -- the end of this link. The keys must be fresh for it: of all seals that are ever made with them only one has this link, since each begins with
- * counter 0. kv_seal_fini -- forgets the keys, which are the kv_macs'. */
-void kv_seal_init(struct kv_seal *seal, const struct kv_macs *macs, uint32_t link);
+ * counter 0. seen, width: of its window (kv_window_init). kv_seal_fini -- forgets the keys, which are the kv_macs'. */
+void kv_seal_init(struct kv_seal *seal, const struct kv_macs *macs, uint32_t link, uint64_t *seen, uint32_t width);
 void kv_seal_fini(struct kv_seal *seal);
 
 /* kv_seal_next -- the counter of the message to be tagged now: kv_seal_tag takes it, once. */
@@ -46,7 +46,7 @@ static inline uint64_t kv_seal_next(struct kv_seal *seal)
 int kv_seal_tag(struct kv_seal *seal, uint64_t counter, const void *data, size_t len, uint8_t out[KV_MAC_TAG]);
 
 /* kv_seal_take -- whether a message is the other side's and new. 0; -KV_EDENIED: not its tag; -KV_EEXIST: taken before, or so old
- * that nobody knows (KV_WINDOW_WIDTH). Time does not depend on the tag. A message that is not taken changes nothing. */
+ * that nobody knows (the width of the window). Time does not depend on the tag. A message that is not taken changes nothing. */
 int kv_seal_take(struct kv_seal *seal, uint64_t counter, const void *data, size_t len, const uint8_t tag[KV_MAC_TAG]);
 
 #endif

@@ -121,7 +121,7 @@ struct kvc_session {
 	uint32_t num_links;
 	struct kvc_wait setup;  /* the first PINGs of all links */
 	uint32_t next_link;     /* round robin over the links of a shard */
-	struct kvc_link link[]; /* shard-major */
+	struct kvc_link link[]; /* shard-major; and behind them the bits of their windows */
 };
 
 /* ---- what one server's requests have of the client's room ---- */

@@ -14,7 +14,9 @@
 static int link_init(struct kvc_session *s, unsigned shard, unsigned index)
 {
 	struct kvc_link *l = &s->link[shard * s->links_per_shard + index];
-	kv_seal_init(&l->seal, &s->macs[shard], index);
+	uint32_t width = kv_window_width(s->num_links);
+	uint64_t *seen = (uint64_t *)&s->link[s->num_links] + (size_t)(l - s->link) * kv_window_words(width);
+	kv_seal_init(&l->seal, &s->macs[shard], index, seen, width);
 	l->session = s;
 	l->shard = (uint16_t)shard;
 	l->index = (uint16_t)index;
@@ -48,7 +50,8 @@ int kvc_session_create(struct kvc_node *n, const struct wire_welcome_msg *w, uns
 {
 	uint32_t links = (uint32_t)w->shards * links_per_shard;
 	uint8_t host[16];
-	struct kvc_session *s = calloc(1, sizeof(*s) + links * sizeof(s->link[0]));
+	size_t window = kv_window_words(kv_window_width(links)) * sizeof(uint64_t);
+	struct kvc_session *s = calloc(1, sizeof(*s) + links * (sizeof(s->link[0]) + window));
 	int rc;
 	if (!s)
 		return -KV_ENOMEM;

@@ -38,15 +38,18 @@ int link_unprove(struct link *l)
 
 int link_open(struct link *l, struct session *s, unsigned index)
 {
+	uint32_t width = s->window_width, words = kv_window_words(width);
+	uint64_t *seen = (uint64_t *)&s->link[s->links] + (size_t)index * LINK_WINDOWS * words;
+
 	l->session = s;
 	l->owner = &s->own;
 	l->index = (uint8_t)index;
-	kv_window_init(&l->window);
+	kv_window_init(&l->window, seen, width);
 	answers_link_init(&l->answers);
 	kv_list_init(&l->holding);
 	kv_list_init(&l->blocked);
 	kv_list_init(&l->dirty);
-	kv_seal_init(&l->seal, &s->macs, index);
+	kv_seal_init(&l->seal, &s->macs, index, seen + words, width);
 	return link_unprove(l);
 }
 

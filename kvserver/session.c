@@ -23,17 +23,25 @@
 
 /* ---- open ---- */
 
-size_t session_bytes(unsigned links)
+/* With its links, and the bits of their windows. */
+static size_t struct_bytes(unsigned links, unsigned shards)
 {
-	return sizeof(struct session) + links * sizeof(struct link) + answers_bytes(links);
+	size_t windows = (size_t)LINK_WINDOWS * kv_window_words(kv_window_width(links * shards)) * sizeof(uint64_t);
+
+	return sizeof(struct session) + links * (sizeof(struct link) + windows);
+}
+
+size_t session_bytes(unsigned links, unsigned shards)
+{
+	return struct_bytes(links, shards) + answers_bytes(links, shards);
 }
 
 static struct session *session_alloc(struct shard *shard, const struct session_args *a, struct te_peer *peer)
 {
-	unsigned links = te_peer_links(peer);
-	struct session *s = calloc(1, sizeof(*s) + links * sizeof(s->link[0]));
+	unsigned links = te_peer_links(peer), shards = KV_MAX(shard->opt.shards, 1u);
+	struct session *s = calloc(1, struct_bytes(links, shards));
 
-	if (!s || answers_init(&s->answers, links)) {
+	if (!s || answers_init(&s->answers, links, shards)) {
 		free(s);
 		return NULL;
 	}
@@ -45,6 +53,7 @@ static struct session *session_alloc(struct shard *shard, const struct session_a
 	s->received = a->received;
 	s->anew = a->anew;
 	s->links = links;
+	s->window_width = kv_window_width(links * shards);
 	kv_list_init(&s->node);
 	kv_list_init(&s->requests);
 	kv_list_init(&s->stages);

@@ -16,6 +16,7 @@
 enum {
 	SESSION_HELD_SLACK = 16, /* replies that may wait for a send buffer beyond the link's credits */
 	SESSION_STAGES_MAX = 256,
+	LINK_WINDOWS = 2, /* of request ids, and of frames */
 	SESSION_STAGE_SHARE = 2 /* of a shard's memory, one session may stage a half (one value alone: what fits) */
 };
 
@@ -70,8 +71,9 @@ struct session {
 	uint32_t region_count;
 	struct call *idle, *gone; /* finished when no request is left; `gone` then frees the session */
 	unsigned links;
+	uint32_t window_width;
 	struct kv_macs macs; /* of the links' seals */
-	struct link link[];
+	struct link link[]; /* and behind them the bits of their windows */
 };
 
 struct session_args {
@@ -116,7 +118,7 @@ void session_frame(struct session *s, unsigned link, struct wire_reader *records
 
 /* ---- link.c ---- */
 
-/* link_open -- of a session that has its keys. 0, or what kv_entropy_fill says; link_close follows in any case. */
+/* link_open -- of a session that has its keys and the bits of its windows. 0, or what kv_entropy_fill says; link_close follows in any case. */
 int link_open(struct link *l, struct session *s, unsigned index);
 void link_close(struct link *l);
 
@@ -134,9 +136,9 @@ static inline void link_answered(struct link *l, uint64_t id, uint32_t posted)
 	answers_note(&s->answers, &l->answers, l->index, s->links, sizeof(*l), id, posted);
 }
 
-/* session_bytes -- that a session of so many links takes of the allocator at most, without what OpenSSL has for its two keys, and without what it
- * stores and pins. */
-size_t session_bytes(unsigned links);
+/* session_bytes -- that a session of so many links takes of the allocator at a shard, of so many shards, without what OpenSSL has for its two keys, and without
+ * what it stores and pins. */
+size_t session_bytes(unsigned links, unsigned shards);
 
 /* session_lost -- `writes` data writes of it failed after they had been posted, or replies to it did (0). Their
  * immediates may never come, or they themselves, and the client waits for them: it is told to begin a new session.

@@ -67,6 +67,7 @@ static void a_seal_takes_each_message_once_in_any_order(void **state)
 	const struct kv_seal_keys keys = {.out = "sixteen bytes..", .in = "sixteen others."};
 	struct kv_seal_keys back;
 	struct kv_macs ours = {0}, theirs = {0};
+	uint64_t seen[2][KV_WINDOW_WIDTH / 64];
 	struct kv_seal a, b;
 	uint8_t tag[50][KV_MAC_TAG];
 	(void)state;
@@ -74,8 +75,8 @@ static void a_seal_takes_each_message_once_in_any_order(void **state)
 	memcpy(back.in, keys.out, KV_MAC_KEY);
 	assert_int_equal(kv_macs_init(&ours, &keys), 0);
 	assert_int_equal(kv_macs_init(&theirs, &back), 0);
-	kv_seal_init(&a, &ours, 7);
-	kv_seal_init(&b, &theirs, 7);
+	kv_seal_init(&a, &ours, 7, seen[0], KV_WINDOW_WIDTH);
+	kv_seal_init(&b, &theirs, 7, seen[1], KV_WINDOW_WIDTH);
 	for (uint64_t i = 0; i < 50; i++) {
 		assert_int_equal(kv_seal_next(&a), i);
 		assert_int_equal(kv_seal_tag(&a, i, "message", 7, tag[i]), 0);
@@ -103,6 +104,7 @@ static void a_nonce_is_used_once_on_all_links_in_both_directions(void **state)
 	static uint8_t tag[SIDES * SEAL_LINKS * COUNTERS][KV_MAC_TAG];
 	struct kv_seal_keys back;
 	struct kv_macs macs[SIDES] = {0};
+	uint64_t seen;
 	unsigned n = 0;
 	(void)state;
 	memcpy(back.out, keys.in, KV_MAC_KEY);
@@ -111,7 +113,7 @@ static void a_nonce_is_used_once_on_all_links_in_both_directions(void **state)
 		assert_int_equal(kv_macs_init(&macs[side], side ? &back : &keys), 0);
 		for (uint32_t link = 0; link < SEAL_LINKS; link++) {
 			struct kv_seal seal;
-			kv_seal_init(&seal, &macs[side], link);
+			kv_seal_init(&seal, &macs[side], link, &seen, 64);
 			for (unsigned i = 0; i < COUNTERS; i++)
 				assert_int_equal(kv_seal_tag(&seal, kv_seal_next(&seal), "message", 7, tag[n++]), 0);
 		}

@@ -19,12 +19,17 @@
 
 enum { CONNS = 1024, REGIONS = 16, BEAT_MS = 100, CHUNK = 65536 };
 
+struct lseal {
+	struct kv_seal seal;
+	uint64_t seen[KV_WINDOW_WIDTH / 64];
+};
+
 struct lconn {
 	uint32_t number, mark;
 	uint64_t client_id;
 	uint8_t secret[BOOT_FRAME_SECRET];
 	struct kv_macs macs[KV_SHARDS_MAX];                /* of the shards that were used, and ... */
-	struct kv_seal *seal[KV_SHARDS_MAX][KV_RAILS_MAX]; /* ... of the links */
+	struct lseal *seal[KV_SHARDS_MAX][KV_RAILS_MAX];   /* ... of the links */
 	unsigned shard; /* of the frame that is being answered: they are all the same to it */
 	int fd;
 	struct boot_conn *boot;
@@ -90,14 +95,14 @@ static void reply_raw(struct lconn *c, unsigned link, const void *bytes, uint32_
 
 static struct kv_seal *seal_of(struct lconn *c, unsigned shard, unsigned link)
 {
-	struct kv_seal **s = &c->seal[shard][link];
+	struct lseal **s = &c->seal[shard][link];
 	if (!*s) {
 		*s = calloc(1, sizeof(**s));
 		if (!*s || (!c->macs[shard].out && boot_frame_macs(c->secret, c->number, shard, true, &c->macs[shard]) != 0))
 			abort();
-		kv_seal_init(*s, &c->macs[shard], link);
+		kv_seal_init(&(*s)->seal, &c->macs[shard], link, (*s)->seen, KV_WINDOW_WIDTH);
 	}
-	return *s;
+	return &(*s)->seal;
 }
 
 static void reply(struct lconn *c, unsigned link, const struct wire_reply *r)

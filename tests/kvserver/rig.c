@@ -207,7 +207,7 @@ int rig_open_unproven(void **state)
 	args.number = rig.number;
 	assert_int_equal(kv_entropy_fill(&kv_entropy_kernel, rig.secret, sizeof(rig.secret)), 0);
 	assert_int_equal(boot_frame_macs(rig.secret, rig.number, 0, false, &rig.macs), 0);
-	kv_seal_init(&rig.seal, &rig.macs, 0);
+	kv_seal_init(&rig.seal, &rig.macs, 0, rig.seen, KV_WINDOW_WIDTH);
 	args.frame_secret = rig.secret;
 	args.mark = RIG_MARK;
 	if (session_open(rig.shard, &args, &rig.session, &err) != 0)

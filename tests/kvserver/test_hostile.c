@@ -20,7 +20,8 @@ static struct {
 	struct session *session;
 	uint8_t secret[BOOT_FRAME_SECRET];
 	struct kv_macs macs;
-	struct kv_seal seal;
+	struct kv_seal seal; /* it sends only */
+	uint64_t seen;
 	_Atomic bool anew;
 	uint64_t next_id, replies, busy, invalid, nonce;
 } other;
@@ -151,7 +152,7 @@ static int other_open_at(void **state, bool there)
 	assert_int_equal(te_address(rig.shard->te, 0, &theirs), 0);
 	kv_entropy_fill(&kv_entropy_kernel, other.secret, sizeof(other.secret));
 	assert_int_equal(boot_frame_macs(other.secret, STRANGER_NUMBER, 0, false, &other.macs), 0);
-	kv_seal_init(&other.seal, &other.macs, 0);
+	kv_seal_init(&other.seal, &other.macs, 0, &other.seen, 64);
 	args.frame_secret = other.secret;
 	args.addrs = &mine;
 	args.anew = &other.anew;
@@ -565,7 +566,7 @@ static void too_many_dead_sessions_close_the_endpoint_too(void **state)
 		struct kv_macs macs = {0};
 		struct kv_seal seal;
 		assert_int_equal(boot_frame_macs(other.secret, args.number, 0, false, &macs), 0);
-		kv_seal_init(&seal, &macs, 0);
+		kv_seal_init(&seal, &macs, 0, &other.seen, 64);
 		other_send_as(args.number, &seal, both, 2);
 		kv_macs_fini(&macs);
 		rig_until(s[i]->request_count == 1);

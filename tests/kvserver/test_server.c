@@ -813,6 +813,7 @@ static struct {
 	struct wire_frame frame;
 	struct kv_macs macs;
 	struct kv_seal seal;
+	uint64_t seen[KV_WINDOW_WIDTH / 64];
 	uint64_t next_id, nonce;
 	unsigned replies;
 } dying;
@@ -879,7 +880,7 @@ static struct boot_conn *dying_open(void)
 	dying.frame.session = m.welcome.session;
 	dying.frame.mark = h.hello.mark;
 	expect(boot_frame_secret(c, m.welcome.token, secret) == 0 && boot_frame_macs(secret, m.welcome.session, 0, false, &dying.macs) == 0);
-	kv_seal_init(&dying.seal, &dying.macs, 0);
+	kv_seal_init(&dying.seal, &dying.macs, 0, dying.seen, KV_WINDOW_WIDTH);
 	te_region_announce(dying.region, &announced, key);
 	expect(announced.parts == 1);
 	wire_region_put(keys, 1, 0, 0, key[0].base, key[0].key);

@@ -49,6 +49,7 @@ static void keys_of_another_shard_direction_or_session_are_wrong(void **state)
 	(void)state;
 	struct kv_seal mine = rig.seal;
 	struct kv_seal_keys keys, turned;
+	uint64_t seen;
 	struct kv_macs macs = {0};
 	uint8_t buf[KV_MSG_MAX];
 	static const struct {
@@ -65,7 +66,7 @@ static void keys_of_another_shard_direction_or_session_are_wrong(void **state)
 			memcpy(turned.in, keys.out, KV_MAC_KEY);
 			assert_int_equal(kv_macs_init(&macs, &turned), 0);
 		}
-		kv_seal_init(&rig.seal, &macs, 0);
+		kv_seal_init(&rig.seal, &macs, 0, &seen, 64);
 		rig.seal.next = 1000 + i;
 		len = ping_frame(buf);
 		kv_macs_fini(&macs);
@@ -115,6 +116,7 @@ static void a_frame_of_one_link_is_nothing_on_another(void **state)
 	struct call call = {.shard = rig.shard, .done = on_wide_gone, .home = rig.loop};
 	struct kv_macs macs = {0};
 	struct kv_seal seal[WIDE_LINKS];
+	uint64_t seen[WIDE_LINKS];
 	uint8_t buf[WIDE_LINKS][KV_MSG_MAX];
 	struct session *s;
 	struct kv_error err;
@@ -127,7 +129,7 @@ static void a_frame_of_one_link_is_nothing_on_another(void **state)
 	assert_int_equal(s->links, WIDE_LINKS);
 	assert_int_equal(boot_frame_macs(rig.secret, args.number, 0, false, &macs), 0);
 	for (unsigned i = 0; i < WIDE_LINKS; i++) {
-		kv_seal_init(&seal[i], &macs, i);
+		kv_seal_init(&seal[i], &macs, i, &seen[i], 64);
 		len = wide_frame(&seal[i], args.number, buf[i]);
 	}
 	send_as_link(buf[0], len, 1);
@@ -147,6 +149,50 @@ static void a_frame_of_one_link_is_nothing_on_another(void **state)
 	kv_macs_fini(&macs);
 	session_end(s, &call);
 	rig_until(wide_gone);
+}
+
+static bool all_are(const struct kv_window *w, uint64_t word)
+{
+	for (uint32_t i = 0; i < kv_window_words(w->width); i++)
+		if (w->seen[i] != word)
+			return false;
+	return true;
+}
+
+/* However many links there are, and however narrow that makes their windows: what one has seen is nothing to another. */
+static void each_link_has_windows_of_its_own(void **state)
+{
+	static const unsigned links[] = {1, 2, 8, 9, 17, KV_RAILS_MAX}, shards[] = {0, 1, 2, KV_SHARDS_MAX};
+	struct te_address mine[KV_RAILS_MAX];
+	struct session_args args = {.number = rig.number ^ 1, .addrs = mine, .frame_secret = rig.secret};
+	(void)state;
+	for (unsigned i = 0; i < KV_RAILS_MAX; i++)
+		assert_int_equal(te_address(rig.te, 0, &mine[i]), 0);
+	for (unsigned c = 0; c < KV_COUNT(links) * KV_COUNT(shards); c++) {
+		struct call call = {.shard = rig.shard, .done = on_wide_gone, .home = rig.loop};
+		struct session *s;
+		struct kv_error err;
+		args.rails = links[c % KV_COUNT(links)];
+		rig.shard->opt.shards = shards[c / KV_COUNT(links)];
+		if (session_open(rig.shard, &args, &s, &err) != 0)
+			fail_msg("%s", err.text);
+		for (unsigned i = 0; i < 2 * s->links; i++) {
+			struct kv_window *w = i % 2 ? &s->link[i / 2].window : &s->link[i / 2].seal.seen;
+			assert_int_equal(w->width, kv_window_width(args.rails * KV_MAX(rig.shard->opt.shards, 1u)));
+			assert_true(all_are(w, 0));
+			memset(w->seen, 0xFF, kv_window_words(w->width) * sizeof(uint64_t));
+		}
+		for (unsigned i = 0; i < s->links; i++) {
+			memset(s->link[i].window.seen, i + 1, kv_window_words(s->window_width) * sizeof(uint64_t));
+			assert_true(all_are(&s->link[i].seal.seen, UINT64_MAX));
+		}
+		for (unsigned i = 0; i < s->links; i++)
+			assert_true(all_are(&s->link[i].window, 0x0101010101010101ull * (i + 1)));
+		wide_gone = false;
+		session_end(s, &call);
+		rig_until(wide_gone);
+	}
+	rig.shard->opt.shards = 0;
 }
 
 static void a_mark_or_shard_that_is_not_the_sessions_is_a_bad_frame(void **state)
@@ -927,6 +973,7 @@ int main(void)
 		SESSION_TEST(a_wrong_tag_is_counted_and_dropped),
 		SESSION_TEST(keys_of_another_shard_direction_or_session_are_wrong),
 		SESSION_TEST(a_frame_of_one_link_is_nothing_on_another),
+		SESSION_TEST(each_link_has_windows_of_its_own),
 		SESSION_TEST(a_mark_or_shard_that_is_not_the_sessions_is_a_bad_frame),
 		SESSION_TEST(an_unknown_session_is_counted_and_dropped),
 		SESSION_TEST(a_link_that_is_not_there_is_a_bad_frame),

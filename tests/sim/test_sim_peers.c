@@ -253,6 +253,7 @@ static void forge_failure(struct kvc_client *c, void *arg)
 	uint8_t secret[BOOT_FRAME_SECRET] = {0};
 	struct kv_macs macs = {0};
 	struct kv_seal seal;
+	uint64_t seen;
 	const struct kvc_link *link = NULL;
 	struct wire_reply r = {.type = WIRE_GET, .status = WIRE_FABRIC, .get.posted = 2};
 	struct wire_writer w;
@@ -272,7 +273,7 @@ static void forge_failure(struct kvc_client *c, void *arg)
 	memcpy(secret, s->token, KV_TOKEN_LEN);
 	if (boot_frame_macs(secret, s->number, link->shard, true, &macs) != 0)
 		world_wrong(&world, "no keys");
-	kv_seal_init(&seal, &macs, link->index);
+	kv_seal_init(&seal, &macs, link->index, &seen, 64);
 	seal.next = link->seal.seen.top; /* the server has not come so far */
 	wire_frame_begin(&w, buf, sizeof(buf), &frame);
 	if (wire_reply_add(&w, &r) != 0)

@@ -20,6 +20,7 @@ enum { LINK = 5 };
 
 static struct kv_macs client_macs, server_macs;
 static struct kv_seal client, server;
+static uint64_t seen[4][KV_WINDOW_WIDTH / 64];
 
 static int open_both(void **state)
 {
@@ -30,8 +31,8 @@ static int open_both(void **state)
 	memcpy(k.in, client_keys.out, KV_MAC_KEY);
 	assert_int_equal(kv_macs_init(&client_macs, &client_keys), 0);
 	assert_int_equal(kv_macs_init(&server_macs, &k), 0);
-	kv_seal_init(&client, &client_macs, LINK);
-	kv_seal_init(&server, &server_macs, LINK);
+	kv_seal_init(&client, &client_macs, LINK, seen[0], KV_WINDOW_WIDTH);
+	kv_seal_init(&server, &server_macs, LINK, seen[1], KV_WINDOW_WIDTH);
 	return 0;
 }
 
@@ -122,8 +123,8 @@ static void test_not_on_another_link(void **state)
 	uint8_t buf[KV_MSG_MAX], other[KV_MSG_MAX];
 	uint32_t n = frame_make(buf);
 	(void)state;
-	kv_seal_init(&other_client, &client_macs, LINK + 1);
-	kv_seal_init(&other_server, &server_macs, LINK + 1);
+	kv_seal_init(&other_client, &client_macs, LINK + 1, seen[2], KV_WINDOW_WIDTH);
+	kv_seal_init(&other_server, &server_macs, LINK + 1, seen[3], KV_WINDOW_WIDTH);
 	memcpy(other, buf, n);
 	assert_int_equal(wire_seal(&client, buf, n), 0);
 	assert_int_equal(wire_seal(&other_client, other, n), 0);
