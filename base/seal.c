@@ -7,12 +7,12 @@
  * have one nonce, and a message of one link has a wrong tag on all others. Both directions have keys of their own, so that nothing that one side sent is
  * believed by it when it comes back, and nonces of the two never meet under one key.
  *
- * A key ready for use takes 1.1 KiB of OpenSSL. A session of 32 links had 64 of them, 71 KiB; now it has two, and they stay in the processor's
- * cache whichever link is used. Rejected: the link in the tagged bytes with the counter alone as the nonce (the counters of two links meet); one counter for all
+ * A key that is ready for use takes 1.1 KiB of OpenSSL. So all links of a session and shard have the same two, which also stay in the processor's cache whichever link is
+ * used. Rejected: keys for each link (71 KiB of a client with 32); the link in the tagged bytes with the counter alone as the nonce (the counters of two links meet); one counter for all
  * links (the windows of the links would see gaps as wide as the others are busy).
  *
  * The window is moved only by messages whose tag is right: else anybody could move it past what is still to come. Its width must
- * be more than a sender can have under way on a link, since delivery is in any order: 1024 at least against 256 send buffers. */
+ * be more than a sender can have under way on a link, since delivery is in any order: 512 at least against 256 send buffers. */
 #include "base/seal.h"
 
 #include <string.h>

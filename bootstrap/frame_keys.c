@@ -7,7 +7,7 @@
  * frame means anything at another shard, in the other direction or in another session. What keeps the links of a shard apart is the nonce (base/seal.c): the link is a
  * part of it, so that counters of two links may be equal and a frame has a wrong tag on another link.
  *
- * The secret is new with every connection, and so are the keys: a session number that comes again, or a client that comes back, meets no nonce that
+ * The secret is one session's alone, and so are the keys: a session number that comes again, or a client that comes back, meets no nonce that
  * was used. Further sessions of a connection send in its frames and have no keys; nor do probes, which are frames like the others.
  *
  * Rejected: a key for each link, with the counter alone as the nonce, as it was: OpenSSL's contexts for 32 links took 71 KiB of a server. One key for all shards:

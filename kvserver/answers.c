@@ -4,14 +4,15 @@
  * A client that gives up a request must learn how many writes were made for it, though its reply is under way or lost. To know that of every id in the window
  * takes 4 to 16 KiB for each link, 512 KiB for a client with 32 NICs, nearly all of which nobody ever asks for. So it is kept in pages of 128 ids in a row. A client has
  * 64 of them, 9 KiB, shared out to its shards, or two for each link where that is more: a session of one link at one shard has its whole window in 32,
- * and every link knows its latest 128 ids at least. A CANCEL of what is forgotten is told so, as one below the window is: the client's memory is not safe then, and it fences.
+ * and every link knows its latest 128 ids at least. A CANCEL of what is forgotten is told so: the client's memory is not safe then, and it fences.
  *
  * When all pages are in use, a link that has its share (pages / links) gives up its oldest; else it takes the oldest of a link that has more than that. So a busy
  * link takes no memory of those that are quiet. Requests are answered in any order: what comes for a page that was given up is forgotten, rather than that it
  * costs the page of later ids.
  *
- * In a page a number has 8 bits: more writes than 253 (a GET of 16 MiB has 16 of 1 MiB; a long BENCH has more, and so has one to a thousand places) are as if forgotten. An id of a page that was
- * not noted is unknown, not 0: its page may have been given up between. Rejected: a table by hash for all links, in which one busy link takes the place of all others. */
+ * In a page a number has 8 bits. More writes than 253 are as if forgotten: a GET of 16 MiB has 16 of 1 MiB, but a long BENCH has more, and so has a GET to a thousand places.
+ * An id of a page that was not noted is unknown, not 0: its page may have been given up between. Rejected: a table by hash for all links, in which one busy link takes the
+ * place of all others. */
 #include "kvserver/answers.h"
 
 #include <stdlib.h>

@@ -39,8 +39,8 @@ int answers_init(struct answers *a, unsigned links, unsigned shards);
 void answers_fini(struct answers *a);
 void answers_link_init(struct answers_link *l);
 
-/* answers_note -- `posted` is what a late CANCEL of this id is told; UINT32_MAX: only the reply speaks for the bytes; another one above ANSWERS_POSTED is forgotten. `link` is the number of l among `links`
- * of the session, each `stride` bytes behind the one before. No memory is taken. */
+/* answers_note -- `posted` is what a late CANCEL of this id is told; UINT32_MAX: only the reply speaks for the bytes; any other above ANSWERS_POSTED is
+ * forgotten. `link` is the number of l among `links` of the session, each `stride` bytes behind the one before. No memory is taken. */
 void answers_note(struct answers *a, struct answers_link *l, unsigned link, unsigned links, size_t stride, uint64_t id, uint32_t posted);
 
 /* answers_look -- 0 and *out_posted, or -KV_ESTALE: forgotten. */

@@ -38,8 +38,8 @@ int link_unprove(struct link *l)
 
 int link_open(struct link *l, struct session *s, unsigned index)
 {
-	uint32_t width = s->window_width, words = kv_window_words(width);
-	uint64_t *seen = (uint64_t *)&s->link[s->links] + (size_t)index * LINK_WINDOWS * words;
+	uint32_t width = s->window_width;
+	uint64_t *seen = (uint64_t *)&s->link[s->links] + (size_t)index * link_words(width);
 
 	l->session = s;
 	l->owner = &s->own;
@@ -49,7 +49,7 @@ int link_open(struct link *l, struct session *s, unsigned index)
 	kv_list_init(&l->holding);
 	kv_list_init(&l->blocked);
 	kv_list_init(&l->dirty);
-	kv_seal_init(&l->seal, &s->macs, index, seen + words, width);
+	kv_seal_init(&l->seal, &s->macs, index, seen + kv_window_words(width), width / 2);
 	return link_unprove(l);
 }
 

@@ -24,24 +24,33 @@
 /* ---- open ---- */
 
 /* With its links, and the bits of their windows. */
-static size_t struct_bytes(unsigned links, unsigned shards)
+static size_t struct_bytes(unsigned links, uint32_t width)
 {
-	size_t windows = (size_t)LINK_WINDOWS * kv_window_words(kv_window_width(links * shards)) * sizeof(uint64_t);
-
-	return sizeof(struct session) + links * (sizeof(struct link) + windows);
+	return sizeof(struct session) + links * (sizeof(struct link) + link_words(width) * sizeof(uint64_t));
 }
 
 size_t session_bytes(unsigned links, unsigned shards)
 {
-	return struct_bytes(links, shards) + answers_bytes(links, shards);
+	return struct_bytes(links, kv_window_width(links * shards)) + answers_bytes(links, shards);
+}
+
+/* Whoever uses all the credits of a link has so many ids under way. */
+static uint32_t window_width(const struct shard *shard, unsigned links)
+{
+	uint32_t width = kv_window_width(links * KV_MAX(shard->opt.shards, 1u));
+
+	while (width < shard->opt.credits && width < KV_WINDOW_WIDTH)
+		width *= 2;
+	return width;
 }
 
 static struct session *session_alloc(struct shard *shard, const struct session_args *a, struct te_peer *peer)
 {
-	unsigned links = te_peer_links(peer), shards = KV_MAX(shard->opt.shards, 1u);
-	struct session *s = calloc(1, struct_bytes(links, shards));
+	unsigned links = te_peer_links(peer);
+	uint32_t width = window_width(shard, links);
+	struct session *s = calloc(1, struct_bytes(links, width));
 
-	if (!s || answers_init(&s->answers, links, shards)) {
+	if (!s || answers_init(&s->answers, links, KV_MAX(shard->opt.shards, 1u))) {
 		free(s);
 		return NULL;
 	}
@@ -53,7 +62,7 @@ static struct session *session_alloc(struct shard *shard, const struct session_a
 	s->received = a->received;
 	s->anew = a->anew;
 	s->links = links;
-	s->window_width = kv_window_width(links * shards);
+	s->window_width = width;
 	kv_list_init(&s->node);
 	kv_list_init(&s->requests);
 	kv_list_init(&s->stages);

@@ -16,7 +16,6 @@
 enum {
 	SESSION_HELD_SLACK = 16, /* replies that may wait for a send buffer beyond the link's credits */
 	SESSION_STAGES_MAX = 256,
-	LINK_WINDOWS = 2, /* of request ids, and of frames */
 	SESSION_STAGE_SHARE = 2 /* of a shard's memory, one session may stage a half (one value alone: what fits) */
 };
 
@@ -25,12 +24,13 @@ struct link {
 	struct session *session;
 	struct owner *owner;    /* whose the records are that are being read; else the session's own */
 	uint8_t index;
+	bool follows;           /* it has replies that must arrive behind bytes (te_msg_follow) */
 	bool proven;            /* the client has shown that it is at the address: it is served, and data may go by it (link.c) */
 	uint32_t pings;         /* answered while it was not, since ... */
 	uint64_t unproven_ns;
 	uint64_t nonce;         /* that proves it; not 0 */
 	struct kv_seal seal;
-	struct kv_window window;
+	struct kv_window window; /* of request ids */
 	uint32_t active;        /* requests begun and not answered */
 	uint32_t held;          /* replies waiting for a send buffer */
 	uint32_t frames;        /* reply frames begun and not yet out of the engine's hands */
@@ -38,7 +38,6 @@ struct link {
 	struct kv_list blocked; /* of the shard, while holding is not empty */
 	struct kv_list dirty;   /* of the shard, while msg is not NULL */
 	struct te_msg *msg;     /* the reply frame being filled */
-	bool follows;           /* it has replies that must arrive behind bytes (te_msg_follow) */
 	struct wire_writer writer;
 	struct answers_link answers; /* of its requests, for a late CANCEL */
 };
@@ -73,7 +72,7 @@ struct session {
 	unsigned links;
 	uint32_t window_width;
 	struct kv_macs macs; /* of the links' seals */
-	struct link link[]; /* and behind them the bits of their windows */
+	struct link link[]; /* and behind them the bits of their windows: link_words for each */
 };
 
 struct session_args {
@@ -117,6 +116,13 @@ void region_use_release(struct region_use *u);
 void session_frame(struct session *s, unsigned link, struct wire_reader *records, uint64_t now_ns);
 
 /* ---- link.c ---- */
+
+/* link_words -- of the bits of a link's windows, one of so many request ids and one of half as many frames: a frame has several ids, and
+ * a client has 256 buffers to send them in. */
+static inline uint32_t link_words(uint32_t width)
+{
+	return kv_window_words(width) + kv_window_words(width / 2);
+}
 
 /* link_open -- of a session that has its keys and the bits of its windows. 0, or what kv_entropy_fill says; link_close follows in any case. */
 int link_open(struct link *l, struct session *s, unsigned index);

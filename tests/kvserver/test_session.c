@@ -168,17 +168,20 @@ static void each_link_has_windows_of_its_own(void **state)
 	(void)state;
 	for (unsigned i = 0; i < KV_RAILS_MAX; i++)
 		assert_int_equal(te_address(rig.te, 0, &mine[i]), 0);
-	for (unsigned c = 0; c < KV_COUNT(links) * KV_COUNT(shards); c++) {
+	for (unsigned c = 0; c < 2 * KV_COUNT(links) * KV_COUNT(shards); c++) {
+		bool many = c >= KV_COUNT(links) * KV_COUNT(shards); /* more credits than a narrow window has ids */
 		struct call call = {.shard = rig.shard, .done = on_wide_gone, .home = rig.loop};
 		struct session *s;
 		struct kv_error err;
 		args.rails = links[c % KV_COUNT(links)];
-		rig.shard->opt.shards = shards[c / KV_COUNT(links)];
+		rig.shard->opt.shards = shards[c / KV_COUNT(links) % KV_COUNT(shards)];
+		rig.shard->opt.credits = many ? 1025 : RIG_CREDITS;
 		if (session_open(rig.shard, &args, &s, &err) != 0)
 			fail_msg("%s", err.text);
 		for (unsigned i = 0; i < 2 * s->links; i++) {
 			struct kv_window *w = i % 2 ? &s->link[i / 2].window : &s->link[i / 2].seal.seen;
-			assert_int_equal(w->width, kv_window_width(args.rails * KV_MAX(rig.shard->opt.shards, 1u)));
+			uint32_t width = KV_MAX(kv_window_width(args.rails * KV_MAX(rig.shard->opt.shards, 1u)), many ? 2048u : 0);
+			assert_int_equal(w->width, i % 2 ? width : width / 2);
 			assert_true(all_are(w, 0));
 			memset(w->seen, 0xFF, kv_window_words(w->width) * sizeof(uint64_t));
 		}
@@ -193,6 +196,7 @@ static void each_link_has_windows_of_its_own(void **state)
 		rig_until(wide_gone);
 	}
 	rig.shard->opt.shards = 0;
+	rig.shard->opt.credits = RIG_CREDITS;
 }
 
 static void a_mark_or_shard_that_is_not_the_sessions_is_a_bad_frame(void **state)
