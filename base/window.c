@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* window.c -- sliding window over ascending ids (as IPsec's replay window, RFC 6479).
  *
- * The bits of ids in [top - WIDTH, top) are exact. Moving top on clears the bits that it newly covers: until then they
+ * The bits of ids in [top - width, top) are exact. Moving top on clears the bits that it newly covers: until then they
  * belong to ids one width below. A peer that jumps far ahead makes only its own older ids unknown. */
 #include "base/window.h"
 
-#include <stdbool.h>
+#include <string.h>
 
 #include "base/bytes.h"
 
-void kv_window_init(struct kv_window *w)
+void kv_window_init(struct kv_window *w, uint64_t *seen, uint32_t width)
 {
-	*w = (struct kv_window){0};
+	*w = (struct kv_window){.seen = seen, .width = width};
+	memset(seen, 0, kv_window_words(width) * sizeof(*seen));
 }
 
-static inline bool bit_get(const struct kv_window *w, uint64_t id)
+static inline uint64_t *word_of(const struct kv_window *w, uint64_t id)
 {
-	return w->seen[id % KV_WINDOW_WIDTH / 64] >> (id % 64) & 1;
+	return &w->seen[(id & (w->width - 1)) / 64];
 }
 
 enum kv_window_verdict kv_window_look(const struct kv_window *w, uint64_t id)
@@ -25,18 +26,18 @@ enum kv_window_verdict kv_window_look(const struct kv_window *w, uint64_t id)
 		return KV_WINDOW_BELOW;
 	if (id >= w->top)
 		return KV_WINDOW_NEW;
-	if (w->top - id > KV_WINDOW_WIDTH)
+	if (w->top - id > w->width)
 		return KV_WINDOW_BELOW;
-	return bit_get(w, id) ? KV_WINDOW_SEEN : KV_WINDOW_NEW;
+	return *word_of(w, id) >> (id % 64) & 1 ? KV_WINDOW_SEEN : KV_WINDOW_NEW;
 }
 
 static void window_advance(struct kv_window *w, uint64_t id)
 {
-	if (id - w->top >= KV_WINDOW_WIDTH) {
-		memset(w->seen, 0, sizeof(w->seen));
+	if (id - w->top >= w->width) {
+		memset(w->seen, 0, kv_window_words(w->width) * sizeof(*w->seen));
 	} else {
 		for (uint64_t i = w->top; i <= id; i++)
-			w->seen[i % KV_WINDOW_WIDTH / 64] &= ~(1ull << (i % 64));
+			*word_of(w, i) &= ~(1ull << (i % 64));
 	}
 	w->top = id + 1;
 }
@@ -49,6 +50,6 @@ enum kv_window_verdict kv_window_mark(struct kv_window *w, uint64_t id)
 		return verdict;
 	if (id >= w->top)
 		window_advance(w, id);
-	w->seen[id % KV_WINDOW_WIDTH / 64] |= 1ull << (id % 64);
+	*word_of(w, id) |= 1ull << (id % 64);
 	return KV_WINDOW_NEW;
 }

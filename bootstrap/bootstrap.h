@@ -144,17 +144,16 @@ int boot_proof_check(struct boot_conn *conn, const struct boot_challenge *challe
 
 enum { BOOT_FRAME_SECRET = 32 }; /* bytes */
 
-/* boot_frame_secret -- what the keys of all links of a connection's session are made of: of TLS, or of the WELCOME's token where there is
+/* boot_frame_secret -- what the keys of a connection's session are made of: of TLS, or of the WELCOME's token where there is
  * none. Both ends get the same. 0, -KV_EPROTO (TLS has no value for us) or -KV_ENOMEM. On the connection's loop; the caller wipes it. */
 int boot_frame_secret(struct boot_conn *conn, const uint8_t token[KV_TOKEN_LEN], uint8_t out[BOOT_FRAME_SECRET]);
 
-/* boot_frame_keys -- the keys of one link, as this side (server, or client) uses them. 0 or -KV_ENOMEM. Thread: any; the caller wipes them. */
-int boot_frame_keys(const uint8_t secret[BOOT_FRAME_SECRET], uint32_t session, unsigned shard, unsigned link, bool server,
-		    struct kv_seal_keys *out);
+/* boot_frame_keys -- the keys of the session at one shard, as this side (server, or client) uses them. 0 or -KV_ENOMEM. Thread: any; the caller wipes them. */
+int boot_frame_keys(const uint8_t secret[BOOT_FRAME_SECRET], uint32_t session, unsigned shard, bool server, struct kv_seal_keys *out);
 
-/* boot_frame_seal -- the seal of one link's end. 0 or -KV_ENOMEM. Thread: any; kv_seal_close when it is not needed any more. */
-int boot_frame_seal(const uint8_t secret[BOOT_FRAME_SECRET], uint32_t session, unsigned shard, unsigned link, bool server,
-		    struct kv_seal *out);
+/* boot_frame_macs -- the same, ready for the seals of the links (kv_seal_init), and once per side: counters begin anew with each. *out is all zero. 0 or -KV_ENOMEM.
+ * Thread: any; kv_macs_fini when they are not needed any more. */
+int boot_frame_macs(const uint8_t secret[BOOT_FRAME_SECRET], uint32_t session, unsigned shard, bool server, struct kv_macs *out);
 
 /* What one side brings to the hello and the other compares. */
 struct boot_identity {

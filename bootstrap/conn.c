@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 enum {
-	IN_SMALL = 1024,    /* the input buffer to begin with */
+	IN_SMALL = 512,     /* the input buffer to begin with */
 	IN_KEEP = 16 << 10, /* a larger one is given back after its message */
 	OUT_SMALL = 1024,
 	MSG_MAX = KV_CTRL_MAX + 4 /* a message with its length prefix */

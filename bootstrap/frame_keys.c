@@ -3,11 +3,15 @@
  *
  * The secret is an exporter value of TLS, so that nothing of it ever crosses a wire. Without TLS it is the token of the WELCOME, which whoever reads
  * the control connection reads, too: there the tags keep apart clients that mean well, and keep out who has only the fabric.
- * Each link has two keys, one per direction: HMAC-SHA256(secret, label | direction | shard | link | session), the first 16 bytes. So no
- * frame means anything on another link, in the other direction or in another session, and each direction has counters of its own.
+ * Each shard has two keys of a session, one per direction: HMAC-SHA256(secret, label | direction | shard | session), the first 16 bytes. So no
+ * frame means anything at another shard, in the other direction or in another session. What keeps the links of a shard apart is the nonce (base/seal.c): the link is a
+ * part of it, so that counters of two links may be equal and a frame has a wrong tag on another link.
  *
- * Rejected: one key per session with link and direction in the tagged bytes. The MAC's nonce is the counter, and counters of two links
- * would meet. */
+ * The secret is one session's alone, and so are the keys: a session number that comes again, or a client that comes back, meets no nonce that
+ * was used. Further sessions of a connection send in its frames and have no keys; nor do probes, which are frames like the others.
+ *
+ * Rejected: a key for each link, with the counter alone as the nonce, as it was: OpenSSL's contexts for 32 links took 71 KiB of a server. One key for all shards:
+ * each has a thread of its own, and a key in use is one thread's. */
 #include <string.h>
 
 #include "bootstrap/conn.h"
@@ -16,7 +20,7 @@
 
 enum { MAGIC_LEN = 16, TO_SERVER = 0, TO_CLIENT = 1 };
 
-static const char magic[MAGIC_LEN + 1] = "kvrail frames 2\n";
+static const char magic[MAGIC_LEN + 1] = "kvrail frames 3\n";
 static const char label[] = "EXPORTER-KVRail-frames";
 
 _Static_assert((int)KV_MAC_KEY <= (int)HMAC_LEN, "a key is a part of an HMAC-SHA256");
@@ -33,17 +37,15 @@ int boot_frame_secret(struct boot_conn *conn, const uint8_t token[KV_TOKEN_LEN],
 	return 0;
 }
 
-static int key_make(const uint8_t secret[BOOT_FRAME_SECRET], uint8_t direction, uint32_t session, unsigned shard, unsigned link,
-		    uint8_t out[KV_MAC_KEY])
+static int key_make(const uint8_t secret[BOOT_FRAME_SECRET], uint8_t direction, uint32_t session, unsigned shard, uint8_t out[KV_MAC_KEY])
 {
-	uint8_t in[MAGIC_LEN + 16] = {0}, mac[HMAC_LEN], *p = in + MAGIC_LEN;
+	uint8_t in[MAGIC_LEN + 12], mac[HMAC_LEN], *p = in + MAGIC_LEN;
 	int rc;
 
 	memcpy(in, magic, MAGIC_LEN);
 	kv_put32(p, direction);
 	kv_put32(p + 4, shard);
-	kv_put32(p + 8, link);
-	kv_put32(p + 12, session);
+	kv_put32(p + 8, session);
 	rc = hmac_sha256(secret, BOOT_FRAME_SECRET, in, sizeof(in), mac);
 	if (rc == 0)
 		memcpy(out, mac, KV_MAC_KEY);
@@ -51,22 +53,20 @@ static int key_make(const uint8_t secret[BOOT_FRAME_SECRET], uint8_t direction, 
 	return rc;
 }
 
-int boot_frame_keys(const uint8_t secret[BOOT_FRAME_SECRET], uint32_t session, unsigned shard, unsigned link, bool server,
-		    struct kv_seal_keys *out)
+int boot_frame_keys(const uint8_t secret[BOOT_FRAME_SECRET], uint32_t session, unsigned shard, bool server, struct kv_seal_keys *out)
 {
-	int rc = key_make(secret, TO_SERVER, session, shard, link, server ? out->in : out->out);
+	int rc = key_make(secret, TO_SERVER, session, shard, server ? out->in : out->out);
 
-	return rc ? rc : key_make(secret, TO_CLIENT, session, shard, link, server ? out->out : out->in);
+	return rc ? rc : key_make(secret, TO_CLIENT, session, shard, server ? out->out : out->in);
 }
 
-int boot_frame_seal(const uint8_t secret[BOOT_FRAME_SECRET], uint32_t session, unsigned shard, unsigned link, bool server,
-		    struct kv_seal *out)
+int boot_frame_macs(const uint8_t secret[BOOT_FRAME_SECRET], uint32_t session, unsigned shard, bool server, struct kv_macs *out)
 {
 	struct kv_seal_keys keys;
-	int rc = boot_frame_keys(secret, session, shard, link, server, &keys);
+	int rc = boot_frame_keys(secret, session, shard, server, &keys);
 
 	if (rc == 0)
-		rc = kv_seal_open(out, &keys);
+		rc = kv_macs_init(out, &keys);
 	secret_wipe(&keys, sizeof(keys));
 	return rc;
 }

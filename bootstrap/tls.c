@@ -51,7 +51,8 @@
 #include "loop/loop.h"
 
 enum {
-	TLS_BUF = 8192,          /* bytes moved between a BIO and the socket at a time */
+	TLS_IN = 2048,           /* bytes moved from the socket to a BIO at a time: a whole ClientHello, which is computed in one step, ... */
+	TLS_OUT = 1024,          /* ... and to it. Every connection has both as long as it lives */
 	TLS_WRITE_MAX = 16384,   /* plaintext given to OpenSSL at a time: one record */
 	OUT_BUSY_MAX = 64 << 10, /* bytes that may wait for a busy flusher */
 	READY = 'K',
@@ -89,7 +90,7 @@ struct tls_stream {
 	struct trust_verdict verdict;
 	char who[WHO_SHOWN];       /* once it is open */
 	uint32_t out_off, out_len; /* of out_buf: taken from the BIO, not yet written */
-	uint8_t out_buf[TLS_BUF], in_buf[TLS_BUF];
+	uint8_t out_buf[TLS_OUT], in_buf[TLS_IN];
 };
 
 static struct tls_stream *tls_of(struct boot_stream *s)

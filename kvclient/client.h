@@ -117,10 +117,11 @@ struct kvc_session {
 	struct kvc_arenas *arenas; /* NULL: we do not know where its memory is */
 	struct te_peer *peer[KV_SHARDS_MAX];
 	uint64_t turns[KV_SHARDS_MAX], turns_ns[KV_SHARDS_MAX]; /* the liveness counters, and when they last moved */
+	struct kv_macs macs[KV_SHARDS_MAX]; /* of the seals of a shard's links */
 	uint32_t num_links;
 	struct kvc_wait setup;  /* the first PINGs of all links */
 	uint32_t next_link;     /* round robin over the links of a shard */
-	struct kvc_link link[]; /* shard-major */
+	struct kvc_link link[]; /* shard-major; and behind them the bits of their windows */
 };
 
 /* ---- what one server's requests have of the client's room ---- */

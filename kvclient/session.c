@@ -11,10 +11,12 @@
 
 #include "kvclient/client.h"
 
-static int link_init(struct kvc_session *s, unsigned shard, unsigned index, const uint8_t secret[BOOT_FRAME_SECRET])
+static int link_init(struct kvc_session *s, unsigned shard, unsigned index)
 {
 	struct kvc_link *l = &s->link[shard * s->links_per_shard + index];
-	int rc = boot_frame_seal(secret, s->number, shard, index, false, &l->seal);
+	uint32_t width = kv_window_width(s->num_links);
+	uint64_t *seen = (uint64_t *)&s->link[s->num_links] + (size_t)(l - s->link) * kv_window_words(width);
+	kv_seal_init(&l->seal, &s->macs[shard], index, seen, width);
 	l->session = s;
 	l->shard = (uint16_t)shard;
 	l->index = (uint16_t)index;
@@ -28,16 +30,18 @@ static int link_init(struct kvc_session *s, unsigned shard, unsigned index, cons
 	kv_list_init(&l->sent);
 	kv_list_init(&l->release_node);
 	kv_list_init(&l->turns);
-	return rc ? rc : kvc_map_init(&l->map, s->credits);
+	return kvc_map_init(&l->map, s->credits);
 }
 
 static int links_init(struct kvc_session *s)
 {
 	uint8_t secret[BOOT_FRAME_SECRET];
 	int rc = boot_frame_secret(s->node->conn, s->token, secret);
-	for (uint32_t i = 0; i < s->num_links && rc == 0; i++)
-		rc = link_init(s, i / s->links_per_shard, i % s->links_per_shard, secret);
+	for (unsigned i = 0; i < s->shards && rc == 0; i++)
+		rc = boot_frame_macs(secret, s->number, i, false, &s->macs[i]);
 	explicit_bzero(secret, sizeof(secret));
+	for (uint32_t i = 0; i < s->num_links && rc == 0; i++)
+		rc = link_init(s, i / s->links_per_shard, i % s->links_per_shard);
 	return rc;
 }
 
@@ -46,7 +50,8 @@ int kvc_session_create(struct kvc_node *n, const struct wire_welcome_msg *w, uns
 {
 	uint32_t links = (uint32_t)w->shards * links_per_shard;
 	uint8_t host[16];
-	struct kvc_session *s = calloc(1, sizeof(*s) + links * sizeof(s->link[0]));
+	size_t window = kv_window_words(kv_window_width(links)) * sizeof(uint64_t);
+	struct kvc_session *s = calloc(1, sizeof(*s) + links * (sizeof(s->link[0]) + window));
 	int rc;
 	if (!s)
 		return -KV_ENOMEM;
@@ -80,8 +85,10 @@ void kvc_session_unref(struct kvc_session *s)
 		return;
 	for (uint32_t i = 0; i < s->num_links; i++) {
 		kvc_map_fini(&s->link[i].map);
-		kv_seal_close(&s->link[i].seal);
+		kv_seal_fini(&s->link[i].seal);
 	}
+	for (unsigned i = 0; i < s->shards; i++)
+		kv_macs_fini(&s->macs[i]);
 	explicit_bzero(s->token, sizeof(s->token));
 	kvc_arenas_free(&s->arenas);
 	free(s);

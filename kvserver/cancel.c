@@ -5,8 +5,8 @@
  * UNSEEN: the id is marked seen, so that the request is dropped should it still come. STOPPED: it was under way; its
  * own reply (CANCELED) goes out too. A PUT that has reads in flight is answered when they are over, both replies then:
  * until that moment its source is being read. DONE: it was answered before; the number of its writes is remembered as
- * long as its id is in the window. An id below the window is answered with the largest number: the client must take its
- * destination for unsafe.
+ * long as there is room (answers.c). What is under way or remembered is known whether or not the window still has its id: a request that takes long does not become
+ * unsafe because others went by. Any other id below the window is answered with the largest number: the client must take its destination for unsafe.
  *
  * A further session cancels its own requests, the connection's own session those of all: another one is told that it cannot be
  * known, as for an id below the window.
@@ -57,9 +57,6 @@ void cancel_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	if (verdict == KV_WINDOW_NEW) {
 		link_answered(l, id, 0);
 		reply.cancel.state = WIRE_CANCEL_UNSEEN;
-	} else if (verdict == KV_WINDOW_BELOW) {
-		reply.status = WIRE_STALE;
-		reply.cancel.posted = UINT32_MAX;
 	} else if ((r = find_active(l, id)) == NULL) {
 		if (answers_look(&l->session->answers, &l->answers, l->index, id, &reply.cancel.posted)) {
 			reply.status = WIRE_STALE;

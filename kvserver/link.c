@@ -36,25 +36,26 @@ int link_unprove(struct link *l)
 	return nonce_make(l);
 }
 
-int link_open(struct link *l, struct session *s, unsigned index, const uint8_t secret[BOOT_FRAME_SECRET])
+int link_open(struct link *l, struct session *s, unsigned index)
 {
-	int rc;
+	uint32_t width = s->window_width;
+	uint64_t *seen = (uint64_t *)&s->link[s->links] + (size_t)index * link_words(width);
 
 	l->session = s;
 	l->owner = &s->own;
 	l->index = (uint8_t)index;
-	kv_window_init(&l->window);
+	kv_window_init(&l->window, seen, width);
 	answers_link_init(&l->answers);
 	kv_list_init(&l->holding);
 	kv_list_init(&l->blocked);
 	kv_list_init(&l->dirty);
-	rc = boot_frame_seal(secret, s->number, s->shard->opt.index, index, true, &l->seal);
-	return rc ? rc : link_unprove(l);
+	kv_seal_init(&l->seal, &s->macs, index, seen + kv_window_words(width), width / 2);
+	return link_unprove(l);
 }
 
 void link_close(struct link *l)
 {
-	kv_seal_close(&l->seal);
+	kv_seal_fini(&l->seal);
 	explicit_bzero(&l->nonce, sizeof(l->nonce));
 }
 

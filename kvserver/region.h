@@ -9,7 +9,7 @@
 
 enum {
 	REGIONS_MAX = 512, /* of one session */
-	REGION_BUCKETS = 64,
+	REGION_BUCKETS = 32,
 	REGION_KEYS_MAX = 128 * 1024 /* (rail, part) keys of one session in all: 2 MiB */
 };
 

@@ -599,6 +599,7 @@ static int shards_make(struct kvs_server *s, struct kv_error *err)
 	s->opt.value_max = options.value_max = KV_MIN(o->value_max, options.memory_bytes);
 	for (unsigned i = 0; rc == 0 && i < o->shards; i++) {
 		options.index = i;
+		options.shards = s->opt.shards;
 		options.control = i == 0 ? s->control_stat : NULL;
 		options.loop = s->shard_loop[i];
 		options.engine.engine = i;

@@ -23,17 +23,34 @@
 
 /* ---- open ---- */
 
-size_t session_bytes(unsigned links)
+/* With its links, and the bits of their windows. */
+static size_t struct_bytes(unsigned links, uint32_t width)
 {
-	return sizeof(struct session) + links * sizeof(struct link) + answers_bytes(links);
+	return sizeof(struct session) + links * (sizeof(struct link) + link_words(width) * sizeof(uint64_t));
+}
+
+size_t session_bytes(unsigned links, unsigned shards)
+{
+	return struct_bytes(links, kv_window_width(links * shards)) + answers_bytes(links, shards);
+}
+
+/* Whoever uses all the credits of a link has so many ids under way. */
+static uint32_t window_width(const struct shard *shard, unsigned links)
+{
+	uint32_t width = kv_window_width(links * KV_MAX(shard->opt.shards, 1u));
+
+	while (width < shard->opt.credits && width < KV_WINDOW_WIDTH)
+		width *= 2;
+	return width;
 }
 
 static struct session *session_alloc(struct shard *shard, const struct session_args *a, struct te_peer *peer)
 {
 	unsigned links = te_peer_links(peer);
-	struct session *s = calloc(1, sizeof(*s) + links * sizeof(s->link[0]));
+	uint32_t width = window_width(shard, links);
+	struct session *s = calloc(1, struct_bytes(links, width));
 
-	if (!s || answers_init(&s->answers, links)) {
+	if (!s || answers_init(&s->answers, links, KV_MAX(shard->opt.shards, 1u))) {
 		free(s);
 		return NULL;
 	}
@@ -45,6 +62,7 @@ static struct session *session_alloc(struct shard *shard, const struct session_a
 	s->received = a->received;
 	s->anew = a->anew;
 	s->links = links;
+	s->window_width = width;
 	kv_list_init(&s->node);
 	kv_list_init(&s->requests);
 	kv_list_init(&s->stages);
@@ -60,15 +78,16 @@ static void links_close(struct session *s)
 {
 	for (unsigned i = 0; i < s->links; i++)
 		link_close(&s->link[i]);
+	kv_macs_fini(&s->macs);
 	answers_fini(&s->answers);
 }
 
 static int links_open(struct session *s, const struct session_args *a)
 {
-	int rc = 0;
+	int rc = boot_frame_macs(a->frame_secret, s->number, s->shard->opt.index, true, &s->macs);
 
 	for (unsigned i = 0; rc == 0 && i < s->links; i++)
-		rc = link_open(&s->link[i], s, i, a->frame_secret);
+		rc = link_open(&s->link[i], s, i);
 	return rc;
 }
 

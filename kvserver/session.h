@@ -24,12 +24,13 @@ struct link {
 	struct session *session;
 	struct owner *owner;    /* whose the records are that are being read; else the session's own */
 	uint8_t index;
+	bool follows;           /* it has replies that must arrive behind bytes (te_msg_follow) */
 	bool proven;            /* the client has shown that it is at the address: it is served, and data may go by it (link.c) */
 	uint32_t pings;         /* answered while it was not, since ... */
 	uint64_t unproven_ns;
 	uint64_t nonce;         /* that proves it; not 0 */
 	struct kv_seal seal;
-	struct kv_window window;
+	struct kv_window window; /* of request ids */
 	uint32_t active;        /* requests begun and not answered */
 	uint32_t held;          /* replies waiting for a send buffer */
 	uint32_t frames;        /* reply frames begun and not yet out of the engine's hands */
@@ -37,7 +38,6 @@ struct link {
 	struct kv_list blocked; /* of the shard, while holding is not empty */
 	struct kv_list dirty;   /* of the shard, while msg is not NULL */
 	struct te_msg *msg;     /* the reply frame being filled */
-	bool follows;           /* it has replies that must arrive behind bytes (te_msg_follow) */
 	struct wire_writer writer;
 	struct answers_link answers; /* of its requests, for a late CANCEL */
 };
@@ -70,7 +70,9 @@ struct session {
 	uint32_t region_count;
 	struct call *idle, *gone; /* finished when no request is left; `gone` then frees the session */
 	unsigned links;
-	struct link link[];
+	uint32_t window_width;
+	struct kv_macs macs; /* of the links' seals */
+	struct link link[]; /* and behind them the bits of their windows: link_words for each */
 };
 
 struct session_args {
@@ -115,8 +117,15 @@ void session_frame(struct session *s, unsigned link, struct wire_reader *records
 
 /* ---- link.c ---- */
 
-/* link_open -- 0, -KV_ENOMEM, or what kv_entropy_fill says; link_close follows in any case. */
-int link_open(struct link *l, struct session *s, unsigned index, const uint8_t secret[BOOT_FRAME_SECRET]);
+/* link_words -- of the bits of a link's windows, one of so many request ids and one of half as many frames: a frame has several ids, and
+ * a client has 256 buffers to send them in. */
+static inline uint32_t link_words(uint32_t width)
+{
+	return kv_window_words(width) + kv_window_words(width / 2);
+}
+
+/* link_open -- of a session that has its keys and the bits of its windows. 0, or what kv_entropy_fill says; link_close follows in any case. */
+int link_open(struct link *l, struct session *s, unsigned index);
 void link_close(struct link *l);
 
 /* link_unprove -- a new nonce, and until it comes back nothing but PING is served by this link. What kv_entropy_fill says.
@@ -133,9 +142,9 @@ static inline void link_answered(struct link *l, uint64_t id, uint32_t posted)
 	answers_note(&s->answers, &l->answers, l->index, s->links, sizeof(*l), id, posted);
 }
 
-/* session_bytes -- that a session of so many links takes of the allocator at most, without what OpenSSL has for the keys of its links, and without what it
- * stores and pins. */
-size_t session_bytes(unsigned links);
+/* session_bytes -- that a session of so many links takes of the allocator at a shard, of so many shards, without what OpenSSL has for its two keys, and without
+ * what it stores and pins. */
+size_t session_bytes(unsigned links, unsigned shards);
 
 /* session_lost -- `writes` data writes of it failed after they had been posted, or replies to it did (0). Their
  * immediates may never come, or they themselves, and the client waits for them: it is told to begin a new session.

@@ -34,7 +34,7 @@ enum {
 #define SHARD_QUARANTINE_NS 5000000000ull  /* so long a dead client's transfers may take before they count against the budget */
 
 struct shard_options {
-	unsigned index;
+	unsigned index, shards; /* shards: of the server; 0: 1 */
 	struct loop *loop; /* that it will live on */
 	uint64_t memory_bytes;
 	uint32_t sessions_max, credits;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seal.c -- the tag of a frame: over everything behind it, with the counter as the nonce.
+/* seal.c -- the tag of a frame: over everything behind it, with link and counter as the nonce.
  *
  * The tag lies before the bytes that it is made of, so that these are one piece, and need neither a copy nor zeros in their midst. What is before
- * it is not left to chance: magic and version can only have one value each, and session and link (with the shard, which is behind it) say under
- * which key the tag is right. */
+ * it is not left to chance: magic and version can only have one value each; the session (with the shard, which is behind the tag) says under which key
+ * the tag is right, and the link is in the nonce. */
 #include "wire/record.h"
 
 enum { FRAME_TAG = 8, FRAME_TAGGED = 24, FRAME_COUNTER = 32 };

@@ -66,13 +66,17 @@ static void a_seal_takes_each_message_once_in_any_order(void **state)
 {
 	const struct kv_seal_keys keys = {.out = "sixteen bytes..", .in = "sixteen others."};
 	struct kv_seal_keys back;
-	struct kv_seal a = {0}, b = {0};
+	struct kv_macs ours = {0}, theirs = {0};
+	uint64_t seen[2][KV_WINDOW_WIDTH / 64];
+	struct kv_seal a, b;
 	uint8_t tag[50][KV_MAC_TAG];
 	(void)state;
 	memcpy(back.out, keys.in, KV_MAC_KEY);
 	memcpy(back.in, keys.out, KV_MAC_KEY);
-	assert_int_equal(kv_seal_open(&a, &keys), 0);
-	assert_int_equal(kv_seal_open(&b, &back), 0);
+	assert_int_equal(kv_macs_init(&ours, &keys), 0);
+	assert_int_equal(kv_macs_init(&theirs, &back), 0);
+	kv_seal_init(&a, &ours, 7, seen[0], KV_WINDOW_WIDTH);
+	kv_seal_init(&b, &theirs, 7, seen[1], KV_WINDOW_WIDTH);
 	for (uint64_t i = 0; i < 50; i++) {
 		assert_int_equal(kv_seal_next(&a), i);
 		assert_int_equal(kv_seal_tag(&a, i, "message", 7, tag[i]), 0);
@@ -83,9 +87,41 @@ static void a_seal_takes_each_message_once_in_any_order(void **state)
 	assert_int_equal(kv_seal_take(&b, 51, "message", 7, tag[13]), -KV_EDENIED); /* another counter */
 	assert_int_equal(kv_seal_take(&b, 13, "massage", 7, tag[13]), -KV_EDENIED);
 	assert_int_equal(kv_seal_take(&a, 13, "message", 7, tag[13]), -KV_EDENIED); /* its own */
-	kv_seal_close(&a);
-	kv_seal_close(&b);
-	kv_seal_close(&b);
+	kv_seal_fini(&a);
+	assert_null(a.out);
+	assert_null(a.in);
+	kv_macs_fini(&ours);
+	kv_macs_fini(&theirs);
+	kv_macs_fini(&theirs);
+}
+
+enum { SIDES = 2, SEAL_LINKS = 40, COUNTERS = 40 };
+
+/* One nonce for two messages of a key would show: the message is the same, and so would be the tag. */
+static void a_nonce_is_used_once_on_all_links_in_both_directions(void **state)
+{
+	const struct kv_seal_keys keys = {.out = "sixteen bytes..", .in = "sixteen others."};
+	static uint8_t tag[SIDES * SEAL_LINKS * COUNTERS][KV_MAC_TAG];
+	struct kv_seal_keys back;
+	struct kv_macs macs[SIDES] = {0};
+	uint64_t seen;
+	unsigned n = 0;
+	(void)state;
+	memcpy(back.out, keys.in, KV_MAC_KEY);
+	memcpy(back.in, keys.out, KV_MAC_KEY);
+	for (unsigned side = 0; side < SIDES; side++) {
+		assert_int_equal(kv_macs_init(&macs[side], side ? &back : &keys), 0);
+		for (uint32_t link = 0; link < SEAL_LINKS; link++) {
+			struct kv_seal seal;
+			kv_seal_init(&seal, &macs[side], link, &seen, 64);
+			for (unsigned i = 0; i < COUNTERS; i++)
+				assert_int_equal(kv_seal_tag(&seal, kv_seal_next(&seal), "message", 7, tag[n++]), 0);
+		}
+		kv_macs_fini(&macs[side]);
+	}
+	for (unsigned i = 0; i < n; i++)
+		for (unsigned j = 0; j < i; j++)
+			assert_true(memcmp(tag[i], tag[j], KV_MAC_TAG) != 0);
 }
 
 int main(void)
@@ -93,6 +129,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tags_are_those_of_the_standard),
 		cmocka_unit_test(the_tag_of_a_whole_message),
+		cmocka_unit_test(a_nonce_is_used_once_on_all_links_in_both_directions),
 		cmocka_unit_test(a_seal_takes_each_message_once_in_any_order),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

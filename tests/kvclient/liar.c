@@ -19,11 +19,17 @@
 
 enum { CONNS = 1024, REGIONS = 16, BEAT_MS = 100, CHUNK = 65536 };
 
+struct lseal {
+	struct kv_seal seal;
+	uint64_t seen[KV_WINDOW_WIDTH / 64];
+};
+
 struct lconn {
 	uint32_t number, mark;
 	uint64_t client_id;
 	uint8_t secret[BOOT_FRAME_SECRET];
-	struct kv_seal *seal[KV_SHARDS_MAX][KV_RAILS_MAX]; /* of the links that were used */
+	struct kv_macs macs[KV_SHARDS_MAX];                /* of the shards that were used, and ... */
+	struct lseal *seal[KV_SHARDS_MAX][KV_RAILS_MAX];   /* ... of the links */
 	unsigned shard; /* of the frame that is being answered: they are all the same to it */
 	int fd;
 	struct boot_conn *boot;
@@ -89,13 +95,14 @@ static void reply_raw(struct lconn *c, unsigned link, const void *bytes, uint32_
 
 static struct kv_seal *seal_of(struct lconn *c, unsigned shard, unsigned link)
 {
-	struct kv_seal **s = &c->seal[shard][link];
+	struct lseal **s = &c->seal[shard][link];
 	if (!*s) {
 		*s = calloc(1, sizeof(**s));
-		if (!*s || boot_frame_seal(c->secret, c->number, shard, link, true, *s) != 0)
+		if (!*s || (!c->macs[shard].out && boot_frame_macs(c->secret, c->number, shard, true, &c->macs[shard]) != 0))
 			abort();
+		kv_seal_init(&(*s)->seal, &c->macs[shard], link, (*s)->seen, KV_WINDOW_WIDTH);
 	}
-	return *s;
+	return &(*s)->seal;
 }
 
 static void reply(struct lconn *c, unsigned link, const struct wire_reply *r)
@@ -569,12 +576,10 @@ static void shut_all(void *arg)
 
 static void conn_free(struct lconn *c)
 {
-	for (unsigned i = 0; i < KV_SHARDS_MAX * KV_RAILS_MAX; i++) {
-		struct kv_seal *s = c->seal[i / KV_RAILS_MAX][i % KV_RAILS_MAX];
-		if (s)
-			kv_seal_close(s);
-		free(s);
-	}
+	for (unsigned i = 0; i < KV_SHARDS_MAX * KV_RAILS_MAX; i++)
+		free(c->seal[i / KV_RAILS_MAX][i % KV_RAILS_MAX]);
+	for (unsigned i = 0; i < KV_SHARDS_MAX; i++)
+		kv_macs_fini(&c->macs[i]);
 	free(c);
 }
 

@@ -206,7 +206,8 @@ int rig_open_unproven(void **state)
 	rig.number = (uint32_t)rig.generation << 16 | (rig.generation % RIG_SLOTS);
 	args.number = rig.number;
 	assert_int_equal(kv_entropy_fill(&kv_entropy_kernel, rig.secret, sizeof(rig.secret)), 0);
-	assert_int_equal(boot_frame_seal(rig.secret, rig.number, 0, 0, false, &rig.seal), 0);
+	assert_int_equal(boot_frame_macs(rig.secret, rig.number, 0, false, &rig.macs), 0);
+	kv_seal_init(&rig.seal, &rig.macs, 0, rig.seen, KV_WINDOW_WIDTH);
 	args.frame_secret = rig.secret;
 	args.mark = RIG_MARK;
 	if (session_open(rig.shard, &args, &rig.session, &err) != 0)
@@ -265,7 +266,8 @@ int rig_close(void **state)
 	te_peer_close(&rig.server);
 	free(rig.mem);
 	rig_quiet();
-	kv_seal_close(&rig.seal);
+	kv_seal_fini(&rig.seal);
+	kv_macs_fini(&rig.macs);
 	assert_int_equal(rig.shard->session_count, 0);
 	assert_int_equal(rig.shard->requests.used, 0);
 	assert_int_equal(rig.shard->stages.used, 0);

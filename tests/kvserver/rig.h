@@ -38,7 +38,9 @@ struct rig {
 	_Atomic uint64_t received;
 	uint32_t number;
 	uint8_t secret[BOOT_FRAME_SECRET];
+	struct kv_macs macs;
 	struct kv_seal seal; /* of link 0 */
+	uint64_t seen[KV_WINDOW_WIDTH / 64];
 	uint64_t strays; /* frames of sessions that are not its own */
 	uint64_t next_id;
 	struct wire_region wire_region;

@@ -13,9 +13,9 @@ static struct answers a;
 static struct answers_link l[LINKS];
 static uint32_t noted[LINKS][IDS]; /* what a stupid table has */
 
-static void begin(unsigned links)
+static void begin(unsigned links, unsigned shards)
 {
-	assert_int_equal(answers_init(&a, links), 0);
+	assert_int_equal(answers_init(&a, links, shards), 0);
 	for (unsigned i = 0; i < links; i++)
 		answers_link_init(&l[i]);
 	memset(noted, 0xEE, sizeof(noted));
@@ -38,28 +38,30 @@ static bool known(unsigned link, uint64_t id)
 	return rc == 0;
 }
 
-/* Random use never tells a wrong number, and forgets nothing of the page of a link's latest id, however busy the others are. */
+/* Random use never tells a wrong number, and forgets nothing of the latest 128 ids of any link, however busy the others are. */
 static void what_is_told_is_right_and_what_is_recent_is_told(void **state)
 {
-	static const unsigned counts[] = {1, 2, 7, LINKS};
+	static const struct {
+		unsigned links, shards;
+	} of[] = {{1, 1}, {2, 1}, {7, 1}, {LINKS, 1}, {1, 64}, {8, 4}, {5, 13}, {LINKS, 64}};
 	struct kv_prng p = check_seed();
 	(void)state;
 
-	for (unsigned c = 0; c < KV_COUNT(counts); c++) {
+	for (unsigned c = 0; c < KV_COUNT(of); c++) {
 		uint64_t next[LINKS] = {0};
-		begin(counts[c]);
+		begin(of[c].links, of[c].shards);
 		for (unsigned i = 0; i < 200000; i++) {
-			unsigned link = (unsigned)kv_prng_below(&p, kv_prng_below(&p, 4) ? 1 : counts[c]); /* one is busy */
+			unsigned link = (unsigned)kv_prng_below(&p, kv_prng_below(&p, 4) ? 1 : of[c].links); /* one is busy */
 			uint64_t *n = &next[link];
 			if (*n == IDS)
 				continue;
-			note(link, counts[c], *n, kv_prng_below(&p, 5) ? (uint32_t)kv_prng_below(&p, 4000) : UINT32_MAX);
+			note(link, of[c].links, *n, kv_prng_below(&p, 5) ? (uint32_t)kv_prng_below(&p, ANSWERS_POSTED + 1) : UINT32_MAX);
 			++*n;
 			assert_true(known(link, *n - 1));
 			known(link, kv_prng_below(&p, *n));
-			link = (unsigned)kv_prng_below(&p, counts[c]);
+			link = (unsigned)kv_prng_below(&p, of[c].links);
 			if (next[link] > 0)
-				assert_true(known(link, next[link] - 1 - kv_prng_below(&p, (next[link] - 1) % ANSWERS_IDS + 1)));
+				assert_true(known(link, next[link] - 1 - kv_prng_below(&p, KV_MIN(next[link], (uint64_t)ANSWERS_IDS))));
 		}
 		answers_fini(&a);
 	}
@@ -68,9 +70,9 @@ static void what_is_told_is_right_and_what_is_recent_is_told(void **state)
 static void one_link_knows_its_whole_window(void **state)
 {
 	(void)state;
-	begin(1);
+	begin(1, 1);
 	for (uint64_t id = 0; id < IDS; id++) {
-		note(0, 1, id, (uint32_t)id % 300);
+		note(0, 1, id, (uint32_t)id % 200);
 		if (id >= KV_WINDOW_WIDTH)
 			assert_true(known(0, id - KV_WINDOW_WIDTH + ANSWERS_IDS));
 	}
@@ -82,13 +84,13 @@ static void forgotten_is_not_nothing(void **state)
 {
 	uint32_t posted;
 	(void)state;
-	begin(LINKS);
+	begin(LINKS, 1);
 	note(0, LINKS, 5, 3);
 	for (unsigned i = 0; i < LINKS; i++)
 		for (uint64_t id = 1000; id < 9000; id += 50)
 			note(i, LINKS, id, 1);
 	assert_int_equal(answers_look(&a, &l[0], 0, 5, &posted), -KV_ESTALE);
-	note(0, LINKS, 20000, 70000); /* more than a page can tell */
+	note(0, LINKS, 20000, ANSWERS_POSTED + 1); /* more than a page can tell */
 	assert_int_equal(answers_look(&a, &l[0], 0, 20000, &posted), -KV_ESTALE);
 	answers_fini(&a);
 }
@@ -97,14 +99,14 @@ static void forgotten_is_not_nothing(void **state)
 static void a_late_answer_costs_no_later_one(void **state)
 {
 	(void)state;
-	begin(LINKS);
+	begin(LINKS, 1);
 	for (unsigned i = 0; i < LINKS; i++)
-		for (uint64_t id = 0; id < 2 * ANSWERS_IDS; id++)
+		for (uint64_t id = 0; id < (ANSWERS_LINK + 1) * ANSWERS_IDS; id++)
 			note(i, LINKS, id, 1);
 	for (unsigned i = 0; i < LINKS; i++) {
 		for (uint64_t id = 0; id < ANSWERS_IDS; id++)
 			note(i, LINKS, id, 2);
-		for (uint64_t id = 0; id < 2 * ANSWERS_IDS; id++)
+		for (uint64_t id = 0; id < (ANSWERS_LINK + 1) * ANSWERS_IDS; id++)
 			assert_true(known(i, id) || id < ANSWERS_IDS);
 	}
 	answers_fini(&a);
@@ -118,15 +120,15 @@ static void a_session_takes_64_kib_at_most(void **state)
 	(void)state;
 
 	for (unsigned links = 1; links <= KV_RAILS_MAX; links++)
-		assert_true(session_bytes(links) <= MEMORY);
-	session = calloc(1, session_bytes(LINKS) - answers_bytes(LINKS));
-	begin(LINKS);
+		assert_true(session_bytes(links, 1) <= MEMORY);
+	session = calloc(1, session_bytes(LINKS, 1) - answers_bytes(LINKS, 1));
+	begin(LINKS, 1);
 	for (unsigned i = 0; i < LINKS; i++)
 		for (uint64_t id = 0; id < IDS; id += 17)
 			note(i, LINKS, id, 1);
 	took = mallinfo2().uordblks - before;
-	print_message("%zu bytes with %u links, %zu with one\n", took, LINKS, session_bytes(1));
-	assert_true(took == 0 || (took >= session_bytes(LINKS) && took <= MEMORY)); /* 0: another allocator, of a sanitizer */
+	print_message("%zu bytes with %u links, %zu with one\n", took, LINKS, session_bytes(1, 1));
+	assert_true(took == 0 || (took >= session_bytes(LINKS, 1) && took <= MEMORY)); /* 0: another allocator, of a sanitizer */
 	free(session);
 	answers_fini(&a);
 }

@@ -19,7 +19,9 @@ static struct {
 	struct te_peer *server, *known; /* known: the server's, of this endpoint, where its session names another */
 	struct session *session;
 	uint8_t secret[BOOT_FRAME_SECRET];
-	struct kv_seal seal;
+	struct kv_macs macs;
+	struct kv_seal seal; /* it sends only */
+	uint64_t seen;
 	_Atomic bool anew;
 	uint64_t next_id, replies, busy, invalid, nonce;
 } other;
@@ -149,7 +151,8 @@ static int other_open_at(void **state, bool there)
 	assert_int_equal(te_address(there ? rig.te : other.te, 0, &mine), 0);
 	assert_int_equal(te_address(rig.shard->te, 0, &theirs), 0);
 	kv_entropy_fill(&kv_entropy_kernel, other.secret, sizeof(other.secret));
-	assert_int_equal(boot_frame_seal(other.secret, STRANGER_NUMBER, 0, 0, false, &other.seal), 0);
+	assert_int_equal(boot_frame_macs(other.secret, STRANGER_NUMBER, 0, false, &other.macs), 0);
+	kv_seal_init(&other.seal, &other.macs, 0, &other.seen, 64);
 	args.frame_secret = other.secret;
 	args.addrs = &mine;
 	args.anew = &other.anew;
@@ -201,7 +204,7 @@ static int other_close(void **state)
 	uint64_t until = kv_clock_now(&kv_clock_monotonic) + 20000000000ull;
 	if (other.session)
 		other_leave();
-	kv_seal_close(&other.seal);
+	kv_macs_fini(&other.macs);
 	te_peer_close(&other.known);
 	te_close(&other.te); /* its connections break: what the shard has in flight towards it ends */
 	while (!gone && kv_clock_now(&kv_clock_monotonic) < until)
@@ -560,10 +563,12 @@ static void too_many_dead_sessions_close_the_endpoint_too(void **state)
 		assert_int_equal(session_open(rig.shard, &args, &s[i], &err), 0);
 		assert_int_equal(session_region_add(s[i], other.mem), 0);
 		struct wire_request both[] = {other_prove(s[i]), other_get("k", MIB)};
-		struct kv_seal seal = {0};
-		assert_int_equal(boot_frame_seal(other.secret, args.number, 0, 0, false, &seal), 0);
+		struct kv_macs macs = {0};
+		struct kv_seal seal;
+		assert_int_equal(boot_frame_macs(other.secret, args.number, 0, false, &macs), 0);
+		kv_seal_init(&seal, &macs, 0, &other.seen, 64);
 		other_send_as(args.number, &seal, both, 2);
-		kv_seal_close(&seal);
+		kv_macs_fini(&macs);
 		rig_until(s[i]->request_count == 1);
 	}
 	for (unsigned i = 0; i < SHARD_QUARANTINE_SESSIONS; i++) {

@@ -811,7 +811,9 @@ static struct {
 	struct te_region *region;
 	struct te_peer *server;
 	struct wire_frame frame;
+	struct kv_macs macs;
 	struct kv_seal seal;
+	uint64_t seen[KV_WINDOW_WIDTH / 64];
 	uint64_t next_id, nonce;
 	unsigned replies;
 } dying;
@@ -877,7 +879,8 @@ static struct boot_conn *dying_open(void)
 	dying.next_id = 1;
 	dying.frame.session = m.welcome.session;
 	dying.frame.mark = h.hello.mark;
-	expect(boot_frame_secret(c, m.welcome.token, secret) == 0 && boot_frame_seal(secret, m.welcome.session, 0, 0, false, &dying.seal) == 0);
+	expect(boot_frame_secret(c, m.welcome.token, secret) == 0 && boot_frame_macs(secret, m.welcome.session, 0, false, &dying.macs) == 0);
+	kv_seal_init(&dying.seal, &dying.macs, 0, dying.seen, KV_WINDOW_WIDTH);
 	te_region_announce(dying.region, &announced, key);
 	expect(announced.parts == 1);
 	wire_region_put(keys, 1, 0, 0, key[0].base, key[0].key);
@@ -933,7 +936,7 @@ static void dying_body(enum wire_ctrl type)
 	for (look(); seen.ending == 0 && loop_now(loop) < until; look())
 		co_sleep_await(loop_now(loop) + 10000000);
 	expect(seen.ending == 1 && seen.requests > 0);
-	kv_seal_close(&dying.seal);
+	kv_macs_fini(&dying.macs);
 	te_close(&dying.te); /* as the quarantine budget would in the end */
 	until = soon();
 	for (look(); seen.sessions > 0 && loop_now(loop) < until; look())

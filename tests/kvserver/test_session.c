@@ -43,37 +43,160 @@ static void a_wrong_tag_is_counted_and_dropped(void **state)
 	only_counted(WIRE_STAT_BAD_TAG, KV_COUNT(places));
 }
 
-/* Sealed by somebody who has keys, but not those of this link, of this direction, or of this session. */
-static void keys_of_another_link_direction_or_session_are_wrong(void **state)
+/* Sealed by somebody who has keys, but not those of this shard, of this direction, or of this session. */
+static void keys_of_another_shard_direction_or_session_are_wrong(void **state)
 {
 	(void)state;
 	struct kv_seal mine = rig.seal;
 	struct kv_seal_keys keys, turned;
+	uint64_t seen;
+	struct kv_macs macs = {0};
 	uint8_t buf[KV_MSG_MAX];
 	static const struct {
 		uint32_t session;
-		unsigned shard, link;
-	} others[] = {{0, 0, 1}, {0, 1, 0}, {1, 0, 0}};
+		unsigned shard;
+	} others[] = {{0, 1}, {1, 0}};
 	for (unsigned i = 0; i <= KV_COUNT(others); i++) {
 		uint32_t len;
-		rig.seal = (struct kv_seal){0};
 		if (i < KV_COUNT(others)) {
-			assert_int_equal(boot_frame_seal(rig.secret, rig.number + others[i].session, others[i].shard, others[i].link, false,
-							 &rig.seal),
-					 0);
+			assert_int_equal(boot_frame_macs(rig.secret, rig.number + others[i].session, others[i].shard, false, &macs), 0);
 		} else {
-			assert_int_equal(boot_frame_keys(rig.secret, rig.number, 0, 0, false, &keys), 0);
+			assert_int_equal(boot_frame_keys(rig.secret, rig.number, 0, false, &keys), 0);
 			memcpy(turned.out, keys.in, KV_MAC_KEY);
 			memcpy(turned.in, keys.out, KV_MAC_KEY);
-			assert_int_equal(kv_seal_open(&rig.seal, &turned), 0);
+			assert_int_equal(kv_macs_init(&macs, &turned), 0);
 		}
+		kv_seal_init(&rig.seal, &macs, 0, &seen, 64);
 		rig.seal.next = 1000 + i;
 		len = ping_frame(buf);
-		kv_seal_close(&rig.seal);
+		kv_macs_fini(&macs);
 		rig_send_raw(buf, len);
 	}
 	rig.seal = mine;
 	only_counted(WIRE_STAT_BAD_TAG, KV_COUNT(others) + 1);
+}
+
+enum { WIDE_LINKS = 2, FRAME_LINK = 3 /* its place in a frame */ };
+
+/* A PING by a link of a session with two, sealed. */
+static uint32_t wide_frame(struct kv_seal *seal, uint32_t session, uint8_t buf[KV_MSG_MAX])
+{
+	struct wire_frame frame = {.session = session, .link = (uint8_t)seal->link};
+	struct wire_request q = rig_request(WIRE_PING, NULL);
+	struct wire_writer w;
+	uint32_t len;
+	wire_frame_begin(&w, buf, KV_MSG_MAX, &frame);
+	assert_int_equal(wire_request_add(&w, &q), 0);
+	len = wire_frame_end(&w);
+	assert_int_equal(wire_seal(seal, buf, len), 0);
+	assert_int_equal(buf[FRAME_LINK], seal->link);
+	return len;
+}
+
+static void send_as_link(uint8_t *buf, uint32_t len, uint8_t link)
+{
+	buf[FRAME_LINK] = link;
+	rig_send_raw(buf, len);
+}
+
+static bool wide_gone;
+
+static void on_wide_gone(struct call *c)
+{
+	(void)c;
+	wide_gone = true;
+}
+
+/* Links of a session share its keys. What was sealed for one is nothing on the other, before and after it was taken where it belongs; and frames of both that
+ * have one counter are both taken. */
+static void a_frame_of_one_link_is_nothing_on_another(void **state)
+{
+	struct te_address mine[WIDE_LINKS];
+	struct session_args args = {.number = rig.number ^ 1, .addrs = mine, .rails = WIDE_LINKS, .frame_secret = rig.secret, .client_id = 8};
+	struct call call = {.shard = rig.shard, .done = on_wide_gone, .home = rig.loop};
+	struct kv_macs macs = {0};
+	struct kv_seal seal[WIDE_LINKS];
+	uint64_t seen[WIDE_LINKS];
+	uint8_t buf[WIDE_LINKS][KV_MSG_MAX];
+	struct session *s;
+	struct kv_error err;
+	uint32_t len = 0;
+	(void)state;
+	for (unsigned i = 0; i < WIDE_LINKS; i++)
+		assert_int_equal(te_address(rig.te, 0, &mine[i]), 0);
+	if (session_open(rig.shard, &args, &s, &err) != 0)
+		fail_msg("%s", err.text);
+	assert_int_equal(s->links, WIDE_LINKS);
+	assert_int_equal(boot_frame_macs(rig.secret, args.number, 0, false, &macs), 0);
+	for (unsigned i = 0; i < WIDE_LINKS; i++) {
+		kv_seal_init(&seal[i], &macs, i, &seen[i], 64);
+		len = wide_frame(&seal[i], args.number, buf[i]);
+	}
+	send_as_link(buf[0], len, 1);
+	rig_until(rig_stat(WIRE_STAT_BAD_TAG) == 1);
+	send_as_link(buf[0], len, 0);
+	send_as_link(buf[1], len, 1);
+	rig_until(rig.strays == WIDE_LINKS); /* an answer to each */
+	send_as_link(buf[0], len, 1);
+	send_as_link(buf[1], len, 0);
+	rig_until(rig_stat(WIRE_STAT_BAD_TAG) == 3);
+	send_as_link(buf[0], len, 0);
+	send_as_link(buf[1], len, 1);
+	rig_until(rig_stat(WIRE_STAT_REPLAYED_FRAMES) == 2);
+	rig_quiet();
+	assert_int_equal(rig.strays, WIDE_LINKS);
+	assert_int_equal(rig_stat(WIRE_STAT_BAD_TAG), 3);
+	kv_macs_fini(&macs);
+	session_end(s, &call);
+	rig_until(wide_gone);
+}
+
+static bool all_are(const struct kv_window *w, uint64_t word)
+{
+	for (uint32_t i = 0; i < kv_window_words(w->width); i++)
+		if (w->seen[i] != word)
+			return false;
+	return true;
+}
+
+/* However many links there are, and however narrow that makes their windows: what one has seen is nothing to another. */
+static void each_link_has_windows_of_its_own(void **state)
+{
+	static const unsigned links[] = {1, 2, 8, 9, 17, KV_RAILS_MAX}, shards[] = {0, 1, 2, KV_SHARDS_MAX};
+	struct te_address mine[KV_RAILS_MAX];
+	struct session_args args = {.number = rig.number ^ 1, .addrs = mine, .frame_secret = rig.secret};
+	(void)state;
+	for (unsigned i = 0; i < KV_RAILS_MAX; i++)
+		assert_int_equal(te_address(rig.te, 0, &mine[i]), 0);
+	for (unsigned c = 0; c < 2 * KV_COUNT(links) * KV_COUNT(shards); c++) {
+		bool many = c >= KV_COUNT(links) * KV_COUNT(shards); /* more credits than a narrow window has ids */
+		struct call call = {.shard = rig.shard, .done = on_wide_gone, .home = rig.loop};
+		struct session *s;
+		struct kv_error err;
+		args.rails = links[c % KV_COUNT(links)];
+		rig.shard->opt.shards = shards[c / KV_COUNT(links) % KV_COUNT(shards)];
+		rig.shard->opt.credits = many ? 1025 : RIG_CREDITS;
+		if (session_open(rig.shard, &args, &s, &err) != 0)
+			fail_msg("%s", err.text);
+		for (unsigned i = 0; i < 2 * s->links; i++) {
+			struct kv_window *w = i % 2 ? &s->link[i / 2].window : &s->link[i / 2].seal.seen;
+			uint32_t width = KV_MAX(kv_window_width(args.rails * KV_MAX(rig.shard->opt.shards, 1u)), many ? 2048u : 0);
+			assert_int_equal(w->width, i % 2 ? width : width / 2);
+			assert_true(all_are(w, 0));
+			memset(w->seen, 0xFF, kv_window_words(w->width) * sizeof(uint64_t));
+		}
+		for (unsigned i = 0; i < s->links; i++) {
+			memset(s->link[i].window.seen, i + 1, kv_window_words(s->window_width) * sizeof(uint64_t));
+			assert_true(all_are(&s->link[i].seal.seen, UINT64_MAX));
+		}
+		for (unsigned i = 0; i < s->links; i++)
+			assert_true(all_are(&s->link[i].window, 0x0101010101010101ull * (i + 1)));
+		wide_gone = false;
+		session_end(s, &call);
+		rig_until(wide_gone);
+	}
+	rig.shard->opt.shards = 0;
+	rig.shard->opt.credits = RIG_CREDITS;
 }
 
 static void a_mark_or_shard_that_is_not_the_sessions_is_a_bad_frame(void **state)
@@ -384,6 +507,22 @@ static void cancel_below_the_window_says_that_nothing_is_known(void **state)
 	assert_int_equal(rig_ask(&cancel)->status, WIRE_STALE);
 	assert_int_equal(rig_find(cancel.id)->cancel.posted, UINT32_MAX);
 	assert_int_equal(rig_find(cancel.id)->cancel.state, WIRE_CANCEL_DONE);
+}
+
+/* It takes long, and others went by. */
+static void cancel_below_the_window_of_what_is_under_way_stops_it(void **state)
+{
+	(void)state;
+	struct wire_request held[RIG_CREDITS], cancel;
+	hold_credits(RIG_CREDITS, held);
+	rig.next_id += KV_WINDOW_WIDTH * 2;
+	cancel = rig_request(WIRE_CANCEL, NULL);
+	cancel.cancel.id = held[0].id;
+	assert_int_equal(rig_ask(&cancel)->status, WIRE_OK);
+	assert_int_equal(rig_find(cancel.id)->cancel.state, WIRE_CANCEL_STOPPED);
+	assert_int_equal(rig_find(cancel.id)->cancel.posted, 0);
+	rig_until(rig_find(held[0].id));
+	assert_int_equal(rig_find(held[0].id)->status, WIRE_CANCELED);
 }
 
 /* A GET cancelled at any point: both replies name the same number of writes, and exactly so many immediates come. */
@@ -836,7 +975,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SESSION_TEST(a_wrong_tag_is_counted_and_dropped),
-		SESSION_TEST(keys_of_another_link_direction_or_session_are_wrong),
+		SESSION_TEST(keys_of_another_shard_direction_or_session_are_wrong),
+		SESSION_TEST(a_frame_of_one_link_is_nothing_on_another),
+		SESSION_TEST(each_link_has_windows_of_its_own),
 		SESSION_TEST(a_mark_or_shard_that_is_not_the_sessions_is_a_bad_frame),
 		SESSION_TEST(an_unknown_session_is_counted_and_dropped),
 		SESSION_TEST(a_link_that_is_not_there_is_a_bad_frame),
@@ -855,6 +996,7 @@ int main(void)
 		SESSION_TEST(cancel_of_an_unseen_id_keeps_it_from_running),
 		SESSION_TEST(cancel_of_what_is_done_tells_the_writes),
 		SESSION_TEST(cancel_below_the_window_says_that_nothing_is_known),
+		SESSION_TEST(cancel_below_the_window_of_what_is_under_way_stops_it),
 		SESSION_TEST(cancel_of_a_get_in_flight_is_exact),
 		SESSION_TEST(exists_gives_bits_and_the_longest_prefix),
 		SESSION_TEST(delete_takes_a_key_once),

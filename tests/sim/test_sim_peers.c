@@ -251,7 +251,9 @@ static void forge_failure(struct kvc_client *c, void *arg)
 	const struct kvc_session *s = c->node[1].session;
 	struct wire_frame frame = {.session = s->number, .mark = 1};
 	uint8_t secret[BOOT_FRAME_SECRET] = {0};
-	struct kv_seal seal = {0};
+	struct kv_macs macs = {0};
+	struct kv_seal seal;
+	uint64_t seen;
 	const struct kvc_link *link = NULL;
 	struct wire_reply r = {.type = WIRE_GET, .status = WIRE_FABRIC, .get.posted = 2};
 	struct wire_writer w;
@@ -269,8 +271,9 @@ static void forge_failure(struct kvc_client *c, void *arg)
 	frame.shard = (uint8_t)link->shard;
 	frame.link = (uint8_t)link->index;
 	memcpy(secret, s->token, KV_TOKEN_LEN);
-	if (boot_frame_seal(secret, s->number, link->shard, link->index, true, &seal) != 0)
+	if (boot_frame_macs(secret, s->number, link->shard, true, &macs) != 0)
 		world_wrong(&world, "no keys");
+	kv_seal_init(&seal, &macs, link->index, &seen, 64);
 	seal.next = link->seal.seen.top; /* the server has not come so far */
 	wire_frame_begin(&w, buf, sizeof(buf), &frame);
 	if (wire_reply_add(&w, &r) != 0)
@@ -278,7 +281,7 @@ static void forge_failure(struct kvc_client *c, void *arg)
 	len = wire_frame_end(&w);
 	if (wire_seal(&seal, buf, len) != 0)
 		world_wrong(&world, "no seal");
-	kv_seal_close(&seal);
+	kv_macs_fini(&macs);
 	kvc_client_message(c, 0, buf, len);
 }
 

@@ -10,13 +10,17 @@ static const struct kv_seal_keys client_keys = {
 };
 
 static const char *const sealed[] = {
-	"4b52020504030201066055e050d02884cd0e10b5f25099ae400001090d0c0b0a"
+	"4b5202050403020163bc95643c5b2fb4331370064328d8ad400001090d0c0b0a"
 	"000000000000000009001800ffffffff01000000000000000df0fecaefbeadde",
-	"4b52020504030201e52b65f47b82cce8103f9933ec813b4b400001090d0c0b0a"
+	"4b5202050403020154476a77715a3348b60f1b3dd1f523ed400001090d0c0b0a"
 	"010000000000000009001800ffffffff01000000000000000df0fecaefbeadde",
 };
 
+enum { LINK = 5 };
+
+static struct kv_macs client_macs, server_macs;
 static struct kv_seal client, server;
+static uint64_t seen[4][KV_WINDOW_WIDTH / 64];
 
 static int open_both(void **state)
 {
@@ -25,23 +29,24 @@ static int open_both(void **state)
 	(void)state;
 	memcpy(k.out, client_keys.in, KV_MAC_KEY);
 	memcpy(k.in, client_keys.out, KV_MAC_KEY);
-	client = server = (struct kv_seal){0};
-	assert_int_equal(kv_seal_open(&client, &client_keys), 0);
-	assert_int_equal(kv_seal_open(&server, &k), 0);
+	assert_int_equal(kv_macs_init(&client_macs, &client_keys), 0);
+	assert_int_equal(kv_macs_init(&server_macs, &k), 0);
+	kv_seal_init(&client, &client_macs, LINK, seen[0], KV_WINDOW_WIDTH);
+	kv_seal_init(&server, &server_macs, LINK, seen[1], KV_WINDOW_WIDTH);
 	return 0;
 }
 
 static int close_both(void **state)
 {
 	(void)state;
-	kv_seal_close(&client);
-	kv_seal_close(&server);
+	kv_macs_fini(&client_macs);
+	kv_macs_fini(&server_macs);
 	return 0;
 }
 
 static uint32_t frame_make(uint8_t *buf)
 {
-	const struct wire_frame frame = {.session = 0x01020304, .mark = 0x0a0b0c0d, .link = 5, .shard = 9};
+	const struct wire_frame frame = {.session = 0x01020304, .mark = 0x0a0b0c0d, .link = LINK, .shard = 9};
 	const struct wire_request ping = {.type = WIRE_PING, .time_left_us = UINT32_MAX, .id = 1, .ping = {.cookie = 0xdeadbeefcafef00d}};
 	struct wire_writer w;
 	memset(buf, 0xee, KV_MSG_MAX);
@@ -83,7 +88,7 @@ static void test_each_is_taken_once(void **state)
 		assert_int_equal(wire_unseal(&server, buf[i], n), -KV_EEXIST);
 }
 
-/* Magic and version are wire_frame_open's; link and session say which seal is asked. */
+/* Magic and version are wire_frame_open's; link and session say which seal is asked, and another one denies it (below). */
 static void test_no_bit_can_be_changed(void **state)
 {
 	uint8_t buf[KV_MSG_MAX];
@@ -111,6 +116,27 @@ static void test_not_in_the_other_direction(void **state)
 	assert_int_equal(wire_unseal(&client, buf, n), -KV_EDENIED);
 }
 
+/* Under the same keys and with the same counter; and what is refused there has spent nothing here. */
+static void test_not_on_another_link(void **state)
+{
+	struct kv_seal other_client, other_server;
+	uint8_t buf[KV_MSG_MAX], other[KV_MSG_MAX];
+	uint32_t n = frame_make(buf);
+	(void)state;
+	kv_seal_init(&other_client, &client_macs, LINK + 1, seen[2], KV_WINDOW_WIDTH);
+	kv_seal_init(&other_server, &server_macs, LINK + 1, seen[3], KV_WINDOW_WIDTH);
+	memcpy(other, buf, n);
+	assert_int_equal(wire_seal(&client, buf, n), 0);
+	assert_int_equal(wire_seal(&other_client, other, n), 0);
+	assert_memory_equal(buf + 24, other + 24, n - 24); /* the counter too */
+	assert_memory_not_equal(buf + 8, other + 8, KV_MAC_TAG);
+	assert_int_equal(wire_unseal(&other_server, buf, n), -KV_EDENIED);
+	assert_int_equal(wire_unseal(&server, other, n), -KV_EDENIED);
+	assert_int_equal(wire_unseal(&server, buf, n), 0);
+	assert_int_equal(wire_unseal(&other_server, buf, n), -KV_EDENIED);
+	assert_int_equal(wire_unseal(&other_server, other, n), 0);
+}
+
 static void test_too_old_is_not_taken(void **state)
 {
 	uint8_t old[KV_MSG_MAX], buf[KV_MSG_MAX];
@@ -132,6 +158,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_each_is_taken_once, open_both, close_both),
 		cmocka_unit_test_setup_teardown(test_no_bit_can_be_changed, open_both, close_both),
 		cmocka_unit_test_setup_teardown(test_not_in_the_other_direction, open_both, close_both),
+		cmocka_unit_test_setup_teardown(test_not_on_another_link, open_both, close_both),
 		cmocka_unit_test_setup_teardown(test_too_old_is_not_taken, open_both, close_both),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

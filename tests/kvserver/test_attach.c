@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_attach.c -- what a client with 32 links costs a server: every byte that the server's threads take of the allocator from its TCP connection to its first region,
+ * OpenSSL's for TLS and for the keys of frames too, and what the allocator has around each piece. libfabric's own are left out: nobody here can make them fewer. So many links are
+ * those of a machine with EFA, which has no doorkeeper, and there is none here; over tcp it has 192 bytes for each address.
+ *
+ * Counted is where memory is taken: this program has malloc and its kin itself, which all that is linked with it use, and passes on to libc's. A piece counts if it was asked
+ * for by this program, libcrypto or libssl on a thread of the server; pieces are remembered, so that it does not matter who frees them. Aligned ones are pools that all clients share; the stack of a
+ * connection's coroutine is mapped, and no piece. */
+#include <link.h>
+#include <malloc.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "rig.h"
+
+#include "bootstrap/bootstrap.h"
+#include "engine/engine.h"
+#include "kvserver/kvserver.h"
+#include "kvserver/server.h"
+#include "tests/kvserver/hello.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define COUNTED 0
+#else
+#define COUNTED 1
+#endif
+
+enum { LINKS = KV_RAILS_MAX, MEMORY = 64 << 10, CLIENTS = 4, LOOKS = 50, HEADER = 8 /* of a piece, by the allocator */ };
+
+#define WAIT_NS 20000000000ull
+
+/* ---- the count ---- */
+
+enum { PIECES = 1 << 16, RANGES = 64 };
+
+static struct {
+	pthread_mutex_t lock;
+	bool on;
+	struct {
+		uintptr_t from, to;
+	} range[RANGES]; /* of the code whose pieces count */
+	unsigned ranges;
+	struct {
+		void *at;
+		size_t bytes;
+	} piece[PIECES]; /* a table by hash; at is NULL: free, GONE: was used */
+	size_t bytes, pieces;
+} heap = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static char gone;
+
+#define GONE ((void *)&gone)
+
+static _Thread_local bool bystander; /* a thread that is none of the server's */
+
+#if COUNTED
+#define SEEN __attribute__((visibility("default"))) /* by libraries */
+
+void *__libc_malloc(size_t len);
+void *__libc_calloc(size_t n, size_t len);
+void *__libc_realloc(void *at, size_t len);
+void __libc_free(void *at);
+
+static bool counts(const void *caller)
+{
+	for (unsigned i = 0; i < heap.ranges; i++)
+		if ((uintptr_t)caller >= heap.range[i].from && (uintptr_t)caller < heap.range[i].to)
+			return true;
+	return false;
+}
+
+static size_t slot_of(const void *at)
+{
+	return (size_t)(((uintptr_t)at >> 4) * 0x9E3779B97F4A7C15ull >> 48);
+}
+
+static void *taken(void *at, const void *caller)
+{
+	size_t i = slot_of(at);
+
+	if (!heap.on || bystander || !at || !counts(caller))
+		return at;
+	pthread_mutex_lock(&heap.lock);
+	if (heap.pieces == PIECES / 2)
+		abort();
+	while (heap.piece[i].at && heap.piece[i].at != GONE)
+		i = (i + 1) % PIECES;
+	heap.piece[i].at = at;
+	heap.piece[i].bytes = malloc_usable_size(at) + HEADER;
+	heap.bytes += heap.piece[i].bytes;
+	heap.pieces++;
+	pthread_mutex_unlock(&heap.lock);
+	return at;
+}
+
+static void given(void *at)
+{
+	if (!heap.on || !at)
+		return;
+	pthread_mutex_lock(&heap.lock);
+	for (size_t i = slot_of(at); heap.piece[i].at; i = (i + 1) % PIECES) {
+		if (heap.piece[i].at != at)
+			continue;
+		heap.bytes -= heap.piece[i].bytes;
+		heap.pieces--;
+		heap.piece[i].at = GONE;
+		break;
+	}
+	pthread_mutex_unlock(&heap.lock);
+}
+
+SEEN void *malloc(size_t len)
+{
+	return taken(__libc_malloc(len), __builtin_return_address(0));
+}
+
+SEEN void *calloc(size_t n, size_t len)
+{
+	return taken(__libc_calloc(n, len), __builtin_return_address(0));
+}
+
+SEEN void *realloc(void *at, size_t len)
+{
+	given(at);
+	return taken(__libc_realloc(at, len), __builtin_return_address(0));
+}
+
+SEEN void free(void *at)
+{
+	given(at);
+	__libc_free(at);
+}
+#endif
+
+static int range_add(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	(void)size, (void)arg;
+	if (info->dlpi_name[0] && !strstr(info->dlpi_name, "/libcrypto.") && !strstr(info->dlpi_name, "/libssl."))
+		return 0;
+	for (unsigned i = 0; i < info->dlpi_phnum && heap.ranges < RANGES; i++) {
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+		if (p->p_type != PT_LOAD || !(p->p_flags & PF_X))
+			continue;
+		heap.range[heap.ranges].from = info->dlpi_addr + p->p_vaddr;
+		heap.range[heap.ranges++].to = info->dlpi_addr + p->p_vaddr + p->p_memsz;
+	}
+	return 0;
+}
+
+static size_t heap_bytes(void)
+{
+	size_t n;
+
+	pthread_mutex_lock(&heap.lock);
+	n = heap.bytes;
+	pthread_mutex_unlock(&heap.lock);
+	return n;
+}
+
+/* ---- a client of many rails, as far as the server can know ---- */
+
+static struct loop *loop;
+static struct te *te;
+static struct kvs_server *server;
+static struct boot_context *ctx;
+static char failure[256];
+static bool done;
+
+static const struct kv_log quiet = {.level = KV_LOG_OFF, .write = kv_log_stderr};
+static const char psk[] = "test:000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+
+/* cmocka fails a test by longjmp, which must not leave a coroutine. */
+#define expect(condition)                                                                                              \
+	do {                                                                                                           \
+		if (!(condition) && !failure[0])                                                                       \
+			snprintf(failure, sizeof(failure), "%s:%d: %s", __FILE__, __LINE__, #condition);               \
+	} while (0)
+
+static uint64_t soon(void)
+{
+	return loop_now(loop) + WAIT_NS;
+}
+
+/* Every rail has an address of its own, which no rail of another client has: one that several have is kept once. */
+static struct wire_ctrl_msg hello(unsigned client, unsigned rails)
+{
+	struct wire_ctrl_msg m = hello_make(te);
+
+	m.hello.rails = (uint16_t)rails;
+	for (unsigned i = 0; i < rails; i++) {
+		m.hello.addr[i] = m.hello.addr[0];
+		if (test_provider_speaks_tcp())
+			((struct sockaddr_in *)m.hello.addr[i].data)->sin_port = htons((uint16_t)(1024 + client * LINKS + i));
+	}
+	return m;
+}
+
+static struct boot_conn *dial(void)
+{
+	struct kv_hostport hp;
+	struct sockaddr_storage a;
+	struct boot_server to = {.addr = &a};
+	struct boot_conn *c = NULL;
+	struct kv_error err;
+	char text[KV_HOST_MAX];
+
+	expect(kv_hostport_parse(kvs_server_address(server, text, sizeof(text)), &hp, NULL) == 0);
+	expect(kv_hostport_resolve(&hp, &a, &to.addr_len, NULL) == 0);
+	expect(boot_connect_await(ctx, &to, 5000, soon(), &c, &err) == 0);
+	return c;
+}
+
+/* The next message that is no heartbeat. */
+static int next(struct boot_conn *c, struct wire_ctrl_msg *m)
+{
+	int rc;
+
+	do
+		rc = boot_recv_await(c, m, soon());
+	while (rc == 0 && m->type == WIRE_CTRL_HEARTBEAT);
+	return rc;
+}
+
+static void region(struct boot_conn *c, unsigned rails)
+{
+	static uint8_t keys[LINKS * 16];
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_REGION,
+				  .region = {.id = 1, .parts = 1, .rails = (uint16_t)rails, .len_bytes = 4096, .part_bytes = 4096, .keys = keys}};
+
+	expect(boot_send_await(c, &m, soon()) == 0);
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_REGION_OK && m.region_ok.status == WIRE_OK);
+}
+
+static struct boot_conn *attach(unsigned client, unsigned rails)
+{
+	struct wire_ctrl_msg m = hello(client, rails);
+	struct boot_conn *c = dial();
+
+	if (!c)
+		return NULL;
+	expect(boot_send_await(c, &m, soon()) == 0);
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_WELCOME);
+	if (!failure[0])
+		region(c, rails);
+	return c;
+}
+
+/* The least that is seen in a while, and in a longer one if that is more than it may be: what it had for an answer or a beat it frees when the kernel has taken that. */
+static size_t bytes_at_rest(size_t most)
+{
+	uint64_t until = soon();
+	size_t n = heap_bytes();
+
+	for (unsigned i = 0; i < LOOKS || (n > most && loop_now(loop) < until); i++) {
+		co_sleep_await(loop_now(loop) + 1000000);
+		n = KV_MIN(n, heap_bytes());
+	}
+	return n;
+}
+
+static void attach_all(void *arg)
+{
+	static const unsigned links[CLIENTS] = {LINKS, 1, LINKS, LINKS}; /* of the first OpenSSL makes things that it keeps */
+	struct boot_conn *c[CLIENTS];
+	(void)arg;
+
+	for (unsigned i = 0; i < CLIENTS; i++) {
+		size_t before = bytes_at_rest(SIZE_MAX), took;
+		c[i] = attach(i, links[i]);
+		took = bytes_at_rest(i == 0 ? SIZE_MAX : before + MEMORY) - before;
+		print_message("%zu bytes with %u links%s\n", took, links[i], i == 0 ? ", the first" : "");
+		expect(i == 0 || took <= MEMORY);
+	}
+	for (unsigned i = 0; i < CLIENTS; i++)
+		boot_close(&c[i]);
+	done = true;
+}
+
+static void a_client_with_32_links_takes_64_kib_at_most(void **state)
+{
+	uint64_t until = loop_now(loop) + 10 * WAIT_NS;
+	(void)state;
+	if (!COUNTED) {
+		print_message("a sanitizer has an allocator of its own, whose bytes say nothing\n");
+		skip();
+	}
+	assert_int_equal(co_spawn(loop, attach_all, NULL, "test"), 0);
+	while (!done) {
+		assert_true(loop_now(loop) < until);
+		loop_turn(loop, 10000000);
+	}
+	if (failure[0])
+		fail_msg("%s", failure);
+}
+
+static int up(void **state)
+{
+	const struct loop_options lo = {.name = "test"};
+	const struct boot_security security = {.psk = psk};
+	const struct te_options to = {.provider = test_provider(), .local = rig_loopback()};
+	const struct te_handlers nothing = {.message = NULL};
+	struct kvs_options o = {.listen_addr = "127.0.0.1:0",
+				.psk = psk,
+				.shards = 1,
+				.memory_bytes = 16 << 20,
+				.max_clients = CLIENTS,
+				.door = TE_DOOR_OFF,
+				.heartbeat_ms = 3600000, /* nothing comes by itself */
+				.provider = test_provider(),
+				.log = &quiet};
+	struct kv_error err = {0};
+	(void)state;
+
+	bystander = true;
+	dl_iterate_phdr(range_add, NULL);
+	heap.on = COUNTED;
+	te_env_for_programs();
+	if (loop_create(&lo, &loop, &err) != 0 || boot_context_create(&security, false, &quiet, &ctx, &err) != 0 ||
+	    te_open(&to, &nothing, NULL, &te, &err) != 0 || kvs_server_create(&o, &server, &err) != 0 || kvs_server_start(server, &err) != 0)
+		fail_msg("%s", err.text);
+	return 0;
+}
+
+static int down(void **state)
+{
+	(void)state;
+	kvs_server_destroy(&server);
+	te_close(&te);
+	boot_context_destroy(&ctx);
+	loop_destroy(&loop);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(a_client_with_32_links_takes_64_kib_at_most)};
+	return cmocka_run_group_tests(tests, up, down);
+}
