@@ -20,7 +20,7 @@
  * docs/PROVIDERS.md). Calls that take no timeout say below what bounds them. A wrong byte is never delivered
  * as good: GET verifies the block's XXH3-64 unless told not to. Besides the codes each call lists, any may end with
  * -KV_ENOMEM, -KV_EPROTO (the server sent nonsense) or -KV_EPROVIDER (the fabric provider failed up to the deadline);
- * -KV_EINVAL (NULL where something is needed, a length of 0, a size field that is none, an _await call that is not made
+ * -KV_EINVAL (NULL where something is needed, a length of 0, a size field that is none, a flag that no call knows, an _await call that is not made
  * by a worker of that client, a call that blocks made by a worker) or -KV_ECLOSED (the pool is being closed), both at
  * once and with nothing done. What is written on success only is untouched then; `err` may be NULL everywhere. The
  * library never calls exit, abort or setenv and installs no signal handler (the shm provider of libfabric does:
@@ -247,7 +247,7 @@ struct kvc_call {
 	uint64_t length;     /* GET: ... so many bytes; 0: to the end. A part of a value is verified by a checksum the
 				server makes of that part */
 	uint32_t ttl_s;      /* PUT, TOUCH: 0 means the server's default */
-	unsigned flags;      /* KVC_NO_VERIFY */
+	unsigned flags;      /* KVC_NO_VERIFY, KVC_DOWN_IS_MISS; any other: -KV_EINVAL */
 	uint32_t server;     /* STAT, PING: index of the server */
 	uint32_t shard;      /* STAT, PING: 0: all; n: shard n - 1 alone (-KV_EINVAL: it has not so many) */
 	struct kvc_phases *phases; /* any call: the caller's; written when the call returns, unless it did not begin
