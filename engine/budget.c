@@ -14,6 +14,7 @@
 enum { VERDICTS_MAX = KV_RAILS_MAX * 8 + TE_CHECKS_MAX };
 
 #define PART_DEFAULT  ((uint64_t)1 << 30) /* as in region.c */
+#define AREA_BYTES    ((uint64_t)2 << 20) /* an area begins and ends at whole ones, which become huge pages */
 #define REGION_SOON   ((uint64_t)8 << 20) /* of a region that is not pinned: a first look at it, in huge pages */
 #define THREAD_BYTES  ((uint64_t)12 << 20) /* address space of a thread: its stack, and what is least for those of coroutines */
 #define PROCESS_BYTES ((uint64_t)8 << 20) /* of a process besides: libraries' data, stacks, tables */
@@ -36,7 +37,7 @@ static struct te_need rail_need(const struct te_options *o, const struct te_load
 				 .cq_depth = o->cq_depth,
 				 .log = o->log};
 	uint64_t messages = (uint64_t)(o->messages ? o->messages : TE_MESSAGES_DEFAULT) + fo.rx_depth;
-	uint64_t area = kv_align_up(messages * KV_MSG_MAX, (uint64_t)2 << 20), bytes = load->region_bytes + area;
+	uint64_t area = kv_align_up(messages * KV_MSG_MAX, AREA_BYTES), bytes = load->region_bytes + area;
 	struct te_need need = {0};
 	fab_need(device, &fo, load->peers, &need);
 	need.registered_bytes += bytes;
@@ -61,6 +62,7 @@ static void pages_count(struct te_budget *budget, const struct kv_host *host)
 static int add_engines(const struct te_options *o, const struct te_load *load, const struct fab_device *devices,
 		       struct te_budget *budget, struct kv_error *err)
 {
+	uint64_t region = kv_align_up(load->region_bytes, AREA_BYTES);
 	for (unsigned e = 0; e < load->engines; e++) {
 		struct te_options mine = *o;
 		unsigned at[KV_RAILS_MAX];
@@ -74,12 +76,12 @@ static int add_engines(const struct te_options *o, const struct te_load *load, c
 			te_need_add(&budget->device[at[r]].need, &need);
 		}
 		/* Memory is there once, however many rails it is registered on. */
-		budget->process.memory_bytes += load->region_bytes;
+		budget->process.memory_bytes += region;
 		/* Where nothing is pinned, pages are made when bytes come. */
 		budget->process.memory_soon_bytes +=
-			budget->pins_memory ? load->region_bytes : KV_MIN(load->region_bytes, REGION_SOON);
-		budget->process.huge_bytes += load->region_bytes;
-		budget->process.address_bytes += load->region_bytes;
+			budget->pins_memory ? region : KV_MIN(region, REGION_SOON);
+		budget->process.huge_bytes += region;
+		budget->process.address_bytes += region;
 	}
 	return 0;
 }

@@ -531,14 +531,36 @@ static bool blob_ok(const struct fab *fab, const void *blob, size_t len)
 	return true;
 }
 
+/* Of the IP addresses of one host one fabric has the IPv4 ones or the IPv6 ones: what it was bound to decides. */
+static void misfit_describe(struct fab *fab, const void *blob, size_t len)
+{
+	_Alignas(16) uint8_t own[KV_ADDR_MAX] = {0}, theirs[KV_ADDR_MAX + 1] = {0};
+	char here[LOCAL_TEXT_MAX], there[LOCAL_TEXT_MAX];
+	size_t own_len = sizeof(own);
+	memcpy(theirs, blob, KV_MIN(len, (size_t)KV_ADDR_MAX));
+	if (!fab->ep || fi_getname(&fab->ep->fid, own, &own_len))
+		own_len = 0;
+	fab_address_text(own, KV_MIN(own_len, sizeof(own)), here);
+	fab_address_text(theirs, KV_MIN(len, (size_t)KV_ADDR_MAX), there);
+	if (here[0] && there[0] && !strchr(here, ':') != !strchr(there, ':'))
+		snprintf(fab->last_error, sizeof(fab->last_error),
+			 "its fabric has the %s address %s, ours the %s address %s, and the two cannot meet: give one side an address of the other kind with --nic "
+			 "ADDRESS (kvc_options.nic)",
+			 strchr(there, ':') ? "IPv6" : "IPv4", there, strchr(here, ':') ? "IPv6" : "IPv4", here);
+	else
+		snprintf(fab->last_error, sizeof(fab->last_error), "its address (%zu bytes) is not one of provider %s", len, fab->caps.provider);
+}
+
 int fab_av_insert(struct fab *fab, const void *blob, size_t len, uint64_t *out_handle)
 {
 	_Alignas(16) uint8_t copy[KV_ADDR_MAX + 1] = {0};
 	fi_addr_t handle = FI_ADDR_NOTAVAIL;
 	if (!fab->ep)
 		return -KV_EPROVIDER;
-	if (!blob_ok(fab, blob, len))
+	if (!blob_ok(fab, blob, len)) {
+		misfit_describe(fab, blob, len);
 		return -KV_EPROTO;
+	}
 	memcpy(copy, blob, len);
 	int rc = fi_av_insert(fab->av, copy, 1, &handle, 0, NULL);
 	if (rc == -FI_EAGAIN)

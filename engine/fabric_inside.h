@@ -3,6 +3,8 @@
 #ifndef KVRAIL_ENGINE_FABRIC_INSIDE_H
 #define KVRAIL_ENGINE_FABRIC_INSIDE_H
 
+#include <netinet/in.h>
+
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -80,6 +82,10 @@ struct fi_info *fab_hints(const struct fab_quirk *quirk, const char *prov_name);
 
 /* fab_eager_bytes -- what the provider sends at once, as its environment says; 0: it has no such notion. */
 uint32_t fab_eager_bytes(const struct fab_quirk *quirk);
+
+/* fab_address_text -- an IPv4 or IPv6 socket address without its port, LOCAL_TEXT_MAX bytes at most; "" of anything else. */
+enum { LOCAL_TEXT_MAX = INET6_ADDRSTRLEN };
+void fab_address_text(const void *addr, size_t len, char *out);
 
 /* fab_drain -- read what has arrived, and forget it: the endpoint is closed next. */
 void fab_drain(struct fab *fab);

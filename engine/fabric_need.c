@@ -16,7 +16,7 @@
 enum {
 	RXM_BUFFER_DEFAULT = 16384,
 	RXM_RX_DEFAULT = 4096,
-	RXM_RX_STEP = 1024,         /* its pool of receive buffers grows in such steps */
+	RXM_STEP = 1024,            /* its pools of receive and of send buffers grow in such steps */
 	RXM_BUFFER_EXTRA = 1200,    /* beside the bytes: headers, the entry, its share of the others */
 	EFA_CQ_MIN = 8192,          /* FI_EFA_CQ_SIZE */
 	FILES_PER_CONNECTION = 2,   /* a socket, and rxm's second one where both sides connect at once */
@@ -26,13 +26,14 @@ enum {
 #define RXM_2_EXTRA ((uint64_t)32 << 20) /* libfabric 2.x keeps so much more for an endpoint */
 #define EFA_PAGES   (24ull << 20)        /* page table entries of an EFA device, as its users report them */
 
-/* Over verbs each connection has receive buffers of its own, elsewhere all share one pool. */
+/* Over verbs each connection has receive buffers of its own, elsewhere all share one pool. Send buffers are as large, and one pool for all connections:
+ * the first message makes a step of them, whatever depth was asked for, and what an engine has on its way at once does not need another. */
 static uint64_t rxm_memory(const struct fab_quirk *quirk, unsigned peers)
 {
 	uint64_t buffers = fab_is_verbs(quirk) ? (uint64_t)fab_verbs_entries_per_peer() * KV_MAX(peers, 1u)
 					       : fab_env_number("FI_OFI_RXM_MSG_RX_SIZE", RXM_RX_DEFAULT),
 		 bytes = fab_env_number("FI_OFI_RXM_BUFFER_SIZE", RXM_BUFFER_DEFAULT) + RXM_BUFFER_EXTRA;
-	return KV_MAX(buffers, (uint64_t)RXM_RX_STEP) * bytes +
+	return (KV_MAX(buffers, (uint64_t)RXM_STEP) + RXM_STEP) * bytes +
 	       (fi_version() >= FI_VERSION(2, 0) ? RXM_2_EXTRA : 0);
 }
 

@@ -17,7 +17,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-enum { LOCAL_TEXT_MAX = INET6_ADDRSTRLEN, NIC_ADDRESSES = 16 };
+enum { NIC_ADDRESSES = 16 };
 
 uint32_t fab_api_version(void)
 {
@@ -51,7 +51,7 @@ struct fi_info *fab_hints(const struct fab_quirk *quirk, const char *prov_name)
 	return h;
 }
 
-static void address_text(const void *addr, size_t len, char *out)
+void fab_address_text(const void *addr, size_t len, char *out)
 {
 	const struct sockaddr *sa = addr;
 	out[0] = 0;
@@ -112,7 +112,7 @@ static int device_fill(struct fab_device *d, const struct fab_quirk *quirk, cons
 	name_copy(d->domain, info->domain_attr->name);
 	name_copy(d->short_name, quirk->short_name ? quirk->short_name : info->fabric_attr->prov_name);
 	if (quirk->ip)
-		address_text(info->src_addr, info->src_addrlen, d->local);
+		fab_address_text(info->src_addr, info->src_addrlen, d->local);
 	d->ep_max = info->domain_attr->ep_cnt;
 	d->cq_max = info->domain_attr->cq_cnt;
 	d->mr_max = info->domain_attr->mr_cnt;
@@ -162,7 +162,7 @@ static bool usable(const struct fi_info *info, const struct fab_quirk *quirk, co
 	    info->domain_attr->mr_key_size > sizeof(uint64_t))
 		return false;
 	if (quirk->ip) {
-		address_text(info->src_addr, info->src_addrlen, local);
+		fab_address_text(info->src_addr, info->src_addrlen, local);
 		/* A link-local address means nothing without the interface, which a blob does not carry. */
 		if (strncmp(local, "fe80:", 5) == 0 && query->local.ss_family == 0)
 			return false;
@@ -260,7 +260,7 @@ static unsigned best_address(const struct fab_query *query, const struct fab_dev
 {
 	char local[LOCAL_TEXT_MAX];
 	unsigned best = 0;
-	address_text(&query->local, sizeof(query->local), local);
+	fab_address_text(&query->local, sizeof(query->local), local);
 	if (!local[0])
 		return 0;
 	for (unsigned i = n; i-- > 0;)

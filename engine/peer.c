@@ -44,8 +44,7 @@ static int addresses_get(struct te_peer *peer, const struct te_address *addrs, s
 			continue;
 		addresses_put(peer, out);
 		if (rc == -KV_EPROTO)
-			return kv_fail(err, rc, "rail %u of the peer: its address (%u bytes) is not one of provider %s",
-				       l->remote, addrs[l->remote].len, fab_caps(l->rail->fab)->provider);
+			return kv_fail(err, rc, "rail %u of the peer: %s", l->remote, fab_last_error(l->rail->fab));
 		if (rc == -KV_ELIMIT)
 			return kv_fail(err, rc,
 				       "rail %u (%s on %s) has %u peers already, and its completion queue is made for no more; start this program with "

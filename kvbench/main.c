@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/early.h"
 #include "kvbench/bench.h"
 #include "kvbench/capacity.h"
 
@@ -13,6 +14,7 @@ int main(int argc, char **argv)
 	struct kv_error err = {0};
 	int rc;
 
+	kv_early_end(false);
 	/* The sub-command sees its options from argv[1] on, and this program's name. */
 	if (argc > 1 && strcmp(argv[1], "capacity") == 0) {
 		argv[1] = argv[0];

@@ -2,6 +2,7 @@
 /* main.c -- kv-client: one command, or a prompt. Usage errors are found before anything is connected. */
 #include <signal.h>
 
+#include "base/early.h"
 #include "kvcli/command.h"
 #include "kvcli/repl.h"
 
@@ -60,8 +61,10 @@ int main(int argc, char **argv)
 	struct cli cli = {.opt = &options};
 	struct cli_line line = {0};
 	struct kv_error err = {0};
-	int rc = cli_options_parse(argc, argv, &options, &line.words, &err), status = CLI_USAGE;
+	int rc, status = CLI_USAGE;
 
+	kv_early_end(false);
+	rc = cli_options_parse(argc, argv, &options, &line.words, &err);
 	if (rc > 0)
 		return CLI_OK;
 	line.file = options.file;

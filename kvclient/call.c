@@ -15,12 +15,13 @@
 #include "kvclient/place.h"
 #include "kvclient/sized.h"
 
+enum { CALL_FLAGS = KVC_NO_VERIFY | KVC_DOWN_IS_MISS }; /* the others are a pool's */
 enum { TRIES_MAX = 8, PAUSE_SHIFT_MAX = 6 /* pauses of 2, 4, ... 64 ms: a connection of tcp;ofi_rxm that broke is back after some 10 */ };
 
 int kvc_call_check(const struct kvc_call *given, struct kvc_call *out)
 {
 	int rc = kvc_sized_take(out, sizeof(*out), given, offsetof(struct kvc_call, timeout_ns), "struct kvc_call", NULL);
-	if (rc == 0 && ((out->phases && !kvc_sized(out->phases)) || (out->flags & ~(unsigned)(KVC_NO_VERIFY | KVC_DOWN_IS_MISS))))
+	if (rc == 0 && ((out->phases && !kvc_sized(out->phases)) || (out->flags & ~(unsigned)CALL_FLAGS)))
 		rc = -KV_EINVAL;
 	return rc;
 }

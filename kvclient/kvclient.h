@@ -20,7 +20,7 @@
  * docs/PROVIDERS.md). Calls that take no timeout say below what bounds them. A wrong byte is never delivered
  * as good: GET verifies the block's XXH3-64 unless told not to. Besides the codes each call lists, any may end with
  * -KV_ENOMEM, -KV_EPROTO (the server sent nonsense) or -KV_EPROVIDER (the fabric provider failed up to the deadline);
- * -KV_EINVAL (NULL where something is needed, a length of 0, a size field that is none, an _await call that is not made
+ * -KV_EINVAL (NULL where something is needed, a length of 0, a size field that is none, a flag that no call knows, an _await call that is not made
  * by a worker of that client, a call that blocks made by a worker) or -KV_ECLOSED (the pool is being closed), both at
  * once and with nothing done. What is written on success only is untouched then; `err` may be NULL everywhere. The
  * library never calls exit, abort or setenv and installs no signal handler (the shm provider of libfabric does:

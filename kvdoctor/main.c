@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/early.h"
 #include "kvdoctor/doctor.h"
 #include "kvdoctor/try.h"
 
@@ -70,6 +71,7 @@ int main(int argc, char **argv)
 {
 	struct doctor_options options;
 	struct kv_error err = {0};
+	kv_early_end(false);
 	if (argc > 1 && strcmp(argv[1], TRY_CHILD) == 0)
 		return try_child(argc - 2, argv + 2);
 	int rc = doctor_options_parse(argc, argv, &options, &err);

@@ -19,6 +19,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/early.h"
 #include "engine/engine.h"
 #include "kvserver/flags.h"
 #include "kvserver/psk.h"
@@ -174,6 +175,7 @@ int main(int argc, char **argv)
 	char psk[PSK_LINE_MAX];
 	int rc;
 
+	kv_early_end(true);
 	if (kv_stdio_reserve(&err)) {
 		fprintf(stderr, "kv-server: %s\n", err.text);
 		return EXIT_START;

@@ -46,6 +46,7 @@ for layer in base loop wire bootstrap engine kvclient kvserver kvbench kvcli kvd
 		esac
 		case $path in
 		"$to/$to.h") ;;
+		base/early.h) case $file in */main.c) ;; *) echo "$file includes $path: only a program's main.c may" ;; esac ;;
 		base/codes.h) [ "$file" = kvclient/kvclient.h ] || echo "$file includes $path: across folders only $to/$to.h" ;;
 		*) echo "$file includes $path: across folders only $to/$to.h" ;;
 		esac

@@ -9,8 +9,11 @@
 #include <pthread.h>
 #include <rdma/fabric.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "engine/engine.h"
+#include "loop/sanitize.h"
 #include "tests/tree.h"
 
 static struct kv_host host;
@@ -426,6 +429,86 @@ static void a_budget_is_of_all_engines(void **state)
 	free(budget);
 }
 
+/* Memory that this process alone has. 0: the kernel does not tell. */
+static uint64_t anonymous_bytes(void)
+{
+	char line[256];
+	unsigned long long kib = 0;
+	FILE *f = fopen("/proc/self/smaps_rollup", "re");
+	while (f && kib == 0 && fgets(line, sizeof(line), f))
+		(void)sscanf(line, "Anonymous: %llu kB", &kib);
+	if (f)
+		fclose(f);
+	return kib << 10;
+}
+
+enum { COUNTED = 4 };
+
+/* In percent of what a budget of engines in a ring says, each having sent one message: a send is what makes a provider's second pool. -1: not to be seen. */
+static int percent_of_budget(void)
+{
+	struct te_options o = on_loopback();
+	struct te_load load = {.engines = COUNTED, .peers = 2}, none = {0};
+	struct te_budget *budget = calloc(2, sizeof(*budget));
+	struct node node[COUNTED] = {{0}};
+	struct te_peer *peer[COUNTED], *back[COUNTED]; /* a doorkeeper lets in whom its engine knows */
+	struct result r[COUNTED] = {{0}};
+	struct kv_error err = {0};
+	if (!budget || te_budget(&o, &load, &budget[0], &err) || te_budget(&o, &none, &budget[1], &err))
+		fail_msg("te_budget: %s", err.text);
+	uint64_t before = anonymous_bytes(), said = budget[0].process.memory_bytes - budget[1].process.memory_bytes;
+	for (unsigned i = 0; i < COUNTED; i++)
+		node_open(&node[i], "tcp", &o);
+	for (unsigned i = 0; i < COUNTED; i++) {
+		peer[i] = node_peer(&node[i], &node[(i + 1) % COUNTED]);
+		back[i] = node_peer(&node[(i + 1) % COUNTED], &node[i]);
+	}
+	for (unsigned i = 0; i < COUNTED; i++)
+		te_msg_send(node[i].te, peer[i], 0, msg_for(&node[i], &r[i], "x", 1), kv_clock_now(&kv_clock_monotonic) + WAIT_NS);
+	for (unsigned i = 0; i < COUNTED; i++)
+		WAIT(r[i].done == 1 && node[i].messages == 1);
+	uint64_t after = anonymous_bytes();
+	for (unsigned i = 0; i < COUNTED; i++) {
+		te_peer_close(&peer[i]);
+		te_peer_close(&back[i]);
+	}
+	for (unsigned i = 0; i < COUNTED; i++)
+		node_close(&node[i]);
+	free(budget);
+	print_message("counted %llu KiB, predicted %llu KiB\n", (unsigned long long)(after - before) >> 10, (unsigned long long)said >> 10);
+	return before && after > before ? (int)((after - before) * 100 / said) : -1;
+}
+
+/* In a child: its heap holds nothing that was freed by others. */
+static void a_budget_is_what_engines_take(void **state)
+{
+	int status = 0, out[2], percent = -1;
+	pid_t pid;
+	(void)state;
+	if (KV_ASAN || KV_TSAN || fi_version() >= FI_VERSION(2, 0)) {
+		print_message("counted where nothing else allocates, and with libfabric 1.x: of 2.x we have no exact figures\n");
+		skip();
+	}
+	assert_int_equal(pipe(out), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		percent = percent_of_budget();
+		_exit(write(out[1], &percent, sizeof(percent)) != sizeof(percent));
+	}
+	close(out[1]);
+	assert_int_equal(read(out[0], &percent, sizeof(percent)), sizeof(percent));
+	close(out[0]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	if (percent < 0) {
+		print_message("the kernel does not tell what this process has\n");
+		skip();
+	}
+	if (percent < 85 || percent > 115)
+		fail_msg("engines took %d %% of what was predicted", percent);
+}
+
 static void a_budget_of_a_provider_that_is_not_here_says_so(void **state)
 {
 	struct te_options o = {.provider = "efa"};
@@ -679,6 +762,7 @@ int main(void)
 		cmocka_unit_test_setup(a_verdict_becomes_an_error, plenty),
 		cmocka_unit_test_setup(needs_add_up, plenty),
 		cmocka_unit_test(a_budget_is_of_all_engines),
+		cmocka_unit_test(a_budget_is_what_engines_take),
 		cmocka_unit_test(a_budget_of_a_provider_that_is_not_here_says_so),
 		cmocka_unit_test(preflight_refuses_what_would_fail_half_way),
 		cmocka_unit_test(the_library_is_named_by_its_file),

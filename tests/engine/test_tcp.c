@@ -317,9 +317,37 @@ static void a_closed_engine_leaves_no_file_of_a_caller_open(void **state)
 	assert_int_equal(files_open(), before);
 }
 
+/* Both sides hear of both addresses and of the way out: a server says this sentence to its client, and a client to its user. */
+static void an_address_of_the_other_family_is_named(void **state)
+{
+	struct node a = {0};
+	struct te_options o = {0};
+	struct te_address own, other = {0};
+	struct te_peer *peer = NULL;
+	struct kv_error err = {0};
+	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(7411), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(7411), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	bool is_v4;
+	(void)state;
+	node_open(&a, over, &o);
+	assert_int_equal(te_address(a.te, 0, &own), 0);
+	is_v4 = own.len == sizeof(v4);
+	other.len = is_v4 ? sizeof(v6) : sizeof(v4);
+	memcpy(other.data, is_v4 ? (void *)&v6 : (void *)&v4, other.len);
+	assert_int_equal(te_peer_open(a.te, &other, 1, &peer, &err), -KV_EPROTO);
+	assert_non_null(strstr(err.text, is_v4 ? "its fabric has the IPv6 address ::1" : "its fabric has the IPv4 address 127.0.0.1"));
+	assert_non_null(strstr(err.text, is_v4 ? "ours the IPv4 address 127." : "ours the IPv6 address ::1"));
+	assert_non_null(strstr(err.text, "--nic"));
+	other.len = 3;
+	assert_int_equal(te_peer_open(a.te, &other, 1, &peer, &err), -KV_EPROTO);
+	assert_non_null(strstr(err.text, "3 bytes"));
+	node_close(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(an_address_of_the_other_family_is_named, node_forget_all),
 		cmocka_unit_test_setup(listener_and_what_it_accepts_have_reno, node_forget_all),
 		cmocka_unit_test_setup(a_rebuilt_endpoint_has_reno_again, node_forget_all),
 		cmocka_unit_test_setup(sockets_of_the_host_are_left_alone, node_forget_all),

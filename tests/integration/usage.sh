@@ -39,7 +39,8 @@ wrong=( # PROGRAM ARGS...
 scripts=('./run-with-rdma.sh' './run-with-rdma.sh --no-such-option' './run-with-rdma.sh --provider' './run-with-rdma.sh --provider sand kv-bench' 'scripts/install-deps.sh nothing')
 unable=('kv-bench --json /nonexistent/dir/x.json' 'kv-bench --trace /nonexistent' 'kv-bench capacity --json /nonexistent/dir/x.json' 'kv-server --psk-file /nonexistent'
 	'kv-doctor --no-try --json /nonexistent/x.json')
-plan $((${#wrong[@]} + ${#scripts[@]} + ${#unable[@]}))
+early=('kv-server -l 127.0.0.1:27931 -m 64' 'kv-bench -k 100 -r 100000')
+plan $((${#wrong[@]} + ${#scripts[@]} + ${#unable[@]} + ${#early[@]}))
 
 # ends WANTED COMMAND... -- the exit status, and nothing on standard output, where results stand.
 ends() {
@@ -63,5 +64,23 @@ done
 for line in "${unable[@]}"; do
 	eval "words=($line)"
 	check "$line: it cannot start" ends 3 "$build/${words[0]}" "${words[@]:1}"
+done
+# ends_by_signal COMMAND... -- a signal in the first moments ends a program as signals do, or in good order; not with the status 1 of a handler that a library
+# of libfabric's put in before main(). Moments: at some of them the libraries' constructors run.
+ends_by_signal() {
+	local pause pid got
+	for pause in 0 0.01 0.02 0.04 0.08 0.16; do
+		"$@" >/dev/null 2>&1 </dev/null &
+		pid=$!
+		sleep "$pause"
+		kill -TERM "$pid" 2>/dev/null
+		wait "$pid" 2>/dev/null
+		got=$?
+		[ "$got" -eq 143 ] || [ "$got" -eq 0 ] || { echo "SIGTERM after $pause s: exit status $got"; return 1; }
+	done
+}
+for line in "${early[@]}"; do
+	eval "words=($line)"
+	check "$line: a signal at once" ends_by_signal "$build/${words[0]}" "${words[@]:1}"
 done
 finish

@@ -172,6 +172,35 @@ static void nothing_and_nowhere_are_invalid(void **state)
 	works_as_before();
 }
 
+/* Those of a pool are none of a call, whatever the call makes of flags. */
+static void flags_that_no_call_knows_are_invalid(void **state)
+{
+	static const unsigned unknown[] = {0xffff, 1u << 31, KVC_NO_PREFLIGHT, KVC_OPEN_WAIT, 16};
+	struct kvc_call known = {.size = sizeof(known), .flags = KVC_NO_VERIFY | KVC_DOWN_IS_MISS};
+	struct kvc_stat_item stat;
+	(void)state;
+	need_server();
+	works_as_before();
+	for (unsigned i = 0; i < KV_COUNT(unknown); i++) {
+		const struct kvc_call call = {.size = sizeof(call), .flags = unknown[i]};
+		struct kvc_item item = {.key = key, .data = byte, .len = sizeof(byte)};
+		uint64_t left;
+		EXPECT(kvc_get(pool, key, byte, sizeof(byte), &call), -KV_EINVAL);
+		EXPECT(kvc_put(pool, key, "1234", 4, &call), -KV_EINVAL);
+		EXPECT(kvc_exists(pool, &key, 1, byte, NULL, &call), -KV_EINVAL);
+		EXPECT(kvc_delete(pool, key, &call), -KV_EINVAL);
+		EXPECT(kvc_touch(pool, key, &call), -KV_EINVAL);
+		EXPECT(kvc_ttl(pool, key, &left, &call), -KV_EINVAL);
+		EXPECT(kvc_ping(pool, &call), -KV_EINVAL);
+		EXPECT(kvc_get_batch(pool, &item, 1, &call), -KV_EINVAL);
+		assert_int_equal(item.result, -KV_EINVAL);
+		EXPECT(kvc_put_batch(pool, &item, 1, &call), -KV_EINVAL);
+		EXPECT(kvc_stat(pool, &stat, 1, &call), -KV_EINVAL);
+	}
+	EXPECT(kvc_get(pool, key, byte, sizeof(byte), &known), 4);
+	works_as_before();
+}
+
 static void none_at_all_is_nothing_to_do(void **state)
 {
 	unsigned prefix = 7, ran = 0;
@@ -408,6 +437,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(no_pool_is_invalid),
 		cmocka_unit_test(nothing_and_nowhere_are_invalid),
+		cmocka_unit_test(flags_that_no_call_knows_are_invalid),
 		cmocka_unit_test(none_at_all_is_nothing_to_do),
 		cmocka_unit_test(far_too_much_is_refused_or_harmless),
 		cmocka_unit_test(what_would_be_ignored_is_invalid),
