@@ -71,8 +71,12 @@ struct te_handlers {
 	 * them are to be sent now, with te_msg_follow. NULL: none is started. */
 	void (*follow)(void *arg);
 	/* reset -- endpoints were rebuilt (a fence, an endpoint that failed, a rail that came back). All peers' links are void until te_peer_readdress; our addresses changed;
-	 * every operation was ended with -KV_ERESET before this call. status 0, or the code of a rebuild that failed (it is retried with back-off). */
+	 * every operation was ended with -KV_ERESET before this call, unless te_fencing: then from when `fenced` runs. status 0, or the code of a rebuild that failed (it is
+	 * retried with back-off). */
 	void (*reset)(void *arg, int status);
+	/* fenced -- te_fencing is false again: all operations of the endpoints that were given up have ended with -KV_ERESET, and nothing that was
+	 * posted by or to them touches memory any more. May be NULL. */
+	void (*fenced)(void *arg);
 };
 
 /* ---- which NICs ---- */
@@ -180,8 +184,11 @@ void te_peer_close(struct te_peer **peer);
 
 /* te_peer_fence -- when it returns 0, no operation of this peer (theirs on our memory, ours on theirs) touches our memory any more. The engine's endpoints
  * are rebuilt where the provider needs it (te_handlers.reset runs from the next te_poll). Every operation of every peer that was posted is ended with -KV_ERESET; the owners
- * resubmit with new ids. Returns 0, or the code of a rebuild that failed: endpoints are closed then, so memory is safe all the same. */
+ * resubmit with new ids. Returns 0, or the code of a rebuild that failed: endpoints are closed then, so memory is safe all the same. 1: the provider takes its time to
+ * close endpoints (EFA). The engine goes on with new ones, and memory is safe, and what was posted ended, when te_fencing is false: te_handlers.fenced tells.
+ * te_fencing -- whether an endpoint that was given up is not closed yet: because of a fence, or of a failure. Meanwhile no region can be closed (-KV_EBUSY). */
 int te_peer_fence(struct te_peer *peer, struct kv_error *err);
+bool te_fencing(const struct te *te);
 
 unsigned te_peer_links(const struct te_peer *peer);
 /* te_peer_link_use -- whether transfers over all links (TE_LINK_ANY) take this one, too: yes, unless this said no. At
@@ -213,7 +220,7 @@ struct te_region_info {
 };
 void te_region_info(const struct te_region *region, struct te_region_info *out);
 
-/* te_region_close -- no operation may use it (checked: -KV_EBUSY, nothing done). Peers were told before (REVOKE). *region becomes NULL.
+/* te_region_close -- no operation may use it (checked: -KV_EBUSY, nothing done; so while te_fencing). Peers were told before (REVOKE). *region becomes NULL.
  * te_region_close_step -- the same for an engine at work: call it until it is not 1, with te_poll in between. From the first 1 on the region may
  * only be closed. */
 int te_region_close(struct te_region **region);

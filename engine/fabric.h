@@ -89,6 +89,7 @@ struct fab_caps {
 	bool av_remove_unsafe;     /* shm: never remove an address */
 	bool read_unsafe;          /* a peer that dies while it answers a read of ours would crash us: post none */
 	bool push_imm_only;        /* shm: pushes must carry an immediate */
+	bool close_slow;           /* closing an endpoint may wait, for seconds, for what is out to a host that died: fab_retire */
 	bool imm_takes_receive;    /* an immediate of a peer uses up a receive that we posted */
 	uint32_t link_ops, link_bytes; /* what a link should keep in flight; 0: nothing is known */
 	bool ordered;              /* a message is behind the bytes of writes to the same address that were posted before it, if nothing was polled and
@@ -118,6 +119,14 @@ int fab_rebuild(struct fab *fab, struct kv_error *err);
 
 /* fab_shut -- the closing half of fab_rebuild alone: as safe, and as closed as after one that failed. */
 void fab_shut(struct fab *fab);
+
+/* Where caps.close_slow, fab_rebuild and fab_shut do not wait: the old endpoint is given up, and everything else above holds from when fab_retiring is
+ * false. Until then what was posted by it or to it may touch memory, its receives and its contexts too; no event of it is delivered.
+ * fab_retire -- nobody looks at the descriptors of endpoints that were given up any more: a thread closes them. To be called after each fab_rebuild and
+ * fab_shut. fab_retiring -- whether one is not closed yet. While one is, fab_rebuild gives up one more, but opens none (-KV_EBUSY): at most two
+ * endpoints of a rail exist at a time. On the rail's thread. */
+void fab_retire(struct fab *fab);
+bool fab_retiring(struct fab *fab);
 
 const struct fab_caps *fab_caps(const struct fab *fab);
 

@@ -35,6 +35,9 @@ static const struct fab_quirk quirks[] = {
 		.wait_fd_since = FI_VERSION(2, 5),
 		.automatic = true,
 		.efa = true,
+		/* efa_rdm_ep_close polls until every packet has its completion: of a host that died that is the device's
+		 * time-out, some seconds. */
+		.close_slow = true,
 		.pins_memory = true,
 		.fds = 4,
 		.memory_bytes = 110ull << 20,
@@ -49,6 +52,9 @@ static const struct fab_quirk quirks[] = {
 		.mr_mode = MR_OFFER,
 		.wait_fd_since = FI_VERSION(2, 3),
 		.efa = true,
+		/* efa_rdm_ep_close polls until every packet has its completion: of a host that died that is the device's
+		 * time-out, some seconds. */
+		.close_slow = true,
 		.pins_memory = true,
 		.fds = 4,
 		.memory_bytes = 4ull << 20,

@@ -39,7 +39,7 @@ enum {
 	5000000ull /* a stalled link keeps the loop awake this long; then it is retried as often as the loop turns */
 
 enum op_kind { OP_FREE, OP_SEND, OP_WRITE, OP_READ, OP_RECV };
-enum op_state { OP_IDLE, OP_POSTED, OP_ENDED };
+enum op_state { OP_IDLE, OP_POSTED, OP_LIMBO /* its endpoint is given up and not closed yet */, OP_ENDED };
 enum post { POST_DONE, POST_NO_CREDIT, POST_STALLED, POST_FAILED, POST_NOTHING };
 enum link_state { LINK_IDLE, LINK_READY, LINK_STALLED };
 
@@ -87,6 +87,7 @@ struct op {
 	uint8_t kind, state;
 	bool after_break; /* posted while addr->broke */
 	bool in_handler; /* OP_RECV: the owner reads the buffer now */
+	bool left;       /* it was in limbo: its credit was given back then */
 };
 
 struct rail {
@@ -96,11 +97,13 @@ struct rail {
 	char device[KV_NAME_MAX]; /* its domain, and its address where that is what tells devices apart */
 	struct fab *fab;
 	struct fab_mr *msg_mr; /* the engine's message memory */
-	struct op *ops;        /* tx_limit of them */
+	struct op *ops;        /* tx_limit of them for each set */
 	struct op *free;
+	uint32_t sets;         /* 2 where endpoints are closed slowly: one for that which is given up; else 1 */
 	uint32_t tx_limit, credits, reserve;
 	uint32_t withheld, half; /* credits that an endpoint rebuilt with smaller queues has no room for; those, and half of the others */
-	struct op *recvs;
+	struct op *recvs;      /* the set that is in use: nrecvs of all_recvs */
+	struct op *all_recvs;
 	struct op *recvs_idle; /* could not be posted; tried again by the next poll */
 	uint32_t nrecvs, recv_failures;
 	struct kv_list ready; /* links that may post */
@@ -111,6 +114,7 @@ struct rail {
 	bool broke; /* the same, because of a connection that broke: no failure of the rail's own */
 	uint64_t heal_at; /* when to look whether anybody needs a connection that broke; 0: none did */
 	bool down;  /* closed: a rebuild failed, or it failed too often */
+	bool waits; /* down until the endpoints that are given up are closed */
 	bool fresh; /* was just opened again: the reset that tells everybody need not do it once more */
 	uint64_t trial_ns, retry_at, backoff_ns; /* fence.c: when it was rebuilt because it had failed; while down: when it is tried again */
 	struct te_stats stats;
@@ -216,6 +220,7 @@ struct te {
 	uint8_t map[KV_RAILS_MAX]; /* the rail that stands for each: itself, or while it is down one that is not */
 	bool exposed;        /* somebody may know the present endpoints */
 	bool ended_due, reset_due, down;
+	bool fencing;        /* an endpoint that is given up is not closed yet: what is in limbo may touch memory */
 	int reset_status;
 	uint32_t fence_tokens;
 	uint64_t fence_refilled, quiet_until;
@@ -239,7 +244,10 @@ int rail_poll(struct rail *r);
 void rail_depth_take(struct rail *r);             /* how many operations may be posted: after a rebuild, which may get smaller queues */
 uint32_t rail_receives(const struct rail *r);     /* how many may be posted: the same */
 void rail_receives_post(struct rail *r);          /* all of them: after a rebuild */
-void rail_end_posted(struct rail *r, int status); /* every posted operation becomes OP_ENDED */
+/* rail_end_posted -- the endpoint is closed or given up: every posted operation becomes OP_ENDED, or OP_LIMBO where closing may take long.
+ * rail_limbo_end -- what is in limbo becomes OP_ENDED: all that was given up is closed. */
+void rail_end_posted(struct rail *r, int status);
+void rail_limbo_end(struct rail *r, int status);
 bool rail_dispatch_ended(struct rail *r);         /* ... and is handed to its owner. Whether there was one. */
 /* An operation from the pool; NULL without credit. Transfers leave the reserve to messages. */
 struct op *rail_op_get(struct rail *r, enum op_kind kind);

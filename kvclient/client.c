@@ -13,6 +13,9 @@
  * A fence rebuilds the endpoints under everybody, so it is followed by a reset: every request of every node ends with
  * -KV_ERESET (ops.c makes it anew), the quarantine is empty, and every node connects again with our new addresses.
  *
+ * Where an endpoint takes long to close (EFA, while a host is dead), the next one is in use before, and nothing above holds until the old one is closed:
+ * pieces that it knows wait in limbo, and so do the calls whose own memory it knows, past their deadline if need be. All others go on.
+ *
  * Closing goes down in phases: calls end (after the grace at most) and workers return, nodes say goodbye (for
  * KVC_PART_NS at most), the flusher stops, the engine is closed (endpoints first: that is what makes the rest safe),
  * the buffer is unmapped.
@@ -62,7 +65,7 @@ bool kvc_client_quarantine_full(const struct kvc_client *c, uint64_t more_bytes)
 
 void kvc_client_quarantine_count(struct kvc_client *c)
 {
-	kvc_set(&c->count.quarantined_bytes, c->buffer.quarantined_bytes + c->orphan_bytes);
+	kvc_set(&c->count.quarantined_bytes, c->buffer.quarantined_bytes + c->buffer.limbo_bytes + c->orphan_bytes);
 }
 
 static void zombies_close(struct kvc_client *c)
@@ -83,16 +86,41 @@ static uint32_t imm_limit(const struct te_info *info)
 
 void kvc_client_reset(struct kvc_client *c)
 {
+	bool limbo = te_fencing(c->te);
 	for (unsigned i = 0; i < c->pool->num_servers; i++) {
 		struct kvc_node *n = &c->node[i];
-		if (n->session)
+		if (n->session && limbo)
+			kvc_session_limbo(n->session, -KV_ERESET);
+		else if (n->session)
 			kvc_session_fail(n->session, -KV_ERESET, true);
 		kvc_node_redo(n, "our endpoints were rebuilt");
 	}
-	kvc_buffer_amnesty(&c->buffer);
+	if (limbo)
+		kvc_buffer_limbo(&c->buffer);
+	else
+		kvc_buffer_amnesty(&c->buffer);
 	zombies_close(c);
 	kvc_client_quarantine_count(c);
 	kvc_room_feed(c);
+}
+
+/* The endpoints that were given up are closed: what was in limbo because of them is safe. */
+static void engine_fenced(void *arg)
+{
+	struct kvc_client *c = arg;
+	struct kv_list *n;
+	while ((n = kv_list_pop(&c->limbo)))
+		kvc_req_limbo_end(c, KV_LIST_ENTRY(n, struct kvc_req, node));
+	kvc_buffer_limbo_end(&c->buffer);
+	kvc_client_quarantine_count(c);
+	kvc_room_feed(c);
+	co_queue_wake_all(&c->fence_over);
+}
+
+void kvc_client_fenced_await(struct kvc_client *c)
+{
+	while (te_fencing(c->te))
+		co_queue_wait_await(&c->fence_over, KV_NEVER);
 }
 
 struct fence {
@@ -258,7 +286,8 @@ static int engine_open(struct kvc_client *c, struct kv_error *err)
 	static const struct te_handlers handlers = {.message = kvc_client_message,
 						    .immediate = kvc_client_immediate,
 						    .room = kvc_client_room,
-						    .reset = engine_reset};
+						    .reset = engine_reset,
+						    .fenced = engine_fenced};
 	struct te_options o = kvc_engine_options(c->pool);
 	o.engine = engine_number(c);
 	int rc = te_open(&o, &handlers, c, &c->te, err);
@@ -347,6 +376,8 @@ static int tables_open(struct kvc_client *c, struct kv_error *err)
 		return kv_fail(err, -KV_ENOMEM, "client %u: no memory for its tables", c->index);
 	kv_list_init(&c->starving);
 	kv_list_init(&c->orphans);
+	kv_list_init(&c->limbo);
+	co_queue_init(&c->fence_over);
 	kv_list_init(&c->dirty);
 	kv_list_init(&c->releasing);
 	c->release_timer.fire = kvc_release_fire;

@@ -227,6 +227,8 @@ struct kvc_client {
 	struct kvc_client_mem *mem[KVC_MEMS_MAX]; /* sorted by base */
 	unsigned num_mems;
 	bool fenced; /* a fence of ours was done; the engine's report of it is to come */
+	struct kv_list limbo; /* requests into memory of callers that an endpoint, not closed yet, may still write to */
+	struct co_queue fence_over; /* who waits for te_fencing to be false */
 	struct te_peer *zombie[KVC_ZOMBIES_MAX];
 	unsigned num_zombies;
 	struct kv_list orphans; /* requests that were given up and are not over, oldest first */
@@ -276,12 +278,13 @@ void kvc_client_unhold(struct kvc_client *c);
  * need more than a coroutine has. */
 void kvc_main_await(struct kvc_client *c, void (*fn)(void *arg), void *arg);
 
-/* kvc_client_fence_await -- nothing of the session's shard touches our memory any more when it returns; all nodes are
- * connected anew. */
+/* kvc_client_fence_await -- nothing of the session's shard touches our memory any more when it returns, or, where endpoints take long to close,
+ * from when kvc_client_fenced_await has returned, too; all nodes are connected anew. */
 void kvc_client_fence_await(struct kvc_client *c, struct kvc_session *s, unsigned shard);
+void kvc_client_fenced_await(struct kvc_client *c);
 
-/* kvc_client_reset -- the endpoints are gone or new, memory is safe: end all requests with -KV_ERESET, free the
- * quarantine, redo all nodes. */
+/* kvc_client_reset -- the endpoints are gone or new, memory is safe, or will be when they are closed: end all requests with -KV_ERESET, free the
+ * quarantine, redo all nodes. What is not safe yet waits in limbo. */
 void kvc_client_reset(struct kvc_client *c);
 
 /* kvc_client_mem_at -- the registration that holds [at, at + len) entirely, or NULL. */
@@ -380,6 +383,11 @@ struct kvc_link *kvc_link_keep(struct kvc_session *s, unsigned shard, uint32_t t
 /* kvc_session_fail -- end every request of the session with status. safe: nothing of the peer can touch memory any
  * more. */
 void kvc_session_fail(struct kvc_session *s, int status, bool safe);
+
+/* kvc_session_limbo -- the same, while the endpoint that they went over is given up and not closed (te_fencing): requests that it may still move
+ * memory of callers for end when it is closed. kvc_req_limbo_end -- it is closed: end this one of client.limbo, which it has left. */
+void kvc_session_limbo(struct kvc_session *s, int status);
+void kvc_req_limbo_end(struct kvc_client *c, struct kvc_req *r);
 
 /* kvc_session_unsafe -- whether requests are out whose memory the peer may touch; *out_caller: some of it is the
  * caller's. */

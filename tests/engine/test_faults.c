@@ -29,7 +29,7 @@ struct post {
 
 struct fab {
 	bool open;
-	unsigned rail;
+	unsigned rail, old; /* old: given up and not closed */
 	struct kv_list mrs;
 };
 struct fab_mr {
@@ -58,12 +58,15 @@ static struct {
 	uint64_t mr_max; /* larger registrations fail */
 	struct fab_caps caps;
 	uint32_t tx_depth, cq_depth;
+	bool closed; /* what was given up is closed */
+	unsigned retires;
 } fake;
 
 static struct fab *open_fabs[KV_RAILS_MAX]; /* those that are open, by rail */
 static uint64_t now_ns;
 static bool fake_imm_only; /* these survive the clearing of fake */
 static bool fake_ordered;
+static bool fake_slow; /* endpoints take long to close */
 static unsigned fake_devices = 1;
 static int fake_node = -1;
 
@@ -107,6 +110,7 @@ int fab_open(const struct fab_device *d, const struct fab_options *o, struct fab
 				      .msg_max = KV_MSG_MAX,
 				      .rma_max = 1 << 30,
 				      .ordered = fake_ordered,
+				      .close_slow = fake_slow,
 				      .push_imm_only = fake_imm_only};
 	return 0;
 }
@@ -142,17 +146,38 @@ static void fake_close(struct fab *fab)
 			fake.posts[i].over = true;
 }
 
+static void fake_give_up(struct fab *fab)
+{
+	if (fake_slow && fab->open)
+		fab->old++;
+	fake_close(fab);
+}
+
 void fab_shut(struct fab *fab)
 {
 	fake.shuts++;
-	fake_close(fab);
+	fake_give_up(fab);
+}
+
+void fab_retire(struct fab *fab)
+{
+	fake.retires += fab->old > 0;
+}
+
+bool fab_retiring(struct fab *fab)
+{
+	if (fake.closed)
+		fab->old = 0;
+	return fab->old > 0;
 }
 
 int fab_rebuild(struct fab *fab, struct kv_error *err)
 {
 	fake.rebuilds++;
 	fake.rebuilds_of[fab->rail]++;
-	fake_close(fab);
+	fake_give_up(fab);
+	if (fab->old > 1)
+		return kv_fail(err, -KV_EBUSY, "told to wait");
 	if (fake.fails_of[fab->rail]) {
 		fake.fails_of[fab->rail]--;
 		return kv_fail(err, -KV_ELIMIT, "told to fail");

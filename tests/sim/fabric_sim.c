@@ -27,7 +27,7 @@
 #include "engine/fabric.h"
 #include "tests/sim/ring_sim.h"
 
-enum { SIM_PIECES = 2, SIM_NAME_LEN = 24, SIM_FABS_MAX = 4096 };
+enum { SIM_PIECES = 2, SIM_NAME_LEN = 24, SIM_FABS_MAX = 4096, SIM_OLD_MAX = 2 };
 
 #define SIM_NAME_MAGIC   0x6b7672732d73696dull
 #define SIM_UNPLUGGED_NS 1000000ull /* so often does a flight look whether it may go on */
@@ -58,6 +58,10 @@ struct sim_event {
 struct fab {
 	struct kv_list node;
 	uint64_t id, epoch;
+	uint64_t old[SIM_OLD_MAX]; /* epochs that are given up and not closed: memory, and no events */
+	unsigned olds;
+	uint64_t close_ns;    /* when they will be; 0: fab_retire was not called yet */
+	struct kv_list limbo; /* their receives */
 	bool dead;   /* crashed: for ever */
 	bool broken; /* failed, or its rebuild did: until the next rebuild that succeeds */
 	bool unplugged;
@@ -215,6 +219,21 @@ static struct fab *fab_find(struct sim_end end)
 	return fab && fab->epoch == end.epoch && !fab->dead && !fab->broken ? fab : NULL;
 }
 
+static bool given_up(const struct fab *fab, uint64_t epoch)
+{
+	for (unsigned i = 0; i < fab->olds; i++)
+		if (fab->old[i] == epoch)
+			return true;
+	return false;
+}
+
+/* Also an endpoint that is given up and not closed: its memory is written to. */
+static struct fab *fab_find_memory(struct sim_end end)
+{
+	struct fab *fab = fab_by_id(end.id);
+	return fab && !fab->dead && given_up(fab, end.epoch) ? fab : fab_find(end);
+}
+
 static void event_add(struct fab *fab, struct fab_event ev)
 {
 	struct sim_event *e = must(calloc(1, sizeof(*e)));
@@ -227,12 +246,18 @@ static void event_add(struct fab *fab, struct fab_event ev)
 	sim_world_note(sim.world, NOTE_EVENT, fab->id << 40 | (uint64_t)ev.type << 32 | ev.imm);
 }
 
+static void recvs_drop(struct kv_list *recvs)
+{
+	struct kv_list *n;
+	while ((n = kv_list_pop(recvs)))
+		free(KV_LIST_ENTRY(n, struct sim_recv, node));
+}
+
 /* Drop what the endpoint holds. Everything that is under way no longer finds it. */
 static void endpoint_reset(struct fab *fab)
 {
 	struct kv_list *n;
-	while ((n = kv_list_pop(&fab->recvs)))
-		free(KV_LIST_ENTRY(n, struct sim_recv, node));
+	recvs_drop(&fab->recvs);
 	while ((n = kv_list_pop(&fab->events)))
 		free(KV_LIST_ENTRY(n, struct sim_event, node));
 	while (!kv_list_empty(&fab->arrivals))
@@ -365,6 +390,7 @@ static void caps_fill(struct fab_caps *c, const struct fab_device *device, const
 	c->msg_max = KV_MSG_MAX;
 	c->rma_max = UINT32_MAX;
 	c->ordered = sim.options.ordered;
+	c->close_slow = sim.options.close_max_ns > 0;
 }
 
 int fab_open(const struct fab_device *device, const struct fab_options *options, struct fab **out, struct kv_error *err)
@@ -377,6 +403,7 @@ int fab_open(const struct fab_device *device, const struct fab_options *options,
 	fab->stamp = 1;
 	kv_list_init(&fab->mrs);
 	kv_list_init(&fab->recvs);
+	kv_list_init(&fab->limbo);
 	kv_list_init(&fab->events);
 	kv_list_init(&fab->arrivals);
 	caps_fill(&fab->caps, device, options);
@@ -392,6 +419,7 @@ void fab_close(struct fab **fab)
 	if (!*fab)
 		return;
 	endpoint_reset(*fab);
+	recvs_drop(&(*fab)->limbo);
 	kv_list_del(&(*fab)->node);
 	while (!kv_list_empty(&(*fab)->mrs)) {
 		struct fab_mr *mr = KV_LIST_ENTRY((*fab)->mrs.next, struct fab_mr, node);
@@ -404,10 +432,44 @@ void fab_close(struct fab **fab)
 	*fab = NULL;
 }
 
+/* Close the endpoint, or give it up where closing takes its time: then memory that it knows is written to until it is closed. */
+static void endpoint_give_up(struct fab *fab)
+{
+	bool slow = fab->caps.close_slow && !fab->broken && !fab->dead;
+	if (slow && fab->olds == SIM_OLD_MAX)
+		wrong("a third endpoint of a rail was given up");
+	if (slow && fab->olds < SIM_OLD_MAX) {
+		kv_list_splice_tail(&fab->limbo, &fab->recvs);
+		fab->old[fab->olds++] = fab->epoch;
+		fab->close_ns = 0;
+	}
+	endpoint_reset(fab);
+}
+
+void fab_retire(struct fab *fab)
+{
+	if (fab->olds && fab->close_ns == 0)
+		fab->close_ns = sim_world_now(sim.world) + kv_prng_below(sim_world_prng(sim.world), sim.options.close_max_ns);
+}
+
+bool fab_retiring(struct fab *fab)
+{
+	if (fab->olds && fab->close_ns && sim_world_now(sim.world) >= fab->close_ns) {
+		sim.stats.slow_closes += fab->olds;
+		fab->olds = 0;
+		recvs_drop(&fab->limbo);
+	}
+	return fab->olds > 0;
+}
+
 /* As a real one, a rebuilt queue has another descriptor. A crashed endpoint is rebuilt in vain. */
 int fab_rebuild(struct fab *fab, struct kv_error *err)
 {
-	endpoint_reset(fab);
+	endpoint_give_up(fab);
+	if (fab->olds > 1) {
+		fab->broken = true;
+		return kv_fail(err, -KV_EBUSY, "two simulated endpoints are not closed yet");
+	}
 	sim.stats.rebuilds++;
 	sim_world_note(sim.world, NOTE_REBUILD, fab->id);
 	fab->broken = fab->rebuild_fails > 0;
@@ -430,7 +492,7 @@ int fab_rebuild(struct fab *fab, struct kv_error *err)
 
 void fab_shut(struct fab *fab)
 {
-	endpoint_reset(fab);
+	endpoint_give_up(fab);
 	fab->broken = true;
 }
 
@@ -456,7 +518,7 @@ int fab_name(struct fab *fab, void *out, size_t *inout_len)
 /* Whether context and local memory are still the fabric's. */
 static bool outstanding(const struct flight *f)
 {
-	return !f->ended && fab_find(f->from);
+	return !f->ended && fab_find_memory(f->from);
 }
 
 static void local_check(const struct flight *f)
@@ -640,7 +702,7 @@ static void piece_bounds(const struct flight *f, size_t *off, size_t *len)
 /* Where the next piece is at the target; NULL: nowhere any more. */
 static uint8_t *piece_memory(struct flight *f, unsigned access)
 {
-	struct fab *to = fab_find(f->to);
+	struct fab *to = fab_find_memory(f->to);
 	if (!to || f->failed || (f->doomed && f->pieces > 0))
 		return NULL;
 	if (f->pieces == 0)
@@ -720,8 +782,13 @@ static void step_arrive(void *arg)
 		after(random_delay(), step_arrive, f);
 		return;
 	}
-	struct fab *to = f->doomed ? NULL : fab_find(f->to);
-	struct kv_list *r = to ? kv_list_pop(&to->recvs) : NULL;
+	struct fab *to = f->doomed ? NULL : fab_find(f->to), *was = f->doomed || to ? NULL : fab_find_memory(f->to);
+	struct kv_list *r = to ? kv_list_pop(&to->recvs) : NULL, *old = was ? kv_list_pop(&was->limbo) : NULL;
+	if (old) { /* of an endpoint that is given up: bytes, and no event */
+		struct sim_recv *recv = KV_LIST_ENTRY(old, struct sim_recv, node);
+		memcpy(recv->buf, f->bytes, KV_MIN(f->len, recv->len));
+		free(recv);
+	}
 	if (!to) {
 		sim.stats.dropped++;
 	} else if (r) {
@@ -740,9 +807,9 @@ static void step_read_back(void *arg)
 	struct flight *f = arg;
 	if (held(f, step_read_back))
 		return;
-	if (fab_find(f->from))
+	if (fab_find_memory(f->from))
 		local_check(f);
-	if (fab_find(f->from) && !f->failed && f->len)
+	if (fab_find_memory(f->from) && !f->failed && f->len)
 		memcpy(f->local, f->bytes, f->len);
 	complete(f, f->failed ? -ECONNABORTED : 0);
 	step_end(f);
@@ -785,7 +852,7 @@ static void step_depart(void *arg)
 	struct flight *f = arg;
 	if (held(f, step_depart))
 		return;
-	if (!fab_find(f->from)) {
+	if (!fab_find_memory(f->from)) {
 		doom_behind(f);
 		step_end(f);
 		return;

@@ -130,6 +130,26 @@ static void world_cancel(uint64_t seed)
 	storm_run(&wo, &mo, FREEZE, 3 * SECOND);
 }
 
+/* The same where endpoints take long to close: what is given up is written to for seconds, while the next endpoint is at work. */
+static void world_limbo(uint64_t seed)
+{
+	struct world_options wo = {.seed = seed,
+				   .clients = 1 + seed % 2,
+				   .servers = 2,
+				   .rails = 1 + seed / 2 % 2,
+				   .chunk_bytes = 64 << 10,
+				   .buffer_bytes = (seed & 1 ? 8 : 32) << 20,
+				   .pull_pools = seed % 3 == 0,
+				   .fabric = {.delay_max_ns = (2 + seed % 4 * 12) * MS,
+					      .close_max_ns = 1 * SECOND << seed % 3,
+					      .virt = seed & 1}};
+	struct model_options mo = {.workers = 12, .len_max = 2 << 20, .registered = true};
+	struct sim_fabric_stats f;
+	storm_run(&wo, &mo, FREEZE, 3 * SECOND);
+	sim_fabric_stats(&f);
+	assert_true(f.slow_closes > 0);
+}
+
 /* The same where replies follow their bytes on ordered connections, which break, and posting is refused in between. */
 static void world_follow(uint64_t seed)
 {
@@ -1043,7 +1063,7 @@ static const struct named {
 	{"overwrite", world_overwrite, 2}, {"register", world_register_under_calls, 4},
 	{"placement", world_placement, 12},
 	{"drain", world_drain, 6},         {"pins", world_pins, 4},
-	{"crowd", world_crowd, 4},
+	{"crowd", world_crowd, 4},         {"limbo", world_limbo, 6},
 };
 
 static struct {
