@@ -114,12 +114,15 @@ static void engine_fenced(void *arg)
 	kvc_buffer_limbo_end(&c->buffer);
 	kvc_client_quarantine_count(c);
 	kvc_room_feed(c);
+	c->fences_over++;
 	co_queue_wake_all(&c->fence_over);
 }
 
 void kvc_client_fenced_await(struct kvc_client *c)
 {
-	while (te_fencing(c->te))
+	uint64_t before = c->fences_over;
+	/* The next fence, of somebody else's, may have begun when we are woken. */
+	while (te_fencing(c->te) && c->fences_over == before)
 		co_queue_wait_await(&c->fence_over, KV_NEVER);
 }
 

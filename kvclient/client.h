@@ -228,7 +228,8 @@ struct kvc_client {
 	unsigned num_mems;
 	bool fenced; /* a fence of ours was done; the engine's report of it is to come */
 	struct kv_list limbo; /* requests into memory of callers that an endpoint, not closed yet, may still write to */
-	struct co_queue fence_over; /* who waits for te_fencing to be false */
+	struct co_queue fence_over; /* who waits for endpoints to be closed; how often they were: */
+	uint64_t fences_over;
 	struct te_peer *zombie[KVC_ZOMBIES_MAX];
 	unsigned num_zombies;
 	struct kv_list orphans; /* requests that were given up and are not over, oldest first */

@@ -62,10 +62,16 @@ static void on_reset(void *arg, int status)
 	n->reset_status = status;
 }
 
+static void on_fenced(void *arg)
+{
+	struct node *n = arg;
+	n->fenced++;
+}
+
 void node_open(struct node *n, const char *provider, struct te_options *options)
 {
 	static const struct te_handlers handlers = {
-		.message = on_message, .immediate = on_immediate, .room = on_room, .follow = on_follow, .reset = on_reset};
+		.message = on_message, .immediate = on_immediate, .room = on_room, .follow = on_follow, .reset = on_reset, .fenced = on_fenced};
 	struct te_options o = options ? *options : (struct te_options){0};
 	struct sockaddr_in *in = (struct sockaddr_in *)&o.local;
 	struct kv_error err = {0};

@@ -32,7 +32,7 @@ struct node {
 	uint8_t last[KV_MSG_MAX];
 	size_t last_len;
 	uint64_t message_sum; /* of the lengths */
-	unsigned resets, rooms;
+	unsigned resets, rooms, fenced;
 	int reset_status;
 	void (*on_message)(struct node *n, const uint8_t *data, size_t len); /* may be NULL */
 	void (*on_immediate)(struct node *n, uint32_t imm);

@@ -148,8 +148,7 @@ static void fake_close(struct fab *fab)
 
 static void fake_give_up(struct fab *fab)
 {
-	if (fake_slow && fab->open)
-		fab->old++;
+	fab->old += fake.caps.close_slow && fab->open;
 	fake_close(fab);
 }
 
@@ -1307,6 +1306,161 @@ static void fences_are_rate_limited_by_telling_late(void **state)
 	close_all();
 }
 
+/* ---- endpoints that take long to close ---- */
+
+static void open_slow(void)
+{
+	fake_slow = true;
+	open_plain();
+	fake_slow = false;
+}
+
+static void an_endpoint_that_closes_slowly_holds_what_it_has(void **state)
+{
+	struct te_xfer old, next;
+	struct result r_old, r_next;
+	struct fab_ctx *recvs[KV_COUNT(fake.recvs)];
+	uint32_t receives;
+	(void)state;
+	open_slow();
+	struct te_peer *dead = peer(1), *other;
+	start(&old, &r_old, TE_WRITE, dead, CHUNK, 1);
+	receives = fake.recvs_posted;
+	memcpy(recvs, fake.recvs, sizeof(recvs));
+	assert_int_equal(te_peer_fence(dead, NULL), 1);
+	assert_true(te_fencing(n.te));
+	assert_int_equal(fake.retires, 1);
+	poll();
+	/* The next one is there, with receives of its own, and told; what was posted has not ended, and memory stays registered. */
+	assert_int_equal(n.resets, 1);
+	assert_int_equal(n.reset_status, 0);
+	assert_int_equal(n.fenced, 0);
+	assert_int_equal(r_old.done, 0);
+	assert_int_equal(te_region_close(&area.region), -KV_EBUSY);
+	assert_int_equal(fake.recvs_posted, receives);
+	for (unsigned i = 0; i < receives; i++)
+		for (unsigned j = 0; j < receives; j++)
+			assert_ptr_not_equal(fake.recvs[i], recvs[j]);
+	te_peer_close(&dead);
+	other = peer(2);
+	start(&next, &r_next, TE_WRITE, other, CHUNK, 1);
+	assert_ptr_not_equal(fake.posts[1].ctx, fake.posts[0].ctx);
+	complete(1, 0);
+	poll();
+	assert_int_equal(r_next.done, 1);
+	assert_int_equal(r_next.status, 0);
+	assert_int_equal(r_old.done, 0);
+	fake.closed = true;
+	poll();
+	assert_int_equal(r_old.done, 1);
+	assert_int_equal(r_old.status, -KV_ERESET);
+	assert_int_equal(n.fenced, 1);
+	assert_int_equal(n.resets, 1);
+	assert_false(te_fencing(n.te));
+	poll();
+	assert_int_equal(n.fenced, 1);
+	te_peer_close(&other);
+	close_all();
+}
+
+/* The next endpoint begins with all of its credits, and what was in limbo gives none back a second time. */
+static void limbo_takes_no_credits(void **state)
+{
+	enum { OPS = 64 };
+	static struct te_xfer x[2 * OPS], y[2 * OPS];
+	static struct result rx[2 * OPS], ry[2 * OPS];
+	struct te_stats s;
+	(void)state;
+	fake_slow = true;
+	open_with((struct te_options){.link_ops = 4 * OPS}, OPS, 1024);
+	fake_slow = false;
+	struct te_peer *p = peer(1);
+	unsigned most;
+	for (unsigned i = 0; i < 2 * OPS; i++) {
+		xfer_init(&x[i], &rx[i], TE_WRITE, p, &area, 0, &far, 0, 8);
+		te_xfer_start(n.te, &x[i]);
+	}
+	most = fake.count;
+	assert_in_range(most, OPS / 2, OPS);
+	assert_int_equal(te_peer_fence(p, NULL), 1);
+	te_peer_close(&p);
+	poll();
+	te_stats(n.te, &s);
+	assert_int_equal(s.inflight, 0);
+	p = peer(2);
+	for (unsigned round = 0; round < 2; round++) {
+		unsigned before = fake.count;
+		for (unsigned i = 0; i < 2 * OPS; i++) {
+			xfer_init(&y[i], &ry[i], TE_WRITE, p, &area, 0, &far, 0, 8);
+			te_xfer_start(n.te, &y[i]);
+		}
+		assert_int_equal(fake.count - before, most);
+		while (te_busy(n.te) && outstanding() > 0) {
+			for (unsigned i = before; i < fake.count; i++)
+				if (!fake.posts[i].over)
+					complete(i, 0);
+			poll();
+		}
+		fake.closed = true; /* in the first round: what was in limbo ends */
+		poll();
+		te_stats(n.te, &s);
+		assert_int_equal(s.inflight, 0);
+	}
+	for (unsigned i = 0; i < 2 * OPS; i++)
+		assert_int_equal(rx[i].done, 1);
+	te_peer_close(&p);
+	close_all();
+}
+
+/* At most two endpoints of a rail: one that is fenced while another is being closed is not replaced before both are. */
+static void a_rail_that_is_fenced_twice_waits(void **state)
+{
+	struct te_address a, again = {.len = 2, .data = {9}};
+	struct te_xfer x, y;
+	struct result rx, ry;
+	(void)state;
+	open_slow();
+	struct te_peer *p = peer(1);
+	start(&x, &rx, TE_WRITE, p, CHUNK, 1);
+	assert_int_equal(te_peer_fence(p, NULL), 1);
+	poll();
+	assert_int_equal(te_peer_readdress(p, &again, 1, NULL), 0);
+	start(&y, &ry, TE_WRITE, p, CHUNK, 1);
+	assert_int_equal(te_peer_fence(p, NULL), 1);
+	assert_int_equal(te_peer_fence(p, NULL), 1); /* nothing is open */
+	poll();
+	assert_int_equal(fake.rebuilds, 2);
+	assert_int_equal(n.reset_status, -KV_EBUSY);
+	assert_int_equal(te_address(n.te, 0, &a), -KV_EPROVIDER);
+	now_ns += 60000000000;
+	poll();
+	assert_int_equal(fake.rebuilds, 2); /* no time makes room */
+	assert_int_equal(rx.done + ry.done, 0);
+	fake.closed = true;
+	poll();
+	assert_int_equal(rx.done, 1);
+	assert_int_equal(ry.done, 1);
+	assert_int_equal(n.fenced, 1);
+	assert_int_equal(fake.rebuilds, 3);
+	assert_int_equal(n.reset_status, 0);
+	assert_int_equal(te_address(n.te, 0, &a), 0);
+	close_all();
+}
+
+static void an_engine_closes_while_it_fences(void **state)
+{
+	struct te_xfer x;
+	struct result r;
+	(void)state;
+	open_slow();
+	struct te_peer *p = peer(1);
+	start(&x, &r, TE_WRITE, p, CHUNK, 1);
+	assert_int_equal(te_peer_fence(p, NULL), 1);
+	close_all();
+	assert_int_equal(r.done, 1);
+	assert_int_equal(r.status, -KV_ECLOSED);
+}
+
 /* ---- several rails ---- */
 
 static void open_rails(unsigned rails)
@@ -2423,14 +2577,16 @@ static void check_all(void)
 			all.msg_live[i] = false;
 }
 
-/* breaks_stay: a connection that broke is kept by the provider, and there are only so many of them. */
-static void everything_at_random(bool breaks_stay)
+/* breaks_stay: a connection that broke is kept by the provider, and there are only so many of them. slow: endpoints take long to close. */
+static void everything_at_random(bool breaks_stay, bool slow)
 {
 	uint64_t seed = kv_seed_from_env("KVRAIL_SEED");
 	printf("# KVRAIL_SEED=%llu\n", (unsigned long long)seed);
 	memset(&all, 0, sizeof(all));
 	kv_prng_seed(&all.prng, seed);
+	fake_slow = slow;
 	open_with((struct te_options){.link_ops = 2, .link_bytes = 3 * CHUNK, .messages = 16}, 24, 200);
+	fake_slow = false;
 	fake.caps.breaks_stay = breaks_stay;
 	fake.caps.peers_max = breaks_stay ? 6 : 0;
 	for (unsigned step = 0; step < STEPS; step++) {
@@ -2458,6 +2614,8 @@ static void everything_at_random(bool breaks_stay)
 			break;
 		case 7:
 			now_ns += below(2000000);
+			if (slow)
+				fake.closed = below(50) == 0;
 			break;
 		case 8:
 		case 9:
@@ -2483,13 +2641,20 @@ static void everything_at_random(bool breaks_stay)
 static void everything_ends_once_whatever_happens(void **state)
 {
 	(void)state;
-	everything_at_random(false);
+	everything_at_random(false, false);
 }
 
 static void everything_ends_once_where_connections_stay_broken(void **state)
 {
 	(void)state;
-	everything_at_random(true);
+	everything_at_random(true, false);
+}
+
+static void everything_ends_once_where_endpoints_close_slowly(void **state)
+{
+	(void)state;
+	everything_at_random(false, true);
+	assert_true(n.fenced > 3);
 }
 
 int main(void)
@@ -2527,6 +2692,10 @@ int main(void)
 		CASE(a_dead_endpoint_is_rebuilt_and_told),
 		CASE(a_rebuild_that_fails_is_retried_with_back_off),
 		CASE(fences_are_rate_limited_by_telling_late),
+		CASE(an_endpoint_that_closes_slowly_holds_what_it_has),
+		CASE(limbo_takes_no_credits),
+		CASE(a_rail_that_is_fenced_twice_waits),
+		CASE(an_engine_closes_while_it_fences),
 		CASE(a_rail_that_cannot_be_rebuilt_is_out_and_another_stands_for_it),
 		CASE(a_rail_that_fails_again_soon_stays_out_for_longer_each_time),
 		CASE(a_peer_that_is_readdressed_goes_by_the_rails_that_are_up),
@@ -2557,6 +2726,7 @@ int main(void)
 		CASE(endpoints_close_before_anybody_is_told),
 		CASE(everything_ends_once_whatever_happens),
 		CASE(everything_ends_once_where_connections_stay_broken),
+		CASE(everything_ends_once_where_endpoints_close_slowly),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

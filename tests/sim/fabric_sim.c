@@ -938,6 +938,9 @@ int fab_recv(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, struct f
 		return 0;
 	if (fab->broken)
 		return -KV_EPROVIDER;
+	KV_LIST_EACH (n, &fab->limbo)
+		if (KV_LIST_ENTRY(n, const struct sim_recv, node)->buf == buf)
+			wrong("a receive was posted that an endpoint, given up and not closed, may still write to");
 	struct sim_recv *r = must(calloc(1, sizeof(*r)));
 	*r = (struct sim_recv){.buf = buf, .len = len, .ctx = ctx};
 	if (kv_list_empty(&fab->arrivals)) {

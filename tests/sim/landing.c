@@ -44,8 +44,8 @@ static bool in_request(const struct kvc_client *c, uint32_t imm, const uint8_t *
 	if (!r || r->state != KVC_REQ_SENT || r->generation != imm >> 16 || r->wire.dest.count == 0)
 		return false;
 	d = &r->wire.dest;
-	/* A call that has given up leaves its piece with the request. */
-	if (r->orphan && d->region == KVC_REGION_BUFFER && r->piece.len_bytes == 0)
+	/* A call that has given up leaves its piece with the request, and takes its own memory with it. */
+	if (r->orphan && (d->region != KVC_REGION_BUFFER || r->piece.len_bytes == 0))
 		return false;
 	base = region_base(c, d->region);
 	if (!base || at < base + d->offset)
