@@ -175,6 +175,7 @@ void area_open(struct area *a, struct node *n, uint64_t len, uint64_t part_bytes
 {
 	struct kv_error err = {0};
 	memset(a, 0, sizeof(*a));
+	a->te = n->te;
 	a->len = len;
 	a->base = aligned_alloc(4096, kv_align_up(len, 4096));
 	assert_non_null(a->base);
@@ -192,7 +193,10 @@ void area_open(struct area *a, struct node *n, uint64_t len, uint64_t part_bytes
 
 void area_close(struct area *a)
 {
-	assert_int_equal(te_region_close(&a->region), 0);
+	int rc;
+	while ((rc = te_region_close(&a->region)) == -KV_EBUSY && te_fencing(a->te))
+		te_poll(a->te); /* an endpoint that was given up is being closed */
+	assert_int_equal(rc, 0);
 	free(a->remote.keys);
 	free(a->base);
 }

@@ -41,6 +41,7 @@ struct node {
 };
 
 struct area {
+	struct te *te;
 	uint8_t *base;
 	uint64_t len;
 	struct te_region *region;
