@@ -191,6 +191,13 @@ void area_open(struct area *a, struct node *n, uint64_t len, uint64_t part_bytes
 	te_region_announce(a->region, &a->remote, keys);
 }
 
+void node_fence(struct node *n, struct te_peer *peer)
+{
+	assert_in_range(te_peer_fence(peer, NULL), 0, 1);
+	while (te_fencing(n->te))
+		node_poll_all();
+}
+
 void area_close(struct area *a)
 {
 	int rc;

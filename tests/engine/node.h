@@ -51,6 +51,8 @@ struct area {
 /* A node that is polled with the others by node_poll_all, until closed. */
 void node_open(struct node *n, const char *provider, struct te_options *options);
 void node_close(struct node *n);
+/* Fence a peer of the node: what it has posted has ended when this returns, also where an endpoint takes its time to close. */
+void node_fence(struct node *n, struct te_peer *peer);
 /* The direction of a transfer that may be cut in the middle: where a cut read would crash the reader (te_info.read_unsafe), a write. */
 enum te_dir node_break_dir(const struct node *n);
 int node_poll_all(void);

@@ -761,14 +761,15 @@ static void a_fence_ends_what_is_posted_and_keeps_what_is_queued(void **state)
 	assert_int_equal(te_xfer_start(p.a.te, &queued), 0);
 	assert_int_equal(queued.posted, 0);
 
-	assert_int_equal(te_peer_fence(ac, NULL), 0); /* whichever peer it is: all operations end */
-	assert_int_equal(rp.done, 0);                 /* ... and their owners hear of it from te_poll */
+	assert_in_range(te_peer_fence(ac, NULL), 0, 1); /* whichever peer it is: all operations end */
+	assert_int_equal(rp.done, 0);                   /* ... and their owners hear of it from te_poll */
 	assert_int_equal(te_address(p.a.te, 0, &after), 0);
 	assert_false(same_address(&before, &after));
 	xfer_init(&late, &rl, TE_WRITE, p.ab, &near, 0, &far, 0, 1);
 	assert_int_equal(te_xfer_start(p.a.te, &late), -KV_EPEERDOWN);
 	WAIT(p.a.resets == 1);
 	assert_int_equal(p.a.reset_status, 0);
+	WAIT(!te_fencing(p.a.te));
 	assert_int_equal(rp.done, 1);
 	assert_int_equal(rp.status, -KV_ERESET);
 	assert_int_equal(rp.posting_done, 1);
@@ -803,7 +804,7 @@ static void messages_work_again_after_fences_on_both_sides(void **state)
 		te_msg_send(p.b.te, p.ba, 0, msg_for(&p.b, &r, data, 32), KV_NEVER);
 		WAIT(r.done && p.a.messages == a + 1);
 		assert_int_equal(r.status, 0);
-		assert_int_equal(te_peer_fence(round % 2 ? p.ab : p.ba, NULL), 0);
+		node_fence(round % 2 ? &p.a : &p.b, round % 2 ? p.ab : p.ba);
 		WAIT(p.a.resets + p.b.resets == round + 1);
 		pair_readdress(&p);
 	}
@@ -840,7 +841,7 @@ static void fences_cut_large_operations_anywhere(void **state)
 		te_msg_send(p.b.te, p.ba, 0, msg_for(&p.b, &rm[1], data, 64), KV_NEVER);
 		for (uint64_t i = kv_prng_below(&prng, 200); i > 0; i--)
 			node_poll_all();
-		assert_int_equal(te_peer_fence(round % 2 ? p.ab : p.ba, NULL), 0);
+		node_fence(round % 2 ? &p.a : &p.b, round % 2 ? p.ab : p.ba);
 		WAIT(p.a.resets + p.b.resets == resets + 1);
 		pair_readdress(&p);
 		WAIT(!te_busy(p.a.te) && !te_busy(p.b.te));
@@ -853,7 +854,7 @@ static void fences_cut_large_operations_anywhere(void **state)
 	/* What one side posted before its own fence may still arrive at the other: now nothing of the rounds does. */
 	for (unsigned i = 0; i < 2; i++) {
 		unsigned resets = p.a.resets + p.b.resets;
-		assert_int_equal(te_peer_fence(i ? p.ba : p.ab, NULL), 0);
+		node_fence(i ? &p.b : &p.a, i ? p.ba : p.ab);
 		WAIT(p.a.resets + p.b.resets == resets + 1);
 		pair_readdress(&p);
 	}
@@ -871,9 +872,9 @@ static void a_fence_that_nobody_needs_is_free(void **state)
 	struct pair p;
 	struct te_stats s;
 	pair_open(&p, state, NULL);
-	assert_int_equal(te_peer_fence(p.ab, NULL), 0);
-	assert_int_equal(te_peer_fence(p.ab, NULL), 0);
-	assert_int_equal(te_peer_fence(p.ab, NULL), 0);
+	assert_in_range(te_peer_fence(p.ab, NULL), 0, 1);
+	assert_in_range(te_peer_fence(p.ab, NULL), 0, 1);
+	assert_in_range(te_peer_fence(p.ab, NULL), 0, 1);
 	te_stats(p.a.te, &s);
 	assert_int_equal(s.fences, 1);
 	WAIT(p.a.resets == 1);
@@ -887,11 +888,11 @@ static void many_fences_are_told_slowly(void **state)
 	struct te_address addr;
 	pair_open(&p, state, NULL);
 	for (unsigned i = 0; i < BURST; i++) {
-		assert_int_equal(te_peer_fence(p.ab, NULL), 0);
+		node_fence(&p.a, p.ab);
 		WAIT(p.a.resets == i + 1);
 		node_readdress(p.ab, &p.b);
 	}
-	assert_int_equal(te_peer_fence(p.ab, NULL), 0);
+	assert_in_range(te_peer_fence(p.ab, NULL), 0, 1);
 	int rc = te_address(p.a.te, 0, &addr);
 	assert_true(rc == -KV_EBUSY || rc == 0); /* 0: this machine was so slow that a token came back */
 	WAIT(p.a.resets == BURST + 1);
@@ -910,7 +911,7 @@ static void fence_in_handler(struct node *n, const uint8_t *data, size_t len)
 	memcpy(copy, data, sizeof(copy));
 	if (n->messages != 3)
 		return;
-	assert_int_equal(te_peer_fence(handler_peer, NULL), 0);
+	assert_in_range(te_peer_fence(handler_peer, NULL), 0, 1);
 	assert_memory_equal(copy, data, sizeof(copy)); /* the buffer is ours until the handler returns */
 }
 

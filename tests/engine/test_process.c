@@ -73,7 +73,7 @@ static void a_fence_stops_a_writer_in_the_middle_of_a_chunk(void **state)
 		uint64_t before = landed(0xa1);
 		printf("# stopped with %llu of %llu bytes landed, %llu whole chunks before\n",
 		       (unsigned long long)before, (unsigned long long)area.len, (unsigned long long)n.imms);
-		assert_int_equal(te_peer_fence(peer, NULL), 0);
+		node_fence(&n, peer);
 		memset(area.base, 0xb2, area.len);
 		uint64_t imms = n.imms;
 		child_signal(&child, SIGCONT);
@@ -253,7 +253,7 @@ static void a_killed_peer_can_be_fenced_away(void **state)
 	x.deadline_ns = kv_clock_now(&kv_clock_monotonic) + 200000000;
 	assert_true(te_xfer_start(n.te, &x) >= 0);
 	node_poll_for(400000000);
-	assert_int_equal(te_peer_fence(peer, NULL), 0);
+	node_fence(&n, peer);
 	WAIT(n.resets == 1);
 	assert_int_equal(r.done, 1);
 	assert_false(te_busy(n.te));
