@@ -18,6 +18,8 @@
  * Rejected: letting new peers use it while old ones go on without. Peers that have requests all the time would never
  * come to use it, and to renew them one by one is the reset in other words.
  *
+ * Where the provider allows it one peer is fenced alone (cut.c), and nothing of this happens.
+ *
  * Callbacks never run inside te_peer_fence: operations are marked ended and dispatched by te_poll, then reset is told.
  * When no rail is left the engine is down: all are tried again with back-off from te_poll, and the owner is told when the
  * first is back. */
@@ -174,9 +176,14 @@ int te_peer_fence(struct te_peer *peer, struct kv_error *err)
 	if (te->down)
 		return kv_fail(err, te->reset_status,
 			       "the endpoints are closed already: a rebuild failed and will be tried again");
-	if (!te->exposed)
+	if (!te->exposed || peer_cut(peer))
 		return 0;
 	return te_reset(te, err);
+}
+
+bool te_reset_due(const struct te *te)
+{
+	return te->reset_due;
 }
 
 static bool any_dead(struct te *te)

@@ -149,6 +149,20 @@ struct te_peer *node_peer(struct node *from, struct node *to)
 	return peer;
 }
 
+#define CUT_HEARD_NS 20000000ull
+
+bool node_fence(struct node *n, struct te_peer *peer)
+{
+	unsigned resets = n->resets;
+	bool rebuilt;
+	assert_int_equal(te_peer_fence(peer, NULL), 0);
+	rebuilt = te_reset_due(n->te);
+	WAIT(n->resets == resets + rebuilt);
+	if (!rebuilt)
+		node_poll_for(CUT_HEARD_NS); /* the other side would still send on the connections that are shut */
+	return rebuilt;
+}
+
 void node_readdress(struct te_peer *peer, struct node *to)
 {
 	struct te_address addrs[KV_RAILS_MAX];

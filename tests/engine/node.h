@@ -72,6 +72,8 @@ void node_poll_for(uint64_t ns);
 
 struct te_peer *node_peer(struct node *from, struct node *to); /* from's peer object for `to` */
 void node_readdress(struct te_peer *peer, struct node *to);
+/* Fence it, and wait for what the engine has to tell of that. Whether the endpoints were rebuilt for it: else the peer was cut alone. */
+bool node_fence(struct node *n, struct te_peer *peer);
 
 /* Memory registered with `n` for everything, filled from a seed (0: zeros). */
 void area_open(struct area *a, struct node *n, uint64_t len, uint64_t part_bytes, uint64_t seed);

@@ -428,7 +428,7 @@ static void a_fence_turns_away_who_waits_and_the_new_door_lets_peers_in(void **s
 	struct kv_error err;
 	(void)state;
 	open_node(&n);
-	struct te_peer *peer = known(&n, PEER_PORT);
+	struct te_peer *peer = known(&n, PEER_PORT), *twin = known(&n, PEER_PORT); /* for whose sake everything is rebuilt */
 	int fd = caller_asking(&n, "127.0.0.1", PEER_PORT), waits = caller(&n, "127.0.0.1");
 	WAIT(answered(fd));
 	assert_true(say(waits, "\3", 1));
@@ -441,6 +441,7 @@ static void a_fence_turns_away_who_waits_and_the_new_door_lets_peers_in(void **s
 	close(fd);
 	close(waits);
 	te_peer_close(&peer);
+	te_peer_close(&twin);
 	peer = known(&n, PEER_PORT);
 	fd = caller_asking(&n, "127.0.0.1", PEER_PORT);
 	WAIT(answered(fd));
