@@ -586,13 +586,18 @@ static void nobody_is_let_in_after_a_cut_before_the_peer_is_readdressed(void **s
 {
 	struct node n = {0};
 	struct area area;
+	struct result r = {0};
 	int first, early;
 	(void)state;
 	open_node(&n);
 	area_open(&area, &n, CUT_AREA, 0, 0);
 	struct te_peer *peer = asked(&n, &first);
 	(void)index_of(first);
+	/* An operation that the engine has not heard the end of keeps the address at the door. */
+	te_msg_send(n.te, peer, 0, msg_for(&n, &r, "x", 1), KV_NEVER);
+	assert_int_equal(stats_of(&n).inflight, 1);
 	cut(&n, peer);
+	assert_int_equal(stats_of(&n).inflight, 1);
 	early = caller_asking(&n, "127.0.0.1", PEER_PORT);
 	node_poll_for(LATE_NS);
 	assert_false(answered(early));
