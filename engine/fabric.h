@@ -99,6 +99,7 @@ struct fab_caps {
 	bool breaks_stay;          /* verbs: the provider never replaces a connection that broke: only fab_rebuild does */
 	uint32_t tx_depth, rx_depth, cq_depth;
 	uint32_t eager_bytes;      /* compared in the hello; 0 where the provider has no such notion */
+	bool peer_fence;           /* fab_cut can fence one peer; it may change with fab_rebuild */
 	uint64_t msg_max, rma_max;
 	char libfabric[KV_NAME_MAX]; /* run-time version */
 	char no_door[160];         /* why there is no doorkeeper; "": there is */
@@ -150,6 +151,12 @@ void fab_mr_remote(const struct fab_mr *mr, uint64_t *out_base, uint64_t *out_ke
 int fab_av_insert(struct fab *fab, const void *blob, size_t len, uint64_t *out_handle);
 /* fab_av_remove -- it is void. used: whoever is connected from there was a peer, and may keep its connection some seconds, to come back. */
 void fab_av_remove(struct fab *fab, uint64_t handle, bool used);
+
+/* fab_cut -- the fence of one address: when it returns 0, nothing that was posted to or by that endpoint can touch memory of ours any more, and nothing new of it reaches us
+ * until fab_av_insert (of an address that is not there any more) or fab_uncut. Our operations to it end by their own events, with a failure; of others' nothing changes. Another code:
+ * that cannot be promised (no caps.peer_fence; -EBUSY: the provider holds on to what it got), and fab_rebuild is the way. */
+int fab_cut(struct fab *fab, const void *blob, size_t len);
+void fab_uncut(struct fab *fab, const void *blob, size_t len);
 
 /* Posting. 0: the event will come; FAB_HALF (writes): it will come too and say that it failed, since of two operations the provider refused the second; -EAGAIN: poll, then try again; anything else: it will not come, classify with fab_error_class.
  * Write completions mean "the source may be reused" unless delivery is true ("the bytes are at the target"). */

@@ -22,6 +22,7 @@
  * one, receives too, is in limbo until it is closed: `fencing`. Then it ends, and the owner is told (te_handlers.fenced). So peers, of which one is dead,
  * are without the engine for a new address, not for the time-out of the device. A rail that is fenced again meanwhile gives that endpoint up, too, and
  * waits until both are closed (`waits`): memory for what is in limbo is bounded, and so is what the device must hold.
+ * Where the provider allows it one peer is fenced alone (cut.c), and nothing of this happens.
  *
  * Callbacks never run inside te_peer_fence: operations are marked ended and dispatched by te_poll, then reset is told.
  * When no rail is left the engine is down: all are tried again with back-off from te_poll, and the owner is told when the
@@ -201,6 +202,8 @@ int te_peer_fence(struct te_peer *peer, struct kv_error *err)
 			       "the endpoints are closed already: a rebuild failed and will be tried again");
 	if (te->down || !te->exposed)
 		return te->fencing;
+	if (peer_cut(peer))
+		return 0;
 	int rc = te_reset(te, err);
 	return te->fencing ? 1 : rc;
 }
@@ -228,6 +231,11 @@ static void fence_turn(struct te *te)
 		;
 	if (!te->fencing && te->handlers.fenced)
 		te->handlers.fenced(te->arg);
+}
+
+bool te_reset_due(const struct te *te)
+{
+	return te->reset_due;
 }
 
 static bool any_dead(struct te *te)

@@ -67,6 +67,7 @@ struct addr {
 	bool broke; /* an operation to it failed with its connection, and none has succeeded since */
 	bool lost;  /* ... and the provider will not make another */
 	bool used;  /* a link to it was in use: somebody has proved to be there */
+	bool cut;   /* fenced: to be let in again by whoever gets it (addr_get) */
 	uint8_t len, blob[KV_ADDR_MAX];
 };
 
@@ -144,6 +145,7 @@ struct te_peer {
 	struct kv_list xfers;   /* queued, for any link */
 	uint32_t queued, inflight, refs;
 	bool closed, is_void;
+	bool strayed; /* it had other addresses since it was void: they are not known any more, and no cut finds them */
 	uint16_t nlinks, nused, remote_rails, next_link;
 	struct link links[];
 };
@@ -225,7 +227,7 @@ struct te {
 	uint32_t fence_tokens;
 	uint64_t fence_refilled, quiet_until;
 
-	uint64_t msg_exhausted, timeouts, canceled, fences, rebuild_failures;
+	uint64_t msg_exhausted, timeouts, canceled, fences, cuts, rebuild_failures;
 	struct te_await *await;
 };
 
@@ -288,6 +290,7 @@ int regions_complete(struct rail *r, uint64_t until, struct kv_error *err);
 void peer_hold(struct te_peer *peer);
 void peer_release(struct te_peer *peer);
 void peer_void(struct te_peer *peer);
+void peer_fail_queued(struct te_peer *peer, int status); /* all that is queued */
 
 /* ---- msg.c ---- */
 int msgs_init(struct te *te, uint32_t count, uint8_t *memory);
@@ -304,6 +307,11 @@ void xfer_fail_queued(struct te_xfer *x, int status);
 void xfer_unqueue(struct te_xfer *x);
 void xfer_finalize(struct te_xfer *x); /* nothing more will be posted: tell its owner from te_notify */
 bool xfers_notify(struct te *te);
+
+/* ---- cut.c ---- */
+bool cut_able(const struct te *te); /* whether every rail's provider can fence one peer alone */
+/* Fence one peer alone. True: it is fenced, and void. False: it cannot be; nothing that matters has changed. */
+bool peer_cut(struct te_peer *peer);
 
 /* ---- fence.c ---- */
 int te_reset(struct te *te, struct kv_error *err);

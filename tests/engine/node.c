@@ -155,6 +155,22 @@ struct te_peer *node_peer(struct node *from, struct node *to)
 	return peer;
 }
 
+#define CUT_HEARD_NS 20000000ull
+
+bool node_fence(struct node *n, struct te_peer *peer)
+{
+	unsigned resets = n->resets;
+	bool rebuilt;
+	assert_in_range(te_peer_fence(peer, NULL), 0, 1);
+	rebuilt = te_reset_due(n->te);
+	while (te_fencing(n->te))
+		node_poll_all();
+	WAIT(n->resets == resets + rebuilt);
+	if (!rebuilt)
+		node_poll_for(CUT_HEARD_NS); /* the other side would still send on the connections that are shut */
+	return rebuilt;
+}
+
 void node_readdress(struct te_peer *peer, struct node *to)
 {
 	struct te_address addrs[KV_RAILS_MAX];
@@ -189,13 +205,6 @@ void area_open(struct area *a, struct node *n, uint64_t len, uint64_t part_bytes
 	struct te_key *keys = calloc((size_t)a->remote.parts * a->remote.rails, sizeof(*keys));
 	assert_non_null(keys);
 	te_region_announce(a->region, &a->remote, keys);
-}
-
-void node_fence(struct node *n, struct te_peer *peer)
-{
-	assert_in_range(te_peer_fence(peer, NULL), 0, 1);
-	while (te_fencing(n->te))
-		node_poll_all();
 }
 
 void area_close(struct area *a)

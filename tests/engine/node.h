@@ -51,8 +51,6 @@ struct area {
 /* A node that is polled with the others by node_poll_all, until closed. */
 void node_open(struct node *n, const char *provider, struct te_options *options);
 void node_close(struct node *n);
-/* Fence a peer of the node: what it has posted has ended when this returns, also where an endpoint takes its time to close. */
-void node_fence(struct node *n, struct te_peer *peer);
 /* The direction of a transfer that may be cut in the middle: where a cut read would crash the reader (te_info.read_unsafe), a write. */
 enum te_dir node_break_dir(const struct node *n);
 int node_poll_all(void);
@@ -75,6 +73,8 @@ void node_poll_for(uint64_t ns);
 
 struct te_peer *node_peer(struct node *from, struct node *to); /* from's peer object for `to` */
 void node_readdress(struct te_peer *peer, struct node *to);
+/* Fence it, and wait for what the engine has to tell of that. Whether the endpoints were rebuilt for it: else the peer was cut alone. */
+bool node_fence(struct node *n, struct te_peer *peer);
 
 /* Memory registered with `n` for everything, filled from a seed (0: zeros). */
 void area_open(struct area *a, struct node *n, uint64_t len, uint64_t part_bytes, uint64_t seed);

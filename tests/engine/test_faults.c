@@ -56,6 +56,9 @@ static struct {
 	uint64_t mr_takes_ns, close_takes_ns;
 	bool busy[KV_RAILS_MAX];
 	uint64_t mr_max; /* larger registrations fail */
+	int cut_fails;   /* what fab_cut says */
+	bool cut[HANDLES];
+	unsigned cuts;
 	struct fab_caps caps;
 	uint32_t tx_depth, cq_depth;
 	bool closed; /* what was given up is closed */
@@ -260,6 +263,22 @@ void fab_av_remove(struct fab *fab, uint64_t handle, bool used)
 	fake.removes++;
 	assert_true(fake.known[fab->rail][handle]);
 	fake.known[fab->rail][handle] = false;
+}
+
+int fab_cut(struct fab *fab, const void *blob, size_t len)
+{
+	(void)len;
+	assert_true(fab->open && fake.caps.peer_fence);
+	fake.cuts++;
+	fake.cut[kv_get16(blob) % HANDLES] = fake.cut_fails == 0;
+	return fake.cut_fails;
+}
+
+void fab_uncut(struct fab *fab, const void *blob, size_t len)
+{
+	(void)fab, (void)len;
+	assert_true(fake.cut[kv_get16(blob) % HANDLES]);
+	fake.cut[kv_get16(blob) % HANDLES] = false;
 }
 
 int fab_recv(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, struct fab_ctx *ctx)
@@ -1277,6 +1296,108 @@ static void a_rebuild_that_fails_is_retried_with_back_off(void **state)
 	te_stats(n.te, &s);
 	assert_int_equal(s.rebuild_failures, 3);
 	close_all();
+}
+
+/* ---- the fence of one peer alone ---- */
+
+static void a_cut_ends_what_one_peer_has_and_nobody_elses(void **state)
+{
+	struct te_address a = {.len = 2};
+	struct te_xfer x, late, other;
+	struct result rx, rl, ro, rm;
+	struct te_stats s;
+	(void)state;
+	kv_put16(a.data, 1);
+	open_with((struct te_options){.link_ops = 2, .link_bytes = 1}, 64, 1024);
+	fake.caps.peer_fence = true;
+	struct te_peer *p = peer(1), *good = peer(2);
+	start(&other, &ro, TE_WRITE, good, CHUNK, 1);
+	start(&x, &rx, TE_WRITE, p, 5 * CHUNK, 0);
+	fake.eagain[1] = true;
+	te_msg_send(n.te, p, 0, msg_for(&n, &rm, "x", 1), KV_NEVER);
+	assert_int_equal(te_peer_fence(p, NULL), 0);
+	assert_false(te_reset_due(n.te));
+	assert_true(fake.cut[1]);
+	assert_int_equal(rx.done + rm.done, 0); /* no callback in here */
+	poll();
+	assert_int_equal(rm.status, -KV_ERESET); /* it was queued */
+	assert_int_equal(rm.done, 1);
+	assert_int_equal(rx.done, 0); /* two chunks are the provider's still */
+	assert_int_equal(fake.rebuilds + n.resets, 0);
+	start(&late, &rl, TE_WRITE, p, 1, -KV_EPEERDOWN);
+	assert_int_equal(te_peer_fence(p, NULL), 0); /* once more: nothing is left to cut */
+	assert_int_equal(fake.cuts, 1);
+	complete(1, -ENOTCONN);
+	complete(2, -ENOTCONN);
+	complete(0, 0);
+	poll();
+	assert_int_equal(rx.done, 1);
+	assert_int_equal(rx.status, -KV_ERESET);
+	assert_int_equal(ro.status, 0);
+	assert_int_equal(ro.done, 1);
+	fake.eagain[1] = fake.cut[1] = false;
+	assert_int_equal(te_peer_readdress(p, &a, 1, NULL), 0);
+	start(&late, &rl, TE_WRITE, p, CHUNK, 1);
+	te_stats(n.te, &s);
+	assert_int_equal(s.cuts, 1);
+	assert_int_equal(s.fences, 1);
+	close_all();
+}
+
+/* While the provider still has an operation to it the address is the same one, and is let in by name. */
+static void an_address_that_was_cut_is_let_in_by_whoever_gets_it(void **state)
+{
+	struct te_xfer x;
+	struct result r;
+	(void)state;
+	for (unsigned held = 0; held < 2; held++) {
+		open_plain();
+		fake.caps.peer_fence = true;
+		struct te_peer *p = peer(1), *again;
+		if (held)
+			start(&x, &r, TE_WRITE, p, CHUNK, 1);
+		assert_int_equal(te_peer_fence(p, NULL), 0);
+		te_peer_close(&p);
+		assert_int_equal(fake.removes, !held);
+		assert_true(fake.cut[1]);
+		again = peer(1);
+		assert_int_equal(fake.inserts, held ? 1 : 2); /* inserting lets it in, too; this fabric does not */
+		assert_int_equal(fake.cut[1], !held);
+		te_peer_close(&again);
+		close_all();
+	}
+}
+
+static void what_no_cut_can_find_is_rebuilt(void **state)
+{
+	enum { SHARED, STRAYED, STUCK, NONE, WAYS };
+	struct te_address other = {.len = 2};
+	(void)state;
+	kv_put16(other.data, 7);
+	for (unsigned way = 0; way < WAYS; way++) {
+		open_plain();
+		struct te_peer *p = peer(1), *twin = way == SHARED ? peer(1) : NULL;
+		fake.caps.peer_fence = way != NONE;
+		if (way == STRAYED)
+			assert_int_equal(te_peer_readdress(p, &other, 1, NULL), 0);
+		if (way == STUCK)
+			fake.cut_fails = -EBUSY;
+		assert_int_equal(te_peer_fence(p, NULL), 0);
+		assert_true(te_reset_due(n.te));
+		assert_int_equal(fake.rebuilds, 1);
+		assert_int_equal(fake.cuts, way == STUCK);
+		poll();
+		assert_int_equal(n.resets, 1);
+		/* Its new addresses are all that it has had since: it can be cut. */
+		assert_int_equal(te_peer_readdress(p, &other, 1, NULL), 0);
+		fake.cut_fails = 0;
+		fake.caps.peer_fence = true;
+		assert_int_equal(te_peer_fence(p, NULL), 0);
+		assert_int_equal(fake.rebuilds, 1);
+		assert_true(fake.cut[7]);
+		te_peer_close(&twin);
+		close_all();
+	}
 }
 
 static void fences_are_rate_limited_by_telling_late(void **state)
@@ -2691,6 +2812,9 @@ int main(void)
 		CASE(receives_that_fail_for_ever_mean_a_rebuild),
 		CASE(a_dead_endpoint_is_rebuilt_and_told),
 		CASE(a_rebuild_that_fails_is_retried_with_back_off),
+		CASE(a_cut_ends_what_one_peer_has_and_nobody_elses),
+		CASE(an_address_that_was_cut_is_let_in_by_whoever_gets_it),
+		CASE(what_no_cut_can_find_is_rebuilt),
 		CASE(fences_are_rate_limited_by_telling_late),
 		CASE(an_endpoint_that_closes_slowly_holds_what_it_has),
 		CASE(limbo_takes_no_credits),
