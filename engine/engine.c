@@ -270,7 +270,7 @@ void te_close(struct te **te_ref)
 	for (unsigned i = 0; te->rails && i < te->nrails; i++) {
 		if (te->rails[i].te == NULL)
 			continue;
-		rail_end_posted(&te->rails[i], -KV_ECLOSED);
+		(void)rail_end_posted(&te->rails[i], -KV_ECLOSED);
 		addrs_void(&te->rails[i]);
 	}
 	for (unsigned i = 0; te->rails && i < te->nrails; i++)

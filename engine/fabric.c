@@ -7,7 +7,7 @@
  * fence on every provider: EFA and verbs destroy the queue pair, tcp closes the sockets that this process itself reads,
  * shm unmaps the command queue. Closing a region alone is none: tcp checks the key at the header and goes on receiving.
  *
- * Where closing may take long (caps.close_slow) an endpoint is given up instead, and fabric_retire.c closes it.
+ * Where closing may take long (caps.close_slow) an endpoint is given up instead, and fabric_retire.c closes it when nothing of it is out.
  *
  * Close order is endpoint, CQ, AV, EQ, regions, domain, fabric. -FI_EBUSY is known there (rxm loses the completion of a
  * rendezvous send when the peer dies); the object is then leaked and said so, because looping or aborting is worse.
@@ -124,13 +124,13 @@ static void efa_option(struct fab *fab, int option, bool value, const char *name
 			fab->caps.domain, name, fi_strerror(-rc), env, value);
 }
 
-/* efa-direct has the device try without end when a peer has no receive posted: a message to a host that hangs would never end, and closing the endpoint
- * neither. The largest number that is one: peers post more receives than we send, so who has none hangs. (The fabric efa asks for a few, and goes on in software.) */
+/* efa-direct has the device try without end when a peer has no receive posted: what is out to a host that hangs would never end.
+ * The largest number that is one: peers post more receives than we send, so who has none hangs. (The fabric efa asks for a few, and goes on in software.) */
 static void efa_retries(struct fab *fab)
 {
 	size_t times = EFA_RNR_RETRIES;
 	int rc;
-	if (strcmp(fab->quirk->short_name, "efa-direct") != 0 || getenv("FI_EFA_RNR_RETRY"))
+	if (strcmp(fab->quirk->short_name, "efa-direct") != 0)
 		return;
 	rc = fi_setopt(&fab->ep->fid, FI_OPT_ENDPOINT, OPT_EFA_RNR_RETRY, &times, sizeof(times));
 	if (rc)
@@ -197,7 +197,7 @@ static void caps_of_endpoint(struct fab *fab)
 	c->pins_memory = fab->quirk->pins_memory;
 	c->av_remove_unsafe = fab->quirk->av_remove_unsafe;
 	c->push_imm_only = fab->quirk->push_imm_only;
-	c->close_slow = fab->quirk->close_slow;
+	c->close_slow = fi_version() < fab->quirk->close_waits_before;
 	/* Without unsolicited receives, which the provider of efa-direct turns off for whoever offers this mode. */
 	c->imm_takes_receive = (info->mode & FI_RX_CQ_DATA) != 0;
 	c->link_ops = fab->quirk->link_ops;
@@ -401,7 +401,7 @@ void fab_close(struct fab **fab_ref)
 
 void fab_shut(struct fab *fab)
 {
-	if (fab->quirk->close_slow)
+	if (fab->caps.close_slow)
 		fab_retire_now(fab);
 	else
 		endpoint_close(fab);

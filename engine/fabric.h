@@ -89,7 +89,7 @@ struct fab_caps {
 	bool av_remove_unsafe;     /* shm: never remove an address */
 	bool read_unsafe;          /* a peer that dies while it answers a read of ours would crash us: post none */
 	bool push_imm_only;        /* shm: pushes must carry an immediate */
-	bool close_slow;           /* closing an endpoint may wait, for seconds, for what is out to a host that died: fab_retire */
+	bool close_slow;           /* closing an endpoint with operations out may take seconds: it is given up instead (fab_retire) */
 	bool imm_takes_receive;    /* an immediate of a peer uses up a receive that we posted */
 	uint32_t link_ops, link_bytes; /* what a link should keep in flight; 0: nothing is known */
 	bool ordered;              /* a message is behind the bytes of writes to the same address that were posted before it, if nothing was polled and
@@ -123,9 +123,11 @@ void fab_shut(struct fab *fab);
 
 /* Where caps.close_slow, fab_rebuild and fab_shut do not wait: the old endpoint is given up, and everything else above holds from when fab_retiring is
  * false. Until then what was posted by it or to it may touch memory, its receives and its contexts too; no event of it is delivered.
- * fab_retire -- nobody looks at the descriptors of endpoints that were given up any more: a thread closes them. To be called after each fab_rebuild and
- * fab_shut. fab_retiring -- whether one is not closed yet. While one is, fab_rebuild gives up one more, but opens none (-KV_EBUSY): at most two
- * endpoints of a rail exist at a time. On the rail's thread. */
+ * fab_posted -- before fab_rebuild and fab_shut: how many sends, writes and reads the endpoint has out, for which it is not closed at once; 0 for one that
+ * failed. fab_retire -- after them: nobody looks at the old descriptors any more. fab_retiring -- with each poll: whether an endpoint is not closed yet;
+ * sees to it that it will be. While one is not, fab_rebuild gives up one more, but opens none (-KV_EBUSY): at most two endpoints of a rail exist
+ * at a time. On the rail's thread. */
+void fab_posted(struct fab *fab, uint32_t operations);
 void fab_retire(struct fab *fab);
 bool fab_retiring(struct fab *fab);
 

@@ -40,6 +40,7 @@ struct fab {
 	bool counted;    /* in the census of endpoints (fabric_limits.c) */
 	struct kv_list retired; /* endpoints that are given up and not closed yet (fabric_retire.c) */
 	unsigned num_retired;
+	uint32_t out; /* what the one that is given up next has posted (fab_posted) */
 	uint32_t polls;
 	int wait_fd;
 	uint32_t cq_wanted;

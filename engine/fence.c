@@ -18,7 +18,7 @@
  * Rejected: letting new peers use it while old ones go on without. Peers that have requests all the time would never
  * come to use it, and to renew them one by one is the reset in other words.
  *
- * Where closing an endpoint may take seconds (EFA) a thread does that (fabric_retire.c), and the next endpoint is used at once. What was posted to the old
+ * Where closing an endpoint may take seconds (EFA) it is given up (fabric_retire.c), and the next endpoint is used at once. What was posted to the old
  * one, receives too, is in limbo until it is closed: `fencing`. Then it ends, and the owner is told (te_handlers.fenced). So peers, of which one is dead,
  * are without the engine for a new address, not for the time-out of the device. A rail that is fenced again meanwhile gives that endpoint up, too, and
  * waits until both are closed (`waits`): memory for what is in limbo is bounded, and so is what the device must hold.
@@ -177,9 +177,11 @@ int te_reset(struct te *te, struct kv_error *err)
 	te->fences++;
 	limit(te, te_now(te));
 	for (unsigned i = 0; i < te->nrails; i++) {
-		rail_end_posted(&te->rails[i], -KV_ERESET);
-		addrs_void(&te->rails[i]);
-		te->rails[i].stamp++;
+		struct rail *r = &te->rails[i];
+		uint32_t out = rail_end_posted(r, -KV_ERESET);
+		fab_posted(r->fab, r->dead ? 0 : out);
+		addrs_void(r);
+		r->stamp++;
 	}
 	KV_LIST_EACH (n, &te->peers)
 		peer_void(KV_LIST_ENTRY(n, struct te_peer, node));

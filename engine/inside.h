@@ -246,9 +246,9 @@ int rail_poll(struct rail *r);
 void rail_depth_take(struct rail *r);             /* how many operations may be posted: after a rebuild, which may get smaller queues */
 uint32_t rail_receives(const struct rail *r);     /* how many may be posted: the same */
 void rail_receives_post(struct rail *r);          /* all of them: after a rebuild */
-/* rail_end_posted -- the endpoint is closed or given up: every posted operation becomes OP_ENDED, or OP_LIMBO where closing may take long.
+/* rail_end_posted -- the endpoint is closed or given up: every posted operation becomes OP_ENDED, or OP_LIMBO where closing may take long: so many.
  * rail_limbo_end -- what is in limbo becomes OP_ENDED: all that was given up is closed. */
-void rail_end_posted(struct rail *r, int status);
+uint32_t rail_end_posted(struct rail *r, int status);
 void rail_limbo_end(struct rail *r, int status);
 bool rail_dispatch_ended(struct rail *r);         /* ... and is handed to its owner. Whether there was one. */
 /* An operation from the pool; NULL without credit. Transfers leave the reserve to messages. */

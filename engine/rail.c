@@ -206,18 +206,21 @@ static void limbo_enter(struct rail *r, struct op *op)
 	r->credits++;
 }
 
-void rail_end_posted(struct rail *r, int status)
+uint32_t rail_end_posted(struct rail *r, int status)
 {
+	uint32_t limbo = 0;
 	for (uint32_t i = 0; i < r->tx_limit * r->sets; i++) {
 		struct op *op = &r->ops[i];
 		if (op->state == OP_POSTED && r->sets > 1 && !r->te->closing) {
 			limbo_enter(r, op);
+			limbo++;
 		} else if (op->state == OP_POSTED || (op->state == OP_LIMBO && r->te->closing)) {
 			op->state = OP_ENDED;
 			op->status = status;
 			r->te->ended_due = true;
 		}
 	}
+	return limbo;
 }
 
 void rail_limbo_end(struct rail *r, int status)

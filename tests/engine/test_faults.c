@@ -161,6 +161,11 @@ void fab_shut(struct fab *fab)
 	fake_give_up(fab);
 }
 
+void fab_posted(struct fab *fab, uint32_t operations)
+{
+	(void)fab, (void)operations;
+}
+
 void fab_retire(struct fab *fab)
 {
 	fake.retires += fab->old > 0;

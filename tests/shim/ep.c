@@ -531,19 +531,21 @@ static bool ep_has_out(const struct shim_ep *ep)
 	return false;
 }
 
-/* EFA's waits for what it has out, and is written to meanwhile. The lock is given back: that takes as long as it takes. */
+/* EFA's RDM endpoint waits for what it has out, and is written to meanwhile; whoever uses the domain waits with it. */
 static void ep_close_wait(struct shim_ep *ep)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};
 	uint64_t end = shim_now() + shim_config.close_ms * 1000000;
-	if (!ep->kind->efa || !ep_has_out(ep))
+	if (!ep->kind->efa || ep->kind->context2 || !ep_has_out(ep))
 		return;
 	shim_count.slow_closes++;
+	ep->domain->held++;
 	while (ep_has_out(ep) && shim_now() < end) {
 		pthread_mutex_unlock(&shim_lock);
 		nanosleep(&pause, NULL);
 		pthread_mutex_lock(&shim_lock);
 	}
+	ep->domain->held--;
 }
 
 static int ep_close(struct fid *fid)

@@ -89,6 +89,7 @@ struct shim_domain {
 	const struct shim_kind *kind;
 	unsigned refs, nic;
 	atomic_uint inside; /* threads */
+	unsigned held;      /* endpoints being closed that wait for what they have out: nobody gets in */
 	uint64_t posted;
 	struct kv_list mrs;
 };

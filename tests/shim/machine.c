@@ -263,6 +263,11 @@ void shim_enter(struct shim_domain *d)
 	pthread_mutex_lock(&shim_lock);
 	if (!alone)
 		shim_violation("two threads use an endpoint, or what is bound to it, at the same time");
+	while (d->held) {
+		pthread_mutex_unlock(&shim_lock);
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+		pthread_mutex_lock(&shim_lock);
+	}
 }
 
 void shim_leave(struct shim_domain *d)
