@@ -276,8 +276,8 @@ void kvc_client_unhold(struct kvc_client *c);
  * need more than a coroutine has. */
 void kvc_main_await(struct kvc_client *c, void (*fn)(void *arg), void *arg);
 
-/* kvc_client_fence_await -- nothing of the session's shard touches our memory any more when it returns; all nodes are
- * connected anew. */
+/* kvc_client_fence_await -- nothing of the session's shard touches our memory any more when it returns. Where the engine can fence one peer alone, the session has
+ * ended (its requests with -KV_ERESET, as safe), and its node alone connects anew; else all nodes do. */
 void kvc_client_fence_await(struct kvc_client *c, struct kvc_session *s, unsigned shard);
 
 /* kvc_client_reset -- the endpoints are gone or new, memory is safe: end all requests with -KV_ERESET, free the
