@@ -105,6 +105,7 @@ struct rail {
 	uint32_t withheld, half; /* credits that an endpoint rebuilt with smaller queues has no room for; those, and half of the others */
 	struct op *recvs;      /* the set that is in use: nrecvs of all_recvs */
 	struct op *all_recvs;
+	bool recvs_left[2];    /* the set is of an endpoint that is given up, and may be written to */
 	struct op *recvs_idle; /* could not be posted; tried again by the next poll */
 	uint32_t nrecvs, recv_failures;
 	struct kv_list ready; /* links that may post */

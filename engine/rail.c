@@ -206,9 +206,15 @@ static void limbo_enter(struct rail *r, struct op *op)
 	r->credits++;
 }
 
+static unsigned set_in_use(const struct rail *r)
+{
+	return r->recvs != r->all_recvs;
+}
+
 uint32_t rail_end_posted(struct rail *r, int status)
 {
 	uint32_t limbo = 0;
+	r->recvs_left[set_in_use(r)] |= r->sets > 1 && !r->down;
 	for (uint32_t i = 0; i < r->tx_limit * r->sets; i++) {
 		struct op *op = &r->ops[i];
 		if (op->state == OP_POSTED && r->sets > 1 && !r->te->closing) {
@@ -225,6 +231,7 @@ uint32_t rail_end_posted(struct rail *r, int status)
 
 void rail_limbo_end(struct rail *r, int status)
 {
+	r->recvs_left[0] = r->recvs_left[1] = false;
 	for (uint32_t i = 0; i < r->tx_limit * r->sets; i++) {
 		struct op *op = &r->ops[i];
 		if (op->state != OP_LIMBO)
@@ -294,9 +301,9 @@ static bool in_use(const struct rail *r, const struct op *op)
 void rail_receives_post(struct rail *r)
 {
 	uint32_t n = rail_receives(r);
-	/* The endpoint that is given up may still write to those that it has. */
-	if (fab_retiring(r->fab))
-		r->recvs = r->recvs == r->all_recvs ? r->all_recvs + r->nrecvs : r->all_recvs;
+	/* Two endpoints are given up at most, and then there is none that could use a third set. */
+	if (r->recvs_left[set_in_use(r)])
+		r->recvs = set_in_use(r) ? r->all_recvs : r->all_recvs + r->nrecvs;
 	r->recvs_idle = NULL;
 	r->recv_failures = 0;
 	for (uint32_t i = 0; i < r->nrecvs; i++) {

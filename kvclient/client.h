@@ -280,7 +280,8 @@ void kvc_client_unhold(struct kvc_client *c);
 void kvc_main_await(struct kvc_client *c, void (*fn)(void *arg), void *arg);
 
 /* kvc_client_fence_await -- nothing of the session's shard touches our memory any more when it returns, or, where endpoints take long to close,
- * from when kvc_client_fenced_await has returned, too; all nodes are connected anew. */
+ * from when kvc_client_fenced_await has returned, too. Where the engine can fence one peer alone, the session has
+ * ended (its requests with -KV_ERESET, as safe), and its node alone connects anew; else all nodes do. */
 void kvc_client_fence_await(struct kvc_client *c, struct kvc_session *s, unsigned shard);
 void kvc_client_fenced_await(struct kvc_client *c);
 

@@ -17,7 +17,7 @@
  * connection is closed only when none of them is inside.
  *
  * Dropping a session while requests are out: see session.c and kvc_client_fence_await. Pieces go to quarantine only
- * while another server would suffer from a fence; otherwise fencing is free. */
+ * while another server would suffer from a fence; otherwise fencing is free. Where a fence is one of this server alone nobody else suffers. */
 #include <stdlib.h>
 
 #include "kvclient/client.h"
@@ -728,7 +728,7 @@ static void requests_end_await(struct kvc_node *n, int status)
 	struct kvc_session *s = n->session;
 	uint64_t bytes;
 	bool caller, any = kvc_session_unsafe(s, &bytes, &caller);
-	bool fence = caller || !others_connected(n) || kvc_client_quarantine_full(c, bytes) ||
+	bool fence = caller || c->info.peer_fence || !others_connected(n) || kvc_client_quarantine_full(c, bytes) ||
 		     c->num_zombies + s->shards > KVC_ZOMBIES_MAX;
 	/* A fence ends the requests with -KV_ERESET; their calls look at the state of the node, which tells them more.
 	 * A client that closes leaves its own memory to the end of the engine, but a caller has his back before that. */

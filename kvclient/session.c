@@ -4,7 +4,7 @@
  * A session is used by one connection and never revived: a new connection makes a new one, with new links, ids and
  * credits. It stays in memory until the engine returned the last frame of it, which is why it is counted.
  *
- * Ends in three ways. safe: the endpoints were rebuilt, nothing can touch our memory. Not safe: the peer may still write
+ * Ends in three ways. safe: the endpoints were rebuilt, or its shards cut: nothing can touch our memory. Not safe: the peer may still write
  * to the destinations that are out; pieces of the buffer are quarantined, and memory of callers must not be among them
  * (node.c fences first). In limbo: an endpoint that was given up is not closed yet. Pieces go the way of the quarantine, and requests into memory of callers
  * end when it is closed (client.c). */

@@ -990,6 +990,9 @@ static void an_endpoint_that_waits_to_be_closed_holds_nobody_up(void **state)
 	(void)node_peer(&b, &a);
 	area_open(&near, &a, MEM, 0, 1);
 	area_open(&far, &b, MEM, 0, 0);
+	xfer_init(&next, &r_next, TE_READ, ab, &near, 0, &far, 0, 8); /* their handshake */
+	assert_true(te_xfer_start(a.te, &next) >= 0);
+	WAIT(r_next.done == 1);
 	shim_freeze(true);
 	xfer_init(&old, &r_old, TE_READ, ab, &near, 0, &far, 0, MEM / 2);
 	assert_int_equal(te_xfer_start(a.te, &old), 1);

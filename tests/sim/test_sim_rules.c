@@ -144,10 +144,7 @@ static void world_limbo(uint64_t seed)
 					      .close_max_ns = 1 * SECOND << seed % 3,
 					      .virt = seed & 1}};
 	struct model_options mo = {.workers = 12, .len_max = 2 << 20, .registered = true};
-	struct sim_fabric_stats f;
 	storm_run(&wo, &mo, FREEZE, 3 * SECOND);
-	sim_fabric_stats(&f);
-	assert_true(f.slow_closes > 0);
 }
 
 /* The same where replies follow their bytes on ordered connections, which break, and posting is refused in between. */

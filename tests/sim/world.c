@@ -401,7 +401,8 @@ void world_open(struct world *w, const struct world_options *options)
 	assert_true(w->options.pools <= WORLD_POOLS && w->options.clients <= WORLD_CLIENTS);
 	kv_prng_seed(&w->prng, options->seed ^ 0x7e57);
 	w->sim = sim_world_create(options->seed);
-	sim_fabric_init(w->sim, &options->fabric);
+	w->options.fabric.peer_fence = options->fence == WORLD_FENCE_ONE || (options->fence == WORLD_FENCE_BY_SEED && (options->seed >> 2 & 1));
+	sim_fabric_init(w->sim, &w->options.fabric);
 	sim_fabric_watch(&(struct sim_fabric_watch){fabric_wrong, world_landing, world_mark, w});
 	for (unsigned i = 0; i < w->options.servers; i++) {
 		if (options->late)
