@@ -981,7 +981,7 @@ static void an_endpoint_that_waits_to_be_closed_holds_nobody_up(void **state)
 	struct node a, b, c;
 	struct area near, far;
 	(void)state;
-	quiet("efa,nics=1,eagain=0,close_ms=60000");
+	quiet("efa,nics=1,eagain=0,close_ms=5000");
 	node_open(&a, "efa", NULL);
 	node_open(&b, "efa", NULL);
 	node_open(&c, "efa", NULL);
