@@ -93,12 +93,12 @@ static bool completions_read(struct retired *r)
 	ssize_t n = fi_cq_read(r->ends.cq, entry, READ_ENTRIES);
 	for (ssize_t i = 0; i < n; i++)
 		over += is_ours(entry[i].flags);
-	if (n == -FI_EAVAIL && fi_cq_readerr(r->ends.cq, &error, 0) > 0)
-		over = error.op_context && is_ours(error.flags);
+	if (n == -FI_EAVAIL)
+		over = fi_cq_readerr(r->ends.cq, &error, 0) > 0 && error.op_context && is_ours(error.flags);
 	else if (n < 0 && n != -FI_EAGAIN)
 		over = r->out; /* the queue is dead */
 	r->out -= KV_MIN(over, r->out);
-	return n > 0 || over > 0;
+	return n > 0 || n == -FI_EAVAIL;
 }
 
 /* Whether there is nothing left that closing would wait for. */

@@ -998,8 +998,7 @@ static void an_endpoint_that_waits_to_be_closed_holds_nobody_up(void **state)
 	assert_int_equal(te_xfer_start(a.te, &old), 1);
 	assert_int_equal(te_peer_fence(ab, NULL), 1);
 	WAIT(a.resets == 1);
-	for (unsigned i = 0; i < 1000; i++)
-		te_poll(a.te);
+	node_poll_for(200000000); /* a thread that closed it now would be found waiting */
 	assert_int_equal(a.fenced, 0);
 	assert_true(te_fencing(a.te));
 	assert_int_equal(r_old.done, 0);
