@@ -144,8 +144,8 @@ int boot_proof_check(struct boot_conn *conn, const struct boot_challenge *challe
 
 enum { BOOT_FRAME_SECRET = 32 }; /* bytes */
 
-/* boot_frame_secret -- what the keys of all links of a connection's session are made of: of TLS, or of the WELCOME's token where there is
- * none. Both ends get the same. 0, -KV_EPROTO (TLS has no value for us) or -KV_ENOMEM. On the connection's loop; the caller wipes it. */
+/* boot_frame_secret -- what the keys of all links of an attachment are made of: of the connection's TLS (nothing, where there is none) and of the
+ * WELCOME's token. Both ends get the same; another token gives another one. 0, -KV_EPROTO (TLS has no value for us) or -KV_ENOMEM. On the connection's loop; the caller wipes it. */
 int boot_frame_secret(struct boot_conn *conn, const uint8_t token[KV_TOKEN_LEN], uint8_t out[BOOT_FRAME_SECRET]);
 
 /* boot_frame_keys -- the keys of one link, as this side (server, or client) uses them. 0 or -KV_ENOMEM. Thread: any; the caller wipes them. */
