@@ -127,6 +127,7 @@ struct te_info {
 	bool death_fatal;     /* shm: the death of a peer's process cannot be relied on to be survived */
 	bool read_unsafe;     /* a peer that dies while it answers a read of ours would crash this process (libfabric before 1.22, tcp) */
 	bool reads_refused;   /* ... therefore te_xfer_start refuses TE_READ */
+	bool peer_fence;      /* te_peer_fence fences one peer alone; it may change when endpoints are rebuilt */
 	uint64_t msg_memory_bytes; /* registered message buffers */
 	char no_door[160];    /* why no doorkeeper stands before the ports of the rails; "": there is one */
 	char congestion[32];  /* congestion control of TCP connections that this engine accepts on loopback ("reno"); "": the system's default */
