@@ -101,6 +101,13 @@ int boot_recv_await(struct boot_conn *conn, struct wire_ctrl_msg *out, uint64_t 
  * boot_recv_await on. At first it is KV_CTRL_MAX, and it is never more. */
 void boot_limit(struct boot_conn *conn, unsigned bytes);
 
+/* boot_interrupt -- a boot_recv_await that is under way returns -KV_ETIMEOUT at once, as at its deadline: nothing is lost. (Or it returns the message that
+ * has come meanwhile.) Sending goes on, and so does the next boot_recv_await. On the connection's loop. */
+void boot_interrupt(struct boot_conn *conn);
+
+/* boot_sound -- nothing is known that keeps the connection from being used on: no failure of a send or a receive, no boot_shutdown. */
+bool boot_sound(const struct boot_conn *conn);
+
 /* boot_shutdown -- make reads and writes in progress return -KV_EPEERDOWN. The memory stays until boot_close, which no
  * other coroutine may be inside of. */
 void boot_shutdown(struct boot_conn *conn);
