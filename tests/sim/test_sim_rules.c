@@ -844,20 +844,20 @@ static void pin_check(struct kvc_client *c, void *arg)
 
 struct pin_break {
 	const struct kvc_node *node;
-	uint64_t connects;
+	uint64_t attaches;
 };
 
 static bool connected_anew(void *arg)
 {
 	const struct pin_break *b = arg;
-	return b->node->state == KVC_NODE_UP && b->node->connects > b->connects;
+	return b->node->state == KVC_NODE_UP && b->node->attaches > b->attaches;
 }
 
 /* A connection breaks, and the next one under the pins that are being made again. */
 static void pin_break(unsigned server)
 {
 	struct pin_break b = {.node = &world.pool[0].pool->client[0]->node[server]};
-	b.connects = b.node->connects;
+	b.attaches = b.node->attaches;
 	sim_port_kill(world.sim, world.server[server].port);
 	world_run(&world, connected_anew, &b, 2 * SECOND, "there is no new connection");
 	world_sleep(&world, kv_prng_below(&world.prng, MS));
