@@ -16,7 +16,7 @@
  * used again after some time. No time is long enough to prove that a write has landed or never will.)
  *
  * Any other fence rebuilds the endpoints under everybody, so it is followed by a reset: every request of every node ends with
- * -KV_ERESET (ops.c makes it anew), the quarantine is empty, and every node connects again with our new addresses.
+ * -KV_ERESET (ops.c makes it anew), the quarantine is empty, and every node begins a new session with our new addresses, on the control connection that it has.
  *
  * Closing goes down in phases: calls end (after the grace at most) and workers return, nodes say goodbye (for
  * KVC_PART_NS at most), the flusher stops, the engine is closed (endpoints first: that is what makes the rest safe),

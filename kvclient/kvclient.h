@@ -483,6 +483,7 @@ struct kvc_counters {
 	uint64_t pins_again;    /* pins that were made again on a new connection */
 	uint64_t pins_lost;     /* ... that could not be: see kvc_options.pin_lost */
 	uint64_t put_conflicts; /* PUTs (and items of batches) that ended with -KV_EEXIST */
+	uint64_t reattaches;    /* sessions made again: on the control connection that was there, or on one made again, which counts in `reconnects`, too */
 };
 KVC_API int kvc_counters(struct kvc_pool *pool, struct kvc_counters *out);
 
@@ -508,7 +509,8 @@ struct kvc_server_info {
 	uint32_t inflight;          /* requests sent and not over: without a reply, or with writes still to come */
 	uint64_t heard_ns;          /* ago: when the control connection last brought something; UINT64_MAX: never */
 	uint64_t ping_ns;           /* the slowest link's answer to a PING over the fabric when the session was set up */
-	uint64_t connects, attempts_failed; /* sessions that were made; attempts since the last one that failed */
+	uint64_t connects, attaches; /* control connections that were made (TCP, TLS); sessions that were made on them */
+	uint64_t attempts_failed;    /* since the last session */
 	uint64_t fences;            /* that were made because of this server */
 	char why[512];              /* what went wrong last; empty: nothing */
 	uint32_t pull;              /* 1: its values are read by the client (enum kvc_mode) */

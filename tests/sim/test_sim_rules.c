@@ -199,9 +199,9 @@ static void stand_still(void *arg)
 static void others_check(const struct kvc_client *c, uint64_t *fences)
 {
 	for (unsigned i = 1; i < world.options.servers; i++)
-		if (c->node[i].connects != 1 || c->node[i].fences)
-			world_wrong(&world, "client %u has connected to server %u %llu times, and fenced %llu times because of it", c->index, i,
-				    (unsigned long long)c->node[i].connects, (unsigned long long)c->node[i].fences);
+		if (c->node[i].connects != 1 || c->node[i].attaches != 1 || c->node[i].fences)
+			world_wrong(&world, "client %u was attached to server %u %llu times, and fenced %llu times because of it", c->index, i,
+				    (unsigned long long)c->node[i].attaches, (unsigned long long)c->node[i].fences);
 	*fences += c->node[0].fences;
 }
 
@@ -908,20 +908,20 @@ static void pin_check(struct kvc_client *c, void *arg)
 
 struct pin_break {
 	const struct kvc_node *node;
-	uint64_t connects;
+	uint64_t attaches;
 };
 
 static bool connected_anew(void *arg)
 {
 	const struct pin_break *b = arg;
-	return b->node->state == KVC_NODE_UP && b->node->connects > b->connects;
+	return b->node->state == KVC_NODE_UP && b->node->attaches > b->attaches;
 }
 
 /* A connection breaks, and the next one under the pins that are being made again. */
 static void pin_break(unsigned server)
 {
 	struct pin_break b = {.node = &world.pool[0].pool->client[0]->node[server]};
-	b.connects = b.node->connects;
+	b.attaches = b.node->attaches;
 	sim_port_kill(world.sim, world.server[server].port);
 	world_run(&world, connected_anew, &b, 2 * SECOND, "there is no new connection");
 	world_sleep(&world, kv_prng_below(&world.prng, MS));
