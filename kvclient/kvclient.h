@@ -12,8 +12,8 @@
  * returned nothing touches the caller's memory. The deadline is the call's timeout_ns from now; 0 means the pool's
  * timeout_ns; and if that is 0, too, 5 s and 1 s more for every 100 MB that the call moves at most (dst_len, len, or
  * all items of a batch together). The grace (50 ms) is the time in which a server must answer that it has stopped. If
- * it does not, and memory of the caller is in question, the call rebuilds the endpoint before it returns (a fence: some
- * ms, up to 100 ms on tcp with large rxm buffers). The deadline of a call that blocks a thread counts from its
+ * it does not, and memory of the caller is in question, the call fences before it returns: on tcp behind a doorkeeper it
+ * cuts that server alone, else it rebuilds the endpoint (some ms, up to 100 ms on tcp with large rxm buffers). The deadline of a call that blocks a thread counts from its
  * beginning, also while its loop is busy. Two things no deadline can cut short: a worker that does not give its thread
  * back to the loop holds up all calls of its loop that have begun, and a provider that pins memory or opens an endpoint
  * takes the time that it takes (on shm a peer that is killed may leave the provider spinning for ever:
