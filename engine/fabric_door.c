@@ -829,7 +829,7 @@ static void conn_settle(struct conn *c, uint16_t port)
 {
 	struct sockaddr_storage own = {0};
 	socklen_t len = sizeof(own);
-	if (c->accepted || port == 0 || getsockname(c->fd, (struct sockaddr *)&own, &len))
+	if (c->accepted || c->end || port == 0 || getsockname(c->fd, (struct sockaddr *)&own, &len))
 		return;
 	door_lock();
 	KV_LIST_EACH (n, &all_doors) {

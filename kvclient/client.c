@@ -16,7 +16,7 @@
  * used again after some time. No time is long enough to prove that a write has landed or never will.)
  *
  * Any other fence rebuilds the endpoints under everybody, so it is followed by a reset: every request of every node ends with
- * -KV_ERESET (ops.c makes it anew), the quarantine is empty, and every node connects again with our new addresses.
+ * -KV_ERESET (ops.c makes it anew), the quarantine is empty, and every node begins a new session with our new addresses, on the control connection that it has.
  *
  * Where an endpoint takes long to close (EFA, while a host is dead), the next one is in use before, and nothing above holds until the old one is closed:
  * pieces that it knows wait in limbo, and so do the calls whose own memory it knows, past their deadline if need be. All others go on.

@@ -41,7 +41,7 @@ enum {
 /* ---- counters: written by the client's loop, read by any thread ---- */
 
 struct kvc_count {
-	_Atomic uint64_t gets, puts, exists, deletes, hits, misses, errors, timeouts, retries, corrupt, reconnects,
+	_Atomic uint64_t gets, puts, exists, deletes, hits, misses, errors, timeouts, retries, corrupt, reconnects, reattaches,
 		fences;
 	_Atomic uint64_t bytes_in, bytes_out, stale_immediates, bad_frames, cancels, quarantined_bytes, eagain;
 	_Atomic uint64_t door_let_in, door_turned, door_aliens;
@@ -159,11 +159,17 @@ struct kvc_node {
 	bool attempted; /* the pool was told how the first attempt went */
 	bool left;      /* the server said goodbye, and was not there again since: its keys are misses */
 	bool parting;   /* ... and so did we, when nothing of ours was under way there any more */
-	bool redo;      /* drop the session and connect anew at once, because ... */
+	bool redo;      /* drop the session and make a new one at once, because ... */
 	const char *redo_why;
+	bool redial;    /* ... and not on this connection, which is of no more use */
+	bool fresh;     /* the connection has had no session that was up */
+	bool welcomed;  /* it has had a WELCOME */
+	unsigned hellos;  /* HELLOs on it that were not answered yet: each will be, in order */
+	unsigned revokes; /* REVOKEs that were not answered yet */
+	struct wire_prior prior; /* the last attachment, if the server may have something of it under way and we want to know when it has not */
 	unsigned failures;
 	struct kv_error error;            /* of the last attempt */
-	uint64_t connects, fences, ping_ns; /* see struct kvc_server_info */
+	uint64_t connects, attaches, fences, ping_ns; /* see struct kvc_server_info */
 	char why[512];                      /* what went wrong last */
 	uint32_t acked[KVC_MEMS_MAX + 2]; /* region id that slot i was acknowledged with; 0: none */
 	uint32_t revoked;                 /* region id of the last REVOKE_OK */
@@ -281,7 +287,7 @@ void kvc_main_await(struct kvc_client *c, void (*fn)(void *arg), void *arg);
 
 /* kvc_client_fence_await -- nothing of the session's shard touches our memory any more when it returns, or, where endpoints take long to close,
  * from when kvc_client_fenced_await has returned, too. Where the engine can fence one peer alone, the session has
- * ended (its requests with -KV_ERESET, as safe), and its node alone connects anew; else all nodes do. */
+ * ended (its requests with -KV_ERESET, as safe), and its node alone gets a new one; else all nodes do. */
 void kvc_client_fence_await(struct kvc_client *c, struct kvc_session *s, unsigned shard);
 void kvc_client_fenced_await(struct kvc_client *c);
 
@@ -419,9 +425,10 @@ void kvc_link_lost(struct kvc_link *l, int status);
 
 void kvc_node_init(struct kvc_node *n, struct kvc_client *c, unsigned index); /* before any of the client's coroutines is started */
 int kvc_node_start(struct kvc_node *n); /* spawn its coroutine */
-/* kvc_node_redo -- the break is ours: drop the session and connect anew at once, while calls wait. Not for a server
- * that is lost. why: for the log. */
+/* kvc_node_redo -- the break is ours: drop the session and make a new one at once, while calls wait: on the same control connection, if that is sound. Not for a
+ * server that is lost. why: for the log. kvc_node_redial -- the same when the control connection is the trouble: a new one is made. */
 void kvc_node_redo(struct kvc_node *n, const char *why);
+void kvc_node_redial(struct kvc_node *n, const char *why);
 /* kvc_node_part_await -- say goodbye by the deadline, or break off: its coroutine ends with the server's answer, or
  * after the next kvc_node_redo, since the client is closing. */
 void kvc_node_part_await(struct kvc_node *n, uint64_t deadline_ns);

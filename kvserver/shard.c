@@ -371,8 +371,8 @@ uint64_t shard_stat_get(struct shard *s, enum wire_stat id)
 	case WIRE_STAT_BYTES_LIMIT:
 		return s->store.arena.limit;
 	case WIRE_STAT_SESSIONS:
-		/* Clients sum over shards, and every session is on all of them. */
-		return s->opt.index == 0 ? s->session_count : 0;
+		/* Clients sum over shards, and every session is on all of them. One that ends beside its client's next one is not a client more. */
+		return s->opt.index == 0 ? s->session_count - ending_sessions(s) : 0;
 	case WIRE_STAT_FURTHER_SESSIONS:
 		return s->opt.index == 0 ? s->owner_count : 0;
 	case WIRE_STAT_EVICTIONS:

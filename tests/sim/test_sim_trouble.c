@@ -291,7 +291,7 @@ static void test_memory_of_a_lost_server_that_can_be_cut_is_never_kept(void **st
 		sim_fabric_stats(&stats);
 		assert_int_equal(world_counters(&world, 0).quarantined_bytes, 0);
 		assert_int_equal(world_counters(&world, 0).fences, 1);
-		assert_int_equal(world_counters(&world, 0).reconnects, 0);
+		assert_int_equal(world_counters(&world, 0).reattaches, 0);
 		assert_int_equal(stats.cuts, WORLD_SHARDS);
 		assert_int_equal(stats.rebuilds, 0);
 		world_rest_check(&world);
