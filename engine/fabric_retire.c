@@ -28,7 +28,7 @@
 #include "engine/fabric_inside.h"
 
 enum { READS = 4, READ_ENTRIES = 32 };
-#define OUT_MAX_NS 30000000000ull
+#define OUT_MAX_NS 10000000000ull
 
 struct retired {
 	struct kv_list node;

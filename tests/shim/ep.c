@@ -226,6 +226,7 @@ static ssize_t post(struct fid_ep *fid, struct shim_op want, void *desc, fi_addr
 	bool lost = ++ep->domain->posted == shim_config.fail_at;
 	op->doomed = shim_one_in(shim_config.fail);
 	op->state = OP_ACTIVE;
+	op->posted = shim_now();
 	op->hash = sum(op);
 	op->mr->users++;
 	op->release = shim_one_in(shim_config.delay) && ep->kind->unordered ? shim_now() + shim_random() % (shim_config.delay_us * 1000 + 1) : 0;
