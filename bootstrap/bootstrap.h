@@ -101,6 +101,13 @@ int boot_recv_await(struct boot_conn *conn, struct wire_ctrl_msg *out, uint64_t 
  * boot_recv_await on. At first it is KV_CTRL_MAX, and it is never more. */
 void boot_limit(struct boot_conn *conn, unsigned bytes);
 
+/* boot_interrupt -- a boot_recv_await that is under way returns -KV_ETIMEOUT at once, as at its deadline: nothing is lost. (Or it returns the message that
+ * has come meanwhile.) Sending goes on, and so does the next boot_recv_await. On the connection's loop. */
+void boot_interrupt(struct boot_conn *conn);
+
+/* boot_sound -- nothing is known that keeps the connection from being used on: no failure of a send or a receive, no boot_shutdown. */
+bool boot_sound(const struct boot_conn *conn);
+
 /* boot_shutdown -- make reads and writes in progress return -KV_EPEERDOWN. The memory stays until boot_close, which no
  * other coroutine may be inside of. */
 void boot_shutdown(struct boot_conn *conn);
@@ -144,8 +151,8 @@ int boot_proof_check(struct boot_conn *conn, const struct boot_challenge *challe
 
 enum { BOOT_FRAME_SECRET = 32 }; /* bytes */
 
-/* boot_frame_secret -- what the keys of a connection's session are made of: of TLS, or of the WELCOME's token where there is
- * none. Both ends get the same. 0, -KV_EPROTO (TLS has no value for us) or -KV_ENOMEM. On the connection's loop; the caller wipes it. */
+/* boot_frame_secret -- what the keys of an attachment are made of: of the connection's TLS (nothing, where there is none) and of the
+ * WELCOME's token. Both ends get the same; another token gives another one. 0, -KV_EPROTO (TLS has no value for us) or -KV_ENOMEM. On the connection's loop; the caller wipes it. */
 int boot_frame_secret(struct boot_conn *conn, const uint8_t token[KV_TOKEN_LEN], uint8_t out[BOOT_FRAME_SECRET]);
 
 /* boot_frame_keys -- the keys of the session at one shard, as this side (server, or client) uses them. 0 or -KV_ENOMEM. Thread: any; the caller wipes them. */

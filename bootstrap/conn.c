@@ -12,6 +12,9 @@
  * changes by others; writers go one after the other: `writing` says that somebody has the turn, `writers` wait for it.
  * A write that fails may have sent half a message: the stream is shut down at once and nothing is written after it.
  *
+ * An interrupt is a deadline that comes early: the reader's I/O is cancelled while `reader` says who reads, and a result that was there wins. It is meant for the read
+ * that is under way and is taken back when that returns, so who interrupts first says elsewhere why, and the reader looks there.
+ *
  * Ends. A failed read is remembered, since framing is lost with it; boot_shutdown sets `shut`, which turns every
  * further result into -KV_EPEERDOWN. Neither frees anything: boot_close does. */
 #include "bootstrap/conn.h"
@@ -37,6 +40,7 @@ struct boot_conn {
 	bool plain;           /* no TLS */
 	int read_error;       /* sticky */
 	unsigned limit;       /* of a message that is received, in bytes */
+	struct co *reader;    /* in boot_recv_await */
 	struct co_queue writers;
 	uint8_t *in;
 	size_t in_cap, first, taken, end; /* see the top of this file */
@@ -365,7 +369,11 @@ int boot_recv_await(struct boot_conn *conn, struct wire_ctrl_msg *out, uint64_t 
 		return conn->read_error;
 	conn->first += conn->taken;
 	conn->taken = 0;
+	conn->reader = co_self();
 	int rc = in_message_await(conn, deadline_ns);
+	if (conn->reader)
+		io_interrupt(conn->reader, false);
+	conn->reader = NULL;
 	if (rc > 0) {
 		conn->begun = true;
 		conn->taken = (size_t)rc;
@@ -374,6 +382,17 @@ int boot_recv_await(struct boot_conn *conn, struct wire_ctrl_msg *out, uint64_t 
 	if (rc && rc != -KV_ETIMEOUT && rc != -KV_EVERSION)
 		conn->read_error = rc;
 	return rc;
+}
+
+void boot_interrupt(struct boot_conn *conn)
+{
+	if (conn->reader)
+		io_interrupt(conn->reader, true);
+}
+
+bool boot_sound(const struct boot_conn *conn)
+{
+	return !conn->shut && !conn->broken && !conn->read_error;
 }
 
 /* ---- the end ---- */

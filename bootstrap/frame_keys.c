@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* frame_keys.c -- the keys of fabric frames, from what only the two ends of a control connection know.
  *
- * The secret is an exporter value of TLS, so that nothing of it ever crosses a wire. Without TLS it is the token of the WELCOME, which whoever reads
+ * The secret is made of two things: an exporter value of TLS, so that who does not have the connection's keys cannot make it, and the token of the
+ * WELCOME, which is new with each attachment of the connection: the exporter's value is one for all of them, session numbers come again in time, and
+ * a key that comes again with its counters from 0 would give away what tags are made of. Without TLS there is the token alone, which whoever reads
  * the control connection reads, too: there the tags keep apart clients that mean well, and keep out who has only the fabric.
  * Each shard has two keys of a session, one per direction: HMAC-SHA256(secret, label | direction | shard | session), the first 16 bytes. So no
  * frame means anything at another shard, in the other direction or in another session. What keeps the links of a shard apart is the nonce (base/seal.c): the link is a
@@ -24,17 +26,17 @@ static const char magic[MAGIC_LEN + 1] = "kvrail frames 3\n";
 static const char label[] = "EXPORTER-KVRail-frames";
 
 _Static_assert((int)KV_MAC_KEY <= (int)HMAC_LEN, "a key is a part of an HMAC-SHA256");
-_Static_assert((int)KV_TOKEN_LEN <= (int)BOOT_FRAME_SECRET, "the token fits");
+_Static_assert((int)BOOT_FRAME_SECRET == (int)HMAC_LEN, "the secret is an HMAC-SHA256");
 
 int boot_frame_secret(struct boot_conn *conn, const uint8_t token[KV_TOKEN_LEN], uint8_t out[BOOT_FRAME_SECRET])
 {
-	int rc = conn_export(conn, label, out, BOOT_FRAME_SECRET);
+	uint8_t exported[BOOT_FRAME_SECRET] = {0};
+	int rc = conn_export(conn, label, exported, sizeof(exported));
 
-	if (rc != -KV_ENOTSUP)
-		return rc;
-	memset(out, 0, BOOT_FRAME_SECRET);
-	memcpy(out, token, KV_TOKEN_LEN);
-	return 0;
+	if (rc == 0 || rc == -KV_ENOTSUP)
+		rc = hmac_sha256(exported, sizeof(exported), token, KV_TOKEN_LEN, out);
+	secret_wipe(exported, sizeof(exported));
+	return rc;
 }
 
 static int key_make(const uint8_t secret[BOOT_FRAME_SECRET], uint8_t direction, uint32_t session, unsigned shard, uint8_t out[KV_MAC_KEY])

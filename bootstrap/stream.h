@@ -40,7 +40,7 @@ struct boot_stream {
 int stream_plain_open(struct loop *loop, int fd, struct boot_stream **out, struct kv_error *err);
 
 /* stream_lost -- turn what io_*_await returned into what a stream returns: KV_ETIMEOUT, KV_ENOMEM and KV_EINVAL as they
- * are, everything else is -KV_EPEERDOWN with the cause in s->failure. */
+ * are, KV_ECANCELED (an interrupt) as KV_ETIMEOUT, everything else is -KV_EPEERDOWN with the cause in s->failure. */
 int stream_lost(struct boot_stream *s, int io_error);
 
 #endif

@@ -20,6 +20,8 @@ static struct plain *plain_of(struct boot_stream *s)
 
 int stream_lost(struct boot_stream *s, int io_error)
 {
+	if (io_error == -KV_ECANCELED)
+		return -KV_ETIMEOUT;
 	if (io_error == -KV_ETIMEOUT || io_error == -KV_ENOMEM || io_error == -KV_EINVAL)
 		return io_error;
 	return kv_fail(&s->failure, -KV_EPEERDOWN, "the connection was lost (%s)", kv_strerror(io_error));

@@ -94,6 +94,9 @@ int addr_get(struct rail *r, const struct te_address *a, struct addr **out)
 		kv_list_add_tail(b, &addr->node);
 		r->naddrs++;
 	}
+	if (addr->cut)
+		fab_uncut(r->fab, addr->blob, addr->len);
+	addr->cut = false;
 	addr->refs++;
 	*out = addr;
 	return 0;

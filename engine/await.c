@@ -54,7 +54,7 @@ static int on_arm(struct loop_poller *p)
 static bool on_active(struct loop_poller *p)
 {
 	const struct te *te = KV_CONTAINER(p, struct te_await, poller)->te;
-	return te_busy(te) || !kv_list_empty(&te->peers);
+	return te_busy(te) || te->fencing || !kv_list_empty(&te->peers);
 }
 
 /* The fd to wait on now: the rail's own, or a fresh epoll fd over all that are up. -1: none. */

@@ -134,7 +134,7 @@ static int open_messages(struct te *te, struct kv_error *err)
 {
 	te->msg_bytes = (uint64_t)te->nmsgs * KV_MSG_MAX;
 	for (unsigned i = 0; i < te->nrails; i++)
-		te->msg_bytes += (uint64_t)te->rails[i].nrecvs * KV_MSG_MAX;
+		te->msg_bytes += (uint64_t)te->rails[i].nrecvs * te->rails[i].sets * KV_MSG_MAX;
 	int rc = kv_area_map_on(te->msg_bytes, te->near ? te->numa_node : KV_NODE_ANY, &te->msg_area, err);
 	if (rc)
 		return rc;
@@ -270,11 +270,12 @@ void te_close(struct te **te_ref)
 	for (unsigned i = 0; te->rails && i < te->nrails; i++) {
 		if (te->rails[i].te == NULL)
 			continue;
-		rail_end_posted(&te->rails[i], -KV_ECLOSED);
+		(void)rail_end_posted(&te->rails[i], -KV_ECLOSED);
 		addrs_void(&te->rails[i]);
 	}
 	for (unsigned i = 0; te->rails && i < te->nrails; i++)
 		rail_stop(&te->rails[i]);
+	te->fencing = false;
 	end_everything(te);
 	free_regions(te);
 	for (unsigned i = 0; te->rails && i < te->nrails; i++)

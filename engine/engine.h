@@ -71,8 +71,12 @@ struct te_handlers {
 	 * them are to be sent now, with te_msg_follow. NULL: none is started. */
 	void (*follow)(void *arg);
 	/* reset -- endpoints were rebuilt (a fence, an endpoint that failed, a rail that came back). All peers' links are void until te_peer_readdress; our addresses changed;
-	 * every operation was ended with -KV_ERESET before this call. status 0, or the code of a rebuild that failed (it is retried with back-off). */
+	 * every operation was ended with -KV_ERESET before this call, unless te_fencing: then from when `fenced` runs. status 0, or the code of a rebuild that failed (it is
+	 * retried with back-off). */
 	void (*reset)(void *arg, int status);
+	/* fenced -- te_fencing is false again: all operations of the endpoints that were given up have ended with -KV_ERESET, and nothing that was
+	 * posted by or to them touches memory any more. May be NULL. */
+	void (*fenced)(void *arg);
 };
 
 /* ---- which NICs ---- */
@@ -127,6 +131,7 @@ struct te_info {
 	bool death_fatal;     /* shm: the death of a peer's process cannot be relied on to be survived */
 	bool read_unsafe;     /* a peer that dies while it answers a read of ours would crash this process (libfabric before 1.22, tcp) */
 	bool reads_refused;   /* ... therefore te_xfer_start refuses TE_READ */
+	bool peer_fence;      /* te_peer_fence fences one peer alone; it may change when endpoints are rebuilt */
 	uint64_t msg_memory_bytes; /* registered message buffers */
 	char no_door[160];    /* why no doorkeeper stands before the ports of the rails; "": there is one */
 	char congestion[32];  /* congestion control of TCP connections that this engine accepts on loopback ("reno"); "": the system's default */
@@ -145,6 +150,7 @@ struct te_stats {
 	uint64_t sends, receives, writes, reads, immediates, bytes_written, bytes_read;
 	uint64_t eagain, failed_ops, failed_peer, failed_endpoint, timeouts, canceled;
 	uint64_t fences, rebuild_failures, stray_events;
+	uint64_t cuts;          /* fences of one peer alone, which are counted in fences, too */
 	uint64_t rail_failures; /* rails that failed by themselves: each is followed by a reset */
 	uint64_t inflight, queued, msg_exhausted;
 	/* Connections to our ports: let in, and turned away, by reason (docs/OBSERVABILITY.md) */
@@ -178,10 +184,19 @@ int te_peer_readdress(struct te_peer *peer, const struct te_address *addrs, unsi
  * memory kept until). *peer becomes NULL. */
 void te_peer_close(struct te_peer **peer);
 
-/* te_peer_fence -- when it returns 0, no operation of this peer (theirs on our memory, ours on theirs) touches our memory any more. The engine's endpoints
- * are rebuilt where the provider needs it (te_handlers.reset runs from the next te_poll). Every operation of every peer that was posted is ended with -KV_ERESET; the owners
- * resubmit with new ids. Returns 0, or the code of a rebuild that failed: endpoints are closed then, so memory is safe all the same. */
+/* te_peer_fence -- when it returns 0, no operation of this peer (theirs on our memory, ours on theirs) touches our memory any more.
+ * With te_info.peer_fence the peer is cut alone: its connections are shut, what is queued for it ends with -KV_ERESET, what was posted by its own completion (a
+ * failure, soon), and it is void until te_peer_readdress; nothing more of it reaches us before its address is given to that, or to te_peer_open. Other peers go on and te_handlers.reset
+ * does not run, unless te_reset_due says so: two peers have the same address, this one's addresses were changed while it was not void, or the provider holds on to what it received.
+ * Else the engine's endpoints are rebuilt (te_handlers.reset runs from the next te_poll). Every operation of every peer that was posted is ended with -KV_ERESET; the owners
+ * resubmit with new ids. Returns 0, or the code of a rebuild that failed: endpoints are closed then, so memory is safe all the same. 1: the provider takes its time to
+ * close endpoints (EFA). The engine goes on with new ones, and memory is safe, and what was posted ended, when te_fencing is false: te_handlers.fenced tells.
+ * te_fencing -- whether an endpoint that was given up is not closed yet: because of a fence, or of a failure. Meanwhile no region can be closed (-KV_EBUSY). */
 int te_peer_fence(struct te_peer *peer, struct kv_error *err);
+bool te_fencing(const struct te *te);
+
+/* te_reset_due -- whether te_handlers.reset is to run: the endpoints were rebuilt (or could not be), and all peers are void. */
+bool te_reset_due(const struct te *te);
 
 unsigned te_peer_links(const struct te_peer *peer);
 /* te_peer_link_use -- whether transfers over all links (TE_LINK_ANY) take this one, too: yes, unless this said no. At
@@ -213,7 +228,7 @@ struct te_region_info {
 };
 void te_region_info(const struct te_region *region, struct te_region_info *out);
 
-/* te_region_close -- no operation may use it (checked: -KV_EBUSY, nothing done). Peers were told before (REVOKE). *region becomes NULL.
+/* te_region_close -- no operation may use it (checked: -KV_EBUSY, nothing done; so while te_fencing). Peers were told before (REVOKE). *region becomes NULL.
  * te_region_close_step -- the same for an engine at work: call it until it is not 1, with te_poll in between. From the first 1 on the region may
  * only be closed. */
 int te_region_close(struct te_region **region);

@@ -7,6 +7,8 @@
  * fence on every provider: EFA and verbs destroy the queue pair, tcp closes the sockets that this process itself reads,
  * shm unmaps the command queue. Closing a region alone is none: tcp checks the key at the header and goes on receiving.
  *
+ * Where closing may take long (caps.close_slow) an endpoint is given up instead, and fabric_retire.c closes it when nothing of it is out.
+ *
  * Close order is endpoint, CQ, AV, EQ, regions, domain, fabric. -FI_EBUSY is known there (rxm loses the completion of a
  * rendezvous send when the peer dies); the object is then leaked and said so, because looping or aborting is worse.
  *
@@ -32,12 +34,13 @@ enum {
 	OPT_MAX_MSG_SIZE = 12,            /* 1.22 */
 	OPT_MAX_RMA_SIZE = 14,            /* 1.22 */
 	OPT_EFA_BASE = -(0xefa << 16),
+	OPT_EFA_RNR_RETRY = OPT_EFA_BASE, /* 1.17 */
 	OPT_EFA_EMULATED_READ = OPT_EFA_BASE + 1,         /* 1.18 */
 	OPT_EFA_EMULATED_WRITE = OPT_EFA_BASE + 2,        /* 1.18 */
 	OPT_EFA_UNSOLICITED_WRITE_RECV = OPT_EFA_BASE + 8 /* 2.5 */
 };
 
-enum { KEY_TRIES = 8, RXM_EAGER_DEFAULT = 16384 };
+enum { KEY_TRIES = 8, RXM_EAGER_DEFAULT = 16384, EFA_RNR_RETRIES = 6 /* 7 is without end */ };
 
 static void leak_log(const struct fab *fab, const char *what, int rc)
 {
@@ -46,8 +49,21 @@ static void leak_log(const struct fab *fab, const char *what, int rc)
 			fi_strerror(-rc));
 }
 
+void fab_ends_close(const struct fab *fab, const struct fab_ends *ends)
+{
+	if (ends->ep)
+		leak_log(fab, "endpoint", fi_close(&ends->ep->fid));
+	if (ends->cq)
+		leak_log(fab, "completion queue", fi_close(&ends->cq->fid));
+	if (ends->av)
+		leak_log(fab, "address vector", fi_close(&ends->av->fid));
+	if (ends->eq)
+		leak_log(fab, "event queue", fi_close(&ends->eq->fid));
+}
+
 static void endpoint_close(struct fab *fab)
 {
+	const struct fab_ends ends = {fab->ep, fab->cq, fab->av, fab->eq};
 	fab_resolve_close(fab);
 	if (fab->door)
 		door_shut(fab->door);
@@ -55,14 +71,7 @@ static void endpoint_close(struct fab *fab)
 		fab_tcp_shut(fab);
 	if (fab->ep && fab->quirk->drain_first)
 		fab_drain(fab);
-	if (fab->ep)
-		leak_log(fab, "endpoint", fi_close(&fab->ep->fid));
-	if (fab->cq)
-		leak_log(fab, "completion queue", fi_close(&fab->cq->fid));
-	if (fab->av)
-		leak_log(fab, "address vector", fi_close(&fab->av->fid));
-	if (fab->eq)
-		leak_log(fab, "event queue", fi_close(&fab->eq->fid));
+	fab_ends_close(fab, &ends);
 	fab->ep = NULL;
 	fab->cq = NULL;
 	fab->av = NULL;
@@ -115,6 +124,20 @@ static void efa_option(struct fab *fab, int option, bool value, const char *name
 			fab->caps.domain, name, fi_strerror(-rc), env, value);
 }
 
+/* efa-direct has the device try without end when a peer has no receive posted: what is out to a host that hangs would never end.
+ * The largest number that is one: peers post more receives than we send, so who has none hangs. (The fabric efa asks for a few, and goes on in software.) */
+static void efa_retries(struct fab *fab)
+{
+	size_t times = EFA_RNR_RETRIES;
+	int rc;
+	if (strcmp(fab->quirk->short_name, "efa-direct") != 0)
+		return;
+	rc = fi_setopt(&fab->ep->fid, FI_OPT_ENDPOINT, OPT_EFA_RNR_RETRY, &times, sizeof(times));
+	if (rc)
+		kv_info(fab->options.log, "%s: this libfabric does not take a limit for messages that a peer has no receive for (%s)", fab->caps.domain,
+			fi_strerror(-rc));
+}
+
 /* What must be said before fi_enable. Never fatal: each has a safe, slower default. */
 static void endpoint_options(struct fab *fab)
 {
@@ -126,6 +149,7 @@ static void endpoint_options(struct fab *fab)
 	/* Unsolicited receives have no flow control, so the classic path, which has receives to spare, goes without. */
 	efa_option(fab, OPT_EFA_UNSOLICITED_WRITE_RECV, strcmp(fab->quirk->short_name, "efa-direct") == 0,
 		   "unsolicited write receives", "FI_EFA_USE_UNSOLICITED_WRITE_RECV");
+	efa_retries(fab);
 }
 
 static bool emulated(struct fab *fab, int option)
@@ -173,6 +197,7 @@ static void caps_of_endpoint(struct fab *fab)
 	c->pins_memory = fab->quirk->pins_memory;
 	c->av_remove_unsafe = fab->quirk->av_remove_unsafe;
 	c->push_imm_only = fab->quirk->push_imm_only;
+	c->close_slow = fi_version() < fab->quirk->close_waits_before;
 	/* Without unsolicited receives, which the provider of efa-direct turns off for whoever offers this mode. */
 	c->imm_takes_receive = (info->mode & FI_RX_CQ_DATA) != 0;
 	c->link_ops = fab->quirk->link_ops;
@@ -245,7 +270,8 @@ static int endpoint_open(struct fab *fab, struct kv_error *err)
 	const char *what;
 	size_t name_len = 0;
 	int rc = endpoint_try(fab, &what);
-	while (rc && smaller_may_help(rc) && fab->info->tx_attr->size > FAB_DEPTH_MIN * 2 &&
+	/* Beside one that is being closed there may be too little room for a moment. */
+	while (rc && !fab->num_retired && smaller_may_help(rc) && fab->info->tx_attr->size > FAB_DEPTH_MIN * 2 &&
 	       fab->info->rx_attr->size > FAB_DEPTH_MIN * 2) {
 		kv_info(fab->options.log, "%s: %s with depths %zu/%zu/%u: %s; trying half", fab->caps.domain, what,
 			fab->info->tx_attr->size, fab->info->rx_attr->size, fab->cq_wanted, fi_strerror(-rc));
@@ -307,6 +333,7 @@ int fab_open(const struct fab_device *device, const struct fab_options *options,
 	if (!fab)
 		return kv_fail(err, rc, "no memory for a rail on %s", device->domain);
 	kv_list_init(&fab->mrs);
+	kv_list_init(&fab->retired);
 	fab->wait_fd = -1;
 	fab->options = *options;
 	fab->quirk = fab_quirk_find(device->short_name);
@@ -356,6 +383,7 @@ void fab_close(struct fab **fab_ref)
 	struct fab *fab = *fab_ref;
 	if (!fab)
 		return;
+	fab_retire_end(fab);
 	endpoint_close(fab);
 	while (!kv_list_empty(&fab->mrs)) {
 		struct fab_mr *mr = KV_LIST_ENTRY(fab->mrs.next, struct fab_mr, node);
@@ -373,13 +401,21 @@ void fab_close(struct fab **fab_ref)
 
 void fab_shut(struct fab *fab)
 {
-	endpoint_close(fab);
+	if (fab->caps.close_slow)
+		fab_retire_now(fab);
+	else
+		endpoint_close(fab);
 }
 
 int fab_rebuild(struct fab *fab, struct kv_error *err)
 {
-	endpoint_close(fab);
-	return endpoint_open(fab, err);
+	fab_shut(fab);
+	if (fab->num_retired > 1)
+		return kv_fail(err, -KV_EBUSY, "%s: two endpoints that were given up are not closed yet", fab->caps.domain);
+	int rc = endpoint_open(fab, err);
+	return rc && fab->num_retired ? kv_fail(err, -KV_EBUSY, "%s: there is no room for a new endpoint beside the one that is being closed",
+						fab->caps.domain)
+				      : rc;
 }
 
 const struct fab_caps *fab_caps(const struct fab *fab)

@@ -89,6 +89,7 @@ struct fab_caps {
 	bool av_remove_unsafe;     /* shm: never remove an address */
 	bool read_unsafe;          /* a peer that dies while it answers a read of ours would crash us: post none */
 	bool push_imm_only;        /* shm: pushes must carry an immediate */
+	bool close_slow;           /* closing an endpoint with operations out may take seconds: it is given up instead (fab_retire) */
 	bool imm_takes_receive;    /* an immediate of a peer uses up a receive that we posted */
 	uint32_t link_ops, link_bytes; /* what a link should keep in flight; 0: nothing is known */
 	bool ordered;              /* a message is behind the bytes of writes to the same address that were posted before it, if nothing was polled and
@@ -98,6 +99,7 @@ struct fab_caps {
 	bool breaks_stay;          /* verbs: the provider never replaces a connection that broke: only fab_rebuild does */
 	uint32_t tx_depth, rx_depth, cq_depth;
 	uint32_t eager_bytes;      /* compared in the hello; 0 where the provider has no such notion */
+	bool peer_fence;           /* fab_cut can fence one peer; it may change with fab_rebuild */
 	uint64_t msg_max, rma_max;
 	char libfabric[KV_NAME_MAX]; /* run-time version */
 	char no_door[160];         /* why there is no doorkeeper; "": there is */
@@ -118,6 +120,16 @@ int fab_rebuild(struct fab *fab, struct kv_error *err);
 
 /* fab_shut -- the closing half of fab_rebuild alone: as safe, and as closed as after one that failed. */
 void fab_shut(struct fab *fab);
+
+/* Where caps.close_slow, fab_rebuild and fab_shut do not wait: the old endpoint is given up, and everything else above holds from when fab_retiring is
+ * false. Until then what was posted by it or to it may touch memory, its receives and its contexts too; no event of it is delivered.
+ * fab_posted -- before fab_rebuild and fab_shut: how many sends, writes and reads the endpoint has out, for which it is not closed at once; 0 for one that
+ * failed. fab_retire -- after them: nobody looks at the old descriptors any more. fab_retiring -- with each poll: whether an endpoint is not closed yet;
+ * sees to it that it will be. While one is not, fab_rebuild gives up one more, but opens none (-KV_EBUSY): at most two endpoints of a rail exist
+ * at a time. On the rail's thread. */
+void fab_posted(struct fab *fab, uint32_t operations);
+void fab_retire(struct fab *fab);
+bool fab_retiring(struct fab *fab);
 
 const struct fab_caps *fab_caps(const struct fab *fab);
 
@@ -141,6 +153,12 @@ void fab_mr_remote(const struct fab_mr *mr, uint64_t *out_base, uint64_t *out_ke
 int fab_av_insert(struct fab *fab, const void *blob, size_t len, uint64_t *out_handle);
 /* fab_av_remove -- it is void. used: whoever is connected from there was a peer, and may keep its connection some seconds, to come back. */
 void fab_av_remove(struct fab *fab, uint64_t handle, bool used);
+
+/* fab_cut -- the fence of one address: when it returns 0, nothing that was posted to or by that endpoint can touch memory of ours any more, and nothing new of it reaches us
+ * until fab_av_insert (of an address that is not there any more) or fab_uncut. Our operations to it end by their own events, with a failure; of others' nothing changes. Another code:
+ * that cannot be promised (no caps.peer_fence; -EBUSY: the provider holds on to what it got), and fab_rebuild is the way. */
+int fab_cut(struct fab *fab, const void *blob, size_t len);
+void fab_uncut(struct fab *fab, const void *blob, size_t len);
 
 /* Posting. 0: the event will come; FAB_HALF (writes): it will come too and say that it failed, since of two operations the provider refused the second; -EAGAIN: poll, then try again; anything else: it will not come, classify with fab_error_class.
  * Write completions mean "the source may be reused" unless delivery is true ("the bytes are at the target"). */

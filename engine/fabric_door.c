@@ -21,6 +21,13 @@
  * where one did not, because a packet was lost, the kernel is told to ask (conn_probe).
  * That holds while we forget the peer for a moment, too: its endpoint is kept until its connections are closed.
  *
+ * A cut (door_cut) ends one endpoint for the provider, at once: the fence of one peer. Its connections, accepted and made, hand nothing more on and are shut; whoever
+ * claims the endpoint waits outside until a door_allow, or goes. What the provider was handed before may still lie in a buffer of its own, on its way to memory. But the
+ * provider asks for more only when that buffer is empty; so the connection is quiet once the provider has asked and was told the end. door_cut says how many are
+ * not quiet yet, and its caller polls the provider until there are none. A connection is known by the endpoint's address, not by its place there: one that is over, but not closed
+ * yet, has lost that place to its successor, and its last bytes may be unread. One that we make is known to be this door's from what is sent on it first; so that is looked at before it
+ * is sent. Rejected: closing the descriptors ourselves, which are the provider's.
+ *
  * A descriptor finds its connection in a table of two levels (`watch`), read without a lock: a descriptor is entered before the provider has it and
  * taken out before it is closed. All else that is shared is under one lock for the process; it is taken for what happens once per connection.
  *
@@ -57,12 +64,14 @@ enum {
 #define GONE_NS    5000000000ull /* after the last peer with an endpoint has gone its connection stays so long */
 #define GONE_LOOK_NS 250000000ull
 #define KNOCK_NS   200000000ull
+#define CUT_NS     60000000000ull /* so long is an endpoint known that was cut, and that no peer has: whoever comes from there is no stranger */
 
 struct endpoint {
 	struct kv_list node; /* of door.ends */
 	struct sockaddr_storage addr;
 	uint32_t refs;       /* peers of ours that have it */
 	uint64_t gone_ns;    /* since when refs is 0 */
+	bool cut;            /* until it is allowed again nobody gets in, and nothing goes out */
 	struct conn *conn;   /* accepted from it; NULL: none */
 	struct conn *made;   /* by us, to it; NULL: none */
 };
@@ -90,7 +99,10 @@ struct conn {
 	bool accepted;        /* else we made it */
 	bool set_up;          /* what we had to send for it was seen */
 	bool probed;          /* the kernel asks the other side whether it still has it */
+	atomic_bool cut;      /* nothing more of it is handed on */
+	atomic_bool quiet;    /* ... and the provider has asked since */
 	struct sockaddr_storage peer;
+	struct sockaddr_storage claim; /* the endpoint's address: `end` or not */
 };
 
 struct waiting {
@@ -98,6 +110,7 @@ struct waiting {
 	struct sockaddr_storage peer;
 	uint64_t since_ns;
 	bool twice; /* it waits for the end of another connection */
+	bool early; /* it waits for the end of a cut */
 };
 
 struct door {
@@ -349,6 +362,13 @@ static void endpoint_del(struct door *d, struct endpoint *e)
 	free(e);
 }
 
+/* It is of no use any more. One that was cut is known some time longer (gone_end). */
+static void endpoint_tidy(struct door *d, struct endpoint *e)
+{
+	if (e->refs == 0 && !e->conn && !e->made && !e->cut)
+		endpoint_del(d, e);
+}
+
 /* ---- what is told ---- */
 
 static const char *const reasons[DOOR_REASONS] = {
@@ -456,6 +476,7 @@ static struct conn *conn_make(struct door *d, int fd, const struct sockaddr_stor
 	c->peer = *peer;
 	c->end = end;
 	c->accepted = end != NULL;
+	c->claim = end ? end->addr : *peer;
 	stream_init(&c->stream, &d->rules, c->accepted);
 	if (watch_set(fd, &c->watched)) {
 		free(c);
@@ -478,8 +499,7 @@ static void conn_free(struct conn *c)
 			e->conn = NULL;
 		else
 			e->made = NULL;
-		if (e->refs == 0 && !e->conn && !e->made)
-			endpoint_del(d, e);
+		endpoint_tidy(d, e);
 	}
 	kv_list_del(&c->node);
 	stream_fini(&c->stream);
@@ -546,6 +566,10 @@ static int waiting_judge(struct door *d, unsigned i, struct endpoint **end)
 		reset(gone.fd);
 		return -1;
 	}
+	if (rc == 1 && *end && (*end)->cut) {
+		w->early = true;
+		return 0;
+	}
 	if (rc < 0 || (rc == 1 && (!*end || (*end)->refs == 0))) {
 		waiting_del(d, i);
 		turn_away(d, gone.fd, &gone.peer, DOOR_CLAIM, why);
@@ -611,7 +635,10 @@ static void waiting_expire(struct door *d, uint64_t now)
 			continue;
 		}
 		waiting_del(d, i);
-		turn_away(d, w.fd, &w.peer, w.twice ? DOOR_TWICE : DOOR_SILENT, NULL);
+		if (w.early)
+			reset(w.fd); /* a peer of ours: it has done nothing wrong */
+		else
+			turn_away(d, w.fd, &w.peer, w.twice ? DOOR_TWICE : DOOR_SILENT, NULL);
 	}
 }
 
@@ -709,7 +736,7 @@ static bool accept_one(struct door *d)
 		turn_away(d, fd, &peer, DOOR_FULL, "descriptors are short (ulimit -n)");
 	} else {
 		waiting_room(d);
-		d->waiting[d->num_waiting++] = (struct waiting){fd, peer, now_ns(), false};
+		d->waiting[d->num_waiting++] = (struct waiting){.fd = fd, .peer = peer, .since_ns = now_ns()};
 	}
 	return true;
 }
@@ -752,7 +779,13 @@ static int our_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 static ssize_t conn_recv(struct conn *c, int fd, const struct iovec *iov, size_t n, int flags)
 {
 	const char *why;
-	ssize_t got = stream_recv(&c->stream, fd, iov, n, flags, &before.receive, &why);
+	ssize_t got;
+	if (KV_UNLIKELY(atomic_load_explicit(&c->cut, memory_order_acquire))) {
+		atomic_store_explicit(&c->quiet, true, memory_order_release);
+		errno = ECONNRESET;
+		return -1;
+	}
+	got = stream_recv(&c->stream, fd, iov, n, flags, &before.receive, &why);
 	if (KV_UNLIKELY(why != NULL)) {
 		int error = errno;
 		(void)shutdown(fd, SHUT_RDWR);
@@ -785,12 +818,18 @@ static ssize_t our_recvmsg(int fd, struct msghdr *msg, int flags)
 	return conn_recv(c, fd, msg->msg_iov, msg->msg_iovlen, flags);
 }
 
+static void conn_cut(struct conn *c)
+{
+	atomic_store_explicit(&c->cut, true, memory_order_release);
+	(void)shutdown(c->fd, SHUT_RDWR);
+}
+
 /* The door of the endpoint that a connection of ours is for: its port is in what we send first. */
 static void conn_settle(struct conn *c, uint16_t port)
 {
 	struct sockaddr_storage own = {0};
 	socklen_t len = sizeof(own);
-	if (c->accepted || port == 0 || getsockname(c->fd, (struct sockaddr *)&own, &len))
+	if (c->accepted || c->end || port == 0 || getsockname(c->fd, (struct sockaddr *)&own, &len))
 		return;
 	door_lock();
 	KV_LIST_EACH (n, &all_doors) {
@@ -806,6 +845,8 @@ static void conn_settle(struct conn *c, uint16_t port)
 			c->end->made->end = NULL;
 		if (c->end)
 			c->end->made = c;
+		if (c->end && c->end->cut)
+			conn_cut(c);
 		d->refs++;
 		door_unref(was);
 		break;
@@ -813,23 +854,29 @@ static void conn_settle(struct conn *c, uint16_t port)
 	door_unlock();
 }
 
-static void conn_sent(struct conn *c, const void *buf, size_t n)
+/* What sets the connection up is looked at before it goes out. */
+static void conn_set_up(struct conn *c, const void *buf, size_t n)
 {
 	uint16_t port;
-	if (KV_UNLIKELY(!c->set_up)) {
-		c->set_up = true;
-		guard_setup_sent(&c->stream.guard, buf, n, &port);
-		conn_settle(c, port);
-	}
+	guard_setup_sent(&c->stream.guard, buf, n, &port);
+	conn_settle(c, port);
+}
+
+static void conn_sent(struct conn *c, size_t n)
+{
+	c->set_up = true;
 	guard_answered(&c->stream.guard, n);
 }
 
 static ssize_t our_send(int fd, const void *buf, size_t len, int flags)
 {
 	struct conn *c = conn_find(fd);
-	ssize_t n = before.send(fd, buf, len, flags);
+	ssize_t n;
+	if (c && KV_UNLIKELY(!c->set_up))
+		conn_set_up(c, buf, len);
+	n = before.send(fd, buf, len, flags);
 	if (c && n > 0)
-		conn_sent(c, buf, (size_t)n);
+		conn_sent(c, (size_t)n);
 	return n;
 }
 
@@ -942,7 +989,7 @@ int door_listen(struct door *d, int fd, const struct sockaddr *name, socklen_t l
 }
 
 /* The provider sees the end of its connections, and closes them. */
-static void endpoint_cut(struct endpoint *e)
+static void endpoint_shut(struct endpoint *e)
 {
 	if (e->conn)
 		(void)shutdown(e->conn->fd, SHUT_RDWR);
@@ -1001,6 +1048,8 @@ int door_allow(struct door *d, const void *addr, size_t len)
 		rc = -KV_ENOMEM;
 	else if (e->refs++ == 0)
 		d->num_gone--;
+	if (e)
+		e->cut = false;
 	attend(d);
 	door_unlock();
 	return rc;
@@ -1018,11 +1067,59 @@ void door_forbid(struct door *d, const void *addr, size_t len, bool used)
 		d->num_gone++;
 		e->gone_ns = now_ns();
 		if (!used)
-			endpoint_cut(e);
-		if (!e->conn && !e->made)
-			endpoint_del(d, e);
+			endpoint_shut(e);
+		endpoint_tidy(d, e);
 	}
 	attend(d);
+	door_unlock();
+}
+
+/* Those of an endpoint that the provider has not been told the end of. */
+static unsigned conns_cut(struct door *d, const struct sockaddr_storage *end, bool *out_loose)
+{
+	unsigned left = 0;
+	*out_loose = false;
+	KV_LIST_EACH (n, &d->conns) {
+		struct conn *c = KV_LIST_ENTRY(n, struct conn, node);
+		if (port_of(&c->claim) != port_of(end) || !same_host(&c->claim, end))
+			continue;
+		if (!atomic_load_explicit(&c->cut, memory_order_relaxed))
+			conn_cut(c);
+		if (atomic_load_explicit(&c->quiet, memory_order_acquire))
+			continue;
+		left++;
+		*out_loose |= atomic_load_explicit(&c->stream.loose, memory_order_relaxed);
+	}
+	return left;
+}
+
+unsigned door_cut(struct door *d, const void *addr, size_t len, bool *out_loose)
+{
+	struct sockaddr_storage a;
+	struct endpoint *e;
+	unsigned left;
+	*out_loose = false;
+	if (!address_take(addr, len, &a))
+		return 0;
+	door_lock();
+	e = endpoint_find(d, &a, port_of(&a));
+	if (e)
+		e->cut = true;
+	left = conns_cut(d, &a, out_loose);
+	door_unlock();
+	return left;
+}
+
+void door_mend(struct door *d, const void *addr, size_t len)
+{
+	struct sockaddr_storage a;
+	struct endpoint *e;
+	if (!address_take(addr, len, &a))
+		return;
+	door_lock();
+	e = endpoint_find(d, &a, port_of(&a));
+	if (e)
+		e->cut = false;
 	door_unlock();
 }
 
@@ -1080,11 +1177,13 @@ static void gone_end(struct door *d, uint64_t now)
 		return;
 	d->gone_looked_ns = now;
 	for (unsigned i = 0; d->num_gone && i < BUCKETS; i++)
-		KV_LIST_EACH (n, &d->ends[i]) {
+		KV_LIST_EACH_SAFE (n, &d->ends[i]) {
 			struct endpoint *e = KV_LIST_ENTRY(n, struct endpoint, node);
 			if (e->refs || now - e->gone_ns < GONE_NS)
 				continue;
-			endpoint_cut(e);
+			endpoint_shut(e);
+			e->cut = e->cut && now - e->gone_ns < CUT_NS;
+			endpoint_tidy(d, e);
 		}
 }
 

@@ -407,6 +407,7 @@ ssize_t guard_walk(struct guard *g, const uint8_t *data, size_t n, const char **
 		if (g->skip) {
 			size_t step = (size_t)KV_MIN(g->skip, (uint64_t)(n - at));
 			g->skip -= step;
+			g->passed += step;
 			at += step;
 			continue;
 		}

@@ -45,6 +45,7 @@ struct guard_reads {
 struct guard {
 	const struct guard_rules *rules;
 	uint64_t skip;      /* bytes of payload that come next: nobody's to judge */
+	uint64_t passed;    /* bytes of payload that guard_walk has walked over */
 	bool begun;         /* the connection is set up: what comes is data */
 	bool indexed;       /* `index` is known */
 	uint32_t index;     /* rxm: our name for this connection, which every message of the peer repeats */

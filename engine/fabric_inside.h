@@ -40,6 +40,9 @@ struct fab {
 	bool dead_due;   /* a FAB_EV_DEAD is to be reported */
 	bool opened;     /* fab_open has returned: a loop owns it, which is not to be held up */
 	bool counted;    /* in the census of endpoints (fabric_limits.c) */
+	struct kv_list retired; /* endpoints that are given up and not closed yet (fabric_retire.c) */
+	unsigned num_retired;
+	uint32_t out; /* what the one that is given up next has posted (fab_posted) */
 	uint32_t polls;
 	int wait_fd;
 	uint32_t cq_wanted;
@@ -89,6 +92,23 @@ void fab_address_text(const void *addr, size_t len, char *out);
 
 /* fab_drain -- read what has arrived, and forget it: the endpoint is closed next. */
 void fab_drain(struct fab *fab);
+
+/* fab_ends_close -- endpoint, completion queue, address vector and event queue, in this order; those that are NULL are passed over. What cannot be
+ * closed is leaked, and said so. Thread: any. */
+struct fab_ends {
+	struct fid_ep *ep;
+	struct fid_cq *cq;
+	struct fid_av *av;
+	struct fid_eq *eq;
+};
+void fab_ends_close(const struct fab *fab, const struct fab_ends *ends);
+
+/* ---- fabric_retire.c ---- */
+
+/* fab_retire_now -- give up the endpoint, if there is one: fab is without one afterwards, and it waits for fab_retire. Without memory for that it is
+ * closed here. fab_retire_end -- all that are given up are closed when it returns. Both on the rail's thread. */
+void fab_retire_now(struct fab *fab);
+void fab_retire_end(struct fab *fab);
 
 /* ---- fabric_tcp.c ---- */
 

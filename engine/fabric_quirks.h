@@ -33,6 +33,8 @@ struct fab_quirk {
 	bool death_fatal;   /* a local process that dies leaves shared state locked */
 	bool drain_first;   /* closing an endpoint with unread receives crashes */
 	bool shut_first;    /* closing an endpoint while a peer connects crashes (fabric_tcp.c) */
+	uint32_t close_waits_before; /* before this libfabric version closing an endpoint waits for what it has out, also to a host that is dead, and
+					holds up its whole domain; 0: never did */
 	bool breaks_stay;   /* a connection that broke is kept, and fails everything, until its address is removed */
 	bool dev_shm;       /* an endpoint is a file in /dev/shm (fabric_shm.c) */
 	const char *warning; /* what to tell who opens one, or NULL */

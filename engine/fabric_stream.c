@@ -9,7 +9,10 @@
  * fabric_door.c makes sure of), payload into the memory it is for. A receive with less room is one of a few bytes, of an answer to a connect
  * request: it is served from `held`, which is filled with that one unit and no byte more.
  *
- * A scattered receive is one of payload; it gets payload only, so that no unit is ever scattered. */
+ * A scattered receive is one of payload; it gets payload only, so that no unit is ever scattered.
+ *
+ * The provider asks for more only when its own buffer is empty (ofi_bsock_recv, ofi_bsock_recvv). So payload that it was handed is in memory for good, or never will
+ * be, from its next call on; until then the stream is `loose` (fabric_door.c's cut waits for that call). */
 #include "engine/fabric_stream.h"
 
 #include <errno.h>
@@ -50,8 +53,10 @@ static ssize_t payload_recv(struct stream *s, int fd, const struct iovec *iov, s
 		msg.msg_iovlen++;
 	}
 	got = n == 1 ? calls->recv(fd, cut[0].iov_base, cut[0].iov_len, flags) : calls->recvmsg(fd, &msg, flags);
-	if (got > 0)
-		s->guard.skip -= (uint64_t)got;
+	if (got <= 0)
+		return got;
+	s->guard.skip -= (uint64_t)got;
+	atomic_store_explicit(&s->loose, true, memory_order_relaxed);
 	return got;
 }
 
@@ -79,6 +84,7 @@ static ssize_t whole_recv(struct stream *s, int fd, const struct iovec *iov, int
 			  const char **why)
 {
 	uint8_t *to = iov->iov_base;
+	uint64_t passed = s->guard.passed;
 	size_t before = s->len;
 	ssize_t got, walked;
 	if (before)
@@ -90,6 +96,8 @@ static ssize_t whole_recv(struct stream *s, int fd, const struct iovec *iov, int
 	walked = guard_walk(&s->guard, to, before + (size_t)got, why);
 	if (walked < 0)
 		return fail(ECONNRESET);
+	if (s->guard.passed != passed)
+		atomic_store_explicit(&s->loose, true, memory_order_relaxed);
 	if (hold(s, to + walked, before + (size_t)got - (size_t)walked))
 		return -1;
 	return walked ? walked : fail(EAGAIN);
@@ -130,6 +138,7 @@ ssize_t stream_recv(struct stream *s, int fd, const struct iovec *iov, size_t n,
 		    const char **why)
 {
 	*why = NULL;
+	atomic_store_explicit(&s->loose, false, memory_order_relaxed);
 	if (n == 0 || iov[0].iov_len == 0)
 		return 0;
 	if (KV_UNLIKELY(s->judged))

@@ -3,6 +3,7 @@
 #ifndef KVRAIL_ENGINE_FABRIC_STREAM_H
 #define KVRAIL_ENGINE_FABRIC_STREAM_H
 
+#include <stdatomic.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -20,6 +21,8 @@ struct stream {
 	uint8_t *held;    /* GUARD_UNIT_MAX bytes from the first need on; NULL before. The stream's */
 	uint32_t at, len; /* held[at..len) came and was not handed on */
 	bool judged;      /* ... because there was no room for it; else because it is not whole */
+	atomic_bool loose; /* payload was handed on, and the provider has not asked for more since: some of it may be in a buffer of its own, on its way to
+	                      memory. Written by the provider's thread, read by any */
 };
 
 void stream_init(struct stream *s, const struct guard_rules *rules, bool accepted);

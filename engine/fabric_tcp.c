@@ -21,7 +21,10 @@
  * there, after a fence, follows the freed listener. So before an endpoint is closed its listener and all connections that it accepted, which end with it
  * anyway, are shut, and the provider is polled until it has seen that and closed them: then nothing can point to the listener, and none can come.
  * The sockets are known by their local address, which is the listener's; what has it belongs to this endpoint and is opened and closed by nobody but its
- * own thread. Rejected: closing the domain with the endpoint, since the regions in it must outlive a fence. */
+ * own thread. Rejected: closing the domain with the endpoint, since the regions in it must outlive a fence.
+ *
+ * Where the doorkeeper stands, a fence of one peer needs no new endpoint (fab_cut). The provider is told the end of that peer's connections while it is polled: it may hold what it received in a
+ * buffer of its own while it waits for a receive of ours to be posted. That is rare, and known; then the endpoint is rebuilt. */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
@@ -249,8 +252,32 @@ int fab_tcp_listen(struct fab *fab, struct kv_error *err)
 	if (!fab->door)
 		return 0;
 	fd = fi_getname(&fab->ep->fid, &name, &len) ? -1 : listener_find(&name);
-	if (fd >= 0 && door_listen(fab->door, fd, &name.any, (socklen_t)len) == 0)
+	fab->caps.peer_fence = fd >= 0 && door_listen(fab->door, fd, &name.any, (socklen_t)len) == 0;
+	if (fab->caps.peer_fence)
 		return 0;
 	door_release(&fab->door);
 	return door_none(fab, "libfabric's listening socket is not found among this process's", err);
+}
+
+/* Reading no completion makes the provider go on all the same, and takes its lock: a thread of its own that was receiving has ended then. */
+int fab_cut(struct fab *fab, const void *blob, size_t len)
+{
+	enum { ROUNDS = 256 }; /* one or two are enough, unless there are hundreds of connections with something to say */
+	struct fi_cq_data_entry none;
+	bool loose = false;
+	unsigned left;
+	if (!fab->door || !fab->ep)
+		return -KV_ENOTSUP;
+	left = door_cut(fab->door, blob, len, &loose);
+	for (unsigned i = 0; i < ROUNDS && left > 0; i++) {
+		(void)fi_cq_read(fab->cq, &none, 0);
+		left = door_cut(fab->door, blob, len, &loose);
+	}
+	return loose ? -EBUSY : 0;
+}
+
+void fab_uncut(struct fab *fab, const void *blob, size_t len)
+{
+	if (fab->door)
+		door_mend(fab->door, blob, len);
 }

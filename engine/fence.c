@@ -18,6 +18,12 @@
  * Rejected: letting new peers use it while old ones go on without. Peers that have requests all the time would never
  * come to use it, and to renew them one by one is the reset in other words.
  *
+ * Where closing an endpoint may take seconds (EFA) it is given up (fabric_retire.c), and the next endpoint is used at once. What was posted to the old
+ * one, receives too, is in limbo until it is closed: `fencing`. Then it ends, and the owner is told (te_handlers.fenced). So peers, of which one is dead,
+ * are without the engine for a new address, not for the time-out of the device. A rail that is fenced again meanwhile gives that endpoint up, too, and
+ * waits until both are closed (`waits`): memory for what is in limbo is bounded, and so is what the device must hold.
+ * Where the provider allows it one peer is fenced alone (cut.c), and nothing of this happens.
+ *
  * Callbacks never run inside te_peer_fence: operations are marked ended and dispatched by te_poll, then reset is told.
  * When no rail is left the engine is down: all are tried again with back-off from te_poll, and the owner is told when the
  * first is back. */
@@ -70,9 +76,14 @@ static int rail_rebuild(struct rail *r, struct kv_error *err)
 {
 	int rc = fab_rebuild(r->fab, err);
 	if (rc == 0) {
-		r->down = false;
+		r->down = r->waits = false;
 		rail_depth_take(r);
 		return 0;
+	}
+	if (rc == -KV_EBUSY && fab_retiring(r->fab)) {
+		r->down = r->waits = true;
+		r->retry_at = KV_NEVER;
+		return rc;
 	}
 	r->te->rebuild_failures++;
 	r->stats.rebuild_failures++;
@@ -129,6 +140,20 @@ static int rebuild(struct te *te, struct kv_error *err)
 	return rails_up(te) ? 0 : first ? first : -KV_EPROVIDER;
 }
 
+/* Nobody waits at descriptors of endpoints that were given up any more: they are closed now. */
+static void retire(struct te *te)
+{
+	for (unsigned i = 0; i < te->nrails; i++) {
+		struct rail *r = &te->rails[i];
+		if (!fab_retiring(r->fab)) {
+			rail_limbo_end(r, -KV_ERESET); /* it was closed at once */
+			continue;
+		}
+		te->fencing = true;
+		fab_retire(r->fab);
+	}
+}
+
 /* What follows a rebuild. */
 static void settle(struct te *te, int rc)
 {
@@ -140,6 +165,7 @@ static void settle(struct te *te, int rc)
 		if (!te->rails[i].down)
 			rail_receives_post(&te->rails[i]);
 	te_await_refd(te);
+	retire(te);
 }
 
 int te_reset(struct te *te, struct kv_error *err)
@@ -151,9 +177,11 @@ int te_reset(struct te *te, struct kv_error *err)
 	te->fences++;
 	limit(te, te_now(te));
 	for (unsigned i = 0; i < te->nrails; i++) {
-		rail_end_posted(&te->rails[i], -KV_ERESET);
-		addrs_void(&te->rails[i]);
-		te->rails[i].stamp++;
+		struct rail *r = &te->rails[i];
+		uint32_t out = rail_end_posted(r, -KV_ERESET);
+		fab_posted(r->fab, r->dead ? 0 : out);
+		addrs_void(r);
+		r->stamp++;
 	}
 	KV_LIST_EACH (n, &te->peers)
 		peer_void(KV_LIST_ENTRY(n, struct te_peer, node));
@@ -171,12 +199,45 @@ int te_reset(struct te *te, struct kv_error *err)
 int te_peer_fence(struct te_peer *peer, struct kv_error *err)
 {
 	struct te *te = peer->te;
-	if (te->down)
+	if (te->down && !te->fencing)
 		return kv_fail(err, te->reset_status,
 			       "the endpoints are closed already: a rebuild failed and will be tried again");
-	if (!te->exposed)
+	if (te->down || !te->exposed)
+		return te->fencing;
+	if (peer_cut(peer))
 		return 0;
-	return te_reset(te, err);
+	int rc = te_reset(te, err);
+	return te->fencing ? 1 : rc;
+}
+
+bool te_fencing(const struct te *te)
+{
+	return te->fencing;
+}
+
+/* Whether all that was given up is closed. Then what was in limbo ends, and rails that waited are tried again. */
+static void fence_turn(struct te *te)
+{
+	for (unsigned i = 0; i < te->nrails; i++)
+		if (fab_retiring(te->rails[i].fab))
+			return;
+	te->fencing = false;
+	for (unsigned i = 0; i < te->nrails; i++) {
+		struct rail *r = &te->rails[i];
+		rail_limbo_end(r, -KV_ERESET);
+		if (r->waits)
+			r->retry_at = te_now(te);
+		r->waits = false;
+	}
+	while (te_notify(te))
+		;
+	if (!te->fencing && te->handlers.fenced)
+		te->handlers.fenced(te->arg);
+}
+
+bool te_reset_due(const struct te *te)
+{
+	return te->reset_due;
 }
 
 static bool any_dead(struct te *te)
@@ -253,6 +314,8 @@ static void come_back(struct te *te)
 
 void te_reset_turn(struct te *te)
 {
+	if (KV_UNLIKELY(te->fencing))
+		fence_turn(te);
 	if (!te->down && KV_UNLIKELY(any_dead(te)) && te_now(te) >= te->quiet_until)
 		(void)te_reset(te, NULL);
 	if (KV_UNLIKELY(any_due(te)) && te_now(te) >= te->quiet_until)

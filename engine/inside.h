@@ -39,7 +39,7 @@ enum {
 	5000000ull /* a stalled link keeps the loop awake this long; then it is retried as often as the loop turns */
 
 enum op_kind { OP_FREE, OP_SEND, OP_WRITE, OP_READ, OP_RECV };
-enum op_state { OP_IDLE, OP_POSTED, OP_ENDED };
+enum op_state { OP_IDLE, OP_POSTED, OP_LIMBO /* its endpoint is given up and not closed yet */, OP_ENDED };
 enum post { POST_DONE, POST_NO_CREDIT, POST_STALLED, POST_FAILED, POST_NOTHING };
 enum link_state { LINK_IDLE, LINK_READY, LINK_STALLED };
 
@@ -67,6 +67,7 @@ struct addr {
 	bool broke; /* an operation to it failed with its connection, and none has succeeded since */
 	bool lost;  /* ... and the provider will not make another */
 	bool used;  /* a link to it was in use: somebody has proved to be there */
+	bool cut;   /* fenced: to be let in again by whoever gets it (addr_get) */
 	uint8_t len, blob[KV_ADDR_MAX];
 };
 
@@ -87,6 +88,7 @@ struct op {
 	uint8_t kind, state;
 	bool after_break; /* posted while addr->broke */
 	bool in_handler; /* OP_RECV: the owner reads the buffer now */
+	bool left;       /* it was in limbo: its credit was given back then */
 };
 
 struct rail {
@@ -96,11 +98,14 @@ struct rail {
 	char device[KV_NAME_MAX]; /* its domain, and its address where that is what tells devices apart */
 	struct fab *fab;
 	struct fab_mr *msg_mr; /* the engine's message memory */
-	struct op *ops;        /* tx_limit of them */
+	struct op *ops;        /* tx_limit of them for each set */
 	struct op *free;
+	uint32_t sets;         /* 2 where endpoints are closed slowly: one for that which is given up; else 1 */
 	uint32_t tx_limit, credits, reserve;
 	uint32_t withheld, half; /* credits that an endpoint rebuilt with smaller queues has no room for; those, and half of the others */
-	struct op *recvs;
+	struct op *recvs;      /* the set that is in use: nrecvs of all_recvs */
+	struct op *all_recvs;
+	bool recvs_left[2];    /* the set is of an endpoint that is given up, and may be written to */
 	struct op *recvs_idle; /* could not be posted; tried again by the next poll */
 	uint32_t nrecvs, recv_failures;
 	struct kv_list ready; /* links that may post */
@@ -111,6 +116,7 @@ struct rail {
 	bool broke; /* the same, because of a connection that broke: no failure of the rail's own */
 	uint64_t heal_at; /* when to look whether anybody needs a connection that broke; 0: none did */
 	bool down;  /* closed: a rebuild failed, or it failed too often */
+	bool waits; /* down until the endpoints that are given up are closed */
 	bool fresh; /* was just opened again: the reset that tells everybody need not do it once more */
 	uint64_t trial_ns, retry_at, backoff_ns; /* fence.c: when it was rebuilt because it had failed; while down: when it is tried again */
 	struct te_stats stats;
@@ -140,6 +146,7 @@ struct te_peer {
 	struct kv_list xfers;   /* queued, for any link */
 	uint32_t queued, inflight, refs;
 	bool closed, is_void;
+	bool strayed; /* it had other addresses since it was void: they are not known any more, and no cut finds them */
 	uint16_t nlinks, nused, remote_rails, next_link;
 	struct link links[];
 };
@@ -216,11 +223,12 @@ struct te {
 	uint8_t map[KV_RAILS_MAX]; /* the rail that stands for each: itself, or while it is down one that is not */
 	bool exposed;        /* somebody may know the present endpoints */
 	bool ended_due, reset_due, down;
+	bool fencing;        /* an endpoint that is given up is not closed yet: what is in limbo may touch memory */
 	int reset_status;
 	uint32_t fence_tokens;
 	uint64_t fence_refilled, quiet_until;
 
-	uint64_t msg_exhausted, timeouts, canceled, fences, rebuild_failures;
+	uint64_t msg_exhausted, timeouts, canceled, fences, cuts, rebuild_failures;
 	struct te_await *await;
 };
 
@@ -239,7 +247,10 @@ int rail_poll(struct rail *r);
 void rail_depth_take(struct rail *r);             /* how many operations may be posted: after a rebuild, which may get smaller queues */
 uint32_t rail_receives(const struct rail *r);     /* how many may be posted: the same */
 void rail_receives_post(struct rail *r);          /* all of them: after a rebuild */
-void rail_end_posted(struct rail *r, int status); /* every posted operation becomes OP_ENDED */
+/* rail_end_posted -- the endpoint is closed or given up: every posted operation becomes OP_ENDED, or OP_LIMBO where closing may take long: so many.
+ * rail_limbo_end -- what is in limbo becomes OP_ENDED: all that was given up is closed. */
+uint32_t rail_end_posted(struct rail *r, int status);
+void rail_limbo_end(struct rail *r, int status);
 bool rail_dispatch_ended(struct rail *r);         /* ... and is handed to its owner. Whether there was one. */
 /* An operation from the pool; NULL without credit. Transfers leave the reserve to messages. */
 struct op *rail_op_get(struct rail *r, enum op_kind kind);
@@ -280,6 +291,7 @@ int regions_complete(struct rail *r, uint64_t until, struct kv_error *err);
 void peer_hold(struct te_peer *peer);
 void peer_release(struct te_peer *peer);
 void peer_void(struct te_peer *peer);
+void peer_fail_queued(struct te_peer *peer, int status); /* all that is queued */
 
 /* ---- msg.c ---- */
 int msgs_init(struct te *te, uint32_t count, uint8_t *memory);
@@ -296,6 +308,11 @@ void xfer_fail_queued(struct te_xfer *x, int status);
 void xfer_unqueue(struct te_xfer *x);
 void xfer_finalize(struct te_xfer *x); /* nothing more will be posted: tell its owner from te_notify */
 bool xfers_notify(struct te *te);
+
+/* ---- cut.c ---- */
+bool cut_able(const struct te *te); /* whether every rail's provider can fence one peer alone */
+/* Fence one peer alone. True: it is fenced, and void. False: it cannot be; nothing that matters has changed. */
+bool peer_cut(struct te_peer *peer);
 
 /* ---- fence.c ---- */
 int te_reset(struct te *te, struct kv_error *err);

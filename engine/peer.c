@@ -74,8 +74,18 @@ static void link_addr_put(struct link *l)
 	addr_put(l->addr);
 }
 
+/* Whether it leaves an address that it had. */
+static bool strays(const struct te_peer *peer, struct addr **addrs)
+{
+	for (unsigned i = 0; i < peer->nlinks; i++)
+		if (peer->links[i].addr && peer->links[i].addr != addrs[i])
+			return true;
+	return false;
+}
+
 static void addresses_use(struct te_peer *peer, struct addr **addrs)
 {
+	peer->strayed |= strays(peer, addrs);
 	for (unsigned i = 0; i < peer->nlinks; i++) {
 		struct link *l = &peer->links[i];
 		l->rail->stamp++; /* what was posted to the old address has no message behind it any more */
@@ -154,6 +164,7 @@ int te_peer_readdress(struct te_peer *peer, const struct te_address *addrs, unsi
 void peer_void(struct te_peer *peer)
 {
 	peer->is_void = true;
+	peer->strayed = false;
 	for (unsigned i = 0; i < peer->nlinks; i++) {
 		struct link *l = &peer->links[i];
 		link_rest(l);
@@ -162,10 +173,21 @@ void peer_void(struct te_peer *peer)
 	}
 }
 
-static void fail_xfers(struct kv_list *queue)
+static void fail_xfers(struct kv_list *queue, int status)
 {
 	while (!kv_list_empty(queue))
-		xfer_fail_queued(KV_LIST_ENTRY(queue->next, struct te_xfer, priv.node), -KV_ECLOSED);
+		xfer_fail_queued(KV_LIST_ENTRY(queue->next, struct te_xfer, priv.node), status);
+}
+
+void peer_fail_queued(struct te_peer *peer, int status)
+{
+	fail_xfers(&peer->xfers, status);
+	for (unsigned i = 0; i < peer->nlinks; i++) {
+		struct link *l = &peer->links[i];
+		fail_xfers(&l->xfers, status);
+		while (!kv_list_empty(&l->msgs))
+			msg_fail_queued(KV_LIST_ENTRY(l->msgs.next, struct msg, node), status);
+	}
 }
 
 void te_peer_close(struct te_peer **peer_ref)
@@ -177,13 +199,7 @@ void te_peer_close(struct te_peer **peer_ref)
 	if (peer->closed)
 		return; /* by te_close, whose callbacks may close it again */
 	peer->closed = true;
-	fail_xfers(&peer->xfers);
-	for (unsigned i = 0; i < peer->nlinks; i++) {
-		struct link *l = &peer->links[i];
-		fail_xfers(&l->xfers);
-		while (!kv_list_empty(&l->msgs))
-			msg_fail_queued(KV_LIST_ENTRY(l->msgs.next, struct msg, node), -KV_ECLOSED);
-	}
+	peer_fail_queued(peer, -KV_ECLOSED);
 	peer_void(peer);
 	peer_release(peer);
 }

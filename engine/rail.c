@@ -8,6 +8,10 @@
  * te_notify). Only OP_POSTED accepts a completion: any other event is a stray and is counted, never believed, so an
  * operation completes exactly once whatever a provider reports.
  *
+ * Where closing an endpoint may take seconds (caps.close_slow) the next one is used before: operations that were posted to the old one are in OP_LIMBO
+ * until it is closed, and so is what they name. Therefore pool and receives are there twice: the new endpoint begins with all its credits, and with
+ * receives that nothing else can write to.
+ *
  * Events are read in batches. A callback may fence, which ends every operation: the rest of the batch then belongs to
  * the closed endpoint and is dropped (te.generation tells).
  *
@@ -38,15 +42,17 @@ static int pool_init(struct rail *r, uint32_t receives, struct kv_error *err)
 	r->tx_limit = limit_of(c);
 	rail_depth_take(r);
 	r->nrecvs = KV_MAX(1u, c->rx_depth ? KV_MIN(receives, c->rx_depth) : receives);
-	r->ops = aligned_alloc(_Alignof(struct op), r->tx_limit * sizeof(struct op));
-	r->recvs = aligned_alloc(_Alignof(struct op), r->nrecvs * sizeof(struct op));
+	r->sets = c->close_slow ? 2 : 1;
+	uint32_t ops = r->tx_limit * r->sets, recvs = r->nrecvs * r->sets;
+	r->ops = aligned_alloc(_Alignof(struct op), ops * sizeof(struct op));
+	r->recvs = r->all_recvs = aligned_alloc(_Alignof(struct op), recvs * sizeof(struct op));
 	if (!r->ops || !r->recvs) {
 		r->tx_limit = r->nrecvs = 0; /* closing looks at each */
 		return kv_fail(err, -KV_ENOMEM, "no memory for the operations of a rail");
 	}
-	memset(r->ops, 0, r->tx_limit * sizeof(struct op));
-	memset(r->recvs, 0, r->nrecvs * sizeof(struct op));
-	for (uint32_t i = 0; i < r->tx_limit; i++) {
+	memset(r->ops, 0, ops * sizeof(struct op));
+	memset(r->recvs, 0, recvs * sizeof(struct op));
+	for (uint32_t i = 0; i < ops; i++) {
 		r->ops[i].next = r->free;
 		r->free = &r->ops[i];
 	}
@@ -84,13 +90,13 @@ int rail_start(struct rail *r, struct kv_error *err)
 	struct te *te = r->te;
 	uint8_t *buf = (uint8_t *)te->msg_area.base + (uint64_t)te->nmsgs * KV_MSG_MAX;
 	for (unsigned i = 0; i < r->index; i++)
-		buf += (uint64_t)te->rails[i].nrecvs * KV_MSG_MAX;
+		buf += (uint64_t)te->rails[i].nrecvs * te->rails[i].sets * KV_MSG_MAX;
 	int rc = fab_mr_reg(r->fab, te->msg_area.base, te->msg_area.len_bytes, FAB_MESSAGES, &r->msg_mr, err);
 	if (rc)
 		return rc;
-	for (uint32_t i = 0; i < r->nrecvs; i++) {
-		r->recvs[i].kind = OP_RECV;
-		r->recvs[i].of.buf = buf + (uint64_t)i * KV_MSG_MAX;
+	for (uint32_t i = 0; i < r->nrecvs * r->sets; i++) {
+		r->all_recvs[i].kind = OP_RECV;
+		r->all_recvs[i].of.buf = buf + (uint64_t)i * KV_MSG_MAX;
 	}
 	rail_receives_post(r);
 	return 0;
@@ -105,8 +111,8 @@ void rail_stop(struct rail *r)
 void rail_free(struct rail *r)
 {
 	free(r->ops);
-	free(r->recvs);
-	r->ops = r->recvs = NULL;
+	free(r->all_recvs);
+	r->ops = r->recvs = r->all_recvs = NULL;
 }
 
 /* ---- the pool ---- */
@@ -192,11 +198,43 @@ static void op_finish(struct rail *r, struct op *op, int status)
 	peer_release(peer);
 }
 
-void rail_end_posted(struct rail *r, int status)
+/* Where closing takes long its credit is the next endpoint's at once. While the engine closes nothing takes any time. */
+static void limbo_enter(struct rail *r, struct op *op)
 {
-	for (uint32_t i = 0; i < r->tx_limit; i++) {
+	op->state = OP_LIMBO;
+	op->left = true;
+	r->credits++;
+}
+
+static unsigned set_in_use(const struct rail *r)
+{
+	return r->recvs != r->all_recvs;
+}
+
+uint32_t rail_end_posted(struct rail *r, int status)
+{
+	uint32_t limbo = 0;
+	r->recvs_left[set_in_use(r)] |= r->sets > 1 && !r->down;
+	for (uint32_t i = 0; i < r->tx_limit * r->sets; i++) {
 		struct op *op = &r->ops[i];
-		if (op->state != OP_POSTED)
+		if (op->state == OP_POSTED && r->sets > 1 && !r->te->closing) {
+			limbo_enter(r, op);
+			limbo++;
+		} else if (op->state == OP_POSTED || (op->state == OP_LIMBO && r->te->closing)) {
+			op->state = OP_ENDED;
+			op->status = status;
+			r->te->ended_due = true;
+		}
+	}
+	return limbo;
+}
+
+void rail_limbo_end(struct rail *r, int status)
+{
+	r->recvs_left[0] = r->recvs_left[1] = false;
+	for (uint32_t i = 0; i < r->tx_limit * r->sets; i++) {
+		struct op *op = &r->ops[i];
+		if (op->state != OP_LIMBO)
 			continue;
 		op->state = OP_ENDED;
 		op->status = status;
@@ -207,11 +245,14 @@ void rail_end_posted(struct rail *r, int status)
 bool rail_dispatch_ended(struct rail *r)
 {
 	bool any = false;
-	for (uint32_t i = 0; i < r->tx_limit; i++) {
-		if (r->ops[i].state != OP_ENDED)
+	for (uint32_t i = 0; i < r->tx_limit * r->sets; i++) {
+		struct op *op = &r->ops[i];
+		if (op->state != OP_ENDED)
 			continue;
 		any = true;
-		op_finish(r, &r->ops[i], r->ops[i].status);
+		r->credits -= op->left; /* op_finish gives it back once more */
+		op->left = false;
+		op_finish(r, op, op->status);
 	}
 	return any;
 }
@@ -251,9 +292,18 @@ uint32_t rail_receives(const struct rail *r)
 	return KV_MAX(1u, c->cq_depth > ops ? KV_MIN(n, (c->cq_depth - ops) / 2) : 1u);
 }
 
+/* Whether a receive is one of those that are in use: not one of an endpoint that is given up. */
+static bool in_use(const struct rail *r, const struct op *op)
+{
+	return op >= r->recvs && op < r->recvs + r->nrecvs;
+}
+
 void rail_receives_post(struct rail *r)
 {
 	uint32_t n = rail_receives(r);
+	/* Two endpoints are given up at most, and then there is none that could use a third set. */
+	if (r->recvs_left[set_in_use(r)])
+		r->recvs = set_in_use(r) ? r->all_recvs : r->all_recvs + r->nrecvs;
 	r->recvs_idle = NULL;
 	r->recv_failures = 0;
 	for (uint32_t i = 0; i < r->nrecvs; i++) {
@@ -280,6 +330,8 @@ static void on_message(struct rail *r, struct op *op, uint64_t len)
 		if (!kv_list_empty(&te->following))
 			te_follow(te);
 		op->in_handler = te->in_message = false;
+		if (!in_use(r, op)) /* the handler fenced */
+			return;
 		memset(op->of.buf, 0, (size_t)len);
 	}
 	recv_post(r, op);
@@ -304,7 +356,7 @@ static void on_recv_failed(struct rail *r, struct op *op, int status)
 static bool op_valid(const struct rail *r, const struct op *op, bool recv)
 {
 	const struct op *first = recv ? r->recvs : r->ops;
-	size_t n = recv ? r->nrecvs : r->tx_limit;
+	size_t n = recv ? r->nrecvs : r->tx_limit * r->sets;
 	return op >= first && op < first + n && op->state == OP_POSTED;
 }
 

@@ -408,7 +408,7 @@ static int close_until(struct te_region **region_ref, uint64_t until)
 	struct te_region *region = *region_ref;
 	if (!region)
 		return 0;
-	if (region->users)
+	if (region->users || (region->ready && region->close_at == 0 && region->te->fencing))
 		return -KV_EBUSY;
 	/* From here on no rail that comes back makes up for what it lacks. */
 	kv_list_del(&region->node);

@@ -74,6 +74,7 @@ void te_stats(const struct te *te, struct te_stats *out)
 	out->timeouts = te->timeouts;
 	out->canceled = te->canceled;
 	out->fences = te->fences;
+	out->cuts = te->cuts;
 	out->rebuild_failures = te->rebuild_failures;
 	out->queued = te->queued;
 	out->msg_exhausted = te->msg_exhausted;
@@ -129,5 +130,6 @@ void te_info(const struct te *te, struct te_info *out)
 	out->death_fatal = fab_caps(te->rails[0].fab)->local_process_death_fatal;
 	out->read_unsafe = te->read_unsafe;
 	out->reads_refused = te->reads_refused;
+	out->peer_fence = cut_able(te);
 	out->msg_memory_bytes = te->msg_bytes;
 }

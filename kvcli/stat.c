@@ -168,11 +168,11 @@ static void client_text(struct cli *cli)
 		print_items(item, kvc_counters_items(&c, item, ITEMS_MAX));
 	for (unsigned i = 0; i < cli->opt->servers.count && kvc_server_info(cli->pool, 0, i, &s) == 0; i++)
 		kv_wrap(stdout, "", 2, "server %s: %s, node id %s, session %u, %u shards, %u of %u links up, credits %u of %u in use, %u queued, "
-		       "%u in flight, ping %s, heard %s ago, %" PRIu64 " connects, %" PRIu64 " fences%s%s",
+		       "%u in flight, ping %s, heard %s ago, %" PRIu64 " connects, %" PRIu64 " attaches, %" PRIu64 " fences%s%s",
 		       s.name, state_names[s.state], s.node_id[0] ? s.node_id : "not set", s.session, s.shards, s.links_up, s.links, s.credits_in_use,
 		       s.credits_granted, s.queued, s.inflight, kv_duration_format(s.ping_ns, ping, sizeof(ping)),
 		       s.heard_ns == UINT64_MAX ? "never" : kv_duration_format(s.heard_ns, heard, sizeof(heard)),
-		       s.connects, s.fences, s.why[0] ? ", last trouble: " : "", s.why);
+		       s.connects, s.attaches, s.fences, s.why[0] ? ", last trouble: " : "", s.why);
 	kvc_info(cli->pool, &info);
 	for (unsigned i = 0; i < info.rails && kvc_rail_info(cli->pool, 0, i, &r) == 0; i++)
 		kv_wrap(stdout, "", 2, "rail %u: %s (%s%s), %s, %u of %u operations in flight, %" PRIu64 " sends, %" PRIu64 " receives, %" PRIu64
@@ -185,14 +185,14 @@ static void client_text(struct cli *cli)
 
 static json_t *server_state_object(const struct kvc_server_info *s)
 {
-	return json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:s}", "name",
+	return json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:s}", "name",
 			 s->name, "links_up", (json_int_t)s->links_up, "node_id", s->node_id, "state", state_names[s->state], "session",
 			 (json_int_t)s->session, "incarnation", (json_int_t)s->incarnation, "shards",
 			 (json_int_t)s->shards, "links", (json_int_t)s->links, "credits_granted",
 			 (json_int_t)s->credits_granted, "credits_in_use", (json_int_t)s->credits_in_use, "queued",
 			 (json_int_t)s->queued, "inflight", (json_int_t)s->inflight, "heard_ns",
 			 (json_int_t)KV_MIN(s->heard_ns, (uint64_t)INT64_MAX), "ping_ns", (json_int_t)s->ping_ns,
-			 "connects", (json_int_t)s->connects, "attempts_failed", (json_int_t)s->attempts_failed, "fences",
+			 "connects", (json_int_t)s->connects, "attaches", (json_int_t)s->attaches, "attempts_failed", (json_int_t)s->attempts_failed, "fences",
 			 (json_int_t)s->fences, "pull", (int)s->pull, "put_inline", (int)s->put_inline, "why", s->why);
 }
 

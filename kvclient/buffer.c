@@ -6,7 +6,7 @@
  * simply never is free.
  *
  * Invariants: a unit that begins a block carries the block's order and kind; every other unit carries INSIDE. Free
- * blocks hang in the list of their order, quarantined ones in one list; the links of a block that is out with a caller
+ * blocks hang in the list of their order, quarantined ones in one list, or in that of limbo; the links of a block that is out with a caller
  * are unused. No two buddies are both free.
  *
  * The bookkeeping lies beside the buffer and not in it: peers write into the buffer.
@@ -80,7 +80,7 @@ int kvc_buffer_init(struct kvc_buffer *b, void *base, uint64_t len_bytes)
 	b->base = base;
 	b->units = (uint32_t)units;
 	b->len_bytes = b->free_bytes = units << KVC_PIECE_SHIFT;
-	b->quarantine = NO_UNIT;
+	b->quarantine = b->limbo = NO_UNIT;
 	memset(b->state, INSIDE, units);
 	for (unsigned i = 0; i < KVC_ORDERS; i++)
 		b->head[i] = NO_UNIT;
@@ -232,12 +232,35 @@ void kvc_buffer_quarantine(struct kvc_buffer *b, struct kvc_piece *p)
 	*p = (struct kvc_piece){0};
 }
 
+/* All of a list are free again. */
+static void list_give(struct kvc_buffer *b, uint32_t *list)
+{
+	while (*list != NO_UNIT) {
+		uint32_t unit = *list;
+		list_remove(b, list, unit);
+		unit_give(b, unit);
+	}
+}
+
 void kvc_buffer_amnesty(struct kvc_buffer *b)
+{
+	list_give(b, &b->quarantine);
+	b->quarantined_bytes = 0;
+}
+
+void kvc_buffer_limbo(struct kvc_buffer *b)
 {
 	while (b->quarantine != NO_UNIT) {
 		uint32_t unit = b->quarantine;
 		list_remove(b, &b->quarantine, unit);
-		unit_give(b, unit);
+		list_push(b, &b->limbo, unit);
 	}
+	b->limbo_bytes += b->quarantined_bytes;
 	b->quarantined_bytes = 0;
+}
+
+void kvc_buffer_limbo_end(struct kvc_buffer *b)
+{
+	list_give(b, &b->limbo);
+	b->limbo_bytes = 0;
 }

@@ -15,12 +15,12 @@ struct kvc_piece {
 struct kvc_buffer {
 	uint8_t *base;
 	uint64_t len_bytes; /* usable: a multiple of KVC_PIECE_MIN */
-	uint64_t free_bytes, quarantined_bytes;
+	uint64_t free_bytes, quarantined_bytes, limbo_bytes;
 	uint32_t units;
 	uint8_t *state; /* per unit: order of the block that begins here, with its kind in the top bits; or INSIDE */
 	uint32_t *next, *prev; /* per unit that begins a block: its free list, or the quarantine */
 	uint32_t head[KVC_ORDERS];
-	uint32_t quarantine;
+	uint32_t quarantine, limbo; /* lists of blocks that begin there */
 };
 
 /* kvc_buffer_init -- manage [base, base + len_bytes), which stays the caller's. 0, -KV_EINVAL (less than one piece) or
@@ -45,6 +45,10 @@ void kvc_buffer_give(struct kvc_buffer *b, struct kvc_piece *p);
  * Zeroes *p. */
 void kvc_buffer_quarantine(struct kvc_buffer *b, struct kvc_piece *p);
 void kvc_buffer_amnesty(struct kvc_buffer *b);
+
+/* kvc_buffer_limbo -- what is quarantined now waits for kvc_buffer_limbo_end instead: what is quarantined from now on does not go with it. */
+void kvc_buffer_limbo(struct kvc_buffer *b);
+void kvc_buffer_limbo_end(struct kvc_buffer *b);
 
 /* kvc_buffer_rounded -- what a piece of len_bytes really takes. */
 uint64_t kvc_buffer_rounded(uint64_t len_bytes);

@@ -4,7 +4,7 @@
  * A call returns by its deadline plus the grace, and only when its memory is safe. At the deadline a request that is
  * out is cancelled; the answer says how many writes there were, and the request is done when they have all arrived.
  * Without an answer within the grace: a piece of the receive buffer stays with the abandoned request (quarantine),
- * memory of the caller is fenced. Requests without memory are abandoned at once.
+ * memory of the caller is fenced; where that takes its time (limbo, client.c), the call returns when it is done. Requests without memory are abandoned at once.
  *
  * Tried again within the deadline, with new ids: what was lost with a connection or endpoint of ours (-KV_ERESET), a
  * block that changed between two ranges (-KV_ESTALE), once a checksum that was wrong, a few times a server that is
@@ -190,6 +190,10 @@ static uint64_t grace_end(const struct kvc_client *c, const struct kvc_req *r)
 static void give_up_await(struct kvc_client *c, struct kvc_req *r, int why)
 {
 	uint64_t grace = grace_end(c, r);
+	if (r->limbo) {
+		kvc_client_fenced_await(c);
+		return;
+	}
 	kvc_req_cancel(r, why);
 	if (r->state == KVC_REQ_SENT && r->wire.dest.count == 0)
 		return;
@@ -199,6 +203,8 @@ static void give_up_await(struct kvc_client *c, struct kvc_req *r, int why)
 		return;
 	if (r->caller_memory || kvc_client_quarantine_full(c, r->piece.len_bytes))
 		kvc_client_fence_await(c, r->link->session, r->link->shard);
+	if (r->limbo)
+		kvc_client_fenced_await(c);
 }
 
 int kvc_req_finish_await(struct kvc_client *c, struct kvc_req *r, int why)

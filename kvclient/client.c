@@ -5,13 +5,21 @@
  * things end that: all writes counted, the engine's fence, or the end of the engine. A piece of the buffer may wait for
  * them in quarantine (at most a quarter of the buffer), memory of a caller may not: its call fences.
  *
+ * Where the engine can fence one peer alone (te_info.peer_fence: tcp behind a doorkeeper), a fence is one of a session: the shards of that server are cut, its
+ * requests end as safe and are made again, its node attaches again, and nobody else notices. Such a fence costs no one else anything, so a session that ends with
+ * memory in question is always fenced: there is no quarantine and there are no zombies. What comes after the cut is kept out until the next
+ * WELCOME, by which the server says that nothing of the prior attachment is left (node.c).
+ *
  * What was lost for good (a server that crashed, a write that failed) would make the buffer smaller for ever: nothing
  * counts it in. So at the beats of a session it is looked at, and a fence is made for it alone: soon while no call is
  * in progress, which then costs nobody anything, and after half a minute or more in any case. (Rejected: letting it be
  * used again after some time. No time is long enough to prove that a write has landed or never will.)
  *
- * A fence rebuilds the endpoints under everybody, so it is followed by a reset: every request of every node ends with
- * -KV_ERESET (ops.c makes it anew), the quarantine is empty, and every node connects again with our new addresses.
+ * Any other fence rebuilds the endpoints under everybody, so it is followed by a reset: every request of every node ends with
+ * -KV_ERESET (ops.c makes it anew), the quarantine is empty, and every node begins a new session with our new addresses, on the control connection that it has.
+ *
+ * Where an endpoint takes long to close (EFA, while a host is dead), the next one is in use before, and nothing above holds until the old one is closed:
+ * pieces that it knows wait in limbo, and so do the calls whose own memory it knows, past their deadline if need be. All others go on.
  *
  * Closing goes down in phases: calls end (after the grace at most) and workers return, nodes say goodbye (for
  * KVC_PART_NS at most), the flusher stops, the engine is closed (endpoints first: that is what makes the rest safe),
@@ -62,7 +70,7 @@ bool kvc_client_quarantine_full(const struct kvc_client *c, uint64_t more_bytes)
 
 void kvc_client_quarantine_count(struct kvc_client *c)
 {
-	kvc_set(&c->count.quarantined_bytes, c->buffer.quarantined_bytes + c->orphan_bytes);
+	kvc_set(&c->count.quarantined_bytes, c->buffer.quarantined_bytes + c->buffer.limbo_bytes + c->orphan_bytes);
 }
 
 static void zombies_close(struct kvc_client *c)
@@ -83,16 +91,44 @@ static uint32_t imm_limit(const struct te_info *info)
 
 void kvc_client_reset(struct kvc_client *c)
 {
+	bool limbo = te_fencing(c->te);
 	for (unsigned i = 0; i < c->pool->num_servers; i++) {
 		struct kvc_node *n = &c->node[i];
-		if (n->session)
+		if (n->session && limbo)
+			kvc_session_limbo(n->session, -KV_ERESET);
+		else if (n->session)
 			kvc_session_fail(n->session, -KV_ERESET, true);
 		kvc_node_redo(n, "our endpoints were rebuilt");
 	}
-	kvc_buffer_amnesty(&c->buffer);
+	if (limbo)
+		kvc_buffer_limbo(&c->buffer);
+	else
+		kvc_buffer_amnesty(&c->buffer);
 	zombies_close(c);
 	kvc_client_quarantine_count(c);
 	kvc_room_feed(c);
+}
+
+/* The endpoints that were given up are closed: what was in limbo because of them is safe. */
+static void engine_fenced(void *arg)
+{
+	struct kvc_client *c = arg;
+	struct kv_list *n;
+	while ((n = kv_list_pop(&c->limbo)))
+		kvc_req_limbo_end(c, KV_LIST_ENTRY(n, struct kvc_req, node));
+	kvc_buffer_limbo_end(&c->buffer);
+	kvc_client_quarantine_count(c);
+	kvc_room_feed(c);
+	c->fences_over++;
+	co_queue_wake_all(&c->fence_over);
+}
+
+void kvc_client_fenced_await(struct kvc_client *c)
+{
+	uint64_t before = c->fences_over;
+	/* The next fence, of somebody else's, may have begun when we are woken. */
+	while (te_fencing(c->te) && c->fences_over == before)
+		co_queue_wait_await(&c->fence_over, KV_NEVER);
 }
 
 struct fence {
@@ -100,6 +136,17 @@ struct fence {
 	struct kvc_session *session;
 	unsigned shard;
 };
+
+/* One is enough where all are fenced. */
+static int shards_fence(const struct fence *f, struct kv_error *err)
+{
+	struct kvc_session *s = f->session;
+	int rc = te_peer_fence(s->peer[f->shard], err);
+	for (unsigned i = 0; i < s->shards && rc == 0 && f->client->info.peer_fence && !te_reset_due(f->client->te); i++)
+		if (s->peer[i])
+			rc = te_peer_fence(s->peer[i], err);
+	return rc;
+}
 
 static void fence_run(void *arg)
 {
@@ -112,7 +159,12 @@ static void fence_run(void *arg)
 		return;
 	kvc_add(&c->count.fences, 1);
 	f->session->node->fences++;
-	rc = te_peer_fence(f->session->peer[f->shard], &err);
+	rc = shards_fence(f, &err);
+	if (rc == 0 && c->info.peer_fence && !te_reset_due(c->te)) {
+		kvc_session_fail(f->session, -KV_ERESET, true);
+		kvc_node_redo(f->session->node, "requests that were given up had to be fenced");
+		return;
+	}
 	if (rc < 0)
 		kv_warn(kvc_client_log(c), "client %u: fencing %s: %s", c->index,
 			c->pool->server[f->session->node->index].entry.text, err.text);
@@ -136,18 +188,18 @@ static struct kvc_node *orphan_node(const struct kvc_req *r)
 	return n->state == KVC_NODE_UP && n->session == r->link->session ? n : NULL;
 }
 
-/* Whether requests given up before before_ns, or the quarantine, hold memory that a peer may still touch. If none does, sessions
- * with old ones are connected anew: a reply that is so late was lost. Every beat of every session asks, so the walk ends at the first that is not old. */
-static bool reclaim_unsafe(struct kvc_client *c, uint64_t before_ns)
+/* The session to fence because requests given up before before_ns, or the quarantine, hold memory that a peer may still touch: any, where a fence is one of all. If none
+ * does, sessions with old ones are connected anew: a reply that is so late was lost. Every beat of every session asks, so the walk ends at the first that is not old. */
+static struct kvc_session *reclaim_unsafe(struct kvc_client *c, uint64_t before_ns, struct kvc_session *any)
 {
 	if (c->buffer.quarantined_bytes > 0 && c->quarantine_ns < before_ns)
-		return true;
+		return any;
 	KV_LIST_EACH (i, &c->orphans) {
 		const struct kvc_req *r = KV_LIST_ENTRY(i, const struct kvc_req, orphan_node);
 		if (r->orphan_ns >= before_ns)
 			break;
 		if (orphan_node(r) && kvc_req_unsafe(r))
-			return true;
+			return c->info.peer_fence ? r->link->session : any;
 	}
 	KV_LIST_EACH (i, &c->orphans) {
 		const struct kvc_req *r = KV_LIST_ENTRY(i, const struct kvc_req, orphan_node);
@@ -156,7 +208,7 @@ static bool reclaim_unsafe(struct kvc_client *c, uint64_t before_ns)
 		if (orphan_node(r))
 			kvc_node_redo(orphan_node(r), "requests were never answered");
 	}
-	return false;
+	return NULL;
 }
 
 void kvc_client_reclaim_await(struct kvc_client *c, struct kvc_session *s)
@@ -164,11 +216,14 @@ void kvc_client_reclaim_await(struct kvc_client *c, struct kvc_session *s)
 	uint64_t now = loop_turn_now(c->loop), limit = c->calls > 0 ? RECLAIM_BUSY_NS : RECLAIM_IDLE_NS;
 	/* At random, so that all clients of a server that was lost do not come back to the others at once. */
 	limit += kv_prng_below(loop_prng(c->loop), limit);
-	if (c->closing || now < limit || !reclaim_unsafe(c, now - limit) || !s->open)
+	if (c->closing || now < limit)
+		return;
+	s = reclaim_unsafe(c, now - limit, s);
+	if (!s || !s->open)
 		return;
 	kv_info(kvc_client_log(c),
-		"client %u: %llu bytes of its buffer may still be written by requests that were lost; rebuilding the "
-		"endpoints to use them again",
+		"client %u: %llu bytes of its buffer may still be written by requests that were lost; fencing to use "
+		"them again",
 		c->index, (unsigned long long)(c->buffer.quarantined_bytes + c->orphan_bytes));
 	kvc_client_fence_await(c, s, 0);
 }
@@ -181,6 +236,7 @@ static void engine_reset(void *arg, int status)
 	c->fenced = false;
 	/* New endpoints may have smaller queues, or larger ones again. */
 	te_info(c->te, &info);
+	c->info.peer_fence = info.peer_fence;
 	kvc_room_limit(c, imm_limit(&info));
 	/* After a fence of ours everything was reset at once; no session was made since, because peers are opened only
 	 * with addresses that are told after this call. (Also if an endpoint failed in between: nodes ask for our addresses when
@@ -258,7 +314,8 @@ static int engine_open(struct kvc_client *c, struct kv_error *err)
 	static const struct te_handlers handlers = {.message = kvc_client_message,
 						    .immediate = kvc_client_immediate,
 						    .room = kvc_client_room,
-						    .reset = engine_reset};
+						    .reset = engine_reset,
+						    .fenced = engine_fenced};
 	struct te_options o = kvc_engine_options(c->pool);
 	o.engine = engine_number(c);
 	int rc = te_open(&o, &handlers, c, &c->te, err);
@@ -347,6 +404,8 @@ static int tables_open(struct kvc_client *c, struct kv_error *err)
 		return kv_fail(err, -KV_ENOMEM, "client %u: no memory for its tables", c->index);
 	kv_list_init(&c->starving);
 	kv_list_init(&c->orphans);
+	kv_list_init(&c->limbo);
+	co_queue_init(&c->fence_over);
 	kv_list_init(&c->dirty);
 	kv_list_init(&c->releasing);
 	c->release_timer.fire = kvc_release_fire;

@@ -41,7 +41,7 @@ enum {
 /* ---- counters: written by the client's loop, read by any thread ---- */
 
 struct kvc_count {
-	_Atomic uint64_t gets, puts, exists, deletes, hits, misses, errors, timeouts, retries, corrupt, reconnects,
+	_Atomic uint64_t gets, puts, exists, deletes, hits, misses, errors, timeouts, retries, corrupt, reconnects, reattaches,
 		fences;
 	_Atomic uint64_t bytes_in, bytes_out, stale_immediates, bad_frames, cancels, quarantined_bytes, eagain;
 	_Atomic uint64_t door_let_in, door_turned, door_aliens;
@@ -160,13 +160,19 @@ struct kvc_node {
 	bool attempted; /* the pool was told how the first attempt went */
 	bool left;      /* the server said goodbye, and was not there again since: its keys are misses */
 	bool parting;   /* ... and so did we, when nothing of ours was under way there any more */
-	bool redo;      /* drop the session and connect anew at once, because ... */
+	bool redo;      /* drop the session and make a new one at once, because ... */
 	const char *redo_why;
+	bool redial;    /* ... and not on this connection, which is of no more use */
+	bool fresh;     /* the connection has had no session that was up */
+	bool welcomed;  /* it has had a WELCOME */
+	unsigned hellos;  /* HELLOs on it that were not answered yet: each will be, in order */
+	unsigned revokes; /* REVOKEs that were not answered yet */
+	struct wire_prior prior; /* the last attachment, if the server may have something of it under way and we want to know when it has not */
 	unsigned failures;
 	int refusal;                      /* why a server that is there does not take us, as calls are told it; 0: the last attempt ended otherwise */
 	int refusal_told;                 /* the code of the last line of the log about that */
 	struct kv_error error;            /* of the last attempt */
-	uint64_t connects, fences, ping_ns; /* see struct kvc_server_info */
+	uint64_t connects, attaches, fences, ping_ns; /* see struct kvc_server_info */
 	char why[512];                      /* what went wrong last */
 	uint32_t acked[KVC_MEMS_MAX + 2]; /* region id that slot i was acknowledged with; 0: none */
 	uint32_t revoked;                 /* region id of the last REVOKE_OK */
@@ -230,6 +236,9 @@ struct kvc_client {
 	struct kvc_client_mem *mem[KVC_MEMS_MAX]; /* sorted by base */
 	unsigned num_mems;
 	bool fenced; /* a fence of ours was done; the engine's report of it is to come */
+	struct kv_list limbo; /* requests into memory of callers that an endpoint, not closed yet, may still write to */
+	struct co_queue fence_over; /* who waits for endpoints to be closed; how often they were: */
+	uint64_t fences_over;
 	struct te_peer *zombie[KVC_ZOMBIES_MAX];
 	unsigned num_zombies;
 	struct kv_list orphans; /* requests that were given up and are not over, oldest first */
@@ -279,12 +288,14 @@ void kvc_client_unhold(struct kvc_client *c);
  * need more than a coroutine has. */
 void kvc_main_await(struct kvc_client *c, void (*fn)(void *arg), void *arg);
 
-/* kvc_client_fence_await -- nothing of the session's shard touches our memory any more when it returns; all nodes are
- * connected anew. */
+/* kvc_client_fence_await -- nothing of the session's shard touches our memory any more when it returns, or, where endpoints take long to close,
+ * from when kvc_client_fenced_await has returned, too. Where the engine can fence one peer alone, the session has
+ * ended (its requests with -KV_ERESET, as safe), and its node alone gets a new one; else all nodes do. */
 void kvc_client_fence_await(struct kvc_client *c, struct kvc_session *s, unsigned shard);
+void kvc_client_fenced_await(struct kvc_client *c);
 
-/* kvc_client_reset -- the endpoints are gone or new, memory is safe: end all requests with -KV_ERESET, free the
- * quarantine, redo all nodes. */
+/* kvc_client_reset -- the endpoints are gone or new, memory is safe, or will be when they are closed: end all requests with -KV_ERESET, free the
+ * quarantine, redo all nodes. What is not safe yet waits in limbo. */
 void kvc_client_reset(struct kvc_client *c);
 
 /* kvc_client_mem_at -- the registration that holds [at, at + len) entirely, or NULL. */
@@ -384,6 +395,11 @@ struct kvc_link *kvc_link_keep(struct kvc_session *s, unsigned shard, uint32_t t
  * more. */
 void kvc_session_fail(struct kvc_session *s, int status, bool safe);
 
+/* kvc_session_limbo -- the same, while the endpoint that they went over is given up and not closed (te_fencing): requests that it may still move
+ * memory of callers for end when it is closed. kvc_req_limbo_end -- it is closed: end this one of client.limbo, which it has left. */
+void kvc_session_limbo(struct kvc_session *s, int status);
+void kvc_req_limbo_end(struct kvc_client *c, struct kvc_req *r);
+
 /* kvc_session_unsafe -- whether requests are out whose memory the peer may touch; *out_caller: some of it is the
  * caller's. */
 bool kvc_session_unsafe(const struct kvc_session *s, uint64_t *out_bytes, bool *out_caller);
@@ -412,9 +428,10 @@ void kvc_link_lost(struct kvc_link *l, int status);
 
 void kvc_node_init(struct kvc_node *n, struct kvc_client *c, unsigned index); /* before any of the client's coroutines is started */
 int kvc_node_start(struct kvc_node *n); /* spawn its coroutine */
-/* kvc_node_redo -- the break is ours: drop the session and connect anew at once, while calls wait. Not for a server
- * that is lost. why: for the log. */
+/* kvc_node_redo -- the break is ours: drop the session and make a new one at once, while calls wait: on the same control connection, if that is sound. Not for a
+ * server that is lost. why: for the log. kvc_node_redial -- the same when the control connection is the trouble: a new one is made. */
 void kvc_node_redo(struct kvc_node *n, const char *why);
+void kvc_node_redial(struct kvc_node *n, const char *why);
 /* kvc_node_part_await -- say goodbye by the deadline, or break off: its coroutine ends with the server's answer, or
  * after the next kvc_node_redo, since the client is closing. */
 void kvc_node_part_await(struct kvc_node *n, uint64_t deadline_ns);

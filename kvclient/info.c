@@ -101,6 +101,7 @@ static void counters_add(struct kvc_counters *o, const struct kvc_count *c)
 	o->retries += get(&c->retries);
 	o->corrupt += get(&c->corrupt);
 	o->reconnects += get(&c->reconnects);
+	o->reattaches += get(&c->reattaches);
 	o->fences += get(&c->fences);
 	o->bytes_in += get(&c->bytes_in);
 	o->bytes_out += get(&c->bytes_out);
@@ -200,6 +201,7 @@ static const struct row {
 	ROW(fences, "connections", "", KVC_STAT_COUNTER),
 	ROW(lost_connections, "connections", "", KVC_STAT_COUNTER),
 	ROW(reconnects, "connections", "", KVC_STAT_COUNTER),
+	ROW(reattaches, "connections", "", KVC_STAT_COUNTER),
 	ROW(eagain, "fabric", "", KVC_STAT_COUNTER),
 	ROW(stale_immediates, "fabric", "", KVC_STAT_COUNTER),
 	ROW(bad_frames, "fabric", "", KVC_STAT_COUNTER),
@@ -298,6 +300,7 @@ static int64_t server_ask(struct kvc_client *c, void *arg)
 				      .heard_ns = n->heard_ns ? loop_now(c->loop) - n->heard_ns : UINT64_MAX,
 				      .ping_ns = n->ping_ns,
 				      .connects = n->connects,
+				      .attaches = n->attaches,
 				      .attempts_failed = n->failures,
 				      .fences = n->fences};
 	text_copy(o->name, sizeof(o->name), c->pool->server[a->index].entry.text);

@@ -12,8 +12,8 @@
  * returned nothing touches the caller's memory. The deadline is the call's timeout_ns from now; 0 means the pool's
  * timeout_ns; and if that is 0, too, 5 s and 1 s more for every 100 MB that the call moves at most (dst_len, len, or
  * all items of a batch together). The grace (50 ms) is the time in which a server must answer that it has stopped. If
- * it does not, and memory of the caller is in question, the call rebuilds the endpoint before it returns (a fence: some
- * ms, up to 100 ms on tcp with large rxm buffers). The deadline of a call that blocks a thread counts from its
+ * it does not, and memory of the caller is in question, the call fences before it returns: on tcp behind a doorkeeper it
+ * cuts that server alone, else it rebuilds the endpoint (some ms, up to 100 ms on tcp with large rxm buffers). The deadline of a call that blocks a thread counts from its
  * beginning, also while its loop is busy. Two things no deadline can cut short: a worker that does not give its thread
  * back to the loop holds up all calls of its loop that have begun, and a provider that pins memory or opens an endpoint
  * takes the time that it takes (on shm a peer that is killed may leave the provider spinning for ever:
@@ -486,6 +486,7 @@ struct kvc_counters {
 	uint64_t pins_again;    /* pins that were made again on a new connection */
 	uint64_t pins_lost;     /* ... that could not be: see kvc_options.pin_lost */
 	uint64_t put_conflicts; /* PUTs (and items of batches) that ended with -KV_EEXIST */
+	uint64_t reattaches;    /* sessions made again: on the control connection that was there, or on one made again, which counts in `reconnects`, too */
 };
 KVC_API int kvc_counters(struct kvc_pool *pool, struct kvc_counters *out);
 
@@ -511,7 +512,8 @@ struct kvc_server_info {
 	uint32_t inflight;          /* requests sent and not over: without a reply, or with writes still to come */
 	uint64_t heard_ns;          /* ago: when the control connection last brought something; UINT64_MAX: never */
 	uint64_t ping_ns;           /* the slowest link's answer to a PING over the fabric when the session was set up */
-	uint64_t connects, attempts_failed; /* sessions that were made; attempts since the last one that failed */
+	uint64_t connects, attaches; /* control connections that were made (TCP, TLS); sessions that were made on them */
+	uint64_t attempts_failed;    /* since the last session */
 	uint64_t fences;            /* that were made because of this server */
 	char why[512];              /* what went wrong last; empty: nothing */
 	uint32_t pull;              /* 1: its values are read by the client (enum kvc_mode) */

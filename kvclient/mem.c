@@ -125,7 +125,7 @@ static void revoke_await(void *arg)
 	/* One whose turn comes late has the grace at least, or it would look as if it had not answered. */
 	uint64_t deadline = KV_MAX(r->deadline_ns, loop_now(c->loop) + c->pool->options.grace_ns);
 	if (kvc_node_revoke_await(r->node, r->own->id, r->own->slot, deadline) < 0)
-		kvc_node_redo(r->node, "it did not confirm that it forgets a region");
+		kvc_node_redial(r->node, "it did not confirm that it forgets a region");
 	if (--*r->left == 0 && r->waiter)
 		co_wake(r->waiter);
 }
@@ -178,7 +178,7 @@ static int announce_await(struct kvc_client *c, struct kvc_client_mem *m, uint64
 			continue;
 		/* Whether it knows the region now is not known, and a region that is gone must not be known. */
 		if (rc == -KV_ETIMEOUT)
-			kvc_node_redo(&c->node[i], "it did not answer the announcement of a region");
+			kvc_node_redial(&c->node[i], "it did not answer the announcement of a region");
 		return kv_fail(err, rc, "client %u: server %s did not take the announcement of %llu bytes: %s",
 			       c->index, c->pool->server[i].entry.text, (unsigned long long)m->len_bytes, kv_strerror(rc));
 	}

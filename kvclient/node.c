@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* node.c -- one client's view of one server: a coroutine that connects, serves the control connection, and connects
+/* node.c -- one client's view of one server: a coroutine that connects, serves the control connection, and begins
  * again.
  *
- *   CONNECTING --hello, regions acknowledged, links answered a PING (health.c)--> UP --lost--> DOWN --back-off--> attempt ...
- * --> UP UP --redo--> CONNECTING (calls wait)
+ *   CONNECTING --dial, hello, regions acknowledged, links answered a PING (health.c)--> UP --lost--> DOWN --back-off--> attempt ... --> UP
+ *   UP --redo--> CONNECTING (calls wait) --hello, regions, links--> UP
  *
  * DOWN means that the server is gone: calls fail at once while attempts go on in the background. If it said goodbye
  * (`left`) its keys are misses instead, until it is back: what it held went with it. It is DOWN from its goodbye on, and the
@@ -11,13 +11,19 @@
  * (the endpoints were rebuilt, a frame could not be sent, a link stays silent) is a redo: the first new attempt begins
  * at once and calls wait for its outcome.
  *
+ * A redo keeps the control connection, unless that is the trouble: HELLO is said again on it (docs/PROTOCOL.md 2.10), so that a fence because of one server costs
+ * the others a message each and no TLS. The reader is interrupted, not the connection: what others are sending goes out before HELLO. A redo may overtake an attempt
+ * that waits for its WELCOME; the next HELLO follows at once, and all WELCOMEs but the last are dropped (`hellos`). When HELLO on the connection comes to nothing
+ * because the connection is broken, the same attempt dials. The connection is given up when its server may keep our HELLO waiting behind something that takes
+ * long to answer: a REVOKE, or the goodbye of a further session.
+ *
  * The same coroutine reads the connection and sends heartbeats. A server that is not heard for the time of silence is
  * down, at that moment and not at the next beat; but only if beats of our own have gone by meanwhile, so that a process
  * that was stopped for a while does not take its own absence for the server's. Others (mem.c, the closer) may send; the
  * connection is closed only when none of them is inside.
  *
  * Dropping a session while requests are out: see session.c and kvc_client_fence_await. Pieces go to quarantine only
- * while another server would suffer from a fence; otherwise fencing is free. */
+ * while another server would suffer from a fence; otherwise fencing is free. Where a fence is one of this server alone nobody else suffers. */
 #include <stdlib.h>
 
 #include "kvclient/client.h"
@@ -35,6 +41,7 @@ enum {
 #define SEND_TIMEOUT_NS 2000000000ull
 #define ADDRESS_POLL_NS 10000000ull
 #define LOOK_UP_MIN_NS  1000000ull /* between questions whether a name has been looked up, at first */
+#define HELLOS_MAX      8u /* without an answer: then the connection is given up */
 #define PART_POLL_NS    5000000ull /* between two looks whether anything is under way at a server that ends */
 
 static const char *node_name(const struct kvc_node *n)
@@ -64,19 +71,38 @@ static void printable(char *out, size_t cap, const char *text)
 
 /* ---- for others on the loop ---- */
 
-void kvc_node_redo(struct kvc_node *n, const char *why)
+/* Whether the server may answer what we say next only when transfers have ended: those may be the trouble. */
+static bool answers_may_wait(const struct kvc_node *n)
 {
+	return n->revokes > 0 || kvc_subs_parting(n);
+}
+
+static void redo(struct kvc_node *n, const char *why, bool redial)
+{
+	n->redial |= redial || n->client->closing || answers_may_wait(n);
 	n->redo = true;
 	n->redo_why = why;
 	if (n->state == KVC_NODE_UP)
 		node_set(n, KVC_NODE_CONNECTING);
 	else if (n->session && n->session->open && !n->session->served)
 		kvc_session_fail(n->session, -KV_ERESET, false); /* an attempt: only PINGs are out */
-	if (n->conn)
+	if (n->conn && n->redial)
 		boot_shutdown(n->conn);
+	else if (n->conn)
+		boot_interrupt(n->conn);
 	else if (n->dialer && n->client->closing)
 		io_interrupt(n->dialer, true); /* or closing would wait for the connect timeout */
 	co_queue_wake_all(&n->kick);
+}
+
+void kvc_node_redo(struct kvc_node *n, const char *why)
+{
+	redo(n, why, false);
+}
+
+void kvc_node_redial(struct kvc_node *n, const char *why)
+{
+	redo(n, why, true);
 }
 
 int kvc_node_ready_await(struct kvc_node *n, uint64_t deadline_ns, struct kvc_session **out)
@@ -187,9 +213,11 @@ int kvc_node_revoke_await(struct kvc_node *n, uint32_t id, uint32_t slot, uint64
 	int rc;
 	if (n->state != KVC_NODE_UP || n->acked[slot] != id)
 		return 0;
+	n->revokes++;
 	rc = kvc_node_send_await(n, &m, deadline_ns);
 	if (rc == 0)
 		rc = answer_await(n, &n->revoked, id, deadline_ns);
+	n->revokes--;
 	n->acked[slot] = 0;
 	return rc == -KV_EPEERDOWN ? 0 : rc;
 }
@@ -207,6 +235,7 @@ static int hello_send_await(struct kvc_node *n, uint64_t deadline_ns)
 	struct kvc_client *c = n->client;
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_HELLO};
 	struct wire_hello *h = &m.hello;
+	int rc;
 	h->version_min = h->version_max = WIRE_VERSION;
 	h->loops = (uint16_t)c->pool->num_loops;
 	h->rails = (uint16_t)c->info.rails;
@@ -220,14 +249,18 @@ static int hello_send_await(struct kvc_node *n, uint64_t deadline_ns)
 	snprintf(h->fabric, sizeof(h->fabric), "%s", c->info.fabric);
 	for (unsigned i = 0; i < c->info.rails; i++) {
 		struct te_address a;
-		int rc = te_address(c->te, i, &a);
+		rc = te_address(c->te, i, &a);
 		if (rc < 0)
 			return kv_fail(&n->error, rc, "our own fabric address of rail %u is not to be had: %s", i,
 				       kv_strerror(rc));
 		h->addr[i].len = a.len;
 		memcpy(h->addr[i].data, a.data, a.len);
 	}
-	return boot_send_await(n->conn, &m, deadline_ns);
+	h->prior = n->prior;
+	rc = boot_send_await(n->conn, &m, deadline_ns);
+	n->hellos += rc == 0;
+	explicit_bzero(h->prior.token, sizeof(h->prior.token));
+	return rc;
 }
 
 static int welcome_check(struct kvc_node *n, const struct wire_welcome_msg *w)
@@ -251,6 +284,7 @@ static int refused(struct kvc_node *n, const struct wire_refuse *r)
 {
 	int rc = wire_status_error(r->status);
 	char text[sizeof(r->text)];
+	n->redial = true; /* it closes the connection */
 	printable(text, sizeof(text), r->text);
 	/* It keeps the addresses of endpoints that it had to rebuild to itself for a moment: it is there, and is waited for. */
 	if (rc == -KV_EBUSY)
@@ -368,12 +402,55 @@ static int unanswered(struct kvc_node *n, int rc)
 	return kv_fail(&n->error, rc, "no answer to our hello: %s", kv_strerror(rc));
 }
 
+/* Between HELLO and WELCOME all else is about an earlier attachment; but on a connection that had none there are only heartbeats. */
+static bool about_earlier(const struct kvc_node *n, enum wire_ctrl type)
+{
+	switch (type) {
+	case WIRE_CTRL_HEARTBEAT:
+		return true;
+	case WIRE_CTRL_REGION_OK:
+	case WIRE_CTRL_REVOKE_OK:
+	case WIRE_CTRL_ADDRESS:
+	case WIRE_CTRL_ADDRESS_OK:
+	case WIRE_CTRL_GOODBYE:
+	case WIRE_CTRL_SESSION_CHALLENGE:
+	case WIRE_CTRL_SESSION_OK:
+	case WIRE_CTRL_SESSION_REFUSE:
+	case WIRE_CTRL_SESSION_CLOSE_OK:
+	case WIRE_CTRL_ARENA:
+		return n->welcomed;
+	default:
+		return false;
+	}
+}
+
+/* The answer to the last HELLO: those to earlier ones, which were overtaken, are of use to nobody. But the server has an attachment for each of them, and no longer the one
+ * before it. */
+static int answer_to_hello_await(struct kvc_node *n, struct wire_ctrl_msg *m, uint64_t deadline_ns)
+{
+	for (;;) {
+		int rc = boot_recv_await(n->conn, m, deadline_ns);
+		if (rc < 0)
+			return rc;
+		if (m->type == WIRE_CTRL_WELCOME) {
+			n->welcomed = true;
+			n->prior.session = m->welcome.session;
+			memcpy(n->prior.token, m->welcome.token, sizeof(n->prior.token));
+			if (--n->hellos == 0)
+				return 0;
+		} else if (!about_earlier(n, m->type)) {
+			return 0;
+		}
+		n->heard_ns = loop_turn_now(n->client->loop);
+	}
+}
+
 static int hello_await(struct kvc_node *n, uint64_t deadline_ns)
 {
 	struct wire_ctrl_msg m;
 	int rc = hello_send_await(n, deadline_ns);
 	if (rc == 0)
-		rc = boot_recv_await(n->conn, &m, deadline_ns);
+		rc = answer_to_hello_await(n, &m, deadline_ns);
 	if (rc < 0)
 		return n->error.text[0] ? rc : unanswered(n, rc);
 	if (m.type == WIRE_CTRL_REFUSE)
@@ -501,28 +578,62 @@ static int dial_await(struct kvc_node *n, const struct kv_addresses *to, uint64_
 	return rc == 0 ? 0 : told < 0 ? told : -KV_ERESET;
 }
 
+/* Nobody is inside it any more when it is closed. */
+static void conn_close_await(struct kvc_node *n)
+{
+	if (!n->conn)
+		return;
+	boot_shutdown(n->conn);
+	while (n->senders > 0)
+		co_queue_wait_await(&n->kick, KV_NEVER);
+	boot_close(&n->conn);
+}
+
+static int dial_and_hello_await(struct kvc_node *n, uint64_t deadline_ns)
+{
+	struct kv_addresses addresses;
+	int rc = addresses_await(n, deadline_ns, &addresses);
+	if (rc == 0)
+		rc = dial_await(n, &addresses, deadline_ns);
+	if (rc < 0)
+		return rc;
+	n->fresh = true;
+	n->welcomed = false;
+	n->hellos = 0;
+	return overtaken(n) ? -KV_ERESET : hello_await(n, deadline_ns);
+}
+
+/* On the connection that is there; on a new one if there is none, or if it turns out to be broken. */
+static int welcomed_await(struct kvc_node *n, uint64_t deadline_ns)
+{
+	int rc;
+	if (n->conn) {
+		rc = hello_await(n, deadline_ns);
+		if (rc == 0 || overtaken(n) || boot_sound(n->conn))
+			return rc;
+		conn_close_await(n);
+		n->error = (struct kv_error){0};
+	}
+	return dial_and_hello_await(n, deadline_ns);
+}
+
 static int connect_await(struct kvc_node *n)
 {
 	struct kvc_client *c = n->client;
 	uint64_t deadline = attempt_deadline(n);
-	struct kv_addresses addresses;
 	int rc;
 	address_await(n, deadline);
-	n->redo = false;
+	if (n->redial || (n->conn && (!boot_sound(n->conn) || n->hellos >= HELLOS_MAX)))
+		conn_close_await(n);
+	n->redo = n->redial = false;
 	n->error = (struct kv_error){0};
 	memset(n->acked, 0, sizeof(n->acked));
 	if (c->closing)
 		return kv_fail(&n->error, -KV_ERESET, "the connection was interrupted");
-	rc = addresses_await(n, deadline, &addresses);
-	if (rc == 0)
-		rc = dial_await(n, &addresses, deadline);
-	if (rc < 0 && overtaken(n))
-		return kv_fail(&n->error, -KV_ERESET, "the connection was interrupted");
-	if (rc < 0)
+	rc = welcomed_await(n, deadline);
+	if (rc < 0 && !overtaken(n))
 		return rc;
 	if (!overtaken(n))
-		rc = hello_await(n, deadline);
-	if (rc == 0 && !overtaken(n))
 		rc = kvc_arenas_await(n, deadline);
 	if (rc == 0 && !overtaken(n))
 		rc = regions_await(n, deadline);
@@ -531,7 +642,7 @@ static int connect_await(struct kvc_node *n)
 	/* Memory registered while the links were pinged. */
 	if (rc == 0 && !overtaken(n))
 		rc = regions_await(n, deadline);
-	/* Overtaking closes the connection, and what stood at it then has failed for no reason of the server's. */
+	/* Being overtaken interrupts the attempt, and what stood at it then has failed for no reason of the server's. */
 	return overtaken(n) ? kv_fail(&n->error, -KV_ERESET, "the connection was interrupted") : rc;
 }
 
@@ -612,6 +723,7 @@ static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 		kvc_node_redo(n, "its endpoints were rebuilt");
 		return 0;
 	case WIRE_CTRL_GOODBYE_OK:
+		explicit_bzero(&n->prior, sizeof(n->prior)); /* nothing of ours is left there */
 		kvc_node_send_await(n, &done, kv_deadline(loop_now(n->client->loop), SEND_TIMEOUT_NS));
 		return 1;
 	case WIRE_CTRL_SESSION_CHALLENGE:
@@ -662,7 +774,7 @@ static int beat_await(struct kvc_node *n)
 	for (unsigned i = 0; i < s->num_links && rc == 0 && s->open; i++)
 		rc = kvc_link_check(n, &s->link[i], now, silence_ns(n));
 	if (rc == 0 && kvc_subs_late(n, now, SESSION_BEATS * silence_ns(n)))
-		kvc_node_redo(n, "it does not answer questions about sessions");
+		kvc_node_redial(n, "it does not answer questions about sessions");
 	kvc_pins_start(n);
 	if (rc == 0 && s->open && !n->redo)
 		kvc_client_reclaim_await(n->client, s);
@@ -689,6 +801,8 @@ static int serve_await(struct kvc_node *n)
 		n->session->turns_ns[i] = n->heard_ns;
 	while (rc == 0 && !n->redo) {
 		rc = boot_recv_await(n->conn, &m, serve_until(n, beat));
+		if (rc == 0 && n->redo)
+			break; /* it is about a session that is given up */
 		if (rc == 0) {
 			n->heard_ns = loop_turn_now(loop);
 			n->silent_beats = 0;
@@ -737,7 +851,7 @@ static void requests_end_await(struct kvc_node *n, int status)
 	struct kvc_session *s = n->session;
 	uint64_t bytes;
 	bool caller, any = kvc_session_unsafe(s, &bytes, &caller);
-	bool fence = caller || !others_connected(n) || kvc_client_quarantine_full(c, bytes) ||
+	bool fence = caller || c->info.peer_fence || !others_connected(n) || kvc_client_quarantine_full(c, bytes) ||
 		     c->num_zombies + s->shards > KVC_ZOMBIES_MAX;
 	/* A fence ends the requests with -KV_ERESET; their calls look at the state of the node, which tells them more.
 	 * A client that closes leaves its own memory to the end of the engine, but a caller has his back before that. */
@@ -746,6 +860,10 @@ static void requests_end_await(struct kvc_node *n, int status)
 	if (!s->open)
 		return;
 	any = kvc_session_unsafe(s, &bytes, &caller);
+	/* What it may still write is in quarantine until a fence: we need not know when it has ended, and waiting for that may take long, as its way to us may be
+	 * what is broken. */
+	if (any)
+		explicit_bzero(&n->prior, sizeof(n->prior));
 	kvc_session_fail(s, status, false);
 	for (unsigned i = 0; i < s->shards && any && !c->closing; i++) {
 		c->zombie[c->num_zombies++] = s->peer[i];
@@ -760,7 +878,7 @@ static void peers_close(void *arg)
 		te_peer_close(&s->peer[i]);
 }
 
-static void drop_await(struct kvc_node *n, int status)
+static void session_drop_await(struct kvc_node *n, int status)
 {
 	struct kvc_session *s = n->session;
 	if (s) {
@@ -776,12 +894,6 @@ static void drop_await(struct kvc_node *n, int status)
 		kvc_session_unref(s);
 	}
 	kvc_subs_reset(n);
-	if (n->conn) {
-		boot_shutdown(n->conn);
-		while (n->senders > 0)
-			co_queue_wait_await(&n->kick, KV_NEVER);
-		boot_close(&n->conn);
-	}
 }
 
 static void backoff_await(struct kvc_node *n)
@@ -847,8 +959,32 @@ static void failure_log(struct kvc_node *n, int rc)
 	kv_warn(node_log(n), "client %u: %s", n->client->index, n->error.text);
 }
 
-/* One connection, from the first packet to the last. */
-static void connection_await(struct kvc_node *n)
+static void up_count(struct kvc_node *n)
+{
+	struct kvc_client *c = n->client;
+	n->failures = 0;
+	n->refusal_told = 0;
+	n->attaches++;
+	n->connects += n->fresh;
+	if (n->attempted) {
+		kvc_add(&c->count.reattaches, 1);
+		kvc_add(&c->count.reconnects, n->fresh);
+	}
+	n->fresh = false;
+}
+
+/* An attempt has failed, and no other one overtook it. Nothing that we do hangs on the end of what the server had under way for us, unless our
+ * engine has cut off this server alone: a server that cannot bring that end about is asked to welcome us without it. */
+static void failed_count(struct kvc_node *n)
+{
+	struct te_info info;
+	te_info(n->client->te, &info);
+	if (!info.peer_fence)
+		explicit_bzero(&n->prior, sizeof(n->prior));
+}
+
+/* One session, from the first packet to the last. */
+static void session_await(struct kvc_node *n)
 {
 	struct kvc_client *c = n->client;
 	int rc = connect_await(n);
@@ -859,13 +995,10 @@ static void connection_await(struct kvc_node *n)
 	if (rc < 0 && rc != -KV_ERESET) {
 		server_name_add(n);
 		memcpy(n->why, n->error.text, sizeof(n->why));
+		failed_count(n);
 	}
 	if (rc == 0) {
-		n->failures = 0;
-		n->refusal_told = 0;
-		n->connects++;
-		if (n->attempted)
-			kvc_add(&c->count.reconnects, 1);
+		up_count(n);
 		n->session->served = true;
 		n->left = n->parting = false;
 		node_set(n, KVC_NODE_UP);
@@ -880,6 +1013,7 @@ static void connection_await(struct kvc_node *n)
 	}
 	if (rc == 0) {
 		rc = serve_await(n);
+		n->redial |= answers_may_wait(n);
 		if (!c->closing && !n->left && rc == -KV_EPEERDOWN && c->info.death_fatal)
 			kv_error_log(node_log(n),
 				     "client %u: server %s is lost; if its process died, provider %s cannot promise to "
@@ -897,8 +1031,10 @@ static void connection_await(struct kvc_node *n)
 	}
 	ours = !n->left && (n->redo || rc == -KV_ERESET);
 	node_set(n, ours && !c->closing ? KVC_NODE_CONNECTING : KVC_NODE_DOWN);
-	drop_await(n, c->closing ? -KV_ECLOSED : ours ? -KV_ERESET : n->left ? -KV_ELEFT : -KV_EPEERDOWN);
+	session_drop_await(n, c->closing ? -KV_ECLOSED : ours ? -KV_ERESET : n->left ? -KV_ELEFT : -KV_EPEERDOWN);
 	links_count(c);
+	if (!ours || c->closing) /* else connect_await looks whether it is of any use */
+		conn_close_await(n);
 	if (!served || !ours)
 		backoff_await(n);
 }
@@ -908,7 +1044,8 @@ static void node_main(void *arg)
 	struct kvc_node *n = arg;
 	struct kvc_client *c = n->client;
 	while (!c->closing)
-		connection_await(n);
+		session_await(n);
+	conn_close_await(n);
 	node_set(n, KVC_NODE_CLOSED);
 	n->running = false;
 	c->coroutines--;

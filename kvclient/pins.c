@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pins.c -- pins outlive connections.
+/* pins.c -- pins outlive sessions.
  *
- * A pin lives in a session at the server and ends with it: with the connection, and so with every fence and every fault of
+ * A pin lives in a session at the server and ends with it: with every fence, and with every fault of
  * the network. Who pinned a value would not hear of it. So a client remembers what its sessions have pinned, and each new
- * connection pins it again, PINNERS requests at a time, before the server has had much time to evict. What is not there any
+ * session pins it again, PINNERS requests at a time, before the server has had much time to evict. What is not there any
  * more is told: by the callback pin_lost with the key, which is what an embedder needs to store the value again; by the
- * counter pins_lost, and in one line of the log for each connection.
+ * counter pins_lost, and in one line of the log for each session.
  *
- * A pin is remembered from before its first request goes out, so that a connection that is made in between cannot miss it:
+ * A pin is remembered from before its first request goes out, so that a session that is made in between cannot miss it:
  * pinning twice is pinning once. It is `held` once a call has succeeded; what no call holds or asks for is forgotten. While
  * it is being made again it is `busy`: taking it back waits for that, as requests may overtake each other on the fabric, and
- * the pin would stay for ever. A connection is known by the number of its node's connects. A pin whose connection ended while
+ * the pin would stay for ever. A session is known by its number among its node's. A pin whose session ended while
  * its request was out is to be made again, whatever the request said.
  *
- * Not promised: between the end of a connection and the new pins a value may be evicted, and stored again by somebody else,
+ * Not promised: between the end of a session and the new pins a value may be evicted, and stored again by somebody else,
  * with other bytes.
  *
  * Rejected: a server that keeps the pins of a connection that broke for a while. Clients that never come back would hold its
@@ -31,7 +31,7 @@ struct kvc_pin {
 	struct kv_list node;   /* of the node */
 	struct kv_list of_sub; /* of its session, if that is a further one */
 	struct kvc_sub *sub;   /* NULL: the client's own session */
-	uint64_t connects;     /* the connection that it was made on */
+	uint64_t attaches;     /* the session that it was made in */
 	unsigned calls;        /* that are about to pin it */
 	bool held, busy;
 	int missed; /* why it could not be made again, while a call was still about to say that it has made it; 0: it could */
@@ -108,7 +108,7 @@ static struct kvc_pin *pin_make(struct kvc_node *n, struct kvc_sub *sub, struct 
 	if (!p)
 		return NULL;
 	p->sub = sub;
-	p->connects = n->connects;
+	p->attaches = n->attaches;
 	p->len = (uint16_t)key.len;
 	memcpy(p->key, key.data, key.len);
 	kv_list_init(&p->of_sub);
@@ -219,12 +219,12 @@ int kvc_pins_part_await(struct kvc_sub *sub, uint64_t deadline_ns)
 
 /* ---- making them again ---- */
 
-/* The next that the present connection does not have. */
+/* The next that the present session does not have. */
 static struct kvc_pin *pin_next(const struct kvc_node *n)
 {
 	KV_LIST_EACH (e, &n->pins.all) {
 		struct kvc_pin *p = KV_LIST_ENTRY(e, struct kvc_pin, node);
-		if (p->connects == n->connects)
+		if (p->attaches == n->attaches)
 			return NULL;
 		if (!p->busy && !(p->sub && p->sub->parting))
 			return p;
@@ -232,12 +232,12 @@ static struct kvc_pin *pin_next(const struct kvc_node *n)
 	return NULL;
 }
 
-static bool same_connection(const struct kvc_node *n, uint64_t connects)
+static bool same_session(const struct kvc_node *n, uint64_t attaches)
 {
-	return n->state == KVC_NODE_UP && n->connects == connects;
+	return n->state == KVC_NODE_UP && n->attaches == attaches;
 }
 
-static int pin_once_await(struct kvc_node *n, struct kvc_pin *p, uint64_t connects)
+static int pin_once_await(struct kvc_node *n, struct kvc_pin *p, uint64_t attaches)
 {
 	struct wire_request wire = {.type = WIRE_PIN, .key = {p->key, p->len}};
 	uint64_t deadline = kv_deadline(loop_now(n->client->loop), n->client->pool->options.timeout_ns);
@@ -249,7 +249,7 @@ static int pin_once_await(struct kvc_node *n, struct kvc_pin *p, uint64_t connec
 	kvc_trace_key(&t, p->key, p->len);
 	do
 		rc = kvc_key_request_await(n, &wire, deadline, &t);
-	while (rc < 0 && same_connection(n, connects) && kvc_call_again_await(n->client, rc, deadline, &tries));
+	while (rc < 0 && same_session(n, attaches) && kvc_call_again_await(n->client, rc, deadline, &tries));
 	kvc_trace_end(&t, n->client, rc);
 	return rc;
 }
@@ -257,22 +257,22 @@ static int pin_once_await(struct kvc_node *n, struct kvc_pin *p, uint64_t connec
 static void pin_again_await(struct kvc_node *n, struct kvc_pin *p)
 {
 	struct kvc_client *c = n->client;
-	uint64_t connects = n->connects;
+	uint64_t attaches = n->attaches;
 	int rc;
-	/* To the end, where those of this connection are. */
+	/* To the end, where those of this session are. */
 	kv_list_del(&p->node);
 	kv_list_add_tail(&n->pins.all, &p->node);
-	p->connects = connects;
+	p->attaches = attaches;
 	p->busy = true;
 	if (p->sub)
 		p->sub->pinning++;
-	rc = pin_once_await(n, p, connects);
+	rc = pin_once_await(n, p, attaches);
 	p->busy = false;
 	if (p->sub)
 		p->sub->pinning--;
-	if (!same_connection(n, connects)) {
-		/* The next connection's turn, which may have come already: before those that it has. */
-		p->connects = 0;
+	if (!same_session(n, attaches)) {
+		/* The next session's turn, which may have come already: before those that it has. */
+		p->attaches = 0;
 		kv_list_del(&p->node);
 		kv_list_add_head(&n->pins.all, &p->node);
 	} else if (rc == 0) {

@@ -59,6 +59,7 @@ struct kvc_req *kvc_req_alloc(struct kvc_reqs *t)
 	r->trace = NULL;
 	r->region = NULL;
 	r->pull = NULL;
+	r->limbo = false;
 	r->at = (struct kvc_stamps){0};
 	r->arrived = r->posted = r->imms = 0;
 	r->piece = (struct kvc_piece){0};

@@ -58,6 +58,7 @@ struct kvc_req {
 	bool replied;       /* the one reply came, or never will */
 	bool final;         /* `posted` is final */
 	bool cancelling;    /* a cancel is queued or out, or was answered */
+	bool limbo;         /* sent over an endpoint that is given up and not closed: in the client's list of these */
 	bool caller_memory; /* bytes move from or to memory that is the caller's the moment its call returns */
 	bool in_lane;       /* it counts as active in its session's lane */
 	bool inlined;       /* the bytes came in the reply and are in `inline_to` */

@@ -4,9 +4,10 @@
  * A session is used by one connection and never revived: a new connection makes a new one, with new links, ids and
  * credits. It stays in memory until the engine returned the last frame of it, which is why it is counted.
  *
- * Ends in two ways. safe: the endpoints were rebuilt, nothing can touch our memory. Not safe: the peer may still write
+ * Ends in three ways. safe: the endpoints were rebuilt, or its shards cut: nothing can touch our memory. Not safe: the peer may still write
  * to the destinations that are out; pieces of the buffer are quarantined, and memory of callers must not be among them
- * (node.c fences first). */
+ * (node.c fences first). In limbo: an endpoint that was given up is not closed yet. Pieces go the way of the quarantine, and requests into memory of callers
+ * end when it is closed (client.c). */
 #include <stdlib.h>
 
 #include "kvclient/client.h"
@@ -124,21 +125,44 @@ static void quarantine(struct kvc_client *c, struct kvc_req *r)
 	kvc_buffer_quarantine(&c->buffer, &r->piece);
 }
 
-static void req_fail(struct kvc_client *c, struct kvc_req *r, int status, bool safe)
+/* What is true of the memory of requests that are out: nothing touches it any more; a peer may; or a peer may until the endpoint is closed. */
+enum fate { SAFE, UNSAFE, LIMBO };
+
+/* Its call waits until the endpoint is closed. The session holds the link that it names. */
+static void limbo_enter(struct kvc_client *c, struct kvc_req *r)
 {
+	r->limbo = r->cancelling = true;
+	r->link->session->refs++;
+	kv_list_add_tail(&c->limbo, &r->node);
+}
+
+void kvc_req_limbo_end(struct kvc_client *c, struct kvc_req *r)
+{
+	struct kvc_session *s = r->link->session;
+	r->limbo = false;
+	kvc_req_end(c, r, -KV_ERESET);
+	kvc_session_unref(s);
+}
+
+static void req_fail(struct kvc_client *c, struct kvc_req *r, int status, enum fate fate)
+{
+	bool limbo = fate == LIMBO && kvc_req_unsafe(r) && r->caller_memory && !r->orphan;
 	if (r->orphan)
 		c->orphan_bytes -= r->state == KVC_REQ_SENT ? r->piece.len_bytes : 0;
-	if (kvc_req_unsafe(r) && !safe)
+	if (kvc_req_unsafe(r) && fate != SAFE)
 		quarantine(c, r);
 	kvc_pull_leave(c, r);
 	r->id = r->cancel_id = 0;
 	r->replied = true;
 	if (r->sub)
 		kvc_lane_credit(r);
-	kvc_req_end(c, r, status);
+	if (limbo)
+		limbo_enter(c, r);
+	else
+		kvc_req_end(c, r, status);
 }
 
-void kvc_session_fail(struct kvc_session *s, int status, bool safe)
+static void session_end(struct kvc_session *s, int status, enum fate fate)
 {
 	struct kvc_client *c = s->node->client;
 	struct kv_list *n;
@@ -152,13 +176,23 @@ void kvc_session_fail(struct kvc_session *s, int status, bool safe)
 		while ((n = kv_list_pop(&l->cancels)))
 			;
 		while ((n = kv_list_pop(&l->queue)))
-			req_fail(c, KV_LIST_ENTRY(n, struct kvc_req, node), status, true);
+			req_fail(c, KV_LIST_ENTRY(n, struct kvc_req, node), status, SAFE);
 		while ((n = kv_list_pop(&l->sent)))
-			req_fail(c, KV_LIST_ENTRY(n, struct kvc_req, node), status, safe);
+			req_fail(c, KV_LIST_ENTRY(n, struct kvc_req, node), status, fate);
 		memset(l->map.entry, 0, ((size_t)l->map.mask + 1) * sizeof(*l->map.entry));
 		l->map.used = 0;
 	}
 	kvc_subs_fail(s, status);
 	kvc_client_quarantine_count(c);
 	kvc_room_feed(c);
+}
+
+void kvc_session_fail(struct kvc_session *s, int status, bool safe)
+{
+	session_end(s, status, safe ? SAFE : UNSAFE);
+}
+
+void kvc_session_limbo(struct kvc_session *s, int status)
+{
+	session_end(s, status, LIMBO);
 }

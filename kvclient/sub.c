@@ -144,6 +144,11 @@ bool kvc_subs_late(const struct kvc_node *n, uint64_t now_ns, uint64_t patience_
 	return answer_waited(&n->subs) && now_ns > n->subs.waits_ns && now_ns - n->subs.waits_ns > patience_ns;
 }
 
+bool kvc_subs_parting(const struct kvc_node *n)
+{
+	return !kv_list_empty(&n->subs.parted);
+}
+
 static int begin_await(struct kvc_node *n)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_SESSION_BEGIN};

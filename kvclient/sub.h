@@ -85,6 +85,9 @@ void kvc_subs_init(struct kvc_node *n);
 void kvc_subs_start(struct kvc_node *n);
 void kvc_subs_wake(struct kvc_node *n);
 
+/* kvc_subs_parting -- whether a goodbye of a session was not answered yet: the server waits for the session's transfers. */
+bool kvc_subs_parting(const struct kvc_node *n);
+
 /* kvc_subs_late -- whether an answer has been waited for so long: the connection is of no use for sessions. */
 bool kvc_subs_late(const struct kvc_node *n, uint64_t now_ns, uint64_t patience_ns);
 

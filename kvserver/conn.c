@@ -1,27 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* conn.c -- a client's control connection, from accept to the last shard's goodbye.
  *
+ * HANDSHAKE --HELLO, WELCOME (hello.c)--> SERVING [--HELLO, WELCOME--> SERVING ...] --> freed
+ *
+ * What WELCOME gives is an attachment (attachment.c), which the next HELLO ends; the connection outlives it. When the connection ends, for whatever reason, so does
+ * the attachment in use, and the connection's memory stays until all that it had are gone.
+ *
  * One coroutine reads it, from the TLS handshake on. Heartbeats have a timer, and a coroutine only while one is sent: a
  * connection that is admitted costs one coroutine, so that twenty thousand of them fit (server.c: loops_make), also where a
  * stack and its guard are two mappings of the 65,530 that a process may have. A beat for which there is no coroutine is made
- * up for a moment later. HANDSHAKE -> OPEN -> freed:
- * hello, checked; a session on every shard; WELCOME only when all shards have inserted the client's addresses; then
- * regions, addresses, goodbye; when the connection ends, for whatever reason, the session ends on every shard, and the
- * connection's memory stays until each has said that nothing is left.
- *
- * Work for the shards goes out to all of them at once and the reader waits for all answers (conn_all_await), so a client
- * sees its messages answered in order, and no two pieces of control work of one client ever overlap. What a call needs
- * is in the connection and is not touched while calls are pending.
+ * up for a moment later, and an attachment that ends with none to be had is waited for by the reader.
  *
  * A shard answers REVOKE and GOODBYE when transfers are over, and those of a client that died then may never be. While
  * the reader waits it does not see that the client is gone; the heartbeats do, and have the shards stop the session
- * (stop_await), so that the quarantine budget ends the transfers, and with them the wait.
+ * (attachment_stop_await), so that the quarantine budget ends the transfers, and with them the wait. Every other wait of the reader looks at conn_over.
  *
- * Further sessions on the connection are further.c's.
- * Regions are made here once, shared read-only by the shards, and freed here after all shards have let go.
- * A session that has become void without the client's doing (an endpoint was rebuilt; a write or a reply to the
- * client failed, which it waits for) ends with ADDRESS: the client makes a new one and its calls again. One that
- * does not go is cut. The server judges a client by its TCP connection (TCP_USER_TIMEOUT), not by its heartbeats: a
+ * Further sessions are further.c's.
+ * An attachment that has become void without the client's doing (an endpoint was rebuilt; a write or a reply to the
+ * client failed, which it waits for) ends with ADDRESS: the client says HELLO again and makes its calls again. One that
+ * does not is cut. The server judges a client by its TCP connection (TCP_USER_TIMEOUT), not by its heartbeats: a
  * host may be busy. */
 #include "kvserver/conn.h"
 
@@ -42,82 +39,11 @@ const char *conn_name(const struct conn *c, char *buf, size_t cap)
 	return kv_sockaddr_format(&c->peer, buf, cap);
 }
 
-/* ---- calls to all shards ---- */
+/* ---- what shards are asked ---- */
 
-static struct conn_call *of(struct call *call)
+static struct attachment_call *of(struct call *call)
 {
-	return KV_CONTAINER(call, struct conn_call, call);
-}
-
-static void answered(struct call *call)
-{
-	struct conn *c = of(call)->conn;
-
-	if (--c->pending == 0)
-		co_wake(c->reader);
-}
-
-int conn_all_await(struct conn *c, void (*run)(struct call *call), struct kv_error *err)
-{
-	unsigned shards = c->server->opt.shards;
-
-	c->pending = shards;
-	for (unsigned i = 0; i < shards; i++) {
-		struct call *call = &c->call[i].call;
-		*call = (struct call){.shard = c->server->shard[i], .run = run, .done = answered};
-		c->call[i].error.text[0] = 0;
-		while (call_make(call, loop_of(c)) != 0)
-			co_sleep_await(loop_now(loop_of(c)) + 1000000);
-	}
-	while (c->pending)
-		co_park_await(KV_NEVER);
-	for (unsigned i = 0; i < shards; i++)
-		if (c->call[i].call.status)
-			return kv_fail(err, c->call[i].call.status, "shard %u: %s", i,
-				       c->call[i].error.text[0] ? c->call[i].error.text
-								: kv_strerror(c->call[i].call.status));
-	return 0;
-}
-
-static void run_open(struct call *call)
-{
-	struct conn_call *cc = of(call);
-	struct conn *c = cc->conn;
-	struct session_args args = {.number = c->number,
-				    .mark = c->mark,
-				    .frame_secret = c->frame_secret,
-				    .client_id = c->client_id,
-				    .addrs = c->addr,
-				    .rails = c->rails,
-				    .received = &cc->received,
-				    .anew = &c->anew};
-	int rc;
-
-	rc = session_open(call->shard, &args, &cc->session, &cc->error);
-	for (unsigned i = 0; rc == 0 && i < call->shard->info.rails; i++)
-		rc = te_address(call->shard->te, i, &cc->addr[i]);
-	call_finish(call, rc);
-}
-
-static void run_close(struct call *call)
-{
-	struct session *session = of(call)->session;
-
-	of(call)->session = NULL;
-	if (session)
-		session_end(session, call);
-	else
-		call_finish(call, 0);
-}
-
-/* The session is written by its shard only, so it is asked for there. */
-static void run_stop(struct call *call)
-{
-	struct session *session = KV_CONTAINER(call, struct conn_call, stop)->session;
-
-	if (session)
-		session_stop(session);
-	call_finish(call, 0);
+	return KV_CONTAINER(call, struct attachment_call, call);
 }
 
 static void run_idle(struct call *call)
@@ -127,19 +53,19 @@ static void run_idle(struct call *call)
 
 static void run_readdress(struct call *call)
 {
-	struct conn *c = of(call)->conn;
+	struct attachment *a = of(call)->attachment;
 
-	call_finish(call, session_readdress(of(call)->session, c->addr, c->rails, &of(call)->error));
+	call_finish(call, session_readdress(of(call)->session, a->addr, a->rails, &of(call)->error));
 }
 
 static void run_region(struct call *call)
 {
-	call_finish(call, session_region_add(of(call)->session, of(call)->conn->region));
+	call_finish(call, session_region_add(of(call)->session, of(call)->attachment->region));
 }
 
 static void run_revoke(struct call *call)
 {
-	session_region_revoke(of(call)->session, of(call)->conn->region_id, call);
+	session_region_revoke(of(call)->session, of(call)->attachment->region_id, call);
 }
 
 static void run_arena(struct call *call)
@@ -190,214 +116,18 @@ static int send_status_await(struct conn *c, enum wire_ctrl type, uint32_t id, i
 	return conn_send_await(c, &m);
 }
 
-static void refuse_await(struct conn *c, int rc, const char *text)
-{
-	struct wire_ctrl_msg m = {.type = WIRE_CTRL_REFUSE, .refuse.status = wire_error_status(rc)};
-	char name[KV_HOST_MAX];
-
-	if (log_allowed(c->server))
-		kv_warn(c->server->opt.log, "client %s is refused: %s", conn_name(c, name, sizeof(name)), text);
-	snprintf(m.refuse.text, sizeof(m.refuse.text), "%s", text);
-	conn_send_await(c, &m);
-}
-
-/* ---- hello ---- */
-
-static int slot_take(struct kvs_server *s, uint32_t *out_number)
-{
-	for (unsigned i = 0; i < s->slot_count; i++) {
-		unsigned at = (s->slot_next + i) % s->slot_count;
-		struct slot *slot = &s->slots[at];
-		if (slot->used)
-			continue;
-		slot->used = true;
-		slot->generation = slot->generation == UINT16_MAX ? 1 : slot->generation + 1;
-		s->slot_next = at + 1;
-		*out_number = (uint32_t)slot->generation << 16 | at;
-		return (int)at;
-	}
-	return -1;
-}
-
-static int hello_check(const struct conn *c, const struct wire_hello *h, struct kv_error *err)
-{
-	struct boot_identity theirs = {.eager_bytes = h->eager_bytes};
-
-	if (h->rails == 0 || h->rails > KV_RAILS_MAX)
-		return kv_fail(err, -KV_EPROTO, "hello with %u rails; there are 1 to %d", h->rails, KV_RAILS_MAX);
-	snprintf(theirs.provider, sizeof(theirs.provider), "%s", h->provider);
-	snprintf(theirs.fabric, sizeof(theirs.fabric), "%s", h->fabric);
-	return boot_hello_check(&c->server->identity, "server", &theirs, "client", err);
-}
-
-static int admit(struct conn *c, struct kv_error *err)
-{
-	struct kvs_server *s = c->server;
-	int rc;
-
-	if (s->stop_asked)
-		return kv_fail(err, -KV_ECLOSED, "the server is shutting down");
-	if (s->open >= s->opt.max_clients)
-		return kv_fail(err, -KV_EFULL, "the server has %u clients, as many as --max-clients allows", s->open);
-	if (s->clients >= s->files.clients)
-		return kv_fail(err, -KV_EFULL,
-			       "the server has %u clients, as many as its limit of %" PRIu64 " open files has room for; for "
-			       "--max-clients it takes ulimit -n %" PRIu64,
-			       s->clients, s->files.limit, s->files.wanted);
-	if (s->clients >= s->clients_max)
-		return kv_fail(err, -KV_EFULL,
-			       "the server has %u clients, as many as its address space has room for: raise its limit (ulimit -v)", s->clients);
-	c->call = calloc(s->opt.shards, sizeof(c->call[0]));
-	if (!c->call)
-		return kv_fail(err, -KV_ENOMEM, "the server has no memory for another client");
-	for (unsigned i = 0; i < s->opt.shards; i++)
-		c->call[i].conn = c;
-	rc = kv_entropy_fill(s->opt.entropy, c->token, sizeof(c->token));
-	if (rc)
-		return kv_fail(err, rc, "no entropy for a session token: %s", kv_strerror(rc));
-	rc = boot_frame_secret(c->boot, c->token, c->frame_secret);
-	if (rc)
-		return kv_fail(err, rc, "no keys for the frames of a session: %s", kv_strerror(rc));
-	c->slot = slot_take(s, &c->number);
-	if (c->slot < 0)
-		return kv_fail(err, -KV_EFULL, "sessions of earlier clients still have transfers in flight; try again");
-	c->admitted = true;
-	s->open++;
-	s->clients++;
-	return 0;
-}
-
-static void addresses_copy(struct conn *c, const struct wire_blob_addr *addr, unsigned rails)
-{
-	c->rails = rails;
-	for (unsigned i = 0; i < rails; i++) {
-		c->addr[i].len = addr[i].len;
-		memcpy(c->addr[i].data, addr[i].data, addr[i].len);
-	}
-}
-
-static int addresses_pack(const struct conn *c, uint8_t *buf, size_t cap, uint32_t *len)
-{
-	int rc = 0;
-
-	for (unsigned i = 0; i < c->server->opt.shards; i++)
-		for (unsigned k = 0; rc == 0 && k < c->server->shard[i]->info.rails; k++)
-			rc = wire_addr_pack(buf, cap, len, c->call[i].addr[k].data, c->call[i].addr[k].len);
-	return rc;
-}
-
-static int welcome_await(struct conn *c)
-{
-	struct kvs_server *s = c->server;
-	const struct shard *first = s->shard[0];
-	size_t cap = (size_t)s->opt.shards * first->info.rails * (KV_ADDR_MAX + 2);
-	uint8_t *addrs = malloc(cap);
-	struct wire_ctrl_msg m = {.type = WIRE_CTRL_WELCOME};
-	struct wire_welcome_msg *w = &m.welcome;
-	int rc;
-
-	if (!addrs)
-		return -KV_ENOMEM;
-	w->version = WIRE_VERSION;
-	w->shards = w->loops = (uint16_t)s->opt.shards;
-	w->rails = (uint16_t)first->info.rails;
-	w->flags = (s->opt.allow_bench ? WIRE_WELCOME_BENCH : 0) | (s->opt.allow_pull ? WIRE_WELCOME_PULL : 0) |
-		   (first->info.reads_refused ? WIRE_WELCOME_INLINE_PUT : 0) | WIRE_WELCOME_SESSIONS;
-	w->session = c->number;
-	w->chunk_bytes = first->info.chunk_bytes;
-	w->credits = s->opt.credits;
-	w->heartbeat_ms = s->opt.heartbeat_ms;
-	w->eager_bytes = first->info.eager_bytes;
-	w->incarnation = s->incarnation;
-	w->shard_seed = s->shard_seed;
-	w->value_max = s->opt.value_max;
-	w->addrs = addrs;
-	memcpy(w->token, c->token, KV_TOKEN_LEN);
-	memcpy(w->host_id, s->host_id, sizeof(w->host_id));
-	snprintf(w->node_id, sizeof(w->node_id), "%s", s->node_id);
-	rc = addresses_pack(c, addrs, cap, &w->addrs_len);
-	if (rc == 0)
-		rc = conn_send_await(c, &m);
-	explicit_bzero(w->token, KV_TOKEN_LEN);
-	free(addrs);
-	return rc;
-}
-
-/* From the first message to the WELCOME. */
-static int hello_await(struct conn *c)
-{
-	struct wire_ctrl_msg m;
-	struct kv_error err = {0};
-	char name[KV_HOST_MAX];
-	int rc;
-
-	boot_limit(c->boot, HELLO_MAX); /* a place costs no more than that, until we know whose it is */
-	rc = boot_recv_await(c->boot, &m, c->accepted_ns + HANDSHAKE_NS);
-	if (rc == -KV_EVERSION) {
-		refuse_await(
-			c, rc,
-			"client and server have no protocol version in common; run the same release on both sides");
-		return rc;
-	}
-	if (rc == 0 && m.type != WIRE_CTRL_HELLO)
-		rc = -KV_EPROTO;
-	if (rc)
-		return rc;
-	rc = hello_check(c, &m.hello, &err);
-	if (rc == 0)
-		rc = admit(c, &err);
-	if (rc == 0) {
-		c->client_id = m.hello.client_id;
-		c->mark = m.hello.mark;
-		addresses_copy(c, m.hello.addr, m.hello.rails);
-		rc = conn_all_await(c, run_open, &err);
-	}
-	explicit_bzero(c->frame_secret, sizeof(c->frame_secret));
-	if (rc) {
-		refuse_await(c, rc, err.text);
-		return rc;
-	}
-	boot_limit(c->boot, UINT_MAX);
-	rc = welcome_await(c);
-	if (rc) {
-		kv_warn(c->server->opt.log, "client %s: no welcome could be sent: %s: %s", conn_name(c, name, sizeof(name)), kv_strerror(rc),
-			boot_failure(c->boot));
-		return rc;
-	}
-	kv_info(c->server->opt.log, "client %s (%s, id %" PRIu64 ", %u rails) is session %u",
-		conn_name(c, name, sizeof(name)), boot_peer_who(c->boot), c->client_id, c->rails, c->number);
-	return rc;
-}
-
 /* ---- an open connection ---- */
-
-static struct region *region_find(const struct conn *c, uint32_t id)
-{
-	KV_LIST_EACH (n, &c->regions) {
-		struct region *r = KV_LIST_ENTRY(n, struct region, node);
-		if (r->id == id)
-			return r;
-	}
-	return NULL;
-}
-
-static void region_forget(struct conn *c, struct region *r)
-{
-	kv_list_del(&r->node);
-	c->region_count--;
-	c->region_keys -= r->keys;
-	free(r);
-}
 
 static int on_region_await(struct conn *c, const struct wire_region *w)
 {
+	struct attachment *a = c->now;
 	struct region *r = NULL;
 	uint32_t id = w->id;
 	int rc = -KV_EEXIST;
 
-	if (!region_find(c, id))
-		rc = region_create(w, c->rails, &r);
-	if (rc == 0 && (c->region_count == REGIONS_MAX || c->region_keys + r->keys > REGION_KEYS_MAX)) {
+	if (!attachment_region_find(a, id))
+		rc = region_create(w, a->rails, &r);
+	if (rc == 0 && (a->region_count == REGIONS_MAX || a->region_keys + r->keys > REGION_KEYS_MAX)) {
 		free(r);
 		rc = -KV_ELIMIT;
 	}
@@ -405,39 +135,39 @@ static int on_region_await(struct conn *c, const struct wire_region *w)
 		control_count(c->server, WIRE_STAT_BAD_CONTROL);
 	if (rc)
 		return send_status_await(c, WIRE_CTRL_REGION_OK, id, rc);
-	kv_list_add_tail(&c->regions, &r->node);
-	c->region_count++;
-	c->region_keys += r->keys;
-	c->region = r;
-	rc = conn_all_await(c, run_region, NULL);
+	attachment_region_add(a, r);
+	a->region = r;
+	rc = attachment_all_await(a, run_region, NULL);
 	if (rc) {
-		c->region_id = id;
-		conn_all_await(c, run_revoke, NULL);
-		region_forget(c, r);
+		a->region_id = id;
+		attachment_all_await(a, run_revoke, NULL);
+		attachment_region_forget(a, r);
 	}
 	return send_status_await(c, WIRE_CTRL_REGION_OK, id, rc);
 }
 
 static int on_revoke_await(struct conn *c, uint32_t id)
 {
-	struct region *r = region_find(c, id);
+	struct attachment *a = c->now;
+	struct region *r = attachment_region_find(a, id);
 
 	if (r) {
-		c->region_id = id;
-		conn_all_await(c, run_revoke, NULL);
-		region_forget(c, r);
+		a->region_id = id;
+		attachment_all_await(a, run_revoke, NULL);
+		attachment_region_forget(a, r);
 	}
 	return send_status_await(c, WIRE_CTRL_REVOKE_OK, id, 0);
 }
 
-static int on_address_await(struct conn *c, const struct wire_address *a)
+static int on_address_await(struct conn *c, const struct wire_address *w)
 {
-	uint32_t epoch = a->epoch;
+	struct attachment *a = c->now;
+	uint32_t epoch = w->epoch;
 	int rc = -KV_EINVAL;
 
-	if (a->rails == c->rails) {
-		addresses_copy(c, a->addr, a->rails);
-		rc = conn_all_await(c, run_readdress, NULL);
+	if (w->rails == a->rails) {
+		attachment_addresses(a, w->addr, w->rails);
+		rc = attachment_all_await(a, run_readdress, NULL);
 	}
 	if (rc == -KV_EINVAL)
 		control_count(c->server, WIRE_STAT_BAD_CONTROL);
@@ -461,7 +191,7 @@ static int arenas_send_await(struct conn *c)
 						     .read_emulated = shard->info.read_emulated,
 						     .len_bytes = a->len_bytes,
 						     .part_bytes = a->part_bytes,
-						     .keys = c->call[i].arena_keys}};
+						     .keys = c->now->call[i].arena_keys}};
 		rc = conn_send_await(c, &m);
 	}
 	return rc;
@@ -470,13 +200,13 @@ static int arenas_send_await(struct conn *c)
 /* What the client needs to read our memory. */
 static int on_arenas_await(struct conn *c)
 {
-	int rc = c->server->opt.allow_pull ? conn_all_await(c, run_arena, NULL) : -KV_EPROTO;
+	int rc = c->server->opt.allow_pull ? attachment_all_await(c->now, run_arena, NULL) : -KV_EPROTO;
 
 	if (rc == 0)
 		rc = arenas_send_await(c);
 	for (unsigned i = 0; i < c->server->opt.shards; i++) {
-		free(c->call[i].arena_keys);
-		c->call[i].arena_keys = NULL;
+		free(c->now->call[i].arena_keys);
+		c->now->call[i].arena_keys = NULL;
 	}
 	return rc;
 }
@@ -485,7 +215,8 @@ static int on_goodbye_await(struct conn *c)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_GOODBYE_OK};
 
-	conn_all_await(c, run_idle, NULL);
+	c->parting = true;
+	attachment_all_await(c->now, run_idle, NULL);
 	return conn_send_await(c, &m);
 }
 
@@ -493,6 +224,8 @@ static int on_goodbye_await(struct conn *c)
 static int message_await(struct conn *c, const struct wire_ctrl_msg *m)
 {
 	switch (m->type) {
+	case WIRE_CTRL_HELLO:
+		return c->parting ? -KV_EPROTO : hello_again_await(c, &m->hello);
 	case WIRE_CTRL_REGION:
 		return on_region_await(c, &m->region);
 	case WIRE_CTRL_REVOKE:
@@ -518,13 +251,15 @@ static int message_await(struct conn *c, const struct wire_ctrl_msg *m)
 
 static int serve_await(struct conn *c)
 {
-	struct wire_ctrl_msg m;
+	struct wire_ctrl_msg m = {0};
 	int rc;
 
 	do {
 		rc = boot_recv_await(c->boot, &m, KV_NEVER);
 		if (rc == 0)
 			rc = message_await(c, &m);
+		if (m.type == WIRE_CTRL_HELLO)
+			explicit_bzero(m.hello.prior.token, sizeof(m.hello.prior.token));
 	} while (rc == 0 && !c->closing);
 	return rc;
 }
@@ -537,17 +272,20 @@ static int beat_await(struct conn *c, uint64_t sequence)
 				  .heartbeat = {.sequence = sequence, .shards = (uint16_t)c->server->opt.shards}};
 
 	for (unsigned i = 0; i < c->server->opt.shards; i++) {
-		m.heartbeat.received += atomic_load_explicit(&c->call[i].received, memory_order_relaxed);
+		if (c->now)
+			m.heartbeat.received += atomic_load_explicit(&c->now->call[i].received, memory_order_relaxed);
 		m.heartbeat.turns[i] = loop_turns(c->server->shard_loop[i]);
 	}
 	return sent(c, boot_send_await(c->boot, &m, loop_now(loop_of(c)) + USER_TIMEOUT_MS * 1000000ull));
 }
 
-/* Tell the client that the session is void, and give it time to go. */
+/* Tell the client that its attachment is void, and give it time to say HELLO again, or to go. */
 static int anew_await(struct conn *c)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_ADDRESS};
 	const struct shard *first = c->server->shard[0];
+	const struct te_address *addr = c->now->call[0].addr;
+	uint32_t attachments = c->attachments;
 	uint64_t deadline_ns;
 	char name[KV_HOST_MAX];
 	int rc;
@@ -555,61 +293,38 @@ static int anew_await(struct conn *c)
 	m.address.epoch = 1;
 	m.address.rails = (uint16_t)first->info.rails;
 	for (unsigned i = 0; i < first->info.rails; i++) {
-		m.address.addr[i].len = c->call[0].addr[i].len;
-		memcpy(m.address.addr[i].data, c->call[0].addr[i].data, c->call[0].addr[i].len);
+		m.address.addr[i].len = addr[i].len;
+		memcpy(m.address.addr[i].data, addr[i].data, addr[i].len);
 	}
 	kv_info(c->server->opt.log, "client %s shall begin a new session", conn_name(c, name, sizeof(name)));
 	deadline_ns = loop_now(loop_of(c)) + ANEW_NS;
 	rc = boot_send_await(c->boot, &m, deadline_ns);
-	while (rc == 0 && !c->closing)
+	while (rc == 0 && !c->closing && c->welcome && c->attachments == attachments)
 		if (co_park_await(deadline_ns))
-			break;
-	return rc ? rc : -KV_ETIMEOUT;
+			rc = -KV_ETIMEOUT;
+	return rc;
 }
 
-static void stopped(struct call *call)
-{
-	struct conn *c = KV_CONTAINER(call, struct conn_call, stop)->conn;
-
-	if (--c->stopping == 0)
-		co_wake(c->beater);
-}
-
-/* The client is gone and the reader waits for the shards, who may wait for what the client left in flight. */
-static void stop_await(struct conn *c)
-{
-	unsigned shards = c->server->opt.shards;
-
-	c->stopping = shards;
-	for (unsigned i = 0; i < shards; i++) {
-		struct call *call = &c->call[i].stop;
-		*call = (struct call){.shard = c->server->shard[i], .run = run_stop, .done = stopped};
-		while (call_make(call, loop_of(c)) != 0)
-			co_sleep_await(loop_now(loop_of(c)) + 1000000);
-	}
-	while (c->stopping)
-		co_park_await(KV_NEVER);
-}
-
-/* What is to be said: that the server ends, once; that the session is void; or a beat. */
+/* What is to be said: that the server ends, once; that the session is void; or a beat. Of an attachment whose client has no WELCOME yet nothing is
+ * said but beats: it would take the rest for its last one's. */
 static int say_await(struct conn *c, uint64_t sequence)
 {
 	const struct wire_ctrl_msg goodbye = {.type = WIRE_CTRL_GOODBYE};
 	int rc = 0;
 
-	if (c->server->stop_asked && !c->told) {
+	if (c->welcome && c->server->stop_asked && !c->told) {
 		c->told = true;
 		rc = sent(c, boot_send_await(c->boot, &goodbye, loop_now(loop_of(c)) + USER_TIMEOUT_MS * 1000000ull));
 	}
 	if (rc)
 		return rc;
-	return atomic_load(&c->anew) ? anew_await(c) : beat_await(c, sequence);
+	return c->welcome && atomic_load(&c->now->anew) ? anew_await(c) : beat_await(c, sequence);
 }
 
 /* Whether something is to be said that cannot wait for the next beat. */
 static bool news(const struct conn *c)
 {
-	return (c->server->stop_asked && !c->told) || atomic_load(&c->anew);
+	return c->welcome && ((c->server->stop_asked && !c->told) || atomic_load(&c->now->anew));
 }
 
 static void beat_run(void *arg)
@@ -621,13 +336,14 @@ static void beat_run(void *arg)
 	do
 		failed = !c->closing && say_await(c, ++c->beats) != 0;
 	while (!failed && !c->closing && news(c));
+	c->lost |= failed;
 	if (failed)
 		boot_shutdown(c->boot); /* the reader ends */
-	if ((failed || c->closing) && c->pending)
-		stop_await(c);
+	if (conn_over(c) && c->now && c->now->pending)
+		attachment_stop_await(c->now);
 	c->beater = NULL;
 	c->beating = false;
-	if (failed || c->closing) {
+	if (conn_over(c)) {
 		co_wake(c->reader);
 		return;
 	}
@@ -648,6 +364,24 @@ static void beat_now(struct conn *c)
 	loop_timer_arm(loop_of(c), &c->timer, loop_now(loop_of(c)) + BEAT_AGAIN_NS);
 }
 
+void conn_beats_begin(struct conn *c)
+{
+	if (c->serving)
+		return;
+	c->due_ns = loop_now(loop_of(c));
+	c->serving = true;
+	beat_now(c);
+}
+
+void conn_welcomed(struct conn *c)
+{
+	c->welcome = true;
+	if (!c->serving)
+		conn_beats_begin(c);
+	else if (news(c))
+		beat_now(c);
+}
+
 /* A beat is due. How late this loop is then is what all who wait for it share. */
 static void beat_due(struct loop_timer *t)
 {
@@ -660,6 +394,7 @@ static void beat_due(struct loop_timer *t)
 /* No further one begins. */
 static void beats_end_await(struct conn *c)
 {
+	c->serving = false;
 	loop_timer_cancel(loop_of(c), &c->timer);
 	while (c->beating) {
 		if (c->beater)
@@ -670,10 +405,32 @@ static void beats_end_await(struct conn *c)
 
 /* ---- the end ---- */
 
-static void regions_free(struct conn *c)
+/* Beside the connection, which stays until this has ended. */
+static void end_run(void *arg)
 {
-	while (!kv_list_empty(&c->regions))
-		region_forget(c, KV_LIST_ENTRY(c->regions.next, struct region, node));
+	struct attachment *a = arg;
+	struct conn *c = a->conn;
+
+	attachment_end_await(a);
+	c->ending_count--;
+	co_wake(c->reader);
+}
+
+void conn_retire_await(struct conn *c)
+{
+	struct attachment *a = c->now;
+
+	c->now = NULL;
+	c->welcome = false;
+	if (c->beater)
+		co_wake(c->beater); /* it may wait for this */
+	if (!a)
+		return;
+	further_fini(a);
+	kv_list_add_tail(&c->ending, &a->node);
+	c->ending_count++;
+	if (c->closing || co_spawn(loop_of(c), end_run, a, "attachment end") != 0)
+		end_run(a);
 }
 
 /* Everything stops using the connection, then it goes. */
@@ -688,17 +445,14 @@ static void close_await(struct conn *c)
 	if (c->admitted) {
 		s->open--;
 		s->clients--;
+		c->admitted = false;
 		server_changed(s);
-		conn_all_await(c, run_close, NULL);
 	}
-	further_fini(c);
-	regions_free(c);
-	if (c->slot >= 0)
-		s->slots[c->slot].used = false;
+	conn_retire_await(c);
+	while (c->ending_count)
+		co_park_await(KV_NEVER);
 	boot_close(&c->boot);
 	kv_list_del(&c->node);
-	free(c->call);
-	explicit_bzero(c->token, KV_TOKEN_LEN);
 	free(c);
 	server_changed(s);
 }
@@ -708,15 +462,25 @@ static void handshakes_show(struct kvs_server *s)
 	control_set(s, WIRE_STAT_HANDSHAKES_NOW, s->handshakes);
 }
 
+void conn_knocked(struct conn *c)
+{
+	struct kvs_server *s = c->server;
+
+	if (!c->knocking)
+		return;
+	c->knocking = false;
+	kv_list_del(&c->knock);
+	s->handshakes--;
+	handshakes_show(s);
+	co_queue_wake_one(&s->handshake_free);
+}
+
 /* How it went, for the counters. */
 static void handshake_over(struct conn *c, int rc)
 {
 	struct kvs_server *s = c->server;
 
-	kv_list_del(&c->knock);
-	s->handshakes--;
-	handshakes_show(s);
-	co_queue_wake_one(&s->handshake_free);
+	conn_knocked(c);
 	if (c->cut)
 		control_count(s, WIRE_STAT_HANDSHAKES_CUT);
 	else if (rc == -KV_ETIMEOUT)
@@ -761,7 +525,7 @@ static int open_await(struct conn *c)
 	c->fd = -1;
 	if (rc && !c->cut && log_allowed(s))
 		kv_warn(s->opt.log, "client %s is not let in: %s", conn_name(c, name, sizeof(name)), err.text);
-	return rc ? rc : hello_await(c);
+	return rc ? rc : hello_first_await(c);
 }
 
 static void conn_run(void *arg)
@@ -774,9 +538,6 @@ static void conn_run(void *arg)
 	rc = open_await(c);
 	handshake_over(c, rc);
 	if (rc == 0 && !c->closing) {
-		c->due_ns = loop_now(loop_of(c));
-		c->serving = true;
-		beat_now(c);
 		rc = serve_await(c);
 		if (rc == -KV_EPROTO)
 			control_count(c->server, WIRE_STAT_BAD_CONTROL);
@@ -800,14 +561,15 @@ int conn_spawn(struct kvs_server *s, int fd, const struct sockaddr_storage *peer
 	}
 	c->server = s;
 	c->fd = fd;
-	c->slot = -1;
 	c->peer = *peer;
 	c->source = kv_sockaddr_source(peer);
 	c->accepted_ns = loop_now(s->control);
 	c->timer.fire = beat_due;
-	kv_list_init(&c->regions);
+	c->hellos = (struct bucket){.tokens = CONN_HELLOS_BURST, .filled_ns = c->accepted_ns};
+	kv_list_init(&c->ending);
 	kv_list_add_tail(&s->conns, &c->node);
 	kv_list_add_tail(&s->knocking, &c->knock);
+	c->knocking = true;
 	s->handshakes++;
 	handshakes_show(s);
 	rc = co_spawn(s->control, conn_run, c, "connection");
@@ -822,7 +584,7 @@ int conn_spawn(struct kvs_server *s, int fd, const struct sockaddr_storage *peer
 	return rc;
 }
 
-static void cut(struct conn *c)
+void conn_cut(struct conn *c)
 {
 	c->closing = true;
 	if (c->boot)
@@ -831,12 +593,14 @@ static void cut(struct conn *c)
 		io_shutdown(loop_of(c), c->fd);
 	if (!c->boot && c->talking && c->reader)
 		co_wake(c->reader); /* it may wait for its turn to compute */
+	if (c->serving)
+		beat_now(c); /* the reader may wait for the shards, or for an attachment's end */
 }
 
 void conns_cut(struct kvs_server *s)
 {
 	KV_LIST_EACH (n, &s->conns)
-		cut(KV_LIST_ENTRY(n, struct conn, node));
+		conn_cut(KV_LIST_ENTRY(n, struct conn, node));
 }
 
 /* It leaves the list, and gives its place back when its coroutine ends. */
@@ -844,7 +608,7 @@ static void place_take(struct conn *c)
 {
 	kv_list_del(&c->knock);
 	c->cut = true;
-	cut(c);
+	conn_cut(c);
 }
 
 /* The oldest of those who talk, or of those who do not, if it is older than `age_ns`. */
@@ -921,13 +685,11 @@ void conns_anew(struct kvs_server *s, bool all)
 {
 	KV_LIST_EACH (n, &s->conns) {
 		struct conn *c = KV_LIST_ENTRY(n, struct conn, node);
-		if (!c->admitted || c->closing)
+		if (!c->now || c->closing)
 			continue;
 		if (all)
-			atomic_store(&c->anew, true);
-		if (!atomic_load(&c->anew))
-			continue;
-		if (c->serving) /* else it is seen with the first beat */
+			atomic_store(&c->now->anew, true);
+		if (c->welcome && atomic_load(&c->now->anew)) /* else it is seen with the first beat */
 			beat_now(c);
 	}
 }

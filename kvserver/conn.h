@@ -1,37 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conn.h -- a client's control connection, for conn.c and further.c. */
+/* conn.h -- a client's control connection, for conn.c, hello.c and further.c. */
 #ifndef KVRAIL_KVSERVER_CONN_H
 #define KVRAIL_KVSERVER_CONN_H
 
+#include "kvserver/attachment.h"
 #include "kvserver/server.h"
 
-/* A place for a further session. */
-struct further_place {
-	uint32_t next;       /* free place after this one, if it is free: FURTHER_NONE is the last */
-	uint16_t generation; /* of its number, 1..4095; 0: never used */
-	bool used;
+enum {
+	CONN_ENDING_MAX = 4,  /* attachments of a connection that may be ending beside the one in use */
+	CONN_HELLOS_BURST = 16, /* HELLOs of a connection at once, and then ... */
+	CONN_HELLOS_RATE = 20   /* per second */
 };
 
-/* The further sessions of a connection, as the control loop sees them. */
-struct further {
-	bool begun; /* the challenge was given */
-	uint32_t last_id;
-	unsigned failures; /* proofs that were wrong, since ... */
-	uint64_t failed_ns;
-	struct boot_challenge challenge;
-	struct further_place *place;
-	uint32_t places, cap, count, free, free_last; /* free: first in, first out */
-};
-
-struct conn_call {
-	struct call call, stop;
-	struct conn *conn;
-	struct session *session; /* the shard's; NULL: none */
-	struct kv_error error;
-	struct te_address addr[KV_RAILS_MAX]; /* the shard's rails, as of opening the session */
-	uint64_t owner_received; /* of a further session that was closed */
-	uint8_t *arena_keys;     /* of the shard, while they are sent */
-	_Atomic uint64_t received; /* requests. Written by the shard with each frame: not beside another shard's */
+/* Proofs for further sessions that were wrong, since ... */
+struct conn_failures {
+	unsigned count;
+	uint64_t last_ns;
 };
 
 struct conn {
@@ -42,46 +26,63 @@ struct conn {
 	uint64_t source; /* of many connections, perhaps */
 	struct boot_conn *boot;
 	struct co *reader;
-	bool beating, closing, admitted; /* beating: a coroutine is there for it */
-	bool serving;                    /* it is open: beats begin */
+	bool beating, closing, admitted; /* beating: a coroutine is there for it. admitted: it counts as a client */
+	bool serving;                    /* beats have begun */
+	bool knocking; /* it has a place at the door */
 	bool talking; /* its first bytes have come */
 	bool cut;     /* to make room for others */
+	bool lost;    /* a beat could not be sent */
 	bool told;    /* that the server ends */
-	_Atomic bool anew;
+	bool parting; /* its client said goodbye */
 	uint64_t accepted_ns;
-	int slot; /* -1: none */
-	uint32_t number;
-	uint8_t token[KV_TOKEN_LEN];
-	uint8_t frame_secret[BOOT_FRAME_SECRET]; /* until its sessions are open on the shards */
-	uint32_t mark;
-	uint64_t client_id;
-	unsigned rails;
-	struct te_address addr[KV_RAILS_MAX]; /* the client's */
-	struct kv_list regions;
-	unsigned region_count;
-	uint32_t region_keys;
-	/* what the pending calls are about */
-	struct region *region;
-	uint32_t region_id;
-	uint32_t owner_number;
-	unsigned pending;
-	unsigned stopping; /* calls of stop_await */
+	struct attachment *now;    /* in use; NULL: none yet, or the next one is being made */
+	bool welcome;              /* ... and its client knows: it may be told news of it */
+	uint32_t attachments;      /* there were so many */
+	struct kv_list ending;     /* attachments that end beside it, each in a coroutine of its own */
+	unsigned ending_count;     /* and those that have just gone, until their coroutines have ended */
+	struct bucket hellos;
+	struct conn_failures failures;
 	struct co *beater; /* the coroutine, once it runs */
 	struct loop_timer timer; /* the next beat, while not beating */
 	uint64_t due_ns, beats;
-	struct conn_call *call; /* one per shard, from admission on */
-	struct further further;
 };
 
-/* conn_all_await -- have every shard run this and wait until all have finished. Returns 0 or the first failure, with its text in
- * *err (may be NULL). One at a time: for the connection's reader. */
-int conn_all_await(struct conn *c, void (*run)(struct call *call), struct kv_error *err);
 int conn_send_await(struct conn *c, const struct wire_ctrl_msg *m);
 const char *conn_name(const struct conn *c, char *buf, size_t cap);
 
-/* further_message_await -- one of the SESSION messages. 0, or why the connection ends. further_fini -- it has ended: on the
- * shards its sessions went with the connection's own. */
+/* conn_beats_begin -- heartbeats go out from now on, which see that the client is gone while the reader waits. A second time it does nothing. */
+void conn_beats_begin(struct conn *c);
+
+/* conn_welcomed -- its attachment's client has had WELCOME: it may be told news of it, and is if there are any. */
+void conn_welcomed(struct conn *c);
+
+/* conn_knocked -- it has done with the door: it gives its place there to others. A second time it does nothing. */
+void conn_knocked(struct conn *c);
+
+/* conn_cut -- end it: everything that waits in it returns. Whoever reads it does the rest. */
+void conn_cut(struct conn *c);
+
+/* conn_over -- nothing is to be waited for any more: it is being closed, or its client is gone. */
+static inline bool conn_over(const struct conn *c)
+{
+	return c->closing || c->lost;
+}
+
+/* conn_retire_await -- its attachment is void from now on and ends beside the next one. Returns at once, or when it has ended if no coroutine was to be had. */
+void conn_retire_await(struct conn *c);
+
+/* ---- hello.c ---- */
+
+/* hello_first_await -- from the first message to the WELCOME. hello_again_await -- HELLO on a connection that has, or had, an attachment. 0, or why the
+ * connection ends: the client has been told. */
+int hello_first_await(struct conn *c);
+int hello_again_await(struct conn *c, const struct wire_hello *h);
+
+/* ---- further.c ---- */
+
+/* further_message_await -- one of the SESSION messages. 0, or why the connection ends. further_fini -- the attachment ends: on the
+ * shards its sessions go with its own. */
 int further_message_await(struct conn *c, const struct wire_ctrl_msg *m);
-void further_fini(struct conn *c);
+void further_fini(struct attachment *a);
 
 #endif

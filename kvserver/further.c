@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* further.c -- further sessions on a control connection: who may open one, and its number (docs/PROTOCOL.md 2.7).
+/* further.c -- further sessions of an attachment: who may open one, and its number (docs/PROTOCOL.md 2.7).
  *
- * Nothing is kept of a question that was not granted: the challenge is the connection's, the id in the question has to ascend, and
+ * Nothing is kept of a question that was not granted: the challenge is the attachment's, the id in the question has to ascend, and
  * the proof is looked at once. So a flood of questions costs a hash each and no memory. A proof that is wrong is answered late,
- * later each time, and the reader reads nothing meanwhile; after FAILURES_MAX the connection is closed. Failures are forgotten
- * after a quiet minute, so that a connection that lives for months is not closed for one a month.
+ * later each time, and the reader reads nothing meanwhile; after FAILURES_MAX the connection is closed. They are the connection's: HELLO
+ * again forgives none. Failures are forgotten after a quiet minute, so that a connection that lives for months is not closed for one a month.
  *
  * Room is looked at after the proof: who has no right to a session learns nothing of how many there are. Every session counts as
- * a client of the server, and a connection may have max_sessions of them.
+ * a client of the server, and an attachment may have max_sessions of them.
  *
- * Numbers are places in the connection's table; each shard has a table of its own with the same places (owner.c). Places are
+ * Numbers are places in the attachment's table; each shard has a table of its own with the same places (owner.c). Places are
  * used again first in, first out, with another generation: a number that is named late by mistake meets nobody for long. */
 #include <stdlib.h>
 
@@ -21,21 +21,21 @@ enum { FAILURES_MAX = 5, PLACES_MIN = 16, GENERATIONS = 1 << (32 - OWNER_INDEX_B
 #define FAILURE_NS      100000000ull /* an answer to a wrong proof is delayed by this, doubled each time */
 #define FAILURES_FOR_NS 60000000000ull
 
-static struct conn_call *of(struct call *call)
+static struct attachment_call *of(struct call *call)
 {
-	return KV_CONTAINER(call, struct conn_call, call);
+	return KV_CONTAINER(call, struct attachment_call, call);
 }
 
 static void run_open(struct call *call)
 {
-	call_finish(call, owner_open(of(call)->session, of(call)->conn->owner_number));
+	call_finish(call, owner_open(of(call)->session, of(call)->attachment->owner_number));
 }
 
 static void run_end(struct call *call)
 {
-	struct conn_call *cc = of(call);
+	struct attachment_call *ac = of(call);
 
-	owner_end(cc->session, cc->conn->owner_number, call, &cc->owner_received);
+	owner_end(ac->session, ac->attachment->owner_number, call, &ac->owner_received);
 }
 
 /* ---- places ---- */
@@ -112,7 +112,7 @@ static uint32_t place_of(const struct further *f, uint32_t number)
 static int begin_await(struct conn *c)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_SESSION_CHALLENGE};
-	struct further *f = &c->further;
+	struct further *f = &c->now->further;
 	int rc;
 
 	if (f->begun)
@@ -120,7 +120,7 @@ static int begin_await(struct conn *c)
 	rc = kv_entropy_fill(c->server->opt.entropy, f->challenge.nonce, sizeof(f->challenge.nonce));
 	if (rc)
 		return rc;
-	memcpy(f->challenge.token, c->token, KV_TOKEN_LEN);
+	memcpy(f->challenge.token, c->now->token, KV_TOKEN_LEN);
 	f->begun = true;
 	memcpy(m.session_challenge.nonce, f->challenge.nonce, sizeof(f->challenge.nonce));
 	return conn_send_await(c, &m);
@@ -139,24 +139,24 @@ static int refuse_await(struct conn *c, uint32_t id, int rc, const char *text)
 /* Returns why the connection ends, or 0. */
 static int denied_await(struct conn *c, const struct wire_session_open *o)
 {
-	struct further *f = &c->further;
+	struct conn_failures *f = &c->failures;
 	struct loop *loop = c->server->control;
 	char name[KV_HOST_MAX];
 	int rc;
 
-	if (loop_now(loop) - f->failed_ns > FAILURES_FOR_NS)
-		f->failures = 0;
-	f->failed_ns = loop_now(loop);
-	f->failures++;
+	if (loop_now(loop) - f->last_ns > FAILURES_FOR_NS)
+		f->count = 0;
+	f->last_ns = loop_now(loop);
+	f->count++;
 	if (log_allowed(c->server))
 		kv_warn(c->server->opt.log, "client %s: a further session for identity \"%s\" is denied: unknown, or the proof is wrong (%u of %d)",
-			conn_name(c, name, sizeof(name)), o->identity, f->failures, FAILURES_MAX);
-	co_sleep_await(loop_now(loop) + (FAILURE_NS << (f->failures - 1)));
+			conn_name(c, name, sizeof(name)), o->identity, f->count, FAILURES_MAX);
+	co_sleep_await(loop_now(loop) + (FAILURE_NS << (f->count - 1)));
 	if (c->closing)
 		return -KV_EPEERDOWN;
 	rc = refuse_await(c, o->id, -KV_EDENIED,
 			  "the identity is not known here or its key is another one; compare the client's key with the server's --session-keys");
-	return rc == 0 && f->failures >= FAILURES_MAX ? -KV_EDENIED : rc;
+	return rc == 0 && f->count >= FAILURES_MAX ? -KV_EDENIED : rc;
 }
 
 static int room_check(const struct conn *c, struct kv_error *err)
@@ -168,16 +168,16 @@ static int room_check(const struct conn *c, struct kv_error *err)
 	if (s->open >= s->opt.max_clients)
 		return kv_fail(err, -KV_EFULL, "the server has %u clients, as many as --max-clients allows; further sessions count, too",
 			       s->open);
-	if (c->further.count >= s->opt.max_sessions)
+	if (c->now->further.count >= s->opt.max_sessions)
 		return kv_fail(err, -KV_EFULL, "this connection has %u further sessions, as many as --max-sessions allows",
-			       c->further.count);
+			       c->now->further.count);
 	return 0;
 }
 
 /* A number, and a place on every shard. */
 static int admit_await(struct conn *c, uint32_t *out_at, struct kv_error *err)
 {
-	struct further *f = &c->further;
+	struct further *f = &c->now->further;
 	int rc = room_check(c, err);
 
 	if (rc)
@@ -186,11 +186,11 @@ static int admit_await(struct conn *c, uint32_t *out_at, struct kv_error *err)
 	if (rc)
 		return kv_fail(err, rc, "the server has no memory for another session");
 	c->server->open++;
-	c->owner_number = number_make(f, *out_at);
-	rc = conn_all_await(c, run_open, err);
+	c->now->owner_number = number_make(f, *out_at);
+	rc = attachment_all_await(c->now, run_open, err);
 	if (rc == 0)
 		return 0;
-	conn_all_await(c, run_end, NULL); /* where it was opened */
+	attachment_all_await(c->now, run_end, NULL); /* where it was opened */
 	place_give(f, *out_at);
 	c->server->open--;
 	return rc;
@@ -207,17 +207,17 @@ static int granted_await(struct conn *c, const struct wire_session_open *o)
 	if (rc)
 		return refuse_await(c, o->id, rc, err.text);
 	m.session_ok = (struct wire_session_ok){
-		.id = o->id, .session = c->owner_number, .credits = owner_credits(c->server->opt.credits)};
+		.id = o->id, .session = c->now->owner_number, .credits = owner_credits(c->server->opt.credits)};
 	control_count(c->server, WIRE_STAT_SESSIONS_OPENED);
 	rc = conn_send_await(c, &m);
 	kv_debug(c->server->opt.log, "client %s: session %u has further session %u, client id %llu%s%s", conn_name(c, name, sizeof(name)),
-		 c->number, c->owner_number, (unsigned long long)o->client_id, o->identity[0] ? ", identity " : "", o->identity);
+		 c->now->number, c->now->owner_number, (unsigned long long)o->client_id, o->identity[0] ? ", identity " : "", o->identity);
 	return rc;
 }
 
 static int open_await(struct conn *c, const struct wire_session_open *o)
 {
-	struct further *f = &c->further;
+	struct further *f = &c->now->further;
 	int rc;
 
 	if (!f->begun)
@@ -238,14 +238,15 @@ static int open_await(struct conn *c, const struct wire_session_open *o)
 static int close_await(struct conn *c, uint32_t number)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_SESSION_CLOSE_OK, .session_close.session = number};
-	uint32_t at = place_of(&c->further, number);
+	struct attachment *a = c->now;
+	uint32_t at = place_of(&a->further, number);
 
 	if (at != FURTHER_NONE) {
-		c->owner_number = number;
-		conn_all_await(c, run_end, NULL);
+		a->owner_number = number;
+		attachment_all_await(a, run_end, NULL);
 		for (unsigned i = 0; i < c->server->opt.shards; i++)
-			m.session_close.requests += c->call[i].owner_received;
-		place_give(&c->further, at);
+			m.session_close.requests += a->call[i].owner_received;
+		place_give(&a->further, at);
 		c->server->open--;
 	}
 	return conn_send_await(c, &m);
@@ -263,11 +264,11 @@ int further_message_await(struct conn *c, const struct wire_ctrl_msg *m)
 	}
 }
 
-void further_fini(struct conn *c)
+void further_fini(struct attachment *a)
 {
-	struct further *f = &c->further;
+	struct further *f = &a->further;
 
-	c->server->open -= f->count;
+	a->server->open -= f->count;
 	free(f->place);
 	explicit_bzero(f, sizeof(*f));
 }

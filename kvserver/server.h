@@ -30,9 +30,11 @@ enum {
 #define HANDSHAKE_PATIENCE_NS 500000000ull  /* ... and when all of them talk, one that took so long */
 #define ANEW_NS               1000000000ull /* how long a client that was told to begin anew may keep its connection */
 
+struct attachment;
+
 struct slot {
 	uint16_t generation; /* never 0 */
-	bool used;
+	struct attachment *attachment; /* NULL: free */
 };
 
 /* One piece of work that every shard is given, by the conductor. */
@@ -79,7 +81,7 @@ struct kvs_server {
 	_Atomic unsigned open; /* sessions, further ones too; tests read it */
 	_Atomic unsigned handshakes_max; /* tests change it */
 	struct files files;
-	unsigned clients, clients_max; /* connections with a session; the control loop's coroutines have room for so many */
+	unsigned clients, clients_max; /* connections that were let in; the control loop's coroutines have room for so many */
 	bool accept_failing, accept_said;
 	uint64_t accept_said_ns; /* that it fails */
 	struct bucket bucket;

@@ -233,6 +233,23 @@ void session_end(struct session *s, struct call *gone)
 	session_settle(s);
 }
 
+/* Where a fence would cost everybody a reconnect, the provider's own end of the transfers is waited for, within the quarantine budget. */
+void session_hurry(struct session *s)
+{
+	struct kv_error err;
+	struct te_info info;
+
+	if (s->state != SESSION_ENDING || !s->shard->te || s->request_count == 0)
+		return;
+	te_info(s->shard->te, &info);
+	if (!info.peer_fence)
+		return;
+	kv_info(s->shard->opt.log, "shard %u: the old connections of client %llu, which is back, are cut", s->shard->opt.index,
+		(unsigned long long)s->client_id);
+	if (te_peer_fence(s->peer, &err))
+		kv_error_log(s->shard->opt.log, "shard %u: %s", s->shard->opt.index, err.text);
+}
+
 void session_when_idle(struct session *s, struct call *idle)
 {
 	s->idle = idle;

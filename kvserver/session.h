@@ -98,6 +98,9 @@ void session_stop(struct session *s);
  * finished. */
 void session_end(struct session *s, struct call *gone);
 
+/* session_hurry -- it ends, and its client waits for that: cut off its peer, if the engine can do so without harm to others. */
+void session_hurry(struct session *s);
+
 /* session_when_idle -- finish `idle` as soon as no request of the session is in flight (at once if there is none). */
 void session_when_idle(struct session *s, struct call *idle);
 

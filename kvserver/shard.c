@@ -228,13 +228,13 @@ void shard_quarantine_check(struct shard *s, uint64_t now_ns)
 		most = bytes;
 		worst = session;
 	}
-	if (!worst || now_ns < s->fenced_ns + SHARD_QUARANTINE_NS ||
+	if (!worst || now_ns < s->fenced_ns + SHARD_QUARANTINE_NS || te_fencing(s->te) ||
 	    (all <= s->store.arena.limit / SHARD_QUARANTINE_SHARE && count <= SHARD_QUARANTINE_SESSIONS))
 		return;
 	kv_warn(s->opt.log, "shard %u: transfers of %u clients that are gone hold %llu MiB; the peer of client %llu is fenced",
 		s->opt.index, count, (unsigned long long)(all >> 20), (unsigned long long)worst->client_id);
 	s->fenced_ns = now_ns;
-	if (te_peer_fence(worst->peer, &err))
+	if (te_peer_fence(worst->peer, &err) < 0)
 		kv_error_log(s->opt.log, "shard %u: %s", s->opt.index, err.text);
 }
 
@@ -372,8 +372,8 @@ uint64_t shard_stat_get(struct shard *s, enum wire_stat id)
 	case WIRE_STAT_BYTES_LIMIT:
 		return s->store.arena.limit;
 	case WIRE_STAT_SESSIONS:
-		/* Clients sum over shards, and every session is on all of them. */
-		return s->opt.index == 0 ? s->session_count : 0;
+		/* Clients sum over shards, and every session is on all of them. One that ends beside its client's next one is not a client more. */
+		return s->opt.index == 0 ? s->session_count - ending_sessions(s) : 0;
 	case WIRE_STAT_FURTHER_SESSIONS:
 		return s->opt.index == 0 ? s->owner_count : 0;
 	case WIRE_STAT_EVICTIONS:

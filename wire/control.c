@@ -92,9 +92,16 @@ static bool rails_valid(unsigned rails)
 
 /* ---- HELLO ---- */
 
+/* No number is 0, so a token that belongs to 0 would be a second way to say "none". */
+static bool prior_valid(const struct wire_prior *p)
+{
+	static const uint8_t none[KV_TOKEN_LEN];
+	return p->session != 0 || memcmp(p->token, none, KV_TOKEN_LEN) == 0;
+}
+
 static bool hello_valid(const struct wire_hello *h)
 {
-	return h->version_min <= h->version_max && rails_valid(h->rails) && h->chunk_bytes != 0;
+	return h->version_min <= h->version_max && rails_valid(h->rails) && h->chunk_bytes != 0 && prior_valid(&h->prior);
 }
 
 static void hello_write(struct wire_out *o, const struct wire_ctrl_msg *m)
@@ -113,6 +120,8 @@ static void hello_write(struct wire_out *o, const struct wire_ctrl_msg *m)
 	wire_out_32(o, h->chunk_bytes);
 	wire_out_16(o, h->loops);
 	wire_out_16(o, h->rails);
+	wire_out_32(o, h->prior.session);
+	wire_out_copy(o, h->prior.token, KV_TOKEN_LEN);
 	string_write(o, h->provider, sizeof(h->provider));
 	string_write(o, h->fabric, sizeof(h->fabric));
 	blobs_write(o, h->addr, h->rails);
@@ -135,6 +144,8 @@ static int hello_read(struct wire_cur *c, struct wire_ctrl_msg *m)
 	h->chunk_bytes = wire_cur_32(c);
 	h->loops = wire_cur_16(c);
 	h->rails = wire_cur_16(c);
+	h->prior.session = wire_cur_32(c);
+	wire_cur_copy(c, h->prior.token, KV_TOKEN_LEN);
 	wire_cur_check(c, hello_valid(h));
 	string_read(c, h->provider, sizeof(h->provider));
 	string_read(c, h->fabric, sizeof(h->fabric));

@@ -84,7 +84,8 @@
  *  Chunk bytes are not 0. The parts of a region are as many as its length needs: (length - 1) / part bytes + 1.
  *
  *  HELLO       u16 lowest version, u16 highest version; u32 eager bytes; u64 incarnation; u8[16] host id; u64 client id;
- *              u32 mark (goes into the header of all frames); u32 chunk bytes; u16 loops; u16 rails; string provider; string fabric; rails x blob address
+ *              u32 mark (goes into the header of all frames); u32 chunk bytes; u16 loops; u16 rails; u32 session, u8[16] token: the client's prior
+ *              attachment at this server, as its WELCOME said (all zero: there is none); string provider; string fabric; rails x blob address
  *  WELCOME     u16 version; u16 shards; u16 rails per shard; u16 flags (enum wire_welcome); u32 session; u8[16] token; u64 incarnation;
  *              u8[16] host id; u64 shard hash seed; u32 chunk bytes; u32 credits per link; u32 heartbeat ms; u32 eager bytes;
  *              u64 largest value; u16 loops; u16 zero; string node id; shards x rails x blob address
@@ -498,11 +499,18 @@ struct wire_blob_addr {
 	uint8_t data[KV_ADDR_MAX];
 };
 
+/* An attachment, as its WELCOME named it. */
+struct wire_prior {
+	uint32_t session; /* 0: none, and the token is zero */
+	uint8_t token[KV_TOKEN_LEN];
+};
+
 struct wire_hello {
 	uint16_t version_min, version_max, loops, rails;
 	uint32_t eager_bytes, mark, chunk_bytes;
 	uint64_t incarnation, client_id;
 	uint8_t host_id[16];
+	struct wire_prior prior;
 	char provider[KV_NAME_MAX], fabric[KV_NAME_MAX];
 	struct wire_blob_addr addr[KV_RAILS_MAX];
 };

@@ -434,6 +434,64 @@ static void test_both_ways(void **state)
 	each_mode(client_writes, server_both, NULL);
 }
 
+/* A receive that waits for ever returns when it is interrupted, as often as that is done, and nothing is lost in either direction. */
+static unsigned interrupted;
+static bool all_read;
+
+static void read_interrupted(struct rig *r)
+{
+	uint8_t *keys = malloc(3000 * 16);
+	struct wire_ctrl_msg m;
+	int rc;
+	all_read = false;
+	interrupted = 0;
+	for (uint32_t i = 0; i < WRITES;) {
+		rc = boot_recv_await(r->c, &m, KV_NEVER);
+		if (rc == -KV_ETIMEOUT) {
+			interrupted++;
+			continue;
+		}
+		assert_int_equal(rc, 0);
+		region_check(&m, i++, 3000);
+		m = region(i - 1, 3000, keys); /* sending is interrupted by nobody */
+		assert_int_equal(boot_send_await(r->c, &m, rig_in(r, 20 * SECOND)), 0);
+	}
+	assert_int_equal(boot_recv_await(r->c, &m, KV_NEVER), -KV_ETIMEOUT); /* nothing more comes */
+	assert_true(boot_sound(r->c));
+	assert_int_equal(boot_recv_await(r->c, &m, rig_in(r, MILLISECOND)), -KV_ETIMEOUT); /* an interrupt is for one receive */
+	all_read = true;
+	boot_shutdown(r->c);
+	assert_false(boot_sound(r->c));
+	free(keys);
+}
+
+static void interrupter(struct rig *r)
+{
+	while (!all_read) {
+		boot_interrupt(r->c);
+		co_sleep_await(rig_in(r, MILLISECOND / 4));
+	}
+}
+
+static void server_echoed(struct rig *r)
+{
+	uint8_t *keys = malloc(3000 * 16);
+	for (uint32_t i = 0; i < WRITES; i++) {
+		struct wire_ctrl_msg m = region(i, 3000, keys);
+		assert_int_equal(boot_send_await(r->s, &m, rig_in(r, 20 * SECOND)), 0);
+		assert_int_equal(boot_recv_await(r->s, &m, rig_in(r, 20 * SECOND)), 0);
+		region_check(&m, i, 3000);
+	}
+	free(keys);
+}
+
+static void test_an_interrupt_ends_a_receive(void **state)
+{
+	(void)state;
+	each_mode(read_interrupted, interrupter, server_echoed);
+	assert_true(interrupted > 0);
+}
+
 static void read_until_shut(struct rig *r)
 {
 	struct wire_ctrl_msg m;
@@ -660,6 +718,7 @@ int main(void)
 		cmocka_unit_test(test_too_big),
 		cmocka_unit_test(test_two_writers),
 		cmocka_unit_test(test_both_ways),
+		cmocka_unit_test(test_an_interrupt_ends_a_receive),
 		cmocka_unit_test(test_shutdown_during_read),
 		cmocka_unit_test(test_shutdown_during_write),
 		cmocka_unit_test(test_send_timeout),

@@ -16,7 +16,6 @@ static void secrets_agree(const struct boot_security *server, const struct boot_
 	rig_fini(&r);
 }
 
-/* With TLS it is new for each connection, and the token, which is sent over it, has no part in it. */
 static void test_the_secret_is_of_tls(void **state)
 {
 	struct boot_security psk = rig_security_psk(), s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "client");
@@ -25,21 +24,39 @@ static void test_the_secret_is_of_tls(void **state)
 	secrets_agree(&psk, &psk, a);
 	secrets_agree(&psk, &psk, b);
 	assert_memory_not_equal(a, b, sizeof(a));
-	assert_memory_not_equal(a, token, sizeof(token));
 	secrets_agree(&s, &c, a);
 	secrets_agree(&s, &c, b);
 	assert_memory_not_equal(a, b, sizeof(a));
 }
 
-static void test_the_secret_is_the_token_without_tls(void **state)
+/* A connection has many attachments, whose session numbers may be equal: no two of them have a key in common. */
+static void test_each_token_makes_another_secret(void **state)
 {
+	struct boot_security psk = rig_security_psk();
+	uint8_t other[KV_TOKEN_LEN], a[BOOT_FRAME_SECRET], b[BOOT_FRAME_SECRET], again[BOOT_FRAME_SECRET];
+	struct rig r;
+	(void)state;
+	memcpy(other, token, sizeof(other));
+	other[KV_TOKEN_LEN - 1] ^= 1;
+	rig_init(&r, &psk, &psk);
+	rig_open_ok(&r);
+	assert_int_equal(boot_frame_secret(r.c, token, a), 0);
+	assert_int_equal(boot_frame_secret(r.c, other, b), 0);
+	assert_int_equal(boot_frame_secret(r.c, token, again), 0);
+	assert_memory_equal(a, again, sizeof(a));
+	assert_memory_not_equal(a, b, sizeof(a));
+	rig_fini(&r);
+}
+
+/* The value is that of python's hmac: of 32 zeros and the token. */
+static void test_the_secret_is_of_the_token_without_tls(void **state)
+{
+	static const uint8_t want[BOOT_FRAME_SECRET] = {0xb3, 0x11, 0x93, 0xa7, 0xa7, 0x8e, 0x60, 0x94, 0xc3, 0xc9, 0x28, 0xdf, 0xbc, 0x32, 0x40, 0x3d, 0x51, 0xd6, 0x0d, 0x03, 0xcd, 0x72, 0x1a, 0x06, 0x47, 0x65, 0xa9, 0x36, 0xba, 0xfe, 0xe8, 0x80};
 	const struct boot_security plain = {0};
-	static const uint8_t zeros[BOOT_FRAME_SECRET - KV_TOKEN_LEN];
 	uint8_t a[BOOT_FRAME_SECRET];
 	(void)state;
 	secrets_agree(&plain, &plain, a);
-	assert_memory_equal(a, token, sizeof(token));
-	assert_memory_equal(a + KV_TOKEN_LEN, zeros, sizeof(zeros));
+	assert_memory_equal(a, want, sizeof(want));
 }
 
 /* The values are those of a script with python's hmac, written from docs/PROTOCOL.md. */
@@ -101,7 +118,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_secret_is_of_tls),
-		cmocka_unit_test(test_the_secret_is_the_token_without_tls),
+		cmocka_unit_test(test_each_token_makes_another_secret),
+		cmocka_unit_test(test_the_secret_is_of_the_token_without_tls),
 		cmocka_unit_test(test_the_keys_of_a_shard),
 		cmocka_unit_test(test_every_part_counts),
 	};

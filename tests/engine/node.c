@@ -62,10 +62,16 @@ static void on_reset(void *arg, int status)
 	n->reset_status = status;
 }
 
+static void on_fenced(void *arg)
+{
+	struct node *n = arg;
+	n->fenced++;
+}
+
 void node_open(struct node *n, const char *provider, struct te_options *options)
 {
 	static const struct te_handlers handlers = {
-		.message = on_message, .immediate = on_immediate, .room = on_room, .follow = on_follow, .reset = on_reset};
+		.message = on_message, .immediate = on_immediate, .room = on_room, .follow = on_follow, .reset = on_reset, .fenced = on_fenced};
 	struct te_options o = options ? *options : (struct te_options){0};
 	struct sockaddr_in *in = (struct sockaddr_in *)&o.local;
 	struct kv_error err = {0};
@@ -149,6 +155,22 @@ struct te_peer *node_peer(struct node *from, struct node *to)
 	return peer;
 }
 
+#define CUT_HEARD_NS 20000000ull
+
+bool node_fence(struct node *n, struct te_peer *peer)
+{
+	unsigned resets = n->resets;
+	bool rebuilt;
+	assert_in_range(te_peer_fence(peer, NULL), 0, 1);
+	rebuilt = te_reset_due(n->te);
+	while (te_fencing(n->te))
+		node_poll_all();
+	WAIT(n->resets == resets + rebuilt);
+	if (!rebuilt)
+		node_poll_for(CUT_HEARD_NS); /* the other side would still send on the connections that are shut */
+	return rebuilt;
+}
+
 void node_readdress(struct te_peer *peer, struct node *to)
 {
 	struct te_address addrs[KV_RAILS_MAX];
@@ -169,6 +191,7 @@ void area_open(struct area *a, struct node *n, uint64_t len, uint64_t part_bytes
 {
 	struct kv_error err = {0};
 	memset(a, 0, sizeof(*a));
+	a->te = n->te;
 	a->len = len;
 	a->base = aligned_alloc(4096, kv_align_up(len, 4096));
 	assert_non_null(a->base);
@@ -186,7 +209,10 @@ void area_open(struct area *a, struct node *n, uint64_t len, uint64_t part_bytes
 
 void area_close(struct area *a)
 {
-	assert_int_equal(te_region_close(&a->region), 0);
+	int rc;
+	while ((rc = te_region_close(&a->region)) == -KV_EBUSY && te_fencing(a->te))
+		te_poll(a->te); /* an endpoint that was given up is being closed */
+	assert_int_equal(rc, 0);
 	free(a->remote.keys);
 	free(a->base);
 }

@@ -32,7 +32,7 @@ struct node {
 	uint8_t last[KV_MSG_MAX];
 	size_t last_len;
 	uint64_t message_sum; /* of the lengths */
-	unsigned resets, rooms;
+	unsigned resets, rooms, fenced;
 	int reset_status;
 	void (*on_message)(struct node *n, const uint8_t *data, size_t len); /* may be NULL */
 	void (*on_immediate)(struct node *n, uint32_t imm);
@@ -41,6 +41,7 @@ struct node {
 };
 
 struct area {
+	struct te *te;
 	uint8_t *base;
 	uint64_t len;
 	struct te_region *region;
@@ -72,6 +73,8 @@ void node_poll_for(uint64_t ns);
 
 struct te_peer *node_peer(struct node *from, struct node *to); /* from's peer object for `to` */
 void node_readdress(struct te_peer *peer, struct node *to);
+/* Fence it, and wait for what the engine has to tell of that. Whether the endpoints were rebuilt for it: else the peer was cut alone. */
+bool node_fence(struct node *n, struct te_peer *peer);
 
 /* Memory registered with `n` for everything, filled from a seed (0: zeros). */
 void area_open(struct area *a, struct node *n, uint64_t len, uint64_t part_bytes, uint64_t seed);

@@ -133,9 +133,13 @@ static void fence_and_go_on(void *arg)
 		te_msg_send(a.te, ab, 0, m, KV_NEVER);
 		while (b.messages == before)
 			co_sleep_await(in_ms(1));
+		unsigned resets = a.resets + b.resets;
 		assert_int_equal(te_peer_fence(round % 2 ? ba : ab, NULL), 0);
-		while (a.resets + b.resets <= round)
+		bool rebuilt = te_reset_due(round % 2 ? b.te : a.te);
+		while (a.resets + b.resets < resets + rebuilt)
 			co_sleep_await(in_ms(1));
+		if (!rebuilt)
+			co_sleep_await(in_ms(20)); /* the other side hears that its connection was shut */
 		node_readdress(ba, &a);
 		node_readdress(ab, &b);
 	}

@@ -430,7 +430,7 @@ static void a_fence_turns_away_who_waits_and_the_new_door_lets_peers_in(void **s
 	struct kv_error err;
 	(void)state;
 	open_node(&n);
-	struct te_peer *peer = known(&n, PEER_PORT);
+	struct te_peer *peer = known(&n, PEER_PORT), *twin = known(&n, PEER_PORT); /* for whose sake everything is rebuilt */
 	int fd = caller_asking(&n, "127.0.0.1", PEER_PORT), waits = caller(&n, "127.0.0.1");
 	WAIT(answered(fd));
 	assert_true(say(waits, "\3", 1));
@@ -443,12 +443,355 @@ static void a_fence_turns_away_who_waits_and_the_new_door_lets_peers_in(void **s
 	close(fd);
 	close(waits);
 	te_peer_close(&peer);
+	te_peer_close(&twin);
 	peer = known(&n, PEER_PORT);
 	fd = caller_asking(&n, "127.0.0.1", PEER_PORT);
 	WAIT(answered(fd));
 	close(fd);
 	te_peer_close(&peer);
 	node_close(&n);
+}
+
+/* ---- the fence of one peer: a cut ---- */
+
+enum { CUT_AREA = 1 << 20, LATE_NS = 200000000, BEFORE = 0xa1, AFTER = 0xb2 };
+
+static struct te_peer *asked(struct node *n, int *fd)
+{
+	struct te_peer *peer = known(n, PEER_PORT);
+	*fd = caller_asking(n, "127.0.0.1", PEER_PORT);
+	WAIT(answered(*fd));
+	return peer;
+}
+
+/* A write of the whole area, of which so many bytes come. */
+static void write_begin(int fd, const struct area *area, size_t bytes)
+{
+	static uint8_t data[CUT_AREA];
+	uint8_t head[64];
+	const struct te_key *key = &area->remote.keys[0];
+	assert_true(say(fd, head, lf_write(head, 4, NULL, key->base, area->len, key->key)));
+	memset(data, BEFORE, sizeof(data));
+	for (size_t sent = 0; sent < bytes;) {
+		ssize_t n = send(fd, data + sent, bytes - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+		sent += n > 0 ? (size_t)n : 0;
+		node_poll_all();
+	}
+}
+
+static bool all_are(const struct area *area, uint8_t byte)
+{
+	for (uint64_t i = 0; i < area->len; i++)
+		if (area->base[i] != byte)
+			return false;
+	return true;
+}
+
+static void cut(struct node *n, struct te_peer *peer)
+{
+	uint64_t cuts = stats_of(n).cuts;
+	assert_int_equal(te_peer_fence(peer, NULL), 0);
+	assert_false(te_reset_due(n->te));
+	assert_int_equal(stats_of(n).cuts, cuts + 1);
+}
+
+static void allow_again(struct te_peer *peer)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(PEER_PORT), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct te_address a = {.len = sizeof(in)};
+	memcpy(a.data, &in, sizeof(in));
+	assert_int_equal(te_peer_readdress(peer, &a, 1, NULL), 0);
+}
+
+static void half_a_write_is_all_that_lands_once_its_peer_is_cut(void **state)
+{
+	static const size_t halves[] = {100, 5000, CUT_AREA / 2, CUT_AREA - 1};
+	static uint8_t rest[CUT_AREA];
+	(void)state;
+	memset(rest, BEFORE, sizeof(rest));
+	for (unsigned i = 0; i < KV_COUNT(halves); i++) {
+		struct node n = {0};
+		struct area area;
+		struct sockaddr_in before, after;
+		int fd;
+		open_node(&n);
+		area_open(&area, &n, CUT_AREA, 0, 0);
+		struct te_peer *peer = asked(&n, &fd);
+		(void)index_of(fd);
+		before = address_of(&n);
+		write_begin(fd, &area, halves[i]);
+		WAIT(area.base[halves[i] - 1] == BEFORE);
+		(void)send(fd, rest, (CUT_AREA - halves[i]) / 2, MSG_NOSIGNAL | MSG_DONTWAIT); /* it lies in our socket */
+		cut(&n, peer);
+		memset(area.base, AFTER, CUT_AREA);
+		node_poll_for(LATE_NS / 4);
+		(void)send(fd, rest, CUT_AREA - halves[i], MSG_NOSIGNAL | MSG_DONTWAIT);
+		node_poll_for(LATE_NS / 4);
+		assert_true(all_are(&area, AFTER));
+		assert_true(ended(fd));
+		assert_int_equal(n.resets, 0);
+		after = address_of(&n);
+		assert_int_equal(before.sin_port, after.sin_port);
+		close(fd);
+		te_peer_close(&peer);
+		area_close(&area);
+		node_close(&n);
+	}
+}
+
+static struct te_peer *to_be_cut;
+static struct area *to_be_kept;
+
+static void cut_at_the_first_message(struct node *n, const uint8_t *data, size_t len)
+{
+	(void)data, (void)len;
+	if (n->messages != 1)
+		return;
+	assert_int_equal(te_peer_fence(to_be_cut, NULL), 0);
+	memset(to_be_kept->base, AFTER, CUT_AREA);
+}
+
+/* Messages for all receives that there are and some more, and a write behind them: where the provider has no buffers of its own for messages it holds the write back until a receive is
+ * posted, with its first bytes. */
+static void what_the_provider_holds_for_want_of_a_receive_does_not_land_after_a_cut(void **state)
+{
+	enum { MESSAGES = 40, RECEIVES = 16, BYTES = 1000 };
+	struct te_options o = {.door = TE_DOOR_REQUIRE, .receives = RECEIVES};
+	static uint8_t p[MESSAGES * 100 + BYTES];
+	struct node n = {0};
+	struct area area;
+	size_t len = 0;
+	int fd;
+	(void)state;
+	node_open(&n, over, &o);
+	area_open(&area, &n, CUT_AREA, 0, 0);
+	to_be_cut = asked(&n, &fd);
+	to_be_kept = &area;
+	n.on_message = cut_at_the_first_message;
+	uint32_t index = index_of(fd);
+	for (unsigned i = 0; i < MESSAGES; i++)
+		len += lf_message(p + len, rxm, index, "x", 1);
+	len += lf_write(p + len, 4, NULL, area.remote.keys[0].base, CUT_AREA, area.remote.keys[0].key);
+	memset(p + len, BEFORE, BYTES);
+	assert_true(say(fd, p, len + BYTES));
+	WAIT(n.messages > 0);
+	node_poll_for(LATE_NS);
+	assert_true(all_are(&area, AFTER));
+	printf("# %s: fenced by %s\n", over, n.resets ? "a rebuild" : "a cut");
+	close(fd);
+	te_peer_close(&to_be_cut);
+	area_close(&area);
+	node_close(&n);
+}
+
+static void nobody_is_let_in_after_a_cut_before_the_peer_is_readdressed(void **state)
+{
+	struct node n = {0};
+	struct area area;
+	struct result r = {0};
+	int first, early;
+	(void)state;
+	open_node(&n);
+	area_open(&area, &n, CUT_AREA, 0, 0);
+	struct te_peer *peer = asked(&n, &first);
+	(void)index_of(first);
+	/* An operation that the engine has not heard the end of keeps the address at the door. */
+	te_msg_send(n.te, peer, 0, msg_for(&n, &r, "x", 1), KV_NEVER);
+	assert_int_equal(stats_of(&n).inflight, 1);
+	cut(&n, peer);
+	assert_int_equal(stats_of(&n).inflight, 1);
+	early = caller_asking(&n, "127.0.0.1", PEER_PORT);
+	node_poll_for(LATE_NS);
+	assert_false(answered(early));
+	assert_false(ended(early));
+	allow_again(peer);
+	WAIT(answered(early));
+	(void)index_of(early);
+	write_begin(early, &area, CUT_AREA);
+	WAIT(all_are(&area, BEFORE));
+	assert_int_equal(n.resets, 0);
+	assert_int_equal(stats_of(&n).door_let_in, 2);
+	/* And once more. */
+	cut(&n, peer);
+	WAIT(ended(early));
+	close(first);
+	close(early);
+	te_peer_close(&peer);
+	area_close(&area);
+	node_close(&n);
+}
+
+static void who_comes_too_early_after_a_cut_goes_unblamed(void **state)
+{
+	struct node n = {0};
+	struct te_stats s;
+	int first;
+	(void)state;
+	open_node(&n);
+	struct te_peer *peer = asked(&n, &first);
+	(void)index_of(first);
+	cut(&n, peer);
+	te_peer_close(&peer);
+	WAIT(ended(first));
+	close(first);
+	int early = caller_asking(&n, "127.0.0.1", PEER_PORT);
+	WAIT(ended(early));
+	s = stats_of(&n);
+	assert_int_equal(s.door_strangers + s.door_claims + s.door_twice + s.door_silent + s.door_aliens, 0);
+	close(early);
+	node_close(&n);
+}
+
+/* The first one has ended while its bytes wait in our socket for the provider, which has let the next one in. */
+static void a_connection_that_was_over_is_cut_with_its_successor(void **state)
+{
+	static uint8_t data[CUT_AREA];
+	struct node n = {0};
+	struct area area;
+	int first, second;
+	(void)state;
+	memset(data, BEFORE, sizeof(data));
+	for (unsigned round = 0; round < 20; round++) {
+		open_node(&n);
+		area_open(&area, &n, CUT_AREA, 0, 0);
+		struct te_peer *peer = asked(&n, &first);
+		(void)index_of(first);
+		second = caller_asking(&n, "127.0.0.1", PEER_PORT);
+		for (unsigned i = 0; i < round; i++)
+			node_poll_all();
+		write_begin(first, &area, 1);
+		(void)send(first, data, CUT_AREA - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+		close(first);
+		for (unsigned i = 0; i < round / 4; i++)
+			node_poll_all();
+		cut(&n, peer);
+		memset(area.base, AFTER, CUT_AREA);
+		node_poll_for(LATE_NS / 10);
+		assert_true(all_are(&area, AFTER));
+		close(second);
+		te_peer_close(&peer);
+		area_close(&area);
+		node_close(&n);
+	}
+}
+
+static void cuts_in_the_middle_of_messages_cost_no_receive(void **state)
+{
+	enum { TIMES = 600, RECEIVES = 16 };
+	struct te_options o = {.door = TE_DOOR_REQUIRE, .receives = RECEIVES};
+	struct node n = {0};
+	static uint8_t p[RECEIVES * 4200], data[4000];
+	size_t len = 0;
+	int fd;
+	(void)state;
+	node_open(&n, over, &o);
+	struct te_peer *peer = asked(&n, &fd);
+	for (unsigned i = 0; i < TIMES; i++) {
+		lf_message(p, rxm, index_of(fd), data, sizeof(data));
+		assert_true(say(fd, p, 2000));
+		for (unsigned k = 0; k < i % 4; k++)
+			node_poll_all();
+		cut(&n, peer);
+		close(fd);
+		allow_again(peer);
+		fd = caller_asking(&n, "127.0.0.1", PEER_PORT);
+		WAIT(answered(fd));
+	}
+	assert_int_equal(n.messages, 0);
+	uint32_t index = index_of(fd);
+	for (unsigned i = 0; i < RECEIVES; i++)
+		len += lf_message(p + len, rxm, index, data, sizeof(data));
+	for (size_t sent = 0; sent < len;) {
+		ssize_t got = send(fd, p + sent, len - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+		sent += got > 0 ? (size_t)got : 0;
+		node_poll_all();
+	}
+	WAIT(n.messages == RECEIVES);
+	assert_int_equal(n.resets, 0);
+	close(fd);
+	te_peer_close(&peer);
+	node_close(&n);
+}
+
+/* a connected to b, and has more to send than b takes; then it cuts b. Nothing is sent any more, and the provider makes no new connection for what was left. */
+static void what_we_connect_to_is_cut_and_not_connected_to_again(void **state)
+{
+	enum { WRITES = 8 };
+	struct te_xfer x[WRITES];
+	struct result r[WRITES];
+	struct area near, far;
+	struct pair p;
+	(void)state;
+	pair_open(&p);
+	area_open(&near, &p.a, CUT_AREA, 0, 1);
+	area_open(&far, &p.b, CUT_AREA, 0, 0);
+	for (unsigned i = 0; i < WRITES; i++) {
+		xfer_init(&x[i], &r[i], TE_WRITE, p.ab, &near, 0, &far, 0, CUT_AREA);
+		assert_true(te_xfer_start(p.a.te, &x[i]) >= 0);
+	}
+	uint64_t let_in = stats_of(&p.b).door_let_in;
+	cut(&p.a, p.ab);
+	for (unsigned i = 0; i < WRITES; i++) {
+		WAIT(r[i].done);
+		assert_true(r[i].status == -KV_ERESET || r[i].status == -KV_EPEERDOWN || r[i].status == 0);
+	}
+	node_poll_for(LATE_NS);
+	assert_int_equal(stats_of(&p.b).door_let_in, let_in);
+	assert_false(te_busy(p.a.te));
+	assert_int_equal(p.a.resets + p.b.resets, 0);
+	/* Allowed again, all is as before. */
+	node_readdress(p.ab, &p.b);
+	pair_send(&p, "back again", 2);
+	area_close(&near);
+	area_close(&far);
+	pair_close(&p);
+}
+
+static void a_cut_of_one_peer_disturbs_no_other(void **state)
+{
+	enum { ROUNDS = 20 };
+	struct pair p;
+	struct node c = {0};
+	struct area near, far, third;
+	(void)state;
+	pair_open(&p);
+	open_node(&c);
+	struct te_peer *ca = node_peer(&c, &p.a), *ac = node_peer(&p.a, &c);
+	area_open(&near, &p.a, 4 * CUT_AREA, 0, 0);
+	area_open(&far, &p.b, CUT_AREA, 0, 1);
+	area_open(&third, &c, CUT_AREA, 0, 2);
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		struct te_xfer from_b, from_c, to_c;
+		struct result rb, rc, rt;
+		xfer_init(&from_b, &rb, TE_WRITE, p.ba, &far, 0, &near, 0, CUT_AREA);
+		xfer_init(&from_c, &rc, TE_WRITE, ca, &third, 0, &near, CUT_AREA, CUT_AREA);
+		xfer_init(&to_c, &rt, TE_WRITE, ac, &near, 2 * CUT_AREA, &third, 0, CUT_AREA / 2);
+		from_b.deadline_ns = kv_clock_now(&kv_clock_monotonic) + LATE_NS / 2; /* b may have to wait at the door */
+		assert_true(te_xfer_start(p.b.te, &from_b) >= 0);
+		assert_true(te_xfer_start(c.te, &from_c) >= 0);
+		for (unsigned k = 0; k < i; k++)
+			node_poll_all();
+		if (rc.done)
+			assert_int_equal(te_xfer_start(p.a.te, &to_c) >= 0, 1);
+		cut(&p.a, p.ab);
+		memset(near.base, AFTER, CUT_AREA);
+		WAIT(rb.done && rc.done);
+		assert_int_equal(rc.status, 0);
+		for (uint64_t k = 0; k < CUT_AREA; k++)
+			assert_int_equal(near.base[k], AFTER);
+		node_readdress(p.ab, &p.b);
+		WAIT(!te_busy(p.a.te) && !te_busy(p.b.te) && !te_busy(c.te));
+	}
+	assert_int_equal(p.a.resets + p.b.resets + c.resets, 0);
+	assert_int_equal(stats_of(&p.a).fences, ROUNDS);
+	assert_int_equal(stats_of(&c).failed_peer, 0);
+	te_peer_close(&ca);
+	te_peer_close(&ac);
+	area_close(&near);
+	area_close(&far);
+	area_close(&third);
+	node_close(&c);
+	pair_close(&p);
 }
 
 /* ---- who logs ---- */
@@ -624,6 +967,14 @@ int main(void)
 		cmocka_unit_test_setup(half_a_message_costs_no_receive, node_forget_all),
 		cmocka_unit_test_setup(who_is_no_peer_any_more_is_let_go, node_forget_all),
 		cmocka_unit_test_setup(a_fence_turns_away_who_waits_and_the_new_door_lets_peers_in, node_forget_all),
+		cmocka_unit_test_setup(half_a_write_is_all_that_lands_once_its_peer_is_cut, node_forget_all),
+		cmocka_unit_test_setup(what_the_provider_holds_for_want_of_a_receive_does_not_land_after_a_cut, node_forget_all),
+		cmocka_unit_test_setup(nobody_is_let_in_after_a_cut_before_the_peer_is_readdressed, node_forget_all),
+		cmocka_unit_test_setup(who_comes_too_early_after_a_cut_goes_unblamed, node_forget_all),
+		cmocka_unit_test_setup(a_connection_that_was_over_is_cut_with_its_successor, node_forget_all),
+		cmocka_unit_test_setup(cuts_in_the_middle_of_messages_cost_no_receive, node_forget_all),
+		cmocka_unit_test_setup(what_we_connect_to_is_cut_and_not_connected_to_again, node_forget_all),
+		cmocka_unit_test_setup(a_cut_of_one_peer_disturbs_no_other, node_forget_all),
 		cmocka_unit_test_setup(whoever_logs_may_wait_for_another_engine, node_forget_all),
 		cmocka_unit_test_setup(a_connection_that_proved_nothing_goes_with_its_session, node_forget_all),
 		cmocka_unit_test_setup(many_strangers_leave_nothing_behind, node_forget_all),

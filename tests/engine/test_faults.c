@@ -29,7 +29,7 @@ struct post {
 
 struct fab {
 	bool open;
-	unsigned rail;
+	unsigned rail, old; /* old: given up and not closed */
 	struct kv_list mrs;
 };
 struct fab_mr {
@@ -56,14 +56,20 @@ static struct {
 	uint64_t mr_takes_ns, close_takes_ns;
 	bool busy[KV_RAILS_MAX];
 	uint64_t mr_max; /* larger registrations fail */
+	int cut_fails;   /* what fab_cut says */
+	bool cut[HANDLES];
+	unsigned cuts;
 	struct fab_caps caps;
 	uint32_t tx_depth, cq_depth;
+	bool closed; /* what was given up is closed */
+	unsigned retires;
 } fake;
 
 static struct fab *open_fabs[KV_RAILS_MAX]; /* those that are open, by rail */
 static uint64_t now_ns;
 static bool fake_imm_only; /* these survive the clearing of fake */
 static bool fake_ordered;
+static bool fake_slow; /* endpoints take long to close */
 static unsigned fake_devices = 1;
 static int fake_node = -1;
 
@@ -107,6 +113,7 @@ int fab_open(const struct fab_device *d, const struct fab_options *o, struct fab
 				      .msg_max = KV_MSG_MAX,
 				      .rma_max = 1 << 30,
 				      .ordered = fake_ordered,
+				      .close_slow = fake_slow,
 				      .push_imm_only = fake_imm_only};
 	return 0;
 }
@@ -142,17 +149,42 @@ static void fake_close(struct fab *fab)
 			fake.posts[i].over = true;
 }
 
+static void fake_give_up(struct fab *fab)
+{
+	fab->old += fake.caps.close_slow && fab->open;
+	fake_close(fab);
+}
+
 void fab_shut(struct fab *fab)
 {
 	fake.shuts++;
-	fake_close(fab);
+	fake_give_up(fab);
+}
+
+void fab_posted(struct fab *fab, uint32_t operations)
+{
+	(void)fab, (void)operations;
+}
+
+void fab_retire(struct fab *fab)
+{
+	fake.retires += fab->old > 0;
+}
+
+bool fab_retiring(struct fab *fab)
+{
+	if (fake.closed)
+		fab->old = 0;
+	return fab->old > 0;
 }
 
 int fab_rebuild(struct fab *fab, struct kv_error *err)
 {
 	fake.rebuilds++;
 	fake.rebuilds_of[fab->rail]++;
-	fake_close(fab);
+	fake_give_up(fab);
+	if (fab->old > 1)
+		return kv_fail(err, -KV_EBUSY, "told to wait");
 	if (fake.fails_of[fab->rail]) {
 		fake.fails_of[fab->rail]--;
 		return kv_fail(err, -KV_ELIMIT, "told to fail");
@@ -236,6 +268,22 @@ void fab_av_remove(struct fab *fab, uint64_t handle, bool used)
 	fake.removes++;
 	assert_true(fake.known[fab->rail][handle]);
 	fake.known[fab->rail][handle] = false;
+}
+
+int fab_cut(struct fab *fab, const void *blob, size_t len)
+{
+	(void)len;
+	assert_true(fab->open && fake.caps.peer_fence);
+	fake.cuts++;
+	fake.cut[kv_get16(blob) % HANDLES] = fake.cut_fails == 0;
+	return fake.cut_fails;
+}
+
+void fab_uncut(struct fab *fab, const void *blob, size_t len)
+{
+	(void)fab, (void)len;
+	assert_true(fake.cut[kv_get16(blob) % HANDLES]);
+	fake.cut[kv_get16(blob) % HANDLES] = false;
 }
 
 int fab_recv(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, struct fab_ctx *ctx)
@@ -1255,6 +1303,108 @@ static void a_rebuild_that_fails_is_retried_with_back_off(void **state)
 	close_all();
 }
 
+/* ---- the fence of one peer alone ---- */
+
+static void a_cut_ends_what_one_peer_has_and_nobody_elses(void **state)
+{
+	struct te_address a = {.len = 2};
+	struct te_xfer x, late, other;
+	struct result rx, rl, ro, rm;
+	struct te_stats s;
+	(void)state;
+	kv_put16(a.data, 1);
+	open_with((struct te_options){.link_ops = 2, .link_bytes = 1}, 64, 1024);
+	fake.caps.peer_fence = true;
+	struct te_peer *p = peer(1), *good = peer(2);
+	start(&other, &ro, TE_WRITE, good, CHUNK, 1);
+	start(&x, &rx, TE_WRITE, p, 5 * CHUNK, 0);
+	fake.eagain[1] = true;
+	te_msg_send(n.te, p, 0, msg_for(&n, &rm, "x", 1), KV_NEVER);
+	assert_int_equal(te_peer_fence(p, NULL), 0);
+	assert_false(te_reset_due(n.te));
+	assert_true(fake.cut[1]);
+	assert_int_equal(rx.done + rm.done, 0); /* no callback in here */
+	poll();
+	assert_int_equal(rm.status, -KV_ERESET); /* it was queued */
+	assert_int_equal(rm.done, 1);
+	assert_int_equal(rx.done, 0); /* two chunks are the provider's still */
+	assert_int_equal(fake.rebuilds + n.resets, 0);
+	start(&late, &rl, TE_WRITE, p, 1, -KV_EPEERDOWN);
+	assert_int_equal(te_peer_fence(p, NULL), 0); /* once more: nothing is left to cut */
+	assert_int_equal(fake.cuts, 1);
+	complete(1, -ENOTCONN);
+	complete(2, -ENOTCONN);
+	complete(0, 0);
+	poll();
+	assert_int_equal(rx.done, 1);
+	assert_int_equal(rx.status, -KV_ERESET);
+	assert_int_equal(ro.status, 0);
+	assert_int_equal(ro.done, 1);
+	fake.eagain[1] = fake.cut[1] = false;
+	assert_int_equal(te_peer_readdress(p, &a, 1, NULL), 0);
+	start(&late, &rl, TE_WRITE, p, CHUNK, 1);
+	te_stats(n.te, &s);
+	assert_int_equal(s.cuts, 1);
+	assert_int_equal(s.fences, 1);
+	close_all();
+}
+
+/* While the provider still has an operation to it the address is the same one, and is let in by name. */
+static void an_address_that_was_cut_is_let_in_by_whoever_gets_it(void **state)
+{
+	struct te_xfer x;
+	struct result r;
+	(void)state;
+	for (unsigned held = 0; held < 2; held++) {
+		open_plain();
+		fake.caps.peer_fence = true;
+		struct te_peer *p = peer(1), *again;
+		if (held)
+			start(&x, &r, TE_WRITE, p, CHUNK, 1);
+		assert_int_equal(te_peer_fence(p, NULL), 0);
+		te_peer_close(&p);
+		assert_int_equal(fake.removes, !held);
+		assert_true(fake.cut[1]);
+		again = peer(1);
+		assert_int_equal(fake.inserts, held ? 1 : 2); /* inserting lets it in, too; this fabric does not */
+		assert_int_equal(fake.cut[1], !held);
+		te_peer_close(&again);
+		close_all();
+	}
+}
+
+static void what_no_cut_can_find_is_rebuilt(void **state)
+{
+	enum { SHARED, STRAYED, STUCK, NONE, WAYS };
+	struct te_address other = {.len = 2};
+	(void)state;
+	kv_put16(other.data, 7);
+	for (unsigned way = 0; way < WAYS; way++) {
+		open_plain();
+		struct te_peer *p = peer(1), *twin = way == SHARED ? peer(1) : NULL;
+		fake.caps.peer_fence = way != NONE;
+		if (way == STRAYED)
+			assert_int_equal(te_peer_readdress(p, &other, 1, NULL), 0);
+		if (way == STUCK)
+			fake.cut_fails = -EBUSY;
+		assert_int_equal(te_peer_fence(p, NULL), 0);
+		assert_true(te_reset_due(n.te));
+		assert_int_equal(fake.rebuilds, 1);
+		assert_int_equal(fake.cuts, way == STUCK);
+		poll();
+		assert_int_equal(n.resets, 1);
+		/* Its new addresses are all that it has had since: it can be cut. */
+		assert_int_equal(te_peer_readdress(p, &other, 1, NULL), 0);
+		fake.cut_fails = 0;
+		fake.caps.peer_fence = true;
+		assert_int_equal(te_peer_fence(p, NULL), 0);
+		assert_int_equal(fake.rebuilds, 1);
+		assert_true(fake.cut[7]);
+		te_peer_close(&twin);
+		close_all();
+	}
+}
+
 static void fences_are_rate_limited_by_telling_late(void **state)
 {
 	struct te_address a;
@@ -1280,6 +1430,161 @@ static void fences_are_rate_limited_by_telling_late(void **state)
 	assert_int_equal(n.resets, 5);
 	assert_int_equal(te_address(n.te, 0, &a), 0);
 	close_all();
+}
+
+/* ---- endpoints that take long to close ---- */
+
+static void open_slow(void)
+{
+	fake_slow = true;
+	open_plain();
+	fake_slow = false;
+}
+
+static void an_endpoint_that_closes_slowly_holds_what_it_has(void **state)
+{
+	struct te_xfer old, next;
+	struct result r_old, r_next;
+	struct fab_ctx *recvs[KV_COUNT(fake.recvs)];
+	uint32_t receives;
+	(void)state;
+	open_slow();
+	struct te_peer *dead = peer(1), *other;
+	start(&old, &r_old, TE_WRITE, dead, CHUNK, 1);
+	receives = fake.recvs_posted;
+	memcpy(recvs, fake.recvs, sizeof(recvs));
+	assert_int_equal(te_peer_fence(dead, NULL), 1);
+	assert_true(te_fencing(n.te));
+	assert_int_equal(fake.retires, 1);
+	poll();
+	/* The next one is there, with receives of its own, and told; what was posted has not ended, and memory stays registered. */
+	assert_int_equal(n.resets, 1);
+	assert_int_equal(n.reset_status, 0);
+	assert_int_equal(n.fenced, 0);
+	assert_int_equal(r_old.done, 0);
+	assert_int_equal(te_region_close(&area.region), -KV_EBUSY);
+	assert_int_equal(fake.recvs_posted, receives);
+	for (unsigned i = 0; i < receives; i++)
+		for (unsigned j = 0; j < receives; j++)
+			assert_ptr_not_equal(fake.recvs[i], recvs[j]);
+	te_peer_close(&dead);
+	other = peer(2);
+	start(&next, &r_next, TE_WRITE, other, CHUNK, 1);
+	assert_ptr_not_equal(fake.posts[1].ctx, fake.posts[0].ctx);
+	complete(1, 0);
+	poll();
+	assert_int_equal(r_next.done, 1);
+	assert_int_equal(r_next.status, 0);
+	assert_int_equal(r_old.done, 0);
+	fake.closed = true;
+	poll();
+	assert_int_equal(r_old.done, 1);
+	assert_int_equal(r_old.status, -KV_ERESET);
+	assert_int_equal(n.fenced, 1);
+	assert_int_equal(n.resets, 1);
+	assert_false(te_fencing(n.te));
+	poll();
+	assert_int_equal(n.fenced, 1);
+	te_peer_close(&other);
+	close_all();
+}
+
+/* The next endpoint begins with all of its credits, and what was in limbo gives none back a second time. */
+static void limbo_takes_no_credits(void **state)
+{
+	enum { OPS = 64 };
+	static struct te_xfer x[2 * OPS], y[2 * OPS];
+	static struct result rx[2 * OPS], ry[2 * OPS];
+	struct te_stats s;
+	(void)state;
+	fake_slow = true;
+	open_with((struct te_options){.link_ops = 4 * OPS}, OPS, 1024);
+	fake_slow = false;
+	struct te_peer *p = peer(1);
+	unsigned most;
+	for (unsigned i = 0; i < 2 * OPS; i++) {
+		xfer_init(&x[i], &rx[i], TE_WRITE, p, &area, 0, &far, 0, 8);
+		te_xfer_start(n.te, &x[i]);
+	}
+	most = fake.count;
+	assert_in_range(most, OPS / 2, OPS);
+	assert_int_equal(te_peer_fence(p, NULL), 1);
+	te_peer_close(&p);
+	poll();
+	te_stats(n.te, &s);
+	assert_int_equal(s.inflight, 0);
+	p = peer(2);
+	for (unsigned round = 0; round < 2; round++) {
+		unsigned before = fake.count;
+		for (unsigned i = 0; i < 2 * OPS; i++) {
+			xfer_init(&y[i], &ry[i], TE_WRITE, p, &area, 0, &far, 0, 8);
+			te_xfer_start(n.te, &y[i]);
+		}
+		assert_int_equal(fake.count - before, most);
+		while (te_busy(n.te) && outstanding() > 0) {
+			for (unsigned i = before; i < fake.count; i++)
+				if (!fake.posts[i].over)
+					complete(i, 0);
+			poll();
+		}
+		fake.closed = true; /* in the first round: what was in limbo ends */
+		poll();
+		te_stats(n.te, &s);
+		assert_int_equal(s.inflight, 0);
+	}
+	for (unsigned i = 0; i < 2 * OPS; i++)
+		assert_int_equal(rx[i].done, 1);
+	te_peer_close(&p);
+	close_all();
+}
+
+/* At most two endpoints of a rail: one that is fenced while another is being closed is not replaced before both are. */
+static void a_rail_that_is_fenced_twice_waits(void **state)
+{
+	struct te_address a, again = {.len = 2, .data = {9}};
+	struct te_xfer x, y;
+	struct result rx, ry;
+	(void)state;
+	open_slow();
+	struct te_peer *p = peer(1);
+	start(&x, &rx, TE_WRITE, p, CHUNK, 1);
+	assert_int_equal(te_peer_fence(p, NULL), 1);
+	poll();
+	assert_int_equal(te_peer_readdress(p, &again, 1, NULL), 0);
+	start(&y, &ry, TE_WRITE, p, CHUNK, 1);
+	assert_int_equal(te_peer_fence(p, NULL), 1);
+	assert_int_equal(te_peer_fence(p, NULL), 1); /* nothing is open */
+	poll();
+	assert_int_equal(fake.rebuilds, 2);
+	assert_int_equal(n.reset_status, -KV_EBUSY);
+	assert_int_equal(te_address(n.te, 0, &a), -KV_EPROVIDER);
+	now_ns += 60000000000;
+	poll();
+	assert_int_equal(fake.rebuilds, 2); /* no time makes room */
+	assert_int_equal(rx.done + ry.done, 0);
+	fake.closed = true;
+	poll();
+	assert_int_equal(rx.done, 1);
+	assert_int_equal(ry.done, 1);
+	assert_int_equal(n.fenced, 1);
+	assert_int_equal(fake.rebuilds, 3);
+	assert_int_equal(n.reset_status, 0);
+	assert_int_equal(te_address(n.te, 0, &a), 0);
+	close_all();
+}
+
+static void an_engine_closes_while_it_fences(void **state)
+{
+	struct te_xfer x;
+	struct result r;
+	(void)state;
+	open_slow();
+	struct te_peer *p = peer(1);
+	start(&x, &r, TE_WRITE, p, CHUNK, 1);
+	assert_int_equal(te_peer_fence(p, NULL), 1);
+	close_all();
+	assert_int_equal(r.done, 1);
+	assert_int_equal(r.status, -KV_ECLOSED);
 }
 
 /* ---- several rails ---- */
@@ -2398,14 +2703,16 @@ static void check_all(void)
 			all.msg_live[i] = false;
 }
 
-/* breaks_stay: a connection that broke is kept by the provider, and there are only so many of them. */
-static void everything_at_random(bool breaks_stay)
+/* breaks_stay: a connection that broke is kept by the provider, and there are only so many of them. slow: endpoints take long to close. */
+static void everything_at_random(bool breaks_stay, bool slow)
 {
 	uint64_t seed = kv_seed_from_env("KVRAIL_SEED");
 	printf("# KVRAIL_SEED=%llu\n", (unsigned long long)seed);
 	memset(&all, 0, sizeof(all));
 	kv_prng_seed(&all.prng, seed);
+	fake_slow = slow;
 	open_with((struct te_options){.link_ops = 2, .link_bytes = 3 * CHUNK, .messages = 16}, 24, 200);
+	fake_slow = false;
 	fake.caps.breaks_stay = breaks_stay;
 	fake.caps.peers_max = breaks_stay ? 6 : 0;
 	for (unsigned step = 0; step < STEPS; step++) {
@@ -2433,6 +2740,8 @@ static void everything_at_random(bool breaks_stay)
 			break;
 		case 7:
 			now_ns += below(2000000);
+			if (slow)
+				fake.closed = below(50) == 0;
 			break;
 		case 8:
 		case 9:
@@ -2458,13 +2767,20 @@ static void everything_at_random(bool breaks_stay)
 static void everything_ends_once_whatever_happens(void **state)
 {
 	(void)state;
-	everything_at_random(false);
+	everything_at_random(false, false);
 }
 
 static void everything_ends_once_where_connections_stay_broken(void **state)
 {
 	(void)state;
-	everything_at_random(true);
+	everything_at_random(true, false);
+}
+
+static void everything_ends_once_where_endpoints_close_slowly(void **state)
+{
+	(void)state;
+	everything_at_random(false, true);
+	assert_true(n.fenced > 3);
 }
 
 int main(void)
@@ -2501,7 +2817,14 @@ int main(void)
 		CASE(receives_that_fail_for_ever_mean_a_rebuild),
 		CASE(a_dead_endpoint_is_rebuilt_and_told),
 		CASE(a_rebuild_that_fails_is_retried_with_back_off),
+		CASE(a_cut_ends_what_one_peer_has_and_nobody_elses),
+		CASE(an_address_that_was_cut_is_let_in_by_whoever_gets_it),
+		CASE(what_no_cut_can_find_is_rebuilt),
 		CASE(fences_are_rate_limited_by_telling_late),
+		CASE(an_endpoint_that_closes_slowly_holds_what_it_has),
+		CASE(limbo_takes_no_credits),
+		CASE(a_rail_that_is_fenced_twice_waits),
+		CASE(an_engine_closes_while_it_fences),
 		CASE(a_rail_that_cannot_be_rebuilt_is_out_and_another_stands_for_it),
 		CASE(a_rail_that_fails_again_soon_stays_out_for_longer_each_time),
 		CASE(a_peer_that_is_readdressed_goes_by_the_rails_that_are_up),
@@ -2532,6 +2855,7 @@ int main(void)
 		CASE(endpoints_close_before_anybody_is_told),
 		CASE(everything_ends_once_whatever_happens),
 		CASE(everything_ends_once_where_connections_stay_broken),
+		CASE(everything_ends_once_where_endpoints_close_slowly),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,6 +15,7 @@
 #include "bootstrap/context.h"
 #include "engine/engine.h"
 #include "kvserver/kvserver.h"
+#include "kvserver/conn.h"
 #include "kvserver/server.h"
 #include "tests/kvserver/hello.h"
 
@@ -574,7 +575,7 @@ static void nonsense_body(void)
 	expect(becomes(WIRE_STAT_BAD_CONTROL, bad + 2) && becomes(WIRE_STAT_HANDSHAKES_REFUSED, refused + 2));
 	closed(raw(long_hello, sizeof(long_hello)));
 	expect(becomes(WIRE_STAT_BAD_CONTROL, ++bad + 2) && becomes(WIRE_STAT_HANDSHAKES_REFUSED, ++refused + 2));
-	/* In a session: a second HELLO, a region and an address with more rails than the HELLO said. */
+	/* In a session: a region and an address with more rails than the HELLO said; HELLO after GOODBYE. */
 	c = greet(&m);
 	m = region(1, 4096);
 	m.region.rails = 2;
@@ -584,6 +585,8 @@ static void nonsense_body(void)
 	m.address.addr[0] = m.address.addr[1] = h.hello.addr[0];
 	expect(boot_send_await(c, &m, soon()) == 0 && next(c, &m) == 0 && m.region_ok.status == WIRE_INVALID);
 	expect(becomes(WIRE_STAT_BAD_CONTROL, bad + 4));
+	m = (struct wire_ctrl_msg){.type = WIRE_CTRL_GOODBYE};
+	expect(boot_send_await(c, &m, soon()) == 0 && next(c, &m) == 0 && m.type == WIRE_CTRL_GOODBYE_OK);
 	expect(boot_send_await(c, &h, soon()) == 0 && next(c, &m) == -KV_EPEERDOWN);
 	expect(becomes(WIRE_STAT_BAD_CONTROL, bad + 5));
 	boot_close(&c);
@@ -763,7 +766,8 @@ enum { BIG = 6 << 20, BIG_GETS = 24 };
 /* What of the first shard a test looks at, taken on its loop. */
 static struct {
 	_Atomic bool taken;
-	unsigned requests, ending, sessions;
+	unsigned requests, ending, sessions, clients;
+	uint64_t unknown;
 } seen;
 
 static void see(void *arg)
@@ -772,6 +776,8 @@ static void see(void *arg)
 	seen.requests = s->requests.used;
 	seen.ending = (unsigned)shard_stat_get(s, WIRE_STAT_ENDING_SESSIONS);
 	seen.sessions = s->session_count;
+	seen.clients = (unsigned)shard_stat_get(s, WIRE_STAT_SESSIONS);
+	seen.unknown = shard_stat_get(s, WIRE_STAT_UNKNOWN_SESSION);
 	atomic_store(&seen.taken, true);
 }
 
@@ -817,6 +823,8 @@ static struct {
 	uint64_t next_id, nonce;
 	unsigned replies;
 } dying;
+
+static struct wire_ctrl_msg dying_hello, dying_welcome;
 
 static void dying_message(void *arg, unsigned rail, const uint8_t *data, size_t len)
 {
@@ -872,6 +880,8 @@ static struct boot_conn *dying_open(void)
 	memcpy(h.hello.addr[0].data, mine.data, mine.len);
 	c = dial(server, ctx);
 	expect(c && boot_send_await(c, &h, soon()) == 0 && next(c, &m) == 0 && m.type == WIRE_CTRL_WELCOME);
+	dying_hello = h;
+	dying_welcome = m;
 	expect(wire_welcome_addr(&m.welcome, 0, 0, &a) == 0);
 	theirs.len = a.len;
 	memcpy(theirs.data, a.data, a.len);
@@ -967,14 +977,11 @@ static void a_client_that_dies_after_revoke_or_goodbye_is_ended(void **state)
 
 /* ---- the server's endpoint is rebuilt ---- */
 
-static void fence_first_session(void *arg)
+int te_reset(struct te *te, struct kv_error *err); /* engine/inside.h; a fence may be one of a client alone */
+
+static void shard_reset(void *arg)
 {
-	struct shard *s = arg;
-	for (unsigned i = 0; i < s->slots; i++)
-		if (s->slot[i]) {
-			te_peer_fence(s->slot[i]->peer, NULL);
-			return;
-		}
+	te_reset(((struct shard *)arg)->te, NULL);
 }
 
 static void reset_body(void)
@@ -983,7 +990,7 @@ static void reset_body(void)
 	struct boot_conn *c = greet(&m);
 	struct wire_blob_addr before, after;
 	expect(wire_welcome_addr(&m.welcome, 0, 0, &before) == 0);
-	expect(loop_post(server->shard_loop[0], fence_first_session, server->shard[0]) == 0);
+	expect(loop_post(server->shard_loop[0], shard_reset, server->shard[0]) == 0);
 	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_ADDRESS);
 	expect(next(c, &m) == -KV_EPEERDOWN); /* we do not go, so we are cut */
 	boot_close(&c);
@@ -997,6 +1004,446 @@ static void after_a_reset_clients_come_back_for_new_addresses(void **state)
 {
 	(void)state;
 	in_coroutine(reset_body);
+	told();
+}
+
+/* ---- HELLO again (docs/PROTOCOL.md 2.10) ---- */
+
+/* So many clients, further sessions among them, soon. */
+static bool open_becomes(unsigned want)
+{
+	uint64_t until = soon();
+	while (atomic_load(&server->open) != want && loop_now(loop) < until)
+		co_sleep_await(loop_now(loop) + 5000000);
+	return atomic_load(&server->open) == want;
+}
+
+static void prior_set(struct wire_ctrl_msg *h, const struct wire_ctrl_msg *welcome)
+{
+	h->hello.prior.session = welcome->welcome.session;
+	memcpy(h->hello.prior.token, welcome->welcome.token, KV_TOKEN_LEN);
+}
+
+/* HELLO again that names what *m welcomed; *m is the answer. */
+static void again(struct boot_conn *c, struct wire_ctrl_msg *m)
+{
+	struct wire_ctrl_msg h = hello();
+	prior_set(&h, m);
+	expect(boot_send_await(c, &h, soon()) == 0);
+	expect(next(c, m) == 0);
+}
+
+/* What a transfer that does not end does to a session of the first shard: it is not over. */
+static struct {
+	uint32_t number;
+	bool release;
+	_Atomic bool done;
+} holding;
+
+static void hold_run(void *arg)
+{
+	struct session *session = shard_session(arg, holding.number);
+	if (session && holding.release) {
+		session->request_count--;
+		session_settle(session);
+	} else if (session) {
+		session->request_count++;
+	}
+	expect(session != NULL);
+	atomic_store(&holding.done, true);
+}
+
+static void hold_or_release(uint32_t number, bool release)
+{
+	uint64_t until = soon();
+	holding.number = number;
+	holding.release = release;
+	atomic_store(&holding.done, false);
+	expect(loop_post(server->shard_loop[0], hold_run, server->shard[0]) == 0);
+	while (!atomic_load(&holding.done) && loop_now(loop) < until)
+		co_sleep_await(loop_now(loop) + 1000000);
+	expect(atomic_load(&holding.done));
+}
+
+static void hold(uint32_t number)
+{
+	hold_or_release(number, false);
+}
+
+static void release(uint32_t number)
+{
+	hold_or_release(number, true);
+}
+
+/* Sessions of the first shard, those that end among them, soon. */
+static void sessions_become(unsigned all, unsigned ending)
+{
+	uint64_t until = soon();
+	for (look(); (seen.sessions != all || seen.ending != ending) && loop_now(loop) < until; look())
+		co_sleep_await(loop_now(loop) + 5000000);
+	expect(seen.sessions == all && seen.ending == ending);
+}
+
+/* What the server says while it waits: heartbeats, and nothing else. */
+static void only_beats(struct boot_conn *c, unsigned n)
+{
+	struct wire_ctrl_msg m;
+	for (unsigned i = 0; i < n; i++)
+		expect(boot_recv_await(c, &m, soon()) == 0 && m.type == WIRE_CTRL_HEARTBEAT);
+}
+
+static void again_body(void)
+{
+	uint64_t handshakes = control_stat(WIRE_STAT_HANDSHAKES);
+	struct wire_ctrl_msg first, m;
+	struct boot_conn *c = greet(&first);
+	sessions_become(1, 0);
+	m = first;
+	for (unsigned i = 0; i < 3; i++) {
+		struct wire_ctrl_msg before = m;
+		expect(ask_region(c, 1, 4096) == WIRE_OK); /* the id is new in each attachment */
+		expect(ask_region(c, 1, 4096) != WIRE_OK);
+		again(c, &m);
+		expect(m.type == WIRE_CTRL_WELCOME && m.welcome.session != before.welcome.session);
+		expect(memcmp(m.welcome.token, before.welcome.token, KV_TOKEN_LEN) != 0);
+		expect(m.welcome.incarnation == first.welcome.incarnation);
+	}
+	expect(atomic_load(&server->open) == 1);
+	sessions_become(1, 0);
+	leave(c);
+	expect(open_becomes(0));
+	expect(control_stat(WIRE_STAT_HANDSHAKES) == handshakes + 1); /* one connection, four attachments */
+}
+
+static void hello_again_makes_another_attachment(void **state)
+{
+	(void)state;
+	in_coroutine(again_body);
+	told();
+}
+
+/* Messages are answered in the order in which they were sent, HELLO as well. */
+static void order_body(void)
+{
+	struct wire_ctrl_msg h = hello(), m, r = region(7, 4096), revoke = {.type = WIRE_CTRL_REVOKE, .region_ok = {.id = 7}};
+	struct boot_conn *c = greet(&m);
+	uint32_t first = m.welcome.session, second;
+	prior_set(&h, &m);
+	expect(boot_send_await(c, &r, soon()) == 0 && boot_send_await(c, &revoke, soon()) == 0);
+	expect(boot_send_await(c, &h, soon()) == 0 && boot_send_await(c, &r, soon()) == 0);
+	expect(boot_send_await(c, &h, soon()) == 0 && boot_send_await(c, &r, soon()) == 0);
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_REGION_OK && m.region_ok.status == WIRE_OK);
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_REVOKE_OK);
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_WELCOME && m.welcome.session != first);
+	second = m.welcome.session;
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_REGION_OK && m.region_ok.status == WIRE_OK);
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_WELCOME && m.welcome.session != first && m.welcome.session != second);
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_REGION_OK && m.region_ok.status == WIRE_OK);
+	sessions_become(1, 0);
+	leave(c);
+	expect(open_becomes(0));
+}
+
+static void hellos_are_answered_in_order(void **state)
+{
+	(void)state;
+	in_coroutine(order_body);
+	told();
+}
+
+/* Requests of the old attachment are nobody's, and its GETs are stopped. */
+static void void_body(void)
+{
+	struct wire_ctrl_msg m, h;
+	struct wire_request ping = {.type = WIRE_PING};
+	struct boot_conn *c;
+	uint64_t until, unknown;
+	expect(loop_post(server->shard_loop[0], big_commit, server->shard[0]) == 0);
+	c = dying_open();
+	dying_gets();
+	h = hello(); /* of another endpoint: nothing is waited for */
+	prior_set(&h, &dying_welcome);
+	expect(boot_send_await(c, &h, soon()) == 0 && next(c, &m) == 0 && m.type == WIRE_CTRL_WELCOME);
+	look();
+	expect(seen.sessions == 2 && seen.ending == 1 && seen.requests > 0 && seen.clients == 1);
+	expect(atomic_load(&server->open) == 1);
+	unknown = seen.unknown;
+	dying_send(&ping, 1); /* with number and keys of the old one */
+	until = soon();
+	for (look(); seen.unknown == unknown && loop_now(loop) < until; look())
+		te_poll(dying.te);
+	expect(seen.unknown == unknown + 1);
+	kv_seal_close(&dying.seal);
+	te_close(&dying.te);
+	sessions_become(1, 0);
+	leave(c);
+	kv_area_unmap(&dying.area);
+	expect(open_becomes(0));
+	expect(loop_post(server->shard_loop[0], big_drop, server->shard[0]) == 0);
+}
+
+static void what_was_asked_before_hello_is_void(void **state)
+{
+	(void)state;
+	in_coroutine(void_body);
+	told();
+}
+
+/* The writes that are under way go to the address that comes again: WELCOME is not before their end. */
+static void same_address_body(void)
+{
+	struct wire_ctrl_msg m, h;
+	struct boot_conn *c;
+	uint64_t until;
+	expect(loop_post(server->shard_loop[0], big_commit, server->shard[0]) == 0);
+	c = dying_open();
+	dying_gets();
+	h = dying_hello;
+	prior_set(&h, &dying_welcome);
+	expect(boot_send_await(c, &h, soon()) == 0);
+	sessions_become(1, 1);
+	only_beats(c, 10);
+	look();
+	expect(seen.sessions == 1 && seen.requests > 0 && atomic_load(&server->open) == 1);
+	kv_seal_close(&dying.seal);
+	te_close(&dying.te); /* its connections are gone, and what was posted fails */
+	until = soon();
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_WELCOME && loop_now(loop) < until);
+	look();
+	expect(seen.requests == 0 && seen.sessions == 1 && seen.ending == 0);
+	leave(c);
+	kv_area_unmap(&dying.area);
+	expect(loop_post(server->shard_loop[0], big_drop, server->shard[0]) == 0);
+}
+
+static void welcome_waits_for_what_may_still_be_written_there(void **state)
+{
+	(void)state;
+	in_coroutine(same_address_body);
+	told();
+}
+
+/* Named: waited for, on this connection and from another one, which takes the first one's place. Not named, or with another token: not. */
+static void named_body(void)
+{
+	struct wire_ctrl_msg held, m, h = hello();
+	struct boot_conn *c = greet(&held), *d;
+	hold(held.welcome.session);
+	expect(boot_send_await(c, &h, soon()) == 0 && next(c, &m) == 0 && m.type == WIRE_CTRL_WELCOME); /* not named */
+	sessions_become(2, 1);
+	prior_set(&h, &held);
+	h.hello.prior.token[3] ^= 1;
+	d = dial(server, ctx);
+	expect(boot_send_await(d, &h, soon()) == 0 && next(d, &m) == 0 && m.type == WIRE_CTRL_WELCOME); /* nobody knows that token */
+	expect(atomic_load(&server->open) == 2);
+	only_beats(c, 3); /* nor is its connection touched */
+	leave(d);
+	expect(open_becomes(1));
+	h.hello.prior.token[3] ^= 1;
+	d = dial(server, ctx);
+	expect(boot_send_await(d, &h, soon()) == 0);
+	expect(next(c, &m) == -KV_EPEERDOWN); /* its client is there now */
+	boot_close(&c);
+	only_beats(d, 10);
+	sessions_become(1, 1);
+	expect(atomic_load(&server->open) == 1);
+	release(held.welcome.session);
+	expect(next(d, &m) == 0 && m.type == WIRE_CTRL_WELCOME);
+	sessions_become(1, 0);
+	leave(d);
+	expect(open_becomes(0));
+}
+
+static void only_what_hello_names_is_waited_for(void **state)
+{
+	(void)state;
+	in_coroutine(named_body);
+	told();
+}
+
+/* A client that comes back by another connection is not one more. */
+static void place_body(void)
+{
+	struct boot_conn *c[CLIENTS], *d;
+	struct wire_ctrl_msg welcome[CLIENTS], m, h = hello();
+	for (unsigned i = 0; i < CLIENTS; i++)
+		c[i] = greet(&welcome[i]);
+	hold(welcome[1].welcome.session);
+	d = greet(&m);
+	expect(m.type == WIRE_CTRL_REFUSE && m.refuse.status == WIRE_FULL);
+	boot_close(&d);
+	again(c[0], &welcome[0]);
+	expect(welcome[0].type == WIRE_CTRL_WELCOME); /* nor is one that says HELLO again */
+	prior_set(&h, &welcome[1]);
+	h.hello.addr[0].data[3] ^= 1; /* another port: nothing is waited for */
+	d = dial(server, ctx);
+	expect(boot_send_await(d, &h, soon()) == 0 && next(d, &m) == 0 && m.type == WIRE_CTRL_WELCOME);
+	expect(next(c[1], &m) == -KV_EPEERDOWN);
+	expect(atomic_load(&server->open) == CLIENTS);
+	boot_close(&c[1]);
+	c[1] = d;
+	d = greet(&m);
+	expect(m.type == WIRE_CTRL_REFUSE && m.refuse.status == WIRE_FULL);
+	boot_close(&d);
+	sessions_become(CLIENTS + 1, 1);
+	release(welcome[1].welcome.session);
+	sessions_become(CLIENTS, 0);
+	for (unsigned i = 0; i < CLIENTS; i++)
+		leave(c[i]);
+	expect(open_becomes(0));
+}
+
+static void a_client_that_comes_back_is_not_one_more(void **state)
+{
+	(void)state;
+	in_coroutine(place_body);
+	told();
+}
+
+/* So many attachments may be ending. The next HELLO is answered when one of them has ended. */
+static void bound_body(void)
+{
+	struct wire_ctrl_msg m, h = hello();
+	struct boot_conn *c = greet(&m);
+	uint32_t held[CONN_ENDING_MAX + 1];
+	for (unsigned i = 0; i <= CONN_ENDING_MAX; i++) {
+		held[i] = m.welcome.session;
+		hold(held[i]);
+		expect(boot_send_await(c, &h, soon()) == 0);
+		if (i == CONN_ENDING_MAX)
+			break;
+		expect(next(c, &m) == 0 && m.type == WIRE_CTRL_WELCOME);
+	}
+	sessions_become(CONN_ENDING_MAX + 1, CONN_ENDING_MAX + 1);
+	only_beats(c, 10);
+	expect(atomic_load(&server->open) == 1);
+	release(held[2]);
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_WELCOME);
+	sessions_become(CONN_ENDING_MAX + 1, CONN_ENDING_MAX);
+	for (unsigned i = 0; i <= CONN_ENDING_MAX; i++)
+		if (i != 2)
+			release(held[i]);
+	sessions_become(1, 0);
+	leave(c);
+	expect(open_becomes(0));
+}
+
+static void the_attachments_that_are_ending_are_bounded(void **state)
+{
+	(void)state;
+	in_coroutine(bound_body);
+	told();
+}
+
+/* The connection's place is free at once, and what it has left behind ends by itself. */
+static void dead_waiter_body(void)
+{
+	struct wire_ctrl_msg held, m, h = hello();
+	struct boot_conn *c = greet(&held);
+	hold(held.welcome.session);
+	prior_set(&h, &held);
+	expect(boot_send_await(c, &h, soon()) == 0);
+	sessions_become(1, 1);
+	boot_close(&c);
+	expect(open_becomes(0));
+	c = greet(&m);
+	expect(m.type == WIRE_CTRL_WELCOME);
+	sessions_become(2, 1);
+	release(held.welcome.session);
+	sessions_become(1, 0);
+	leave(c);
+	expect(open_becomes(0));
+}
+
+static void a_client_that_dies_while_its_hello_waits_is_ended(void **state)
+{
+	(void)state;
+	in_coroutine(dead_waiter_body);
+	told();
+}
+
+/* Whoever says HELLO without end is answered, in time. Being slow makes this longer, never shorter. */
+static void rate_body(void)
+{
+	enum { MORE = 20 };
+	struct wire_ctrl_msg m, h = hello();
+	struct boot_conn *c = greet(&m);
+	uint64_t begun_ns = loop_now(loop);
+	for (unsigned i = 0; i < CONN_HELLOS_BURST + MORE; i++)
+		expect(boot_send_await(c, &h, soon()) == 0);
+	for (unsigned i = 0; i < CONN_HELLOS_BURST + MORE; i++)
+		expect(next(c, &m) == 0 && m.type == WIRE_CTRL_WELCOME);
+	expect(loop_now(loop) - begun_ns > (MORE - 2) * 1000000000ull / CONN_HELLOS_RATE);
+	sessions_become(1, 0);
+	leave(c);
+}
+
+static void hellos_of_a_connection_are_bounded_in_time(void **state)
+{
+	(void)state;
+	in_coroutine(rate_body);
+	told();
+}
+
+/* ADDRESS is answered with HELLO on the same connection, which goes on. Nothing that was to be told of the old attachment is told of the new one. */
+static void anew_body(void)
+{
+	struct wire_ctrl_msg m;
+	struct wire_blob_addr before, after;
+	struct boot_conn *c = greet(&m);
+	struct wire_ctrl_msg welcome = m;
+	uint64_t until;
+	expect(wire_welcome_addr(&m.welcome, 0, 0, &before) == 0);
+	expect(loop_post(server->shard_loop[0], shard_reset, server->shard[0]) == 0);
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_ADDRESS);
+	again(c, &welcome);
+	expect(welcome.type == WIRE_CTRL_WELCOME && wire_welcome_addr(&welcome.welcome, 0, 0, &after) == 0);
+	expect(before.len != after.len || memcmp(before.data, after.data, after.len) != 0);
+	until = loop_now(loop) + ANEW_NS + ANEW_NS / 2; /* by then one that had not come back would be cut */
+	while (loop_now(loop) < until)
+		only_beats(c, 1);
+	leave(c);
+	expect(open_becomes(0));
+}
+
+static void after_address_hello_again_keeps_the_connection(void **state)
+{
+	(void)state;
+	in_coroutine(anew_body);
+	told();
+}
+
+static void *stop_it(void *arg)
+{
+	kvs_server_stop(arg, 60000000000ull);
+	return NULL;
+}
+
+static void drain_body(void)
+{
+	struct kvs_options o = server_options();
+	struct kvs_server *own = NULL, *shared = server;
+	struct wire_ctrl_msg welcome, m;
+	struct boot_conn *c;
+	pthread_t stopper;
+	expect(kvs_server_create(&o, &own, NULL) == 0 && kvs_server_start(own, NULL) == 0);
+	server = own;
+	c = greet(&welcome);
+	server = shared;
+	expect(pthread_create(&stopper, NULL, stop_it, own) == 0);
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_GOODBYE);
+	again(c, &welcome);
+	expect(welcome.type == WIRE_CTRL_REFUSE && welcome.refuse.status == WIRE_CLOSING);
+	expect(next(c, &m) == -KV_EPEERDOWN);
+	boot_close(&c);
+	pthread_join(stopper, NULL); /* nobody is left to wait for */
+	kvs_server_destroy(&own);
+}
+
+static void a_server_that_ends_refuses_hello_again(void **state)
+{
+	(void)state;
+	in_coroutine(drain_body);
 	told();
 }
 
@@ -1439,6 +1886,36 @@ static void further_sessions_count_as_clients_and_are_bounded(void **state)
 }
 
 /* A response that was good on one connection, sent on another, and twice on its own. */
+/* Further sessions go with their attachment, and count no more. Wrong proofs count on. */
+static void further_again_body(void)
+{
+	struct wire_ctrl_msg m, welcome = {0}, h = hello();
+	struct boot_conn *c = begin();
+	expect(open_one(c, 1).type == WIRE_CTRL_SESSION_OK && open_one(c, 2).type == WIRE_CTRL_SESSION_OK);
+	expect(atomic_load(&server->open) == 3);
+	expect(boot_send_await(c, &h, soon()) == 0 && next(c, &welcome) == 0 && welcome.type == WIRE_CTRL_WELCOME);
+	expect(atomic_load(&server->open) == 1);
+	m = question(c, 3, NULL);
+	for (unsigned i = 0; i < 5; i++) {
+		m = (struct wire_ctrl_msg){.type = WIRE_CTRL_SESSION_BEGIN};
+		expect(boot_send_await(c, &m, soon()) == 0 && next(c, &m) == 0 && m.type == WIRE_CTRL_SESSION_CHALLENGE);
+		m = asked(c, question(c, 1, NULL)); /* by the first attachment's token and nonce */
+		expect(m.type == WIRE_CTRL_SESSION_REFUSE && m.session_refuse.status == WIRE_DENIED);
+		if (i < 4)
+			expect(boot_send_await(c, &h, soon()) == 0 && next(c, &m) == 0 && m.type == WIRE_CTRL_WELCOME);
+	}
+	expect(next(c, &m) == -KV_EPEERDOWN);
+	boot_close(&c);
+	expect(open_becomes(0));
+}
+
+static void further_sessions_end_with_their_attachment(void **state)
+{
+	(void)state;
+	in_coroutine(further_again_body);
+	told();
+}
+
 static void replay_body(void)
 {
 	struct boot_conn *a = begin(), *b;
@@ -1617,6 +2094,18 @@ int main(void)
 		cmocka_unit_test(connections_that_have_left_take_no_handshakes_turn),
 		cmocka_unit_test(a_client_that_dies_after_revoke_or_goodbye_is_ended),
 		cmocka_unit_test(after_a_reset_clients_come_back_for_new_addresses),
+		cmocka_unit_test(hello_again_makes_another_attachment),
+		cmocka_unit_test(hellos_are_answered_in_order),
+		cmocka_unit_test(what_was_asked_before_hello_is_void),
+		cmocka_unit_test(welcome_waits_for_what_may_still_be_written_there),
+		cmocka_unit_test(only_what_hello_names_is_waited_for),
+		cmocka_unit_test(a_client_that_comes_back_is_not_one_more),
+		cmocka_unit_test(the_attachments_that_are_ending_are_bounded),
+		cmocka_unit_test(a_client_that_dies_while_its_hello_waits_is_ended),
+		cmocka_unit_test(hellos_of_a_connection_are_bounded_in_time),
+		cmocka_unit_test(after_address_hello_again_keeps_the_connection),
+		cmocka_unit_test(a_server_that_ends_refuses_hello_again),
+		cmocka_unit_test(further_sessions_end_with_their_attachment),
 		cmocka_unit_test(a_server_with_a_client_stops),
 		cmocka_unit_test(a_port_in_use_is_said),
 		cmocka_unit_test(prefaulted_memory_is_resident),

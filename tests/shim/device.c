@@ -65,6 +65,7 @@ struct shim_conn {
 	bool over; /* closed; what it has brought already waits for the program */
 	unsigned softs; /* packets of it that wait for the program's CPU */
 	uint16_t bad; /* answer everything with this */
+	uint64_t heard; /* when something came last */
 	uint8_t peer[BLOB_MAX];
 	uint8_t *in, *out;
 	size_t in_len, out_len, cap;
@@ -888,6 +889,7 @@ static bool conn_read(struct shim_conn *c)
 		if (n < 0)
 			return any;
 		any = true;
+		c->heard = shim_now();
 		c->in_len += (size_t)n;
 		if (c->ep->dead)
 			at = c->in_len;
@@ -926,10 +928,24 @@ static void on_event(const struct epoll_event *ev)
 
 /* ---- the thread ---- */
 
+/* EFA's device gives up a host that says nothing for so long, here one whose process stands still. Only where nothing waits for the target's program. */
+static void lose(struct shim_ep *ep)
+{
+	uint64_t now = shim_now(), limit = shim_config.lost_ms * 1000000;
+	for (size_t i = 0; i < ep->tx; i++) {
+		const struct shim_op *op = &ep->op[i];
+		struct shim_conn *c = op->state == OP_ACTIVE || op->state == OP_SENT ? op->conn : NULL;
+		if (!c || !c->ours || !c->shaken || now - op->posted < limit || now - c->heard < limit)
+			continue;
+		conn_break(c, ST_UNRESP);
+		conn_over(c);
+	}
+}
+
 /* One turn: returns 0 when there may be more to do, else how many milliseconds to sleep. */
 static int turn(void)
 {
-	bool any = false, held = false;
+	bool any = false, held = false, out = false;
 	if (shim_frozen)
 		return 1;
 	KV_LIST_EACH (e, &shim_eps) {
@@ -942,10 +958,14 @@ static int turn(void)
 		if (ep->dying)
 			die(ep);
 		held |= ep->dying > 0;
+		if (ep->kind->efa && ep->kind->pool && ep->used) {
+			lose(ep);
+			out = true;
+		}
 		if (ep->waiting_count && ep->cq && !ep->soft_writes)
 			device_receives(ep), held = true;
 	}
-	return any ? 0 : held ? 1 : -1;
+	return any ? 0 : held ? 1 : out ? 100 : -1;
 }
 
 static void *run(void *arg)

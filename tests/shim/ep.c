@@ -18,6 +18,7 @@ enum {
 	OPT_EFA = -(0xefa << 16),
 	OPT_EMULATED_READ = OPT_EFA + 1,
 	OPT_EMULATED_WRITE = OPT_EFA + 2,
+	OPT_RNR_RETRY = OPT_EFA,
 	OPT_UNSOLICITED = OPT_EFA + 8,
 	BURST_MAX = 8
 };
@@ -225,6 +226,7 @@ static ssize_t post(struct fid_ep *fid, struct shim_op want, void *desc, fi_addr
 	bool lost = ++ep->domain->posted == shim_config.fail_at;
 	op->doomed = shim_one_in(shim_config.fail);
 	op->state = OP_ACTIVE;
+	op->posted = shim_now();
 	op->hash = sum(op);
 	op->mr->users++;
 	op->release = shim_one_in(shim_config.delay) && ep->kind->unordered ? shim_now() + shim_random() % (shim_config.delay_us * 1000 + 1) : 0;
@@ -413,6 +415,12 @@ static int ep_setopt(fid_t fid, int level, int name, const void *value, size_t l
 		return -FI_ENOPROTOOPT;
 	if (name == OPT_SHARED_MEMORY && len == sizeof(bool))
 		return 0;
+	if (name == OPT_RNR_RETRY) {
+		if (len != sizeof(size_t) || ep->enabled || *(const size_t *)value > 7)
+			return -FI_EINVAL;
+		shim_count.rnr_retry = *(const size_t *)value;
+		return 0;
+	}
 	if (name != OPT_UNSOLICITED || shim_config.setopt == 0)
 		return -FI_ENOPROTOOPT;
 	if (len != sizeof(bool) || ep->enabled)
@@ -516,10 +524,36 @@ static void ep_forget(struct shim_ep *ep)
 	}
 }
 
+static bool ep_has_out(const struct shim_ep *ep)
+{
+	for (size_t i = 0; i < ep->tx; i++)
+		if (ep->op[i].state != OP_FREE && ep->op[i].state != OP_DONE)
+			return true;
+	return false;
+}
+
+/* EFA's RDM endpoint waits for what it has out, and is written to meanwhile; whoever uses the domain waits with it. */
+static void ep_close_wait(struct shim_ep *ep)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+	uint64_t end = shim_now() + shim_config.close_ms * 1000000;
+	if (!ep->kind->efa || ep->kind->context2 || !ep_has_out(ep))
+		return;
+	shim_count.slow_closes++;
+	ep->domain->held++;
+	while (ep_has_out(ep) && shim_now() < end) {
+		pthread_mutex_unlock(&shim_lock);
+		nanosleep(&pause, NULL);
+		pthread_mutex_lock(&shim_lock);
+	}
+	ep->domain->held--;
+}
+
 static int ep_close(struct fid *fid)
 {
 	struct shim_ep *ep = CONTAINER(fid, struct shim_ep, fid.fid);
 	pthread_mutex_lock(&shim_lock);
+	ep_close_wait(ep);
 	device_detach(ep);
 	ep_forget(ep);
 	if (ep->cq) {

@@ -52,7 +52,7 @@ struct shim_config {
 	const char *machine;
 	uint64_t seed;
 	unsigned nics, mtu;
-	uint64_t tx, rx, cq_max, rma_kb, stall, stall_ms, ep_max, sq_budget, eagain, delay, delay_us, fail, fail_at, fail_us, eq, death_ms, mr_mb, mr_part_mb, einval, strict, unsolicited, setopt, check, rdma, wait_fd;
+	uint64_t tx, rx, cq_max, rma_kb, stall, stall_ms, ep_max, sq_budget, eagain, delay, delay_us, fail, fail_at, fail_us, eq, death_ms, lost_ms, close_ms, mr_mb, mr_part_mb, einval, strict, unsolicited, setopt, check, rdma, wait_fd;
 };
 
 extern struct shim_config shim_config;
@@ -89,6 +89,7 @@ struct shim_domain {
 	const struct shim_kind *kind;
 	unsigned refs, nic;
 	atomic_uint inside; /* threads */
+	unsigned held;      /* endpoints being closed that wait for what they have out: nobody gets in */
 	uint64_t posted;
 	struct kv_list mrs;
 };
@@ -152,7 +153,7 @@ struct shim_op {
 	struct shim_mr *mr;
 	void *ctx;
 	uint8_t *buf;
-	uint64_t len, addr, key, id, hash, release, got;
+	uint64_t len, addr, key, id, hash, release, posted, got;
 	uint32_t imm, packets, next, start, step;
 	fi_addr_t to;
 	int status;

@@ -79,6 +79,8 @@ static const struct {
 	{"fail_us", &shim_config.fail_us, 0},      /* what did not land fails so long after it was posted */
 	{"eq", &shim_config.eq, 0},                /* one in so many posts breaks its endpoint, told by the EQ */
 	{"death_ms", &shim_config.death_ms, 300},  /* operations to a peer that is gone end within this */
+	{"lost_ms", &shim_config.lost_ms, 3000},   /* operations to a host that says nothing for so long end */
+	{"close_ms", &shim_config.close_ms, 2000}, /* fi_close of an EFA endpoint waits for what is out, so long at most */
 	{"mr_mb", &shim_config.mr_mb, 0},          /* memory that a NIC can register in all; 0: any */
 	{"mr_part_mb", &shim_config.mr_part_mb, 0},/* ... at once */
 	{"unsolicited", &shim_config.unsolicited, 1}, /* the device can do unsolicited receives */
@@ -262,6 +264,11 @@ void shim_enter(struct shim_domain *d)
 	pthread_mutex_lock(&shim_lock);
 	if (!alone)
 		shim_violation("two threads use an endpoint, or what is bound to it, at the same time");
+	while (d->held) {
+		pthread_mutex_unlock(&shim_lock);
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+		pthread_mutex_lock(&shim_lock);
+	}
 }
 
 void shim_leave(struct shim_domain *d)

@@ -23,6 +23,8 @@ struct shim_counts {
 	uint64_t emulated, emulated_bytes;      /* packets that waited for the target's CPU, and the bytes in them that it copied */
 	uint64_t sends, writes, reads;          /* of the posts */
 	uint64_t send_bytes, write_bytes, read_bytes;
+	uint64_t slow_closes;                   /* endpoints that were closed while something was out: fi_close waited for it */
+	uint64_t rnr_retry;                     /* what was asked for last: FI_OPT_EFA_RNR_RETRY */
 	uint64_t cq_peak;                       /* most entries that any CQ held */
 	uint64_t overruns, eq_errors, op_errors;/* CQs lost; EQ errors put in; operations that ended badly */
 	uint64_t violations;                    /* misuse, each told on stderr; strict=1 (the default) aborts at the first */

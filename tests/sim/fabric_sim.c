@@ -7,6 +7,10 @@
  * the whole fence. The fence is one of memory, not of the wire: a flight that has left lands at its target even when
  * its sender is gone by then, because packets do.
  *
+ * A cut (fab_cut) is such a fence of one address: every flight between the two is marked, with the side that cut it, and touches that side's memory no
+ * more. What the cutter had posted fails soon, also when the other side is unplugged. Whoever posts to one who has cut him is mostly told to try again, and sometimes
+ * fails, until the address is inserted again.
+ *
  * Source bytes are copied when a flight departs (a read: when each piece is at the target), not when it is posted: a
  * caller that reuses a buffer before the completion sends garbage, and a test sees it. A write lands in pieces at
  * different times; key and bounds are checked with the first piece only, as tcp checks its header: a region closed
@@ -27,13 +31,13 @@
 #include "engine/fabric.h"
 #include "tests/sim/ring_sim.h"
 
-enum { SIM_PIECES = 2, SIM_NAME_LEN = 24, SIM_FABS_MAX = 4096 };
+enum { SIM_PIECES = 2, SIM_NAME_LEN = 24, SIM_FABS_MAX = 4096, SIM_OLD_MAX = 2 };
 
 #define SIM_NAME_MAGIC   0x6b7672732d73696dull
 #define SIM_UNPLUGGED_NS 1000000ull /* so often does a flight look whether it may go on */
 
 /* What is noted in the world's trace. */
-enum { NOTE_POST = 100, NOTE_EVENT, NOTE_REBUILD };
+enum { NOTE_POST = 100, NOTE_EVENT, NOTE_REBUILD, NOTE_CUT };
 
 struct fab_mr {
 	struct kv_list node;
@@ -58,12 +62,18 @@ struct sim_event {
 struct fab {
 	struct kv_list node;
 	uint64_t id, epoch;
+	uint64_t old[SIM_OLD_MAX]; /* epochs that are given up and not closed: memory, and no events */
+	unsigned olds;
+	bool opened; /* there is an endpoint: it may have failed, but was not given up */
+	uint64_t close_ns;    /* when they will be; 0: fab_retire was not called yet */
+	struct kv_list limbo; /* their receives */
 	bool dead;   /* crashed: for ever */
 	bool broken; /* failed, or its rebuild did: until the next rebuild that succeeds */
 	bool unplugged;
 	unsigned rebuild_fails;
 	uint32_t next_tx, next_rx, next_cq; /* depths from the next rebuild on; 0: as they are */
 	int fd; /* readable while there are events; -1 */
+	struct kv_list cuts; /* struct sim_cut: addresses that nothing is taken from */
 	struct kv_list mrs, recvs, events;
 	struct kv_list arrivals; /* messages that came before a receive was posted */
 	uint32_t num_events;
@@ -78,6 +88,13 @@ struct fab {
 struct sim_end {
 	uint64_t id, epoch;
 };
+
+struct sim_cut {
+	struct kv_list node;
+	struct sim_end end;
+};
+
+enum { CUT_BY_FROM = 1, CUT_BY_TO = 2 };
 
 enum flight_kind { FLIGHT_SEND, FLIGHT_WRITE, FLIGHT_READ };
 
@@ -96,6 +113,7 @@ struct flight {
 	bool failed;
 	bool early; /* completed before it landed */
 	bool ended; /* its event was made: memory and context are its owner's again */
+	unsigned cut; /* by whom */
 	uint64_t sum; /* of the local bytes when it was posted */
 	const struct fab_mr *mr;
 	uint32_t imm;
@@ -215,6 +233,21 @@ static struct fab *fab_find(struct sim_end end)
 	return fab && fab->epoch == end.epoch && !fab->dead && !fab->broken ? fab : NULL;
 }
 
+static bool given_up(const struct fab *fab, uint64_t epoch)
+{
+	for (unsigned i = 0; i < fab->olds; i++)
+		if (fab->old[i] == epoch)
+			return true;
+	return false;
+}
+
+/* Also an endpoint that is given up and not closed: its memory is written to. */
+static struct fab *fab_find_memory(struct sim_end end)
+{
+	struct fab *fab = fab_by_id(end.id);
+	return fab && !fab->dead && given_up(fab, end.epoch) ? fab : fab_find(end);
+}
+
 static void event_add(struct fab *fab, struct fab_event ev)
 {
 	struct sim_event *e = must(calloc(1, sizeof(*e)));
@@ -227,12 +260,43 @@ static void event_add(struct fab *fab, struct fab_event ev)
 	sim_world_note(sim.world, NOTE_EVENT, fab->id << 40 | (uint64_t)ev.type << 32 | ev.imm);
 }
 
+static void recvs_drop(struct kv_list *recvs)
+{
+	struct kv_list *n;
+	while ((n = kv_list_pop(recvs)))
+		free(KV_LIST_ENTRY(n, struct sim_recv, node));
+}
+
+static bool same_end(struct sim_end a, struct sim_end b)
+{
+	return a.id == b.id && a.epoch == b.epoch;
+}
+
+static struct sim_cut *cut_find(const struct fab *fab, struct sim_end end)
+{
+	KV_LIST_EACH (n, &fab->cuts) {
+		struct sim_cut *cut = KV_LIST_ENTRY(n, struct sim_cut, node);
+		if (same_end(cut->end, end))
+			return cut;
+	}
+	return NULL;
+}
+
+static void cut_end(struct sim_cut *cut)
+{
+	if (!cut)
+		return;
+	kv_list_del(&cut->node);
+	free(cut);
+}
+
 /* Drop what the endpoint holds. Everything that is under way no longer finds it. */
 static void endpoint_reset(struct fab *fab)
 {
 	struct kv_list *n;
-	while ((n = kv_list_pop(&fab->recvs)))
-		free(KV_LIST_ENTRY(n, struct sim_recv, node));
+	while (!kv_list_empty(&fab->cuts))
+		cut_end(KV_LIST_ENTRY(fab->cuts.next, struct sim_cut, node));
+	recvs_drop(&fab->recvs);
 	while ((n = kv_list_pop(&fab->events)))
 		free(KV_LIST_ENTRY(n, struct sim_event, node));
 	while (!kv_list_empty(&fab->arrivals))
@@ -365,6 +429,8 @@ static void caps_fill(struct fab_caps *c, const struct fab_device *device, const
 	c->msg_max = KV_MSG_MAX;
 	c->rma_max = UINT32_MAX;
 	c->ordered = sim.options.ordered;
+	c->close_slow = sim.options.close_max_ns > 0 && !sim.options.peer_fence;
+	c->peer_fence = sim.options.peer_fence;
 }
 
 int fab_open(const struct fab_device *device, const struct fab_options *options, struct fab **out, struct kv_error *err)
@@ -375,12 +441,15 @@ int fab_open(const struct fab_device *device, const struct fab_options *options,
 	fab->id = ++sim.last_id;
 	fab->epoch = 1;
 	fab->stamp = 1;
+	kv_list_init(&fab->cuts);
 	kv_list_init(&fab->mrs);
 	kv_list_init(&fab->recvs);
+	kv_list_init(&fab->limbo);
 	kv_list_init(&fab->events);
 	kv_list_init(&fab->arrivals);
 	caps_fill(&fab->caps, device, options);
 	fab->fd = fab->caps.wait_fd ? sim_flag_open(sim.world) : -1;
+	fab->opened = true;
 	kv_list_add_tail(&sim.fabs, &fab->node);
 	sim.by_id[fab->id] = fab;
 	*out = fab;
@@ -392,6 +461,7 @@ void fab_close(struct fab **fab)
 	if (!*fab)
 		return;
 	endpoint_reset(*fab);
+	recvs_drop(&(*fab)->limbo);
 	kv_list_del(&(*fab)->node);
 	while (!kv_list_empty(&(*fab)->mrs)) {
 		struct fab_mr *mr = KV_LIST_ENTRY((*fab)->mrs.next, struct fab_mr, node);
@@ -404,10 +474,50 @@ void fab_close(struct fab **fab)
 	*fab = NULL;
 }
 
+/* Close the endpoint, or give it up where closing takes its time: then memory that it knows is written to until it is closed. */
+static void endpoint_give_up(struct fab *fab)
+{
+	bool slow = fab->caps.close_slow && fab->opened;
+	fab->opened = false;
+	if (slow && fab->olds == SIM_OLD_MAX)
+		wrong("a third endpoint of a rail was given up");
+	if (slow && fab->olds < SIM_OLD_MAX) {
+		kv_list_splice_tail(&fab->limbo, &fab->recvs);
+		fab->old[fab->olds++] = fab->epoch;
+		fab->close_ns = 0;
+	}
+	endpoint_reset(fab);
+}
+
+void fab_posted(struct fab *fab, uint32_t operations)
+{
+	(void)fab, (void)operations;
+}
+
+void fab_retire(struct fab *fab)
+{
+	if (fab->olds && fab->close_ns == 0)
+		fab->close_ns = sim_world_now(sim.world) + kv_prng_below(sim_world_prng(sim.world), sim.options.close_max_ns);
+}
+
+bool fab_retiring(struct fab *fab)
+{
+	if (fab->olds && fab->close_ns && sim_world_now(sim.world) >= fab->close_ns) {
+		sim.stats.slow_closes += fab->olds;
+		fab->olds = 0;
+		recvs_drop(&fab->limbo);
+	}
+	return fab->olds > 0;
+}
+
 /* As a real one, a rebuilt queue has another descriptor. A crashed endpoint is rebuilt in vain. */
 int fab_rebuild(struct fab *fab, struct kv_error *err)
 {
-	endpoint_reset(fab);
+	endpoint_give_up(fab);
+	if (fab->olds > 1) {
+		fab->broken = true;
+		return kv_fail(err, -KV_EBUSY, "two simulated endpoints are not closed yet");
+	}
 	sim.stats.rebuilds++;
 	sim_world_note(sim.world, NOTE_REBUILD, fab->id);
 	fab->broken = fab->rebuild_fails > 0;
@@ -421,6 +531,7 @@ int fab_rebuild(struct fab *fab, struct kv_error *err)
 		sim_flag_close(sim.world, fab->fd);
 		fab->fd = sim_flag_open(sim.world);
 	}
+	fab->opened = !fab->broken;
 	if (!fab->broken)
 		return 0;
 	fab->rebuild_fails--;
@@ -430,7 +541,7 @@ int fab_rebuild(struct fab *fab, struct kv_error *err)
 
 void fab_shut(struct fab *fab)
 {
-	endpoint_reset(fab);
+	endpoint_give_up(fab);
 	fab->broken = true;
 }
 
@@ -456,12 +567,12 @@ int fab_name(struct fab *fab, void *out, size_t *inout_len)
 /* Whether context and local memory are still the fabric's. */
 static bool outstanding(const struct flight *f)
 {
-	return !f->ended && fab_find(f->from);
+	return !f->ended && fab_find_memory(f->from);
 }
 
 static void local_check(const struct flight *f)
 {
-	if (f->len && kv_hash_block(f->local, f->len) != f->sum)
+	if (f->len && !(f->cut & CUT_BY_FROM) && kv_hash_block(f->local, f->len) != f->sum)
 		wrong(f->kind == FLIGHT_READ    ? "memory that a read was posted for was changed before it landed"
 		      : f->kind == FLIGHT_WRITE ? "the bytes of a write were changed before it completed"
 						: "the bytes of a message were changed before it was sent");
@@ -480,7 +591,7 @@ static void posting_check(const struct flight *f)
 			continue;
 		if (f->ctx == other->ctx && f->from.id == other->from.id)
 			wrong("a context was posted that is still in use");
-		if ((f->kind == FLIGHT_READ || other->kind == FLIGHT_READ) && overlap(f, other))
+		if ((f->kind == FLIGHT_READ || other->kind == FLIGHT_READ) && !(other->cut & CUT_BY_FROM) && overlap(f, other))
 			wrong("memory that a read will land in was given to another operation");
 	}
 }
@@ -528,12 +639,17 @@ void fab_mr_remote(const struct fab_mr *mr, uint64_t *out_base, uint64_t *out_ke
 	*out_key = mr->key;
 }
 
+static struct sim_end blob_end(const void *blob)
+{
+	return (struct sim_end){.id = kv_get64((const uint8_t *)blob + 8), .epoch = kv_get64((const uint8_t *)blob + 16)};
+}
+
 /* A handle carries the peer's id and epoch: an old address leads nowhere, like a stale EFA queue pair. */
 int fab_av_insert(struct fab *fab, const void *blob, size_t len, uint64_t *out_handle)
 {
-	(void)fab;
 	if (len != SIM_NAME_LEN || kv_get64(blob) != SIM_NAME_MAGIC)
 		return -KV_EPROTO;
+	fab_uncut(fab, blob, len);
 	*out_handle = kv_get64((const uint8_t *)blob + 8) << 32 | (uint32_t)kv_get64((const uint8_t *)blob + 16);
 	return 0;
 }
@@ -572,7 +688,7 @@ static uint8_t *target_memory(struct fab *target, const struct flight *f, unsign
 static void complete(struct flight *f, int status)
 {
 	struct fab *from = fab_find(f->from);
-	if (!from)
+	if (!from || f->ended)
 		return;
 	if (f->kind != FLIGHT_READ)
 		local_check(f);
@@ -623,7 +739,7 @@ static void step_imm(void *arg)
 {
 	struct flight *f = arg;
 	struct fab *to = fab_find(f->to);
-	if (to) {
+	if (to && !(f->cut & CUT_BY_TO)) {
 		sim.stats.immediates++;
 		event_add(to, (struct fab_event){.type = FAB_EV_IMM, .imm = f->imm});
 	}
@@ -640,8 +756,8 @@ static void piece_bounds(const struct flight *f, size_t *off, size_t *len)
 /* Where the next piece is at the target; NULL: nowhere any more. */
 static uint8_t *piece_memory(struct flight *f, unsigned access)
 {
-	struct fab *to = fab_find(f->to);
-	if (!to || f->failed || (f->doomed && f->pieces > 0))
+	struct fab *to = fab_find_memory(f->to);
+	if (!to || f->failed || f->cut & CUT_BY_TO || (f->doomed && f->pieces > 0))
 		return NULL;
 	if (f->pieces == 0)
 		f->memory = target_memory(to, f, access);
@@ -716,12 +832,17 @@ static void step_arrive(void *arg)
 	struct flight *f = arg;
 	if (held(f, step_arrive))
 		return;
-	if (!f->doomed && fab_find(f->to) && waits(f)) {
+	if (!f->doomed && !(f->cut & CUT_BY_TO) && fab_find(f->to) && waits(f)) {
 		after(random_delay(), step_arrive, f);
 		return;
 	}
-	struct fab *to = f->doomed ? NULL : fab_find(f->to);
-	struct kv_list *r = to ? kv_list_pop(&to->recvs) : NULL;
+	struct fab *to = f->doomed || f->cut & CUT_BY_TO ? NULL : fab_find(f->to), *was = f->doomed || f->cut & CUT_BY_TO || to ? NULL : fab_find_memory(f->to);
+	struct kv_list *r = to ? kv_list_pop(&to->recvs) : NULL, *old = was ? kv_list_pop(&was->limbo) : NULL;
+	if (old) { /* of an endpoint that is given up: bytes, and no event */
+		struct sim_recv *recv = KV_LIST_ENTRY(old, struct sim_recv, node);
+		memcpy(recv->buf, f->bytes, KV_MIN(f->len, recv->len));
+		free(recv);
+	}
 	if (!to) {
 		sim.stats.dropped++;
 	} else if (r) {
@@ -740,9 +861,9 @@ static void step_read_back(void *arg)
 	struct flight *f = arg;
 	if (held(f, step_read_back))
 		return;
-	if (fab_find(f->from))
+	if (fab_find_memory(f->from))
 		local_check(f);
-	if (fab_find(f->from) && !f->failed && f->len)
+	if (fab_find_memory(f->from) && !f->failed && !(f->cut & CUT_BY_FROM) && f->len)
 		memcpy(f->local, f->bytes, f->len);
 	complete(f, f->failed ? -ECONNABORTED : 0);
 	step_end(f);
@@ -785,7 +906,7 @@ static void step_depart(void *arg)
 	struct flight *f = arg;
 	if (held(f, step_depart))
 		return;
-	if (!fab_find(f->from)) {
+	if (!fab_find_memory(f->from) || f->cut & CUT_BY_FROM) {
 		doom_behind(f);
 		step_end(f);
 		return;
@@ -837,19 +958,27 @@ static bool refuse_next(struct fab *fab)
 
 static int flight_start(struct fab *fab, const struct flight *like, uint64_t to, void (*first)(void *), unsigned steps)
 {
+	const struct sim_end self = {.id = fab->id, .epoch = fab->epoch}, target = {.id = to >> 32, .epoch = (uint32_t)to};
+	const struct fab *there = fab_find(target);
+	bool cut = there && cut_find(there, self);
 	if (fab->dead)
 		return 0; /* into the void */
 	if (fab->broken)
 		return -KV_EPROVIDER;
-	if (refuse_next(fab))
+	if (refuse_next(fab) || cut_find(fab, target))
 		return -EAGAIN;
+	if (cut && !chance(1, 4)) {
+		fab->stamp++;
+		return -EAGAIN;
+	}
 	if (like->kind == FLIGHT_WRITE)
 		fab->wrote_stamp = fab->stamp;
 	struct flight *f = must(malloc(sizeof(*f)));
 	*f = *like;
 	f->bytes = must(malloc(like->len ? like->len : 1));
-	f->from = (struct sim_end){.id = fab->id, .epoch = fab->epoch};
-	f->to = (struct sim_end){.id = to >> 32, .epoch = (uint32_t)to};
+	f->from = self;
+	f->to = target;
+	f->cut = cut ? CUT_BY_TO : 0;
 	f->stamp = fab->stamp;
 	f->order = ++sim.last_order;
 	f->doomed = chance(sim.options.fail_ppm, 1000000);
@@ -864,6 +993,50 @@ static int flight_start(struct fab *fab, const struct flight *like, uint64_t to,
 	return 0;
 }
 
+static void step_cut(void *arg)
+{
+	struct flight *f = arg;
+	complete(f, -ECONNABORTED);
+	step_end(f);
+}
+
+static void flight_cut(struct flight *f, struct sim_end by, struct sim_end other)
+{
+	if (same_end(f->to, by) && same_end(f->from, other))
+		f->cut |= CUT_BY_TO;
+	if (!same_end(f->from, by) || !same_end(f->to, other) || f->cut & CUT_BY_FROM)
+		return;
+	f->cut |= CUT_BY_FROM;
+	f->early = true; /* its end is this: */
+	if (!f->ended && f->steps > 0)
+		schedule(f, step_cut);
+}
+
+int fab_cut(struct fab *fab, const void *blob, size_t len)
+{
+	const struct sim_end self = {.id = fab->id, .epoch = fab->epoch}, other = blob_end(blob);
+	struct sim_cut *cut;
+	(void)len;
+	if (!fab->caps.peer_fence || fab->broken)
+		return -KV_ENOTSUP;
+	if (cut_find(fab, other))
+		return 0;
+	cut = must(calloc(1, sizeof(*cut)));
+	cut->end = other;
+	kv_list_add_tail(&fab->cuts, &cut->node);
+	sim.stats.cuts++;
+	sim_world_note(sim.world, NOTE_CUT, fab->id << 32 | other.id);
+	KV_LIST_EACH (n, &sim.flights)
+		flight_cut(KV_LIST_ENTRY(n, struct flight, node), self, other);
+	return 0;
+}
+
+void fab_uncut(struct fab *fab, const void *blob, size_t len)
+{
+	(void)len;
+	cut_end(cut_find(fab, blob_end(blob)));
+}
+
 int fab_recv(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, struct fab_ctx *ctx)
 {
 	(void)mr;
@@ -871,6 +1044,9 @@ int fab_recv(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, struct f
 		return 0;
 	if (fab->broken)
 		return -KV_EPROVIDER;
+	KV_LIST_EACH (n, &fab->limbo)
+		if (KV_LIST_ENTRY(n, const struct sim_recv, node)->buf == buf)
+			wrong("a receive was posted that an endpoint, given up and not closed, may still write to");
 	struct sim_recv *r = must(calloc(1, sizeof(*r)));
 	*r = (struct sim_recv){.buf = buf, .len = len, .ctx = ctx};
 	if (kv_list_empty(&fab->arrivals)) {

@@ -4,7 +4,8 @@
  *
  * It is meaner than any real one: nothing is ordered, sources are read late, data lands in pieces, immediates and
  * completions come whenever, posting says -EAGAIN in bursts, and what is on its way lands although its sender is gone.
- * What it does keep is the contract of fabric.h: after fab_rebuild or fab_close nothing touches that endpoint's memory.
+ * What it does keep is the contract of fabric.h: after fab_rebuild or fab_close nothing touches that endpoint's memory (or from when fab_retiring is false),
+ * after fab_cut nothing of that peer's.
  * And it watches whether its users keep theirs: what an operation was given (bytes, context, region) is left alone
  * until its event.
  */
@@ -27,8 +28,10 @@ struct sim_fabric_options {
 	bool virt;         /* regions are addressed by virtual address, else by offset */
 	bool wait_fd;      /* completion queues have a descriptor */
 	bool ordered;      /* a message arrives behind writes that were posted to the same endpoint since the last poll or refusal, or not at all */
+	bool peer_fence;   /* one peer can be fenced alone (fab_cut), as on tcp behind a doorkeeper */
 	uint32_t tx_depth, rx_depth, cq_depth; /* 0: 64, 256, 1024 */
 	uint32_t devices;                      /* 0: 4 */
+	uint64_t close_max_ns; /* closing an endpoint takes up to so long: it is given up, and written to meanwhile. 0: no time */
 };
 
 struct sim_fabric_stats {
@@ -36,6 +39,8 @@ struct sim_fabric_stats {
 	uint64_t late;     /* pieces that landed although their sender was gone */
 	uint64_t duplicates; /* messages that were sent twice */
 	uint64_t mr_failures;
+	uint64_t slow_closes; /* endpoints that were given up, and closed later */
+	uint64_t cuts;       /* of one address by one endpoint */
 	uint64_t overruns; /* events beyond the depth of a completion queue: real hardware would have failed */
 };
 

@@ -3,7 +3,7 @@
  *
  * A write carries its request's immediate, {generation, slot}; of one that the reply follows the sender's request
  * knows it. It may land where this request, which is out, has its destination; or in a piece of the receive buffer
- * that is in quarantine. Anything else was given back to somebody: a caller, another request, or the free pieces. */
+ * that is in quarantine or limbo. Anything else was given back to somebody: a caller, another request, or the free pieces. */
 #include "engine/inside.h"
 #include "kvclient/client.h"
 #include "kvclient/internal.h"
@@ -44,8 +44,8 @@ static bool in_request(const struct kvc_client *c, uint32_t imm, const uint8_t *
 	if (!r || r->state != KVC_REQ_SENT || r->generation != imm >> 16 || r->wire.dest.count == 0)
 		return false;
 	d = &r->wire.dest;
-	/* A call that has given up leaves its piece with the request. */
-	if (r->orphan && d->region == KVC_REGION_BUFFER && r->piece.len_bytes == 0)
+	/* A call that has given up leaves its piece with the request, and takes its own memory with it. */
+	if (r->orphan && (d->region != KVC_REGION_BUFFER || r->piece.len_bytes == 0))
 		return false;
 	base = region_base(c, d->region);
 	if (!base || at < base + d->offset)
@@ -71,18 +71,23 @@ static const uint8_t *held_to(const struct kvc_client *c, const uint8_t *at)
 	return at;
 }
 
-/* Up to where a piece in quarantine holds it; `at`: none does. */
-static const uint8_t *quarantined_to(const struct kvc_client *c, const uint8_t *at)
+static const uint8_t *listed_to(const struct kvc_buffer *b, uint32_t first, const uint8_t *at)
 {
-	const struct kvc_buffer *b = &c->buffer;
 	uint32_t left = b->units;
-	for (uint32_t unit = b->quarantine; unit != UINT32_MAX && left > 0; unit = b->next[unit], left--) {
+	for (uint32_t unit = first; unit != UINT32_MAX && left > 0; unit = b->next[unit], left--) {
 		const uint8_t *piece = b->base + ((uint64_t)unit << KVC_PIECE_SHIFT);
 		const uint8_t *end = piece + ((uint64_t)KVC_PIECE_MIN << (b->state[unit] & 0x3F));
 		if (at >= piece && at < end)
 			return end;
 	}
 	return at;
+}
+
+/* Up to where a piece in quarantine, or in limbo, holds it; `at`: none does. */
+static const uint8_t *quarantined_to(const struct kvc_client *c, const uint8_t *at)
+{
+	const uint8_t *to = listed_to(&c->buffer, c->buffer.quarantine, at);
+	return to > at ? to : listed_to(&c->buffer, c->buffer.limbo, at);
 }
 
 static bool in_quarantine(const struct kvc_client *c, const uint8_t *at, size_t len)

@@ -29,6 +29,7 @@ static void choose_fabric(struct choice *ch, struct kv_prng *p)
 	f->eagain_percent = (unsigned)kv_prng_below(p, 3) * 15;
 	f->tx_depth = 8u << kv_prng_below(p, 5);
 	f->ordered = ch->wo.seed & 1; /* not drawn: the worlds of seeds stay what they were */
+	f->close_max_ns = ch->wo.seed / 2 % 3 == 1 ? 3 * SECOND : 0;
 	f->delay_max_ns = delay[kv_prng_below(p, ch->kind == LIFE_TROUBLED ? KV_COUNT(delay) : 2)];
 }
 
@@ -141,6 +142,7 @@ static void report_fabric(struct life_report *r)
 	r->failures += f.failures;
 	r->dropped += f.dropped;
 	r->rebuilds += f.rebuilds;
+	r->slow_closes += f.slow_closes;
 	r->mr_failures += f.mr_failures;
 	r->duplicates += f.duplicates;
 }

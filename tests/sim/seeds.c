@@ -245,6 +245,7 @@ static void summary(void)
 		{"operations of the fabric that failed", s->failures},
 		{"messages and writes that arrived nowhere", s->dropped},
 		{"endpoints rebuilt", s->rebuilds},
+		{"endpoints that were given up, and closed later", s->slow_closes},
 		{"registrations that failed", s->mr_failures},
 		{"messages sent twice", s->duplicates},
 		{"frames that servers dropped as seen before", s->replayed_frames},

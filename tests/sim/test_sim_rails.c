@@ -196,16 +196,16 @@ static void a_cut_rail(unsigned seed, bool of_server)
 	assert_true(progress(6 * SECOND) > 10);
 	assert_int_equal(links_up(0), WORLD_SHARDS);
 	assert_true(load.slowest_ns < 4 * SECOND);
-	uint64_t reconnects = world_counters(&world, 0).reconnects;
-	assert_in_range(reconnects, 1, 3);
+	uint64_t reattaches = world_counters(&world, 0).reattaches;
+	assert_in_range(reattaches, 1, 3);
 	/* No more of that while it stays cut. */
 	assert_true(progress(20 * SECOND) > 10);
-	assert_int_equal(world_counters(&world, 0).reconnects, reconnects);
+	assert_int_equal(world_counters(&world, 0).reattaches, reattaches);
 	for (uint64_t id = first + 1; id < end; id += 2)
 		sim_fabric_unplug(id, false);
 	world_run(&world, all_up, NULL, 40 * SECOND, "the rail did not come back");
 	assert_true(progress(2 * SECOND) > 10);
-	assert_int_equal(world_counters(&world, 0).reconnects, reconnects); /* the session went on */
+	assert_int_equal(world_counters(&world, 0).reattaches, reattaches); /* the session went on */
 	load_end();
 }
 
@@ -242,11 +242,11 @@ static void a_broken_rail(unsigned seed, bool of_server, bool pull)
 	assert_int_equal(links_up(0), 2 * WORLD_SHARDS); /* another stands for it, */
 	sim_fabric_stats(&stats);
 	assert_int_equal(stats.bad_keys, 0); /* and its keys with it */
-	assert_int_equal(world_counters(&world, 0).reconnects, 1);
+	assert_int_equal(world_counters(&world, 0).reattaches, 1);
 	world_sleep(&world, 4 * SECOND);
 	assert_true(te_rail_up(te, 1));
 	assert_true(progress(2 * SECOND) > 10);
-	assert_int_equal(world_counters(&world, 0).reconnects, 2);
+	assert_int_equal(world_counters(&world, 0).reattaches, 2);
 	assert_true(load.slowest_ns < 2 * SECOND);
 	load_end();
 }

@@ -130,6 +130,23 @@ static void world_cancel(uint64_t seed)
 	storm_run(&wo, &mo, FREEZE, 3 * SECOND);
 }
 
+/* The same where endpoints take long to close: what is given up is written to for seconds, while the next endpoint is at work. */
+static void world_limbo(uint64_t seed)
+{
+	struct world_options wo = {.seed = seed,
+				   .clients = 1 + seed % 2,
+				   .servers = 2,
+				   .rails = 1 + seed / 2 % 2,
+				   .chunk_bytes = 64 << 10,
+				   .buffer_bytes = (seed & 1 ? 8 : 32) << 20,
+				   .pull_pools = seed % 3 == 0,
+				   .fabric = {.delay_max_ns = (2 + seed % 4 * 12) * MS,
+					      .close_max_ns = 1 * SECOND << seed % 3,
+					      .virt = seed & 1}};
+	struct model_options mo = {.workers = 12, .len_max = 2 << 20, .registered = true};
+	storm_run(&wo, &mo, FREEZE, 3 * SECOND);
+}
+
 /* The same where replies follow their bytes on ordered connections, which break, and posting is refused in between. */
 static void world_follow(uint64_t seed)
 {
@@ -173,6 +190,70 @@ static void world_stalls(uint64_t seed)
 	m = model_create(&world, &mo);
 	model_start(m);
 	world_join(&world, 60 * SECOND);
+	credits_check();
+	model_check(m);
+	model_destroy(&m);
+	world_close(&world);
+}
+
+/* ---- one server that stands still ---- */
+
+/* The first server's loops and wires stand still, longer than calls wait, and go on with all that was queued. */
+static void stand_still(void *arg)
+{
+	struct world_server *s = &world.server[0];
+	bool over = world_now(&world) >= storm.until_ns;
+	(void)arg;
+	for (unsigned i = 0; i < WORLD_SHARDS; i++)
+		sim_loop_freeze(s->loop[1 + i], !over && some(3) == 0);
+	for (uint64_t id = s->fab_first; id < s->fab_end; id++)
+		sim_fabric_unplug(id, !over && some(3) == 0);
+	if (!over)
+		sim_world_at(world.sim, world_now(&world) + 10 * MS + some(storm.pause_ns), stand_still, NULL);
+}
+
+/* What one server costs the others of a client that can fence it alone: nothing. */
+static void others_check(const struct kvc_client *c, uint64_t *fences)
+{
+	for (unsigned i = 1; i < world.options.servers; i++)
+		if (c->node[i].connects != 1 || c->node[i].attaches != 1 || c->node[i].fences)
+			world_wrong(&world, "client %u was attached to server %u %llu times, and fenced %llu times because of it", c->index, i,
+				    (unsigned long long)c->node[i].attaches, (unsigned long long)c->node[i].fences);
+	*fences += c->node[0].fences;
+}
+
+/* Calls into memory of their own give up while a server stands still. It alone is fenced, what it had begun meets nobody later, and it is used again. */
+static void world_fences(uint64_t seed)
+{
+	struct world_options wo = {.seed = seed,
+				   .fence = WORLD_FENCE_ONE,
+				   .servers = 3,
+				   .clients = 1 + seed % 2,
+				   .chunk_bytes = 64 << 10,
+				   .timeout_ns = 40 * MS,
+				   .grace_ns = 5 * MS,
+				   .rails = 1 + seed / 2 % 2,
+				   .buffer_bytes = (seed & 1 ? 4 : 32) << 20,
+				   .fabric = {.delay_max_ns = 1 * MS, .ordered = seed & 4, .virt = seed & 1}};
+	struct model_options mo = {.workers = 12, .len_max = 1 << 20, .registered = true, .trouble = true};
+	struct sim_fabric_stats stats;
+	struct model *m;
+	uint64_t fences = 0;
+	world_open(&world, &wo);
+	kv_prng_seed(&storm.prng, seed ^ 0xfe4ce);
+	storm.pause_ns = 120 * MS;
+	storm.until_ns = mo.until_ns = world_now(&world) + 2 * SECOND;
+	m = model_create(&world, &mo);
+	model_start(m);
+	stand_still(NULL);
+	world_join(&world, 60 * SECOND);
+	world_sleep(&world, 5 * SECOND);
+	sim_fabric_stats(&stats);
+	for (unsigned i = 0; i < world.options.clients; i++)
+		others_check(world.pool[0].pool->client[i], &fences);
+	if (fences == 0 || stats.cuts < fences || stats.rebuilds)
+		world_wrong(&world, "%llu fences, %llu cuts, %llu rebuilds", (unsigned long long)fences, (unsigned long long)stats.cuts,
+			    (unsigned long long)stats.rebuilds);
 	credits_check();
 	model_check(m);
 	model_destroy(&m);
@@ -841,20 +922,20 @@ static void pin_check(struct kvc_client *c, void *arg)
 
 struct pin_break {
 	const struct kvc_node *node;
-	uint64_t connects;
+	uint64_t attaches;
 };
 
 static bool connected_anew(void *arg)
 {
 	const struct pin_break *b = arg;
-	return b->node->state == KVC_NODE_UP && b->node->connects > b->connects;
+	return b->node->state == KVC_NODE_UP && b->node->attaches > b->attaches;
 }
 
 /* A connection breaks, and the next one under the pins that are being made again. */
 static void pin_break(unsigned server)
 {
 	struct pin_break b = {.node = &world.pool[0].pool->client[0]->node[server]};
-	b.connects = b.node->connects;
+	b.attaches = b.node->attaches;
 	sim_port_kill(world.sim, world.server[server].port);
 	world_run(&world, connected_anew, &b, 2 * SECOND, "there is no new connection");
 	world_sleep(&world, kv_prng_below(&world.prng, MS));
@@ -1049,7 +1130,8 @@ static const struct named {
 	{"overwrite", world_overwrite, 2}, {"register", world_register_under_calls, 4},
 	{"placement", world_placement, 12},
 	{"drain", world_drain, 6},         {"pins", world_pins, 4},
-	{"crowd", world_crowd, 4},
+	{"crowd", world_crowd, 4},         {"limbo", world_limbo, 6},
+	{"fences", world_fences, 8},
 };
 
 static struct {

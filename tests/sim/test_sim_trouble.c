@@ -258,9 +258,10 @@ static void test_late_writes_of_a_lost_server_meet_nobody(void **state)
 }
 
 /* What a lost server may still write to is not reused; but the buffer does not stay smaller for ever. */
-static void lose_one_of_two(uint64_t seed)
+static void lose_one_of_two(uint64_t seed, enum world_fence fence)
 {
 	users_open(&(struct world_options){.seed = seed,
+					   .fence = fence,
 					   .servers = 2,
 					   .clients = 1,
 					   .fabric.delay_max_ns = 2 * MS,
@@ -270,15 +271,39 @@ static void lose_one_of_two(uint64_t seed)
 	world_sleep(&world, 100 * MS);
 	world_server_crash(&world, 0, true);
 	world_join(&world, 30 * SECOND);
+}
+
+static void lose_and_keep(uint64_t seed)
+{
+	lose_one_of_two(seed, WORLD_FENCE_ALL);
 	assert_true(world_counters(&world, 0).quarantined_bytes > 0);
 	assert_int_equal(world_counters(&world, 0).fences, 0);
+}
+
+/* Where a fence is one of the lost server alone, it is made at once. */
+static void test_memory_of_a_lost_server_that_can_be_cut_is_never_kept(void **state)
+{
+	struct sim_fabric_stats stats;
+	(void)state;
+	for (uint64_t seed = 1; seed <= world_seeds(4); seed++) {
+		lose_one_of_two(seed, WORLD_FENCE_ONE);
+		world_sleep(&world, 4 * SECOND); /* its silence is noticed */
+		sim_fabric_stats(&stats);
+		assert_int_equal(world_counters(&world, 0).quarantined_bytes, 0);
+		assert_int_equal(world_counters(&world, 0).fences, 1);
+		assert_int_equal(world_counters(&world, 0).reattaches, 0);
+		assert_int_equal(stats.cuts, WORLD_SHARDS);
+		assert_int_equal(stats.rebuilds, 0);
+		world_rest_check(&world);
+		users_close();
+	}
 }
 
 static void test_memory_of_a_lost_server_comes_back_at_rest(void **state)
 {
 	(void)state;
 	for (uint64_t seed = 1; seed <= world_seeds(4); seed++) {
-		lose_one_of_two(seed);
+		lose_and_keep(seed);
 		world_sleep(&world, 2 * SECOND);
 		assert_true(world_counters(&world, 0).quarantined_bytes > 0);
 		world_sleep(&world, 8 * SECOND);
@@ -305,7 +330,7 @@ static void test_memory_of_a_lost_server_comes_back_under_calls(void **state)
 	uint64_t took = 0;
 	(void)state;
 	for (uint64_t seed = 1; seed <= world_seeds(4); seed++) {
-		lose_one_of_two(seed);
+		lose_and_keep(seed);
 		world_worker(&world, 0, 0, take_all, &took);
 		world_join(&world, 110 * SECOND);
 		assert_in_range(took, 20 * SECOND, 70 * SECOND);
@@ -390,6 +415,7 @@ int main(void)
 		cmocka_unit_test(test_a_server_loses_power),
 		cmocka_unit_test(test_a_server_is_stopped_for_a_while),
 		cmocka_unit_test(test_late_writes_of_a_lost_server_meet_nobody),
+		cmocka_unit_test(test_memory_of_a_lost_server_that_can_be_cut_is_never_kept),
 		cmocka_unit_test(test_memory_of_a_lost_server_comes_back_at_rest),
 		cmocka_unit_test(test_memory_of_a_lost_server_comes_back_under_calls),
 		cmocka_unit_test(test_a_pool_is_killed),

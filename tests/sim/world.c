@@ -147,10 +147,10 @@ static void client_step_check(struct world *w, const struct kvc_client *c)
 			    c->imm_limit, c->reqs.used, c->reqs.count);
 	/* One that is being closed does not fence: its endpoints are closed next. */
 	if ((b->quarantined_bytes + c->orphan_bytes > b->len_bytes / 4 && !c->closing) ||
-	    b->free_bytes + b->quarantined_bytes + c->orphan_bytes > b->len_bytes)
-		world_wrong(w, "client %u, buffer of %llu bytes: %llu free, %llu in quarantine, %llu of orphans",
+	    b->free_bytes + b->quarantined_bytes + b->limbo_bytes + c->orphan_bytes > b->len_bytes)
+		world_wrong(w, "client %u, buffer of %llu bytes: %llu free, %llu in quarantine, %llu in limbo, %llu of orphans",
 			    c->index, (unsigned long long)b->len_bytes, (unsigned long long)b->free_bytes,
-			    (unsigned long long)b->quarantined_bytes, (unsigned long long)c->orphan_bytes);
+			    (unsigned long long)b->quarantined_bytes, (unsigned long long)b->limbo_bytes, (unsigned long long)c->orphan_bytes);
 }
 
 static void server_step_check(struct world *w, const struct kvs_server *server)
@@ -401,7 +401,8 @@ void world_open(struct world *w, const struct world_options *options)
 	assert_true(w->options.pools <= WORLD_POOLS && w->options.clients <= WORLD_CLIENTS);
 	kv_prng_seed(&w->prng, options->seed ^ 0x7e57);
 	w->sim = sim_world_create(options->seed);
-	sim_fabric_init(w->sim, &options->fabric);
+	w->options.fabric.peer_fence = options->fence == WORLD_FENCE_ONE || (options->fence == WORLD_FENCE_BY_SEED && (options->seed >> 2 & 1));
+	sim_fabric_init(w->sim, &w->options.fabric);
 	sim_fabric_watch(&(struct sim_fabric_watch){fabric_wrong, world_landing, world_mark, w});
 	for (unsigned i = 0; i < w->options.servers; i++) {
 		if (options->late)
@@ -493,6 +494,8 @@ static void rest_check(struct world *w, const struct kvc_client *c)
 	if (c->reqs.used || c->imm_used || c->orphan_bytes || c->calls || !kv_list_empty(&c->starving))
 		world_wrong(w, "client %u at rest has %u requests, %u immediates, %llu bytes of orphans, %u calls", c->index, c->reqs.used, c->imm_used,
 			    (unsigned long long)c->orphan_bytes, c->calls);
+	if (!kv_list_empty(&c->limbo) || b->limbo_bytes)
+		world_wrong(w, "client %u at rest has requests or %llu bytes in limbo", c->index, (unsigned long long)b->limbo_bytes);
 	if (c->pulls.used || !kv_list_empty(&c->releasing))
 		world_wrong(w, "client %u at rest has %u reads under way, or leases to give back", c->index, c->pulls.used);
 	if (b->free_bytes != b->len_bytes)

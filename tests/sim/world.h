@@ -21,8 +21,12 @@ enum { WORLD_SHARDS = 2, WORLD_SERVERS = 1024, WORLD_POOLS = 2, WORLD_CLIENTS = 
 #define MS     1000000ull
 #define SECOND 1000000000ull
 
+/* Whether the fabric can fence one peer alone, as tcp behind a doorkeeper. */
+enum world_fence { WORLD_FENCE_BY_SEED, WORLD_FENCE_ONE, WORLD_FENCE_ALL };
+
 struct world_options {
 	uint64_t seed;
+	enum world_fence fence;
 	struct sim_fabric_options fabric;
 	uint64_t memory_bytes;         /* of a server; 0: 128 MiB */
 	uint64_t value_max;            /* 0: the server's default */

@@ -273,10 +273,10 @@ const size_t golden_replies_n = KV_COUNT(golden_replies);
 
 const struct golden_ctrl golden_ctrls[] = {
 	{"hello",
-	 	 "5f00000001000000020002000020000044443333222211113031323334353637"
-	 "38393a3b3c3d3e3f88887777666655550d0c0b0a00001000040002000b007463"
-	 "703b6f66695f72786d0b003132372e302e302e302f3804001010101005001111"
-	 "111111",
+	 	 "7300000001000000020002000020000044443333222211113031323334353637"
+	 "38393a3b3c3d3e3f88887777666655550d0c0b0a0000100004000200c9ab0000"
+	 "b0b1b2b3b4b5b6b7b8b9babbbcbdbebf0b007463703b6f66695f72786d0b0031"
+	 "32372e302e302e302f3804001010101005001111111111",
 	 {.type = WIRE_CTRL_HELLO,
 	  .hello = {.version_min = 2,
 		    .version_max = 2,
@@ -288,6 +288,7 @@ const struct golden_ctrl golden_ctrls[] = {
 		    .client_id = 0x5555666677778888,
 		    .mark = 0x0a0b0c0d,
 		    .host_id = HOST,
+		    .prior = {0xabc9, "\xb0\xb1\xb2\xb3\xb4\xb5\xb6\xb7\xb8\xb9\xba\xbb\xbc\xbd\xbe\xbf"},
 		    .provider = "tcp;ofi_rxm",
 		    .fabric = "127.0.0.0/8",
 		    .addr = {{4, "\x10\x10\x10\x10"}, {5, "\x11\x11\x11\x11\x11"}}}}},

@@ -253,6 +253,10 @@ static void random_hello(struct kv_prng *p, struct wire_hello *h)
 	h->client_id = kv_prng_next(p);
 	h->mark = (uint32_t)kv_prng_next(p);
 	kv_prng_fill(p, h->host_id, sizeof(h->host_id));
+	if (kv_prng_below(p, 2)) {
+		h->prior.session = (uint32_t)between(p, 1, UINT32_MAX);
+		kv_prng_fill(p, h->prior.token, sizeof(h->prior.token));
+	}
 	random_string(p, h->provider, sizeof(h->provider));
 	random_string(p, h->fabric, sizeof(h->fabric));
 	for (unsigned i = 0; i < h->rails; i++)
@@ -540,6 +544,8 @@ static void assert_hello(const struct wire_hello *got, const struct wire_hello *
 	assert_int_equal(got->client_id, want->client_id);
 	assert_int_equal(got->mark, want->mark);
 	assert_memory_equal(got->host_id, want->host_id, sizeof(want->host_id));
+	assert_int_equal(got->prior.session, want->prior.session);
+	assert_memory_equal(got->prior.token, want->prior.token, sizeof(want->prior.token));
 	assert_string_equal(got->provider, want->provider);
 	assert_string_equal(got->fabric, want->fabric);
 	assert_addrs(got->addr, want->addr, want->rails);

@@ -133,6 +133,24 @@ static void test_hello_limits(void **state)
 	assert_int_equal(encode(&m), 0);
 }
 
+/* That there is no prior attachment is said in one way. */
+static void test_hello_prior(void **state)
+{
+	struct wire_ctrl_msg m = golden("hello");
+	(void)state;
+	m.hello.prior.session = 0;
+	assert_int_equal(encode(&m), -KV_EINVAL); /* a token that is nobody's */
+	memset(m.hello.prior.token, 0, sizeof(m.hello.prior.token));
+	assert_int_equal(encode(&m), 0);
+	m.hello.prior.token[sizeof(m.hello.prior.token) - 1] = 1;
+	assert_int_equal(encode(&m), -KV_EINVAL);
+	m.hello.prior.session = 1;
+	assert_int_equal(encode(&m), 0);
+	assert_int_equal(decode_patched("hello", 60, 4, 0), -KV_EPROTO);
+	assert_int_equal(decode_patched("hello", 60, 4, 0xffffffff), 1);
+	assert_int_equal(decode_patched("hello", 64, 8, 0), 1); /* half a token of zeros is a token */
+}
+
 static void test_hello_patches(void **state)
 {
 	(void)state;
@@ -141,11 +159,11 @@ static void test_hello_patches(void **state)
 	assert_int_equal(decode_patched("hello", 58, 2, 1), -KV_EPROTO);
 	assert_int_equal(decode_patched("hello", 58, 2, 3), -KV_EPROTO);
 	assert_int_equal(decode_patched("hello", 58, 2, 33), -KV_EPROTO);
-	assert_int_equal(decode_patched("hello", 60, 2, 10), -KV_EPROTO); /* provider's length */
-	assert_int_equal(decode_patched("hello", 60, 2, 64), -KV_EPROTO);
-	assert_int_equal(decode_patched("hello", 64, 1, 0), -KV_EPROTO); /* a zero byte in a string */
-	assert_int_equal(decode_patched("hello", 86, 2, 0), -KV_EPROTO); /* an empty address */
-	assert_int_equal(decode_patched("hello", 86, 2, 65), -KV_EPROTO);
+	assert_int_equal(decode_patched("hello", 80, 2, 10), -KV_EPROTO); /* provider's length */
+	assert_int_equal(decode_patched("hello", 80, 2, 64), -KV_EPROTO);
+	assert_int_equal(decode_patched("hello", 84, 1, 0), -KV_EPROTO); /* a zero byte in a string */
+	assert_int_equal(decode_patched("hello", 106, 2, 0), -KV_EPROTO); /* an empty address */
+	assert_int_equal(decode_patched("hello", 106, 2, 65), -KV_EPROTO);
 }
 
 static void test_longest_string_and_address(void **state)
@@ -159,7 +177,7 @@ static void test_longest_string_and_address(void **state)
 	for (unsigned i = 0; i < KV_RAILS_MAX; i++)
 		m.hello.addr[i].len = KV_ADDR_MAX;
 	len = wire_ctrl_encode(&m, buf, sizeof(buf));
-	assert_int_equal(len, 8 + 52 + 2 * (2 + KV_NAME_MAX - 1) + KV_RAILS_MAX * (2 + KV_ADDR_MAX));
+	assert_int_equal(len, 8 + 72 + 2 * (2 + KV_NAME_MAX - 1) + KV_RAILS_MAX * (2 + KV_ADDR_MAX));
 	assert_int_equal(wire_ctrl_decode(buf, (size_t)len, &got), 0);
 	assert_ctrl(&got, &m);
 }
@@ -551,6 +569,7 @@ int main(void)
 		cmocka_unit_test(test_hello_versions),
 		cmocka_unit_test(test_hello_of_another_version),
 		cmocka_unit_test(test_hello_limits),
+		cmocka_unit_test(test_hello_prior),
 		cmocka_unit_test(test_hello_patches),
 		cmocka_unit_test(test_longest_string_and_address),
 		cmocka_unit_test(test_welcome_limits),
