@@ -515,6 +515,29 @@ static void who_waits_for_a_value_being_written_goes_on_when_it_is_stored(void *
 	block_unref(s, in[1]);
 }
 
+/* As many values as there may be, all in use, and half of the memory free: what is said of it names the option. */
+static void who_finds_too_many_values_is_told_of_the_option(void **state)
+{
+	struct store *s = &rig.shard->store;
+	struct wire_request q = rig_put("one more", 100, 0, 100, 1, WHOLE);
+	struct block *b[TINIES], *holder;
+	struct room *room;
+	char key[16];
+	(void)state;
+	assert_int_equal(s->blocks_max, TINIES);
+	for (unsigned i = 0; i < TINIES; i++) {
+		tiny_key(key, i);
+		assert_int_equal(store_stage(s, key, strlen(key), TINY / 2, ARENA_LOW, &b[i], &room), 0);
+		assert_int_equal(store_commit(s, b[i], i, KV_NEVER, 0, &holder), 0);
+	}
+	rig.logged[0] = 0;
+	rig.shard->refused_lines = (struct kv_rate){0};
+	assert_int_equal(rig_ask(&q)->status, WIRE_NOMEM);
+	check_contains(rig.logged, "--max-values");
+	for (unsigned i = 0; i < TINIES; i++)
+		block_unref(s, b[i]);
+}
+
 /* Half of the memory pinned: what may be staged is what leaves an eighth; then no more may be pinned. */
 static void pins_and_stages_together_leave_room(void **state)
 {
@@ -708,6 +731,7 @@ int main(void)
 		PUT_TEST(who_waits_for_readers_waits_no_longer_than_it_said),
 		PUT_TEST(a_session_has_so_many_puts_under_way),
 		PUT_TEST(who_waits_for_a_value_being_written_goes_on_when_it_is_stored),
+		PUT_TEST(who_finds_too_many_values_is_told_of_the_option),
 		PUT_TEST(pins_and_stages_together_leave_room),
 		PUT_TEST(the_same_bytes_again_extend_the_time_and_are_a_use),
 		PUT_TEST(a_session_that_ends_takes_its_stages_along),

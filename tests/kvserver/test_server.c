@@ -1027,7 +1027,7 @@ static void prior_set(struct wire_ctrl_msg *h, const struct wire_ctrl_msg *welco
 /* HELLO again that names what *m welcomed; *m is the answer. */
 static void again(struct boot_conn *c, struct wire_ctrl_msg *m)
 {
-	struct wire_ctrl_msg h = hello();
+	struct wire_ctrl_msg h = hello_make(te);
 	prior_set(&h, m);
 	expect(boot_send_await(c, &h, soon()) == 0);
 	expect(next(c, m) == 0);
@@ -1125,7 +1125,7 @@ static void hello_again_makes_another_attachment(void **state)
 /* Messages are answered in the order in which they were sent, HELLO as well. */
 static void order_body(void)
 {
-	struct wire_ctrl_msg h = hello(), m, r = region(7, 4096), revoke = {.type = WIRE_CTRL_REVOKE, .region_ok = {.id = 7}};
+	struct wire_ctrl_msg h = hello_make(te), m, r = region(7, 4096), revoke = {.type = WIRE_CTRL_REVOKE, .region_ok = {.id = 7}};
 	struct boot_conn *c = greet(&m);
 	uint32_t first = m.welcome.session, second;
 	prior_set(&h, &m);
@@ -1161,7 +1161,7 @@ static void void_body(void)
 	expect(loop_post(server->shard_loop[0], big_commit, server->shard[0]) == 0);
 	c = dying_open();
 	dying_gets();
-	h = hello(); /* of another endpoint: nothing is waited for */
+	h = hello_make(te); /* of another endpoint: nothing is waited for */
 	prior_set(&h, &dying_welcome);
 	expect(boot_send_await(c, &h, soon()) == 0 && next(c, &m) == 0 && m.type == WIRE_CTRL_WELCOME);
 	look();
@@ -1173,7 +1173,7 @@ static void void_body(void)
 	for (look(); seen.unknown == unknown && loop_now(loop) < until; look())
 		te_poll(dying.te);
 	expect(seen.unknown == unknown + 1);
-	kv_seal_close(&dying.seal);
+	kv_macs_fini(&dying.macs);
 	te_close(&dying.te);
 	sessions_become(1, 0);
 	leave(c);
@@ -1205,7 +1205,7 @@ static void same_address_body(void)
 	only_beats(c, 10);
 	look();
 	expect(seen.sessions == 1 && seen.requests > 0 && atomic_load(&server->open) == 1);
-	kv_seal_close(&dying.seal);
+	kv_macs_fini(&dying.macs);
 	te_close(&dying.te); /* its connections are gone, and what was posted fails */
 	until = soon();
 	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_WELCOME && loop_now(loop) < until);
@@ -1226,7 +1226,7 @@ static void welcome_waits_for_what_may_still_be_written_there(void **state)
 /* Named: waited for, on this connection and from another one, which takes the first one's place. Not named, or with another token: not. */
 static void named_body(void)
 {
-	struct wire_ctrl_msg held, m, h = hello();
+	struct wire_ctrl_msg held, m, h = hello_make(te);
 	struct boot_conn *c = greet(&held), *d;
 	hold(held.welcome.session);
 	expect(boot_send_await(c, &h, soon()) == 0 && next(c, &m) == 0 && m.type == WIRE_CTRL_WELCOME); /* not named */
@@ -1265,7 +1265,7 @@ static void only_what_hello_names_is_waited_for(void **state)
 static void place_body(void)
 {
 	struct boot_conn *c[CLIENTS], *d;
-	struct wire_ctrl_msg welcome[CLIENTS], m, h = hello();
+	struct wire_ctrl_msg welcome[CLIENTS], m, h = hello_make(te);
 	for (unsigned i = 0; i < CLIENTS; i++)
 		c[i] = greet(&welcome[i]);
 	hold(welcome[1].welcome.session);
@@ -1303,7 +1303,7 @@ static void a_client_that_comes_back_is_not_one_more(void **state)
 /* So many attachments may be ending. The next HELLO is answered when one of them has ended. */
 static void bound_body(void)
 {
-	struct wire_ctrl_msg m, h = hello();
+	struct wire_ctrl_msg m, h = hello_make(te);
 	struct boot_conn *c = greet(&m);
 	uint32_t held[CONN_ENDING_MAX + 1];
 	for (unsigned i = 0; i <= CONN_ENDING_MAX; i++) {
@@ -1338,7 +1338,7 @@ static void the_attachments_that_are_ending_are_bounded(void **state)
 /* The connection's place is free at once, and what it has left behind ends by itself. */
 static void dead_waiter_body(void)
 {
-	struct wire_ctrl_msg held, m, h = hello();
+	struct wire_ctrl_msg held, m, h = hello_make(te);
 	struct boot_conn *c = greet(&held);
 	hold(held.welcome.session);
 	prior_set(&h, &held);
@@ -1366,7 +1366,7 @@ static void a_client_that_dies_while_its_hello_waits_is_ended(void **state)
 static void rate_body(void)
 {
 	enum { MORE = 20 };
-	struct wire_ctrl_msg m, h = hello();
+	struct wire_ctrl_msg m, h = hello_make(te);
 	struct boot_conn *c = greet(&m);
 	uint64_t begun_ns = loop_now(loop);
 	for (unsigned i = 0; i < CONN_HELLOS_BURST + MORE; i++)
@@ -1889,7 +1889,7 @@ static void further_sessions_count_as_clients_and_are_bounded(void **state)
 /* Further sessions go with their attachment, and count no more. Wrong proofs count on. */
 static void further_again_body(void)
 {
-	struct wire_ctrl_msg m, welcome = {0}, h = hello();
+	struct wire_ctrl_msg m, welcome = {0}, h = hello_make(te);
 	struct boot_conn *c = begin();
 	expect(open_one(c, 1).type == WIRE_CTRL_SESSION_OK && open_one(c, 2).type == WIRE_CTRL_SESSION_OK);
 	expect(atomic_load(&server->open) == 3);
