@@ -174,10 +174,11 @@ struct kvc_node {
 	struct kv_error error;            /* of the last attempt */
 	uint64_t connects, attaches, fences, ping_ns; /* see struct kvc_server_info */
 	char why[512];                      /* what went wrong last */
-	uint32_t acked[KVC_MEMS_MAX + 2]; /* region id that slot i was acknowledged with; 0: none */
-	uint32_t revoked;                 /* region id of the last REVOKE_OK */
-	uint32_t refused_region;          /* the last region that the server refused, with its status */
-	int32_t refused_status;
+	uint32_t acked[KVC_MEMS_MAX + 2]; /* region id that the server knows slot i by; 0: none */
+	struct kvc_refusal {
+		uint32_t id;
+		int32_t status;
+	} refused[KVC_MEMS_MAX + 2]; /* the last region of slot i that the server did not take */
 	uint64_t beat_sequence, heard_ns, heartbeat_ns;
 	uint64_t first_ns;     /* by then the first attempt is decided */
 	struct co *dialer;     /* its own coroutine, while it makes a TCP connection */

@@ -177,13 +177,14 @@ out:
 	return rc;
 }
 
-/* Wait until the reader has noted the answer for `id`, or the session has gone. */
-static int answer_await(struct kvc_node *n, const uint32_t *answered, uint32_t id, uint64_t deadline_ns)
+/* Wait until the server's word on region `id` of this slot is there (region_answer_take), or the session has gone. What stands in the slot is that registration's
+ * alone: answers to others may be read in the same turn. */
+static int answer_await(struct kvc_node *n, uint32_t slot, uint32_t id, bool known, uint64_t deadline_ns)
 {
 	struct kvc_session *s = n->session;
-	while (*answered != id) {
-		if (n->refused_region == id)
-			return wire_status_error(n->refused_status);
+	while ((n->acked[slot] == id) != known) {
+		if (n->refused[slot].id == id)
+			return wire_status_error(n->refused[slot].status);
 		if (n->client->closing)
 			return -KV_ECLOSED;
 		if (n->state != KVC_NODE_UP || n->session != s)
@@ -202,7 +203,7 @@ int kvc_node_region_await(struct kvc_node *n, struct te_region *region, uint32_t
 		return 0;
 	rc = region_send_await(n, region, id, deadline_ns);
 	if (rc == 0)
-		rc = answer_await(n, &n->acked[slot], id, deadline_ns);
+		rc = answer_await(n, slot, id, true, deadline_ns);
 	/* A connection that was lost meanwhile announces all regions when it comes back. */
 	return rc == -KV_EPEERDOWN ? 0 : rc;
 }
@@ -216,7 +217,7 @@ int kvc_node_revoke_await(struct kvc_node *n, uint32_t id, uint32_t slot, uint64
 	n->revokes++;
 	rc = kvc_node_send_await(n, &m, deadline_ns);
 	if (rc == 0)
-		rc = answer_await(n, &n->revoked, id, deadline_ns);
+		rc = answer_await(n, slot, id, false, deadline_ns);
 	n->revokes--;
 	n->acked[slot] = 0;
 	return rc == -KV_EPEERDOWN ? 0 : rc;
@@ -660,16 +661,21 @@ static void heartbeat_take(struct kvc_node *n, const struct wire_heartbeat *h)
 	}
 }
 
-static void region_answer_take(struct kvc_node *n, uint32_t id, int32_t status)
+/* The server knows a region (REGION_OK), does not (another status), or has forgotten it (REVOKE_OK). */
+static void region_answer_take(struct kvc_node *n, uint32_t id, int32_t status, bool known)
 {
 	struct kvc_client *c = n->client;
-	if (status != WIRE_OK) {
-		n->refused_region = id;
-		n->refused_status = status;
+	for (unsigned i = 0; i < c->num_mems; i++) {
+		uint32_t slot = c->mem[i]->slot;
+		if (c->mem[i]->id != id)
+			continue;
+		if (status != WIRE_OK)
+			n->refused[slot] = (struct kvc_refusal){id, status};
+		else if (known)
+			n->acked[slot] = id;
+		else if (n->acked[slot] == id)
+			n->acked[slot] = 0;
 	}
-	for (unsigned i = 0; i < c->num_mems && status == WIRE_OK; i++)
-		if (c->mem[i]->id == id)
-			n->acked[c->mem[i]->slot] = id;
 	co_queue_wake_all(&n->changed);
 }
 
@@ -712,11 +718,10 @@ static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 		heartbeat_take(n, &m->heartbeat);
 		return 0;
 	case WIRE_CTRL_REGION_OK:
-		region_answer_take(n, m->region_ok.id, m->region_ok.status);
+		region_answer_take(n, m->region_ok.id, m->region_ok.status, true);
 		return 0;
 	case WIRE_CTRL_REVOKE_OK:
-		n->revoked = m->region_ok.id;
-		co_queue_wake_all(&n->changed);
+		region_answer_take(n, m->region_ok.id, WIRE_OK, false);
 		return 0;
 	case WIRE_CTRL_ADDRESS:
 		/* The server rebuilt its endpoints: our requests there are void like after a restart. */
