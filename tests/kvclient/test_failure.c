@@ -504,6 +504,77 @@ static void a_server_that_stands_still_for_long_is_down_and_comes_back(void **st
 	kvc_pool_close(&pool);
 }
 
+/* ---- control connections outlive their sessions ---- */
+
+static uint64_t stat_at(struct kvc_pool *pool, unsigned server, const char *name)
+{
+	struct kvc_call call = {.size = sizeof(call), .server = server};
+	struct kvc_stat_item item[256];
+	int n = kvc_stat(pool, item, KV_COUNT(item), &call);
+	for (int i = 0; i < n; i++)
+		if (strcmp(item[i].name, name) == 0)
+			return item[i].value;
+	fail_msg("no counter %s of server %u", name, server);
+	return 0;
+}
+
+static struct kvc_server_info server_info(struct kvc_pool *pool, unsigned server)
+{
+	struct kvc_server_info s = {.size = sizeof(s)};
+	assert_int_equal(kvc_server_info(pool, 0, server, &s), 0);
+	return s;
+}
+
+/* Calls into memory of the caller to a server that is stopped make fences. Neither server accepts one more connection, whatever sessions that costs. */
+static void fences_keep_the_control_connections(void **state)
+{
+	enum { FENCES = 4 };
+	struct kvc_call call = brief();
+	struct kvc_options o = test_options(two, 2, 1);
+	uint8_t *buf = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct kvc_pool *pool = NULL;
+	struct kv_error err = {0};
+	struct kvc_mem *mem;
+	char guilty[32], other[32];
+	uint64_t accepted[2];
+	(void)state;
+	need_server();
+	if (test_provider_is("shm")) {
+		print_message("over shm what a server has under way to an endpoint that was fenced never ends, and fills its links (docs/PROVIDERS.md)\n");
+		skip();
+	}
+	o.peer_timeout_ns = o.connect_timeout_ns = 60 * 1000000000ull; /* this machine may be slow, and that is no silence */
+	assert_int_equal(kvc_pool_open(&o, &pool, &err), 0);
+	assert_int_equal(kvc_register(pool, buf, MIB, &mem, &err), 0);
+	test_fill(buf, MIB, 3);
+	key_on(pool, 0, other, sizeof(other), buf, 50000);
+	key_on(pool, 1, guilty, sizeof(guilty), buf, MIB);
+	for (unsigned i = 0; i < 2; i++)
+		accepted[i] = stat_at(pool, i, "handshakes");
+	for (unsigned i = 0; i < FENCES; i++) {
+		test_server_stop(&second);
+		assert_int_equal(kvc_get(pool, (struct kvc_key){guilty, strlen(guilty)}, buf, MIB, &call), -KV_ETIMEOUT);
+		assert_int_equal(kvc_get(pool, (struct kvc_key){other, strlen(other)}, buf, MIB, NULL), 50000);
+		assert_true(test_same(buf, 50000, 3));
+		test_server_cont(&second);
+		assert_int_equal(kvc_get(pool, (struct kvc_key){guilty, strlen(guilty)}, buf, MIB, NULL), MIB);
+		assert_true(test_same(buf, MIB, 3));
+	}
+	assert_int_equal(counters(pool).fences, FENCES);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(server_info(pool, i).connects, 1);
+		assert_int_equal(stat_at(pool, i, "handshakes"), accepted[i]);
+	}
+	assert_int_equal(stat_at(pool, 0, "sessions"), 1);
+	assert_int_equal(counters(pool).reconnects, 0);
+	/* The guilty one's session was made again, the other's where a fence is one of all. */
+	assert_int_equal(counters(pool).reattaches, server_info(pool, 0).attaches + server_info(pool, 1).attaches - 2);
+	assert_true(server_info(pool, 1).attaches >= 1 + FENCES);
+	assert_int_equal(kvc_unregister(pool, &mem), 0);
+	kvc_pool_close(&pool);
+	munmap(buf, MIB);
+}
+
 /* ---- shm: what it cannot do is said ---- */
 
 struct heard {
@@ -573,6 +644,7 @@ int main(void)
 		cmocka_unit_test_teardown(a_batch_that_never_begins_tells_every_item, let_go),
 		cmocka_unit_test_teardown(closing_ends_calls_in_progress, let_go),
 		cmocka_unit_test_teardown(calls_to_other_servers_survive_a_fence, let_go),
+		cmocka_unit_test_teardown(fences_keep_the_control_connections, let_go),
 		cmocka_unit_test_teardown(opening_ends_when_the_server_is_stopped, let_go),
 		cmocka_unit_test_teardown(opening_shows_how_far_it_is, let_go),
 		cmocka_unit_test_teardown(opening_can_be_given_up, let_go),
