@@ -331,7 +331,7 @@ static void key_on(struct kvc_pool *pool, unsigned index, char *key, size_t cap,
 	for (unsigned i = 0;; i++) {
 		struct kvc_call call = {.size = sizeof(call), .server = index};
 		struct kvc_stat_item before[64], after[64];
-		int n = snprintf(key, cap, "on-%u-%u", index, i);
+		int n = snprintf(key, cap, "on-%u-%u-%zu", index, i, len); /* other tests keep other values */
 		int k = kvc_stat(pool, before, KV_COUNT(before), &call);
 		assert_int_equal(kvc_put(pool, (struct kvc_key){key, (size_t)n}, value, len, NULL), 0);
 		assert_int_equal(kvc_stat(pool, after, KV_COUNT(after), &call), k);
