@@ -1074,21 +1074,21 @@ void door_forbid(struct door *d, const void *addr, size_t len, bool used)
 	door_unlock();
 }
 
-/* Those of an endpoint that the provider has not been told the end of. */
-static unsigned conns_cut(struct door *d, const struct sockaddr_storage *end, bool *out_loose)
+/* Those at one door with an endpoint that the provider has not been told the end of. At another door one that we made may be ours as long as nothing has
+ * said whose it is: it is better ended than forgotten. */
+static unsigned conns_cut(struct door *at, const struct door *d, const struct sockaddr_storage *end, bool *loose)
 {
 	unsigned left = 0;
-	*out_loose = false;
-	KV_LIST_EACH (n, &d->conns) {
+	KV_LIST_EACH (n, &at->conns) {
 		struct conn *c = KV_LIST_ENTRY(n, struct conn, node);
-		if (port_of(&c->claim) != port_of(end) || !same_host(&c->claim, end))
+		if (port_of(&c->claim) != port_of(end) || !same_host(&c->claim, end) || (at != d && (c->accepted || c->end)))
 			continue;
 		if (!atomic_load_explicit(&c->cut, memory_order_relaxed))
 			conn_cut(c);
 		if (atomic_load_explicit(&c->quiet, memory_order_acquire))
 			continue;
 		left++;
-		*out_loose |= atomic_load_explicit(&c->stream.loose, memory_order_relaxed);
+		*loose |= atomic_load_explicit(&c->stream.loose, memory_order_relaxed);
 	}
 	return left;
 }
@@ -1097,7 +1097,7 @@ unsigned door_cut(struct door *d, const void *addr, size_t len, bool *out_loose)
 {
 	struct sockaddr_storage a;
 	struct endpoint *e;
-	unsigned left;
+	unsigned left = 0;
 	*out_loose = false;
 	if (!address_take(addr, len, &a))
 		return 0;
@@ -1105,7 +1105,8 @@ unsigned door_cut(struct door *d, const void *addr, size_t len, bool *out_loose)
 	e = endpoint_find(d, &a, port_of(&a));
 	if (e)
 		e->cut = true;
-	left = conns_cut(d, &a, out_loose);
+	KV_LIST_EACH (n, &all_doors)
+		left += conns_cut(KV_LIST_ENTRY(n, struct door, node), d, &a, out_loose);
 	door_unlock();
 	return left;
 }

@@ -644,7 +644,12 @@ static int connect_await(struct kvc_node *n)
 	if (rc == 0 && !overtaken(n))
 		rc = regions_await(n, deadline);
 	/* Being overtaken interrupts the attempt, and what stood at it then has failed for no reason of the server's. */
-	return overtaken(n) ? kv_fail(&n->error, -KV_ERESET, "the connection was interrupted") : rc;
+	if (overtaken(n))
+		return kv_fail(&n->error, -KV_ERESET, "the connection was interrupted");
+	/* Nor does it say that the server is gone when the connection that we had breaks: the next attempt dials. */
+	if (rc < 0 && !n->fresh && !boot_sound(n->conn))
+		return kv_fail(&n->error, -KV_ERESET, "the control connection broke while a session was made on it");
+	return rc;
 }
 
 /* ---- being up ---- */

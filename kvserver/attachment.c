@@ -206,7 +206,6 @@ static int secrets_make(struct attachment *a, struct boot_conn *boot, struct kv_
 /* All but slot and number. */
 static int attachment_make(struct attachment *a, struct boot_conn *boot, const struct wire_hello *h, struct kv_error *err)
 {
-	kv_list_init(&a->node);
 	kv_list_init(&a->regions);
 	kv_list_init(&a->watchers);
 	a->mark = h->mark;
@@ -335,7 +334,6 @@ void attachment_end_await(struct attachment *a)
 	while (!kv_list_empty(&a->regions))
 		attachment_region_forget(a, KV_LIST_ENTRY(a->regions.next, struct region, node));
 	a->server->slots[a->slot].attachment = NULL;
-	kv_list_del(&a->node);
 	watchers_wake(a);
 	attachment_free(a);
 }

@@ -38,8 +38,7 @@ struct attachment_call {
 
 struct attachment {
 	struct kvs_server *server;
-	struct conn *conn;   /* lives until all its attachments are gone */
-	struct kv_list node; /* of conn.ending, once it ends */
+	struct conn *conn; /* lives until all its attachments are gone */
 	bool ending;
 	unsigned slot;
 	uint32_t number;

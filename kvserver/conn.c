@@ -412,7 +412,7 @@ static void end_run(void *arg)
 	struct conn *c = a->conn;
 
 	attachment_end_await(a);
-	c->ending_count--;
+	c->ending--;
 	co_wake(c->reader);
 }
 
@@ -427,8 +427,7 @@ void conn_retire_await(struct conn *c)
 	if (!a)
 		return;
 	further_fini(a);
-	kv_list_add_tail(&c->ending, &a->node);
-	c->ending_count++;
+	c->ending++;
 	if (c->closing || co_spawn(loop_of(c), end_run, a, "attachment end") != 0)
 		end_run(a);
 }
@@ -449,7 +448,7 @@ static void close_await(struct conn *c)
 		server_changed(s);
 	}
 	conn_retire_await(c);
-	while (c->ending_count)
+	while (c->ending)
 		co_park_await(KV_NEVER);
 	boot_close(&c->boot);
 	kv_list_del(&c->node);
@@ -566,7 +565,6 @@ int conn_spawn(struct kvs_server *s, int fd, const struct sockaddr_storage *peer
 	c->accepted_ns = loop_now(s->control);
 	c->timer.fire = beat_due;
 	c->hellos = (struct bucket){.tokens = CONN_HELLOS_BURST, .filled_ns = c->accepted_ns};
-	kv_list_init(&c->ending);
 	kv_list_add_tail(&s->conns, &c->node);
 	kv_list_add_tail(&s->knocking, &c->knock);
 	c->knocking = true;
@@ -593,6 +591,8 @@ void conn_cut(struct conn *c)
 		io_shutdown(loop_of(c), c->fd);
 	if (!c->boot && c->talking && c->reader)
 		co_wake(c->reader); /* it may wait for its turn to compute */
+	if (c->beater)
+		co_wake(c->beater); /* it may give the client time */
 	if (c->serving)
 		beat_now(c); /* the reader may wait for the shards, or for an attachment's end */
 }

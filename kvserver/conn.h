@@ -38,8 +38,7 @@ struct conn {
 	struct attachment *now;    /* in use; NULL: none yet, or the next one is being made */
 	bool welcome;              /* ... and its client knows: it may be told news of it */
 	uint32_t attachments;      /* there were so many */
-	struct kv_list ending;     /* attachments that end beside it, each in a coroutine of its own */
-	unsigned ending_count;     /* and those that have just gone, until their coroutines have ended */
+	unsigned ending;           /* attachments that end beside it, each in a coroutine of its own */
 	struct bucket hellos;
 	struct conn_failures failures;
 	struct co *beater; /* the coroutine, once it runs */

@@ -120,7 +120,7 @@ static int turn_await(struct conn *c)
 /* Until no more than so many attachments of this connection are ending. */
 static int ending_await(struct conn *c, unsigned most)
 {
-	while (c->ending_count > most && !conn_over(c))
+	while (c->ending > most && !conn_over(c))
 		co_park_await(KV_NEVER);
 	return conn_over(c) ? -KV_EPEERDOWN : 0;
 }
@@ -135,7 +135,7 @@ static void gone_await(struct attachment *a, uint64_t deadline_ns)
 	kv_list_del(&w.node);
 }
 
-/* Nothing of the attachment that HELLO names may reach the addresses in HELLO any more. */
+/* Nothing of the attachment that HELLO names may reach the addresses in HELLO any more; or the server ends, and there will be no WELCOME. */
 static int prior_await(struct conn *c, const struct wire_hello *h)
 {
 	struct attachment *a = attachment_find(c->server, &h->prior);
@@ -144,7 +144,7 @@ static int prior_await(struct conn *c, const struct wire_hello *h)
 	if (!a || !attachment_meets(a, h))
 		return 0;
 	conn_beats_begin(c);
-	while (a && !conn_over(c)) {
+	while (a && !conn_over(c) && !c->server->stop_asked) {
 		gone_await(a, hurry_ns);
 		a = attachment_find(c->server, &h->prior);
 		if (!a || loop_now(loop_of(c)) < hurry_ns)
@@ -161,8 +161,8 @@ static int make_await(struct conn *c, const struct wire_hello *h, struct kv_erro
 {
 	int rc;
 
-	while ((rc = attachment_create(c, c->server, c->boot, h, &c->now, err)) == -KV_EFULL && c->ending_count)
-		if (ending_await(c, c->ending_count - 1))
+	while ((rc = attachment_create(c, c->server, c->boot, h, &c->now, err)) == -KV_EFULL && c->ending)
+		if (ending_await(c, c->ending - 1))
 			return -KV_EPEERDOWN;
 	c->attachments += rc == 0;
 	return rc ? rc : attachment_open_await(c->now, err);
@@ -233,9 +233,9 @@ static int hello_await(struct conn *c, const struct wire_hello *h)
 		conn_cut(before);
 	if (prior_await(c, h))
 		return -KV_EPEERDOWN;
-	rc = make_await(c, h, &err);
+	rc = c->server->stop_asked ? closing_fail(&err) : make_await(c, h, &err);
 	if (rc == 0 && c->server->stop_asked)
-		rc = closing_fail(&err); /* while it was waited for */
+		rc = closing_fail(&err); /* meanwhile */
 	if (rc)
 		return refuse_await(c, rc, err.text);
 	boot_limit(c->boot, UINT_MAX);

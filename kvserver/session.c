@@ -233,21 +233,31 @@ void session_end(struct session *s, struct call *gone)
 	session_settle(s);
 }
 
-/* Where a fence would cost everybody a reconnect, the provider's own end of the transfers is waited for, within the quarantine budget. */
+static bool all_proven(const struct session *s)
+{
+	for (unsigned i = 0; i < s->links; i++)
+		if (!s->link[i].proven)
+			return false;
+	return true;
+}
+
+/* Where a fence would cost others something, the provider's own end of the transfers is waited for, within the quarantine budget: a provider without fences of one peer, and a
+ * client that has named an address without proving that it is there, which may be somebody else's. */
 void session_hurry(struct session *s)
 {
+	const struct shard *shard = s->shard; /* the fence may end the session */
 	struct kv_error err;
 	struct te_info info;
 
-	if (s->state != SESSION_ENDING || !s->shard->te || s->request_count == 0)
+	if (s->state != SESSION_ENDING || !shard->te || s->request_count == 0 || !all_proven(s))
 		return;
-	te_info(s->shard->te, &info);
+	te_info(shard->te, &info);
 	if (!info.peer_fence)
 		return;
-	kv_info(s->shard->opt.log, "shard %u: the old connections of client %llu, which is back, are cut", s->shard->opt.index,
+	kv_info(shard->opt.log, "shard %u: the old connections of client %llu, which is back, are cut", shard->opt.index,
 		(unsigned long long)s->client_id);
 	if (te_peer_fence(s->peer, &err))
-		kv_error_log(s->shard->opt.log, "shard %u: %s", s->shard->opt.index, err.text);
+		kv_error_log(shard->opt.log, "shard %u: %s", shard->opt.index, err.text);
 }
 
 void session_when_idle(struct session *s, struct call *idle)

@@ -314,7 +314,7 @@ static void key_on(struct kvc_pool *pool, unsigned index, char *key, size_t cap,
 	for (unsigned i = 0;; i++) {
 		struct kvc_call call = {.size = sizeof(call), .server = index};
 		struct kvc_stat_item before[64], after[64];
-		int n = snprintf(key, cap, "on-%u-%u", index, i);
+		int n = snprintf(key, cap, "on-%u-%u-%zu", index, i, len); /* other tests keep other values */
 		int k = kvc_stat(pool, before, KV_COUNT(before), &call);
 		assert_int_equal(kvc_put(pool, (struct kvc_key){key, (size_t)n}, value, len, NULL), 0);
 		assert_int_equal(kvc_stat(pool, after, KV_COUNT(after), &call), k);
@@ -624,6 +624,111 @@ static void a_server_that_stands_still_for_long_is_down_and_comes_back(void **st
 	kvc_pool_close(&pool);
 }
 
+/* ---- control connections outlive their sessions ---- */
+
+static uint64_t stat_at(struct kvc_pool *pool, unsigned server, const char *name)
+{
+	struct kvc_call call = {.size = sizeof(call), .server = server};
+	struct kvc_stat_item item[256];
+	int n = kvc_stat(pool, item, KV_COUNT(item), &call);
+	for (int i = 0; i < n; i++)
+		if (strcmp(item[i].name, name) == 0)
+			return item[i].value;
+	fail_msg("no counter %s of server %u", name, server);
+	return 0;
+}
+
+static struct kvc_server_info server_info(struct kvc_pool *pool, unsigned server)
+{
+	struct kvc_server_info s = {.size = sizeof(s)};
+	assert_int_equal(kvc_server_info(pool, 0, server, &s), 0);
+	return s;
+}
+
+/* Calls into memory of the caller to a server that is stopped, the second, make fences. Neither server accepts one more connection, whatever sessions that costs. */
+static void fences_keep_them(const struct test_server *const *servers, struct test_server *stopped, const char *psk_file)
+{
+	enum { FENCES = 4 };
+	struct kvc_call call = brief();
+	struct kvc_options o = test_options(servers, 2, 1);
+	uint8_t *buf = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct kvc_pool *pool = NULL;
+	struct kv_error err = {0};
+	struct kvc_mem *mem;
+	char guilty[32], other[32];
+	uint64_t accepted[2];
+	o.psk_file = psk_file;
+	o.peer_timeout_ns = o.connect_timeout_ns = 60 * 1000000000ull; /* this machine may be slow, and that is no silence */
+	assert_int_equal(kvc_pool_open(&o, &pool, &err), 0);
+	assert_int_equal(kvc_register(pool, buf, MIB, &mem, &err), 0);
+	test_fill(buf, MIB, 3);
+	key_on(pool, 0, other, sizeof(other), buf, 50000);
+	key_on(pool, 1, guilty, sizeof(guilty), buf, MIB);
+	for (unsigned i = 0; i < 2; i++)
+		accepted[i] = stat_at(pool, i, "handshakes");
+	for (unsigned i = 0; i < FENCES; i++) {
+		test_server_stop(stopped);
+		assert_int_equal(kvc_get(pool, (struct kvc_key){guilty, strlen(guilty)}, buf, MIB, &call), -KV_ETIMEOUT);
+		assert_int_equal(kvc_get(pool, (struct kvc_key){other, strlen(other)}, buf, MIB, NULL), 50000);
+		assert_true(test_same(buf, 50000, 3));
+		test_server_cont(stopped);
+		assert_int_equal(kvc_get(pool, (struct kvc_key){guilty, strlen(guilty)}, buf, MIB, NULL), MIB);
+		assert_true(test_same(buf, MIB, 3));
+	}
+	assert_int_equal(counters(pool).fences, FENCES);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(server_info(pool, i).connects, 1);
+		assert_int_equal(stat_at(pool, i, "handshakes"), accepted[i]);
+	}
+	assert_int_equal(stat_at(pool, 0, "sessions"), 1);
+	assert_int_equal(counters(pool).reconnects, 0);
+	/* The guilty one's session was made again, the other's where a fence is one of all. */
+	assert_int_equal(counters(pool).reattaches, server_info(pool, 0).attaches + server_info(pool, 1).attaches - 2);
+	assert_true(server_info(pool, 1).attaches >= 1 + FENCES);
+	assert_int_equal(kvc_unregister(pool, &mem), 0);
+	kvc_pool_close(&pool);
+	munmap(buf, MIB);
+}
+
+static void need_fences(void)
+{
+	need_server();
+	if (test_provider_is("shm")) {
+		print_message("over shm what a server has under way to an endpoint that was fenced never ends, and fills its links (docs/PROVIDERS.md)\n");
+		skip();
+	}
+}
+
+static void fences_keep_the_control_connections(void **state)
+{
+	(void)state;
+	need_fences();
+	fences_keep_them(two, &second, NULL);
+}
+
+/* With TLS, whose exporter has one value for all sessions of a connection. */
+static void fences_keep_the_control_connections_with_tls(void **state)
+{
+	static const char key[] = "test:00112233445566778899aabbccddeeff\n";
+	static struct test_server with_key[2];
+	static const struct test_server *const pair[] = {&with_key[0], &with_key[1]};
+	char path[] = "/tmp/kvrail-psk-XXXXXX";
+	const char *const more[] = {"--psk-file", path, NULL};
+	int fd;
+	(void)state;
+	need_fences();
+	fd = mkstemp(path);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, key, sizeof(key) - 1), sizeof(key) - 1);
+	close(fd);
+	test_server_start_with(&with_key[0], "tls-one", more);
+	test_server_start_with(&with_key[1], "tls-two", more);
+	fences_keep_them(pair, &with_key[1], path);
+	test_server_kill(&with_key[0]);
+	test_server_kill(&with_key[1]);
+	unlink(path);
+}
+
 /* ---- shm: what it cannot do is said ---- */
 
 struct heard {
@@ -694,6 +799,8 @@ int main(void)
 		cmocka_unit_test_teardown(closing_ends_calls_in_progress, let_go),
 		cmocka_unit_test_teardown(calls_to_other_servers_survive_a_fence, let_go),
 		cmocka_unit_test_teardown(a_stalled_server_costs_the_others_nothing, let_go),
+		cmocka_unit_test_teardown(fences_keep_the_control_connections, let_go),
+		cmocka_unit_test(fences_keep_the_control_connections_with_tls),
 		cmocka_unit_test_teardown(opening_ends_when_the_server_is_stopped, let_go),
 		cmocka_unit_test_teardown(opening_shows_how_far_it_is, let_go),
 		cmocka_unit_test_teardown(opening_can_be_given_up, let_go),

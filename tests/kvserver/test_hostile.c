@@ -520,13 +520,29 @@ static void what_a_dead_client_does_not_refer_to_is_free_at_once(void **state)
 	rig_until(gone);
 }
 
+/* Where it can be fenced alone nothing happens to anybody else: the shard has the endpoint that it had, and the session of another client goes on. */
+static void only_it_was_fenced(uint64_t cuts)
+{
+	struct wire_request q = rig_get("k", 0, 64);
+	struct te_stats stats;
+	struct te_info info;
+	te_info(rig.shard->te, &info);
+	if (!info.peer_fence)
+		return;
+	te_stats(rig.shard->te, &stats);
+	assert_int_equal(stats.cuts, cuts + 1);
+	assert_int_equal(rig_ask(&q)->status, WIRE_OK);
+}
+
 static void beyond_the_budget_the_endpoint_is_closed(void **state)
 {
 	uint64_t fences = rig_stat(WIRE_STAT_FENCES);
+	struct te_stats before;
 	(void)state;
 	rig.shard->fenced_ns = 0; /* fences of other tests are no reason to wait */
 	rig_store("k", 8 * MIB + 64, 1);
 	die_reading("k", 8 * MIB + 64, 1);
+	te_stats(rig.shard->te, &before);
 	shard_quarantine_check(rig.shard, left_ns + SHARD_QUARANTINE_NS - 1);
 	assert_int_equal(rig_stat(WIRE_STAT_FENCES), fences);
 	assert_int_equal(rig_stat(WIRE_STAT_QUARANTINED_BYTES), 8 * MIB + 64);
@@ -534,6 +550,7 @@ static void beyond_the_budget_the_endpoint_is_closed(void **state)
 	assert_int_equal(rig_stat(WIRE_STAT_FENCES), fences + 1);
 	rig_until(gone);
 	assert_int_equal(rig_stat(WIRE_STAT_QUARANTINED_BYTES), 0);
+	only_it_was_fenced(before.cuts);
 }
 
 /* Small ones, but many: their places are few. */

@@ -1413,10 +1413,40 @@ static void after_address_hello_again_keeps_the_connection(void **state)
 	told();
 }
 
+#define STOP_NS 60000000000ull /* of the drain: nothing here waits for it */
+
 static void *stop_it(void *arg)
 {
-	kvs_server_stop(arg, 60000000000ull);
+	kvs_server_stop(arg, STOP_NS);
 	return NULL;
+}
+
+/* Also one that waits: the server does not end later for it. */
+static void drain_while_it_waits_body(void)
+{
+	struct kvs_options o = server_options();
+	struct kvs_server *own = NULL, *shared = server;
+	struct wire_ctrl_msg welcome, m, h = hello();
+	struct boot_conn *c;
+	pthread_t stopper;
+	uint64_t begun_ns;
+	expect(kvs_server_create(&o, &own, NULL) == 0 && kvs_server_start(own, NULL) == 0);
+	server = own;
+	c = greet(&welcome);
+	hold(welcome.welcome.session);
+	prior_set(&h, &welcome);
+	expect(boot_send_await(c, &h, soon()) == 0);
+	sessions_become(1, 1);
+	only_beats(c, 3);
+	begun_ns = loop_now(loop);
+	expect(pthread_create(&stopper, NULL, stop_it, own) == 0);
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_REFUSE && m.refuse.status == WIRE_CLOSING);
+	expect(loop_now(loop) - begun_ns < STOP_NS / 2);
+	release(welcome.welcome.session);
+	server = shared;
+	boot_close(&c);
+	pthread_join(stopper, NULL);
+	kvs_server_destroy(&own);
 }
 
 static void drain_body(void)
@@ -1444,6 +1474,8 @@ static void a_server_that_ends_refuses_hello_again(void **state)
 {
 	(void)state;
 	in_coroutine(drain_body);
+	told();
+	in_coroutine(drain_while_it_waits_body);
 	told();
 }
 

@@ -124,6 +124,7 @@ static void report_clients(struct world *w, struct life_report *r)
 		r->cancels += k.cancels;
 		r->fences += k.fences;
 		r->reconnects += k.reconnects;
+		r->reattaches += k.reattaches;
 		r->stale_immediates += k.stale_immediates;
 	}
 	r->landings += w->landings;

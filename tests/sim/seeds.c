@@ -235,6 +235,7 @@ static void summary(void)
 		{"fences of clients", s->fences},
 		{"fences of servers", s->server_fences},
 		{"connections made again", s->reconnects},
+		{"sessions made again", s->reattaches},
 		{"messages", s->messages},
 		{"writes", s->writes},
 		{"reads", s->reads},

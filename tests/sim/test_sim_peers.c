@@ -941,6 +941,83 @@ static void a_reply_that_fails_is_not_waited_for(void **state)
 	world_close(&world);
 }
 
+/* ---- a session is made again ---- */
+
+/* Until the client's node has so many sessions. It is never down: calls wait. */
+static void made_again(const struct kvc_node *n, uint64_t attaches)
+{
+	uint64_t until = world_now(&world) + SECOND;
+	while (n->attaches < attaches && world_now(&world) < until) {
+		assert_int_not_equal(n->state, KVC_NODE_DOWN);
+		world_sleep(&world, 10 * US);
+	}
+	assert_int_equal(n->attaches, attaches);
+}
+
+/* On the connection that is there, and within a few round trips. */
+static void a_redo_keeps_the_connection(void **state)
+{
+	struct world_options wo = {.seed = 41, .clients = 1};
+	struct kvc_node *n;
+	uint64_t begun;
+	(void)state;
+	world_open(&world, &wo);
+	world_sleep(&world, SECOND);
+	n = &world.pool[0].pool->client[0]->node[0];
+	begun = world_now(&world);
+	kvc_node_redo(n, "the test wants it");
+	made_again(n, 2);
+	assert_true(world_now(&world) - begun < 10 * MS);
+	world_do(&world, 0, ping_is_up, NULL);
+	assert_int_equal(n->connects, 1);
+	assert_int_equal(world_counters(&world, 0).reattaches, 1);
+	assert_int_equal(world_counters(&world, 0).reconnects, 0);
+	world_close(&world);
+}
+
+/* The connection breaks when HELLO is to be said again on it, while that or WELCOME is on its way, or while regions are announced: another one is made. */
+static void a_redo_whose_connection_breaks_dials(void **state)
+{
+	unsigned broken = 0;
+	(void)state;
+	for (unsigned i = 0; i < 40; i++) {
+		struct world_options wo = {.seed = 42 + i, .clients = 1};
+		struct kvc_node *n;
+		world_open(&world, &wo);
+		world_sleep(&world, SECOND);
+		n = &world.pool[0].pool->client[0]->node[0];
+		kvc_node_redo(n, "the test wants it");
+		world_sleep(&world, i * 20 * US);
+		if (n->attaches == 1) {
+			sim_port_kill(world.sim, world.server[0].port);
+			made_again(n, 2); /* perhaps before it hears of it */
+			broken += n->connects == 2;
+			world_sleep(&world, SECOND);
+			assert_int_equal(n->connects, 2);
+			world_do(&world, 0, ping_is_up, NULL);
+		}
+		world_close(&world);
+	}
+	assert_true(broken >= 20);
+}
+
+/* A control connection that is the trouble itself is given up. */
+static void a_redial_makes_another_connection(void **state)
+{
+	struct world_options wo = {.seed = 43, .clients = 1};
+	struct kvc_node *n;
+	(void)state;
+	world_open(&world, &wo);
+	world_sleep(&world, SECOND);
+	n = &world.pool[0].pool->client[0]->node[0];
+	kvc_node_redial(n, "the test wants it");
+	made_again(n, 2);
+	world_do(&world, 0, ping_is_up, NULL);
+	assert_int_equal(n->connects, 2);
+	assert_int_equal(world_counters(&world, 0).reconnects, 1);
+	world_close(&world);
+}
+
 /* ---- coming back ---- */
 
 /* ---- more workers than a server on this host needs ---- */
@@ -1145,6 +1222,9 @@ static void pauses_grow_to_a_bound_and_are_nobody_elses(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_redo_keeps_the_connection),
+		cmocka_unit_test(a_redo_whose_connection_breaks_dials),
+		cmocka_unit_test(a_redial_makes_another_connection),
 		cmocka_unit_test(pieces_of_a_server_on_this_host_are_few_however_many_workers),
 		cmocka_unit_test(a_large_piece_is_had_beside_calls_without_one),
 		cmocka_unit_test(a_large_piece_is_had_beside_orphans),

@@ -20,6 +20,7 @@
 
 #include "kvclient/call.h"
 #include "kvclient/client.h"
+#include "kvserver/server.h"
 #include "tests/sim/model.h"
 
 static struct world world;
@@ -254,6 +255,83 @@ static void world_fences(uint64_t seed)
 	if (fences == 0 || stats.cuts < fences || stats.rebuilds)
 		world_wrong(&world, "%llu fences, %llu cuts, %llu rebuilds", (unsigned long long)fences, (unsigned long long)stats.cuts,
 			    (unsigned long long)stats.rebuilds);
+	credits_check();
+	model_check(m);
+	model_destroy(&m);
+	world_close(&world);
+}
+
+/* ---- control connections outlive their sessions ---- */
+
+/* A client begins anew at another server, and once more before it is welcome there. */
+static void begin_anew(void *arg)
+{
+	unsigned at = (unsigned)(uintptr_t)arg;
+	kvc_node_redo(&world.pool[0].pool->client[at % WORLD_CLIENTS]->node[at / WORLD_CLIENTS], "the test wants it");
+}
+
+/* The first server stands still, now and then as a whole, longer than calls wait; endpoints of the others fail; and clients begin anew there. */
+static void disturb(void *arg)
+{
+	uintptr_t at = some(world.options.clients) + WORLD_CLIENTS * (1 + some(world.num_servers - 1));
+	bool over = world_now(&world) >= storm.until_ns;
+	struct world_server *s = &world.server[0];
+	(void)arg;
+	for (unsigned i = 0; i <= WORLD_SHARDS; i++)
+		sim_loop_freeze(s->loop[i], !over && some(i == 0 ? 6 : 3) == 0);
+	for (uint64_t id = s->fab_first; id < s->fab_end; id++)
+		sim_fabric_unplug(id, !over && some(3) == 0);
+	s = &world.server[1 + some(world.num_servers - 1)];
+	if (!over && some(4) == 0)
+		sim_fabric_break(s->fab_first + some(s->fab_end - s->fab_first));
+	for (unsigned i = 0; !over && some(2) == 0 && i < 2; i++)
+		sim_world_at(world.sim, world_now(&world) + some(500 * US), begin_anew, (void *)at);
+	if (!over)
+		sim_world_at(world.sim, world_now(&world) + 10 * MS + some(storm.pause_ns), disturb, NULL);
+}
+
+/* Each client has made one connection to each other server, which has accepted so many, and no more; but many sessions. */
+static void one_connection_check(uint64_t *attaches)
+{
+	for (unsigned i = 1; i < world.options.servers; i++) {
+		uint64_t accepted = shard_stat_get(world.server[i].server->shard[0], WIRE_STAT_HANDSHAKES);
+		if (accepted != world.options.clients)
+			world_wrong(&world, "server %u has accepted %llu connections of %u clients", i, (unsigned long long)accepted, world.options.clients);
+		for (unsigned k = 0; k < world.options.clients; k++) {
+			const struct kvc_node *n = &world.pool[0].pool->client[k]->node[i];
+			if (n->connects != 1)
+				world_wrong(&world, "client %u has connected to server %u %llu times", k, i, (unsigned long long)n->connects);
+			*attaches += n->attaches;
+		}
+	}
+}
+
+static void world_reattach(uint64_t seed)
+{
+	struct world_options wo = {.seed = seed,
+				   .servers = 3,
+				   .clients = 1 + seed % 2,
+				   .chunk_bytes = 64 << 10,
+				   .timeout_ns = 40 * MS,
+				   .grace_ns = 5 * MS,
+				   .rails = 1 + seed / 2 % 2,
+				   .buffer_bytes = (seed & 1 ? 4 : 32) << 20,
+				   .fabric = {.delay_max_ns = 1 * MS, .ordered = seed & 4, .virt = seed & 1}};
+	struct model_options mo = {.workers = 12, .len_max = 1 << 20, .registered = true, .trouble = true};
+	struct model *m;
+	uint64_t attaches = 0;
+	world_open(&world, &wo);
+	kv_prng_seed(&storm.prng, seed ^ 0x4ea77);
+	storm.pause_ns = 120 * MS;
+	storm.until_ns = mo.until_ns = world_now(&world) + 2 * SECOND;
+	m = model_create(&world, &mo);
+	model_start(m);
+	disturb(NULL);
+	world_join(&world, 60 * SECOND);
+	world_sleep(&world, 5 * SECOND);
+	one_connection_check(&attaches);
+	if (attaches <= (uint64_t)(world.options.servers - 1) * world.options.clients)
+		world_wrong(&world, "no session was made again");
 	credits_check();
 	model_check(m);
 	model_destroy(&m);
@@ -1129,6 +1207,7 @@ static const struct named {
 	{"pull", world_pull, 6},           {"scribble", world_scribble, 2},
 	{"overwrite", world_overwrite, 2}, {"register", world_register_under_calls, 4},
 	{"placement", world_placement, 12},
+	{"reattach", world_reattach, 8},
 	{"drain", world_drain, 6},         {"pins", world_pins, 4},
 	{"crowd", world_crowd, 4},         {"limbo", world_limbo, 6},
 	{"fences", world_fences, 8},
