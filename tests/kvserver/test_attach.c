@@ -48,9 +48,7 @@ static struct {
 	size_t bytes, pieces;
 } heap = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static char gone;
-
-#define GONE ((void *)&gone)
+#define GONE ((void *)1)
 
 static _Thread_local bool bystander; /* a thread that is none of the server's */
 
