@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # cli.sh -- kv-client against a kv-server: every command, its exit status, and what it says when something is wrong.
 . "$(dirname "$0")/lib.bash"
-plan 66
+plan 67
 start_server main || exit 1
 kv() { timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" "$@"; }
 
@@ -24,6 +24,7 @@ check "put from stdin" stdin_put
 check "the same bytes again succeed" status 0 kv put greeting 'hello world'
 check "other bytes under the key are refused" status 3 kv put greeting 'other'
 check "and nothing changed" get_is greeting 'hello world'
+check "get with standard output closed exits 3" eval 'kv get greeting >&-; [ $? -eq 3 ]'
 check "delete" status 0 kv delete greeting
 check "delete again exits 1" status 1 kv delete greeting
 check "deleted is missing" status 1 kv get greeting
