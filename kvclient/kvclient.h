@@ -359,7 +359,8 @@ struct kvc_session_options {
 };
 
 /* kvc_session_open_await -- open one at every server that is up; at the others it is opened when they are. Returns 0 once it is
- * open at all that are up; or why it is not, with *err: -KV_EDENIED (key or identity), -KV_EFULL (kv-server --max-clients,
+ * open at all that are up; or why it is not, with *err: -KV_EDENIED (key or identity; after the fifth within a minute the server ends the client's whole connection,
+ * and every call on it, of whichever session, ends with -KV_EPEERDOWN or is tried again on the next one), -KV_EFULL (kv-server --max-clients,
  * --max-sessions), -KV_ENOTSUP (an older server), -KV_EPEERDOWN (none is up), -KV_ETIMEOUT, -KV_ENOMEM, -KV_EINVAL, -KV_ECLOSED:
  * it is open nowhere then. One takes a round trip of the control connection; many may be asked for at once, from
  * several coroutines. options may be NULL. */
