@@ -843,6 +843,8 @@ static void connection_await(struct kvc_node *n)
 		n->connects++;
 		if (n->attempted)
 			kvc_add(&c->count.reconnects, 1);
+		if (n->connects > 1)
+			kv_info(node_log(n), "client %u: server %s is back", c->index, node_name(n));
 		n->session->served = true;
 		n->left = n->parting = false;
 		node_set(n, KVC_NODE_UP);

@@ -216,7 +216,7 @@ static void local_find(struct kvc_pool *p, uint64_t wait_ns)
 	if (rc == 1)
 		rc = local_look(p, true);
 	if (rc != 0)
-		kv_warn(&p->log, "no server's name could be looked up yet: the fabric takes any interface of this machine; name one with nic");
+		kv_warn(&p->log, "no server's name could be looked up yet: the fabric takes any interface of this machine; name one with --nic (kvc_options.nic)");
 }
 
 static int clients_build(struct kvc_pool *p, struct kv_error *err)
