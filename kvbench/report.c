@@ -65,7 +65,7 @@ static void start_fabric(const struct bench *b)
 	if (i->why[0])
 		kv_wrap(b->out, "           ", 0, "chosen: %s", i->why);
 	kv_wrap(b->out, "           ", 0,
-		"chunk %s, messages to %s, depth %u, completion queue %u, credits %u, mode %s, security %s, %u "
+		"chunk %s, eager limit %s, depth %u, completion queue %u, credits %u, mode %s, security %s, %u "
 		"cores",
 		SIZE(i->chunk_bytes), SIZE(i->eager_bytes ? i->eager_bytes : KV_MSG_MAX), i->tx_depth, i->cq_depth, i->credits, i->mode, i->security,
 		kv_cpus_available());

@@ -341,6 +341,10 @@ static int hello_await(struct conn *c)
 	}
 	if (rc == 0 && m.type != WIRE_CTRL_HELLO)
 		rc = -KV_EPROTO;
+	if (rc == -KV_EPROTO && log_allowed(c->server))
+		kv_warn(c->server->opt.log,
+			"client %s is not let in: what it says first is no HELLO; does it have a key or certificates, and this server none (--psk-file, --cert)?",
+			conn_name(c, name, sizeof(name)));
 	if (rc)
 		return rc;
 	rc = hello_check(c, &m.hello, &err);
