@@ -395,7 +395,7 @@ struct saying {
 #define NO_CERT     "the client showed no certificate: give it certificate, key and CA file"
 #define OURS_REFUSED                                                                                                   \
 	"it refused our certificate: the CA file of each side must hold the CA that issued the other side's "          \
-	"certificate, and a CRL file a list of that CA; its log says which"
+	"certificate, and a CRL file a list of that CA; its log says which. Or it has a pre-shared key and no certificates"
 
 static const char not_tls[] =
 	"it does not speak TLS 1.3: does it run without TLS (--insecure), or is it another program?";

@@ -23,6 +23,7 @@ struct phase_result {
 	uint64_t elapsed_ns;
 	double cpu_seconds, server_cpu_seconds; /* server: of the own one, else 0 */
 	bool too_many_errors, server_died;      /* why it ended early */
+	uint64_t duplicates;                    /* write: PUTs of what a running server had already; their bytes did not travel */
 	char cut[160];                          /* why it did less than its option says; empty: it did not */
 };
 

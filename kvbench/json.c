@@ -205,7 +205,8 @@ static json_t *phase_object(const struct phase_result *p)
 			 (json_int_t)t->bytes, "seconds", seconds, "ops_per_s",
 			 seconds > 0 ? (double)t->ops / seconds : 0.0, "bytes_per_s",
 			 seconds > 0 ? (double)t->bytes / seconds : 0.0, "hits", (json_int_t)t->hits, "misses",
-			 (json_int_t)t->misses, "put_conflicts", (json_int_t)t->put_conflicts, "errors", errors_object(&t->errors), "latency_ns",
+			 (json_int_t)t->misses, "put_conflicts", (json_int_t)t->put_conflicts, "duplicates", (json_int_t)p->duplicates, "errors",
+			 errors_object(&t->errors), "latency_ns",
 			 latency_object(&t->latency), "cpu_seconds", p->cpu_seconds, "server_cpu_seconds",
 			 p->server_cpu_seconds);
 }

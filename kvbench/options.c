@@ -174,10 +174,9 @@ const struct kv_opt bench_options_table[] = {
 	 .type = KV_OPT_DURATION,
 	 AT(timeout_ns),
 	 .metavar = "TIME",
-	 .def = "5",
-	 .min = 1000000,
+	 .def = "0",
 	 .max = 3600000000000ull,
-	 .help = "Deadline of one operation."},
+	 .help = "Deadline of one operation. 0: 5 s, and 1 s more for every 100 MB of it."},
 	KV_OPT_PEER_TIMEOUT_ROW(AT(peer_timeout_ns)),
 
 	KV_OPT_SECURITY_ROWS(struct bench_options),

@@ -18,6 +18,7 @@
 #include "kvbench/workload.h"
 #include "loop/loop.h"
 
+#define TIMEOUT_BYTE_NS  10ull /* 1 s for every 100 MB */
 #define BACKOFF_FIRST_NS 1000000ull
 #define BACKOFF_LAST_NS  500000000ull
 #define BACKOFF_KEEP_NS  10000000ull  /* the last one with --keep-going: it is to notice when a server is back */
@@ -89,6 +90,8 @@ static void phase_worker(struct kvc_client *client, unsigned w, void *arg)
 		if (phase_over(p, p->rate > 0 ? phase_now() : op.start_ns))
 			break;
 		rc = p->run(&op);
+		if (rc == -KV_ENOTFOUND)
+			atomic_fetch_add_explicit(&p->num_missed, 1, memory_order_relaxed);
 		if (rc < 0 && rc != -KV_ENOTFOUND)
 			count_error(p, op.tally, rc, &backoff_ns);
 		else
@@ -103,6 +106,13 @@ static uint64_t progress_done(void *arg)
 	struct phase *p = arg;
 
 	return atomic_load_explicit(&p->next, memory_order_relaxed);
+}
+
+static uint64_t progress_bare(void *arg)
+{
+	struct phase *p = arg;
+
+	return atomic_load_explicit(&p->num_errors, memory_order_relaxed) + atomic_load_explicit(&p->num_missed, memory_order_relaxed);
 }
 
 static int tallies_create(struct phase *p, struct kv_error *err)
@@ -140,6 +150,7 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 			       .duration_ns = p->duration_ns,
 			       .unit_bytes = p->bench->opt->value_size * KV_MAX(p->keys_per_op, 1u),
 			       .done = progress_done,
+			       .bare = progress_bare,
 			       .arg = p};
 	double cpu, cpu_of_server;
 	int rc = tallies_create(p, err);
@@ -148,6 +159,7 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 		return rc;
 	atomic_store(&p->next, 0);
 	atomic_store(&p->num_errors, 0);
+	atomic_store(&p->num_missed, 0);
 	if (p->errors_max == 0)
 		p->errors_max = p->outages ? UINT64_MAX : PHASE_ERRORS_MAX;
 	cpu = phase_cpu_seconds();
@@ -227,11 +239,17 @@ bool bench_verify(const struct bench_key *key, const void *data, uint64_t len, u
 	return right;
 }
 
+/* The deadline of a call for one value: as the library has it for a call that names none (kvclient.h). */
+static uint64_t deadline_of(const struct bench_options *o)
+{
+	return o->timeout_ns ? o->timeout_ns : KV_TIMEOUT_DEFAULT_NS + o->value_size * TIMEOUT_BYTE_NS;
+}
+
 /* A call has ended. start_ns is when it began, which under a rate may be later than when it was meant to. */
 static void watch(const struct phase_op *op, uint64_t key, uint64_t start_ns, int64_t rc)
 {
 	if (op->outages)
-		bench_outages_call(op->outages, key, start_ns, phase_now(), op->phase->bench->opt->timeout_ns,
+		bench_outages_call(op->outages, key, start_ns, phase_now(), deadline_of(op->phase->bench->opt),
 				   rc < 0 && rc != -KV_ENOTFOUND && rc != -KV_ELEFT && rc != -KV_EEXIST);
 }
 

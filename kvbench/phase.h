@@ -43,6 +43,7 @@ struct phase {
 	/* its own */
 	_Alignas(KV_CACHELINE) _Atomic uint64_t next;
 	_Alignas(KV_CACHELINE) _Atomic uint64_t num_errors;
+	_Atomic uint64_t num_missed; /* beside it: both are counted after a call that moved nothing */
 	uint64_t start_ns, end_ns;
 	struct bench_tally *tally; /* one per client */
 };

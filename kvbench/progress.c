@@ -37,13 +37,14 @@ static void left_text(double f, uint64_t elapsed_ns, char *buf, size_t cap)
 char *progress_text(const struct progress *p, uint64_t done, uint64_t elapsed_ns, char *buf, size_t cap)
 {
 	double f = fraction_done(p, done, elapsed_ns), per_s = elapsed_ns ? (double)done * 1e9 / (double)elapsed_ns : 0;
+	double full_per_s = done ? per_s * (double)(done - KV_MIN(p->bare_ops, done)) / (double)done : 0;
 	char rate[32] = "", bytes[40] = "", left[40];
 	const char *unit = p->unit ? p->unit : "ops";
 	int full = (int)(f * BAR_WIDTH);
 
 	left_text(f, elapsed_ns, left, sizeof(left));
 	if (p->unit_bytes)
-		snprintf(bytes, sizeof(bytes), "  %s", kv_rate_format(per_s * (double)p->unit_bytes, rate, sizeof(rate)));
+		snprintf(bytes, sizeof(bytes), "  %s", kv_rate_format(full_per_s * (double)p->unit_bytes, rate, sizeof(rate)));
 	if (p->tty)
 		snprintf(buf, cap, "%-8s [%.*s%*s] %3.0f %%  %.0f %s/s%s%s", p->name, full, "====================", BAR_WIDTH - full, "",
 			 f * 100, per_s, unit, bytes, left);
@@ -67,6 +68,7 @@ static void draw(struct progress *p)
 	uint64_t elapsed_ns = kv_clock_now(&kv_clock_monotonic) - p->start_ns;
 	char text[128];
 
+	p->bare_ops = p->bare ? p->bare(p->arg) : 0;
 	progress_text(p, KV_MIN(p->done(p->arg), p->total), elapsed_ns, text, sizeof(text));
 	fit(p, text);
 	fprintf(p->out, p->tty ? "\r\033[K%s" : "%s\n", text);

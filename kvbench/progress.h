@@ -17,9 +17,11 @@ struct progress {
 	const char *unit;      /* what is counted; NULL: "ops" */
 	uint64_t unit_bytes;   /* that each of them moves; 0: no rate of bytes is shown */
 	uint64_t (*done)(void *arg); /* operations so far; called from the progress thread */
+	uint64_t (*bare)(void *arg); /* of those, misses and errors: they moved no bytes; NULL: none is */
 	void *arg;
 	/* its own */
 	bool running, tty, ending, drawn;
+	uint64_t bare_ops; /* as told last */
 	uint64_t start_ns;
 	pthread_t thread;
 	pthread_mutex_t lock;

@@ -143,6 +143,10 @@ void report_phase(const struct bench *b, const char *step, const char *name, con
 	fputc('\n', b->out);
 	if (p->cut[0])
 		kv_wrap(b->out, "                ", 0, "%s", p->cut);
+	if (p->duplicates)
+		kv_wrap(b->out, "note       ", 0,
+			"%s of the values were there already, and their bytes did not travel: this figure is none of writing. Another --seed writes other keys",
+			COUNT(p->duplicates));
 	fflush(b->out);
 }
 
@@ -452,8 +456,8 @@ static void judge_phase(struct verdict *v, const char *name, const struct phase_
 	const struct bench_errors *e = &p->tally.errors;
 
 	for (unsigned i = 0; i < e->num_codes; i++)
-		problem(v, "%s operations of the %s phase ended with: %s", COUNT(e->row[i].count), name,
-			kv_strerror(e->row[i].code));
+		problem(v, "%s operations of the %s phase ended with: %s%s", COUNT(e->row[i].count), name, kv_strerror(e->row[i].code),
+			e->row[i].code == -KV_ETIMEOUT ? " (--timeout gives each more time)" : "");
 	if (p->tally.wrong)
 		problem(v, "%s values read in the %s phase were not what their keys stand for", COUNT(p->tally.wrong),
 			name);
@@ -461,6 +465,14 @@ static void judge_phase(struct verdict *v, const char *name, const struct phase_
 		problem(v, "the %s phase was given up because of its errors", name);
 	if (p->server_died)
 		problem(v, "the server died during the %s phase", name);
+}
+
+/* A key that could not be written is rightly missed. */
+static void judge_misses(struct verdict *v, const struct bench_results *r, const char *name, const struct phase_result *p)
+{
+	if (p->tally.misses)
+		problem(v, "%s reads of the %s phase missed keys%s", COUNT(p->tally.misses), name,
+			r->write.tally.errors.num_codes ? "; not all of them were written" : " that had been written");
 }
 
 /* Errors and misses are what such a run is about; a wrong value and a late answer are failures all the same. */
@@ -497,9 +509,10 @@ unsigned report_verdict(const struct bench *b, FILE *to)
 		judge_keep_going(&v, r);
 	else
 		judge_phase(&v, "read", &r->read);
-	if (!b->opt->trace && !r->misses_expected && !r->keep_going.ran && r->read.tally.misses + r->warmup.tally.misses)
-		problem(&v, "%s reads missed keys that had been written",
-			COUNT(r->read.tally.misses + r->warmup.tally.misses));
+	if (!b->opt->trace && !r->misses_expected && !r->keep_going.ran) {
+		judge_misses(&v, r, "warm-up", &r->warmup);
+		judge_misses(&v, r, "read", &r->read);
+	}
 	if (r->roofline.code < 0)
 		problem(&v,
 			"the roofline could not be measured: %s (does the server run with --allow-bench, and has each "

@@ -142,6 +142,12 @@ static int run_put(struct cli *cli, const struct cli_line *line, struct kv_error
 	}
 	rc = kvc_put(cli->pool, key_of(line->words.item[1]), data, len, &call);
 	free(owned);
+	if (rc == -KV_EEXIST) {
+		char text[KV_KEY_TEXT];
+		const char *key = line->words.item[1];
+		kv_fail(err, rc, "put: key %s has other bytes, which stay; delete it first, or use another key", kv_key_text(key, strlen(key), text));
+		return CLI_FAILED;
+	}
 	return rc < 0 ? failed(cli, err, "put", rc) : CLI_OK;
 }
 
@@ -258,6 +264,17 @@ static void pin_one(struct kvc_client *client, unsigned w, void *arg)
 	p->rc = p->release ? kvc_unpin_await(client, p->key, NULL) : kvc_pin_await(client, p->key, NULL);
 }
 
+static int pin_refused(const char *key, struct kv_error *err)
+{
+	char text[KV_KEY_TEXT];
+
+	kv_fail(err, -KV_EBUSY,
+		"pin: no more may be pinned beside %s: one session has a quarter of its shard's memory for pins, all together have half; unpin others, or give the server "
+		"more (--memory-mb)",
+		kv_key_text(key, strlen(key), text));
+	return CLI_FAILED;
+}
+
 /* The exit status; *out_held: keys that are pinned now. */
 static int pin_all(struct cli *cli, const struct cli_line *line, bool release, unsigned *out_held, struct kv_error *err)
 {
@@ -265,6 +282,8 @@ static int pin_all(struct cli *cli, const struct cli_line *line, bool release, u
 		struct pinning p = {.key = key_of(line->words.item[i]), .release = release};
 		int rc = kvc_run(cli->pool, 1, pin_one, &p);
 		rc = rc < 0 ? rc : p.rc;
+		if (rc == -KV_EBUSY && !release)
+			return pin_refused(line->words.item[i], err);
 		if (rc < 0 && rc != -KV_ENOTFOUND)
 			return failed(cli, err, line->words.item[0], rc);
 		*out_held += rc == 0;
@@ -353,7 +372,7 @@ static const struct command {
 	 "How long a value still has to live, or never; that is no use of it. With a TIME: gives the value a new time to live, from now: ttl KEY 1m. It counts as a use, like touch. Exit status 1: there is no such key."},
 	{"pin", 1, KV_OPT_STRINGS_MAX - 1, true, 0, "pin KEY...", run_pin,
 	 "Keeps values from eviction, not from expiry or delete. Pins go with the session: at the prompt they last until unpin or exit, on the "
-	 "command line until Ctrl-C."},
+	 "command line until Ctrl-C. One session may pin a quarter of the memory of a server's shard, all sessions together half of it."},
 	{"unpin", 1, KV_OPT_STRINGS_MAX - 1, true, PROMPT_ONLY, "unpin KEY...", run_unpin, "At the prompt: takes pins back."},
 	{"stat", 0, 0, false, OF_STAT, "stat [--shards] [--all] [--json], or stat --watch TIME", stat_run,
 	 "What the servers count; --shards: each shard of theirs, too; --all: what this client counts and sees; --watch TIME: every TIME what "
@@ -381,6 +400,10 @@ static int run_help(struct cli *cli, const struct cli_line *line, struct kv_erro
 	const struct command *c = line->words.count > 1 ? find_command(line->words.item[1]) : NULL;
 
 	(void)cli;
+	if (line->words.count > 1 && strcmp(line->words.item[1], "exit") == 0) {
+		puts("exit\n  Ends the program, and with it its pins. So do Ctrl-D, and Ctrl-C, also in the middle of a line.");
+		return CLI_OK;
+	}
 	if (line->words.count > 1 && !c) {
 		kv_fail(err, -KV_EINVAL, "there is no command '%.100s': help lists them", line->words.item[1]);
 		return CLI_USAGE;

@@ -95,7 +95,8 @@ static int write_directly(const char *path, const void *data, uint64_t len, stru
 	return rc;
 }
 
-static int write_renamed(const char *path, const void *data, uint64_t len, struct kv_error *err)
+/* mode: of the file that it takes the place of; 0: there is none. */
+static int write_renamed(const char *path, mode_t mode, const void *data, uint64_t len, struct kv_error *err)
 {
 	char temporary[PATH_MAX];
 	int n = snprintf(temporary, sizeof(temporary), "%s.%d.tmp", path, (int)getpid()), fd, rc;
@@ -105,7 +106,7 @@ static int write_renamed(const char *path, const void *data, uint64_t len, struc
 	fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	if (fd < 0)
 		return failed(path, "created", err);
-	rc = write_all(fd, path, data, len, err);
+	rc = mode && fchmod(fd, mode & 07777) < 0 ? failed(path, "given its mode", err) : write_all(fd, path, data, len, err);
 	if (rc == 0 && fsync(fd) < 0)
 		rc = failed(path, "written", err);
 	if (close(fd) < 0 && rc == 0)
@@ -119,11 +120,17 @@ static int write_renamed(const char *path, const void *data, uint64_t len, struc
 
 int file_write(const char *path, const void *data, uint64_t len, struct kv_error *err)
 {
+	char target[PATH_MAX];
 	struct stat st;
+	bool there;
 
 	if (!path)
 		return write_all(STDOUT_FILENO, "standard output", data, len, err);
-	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+	there = stat(path, &st) == 0;
+	if (there && !S_ISREG(st.st_mode))
 		return write_directly(path, data, len, err);
-	return write_renamed(path, data, len, err);
+	/* A link stays one: what it names is replaced. */
+	if (there && realpath(path, target))
+		path = target;
+	return write_renamed(path, there ? st.st_mode : 0, data, len, err);
 }

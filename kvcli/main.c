@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c -- kv-client: one command, or a prompt. Usage errors are found before anything is connected. */
+#include <fcntl.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include "base/early.h"
 #include "kvcli/command.h"
@@ -55,6 +57,15 @@ static int run(struct cli *cli, const struct cli_line *line, struct kv_error *er
 	return status;
 }
 
+/* A closed standard output must fail writes: the library gives closed descriptors to /dev/null before it opens anything, where they would succeed. */
+static void stdout_keep(void)
+{
+	int fd = 0;
+
+	while (fcntl(STDOUT_FILENO, F_GETFD) < 0 && fd >= 0 && fd <= STDOUT_FILENO)
+		fd = open("/dev/null", O_RDONLY);
+}
+
 int main(int argc, char **argv)
 {
 	struct cli_options options;
@@ -64,6 +75,7 @@ int main(int argc, char **argv)
 	int rc, status = CLI_USAGE;
 
 	kv_early_end(false);
+	stdout_keep();
 	rc = cli_options_parse(argc, argv, &options, &line.words, &err);
 	if (rc > 0)
 		return CLI_OK;

@@ -183,6 +183,7 @@ struct kvc_node {
 	uint64_t first_ns;     /* by then the first attempt is decided */
 	struct co *dialer;     /* its own coroutine, while it makes a TCP connection */
 	unsigned silent_beats; /* of ours, since it was heard */
+	unsigned denied;       /* further sessions whose key or identity was wrong, on this connection: a server ends one with several */
 	uint32_t links_known;  /* a bit for each link of a session of so many: it was out in the last one */
 	uint64_t links_out[KV_SHARDS_MAX * KV_RAILS_MAX / 64];
 	struct kvc_node_subs subs;

@@ -79,7 +79,7 @@ enum kvc_mode {
 
 /* On machines with several NUMA nodes: a client's buffer, and what its engine allocates, come from the node of its NICs,
  * and threads of the library are bound to that node's CPUs, as far as the process may use them. A thread that turns
- * loops by itself (kvc_pool_start) is never bound. */
+ * loops by itself is never bound. */
 enum kvc_numa { KVC_NUMA_AUTO, KVC_NUMA_OFF };
 
 /* The doorkeeper (docs/SECURITY.md). Each client of a pool has a fabric port in this process. On providers tcp and tcp-native it is kept: only servers that the pool
@@ -110,7 +110,7 @@ struct kvc_options {
 	uint64_t spin_ns;            /* busy-poll at most this long before sleeping, while that pays; 0: 50 us; 1: never */
 	uint64_t base_client_id;     /* shown by the server: 100 */
 	unsigned flags;              /* enum kvc_flag */
-	const char *psk_file, *psk;  /* "identity:hex"; see bootstrap/bootstrap.h */
+	const char *psk_file, *psk;  /* "identity:hex", in a file (of one line) or directly; kv-server --make-psk FILE makes one */
 	const char *cert_file, *key_file, *ca_file;
 	int log_level;                                       /* 0 off, 1 error, 2 warn, 3 info, 4 debug */
 	void (*log)(void *arg, int level, const char *line); /* any thread; NULL: stderr */
@@ -154,7 +154,7 @@ struct kvc_options {
  * there, which is tried in the background, at least twice a second. If the server is there and will not take us, the code says
  * that instead: -KV_EDENIED (key, certificate) or -KV_EVERSION. The whole sentence is in the log and in kvc_server_info.
  * With KVC_OPEN_WAIT it waits until the first attempts are decided, up to connect_timeout_ns more, and up to 1 s to undo what
- * was done when it fails. If a client has no server: that server's code (-KV_EPEERDOWN, -KV_ETIMEOUT, -KV_EDENIED,
+ * was done when it fails. If a client has no server: that server's code (-KV_EPEERDOWN, -KV_ETIMEOUT, -KV_EDENIED, -KV_EPROTO: it ended the connection, as it does where we showed no key,
  * -KV_EVERSION, -KV_EFULL). If a server is not the one that the list says: -KV_EINVAL. With several servers, those that are
  * down are tried again in the background. Thread: any but a loop's. */
 KVC_API int kvc_pool_open(const struct kvc_options *options, struct kvc_pool **out, struct kv_error *err);
@@ -288,7 +288,9 @@ KVC_API int kvc_exists_await(struct kvc_client *client, const struct kvc_key *ke
  * it to its end. kvc_touch_await -- call->ttl_s from now. kvc_ttl_await -- how long the value still
  * has to live, in milliseconds (UINT64_MAX: it does not expire); that is no use of it. kvc_pin_await -- no eviction until it is unpinned or
  * deleted, expires, or the pool (or call->session) is closed; after a reconnect it is made again by itself, or its loss is
- * told (kvc_options.pin_lost). A second pin adds nothing, one unpin takes it away; -KV_EBUSY: over the server's budget.
+ * told (kvc_options.pin_lost). A second pin adds nothing, one unpin takes it away; -KV_EBUSY: over the server's budget, after some tries
+ * in a quarter of a second: a session may pin a quarter of the memory of the shard that the key is on, all sessions together half of it, less where stages and leases
+ * leave less.
  * kvc_unpin_await -- while the server is down it fails, and the pin is not made again all the same.
  * kvc_ping_await -- 0 when every shard of call->server (call->shard: that one) has answered. */
 KVC_API int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);
@@ -303,9 +305,9 @@ struct kvc_item {
 	struct kvc_key key;
 	void *data;             /* destination of GET, source of PUT */
 	uint64_t len;           /* bytes of value that data takes (GET) or has (PUT); gaps between slices not counted */
-	uint64_t slice, stride; /* GET into registered memory: the value as slices of `slice` bytes, `stride` apart,
-				   from data (one block into many layers); 0: contiguous. PUT: both 0, its source is one
-				   piece (else -KV_EINVAL for the item) */
+	uint64_t slice, stride; /* GET: the value as slices of `slice` bytes, `stride` apart, from data (one block into many layers);
+				   0: contiguous. Registered memory is written directly, other memory by a copy. PUT: both 0, its
+				   source is one piece (else -KV_EINVAL for the item) */
 	int64_t result;         /* GET: value length or a code; PUT: 0 or a code */
 	uint64_t reserved;      /* 0 */
 };
@@ -361,7 +363,8 @@ struct kvc_session_options {
 };
 
 /* kvc_session_open_await -- open one at every server that is up; at the others it is opened when they are. Returns 0 once it is
- * open at all that are up; or why it is not, with *err: -KV_EDENIED (key or identity), -KV_EFULL (kv-server --max-clients,
+ * open at all that are up; or why it is not, with *err: -KV_EDENIED (key or identity; after the fifth within a minute the server ends the client's whole connection,
+ * and every call on it, of whichever session, ends with -KV_EPEERDOWN or is tried again on the next one), -KV_EFULL (kv-server --max-clients,
  * --max-sessions), -KV_ENOTSUP (an older server), -KV_EPEERDOWN (none is up; or why the first does not take us), -KV_ETIMEOUT, -KV_ENOMEM, -KV_EINVAL, -KV_ECLOSED:
  * it is open nowhere then. One takes a round trip of the control connection; many may be asked for at once, from
  * several coroutines. options may be NULL. */

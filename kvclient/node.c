@@ -798,6 +798,18 @@ static uint64_t serve_until(const struct kvc_node *n, uint64_t beat)
 	return n->left && !n->parting ? KV_MIN(until, loop_now(n->client->loop) + PART_POLL_NS) : until;
 }
 
+/* A server ends a connection that was used to guess keys, and says no more than it said to each guess. */
+static void lost_describe(struct kvc_node *n, int rc)
+{
+	if (n->denied)
+		kv_fail(&n->error, rc,
+			"the control connection has ended; %u sessions of logical clients were refused on it, since their key or identity is not the server's: it ends a "
+			"connection with several of them (kv-server --session-keys)",
+			n->denied);
+	else
+		kv_fail(&n->error, rc, "the control connection is lost: %s", kv_strerror(rc));
+}
+
 /* Serve the control connection. Returns why it ended: 1 after a goodbye, or a code. */
 static int serve_await(struct kvc_node *n)
 {
@@ -807,6 +819,7 @@ static int serve_await(struct kvc_node *n)
 	int rc = 0;
 	n->heard_ns = loop_now(loop);
 	n->silent_beats = 0;
+	n->denied = 0;
 	for (unsigned i = 0; i < n->session->shards; i++)
 		n->session->turns_ns[i] = n->heard_ns;
 	while (rc == 0 && !n->redo) {
@@ -820,7 +833,7 @@ static int serve_await(struct kvc_node *n)
 		} else if (rc == -KV_ETIMEOUT) {
 			rc = 0;
 		} else if (!n->redo) {
-			kv_fail(&n->error, rc, "the control connection is lost: %s", kv_strerror(rc));
+			lost_describe(n, rc);
 		}
 		if (rc == 0 && !n->redo)
 			rc = part_await(n);
@@ -1009,6 +1022,8 @@ static void session_await(struct kvc_node *n)
 	}
 	if (rc == 0) {
 		up_count(n);
+		if (n->attaches > 1)
+			kv_info(node_log(n), "client %u: server %s is back", c->index, node_name(n));
 		n->session->served = true;
 		n->left = n->parting = false;
 		node_set(n, KVC_NODE_UP);

@@ -216,7 +216,7 @@ static void local_find(struct kvc_pool *p, uint64_t wait_ns)
 	if (rc == 1)
 		rc = local_look(p, true);
 	if (rc != 0)
-		kv_warn(&p->log, "there is no way to any server yet (%s): the fabric takes any interface of this machine; name one with nic",
+		kv_warn(&p->log, "there is no way to any server yet (%s): the fabric takes any interface of this machine; name one with --nic (kvc_options.nic)",
 			rc == 1 ? "names are still being looked up" : "its name cannot be looked up, or there is no route");
 }
 

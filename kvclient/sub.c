@@ -348,6 +348,7 @@ static int refused(struct kvc_node *n, const struct wire_session_refuse *r)
 		return 0;
 	}
 	refusal_keep(n, r->text);
+	n->denied += refusal_code(r->status) == -KV_EDENIED;
 	refuse(at, refusal_code(r->status));
 	sub_unref(at->sub);
 	return 0;

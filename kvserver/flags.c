@@ -67,7 +67,7 @@ static const struct kv_opt table[] = {
 	 .help = "The same line, read from an inherited descriptor."},
 	{.name = "session-keys", .type = KV_OPT_STRING, .offset = AT(session_keys), .metavar = "FILE",
 	 .help = "Keys of logical clients, lines IDENTITY:HEX, readable by the file's owner only: who may open sessions on a connection besides "
-	         "the client that made it."},
+	         "the client that made it. A connection with five wrong keys within a minute is ended, whoever else uses it."},
 	{.name = "cert", .type = KV_OPT_STRING, .offset = AT(cert), .metavar = "FILE",
 	 .help = "Certificate of this server (PEM); needs --key and --ca."},
 	{.name = "key", .type = KV_OPT_STRING, .offset = AT(key), .metavar = "FILE",

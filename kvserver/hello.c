@@ -254,6 +254,7 @@ static int hello_await(struct conn *c, const struct wire_hello *h)
 int hello_first_await(struct conn *c)
 {
 	struct wire_ctrl_msg m;
+	char name[KV_HOST_MAX];
 	int rc;
 
 	boot_limit(c->boot, HELLO_MAX); /* a place costs no more than that, until we know whose it is */
@@ -262,6 +263,10 @@ int hello_first_await(struct conn *c)
 		return refuse_await(c, rc, "client and server have no protocol version in common; run the same release on both sides");
 	if (rc == 0 && m.type != WIRE_CTRL_HELLO)
 		rc = -KV_EPROTO;
+	if (rc == -KV_EPROTO && log_allowed(c->server))
+		kv_warn(c->server->opt.log,
+			"client %s is not let in: what it says first is no HELLO; does it have a key or certificates, and this server none (--psk-file, --cert)?",
+			conn_name(c, name, sizeof(name)));
 	if (rc == 0)
 		rc = hello_await(c, &m.hello);
 	explicit_bzero(&m, sizeof(m)); /* a token */

@@ -149,6 +149,7 @@ static int serve(const struct flags *f, const struct kvs_options *options, struc
 	kv_info(log, "%s: telling the clients, and finishing what is in flight", got == SIGTERM ? "SIGTERM" : "SIGINT");
 	signals_default();
 	kvs_server_stop(server, f->drain_sec * 1000000000ull);
+	kv_info(log, "stopped");
 out:
 	kvs_server_destroy(&server);
 	return rc;

@@ -436,7 +436,7 @@ static int memory_check(const struct kvs_options *o, struct kv_error *err)
 
 	if (o->memory_bytes / o->shards < 1 << 20)
 		return kv_fail(err, -KV_EINVAL,
-			       "%s for %u shards: a shard needs 1 MiB at least; give more memory or fewer shards",
+			       "%s for %u shards: a shard needs 1 MiB at least; give more memory (--memory-mb) or fewer shards (--worker-threads)",
 			       kv_size_format(o->memory_bytes, want, sizeof(want)), o->shards);
 	return kv_memory_fits(o->memory_bytes, "values", "--memory-mb", err);
 }

@@ -3,7 +3,7 @@
 # bench.sh -- kv-bench with its own server over each provider: exact counts, the JSON's names, verification, and refusals.
 . "$(dirname "$0")/lib.bash"
 read -ra all <<<"${KVRAIL_TEST_PROVIDER:-tcp shm}"
-plan $((32 + 4 * ${#all[@]}))
+plan $((34 + 4 * ${#all[@]}))
 run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "${over[@]}" "$@"; }
 small=(--num-workers 8 --num-clients 2 --num-threads 2 --num-keys 200 --repeat-reads 5 --buffer-mb 16)
 
@@ -85,4 +85,7 @@ check "a rate that this machine does not reach says offered and achieved" says '
 check "an unwritable report is found before the run" says 'cannot|Permission|No such' run --json /nonexistent/dir/out.json --num-keys 1
 check "no server there: exit status 3" status 3 "$build/kv-bench" --server 127.0.0.1:1 --timeout 2
 check "default options are the documented ones" says 'num.workers *= *16' "$build/kv-bench" --config
+start_server again || exit 1
+check "what a running server has already" run --server "$server" "${small[@]}" --json "$scratch/once.json"
+check "is told, and counted" eval 'says "200 of the values were there already" run --server "$server" "${small[@]}" --json "$scratch/twice.json" && json_is "$scratch/once.json" "j[\"phases\"][\"write\"][\"duplicates\"] == 0" && json_is "$scratch/twice.json" "j[\"phases\"][\"write\"][\"duplicates\"] == 200"'
 finish

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # cli.sh -- kv-client against a kv-server: every command, its exit status, and what it says when something is wrong.
 . "$(dirname "$0")/lib.bash"
-plan 69
+plan 74
 start_server main || exit 1
 kv() { timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" "$@"; }
 
@@ -23,7 +23,13 @@ check "exists of several says the prefix" says 'prefix.*1|1.*prefix' kv exists g
 check "put from stdin" stdin_put
 check "the same bytes again succeed" status 0 kv put greeting 'hello world'
 check "other bytes under the key are refused" status 3 kv put greeting 'other'
+check "with the key and a way out" says "key 'greeting' has other bytes, which stay; delete it first" kv put greeting 'other'
+kept_place() { : >"$scratch/private"; chmod 600 "$scratch/private"; ln -sf private "$scratch/link"; kv get greeting -o "$scratch/link" && [ -L "$scratch/link" ] && [ "$(stat -c %a "$scratch/private")" = 600 ] && [ "$(cat "$scratch/private")" = 'hello world' ]; }
+check "get -o keeps a file's mode, and a link" kept_place
+check "help of pin tells the budget" says 'a quarter of the memory' kv help pin
+check "help of exit" says 'Ends the program' kv help exit
 check "and nothing changed" get_is greeting 'hello world'
+check "get with standard output closed exits 3" eval 'kv get greeting >&-; [ $? -eq 3 ]'
 check "delete" status 0 kv delete greeting
 check "delete again exits 1" status 1 kv delete greeting
 check "deleted is missing" status 1 kv get greeting

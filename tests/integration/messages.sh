@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # messages.sh -- what programs say when something is wrong names the cause and the way out, once; and keys are made by kv-server itself.
 . "$(dirname "$0")/lib.bash"
-plan 21
+plan 25
 key=$scratch/key
 check "--make-psk makes a key" status 0 "$build/kv-server" --make-psk "$key"
 check "for its owner alone" eval '[ "$(stat -c %a "$key")" = 600 ]'
@@ -45,4 +45,10 @@ check "--psk-file's help says how a key is made" says 'make-psk' "$build/kv-serv
 check "docs/SECURITY.md too" grep -q 'kv-server --make-psk' docs/SECURITY.md
 (umask 077 && echo >"$scratch/empty")
 check "a file without a key says how to make one" says 'make-psk' "$build/kv-server" --psk-file "$scratch/empty" --listen-addr 127.0.0.1:0
+check "a server that is too small names its options" says '--memory-mb.*--worker-threads' "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 1 --worker-threads 2
+start_server bare --log-level info || exit 1
+client --psk-file "$key" ping >/dev/null 2>&1 || true
+check "a server without a key says why it let in no client with one" grep -q 'not let in: what it says first is no HELLO; does it have a key' "$scratch/bare.err"
+check "SIGTERM ends it" stop_server "$server_pid"
+check "and its last line says so" eval 'tail -n 1 "$scratch/bare.err" | grep -q "stopped"'
 finish

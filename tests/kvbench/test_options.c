@@ -46,7 +46,7 @@ static void test_defaults(void **state)
 	assert_int_equal(o.ttl, 300);
 	assert_int_equal(o.base_client_id, 100);
 	assert_int_equal(o.log_level, KV_LOG_INFO);
-	assert_int_equal(o.timeout_ns, 5000000000ull);
+	assert_int_equal(o.timeout_ns, 0);
 	assert_string_equal(o.provider, "auto");
 	assert_int_equal(o.servers.count, 0);
 	assert_int_equal(o.duration_ns, 0);

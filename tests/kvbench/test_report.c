@@ -97,8 +97,8 @@ static void test_names(void **state)
 	check_names(json_object_get(j, "resources"), "os_threads endpoints links buffer_bytes peak_rss_bytes buffer_pages numa register_ns");
 	check_names(phases, "write read");
 	check_names(json_object_get(phases, "write"),
-		    "ops bytes seconds ops_per_s bytes_per_s hits misses put_conflicts errors latency_ns cpu_seconds server_cpu_seconds");
-	check_names(read, "ops bytes seconds ops_per_s bytes_per_s hits misses put_conflicts errors latency_ns cpu_seconds server_cpu_seconds");
+		    "ops bytes seconds ops_per_s bytes_per_s hits misses put_conflicts duplicates errors latency_ns cpu_seconds server_cpu_seconds");
+	check_names(read, "ops bytes seconds ops_per_s bytes_per_s hits misses put_conflicts duplicates errors latency_ns cpu_seconds server_cpu_seconds");
 	check_names(json_object_get(read, "latency_ns"), "min mean p50 p90 p95 p99 p999 max");
 	check_names(json_object_get(j, "verify"), "checked wrong");
 	json_decref(j);
@@ -116,7 +116,7 @@ static void test_config_has_every_option_with_underscores(void **state)
 	assert_int_equal(json_integer_value(json_object_get(config, "num_workers")), 16);
 	assert_int_equal(json_integer_value(json_object_get(config, "value_size")), 65536);
 	assert_string_equal(json_string_value(json_object_get(config, "trace_order")), "strict");
-	assert_true(json_real_value(json_object_get(config, "timeout")) == 5.0);
+	assert_true(json_real_value(json_object_get(config, "timeout")) == 0.0);
 	assert_true(json_is_null(json_object_get(config, "trace")));
 	assert_int_equal(json_array_size(json_object_get(config, "server")), 0);
 	json_decref(j);
@@ -283,6 +283,10 @@ static void test_progress_has_rate_and_time_left(void **state)
 	progress_text(&p, 250000000, 10000000000ull, text, sizeof(text));
 	assert_string_equal(text, "warm-up  [=====               ]  25 %  25000000 ops/s  1.64 TB/s  30 s left");
 	assert_true(strlen(text) < 80);
+	p.tty = false;
+	p.bare_ops = 125000000; /* misses move no bytes */
+	progress_text(&p, 250000000, 10000000000ull, text, sizeof(text));
+	assert_string_equal(text, "warm-up   25 %  250000000 ops  25000000 ops/s  819 GB/s  30 s left");
 	p = (struct progress){.name = "memory", .total = 65536, .unit = "MiB"};
 	progress_text(&p, 8192, 10000000000ull, text, sizeof(text));
 	assert_string_equal(text, "memory    12 %  8192 MiB  819 MiB/s  70 s left");
@@ -555,6 +559,9 @@ static void test_errors_misses_and_wrong_bytes_fail_a_run(void **state)
 
 	r->read.tally.misses = 1;
 	assert_int_equal(report_verdict(&f->bench, NULL), 1);
+	r->warmup.tally.misses = 1; /* each phase by itself: the report shows them so */
+	assert_int_equal(report_verdict(&f->bench, NULL), 2);
+	r->warmup.tally.misses = 0;
 	r->read.tally.wrong = 1;
 	assert_int_equal(report_verdict(&f->bench, NULL), 2);
 	bench_errors_add(&r->write.tally.errors, -KV_ETIMEOUT, 1);

@@ -521,6 +521,51 @@ static void identities_need_their_keys(void **state)
 	unlink(path);
 }
 
+/* Whoever shares the connection reads in the log why it ended: not that the server died. */
+static void hear_of_guesses(void *arg, int level, const char *line)
+{
+	(void)level;
+	if (strstr(line, "sessions of logical clients were refused") && strstr(line, "--session-keys"))
+		atomic_store((atomic_bool *)arg, true);
+}
+
+static void a_connection_ended_for_wrong_keys_says_so(void **state)
+{
+	static char path[] = "/tmp/kvrail-test-guess-XXXXXX";
+	static const char text[] = "team-a:00112233445566778899aabbccddeeff\n";
+	const char *const more[] = {"--session-keys", path, NULL};
+	struct kvc_session_options wrong = {.size = sizeof(wrong), .psk = "team-a:ffeeddccbbaa99887766554433221100"};
+	struct kvc_options o;
+	struct kvc_pool *pool = NULL, *first;
+	struct kvc_sub *s = NULL;
+	struct kv_error err = {0};
+	atomic_bool heard = false;
+	int fd;
+	(void)state;
+	need_server();
+	fd = mkstemp(path);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, sizeof(text) - 1), sizeof(text) - 1);
+	close(fd);
+	first = pool_up(more, 1);
+	o = test_options(one, 1, 1);
+	o.log = hear_of_guesses;
+	o.log_arg = &heard;
+	o.log_level = KV_LOG_INFO;
+	o.timeout_ns = 20000000000ull;
+	assert_int_equal(kvc_pool_open(&o, &pool, &err), 0);
+	for (unsigned i = 0; i < 5; i++)
+		assert_int_equal(kvc_session_open(pool, 0, &wrong, &s, &err), -KV_EDENIED);
+	for (unsigned i = 0; i < 3000 && !heard; i++)
+		usleep(10000);
+	assert_true(heard);
+	s = open_one(first, 0, NULL); /* another connection does not notice */
+	assert_int_equal(kvc_session_close(first, &s, 0), 0);
+	kvc_pool_close(&pool);
+	pool_down(&first);
+	unlink(path);
+}
+
 /* They are there again by themselves, and calls wait for them. */
 static void sessions_come_back_after_a_restart_of_the_server(void **state)
 {
@@ -694,6 +739,7 @@ int main(void)
 		cmocka_unit_test(one_with_a_call_in_progress_is_not_closed),
 		cmocka_unit_test(a_server_that_is_full_says_so),
 		cmocka_unit_test(identities_need_their_keys),
+		cmocka_unit_test(a_connection_ended_for_wrong_keys_says_so),
 		cmocka_unit_test(sessions_come_back_after_a_restart_of_the_server),
 		cmocka_unit_test(many_sessions_share_four_clients),
 	};
