@@ -180,12 +180,12 @@ int te_peer_readdress(struct te_peer *peer, const struct te_address *addrs, unsi
  * memory kept until). *peer becomes NULL. */
 void te_peer_close(struct te_peer **peer);
 
-/* te_peer_fence -- when it returns 0, no operation of this peer (theirs on our memory, ours on theirs) touches our memory any more.
- * With te_info.peer_fence the peer is cut alone: its connections are shut, what is queued for it ends with -KV_ERESET, what was posted by its own completion (a
- * failure, soon), and it is void until te_peer_readdress; nothing more of it reaches us before its address is given to that, or to te_peer_open. Other peers go on and te_handlers.reset
- * does not run, unless te_reset_due says so: two peers have the same address, this one's addresses were changed while it was not void, or the provider holds on to what it received.
- * Else the engine's endpoints are rebuilt (te_handlers.reset runs from the next te_poll). Every operation of every peer that was posted is ended with -KV_ERESET; the owners
- * resubmit with new ids. Returns 0, or the code of a rebuild that failed: endpoints are closed then, so memory is safe all the same. */
+/* te_peer_fence -- when it returns 0, no operation of this peer (theirs on our memory, ours on theirs) touches our memory any more. With te_info.peer_fence the peer
+ * is cut alone: its connections are shut, what is queued for it ends with -KV_ERESET, what was posted by its own completion (a failure, soon), and it is void until
+ * te_peer_readdress; nothing more of it reaches us before its address is given to that, or to te_peer_open. Other peers go on and te_handlers.reset does not run,
+ * unless te_reset_due says so: two peers have the same address, this one's addresses were changed while it was not void, or the provider holds on to what it
+ * received. Else the engine's endpoints are rebuilt (te_handlers.reset runs from the next te_poll). Every operation of every peer that was posted is ended with
+ * -KV_ERESET; the owners resubmit with new ids. Returns 0, or the code of a rebuild that failed: endpoints are closed then, so memory is safe all the same. */
 int te_peer_fence(struct te_peer *peer, struct kv_error *err);
 
 /* te_reset_due -- whether te_handlers.reset is to run: the endpoints were rebuilt (or could not be), and all peers are void. */
