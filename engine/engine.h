@@ -184,13 +184,13 @@ int te_peer_readdress(struct te_peer *peer, const struct te_address *addrs, unsi
  * memory kept until). *peer becomes NULL. */
 void te_peer_close(struct te_peer **peer);
 
-/* te_peer_fence -- when it returns 0, no operation of this peer (theirs on our memory, ours on theirs) touches our memory any more.
- * With te_info.peer_fence the peer is cut alone: its connections are shut, what is queued for it ends with -KV_ERESET, what was posted by its own completion (a
- * failure, soon), and it is void until te_peer_readdress; nothing more of it reaches us before its address is given to that, or to te_peer_open. Other peers go on and te_handlers.reset
- * does not run, unless te_reset_due says so: two peers have the same address, this one's addresses were changed while it was not void, or the provider holds on to what it received.
- * Else the engine's endpoints are rebuilt (te_handlers.reset runs from the next te_poll). Every operation of every peer that was posted is ended with -KV_ERESET; the owners
- * resubmit with new ids. Returns 0, or the code of a rebuild that failed: endpoints are closed then, so memory is safe all the same. 1: the provider takes its time to
- * close endpoints (EFA). The engine goes on with new ones, and memory is safe, and what was posted ended, when te_fencing is false: te_handlers.fenced tells.
+/* te_peer_fence -- when it returns 0, no operation of this peer (theirs on our memory, ours on theirs) touches our memory any more. With te_info.peer_fence the peer
+ * is cut alone: its connections are shut, what is queued for it ends with -KV_ERESET, what was posted by its own completion (a failure, soon), and it is void until
+ * te_peer_readdress; nothing more of it reaches us before its address is given to that, or to te_peer_open. Other peers go on and te_handlers.reset does not run,
+ * unless te_reset_due says so: two peers have the same address, this one's addresses were changed while it was not void, or the provider holds on to what it
+ * received. Else the engine's endpoints are rebuilt (te_handlers.reset runs from the next te_poll). Every operation of every peer that was posted is ended with
+ * -KV_ERESET; the owners resubmit with new ids. Returns 0, or the code of a rebuild that failed: endpoints are closed then, so memory is safe all the same. 1: the provider takes
+ * its time to close endpoints (EFA). The engine goes on with new ones, and memory is safe, and what was posted ended, when te_fencing is false: te_handlers.fenced tells.
  * te_fencing -- whether an endpoint that was given up is not closed yet: because of a fence, or of a failure. Meanwhile no region can be closed (-KV_EBUSY). */
 int te_peer_fence(struct te_peer *peer, struct kv_error *err);
 bool te_fencing(const struct te *te);

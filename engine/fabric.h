@@ -154,9 +154,9 @@ int fab_av_insert(struct fab *fab, const void *blob, size_t len, uint64_t *out_h
 /* fab_av_remove -- it is void. used: whoever is connected from there was a peer, and may keep its connection some seconds, to come back. */
 void fab_av_remove(struct fab *fab, uint64_t handle, bool used);
 
-/* fab_cut -- the fence of one address: when it returns 0, nothing that was posted to or by that endpoint can touch memory of ours any more, and nothing new of it reaches us
- * until fab_av_insert (of an address that is not there any more) or fab_uncut. Our operations to it end by their own events, with a failure; of others' nothing changes. Another code:
- * that cannot be promised (no caps.peer_fence; -EBUSY: the provider holds on to what it got), and fab_rebuild is the way. */
+/* fab_cut -- the fence of one address: when it returns 0, nothing that was posted to or by that endpoint can touch memory of ours any more, and nothing new of it
+ * reaches us until fab_av_insert (of an address that is not there any more) or fab_uncut. Our operations to it end by their own events, with a failure; of others'
+ * nothing changes. Another code: that cannot be promised (no caps.peer_fence; -EBUSY: the provider holds on to what it got), and fab_rebuild is the way. */
 int fab_cut(struct fab *fab, const void *blob, size_t len);
 void fab_uncut(struct fab *fab, const void *blob, size_t len);
 

@@ -21,12 +21,12 @@
  * where one did not, because a packet was lost, the kernel is told to ask (conn_probe).
  * That holds while we forget the peer for a moment, too: its endpoint is kept until its connections are closed.
  *
- * A cut (door_cut) ends one endpoint for the provider, at once: the fence of one peer. Its connections, accepted and made, hand nothing more on and are shut; whoever
- * claims the endpoint waits outside until a door_allow, or goes. What the provider was handed before may still lie in a buffer of its own, on its way to memory. But the
- * provider asks for more only when that buffer is empty; so the connection is quiet once the provider has asked and was told the end. door_cut says how many are
- * not quiet yet, and its caller polls the provider until there are none. A connection is known by the endpoint's address, not by its place there: one that is over, but not closed
- * yet, has lost that place to its successor, and its last bytes may be unread. One that we make is known to be this door's from what is sent on it first; so that is looked at before it
- * is sent. Rejected: closing the descriptors ourselves, which are the provider's.
+ * A cut (door_cut) ends one endpoint for the provider, at once: the fence of one peer. Its connections, accepted and made, hand nothing more on and are shut;
+ * whoever claims the endpoint waits outside until a door_allow, or goes. What the provider was handed before may still lie in a buffer of its own, on its way to
+ * memory. But the provider asks for more only when that buffer is empty; so the connection is quiet once the provider has asked and was told the end. door_cut says
+ * how many are not quiet yet, and its caller polls the provider until there are none. A connection is known by the endpoint's address, not by its place there: one
+ * that is over, but not closed yet, has lost that place to its successor, and its last bytes may be unread. One that we make is known to be this door's from what is
+ * sent on it first; so that is looked at before it is sent. Rejected: closing the descriptors ourselves, which are the provider's.
  *
  * A descriptor finds its connection in a table of two levels (`watch`), read without a lock: a descriptor is entered before the provider has it and
  * taken out before it is closed. All else that is shared is under one lock for the process; it is taken for what happens once per connection.

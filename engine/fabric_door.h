@@ -51,9 +51,9 @@ void door_release(struct door **door);
 int door_allow(struct door *d, const void *addr, size_t len);
 void door_forbid(struct door *d, const void *addr, size_t len, bool used);
 
-/* door_cut -- the fence of one endpoint: none of its connections hands another byte to the provider, and none is let in or made until door_allow or door_mend (of
- * an endpoint that is still allowed). Returns how many of its connections the provider has not been told the end of: poll it, and call this again. *out_loose: some bytes that one of them handed on
- * before may not be in memory yet. With 0, and also with *out_loose false after a poll, none can arrive any more. */
+/* door_cut -- the fence of one endpoint: none of its connections hands another byte to the provider, and none is let in or made until door_allow or door_mend (of an
+ * endpoint that is still allowed). Returns how many of its connections the provider has not been told the end of: poll it, and call this again. *out_loose: some
+ * bytes that one of them handed on before may not be in memory yet. With 0, and also with *out_loose false after a poll, none can arrive any more. */
 unsigned door_cut(struct door *d, const void *addr, size_t len, bool *out_loose);
 void door_mend(struct door *d, const void *addr, size_t len);
 

@@ -23,8 +23,8 @@
  * The sockets are known by their local address, which is the listener's; what has it belongs to this endpoint and is opened and closed by nobody but its
  * own thread. Rejected: closing the domain with the endpoint, since the regions in it must outlive a fence.
  *
- * Where the doorkeeper stands, a fence of one peer needs no new endpoint (fab_cut). The provider is told the end of that peer's connections while it is polled: it may hold what it received in a
- * buffer of its own while it waits for a receive of ours to be posted. That is rare, and known; then the endpoint is rebuilt. */
+ * Where the doorkeeper stands, a fence of one peer needs no new endpoint (fab_cut). The provider is told the end of that peer's connections while it is polled: it
+ * may hold what it received in a buffer of its own while it waits for a receive of ours to be posted. That is rare, and known; then the endpoint is rebuilt. */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>

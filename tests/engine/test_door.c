@@ -551,8 +551,8 @@ static void cut_at_the_first_message(struct node *n, const uint8_t *data, size_t
 	memset(to_be_kept->base, AFTER, CUT_AREA);
 }
 
-/* Messages for all receives that there are and some more, and a write behind them: where the provider has no buffers of its own for messages it holds the write back until a receive is
- * posted, with its first bytes. */
+/* Messages for all receives that there are and some more, and a write behind them: where the provider has no buffers of its own for messages it holds the write back
+ * until a receive is posted, with its first bytes. */
 static void what_the_provider_holds_for_want_of_a_receive_does_not_land_after_a_cut(void **state)
 {
 	enum { MESSAGES = 40, RECEIVES = 16, BYTES = 1000 };

@@ -427,8 +427,8 @@ static bool stall(struct kvc_pool *pool, const char *key, uint8_t *to)
 	return false;
 }
 
-/* Three servers, of which one is stopped again and again in the middle of GETs into registered memory. The others lose neither a connection nor a session nor a call, and nothing of the one
- * arrives late; continued, it is used again. */
+/* Three servers, of which one is stopped again and again in the middle of GETs into registered memory. The others lose neither a connection nor a session nor a
+ * call, and nothing of the one arrives late; continued, it is used again. */
 static void a_stalled_server_costs_the_others_nothing(void **state)
 {
 	enum { STALLS = 3, TRIES = 60, CLIENTS = 2 };
