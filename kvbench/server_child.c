@@ -484,6 +484,9 @@ int server_child_start(const struct server_child_options *options, struct server
 		*out = c;
 	} else {
 		char last[sizeof(err->text) - 64];
+		/* It has served nobody, and while it touches its memory it hears no other signal. */
+		if (rc == -KV_ECANCELED)
+			kill(c->pid, SIGKILL);
 		child_end(c, NULL);
 		bool others = log_last(c, last, sizeof(last));
 		if (rc == -KV_EPEERDOWN && last[0])
