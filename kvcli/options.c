@@ -82,7 +82,7 @@ const struct kv_opt_program cli_options_program = {
 		 "  help [COMMAND]                   more about a command\n"
 		 "Without a command: read commands from standard input; on a terminal with history and completion by Tab.",
 	.epilogue = "Environment, where the option is not given: KVRAIL_SERVER (addresses, separated by commas) and "
-		    "KVRAIL_PSK_FILE.\n\nExit status: 0 done or found, 1 not found, 2 usage, 3 failure.",
+		    "KVRAIL_PSK_FILE.\n\nCommands may be piped in, one a line: they go on after one that failed, whose line is named.\n\nExit status: 0 done or found, 1 not found, 2 usage, 3 failure; of piped commands that of the last one that did not end with 0.",
 	.args_max = KV_OPT_STRINGS_MAX,
 };
 

@@ -67,8 +67,8 @@ int repl_split(char *text, struct cli_line *out, struct kv_error *err)
 	return rc;
 }
 
-/* One line: the exit status, or -1 to leave. */
-static int run_line(struct cli *cli, char *text)
+/* One line: the exit status, or -1 to leave. number: of a line that nobody typed, for what is said of it; 0: at the prompt. */
+static int run_line(struct cli *cli, char *text, unsigned number)
 {
 	struct kv_error err = {0};
 	struct cli_line line;
@@ -86,13 +86,19 @@ static int run_line(struct cli *cli, char *text)
 			status = command_run(cli, &line, &err);
 	}
 	fflush(stdout);
-	if (err.text[0] && status != CLI_OK)
+	if (err.text[0] && status != CLI_OK && number)
+		fprintf(stderr, "kv-client: line %u: %s\n", number, err.text);
+	else if (err.text[0] && status != CLI_OK)
 		fprintf(stderr, "%s\n", err.text);
 	return status;
 }
 
-static char *next_line(bool terminal, const char *history, char **buf, size_t *cap)
+/* *out_cut: the line has a byte 0, behind which nothing would be seen. */
+static char *next_line(bool terminal, const char *history, char **buf, size_t *cap, bool *out_cut)
 {
+	ssize_t n;
+
+	*out_cut = false;
 	if (terminal) {
 		free(*buf);
 		*buf = readline("kv> ");
@@ -103,7 +109,9 @@ static char *next_line(bool terminal, const char *history, char **buf, size_t *c
 		}
 		return *buf;
 	}
-	return getline(buf, cap, stdin) < 0 ? NULL : *buf;
+	n = getline(buf, cap, stdin);
+	*out_cut = n > 0 && memchr(*buf, 0, (size_t)n);
+	return n < 0 ? NULL : *buf;
 }
 
 /* Tab: commands in the first place and after help, files after -f and -o. Keys cannot be listed. */
@@ -151,12 +159,17 @@ int repl_run(struct cli *cli)
 	char *buf = NULL, *text;
 	size_t cap = 0;
 	int status = CLI_OK, one = 0;
+	unsigned number = 0;
+	bool cut;
 
 	rl_attempted_completion_function = complete;
 	if (kept)
 		history_load(path, remember);
-	while (one >= 0 && (text = next_line(terminal, kept ? path : NULL, &buf, &cap))) {
-		one = run_line(cli, text);
+	while (one >= 0 && (text = next_line(terminal, kept ? path : NULL, &buf, &cap, &cut))) {
+		number += !terminal;
+		if (cut)
+			fprintf(stderr, "kv-client: line %u: it has a byte 0, which no command line can have; put the value from a file (-f)\n", number);
+		one = cut ? CLI_USAGE : run_line(cli, text, number);
 		if (one > 0)
 			status = one;
 	}

@@ -107,10 +107,10 @@ static int check_security(const struct kvc_options *o, struct kv_error *err)
 	if (o->psk && o->psk_file)
 		return kv_fail(err, -KV_EINVAL,
 			       "a pre-shared key is given twice, as a file and directly; give one of them");
-	if (pems != 0 && pems != 3)
-		return kv_fail(err, -KV_EINVAL, "certificates need all three files: cert_file, key_file and ca_file");
 	if (pems && (o->psk || o->psk_file))
 		return kv_fail(err, -KV_EINVAL, "both a pre-shared key and certificates are given; give one of them");
+	if (pems != 0 && pems != 3)
+		return kv_fail(err, -KV_EINVAL, "certificates need all three files: cert_file, key_file and ca_file");
 	if (!pems && (o->server_name || o->crl_file))
 		return kv_fail(err, -KV_EINVAL, "%s is given, but no certificates: give cert_file, key_file and ca_file, too",
 			       o->server_name ? "server_name" : "crl_file");
@@ -143,8 +143,8 @@ int kvc_options_fill(const struct kvc_options *given, struct kvc_options *out, s
 	fill_zero_64(&out->connect_timeout_ns, KV_TIMEOUT_DEFAULT_NS);
 	fill_zero_64(&out->peer_timeout_ns, PEER_TIMEOUT_DEFAULT);
 	fill_zero_64(&out->base_client_id, 100);
-	out->buffer_bytes = kv_align_up(out->buffer_bytes, 4096);
 	rc = check_counts(out, err);
+	out->buffer_bytes = kv_align_up(out->buffer_bytes, 4096);
 	if (rc == 0 && out->grace_ns > GRACE_MAX_NS)
 		rc = kv_fail(err, -KV_EINVAL,
 			     "grace_ns is %llu s; a call may take so much longer than its deadline: a minute is the most",

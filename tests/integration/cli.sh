@@ -2,7 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # cli.sh -- kv-client against a kv-server: every command, its exit status, and what it says when something is wrong.
 . "$(dirname "$0")/lib.bash"
+<<<<<<< HEAD
 plan 74
+=======
+plan 73
+>>>>>>> work-u
 start_server main || exit 1
 kv() { timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" "$@"; }
 
@@ -72,6 +76,8 @@ check "no server there: exit status 3" status 3 "$build/kv-client" --server 127.
 check "and a sentence that names the address" says '127\.0\.0\.1:1' "$build/kv-client" --server 127.0.0.1:1 --timeout 2 ping
 repl() { printf 'put r 42\nget r\nexit\n' | kv >"$scratch/repl.out" && grep -q 42 "$scratch/repl.out"; }
 check "commands from stdin without a terminal" repl
+check "one that fails is named by its line, and others go on" eval 'printf "frob\nget r\n" | kv >"$scratch/lines" 2>&1; [ $? -eq 2 ] && grep -q "^kv-client: line 1: " "$scratch/lines" && grep -q 42 "$scratch/lines"'
+check "a byte 0 in a line is told" eval 'printf "get r\000x\n" | kv 2>&1 | grep -q "line 1: it has a byte 0"' 
 # Commands and their options, the environment, and the prompt.
 kv put greeting 'hello world'
 bare() { timeout -k 5 60 "$build/kv-client" --timeout 20 "${over[@]}" "$@"; }

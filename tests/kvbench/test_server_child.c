@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "kvbench/server_child.h"
+#include "kvbench/signals.h"
 #include "tests/kvbench/check.h"
 
 #define SECOND_NS 1000000000ull
@@ -240,6 +241,25 @@ static void test_it_has_a_process_group_of_its_own(void **state)
 	assert_int_equal(server_child_stop(&child, &err), 0);
 }
 
+/* It has nothing to finish, and would finish it first. The last test: the interruption stays. */
+static void test_an_interrupted_start_kills_it_at_once(void **state)
+{
+	struct server_child *child = NULL;
+	struct check_file asked = check_file_make("");
+	struct kv_error err = {0};
+	char body[512];
+
+	(void)state;
+	bench_signals_install();
+	assert_int_equal(unlink(asked.path), 0);
+	snprintf(body, sizeof(body), "trap 'echo asked >%s; exit 0' TERM; kill -INT $PPID; " STAY, asked.path);
+	assert_int_equal(start(body, 60 * SECOND_NS, &child, &err), -KV_ECANCELED);
+	assert_null(child);
+	assert_int_equal(access(asked.path, F_OK), -1);
+	check_reaped();
+	check_file_remove(&asked);
+}
+
 static void test_stop_of_nothing(void **state)
 {
 	struct server_child *child = NULL;
@@ -265,6 +285,7 @@ int main(void)
 		cmocka_unit_test(test_a_talkative_child_is_not_blocked),
 		cmocka_unit_test(test_it_has_a_process_group_of_its_own),
 		cmocka_unit_test(test_stop_of_nothing),
+		cmocka_unit_test(test_an_interrupted_start_kills_it_at_once),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
