@@ -486,14 +486,10 @@ int server_child_start(const struct server_child_options *options, struct server
 		*out = c;
 	} else {
 		char last[sizeof(err->text) - 64];
-<<<<<<< HEAD
-		child_end(c, UNREADY_WAIT_MS, NULL);
-=======
 		/* It has served nobody, and while it touches its memory it hears no other signal. */
 		if (rc == -KV_ECANCELED)
 			kill(c->pid, SIGKILL);
-		child_end(c, NULL);
->>>>>>> work-u
+		child_end(c, UNREADY_WAIT_MS, NULL);
 		bool others = log_last(c, last, sizeof(last));
 		if (rc == -KV_EPEERDOWN && last[0])
 			kv_fail(err, rc, "the own server ended before it was ready: %s", last);

@@ -176,19 +176,11 @@ static void client_text(struct cli *cli)
 		print_items(item, kvc_counters_items(&c, item, ITEMS_MAX));
 	for (unsigned i = 0; i < cli->opt->servers.count && kvc_server_info(cli->pool, 0, i, &s) == 0; i++)
 		kv_wrap(stdout, "", 2, "server %s: %s, node id %s, session %u, %u shards, %u of %u links up, credits %u of %u in use, %u queued, "
-<<<<<<< HEAD
-		       "%u in flight, ping %s, heard %s ago, %" PRIu64 " connects, %" PRIu64 " attaches, %" PRIu64 " fences%s%s",
-		       s.name, state_names[s.state], s.node_id[0] ? s.node_id : "not set", s.session, s.shards, s.links_up, s.links, s.credits_in_use,
-		       s.credits_granted, s.queued, s.inflight, kv_duration_format(s.ping_ns, ping, sizeof(ping)),
-		       s.heard_ns == UINT64_MAX ? "never" : kv_duration_format(s.heard_ns, heard, sizeof(heard)),
-		       s.connects, s.attaches, s.fences, s.why[0] ? ", last trouble: " : "", s.why);
-=======
-		       "%u in flight, ping %s, heard %s, %" PRIu64 " connects, %" PRIu64 " fences%s%s",
+		       "%u in flight, ping %s, heard %s, %" PRIu64 " connects, %" PRIu64 " attaches, %" PRIu64 " fences%s%s",
 		       s.name, state_names[s.state], s.node_id[0] ? s.node_id : "not set", s.session, s.shards, s.links_up, s.links, s.credits_in_use,
 		       s.credits_granted, s.queued, s.inflight, kv_duration_format(s.ping_ns, ping, sizeof(ping)),
 		       s.heard_ns == UINT64_MAX ? "never" : ago_format(s.heard_ns, heard, sizeof(heard)),
-		       s.connects, s.fences, s.why[0] ? ", last trouble: " : "", s.why);
->>>>>>> work-u
+		       s.connects, s.attaches, s.fences, s.why[0] ? ", last trouble: " : "", s.why);
 	kvc_info(cli->pool, &info);
 	for (unsigned i = 0; i < info.rails && kvc_rail_info(cli->pool, 0, i, &r) == 0; i++)
 		kv_wrap(stdout, "", 2, "rail %u: %s (%s%s), %s, %u of %u operations in flight, %" PRIu64 " sends, %" PRIu64 " receives, %" PRIu64

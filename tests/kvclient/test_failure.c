@@ -284,7 +284,7 @@ static void a_batch_that_never_begins_tells_every_item(void **state)
 struct innocent {
 	_Atomic bool stop;
 	_Atomic unsigned done, failed;
-	char key[32];
+	char key[64];
 };
 
 static void innocent_worker(struct kvc_client *client, unsigned w, void *arg)
@@ -314,7 +314,7 @@ static void key_on(struct kvc_pool *pool, unsigned index, char *key, size_t cap,
 	for (unsigned i = 0;; i++) {
 		struct kvc_call call = {.size = sizeof(call), .server = index};
 		struct kvc_stat_item before[64], after[64];
-		int n = snprintf(key, cap, "on-%u-%u-%zu", index, i, len); /* other tests keep other values */
+		int n = snprintf(key, cap, "on-%u-%u-%zu-%llx", index, i, len, (unsigned long long)kv_hash_block(value, KV_MIN(len, (size_t)4096))); /* other tests keep other values */
 		int k = kvc_stat(pool, before, KV_COUNT(before), &call);
 		assert_int_equal(kvc_put(pool, (struct kvc_key){key, (size_t)n}, value, len, NULL), 0);
 		assert_int_equal(kvc_stat(pool, after, KV_COUNT(after), &call), k);
@@ -333,7 +333,7 @@ static void calls_to_other_servers_survive_a_fence(void **state)
 	struct kvc_pool *pool;
 	struct kvc_mem *mem;
 	struct kv_error err;
-	char guilty[32];
+	char guilty[64];
 	pthread_t thread;
 	unsigned done;
 	void *args[2];
@@ -439,7 +439,7 @@ static void a_stalled_server_costs_the_others_nothing(void **state)
 	struct kvc_pool *pool;
 	struct kvc_mem *mem;
 	struct kv_error err;
-	char guilty[32];
+	char guilty[64];
 	pthread_t thread[2];
 	void *args[2][2];
 	unsigned stalls = 0;
@@ -655,7 +655,7 @@ static void fences_keep_them(const struct test_server *const *servers, struct te
 	struct kvc_pool *pool = NULL;
 	struct kv_error err = {0};
 	struct kvc_mem *mem;
-	char guilty[32], other[32];
+	char guilty[64], other[64];
 	uint64_t accepted[2];
 	o.psk_file = psk_file;
 	o.peer_timeout_ns = o.connect_timeout_ns = 60 * 1000000000ull; /* this machine may be slow, and that is no silence */
@@ -703,7 +703,7 @@ static void fences_keep_the_control_connections(void **state)
 {
 	(void)state;
 	need_fences();
-	fences_keep_them(two, &second, NULL);
+	fences_keep_them(two, &test_second, NULL);
 }
 
 /* With TLS, whose exporter has one value for all sessions of a connection. */
