@@ -785,7 +785,7 @@ enum { BIG = 6 << 20, BIG_GETS = 24 };
 static struct {
 	_Atomic bool taken;
 	unsigned requests, ending, sessions, clients;
-	uint64_t unknown, fences;
+	uint64_t unknown, fences, fenced_ns;
 } seen;
 
 static void see(void *arg)
@@ -797,6 +797,7 @@ static void see(void *arg)
 	seen.clients = (unsigned)shard_stat_get(s, WIRE_STAT_SESSIONS);
 	seen.unknown = shard_stat_get(s, WIRE_STAT_UNKNOWN_SESSION);
 	seen.fences = shard_stat_get(s, WIRE_STAT_FENCES);
+	seen.fenced_ns = s->fenced_ns;
 	atomic_store(&seen.taken, true);
 }
 
@@ -1238,18 +1239,19 @@ static void hurry_body(void)
 {
 	struct wire_ctrl_msg m, h;
 	struct boot_conn *c;
-	uint64_t fences;
+	uint64_t fences, fenced_ns;
 	expect(loop_post(server->shard_loop[0], big_commit, server->shard[0]) == 0);
 	c = dying_open();
 	dying_gets();
 	fences = seen.fences;
+	fenced_ns = seen.fenced_ns;
 	h = dying_hello;
 	prior_set(&h, &dying_welcome);
 	expect(boot_send_await(c, &h, soon()) == 0);
 	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_WELCOME);
 	look();
 	expect(seen.requests == 0 && seen.sessions == 1 && seen.ending == 0);
-	expect(seen.fences > fences); /* it is not the provider's patience that has ended it */
+	expect(seen.fences > fences && seen.fenced_ns == fenced_ns); /* and not for the quarantine's budget, some seconds later */
 	leave(c);
 	kv_seal_close(&dying.seal);
 	te_close(&dying.te);
