@@ -201,7 +201,7 @@ static json_t *phase_object(const struct phase_result *p)
 	double seconds = (double)p->elapsed_ns / 1e9;
 	const struct bench_tally *t = &p->tally;
 
-	return json_pack("{s:I, s:I, s:f, s:f, s:f, s:I, s:I, s:I, s:o, s:o, s:f, s:f}", "ops", (json_int_t)t->ops, "bytes",
+	return json_pack("{s:I, s:I, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:o, s:o, s:f, s:f}", "ops", (json_int_t)t->ops, "bytes",
 			 (json_int_t)t->bytes, "seconds", seconds, "ops_per_s",
 			 seconds > 0 ? (double)t->ops / seconds : 0.0, "bytes_per_s",
 			 seconds > 0 ? (double)t->bytes / seconds : 0.0, "hits", (json_int_t)t->hits, "misses",

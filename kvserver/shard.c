@@ -228,7 +228,8 @@ void shard_quarantine_check(struct shard *s, uint64_t now_ns)
 		most = bytes;
 		worst = session;
 	}
-	if (!worst || now_ns < s->fenced_ns + SHARD_QUARANTINE_NS || te_fencing(s->te) ||
+	/* Without an engine the shard is being closed, and nothing moves any more. */
+	if (!worst || !s->te || te_fencing(s->te) || now_ns < s->fenced_ns + SHARD_QUARANTINE_NS ||
 	    (all <= s->store.arena.limit / SHARD_QUARANTINE_SHARE && count <= SHARD_QUARANTINE_SESSIONS))
 		return;
 	kv_warn(s->opt.log, "shard %u: transfers of %u clients that are gone hold %llu MiB; the peer of client %llu is fenced",

@@ -135,11 +135,11 @@ check "and ends when nobody reads it any more" unread
 # At the prompt Ctrl-C ends the watch and not the program, which SIGTERM ends then as before.
 watched_at_prompt() {
 	local pid i
-	mkfifo "$scratch/lines"
-	"$build/kv-client" --server "$server" --timeout 20 "${over[@]}" --watch 100ms <"$scratch/lines" >"$scratch/prompt" 2>&1 &
+	mkfifo "$scratch/watched"
+	"$build/kv-client" --server "$server" --timeout 20 "${over[@]}" --watch 100ms <"$scratch/watched" >"$scratch/prompt" 2>&1 &
 	pid=$!
 	pids+=("$pid")
-	exec 7>"$scratch/lines"
+	exec 7>"$scratch/watched"
 	echo stat >&7
 	for ((i = 0; i < 300; i++)); do grep -q 'what changes' "$scratch/prompt" && break; sleep 0.1; done
 	kill -INT "$pid"

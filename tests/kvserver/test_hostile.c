@@ -537,6 +537,7 @@ static void only_it_was_fenced(uint64_t cuts)
 static void beyond_the_budget_the_endpoint_is_closed(void **state)
 {
 	uint64_t fences = rig_stat(WIRE_STAT_FENCES);
+	struct te *te = rig.shard->te;
 	struct te_stats before;
 	(void)state;
 	rig.shard->fenced_ns = 0; /* fences of other tests are no reason to wait */
@@ -546,6 +547,10 @@ static void beyond_the_budget_the_endpoint_is_closed(void **state)
 	shard_quarantine_check(rig.shard, left_ns + SHARD_QUARANTINE_NS - 1);
 	assert_int_equal(rig_stat(WIRE_STAT_FENCES), fences);
 	assert_int_equal(rig_stat(WIRE_STAT_QUARANTINED_BYTES), 8 * MIB + 64);
+	rig.shard->te = NULL; /* the server ends, and this one's clock still ticks */
+	shard_quarantine_check(rig.shard, left_ns + SHARD_QUARANTINE_NS);
+	rig.shard->te = te;
+	assert_int_equal(rig_stat(WIRE_STAT_FENCES), fences);
 	shard_quarantine_check(rig.shard, left_ns + SHARD_QUARANTINE_NS);
 	assert_int_equal(rig_stat(WIRE_STAT_FENCES), fences + 1);
 	rig_until(gone);
