@@ -75,7 +75,7 @@ check "a file that cannot be used is told" signal HUP 1 'stay in force'
 check "and the key that was in force stays" status 0 client --psk-file "$scratch/new-psk" ping
 check "SIGUSR1 raises the log's level" signal USR1 1 "SIGUSR1: the log's level is debug"
 check "SIGUSR2 lowers it" signal USR2 1 "SIGUSR2: the log's level is info"
-kill -USR1 "$server_pid"
+signal USR1 2 "SIGUSR1: the log's level is debug" # two signals that wait are taken in the order of their numbers
 check "SIGHUP sets it to --log-level" signal HUP 1 "SIGHUP: the log's level is info"
 exec 8>&-
 check "SIGTERM ends it with status 0" stop_server "$server_pid"

@@ -461,6 +461,7 @@ void fab_close(struct fab **fab)
 	if (!*fab)
 		return;
 	endpoint_reset(*fab);
+	(*fab)->olds = 0; /* waited for */
 	recvs_drop(&(*fab)->limbo);
 	kv_list_del(&(*fab)->node);
 	while (!kv_list_empty(&(*fab)->mrs)) {
