@@ -136,6 +136,7 @@ static void world_limbo(uint64_t seed)
 {
 	struct world_options wo = {.seed = seed,
 				   .clients = 1 + seed % 2,
+				   .fence = WORLD_FENCE_ALL,
 				   .servers = 2,
 				   .rails = 1 + seed / 2 % 2,
 				   .chunk_bytes = 64 << 10,
