@@ -143,7 +143,7 @@ struct te_address {
 	uint8_t data[KV_ADDR_MAX];
 };
 /* te_address -- this engine's address on a rail; changes with a reset. 0, -KV_EINVAL, -KV_EPROVIDER (closed: a rebuild failed), or -KV_EBUSY between a
- * fence and its te_handlers.reset when fences are being rate-limited. */
+ * fence and its te_handlers.reset when fences are being rate-limited, and while the next endpoints wait for those that were given up to be closed. */
 int te_address(struct te *te, unsigned rail, struct te_address *out);
 
 struct te_stats {

@@ -1557,7 +1557,7 @@ static void a_rail_that_is_fenced_twice_waits(void **state)
 	poll();
 	assert_int_equal(fake.rebuilds, 2);
 	assert_int_equal(n.reset_status, -KV_EBUSY);
-	assert_int_equal(te_address(n.te, 0, &a), -KV_EPROVIDER);
+	assert_int_equal(te_address(n.te, 0, &a), -KV_EBUSY);
 	now_ns += 60000000000;
 	poll();
 	assert_int_equal(fake.rebuilds, 2); /* no time makes room */
