@@ -935,7 +935,7 @@ static void lose(struct shim_ep *ep)
 	for (size_t i = 0; i < ep->tx; i++) {
 		const struct shim_op *op = &ep->op[i];
 		struct shim_conn *c = op->state == OP_ACTIVE || op->state == OP_SENT ? op->conn : NULL;
-		if (!c || !c->ours || !c->shaken || now - op->posted < limit || now - c->heard < limit)
+		if (!c || !c->ours || !(c->shaken || op->type == OP_SEND) || now - op->posted < limit || now - c->heard < limit)
 			continue;
 		conn_break(c, ST_UNRESP);
 		conn_over(c);
