@@ -20,8 +20,9 @@
  *
  * Where closing an endpoint may take seconds (EFA) it is given up (fabric_retire.c), and the next endpoint is used at once. What was posted to the old
  * one, receives too, is in limbo until it is closed: `fencing`. Then it ends, and the owner is told (te_handlers.fenced). So peers, of which one is dead,
- * are without the engine for a new address, not for the time-out of the device. A rail that is fenced again meanwhile gives that endpoint up, too, and
- * waits until both are closed (`waits`): memory for what is in limbo is bounded, and so is what the device must hold.
+ * are without the engine for a new address, not for the time-out of the device. An engine that is fenced again meanwhile gives those endpoints up, too, and
+ * waits until all are closed (`waits`): memory for what is in limbo is bounded, and so are the time of it and what the device must hold. Rejected: a third
+ * endpoint. Fence after fence, what is in limbo because of the first would not end before the last is over.
  * Where the provider allows it one peer is fenced alone (cut.c), and nothing of this happens.
  *
  * Callbacks never run inside te_peer_fence: operations are marked ended and dispatched by te_poll, then reset is told.
@@ -72,19 +73,28 @@ static void rail_out(struct rail *r, uint64_t min_ns, uint64_t max_ns)
 	r->retry_at = te_now(r->te) + r->backoff_ns;
 }
 
+/* Until all that was given up is closed. */
+static int rail_wait(struct rail *r, struct kv_error *err)
+{
+	r->down = r->waits = true;
+	r->retry_at = KV_NEVER;
+	return kv_fail(err, -KV_EBUSY, "rail %u waits until endpoints that were given up are closed", r->index);
+}
+
 static int rail_rebuild(struct rail *r, struct kv_error *err)
 {
+	if (r->te->fencing) { /* given up once more: what is in limbo would never end if that went on */
+		fab_shut(r->fab);
+		return rail_wait(r, err);
+	}
 	int rc = fab_rebuild(r->fab, err);
 	if (rc == 0) {
 		r->down = r->waits = false;
 		rail_depth_take(r);
 		return 0;
 	}
-	if (rc == -KV_EBUSY && fab_retiring(r->fab)) {
-		r->down = r->waits = true;
-		r->retry_at = KV_NEVER;
-		return rc;
-	}
+	if (rc == -KV_EBUSY && fab_retiring(r->fab))
+		return rail_wait(r, err);
 	r->te->rebuild_failures++;
 	r->stats.rebuild_failures++;
 	rail_out(r, TE_REBUILD_MIN_NS, TE_REBUILD_MAX_NS);
@@ -132,7 +142,7 @@ static int rebuild(struct te *te, struct kv_error *err)
 		if (fresh || r->down || (r->dead && rail_failed(r, now)))
 			continue;
 		int rc = rail_rebuild(r, first ? &ignored : err);
-		if (rc && te->nrails > 1)
+		if (rc && rc != -KV_EBUSY && te->nrails > 1)
 			kv_error_log(te->log, "rail %u (%s) is out: %s", i, r->device,
 				     first ? "its endpoint cannot be rebuilt" : err->text);
 		first = first ? first : rc;
@@ -273,7 +283,7 @@ static unsigned retry(struct te *te, int *out_rc)
 	unsigned back = 0;
 	for (unsigned i = 0; i < te->nrails; i++) {
 		struct rail *r = &te->rails[i];
-		if (!r->down || te_now(te) < r->retry_at)
+		if (!r->down || te_now(te) < r->retry_at || te->fencing)
 			continue;
 		int rc = regions_complete(r, until, &err);
 		if (rc == 1)

@@ -61,7 +61,8 @@ static struct {
 	unsigned cuts;
 	struct fab_caps caps;
 	uint32_t tx_depth, cq_depth;
-	bool closed; /* what was given up is closed */
+	bool closed; /* what was given up is closed, ... */
+	bool closed_of[KV_RAILS_MAX]; /* ... by rail */
 	unsigned retires;
 } fake;
 
@@ -173,7 +174,7 @@ void fab_retire(struct fab *fab)
 
 bool fab_retiring(struct fab *fab)
 {
-	if (fake.closed)
+	if (fake.closed || fake.closed_of[fab->rail])
 		fab->old = 0;
 	return fab->old > 0;
 }
@@ -1555,21 +1556,58 @@ static void a_rail_that_is_fenced_twice_waits(void **state)
 	assert_int_equal(te_peer_fence(p, NULL), 1);
 	assert_int_equal(te_peer_fence(p, NULL), 1); /* nothing is open */
 	poll();
-	assert_int_equal(fake.rebuilds, 2);
+	assert_int_equal(fake.rebuilds, 1);
+	assert_int_equal(fake.shuts, 1);
 	assert_int_equal(n.reset_status, -KV_EBUSY);
 	assert_int_equal(te_address(n.te, 0, &a), -KV_EBUSY);
 	now_ns += 60000000000;
 	poll();
-	assert_int_equal(fake.rebuilds, 2); /* no time makes room */
+	assert_int_equal(fake.rebuilds, 1); /* no time makes room */
 	assert_int_equal(rx.done + ry.done, 0);
 	fake.closed = true;
 	poll();
 	assert_int_equal(rx.done, 1);
 	assert_int_equal(ry.done, 1);
 	assert_int_equal(n.fenced, 1);
-	assert_int_equal(fake.rebuilds, 3);
+	assert_int_equal(fake.rebuilds, 2);
 	assert_int_equal(n.reset_status, 0);
 	assert_int_equal(te_address(n.te, 0, &a), 0);
+	close_all();
+}
+
+/* One rail is done with the first fence when the second comes. If it went on alone, and was fenced a third time, what is in limbo because of the first would
+ * have to wait for that, too. */
+static void what_is_in_limbo_waits_for_two_fences_at_most(void **state)
+{
+	struct te_address a, again = {.len = 2, .data = {9}};
+	struct te_xfer x;
+	struct result r;
+	(void)state;
+	fake_slow = true;
+	fake_devices = 2;
+	open_with((struct te_options){.rails = 2}, 64, 1024);
+	fake_devices = 1;
+	fake_slow = false;
+	struct te_peer *p = peer(1);
+	start(&x, &r, TE_WRITE, p, CHUNK, 1);
+	assert_int_equal(te_peer_fence(p, NULL), 1);
+	assert_int_equal(fake.rebuilds, 2);
+	poll();
+	fake.closed_of[1] = true;
+	poll();
+	fake.closed_of[1] = false;
+	assert_int_equal(te_peer_readdress(p, &again, 1, NULL), 0);
+	assert_int_equal(te_peer_fence(p, NULL), 1);
+	poll();
+	assert_int_equal(fake.rebuilds, 2);
+	assert_int_equal(te_address(n.te, 1, &a), -KV_EBUSY);
+	assert_int_equal(r.done, 0);
+	fake.closed = true;
+	poll();
+	assert_int_equal(r.done, 1);
+	assert_int_equal(fake.rebuilds, 4);
+	assert_int_equal(n.reset_status, 0);
+	assert_int_equal(te_address(n.te, 1, &a), 0);
 	close_all();
 }
 
@@ -2824,6 +2862,7 @@ int main(void)
 		CASE(an_endpoint_that_closes_slowly_holds_what_it_has),
 		CASE(limbo_takes_no_credits),
 		CASE(a_rail_that_is_fenced_twice_waits),
+		CASE(what_is_in_limbo_waits_for_two_fences_at_most),
 		CASE(an_engine_closes_while_it_fences),
 		CASE(a_rail_that_cannot_be_rebuilt_is_out_and_another_stands_for_it),
 		CASE(a_rail_that_fails_again_soon_stays_out_for_longer_each_time),
