@@ -189,8 +189,8 @@ for pair in "${pairs[@]}"; do
 	fi
 	# Completion queues of 1024 entries, of programs that are kept from reading them for 0.3 s: what is not bounded overruns them. Unsolicited, where the machine can.
 	wrap "$at-full" "$machine,seed=$seed,setopt=0,nics=1,cq_max=1024,stall=200,check=0"
-	check "$pair: immediates stay within half of the queue" env FI_EFA_USE_UNSOLICITED_WRITE_RECV=1 timeout -k 5 300 "$build/kv-bench" --provider "$provider" "${small[@]}" --mode push \
-		--timeout 120 --value-size 4k --num-workers 4000 --num-clients 1 --num-keys 4000 --repeat-reads 3 --buffer-mb 128 --server-threads 8
+	check "$pair: immediates stay within half of the queue" env FI_EFA_USE_UNSOLICITED_WRITE_RECV=1 timeout -k 5 120 "$build/kv-bench" --provider "$provider" "${small[@]}" --mode push \
+		--value-size 4k --num-workers 4000 --num-clients 1 --num-keys 4000 --repeat-reads 3 --buffer-mb 128 --server-threads 8
 	wrap "$at-few" "$machine,seed=$seed,nics=1,eps=3,einval=1"
 	check "$pair: more clients than endpoints are refused in words" says 'client 3: fi_enable on (rdmap79s0-rdm|mlx5_0) .*with 3 endpoints of this process open' "$build/kv-bench" --provider "$provider" --num-clients 6 --num-keys 10
 	check "$pair: and counted" says 'ended at 6 clients, 3 open, 0 connected, by: provider' "$build/kv-bench" capacity --model endpoints --provider "$provider" --max-clients 9 --steps 2,6
