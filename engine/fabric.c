@@ -215,6 +215,8 @@ static void caps_of_endpoint(struct fab *fab)
 	c->rma_max = size_option(fab, OPT_MAX_RMA_SIZE, KV_MIN((uint64_t)info->ep_attr->max_msg_size, FAB_RMA_MAX));
 }
 
+static const char opening_cq[] = "opening a completion queue";
+
 /* Open the endpoint with the sizes in info. On failure *what names the step, and nothing is left open. */
 static int endpoint_try(struct fab *fab, const char **what)
 {
@@ -229,7 +231,7 @@ static int endpoint_try(struct fab *fab, const char **what)
 	rc = fi_av_open(fab->domain, &av, &fab->av, NULL);
 	if (rc)
 		goto fail;
-	*what = "opening a completion queue";
+	*what = opening_cq;
 	rc = cq_open(fab);
 	if (rc)
 		goto fail;
@@ -260,9 +262,23 @@ fail:
 	return rc;
 }
 
-static bool smaller_may_help(int rc)
+/* Halve what was refused: a completion queue alone, or all queues. False: that will not help, or they are as small as they may be. */
+static bool smaller(struct fab *fab, const char *what, int rc)
 {
-	return rc == -FI_ENOMEM || rc == -FI_EINVAL || rc == -FI_ENOSPC || rc == -FI_ENOBUFS;
+	struct fi_info *info = fab->info;
+	bool cq = what == opening_cq;
+	if (rc != -FI_ENOMEM && rc != -FI_EINVAL && rc != -FI_ENOSPC && rc != -FI_ENOBUFS)
+		return false;
+	if (cq ? fab->cq_wanted <= FAB_DEPTH_MIN * 2 : KV_MIN(info->tx_attr->size, info->rx_attr->size) <= FAB_DEPTH_MIN * 2)
+		return false;
+	kv_info(fab->options.log, "%s: %s with depths %zu/%zu/%u: %s; trying half", fab->caps.domain, what, info->tx_attr->size, info->rx_attr->size,
+		fab->cq_wanted, fi_strerror(-rc));
+	fab->cq_wanted = KV_MAX(fab->cq_wanted / 2, (uint32_t)FAB_DEPTH_MIN);
+	if (cq) /* its entries bound what is posted and received: the other queues may stay larger than that */
+		return true;
+	info->tx_attr->size /= 2;
+	info->rx_attr->size /= 2;
+	return true;
 }
 
 static int endpoint_open(struct fab *fab, struct kv_error *err)
@@ -271,15 +287,8 @@ static int endpoint_open(struct fab *fab, struct kv_error *err)
 	size_t name_len = 0;
 	int rc = endpoint_try(fab, &what);
 	/* Beside one that is being closed there may be too little room for a moment. */
-	while (rc && !fab->num_retired && smaller_may_help(rc) && fab->info->tx_attr->size > FAB_DEPTH_MIN * 2 &&
-	       fab->info->rx_attr->size > FAB_DEPTH_MIN * 2) {
-		kv_info(fab->options.log, "%s: %s with depths %zu/%zu/%u: %s; trying half", fab->caps.domain, what,
-			fab->info->tx_attr->size, fab->info->rx_attr->size, fab->cq_wanted, fi_strerror(-rc));
-		fab->info->tx_attr->size /= 2;
-		fab->info->rx_attr->size /= 2;
-		fab->cq_wanted = KV_MAX(fab->cq_wanted / 2, (uint32_t)FAB_DEPTH_MIN);
+	while (rc && !fab->num_retired && smaller(fab, what, rc))
 		rc = endpoint_try(fab, &what);
-	}
 	if (rc)
 		return fab_limits_fail(fab, what, rc, err);
 	caps_of_endpoint(fab);

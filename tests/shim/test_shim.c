@@ -797,6 +797,21 @@ static void queues_are_halved_until_they_fit(void **state)
 	queues_are_halved("efa,nics=1,sq_budget=1300,einval=1");
 }
 
+/* Else a device with small completion queues would have no receives, and so no room for immediates, which use them up. */
+static void only_the_completion_queue_is_halved_where_it_is_refused(void **state)
+{
+	struct te_info info;
+	struct node n;
+	(void)state;
+	quiet("efa,nics=1,cq_max=1024");
+	node_open(&n, "efa-direct", NULL);
+	te_info(n.te, &info);
+	assert_int_equal(info.cq_depth, 1024);
+	assert_int_equal(info.rx_depth, 256);
+	assert_int_equal(info.imm_room, 128);
+	node_close(&n);
+}
+
 static void transfers_are_no_longer_than_the_device_takes(void **state)
 {
 	struct node a, b;
@@ -1083,6 +1098,7 @@ int main(void)
 		cmocka_unit_test(no_memory_for_a_queue_pair_is_a_sentence),
 		cmocka_unit_test(einval_of_old_libfabric_is_the_same_sentence),
 		cmocka_unit_test(queues_are_halved_until_they_fit),
+		cmocka_unit_test(only_the_completion_queue_is_halved_where_it_is_refused),
 		cmocka_unit_test(transfers_are_no_longer_than_the_device_takes),
 		cmocka_unit_test(large_regions_are_halved_until_they_fit),
 		cmocka_unit_test(an_engine_at_work_does_not_ask_its_device),
