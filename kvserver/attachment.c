@@ -188,6 +188,7 @@ void attachment_addresses(struct attachment *a, const struct wire_blob_addr *add
 static void attachment_free(struct attachment *a)
 {
 	free(a->call);
+	free(a->shard_addr);
 	explicit_bzero(a->token, sizeof(a->token));
 	explicit_bzero(a->frame_secret, sizeof(a->frame_secret));
 	free(a);
@@ -203,6 +204,26 @@ static int secrets_make(struct attachment *a, struct boot_conn *boot, struct kv_
 	return rc ? kv_fail(err, rc, "no keys for the frames of a session: %s", kv_strerror(rc)) : 0;
 }
 
+static int calls_make(struct attachment *a)
+{
+	const struct kvs_server *s = a->server;
+	struct te_address *addr;
+	unsigned rails = 0;
+
+	for (unsigned i = 0; i < s->opt.shards; i++)
+		rails += s->shard[i]->info.rails;
+	a->call = calloc(s->opt.shards, sizeof(a->call[0]));
+	a->shard_addr = addr = calloc(rails, sizeof(*addr));
+	if (!a->call || !addr)
+		return -KV_ENOMEM;
+	for (unsigned i = 0; i < s->opt.shards; i++) {
+		a->call[i].attachment = a;
+		a->call[i].addr = addr;
+		addr += s->shard[i]->info.rails;
+	}
+	return 0;
+}
+
 /* All but slot and number. */
 static int attachment_make(struct attachment *a, struct boot_conn *boot, const struct wire_hello *h, struct kv_error *err)
 {
@@ -211,12 +232,7 @@ static int attachment_make(struct attachment *a, struct boot_conn *boot, const s
 	a->mark = h->mark;
 	a->client_id = h->client_id;
 	attachment_addresses(a, h->addr, h->rails);
-	a->call = calloc(a->server->opt.shards, sizeof(a->call[0]));
-	if (!a->call)
-		return kv_fail(err, -KV_ENOMEM, "the server has no memory for another client");
-	for (unsigned i = 0; i < a->server->opt.shards; i++)
-		a->call[i].attachment = a;
-	return secrets_make(a, boot, err);
+	return calls_make(a) < 0 ? kv_fail(err, -KV_ENOMEM, "the server has no memory for another client") : secrets_make(a, boot, err);
 }
 
 int attachment_create(struct conn *conn, struct kvs_server *s, struct boot_conn *boot, const struct wire_hello *h, struct attachment **out,

@@ -30,7 +30,7 @@ struct attachment_call {
 	struct attachment *attachment;
 	struct session *session; /* the shard's; NULL: none */
 	struct kv_error error;
-	struct te_address addr[KV_RAILS_MAX]; /* the shard's rails, as of opening the session */
+	struct te_address *addr; /* the shard's rails, as of opening the session; one array holds those of all shards */
 	uint64_t owner_received; /* of a further session that was closed */
 	uint8_t *arena_keys;     /* of the shard, while they are sent */
 	_Atomic uint64_t received; /* requests. Written by the shard with each frame: not beside another shard's */
@@ -63,6 +63,7 @@ struct attachment {
 	unsigned aside_pending;
 	struct kv_list watchers;      /* struct attachment_watch */
 	struct attachment_call *call; /* one per shard */
+	struct te_address *shard_addr; /* what their `addr` points into */
 	struct further further;
 };
 
