@@ -188,7 +188,7 @@ for pair in "${pairs[@]}"; do
 		check "$pair: immediates use up receives" told immediates -gt 1000
 	fi
 	# Completion queues of 1024 entries, of programs that are kept from reading them for 0.3 s: what is not bounded overruns them. Unsolicited, where the machine can.
-	wrap "$at-full" "$machine,seed=$seed,setopt=0,nics=1,cq_max=1024,stall=200,check=0"
+	wrap "$at-full" "$machine,seed=$seed,setopt=0,nics=1,cq_max=1024,stall=50,check=0"
 	check "$pair: immediates stay within half of the queue" env FI_EFA_USE_UNSOLICITED_WRITE_RECV=1 timeout -k 5 120 "$build/kv-bench" --provider "$provider" "${small[@]}" --mode push \
 		--value-size 4k --num-workers 4000 --num-clients 1 --num-keys 4000 --repeat-reads 3 --buffer-mb 128 --server-threads 8
 	wrap "$at-few" "$machine,seed=$seed,nics=1,eps=3,einval=1"
