@@ -369,7 +369,7 @@ int te_address(struct te *te, unsigned rail, struct te_address *out)
 	if (rail >= te->nrails)
 		return -KV_EINVAL;
 	if (te->down)
-		return te->fencing ? -KV_EBUSY : -KV_EPROVIDER;
+		return te_waiting(te) ? -KV_EBUSY : -KV_EPROVIDER;
 	if (te->reset_due && te->quiet_until)
 		return -KV_EBUSY;
 	int rc = fab_name(te->rails[te->map[rail]].fab, out->data, &len);

@@ -69,6 +69,7 @@ static void map(struct te *te)
 static void rail_out(struct rail *r, uint64_t min_ns, uint64_t max_ns)
 {
 	r->down = true;
+	r->waits = false;
 	r->backoff_ns = KV_MIN(KV_MAX(r->backoff_ns * 2, min_ns), max_ns);
 	r->retry_at = te_now(r->te) + r->backoff_ns;
 }
@@ -236,13 +237,20 @@ static void fence_turn(struct te *te)
 		struct rail *r = &te->rails[i];
 		rail_limbo_end(r, -KV_ERESET);
 		if (r->waits)
-			r->retry_at = te_now(te);
-		r->waits = false;
+			r->retry_at = te_now(te); /* or a little later, where fences are rate-limited: it waits until then */
 	}
 	while (te_notify(te))
 		;
 	if (!te->fencing && te->handlers.fenced)
 		te->handlers.fenced(te->arg);
+}
+
+bool te_waiting(const struct te *te)
+{
+	for (unsigned i = 0; i < te->nrails; i++)
+		if (te->rails[i].waits)
+			return true;
+	return te->fencing;
 }
 
 bool te_reset_due(const struct te *te)

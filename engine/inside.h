@@ -116,7 +116,7 @@ struct rail {
 	bool broke; /* the same, because of a connection that broke: no failure of the rail's own */
 	uint64_t heal_at; /* when to look whether anybody needs a connection that broke; 0: none did */
 	bool down;  /* closed: a rebuild failed, or it failed too often */
-	bool waits; /* down until the endpoints that are given up are closed */
+	bool waits; /* down until the endpoints that are given up are closed, and it was tried again */
 	bool fresh; /* was just opened again: the reset that tells everybody need not do it once more */
 	uint64_t trial_ns, retry_at, backoff_ns; /* fence.c: when it was rebuilt because it had failed; while down: when it is tried again */
 	struct te_stats stats;
@@ -316,6 +316,7 @@ bool peer_cut(struct te_peer *peer);
 
 /* ---- fence.c ---- */
 int te_reset(struct te *te, struct kv_error *err);
+bool te_waiting(const struct te *te); /* while it is down: not because of a failure, but for what was given up to be closed, and its turn after that */
 void te_reset_turn(struct te *te); /* once per te_poll: rebuild what died or is due, tell the owner */
 
 /* ---- engine.c ---- */

@@ -59,7 +59,7 @@ static int addresses_get(struct te_peer *peer, const struct te_address *addrs, s
 
 static int usable(const struct te *te, struct kv_error *err)
 {
-	if (te->down && te->fencing)
+	if (te->down && te_waiting(te))
 		return kv_fail(err, -KV_EBUSY, "the engine's endpoints were given up twice in a row, and the next ones wait until those are closed");
 	if (te->down)
 		return kv_fail(err, -KV_EPROVIDER,

@@ -1575,6 +1575,37 @@ static void a_rail_that_is_fenced_twice_waits(void **state)
 	close_all();
 }
 
+/* All that was given up is closed, and the rail is not tried again yet, since there were many fences: its addresses are not known yet, and will be. */
+static void a_rail_that_waited_is_busy_until_it_is_tried_again(void **state)
+{
+	enum { BURST = 4 };
+	static struct te_xfer x[BURST + 1];
+	static struct result r[BURST + 1];
+	struct te_address a, again = {.len = 2, .data = {9}};
+	struct te_peer *other = NULL;
+	(void)state;
+	open_slow();
+	struct te_peer *p = peer(1);
+	for (unsigned i = 0; i < BURST + 1; i++) {
+		fake.closed = false;
+		if (i > 0)
+			assert_int_equal(te_peer_readdress(p, &again, 1, NULL), 0);
+		start(&x[i], &r[i], TE_WRITE, p, CHUNK, 1);
+		assert_int_equal(te_peer_fence(p, NULL), 1);
+		fake.closed = i != BURST - 1; /* by the last fence two are given up */
+		poll();
+		assert_int_equal(r[i].done, i != BURST - 1);
+		assert_int_equal(te_fencing(n.te), i == BURST - 1);
+	}
+	assert_int_equal(te_address(n.te, 0, &a), -KV_EBUSY);
+	assert_int_equal(te_peer_open(n.te, &again, 1, &other, NULL), -KV_EBUSY);
+	now_ns += 250000000;
+	poll();
+	assert_int_equal(n.reset_status, 0);
+	assert_int_equal(te_address(n.te, 0, &a), 0);
+	close_all();
+}
+
 /* One rail is done with the first fence when the second comes. If it went on alone, and was fenced a third time, what is in limbo because of the first would
  * have to wait for that, too. */
 static void what_is_in_limbo_waits_for_two_fences_at_most(void **state)
@@ -2862,6 +2893,7 @@ int main(void)
 		CASE(an_endpoint_that_closes_slowly_holds_what_it_has),
 		CASE(limbo_takes_no_credits),
 		CASE(a_rail_that_is_fenced_twice_waits),
+		CASE(a_rail_that_waited_is_busy_until_it_is_tried_again),
 		CASE(what_is_in_limbo_waits_for_two_fences_at_most),
 		CASE(an_engine_closes_while_it_fences),
 		CASE(a_rail_that_cannot_be_rebuilt_is_out_and_another_stands_for_it),
