@@ -98,6 +98,7 @@ struct kvc_link {
 	struct kvc_req *probe;     /* a PING of the health check, and when it was made */
 	struct kvc_wait probe_wait;
 	uint64_t probe_ns;
+	uint32_t probe_beats; /* of ours since then */
 };
 
 /* ---- session: what one WELCOME gave us. Lives until its last frame was sent. ---- */
@@ -117,6 +118,7 @@ struct kvc_session {
 	struct kvc_arenas *arenas; /* NULL: we do not know where its memory is */
 	struct te_peer *peer[KV_SHARDS_MAX];
 	uint64_t turns[KV_SHARDS_MAX], turns_ns[KV_SHARDS_MAX]; /* the liveness counters, and when they last moved */
+	uint32_t turns_same[KV_SHARDS_MAX];                     /* heartbeats that were heard since and showed the same */
 	struct kv_macs macs[KV_SHARDS_MAX]; /* of the seals of a shard's links */
 	uint32_t num_links;
 	struct kvc_wait setup;  /* the first PINGs of all links */

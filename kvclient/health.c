@@ -16,7 +16,9 @@
  * Links that were out in the last session are not waited for in the next one. */
 #include "kvclient/client.h"
 
-enum { PINGS_AT_ONCE = 64 };
+/* SAME_BEATS: heartbeats that say that a shard stands still, before it is believed. Time alone does not tell: our own loop may have stood still, with news of the shard
+ * waiting in a socket. */
+enum { PINGS_AT_ONCE = 64, SAME_BEATS = 2 };
 
 #define PONG_PATIENCE_NS 250000000ull /* before the control connection is looked at */
 #define CONTROL_LOOK_NS  1000000ull
@@ -49,6 +51,7 @@ static void probe(struct kvc_link *l, struct kvc_req *r, struct kvc_wait *wait)
 {
 	l->probe = r;
 	l->probe_ns = loop_now(l->session->node->client->loop);
+	l->probe_beats = 0;
 	ping(l, r, wait);
 }
 
@@ -344,7 +347,10 @@ static int probe_check(struct kvc_node *n, struct kvc_link *l, uint64_t now, uin
 		return kv_fail(&n->error, -KV_ERESET, "link %u to its shard %u is silent while another one answers",
 			       l->index, l->shard);
 	}
-	return waited < silence_ns ? 0 : kv_fail(&n->error, -KV_ERESET, "the link to its shard %u is silent", l->shard);
+	l->probe_beats++;
+	if (waited < silence_ns || l->probe_beats < KV_MAX(silence_ns / n->heartbeat_ns, 2ull) - 1)
+		return 0;
+	return kv_fail(&n->error, -KV_ERESET, "the link to its shard %u is silent", l->shard);
 }
 
 int kvc_link_check(struct kvc_node *n, struct kvc_link *l, uint64_t now, uint64_t silence_ns)
@@ -359,7 +365,7 @@ int kvc_link_check(struct kvc_node *n, struct kvc_link *l, uint64_t now, uint64_
 	oldest = oldest_ns(l);
 	if (oldest == KV_NEVER || now - oldest < patience || now - l->heard_ns < patience)
 		return 0;
-	if (now - n->session->turns_ns[l->shard] > 2 * silence_ns)
+	if (now - n->session->turns_ns[l->shard] > 2 * silence_ns && n->session->turns_same[l->shard] >= SAME_BEATS)
 		return kv_fail(&n->error, -KV_EPEERDOWN, "its shard %u stands still", l->shard);
 	probe_try(n, l);
 	return 0;

@@ -659,9 +659,12 @@ static void heartbeat_take(struct kvc_node *n, const struct wire_heartbeat *h)
 	struct kvc_session *s = n->session;
 	uint64_t now = loop_turn_now(n->client->loop);
 	for (unsigned i = 0; i < s->shards && i < h->shards; i++) {
-		if (s->turns[i] == h->turns[i])
+		if (s->turns[i] == h->turns[i]) {
+			s->turns_same[i]++;
 			continue;
+		}
 		s->turns[i] = h->turns[i];
+		s->turns_same[i] = 0;
 		s->turns_ns[i] = now;
 	}
 }
@@ -820,8 +823,10 @@ static int serve_await(struct kvc_node *n)
 	n->heard_ns = loop_now(loop);
 	n->silent_beats = 0;
 	n->denied = 0;
-	for (unsigned i = 0; i < n->session->shards; i++)
+	for (unsigned i = 0; i < n->session->shards; i++) {
 		n->session->turns_ns[i] = n->heard_ns;
+		n->session->turns_same[i] = 0;
+	}
 	while (rc == 0 && !n->redo) {
 		rc = boot_recv_await(n->conn, &m, serve_until(n, beat));
 		if (rc == 0 && n->redo)

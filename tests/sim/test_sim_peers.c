@@ -905,6 +905,34 @@ static void a_silent_link_is_asked_and_then_connected_anew(void **state)
 	a_silent_link(40);
 }
 
+/* Its own loop got no processor for long, once before it asked after the link and once after that. What says that the server is well lies in its sockets. */
+static void a_client_that_stood_still_blames_nobody(void **state)
+{
+	struct world_options wo = {.seed = 62, .clients = 1};
+	const struct world_server *s = &world.server[0];
+	struct loop *loop;
+	(void)state;
+	for (unsigned asked = 0; asked < 2; asked++) {
+		world_open(&world, &wo);
+		loop = world.pool[0].loop[0];
+		world_sleep(&world, SECOND);
+		world_unplug(&world, s->fab_first, s->fab_end, true);
+		world_worker(&world, 0, 0, stuck_get, NULL);
+		world_sleep(&world, 5 * MS);
+		while (asked && !probed(node_of(0, 0)))
+			world_sleep(&world, MS);
+		sim_loop_freeze(loop, true);
+		world_sleep(&world, 20 * SECOND);
+		sim_loop_freeze(loop, false);
+		world_sleep(&world, 100 * MS);
+		world_unplug(&world, s->fab_first, s->fab_end, false);
+		world_join(&world, 5 * SECOND);
+		assert_int_equal(world_counters(&world, 0).reattaches, 0);
+		assert_int_equal(world_counters(&world, 0).reconnects, 0);
+		world_close(&world);
+	}
+}
+
 /* ---- a reply that the fabric loses ---- */
 
 static void touch_nothing(struct kvc_client *c, void *arg)
@@ -1244,6 +1272,7 @@ int main(void)
 		cmocka_unit_test(the_limit_of_silence_is_an_option),
 		cmocka_unit_test(a_client_that_was_stopped_keeps_its_session),
 		cmocka_unit_test(a_silent_link_is_asked_and_then_connected_anew),
+		cmocka_unit_test(a_client_that_stood_still_blames_nobody),
 		cmocka_unit_test(a_reply_that_fails_is_not_waited_for),
 		cmocka_unit_test(pauses_grow_to_a_bound_and_are_nobody_elses),
 	};
