@@ -30,12 +30,12 @@ LIBS        = -Wl,--as-needed $(PKG_LIBS) -libverbs -ldl -lm
 Q := $(if $(V),,@)# V=1 shows the commands
 
 # A layer is a folder; `ring` and `fab` are the two link-time seams (io_uring or simulated, libfabric or simulated).
-LAYERS   := base loop ring wire bootstrap engine fab kvclient kvserver kvbench kvcli kvdoctor
+LAYERS   := base host loop ring wire bootstrap engine fab store kvclient kvserver kvbench kvcli kvdoctor
 src_ring := $(wildcard loop/ring_*.c)
 src_loop := $(filter-out $(src_ring),$(wildcard loop/*.c loop/*.S))
 src_fab  := $(wildcard engine/fabric*.c)
 src_engine := $(filter-out $(src_fab),$(wildcard engine/*.c))
-$(foreach l,base wire bootstrap kvclient kvserver kvbench kvcli kvdoctor,$(eval src_$(l) := $(filter-out $(l)/main.c,$(wildcard $(l)/*.c))))
+$(foreach l,base host wire bootstrap store kvclient kvserver kvbench kvcli kvdoctor,$(eval src_$(l) := $(filter-out $(l)/main.c,$(wildcard $(l)/*.c $(l)/*/*.c))))
 objs = $(addprefix $(B)/,$(addsuffix .o,$(1)))
 
 .PHONY: all
@@ -43,7 +43,7 @@ all: programs library ## build the programs and the library (default)
 
 define layer_rule
 $(B)/lib$(1).a: $(call objs,$(src_$(1)))
-	@rm -f $$@; ar rcs $$@ $$^
+	@rm -f $$@; ar qcs $$@ $$^
 endef
 $(foreach l,$(LAYERS),$(eval $(call layer_rule,$(l))))
 
@@ -59,10 +59,10 @@ $(B)/%.S.o: %.S
 a = $(patsubst %,$(B)/lib%.a,$(1))
 link = $(if $(V),,@echo "  LINK  $@";) $(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
 
-# Programs and the library: which layers each may link is the table in docs/ARCHITECTURE.md.
-CLIENT_LAYERS := base loop ring wire bootstrap engine fab kvclient
-SERVER_LAYERS := base loop ring wire bootstrap engine fab kvserver
-DOCTOR_LAYERS := base loop ring engine fab
+# Programs and the library: which layers each may link is the table in docs/internals/architecture.md.
+CLIENT_LAYERS := base host loop ring wire bootstrap engine fab kvclient
+SERVER_LAYERS := base host loop ring wire bootstrap engine fab store kvserver
+DOCTOR_LAYERS := base host loop ring engine fab
 PROGRAMS := $(addprefix $(B)/,kv-server kv-bench kv-client kv-doctor)
 .PHONY: programs library
 programs: $(PROGRAMS)
@@ -102,17 +102,19 @@ $(B)/tests/integration/embedder: tests/integration/embedder.c $(B)/libkvrail.so.
 # Tests: tests/LAYER/test_*.c, each one a cmocka program that speaks TAP; `needs_LAYER` says what it links.
 # tests/sim links no ring and no fabric: it brings simulated ones.
 needs_base      := base
+needs_host      := base host
 needs_loop      := base loop ring
 needs_wire      := base wire
 needs_bootstrap := base loop ring wire bootstrap
-needs_engine    := base loop ring engine fab
+needs_engine    := base host loop ring engine fab
+needs_store     := base host store
 needs_kvserver  := $(SERVER_LAYERS)
 needs_kvclient  := $(CLIENT_LAYERS)
 needs_kvbench   := $(CLIENT_LAYERS) kvbench
 needs_kvcli     := $(CLIENT_LAYERS) kvcli
 needs_kvdoctor  := $(DOCTOR_LAYERS) kvdoctor
-needs_hotpath   := $(CLIENT_LAYERS) kvserver
-needs_sim       := base loop wire bootstrap engine kvclient kvserver
+needs_hotpath   := $(CLIENT_LAYERS) store kvserver
+needs_sim       := base host loop wire bootstrap engine store kvclient kvserver
 TESTS :=
 define test_rule
 tests_$(1) := $(patsubst %.c,$(B)/%,$(wildcard tests/$(1)/test_*.c))
@@ -120,7 +122,7 @@ TESTS += $$(tests_$(1))
 $$(tests_$(1)): %: %.c.o $(call objs,$(filter-out tests/$(1)/test_% tests/sim/seeds.c,$(wildcard tests/$(1)/*.c))) $(call a,$(needs_$(1)))
 	$$(link) -lcmocka
 endef
-$(foreach l,base loop wire bootstrap engine kvserver kvclient kvbench kvcli kvdoctor hotpath sim,$(eval $(call test_rule,$(l))))
+$(foreach l,base host loop wire bootstrap engine store kvserver kvclient kvbench kvcli kvdoctor hotpath sim,$(eval $(call test_rule,$(l))))
 
 # Many simulated worlds. Libraries that another machine may lack are looked for in lib/ beside it, too.
 $(B)/tests/sim/seeds: $(call objs,$(filter-out tests/sim/test_%,$(wildcard tests/sim/*.c))) $(call a,$(needs_sim))
@@ -134,19 +136,19 @@ PORT := $(patsubst %.c,$(B)/%,$(wildcard tests/port/*.c))
 
 # Programs of `make bench`, and hash and samehost, which are run by hand: what the checksum and the copying cost here. They link no client of ours.
 BENCH_TOOLS := $(addprefix $(B)/tests/bench/,lfget rawtcp kvload c2c hash samehost)
-$(BENCH_TOOLS): %: %.c.o $(B)/tests/bench/result.c.o $(B)/tests/bench/load.c.o $(call a,kvbench base)
+$(BENCH_TOOLS): %: %.c.o $(B)/tests/bench/result.c.o $(B)/tests/bench/load.c.o $(call a,kvbench host base)
 	$(link)
 $(B)/tests/bench/congestion.so: $(B)/tests/bench/congestion.c.o
 	$(link) -shared
 BENCH_TOOLS += $(B)/tests/bench/congestion.so
 
 # The fault sweep interposes every fallible function that our objects call; made for MODE=asan.
-$(B)/tests/fault/sweep: $(call objs,$(wildcard tests/fault/*.c)) $(call a,$(CLIENT_LAYERS) kvserver) tests/fault/wrap.txt
+$(B)/tests/fault/sweep: $(call objs,$(wildcard tests/fault/*.c)) $(call a,$(CLIENT_LAYERS) store kvserver) tests/fault/wrap.txt
 	$(link) $(foreach w,$(shell cat tests/fault/wrap.txt 2>/dev/null),-Wl,--wrap=$(w))
 
 # The shim (tests/shim/README.md): preloaded into programs, and linked into the engine's and client's own tests again.
 SHIM_OBJS := $(call objs,$(filter-out tests/shim/test_%,$(wildcard tests/shim/*.c)))
-$(B)/tests/shim/shim.so: $(SHIM_OBJS) $(call a,base)
+$(B)/tests/shim/shim.so: $(SHIM_OBJS) $(call a,host base)
 	$(if $(V),,@echo "  LINK  $@";) $(CC) $(filter-out -Wl$(comma)-z$(comma)relro$(comma)-z$(comma)now,$(ALL_LDFLAGS)) -shared -o $@ $^ -lxxhash -ldl
 SHIM_ENGINE := $(addprefix $(B)/tests/shim/,conform process await shim)
 $(B)/tests/shim/conform $(B)/tests/shim/process $(B)/tests/shim/await: $(B)/tests/shim/%: $(B)/tests/engine/test_%.c.o
@@ -156,7 +158,7 @@ $(SHIM_ENGINE): $(SHIM_OBJS) $(call objs,tests/engine/node.c tests/engine/child.
 
 # Fuzz targets: tests/fuzz/fuzz_X.c runs its corpus through standalone.c everywhere, and under libFuzzer with clang (`make fuzz`).
 FUZZ  := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
-FUZZ_LAYERS := base loop ring wire bootstrap engine fab kvclient kvserver kvbench kvcli
+FUZZ_LAYERS := base host loop ring wire bootstrap engine fab store kvclient kvserver kvbench kvcli
 $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)): $(B)/tests/fuzz/smoke_%: $(B)/tests/fuzz/fuzz_%.c.o $(B)/tests/fuzz/standalone.c.o $(call a,$(FUZZ_LAYERS))
 	$(link)
 $(addprefix $(B)/tests/fuzz/fuzz_,$(FUZZ)): $(B)/tests/fuzz/fuzz_%: $(B)/tests/fuzz/fuzz_%.c.o $(call a,$(FUZZ_LAYERS))
@@ -235,7 +237,7 @@ check-shim: deps ## engine and programs on imitated EFA and InfiniBand machines 
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(SHIM_ENGINE) $(B)/tests/shim/shim.so $(tests_kvclient)
 	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 1200 -l $(B)/logs $(B)/tests/shim/shim tests/shim/engine.sh tests/shim/run.sh
 
-check-shim-mutants: deps ## break rules of docs/PROVIDERS.md one at a time and see an imitated machine tell (5 minutes)
+check-shim-mutants: deps ## break rules of docs/internals/providers.md one at a time and see an imitated machine tell (5 minutes)
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release programs $(addprefix build/release/tests/shim/,conform process await shim shim.so)
 	@MODE=release KVRAIL_BUILD=build/release scripts/run-tests.sh -t 1800 -l build/release/logs tests/shim/mutants.sh
 
@@ -254,7 +256,7 @@ check-valgrind: deps ## server, client and benchmark under valgrind, where it is
 
 check-all: check check-long check-clang check-asan check-tsan check-sim check-chaos check-port check-providers check-verbs check-fault check-valgrind check-shim check-shim-mutants ## every suite
 
-bench: ## compare with redis, memcached and bare libfabric, and write docs/PERFORMANCE.md (30 minutes; BENCH="redis shm" PAIRS=7 BENCH_QUICK=1)
+bench: ## compare with redis, memcached and bare libfabric, and write docs/internals/performance.md (30 minutes; BENCH="redis shm" PAIRS=7 BENCH_QUICK=1)
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(BENCH_TOOLS)
 	@KVRAIL_BUILD=$(B) tests/bench/run.py --doc $(BENCH)
 
@@ -271,7 +273,7 @@ fuzz: ## libFuzzer on every target for TIME seconds each (needs clang)
 # What is installed, as MODE:FILE:FOLDER; `uninstall` removes the same. The .pc says what the static library needs: what the linker found the shared one to need.
 LIBDIR     ?= $(PREFIX)/lib
 SHARE      := $(PREFIX)/share
-MANUALS    := $(patsubst $(B)/%,$(B)/share/%.1,$(PROGRAMS)) docs/kvclient.3
+MANUALS    := $(patsubst $(B)/%,$(B)/share/%.1,$(PROGRAMS)) docs/reference/kvclient.3
 COMPLETION := $(patsubst $(B)/%,$(B)/share/completion/%,$(PROGRAMS))
 put = $(foreach f,$(2),$(1):$(f):$(3))
 INSTALLED = $(call put,755,$(PROGRAMS),$(PREFIX)/bin) $(call put,755,$(B)/libkvrail.so.0,$(LIBDIR)) $(call put,644,$(B)/libkvrail.a,$(LIBDIR)) \
@@ -288,7 +290,7 @@ $(B)/share/completion/%: $(B)/% scripts/completion.sh
 
 # A name in the list above ends at a blank or a colon: half a path is not to be written to, and still less removed from.
 placed = $(if $(or $(filter-out /%,$(PREFIX) $(LIBDIR)),$(filter-out 2,$(words $(PREFIX) $(LIBDIR))),$(findstring :,$(PREFIX)$(LIBDIR))),$(error PREFIX and LIBDIR must be absolute paths without blanks and colons: '$(PREFIX)', '$(LIBDIR)'))
-install: all $(HEADERS) $(MANUALS) $(COMPLETION) ## programs, library, headers, manuals and documents below PREFIX=/usr/local (LIBDIR, DESTDIR; docs/EMBEDDING.md)
+install: all $(HEADERS) $(MANUALS) $(COMPLETION) ## programs, library, headers, manuals and documents below PREFIX=/usr/local (LIBDIR, DESTDIR; docs/guide/embedding.md)
 	$(placed)$(Q)needed=$$(readelf -d $(B)/libkvrail.so.0 | sed -n 's/.*(NEEDED).*\[lib\(.*\)\.so.*/-l\1/p' | grep -vx -e -lc | tr '\n' ' '); printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$${prefix}/include' \
 		'Name: kvrail' 'Description: client library of KVRail: blocks of KV cache over libfabric' 'Version: $(VERSION)' 'Cflags: -I$${includedir}' 'Libs: -L$${libdir} -lkvrail' \
 		"Libs.private: $(if $(EFA_LIB),-L$(EFA_LIB) -Wl$(comma)-rpath$(comma)$(EFA_LIB) )$${needed}-pthread" > $(B)/share/kvrail.pc

@@ -15,7 +15,7 @@
 # limits where it may, and for KVRail's programs installs what is missing and
 # builds. Environment that is set already is left alone:
 #   LD_LIBRARY_PATH (the EFA installer's libraries are put first),
-#   FI_EFA_FORK_SAFE, IPATH_NO_BACKTRACE: see docs/PROVIDERS.md
+#   FI_EFA_FORK_SAFE, IPATH_NO_BACKTRACE: see docs/internals/providers.md
 #   KVRAIL_NO_INSTALL=1   install nothing; say what is missing
 #   KVRAIL_NO_BUILD=1     build nothing; take the programs as they are
 set -u

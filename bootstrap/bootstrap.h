@@ -119,7 +119,7 @@ const char *boot_failure(const struct boot_conn *conn);   /* a sentence, with th
 							     receive that failed other than by timeout; "" if none did */
 bool boot_peer_local(const struct boot_conn *conn);       /* the peer's address is loopback */
 
-/* ---- further sessions: who may open them (docs/PROTOCOL.md 2.7) ---- */
+/* ---- further sessions: who may open them (docs/reference/protocol.md 2.7) ---- */
 
 struct boot_key;  /* an identity and its key: a client's */
 struct boot_keys; /* those that a server knows */
@@ -147,7 +147,7 @@ int boot_prove(struct boot_conn *conn, const struct boot_challenge *challenge, c
 int boot_proof_check(struct boot_conn *conn, const struct boot_challenge *challenge, const struct boot_keys *keys,
 		     const struct wire_session_open *open);
 
-/* ---- the keys of frames (docs/PROTOCOL.md 3) ---- */
+/* ---- the keys of frames (docs/reference/protocol.md 3) ---- */
 
 enum { BOOT_FRAME_SECRET = 32 }; /* bytes */
 

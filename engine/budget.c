@@ -10,6 +10,7 @@
 
 #include "engine/inside.h"
 #include "engine/plan.h"
+#include "host/host.h"
 
 enum { VERDICTS_MAX = KV_RAILS_MAX * 8 + TE_CHECKS_MAX };
 

@@ -4,7 +4,8 @@
 #ifndef KVRAIL_ENGINE_BUDGET_H
 #define KVRAIL_ENGINE_BUDGET_H
 
-#include "engine/check.h"
+#include "engine/preflight.h"
+#include "host/host.h"
 
 struct te_options;
 

@@ -17,6 +17,7 @@
 
 #include "engine/inside.h"
 #include "engine/plan.h"
+#include "host/host.h"
 
 static pthread_mutex_t setup_lock = PTHREAD_MUTEX_INITIALIZER;
 

@@ -19,7 +19,7 @@
 
 #include "base/base.h"
 #include "engine/budget.h"
-#include "engine/check.h"
+#include "engine/preflight.h"
 
 struct te;
 struct te_peer;
@@ -153,7 +153,7 @@ struct te_stats {
 	uint64_t cuts;          /* fences of one peer alone, which are counted in fences, too */
 	uint64_t rail_failures; /* rails that failed by themselves: each is followed by a reset */
 	uint64_t inflight, queued, msg_exhausted;
-	/* Connections to our ports: let in, and turned away, by reason (docs/OBSERVABILITY.md) */
+	/* Connections to our ports: let in, and turned away, by reason (docs/reference/counters.md) */
 	uint64_t door_let_in, door_strangers, door_claims, door_twice, door_silent, door_full, door_aliens;
 };
 void te_stats(const struct te *te, struct te_stats *out);
@@ -163,7 +163,7 @@ bool te_rail_up(const struct te *te, unsigned rail);
 int te_rail_numa_node(const struct te *te, unsigned rail); /* -1: unknown */
 const char *te_rail_device(const struct te *te, unsigned rail); /* its libfabric domain, and its IP address on tcp; "": no such rail. The engine's */
 
-/* te_env_for_programs -- set the documented environment defaults (docs/PROVIDERS.md) unless the user set them: rxm's queues, EFA fork safety, psm's
+/* te_env_for_programs -- set the documented environment defaults (docs/internals/providers.md) unless the user set them: rxm's queues, EFA fork safety, psm's
  * signal handlers. For main() of our own programs before the first te_open; libraries never call it. */
 void te_env_for_programs(void);
 /* te_env_for_many_endpoints -- before it, in a program that opens hundreds of endpoints with a few operations each: the smallest queues

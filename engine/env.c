@@ -2,7 +2,7 @@
 /* env.c -- the environment defaults of our own programs. Libraries never call this: an environment belongs to its
  * process.
  *
- * rxm's queues: with libfabric's defaults an endpoint takes 68 MB on tcp, with these 18 MB and a quarter of the time (docs/PROVIDERS.md). The size of
+ * rxm's queues: with libfabric's defaults an endpoint takes 68 MB on tcp, with these 18 MB and a quarter of the time (docs/internals/providers.md). The size of
  * rxm's buffers, FI_OFI_RXM_BUFFER_SIZE, is left alone: it is rxm's eager limit, and two endpoints with different ones cannot connect. A process that embeds
  * the client library has libfabric's default, because a library may not change it; so that is what our programs have. (Rejected: 4096 here, which saves
  * another 12 MB for each endpoint, and then no process that embeds the library could reach a server without setting the variable. Rejected, too: to have the

@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 
 #include "base/base.h"
-#include "engine/check.h"
+#include "engine/preflight.h"
 
 struct fab;
 struct fab_mr;

@@ -2,7 +2,7 @@
 /* fabric_door.c -- the doorkeeper of the tcp providers' endpoints.
  *
  * libfabric's tcp providers trust whoever connects: a few bytes of a stranger's crash the process, block its loop or eat its receive buffers
- * (docs/SECURITY.md). So the calls that they make on sockets are ours (fabric_import.c), and
+ * (docs/guide/security.md). So the calls that they make on sockets are ours (fabric_import.c), and
  *   accept   hands over a connection only when its source has an endpoint that a peer of ours announced over its authenticated connection, when
  *            a whole connect request lies in the socket, when that claims one of those endpoints, and when that endpoint has no connection yet;
  *   recv     goes through the connection's guard (fabric_stream.c), also on connections that libfabric made itself;

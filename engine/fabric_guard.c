@@ -9,7 +9,7 @@
  * What is allowed is what KVRail causes, no more: messages are eager and no larger than KV_MSG_MAX, carry no immediate and
  * name the connection as we do; writes and reads have one piece and no acknowledgement; over rxm a write has either
  * bytes or an immediate. Tagged messages, rendezvous, segments, atomics, credits, acknowledgements, unknown operations,
- * sizes that do not add up: each of these has crashed, blocked or starved a provider (docs/SECURITY.md, docs/PROVIDERS.md).
+ * sizes that do not add up: each of these has crashed, blocked or starved a provider (docs/guide/security.md, docs/internals/providers.md).
  *
  * The layouts are libfabric's wire protocol, the same in 1.17, 1.22, 2.1 and 2.6 (read in their sources); each header has a version, and one
  * that is not known here is refused. Numbers are in the sender's byte order; the connect request tells, and only ours is let in.

@@ -168,7 +168,7 @@ bool fab_resolve_known(struct fab *fab, uint64_t handle);
 
 /* ---- fabric_limits.c ---- */
 
-/* fab_limits_check -- before opening an endpoint: the checks of check.c for it. 0, or -KV_ELIMIT with the sentence. */
+/* fab_limits_check -- before opening an endpoint: the checks of preflight.c for it. 0, or -KV_ELIMIT with the sentence. */
 int fab_limits_check(struct fab *fab, const struct fab_device *device, const struct fab_options *options, struct kv_error *err);
 /* fab_limits_shm -- whether a provider that lives in /dev/shm has no device because there is too little room: -KV_ELIMIT with the
  * sentence, or 0. */

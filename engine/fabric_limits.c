@@ -2,7 +2,7 @@
 /* fabric_limits.c -- which limit of the machine is short, said before and after it bites.
  *
  * Providers answer a short limit with ENOMEM, EINVAL or an abort in a later call. So what can be compared is compared
- * first (check.c's table), and when a provider says ENOMEM all the same, it is compared again: the sentence then names
+ * first (preflight.c's table), and when a provider says ENOMEM all the same, it is compared again: the sentence then names
  * what is short, or gives the figures of all that is not.
  *
  * The device is asked while a rail is opened (libibverbs opens it, the kernel's resource tracking answers by netlink: some ms,
@@ -11,6 +11,7 @@
  * which takes about a millisecond and happens once for a rebuild or a size of parts that failed. The census of endpoints is the one piece of process-wide state: limits are
  * per process and device, and nothing else knows of the other engines. */
 #include "engine/fabric_inside.h"
+#include "host/host.h"
 
 #include <errno.h>
 #include <pthread.h>

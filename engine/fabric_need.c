@@ -3,7 +3,7 @@
  *
  * Providers tell how many endpoints, queues and regions a device has, and nothing of what an endpoint takes of them, of
  * files or of memory. That is in the quirk table where it is a number, and here where it is computed: rxm's buffers and
- * its inner completion queue follow the environment. Measured on tcp;ofi_rxm and shm (docs/PROVIDERS.md); for EFA and
+ * its inner completion queue follow the environment. Measured on tcp;ofi_rxm and shm (docs/internals/providers.md); for EFA and
  * verbs it follows the providers' sources. */
 #include "engine/fabric_inside.h"
 

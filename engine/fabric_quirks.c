@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_quirks.c -- the table. docs/PROVIDERS.md gives the source of each cell.
+/* fabric_quirks.c -- the table. docs/internals/providers.md gives the source of each cell.
  *
  * A table and not discovery: fi_getinfo answers what a provider accepts, not what works. Where a cell costs something
  * when it is wrong for a version (a wait fd that spins, an address removal that crashes), it is set to the safe side.

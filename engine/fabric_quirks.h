@@ -39,7 +39,7 @@ struct fab_quirk {
 	bool dev_shm;       /* an endpoint is a file in /dev/shm (fabric_shm.c) */
 	const char *warning; /* what to tell who opens one, or NULL */
 	uint32_t link_ops, link_bytes; /* what a link keeps in flight here unless told otherwise; 0: the engine's default.
-					  Measured: docs/PROVIDERS.md */
+					  Measured: docs/internals/providers.md */
 	uint32_t fds;       /* files one endpoint with one connection opens, about */
 	uint64_t memory_bytes; /* memory one endpoint pins or touches with the provider's defaults, about */
 };

@@ -220,11 +220,11 @@ static int door_none(struct fab *fab, const char *why, struct kv_error *err)
 	snprintf(fab->caps.no_door, sizeof(fab->caps.no_door), "%s", why);
 	if (fab->options.door == FAB_DOOR_REQUIRE)
 		return kv_fail(err, -KV_ENOTSUP,
-			       "%s: a doorkeeper is required for the fabric ports, and there can be none: %s (docs/SECURITY.md)",
+			       "%s: a doorkeeper is required for the fabric ports, and there can be none: %s (docs/guide/security.md)",
 			       fab->caps.provider, why);
 	if (fab->options.door == FAB_DOOR_AUTO && fab->quirk->tcp && fab_census(fab->caps.domain) == 0)
 		kv_warn(fab->options.log,
-			"%s: no doorkeeper can stand before the fabric ports: %s; let a firewall keep strangers from them (docs/SECURITY.md)",
+			"%s: no doorkeeper can stand before the fabric ports: %s; let a firewall keep strangers from them (docs/guide/security.md)",
 			fab->caps.provider, why);
 	return 0;
 }

@@ -10,6 +10,7 @@
 
 #include "engine/engine.h"
 #include "engine/fabric.h"
+#include "host/host.h"
 
 enum {
 	TE_MESSAGES_DEFAULT = 256,

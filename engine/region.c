@@ -12,7 +12,7 @@
  * hundreds of GiB once more for each size would take minutes to come to the same end.
  *
  * In parallel. What takes the time is the kernel making and zeroing pages; what is left, pinning and telling the NIC, is
- * a fraction of it (docs/ARCHITECTURE.md has the figures). So for providers that pin, the pages are made first by many
+ * a fraction of it (docs/internals/architecture.md has the figures). So for providers that pin, the pages are made first by many
  * threads that call nothing but the kernel, and then each rail is registered by one thread, several rails at once:
  * a rail stays one thread's, as everywhere. (Rejected: many threads per rail. libfabric calls a domain thread-safe, and
  * the maps behind fi_mr_reg are locked, but EFA of 2.1 counts its registrations without a lock: it is no ground to stand on.)
@@ -31,6 +31,7 @@
 #include <stdlib.h>
 
 #include "engine/inside.h"
+#include "host/host.h"
 
 #define PART_DEFAULT ((uint64_t)1 << 30)
 /* Halving ends here: a smaller part would not help a NIC that is out of entries. */

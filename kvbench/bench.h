@@ -6,12 +6,12 @@
 #include <stdio.h>
 
 #include "base/base.h"
-#include "kvbench/breakdown.h"
+#include "kvbench/measure/breakdown.h"
 #include "kvbench/options.h"
-#include "kvbench/outage.h"
+#include "kvbench/measure/outage.h"
 #include "kvbench/server_child.h"
-#include "kvbench/tally.h"
-#include "kvbench/trace.h"
+#include "kvbench/measure/tally.h"
+#include "kvbench/load/trace.h"
 #include "kvclient/kvclient.h"
 
 /* Exit statuses. */

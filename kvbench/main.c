@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main.c -- kv-bench: the KVRail benchmark. See docs/BENCHMARK.md. */
+/* main.c -- kv-bench: the KVRail benchmark. See docs/guide/benchmarking.md. */
 #include <stdio.h>
 
 #include <string.h>
 
 #include "base/early.h"
 #include "kvbench/bench.h"
-#include "kvbench/capacity.h"
+#include "kvbench/capacity/capacity.h"
 
 int main(int argc, char **argv)
 {

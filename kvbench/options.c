@@ -115,7 +115,7 @@ const struct kv_opt bench_options_table[] = {
 	{.name = "breakdown",
 	 .type = KV_OPT_FLAG,
 	 AT(breakdown),
-	 .help = "Report where the time of the measured GETs went, by phase (docs/OBSERVABILITY.md); a few readings of the "
+	 .help = "Report where the time of the measured GETs went, by phase (docs/reference/counters.md); a few readings of the "
 		 "clock more per GET."},
 	{.name = "roofline",
 	 .type = KV_OPT_FLAG,

@@ -4,6 +4,7 @@
  * The order is fixed by what must not happen too late. The JSON file and the trace are checked first, since they cost
  * nothing; the server child is spawned before the pool makes the first libfabric call (no fork after it); whatever
  * happens after that, the child is ended and reaped. */
+#include "host/host.h"
 #include "kvbench/bench.h"
 
 #include <stdatomic.h>
@@ -12,15 +13,15 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "kvbench/batch.h"
-#include "kvbench/json.h"
-#include "kvbench/phase.h"
-#include "kvbench/progress.h"
-#include "kvbench/replay.h"
-#include "kvbench/report.h"
-#include "kvbench/roofline.h"
+#include "kvbench/load/batch.h"
+#include "kvbench/report/json.h"
+#include "kvbench/load/phase.h"
+#include "kvbench/measure/progress.h"
+#include "kvbench/load/replay.h"
+#include "kvbench/report/report.h"
+#include "kvbench/measure/roofline.h"
 #include "kvbench/signals.h"
-#include "kvbench/workload.h"
+#include "kvbench/load/workload.h"
 
 #define SHARDS_MAX 4u                      /* of a server that we start, unless --server-threads says otherwise */
 #define STATS_MAX          512u            /* counters of a server */

@@ -376,7 +376,7 @@ static const struct command {
 	{"unpin", 1, KV_OPT_STRINGS_MAX - 1, true, PROMPT_ONLY, "unpin KEY...", run_unpin, "At the prompt: takes pins back."},
 	{"stat", 0, 0, false, OF_STAT, "stat [--shards] [--all] [--json], or stat --watch TIME", stat_run,
 	 "What the servers count; --shards: each shard of theirs, too; --all: what this client counts and sees; --watch TIME: every TIME what "
-	 "changed, until Ctrl-C; --json: as one JSON object. docs/OBSERVABILITY.md explains every name. The options stand on the command line of "
+	 "changed, until Ctrl-C; --json: as one JSON object. docs/reference/counters.md explains every name. The options stand on the command line of "
 	 "kv-client, at the prompt, too."},
 	{"ping", 0, 0, false, 0, "ping", run_ping, "Whether every shard of every server answers over the fabric, and how soon."},
 	{"help", 0, 1, false, 0, "help [COMMAND]", run_help, "The commands, or one of them."},

@@ -17,14 +17,14 @@
  * beginning, also while its loop is busy. Two things no deadline can cut short: a worker that does not give its thread
  * back to the loop holds up all calls of its loop that have begun, and a provider that pins memory or opens an endpoint
  * takes the time that it takes (on shm a peer that is killed may leave the provider spinning for ever:
- * docs/PROVIDERS.md). Calls that take no timeout say below what bounds them. A wrong byte is never delivered
+ * docs/internals/providers.md). Calls that take no timeout say below what bounds them. A wrong byte is never delivered
  * as good: GET verifies the block's XXH3-64 unless told not to. Besides the codes each call lists, any may end with
  * -KV_ENOMEM, -KV_EPROTO (the server sent nonsense) or -KV_EPROVIDER (the fabric provider failed up to the deadline);
  * -KV_EINVAL (NULL where something is needed, a length of 0, a size field that is none, a flag that no call knows, an _await call that is not made
  * by a worker of that client, a call that blocks made by a worker) or -KV_ECLOSED (the pool is being closed), both at
  * once and with nothing done. What is written on success only is untouched then; `err` may be NULL everywhere. The
  * library never calls exit, abort or setenv and installs no signal handler (the shm provider of libfabric does:
- * docs/PROVIDERS.md).
+ * docs/internals/providers.md).
  *
  * fork(): a pool is of the process that opened it. In a child every call that returns a code ends at once with -KV_ECLOSED;
  * kvc_pool_close sets *pool to NULL and kvc_view_release zeroes the view, and neither touches anything that the parent shares.
@@ -82,7 +82,7 @@ enum kvc_mode {
  * loops by itself is never bound. */
 enum kvc_numa { KVC_NUMA_AUTO, KVC_NUMA_OFF };
 
-/* The doorkeeper (docs/SECURITY.md). Each client of a pool has a fabric port in this process. On providers tcp and tcp-native it is kept: only servers that the pool
+/* The doorkeeper (docs/guide/security.md). Each client of a pool has a fabric port in this process. On providers tcp and tcp-native it is kept: only servers that the pool
  * has authenticated may connect to it, and what they send is checked before libfabric reads it. For that, functions that libfabric imports (accept, recv, close and others) are
  * replaced in its import table, once per process; calls on sockets that are not the pool's are passed on. AUTO: where that can be done, and a warning where not.
  * REQUIRE: kvc_pool_open fails with -KV_ENOTSUP where not, also on all other providers. OFF: nothing is replaced. */
@@ -118,7 +118,7 @@ struct kvc_options {
 	uint64_t peer_timeout_ns; /* a server that says nothing for so long is down: 2 s. Two of its heartbeats
 				     (kv-server --heartbeat-ms, 500) at least */
 	uint64_t slow_ns; /* calls that take so long are logged (level warn, ten lines a second and client) with where their
-			     time went: docs/OBSERVABILITY.md. 0: none */
+			     time went: docs/reference/counters.md. 0: none */
 	/* While kvc_pool_open waits: called on its thread, ten times a second and after each client, with how many clients have their
 	   endpoints and buffers, and how many have a server. False: give up, -KV_ECANCELED. NULL: nobody looks. */
 	bool (*opening)(void *arg, unsigned clients_open, unsigned clients_up);
@@ -222,7 +222,7 @@ struct kvc_key {
 	size_t len; /* 1..128 bytes */
 };
 
-/* Where the time of a call went, in nanoseconds; what each part is, and when it is long: docs/OBSERVABILITY.md. They add
+/* Where the time of a call went, in nanoseconds; what each part is, and when it is long: docs/reference/counters.md. They add
  * up to total_ns (post_ns is a part of server_ns). A call that needed several requests tells about the one that took
  * longest. The clock is the client's; the server's parts are durations that came with its reply. */
 struct kvc_phases {
@@ -322,7 +322,7 @@ KVC_API int kvc_put_batch_await(struct kvc_client *client, struct kvc_item *item
 				const struct kvc_call *call);
 
 /* Server statistics, of all its shards together: counters and gauges are summed, of maxima it is the largest. Strings are
- * static. docs/OBSERVABILITY.md has a line about each. */
+ * static. docs/reference/counters.md has a line about each. */
 enum kvc_stat_kind {
 	KVC_STAT_COUNTER, /* only rises while the server runs */
 	KVC_STAT_GAUGE,   /* as of now */
@@ -465,7 +465,7 @@ enum { KVC_RESULT_OTHER = 31, KVC_RESULTS };
 KVC_API int kvc_result_code(unsigned column);
 
 /* Counters of the whole pool since it was opened; each is read by itself, so they are of slightly different moments.
- * docs/OBSERVABILITY.md has a line about each. kvc_counters -- fills *out, whose size is set before. Any thread; never
+ * docs/reference/counters.md has a line about each. kvc_counters -- fills *out, whose size is set before. Any thread; never
  * blocks. 0 or -KV_EINVAL. */
 struct kvc_counters {
 	size_t size;
@@ -522,7 +522,7 @@ struct kvc_server_info {
 	uint32_t pull;              /* 1: its values are read by the client (enum kvc_mode) */
 	uint32_t links_up;          /* of `links`: those that answer. The others carry nothing, and are asked again */
 	uint32_t put_inline;        /* 1: a PUT's bytes travel inside its requests, at a fraction of GET's speed: with its provider it is not
-	                             * safe for the server to read our memory (docs/PROVIDERS.md) */
+	                             * safe for the server to read our memory (docs/internals/providers.md) */
 };
 
 /* kvc_server_info -- server `server` (an index into options.servers) as client `client` sees it, all at one moment: asked
@@ -558,7 +558,7 @@ KVC_API const char *kvc_errname(int code);
 KVC_API const char *kvc_errkey(int code);
 
 /* kvc_program_setup -- for main() of programs only, before kvc_pool_open: sets libfabric's environment to KVRail's
- * documented defaults where the user has not. It saves memory and time (docs/PROVIDERS.md) and decides nothing: a process
+ * documented defaults where the user has not. It saves memory and time (docs/internals/providers.md) and decides nothing: a process
  * that does not call it, and whose environment says nothing, reaches a default server all the same. */
 KVC_API void kvc_program_setup(void);
 

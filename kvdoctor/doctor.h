@@ -12,6 +12,7 @@
 
 #include "base/base.h"
 #include "engine/engine.h"
+#include "host/host.h"
 #include "kvdoctor/options.h"
 
 enum { FINDINGS_MAX = 512, PROVIDERS_MAX = 16, NETDEVS_MAX = 64, FILES_MAX = 8, MODULES_MAX = 8, WORD_MAX = 64 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* environment.c -- settings in the environment that libfabric's providers heed and KVRail suffers from: docs/PROVIDERS.md
+/* environment.c -- settings in the environment that libfabric's providers heed and KVRail suffers from: docs/internals/providers.md
  * has the reasons. Looked at when the provider is known, because each concerns one. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* json.c -- the report for programs: schema "kvdoctor/1", described in docs/DOCTOR.md. Names are never changed or reused;
+/* json.c -- the report for programs: schema "kvdoctor/1", described in docs/guide/troubleshooting.md. Names are never changed or reused;
  * new ones may come. Numbers that are unknown, or limits that do not exist, are null. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/host.h"
 #include "kvdoctor/doctor.h"
 
 static json_t *number(uint64_t v)

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "host/host.h"
 #include "kvdoctor/doctor.h"
 
 enum { VENDOR_AMAZON = 0x1d0f, VENDOR_MELLANOX = 0x15b3, PATH_CAP = 1024 };
@@ -162,7 +163,7 @@ static void efa_judge(struct doctor *d, const struct te_rdma *r)
 				 "this device does not write (a p4d does not): GETs are emulated, and need both sides' CPU%s",
 				 r->efa_caps & TE_EFA_READ ? "; it can read" : "");
 		doctor_remedy(f, r->efa_caps & TE_EFA_READ
-					 ? "nothing on this instance type; reads are not emulated (docs/PROVIDERS.md)"
+					 ? "nothing on this instance type; reads are not emulated (docs/internals/providers.md)"
 					 : "use an instance type with RDMA (p4d and later: read; p5 and later: read and write)");
 	}
 	if (d->library.built_major == 1 && d->library.built_minor < 18)

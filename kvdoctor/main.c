@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main.c -- kv-doctor: what this machine has for KVRail and what stands in the way of a run. See docs/DOCTOR.md. */
+/* main.c -- kv-doctor: what this machine has for KVRail and what stands in the way of a run. See docs/guide/troubleshooting.md. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/early.h"
+#include "host/host.h"
 #include "kvdoctor/doctor.h"
 #include "kvdoctor/try.h"
 

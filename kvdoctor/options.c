@@ -56,7 +56,7 @@ static const struct kv_opt_program program = {
 	.name = "kv-doctor",
 	.about = "Tells what this machine has for KVRail, what a run would take of it, and what stands in the way, with the "
 		 "command that removes it. It opens endpoints and moves bytes between two of its own to see whether that works.",
-	.epilogue = "Exit status: 0 a run would work, 1 it would not, 2 usage, 3 it could not look or report. See docs/DOCTOR.md.",
+	.epilogue = "Exit status: 0 a run would work, 1 it would not, 2 usage, 3 it could not look or report. See docs/guide/troubleshooting.md.",
 };
 
 int doctor_options_parse(int argc, char **argv, struct doctor_options *out, struct kv_error *err)

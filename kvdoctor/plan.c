@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "host/host.h"
 #include "kvdoctor/doctor.h"
 #include "loop/loop.h"
 
@@ -205,7 +206,7 @@ static void check_devices(struct doctor *d)
 }
 
 /* What kv-server leaves free for itself and for connections that are not let in yet; the rest is what its clients may take
- * (kvserver/files.c). It lets one client in whatever there is. */
+ * (kvserver/control/files.c). It lets one client in whatever there is. */
 static uint64_t server_files_free(const struct role *r, uint64_t limit)
 {
 	uint64_t quarter = KV_MAX(limit / KV_HANDSHAKES_SHARE, (uint64_t)KV_HANDSHAKES_MIN);

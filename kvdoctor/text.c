@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "host/host.h"
 #include "kvdoctor/doctor.h"
 
 enum { NAME_WIDTH = 27, WRAP = KV_COLUMNS, INDENT = 8, NUMBER = 32, NAMED_MAX = 6 };

@@ -254,7 +254,7 @@ static void door_judge(struct doctor *d, const struct trial *t)
 	}
 	f = doctor_found(d, SECTION_TRY, TE_WARN, "door", "fabric ports", "doorkeeper",
 			 "no doorkeeper stands before them: %s", t->no_door);
-	doctor_remedy(f, "let only the machines of this cache reach them: a network, security group or firewall of their own (docs/SECURITY.md)");
+	doctor_remedy(f, "let only the machines of this cache reach them: a network, security group or firewall of their own (docs/guide/security.md)");
 }
 
 void doctor_try(struct doctor *d)

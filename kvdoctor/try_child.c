@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/host.h"
 #include "kvdoctor/try.h"
 
 enum { PINGS = 100, BLOCK_BYTES = 1 << 20, IMMEDIATE = 0x4b56 };

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/base.h"
+#include "host/host.h"
 
 struct loop;
 struct kvs_server;

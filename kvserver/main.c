@@ -21,8 +21,9 @@
 
 #include "base/early.h"
 #include "engine/engine.h"
-#include "kvserver/flags.h"
-#include "kvserver/psk.h"
+#include "host/host.h"
+#include "kvserver/options.h"
+#include "kvserver/control/psk.h"
 
 enum { EXIT_USAGE = 2, EXIT_START = 3, PSK_LINE_MAX = 1024, FILES_WANTED = 65536, FILES_OF_CLIENT = 8, PEERS_MAX = 1024 };
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# check-docs.sh -- what docs/OWNERSHIP.md and docs/RELIABILITY.md name exists; speaks TAP.
+# check-docs.sh -- what docs/internals/ownership.md and docs/internals/reliability.md name exists; speaks TAP.
 #
 # Of what stands in backticks: `file: function, function` must be a file (of the tree, or below tests/) with these functions in it, `calls_of_*` one that
 # begins so; a file alone must be there; and a name with an underscore must be a word of the sources.
@@ -9,7 +9,7 @@ set -u
 cd "${1:-.}" || exit 2
 words=$(mktemp) || exit 2
 trap 'rm -f "$words"' EXIT
-find base loop wire bootstrap engine kvclient kvserver kvbench kvcli kvdoctor tests scripts Makefile -type f \( -name '*.[chS]' -o -name '*.sh' -o -name '*.py' -o -name '*.patch' -o -name '*.def' -o -name Makefile \) \
+find base host loop wire bootstrap engine store kvclient kvserver kvbench kvcli kvdoctor tests scripts Makefile -type f \( -name '*.[chS]' -o -name '*.sh' -o -name '*.py' -o -name '*.patch' -o -name '*.def' -o -name Makefile \) \
 	-exec grep -ohE '[A-Za-z_][A-Za-z0-9_]*' {} + 2>/dev/null | sort -u >"$words"
 
 functions() { # FILE NAMES: those that are not there
@@ -36,7 +36,7 @@ missing() { # DOC
 
 n=0 fail=0
 echo 1..2
-for doc in docs/OWNERSHIP.md docs/RELIABILITY.md; do
+for doc in docs/internals/ownership.md docs/internals/reliability.md; do
 	n=$((n + 1))
 	bad=$(missing "$doc")
 	if [ -s "$doc" ] && [ -z "$bad" ]; then

@@ -7,7 +7,7 @@
 #        check-mutants.sh --copy NAME       a copy of the tree in build/mutants/NAME, patched if there is such a patch: to make a mutant, or make it again
 #        check-mutants.sh --save NAME       write what was changed there to the patch; its head is kept, or is to be written
 # A mutant is a patch of a few production sources. Its head says, one a line:
-#   bug: what is wrong      rule: the rule of docs/OWNERSHIP.md that it breaks
+#   bug: what is wrong      rule: the rule of docs/internals/ownership.md that it breaks
 #   world: of test_sim_rules      seeds: N, of which one must find it      expect: what the failure must say (extended regular expression)
 # What the simulation cannot show (it has no strangers) names a test program instead of world and seeds, and the test that must fail:
 #   program: tests/FOLDER/test_NAME      expect: what its output must say of the failure
@@ -21,7 +21,7 @@ built=${KVRAIL_BUILD:-build/$mode}
 out=build/mutants
 patches=tests/sim/mutants
 program=tests/sim/test_sim_rules
-layers="base loop wire bootstrap engine kvclient kvserver"
+layers="base host loop wire bootstrap engine store kvclient kvserver"
 seams="ring fab" # libraries of layers' folders that only programs other than the simulation link
 limit=120 # seconds for one mutant's seeds
 

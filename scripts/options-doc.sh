@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# options-doc.sh [BUILD] -- docs/OPTIONS.md, made of what the programs in BUILD (build/release) say themselves:
-#   scripts/options-doc.sh >docs/OPTIONS.md
+# options-doc.sh [BUILD] -- docs/reference/options.md, made of what the programs in BUILD (build/release) say themselves:
+#   scripts/options-doc.sh >docs/reference/options.md
 # tests/integration/options.sh compares the two.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# efa-acceptance.sh -- does KVRail work on this fabric? Run on two instances with EFA (or two hosts with InfiniBand or RoCE); docs/EFA.md has the rest.
+# efa-acceptance.sh -- does KVRail work on this fabric? Run on two instances with EFA (or two hosts with InfiniBand or RoCE); docs/guide/efa.md has the rest.
 #
 # usage: efa-acceptance.sh server [OPTION...]                  on the first instance; it says what to run on the second
 #        efa-acceptance.sh client HOST KEY [OPTION...]         on the second
@@ -198,7 +198,7 @@ rose() {
 	elif [ $((now - $3)) -ge "$4" ]; then
 		pass "$1: $2 rose by $((now - $3))"
 	else
-		printf '%s rose by %d, at least %d were expected: the operation is emulated by libfabric with messages (docs/EFA.md, "Is it RDMA?")\n' "$2" $((now - $3)) "$4" >"$file"
+		printf '%s rose by %d, at least %d were expected: the operation is emulated by libfabric with messages (docs/guide/efa.md, "Is it RDMA?")\n' "$2" $((now - $3)) "$4" >"$file"
 		grep -hoE -m 1 'built against 1\.1[0-7]' "$out/push.log" 2>/dev/null | sed 's/$/: for programs built with headers before 1.18 libfabric emulates; build with those of the EFA installer/' >>"$file"
 		fail "$1" "$file"
 	fi

@@ -171,7 +171,7 @@ static bool addrs_fill(const struct wire_welcome_msg *w)
 	return !c.bad && wire_cur_left(&c) == 0;
 }
 
-/* Flags are offers, and those that we do not know are none of ours: a newer server may make them (docs/PROTOCOL.md 7). */
+/* Flags are offers, and those that we do not know are none of ours: a newer server may make them (docs/reference/protocol.md 7). */
 static bool welcome_valid(const struct wire_welcome_msg *w)
 {
 	return w->version == WIRE_VERSION && w->shards >= 1 && w->shards <= KV_SHARDS_MAX && rails_valid(w->rails) &&

@@ -10,6 +10,7 @@
 #include <xxhash.h>
 
 #include "base/base.h"
+#include "host/host.h"
 
 enum { ROUNDS = 25, CASES = 5 };
 #define SPAN_BYTES ((uint64_t)1 << 30)

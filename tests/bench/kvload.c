@@ -3,7 +3,7 @@
  *
  * One thread, epoll, non-blocking sockets, --conns connections with one request (or one pipelined batch of --batch)
  * each: a connection asks again as soon as its answer is whole. Keys, values and order are kv-bench's
- * (kvbench/workload.h), so both sides read the same bytes in the same order; --verify compares all of them, else the
+ * (kvbench/load/workload.h), so both sides read the same bytes in the same order; --verify compares all of them, else the
  * length of each answer is compared, and its first and last eight bytes with what was stored. Any error, miss or wrong
  * value ends the run with a sentence.
  *
@@ -24,7 +24,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "kvbench/workload.h"
+#include "host/host.h"
+#include "kvbench/load/workload.h"
 #include "tests/bench/load.h"
 #include "tests/bench/result.h"
 

@@ -7,7 +7,7 @@
  * is ours. Both sides poll, and give the processor away on an empty poll (two spinning sides of two pairs on two cores
  * collapse otherwise).
  *
- * Blocks are read in kv-bench's order (kvbench/workload.h). Each begins and ends with a word of its own, which the
+ * Blocks are read in kv-bench's order (kvbench/load/workload.h). Each begins and ends with a word of its own, which the
  * client wipes before it asks and compares when the immediate is there: a place that was not written is noticed. A
  * place is used again at once, so the destination is as warm as a receive buffer is; with --blocks 1 the source is,
  * too.
@@ -30,7 +30,8 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
-#include "kvbench/workload.h"
+#include "host/host.h"
+#include "kvbench/load/workload.h"
 #include "tests/bench/load.h"
 #include "tests/bench/result.h"
 

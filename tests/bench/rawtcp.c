@@ -22,7 +22,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "kvbench/workload.h"
+#include "host/host.h"
+#include "kvbench/load/workload.h"
 #include "tests/bench/load.h"
 #include "tests/bench/result.h"
 

@@ -4,7 +4,7 @@
 
   run.py --list                      the comparisons
   run.py redis memcached             these, printed and recorded in build/bench/
-  run.py --doc [NAME...]             and written into docs/PERFORMANCE.md (this is `make bench`)
+  run.py --doc [NAME...]             and written into docs/internals/performance.md (this is `make bench`)
   run.py ab DIR_A DIR_B [-- OPTS]    two builds of KVRail against each other with kv-bench OPTS
 
 Environment: PAIRS (7), BENCH_SECONDS (1: length of a read phase), BENCH_QUICK=1 (one short pair, for a smoke test),
@@ -35,7 +35,7 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(ROOT, os.environ.get("KVRAIL_BUILD", "build/release"))
 RESULTS = os.path.join(ROOT, "build/bench/results.json")
-DOC = os.path.join(ROOT, "docs/PERFORMANCE.md")
+DOC = os.path.join(ROOT, "docs/internals/performance.md")
 QUICK = os.environ.get("BENCH_QUICK", "0") not in ("", "0")
 PAIRS = 1 if QUICK else int(os.environ.get("PAIRS", "7"))
 SECONDS = 0.2 if QUICK else float(os.environ.get("BENCH_SECONDS", "1"))
@@ -715,7 +715,7 @@ def doc_write(blocks):
         begin, end = f"<!-- bench:{name} begin -->", f"<!-- bench:{name} end -->"
         at, until = text.find(begin), text.find(end)
         if at < 0 or until < at:
-            print(f"docs/PERFORMANCE.md has no block {begin} ... {end}: its table was not written", file=sys.stderr)
+            print(f"docs/internals/performance.md has no block {begin} ... {end}: its table was not written", file=sys.stderr)
             continue
         text = text[:at + len(begin)] + "\n" + "\n".join(lines) + "\n" + text[until:]
     with open(DOC + ".tmp", "w", encoding="utf-8") as f:
@@ -768,7 +768,7 @@ def main_compare(names, doc):
         if doc and not QUICK:
             doc_write(blocks)
     if doc and QUICK:
-        print("BENCH_QUICK: docs/PERFORMANCE.md is left as it is")
+        print("BENCH_QUICK: docs/internals/performance.md is left as it is")
     return 1 if failed else 0
 
 

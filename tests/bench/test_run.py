@@ -65,7 +65,7 @@ class Table(unittest.TestCase):
                              "# By hand\n<!-- bench:shm begin -->\nnew\ntable\n<!-- bench:shm end -->\nalso by hand")
 
     def test_the_document_has_a_block_for_every_comparison(self):
-        with open(os.path.join(bench.ROOT, "docs/PERFORMANCE.md"), encoding="utf-8") as f:
+        with open(os.path.join(bench.ROOT, "docs/internals/performance.md"), encoding="utf-8") as f:
             text = f.read()
         for name in [*bench.COMPARISONS, "machine"]:
             self.assertLess(-1, text.find(f"<!-- bench:{name} begin -->"), name)

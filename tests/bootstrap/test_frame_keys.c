@@ -59,7 +59,7 @@ static void test_the_secret_is_of_the_token_without_tls(void **state)
 	assert_memory_equal(a, want, sizeof(want));
 }
 
-/* The values are those of a script with python's hmac, written from docs/PROTOCOL.md. */
+/* The values are those of a script with python's hmac, written from docs/reference/protocol.md. */
 static void test_the_keys_of_a_shard(void **state)
 {
 	static const uint8_t to_server[KV_MAC_KEY] = {0x37, 0xea, 0x4b, 0xd6, 0xb6, 0xad, 0xef, 0x67, 0x91, 0x56, 0x15, 0xc4, 0x10, 0xd7, 0xf7, 0x18}, to_client[KV_MAC_KEY] = {0xfb, 0x31, 0x5b, 0xf1, 0x90, 0xf8, 0xae, 0x31, 0x4f, 0x41, 0x60, 0x62, 0x6a, 0xfb, 0x66, 0xea};

@@ -10,6 +10,7 @@
 
 #include "engine/fabric.h"
 #include "tests/check.h"
+#include "host/host.h"
 
 /* ---- the fabric that does what it is told ---- */
 

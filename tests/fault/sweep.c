@@ -159,7 +159,7 @@ static int descriptors_show(void)
 	return sockets;
 }
 
-/* Threads that nobody joins (kvserver/keeper.c, bootstrap/resolve.c) may need another moment to end. `want`: so many are left anyhow; 0: not known. */
+/* Threads that nobody joins (kvserver/control/keeper.c, bootstrap/resolve.c) may need another moment to end. `want`: so many are left anyhow; 0: not known. */
 static unsigned threads_left(unsigned want)
 {
 	unsigned least = entries("/proc/self/task");

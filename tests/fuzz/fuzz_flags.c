@@ -8,7 +8,7 @@
 
 #include "kvbench/options.h"
 #include "kvcli/options.h"
-#include "kvserver/flags.h"
+#include "kvserver/options.h"
 
 enum { WORDS_MAX = 24, INPUT_MAX = 4096 };
 

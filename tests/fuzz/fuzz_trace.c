@@ -3,7 +3,7 @@
  * accepted keeps its bounds. */
 #include <stdlib.h>
 
-#include "kvbench/trace.h"
+#include "kvbench/load/trace.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

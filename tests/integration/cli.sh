@@ -56,13 +56,13 @@ slow_says() { kv --slow-ms 1 get file-104857600 -o "$scratch/copy" 2>&1 | grep -
 documented() { # every name that stat gives is explained
 	kv --all --json stat | python3 -c "
 import json, sys
-d, text = json.load(sys.stdin), open('docs/OBSERVABILITY.md').read()
+d, text = json.load(sys.stdin), open('docs/reference/counters.md').read()
 groups = list(d['servers'][0]['counters'].values()) + [g for n, g in d['client']['counters'].items() if not n.startswith('results')]
 missing = [n for g in groups for n in g if '\`' + n + '\`' not in text]
-print('not in docs/OBSERVABILITY.md:', *missing) if missing else None
+print('not in docs/reference/counters.md:', *missing) if missing else None
 sys.exit(1 if missing else 0)"
 }
-check "every counter is in docs/OBSERVABILITY.md" documented
+check "every counter is in docs/reference/counters.md" documented
 check "--slow-ms says where the time went" slow_says
 check "ping" status 0 kv ping
 check "no such command is usage" status 2 kv frobnicate

@@ -42,7 +42,7 @@ stop_server "$server_pid"
 named() { local i; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do both put "spread-$i" x 2>>"$scratch/spread"; done; grep -q "put: .*$server" "$scratch/spread" || { cat "$scratch/spread"; return 1; }; }
 check "of several servers the one that failed is named" named
 check "--psk-file's help says how a key is made" says 'make-psk' "$build/kv-server" --help
-check "docs/SECURITY.md too" grep -q 'kv-server --make-psk' docs/SECURITY.md
+check "docs/guide/security.md too" grep -q 'kv-server --make-psk' docs/guide/security.md
 (umask 077 && echo >"$scratch/empty")
 check "a file without a key says how to make one" says 'make-psk' "$build/kv-server" --psk-file "$scratch/empty" --listen-addr 127.0.0.1:0
 check "a server that is too small names its options" says '--memory-mb.*--worker-threads' "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 1 --worker-threads 2

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# options.sh -- docs/OPTIONS.md is what the programs say, and --config tells each option of kv-bench with its default.
+# options.sh -- docs/reference/options.md is what the programs say, and --config tells each option of kv-bench with its default.
 . "$(dirname "$0")/lib.bash"
 plan 3
 words() { tr -s '[:space:]' '\n'; } # where lines end is the C library's affair
-as_documented() { diff -u <(words <docs/OPTIONS.md) <(scripts/options-doc.sh "$build" | words); }
-check "docs/OPTIONS.md is what --help says (else: scripts/options-doc.sh >docs/OPTIONS.md)" as_documented
+as_documented() { diff -u <(words <docs/reference/options.md) <(scripts/options-doc.sh "$build" | words); }
+check "docs/reference/options.md is what --help says (else: scripts/options-doc.sh >docs/reference/options.md)" as_documented
 all_options() { # the names of a table, without those that are not shown
 	local name missing=0
 	for name in $("$build/kv-bench" --config | sed -n 's/^\([a-z-]*\) = .*/\1/p'); do
-		grep -q -- "--$name" docs/OPTIONS.md || { echo "--$name is not there"; missing=1; }
+		grep -q -- "--$name" docs/reference/options.md || { echo "--$name is not there"; missing=1; }
 	done
 	return $missing
 }
@@ -27,7 +27,7 @@ alike() {
 		ttl = 60
 		value-size = 64KiB
 	T
-	grep -E -- '--[a-z-]*(-ms|-us|-mb|ttl|timeout|-size|duration|drain-sec)=' docs/OPTIONS.md | grep -vE '=(TIME|SIZE)' && return 1
+	grep -E -- '--[a-z-]*(-ms|-us|-mb|ttl|timeout|-size|duration|drain-sec)=' docs/reference/options.md | grep -vE '=(TIME|SIZE)' && return 1
 	return 0
 }
 check "times and sizes parse alike everywhere" alike

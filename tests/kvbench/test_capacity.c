@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "kvbench/capacity.h"
+#include "host/host.h"
+#include "kvbench/capacity/capacity.h"
 #include "tests/kvbench/check.h"
 
 static void steps_are(const char *text, uint32_t max, const uint32_t *want, unsigned n)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_outage.c -- when an outage begins and ends, for one server and for one of two; deadlines. */
-#include "kvbench/outage.h"
+#include "kvbench/measure/outage.h"
 #include "tests/kvbench/check.h"
 
 #define MS      1000000ull

@@ -8,10 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "kvbench/json.h"
-#include "kvbench/progress.h"
-#include "kvbench/report.h"
-#include "kvbench/roofline.h"
+#include "kvbench/report/json.h"
+#include "kvbench/measure/progress.h"
+#include "kvbench/report/report.h"
+#include "kvbench/measure/roofline.h"
 #include "tests/kvbench/check.h"
 
 struct fixture {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "kvbench/trace.h"
+#include "kvbench/load/trace.h"
 #include "tests/kvbench/check.h"
 
 /* Read text as a trace and return what the last trace_next gave; *out_count requests came before. */

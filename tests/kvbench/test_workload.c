@@ -2,7 +2,7 @@
 /* test_workload.c -- keys, values, read order, and the memory a workload needs. */
 #include <stdlib.h>
 
-#include "kvbench/workload.h"
+#include "kvbench/load/workload.h"
 #include "tests/kvbench/check.h"
 
 static void test_keys_name_seed_size_and_number(void **state)

@@ -14,6 +14,7 @@
 
 #include "bootstrap/bootstrap.h"
 #include "engine/engine.h"
+#include "host/host.h"
 #include "loop/loop.h"
 #include "server.h"
 

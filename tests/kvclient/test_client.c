@@ -16,8 +16,8 @@
 #include <cmocka.h>
 
 #include "base/base.h"
-#include "kvclient/client.h"
-#include "kvclient/internal.h"
+#include "kvclient/pool/client.h"
+#include "kvclient/pool/hosted.h"
 #include "server.h"
 
 #define MIB ((size_t)1 << 20)
@@ -955,7 +955,7 @@ static void a_server_killed_under_load_ends_every_call(void **state)
 	(void)state;
 	need_server();
 	if (test_provider_is("shm")) {
-		print_message("over shm who is killed under load may leave a lock taken, for which everybody spins (docs/PROVIDERS.md)\n");
+		print_message("over shm who is killed under load may leave a lock taken, for which everybody spins (docs/internals/providers.md)\n");
 		test_server_kill(&second); /* the next test starts it */
 		skip();
 	}

@@ -340,7 +340,7 @@ static void calls_to_other_servers_survive_a_fence(void **state)
 	(void)state;
 	need_server();
 	if (test_provider_is("shm")) {
-		print_message("over shm what a server has under way to an endpoint that was fenced never ends, and fills its links (docs/PROVIDERS.md)\n");
+		print_message("over shm what a server has under way to an endpoint that was fenced never ends, and fills its links (docs/internals/providers.md)\n");
 		skip();
 	}
 	pool = pool_open(two, 2, 64 * MIB);
@@ -700,7 +700,7 @@ static void need_fences(void)
 {
 	need_server();
 	if (test_provider_is("shm")) {
-		print_message("over shm what a server has under way to an endpoint that was fenced never ends, and fills its links (docs/PROVIDERS.md)\n");
+		print_message("over shm what a server has under way to an endpoint that was fenced never ends, and fills its links (docs/internals/providers.md)\n");
 		skip();
 	}
 }

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/base.h"
+#include "host/host.h"
 #include "kvclient/kvclient.h"
 #include "server.h"
 #include "victim.h"

@@ -12,6 +12,7 @@
 
 #include "base/base.h"
 #include "tests/kvclient/server.h"
+#include "host/host.h"
 
 enum { CLIENTS = 4, BUFFER_MIB = 64, WORKERS = 64, VALUE = 1 << 20, KEYS = 16 };
 

@@ -8,7 +8,8 @@
 
 #include <cmocka.h>
 
-#include "kvclient/pool.h"
+#include "host/host.h"
+#include "kvclient/pool/pool.h"
 #include "tests/provider.h"
 
 static const char *const one[] = {"127.0.0.1:1"};

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "kvclient/request.h"
+#include "kvclient/request/request.h"
 
 static void entries_are_bounded_and_come_back(void **state)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rig.c -- the two ends of rig.h. */
 #include "rig.h"
+#include "host/host.h"
 
 /* KVRAIL_TEST_ONLY: the tests whose name it is, with * and ?. Planted bugs are looked for by the one that must find them. */
 __attribute__((constructor)) static void only(void)

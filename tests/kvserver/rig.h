@@ -8,7 +8,8 @@
 
 #include "tests/check.h"
 
-#include "kvserver/shard.h"
+#include "host/host.h"
+#include "kvserver/shard/shard.h"
 
 enum {
 	RIG_MEMORY = 32 << 20, /* of the shard */

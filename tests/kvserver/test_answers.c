@@ -5,7 +5,7 @@
 #include <malloc.h>
 #include <stdlib.h>
 
-#include "kvserver/session.h"
+#include "kvserver/shard/session.h"
 
 enum { IDS = 40000, LINKS = KV_RAILS_MAX, MEMORY = 64 << 10 };
 

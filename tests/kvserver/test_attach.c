@@ -17,7 +17,7 @@
 #include "bootstrap/bootstrap.h"
 #include "engine/engine.h"
 #include "kvserver/kvserver.h"
-#include "kvserver/server.h"
+#include "kvserver/control/server.h"
 #include "tests/kvserver/hello.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

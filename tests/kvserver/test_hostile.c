@@ -5,6 +5,7 @@
  * The honest client is the rig's. The stranger has an engine, a session and memory of its own, on the same shard; it is
  * polled only when a test says so, so that it can stop to read at will. */
 #include "rig.h"
+#include "host/host.h"
 
 enum { MIB = 1 << 20, STRANGER_BUFFER = 20 * MIB, STRANGER_NUMBER = 0x7FFF0000 + RIG_SLOTS - 1, HONEST_CALLS = 40 };
 

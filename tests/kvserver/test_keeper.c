@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kvserver/server.h"
+#include "kvserver/control/server.h"
 
 #define PATIENCE_NS 60000000000ull
 

@@ -12,7 +12,7 @@
 
 #include "bootstrap/bootstrap.h"
 #include "engine/engine.h"
-#include "kvserver/server.h"
+#include "kvserver/control/server.h"
 #include "loop/sanitize.h"
 #include "tests/kvserver/hello.h"
 

@@ -14,9 +14,10 @@
 #include "bootstrap/bootstrap.h"
 #include "bootstrap/context.h"
 #include "engine/engine.h"
+#include "host/host.h"
 #include "kvserver/kvserver.h"
-#include "kvserver/conn.h"
-#include "kvserver/server.h"
+#include "kvserver/control/conn.h"
+#include "kvserver/control/server.h"
 #include "tests/kvserver/hello.h"
 
 enum { SHARDS = 2, CLIENTS = 4 };
@@ -1009,7 +1010,7 @@ static void after_a_reset_clients_come_back_for_new_addresses(void **state)
 	told();
 }
 
-/* ---- HELLO again (docs/PROTOCOL.md 2.10) ---- */
+/* ---- HELLO again (docs/reference/protocol.md 2.10) ---- */
 
 /* So many clients, further sessions among them, soon. */
 static bool open_becomes(unsigned want)

@@ -4,8 +4,8 @@
  * accounts must agree with what is there, and nothing may be left when the client has gone. */
 #include "rig.h"
 
-#include "kvserver/pins.h"
-#include "kvserver/room.h"
+#include "store/pins.h"
+#include "store/room.h"
 
 enum {
 	STEPS = 6000,

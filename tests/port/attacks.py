@@ -3,7 +3,7 @@
 
 An attack gets an Attacker and does its worst through it; world.py judges what is left. To add one: write a function or a row of MESSAGES, and give it a row in
 TABLE. Columns: name; formats (rxm, native); targets; family (attacks of a family are judged together where they all fail, see port.py); short (part of `make check`);
-counts (counters of `kv-client stat` of which one must have risen, where the server has them); residual (the place and the sentence of docs/SECURITY.md, for what cannot
+counts (counters of `kv-client stat` of which one must have risen, where the server has them); residual (the place and the sentence of docs/guide/security.md, for what cannot
 be stopped there). Nothing here reads a key: the attacker knows what /proc and libfabric's source tell everybody.
 """
 import struct

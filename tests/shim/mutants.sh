@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# mutants.sh [NAME...] -- break a rule of docs/PROVIDERS.md in a copy of the sources, and see that an imitated machine tells (make check-shim-mutants).
+# mutants.sh [NAME...] -- break a rule of docs/internals/providers.md in a copy of the sources, and see that an imitated machine tells (make check-shim-mutants).
 #
 # A mutant is a patch of a few production sources. Its head says, one a line:
-#   bug: what is wrong      rule: its number in docs/PROVIDERS.md      build: what to make, below build/MODE/      run: a command, in a folder with those programs
+#   bug: what is wrong      rule: its number in docs/internals/providers.md      build: what to make, below build/MODE/      run: a command, in a folder with those programs
 #   expect: what it must say before it fails (extended regular expression)      seconds: that it may take (60); ending by that limit is a failure too, when "hangs" is expected
 # The copy, build/shim-mutants/NAME, has the objects too, so that only what was changed is compiled, and is kept when something is wrong. Speaks TAP.
 set -u
@@ -12,7 +12,7 @@ mode=${MODE:-release}
 built=${KVRAIL_BUILD:-build/$mode}
 out=build/shim-mutants
 patches=tests/shim/mutants
-layers="base loop wire bootstrap engine kvclient kvserver kvbench kvcli kvdoctor"
+layers="base host loop wire bootstrap engine store kvclient kvserver kvbench kvcli kvdoctor"
 
 head_of() { # PATCH FIELD
 	sed -n -e '/^---/q' -e "s/^$2: //p" "$1"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# pull.sh [MACHINE:PROVIDER [SIZE]] -- what one GET costs on imitated machines, pushed and pulled, in operations and bytes: the table of docs/PROVIDERS.md.
+# pull.sh [MACHINE:PROVIDER [SIZE]] -- what one GET costs on imitated machines, pushed and pulled, in operations and bytes: the table of docs/internals/providers.md.
 #
 # Counts, not time: the imitation's time says nothing of EFA's. One worker, one operation at a time; the difference between a run with many reads and one with few, so that
 # opening, PUTs and the rest fall out.

@@ -101,7 +101,7 @@ lost_pings() {
 	stop_server "$server_pid"
 }
 
-# In operations and bytes, since time means nothing here (docs/PROVIDERS.md). A little more is allowed, for a link that was asked whether it is there.
+# In operations and bytes, since time means nothing here (docs/internals/providers.md). A little more is allowed, for a link that was asked whether it is there.
 pull_costs() {
 	KVRAIL_BUILD=$real tests/shim/pull.sh "$1" 64k >"$scratch/pull.out" && cat "$scratch/pull.out" &&
 		awk '$2 == "push" && $4 >= 2 && $4 < 2.2 && $5 == 1 && $6 == 0 && $7 == 65536 { push = 1 } $2 == "pull" && $4 >= 2 && $4 < 2.2 && $5 == 0 && $6 == 1 && $7 == 0 { pull = 1 } END { exit !(push && pull) }' "$scratch/pull.out"

@@ -5,11 +5,11 @@
  * knows it. It may land where this request, which is out, has its destination; or in a piece of the receive buffer
  * that is in quarantine or limbo. Anything else was given back to somebody: a caller, another request, or the free pieces. */
 #include "engine/inside.h"
-#include "kvclient/client.h"
-#include "kvclient/internal.h"
+#include "kvclient/pool/client.h"
+#include "kvclient/pool/hosted.h"
 #include "tests/sim/world.h"
 
-#define PACKED UINT32_MAX /* kvserver/pack.c says so of its writes; no request has this immediate */
+#define PACKED UINT32_MAX /* kvserver/ops/pack.c says so of its writes; no request has this immediate */
 
 /* The client whose endpoint this is, or NULL. */
 static struct kvc_client *client_of(struct world *w, uint64_t fab)

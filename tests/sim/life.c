@@ -7,7 +7,7 @@
  * between messages. */
 #include "tests/sim/life.h"
 
-#include "kvclient/internal.h"
+#include "kvclient/pool/hosted.h"
 
 #define PAUSE_AT_REST_NS (20 * SECOND) /* until everything is connected again and lost memory was reclaimed */
 

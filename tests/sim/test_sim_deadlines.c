@@ -18,8 +18,8 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "kvclient/client.h"
-#include "kvclient/internal.h"
+#include "kvclient/pool/client.h"
+#include "kvclient/pool/hosted.h"
 #include "tests/sim/world.h"
 
 #define TIMEOUT (300 * MS)

@@ -13,9 +13,9 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "kvclient/call.h"
-#include "kvclient/client.h"
-#include "kvclient/internal.h"
+#include "kvclient/call/call.h"
+#include "kvclient/pool/client.h"
+#include "kvclient/pool/hosted.h"
 #include "tests/sim/world.h"
 
 enum { SERVERS = 64, VALUE = 100000, STOPPED_EACH = 8, STUCK_CALLS = 20 /* to each that is stopped, */, STUCK_ALL = 1500 /* but no more than a loop has coroutines for */, BUFFER = 4 << 20 };

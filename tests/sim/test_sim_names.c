@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kvclient/call.h"
-#include "kvclient/client.h"
-#include "kvclient/internal.h"
+#include "kvclient/call/call.h"
+#include "kvclient/pool/client.h"
+#include "kvclient/pool/hosted.h"
 #include "tests/sim/resolve_sim.h"
 #include "tests/sim/world.h"
 

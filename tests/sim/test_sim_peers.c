@@ -16,9 +16,9 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "kvclient/call.h"
-#include "kvclient/client.h"
-#include "kvclient/internal.h"
+#include "kvclient/call/call.h"
+#include "kvclient/pool/client.h"
+#include "kvclient/pool/hosted.h"
 #include "tests/sim/fabric_sim.h"
 #include "tests/sim/world.h"
 

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 
 #include "engine/engine.h"
-#include "kvclient/client.h"
-#include "kvclient/internal.h"
-#include "kvserver/server.h"
-#include "kvserver/shard.h"
+#include "kvclient/pool/client.h"
+#include "kvclient/pool/hosted.h"
+#include "kvserver/control/server.h"
+#include "kvserver/shard/shard.h"
 #include "tests/sim/world.h"
 
 static struct world world;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_sim_rules.c -- small worlds, each of which insists on a few rules of docs/OWNERSHIP.md.
+/* test_sim_rules.c -- small worlds, each of which insists on a few rules of docs/internals/ownership.md.
  *
  * A world is made so that breaking its rules shows within a few seeds: calls give up while their requests and writes
  * are under way, sessions end under them, blocks are freed under readers, memory is unregistered under calls.
@@ -18,9 +18,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kvclient/call.h"
-#include "kvclient/client.h"
-#include "kvserver/server.h"
+#include "kvclient/call/call.h"
+#include "kvclient/pool/client.h"
+#include "kvserver/control/server.h"
 #include "tests/sim/model.h"
 
 static struct world world;

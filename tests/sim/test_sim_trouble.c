@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kvclient/internal.h"
+#include "kvclient/pool/hosted.h"
 #include "loop/loop.h"
 #include "tests/sim/life.h"
 

@@ -48,10 +48,10 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "kvclient/client.h"
-#include "kvclient/internal.h"
-#include "kvserver/server.h"
-#include "kvserver/shard.h"
+#include "kvclient/pool/client.h"
+#include "kvclient/pool/hosted.h"
+#include "kvserver/control/server.h"
+#include "kvserver/shard/shard.h"
 #include "loop/loop.h"
 
 #define OPEN_NS  (20 * SECOND)

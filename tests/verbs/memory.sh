@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # memory.sh -- huge pages and NUMA for real: in the guest of vm.sh with two nodes, pages of 1 GiB and 2 MiB set aside, and a hugetlb cgroup. Speaks TAP.
 #
-# usage: memory.sh [FOLDER]   FOLDER: a build (default build/release) with tests/base/test_pages, tests/engine/test_faults, kv-server and kv-bench.
+# usage: memory.sh [FOLDER]   FOLDER: a build (default build/release) with tests/host/test_pages, tests/engine/test_faults, kv-server and kv-bench.
 # Exit status: 0, 1, or 77 with one sentence where no guest can be had.
 set -u
 cd "$(dirname "$(readlink -f "$0")")/../.." || exit 2
@@ -19,10 +19,10 @@ done
 for i in 0 1; do echo 150 >$node/node$i/hugepages/hugepages-2048kB/nr_hugepages; done
 echo "# nodes: $(cat $node/has_memory), pages of 1 GiB: $(cat /sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages), of 2 MiB: $(cat /sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages)"
 export KVRAIL_TEST_PAGES=1
-CMOCKA_MESSAGE_OUTPUT=STDOUT $build/tests/base/test_pages >/tmp/log 2>&1
+CMOCKA_MESSAGE_OUTPUT=STDOUT $build/tests/host/test_pages >/tmp/log 2>&1
 result "areas on pages of 1 GiB and 2 MiB, on two nodes" $?
 grep "SKIPPED\|skipped" /tmp/log | sed "s/^/# /"
-$build/tests/base/test_mem >/tmp/log 2>&1 && $build/tests/base/test_numa >>/tmp/log 2>&1
+$build/tests/host/test_memory >/tmp/log 2>&1 && $build/tests/host/test_numa >>/tmp/log 2>&1
 result "the other tests of memory, on such a machine" $?
 $build/tests/engine/test_faults >/tmp/log 2>&1
 result "an engine is on the node of its NICs" $?
@@ -31,7 +31,7 @@ mkdir -p /tmp/group && mount -t cgroup2 none /tmp/group && echo +hugetlb >/tmp/g
 result "a hugetlb cgroup is made" $? 2>/dev/null
 # Where a container would see it.
 mkdir -p /sys/fs/cgroup 2>/dev/null; mount --bind /tmp/group /sys/fs/cgroup
-sh -c "echo \$\$ >/sys/fs/cgroup/small/cgroup.procs; exec $build/tests/base/test_pages" >/tmp/log 2>&1
+sh -c "echo \$\$ >/sys/fs/cgroup/small/cgroup.procs; exec $build/tests/host/test_pages" >/tmp/log 2>&1
 result "a hugetlb cgroup that is too small never kills" $?
 grep "SKIPPED\|skipped" /tmp/log | sed "s/^/# /"
 giga=$(cat /sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages)

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* machine.c -- facts about this machine, from /proc and /sys.
+ *
+ * A cgroup limits its children, so the tightest limit from the process's own group up to the mount counts. In a
+ * container the path in /proc/self/cgroup may not exist below the mount (the mount then *is* the group); a file that
+ * does not exist limits nothing, and the walk ends at the mount itself, so that both views give the right answer.
+ * What cannot be read is no limit: a missing /proc must never stop a server. Set-up paths only: stdio allocates. */
+#include "host/machine.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "base/base.h"
+#include "host/memory.h"
+
+enum { LINE_CAP = 512, WORD_CAP = 64 };
+
+/* first_line -- the first line of a file, without its end. False when there is none. */
+static bool first_line(const char *path, char *line, size_t cap)
+{
+	FILE *f = fopen(path, "re");
+	if (!f)
+		return false;
+	bool ok = fgets(line, (int)cap, f) != NULL;
+	fclose(f);
+	if (ok)
+		line[strcspn(line, "\n")] = '\0';
+	return ok;
+}
+
+/* number_at -- the digits at p; false for "max", "-1" and nonsense. */
+static bool number_at(const char *p, uint64_t *out)
+{
+	char word[WORD_CAP];
+	size_t n = strspn(p, "0123456789");
+	if (n == 0 || n >= sizeof(word))
+		return false;
+	memcpy(word, p, n);
+	word[n] = '\0';
+	return kv_u64_parse(word, out) == 0;
+}
+
+static bool file_number(const char *path, uint64_t *out)
+{
+	char line[WORD_CAP];
+	return first_line(path, line, sizeof(line)) && number_at(line, out);
+}
+
+/* file_field -- the number behind `name` at the start of a line ("VmRSS:   123 kB", "inactive_file 123"). */
+static bool file_field(const char *path, const char *name, uint64_t *out)
+{
+	char line[LINE_CAP];
+	size_t len = strlen(name);
+	bool found = false;
+	FILE *f = fopen(path, "re");
+	if (!f)
+		return false;
+	while (!found && fgets(line, sizeof(line), f)) {
+		const char *p = line + len;
+		if (strncmp(line, name, len) == 0)
+			found = number_at(p + strspn(p, ": \t"), out);
+	}
+	fclose(f);
+	return found;
+}
+
+/* path_field, path_number -- the same for a file named by a directory and a name in it. */
+static bool path_field(const char *dir, const char *file, const char *name, uint64_t *out)
+{
+	char path[PATH_MAX];
+	return snprintf(path, sizeof(path), "%s/%s", dir, file) < (int)sizeof(path) && file_field(path, name, out);
+}
+
+static bool path_number(const char *dir, const char *file, uint64_t *out)
+{
+	char path[PATH_MAX];
+	return snprintf(path, sizeof(path), "%s/%s", dir, file) < (int)sizeof(path) && file_number(path, out);
+}
+
+uint64_t kv_hugepages_free(const char *root, uint64_t page_bytes)
+{
+	char dir[PATH_MAX];
+	uint64_t free_pages = 0, reserved = 0, over = 0, surplus = 0;
+	snprintf(dir, sizeof(dir), "%s/sys/kernel/mm/hugepages/hugepages-%llukB", root,
+		 (unsigned long long)(page_bytes >> 10));
+	if (!path_number(dir, "free_hugepages", &free_pages) || !path_number(dir, "resv_hugepages", &reserved))
+		return 0;
+	/* Pages that the pool may grow by; the reservation finds out whether there is memory for them. */
+	if (path_number(dir, "nr_overcommit_hugepages", &over) && path_number(dir, "surplus_hugepages", &surplus))
+		free_pages += over - KV_MIN(over, surplus);
+	return free_pages > reserved ? free_pages - reserved : 0;
+}
+
+uint64_t kv_hugepages_free_on(const char *root, int node, uint64_t page_bytes)
+{
+	char dir[PATH_MAX];
+	uint64_t free_pages = 0;
+	snprintf(dir, sizeof(dir), "%s/sys/devices/system/node/node%d/hugepages/hugepages-%llukB", root, node,
+		 (unsigned long long)(page_bytes >> 10));
+	return path_number(dir, "free_hugepages", &free_pages) ? free_pages : 0;
+}
+
+bool kv_hugepages_transparent(const char *root)
+{
+	char path[PATH_MAX], line[LINE_CAP];
+	snprintf(path, sizeof(path), "%s/sys/kernel/mm/transparent_hugepage/enabled", root);
+	return first_line(path, line, sizeof(line)) && !strstr(line, "[never]");
+}
+
+uint64_t kv_hugepages_total(const char *root, uint64_t page_bytes)
+{
+	char dir[PATH_MAX];
+	uint64_t pages = 0;
+	snprintf(dir, sizeof(dir), "%s/sys/kernel/mm/hugepages/hugepages-%llukB", root,
+		 (unsigned long long)(page_bytes >> 10));
+	return path_number(dir, "nr_hugepages", &pages) ? pages : 0;
+}
+
+uint64_t kv_meminfo_available(const char *root)
+{
+	char path[PATH_MAX];
+	uint64_t kib = 0;
+	snprintf(path, sizeof(path), "%s/proc/meminfo", root);
+	if (!file_field(path, "MemAvailable:", &kib) && !file_field(path, "MemFree:", &kib))
+		return 0;
+	return kib << 10;
+}
+
+/* line_controller -- whether a line "ID:CONTROLLERS:PATH" of /proc/self/cgroup is that of the controller ("" is v2).
+ * Cuts the line; *out_path points into it. */
+static bool line_controller(char *line, const char *controller, char **out_path)
+{
+	char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
+	if (!path)
+		return false;
+	*list++ = *path++ = '\0';
+	path[strcspn(path, "\n")] = '\0';
+	*out_path = path;
+	if (*controller == '\0')
+		return *list == '\0';
+	for (char *save = NULL, *word = strtok_r(list, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
+		if (strcmp(word, controller) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* cgroup_path -- this process's path in a controller's hierarchy, without a final slash; "" when it has none. */
+static void cgroup_path(const char *root, const char *controller, char *out, size_t cap)
+{
+	char file[PATH_MAX], line[PATH_MAX], *path = NULL;
+	out[0] = '\0';
+	snprintf(file, sizeof(file), "%s/proc/self/cgroup", root);
+	FILE *f = fopen(file, "re");
+	if (!f)
+		return;
+	while (fgets(line, sizeof(line), f)) {
+		/* A path with ".." lies outside of our namespace and names nothing below our mount. */
+		if (line_controller(line, controller, &path) && !strstr(path, "..")) {
+			snprintf(out, cap, "%s", strcmp(path, "/") == 0 ? "" : path);
+			break;
+		}
+	}
+	fclose(f);
+}
+
+/* cgroup_tightest -- the least of what `limit` says of the process's group and of every one above it. */
+static uint64_t cgroup_tightest(const char *root, const char *controller, const char *mount,
+				uint64_t (*limit)(const char *dir))
+{
+	char path[PATH_MAX / 2], dir[PATH_MAX];
+	uint64_t least = UINT64_MAX;
+	cgroup_path(root, controller, path, sizeof(path));
+	for (;;) {
+		if (snprintf(dir, sizeof(dir), "%s/sys/fs/cgroup%s%s", root, mount, path) < (int)sizeof(dir)) {
+			uint64_t here = limit(dir);
+			least = KV_MIN(least, here);
+		}
+		char *slash = strrchr(path, '/');
+		if (!slash)
+			return least;
+		*slash = '\0';
+	}
+}
+
+/* room -- what is left under a limit; page cache that is not in use is given back under pressure, so it counts free. */
+static uint64_t room(uint64_t max, uint64_t used, uint64_t reclaimable)
+{
+	used -= KV_MIN(used, reclaimable);
+	return max - KV_MIN(max, used);
+}
+
+static uint64_t memory_room_v2(const char *dir)
+{
+	uint64_t max, used, cache = 0;
+	if (!path_number(dir, "memory.max", &max) || !path_number(dir, "memory.current", &used))
+		return UINT64_MAX;
+	path_field(dir, "memory.stat", "inactive_file ", &cache);
+	return room(max, used, cache);
+}
+
+static uint64_t memory_room_v1(const char *dir)
+{
+	uint64_t max, used, cache = 0;
+	/* "No limit" is the largest multiple of a page here, not a word. */
+	if (!path_number(dir, "memory.limit_in_bytes", &max) || !path_number(dir, "memory.usage_in_bytes", &used) ||
+	    max >= (uint64_t)INT64_MAX - 65536)
+		return UINT64_MAX;
+	path_field(dir, "memory.stat", "total_inactive_file ", &cache);
+	return room(max, used, cache);
+}
+
+uint64_t kv_cgroup_memory_room(const char *root)
+{
+	uint64_t v2 = cgroup_tightest(root, "", "", memory_room_v2);
+	uint64_t v1 = cgroup_tightest(root, "memory", "/memory", memory_room_v1);
+	return KV_MIN(v1, v2);
+}
+
+/* What one kind of counter of a hugetlb cgroup leaves: `max` and `used` are its files, for pages of page_bytes. "No
+ * limit" is "max" or a number close to the largest. */
+static uint64_t hugetlb_counter(const char *dir, uint64_t page_bytes, const char *max, const char *used)
+{
+	char file[WORD_CAP];
+	uint64_t limit, in_use = 0;
+	bool giga = page_bytes >= (uint64_t)1 << 30;
+	unsigned long long n = page_bytes >> (giga ? 30 : 20);
+	snprintf(file, sizeof(file), "hugetlb.%llu%s.%s", n, giga ? "GB" : "MB", max);
+	if (!path_number(dir, file, &limit) || limit >= (uint64_t)INT64_MAX - page_bytes)
+		return UINT64_MAX;
+	snprintf(file, sizeof(file), "hugetlb.%llu%s.%s", n, giga ? "GB" : "MB", used);
+	path_number(dir, file, &in_use);
+	return limit - KV_MIN(limit, in_use);
+}
+
+/* Pages are counted when they are touched, and (rsvd) when they are reserved. */
+static uint64_t hugetlb_v2(const char *dir, uint64_t page_bytes)
+{
+	uint64_t touched = hugetlb_counter(dir, page_bytes, "max", "current");
+	uint64_t reserved = hugetlb_counter(dir, page_bytes, "rsvd.max", "rsvd.current");
+	return KV_MIN(touched, reserved);
+}
+
+static uint64_t hugetlb_v1(const char *dir, uint64_t page_bytes)
+{
+	uint64_t touched = hugetlb_counter(dir, page_bytes, "limit_in_bytes", "usage_in_bytes");
+	uint64_t reserved = hugetlb_counter(dir, page_bytes, "rsvd.limit_in_bytes", "rsvd.usage_in_bytes");
+	return KV_MIN(touched, reserved);
+}
+
+static uint64_t hugetlb_1g_v2(const char *dir)
+{
+	return hugetlb_v2(dir, (uint64_t)1 << 30);
+}
+
+static uint64_t hugetlb_2m_v2(const char *dir)
+{
+	return hugetlb_v2(dir, (uint64_t)2 << 20);
+}
+
+static uint64_t hugetlb_1g_v1(const char *dir)
+{
+	return hugetlb_v1(dir, (uint64_t)1 << 30);
+}
+
+static uint64_t hugetlb_2m_v1(const char *dir)
+{
+	return hugetlb_v1(dir, (uint64_t)2 << 20);
+}
+
+uint64_t kv_cgroup_hugetlb_room(const char *root, uint64_t page_bytes)
+{
+	bool giga = page_bytes >= (uint64_t)1 << 30;
+	uint64_t v2 = cgroup_tightest(root, "", "", giga ? hugetlb_1g_v2 : hugetlb_2m_v2);
+	uint64_t v1 = cgroup_tightest(root, "hugetlb", "/hugetlb", giga ? hugetlb_1g_v1 : hugetlb_2m_v1);
+	return KV_MIN(v1, v2);
+}
+
+static uint64_t cpus_of(uint64_t quota, uint64_t period)
+{
+	return period == 0 ? UINT64_MAX : KV_MAX(quota / period + (quota % period != 0), (uint64_t)1);
+}
+
+static uint64_t cpus_v2(const char *dir)
+{
+	char path[PATH_MAX], line[WORD_CAP];
+	uint64_t quota, period;
+	if (snprintf(path, sizeof(path), "%s/cpu.max", dir) >= (int)sizeof(path) ||
+	    !first_line(path, line, sizeof(line)) || !number_at(line, &quota))
+		return UINT64_MAX;
+	const char *space = strchr(line, ' ');
+	return space && number_at(space + 1, &period) ? cpus_of(quota, period) : UINT64_MAX;
+}
+
+static uint64_t cpus_v1(const char *dir)
+{
+	uint64_t quota, period;
+	if (!path_number(dir, "cpu.cfs_quota_us", &quota) || !path_number(dir, "cpu.cfs_period_us", &period))
+		return UINT64_MAX;
+	return cpus_of(quota, period);
+}
+
+uint64_t kv_cgroup_cpus(const char *root)
+{
+	uint64_t v2 = cgroup_tightest(root, "", "", cpus_v2);
+	uint64_t v1 = cgroup_tightest(root, "cpu", "/cpu", cpus_v1);
+	return KV_MIN(v1, v2);
+}
+
+/* Both versions have the same files. */
+static uint64_t pids_room(const char *dir)
+{
+	uint64_t max, used;
+	if (!path_number(dir, "pids.max", &max) || !path_number(dir, "pids.current", &used))
+		return UINT64_MAX;
+	return room(max, used, 0);
+}
+
+uint64_t kv_cgroup_pids_room(const char *root)
+{
+	uint64_t v2 = cgroup_tightest(root, "", "", pids_room);
+	uint64_t v1 = cgroup_tightest(root, "pids", "/pids", pids_room);
+	return KV_MIN(v1, v2);
+}
+
+uint64_t kv_memory_available(void)
+{
+	uint64_t machine = kv_meminfo_available(""), group = kv_cgroup_memory_room("");
+	return KV_MIN(machine, group);
+}
+
+static uint64_t self_status(const char *name)
+{
+	uint64_t kib = 0;
+	file_field("/proc/self/status", name, &kib);
+	return kib << 10;
+}
+
+uint64_t kv_memory_rss_peak(void)
+{
+	return self_status("VmHWM:");
+}
+
+uint64_t kv_memory_rss(void)
+{
+	return self_status("VmRSS:");
+}
+
+unsigned kv_cpus_available(void)
+{
+	uint64_t quota = kv_cgroup_cpus("");
+	long online = sysconf(_SC_NPROCESSORS_ONLN);
+	struct kv_cpus mask;
+	uint64_t cpus = kv_thread_cpus(&mask) == 0 ? kv_cpus_count(&mask) : (uint64_t)KV_MAX(online, 1L);
+	return (unsigned)KV_MIN(cpus, quota);
+}
+
+void kv_host_id(uint8_t out[16])
+{
+	struct {
+		char boot[WORD_CAP];
+		uint64_t dev, ino;
+	} id = {{0}, 0, 0};
+	struct stat ns;
+	if (first_line("/proc/sys/kernel/random/boot_id", id.boot, sizeof(id.boot)) && id.boot[0] &&
+	    stat("/proc/self/ns/net", &ns) == 0) {
+		/* fgets leaves what lies behind the text; it must not count. */
+		memset(id.boot + strlen(id.boot), 0, sizeof(id.boot) - strlen(id.boot));
+		id.dev = (uint64_t)ns.st_dev;
+		id.ino = (uint64_t)ns.st_ino;
+		XXH128_canonicalFromHash((XXH128_canonical_t *)(void *)out, XXH3_128bits(&id, sizeof(id)));
+		return;
+	}
+	/* Unknown is "another host than anybody's": taking two hosts for one would be the worse mistake. */
+	if (kv_entropy_fill(&kv_entropy_kernel, out, 16) != 0) {
+		struct kv_prng prng;
+		kv_prng_seed(&prng, kv_seed_from_env("") ^ (uint64_t)(uintptr_t)out);
+		kv_prng_fill(&prng, out, 16);
+	}
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* maps.c -- whether memory that somebody hands us is what he says: mapped, readable, writable.
+ *
+ * Asked once, before memory is registered. Providers that pin find out by themselves and say "Bad address"; tcp and shm
+ * would find out in the middle of a transfer, as a broken connection or a killed process. It tells the caller his
+ * mistake and protects from nothing else: what he unmaps afterwards is unmapped. */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "host/machine.h"
+#include "host/memory.h"
+
+enum { LINE_CAP = PATH_MAX + 128, NAME_CAP = 96 };
+
+struct map {
+	uint64_t from, to;
+	char rights[8];
+	char name[NAME_CAP]; /* of the file; "" for anonymous memory */
+};
+
+/* "7f00-7f10 rw-p 00000000 08:01 42   /path\n" */
+static bool line_parse(const char *line, struct map *out)
+{
+	unsigned long long from, to;
+	int name = 0;
+	if (sscanf(line, "%llx-%llx %7s %*s %*s %*s %n", &from, &to, out->rights, &name) < 3)
+		return false;
+	out->from = from;
+	out->to = to;
+	snprintf(out->name, sizeof(out->name), "%.*s", NAME_CAP - 1, name ? line + name : "");
+	out->name[strcspn(out->name, "\n")] = '\0';
+	return true;
+}
+
+static int hole_fail(uint64_t base, uint64_t len, uint64_t at, struct kv_error *err)
+{
+	return kv_fail(err, -KV_EINVAL,
+		       "[0x%llx, +%llu) is not all mapped: there is nothing at 0x%llx, %llu bytes behind its start; map "
+		       "all of it before it is registered, or register less",
+		       (unsigned long long)base, (unsigned long long)len, (unsigned long long)at,
+		       (unsigned long long)(at - base));
+}
+
+static int rights_fail(uint64_t base, uint64_t len, uint64_t at, const struct map *m, struct kv_error *err)
+{
+	return kv_fail(err, -KV_EINVAL,
+		       "[0x%llx, +%llu) is not writable at 0x%llx (mapped %s%s%s): memory is registered for GET and PUT, "
+		       "so it must be readable and writable",
+		       (unsigned long long)base, (unsigned long long)len, (unsigned long long)at, m->rights,
+		       m->name[0] ? ", " : "", m->name);
+}
+
+int kv_maps_check(const char *root, const void *base, uint64_t len_bytes, struct kv_error *err)
+{
+	char path[PATH_MAX], line[LINE_CAP];
+	uint64_t from = (uint64_t)(uintptr_t)base, at = from, to = from + len_bytes;
+	struct map m;
+	int rc = 0;
+	snprintf(path, sizeof(path), "%s/proc/self/maps", root);
+	FILE *f = fopen(path, "re");
+	if (!f)
+		return 0;
+	while (rc == 0 && at < to && fgets(line, sizeof(line), f)) {
+		if (!line_parse(line, &m) || m.to <= at)
+			continue;
+		if (m.from > at)
+			break;
+		if (m.rights[0] != 'r' || m.rights[1] != 'w')
+			rc = rights_fail(from, len_bytes, at, &m, err);
+		at = m.to;
+	}
+	fclose(f);
+	return rc == 0 && at < to ? hole_fail(from, len_bytes, at, err) : rc;
+}
+
+int kv_memory_mapped(const void *base, uint64_t len_bytes, struct kv_error *err)
+{
+	return kv_maps_check("", base, len_bytes, err);
+}

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* memory.c -- page-backed areas.
+ *
+ * Invariant: an area that was handed out never gives SIGBUS. A hugetlb mapping without MAP_NORESERVE reserves its pages
+ * when it is made; what a reservation does not cover (the limit of a hugetlb cgroup, a cpuset, a poisoned page) shows
+ * up when the pages are touched, so they are touched right away with MADV_POPULATE_WRITE, which returns an error where
+ * a plain store would be killed. Kernels before 5.14 know no such call: there the pages are touched by MAP_POPULATE,
+ * whose failures are silent, and mincore says whether they came. What they did not come for is mapped with smaller
+ * pages. Free pages are counted first, because some kernels (gVisor) accept MAP_HUGETLB and ignore it.
+ *
+ * One area may have pages of all sizes, the largest first: what the user set aside is used as far as it goes. The
+ * pieces are put side by side into a gap of the address space, with MAP_FIXED_NOREPLACE. (Rejected: a reservation that
+ * is replaced piece by piece with MAP_FIXED. When the kernel has no pages it has already taken the reservation away, and
+ * a thread of the host may map something of its own there before we have put it back.) If somebody else takes the gap
+ * meanwhile, another one is looked for.
+ *
+ * Touching is zeroing, most of what registration costs with NICs, so large areas are touched by several threads, which
+ * never call anything but the kernel. They run near the node that the area is for: where mbind is forbidden (docker
+ * without CAP_SYS_NICE), who touches first decides where a page is. */
+#include "host/memory.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "base/base.h"
+#include "host/machine.h"
+
+#ifndef MAP_HUGE_SHIFT
+#define MAP_HUGE_SHIFT 26
+#endif
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+#define PAGE_4K ((uint64_t)4096)
+#define PAGE_2M ((uint64_t)2 << 20)
+#define PAGE_1G ((uint64_t)1 << 30)
+#define SLICE   ((uint64_t)128 << 20) /* what a thread touches at a time */
+
+enum {
+	AREA_PROT = PROT_READ | PROT_WRITE,
+	AREA_FLAGS = MAP_PRIVATE | MAP_ANONYMOUS,
+	GAP_TRIES = 4,
+	THREADS_MAX = 16,
+	THREAD_STACK = 256 << 10,
+	RESIDENT_PAGES = 65536 /* asked of mincore at a time */
+};
+
+/* ---- touching ---- */
+
+struct crew {
+	uint8_t *base;
+	uint64_t len;
+	int node;
+	_Atomic uint64_t next; /* offset of the slice that nobody has taken yet */
+	_Atomic int status;    /* 0, or the first failure */
+};
+
+static void slices_touch(struct crew *c)
+{
+	while (atomic_load(&c->status) == 0) {
+		uint64_t at = atomic_fetch_add(&c->next, SLICE);
+		if (at >= c->len)
+			return;
+		if (madvise(c->base + at, KV_MIN(SLICE, c->len - at), MADV_POPULATE_WRITE) != 0) {
+			int none = 0;
+			atomic_compare_exchange_strong(&c->status, &none, -errno);
+		}
+	}
+}
+
+static void *crew_thread(void *arg)
+{
+	struct crew *c = arg;
+	if (c->node != KV_NODE_ANY)
+		(void)kv_numa_bind_thread("", c->node, NULL);
+	slices_touch(c);
+	return NULL;
+}
+
+/* How many threads are worth their while. */
+static unsigned crew_size(uint64_t len)
+{
+	uint64_t slices = (len + SLICE - 1) / SLICE, cpus = kv_cpus_available();
+	return (unsigned)KV_MIN(KV_MIN(slices / 2 + 1, cpus), (uint64_t)THREADS_MAX);
+}
+
+/* Start up to n threads that take no signal of the host's. Those that cannot be started are done without. */
+static unsigned crew_start(struct crew *c, pthread_t *thread, unsigned n)
+{
+	unsigned started = 0;
+	pthread_attr_t attr;
+	sigset_t all, before;
+	if (n == 0 || pthread_attr_init(&attr) != 0)
+		return 0;
+	pthread_attr_setstacksize(&attr, THREAD_STACK);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	while (started < n && pthread_create(&thread[started], &attr, crew_thread, c) == 0)
+		started++;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attr);
+	return started;
+}
+
+/* All pages of [base, base + len), by several threads: 0 or -errno. This one takes part unless it would have to be near
+ * a node for it. */
+static int touch(void *base, uint64_t len, int node, unsigned *out_threads)
+{
+	struct crew c = {.base = base, .len = len, .node = node};
+	pthread_t thread[THREADS_MAX];
+	unsigned size = crew_size(len), away = node != KV_NODE_ANY && kv_numa_nodes("") > 1;
+	unsigned started = size + away > 1 ? crew_start(&c, thread, size - 1 + away) : 0;
+	if (!away || started == 0)
+		slices_touch(&c);
+	for (unsigned i = 0; i < started; i++)
+		pthread_join(thread[i], NULL);
+	if (out_threads)
+		*out_threads = started + (!away || started == 0);
+	return atomic_load(&c.status);
+}
+
+int kv_memory_populate(void *base, uint64_t len_bytes, int node, unsigned *out_threads)
+{
+	uint64_t from = (uint64_t)(uintptr_t)base & ~(PAGE_4K - 1);
+	uint64_t to = kv_align_up((uint64_t)(uintptr_t)base + len_bytes, PAGE_4K);
+	if (len_bytes == 0)
+		return 0;
+	/* The call wants whole pages of the kernel's size; one that is refused for nothing else is taken for not known. */
+	int rc = touch((void *)(uintptr_t)from, to - from, node, out_threads);
+	return rc == -EINVAL ? -KV_ENOTSUP : rc == -EFAULT ? -KV_EINVAL : rc < 0 ? -KV_ENOMEM : 0;
+}
+
+/* ---- pieces of an area ---- */
+
+/* Whether every page is there, asked in steps. */
+static bool resident(uint8_t *base, uint64_t len)
+{
+	uint64_t step = RESIDENT_PAGES * PAGE_4K;
+	unsigned char *there = malloc(RESIDENT_PAGES);
+	bool all = there != NULL;
+	for (uint64_t at = 0; all && at < len; at += step) {
+		uint64_t n = KV_MIN(step, len - at);
+		all = mincore(base + at, n, there) == 0;
+		for (uint64_t i = 0; all && i < n / PAGE_4K; i++)
+			all = there[i] & 1;
+	}
+	free(there);
+	return all;
+}
+
+/* Map at exactly this place, which is free as far as we know: 0 or -errno. */
+static int map_at(uint8_t *at, uint64_t len, int flags)
+{
+	uint8_t *p = mmap(at, len, AREA_PROT, AREA_FLAGS | MAP_FIXED_NOREPLACE | flags, -1, 0);
+	if (p == MAP_FAILED)
+		return -errno;
+	if (p == at)
+		return 0;
+	munmap(p, len); /* kernels before 4.17 take the place for a hint */
+	return -EEXIST;
+}
+
+static void wish(struct kv_area *area, uint8_t *at, uint64_t len)
+{
+	int rc = area->node == KV_NODE_ANY ? 0 : kv_numa_prefer_memory(at, len, area->node);
+	if (rc < 0)
+		area->node_error = rc;
+}
+
+/* The way of kernels without MADV_POPULATE_WRITE: populate while mapping, on the thread's own policy, then look. */
+static int huge_at_old(struct kv_area *area, uint8_t *at, uint64_t len, int flags)
+{
+	struct kv_numa_saved saved;
+	(void)kv_numa_prefer(area->node, &saved);
+	int rc = map_at(at, len, flags | MAP_POPULATE);
+	kv_numa_restore(&saved);
+	if (rc < 0)
+		return rc;
+	if (resident(at, len)) {
+		wish(area, at, len);
+		return 0;
+	}
+	munmap(at, len);
+	return -ENOMEM;
+}
+
+/* len bytes of hugetlb pages at this place, all there. 0 or -errno, and nothing is mapped. */
+static int huge_at(struct kv_area *area, uint8_t *at, uint64_t len, uint64_t page_bytes)
+{
+	int flags = MAP_HUGETLB | (63 - __builtin_clzll(page_bytes)) << MAP_HUGE_SHIFT;
+	int rc = map_at(at, len, flags);
+	if (rc < 0)
+		return rc;
+	wish(area, at, len);
+	rc = touch(at, len, area->node, NULL);
+	if (rc == 0)
+		return 0;
+	munmap(at, len);
+	return rc == -EINVAL ? huge_at_old(area, at, len, flags) : rc;
+}
+
+/* Advice: a kernel without transparent huge pages refuses it, and the memory is good all the same. */
+static void plain_advise(struct kv_area *area, uint8_t *at, uint64_t len)
+{
+	bool transparent = madvise(at, len, MADV_HUGEPAGE) == 0 && kv_hugepages_transparent("");
+	wish(area, at, len);
+	*(transparent ? &area->pages.transparent : &area->pages.plain) += len;
+}
+
+/* A gap of the address space for len bytes at a multiple of `align`; NULL with errno. Nobody keeps it for us. */
+static uint8_t *gap_find(uint64_t len, uint64_t align)
+{
+	uint8_t *p = mmap(NULL, len + align, PROT_NONE, AREA_FLAGS | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED)
+		return NULL;
+	munmap(p, len + align);
+	return (uint8_t *)(uintptr_t)kv_align_up((uint64_t)(uintptr_t)p, align);
+}
+
+/* Bytes of `len` that free pages of this size can hold. 1 GiB ones of another node than the one that is wanted are left
+ * alone: small near pages are better. 2 MiB ones of another node are taken: they were set aside to be used, and what is
+ * not set aside may not suffice. */
+static uint64_t pages_there(uint64_t len, uint64_t page_bytes, int node)
+{
+	uint64_t room = kv_cgroup_hugetlb_room("", page_bytes), pages = kv_hugepages_free("", page_bytes);
+	if (pages == 0)
+		return 0;
+	if (page_bytes == PAGE_1G && node != KV_NODE_ANY && kv_numa_nodes("") > 1)
+		pages = KV_MIN(pages, kv_hugepages_free_on("", node, page_bytes));
+	pages = KV_MIN(pages, room / page_bytes);
+	return KV_MIN(pages, len / page_bytes) * page_bytes;
+}
+
+/* Fill the gap: 1 GiB pages, 2 MiB pages, ordinary ones. 0, or -EEXIST: somebody took it; or -errno. What is mapped
+ * then begins at its start and has area->len_bytes. */
+static int gap_fill(struct kv_area *area, uint8_t *gap, uint64_t len)
+{
+	static const uint64_t sizes[] = {PAGE_1G, PAGE_2M};
+	int rc;
+	for (unsigned i = 0; i < KV_COUNT(sizes); i++) {
+		uint64_t huge = pages_there(len - area->len_bytes, sizes[i], area->node);
+		rc = huge ? huge_at(area, gap + area->len_bytes, huge, sizes[i]) : -ENOMEM;
+		if (rc == -EEXIST)
+			return rc;
+		if (rc < 0)
+			continue;
+		*(i == 0 ? &area->pages.bytes_1g : &area->pages.bytes_2m) += huge;
+		area->len_bytes += huge;
+		area->page_bytes = sizes[i];
+	}
+	if (area->len_bytes == len)
+		return 0;
+	rc = map_at(gap + area->len_bytes, len - area->len_bytes, 0);
+	if (rc < 0)
+		return rc;
+	plain_advise(area, gap + area->len_bytes, len - area->len_bytes);
+	area->len_bytes = len;
+	area->page_bytes = PAGE_4K;
+	return 0;
+}
+
+/* An area that has hugetlb pages. False: it has none, and nothing is mapped. */
+static bool huge_map(uint64_t len, struct kv_area *area)
+{
+	const struct kv_area empty = *area;
+	uint64_t align = pages_there(len, PAGE_1G, area->node) ? PAGE_1G : PAGE_2M;
+	for (unsigned i = 0; i < GAP_TRIES; i++) {
+		uint8_t *gap = gap_find(len, align);
+		*area = empty;
+		if (gap && gap_fill(area, gap, len) == 0) {
+			area->base = gap;
+			return true;
+		}
+		if (gap && area->len_bytes)
+			munmap(gap, area->len_bytes);
+		align = i == GAP_TRIES / 2 ? PAGE_2M : align;
+	}
+	*area = empty;
+	return false;
+}
+
+/* len bytes of ordinary pages, aligned so that the kernel can make them transparent huge ones. */
+static bool plain_map(uint64_t len, struct kv_area *area)
+{
+	uint64_t room = len + PAGE_2M;
+	uint8_t *p = mmap(NULL, room, AREA_PROT, AREA_FLAGS, -1, 0);
+	if (p == MAP_FAILED)
+		return false;
+	uint64_t head = kv_align_up((uint64_t)(uintptr_t)p, PAGE_2M) - (uint64_t)(uintptr_t)p;
+	if (head > 0)
+		munmap(p, head);
+	if (head < PAGE_2M)
+		munmap(p + head + len, PAGE_2M - head);
+	plain_advise(area, p + head, len);
+	area->base = p + head;
+	area->len_bytes = len;
+	area->page_bytes = PAGE_4K;
+	return true;
+}
+
+/* ---- areas ---- */
+
+/* What all kinds of area check and say. */
+static int area_map(uint64_t len_bytes, int node, bool hugetlb, struct kv_area *out, struct kv_error *err)
+{
+	char size[32];
+	struct kv_area area = {.node = node};
+	kv_size_format(len_bytes, size, sizeof(size));
+	if (len_bytes == 0)
+		return kv_fail(err, -KV_EINVAL, "cannot map an area of 0 bytes");
+	if (len_bytes > UINT64_MAX / 4) /* room for the rounding below */
+		return kv_fail(err, -KV_ENOMEM, "cannot map %s of memory: no address space is that large", size);
+	uint64_t len = kv_align_up(len_bytes, PAGE_2M);
+	bool pool = hugetlb && (pages_there(len, PAGE_1G, node) || pages_there(len, PAGE_2M, node));
+	if (!(pool && huge_map(len, &area)) && !plain_map(len, &area))
+		return kv_fail(err, -KV_ENOMEM, "cannot map %s of memory: %s; ask for less, free memory, or look at ulimit -v", size,
+			       kv_strerror(errno));
+	*out = area;
+	return 0;
+}
+
+int kv_area_map(uint64_t len_bytes, struct kv_area *out, struct kv_error *err)
+{
+	return area_map(len_bytes, KV_NODE_ANY, true, out, err);
+}
+
+int kv_area_map_on(uint64_t len_bytes, int node, struct kv_area *out, struct kv_error *err)
+{
+	return area_map(len_bytes, node, true, out, err);
+}
+
+int kv_area_map_lazy(uint64_t len_bytes, struct kv_area *out, struct kv_error *err)
+{
+	return area_map(len_bytes, KV_NODE_ANY, false, out, err);
+}
+
+void kv_area_unmap(struct kv_area *area)
+{
+	if (area->base)
+		munmap(area->base, area->len_bytes);
+	*area = (struct kv_area){0};
+}
+
+void kv_pages_add(struct kv_pages *sum, const struct kv_pages *more)
+{
+	sum->bytes_1g += more->bytes_1g;
+	sum->bytes_2m += more->bytes_2m;
+	sum->transparent += more->transparent;
+	sum->plain += more->plain;
+}
+
+char *kv_pages_format(const struct kv_pages *pages, char *buf, size_t cap)
+{
+	const struct {
+		uint64_t bytes;
+		const char *name;
+	} kinds[] = {{pages->bytes_1g, "1 GiB pages"},
+		     {pages->bytes_2m, "2 MiB pages"},
+		     {pages->transparent, "transparent huge pages"},
+		     {pages->plain, "4 KiB pages"}};
+	char size[32];
+	size_t at = 0;
+	buf[0] = '\0';
+	for (unsigned i = 0; i < KV_COUNT(kinds) && at < cap; i++)
+		if (kinds[i].bytes)
+			at += (size_t)snprintf(buf + at, cap - at, "%s%s in %s", at ? ", " : "",
+					       kv_size_format(kinds[i].bytes, size, sizeof(size)), kinds[i].name);
+	return buf;
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* capacity.h -- kv-bench capacity: how many clients with resources of their own a machine can have, and what ends it.
+ *
+ * A step is one number of clients. Each step runs in a process of its own (child.c), which tells the parent
+ * where it is by writing its struct capacity_step, whole, again and again. */
+#ifndef KVRAIL_KVBENCH_CAPACITY_CAPACITY_H
+#define KVRAIL_KVBENCH_CAPACITY_CAPACITY_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/base.h"
+#include "host/host.h"
+
+struct server_child;
+
+enum {
+	CAPACITY_CLIENTS_MAX = 4096,
+	CAPACITY_SESSIONS_MAX = 100000,
+	CAPACITY_STEPS_MAX = 256,                      /* of --steps */
+	CAPACITY_STEPS_ROOM = CAPACITY_STEPS_MAX + 16, /* with those of pooled behind them */
+	CAPACITY_CONFIRMS = 4,
+	CAPACITY_ENGINES_MAX = 64
+};
+
+enum capacity_model { CAPACITY_ENDPOINTS, CAPACITY_VERBS, CAPACITY_POOLED, CAPACITY_MODELS };
+
+/* What ended a step, or was short in it. */
+enum capacity_end {
+	CAPACITY_COMPLETE,
+	CAPACITY_FILES,
+	CAPACITY_MEMORY,
+	CAPACITY_LOCKED,
+	CAPACITY_EPS,
+	CAPACITY_QPS,
+	CAPACITY_CQS,
+	CAPACITY_MRS,
+	CAPACITY_THREADS,
+	CAPACITY_PROVIDER, /* what only the provider knows: the sentence lists the candidates */
+	CAPACITY_SERVER,
+	CAPACITY_TIME,
+	CAPACITY_DATA, /* a GET failed or brought a wrong byte */
+	CAPACITY_KILLED,
+	CAPACITY_INTERRUPTED,
+	CAPACITY_UNUSABLE, /* it could not begin: no device, no provider, no server */
+	CAPACITY_ENDS
+};
+
+/* One step, as its process tells it. Written to a pipe whole, which is atomic up to PIPE_BUF bytes. */
+struct capacity_step {
+	int model; /* enum capacity_model */
+	int end;   /* enum capacity_end */
+	int code;  /* of the first error; 0: none */
+	bool final; /* everything is open and measured, or has failed; closing is what is left */
+	uint32_t attempted, opened, connected, verified, wrong;
+	uint32_t endpoints, qps, cqs, mrs;          /* what this process opened itself */
+	int64_t kernel_qps, kernel_cqs, kernel_mrs; /* of all processes on the RDMA devices here; -1: unknown */
+	uint64_t open_ns, get_ns;                   /* until all were connected; all GETs together */
+	uint64_t rss_start, rss;                    /* resident: before anything was opened; at the most */
+	uint32_t fds, threads;
+	uint64_t server_rss; /* of the own server, seen by the parent; 0: not ours */
+	uint32_t server_fds;
+	char provider[64], domain[64], libfabric[64];
+	char text[512]; /* the first error, in a sentence */
+};
+
+struct capacity_options {
+	const char *server, *provider, *nic, *device;
+	uint32_t rails;
+	int model; /* enum capacity_model; CAPACITY_MODELS: all */
+	const char *steps;
+	uint32_t max_clients, max_sessions, engines, num_threads, server_threads;
+	uint64_t value_size, buffer_mb, timeout_ns;
+	struct kv_opt_security security;
+	const char *json;
+	bool quiet, config;
+	int log_level; /* enum kv_log_level */
+	/* what the processes of the steps are told by their parent */
+	uint32_t step_clients, step_fd, step_psk_fd;
+};
+
+extern const struct kv_opt capacity_options_table[];
+extern const struct kv_opt_program capacity_options_program;
+
+/* capacity_options_parse -- like bench_options_parse. argv[0] is the program's name, argv[1] an option. */
+int capacity_options_parse(int argc, char **argv, struct capacity_options *out, struct kv_error *err);
+
+struct capacity_steps {
+	unsigned count;
+	uint32_t clients[CAPACITY_STEPS_ROOM];
+};
+
+/* capacity_steps_parse -- "10,100,450,500,..." up to max: ascending numbers, those above max left out; "..." goes on by
+ * the difference of the last two. 0 or -KV_EINVAL with *err. */
+int capacity_steps_parse(const char *text, uint32_t max, struct capacity_steps *out, struct kv_error *err);
+
+/* capacity_steps_extend -- go on to max: 1, 2, 5, 10, ... and max itself. */
+void capacity_steps_extend(struct capacity_steps *steps, uint32_t max);
+
+const char *capacity_model_name(int model); /* "endpoints" */
+const char *capacity_end_name(int end);     /* "open files" */
+
+/* capacity_main -- the sub-command. argv as for capacity_options_parse; program: how to start this program again.
+ * Returns the exit status: 0 also where a limit was met, since that is the result. */
+int capacity_main(int argc, char **argv);
+
+/* ---- one step, in its own process ---- */
+
+/* How a step tells where it is. */
+struct capacity_teller {
+	const struct capacity_options *opt;
+	struct capacity_step step;
+	uint64_t begun_ns, deadline_ns;
+	uint64_t rss_looked;  /* at the last look */
+	uint64_t measured_ns; /* when that was told which is not looked at every time */
+};
+
+/* capacity_step_main -- run the step that the options name and tell about it on step_fd. Exit status. */
+int capacity_step_main(const struct capacity_options *options);
+
+/* capacity_end_said -- the resource that a sentence of the engine names as short; CAPACITY_COMPLETE: none. */
+enum capacity_end capacity_end_said(const char *text);
+
+/* capacity_look -- bring what is measured up to date, tell the parent, and say whether to go on: false after a signal,
+ * past the deadline, or when memory is about to end, with the step's end and sentence set. */
+bool capacity_look(struct capacity_teller *t);
+
+/* capacity_fail -- the step's first error: its end, code and sentence; later ones are ignored. */
+void capacity_fail(struct capacity_teller *t, enum capacity_end end, int code, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* capacity_verbs_run -- the bare ibverbs model: QP, two CQs and two MRs per client. */
+void capacity_verbs_run(struct capacity_teller *t);
+
+/* capacity_verbs_end -- what ran out when a call that makes `what` failed with this errno; host: as it is now. */
+enum capacity_end capacity_verbs_end(enum capacity_end what, int error, const struct kv_host *host);
+
+/* capacity_verbs_here -- whether there is a device to run it on; else 0 with one sentence in *err. */
+bool capacity_verbs_here(const char *device, struct kv_error *err);
+
+/* ---- the parent's side of a step ---- */
+
+/* capacity_child_run -- start the process of a step, follow it, and reap it. *out is what it told last, completed by how
+ * it ended. Never fails: what goes wrong is the step's end. server: the own one, or NULL. */
+void capacity_child_run(int argc, char **argv, int model, uint32_t clients, uint64_t timeout_ns,
+			struct server_child *server, struct capacity_step *out);
+
+/* ---- facts ---- */
+
+struct capacity_usage {
+	uint64_t rss;
+	uint32_t fds, threads;
+};
+/* capacity_usage_of -- of a process (0: this one); zeros when it cannot be seen. */
+void capacity_usage_of(int pid, struct capacity_usage *out);
+
+struct capacity_rdma {
+	int64_t qps, cqs, mrs;
+};
+/* capacity_rdma_count -- objects of all processes on all RDMA devices, as the kernel counts them; -1: it does not tell. */
+void capacity_rdma_count(struct capacity_rdma *out);
+/* capacity_rdma_parse -- add what one netlink message of its answer says; for tests. False: it is no valid message. */
+bool capacity_rdma_parse(const void *payload, size_t len, struct capacity_rdma *sum);
+
+/* ---- the report ---- */
+
+struct capacity_run {
+	int model;
+	bool ran;
+	char why_not[512]; /* it did not run */
+	unsigned num_steps;
+	unsigned last; /* the step that ended the model: behind it are only those that show that what was up works */
+	struct capacity_step step[CAPACITY_STEPS_ROOM + CAPACITY_CONFIRMS];
+};
+
+struct capacity_report {
+	const struct capacity_options *opt;
+	struct capacity_run *run; /* CAPACITY_MODELS of them */
+};
+
+void capacity_print_head(const struct capacity_options *options, FILE *out);
+void capacity_print_model(int model, const struct capacity_options *options, FILE *out);
+void capacity_print_step(const struct capacity_step *step, FILE *out);
+void capacity_print_end(const struct capacity_run *run, FILE *out);
+
+/* capacity_json_text -- the report (schema kvbench-capacity/1); the caller frees it. NULL: no memory. */
+char *capacity_json_text(const struct capacity_report *report);
+
+#endif

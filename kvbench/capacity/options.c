@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options.c -- the option table of kv-bench capacity, and lists of steps. As with kv-bench itself no option is
+ * accepted and then ignored. */
+#include <stdlib.h>
+
+#include "kvbench/capacity/capacity.h"
+
+#define AT(member) .offset = offsetof(struct capacity_options, member)
+
+/* In the order of enum capacity_model. */
+static const char *const model_names[] = {"endpoints", "verbs", "pooled", "all", NULL};
+
+const struct kv_opt capacity_options_table[] = {
+	KV_OPT_SERVER_ROW(.group = "Where to", .type = KV_OPT_STRING, AT(server),
+			  .help = "A kv-server to use, [NAME=]HOST:PORT, started with --max-clients of more than the steps. Without it kv-bench starts its own "
+				  "for each model, on loopback."),
+	KV_OPT_PROVIDER_ROW(AT(provider)),
+	KV_OPT_NIC_ROW(AT(nic)),
+	{.name = "rails",
+	 .type = KV_OPT_U32,
+	 AT(rails),
+	 .metavar = "N",
+	 .def = "1",
+	 .min = 1,
+	 .max = KV_RAILS_MAX,
+	 .help = "NICs per client: endpoints per client."},
+	{.name = "device",
+	 .type = KV_OPT_STRING,
+	 AT(device),
+	 .metavar = "NAME",
+	 .help = "The RDMA device of --model verbs; the first one otherwise."},
+
+	{.group = "Steps",
+	 .name = "model",
+	 .letter = 'm',
+	 .type = KV_OPT_CHOICE,
+	 AT(model),
+	 .metavar = "MODEL",
+	 .def = "all",
+	 .choices = model_names,
+	 .help = "endpoints: an engine with an endpoint for each client. verbs: a bare queue pair, two completion queues "
+		 "and two memory regions for each. pooled: all clients on --engines. One of these"},
+	{.name = "steps",
+	 .type = KV_OPT_STRING,
+	 AT(steps),
+	 .metavar = "LIST",
+	 .def = "10,100,200,300,400,450,500,...",
+	 .help = "Numbers of clients, ascending; \"...\" at the end goes on by the difference of the last two, to "
+		 "--max-clients. The first that fails is the last."},
+	{.name = "max-clients",
+	 .type = KV_OPT_U32,
+	 AT(max_clients),
+	 .metavar = "N",
+	 .def = "1000",
+	 .min = 1,
+	 .max = CAPACITY_CLIENTS_MAX,
+	 .help = "Steps above it are left out."},
+	{.name = "max-sessions",
+	 .type = KV_OPT_U32,
+	 AT(max_sessions),
+	 .metavar = "N",
+	 .def = "20000",
+	 .min = 1,
+	 .max = CAPACITY_SESSIONS_MAX,
+	 .help = "Steps of --model pooled go on to this number, and not beyond it."},
+	{.name = "timeout",
+	 .type = KV_OPT_DURATION,
+	 AT(timeout_ns),
+	 .metavar = "TIME",
+	 .def = "120",
+	 .min = 1000000000,
+	 .max = 86400000000000ull,
+	 .help = "A step that takes longer has failed."},
+
+	{.group = "Resources",
+	 .name = "engines",
+	 .type = KV_OPT_U32,
+	 AT(engines),
+	 .metavar = "N",
+	 .def = "4",
+	 .min = 1,
+	 .max = CAPACITY_ENGINES_MAX,
+	 .help = "Clients with endpoints that --model pooled shares."},
+	KV_OPT_THREADS_ROW(AT(num_threads)),
+	KV_OPT_SERVER_THREADS_ROW(AT(server_threads), .def = "1", .min = 1,
+				  .help = "Data threads of the server that kv-bench starts: each client is connected to each of them."),
+	KV_OPT_BUFFER_ROW(AT(buffer_mb), .def = "1"),
+	{.name = "value-size",
+	 .letter = 'v',
+	 .type = KV_OPT_SIZE,
+	 AT(value_size),
+	 .metavar = "SIZE",
+	 .def = "4KB",
+	 .min = 1,
+	 .max = 1 << 18,
+	 .help = "Size of the value that each client reads and compares."},
+
+	KV_OPT_SECURITY_ROWS(struct capacity_options),
+
+	KV_OPT_JSON_ROW(AT(json), .group = "Output"),
+	{.name = "quiet",
+	 .letter = 'q',
+	 .type = KV_OPT_FLAG,
+	 AT(quiet),
+	 .help = "Print only what ended each model."},
+	KV_OPT_LOG_LEVEL_ROW(AT(log_level), .def = "error",
+			     .help = "What the library logs to standard error; debug also shows the own server's log"),
+	KV_OPT_CONFIG_ROW(AT(config)),
+
+	{.group = "How kv-bench starts itself for one step",
+	 .name = "step-clients",
+	 .type = KV_OPT_U32,
+	 AT(step_clients),
+	 .metavar = "N",
+	 .max = CAPACITY_SESSIONS_MAX,
+	 .help = "Run this one step and report on --step-fd."},
+	{.name = "step-fd",
+	 .type = KV_OPT_U32,
+	 AT(step_fd),
+	 .metavar = "FD",
+	 .max = INT32_MAX,
+	 .help = "An inherited descriptor."},
+	{.name = "step-psk-fd",
+	 .type = KV_OPT_U32,
+	 AT(step_psk_fd),
+	 .metavar = "FD",
+	 .max = INT32_MAX,
+	 .help = "The line of --psk-file from an inherited descriptor."},
+	{.name = NULL},
+};
+
+const struct kv_opt_program capacity_options_program = {
+	.name = "kv-bench capacity",
+	.about = "Finds how many clients with endpoints of their own this machine can have, and what ends it; and how "
+		 "many share a few. Each client is connected to a server and reads one value.",
+	.epilogue = "Exit status: 0 every model ran (meeting a limit is a result), 1 a GET failed, a byte was wrong or a "
+		    "step had to be killed, 2 usage, 3 a model that was asked for could not start, 128 + signal when it was interrupted: "
+		    "the report has the steps that were over.",
+};
+
+const char *capacity_model_name(int model)
+{
+	return model >= 0 && model < CAPACITY_MODELS ? model_names[model] : "?";
+}
+
+const char *capacity_end_name(int end)
+{
+	static const char *const names[CAPACITY_ENDS] = {
+		"",	     "open files", "memory", "locked memory", "endpoints", "queue pairs", "completion queues", "memory regions", "threads",
+		"provider", "server",	    "time",   "data",		"killed",      "interrupted",	    "not usable"};
+
+	return end >= 0 && end < CAPACITY_ENDS ? names[end] : "?";
+}
+
+/* ---- steps ---- */
+
+/* One more number, unless it is above max: then the list is complete. */
+static int steps_add(struct capacity_steps *s, uint64_t n, uint32_t max, struct kv_error *err)
+{
+	if (s->count > 0 && n <= s->clients[s->count - 1])
+		return kv_fail(err, -KV_EINVAL, "--steps: %llu does not come after %u: the numbers must rise",
+			       (unsigned long long)n, s->clients[s->count - 1]);
+	if (n == 0 || s->count == CAPACITY_STEPS_MAX)
+		return kv_fail(err, -KV_EINVAL, n == 0 ? "--steps: 0 clients are no step"
+						       : "--steps: at most 256 steps; choose fewer");
+	if (n <= max)
+		s->clients[s->count++] = (uint32_t)n;
+	return 0;
+}
+
+/* Last and step are of the text, whether or not they are above max. */
+static int steps_go_on(struct capacity_steps *s, const uint64_t last[2], uint32_t max, struct kv_error *err)
+{
+	int rc = 0;
+
+	if (last[0] == 0)
+		return kv_fail(err, -KV_EINVAL, "--steps: two numbers before \"...\" tell how it goes on");
+	for (uint64_t n = 2 * last[1] - last[0]; n <= max && rc == 0; n += last[1] - last[0])
+		rc = steps_add(s, n, max, err);
+	return rc;
+}
+
+int capacity_steps_parse(const char *text, uint32_t max, struct capacity_steps *out, struct kv_error *err)
+{
+	uint64_t last[2] = {0, 0};
+	char item[32];
+	int rc = 0;
+
+	memset(out, 0, sizeof(*out));
+	for (const char *at = text; rc == 0 && *at; at += *at == ',') {
+		size_t len = strcspn(at, ",");
+		uint64_t n;
+
+		snprintf(item, sizeof(item), "%.*s", (int)KV_MIN(len, sizeof(item) - 1), at);
+		at += len;
+		if (strcmp(item, "...") == 0 && *at == 0)
+			return steps_go_on(out, last, max, err);
+		if (kv_u64_parse(item, &n) < 0 || n > UINT32_MAX)
+			return kv_fail(err, -KV_EINVAL, "--steps: '%s' is not a number of clients, such as 100", item);
+		if (n <= last[1])
+			return kv_fail(err, -KV_EINVAL, "--steps: %llu is no step here: numbers of clients must rise",
+				       (unsigned long long)n);
+		rc = steps_add(out, n, max, err);
+		last[0] = last[1];
+		last[1] = n;
+	}
+	if (rc == 0 && last[1] == 0)
+		rc = kv_fail(err, -KV_EINVAL, "--steps: no number of clients is given");
+	return rc;
+}
+
+void capacity_steps_extend(struct capacity_steps *steps, uint32_t max)
+{
+	static const uint32_t factor[] = {1, 2, 5};
+	uint64_t last = steps->count ? steps->clients[steps->count - 1] : 0, ten = 1;
+
+	_Static_assert(CAPACITY_SESSIONS_MAX <= 100000 && CAPACITY_STEPS_ROOM - CAPACITY_STEPS_MAX >= 3 * 5 + 1, "all have room");
+	for (; ten < max; ten *= 10)
+		for (unsigned i = 0; i < KV_COUNT(factor); i++)
+			if (factor[i] * ten > last && factor[i] * ten < max)
+				steps->clients[steps->count++] = (uint32_t)(factor[i] * ten);
+	if (max > last)
+		steps->clients[steps->count++] = max;
+}
+
+/* ---- all of them ---- */
+
+static int check_own_server(const struct capacity_options *o, struct kv_error *err)
+{
+	if (!o->server && kv_opt_security_given(&o->security))
+		return kv_fail(err, -KV_EINVAL,
+			       "--psk-file, --cert, --key, --ca, --crl and --server-name need --server: the server that kv-bench starts gets "
+			       "a one-time key by itself");
+	/* A step has the options of its parent, and others added. */
+	if (o->step_clients > 0)
+		return 0;
+	if (o->server && o->server_threads != 1)
+		return kv_fail(err, -KV_EINVAL,
+			       "--server-threads concerns the server that kv-bench starts itself: drop it, or drop --server");
+	if (o->server && o->model == CAPACITY_VERBS)
+		return kv_fail(err, -KV_EINVAL, "--model verbs needs no server: drop --server");
+	return 0;
+}
+
+static int check_steps(const struct capacity_options *o, struct kv_error *err)
+{
+	struct capacity_steps steps;
+	int rc = capacity_steps_parse(o->steps, o->max_clients, &steps, err);
+
+	if (rc == 0 && steps.count == 0)
+		rc = kv_fail(err, -KV_EINVAL, "--max-clients %u leaves no step of %s", o->max_clients, o->steps);
+	if (rc == 0 && (o->step_clients == 0) != (o->step_fd == 0))
+		rc = kv_fail(err, -KV_EINVAL, "--step-clients and --step-fd belong together: kv-bench gives both to itself");
+	if (rc == 0 && o->device && o->step_clients == 0 && o->model != CAPACITY_VERBS && o->model != CAPACITY_MODELS)
+		rc = kv_fail(err, -KV_EINVAL, "--device is of --model verbs; for the others it is --nic");
+	return rc;
+}
+
+int capacity_options_parse(int argc, char **argv, struct capacity_options *out, struct kv_error *err)
+{
+	int rc = kv_opt_parse(&capacity_options_program, capacity_options_table, argc, argv, out, NULL, err);
+
+	if (rc == 0)
+		rc = check_own_server(out, err);
+	if (rc == 0)
+		rc = kv_opt_security_check(&out->security, err);
+	if (rc == 0)
+		rc = check_steps(out, err);
+	if (rc == 0)
+		rc = kv_opt_json_check(out->json, err);
+	if (rc == 0)
+		rc = kv_opt_servers_check(&out->server, out->server ? 1 : 0, err);
+	return rc;
+}

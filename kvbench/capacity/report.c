@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* report.c -- what kv-bench capacity prints and writes as JSON. A row is printed when its step is over, so that
+ * a long run can be watched. */
+#include <errno.h>
+#include <jansson.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "host/host.h"
+#include "kvbench/capacity/capacity.h"
+#include "kvclient/kvclient.h"
+
+#define SIZE(n) kv_size_format((n), (char[32]){0}, 32)
+#define TIME(n) kv_duration_format((n), (char[32]){0}, 32)
+
+/* ---- text ---- */
+
+static const char *limit_text(int resource, unsigned shift, char *buf, size_t cap)
+{
+	struct rlimit rl;
+
+	if (getrlimit((__rlimit_resource_t)resource, &rl) < 0)
+		snprintf(buf, cap, "?");
+	else if (rl.rlim_cur == RLIM_INFINITY)
+		snprintf(buf, cap, "unlimited");
+	else
+		snprintf(buf, cap, "%llu%s", (unsigned long long)(rl.rlim_cur >> shift), shift ? " KiB" : "");
+	return buf;
+}
+
+static uint64_t memory_total(void)
+{
+	return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+void capacity_print_head(const struct capacity_options *options, FILE *out)
+{
+	char files[32], locked[32];
+	struct utsname u = {0};
+
+	uname(&u);
+	fprintf(out, "kv-bench capacity   %s\n", KVRAIL_VERSION);
+	kv_wrap(out, "host       ", 0, "%u cores, %s memory, %s available; open files %s, locked memory %s; Linux %s",
+		kv_cpus_available(), SIZE(memory_total()), SIZE(kv_memory_available()),
+		limit_text(RLIMIT_NOFILE, 0, files, sizeof(files)), limit_text(RLIMIT_MEMLOCK, 10, locked, sizeof(locked)),
+		u.release);
+	if (options->server)
+		fprintf(out, "server     %s\n", options->server);
+	else
+		fprintf(out, "server     started by kv-bench for each model, %u data thread%s, on this host\n",
+			options->server_threads, options->server_threads == 1 ? "" : "s");
+}
+
+void capacity_print_model(int model, const struct capacity_options *options, FILE *out)
+{
+	if (model == CAPACITY_ENDPOINTS)
+		kv_wrap(out, "\nendpoints: ", 11,
+			"%u for each client (endpoint, completion queue), smallest buffers, %llu MiB of receive "
+			"buffer",
+			options->rails, (unsigned long long)options->buffer_mb);
+	else if (model == CAPACITY_VERBS)
+		kv_wrap(out, "\nverbs: ", 7, "a queue pair, two completion queues and two memory regions for each client, without "
+			     "libfabric");
+	else
+		fprintf(out, "\npooled: all clients share %u engines\n", options->engines);
+	fprintf(out, "%7s %8s %5s %5s %5s %5s %4s %8s %8s %8s %7s\n", "clients", "verified", "EPs", "CQs", "MRs", "files", "thr.", "memory",
+		"each", "server", "opening");
+}
+
+static double success(const struct capacity_step *s)
+{
+	return s->attempted ? 100.0 * s->connected / s->attempted : 0;
+}
+
+static uint64_t memory_grown(const struct capacity_step *s)
+{
+	return s->rss > s->rss_start ? s->rss - s->rss_start : 0;
+}
+
+void capacity_print_step(const struct capacity_step *s, FILE *out)
+{
+	uint64_t each = s->opened ? memory_grown(s) / s->opened : 0;
+
+	fprintf(out, "%7u %8u %5u %5u %5u %5u %4u %8s %8s %8s %7s\n", s->attempted, s->verified, s->qps ? s->qps : s->endpoints, s->cqs, s->mrs,
+		s->fds, s->threads, SIZE(memory_grown(s)), SIZE(each), s->server_rss ? SIZE(s->server_rss) : "-",
+		s->open_ns ? TIME(s->open_ns) : "-");
+	if (s->end)
+		fprintf(out, "%7s %u connected (%.1f %%), ended by %s\n", "", s->connected, success(s), capacity_end_name(s->end));
+	fflush(out);
+}
+
+/* Known once something was open. */
+static const struct capacity_step *telling_step(const struct capacity_run *run)
+{
+	for (unsigned i = 0; i < run->num_steps; i++)
+		if (run->step[i].provider[0])
+			return &run->step[i];
+	return &run->step[0];
+}
+
+static void print_kernel(const struct capacity_step *s, FILE *out)
+{
+	if (s->kernel_qps >= 0)
+		kv_wrap(out, "           ", 0, "the kernel counted, of all processes: %lld queue pairs, %lld completion queues, %lld memory regions",
+			(long long)s->kernel_qps, (long long)s->kernel_cqs, (long long)s->kernel_mrs);
+}
+
+void capacity_print_end(const struct capacity_run *run, FILE *out)
+{
+	const struct capacity_step *s = run->num_steps ? &run->step[run->last] : NULL, *t;
+
+	if (!run->ran || !s) {
+		kv_wrap(out, "", 11, "%s: did not run: %s", capacity_model_name(run->model), run->why_not);
+		return;
+	}
+	t = telling_step(run);
+	if (t->provider[0])
+		fprintf(out, "%s: %s%s%s%s%s\n", capacity_model_name(run->model), t->provider, t->domain[0] ? ", " : "",
+			t->domain, t->libfabric[0] ? ", libfabric " : "", t->libfabric);
+	print_kernel(s, out);
+	if (s->end == CAPACITY_COMPLETE) {
+		fprintf(out, "%s: all %u clients worked; no limit was met\n", capacity_model_name(run->model), s->attempted);
+	} else {
+		fprintf(out, "%s: ended at %u clients, %u open, %u connected, by: %s\n", capacity_model_name(run->model), s->attempted,
+			s->opened, s->connected, capacity_end_name(s->end));
+		kv_wrap(out, "           ", 0, "%s", s->text);
+	}
+}
+
+/* ---- JSON ---- */
+
+static json_t *count_or_null(int64_t n)
+{
+	return n < 0 ? json_null() : json_integer(n);
+}
+
+static json_t *step_object(const struct capacity_step *s)
+{
+	json_t *o = json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f}",
+			      "clients", (json_int_t)s->attempted, "opened", (json_int_t)s->opened, "connected",
+			      (json_int_t)s->connected, "verified", (json_int_t)s->verified, "wrong", (json_int_t)s->wrong,
+			      "success", success(s) / 100, "endpoints", (json_int_t)s->endpoints, "queue_pairs",
+			      (json_int_t)s->qps, "completion_queues", (json_int_t)s->cqs, "memory_regions",
+			      (json_int_t)s->mrs, "files", (json_int_t)s->fds, "threads", (json_int_t)s->threads,
+			      "memory_bytes", (json_int_t)memory_grown(s), "server_memory_bytes", (json_int_t)s->server_rss,
+			      "server_files", (json_int_t)s->server_fds, "opening_seconds", (double)s->open_ns / 1e9,
+			      "reading_seconds", (double)s->get_ns / 1e9);
+
+	if (!o)
+		return NULL;
+	json_object_set_new(o, "kernel",
+			    json_pack("{s:o, s:o, s:o}", "queue_pairs", count_or_null(s->kernel_qps), "completion_queues",
+				      count_or_null(s->kernel_cqs), "memory_regions", count_or_null(s->kernel_mrs)));
+	json_object_set_new(o, "ended_by", s->end ? json_string(capacity_end_name(s->end)) : json_null());
+	json_object_set_new(o, "first_error",
+			    s->end ? json_pack("{s:s, s:s}", "code", kv_errkey(s->code), "text", s->text) : json_null());
+	return o;
+}
+
+static json_t *run_object(const struct capacity_run *run)
+{
+	const struct capacity_step *last = run->num_steps ? &run->step[run->last] : NULL;
+	const struct capacity_step *t = telling_step(run);
+	json_t *steps = json_array(), *o;
+	uint32_t most = 0;
+
+	for (unsigned i = 0; i < run->num_steps; i++) {
+		json_array_append_new(steps, step_object(&run->step[i]));
+		most = KV_MAX(most, run->step[i].verified);
+	}
+	o = json_pack("{s:b, s:o, s:I, s:s, s:s, s:s}", "ran", run->ran, "steps", steps, "most_verified",
+		      (json_int_t)most, "provider", t->provider, "domain", t->domain, "libfabric", t->libfabric);
+	if (o && !run->ran)
+		json_object_set_new(o, "why_not", json_string(run->why_not));
+	if (o && last)
+		json_object_set_new(o, "ended_by", last->end ? json_string(capacity_end_name(last->end)) : json_null());
+	return o;
+}
+
+static json_t *limit_json(int resource)
+{
+	struct rlimit rl;
+
+	if (getrlimit((__rlimit_resource_t)resource, &rl) < 0 || rl.rlim_cur == RLIM_INFINITY)
+		return json_null();
+	return json_integer((json_int_t)rl.rlim_cur);
+}
+
+static json_t *host_object(void)
+{
+	struct utsname u = {0};
+
+	uname(&u);
+	return json_pack("{s:I, s:I, s:o, s:o, s:s}", "cores", (json_int_t)kv_cpus_available(), "memory_bytes",
+			 (json_int_t)memory_total(), "open_files", limit_json(RLIMIT_NOFILE), "locked_memory_bytes",
+			 limit_json(RLIMIT_MEMLOCK), "kernel", u.release);
+}
+
+char *capacity_json_text(const struct capacity_report *report)
+{
+	json_t *models = json_object(), *o;
+	char *text;
+
+	for (int m = 0; m < CAPACITY_MODELS; m++)
+		if (report->opt->model == CAPACITY_MODELS || report->opt->model == m)
+			json_object_set_new(models, capacity_model_name(m), run_object(&report->run[m]));
+	o = json_pack("{s:s, s:s, s:o, s:o}", "schema", "kvbench-capacity/1", "version", KVRAIL_VERSION, "host",
+		      host_object(), "models", models);
+	text = o ? json_dumps(o, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;
+	json_decref(o);
+	return text;
+}

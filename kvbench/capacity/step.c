@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* step.c -- one step, in the process that was started for it.
+ *
+ * The process exists to run out of something, and may be killed for it: by the kernel for its memory, or by a provider
+ * that aborts. So it tells its parent where it is, all the time, and what it told last is the result if it dies. While
+ * clients are opened the library calls back after each, and ten times a second (kvc_options.opening); each look also
+ * guards the memory: a step ends before the machine's (or the cgroup's) memory does.
+ *
+ * endpoints: a pool with a client for each, 1 MiB of receive buffer, and rxm's smallest queues, on a few loops.
+ * pooled: a pool of --engines clients, and a session of its own for each logical client (kvc_session_open_await). */
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "host/host.h"
+#include "kvbench/bench.h"
+#include "kvbench/capacity/capacity.h"
+#include "kvbench/signals.h"
+#include "kvbench/load/workload.h"
+
+#define MEMORY_RESERVE  ((uint64_t)128 << 20) /* clients that are open take some more while they connect */
+#define ADDRESS_RESERVE ((uint64_t)64 << 20)
+#define TTL_S          600
+#define SHARE_MIN_NS   1000000000ull
+#define MEASURE_NS     50000000ull
+
+enum { FILES_MARGIN = 32, SESSIONS_AT_ONCE = 64 /* of an engine: opened, and reading, at a time */ };
+
+/* ---- telling ---- */
+
+static void tell(struct capacity_teller *t)
+{
+	_Static_assert(sizeof(t->step) <= 4096, "a write of it to a pipe is whole");
+	const char *at = (const char *)&t->step;
+	ssize_t n;
+
+	if (t->opt->step_fd == 0)
+		return;
+	do
+		n = write((int)t->opt->step_fd, at, sizeof(t->step));
+	while (n < 0 && errno == EINTR);
+}
+
+void capacity_fail(struct capacity_teller *t, enum capacity_end end, int code, const char *fmt, ...)
+{
+	va_list args;
+
+	if (t->step.end != CAPACITY_COMPLETE)
+		return;
+	t->step.end = end;
+	t->step.code = code;
+	va_start(args, fmt);
+	vsnprintf(t->step.text, sizeof(t->step.text), fmt, args);
+	va_end(args);
+}
+
+static void measure(struct capacity_teller *t)
+{
+	struct capacity_usage u;
+	struct capacity_rdma r;
+
+	capacity_usage_of(0, &u);
+	t->step.rss = KV_MAX(t->step.rss, u.rss);
+	t->step.fds = KV_MAX(t->step.fds, u.fds);
+	t->step.threads = KV_MAX(t->step.threads, u.threads);
+	capacity_rdma_count(&r);
+	t->step.kernel_qps = KV_MAX(t->step.kernel_qps, r.qps);
+	t->step.kernel_cqs = KV_MAX(t->step.kernel_cqs, r.cqs);
+	t->step.kernel_mrs = KV_MAX(t->step.kernel_mrs, r.mrs);
+}
+
+/* What is left must hold what the next tenth of a second may take, as the last one did. */
+static bool memory_left(struct capacity_teller *t)
+{
+	uint64_t left = kv_memory_available(), rss = kv_memory_rss();
+	uint64_t grown = rss > t->rss_looked ? rss - t->rss_looked : 0;
+	char a[32], b[32];
+
+	t->rss_looked = rss;
+	if (left >= MEMORY_RESERVE + 2 * grown)
+		return true;
+	capacity_fail(t, CAPACITY_MEMORY, -KV_ELIMIT,
+		      "only %s of this machine's (or this cgroup's) memory are left, with %s in use here: stopped before it "
+		      "ends",
+		      kv_size_format(left, a, sizeof(a)), kv_size_format(rss, b, sizeof(b)));
+	return false;
+}
+
+static bool files_short(const struct capacity_teller *t)
+{
+	struct rlimit rl;
+
+	return getrlimit(RLIMIT_NOFILE, &rl) == 0 && rl.rlim_cur != RLIM_INFINITY &&
+	       t->step.fds + FILES_MARGIN > rl.rlim_cur;
+}
+
+/* The address space may be limited while the machine has memory. */
+static bool address_space_short(void)
+{
+	unsigned long pages = 0;
+	struct rlimit rl;
+	FILE *f;
+
+	if (getrlimit(RLIMIT_AS, &rl) < 0 || rl.rlim_cur == RLIM_INFINITY)
+		return false;
+	f = fopen("/proc/self/statm", "re");
+	if (!f)
+		return true; /* no memory for a FILE, most likely */
+	if (fscanf(f, "%lu", &pages) != 1)
+		pages = 0;
+	fclose(f);
+	return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) + ADDRESS_RESERVE > rl.rlim_cur;
+}
+
+/* Whoever waits for what cannot be had sees only the time pass. */
+static void late(struct capacity_teller *t)
+{
+	char time[32];
+
+	kv_duration_format(t->opt->timeout_ns, time, sizeof(time));
+	if (files_short(t))
+		capacity_fail(t, CAPACITY_FILES, -KV_ELIMIT, "%u files are open, all that may be, and nothing went on for the rest of %s",
+			      t->step.fds, time);
+	else if (address_space_short())
+		capacity_fail(t, CAPACITY_MEMORY, -KV_ELIMIT,
+			      "no more address space may be had (ulimit -v), and nothing went on for the rest of %s", time);
+	else
+		capacity_fail(t, CAPACITY_TIME, -KV_ETIMEOUT, "the step took longer than %s (--timeout)", time);
+}
+
+bool capacity_look(struct capacity_teller *t)
+{
+	bool go_on = memory_left(t);
+
+	if (bench_interrupted())
+		capacity_fail(t, CAPACITY_INTERRUPTED, -KV_ECANCELED, "interrupted by signal %d", bench_interrupted());
+	else if (kv_clock_now(&kv_clock_monotonic) >= t->deadline_ns)
+		late(t);
+	else if (go_on) {
+		uint64_t now = kv_clock_now(&kv_clock_monotonic);
+		/* Walking through thousands of descriptors after each of thousands of clients would be most of the work. */
+		if (now - t->measured_ns >= MEASURE_NS) {
+			t->measured_ns = now;
+			measure(t);
+		}
+		tell(t);
+		return true;
+	}
+	return false;
+}
+
+/* ---- which resource it was ---- */
+
+/* Names of the engine's checks (engine/preflight.c), in the sentences that they end up in. The longer ones stand before those that they contain. */
+static const struct {
+	const char *name;
+	enum capacity_end end;
+} said[] = {{"open files", CAPACITY_FILES},
+	    {"locked memory", CAPACITY_LOCKED},
+	    {"endpoints", CAPACITY_EPS},
+	    {"queue pairs", CAPACITY_QPS},
+	    {"completion queues", CAPACITY_CQS},
+	    {"CQ entries", CAPACITY_CQS},
+	    {"memory regions", CAPACITY_MRS},
+	    {"size of a region", CAPACITY_MRS},
+	    {"page table entries", CAPACITY_MRS},
+	    {"threads", CAPACITY_THREADS},
+	    {"address space", CAPACITY_MEMORY},
+	    {"/dev/shm", CAPACITY_MEMORY},
+	    {"memory", CAPACITY_MEMORY}};
+
+/* "open files: needs 38, 20 allowed" or "open files is short: ...". CAPACITY_COMPLETE: it says no such thing. */
+enum capacity_end capacity_end_said(const char *text)
+{
+	char words[64];
+
+	/* What follows there are figures of all that is not short. */
+	if (strstr(text, "no limit that can be seen is short"))
+		return CAPACITY_PROVIDER;
+	for (unsigned i = 0; i < KV_COUNT(said); i++) {
+		snprintf(words, sizeof(words), "%s: needs", said[i].name);
+		if (strstr(text, words))
+			return said[i].end;
+		snprintf(words, sizeof(words), "%s is short:", said[i].name);
+		if (strstr(text, words))
+			return said[i].end;
+	}
+	/* Of loops and threads (loop/ring_uring.c, kvclient/pool/pool.c). */
+	if (strcasestr(text, "too many open files") || strstr(text, " files open; raise"))
+		return CAPACITY_FILES;
+	return strstr(text, "ulimit -u") ? CAPACITY_THREADS : CAPACITY_COMPLETE;
+}
+
+static enum capacity_end end_of(const struct capacity_teller *t, const struct kv_error *err)
+{
+	enum capacity_end end = capacity_end_said(err->text);
+
+	if (err->code == -KV_ENOTSUP)
+		return CAPACITY_UNUSABLE;
+	if (err->code == -KV_EFULL || err->code == -KV_EPEERDOWN || err->code == -KV_EDENIED ||
+	    err->code == -KV_EVERSION)
+		return CAPACITY_SERVER;
+	/* A thread needs room for its stack. */
+	if (end == CAPACITY_THREADS && address_space_short())
+		return CAPACITY_MEMORY;
+	if (end != CAPACITY_COMPLETE)
+		return end;
+	if (err->code == -EMFILE || err->code == -ENFILE || files_short(t))
+		return CAPACITY_FILES;
+	if (err->code == -KV_ENOMEM || err->code == -ENOMEM || address_space_short())
+		return CAPACITY_MEMORY;
+	return err->code == -KV_ETIMEOUT ? CAPACITY_TIME : CAPACITY_PROVIDER;
+}
+
+/* ---- the pool ---- */
+
+/* Of the message buffers, and of the receive buffer, in parts of 1 GiB. */
+static uint32_t mrs_of(const struct capacity_teller *t, uint32_t endpoints)
+{
+	return endpoints * (1 + (uint32_t)((t->opt->buffer_mb + 1023) / 1024));
+}
+
+static bool opening(void *arg, unsigned clients_open, unsigned clients_up)
+{
+	struct capacity_teller *t = arg;
+
+	/* Of the pooled model the clients are the engines; what counts there are those that share them. */
+	if (t->step.model == CAPACITY_ENDPOINTS) {
+		t->step.opened = clients_open;
+		t->step.connected = clients_up;
+	}
+	t->step.endpoints = clients_open * t->opt->rails;
+	t->step.cqs = t->step.endpoints;
+	t->step.mrs = mrs_of(t, t->step.endpoints);
+	return capacity_look(t);
+}
+
+static int pool_open(struct capacity_teller *t, const char *psk, struct kvc_pool **out)
+{
+	const struct capacity_options *o = t->opt;
+	const char *const servers[] = {o->server};
+	struct kvc_options ko = {.size = sizeof(ko),
+				 .num_clients = t->step.model == CAPACITY_POOLED ? o->engines : t->step.attempted,
+				 .num_threads = o->num_threads,
+				 .buffer_bytes = o->buffer_mb << 20,
+				 .servers = servers,
+				 .num_servers = 1,
+				 .provider = o->provider,
+				 .nic = o->nic,
+				 .num_rails = o->rails,
+				 .timeout_ns = o->timeout_ns,
+				 .connect_timeout_ns = o->timeout_ns,
+				 .peer_timeout_ns = 60000000000ull, /* a busy machine is none that died */
+				 .flags = KVC_OPEN_WAIT | KVC_NO_PREFLIGHT, /* each endpoint is checked by itself all the same */
+				 .psk_file = o->security.psk_file,
+				 .psk = psk,
+				 .cert_file = o->security.cert,
+				 .key_file = o->security.key,
+				 .ca_file = o->security.ca,
+				 .crl_file = o->security.crl,
+				 .server_name = o->security.server_name,
+				 .log_level = o->log_level,
+				 .opening = opening,
+				 .opening_arg = t};
+	struct kv_error err = {0};
+	int rc = kvc_pool_open(&ko, out, &err);
+
+	/* Given up by our own look: that has said why. */
+	if (rc < 0 && rc != -KV_ECANCELED)
+		capacity_fail(t, end_of(t, &err), rc, "%s", err.text);
+	return rc;
+}
+
+static void pool_tell(struct capacity_teller *t, struct kvc_pool *pool)
+{
+	struct kvc_info i = {.size = sizeof(i)};
+
+	if (kvc_info(pool, &i) < 0)
+		return;
+	t->step.endpoints = i.endpoints;
+	t->step.cqs = i.endpoints;
+	t->step.mrs = mrs_of(t, i.endpoints);
+	memcpy(t->step.provider, i.provider, sizeof(t->step.provider));
+	memcpy(t->step.domain, i.domain, sizeof(t->step.domain));
+	memcpy(t->step.libfabric, i.libfabric, sizeof(t->step.libfabric));
+}
+
+/* ---- one GET each ---- */
+
+/* What each client found; a byte each, since they are on several threads. */
+enum outcome { NOT_ASKED, RIGHT, WRONG, FAILED };
+
+struct reading {
+	struct capacity_teller *teller;
+	struct bench_key key;
+	uint64_t timeout_ns;
+	unsigned workers;           /* worker w has the logical clients w, w + workers, ... */
+	uint8_t *outcome;           /* per logical client */
+	struct kvc_sub **session;   /* likewise, of the pooled model; else NULL */
+	_Atomic int code;           /* of a GET that failed */
+	int put_code;
+	_Atomic bool refused;       /* a session could not be opened: nobody opens more, and ... */
+	struct kv_error refusal;    /* ... whoever was first says why; read when all workers have returned */
+};
+
+static void put_once(struct kvc_client *client, unsigned w, void *arg)
+{
+	struct reading *r = arg;
+	const struct kvc_call call = {.size = sizeof(call), .timeout_ns = r->timeout_ns, .ttl_s = TTL_S};
+	uint64_t len = r->teller->opt->value_size;
+	char *value = malloc(len);
+
+	(void)w;
+	r->put_code = -KV_ENOMEM;
+	if (value) {
+		bench_value_fill(&r->key, value, len);
+		r->put_code = kvc_put_await(client, (struct kvc_key){r->key.text, r->key.len}, value, len, &call);
+	}
+	free(value);
+}
+
+static bool over(const struct reading *r)
+{
+	return bench_interrupted() || kv_clock_now(&kv_clock_monotonic) >= r->teller->deadline_ns;
+}
+
+static void open_sessions(struct kvc_client *client, unsigned w, void *arg)
+{
+	struct reading *r = arg;
+	struct kvc_session_options o = {.size = sizeof(o), .timeout_ns = r->timeout_ns};
+	struct kv_error err = {0};
+
+	for (unsigned i = w; i < r->teller->step.attempted && !r->refused && !over(r); i += r->workers) {
+		o.client_id = i + 1;
+		if (kvc_session_open_await(client, &o, &r->session[i], &err) < 0) {
+			if (!atomic_exchange(&r->refused, true))
+				r->refusal = err;
+			return;
+		}
+	}
+}
+
+static void get_once(struct kvc_client *client, struct reading *r, unsigned w)
+{
+	const struct kvc_call call = {
+		.size = sizeof(call), .timeout_ns = r->timeout_ns, .session = r->session ? r->session[w] : NULL};
+	uint64_t len = r->teller->opt->value_size;
+	struct kvc_view view = {0};
+	int64_t got;
+
+	got = kvc_get_view_await(client, (struct kvc_key){r->key.text, r->key.len}, len, &call, &view);
+	if (got < 0) {
+		r->code = (int)got;
+		r->outcome[w] = FAILED;
+	} else {
+		bool right = (uint64_t)got == len && bench_value_check(&r->key, view.data, len) == len;
+		r->outcome[w] = right ? RIGHT : WRONG;
+	}
+	kvc_view_release(client, &view);
+}
+
+static void get_each(struct kvc_client *client, unsigned w, void *arg)
+{
+	struct reading *r = arg;
+
+	for (unsigned i = w; i < r->teller->step.attempted && !over(r); i += r->workers)
+		if (!r->session || r->session[i])
+			get_once(client, r, i);
+}
+
+static void outcomes_count(struct capacity_teller *t, const struct reading *r)
+{
+	uint32_t failed = 0;
+
+	for (uint32_t i = 0; i < t->step.attempted; i++) {
+		t->step.verified += r->outcome[i] == RIGHT;
+		t->step.wrong += r->outcome[i] == WRONG;
+		failed += r->outcome[i] == FAILED;
+	}
+	if (t->step.wrong > 0)
+		capacity_fail(t, CAPACITY_DATA, -KV_ECORRUPT, "%u clients read wrong bytes", t->step.wrong);
+	else if (failed > 0)
+		capacity_fail(t, CAPACITY_DATA, r->code, "the GET of %u clients failed: %s", failed, kv_strerror(r->code));
+	else if (bench_interrupted() || t->step.verified < t->step.attempted)
+		capacity_look(t); /* a signal or the time: it says which */
+}
+
+/* Each worker asks for one at a time, and all workers at once. */
+static int sessions_open(struct capacity_teller *t, struct kvc_pool *pool, struct reading *r)
+{
+	int rc;
+
+	r->session = calloc(t->step.attempted, sizeof(*r->session));
+	if (!r->session) {
+		capacity_fail(t, CAPACITY_MEMORY, -KV_ENOMEM, "no memory for %u sessions", t->step.attempted);
+		return -KV_ENOMEM;
+	}
+	rc = kvc_run(pool, r->workers, open_sessions, r);
+	for (unsigned i = 0; i < t->step.attempted; i++)
+		t->step.opened += r->session[i] != NULL;
+	t->step.connected = t->step.opened;
+	t->step.open_ns = kv_clock_now(&kv_clock_monotonic) - t->begun_ns;
+	if (rc == 0 && r->refused) {
+		rc = r->refusal.code;
+		capacity_fail(t, end_of(t, &r->refusal), rc, "%s", r->refusal.text);
+	}
+	return capacity_look(t) ? rc : -KV_ECANCELED;
+}
+
+static int read_all(struct capacity_teller *t, struct kvc_pool *pool, struct reading *r)
+{
+	uint64_t now = kv_clock_now(&kv_clock_monotonic);
+	int rc;
+
+	bench_key_make(&r->key, now, t->opt->value_size, (uint64_t)getpid());
+	r->timeout_ns = t->deadline_ns > now + SHARE_MIN_NS ? t->deadline_ns - now : SHARE_MIN_NS;
+	rc = kvc_run(pool, 1, put_once, r);
+	if (rc == 0)
+		rc = r->put_code;
+	if (rc < 0) {
+		capacity_fail(t, CAPACITY_DATA, rc, "the value that every client is to read could not be stored: %s",
+			      kv_strerror(rc));
+		return rc;
+	}
+	r->workers = t->step.attempted;
+	if (t->step.model == CAPACITY_POOLED) {
+		r->workers = KV_MIN(t->opt->engines * SESSIONS_AT_ONCE, r->workers);
+		rc = sessions_open(t, pool, r);
+		if (rc < 0)
+			return rc;
+	}
+	now = kv_clock_now(&kv_clock_monotonic);
+	rc = kvc_run(pool, r->workers, get_each, r);
+	t->step.get_ns = kv_clock_now(&kv_clock_monotonic) - now;
+	if (rc < 0) {
+		struct kv_error err = {.code = rc};
+		capacity_fail(t, end_of(t, &err), rc, "%u workers could not be started: %s", r->workers, kv_strerror(rc));
+		return rc;
+	}
+	return 0;
+}
+
+static void pool_run(struct capacity_teller *t, const char *psk)
+{
+	struct reading r = {.teller = t};
+	struct kvc_pool *pool = NULL;
+
+	r.outcome = calloc(t->step.attempted, 1);
+	if (!r.outcome) {
+		capacity_fail(t, CAPACITY_MEMORY, -KV_ENOMEM, "no memory for the results of %u clients", t->step.attempted);
+		return;
+	}
+	if (pool_open(t, psk, &pool) == 0) {
+		t->step.open_ns = kv_clock_now(&kv_clock_monotonic) - t->begun_ns;
+		pool_tell(t, pool);
+		if (read_all(t, pool, &r) == 0)
+			outcomes_count(t, &r);
+		measure(t);
+		t->step.final = true;
+		tell(t);
+	}
+	/* Sessions go with their pool. */
+	kvc_pool_close(&pool);
+	free(r.session);
+	free(r.outcome);
+}
+
+/* ---- the process ---- */
+
+/* The line that the parent put into the pipe, without its end. */
+static bool psk_read(uint32_t fd, char *buf, size_t cap)
+{
+	ssize_t n;
+
+	buf[0] = 0;
+	if (fd == 0)
+		return true;
+	n = read((int)fd, buf, cap - 1);
+	close((int)fd);
+	buf[n > 0 ? n : 0] = 0;
+	buf[strcspn(buf, "\r\n")] = 0;
+	return buf[0] != 0;
+}
+
+/* The parent may end in ways in which it tells nobody. */
+static bool die_with_parent(void)
+{
+	return prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() != 1;
+}
+
+int capacity_step_main(const struct capacity_options *options)
+{
+	static struct capacity_teller t;
+	char psk[256];
+
+	if (!die_with_parent())
+		return BENCH_NO_START;
+	t.opt = options;
+	t.begun_ns = kv_clock_now(&kv_clock_monotonic);
+	t.deadline_ns = kv_deadline(t.begun_ns, options->timeout_ns);
+	t.step = (struct capacity_step){.model = options->model,
+					.attempted = options->step_clients,
+					.rss_start = kv_memory_rss(),
+					.kernel_qps = -1,
+					.kernel_cqs = -1,
+					.kernel_mrs = -1};
+	t.rss_looked = t.step.rss_start;
+	if (!psk_read(options->step_psk_fd, psk, sizeof(psk)))
+		capacity_fail(&t, CAPACITY_UNUSABLE, -KV_EDENIED, "no key came from --step-psk-fd %u", options->step_psk_fd);
+	else if (options->model == CAPACITY_VERBS)
+		capacity_verbs_run(&t);
+	else if (!options->server)
+		capacity_fail(&t, CAPACITY_UNUSABLE, -KV_EINVAL, "--step-clients needs --server, which kv-bench gives itself");
+	else {
+		kvc_program_setup_many();
+		pool_run(&t, psk[0] ? psk : NULL);
+	}
+	explicit_bzero(psk, sizeof(psk));
+	t.step.final = true;
+	tell(&t);
+	return BENCH_OK;
+}

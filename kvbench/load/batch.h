@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* batch.h -- reads with --batch: each operation of a worker is one batch GET into registered memory of its own. */
+#ifndef KVRAIL_KVBENCH_LOAD_BATCH_H
+#define KVRAIL_KVBENCH_LOAD_BATCH_H
+
+#include "kvbench/load/phase.h"
+
+struct batches;
+
+/* batches_open -- registered memory and items for all workers; bench.batches holds them. Thread: main. Errors of
+ * kvc_register and -KV_ENOMEM, with *err and nothing left behind. */
+int batches_open(struct bench *bench, struct kv_error *err);
+
+/* batches_close -- give them back, after the last phase. Returns 0, or -KV_EINTERNAL with *err: an operation still uses
+ * the memory, which then stays mapped. Nothing to do without batches. */
+int batches_close(struct bench *bench, struct kv_error *err);
+
+/* phase_op_batch -- operation `number`: GET of the --batch keys from number * batch on in the reads' order. Each key
+ * counts as one operation and hit, the whole as one sample of latency. */
+int phase_op_batch(const struct phase_op *op);
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* phase.h -- one phase of a run: all workers take operations from one counter until it or the time is up. */
+#ifndef KVRAIL_KVBENCH_LOAD_PHASE_H
+#define KVRAIL_KVBENCH_LOAD_PHASE_H
+
+#include <stdatomic.h>
+
+#include "kvbench/bench.h"
+
+struct phase;
+
+enum { PHASE_ERRORS_MAX = 1000 }; /* then nothing more is learnt by going on */
+
+/* One operation, as a phase hands it to its function. */
+struct phase_op {
+	const struct phase *phase;
+	struct kvc_client *client;
+	unsigned worker;
+	uint64_t number;           /* from phase.first_op on */
+	uint64_t start_ns;         /* now, or with a rate the intended start */
+	struct bench_tally *tally; /* where it counts */
+	struct bench_breakdown *breakdown; /* and its phases; NULL: nobody wants to know */
+	struct bench_outages *outages;
+};
+
+struct phase {
+	/* set by the owner */
+	struct bench *bench;
+	const char *name;
+	/* run -- park as needed; count in op->tally. Returns 0, -KV_ENOTFOUND (a miss) or a code; the code is counted
+	 * by the phase. */
+	int (*run)(const struct phase_op *op);
+	uint64_t first_op, total; /* total UINT64_MAX: until duration_ns */
+	uint64_t duration_ns;     /* 0: until total */
+	unsigned keys_per_op;     /* 0: one */
+	double rate;              /* operations per second; 0: closed loop */
+	unsigned workers;         /* 0: as many as the run has */
+	bool verify;
+	uint64_t errors_max; /* the phase ends at so many; 0: PHASE_ERRORS_MAX */
+	uint64_t arg;        /* the run function's */
+	struct bench_breakdown *breakdown; /* one per client, or NULL */
+	struct bench_outages *outages; /* one per client: go on through errors and watch; NULL: do not */
+	/* its own */
+	_Alignas(KV_CACHELINE) _Atomic uint64_t next;
+	_Alignas(KV_CACHELINE) _Atomic uint64_t num_errors;
+	_Atomic uint64_t num_missed; /* beside it: both are counted after a call that moved nothing */
+	uint64_t start_ns, end_ns;
+	struct bench_tally *tally; /* one per client */
+};
+
+/* phase_run -- run it and add everything up in *out. Blocks the calling thread (main).
+ * Returns 0 also when operations failed (they are counted), -KV_ENOMEM or -KV_EBUSY when nothing could be started. */
+int phase_run(struct phase *phase, struct phase_result *out, struct kv_error *err);
+
+/* The operations of the standard phases. */
+int phase_op_write(const struct phase_op *op);
+int phase_op_read(const struct phase_op *op);
+
+/* phase_now -- the clock that latencies are taken from. */
+uint64_t phase_now(void);
+
+/* phase_cpu_seconds -- CPU time of this process so far. */
+double phase_cpu_seconds(void);
+
+/* bench_verify -- compare a value that was read with its key, count it. Returns whether it is right. */
+struct bench_key;
+bool bench_verify(const struct bench_key *key, const void *data, uint64_t len, uint64_t expected_len,
+		  struct bench_tally *tally);
+
+#endif

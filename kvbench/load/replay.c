@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* replay.c -- what a worker does with a request of a trace.
+ *
+ * As an inference server would: one lookup of the longest prefix, the found blocks into registered memory in batches,
+ * then the others, which prefill would have computed, out of the same memory. A block that the lookup found and the GET
+ * did not (it was evicted in between) is a miss and is written again. Latency samples: of a request with found blocks,
+ * from its first GET to its last; of one with others, from its first PUT to its last. Making and comparing values is
+ * outside the samples, inside the phases' time.
+ *
+ * The order of requests is the sequencer's. A worker's memory holds one batch; all workers' memory is one registration.
+ */
+#include "kvbench/load/replay.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "host/host.h"
+#include "kvbench/load/phase.h"
+#include "kvbench/measure/progress.h"
+#include "kvbench/load/replay_order.h"
+#include "kvbench/signals.h"
+#include "kvbench/load/workload.h"
+
+enum { BATCH_MAX = 16, BATCH_BYTES = 4 << 20, MEMORY_BYTES = 256 << 20 };
+#define BACKOFF_NS 10000000ull
+
+/* What the workers of one loop thread count. */
+struct replay_tally {
+	struct bench_tally read, write;
+	uint64_t requests, blocks, lost;
+};
+
+struct replay {
+	struct bench *bench;
+	struct sequencer *seq;
+	struct replay_tally *tally; /* one per client */
+	struct kv_area area;
+	struct kvc_mem *mem;
+	unsigned batch; /* blocks */
+	_Alignas(KV_CACHELINE) _Atomic uint64_t num_done;
+	_Atomic uint64_t num_errors;
+};
+
+struct replay_worker {
+	struct seq_worker order;
+	struct replay *r;
+	struct kvc_client *client;
+	struct replay_tally *tally;
+	uint8_t *memory; /* batch x value_size */
+	struct bench_key *key;
+	struct kvc_key *lookup;
+	unsigned cap;
+	struct kvc_item item[BATCH_MAX];
+	unsigned block[BATCH_MAX];        /* of an item: its index in the request */
+	uint64_t read_ns, write_ns, hits; /* of the present request */
+};
+
+static bool replay_over(void *arg)
+{
+	struct replay *r = arg;
+
+	return bench_interrupted() || server_child_dead(r->bench->server) ||
+	       atomic_load_explicit(&r->num_errors, memory_order_relaxed) >= PHASE_ERRORS_MAX;
+}
+
+static void count_error(struct replay *r, struct bench_tally *t, int code)
+{
+	bench_errors_add(&t->errors, code, 1);
+	atomic_fetch_add_explicit(&r->num_errors, 1, memory_order_relaxed);
+}
+
+/* ---- batches ---- */
+
+static void item_set(struct replay_worker *w, unsigned i, unsigned block)
+{
+	uint64_t size = w->r->bench->opt->value_size;
+
+	w->block[i] = block;
+	w->item[i] = (struct kvc_item){
+		.key = {w->key[block].text, w->key[block].len}, .data = w->memory + i * size, .len = size};
+}
+
+static struct kvc_call call_of(const struct bench_options *o)
+{
+	return (struct kvc_call){
+		.size = sizeof(struct kvc_call), .ttl_s = o->ttl, .flags = o->no_checksum ? KVC_NO_VERIFY : 0};
+}
+
+/* Store the n blocks set as items. */
+static void put_items_await(struct replay_worker *w, unsigned n)
+{
+	const struct bench_options *o = w->r->bench->opt;
+	struct bench_tally *t = &w->tally->write;
+	struct kvc_call call = call_of(o);
+	uint64_t start_ns;
+
+	for (unsigned i = 0; i < n; i++)
+		bench_value_fill(&w->key[w->block[i]], w->item[i].data, o->value_size);
+	start_ns = phase_now();
+	kvc_put_batch_await(w->client, w->item, n, &call);
+	w->write_ns += phase_now() - start_ns;
+	for (unsigned i = 0; i < n; i++) {
+		bool conflict = w->item[i].result == -KV_EEXIST; /* somebody was first, with other bytes */
+		if (w->item[i].result < 0 && !conflict) {
+			count_error(w->r, t, (int)w->item[i].result);
+			continue;
+		}
+		t->ops++;
+		if (conflict) {
+			t->put_conflicts++;
+			continue;
+		}
+		t->bytes += o->value_size;
+	}
+}
+
+static void got_item(struct replay_worker *w, unsigned i)
+{
+	const struct bench_options *o = w->r->bench->opt;
+	struct bench_tally *t = &w->tally->read;
+	uint64_t len = (uint64_t)w->item[i].result;
+
+	t->ops++;
+	t->hits++;
+	w->hits++;
+	t->bytes += len;
+	if (o->verify)
+		bench_verify(&w->key[w->block[i]], w->item[i].data, len, o->value_size, t);
+	else if (len != o->value_size)
+		t->wrong++;
+}
+
+/* Read the n blocks set as items; those that are gone become the first items, to be stored again. Returns their number.
+ */
+static unsigned get_items_await(struct replay_worker *w, unsigned n)
+{
+	struct kvc_call call = call_of(w->r->bench->opt);
+	uint64_t start_ns = phase_now();
+	unsigned lost[BATCH_MAX], num_lost = 0;
+
+	kvc_get_batch_await(w->client, w->item, n, &call);
+	w->read_ns += phase_now() - start_ns;
+	for (unsigned i = 0; i < n; i++) {
+		if (w->item[i].result >= 0)
+			got_item(w, i);
+		else if (w->item[i].result == -KV_ENOTFOUND)
+			lost[num_lost++] = w->block[i];
+		else
+			count_error(w->r, &w->tally->read, (int)w->item[i].result);
+	}
+	w->tally->read.ops += num_lost;
+	w->tally->lost += num_lost;
+	for (unsigned i = 0; i < num_lost; i++)
+		item_set(w, i, lost[i]);
+	return num_lost;
+}
+
+static void get_blocks_await(struct replay_worker *w, unsigned found)
+{
+	for (unsigned at = 0; at < found;) {
+		unsigned n = KV_MIN(found - at, w->r->batch), lost;
+		for (unsigned i = 0; i < n; i++)
+			item_set(w, i, at + i);
+		lost = get_items_await(w, n);
+		if (lost)
+			put_items_await(w, lost);
+		at += n;
+	}
+}
+
+static void put_blocks_await(struct replay_worker *w, unsigned from)
+{
+	for (unsigned at = from; at < w->order.num_ids;) {
+		unsigned n = KV_MIN(w->order.num_ids - at, w->r->batch);
+		for (unsigned i = 0; i < n; i++)
+			item_set(w, i, at + i);
+		put_items_await(w, n);
+		at += n;
+	}
+}
+
+/* ---- a request ---- */
+
+static int make_keys(struct replay_worker *w)
+{
+	const struct bench_options *o = w->r->bench->opt;
+	unsigned n = w->order.num_ids;
+
+	if (n > w->cap) {
+		free(w->key);
+		free(w->lookup);
+		w->key = malloc(n * sizeof(*w->key));
+		w->lookup = malloc(n * sizeof(*w->lookup));
+		w->cap = w->key && w->lookup ? n : 0;
+		if (!w->cap)
+			return -KV_ENOMEM;
+	}
+	for (unsigned i = 0; i < n; i++) {
+		bench_key_trace(&w->key[i], o->seed, o->value_size, w->order.ids[i]);
+		w->lookup[i] = (struct kvc_key){w->key[i].text, w->key[i].len};
+	}
+	return 0;
+}
+
+static void request_await(struct replay_worker *w)
+{
+	struct kvc_call call = call_of(w->r->bench->opt);
+	struct replay_tally *t = w->tally;
+	unsigned found = 0;
+	int rc = make_keys(w);
+
+	if (rc == 0)
+		rc = kvc_exists_await(w->client, w->lookup, w->order.num_ids, NULL, &found, &call);
+	if (rc < 0) {
+		count_error(w->r, &t->read, rc);
+		co_sleep_await(kv_deadline(
+			phase_now(), BACKOFF_NS)); /* a call that fails at once must not keep its loop from turning */
+		return;
+	}
+	seq_looked_up_await(&w->order, found);
+	w->read_ns = w->write_ns = w->hits = 0;
+	get_blocks_await(w, found);
+	put_blocks_await(w, found);
+	if (w->read_ns)
+		kv_hist_add(&t->read.latency, w->read_ns);
+	if (w->write_ns)
+		kv_hist_add(&t->write.latency, w->write_ns);
+	t->requests++;
+	t->blocks += w->order.num_ids;
+	t->read.misses += w->order.num_ids - w->hits;
+}
+
+static void worker_free(struct replay_worker *w)
+{
+	seq_worker_fini(&w->order);
+	free(w->lookup);
+	free(w->key);
+	free(w);
+}
+
+static void replay_main(struct kvc_client *client, unsigned number, void *arg)
+{
+	struct replay *r = arg;
+	struct replay_worker *w = calloc(1, sizeof(*w));
+
+	if (!w) {
+		count_error(r, &r->tally[number % r->bench->num_clients].read, -KV_ENOMEM);
+		return;
+	}
+	w->r = r;
+	w->client = client;
+	w->tally = &r->tally[number % r->bench->num_clients];
+	w->memory = (uint8_t *)r->area.base + (uint64_t)number * r->batch * r->bench->opt->value_size;
+	seq_worker_init(&w->order, r->seq);
+	while (seq_next_await(&w->order)) {
+		if (w->order.num_ids > 0 && !replay_over(r))
+			request_await(w);
+		else if (w->order.num_ids == 0)
+			w->tally->requests++;
+		atomic_fetch_add_explicit(&r->num_done, 1, memory_order_relaxed);
+	}
+	worker_free(w);
+}
+
+/* ---- the whole ---- */
+
+static uint64_t progress_done(void *arg)
+{
+	return atomic_load_explicit(&((struct replay *)arg)->num_done, memory_order_relaxed);
+}
+
+static int memory_open(struct replay *r, struct kv_error *err)
+{
+	const struct bench_options *o = r->bench->opt;
+	uint64_t batch = KV_MIN((uint64_t)BATCH_BYTES, (uint64_t)MEMORY_BYTES / o->num_workers) / o->value_size;
+	int rc;
+
+	r->batch = (unsigned)KV_MIN(KV_MAX(batch, (uint64_t)1), (uint64_t)BATCH_MAX);
+	rc = kv_area_map((uint64_t)o->num_workers * r->batch * o->value_size, &r->area, err);
+	if (rc < 0)
+		return rc;
+	return kvc_register(r->bench->pool, r->area.base, r->area.len_bytes, &r->mem, err);
+}
+
+static int tallies_create(struct replay *r, struct kv_error *err)
+{
+	unsigned n = r->bench->num_clients;
+
+	r->tally = aligned_alloc(KV_CACHELINE, n * sizeof(*r->tally));
+	if (!r->tally)
+		return kv_fail(err, -KV_ENOMEM, "no memory for the counters of %u clients", n);
+	memset(r->tally, 0, n * sizeof(*r->tally));
+	for (unsigned i = 0; i < n; i++) {
+		bench_tally_init(&r->tally[i].read);
+		bench_tally_init(&r->tally[i].write);
+	}
+	return 0;
+}
+
+static void collect(struct replay *r, const struct seq_stats *stats)
+{
+	struct bench_results *res = &r->bench->results;
+	struct replay_result *out = &res->replay;
+
+	bench_tally_init(&res->read.tally);
+	bench_tally_init(&res->write.tally);
+	for (unsigned i = 0; i < r->bench->num_clients; i++) {
+		bench_tally_merge(&res->read.tally, &r->tally[i].read);
+		bench_tally_merge(&res->write.tally, &r->tally[i].write);
+		out->requests += r->tally[i].requests;
+		out->blocks += r->tally[i].blocks;
+		out->lost += r->tally[i].lost;
+	}
+	out->block_hits = res->read.tally.hits;
+	out->expected_hits = res->trace.prefix_hits;
+	out->late_max_ns = stats->late_max_ns;
+	out->complete = stats->end_of_file && out->requests == res->trace.requests;
+	out->ran = res->read.ran = res->write.ran = true;
+	res->read.too_many_errors = r->num_errors >= PHASE_ERRORS_MAX;
+	res->read.server_died = server_child_dead(r->bench->server);
+}
+
+static double server_cpu(const struct bench *b)
+{
+	return b->server ? server_child_cpu_seconds(b->server) : 0;
+}
+
+/* Run the workers and take the times, which both phases share. */
+static int run_workers(struct replay *r, struct kv_error *err)
+{
+	struct bench *b = r->bench;
+	struct progress bar = {
+		.out = b->out, .name = "replay", .total = b->results.trace.requests, .done = progress_done, .arg = r};
+	double cpu = phase_cpu_seconds(), cpu_of_server = server_cpu(b);
+	uint64_t start_ns = phase_now();
+	int rc;
+
+	progress_start(&bar);
+	rc = kvc_run(b->pool, b->opt->num_workers, replay_main, r);
+	progress_stop(&bar);
+	if (rc < 0)
+		return kv_fail(err, rc, "the %u workers of the replay cannot be started: %s", b->opt->num_workers,
+			       kv_strerror(rc));
+	b->results.read.elapsed_ns = b->results.write.elapsed_ns = phase_now() - start_ns;
+	b->results.read.cpu_seconds = b->results.write.cpu_seconds = phase_cpu_seconds() - cpu;
+	b->results.read.server_cpu_seconds = b->results.write.server_cpu_seconds = server_cpu(b) - cpu_of_server;
+	return 0;
+}
+
+static int replay_ordered(struct replay *r, struct kv_error *err)
+{
+	const struct bench_options *o = r->bench->opt;
+	struct seq_options so = {.path = o->trace,
+				 .strict = o->trace_order == BENCH_ORDER_STRICT,
+				 .speed = o->trace_speed,
+				 .duration_ns = o->duration_ns,
+				 .over = replay_over,
+				 .arg = r};
+	struct seq_stats stats = {0};
+	int rc = sequencer_start(&so, &r->seq, err), stop_rc;
+
+	if (rc < 0)
+		return rc;
+	rc = run_workers(r, err);
+	stop_rc = sequencer_stop(&r->seq, &stats, rc < 0 ? NULL : err);
+	if (rc == 0)
+		collect(r, &stats);
+	return rc < 0 ? rc : stop_rc;
+}
+
+int replay_run(struct bench *bench, struct kv_error *err)
+{
+	struct replay r = {.bench = bench};
+	int rc = tallies_create(&r, err);
+
+	if (rc == 0)
+		rc = memory_open(&r, err);
+	if (rc == 0)
+		rc = replay_ordered(&r, err);
+	if (r.mem && kvc_unregister(bench->pool, &r.mem) < 0 && rc == 0)
+		rc = kv_fail(err, -KV_EINTERNAL, "the replay's memory is still in use after its last operation");
+	if (!r.mem)
+		kv_area_unmap(&r.area); /* memory that is still registered stays mapped until the process ends */
+	free(r.tally);
+	return rc;
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* workload.c -- keys, values, order and memory of a run, all computed.
+ *
+ * Values: word i of a value is a mix of (hash of the key, i). One multiplication per 8 bytes keeps filling and checking
+ * faster than any fabric here, and a block that was shifted, swapped with another key's, or partly overwritten differs
+ * at once, which a repeated pattern would not. The last word is cut at the value's end.
+ *
+ * Order: a permutation of [0, num_keys) by a Feistel network with cycle walking, a new one for every round. The
+ * rejected alternative, a shuffled array, costs 8 bytes per key and a cache miss per operation; plain random keys would
+ * read some keys never. */
+#include "kvbench/load/workload.h"
+
+#include <stdio.h>
+
+enum { FEISTEL_ROUNDS = 4 };
+
+static uint64_t mix(uint64_t x)
+{
+	x ^= x >> 32;
+	x *= 0xd6e8feb86659fd93ull;
+	x ^= x >> 29;
+	return x;
+}
+
+/* The strong one (splitmix64's finaliser), for what is computed once per operation. */
+static uint64_t mix_strong(uint64_t x)
+{
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+	return x ^ (x >> 31);
+}
+
+static void key_print(struct bench_key *key, const char *fmt, uint64_t a, uint64_t b, uint64_t c)
+	__attribute__((format(printf, 2, 0)));
+static void key_print(struct bench_key *key, const char *fmt, uint64_t a, uint64_t b, uint64_t c)
+{
+	int n = snprintf(key->text, sizeof(key->text), fmt, (unsigned long long)a, (unsigned long long)b,
+			 (unsigned long long)c);
+
+	key->len = n > 0 ? KV_MIN((size_t)n, sizeof(key->text) - 1) : 0;
+}
+
+static char *hex_put(char *at, uint64_t v)
+{
+	unsigned digits = v ? (67 - (unsigned)__builtin_clzll(v)) / 4 : 1;
+
+	for (unsigned i = digits; i-- > 0; v >>= 4)
+		at[i] = "0123456789abcdef"[v & 15];
+	return at + digits;
+}
+
+/* By hand: a GET makes one, and printf took 1,500 instructions for it, a sixth of all that a client executes for a GET of 4 KiB. */
+void bench_key_make(struct bench_key *key, uint64_t seed, uint64_t value_size, uint64_t index)
+{
+	static const char prefix[] = "kvbench/";
+	char *at = key->text;
+
+	_Static_assert(sizeof(prefix) + 3 * 16 + 2 <= sizeof(key->text), "the longest key fits");
+	memcpy(at, prefix, sizeof(prefix) - 1);
+	at = hex_put(at + sizeof(prefix) - 1, seed);
+	*at++ = '/';
+	at = hex_put(at, value_size);
+	*at++ = '/';
+	at = hex_put(at, index);
+	*at = 0;
+	key->len = (size_t)(at - key->text);
+}
+
+void bench_key_trace(struct bench_key *key, uint64_t seed, uint64_t value_size, uint64_t hash_id)
+{
+	key_print(key, "trace/%llx/%llx/%016llx", seed, value_size, hash_id);
+}
+
+/* ---- values ---- */
+
+static uint64_t value_word(uint64_t state)
+{
+	return htole64(mix(state));
+}
+
+#define VALUE_STEP 0x9e3779b97f4a7c15ull
+
+void bench_value_fill(const struct bench_key *key, void *out, uint64_t len)
+{
+	uint64_t state = kv_hash_key(key->text, key->len, 0);
+	uint8_t *p = out;
+	uint64_t i;
+
+	for (i = 0; i + 8 <= len; i += 8, state += VALUE_STEP) {
+		uint64_t word = value_word(state);
+		memcpy(p + i, &word, 8);
+	}
+	if (i < len) {
+		uint64_t word = value_word(state);
+		memcpy(p + i, &word, len - i);
+	}
+}
+
+/* The slow look at the piece that is known to differ. */
+static uint64_t first_wrong(const uint8_t *data, uint64_t from, uint64_t to, uint64_t state)
+{
+	for (uint64_t i = from; i < to; state += VALUE_STEP) {
+		uint64_t word = value_word(state);
+		uint8_t expected[8];
+		memcpy(expected, &word, 8);
+		for (unsigned b = 0; b < 8 && i < to; b++, i++)
+			if (data[i] != expected[b])
+				return i;
+	}
+	return to;
+}
+
+uint64_t bench_value_check(const struct bench_key *key, const void *data, uint64_t len)
+{
+	enum { PIECE = 4096 }; /* differences are collected without a branch per word */
+	uint64_t state = kv_hash_key(key->text, key->len, 0);
+	const uint8_t *p = data;
+	uint64_t at = 0;
+
+	for (; at + PIECE <= len; at += PIECE) {
+		uint64_t piece_state = state, diff = 0;
+		for (unsigned i = 0; i < PIECE; i += 8, state += VALUE_STEP) {
+			uint64_t word;
+			memcpy(&word, p + at + i, 8);
+			diff |= word ^ value_word(state);
+		}
+		if (KV_UNLIKELY(diff))
+			return first_wrong(p, at, at + PIECE, piece_state);
+	}
+	return first_wrong(p, at, len, state);
+}
+
+/* ---- order ---- */
+
+/* One pass of the network over 2 * half_bits bits: a bijection, whatever the round function. */
+static uint64_t feistel(uint64_t x, unsigned half_bits, uint64_t seed)
+{
+	uint64_t mask = ((uint64_t)1 << half_bits) - 1, left = x >> half_bits, right = x & mask;
+
+	for (unsigned r = 0; r < FEISTEL_ROUNDS; r++) {
+		uint64_t next = left ^ (mix_strong(right + seed + r * VALUE_STEP) & mask);
+		left = right;
+		right = next;
+	}
+	return left << half_bits | right;
+}
+
+static unsigned half_bits_for(uint64_t n)
+{
+	unsigned half = 1;
+
+	while (half < 32 && ((uint64_t)1 << (2 * half)) < n)
+		half++;
+	return half;
+}
+
+uint64_t bench_order_key(uint64_t op, uint64_t num_keys, uint64_t seed)
+{
+	uint64_t round_seed = mix_strong(seed ^ mix_strong(op / num_keys + 1));
+	unsigned half_bits = half_bits_for(num_keys);
+	uint64_t x = op % num_keys;
+
+	/* The network's domain is less than four times num_keys: walking on until inside it stays a bijection and ends
+	 * soon. */
+	do
+		x = feistel(x, half_bits, round_seed);
+	while (x >= num_keys);
+	return x;
+}
+
+/* ---- memory ---- */
+
+static uint64_t root(uint64_t n)
+{
+	uint64_t r = 0;
+
+	for (uint64_t bit = (uint64_t)1 << 31; bit; bit >>= 1)
+		if ((r + bit) * (r + bit) <= n)
+			r += bit;
+	return r;
+}
+
+/* What one value takes: kv-server's arena works in 64 bytes and keeps at most one block per KiB; a 64th on top is for
+ * holes. */
+static uint64_t slot_bytes(uint64_t value_size)
+{
+	uint64_t size = KV_MAX(kv_align_up(value_size, 64), (uint64_t)1024);
+
+	return size + size / 64;
+}
+
+uint64_t bench_memory_need(uint64_t num_values, uint64_t value_size, unsigned shards)
+{
+	enum { SPREAD_SIGMAS = 5, SLACK_PER_SHARD = 8 << 20 };
+	uint64_t per_shard, n = shards ? shards : 1;
+
+	/* Keys fall on shards by hash: the fullest one gets a few standard deviations more than its share. */
+	per_shard = num_values / n + SPREAD_SIGMAS * root(num_values / n + 1) + 1;
+	if (per_shard > num_values)
+		per_shard = num_values;
+	/* Values on their way in have a private place, and what a reader still holds is not free yet. */
+	return kv_align_up(n * (per_shard * slot_bytes(value_size) + KV_MAX((uint64_t)SLACK_PER_SHARD, 4 * value_size)),
+			   1 << 20);
+}
+
+/* The largest number of values (of this size) that fits, by bisection; 0 when none does. */
+static uint64_t values_that_fit(uint64_t budget, uint64_t value_size, unsigned shards, uint64_t at_most)
+{
+	uint64_t low = 0, high = at_most;
+
+	while (low < high) {
+		uint64_t mid = low + (high - low + 1) / 2;
+		if (bench_memory_need(mid, value_size, shards) <= budget)
+			low = mid;
+		else
+			high = mid - 1;
+	}
+	return low;
+}
+
+static uint64_t size_that_fits(uint64_t budget, uint64_t num_values, unsigned shards, uint64_t at_most)
+{
+	uint64_t size = 1;
+
+	while (size * 2 < at_most && bench_memory_need(num_values, size * 2, shards) <= budget)
+		size *= 2;
+	return bench_memory_need(num_values, size, shards) <= budget ? size : 0;
+}
+
+int bench_memory_plan(uint64_t num_values, uint64_t value_size, unsigned shards, uint64_t available_bytes,
+		      uint64_t *out_mb, struct kv_error *err)
+{
+	char need_text[32], half_text[32], size_text[32], way_out[128] = "";
+	uint64_t budget = available_bytes / 2, need, size;
+
+	/* 2^64 bytes are not reached by any honest workload; saying so beats an overflow. */
+	if (num_values > ((uint64_t)1 << 56) / (value_size + 4096))
+		return kv_fail(err, -KV_ENOMEM,
+			       "%llu values of %s are more than any memory: use a smaller --num-keys or --value-size",
+			       (unsigned long long)num_values,
+			       kv_size_format(value_size, size_text, sizeof(size_text)));
+	need = bench_memory_need(num_values, value_size, shards);
+	if (need <= budget) {
+		*out_mb = need >> 20;
+		return 0;
+	}
+	size = size_that_fits(budget, num_values, shards, value_size);
+	if (size)
+		snprintf(way_out, sizeof(way_out), "--value-size %llu, ", (unsigned long long)size);
+	return kv_fail(err, -KV_ENOMEM,
+		       "%llu values of %s need %s in the server, more than half of this machine's free memory (%s): "
+		       "use %s%llu values, or --memory-mb N (what does not fit is evicted)",
+		       (unsigned long long)num_values, kv_size_format(value_size, size_text, sizeof(size_text)),
+		       kv_size_format(need, need_text, sizeof(need_text)),
+		       kv_size_format(budget, half_text, sizeof(half_text)), way_out,
+		       (unsigned long long)values_that_fit(budget, value_size, shards, num_values));
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* workload.h -- which key an operation uses, what the key's value is, and how much server memory the whole needs.
+ * Everything follows from numbers: any reader can name any key and check every byte, nothing is remembered. */
+#ifndef KVRAIL_KVBENCH_LOAD_WORKLOAD_H
+#define KVRAIL_KVBENCH_LOAD_WORKLOAD_H
+
+#include "base/base.h"
+
+/* A key as text; values of different seed, size or kind never share one. */
+struct bench_key {
+	char text[KV_KEY_MAX];
+	size_t len;
+};
+
+/* bench_key_make -- the key of number `index` of a run with this seed and value size ("kvbench/<seed>/<size>/<index>",
+ * hexadecimal). */
+void bench_key_make(struct bench_key *key, uint64_t seed, uint64_t value_size, uint64_t index);
+
+/* bench_key_trace -- the key of a trace's block ("trace/<seed>/<size>/<hash_id, 16 digits>", hexadecimal). */
+void bench_key_trace(struct bench_key *key, uint64_t seed, uint64_t value_size, uint64_t hash_id);
+
+/* bench_value_fill -- the len bytes that belong under this key, from byte 0. */
+void bench_value_fill(const struct bench_key *key, void *out, uint64_t len);
+
+/* bench_value_check -- compare every byte. Returns len when all are right, else the offset of the first wrong byte. */
+uint64_t bench_value_check(const struct bench_key *key, const void *data, uint64_t len);
+
+/* bench_order -- the key of operation `op`: each run of num_keys operations visits every key once, in an order that
+ * seed and the run's number decide. Pure, no memory: any worker can ask for any op. */
+uint64_t bench_order_key(uint64_t op, uint64_t num_keys, uint64_t seed);
+
+/* bench_memory_need -- bytes of server memory (its --memory-mb, rounded up to MiB) that keep num_values of value_size
+ * without eviction, whatever their spread over up to `shards` shards. */
+uint64_t bench_memory_need(uint64_t num_values, uint64_t value_size, unsigned shards);
+
+/* bench_memory_plan -- how many MiB to give the own server: what the workload needs, at most half of available_bytes.
+ * Returns 0 and *out_mb, or -KV_ENOMEM with a sentence that suggests sizes which fit. */
+int bench_memory_plan(uint64_t num_values, uint64_t value_size, unsigned shards, uint64_t available_bytes,
+		      uint64_t *out_mb, struct kv_error *err);
+
+#endif

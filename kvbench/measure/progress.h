@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* progress.h -- shows how far a phase is: a bar on a terminal, a line now and then elsewhere. */
+#ifndef KVRAIL_KVBENCH_MEASURE_PROGRESS_H
+#define KVRAIL_KVBENCH_MEASURE_PROGRESS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "base/base.h"
+
+struct progress {
+	/* set by the owner before progress_start */
+	FILE *out;        /* NULL: show nothing */
+	const char *name; /* of the phase */
+	uint64_t total;   /* operations; UINT64_MAX: the phase ends by time */
+	uint64_t duration_ns;
+	const char *unit;      /* what is counted; NULL: "ops" */
+	uint64_t unit_bytes;   /* that each of them moves; 0: no rate of bytes is shown */
+	uint64_t (*done)(void *arg); /* operations so far; called from the progress thread */
+	uint64_t (*bare)(void *arg); /* of those, misses and errors: they moved no bytes; NULL: none is */
+	void *arg;
+	/* its own */
+	bool running, tty, ending, drawn;
+	uint64_t bare_ops; /* as told last */
+	uint64_t start_ns;
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+};
+
+/* progress_text -- what is shown after elapsed_ns with `done` of it over: at most 79 columns, without a line's end. Returns
+ * buf. */
+char *progress_text(const struct progress *p, uint64_t done, uint64_t elapsed_ns, char *buf, size_t cap);
+
+/* progress_start -- a thread that draws until progress_stop. Without a thread it shows nothing; the phase does not
+ * suffer. */
+void progress_start(struct progress *p);
+void progress_stop(struct progress *p); /* also erases the bar */
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tally.h -- what is counted while a phase runs. One tally per client: its workers share a loop thread, so nothing is
+ * locked. */
+#ifndef KVRAIL_KVBENCH_MEASURE_TALLY_H
+#define KVRAIL_KVBENCH_MEASURE_TALLY_H
+
+#include "base/base.h"
+
+enum { BENCH_ERROR_CODES = 32 };
+
+/* Errors by code. Codes beyond the table's end count in its last row, whose code stays what it was. */
+struct bench_errors {
+	unsigned num_codes;
+	struct {
+		int code; /* negative */
+		uint64_t count;
+	} row[BENCH_ERROR_CODES];
+};
+
+void bench_errors_add(struct bench_errors *errors, int code, uint64_t count);
+uint64_t bench_errors_total(const struct bench_errors *errors);
+
+struct bench_tally {
+	_Alignas(KV_CACHELINE)
+		uint64_t ops; /* that succeeded, missed, or met a conflict; an operation that failed counts in errors only */
+	uint64_t bytes;       /* of values */
+	uint64_t hits, misses;
+	uint64_t put_conflicts;  /* PUTs of other bytes than are there under the key, which stay: routine, and no error */
+	uint64_t checked, wrong; /* values compared byte by byte */
+	uint64_t stored_again;   /* with --keep-going: keys that were missing */
+	struct bench_errors errors;
+	struct kv_hist latency; /* of operations that succeeded */
+};
+
+void bench_tally_init(struct bench_tally *tally);
+void bench_tally_merge(struct bench_tally *into, const struct bench_tally *from);
+
+#endif

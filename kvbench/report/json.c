@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* json.c -- the JSON report.
+ *
+ * The file is created before the run, so that a wrong path costs a second and not an hour, and gets its name only when
+ * it is complete and on disk: who finds it finds all of it. Names are fixed: scripts compare runs by them. */
+#include "kvbench/report/json.h"
+#include "host/host.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { COUNTERS_MAX = 512 };
+
+struct json_file {
+	char path[PATH_MAX], temporary[PATH_MAX]; /* temporary: empty when written directly */
+	int fd;
+};
+
+/* ---- the object ---- */
+
+static json_t *string_or_null(const char *text)
+{
+	return text ? json_string(text) : json_null();
+}
+
+static json_t *strings_of(const struct kv_opt_strings *strings)
+{
+	json_t *array = json_array();
+
+	for (unsigned i = 0; i < strings->count; i++)
+		json_array_append_new(array, json_string(strings->item[i]));
+	return array;
+}
+
+/* Durations are seconds, sizes bytes, choices their names. */
+static json_t *option_value(const struct kv_opt *row, const struct bench_options *o)
+{
+	const void *at = (const char *)o + row->offset;
+
+	switch (row->type) {
+	case KV_OPT_FLAG:
+		return json_boolean(*(const bool *)at);
+	case KV_OPT_U32:
+		return json_integer(*(const uint32_t *)at);
+	case KV_OPT_U64:
+	case KV_OPT_SIZE:
+		return json_integer((json_int_t) * (const uint64_t *)at);
+	case KV_OPT_DURATION:
+		return json_real((double)*(const uint64_t *)at / 1e9);
+	case KV_OPT_DOUBLE:
+		return json_real(*(const double *)at);
+	case KV_OPT_STRING:
+		return string_or_null(*(const char *const *)at);
+	case KV_OPT_STRINGS:
+		return strings_of(at);
+	case KV_OPT_CHOICE:
+		return json_string(row->choices[*(const int *)at]);
+	}
+	return json_null();
+}
+
+/* What it really was, where an option left it to the program. */
+static struct bench_options effective(const struct bench *b)
+{
+	struct bench_options o = *b->opt;
+
+	o.num_threads = b->results.info.os_threads;
+	if (b->server) {
+		o.memory_mb = b->results.memory_mb;
+		o.server_threads = b->results.server_threads;
+	}
+	return o;
+}
+
+static json_t *config_object(const struct bench *b)
+{
+	const struct bench_options whole = effective(b), *o = &whole;
+	json_t *object = json_object();
+
+	for (const struct kv_opt *row = bench_options_table; row->name; row++) {
+		char name[64];
+		snprintf(name, sizeof(name), "%s", row->name);
+		for (char *c = name; *c; c++)
+			if (*c == '-')
+				*c = '_';
+		json_object_set_new(object, name, option_value(row, o));
+	}
+	return object;
+}
+
+static json_t *provider_object(const struct bench_results *r)
+{
+	const struct kvc_info *i = &r->info;
+
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "name", i->provider, "fabric", i->fabric,
+			 "domain", i->domain, "wait", i->wait, "libfabric", i->libfabric, "doorkeeper", !i->no_door[0],
+			 "loopback_congestion_control", i->congestion, "mode", i->mode, "put", r->put_inline ? "inline" : "read",
+			 "security", i->security, "chunk_bytes", (json_int_t)i->chunk_bytes, "eager_bytes",
+			 (json_int_t)i->eager_bytes, "tx_depth", (json_int_t)i->tx_depth, "cq_depth",
+			 (json_int_t)i->cq_depth, "credits", (json_int_t)i->credits);
+}
+
+/* What makes two reports comparable, or shows that they are not. */
+static json_t *run_object(const struct bench *b)
+{
+	char time[32] = "";
+	time_t started = b->results.started_s;
+	struct tm tm;
+	json_t *given = json_array();
+
+	if (gmtime_r(&started, &tm))
+		strftime(time, sizeof(time), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	for (int i = 1; i < b->opt->argc; i++)
+		json_array_append_new(given, json_string(b->opt->argv[i]));
+	return json_pack("{s:s, s:s, s:o, s:o}", "version", KVRAIL_VERSION, "time", time, "options", given, "interrupted",
+			 b->results.interrupted ? json_integer(b->results.interrupted) : json_null());
+}
+
+static json_t *host_object(void)
+{
+	struct utsname u = {0};
+	char congestion[64] = "";
+	FILE *f = fopen("/proc/sys/net/ipv4/tcp_congestion_control", "re");
+
+	if (f && !fgets(congestion, sizeof(congestion), f))
+		congestion[0] = 0;
+	if (f)
+		fclose(f);
+	congestion[strcspn(congestion, "\n")] = 0;
+	uname(&u);
+	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:s}", "name", u.nodename, "kernel", u.release, "architecture", u.machine, "cores",
+			 (json_int_t)kv_cpus_available(), "numa_nodes", (json_int_t)kv_numa_nodes(""), "congestion_control", congestion);
+}
+
+static json_t *rails_array(const struct bench_results *r)
+{
+	json_t *rails = json_array();
+
+	for (unsigned i = 0; i < r->num_rails; i++) {
+		const struct bench_rail *l = &r->rail[i];
+		json_array_append_new(rails, json_pack("{s:s, s:I, s:I, s:I, s:o, s:I, s:I, s:I}", "device", l->device, "sends",
+						       (json_int_t)l->sends, "receives", (json_int_t)l->receives,
+						       "immediates", (json_int_t)l->immediates, "bytes",
+						       l->bytes == UINT64_MAX ? json_null() : json_integer((json_int_t)l->bytes), "errors", (json_int_t)l->errors,
+						       "failures", (json_int_t)l->failures, "out", (json_int_t)l->out));
+	}
+	return rails;
+}
+
+static json_t *resources_object(const struct bench_results *r)
+{
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:I}", "os_threads", (json_int_t)r->info.os_threads, "endpoints",
+			 (json_int_t)r->info.endpoints, "links", (json_int_t)r->info.links, "buffer_bytes",
+			 (json_int_t)r->info.buffer_bytes, "peak_rss_bytes", (json_int_t)r->rss_peak, "buffer_pages", r->info.memory, "numa",
+			 r->info.numa, "register_ns", (json_int_t)r->info.register_ns);
+}
+
+static json_t *latency_object(const struct kv_hist *h)
+{
+	static const struct {
+		const char *name;
+		double q;
+	} quantiles[] = {{"p50", 0.5}, {"p90", 0.9}, {"p95", 0.95}, {"p99", 0.99}, {"p999", 0.999}};
+	json_t *object = json_object();
+
+	json_object_set_new(object, "min", json_integer(h->count ? (json_int_t)h->min : 0));
+	json_object_set_new(object, "mean", json_integer(h->count ? (json_int_t)(kv_hist_mean(h) + 0.5) : 0));
+	for (unsigned i = 0; i < KV_COUNT(quantiles); i++)
+		json_object_set_new(object, quantiles[i].name,
+				    json_integer((json_int_t)kv_hist_quantile(h, quantiles[i].q)));
+	json_object_set_new(object, "max", json_integer(h->count ? (json_int_t)h->max : 0));
+	return object;
+}
+
+static json_t *breakdown_object(const struct bench_breakdown *b)
+{
+	json_t *object = json_object();
+
+	for (unsigned i = 0; i < BENCH_PARTS; i++)
+		json_object_set_new(object, bench_part_name(i), latency_object(&b->part[i]));
+	return object;
+}
+
+static json_t *errors_object(const struct bench_errors *e)
+{
+	json_t *object = json_object();
+
+	for (unsigned i = 0; i < e->num_codes; i++)
+		json_object_set_new(object, kv_errkey(e->row[i].code), json_integer((json_int_t)e->row[i].count));
+	return object;
+}
+
+static json_t *phase_object(const struct phase_result *p)
+{
+	double seconds = (double)p->elapsed_ns / 1e9;
+	const struct bench_tally *t = &p->tally;
+
+	return json_pack("{s:I, s:I, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:o, s:o, s:f, s:f}", "ops", (json_int_t)t->ops, "bytes",
+			 (json_int_t)t->bytes, "seconds", seconds, "ops_per_s",
+			 seconds > 0 ? (double)t->ops / seconds : 0.0, "bytes_per_s",
+			 seconds > 0 ? (double)t->bytes / seconds : 0.0, "hits", (json_int_t)t->hits, "misses",
+			 (json_int_t)t->misses, "put_conflicts", (json_int_t)t->put_conflicts, "duplicates", (json_int_t)p->duplicates, "errors",
+			 errors_object(&t->errors), "latency_ns",
+			 latency_object(&t->latency), "cpu_seconds", p->cpu_seconds, "server_cpu_seconds",
+			 p->server_cpu_seconds);
+}
+
+static json_t *roofline_object(const struct roofline_result *r)
+{
+	if (r->code < 0)
+		return json_pack("{s:n, s:n, s:n, s:n, s:n, s:n, s:n}", "bytes_per_s", "get_bytes_per_s", "p50_ns",
+				 "depth", "efficiency", "efficiency_min", "efficiency_max");
+	return json_pack("{s:f, s:f, s:I, s:I, s:f, s:f, s:f}", "bytes_per_s", r->bytes_per_s, "get_bytes_per_s",
+			 r->get_bytes_per_s, "p50_ns", (json_int_t)r->p50_ns, "depth", (json_int_t)r->depth,
+			 "efficiency", r->efficiency, "efficiency_min", r->efficiency_min, "efficiency_max",
+			 r->efficiency_max);
+}
+
+/* Everything that the library counted. */
+static json_t *counters_object(const struct kvc_counters *c)
+{
+	struct kvc_stat_item item[COUNTERS_MAX];
+	json_t *all = json_object();
+	int n = kvc_counters_items(c, item, COUNTERS_MAX);
+
+	for (int i = 0; i < n; i++) {
+		json_t *group = json_object_get(all, item[i].group);
+		if (!group) {
+			group = json_object();
+			json_object_set_new(all, item[i].group, group);
+		}
+		json_object_set_new(group, item[i].name, json_integer((json_int_t)item[i].value));
+	}
+	return all;
+}
+
+/* Times of the day, so that whoever broke the servers can compare with when that was. */
+static json_t *outages_array(const struct keep_going_result *k)
+{
+	json_t *array = json_array();
+
+	for (unsigned i = 0; i < k->num_clients; i++)
+		for (unsigned j = 0; j < KV_MIN(k->outage[i].count, (uint64_t)BENCH_OUTAGES_MAX); j++) {
+			const struct bench_outage *o = &k->outage[i].row[j];
+			json_array_append_new(array,
+					      json_pack("{s:I, s:I, s:I, s:I}", "client", (json_int_t)i, "from_unix_ns",
+							(json_int_t)o->from_ns + k->realtime_ns, "to_unix_ns",
+							(json_int_t)o->to_ns + k->realtime_ns, "failed",
+							(json_int_t)o->failed));
+		}
+	return array;
+}
+
+static json_t *keep_going_object(const struct keep_going_result *k)
+{
+	json_int_t open = 0;
+
+	for (unsigned i = 0; i < k->num_clients; i++)
+		open += k->outage[i].open;
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "calls", (json_int_t)k->calls, "overdue",
+			 (json_int_t)k->overdue, "longest_ns", (json_int_t)k->longest_ns, "stored_again",
+			 (json_int_t)k->stored_again, "outages_count", (json_int_t)k->outages, "outages_open", open,
+			 "outages", outages_array(k));
+}
+
+static json_t *trace_object(const struct replay_result *r)
+{
+	return json_pack("{s:I, s:I, s:I, s:f}", "requests", (json_int_t)r->requests, "blocks", (json_int_t)r->blocks,
+			 "block_hits", (json_int_t)r->block_hits, "hit_ratio",
+			 r->blocks ? (double)r->block_hits / (double)r->blocks : 0.0);
+}
+
+static json_t *report_object(const struct bench *b)
+{
+	const struct bench_results *r = &b->results;
+	json_t *object =
+		json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o}, s:{s:I, s:I}}", "schema", "kvbench/1", "run", run_object(b), "host",
+			  host_object(), "provider", provider_object(r), "config", config_object(b), "resources", resources_object(r),
+			  "phases", "write", phase_object(&r->write), "read", phase_object(&r->read), "verify",
+			  "checked", (json_int_t)r->read.tally.checked, "wrong", (json_int_t)r->read.tally.wrong);
+
+	if (object && r->counters.size)
+		json_object_set_new(object, "counters", counters_object(&r->counters));
+	if (r->num_rails)
+		json_object_set_new(object, "rails", rails_array(r));
+	if (object && r->breakdown)
+		json_object_set_new(object, "breakdown_ns", breakdown_object(r->breakdown));
+	if (object && r->keep_going.ran)
+		json_object_set_new(object, "keep_going", keep_going_object(&r->keep_going));
+	if (object && b->opt->rate > 0 && r->read.elapsed_ns)
+		json_object_set_new(object, "rate", json_pack("{s:f, s:f}", "offered_per_s", b->opt->rate, "achieved_per_s",
+							      (double)r->read.tally.ops * 1e9 / (double)r->read.elapsed_ns));
+	if (object && r->roofline.ran)
+		json_object_set_new(object, "roofline", roofline_object(&r->roofline));
+	if (object && r->replay.ran)
+		json_object_set_new(object, "trace", trace_object(&r->replay));
+	return object;
+}
+
+char *json_text(const struct bench *bench)
+{
+	json_t *object = report_object(bench);
+	char *text = object ? json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;
+
+	json_decref(object);
+	return text;
+}
+
+/* ---- the file ---- */
+
+static int open_failed(const char *path, struct kv_error *err)
+{
+	return kv_fail(err, -errno, "the JSON report %s cannot be written: %s", path, kv_strerror(errno));
+}
+
+/* Devices, pipes and terminals are written where they are: renaming over /dev/stdout would replace it. */
+static int open_fd(struct json_file *f, struct kv_error *err)
+{
+	struct stat st;
+	int n;
+
+	if (strcmp(f->path, "-") == 0) {
+		f->fd = dup(STDOUT_FILENO);
+	} else if (stat(f->path, &st) == 0 && !S_ISREG(st.st_mode)) {
+		f->fd = open(f->path, O_WRONLY | O_CLOEXEC);
+	} else {
+		n = snprintf(f->temporary, sizeof(f->temporary), "%s.%d.tmp", f->path, (int)getpid());
+		if (n < 0 || (size_t)n >= sizeof(f->temporary)) {
+			f->temporary[0] = 0;
+			errno = ENAMETOOLONG;
+			return open_failed(f->path, err);
+		}
+		f->fd = open(f->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		if (f->fd < 0)
+			f->temporary[0] = 0;
+	}
+	return f->fd < 0 ? open_failed(f->path, err) : 0;
+}
+
+int json_open(const char *path, struct json_file **out, struct kv_error *err)
+{
+	struct json_file *f = calloc(1, sizeof(*f));
+	int rc;
+
+	if (!f)
+		return kv_fail(err, -KV_ENOMEM, "no memory for the JSON report");
+	f->fd = -1;
+	snprintf(f->path, sizeof(f->path), "%s", path);
+	rc = open_fd(f, err);
+	if (rc < 0)
+		json_discard(&f);
+	else
+		*out = f;
+	return rc;
+}
+
+void json_discard(struct json_file **file)
+{
+	struct json_file *f = *file;
+
+	if (!f)
+		return;
+	if (f->fd >= 0)
+		close(f->fd);
+	if (f->temporary[0])
+		unlink(f->temporary);
+	free(f);
+	*file = NULL;
+}
+
+static int write_all(int fd, const char *text, size_t len)
+{
+	while (len > 0) {
+		ssize_t n = write(fd, text, len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		text += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+/* On disk and named, or an error: a full disk may speak up only at fsync or close. */
+static int finish(struct json_file *f, const char *text)
+{
+	int rc = write_all(f->fd, text, strlen(text));
+
+	if (rc == 0)
+		rc = write_all(f->fd, "\n", 1);
+	if (rc == 0 && f->temporary[0] && fsync(f->fd) < 0)
+		rc = -errno;
+	if (close(f->fd) < 0 && rc == 0)
+		rc = -errno;
+	f->fd = -1;
+	if (rc == 0 && f->temporary[0] && rename(f->temporary, f->path) < 0)
+		rc = -errno;
+	if (rc == 0)
+		f->temporary[0] = 0;
+	return rc;
+}
+
+int json_write_text(struct json_file **file, const char *text, struct kv_error *err)
+{
+	struct json_file *f = *file;
+	int rc = text ? finish(f, text) : -KV_ENOMEM;
+
+	if (rc < 0)
+		kv_fail(err, rc, "the JSON report %s cannot be written: %s", f->path, kv_strerror(rc));
+	json_discard(file);
+	return rc;
+}
+
+int json_write(struct json_file **file, const struct bench *bench, struct kv_error *err)
+{
+	char *text = json_text(bench);
+	int rc = json_write_text(file, text, err);
+
+	free(text);
+	return rc;
+}

@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* report.c -- what people read: what the run ran on, a line per phase, tables, and what went wrong.
+ *
+ * Nothing here decides anything but the verdict, and the verdict is made of the same figures that are printed. */
+#include "kvbench/report/report.h"
+
+#include <stdarg.h>
+
+#include "host/host.h"
+#include "kvbench/load/workload.h"
+
+/* 1234567 as "1,234,567". */
+static const char *count_text(uint64_t n, char *buf, size_t cap)
+{
+	char plain[24];
+	int len = snprintf(plain, sizeof(plain), "%llu", (unsigned long long)n);
+	size_t at = 0;
+
+	for (int i = 0; i < len && at + 2 < cap; i++) {
+		if (i > 0 && (len - i) % 3 == 0)
+			buf[at++] = ',';
+		buf[at++] = plain[i];
+	}
+	buf[at] = 0;
+	return buf;
+}
+
+#define COUNT(n) count_text((n), (char[32]){0}, 32)
+#define SIZE(n)  kv_size_format((n), (char[32]){0}, 32)
+#define TIME(n)  kv_duration_format((n), (char[32]){0}, 32)
+#define RATE(n)  kv_rate_format((n), (char[32]){0}, 32)
+
+static double seconds_of(const struct phase_result *p)
+{
+	return (double)p->elapsed_ns / 1e9;
+}
+
+static double per_second(double n, const struct phase_result *p)
+{
+	return p->elapsed_ns ? n / seconds_of(p) : 0;
+}
+
+/* ---- the start ---- */
+
+static void start_server(const struct bench *b)
+{
+	char all[1024] = "";
+
+	if (b->server) {
+		kv_wrap(b->out, "server     ", 0, "%s, started by kv-bench (pid %d, %s MiB)",
+			server_child_address(b->server), (int)server_child_pid(b->server), COUNT(b->results.memory_mb));
+		return;
+	}
+	for (unsigned i = 0; i < b->opt->servers.count; i++)
+		snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s", i ? " " : "", b->opt->servers.item[i]);
+	kv_wrap(b->out, "server     ", 0, "%s", all);
+}
+
+static void start_fabric(const struct bench *b)
+{
+	const struct kvc_info *i = &b->results.info;
+
+	kv_wrap(b->out, "fabric     ", 0, "%s, fabric %s, domain %s, wait %s, libfabric %s%s%s%s", i->provider, i->fabric,
+		i->domain, i->wait, i->libfabric, i->congestion[0] ? ", congestion control " : "", i->congestion,
+		i->congestion[0] ? " (loopback)" : "");
+	if (i->why[0])
+		kv_wrap(b->out, "           ", 0, "chosen: %s", i->why);
+	kv_wrap(b->out, "           ", 0,
+		"chunk %s, eager %s, depth %u, completion queue %u, credits %u, mode %s, security %s, %u "
+		"cores",
+		SIZE(i->chunk_bytes), i->eager_bytes ? SIZE(i->eager_bytes) : "without limit", i->tx_depth, i->cq_depth, i->credits, i->mode, i->security,
+		kv_cpus_available());
+	kv_wrap(b->out, "memory     ", 0, "buffers: %s, registered in %s; NUMA: %s", i->memory, TIME(i->register_ns), i->numa);
+}
+
+static void start_load(const struct bench *b)
+{
+	const struct bench_options *o = b->opt;
+
+	char workers[160];
+
+	snprintf(workers, sizeof(workers), "%s workers on %s clients, %s thread%s", COUNT(o->num_workers), COUNT(b->num_clients),
+		 COUNT(b->results.info.os_threads), b->results.info.os_threads == 1 ? "" : "s");
+	if (o->trace)
+		kv_wrap(b->out, "load       ", 0, "%s; %s requests, %s blocks (%s distinct) of %s, %s order", workers,
+			COUNT(b->results.trace.requests), COUNT(b->results.trace.blocks),
+			COUNT(b->results.trace.distinct), SIZE(o->value_size),
+			o->trace_order == BENCH_ORDER_STRICT ? "strict" : "relaxed");
+	else
+		kv_wrap(b->out, "load       ", 0, "%s; %s keys of %s, seed %llu", workers, COUNT(o->num_keys), SIZE(o->value_size),
+			(unsigned long long)o->seed);
+}
+
+static void start_notes(const struct bench *b)
+{
+	const struct bench_options *o = b->opt;
+	uint64_t views = (o->buffer_mb << 20) / bench_piece_bytes(o->value_size),
+		 per_client = (o->num_workers + b->num_clients - 1) / b->num_clients;
+
+	if (views < per_client)
+		kv_wrap(b->out, "note       ", 0,
+			"a buffer of %s holds %s values, fewer than the %s workers of a client: they take "
+			"turns (--buffer-mb)",
+			SIZE(o->buffer_mb << 20), COUNT(views), COUNT(per_client));
+	if (o->ttl && o->duration_ns / 1000000000 >= o->ttl)
+		kv_wrap(b->out, "note       ", 0, "--duration is not shorter than --ttl: keys expire during the run and will be misses");
+	if (b->results.misses_expected)
+		kv_wrap(b->out, "note       ", 0,
+			"the server's memory is smaller than the workload: evicted values are misses, which do not fail this run");
+	if (b->results.put_inline && !o->no_write)
+		kv_wrap(b->out, "note       ", 0,
+			"PUT sends its bytes inside requests, far below GET's rate: over TCP with libfabric before 1.22 it is not safe "
+			"for a server to read (docs/internals/providers.md)");
+	if (o->no_checksum)
+		kv_wrap(b->out, "note       ", 0, "checksums of GETs are not checked (--no-checksum)");
+}
+
+void report_start(const struct bench *b)
+{
+	if (!b->out)
+		return;
+	fprintf(b->out, "kv-bench   %s\n", kvc_version());
+	start_server(b);
+	start_fabric(b);
+	start_load(b);
+	start_notes(b);
+	fflush(b->out);
+}
+
+/* ---- phases ---- */
+
+void report_phase(const struct bench *b, const char *step, const char *name, const struct phase_result *p)
+{
+	uint64_t errors = bench_errors_total(&p->tally.errors);
+
+	if (!b->out)
+		return;
+	fprintf(b->out, "[%s] %-9s %s ops in %s, %s", step, name, COUNT(p->tally.ops), TIME(p->elapsed_ns),
+		RATE(per_second((double)p->tally.bytes, p)));
+	if (p->tally.misses)
+		fprintf(b->out, ", %s misses", COUNT(p->tally.misses));
+	if (errors)
+		fprintf(b->out, ", %s errors", COUNT(errors));
+	fputc('\n', b->out);
+	if (p->cut[0])
+		kv_wrap(b->out, "                ", 0, "%s", p->cut);
+	if (p->duplicates)
+		kv_wrap(b->out, "note       ", 0,
+			"%s of the values were there already, and their bytes did not travel: this figure is none of writing. Another --seed writes other keys",
+			COUNT(p->duplicates));
+	fflush(b->out);
+}
+
+/* ---- the summary ---- */
+
+static void phase_table(const struct bench *b, const char *name, const struct phase_result *p)
+{
+	const struct bench_tally *t = &p->tally;
+
+	fprintf(b->out, "%-7s %12s ops/s %10s   %s ops in %.3f s\n", name,
+		COUNT((uint64_t)(per_second((double)t->ops, p) + 0.5)), RATE(per_second((double)t->bytes, p)),
+		COUNT(t->ops), seconds_of(p));
+	if (t->hits || t->misses)
+		fprintf(b->out, "%8shits %s, misses %s\n", "", COUNT(t->hits), COUNT(t->misses));
+	if (t->put_conflicts)
+		kv_wrap(b->out, "        ", 10, "put conflicts %s: other bytes were there under the key, and stay", COUNT(t->put_conflicts));
+	for (unsigned i = 0; i < t->errors.num_codes; i++)
+		kv_wrap(b->out, "        ", 10, "error %s: %s (%s)", kv_errkey(t->errors.row[i].code),
+			COUNT(t->errors.row[i].count), kv_strerror(t->errors.row[i].code));
+}
+
+/* Both phases of a replay are one stretch of time, with one sum. */
+static void cpu_line(const struct bench *b, const char *name, const struct phase_result *p)
+{
+	fprintf(b->out, "%-7s %12.2f s of CPU", name, p->cpu_seconds);
+	if (b->server)
+		fprintf(b->out, ", the server %.2f s", p->server_cpu_seconds);
+	fputc('\n', b->out);
+}
+
+static void cpu_table(const struct bench *b)
+{
+	const struct bench_results *r = &b->results;
+
+	if (b->opt->trace && r->read.ran)
+		cpu_line(b, "both", &r->read);
+	if (!b->opt->trace && r->write.ran)
+		cpu_line(b, "write", &r->write);
+	if (!b->opt->trace && r->read.ran)
+		cpu_line(b, "read", &r->read);
+}
+
+/* With --rate: whether the machine did what was offered. */
+static void rate_line(const struct bench *b)
+{
+	double offered = b->opt->rate, done = per_second((double)b->results.read.tally.ops, &b->results.read);
+
+	if (offered <= 0 || !b->results.read.ran)
+		return;
+	kv_wrap(b->out, "rate    ", 0, "offered %s per second, achieved %s (%.0f %%)%s", COUNT((uint64_t)(offered + 0.5)),
+		COUNT((uint64_t)(done + 0.5)), 100 * done / offered,
+		done < BENCH_RATE_KEPT * offered ? ": less than was offered, and latency counts what reads waited for their turn" : "");
+}
+
+static void latency_row(FILE *out, const char *name, const struct kv_hist *h)
+{
+	static const double quantiles[] = {0.5, 0.9, 0.95, 0.99, 0.999};
+	uint64_t p50 = kv_hist_quantile(h, 0.5), p99 = kv_hist_quantile(h, 0.99);
+
+	if (h->count == 0)
+		return;
+	fprintf(out, "%-7s %7s %7s", name, TIME(h->min), TIME((uint64_t)(kv_hist_mean(h) + 0.5)));
+	for (unsigned i = 0; i < KV_COUNT(quantiles); i++)
+		fprintf(out, " %7s", TIME(kv_hist_quantile(h, quantiles[i])));
+	fprintf(out, " %7s %7.1f\n", TIME(h->max), p50 ? (double)p99 / (double)p50 : 0.0);
+}
+
+static void latency_table(const struct bench *b)
+{
+	const struct bench_results *r = &b->results;
+
+	fprintf(b->out, "\n%-7s %7s %7s %7s %7s %7s %7s %7s %7s %7s\n", "latency", "min", "mean", "p50", "p90", "p95",
+		"p99", "p99.9", "max", "p99/p50");
+	latency_row(b->out, b->opt->trace ? "put" : "write", &r->write.tally.latency);
+	latency_row(b->out, b->opt->trace ? "get" : "read", &r->read.tally.latency);
+	if (b->opt->trace)
+		fprintf(b->out, "        (a sample is all blocks found, or stored, for one request)\n");
+	else if (b->opt->rate > 0)
+		fprintf(b->out, "        (of a read: from its intended start at %g per second)\n", b->opt->rate);
+}
+
+static void breakdown_table(const struct bench *b)
+{
+	const struct bench_breakdown *d = b->results.breakdown;
+
+	if (!d || d->part[BENCH_PART_TOTAL].count == 0)
+		return;
+	fprintf(b->out, "\n%-9s %9s %9s %9s\n", "breakdown", "mean", "p50", "p99");
+	for (unsigned i = 0; i < BENCH_PARTS; i++) {
+		const struct kv_hist *h = &d->part[i];
+		char row[64];
+		snprintf(row, sizeof(row), "%-9s %9s %9s %9s   ", bench_part_name(i), TIME((uint64_t)(kv_hist_mean(h) + 0.5)),
+			 TIME(kv_hist_quantile(h, 0.5)), TIME(kv_hist_quantile(h, 0.99)));
+		kv_wrap(b->out, row, 0, "%s", bench_part_what(i));
+	}
+}
+
+static void resource_row(FILE *out, const char *name, const char *ours, const char *theirs)
+{
+	fprintf(out, "%-22s %12s %24s\n", name, ours, theirs);
+}
+
+/* Beside what the run took: what a client for every worker would take, each with its thread, endpoints and buffer. */
+static void resource_table(const struct bench *b)
+{
+	const struct bench_results *r = &b->results;
+	uint64_t workers = b->opt->num_workers, clients = KV_MAX(b->num_clients, 1u);
+
+	fprintf(b->out, "\n%-22s %12s %24s\n", "resources", "this run", "one client per worker");
+	resource_row(b->out, "workers", COUNT(workers), COUNT(workers));
+	resource_row(b->out, "OS threads", COUNT(r->info.os_threads), COUNT(workers));
+	resource_row(b->out, "endpoints", COUNT(r->info.endpoints), COUNT(workers * (r->info.endpoints / clients)));
+	resource_row(b->out, "links", COUNT(r->info.links), COUNT(workers * (r->info.links / clients)));
+	resource_row(b->out, "registered buffers", SIZE(r->info.buffer_bytes),
+		     SIZE(workers * (b->opt->buffer_mb << 20)));
+	resource_row(b->out, "registered messages", SIZE(r->info.message_bytes),
+		     SIZE(workers * (r->info.message_bytes / clients)));
+	resource_row(b->out, "peak resident memory", SIZE(r->rss_peak), "-");
+}
+
+static void roofline_table(const struct bench *b)
+{
+	const struct roofline_result *r = &b->results.roofline;
+
+	if (!r->ran)
+		return;
+	if (r->code < 0) {
+		fputc('\n', b->out);
+		kv_wrap(b->out, "roofline  ", 0, "no figure: %s", kv_strerror(r->code));
+		return;
+	}
+	fputc('\n', b->out);
+	kv_wrap(b->out, "roofline  ", 0, "bare writes %s (p50 of one on its own %s), GET beside them %s",
+		RATE(r->bytes_per_s), TIME(r->p50_ns), RATE(r->get_bytes_per_s));
+	if (r->depth < b->opt->roofline_depth)
+		kv_wrap(b->out, "          ", 0, "%s bare writes in flight per worker, not %s: more reads are needed for that",
+			COUNT(r->depth), COUNT(b->opt->roofline_depth));
+	kv_wrap(b->out, "          ", 0, "efficiency %.3f (median of %u alternating rounds, %.3f to %.3f)", r->efficiency,
+		r->rounds, r->efficiency_min, r->efficiency_max);
+}
+
+static double ratio(uint64_t part, uint64_t whole)
+{
+	return whole ? (double)part / (double)whole : 0;
+}
+
+static void replay_table(const struct bench *b)
+{
+	const struct replay_result *r = &b->results.replay;
+
+	if (!r->ran)
+		return;
+	fputc('\n', b->out);
+	kv_wrap(b->out, "trace     ", 0, "%s requests, %s blocks, %s hits, hit ratio %.4f", COUNT(r->requests),
+		COUNT(r->blocks), COUNT(r->block_hits), ratio(r->block_hits, r->blocks));
+	if (r->complete)
+		kv_wrap(b->out, "          ", 0,
+			"in file order with memory for everything: %s hits, ratio %.4f; difference %+lld",
+			COUNT(r->expected_hits), ratio(r->expected_hits, b->results.trace.blocks),
+			(long long)(r->block_hits - r->expected_hits));
+	else
+		kv_wrap(b->out, "          ", 0, "not all of the %s requests were replayed: hits are not compared",
+			COUNT(b->results.trace.requests));
+	if (r->lost)
+		kv_wrap(b->out, "          ", 0,
+			"%s blocks were found by the lookup and gone at the GET (evicted): stored again",
+			COUNT(r->lost));
+	if (b->opt->trace_speed > 0)
+		fprintf(b->out, "          latest start: %s after its time\n", TIME(r->late_max_ns));
+}
+
+/* What the library had to do behind the figures; a run without trouble has one line. */
+static void counters_table(const struct bench *b)
+{
+	const struct kvc_counters *c = &b->results.counters;
+	uint64_t requests = KV_MAX(c->requests, (uint64_t)1);
+
+	if (!c->size)
+		return;
+	fputc('\n', b->out);
+	kv_wrap(b->out, "counters  ", 0, "%s requests; retries %s, EAGAIN %s", COUNT(c->requests), COUNT(c->retries), COUNT(c->eagain));
+	/* Sums over thousands of workers read like failures; a request's mean can be compared with its latency. */
+	kv_wrap(b->out, "          ", 0, "a request waited %s for room and %s for credits (means; the longest wait %s)",
+		TIME(c->room_wait_ns / requests), TIME(c->queue_ns / requests), TIME(KV_MAX(c->queue_max_ns, c->room_wait_max_ns)));
+	if (c->timeouts + c->cancels + c->orphans + c->fences + c->lost_connections + c->corrupt)
+		kv_wrap(b->out, "          ", 0, "timeouts %s, cancels %s, given up %s, fences %s, connections lost %s, corrupt %s",
+			COUNT(c->timeouts), COUNT(c->cancels), COUNT(c->orphans), COUNT(c->fences),
+			COUNT(c->lost_connections), COUNT(c->corrupt));
+	if (c->slow)
+		fprintf(b->out, "          %s operations were slow (--slow-ms)\n", COUNT(c->slow));
+}
+
+/* Several rails, or one in trouble. */
+static void rails_table(const struct bench *b)
+{
+	const struct bench_results *r = &b->results;
+	bool trouble = false;
+
+	for (unsigned i = 0; i < r->num_rails; i++)
+		trouble |= r->rail[i].errors || r->rail[i].failures || r->rail[i].out;
+	if (r->num_rails < 2 && !trouble)
+		return;
+	fprintf(b->out, "\n%-5s %-18s %11s %11s %11s %8s %8s\n", "rails", "", "sent", "received", "immediates", "errors",
+		"failures");
+	for (unsigned i = 0; i < r->num_rails; i++) {
+		const struct bench_rail *l = &r->rail[i];
+		char name[80];
+		snprintf(name, sizeof(name), "%s%s", l->device, l->mixed ? ", ..." : "");
+		fprintf(b->out, "%-5u %-18s %11s %11s %11s %8s %8s", i, name, COUNT(l->sends), COUNT(l->receives),
+			COUNT(l->immediates), COUNT(l->errors), COUNT(l->failures));
+		if (l->out)
+			fprintf(b->out, "\n%6sout, of %s clients", "", COUNT(l->out));
+		fputc('\n', b->out);
+	}
+}
+
+static void quiet_line(const struct bench *b)
+{
+	const struct bench_results *r = &b->results;
+	uint64_t errors = bench_errors_total(&r->write.tally.errors) + bench_errors_total(&r->read.tally.errors);
+
+	if (r->interrupted)
+		fprintf(b->last, "interrupted by signal %d; until then: ", r->interrupted);
+	fprintf(b->last, "write %s, read %s, %.0f reads/s, p50 %s, p99 %s, hits %llu, misses %llu, errors %llu\n",
+		RATE(per_second((double)r->write.tally.bytes, &r->write)),
+		RATE(per_second((double)r->read.tally.bytes, &r->read)),
+		per_second((double)r->read.tally.ops, &r->read), TIME(kv_hist_quantile(&r->read.tally.latency, 0.5)),
+		TIME(kv_hist_quantile(&r->read.tally.latency, 0.99)), (unsigned long long)r->read.tally.hits,
+		(unsigned long long)r->read.tally.misses, (unsigned long long)errors);
+}
+
+static void keep_going_table(const struct bench *b)
+{
+	const struct keep_going_result *k = &b->results.keep_going;
+	uint64_t longest = 0, failed = 0;
+
+	if (!k->ran)
+		return;
+	for (unsigned i = 0; i < k->num_clients; i++)
+		for (unsigned j = 0; j < KV_MIN(k->outage[i].count, (uint64_t)BENCH_OUTAGES_MAX); j++) {
+			const struct bench_outage *o = &k->outage[i].row[j];
+			longest = KV_MAX(longest, o->to_ns - o->from_ns);
+			failed += o->failed;
+		}
+	fputc('\n', b->out);
+	kv_wrap(b->out, "kept going  ", 0, "%s calls, %s of them more than %s past their deadline, the longest %s; %s values stored again",
+		COUNT(k->calls), COUNT(k->overdue), TIME(BENCH_LATE_NS), TIME(k->longest_ns), COUNT(k->stored_again));
+	kv_wrap(b->out, "            ", 0, "%s outages over %u clients, the longest %s, %s calls failed in them",
+		COUNT(k->outages), k->num_clients, TIME(longest), COUNT(failed));
+}
+
+void report_summary(const struct bench *b)
+{
+	const struct bench_results *r = &b->results;
+
+	if (!b->out) {
+		quiet_line(b);
+		return;
+	}
+	fprintf(b->out, "\nsummary\n");
+	if (r->interrupted)
+		kv_wrap(b->out, "", 0, "interrupted by signal %d: these are figures of what was done until then, and not of the whole run",
+			r->interrupted);
+	if (r->write.ran)
+		phase_table(b, b->opt->trace ? "put" : "write", &r->write);
+	if (r->read.ran)
+		phase_table(b, b->opt->trace ? "get" : "read", &r->read);
+	cpu_table(b);
+	rate_line(b);
+	if (b->opt->verify)
+		fprintf(b->out, "verify  %s values compared byte by byte, %s wrong\n", COUNT(r->read.tally.checked),
+			COUNT(r->read.tally.wrong));
+	latency_table(b);
+	breakdown_table(b);
+	keep_going_table(b);
+	replay_table(b);
+	roofline_table(b);
+	counters_table(b);
+	rails_table(b);
+	resource_table(b);
+}
+
+/* ---- the verdict ---- */
+
+struct verdict {
+	FILE *to;
+	unsigned count;
+};
+
+static void problem(struct verdict *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void problem(struct verdict *v, const char *fmt, ...)
+{
+	va_list args;
+
+	v->count++;
+	if (!v->to)
+		return;
+	fputs("FAILED: ", v->to);
+	va_start(args, fmt);
+	vfprintf(v->to, fmt, args);
+	va_end(args);
+	fputc('\n', v->to);
+}
+
+static void judge_phase(struct verdict *v, const char *name, const struct phase_result *p)
+{
+	const struct bench_errors *e = &p->tally.errors;
+
+	for (unsigned i = 0; i < e->num_codes; i++)
+		problem(v, "%s operations of the %s phase ended with: %s%s", COUNT(e->row[i].count), name, kv_strerror(e->row[i].code),
+			e->row[i].code == -KV_ETIMEOUT ? " (--timeout gives each more time)" : "");
+	if (p->tally.wrong)
+		problem(v, "%s values read in the %s phase were not what their keys stand for", COUNT(p->tally.wrong),
+			name);
+	if (p->too_many_errors)
+		problem(v, "the %s phase was given up because of its errors", name);
+	if (p->server_died)
+		problem(v, "the server died during the %s phase", name);
+}
+
+/* A key that could not be written is rightly missed. */
+static void judge_misses(struct verdict *v, const struct bench_results *r, const char *name, const struct phase_result *p)
+{
+	if (p->tally.misses)
+		problem(v, "%s reads of the %s phase missed keys%s", COUNT(p->tally.misses), name,
+			r->write.tally.errors.num_codes ? "; not all of them were written" : " that had been written");
+}
+
+/* Errors and misses are what such a run is about; a wrong value and a late answer are failures all the same. */
+static void judge_keep_going(struct verdict *v, const struct bench_results *r)
+{
+	if (r->read.tally.wrong)
+		problem(v, "%s values read were not what their keys stand for", COUNT(r->read.tally.wrong));
+	if (r->keep_going.overdue)
+		problem(v, "%s calls ended more than %s past their deadline, the longest took %s",
+			COUNT(r->keep_going.overdue), TIME(BENCH_LATE_NS), TIME(r->keep_going.longest_ns));
+}
+
+static void judge_replay(struct verdict *v, const struct bench *b)
+{
+	const struct replay_result *r = &b->results.replay;
+
+	/* Hits are certain only in order, with a server that was empty and has memory for everything. */
+	if (!r->ran || !r->complete || !b->server || b->results.misses_expected ||
+	    b->opt->trace_order != BENCH_ORDER_STRICT)
+		return;
+	if (r->block_hits != r->expected_hits)
+		problem(v, "the replay had %s hits and not the %s that the trace has", COUNT(r->block_hits),
+			COUNT(r->expected_hits));
+}
+
+unsigned report_verdict(const struct bench *b, FILE *to)
+{
+	const struct bench_results *r = &b->results;
+	struct verdict v = {.to = to};
+
+	judge_phase(&v, "write", &r->write);
+	judge_phase(&v, "warm-up", &r->warmup);
+	if (r->keep_going.ran)
+		judge_keep_going(&v, r);
+	else
+		judge_phase(&v, "read", &r->read);
+	if (!b->opt->trace && !r->misses_expected && !r->keep_going.ran) {
+		judge_misses(&v, r, "warm-up", &r->warmup);
+		judge_misses(&v, r, "read", &r->read);
+	}
+	if (r->roofline.code < 0)
+		problem(&v,
+			"the roofline could not be measured: %s (does the server run with --allow-bench, and has each "
+			"shard a block of this size?)",
+			kv_strerror(r->roofline.code));
+	judge_replay(&v, b);
+	return v.count;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* blocking.h -- run something as a coroutine on a client's loop while the calling thread waits. */
+#ifndef KVRAIL_KVCLIENT_CALL_BLOCKING_H
+#define KVRAIL_KVCLIENT_CALL_BLOCKING_H
+
+#include "kvclient/pool/client.h"
+
+/* kvc_block_run -- fn(client, arg) as a coroutine on the client's loop; blocks until it has returned. *out_rc is what
+ * it returned. Returns 0; -KV_EINVAL on a thread that turns a loop; -KV_EBUSY or -KV_ENOMEM when it could not be
+ * started; -KV_ETIMEOUT when the loop did not come to it by the deadline. In all these cases it never runs. */
+int kvc_block_run(struct kvc_client *c, uint64_t deadline_ns, int64_t (*fn)(struct kvc_client *c, void *arg), void *arg,
+		  int64_t *out_rc);
+
+/* kvc_block_run_all -- the same on the first n clients of a pool at once, each with `arg`, which they share (and may not write without
+ * care): blocks until all have returned, or did not begin by the deadline. The first failure, of those above or of fn. */
+int kvc_block_run_all(struct kvc_pool *pool, unsigned n, uint64_t deadline_ns, int64_t (*fn)(struct kvc_client *c, void *arg), void *arg);
+
+/* kvc_block_now -- the pool's clock, for deadlines. Any thread. */
+uint64_t kvc_block_now(const struct kvc_pool *pool);
+
+#endif

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* call.c -- the life of a call: begin, wait, give up, try again, end.
+ *
+ * A call returns by its deadline plus the grace, and only when its memory is safe. At the deadline a request that is
+ * out is cancelled; the answer says how many writes there were, and the request is done when they have all arrived.
+ * Without an answer within the grace: a piece of the receive buffer stays with the abandoned request (quarantine),
+ * memory of the caller is fenced; where that takes its time (limbo, client.c), the call returns when it is done. Requests without memory are abandoned at once.
+ *
+ * Tried again within the deadline, with new ids: what was lost with a connection or endpoint of ours (-KV_ERESET), a
+ * block that changed between two ranges (-KV_ESTALE), once a checksum that was wrong, a few times a server that is
+ * busy, and as long as there is time a provider that failed: what breaks connections goes on for a second at times, and
+ * a caller with time left wants the bytes. All calls are idempotent. */
+#include "kvclient/call/call.h"
+
+#include "kvclient/pool/placement.h"
+#include "kvclient/pool/sized.h"
+
+enum { CALL_FLAGS = KVC_NO_VERIFY | KVC_DOWN_IS_MISS }; /* the others are a pool's */
+enum { TRIES_MAX = 8, PAUSE_SHIFT_MAX = 6 /* pauses of 2, 4, ... 64 ms: a connection of tcp;ofi_rxm that broke is back after some 10 */ };
+
+int kvc_call_check(const struct kvc_call *given, struct kvc_call *out)
+{
+	int rc = kvc_sized_take(out, sizeof(*out), given, offsetof(struct kvc_call, timeout_ns), "struct kvc_call", NULL);
+	if (rc == 0 && ((out->phases && !kvc_sized(out->phases)) || (out->flags & ~(unsigned)CALL_FLAGS)))
+		rc = -KV_EINVAL;
+	return rc;
+}
+
+int kvc_call_begin(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op, const struct kvc_call *call)
+{
+	if (!c)
+		return -KV_EINVAL;
+	if (KV_UNLIKELY(kvc_pool_alien(c->pool)))
+		return -KV_ECLOSED;
+	if (loop_current() != c->loop || !co_self())
+		return -KV_EINVAL;
+	if (c->closing || !c->opened)
+		return -KV_ECLOSED;
+	t->sub = kvc_sub_of(call);
+	if (KV_UNLIKELY(t->sub && (t->sub->client != c || t->sub->parting)))
+		return -KV_EINVAL;
+	kvc_sub_hold(t->sub);
+	kvc_client_hold(c);
+	kvc_trace_begin(t, c, op, call);
+	return 0;
+}
+
+void kvc_result_count(struct kvc_client *c, enum kvc_op op, int64_t rc)
+{
+	int64_t column = rc >= 0 ? 0 : -rc - 1000;
+	/* Whoever computes a block anew has other last bits: that somebody was first is a result, as a miss is. */
+	bool conflict = op == KVC_OP_PUT && rc == -KV_EEXIST;
+	if (conflict)
+		kvc_add(&c->count.put_conflicts, 1);
+	else if (rc < 0 && rc != -KV_ENOTFOUND)
+		kvc_add(&c->count.errors, 1);
+	if (rc == -KV_ETIMEOUT)
+		kvc_add(&c->count.timeouts, 1);
+	if (rc < 0 && (column < 1 || column > KV_ELEFT - 1000))
+		column = KVC_RESULT_OTHER;
+	kvc_add(&c->count.results[op][column], 1);
+}
+
+int64_t kvc_call_end(struct kvc_client *c, struct kvc_trace *t, int64_t rc)
+{
+	if (!t->batch)
+		kvc_result_count(c, t->op, rc);
+	kvc_trace_end(t, c, rc);
+	kvc_sub_unhold(t->sub);
+	kvc_client_unhold(c);
+	return rc;
+}
+
+uint64_t kvc_call_time(const struct kvc_pool *pool, const struct kvc_call *call, uint64_t bytes)
+{
+	uint64_t ns = pool->options.timeout_ns;
+	if (call->timeout_ns)
+		return call->timeout_ns;
+	if (pool->time_grows)
+		ns += KV_MIN(bytes, (uint64_t)1 << 50) * KVC_BYTE_NS;
+	return ns;
+}
+
+uint64_t kvc_call_deadline(const struct kvc_client *c, const struct kvc_call *call, uint64_t bytes)
+{
+	return kv_deadline(loop_now(c->loop), kvc_call_time(c->pool, call, bytes));
+}
+
+uint64_t kvc_batch_bytes(const struct kvc_item *items, unsigned n)
+{
+	uint64_t sum = 0;
+	for (unsigned i = 0; items && i < n; i++)
+		sum += KV_MIN(items[i].len, KV_VALUE_MAX);
+	return sum;
+}
+
+bool kvc_key_valid(struct kvc_key key)
+{
+	return key.data && key.len >= 1 && key.len <= KV_KEY_MAX;
+}
+
+struct kvc_node *kvc_call_node(struct kvc_client *c, struct kvc_key key)
+{
+	return &c->node[kvc_place_node(&c->pool->place, key.data, key.len)];
+}
+
+int64_t kvc_call_down(const struct kvc_node *n, unsigned flags, int64_t rc)
+{
+	bool down = ((n->client->pool->options.flags | flags) & KVC_DOWN_IS_MISS) && kvc_node_down(n, rc);
+	return down || rc == -KV_ELEFT ? -KV_ENOTFOUND : rc;
+}
+
+bool kvc_call_session(const struct kvc_node *n, const struct kvc_session *s)
+{
+	return n->state == KVC_NODE_UP && n->session == s;
+}
+
+bool kvc_call_ready(const struct kvc_node *n, const struct kvc_sub *sub)
+{
+	return n->state == KVC_NODE_UP && (KV_LIKELY(sub == NULL) || kvc_sub_open(sub, n));
+}
+
+int kvc_call_ready_await(struct kvc_node *n, struct kvc_sub *sub, uint64_t deadline_ns, struct kvc_session **out)
+{
+	int rc;
+	do {
+		rc = kvc_node_ready_await(n, deadline_ns, out);
+		if (KV_UNLIKELY(rc == 0 && sub))
+			rc = kvc_sub_ready_await(sub, n, *out, deadline_ns);
+	} while (rc == 1);
+	return rc;
+}
+
+int kvc_call_room_await(struct kvc_node *n, const struct kvc_need *need, uint64_t deadline_ns, bool wait,
+			struct kvc_session **out_session, struct kvc_req **out)
+{
+	struct kvc_client *c = n->client;
+	uint64_t asked_ns = loop_turn_now(c->loop);
+	int rc;
+	if (!wait) {
+		*out_session = n->session;
+		rc = kvc_call_ready(n, need->sub) ? kvc_room_try(c, need, out) : -KV_EBUSY;
+		if (rc == 0)
+			kvc_call_own(*out, need->sub, n);
+		return rc;
+	}
+	for (;;) {
+		rc = kvc_call_ready_await(n, need->sub, deadline_ns, out_session);
+		if (rc < 0)
+			return rc;
+		rc = kvc_room_await(c, need, deadline_ns, out);
+		if (rc < 0)
+			return rc;
+		(*out)->at.asked_ns = asked_ns;
+		kvc_call_own(*out, need->sub, n);
+		if (kvc_call_session(n, *out_session))
+			return 0;
+		kvc_req_release(c, *out);
+	}
+}
+
+/* ---- waiting and giving up ---- */
+
+int kvc_req_wait_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadline_ns)
+{
+	while (r->state != KVC_REQ_DONE) {
+		if (c->closing)
+			return -KV_ECLOSED;
+		/* The reply says that it failed: the writes that are still missing are on their way or will never come.
+		 */
+		if (r->replied && r->status < 0)
+			deadline_ns = KV_MIN(deadline_ns, r->at.replied_ns + c->pool->options.grace_ns);
+		if (co_park_await(deadline_ns) < 0 && r->state != KVC_REQ_DONE)
+			return -KV_ETIMEOUT;
+	}
+	if (KV_UNLIKELY(r->trace != NULL))
+		r->trace->woke_ns = loop_now(c->loop);
+	return 0;
+}
+
+/* The grace begins when the call should have ended, not when we get round to this request of it. */
+static uint64_t grace_end(const struct kvc_client *c, const struct kvc_req *r)
+{
+	uint64_t from = KV_MIN(loop_now(c->loop), r->deadline_ns);
+	if (c->closing)
+		from = KV_MIN(from, c->closing_ns);
+	return from + c->pool->options.grace_ns;
+}
+
+static void give_up_await(struct kvc_client *c, struct kvc_req *r, int why)
+{
+	uint64_t grace = grace_end(c, r);
+	if (r->limbo) {
+		kvc_client_fenced_await(c);
+		return;
+	}
+	kvc_req_cancel(r, why);
+	if (r->state == KVC_REQ_SENT && r->wire.dest.count == 0)
+		return;
+	while (r->state != KVC_REQ_DONE && co_park_await(grace) == 0)
+		;
+	if (r->state == KVC_REQ_DONE)
+		return;
+	if (r->caller_memory || kvc_client_quarantine_full(c, r->piece.len_bytes))
+		kvc_client_fence_await(c, r->link->session, r->link->shard);
+	if (r->limbo)
+		kvc_client_fenced_await(c);
+}
+
+int kvc_req_finish_await(struct kvc_client *c, struct kvc_req *r, int why)
+{
+	/* Only we cancel: time was up, or the client began to close, when another request of the same call was waited for. */
+	if (why == 0)
+		return r->status != -KV_ECANCELED ? r->status : c->closing ? -KV_ECLOSED : -KV_ETIMEOUT;
+	give_up_await(c, r, why);
+	/* It may have succeeded in the last moment, or have told before why it failed. */
+	if (r->state == KVC_REQ_DONE && r->status == 0)
+		return 0;
+	if (r->replied && r->status < 0 && r->status != -KV_ECANCELED && why == -KV_ETIMEOUT)
+		return r->status;
+	return why;
+}
+
+int kvc_req_done_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadline_ns)
+{
+	return kvc_req_finish_await(c, r, kvc_req_wait_await(c, r, deadline_ns));
+}
+
+void kvc_window_add(struct kvc_window *w, struct kvc_req *r)
+{
+	w->req[(w->head + w->count++) % KVC_WINDOW] = r;
+}
+
+int kvc_window_next_await(struct kvc_client *c, struct kvc_window *w, uint64_t deadline_ns, struct kvc_req **out)
+{
+	struct kvc_req *r = w->req[w->head];
+	int why = kvc_req_wait_await(c, r, deadline_ns);
+	w->head = (w->head + 1) % KVC_WINDOW;
+	w->count--;
+	/* When time is up, all are cancelled at once, so that they share the grace. */
+	for (unsigned i = 0; why < 0 && i < w->count; i++)
+		kvc_req_cancel(w->req[(w->head + i) % KVC_WINDOW], why);
+	*out = r;
+	return kvc_req_finish_await(c, r, why);
+}
+
+void kvc_window_drop_await(struct kvc_client *c, struct kvc_window *w)
+{
+	for (; w->count > 0; w->count--, w->head = (w->head + 1) % KVC_WINDOW) {
+		kvc_req_done_await(c, w->req[w->head], 0);
+		kvc_req_release(c, w->req[w->head]);
+	}
+}
+
+bool kvc_call_again_await(struct kvc_client *c, int64_t rc, uint64_t deadline_ns, unsigned *tries)
+{
+	uint64_t now = loop_now(c->loop);
+	/* A provider that failed once or twice until time was up is no more than a connection that broke: the next
+	 * attempt finds that it has no time, and that is the call's code. */
+	bool late = now >= deadline_ns && !(rc == -KV_EPROVIDER && *tries < TRIES_MAX);
+	if (late || c->closing)
+		return false;
+	switch ((int)rc) {
+	case -KV_ERESET:
+	case -KV_ESTALE:
+		break;
+	case -KV_ECORRUPT:
+		if (++*tries > 1)
+			return false;
+		break;
+	case -KV_EBUSY:
+	case -KV_EPROVIDER:
+		if (++*tries > TRIES_MAX && rc == -KV_EBUSY)
+			return false;
+		co_sleep_await(KV_MIN(KV_MAX(deadline_ns, now), now + (1000000ull << KV_MIN(*tries, (unsigned)PAUSE_SHIFT_MAX))));
+		break;
+	default:
+		return false;
+	}
+	kvc_add(&c->count.retries, 1);
+	return true;
+}
+
+int64_t kvc_call_code(const struct kvc_client *c, int64_t rc)
+{
+	if (rc != -KV_ERESET && rc != -KV_ESTALE)
+		return rc;
+	return c->closing ? -KV_ECLOSED : -KV_ETIMEOUT;
+}
+
+/* ---- bytes ---- */
+
+uint32_t kvc_chunks(const struct kvc_session *s, uint64_t slice, uint64_t count)
+{
+	uint64_t chunk = KV_MIN(s->chunk_bytes, s->node->client->info.chunk_bytes);
+	uint64_t each = chunk ? (slice + chunk - 1) / chunk : 1;
+	/* Two more: a range of at most KV_RANGE_MAX may cross a boundary between two parts of the region on either
+	 * side. */
+	uint64_t all = KV_MAX(each, 1u) * count + 2;
+	return all > UINT32_MAX ? UINT32_MAX : (uint32_t)all;
+}
+
+uint64_t kvc_hash_await(const void *data, uint64_t len)
+{
+	const uint8_t *at = data;
+	struct kv_hasher h;
+	if (len <= KVC_STEP_BYTES)
+		return kv_hash_block(data, len);
+	kv_hasher_init(&h);
+	for (uint64_t n; len > 0; at += n, len -= n) {
+		n = KV_MIN(len, (uint64_t)KVC_STEP_BYTES);
+		kv_hasher_update(&h, at, n);
+		if (len > n)
+			co_yield_await();
+	}
+	return kv_hasher_digest(&h);
+}
+
+void kvc_copy_await(void *to, const void *from, uint64_t len)
+{
+	for (uint64_t pos = 0, n; pos < len; pos += n) {
+		n = KV_MIN(len - pos, (uint64_t)KVC_STEP_BYTES);
+		memcpy((uint8_t *)to + pos, (const uint8_t *)from + pos, n);
+		if (pos + n < len)
+			co_yield_await();
+	}
+}

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* health.c -- which links of a session work.
+ *
+ * A link is up once it answered a PING: then it carries requests. The answer brought a nonce, which link.c sends back: so the server knows that the
+ * link works both ways and leads to us, and may carry data. A session of one link per shard is up when all of
+ * them answered. With several, one that does not answer is out: the session is up without it, as long as every shard
+ * has one that works, and is asked again with back-off. When the answer comes the link is in.
+ *
+ * A link that was up and is silent ends the session, as every trouble does; the next one begins without it. That is
+ * noticed soon where another link to the same shard answers meanwhile: a shard that is busy is slow on all of them. With
+ * nothing to compare it takes the time of silence, twice (asked, then not answered). (Rejected: taking a link out of a
+ * session that goes on. Transfers of a request are striped over all links, so nobody could say which requests have
+ * bytes on their way over the lost one, and their memory would have to be made safe all the same: docs/internals/ownership.md,
+ * 16. NICs fail rarely, and a new session takes milliseconds.)
+ *
+ * Links that were out in the last session are not waited for in the next one. */
+#include "kvclient/pool/client.h"
+
+/* SAME_BEATS: heartbeats that say that a shard stands still, before it is believed. Time alone does not tell: our own loop may have stood still, with news of the shard
+ * waiting in a socket. */
+enum { PINGS_AT_ONCE = 64, SAME_BEATS = 2 };
+
+#define PONG_PATIENCE_NS 250000000ull /* before the control connection is looked at */
+#define CONTROL_LOOK_NS  1000000ull
+#define LINK_PATIENCE_NS 500000000ull /* for links that do not answer, where others do */
+#define LINK_RETRY_MIN   1000000000ull
+#define LINK_RETRY_MAX   30000000000ull
+
+static bool several(const struct kvc_session *s)
+{
+	return s->links_per_shard > 1;
+}
+
+static const char *server_name(const struct kvc_node *n)
+{
+	return n->client->pool->server[n->index].entry.text;
+}
+
+/* ---- PINGs ---- */
+
+static void ping(struct kvc_link *l, struct kvc_req *r, struct kvc_wait *wait)
+{
+	struct loop *loop = l->session->node->client->loop;
+	r->deadline_ns = KV_NEVER;
+	r->wire.type = WIRE_PING;
+	r->wire.ping.cookie = kv_prng_next(loop_prng(loop));
+	kvc_link_urgent(l, r, wait);
+}
+
+static void probe(struct kvc_link *l, struct kvc_req *r, struct kvc_wait *wait)
+{
+	l->probe = r;
+	l->probe_ns = loop_now(l->session->node->client->loop);
+	l->probe_beats = 0;
+	ping(l, r, wait);
+}
+
+static void probe_try(struct kvc_node *n, struct kvc_link *l)
+{
+	struct kvc_req *r;
+	if (kvc_room_try(n->client, &(struct kvc_need){.urgent = true, .node = n}, &r) < 0)
+		return; /* next beat */
+	l->probe_wait = (struct kvc_wait){0};
+	probe(l, r, &l->probe_wait);
+}
+
+static void probe_drop(struct kvc_node *n, struct kvc_link *l)
+{
+	kvc_req_release(n->client, l->probe);
+	l->probe = NULL;
+}
+
+static bool probe_done(const struct kvc_link *l)
+{
+	return l->probe && l->probe->state == KVC_REQ_DONE;
+}
+
+/* ---- in and out ---- */
+
+static uint64_t *out_word(struct kvc_node *n, const struct kvc_link *l, uint64_t *out_bit)
+{
+	uint32_t i = l->shard * l->session->links_per_shard + l->index;
+	*out_bit = (uint64_t)1 << (i % 64);
+	return &n->links_out[i / 64];
+}
+
+static bool was_out(struct kvc_node *n, const struct kvc_link *l)
+{
+	uint64_t bit, *word = out_word(n, l, &bit);
+	return *word & bit;
+}
+
+static void out_set(struct kvc_node *n, const struct kvc_link *l, bool out)
+{
+	uint64_t bit, *word = out_word(n, l, &bit);
+	*word = out ? *word | bit : *word & ~bit;
+}
+
+/* It answered. */
+static void link_in(struct kvc_node *n, struct kvc_link *l)
+{
+	bool late = n->session->served;
+	n->ping_ns = KV_MAX(n->ping_ns, l->probe->at.replied_ns - l->probe->at.sent_ns);
+	probe_drop(n, l);
+	out_set(n, l, false);
+	if (l->up)
+		return;
+	l->up = true;
+	l->backoff_ns = 0;
+	te_peer_link_use(n->session->peer[l->shard], l->index, true);
+	if (late)
+		kv_info(kvc_client_log(n->client), "client %u, server %s: link %u to its shard %u answers again",
+			n->client->index, server_name(n), l->index, l->shard);
+}
+
+/* Its PING failed: again later. */
+static void link_failed(struct kvc_node *n, struct kvc_link *l)
+{
+	probe_drop(n, l);
+	l->backoff_ns = KV_MIN(KV_MAX(l->backoff_ns * 2, LINK_RETRY_MIN), LINK_RETRY_MAX);
+	l->retry_ns = loop_now(n->client->loop) + l->backoff_ns;
+}
+
+void kvc_link_lost(struct kvc_link *l, int status)
+{
+	struct kvc_client *c = l->session->node->client;
+	KV_LIST_EACH_SAFE (node, &l->sent) {
+		struct kvc_req *r = KV_LIST_ENTRY(node, struct kvc_req, node);
+		kvc_map_del(&l->map, r->id);
+		r->id = 0;
+		r->replied = true;
+		kvc_link_credit(l);
+		kvc_req_end(c, r, status);
+	}
+}
+
+/* ---- while connecting ---- */
+
+/* What the server may say while its links are pinged: that the session is void already, or nothing any more. */
+static int control_look_await(struct kvc_node *n)
+{
+	struct wire_ctrl_msg m;
+	int rc = boot_recv_await(n->conn, &m, loop_now(n->client->loop) + CONTROL_LOOK_NS);
+	if (rc == 0 && m.type == WIRE_CTRL_ADDRESS)
+		return kv_fail(&n->error, -KV_ERESET, "its endpoints were rebuilt while we connected");
+	if (rc == 0 && m.type == WIRE_CTRL_GOODBYE)
+		return kv_fail(&n->error, -KV_ELEFT, "it said goodbye while we connected");
+	if (rc < 0 && rc != -KV_ETIMEOUT)
+		return kv_fail(&n->error, rc, "the control connection is lost: %s", kv_strerror(rc));
+	return 0;
+}
+
+static int park_await(struct kvc_node *n, struct kvc_session *s, uint64_t until_ns)
+{
+	struct loop *loop = n->client->loop;
+	int rc;
+	if (co_park_await(KV_MIN(until_ns, loop_now(loop) + PONG_PATIENCE_NS)) == 0)
+		return 0;
+	s->setup.co = NULL; /* answers shall not wake us while we read */
+	rc = control_look_await(n);
+	s->setup.co = co_self();
+	return rc;
+}
+
+/* Take the answers that are there. Returns how many of these links are still to be waited for: not those that were out
+ * before, if `all` does not say so. *status is left alone, or the code of one that failed. */
+static unsigned answers_take(struct kvc_node *n, unsigned first, unsigned count, bool all, int *status)
+{
+	struct kvc_session *s = n->session;
+	unsigned left = 0;
+	for (unsigned i = first; i < first + count; i++) {
+		struct kvc_link *l = &s->link[i];
+		if (l->up || !l->probe)
+			continue;
+		if (!probe_done(l)) {
+			left += all || !was_out(n, l);
+		} else if (l->probe->status == 0) {
+			link_in(n, l);
+		} else {
+			*status = l->probe->status;
+			link_failed(n, l);
+		}
+	}
+	return left;
+}
+
+static int group_await(struct kvc_node *n, unsigned first, unsigned count, uint64_t deadline_ns)
+{
+	struct kvc_session *s = n->session;
+	struct loop *loop = n->client->loop;
+	uint64_t until;
+	int rc = 0, status = 0;
+	for (unsigned i = first; i < first + count; i++) {
+		struct kvc_req *r;
+		rc = kvc_room_await(n->client, &(struct kvc_need){.urgent = true, .node = n}, deadline_ns, &r);
+		if (rc < 0)
+			return kv_fail(&n->error, rc, "no room for a PING: %s", kv_strerror(rc));
+		probe(&s->link[i], r, &s->setup);
+	}
+	until = several(s) ? KV_MIN(deadline_ns, loop_now(loop) + LINK_PATIENCE_NS) : deadline_ns;
+	while (rc == 0 && !n->redo && answers_take(n, first, count, !several(s), &status) > 0 && loop_now(loop) < until)
+		rc = park_await(n, s, until);
+	return rc;
+}
+
+static unsigned links_up(const struct kvc_session *s, unsigned shard)
+{
+	unsigned up = 0;
+	for (unsigned i = 0; i < s->links_per_shard; i++)
+		up += s->link[shard * s->links_per_shard + i].up;
+	return up;
+}
+
+/* A link that is out, of several: its PING or the answer may be lost, and the server does not end a session for one that was never in use. So who gets
+ * no answer asks again, each time after a longer wait. */
+static void ask_again(struct kvc_node *n, struct kvc_link *l, struct kvc_wait *wait)
+{
+	uint64_t now = loop_now(n->client->loop);
+	struct kvc_req *r;
+	if (!several(n->session))
+		return;
+	if (l->probe && !probe_done(l) && now - l->probe_ns >= KV_MAX(l->backoff_ns, LINK_RETRY_MIN))
+		kvc_link_lost(l, -KV_ETIMEOUT); /* an answer that comes all the same is dropped and counted */
+	if (!l->probe && now >= l->retry_ns && kvc_room_try(n->client, &(struct kvc_need){.urgent = true, .node = n}, &r) == 0)
+		probe(l, r, wait);
+}
+
+/* One link of a shard is enough; without any there is no session. */
+static int shard_await(struct kvc_node *n, unsigned shard, uint64_t deadline_ns)
+{
+	struct kvc_session *s = n->session;
+	struct loop *loop = n->client->loop;
+	unsigned first = shard * s->links_per_shard;
+	int rc = 0, status = -KV_ETIMEOUT;
+	while (links_up(s, shard) == 0) {
+		(void)answers_take(n, first, s->links_per_shard, true, &status);
+		if (links_up(s, shard) > 0)
+			break;
+		if (n->redo)
+			return -KV_ERESET;
+		for (unsigned i = first; i < first + s->links_per_shard; i++)
+			ask_again(n, &s->link[i], &s->setup);
+		if (loop_now(loop) >= deadline_ns)
+			return kv_fail(&n->error, status,
+				       "the control connection works, but its shard %u did not answer over the fabric "
+				       "(link %u): %s; look at firewalls and security groups of the fabric",
+				       shard, s->link[first].index, kv_strerror(status));
+		rc = park_await(n, s, deadline_ns);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static void out_tell(struct kvc_node *n)
+{
+	struct kvc_session *s = n->session;
+	const struct kvc_link *first = NULL;
+	unsigned out = 0, news = 0;
+	for (uint32_t i = 0; i < s->num_links; i++) {
+		struct kvc_link *l = &s->link[i];
+		if (l->up)
+			continue;
+		out++;
+		first = first ? first : l;
+		news += !was_out(n, l);
+		out_set(n, l, true);
+	}
+	if (out && (news || n->links_news))
+		kv_warn(kvc_client_log(n->client),
+			"client %u, server %s: %u of %u links do not answer over the fabric (shard %u, link %u%s); going on "
+			"without, and trying again",
+			n->client->index, server_name(n), out, s->num_links, first->shard, first->index,
+			out > 1 ? ", ..." : "");
+	n->links_news = false;
+}
+
+int kvc_links_await(struct kvc_node *n, uint64_t deadline_ns)
+{
+	struct kvc_session *s = n->session;
+	int rc = 0;
+	n->ping_ns = 0;
+	if (n->links_known != s->num_links) {
+		memset(n->links_out, 0, sizeof(n->links_out));
+		n->links_known = s->num_links;
+	}
+	s->setup = (struct kvc_wait){.co = co_self()};
+	for (unsigned i = 0; i < s->num_links && rc == 0; i += PINGS_AT_ONCE)
+		rc = group_await(n, i, KV_MIN(s->num_links - i, (unsigned)PINGS_AT_ONCE), deadline_ns);
+	for (unsigned shard = 0; shard < s->shards && rc == 0; shard++)
+		rc = shard_await(n, shard, deadline_ns);
+	s->setup.co = NULL;
+	if (rc == 0 && several(s))
+		out_tell(n);
+	return rc;
+}
+
+/* ---- while it is up ---- */
+
+static bool others_answer(const struct kvc_link *l)
+{
+	const struct kvc_session *s = l->session;
+	for (unsigned i = 0; i < s->links_per_shard; i++) {
+		const struct kvc_link *o = &s->link[l->shard * s->links_per_shard + i];
+		if (o != l && o->up && o->heard_ns > l->probe_ns)
+			return true;
+	}
+	return false;
+}
+
+/* When the oldest request to this shard was sent, by any link: its bytes may come by another one. KV_NEVER: none is
+ * out. */
+static uint64_t oldest_ns(const struct kvc_link *l)
+{
+	const struct kvc_session *s = l->session;
+	uint64_t oldest = KV_NEVER;
+	for (unsigned i = 0; i < s->links_per_shard; i++) {
+		const struct kvc_link *o = &s->link[l->shard * s->links_per_shard + i];
+		if (o->up && !kv_list_empty(&o->sent))
+			oldest = KV_MIN(oldest, KV_LIST_ENTRY(o->sent.next, const struct kvc_req, node)->at.sent_ns);
+	}
+	return oldest;
+}
+
+static void out_check(struct kvc_node *n, struct kvc_link *l, uint64_t now)
+{
+	if (probe_done(l) && l->probe->status == 0)
+		link_in(n, l);
+	else if (probe_done(l))
+		link_failed(n, l);
+	else if (l->probe)
+		ask_again(n, l, NULL);
+	else if (now >= l->retry_ns)
+		probe_try(n, l);
+}
+
+static int probe_check(struct kvc_node *n, struct kvc_link *l, uint64_t now, uint64_t silence_ns)
+{
+	uint64_t waited = now - l->probe_ns;
+	if (probe_done(l)) {
+		probe_drop(n, l);
+		return 0;
+	}
+	if (waited >= 2 * n->heartbeat_ns && others_answer(l)) {
+		out_set(n, l, true);
+		n->links_news = true;
+		return kv_fail(&n->error, -KV_ERESET, "link %u to its shard %u is silent while another one answers",
+			       l->index, l->shard);
+	}
+	l->probe_beats++;
+	if (waited < silence_ns || l->probe_beats < KV_MAX(silence_ns / n->heartbeat_ns, 2ull) - 1)
+		return 0;
+	return kv_fail(&n->error, -KV_ERESET, "the link to its shard %u is silent", l->shard);
+}
+
+int kvc_link_check(struct kvc_node *n, struct kvc_link *l, uint64_t now, uint64_t silence_ns)
+{
+	uint64_t patience = several(l->session) ? KV_MIN(n->heartbeat_ns, silence_ns) : silence_ns, oldest;
+	if (!l->up) {
+		out_check(n, l, now);
+		return 0;
+	}
+	if (l->probe)
+		return probe_check(n, l, now, silence_ns);
+	oldest = oldest_ns(l);
+	if (oldest == KV_NEVER || now - oldest < patience || now - l->heard_ns < patience)
+		return 0;
+	if (now - n->session->turns_ns[l->shard] > 2 * silence_ns && n->session->turns_same[l->shard] >= SAME_BEATS)
+		return kv_fail(&n->error, -KV_EPEERDOWN, "its shard %u stands still", l->shard);
+	probe_try(n, l);
+	return 0;
+}

@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* memory.c -- the caller's memory, registered with every client's engine and announced to every server.
+ *
+ * A registration has one id in the whole pool, never used again, so that a server cannot take an old one for a new one. Each
+ * client keeps its own view of it (struct kvc_client_mem), sorted by address, with the number of calls that use it; a node
+ * that connects later announces all of them before it is up.
+ *
+ * Unregistering has two phases: all clients stop using it (one that still does refuses, and everything is as before), then
+ * servers are told (REVOKE), and only when they have answered are the regions closed: on tcp a late operation on a closed
+ * region would cost the connection. A server that does not answer by the deadline loses the session instead. No call uses the
+ * region by then and none is in flight, so that closing it is safe all the same.
+ *
+ * Both share one deadline over all clients and servers, the pool's; when memory is unregistered, all clients and servers are
+ * waited for at the same time. Pinning memory takes what it takes and cannot be given up in the middle: it is added. But it is
+ * done between turns of the loops (te_region_step), after the pages were made by threads that are nobody's
+ * (kv_memory_populate), and undone so, too: the clients work on meanwhile. */
+#include <stdlib.h>
+#include <time.h>
+
+#include "host/host.h"
+#include "kvclient/call/blocking.h"
+#include "kvclient/call/call.h"
+
+#define REGION_AGAIN_NS 1000000ull
+
+struct kvc_mem {
+	struct kvc_mem *next; /* in pool->mems */
+	uint8_t *base;
+	uint64_t len_bytes;
+	uint32_t id, slot;
+};
+
+struct revoke {
+	struct kvc_node *node;
+	const struct kvc_client_mem *own;
+	uint64_t deadline_ns;
+	unsigned *left; /* that have not returned */
+	struct co *waiter;
+};
+
+struct mem_job {
+	struct kvc_mem *mem;
+	struct kvc_client *client;
+	struct kvc_client_mem *own;
+	struct kv_error *err;
+	uint64_t deadline_ns;
+	unsigned made; /* clients that have it */
+	int rc;
+};
+
+/* ---- one client ---- */
+
+static struct kvc_client_mem *own_find(const struct kvc_client *c, uint32_t id)
+{
+	for (unsigned i = 0; i < c->num_mems; i++)
+		if (c->mem[i]->id == id)
+			return c->mem[i];
+	return NULL;
+}
+
+static void own_insert(struct kvc_client *c, struct kvc_client_mem *m)
+{
+	unsigned i = c->num_mems++;
+	for (; i > 0 && c->mem[i - 1]->base > m->base; i--)
+		c->mem[i] = c->mem[i - 1];
+	c->mem[i] = m;
+}
+
+static void own_remove(struct kvc_client *c, struct kvc_client_mem *m)
+{
+	unsigned i = 0;
+	while (c->mem[i] != m)
+		i++;
+	c->num_mems--;
+	memmove(&c->mem[i], &c->mem[i + 1], (c->num_mems - i) * sizeof(c->mem[0]));
+	free(m);
+}
+
+static void region_begin(void *arg)
+{
+	struct mem_job *j = arg;
+	j->rc = te_region_begin(j->client->te, j->own->base, j->own->len_bytes,
+				TE_LOCAL | TE_REMOTE_READ | TE_REMOTE_WRITE, 0, &j->own->region, j->err);
+}
+
+static void region_step(void *arg)
+{
+	struct mem_job *j = arg;
+	j->rc = te_region_step(j->own->region, j->err);
+}
+
+static void region_close(void *arg)
+{
+	struct mem_job *j = arg;
+	j->rc = te_region_close_step(&j->own->region);
+}
+
+static void region_close_await(struct mem_job *j)
+{
+	do
+		kvc_main_await(j->client, region_close, j);
+	while (j->rc == 1);
+}
+
+/* Part after part, with turns of the loop in between: hundreds of GiB must not hold up the calls of this client. */
+static int region_open_await(struct mem_job *j)
+{
+	kvc_main_await(j->client, region_begin, j);
+	if (j->rc < 0)
+		return j->rc;
+	do {
+		if (j->client->closing) {
+			region_close_await(j);
+			return kv_fail(j->err, -KV_ECLOSED, "the pool is being closed");
+		}
+		kvc_main_await(j->client, region_step, j);
+	} while (j->rc == 1);
+	return j->rc;
+}
+
+/* One server is told. Whoever does not answer loses the session: no call uses the region, and none is in flight. */
+static void revoke_await(void *arg)
+{
+	struct revoke *r = arg;
+	const struct kvc_client *c = r->node->client;
+	/* One whose turn comes late has the grace at least, or it would look as if it had not answered. */
+	uint64_t deadline = KV_MAX(r->deadline_ns, loop_now(c->loop) + c->pool->options.grace_ns);
+	if (kvc_node_revoke_await(r->node, r->own->id, r->own->slot, deadline) < 0)
+		kvc_node_redial(r->node, "it did not confirm that it forgets a region");
+	if (--*r->left == 0 && r->waiter)
+		co_wake(r->waiter);
+}
+
+/* All servers are told at once: they share the time, and one that says nothing takes nobody else's. Where there is no
+ * coroutine for one of them, its turn is here. */
+static void revoke_all_await(struct kvc_client *c, const struct kvc_client_mem *m, uint64_t deadline_ns)
+{
+	unsigned n = c->pool->num_servers, left = n;
+	struct revoke one = {.own = m, .deadline_ns = deadline_ns, .left = &left}, *all = calloc(n, sizeof(*all));
+	for (unsigned i = 0; i < n; i++) {
+		one.node = &c->node[i];
+		if (all) {
+			all[i] = one;
+			all[i].waiter = co_self();
+		}
+		if (!all || co_spawn(c->loop, revoke_await, &all[i], "kvc revoke") < 0)
+			revoke_await(&one);
+	}
+	while (left > 0)
+		co_park_await(KV_NEVER);
+	free(all);
+}
+
+/* Tell the servers and forget it. By the deadline and, if reads were fenced for it, the grace. */
+static int own_close_await(struct kvc_client *c, struct kvc_client_mem *m, uint64_t deadline_ns)
+{
+	struct mem_job j = {.client = c, .own = m};
+	m->closing = true;
+	revoke_all_await(c, m, deadline_ns);
+	region_close_await(&j);
+	/* Reads that were fenced: the engine has not told of all of them yet. */
+	deadline_ns = KV_MAX(deadline_ns, loop_now(c->loop) + c->pool->options.grace_ns);
+	while (j.rc == -KV_EBUSY && loop_now(c->loop) < deadline_ns) {
+		co_sleep_await(loop_now(c->loop) + REGION_AGAIN_NS);
+		region_close_await(&j);
+	}
+	if (j.rc < 0)
+		return j.rc;
+	own_remove(c, m);
+	return 0;
+}
+
+/* Tell the servers that are up; those that are not hear of it when they are. */
+static int announce_await(struct kvc_client *c, struct kvc_client_mem *m, uint64_t deadline_ns, struct kv_error *err)
+{
+	for (unsigned i = 0; i < c->pool->num_servers; i++) {
+		int rc = kvc_node_region_await(&c->node[i], m->region, m->id, m->slot, deadline_ns);
+		if (rc == 0)
+			continue;
+		/* Whether it knows the region now is not known, and a region that is gone must not be known. */
+		if (rc == -KV_ETIMEOUT)
+			kvc_node_redial(&c->node[i], "it did not answer the announcement of a region");
+		return kv_fail(err, rc, "client %u: server %s did not take the announcement of %llu bytes: %s",
+			       c->index, c->pool->server[i].entry.text, (unsigned long long)m->len_bytes, kv_strerror(rc));
+	}
+	return 0;
+}
+
+static int64_t client_register_await(struct kvc_client *c, void *arg)
+{
+	struct mem_job *given = arg;
+	struct mem_job j = {.client = c, .err = given->err};
+	uint64_t begun = loop_now(c->loop);
+	struct kvc_trace t;
+	int rc = kvc_call_begin(c, &t, KVC_OP_REGISTER, NULL);
+	if (rc < 0)
+		return kv_fail(j.err, rc, "the pool is being closed");
+	j.own = calloc(1, sizeof(*j.own));
+	if (!j.own) {
+		rc = kv_fail(j.err, -KV_ENOMEM, "no memory for a registration");
+		goto out;
+	}
+	j.own->base = given->mem->base;
+	j.own->len_bytes = given->mem->len_bytes;
+	j.own->id = given->mem->id;
+	j.own->slot = given->mem->slot;
+	rc = region_open_await(&j);
+	if (rc < 0) {
+		free(j.own);
+		kv_fail_more(j.err, "client %u", c->index);
+		goto out;
+	}
+	given->deadline_ns = kv_deadline(given->deadline_ns, loop_now(c->loop) - begun);
+	own_insert(c, j.own);
+	given->made++;
+	rc = announce_await(c, j.own, given->deadline_ns, j.err);
+	j.own->ready = rc == 0;
+	j.own->closing = rc < 0; /* no connection that is made from now on announces it; register_undo takes it back */
+out:
+	return kvc_call_end(c, &t, rc);
+}
+
+static int64_t client_quiesce(struct kvc_client *c, void *arg)
+{
+	const struct mem_job *job = arg;
+	struct kvc_client_mem *m = own_find(c, job->mem->id);
+	if (m && m->users > 0)
+		return -KV_EBUSY;
+	if (m)
+		m->closing = true;
+	return 0;
+}
+
+static int64_t client_revive(struct kvc_client *c, void *arg)
+{
+	const struct mem_job *job = arg;
+	struct kvc_client_mem *m = own_find(c, job->mem->id);
+	if (m)
+		m->closing = false;
+	return 0;
+}
+
+static int64_t client_unregister_await(struct kvc_client *c, void *arg)
+{
+	const struct mem_job *job = arg;
+	struct kvc_client_mem *m = own_find(c, job->mem->id);
+	struct kvc_trace t;
+	int rc = m ? kvc_call_begin(c, &t, KVC_OP_REGISTER, NULL) : 0;
+	if (!m || rc < 0)
+		return rc;
+	return kvc_call_end(c, &t, own_close_await(c, m, job->deadline_ns));
+}
+
+/* ---- the pool ---- */
+
+/* The first free slot; 0 when there is none (slot 0 is the receive buffer's). */
+static uint32_t slot_free(const struct kvc_pool *pool)
+{
+	for (uint32_t slot = 1; slot <= KVC_MEMS_MAX; slot++) {
+		const struct kvc_mem *m = pool->mems;
+		while (m && m->slot != slot)
+			m = m->next;
+		if (!m)
+			return slot;
+	}
+	return 0;
+}
+
+static int mem_enter(struct kvc_pool *pool, struct kvc_mem *mem, struct kv_error *err)
+{
+	int rc = 0;
+	pthread_mutex_lock(&pool->lock);
+	for (const struct kvc_mem *m = pool->mems; m && rc == 0; m = m->next)
+		if (mem->base < m->base + m->len_bytes && m->base < mem->base + mem->len_bytes)
+			rc = kv_fail(err, -KV_EINVAL,
+				     "[%p, +%llu) overlaps memory that is registered already: [%p, +%llu)",
+				     (void *)mem->base, (unsigned long long)mem->len_bytes, (void *)m->base,
+				     (unsigned long long)m->len_bytes);
+	mem->slot = slot_free(pool);
+	if (rc == 0 && mem->slot == 0)
+		rc = kv_fail(err, -KV_ELIMIT, "a pool takes at most %d registrations; register fewer, larger areas",
+			     (int)KVC_MEMS_MAX);
+	if (rc == 0) {
+		mem->id = ++pool->next_region;
+		mem->next = pool->mems;
+		pool->mems = mem;
+	}
+	pthread_mutex_unlock(&pool->lock);
+	return rc;
+}
+
+static void mem_leave(struct kvc_pool *pool, struct kvc_mem *mem)
+{
+	pthread_mutex_lock(&pool->lock);
+	for (struct kvc_mem **at = &pool->mems; *at; at = &(*at)->next) {
+		if (*at == mem) {
+			*at = mem->next;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&pool->lock);
+	free(mem);
+}
+
+/* Run fn on the first `n` clients, one after the other, the job's deadline for all. Returns the first failure, and in
+ * *out_ok how many succeeded before it. */
+static int on_clients(struct kvc_pool *pool, unsigned n, int64_t (*fn)(struct kvc_client *c, void *arg),
+		      struct mem_job *job, unsigned *out_ok)
+{
+	int64_t result = 0;
+	int rc = 0;
+	*out_ok = 0;
+	for (unsigned i = 0; i < n && rc == 0; i++) {
+		/* Time that others used up shall not make a loop look stuck that is not. */
+		uint64_t deadline = KV_MAX(job->deadline_ns, kvc_block_now(pool) + pool->options.grace_ns);
+		rc = kvc_block_run(pool->client[i], deadline, fn, job, &result);
+		if (rc == 0)
+			rc = (int)result;
+		*out_ok += rc == 0;
+	}
+	return rc;
+}
+
+/* The same, surely, for taking back what was done: the loops are waited for, however long, and what goes wrong is left
+ * to the end of the client.
+ */
+static void on_clients_surely(struct kvc_pool *pool, unsigned n, int64_t (*fn)(struct kvc_client *c, void *arg),
+			      struct mem_job *job)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+	int64_t result;
+	for (unsigned i = 0; i < n; i++)
+		while (kvc_block_run(pool->client[i], KV_NEVER, fn, job, &result) < 0)
+			nanosleep(&pause, NULL);
+}
+
+static uint64_t mem_deadline(const struct kvc_pool *pool)
+{
+	return kv_deadline(kvc_block_now(pool), pool->options.timeout_ns);
+}
+
+/* What is said of it is true, and where it is to be pinned its pages are there, so that pinning, on the loops, is quick. */
+static int memory_prepare(const struct kvc_pool *pool, void *base, uint64_t len_bytes, struct kv_error *err)
+{
+	const struct te_info *engine = &pool->client[0]->info;
+	char size[32];
+	int rc = kv_memory_mapped(base, len_bytes, err);
+	if (rc < 0 || !engine->pins_memory)
+		return rc;
+	rc = kv_memory_populate(base, len_bytes, engine->near ? engine->numa_node : KV_NODE_ANY, NULL);
+	if (rc == 0 || rc == -KV_ENOTSUP) /* then pinning makes them */
+		return 0;
+	return kv_fail(err, rc, "the kernel has no pages for %s of memory that the NIC is to pin: free memory, or register less",
+		       kv_size_format(len_bytes, size, sizeof(size)));
+}
+
+/* Take a registration back from all clients that have it, at once, with the grace for all of their servers. Those that could not be
+ * asked (a full queue) are asked again, one after the other; for the rest that is a look. */
+static void register_undo(struct kvc_pool *pool, struct mem_job *job)
+{
+	job->deadline_ns = kvc_block_now(pool) + pool->options.grace_ns;
+	if (kvc_block_run_all(pool, job->made, KV_NEVER, client_unregister_await, job) < 0)
+		on_clients_surely(pool, job->made, client_unregister_await, job);
+}
+
+static int register_all(struct kvc_pool *pool, void *base, uint64_t len_bytes, struct kvc_mem **out,
+			struct kv_error *err)
+{
+	struct mem_job job = {.err = err, .deadline_ns = mem_deadline(pool)};
+	unsigned ok;
+	int rc;
+	job.mem = calloc(1, sizeof(*job.mem));
+	if (!job.mem)
+		return kv_fail(err, -KV_ENOMEM, "no memory for a registration");
+	job.mem->base = base;
+	job.mem->len_bytes = len_bytes;
+	rc = mem_enter(pool, job.mem, err);
+	if (rc < 0) {
+		free(job.mem);
+		return rc;
+	}
+	if (err)
+		err->text[0] = 0;
+	rc = on_clients(pool, pool->num_clients, client_register_await, &job, &ok);
+	if (rc < 0) {
+		if (err && !err->text[0])
+			kv_fail(err, rc, "the registration could not be started on client %u: %s", ok, kv_strerror(rc));
+		register_undo(pool, &job);
+		mem_leave(pool, job.mem);
+		return rc;
+	}
+	*out = job.mem;
+	return 0;
+}
+
+int kvc_register(struct kvc_pool *pool, void *base, uint64_t len_bytes, struct kvc_mem **out, struct kv_error *err)
+{
+	int rc;
+	if (!pool || !base || len_bytes == 0 || !out || (uint64_t)(uintptr_t)base + len_bytes < len_bytes)
+		return kv_fail(err, -KV_EINVAL, "kvc_register needs a pool, memory and a place for the handle");
+	if (!kvc_pool_alien(pool) && loop_current())
+		return kv_fail(err, -KV_EINVAL,
+			       "kvc_register blocks: call it from a thread of your own, not from a worker");
+	if (kvc_pool_enter(pool) < 0)
+		return kv_fail(err, -KV_ECLOSED, "the pool is being closed, or it is the parent's, and this is a child of fork()");
+	rc = memory_prepare(pool, base, len_bytes, err);
+	if (rc == 0)
+		rc = register_all(pool, base, len_bytes, out, err);
+	kvc_pool_leave(pool);
+	return rc;
+}
+
+/* Whether it is of this pool: one of another pool would name some registration here, and be freed there again. */
+static bool mem_is_ours(struct kvc_pool *pool, const struct kvc_mem *mem)
+{
+	const struct kvc_mem *m;
+	pthread_mutex_lock(&pool->lock);
+	for (m = pool->mems; m && m != mem; m = m->next)
+		;
+	pthread_mutex_unlock(&pool->lock);
+	return m != NULL;
+}
+
+/* Nobody waits for a server before all clients have stopped using the memory; then all wait at once, by one deadline. */
+static int unregister_all(struct kvc_pool *pool, struct kvc_mem **mem)
+{
+	struct mem_job job = {.mem = *mem, .deadline_ns = mem_deadline(pool)};
+	unsigned ok;
+	int rc = on_clients(pool, pool->num_clients, client_quiesce, &job, &ok);
+	if (rc < 0) {
+		on_clients_surely(pool, ok, client_revive, &job);
+		return rc;
+	}
+	job.deadline_ns = KV_MAX(job.deadline_ns, kvc_block_now(pool) + pool->options.grace_ns);
+	rc = kvc_block_run_all(pool, pool->num_clients, job.deadline_ns, client_unregister_await, &job);
+	if (rc < 0)
+		return rc;
+	mem_leave(pool, *mem);
+	*mem = NULL;
+	return 0;
+}
+
+int kvc_unregister(struct kvc_pool *pool, struct kvc_mem **mem)
+{
+	int rc;
+	if (!pool || !mem || (!kvc_pool_alien(pool) && loop_current()))
+		return -KV_EINVAL;
+	if (!*mem)
+		return 0;
+	rc = kvc_pool_enter(pool);
+	if (rc < 0)
+		return rc;
+	rc = mem_is_ours(pool, *mem) ? unregister_all(pool, mem) : -KV_EINVAL;
+	kvc_pool_leave(pool);
+	return rc;
+}
+
+void kvc_mems_free(struct kvc_pool *pool)
+{
+	while (pool->mems) {
+		struct kvc_mem *m = pool->mems;
+		pool->mems = m->next;
+		free(m);
+	}
+}

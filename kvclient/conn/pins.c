@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pins.c -- pins outlive sessions.
+ *
+ * A pin lives in a session at the server and ends with it: with every fence, and with every fault of
+ * the network. Who pinned a value would not hear of it. So a client remembers what its sessions have pinned, and each new
+ * session pins it again, PINNERS requests at a time, before the server has had much time to evict. What is not there any
+ * more is told: by the callback pin_lost with the key, which is what an embedder needs to store the value again; by the
+ * counter pins_lost, and in one line of the log for each session.
+ *
+ * A pin is remembered from before its first request goes out, so that a session that is made in between cannot miss it:
+ * pinning twice is pinning once. It is `held` once a call has succeeded; what no call holds or asks for is forgotten. While
+ * it is being made again it is `busy`: taking it back waits for that, as requests may overtake each other on the fabric, and
+ * the pin would stay for ever. A session is known by its number among its node's. A pin whose session ended while
+ * its request was out is to be made again, whatever the request said.
+ *
+ * Not promised: between the end of a session and the new pins a value may be evicted, and stored again by somebody else,
+ * with other bytes.
+ *
+ * Rejected: a server that keeps the pins of a connection that broke for a while. Clients that never come back would hold its
+ * memory, and a restart would lose them all the same. */
+#include "kvclient/conn/pins.h"
+
+#include <stdlib.h>
+
+#include "kvclient/call/call.h"
+
+enum { BUCKETS = 1024, PINNERS = 8 };
+
+struct kvc_pin {
+	struct kv_list bucket; /* of the client */
+	struct kv_list node;   /* of the node */
+	struct kv_list of_sub; /* of its session, if that is a further one */
+	struct kvc_sub *sub;   /* NULL: the client's own session */
+	uint64_t attaches;     /* the session that it was made in */
+	unsigned calls;        /* that are about to pin it */
+	bool held, busy;
+	int missed; /* why it could not be made again, while a call was still about to say that it has made it; 0: it could */
+	uint16_t len;
+	uint8_t key[];
+};
+
+void kvc_pins_init(struct kvc_client *c)
+{
+	co_queue_init(&c->pins.changed);
+}
+
+static void pin_free(struct kvc_pin *p)
+{
+	kv_list_del(&p->bucket);
+	kv_list_del(&p->node);
+	kv_list_del(&p->of_sub);
+	free(p);
+}
+
+static void pin_settle(struct kvc_pin *p)
+{
+	if (!p->held && !p->calls && !p->busy)
+		pin_free(p);
+}
+
+void kvc_pins_fini(struct kvc_client *c)
+{
+	for (unsigned i = 0; c->pins.bucket && i < BUCKETS; i++)
+		while (!kv_list_empty(&c->pins.bucket[i]))
+			pin_free(KV_LIST_ENTRY(c->pins.bucket[i].next, struct kvc_pin, bucket));
+	free(c->pins.bucket);
+	c->pins.bucket = NULL;
+}
+
+static struct kv_list *bucket_of(const struct kvc_client *c, struct kvc_key key)
+{
+	return &c->pins.bucket[kv_hash_key(key.data, key.len, 0) % BUCKETS];
+}
+
+static bool is_of(const struct kvc_pin *p, struct kvc_key key)
+{
+	return p->len == key.len && memcmp(p->key, key.data, key.len) == 0;
+}
+
+static struct kvc_pin *pin_find(const struct kvc_client *c, const struct kvc_sub *sub, struct kvc_key key)
+{
+	if (!c->pins.bucket)
+		return NULL;
+	KV_LIST_EACH (e, bucket_of(c, key)) {
+		struct kvc_pin *p = KV_LIST_ENTRY(e, struct kvc_pin, bucket);
+		if (p->sub == sub && is_of(p, key))
+			return p;
+	}
+	return NULL;
+}
+
+static int buckets_make(struct kvc_client *c)
+{
+	c->pins.bucket = malloc(BUCKETS * sizeof(c->pins.bucket[0]));
+	if (!c->pins.bucket)
+		return -KV_ENOMEM;
+	for (unsigned i = 0; i < BUCKETS; i++)
+		kv_list_init(&c->pins.bucket[i]);
+	return 0;
+}
+
+static struct kvc_pin *pin_make(struct kvc_node *n, struct kvc_sub *sub, struct kvc_key key)
+{
+	struct kvc_pin *p;
+	if (!n->client->pins.bucket && buckets_make(n->client) < 0)
+		return NULL;
+	p = calloc(1, sizeof(*p) + key.len);
+	if (!p)
+		return NULL;
+	p->sub = sub;
+	p->attaches = n->attaches;
+	p->len = (uint16_t)key.len;
+	memcpy(p->key, key.data, key.len);
+	kv_list_init(&p->of_sub);
+	kv_list_add_tail(bucket_of(n->client, key), &p->bucket);
+	kv_list_add_tail(&n->pins.all, &p->node);
+	if (sub)
+		kv_list_add_tail(&sub->pins, &p->of_sub);
+	return p;
+}
+
+static void pin_lose(struct kvc_node *n, struct kvc_pin *p, int rc)
+{
+	const struct kvc_options *o = &n->client->pool->options;
+	p->held = false;
+	n->pins.lost++;
+	n->pins.lost_rc = rc;
+	kvc_add(&n->client->count.pins_lost, 1);
+	if (o->pin_lost)
+		o->pin_lost(o->pin_lost_arg, n->client, p->key, p->len, p->sub);
+}
+
+/* One line for each connection, however many pins there are. */
+static void told(struct kvc_node *n)
+{
+	const struct kvc_client *c = n->client;
+	const char *name = c->pool->server[n->index].entry.text;
+	if (n->pins.pinners > 0)
+		return;
+	if (n->pins.lost)
+		kv_warn(kvc_client_log(c), "client %u, server %s: %llu pins are lost and %llu were made again; the last that is lost: %s", c->index, name,
+			(unsigned long long)n->pins.lost, (unsigned long long)n->pins.again,
+			n->pins.lost_rc == -KV_ENOTFOUND ? "the value was evicted or deleted while there was no connection, or the server was restarted" :
+							   kv_strerror(n->pins.lost_rc));
+	else if (n->pins.again)
+		kv_info(kvc_client_log(c), "client %u, server %s: %llu pins were made again", c->index, name, (unsigned long long)n->pins.again);
+	n->pins.again = n->pins.lost = 0;
+}
+
+/* ---- for calls ---- */
+
+int kvc_pin_begin(struct kvc_node *n, struct kvc_sub *sub, struct kvc_key key, struct kvc_pin **out)
+{
+	struct kvc_pin *p = pin_find(n->client, sub, key);
+	if (!p)
+		p = pin_make(n, sub, key);
+	if (!p)
+		return -KV_ENOMEM;
+	p->missed = 0; /* whatever was before is what this call is for */
+	p->calls++;
+	*out = p;
+	return 0;
+}
+
+void kvc_pin_end(struct kvc_node *n, struct kvc_pin *p, int rc)
+{
+	p->calls--;
+	p->held |= rc == 0;
+	if (rc == 0 && p->missed) {
+		pin_lose(n, p, p->missed);
+		told(n);
+	}
+	if (p->calls == 0)
+		p->missed = 0;
+	pin_settle(p);
+}
+
+int kvc_pin_drop_await(struct kvc_node *n, struct kvc_sub *sub, struct kvc_key key, uint64_t deadline_ns)
+{
+	struct kvc_client *c = n->client;
+	struct kvc_pin *p;
+	while ((p = pin_find(c, sub, key)) && p->busy)
+		if (co_queue_wait_await(&c->pins.changed, deadline_ns) < 0)
+			return -KV_ETIMEOUT;
+	if (p) {
+		p->held = false;
+		pin_settle(p);
+	}
+	return 0;
+}
+
+void kvc_pins_deleted(struct kvc_client *c, struct kvc_key key)
+{
+	struct kv_list *e, *next;
+	if (!c->pins.bucket)
+		return;
+	for (e = bucket_of(c, key)->next; e != bucket_of(c, key); e = next) {
+		struct kvc_pin *p = KV_LIST_ENTRY(e, struct kvc_pin, bucket);
+		next = e->next;
+		if (!is_of(p, key))
+			continue;
+		p->held = false;
+		pin_settle(p);
+	}
+}
+
+int kvc_pins_part_await(struct kvc_sub *sub, uint64_t deadline_ns)
+{
+	sub->parting = true;
+	while (sub->pinning > 0)
+		if (co_queue_wait_await(&sub->client->pins.changed, deadline_ns) < 0) {
+			sub->parting = false;
+			return -KV_ETIMEOUT;
+		}
+	while (!kv_list_empty(&sub->pins))
+		pin_free(KV_LIST_ENTRY(sub->pins.next, struct kvc_pin, of_sub));
+	return 0;
+}
+
+/* ---- making them again ---- */
+
+/* The next that the present session does not have. */
+static struct kvc_pin *pin_next(const struct kvc_node *n)
+{
+	KV_LIST_EACH (e, &n->pins.all) {
+		struct kvc_pin *p = KV_LIST_ENTRY(e, struct kvc_pin, node);
+		if (p->attaches == n->attaches)
+			return NULL;
+		if (!p->busy && !(p->sub && p->sub->parting))
+			return p;
+	}
+	return NULL;
+}
+
+static bool same_session(const struct kvc_node *n, uint64_t attaches)
+{
+	return n->state == KVC_NODE_UP && n->attaches == attaches;
+}
+
+static int pin_once_await(struct kvc_node *n, struct kvc_pin *p, uint64_t attaches)
+{
+	struct wire_request wire = {.type = WIRE_PIN, .key = {p->key, p->len}};
+	uint64_t deadline = kv_deadline(loop_now(n->client->loop), n->client->pool->options.timeout_ns);
+	unsigned tries = 0;
+	struct kvc_trace t;
+	int rc;
+	kvc_trace_begin(&t, n->client, KVC_OP_PIN, NULL);
+	t.sub = p->sub;
+	kvc_trace_key(&t, p->key, p->len);
+	do
+		rc = kvc_key_request_await(n, &wire, deadline, &t);
+	while (rc < 0 && same_session(n, attaches) && kvc_call_again_await(n->client, rc, deadline, &tries));
+	kvc_trace_end(&t, n->client, rc);
+	return rc;
+}
+
+static void pin_again_await(struct kvc_node *n, struct kvc_pin *p)
+{
+	struct kvc_client *c = n->client;
+	uint64_t attaches = n->attaches;
+	int rc;
+	/* To the end, where those of this session are. */
+	kv_list_del(&p->node);
+	kv_list_add_tail(&n->pins.all, &p->node);
+	p->attaches = attaches;
+	p->busy = true;
+	if (p->sub)
+		p->sub->pinning++;
+	rc = pin_once_await(n, p, attaches);
+	p->busy = false;
+	if (p->sub)
+		p->sub->pinning--;
+	if (!same_session(n, attaches)) {
+		/* The next session's turn, which may have come already: before those that it has. */
+		p->attaches = 0;
+		kv_list_del(&p->node);
+		kv_list_add_head(&n->pins.all, &p->node);
+	} else if (rc == 0) {
+		n->pins.again++;
+		kvc_add(&c->count.pins_again, 1);
+	} else if (!c->closing) {
+		p->missed = p->calls > 0 ? rc : 0;
+		if (p->held)
+			pin_lose(n, p, rc);
+	}
+	pin_settle(p);
+	co_queue_wake_all(&c->pins.changed);
+}
+
+static void pinner(void *arg)
+{
+	struct kvc_node *n = arg;
+	struct kvc_client *c = n->client;
+	struct kvc_pin *p;
+	while (n->state == KVC_NODE_UP && !c->closing && (p = pin_next(n)))
+		pin_again_await(n, p);
+	n->pins.pinners--;
+	told(n);
+	c->coroutines--;
+	if (c->closer)
+		co_wake(c->closer);
+}
+
+void kvc_pins_start(struct kvc_node *n)
+{
+	struct kvc_client *c = n->client;
+	/* Without a coroutine now they are made at the next beat. */
+	while (n->pins.pinners < PINNERS && !c->closing && pin_next(n) && co_spawn(c->loop, pinner, n, "kvc pins") == 0) {
+		n->pins.pinners++;
+		c->coroutines++;
+	}
+}

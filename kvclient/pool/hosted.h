@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hosted.h -- a pool over loops that somebody else turns: a host with its own event loop, and the simulation. Not
+ * part of the public API.
+ *
+ *   kvc_pool_start(options, loops, n, clock, &pool, err);
+ *   while (kvc_pool_status(pool, err) == 1) turn the loops;
+ *   ... spawn coroutines that use kvc_pool_client(pool, w) on its loop ...
+ *   kvc_pool_stop(pool);
+ *   while (!kvc_pool_stopped(pool)) turn the loops;
+ *   kvc_pool_free(&pool);
+ *
+ * Blocking calls, kvc_run, kvc_register and kvc_unregister work from another thread while the loops are turned. */
+#ifndef KVRAIL_KVCLIENT_POOL_HOSTED_H
+#define KVRAIL_KVCLIENT_POOL_HOSTED_H
+
+#include "base/base.h"
+#include "kvclient/kvclient.h"
+
+struct loop;
+
+/* kvc_pool_start -- client i lives on loops[i % num_loops]; options->num_threads is ignored. The loops and the clock
+ * (NULL: monotonic) must outlive the pool. Opening begins at the loops' next turns. 0 or a code with *err. */
+int kvc_pool_start(const struct kvc_options *options, struct loop **loops, unsigned num_loops,
+		   const struct kv_clock *clock, struct kvc_pool **out, struct kv_error *err);
+
+/* kvc_pool_status -- 1: still opening; 0: open (all clients are; with KVC_OPEN_WAIT every first connection is decided, too, and every
+ * client has a server); or why not, with *err: stop and free it. */
+int kvc_pool_status(struct kvc_pool *pool, struct kv_error *err);
+
+/* kvc_pool_stop -- begin to close. kvc_pool_stopped -- whether every client is closed. kvc_pool_free -- after that. */
+void kvc_pool_stop(struct kvc_pool *pool);
+bool kvc_pool_stopped(struct kvc_pool *pool);
+void kvc_pool_free(struct kvc_pool **pool);
+
+/* kvc_pool_client -- the client of worker w; kvc_pool_client_loop -- and its loop. */
+struct kvc_client *kvc_pool_client(struct kvc_pool *pool, unsigned w);
+struct loop *kvc_pool_client_loop(struct kvc_pool *pool, unsigned w);
+
+#endif

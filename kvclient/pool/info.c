@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* info.c -- what a pool runs on, its counters, and how its servers and rails are.
+ *
+ * Counters are atomics with one writer each and are read from any thread without asking anybody. The state of a server
+ * or a rail is many values that belong together: it is asked of the client's loop, like a call. (Rejected: making all
+ * of it atomic. It would cost the data path a store per credit, and give pictures whose parts do not fit together.) */
+#include <stdlib.h>
+
+#include "host/host.h"
+#include "kvclient/call/blocking.h"
+#include "kvclient/call/call.h"
+#include "kvclient/pool/client.h"
+#include "kvclient/pool/sized.h"
+
+static void text_copy(char *to, size_t cap, const char *from)
+{
+	snprintf(to, cap, "%.*s", (int)cap - 1, from);
+}
+
+static void engine_info(struct kvc_info *o, const struct te_info *t)
+{
+	text_copy(o->provider, sizeof(o->provider), t->provider);
+	text_copy(o->fabric, sizeof(o->fabric), t->fabric);
+	text_copy(o->domain, sizeof(o->domain), t->domain);
+	text_copy(o->libfabric, sizeof(o->libfabric), t->libfabric);
+	text_copy(o->why, sizeof(o->why), t->why);
+	text_copy(o->wait, sizeof(o->wait), t->wait_fd ? "fd" : "poll");
+	text_copy(o->congestion, sizeof(o->congestion), t->congestion);
+	text_copy(o->no_door, sizeof(o->no_door), t->no_door);
+	o->rails = t->rails;
+	o->chunk_bytes = t->chunk_bytes;
+	o->eager_bytes = t->eager_bytes;
+	o->tx_depth = t->tx_depth;
+	o->cq_depth = t->cq_depth;
+}
+
+static void memory_info(struct kvc_info *o, const struct kvc_pool *pool)
+{
+	struct kv_numa_place *place = calloc(pool->num_clients, sizeof(*place));
+	struct kv_pages pages = {0};
+	for (unsigned i = 0; i < pool->num_clients; i++) {
+		const struct kvc_client *c = pool->client[i];
+		kv_pages_add(&pages, &c->area.pages);
+		o->register_ns += c->register_ns;
+		if (place)
+			place[i] = c->place;
+		if (place && pool->own_loops && pool->bound[i % pool->num_loops].mixed)
+			place[i].thread = KV_THREAD_FREE;
+	}
+	kv_pages_format(&pages, o->memory, sizeof(o->memory));
+	if (place)
+		kv_numa_describe(place, pool->num_clients, "client", pool->options.numa == KVC_NUMA_OFF, o->numa,
+				 sizeof(o->numa));
+	free(place);
+}
+
+int kvc_info(struct kvc_pool *pool, struct kvc_info *out)
+{
+	static const char *const modes[] = {[BOOT_PLAIN] = "none", [BOOT_PSK] = "psk", [BOOT_CERT] = "certificate"};
+	struct kvc_info o = {0};
+	uint64_t pull_links = 0;
+	if (!pool || !kvc_sized(out))
+		return -KV_EINVAL;
+	if (kvc_pool_alien(pool))
+		return -KV_ECLOSED;
+	engine_info(&o, &pool->client[0]->info);
+	o.num_clients = pool->num_clients;
+	o.os_threads = pool->own_loops ? pool->num_loops : 0;
+	o.num_servers = pool->num_servers;
+	text_copy(o.security, sizeof(o.security), modes[pool->client[0]->mode]);
+	memory_info(&o, pool);
+	for (unsigned i = 0; i < pool->num_clients; i++) {
+		const struct kvc_client *c = pool->client[i];
+		uint32_t credits = (uint32_t)atomic_load_explicit(&c->count.credits, memory_order_relaxed);
+		o.endpoints += c->info.rails;
+		o.links += (unsigned)atomic_load_explicit(&c->count.links, memory_order_relaxed);
+		pull_links += atomic_load_explicit(&c->count.pull_links, memory_order_relaxed);
+		o.buffer_bytes += c->area.len_bytes;
+		o.message_bytes += c->info.msg_memory_bytes;
+		o.credits = o.credits ? KV_MIN(o.credits, credits ? credits : o.credits) : credits;
+	}
+	text_copy(o.mode, sizeof(o.mode), pull_links == 0 ? "push" : pull_links >= o.links ? "pull" : "mixed");
+	kvc_sized_give(out, &o, sizeof(o));
+	return 0;
+}
+
+static uint64_t get(const _Atomic uint64_t *c)
+{
+	return atomic_load_explicit(c, memory_order_relaxed);
+}
+
+static void counters_add(struct kvc_counters *o, const struct kvc_count *c)
+{
+	o->gets += get(&c->gets);
+	o->puts += get(&c->puts);
+	o->exists += get(&c->exists);
+	o->deletes += get(&c->deletes);
+	o->hits += get(&c->hits);
+	o->misses += get(&c->misses);
+	o->errors += get(&c->errors);
+	o->timeouts += get(&c->timeouts);
+	o->retries += get(&c->retries);
+	o->corrupt += get(&c->corrupt);
+	o->reconnects += get(&c->reconnects);
+	o->reattaches += get(&c->reattaches);
+	o->fences += get(&c->fences);
+	o->bytes_in += get(&c->bytes_in);
+	o->bytes_out += get(&c->bytes_out);
+	o->stale_immediates += get(&c->stale_immediates);
+	o->bad_frames += get(&c->bad_frames);
+	o->eagain += get(&c->eagain);
+	o->cancels += get(&c->cancels);
+	o->quarantined_bytes += get(&c->quarantined_bytes);
+	o->requests += get(&c->requests);
+	o->replies += get(&c->replies);
+	o->room_waits += get(&c->room_waits);
+	o->room_wait_ns += get(&c->room_wait_ns);
+	o->room_wait_max_ns = KV_MAX(o->room_wait_max_ns, get(&c->room_wait_max_ns));
+	o->queue_ns += get(&c->queue_ns);
+	o->queue_max_ns = KV_MAX(o->queue_max_ns, get(&c->queue_max_ns));
+	o->orphans += get(&c->orphans);
+	o->lost_connections += get(&c->lost_connections);
+	o->slow += get(&c->slow);
+	o->pulls += get(&c->pulls);
+	o->pulls_expired += get(&c->pulls_expired);
+	o->pins_again += get(&c->pins_again);
+	o->pins_lost += get(&c->pins_lost);
+	o->put_conflicts += get(&c->put_conflicts);
+	o->door_let_in += get(&c->door_let_in);
+	o->door_turned += get(&c->door_turned);
+	o->door_aliens += get(&c->door_aliens);
+	for (unsigned op = 0; op < KVC_OPS; op++)
+		for (unsigned i = 0; i < KVC_RESULTS; i++)
+			o->results[op][i] += get(&c->results[op][i]);
+}
+
+int kvc_counters(struct kvc_pool *pool, struct kvc_counters *out)
+{
+	struct kvc_counters o = {0};
+	if (!pool || !kvc_sized(out))
+		return -KV_EINVAL;
+	if (kvc_pool_alien(pool))
+		return -KV_ECLOSED;
+	for (unsigned i = 0; i < pool->num_clients; i++)
+		counters_add(&o, &pool->client[i]->count);
+	kvc_sized_give(out, &o, sizeof(o));
+	return 0;
+}
+
+const char *kvc_opname(enum kvc_op op)
+{
+	static const char *const names[KVC_OPS] = {"GET", "PUT", "EXISTS", "DELETE", "TOUCH", "PIN",
+						   "PING", "STAT", "RAW", "VIEW", "REGISTER"};
+	return op < KVC_OPS ? names[op] : "?";
+}
+
+int kvc_result_code(unsigned column)
+{
+	return column > 0 && column < KVC_RESULT_OTHER ? -(int)(1000 + column) : 0;
+}
+
+/* ---- counters by name ---- */
+
+#define ROW(field, group, unit, kind)                                                                                  \
+	{                                                                                                              \
+		#field, offsetof(struct kvc_counters, field), group, unit, kind                                        \
+	}
+static const struct row {
+	const char *name;
+	size_t offset;
+	const char *group, *unit;
+	enum kvc_stat_kind kind;
+} rows[] = {
+	ROW(gets, "calls", "", KVC_STAT_COUNTER),
+	ROW(hits, "calls", "", KVC_STAT_COUNTER),
+	ROW(misses, "calls", "", KVC_STAT_COUNTER),
+	ROW(puts, "calls", "", KVC_STAT_COUNTER),
+	ROW(exists, "calls", "", KVC_STAT_COUNTER),
+	ROW(deletes, "calls", "", KVC_STAT_COUNTER),
+	ROW(bytes_in, "calls", "bytes", KVC_STAT_COUNTER),
+	ROW(bytes_out, "calls", "bytes", KVC_STAT_COUNTER),
+	ROW(errors, "calls", "", KVC_STAT_COUNTER),
+	ROW(timeouts, "calls", "", KVC_STAT_COUNTER),
+	ROW(retries, "calls", "", KVC_STAT_COUNTER),
+	ROW(corrupt, "calls", "", KVC_STAT_COUNTER),
+	ROW(slow, "calls", "", KVC_STAT_COUNTER),
+	ROW(pulls, "calls", "", KVC_STAT_COUNTER),
+	ROW(pulls_expired, "calls", "", KVC_STAT_COUNTER),
+	ROW(pins_again, "calls", "", KVC_STAT_COUNTER),
+	ROW(pins_lost, "calls", "", KVC_STAT_COUNTER),
+	ROW(put_conflicts, "calls", "", KVC_STAT_COUNTER),
+	ROW(requests, "waits", "", KVC_STAT_COUNTER),
+	ROW(replies, "waits", "", KVC_STAT_COUNTER),
+	ROW(room_waits, "waits", "", KVC_STAT_COUNTER),
+	ROW(room_wait_ns, "waits", "ns", KVC_STAT_COUNTER),
+	ROW(room_wait_max_ns, "waits", "ns", KVC_STAT_MAXIMUM),
+	ROW(queue_ns, "waits", "ns", KVC_STAT_COUNTER),
+	ROW(queue_max_ns, "waits", "ns", KVC_STAT_MAXIMUM),
+	ROW(cancels, "memory", "", KVC_STAT_COUNTER),
+	ROW(orphans, "memory", "", KVC_STAT_COUNTER),
+	ROW(quarantined_bytes, "memory", "bytes", KVC_STAT_GAUGE),
+	ROW(fences, "connections", "", KVC_STAT_COUNTER),
+	ROW(lost_connections, "connections", "", KVC_STAT_COUNTER),
+	ROW(reconnects, "connections", "", KVC_STAT_COUNTER),
+	ROW(reattaches, "connections", "", KVC_STAT_COUNTER),
+	ROW(eagain, "fabric", "", KVC_STAT_COUNTER),
+	ROW(stale_immediates, "fabric", "", KVC_STAT_COUNTER),
+	ROW(bad_frames, "fabric", "", KVC_STAT_COUNTER),
+	ROW(door_let_in, "fabric", "", KVC_STAT_COUNTER),
+	ROW(door_turned, "fabric", "", KVC_STAT_COUNTER),
+	ROW(door_aliens, "fabric", "", KVC_STAT_COUNTER),
+};
+
+static const char *const result_groups[KVC_OPS] = {"results of GET",   "results of PUT",  "results of EXISTS",
+						   "results of DELETE", "results of TOUCH", "results of PIN",
+						   "results of PING",  "results of STAT", "results of RAW",
+						   "results of VIEW",  "results of REGISTER"};
+
+static const char *column_name(unsigned column)
+{
+	return column == KVC_RESULT_OTHER ? "other" : column == 0 ? "ok" : kv_errkey(kvc_result_code(column));
+}
+
+int kvc_counters_items(const struct kvc_counters *c, struct kvc_stat_item *out, unsigned max)
+{
+	unsigned n = 0;
+	if (!c || (!out && max > 0) || c->size != sizeof(*c))
+		return -KV_EINVAL;
+	for (unsigned i = 0; i < KV_COUNT(rows) && n < max; i++) {
+		const struct row *r = &rows[i];
+		const uint64_t *at = (const uint64_t *)((const char *)c + r->offset);
+		out[n++] = (struct kvc_stat_item){.name = r->name, .value = *at, .group = r->group, .unit = r->unit, .kind = r->kind};
+	}
+	for (unsigned op = 0; op < KVC_OPS; op++)
+		for (unsigned i = 0; i < KVC_RESULTS && n < max; i++)
+			if (c->results[op][i] > 0)
+				out[n++] = (struct kvc_stat_item){.name = column_name(i),
+								  .value = c->results[op][i],
+								  .group = result_groups[op],
+								  .unit = "",
+								  .kind = KVC_STAT_COUNTER};
+	return (int)n;
+}
+
+/* ---- of one client ---- */
+
+struct asked {
+	unsigned index; /* of the server or rail */
+	struct kvc_server_info server;
+	struct kvc_rail_info rail;
+};
+
+static void links_info(struct kvc_server_info *o, const struct kvc_session *s)
+{
+	o->session = s->number;
+	o->pull = s->pull;
+	o->put_inline = s->flags & WIRE_WELCOME_INLINE_PUT ? 1 : 0;
+	o->shards = s->shards;
+	o->links = s->num_links;
+	for (uint32_t i = 0; i < s->num_links; i++) {
+		const struct kvc_link *l = &s->link[i];
+		o->links_up += l->up;
+		o->credits_granted += s->credits;
+		o->credits_in_use += s->credits - l->credits;
+		KV_LIST_EACH (n, &l->queue)
+			o->queued++;
+		KV_LIST_EACH (n, &l->sent)
+			o->inflight++;
+	}
+	KV_LIST_EACH (n, &s->node->client->subs) {
+		const struct kvc_sub_at *at = &KV_LIST_ENTRY(n, struct kvc_sub, node)->at[s->node->index];
+		for (unsigned i = 0; at->lane && i < s->shards; i++)
+			KV_LIST_EACH (r, &at->lane[i].queue)
+				o->queued++;
+	}
+}
+
+/* The engine counts these; others see them as of the last heartbeat, or of now if somebody asks. */
+static void engine_count(struct kvc_client *c)
+{
+	struct te_stats t;
+	te_stats(c->te, &t);
+	kvc_set(&c->count.eagain, t.eagain);
+}
+
+static int64_t server_ask(struct kvc_client *c, void *arg)
+{
+	static const enum kvc_server_state states[] = {[KVC_NODE_CONNECTING] = KVC_SERVER_CONNECTING,
+						       [KVC_NODE_UP] = KVC_SERVER_UP,
+						       [KVC_NODE_DOWN] = KVC_SERVER_DOWN,
+						       [KVC_NODE_CLOSED] = KVC_SERVER_CLOSED};
+	struct asked *a = arg;
+	struct kvc_server_info *o = &a->server;
+	const struct kvc_node *n;
+	if (!c->opened || c->closing)
+		return -KV_ECLOSED;
+	engine_count(c);
+	n = &c->node[a->index];
+	*o = (struct kvc_server_info){.state = states[n->state],
+				      .incarnation = n->incarnation,
+				      .heard_ns = n->heard_ns ? loop_now(c->loop) - n->heard_ns : UINT64_MAX,
+				      .ping_ns = n->ping_ns,
+				      .connects = n->connects,
+				      .attaches = n->attaches,
+				      .attempts_failed = n->failures,
+				      .fences = n->fences};
+	text_copy(o->name, sizeof(o->name), c->pool->server[a->index].entry.text);
+	text_copy(o->node_id, sizeof(o->node_id), n->node_id);
+	text_copy(o->why, sizeof(o->why), n->why);
+	if (n->state == KVC_NODE_UP && n->session)
+		links_info(o, n->session);
+	return 0;
+}
+
+static int64_t rail_ask(struct kvc_client *c, void *arg)
+{
+	struct asked *a = arg;
+	struct kvc_rail_info *o = &a->rail;
+	struct te_stats t;
+	if (!c->opened || c->closing || !c->te)
+		return -KV_ECLOSED;
+	engine_count(c);
+	te_rail_stats(c->te, a->index, &t);
+	*o = (struct kvc_rail_info){.depth = c->info.tx_depth,
+				    .inflight = (uint32_t)t.inflight,
+				    .sends = t.sends,
+				    .receives = t.receives,
+				    .writes = t.writes,
+				    .reads = t.reads,
+				    .immediates = t.immediates,
+				    .bytes_written = t.bytes_written,
+				    .bytes_read = t.bytes_read,
+				    .eagain = t.eagain,
+				    .failed = t.failed_ops,
+				    .failures = t.rail_failures,
+				    .rebuild_failures = t.rebuild_failures,
+				    .peer_failures = t.failed_peer,
+				    .numa_node = te_rail_numa_node(c->te, a->index),
+				    .out = !te_rail_up(c->te, a->index)};
+	text_copy(o->device, sizeof(o->device), te_rail_device(c->te, a->index));
+	return 0;
+}
+
+/* Run fn on the client's loop; a thread that turns it right now is there already. */
+static int ask(struct kvc_pool *pool, unsigned client, int64_t (*fn)(struct kvc_client *c, void *arg), struct asked *a)
+{
+	struct kvc_client *c = pool->client[client];
+	int64_t result = 0;
+	int rc;
+	if (kvc_pool_alien(pool))
+		return -KV_ECLOSED;
+	if (loop_current() == c->loop)
+		return (int)fn(c, a);
+	rc = kvc_pool_enter(pool);
+	if (rc < 0)
+		return rc;
+	rc = kvc_block_run(c, kv_deadline(kvc_block_now(pool), pool->options.timeout_ns), fn, a, &result);
+	kvc_pool_leave(pool);
+	return rc < 0 ? rc : (int)result;
+}
+
+int kvc_server_info(struct kvc_pool *pool, unsigned client, unsigned server, struct kvc_server_info *out)
+{
+	struct asked a = {.index = server};
+	int rc;
+	if (!pool || !kvc_sized(out) || client >= pool->num_clients || server >= pool->num_servers)
+		return -KV_EINVAL;
+	rc = ask(pool, client, server_ask, &a);
+	if (rc < 0)
+		return rc;
+	kvc_sized_give(out, &a.server, sizeof(a.server));
+	return 0;
+}
+
+int kvc_rail_info(struct kvc_pool *pool, unsigned client, unsigned rail, struct kvc_rail_info *out)
+{
+	struct asked a = {.index = rail};
+	int rc;
+	if (!pool || !kvc_sized(out) || client >= pool->num_clients ||
+	    rail >= pool->client[client]->info.rails)
+		return -KV_EINVAL;
+	rc = ask(pool, client, rail_ask, &a);
+	if (rc < 0)
+		return rc;
+	kvc_sized_give(out, &a.rail, sizeof(a.rail));
+	return 0;
+}
+
+/* The functions of base/ are not exported by the shared library: base is ours to change. */
+const char *kvc_strerror(int code)
+{
+	return kv_strerror(code);
+}
+
+const char *kvc_errname(int code)
+{
+	return kv_errname(code);
+}
+
+const char *kvc_errkey(int code)
+{
+	return kv_errkey(code);
+}

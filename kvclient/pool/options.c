@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options.c -- check a pool's options and complete them with defaults. Every refusal is one sentence with the way out.
+ */
+#include "host/host.h"
+#include "kvclient/pool/pool.h"
+#include "kvclient/pool/sized.h"
+
+#include <stdlib.h>
+#include <strings.h>
+
+#define GRACE_MAX_NS         60000000000ull
+#define PEER_TIMEOUT_DEFAULT 2000000000ull
+#define PEER_TIMEOUT_MIN     20000000ull
+#define PEER_TIMEOUT_MAX     3600000000000ull
+
+enum { THREADS_MOST = 4 };
+
+#define BUFFER_MIN ((uint64_t)1 << 20)
+#define BUFFER_MAX ((uint64_t)1 << 36)
+
+static void fill_zero_u(unsigned *v, unsigned def)
+{
+	if (*v == 0)
+		*v = def;
+}
+
+static void fill_zero_64(uint64_t *v, uint64_t def)
+{
+	if (*v == 0)
+		*v = def;
+}
+
+static int check_counts(const struct kvc_options *o, struct kv_error *err)
+{
+	if (o->num_clients > KVC_CLIENTS_MAX)
+		return kv_fail(err, -KV_EINVAL,
+			       "num_clients is %u; at most %d: clients are shared by workers, 4 serve hundreds",
+			       o->num_clients, (int)KVC_CLIENTS_MAX);
+	if (o->num_threads > KVC_THREADS_MAX)
+		return kv_fail(err, -KV_EINVAL, "num_threads is %u; at most %d", o->num_threads, (int)KVC_THREADS_MAX);
+	if (o->num_rails > KV_RAILS_MAX)
+		return kv_fail(err, -KV_EINVAL, "num_rails is %u; at most %d", o->num_rails, (int)KV_RAILS_MAX);
+	if (o->buffer_bytes < BUFFER_MIN || o->buffer_bytes > BUFFER_MAX)
+		return kv_fail(err, -KV_EINVAL,
+			       "the receive buffer of a client is to have %llu bytes; it must have 1 MiB to 64 GiB",
+			       (unsigned long long)o->buffer_bytes);
+	if (o->peer_timeout_ns < PEER_TIMEOUT_MIN || o->peer_timeout_ns > PEER_TIMEOUT_MAX)
+		return kv_fail(err, -KV_EINVAL,
+			       "peer_timeout_ns is %llu; a server may be silent for 20 ms to 1 hour before it is taken "
+			       "for dead",
+			       (unsigned long long)o->peer_timeout_ns);
+	if (o->numa > KVC_NUMA_OFF)
+		return kv_fail(err, -KV_EINVAL, "numa is %u; it is KVC_NUMA_AUTO or KVC_NUMA_OFF", (unsigned)o->numa);
+	if (o->mode > KVC_MODE_PULL)
+		return kv_fail(err, -KV_EINVAL, "mode is %u; it is KVC_MODE_AUTO, KVC_MODE_PUSH or KVC_MODE_PULL", (unsigned)o->mode);
+	if (o->door > KVC_DOOR_OFF)
+		return kv_fail(err, -KV_EINVAL, "door is %u; it is KVC_DOOR_AUTO, KVC_DOOR_REQUIRE or KVC_DOOR_OFF", (unsigned)o->door);
+	if (o->flags & ~(unsigned)(KVC_NO_VERIFY | KVC_DOWN_IS_MISS | KVC_NO_PREFLIGHT | KVC_OPEN_WAIT))
+		return kv_fail(err, -KV_EINVAL, "flags are 0x%x; only KVC_NO_VERIFY, KVC_DOWN_IS_MISS, KVC_NO_PREFLIGHT and KVC_OPEN_WAIT are known",
+			       o->flags);
+	return 0;
+}
+
+/* One server that is in the list as two would have two shares of the keys. */
+static int check_twins(const char *text, const struct kv_server_entry *a, const struct kv_server_entry *b, struct kv_error *err)
+{
+	if (strcmp(a->id, b->id) == 0)
+		return kv_fail(err, -KV_EINVAL, "server %s is in the list twice; %s", text,
+			       a->named ? "give each its own name" : "name it once");
+	if (a->at.port == b->at.port && strcasecmp(a->at.host, b->at.host) == 0)
+		return kv_fail(err, -KV_EINVAL, "servers %s and %s of the list have the same address; name it once", a->text, b->text);
+	return 0;
+}
+
+static int check_list(const struct kvc_options *o, struct kv_server_entry *entry, struct kv_error *err)
+{
+	int rc = 0;
+	for (unsigned i = 0; i < o->num_servers && rc == 0; i++) {
+		if (!o->servers[i])
+			return kv_fail(err, -KV_EINVAL, "server %u of the list is NULL", i);
+		rc = kv_server_entry_parse(o->servers[i], &entry[i], err);
+		for (unsigned k = 0; k < i && rc == 0; k++)
+			rc = check_twins(o->servers[i], &entry[k], &entry[i], err);
+	}
+	return rc;
+}
+
+static int check_servers(const struct kvc_options *o, struct kv_error *err)
+{
+	struct kv_server_entry *entry;
+	int rc;
+	if (o->num_servers == 0 || !o->servers)
+		return kv_fail(err, -KV_EINVAL, "no server is given; name at least one as HOST:PORT or NAME=HOST:PORT");
+	if (o->num_servers > KVC_SERVERS_MAX)
+		return kv_fail(err, -KV_EINVAL, "%u servers are given; at most %d", o->num_servers,
+			       (int)KVC_SERVERS_MAX);
+	entry = calloc(o->num_servers, sizeof(*entry));
+	if (!entry)
+		return kv_fail(err, -KV_ENOMEM, "no memory for the list of servers");
+	rc = check_list(o, entry, err);
+	free(entry);
+	return rc;
+}
+
+static int check_security(const struct kvc_options *o, struct kv_error *err)
+{
+	unsigned pems = !!o->cert_file + !!o->key_file + !!o->ca_file;
+	if (o->psk && o->psk_file)
+		return kv_fail(err, -KV_EINVAL,
+			       "a pre-shared key is given twice, as a file and directly; give one of them");
+	if (pems && (o->psk || o->psk_file))
+		return kv_fail(err, -KV_EINVAL, "both a pre-shared key and certificates are given; give one of them");
+	if (pems != 0 && pems != 3)
+		return kv_fail(err, -KV_EINVAL, "certificates need all three files: cert_file, key_file and ca_file");
+	if (!pems && (o->server_name || o->crl_file))
+		return kv_fail(err, -KV_EINVAL, "%s is given, but no certificates: give cert_file, key_file and ca_file, too",
+			       o->server_name ? "server_name" : "crl_file");
+	return 0;
+}
+
+/* Half of the cores: the other half is the server's on this host, or the program's that we are part of. On shm our
+ * loops do the copying and the server next to nothing; there they are four. */
+static unsigned threads_default(const char *provider)
+{
+	if (provider && strcasecmp(provider, "shm") == 0)
+		return THREADS_MOST;
+	return KV_MIN(KV_MAX(kv_cpus_available() / 2, 1u), (unsigned)THREADS_MOST);
+}
+
+int kvc_options_fill(const struct kvc_options *given, struct kvc_options *out, struct kv_error *err)
+{
+	int rc;
+	memset(out, 0, sizeof(*out));
+	if (!given)
+		return kv_fail(err, -KV_EINVAL, "no options are given; kvc_pool_open needs a server at least");
+	rc = kvc_sized_take(out, sizeof(*out), given, offsetof(struct kvc_options, flags), "struct kvc_options", err);
+	if (rc < 0)
+		return rc;
+	fill_zero_u(&out->num_clients, 4);
+	fill_zero_u(&out->num_threads, threads_default(out->provider));
+	fill_zero_64(&out->buffer_bytes, (uint64_t)64 << 20);
+	fill_zero_64(&out->timeout_ns, KV_TIMEOUT_DEFAULT_NS);
+	fill_zero_64(&out->grace_ns, KV_GRACE_DEFAULT_NS);
+	fill_zero_64(&out->connect_timeout_ns, KV_TIMEOUT_DEFAULT_NS);
+	fill_zero_64(&out->peer_timeout_ns, PEER_TIMEOUT_DEFAULT);
+	fill_zero_64(&out->base_client_id, 100);
+	rc = check_counts(out, err);
+	out->buffer_bytes = kv_align_up(out->buffer_bytes, 4096);
+	if (rc == 0 && out->grace_ns > GRACE_MAX_NS)
+		rc = kv_fail(err, -KV_EINVAL,
+			     "grace_ns is %llu s; a call may take so much longer than its deadline: a minute is the most",
+			     (unsigned long long)(out->grace_ns / 1000000000));
+	if (rc == 0)
+		rc = check_servers(out, err);
+	if (rc == 0)
+		rc = check_security(out, err);
+	return rc;
+}

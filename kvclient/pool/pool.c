@@ -1,0 +1,705 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pool.c -- open and close: options, servers, loops, threads, clients.
+ *
+ * Opening: everything that may block or fail for a plain reason (options, threads) is done by the calling thread; then every
+ * client is opened on its loop's thread, and its nodes begin to connect. A loop opens one client in a turn, and where that
+ * takes long does nothing else for as long again: the handshakes of those before it, of some turns each, must not wait for
+ * hundreds. The first failure ends it: what is short for one client is so for the next. The pool is open when all clients are:
+ * an inference server must be able to start before its cache, so that no server is needed. With KVC_OPEN_WAIT the caller also
+ * waits until every first connection is decided, and every client must have a server. Servers that are down are tried again in
+ * the background. A failure closes what was opened, by the same path as kvc_pool_close.
+ *
+ * Closing: clients first, while their loops turn; then loops and threads.
+ *
+ * The mutex guards the reports of opening and closing and the list of registrations, never a call on the data path. */
+#include "kvclient/pool/pool.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "kvclient/pool/client.h"
+#include "kvclient/pool/hosted.h"
+
+enum { CLIENTS_WARN = 8, OPENING_LOOK_NS = 100000000 };
+#define OPENING_LONG_NS 50000000ull
+#define OPENING_REST_NS 1000000000ull
+#define LOOK_UP_NS      1000000000ull
+
+/* The most that a loop looks again before it sleeps; how often it does, it learns by itself (loop/spin.c). Where
+ * nothing wakes a loop (shm, older EFA) it always does: a sleep there is blind, 50 us at least; and on shm a loop
+ * that its timer wakes takes the processor from another one, and if that held one of the provider's spin locks all
+ * others spin for a scheduler's slice. */
+#define SPIN_DEFAULT_NS 50000ull
+
+/* ---- threads inside blocking calls ---- */
+
+int kvc_pool_enter(struct kvc_pool *p)
+{
+	if (KV_UNLIKELY(kvc_pool_alien(p)))
+		return -KV_ECLOSED;
+	atomic_fetch_add(&p->callers, 1);
+	if (!atomic_load(&p->closing))
+		return 0;
+	atomic_fetch_sub(&p->callers, 1);
+	return -KV_ECLOSED;
+}
+
+void kvc_pool_leave(struct kvc_pool *p)
+{
+	atomic_fetch_sub(&p->callers, 1);
+}
+
+static void callers_wait(const struct kvc_pool *p)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+	while (atomic_load(&p->callers) > 0)
+		nanosleep(&pause, NULL);
+}
+
+/* ---- reports ---- */
+
+void kvc_pool_tell_started(struct kvc_pool *p, int status, const struct kv_error *err)
+{
+	pthread_mutex_lock(&p->lock);
+	p->progress.started++;
+	if (status == 0)
+		p->progress.opened++;
+	if (status < 0 && p->progress.status == 0) {
+		p->progress.status = status;
+		p->progress.error = *err;
+	}
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+}
+
+void kvc_pool_tell_attempt(struct kvc_pool *p, unsigned client, int status, const struct kv_error *err)
+{
+	pthread_mutex_lock(&p->lock);
+	p->progress.attempted++;
+	if (status == 0 && p->client[client]->servers_up++ == 0)
+		p->progress.up++;
+	if (status < 0 && p->progress.node_status == 0) {
+		p->progress.node_status = status;
+		p->progress.node_error = *err;
+	}
+	if (status == -KV_EINVAL && p->progress.list_status == 0) {
+		p->progress.list_status = status;
+		p->progress.list_error = *err;
+	}
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+}
+
+void kvc_pool_tell_closed(struct kvc_pool *p)
+{
+	pthread_mutex_lock(&p->lock);
+	p->progress.closed++;
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* ---- building ---- */
+
+static void log_write(void *arg, enum kv_log_level level, const char *line)
+{
+	const struct kvc_pool *p = arg;
+	p->options.log(p->options.log_arg, (int)level, line);
+}
+
+static void log_init(struct kvc_pool *p)
+{
+	p->log.level = (enum kv_log_level)KV_MAX(p->options.log_level, 0);
+	p->log.write = p->options.log ? log_write : kv_log_stderr;
+	p->log.arg = p;
+}
+
+/* Keep a copy of a string of the caller's. */
+static int string_keep(struct kvc_pool *p, const char **s)
+{
+	if (!*s)
+		return 0;
+	*s = p->strings[p->num_strings] = strdup(*s);
+	return p->strings[p->num_strings++] ? 0 : -KV_ENOMEM;
+}
+
+static int strings_keep(struct kvc_pool *p)
+{
+	struct kvc_options *o = &p->options;
+	const char **all[] = {&o->provider,  &o->nic,	  &o->psk_file, &o->psk,	&o->cert_file,
+			      &o->key_file, &o->ca_file, &o->crl_file, &o->server_name};
+	int rc = 0;
+	for (unsigned i = 0; i < KV_COUNT(all) && rc == 0; i++)
+		rc = string_keep(p, all[i]);
+	return rc;
+}
+
+static void strings_free(struct kvc_pool *p)
+{
+	while (p->num_strings > 0) {
+		char *s = p->strings[--p->num_strings];
+		/* One of them may be the key. */
+		if (s)
+			explicit_bzero(s, strlen(s));
+		free(s);
+	}
+}
+
+static int servers_keep(struct kvc_pool *p, struct kv_error *err)
+{
+	p->server = calloc(p->options.num_servers, sizeof(*p->server));
+	if (!p->server)
+		return kv_fail(err, -KV_ENOMEM, "no memory for the list of servers");
+	p->num_servers = p->options.num_servers;
+	if (kvc_place_init(&p->place, p->num_servers) < 0)
+		return kv_fail(err, -KV_ENOMEM, "no memory for the placement of keys on %u servers", p->num_servers);
+	for (unsigned i = 0; i < p->num_servers; i++) {
+		struct kvc_server *s = &p->server[i];
+		int rc = kv_server_entry_parse(p->options.servers[i], &s->entry, err);
+		if (rc < 0)
+			return rc;
+		p->place.seed[i] = kvc_place_seed(s->entry.id);
+	}
+	p->options.servers = NULL;
+	if (boot_resolver_create(p->num_servers, &p->resolver) < 0)
+		return kv_fail(err, -KV_ENOMEM, "no memory for the list of servers");
+	return 0;
+}
+
+/* The address that the kernel would use towards a server. */
+static bool route_find(const struct kv_addresses *to, struct sockaddr_storage *out)
+{
+	socklen_t len = sizeof(*out);
+	bool found;
+	int fd = socket(to->addr[0].ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return false;
+	/* Connecting a datagram socket sends nothing: it only looks up the route. */
+	found = connect(fd, (const struct sockaddr *)&to->addr[0], to->len[0]) == 0 && getsockname(fd, (struct sockaddr *)out, &len) == 0;
+	close(fd);
+	if (!found)
+		memset(out, 0, sizeof(*out));
+	/* The port is of that socket and means nothing. */
+	if (out->ss_family == AF_INET)
+		((struct sockaddr_in *)out)->sin_port = 0;
+	else if (out->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)out)->sin6_port = 0;
+	return found;
+}
+
+/* The first server, in the list's order, that there is a way to. 1: of one before it the name is still being looked up;
+ * -KV_EPEERDOWN: there is none. */
+static int local_look(struct kvc_pool *p, bool last)
+{
+	bool pending = false;
+	for (unsigned i = 0; i < p->num_servers && (last || !pending); i++) {
+		struct kv_addresses a;
+		int rc = boot_resolve(p->resolver, i, &p->server[i].entry.at, &a, NULL);
+		if (rc == 0 && route_find(&a, &p->local))
+			return 0;
+		pending |= rc == 1;
+	}
+	return pending ? 1 : -KV_EPEERDOWN;
+}
+
+/* The fabric shall use the interface that the control connections use. Name servers that do not answer shall not hold up a pool for long: without an
+ * address the provider takes any interface (family 0). */
+static void local_find(struct kvc_pool *p, uint64_t wait_ns)
+{
+	const struct timespec pause = {.tv_nsec = 2000000};
+	uint64_t until = kv_clock_now(&kv_clock_monotonic) + wait_ns;
+	int rc;
+	while ((rc = local_look(p, false)) == 1 && kv_clock_now(&kv_clock_monotonic) < until)
+		nanosleep(&pause, NULL);
+	if (rc == 1)
+		rc = local_look(p, true);
+	if (rc != 0)
+		kv_warn(&p->log, "there is no way to any server yet (%s): the fabric takes any interface of this machine; name one with --nic (kvc_options.nic)",
+			rc == 1 ? "names are still being looked up" : "its name cannot be looked up, or there is no route");
+}
+
+static int clients_build(struct kvc_pool *p, struct kv_error *err)
+{
+	p->client = calloc(p->options.num_clients, sizeof(*p->client));
+	if (!p->client)
+		return kv_fail(err, -KV_ENOMEM, "no memory for %u clients", p->options.num_clients);
+	for (unsigned i = 0; i < p->options.num_clients; i++) {
+		/* Each is written by another thread. */
+		p->client[i] = aligned_alloc(KV_LINES, kv_align_up(sizeof(*p->client[i]), KV_LINES));
+		if (!p->client[i])
+			return kv_fail(err, -KV_ENOMEM, "no memory for %u clients", p->options.num_clients);
+		memset(p->client[i], 0, sizeof(*p->client[i]));
+		p->client[i]->pool = p;
+		p->client[i]->index = i;
+		p->num_clients++;
+	}
+	if (p->num_clients > CLIENTS_WARN)
+		kv_warn(&p->log,
+			"%u clients: each has endpoints and %llu MiB of registered memory of its own; 4 serve hundreds "
+			"of workers",
+			p->num_clients, (unsigned long long)(p->options.buffer_bytes >> 20));
+	return 0;
+}
+
+static void pool_destroy(struct kvc_pool **pool)
+{
+	struct kvc_pool *p = *pool;
+	kvc_mems_free(p);
+	for (unsigned i = 0; i < p->num_loops && p->own_loops; i++)
+		loop_destroy(&p->loop[i]);
+	for (unsigned i = 0; i < p->num_clients; i++)
+		free(p->client[i]);
+	free(p->client);
+	free(p->loop);
+	free(p->thread);
+	free(p->bound);
+	boot_resolver_destroy(&p->resolver);
+	free(p->server);
+	kvc_place_fini(&p->place);
+	strings_free(p);
+	pthread_cond_destroy(&p->changed);
+	pthread_mutex_destroy(&p->lock);
+	free(p);
+	*pool = NULL;
+}
+
+/* Timed waits are of the clock that nobody sets. */
+static void changed_init(pthread_cond_t *changed)
+{
+	pthread_condattr_t attr;
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(changed, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+/* Everything but loops and threads. */
+static int pool_create(const struct kvc_options *given, uint64_t look_up_ns, struct kvc_pool **out, struct kv_error *err)
+{
+	struct kvc_pool *p;
+	int rc = kv_stdio_reserve(err); /* before anything is opened */
+	if (rc < 0)
+		return rc;
+	p = calloc(1, sizeof(*p));
+	if (!p || kvc_fork_watch() < 0) {
+		free(p);
+		return kv_fail(err, -KV_ENOMEM, "no memory for a pool");
+	}
+	p->born = atomic_load_explicit(&kvc_forks, memory_order_relaxed);
+	pthread_mutex_init(&p->lock, NULL);
+	changed_init(&p->changed);
+	p->next_region = KVC_REGION_BUFFER;
+	rc = kvc_options_fill(given, &p->options, err);
+	if (rc < 0)
+		goto err_pool;
+	p->time_grows = given->timeout_ns == 0;
+	log_init(p);
+	rc = strings_keep(p);
+	if (rc < 0) {
+		kv_fail(err, rc, "no memory for the options");
+		goto err_pool;
+	}
+	rc = servers_keep(p, err);
+	if (rc < 0)
+		goto err_pool;
+	local_find(p, look_up_ns);
+	rc = clients_build(p, err);
+	if (rc < 0)
+		goto err_pool;
+	*out = p;
+	return 0;
+
+err_pool:
+	pool_destroy(&p);
+	return rc;
+}
+
+/* ---- opening ---- */
+
+/* Whether opening is over already: a client failed, or the caller gave up. */
+static int opening_failed(struct kvc_pool *p)
+{
+	int rc;
+	pthread_mutex_lock(&p->lock);
+	rc = p->progress.status;
+	pthread_mutex_unlock(&p->lock);
+	return rc;
+}
+
+static void client_open(void *arg);
+
+static uint64_t rest_after(uint64_t took_ns)
+{
+	return took_ns < OPENING_LONG_NS ? 0 : KV_MIN(took_ns, OPENING_REST_NS);
+}
+
+static void open_next(struct loop_timer *t)
+{
+	client_open(KV_CONTAINER(t, struct kvc_client, open_next));
+}
+
+/* Open this client, then, some turns later, the next one of its loop. */
+static void client_open(void *arg)
+{
+	struct kvc_client *c = arg;
+	struct kvc_pool *p = c->pool;
+	struct kv_error err = {0};
+	unsigned next = c->index + p->num_loops;
+	uint64_t began = loop_now(c->loop), now;
+	int rc = opening_failed(p);
+	if (rc == 0)
+		rc = kvc_client_open(c, &err);
+	now = loop_now(c->loop);
+	/* First this, then the telling: when the last client has told, the pool may be closed. */
+	if (next < p->num_clients) {
+		p->client[next]->open_next = (struct loop_timer){.fire = open_next};
+		loop_timer_arm(c->loop, &p->client[next]->open_next, now + rest_after(now - began));
+	}
+	kvc_pool_tell_started(p, rc, &err);
+}
+
+/* A client that cannot even be asked to open counts as one that failed to, and so do those that it would have asked, so
+ * that there is one way to end all this. */
+static void clients_open(struct kvc_pool *p)
+{
+	unsigned per_loop = (p->num_clients + p->num_loops - 1) / p->num_loops;
+	for (unsigned i = 0; i < p->num_clients; i++) {
+		p->client[i]->loop = p->loop[i % p->num_loops];
+		p->client[i]->parts_max = KVC_PARTS_MAX / per_loop;
+	}
+	for (unsigned i = 0; i < p->num_loops && i < p->num_clients; i++) {
+		struct kv_error err = {0};
+		int rc = loop_post(p->client[i]->loop, client_open, p->client[i]);
+		for (unsigned k = i; rc < 0 && k < p->num_clients; k += p->num_loops)
+			kvc_pool_tell_started(p, kv_fail(&err, rc, "the queue of the loop of client %u is full", k),
+					      &err);
+	}
+}
+
+/* Under the lock: what kvc_pool_status returns. */
+static int status_look(struct kvc_pool *p, struct kv_error *err)
+{
+	struct kvc_progress *g = &p->progress;
+	int rc = 0;
+	if (g->status < 0) {
+		/* All clients must have answered, before they may be closed. */
+		rc = g->started < p->num_clients ? 1 : g->status;
+		if (rc < 0 && err)
+			*err = g->error;
+	} else if (!(p->options.flags & KVC_OPEN_WAIT)) {
+		rc = g->started < p->num_clients ? 1 : 0;
+	} else if (g->attempted < p->num_clients * p->num_servers) {
+		rc = 1;
+	} else if (g->list_status < 0) {
+		rc = g->list_status;
+		if (err)
+			*err = g->list_error;
+	} else {
+		for (unsigned i = 0; i < p->num_clients; i++)
+			if (p->client[i]->servers_up == 0)
+				rc = g->node_status;
+		if (rc < 0 && err)
+			*err = g->node_error;
+	}
+	return rc;
+}
+
+int kvc_pool_status(struct kvc_pool *p, struct kv_error *err)
+{
+	int rc;
+	pthread_mutex_lock(&p->lock);
+	rc = status_look(p, err);
+	pthread_mutex_unlock(&p->lock);
+	return rc;
+}
+
+static void *thread_main(void *arg)
+{
+	loop_run(arg);
+	return NULL;
+}
+
+static int loops_create(struct kvc_pool *p, struct kv_error *err)
+{
+	unsigned n = KV_MIN(p->options.num_threads, p->num_clients);
+	p->own_loops = true;
+	p->loop = calloc(n, sizeof(struct loop *));
+	p->thread = calloc(n, sizeof(*p->thread));
+	p->bound = calloc(n, sizeof(*p->bound));
+	if (!p->loop || !p->thread || !p->bound)
+		return kv_fail(err, -KV_ENOMEM, "no memory for %u loops", n);
+	for (unsigned i = 0; i < n; i++) {
+		char name[16];
+		struct loop_options o = {
+			.name = name,
+			.log = &p->log,
+			.clock = p->clock,
+			.spin_ns = p->options.spin_ns ? p->options.spin_ns : SPIN_DEFAULT_NS};
+		int rc;
+		snprintf(name, sizeof(name), "kvc-%u", i);
+		rc = loop_create(&o, &p->loop[i], err);
+		if (rc < 0)
+			return rc;
+		p->num_loops++;
+	}
+	return 0;
+}
+
+static void threads_stop(struct kvc_pool *p, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		loop_stop(p->loop[i]);
+	for (unsigned i = 0; i < n; i++)
+		pthread_join(p->thread[i], NULL);
+}
+
+static int threads_start(struct kvc_pool *p, struct kv_error *err)
+{
+	for (unsigned i = 0; i < p->num_loops; i++) {
+		int rc = pthread_create(&p->thread[i], NULL, thread_main, p->loop[i]);
+		if (rc != 0) {
+			threads_stop(p, i);
+			return kv_fail(err, -KV_ELIMIT, "thread %u of %u cannot be started: %s; look at ulimit -u and -v, and at the pids limit of a container",
+				       i + 1, p->num_loops, strerror(rc));
+		}
+	}
+	return 0;
+}
+
+/* Wait until `look` gives something else than 1. The reports end it: every client and every first connection has its
+ * own deadline. */
+static int progress_wait(struct kvc_pool *p, int (*look)(struct kvc_pool *p, struct kv_error *err),
+			 struct kv_error *err)
+{
+	int rc;
+	pthread_mutex_lock(&p->lock);
+	while ((rc = look(p, err)) == 1)
+		pthread_cond_wait(&p->changed, &p->lock);
+	pthread_mutex_unlock(&p->lock);
+	return rc;
+}
+
+/* Show the caller how far opening is; it may give up. Under the lock, which is not held while the caller looks. */
+static void opening_show(struct kvc_pool *p)
+{
+	const struct kvc_progress seen = p->progress;
+	bool go_on;
+	pthread_mutex_unlock(&p->lock);
+	go_on = p->options.opening(p->options.opening_arg, seen.opened, seen.up);
+	pthread_mutex_lock(&p->lock);
+	if (!go_on && p->progress.status == 0)
+		p->progress.status =
+			kv_fail(&p->progress.error, -KV_ECANCELED, "opening the pool was given up by the caller, with %u of %u clients open",
+				p->progress.opened, p->num_clients);
+}
+
+/* As progress_wait, for opening. */
+static int opening_wait(struct kvc_pool *p, struct kv_error *err)
+{
+	int rc;
+	if (!p->options.opening)
+		return progress_wait(p, status_look, err);
+	pthread_mutex_lock(&p->lock);
+	while ((rc = status_look(p, err)) == 1) {
+		struct timespec until;
+		clock_gettime(CLOCK_MONOTONIC, &until);
+		until.tv_nsec += OPENING_LOOK_NS;
+		until.tv_sec += until.tv_nsec / 1000000000;
+		until.tv_nsec %= 1000000000;
+		unsigned started = p->progress.started;
+		while (status_look(p, NULL) == 1 && p->progress.started == started &&
+		       pthread_cond_timedwait(&p->changed, &p->lock, &until) == 0)
+			;
+		opening_show(p);
+	}
+	pthread_mutex_unlock(&p->lock);
+	return rc;
+}
+
+static int stopped_look(struct kvc_pool *p, struct kv_error *err)
+{
+	(void)err;
+	return p->progress.closed == p->num_clients ? 0 : 1;
+}
+
+static void pool_shut(struct kvc_pool *p)
+{
+	kvc_pool_stop(p);
+	progress_wait(p, stopped_look, NULL);
+	callers_wait(p);
+	threads_stop(p, p->num_loops);
+}
+
+static void opened_log(struct kvc_pool *p)
+{
+	struct kvc_info i = {.size = sizeof(i)};
+	if (kvc_info(p, &i) == 0)
+		kv_info(&p->log,
+			"clients %u, threads %u, servers %u: %s, %u endpoints, %u links, buffers %s, security %s, "
+			"NUMA: %s",
+			i.num_clients, i.os_threads, i.num_servers, i.provider, i.endpoints, i.links,
+			i.memory, i.security, i.numa);
+}
+
+/* All clients or none: what is too little for some of them is said before the first endpoint is opened. How many shards the
+ * servers have is not known yet; one each is the least. */
+static int preflight(struct kvc_pool *p, struct kv_error *err)
+{
+	enum { LOOP_FILES = 2 };
+	struct te_options o = kvc_engine_options(p);
+	struct te_load load = {.engines = p->num_clients,
+			       .region_bytes = p->options.buffer_bytes,
+			       .peers = p->num_servers,
+			       .threads = p->num_loops,
+			       .files = (uint64_t)p->num_clients * p->num_servers + p->num_loops * LOOP_FILES};
+	return te_preflight(&o, &load, err);
+}
+
+int kvc_pool_open(const struct kvc_options *options, struct kvc_pool **out, struct kv_error *err)
+{
+	struct kvc_pool *p = NULL;
+	int rc;
+	if (!out || loop_current())
+		return kv_fail(err, -KV_EINVAL,
+			       "kvc_pool_open needs a place for the pool and a thread of your own, not a worker");
+	rc = pool_create(options, LOOK_UP_NS, &p, err);
+	if (rc < 0)
+		return rc;
+	rc = loops_create(p, err);
+	if (rc < 0)
+		goto err_pool;
+	rc = p->options.flags & KVC_NO_PREFLIGHT ? 0 : preflight(p, err);
+	if (rc < 0)
+		goto err_pool;
+	rc = threads_start(p, err);
+	if (rc < 0)
+		goto err_pool;
+	clients_open(p);
+	rc = opening_wait(p, err);
+	if (rc < 0) {
+		pool_shut(p);
+		goto err_pool;
+	}
+	opened_log(p);
+	*out = p;
+	return 0;
+
+err_pool:
+	pool_destroy(&p);
+	return rc;
+}
+
+int kvc_pool_start(const struct kvc_options *options, struct loop **loops, unsigned num_loops,
+		   const struct kv_clock *clock, struct kvc_pool **out, struct kv_error *err)
+{
+	struct kvc_pool *p = NULL;
+	int rc;
+	if (!out || !loops || num_loops == 0)
+		return kv_fail(err, -KV_EINVAL, "kvc_pool_start needs loops and a place for the pool");
+	rc = pool_create(options, 0, &p, err);
+	if (rc < 0)
+		return rc;
+	p->clock = clock;
+	p->loop = calloc(num_loops, sizeof(struct loop *));
+	if (!p->loop) {
+		rc = kv_fail(err, -KV_ENOMEM, "no memory for %u loops", num_loops);
+		goto err_pool;
+	}
+	memcpy(p->loop, loops, num_loops * sizeof(struct loop *));
+	p->num_loops = num_loops;
+	clients_open(p);
+	*out = p;
+	return 0;
+
+err_pool:
+	pool_destroy(&p);
+	return rc;
+}
+
+/* ---- closing ---- */
+
+static void client_close(void *arg)
+{
+	kvc_client_close(arg);
+}
+
+/* Post, however full the queue is: closing cannot fail. */
+static void post_surely(struct loop *loop, void (*fn)(void *arg), void *arg)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+	while (loop_post(loop, fn, arg) < 0)
+		nanosleep(&pause, NULL);
+}
+
+void kvc_pool_stop(struct kvc_pool *p)
+{
+	if (atomic_exchange(&p->closing, true))
+		return;
+	for (unsigned i = 0; i < p->num_clients; i++)
+		post_surely(p->client[i]->loop, client_close, p->client[i]);
+}
+
+bool kvc_pool_stopped(struct kvc_pool *p)
+{
+	bool stopped;
+	pthread_mutex_lock(&p->lock);
+	stopped = p->progress.closed == p->num_clients;
+	pthread_mutex_unlock(&p->lock);
+	return stopped;
+}
+
+void kvc_pool_free(struct kvc_pool **pool)
+{
+	if (pool && *pool)
+		pool_destroy(pool);
+}
+
+void kvc_pool_close(struct kvc_pool **pool)
+{
+	if (pool && *pool && kvc_pool_alien(*pool))
+		*pool = NULL; /* the parent's: see fork.c */
+	if (!pool || !*pool || loop_current())
+		return;
+	pool_shut(*pool);
+	pool_destroy(pool);
+}
+
+/* ---- access ---- */
+
+unsigned kvc_num_clients(const struct kvc_pool *pool)
+{
+	return pool ? pool->num_clients : 0;
+}
+
+struct kvc_pool *kvc_client_pool(struct kvc_client *client)
+{
+	return client ? client->pool : NULL;
+}
+
+struct kvc_client *kvc_pool_client(struct kvc_pool *pool, unsigned w)
+{
+	return pool->client[w % pool->num_clients];
+}
+
+struct loop *kvc_pool_client_loop(struct kvc_pool *pool, unsigned w)
+{
+	return kvc_pool_client(pool, w)->loop;
+}
+
+const char *kvc_version(void)
+{
+	return KVRAIL_VERSION;
+}
+
+void kvc_program_setup(void)
+{
+	te_env_for_programs();
+}
+
+void kvc_program_setup_many(void)
+{
+	te_env_for_many_endpoints();
+	te_env_for_programs();
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pool.h -- the pool as the rest of kvclient/ sees it: settings, servers, loops, clients, and what is reported to it.
+ */
+#ifndef KVRAIL_KVCLIENT_POOL_POOL_H
+#define KVRAIL_KVCLIENT_POOL_POOL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+
+#include "base/base.h"
+#include "host/host.h"
+#include "kvclient/pool/fork.h"
+#include "kvclient/kvclient.h"
+#include "kvclient/pool/placement.h"
+
+struct boot_resolver;
+struct loop;
+
+enum { KVC_CLIENTS_MAX = 4096, KVC_SERVERS_MAX = 1024, KVC_THREADS_MAX = 256 };
+
+struct kvc_server {
+	struct kv_server_entry entry; /* of the user's list: what keys are placed by, and the host, which the server's certificate must name */
+};
+
+/* What open and close wait for. Any loop's thread reports, the opening thread (or the host that turns the loops) looks.
+ */
+struct kvc_progress {
+	unsigned started;      /* clients that are open, or failed to, or were not tried any more */
+	unsigned opened;       /* ... of which are open */
+	unsigned up;           /* clients that have a server */
+	unsigned attempted;    /* first connections that are decided */
+	unsigned closed;       /* clients that are closed */
+	int status;            /* the first failure of a client: opening is given up */
+	struct kv_error error; /* of that failure */
+	int node_status;
+	struct kv_error node_error; /* the first connection's that failed */
+	int list_status;            /* the first that showed the list of servers to be wrong: it fails the opening, whoever else is up */
+	struct kv_error list_error;
+};
+
+/* What a thread of ours is bound to: touched by that thread alone. */
+struct kvc_bound {
+	bool bound, mixed; /* mixed: its clients' NICs are on several nodes, so it is free again */
+	int node;
+	int result; /* of kv_numa_bind_thread */
+	struct kv_cpus before;
+};
+
+struct kvc_pool {
+	unsigned born; /* kvc_forks when it was opened */
+	struct kvc_options options; /* with defaults filled in; strings point to copies */
+	struct kv_log log;
+	const struct kv_clock *clock; /* NULL: monotonic */
+	struct kvc_server *server;
+	unsigned num_servers;
+	struct kvc_place place; /* of keys on them */
+	struct boot_resolver *resolver;
+	struct sockaddr_storage local; /* our address towards the first server that could be looked up */
+	struct loop **loop;
+	pthread_t *thread;
+	unsigned num_loops;
+	struct kvc_bound *bound; /* of each of them, where the threads are ours */
+	bool own_loops;
+	bool time_grows; /* the user named no timeout: the default one grows with the size of a call */
+	struct kvc_client **client;
+	unsigned num_clients;
+	char *strings[16]; /* copies to free */
+	unsigned num_strings;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct kvc_progress progress;  /* under lock */
+	uint32_t next_region;          /* under lock */
+	struct kvc_mem *mems;          /* under lock: all registrations */
+	_Atomic unsigned next_client;  /* round robin of blocking calls */
+	_Atomic bool closing;
+	_Atomic unsigned callers; /* threads inside blocking calls: the loops stay until they have left */
+};
+
+static inline const struct kv_log *kvc_pool_log(const struct kvc_pool *p)
+{
+	return &p->log;
+}
+
+/* kvc_pool_alien -- it is a pool of the process that this one was forked from: nothing of it may be touched. Any thread. */
+static inline bool kvc_pool_alien(const struct kvc_pool *p)
+{
+	return kvc_fork_alien(p->born);
+}
+
+/* kvc_pool_enter -- a thread begins a blocking call: 0, or -KV_ECLOSED. kvc_pool_leave -- its last touch of the pool.
+ */
+int kvc_pool_enter(struct kvc_pool *p);
+void kvc_pool_leave(struct kvc_pool *p);
+
+/* kvc_pool_tell_* -- reports. Any thread. */
+void kvc_pool_tell_started(struct kvc_pool *p, int status, const struct kv_error *err);
+void kvc_pool_tell_attempt(struct kvc_pool *p, unsigned client, int status, const struct kv_error *err);
+void kvc_pool_tell_closed(struct kvc_pool *p);
+
+/* kvc_options_fill -- check the caller's options and complete them with defaults into *out (strings are not copied). 0
+ * or -KV_EINVAL with *err. */
+int kvc_options_fill(const struct kvc_options *given, struct kvc_options *out, struct kv_error *err);
+
+/* kvc_mems_free -- forget all registrations (the clients are closed). */
+void kvc_mems_free(struct kvc_pool *p);
+
+#endif

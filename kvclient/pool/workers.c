@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* workers.c -- workers: coroutines of the caller on the clients' loops.
+ *
+ * kvc_run starts all or none: every worker's coroutine is made first and waits at a gate; when all exist the gates
+ * open, when one could not be made they all return without having run. One message per client and step, whatever the
+ * number of workers. */
+#include <stdlib.h>
+
+#include "kvclient/call/blocking.h"
+
+struct run;
+
+struct worker {
+	struct run *run;
+	struct kvc_client *client;
+	unsigned w;
+};
+
+/* The workers of one client; only its loop touches it. */
+struct run_part {
+	struct run *run;
+	struct kvc_client *client;
+	struct co_queue gate;
+	struct co *starter; /* waits for the last worker */
+	unsigned alive;
+	bool open, go;
+};
+
+struct run {
+	void (*fn)(struct kvc_client *client, unsigned w, void *arg);
+	void *arg;
+	unsigned num_workers;
+	struct worker *worker;
+	struct run_part *part;
+};
+
+static struct run_part *part_of(const struct worker *k)
+{
+	return &k->run->part[k->client->index];
+}
+
+static void worker_main(void *arg)
+{
+	struct worker *k = arg;
+	struct run_part *part = part_of(k);
+	while (!part->open)
+		co_queue_wait_await(&part->gate, KV_NEVER);
+	if (part->go)
+		k->run->fn(k->client, k->w, k->run->arg);
+	kvc_client_unhold(k->client);
+	if (--part->alive == 0 && part->starter)
+		co_wake(part->starter);
+}
+
+/* Make the workers of this client; they wait at the gate. */
+static int64_t part_make(struct kvc_client *c, void *arg)
+{
+	struct run *run = arg;
+	struct run_part *part = &run->part[c->index];
+	co_queue_init(&part->gate);
+	if (c->closing)
+		return -KV_ECLOSED;
+	for (unsigned w = c->index; w < run->num_workers; w += c->pool->num_clients) {
+		struct worker *k = &run->worker[w];
+		int rc;
+		*k = (struct worker){run, c, w};
+		rc = co_spawn(c->loop, worker_main, k, "kvc worker");
+		if (rc < 0)
+			return rc;
+		kvc_client_hold(c);
+		part->alive++;
+	}
+	return 0;
+}
+
+/* Open the gate, to run or to go home. */
+static void part_open(void *arg)
+{
+	struct run_part *part = arg;
+	part->open = true;
+	co_queue_wake_all(&part->gate);
+}
+
+static int64_t part_wait_await(struct kvc_client *c, void *arg)
+{
+	struct run_part *part = &((struct run *)arg)->part[c->index];
+	part->starter = co_self();
+	while (part->alive > 0)
+		co_park_await(KV_NEVER);
+	return 0;
+}
+
+static void gate_post(struct run_part *part)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+	while (loop_post(part->client->loop, part_open, part) < 0)
+		nanosleep(&pause, NULL);
+}
+
+/* As kvc_block_run, but a queue that is full is waited for: the workers exist already. */
+static void wait_surely(struct kvc_client *c, struct run *run)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+	int64_t result;
+	while (kvc_block_run(c, KV_NEVER, part_wait_await, run, &result) < 0)
+		nanosleep(&pause, NULL);
+}
+
+int kvc_run(struct kvc_pool *pool, unsigned num_workers, void (*fn)(struct kvc_client *client, unsigned w, void *arg),
+	    void *arg)
+{
+	struct run run = {.fn = fn, .arg = arg, .num_workers = num_workers};
+	unsigned clients, made = 0;
+	uint64_t deadline;
+	int64_t result = 0;
+	int rc = -KV_ENOMEM;
+	if (pool && kvc_pool_alien(pool))
+		return -KV_ECLOSED;
+	if (!pool || !fn || loop_current())
+		return -KV_EINVAL;
+	if (num_workers == 0)
+		return 0;
+	if (kvc_pool_enter(pool) < 0)
+		return -KV_ECLOSED;
+	deadline = kv_deadline(kvc_block_now(pool), pool->options.timeout_ns);
+	clients = KV_MIN(num_workers, pool->num_clients);
+	run.worker = calloc(num_workers, sizeof(*run.worker));
+	run.part = calloc(clients, sizeof(*run.part));
+	if (!run.worker || !run.part)
+		goto out;
+	for (rc = 0; made < clients && rc == 0; made++) {
+		run.part[made].run = &run;
+		run.part[made].client = pool->client[made];
+		rc = kvc_block_run(pool->client[made], deadline, part_make, &run, &result);
+		if (rc < 0)
+			break; /* nothing was made on this one */
+		rc = (int)result;
+	}
+	for (unsigned i = 0; i < made; i++)
+		run.part[i].go = rc == 0;
+	for (unsigned i = 0; i < made; i++)
+		gate_post(&run.part[i]);
+	for (unsigned i = 0; i < made; i++)
+		wait_surely(pool->client[i], &run);
+out:
+	free(run.worker);
+	free(run.part);
+	kvc_pool_leave(pool);
+	return rc;
+}
+
+/* ---- one more ---- */
+
+struct spawned {
+	struct kvc_client *client;
+	unsigned w;
+	void (*fn)(struct kvc_client *client, unsigned w, void *arg);
+	void *arg;
+};
+
+static void spawned_main(void *arg)
+{
+	struct spawned s = *(struct spawned *)arg;
+	free(arg);
+	s.fn(s.client, s.w, s.arg);
+	kvc_client_unhold(s.client);
+}
+
+static int64_t spawned_make(struct kvc_client *c, void *arg)
+{
+	int rc = c->closing ? -KV_ECLOSED : co_spawn(c->loop, spawned_main, arg, "kvc worker");
+	if (rc == 0)
+		kvc_client_hold(c);
+	return rc;
+}
+
+int kvc_spawn(struct kvc_pool *pool, unsigned w, void (*fn)(struct kvc_client *client, unsigned w, void *arg),
+	      void *arg)
+{
+	struct kvc_client *c;
+	struct spawned *s;
+	uint64_t deadline;
+	int64_t result = 0;
+	int rc;
+	if (!pool || !fn)
+		return -KV_EINVAL;
+	s = malloc(sizeof(*s));
+	if (!s)
+		return -KV_ENOMEM;
+	rc = kvc_pool_enter(pool);
+	if (rc < 0)
+		goto out;
+	c = pool->client[w % pool->num_clients];
+	*s = (struct spawned){c, w, fn, arg};
+	/* On the client's own loop there is no need to wait for anybody. */
+	deadline = kv_deadline(kvc_block_now(pool), pool->options.timeout_ns);
+	rc = loop_current() == c->loop ? (int)spawned_make(c, s) : kvc_block_run(c, deadline, spawned_make, s, &result);
+	kvc_pool_leave(pool);
+	if (rc == 0)
+		rc = (int)result;
+out:
+	if (rc < 0)
+		free(s);
+	return rc;
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* buffer.c -- a buddy allocator over the receive buffer.
+ *
+ * Units of 4 KiB; a block is 2^order units at a multiple of its own size, so its buddy is found by flipping one bit.
+ * The buffer need not be a power of two: it begins as the blocks of its binary expansion, and a buddy beyond the end
+ * simply never is free.
+ *
+ * Invariants: a unit that begins a block carries the block's order and kind; every other unit carries INSIDE. Free
+ * blocks hang in the list of their order, quarantined ones in one list, or in that of limbo; the links of a block that is out with a caller
+ * are unused. No two buddies are both free.
+ *
+ * The bookkeeping lies beside the buffer and not in it: peers write into the buffer.
+ * Rejected: a slab per size (KV blocks of one model are one size, but a pool serves several models), and first fit
+ * (fragments under batches of mixed sizes). */
+#include "kvclient/request/buffer.h"
+
+#include <stdlib.h>
+
+enum {
+	INSIDE = 0xFF,
+	KIND_FREE = 0x40,
+	KIND_TAKEN = 0x80,
+	KIND_QUARANTINED = 0xC0,
+	KIND_MASK = 0xC0,
+	ORDER_MASK = 0x3F
+};
+
+#define NO_UNIT UINT32_MAX
+
+static void list_push(struct kvc_buffer *b, uint32_t *head, uint32_t unit)
+{
+	b->prev[unit] = NO_UNIT;
+	b->next[unit] = *head;
+	if (*head != NO_UNIT)
+		b->prev[*head] = unit;
+	*head = unit;
+}
+
+static void list_remove(struct kvc_buffer *b, uint32_t *head, uint32_t unit)
+{
+	if (b->prev[unit] == NO_UNIT)
+		*head = b->next[unit];
+	else
+		b->next[b->prev[unit]] = b->next[unit];
+	if (b->next[unit] != NO_UNIT)
+		b->prev[b->next[unit]] = b->prev[unit];
+}
+
+static void block_free(struct kvc_buffer *b, uint32_t unit, unsigned order)
+{
+	b->state[unit] = (uint8_t)(KIND_FREE | order);
+	list_push(b, &b->head[order], unit);
+}
+
+/* The blocks of the binary expansion of `units`, largest first: each begins at a multiple of its size. */
+static void blocks_init(struct kvc_buffer *b)
+{
+	uint32_t at = 0;
+	for (int order = 31; order >= 0; order--) {
+		if (!(b->units >> order & 1))
+			continue;
+		block_free(b, at, (unsigned)order);
+		at += (uint32_t)1 << order;
+	}
+}
+
+int kvc_buffer_init(struct kvc_buffer *b, void *base, uint64_t len_bytes)
+{
+	uint64_t units = len_bytes >> KVC_PIECE_SHIFT;
+	memset(b, 0, sizeof(*b));
+	if (units == 0 || units >= NO_UNIT)
+		return -KV_EINVAL;
+	b->state = malloc(units);
+	b->next = malloc(units * sizeof(*b->next));
+	b->prev = malloc(units * sizeof(*b->prev));
+	if (!b->state || !b->next || !b->prev) {
+		kvc_buffer_fini(b);
+		return -KV_ENOMEM;
+	}
+	b->base = base;
+	b->units = (uint32_t)units;
+	b->len_bytes = b->free_bytes = units << KVC_PIECE_SHIFT;
+	b->quarantine = b->limbo = NO_UNIT;
+	memset(b->state, INSIDE, units);
+	for (unsigned i = 0; i < KVC_ORDERS; i++)
+		b->head[i] = NO_UNIT;
+	blocks_init(b);
+	return 0;
+}
+
+void kvc_buffer_fini(struct kvc_buffer *b)
+{
+	free(b->state);
+	free(b->next);
+	free(b->prev);
+	memset(b, 0, sizeof(*b));
+}
+
+static unsigned order_for(uint64_t len_bytes)
+{
+	uint64_t units = (len_bytes + KVC_PIECE_MIN - 1) >> KVC_PIECE_SHIFT;
+	return units <= 1 ? 0 : 64 - (unsigned)__builtin_clzll(units - 1);
+}
+
+static uint64_t order_bytes(unsigned order)
+{
+	return (uint64_t)KVC_PIECE_MIN << order;
+}
+
+uint64_t kvc_buffer_rounded(uint64_t len_bytes)
+{
+	return order_bytes(order_for(len_bytes));
+}
+
+uint64_t kvc_buffer_largest(const struct kvc_buffer *b)
+{
+	return b->units ? order_bytes(31 - (unsigned)__builtin_clz(b->units)) : 0;
+}
+
+/* Take the block of order `want` at `unit` out of the free block of `order` that begins at `from` and holds it: what
+ * is not wanted goes back. */
+static void carve(struct kvc_buffer *b, uint32_t from, unsigned order, uint32_t unit, unsigned want, struct kvc_piece *out)
+{
+	list_remove(b, &b->head[order], from);
+	b->state[from] = INSIDE;
+	while (order > want) {
+		uint32_t half = (uint32_t)1 << --order;
+		bool upper = unit >= from + half;
+		block_free(b, upper ? from : from + half, order);
+		from += upper ? half : 0;
+	}
+	b->state[unit] = (uint8_t)(KIND_TAKEN | want);
+	out->offset = (uint64_t)unit << KVC_PIECE_SHIFT;
+	out->len_bytes = order_bytes(want);
+	b->free_bytes -= out->len_bytes;
+}
+
+/* The smallest free block of at least this order; NO_UNIT: none. */
+static uint32_t smallest_free(const struct kvc_buffer *b, unsigned *inout_order)
+{
+	while (*inout_order < 32 && b->head[*inout_order] == NO_UNIT)
+		++*inout_order;
+	return *inout_order < 32 ? b->head[*inout_order] : NO_UNIT;
+}
+
+int kvc_buffer_take(struct kvc_buffer *b, uint64_t len_bytes, struct kvc_piece *out)
+{
+	unsigned want = order_for(len_bytes), order = want;
+	uint32_t unit;
+	if (len_bytes > kvc_buffer_largest(b))
+		return -KV_ETOOBIG;
+	unit = smallest_free(b, &order);
+	if (unit == NO_UNIT)
+		return -KV_EBUSY;
+	carve(b, unit, order, unit, want, out);
+	return 0;
+}
+
+/* The piece at this very place. False: it is not free, or no piece of this size begins there. */
+static bool take_at(struct kvc_buffer *b, unsigned want, uint64_t offset, struct kvc_piece *out)
+{
+	uint64_t at = offset >> KVC_PIECE_SHIFT;
+	if (at >= b->units || at & (((uint64_t)1 << want) - 1))
+		return false;
+	/* The free block that holds it begins at a multiple of its size. */
+	for (unsigned order = want; order < 32; order++) {
+		uint32_t from = (uint32_t)(at & ~(((uint64_t)1 << order) - 1));
+		unsigned has = b->state[from] & ORDER_MASK;
+		if (b->state[from] == INSIDE)
+			continue;
+		if ((b->state[from] & KIND_MASK) != KIND_FREE || at - from + ((uint64_t)1 << want) > (uint64_t)1 << has)
+			return false;
+		carve(b, from, has, (uint32_t)at, want, out);
+		return true;
+	}
+	return false;
+}
+
+int kvc_buffer_take_near(struct kvc_buffer *b, uint64_t len_bytes, uint64_t run_bytes, uint64_t *inout_next,
+			 struct kvc_piece *out)
+{
+	unsigned want = order_for(len_bytes), order = KV_MAX(want, order_for(run_bytes));
+	uint32_t unit;
+	int rc = 0;
+	if (len_bytes > kvc_buffer_largest(b))
+		return -KV_ETOOBIG;
+	if (!take_at(b, want, *inout_next, out)) {
+		unit = smallest_free(b, &order);
+		if (unit == NO_UNIT)
+			rc = kvc_buffer_take(b, len_bytes, out);
+		else
+			carve(b, unit, order, unit, want, out);
+	}
+	if (rc == 0)
+		*inout_next = out->offset + out->len_bytes;
+	return rc;
+}
+
+/* Merge with the buddy while it is free and whole. A buddy that begins beyond the end is no block. */
+static void unit_give(struct kvc_buffer *b, uint32_t unit)
+{
+	unsigned order = b->state[unit] & ORDER_MASK;
+	b->free_bytes += order_bytes(order);
+	b->state[unit] = INSIDE;
+	for (; order < 31; order++) {
+		uint32_t buddy = unit ^ ((uint32_t)1 << order);
+		if (buddy >= b->units || b->state[buddy] != (KIND_FREE | order))
+			break;
+		list_remove(b, &b->head[order], buddy);
+		b->state[buddy] = INSIDE;
+		unit = KV_MIN(unit, buddy);
+	}
+	block_free(b, unit, order);
+}
+
+void kvc_buffer_give(struct kvc_buffer *b, struct kvc_piece *p)
+{
+	if (p->len_bytes == 0)
+		return;
+	unit_give(b, (uint32_t)(p->offset >> KVC_PIECE_SHIFT));
+	*p = (struct kvc_piece){0};
+}
+
+void kvc_buffer_quarantine(struct kvc_buffer *b, struct kvc_piece *p)
+{
+	uint32_t unit = (uint32_t)(p->offset >> KVC_PIECE_SHIFT);
+	if (p->len_bytes == 0)
+		return;
+	b->state[unit] = (uint8_t)(KIND_QUARANTINED | (b->state[unit] & ORDER_MASK));
+	list_push(b, &b->quarantine, unit);
+	b->quarantined_bytes += p->len_bytes;
+	*p = (struct kvc_piece){0};
+}
+
+/* All of a list are free again. */
+static void list_give(struct kvc_buffer *b, uint32_t *list)
+{
+	while (*list != NO_UNIT) {
+		uint32_t unit = *list;
+		list_remove(b, list, unit);
+		unit_give(b, unit);
+	}
+}
+
+void kvc_buffer_amnesty(struct kvc_buffer *b)
+{
+	list_give(b, &b->quarantine);
+	b->quarantined_bytes = 0;
+}
+
+void kvc_buffer_limbo(struct kvc_buffer *b)
+{
+	while (b->quarantine != NO_UNIT) {
+		uint32_t unit = b->quarantine;
+		list_remove(b, &b->quarantine, unit);
+		list_push(b, &b->limbo, unit);
+	}
+	b->limbo_bytes += b->quarantined_bytes;
+	b->quarantined_bytes = 0;
+}
+
+void kvc_buffer_limbo_end(struct kvc_buffer *b)
+{
+	list_give(b, &b->limbo);
+	b->limbo_bytes = 0;
+}

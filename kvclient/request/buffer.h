@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* buffer.h -- pieces of a client's receive buffer: a buddy allocator with a quarantine. */
+#ifndef KVRAIL_KVCLIENT_REQUEST_BUFFER_H
+#define KVRAIL_KVCLIENT_REQUEST_BUFFER_H
+
+#include "base/base.h"
+
+enum { KVC_PIECE_SHIFT = 12, KVC_PIECE_MIN = 1 << KVC_PIECE_SHIFT, KVC_ORDERS = 36 };
+
+/* A piece: len_bytes is what was really taken (a power of two, at least KVC_PIECE_MIN); 0 means no piece. */
+struct kvc_piece {
+	uint64_t offset, len_bytes;
+};
+
+struct kvc_buffer {
+	uint8_t *base;
+	uint64_t len_bytes; /* usable: a multiple of KVC_PIECE_MIN */
+	uint64_t free_bytes, quarantined_bytes, limbo_bytes;
+	uint32_t units;
+	uint8_t *state; /* per unit: order of the block that begins here, with its kind in the top bits; or INSIDE */
+	uint32_t *next, *prev; /* per unit that begins a block: its free list, or the quarantine */
+	uint32_t head[KVC_ORDERS];
+	uint32_t quarantine, limbo; /* lists of blocks that begin there */
+};
+
+/* kvc_buffer_init -- manage [base, base + len_bytes), which stays the caller's. 0, -KV_EINVAL (less than one piece) or
+ * -KV_ENOMEM. */
+int kvc_buffer_init(struct kvc_buffer *b, void *base, uint64_t len_bytes);
+void kvc_buffer_fini(struct kvc_buffer *b);
+
+/* kvc_buffer_take -- a piece of at least len_bytes (0 counts as 1). 0, -KV_EBUSY (no room now) or -KV_ETOOBIG (never).
+ * Does not park. */
+int kvc_buffer_take(struct kvc_buffer *b, uint64_t len_bytes, struct kvc_piece *out);
+
+/* kvc_buffer_take_near -- the same, if possible at *inout_next, which becomes the end of the piece taken: so pieces
+ * of one size that are taken in a row lie side by side, as far as there is room. UINT64_MAX: begin a row, where
+ * run_bytes are free if they are anywhere. */
+int kvc_buffer_take_near(struct kvc_buffer *b, uint64_t len_bytes, uint64_t run_bytes, uint64_t *inout_next,
+			 struct kvc_piece *out);
+
+/* kvc_buffer_give -- take back a piece and zero *p; harmless on no piece. */
+void kvc_buffer_give(struct kvc_buffer *b, struct kvc_piece *p);
+
+/* kvc_buffer_quarantine -- the piece may still be written by a peer: keep it out of use until kvc_buffer_amnesty.
+ * Zeroes *p. */
+void kvc_buffer_quarantine(struct kvc_buffer *b, struct kvc_piece *p);
+void kvc_buffer_amnesty(struct kvc_buffer *b);
+
+/* kvc_buffer_limbo -- what is quarantined now waits for kvc_buffer_limbo_end instead: what is quarantined from now on does not go with it. */
+void kvc_buffer_limbo(struct kvc_buffer *b);
+void kvc_buffer_limbo_end(struct kvc_buffer *b);
+
+/* kvc_buffer_rounded -- what a piece of len_bytes really takes. */
+uint64_t kvc_buffer_rounded(uint64_t len_bytes);
+/* kvc_buffer_largest -- bytes of the largest piece that can ever be taken. */
+uint64_t kvc_buffer_largest(const struct kvc_buffer *b);
+
+static inline void *kvc_buffer_at(const struct kvc_buffer *b, const struct kvc_piece *p)
+{
+	return b->base + p->offset;
+}
+
+#endif

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reply.c -- what comes back: frames of replies, and immediates.
+ *
+ * A frame is attributed by the mark that we gave the session, and believed by the seal of its link; a reply is attributed by its id in that
+ * link's map. What fits nothing is counted and dropped; a peer cannot make us do more than that. Replies and immediates
+ * come in any order: after each of them the request is looked at (kvc_req_settle), and it is done once the number of
+ * writes is final and as many immediates were counted.
+ *
+ * A reply that FOLLOWS its bytes has no immediates to wait for; nothing else, no answer to CANCEL either, says that they
+ * are there.
+ *
+ * A reply with a lease moves nothing: the request goes on with a read of ours (pull.c).
+ *
+ * A CANCEL has a reply of its own. UNSEEN means that the request never gets one; otherwise its own reply has come or
+ * will, and returns its credit. */
+#include "kvclient/pool/client.h"
+
+void kvc_req_settle(struct kvc_client *c, struct kvc_req *r)
+{
+	int status = r->replied ? r->status : -KV_ECANCELED;
+	uint64_t piece = r->piece.len_bytes;
+	bool orphan = r->orphan, was_out = r->state == KVC_REQ_SENT;
+	if (was_out && !kvc_req_quiet(r)) {
+		/* A failure is worth knowing before its last write has arrived. */
+		if (r->replied && r->status < 0 && r->wait && r->wait->co)
+			co_wake(r->wait->co);
+		return;
+	}
+	if (r->arrived > r->posted)
+		status = -KV_EPROTO;
+	if (orphan && was_out) {
+		c->orphan_bytes -= piece;
+		kvc_client_quarantine_count(c);
+	}
+	kvc_req_end(c, r, status);
+	if (orphan)
+		kvc_room_feed(c);
+}
+
+/* ---- bodies ---- */
+
+/* Copy n bytes to the slices of a target. */
+void kvc_target_write(const struct kvc_target *t, const uint8_t *from, uint64_t n)
+{
+	uint64_t pos = t->skip;
+	while (n > 0) {
+		uint64_t in = t->slice ? pos % t->slice : 0, step = t->slice ? KV_MIN(n, t->slice - in) : n;
+		uint8_t *at = t->slice ? t->at + pos / t->slice * t->stride + in : t->at + pos;
+		memcpy(at, from, step);
+		from += step;
+		pos += step;
+		n -= step;
+	}
+}
+
+/* How many bytes of the value a successful GET moved. */
+static uint64_t get_moved(const struct kvc_req *r, uint64_t value_len)
+{
+	uint64_t offset = r->wire.get.offset, length = r->wire.get.length;
+	return offset >= value_len ? 0 : KV_MIN(length, value_len - offset);
+}
+
+static int take_get(struct kvc_client *c, struct kvc_req *r, const struct wire_reply *p)
+{
+	bool follows = p->flags & WIRE_GET_FOLLOWS;
+	uint64_t moved = get_moved(r, p->get.value_len);
+	uint32_t inline_len = p->get.inline_data.len;
+	r->posted = p->get.posted;
+	r->final = true;
+	r->reply.get.value_len = p->get.value_len;
+	r->reply.get.generation = p->get.generation;
+	r->reply.get.checksum = p->get.checksum;
+	if (p->status != WIRE_OK)
+		return wire_status_error(p->status);
+	if (p->flags & WIRE_GET_LEASED && p->get.value_len <= KV_VALUE_MAX)
+		return kvc_pull_start(c, r, p, moved);
+	if (p->get.value_len > KV_VALUE_MAX || (follows && !c->info.ordered) ||
+	    (inline_len > 0 ? inline_len != moved || follows : moved > 0 && p->get.posted == 0 && !follows))
+		return -KV_EPROTO;
+	if (inline_len > 0 && !r->orphan) {
+		kvc_target_write(&r->inline_to, p->get.inline_data.data, inline_len);
+		r->inlined = true;
+	}
+	return 0;
+}
+
+static int take_exists(struct kvc_req *r, const struct wire_reply *p)
+{
+	if (p->status != WIRE_OK)
+		return wire_status_error(p->status);
+	if (p->exists.count != r->wire.exists.count || p->exists.count > WIRE_EXISTS_MAX)
+		return -KV_EPROTO;
+	r->reply.exists.count = p->exists.count;
+	memcpy(r->reply.exists.bitmap, p->exists.bitmap, (p->exists.count + 7) / 8);
+	return 0;
+}
+
+static int take_stat(struct kvc_req *r, const struct wire_reply *p)
+{
+	if (p->status != WIRE_OK || r->orphan)
+		return wire_status_error(p->status);
+	for (uint32_t i = 0; i < p->stat.count; i++) {
+		uint32_t id;
+		uint64_t value;
+		wire_stat_pair(p->stat.pairs, i, &id, &value);
+		if (id >= WIRE_STAT_END)
+			continue;
+		if (wire_stat_info(id).kind != WIRE_STAT_MAXIMUM)
+			r->reply.stat->value[id] += value;
+		else
+			r->reply.stat->value[id] = KV_MAX(r->reply.stat->value[id], value);
+	}
+	return 0;
+}
+
+/* The one reply of a request. Returns its status. */
+static int take_reply(struct kvc_client *c, struct kvc_req *r, const struct wire_reply *p)
+{
+	switch (p->type) {
+	case WIRE_GET:
+		return take_get(c, r, p);
+	case WIRE_PUT:
+		r->reply.put.stage = p->put.stage;
+		r->reply.put.generation = p->put.generation;
+		break;
+	case WIRE_EXISTS:
+		r->final = true;
+		return take_exists(r, p);
+	case WIRE_STAT:
+		r->final = true;
+		return take_stat(r, p);
+	case WIRE_TOUCH:
+		r->reply.touch.left_ms = p->touch.left_ms;
+		break;
+	case WIRE_PING:
+		r->reply.ping.turns = p->ping.turns;
+		break;
+	case WIRE_BENCH:
+		r->posted = p->bench.posted;
+		break;
+	default:
+		break;
+	}
+	r->final = true;
+	return wire_status_error(p->status);
+}
+
+static bool own_reply(struct kvc_client *c, struct kvc_link *l, struct kvc_req *r, const struct wire_reply *p)
+{
+	if (p->type != r->wire.type)
+		return false;
+	kvc_map_del(&l->map, r->id);
+	r->id = 0;
+	if (KV_UNLIKELY(p->type == WIRE_PING))
+		kvc_link_nonce(l, p->ping.nonce);
+	else
+		l->nonce = 0; /* the server serves this link */
+	if (r->state == KVC_REQ_SENT)
+		r->status = take_reply(c, r, p);
+	else if (p->type == WIRE_GET && p->flags & WIRE_GET_LEASED)
+		kvc_release_add(l, p->get.lease);
+	r->replied = true;
+	r->at.replied_ns = kvc_req_now(c, r);
+	r->at.server_posted_ns = p->posted_ns;
+	r->at.server_replied_ns = p->replied_ns;
+	kvc_add(&c->count.replies, 1);
+	if (KV_UNLIKELY(r->sub != NULL))
+		kvc_lane_replied(r);
+	kv_list_del(&r->cancel_node);
+	kvc_link_credit(l);
+	kvc_req_settle(c, r);
+	return true;
+}
+
+static bool cancel_reply(struct kvc_client *c, struct kvc_link *l, struct kvc_req *r, const struct wire_reply *p)
+{
+	if (p->type != WIRE_CANCEL)
+		return false;
+	kvc_map_del(&l->map, r->cancel_id);
+	r->cancel_id = 0;
+	if (!r->replied) {
+		r->final = true;
+		r->posted = p->cancel.posted;
+		if (p->cancel.state == WIRE_CANCEL_UNSEEN) {
+			kvc_map_del(&l->map, r->id);
+			r->id = 0;
+			r->replied = true;
+			r->status = -KV_ECANCELED;
+			if (r->sub)
+				kvc_lane_credit(r);
+			kvc_link_credit(l);
+		}
+	}
+	kvc_link_credit(l);
+	kvc_req_settle(c, r);
+	return true;
+}
+
+/* ---- frames ---- */
+
+static struct kvc_link *link_of(struct kvc_client *c, const struct wire_frame *frame)
+{
+	struct kvc_session *s = frame->mark < c->pool->num_servers ? c->node[frame->mark].session : NULL;
+	if (!s || !s->open || s->number != frame->session || frame->shard >= s->shards || frame->link >= s->links_per_shard)
+		return NULL;
+	return &s->link[frame->shard * s->links_per_shard + frame->link];
+}
+
+/* False: the reply belongs to nothing. */
+static bool reply_take(struct kvc_client *c, struct kvc_link *l, const struct wire_reply *p)
+{
+	struct kvc_req *r = kvc_map_get(&l->map, p->id);
+	if (!r)
+		return false;
+	l->heard_ns = loop_turn_now(c->loop);
+	return p->id == r->id ? own_reply(c, l, r, p) : cancel_reply(c, l, r, p);
+}
+
+void kvc_client_message(void *arg, unsigned rail, const uint8_t *data, size_t len)
+{
+	struct kvc_client *c = arg;
+	struct wire_reader reader;
+	struct wire_frame frame;
+	struct wire_reply reply;
+	struct kvc_link *l;
+	int rc = wire_frame_open(&reader, data, len, &frame);
+	(void)rail;
+	if (rc < 0)
+		goto bad;
+	l = link_of(c, &frame);
+	if (!l || wire_unseal(&l->seal, data, len) != 0)
+		goto bad;
+	while ((rc = wire_reply_next(&reader, &reply)) == 1) {
+		if (!reply_take(c, l, &reply))
+			kvc_add(&c->count.bad_frames, 1);
+	}
+	if (rc == 0)
+		return;
+bad:
+	kvc_add(&c->count.bad_frames, 1);
+}
+
+void kvc_client_immediate(void *arg, unsigned rail, uint32_t imm)
+{
+	struct kvc_client *c = arg;
+	struct kvc_req *r = kvc_reqs_immediate(&c->reqs, imm);
+	(void)rail;
+	if (!r)
+		kvc_add(&c->count.stale_immediates, 1);
+	else if (r->state == KVC_REQ_SENT)
+		kvc_req_settle(c, r);
+}

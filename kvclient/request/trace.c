@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* trace.c -- where the time of a call went: for the log if it was slow, for the caller who asks.
+ *
+ * A request carries its stamps. Those before it is sent are the time of the loop's turn, which costs a load, and may lie
+ * before the call that was made in the turn: then they count as the call's. Those of its reply and of its end are read
+ * from the clock while somebody wants to know (kvc_req_now), because the turn began before what it polls was copied out
+ * of the socket. The call keeps those of one
+ * request only, the one that took longest, because a line is to be read by people: most calls have one request, and of
+ * a batch or a value of many ranges the longest is the one to ask about. What the call did besides is "other".
+ *
+ * The server's times come with the reply and are durations, so that no clocks need agree. "wire" is what neither side
+ * can account for: it contains the network, the completion queues, and the engines' queues on both sides.
+ *
+ * Without slow_ns and kvc_call.phases a call costs a few tests more, and no clock is read. Rejected: a stamp at the moment when
+ * the provider accepted the frame. It needs a callback per frame from the engine, and the wait that it would show is
+ * in the counters already (EAGAIN, queued). */
+#include "kvclient/request/trace.h"
+
+#include <stdio.h>
+
+#include "kvclient/pool/client.h"
+#include "kvclient/pool/sized.h"
+
+static uint64_t since(uint64_t from_ns, uint64_t to_ns)
+{
+	return to_ns > from_ns ? to_ns - from_ns : 0;
+}
+
+/* Of a struct that has the field; what is no struct kvc_call, or no struct kvc_phases, is refused later. */
+static struct kvc_phases *wanted(const struct kvc_call *call)
+{
+	struct kvc_phases *p = kvc_sized(call) && call->size >= offsetof(struct kvc_call, session) ? call->phases : NULL;
+	return kvc_sized(p) ? p : NULL;
+}
+
+void kvc_trace_begin(struct kvc_trace *t, struct kvc_client *c, enum kvc_op op, const struct kvc_call *call)
+{
+	struct kvc_phases *out = wanted(call);
+	t->op = op;
+	t->batch = false;
+	t->on = c->pool->options.slow_ns > 0 || out;
+	if (KV_LIKELY(!t->on))
+		return;
+	*t = (struct kvc_trace){.op = op, .on = true, .sub = t->sub, .called_ns = loop_now(c->loop), .out = out};
+}
+
+void kvc_trace_key(struct kvc_trace *t, const void *key, size_t len)
+{
+	if (KV_LIKELY(!t->on) || len == 0 || len > KV_KEY_MAX)
+		return;
+	t->key_len = (uint8_t)len;
+	memcpy(t->key, key, KV_MIN(len, (size_t)KV_KEY_SHOWN));
+}
+
+void kvc_trace_note(struct kvc_trace *t, const struct kvc_req *r, uint64_t now_ns)
+{
+	struct kvc_stamps s = r->at;
+	uint64_t worst = since(t->worst.asked_ns, t->worst.done_ns);
+	t->requests++;
+	if (r->state != KVC_REQ_DONE)
+		s.done_ns = now_ns;
+	t->last_done_ns = KV_MAX(t->last_done_ns, s.done_ns);
+	if (t->requests > 1 && since(s.asked_ns, s.done_ns) < worst)
+		return;
+	s.type = r->wire.type;
+	s.bytes = s.type == WIRE_GET ? r->wire.get.length : s.type == WIRE_PUT ? r->wire.put.length : 0;
+	t->worst = s;
+	if (r->wire.key.len > 0)
+		kvc_trace_key(t, r->wire.key.data, r->wire.key.len);
+}
+
+void kvc_trace_phases(const struct kvc_trace *t, uint64_t now_ns, struct kvc_phases *out)
+{
+	const struct kvc_stamps *w = &t->worst;
+	uint64_t made_ns, left, after;
+	*out = (struct kvc_phases){.size = sizeof(*out), .total_ns = since(t->called_ns, now_ns)};
+	if (t->requests == 0) {
+		out->room_ns = out->total_ns; /* it never got as far as a request */
+		return;
+	}
+	made_ns = KV_MAX(w->made_ns, t->called_ns);
+	out->room_ns = since(KV_MAX(w->asked_ns, t->called_ns), made_ns);
+	out->queue_ns = since(made_ns, w->sent_ns ? w->sent_ns : w->done_ns);
+	if (w->sent_ns)
+		out->wire_ns = since(w->sent_ns, w->replied_ns ? w->replied_ns : w->done_ns);
+	if (w->sent_ns && w->replied_ns) {
+		out->server_ns = KV_MIN((uint64_t)w->server_replied_ns, out->wire_ns);
+		out->post_ns = KV_MIN((uint64_t)w->server_posted_ns, out->server_ns);
+		out->wire_ns -= out->server_ns;
+		out->data_ns = since(w->replied_ns, w->done_ns);
+	}
+	left = since(out->room_ns + out->queue_ns + out->wire_ns + out->server_ns + out->data_ns, out->total_ns);
+	after = KV_MIN(since(t->last_done_ns, now_ns), left);
+	out->check_ns = t->woke_ns >= t->last_done_ns ? KV_MIN(since(t->woke_ns, now_ns), after) : 0;
+	out->wake_ns = after - out->check_ns;
+	out->other_ns = left - after;
+}
+
+static const char *fate(const struct kvc_trace *t)
+{
+	if (t->requests == 0)
+		return ", no request was made";
+	if (!t->worst.sent_ns)
+		return ", not sent";
+	return t->worst.replied_ns ? "" : ", not answered";
+}
+
+static void slow_log(struct kvc_client *c, const struct kvc_trace *t, const struct kvc_phases *p, int64_t rc,
+		     uint64_t suppressed)
+{
+	char where[sizeof(((struct kv_server_entry *)NULL)->text) + 64] = "", key[KV_KEY_TEXT + 8] = "", bytes[40] = "", left_out[64] = "";
+	char text[KV_KEY_TEXT];
+	if (t->requests > 0)
+		snprintf(where, sizeof(where), " %s shard %u link %u", c->pool->server[t->worst.server].entry.text,
+			 t->worst.shard, t->worst.link);
+	if (t->key_len > 0)
+		snprintf(key, sizeof(key), " key %s", kv_key_text(t->key, t->key_len, text));
+	if (t->worst.bytes > 0)
+		snprintf(bytes, sizeof(bytes), " %llu bytes", (unsigned long long)t->worst.bytes);
+	if (suppressed)
+		snprintf(left_out, sizeof(left_out), " (%llu more were slow, not shown)", (unsigned long long)suppressed);
+	kv_warn(kvc_client_log(c),
+		"slow %s%s client %u%s%s%s: %.3f ms = room %.3f + queue %.3f + server %.3f (post %.3f) + wire %.3f + data %.3f + "
+		"wake %.3f + check %.3f + other %.3f; %u request%s%s; %s%s",
+		kvc_opname(t->op), t->batch ? " batch" : "", c->index, where, key, bytes, (double)p->total_ns / 1e6,
+		(double)p->room_ns / 1e6, (double)p->queue_ns / 1e6, (double)p->server_ns / 1e6, (double)p->post_ns / 1e6,
+		(double)p->wire_ns / 1e6, (double)p->data_ns / 1e6, (double)p->wake_ns / 1e6, (double)p->check_ns / 1e6,
+		(double)p->other_ns / 1e6,
+		t->requests, t->requests == 1 ? "" : "s", fate(t), kv_errname(rc < 0 ? (int)rc : 0), left_out);
+}
+
+void kvc_trace_end(struct kvc_trace *t, struct kvc_client *c, int64_t rc)
+{
+	struct kvc_phases p;
+	uint64_t now, suppressed;
+	if (KV_LIKELY(!t->on))
+		return;
+	now = loop_now(c->loop);
+	kvc_trace_phases(t, now, &p);
+	if (t->out)
+		kvc_sized_give(t->out, &p, sizeof(p));
+	if (c->pool->options.slow_ns == 0 || p.total_ns < c->pool->options.slow_ns)
+		return;
+	kvc_add(&c->count.slow, 1);
+	if (!kv_rate_take(&c->slow_lines, now, KVC_SLOW_LINES, &suppressed))
+		return;
+	slow_log(c, t, &p, rc, suppressed);
+}

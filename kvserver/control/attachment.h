@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attachment.h -- what one WELCOME gives a client: a session on every shard, regions, further sessions. Control loop only. */
+#ifndef KVRAIL_KVSERVER_CONTROL_ATTACHMENT_H
+#define KVRAIL_KVSERVER_CONTROL_ATTACHMENT_H
+
+#include "kvserver/control/server.h"
+
+struct conn;
+
+/* A place for a further session. */
+struct further_place {
+	uint32_t next;       /* free place after this one, if it is free: FURTHER_NONE is the last */
+	uint16_t generation; /* of its number, 1..4095; 0: never used */
+	bool used;
+};
+
+/* The further sessions of an attachment, as the control loop sees them. */
+struct further {
+	bool begun; /* the challenge was given */
+	uint32_t last_id;
+	struct boot_challenge challenge;
+	struct further_place *place;
+	uint32_t places, cap, count, free, free_last; /* free: first in, first out */
+};
+
+/* What a shard is asked. */
+struct attachment_call {
+	struct call call;
+	struct call aside; /* beside `call`, which may wait for long: to stop the session, or to hurry its end */
+	struct attachment *attachment;
+	struct session *session; /* the shard's; NULL: none */
+	struct kv_error error;
+	struct te_address *addr; /* the shard's rails, as of opening the session; one array holds those of all shards */
+	uint64_t owner_received; /* of a further session that was closed */
+	uint8_t *arena_keys;     /* of the shard, while they are sent */
+	_Atomic uint64_t received; /* requests. Written by the shard with each frame: not beside another shard's */
+};
+
+struct attachment {
+	struct kvs_server *server;
+	struct conn *conn; /* lives until all its attachments are gone */
+	bool ending;
+	unsigned slot;
+	uint32_t number;
+	uint8_t token[KV_TOKEN_LEN];
+	uint8_t frame_secret[BOOT_FRAME_SECRET]; /* until its sessions are open on the shards */
+	_Atomic bool anew;                       /* it is void: the client shall begin another one */
+	uint32_t mark;
+	uint64_t client_id;
+	unsigned rails;
+	bool moved; /* the client has had other addresses than these */
+	struct te_address addr[KV_RAILS_MAX]; /* the client's */
+	struct kv_list regions;
+	unsigned region_count;
+	uint32_t region_keys;
+	/* what the pending calls are about */
+	struct region *region;
+	uint32_t region_id;
+	uint32_t owner_number;
+	struct co *asker; /* who waits for the pending calls: the connection's reader, or the coroutine that ends it */
+	unsigned pending;
+	struct co *aside_asker; /* who waits for the calls aside; NULL: nobody */
+	unsigned aside_pending;
+	struct kv_list watchers;      /* struct attachment_watch */
+	struct attachment_call *call; /* one per shard */
+	struct te_address *shard_addr; /* what their `addr` points into */
+	struct further further;
+};
+
+/* Somebody who parks until an attachment is gone. */
+struct attachment_watch {
+	struct kv_list node;
+	struct co *co;
+};
+
+/* attachment_create -- slot, number, token and keys; *boot is the connection's. 0; -KV_EFULL (no slot is free), -KV_ENOMEM, or what entropy and TLS say. */
+int attachment_create(struct conn *conn, struct kvs_server *server, struct boot_conn *boot, const struct wire_hello *hello,
+		      struct attachment **out, struct kv_error *err);
+
+/* attachment_open_await -- insert the client's addresses on every shard. 0, or the first failure; attachment_end_await follows in any case. */
+int attachment_open_await(struct attachment *a, struct kv_error *err);
+
+/* attachment_all_await -- have every shard run this and wait until all have finished. Returns 0 or the first failure, with its text in
+ * *err (may be NULL). One at a time: for the connection's reader. */
+int attachment_all_await(struct attachment *a, void (*run)(struct call *call), struct kv_error *err);
+
+/* attachment_stop_await -- the client is gone, and the reader waits in attachment_all_await for what the client left in flight: have the shards stop the
+ * sessions, so that it ends. For the connection's beater. */
+void attachment_stop_await(struct attachment *a);
+
+/* attachment_end_await -- end its sessions, wait until nothing of them is in flight on any shard, and free it. Once. */
+void attachment_end_await(struct attachment *a);
+
+/* attachment_find -- the one with this number and token, also one that ends; or NULL. */
+struct attachment *attachment_find(const struct kvs_server *server, const struct wire_prior *prior);
+
+/* attachment_meets -- whether a client with these addresses may still be written to by this attachment. */
+bool attachment_meets(const struct attachment *a, const struct wire_hello *hello);
+
+/* attachment_hurry -- it ends, and somebody waits for that: cut off what a client still owes it, where the shards can do so without harm to
+ * others. Does not park. */
+void attachment_hurry(struct attachment *a);
+
+/* attachment_addresses -- take the client's addresses. attachment_region_add, attachment_region_forget -- a region that the client announced, which all shards
+ * have let go of. attachment_region_find -- or NULL. */
+void attachment_addresses(struct attachment *a, const struct wire_blob_addr *addr, unsigned rails);
+void attachment_region_add(struct attachment *a, struct region *r);
+void attachment_region_forget(struct attachment *a, struct region *r);
+struct region *attachment_region_find(const struct attachment *a, uint32_t id);
+
+#endif

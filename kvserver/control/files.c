@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* files.c -- how many clients the limit of open files has room for.
+ *
+ *     open already + places of handshakes + clients * (1 + fabric connections of a client) + a reserve  <=  the limit
+ *
+ * The first three are known at the start, so the fourth says how many clients are let in: one more is told that the server is
+ * full, over the place that its handshake had, instead of failing at the fabric with nothing to say. Without the sum the
+ * descriptors went to whoever came first, and a client with the right key failed in TLS.
+ *
+ * What a client takes of the fabric is asked of the engine's own budget, as the difference that a second peer makes. The
+ * reserve (KV_FILES_RESERVE) is for what comes and goes: logs, files that are read again, connections that end. The engines
+ * leave it free as well when somebody knocks at the fabric.
+ *
+ * Loops of the caller's are a simulation's or a test's, where this machine's limits mean nothing. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "host/host.h"
+#include "kvserver/control/server.h"
+
+/* Descriptors that all engines of this server have for one more client. */
+static int client_files(const struct te_options *engine, unsigned shards, uint64_t *out, struct kv_error *err)
+{
+	struct te_load load = {.engines = shards, .peers = 1};
+	struct te_budget *budget = calloc(2, sizeof(*budget));
+	int rc = budget ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for a list of devices");
+
+	for (unsigned i = 0; rc == 0 && i < 2; i++) {
+		load.peers = i + 1;
+		rc = te_budget(engine, &load, &budget[i], err);
+	}
+	if (rc == 0)
+		*out = budget[1].process.files - budget[0].process.files;
+	free(budget);
+	return rc;
+}
+
+void files_divide(struct files *f, unsigned clients_wanted)
+{
+	uint64_t others = f->open + KV_FILES_LATER + f->handshakes + KV_FILES_RESERVE, each = 1 + f->client;
+	uint64_t room = f->limit > others ? (f->limit - others) / each : 0;
+
+	f->wanted = others - f->handshakes + HANDSHAKES_MAX + clients_wanted * each;
+	if (f->limit >= KV_UNKNOWN)
+		room = clients_wanted;
+	f->clients = (unsigned)KV_MIN(KV_MAX(room, (uint64_t)1), (uint64_t)clients_wanted); /* one is told by what it lacks */
+}
+
+int files_plan(struct kvs_server *s, const struct te_options *engine, struct kv_error *err)
+{
+	struct files *f = &s->files;
+	struct kv_host host;
+	int rc;
+
+	f->clients = s->opt.max_clients;
+	if (s->opt.loops)
+		return 0;
+	kv_host_read("", &host);
+	f->open = host.files_open < KV_UNKNOWN ? host.files_open : 0;
+	f->limit = host.files_soft;
+	f->handshakes = s->handshakes_max;
+	rc = client_files(engine, s->opt.shards, &f->client, err);
+	if (rc)
+		return rc;
+	files_divide(f, s->opt.max_clients);
+	if (f->clients < s->opt.max_clients)
+		kv_log(s->opt.log, f->clients < KVS_CLIENTS_DEFAULT ? KV_LOG_WARN : KV_LOG_INFO,
+			"the limit of %" PRIu64 " open files has room for %u clients at a time with connections of their own "
+			"(--max-clients %u), of %" PRIu64 " files each; for all of them: ulimit -n %" PRIu64,
+			f->limit, f->clients, s->opt.max_clients, 1 + f->client, f->wanted);
+	return 0;
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hello.c -- from HELLO to WELCOME, the first time on a connection or again (docs/reference/protocol.md 2.1, 2.10).
+ *
+ *   HELLO -> what the client had is void -> checked, admitted -> [nothing left of what it names] -> a slot -> a session on every shard -> WELCOME
+ *
+ * A connection that was let in has its place among the clients until it ends, whatever attachments it has, so a client that says HELLO again is never too many. The place goes
+ * along to another connection whose HELLO names an attachment of this one: its client is there now, and this one is cut.
+ *
+ * What HELLO names and may still write to one of the addresses in it is waited for: WELCOME says that nothing of it is left. That is in the hands of the client's own
+ * fabric, so the wait may be long. It costs the coroutine that reads this connection, which is there anyhow, and heartbeats see whether the client is still there. The attachment
+ * that is waited for ends already; after PRIOR_HURRY_NS its shards are told to cut the client's old connections, where the provider can do that for one peer alone.
+ *
+ * Each HELLO costs a message to every shard, a session there, and a slot for as long as the attachment before lingers. So a connection may have
+ * CONN_ENDING_MAX that linger, and CONN_HELLOS_RATE per second; what is more waits, and nobody else does. When all slots are taken, a connection waits for one of its own.
+ *
+ * Rejected: answering at once with a flag that says whether the fence holds. The client would have to ask again, and again. */
+#include "kvserver/control/conn.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+
+#define PRIOR_HURRY_NS 1000000000ull
+
+static struct loop *loop_of(const struct conn *c)
+{
+	return c->server->control;
+}
+
+static int refuse_await(struct conn *c, int rc, const char *text)
+{
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_REFUSE, .refuse.status = wire_error_status(rc)};
+	char name[KV_HOST_MAX];
+
+	if (log_allowed(c->server))
+		kv_warn(c->server->opt.log, "client %s is refused: %s", conn_name(c, name, sizeof(name)), text);
+	snprintf(m.refuse.text, sizeof(m.refuse.text), "%s", text);
+	conn_send_await(c, &m);
+	return rc;
+}
+
+/* ---- may it come in ---- */
+
+static int hello_check(const struct conn *c, const struct wire_hello *h, struct kv_error *err)
+{
+	struct boot_identity theirs = {.eager_bytes = h->eager_bytes};
+
+	if (h->rails == 0 || h->rails > KV_RAILS_MAX)
+		return kv_fail(err, -KV_EPROTO, "hello with %u rails; there are 1 to %d", h->rails, KV_RAILS_MAX);
+	snprintf(theirs.provider, sizeof(theirs.provider), "%s", h->provider);
+	snprintf(theirs.fabric, sizeof(theirs.fabric), "%s", h->fabric);
+	return boot_hello_check(&c->server->identity, "server", &theirs, "client", err);
+}
+
+static int closing_fail(struct kv_error *err)
+{
+	return kv_fail(err, -KV_ECLOSED, "the server is shutting down");
+}
+
+static int room_check(const struct kvs_server *s, struct kv_error *err)
+{
+	if (s->open >= s->opt.max_clients)
+		return kv_fail(err, -KV_EFULL, "the server has %u clients, as many as --max-clients allows", s->open);
+	if (s->clients >= s->files.clients)
+		return kv_fail(err, -KV_EFULL,
+			       "the server has %u clients, as many as its limit of %" PRIu64 " open files has room for; for "
+			       "--max-clients it takes ulimit -n %" PRIu64,
+			       s->clients, s->files.limit, s->files.wanted);
+	if (s->clients >= s->clients_max)
+		return kv_fail(err, -KV_EFULL,
+			       "the server has %u clients, as many as its address space has room for: raise its limit (ulimit -v)", s->clients);
+	return 0;
+}
+
+/* A place among the clients: its own; or that of the connection whose client it is; or a new one. */
+static int admit(struct conn *c, struct conn *before, struct kv_error *err)
+{
+	struct kvs_server *s = c->server;
+	int rc;
+
+	if (s->stop_asked)
+		return closing_fail(err);
+	if (c->admitted)
+		return 0;
+	if (before && before->admitted) {
+		before->admitted = false;
+		c->admitted = true;
+		return 0;
+	}
+	rc = room_check(s, err);
+	if (rc)
+		return rc;
+	c->admitted = true;
+	s->open++;
+	s->clients++;
+	return 0;
+}
+
+/* ---- waiting ---- */
+
+/* Not more often than that: the reader waits. */
+static int turn_await(struct conn *c)
+{
+	struct bucket *b = &c->hellos;
+	uint64_t now_ns = loop_now(loop_of(c)), until_ns;
+
+	b->tokens += (double)(now_ns - b->filled_ns) * CONN_HELLOS_RATE / 1e9;
+	if (b->tokens > CONN_HELLOS_BURST)
+		b->tokens = CONN_HELLOS_BURST;
+	b->filled_ns = now_ns;
+	b->tokens -= 1;
+	if (b->tokens >= 0)
+		return 0;
+	until_ns = now_ns + (uint64_t)(-b->tokens / CONN_HELLOS_RATE * 1e9);
+	while (!conn_over(c) && co_park_await(until_ns) == 0)
+		continue;
+	return conn_over(c) ? -KV_EPEERDOWN : 0;
+}
+
+/* Until no more than so many attachments of this connection are ending. */
+static int ending_await(struct conn *c, unsigned most)
+{
+	while (c->ending > most && !conn_over(c))
+		co_park_await(KV_NEVER);
+	return conn_over(c) ? -KV_EPEERDOWN : 0;
+}
+
+/* Until the attachment is gone or it is time to look again; it is not to be touched afterwards. */
+static void gone_await(struct attachment *a, uint64_t deadline_ns)
+{
+	struct attachment_watch w = {.co = co_self()};
+
+	kv_list_add_tail(&a->watchers, &w.node);
+	co_park_await(deadline_ns);
+	kv_list_del(&w.node);
+}
+
+/* Nothing of the attachment that HELLO names may reach the addresses in HELLO any more; or the server ends, and there will be no WELCOME. */
+static int prior_await(struct conn *c, const struct wire_hello *h)
+{
+	struct attachment *a = attachment_find(c->server, &h->prior);
+	uint64_t hurry_ns = loop_now(loop_of(c)) + PRIOR_HURRY_NS;
+
+	if (!a || !attachment_meets(a, h))
+		return 0;
+	conn_beats_begin(c);
+	while (a && !conn_over(c) && !c->server->stop_asked) {
+		gone_await(a, hurry_ns);
+		a = attachment_find(c->server, &h->prior);
+		if (!a || loop_now(loop_of(c)) < hurry_ns)
+			continue;
+		attachment_hurry(a);
+		hurry_ns = loop_now(loop_of(c)) + PRIOR_HURRY_NS;
+	}
+	return conn_over(c) ? -KV_EPEERDOWN : 0;
+}
+
+/* ---- the attachment ---- */
+
+static int make_await(struct conn *c, const struct wire_hello *h, struct kv_error *err)
+{
+	int rc;
+
+	while ((rc = attachment_create(c, c->server, c->boot, h, &c->now, err)) == -KV_EFULL && c->ending)
+		if (ending_await(c, c->ending - 1))
+			return -KV_EPEERDOWN;
+	c->attachments += rc == 0;
+	return rc ? rc : attachment_open_await(c->now, err);
+}
+
+static int addresses_pack(const struct attachment *a, uint8_t *buf, size_t cap, uint32_t *len)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; i < a->server->opt.shards; i++)
+		for (unsigned k = 0; rc == 0 && k < a->server->shard[i]->info.rails; k++)
+			rc = wire_addr_pack(buf, cap, len, a->call[i].addr[k].data, a->call[i].addr[k].len);
+	return rc;
+}
+
+static int welcome_await(struct conn *c)
+{
+	struct kvs_server *s = c->server;
+	const struct shard *first = s->shard[0];
+	size_t cap = (size_t)s->opt.shards * first->info.rails * (KV_ADDR_MAX + 2);
+	uint8_t *addrs = malloc(cap);
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_WELCOME};
+	struct wire_welcome_msg *w = &m.welcome;
+	int rc;
+
+	if (!addrs)
+		return -KV_ENOMEM;
+	w->version = WIRE_VERSION;
+	w->shards = w->loops = (uint16_t)s->opt.shards;
+	w->rails = (uint16_t)first->info.rails;
+	w->flags = (s->opt.allow_bench ? WIRE_WELCOME_BENCH : 0) | (s->opt.allow_pull ? WIRE_WELCOME_PULL : 0) |
+		   (first->info.reads_refused ? WIRE_WELCOME_INLINE_PUT : 0) | WIRE_WELCOME_SESSIONS;
+	w->session = c->now->number;
+	w->chunk_bytes = first->info.chunk_bytes;
+	w->credits = s->opt.credits;
+	w->heartbeat_ms = s->opt.heartbeat_ms;
+	w->eager_bytes = first->info.eager_bytes;
+	w->incarnation = s->incarnation;
+	w->shard_seed = s->shard_seed;
+	w->value_max = s->opt.value_max;
+	w->addrs = addrs;
+	memcpy(w->token, c->now->token, KV_TOKEN_LEN);
+	memcpy(w->host_id, s->host_id, sizeof(w->host_id));
+	snprintf(w->node_id, sizeof(w->node_id), "%s", s->node_id);
+	rc = addresses_pack(c->now, addrs, cap, &w->addrs_len);
+	if (rc == 0)
+		rc = conn_send_await(c, &m);
+	explicit_bzero(w->token, KV_TOKEN_LEN);
+	free(addrs);
+	return rc;
+}
+
+/* The connection has no attachment in use. */
+static int hello_await(struct conn *c, const struct wire_hello *h)
+{
+	struct attachment *prior = attachment_find(c->server, &h->prior);
+	struct conn *before = prior && prior->conn != c ? prior->conn : NULL;
+	struct kv_error err = {0};
+	char name[KV_HOST_MAX];
+	int rc = hello_check(c, h, &err);
+
+	if (rc == 0)
+		rc = admit(c, before, &err);
+	if (rc)
+		return refuse_await(c, rc, err.text);
+	conn_knocked(c);
+	if (before)
+		conn_cut(before);
+	if (prior_await(c, h))
+		return -KV_EPEERDOWN;
+	rc = c->server->stop_asked ? closing_fail(&err) : make_await(c, h, &err);
+	if (rc == 0 && c->server->stop_asked)
+		rc = closing_fail(&err); /* meanwhile */
+	if (rc)
+		return refuse_await(c, rc, err.text);
+	boot_limit(c->boot, UINT_MAX);
+	rc = welcome_await(c);
+	if (rc) {
+		kv_warn(c->server->opt.log, "client %s: no welcome could be sent: %s: %s", conn_name(c, name, sizeof(name)), kv_strerror(rc),
+			boot_failure(c->boot));
+		return rc;
+	}
+	kv_log(c->server->opt.log, c->attachments > 1 ? KV_LOG_DEBUG : KV_LOG_INFO, "client %s (%s, id %" PRIu64 ", %u rails) is session %u",
+	       conn_name(c, name, sizeof(name)), boot_peer_who(c->boot), c->now->client_id, c->now->rails, c->now->number);
+	conn_welcomed(c);
+	return 0;
+}
+
+int hello_first_await(struct conn *c)
+{
+	struct wire_ctrl_msg m;
+	char name[KV_HOST_MAX];
+	int rc;
+
+	boot_limit(c->boot, HELLO_MAX); /* a place costs no more than that, until we know whose it is */
+	rc = boot_recv_await(c->boot, &m, c->accepted_ns + HANDSHAKE_NS);
+	if (rc == -KV_EVERSION)
+		return refuse_await(c, rc, "client and server have no protocol version in common; run the same release on both sides");
+	if (rc == 0 && m.type != WIRE_CTRL_HELLO)
+		rc = -KV_EPROTO;
+	if (rc == -KV_EPROTO && log_allowed(c->server))
+		kv_warn(c->server->opt.log,
+			"client %s is not let in: what it says first is no HELLO; does it have a key or certificates, and this server none (--psk-file, --cert)?",
+			conn_name(c, name, sizeof(name)));
+	if (rc == 0)
+		rc = hello_await(c, &m.hello);
+	explicit_bzero(&m, sizeof(m)); /* a token */
+	return rc;
+}
+
+int hello_again_await(struct conn *c, const struct wire_hello *h)
+{
+	int rc;
+
+	conn_retire_await(c);
+	rc = turn_await(c);
+	if (rc == 0)
+		rc = ending_await(c, CONN_ENDING_MAX);
+	return rc ? rc : hello_await(c, h);
+}

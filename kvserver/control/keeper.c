@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* keeper.c -- key and certificate files, read again while the server runs.
+ *
+ * A file system that does not answer (NFS whose server is gone) keeps whoever reads from it, for hours. The control loop must go on, with heartbeats for all
+ * clients, and so must the thread that waits for signals, or the server could not even be told to end. So a thread of its own reads: when it is asked (SIGHUP),
+ * and when the CRL file has changed, at which it looks once a second. What it has made of the files it lays down as `fresh`, and the control loop takes it.
+ *
+ * All or nothing: if one file cannot be used, the keys, the certificates and the lists that were in force stay. A certificate that has been replaced and whose
+ * key has not is such a case; so a CRL file that could not be read with the rest is tried again at each look, though the reason is said once.
+ *
+ * Connections that are open stay as they are; those whose handshake is under way end it with what they began with.
+ *
+ * Who owns it: the server and the thread each have a reference. The thread may be left behind in a read, so everything that it uses is in here, names of files
+ * included; it touches the server under the lock only, and not after keeper_end.
+ *
+ * Rejected: io_uring for these reads (OpenSSL opens its files by itself); a process of its own (keys would have to be sent). */
+#include "kvserver/control/keeper.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "kvserver/control/server.h"
+
+#define LOOK_NS            1000000000ull /* between two looks at the CRL file */
+#define KEEPER_PATIENCE_NS 2000000000ull /* for a thread that reads, when the server ends */
+#define POST_AGAIN_NS      10000000ull
+
+enum { FILE_PSK, FILE_KEYS, FILE_CERT, FILE_KEY, FILE_CA, FILE_CRL, FILES };
+
+/* What tells a file from what it was. */
+struct mark {
+	ino_t inode;
+	off_t bytes;
+	struct timespec changed;
+};
+
+struct fresh {
+	struct boot_context *boot; /* NULL: the one in force stays */
+	struct boot_keys *keys;
+};
+
+struct keeper {
+	char *file[FILES]; /* or NULL */
+	struct mark crl;   /* as it was when it was last read here; the thread's */
+	bool crl_begun, crl_failed;
+	/* under the lock */
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct kvs_server *server; /* NULL: it ends */
+	const struct kv_log *log;  /* the server's */
+	struct fresh fresh;
+	unsigned refs, taken, failed; /* taken: successes */
+	bool asked, gone; /* gone: the thread has nothing left to do */
+};
+
+static uint64_t now_ns(void)
+{
+	return kv_clock_now(&kv_clock_monotonic);
+}
+
+static void fresh_fini(struct fresh *f)
+{
+	boot_context_destroy(&f->boot);
+	boot_keys_destroy(&f->keys);
+}
+
+/* ---- memory ---- */
+
+/* A thread that was left behind may have laid something down that nobody took. */
+static void keeper_free(struct keeper *k)
+{
+	fresh_fini(&k->fresh);
+	for (unsigned i = 0; i < FILES; i++)
+		free(k->file[i]);
+	pthread_cond_destroy(&k->changed);
+	pthread_mutex_destroy(&k->lock);
+	free(k);
+}
+
+static void unref_unlock(struct keeper *k)
+{
+	bool last = --k->refs == 0;
+
+	pthread_mutex_unlock(&k->lock);
+	if (last)
+		keeper_free(k);
+}
+
+static int names_copy(struct keeper *k, const struct kvs_options *o)
+{
+	const char *const names[FILES] = {[FILE_PSK] = o->psk_file,   [FILE_KEYS] = o->session_keys, [FILE_CERT] = o->cert_file,
+					  [FILE_KEY] = o->key_file,   [FILE_CA] = o->ca_file,	     [FILE_CRL] = o->crl_file};
+
+	for (unsigned i = 0; i < FILES; i++) {
+		k->file[i] = names[i] ? strdup(names[i]) : NULL;
+		if (names[i] && !k->file[i])
+			return -KV_ENOMEM;
+	}
+	return 0;
+}
+
+static struct keeper *keeper_alloc(struct kvs_server *s)
+{
+	struct keeper *k = calloc(1, sizeof(*k));
+	pthread_condattr_t attr;
+
+	if (!k)
+		return NULL;
+	k->server = s;
+	k->log = s->opt.log;
+	k->refs = 1;
+	pthread_mutex_init(&k->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&k->changed, &attr);
+	pthread_condattr_destroy(&attr);
+	if (names_copy(k, &s->opt) == 0)
+		return k;
+	keeper_free(k);
+	return NULL;
+}
+
+/* ---- reading: the thread, without the lock ---- */
+
+static int fresh_read(const struct keeper *k, struct fresh *out, const struct kv_log *log, struct kv_error *err)
+{
+	const struct boot_security security = {.psk_file = k->file[FILE_PSK],
+					       .cert_file = k->file[FILE_CERT],
+					       .key_file = k->file[FILE_KEY],
+					       .ca_file = k->file[FILE_CA],
+					       .crl_file = k->file[FILE_CRL],
+					       .crl_kept = true};
+	int rc = 0;
+
+	if (k->file[FILE_PSK] || k->file[FILE_CERT])
+		rc = boot_context_create(&security, true, log, &out->boot, err);
+	if (rc == 0 && k->file[FILE_KEYS])
+		rc = boot_keys_load(k->file[FILE_KEYS], &out->keys, err);
+	if (rc)
+		fresh_fini(out);
+	return rc;
+}
+
+/* Its file is another one by now. One that is away is being replaced: what it held counts until it ends. */
+static bool crl_changed(const struct keeper *k, struct mark *out)
+{
+	struct stat st;
+
+	if (!k->file[FILE_CRL] || stat(k->file[FILE_CRL], &st) != 0)
+		return false;
+	*out = (struct mark){.inode = st.st_ino, .bytes = st.st_size, .changed = st.st_mtim};
+	return out->inode != k->crl.inode || out->bytes != k->crl.bytes || out->changed.tv_sec != k->crl.changed.tv_sec ||
+	       out->changed.tv_nsec != k->crl.changed.tv_nsec;
+}
+
+/* ---- handing over ---- */
+
+static void on_fresh(void *arg)
+{
+	struct kvs_server *s = arg;
+	struct keeper *k = s->keeper;
+	struct boot_keys *former = s->session_keys;
+	struct fresh f;
+
+	if (!k)
+		return;
+	pthread_mutex_lock(&k->lock);
+	f = k->fresh;
+	k->fresh = (struct fresh){0};
+	pthread_mutex_unlock(&k->lock);
+	if (f.boot)
+		boot_context_adopt(s->boot, &f.boot);
+	if (!f.keys)
+		return;
+	s->session_keys = f.keys;
+	boot_keys_destroy(&former); /* nobody keeps one of them over a wait */
+}
+
+static void wait_until(struct keeper *k, uint64_t until_ns)
+{
+	struct timespec at = {.tv_sec = (time_t)(until_ns / 1000000000ull), .tv_nsec = (long)(until_ns % 1000000000ull)};
+
+	pthread_cond_timedwait(&k->changed, &k->lock, &at);
+}
+
+/* A later one takes the place of one that the control loop has not come to. */
+static void hand_over(struct keeper *k, const struct fresh *f)
+{
+	fresh_fini(&k->fresh);
+	k->fresh = *f;
+	while (k->server && loop_post(k->server->control, on_fresh, k->server) != 0)
+		wait_until(k, now_ns() + POST_AGAIN_NS);
+}
+
+/* Under the lock, which it gives up while it reads. `asked`: by somebody; else the CRL file has changed. */
+static void read_again(struct keeper *k, bool asked, const struct mark *crl)
+{
+	struct kv_log log = {0}; /* a copy: this thread may outlive the server. Its level may be changed at this moment. */
+	struct kv_error err = {0};
+	struct fresh f = {0};
+	int rc;
+
+	if (k->log)
+		log = (struct kv_log){.write = k->log->write, .arg = k->log->arg, .level = kv_log_level(k->log)};
+	pthread_mutex_unlock(&k->lock);
+	rc = fresh_read(k, &f, &log, &err);
+	pthread_mutex_lock(&k->lock);
+	if (rc) {
+		k->failed++;
+		if (k->server && (asked || !k->crl_failed))
+			kv_warn(k->log, "%s; the keys and certificates that were read before stay in force", err.text);
+		k->crl_failed = !asked || k->crl_failed;
+		return;
+	}
+	k->crl_failed = false;
+	k->crl = *crl;
+	hand_over(k, &f);
+	if (!k->server)
+		return;
+	k->taken++;
+	if (asked)
+		kv_info(k->log, "keys and certificates were read again, for connections from now on");
+	else if (k->crl_begun)
+		kv_info(k->log, "CRL file %s was read again", k->file[FILE_CRL]);
+	k->crl_begun = true; /* the first time, the file may be the one that the server began with */
+}
+
+static void *keeper_run(void *arg)
+{
+	struct keeper *k = arg;
+	struct mark mark = {0};
+	bool asked, changed;
+
+	pthread_mutex_lock(&k->lock);
+	while (k->server) {
+		asked = k->asked;
+		k->asked = false;
+		pthread_mutex_unlock(&k->lock);
+		changed = crl_changed(k, &mark);
+		pthread_mutex_lock(&k->lock);
+		if (k->server && (asked || changed))
+			read_again(k, asked, &mark);
+		if (k->server && !k->asked && k->file[FILE_CRL])
+			wait_until(k, now_ns() + LOOK_NS);
+		while (k->server && !k->asked && !k->file[FILE_CRL])
+			pthread_cond_wait(&k->changed, &k->lock);
+	}
+	k->gone = true;
+	pthread_cond_broadcast(&k->changed);
+	unref_unlock(k);
+	return NULL;
+}
+
+/* ---- the server's side ---- */
+
+int keeper_start(struct kvs_server *s, struct keeper **out, struct kv_error *err)
+{
+	const struct kvs_options *o = &s->opt;
+	struct keeper *k;
+	pthread_t thread;
+	int rc;
+
+	*out = NULL;
+	if (!o->psk_file && !o->cert_file && !o->session_keys)
+		return 0;
+	k = keeper_alloc(s);
+	if (!k)
+		return kv_fail(err, -KV_ENOMEM, "no memory for reading keys again");
+	k->refs++;
+	rc = pthread_create(&thread, NULL, keeper_run, k);
+	if (rc) {
+		keeper_free(k);
+		return kv_fail(err, -rc, "starting the thread that reads keys again: %s", kv_strerror(-rc));
+	}
+	pthread_detach(thread);
+	*out = k;
+	return 0;
+}
+
+bool keeper_ask(struct keeper *k)
+{
+	if (!k)
+		return false;
+	pthread_mutex_lock(&k->lock);
+	k->asked = true;
+	pthread_cond_broadcast(&k->changed);
+	pthread_mutex_unlock(&k->lock);
+	return true;
+}
+
+void keeper_rounds(struct keeper *k, unsigned *out_taken, unsigned *out_failed)
+{
+	pthread_mutex_lock(&k->lock);
+	*out_taken = k->taken;
+	*out_failed = k->failed;
+	pthread_mutex_unlock(&k->lock);
+}
+
+void keeper_end(struct keeper **keeper)
+{
+	struct keeper *k = *keeper;
+	uint64_t until_ns = now_ns() + KEEPER_PATIENCE_NS;
+
+	if (!k)
+		return;
+	*keeper = NULL;
+	pthread_mutex_lock(&k->lock);
+	k->server = NULL;
+	pthread_cond_broadcast(&k->changed);
+	while (!k->gone && now_ns() < until_ns)
+		wait_until(k, until_ns);
+	fresh_fini(&k->fresh);
+	unref_unlock(k);
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* logical.c -- further sessions of an attachment: who may open one, and its number (docs/reference/protocol.md 2.7).
+ *
+ * Nothing is kept of a question that was not granted: the challenge is the attachment's, the id in the question has to ascend, and
+ * the proof is looked at once. So a flood of questions costs a hash each and no memory. A proof that is wrong is answered late,
+ * later each time, and the reader reads nothing meanwhile; after FAILURES_MAX the connection is closed. They are the connection's: HELLO
+ * again forgives none. Failures are forgotten after a quiet minute, so that a connection that lives for months is not closed for one a month.
+ *
+ * Room is looked at after the proof: who has no right to a session learns nothing of how many there are. Every session counts as
+ * a client of the server, and an attachment may have max_sessions of them.
+ *
+ * Numbers are places in the attachment's table; each shard has a table of its own with the same places (owner.c). Places are
+ * used again first in, first out, with another generation: a number that is named late by mistake meets nobody for long. */
+#include <stdlib.h>
+
+#include "kvserver/control/conn.h"
+
+enum { FAILURES_MAX = 5, PLACES_MIN = 16, GENERATIONS = 1 << (32 - OWNER_INDEX_BITS) };
+
+#define FURTHER_NONE    UINT32_MAX
+#define FAILURE_NS      100000000ull /* an answer to a wrong proof is delayed by this, doubled each time */
+#define FAILURES_FOR_NS 60000000000ull
+
+static struct attachment_call *of(struct call *call)
+{
+	return KV_CONTAINER(call, struct attachment_call, call);
+}
+
+static void run_open(struct call *call)
+{
+	call_finish(call, owner_open(of(call)->session, of(call)->attachment->owner_number));
+}
+
+static void run_end(struct call *call)
+{
+	struct attachment_call *ac = of(call);
+
+	owner_end(ac->session, ac->attachment->owner_number, call, &ac->owner_received);
+}
+
+/* ---- places ---- */
+
+static int places_grow(struct further *f)
+{
+	uint32_t cap = f->cap ? f->cap * 2 : PLACES_MIN;
+	struct further_place *p;
+
+	if (f->places < f->cap)
+		return 0;
+	p = realloc(f->place, cap * sizeof(*p));
+	if (!p)
+		return -KV_ENOMEM;
+	f->place = p;
+	f->cap = cap;
+	return 0;
+}
+
+/* A place that was free, or a new one. */
+static int place_take(struct further *f, uint32_t *out)
+{
+	int rc;
+
+	if (f->count == 0 && f->places == 0)
+		f->free = f->free_last = FURTHER_NONE;
+	if (f->free != FURTHER_NONE) {
+		*out = f->free;
+		f->free = f->place[*out].next;
+		if (f->free == FURTHER_NONE)
+			f->free_last = FURTHER_NONE;
+	} else {
+		rc = places_grow(f);
+		if (rc)
+			return rc;
+		*out = f->places++;
+		f->place[*out] = (struct further_place){0};
+	}
+	f->place[*out].used = true;
+	f->count++;
+	return 0;
+}
+
+static void place_give(struct further *f, uint32_t at)
+{
+	f->place[at].used = false;
+	f->place[at].next = FURTHER_NONE;
+	if (f->free_last == FURTHER_NONE)
+		f->free = at;
+	else
+		f->place[f->free_last].next = at;
+	f->free_last = at;
+	f->count--;
+}
+
+static uint32_t number_make(struct further *f, uint32_t at)
+{
+	struct further_place *p = &f->place[at];
+
+	p->generation = p->generation + 1u == GENERATIONS ? 1 : (uint16_t)(p->generation + 1);
+	return (uint32_t)p->generation << OWNER_INDEX_BITS | at;
+}
+
+/* The place of an open session, or FURTHER_NONE. */
+static uint32_t place_of(const struct further *f, uint32_t number)
+{
+	uint32_t at = number & (OWNERS_MAX - 1);
+
+	return at < f->places && f->place[at].used && f->place[at].generation == number >> OWNER_INDEX_BITS ? at : FURTHER_NONE;
+}
+
+/* ---- messages ---- */
+
+static int begin_await(struct conn *c)
+{
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_SESSION_CHALLENGE};
+	struct further *f = &c->now->further;
+	int rc;
+
+	if (f->begun)
+		return -KV_EPROTO;
+	rc = kv_entropy_fill(c->server->opt.entropy, f->challenge.nonce, sizeof(f->challenge.nonce));
+	if (rc)
+		return rc;
+	memcpy(f->challenge.token, c->now->token, KV_TOKEN_LEN);
+	f->begun = true;
+	memcpy(m.session_challenge.nonce, f->challenge.nonce, sizeof(f->challenge.nonce));
+	return conn_send_await(c, &m);
+}
+
+static int refuse_await(struct conn *c, uint32_t id, int rc, const char *text)
+{
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_SESSION_REFUSE,
+				  .session_refuse = {.id = id, .status = wire_error_status(rc)}};
+
+	control_count(c->server, WIRE_STAT_SESSIONS_REFUSED);
+	snprintf(m.session_refuse.text, sizeof(m.session_refuse.text), "%s", text);
+	return conn_send_await(c, &m);
+}
+
+/* Returns why the connection ends, or 0. */
+static int denied_await(struct conn *c, const struct wire_session_open *o)
+{
+	struct conn_failures *f = &c->failures;
+	struct loop *loop = c->server->control;
+	char name[KV_HOST_MAX];
+	int rc;
+
+	if (loop_now(loop) - f->last_ns > FAILURES_FOR_NS)
+		f->count = 0;
+	f->last_ns = loop_now(loop);
+	f->count++;
+	if (log_allowed(c->server))
+		kv_warn(c->server->opt.log, "client %s: a further session for identity \"%s\" is denied: unknown, or the proof is wrong (%u of %d)",
+			conn_name(c, name, sizeof(name)), o->identity, f->count, FAILURES_MAX);
+	co_sleep_await(loop_now(loop) + (FAILURE_NS << (f->count - 1)));
+	if (c->closing)
+		return -KV_EPEERDOWN;
+	rc = refuse_await(c, o->id, -KV_EDENIED,
+			  "the identity is not known here or its key is another one; compare the client's key with the server's --session-keys");
+	return rc == 0 && f->count >= FAILURES_MAX ? -KV_EDENIED : rc;
+}
+
+static int room_check(const struct conn *c, struct kv_error *err)
+{
+	const struct kvs_server *s = c->server;
+
+	if (s->stop_asked)
+		return kv_fail(err, -KV_ECLOSED, "the server is shutting down");
+	if (s->open >= s->opt.max_clients)
+		return kv_fail(err, -KV_EFULL, "the server has %u clients, as many as --max-clients allows; further sessions count, too",
+			       s->open);
+	if (c->now->further.count >= s->opt.max_sessions)
+		return kv_fail(err, -KV_EFULL, "this connection has %u further sessions, as many as --max-sessions allows",
+			       c->now->further.count);
+	return 0;
+}
+
+/* A number, and a place on every shard. */
+static int admit_await(struct conn *c, uint32_t *out_at, struct kv_error *err)
+{
+	struct further *f = &c->now->further;
+	int rc = room_check(c, err);
+
+	if (rc)
+		return rc;
+	rc = place_take(f, out_at);
+	if (rc)
+		return kv_fail(err, rc, "the server has no memory for another session");
+	c->server->open++;
+	c->now->owner_number = number_make(f, *out_at);
+	rc = attachment_all_await(c->now, run_open, err);
+	if (rc == 0)
+		return 0;
+	attachment_all_await(c->now, run_end, NULL); /* where it was opened */
+	place_give(f, *out_at);
+	c->server->open--;
+	return rc;
+}
+
+static int granted_await(struct conn *c, const struct wire_session_open *o)
+{
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_SESSION_OK};
+	struct kv_error err = {0};
+	char name[KV_HOST_MAX];
+	uint32_t at;
+	int rc = admit_await(c, &at, &err);
+
+	if (rc)
+		return refuse_await(c, o->id, rc, err.text);
+	m.session_ok = (struct wire_session_ok){
+		.id = o->id, .session = c->now->owner_number, .credits = owner_credits(c->server->opt.credits)};
+	control_count(c->server, WIRE_STAT_SESSIONS_OPENED);
+	rc = conn_send_await(c, &m);
+	kv_debug(c->server->opt.log, "client %s: session %u has further session %u, client id %llu%s%s", conn_name(c, name, sizeof(name)),
+		 c->now->number, c->now->owner_number, (unsigned long long)o->client_id, o->identity[0] ? ", identity " : "", o->identity);
+	return rc;
+}
+
+static int open_await(struct conn *c, const struct wire_session_open *o)
+{
+	struct further *f = &c->now->further;
+	int rc;
+
+	if (!f->begun)
+		return -KV_EPROTO;
+	if (o->id <= f->last_id) {
+		control_count(c->server, WIRE_STAT_BAD_CONTROL);
+		return refuse_await(c, o->id, -KV_EINVAL, "ids of sessions to be opened must ascend");
+	}
+	f->last_id = o->id;
+	rc = boot_proof_check(c->boot, &f->challenge, c->server->session_keys, o);
+	if (rc == -KV_EDENIED)
+		return denied_await(c, o);
+	if (rc)
+		return rc;
+	return granted_await(c, o);
+}
+
+static int close_await(struct conn *c, uint32_t number)
+{
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_SESSION_CLOSE_OK, .session_close.session = number};
+	struct attachment *a = c->now;
+	uint32_t at = place_of(&a->further, number);
+
+	if (at != FURTHER_NONE) {
+		a->owner_number = number;
+		attachment_all_await(a, run_end, NULL);
+		for (unsigned i = 0; i < c->server->opt.shards; i++)
+			m.session_close.requests += a->call[i].owner_received;
+		place_give(&a->further, at);
+		c->server->open--;
+	}
+	return conn_send_await(c, &m);
+}
+
+int further_message_await(struct conn *c, const struct wire_ctrl_msg *m)
+{
+	switch (m->type) {
+	case WIRE_CTRL_SESSION_BEGIN:
+		return begin_await(c);
+	case WIRE_CTRL_SESSION_OPEN:
+		return open_await(c, &m->session_open);
+	default:
+		return close_await(c, m->session_close.session);
+	}
+}
+
+void further_fini(struct attachment *a)
+{
+	struct further *f = &a->further;
+
+	a->server->open -= f->count;
+	free(f->place);
+	explicit_bzero(f, sizeof(*f));
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* psk.c -- kv-server --make-psk: what `openssl rand -hex 32` and chmod do, without a moment in which others could read it.
+ *
+ * The file is created with O_EXCL and mode 0600, so neither a link that somebody put there nor an older key is written to. */
+#include "kvserver/control/psk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define IDENTITY "kvrail:"
+
+enum { KEY_BYTES = 32, LINE_LEN = sizeof(IDENTITY) - 1 + 2 * KEY_BYTES + 1 };
+
+static int line_make(char line[LINE_LEN + 1], struct kv_error *err)
+{
+	size_t at = sizeof(IDENTITY) - 1;
+	uint8_t key[KEY_BYTES];
+	int rc = kv_entropy_fill(&kv_entropy_kernel, key, sizeof(key));
+
+	if (rc)
+		return kv_fail(err, rc, "no entropy for a key: %s", kv_strerror(rc));
+	memcpy(line, IDENTITY, at);
+	for (unsigned i = 0; i < KEY_BYTES; i++, at += 2)
+		snprintf(line + at, 3, "%02x", key[i]);
+	line[at++] = '\n';
+	line[at] = 0;
+	explicit_bzero(key, sizeof(key));
+	return 0;
+}
+
+int psk_make(const char *path, struct kv_error *err)
+{
+	char line[LINE_LEN + 1];
+	int rc = line_make(line, err), fd;
+	ssize_t wrote;
+
+	if (rc)
+		return rc;
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0) {
+		rc = kv_fail(err, -errno, "the key file %.200s cannot be made: %s%s", path, kv_strerror(-errno),
+			     errno == EEXIST ? "; a key is never overwritten: name another file, or remove this one" : "");
+		goto out;
+	}
+	wrote = write(fd, line, LINE_LEN);
+	if (wrote != LINE_LEN || fsync(fd) < 0)
+		rc = kv_fail(err, wrote >= 0 && wrote < LINE_LEN ? -ENOSPC : -errno, "the key file %.200s cannot be written: %s", path,
+			     kv_strerror(wrote >= 0 && wrote < LINE_LEN ? -ENOSPC : -errno));
+	if (close(fd) < 0 && rc == 0)
+		rc = kv_fail(err, -errno, "the key file %.200s cannot be written: %s", path, kv_strerror(-errno));
+	if (rc)
+		unlink(path);
+out:
+	explicit_bzero(line, sizeof(line));
+	return rc;
+}

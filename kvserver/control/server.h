@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* server.h -- the parts of a server as the control loop sees them. Private to kvserver/. */
+#ifndef KVRAIL_KVSERVER_CONTROL_SERVER_H
+#define KVRAIL_KVSERVER_CONTROL_SERVER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+
+#include "bootstrap/bootstrap.h"
+#include "kvserver/control/keeper.h"
+#include "kvserver/kvserver.h"
+#include "kvserver/shard/shard.h"
+#include "loop/loop.h"
+
+enum {
+	HANDSHAKES_MAX = KV_HANDSHAKES_MAX,
+	HANDSHAKE_RATE = 2000, /* TLS handshakes begun per second, on average */
+	HANDSHAKE_BURST = 256,
+	HELLO_MAX = 16384,     /* bytes that a stranger's first message may have; ours has 3 KiB */
+	LOGS_PER_SECOND = 10, /* sentences about clients that are not let in */
+	CONNS_MAX = 0xFFFF,    /* with a session: its number has 16 bits for the slot */
+	BEATS_MAX = 1024,      /* heartbeats that are being sent at a time, and the like */
+	CLOSING_SLOTS = 64,     /* sessions that end but have something in flight, beside those that are open */
+	USER_TIMEOUT_MS = 10000 /* a control connection whose bytes are not acknowledged for so long is broken */
+};
+
+#define HANDSHAKE_NS          5000000000ull /* from accept to hello */
+#define HANDSHAKE_SILENCE_NS  100000000ull  /* when all places are taken, one that said nothing for so long is cut */
+#define HANDSHAKE_PATIENCE_NS 500000000ull  /* ... and when all of them talk, one that took so long */
+#define ANEW_NS               1000000000ull /* how long a client that was told to begin anew may keep its connection */
+
+struct attachment;
+
+struct slot {
+	uint16_t generation; /* never 0 */
+	struct attachment *attachment; /* NULL: free */
+};
+
+/* One piece of work that every shard is given, by the conductor. */
+struct round {
+	struct round_call {
+		struct call call;
+		struct round *round;
+	} shard[KV_SHARDS_MAX];
+	struct kvs_server *server;
+	unsigned pending;
+};
+
+/* The limit of open files and what it is for; see files.c. */
+struct files {
+	uint64_t limit, open, handshakes; /* open: before the first client */
+	uint64_t client;                  /* of the fabric, for each client */
+	uint64_t wanted;                  /* the limit that would do for --max-clients */
+	_Atomic unsigned clients;         /* that may have connections at a time; tests change it */
+};
+
+struct bucket {
+	double tokens;
+	uint64_t filled_ns;
+};
+
+struct kvs_server {
+	struct kvs_options opt; /* defaults filled in */
+	char node_id[KV_NAME_MAX]; /* as the options say; "": none */
+	uint8_t host_id[16];
+	uint64_t incarnation, shard_seed;
+	struct boot_context *boot;
+	struct boot_keys *session_keys; /* of further sessions; or NULL */
+	struct keeper *keeper;          /* reads the files again; or NULL */
+	struct boot_identity identity;
+	struct sockaddr_storage addr;
+	socklen_t addr_len;
+	struct loop *control;
+	struct shard *shard[KV_SHARDS_MAX];
+	struct loop *shard_loop[KV_SHARDS_MAX];
+	/* control loop only */
+	int listen_fd;
+	struct kv_list conns, knocking; /* knocking: those without a session, the oldest first */
+	unsigned handshakes;
+	_Atomic unsigned open; /* sessions, further ones too; tests read it */
+	_Atomic unsigned handshakes_max; /* tests change it */
+	struct files files;
+	unsigned clients, clients_max; /* connections that were let in; the control loop's coroutines have room for so many */
+	bool accept_failing, accept_said;
+	uint64_t accept_said_ns; /* that it fails */
+	struct bucket bucket;
+	uint64_t logs_from_ns, logs_dropped;
+	unsigned logs;
+	struct slot *slots;
+	unsigned slot_count, slot_next;
+	struct co_queue handshake_free;
+	struct co *conductor;
+	bool accepting, stop_asked;
+	_Atomic bool lost_told; /* by a shard, and not looked at yet: one look finds all clients that are to begin anew */
+	uint64_t drain_ns;
+	struct round startup, drain, closing;
+	/* threads */
+	pthread_t thread[KV_SHARDS_MAX + 1];
+	unsigned threads;
+	pthread_mutex_t lock; /* state, error, addr */
+	pthread_cond_t changed;
+	enum kvs_state state;
+	struct kv_error error;
+	_Atomic uint16_t port;
+	_Atomic uint64_t control_stat[WIRE_STAT_END]; /* written by the control loop, read by shard 0 for STAT */
+};
+
+/* control_count, control_set, control_max -- the control loop's counters. */
+static inline void control_set(struct kvs_server *s, enum wire_stat id, uint64_t value)
+{
+	atomic_store_explicit(&s->control_stat[id], value, memory_order_relaxed);
+}
+
+static inline void control_count(struct kvs_server *s, enum wire_stat id)
+{
+	control_set(s, id, atomic_load_explicit(&s->control_stat[id], memory_order_relaxed) + 1);
+}
+
+static inline void control_max(struct kvs_server *s, enum wire_stat id, uint64_t value)
+{
+	if (value > atomic_load_explicit(&s->control_stat[id], memory_order_relaxed))
+		control_set(s, id, value);
+}
+
+/* accept.c */
+
+/* accept_await -- the accept loop, until the listening socket is shut down. */
+void accept_await(struct kvs_server *server);
+
+/* handshake_rate_await -- wait for this handshake's turn. 0, or a code: its client has left, or was cut. */
+int handshake_rate_await(struct kvs_server *server, int fd);
+
+/* handshakes_allowed -- how many may be under way, by the limit of open files. */
+unsigned handshakes_allowed(void);
+
+/* files.c */
+
+/* files_plan -- once the engines are open: fill server->files, and say so when not all of --max-clients fit. 0, -KV_ENOMEM or an error of
+ * te_budget. files_divide -- the arithmetic of it: clients and wanted, of the other fields. */
+int files_plan(struct kvs_server *server, const struct te_options *engine, struct kv_error *err);
+void files_divide(struct files *files, unsigned clients_wanted);
+
+/* conn.c */
+
+/* conn_spawn -- serve an accepted socket in a coroutine of its own; the socket is the connection's from now on, also on
+ * failure. */
+int conn_spawn(struct kvs_server *server, int fd, const struct sockaddr_storage *peer);
+
+/* conns_cut -- break every connection: each ends by itself. conns_cut_handshake -- just the one without a session that
+ * has the least claim to its place, if there is one (accept.c). */
+void conns_cut(struct kvs_server *server);
+void conns_cut_handshake(struct kvs_server *server);
+
+/* conns_goodbye -- tell all clients that the server ends (stop_asked is set): each finishes what is under way, says goodbye and leaves. */
+void conns_goodbye(struct kvs_server *server);
+
+/* conns_anew -- tell clients that their session is void, and that they shall begin a new one: all, or those whose shards
+ * asked for it. */
+void conns_anew(struct kvs_server *server, bool all);
+
+/* log_allowed -- whether one more sentence about strangers may go to the log: they cannot fill it. */
+bool log_allowed(struct kvs_server *server);
+
+/* server.c: the conductor is told that something it may wait for has changed. */
+void server_changed(struct kvs_server *server);
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sockaddr.h -- the parts of a socket address that a server needs. */
+#ifndef KVRAIL_KVSERVER_CONTROL_SOCKADDR_H
+#define KVRAIL_KVSERVER_CONTROL_SOCKADDR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+uint16_t address_port(const struct sockaddr_storage *a); /* 0 for a family that has none */
+void address_set_port(struct sockaddr_storage *a, uint16_t port);
+bool address_is_any(const struct sockaddr_storage *a); /* 0.0.0.0 or :: */
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cancel.c -- CANCEL: after its answer the server makes no data write for that request any more, and `posted` says how
+ * many it made.
+ *
+ * UNSEEN: the id is marked seen, so that the request is dropped should it still come. STOPPED: it was under way; its
+ * own reply (CANCELED) goes out too. A PUT that has reads in flight is answered when they are over, both replies then:
+ * until that moment its source is being read. DONE: it was answered before; the number of its writes is remembered as
+ * long as there is room (answers.c). What is under way or remembered is known whether or not the window still has its id: a request that takes long does not become
+ * unsafe because others went by. Any other id below the window is answered with the largest number: the client must take its destination for unsafe.
+ *
+ * A further session cancels its own requests, the connection's own session those of all: another one is told that it cannot be
+ * known, as for an id below the window.
+ *
+ * A GET of the same frame may be in a pack (pack.c), neither answered nor under way: the pack is closed first. */
+#include "kvserver/ops/pack.h"
+#include "kvserver/shard/reply.h"
+#include "kvserver/shard/shard.h"
+
+static struct request *find_active(const struct link *l, uint64_t id)
+{
+	KV_LIST_EACH (n, &l->session->requests) {
+		struct request *r = KV_LIST_ENTRY(n, struct request, node);
+		if (r->link == l && r->id == id && !r->answered)
+			return r;
+	}
+	return NULL;
+}
+
+/* Returns true when the cancel is answered with the request, later or by now. */
+static bool stop(struct request *r, const struct wire_request *q, uint32_t *out_posted)
+{
+	switch (r->type) {
+	case WIRE_GET:
+		*out_posted = get_cancel(r);
+		return false;
+	case WIRE_BENCH:
+		*out_posted = bench_cancel(r);
+		return false;
+	default: /* PUT: nothing else is ever active */
+		r->has_cancel = true;
+		r->cancel_id = q->id;
+		put_cancel(r);
+		return true;
+	}
+}
+
+void cancel_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
+{
+	uint64_t id = q->cancel.id;
+	enum kv_window_verdict verdict = kv_window_mark(&l->window, id);
+	struct wire_reply reply = {.type = WIRE_CANCEL, .id = q->id, .cancel = {.id = id, .state = WIRE_CANCEL_DONE}};
+	struct request *r;
+
+	(void)now_ns;
+	shard_count(l->session->shard, WIRE_STAT_CANCELS);
+	pack_close(l->session->shard);
+	if (verdict == KV_WINDOW_NEW) {
+		link_answered(l, id, 0);
+		reply.cancel.state = WIRE_CANCEL_UNSEEN;
+	} else if ((r = find_active(l, id)) == NULL) {
+		if (answers_look(&l->session->answers, &l->answers, l->index, id, &reply.cancel.posted)) {
+			reply.status = WIRE_STALE;
+			reply.cancel.posted = UINT32_MAX;
+		}
+	} else if (l->owner->number && r->owner != l->owner) {
+		reply.status = WIRE_STALE;
+		reply.cancel.posted = UINT32_MAX;
+	} else if (r->has_cancel) {
+		reply.status = WIRE_BUSY;
+		reply.cancel.posted = UINT32_MAX;
+		reply.cancel.state = WIRE_CANCEL_STOPPED;
+	} else {
+		reply.cancel.state = WIRE_CANCEL_STOPPED;
+		if (stop(r, q, &reply.cancel.posted))
+			return;
+	}
+	reply_put(l, &reply, NULL);
+}

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* get.c -- GET: find the block, keep it, write the range into the client's memory.
+ *
+ * Where the fabric keeps a message behind a write, a value of one chunk is written without an immediate, and the answer
+ * goes right behind it (get_push; reply.c); small values of a batch are written together (pack.c). Everything else:
+ *
+ * The answer goes out when posting is final: `posted` says how many immediates will come in all, and the client counts
+ * them. The block stays referenced until the last write has completed. A checksum of part of a value
+ * (WIRE_GET_SUM_RANGE) is made here, a bounded number of bytes per turn, while the writes are under way; the answer
+ * waits for it.
+ *
+ * A client that found a value corrupt says so with its next try (WIRE_GET_CHECK). Then the value is summed up first, in
+ * the same bounded steps, and dropped if its bytes are not what they were when it was committed; so a block that went
+ * bad in memory is reported once and served no more. (Rejected: summing up before every GET, which would cost as much
+ * as moving the bytes.)
+ *
+ * A client that would rather read the bytes itself (WIRE_GET_PULL) is told where they lie, and gets a lease for them
+ * (lease.c), as the very last thing before the answer; where it may have none it is served like the others.
+ *
+ * A range that does not fit its destination moves nothing: TOOBIG with the length and generation, posted 0. A request
+ * without a destination (length 0, no slices) is therefore a way to ask for the size. Length 0 means "to the end". */
+#include "kvserver/ops/lease.h"
+#include "kvserver/ops/pack.h"
+#include "kvserver/shard/reply.h"
+#include "kvserver/shard/shard.h"
+
+enum { HASH_AT_ONCE = 64 * 1024 };
+
+/* What the writes came to. */
+static int32_t get_status(const struct request *r)
+{
+	if (!request_running(r) && request_status(r) && !r->canceled && request_posted(r) == request_chunks(r))
+		return WIRE_FABRIC;
+	if (request_posted(r) == request_chunks(r))
+		return WIRE_OK;
+	if (r->canceled)
+		return WIRE_CANCELED;
+	if (request_status(r) == -KV_EINVAL)
+		return WIRE_INVALID;
+	return loop_turn_now(r->session->shard->loop) >= r->deadline_ns ? WIRE_TIMEOUT : WIRE_FABRIC;
+}
+
+/* Where the bytes lie, for the client to read. False: they are to be written. */
+static bool get_lease(struct session *s, struct block *b, uint64_t offset, uint64_t length, struct wire_reply *reply)
+{
+	const struct leases *l = &s->shard->leases;
+
+	if (!lease_give(s, b, &reply->get.lease))
+		return false;
+	reply->flags |= WIRE_GET_LEASED;
+	reply->get.at = b->offset + offset;
+	reply->get.lease_us = (uint32_t)(l->time_ns / 1000);
+	s->shard->stat[WIRE_STAT_BYTES_READ] += length;
+	return true;
+}
+
+static void get_settle(struct request *r)
+{
+	if (!r->answered && !request_posting(r) && !r->get.hasher) {
+		struct shard *s = r->session->shard;
+		int32_t status = get_status(r);
+		r->reply.get.posted = r->follows ? 0 : request_posted(r);
+		if (status == WIRE_OK)
+			s->stat[WIRE_STAT_BYTES_READ] += r->get.length;
+		request_answer(r, status);
+	}
+	if (r->answered && !request_running(r))
+		request_free(r);
+}
+
+/* Stop making the checksum: it is there, or not wanted any more. */
+static void hash_end(struct request *r)
+{
+	if (!r->get.hasher)
+		return;
+	kv_list_del(&r->get.hashing);
+	slab_put(&r->session->shard->hashers, r->get.hasher);
+	r->get.hasher = NULL;
+}
+
+static void get_serve(struct request *r);
+static void get_write(struct request *r);
+
+/* The value's bytes are not those that were committed: nobody shall get them. */
+static void block_damaged(struct shard *s, struct block *b)
+{
+	char text[KV_KEY_TEXT];
+
+	shard_count(s, WIRE_STAT_CORRUPT_DROPPED);
+	kv_error_log(s->opt.log, "shard %u: the value of key %s (%llu bytes) is damaged in memory; it is dropped", s->opt.index,
+		     kv_key_text(b->item.key, b->item.key_len, text), (unsigned long long)b->len);
+	store_drop(&s->store, b);
+}
+
+/* A value was summed up because a client found it corrupt. */
+static void get_checked(struct request *r, uint64_t digest)
+{
+	int32_t status = WIRE_OK;
+
+	r->get.checking = false;
+	if (digest != r->block->checksum) {
+		block_damaged(r->session->shard, r->block);
+		status = WIRE_CORRUPT;
+	} else if (!r->session->shard->te) {
+		status = WIRE_CLOSING;
+	} else if (loop_turn_now(r->session->shard->loop) >= r->deadline_ns) {
+		status = WIRE_TIMEOUT;
+	}
+	if (status == WIRE_OK) {
+		get_serve(r);
+		return;
+	}
+	request_answer(r, status);
+	request_free(r);
+}
+
+/* All that is known about the bytes is known: let the client read them. */
+static void get_hand_out(struct request *r)
+{
+	int32_t status = WIRE_OK;
+
+	r->get.pull = false;
+	if (!r->session->shard->te)
+		status = WIRE_CLOSING;
+	else if (loop_turn_now(r->session->shard->loop) >= r->deadline_ns)
+		status = WIRE_TIMEOUT;
+	else if (!get_lease(r->session, r->block, r->get.offset, r->get.length, &r->reply)) {
+		get_write(r);
+		return;
+	}
+	request_answer(r, status);
+	request_free(r);
+}
+
+void get_hash(struct request *r, uint64_t *budget)
+{
+	uint64_t n = KV_MIN(r->get.left, *budget), digest;
+
+	kv_hasher_update(r->get.hasher, r->get.from, n);
+	r->get.from += n;
+	r->get.left -= n;
+	*budget -= n;
+	if (r->get.left)
+		return;
+	digest = kv_hasher_digest(r->get.hasher);
+	hash_end(r);
+	if (r->get.checking) {
+		get_checked(r, digest);
+		return;
+	}
+	r->reply.get.checksum = digest;
+	if (r->get.pull)
+		get_hand_out(r);
+	else
+		get_settle(r);
+}
+
+uint32_t get_cancel(struct request *r)
+{
+	uint32_t posted;
+
+	r->canceled = true;
+	request_stop(r);
+	hash_end(r);
+	r->reply.get.posted = posted = request_posted(r);
+	request_answer(r, WIRE_CANCELED);
+	if (!request_running(r))
+		request_free(r);
+	return posted;
+}
+
+/* Begin to sum up bytes of the block. False: no hasher is free. */
+static bool hash_begin(struct request *r, const uint8_t *from, uint64_t length)
+{
+	struct shard *s = r->session->shard;
+
+	r->get.hasher = slab_get(&s->hashers);
+	if (!r->get.hasher)
+		return false;
+	kv_hasher_init(r->get.hasher);
+	r->get.from = from;
+	r->get.left = length;
+	kv_list_add_tail(&s->hash_gets, &r->get.hashing);
+	return true;
+}
+
+/* The checksum that the reply carries: of the whole value, or made now, or begun. False: no hasher is free. */
+static bool sum_begin(struct request *r)
+{
+	const uint8_t *from = store_data(&r->session->shard->store, r->block) + r->get.offset;
+
+	if (!r->get.of_range || r->get.length == r->block->len)
+		return true;
+	if (r->get.length > HASH_AT_ONCE)
+		return hash_begin(r, from, r->get.length);
+	r->reply.get.checksum = kv_hash_block(from, r->get.length);
+	return true;
+}
+
+static void get_refuse(struct link *l, const struct wire_reply *reply, int32_t status)
+{
+	struct wire_reply r = *reply;
+
+	r.status = status;
+	reply_put(l, &r, NULL);
+}
+
+/* Write it without an immediate, if the reply can go behind it right away. */
+static bool get_push(struct request *r)
+{
+	if (!r->session->shard->info.ordered || r->get.hasher || !reply_follow_begin(r->link, REPLY_GET_BYTES) ||
+	    request_push(r, &r->get.dest, r->get.offset, r->get.length, r->get.imm) != 0)
+		return false;
+	reply_follow(r->link);
+	r->reply.flags |= WIRE_GET_FOLLOWS;
+	return true;
+}
+
+static void get_failed(struct request *r, int rc)
+{
+	hash_end(r);
+	request_answer(r, rc == -KV_EBUSY ? WIRE_BUSY : rc == -KV_EINVAL ? WIRE_INVALID : WIRE_FABRIC);
+	request_free(r);
+}
+
+static void get_write(struct request *r)
+{
+	int rc = 0;
+
+	if (!get_push(r))
+		rc = request_move(r, TE_WRITE, &r->get.dest, r->get.offset, r->get.length, &r->get.imm);
+	if (rc == 0 && r->get.hasher && !request_posting(r))
+		request_posted_now(r);
+	if (rc)
+		get_failed(r, rc);
+	else
+		get_settle(r);
+}
+
+/* Its bytes may move now. */
+static void get_serve(struct request *r)
+{
+	if (!sum_begin(r))
+		get_failed(r, -KV_EBUSY);
+	else if (!r->get.pull)
+		get_write(r);
+	else if (!r->get.hasher)
+		get_hand_out(r);
+}
+
+/* Something has to be summed up before its bytes are handed out. */
+static bool pull_waits(const struct wire_request *q, const struct block *b, uint64_t length)
+{
+	return q->flags & WIRE_GET_CHECK || (q->flags & WIRE_GET_SUM_RANGE && length != b->len);
+}
+
+void get_move(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
+	      const struct wire_reply *reply, uint64_t now_ns)
+{
+	struct region_use *u = session_region_find(l->session, q->dest.region);
+	struct request *r;
+
+	pack_close(l->session->shard);
+	if (!u || u->revoked || !region_holds(u->region, &q->dest) || q->dest.count > REQUEST_SLICES_MAX) {
+		get_refuse(l, reply, WIRE_INVALID);
+		return;
+	}
+	r = request_new(l, q, now_ns);
+	if (!r) {
+		get_refuse(l, reply, WIRE_BUSY);
+		return;
+	}
+	r->reply = *reply;
+	r->block = b;
+	block_ref(b);
+	r->use = u;
+	u->refs++;
+	r->posted = get_settle;
+	r->done = get_settle;
+	r->get.length = length;
+	r->get.offset = q->get.offset;
+	r->get.dest = q->dest;
+	r->get.imm = q->get.imm;
+	r->get.of_range = q->flags & WIRE_GET_SUM_RANGE;
+	r->get.pull = q->flags & WIRE_GET_PULL && pull_waits(q, b, length);
+	r->get.hasher = NULL;
+	kv_list_init(&r->get.hashing);
+	r->get.checking = (q->flags & WIRE_GET_CHECK) && b->len > HASH_AT_ONCE;
+	if (!r->get.checking) {
+		get_serve(r);
+	} else if (!hash_begin(r, store_data(&l->session->shard->store, b), b->len)) {
+		request_answer(r, WIRE_BUSY);
+		request_free(r);
+	}
+}
+
+static void get_inline(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
+		       struct wire_reply *reply)
+{
+	struct shard *s = l->session->shard;
+	const uint8_t *from = store_data(&s->store, b) + q->get.offset;
+
+	if ((q->flags & WIRE_GET_SUM_RANGE) && length != b->len)
+		reply->get.checksum = kv_hash_block(from, length);
+	reply->get.inline_data = (struct wire_bytes){from, (uint32_t)length};
+	s->stat[WIRE_STAT_BYTES_READ] += length;
+	reply_put(l, reply, b);
+}
+
+/* With others into one write, if the client has laid their destinations side by side. */
+static bool get_pack(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
+		     struct wire_reply *reply, uint64_t now_ns)
+{
+	return (q->flags & WIRE_GET_PACK) && !(q->flags & (WIRE_GET_CHECK | WIRE_GET_PULL)) && l->session->shard->info.ordered &&
+	       pack_add(l, q, b, length, reply, now_ns);
+}
+
+/* The usual case: there is nothing to be summed up first. */
+static bool get_pull(struct link *l, const struct wire_request *q, struct block *b, uint64_t length, struct wire_reply *reply)
+{
+	if (!(q->flags & WIRE_GET_PULL) || pull_waits(q, b, length) ||
+	    !get_lease(l->session, b, q->get.offset, length, reply))
+		return false;
+	reply_put(l, reply, NULL);
+	return true;
+}
+
+/* Then even a small part of it has to wait, and comes as a data write. */
+static bool check_takes_long(const struct wire_request *q, const struct block *b)
+{
+	return (q->flags & WIRE_GET_CHECK) && b->len > HASH_AT_ONCE;
+}
+
+/* A block was found: what of it is asked for, and how it travels. */
+static void get_block(struct link *l, const struct wire_request *q, struct block *b, struct wire_reply *reply,
+		      uint64_t now_ns)
+{
+	uint64_t room = q->dest.slice * q->dest.count, length;
+
+	if (q->get.generation && q->get.generation != b->generation) {
+		get_refuse(l, reply, WIRE_STALE);
+		return;
+	}
+	if (q->get.offset > b->len) {
+		get_refuse(l, reply, WIRE_INVALID);
+		return;
+	}
+	if ((q->flags & WIRE_GET_CHECK) && b->len <= HASH_AT_ONCE &&
+	    kv_hash_block(store_data(&l->session->shard->store, b), b->len) != b->checksum) {
+		block_damaged(l->session->shard, b);
+		get_refuse(l, reply, WIRE_CORRUPT);
+		return;
+	}
+	length = b->len - q->get.offset;
+	if (q->get.length)
+		length = KV_MIN(length, q->get.length);
+	if ((q->flags & WIRE_GET_INLINE) && length <= KV_INLINE_MAX && !check_takes_long(q, b))
+		get_inline(l, q, b, length, reply);
+	else if (length > room || length > KV_RANGE_MAX)
+		get_refuse(l, reply, WIRE_TOOBIG);
+	else if (length == 0)
+		get_inline(l, q, b, 0, reply);
+	else if (!get_pull(l, q, b, length, reply) && !get_pack(l, q, b, length, reply, now_ns))
+		get_move(l, q, b, length, reply, now_ns);
+}
+
+void get_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
+{
+	struct shard *s = l->session->shard;
+	struct wire_reply reply = {.type = WIRE_GET, .id = q->id};
+	struct block *b = store_find(&s->store, q->key.data, q->key.len, now_ns);
+
+	shard_count(s, WIRE_STAT_GETS);
+	if (q->flags & WIRE_GET_PULL && !s->opt.allow_pull) {
+		get_refuse(l, &reply, WIRE_NOTSUP); /* WELCOME said so */
+		return;
+	}
+	if (!b) {
+		shard_count(s, WIRE_STAT_MISSES);
+		get_refuse(l, &reply, WIRE_NOTFOUND);
+		return;
+	}
+	shard_count(s, WIRE_STAT_HITS);
+	store_use(&s->store, b);
+	reply.get.value_len = b->len;
+	reply.get.generation = b->generation;
+	reply.get.checksum = b->checksum;
+	get_block(l, q, b, &reply, now_ns);
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lease.c -- who may read which block by himself, and until when.
+ *
+ * A lease is a reference to a block, so that block and bytes stay whatever happens to the key: eviction, DELETE, expiry
+ * and a new value under the same key all leave the memory alone until the last reference goes (store.c). It ends when
+ * the client releases it, when its time is over, or when the client says goodbye, whichever is first. A session that ends in any
+ * other way leaves its leases to their time: what ended it may be known here before it is known to the client, whose reads go on
+ * over the fabric meanwhile and would find whatever came to the place next.
+ *
+ * What makes a read safe is not the lease but what the client does: it believes bytes only if its read was over before
+ * the lease was, by its own clock, counted from before it asked (kvclient/request/pull.c), and it verifies them. So nothing
+ * here waits for reads that come too late: no time is long enough to prove that none is under way. What is needed of
+ * the server is that the lease does not end sooner for it than for the client. It begins here, at a reading of the
+ * clock made after the request had come, hence after the moment from which the client counts; and it lasts a 64th and
+ * a millisecond longer than the client is told, far more than two clocks can drift apart (NTP slews by 1/2000 at most).
+ * The time is the same for all, so those given out are in the order in which they end.
+ *
+ * A lease is named by its place and a generation that changes with each use of the place, and a session can only name
+ * its own. Late, double and invented releases find nothing.
+ *
+ * Nothing here takes longer for what others hold: a lease begins and ends in constant time (whether a block has others is a
+ * count beside its memory), the next to end is the first of a list, and those that end at one time do so LEASES_AT_ONCE
+ * in a turn. (Rejected: a table of the blocks that have leases. Whoever knows how it hashes puts all of his into one chain.)
+ *
+ * Budget. Blocks that are leased cannot be evicted: together they may be half of the memory, and less where pins and stages leave
+ * less (shard_keep_left), each counted once however many leases it has; of one session a quarter, each lease counted. Beyond that GETs are answered by push. (Rejected:
+ * BUSY. The client would come back, and wait meanwhile, for what can be done at once in another way.) */
+#include "kvserver/ops/lease.h"
+
+#include <stdlib.h>
+
+#include "kvserver/shard/shard.h"
+
+static void leases_expire(struct loop_timer *t);
+
+int leases_init(struct leases *l, uint64_t time_ns)
+{
+	l->lease = calloc(LEASES_MAX, sizeof(l->lease[0])); /* pages come with use */
+	if (!l->lease)
+		return -KV_ENOMEM;
+	kv_list_init(&l->free);
+	kv_list_init(&l->out);
+	l->time_ns = time_ns;
+	l->timer.fire = leases_expire;
+	return 0;
+}
+
+void leases_fini(struct leases *l)
+{
+	free(l->lease);
+	*l = (struct leases){0};
+}
+
+static struct lease *lease_take(struct leases *l)
+{
+	struct kv_list *n = kv_list_pop(&l->free);
+
+	if (n)
+		return KV_LIST_ENTRY(n, struct lease, node);
+	return l->made < LEASES_MAX ? &l->lease[l->made++] : NULL;
+}
+
+static bool allowed(const struct session *s, uint64_t size, uint64_t more)
+{
+	const struct leases *l = &s->shard->leases;
+	uint64_t limit = s->shard->store.arena.limit;
+
+	if (s->lease_count == LEASES_SESSION_MAX || l->bytes + more > limit / LEASE_SHARE ||
+	    more > shard_keep_left(s->shard))
+		return false;
+	return s->lease_count < LEASES_SESSION_MIN || s->leased_bytes + size <= limit / LEASE_SESSION_SHARE;
+}
+
+bool lease_give(struct session *s, struct block *b, uint64_t *out_id)
+{
+	struct shard *shard = s->shard;
+	struct leases *l = &shard->leases;
+	uint64_t size = b->mem->size, more = b->mem->leases ? 0 : size;
+	struct lease *e = allowed(s, size, more) ? lease_take(l) : NULL;
+
+	if (!e) {
+		shard_count(shard, WIRE_STAT_LEASES_REFUSED);
+		return false;
+	}
+	block_ref(b);
+	e->session = s;
+	e->block = b;
+	e->generation += e->generation == UINT32_MAX ? 2 : 1; /* never 0, nor then is a lease */
+	/* (Not the turn's time: it may be older than the request.) */
+	e->end_ns = loop_now(shard->loop) + l->time_ns + l->time_ns / 64 + LEASE_PART_NS;
+	if (!loop_timer_armed(&l->timer))
+		loop_timer_arm(shard->loop, &l->timer, e->end_ns);
+	kv_list_add_tail(&l->out, &e->node);
+	kv_list_add_tail(&s->leases, &e->sibling);
+	b->mem->leases++;
+	l->count++;
+	l->bytes += more;
+	s->lease_count++;
+	s->leased_bytes += size;
+	shard_count(shard, WIRE_STAT_LEASES);
+	*out_id = (uint64_t)e->generation << 32 | (uint32_t)(e - l->lease);
+	return true;
+}
+
+/* It is nobody's any more. */
+static void lease_leave(struct lease *e)
+{
+	struct session *s = e->session;
+
+	if (!s)
+		return;
+	kv_list_del(&e->sibling);
+	e->session = NULL;
+	s->lease_count--;
+	s->leased_bytes -= e->block->mem->size;
+}
+
+static void lease_end(struct shard *shard, struct lease *e)
+{
+	struct leases *l = &shard->leases;
+	struct block *b = e->block;
+
+	lease_leave(e);
+	kv_list_del(&e->node);
+	kv_list_add_tail(&l->free, &e->node);
+	l->count--;
+	if (--b->mem->leases == 0)
+		l->bytes -= b->mem->size;
+	block_unref(&shard->store, b);
+}
+
+void lease_release(struct session *s, uint64_t id)
+{
+	struct leases *l = &s->shard->leases;
+	uint32_t index = (uint32_t)id;
+	struct lease *e = index < l->made ? &l->lease[index] : NULL;
+
+	if (!e || e->session != s || e->generation != id >> 32) {
+		shard_count(s->shard, WIRE_STAT_BAD_RELEASES);
+		return;
+	}
+	lease_end(s->shard, e);
+}
+
+/* Those whose time is over end, some of them in one turn: all of a shard's may end at the same time. (The timer is not moved for
+ * one that is released: it looks, and waits for the next.) */
+static void leases_expire(struct loop_timer *t)
+{
+	struct leases *l = KV_CONTAINER(t, struct leases, timer);
+	struct shard *shard = KV_CONTAINER(l, struct shard, leases);
+	uint64_t now_ns = 0;
+
+	for (unsigned n = 0; l->count; n++) {
+		struct lease *e = KV_LIST_ENTRY(l->out.next, struct lease, node);
+		now_ns = now_ns ? now_ns : loop_now(shard->loop);
+		if (e->end_ns > now_ns || n == LEASES_AT_ONCE) {
+			loop_timer_arm(shard->loop, t, KV_MAX(e->end_ns, now_ns));
+			break;
+		}
+		shard_count(shard, WIRE_STAT_LEASES_EXPIRED);
+		lease_end(shard, e);
+	}
+}
+
+void leases_drop(struct session *s)
+{
+	while (!kv_list_empty(&s->leases))
+		lease_end(s->shard, KV_LIST_ENTRY(s->leases.next, struct lease, sibling));
+}
+
+void leases_leave(struct session *s)
+{
+	while (!kv_list_empty(&s->leases))
+		lease_leave(KV_LIST_ENTRY(s->leases.next, struct lease, sibling));
+}
+
+void leases_clear(struct shard *shard)
+{
+	while (shard->leases.count)
+		lease_end(shard, KV_LIST_ENTRY(shard->leases.out.next, struct lease, node));
+}

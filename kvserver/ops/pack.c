@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pack.c -- small values of one frame of requests, written as one.
+ *
+ * The client of a batch lays the destinations of its small values side by side and says so (WIRE_GET_PACK). Here each
+ * such value is copied behind the one before it, as long as its destination begins where that one's ends, and the whole
+ * is one ordered write, with the replies behind it. What is left of a destination behind a value that is shorter is
+ * written as zeros: it is the same request's, and the next value is behind it.
+ *
+ * A pack is put together within one call of session_frame, and there is one at a time: it is closed before anything
+ * else is posted on its link and at the end of the frame. Until then its requests are entries, each with a reference to
+ * its block; when it could not be posted at once they become GETs of their own.
+ *
+ * What is written is a request without id or block, answered from the start, in its session's list until its write has
+ * ended: its memory, one of PACKS_MAX buffers of the shard, is the engine's until then.
+ *
+ * Where a write with immediate is one operation nothing is packed: each value then needs its own immediate. */
+#include "kvserver/ops/pack.h"
+
+#include <string.h>
+
+#include "host/host.h"
+#include "kvserver/shard/reply.h"
+#include "kvserver/shard/shard.h"
+
+int packs_init(struct shard *s, struct kv_error *err)
+{
+	struct packs *p = &s->packs;
+	int rc;
+
+	if (!s->info.ordered)
+		return 0;
+	rc = kv_area_map((uint64_t)PACKS_MAX * PACK_BYTES, &p->area, err);
+	if (rc)
+		return rc;
+	rc = te_region_register(s->te, p->area.base, p->area.len_bytes, TE_LOCAL, 0, &p->region, err);
+	if (rc) {
+		kv_area_unmap(&p->area);
+		return rc;
+	}
+	for (p->free = 0; p->free < PACKS_MAX; p->free++)
+		p->index[p->free] = p->free;
+	return 0;
+}
+
+void packs_fini(struct shard *s)
+{
+	kv_area_unmap(&s->packs.area);
+}
+
+/* The buffer that is being filled: the next to be taken. */
+static uint8_t *pack_buffer(const struct packs *p)
+{
+	return (uint8_t *)p->area.base + (size_t)p->index[p->free - 1] * PACK_BYTES;
+}
+
+static void pack_done(struct request *r)
+{
+	struct packs *p = &r->session->shard->packs;
+
+	p->index[p->free++] = r->pack;
+	request_free(r);
+}
+
+/* Post what was put together. The request that does it takes the buffer. */
+static bool pack_write(struct packs *p, struct link *l)
+{
+	const struct pack_entry *first = &p->entry[0];
+	struct request *r = request_new(l, &first->q, first->now_ns);
+
+	if (!r)
+		return false;
+	l->active--;
+	r->owner->active--;
+	r->answered = true;
+	r->type = 0;
+	r->id = 0;
+	r->use = p->use;
+	p->use->refs++;
+	r->posted = r->done = pack_done;
+	r->pack = p->index[--p->free];
+	r->move[0].xfer = (struct te_xfer){
+		.dir = TE_WRITE,
+		.peer = r->session->peer,
+		.link = l->index,
+		.local = p->region,
+		.local_offset = (uint64_t)r->pack * PACK_BYTES,
+		.remote = &p->use->region->remote,
+		.at = {.offset = first->q.dest.offset, .slice = p->len, .count = 1},
+		.ordered = true,
+		.imm = UINT32_MAX, /* not sent: no request's */
+	};
+	if (request_push_move(r) == 0)
+		return true;
+	pack_done(r);
+	return false;
+}
+
+static void entry_reply(struct link *l, struct pack_entry *e)
+{
+	const uint8_t *value = store_data(&l->session->shard->store, e->block);
+
+	if ((e->q.flags & WIRE_GET_SUM_RANGE) && e->length != e->block->len)
+		e->reply.get.checksum = kv_hash_block(value + e->q.get.offset, e->length);
+	l->session->shard->stat[WIRE_STAT_BYTES_READ] += e->length;
+	link_answered(l, e->q.id, UINT32_MAX);
+	e->reply.flags |= WIRE_GET_FOLLOWS;
+	reply_put(l, &e->reply, NULL);
+}
+
+void pack_close(struct shard *s)
+{
+	struct packs *p = &s->packs;
+	struct link *l = p->link;
+	unsigned n = p->entries;
+	bool written;
+
+	if (!l)
+		return;
+	p->link = NULL;
+	p->entries = 0;
+	written = reply_follow_begin(l, n * REPLY_GET_BYTES) && pack_write(p, l);
+	if (written)
+		reply_follow(l);
+	for (unsigned i = 0; i < n; i++) {
+		struct pack_entry *e = &p->entry[i];
+		if (written)
+			entry_reply(l, e);
+		else
+			get_move(l, &e->q, e->block, e->length, &e->reply, e->now_ns);
+		block_unref(&s->store, e->block);
+	}
+}
+
+/* Whether the destination begins where the last one ended, and there is room. */
+static bool pack_fits(const struct packs *p, const struct link *l, const struct region_use *u, const struct wire_dest *d)
+{
+	return p->link == l && p->use == u && p->end == d->offset && p->entries < PACK_ENTRIES &&
+	       d->offset + d->slice - p->entry[0].q.dest.offset <= PACK_BYTES;
+}
+
+bool pack_add(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
+	      const struct wire_reply *reply, uint64_t now_ns)
+{
+	struct shard *s = l->session->shard;
+	struct packs *p = &s->packs;
+	struct region_use *u = session_region_find(l->session, q->dest.region);
+	const struct wire_dest *d = &q->dest;
+	uint64_t at;
+
+	if (length > PACK_VALUE_MAX || d->count != 1 || d->slice > PACK_BYTES || !u || u->revoked ||
+	    !region_holds(u->region, d))
+		return false;
+	if (!pack_fits(p, l, u, d))
+		pack_close(s);
+	if (p->free == 0)
+		return false;
+	if (!p->link) {
+		p->link = l;
+		p->use = u;
+		p->len = 0;
+		p->entry[0].q.dest.offset = d->offset;
+	}
+	at = d->offset - p->entry[0].q.dest.offset;
+	memset(pack_buffer(p) + p->len, 0, at - p->len);
+	memcpy(pack_buffer(p) + at, store_data(&s->store, b) + q->get.offset, length);
+	p->len = (uint32_t)(at + length);
+	p->end = d->offset + d->slice;
+	block_ref(b);
+	p->entry[p->entries++] = (struct pack_entry){*q, *reply, b, length, now_ns};
+	return true;
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options.c -- the option table of kv-server: one row per flag gives the parse, --help and the defaults. */
+#include "kvserver/options.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#define AT(field) offsetof(struct flags, field)
+
+/* clang-format off */
+static const struct kv_opt table[] = {
+	{.name = "listen-addr", .letter = 'l', .type = KV_OPT_STRING, .offset = AT(listen_addr),
+	 .metavar = "HOST:PORT", .def = KV_SERVER_DEFAULT,
+	 .help = "Address for control connections, and the fabric's source address; port 0 picks a free one.",
+	 .group = "Server:"},
+	{.name = "memory-mb", .letter = 'm', .type = KV_OPT_U64, .offset = AT(memory_mb),
+	 .unit = KV_OPT_MIB, .metavar = "SIZE", .def = "1024", .min = 1, .max = 1 << 24,
+	 .help = "Memory for values in MiB, of all worker threads together; the index comes on top."},
+	{.name = "prefault", .type = KV_OPT_FLAG, .offset = AT(prefault),
+	 .help = "Touch all memory before listening: starts slower, and the first PUTs are as fast as the later ones."},
+	KV_OPT_NUMA_ROW(.offset = AT(numa)),
+	{.name = "node-id", .type = KV_OPT_STRING, .offset = AT(node_id), .metavar = "NAME",
+	 .help = "The name of this server in clients' lists (NAME=HOST:PORT), by which they place keys. A client that "
+	         "calls it otherwise refuses it. Without: any name will do."},
+	{.name = "worker-threads", .type = KV_OPT_U32, .offset = AT(shards), .metavar = "N", .max = KV_SHARDS_MAX,
+	 .help = "Data threads, each with its own endpoint and part of the memory; 0: one per core, at most 4."},
+	{.name = "max-clients", .type = KV_OPT_U32, .offset = AT(max_clients),
+	 .metavar = "N", .def = "256", .min = 1, .max = KVS_CLIENTS_MAX,
+	 .help = "Clients admitted at a time, and further sessions on their connections; more are told that the server is full."},
+	{.name = "max-sessions", .type = KV_OPT_U32, .offset = AT(max_sessions),
+	 .metavar = "N", .def = "0", .max = KVS_CLIENTS_MAX,
+	 .help = "Further sessions (logical clients) that one connection may open; 0: half of --max-clients."},
+	{.name = "ttl", .type = KV_OPT_DURATION, .offset = AT(ttl_ns), .metavar = "TIME", .def = "0",
+	 .help = "Values that name no time to live expire after this; 0: never."},
+	KV_OPT_EVICTION_ROW(.offset = AT(eviction),
+	 .help = "Which values go first when memory is short (docs/internals/architecture.md says how they differ)"),
+	{.name = "value-max", .type = KV_OPT_SIZE, .offset = AT(value_max),
+	 .metavar = "SIZE", .def = "1G", .min = 1, .max = KV_VALUE_MAX,
+	 .help = "Largest value accepted."},
+	{.name = "max-values", .type = KV_OPT_U64, .offset = AT(values_max),
+	 .metavar = "N", .def = "0", .max = (uint64_t)1 << 36,
+	 .help = "Values held at a time, of all worker threads together, each with about 0.6 KiB for its key and index entry beside "
+	         "--memory-mb; more are evicted. 0: one per KiB of --memory-mb."},
+	KV_OPT_PROVIDER_ROW(.offset = AT(provider), .group = "Fabric:"),
+	KV_OPT_NIC_ROW(.offset = AT(nic)),
+	KV_OPT_DOOR_ROW(.offset = AT(door)),
+	{.name = "num-domains", .alias = "rails", .type = KV_OPT_U32, .offset = AT(rails),
+	 .metavar = "N", .def = "0", .max = KV_RAILS_MAX,
+	 .help = "NICs (rails) per worker thread; 0: all of --nic, else its share of the machine's on EFA, else 1."},
+	{.name = "chunk", .type = KV_OPT_SIZE, .offset = AT(chunk),
+	 .metavar = "SIZE", .def = "1M", .min = 4096, .max = 1 << 30,
+	 .help = "Bytes of one RMA operation at most."},
+	{.name = "credits", .type = KV_OPT_U32, .offset = AT(credits),
+	 .metavar = "N", .def = "128", .min = 1, .max = 4096,
+	 .help = "Requests that a client may have outstanding per link."},
+	{.name = "spin-us", .type = KV_OPT_U32, .offset = AT(spin_us), .unit = KV_OPT_US, .metavar = "TIME", .def = "50", .max = 1000000,
+	 .help = "Microseconds that a busy worker thread polls before it sleeps, while that pays; 0: it sleeps at once."},
+	{.name = "heartbeat-ms", .type = KV_OPT_U32, .offset = AT(heartbeat_ms),
+	 .unit = KV_OPT_MS, .metavar = "TIME", .def = "500", .min = 10, .max = 60000,
+	 .help = "Time between heartbeats to a client."},
+	{.name = "psk-file", .type = KV_OPT_STRING, .offset = AT(psk_file), .metavar = "FILE",
+	 .help = "Pre-shared key: one line IDENTITY:HEX, readable by its owner only, read again at SIGHUP; --make-psk makes one, or openssl rand -hex 32 its HEX.", .group = "Security:"},
+	{.name = "make-psk", .type = KV_OPT_STRING, .offset = AT(make_psk), .metavar = "FILE",
+	 .help = "Make a key for --psk-file: write a new one to FILE, which must not exist, for its owner's eyes only; then exit. No other option goes with it."},
+	{.name = "psk-fd", .type = KV_OPT_U32, .offset = AT(psk_fd), .metavar = "FD", .min = 1, .max = INT32_MAX,
+	 .help = "The same line, read from an inherited descriptor."},
+	{.name = "session-keys", .type = KV_OPT_STRING, .offset = AT(session_keys), .metavar = "FILE",
+	 .help = "Keys of logical clients, lines IDENTITY:HEX, readable by the file's owner only: who may open sessions on a connection besides "
+	         "the client that made it. A connection with five wrong keys within a minute is ended, whoever else uses it."},
+	{.name = "cert", .type = KV_OPT_STRING, .offset = AT(cert), .metavar = "FILE",
+	 .help = "Certificate of this server (PEM); needs --key and --ca."},
+	{.name = "key", .type = KV_OPT_STRING, .offset = AT(key), .metavar = "FILE",
+	 .help = "Its private key (PEM)."},
+	{.name = "ca", .type = KV_OPT_STRING, .offset = AT(ca), .metavar = "FILE",
+	 .help = "Certificate of the authority that clients must come from (PEM)."},
+	{.name = "crl", .type = KV_OPT_STRING, .offset = AT(crl), .metavar = "FILE",
+	 .help = "Revocation lists of that authority and of those below it (PEM); read again when the file changes."},
+	{.name = "insecure", .type = KV_OPT_FLAG, .offset = AT(insecure),
+	 .help = "Listen beyond loopback without a key or certificates."},
+	{.name = "allow-bench", .type = KV_OPT_FLAG, .offset = AT(allow_bench),
+	 .help = "Answer the roofline requests of kv-bench (bare writes of resident blocks).",
+	 .group = "Operation:"},
+	{.name = "allow-pull", .type = KV_OPT_FLAG, .offset = AT(allow_pull),
+	 .help = "Let clients read values from memory by themselves (kv-bench, kv-client: --mode pull). Every client that is let "
+	         "in can then read all of it."},
+	{.name = "pull-where-safe", .type = KV_OPT_FLAG, .offset = AT(pull_where_safe),
+	 .help = "Like --allow-pull, which is refused where reading could crash a client (tcp of libfabric before 1.22); there "
+	         "this says nothing and the server writes."},
+	{.name = "lease-ms", .type = KV_OPT_U64, .offset = AT(lease_ms), .unit = KV_OPT_MS, .metavar = "TIME", .def = "1000", .min = 10, .max = 60000,
+	 .help = "With --allow-pull: how long a value is kept for a client that reads it."},
+	KV_OPT_SLOW_ROW(.offset = AT(slow_ms),
+	 .help = "Log requests that take this many milliseconds or more in this server, at most 10 a second per thread; 0: none."),
+	{.name = "log-level", .type = KV_OPT_STRING, .offset = AT(log_level), .metavar = "LEVEL", .def = "info",
+	 .help = "off, error, warn, info, debug or trace."},
+	{.name = "drain-sec", .type = KV_OPT_U32, .offset = AT(drain_sec), .unit = KV_OPT_SECONDS, .metavar = "TIME", .def = "10", .max = 86400,
+	 .help = "At most so long from SIGTERM to the end: clients are told goodbye, and what they asked before is finished."},
+	{.name = "ready-fd", .type = KV_OPT_U32, .offset = AT(ready_fd), .metavar = "FD", .min = 1, .max = INT32_MAX,
+	 .help = "Write \"READY HOST:PORT\" to this descriptor once clients can connect."},
+	{.name = "die-with-parent", .type = KV_OPT_FLAG, .offset = AT(die_with_parent),
+	 .help = "Stop when the process that started this one ends."},
+	{.name = NULL}
+};
+/* clang-format on */
+
+/* Options that do not go together, or that no server could be made of: found before anything is opened. */
+static int security_check(const struct flags *f, struct kv_error *err)
+{
+	const struct kv_opt_security files = {.psk_file = f->psk_file ? f->psk_file : f->psk_fd != FLAGS_FD_NONE ? "--psk-fd" : NULL,
+					      .cert = f->cert, .key = f->key, .ca = f->ca, .crl = f->crl};
+
+	if (f->psk_file && f->psk_fd != FLAGS_FD_NONE)
+		return kv_fail(err, -KV_EINVAL, "--psk-file and --psk-fd both give a key: use one of them");
+	return kv_opt_security_check(&files, err);
+}
+
+static int descriptor_check(const char *option, uint32_t fd, struct kv_error *err)
+{
+	if (fd == FLAGS_FD_NONE || fcntl((int)fd, F_GETFD) >= 0)
+		return 0;
+	return kv_fail(err, -KV_EINVAL, "%s %u: this process has inherited no such descriptor", option, fd);
+}
+
+static int flags_check(const struct flags *f, struct kv_error *err)
+{
+	enum kv_log_level level;
+	struct kv_hostport hp;
+	int rc = kv_hostport_parse(f->listen_addr, &hp, err);
+
+	if (rc == 0 && f->node_id && !f->node_id[0])
+		rc = kv_fail(err, -KV_EINVAL, "--node-id needs a name");
+	if (rc == 0 && f->memory_mb < f->shards)
+		rc = kv_fail(err, -KV_EINVAL, "--memory-mb %llu for --worker-threads %u: each thread needs 1 MiB at least",
+			     (unsigned long long)f->memory_mb, f->shards);
+	if (rc == 0)
+		rc = security_check(f, err);
+	if (rc == 0)
+		rc = descriptor_check("--ready-fd", f->ready_fd, err);
+	if (rc == 0)
+		rc = descriptor_check("--psk-fd", f->psk_fd, err);
+	if (rc == 0 && kv_log_level_parse(f->log_level, &level))
+		rc = kv_fail(err, -KV_EINVAL, "--log-level %s: give off, error, warn, info, debug or trace", f->log_level);
+	return rc;
+}
+
+/* --make-psk makes a key and nothing else: what stands beside it would be ignored. */
+static int make_psk_check(int argc, char **argv, const struct flags *f, struct kv_error *err)
+{
+	if (!f->make_psk)
+		return 0;
+	if (!f->make_psk[0])
+		return kv_fail(err, -KV_EINVAL, "--make-psk needs the name of a file");
+	if (argc == 2 || (argc == 3 && f->make_psk == argv[2]))
+		return 0;
+	return kv_fail(err, -KV_EINVAL, "--make-psk FILE only makes a key, and takes no other option: start the server with another command, and --psk-file %.200s",
+		       f->make_psk);
+}
+
+int flags_parse(int argc, char **argv, struct flags *out, struct kv_error *err)
+{
+	static const struct kv_opt_program program = {
+		.name = "kv-server",
+		.about = "kv-server -- holds KV-cache blocks in memory and moves them over libfabric.",
+		.epilogue = "SIGTERM and SIGINT drain the server: clients are told, what is in flight is finished (--drain-sec), exit status 0; a "
+			    "second one exits at once. SIGHUP reads the files of --psk-file, --session-keys, --cert, --key, --ca and --crl again, for "
+			    "connections from then on (what cannot be used leaves all as it was), and sets the log's level to --log-level; SIGUSR1 and "
+			    "SIGUSR2 raise and lower that level by a step. Exit status: 0 stopped, 2 usage, 3 it could not start.",
+	};
+	int rc = kv_opt_parse(&program, table, argc, argv, out, NULL, err);
+
+	if (rc == 0)
+		rc = make_psk_check(argc, argv, out, err);
+	return rc ? rc : flags_check(out, err);
+}
+
+void flags_options(const struct flags *f, const char *psk, const struct kv_log *log, struct kvs_options *out)
+{
+	*out = (struct kvs_options){
+		.listen_addr = f->listen_addr,
+		.node_id = f->node_id,
+		.provider = f->provider,
+		.nic = f->nic,
+		.shards = f->shards,
+		.rails = f->rails,
+		.memory_bytes = f->memory_mb << 20,
+		.max_clients = f->max_clients,
+		.max_sessions = f->max_sessions,
+		.session_keys = f->session_keys,
+		.credits = f->credits,
+		.heartbeat_ms = f->heartbeat_ms,
+		.value_max = f->value_max,
+		.values_max = f->values_max,
+		.ttl_ns = f->ttl_ns,
+		.slow_ns = f->slow_ms * 1000000ull,
+		.spin_ns = f->spin_us * 1000ull,
+		.chunk_bytes = (uint32_t)f->chunk,
+		.eviction = (unsigned)f->eviction,
+		.psk_file = f->psk_file,
+		.psk = psk,
+		.cert_file = f->cert,
+		.key_file = f->key,
+		.ca_file = f->ca,
+		.crl_file = f->crl,
+		.insecure = f->insecure,
+		.allow_bench = f->allow_bench,
+		.allow_pull = f->allow_pull,
+		.pull_where_safe = f->pull_where_safe,
+		.lease_ns = f->lease_ms * 1000000ull,
+		.prefault = f->prefault,
+		.door = f->door,
+		.numa_off = f->numa == 1,
+		.log = log,
+	};
+}
+
+int flags_psk_read(int fd, char *buf, size_t cap, struct kv_error *err)
+{
+	size_t len = 0;
+	ssize_t n = 1;
+	int rc = 0;
+
+	while (n != 0 && len < cap - 1 && !memchr(buf, '\n', len)) {
+		n = read(fd, buf + len, cap - 1 - len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0) {
+			rc = kv_fail(err, -errno, "--psk-fd %d: %s", fd, kv_strerror(errno));
+			break;
+		}
+		len += (size_t)n;
+	}
+	close(fd);
+	if (rc)
+		return rc;
+	buf[len] = 0;
+	buf[strcspn(buf, "\r\n")] = 0;
+	return buf[0] ? 0 : kv_fail(err, -KV_EINVAL, "--psk-fd %d: no line \"identity:hex\" came from it", fd);
+}

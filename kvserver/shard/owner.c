@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* owner.c -- further sessions as one shard sees them.
+ *
+ * An owner has what is a logical client's own: how many requests it may have under way, pins, a count. Everything that
+ * belongs to the engine behind the connection (peer, links, windows, regions) is the session's, and requests and stages lie in
+ * the session's lists with a pointer to their owner. So one that asks for nothing costs 80 bytes here and 8 in the table.
+ *
+ * Who names an owner's number is its connection: frames are sealed as a whole (base/seal.h), and further sessions of one connection are kept apart
+ * for accounting, not from each other (docs/reference/protocol.md 2.7).
+ *
+ * Ending one is ending a session in small: nothing new is taken, what is under way is stopped, and what was posted keeps its
+ * request, which keeps the owner, until the engine says that it is over. `gone` is set last, as in session_end, so that nothing
+ * frees the owner under the hands of the one who ends it. An owner that ends with its connection is freed by the session, when
+ * the last request of the session is.
+ *
+ * The table grows to the highest place that is in use; places are given by the control loop (logical.c), which uses the lowest
+ * that is free again and bounds how many there are. */
+#include "kvserver/shard/owner.h"
+
+#include <stdlib.h>
+
+#include "kvserver/ops/request.h"
+#include "kvserver/shard/shard.h"
+
+enum { TABLE_MIN = 16 };
+
+static uint32_t place(uint32_t number)
+{
+	return number & (OWNERS_MAX - 1);
+}
+
+static struct owner *owner_find(const struct session *s, uint32_t number)
+{
+	uint32_t at = place(number);
+	struct owner *o = at < s->owners.cap ? s->owners.at[at] : NULL;
+
+	return o && o->number == number && !o->gone ? o : NULL;
+}
+
+static int table_grow(struct owners *t, uint32_t at)
+{
+	uint32_t cap = KV_MAX(t->cap, (uint32_t)TABLE_MIN);
+	struct owner **p;
+
+	while (cap <= at)
+		cap *= 2;
+	if (cap == t->cap)
+		return 0;
+	p = realloc(t->at, cap * sizeof(struct owner *));
+	if (!p)
+		return -KV_ENOMEM;
+	memset(p + t->cap, 0, (cap - t->cap) * sizeof(struct owner *));
+	t->at = p;
+	t->cap = cap;
+	return 0;
+}
+
+int owner_open(struct session *s, uint32_t number)
+{
+	uint32_t at = place(number);
+	struct owner *o;
+	int rc = table_grow(&s->owners, at);
+
+	if (rc)
+		return rc;
+	if (s->owners.at[at])
+		return -KV_EEXIST;
+	o = calloc(1, sizeof(*o));
+	if (!o)
+		return -KV_ENOMEM;
+	o->session = s;
+	o->number = number;
+	o->credits = owner_credits(s->shard->opt.credits);
+	pins_init(&o->pins);
+	s->owners.at[at] = o;
+	s->owners.count++;
+	s->shard->owner_count++;
+	return 0;
+}
+
+static void owner_free(struct owner *o)
+{
+	struct session *s = o->session;
+
+	s->owners.at[place(o->number)] = NULL;
+	s->owners.count--;
+	s->shard->owner_count--;
+	free(o);
+}
+
+void owner_settle(struct owner *o)
+{
+	struct call *gone = o->gone;
+
+	if (!gone || o->requests)
+		return;
+	owner_free(o);
+	call_finish(gone, 0);
+}
+
+static struct request *request_unanswered(const struct owner *o)
+{
+	KV_LIST_EACH (n, &o->session->requests) {
+		struct request *r = KV_LIST_ENTRY(n, struct request, node);
+		if (r->owner == o && !r->answered && !r->canceled)
+			return r;
+	}
+	return NULL;
+}
+
+/* As if each had been cancelled. One that ends may take others of its stage along, so the list is begun anew each time. */
+static void requests_cancel(const struct owner *o)
+{
+	struct request *r;
+
+	while ((r = request_unanswered(o)) != NULL) {
+		if (r->type == WIRE_GET)
+			get_cancel(r);
+		else if (r->type == WIRE_BENCH)
+			bench_cancel(r);
+		else
+			put_cancel(r);
+	}
+}
+
+void owner_end(struct session *s, uint32_t number, struct call *gone, uint64_t *out_received)
+{
+	struct owner *o = owner_find(s, number);
+
+	*out_received = o ? o->received : 0;
+	if (!o) {
+		call_finish(gone, 0);
+		return;
+	}
+	stages_drop_owner(s, o);
+	requests_cancel(o); /* `gone` is not set yet: the owner stays */
+	pins_clear(&s->shard->store, &o->pins);
+	o->gone = gone;
+	owner_settle(o);
+}
+
+struct owner *owner_switch(struct session *s, const struct wire_request *q)
+{
+	uint32_t number = q->session.number;
+	struct owner *o = number ? owner_find(s, number) : &s->own;
+
+	if (!o)
+		shard_count(s->shard, WIRE_STAT_UNKNOWN_SESSION);
+	return o;
+}
+
+void owners_drop(struct session *s)
+{
+	for (uint32_t i = 0; i < s->owners.cap && s->owners.count; i++)
+		if (s->owners.at[i])
+			pins_clear(&s->shard->store, &s->owners.at[i]->pins);
+}
+
+void owners_fini(struct session *s)
+{
+	for (uint32_t i = 0; i < s->owners.cap && s->owners.count; i++)
+		if (s->owners.at[i])
+			owner_free(s->owners.at[i]);
+	free(s->owners.at);
+	s->owners = (struct owners){0};
+}

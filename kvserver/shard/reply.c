@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reply.c -- replies are encoded at once into the frame that their link is filling; frames leave at the end of the
+ * turn, or when full.
+ *
+ * Send buffers are shared by all clients, and one that takes no replies keeps its frames with the engine. So a link may
+ * have several of them under way, a quarter of those that are free at most, only while more than half are free; then
+ * one. A few clients that do not read get half of the buffers in the end, and it takes as many more as there are
+ * buffers left to use up the rest. Rejected: a fixed number per link, which is either too small for one client that
+ * works hard or too large for hundreds that do not; and a quarter of what is free to the last, which some thirty
+ * clients use up one after the other.
+ *
+ * Without a send buffer a reply is held: a copy that keeps its block alive instead of its bytes. Order per link is
+ * kept, since nothing is encoded past a held reply. A link holds at most its credits and a little more; what a client
+ * provokes beyond that (it ignores its credits) is dropped and counted.
+ *
+ * A frame with replies that speak for ordered writes (follows) leaves at the end of the request frame that they answer,
+ * behind those writes or not at all: if that cannot be, the session is made new (frame_lost).
+ *
+ * Invariants. link->msg is not NULL exactly while the link is in shard->dirty; link->holding is not empty exactly while
+ * it is in shard->blocked. A frame carries the session number that the server gave and the mark that the client gave, by
+ * which it knows its sessions. */
+#include "kvserver/shard/reply.h"
+
+#include "kvserver/shard/shard.h"
+
+struct held {
+	struct kv_list node;
+	struct wire_reply reply;
+	struct block *block;
+	uint8_t bitmap[WIRE_EXISTS_MAX / 8];
+};
+
+_Static_assert(sizeof(struct held) <= REPLY_HELD_BYTES, "the slab's objects are large enough");
+
+enum { FRAME_SHARE = 4 }; /* a link's frames under way: a quarter of what is free at most */
+
+/* These replies are lost. The client would wait for them until its deadlines, and lack their credits as long. One
+ * that does not read (-KV_ETIMEOUT) is not told: its link is silent, which it looks at by itself. Nor is one told of a
+ * link that it does not use, since it has not had an answer by it: it asks again. */
+static void frame_failed(const struct link *l, const struct te_msg *msg, int status)
+{
+	struct session *s = l->session;
+
+	s->shard->stat[WIRE_STAT_DROPPED_REPLIES] += wire_frame_records(msg->data);
+	if (status != -KV_ETIMEOUT && (l->proven || s->links == 1))
+		session_lost(s, 0);
+}
+
+/* The engine is done with a frame. Its session may have ended meanwhile, but its memory waits for this. */
+static void frame_sent(struct te_msg *msg, int status)
+{
+	struct link *l = msg->arg;
+	struct session *s = l->session;
+
+	l->frames--;
+	s->shard->frames--;
+	if (KV_UNLIKELY(status != 0) && status != -KV_ECLOSED && status != -KV_ERESET)
+		frame_failed(l, msg, status);
+	session_frame_sent(s);
+}
+
+static bool frame_allowed(const struct link *l)
+{
+	const struct shard *s = l->session->shard;
+	uint32_t free = s->frames_max - KV_MIN(s->frames, s->frames_max);
+
+	return l->frames == 0 || (free > s->frames_max / 2 && l->frames < free / FRAME_SHARE);
+}
+
+/* The frame being filled is not sent. */
+static void frame_forget(struct link *l)
+{
+	struct session *s = l->session;
+
+	kv_list_del(&l->dirty);
+	te_msg_release(s->shard->te, l->msg);
+	l->msg = NULL;
+	l->follows = false;
+	l->frames--;
+	s->frames--;
+	s->shard->frames--;
+}
+
+/* The connection that the bytes went to may be gone, and with it the bytes: what the frame says is not true any
+ * more. Or it could not be sealed. */
+static void frame_lost(struct link *l)
+{
+	struct session *s = l->session;
+
+	s->shard->stat[WIRE_STAT_DROPPED_REPLIES] += wire_frame_records(l->msg->data);
+	kv_debug(s->shard->opt.log, "shard %u: replies of session %u could not be sealed, or could not follow their bytes at once", s->shard->opt.index, s->number);
+	frame_forget(l);
+	session_lost(s, 0);
+}
+
+static void frame_send(struct link *l)
+{
+	struct session *s = l->session;
+	struct te_msg *msg = l->msg;
+
+	msg->len = wire_frame_end(&l->writer);
+	if (msg->len == 0) {
+		frame_forget(l); /* what it was begun for came to nothing */
+		return;
+	}
+	if (KV_UNLIKELY(wire_seal(&l->seal, msg->data, msg->len) != 0)) {
+		frame_lost(l);
+		return;
+	}
+	msg->sent = frame_sent;
+	msg->arg = l;
+	if (l->follows && te_msg_follow(s->shard->te, s->peer, l->index, msg) != 0) {
+		frame_lost(l);
+		return;
+	}
+	kv_list_del(&l->dirty);
+	l->msg = NULL;
+	if (!l->follows)
+		te_msg_send(s->shard->te, s->peer, l->index, msg, loop_turn_now(s->shard->loop) + SHARD_REPLY_NS);
+	l->follows = false;
+}
+
+static bool frame_begin(struct link *l)
+{
+	struct session *s = l->session;
+	struct wire_frame frame = {.session = s->number, .mark = s->mark, .link = l->index, .shard = (uint8_t)s->shard->opt.index};
+
+	l->msg = frame_allowed(l) ? te_msg_acquire(s->shard->te) : NULL;
+	if (!l->msg)
+		return false;
+	l->frames++;
+	s->shard->frames++;
+	s->frames++;
+	wire_frame_begin(&l->writer, l->msg->data, KV_MSG_MAX, &frame);
+	kv_list_add_tail(&s->shard->dirty, &l->dirty);
+	return true;
+}
+
+/* True: encoded, or beyond encoding (our own bug: counted). False: no send buffer. */
+static bool encode(struct link *l, const struct wire_reply *r)
+{
+	int rc = -KV_EBUSY;
+
+	if (l->msg)
+		rc = wire_reply_add(&l->writer, r);
+	if (rc == -KV_EBUSY) {
+		if (l->msg)
+			frame_send(l);
+		if (!frame_begin(l))
+			return false;
+		rc = wire_reply_add(&l->writer, r);
+	}
+	if (rc != 0)
+		kv_error_log(l->session->shard->opt.log, "shard %u: reply of type %u does not encode: %s",
+			     l->session->shard->opt.index, r->type, kv_strerror(rc));
+	return true;
+}
+
+uint32_t reply_stat(struct shard *s, uint8_t *buf, uint32_t cap)
+{
+	uint32_t count = 0;
+
+	for (uint32_t id = 1; id < WIRE_STAT_END; id++)
+		if (wire_stat_name(id) && wire_stat_add(buf, cap, &count, id, shard_stat_get(s, id)) != 0)
+			break;
+	return count;
+}
+
+static void hold(struct link *l, const struct wire_reply *r, struct block *block)
+{
+	struct shard *s = l->session->shard;
+	struct held *h = l->held < s->opt.credits + SESSION_HELD_SLACK ? slab_get(&s->held) : NULL;
+
+	if (!h) {
+		shard_count(s, WIRE_STAT_DROPPED_REPLIES);
+		return;
+	}
+	h->reply = *r;
+	h->block = block;
+	if (block)
+		block_ref(block);
+	if (r->type == WIRE_EXISTS && r->exists.count) {
+		memcpy(h->bitmap, r->exists.bitmap, (r->exists.count + 7) / 8);
+		h->reply.exists.bitmap = h->bitmap;
+	}
+	if (kv_list_empty(&l->holding))
+		kv_list_add_tail(&s->blocked, &l->blocked);
+	kv_list_add_tail(&l->holding, &h->node);
+	l->held++;
+}
+
+/* ---- what a request took ---- */
+
+static void max_to(uint64_t *max, uint64_t v)
+{
+	if (v > *max)
+		*max = v;
+}
+
+static void slow_log(struct link *l, const struct wire_reply *r, uint64_t posted_ns, uint64_t replied_ns,
+		     const struct wire_bytes *key)
+{
+	static const char *const types[] = {"", "GET", "PUT", "EXISTS", "DELETE", "TOUCH", "PIN", "STAT", "CANCEL", "PING", "BENCH"};
+	struct shard *s = l->session->shard;
+	char text[KV_KEY_TEXT], left_out[64] = "";
+	uint64_t suppressed;
+
+	shard_count(s, WIRE_STAT_SLOW);
+	if (!kv_rate_take(&s->slow_lines, loop_turn_now(s->loop), SHARD_SLOW_LINES, &suppressed))
+		return;
+	if (suppressed)
+		snprintf(left_out, sizeof(left_out), " (%llu more were slow, not shown)", (unsigned long long)suppressed);
+	kv_warn(s->opt.log, "slow %s client %llu session %u shard %u link %u key %s: %.3f ms = post %.3f + reply %.3f; %s%s",
+		types[r->type], (unsigned long long)l->session->client_id, l->session->number, s->opt.index, l->index,
+		key ? kv_key_text(key->data, key->len, text) : "-", (double)replied_ns / 1e6, (double)posted_ns / 1e6,
+		(double)(replied_ns - posted_ns) / 1e6, kv_errname(wire_status_error(r->status)), left_out);
+}
+
+static uint32_t saturated(uint64_t ns)
+{
+	return ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
+}
+
+static void account(struct link *l, struct wire_reply *r, uint64_t arrived_ns, uint64_t posted_ns,
+		    const struct wire_bytes *key)
+{
+	struct shard *s = l->session->shard;
+	uint64_t replied = loop_now(s->loop) - arrived_ns, posted = posted_ns ? posted_ns - arrived_ns : replied;
+
+	r->posted_ns = saturated(posted);
+	r->replied_ns = saturated(replied);
+	s->stat[WIRE_STAT_REPLIES]++;
+	s->stat[WIRE_STAT_POST_NS] += posted;
+	s->stat[WIRE_STAT_SERVE_NS] += replied;
+	max_to(&s->stat[WIRE_STAT_POST_MAX_NS], posted);
+	max_to(&s->stat[WIRE_STAT_SERVE_MAX_NS], replied);
+	s->stat[WIRE_STAT_STATUS + KV_MIN((uint32_t)r->status, (uint32_t)(WIRE_STATUS_MAX - 1))]++;
+	if (KV_UNLIKELY(r->status == WIRE_INVALID))
+		shard_count(s, WIRE_STAT_INVALID_REQUESTS);
+	if (KV_UNLIKELY(s->opt.slow_ns && replied >= s->opt.slow_ns))
+		slow_log(l, r, posted, replied, key);
+}
+
+static void give(struct link *l, const struct wire_reply *r, struct block *block)
+{
+	if (!kv_list_empty(&l->holding) || !encode(l, r))
+		hold(l, r, block);
+}
+
+static bool wanted(const struct link *l)
+{
+	return l->session->state == SESSION_OPEN && l->session->shard->te;
+}
+
+void reply_put(struct link *l, struct wire_reply *r, struct block *block)
+{
+	if (!wanted(l))
+		return;
+	account(l, r, loop_turn_now(l->session->shard->loop), 0, NULL);
+	give(l, r, block);
+}
+
+void reply_late(struct link *l, struct wire_reply *r, uint64_t arrived_ns, uint64_t posted_ns, const struct wire_bytes *key)
+{
+	if (!wanted(l))
+		return;
+	account(l, r, arrived_ns, posted_ns, key);
+	give(l, r, NULL);
+}
+
+bool reply_follow_begin(struct link *l, uint32_t bytes)
+{
+	if (!kv_list_empty(&l->holding))
+		return false;
+	if (l->msg && wire_frame_room(&l->writer) < bytes)
+		frame_send(l);
+	return l->msg || frame_begin(l);
+}
+
+void reply_follow(struct link *l)
+{
+	l->follows = true;
+}
+
+void reply_follow_flush(struct shard *s)
+{
+	KV_LIST_EACH_SAFE (n, &s->dirty) {
+		struct link *l = KV_LIST_ENTRY(n, struct link, dirty);
+		if (l->follows)
+			frame_send(l);
+	}
+}
+
+void reply_flush(struct shard *s)
+{
+	while (!kv_list_empty(&s->dirty))
+		frame_send(KV_LIST_ENTRY(s->dirty.next, struct link, dirty));
+}
+
+static void held_free(struct link *l, struct held *h)
+{
+	struct shard *s = l->session->shard;
+
+	kv_list_del(&h->node);
+	if (h->block)
+		block_unref(&s->store, h->block);
+	slab_put(&s->held, h);
+	l->held--;
+	if (kv_list_empty(&l->holding))
+		kv_list_del(&l->blocked);
+}
+
+/* The oldest held reply of a link; counters are as of now, not as of when they were asked for. */
+static bool held_encode(struct link *l, struct held *h)
+{
+	uint8_t pairs[REPLY_STAT_BYTES];
+
+	if (h->reply.type == WIRE_STAT && h->reply.stat.count) {
+		h->reply.stat.count = reply_stat(l->session->shard, pairs, sizeof(pairs));
+		h->reply.stat.pairs = pairs;
+	}
+	return encode(l, &h->reply);
+}
+
+/* What a link holds, as far as it gets. One that got something stands behind the others then: else those in front would
+ * take every buffer that they give back, and the rest would wait for as long as these ask for more. */
+static void link_room(struct link *l)
+{
+	bool some = false;
+
+	while (!kv_list_empty(&l->holding)) {
+		struct held *h = KV_LIST_ENTRY(l->holding.next, struct held, node);
+		if (!held_encode(l, h))
+			break;
+		held_free(l, h);
+		some = true;
+	}
+	if (!some || kv_list_empty(&l->holding))
+		return;
+	kv_list_del(&l->blocked);
+	kv_list_add_tail(&l->session->shard->blocked, &l->blocked);
+}
+
+/* One that has its share under way does not stand in front of the others. */
+void reply_room(struct shard *s)
+{
+	KV_LIST_EACH_SAFE (n, &s->blocked)
+		link_room(KV_LIST_ENTRY(n, struct link, blocked));
+}
+
+void reply_drop(struct link *l)
+{
+	while (!kv_list_empty(&l->holding))
+		held_free(l, KV_LIST_ENTRY(l->holding.next, struct held, node));
+	if (!l->msg)
+		return;
+	frame_forget(l);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* arena.h -- a shard's memory: which bytes of one area belong to whom. It hands out offsets and never touches the
+ * bytes. */
+#ifndef KVRAIL_STORE_ARENA_H
+#define KVRAIL_STORE_ARENA_H
+
+#include "base/base.h"
+#include "store/slab.h"
+
+enum {
+	ARENA_GRANULE = 64,   /* bytes: every offset and size is a multiple */
+	ARENA_SPLIT_BITS = 5, /* size classes per power of two: 32 */
+	ARENA_LEVELS = 48
+};
+
+/* A stretch of the arena, in use (owner set) or a hole (owner NULL). Holes never touch each other. */
+struct arena_block {
+	uint64_t offset, size;           /* bytes */
+	struct arena_block *prev, *next; /* neighbours by address; NULL at the ends */
+	void *owner;
+	struct kv_list node; /* of holes: in their size class */
+	uint32_t leases; /* in use: the owner's (lease.c), 0 at first */
+};
+
+/* Somebody goes over the arena by address, over several turns: blocks that join while it stands still take it along. */
+struct arena_walk {
+	struct kv_list node;
+	struct arena_block *from, *at;
+};
+
+struct arena {
+	uint64_t limit, used; /* bytes; used counts whole granules */
+	struct arena_block *first;
+	struct slab blocks;
+	struct kv_list walks;
+	uint64_t level_map;
+	uint32_t class_map[ARENA_LEVELS];
+	struct kv_list holes[ARENA_LEVELS][1 << ARENA_SPLIT_BITS];
+};
+
+/* arena_init -- an empty arena over limit bytes (rounded down to a granule), with at most blocks_max blocks in use.
+ * Returns 0, -KV_EINVAL (less than a granule) or -KV_ENOMEM. */
+int arena_init(struct arena *a, uint64_t limit, uint32_t blocks_max);
+void arena_fini(struct arena *a);
+
+enum arena_end { ARENA_LOW, ARENA_HIGH };
+
+/* arena_alloc -- size bytes (rounded up to a granule; at least 1) for owner, which is not NULL, at this end of the hole
+ * that is used. NULL: no hole fits. O(1). */
+struct arena_block *arena_alloc(struct arena *a, uint64_t size, void *owner, enum arena_end end);
+
+/* arena_free -- make a block in use a hole, joined with the holes beside it. Returns the joined hole, valid until the
+ * next call. */
+struct arena_block *arena_free(struct arena *a, struct arena_block *b);
+
+/* arena_take -- like arena_alloc, from this hole, which must be large enough. NULL only when no descriptor is left. */
+struct arena_block *arena_take(struct arena *a, struct arena_block *hole, uint64_t size, void *owner, enum arena_end end);
+
+/* arena_join -- make b and the block behind it one; both are in use, and the second is not referred to any more. */
+void arena_join(struct arena *a, struct arena_block *b);
+
+/* arena_walk_begin -- from this block on. arena_walk_end -- harmless when it has not begun, if it is all zero. */
+void arena_walk_begin(struct arena *a, struct arena_walk *w, struct arena_block *from);
+void arena_walk_end(struct arena_walk *w);
+
+static inline uint64_t arena_round(uint64_t size)
+{
+	return kv_align_up(size, ARENA_GRANULE);
+}
+
+static inline uint64_t arena_free_bytes(const struct arena *a)
+{
+	return a->limit - a->used;
+}
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* block.h -- a value with its key: what the store holds and requests refer to. */
+#ifndef KVRAIL_STORE_BLOCK_H
+#define KVRAIL_STORE_BLOCK_H
+
+#include "base/base.h"
+#include "store/arena.h"
+#include "store/evict.h"
+#include "store/expire.h"
+#include "store/index.h"
+
+/* BLOCK_STAGED: private to a PUT; BLOCK_LIVE: in the index; BLOCK_GONE: neither, waiting for its last reference
+ * (quarantine). */
+enum block_state { BLOCK_STAGED, BLOCK_LIVE, BLOCK_GONE };
+
+enum { BLOCK_REFS_MAX = (1 << 28) - 1 };
+
+/* What a GET reads is in two neighbouring cache lines (three if the key is longer than 55 bytes) and, for eviction and
+ * expiry, in the last one: with a million blocks each line is a miss. */
+struct block {
+	uint64_t len, checksum, generation;
+	uint64_t offset; /* in the arena: what mem says, too, but a GET does not look at mem */
+	struct kv_list pins; /* struct pin; a pinned block is not in the eviction policy */
+	uint32_t mark;      /* the walk that counted it last (shard.c) */
+	uint32_t refs : 28; /* requests, replies and lanes of BENCH that use the memory: see BLOCK_REFS_MAX */
+	enum block_state state : 4;
+	struct arena_block *mem;
+	struct index_item item; /* the second cache line: hash, length, key */
+	struct evict_node evict;
+	struct expire_node expire;
+};
+
+_Static_assert(offsetof(struct block, item) == KV_CACHELINE, "the index compares keys in the block's second cache line");
+_Static_assert(offsetof(struct block, evict) / KV_CACHELINE == (sizeof(struct block) - 1) / KV_CACHELINE,
+	       "eviction and expiry share the last cache line");
+
+#endif

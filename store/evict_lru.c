@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* evict_lru.c -- least recently used: a hit makes a node the newest, the oldest goes. What other caches are compared by. A hit
+ * costs a list operation, in cache lines of two neighbours. */
+#include "store/evict.h"
+
+static void lru_insert(struct evict *e, struct evict_node *n, bool returned)
+{
+	(void)returned;
+	evict_stamp(e, n);
+	evict_link(e, n, 0);
+}
+
+static void lru_access(struct evict *e, struct evict_node *n)
+{
+	evict_unlink(e, n);
+	evict_stamp(e, n);
+	evict_link(e, n, 0);
+}
+
+static struct evict_node *lru_victim(struct evict *e, bool (*may_go)(const struct evict_node *n))
+{
+	struct evict_node *n;
+
+	while ((n = evict_oldest(e, 0)) != NULL && !may_go(n))
+		evict_park(e, n);
+	return n;
+}
+
+const struct evict_policy evict_lru = {
+	.name = "lru",
+	.insert = lru_insert,
+	.access = lru_access,
+	.remove = evict_unlink,
+	.victim = lru_victim,
+};

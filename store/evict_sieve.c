@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* evict_sieve.c -- SIEVE (Zhang et al., NSDI 2024): one queue, one bit per block, one hand.
+ *
+ * A hit sets the bit and moves nothing. The hand walks from the oldest to the newest, clears bits, and stops at the
+ * first clear one; new blocks enter at the newest end, so that what the hand has passed survives until it comes round.
+ * Hence one-time blocks leave quickly and the hot ones stay: right for objects of the web, wrong for chains of KV-cache blocks
+ * (evict.c says why it is not the default).
+ *
+ * The hand always points at a node of the queue or at its head (the list's anchor: start again at the oldest). Removing
+ * the node under the hand moves the hand on. */
+#include "store/evict.h"
+
+static void sieve_insert(struct evict *e, struct evict_node *n, bool returned)
+{
+	(void)returned;
+	n->hits = 0;
+	evict_stamp(e, n);
+	evict_link(e, n, 0);
+}
+
+static void sieve_access(struct evict *e, struct evict_node *n)
+{
+	(void)e;
+	n->hits = 1;
+}
+
+static void sieve_remove(struct evict *e, struct evict_node *n)
+{
+	if (e->hand == &n->node)
+		e->hand = n->node.prev;
+	evict_unlink(e, n);
+}
+
+static struct evict_node *sieve_victim(struct evict *e, bool (*may_go)(const struct evict_node *n))
+{
+	unsigned passed = 0;
+
+	while (e->count > 0) {
+		struct evict_node *n;
+		if (e->hand == &e->queue[0])
+			e->hand = e->queue[0].prev;
+		n = KV_LIST_ENTRY(e->hand, struct evict_node, node);
+		if (!may_go(n)) {
+			evict_park(e, n);
+			continue;
+		}
+		if (!n->hits || passed++ == EVICT_SWEEP_MAX)
+			return n;
+		n->hits = 0;
+		e->hand = e->hand->prev;
+	}
+	return NULL;
+}
+
+const struct evict_policy evict_sieve = {
+	.name = "sieve",
+	.insert = sieve_insert,
+	.access = sieve_access,
+	.remove = sieve_remove,
+	.victim = sieve_victim,
+};

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ghosts.c -- a table of buckets of one cache line, each of eight ghosts: half of a name's hash, and when it was added.
+ *
+ * A full bucket forgets its oldest. What is older than the last `keep` counts as forgotten, too, so nothing has to be removed and there is
+ * no list: a look-up reads one cache line. With at least four places for each name that is to be kept a bucket has two of them on
+ * average, and one in two thousand forgets early. Two names with the same half hash in one bucket are taken for each other once in 2^29
+ * look-ups, which costs a block a chance that it did not earn.
+ *
+ * The table begins with one bucket and doubles when `keep` needs it: a store of a few large values touches a few pages of memory
+ * that is mapped for many small ones. Ghosts are left where they were when it doubles, and half of them are not found any more;
+ * that happens some twenty times in a store's life. With more than COUNT_MAX blocks (256 GiB of 64 KiB each, in one shard) it has room for
+ * that many names all the same: address space is limited, too. (Rejected: a list in order of time with a hash table, at 40 bytes each.) */
+#include "store/ghosts.h"
+#include "host/host.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum { COUNT_MAX = 1 << 22, BUCKET = 8, PLACES_EACH = 4, AREA_BYTES_MIN = 2 << 20 };
+
+struct ghost {
+	uint32_t half; /* of the hash; 0: nobody's */
+	uint32_t time;
+};
+
+_Static_assert(BUCKET * sizeof(struct ghost) == KV_CACHELINE, "a bucket is a cache line");
+
+int ghosts_init(struct ghosts *g, uint64_t count_max)
+{
+	uint64_t buckets = 1, bytes;
+
+	count_max = KV_MIN(count_max, (uint64_t)COUNT_MAX);
+	while (buckets * BUCKET < count_max * PLACES_EACH)
+		buckets *= 2;
+	bytes = buckets * BUCKET * sizeof(struct ghost);
+	*g = (struct ghosts){.buckets_max = buckets};
+	if (bytes < AREA_BYTES_MIN) {
+		g->ghost = aligned_alloc(KV_CACHELINE, bytes);
+		if (g->ghost)
+			memset(g->ghost, 0, bytes);
+	} else if (kv_area_map_lazy(bytes, &g->area, NULL) == 0) {
+		g->ghost = g->area.base;
+		/* Small pages: names are spread over the table, so a few evictions would have the kernel clear all of it at once. */
+		(void)madvise(g->area.base, g->area.len_bytes, MADV_NOHUGEPAGE);
+	}
+	return g->ghost ? 0 : -KV_ENOMEM;
+}
+
+void ghosts_fini(struct ghosts *g)
+{
+	if (g->area.base)
+		kv_area_unmap(&g->area);
+	else
+		free(g->ghost);
+	*g = (struct ghosts){0};
+}
+
+static struct ghost *bucket_of(const struct ghosts *g, uint64_t id)
+{
+	return g->ghost + (id & g->mask) * BUCKET;
+}
+
+/* Never 0. */
+static uint32_t half_of(uint64_t id)
+{
+	return (uint32_t)(id >> 32) | 1;
+}
+
+void ghosts_add(struct ghosts *g, uint64_t id, uint64_t keep)
+{
+	struct ghost *bucket, *oldest;
+
+	if (!g->ghost)
+		return;
+	while ((g->mask + 1) * BUCKET < keep * PLACES_EACH && g->mask + 1 < g->buckets_max)
+		g->mask = 2 * g->mask + 1;
+	bucket = oldest = bucket_of(g, id);
+	for (unsigned i = 0; i < BUCKET && oldest->half; i++)
+		if (!bucket[i].half || g->time - bucket[i].time > g->time - oldest->time)
+			oldest = &bucket[i];
+	*oldest = (struct ghost){half_of(id), g->time++};
+}
+
+bool ghosts_take(struct ghosts *g, uint64_t id, uint64_t keep)
+{
+	struct ghost *bucket;
+
+	if (!g->ghost)
+		return false;
+	bucket = bucket_of(g, id);
+	for (unsigned i = 0; i < BUCKET; i++) {
+		if (bucket[i].half != half_of(id))
+			continue;
+		bucket[i].half = 0;
+		return g->time - bucket[i].time <= keep;
+	}
+	return false;
+}

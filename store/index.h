@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* index.h -- a shard's index: from a key to the item that holds it. It owns its slots, never the items. */
+#ifndef KVRAIL_STORE_INDEX_H
+#define KVRAIL_STORE_INDEX_H
+
+#include "base/base.h"
+#include "host/host.h"
+
+/* The part of an entry that the index reads; stays put and unchanged while it is in the index. */
+struct index_item {
+	uint64_t hash;
+	uint8_t key_len;
+	uint8_t key[KV_KEY_MAX];
+};
+
+struct index_slot {
+	uint64_t hash;
+	struct index_item *item; /* NULL: empty */
+};
+
+struct index_table {
+	struct index_slot *slots; /* a power of two of them */
+	uint64_t mask, count;
+	struct kv_area area; /* that they lie in; zeroed: in the heap */
+};
+
+struct index {
+	struct index_table now, old; /* old: what is still to be moved while the index grows */
+	uint64_t cursor;             /* old slots below it are empty */
+	uint64_t seed;
+};
+
+/* index_init -- an empty index that hashes with a secret seed. Returns 0 or -KV_ENOMEM. */
+int index_init(struct index *ix, uint64_t seed);
+void index_fini(struct index *ix);
+
+static inline uint64_t index_hash(const struct index *ix, const void *key, size_t len)
+{
+	return kv_hash_key(key, len, ix->seed);
+}
+
+/* index_find -- the item with exactly this key, or NULL. */
+struct index_item *index_find(const struct index *ix, uint64_t hash, const void *key, size_t len);
+
+/* index_prefetch -- begin to load the slot where a look-up of this hash will begin. index_peek -- an item of this
+ * hash, or NULL, without a look at its key: only good for prefetching it. */
+void index_prefetch(const struct index *ix, uint64_t hash);
+const struct index_item *index_peek(const struct index *ix, uint64_t hash);
+
+/* index_insert -- add an item whose key is not in the index. item->hash is index_hash of its key. Returns 0 or
+ * -KV_ENOMEM (nothing changed). */
+int index_insert(struct index *ix, struct index_item *item);
+
+/* index_remove -- take out an item that is in. */
+void index_remove(struct index *ix, struct index_item *item);
+
+uint64_t index_count(const struct index *ix);
+
+/* index_near -- the first item at or after a position that `random` chooses, or NULL when the index is empty. Nearly
+ * uniform. */
+struct index_item *index_near(const struct index *ix, uint64_t random);
+
+#endif

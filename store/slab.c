@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* slab.c -- pool of equal objects.
+ *
+ * Objects never move and chunks are never returned before slab_fini: pointers into a slab stay valid for its life, and
+ * after warm-up no operation allocates. The free list is last-in first-out, so that a hot object is reused while it is
+ * in cache. `made` counts objects that were ever handed out, `used` those that are; used <= made <= max.
+ *
+ * Each chunk is twice as large as the one before, from 64 KiB to 2 MiB; those of 2 MiB are huge pages where the kernel
+ * has them, since a GET that looks at one of a million blocks would else miss the TLB, too. A chunk is touched only as
+ * its objects are handed out. */
+#include "store/slab.h"
+#include "host/host.h"
+
+#include <stdlib.h>
+
+enum { CHUNK_BYTES_MIN = 64 << 10, CHUNK_BYTES_MAX = 2 << 20 };
+
+/* Lies before its objects. */
+struct slab_chunk {
+	struct slab_chunk *next;
+	uint64_t bytes;
+	uint64_t mapped_bytes; /* 0: the memory is the heap's */
+};
+
+_Static_assert(sizeof(struct slab_chunk) <= KV_CACHELINE, "objects begin at the second cache line of a chunk");
+
+void slab_init(struct slab *s, size_t object_bytes, uint32_t max)
+{
+	*s = (struct slab){.object_bytes = kv_align_up(object_bytes, KV_CACHELINE), .max = max};
+}
+
+void slab_fini(struct slab *s)
+{
+	while (s->chunks) {
+		struct slab_chunk *chunk = s->chunks;
+		struct kv_area area = {.base = chunk, .len_bytes = chunk->mapped_bytes};
+		s->chunks = chunk->next;
+		if (area.len_bytes)
+			kv_area_unmap(&area);
+		else
+			free(chunk);
+	}
+	*s = (struct slab){0};
+}
+
+static struct slab_chunk *chunk_make(uint64_t bytes)
+{
+	struct kv_area area = {0};
+	struct slab_chunk *chunk;
+
+	if (bytes < CHUNK_BYTES_MAX)
+		chunk = aligned_alloc(KV_CACHELINE, bytes);
+	else
+		chunk = kv_area_map_lazy(bytes, &area, NULL) == 0 ? area.base : NULL;
+	if (chunk)
+		*chunk = (struct slab_chunk){.bytes = bytes, .mapped_bytes = area.len_bytes};
+	return chunk;
+}
+
+static void slab_grow(struct slab *s)
+{
+	uint64_t bytes = s->chunks ? KV_MIN(2 * s->chunks->bytes, (uint64_t)CHUNK_BYTES_MAX) : CHUNK_BYTES_MIN;
+	uint64_t n = KV_MAX((bytes - KV_CACHELINE) / s->object_bytes, (uint64_t)1);
+	struct slab_chunk *chunk;
+
+	n = KV_MIN(n, (uint64_t)(s->max - s->made));
+	if (n == 0)
+		return;
+	/* Of the last chunk only what is needed; a page of 2 MiB is one all the same. */
+	if (bytes < CHUNK_BYTES_MAX || n == 1)
+		bytes = KV_CACHELINE + n * s->object_bytes;
+	chunk = chunk_make(bytes);
+	if (!chunk)
+		return;
+	chunk->next = s->chunks;
+	s->chunks = chunk;
+	s->fresh = (uint8_t *)chunk + KV_CACHELINE;
+	s->fresh_count = (uint32_t)n;
+}
+
+static void *slab_fresh(struct slab *s)
+{
+	void *object = s->fresh;
+
+	if (s->fresh_count == 0)
+		return NULL;
+	s->fresh += s->object_bytes;
+	s->fresh_count--;
+	s->made++;
+	return object;
+}
+
+void *slab_get(struct slab *s)
+{
+	void *object = s->free;
+
+	if (KV_LIKELY(object)) {
+		s->free = *(void **)object;
+	} else {
+		if (s->fresh_count == 0)
+			slab_grow(s);
+		object = slab_fresh(s);
+	}
+	if (object)
+		s->used++;
+	return object;
+}
+
+void slab_put(struct slab *s, void *object)
+{
+	*(void **)object = s->free;
+	s->free = object;
+	s->used--;
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store.c -- the life of a block: STAGED -> LIVE -> GONE -> freed, or STAGED -> GONE -> freed.
+ *
+ * Invariants. A block is in the index if and only if it is LIVE. It is in the eviction policy if and only if it is LIVE
+ * and has no pin. Its memory and its struct are freed when it is GONE and refs is 0, never earlier: whoever holds a
+ * reference may read (or let the NIC read) the bytes, whatever happens to the key meanwhile. Memory in use by any
+ * block, GONE ones included, counts against the limit.
+ *
+ * Making room is room.c's; most values find a hole at once, or the policy's victim leaves one. At most blocks_max blocks are
+ * there; one that begins when there are as many evicts one. Rejected: moving blocks, except pinned ones (room.c). */
+#include "store/store.h"
+
+#include <errno.h>
+
+#include "store/pins.h"
+#include "store/room.h"
+
+/* What is loaded of a value before it is sent: from there on the processor reads ahead by itself. 4 KiB is no faster, 512
+ * bytes are slower by one or two per cent (a million keys of 4 KiB). */
+enum { AHEAD_BYTES = 1024 };
+
+int store_init(struct store *s, const struct store_options *o)
+{
+	uint64_t blocks = o->blocks_max ? o->blocks_max : KV_MAX(o->limit_bytes / STORE_BYTES_PER_BLOCK, (uint64_t)STORE_BLOCKS_MIN);
+	uint32_t max = (uint32_t)KV_MIN(blocks, (uint64_t)STORE_BLOCKS_MAX), made = max + STORE_ROOMS_MAX;
+	int rc;
+
+	*s = (struct store){.base = o->base, .generation = o->generation, .blocks_max = max};
+	rc = arena_init(&s->arena, o->limit_bytes, made);
+	if (rc)
+		return rc;
+	rc = index_init(&s->index, o->seed);
+	if (rc) {
+		arena_fini(&s->arena);
+		return rc;
+	}
+	rc = evict_init(&s->evict, o->policy, max);
+	if (rc) {
+		index_fini(&s->index);
+		arena_fini(&s->arena);
+		return rc;
+	}
+	expire_init(&s->expire, o->now_ns);
+	slab_init(&s->blocks, sizeof(struct block), made);
+	slab_init(&s->rooms, sizeof(struct room), STORE_ROOMS_MAX);
+	slab_init(&s->pins, sizeof(struct pin), max);
+	kv_list_init(&s->clearing);
+	return 0;
+}
+
+void store_fini(struct store *s)
+{
+	slab_fini(&s->pins);
+	slab_fini(&s->rooms);
+	slab_fini(&s->blocks);
+	evict_fini(&s->evict);
+	index_fini(&s->index);
+	arena_fini(&s->arena);
+}
+
+static struct block *block_of(const struct evict_node *n)
+{
+	return KV_CONTAINER(n, struct block, evict);
+}
+
+bool store_may_go(const struct evict_node *n)
+{
+	return block_of(n)->refs == 0;
+}
+
+static struct arena_block *block_free(struct store *s, struct block *b)
+{
+	struct arena_block *hole = arena_free(&s->arena, b->mem);
+
+	slab_put(&s->blocks, b);
+	return hole;
+}
+
+/* The block stops being what it was; afterwards it is GONE and counted so. */
+static void block_retire(struct store *s, struct block *b)
+{
+	if (b->state == BLOCK_LIVE) {
+		index_remove(&s->index, &b->item);
+		expire_set(&s->expire, &b->expire, KV_NEVER);
+		if (kv_list_empty(&b->pins))
+			evict_remove(&s->evict, &b->evict);
+		else
+			pins_release_block(s, b);
+	} else if (b->state == BLOCK_STAGED) {
+		s->staged_bytes -= arena_round(b->len);
+	}
+	b->state = BLOCK_GONE;
+	s->gone_bytes += b->mem->size;
+}
+
+void store_drop(struct store *s, struct block *b)
+{
+	if (b->state == BLOCK_GONE)
+		return;
+	block_retire(s, b);
+	if (b->refs == 0) {
+		s->gone_bytes -= b->mem->size;
+		block_free(s, b);
+	}
+}
+
+void block_unref(struct store *s, struct block *b)
+{
+	if (--b->refs > 0)
+		return;
+	if (b->state == BLOCK_GONE) {
+		s->gone_bytes -= b->mem->size;
+		block_free(s, b);
+	} else {
+		evict_unpark(&s->evict, &b->evict);
+	}
+}
+
+struct arena_block *store_evict(struct store *s, struct block *b)
+{
+	evict_remember(&s->evict, &b->evict, b->item.hash);
+	block_retire(s, b);
+	s->gone_bytes -= b->mem->size;
+	s->events[STORE_EVICTED]++;
+	return block_free(s, b);
+}
+
+static void block_init(struct store *s, struct block *b, const void *key, size_t key_len, uint64_t len)
+{
+	b->item.hash = index_hash(&s->index, key, key_len);
+	b->item.key_len = (uint8_t)key_len;
+	memcpy(b->item.key, key, key_len);
+	b->state = BLOCK_STAGED;
+	b->refs = 1;
+	b->len = len;
+	b->mem = NULL;
+	b->checksum = 0;
+	b->mark = 0;
+	b->generation = s->generation++;
+	b->evict = (struct evict_node){.hits = 0};
+	b->expire = (struct expire_node){.when_ns = KV_NEVER};
+	kv_list_init(&b->pins);
+}
+
+/* It has memory. If there are too many blocks now, another one goes. */
+static int stage_placed(struct store *s, struct block *b, struct arena_block *mem)
+{
+	while (s->blocks.used > s->blocks_max + s->rooms.used) {
+		struct evict_node *n = evict_victim(&s->evict, store_may_go);
+		if (!n)
+			return -KV_ENOMEM;
+		store_evict(s, block_of(n));
+	}
+	b->mem = mem;
+	b->offset = mem->offset;
+	return 0;
+}
+
+/* It never had memory. */
+static void stage_undo(struct store *s, struct block *b)
+{
+	s->staged_bytes -= arena_round(b->len);
+	slab_put(&s->blocks, b);
+}
+
+static int stage_room(struct store *s, struct block *b, struct room **out_room)
+{
+	struct room *r = slab_get(&s->rooms);
+	unsigned budget = STORE_STEPS_AT_ONCE;
+
+	if (!r)
+		return -KV_EBUSY;
+	room_begin(r, arena_round(b->len), b);
+	*out_room = r;
+	return store_stage_step(s, r, &budget);
+}
+
+int store_stage(struct store *s, const void *key, size_t key_len, uint64_t len, enum arena_end end, struct block **out,
+		struct room **out_room)
+{
+	struct arena_block *mem;
+	struct block *b;
+	int rc;
+
+	if (key_len == 0 || key_len > KV_KEY_MAX || len == 0)
+		return -KV_EINVAL;
+	if (len > s->arena.limit)
+		return -KV_ETOOBIG;
+	b = slab_get(&s->blocks);
+	if (!b)
+		return -KV_ENOMEM;
+	block_init(s, b, key, key_len, len);
+	s->staged_bytes += arena_round(len);
+	*out = b;
+	mem = arena_alloc(&s->arena, len, b, end);
+	if (!mem) {
+		rc = stage_room(s, b, out_room);
+		if (rc == -KV_EBUSY)
+			stage_undo(s, b);
+		return rc;
+	}
+	rc = stage_placed(s, b, mem);
+	if (rc) {
+		arena_free(&s->arena, mem);
+		stage_undo(s, b);
+	}
+	return rc;
+}
+
+int store_stage_step(struct store *s, struct room *r, unsigned *budget)
+{
+	int rc = room_step(s, r, budget);
+	struct arena_block *mem = r->mem;
+
+	if (rc == -EAGAIN)
+		return rc;
+	if (rc == 0) {
+		struct block *b = r->block;
+		slab_put(&s->rooms, r);
+		rc = stage_placed(s, b, mem);
+		if (rc) {
+			arena_free(&s->arena, mem);
+			stage_undo(s, b);
+		}
+		return rc;
+	}
+	store_stage_end(s, r);
+	return rc;
+}
+
+void store_stage_end(struct store *s, struct room *r)
+{
+	room_end(s, r);
+	stage_undo(s, r->block);
+	slab_put(&s->rooms, r);
+}
+
+int store_commit(struct store *s, struct block *b, uint64_t checksum, uint64_t expires_ns, uint64_t now_ns,
+		 struct block **out_holder)
+{
+	struct block *holder = store_find(s, b->item.key, b->item.key_len, now_ns);
+	int rc;
+
+	if (holder) {
+		*out_holder = holder;
+		return -KV_EEXIST;
+	}
+	rc = index_insert(&s->index, &b->item);
+	if (rc)
+		return rc;
+	s->staged_bytes -= arena_round(b->len);
+	b->state = BLOCK_LIVE;
+	b->checksum = checksum;
+	evict_insert(&s->evict, &b->evict, b->item.hash);
+	expire_set(&s->expire, &b->expire, expires_ns);
+	return 0;
+}
+
+struct block *store_find(struct store *s, const void *key, size_t len, uint64_t now_ns)
+{
+	struct index_item *item = index_find(&s->index, index_hash(&s->index, key, len), key, len);
+	struct block *b;
+
+	if (!item)
+		return NULL;
+	b = KV_CONTAINER(item, struct block, item);
+	if (!expire_over(&b->expire, now_ns))
+		return b;
+	s->events[STORE_EXPIRED]++;
+	store_drop(s, b);
+	return NULL;
+}
+
+uint64_t store_ahead(const struct store *s, const void *key, size_t len)
+{
+	uint64_t hash = index_hash(&s->index, key, len);
+
+	index_prefetch(&s->index, hash);
+	return hash;
+}
+
+const struct block *store_ahead_block(const struct store *s, uint64_t hash)
+{
+	const struct index_item *item = index_peek(&s->index, hash);
+	const struct block *b;
+
+	if (!item)
+		return NULL;
+	b = KV_CONTAINER(item, const struct block, item);
+	__builtin_prefetch(b);
+	__builtin_prefetch(&b->item);
+	__builtin_prefetch(&b->evict);
+	return b;
+}
+
+void store_ahead_data(const struct store *s, const struct block *b)
+{
+	uint64_t bytes = b ? KV_MIN(b->len, (uint64_t)AHEAD_BYTES) : 0;
+
+	for (uint64_t at = 0; at < bytes; at += KV_CACHELINE)
+		__builtin_prefetch(store_data(s, b) + at);
+}
+
+void store_use(struct store *s, struct block *b)
+{
+	if (kv_list_empty(&b->pins))
+		evict_access(&s->evict, &b->evict);
+}
+
+void store_expire_at(struct store *s, struct block *b, uint64_t expires_ns)
+{
+	expire_set(&s->expire, &b->expire, expires_ns);
+}
+
+unsigned store_sweep(struct store *s, uint64_t now_ns, unsigned budget)
+{
+	unsigned n = 0;
+	struct expire_node *node;
+
+	while ((node = expire_next(&s->expire, now_ns, &budget)) != NULL) {
+		s->events[STORE_EXPIRED]++;
+		store_drop(s, KV_CONTAINER(node, struct block, expire));
+		n++;
+	}
+	return n;
+}

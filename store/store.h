@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store.h -- a shard's blocks: arena, index, eviction and expiry together, without any I/O.
+ * Times are nanoseconds of the shard's clock, passed in. One thread. */
+#ifndef KVRAIL_STORE_STORE_H
+#define KVRAIL_STORE_STORE_H
+
+#include "store/block.h"
+#include "store/pins.h"
+#include "store/room.h"
+
+struct store_options {
+	void *base;           /* the arena's memory */
+	uint64_t limit_bytes; /* of it; honoured exactly */
+	uint64_t seed;        /* of the index hash, secret */
+	uint64_t generation;  /* the first block's; grows by one per block */
+	uint64_t now_ns;
+	const struct evict_policy *policy;
+	uint64_t blocks_max; /* 0: by STORE_BYTES_PER_BLOCK */
+};
+
+enum store_event { STORE_EVICTED, STORE_EXPIRED, STORE_EVENTS };
+
+struct store {
+	uint8_t *base;
+	struct arena arena;
+	struct index index;
+	struct evict evict;
+	struct expire expire;
+	struct slab blocks, pins, rooms;
+	struct kv_list clearing; /* rooms that have memory, each with a stretch of its own (room.c) */
+	unsigned rooms_begun;    /* that search or clear; ROOMS_AT_ONCE over several steps */
+	uint32_t blocks_max;
+	uint64_t generation;
+	uint64_t staged_bytes, pinned_bytes, gone_bytes; /* of the arena: of blocks in those states */
+	uint64_t events[STORE_EVENTS];                   /* counted since the start */
+};
+
+enum {
+	STORE_BYTES_PER_BLOCK = 1024, /* one block per so many bytes of limit, if nobody says more: bounds what the metadata costs */
+	STORE_BLOCKS_MIN = 1024,
+	STORE_BLOCKS_MAX = 1 << 29,
+	STORE_ROOMS_MAX = 4096,   /* values that memory is being cleared for */
+	STORE_STEPS_AT_ONCE = 512 /* blocks looked at or evicted when a value comes, and in each step after that: 0.1 ms */
+};
+
+struct room;
+
+/* store_init -- 0, -KV_EINVAL or -KV_ENOMEM. store_fini -- everything must be unreferenced or forgotten; memory at base
+ * stays the caller's. */
+int store_init(struct store *s, const struct store_options *options);
+void store_fini(struct store *s);
+
+/* store_find -- the live block of a key, or NULL. One whose time has come is deleted on the way. store_use -- tell the
+ * eviction policy of a hit. */
+struct block *store_find(struct store *s, const void *key, size_t len, uint64_t now_ns);
+void store_use(struct store *s, struct block *b);
+
+/* Several look-ups at once: store_ahead for each key, store_ahead_block with what it returned, store_ahead_data with what
+ * that returned (NULL: nothing is likely to be found), then store_find. Each step begins to load what the next one
+ * reads. They change nothing and may be left out. */
+uint64_t store_ahead(const struct store *s, const void *key, size_t len);
+const struct block *store_ahead_block(const struct store *s, uint64_t hash);
+void store_ahead_data(const struct store *s, const struct block *b);
+
+static inline uint8_t *store_data(const struct store *s, const struct block *b)
+{
+	return s->base + b->offset;
+}
+
+/* store_stage -- a private block of len bytes for key, at this end of a hole, evicting what must go. It has one reference, the
+ * caller's. 0, and *out has memory. -EAGAIN: it takes longer; *out has none yet, and *out_room is to be given to store_stage_step
+ * until that says something else, or to store_stage_end. Errors, which leave nothing: -KV_EINVAL (key or length), -KV_ETOOBIG
+ * (more than the arena can ever hold), -KV_ENOMEM (what lies in the way may not be evicted; nothing was), -KV_EBUSY (too
+ * many wait). */
+int store_stage(struct store *s, const void *key, size_t key_len, uint64_t len, enum arena_end end, struct block **out,
+		struct room **out_room);
+
+/* store_stage_step -- go on clearing memory, at most *budget blocks; lowers it. As store_stage; the room ends unless it is
+ * -EAGAIN. store_stage_end -- give it up: room and block go. */
+int store_stage_step(struct store *s, struct room *r, unsigned *budget);
+void store_stage_end(struct store *s, struct room *r);
+
+/* store_commit -- make a staged block visible. Returns 0; -KV_EEXIST when the key is live already: then *out_holder is
+ * that block and the staged one is unchanged (store_drop it); -KV_ENOMEM (unchanged). The caller's reference stays.
+ * expires_ns: KV_NEVER for none. */
+int store_commit(struct store *s, struct block *b, uint64_t checksum, uint64_t expires_ns, uint64_t now_ns,
+		 struct block **out_holder);
+
+/* store_drop -- a staged or live block becomes invisible at once; its memory is free when the last reference goes. */
+void store_drop(struct store *s, struct block *b);
+
+void store_expire_at(struct store *s, struct block *b, uint64_t expires_ns);
+
+/* store_sweep -- delete expired blocks, with a bounded amount of work. Returns how many. */
+unsigned store_sweep(struct store *s, uint64_t now_ns, unsigned budget);
+
+/* store_evict -- evict a block that block_evictable says yes to; returns the hole that it leaves. store_may_go -- what searches of
+ * the policy ask. For room.c. */
+struct arena_block *store_evict(struct store *s, struct block *b);
+bool store_may_go(const struct evict_node *n);
+
+static inline bool block_evictable(const struct block *b)
+{
+	return b->state == BLOCK_LIVE && b->refs == 0 && kv_list_empty(&b->pins);
+}
+
+static inline void block_ref(struct block *b)
+{
+	b->refs++;
+}
+
+void block_unref(struct store *s, struct block *b);
+
+#endif

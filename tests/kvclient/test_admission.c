@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_admission.c -- admission among many servers of which some are stuck: what they take, and what that leaves to the next. (How calls
+ * wait for it is shown in simulation: tests/sim/test_sim_peers.c.) */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "kvclient/pool/client.h"
+
+enum { SERVERS = 1000, IMMS = 4096 };
+
+#define BUFFER (64ull << 20)
+
+static struct {
+	struct kvc_pool pool;
+	struct kvc_client client;
+	struct loop *loop;
+	void *memory;
+} t;
+
+static int setup(void **state)
+{
+	struct kvc_client *c = &t.client;
+	(void)state;
+	t.pool.num_servers = SERVERS;
+	c->pool = &t.pool;
+	c->imm_limit = IMMS;
+	c->node = calloc(SERVERS, sizeof(*c->node));
+	kv_list_init(&c->starving);
+	assert_non_null(c->node);
+	assert_non_null(t.memory = aligned_alloc(4096, BUFFER));
+	assert_int_equal(loop_create(&(struct loop_options){0}, &t.loop, NULL), 0);
+	c->loop = t.loop;
+	assert_int_equal(kvc_reqs_init(&c->reqs, KVC_REQS), 0);
+	assert_int_equal(kvc_buffer_init(&c->buffer, t.memory, BUFFER), 0);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	kvc_buffer_fini(&t.client.buffer);
+	kvc_reqs_fini(&t.client.reqs);
+	loop_destroy(&t.loop);
+	free(t.client.node);
+	free(t.memory);
+	t.client = (struct kvc_client){0};
+	return 0;
+}
+
+/* Requests to one server, none of which ever ends, until it gets no more. */
+static unsigned take_all(unsigned server, uint64_t piece_bytes, uint32_t imms)
+{
+	struct kvc_need need = {.piece_bytes = piece_bytes, .imms = imms, .node = &t.client.node[server]};
+	struct kvc_req *r;
+	unsigned n = 0;
+	while (kvc_room_try(&t.client, &need, &r) == 0)
+		n++;
+	return n;
+}
+
+/* Of what is free to each server that becomes stuck, it leaves eight ninths and a request. */
+static void stuck_servers_leave_some_free(void **state)
+{
+	struct kvc_client *c = &t.client;
+	(void)state;
+	for (unsigned k = 0; k < 40; k++) {
+		uint64_t bytes = c->buffer.free_bytes;
+		uint32_t reqs = c->reqs.count - c->reqs.used, imms = c->imm_limit - c->imm_used;
+		assert_true(take_all(k, 16 << 10, 1) > 0);
+		assert_true(c->buffer.free_bytes >= bytes / 9 * 8);
+		assert_true(c->reqs.count - c->reqs.used >= reqs / 9 * 8);
+		assert_true(c->imm_limit - c->imm_used >= imms / 9 * 8);
+	}
+	assert_true(take_all(999, 16 << 10, 1) > 0);
+}
+
+static void of_few_servers_the_last_has_its_part(void **state)
+{
+	struct kvc_client *c = &t.client;
+	(void)state;
+	for (unsigned n = 2; n <= 9; n++) {
+		uint64_t least = BUFFER * 3 / 8 / n; /* about 1/e, and of that its part */
+		t.pool.num_servers = n;
+		for (unsigned k = 0; k + 1 < n; k++)
+			take_all(k, 64 << 10, 1);
+		take_all(n - 1, 64 << 10, 1);
+		assert_true(c->node[n - 1].share.bytes + (64 << 10) > least);
+		teardown(state);
+		setup(state);
+	}
+}
+
+static void one_server_may_have_half_of_two_and_a_ninth_of_many(void **state)
+{
+	struct kvc_client *c = &t.client;
+	(void)state;
+	assert_int_equal(take_all(0, 64 << 10, 1), BUFFER / 9 / (64 << 10));
+	assert_int_equal(c->servers_bytes, c->node[0].share.bytes);
+	t.pool.num_servers = 2;
+	assert_int_equal(take_all(0, 64 << 10, 1), BUFFER / 2 / (64 << 10) - BUFFER / 9 / (64 << 10));
+	assert_int_equal(c->servers_bytes, BUFFER / 2);
+}
+
+/* What is planned for one request is never out of reach because of how many servers there are. */
+static void a_request_as_planned_fits_beside_eleven_that_are_stuck(void **state)
+{
+	struct kvc_client *c = &t.client;
+	struct kvc_need need = {.piece_bytes = kvc_room_piece(c), .imms = kvc_room_imms(c), .node = &c->node[999]};
+	struct kvc_req *r;
+	(void)state;
+	assert_int_equal(need.piece_bytes, BUFFER / 32);
+	assert_int_equal(need.imms, IMMS / 32);
+	for (unsigned i = 0; i < 11; i++)
+		take_all(i, 64 << 10, 1);
+	assert_int_equal(kvc_room_try(c, &need, &r), 0);
+}
+
+/* With one server nothing of it counts. */
+static void one_alone_has_everything(void **state)
+{
+	(void)state;
+	t.pool.num_servers = 1;
+	assert_int_equal(take_all(0, 64 << 10, 1), BUFFER / (64 << 10));
+	assert_int_equal(t.client.buffer.free_bytes, 0);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(stuck_servers_leave_some_free, setup, teardown),
+		cmocka_unit_test_setup_teardown(of_few_servers_the_last_has_its_part, setup, teardown),
+		cmocka_unit_test_setup_teardown(one_server_may_have_half_of_two_and_a_ninth_of_many, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_request_as_planned_fits_beside_eleven_that_are_stuck, setup, teardown),
+		cmocka_unit_test_setup_teardown(one_alone_has_everything, setup, teardown),
+	};
+	return cmocka_run_group_tests_name("kvclient/room", tests, NULL, NULL);
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_placement.c -- which server and shard a key goes to: spread, stability, and agreement with the protocol. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "kvclient/pool/placement.h"
+
+enum { NODES = 5, MANY = 100, KEYS = 20000, SHARDS = 7 };
+
+/* Of n nodes, from number `first` on, by steps of `step`; without the one whose number is `gone`. */
+static void make(struct kvc_place *p, unsigned n, int first, int step, int gone)
+{
+	unsigned at = 0, left = n - (gone >= 0);
+	assert_int_equal(kvc_place_init(p, left), 0);
+	for (unsigned i = 0; i < n; i++, first += step) {
+		char id[32];
+		snprintf(id, sizeof(id), "node-%d", first);
+		if (first != gone)
+			p->seed[at++] = kvc_place_seed(id);
+	}
+	assert_int_equal(at, left);
+}
+
+/* Within 5 standard deviations of a binomial: never by chance, and the keys are fixed. */
+static void assert_even(const unsigned *count, unsigned n)
+{
+	double mean = (double)KEYS / n, bound = 25.0 * mean * (1.0 - 1.0 / n);
+	for (unsigned i = 0; i < n; i++)
+		assert_true((count[i] - mean) * (count[i] - mean) < bound);
+}
+
+static const unsigned sizes[] = {2, NODES, KVC_PLACE_DIRECT, KVC_PLACE_DIRECT + 1, MANY};
+
+static void keys_spread_evenly_over_servers(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(sizes); i++) {
+		unsigned count[MANY] = {0};
+		struct kvc_place p;
+		make(&p, sizes[i], 0, 1, -1);
+		for (uint32_t k = 0; k < KEYS; k++)
+			count[kvc_place_node(&p, &k, sizeof(k))]++;
+		assert_even(count, sizes[i]);
+		kvc_place_fini(&p);
+	}
+}
+
+/* Also where so few are left that they are compared for each key. */
+static void a_server_that_leaves_moves_only_its_own_keys(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(sizes); i++) {
+		unsigned n = sizes[i];
+		struct kvc_place p, fewer;
+		make(&p, n, 0, 1, -1);
+		for (unsigned gone = 0; gone < n; gone += n / 2) {
+			make(&fewer, n, 0, 1, (int)gone);
+			for (uint32_t k = 0; k < KEYS; k++) {
+				unsigned before = kvc_place_node(&p, &k, sizeof(k));
+				if (before != gone)
+					assert_int_equal(fewer.seed[kvc_place_node(&fewer, &k, sizeof(k))], p.seed[before]);
+			}
+			kvc_place_fini(&fewer);
+		}
+		kvc_place_fini(&p);
+	}
+}
+
+static void the_order_of_the_list_does_not_matter(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(sizes); i++) {
+		struct kvc_place p, turned;
+		make(&p, sizes[i], 0, 1, -1);
+		make(&turned, sizes[i], (int)sizes[i] - 1, -1, -1);
+		for (uint32_t k = 0; k < KEYS; k++)
+			assert_int_equal(turned.seed[kvc_place_node(&turned, &k, sizeof(k))], p.seed[kvc_place_node(&p, &k, sizeof(k))]);
+		kvc_place_fini(&p);
+		kvc_place_fini(&turned);
+	}
+}
+
+/* What was noted is what would be found again, for each partition. */
+static void what_is_noted_is_right(void **state)
+{
+	struct kvc_place p, again;
+	unsigned noted = 0;
+	(void)state;
+	make(&p, MANY, 0, 1, -1);
+	make(&again, MANY, 0, 1, -1);
+	for (uint32_t k = 0; k < KEYS; k++) {
+		unsigned first = kvc_place_node(&p, &k, sizeof(k));
+		assert_int_equal(kvc_place_node(&p, &k, sizeof(k)), first);
+		memset(again.holder, 0, ((size_t)1 << KVC_PLACE_BITS) * sizeof(*again.holder) / 1024 * (k % 64 == 0)); /* some are asked anew */
+		assert_int_equal(kvc_place_node(&again, &k, sizeof(k)), first);
+	}
+	for (unsigned i = 0; i < 1u << KVC_PLACE_BITS; i++)
+		noted += p.holder[i] != 0;
+	assert_in_range(noted, KEYS / 2, KEYS);
+	kvc_place_fini(&p);
+	kvc_place_fini(&again);
+}
+
+/* The figure is the protocol's: another client of the same list has to find the same server. */
+static void the_formula_is_the_protocols(void **state)
+{
+	static const unsigned expected[] = {1, 2, 4, 2, 4, 1, 3, 2, 0, 3, 2, 4, 3, 1, 2, 0};
+	struct kvc_place p;
+	(void)state;
+	make(&p, NODES, 0, 1, -1);
+	for (uint32_t k = 0; k < KV_COUNT(expected); k++)
+		assert_int_equal(kvc_place_node(&p, &k, sizeof(k)), expected[k]);
+	kvc_place_fini(&p);
+}
+
+static void the_same_server_twice_is_the_first(void **state)
+{
+	struct kvc_place p;
+	(void)state;
+	assert_int_equal(kvc_place_init(&p, 2), 0);
+	p.seed[0] = p.seed[1] = kvc_place_seed("a");
+	for (uint32_t k = 0; k < 100; k++)
+		assert_int_equal(kvc_place_node(&p, &k, sizeof(k)), 0);
+	kvc_place_fini(&p);
+}
+
+static void shards_are_even_and_follow_the_formula_of_the_protocol(void **state)
+{
+	unsigned count[SHARDS] = {0};
+	(void)state;
+	for (uint32_t k = 0; k < KEYS; k++) {
+		uint64_t hash = kv_hash_key(&k, sizeof(k), 42);
+		unsigned shard = kvc_place_shard(42, SHARDS, &k, sizeof(k));
+		assert_int_equal(shard, (hash >> 32) * SHARDS >> 32);
+		count[shard]++;
+	}
+	assert_even(count, SHARDS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(keys_spread_evenly_over_servers),
+		cmocka_unit_test(a_server_that_leaves_moves_only_its_own_keys),
+		cmocka_unit_test(the_order_of_the_list_does_not_matter),
+		cmocka_unit_test(what_is_noted_is_right),
+		cmocka_unit_test(the_formula_is_the_protocols),
+		cmocka_unit_test(the_same_server_twice_is_the_first),
+		cmocka_unit_test(shards_are_even_and_follow_the_formula_of_the_protocol),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_options.c -- kv-server's command line: defaults, what is refused, and the key from a descriptor. */
+#include "tests/check.h"
+
+#include <unistd.h>
+
+#include "store/evict.h"
+#include "kvserver/options.h"
+
+static struct flags f;
+static struct kv_error err;
+
+static int parse(int argc, const char **argv)
+{
+	memset(&f, 0, sizeof(f));
+	memset(&err, 0, sizeof(err));
+	return flags_parse(argc, (char **)(uintptr_t)argv, &f, &err);
+}
+
+#define PARSE(...)                                                                                                     \
+	parse((int)KV_COUNT(((const char *[]){"kv-server", __VA_ARGS__})),                                             \
+	      (const char *[]){"kv-server", __VA_ARGS__, NULL})
+
+static void defaults_are_those_documented(void **state)
+{
+	(void)state;
+	struct kvs_options o;
+	const char *argv[] = {"kv-server", NULL};
+	assert_int_equal(parse(1, argv), 0);
+	flags_options(&f, NULL, NULL, &o);
+	assert_string_equal(o.listen_addr, "127.0.0.1:7411");
+	assert_int_equal(o.memory_bytes, 1024ull << 20);
+	assert_int_equal(o.shards, 0);
+	assert_int_equal(o.rails, 0); /* the engine decides */
+	assert_int_equal(o.max_clients, KVS_CLIENTS_DEFAULT);
+	assert_int_equal(o.credits, KVS_CREDITS_DEFAULT);
+	assert_int_equal(o.heartbeat_ms, KVS_HEARTBEAT_MS_DEFAULT);
+	assert_int_equal(o.value_max, KV_VALUE_MAX);
+	assert_int_equal(o.chunk_bytes, KV_CHUNK_DEFAULT);
+	assert_int_equal(o.ttl_ns, 0);
+	assert_false(o.insecure || o.allow_bench || o.allow_pull || o.pull_where_safe);
+	assert_true(o.lease_ns == 1000000000ull);
+}
+
+static void every_flag_reaches_the_options(void **state)
+{
+	(void)state;
+	struct kvs_options o;
+	assert_int_equal(PARSE("--listen-addr", "[::1]:7", "--memory-mb", "64", "--node-id", "n1", "--num-domains", "2",
+			       "--worker-threads", "3", "--provider", "tcp", "--nic", "lo", "--max-clients", "9", "--max-sessions", "4", "--session-keys", "/k",
+			       "--ttl", "5m", "--psk-file", "/p", "--insecure", "--allow-bench",
+			       "--heartbeat-ms", "100", "--ready-fd", "2", "--die-with-parent", "--spin-us", "0",
+			       "--prefault", "--value-max", "1M", "--max-values", "12345", "--eviction", "lru", "--chunk", "64K", "--credits", "16", "--slow-ms", "20",
+			       "--allow-pull", "--pull-where-safe", "--lease-ms", "250", "--drain-sec", "3"),
+			 0);
+	flags_options(&f, "id:00", NULL, &o);
+	assert_string_equal(o.listen_addr, "[::1]:7");
+	assert_string_equal(o.node_id, "n1");
+	assert_string_equal(o.provider, "tcp");
+	assert_string_equal(o.nic, "lo");
+	assert_string_equal(o.psk_file, "/p");
+	assert_string_equal(o.psk, "id:00");
+	assert_int_equal(o.memory_bytes, 64 << 20);
+	assert_int_equal(o.rails, 2);
+	assert_int_equal(o.shards, 3);
+	assert_int_equal(o.max_clients, 9);
+	assert_int_equal(o.max_sessions, 4);
+	assert_string_equal(o.session_keys, "/k");
+	assert_int_equal(f.drain_sec, 3);
+	assert_true(o.ttl_ns == 300000000000ull);
+	assert_true(o.insecure && o.allow_bench && o.allow_pull && o.pull_where_safe && o.prefault && f.die_with_parent);
+	assert_true(o.lease_ns == 250000000ull);
+	assert_int_equal(o.heartbeat_ms, 100);
+	assert_int_equal(f.ready_fd, 2);
+	assert_int_equal(o.spin_ns, 0);
+	assert_int_equal(o.value_max, 1 << 20);
+	assert_int_equal(o.values_max, 12345);
+	assert_int_equal(o.eviction, 2);
+	assert_int_equal(o.chunk_bytes, 65536);
+	assert_int_equal(o.credits, 16);
+	assert_int_equal(o.slow_ns, 20000000);
+}
+
+static void times_and_sizes_may_have_units(void **state)
+{
+	(void)state;
+	assert_int_equal(PARSE("--memory-mb", "2GiB", "--slow-ms", "1m", "--heartbeat-ms", "0.5s", "--lease-ms", "2s", "--spin-us", "1ms", "--ttl", "90s"), 0);
+	assert_int_equal(f.memory_mb, 2048);
+	assert_int_equal(f.slow_ms, 60000);
+	assert_int_equal(f.heartbeat_ms, 500);
+	assert_int_equal(f.lease_ms, 2000);
+	assert_int_equal(f.spin_us, 1000);
+	assert_true(f.ttl_ns == 90000000000ull);
+}
+
+/* What stands beside it would be ignored: a server that was meant to start, or a name that was meant to be taken. */
+static void make_psk_stands_alone(void **state)
+{
+	(void)state;
+	assert_int_equal(PARSE("--make-psk", "f"), 0);
+	assert_string_equal(f.make_psk, "f");
+	assert_int_equal(PARSE("--make-psk=f"), 0);
+	assert_int_equal(PARSE("--make-psk", "f", "--listen-addr", "127.0.0.1:1"), -KV_EINVAL);
+	assert_non_null(strstr(err.text, "--make-psk FILE only makes a key"));
+	assert_int_equal(PARSE("--insecure", "--make-psk=f"), -KV_EINVAL);
+	assert_int_equal(PARSE("--make-psk=f", "--prefault"), -KV_EINVAL);
+	assert_int_equal(PARSE("--make-psk", "f", "--make-psk", "g"), -KV_EINVAL);
+	assert_int_equal(PARSE("--make-psk", ""), -KV_EINVAL);
+}
+
+static void nonsense_is_refused_by_name(void **state)
+{
+	(void)state;
+	assert_int_equal(PARSE("--memory-mb", "0"), -KV_EINVAL);
+	assert_non_null(strstr(err.text, "memory-mb"));
+	assert_int_equal(PARSE("--eviction", "fifo"), -KV_EINVAL);
+	assert_non_null(strstr(err.text, "sieve"));
+	assert_int_equal(PARSE("--log-level", "loud"), -KV_EINVAL);
+	assert_non_null(strstr(err.text, "loud"));
+	assert_int_equal(PARSE("--psk-file", "x", "--psk-fd", "5"), -KV_EINVAL);
+	assert_int_equal(PARSE("--no-such-flag"), -KV_EINVAL);
+	assert_int_equal(PARSE("--cert", "c", "--key", "k"), -KV_EINVAL);
+	assert_int_equal(PARSE("--cert", "c", "--key", "k", "--ca", "a", "--psk-file", "p"), -KV_EINVAL);
+	assert_int_equal(PARSE("--crl", "r"), -KV_EINVAL);
+	assert_int_equal(PARSE("--cert", "c", "--key", "k", "--ca", "a", "--crl", "r"), 0);
+	assert_int_equal(PARSE("--node-id", ""), -KV_EINVAL);
+	assert_int_equal(PARSE("--listen-addr", ":99"), -KV_EINVAL);
+	assert_int_equal(PARSE("--memory-mb", "3", "--worker-threads", "4"), -KV_EINVAL);
+	assert_int_equal(PARSE("--ready-fd", "9999"), -KV_EINVAL);
+	assert_non_null(strstr(err.text, "9999"));
+	assert_int_equal(PARSE("--ready-fd", "0"), -KV_EINVAL); /* 0 says that there is none: it would be ignored */
+	assert_int_equal(PARSE("--psk-fd", "0"), -KV_EINVAL);
+}
+
+static void policies_and_their_names_go_together(void **state)
+{
+	(void)state;
+	unsigned i = 0;
+	for (; evict_policies[i]; i++)
+		assert_string_equal(evict_policies[i]->name, kv_opt_eviction_names[i]);
+	assert_null(kv_opt_eviction_names[i]);
+}
+
+static int psk_from(const char *text, size_t len, char *buf, size_t cap)
+{
+	int fd[2];
+	assert_int_equal(pipe(fd), 0);
+	assert_int_equal(write(fd[1], text, len), len);
+	close(fd[1]);
+	return flags_psk_read(fd[0], buf, cap, &err);
+}
+
+static void a_key_line_is_read_from_a_descriptor(void **state)
+{
+	(void)state;
+	char buf[64];
+	assert_int_equal(psk_from("id:0011\nrest", 12, buf, sizeof(buf)), 0);
+	assert_string_equal(buf, "id:0011");
+	assert_int_equal(psk_from("id:22", 5, buf, sizeof(buf)), 0);
+	assert_string_equal(buf, "id:22");
+	assert_int_equal(psk_from("", 0, buf, sizeof(buf)), -KV_EINVAL);
+	assert_true(flags_psk_read(9999, buf, sizeof(buf), &err) < 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(defaults_are_those_documented),
+		cmocka_unit_test(every_flag_reaches_the_options),
+		cmocka_unit_test(times_and_sizes_may_have_units),
+		cmocka_unit_test(nonsense_is_refused_by_name),
+		cmocka_unit_test(make_psk_stands_alone),
+		cmocka_unit_test(policies_and_their_names_go_together),
+		cmocka_unit_test(a_key_line_is_read_from_a_descriptor),
+	};
+	return cmocka_run_group_tests_name("kvserver/flags", tests, NULL, NULL);
+}
