@@ -6,7 +6,8 @@
  * nothing left. They know the resolver alone, by a reference; no loop, no pool, no coroutine. So a pool is closed without
  * waiting for them, and the last of them frees the resolver.
  *
- *   IDLE --somebody asks--> QUEUED --a thread takes it--> UNDER_WAY --> KNOWN, for a second, or FAILED, for a moment --> IDLE
+ *   IDLE --somebody asks--> QUEUED --a thread takes it--> UNDER_WAY --> KNOWN, for a second, or FAILED, for a moment
+ *       --> IDLE
  *
  * Who asks gets "not yet" and asks again. All clients of a pool that ask for a name share one look-up, and what was found
  * stays true for so long that all of them see it; then the name is looked up anew, at every connect. A name that hangs is

@@ -3,8 +3,8 @@
  *
  * OpenSSL builds the chain, checks signatures, dates, CA rules, names and revocation. What it leaves open is decided here,
  * in its callback, when the chain is otherwise good:
- *   - A server's certificate says that it is one (extended key usage serverAuth). OpenSSL also takes a certificate without
- *     any extended key usage, and house CAs give such ones to clients: each client could then play the server.
+ *   - A server's certificate says that it is one (extended key usage serverAuth). OpenSSL also takes a certificate
+ *     without any extended key usage, and house CAs give such ones to clients: each client could then play the server.
  *   - A client's may lack extended key usages. What a client's certificate opens is what every client of the CA may do
  *     anyway, and a certificate that says what else it is for (serverAuth, codeSigning) is refused by OpenSSL.
  *   - Key usage, if there is one, has digitalSignature: all that a certificate's key does in TLS 1.3 is sign.

@@ -17,7 +17,7 @@ enum { VERDICTS_MAX = KV_RAILS_MAX * 8 + TE_CHECKS_MAX };
 #define PART_DEFAULT  ((uint64_t)1 << 30) /* as in region.c */
 #define AREA_BYTES    ((uint64_t)2 << 20) /* an area begins and ends at whole ones, which become huge pages */
 #define REGION_SOON   ((uint64_t)8 << 20) /* of a region that is not pinned: a first look at it, in huge pages */
-#define THREAD_BYTES  ((uint64_t)12 << 20) /* address space of a thread: its stack, and what is least for those of coroutines */
+#define THREAD_BYTES  ((uint64_t)12 << 20) /* address space: its stack, and coroutines' */
 #define PROCESS_BYTES ((uint64_t)8 << 20) /* of a process besides: libraries' data, stacks, tables */
 
 static void device_copy(struct te_device *to, const struct fab_device *from)

@@ -3,15 +3,17 @@
  *
  * libfabric's tcp providers trust whoever connects: a few bytes of a stranger's crash the process, block its loop or eat its receive buffers
  * (docs/guide/security.md). So the calls that they make on sockets are ours (fabric_import.c), and
- *   accept   hands over a connection only when its source has an endpoint that a peer of ours announced over its authenticated connection, when
- *            a whole connect request lies in the socket, when that claims one of those endpoints, and when that endpoint has no connection yet;
+ *   accept   hands over a connection only when its source has an endpoint that a peer of ours announced over its
+ *            authenticated connection, when a whole connect request lies in the socket, when that claims one of those
+ *            endpoints, and when that endpoint has no connection yet;
  *   recv     goes through the connection's guard (fabric_stream.c), also on connections that libfabric made itself;
  *   connect  and send tell which endpoint a connection that libfabric makes is for; close, that one is gone.
  * A descriptor that is none of these is passed on: libfabric may have other users in this process.
  *
  * A connection that was accepted is, at the door:
  *   stranger --> reset at once
- *   waiting (at most WAITING_MAX, for WAITING_NS) --request is whole, its endpoint is free--> handed over --close--> gone
+ *   waiting (at most WAITING_MAX, for WAITING_NS) --request is whole, its endpoint is free--> handed over
+ *           --close--> gone
  * An honest peer sends its request with the first segment, and the kernel says that there is a connection only when some of it is there
  * (TCP_DEFER_ACCEPT). Otherwise it waits here, where nothing is blocked: door_poll looks at it. But the provider calls accept only when its listening socket
  * is readable; so the doorkeeper knocks, with a connection of its own to that socket, and hands over the one that waited when the provider answers.
@@ -64,7 +66,7 @@ enum {
 #define GONE_NS    5000000000ull /* after the last peer with an endpoint has gone its connection stays so long */
 #define GONE_LOOK_NS 250000000ull
 #define KNOCK_NS   200000000ull
-#define CUT_NS     60000000000ull /* so long is an endpoint known that was cut, and that no peer has: whoever comes from there is no stranger */
+#define CUT_NS     60000000000ull /* so long an endpoint that was cut is no stranger's */
 
 struct endpoint {
 	struct kv_list node; /* of door.ends */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fabric_retire.c -- endpoints that cannot be closed at once: they are given up, and closed when nothing of theirs is out.
  *
- *   in use --fab_rebuild, fab_shut--> given up --fab_retire, nothing out--> a thread closes it --> closed, seen by fab_retiring --> freed
+ *   in use --fab_rebuild, fab_shut--> given up --fab_retire, nothing out--> a thread closes it
+ *       --> closed, seen by fab_retiring --> freed
  *
  * EFA's endpoint waits in fi_close until everything that it sent has its completion, and for a host that died the device takes seconds. Worse, it waits with a
  * lock of the domain in its hands (caps.close_slow), so that whoever uses the next endpoint of this domain waits, too. Only when fi_close has returned

@@ -33,8 +33,8 @@ enum {
 #define TE_RAIL_TRIAL_NS   10000000000ull /* a rail that fails again so soon after it was rebuilt stays out for ... */
 #define TE_RAIL_OUT_MIN_NS 1000000000ull  /* ... this time, while others work, and twice as long the next time */
 #define TE_RAIL_OUT_MAX_NS 60000000000ull
-#define TE_HEAL_NS         1000000000ull /* a connection that broke for good costs everybody the endpoint after this time, if its peer is still there */
-#define TE_STEP_NS         2000000ull /* registering and closing memory takes about so much of a turn; one large part may take longer */
+#define TE_HEAL_NS         1000000000ull /* until a connection that broke for good costs all the endpoint */
+#define TE_STEP_NS         2000000ull /* of a turn, for registering and closing memory */
 #define TE_SWEEP_MIN_NS    1000000ull /* deadlines are looked at no more often than this */
 #define TE_STALL_SPIN_NS                                                                                               \
 	5000000ull /* a stalled link keeps the loop awake this long; then it is retried as often as the loop turns */

@@ -2,16 +2,18 @@
 /* wire.h -- every byte that KVRail puts on a wire. No I/O, no state, no allocation.
  *
  * Two protocols share this header:
- *   1. fabric frames: at most KV_MSG_MAX bytes, sent as libfabric messages between a client rail and a server shard's rail;
+ *   1. fabric frames: at most KV_MSG_MAX bytes, libfabric messages between a client rail and a server shard's rail;
  *   2. control messages: length-prefixed, on the TLS connection between a client engine and a server.
- * All integers are little-endian. Offsets below are in bytes. Decoding is total: any input gives a message or -KV_EPROTO, and
- * nothing is read outside the input. Decoded pointers (keys, inline bytes, addresses) point into the input.
+ * All integers are little-endian. Offsets below are in bytes. Decoding is total: any input gives a message or
+ * -KV_EPROTO, and nothing is read outside the input. Decoded pointers (keys, inline bytes, addresses) point into the
+ * input.
  *
  * -- A fabric frame -----------------------------------------------------------------------------------------------
- *   0  u16 magic 0x524B ("KR")     2  u8 version (2)      3  u8 link (index among the links between the client and this shard)
+ *   0  u16 magic 0x524B ("KR")     2  u8 version (2)      3  u8 link (index among the links between the client and
+ *      this shard)
  *   4  u32 session: the number that the WELCOME gave, in both directions
- *   8  u8[16] tag: AES-128-GMAC of the bytes 24 to the end, nonce: the counter's 8 bytes, then 4 zeros. The key is one of this session,
- *      shard, link and direction (bootstrap/bootstrap.h, docs/reference/protocol.md 3)
+ *   8  u8[16] tag: AES-128-GMAC of the bytes 24 to the end, nonce: the counter's 8 bytes, then 4 zeros. The key is
+ *      one of this session, shard, link and direction (bootstrap/bootstrap.h, docs/reference/protocol.md 3)
  *  24  u16 length of the whole frame   26  u8 record count, 1..255   27  u8 shard
  *  28  u32 mark: what the client calls this session (HELLO), in both directions
  *  32  u64 counter: ascending per session, shard, link and direction, from 0, never used twice
@@ -28,86 +30,102 @@
  *
  *  GET     0 u64 offset  8 u64 length (at most KV_RANGE_MAX)  16 u64 generation wanted (0: any)  24 u32 immediate
  *         28 u16 key length  30 u16 zero  32 dest  64 key
- *  PUT     0 u64 total length  8 u64 offset of this range  16 u64 length of this range  24 u64 XXH3-64 of the whole value
- *         32 u64 stage id (0 with WIRE_PUT_FIRST)  40 u32 ttl in seconds (0: none)  44 u16 key length  46 u16 inline length
+ *  PUT     0 u64 total length  8 u64 offset of this range  16 u64 length of this range
+ *         24 u64 XXH3-64 of the whole value
+ *         32 u64 stage id (0 with WIRE_PUT_FIRST)  40 u32 ttl in seconds (0: none)  44 u16 key length
+ *         46 u16 inline length
  *         48 dest (the source, when inline length is 0 and length is not)  80 key, then inline bytes
  *  EXISTS  0 u16 key count (1..512)  2 u16 zero  4 u32 zero  8 keys: each u8 length, bytes
  *  DELETE  0 u16 key length  2 u16 zero  4 u32 zero  8 key
- *  TOUCH   0 u16 key length  2 u16 zero  4 u32 ttl in seconds (0: none)  8 key (flag WIRE_TOUCH_LOOK: nothing changes, the ttl means nothing)
+ *  TOUCH   0 u16 key length  2 u16 zero  4 u32 ttl in seconds (0: none)
+ *         8 key (flag WIRE_TOUCH_LOOK: nothing changes, the ttl means nothing)
  *  PIN     0 u16 key length  2 u16 zero  4 u32 zero  8 key (flag WIRE_PIN_RELEASE takes the pin back)
  *  STAT    (empty)
  *  CANCEL  0 u64 id of the request to cancel
  *  PING    0 u64 cookie
- *  BENCH   0 u64 operations  8 u64 length of each  16 u64 seed  24 u32 immediate  28 u32 depth  32 dest (slices are used in turn)
+ *  BENCH   0 u64 operations  8 u64 length of each  16 u64 seed  24 u32 immediate
+ *         28 u32 depth  32 dest (slices are used in turn)
  *  SESSION 0 u32 session (as SESSION_OK named it; 0: the frame's own)  4 u32 zero
- *          No request: it says whose the records behind it are, up to the next SESSION or the frame's end. Its time and id are 0.
- *  RELEASE 0 u16 lease count (1..128)  2 u16 zero  4 u32 zero  8 leases: u64 each. It has no reply and takes no credit; its id is 0, its
- *          time 0xFFFFFFFF
- *  PROVE   0 u64 nonce (not 0): that of a reply to PING by this link, which came to the address that the client announced. It has no reply and
- *          takes no credit; its id is 0, its time 0xFFFFFFFF
+ *          No request: it says whose the records behind it are, up to the next SESSION or the frame's end. Its time
+ *          and id are 0.
+ *  RELEASE 0 u16 lease count (1..128)  2 u16 zero  4 u32 zero  8 leases: u64 each. It has no reply and takes no
+ *         credit; its id is 0, its time 0xFFFFFFFF
+ *  PROVE   0 u64 nonce (not 0): that of a reply to PING by this link, which came to the address that the client
+ *         announced. It has no reply and takes no credit; its id is 0, its time 0xFFFFFFFF
  *
  * -- A reply record -----------------------------------------------------------------------------------------------
  *   0  u8 type | 0x80   1  u8 flags   2  u16 record length   4  i32 status (enum wire_status)   8  u64 request id
- *  16  u32 posted: nanoseconds from the request's arrival at the shard until its last data operation was posted (no such: as the next)
+ *  16  u32 posted: nanoseconds from the request's arrival at the shard until its last data operation was posted (no
+ *      such: as the next)
  *  20  u32 replied: nanoseconds from the arrival until this reply was made. Both saturate at 0xFFFFFFFF (4.29 s)
  *  24  body, present whatever the status (a CANCEL that can say nothing certain has posted 0xFFFFFFFF and a status)
  *
- *  GET     0 u64 value length  8 u64 generation  16 u64 checksum (whole value, or the range if WIRE_GET_SUM_RANGE was asked)
- *         24 u32 posted: data writes made, final  28 u32 inline length  32 inline bytes; with WIRE_GET_LEASED instead of them
- *         32 u64 lease (not 0)  40 u64 offset of the range's first byte in the shard's arena  48 u32 lease time in microseconds (not 0)
+ *  GET     0 u64 value length  8 u64 generation  16 u64 checksum (whole value, or the range if WIRE_GET_SUM_RANGE
+ *         was asked)
+ *         24 u32 posted: data writes made, final  28 u32 inline length
+ *         32 inline bytes; with WIRE_GET_LEASED instead of them
+ *         32 u64 lease (not 0)  40 u64 offset of the range's first byte in the shard's arena
+ *         48 u32 lease time in microseconds (not 0)
  *         52 u32 zero
  *  PUT     0 u64 stage id  8 u64 generation (of the committed block, else 0)
  *  EXISTS  0 u16 key count  2 u16 longest prefix  4 u32 zero  8 bitmap, bit i of byte i/8: key i exists
  *  TOUCH   0 u64 milliseconds that the value still has to live (UINT64_MAX: it does not expire)
  *  STAT    0 u16 count  2 u16 zero  4 u32 zero  8 pairs: u32 counter id (enum wire_stat), u32 zero, u64 value
  *  CANCEL  0 u64 id of the cancelled request  8 u32 posted by it, final  12 u32 state (enum wire_cancel)
- *  PING    0 u64 cookie  8 u64 turns made by the shard's loop  16 u64 nonce, to be sent back with PROVE (0: this link is proven)
+ *  PING    0 u64 cookie  8 u64 turns made by the shard's loop  16 u64 nonce, to be sent back with PROVE (0: this
+ *         link is proven)
  *  BENCH   0 u32 posted  4 u32 zero
  *  others  (empty)
  *
  * -- Rules for every record ---------------------------------------------------------------------------------------
- *  Padding, reserved fields and flags without a meaning for the type are zero; anything else is -KV_EPROTO. So a record has one encoding.
- *  dest: count is at least 1; slice * count, and offset + (count - 1) * stride + slice, do not overflow; slice * count covers the length
- *  asked for (BENCH: one slice does). A GET of length 0 (to the end of the value) may leave dest all zero: then nothing is written, and the
- *  reply tells value length and generation. A PUT
+ *  Padding, reserved fields and flags without a meaning for the type are zero; anything else is -KV_EPROTO. So a
+ *  record has one encoding.
+ *  dest: count is at least 1; slice * count, and offset + (count - 1) * stride + slice, do
+ *  not overflow; slice * count covers the length asked for (BENCH: one slice does). A GET of length 0 (to the end of
+ *  the value) may leave dest all zero: then nothing is written, and the reply tells value length and generation. A PUT
  *  that carries its bytes inline, or has none, has a dest of zeros; its inline length is then the length of the range.
  *  PUT: offset + length is at most the total, the total at most KV_VALUE_MAX. GET: the offset is at most KV_VALUE_MAX.
  *  A reply may repeat the flags of its request. A reply to GET with FOLLOWS has posted 0, and its value's bytes are
- * in place when it arrives. One with LEASED has neither FOLLOWS nor inline bytes, and posted 0. EXISTS: bits of the bitmap beyond the last
- * key are zero.
+ * in place when it arrives. One with LEASED has neither FOLLOWS nor inline bytes, and posted 0. EXISTS: bits of the
+ * bitmap beyond the last key are zero.
  *
  * Immediate data of a data write: (generation << 16) | slot, both chosen by the client.
  *
  * -- A control message --------------------------------------------------------------------------------------------
  *   0  u32 length of what follows these 4 bytes (4..KV_CTRL_MAX)   4  u16 type (enum wire_ctrl)   6  u16 zero   8  body
- *  Strings: u16 length, bytes (no zero inside), shorter than KV_NAME_MAX (REFUSE, SESSION_REFUSE: 512). Blobs: u16 length (1..KV_ADDR_MAX), bytes.
- *  Chunk bytes are not 0. The parts of a region are as many as its length needs: (length - 1) / part bytes + 1.
+ *  Strings: u16 length, bytes (no zero inside), shorter than KV_NAME_MAX (REFUSE, SESSION_REFUSE: 512). Blobs: u16
+ *  length (1..KV_ADDR_MAX), bytes. Chunk bytes are not 0. The parts of a region are as many as its length needs:
+ *  (length - 1) / part bytes + 1.
  *
- *  HELLO       u16 lowest version, u16 highest version; u32 eager bytes; u64 incarnation; u8[16] host id; u64 client id;
- *              u32 mark (goes into the header of all frames); u32 chunk bytes; u16 loops; u16 rails; u32 session, u8[16] token: the client's prior
- *              attachment at this server, as its WELCOME said (all zero: there is none); string provider; string fabric; rails x blob address
- *  WELCOME     u16 version; u16 shards; u16 rails per shard; u16 flags (enum wire_welcome); u32 session; u8[16] token; u64 incarnation;
- *              u8[16] host id; u64 shard hash seed; u32 chunk bytes; u32 credits per link; u32 heartbeat ms; u32 eager bytes;
- *              u64 largest value; u16 loops; u16 zero; string node id; shards x rails x blob address
+ *  HELLO       u16 lowest version, u16 highest version; u32 eager bytes; u64 incarnation; u8[16] host id; u64 client
+ *              id; u32 mark (goes into the header of all frames); u32 chunk bytes; u16 loops; u16 rails; u32
+ *              session, u8[16] token: the client's prior attachment at this server, as its WELCOME said (all zero:
+ *              there is none); string provider; string fabric; rails x blob address
+ *  WELCOME     u16 version; u16 shards; u16 rails per shard; u16 flags (enum wire_welcome); u32 session; u8[16]
+ *              token; u64 incarnation; u8[16] host id; u64 shard hash seed; u32 chunk bytes; u32 credits per link;
+ *              u32 heartbeat ms; u32 eager bytes; u64 largest value; u16 loops; u16 zero; string node id; shards x
+ *              rails x blob address
  *  REFUSE      i32 status (enum wire_status); string sentence
- *  REGION      u32 region id; u16 rails; u16 flags (bit 0: virtual addresses); u64 length; u64 part bytes; u32 parts; u32 zero;
- *              rails x parts x {u64 base, u64 key}
+ *  REGION      u32 region id; u16 rails; u16 flags (bit 0: virtual addresses); u64 length; u64 part bytes; u32
+ *              parts; u32 zero; rails x parts x {u64 base, u64 key}
  *  ARENAS      (empty): the client asks for the arenas of all shards; only where WELCOME has WIRE_WELCOME_PULL
- *  ARENA       laid out like REGION: a shard's memory, to be read by the client. region id: the shard, from 0 on in order; more flags:
- *              bit 1: the server's writes are emulated, bit 2: reads of its memory are
+ *  ARENA       laid out like REGION: a shard's memory, to be read by the client. region id: the shard, from 0 on in
+ *              order; more flags: bit 1: the server's writes are emulated, bit 2: reads of its memory are
  *  REGION_OK   u32 region id; i32 status
  *  REVOKE      u32 region id; u32 zero                 REVOKE_OK  u32 region id; u32 zero
- *  ADDRESS     u16 rails; u16 zero; u32 epoch; rails x blob: the sender's rails have new addresses.   ADDRESS_OK  u32 epoch; i32 status
- *  HEARTBEAT   u64 sequence; u64 requests received in the session; u16 shards; u16 zero; u32 zero; shards x u64 turn counter
- *              (a client's heartbeat has no shards)
+ *  ADDRESS     u16 rails; u16 zero; u32 epoch; rails x blob: the sender's rails have new addresses.
+ *  ADDRESS_OK  u32 epoch; i32 status
+ *  HEARTBEAT   u64 sequence; u64 requests received in the session; u16 shards; u16 zero; u32 zero; shards x u64 turn
+ *              counter (a client's heartbeat has no shards)
  *  GOODBYE, GOODBYE_OK, GOODBYE_DONE  (empty): client asks; server has nothing in flight; client closes.
  *                                      GOODBYE of a server: it ends, and the client shall ask.
  *  SESSION_BEGIN      (empty): the client wants further sessions   SESSION_CHALLENGE  u8[32] nonce of the server
- *  SESSION_OPEN       u32 id (not 0); u32 zero; u64 client id; u8[32] nonce of the client; u8[32] proof; string identity (up to 128
- *                     bytes; empty: the connection's own secret)
+ *  SESSION_OPEN       u32 id (not 0); u32 zero; u64 client id; u8[32] nonce of the client; u8[32] proof; string
+ *                     identity (up to 128 bytes; empty: the connection's own secret)
  *  SESSION_OK         u32 id; u32 session (not 0); u32 credits (not 0); u32 zero
  *  SESSION_REFUSE     u32 id; i32 status (not WIRE_OK); string sentence
- *  SESSION_CLOSE      u32 session; u32 zero             SESSION_CLOSE_OK  u32 session; u32 zero; u64 requests received in it
+ *  SESSION_CLOSE      u32 session; u32 zero
+ *  SESSION_CLOSE_OK   u32 session; u32 zero; u64 requests received in it
  */
 #ifndef KVRAIL_WIRE_WIRE_H
 #define KVRAIL_WIRE_WIRE_H

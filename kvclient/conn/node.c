@@ -2,7 +2,8 @@
 /* node.c -- one client's view of one server: a coroutine that connects, serves the control connection, and begins
  * again.
  *
- *   CONNECTING --dial, hello, regions acknowledged, links answered a PING (health.c)--> UP --lost--> DOWN --back-off--> attempt ... --> UP
+ *   CONNECTING --dial, hello, regions acknowledged, links answered a PING (health.c)--> UP --lost--> DOWN
+ *       --back-off--> attempt ... --> UP
  *   UP --redo--> CONNECTING (calls wait) --hello, regions, links--> UP
  *
  * DOWN means that the server is gone: calls fail at once while attempts go on in the background. If it said goodbye
@@ -38,7 +39,7 @@ enum {
 };
 
 #define BACKOFF_MIN_NS  50000000ull
-#define BACKOFF_MAX_NS  500000000ull /* with the connecting itself: a server that is back is in use again within a second */
+#define BACKOFF_MAX_NS  500000000ull /* with connecting: within a second after it is back */
 #define SEND_TIMEOUT_NS 2000000000ull
 #define ADDRESS_POLL_NS 10000000ull
 #define LOOK_UP_MIN_NS  1000000ull /* between questions whether a name has been looked up, at first */

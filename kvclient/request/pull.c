@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pull.c -- GETs whose bytes we read ourselves, out of the server's memory.
  *
- *   GET with WIRE_GET_PULL -> reply: posted 0 and a lease -> read -> is it over in time? -> release -> checksum, as ever
+ *   GET with WIRE_GET_PULL -> reply: posted 0 and a lease -> read -> is it over in time? -> release
+ *       -> checksum, as ever
  *
  * Whose is the destination? It is named in the request, as for a push: a server that gives no lease writes the bytes,
  * and which of both it does is known with the reply. The reply says posted 0, so from then on only our own read touches

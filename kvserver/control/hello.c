@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hello.c -- from HELLO to WELCOME, the first time on a connection or again (docs/reference/protocol.md 2.1, 2.10).
  *
- *   HELLO -> what the client had is void -> checked, admitted -> [nothing left of what it names] -> a slot -> a session on every shard -> WELCOME
+ *   HELLO -> what the client had is void -> checked, admitted -> [nothing left of what it names] -> a slot
+ *       -> a session on every shard -> WELCOME
  *
  * A connection that was let in has its place among the clients until it ends, whatever attachments it has, so a client that says HELLO again is never too many. The place goes
  * along to another connection whose HELLO names an attachment of this one: its client is there now, and this one is cut.

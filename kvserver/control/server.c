@@ -3,7 +3,8 @@
  *
  * One coroutine on the control loop, the conductor, does everything that takes several loops: it starts the shards,
  * listens, waits for the word to stop, and then ends things in order, each step bounded:
- *   1. stop listening;  2. clients are told goodbye; shards refuse new work and finish what is in flight, and clients that
+ *   1. stop listening;
+ *   2. clients are told goodbye; shards refuse new work and finish what is in flight, and clients that
  * have nothing in flight say goodbye and leave, until the drain deadline;  3. what connections are left are cut, their
  * sessions end;
  *   4. the engines are closed, which ends whatever a provider still held;  5. the last connections are gone.

@@ -32,7 +32,7 @@ enum {
 #define SHARD_STAGE_IDLE_NS 60000000000ull /* a PUT without progress for so long is given up */
 #define SHARD_REPLY_NS      10000000000ull /* a reply that cannot be posted for so long is dropped */
 #define SHARD_REQUEST_NS    120000000000ull /* no GET or PUT is worked on for longer, whatever time it brings along */
-#define SHARD_QUARANTINE_NS 5000000000ull  /* so long a dead client's transfers may take before they count against the budget */
+#define SHARD_QUARANTINE_NS 5000000000ull  /* until a dead client's transfers count against the budget */
 
 struct shard_options {
 	unsigned index, shards; /* shards: of the server; 0: 1 */

@@ -17,7 +17,8 @@
  * fi_info, made by fi_dupinfo, and everything that leaked was allocated inside libfabric.
  *
  * Speaks TAP: one test per phase. Environment, for work on a finding:
- *   KVRAIL_FAULT_PHASE=N  only this phase     KVRAIL_FAULT_ONLY=TEXT  only cases whose title contains this, with all that they print
+ *   KVRAIL_FAULT_PHASE=N    only this phase
+ *   KVRAIL_FAULT_ONLY=TEXT  only cases whose title contains this, with all that they print
  *   KVRAIL_FAULT_JOBS=N   children at once (2)   KVRAIL_FAULT_LIST=1  print the cases with their outcome
  *   KVRAIL_FAULT_ONCE=1   first calls only */
 #include <dirent.h>

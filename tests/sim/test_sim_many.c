@@ -18,7 +18,14 @@
 #include "kvclient/pool/hosted.h"
 #include "tests/sim/world.h"
 
-enum { SERVERS = 64, VALUE = 100000, STOPPED_EACH = 8, STUCK_CALLS = 20 /* to each that is stopped, */, STUCK_ALL = 1500 /* but no more than a loop has coroutines for */, BUFFER = 4 << 20 };
+enum {
+	SERVERS = 64,
+	VALUE = 100000,
+	STOPPED_EACH = 8,
+	STUCK_CALLS = 20, /* to each that is stopped, */
+	STUCK_ALL = 500,  /* but no more than a loop has coroutines for */
+	BUFFER = 4 << 20
+};
 
 static struct world world;
 
