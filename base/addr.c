@@ -3,7 +3,8 @@
  *
  * An IPv6 address must stand in brackets: "::1:7411" is itself a valid IPv6 address, so that a guess about where the
  * port begins would sometimes connect to the wrong place. A name may have several addresses: all are
- * tried in turn, IPv4 first, since the fabric takes the interface of the first, and "localhost" must meet a server that listens on 127.0.0.1. */
+ * tried in turn, IPv4 first, since the fabric takes the interface of the first, and "localhost" must meet a server that
+ * listens on 127.0.0.1. */
 #include "base/addr.h"
 
 #include <strings.h>
@@ -127,9 +128,10 @@ int kv_node_id_check(const char *id, struct kv_error *err)
 		good = id[i] > ' ' && id[i] <= '~' && id[i] != '=' && id[i] != ',';
 	if (good)
 		return 0;
-	return kv_fail(err, -KV_EINVAL,
-		       "'%.100s' cannot be the name of a server: it must have 1 to %d characters, without spaces, '=' and ','",
-		       id, KV_NAME_MAX - 1);
+	return kv_fail(
+		err, -KV_EINVAL,
+		"'%.100s' cannot be the name of a server: it must have 1 to %d characters, without spaces, '=' and ','",
+		id, KV_NAME_MAX - 1);
 }
 
 int kv_server_entry_parse(const char *text, struct kv_server_entry *out, struct kv_error *err)
@@ -143,7 +145,8 @@ int kv_server_entry_parse(const char *text, struct kv_server_entry *out, struct 
 		return rc;
 	kv_hostport_format(&e.at, address, sizeof(address));
 	/* What is too long for a name stays too long. */
-	snprintf(e.id, sizeof(e.id), "%.*s", equals ? (int)KV_MIN(len, (size_t)KV_NAME_MAX) : (int)sizeof(address), equals ? text : address);
+	snprintf(e.id, sizeof(e.id), "%.*s", equals ? (int)KV_MIN(len, (size_t)KV_NAME_MAX) : (int)sizeof(address),
+		 equals ? text : address);
 	if (equals && kv_node_id_check(e.id, err) < 0)
 		return -KV_EINVAL;
 	snprintf(e.text, sizeof(e.text), "%.*s%s%s", equals ? KV_NAME_MAX : 0, e.id, equals ? "=" : "", address);
@@ -172,7 +175,8 @@ static void address_add(struct kv_addresses *out, const void *addr, socklen_t le
 
 static int addresses_get(const struct kv_hostport *hp, int flags, struct kv_addresses *out)
 {
-	const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | flags};
+	const struct addrinfo hints = {
+		.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | flags};
 	struct addrinfo *list = NULL;
 	char port[8];
 	int rc;
@@ -191,8 +195,10 @@ static int addresses_get(const struct kv_hostport *hp, int flags, struct kv_addr
 
 bool kv_hostport_numeric(const struct kv_hostport *hp, struct kv_addresses *out)
 {
-	const struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(hp->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	const struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(hp->port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	const struct sockaddr_in v4 = {
+		.sin_family = AF_INET, .sin_port = htons(hp->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	const struct sockaddr_in6 v6 = {
+		.sin6_family = AF_INET6, .sin6_port = htons(hp->port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
 	if (strcasecmp(hp->host, "localhost") != 0)
 		return addresses_get(hp, AI_NUMERICHOST, out) == 0;
 	/* RFC 6761: localhost is the loopback, and a bare container has no /etc/hosts that says so. */

@@ -11,21 +11,21 @@
 /* KV_MIN, KV_MAX -- each argument is evaluated once, so a call with side effects may stand in it. Names that no other
  * use has: one KV_MIN inside another shadows nothing. Not for constant expressions. */
 #define KV_JOIN_(a, b) a##b
-#define KV_JOIN(a, b) KV_JOIN_(a, b)
+#define KV_JOIN(a, b)  KV_JOIN_(a, b)
 #define KV_PICK_(a, op, b, x, y)                                                                                       \
 	__extension__({                                                                                                \
 		__auto_type x = (a);                                                                                   \
 		__auto_type y = (b);                                                                                   \
 		x op y ? x : y;                                                                                        \
 	})
-#define KV_MIN(a, b) KV_PICK_(a, <, b, KV_JOIN(kv_a_, __COUNTER__), KV_JOIN(kv_b_, __COUNTER__))
-#define KV_MAX(a, b) KV_PICK_(a, >, b, KV_JOIN(kv_a_, __COUNTER__), KV_JOIN(kv_b_, __COUNTER__))
-#define KV_COUNT(a) (sizeof(a) / sizeof((a)[0]))
+#define KV_MIN(a, b)                  KV_PICK_(a, <, b, KV_JOIN(kv_a_, __COUNTER__), KV_JOIN(kv_b_, __COUNTER__))
+#define KV_MAX(a, b)                  KV_PICK_(a, >, b, KV_JOIN(kv_a_, __COUNTER__), KV_JOIN(kv_b_, __COUNTER__))
+#define KV_COUNT(a)                   (sizeof(a) / sizeof((a)[0]))
 #define KV_CONTAINER(p, type, member) ((type *)(void *)((char *)(p) - offsetof(type, member)))
-#define KV_LIKELY(x) __builtin_expect(!!(x), 1)
-#define KV_UNLIKELY(x) __builtin_expect(!!(x), 0)
-#define KV_CACHELINE 64
-#define KV_LINES 128 /* what different threads write lies so far apart: processors fetch lines in pairs */
+#define KV_LIKELY(x)                  __builtin_expect(!!(x), 1)
+#define KV_UNLIKELY(x)                __builtin_expect(!!(x), 0)
+#define KV_CACHELINE                  64
+#define KV_LINES                      128 /* what different threads write lies so far apart: processors fetch lines in pairs */
 
 static inline uint16_t kv_get16(const void *p)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* codes.h -- what a failure is: the codes of KVRail, and a code with its sentence. Installed beside kvclient.h, so it includes nothing and declares no
- * function: what the library has about codes are kvc_strerror, kvc_errname and kvc_errkey.
+/* codes.h -- what a failure is: the codes of KVRail, and a code with its sentence. Installed beside kvclient.h, so it
+ * includes nothing and declares no function: what the library has about codes are kvc_strerror, kvc_errname and
+ * kvc_errkey.
  *
- * The one error type is an int, 0 or negative. Three ranges share it: -errno (1..255), libfabric's own codes (256..999) and ours (1000 and up).
- * Codes of ours are part of the ABI and of the wire protocol's meaning: never renumber one. */
+ * The one error type is an int, 0 or negative. Three ranges share it: -errno (1..255), libfabric's own codes (256..999)
+ * and ours (1000 and up). Codes of ours are part of the ABI and of the wire protocol's meaning: never renumber one. */
 #ifndef KVRAIL_CODES_H
 #define KVRAIL_CODES_H
 

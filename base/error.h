@@ -6,8 +6,8 @@
 #include "base/codes.h"
 
 /* kv_fail -- set *err (may be NULL) to code and a printf-formatted sentence (cut at the buffer's end).
- * code is negative (a positive one is negated, 0 becomes -KV_EINTERNAL: a failure never reads as success). errno is kept. Returns code, so that it can end a function: `return kv_fail(err, -KV_EINVAL, ...)`.
- * Thread: any. */
+ * code is negative (a positive one is negated, 0 becomes -KV_EINTERNAL: a failure never reads as success). errno is
+ * kept. Returns code, so that it can end a function: `return kv_fail(err, -KV_EINVAL, ...)`. Thread: any. */
 int kv_fail(struct kv_error *err, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* kv_fail_more -- put a printf-formatted prefix before the text already in *err: "prefix: text". Returns err->code,
@@ -18,7 +18,8 @@ int kv_fail_more(struct kv_error *err, const char *fmt, ...) __attribute__((form
  * Never NULL; a static or thread-local string, valid until this thread's next call. Thread: any. */
 const char *kv_strerror(int code);
 
-/* kv_errname -- the symbolic name: "OK", "KV_ETIMEOUT", "ENOMEM", "FI_EAVAIL"; "FI_300" for an unknown one. Same lifetime as kv_strerror. */
+/* kv_errname -- the symbolic name: "OK", "KV_ETIMEOUT", "ENOMEM", "FI_EAVAIL"; "FI_300" for an unknown one. Same
+ * lifetime as kv_strerror. */
 const char *kv_errname(int code);
 
 /* kv_errkey -- a lower-case name for reports and JSON keys: "timeout", "not_found", "enomem". Same lifetime. */

@@ -20,7 +20,7 @@
 #include <xxhash.h>
 
 #if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>)
-#define HASH_DISPATCH 1
+#define HASH_DISPATCH                1
 #define XXH_DISPATCH_DISABLE_REPLACE /* XXH3_64bits stays what it says */
 #include <xxh_x86dispatch.h>
 #pragma weak XXH3_64bits_dispatch

@@ -8,7 +8,11 @@
 
 #include <stdint.h>
 
-enum { KV_HIST_SUB_BITS = 7, KV_HIST_MAX_BITS = 42, KV_HIST_BUCKETS = (KV_HIST_MAX_BITS - KV_HIST_SUB_BITS + 2) << KV_HIST_SUB_BITS };
+enum {
+	KV_HIST_SUB_BITS = 7,
+	KV_HIST_MAX_BITS = 42,
+	KV_HIST_BUCKETS = (KV_HIST_MAX_BITS - KV_HIST_SUB_BITS + 2) << KV_HIST_SUB_BITS
+};
 
 struct kv_hist {
 	uint64_t count, min, max;

@@ -6,27 +6,28 @@
 #include <stdint.h>
 
 enum {
-	KV_KEY_MAX = 128,          /* bytes of a key, at least 1 */
-	KV_MSG_MAX = 4096,         /* bytes of one fabric message (EFA's direct path ends at about 8 KiB) */
-	KV_INLINE_MAX = 3072,      /* bytes of a value that travels inside a message */
-	KV_RAILS_MAX = 32,         /* NICs of one engine (p5: 32) */
-	KV_SHARDS_MAX = 64,        /* data loops of one server */
-	KV_ADDR_MAX = 64,          /* bytes of a fabric address (EFA: 32) */
-	KV_NAME_MAX = 64,          /* bytes of a provider, fabric, domain or node name, with the final 0 */
-	KV_TOKEN_LEN = 16,         /* bytes of a session token */
-	KV_CTRL_MAX = 1 << 20,     /* bytes of one control message */
-	KV_FILES_RESERVE = 64,     /* descriptors that a server leaves free: of clients, and when strangers knock at the fabric (there a 16th of the limit, if that is less) */
-	KV_FILES_LATER = 8,        /* descriptors that a server opens itself once it runs: its listening socket, spares */
-	KV_HANDSHAKES_MAX = 1024,  /* connections of a server without a session yet: a quarter of its open files ... */
+	KV_KEY_MAX = 128,      /* bytes of a key, at least 1 */
+	KV_MSG_MAX = 4096,     /* bytes of one fabric message (EFA's direct path ends at about 8 KiB) */
+	KV_INLINE_MAX = 3072,  /* bytes of a value that travels inside a message */
+	KV_RAILS_MAX = 32,     /* NICs of one engine (p5: 32) */
+	KV_SHARDS_MAX = 64,    /* data loops of one server */
+	KV_ADDR_MAX = 64,      /* bytes of a fabric address (EFA: 32) */
+	KV_NAME_MAX = 64,      /* bytes of a provider, fabric, domain or node name, with the final 0 */
+	KV_TOKEN_LEN = 16,     /* bytes of a session token */
+	KV_CTRL_MAX = 1 << 20, /* bytes of one control message */
+	KV_FILES_RESERVE = 64, /* descriptors that a server leaves free: of clients, and when strangers knock at the
+				  fabric (there a 16th of the limit, if that is less) */
+	KV_FILES_LATER = 8,    /* descriptors that a server opens itself once it runs: its listening socket, spares */
+	KV_HANDSHAKES_MAX = 1024, /* connections of a server without a session yet: a quarter of its open files ... */
 	KV_HANDSHAKES_SHARE = 4,
 	KV_HANDSHAKES_MIN = 16,    /* ... and so many even when open files are few */
 	KV_CHUNK_DEFAULT = 1 << 20 /* bytes of one RMA operation at most, unless the hello agrees on less */
 };
 
-#define KV_VALUE_MAX ((uint64_t)1 << 30)   /* bytes of a value */
-#define KV_RANGE_MAX ((uint64_t)16 << 20)  /* bytes that one GET or PUT request moves */
-#define KV_TIMEOUT_DEFAULT_NS 5000000000ull /* deadline of a call that names none */
-#define KV_GRACE_DEFAULT_NS 50000000ull     /* how long a CANCEL may stay unanswered */
-#define KV_NEVER UINT64_MAX                 /* a deadline that never comes */
+#define KV_VALUE_MAX          ((uint64_t)1 << 30)  /* bytes of a value */
+#define KV_RANGE_MAX          ((uint64_t)16 << 20) /* bytes that one GET or PUT request moves */
+#define KV_TIMEOUT_DEFAULT_NS 5000000000ull        /* deadline of a call that names none */
+#define KV_GRACE_DEFAULT_NS   50000000ull          /* how long a CANCEL may stay unanswered */
+#define KV_NEVER              UINT64_MAX           /* a deadline that never comes */
 
 #endif

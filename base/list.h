@@ -71,7 +71,7 @@ static inline void kv_list_splice_tail(struct kv_list *dst, struct kv_list *src)
 
 /* The body may not unlink the node; KV_LIST_EACH_SAFE allows it to unlink this one (and no other). */
 #define KV_LIST_EACH(n, l) for (struct kv_list *n = (l)->next; n != (l); n = n->next)
-#define KV_LIST_EACH_SAFE(n, l) \
+#define KV_LIST_EACH_SAFE(n, l)                                                                                        \
 	for (struct kv_list *n = (l)->next, *n##_next = n->next; n != (l); n = n##_next, n##_next = n->next)
 
 #endif

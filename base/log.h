@@ -10,15 +10,19 @@
 enum kv_log_level { KV_LOG_OFF, KV_LOG_ERROR, KV_LOG_WARN, KV_LOG_INFO, KV_LOG_DEBUG, KV_LOG_TRACE };
 
 struct kv_log {
-	enum kv_log_level level;                                       /* lines above it are not formatted */
-	void (*write)(void *arg, enum kv_log_level level, const char *line); /* one line, no newline; any thread, several at once */
+	enum kv_log_level level; /* lines above it are not formatted */
+	void (*write)(void *arg, enum kv_log_level level,
+		      const char *line); /* one line, no newline; any thread, several at once */
 	void *arg;
 };
 
-/* kv_log -- format one line (at most 1 KiB, control characters of arguments escaped) and hand it to log->write. Thread: any. */
-void kv_log(const struct kv_log *log, enum kv_log_level level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* kv_log -- format one line (at most 1 KiB, control characters of arguments escaped) and hand it to log->write. Thread:
+ * any. */
+void kv_log(const struct kv_log *log, enum kv_log_level level, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
-/* kv_log_time -- now, as a line of the log begins: "2026-01-31T12:00:00.123Z", in UTC. buf has KV_LOG_TIME_CAP bytes. Returns buf. */
+/* kv_log_time -- now, as a line of the log begins: "2026-01-31T12:00:00.123Z", in UTC. buf has KV_LOG_TIME_CAP bytes.
+ * Returns buf. */
 enum { KV_LOG_TIME_CAP = 48 };
 char *kv_log_time(char *buf);
 
@@ -46,12 +50,12 @@ static inline bool kv_log_on(const struct kv_log *log, enum kv_log_level level)
 }
 
 #define kv_error_log(log, ...) kv_log(log, KV_LOG_ERROR, __VA_ARGS__)
-#define kv_warn(log, ...) kv_log(log, KV_LOG_WARN, __VA_ARGS__)
-#define kv_info(log, ...) kv_log(log, KV_LOG_INFO, __VA_ARGS__)
-#define kv_debug(log, ...)                                  \
-	do {                                                \
-		if (kv_log_on(log, KV_LOG_DEBUG))           \
-			kv_log(log, KV_LOG_DEBUG, __VA_ARGS__); \
+#define kv_warn(log, ...)      kv_log(log, KV_LOG_WARN, __VA_ARGS__)
+#define kv_info(log, ...)      kv_log(log, KV_LOG_INFO, __VA_ARGS__)
+#define kv_debug(log, ...)                                                                                             \
+	do {                                                                                                           \
+		if (kv_log_on(log, KV_LOG_DEBUG))                                                                      \
+			kv_log(log, KV_LOG_DEBUG, __VA_ARGS__);                                                        \
 	} while (0)
 
 #endif

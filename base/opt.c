@@ -89,7 +89,8 @@ static uint64_t upper_of(const struct kv_opt *row)
 	return row->max ? KV_MIN(row->max, widest) : widest;
 }
 
-/* A duration without a unit is seconds, and a size bytes. Where a bare number counts something else, "1.5" must not turn into another unit. */
+/* A duration without a unit is seconds, and a size bytes. Where a bare number counts something else, "1.5" must not
+ * turn into another unit. */
 static bool is_bare(const char *value)
 {
 	return value[strspn(value, "0123456789. ")] == '\0';
@@ -104,14 +105,16 @@ static int value_parse(const struct kv_opt *row, const char *value, uint64_t *ou
 	if (number && kv_u64_parse(value, out) == 0)
 		return 0;
 	if (number && !plain && *value && is_bare(value))
-		return kv_fail(err, -KV_EINVAL, "--%s: '%.100s' has no unit, and is not a whole number of %s", row->name, value, counted[row->unit].plural);
+		return kv_fail(err, -KV_EINVAL, "--%s: '%.100s' has no unit, and is not a whole number of %s",
+			       row->name, value, counted[row->unit].plural);
 	if ((number && plain) || (size ? kv_size_parse(value, &v) : kv_duration_parse(value, &v)) != 0)
 		return kv_fail(err, -KV_EINVAL, "--%s: '%.100s' is not %s", row->name, value,
 			       number && plain ? "a whole number, such as 32"
-			       : size	       ? "a size, such as 4096, 64KB or 1.5MiB"
+			       : size          ? "a size, such as 4096, 64KB or 1.5MiB"
 					       : "a duration, such as 90s, 1m, 500ms or 10us");
 	if (number && v % counted[row->unit].factor != 0)
-		return kv_fail(err, -KV_EINVAL, "--%s: '%.100s' is not a whole number of %s", row->name, value, counted[row->unit].plural);
+		return kv_fail(err, -KV_EINVAL, "--%s: '%.100s' is not a whole number of %s", row->name, value,
+			       counted[row->unit].plural);
 	*out = number ? v / counted[row->unit].factor : v;
 	return 0;
 }

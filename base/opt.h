@@ -33,26 +33,26 @@ struct kv_opt_strings {
 };
 
 struct kv_opt {
-	const char *name;        /* long name without dashes; NULL ends the table */
-	const char *alias;       /* another long name, or NULL */
-	char letter;             /* short option, or 0 */
+	const char *name;  /* long name without dashes; NULL ends the table */
+	const char *alias; /* another long name, or NULL */
+	char letter;       /* short option, or 0 */
 	enum kv_opt_type type;
-	size_t offset;           /* of the field in the caller's struct */
-	const char *metavar;     /* "SIZE", "N", "HOST:PORT" */
-	const char *def;         /* default as the user would type it, or NULL for zero */
-	const char *help;        /* one sentence; the default is appended to it */
-	uint64_t min, max;       /* for numbers, inclusive; both 0: any; a max of 0 alone: no upper bound */
+	size_t offset;              /* of the field in the caller's struct */
+	const char *metavar;        /* "SIZE", "N", "HOST:PORT" */
+	const char *def;            /* default as the user would type it, or NULL for zero */
+	const char *help;           /* one sentence; the default is appended to it */
+	uint64_t min, max;          /* for numbers, inclusive; both 0: any; a max of 0 alone: no upper bound */
 	const char *const *choices; /* for KV_OPT_CHOICE: NULL-terminated */
-	enum kv_opt_unit unit;   /* of a KV_OPT_U32 or KV_OPT_U64 */
-	const char *group;       /* heading in --help above this row, or NULL */
+	enum kv_opt_unit unit;      /* of a KV_OPT_U32 or KV_OPT_U64 */
+	const char *group;          /* heading in --help above this row, or NULL */
 };
 
 struct kv_opt_program {
-	const char *name;        /* "kv-bench" */
-	const char *usage_args;  /* "[KEY...]" or NULL when there are no positional arguments */
-	const char *about;       /* text before the options */
-	const char *epilogue;    /* text after them, or NULL */
-	unsigned args_max;       /* positional arguments allowed */
+	const char *name;       /* "kv-bench" */
+	const char *usage_args; /* "[KEY...]" or NULL when there are no positional arguments */
+	const char *about;      /* text before the options */
+	const char *epilogue;   /* text after them, or NULL */
+	unsigned args_max;      /* positional arguments allowed */
 };
 
 /* kv_opt_defaults -- set every field that the table names to its default. */
@@ -62,7 +62,7 @@ void kv_opt_defaults(const struct kv_opt *table, void *into);
  * Positional arguments are collected in *out_args (may be NULL when args_max is 0).
  * Returns 0, 1, or -KV_EINVAL with *err: one sentence naming the option, the bad value and what is allowed. */
 int kv_opt_parse(const struct kv_opt_program *program, const struct kv_opt *table, int argc, char **argv, void *into,
-                 struct kv_opt_strings *out_args, struct kv_error *err);
+		 struct kv_opt_strings *out_args, struct kv_error *err);
 
 /* kv_opt_set -- one option, by name or alias, from text, as if given on the command line. A flag takes NULL, "true" or
  * "false". Strings are not copied: value lives as long as the struct. Returns 0 or -KV_EINVAL with *err. */

@@ -196,8 +196,8 @@ static void version_print(const struct parse *p)
 	printf("%s %s\n", p->program->name, KVRAIL_VERSION);
 }
 
-/* glibc's argp loses count of the column where its buffer is flushed behind a letter: "  -s," and 30 blanks before the name, and the text at the line's
- * beginning. Which row it is depends on the lengths of all texts before it. */
+/* glibc's argp loses count of the column where its buffer is flushed behind a letter: "  -s," and 30 blanks before the
+ * name, and the text at the line's beginning. Which row it is depends on the lengths of all texts before it. */
 static void help_mend(const char *text)
 {
 	bool mended = false;
@@ -263,14 +263,18 @@ static const char *notation(const struct parse *p)
 {
 	bool time = false, size = false;
 	for (size_t i = 0; i < p->rows; i++) {
-		time |= p->table[i].type == KV_OPT_DURATION || (p->table[i].unit != KV_OPT_PLAIN && p->table[i].unit != KV_OPT_MIB);
+		time |= p->table[i].type == KV_OPT_DURATION ||
+			(p->table[i].unit != KV_OPT_PLAIN && p->table[i].unit != KV_OPT_MIB);
 		size |= p->table[i].type == KV_OPT_SIZE || p->table[i].unit == KV_OPT_MIB;
 	}
-	return time && size ? "\n\nTIME is 90s, 1m, 1.5h, 500ms or 10us, and SIZE 64KB (65536), 1.5MiB or 2G. A bare number counts what the "
+	return time && size ? "\n\nTIME is 90s, 1m, 1.5h, 500ms or 10us, and SIZE 64KB (65536), 1.5MiB or 2G. A bare "
+			      "number counts what the "
 			      "option's name ends in; else seconds, or bytes."
-	       : time	    ? "\n\nTIME is 90s, 1m, 1.5h, 500ms or 10us. A bare number counts what the option's name ends in; else seconds."
-	       : size	    ? "\n\nSIZE is 64KB (65536), 1.5MiB or 2G. A bare number counts what the option's name ends in; else bytes."
-			    : "";
+	       : time ? "\n\nTIME is 90s, 1m, 1.5h, 500ms or 10us. A bare number counts what the option's name ends "
+			"in; else seconds."
+	       : size ? "\n\nSIZE is 64KB (65536), 1.5MiB or 2G. A bare number counts what the option's name ends in; "
+			"else bytes."
+		      : "";
 }
 
 static int parse_build(struct parse *p)

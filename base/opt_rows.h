@@ -3,11 +3,10 @@
  * bounded and explained the same, and the checks that go with them.
  *
  * A macro is one row (KV_OPT_SECURITY_ROWS: six) for a table of struct kv_opt. Its arguments complete the row: the
- * field
- * (.offset = ...), a heading, and whatever the macro leaves out because programs differ in it: a default, or .help
- * where the sentence has to name the program's own server. What a macro sets cannot be set again: -Woverride-init says
- * so. Rejected: tables that name other tables, which would make everything that walks a table (--help, --config, the
- * JSON report, abbreviations) walk a tree. */
+ * field (.offset = ...), a heading, and whatever the macro leaves out because programs differ in it: a default, or
+ * .help where the sentence has to name the program's own server. What a macro sets cannot be set again: -Woverride-init
+ * says so. Rejected: tables that name other tables, which would make everything that walks a table (--help, --config,
+ * the JSON report, abbreviations) walk a tree. */
 #ifndef KVRAIL_BASE_OPT_ROWS_H
 #define KVRAIL_BASE_OPT_ROWS_H
 
@@ -20,74 +19,83 @@
 
 /* struct kv_opt_strings (KV_OPT_STRINGS) or, for one server, const char * (KV_OPT_STRING); without type and help. */
 #define KV_OPT_SERVER_ROW(...)                                                                                         \
-	{                                                                                                              \
-		.name = "server", .alias = "server-addr", .letter = 's', .metavar = "SERVER", __VA_ARGS__              \
-	}
+	{.name = "server", .alias = "server-addr", .letter = 's', .metavar = "SERVER", __VA_ARGS__}
 
 /* const char * */
 #define KV_OPT_PROVIDER_ROW(...)                                                                                       \
-	{                                                                                                              \
-		.name = "provider", .letter = 'p', .type = KV_OPT_STRING, .metavar = "NAME", .def = "auto",            \
-		.help = "The libfabric provider that must be used (efa, efa-direct, verbs, tcp, tcp-native, shm, or one of "     \
-			"libfabric's exact names), or auto.",                                                          \
-		__VA_ARGS__                                                                                            \
-	}
+	{.name = "provider",                                                                                           \
+	 .letter = 'p',                                                                                                \
+	 .type = KV_OPT_STRING,                                                                                        \
+	 .metavar = "NAME",                                                                                            \
+	 .def = "auto",                                                                                                \
+	 .help = "The libfabric provider that must be used (efa, efa-direct, verbs, tcp, tcp-native, shm, or one of "  \
+		 "libfabric's exact names), or auto.",                                                                 \
+	 __VA_ARGS__}
 
 /* const char * */
 #define KV_OPT_NIC_ROW(...)                                                                                            \
-	{                                                                                                              \
-		.name = "nic", .type = KV_OPT_STRING, .metavar = "NAME[,NAME]",                                        \
-		.help = "The NICs to use, in this order: device names or IP addresses of this machine.", __VA_ARGS__   \
-	}
+	{.name = "nic",                                                                                                \
+	 .type = KV_OPT_STRING,                                                                                        \
+	 .metavar = "NAME[,NAME]",                                                                                     \
+	 .help = "The NICs to use, in this order: device names or IP addresses of this machine.",                      \
+	 __VA_ARGS__}
 
 /* uint32_t */
 #define KV_OPT_RAILS_ROW(...)                                                                                          \
-	{                                                                                                              \
-		.name = "rails", .type = KV_OPT_U32, .metavar = "N", .def = "0", .max = KV_RAILS_MAX,                  \
-		.help = "NICs per client; 0: all of --nic, else its share of the machine's on EFA, else 1.",           \
-		__VA_ARGS__                                                                                            \
-	}
+	{.name = "rails",                                                                                              \
+	 .type = KV_OPT_U32,                                                                                           \
+	 .metavar = "N",                                                                                               \
+	 .def = "0",                                                                                                   \
+	 .max = KV_RAILS_MAX,                                                                                          \
+	 .help = "NICs per client; 0: all of --nic, else its share of the machine's on EFA, else 1.",                  \
+	 __VA_ARGS__}
 
 /* int: enum kvc_numa of kvclient.h; 1 is off. */
 extern const char *const kv_opt_numa_names[];
 #define KV_OPT_NUMA_ROW(...)                                                                                           \
-	{                                                                                                              \
-		.name = "numa", .type = KV_OPT_CHOICE, .metavar = "WHICH", .def = "auto",                              \
-		.choices = kv_opt_numa_names,                                                                          \
-		.help = "Where there are several NUMA nodes: keep threads and memory on the node of their NICs, "      \
-			"or not",                                                                                      \
-		__VA_ARGS__                                                                                            \
-	}
+	{.name = "numa",                                                                                               \
+	 .type = KV_OPT_CHOICE,                                                                                        \
+	 .metavar = "WHICH",                                                                                           \
+	 .def = "auto",                                                                                                \
+	 .choices = kv_opt_numa_names,                                                                                 \
+	 .help = "Where there are several NUMA nodes: keep threads and memory on the node of their NICs, "             \
+		 "or not",                                                                                             \
+	 __VA_ARGS__}
 
 /* int: index into the names: which values kv-server drops first when memory is short. */
 extern const char *const kv_opt_eviction_names[];
 #define KV_OPT_EVICTION_ROW(...)                                                                                       \
-	{                                                                                                              \
-		.name = "eviction", .type = KV_OPT_CHOICE, .metavar = "POLICY", .def = "clock2g",                      \
-		.choices = kv_opt_eviction_names, __VA_ARGS__                                                          \
-	}
+	{.name = "eviction",                                                                                           \
+	 .type = KV_OPT_CHOICE,                                                                                        \
+	 .metavar = "POLICY",                                                                                          \
+	 .def = "clock2g",                                                                                             \
+	 .choices = kv_opt_eviction_names,                                                                             \
+	 __VA_ARGS__}
 
 /* int: enum kvc_door of kvclient.h, enum te_door of engine.h */
 extern const char *const kv_opt_door_names[];
 #define KV_OPT_DOOR_ROW(...)                                                                                           \
-	{                                                                                                              \
-		.name = "door", .type = KV_OPT_CHOICE, .metavar = "WHICH", .def = "auto",                              \
-		.choices = kv_opt_door_names,                                                                          \
-		.help = "The doorkeeper, who turns strangers away from this program's fabric ports (tcp): where "      \
-			"there can be one; require, do not start without; off, none",                                  \
-		__VA_ARGS__                                                                                            \
-	}
+	{.name = "door",                                                                                               \
+	 .type = KV_OPT_CHOICE,                                                                                        \
+	 .metavar = "WHICH",                                                                                           \
+	 .def = "auto",                                                                                                \
+	 .choices = kv_opt_door_names,                                                                                 \
+	 .help = "The doorkeeper, who turns strangers away from this program's fabric ports (tcp): where "             \
+		 "there can be one; require, do not start without; off, none",                                         \
+	 __VA_ARGS__}
 
 /* int: enum kvc_mode of kvclient.h */
 extern const char *const kv_opt_mode_names[];
 #define KV_OPT_MODE_ROW(...)                                                                                           \
-	{                                                                                                              \
-		.name = "mode", .type = KV_OPT_CHOICE, .metavar = "MODE", .def = "auto", .choices = kv_opt_mode_names, \
-		.help = "Who moves the bytes of a GET: push, the server; pull, the client, from a server with "        \
-			"--allow-pull; auto, pull where the server allows it and the provider emulates writes but "    \
-			"not reads",                                                                                   \
-		__VA_ARGS__                                                                                            \
-	}
+	{.name = "mode",                                                                                               \
+	 .type = KV_OPT_CHOICE,                                                                                        \
+	 .metavar = "MODE",                                                                                            \
+	 .def = "auto",                                                                                                \
+	 .choices = kv_opt_mode_names,                                                                                 \
+	 .help = "Who moves the bytes of a GET: push, the server; pull, the client, from a server with "               \
+		 "--allow-pull; auto, pull where the server allows it and the provider emulates writes but "           \
+		 "not reads",                                                                                          \
+	 __VA_ARGS__}
 
 /* ---- a run ---- */
 
@@ -95,44 +103,59 @@ enum { KV_OPT_WORKERS_MAX = 65536, KV_OPT_CLIENTS_MAX = 1024, KV_OPT_THREADS_MAX
 
 /* uint32_t, all four. server-threads is without its help. */
 #define KV_OPT_WORKERS_ROW(...)                                                                                        \
-	{                                                                                                              \
-		.name = "num-workers", .letter = 'w', .type = KV_OPT_U32, .metavar = "N", .def = "16", .min = 1,       \
-		.max = KV_OPT_WORKERS_MAX, .help = "Workers: coroutines with one operation in flight each.",           \
-		__VA_ARGS__                                                                                            \
-	}
+	{.name = "num-workers",                                                                                        \
+	 .letter = 'w',                                                                                                \
+	 .type = KV_OPT_U32,                                                                                           \
+	 .metavar = "N",                                                                                               \
+	 .def = "16",                                                                                                  \
+	 .min = 1,                                                                                                     \
+	 .max = KV_OPT_WORKERS_MAX,                                                                                    \
+	 .help = "Workers: coroutines with one operation in flight each.",                                             \
+	 __VA_ARGS__}
 #define KV_OPT_CLIENTS_ROW(...)                                                                                        \
-	{                                                                                                              \
-		.name = "num-clients", .letter = 'c', .type = KV_OPT_U32, .metavar = "N", .def = "4", .min = 1,        \
-		.max = KV_OPT_CLIENTS_MAX,                                                                             \
-		.help = "Clients that the workers share: endpoint and registered buffer each.", __VA_ARGS__            \
-	}
+	{.name = "num-clients",                                                                                        \
+	 .letter = 'c',                                                                                                \
+	 .type = KV_OPT_U32,                                                                                           \
+	 .metavar = "N",                                                                                               \
+	 .def = "4",                                                                                                   \
+	 .min = 1,                                                                                                     \
+	 .max = KV_OPT_CLIENTS_MAX,                                                                                    \
+	 .help = "Clients that the workers share: endpoint and registered buffer each.",                               \
+	 __VA_ARGS__}
 #define KV_OPT_THREADS_ROW(...)                                                                                        \
-	{                                                                                                              \
-		.name = "num-threads", .letter = 't', .type = KV_OPT_U32, .metavar = "N", .def = "0",                  \
-		.max = KV_OPT_THREADS_MAX,                                                                             \
-		.help = "Event loop threads that the clients are spread over. 0: half of the cores, 1 to 4; "          \
-			"4 on shm.",                                                                                   \
-		__VA_ARGS__                                                                                            \
-	}
+	{.name = "num-threads",                                                                                        \
+	 .letter = 't',                                                                                                \
+	 .type = KV_OPT_U32,                                                                                           \
+	 .metavar = "N",                                                                                               \
+	 .def = "0",                                                                                                   \
+	 .max = KV_OPT_THREADS_MAX,                                                                                    \
+	 .help = "Event loop threads that the clients are spread over. 0: half of the cores, 1 to 4; "                 \
+		 "4 on shm.",                                                                                          \
+	 __VA_ARGS__}
 #define KV_OPT_SERVER_THREADS_ROW(...)                                                                                 \
-	{                                                                                                              \
-		.name = "server-threads", .type = KV_OPT_U32, .metavar = "N", .max = KV_SHARDS_MAX, __VA_ARGS__        \
-	}
+	{.name = "server-threads", .type = KV_OPT_U32, .metavar = "N", .max = KV_SHARDS_MAX, __VA_ARGS__}
 
 /* uint64_t; without its default. */
 #define KV_OPT_BUFFER_ROW(...)                                                                                         \
-	{                                                                                                              \
-		.name = "buffer-mb", .type = KV_OPT_U64, .unit = KV_OPT_MIB, .metavar = "SIZE", .min = 1, .max = 1 << 16,                    \
-		.help = "Registered receive buffer of each client, in MiB.", __VA_ARGS__                               \
-	}
+	{.name = "buffer-mb",                                                                                          \
+	 .type = KV_OPT_U64,                                                                                           \
+	 .unit = KV_OPT_MIB,                                                                                           \
+	 .metavar = "SIZE",                                                                                            \
+	 .min = 1,                                                                                                     \
+	 .max = 1 << 16,                                                                                               \
+	 .help = "Registered receive buffer of each client, in MiB.",                                                  \
+	 __VA_ARGS__}
 
 /* uint64_t */
 #define KV_OPT_PEER_TIMEOUT_ROW(...)                                                                                   \
-	{                                                                                                              \
-		.name = "peer-timeout", .type = KV_OPT_DURATION, .metavar = "TIME", .def = "2", .min = 20000000,        \
-		.max = 3600000000000ull, .help = "A server that says nothing for so long is taken for dead.",          \
-		__VA_ARGS__                                                                                            \
-	}
+	{.name = "peer-timeout",                                                                                       \
+	 .type = KV_OPT_DURATION,                                                                                      \
+	 .metavar = "TIME",                                                                                            \
+	 .def = "2",                                                                                                   \
+	 .min = 20000000,                                                                                              \
+	 .max = 3600000000000ull,                                                                                      \
+	 .help = "A server that says nothing for so long is taken for dead.",                                          \
+	 __VA_ARGS__}
 
 /* ---- security of a client ---- */
 
@@ -141,56 +164,54 @@ struct kv_opt_security {
 };
 
 #define KV_OPT_SECURITY_ROW(n, at, text, ...)                                                                          \
-	{                                                                                                              \
-		.name = n, .type = KV_OPT_STRING, .metavar = "FILE", .offset = at, .help = text, __VA_ARGS__           \
-	}
+	{.name = n, .type = KV_OPT_STRING, .metavar = "FILE", .offset = at, .help = text, __VA_ARGS__}
 /* of: the struct that has a `struct kv_opt_security security`. */
-#define KV_OPT_SECURITY_ROWS(of)                                                                                     \
-	KV_OPT_SECURITY_ROW("psk-file", offsetof(of, security.psk_file),                                             \
+#define KV_OPT_SECURITY_ROWS(of)                                                                                       \
+	KV_OPT_SECURITY_ROW("psk-file", offsetof(of, security.psk_file),                                               \
 			    "Pre-shared key of the servers: identity:hex.", .group = "Security"),                      \
-		KV_OPT_SECURITY_ROW("cert", offsetof(of, security.cert), "Certificate of this client (PEM)."),       \
-		KV_OPT_SECURITY_ROW("key", offsetof(of, security.key), "Private key of the certificate (PEM)."),     \
-		KV_OPT_SECURITY_ROW("ca", offsetof(of, security.ca),                                                 \
-				    "CA that signed the servers' certificates (PEM)."),                              \
-		KV_OPT_SECURITY_ROW("crl", offsetof(of, security.crl),                                               \
-				    "Revocation lists of that CA and of those below it (PEM); read again when the file changes."), \
-		{                                                                                                    \
-			.name = "server-name", .type = KV_OPT_STRING, .metavar = "NAME",                             \
-			.offset = offsetof(of, security.server_name),                                                \
-			.help = "With certificates: the name to find in the servers' (default: the host of --server "\
-				"as it is written).",                                                                \
-		}
+		KV_OPT_SECURITY_ROW("cert", offsetof(of, security.cert), "Certificate of this client (PEM)."),         \
+		KV_OPT_SECURITY_ROW("key", offsetof(of, security.key), "Private key of the certificate (PEM)."),       \
+		KV_OPT_SECURITY_ROW("ca", offsetof(of, security.ca),                                                   \
+				    "CA that signed the servers' certificates (PEM)."),                                \
+		KV_OPT_SECURITY_ROW(                                                                                   \
+			"crl", offsetof(of, security.crl),                                                             \
+			"Revocation lists of that CA and of those below it (PEM); read again when the file changes."), \
+	{                                                                                                              \
+		.name = "server-name", .type = KV_OPT_STRING, .metavar = "NAME",                                       \
+		.offset = offsetof(of, security.server_name),                                                          \
+		.help = "With certificates: the name to find in the servers' (default: the host of --server "          \
+			"as it is written).",                                                                          \
+	}
 
 /* ---- output ---- */
 
 /* const char *; --json of a report */
 #define KV_OPT_JSON_ROW(...)                                                                                           \
-	{                                                                                                              \
-		.name = "json", .letter = 'j', .type = KV_OPT_STRING, .metavar = "FILE",                               \
-		.help = "Write the report as JSON; - is standard output (the text then goes to standard error).",      \
-		__VA_ARGS__                                                                                            \
-	}
+	{.name = "json",                                                                                               \
+	 .letter = 'j',                                                                                                \
+	 .type = KV_OPT_STRING,                                                                                        \
+	 .metavar = "FILE",                                                                                            \
+	 .help = "Write the report as JSON; - is standard output (the text then goes to standard error).",             \
+	 __VA_ARGS__}
 
 /* int: enum kv_log_level, as far as the library logs. Without default and help. */
 extern const char *const kv_opt_level_names[];
 #define KV_OPT_LOG_LEVEL_ROW(...)                                                                                      \
-	{                                                                                                              \
-		.name = "log-level", .type = KV_OPT_CHOICE, .metavar = "LEVEL", .choices = kv_opt_level_names,         \
-		__VA_ARGS__                                                                                            \
-	}
+	{.name = "log-level", .type = KV_OPT_CHOICE, .metavar = "LEVEL", .choices = kv_opt_level_names, __VA_ARGS__}
 
 /* uint32_t; without its help. */
 #define KV_OPT_SLOW_ROW(...)                                                                                           \
-	{                                                                                                              \
-		.name = "slow-ms", .type = KV_OPT_U32, .unit = KV_OPT_MS, .metavar = "TIME", .def = "0", .max = 3600000, __VA_ARGS__         \
-	}
+	{.name = "slow-ms",                                                                                            \
+	 .type = KV_OPT_U32,                                                                                           \
+	 .unit = KV_OPT_MS,                                                                                            \
+	 .metavar = "TIME",                                                                                            \
+	 .def = "0",                                                                                                   \
+	 .max = 3600000,                                                                                               \
+	 __VA_ARGS__}
 
 /* bool */
 #define KV_OPT_CONFIG_ROW(...)                                                                                         \
-	{                                                                                                              \
-		.name = "config", .type = KV_OPT_FLAG, .help = "Print the effective configuration and exit.",          \
-		__VA_ARGS__                                                                                            \
-	}
+	{.name = "config", .type = KV_OPT_FLAG, .help = "Print the effective configuration and exit.", __VA_ARGS__}
 
 /* ---- checks ---- */
 
@@ -200,8 +221,8 @@ int kv_opt_security_check(const struct kv_opt_security *security, struct kv_erro
 /* kv_opt_security_given -- any of the six. */
 bool kv_opt_security_given(const struct kv_opt_security *security);
 
-/* kv_opt_json_check -- whether --json names something that can be written: not nothing, not a directory; NULL and "-" can.
- * Found before a run that would be for nothing. 0 or -KV_EINVAL with *err. */
+/* kv_opt_json_check -- whether --json names something that can be written: not nothing, not a directory; NULL and "-"
+ * can. Found before a run that would be for nothing. 0 or -KV_EINVAL with *err. */
 int kv_opt_json_check(const char *path, struct kv_error *err);
 
 /* kv_opt_servers_check -- whether each is an address; found before anything is started. 0 or -KV_EINVAL with *err. */

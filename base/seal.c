@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* seal.c -- a key for each direction, a counter out for each link, a window in.
  *
- * The nonce of the MAC is the link and the counter, so that it is spent when a message is tagged, whatever becomes of the message. This is the
- * deterministic construction of NIST SP 800-38D, 8.2.1, which sets no limit to the messages of a key: the fixed field is the link, the invocation field
- * the counter. The counter starts at 0 with fresh keys and has 64 bits. Links have different fixed fields, so their counters may be equal: no two messages of a key
- * have one nonce, and a message of one link has a wrong tag on all others. Both directions have keys of their own, so that nothing that one side sent is
- * believed by it when it comes back, and nonces of the two never meet under one key.
+ * The nonce of the MAC is the link and the counter, so that it is spent when a message is tagged, whatever becomes of
+ * the message. This is the deterministic construction of NIST SP 800-38D, 8.2.1, which sets no limit to the messages of
+ * a key: the fixed field is the link, the invocation field the counter. The counter starts at 0 with fresh keys and has
+ * 64 bits. Links have different fixed fields, so their counters may be equal: no two messages of a key have one nonce,
+ * and a message of one link has a wrong tag on all others. Both directions have keys of their own, so that nothing that
+ * one side sent is believed by it when it comes back, and nonces of the two never meet under one key.
  *
- * A key that is ready for use takes 1.1 KiB of OpenSSL. So all links of a session and shard have the same two, which also stay in the processor's cache whichever link is
- * used. Rejected: keys for each link (71 KiB of a client with 32); the link in the tagged bytes with the counter alone as the nonce (the counters of two links meet); one counter for all
- * links (the windows of the links would see gaps as wide as the others are busy).
+ * A key that is ready for use takes 1.1 KiB of OpenSSL. So all links of a session and shard have the same two, which
+ * also stay in the processor's cache whichever link is used. Rejected: keys for each link (71 KiB of a client with 32);
+ * the link in the tagged bytes with the counter alone as the nonce (the counters of two links meet); one counter for
+ * all links (the windows of the links would see gaps as wide as the others are busy).
  *
- * The window is moved only by messages whose tag is right: else anybody could move it past what is still to come. Its width must
- * be more than a sender can have under way on a link, since delivery is in any order: 512 at least against 256 send buffers. */
+ * The window is moved only by messages whose tag is right: else anybody could move it past what is still to come. Its
+ * width must be more than a sender can have under way on a link, since delivery is in any order: 512 at least against
+ * 256 send buffers. */
 #include "base/seal.h"
 
 #include <string.h>
@@ -55,7 +58,8 @@ void kv_seal_fini(struct kv_seal *seal)
 	seal->out = seal->in = NULL;
 }
 
-static int tag_make(struct kv_mac *mac, uint32_t link, uint64_t counter, const void *data, size_t len, uint8_t out[KV_MAC_TAG])
+static int tag_make(struct kv_mac *mac, uint32_t link, uint64_t counter, const void *data, size_t len,
+		    uint8_t out[KV_MAC_TAG])
 {
 	uint8_t nonce[KV_MAC_NONCE];
 

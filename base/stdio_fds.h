@@ -5,8 +5,9 @@
 
 #include "base/error.h"
 
-/* kv_stdio_reserve -- give those of descriptors 0 to 2 that are closed to /dev/null, so that nothing that is opened later has one of these numbers and gets
- * what is written to standard error. They stay so. 0, or -KV_ELIMIT with *err. Any thread; before anything else is opened. */
+/* kv_stdio_reserve -- give those of descriptors 0 to 2 that are closed to /dev/null, so that nothing that is opened
+ * later has one of these numbers and gets what is written to standard error. They stay so. 0, or -KV_ELIMIT with *err.
+ * Any thread; before anything else is opened. */
 int kv_stdio_reserve(struct kv_error *err);
 
 #endif

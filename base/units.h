@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* kv_size_parse -- "4096", "64KB", "64k", "1MiB", "2G", "1.5M". Returns 0, or -KV_EINVAL (nonsense, negative, overflow). */
+/* kv_size_parse -- "4096", "64KB", "64k", "1MiB", "2G", "1.5M". Returns 0, or -KV_EINVAL (nonsense, negative,
+ * overflow). */
 int kv_size_parse(const char *text, uint64_t *out_bytes);
 
 /* kv_size_format -- "64 KiB", "1.5 MiB", "17 B" into buf (16 bytes are enough). Returns buf. */

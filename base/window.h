@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* window.h -- which of ascending numbers (request ids, frame counters) have been seen: delivery is unordered, and nothing may be done twice. */
+/* window.h -- which of ascending numbers (request ids, frame counters) have been seen: delivery is unordered, and
+ * nothing may be done twice. */
 #ifndef KVRAIL_BASE_WINDOW_H
 #define KVRAIL_BASE_WINDOW_H
 
@@ -12,12 +13,13 @@ enum {
 };
 
 struct kv_window {
-	uint64_t top; /* one above the highest id seen; ids below top - width are forgotten */
+	uint64_t top;   /* one above the highest id seen; ids below top - width are forgotten */
 	uint64_t *seen; /* bit id % width */
 	uint32_t width; /* a power of two, 64 at least */
 };
 
-/* kv_window_width -- of each of so many windows that belong together, KV_WINDOW_LEAST at least: numbers that are shared out ascend the slower. */
+/* kv_window_width -- of each of so many windows that belong together, KV_WINDOW_LEAST at least: numbers that are shared
+ * out ascend the slower. */
 static inline uint32_t kv_window_width(unsigned windows)
 {
 	uint32_t width = KV_WINDOW_WIDTH;

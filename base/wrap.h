@@ -7,9 +7,9 @@
 
 enum { KV_COLUMNS = 80 };
 
-/* kv_wrap -- print head, then the formatted text, broken at blanks so that no line is wider than KV_COLUMNS; further lines
- * begin with as many blanks as head has columns, or indent of them if that is not 0. A word that is wider stands on a line
- * of its own and is not cut. Ends with a newline. At most 4 KiB of text; more is cut. Thread: any. */
+/* kv_wrap -- print head, then the formatted text, broken at blanks so that no line is wider than KV_COLUMNS; further
+ * lines begin with as many blanks as head has columns, or indent of them if that is not 0. A word that is wider stands
+ * on a line of its own and is not cut. Ends with a newline. At most 4 KiB of text; more is cut. Thread: any. */
 void kv_wrap(FILE *out, const char *head, unsigned indent, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
 #endif

@@ -12,8 +12,9 @@
  * changes by others; writers go one after the other: `writing` says that somebody has the turn, `writers` wait for it.
  * A write that fails may have sent half a message: the stream is shut down at once and nothing is written after it.
  *
- * An interrupt is a deadline that comes early: the reader's I/O is cancelled while `reader` says who reads, and a result that was there wins. It is meant for the read
- * that is under way and is taken back when that returns, so who interrupts first says elsewhere why, and the reader looks there.
+ * An interrupt is a deadline that comes early: the reader's I/O is cancelled while `reader` says who reads, and a
+ * result that was there wins. It is meant for the read that is under way and is taken back when that returns, so who
+ * interrupts first says elsewhere why, and the reader looks there.
  *
  * Ends. A failed read is remembered, since framing is lost with it; boot_shutdown sets `shut`, which turns every
  * further result into -KV_EPEERDOWN. Neither frees anything: boot_close does. */
@@ -98,7 +99,8 @@ free_conn:
 }
 
 /* Owns fd, also on failure. */
-static int conn_open_await(struct boot_context *ctx, const struct opening *o, struct boot_conn **out, struct kv_error *err)
+static int conn_open_await(struct boot_context *ctx, const struct opening *o, struct boot_conn **out,
+			   struct kv_error *err)
 {
 	int rc = o->user_timeout_ms ? io_user_timeout(o->loop, o->fd, o->user_timeout_ms) : 0;
 	if (rc)

@@ -51,7 +51,8 @@ static int psk_get(const struct boot_security *s, struct secret_psk *out, struct
 			   : secret_psk_parse(s->psk, strlen(s->psk), "the PSK text", out, err);
 }
 
-static int tls_make(const struct boot_security *s, struct boot_context *ctx, const struct kv_log *log, struct kv_error *err)
+static int tls_make(const struct boot_security *s, struct boot_context *ctx, const struct kv_log *log,
+		    struct kv_error *err)
 {
 	struct secret_psk psk = {.key_len = 0};
 	struct tls_settings settings = {

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* frame_keys.c -- the keys of fabric frames, from what only the two ends of a control connection know.
  *
- * The secret is made of two things: an exporter value of TLS, so that who does not have the connection's keys cannot make it, and the token of the
- * WELCOME, which is new with each attachment of the connection: the exporter's value is one for all of them, session numbers come again in time, and
- * a key that comes again with its counters from 0 would give away what tags are made of. Without TLS there is the token alone, which whoever reads
- * the control connection reads, too: there the tags keep apart clients that mean well, and keep out who has only the fabric.
- * Each shard has two keys of a session, one per direction: HMAC-SHA256(secret, label | direction | shard | session), the first 16 bytes. So no
- * frame means anything at another shard, in the other direction or in another session. What keeps the links of a shard apart is the nonce (base/seal.c): the link is a
- * part of it, so that counters of two links may be equal and a frame has a wrong tag on another link.
+ * The secret is made of two things: an exporter value of TLS, so that who does not have the connection's keys cannot
+ * make it, and the token of the WELCOME, which is new with each attachment of the connection: the exporter's value is
+ * one for all of them, session numbers come again in time, and a key that comes again with its counters from 0 would
+ * give away what tags are made of. Without TLS there is the token alone, which whoever reads the control connection
+ * reads, too: there the tags keep apart clients that mean well, and keep out who has only the fabric. Each shard has
+ * two keys of a session, one per direction: HMAC-SHA256(secret, label | direction | shard | session), the first 16
+ * bytes. So no frame means anything at another shard, in the other direction or in another session. What keeps the
+ * links of a shard apart is the nonce (base/seal.c): the link is a part of it, so that counters of two links may be
+ * equal and a frame has a wrong tag on another link.
  *
- * The secret is one session's alone, and so are the keys: a session number that comes again, or a client that comes back, meets no nonce that
- * was used. Further sessions of a connection send in its frames and have no keys; nor do probes, which are frames like the others.
+ * The secret is one session's alone, and so are the keys: a session number that comes again, or a client that comes
+ * back, meets no nonce that was used. Further sessions of a connection send in its frames and have no keys; nor do
+ * probes, which are frames like the others.
  *
- * Rejected: a key for each link, with the counter alone as the nonce, as it was: OpenSSL's contexts for 32 links took 71 KiB of a server. One key for all shards:
- * each has a thread of its own, and a key in use is one thread's. */
+ * Rejected: a key for each link, with the counter alone as the nonce, as it was: OpenSSL's contexts for 32 links took
+ * 71 KiB of a server. One key for all shards: each has a thread of its own, and a key in use is one thread's. */
 #include <string.h>
 
 #include "bootstrap/conn.h"
@@ -39,7 +42,8 @@ int boot_frame_secret(struct boot_conn *conn, const uint8_t token[KV_TOKEN_LEN],
 	return rc;
 }
 
-static int key_make(const uint8_t secret[BOOT_FRAME_SECRET], uint8_t direction, uint32_t session, unsigned shard, uint8_t out[KV_MAC_KEY])
+static int key_make(const uint8_t secret[BOOT_FRAME_SECRET], uint8_t direction, uint32_t session, unsigned shard,
+		    uint8_t out[KV_MAC_KEY])
 {
 	uint8_t in[MAGIC_LEN + 12], mac[HMAC_LEN], *p = in + MAGIC_LEN;
 	int rc;
@@ -55,14 +59,16 @@ static int key_make(const uint8_t secret[BOOT_FRAME_SECRET], uint8_t direction, 
 	return rc;
 }
 
-int boot_frame_keys(const uint8_t secret[BOOT_FRAME_SECRET], uint32_t session, unsigned shard, bool server, struct kv_seal_keys *out)
+int boot_frame_keys(const uint8_t secret[BOOT_FRAME_SECRET], uint32_t session, unsigned shard, bool server,
+		    struct kv_seal_keys *out)
 {
 	int rc = key_make(secret, TO_SERVER, session, shard, server ? out->in : out->out);
 
 	return rc ? rc : key_make(secret, TO_CLIENT, session, shard, server ? out->out : out->in);
 }
 
-int boot_frame_macs(const uint8_t secret[BOOT_FRAME_SECRET], uint32_t session, unsigned shard, bool server, struct kv_macs *out)
+int boot_frame_macs(const uint8_t secret[BOOT_FRAME_SECRET], uint32_t session, unsigned shard, bool server,
+		    struct kv_macs *out)
 {
 	struct kv_seal_keys keys;
 	int rc = boot_frame_keys(secret, session, shard, server, &keys);

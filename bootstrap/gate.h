@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gate.h -- one computation in GATE_TURNS turns of a loop, shared out fairly. Private to bootstrap/ (tests excepted). Thread: the
- * loop's. */
+/* gate.h -- one computation in GATE_TURNS turns of a loop, shared out fairly. Private to bootstrap/ (tests excepted).
+ * Thread: the loop's. */
 #ifndef KVRAIL_BOOTSTRAP_GATE_H
 #define KVRAIL_BOOTSTRAP_GATE_H
 
@@ -39,9 +39,10 @@ struct gate_comer {
 
 void gate_init(struct gate *gate);
 
-/* gate_pass_await -- wait until nobody else has computed in the last GATE_TURNS turns of the loop and it is the caller's turn: sources
- * take turns, and so do those that begin and those that go on. The caller computes before it parks again, once. The gate
- * needs no leaving. Returns 0, -KV_ETIMEOUT, or -KV_ECANCELED: somebody woke the caller (co_wake) while it waited. */
+/* gate_pass_await -- wait until nobody else has computed in the last GATE_TURNS turns of the loop and it is the
+ * caller's turn: sources take turns, and so do those that begin and those that go on. The caller computes before it
+ * parks again, once. The gate needs no leaving. Returns 0, -KV_ETIMEOUT, or -KV_ECANCELED: somebody woke the caller
+ * (co_wake) while it waited. */
 int gate_pass_await(struct gate *gate, struct loop *loop, const struct gate_comer *comer);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* keys.c -- the keys of logical clients: one as a client has it, and all that a server knows.
  *
- * A server's file may have a hundred thousand lines and is looked at once per session that is opened, so the keys are sorted by
- * identity and found by bisection. They lie in one mapping of their own that core dumps leave out; what is sorted are pointers,
- * since a sort may copy what it moves to memory that nobody wipes. */
+ * A server's file may have a hundred thousand lines and is looked at once per session that is opened, so the keys are
+ * sorted by identity and found by bisection. They lie in one mapping of their own that core dumps leave out; what is
+ * sorted are pointers, since a sort may copy what it moves to memory that nobody wipes. */
 #include "bootstrap/keys.h"
 
 #include <stdlib.h>
@@ -69,7 +69,10 @@ static int keys_parse(struct boot_keys *k, const struct secret_text *text, const
 		k->count++;
 	}
 	if (rc == 0 && k->count == 0)
-		return kv_fail(err, -KV_EINVAL, "%s holds no key: lines identity:hex are needed (`kv-server --make-psk FILE` makes one; hex: `openssl rand -hex 32`)", path);
+		return kv_fail(err, -KV_EINVAL,
+			       "%s holds no key: lines identity:hex are needed (`kv-server --make-psk FILE` makes one; "
+			       "hex: `openssl rand -hex 32`)",
+			       path);
 	return rc;
 }
 
@@ -78,7 +81,8 @@ static int keys_sort(struct boot_keys *k, const char *path, struct kv_error *err
 	qsort(k->sorted, k->count, sizeof(k->sorted[0]), by_identity); /* NOLINT: pointers, not secrets */
 	for (size_t i = 1; i < k->count; i++)
 		if (strcmp(k->sorted[i - 1]->identity, k->sorted[i]->identity) == 0)
-			return kv_fail(err, -KV_EINVAL, "%s has two keys for identity %s", path, k->sorted[i]->identity);
+			return kv_fail(err, -KV_EINVAL, "%s has two keys for identity %s", path,
+				       k->sorted[i]->identity);
 	return 0;
 }
 
@@ -109,7 +113,8 @@ void boot_keys_destroy(struct boot_keys **keys)
 	if (!k)
 		return;
 	if (k->psk) {
-		secret_wipe(k->psk, (k->count + 1) * sizeof(k->psk[0]) < k->bytes ? (k->count + 1) * sizeof(k->psk[0]) : k->bytes);
+		secret_wipe(k->psk, (k->count + 1) * sizeof(k->psk[0]) < k->bytes ? (k->count + 1) * sizeof(k->psk[0])
+										  : k->bytes);
 		munmap(k->psk, k->bytes);
 	}
 	free(k->sorted);

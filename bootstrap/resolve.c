@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* resolve.c -- look up names of servers without holding up a loop.
  *
- * getaddrinfo blocks for as long as name servers do not answer, half a minute and more, and cannot be interrupted. So it runs
- * on helper threads: at most RESOLVE_THREADS of a resolver, begun when there is something to look up and gone when there is
- * nothing left. They know the resolver alone, by a reference; no loop, no pool, no coroutine. So a pool is closed without
- * waiting for them, and the last of them frees the resolver.
+ * getaddrinfo blocks for as long as name servers do not answer, half a minute and more, and cannot be interrupted. So
+ * it runs on helper threads: at most RESOLVE_THREADS of a resolver, begun when there is something to look up and gone
+ * when there is nothing left. They know the resolver alone, by a reference; no loop, no pool, no coroutine. So a pool
+ * is closed without waiting for them, and the last of them frees the resolver.
  *
  *   IDLE --somebody asks--> QUEUED --a thread takes it--> UNDER_WAY --> KNOWN, for a second, or FAILED, for a moment
  *       --> IDLE
  *
- * Who asks gets "not yet" and asks again. All clients of a pool that ask for a name share one look-up, and what was found
- * stays true for so long that all of them see it; then the name is looked up anew, at every connect. A name that hangs is
- * queued once, however often it is asked for.
+ * Who asks gets "not yet" and asks again. All clients of a pool that ask for a name share one look-up, and what was
+ * found stays true for so long that all of them see it; then the name is looked up anew, at every connect. A name that
+ * hangs is queued once, however often it is asked for.
  *
- * Rejected: getaddrinfo_a, whose threads and requests outlive a pool in ways that nobody can wait for or give up. Waking the
- * coroutine by loop_post, for which the loop would have to outlive the look-up, and which a full queue refuses: asking again
- * costs a few ms of a connect by name. One set of threads per process, which a child of fork() would believe to be running.
+ * Rejected: getaddrinfo_a, whose threads and requests outlive a pool in ways that nobody can wait for or give up.
+ * Waking the coroutine by loop_post, for which the loop would have to outlive the look-up, and which a full queue
+ * refuses: asking again costs a few ms of a connect by name. One set of threads per process, which a child of fork()
+ * would believe to be running.
  *
  * A thread takes no signals: they are the host's. tests/sim/resolve_sim.c stands in for this file. */
 #include "bootstrap/bootstrap.h"
@@ -155,11 +156,14 @@ static int begin(struct boot_resolver *r, struct name *n, const struct kv_hostpo
 		return 1;
 	kv_list_del(&n->node);
 	n->state = NAME_IDLE;
-	return kv_fail(err, -KV_ELIMIT, "a thread to look up %.100s cannot be started: %s; look at ulimit -u and -v, and at the pids limit of a container",
+	return kv_fail(err, -KV_ELIMIT,
+		       "a thread to look up %.100s cannot be started: %s; look at ulimit -u and -v, and at the pids "
+		       "limit of a container",
 		       hp->host, kv_strerror(-rc));
 }
 
-static int ask(struct boot_resolver *r, struct name *n, const struct kv_hostport *hp, struct kv_addresses *out, struct kv_error *err)
+static int ask(struct boot_resolver *r, struct name *n, const struct kv_hostport *hp, struct kv_addresses *out,
+	       struct kv_error *err)
 {
 	bool fresh = kv_clock_now(&kv_clock_monotonic) < n->until_ns;
 	if (n->state == NAME_QUEUED || n->state == NAME_UNDER_WAY)
@@ -173,7 +177,8 @@ static int ask(struct boot_resolver *r, struct name *n, const struct kv_hostport
 	return begin(r, n, hp, err);
 }
 
-int boot_resolve(struct boot_resolver *r, unsigned i, const struct kv_hostport *hp, struct kv_addresses *out, struct kv_error *err)
+int boot_resolve(struct boot_resolver *r, unsigned i, const struct kv_hostport *hp, struct kv_addresses *out,
+		 struct kv_error *err)
 {
 	int rc;
 	if (kv_hostport_numeric(hp, out))

@@ -124,15 +124,18 @@ int secret_psk_parse(const char *text, size_t len, const char *source, struct se
 	int rc = secret_psk_next(&r, &psk, err);
 	if (rc == 0) {
 		rc = kv_fail(err, -KV_EINVAL,
-			     "%s holds no key: one line identity:hex is needed (`kv-server --make-psk FILE` makes one; hex: `openssl rand -hex 32`)", source);
+			     "%s holds no key: one line identity:hex is needed (`kv-server --make-psk FILE` makes one; "
+			     "hex: `openssl rand -hex 32`)",
+			     source);
 		goto out;
 	}
 	if (rc == 1)
 		rc = secret_psk_next(&r, &second, err);
 	/* (A second line that is no key is a second line all the same.) */
 	if (rc != 0 && psk.key_len)
-		rc = kv_fail(err, -KV_EINVAL, "%s line %u: there is a second key; one line identity:hex is all there may be",
-			     source, r.number);
+		rc = kv_fail(err, -KV_EINVAL,
+			     "%s line %u: there is a second key; one line identity:hex is all there may be", source,
+			     r.number);
 	else if (rc == 0)
 		*out = psk;
 out:

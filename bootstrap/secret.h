@@ -13,7 +13,7 @@ enum {
 	SECRET_IDENTITY_MAX = 128, /* characters */
 	SECRET_KEY_MIN = 16,       /* bytes, 32 hex digits */
 	SECRET_KEY_MAX = 64,
-	SECRET_FILE_MAX = 64 << 10, /* bytes of a file that holds one key */
+	SECRET_FILE_MAX = 64 << 10,     /* bytes of a file that holds one key */
 	SECRET_KEYS_FILE_MAX = 16 << 20 /* ... and of one that holds many */
 };
 
@@ -34,8 +34,8 @@ struct secret_text {
  * the key; *out is written on success only. Thread: any. */
 int secret_psk_parse(const char *text, size_t len, const char *source, struct secret_psk *out, struct kv_error *err);
 
-/* secret_psk_next -- the next key of a text that may hold many, one a line. Start with at, end and source set and number 0. 1 with *out; 0 at
- * the end; -KV_EINVAL as secret_psk_parse. */
+/* secret_psk_next -- the next key of a text that may hold many, one a line. Start with at, end and source set and
+ * number 0. 1 with *out; 0 at the end; -KV_EINVAL as secret_psk_parse. */
 struct secret_reader {
 	const char *at, *end, *source;
 	unsigned number; /* of the line read last */

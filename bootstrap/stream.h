@@ -20,8 +20,8 @@ struct boot_stream_ops {
 	ssize_t (*read_await)(struct boot_stream *s, void *buf, size_t len, uint64_t deadline_ns);
 	/* write_all_await -- 0, or a code; after a code part of the bytes may be out and the stream takes no more. */
 	int (*write_all_await)(struct boot_stream *s, const void *buf, size_t len, uint64_t deadline_ns);
-	/* export -- len bytes that only the two ends of this stream can know, by label (RFC 8446, 7.5). 0 or -KV_EPROTO.
-	 * NULL: there is no such thing (no TLS). */
+	/* export -- len bytes that only the two ends of this stream can know, by label (RFC 8446, 7.5). 0 or
+	 * -KV_EPROTO. NULL: there is no such thing (no TLS). */
 	int (*export)(struct boot_stream *s, const char *label, uint8_t *out, size_t len);
 	/* shutdown -- reads and writes in progress return. */
 	void (*shutdown)(struct boot_stream *s);

@@ -21,12 +21,13 @@
  * more than OUT_BUSY_MAX has gathered: then it waits, so that a peer that makes us answer without reading the answers
  * cannot grow the BIO.
  *
- * The pre-shared key lies in the context, once per side, in a page of its own that core dumps leave out; OpenSSL's copies
- * live as long as a handshake and are wiped by it.
+ * The pre-shared key lies in the context, once per side, in a page of its own that core dumps leave out; OpenSSL's
+ * copies live as long as a handshake and are wiped by it.
  *
  * Whose certificate is believed, and what is said when it is not, is trust.c's. A client looks for the name that it
- * dialled, or for the one that its settings name for all servers; without either there is no handshake. Key exchange is by
- * the groups in `groups` alone: what a stranger can make a server compute is bounded by them and by the server's own key.
+ * dialled, or for the one that its settings name for all servers; without either there is no handshake. Key exchange is
+ * by the groups in `groups` alone: what a stranger can make a server compute is bounded by them and by the server's own
+ * key.
  *
  * A server computes one step of all its handshakes in some turns of the loop (gate.c).
  *
@@ -51,8 +52,9 @@
 #include "loop/loop.h"
 
 enum {
-	TLS_IN = 2048,           /* bytes moved from the socket to a BIO at a time: a whole ClientHello, which is computed in one step, ... */
-	TLS_OUT = 1024,          /* ... and to it. Every connection has both as long as it lives */
+	TLS_IN = 2048,  /* bytes moved from the socket to a BIO at a time: a whole ClientHello, which is computed in one
+			   step, ... */
+	TLS_OUT = 1024, /* ... and to it. Every connection has both as long as it lives */
 	TLS_WRITE_MAX = 16384,   /* plaintext given to OpenSSL at a time: one record */
 	OUT_BUSY_MAX = 64 << 10, /* bytes that may wait for a busy flusher */
 	READY = 'K',
@@ -68,8 +70,8 @@ struct tls_context {
 	struct trust *trust;   /* NULL with a pre-shared key */
 	char *server_name;     /* or NULL: that which is dialled */
 	bool server, crl_kept;
-	unsigned refs;         /* its owner's, and one of each stream */
-	struct gate *gate;     /* of a server's handshakes; a client has none */
+	unsigned refs;     /* its owner's, and one of each stream */
+	struct gate *gate; /* of a server's handshakes; a client has none */
 	const struct kv_log *log;
 };
 
@@ -85,8 +87,8 @@ struct tls_stream {
 	uint64_t source; /* ... whose share of the gate it takes */
 	int write_error; /* the first failure to write, a stream's code */
 	struct co_queue flushers;
-	char unknown[NAME_SHOWN];  /* the PSK identity that a client showed and we do not know, printable */
-	const char *expected;      /* while opening, on a client: the name to find in the server's certificate; or NULL */
+	char unknown[NAME_SHOWN]; /* the PSK identity that a client showed and we do not know, printable */
+	const char *expected; /* while opening, on a client: the name to find in the server's certificate; or NULL */
 	struct trust_verdict verdict;
 	char who[WHO_SHOWN];       /* once it is open */
 	uint32_t out_off, out_len; /* of out_buf: taken from the BIO, not yet written */
@@ -395,7 +397,8 @@ struct saying {
 #define NO_CERT     "the client showed no certificate: give it certificate, key and CA file"
 #define OURS_REFUSED                                                                                                   \
 	"it refused our certificate: the CA file of each side must hold the CA that issued the other side's "          \
-	"certificate, and a CRL file a list of that CA; its log says which. Or it has a pre-shared key and no certificates"
+	"certificate, and a CRL file a list of that CA; its log says which. Or it has a pre-shared key and no "        \
+	"certificates"
 
 static const char not_tls[] =
 	"it does not speak TLS 1.3: does it run without TLS (--insecure), or is it another program?";
@@ -429,7 +432,8 @@ static const struct saying sayings[] = {
 	 "it refused our certificate: the name it looks for is not among the certificate's names, or the certificate "
 	 "is malformed; its log says which"},
 	{SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE, SAYS_CERT | SAYS_CLIENT | SAYS_SERVER,
-	 "it refused our certificate: its key usage or extended key usage does not allow this side's role; its log says "
+	 "it refused our certificate: its key usage or extended key usage does not allow this side's role; its log "
+	 "says "
 	 "which"},
 	{SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED, SAYS_CERT | SAYS_CLIENT | SAYS_SERVER,
 	 "it refused our certificate, which has expired or is not valid yet, or its revocation list has: its log says "
@@ -513,7 +517,8 @@ static int tls_explain(struct tls_stream *t)
 static ssize_t tls_fill_await(struct tls_stream *t, uint64_t deadline_ns)
 {
 	ssize_t n = io_read_await(t->fd, t->in_buf, sizeof(t->in_buf), deadline_ns);
-	/* A server without TLS that closes with our hello unread resets the connection: the same as a close, and explained like one. */
+	/* A server without TLS that closes with our hello unread resets the connection: the same as a close, and
+	 * explained like one. */
 	if (n == -ECONNRESET && !SSL_is_init_finished(t->ssl))
 		return 0;
 	if (n < 0)
@@ -581,8 +586,8 @@ static void tls_linger_await(struct tls_stream *t, uint64_t deadline_ns)
 
 enum tls_step { STEP_HANDSHAKE, STEP_READ };
 
-/* Whether the other side, or our own server to make room, has ended the connection already: then nothing is computed for
- * it. A client says nothing more than its hello before it hears from us, so one that ended its half has gone. */
+/* Whether the other side, or our own server to make room, has ended the connection already: then nothing is computed
+ * for it. A client says nothing more than its hello before it hears from us, so one that ended its half has gone. */
 static bool tls_gone(const struct tls_stream *t)
 {
 	struct pollfd p = {.fd = t->fd, .events = POLLRDHUP};
@@ -817,14 +822,15 @@ static const char *tls_expected(const struct tls_context *ctx, const char *name)
 	return ctx->server || !ctx->trust ? NULL : ctx->server_name ? ctx->server_name : name;
 }
 
-int tls_open_await(struct tls_context *ctx, struct loop *loop, int fd, const struct tls_peer *peer, uint64_t deadline_ns,
-		   struct boot_stream **out, struct kv_error *err)
+int tls_open_await(struct tls_context *ctx, struct loop *loop, int fd, const struct tls_peer *peer,
+		   uint64_t deadline_ns, struct boot_stream **out, struct kv_error *err)
 {
 	struct tls_stream *t = NULL;
 	struct tls_peer named = *peer;
 	named.name = tls_expected(ctx, peer->name);
 	if (ctx->trust && !ctx->server && !named.name)
-		return kv_fail(err, -KV_EINVAL, "%s: no name is given to find in the server's certificate", peer->address);
+		return kv_fail(err, -KV_EINVAL, "%s: no name is given to find in the server's certificate",
+			       peer->address);
 	if (ctx->trust && !ctx->crl_kept)
 		trust_refresh(ctx->trust, ctx->ssl_ctx, loop_now(loop));
 	if (tls_stream_make(ctx, loop, fd, &named, &t))
@@ -843,7 +849,8 @@ int tls_open_await(struct tls_context *ctx, struct loop *loop, int fd, const str
 		return rc;
 	}
 	tls_who_set(t);
-	kv_debug(t->ctx->log, "%s: %s with %s, %s", peer->address, SSL_get_version(t->ssl), SSL_get_cipher_name(t->ssl), t->who);
+	kv_debug(t->ctx->log, "%s: %s with %s, %s", peer->address, SSL_get_version(t->ssl), SSL_get_cipher_name(t->ssl),
+		 t->who);
 	*out = &t->base;
 	return 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* trust.c -- which certificates one side believes.
  *
- * OpenSSL builds the chain, checks signatures, dates, CA rules, names and revocation. What it leaves open is decided here,
- * in its callback, when the chain is otherwise good:
+ * OpenSSL builds the chain, checks signatures, dates, CA rules, names and revocation. What it leaves open is decided
+ * here, in its callback, when the chain is otherwise good:
  *   - A server's certificate says that it is one (extended key usage serverAuth). OpenSSL also takes a certificate
  *     without any extended key usage, and house CAs give such ones to clients: each client could then play the server.
  *   - A client's may lack extended key usages. What a client's certificate opens is what every client of the CA may do
@@ -10,10 +10,11 @@
  *   - Key usage, if there is one, has digitalSignature: all that a certificate's key does in TLS 1.3 is sign.
  * Names are subject alternative names only; the common name has not been one since RFC 6125.
  *
- * Revocation lists end (nextUpdate), so a side that cannot read new ones while it runs refuses everybody one day. The file
- * is looked at when somebody connects, once a second at most, and read when size, time or inode differ. A file that cannot
- * be read then leaves the former lists in force: they still end at their own time, and whoever was revoked stays revoked.
- * With the lists the CA file is read again: one store holds both, and OpenSSL has no way to take a list out of one.
+ * Revocation lists end (nextUpdate), so a side that cannot read new ones while it runs refuses everybody one day. The
+ * file is looked at when somebody connects, once a second at most, and read when size, time or inode differ. A file
+ * that cannot be read then leaves the former lists in force: they still end at their own time, and whoever was revoked
+ * stays revoked. With the lists the CA file is read again: one store holds both, and OpenSSL has no way to take a list
+ * out of one.
  *
  * Every certificate of a chain is checked, the root as well (by its own list). Rejected: the leaf alone, where an
  * intermediate CA that was broken and revoked goes on issuing; OCSP, which asks a third party while a client waits. */
@@ -147,7 +148,8 @@ static int crl_dates_check(const struct trust *t, const X509_CRL *crl, struct kv
 	char issuer[TRUST_NAME];
 	name_text(X509_CRL_get_issuer(crl), issuer, sizeof(issuer));
 	if (X509_cmp_current_time(X509_CRL_get0_lastUpdate(crl)) > 0)
-		return kv_fail(err, -KV_EINVAL, "CRL file %s: the list of %s is not valid yet: is this machine's clock right?",
+		return kv_fail(err, -KV_EINVAL,
+			       "CRL file %s: the list of %s is not valid yet: is this machine's clock right?",
 			       t->crl_file, issuer);
 	if (next && X509_cmp_current_time(next) < 0)
 		return kv_fail(err, -KV_EINVAL, "CRL file %s: the list of %s has expired: fetch the CA's present one",
@@ -170,7 +172,8 @@ static int crl_end(const struct trust *t, unsigned lists, struct kv_error *err)
 	if (lists > 0 && ERR_GET_LIB(e) == ERR_LIB_PEM && ERR_GET_REASON(e) == PEM_R_NO_START_LINE)
 		return 0;
 	return kv_fail(err, -KV_EINVAL, "cannot read a PEM revocation list (X509 CRL) from %s%s", t->crl_file,
-		       lists > 0 ? ": a later one is damaged" : "; `openssl crl -inform DER -in FILE` turns DER into PEM");
+		       lists > 0 ? ": a later one is damaged"
+				 : "; `openssl crl -inform DER -in FILE` turns DER into PEM");
 }
 
 static int crls_parse(const struct trust *t, BIO *bio, X509_STORE *store, struct kv_error *err)
@@ -234,7 +237,8 @@ static int store_load(struct trust *t, SSL_CTX *ssl_ctx, struct kv_error *err)
 
 static int revocation_set(SSL_CTX *ssl_ctx, struct kv_error *err)
 {
-	if (X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(ssl_ctx), X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL) == 1)
+	if (X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(ssl_ctx),
+					X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL) == 1)
 		return 0;
 	return kv_fail(err, -KV_ENOTSUP, "OpenSSL does not check revocation lists");
 }
@@ -318,7 +322,8 @@ int trust_expect(SSL *ssl, const char *name)
 	X509_VERIFY_PARAM *param = SSL_get0_param(ssl);
 	int ok = trust_is_address(name) ? X509_VERIFY_PARAM_set1_ip_asc(param, name)
 					: X509_VERIFY_PARAM_set1_host(param, name, strlen(name));
-	X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
+	X509_VERIFY_PARAM_set_hostflags(param,
+					X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
 	return ok == 1 ? 0 : -KV_ENOMEM;
 }
 
@@ -357,38 +362,44 @@ int trust_judge(const struct trust *t, int ok, X509_STORE_CTX *store, struct tru
 
 static int name_explain(const char *expected, struct kv_error *err)
 {
-	return kv_fail(err, -KV_EDENIED,
-		       "its certificate does not name \"%s\": issue one with that subject alternative name, or name the "
-		       "server as its certificate does (--server-name, server_name)",
-		       expected ? expected : "");
+	return kv_fail(
+		err, -KV_EDENIED,
+		"its certificate does not name \"%s\": issue one with that subject alternative name, or name the "
+		"server as its certificate does (--server-name, server_name)",
+		expected ? expected : "");
 }
 
 static int purpose_explain(const struct trust *t, const struct trust_verdict *v, struct kv_error *err)
 {
 	if (v->depth > 0)
-		return kv_fail(err, -KV_EDENIED, "the certificate of its CA (%s) does not allow what it was used for", v->name);
+		return kv_fail(err, -KV_EDENIED, "the certificate of its CA (%s) does not allow what it was used for",
+			       v->name);
 	if (v->usage == TRUST_USAGE_KEY)
 		return kv_fail(err, -KV_EDENIED,
-			       "its certificate (%s) must not sign: its key usage lacks digitalSignature; issue one that has it",
+			       "its certificate (%s) must not sign: its key usage lacks digitalSignature; issue one "
+			       "that has it",
 			       v->name);
-	return kv_fail(err, -KV_EDENIED,
-		       "its certificate (%s) is not made for its role: its extended key usage lacks %s; issue one for a %s",
-		       v->name, t->server ? "clientAuth" : "serverAuth", t->server ? "client" : "server");
+	return kv_fail(
+		err, -KV_EDENIED,
+		"its certificate (%s) is not made for its role: its extended key usage lacks %s; issue one for a %s",
+		v->name, t->server ? "clientAuth" : "serverAuth", t->server ? "client" : "server");
 }
 
 static int revocation_explain(const struct trust *t, const struct trust_verdict *v, struct kv_error *err)
 {
 	switch (v->error) {
 	case X509_V_ERR_CERT_REVOKED:
-		return kv_fail(err, -KV_EDENIED, "its certificate%s (%s) is revoked, says our CRL file %s: issue a new one",
+		return kv_fail(err, -KV_EDENIED,
+			       "its certificate%s (%s) is revoked, says our CRL file %s: issue a new one",
 			       v->depth > 0 ? "'s CA" : "", v->name, t->crl_file);
 	case X509_V_ERR_UNABLE_TO_GET_CRL:
 	case X509_V_ERR_UNABLE_TO_GET_CRL_ISSUER:
 	case X509_V_ERR_DIFFERENT_CRL_SCOPE:
-		return kv_fail(err, -KV_EDENIED,
-			       "our CRL file %s has no list of its issuer (%s): append that CA's list, in PEM; every CA "
-			       "of the chain needs one",
-			       t->crl_file, v->issuer);
+		return kv_fail(
+			err, -KV_EDENIED,
+			"our CRL file %s has no list of its issuer (%s): append that CA's list, in PEM; every CA "
+			"of the chain needs one",
+			t->crl_file, v->issuer);
 	case X509_V_ERR_CRL_HAS_EXPIRED:
 	case X509_V_ERR_CRL_NOT_YET_VALID:
 		return kv_fail(err, -KV_EDENIED,
@@ -396,8 +407,9 @@ static int revocation_explain(const struct trust *t, const struct trust_verdict 
 			       "the CA's present list (it is read again by itself), or set the clock",
 			       v->issuer, t->crl_file);
 	default:
-		return kv_fail(err, -KV_EDENIED, "the list of %s in our CRL file %s cannot be used (%s): fetch it again",
-			       v->issuer, t->crl_file, X509_verify_cert_error_string(v->error));
+		return kv_fail(err, -KV_EDENIED,
+			       "the list of %s in our CRL file %s cannot be used (%s): fetch it again", v->issuer,
+			       t->crl_file, X509_verify_cert_error_string(v->error));
 	}
 }
 
@@ -437,6 +449,7 @@ int trust_explain(const struct trust *t, const struct trust_verdict *v, const ch
 	case X509_V_ERR_UNHANDLED_CRITICAL_CRL_EXTENSION:
 		return revocation_explain(t, v, err);
 	default:
-		return kv_fail(err, -KV_EDENIED, "its certificate is refused (%s)", X509_verify_cert_error_string(v->error));
+		return kv_fail(err, -KV_EDENIED, "its certificate is refused (%s)",
+			       X509_verify_cert_error_string(v->error));
 	}
 }

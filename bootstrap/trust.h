@@ -33,20 +33,21 @@ struct trust_verdict {
 	char name[TRUST_NAME], issuer[TRUST_NAME];
 };
 
-/* trust_create -- read the CA file and the CRL file and let ssl_ctx verify by them. Errors, each with a sentence: -errno,
- * -KV_EINVAL (not PEM; a list that has expired or is not valid yet), -KV_ENOMEM. trust_destroy -- after the SSL_CTX; NULL
- * inside is accepted. */
+/* trust_create -- read the CA file and the CRL file and let ssl_ctx verify by them. Errors, each with a sentence:
+ * -errno, -KV_EINVAL (not PEM; a list that has expired or is not valid yet), -KV_ENOMEM. trust_destroy -- after the
+ * SSL_CTX; NULL inside is accepted. */
 int trust_create(SSL_CTX *ssl_ctx, const struct trust_settings *settings, struct trust **out, struct kv_error *err);
 void trust_destroy(struct trust **trust);
 
 /* trust_log -- where it logs from now on. */
 void trust_log(struct trust *trust, const struct kv_log *log);
 
-/* trust_refresh -- before a handshake: if the CRL file has changed, read it and the CA file again. It is looked at once a
- * second. What cannot be read leaves everything as it was, and a warning in the log. */
+/* trust_refresh -- before a handshake: if the CRL file has changed, read it and the CA file again. It is looked at once
+ * a second. What cannot be read leaves everything as it was, and a warning in the log. */
 void trust_refresh(struct trust *trust, SSL_CTX *ssl_ctx, uint64_t now_ns);
 
-/* trust_name -- a host as people write it, as certificates have it: without a zone (fe80::1%eth0) and without a final dot. */
+/* trust_name -- a host as people write it, as certificates have it: without a zone (fe80::1%eth0) and without a final
+ * dot. */
 void trust_name(const char *host, char out[TRUST_HOST]);
 
 /* trust_expect -- on a client: the name (DNS name or address) that the server's certificate must have among its subject
@@ -57,7 +58,8 @@ int trust_expect(SSL *ssl, const char *name);
 int trust_judge(const struct trust *trust, int ok, X509_STORE_CTX *store, struct trust_verdict *verdict);
 
 /* trust_explain -- the sentence for a verdict, -KV_EDENIED. expected: the name that was looked for, or NULL. */
-int trust_explain(const struct trust *trust, const struct trust_verdict *verdict, const char *expected, struct kv_error *err);
+int trust_explain(const struct trust *trust, const struct trust_verdict *verdict, const char *expected,
+		  struct kv_error *err);
 
 /* trust_describe -- "CN=..., DNS:..., IP:..." of the peer's certificate, printable, cut off at cap. Returns buf. */
 char *trust_describe(const SSL *ssl, char *buf, size_t cap);

@@ -6,15 +6,17 @@
  * flight: EFA drops the completions of removed peers. After a rebuild all handles are void (addrs_void); entries still
  * referenced by ended operations are freed with the last of them, without touching the new address vector.
  *
- * Where a provider keeps a connection that broke (fab_caps.breaks_stay) only new endpoints help. An operation that was flushed may be one of a connection that the
- * peer ended in good order, which the provider replaces; when one that was posted after that is flushed too, it did not. A server leaves it
- * to its clients (te_options.peers_heal): one of them must not cost all the others their connections.
+ * Where a provider keeps a connection that broke (fab_caps.breaks_stay) only new endpoints help. An operation that was
+ * flushed may be one of a connection that the peer ended in good order, which the provider replaces; when one that was
+ * posted after that is flushed too, it did not. A server leaves it to its clients (te_options.peers_heal): one of them
+ * must not cost all the others their connections.
  *
- * New endpoints cost every peer of the engine its session, for milliseconds, and what is in flight is made again. So while another peer is well they
- * wait until somebody wants the lost address: a peer that is opened with it, or one that still has it after TE_HEAL_NS. A host
- * that died has another address when it comes back, and its owner closes the peer: nobody else notices. Until then the lost address keeps its
- * entry, so that it is known again. Rejected: removing the address with
- * FI_AV_REMOVE_CLEANUP, which replaces one connection alone, and crashes libfabric where connecting had failed. */
+ * New endpoints cost every peer of the engine its session, for milliseconds, and what is in flight is made again. So
+ * while another peer is well they wait until somebody wants the lost address: a peer that is opened with it, or one
+ * that still has it after TE_HEAL_NS. A host that died has another address when it comes back, and its owner closes the
+ * peer: nobody else notices. Until then the lost address keeps its entry, so that it is known again. Rejected: removing
+ * the address with FI_AV_REMOVE_CLEANUP, which replaces one connection alone, and crashes libfabric where connecting
+ * had failed. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -39,7 +41,8 @@ static struct addr *find(struct kv_list *b, const struct te_address *a)
 static void rebuild_soon(struct rail *r)
 {
 	if (!r->broke)
-		kv_info(r->te->log, "rail %u: a connection broke, and the provider keeps it: rebuilding the endpoint", r->index);
+		kv_info(r->te->log, "rail %u: a connection broke, and the provider keeps it: rebuilding the endpoint",
+			r->index);
 	r->broke = true;
 }
 

@@ -43,7 +43,8 @@ static int on_arm(struct loop_poller *p)
 	if (!kv_list_empty(&te->stalled) && te_now(te) - te->stalled_since < TE_STALL_SPIN_NS)
 		return -EAGAIN;
 	for (unsigned i = 0; i < te->nrails; i++) {
-		if (!kv_list_empty(&te->rails[i].ready) && te->rails[i].credits > te->rails[i].withheld + te->rails[i].reserve)
+		if (!kv_list_empty(&te->rails[i].ready) &&
+		    te->rails[i].credits > te->rails[i].withheld + te->rails[i].reserve)
 			return -EAGAIN;
 		if (!te->rails[i].down && fab_arm(te->rails[i].fab))
 			return -EAGAIN;

@@ -3,8 +3,9 @@
  *
  * An engine alone can only see that the next endpoint does not fit; who opens several wants to know before the first,
  * because a pool that comes up half is worse than none. So a budget
- * gives each engine the devices that te_open would (plan.c) and adds up. What it refuses is what would fail: limits of the device and of the process. What is
- * short on the machine (memory, huge pages) is only warned about here, since the kernel may yet find it. */
+ * gives each engine the devices that te_open would (plan.c) and adds up. What it refuses is what would fail: limits of
+ * the device and of the process. What is short on the machine (memory, huge pages) is only warned about here, since the
+ * kernel may yet find it. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,11 +15,11 @@
 
 enum { VERDICTS_MAX = KV_RAILS_MAX * 8 + TE_CHECKS_MAX };
 
-#define PART_DEFAULT  ((uint64_t)1 << 30) /* as in region.c */
-#define AREA_BYTES    ((uint64_t)2 << 20) /* an area begins and ends at whole ones, which become huge pages */
-#define REGION_SOON   ((uint64_t)8 << 20) /* of a region that is not pinned: a first look at it, in huge pages */
+#define PART_DEFAULT  ((uint64_t)1 << 30)  /* as in region.c */
+#define AREA_BYTES    ((uint64_t)2 << 20)  /* an area begins and ends at whole ones, which become huge pages */
+#define REGION_SOON   ((uint64_t)8 << 20)  /* of a region that is not pinned: a first look at it, in huge pages */
 #define THREAD_BYTES  ((uint64_t)12 << 20) /* address space: its stack, and coroutines' */
-#define PROCESS_BYTES ((uint64_t)8 << 20) /* of a process besides: libraries' data, stacks, tables */
+#define PROCESS_BYTES ((uint64_t)8 << 20)  /* of a process besides: libraries' data, stacks, tables */
 
 static void device_copy(struct te_device *to, const struct fab_device *from)
 {
@@ -79,8 +80,7 @@ static int add_engines(const struct te_options *o, const struct te_load *load, c
 		/* Memory is there once, however many rails it is registered on. */
 		budget->process.memory_bytes += region;
 		/* Where nothing is pinned, pages are made when bytes come. */
-		budget->process.memory_soon_bytes +=
-			budget->pins_memory ? region : KV_MIN(region, REGION_SOON);
+		budget->process.memory_soon_bytes += budget->pins_memory ? region : KV_MIN(region, REGION_SOON);
 		budget->process.huge_bytes += region;
 		budget->process.address_bytes += region;
 	}
@@ -120,8 +120,8 @@ out_devices:
 	return rc;
 }
 
-unsigned te_budget_check(const struct te_budget *budget, const struct kv_host *host, struct te_verdict *out, int *out_device,
-		       unsigned max)
+unsigned te_budget_check(const struct te_budget *budget, const struct kv_host *host, struct te_verdict *out,
+			 int *out_device, unsigned max)
 {
 	struct te_checkup c = {.host = host,
 			       .pins_memory = budget->pins_memory,
@@ -165,7 +165,8 @@ int te_preflight(const struct te_options *options, const struct te_load *load, s
 	}
 	for (unsigned i = 0; i < n && rc == 0; i++) {
 		const struct te_verdict *v = &verdicts[i];
-		const char *subject = device[i] < 0 ? budget->device[0].device.provider : budget->device[device[i]].device.domain;
+		const char *subject =
+			device[i] < 0 ? budget->device[0].device.provider : budget->device[device[i]].device.domain;
 		if (v->status == TE_FAIL)
 			rc = te_verdict_fail(v, subject, err);
 		else if (v->status == TE_WARN)

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cut.c -- the fence of one peer alone, where the provider allows it (fab_caps.peer_fence): its addresses are cut on every rail, and nobody else notices.
+/* cut.c -- the fence of one peer alone, where the provider allows it (fab_caps.peer_fence): its addresses are cut on
+ * every rail, and nobody else notices.
  *
- * What is cut is an address, and a peer is more than that in two cases. Another peer of ours may have the same address (a server whose client has attached again
- * over the same endpoints): it would lose its connection with this one. And this peer may have had other addresses before, from which bytes can still be on their
- * way. In both all endpoints are rebuilt, as they are where the provider cannot do better. Neither happens between our own client and server: a client that is cut
- * keeps its address, and is attached again when nothing of its prior attachment is left.
+ * What is cut is an address, and a peer is more than that in two cases. Another peer of ours may have the same address
+ * (a server whose client has attached again over the same endpoints): it would lose its connection with this one. And
+ * this peer may have had other addresses before, from which bytes can still be on their way. In both all endpoints are
+ * rebuilt, as they are where the provider cannot do better. Neither happens between our own client and server: a client
+ * that is cut keeps its address, and is attached again when nothing of its prior attachment is left.
  *
  * A peer that is void has nothing to cut: it became so by a rebuild or by a cut.
  *
- * What was posted to the peer ends by the provider's own events, soon: its connections are shut. The memory of it is safe before that; the operations stay the
- * provider's until then, and with them their address. Whoever gets that address meanwhile (addr_get) lets it in again: that is te_peer_open or te_peer_readdress, so
- * the owner says when. Rejected: ending posted operations at once, as a rebuild does. The provider still has their contexts. */
+ * What was posted to the peer ends by the provider's own events, soon: its connections are shut. The memory of it is
+ * safe before that; the operations stay the provider's until then, and with them their address. Whoever gets that
+ * address meanwhile (addr_get) lets it in again: that is te_peer_open or te_peer_readdress, so the owner says when.
+ * Rejected: ending posted operations at once, as a rebuild does. The provider still has their contexts. */
 #include "engine/inside.h"
 
 bool cut_able(const struct te *te)

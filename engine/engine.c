@@ -23,8 +23,9 @@ static pthread_mutex_t setup_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- fork ---- */
 
-/* A child of fork() has none of our threads: what guards the whole process must not be in one of their hands. Held in the order in which te_open takes them.
- * (What fork() waits for is an endpoint that is being opened. libfabric's own locks are not ours to hold; loops that are open take them for moments only.) */
+/* A child of fork() has none of our threads: what guards the whole process must not be in one of their hands. Held in
+ * the order in which te_open takes them. (What fork() waits for is an endpoint that is being opened. libfabric's own
+ * locks are not ours to hold; loops that are open take them for moments only.) */
 static void fork_begins(void)
 {
 	pthread_mutex_lock(&setup_lock);

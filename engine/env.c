@@ -2,15 +2,18 @@
 /* env.c -- the environment defaults of our own programs. Libraries never call this: an environment belongs to its
  * process.
  *
- * rxm's queues: with libfabric's defaults an endpoint takes 68 MB on tcp, with these 18 MB and a quarter of the time (docs/internals/providers.md). The size of
- * rxm's buffers, FI_OFI_RXM_BUFFER_SIZE, is left alone: it is rxm's eager limit, and two endpoints with different ones cannot connect. A process that embeds
- * the client library has libfabric's default, because a library may not change it; so that is what our programs have. (Rejected: 4096 here, which saves
- * another 12 MB for each endpoint, and then no process that embeds the library could reach a server without setting the variable. Rejected, too: to have the
- * doorkeeper rewrite the limit in connect requests, which helps neither verbs nor a server without a doorkeeper.)
+ * rxm's queues: with libfabric's defaults an endpoint takes 68 MB on tcp, with these 18 MB and a quarter of the time
+ * (docs/internals/providers.md). The size of rxm's buffers, FI_OFI_RXM_BUFFER_SIZE, is left alone: it is rxm's eager
+ * limit, and two endpoints with different ones cannot connect. A process that embeds the client library has libfabric's
+ * default, because a library may not change it; so that is what our programs have. (Rejected: 4096 here, which saves
+ * another 12 MB for each endpoint, and then no process that embeds the library could reach a server without setting the
+ * variable. Rejected, too: to have the doorkeeper rewrite the limit in connect requests, which helps neither verbs nor
+ * a server without a doorkeeper.)
  *
- * rxm's queues over verbs are another matter than over tcp. There every connection has MSG_RX_SIZE buffers of its own (tcp shares them), and the one
- * completion queue of an endpoint is made for UNIVERSE_SIZE connections at once: (MSG_RX_SIZE + MSG_TX_SIZE) * UNIVERSE_SIZE entries, which must not
- * be more than the device has. So where there is an RDMA device the three are chosen to fit it (te_rxm_fit).
+ * rxm's queues over verbs are another matter than over tcp. There every connection has MSG_RX_SIZE buffers of its own
+ * (tcp shares them), and the one completion queue of an endpoint is made for UNIVERSE_SIZE connections at once:
+ * (MSG_RX_SIZE + MSG_TX_SIZE) * UNIVERSE_SIZE entries, which must not be more than the device has. So where there is an
+ * RDMA device the three are chosen to fit it (te_rxm_fit).
  *
  * A variable that the user set is left alone. Those that one of our programs set are listed in KVRAIL_ENV, so that a
  * program started by it chooses for itself: a server has more peers than the benchmark that starts it. */
@@ -40,9 +43,9 @@ static struct {
 static const struct {
 	const char *name, *value;
 } defaults[] = {
-	{"FI_EFA_FORK_SAFE", "1"},                  /* the EFA provider aborts in fork() otherwise */
-	{"RDMAV_HUGEPAGES_SAFE", "1"},              /* and then, before Linux 5.12, parts of huge pages cannot be registered */
-	{"FI_EFA_ENABLE_SHM_TRANSFER", "0"},        /* one path to every peer */
+	{"FI_EFA_FORK_SAFE", "1"},           /* the EFA provider aborts in fork() otherwise */
+	{"RDMAV_HUGEPAGES_SAFE", "1"},       /* and then, before Linux 5.12, parts of huge pages cannot be registered */
+	{"FI_EFA_ENABLE_SHM_TRANSFER", "0"}, /* one path to every peer */
 	{"FI_EFA_USE_UNSOLICITED_WRITE_RECV", "0"}, /* immediates without flow control overrun the CQ */
 	{"IPATH_NO_BACKTRACE", "1"}, /* psm: for the processes we start; in this one the handlers are evicted */
 	{"HFI_BACKTRACE", "no"},
@@ -140,7 +143,8 @@ static void rxm_defaults(void)
 	set_number("FI_OFI_RXM_MSG_RX_SIZE", r.rx);
 	set_number("FI_OFI_RXM_MSG_TX_SIZE", r.tx);
 	set_number("FI_UNIVERSE_SIZE", r.peers);
-	/* For the same reason as fab_drain: rxm learns of connections that ended when it has read all that they brought. */
+	/* For the same reason as fab_drain: rxm learns of connections that ended when it has read all that they
+	 * brought. */
 	if (verbs)
 		set_default("FI_OFI_RXM_CQ_EQ_FAIRNESS", "1000000");
 }

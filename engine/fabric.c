@@ -7,7 +7,8 @@
  * fence on every provider: EFA and verbs destroy the queue pair, tcp closes the sockets that this process itself reads,
  * shm unmaps the command queue. Closing a region alone is none: tcp checks the key at the header and goes on receiving.
  *
- * Where closing may take long (caps.close_slow) an endpoint is given up instead, and fabric_retire.c closes it when nothing of it is out.
+ * Where closing may take long (caps.close_slow) an endpoint is given up instead, and fabric_retire.c closes it when
+ * nothing of it is out.
  *
  * Close order is endpoint, CQ, AV, EQ, regions, domain, fabric. -FI_EBUSY is known there (rxm loses the completion of a
  * rendezvous send when the peer dies); the object is then leaked and said so, because looping or aborting is worse.
@@ -34,7 +35,7 @@ enum {
 	OPT_MAX_MSG_SIZE = 12,            /* 1.22 */
 	OPT_MAX_RMA_SIZE = 14,            /* 1.22 */
 	OPT_EFA_BASE = -(0xefa << 16),
-	OPT_EFA_RNR_RETRY = OPT_EFA_BASE, /* 1.17 */
+	OPT_EFA_RNR_RETRY = OPT_EFA_BASE,                 /* 1.17 */
 	OPT_EFA_EMULATED_READ = OPT_EFA_BASE + 1,         /* 1.18 */
 	OPT_EFA_EMULATED_WRITE = OPT_EFA_BASE + 2,        /* 1.18 */
 	OPT_EFA_UNSOLICITED_WRITE_RECV = OPT_EFA_BASE + 8 /* 2.5 */
@@ -124,8 +125,9 @@ static void efa_option(struct fab *fab, int option, bool value, const char *name
 			fab->caps.domain, name, fi_strerror(-rc), env, value);
 }
 
-/* efa-direct has the device try without end when a peer has no receive posted: what is out to a host that hangs would never end.
- * The largest number that is one: peers post more receives than we send, so who has none hangs. (The fabric efa asks for a few, and goes on in software.) */
+/* efa-direct has the device try without end when a peer has no receive posted: what is out to a host that hangs would
+ * never end. The largest number that is one: peers post more receives than we send, so who has none hangs. (The fabric
+ * efa asks for a few, and goes on in software.) */
 static void efa_retries(struct fab *fab)
 {
 	size_t times = EFA_RNR_RETRIES;
@@ -134,8 +136,9 @@ static void efa_retries(struct fab *fab)
 		return;
 	rc = fi_setopt(&fab->ep->fid, FI_OPT_ENDPOINT, OPT_EFA_RNR_RETRY, &times, sizeof(times));
 	if (rc)
-		kv_info(fab->options.log, "%s: this libfabric does not take a limit for messages that a peer has no receive for (%s)", fab->caps.domain,
-			fi_strerror(-rc));
+		kv_info(fab->options.log,
+			"%s: this libfabric does not take a limit for messages that a peer has no receive for (%s)",
+			fab->caps.domain, fi_strerror(-rc));
 }
 
 /* What must be said before fi_enable. Never fatal: each has a safe, slower default. */
@@ -262,17 +265,19 @@ fail:
 	return rc;
 }
 
-/* Halve what was refused: a completion queue alone, or all queues. False: that will not help, or they are as small as they may be. */
+/* Halve what was refused: a completion queue alone, or all queues. False: that will not help, or they are as small as
+ * they may be. */
 static bool smaller(struct fab *fab, const char *what, int rc)
 {
 	struct fi_info *info = fab->info;
 	bool cq = what == opening_cq;
 	if (rc != -FI_ENOMEM && rc != -FI_EINVAL && rc != -FI_ENOSPC && rc != -FI_ENOBUFS)
 		return false;
-	if (cq ? fab->cq_wanted <= FAB_DEPTH_MIN * 2 : KV_MIN(info->tx_attr->size, info->rx_attr->size) <= FAB_DEPTH_MIN * 2)
+	if (cq ? fab->cq_wanted <= FAB_DEPTH_MIN * 2
+	       : KV_MIN(info->tx_attr->size, info->rx_attr->size) <= FAB_DEPTH_MIN * 2)
 		return false;
-	kv_info(fab->options.log, "%s: %s with depths %zu/%zu/%u: %s; trying half", fab->caps.domain, what, info->tx_attr->size, info->rx_attr->size,
-		fab->cq_wanted, fi_strerror(-rc));
+	kv_info(fab->options.log, "%s: %s with depths %zu/%zu/%u: %s; trying half", fab->caps.domain, what,
+		info->tx_attr->size, info->rx_attr->size, fab->cq_wanted, fi_strerror(-rc));
 	fab->cq_wanted = KV_MAX(fab->cq_wanted / 2, (uint32_t)FAB_DEPTH_MIN);
 	if (cq) /* its entries bound what is posted and received: the other queues may stay larger than that */
 		return true;
@@ -420,11 +425,14 @@ int fab_rebuild(struct fab *fab, struct kv_error *err)
 {
 	fab_shut(fab);
 	if (fab->num_retired > 1)
-		return kv_fail(err, -KV_EBUSY, "%s: two endpoints that were given up are not closed yet", fab->caps.domain);
+		return kv_fail(err, -KV_EBUSY, "%s: two endpoints that were given up are not closed yet",
+			       fab->caps.domain);
 	int rc = endpoint_open(fab, err);
-	return rc && fab->num_retired ? kv_fail(err, -KV_EBUSY, "%s: there is no room for a new endpoint beside the one that is being closed",
-						fab->caps.domain)
-				      : rc;
+	return rc && fab->num_retired
+		       ? kv_fail(err, -KV_EBUSY,
+				 "%s: there is no room for a new endpoint beside the one that is being closed",
+				 fab->caps.domain)
+		       : rc;
 }
 
 const struct fab_caps *fab_caps(const struct fab *fab)
@@ -505,16 +513,14 @@ static int mr_reg_keyed(struct fab *fab, void *base, uint64_t len, uint64_t flag
 static int mr_fail(struct fab *fab, uint64_t len, int rc, struct kv_error *err)
 {
 	bool room = rc == -FI_ENOMEM || rc == -FAB_ENOMR || rc == -FI_ENOSPC || rc == -FI_EAGAIN;
-	struct te_need need = {.mrs = 1,
-			       .registered_bytes = len,
-			       .pinned_bytes = len,
-			       .part_bytes = len,
-			       .pages = len >> 12};
+	struct te_need need = {
+		.mrs = 1, .registered_bytes = len, .pinned_bytes = len, .part_bytes = len, .pages = len >> 12};
 	char why[384] = "", size[32];
 	if (room)
 		fab_limits_short(fab, &need, why, sizeof(why));
 	else if (rc == -FI_EFAULT)
-		snprintf(why, sizeof(why), "it is not mapped, not writable, or memory of a device (GPUs are not supported)");
+		snprintf(why, sizeof(why),
+			 "it is not mapped, not writable, or memory of a device (GPUs are not supported)");
 	return kv_fail(err, room ? -KV_ENOMEM : -KV_EPROVIDER, "fi_mr_reg %s on %s (%s): %s%s%s",
 		       kv_size_format(len, size, sizeof(size)), fab->caps.domain, fab->caps.provider, fi_strerror(-rc),
 		       why[0] ? "; " : "", why);
@@ -589,11 +595,13 @@ static void misfit_describe(struct fab *fab, const void *blob, size_t len)
 	fab_address_text(theirs, KV_MIN(len, (size_t)KV_ADDR_MAX), there);
 	if (here[0] && there[0] && !strchr(here, ':') != !strchr(there, ':'))
 		snprintf(fab->last_error, sizeof(fab->last_error),
-			 "its fabric has the %s address %s, ours the %s address %s, and the two cannot meet: give one side an address of the other kind with --nic "
+			 "its fabric has the %s address %s, ours the %s address %s, and the two cannot meet: give one "
+			 "side an address of the other kind with --nic "
 			 "ADDRESS (kvc_options.nic)",
 			 strchr(there, ':') ? "IPv6" : "IPv4", there, strchr(here, ':') ? "IPv6" : "IPv4", here);
 	else
-		snprintf(fab->last_error, sizeof(fab->last_error), "its address (%zu bytes) is not one of provider %s", len, fab->caps.provider);
+		snprintf(fab->last_error, sizeof(fab->last_error), "its address (%zu bytes) is not one of provider %s",
+			 len, fab->caps.provider);
 }
 
 int fab_av_insert(struct fab *fab, const void *blob, size_t len, uint64_t *out_handle)
@@ -722,8 +730,8 @@ int fab_write(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, u
 }
 
 /* The guard is told what will be answered. */
-static int read_guarded(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, uint64_t from, uint64_t addr, uint64_t key,
-			struct fab_ctx *ctx)
+static int read_guarded(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, uint64_t from, uint64_t addr,
+			uint64_t key, struct fab_ctx *ctx)
 {
 	_Alignas(16) uint8_t blob[KV_ADDR_MAX];
 	size_t blob_len = sizeof(blob);

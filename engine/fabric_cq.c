@@ -185,8 +185,9 @@ int fab_poll(struct fab *fab, struct fab_event *out, int n)
 	return count;
 }
 
-/* A read that finds nothing for us may have handled a batch of the provider's own messages (rxm): only many of them in a row say that there is nothing more. What
- * a peer sends over verbs between here and the end of its queue pair, some 100 us, still crashes; only libfabric can close that gap. */
+/* A read that finds nothing for us may have handled a batch of the provider's own messages (rxm): only many of them in
+ * a row say that there is nothing more. What a peer sends over verbs between here and the end of its queue pair, some
+ * 100 us, still crashes; only libfabric can close that gap. */
 void fab_drain(struct fab *fab)
 {
 	enum { READS_MAX = 4096, EMPTY_READS = 64 };

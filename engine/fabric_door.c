@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fabric_door.c -- the doorkeeper of the tcp providers' endpoints.
  *
- * libfabric's tcp providers trust whoever connects: a few bytes of a stranger's crash the process, block its loop or eat its receive buffers
- * (docs/guide/security.md). So the calls that they make on sockets are ours (fabric_import.c), and
- *   accept   hands over a connection only when its source has an endpoint that a peer of ours announced over its
+ * libfabric's tcp providers trust whoever connects: a few bytes of a stranger's crash the process, block its loop or
+ * eat its receive buffers (docs/guide/security.md). So the calls that they make on sockets are ours (fabric_import.c),
+ * and accept   hands over a connection only when its source has an endpoint that a peer of ours announced over its
  *            authenticated connection, when a whole connect request lies in the socket, when that claims one of those
  *            endpoints, and when that endpoint has no connection yet;
  *   recv     goes through the connection's guard (fabric_stream.c), also on connections that libfabric made itself;
@@ -14,27 +14,33 @@
  *   stranger --> reset at once
  *   waiting (at most WAITING_MAX, for WAITING_NS) --request is whole, its endpoint is free--> handed over
  *           --close--> gone
- * An honest peer sends its request with the first segment, and the kernel says that there is a connection only when some of it is there
- * (TCP_DEFER_ACCEPT). Otherwise it waits here, where nothing is blocked: door_poll looks at it. But the provider calls accept only when its listening socket
- * is readable; so the doorkeeper knocks, with a connection of its own to that socket, and hands over the one that waited when the provider answers.
+ * An honest peer sends its request with the first segment, and the kernel says that there is a connection only when
+ * some of it is there (TCP_DEFER_ACCEPT). Otherwise it waits here, where nothing is blocked: door_poll looks at it. But
+ * the provider calls accept only when its listening socket is readable; so the doorkeeper knocks, with a connection of
+ * its own to that socket, and hands over the one that waited when the provider answers.
  *
- * An endpoint that is connected, by us or by itself, keeps its connection: whoever claims it as well waits for its end, then goes. So nobody on a peer's host takes
- * the place of that peer; the peer itself comes back only when its first connection has gone, which both ends see:
- * where one did not, because a packet was lost, the kernel is told to ask (conn_probe).
- * That holds while we forget the peer for a moment, too: its endpoint is kept until its connections are closed.
+ * An endpoint that is connected, by us or by itself, keeps its connection: whoever claims it as well waits for its end,
+ * then goes. So nobody on a peer's host takes the place of that peer; the peer itself comes back only when its first
+ * connection has gone, which both ends see: where one did not, because a packet was lost, the kernel is told to ask
+ * (conn_probe). That holds while we forget the peer for a moment, too: its endpoint is kept until its connections are
+ * closed.
  *
- * A cut (door_cut) ends one endpoint for the provider, at once: the fence of one peer. Its connections, accepted and made, hand nothing more on and are shut;
- * whoever claims the endpoint waits outside until a door_allow, or goes. What the provider was handed before may still lie in a buffer of its own, on its way to
- * memory. But the provider asks for more only when that buffer is empty; so the connection is quiet once the provider has asked and was told the end. door_cut says
- * how many are not quiet yet, and its caller polls the provider until there are none. A connection is known by the endpoint's address, not by its place there: one
- * that is over, but not closed yet, has lost that place to its successor, and its last bytes may be unread. One that we make is known to be this door's from what is
- * sent on it first; so that is looked at before it is sent. Rejected: closing the descriptors ourselves, which are the provider's.
+ * A cut (door_cut) ends one endpoint for the provider, at once: the fence of one peer. Its connections, accepted and
+ * made, hand nothing more on and are shut; whoever claims the endpoint waits outside until a door_allow, or goes. What
+ * the provider was handed before may still lie in a buffer of its own, on its way to memory. But the provider asks for
+ * more only when that buffer is empty; so the connection is quiet once the provider has asked and was told the end.
+ * door_cut says how many are not quiet yet, and its caller polls the provider until there are none. A connection is
+ * known by the endpoint's address, not by its place there: one that is over, but not closed yet, has lost that place to
+ * its successor, and its last bytes may be unread. One that we make is known to be this door's from what is sent on it
+ * first; so that is looked at before it is sent. Rejected: closing the descriptors ourselves, which are the provider's.
  *
- * A descriptor finds its connection in a table of two levels (`watch`), read without a lock: a descriptor is entered before the provider has it and
- * taken out before it is closed. All else that is shared is under one lock for the process; it is taken for what happens once per connection.
+ * A descriptor finds its connection in a table of two levels (`watch`), read without a lock: a descriptor is entered
+ * before the provider has it and taken out before it is closed. All else that is shared is under one lock for the
+ * process; it is taken for what happens once per connection.
  *
- * A door outlives its endpoint until the last of its connections was closed: it is counted. Rejected: a filter of the kernel's on the listening socket
- * (SO_ATTACH_FILTER), which newer kernels keep for CAP_NET_ADMIN and which sees no connect request; functions of our own named accept and recv (fabric_import.c). */
+ * A door outlives its endpoint until the last of its connections was closed: it is counted. Rejected: a filter of the
+ * kernel's on the listening socket (SO_ATTACH_FILTER), which newer kernels keep for CAP_NET_ADMIN and which sees no
+ * connect request; functions of our own named accept and recv (fabric_import.c). */
 #include "engine/fabric_door.h"
 
 #include <errno.h>
@@ -53,33 +59,33 @@
 #include "engine/fabric_stream.h"
 
 enum {
-	WAITING_MAX = 64,       /* connections at one door that are not handed over yet */
-	ACCEPTS_MAX = 256,      /* looked at for one call of the provider's */
-	BUCKETS = 256,          /* of a door's endpoints, and of their hosts */
-	WATCH_PAGE = 4096,      /* descriptors of one page of the table */
+	WAITING_MAX = 64,  /* connections at one door that are not handed over yet */
+	ACCEPTS_MAX = 256, /* looked at for one call of the provider's */
+	BUCKETS = 256,     /* of a door's endpoints, and of their hosts */
+	WATCH_PAGE = 4096, /* descriptors of one page of the table */
 	WATCH_PAGES = 512,
-	DEFER_S = 1,            /* for which the kernel keeps a connection that says nothing to itself */
+	DEFER_S = 1, /* for which the kernel keeps a connection that says nothing to itself */
 	LINE_MAX_LEN = 80,
-	LINES_MAX = 4           /* that one call is told at most */
+	LINES_MAX = 4 /* that one call is told at most */
 };
-#define WAITING_NS 5000000000ull
-#define GONE_NS    5000000000ull /* after the last peer with an endpoint has gone its connection stays so long */
+#define WAITING_NS   5000000000ull
+#define GONE_NS      5000000000ull /* after the last peer with an endpoint has gone its connection stays so long */
 #define GONE_LOOK_NS 250000000ull
-#define KNOCK_NS   200000000ull
-#define CUT_NS     60000000000ull /* so long an endpoint that was cut is no stranger's */
+#define KNOCK_NS     200000000ull
+#define CUT_NS       60000000000ull /* so long an endpoint that was cut is no stranger's */
 
 struct endpoint {
 	struct kv_list node; /* of door.ends */
 	struct sockaddr_storage addr;
-	uint32_t refs;       /* peers of ours that have it */
-	uint64_t gone_ns;    /* since when refs is 0 */
-	bool cut;            /* until it is allowed again nobody gets in, and nothing goes out */
-	struct conn *conn;   /* accepted from it; NULL: none */
-	struct conn *made;   /* by us, to it; NULL: none */
+	uint32_t refs;     /* peers of ours that have it */
+	uint64_t gone_ns;  /* since when refs is 0 */
+	bool cut;          /* until it is allowed again nobody gets in, and nothing goes out */
+	struct conn *conn; /* accepted from it; NULL: none */
+	struct conn *made; /* by us, to it; NULL: none */
 };
 
 struct host {
-	struct kv_list node; /* of door.hosts */
+	struct kv_list node;          /* of door.hosts */
 	struct sockaddr_storage addr; /* port 0 */
 	uint32_t endpoints;
 };
@@ -94,15 +100,15 @@ struct watched {
 
 struct conn {
 	struct watched watched;
-	struct kv_list node;  /* of door.conns */
+	struct kv_list node; /* of door.conns */
 	struct stream stream;
 	struct endpoint *end; /* at the other side; NULL: not known yet, or forgotten */
 	int fd;
-	bool accepted;        /* else we made it */
-	bool set_up;          /* what we had to send for it was seen */
-	bool probed;          /* the kernel asks the other side whether it still has it */
-	atomic_bool cut;      /* nothing more of it is handed on */
-	atomic_bool quiet;    /* ... and the provider has asked since */
+	bool accepted;     /* else we made it */
+	bool set_up;       /* what we had to send for it was seen */
+	bool probed;       /* the kernel asks the other side whether it still has it */
+	atomic_bool cut;   /* nothing more of it is handed on */
+	atomic_bool quiet; /* ... and the provider has asked since */
 	struct sockaddr_storage peer;
 	struct sockaddr_storage claim; /* the endpoint's address: `end` or not */
 };
@@ -119,8 +125,8 @@ struct door {
 	struct watched listener;
 	struct kv_list node; /* of all_doors */
 	struct guard_rules rules;
-	uint32_t refs;       /* its endpoint, and its connections */
-	int fd;              /* the provider's listening socket; -1: none */
+	uint32_t refs; /* its endpoint, and its connections */
+	int fd;        /* the provider's listening socket; -1: none */
 	bool open;
 	struct sockaddr_storage name;
 	socklen_t name_len;
@@ -156,7 +162,18 @@ static ssize_t our_sendmsg(int fd, const struct msghdr *msg, int flags);
 static int our_connect(int fd, const struct sockaddr *addr, socklen_t len);
 static int our_close(int fd);
 
-enum { CALL_ACCEPT, CALL_ACCEPT4, CALL_RECV, CALL_RECV_CHK, CALL_RECVMSG, CALL_SEND, CALL_SENDMSG, CALL_CONNECT, CALL_CLOSE, CALLS };
+enum {
+	CALL_ACCEPT,
+	CALL_ACCEPT4,
+	CALL_RECV,
+	CALL_RECV_CHK,
+	CALL_RECVMSG,
+	CALL_SEND,
+	CALL_SENDMSG,
+	CALL_CONNECT,
+	CALL_CLOSE,
+	CALLS
+};
 
 /* A function's address as the table of imports has it. */
 #define AS_DATA(function) ((void *)(uintptr_t)(function))
@@ -260,7 +277,8 @@ static bool known_family(const struct sockaddr_storage *a)
 
 static uint16_t port_of(const struct sockaddr_storage *a)
 {
-	return ntohs(a->ss_family == AF_INET ? ((const struct sockaddr_in *)a)->sin_port : ((const struct sockaddr_in6 *)a)->sin6_port);
+	return ntohs(a->ss_family == AF_INET ? ((const struct sockaddr_in *)a)->sin_port
+					     : ((const struct sockaddr_in6 *)a)->sin6_port);
 }
 
 static const void *host_bytes(const struct sockaddr_storage *a, size_t *len)
@@ -382,7 +400,8 @@ static const char *const reasons[DOOR_REASONS] = {
 	[DOOR_ALIEN] = "it sent what no peer sends",
 };
 
-/* A line that is to be logged once the lock is given back: whoever logs may wait for what a thread holds that waits for the lock. */
+/* A line that is to be logged once the lock is given back: whoever logs may wait for what a thread holds that waits for
+ * the lock. */
 struct line {
 	const struct kv_log *log;
 	char text[LINE_MAX_LEN * 5];
@@ -518,7 +537,8 @@ static void waiting_del(struct door *d, unsigned i)
 	d->waiting[i] = d->waiting[--d->num_waiting];
 }
 
-static void turn_away(struct door *d, int fd, const struct sockaddr_storage *peer, enum door_reason reason, const char *why)
+static void turn_away(struct door *d, int fd, const struct sockaddr_storage *peer, enum door_reason reason,
+		      const char *why)
 {
 	reset(fd);
 	tell(d, reason, peer, why);
@@ -538,8 +558,8 @@ static bool endpoint_taken(const struct endpoint *e)
 	return (e->conn && conn_lives(e->conn)) || (e->made && e->made->stream.guard.begun && conn_lives(e->made));
 }
 
-/* Its other side may have ended it without our hearing so: the packet was lost, or the host. Its kernel answers a probe at once, with a reset if it
- * knows nothing of the connection. */
+/* Its other side may have ended it without our hearing so: the packet was lost, or the host. Its kernel answers a probe
+ * at once, with a reset if it knows nothing of the connection. */
 static void conn_probe(struct conn *c)
 {
 	const int on = 1, seconds = 1, times = 10;
@@ -678,7 +698,8 @@ static void knock(struct door *d, uint64_t now)
 			return;
 		d->knock_ns = now;
 		d->knocked = false;
-		if ((before.connect(d->knock_fd, (const struct sockaddr *)&d->name, d->name_len) && errno != EINPROGRESS) ||
+		if ((before.connect(d->knock_fd, (const struct sockaddr *)&d->name, d->name_len) &&
+		     errno != EINPROGRESS) ||
 		    getsockname(d->knock_fd, (struct sockaddr *)&d->knock_name, &len)) {
 			knock_end(d);
 			return;
@@ -940,7 +961,8 @@ static int our_close(int fd)
 
 /* ---- for fabric.c ---- */
 
-int door_create(enum guard_format format, bool reads, uint32_t eager_bytes, const struct kv_log *log, struct door **out, const char **why)
+int door_create(enum guard_format format, bool reads, uint32_t eager_bytes, const struct kv_log *log, struct door **out,
+		const char **why)
 {
 	struct door *d;
 	int rc;
@@ -1076,14 +1098,15 @@ void door_forbid(struct door *d, const void *addr, size_t len, bool used)
 	door_unlock();
 }
 
-/* Those at one door with an endpoint that the provider has not been told the end of. At another door one that we made may be ours as long as nothing has
- * said whose it is: it is better ended than forgotten. */
+/* Those at one door with an endpoint that the provider has not been told the end of. At another door one that we made
+ * may be ours as long as nothing has said whose it is: it is better ended than forgotten. */
 static unsigned conns_cut(struct door *at, const struct door *d, const struct sockaddr_storage *end, bool *loose)
 {
 	unsigned left = 0;
 	KV_LIST_EACH (n, &at->conns) {
 		struct conn *c = KV_LIST_ENTRY(n, struct conn, node);
-		if (port_of(&c->claim) != port_of(end) || !same_host(&c->claim, end) || (at != d && (c->accepted || c->end)))
+		if (port_of(&c->claim) != port_of(end) || !same_host(&c->claim, end) ||
+		    (at != d && (c->accepted || c->end)))
 			continue;
 		if (!atomic_load_explicit(&c->cut, memory_order_relaxed))
 			conn_cut(c);
@@ -1175,7 +1198,8 @@ void door_reads(struct door *d, const void *addr, size_t len, uint64_t bytes)
 /* The connections of those who have gone. */
 static void gone_end(struct door *d, uint64_t now)
 {
-	/* All endpoints are looked at: with thousands of them, in each poll, that would be most of what this thread does. */
+	/* All endpoints are looked at: with thousands of them, in each poll, that would be most of what this thread
+	 * does. */
 	if (now - d->gone_looked_ns < GONE_LOOK_NS)
 		return;
 	d->gone_looked_ns = now;

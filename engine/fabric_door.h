@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_door.h -- the doorkeeper: who gets a connection to an endpoint of libfabric's tcp providers. Private to engine/fabric*.
+/* fabric_door.h -- the doorkeeper: who gets a connection to an endpoint of libfabric's tcp providers. Private to
+ * engine/fabric*.
  *
  * A door belongs to one endpoint at a time and is used by its engine's thread; the provider may accept and receive on
  * another (native tcp with a wait object), which is why what they share is locked. */
@@ -31,9 +32,10 @@ struct door_counts {
 /* door_fork -- hold the lock of all doors around a fork(). */
 void door_fork(bool hold);
 
-/* door_create -- 0, or why there can be none: -KV_ENOTSUP, -KV_EDENIED, -KV_ENOMEM with *why (static). The first one of a process replaces libfabric's
- * imports. Thread: any. */
-int door_create(enum guard_format format, bool reads, uint32_t eager_bytes, const struct kv_log *log, struct door **out, const char **why);
+/* door_create -- 0, or why there can be none: -KV_ENOTSUP, -KV_EDENIED, -KV_ENOMEM with *why (static). The first one of
+ * a process replaces libfabric's imports. Thread: any. */
+int door_create(enum guard_format format, bool reads, uint32_t eager_bytes, const struct kv_log *log, struct door **out,
+		const char **why);
 
 /* door_listen -- the endpoint's listening socket, before the endpoint is polled for the first time: from now on only
  * those who are allowed get in. 0 or -KV_ENOMEM. */
@@ -42,26 +44,28 @@ int door_listen(struct door *d, int fd, const struct sockaddr *name, socklen_t l
 /* door_shut -- the endpoint is closed next, and all addresses are void: nobody gets in until door_listen. */
 void door_shut(struct door *d);
 
-/* door_release -- the endpoint is closed for good. *door becomes NULL; NULL is accepted. What connections need stays until libfabric has closed them. */
+/* door_release -- the endpoint is closed for good. *door becomes NULL; NULL is accepted. What connections need stays
+ * until libfabric has closed them. */
 void door_release(struct door **door);
 
-/* door_allow, door_forbid -- a peer's endpoint (AF_INET, AF_INET6; another address is ignored). Counted. A connection from an endpoint that nobody
- * allows any more is ended after some seconds, so that one that comes back soon keeps it; at once where it never
- * proved to be that peer's (used). 0 or -KV_ENOMEM. */
+/* door_allow, door_forbid -- a peer's endpoint (AF_INET, AF_INET6; another address is ignored). Counted. A connection
+ * from an endpoint that nobody allows any more is ended after some seconds, so that one that comes back soon keeps it;
+ * at once where it never proved to be that peer's (used). 0 or -KV_ENOMEM. */
 int door_allow(struct door *d, const void *addr, size_t len);
 void door_forbid(struct door *d, const void *addr, size_t len, bool used);
 
-/* door_cut -- the fence of one endpoint: none of its connections hands another byte to the provider, and none is let in or made until door_allow or door_mend (of an
- * endpoint that is still allowed). Returns how many of its connections the provider has not been told the end of: poll it, and call this again. *out_loose: some
- * bytes that one of them handed on before may not be in memory yet. With 0, and also with *out_loose false after a poll, none can arrive any more. */
+/* door_cut -- the fence of one endpoint: none of its connections hands another byte to the provider, and none is let in
+ * or made until door_allow or door_mend (of an endpoint that is still allowed). Returns how many of its connections the
+ * provider has not been told the end of: poll it, and call this again. *out_loose: some bytes that one of them handed
+ * on before may not be in memory yet. With 0, and also with *out_loose false after a poll, none can arrive any more. */
 unsigned door_cut(struct door *d, const void *addr, size_t len, bool *out_loose);
 void door_mend(struct door *d, const void *addr, size_t len);
 
 /* door_readable -- memory was registered for reads by peers. */
 void door_readable(struct door *d);
 
-/* door_may_read -- whether a read from a peer's endpoint may be posted now; if not, later. door_reads -- it was: of so many bytes. Between the two nothing is
- * polled. */
+/* door_may_read -- whether a read from a peer's endpoint may be posted now; if not, later. door_reads -- it was: of so
+ * many bytes. Between the two nothing is polled. */
 bool door_may_read(struct door *d, const void *addr, size_t len);
 void door_reads(struct door *d, const void *addr, size_t len, uint64_t bytes);
 

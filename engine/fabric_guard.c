@@ -3,19 +3,21 @@
  *
  * A unit is what the provider acts upon: the answer to a connect request, a whole message, or the header of a write, a
  * read or the answer to one. It is judged when all of it is there, so the provider never holds half a message: one
- * that a broken connection cuts short costs libfabric 1.17 a posted receive for good, and a thousand of them leave it deaf.
- * Payload behind the header of a write is passed on as it comes.
+ * that a broken connection cuts short costs libfabric 1.17 a posted receive for good, and a thousand of them leave it
+ * deaf. Payload behind the header of a write is passed on as it comes.
  *
- * What is allowed is what KVRail causes, no more: messages are eager and no larger than KV_MSG_MAX, carry no immediate and
- * name the connection as we do; writes and reads have one piece and no acknowledgement; over rxm a write has either
+ * What is allowed is what KVRail causes, no more: messages are eager and no larger than KV_MSG_MAX, carry no immediate
+ * and name the connection as we do; writes and reads have one piece and no acknowledgement; over rxm a write has either
  * bytes or an immediate. Tagged messages, rendezvous, segments, atomics, credits, acknowledgements, unknown operations,
- * sizes that do not add up: each of these has crashed, blocked or starved a provider (docs/guide/security.md, docs/internals/providers.md).
+ * sizes that do not add up: each of these has crashed, blocked or starved a provider (docs/guide/security.md,
+ * docs/internals/providers.md).
  *
- * The layouts are libfabric's wire protocol, the same in 1.17, 1.22, 2.1 and 2.6 (read in their sources); each header has a version, and one
- * that is not known here is refused. Numbers are in the sender's byte order; the connect request tells, and only ours is let in.
+ * The layouts are libfabric's wire protocol, the same in 1.17, 1.22, 2.1 and 2.6 (read in their sources); each header
+ * has a version, and one that is not known here is refused. Numbers are in the sender's byte order; the connect request
+ * tells, and only ours is let in.
  *
- * Answers to our reads must come in the order in which we asked, each as long as was asked for: the provider takes any length, believes a
- * short one and makes room for a long one.
+ * Answers to our reads must come in the order in which we asked, each as long as was asked for: the provider takes any
+ * length, believes a short one and makes room for a long one.
  *
  * Keys, addresses and lengths of memory are the provider's to check, which it does, but for sums that wrap. */
 #include "engine/fabric_guard.h"
@@ -152,7 +154,8 @@ int guard_request(const struct guard_rules *rules, const uint8_t *data, size_t n
 		return wrong(why, "its connect request has another length than ours have");
 	if (own64(data + CTRL_CONN_DATA) != 1)
 		return wrong(why, "its byte order is not ours");
-	/* A feature of libfabric 2.2 among them: that the peer is not to be connected to, which the provider then believes of it for ever. */
+	/* A feature of libfabric 2.2 among them: that the peer is not to be connected to, which the provider then
+	 * believes of it for ever. */
 	if (own32(data + CTRL_SEG_NO) || own64(data + CTRL_CONN_ID) || own64(data + CTRL_MSG_ID) ||
 	    (rules->format == GUARD_XNET && data[CTRL_LEN + XNET_SETUP_FEATURES]))
 		return wrong(why, "its connect request has something in a field that is not used");
@@ -217,13 +220,15 @@ static int message_judge(const struct guard *g, const uint8_t *p, const char **w
 	const uint8_t *q = p + BASE_LEN;
 	/* Pieces are what an earlier write left in the sender's header: nobody looks at them. */
 	if (p[BASE_HEADER] != BASE_LEN || own16(p + BASE_FLAGS) || p[BASE_OP_DATA])
-		return wrong(why, "a message of a kind that we never send (an acknowledgement, tagged, with an immediate)");
+		return wrong(why,
+			     "a message of a kind that we never send (an acknowledgement, tagged, with an immediate)");
 	if (g->rules->format != GUARD_RXM)
 		return 0;
 	if (q[CTRL_VERSION] != RXM_CTRL_V || q[PKT_VERSION] != PKT_V)
 		return wrong(why, "a message of a version of rxm that is not known here");
 	if (q[CTRL_TYPE] != PKT_EAGER)
-		return wrong(why, "a message of rxm that we never send (rendezvous, segment, atomic, credit, read done)");
+		return wrong(why,
+			     "a message of rxm that we never send (rendezvous, segment, atomic, credit, read done)");
 	if (q[PKT_OP] != PKT_MESSAGE || own32(q + PKT_FLAGS))
 		return wrong(why, "an operation of rxm that we never make (tagged, or with an immediate)");
 	if (own64(q + PKT_SIZE) != size - BASE_LEN - PKT_LEN)
@@ -238,10 +243,13 @@ static size_t pieces_at(const uint8_t *p)
 	return own16(p + BASE_FLAGS) & FLAG_IMMEDIATE ? BASE_LEN + IMMEDIATE_LEN : BASE_LEN;
 }
 
-/* The provider compares address plus length with the end of a region, and the sum may wrap: a key for one region was one for all memory. */
+/* The provider compares address plus length with the end of a region, and the sum may wrap: a key for one region was
+ * one for all memory. */
 static int piece_judge(const uint8_t *piece, const char **why)
 {
-	return (own64(piece) | own64(piece + PIECE_BYTES)) >> 62 ? wrong(why, "a range of memory that is longer than there is") : 0;
+	return (own64(piece) | own64(piece + PIECE_BYTES)) >> 62
+		       ? wrong(why, "a range of memory that is longer than there is")
+		       : 0;
 }
 
 static int write_judge(struct guard *g, const uint8_t *p, const char **why)
@@ -257,7 +265,8 @@ static int write_judge(struct guard *g, const uint8_t *p, const char **why)
 	return 0;
 }
 
-/* Answers are sent in the order of the requests: when the old ones have been, those that came meanwhile are the old ones. */
+/* Answers are sent in the order of the requests: when the old ones have been, those that came meanwhile are the old
+ * ones. */
 static void reads_age(struct guard *g)
 {
 	if (g->old.owed)
@@ -266,8 +275,9 @@ static void reads_age(struct guard *g)
 	g->fresh = (struct guard_reads){0};
 }
 
-/* A peer that asks faster than it takes the answers makes the provider hold them all. One that always has some under way is known by this, that old ones are
- * answered while it asks: what counts is at most twice what it has under way. */
+/* A peer that asks faster than it takes the answers makes the provider hold them all. One that always has some under
+ * way is known by this, that old ones are answered while it asks: what counts is at most twice what it has under way.
+ */
 static int read_judge(struct guard *g, const uint8_t *p, const char **why)
 {
 	if (!g->rules->reads || !g->rules->readable)
@@ -340,7 +350,8 @@ static size_t base_len(const struct guard *g, const uint8_t *p, const char **why
 	case OP_READ:
 	case OP_WRITE:
 		*why = "a write or read of a kind that we never make";
-		return p[BASE_OP_DATA] == 0 && p[BASE_PIECES] == 1 && flags <= (p[BASE_OP] == OP_WRITE ? FLAG_IMMEDIATE : 0) &&
+		return p[BASE_OP_DATA] == 0 && p[BASE_PIECES] == 1 &&
+				       flags <= (p[BASE_OP] == OP_WRITE ? FLAG_IMMEDIATE : 0) &&
 				       header == pieces_at(p) + PIECE_LEN
 			       ? header
 			       : 0;

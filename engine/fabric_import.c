@@ -2,17 +2,18 @@
 /* fabric_import.c -- libfabric's import table.
  *
  * A call of libfabric's to accept() goes through a slot in its own data, which the dynamic linker filled. The slot is
- * found by the relocation that names it and is made to point to our function: libfabric calls ours, and nobody else in the
- * process does. That is why it is done so and not by a function `accept` of our own, which would take the place of the C
- * library's for the host as well, and would not be found from a library that was loaded with dlopen.
+ * found by the relocation that names it and is made to point to our function: libfabric calls ours, and nobody else in
+ * the process does. That is why it is done so and not by a function `accept` of our own, which would take the place of
+ * the C library's for the host as well, and would not be found from a library that was loaded with dlopen.
  *
  * Slots lie in memory that is read-only after linking (RELRO): it is made writable for the moment of the store. A slot
- * that is still lazily bound points into libfabric itself; calling what it held would have the linker fill it again, over ours,
- * so the ordinary function is called instead. Any other content is somebody's (a second copy of KVRail, a preloaded library): it is called
- * by ours, so such replacements chain.
+ * that is still lazily bound points into libfabric itself; calling what it held would have the linker fill it again,
+ * over ours, so the ordinary function is called instead. Any other content is somebody's (a second copy of KVRail, a
+ * preloaded library): it is called by ours, so such replacements chain.
  *
- * First all slots are looked for, then all are replaced: what cannot be done as a whole is not begun. Whoever is inside of an ordinary call meanwhile
- * returns from it as ever. Nothing is undone: an object that is unloaded with threads inside is worse than one that stays, so ours is pinned. */
+ * First all slots are looked for, then all are replaced: what cannot be done as a whole is not begun. Whoever is inside
+ * of an ordinary call meanwhile returns from it as ever. Nothing is undone: an object that is unloaded with threads
+ * inside is worse than one that stays, so ours is pinned. */
 #include "engine/fabric_import.h"
 
 #include <dlfcn.h>
@@ -53,12 +54,12 @@ struct search {
 
 #ifdef SLOT_CALL
 /* What the linker left in the dynamic section: an address, or before relocation an offset. */
-static uintptr_t dyn_at(const struct dl_phdr_info *o, const ElfW(Dyn) *d)
+static uintptr_t dyn_at(const struct dl_phdr_info *o, const ElfW(Dyn) * d)
 {
 	return d->d_un.d_ptr < o->dlpi_addr ? o->dlpi_addr + d->d_un.d_ptr : d->d_un.d_ptr;
 }
 
-static const ElfW(Dyn) *dynamic_of(const struct dl_phdr_info *o)
+static const ElfW(Dyn) * dynamic_of(const struct dl_phdr_info *o)
 {
 	for (unsigned i = 0; i < o->dlpi_phnum; i++)
 		if (o->dlpi_phdr[i].p_type == PT_DYNAMIC)
@@ -104,8 +105,8 @@ static struct import *wanted(const struct search *s, const char *name)
 	return NULL;
 }
 
-static void slots_find(struct search *s, const struct dl_phdr_info *o, const ElfW(Rela) *rela, size_t bytes,
-		       const ElfW(Sym) *symbols, const char *strings)
+static void slots_find(struct search *s, const struct dl_phdr_info *o, const ElfW(Rela) * rela, size_t bytes,
+		       const ElfW(Sym) * symbols, const char *strings)
 {
 	for (size_t i = 0; i < bytes / sizeof(*rela); i++) {
 		unsigned type = (unsigned)ELF64_R_TYPE(rela[i].r_info);

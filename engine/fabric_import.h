@@ -17,10 +17,11 @@ struct import {
 	unsigned found; /* out: import slots that were replaced */
 };
 
-/* import_replace -- have libfabric, and the providers that it loaded as plug-ins, call ours. Once per process, before the first endpoint; nothing
- * undoes it, so the object that holds ours is kept loaded. Other users of libfabric in this process go through ours as well, which must pass on what is
- * not its own. *why (static) says why it could not be done: -KV_ENOTSUP (this machine's relocations are not known, libfabric is linked in
- * another way, a needed function is not imported), -KV_EDENIED (the table cannot be made writable). Nothing is replaced then. Thread: any, one at a time. */
+/* import_replace -- have libfabric, and the providers that it loaded as plug-ins, call ours. Once per process, before
+ * the first endpoint; nothing undoes it, so the object that holds ours is kept loaded. Other users of libfabric in this
+ * process go through ours as well, which must pass on what is not its own. *why (static) says why it could not be done:
+ * -KV_ENOTSUP (this machine's relocations are not known, libfabric is linked in another way, a needed function is not
+ * imported), -KV_EDENIED (the table cannot be made writable). Nothing is replaced then. Thread: any, one at a time. */
 int import_replace(struct import *imports, size_t n, const char **why);
 
 #endif

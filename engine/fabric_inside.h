@@ -34,13 +34,14 @@ struct fab {
 	struct fid_av *av;
 	struct fid_eq *eq;
 	/* With what is above, what posting and polling look at. */
-	struct fab_resolve *resolve; /* NULL: libfabric resolves addresses without blocking, or it is not verbs (fabric_resolve.c) */
+	struct fab_resolve *resolve; /* NULL: libfabric resolves addresses without blocking, or it is not verbs
+					(fabric_resolve.c) */
 	struct door *door;           /* NULL: none; caps.no_door says why */
-	bool split_imm;  /* see fabric.c */
-	bool dead_due;   /* a FAB_EV_DEAD is to be reported */
-	bool opened;     /* fab_open has returned: a loop owns it, which is not to be held up */
-	bool counted;    /* in the census of endpoints (fabric_limits.c) */
-	struct kv_list retired; /* endpoints that are given up and not closed yet (fabric_retire.c) */
+	bool split_imm;              /* see fabric.c */
+	bool dead_due;               /* a FAB_EV_DEAD is to be reported */
+	bool opened;                 /* fab_open has returned: a loop owns it, which is not to be held up */
+	bool counted;                /* in the census of endpoints (fabric_limits.c) */
+	struct kv_list retired;      /* endpoints that are given up and not closed yet (fabric_retire.c) */
 	unsigned num_retired;
 	uint32_t out; /* what the one that is given up next has posted (fab_posted) */
 	uint32_t polls;
@@ -86,15 +87,16 @@ struct fi_info *fab_hints(const struct fab_quirk *quirk, const char *prov_name);
 /* fab_eager_bytes -- what the provider sends at once, as its environment says; 0: it has no such notion. */
 uint32_t fab_eager_bytes(const struct fab_quirk *quirk);
 
-/* fab_address_text -- an IPv4 or IPv6 socket address without its port, LOCAL_TEXT_MAX bytes at most; "" of anything else. */
+/* fab_address_text -- an IPv4 or IPv6 socket address without its port, LOCAL_TEXT_MAX bytes at most; "" of anything
+ * else. */
 enum { LOCAL_TEXT_MAX = INET6_ADDRSTRLEN };
 void fab_address_text(const void *addr, size_t len, char *out);
 
 /* fab_drain -- read what has arrived, and forget it: the endpoint is closed next. */
 void fab_drain(struct fab *fab);
 
-/* fab_ends_close -- endpoint, completion queue, address vector and event queue, in this order; those that are NULL are passed over. What cannot be
- * closed is leaked, and said so. Thread: any. */
+/* fab_ends_close -- endpoint, completion queue, address vector and event queue, in this order; those that are NULL are
+ * passed over. What cannot be closed is leaked, and said so. Thread: any. */
 struct fab_ends {
 	struct fid_ep *ep;
 	struct fid_cq *cq;
@@ -105,8 +107,9 @@ void fab_ends_close(const struct fab *fab, const struct fab_ends *ends);
 
 /* ---- fabric_retire.c ---- */
 
-/* fab_retire_now -- give up the endpoint, if there is one: fab is without one afterwards, and it waits for fab_retire. Without memory for that it is
- * closed here. fab_retire_end -- all that are given up are closed when it returns. Both on the rail's thread. */
+/* fab_retire_now -- give up the endpoint, if there is one: fab is without one afterwards, and it waits for fab_retire.
+ * Without memory for that it is closed here. fab_retire_end -- all that are given up are closed when it returns. Both
+ * on the rail's thread. */
 void fab_retire_now(struct fab *fab);
 void fab_retire_end(struct fab *fab);
 
@@ -123,16 +126,18 @@ void fab_shm_clean(const struct fab *fab);
  * control that does not pace. fab->caps.congestion is then what its listening socket has, else "". */
 void fab_tcp_settle(struct fab *fab);
 
-/* fab_tcp_shut -- of an endpoint that is closed next: nobody can connect to it any more, and whoever was about to is let go. */
+/* fab_tcp_shut -- of an endpoint that is closed next: nobody can connect to it any more, and whoever was about to is
+ * let go. */
 void fab_tcp_shut(struct fab *fab);
 
-/* fab_tcp_door -- before the endpoint is opened: a doorkeeper, where the provider is one of tcp and the options want it. 0, or a code with *err where they
- * insist on one. fab_tcp_listen -- it takes its place, as soon as the endpoint is enabled. */
+/* fab_tcp_door -- before the endpoint is opened: a doorkeeper, where the provider is one of tcp and the options want
+ * it. 0, or a code with *err where they insist on one. fab_tcp_listen -- it takes its place, as soon as the endpoint is
+ * enabled. */
 int fab_tcp_door(struct fab *fab, struct kv_error *err);
 int fab_tcp_listen(struct fab *fab, struct kv_error *err);
 
-/* fab_tcp_check -- 0, or -KV_ENOTSUP with *err: a setting of the provider's in the environment makes it announce bytes that
- * are not there. */
+/* fab_tcp_check -- 0, or -KV_ENOTSUP with *err: a setting of the provider's in the environment makes it announce bytes
+ * that are not there. */
 int fab_tcp_check(const struct fab *fab, struct kv_error *err);
 
 /* fab_verbs_function -- some function of libibverbs: it tells which file that is. */
@@ -147,7 +152,8 @@ uint64_t fab_env_number(const char *name, uint64_t otherwise);
 /* fab_is_verbs -- a queue pair for each peer, and one completion queue for all of them. */
 bool fab_is_verbs(const struct fab_quirk *quirk);
 
-/* fab_verbs_peers_max -- the connections that rxm makes the completion queue of an endpoint for, and the entries of each. */
+/* fab_verbs_peers_max -- the connections that rxm makes the completion queue of an endpoint for, and the entries of
+ * each. */
 uint32_t fab_verbs_peers_max(void);
 uint32_t fab_verbs_entries_per_peer(void);
 
@@ -156,10 +162,10 @@ int fab_verbs_check(const struct fab *fab, struct kv_error *err);
 
 /* ---- fabric_resolve.c ---- */
 
-/* fab_resolve_open, _close -- with the endpoint. Without it fab->resolve stays NULL, and postings may block where a peer's address does not answer.
- * fab_resolve_insert, _remove -- a handle of the address vector, and its address. 0 or -KV_ENOMEM.
- * fab_resolve_known -- whether libfabric may be asked to connect to it; if not, the question is on its way: try again later, as after -FI_EAGAIN. Only with
- * fab->resolve. */
+/* fab_resolve_open, _close -- with the endpoint. Without it fab->resolve stays NULL, and postings may block where a
+ * peer's address does not answer. fab_resolve_insert, _remove -- a handle of the address vector, and its address. 0 or
+ * -KV_ENOMEM. fab_resolve_known -- whether libfabric may be asked to connect to it; if not, the question is on its way:
+ * try again later, as after -FI_EAGAIN. Only with fab->resolve. */
 void fab_resolve_open(struct fab *fab);
 void fab_resolve_close(struct fab *fab);
 int fab_resolve_insert(struct fab *fab, uint64_t handle, const void *addr, size_t len);
@@ -168,14 +174,17 @@ bool fab_resolve_known(struct fab *fab, uint64_t handle);
 
 /* ---- fabric_limits.c ---- */
 
-/* fab_limits_check -- before opening an endpoint: the checks of preflight.c for it. 0, or -KV_ELIMIT with the sentence. */
-int fab_limits_check(struct fab *fab, const struct fab_device *device, const struct fab_options *options, struct kv_error *err);
-/* fab_limits_shm -- whether a provider that lives in /dev/shm has no device because there is too little room: -KV_ELIMIT with the
- * sentence, or 0. */
+/* fab_limits_check -- before opening an endpoint: the checks of preflight.c for it. 0, or -KV_ELIMIT with the sentence.
+ */
+int fab_limits_check(struct fab *fab, const struct fab_device *device, const struct fab_options *options,
+		     struct kv_error *err);
+/* fab_limits_shm -- whether a provider that lives in /dev/shm has no device because there is too little room:
+ * -KV_ELIMIT with the sentence, or 0. */
 int fab_limits_shm(const struct fab_quirk *quirk, struct kv_error *err);
 
 /* fab_limits_short -- after a call of the provider's failed for want of something: which limit is short of `need`, and
- * how to lift it, as the end of a sentence; or the figures, when none is. Asks the device only while the rail is being opened. */
+ * how to lift it, as the end of a sentence; or the figures, when none is. Asks the device only while the rail is being
+ * opened. */
 void fab_limits_short(struct fab *fab, const struct te_need *need, char *buf, size_t cap);
 
 /* fab_limits_fail -- turn what libfabric said (a negative code) on opening `what` into a code and a sentence that names

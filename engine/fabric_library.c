@@ -5,9 +5,9 @@
  * silence, so the files are told by path, as the loader has them. Links are followed: the version is in the name of the
  * file behind them.
  *
- * Any thread may ask, also while others open engines: dladdr and dl_iterate_phdr take the loader's lock themselves, fi_tostr
- * has one buffer for the whole process and is therefore not used, and providers are listed behind the lock of opening
- * (te_devices_find). */
+ * Any thread may ask, also while others open engines: dladdr and dl_iterate_phdr take the loader's lock themselves,
+ * fi_tostr has one buffer for the whole process and is therefore not used, and providers are listed behind the lock of
+ * opening (te_devices_find). */
 #include "engine/fabric_inside.h"
 
 #include <dlfcn.h>
@@ -40,7 +40,8 @@ static void path_of_function(void *function, char *out)
 {
 	Dl_info info, mine;
 	out[0] = '\0';
-	if (!dladdr(function, &info) || !dladdr((void *)(uintptr_t)te_library, &mine) || info.dli_fbase == mine.dli_fbase)
+	if (!dladdr(function, &info) || !dladdr((void *)(uintptr_t)te_library, &mine) ||
+	    info.dli_fbase == mine.dli_fbase)
 		return;
 	path_of(info.dli_fname, out);
 }
@@ -52,7 +53,8 @@ static int note_copy(struct dl_phdr_info *info, size_t size, void *arg)
 	char path[TE_PATH_MAX];
 	(void)size;
 	/* Python packages bring theirs as libfabric-HASH.so. */
-	if (!base || (strncmp(base, "/libfabric.so", 13) != 0 && (strncmp(base, "/libfabric-", 11) != 0 || !strstr(base, ".so"))))
+	if (!base || (strncmp(base, "/libfabric.so", 13) != 0 &&
+		      (strncmp(base, "/libfabric-", 11) != 0 || !strstr(base, ".so"))))
 		return 0;
 	path_of(info->dlpi_name, path);
 	bool known = strcmp(path, lib->path) == 0;

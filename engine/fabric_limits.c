@@ -2,14 +2,15 @@
 /* fabric_limits.c -- which limit of the machine is short, said before and after it bites.
  *
  * Providers answer a short limit with ENOMEM, EINVAL or an abort in a later call. So what can be compared is compared
- * first (preflight.c's table), and when a provider says ENOMEM all the same, it is compared again: the sentence then names
- * what is short, or gives the figures of all that is not.
+ * first (preflight.c's table), and when a provider says ENOMEM all the same, it is compared again: the sentence then
+ * names what is short, or gives the figures of all that is not.
  *
- * The device is asked while a rail is opened (libibverbs opens it, the kernel's resource tracking answers by netlink: some ms,
- * half a second when it does not). A rail that is open belongs to a loop that serves calls, so afterwards what the
- * device allows is taken from that time; what of it is in use is not known then, and what this process may have is read from /proc,
- * which takes about a millisecond and happens once for a rebuild or a size of parts that failed. The census of endpoints is the one piece of process-wide state: limits are
- * per process and device, and nothing else knows of the other engines. */
+ * The device is asked while a rail is opened (libibverbs opens it, the kernel's resource tracking answers by netlink:
+ * some ms, half a second when it does not). A rail that is open belongs to a loop that serves calls, so afterwards what
+ * the device allows is taken from that time; what of it is in use is not known then, and what this process may have is
+ * read from /proc, which takes about a millisecond and happens once for a rebuild or a size of parts that failed. The
+ * census of endpoints is the one piece of process-wide state: limits are per process and device, and nothing else knows
+ * of the other engines. */
 #include "engine/fabric_inside.h"
 #include "host/host.h"
 
@@ -79,7 +80,8 @@ struct checks {
 };
 
 /* known: what the device was asked before; NULL: ask it. For free(); NULL: no memory, and nothing can be said. */
-static struct checks *checks_of(const struct fab_device *device, const struct te_need *need, const struct te_limits *known)
+static struct checks *checks_of(const struct fab_device *device, const struct te_need *need,
+				const struct te_limits *known)
 {
 	struct checks *k = malloc(sizeof(*k));
 	if (!k)
@@ -107,7 +109,8 @@ static void limits_keep(struct fab *fab, const struct te_limits *now)
 	fab->limits.link = -1;
 }
 
-int fab_limits_check(struct fab *fab, const struct fab_device *device, const struct fab_options *options, struct kv_error *err)
+int fab_limits_check(struct fab *fab, const struct fab_device *device, const struct fab_options *options,
+		     struct kv_error *err)
 {
 	struct te_need need;
 	char subject[2 * KV_NAME_MAX + 8];
@@ -184,12 +187,14 @@ static void figures(const struct checks *k, const struct fab *fab, char *buf, si
 	size_t at = (size_t)snprintf(buf, cap, "no limit that can be seen is short (");
 	for (unsigned i = 0; i < k->n && at < cap; i++)
 		if (k->v[i].need != KV_UNKNOWN && k->v[i].need > 0)
-			at += (size_t)snprintf(buf + at, cap - at, "%s%s: %s", buf[at - 1] == '(' ? "" : "; ", k->v[i].name,
-					       k->v[i].text);
+			at += (size_t)snprintf(buf + at, cap - at, "%s%s: %s", buf[at - 1] == '(' ? "" : "; ",
+					       k->v[i].name, k->v[i].text);
 	if (at < cap)
 		snprintf(buf + at, cap - at, ")%s%s",
-			 fab->quirk->pins_memory ? ": the device itself is; use fewer clients or rails, or huge pages" : "",
-			 fab->quirk->pins_memory && fab->opened ? "; kv-doctor tells how much of the device is in use" : "");
+			 fab->quirk->pins_memory ? ": the device itself is; use fewer clients or rails, or huge pages"
+						 : "",
+			 fab->quirk->pins_memory && fab->opened ? "; kv-doctor tells how much of the device is in use"
+								: "");
 }
 
 void fab_limits_short(struct fab *fab, const struct te_need *need, char *buf, size_t cap)
@@ -222,6 +227,6 @@ int fab_limits_fail(struct fab *fab, const char *what, int rc, struct kv_error *
 	fab_need(&device, &fab->options, 1, &need);
 	need.cq_entries = KV_MIN(need.cq_entries, (uint64_t)fab->cq_wanted);
 	fab_limits_short(fab, &need, why, sizeof(why));
-	return kv_fail(err, -KV_ELIMIT, "%s on %s (%s): %s, with %u endpoints of this process open%s%s", what, domain, prov,
-		       fi_strerror(-rc), fab_census(domain), why[0] ? "; " : "", why);
+	return kv_fail(err, -KV_ELIMIT, "%s on %s (%s): %s, with %u endpoints of this process open%s%s", what, domain,
+		       prov, fi_strerror(-rc), fab_census(domain), why[0] ? "; " : "", why);
 }

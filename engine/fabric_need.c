@@ -3,8 +3,8 @@
  *
  * Providers tell how many endpoints, queues and regions a device has, and nothing of what an endpoint takes of them, of
  * files or of memory. That is in the quirk table where it is a number, and here where it is computed: rxm's buffers and
- * its inner completion queue follow the environment. Measured on tcp;ofi_rxm and shm (docs/internals/providers.md); for EFA and
- * verbs it follows the providers' sources. */
+ * its inner completion queue follow the environment. Measured on tcp;ofi_rxm and shm (docs/internals/providers.md); for
+ * EFA and verbs it follows the providers' sources. */
 #include "engine/fabric_inside.h"
 
 #include <stdio.h>
@@ -16,18 +16,19 @@
 enum {
 	RXM_BUFFER_DEFAULT = 16384,
 	RXM_RX_DEFAULT = 4096,
-	RXM_STEP = 1024,            /* its pools of receive and of send buffers grow in such steps */
-	RXM_BUFFER_EXTRA = 1200,    /* beside the bytes: headers, the entry, its share of the others */
-	EFA_CQ_MIN = 8192,          /* FI_EFA_CQ_SIZE */
-	FILES_PER_CONNECTION = 2,   /* a socket, and rxm's second one where both sides connect at once */
-	PROVIDER_REGIONS = 8        /* that a provider makes of its own buffers */
+	RXM_STEP = 1024,          /* its pools of receive and of send buffers grow in such steps */
+	RXM_BUFFER_EXTRA = 1200,  /* beside the bytes: headers, the entry, its share of the others */
+	EFA_CQ_MIN = 8192,        /* FI_EFA_CQ_SIZE */
+	FILES_PER_CONNECTION = 2, /* a socket, and rxm's second one where both sides connect at once */
+	PROVIDER_REGIONS = 8      /* that a provider makes of its own buffers */
 };
 
 #define RXM_2_EXTRA ((uint64_t)32 << 20) /* libfabric 2.x keeps so much more for an endpoint */
 #define EFA_PAGES   (24ull << 20)        /* page table entries of an EFA device, as its users report them */
 
-/* Over verbs each connection has receive buffers of its own, elsewhere all share one pool. Send buffers are as large, and one pool for all connections:
- * the first message makes a step of them, whatever depth was asked for, and what an engine has on its way at once does not need another. */
+/* Over verbs each connection has receive buffers of its own, elsewhere all share one pool. Send buffers are as large,
+ * and one pool for all connections: the first message makes a step of them, whatever depth was asked for, and what an
+ * engine has on its way at once does not need another. */
 static uint64_t rxm_memory(const struct fab_quirk *quirk, unsigned peers)
 {
 	uint64_t buffers = fab_is_verbs(quirk) ? (uint64_t)fab_verbs_entries_per_peer() * KV_MAX(peers, 1u)

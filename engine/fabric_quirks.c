@@ -14,15 +14,17 @@
 #define MR_OFFER   (FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
 #define MODE_OFFER (FI_CONTEXT | FI_CONTEXT2)
 
-/* The tcp provider of 1.17 keeps the read that is being answered both in its queue and as the current receive: when the connection breaks then, it frees
- * it twice and hands rxm an error without a context, which rxm follows (tcpx_ep_flush_all_queues; the reader dies in fi_close or fi_cq_read).
- * The sources of 1.22 and 2.1 take it off the queue first; those in between were not read. */
+/* The tcp provider of 1.17 keeps the read that is being answered both in its queue and as the current receive: when the
+ * connection breaks then, it frees it twice and hands rxm an error without a context, which rxm follows
+ * (tcpx_ep_flush_all_queues; the reader dies in fi_close or fi_cq_read). The sources of 1.22 and 2.1 take it off the
+ * queue first; those in between were not read. */
 #define READ_SAFE FI_VERSION(1, 22)
 
 /* Its locks lie in memory that all processes share, and spin: who is killed while it holds one is waited for without
  * end, inside the provider, where no deadline of ours reaches. */
 #define DEATH_HANGS                                                                                                    \
-	"a process that is killed at a bad moment leaves a lock taken, and then every process that shares memory with " \
+	"a process that is killed at a bad moment leaves a lock taken, and then every process that shares memory "     \
+	"with "                                                                                                        \
 	"it stands still for ever: for tests and benchmarks; where servers are killed or restarted use tcp"
 
 static const struct fab_quirk quirks[] = {
@@ -35,9 +37,9 @@ static const struct fab_quirk quirks[] = {
 		.wait_fd_since = FI_VERSION(2, 5),
 		.automatic = true,
 		.efa = true,
-		/* efa_rdm_ep_wait_send polls until every packet has its completion: of a host that died that is the device's
-		 * time-out, some seconds. Since 1.18 it holds a lock of the domain meanwhile (1.22 and 2.1 as read). 2.6 waits for
-		 * little, and only of peers that answer; those in between were not read. */
+		/* efa_rdm_ep_wait_send polls until every packet has its completion: of a host that died that is the
+		 * device's time-out, some seconds. Since 1.18 it holds a lock of the domain meanwhile (1.22 and 2.1 as
+		 * read). 2.6 waits for little, and only of peers that answer; those in between were not read. */
 		.close_waits_before = FI_VERSION(2, 6),
 		.pins_memory = true,
 		.fds = 4,

@@ -23,7 +23,7 @@ struct fab_quirk {
 	bool pins_memory;       /* registered memory is pinned: RLIMIT_MEMLOCK matters */
 	bool delivery_flag;     /* FI_DELIVERY_COMPLETE per operation is needed for, and gives, "the bytes are there" */
 	bool av_remove_unsafe;  /* removing an address and inserting another crashes */
-	bool ordered;   /* one connection per address, and a stream in it: see fab_caps */
+	bool ordered;           /* one connection per address, and a stream in it: see fab_caps */
 	bool split_imm; /* the target crashes when a connection breaks inside a write with immediate: send the immediate
 			   by itself */
 	uint32_t read_safe_since; /* before this libfabric version a connection that breaks inside the answer to a read
@@ -33,15 +33,15 @@ struct fab_quirk {
 	bool death_fatal;   /* a local process that dies leaves shared state locked */
 	bool drain_first;   /* closing an endpoint with unread receives crashes */
 	bool shut_first;    /* closing an endpoint while a peer connects crashes (fabric_tcp.c) */
-	uint32_t close_waits_before; /* before this libfabric version closing an endpoint waits for what it has out, also to a host that is dead, and
-					holds up its whole domain; 0: never did */
-	bool breaks_stay;   /* a connection that broke is kept, and fails everything, until its address is removed */
-	bool dev_shm;       /* an endpoint is a file in /dev/shm (fabric_shm.c) */
+	uint32_t close_waits_before; /* before this libfabric version closing an endpoint waits for what it has out,
+					also to a host that is dead, and holds up its whole domain; 0: never did */
+	bool breaks_stay;    /* a connection that broke is kept, and fails everything, until its address is removed */
+	bool dev_shm;        /* an endpoint is a file in /dev/shm (fabric_shm.c) */
 	const char *warning; /* what to tell who opens one, or NULL */
-	uint32_t link_ops, link_bytes; /* what a link keeps in flight here unless told otherwise; 0: the engine's default.
-					  Measured: docs/internals/providers.md */
-	uint32_t fds;       /* files one endpoint with one connection opens, about */
-	uint64_t memory_bytes; /* memory one endpoint pins or touches with the provider's defaults, about */
+	uint32_t link_ops, link_bytes; /* what a link keeps in flight here unless told otherwise; 0: the engine's
+					  default. Measured: docs/internals/providers.md */
+	uint32_t fds;                  /* files one endpoint with one connection opens, about */
+	uint64_t memory_bytes;         /* memory one endpoint pins or touches with the provider's defaults, about */
 };
 
 /* fab_quirk_find -- the row of a short name or exact provider name; the generic row when there is none. Never NULL. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fabric_rdma.c -- RDMA devices as the kernel, libibverbs and libefa describe them.
  *
- * Three sources, each of which may be missing. /sys tells what a device is and whether its ports are up, to everybody and
- * below any root (a copy of another machine's /sys is read just as well). libibverbs tells the limits; in a container
- * without /dev/infiniband it sees no device, which is then exactly what is to be said. The kernel's resource tracking
- * (netlink) tells how much is in use on the whole machine, by programs that are not ours, too. libefa is loaded only when
- * there is an EFA device: most machines lack it. */
+ * Three sources, each of which may be missing. /sys tells what a device is and whether its ports are up, to everybody
+ * and below any root (a copy of another machine's /sys is read just as well). libibverbs tells the limits; in a
+ * container without /dev/infiniband it sees no device, which is then exactly what is to be said. The kernel's resource
+ * tracking (netlink) tells how much is in use on the whole machine, by programs that are not ours, too. libefa is
+ * loaded only when there is an EFA device: most machines lack it. */
 #include "engine/fabric_inside.h"
 
 #include <dirent.h>
@@ -267,7 +267,8 @@ static void verbs_ask_all(struct te_rdma *list, unsigned n)
 		if (devices && at < count)
 			verbs_ask(devices[at], &list[i]);
 		else
-			snprintf(list[i].query_error, sizeof(list[i].query_error), "libibverbs does not know this device");
+			snprintf(list[i].query_error, sizeof(list[i].query_error),
+				 "libibverbs does not know this device");
 	}
 	if (devices)
 		ibv_free_device_list(devices);
@@ -338,7 +339,8 @@ static void device_attr(uint16_t type, const void *data, size_t len, void *arg)
 {
 	struct summary *s = arg;
 	if (type == RDMA_NLDEV_ATTR_DEV_NAME)
-		snprintf(s->device, sizeof(s->device), "%.*s", (int)KV_MIN(len, sizeof(s->device) - 1), (const char *)data);
+		snprintf(s->device, sizeof(s->device), "%.*s", (int)KV_MIN(len, sizeof(s->device) - 1),
+			 (const char *)data);
 	if (type == RDMA_NLDEV_ATTR_RES_SUMMARY)
 		attrs_each(data, len, summary_entry, s);
 }
@@ -359,7 +361,8 @@ static bool messages_read(const uint8_t *at, size_t len, struct te_rdma *list, u
 	struct nlmsghdr h;
 	while (len >= sizeof(h)) {
 		memcpy(&h, at, sizeof(h));
-		if (h.nlmsg_len < sizeof(h) || h.nlmsg_len > len || h.nlmsg_type == NLMSG_DONE || h.nlmsg_type == NLMSG_ERROR)
+		if (h.nlmsg_len < sizeof(h) || h.nlmsg_len > len || h.nlmsg_type == NLMSG_DONE ||
+		    h.nlmsg_type == NLMSG_ERROR)
 			return false;
 		struct summary s = {.qp = KV_UNKNOWN, .cq = KV_UNKNOWN, .mr = KV_UNKNOWN};
 		attrs_each(at + NLMSG_HDRLEN, h.nlmsg_len - NLMSG_HDRLEN, device_attr, &s);
@@ -410,7 +413,8 @@ unsigned te_rdma_list(const char *root, const char *domain, struct te_rdma *out,
 	char path[PATH_CAP];
 	struct dirent *e;
 	unsigned count = 0, n = 0;
-	DIR *d = snprintf(path, sizeof(path), "%s/sys/class/infiniband", root) < (int)sizeof(path) ? opendir(path) : NULL;
+	DIR *d = snprintf(path, sizeof(path), "%s/sys/class/infiniband", root) < (int)sizeof(path) ? opendir(path)
+												   : NULL;
 	if (!d)
 		return 0;
 	while ((e = readdir(d))) {

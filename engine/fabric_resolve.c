@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_resolve.c -- verbs before libfabric 1.21: the address of a peer is resolved here, without waiting, before libfabric resolves it and waits.
+/* fabric_resolve.c -- verbs before libfabric 1.21: the address of a peer is resolved here, without waiting, before
+ * libfabric resolves it and waits.
  *
- * The verbs provider of 1.17 to 1.20 opens a connection inside the first posting to an address, with rdma_resolve_addr on an id that has no event
- * channel: librdmacm then waits for the answer, 2 s where there is none, on the loop's thread. What is refused so is tried again at once, since a host may
- * just be starting: one NIC that is gone would leave its loop one turn every 2 s. From 1.21 on the provider asks through its event queue.
+ * The verbs provider of 1.17 to 1.20 opens a connection inside the first posting to an address, with rdma_resolve_addr
+ * on an id that has no event channel: librdmacm then waits for the answer, 2 s where there is none, on the loop's
+ * thread. What is refused so is tried again at once, since a host may just be starting: one NIC that is gone would
+ * leave its loop one turn every 2 s. From 1.21 on the provider asks through its event queue.
  *
- * So each address is asked for by us first, of the same part of the kernel (/dev/infiniband/rdma_cm, which librdmacm is written for), on a descriptor that
- * does not block. Until the answer is here postings to it get -FI_EAGAIN, as while it connects; then the kernel knows the neighbour, and libfabric's own
- * question is answered at once. An address is asked for once in the life of its handle: rxm connects again only where the peer said goodbye, and then its
- * host was there a moment ago.
+ * So each address is asked for by us first, of the same part of the kernel (/dev/infiniband/rdma_cm, which librdmacm is
+ * written for), on a descriptor that does not block. Until the answer is here postings to it get -FI_EAGAIN, as while
+ * it connects; then the kernel knows the neighbour, and libfabric's own question is answered at once. An address is
+ * asked for once in the life of its handle: rxm connects again only where the peer said goodbye, and then its host was
+ * there a moment ago.
  *
- * Rejected: librdmacm itself, whose header would be one more package for every build, for one call that old libfabrics need; a thread that waits for us;
- * the kernel's neighbour table by netlink, which would need its routes too and know nothing of IPoIB. */
+ * Rejected: librdmacm itself, whose header would be one more package for every build, for one call that old libfabrics
+ * need; a thread that waits for us; the kernel's neighbour table by netlink, which would need its routes too and know
+ * nothing of IPoIB. */
 #include "engine/fabric_inside.h"
 
 #include <errno.h>
@@ -63,7 +67,8 @@ static uint64_t pointer(void *p)
 static int id_create(const struct fab_resolve *r, uint64_t handle, uint32_t *out_id)
 {
 	struct rdma_ucm_create_id_resp resp = {0};
-	const struct rdma_ucm_create_id in = {.uid = handle + 1, .response = pointer(&resp), .ps = RDMA_PS_TCP, .qp_type = IBV_QPT_RC};
+	const struct rdma_ucm_create_id in = {
+		.uid = handle + 1, .response = pointer(&resp), .ps = RDMA_PS_TCP, .qp_type = IBV_QPT_RC};
 	int rc = command(r, RDMA_USER_CM_CMD_CREATE_ID, &in, sizeof(in), sizeof(resp));
 	*out_id = resp.id;
 	return rc;
@@ -133,12 +138,14 @@ void fab_resolve_open(struct fab *fab)
 	struct sockaddr_storage from;
 	struct fab_resolve *r;
 	int fd;
-	if (!fab_is_verbs(fab->quirk) || fi_version() >= FI_VERSION(1, 21) || !address_take(&from, info->src_addr, info->src_addrlen))
+	if (!fab_is_verbs(fab->quirk) || fi_version() >= FI_VERSION(1, 21) ||
+	    !address_take(&from, info->src_addr, info->src_addrlen))
 		return;
 	fd = open("/dev/infiniband/rdma_cm", O_RDWR | O_NONBLOCK | O_CLOEXEC);
 	r = fd >= 0 ? calloc(1, sizeof(*r)) : NULL;
 	if (!r) {
-		kv_info(fab->options.log, "%s: /dev/infiniband/rdma_cm: %s; a peer whose address does not answer stops its loop for 2 s",
+		kv_info(fab->options.log,
+			"%s: /dev/infiniband/rdma_cm: %s; a peer whose address does not answer stops its loop for 2 s",
 			fab->caps.domain, strerror(errno));
 		if (fd >= 0)
 			close(fd);

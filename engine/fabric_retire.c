@@ -1,26 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_retire.c -- endpoints that cannot be closed at once: they are given up, and closed when nothing of theirs is out.
+/* fabric_retire.c -- endpoints that cannot be closed at once: they are given up, and closed when nothing of theirs is
+ * out.
  *
  *   in use --fab_rebuild, fab_shut--> given up --fab_retire, nothing out--> a thread closes it
  *       --> closed, seen by fab_retiring --> freed
  *
- * EFA's endpoint waits in fi_close until everything that it sent has its completion, and for a host that died the device takes seconds. Worse, it waits with a
- * lock of the domain in its hands (caps.close_slow), so that whoever uses the next endpoint of this domain waits, too. Only when fi_close has returned
- * can nothing late land, so the fence is over no sooner; but the loop, with its other engines, its heartbeats and its other peers, need not wait for it. It
- * goes on with a fresh endpoint, and reads the completions of the old one in between, without a word to anybody, until there is none left to come. Then fi_close
- * has nothing to wait for. What it does all the same (a queue pair is destroyed, memory is given back) takes a thread milliseconds. libfabric
- * was asked for FI_THREAD_SAFE, so one thread may close an endpoint while another uses the next one. No descriptor of an endpoint is closed while
- * a loop may still wait for it, hence the two steps.
+ * EFA's endpoint waits in fi_close until everything that it sent has its completion, and for a host that died the
+ * device takes seconds. Worse, it waits with a lock of the domain in its hands (caps.close_slow), so that whoever uses
+ * the next endpoint of this domain waits, too. Only when fi_close has returned can nothing late land, so the fence is
+ * over no sooner; but the loop, with its other engines, its heartbeats and its other peers, need not wait for it. It
+ * goes on with a fresh endpoint, and reads the completions of the old one in between, without a word to anybody, until
+ * there is none left to come. Then fi_close has nothing to wait for. What it does all the same (a queue pair is
+ * destroyed, memory is given back) takes a thread milliseconds. libfabric was asked for FI_THREAD_SAFE, so one thread
+ * may close an endpoint while another uses the next one. No descriptor of an endpoint is closed while a loop may still
+ * wait for it, hence the two steps.
  *
- * A peer that hangs may keep an operation out for ever. After OUT_MAX_NS the endpoint is closed as it is, and says so: a loop that stands still for a while is less
- * than memory that is never safe. Such operations should not be: peers post more receives than we send.
+ * A peer that hangs may keep an operation out for ever. After OUT_MAX_NS the endpoint is closed as it is, and says so:
+ * a loop that stands still for a while is less than memory that is never safe. Such operations should not be: peers
+ * post more receives than we send.
  *
- * One thread for one endpoint, joined when it has said that it is done, and by fab_close in any case. At most two are given up at a time (fab_rebuild), so a
- * rail has two threads at most. Where there is no thread, or no memory to remember an endpoint by, it is closed where it is given up: slow, and as safe.
+ * One thread for one endpoint, joined when it has said that it is done, and by fab_close in any case. At most two are
+ * given up at a time (fab_rebuild), so a rail has two threads at most. Where there is no thread, or no memory to
+ * remember an endpoint by, it is closed where it is given up: slow, and as safe.
  *
- * Rejected: a spare endpoint, open and announced from the beginning. Opening takes milliseconds, a spare takes the device's queues and completion queue for
- * good, from a device whose endpoints are counted; and requests that were out are to be made anew either way. A domain for each endpoint, which no lock
- * of the other one's would hold up: all memory would have to be registered in each. */
+ * Rejected: a spare endpoint, open and announced from the beginning. Opening takes milliseconds, a spare takes the
+ * device's queues and completion queue for good, from a device whose endpoints are counted; and requests that were out
+ * are to be made anew either way. A domain for each endpoint, which no lock of the other one's would hold up: all
+ * memory would have to be registered in each. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -35,10 +41,10 @@ struct retired {
 	struct kv_list node;
 	const struct fab *fab; /* for its name and log, which outlive this */
 	struct fab_ends ends;
-	uint32_t out;          /* operations without a completion */
-	uint64_t until_ns;     /* when that does not matter any more; 0: fab_retire was not called yet */
-	bool counted;          /* in the census */
-	bool running;          /* thread is valid, and not joined */
+	uint32_t out;      /* operations without a completion */
+	uint64_t until_ns; /* when that does not matter any more; 0: fab_retire was not called yet */
+	bool counted;      /* in the census */
+	bool running;      /* thread is valid, and not joined */
 	pthread_t thread;
 	atomic_bool closed;
 };
@@ -108,7 +114,9 @@ static bool drained(struct retired *r)
 	for (int i = 0; i < READS && r->out && completions_read(r); i++)
 		;
 	if (r->out && kv_clock_now(&kv_clock_monotonic) >= r->until_ns) {
-		kv_warn(r->fab->options.log, "%s: %u operations of an endpoint that was given up have not ended within %llu s: closing it may hold up its loop",
+		kv_warn(r->fab->options.log,
+			"%s: %u operations of an endpoint that was given up have not ended within %llu s: closing it "
+			"may hold up its loop",
 			r->fab->caps.domain, r->out, OUT_MAX_NS / 1000000000);
 		r->out = 0;
 	}

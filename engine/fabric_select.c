@@ -272,7 +272,8 @@ static unsigned best_address(const struct fab_query *query, const struct fab_dev
 	return best;
 }
 
-/* An address names the interface that has it, also where it is one of a whole network (127.0.0.2 on lo), which no list of addresses shows. */
+/* An address names the interface that has it, also where it is one of a whole network (127.0.0.2 on lo), which no list
+ * of addresses shows. */
 static bool is_address(const char *name, struct sockaddr_storage *out)
 {
 	struct sockaddr_in *in = (struct sockaddr_in *)out;
@@ -317,8 +318,8 @@ static int probe_one(const struct fab_quirk *quirk, const char *prov_name, const
 	return 0;
 }
 
-/* The NICs of query->nic, a list with commas, in its order: all of them, or an error. missing (KV_NAME_MAX bytes) is the name that is not there;
- * *out_count says how many were found before it. */
+/* The NICs of query->nic, a list with commas, in its order: all of them, or an error. missing (KV_NAME_MAX bytes) is
+ * the name that is not there; *out_count says how many were found before it. */
 static int probe_list(const struct fab_quirk *quirk, const char *prov_name, const struct fab_query *query,
 		      struct fab_device *out, unsigned max, unsigned *out_count, char *missing)
 {
@@ -328,7 +329,9 @@ static int probe_list(const struct fab_quirk *quirk, const char *prov_name, cons
 	do {
 		size_t len = strcspn(at, ",");
 		snprintf(missing, KV_NAME_MAX, "%.*s", (int)KV_MIN(len, (size_t)KV_NAME_MAX), at);
-		rc = len == 0 || len >= KV_NAME_MAX ? -FI_ENODATA : n == max ? -FI_E2BIG : probe_one(quirk, prov_name, query, missing, &out[n]);
+		rc = len == 0 || len >= KV_NAME_MAX ? -FI_ENODATA
+		     : n == max                     ? -FI_E2BIG
+						    : probe_one(quirk, prov_name, query, missing, &out[n]);
 		at += len + (at[len] == ',');
 		for (unsigned i = 0; rc == 0 && i < n; i++)
 			if (same_device(quirk, &out[i], &out[n])) {
@@ -384,12 +387,14 @@ static void list_nics(const struct fab_quirk *quirk, const char *prov_name, char
 }
 
 /* A name of the list is wrong. */
-static int nic_fail(const struct fab_query *query, const char *missing, int rc, const char *where, const char *present, struct kv_error *err)
+static int nic_fail(const struct fab_query *query, const char *missing, int rc, const char *where, const char *present,
+		    struct kv_error *err)
 {
 	if (rc == -FI_EALREADY)
 		return kv_fail(err, -KV_EINVAL, "NIC %s is twice in the list %s", missing, query->nic);
 	if (rc == -FI_E2BIG)
-		return kv_fail(err, -KV_EINVAL, "the list of NICs %s is too long; an engine has at most %d", query->nic, KV_RAILS_MAX);
+		return kv_fail(err, -KV_EINVAL, "the list of NICs %s is too long; an engine has at most %d", query->nic,
+			       KV_RAILS_MAX);
 	if (!missing[0])
 		return kv_fail(err, -KV_EINVAL, "the list of NICs \"%s\" has an empty name", query->nic);
 	return kv_fail(err, -KV_ENOTSUP, "no NIC %s %s; there are: %s", missing, where, present[0] ? present : "none");
@@ -434,7 +439,8 @@ static const char *hidden_by(char *buf, size_t cap)
 	const char *set = getenv("FI_PROVIDER");
 	buf[0] = '\0';
 	if (set)
-		snprintf(buf, cap, "; FI_PROVIDER=%.64s is set, and libfabric shows no others than it allows: unset it", set);
+		snprintf(buf, cap, "; FI_PROVIDER=%.64s is set, and libfabric shows no others than it allows: unset it",
+			 set);
 	return buf;
 }
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fabric_shm.c -- the names that shm endpoints have in /dev/shm.
  *
- * An endpoint of the shm provider is a file of 16 MiB there, named after the process: "PID:UID:NUMBER". A process that is
- * killed by SIGKILL leaves its files, and when its number comes round again fi_enable of the process that has it now
+ * An endpoint of the shm provider is a file of 16 MiB there, named after the process: "PID:UID:NUMBER". A process that
+ * is killed by SIGKILL leaves its files, and when its number comes round again fi_enable of the process that has it now
  * fails with EBUSY, for no reason that its user could see. So each endpoint gets a name that never comes again:
  *
  *     kvrail-<pid namespace>-<pid>-<64 random bits>
  *
- * The rest of the name is there to clean up: before a rail is opened, files whose process is gone are removed. Processes
- * of another pid namespace may share /dev/shm, and their numbers tell us nothing; so only names of our own namespace are
- * looked at. A number that was reused by a live process keeps its file: too careful, never wrong.
+ * The rest of the name is there to clean up: before a rail is opened, files whose process is gone are removed.
+ * Processes of another pid namespace may share /dev/shm, and their numbers tell us nothing; so only names of our own
+ * namespace are looked at. A number that was reused by a live process keeps its file: too careful, never wrong.
  *
- * Of the 16 MiB some 6 are touched, and count. But the provider wants much more to be free (fab_shm_look), 64 MiB on four
- * processors, which is docker's default for everything; else it says that there is no shm. */
+ * Of the 16 MiB some 6 are touched, and count. But the provider wants much more to be free (fab_shm_look), 64 MiB on
+ * four processors, which is docker's default for everything; else it says that there is no shm. */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -53,7 +53,8 @@ int fab_shm_name(struct fab *fab)
 	/* Without entropy the provider's own name is as good as any. */
 	if (kv_entropy_fill(&kv_entropy_kernel, &unique, sizeof(unique)))
 		return 0;
-	snprintf(name, sizeof(name), SCHEME "kvrail-%" PRIu64 "-%ld-%016" PRIx64, pid_namespace(), (long)getpid(), unique);
+	snprintf(name, sizeof(name), SCHEME "kvrail-%" PRIu64 "-%ld-%016" PRIx64, pid_namespace(), (long)getpid(),
+		 unique);
 	return fi_setname(&fab->ep->fid, name, strlen(name) + 1);
 }
 

@@ -2,17 +2,19 @@
 /* fabric_stream.c -- what the provider gets to see of a connection.
  *
  * The bytes go from the socket to where the provider wants them, and are walked over there: nothing is copied but the
- * beginning of a unit that is not whole when a receive ends. It is held back, and put before what the next receive brings, in the
- * provider's buffer: as if it had never been read. That costs no system call.
+ * beginning of a unit that is not whole when a receive ends. It is held back, and put before what the next receive
+ * brings, in the provider's buffer: as if it had never been read. That costs no system call.
  *
- * That needs room for a whole unit behind what was held. The tcp providers receive headers and messages into a buffer of 9,000 bytes (which
- * fabric_door.c makes sure of), payload into the memory it is for. A receive with less room is one of a few bytes, of an answer to a connect
- * request: it is served from `held`, which is filled with that one unit and no byte more.
+ * That needs room for a whole unit behind what was held. The tcp providers receive headers and messages into a buffer
+ * of 9,000 bytes (which fabric_door.c makes sure of), payload into the memory it is for. A receive with less room is
+ * one of a few bytes, of an answer to a connect request: it is served from `held`, which is filled with that one unit
+ * and no byte more.
  *
  * A scattered receive is one of payload; it gets payload only, so that no unit is ever scattered.
  *
- * The provider asks for more only when its own buffer is empty (ofi_bsock_recv, ofi_bsock_recvv). So payload that it was handed is in memory for good, or never will
- * be, from its next call on; until then the stream is `loose` (fabric_door.c's cut waits for that call). */
+ * The provider asks for more only when its own buffer is empty (ofi_bsock_recv, ofi_bsock_recvv). So payload that it
+ * was handed is in memory for good, or never will be, from its next call on; until then the stream is `loose`
+ * (fabric_door.c's cut waits for that call). */
 #include "engine/fabric_stream.h"
 
 #include <errno.h>
@@ -80,8 +82,8 @@ static ssize_t hold(struct stream *s, const uint8_t *from, size_t n)
 	return 0;
 }
 
-static ssize_t whole_recv(struct stream *s, int fd, const struct iovec *iov, int flags, const struct stream_calls *calls,
-			  const char **why)
+static ssize_t whole_recv(struct stream *s, int fd, const struct iovec *iov, int flags,
+			  const struct stream_calls *calls, const char **why)
 {
 	uint8_t *to = iov->iov_base;
 	uint64_t passed = s->guard.passed;
@@ -134,8 +136,8 @@ static ssize_t held_give(struct stream *s, const struct iovec *iov)
 	return (ssize_t)n;
 }
 
-ssize_t stream_recv(struct stream *s, int fd, const struct iovec *iov, size_t n, int flags, const struct stream_calls *calls,
-		    const char **why)
+ssize_t stream_recv(struct stream *s, int fd, const struct iovec *iov, size_t n, int flags,
+		    const struct stream_calls *calls, const char **why)
 {
 	*why = NULL;
 	atomic_store_explicit(&s->loose, false, memory_order_relaxed);

@@ -21,16 +21,18 @@ struct stream {
 	uint8_t *held;    /* GUARD_UNIT_MAX bytes from the first need on; NULL before. The stream's */
 	uint32_t at, len; /* held[at..len) came and was not handed on */
 	bool judged;      /* ... because there was no room for it; else because it is not whole */
-	atomic_bool loose; /* payload was handed on, and the provider has not asked for more since: some of it may be in a buffer of its own, on its way to
-	                      memory. Written by the provider's thread, read by any */
+	atomic_bool
+		loose; /* payload was handed on, and the provider has not asked for more since: some of it may be in a
+			  buffer of its own, on its way to memory. Written by the provider's thread, read by any */
 };
 
 void stream_init(struct stream *s, const struct guard_rules *rules, bool accepted);
 void stream_fini(struct stream *s);
 
-/* stream_recv -- as recvmsg(2) for the provider: bytes that were judged, 0 at the end, or -1 with errno (EAGAIN: what came is not whole yet). What
- * breaks the rules is -1 with ECONNRESET and *why, and nothing of it is in iov that the provider was told of. A message is handed on as a whole, a header too. */
-ssize_t stream_recv(struct stream *s, int fd, const struct iovec *iov, size_t n, int flags, const struct stream_calls *calls,
-		    const char **why);
+/* stream_recv -- as recvmsg(2) for the provider: bytes that were judged, 0 at the end, or -1 with errno (EAGAIN: what
+ * came is not whole yet). What breaks the rules is -1 with ECONNRESET and *why, and nothing of it is in iov that the
+ * provider was told of. A message is handed on as a whole, a header too. */
+ssize_t stream_recv(struct stream *s, int fd, const struct iovec *iov, size_t n, int flags,
+		    const struct stream_calls *calls, const char **why);
 
 #endif

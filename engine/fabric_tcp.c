@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_tcp.c -- what the tcp providers leave to the kernel's defaults: congestion control on loopback; what closing their endpoints
- * leaves behind; settings of theirs that are refused; and whether a doorkeeper can stand before their ports.
+/* fabric_tcp.c -- what the tcp providers leave to the kernel's defaults: congestion control on loopback; what closing
+ * their endpoints leaves behind; settings of theirs that are refused; and whether a doorkeeper can stand before their
+ * ports.
  *
  * bbr, a common default, paces: it arms a timer for every segment, which on loopback, where nothing is ever lost and
  * nobody shares the path, was 18 % of all processor time of a run of 64 KiB GETs. reno, which every kernel has and
@@ -16,15 +17,18 @@
  * port (without SO_REUSEPORT, which libfabric does not use), so what is found is ours, and nothing but sockets that
  * listen is looked at twice. Not found is no error. The walk costs a system call per open file, once per endpoint.
  *
- * The tcp provider's own RDM endpoints (net of 1.17, tcp of 1.18 to 2.6) free their listener while connections that it accepted, and that have not said
- * who they are yet, still point to it: xnet_pep_close says so itself. They stay among the domain's sockets, and the next poll of an endpoint rebuilt
- * there, after a fence, follows the freed listener. So before an endpoint is closed its listener and all connections that it accepted, which end with it
- * anyway, are shut, and the provider is polled until it has seen that and closed them: then nothing can point to the listener, and none can come.
- * The sockets are known by their local address, which is the listener's; what has it belongs to this endpoint and is opened and closed by nobody but its
- * own thread. Rejected: closing the domain with the endpoint, since the regions in it must outlive a fence.
+ * The tcp provider's own RDM endpoints (net of 1.17, tcp of 1.18 to 2.6) free their listener while connections that it
+ * accepted, and that have not said who they are yet, still point to it: xnet_pep_close says so itself. They stay among
+ * the domain's sockets, and the next poll of an endpoint rebuilt there, after a fence, follows the freed listener. So
+ * before an endpoint is closed its listener and all connections that it accepted, which end with it anyway, are shut,
+ * and the provider is polled until it has seen that and closed them: then nothing can point to the listener, and none
+ * can come. The sockets are known by their local address, which is the listener's; what has it belongs to this endpoint
+ * and is opened and closed by nobody but its own thread. Rejected: closing the domain with the endpoint, since the
+ * regions in it must outlive a fence.
  *
- * Where the doorkeeper stands, a fence of one peer needs no new endpoint (fab_cut). The provider is told the end of that peer's connections while it is polled: it
- * may hold what it received in a buffer of its own while it waits for a receive of ours to be posted. That is rare, and known; then the endpoint is rebuilt. */
+ * Where the doorkeeper stands, a fence of one peer needs no new endpoint (fab_cut). The provider is told the end of
+ * that peer's connections while it is polled: it may hold what it received in a buffer of its own while it waits for a
+ * receive of ours to be posted. That is rare, and known; then the endpoint is rebuilt. */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
@@ -147,8 +151,8 @@ void fab_tcp_shut(struct fab *fab)
 		fab_drain(fab);
 }
 
-/* FI_OFI_RXM_DATA_AUTO_PROGRESS: a thread of rxm replaces connections at any time, also between two postings that must be
- * on one (split writes, caps.ordered). What the second one announces could have been lost with the first one's. */
+/* FI_OFI_RXM_DATA_AUTO_PROGRESS: a thread of rxm replaces connections at any time, also between two postings that must
+ * be on one (split writes, caps.ordered). What the second one announces could have been lost with the first one's. */
 static const char *auto_progress(const struct fab *fab)
 {
 	static const char *const on[] = {"1", "true", "yes", "on"};
@@ -195,7 +199,8 @@ void fab_tcp_settle(struct fab *fab)
 	if (fd < 0)
 		return;
 	if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, LOOPBACK_ALGORITHM, strlen(LOOPBACK_ALGORITHM)))
-		kv_debug(fab->options.log, "%s: congestion control " LOOPBACK_ALGORITHM " is refused: %s; the default stays",
+		kv_debug(fab->options.log,
+			 "%s: congestion control " LOOPBACK_ALGORITHM " is refused: %s; the default stays",
 			 fab->caps.domain, strerror(errno));
 	if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, text, &text_len) == 0)
 		snprintf(fab->caps.congestion, sizeof(fab->caps.congestion), "%s", text);
@@ -206,7 +211,8 @@ void fab_tcp_settle(struct fab *fab)
 /* What a setting of the provider's would do to him; NULL: nothing. */
 static const char *door_hindered(const struct fab *fab)
 {
-	const char *prefetch = strcmp(fab->quirk->short_name, "net") == 0 ? "FI_NET_PREFETCH_RBUF_SIZE" : "FI_TCP_PREFETCH_RBUF_SIZE";
+	const char *prefetch =
+		strcmp(fab->quirk->short_name, "net") == 0 ? "FI_NET_PREFETCH_RBUF_SIZE" : "FI_TCP_PREFETCH_RBUF_SIZE";
 	if (fab_env_is_on("FI_TCP_IO_URING") || fab_env_is_on("FI_NET_IO_URING"))
 		return "with FI_TCP_IO_URING (FI_NET_IO_URING) libfabric takes connections past it; unset that";
 	if (getenv(prefetch) && fab_env_number(prefetch, 0) < 2 * (uint64_t)GUARD_UNIT_MAX)
@@ -220,11 +226,13 @@ static int door_none(struct fab *fab, const char *why, struct kv_error *err)
 	snprintf(fab->caps.no_door, sizeof(fab->caps.no_door), "%s", why);
 	if (fab->options.door == FAB_DOOR_REQUIRE)
 		return kv_fail(err, -KV_ENOTSUP,
-			       "%s: a doorkeeper is required for the fabric ports, and there can be none: %s (docs/guide/security.md)",
+			       "%s: a doorkeeper is required for the fabric ports, and there can be none: %s "
+			       "(docs/guide/security.md)",
 			       fab->caps.provider, why);
 	if (fab->options.door == FAB_DOOR_AUTO && fab->quirk->tcp && fab_census(fab->caps.domain) == 0)
 		kv_warn(fab->options.log,
-			"%s: no doorkeeper can stand before the fabric ports: %s; let a firewall keep strangers from them (docs/guide/security.md)",
+			"%s: no doorkeeper can stand before the fabric ports: %s; let a firewall keep strangers from "
+			"them (docs/guide/security.md)",
 			fab->caps.provider, why);
 	return 0;
 }
@@ -235,13 +243,18 @@ int fab_tcp_door(struct fab *fab, struct kv_error *err)
 	const char *why;
 	bool reads = fi_version() >= fab->quirk->read_safe_since || fab->options.reads_at_own_risk;
 	if (!fab->quirk->tcp)
-		return door_none(fab, "its connections are made by the device or by shared memory, not by sockets of this process", err);
+		return door_none(
+			fab,
+			"its connections are made by the device or by shared memory, not by sockets of this process",
+			err);
 	if (fab->options.door == FAB_DOOR_OFF)
 		return door_none(fab, "it is turned off", err);
 	why = door_hindered(fab);
 	if (why)
 		return door_none(fab, why, err);
-	return door_create(format, reads, fab_eager_bytes(fab->quirk), fab->options.log, &fab->door, &why) ? door_none(fab, why, err) : 0;
+	return door_create(format, reads, fab_eager_bytes(fab->quirk), fab->options.log, &fab->door, &why)
+		       ? door_none(fab, why, err)
+		       : 0;
 }
 
 int fab_tcp_listen(struct fab *fab, struct kv_error *err)
@@ -259,10 +272,13 @@ int fab_tcp_listen(struct fab *fab, struct kv_error *err)
 	return door_none(fab, "libfabric's listening socket is not found among this process's", err);
 }
 
-/* Reading no completion makes the provider go on all the same, and takes its lock: a thread of its own that was receiving has ended then. */
+/* Reading no completion makes the provider go on all the same, and takes its lock: a thread of its own that was
+ * receiving has ended then. */
 int fab_cut(struct fab *fab, const void *blob, size_t len)
 {
-	enum { ROUNDS = 256 }; /* one or two are enough, unless there are hundreds of connections with something to say */
+	enum {
+		ROUNDS = 256
+	}; /* one or two are enough, unless there are hundreds of connections with something to say */
 	struct fi_cq_data_entry none;
 	bool loose = false;
 	unsigned left;

@@ -7,27 +7,28 @@
  * of the safety. A burst of TE_FENCE_BURST is allowed, then one per TE_FENCE_REFILL_NS.
  *
  * All rails are rebuilt together. A peer's operations run over every rail, and one epoch for all is what the owner can
- * reason about. A rail that cannot be rebuilt, or that fails again soon after it was, is out: its endpoint stays closed,
- * which is as safe as rebuilding it, and while others are up one of them stands for it (te.map): its address and its
- * keys are announced in the place of the lost one's, so the peers see as many rails as before and need to know nothing.
- * It is tried again with back-off: first what was registered meanwhile is registered on it, some parts in each turn, since that
- * may take seconds and nobody waits for it; then its endpoint is opened. When it opens, everything is reset once more, and it has its place back. So a rail's
- * coming is as much of an event as its going; the back-off doubles up to a minute for one that fails again and again.
- * A connection that broke for good (addr.c) costs the endpoint too, but says nothing about the NIC: peers break them, so
- * it does not count against the rail.
- * Rejected: letting new peers use it while old ones go on without. Peers that have requests all the time would never
- * come to use it, and to renew them one by one is the reset in other words.
+ * reason about. A rail that cannot be rebuilt, or that fails again soon after it was, is out: its endpoint stays
+ * closed, which is as safe as rebuilding it, and while others are up one of them stands for it (te.map): its address
+ * and its keys are announced in the place of the lost one's, so the peers see as many rails as before and need to know
+ * nothing. It is tried again with back-off: first what was registered meanwhile is registered on it, some parts in each
+ * turn, since that may take seconds and nobody waits for it; then its endpoint is opened. When it opens, everything is
+ * reset once more, and it has its place back. So a rail's coming is as much of an event as its going; the back-off
+ * doubles up to a minute for one that fails again and again. A connection that broke for good (addr.c) costs the
+ * endpoint too, but says nothing about the NIC: peers break them, so it does not count against the rail. Rejected:
+ * letting new peers use it while old ones go on without. Peers that have requests all the time would never come to use
+ * it, and to renew them one by one is the reset in other words.
  *
- * Where closing an endpoint may take seconds (EFA) it is given up (fabric_retire.c), and the next endpoint is used at once. What was posted to the old
- * one, receives too, is in limbo until it is closed: `fencing`. Then it ends, and the owner is told (te_handlers.fenced). So peers, of which one is dead,
- * are without the engine for a new address, not for the time-out of the device. An engine that is fenced again meanwhile gives those endpoints up, too, and
- * waits until all are closed (`waits`): memory for what is in limbo is bounded, and so are the time of it and what the device must hold. Rejected: a third
- * endpoint. Fence after fence, what is in limbo because of the first would not end before the last is over.
- * Where the provider allows it one peer is fenced alone (cut.c), and nothing of this happens.
+ * Where closing an endpoint may take seconds (EFA) it is given up (fabric_retire.c), and the next endpoint is used at
+ * once. What was posted to the old one, receives too, is in limbo until it is closed: `fencing`. Then it ends, and the
+ * owner is told (te_handlers.fenced). So peers, of which one is dead, are without the engine for a new address, not for
+ * the time-out of the device. An engine that is fenced again meanwhile gives those endpoints up, too, and waits until
+ * all are closed (`waits`): memory for what is in limbo is bounded, and so are the time of it and what the device must
+ * hold. Rejected: a third endpoint. Fence after fence, what is in limbo because of the first would not end before the
+ * last is over. Where the provider allows it one peer is fenced alone (cut.c), and nothing of this happens.
  *
  * Callbacks never run inside te_peer_fence: operations are marked ended and dispatched by te_poll, then reset is told.
- * When no rail is left the engine is down: all are tried again with back-off from te_poll, and the owner is told when the
- * first is back. */
+ * When no rail is left the engine is down: all are tried again with back-off from te_poll, and the owner is told when
+ * the first is back. */
 #include "engine/inside.h"
 
 /* Take a token, or say until when the owner is not told. */
@@ -125,8 +126,8 @@ static bool rail_failed(struct rail *r, uint64_t now)
 	}
 	fab_shut(r->fab);
 	rail_out(r, TE_RAIL_OUT_MIN_NS, TE_RAIL_OUT_MAX_NS);
-	kv_error_log(r->te->log, "rail %u (%s) failed again: it is left out for %llu s", r->index,
-		     r->device, (unsigned long long)(r->backoff_ns / 1000000000));
+	kv_error_log(r->te->log, "rail %u (%s) failed again: it is left out for %llu s", r->index, r->device,
+		     (unsigned long long)(r->backoff_ns / 1000000000));
 	return true;
 }
 
@@ -202,8 +203,8 @@ int te_reset(struct te *te, struct kv_error *err)
 	if (rc)
 		kv_error_log(te->log, "rebuilding the endpoints: %s", err->text);
 	else
-		kv_info(te->log, "the endpoints were rebuilt (%llu so far), %u of %u rails are up", (unsigned long long)te->fences, rails_up(te),
-			te->nrails);
+		kv_info(te->log, "the endpoints were rebuilt (%llu so far), %u of %u rails are up",
+			(unsigned long long)te->fences, rails_up(te), te->nrails);
 	return rc;
 }
 
@@ -237,7 +238,8 @@ static void fence_turn(struct te *te)
 		struct rail *r = &te->rails[i];
 		rail_limbo_end(r, -KV_ERESET);
 		if (r->waits)
-			r->retry_at = te_now(te); /* or a little later, where fences are rate-limited: it waits until then */
+			r->retry_at =
+				te_now(te); /* or a little later, where fences are rate-limited: it waits until then */
 	}
 	while (te_notify(te))
 		;

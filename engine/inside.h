@@ -16,7 +16,7 @@ enum {
 	TE_MESSAGES_DEFAULT = 256,
 	TE_RECEIVES_DEFAULT = 256,
 	TE_LINK_OPS_DEFAULT = 4,
-	TE_LINK_SENDS = 2,        /* messages in flight per link that are always allowed */
+	TE_LINK_SENDS = 2, /* messages in flight per link that are always allowed */
 	TE_LINK_BYTES_DEFAULT = 1 << 20,
 	TE_POLL_BATCH = 32,       /* events read at once */
 	TE_POLL_ROUNDS = 4,       /* batches of one rail in one te_poll */
@@ -34,8 +34,8 @@ enum {
 #define TE_RAIL_OUT_MIN_NS 1000000000ull  /* ... this time, while others work, and twice as long the next time */
 #define TE_RAIL_OUT_MAX_NS 60000000000ull
 #define TE_HEAL_NS         1000000000ull /* until a connection that broke for good costs all the endpoint */
-#define TE_STEP_NS         2000000ull /* of a turn, for registering and closing memory */
-#define TE_SWEEP_MIN_NS    1000000ull /* deadlines are looked at no more often than this */
+#define TE_STEP_NS         2000000ull    /* of a turn, for registering and closing memory */
+#define TE_SWEEP_MIN_NS    1000000ull    /* deadlines are looked at no more often than this */
 #define TE_STALL_SPIN_NS                                                                                               \
 	5000000ull /* a stalled link keeps the loop awake this long; then it is retried as often as the loop turns */
 
@@ -88,38 +88,41 @@ struct op {
 	int status; /* of OP_ENDED */
 	uint8_t kind, state;
 	bool after_break; /* posted while addr->broke */
-	bool in_handler; /* OP_RECV: the owner reads the buffer now */
-	bool left;       /* it was in limbo: its credit was given back then */
+	bool in_handler;  /* OP_RECV: the owner reads the buffer now */
+	bool left;        /* it was in limbo: its credit was given back then */
 };
 
 struct rail {
 	struct te *te;
 	unsigned index;
-	int numa_node; /* of its NIC; -1: unknown */
+	int numa_node;            /* of its NIC; -1: unknown */
 	char device[KV_NAME_MAX]; /* its domain, and its address where that is what tells devices apart */
 	struct fab *fab;
 	struct fab_mr *msg_mr; /* the engine's message memory */
 	struct op *ops;        /* tx_limit of them for each set */
 	struct op *free;
-	uint32_t sets;         /* 2 where endpoints are closed slowly: one for that which is given up; else 1 */
+	uint32_t sets; /* 2 where endpoints are closed slowly: one for that which is given up; else 1 */
 	uint32_t tx_limit, credits, reserve;
-	uint32_t withheld, half; /* credits that an endpoint rebuilt with smaller queues has no room for; those, and half of the others */
-	struct op *recvs;      /* the set that is in use: nrecvs of all_recvs */
+	uint32_t withheld, half; /* credits that an endpoint rebuilt with smaller queues has no room for; those, and
+				    half of the others */
+	struct op *recvs;        /* the set that is in use: nrecvs of all_recvs */
 	struct op *all_recvs;
 	bool recvs_left[2];    /* the set is of an endpoint that is given up, and may be written to */
 	struct op *recvs_idle; /* could not be posted; tried again by the next poll */
 	uint32_t nrecvs, recv_failures;
 	struct kv_list ready; /* links that may post */
 	struct kv_list addrs[TE_ADDR_BUCKETS];
-	uint32_t naddrs; /* in the provider's address vector */
-	uint32_t stamp; /* changes whenever a connection may have been replaced: at every poll, when a posting is refused, and with an address */
-	bool dead;  /* rebuild it at the next safe point: it failed */
-	bool broke; /* the same, because of a connection that broke: no failure of the rail's own */
+	uint32_t naddrs;  /* in the provider's address vector */
+	uint32_t stamp;   /* changes whenever a connection may have been replaced: at every poll, when a posting is
+			     refused, and with an address */
+	bool dead;        /* rebuild it at the next safe point: it failed */
+	bool broke;       /* the same, because of a connection that broke: no failure of the rail's own */
 	uint64_t heal_at; /* when to look whether anybody needs a connection that broke; 0: none did */
-	bool down;  /* closed: a rebuild failed, or it failed too often */
-	bool waits; /* down until the endpoints that are given up are closed, and it was tried again */
-	bool fresh; /* was just opened again: the reset that tells everybody need not do it once more */
-	uint64_t trial_ns, retry_at, backoff_ns; /* fence.c: when it was rebuilt because it had failed; while down: when it is tried again */
+	bool down;        /* closed: a rebuild failed, or it failed too often */
+	bool waits;       /* down until the endpoints that are given up are closed, and it was tried again */
+	bool fresh;       /* was just opened again: the reset that tells everybody need not do it once more */
+	uint64_t trial_ns, retry_at,
+		backoff_ns; /* fence.c: when it was rebuilt because it had failed; while down: when it is tried again */
 	struct te_stats stats;
 };
 
@@ -132,11 +135,12 @@ struct link {
 	bool own_turn; /* serve the pinned queue next, not the peer's */
 	bool use;      /* it serves the peer's at all */
 	struct kv_list node, msgs, xfers;
-	struct op *follow; /* ordered writes were posted, and no message behind them yet: this is kept for it. rail.stamp was: */
+	struct op *follow; /* ordered writes were posted, and no message behind them yet: this is kept for it.
+			      rail.stamp was: */
 	uint32_t stamp;
 	struct kv_list follow_node; /* te.following, meanwhile */
-	uint32_t sends; /* messages in flight */
-	uint32_t ops;   /* transfers' operations in flight, and their bytes: the window */
+	uint32_t sends;             /* messages in flight */
+	uint32_t ops;               /* transfers' operations in flight, and their bytes: the window */
 	uint64_t bytes;
 };
 
@@ -160,16 +164,16 @@ struct te_region {
 	uint32_t parts, users;
 	unsigned access; /* enum fab_access */
 	bool virt;
-	struct fab_mr **mrs; /* [rail * parts + part] */
+	struct fab_mr **mrs;       /* [rail * parts + part] */
 	uint32_t rail_at, part_at; /* until it is ready: what te_region_step registers next */
 	size_t close_at;           /* in mrs: all before it are closed */
 	bool undo;                 /* all of them are to be closed; then it fails with this, or with 0 begins anew: */
 	int failed;
 	struct kv_error why;
-	bool doubted;              /* the next part was refused once already */
-	unsigned threads;          /* that took part in registering it */
-	uint64_t ns;               /* how long that took; until it is ready, when it began */
-	bool ready;                /* in te.regions, else in te.pending */
+	bool doubted;     /* the next part was refused once already */
+	unsigned threads; /* that took part in registering it */
+	uint64_t ns;      /* how long that took; until it is ready, when it began */
+	bool ready;       /* in te.regions, else in te.pending */
 };
 
 struct msg {
@@ -180,7 +184,8 @@ struct msg {
 	int status;
 };
 
-_Static_assert((int)TE_DOOR_REQUIRE == (int)FAB_DOOR_REQUIRE && (int)TE_DOOR_OFF == (int)FAB_DOOR_OFF, "the same, in two layers");
+_Static_assert((int)TE_DOOR_REQUIRE == (int)FAB_DOOR_REQUIRE && (int)TE_DOOR_OFF == (int)FAB_DOOR_OFF,
+	       "the same, in two layers");
 
 struct te {
 	struct rail *rails;
@@ -197,9 +202,10 @@ struct te {
 	uint64_t link_bytes;
 	bool peers_heal;
 	bool push_imm_only, read_unsafe, reads_refused, polling, closing;
-	bool in_message; /* te_handlers.message runs, or what stands between te_order_begin and te_order_end */
-	bool can_order;  /* every rail keeps a message behind the writes before it */
-	struct kv_list following; /* links that wait for their message behind ordered writes, until te_handlers.follow has run */
+	bool in_message;          /* te_handlers.message runs, or what stands between te_order_begin and te_order_end */
+	bool can_order;           /* every rail keeps a message behind the writes before it */
+	struct kv_list following; /* links that wait for their message behind ordered writes, until te_handlers.follow
+				     has run */
 	char why[512];
 
 	struct kv_area msg_area;
@@ -220,11 +226,11 @@ struct te {
 	uint64_t next_sweep; /* no queued deadline passes before it */
 
 	/* fence.c */
-	uint32_t generation; /* of the endpoints */
+	uint32_t generation;       /* of the endpoints */
 	uint8_t map[KV_RAILS_MAX]; /* the rail that stands for each: itself, or while it is down one that is not */
-	bool exposed;        /* somebody may know the present endpoints */
+	bool exposed;              /* somebody may know the present endpoints */
 	bool ended_due, reset_due, down;
-	bool fencing;        /* an endpoint that is given up is not closed yet: what is in limbo may touch memory */
+	bool fencing; /* an endpoint that is given up is not closed yet: what is in limbo may touch memory */
 	int reset_status;
 	uint32_t fence_tokens;
 	uint64_t fence_refilled, quiet_until;
@@ -245,14 +251,16 @@ int rail_start(struct rail *r, struct kv_error *err); /* register the message me
 void rail_stop(struct rail *r);                       /* close the fabric: nothing touches memory any more */
 void rail_free(struct rail *r);
 int rail_poll(struct rail *r);
-void rail_depth_take(struct rail *r);             /* how many operations may be posted: after a rebuild, which may get smaller queues */
-uint32_t rail_receives(const struct rail *r);     /* how many may be posted: the same */
-void rail_receives_post(struct rail *r);          /* all of them: after a rebuild */
-/* rail_end_posted -- the endpoint is closed or given up: every posted operation becomes OP_ENDED, or OP_LIMBO where closing may take long: so many.
- * rail_limbo_end -- what is in limbo becomes OP_ENDED: all that was given up is closed. */
+void rail_depth_take(
+	struct rail *r); /* how many operations may be posted: after a rebuild, which may get smaller queues */
+uint32_t rail_receives(const struct rail *r); /* how many may be posted: the same */
+void rail_receives_post(struct rail *r);      /* all of them: after a rebuild */
+/* rail_end_posted -- the endpoint is closed or given up: every posted operation becomes OP_ENDED, or OP_LIMBO where
+ * closing may take long: so many. rail_limbo_end -- what is in limbo becomes OP_ENDED: all that was given up is closed.
+ */
 uint32_t rail_end_posted(struct rail *r, int status);
 void rail_limbo_end(struct rail *r, int status);
-bool rail_dispatch_ended(struct rail *r);         /* ... and is handed to its owner. Whether there was one. */
+bool rail_dispatch_ended(struct rail *r); /* ... and is handed to its owner. Whether there was one. */
 /* An operation from the pool; NULL without credit. Transfers leave the reserve to messages. */
 struct op *rail_op_get(struct rail *r, enum op_kind kind);
 void rail_op_put(struct rail *r, struct op *op); /* it was not used */
@@ -276,16 +284,17 @@ bool link_has_work(const struct link *l);
 void link_activate(struct link *l);
 void link_activate_first(struct link *l); /* a message waits: to the head of the line */
 void link_stall(struct link *l);
-struct op *link_follow_take(struct link *l); /* what is kept for behind its ordered writes; NULL: nothing, or it cannot go behind them any more */
-void link_rest(struct link *l);                               /* out of every scheduling list */
-void te_pump(struct te *te);                                  /* post what waits, as credits and windows allow */
-void te_sweep(struct te *te);                                 /* expire queued deadlines */
+struct op *link_follow_take(struct link *l); /* what is kept for behind its ordered writes; NULL: nothing, or it cannot
+						go behind them any more */
+void link_rest(struct link *l);              /* out of every scheduling list */
+void te_pump(struct te *te);                 /* post what waits, as credits and windows allow */
+void te_sweep(struct te *te);                /* expire queued deadlines */
 void peer_queued(struct te_peer *peer, uint64_t deadline_ns); /* account for one more, one fewer queued */
 void peer_unqueued(struct te_peer *peer);
 
 /* ---- region.c ---- */
-/* Register on a rail that is to come back what is registered on the others, until some time, one part at least. 0: it has all; 1: it
- * lacks some still; or a code with *err. */
+/* Register on a rail that is to come back what is registered on the others, until some time, one part at least. 0: it
+ * has all; 1: it lacks some still; or a code with *err. */
 int regions_complete(struct rail *r, uint64_t until, struct kv_error *err);
 
 /* ---- peer.c ---- */
@@ -317,8 +326,9 @@ bool peer_cut(struct te_peer *peer);
 
 /* ---- fence.c ---- */
 int te_reset(struct te *te, struct kv_error *err);
-bool te_waiting(const struct te *te); /* while it is down: not because of a failure, but for what was given up to be closed, and its turn after that */
-void te_reset_turn(struct te *te); /* once per te_poll: rebuild what died or is due, tell the owner */
+bool te_waiting(const struct te *te); /* while it is down: not because of a failure, but for what was given up to be
+					 closed, and its turn after that */
+void te_reset_turn(struct te *te);    /* once per te_poll: rebuild what died or is due, tell the owner */
 
 /* ---- engine.c ---- */
 void te_follow(struct te *te); /* let the owner send what goes behind its ordered writes */

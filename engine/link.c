@@ -8,9 +8,9 @@
  *
  * On a link messages go first (they are small and somebody waits for them), do not count against the window, have
  * credits of a rail to themselves, and bring their link to the head of the line. Many of them may be in flight while
- * half of the credits are free, then two; a link stays at the head while one of its own may be posted. Then transfers, one chunk each in
- * turn: a huge one does not starve small ones. The pinned queue (link.xfers) and the peer's (te_peer.xfers, striped
- * over its links) alternate.
+ * half of the credits are free, then two; a link stays at the head while one of its own may be posted. Then transfers,
+ * one chunk each in turn: a huge one does not starve small ones. The pinned queue (link.xfers) and the peer's
+ * (te_peer.xfers, striped over its links) alternate.
  *
  * Nothing here calls the owner: what ends is put on a notify list, so that no list changes under a walk. Deadlines of
  * queued things are looked at when the earliest one has passed; te.next_sweep is never later than that. Rejected: a
@@ -30,9 +30,9 @@ void link_init(struct link *l, struct te_peer *peer, unsigned index, struct rail
 	kv_list_init(&l->xfers);
 }
 
-/* Beyond the few operations that are always allowed, a link may fill its window in bytes only while more than half of the
- * rail's credits are free: it takes hundreds of peers that accept nothing to use up what all need. (A link that is kept
- * back by that has operations out, and the next completion of one activates it.) */
+/* Beyond the few operations that are always allowed, a link may fill its window in bytes only while more than half of
+ * the rail's credits are free: it takes hundreds of peers that accept nothing to use up what all need. (A link that is
+ * kept back by that has operations out, and the next completion of one activates it.) */
 bool link_room(const struct link *l)
 {
 	const struct te *te = l->peer->te;
@@ -191,8 +191,8 @@ static enum post post_one(struct link *l)
 	if (!link_room(l))
 		return POST_NOTHING;
 	p = post_some_chunk(l);
-	/* Its messages brought it to the head of the line, where it must not keep back those of others. The completion of
-	 * one of its own brings it back. */
+	/* Its messages brought it to the head of the line, where it must not keep back those of others. The completion
+	 * of one of its own brings it back. */
 	return p == POST_NO_CREDIT && msgs ? POST_NOTHING : p;
 }
 

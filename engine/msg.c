@@ -63,8 +63,8 @@ static enum post post(struct link *l, struct msg *m, struct op *op)
 	struct rail *r = l->rail;
 	op->of.msg = m;
 	op->len = m->pub.len;
-	enum post p = rail_op_posted(
-		r, op, l, fab_send(r->fab, m->pub.data, m->pub.len, r->msg_mr, l->addr->handle, &op->ctx));
+	enum post p = rail_op_posted(r, op, l,
+				     fab_send(r->fab, m->pub.data, m->pub.len, r->msg_mr, l->addr->handle, &op->ctx));
 	l->sends += p == POST_DONE;
 	return p;
 }

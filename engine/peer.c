@@ -47,10 +47,11 @@ static int addresses_get(struct te_peer *peer, const struct te_address *addrs, s
 			return kv_fail(err, rc, "rail %u of the peer: %s", l->remote, fab_last_error(l->rail->fab));
 		if (rc == -KV_ELIMIT)
 			return kv_fail(err, rc,
-				       "rail %u (%s on %s) has %u peers already, and its completion queue is made for no more; start this program with "
+				       "rail %u (%s on %s) has %u peers already, and its completion queue is made for "
+				       "no more; start this program with "
 				       "FI_UNIVERSE_SIZE=%u in the environment",
-				       l->rail->index, fab_caps(l->rail->fab)->provider, fab_caps(l->rail->fab)->domain, l->rail->naddrs,
-				       2 * l->rail->naddrs);
+				       l->rail->index, fab_caps(l->rail->fab)->provider, fab_caps(l->rail->fab)->domain,
+				       l->rail->naddrs, 2 * l->rail->naddrs);
 		return kv_fail(err, rc, "rail %u: inserting the peer's address: %s", l->rail->index,
 			       rc == -KV_EPROVIDER ? fab_last_error(l->rail->fab) : kv_strerror(rc));
 	}
@@ -60,7 +61,9 @@ static int addresses_get(struct te_peer *peer, const struct te_address *addrs, s
 static int usable(const struct te *te, struct kv_error *err)
 {
 	if (te->down && te_waiting(te))
-		return kv_fail(err, -KV_EBUSY, "the engine's endpoints were given up twice in a row, and the next ones wait until those are closed");
+		return kv_fail(err, -KV_EBUSY,
+			       "the engine's endpoints were given up twice in a row, and the next ones wait until "
+			       "those are closed");
 	if (te->down)
 		return kv_fail(err, -KV_EPROVIDER,
 			       "the engine's endpoints are closed: a rebuild failed (%s) and will be tried again",
@@ -132,7 +135,8 @@ int te_peer_open(struct te *te, const struct te_address *addrs, unsigned count, 
 	return 0;
 }
 
-/* After a reset other rails may be up than when the peer was opened. Nothing stands in a line of theirs while it is void. */
+/* After a reset other rails may be up than when the peer was opened. Nothing stands in a line of theirs while it is
+ * void. */
 static void rails_take(struct te_peer *peer)
 {
 	struct te *te = peer->te;

@@ -62,12 +62,15 @@ static unsigned rails_auto(const struct fab_device *d, unsigned n, unsigned engi
 	return d[0].one_network ? KV_MIN(KV_MAX(n / engines, 1u), (unsigned)TE_PLAN_AUTO_RAILS) : 1;
 }
 
-static int rails_fail(const struct fab_device *d, unsigned rails, unsigned n, unsigned left_out, bool named, struct kv_error *err)
+static int rails_fail(const struct fab_device *d, unsigned rails, unsigned n, unsigned left_out, bool named,
+		      struct kv_error *err)
 {
 	char out[80] = "";
 	if (left_out)
-		snprintf(out, sizeof(out), " (and %u that %s down or slow, which only --nic takes)", left_out, left_out == 1 ? "is" : "are");
-	return kv_fail(err, -KV_ELIMIT, "%u rails were asked for, and provider %s has %u device%s here%s%s; ask for at most %u", rails,
+		snprintf(out, sizeof(out), " (and %u that %s down or slow, which only --nic takes)", left_out,
+			 left_out == 1 ? "is" : "are");
+	return kv_fail(err, -KV_ELIMIT,
+		       "%u rails were asked for, and provider %s has %u device%s here%s%s; ask for at most %u", rails,
 		       d[0].short_name, n, n == 1 ? "" : "s", named ? " by these names" : "", out, n);
 }
 

@@ -7,9 +7,9 @@
 #include "engine/engine.h"
 #include "engine/fabric.h"
 
-/* te_plan_devices -- the devices for the rails of engine o->engine of o->engines: out[0 .. *out_rails) are indices into d.
- * count is at least 1. Reads o->nic (only whether there is a list), rails, engine, engines. 0, -KV_EINVAL (more rails
- * than an engine can have) or -KV_ELIMIT (than there are NICs). */
+/* te_plan_devices -- the devices for the rails of engine o->engine of o->engines: out[0 .. *out_rails) are indices into
+ * d. count is at least 1. Reads o->nic (only whether there is a list), rails, engine, engines. 0, -KV_EINVAL (more
+ * rails than an engine can have) or -KV_ELIMIT (than there are NICs). */
 int te_plan_devices(const struct te_options *o, const struct fab_device *d, unsigned count, unsigned *out,
 		    unsigned *out_rails, struct kv_error *err);
 

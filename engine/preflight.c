@@ -2,12 +2,12 @@
 /* preflight.c -- the table of checks.
  *
  * A check compares what is needed with what is allowed, and says both in numbers; where it is short it says what lifts
- * the limit, by the shortest way that works where we are: a soft limit below the hard one is raised by the shell, a hard
- * one by limits.d or systemd, and in a container by whoever starts it. What is unknown never fails: a /proc that cannot
- * be read is not a reason to refuse work that would succeed.
+ * the limit, by the shortest way that works where we are: a soft limit below the hard one is raised by the shell, a
+ * hard one by limits.d or systemd, and in a container by whoever starts it. What is unknown never fails: a /proc that
+ * cannot be read is not a reason to refuse work that would succeed.
  *
- * Needs are estimates where a provider does not tell what it takes (files, its own memory), and are meant to be a little
- * too large: a start refused with a sentence costs a minute, a provider's abort at full load a night. */
+ * Needs are estimates where a provider does not tell what it takes (files, its own memory), and are meant to be a
+ * little too large: a start refused with a sentence costs a minute, a provider's abort at full load a night. */
 #include "engine/preflight.h"
 #include "host/host.h"
 
@@ -98,14 +98,17 @@ static void where_files(const struct kv_host *h, uint64_t n, char *out, size_t c
 		snprintf(out, cap, "start the container with --ulimit nofile=%" PRIu64 ":%" PRIu64, n, n);
 		return;
 	case KV_CONTAINER_KUBERNETES:
-		snprintf(out, cap, "set LimitNOFILE=%" PRIu64 " for containerd on the node (systemctl edit containerd), then restart it",
+		snprintf(out, cap,
+			 "set LimitNOFILE=%" PRIu64
+			 " for containerd on the node (systemctl edit containerd), then restart it",
 			 n);
 		return;
 	case KV_CONTAINER_NONE:
 		break;
 	}
 	snprintf(out, cap,
-		 "put `* - nofile %" PRIu64 "` into /etc/security/limits.d/90-kvrail.conf and log in again; for a service: "
+		 "put `* - nofile %" PRIu64
+		 "` into /etc/security/limits.d/90-kvrail.conf and log in again; for a service: "
 		 "LimitNOFILE=%" PRIu64,
 		 n, n);
 }
@@ -118,12 +121,14 @@ static const char *where_memlock(const struct kv_host *h)
 	case KV_CONTAINER_OTHER:
 		return "start the container with --ulimit memlock=-1 (or --cap-add IPC_LOCK)";
 	case KV_CONTAINER_KUBERNETES:
-		return "give the container capabilities: add: [\"IPC_LOCK\"], or set LimitMEMLOCK=infinity for containerd "
+		return "give the container capabilities: add: [\"IPC_LOCK\"], or set LimitMEMLOCK=infinity for "
+		       "containerd "
 		       "on the node (systemctl edit containerd) and restart it";
 	case KV_CONTAINER_NONE:
 		break;
 	}
-	return "put `* - memlock unlimited` into /etc/security/limits.d/90-kvrail.conf and log in again; for a service: "
+	return "put `* - memlock unlimited` into /etc/security/limits.d/90-kvrail.conf and log in again; for a "
+	       "service: "
 	       "LimitMEMLOCK=infinity";
 }
 
@@ -136,10 +141,11 @@ static void compare(struct te_verdict *v, uint64_t need, uint64_t used, uint64_t
 	uint64_t taken = is_number(used) ? used : 0;
 	v->need = need;
 	v->have = have;
-	v->status = have == KV_UNKNOWN ? TE_INFO : is_number(have) && (taken > have || have - taken < need) ? TE_FAIL : TE_OK;
+	v->status = have == KV_UNKNOWN                                         ? TE_INFO
+		    : is_number(have) && (taken > have || have - taken < need) ? TE_FAIL
+									       : TE_OK;
 	if (have == KV_UNKNOWN)
-		snprintf(v->text, sizeof(v->text), "needs %s; what is allowed cannot be read",
-			 amount_text(v, need, a));
+		snprintf(v->text, sizeof(v->text), "needs %s; what is allowed cannot be read", amount_text(v, need, a));
 	else if (have == KV_NO_LIMIT)
 		snprintf(v->text, sizeof(v->text), "needs %s, no limit", amount_text(v, need, a));
 	else if (taken > 0)
@@ -164,11 +170,13 @@ static void check_link(const struct te_checkup *c, struct te_verdict *v)
 	v->status = c->limits->link ? TE_OK : TE_FAIL;
 	snprintf(v->text, sizeof(v->text), "%s", c->limits->link ? "a port is active" : "no port is active");
 	if (!c->limits->link)
-		remedy(v, strcmp(c->limits->provider, "efa") == 0
-				  ? "look at `rdma link` and `dmesg | grep efa`; detach and attach the network interface, or "
-				    "reboot the instance"
-				  : "look at `rdma link` and `ibstat`: cable, switch port, subnet manager (InfiniBand); "
-				    "`ip link set DEV up` (RoCE)");
+		remedy(v,
+		       strcmp(c->limits->provider, "efa") == 0
+			       ? "look at `rdma link` and `dmesg | grep efa`; detach and attach the network interface, "
+				 "or "
+				 "reboot the instance"
+			       : "look at `rdma link` and `ibstat`: cable, switch port, subnet manager (InfiniBand); "
+				 "`ip link set DEV up` (RoCE)");
 }
 
 static void check_endpoints(const struct te_checkup *c, struct te_verdict *v)
@@ -207,9 +215,11 @@ static void check_cq_entries(const struct te_checkup *c, struct te_verdict *v)
 	compare(v, c->need->cq_entries, KV_UNKNOWN, c->limits->cq_entries, "");
 	if (v->status == TE_FAIL && c->need->cq_entries_per_peer)
 		snprintf(v->remedy, sizeof(v->remedy),
-		       "set FI_UNIVERSE_SIZE=%llu in the environment of the program (a queue has (FI_OFI_RXM_MSG_RX_SIZE + FI_OFI_RXM_MSG_TX_SIZE) * "
-		       "FI_UNIVERSE_SIZE entries; KVRail's own programs choose all three by themselves where they are not set)",
-		       (unsigned long long)KV_MAX((uint64_t)1, c->limits->cq_entries / c->need->cq_entries_per_peer));
+			 "set FI_UNIVERSE_SIZE=%llu in the environment of the program (a queue has "
+			 "(FI_OFI_RXM_MSG_RX_SIZE + FI_OFI_RXM_MSG_TX_SIZE) * "
+			 "FI_UNIVERSE_SIZE entries; KVRail's own programs choose all three by themselves where they "
+			 "are not set)",
+			 (unsigned long long)KV_MAX((uint64_t)1, c->limits->cq_entries / c->need->cq_entries_per_peer));
 	else if (v->status == TE_FAIL)
 		remedy(v, "use a smaller completion queue (FI_EFA_CQ_SIZE)");
 }
@@ -220,8 +230,9 @@ static void check_mrs(const struct te_checkup *c, struct te_verdict *v)
 		return;
 	compare(v, c->need->mrs, c->limits->mrs_used, c->limits->mrs, "in use on this machine");
 	if (v->status == TE_FAIL)
-		remedy(v, "use fewer clients, or end other programs that use this device (`rdma resource show mr` lists "
-			  "them)");
+		remedy(v,
+		       "use fewer clients, or end other programs that use this device (`rdma resource show mr` lists "
+		       "them)");
 }
 
 static void check_mr_bytes(const struct te_checkup *c, struct te_verdict *v)
@@ -233,7 +244,8 @@ static void check_mr_bytes(const struct te_checkup *c, struct te_verdict *v)
 	/* Parts are halved when a device refuses one. */
 	if (v->status == TE_FAIL) {
 		v->status = TE_INFO;
-		snprintf(v->text + strlen(v->text), sizeof(v->text) - strlen(v->text), "; larger memory is registered in parts");
+		snprintf(v->text + strlen(v->text), sizeof(v->text) - strlen(v->text),
+			 "; larger memory is registered in parts");
 	}
 }
 
@@ -334,7 +346,8 @@ static void check_address_space(const struct te_checkup *c, struct te_verdict *v
 	}
 	compare(v, c->need->address_bytes, h->address_used, h->address_soft, "in use");
 	if (v->status == TE_FAIL)
-		remedy(v, "`ulimit -v unlimited` in this shell (a batch system sets it for its jobs: ask for more virtual memory)");
+		remedy(v, "`ulimit -v unlimited` in this shell (a batch system sets it for its jobs: ask for more "
+			  "virtual memory)");
 }
 
 /* ---- of the machine ---- */
@@ -351,12 +364,14 @@ static void check_memory(const struct te_checkup *c, struct te_verdict *v)
 			 amount_text(v, v->have, group), grouped ? "left in the cgroup" : "available");
 	if (v->status == TE_FAIL && c->need->memory_soon_bytes && c->need->memory_soon_bytes <= v->have) {
 		v->status = TE_WARN;
-		snprintf(v->text + strlen(v->text), sizeof(v->text) - strlen(v->text), "; %s of it at once, the rest as it is used",
+		snprintf(v->text + strlen(v->text), sizeof(v->text) - strlen(v->text),
+			 "; %s of it at once, the rest as it is used",
 			 amount_text(v, c->need->memory_soon_bytes, soon));
 	}
 	if (v->status >= TE_WARN)
 		remedy(v, grouped ? "raise the memory limit of the container (docker: --memory; Kubernetes: "
-				    "resources.limits.memory; systemd: MemoryMax=), or use smaller --buffer-mb, --memory-mb"
+				    "resources.limits.memory; systemd: MemoryMax=), or use smaller --buffer-mb, "
+				    "--memory-mb"
 				  : "use smaller --buffer-mb, --memory-mb or fewer clients, or free memory");
 }
 
@@ -378,15 +393,18 @@ static void check_hugepages(const struct te_checkup *c, struct te_verdict *v)
 		 v->status == TE_OK ? "" : "; the rest lies in ordinary pages");
 	if (v->status == TE_WARN)
 		snprintf(v->remedy, sizeof(v->remedy),
-			 "`sysctl -w vm.nr_hugepages=%" PRIu64 "` (2 MiB each; keep it in /etc/sysctl.d/90-kvrail.conf)%s: "
+			 "`sysctl -w vm.nr_hugepages=%" PRIu64
+			 "` (2 MiB each; keep it in /etc/sysctl.d/90-kvrail.conf)%s: "
 			 "registration is faster, and the NIC needs 512 times fewer page table entries",
 			 h->huge[1].total + ((v->need - v->have) >> 21) + 1,
-			 h->container == KV_CONTAINER_KUBERNETES ? " on the node, and ask for hugepages-2Mi in the pod's resources"
+			 h->container == KV_CONTAINER_KUBERNETES
+				 ? " on the node, and ask for hugepages-2Mi in the pod's resources"
 			 : h->container ? " on the host"
 					: "");
 }
 
-/* A guard page splits a mapping, so each coroutine that ever ran at once has two; newer kernels guard without (6.13). */
+/* A guard page splits a mapping, so each coroutine that ever ran at once has two; newer kernels guard without (6.13).
+ */
 static void check_maps(const struct te_checkup *c, struct te_verdict *v)
 {
 	if (c->host->maps_max == KV_UNKNOWN || c->need->mappings == 0) {
@@ -412,28 +430,33 @@ static void check_shm(const struct te_checkup *c, struct te_verdict *v)
 	if (v->status != TE_FAIL)
 		return;
 	/* What others have there, and ours, in whole GiB. */
-	uint64_t others = is_number(c->host->shm_total) ? c->host->shm_total - KV_MIN(c->host->shm_total, c->host->shm_free) : 0;
+	uint64_t others =
+		is_number(c->host->shm_total) ? c->host->shm_total - KV_MIN(c->host->shm_total, c->host->shm_free) : 0;
 	unsigned long long gib = (others + v->need + ((uint64_t)1 << 30) - 1) >> 30;
 	switch (c->host->container) {
 	case KV_CONTAINER_KUBERNETES:
-		snprintf(v->remedy, sizeof(v->remedy), "mount an emptyDir with medium: Memory and sizeLimit: %lluGi at /dev/shm", gib);
+		snprintf(v->remedy, sizeof(v->remedy),
+			 "mount an emptyDir with medium: Memory and sizeLimit: %lluGi at /dev/shm", gib);
 		return;
 	case KV_CONTAINER_NONE:
 		snprintf(v->remedy, sizeof(v->remedy),
 			 "`mount -o remount,size=%lluG /dev/shm`, and remove what killed processes left there", gib);
 		return;
 	default:
-		snprintf(v->remedy, sizeof(v->remedy), "start the container with --shm-size=%llug (or --ipc=host)", gib);
+		snprintf(v->remedy, sizeof(v->remedy), "start the container with --shm-size=%llug (or --ipc=host)",
+			 gib);
 	}
 }
 
 static void ptrace_remedy(const struct te_checkup *c, struct te_verdict *v)
 {
 	if (c->host->container)
-		remedy(v, "start the container with --cap-add SYS_PTRACE (Kubernetes: capabilities: add: [\"SYS_PTRACE\"]), "
+		remedy(v, "start the container with --cap-add SYS_PTRACE (Kubernetes: capabilities: add: "
+			  "[\"SYS_PTRACE\"]), "
 			  "client and server in one process namespace and as one user");
 	else
-		remedy(v, "`sysctl -w kernel.yama.ptrace_scope=0` (keep it in /etc/sysctl.d/90-kvrail.conf), or use --provider "
+		remedy(v, "`sysctl -w kernel.yama.ptrace_scope=0` (keep it in /etc/sysctl.d/90-kvrail.conf), or use "
+			  "--provider "
 			  "tcp");
 }
 
@@ -446,14 +469,17 @@ static void check_ptrace(const struct te_checkup *c, struct te_verdict *v)
 	}
 	if (c->cma_error > 0) {
 		v->status = TE_WARN;
-		snprintf(v->text, sizeof(v->text),
-			 "a process may not read another's memory (process_vm_readv: %s%s): shm copies everything twice",
-			 kv_strerror(-c->cma_error), scope > 0 ? ", Yama ptrace_scope is set" : "");
+		snprintf(
+			v->text, sizeof(v->text),
+			"a process may not read another's memory (process_vm_readv: %s%s): shm copies everything twice",
+			kv_strerror(-c->cma_error), scope > 0 ? ", Yama ptrace_scope is set" : "");
 		ptrace_remedy(c, v);
 	} else if (c->cma_error < 0 && scope > 0) {
 		v->status = TE_WARN;
-		snprintf(v->text, sizeof(v->text),
-			 "Yama ptrace_scope is %d: a process may not read another's memory, shm copies everything twice", scope);
+		snprintf(
+			v->text, sizeof(v->text),
+			"Yama ptrace_scope is %d: a process may not read another's memory, shm copies everything twice",
+			scope);
 		ptrace_remedy(c, v);
 	} else {
 		v->status = TE_OK;
@@ -469,7 +495,8 @@ static void uring_refused(const struct te_checkup *c, struct te_verdict *v)
 	char limit[NUMBER_TEXT];
 	int len = (int)strcspn(c->uring, ";"); /* what stands behind it is said better here */
 	if (c->uring_code == -KV_ENOMEM) {
-		snprintf(v->text, sizeof(v->text), "no memory for the rings: they count as locked memory of this user, %s allowed",
+		snprintf(v->text, sizeof(v->text),
+			 "no memory for the rings: they count as locked memory of this user, %s allowed",
 			 is_number(h->memlock_soft) ? kv_size_format(h->memlock_soft, limit, sizeof(limit))
 						    : count_text(h->memlock_soft, limit));
 		remedy(v, where_memlock(h));
@@ -479,24 +506,29 @@ static void uring_refused(const struct te_checkup *c, struct te_verdict *v)
 	} else if (h->seccomp > 0 && c->uring_code != -KV_ENOTSUP) {
 		snprintf(v->text, sizeof(v->text), "refused: a seccomp filter is on (%.*s)", len, c->uring);
 		remedy(v, h->container == KV_CONTAINER_KUBERNETES
-				  ? "allow io_uring_setup, io_uring_enter and io_uring_register in the pod's seccompProfile "
+				  ? "allow io_uring_setup, io_uring_enter and io_uring_register in the pod's "
+				    "seccompProfile "
 				    "(Localhost), or set it to Unconfined"
-				  : "allow io_uring_setup, io_uring_enter and io_uring_register: docker run --security-opt "
+				  : "allow io_uring_setup, io_uring_enter and io_uring_register: docker run "
+				    "--security-opt "
 				    "seccomp=PROFILE.json (or seccomp=unconfined); systemd: SystemCallFilter=@aio");
 	} else {
 		snprintf(v->text, sizeof(v->text), "refused: %.*s", len, c->uring);
-		remedy(v, "a kernel of 5.11 or later with CONFIG_IO_URING is needed (Amazon Linux 2023, Debian 12, Ubuntu 22.04)");
+		remedy(v, "a kernel of 5.11 or later with CONFIG_IO_URING is needed (Amazon Linux 2023, Debian 12, "
+			  "Ubuntu 22.04)");
 	}
 }
 
 static void check_uring(const struct te_checkup *c, struct te_verdict *v)
 {
 	const struct kv_host *h = c->host;
-	bool refused = c->uring && c->uring[0], forbidden = h->uring_disabled == 2 || (h->uring_disabled == 1 && !h->administers);
+	bool refused = c->uring && c->uring[0],
+	     forbidden = h->uring_disabled == 2 || (h->uring_disabled == 1 && !h->administers);
 	v->have = h->uring_disabled < 0 ? 0 : (uint64_t)h->uring_disabled;
 	if (!refused && (c->uring || !forbidden)) {
 		v->status = TE_OK;
-		snprintf(v->text, sizeof(v->text), "%s", c->uring ? "the rings were made" : "not forbidden by a sysctl");
+		snprintf(v->text, sizeof(v->text), "%s",
+			 c->uring ? "the rings were made" : "not forbidden by a sysctl");
 		return;
 	}
 	v->status = TE_FAIL;
@@ -505,8 +537,9 @@ static void check_uring(const struct te_checkup *c, struct te_verdict *v)
 		return;
 	}
 	snprintf(v->text, sizeof(v->text), "forbidden: kernel.io_uring_disabled is %d", h->uring_disabled);
-	remedy(v, "`sysctl -w kernel.io_uring_disabled=0` (keep it in /etc/sysctl.d/90-kvrail.conf), or set it to 1 and "
-		  "kernel.io_uring_group to a group of this user");
+	remedy(v,
+	       "`sysctl -w kernel.io_uring_disabled=0` (keep it in /etc/sysctl.d/90-kvrail.conf), or set it to 1 and "
+	       "kernel.io_uring_group to a group of this user");
 }
 
 static void check_cpus(const struct te_checkup *c, struct te_verdict *v)
@@ -522,10 +555,11 @@ static void check_cpus(const struct te_checkup *c, struct te_verdict *v)
 	snprintf(v->text, sizeof(v->text), "%" PRIu64 " threads that work, %" PRIu64 " CPU%s%s", v->need, have,
 		 have == 1 ? "" : "s", h->cpus_group < h->cpus ? " (the cgroup's quota)" : "");
 	if (v->status == TE_WARN)
-		remedy(v, h->cpus_group < h->cpus ? "raise the CPU quota (docker: --cpus; Kubernetes: resources.limits.cpu), or "
-						    "use fewer --num-threads, --server-threads"
-						  : "use fewer --num-threads, --server-threads: threads that share a CPU wait for each "
-						    "other");
+		remedy(v, h->cpus_group < h->cpus
+				  ? "raise the CPU quota (docker: --cpus; Kubernetes: resources.limits.cpu), or "
+				    "use fewer --num-threads, --server-threads"
+				  : "use fewer --num-threads, --server-threads: threads that share a CPU wait for each "
+				    "other");
 }
 
 /* ---- the table ---- */
@@ -562,11 +596,15 @@ unsigned te_check(const struct te_checkup *c, unsigned scopes, struct te_verdict
 {
 	unsigned n = 0;
 	for (size_t i = 0; i < KV_COUNT(table) && n < max; i++) {
-		if (!(table[i].scope & scopes) || !c->need || (table[i].scope == TE_CHECK_DEVICE ? !c->limits : !c->host))
+		if (!(table[i].scope & scopes) || !c->need ||
+		    (table[i].scope == TE_CHECK_DEVICE ? !c->limits : !c->host))
 			continue;
 		struct te_verdict *v = &out[n];
-		*v = (struct te_verdict){
-			.id = table[i].id, .name = table[i].name, .unit = table[i].unit, .need = KV_UNKNOWN, .have = KV_UNKNOWN};
+		*v = (struct te_verdict){.id = table[i].id,
+					 .name = table[i].name,
+					 .unit = table[i].unit,
+					 .need = KV_UNKNOWN,
+					 .have = KV_UNKNOWN};
 		table[i].run(c, v);
 		n += v->status != TE_SKIP;
 	}
@@ -575,5 +613,6 @@ unsigned te_check(const struct te_checkup *c, unsigned scopes, struct te_verdict
 
 int te_verdict_fail(const struct te_verdict *v, const char *subject, struct kv_error *err)
 {
-	return kv_fail(err, -KV_ELIMIT, "%s: %s: %s%s%s", subject, v->name, v->text, v->remedy[0] ? "; " : "", v->remedy);
+	return kv_fail(err, -KV_ELIMIT, "%s: %s: %s%s%s", subject, v->name, v->text, v->remedy[0] ? "; " : "",
+		       v->remedy);
 }

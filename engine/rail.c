@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rail.c -- one NIC: its fabric endpoint, its pool of operations, its receives.
  *
- * Credits: at most min(tx depth, CQ depth / 2) operations are posted, and receives for half of what the CQ has room for beside them
- * (the other half is for immediates), so that the provider's queues cannot overflow and -EAGAIN is rare. The pool has exactly that many
- * operations, allocated once; an endpoint that was rebuilt with smaller queues uses fewer of them. An operation is OP_IDLE (in the free
- * list), OP_POSTED (the provider's), or OP_ENDED (the endpoint was closed under it; its owner hears of it from the next
- * te_notify). Only OP_POSTED accepts a completion: any other event is a stray and is counted, never believed, so an
- * operation completes exactly once whatever a provider reports.
+ * Credits: at most min(tx depth, CQ depth / 2) operations are posted, and receives for half of what the CQ has room for
+ * beside them (the other half is for immediates), so that the provider's queues cannot overflow and -EAGAIN is rare.
+ * The pool has exactly that many operations, allocated once; an endpoint that was rebuilt with smaller queues uses
+ * fewer of them. An operation is OP_IDLE (in the free list), OP_POSTED (the provider's), or OP_ENDED (the endpoint was
+ * closed under it; its owner hears of it from the next te_notify). Only OP_POSTED accepts a completion: any other event
+ * is a stray and is counted, never believed, so an operation completes exactly once whatever a provider reports.
  *
- * Where closing an endpoint may take seconds (caps.close_slow) the next one is used before: operations that were posted to the old one are in OP_LIMBO
- * until it is closed, and so is what they name. Therefore pool and receives are there twice: the new endpoint begins with all its credits, and with
- * receives that nothing else can write to.
+ * Where closing an endpoint may take seconds (caps.close_slow) the next one is used before: operations that were posted
+ * to the old one are in OP_LIMBO until it is closed, and so is what they name. Therefore pool and receives are there
+ * twice: the new endpoint begins with all its credits, and with receives that nothing else can write to.
  *
  * Events are read in batches. A callback may fence, which ends every operation: the rest of the batch then belongs to
  * the closed endpoint and is dropped (te.generation tells).
  *
- * A receive is wiped, then posted again, after the handler returned: whatever a provider takes for a message later, it holds nothing of an earlier one. One whose handler is running during a rebuild is posted by that
- * handler's return, not by the rebuild, because hardware could otherwise write into the buffer being read. */
+ * A receive is wiped, then posted again, after the handler returned: whatever a provider takes for a message later, it
+ * holds nothing of an earlier one. One whose handler is running during a rebuild is posted by that handler's return,
+ * not by the rebuild, because hardware could otherwise write into the buffer being read. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,8 +75,8 @@ int rail_open(struct te *te, unsigned index, const struct fab_device *device, co
 	r->te = te;
 	r->index = index;
 	r->numa_node = device->numa_node;
-	snprintf(r->device, sizeof(r->device), "%.40s%s%.20s", device->domain, device->shared && device->local[0] ? " " : "",
-		 device->shared ? device->local : "");
+	snprintf(r->device, sizeof(r->device), "%.40s%s%.20s", device->domain,
+		 device->shared && device->local[0] ? " " : "", device->shared ? device->local : "");
 	kv_list_init(&r->ready);
 	for (unsigned i = 0; i < TE_ADDR_BUCKETS; i++)
 		kv_list_init(&r->addrs[i]);
@@ -198,7 +199,8 @@ static void op_finish(struct rail *r, struct op *op, int status)
 	peer_release(peer);
 }
 
-/* Where closing takes long its credit is the next endpoint's at once. While the engine closes nothing takes any time. */
+/* Where closing takes long its credit is the next endpoint's at once. While the engine closes nothing takes any time.
+ */
 static void limbo_enter(struct rail *r, struct op *op)
 {
 	op->state = OP_LIMBO;

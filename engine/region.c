@@ -2,28 +2,28 @@
 /* region.c -- local memory registered on every rail, in parts.
  *
  * In parts, because NICs bound the size of one registration (page entries: about 95 GiB of 4 KiB pages per EFA NIC, 4
- * GiB of them in one region), and equal on all rails, because a remote names {rail, part} with one part size. A transfer
- * is cut where a part ends (xfer.c), so a block may lie across. The parts are read by every chunk, so they are one flat
- * array; how many there may be is bounded by the message that announces them, so huge memory has larger parts.
+ * GiB of them in one region), and equal on all rails, because a remote names {rail, part} with one part size. A
+ * transfer is cut where a part ends (xfer.c), so a block may lie across. The parts are read by every chunk, so they are
+ * one flat array; how many there may be is bounded by the message that announces them, so huge memory has larger parts.
  *
  * When a provider has no room for a part, everything is closed and tried again with half the part size, as long as the
  * rail has not taken a single part of this size: then it is the size that is wrong. If it has taken some, it is the sum
- * that is too large (locked memory, page entries of the NIC), which smaller parts do not change, and closing and pinning
- * hundreds of GiB once more for each size would take minutes to come to the same end.
+ * that is too large (locked memory, page entries of the NIC), which smaller parts do not change, and closing and
+ * pinning hundreds of GiB once more for each size would take minutes to come to the same end.
  *
- * In parallel. What takes the time is the kernel making and zeroing pages; what is left, pinning and telling the NIC, is
- * a fraction of it (docs/internals/architecture.md has the figures). So for providers that pin, the pages are made first by many
- * threads that call nothing but the kernel, and then each rail is registered by one thread, several rails at once:
- * a rail stays one thread's, as everywhere. (Rejected: many threads per rail. libfabric calls a domain thread-safe, and
- * the maps behind fi_mr_reg are locked, but EFA of 2.1 counts its registrations without a lock: it is no ground to stand on.)
- * Rails are registered at once only by te_region_register, whose caller stands still meanwhile. An engine that is at work
- * registers step by step between its turns, and closes so, too: what was pinned page by page is let go page by page. What
- * a rail that comes back lacks is made up for in the same steps, before its endpoint is opened (fence.c): a rail that is up has
- * all parts of all regions that are ready.
+ * In parallel. What takes the time is the kernel making and zeroing pages; what is left, pinning and telling the NIC,
+ * is a fraction of it (docs/internals/architecture.md has the figures). So for providers that pin, the pages are made
+ * first by many threads that call nothing but the kernel, and then each rail is registered by one thread, several rails
+ * at once: a rail stays one thread's, as everywhere. (Rejected: many threads per rail. libfabric calls a domain
+ * thread-safe, and the maps behind fi_mr_reg are locked, but EFA of 2.1 counts its registrations without a lock: it is
+ * no ground to stand on.) Rails are registered at once only by te_region_register, whose caller stands still meanwhile.
+ * An engine that is at work registers step by step between its turns, and closes so, too: what was pinned page by page
+ * is let go page by page. What a rail that comes back lacks is made up for in the same steps, before its endpoint is
+ * opened (fence.c): a rail that is up has all parts of all regions that are ready.
  *
- * A rail that dies may refuse to register before anybody knows that it is dead. So at work a refusal that is not for want
- * of memory is tried again a turn later, and while the rail waits to be rebuilt as often as it takes; then it is up again, or out,
- * and those that are out keep nobody waiting. */
+ * A rail that dies may refuse to register before anybody knows that it is dead. So at work a refusal that is not for
+ * want of memory is tried again a turn later, and while the rail waits to be rebuilt as often as it takes; then it is
+ * up again, or out, and those that are out keep nobody waiting. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -36,7 +36,7 @@
 #define PART_DEFAULT ((uint64_t)1 << 30)
 /* Halving ends here: a smaller part would not help a NIC that is out of entries. */
 #define PART_MIN ((uint64_t)1 << 20)
-#define TELL_NS  100000000ull  /* a registration that took so long is worth a line */
+#define TELL_NS  100000000ull /* a registration that took so long is worth a line */
 
 /* Keys of one region: what a control message of KV_CTRL_MAX holds at most, and when parts become larger than 1 GiB. */
 enum { KEYS_MAX = (KV_CTRL_MAX - 256) / 16, KEYS_GOAL = 16384 };
@@ -60,11 +60,12 @@ static int table_make(struct te_region *region, struct kv_error *err)
 	uint64_t parts = (region->len - 1) / region->part_bytes + 1;
 	char size[32], part[32];
 	if (parts > KEYS_MAX / region->te->nrails)
-		return kv_fail(err, -KV_ELIMIT,
-			       "%s in parts of %s on %u rails are more parts than peers can be told of (%d): register less "
-			       "at a time",
-			       kv_size_format(region->len, size, sizeof(size)),
-			       kv_size_format(region->part_bytes, part, sizeof(part)), region->te->nrails, (int)KEYS_MAX);
+		return kv_fail(
+			err, -KV_ELIMIT,
+			"%s in parts of %s on %u rails are more parts than peers can be told of (%d): register less "
+			"at a time",
+			kv_size_format(region->len, size, sizeof(size)),
+			kv_size_format(region->part_bytes, part, sizeof(part)), region->te->nrails, (int)KEYS_MAX);
 	region->parts = (uint32_t)parts;
 	region->rail_at = region->part_at = 0;
 	region->mrs = calloc((size_t)region->te->nrails * region->parts, sizeof(*region->mrs));
@@ -128,8 +129,8 @@ int regions_complete(struct rail *r, uint64_t until, struct kv_error *err)
 	return 0;
 }
 
-/* A rail took `done` parts and not the next: what is registered is to be closed, and then smaller parts are to be tried, or the
- * region fails with what is to be said. */
+/* A rail took `done` parts and not the next: what is registered is to be closed, and then smaller parts are to be
+ * tried, or the region fails with what is to be said. */
 static void give_up(struct te_region *region, const struct rail *r, uint32_t done, int rc, const struct kv_error *why)
 {
 	uint64_t half = kv_align_up(region->part_bytes / 2, PART_MIN);
@@ -141,8 +142,9 @@ static void give_up(struct te_region *region, const struct rail *r, uint32_t don
 	if (rc != -KV_ENOMEM)
 		return;
 	if (done > 0) {
-		kv_fail(&region->why, rc, "rail %u took %u of %u parts of %s, and then: %s; smaller parts would not help",
-			r->index, done, region->parts, kv_size_format(region->part_bytes, size, sizeof(size)), why->text);
+		kv_fail(&region->why, rc,
+			"rail %u took %u of %u parts of %s, and then: %s; smaller parts would not help", r->index, done,
+			region->parts, kv_size_format(region->part_bytes, size, sizeof(size)), why->text);
 		return;
 	}
 	if (region->part_bytes / 2 < PART_MIN || (region->len - 1) / half >= KEYS_MAX / region->te->nrails)
@@ -159,7 +161,8 @@ static void region_free(struct te_region *region)
 	free(region);
 }
 
-/* What give_up left to be done, until some time. 1: there is more; 0: the region begins anew; else the code, and the region is gone. */
+/* What give_up left to be done, until some time. 1: there is more; 0: the region begins anew; else the code, and the
+ * region is gone. */
 static int undo(struct te_region *region, uint64_t until, struct kv_error *err)
 {
 	int rc = region->failed;
@@ -226,8 +229,8 @@ static void region_finish(struct te_region *region)
 	       kv_duration_format(region->ns, took, sizeof(took)), KV_MAX(region->threads, 1u));
 }
 
-/* The next part that is to be registered; false: there is none. A rail that was out when its turn came and is up now has
- * another turn. */
+/* The next part that is to be registered; false: there is none. A rail that was out when its turn came and is up now
+ * has another turn. */
 static bool next_part(struct te_region *region)
 {
 	const struct te *te = region->te;
@@ -260,7 +263,8 @@ static int part_step(struct te_region *region, bool at_work)
 		/* It is made up for when the rail comes back; if there is no room then, it stays out. */
 		region->part_at = region->parts;
 	} else if (at_work && (r->dead || (rc != -KV_ENOMEM && !region->doubted))) {
-		/* The rail has failed and is about to be rebuilt or left out; or it has, and nobody has been told yet. */
+		/* The rail has failed and is about to be rebuilt or left out; or it has, and nobody has been told yet.
+		 */
 		region->doubted = true;
 		return 1;
 	} else {
@@ -388,8 +392,11 @@ int te_region_register(struct te *te, void *base, uint64_t len_bytes, unsigned a
 		rc = kv_memory_populate(base, len_bytes, te->near ? te->numa_node : KV_NODE_ANY, &region->threads);
 		if (rc && rc != -KV_ENOTSUP) {
 			te_region_close(&region);
-			return kv_fail(err, rc, "the kernel has no pages for %s of memory that the NIC is to pin: free memory, or "
-				       "use less", kv_size_format(len_bytes, size, sizeof(size)));
+			return kv_fail(
+				err, rc,
+				"the kernel has no pages for %s of memory that the NIC is to pin: free memory, or "
+				"use less",
+				kv_size_format(len_bytes, size, sizeof(size)));
 		}
 		rc = te->nrails > 1 && all_up(te) ? region_open_at_once(region, err) : 0;
 		if (rc)

@@ -80,8 +80,8 @@ void te_stats(const struct te *te, struct te_stats *out)
 	out->msg_exhausted = te->msg_exhausted;
 }
 
-/* Half of the queue at most: how providers count what they put in besides is not known. Where immediates use up our receives, half of those:
- * messages need the others, and a peer that meets none waits for as long as its NIC likes. */
+/* Half of the queue at most: how providers count what they put in besides is not known. Where immediates use up our
+ * receives, half of those: messages need the others, and a peer that meets none waits for as long as its NIC likes. */
 static uint32_t imm_room(const struct rail *r)
 {
 	const struct fab_caps *c = fab_caps(r->fab);
@@ -90,7 +90,8 @@ static uint32_t imm_room(const struct rail *r)
 	return c->imm_takes_receive ? KV_MIN(room, receives / 2) : room;
 }
 
-/* An immediate may come by any rail, and while one is out another stands for it: what holds for one with the least room holds for all. */
+/* An immediate may come by any rail, and while one is out another stands for it: what holds for one with the least room
+ * holds for all. */
 static void depths(const struct te *te, struct te_info *out)
 {
 	out->tx_depth = out->rx_depth = out->cq_depth = out->imm_room = UINT32_MAX;

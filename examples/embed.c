@@ -32,7 +32,8 @@ static void worker(struct kvc_client *client, unsigned w, void *arg)
 int main(int argc, char **argv)
 {
 	const char *servers[] = {argc > 1 ? argv[1] : "127.0.0.1:7411"};
-	/* KVC_OPEN_WAIT: this program is of no use without its server. Without the flag the pool opens at once, and the server may come later. */
+	/* KVC_OPEN_WAIT: this program is of no use without its server. Without the flag the pool opens at once, and the
+	 * server may come later. */
 	struct kvc_options options = {.size = sizeof(options),
 				      .num_clients = 2,
 				      .servers = servers,

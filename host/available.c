@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* available.c -- whether memory that is wanted is there, before any of it is mapped, and which limit is short if not.
  *
- * Linux maps more than there is and kills later, so the sum is made beforehand: what the machine can give (MemAvailable),
- * what the memory cgroups allow of it, and hugetlb pages, which are in neither. It is a look at one moment; what it
- * refuses would surely have failed. */
+ * Linux maps more than there is and kills later, so the sum is made beforehand: what the machine can give
+ * (MemAvailable), what the memory cgroups allow of it, and hugetlb pages, which are in neither. It is a look at one
+ * moment; what it refuses would surely have failed. */
 #include <stdio.h>
 
 #include "base/base.h"
@@ -11,8 +11,8 @@
 #include "host/memory.h"
 
 struct there {
-	uint64_t machine, group;           /* ordinary memory */
-	uint64_t huge_free, huge_allowed;  /* in hugetlb pages: free, and of them what the cgroups allow */
+	uint64_t machine, group;          /* ordinary memory */
+	uint64_t huge_free, huge_allowed; /* in hugetlb pages: free, and of them what the cgroups allow */
 };
 
 static struct there look(const char *root)
@@ -37,7 +37,8 @@ static void huge_text(const struct there *t, char *buf, size_t cap)
 	kv_size_format(t->huge_allowed, allowed, sizeof(allowed));
 	if (t->huge_allowed < t->huge_free)
 		snprintf(buf, cap,
-			 ", and of %s in free huge pages the hugetlb cgroup allows %s (hugepages-2Mi or hugepages-1Gi in "
+			 ", and of %s in free huge pages the hugetlb cgroup allows %s (hugepages-2Mi or hugepages-1Gi "
+			 "in "
 			 "the resources of a Kubernetes pod)",
 			 all, allowed);
 	else if (t->huge_free)
@@ -54,13 +55,13 @@ int kv_memory_fits_in(const char *root, uint64_t bytes, const char *what, const 
 	kv_size_format(bytes, want, sizeof(want));
 	kv_size_format(plain, have, sizeof(have));
 	huge_text(&t, huge, sizeof(huge));
-	return kv_fail(err, -KV_ENOMEM, "%s of memory are wanted for %s; %s %s%s; use %s %llu or less, or %s", want, what,
-		       t.group < t.machine ? "the memory cgroup of this process allows" :
-					     "available on this machine are",
-		       have, huge, option, (unsigned long long)(sum / 10 * 9 >> 20),
-		       t.group < t.machine ? "raise its limit (memory.max; --memory in docker, resources.limits.memory in "
-					     "Kubernetes)"
-					   : "free memory");
+	return kv_fail(
+		err, -KV_ENOMEM, "%s of memory are wanted for %s; %s %s%s; use %s %llu or less, or %s", want, what,
+		t.group < t.machine ? "the memory cgroup of this process allows" : "available on this machine are",
+		have, huge, option, (unsigned long long)(sum / 10 * 9 >> 20),
+		t.group < t.machine ? "raise its limit (memory.max; --memory in docker, resources.limits.memory in "
+				      "Kubernetes)"
+				    : "free memory");
 }
 
 int kv_memory_fits(uint64_t bytes, const char *what, const char *option, struct kv_error *err)

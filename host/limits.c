@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* limits.c -- the limits of this process and machine, from /proc, /sys and /etc.
  *
- * Limits come from /proc/self/limits and not from getrlimit, so that a copied or made-up tree answers as a machine does;
- * without /proc (a bare chroot) getrlimit is asked, because then only it knows. What cannot be read is unknown: a check
- * must be able to tell "enough", "short" and "cannot see" apart, and must never fail on the last. */
+ * Limits come from /proc/self/limits and not from getrlimit, so that a copied or made-up tree answers as a machine
+ * does; without /proc (a bare chroot) getrlimit is asked, because then only it knows. What cannot be read is unknown: a
+ * check must be able to tell "enough", "short" and "cannot see" apart, and must never fail on the last. */
 #include "host/limits.h"
 
 #include <dirent.h>
@@ -155,7 +155,8 @@ static bool users_mapped(const char *root)
 	unsigned long long inside, outside, count;
 	char text[LINE_CAP];
 	return line_of(root, "/proc/self/uid_map", text, sizeof(text)) &&
-	       (sscanf(text, "%llu %llu %llu", &inside, &outside, &count) != 3 || inside != 0 || outside != 0 || count < UINT32_MAX);
+	       (sscanf(text, "%llu %llu %llu", &inside, &outside, &count) != 3 || inside != 0 || outside != 0 ||
+		count < UINT32_MAX);
 }
 
 /* Capabilities inside a user namespace lift no limit: the kernel asks for those of the first one. */
@@ -180,10 +181,11 @@ static void read_status(const char *root, struct kv_host *h)
 	h->raises_limits = caps >> CAP_SYS_RESOURCE_BIT & 1;
 	h->administers = caps >> CAP_SYS_ADMIN_BIT & 1;
 	h->seccomp = field_of(root, file, "Seccomp:", text, sizeof(text)) ? (int)strtol(text, NULL, 10) : -1;
-	h->root = field_of(root, file, "Uid:", text, sizeof(text)) && strtoul(strchr(text, '\t') ? strchr(text, '\t') : text,
-									     NULL, 10) == 0;
-	h->cpus = !*root ? kv_cpus_available()
-			 : field_of(root, file, "Cpus_allowed:", text, sizeof(text)) ? cpus_of_mask(text) : 0;
+	h->root = field_of(root, file, "Uid:", text, sizeof(text)) &&
+		  strtoul(strchr(text, '\t') ? strchr(text, '\t') : text, NULL, 10) == 0;
+	h->cpus = !*root                                                      ? kv_cpus_available()
+		  : field_of(root, file, "Cpus_allowed:", text, sizeof(text)) ? cpus_of_mask(text)
+									      : 0;
 	h->memory_total = kib_of(root, "/proc/meminfo", "MemTotal:");
 	h->memory_available = kib_of(root, "/proc/meminfo", "MemAvailable:");
 }
@@ -279,7 +281,8 @@ static uint64_t threads_of(const char *pid, uid_t user)
 {
 	char path[PATH_CAP], line[LINE_CAP];
 	unsigned long uid = ULONG_MAX, threads = 0;
-	FILE *f = snprintf(path, sizeof(path), "/proc/%.20s/status", pid) < (int)sizeof(path) ? fopen(path, "re") : NULL;
+	FILE *f =
+		snprintf(path, sizeof(path), "/proc/%.20s/status", pid) < (int)sizeof(path) ? fopen(path, "re") : NULL;
 	while (f && fgets(line, sizeof(line), f)) {
 		(void)sscanf(line, "Uid: %lu", &uid);
 		(void)sscanf(line, "Threads: %lu", &threads);

@@ -10,9 +10,9 @@
  *
  * One area may have pages of all sizes, the largest first: what the user set aside is used as far as it goes. The
  * pieces are put side by side into a gap of the address space, with MAP_FIXED_NOREPLACE. (Rejected: a reservation that
- * is replaced piece by piece with MAP_FIXED. When the kernel has no pages it has already taken the reservation away, and
- * a thread of the host may map something of its own there before we have put it back.) If somebody else takes the gap
- * meanwhile, another one is looked for.
+ * is replaced piece by piece with MAP_FIXED. When the kernel has no pages it has already taken the reservation away,
+ * and a thread of the host may map something of its own there before we have put it back.) If somebody else takes the
+ * gap meanwhile, another one is looked for.
  *
  * Touching is zeroing, most of what registration costs with NICs, so large areas are touched by several threads, which
  * never call anything but the kernel. They run near the node that the area is for: where mbind is forbidden (docker
@@ -135,7 +135,8 @@ int kv_memory_populate(void *base, uint64_t len_bytes, int node, unsigned *out_t
 	uint64_t to = kv_align_up((uint64_t)(uintptr_t)base + len_bytes, PAGE_4K);
 	if (len_bytes == 0)
 		return 0;
-	/* The call wants whole pages of the kernel's size; one that is refused for nothing else is taken for not known. */
+	/* The call wants whole pages of the kernel's size; one that is refused for nothing else is taken for not known.
+	 */
 	int rc = touch((void *)(uintptr_t)from, to - from, node, out_threads);
 	return rc == -EINVAL ? -KV_ENOTSUP : rc == -EFAULT ? -KV_EINVAL : rc < 0 ? -KV_ENOMEM : 0;
 }
@@ -323,7 +324,8 @@ static int area_map(uint64_t len_bytes, int node, bool hugetlb, struct kv_area *
 	uint64_t len = kv_align_up(len_bytes, PAGE_2M);
 	bool pool = hugetlb && (pages_there(len, PAGE_1G, node) || pages_there(len, PAGE_2M, node));
 	if (!(pool && huge_map(len, &area)) && !plain_map(len, &area))
-		return kv_fail(err, -KV_ENOMEM, "cannot map %s of memory: %s; ask for less, free memory, or look at ulimit -v", size,
+		return kv_fail(err, -KV_ENOMEM,
+			       "cannot map %s of memory: %s; ask for less, free memory, or look at ulimit -v", size,
 			       kv_strerror(errno));
 	*out = area;
 	return 0;

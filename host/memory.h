@@ -11,12 +11,12 @@
 
 /* What memory consists of. */
 struct kv_pages {
-	uint64_t bytes_1g, bytes_2m;  /* in hugetlb pages of these sizes */
-	uint64_t transparent, plain;  /* in ordinary pages: of which the kernel may make huge ones, or not */
+	uint64_t bytes_1g, bytes_2m; /* in hugetlb pages of these sizes */
+	uint64_t transparent, plain; /* in ordinary pages: of which the kernel may make huge ones, or not */
 };
 void kv_pages_add(struct kv_pages *sum, const struct kv_pages *more);
-/* kv_pages_format -- "3 GiB in 1 GiB pages, 512 MiB in 2 MiB pages, 64 MiB in transparent huge pages", or "4 KiB pages".
- * 160 bytes are enough. Returns buf. */
+/* kv_pages_format -- "3 GiB in 1 GiB pages, 512 MiB in 2 MiB pages, 64 MiB in transparent huge pages", or "4 KiB
+ * pages". 160 bytes are enough. Returns buf. */
 char *kv_pages_format(const struct kv_pages *pages, char *buf, size_t cap);
 
 struct kv_area {
@@ -28,8 +28,8 @@ struct kv_area {
 	int node_error;        /* -errno: the kernel forbids to ask, so it is where it is first touched; else 0 */
 };
 
-/* kv_area_map -- anonymous private zeroed memory: hugetlb pages as far as there are free ones, of 1 GiB and then of 2 MiB
- * (they are touched here, so that none can give SIGBUS later), transparent ones for the rest (touched when used).
+/* kv_area_map -- anonymous private zeroed memory: hugetlb pages as far as there are free ones, of 1 GiB and then of 2
+ * MiB (they are touched here, so that none can give SIGBUS later), transparent ones for the rest (touched when used).
  * Returns 0, -KV_ENOMEM, or -KV_EINVAL for 0 bytes, with *err. Thread: any; large areas are touched by several threads
  * of ours, which have ended when it returns. */
 int kv_area_map(uint64_t len_bytes, struct kv_area *out, struct kv_error *err);
@@ -40,19 +40,20 @@ int kv_area_map_on(uint64_t len_bytes, int node, struct kv_area *out, struct kv_
 int kv_area_map_lazy(uint64_t len_bytes, struct kv_area *out, struct kv_error *err);
 void kv_area_unmap(struct kv_area *area); /* harmless on a zeroed struct */
 
-/* kv_memory_populate -- have the kernel make every page of [base, base + len) now, writable, by several threads where that
- * is worth it: what they do is zero pages, which is most of what registering memory costs. They run near `node` and have
- * ended when it returns. Contents do not change. *out_threads (may be NULL): how many there were. 0; -KV_ENOTSUP (Linux
- * before 5.14 has no call for it: nothing was done); -KV_ENOMEM (no pages); -KV_EINVAL (not mapped, or not writable). */
+/* kv_memory_populate -- have the kernel make every page of [base, base + len) now, writable, by several threads where
+ * that is worth it: what they do is zero pages, which is most of what registering memory costs. They run near `node`
+ * and have ended when it returns. Contents do not change. *out_threads (may be NULL): how many there were. 0;
+ * -KV_ENOTSUP (Linux before 5.14 has no call for it: nothing was done); -KV_ENOMEM (no pages); -KV_EINVAL (not mapped,
+ * or not writable). */
 int kv_memory_populate(void *base, uint64_t len_bytes, int node, unsigned *out_threads);
 
 /* kv_memory_mapped -- 0 when all of [base, base + len) is mapped, readable and writable, by this process's own account
  * (/proc/self/maps; 0 where there is none); else -KV_EINVAL and a sentence that says where it is not. */
 int kv_memory_mapped(const void *base, uint64_t len_bytes, struct kv_error *err);
 
-/* kv_memory_fits -- whether so many bytes are to be had on this machine, in this cgroup, in free huge pages: asked before
- * they are mapped. 0 (also where /proc does not tell), or -KV_ENOMEM with a sentence that names `what` they are for, which
- * limit is short, and `option`, a number of MiB that is to be lowered. */
+/* kv_memory_fits -- whether so many bytes are to be had on this machine, in this cgroup, in free huge pages: asked
+ * before they are mapped. 0 (also where /proc does not tell), or -KV_ENOMEM with a sentence that names `what` they are
+ * for, which limit is short, and `option`, a number of MiB that is to be lowered. */
 int kv_memory_fits(uint64_t bytes, const char *what, const char *option, struct kv_error *err);
 
 /* kv_memory_available -- MemAvailable, lowered to what the cgroup (v1 or v2) still allows. Bytes. */
@@ -61,7 +62,8 @@ uint64_t kv_memory_rss_peak(void); /* VmHWM of this process, bytes */
 uint64_t kv_memory_rss(void);      /* VmRSS of this process, bytes */
 unsigned kv_cpus_available(void);  /* CPUs this process may run on (sched_getaffinity, cgroup quota rounded up) */
 
-/* kv_host_id -- 16 bytes equal for two processes of one running kernel and network namespace (boot id and netns inode), else different. */
+/* kv_host_id -- 16 bytes equal for two processes of one running kernel and network namespace (boot id and netns inode),
+ * else different. */
 void kv_host_id(uint8_t out[16]);
 
 #endif

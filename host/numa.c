@@ -153,7 +153,8 @@ int kv_numa_prefer_memory(void *base, uint64_t len, int node)
 	if (!node_mask(node, mask))
 		return -EINVAL;
 	/* The kernel counts one bit less than it is told. */
-	return syscall(SYS_mbind, base, len, MPOL_PREFERRED, mask, (unsigned long)KV_NODES_MAX + 1, 0) == 0 ? 0 : -errno;
+	return syscall(SYS_mbind, base, len, MPOL_PREFERRED, mask, (unsigned long)KV_NODES_MAX + 1, 0) == 0 ? 0
+													    : -errno;
 }
 
 int kv_numa_prefer(int node, struct kv_numa_saved *out)
@@ -174,7 +175,8 @@ int kv_numa_prefer(int node, struct kv_numa_saved *out)
 void kv_numa_restore(const struct kv_numa_saved *saved)
 {
 	/* What was there a moment ago is allowed; if a cpuset changed meanwhile, the kernel has moved it along. */
-	if (saved->changed && syscall(SYS_set_mempolicy, saved->mode, saved->nodes, (unsigned long)KV_NODES_MAX + 1) != 0)
+	if (saved->changed &&
+	    syscall(SYS_set_mempolicy, saved->mode, saved->nodes, (unsigned long)KV_NODES_MAX + 1) != 0)
 		(void)syscall(SYS_set_mempolicy, MPOL_DEFAULT, NULL, 0);
 }
 
@@ -217,7 +219,8 @@ char *kv_numa_describe(const struct kv_numa_place *place, unsigned n, const char
 		known += place[i].node != KV_NODE_ANY;
 		ours += place[i].node != KV_NODE_ANY && place[i].thread != KV_THREAD_FREE;
 		bound += place[i].node != KV_NODE_ANY && place[i].thread > 0;
-		thread_error = place[i].thread < 0 && place[i].thread != KV_THREAD_FREE ? place[i].thread : thread_error;
+		thread_error =
+			place[i].thread < 0 && place[i].thread != KV_THREAD_FREE ? place[i].thread : thread_error;
 		memory_error = place[i].memory_error ? place[i].memory_error : memory_error;
 	}
 	if (off || kv_numa_nodes("") < 2) {

@@ -56,15 +56,17 @@ void kv_numa_restore(const struct kv_numa_saved *saved);
 
 /* What became of one loop, its engine and its memory. */
 struct kv_numa_place {
-	int node;         /* of its NICs; KV_NODE_ANY: unknown, or nothing was asked */
-	int thread;       /* CPUs of the node that its thread is bound to; 0: it may use none there; -errno; KV_THREAD_FREE: not ours to bind */
+	int node;   /* of its NICs; KV_NODE_ANY: unknown, or nothing was asked */
+	int thread; /* CPUs of the node that its thread is bound to; 0: it may use none there; -errno; KV_THREAD_FREE:
+		       not ours to bind */
 	int memory_error; /* -errno: memory could not be asked for; 0 */
 };
 enum { KV_THREAD_FREE = -10000 };
 
 /* kv_numa_describe -- the same of n `what`s in words: "shards 0-1 on node 0, 2-3 on node 1; threads bound to its CPUs".
  * 160 bytes are enough for what matters. Returns buf. */
-char *kv_numa_describe(const struct kv_numa_place *place, unsigned n, const char *what, bool off, char *buf, size_t cap);
+char *kv_numa_describe(const struct kv_numa_place *place, unsigned n, const char *what, bool off, char *buf,
+		       size_t cap);
 
 /* kv_numa_share -- percent of the pages of [base, base + len) that are there and on this node, by a sample of them; -1
  * when none is there or the kernel does not say. */

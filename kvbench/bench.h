@@ -23,19 +23,19 @@ struct phase_result {
 	uint64_t elapsed_ns;
 	double cpu_seconds, server_cpu_seconds; /* server: of the own one, else 0 */
 	bool too_many_errors, server_died;      /* why it ended early */
-	uint64_t duplicates;                    /* write: PUTs of what a running server had already; their bytes did not travel */
-	char cut[160];                          /* why it did less than its option says; empty: it did not */
+	uint64_t duplicates; /* write: PUTs of what a running server had already; their bytes did not travel */
+	char cut[160];       /* why it did less than its option says; empty: it did not */
 };
 
 /* With --keep-going: what the clients watched in the read phase. */
 struct keep_going_result {
 	bool ran;
 	uint64_t calls, overdue, longest_ns;
-	uint64_t stored_again;          /* keys that were missing */
-	uint64_t outages;               /* those listed and those over the list's end */
-	int64_t realtime_ns;            /* CLOCK_REALTIME less the clock of from_ns and to_ns */
-	unsigned num_clients;           /* whose outages these are */
-	struct bench_outages *outage;   /* one per client */
+	uint64_t stored_again;        /* keys that were missing */
+	uint64_t outages;             /* those listed and those over the list's end */
+	int64_t realtime_ns;          /* CLOCK_REALTIME less the clock of from_ns and to_ns */
+	unsigned num_clients;         /* whose outages these are */
+	struct bench_outages *outage; /* one per client */
 };
 
 struct roofline_result {
@@ -67,22 +67,23 @@ struct bench_rail {
 	bool mixed; /* of clients with different NICs: device is the first one's */
 	uint64_t sends, receives, immediates, errors, failures;
 	uint64_t bytes; /* of values, both ways; UINT64_MAX: unknown (servers choose among several rails) */
-	unsigned out; /* clients where it takes no part now */
+	unsigned out;   /* clients where it takes no part now */
 };
 
 struct bench_results {
 	struct kvc_info info;
 	struct bench_rail rail[BENCH_RAILS_MAX];
-	unsigned num_rails; /* 0: none were looked at */
+	unsigned num_rails;           /* 0: none were looked at */
 	struct kvc_counters counters; /* of the whole run; size 0: none were taken */
-	int64_t started_s;       /* since 1970 */
-	unsigned server_threads; /* of the own server */
-	int interrupted; /* the signal that ended the run before its end, or 0 */
+	int64_t started_s;            /* since 1970 */
+	unsigned server_threads;      /* of the own server */
+	int interrupted;              /* the signal that ended the run before its end, or 0 */
 	uint64_t rss_peak, memory_mb; /* memory_mb: of the own server, else 0 */
 	bool misses_expected;         /* the server's memory is smaller than the workload */
 	bool put_inline;              /* kvc_server_info.put_inline of any server */
 	struct phase_result write, warmup, read;
-	struct bench_breakdown *breakdown; /* with --breakdown: one per client, the first has the sum after the reads; else NULL */
+	struct bench_breakdown
+		*breakdown; /* with --breakdown: one per client, the first has the sum after the reads; else NULL */
 	struct keep_going_result keep_going;
 	struct roofline_result roofline;
 	struct trace_totals trace;

@@ -13,7 +13,8 @@ static const char *const order_names[] = {"strict", "relaxed", NULL};
 
 const struct kv_opt bench_options_table[] = {
 	KV_OPT_SERVER_ROW(.group = "Where to", .type = KV_OPT_STRINGS, AT(servers),
-			  .help = "A kv-server to use, [NAME=]HOST:PORT; repeatable, keys are spread over all by their names. Without it kv-bench starts one of its own on "
+			  .help = "A kv-server to use, [NAME=]HOST:PORT; repeatable, keys are spread over all by their "
+				  "names. Without it kv-bench starts one of its own on "
 				  "loopback."),
 	KV_OPT_PROVIDER_ROW(AT(provider)),
 	KV_OPT_NIC_ROW(AT(nic)),
@@ -103,7 +104,8 @@ const struct kv_opt bench_options_table[] = {
 	 .type = KV_OPT_FLAG,
 	 AT(keep_going),
 	 .help = "While servers are broken: read on through errors, store again what is missing, and report errors by "
-		 "code, calls past their deadline, and outages. SIGINT or SIGTERM ends the reads, and the run has succeeded."},
+		 "code, calls past their deadline, and outages. SIGINT or SIGTERM ends the reads, and the run has "
+		 "succeeded."},
 	{.name = "no-write",
 	 .type = KV_OPT_FLAG,
 	 AT(no_write),
@@ -115,7 +117,8 @@ const struct kv_opt bench_options_table[] = {
 	{.name = "breakdown",
 	 .type = KV_OPT_FLAG,
 	 AT(breakdown),
-	 .help = "Report where the time of the measured GETs went, by phase (docs/reference/counters.md); a few readings of the "
+	 .help = "Report where the time of the measured GETs went, by phase (docs/reference/counters.md); a few "
+		 "readings of the "
 		 "clock more per GET."},
 	{.name = "roofline",
 	 .type = KV_OPT_FLAG,
@@ -161,9 +164,11 @@ const struct kv_opt bench_options_table[] = {
 	 .def = "0",
 	 .max = (uint64_t)1 << 30,
 	 .help = "Memory of the server that kv-bench starts, in MiB. 0: sized to the workload."},
-	KV_OPT_EVICTION_ROW(AT(eviction), .help = "Which values the server that kv-bench starts drops first when memory is short"),
-	KV_OPT_SERVER_THREADS_ROW(AT(server_threads), .def = "0",
-				  .help = "Data threads of the server that kv-bench starts. 0: half of the cores, 1 to 4."),
+	KV_OPT_EVICTION_ROW(AT(eviction),
+			    .help = "Which values the server that kv-bench starts drops first when memory is short"),
+	KV_OPT_SERVER_THREADS_ROW(
+		AT(server_threads), .def = "0",
+		.help = "Data threads of the server that kv-bench starts. 0: half of the cores, 1 to 4."),
 	{.name = "base-client-id",
 	 .type = KV_OPT_U64,
 	 AT(base_client_id),
@@ -187,9 +192,9 @@ const struct kv_opt bench_options_table[] = {
 	 .type = KV_OPT_FLAG,
 	 AT(quiet),
 	 .help = "Print one line at the end and nothing before it."},
-	KV_OPT_SLOW_ROW(AT(slow_ms),
-			.help = "Log where the time of operations of so many milliseconds or more went, ten lines a second per client; 0: "
-				"never."),
+	KV_OPT_SLOW_ROW(AT(slow_ms), .help = "Log where the time of operations of so many milliseconds or more went, "
+					     "ten lines a second per client; 0: "
+					     "never."),
 	KV_OPT_LOG_LEVEL_ROW(AT(log_level), .def = "info",
 			     .help = "What the library logs to standard error; debug also shows the own server's log"),
 	KV_OPT_CONFIG_ROW(AT(config)),
@@ -201,7 +206,8 @@ const struct kv_opt_program bench_options_program = {
 	.about = "Measures KVRail: workers share a few clients, write keys, read them back, and report throughput and "
 		 "latency.",
 	.epilogue = "Exit status: 0 all well, 1 an error, miss or wrong byte in a run that should have none, 2 usage, "
-		    "3 the run could not start, 128 + signal when it was interrupted: the report is of what was done until then.",
+		    "3 the run could not start, 128 + signal when it was interrupted: the report is of what was done "
+		    "until then.",
 };
 
 uint64_t bench_piece_bytes(uint64_t value_size)
@@ -223,10 +229,12 @@ static int check_own_server(const struct bench_options *o, struct kv_error *err)
 			err, -KV_EINVAL,
 			"--server-threads concerns the server that kv-bench starts itself: drop it, or drop --server");
 	if (o->servers.count > 0 && o->eviction != 0)
-		return kv_fail(err, -KV_EINVAL, "--eviction concerns the server that kv-bench starts itself: drop it, or drop --server");
+		return kv_fail(err, -KV_EINVAL,
+			       "--eviction concerns the server that kv-bench starts itself: drop it, or drop --server");
 	if (o->servers.count == 0 && kv_opt_security_given(&o->security))
 		return kv_fail(err, -KV_EINVAL,
-			       "--psk-file, --cert, --key, --ca, --crl and --server-name need --server: the server that kv-bench starts gets "
+			       "--psk-file, --cert, --key, --ca, --crl and --server-name need --server: the server "
+			       "that kv-bench starts gets "
 			       "a one-time key by itself");
 	return 0;
 }
@@ -296,7 +304,8 @@ static int check_keep_going(const struct bench_options *o, struct kv_error *err)
 	if (!o->keep_going)
 		return 0;
 	if (o->trace || o->roofline)
-		return kv_fail(err, -KV_EINVAL, "--keep-going concerns the read phase alone: drop --trace and --roofline");
+		return kv_fail(err, -KV_EINVAL,
+			       "--keep-going concerns the read phase alone: drop --trace and --roofline");
 	if (o->servers.count == 0)
 		return kv_fail(err, -KV_EINVAL,
 			       "--keep-going needs --server: a run is over when the server that kv-bench started dies");

@@ -9,10 +9,7 @@
 
 enum bench_order { BENCH_ORDER_STRICT, BENCH_ORDER_RELAXED };
 
-enum {
-	BENCH_BATCH_MAX = 1024,
-	BENCH_DEPTH_MAX = 256
-};
+enum { BENCH_BATCH_MAX = 1024, BENCH_DEPTH_MAX = 256 };
 
 struct bench_options {
 	/* where to */
@@ -26,10 +23,10 @@ struct bench_options {
 	uint32_t num_workers, num_clients, num_threads;
 	uint64_t num_keys, value_size;
 	uint32_t repeat_reads;
-	uint64_t duration_ns; /* 0: repeat_reads decides */
-	double rate;          /* operations per second of all workers; 0: closed loop */
-	uint64_t warmup;      /* GETs of all workers together */
-	uint32_t batch;       /* keys per read; 0: single GETs into views */
+	uint64_t duration_ns;    /* 0: repeat_reads decides */
+	double rate;             /* operations per second of all workers; 0: closed loop */
+	uint64_t warmup;         /* GETs of all workers together */
+	uint32_t batch;          /* keys per read; 0: single GETs into views */
 	uint32_t roofline_depth; /* bare writes in flight per worker */
 	uint32_t ttl;
 	uint64_t seed;

@@ -23,12 +23,12 @@
 #include "kvbench/signals.h"
 #include "kvbench/load/workload.h"
 
-#define SHARDS_MAX 4u                      /* of a server that we start, unless --server-threads says otherwise */
+#define SHARDS_MAX         4u              /* of a server that we start, unless --server-threads says otherwise */
 #define STATS_MAX          512u            /* counters of a server */
 #define READY_TIMEOUT_NS   120000000000ull /* a server that maps and registers a lot of memory takes its time */
 #define CONNECT_TIMEOUT_NS 15000000000ull
-#define WARMUP_BYTES       (1ull << 30)    /* of GETs whatever --warmup says: more warms nothing up, and */
-#define WARMUP_NS          5000000000ull   /* ... this long at most */
+#define WARMUP_BYTES       (1ull << 30)  /* of GETs whatever --warmup says: more warms nothing up, and */
+#define WARMUP_NS          5000000000ull /* ... this long at most */
 
 static void say(const struct kv_error *err)
 {
@@ -176,7 +176,8 @@ static bool good_so_far(const struct bench *b, const struct phase_result *p)
 	return !bench_interrupted() && !p->too_many_errors && !server_child_dead(b->server);
 }
 
-/* PUTs that all servers have answered without moving a byte, since they were started. A server that does not tell counts as none. */
+/* PUTs that all servers have answered without moving a byte, since they were started. A server that does not tell
+ * counts as none. */
 static uint64_t duplicates_count(const struct bench *b)
 {
 	struct kvc_stat_item *item = calloc(STATS_MAX, sizeof(*item));
@@ -228,10 +229,11 @@ static int run_warmup(struct bench *b, struct kv_error *err)
 	int rc = phase_run(&p, w, err);
 
 	if (keys < o->warmup)
-		snprintf(w->cut, sizeof(w->cut), "of %llu: at most %s are read to warm up", (unsigned long long)o->warmup,
-			 kv_size_format(WARMUP_BYTES, size, sizeof(size)));
+		snprintf(w->cut, sizeof(w->cut), "of %llu: at most %s are read to warm up",
+			 (unsigned long long)o->warmup, kv_size_format(WARMUP_BYTES, size, sizeof(size)));
 	if (w->elapsed_ns >= WARMUP_NS)
-		snprintf(w->cut, sizeof(w->cut), "of %llu: a warm-up ends after %llu s", (unsigned long long)o->warmup, WARMUP_NS / 1000000000);
+		snprintf(w->cut, sizeof(w->cut), "of %llu: a warm-up ends after %llu s", (unsigned long long)o->warmup,
+			 WARMUP_NS / 1000000000);
 	if (rc == 0)
 		report_phase(b, "2/4", "warm-up", &b->results.warmup);
 	return rc;
@@ -256,7 +258,8 @@ static int outages_make(struct bench *b, struct kv_error *err)
 	for (; k->outage && rc == 0 && k->num_clients < b->num_clients; k->num_clients++)
 		rc = bench_outages_init(&k->outage[k->num_clients], b->opt->num_keys);
 	if (!k->outage || rc < 0)
-		return kv_fail(err, -KV_ENOMEM, "no memory to watch %llu keys from %u clients: use a smaller --num-keys",
+		return kv_fail(err, -KV_ENOMEM,
+			       "no memory to watch %llu keys from %u clients: use a smaller --num-keys",
 			       (unsigned long long)b->opt->num_keys, b->num_clients);
 	clock_gettime(CLOCK_REALTIME, &now);
 	k->realtime_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - (int64_t)phase_now();
@@ -348,7 +351,8 @@ static int run_phases(struct bench *b, struct kv_error *err)
 
 static int interrupted_status(void)
 {
-	fprintf(stderr, "kv-bench: interrupted by signal %d before the first operation; there is nothing to report\n", bench_interrupted());
+	fprintf(stderr, "kv-bench: interrupted by signal %d before the first operation; there is nothing to report\n",
+		bench_interrupted());
 	return 128 + bench_interrupted();
 }
 

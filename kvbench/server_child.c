@@ -31,7 +31,8 @@ enum {
 	ARGS_MAX = 40,
 	PSK_BYTES = 32,
 	STOP_WAIT_MS = 10000,
-	UNREADY_WAIT_MS = 500 /* a server that is not ready has nothing to end in order, and hears no signal while it touches its memory */
+	UNREADY_WAIT_MS = 500 /* a server that is not ready has nothing to end in order, and hears no signal while it
+				 touches its memory */
 };
 
 struct server_child {
@@ -97,8 +98,8 @@ static void log_show(struct server_child *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* The last line that was kept, without the program's name: why it ended. Its thread is gone. "" when there is none. Returns
- * whether there are others before it. */
+/* The last line that was kept, without the program's name: why it ended. Its thread is gone. "" when there is none.
+ * Returns whether there are others before it. */
 static bool log_last(const struct server_child *c, char *out, size_t cap)
 {
 	static const char name[] = "kv-server: ";
@@ -349,8 +350,8 @@ static int read_ready(struct server_child *c, int fd, uint64_t deadline_ns, stru
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
-			return kv_fail(err, -KV_EPEERDOWN,
-				       "the own server ended before it was ready%s", c->log_live ? " (its log is above)" : "");
+			return kv_fail(err, -KV_EPEERDOWN, "the own server ended before it was ready%s",
+				       c->log_live ? " (its log is above)" : "");
 		have += (size_t)n;
 		line[have] = 0;
 		if (strchr(line, '\n'))
@@ -407,7 +408,8 @@ static int launch_run(struct launch *l, struct server_child *c, const struct ser
 	rc = pthread_create(&c->log_thread, NULL, log_main, c);
 	c->log_started = rc == 0;
 	return rc ? kv_fail(err, -rc,
-			    "no thread for the own server's log: %s; look at ulimit -u and -v, and at the pids limit of a container",
+			    "no thread for the own server's log: %s; look at ulimit -u and -v, and at the pids limit "
+			    "of a container",
 			    kv_strerror(rc))
 		  : 0;
 }

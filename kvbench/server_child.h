@@ -17,13 +17,13 @@ struct server_child_options {
 	const char *nic;      /* or NULL */
 	uint32_t rails;       /* 0: its default */
 	bool numa_off;
-	int door; /* enum kvc_door */
+	int door;     /* enum kvc_door */
 	int eviction; /* index into kv_opt_eviction_names */
 	bool allow_pull, pull_where_safe;
 	uint64_t memory_mb;
-	uint32_t threads; /* 0: its default */
+	uint32_t threads;                   /* 0: its default */
 	uint32_t max_clients, max_sessions; /* 0: its default */
-	int log_level;    /* enum kv_log_level; from debug on its log goes to stderr as it comes */
+	int log_level;                      /* enum kv_log_level; from debug on its log goes to stderr as it comes */
 	uint64_t ready_timeout_ns;
 	_Atomic int *out_pid; /* or NULL: told as soon as it runs, for who watches it become ready */
 };

@@ -145,7 +145,8 @@ static int run_put(struct cli *cli, const struct cli_line *line, struct kv_error
 	if (rc == -KV_EEXIST) {
 		char text[KV_KEY_TEXT];
 		const char *key = line->words.item[1];
-		kv_fail(err, rc, "put: key %s has other bytes, which stay; delete it first, or use another key", kv_key_text(key, strlen(key), text));
+		kv_fail(err, rc, "put: key %s has other bytes, which stay; delete it first, or use another key",
+			kv_key_text(key, strlen(key), text));
 		return CLI_FAILED;
 	}
 	return rc < 0 ? failed(cli, err, "put", rc) : CLI_OK;
@@ -220,7 +221,8 @@ static int ttl_parse(const char *text, uint32_t *out_s, struct kv_error *err)
 	uint64_t ns;
 
 	if (kv_duration_parse(text, &ns) < 0 || ns == 0 || ns % 1000000000 != 0 || ns / 1000000000 > UINT32_MAX)
-		return kv_fail(err, -KV_EINVAL, "'%.100s' is not a time to live in whole seconds, such as 90s, 1m or 2h", text);
+		return kv_fail(err, -KV_EINVAL,
+			       "'%.100s' is not a time to live in whole seconds, such as 90s, 1m or 2h", text);
 	*out_s = (uint32_t)(ns / 1000000000);
 	return 0;
 }
@@ -269,7 +271,8 @@ static int pin_refused(const char *key, struct kv_error *err)
 	char text[KV_KEY_TEXT];
 
 	kv_fail(err, -KV_EBUSY,
-		"pin: no more may be pinned beside %s: one session has a quarter of its shard's memory for pins, all together have half; unpin others, or give the server "
+		"pin: no more may be pinned beside %s: one session has a quarter of its shard's memory for pins, all "
+		"together have half; unpin others, or give the server "
 		"more (--memory-mb)",
 		kv_key_text(key, strlen(key), text));
 	return CLI_FAILED;
@@ -360,25 +363,35 @@ static const struct command {
 	const char *more;
 } commands[] = {
 	{"get", 1, 1, true, OF_OUTPUT, "get KEY [-o FILE]", run_get,
-	 "Writes the value to standard output, or to FILE, which appears only when it is complete. Exit status 1: there is no such key."},
+	 "Writes the value to standard output, or to FILE, which appears only when it is complete. Exit status 1: "
+	 "there is no such key."},
 	{"put", 1, 2, true, OF_FILE | OF_TTL, "put KEY VALUE, put KEY -f FILE, or put KEY -", run_put,
-	 "Stores a value; - is standard input. --ttl TIME: for how long. A key that exists with other bytes keeps them: exit status 3."},
+	 "Stores a value; - is standard input. --ttl TIME: for how long. A key that exists with other bytes keeps "
+	 "them: exit status 3."},
 	{"delete", 1, 1, true, 0, "delete KEY", run_delete, "Removes a key. Exit status 1: there was none."},
 	{"exists", 1, KV_OPT_STRINGS_MAX - 1, true, 0, "exists KEY...", run_exists,
 	 "A line for each key, 1 or 0, and of several how many from the start exist. Exit status 0: all do."},
 	{"touch", 1, KV_OPT_STRINGS_MAX - 1, true, OF_TTL, "touch KEY...", run_touch,
-	 "Counts as a use, and gives each key a new time to live from now: --ttl TIME, else the server's default. A line for each, 1 or 0."},
+	 "Counts as a use, and gives each key a new time to live from now: --ttl TIME, else the server's default. A "
+	 "line for each, 1 or 0."},
 	{"ttl", 1, 2, true, 0, "ttl KEY [TIME]", run_ttl,
-	 "How long a value still has to live, or never; that is no use of it. With a TIME: gives the value a new time to live, from now: ttl KEY 1m. It counts as a use, like touch. Exit status 1: there is no such key."},
+	 "How long a value still has to live, or never; that is no use of it. With a TIME: gives the value a new time "
+	 "to live, from now: ttl KEY 1m. It counts as a use, like touch. Exit status 1: there is no such key."},
 	{"pin", 1, KV_OPT_STRINGS_MAX - 1, true, 0, "pin KEY...", run_pin,
-	 "Keeps values from eviction, not from expiry or delete. Pins go with the session: at the prompt they last until unpin or exit, on the "
-	 "command line until Ctrl-C. One session may pin a quarter of the memory of a server's shard, all sessions together half of it."},
-	{"unpin", 1, KV_OPT_STRINGS_MAX - 1, true, PROMPT_ONLY, "unpin KEY...", run_unpin, "At the prompt: takes pins back."},
+	 "Keeps values from eviction, not from expiry or delete. Pins go with the session: at the prompt they last "
+	 "until unpin or exit, on the "
+	 "command line until Ctrl-C. One session may pin a quarter of the memory of a server's shard, all sessions "
+	 "together half of it."},
+	{"unpin", 1, KV_OPT_STRINGS_MAX - 1, true, PROMPT_ONLY, "unpin KEY...", run_unpin,
+	 "At the prompt: takes pins back."},
 	{"stat", 0, 0, false, OF_STAT, "stat [--shards] [--all] [--json], or stat --watch TIME", stat_run,
-	 "What the servers count; --shards: each shard of theirs, too; --all: what this client counts and sees; --watch TIME: every TIME what "
-	 "changed, until Ctrl-C; --json: as one JSON object. docs/reference/counters.md explains every name. The options stand on the command line of "
+	 "What the servers count; --shards: each shard of theirs, too; --all: what this client counts and sees; "
+	 "--watch TIME: every TIME what "
+	 "changed, until Ctrl-C; --json: as one JSON object. docs/reference/counters.md explains every name. The "
+	 "options stand on the command line of "
 	 "kv-client, at the prompt, too."},
-	{"ping", 0, 0, false, 0, "ping", run_ping, "Whether every shard of every server answers over the fabric, and how soon."},
+	{"ping", 0, 0, false, 0, "ping", run_ping,
+	 "Whether every shard of every server answers over the fabric, and how soon."},
 	{"help", 0, 1, false, 0, "help [COMMAND]", run_help, "The commands, or one of them."},
 };
 
@@ -401,7 +414,8 @@ static int run_help(struct cli *cli, const struct cli_line *line, struct kv_erro
 
 	(void)cli;
 	if (line->words.count > 1 && strcmp(line->words.item[1], "exit") == 0) {
-		puts("exit\n  Ends the program, and with it its pins. So do Ctrl-D, and Ctrl-C, also in the middle of a line.");
+		puts("exit\n  Ends the program, and with it its pins. So do Ctrl-D, and Ctrl-C, also in the middle of "
+		     "a line.");
 		return CLI_OK;
 	}
 	if (line->words.count > 1 && !c) {
@@ -460,8 +474,7 @@ int command_check(const struct cli_line *line, struct kv_error *err)
 	bool put;
 
 	if (!c)
-		return usage(err, "there is no command '%.100s': help lists them",
-			     line->words.item[0]);
+		return usage(err, "there is no command '%.100s': help lists them", line->words.item[0]);
 	put = c->run == run_put;
 	if (args < c->args_min || args > c->args_max || (line->given & ~c->options))
 		return usage(err, "usage: %s", c->usage);

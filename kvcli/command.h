@@ -23,8 +23,8 @@ struct cli_line {
 	bool prompt;                 /* it came from the prompt or a pipe */
 };
 
-/* command_given -- which options that belong to certain commands this line has; o: those of kv-client's own command line, or
- * NULL for a line of the prompt, where they are for whichever command they suit. */
+/* command_given -- which options that belong to certain commands this line has; o: those of kv-client's own command
+ * line, or NULL for a line of the prompt, where they are for whichever command they suit. */
 unsigned command_given(const struct cli_line *line, const struct cli_options *o);
 
 /* command_check -- is this a command with the right arguments? CLI_OK or CLI_USAGE with *err; before anything is
@@ -44,8 +44,9 @@ void command_help(FILE *out);
 /* command_name -- the name of command i, for completion; NULL behind the last. */
 const char *command_name(unsigned i);
 
-/* command_interrupted -- whether SIGINT came since command_interrupt_catch(), and on the command line SIGTERM: for commands that go on until then.
- * Afterwards command_interrupt_release(): the next signal has its effect of before. (SIGTERM at the prompt is not caught: it ends the program.) */
+/* command_interrupted -- whether SIGINT came since command_interrupt_catch(), and on the command line SIGTERM: for
+ * commands that go on until then. Afterwards command_interrupt_release(): the next signal has its effect of before.
+ * (SIGTERM at the prompt is not caught: it ends the program.) */
 void command_interrupt_catch(const struct cli *cli);
 bool command_interrupted(void);
 void command_interrupt_release(void);

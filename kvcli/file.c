@@ -106,7 +106,8 @@ static int write_renamed(const char *path, mode_t mode, const void *data, uint64
 	fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	if (fd < 0)
 		return failed(path, "created", err);
-	rc = mode && fchmod(fd, mode & 07777) < 0 ? failed(path, "given its mode", err) : write_all(fd, path, data, len, err);
+	rc = mode && fchmod(fd, mode & 07777) < 0 ? failed(path, "given its mode", err)
+						  : write_all(fd, path, data, len, err);
 	if (rc == 0 && fsync(fd) < 0)
 		rc = failed(path, "written", err);
 	if (close(fd) < 0 && rc == 0)

@@ -3,8 +3,9 @@
  *
  * libedit's own file was rejected: it is written whole at the end, by whoever ends last, and with every line.
  *
- * Values may be secrets. What is kept is what is known to have none: a line that begins with the plain name of a command. A slip of the finger ("pit k value"), a
- * quoted "put", and the second line of a value that was pasted are not. */
+ * Values may be secrets. What is kept is what is known to have none: a line that begins with the plain name of a
+ * command. A slip of the finger ("pit k value"), a quoted "put", and the second line of a value that was pasted are
+ * not. */
 #include "kvcli/history.h"
 
 #include <fcntl.h>
@@ -46,7 +47,8 @@ static size_t word_take(const char **at, const char **out_word)
 	return (size_t)(*at - *out_word);
 }
 
-/* What follows the word put: a key, and then - or -f FILE, and nothing else. With quotes it is not seen at once where a word ends: rather none. */
+/* What follows the word put: a key, and then - or -f FILE, and nothing else. With quotes it is not seen at once where a
+ * word ends: rather none. */
 static bool value_is_elsewhere(const char *rest)
 {
 	const char *key, *how, *file, *more;
@@ -77,7 +79,8 @@ static void folders_make(const char *path)
 	}
 }
 
-/* The file made anew of the last HISTORY_LINES lines: whole or not at all. line: a ring, of which `next` is the oldest. */
+/* The file made anew of the last HISTORY_LINES lines: whole or not at all. line: a ring, of which `next` is the oldest.
+ */
 static void cut(const char *path, char *const *line, unsigned next)
 {
 	char temporary[PATH_MAX];

@@ -57,7 +57,8 @@ static int run(struct cli *cli, const struct cli_line *line, struct kv_error *er
 	return status;
 }
 
-/* A closed standard output must fail writes: the library gives closed descriptors to /dev/null before it opens anything, where they would succeed. */
+/* A closed standard output must fail writes: the library gives closed descriptors to /dev/null before it opens
+ * anything, where they would succeed. */
 static void stdout_keep(void)
 {
 	int fd = 0;

@@ -8,7 +8,8 @@
 
 const struct kv_opt cli_options_table[] = {
 	KV_OPT_SERVER_ROW(.group = "Where to", .type = KV_OPT_STRINGS, AT(servers), .def = KV_SERVER_DEFAULT,
-			  .help = "The kv-server to talk to, [NAME=]HOST:PORT; repeatable, keys are spread over all by their names."),
+			  .help = "The kv-server to talk to, [NAME=]HOST:PORT; repeatable, keys are spread over all by "
+				  "their names."),
 	KV_OPT_PROVIDER_ROW(AT(provider)),
 	KV_OPT_NIC_ROW(AT(nic)),
 	KV_OPT_RAILS_ROW(AT(rails)),
@@ -45,7 +46,10 @@ const struct kv_opt cli_options_table[] = {
 	 AT(output),
 	 .metavar = "FILE",
 	 .help = "get: write the value to FILE, which appears only when complete."},
-	{.name = "all", .type = KV_OPT_FLAG, AT(all), .help = "stat: also what this client counts and sees of servers and NICs."},
+	{.name = "all",
+	 .type = KV_OPT_FLAG,
+	 AT(all),
+	 .help = "stat: also what this client counts and sees of servers and NICs."},
 	{.name = "shards", .type = KV_OPT_FLAG, AT(shards), .help = "stat: also each shard of the servers."},
 	{.name = "watch",
 	 .type = KV_OPT_DURATION,
@@ -58,10 +62,11 @@ const struct kv_opt cli_options_table[] = {
 
 	KV_OPT_SECURITY_ROWS(struct cli_options),
 
-	KV_OPT_LOG_LEVEL_ROW(AT(log_level), .def = "error", .help = "What the library logs to standard error", .group = "Output"),
-	KV_OPT_SLOW_ROW(AT(slow_ms),
-			.help = "Say on standard error where the time of operations of so many milliseconds or more went (a warning, so "
-				"--log-level is at least warn); 0: never."),
+	KV_OPT_LOG_LEVEL_ROW(AT(log_level), .def = "error", .help = "What the library logs to standard error",
+			     .group = "Output"),
+	KV_OPT_SLOW_ROW(AT(slow_ms), .help = "Say on standard error where the time of operations of so many "
+					     "milliseconds or more went (a warning, so "
+					     "--log-level is at least warn); 0: never."),
 	{.name = NULL},
 };
 
@@ -80,9 +85,12 @@ const struct kv_opt_program cli_options_program = {
 		 "  stat --watch TIME                what changes there, until Ctrl-C\n"
 		 "  ping                             whether every shard answers\n"
 		 "  help [COMMAND]                   more about a command\n"
-		 "Without a command: read commands from standard input; on a terminal with history and completion by Tab.",
+		 "Without a command: read commands from standard input; on a terminal with history and completion by "
+		 "Tab.",
 	.epilogue = "Environment, where the option is not given: KVRAIL_SERVER (addresses, separated by commas) and "
-		    "KVRAIL_PSK_FILE.\n\nCommands may be piped in, one a line: they go on after one that failed, whose line is named.\n\nExit status: 0 done or found, 1 not found, 2 usage, 3 failure; of piped commands that of the last one that did not end with 0.",
+		    "KVRAIL_PSK_FILE.\n\nCommands may be piped in, one a line: they go on after one that failed, whose "
+		    "line is named.\n\nExit status: 0 done or found, 1 not found, 2 usage, 3 failure; of piped "
+		    "commands that of the last one that did not end with 0.",
 	.args_max = KV_OPT_STRINGS_MAX,
 };
 
@@ -113,7 +121,8 @@ static int environment_take(struct cli_options *o, struct kv_error *err)
 	return servers_from(list, o, err);
 }
 
-int cli_options_parse(int argc, char **argv, struct cli_options *out, struct kv_opt_strings *out_words, struct kv_error *err)
+int cli_options_parse(int argc, char **argv, struct cli_options *out, struct kv_opt_strings *out_words,
+		      struct kv_error *err)
 {
 	int rc = kv_opt_parse(&cli_options_program, cli_options_table, argc, argv, out, out_words, err);
 
@@ -122,7 +131,8 @@ int cli_options_parse(int argc, char **argv, struct cli_options *out, struct kv_
 	if (rc == 0 && out->watch_ns && out->json)
 		rc = kv_fail(err, -KV_EINVAL, "--watch is for people: drop it, or drop --json");
 	if (rc == 0 && out->watch_ns && (out->all || out->shards))
-		rc = kv_fail(err, -KV_EINVAL, "--watch shows what whole servers count: drop it, or drop --all and --shards");
+		rc = kv_fail(err, -KV_EINVAL,
+			     "--watch shows what whole servers count: drop it, or drop --all and --shards");
 	if (rc == 0)
 		rc = kv_opt_security_check(&out->security, err);
 	if (rc == 0)

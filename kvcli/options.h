@@ -31,6 +31,7 @@ extern const struct kv_opt_program cli_options_program;
 
 /* cli_options_parse -- the command line. Command and arguments go to *out_words. 0; 1: --help or --version was printed;
  * -KV_EINVAL with *err. */
-int cli_options_parse(int argc, char **argv, struct cli_options *out, struct kv_opt_strings *out_words, struct kv_error *err);
+int cli_options_parse(int argc, char **argv, struct cli_options *out, struct kv_opt_strings *out_words,
+		      struct kv_error *err);
 
 #endif

@@ -67,7 +67,8 @@ int repl_split(char *text, struct cli_line *out, struct kv_error *err)
 	return rc;
 }
 
-/* One line: the exit status, or -1 to leave. number: of a line that nobody typed, for what is said of it; 0: at the prompt. */
+/* One line: the exit status, or -1 to leave. number: of a line that nobody typed, for what is said of it; 0: at the
+ * prompt. */
 static int run_line(struct cli *cli, char *text, unsigned number)
 {
 	struct kv_error err = {0};
@@ -135,7 +136,8 @@ static bool follows(const char *line, int start, const char *word)
 
 	while (start > 0 && line[start - 1] == ' ')
 		start--;
-	return (size_t)start >= len && strncmp(line + start - len, word, len) == 0 && ((size_t)start == len || line[(size_t)start - len - 1] == ' ');
+	return (size_t)start >= len && strncmp(line + start - len, word, len) == 0 &&
+	       ((size_t)start == len || line[(size_t)start - len - 1] == ' ');
 }
 
 static char **complete(const char *text, int start, int end)
@@ -168,7 +170,10 @@ int repl_run(struct cli *cli)
 	while (one >= 0 && (text = next_line(terminal, kept ? path : NULL, &buf, &cap, &cut))) {
 		number += !terminal;
 		if (cut)
-			fprintf(stderr, "kv-client: line %u: it has a byte 0, which no command line can have; put the value from a file (-f)\n", number);
+			fprintf(stderr,
+				"kv-client: line %u: it has a byte 0, which no command line can have; put the value "
+				"from a file (-f)\n",
+				number);
 		one = cut ? CLI_USAGE : run_line(cli, text, number);
 		if (one > 0)
 			status = one;

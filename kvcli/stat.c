@@ -47,8 +47,8 @@ static void print_group(const struct kvc_stat_item *item, int n, const char *gro
 /* What is asked for most first; a group that this program does not know comes last. */
 static void print_items(const struct kvc_stat_item *item, int n)
 {
-	static const char *const order[] = {"requests", "answers", "calls",       "time",
-					    "waits",    "memory",  "connections", "peers", "fabric"};
+	static const char *const order[] = {"requests", "answers",     "calls", "time",  "waits",
+					    "memory",   "connections", "peers", "fabric"};
 
 	for (unsigned g = 0; g < KV_COUNT(order); g++)
 		print_group(item, n, order[g]);
@@ -175,45 +175,52 @@ static void client_text(struct cli *cli)
 	if (kvc_counters(cli->pool, &c) == 0)
 		print_items(item, kvc_counters_items(&c, item, ITEMS_MAX));
 	for (unsigned i = 0; i < cli->opt->servers.count && kvc_server_info(cli->pool, 0, i, &s) == 0; i++)
-		kv_wrap(stdout, "", 2, "server %s: %s, node id %s, session %u, %u shards, %u of %u links up, credits %u of %u in use, %u queued, "
-		       "%u in flight, ping %s, heard %s, %" PRIu64 " connects, %" PRIu64 " attaches, %" PRIu64 " fences%s%s",
-		       s.name, state_names[s.state], s.node_id[0] ? s.node_id : "not set", s.session, s.shards, s.links_up, s.links, s.credits_in_use,
-		       s.credits_granted, s.queued, s.inflight, kv_duration_format(s.ping_ns, ping, sizeof(ping)),
-		       s.heard_ns == UINT64_MAX ? "never" : ago_format(s.heard_ns, heard, sizeof(heard)),
-		       s.connects, s.attaches, s.fences, s.why[0] ? ", last trouble: " : "", s.why);
+		kv_wrap(stdout, "", 2,
+			"server %s: %s, node id %s, session %u, %u shards, %u of %u links up, credits %u of %u in use, "
+			"%u queued, "
+			"%u in flight, ping %s, heard %s, %" PRIu64 " connects, %" PRIu64 " attaches, %" PRIu64
+			" fences%s%s",
+			s.name, state_names[s.state], s.node_id[0] ? s.node_id : "not set", s.session, s.shards,
+			s.links_up, s.links, s.credits_in_use, s.credits_granted, s.queued, s.inflight,
+			kv_duration_format(s.ping_ns, ping, sizeof(ping)),
+			s.heard_ns == UINT64_MAX ? "never" : ago_format(s.heard_ns, heard, sizeof(heard)), s.connects,
+			s.attaches, s.fences, s.why[0] ? ", last trouble: " : "", s.why);
 	kvc_info(cli->pool, &info);
 	for (unsigned i = 0; i < info.rails && kvc_rail_info(cli->pool, 0, i, &r) == 0; i++)
-		kv_wrap(stdout, "", 2, "rail %u: %s (%s%s), %s, %u of %u operations in flight, %" PRIu64 " sends, %" PRIu64 " receives, %" PRIu64
-		       " immediates, %" PRIu64 " EAGAIN, %" PRIu64 " failed (%" PRIu64 " by the way or the other side), %" PRIu64
-		       " failures of the rail",
-		       i, r.device, info.provider, numa_text(r.numa_node, numa, sizeof(numa)), r.out ? "OUT" : "up", r.inflight,
-		       r.depth, r.sends, r.receives, r.immediates, r.eagain, r.failed + r.peer_failures, r.peer_failures,
-		       r.failures);
+		kv_wrap(stdout, "", 2,
+			"rail %u: %s (%s%s), %s, %u of %u operations in flight, %" PRIu64 " sends, %" PRIu64
+			" receives, %" PRIu64 " immediates, %" PRIu64 " EAGAIN, %" PRIu64 " failed (%" PRIu64
+			" by the way or the other side), %" PRIu64 " failures of the rail",
+			i, r.device, info.provider, numa_text(r.numa_node, numa, sizeof(numa)), r.out ? "OUT" : "up",
+			r.inflight, r.depth, r.sends, r.receives, r.immediates, r.eagain, r.failed + r.peer_failures,
+			r.peer_failures, r.failures);
 }
 
 static json_t *server_state_object(const struct kvc_server_info *s)
 {
-	return json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:s}", "name",
-			 s->name, "links_up", (json_int_t)s->links_up, "node_id", s->node_id, "state", state_names[s->state], "session",
-			 (json_int_t)s->session, "incarnation", (json_int_t)s->incarnation, "shards",
-			 (json_int_t)s->shards, "links", (json_int_t)s->links, "credits_granted",
-			 (json_int_t)s->credits_granted, "credits_in_use", (json_int_t)s->credits_in_use, "queued",
-			 (json_int_t)s->queued, "inflight", (json_int_t)s->inflight, "heard_ns",
-			 (json_int_t)KV_MIN(s->heard_ns, (uint64_t)INT64_MAX), "ping_ns", (json_int_t)s->ping_ns,
-			 "connects", (json_int_t)s->connects, "attaches", (json_int_t)s->attaches, "attempts_failed", (json_int_t)s->attempts_failed, "fences",
+	return json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
+			 "s:b, s:b, s:s}",
+			 "name", s->name, "links_up", (json_int_t)s->links_up, "node_id", s->node_id, "state",
+			 state_names[s->state], "session", (json_int_t)s->session, "incarnation",
+			 (json_int_t)s->incarnation, "shards", (json_int_t)s->shards, "links", (json_int_t)s->links,
+			 "credits_granted", (json_int_t)s->credits_granted, "credits_in_use",
+			 (json_int_t)s->credits_in_use, "queued", (json_int_t)s->queued, "inflight",
+			 (json_int_t)s->inflight, "heard_ns", (json_int_t)KV_MIN(s->heard_ns, (uint64_t)INT64_MAX),
+			 "ping_ns", (json_int_t)s->ping_ns, "connects", (json_int_t)s->connects, "attaches",
+			 (json_int_t)s->attaches, "attempts_failed", (json_int_t)s->attempts_failed, "fences",
 			 (json_int_t)s->fences, "pull", (int)s->pull, "put_inline", (int)s->put_inline, "why", s->why);
 }
 
 static json_t *rail_object(const struct kvc_rail_info *r)
 {
-	return json_pack("{s:s, s:b, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "device", r->device,
-			 "up", !r->out, "numa_node", (int)r->numa_node, "failures", (json_int_t)r->failures, "rebuild_failures",
-			 (json_int_t)r->rebuild_failures, "peer_failures", (json_int_t)r->peer_failures, "depth",
-			 (json_int_t)r->depth, "inflight", (json_int_t)r->inflight, "sends", (json_int_t)r->sends,
-			 "receives", (json_int_t)r->receives, "writes", (json_int_t)r->writes, "reads",
-			 (json_int_t)r->reads, "immediates", (json_int_t)r->immediates, "bytes_written",
-			 (json_int_t)r->bytes_written, "bytes_read", (json_int_t)r->bytes_read, "eagain",
-			 (json_int_t)r->eagain, "failed", (json_int_t)r->failed);
+	return json_pack("{s:s, s:b, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+			 "device", r->device, "up", !r->out, "numa_node", (int)r->numa_node, "failures",
+			 (json_int_t)r->failures, "rebuild_failures", (json_int_t)r->rebuild_failures, "peer_failures",
+			 (json_int_t)r->peer_failures, "depth", (json_int_t)r->depth, "inflight",
+			 (json_int_t)r->inflight, "sends", (json_int_t)r->sends, "receives", (json_int_t)r->receives,
+			 "writes", (json_int_t)r->writes, "reads", (json_int_t)r->reads, "immediates",
+			 (json_int_t)r->immediates, "bytes_written", (json_int_t)r->bytes_written, "bytes_read",
+			 (json_int_t)r->bytes_read, "eagain", (json_int_t)r->eagain, "failed", (json_int_t)r->failed);
 }
 
 static json_t *client_object(struct cli *cli)
@@ -274,7 +281,8 @@ struct seen {
 	int count;
 };
 
-/* What differs from the last time: counters by how much per second, gauges (and counters of a server that began anew) as they are now. */
+/* What differs from the last time: counters by how much per second, gauges (and counters of a server that began anew)
+ * as they are now. */
 static unsigned changes_print(const struct seen *before, const struct seen *now, double seconds)
 {
 	unsigned n = 0;
@@ -304,7 +312,8 @@ static int look(struct cli *cli, unsigned turn, double seconds, struct kv_error 
 		now->count = ask(cli, i, 0, now->item, err);
 		if (now->count < 0)
 			return now->count;
-		printf("%s %s%s\n", kv_log_time(stamp), cli->opt->servers.item[i], turn ? "" : ": what changes from now on");
+		printf("%s %s%s\n", kv_log_time(stamp), cli->opt->servers.item[i],
+		       turn ? "" : ": what changes from now on");
 		if (turn && changes_print(before, now, seconds) == 0)
 			printf("  nothing changed\n");
 	}

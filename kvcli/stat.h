@@ -5,9 +5,9 @@
 
 #include "kvcli/command.h"
 
-/* stat_run -- print the servers' statistics, with --shards of each shard too, with --all the client's own side as well, as
- * text or, with --json, as one object. CLI_OK, or CLI_FAILED with *err (a server that did not answer; the others were
- * printed). */
+/* stat_run -- print the servers' statistics, with --shards of each shard too, with --all the client's own side as well,
+ * as text or, with --json, as one object. CLI_OK, or CLI_FAILED with *err (a server that did not answer; the others
+ * were printed). */
 int stat_run(struct cli *cli, const struct cli_line *line, struct kv_error *err);
 
 #endif

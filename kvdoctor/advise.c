@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* advise.c -- what would make the run faster, or take a better provider. Nothing here says that a run fails; figures are
- * named with where they were measured (docs/internals/providers.md, docs/internals/performance.md). */
+/* advise.c -- what would make the run faster, or take a better provider. Nothing here says that a run fails; figures
+ * are named with where they were measured (docs/internals/providers.md, docs/internals/performance.md). */
 #include <string.h>
 
 #include "kvdoctor/doctor.h"
@@ -40,14 +40,18 @@ static void advise_rdma_unused(struct doctor *d)
 		const struct te_rdma *r = &d->rdma[i];
 		const char *name = r->efa ? "efa" : "verbs";
 		const struct te_rdma_port *p = &r->port[0];
-		struct finding *f = doctor_found(d, SECTION_ADVICE, TE_WARN, "rdma_unused", r->name, "not used",
-						 "an RDMA device is here, and the run would go over tcp: %s", why_not(d, name));
+		struct finding *f =
+			doctor_found(d, SECTION_ADVICE, TE_WARN, "rdma_unused", r->name, "not used",
+				     "an RDMA device is here, and the run would go over tcp: %s", why_not(d, name));
 		if (r->node_error > 0 || r->query_error[0])
-			doctor_remedy(f, "see the line on its device file or libibverbs above: libfabric does not see it");
+			doctor_remedy(f,
+				      "see the line on its device file or libibverbs above: libfabric does not see it");
 		else if (!p->active)
 			doctor_remedy(f, "see the line on its port above");
 		else if (!r->efa)
-			doctor_remedy(f, "give its port an IP address, which the verbs provider needs (`ip addr add A.B.C.D/24 dev %s`)",
+			doctor_remedy(f,
+				      "give its port an IP address, which the verbs provider needs (`ip addr add "
+				      "A.B.C.D/24 dev %s`)",
 				      p->netdev[0] ? p->netdev : "DEV");
 		else
 			doctor_remedy(f, "`FI_LOG_LEVEL=info fi_info -p efa` tells why");
@@ -58,10 +62,12 @@ static void advise_one_host(struct doctor *d)
 {
 	if (d->opt->servers.count || !over_tcp(d) || d->num_rdma)
 		return;
-	struct finding *f = doctor_found(d, SECTION_ADVICE, TE_INFO, "one_host", "shm", "one host",
-					 "shared memory does more GETs than loopback tcp: 2.2 times at 4 KiB, 1.7 at 64 KiB and 1 MiB "
-					 "(measured on 2 cores)");
-	doctor_remedy(f, "--provider shm, for tests and benchmarks: a process that is killed may leave the others standing still");
+	struct finding *f = doctor_found(
+		d, SECTION_ADVICE, TE_INFO, "one_host", "shm", "one host",
+		"shared memory does more GETs than loopback tcp: 2.2 times at 4 KiB, 1.7 at 64 KiB and 1 MiB "
+		"(measured on 2 cores)");
+	doctor_remedy(f, "--provider shm, for tests and benchmarks: a process that is killed may leave the others "
+			 "standing still");
 }
 
 static void advise_congestion(struct doctor *d)
@@ -73,24 +79,30 @@ static void advise_congestion(struct doctor *d)
 		return;
 	if (on_loopback(d)) {
 		f = doctor_found(d, SECTION_ADVICE, TE_INFO, "congestion", "tcp", "congestion",
-				 "%s paces by timers. GETs are not concerned: connections accepted on loopback get reno from KVRail. What "
+				 "%s paces by timers. GETs are not concerned: connections accepted on loopback get "
+				 "reno from KVRail. What "
 				 "clients send (requests, data of PUTs) is paced",
 				 d->congestion);
-		doctor_remedy(f, "`sysctl -w net.ipv4.tcp_congestion_control=%s` if PUTs matter (a 1 MiB stream over loopback, all "
-				 "paced: 4.5 GB/s; with reno: 8)",
+		doctor_remedy(f,
+			      "`sysctl -w net.ipv4.tcp_congestion_control=%s` if PUTs matter (a 1 MiB stream over "
+			      "loopback, all "
+			      "paced: 4.5 GB/s; with reno: 8)",
 			      strstr(d->congestions, "cubic") ? "cubic" : "reno");
 		return;
 	}
 	f = doctor_found(d, SECTION_ADVICE, TE_INFO, "congestion", "tcp", "congestion",
-			 "%s paces every segment by a timer, which costs CPU (up to a fifth, seen on loopback)%s", d->congestion,
-			 fq ? "; qdisc fq, the default here, does it for less" : "");
+			 "%s paces every segment by a timer, which costs CPU (up to a fifth, seen on loopback)%s",
+			 d->congestion, fq ? "; qdisc fq, the default here, does it for less" : "");
 	/* The sysctl is for devices that come later. */
 	if (!fq)
-		snprintf(stay, sizeof(stay), "; to stay with %s: `tc qdisc replace dev DEV root fq`, and net.core.default_qdisc=fq",
+		snprintf(stay, sizeof(stay),
+			 "; to stay with %s: `tc qdisc replace dev DEV root fq`, and net.core.default_qdisc=fq",
 			 d->congestion);
-	doctor_remedy(f, "inside one data centre compare with `sysctl -w net.ipv4.tcp_congestion_control=%s` on all hosts (not "
-			 "measured by us between hosts)%s",
-		      strstr(d->congestions, "cubic") ? "cubic" : "reno", stay);
+	doctor_remedy(
+		f,
+		"inside one data centre compare with `sysctl -w net.ipv4.tcp_congestion_control=%s` on all hosts (not "
+		"measured by us between hosts)%s",
+		strstr(d->congestions, "cubic") ? "cubic" : "reno", stay);
 }
 
 /* The fastest interface that is up; NULL: none tells its speed. */
@@ -98,7 +110,8 @@ static const struct netdev *fastest(const struct doctor *d)
 {
 	const struct netdev *best = NULL;
 	for (unsigned i = 0; i < d->num_netdevs; i++)
-		if (d->netdev[i].up && d->netdev[i].speed_mbps > 0 && (!best || d->netdev[i].speed_mbps > best->speed_mbps))
+		if (d->netdev[i].up && d->netdev[i].speed_mbps > 0 &&
+		    (!best || d->netdev[i].speed_mbps > best->speed_mbps))
 			best = &d->netdev[i];
 	return best;
 }
@@ -114,9 +127,10 @@ static void advise_buffers(struct doctor *d, const struct netdev *n)
 		return;
 	struct finding *f = doctor_found(d, SECTION_ADVICE, TE_INFO, "socket_buffers", n->name, "socket buffers",
 					 "%s at most for a connection: full speed (%s) up to a round trip of %llu us",
-					 kv_size_format(least, size, sizeof(size)), doctor_speed(n->speed_mbps, speed, sizeof(speed)),
-					 (unsigned long long)rtt_us);
-	doctor_remedy(f, "`sysctl -w net.ipv4.tcp_wmem=\"4096 16384 33554432\" net.ipv4.tcp_rmem=\"4096 131072 67108864\"`");
+					 kv_size_format(least, size, sizeof(size)),
+					 doctor_speed(n->speed_mbps, speed, sizeof(speed)), (unsigned long long)rtt_us);
+	doctor_remedy(
+		f, "`sysctl -w net.ipv4.tcp_wmem=\"4096 16384 33554432\" net.ipv4.tcp_rmem=\"4096 131072 67108864\"`");
 }
 
 static void advise_mtu(struct doctor *d, const struct netdev *n)
@@ -126,18 +140,22 @@ static void advise_mtu(struct doctor *d, const struct netdev *n)
 	char speed[32];
 	struct finding *f = doctor_found(d, SECTION_ADVICE, TE_INFO, "mtu", n->name, "MTU", "%ld at %s", n->mtu,
 					 doctor_speed(n->speed_mbps, speed, sizeof(speed)));
-	doctor_remedy(f, "`ip link set %s mtu 9001` in an AWS VPC, 9000 elsewhere, if the whole path allows it (`ping -M do -s 8972 "
-			 "HOST`)",
+	doctor_remedy(f,
+		      "`ip link set %s mtu 9001` in an AWS VPC, 9000 elsewhere, if the whole path allows it (`ping -M "
+		      "do -s 8972 "
+		      "HOST`)",
 		      n->name);
 }
 
 static void advise_huge_pages(struct doctor *d)
 {
 	char line[96];
-	if (!file_line(d->root, "/sys/kernel/mm/transparent_hugepage/enabled", line, sizeof(line)) || !strstr(line, "[never]"))
+	if (!file_line(d->root, "/sys/kernel/mm/transparent_hugepage/enabled", line, sizeof(line)) ||
+	    !strstr(line, "[never]"))
 		return;
-	struct finding *f = doctor_found(d, SECTION_ADVICE, TE_INFO, "transparent_hugepage", "machine", "huge pages",
-					 "transparent huge pages are off: arena, buffers and index lie in pages of 4 KiB");
+	struct finding *f =
+		doctor_found(d, SECTION_ADVICE, TE_INFO, "transparent_hugepage", "machine", "huge pages",
+			     "transparent huge pages are off: arena, buffers and index lie in pages of 4 KiB");
 	doctor_remedy(f, "`echo madvise > /sys/kernel/mm/transparent_hugepage/enabled`");
 }
 
@@ -145,10 +163,13 @@ static void advise_efa(struct doctor *d)
 {
 	if (strncmp(provider_of(d), "efa", 3) != 0)
 		return;
-	struct finding *f = doctor_found(d, SECTION_ADVICE, TE_INFO, "security_group", "efa", "network",
-					 "a trial on one host does not pass the network: other hosts are reached only if the security "
-					 "group allows it");
-	doctor_remedy(f, "in and out: all traffic from and to the security group itself; test with `fi_pingpong -p efa HOST`");
+	struct finding *f = doctor_found(
+		d, SECTION_ADVICE, TE_INFO, "security_group", "efa", "network",
+		"a trial on one host does not pass the network: other hosts are reached only if the security "
+		"group allows it");
+	doctor_remedy(
+		f,
+		"in and out: all traffic from and to the security group itself; test with `fi_pingpong -p efa HOST`");
 }
 
 static void advise_verbs(struct doctor *d)
@@ -161,7 +182,9 @@ static void advise_verbs(struct doctor *d)
 			continue;
 		struct finding *f = doctor_found(d, SECTION_ADVICE, TE_INFO, "roce", d->rdma[i].name, "RoCE",
 						 "RoCE wants a network that loses nothing, or marks before it does");
-		doctor_remedy(f, "priority flow control or ECN (DCQCN) on switches and NIC; %s is the GID's type, RoCE v2 is routed",
+		doctor_remedy(f,
+			      "priority flow control or ECN (DCQCN) on switches and NIC; %s is the GID's type, RoCE v2 "
+			      "is routed",
 			      p->gid_type[0] ? p->gid_type : "unknown");
 		return;
 	}

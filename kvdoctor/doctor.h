@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor.h -- what kv-doctor found: facts for the tables, and findings, each a line with a verdict and a remedy. Private to
- * kvdoctor/.
+/* doctor.h -- what kv-doctor found: facts for the tables, and findings, each a line with a verdict and a remedy.
+ * Private to kvdoctor/.
  *
- * The parts fill it in this order: look.c (libraries, RDMA devices, network), plan.c and environment.c (what would run, checked), try.c (what
- * did run), advise.c (what would be faster). text.c and json.c print it and decide nothing. */
+ * The parts fill it in this order: look.c (libraries, RDMA devices, network), plan.c and environment.c (what would run,
+ * checked), try.c (what did run), advise.c (what would be faster). text.c and json.c print it and decide nothing. */
 #ifndef KVRAIL_KVDOCTOR_DOCTOR_H
 #define KVRAIL_KVDOCTOR_DOCTOR_H
 
@@ -66,14 +66,14 @@ struct role {
 
 /* What a child that tried it told. */
 struct trial {
-	bool done;           /* it was tried */
-	unsigned opened;     /* endpoints */
+	bool done;       /* it was tried */
+	unsigned opened; /* endpoints */
 	uint64_t open_ns, register_ns, registered_bytes, ping_ns, bytes;
-	bool moved;          /* bytes went over, and were right */
+	bool moved; /* bytes went over, and were right */
 	bool wait_fd, write_emulated, read_emulated;
-	char no_door[160];   /* why no doorkeeper stands before its fabric ports; "": one does */
-	char error[400];     /* why it ended early; "" */
-	char log[400];       /* the last lines that it wrote to stderr */
+	char no_door[160]; /* why no doorkeeper stands before its fabric ports; "": one does */
+	char error[400];   /* why it ended early; "" */
+	char log[400];     /* the last lines that it wrote to stderr */
 };
 
 struct doctor {
@@ -94,19 +94,20 @@ struct doctor {
 	unsigned num_netdevs;
 	char congestion[32], congestions[160], qdisc[32];
 	uint64_t wmem_max, rmem_max; /* the third number of tcp_wmem, tcp_rmem; KV_UNKNOWN */
-	char uring_error[400]; /* why the rings of a run could not be made; "": they could */
+	char uring_error[400];       /* why the rings of a run could not be made; "": they could */
 	int uring_code;
-	int cma_error;         /* see te_checkup */
+	int cma_error; /* see te_checkup */
 	struct role client, server;
 	struct trial tried_client, tried_server;
 	struct finding finding[FINDINGS_MAX];
 	unsigned num_findings;
 };
 
-/* doctor_found -- add a line; the last place is kept for one that says that there were more. The text is a printf format.
- * Returns the finding, for doctor_remedy, and numbers. */
-struct finding *doctor_found(struct doctor *d, enum section section, enum te_status status, const char *id, const char *subject,
-			     const char *name, const char *fmt, ...) __attribute__((format(printf, 7, 8)));
+/* doctor_found -- add a line; the last place is kept for one that says that there were more. The text is a printf
+ * format. Returns the finding, for doctor_remedy, and numbers. */
+struct finding *doctor_found(struct doctor *d, enum section section, enum te_status status, const char *id,
+			     const char *subject, const char *name, const char *fmt, ...)
+	__attribute__((format(printf, 7, 8)));
 void doctor_remedy(struct finding *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* doctor_verdict -- add what te_check said. */
 void doctor_verdict(struct doctor *d, enum section section, const char *subject, const struct te_verdict *v);
@@ -132,8 +133,8 @@ void doctor_plan(struct doctor *d);    /* plan.c */
 /* doctor_files_soft -- RLIMIT_NOFILE of a process of the run, as it will have it. */
 uint64_t doctor_files_soft(const struct doctor *d, const struct role *r);
 void doctor_environment(struct doctor *d); /* environment.c */
-void doctor_try(struct doctor *d);     /* try.c */
-void doctor_advise(struct doctor *d);  /* advise.c */
+void doctor_try(struct doctor *d);         /* try.c */
+void doctor_advise(struct doctor *d);      /* advise.c */
 
 /* try_child -- the program again, as the child that tries: argv of doctor_try. Returns the exit status. */
 #define TRY_CHILD "--try-child"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* environment.c -- settings in the environment that libfabric's providers heed and KVRail suffers from: docs/internals/providers.md
- * has the reasons. Looked at when the provider is known, because each concerns one. */
+/* environment.c -- settings in the environment that libfabric's providers heed and KVRail suffers from:
+ * docs/internals/providers.md has the reasons. Looked at when the provider is known, because each concerns one. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -16,7 +16,8 @@ static const struct {
 	const char *text;
 } settings[] = {
 	{"FI_PROVIDER", ANY, "", TE_WARN, "libfabric shows no other providers than it allows"},
-	{"FI_TCP_ZEROCOPY_SIZE", ANY, "tcp tcp-native", TE_FAIL, "libfabric may announce bytes that it did not deliver"},
+	{"FI_TCP_ZEROCOPY_SIZE", ANY, "tcp tcp-native", TE_FAIL,
+	 "libfabric may announce bytes that it did not deliver"},
 	{"FI_NET_ZEROCOPY_SIZE", ANY, "net", TE_FAIL, "libfabric may announce bytes that it did not deliver"},
 	{"FI_OFI_RXM_DATA_AUTO_PROGRESS", ON, "tcp", TE_FAIL, "libfabric may announce bytes that it did not deliver"},
 	{"FI_OFI_RXM_USE_RNDV_WRITE", ANY, "tcp verbs", TE_WARN, "wrong data before libfabric 1.18.3"},
@@ -26,7 +27,8 @@ static const struct {
 	{"FI_EFA_TX_IOV_LIMIT", ANY, "efa efa-direct", TE_WARN, "newer EFA providers end the process when it is set"},
 	{"FI_EFA_RX_IOV_LIMIT", ANY, "efa efa-direct", TE_WARN, "newer EFA providers end the process when it is set"},
 	{"FI_EFA_USE_DEVICE_RDMA", OFF, "efa efa-direct", TE_WARN, "the EFA provider then emulates RDMA"},
-	{"FI_EFA_USE_DEVICE_RDMA", ON, "efa efa-direct", TE_WARN, "the EFA provider ends the process on a device without RDMA"},
+	{"FI_EFA_USE_DEVICE_RDMA", ON, "efa efa-direct", TE_WARN,
+	 "the EFA provider ends the process on a device without RDMA"},
 };
 
 /* As libfabric reads a switch. */
@@ -40,8 +42,10 @@ static bool is_one_of(const char *text, const char *const *words, size_t n)
 
 static bool is_meant(const char *set, int value)
 {
-	static const char *const on[] = {"1", "on", "t", "true", "y", "yes"}, *const off[] = {"0", "off", "f", "false", "n", "no"};
-	return value == ANY || (value == ON && is_one_of(set, on, KV_COUNT(on))) || (value == OFF && is_one_of(set, off, KV_COUNT(off)));
+	static const char *const on[] = {"1", "on", "t", "true", "y", "yes"}, *const off[] = {"0",     "off", "f",
+											      "false", "n",   "no"};
+	return value == ANY || (value == ON && is_one_of(set, on, KV_COUNT(on))) ||
+	       (value == OFF && is_one_of(set, off, KV_COUNT(off)));
 }
 
 static bool concerns(const char *providers, const char *name)
@@ -62,8 +66,8 @@ void doctor_environment(struct doctor *d)
 		const char *set = getenv(settings[i].name);
 		if (!set || !concerns(settings[i].providers, provider) || !is_meant(set, settings[i].value))
 			continue;
-		struct finding *f = doctor_found(d, SECTION_RUN, settings[i].status, "environment", settings[i].name, "environment",
-						 "is set to %.64s: %s", set, settings[i].text);
+		struct finding *f = doctor_found(d, SECTION_RUN, settings[i].status, "environment", settings[i].name,
+						 "environment", "is set to %.64s: %s", set, settings[i].text);
 		doctor_remedy(f, "`unset %s`", settings[i].name);
 	}
 }

@@ -50,8 +50,9 @@ void dir_each(const char *root, const char *name, void (*fn)(const char *entry, 
 {
 	char path[PATH_CAP];
 	struct dirent **list;
-	int n = snprintf(path, sizeof(path), "%s%s", root, name) < (int)sizeof(path) ? scandir(path, &list, NULL, versionsort)
-										    : -1;
+	int n = snprintf(path, sizeof(path), "%s%s", root, name) < (int)sizeof(path)
+			? scandir(path, &list, NULL, versionsort)
+			: -1;
 	for (int i = 0; i < n; i++) {
 		if (strcmp(list[i]->d_name, ".") != 0 && strcmp(list[i]->d_name, "..") != 0)
 			fn(list[i]->d_name, arg);

@@ -7,8 +7,8 @@
 
 const char *const section_names[SECTIONS] = {"libraries", "devices", "network", "run", "try", "advice"};
 
-struct finding *doctor_found(struct doctor *d, enum section section, enum te_status status, const char *id, const char *subject,
-			     const char *name, const char *fmt, ...)
+struct finding *doctor_found(struct doctor *d, enum section section, enum te_status status, const char *id,
+			     const char *subject, const char *name, const char *fmt, ...)
 {
 	va_list ap;
 	bool full = d->num_findings >= FINDINGS_MAX - 1;
@@ -16,8 +16,11 @@ struct finding *doctor_found(struct doctor *d, enum section section, enum te_sta
 	d->num_findings += d->num_findings < FINDINGS_MAX;
 	/* What does not fit is not lost for the verdict. */
 	enum te_status worst = full && d->num_findings == FINDINGS_MAX ? f->status : TE_OK;
-	*f = (struct finding){
-		.section = section, .status = KV_MAX(status, worst), .unit = "", .need = KV_UNKNOWN, .have = KV_UNKNOWN};
+	*f = (struct finding){.section = section,
+			      .status = KV_MAX(status, worst),
+			      .unit = "",
+			      .need = KV_UNKNOWN,
+			      .have = KV_UNKNOWN};
 	snprintf(f->id, sizeof(f->id), "%s", id);
 	snprintf(f->subject, sizeof(f->subject), "%s", subject);
 	snprintf(f->name, sizeof(f->name), "%s", name);

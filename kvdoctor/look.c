@@ -37,9 +37,10 @@ static void library_dir(struct doctor *d, const char *dir)
 /* Where a loader or an installer puts one. */
 static void libraries_find(struct doctor *d)
 {
-	static const char *const dirs[] = {"/opt/amazon/efa/lib64", "/opt/amazon/efa/lib", "/usr/lib64", "/usr/lib",
-					   "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/local/lib",
-					   "/usr/local/lib64", "/opt/libfabric/lib"};
+	static const char *const dirs[] = {
+		"/opt/amazon/efa/lib64",     "/opt/amazon/efa/lib",        "/usr/lib64",     "/usr/lib",
+		"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/local/lib", "/usr/local/lib64",
+		"/opt/libfabric/lib"};
 	const char *set = getenv("LD_LIBRARY_PATH");
 	char list[4096];
 	for (unsigned i = 0; i < KV_COUNT(dirs); i++) {
@@ -68,13 +69,17 @@ static void libraries_judge(struct doctor *d)
 	for (unsigned i = 0; i < l->num_copies; i++) {
 		f = doctor_found(d, SECTION_LIBRARIES, TE_WARN, "libfabric_copies", "libfabric", "second copy",
 				 "this process has also loaded %s", l->copies[i]);
-		doctor_remedy(f, "a process must have one: put the right one first in LD_LIBRARY_PATH, and see with `ldd` who "
-				 "brings the other");
+		doctor_remedy(
+			f,
+			"a process must have one: put the right one first in LD_LIBRARY_PATH, and see with `ldd` who "
+			"brings the other");
 	}
 	if (d->installer[0] && strcmp(d->installer, l->path) != 0) {
-		f = doctor_found(d, SECTION_LIBRARIES, has_efa(d) ? TE_WARN : TE_INFO, "libfabric_installer", "libfabric",
-				 "EFA installer", "its libfabric (%s) is here, and another one is loaded", d->installer);
-		doctor_remedy(f, "start with ./run-with-rdma.sh, or build again (make clean all): both take the installer's");
+		f = doctor_found(d, SECTION_LIBRARIES, has_efa(d) ? TE_WARN : TE_INFO, "libfabric_installer",
+				 "libfabric", "EFA installer", "its libfabric (%s) is here, and another one is loaded",
+				 d->installer);
+		doctor_remedy(
+			f, "start with ./run-with-rdma.sh, or build again (make clean all): both take the installer's");
 	} else if (has_efa(d) && !d->installer[0]) {
 		f = doctor_found(d, SECTION_LIBRARIES, TE_WARN, "libfabric_installer", "libfabric", "EFA installer",
 				 "not here: the distribution's libfabric may be too old for this device");
@@ -83,7 +88,8 @@ static void libraries_judge(struct doctor *d)
 	}
 	if (has_efa(d) && (l->built_major == 1 && l->built_minor < 18)) {
 		f = doctor_found(d, SECTION_LIBRARIES, TE_WARN, "libfabric_headers", "libfabric", "headers",
-				 "built against %u.%u: the EFA provider then emulates RDMA", l->built_major, l->built_minor);
+				 "built against %u.%u: the EFA provider then emulates RDMA", l->built_major,
+				 l->built_minor);
 		doctor_remedy(f, "build against libfabric 1.18 or later (the EFA installer's: make clean all)");
 	}
 }
@@ -92,7 +98,8 @@ static void libraries_judge(struct doctor *d)
 
 static void modules_find(struct doctor *d)
 {
-	static const char *const names[] = {"efa", "mlx5_core", "mlx5_ib", "ib_uverbs", "rdma_ucm", "rdma_rxe", "irdma", "bnxt_re"};
+	static const char *const names[] = {"efa",      "mlx5_core", "mlx5_ib", "ib_uverbs",
+					    "rdma_ucm", "rdma_rxe",  "irdma",   "bnxt_re"};
 	for (unsigned i = 0; i < KV_COUNT(names) && d->num_modules < MODULES_MAX; i++) {
 		char path[96], full[PATH_CAP];
 		struct module *m = &d->module[d->num_modules];
@@ -114,10 +121,12 @@ static const char *node_remedy(const struct doctor *d, int error)
 {
 	/* The file is there, and its owner is somebody else. */
 	if (error == EACCES)
-		return "give this user access: `chmod a+rw /dev/infiniband/uverbs* /dev/infiniband/rdma_cm` (the udev rules of "
+		return "give this user access: `chmod a+rw /dev/infiniband/uverbs* /dev/infiniband/rdma_cm` (the udev "
+		       "rules of "
 		       "rdma-core do it)";
 	if (d->host.container == KV_CONTAINER_KUBERNETES)
-		return "let the pod ask for the device: resources.limits vpc.amazonaws.com/efa: N (EFA device plug-in), or the "
+		return "let the pod ask for the device: resources.limits vpc.amazonaws.com/efa: N (EFA device "
+		       "plug-in), or the "
 		       "RDMA device plug-in's rdma/hca";
 	if (d->host.container)
 		return "start the container with --device=/dev/infiniband (all uverbs* files and rdma_cm)";
@@ -128,12 +137,15 @@ static void device_judge(struct doctor *d, const struct te_rdma *r)
 {
 	struct finding *f;
 	if (r->node_error > 0) {
-		f = doctor_found(d, SECTION_DEVICES, TE_WARN, "rdma_node", r->name, "device file", "%s%s: libfabric does not see this "
-				 "device", r->node[0] ? r->node : "/dev/infiniband/uverbs*",
+		f = doctor_found(d, SECTION_DEVICES, TE_WARN, "rdma_node", r->name, "device file",
+				 "%s%s: libfabric does not see this "
+				 "device",
+				 r->node[0] ? r->node : "/dev/infiniband/uverbs*",
 				 r->node_error == ENOENT ? " is not here" : " may not be opened by this process");
 		doctor_remedy(f, "%s", node_remedy(d, r->node_error));
 	} else if (r->query_error[0] && r->node_error == 0) {
-		f = doctor_found(d, SECTION_DEVICES, TE_WARN, "rdma_verbs", r->name, "libibverbs", "%s", r->query_error);
+		f = doctor_found(d, SECTION_DEVICES, TE_WARN, "rdma_verbs", r->name, "libibverbs", "%s",
+				 r->query_error);
 		doctor_remedy(f, "install its user-space driver (Debian, Ubuntu: ibverbs-providers; Amazon Linux: "
 				 "libibverbs, or the EFA installer)");
 	}
@@ -141,12 +153,14 @@ static void device_judge(struct doctor *d, const struct te_rdma *r)
 		const struct te_rdma_port *p = &r->port[i];
 		if (p->active)
 			continue;
-		f = doctor_found(d, SECTION_DEVICES, TE_WARN, "rdma_port", r->name, "port", "port %u is %s (%s)", p->number,
-				 p->state[0] ? p->state : "in an unknown state", p->physical);
+		f = doctor_found(d, SECTION_DEVICES, TE_WARN, "rdma_port", r->name, "port", "port %u is %s (%s)",
+				 p->number, p->state[0] ? p->state : "in an unknown state", p->physical);
 		if (r->efa)
-			doctor_remedy(f, "look at `dmesg | grep efa`; detach and attach the network interface, or reboot the instance");
+			doctor_remedy(f, "look at `dmesg | grep efa`; detach and attach the network interface, or "
+					 "reboot the instance");
 		else if (strcmp(p->link_layer, "InfiniBand") == 0)
-			doctor_remedy(f, "look at cable and switch, and that a subnet manager runs (`ibstat`, `sminfo`)");
+			doctor_remedy(f,
+				      "look at cable and switch, and that a subnet manager runs (`ibstat`, `sminfo`)");
 		else
 			doctor_remedy(f, "`ip link set %s up`, then look at cable and switch (`rdma link`)",
 				      p->netdev[0] ? p->netdev : "DEV");
@@ -159,18 +173,21 @@ static void efa_judge(struct doctor *d, const struct te_rdma *r)
 	if (!r->efa || !r->efadv)
 		return;
 	if (!(r->efa_caps & TE_EFA_WRITE)) {
-		f = doctor_found(d, SECTION_DEVICES, TE_WARN, "efa_rdma_write", r->name, "RDMA write",
-				 "this device does not write (a p4d does not): GETs are emulated, and need both sides' CPU%s",
-				 r->efa_caps & TE_EFA_READ ? "; it can read" : "");
-		doctor_remedy(f, r->efa_caps & TE_EFA_READ
-					 ? "nothing on this instance type; reads are not emulated (docs/internals/providers.md)"
-					 : "use an instance type with RDMA (p4d and later: read; p5 and later: read and write)");
+		f = doctor_found(
+			d, SECTION_DEVICES, TE_WARN, "efa_rdma_write", r->name, "RDMA write",
+			"this device does not write (a p4d does not): GETs are emulated, and need both sides' CPU%s",
+			r->efa_caps & TE_EFA_READ ? "; it can read" : "");
+		doctor_remedy(
+			f,
+			r->efa_caps & TE_EFA_READ
+				? "nothing on this instance type; reads are not emulated (docs/internals/providers.md)"
+				: "use an instance type with RDMA (p4d and later: read; p5 and later: read and write)");
 	}
 	if (d->library.built_major == 1 && d->library.built_minor < 18)
 		return;
-	doctor_found(d, SECTION_DEVICES, TE_INFO, "efa_caps", r->name, "EFA", "RDMA read %s, write %s, unsolicited write receive %s",
-		     r->efa_caps & TE_EFA_READ ? "yes" : "no", r->efa_caps & TE_EFA_WRITE ? "yes" : "no",
-		     r->efa_caps & TE_EFA_UNSOLICITED ? "yes" : "no");
+	doctor_found(d, SECTION_DEVICES, TE_INFO, "efa_caps", r->name, "EFA",
+		     "RDMA read %s, write %s, unsolicited write receive %s", r->efa_caps & TE_EFA_READ ? "yes" : "no",
+		     r->efa_caps & TE_EFA_WRITE ? "yes" : "no", r->efa_caps & TE_EFA_UNSOLICITED ? "yes" : "no");
 }
 
 /* PCI devices that would be RDMA devices if somebody had loaded their driver. */
@@ -188,11 +205,15 @@ static void pci_judge(const char *entry, void *arg)
 	bool mellanox = vendor == VENDOR_MELLANOX && d->num_rdma == 0;
 	struct finding *f;
 	if (efa && !driver[0]) {
-		f = doctor_found(d, SECTION_DEVICES, TE_WARN, "efa_driver", entry, "driver", "an EFA device without its driver");
-		doctor_remedy(f, "`modprobe efa`; if there is no such module, install the AWS EFA installer, and reboot after a "
-				 "kernel update (dkms)");
+		f = doctor_found(d, SECTION_DEVICES, TE_WARN, "efa_driver", entry, "driver",
+				 "an EFA device without its driver");
+		doctor_remedy(
+			f,
+			"`modprobe efa`; if there is no such module, install the AWS EFA installer, and reboot after a "
+			"kernel update (dkms)");
 	} else if (mellanox && !driver[0]) {
-		f = doctor_found(d, SECTION_DEVICES, TE_WARN, "mlx5_driver", entry, "driver", "a Mellanox NIC without its driver");
+		f = doctor_found(d, SECTION_DEVICES, TE_WARN, "mlx5_driver", entry, "driver",
+				 "a Mellanox NIC without its driver");
 		doctor_remedy(f, "`modprobe mlx5_ib`");
 	} else if (mellanox && strcmp(driver, "mlx5_core") == 0) {
 		f = doctor_found(d, SECTION_DEVICES, TE_WARN, "mlx5_driver", entry, "driver",
@@ -212,10 +233,12 @@ static void devices_judge(struct doctor *d)
 	dir_each(d->root, "/sys/bus/pci/devices", pci_judge, d);
 	if (verbs && !*d->root && access("/dev/infiniband/rdma_cm", R_OK | W_OK) != 0) {
 		int error = errno;
-		struct finding *f = doctor_found(d, SECTION_DEVICES, TE_WARN, "rdma_cm", "verbs", "connections",
-						 "/dev/infiniband/rdma_cm cannot be opened (%s): the verbs provider cannot connect",
-						 kv_strerror(-error));
-		doctor_remedy(f, "%s", d->host.container || error == EACCES ? node_remedy(d, error) : "`modprobe rdma_ucm`");
+		struct finding *f =
+			doctor_found(d, SECTION_DEVICES, TE_WARN, "rdma_cm", "verbs", "connections",
+				     "/dev/infiniband/rdma_cm cannot be opened (%s): the verbs provider cannot connect",
+				     kv_strerror(-error));
+		doctor_remedy(f, "%s",
+			      d->host.container || error == EACCES ? node_remedy(d, error) : "`modprobe rdma_ucm`");
 	}
 }
 

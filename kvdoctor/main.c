@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main.c -- kv-doctor: what this machine has for KVRail and what stands in the way of a run. See docs/guide/troubleshooting.md. */
+/* main.c -- kv-doctor: what this machine has for KVRail and what stands in the way of a run. See
+ * docs/guide/troubleshooting.md. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -53,10 +53,12 @@ static void addresses_add(struct doctor *d)
 	flags_take(d, all);
 	for (const struct ifaddrs *a = all; a; a = a->ifa_next) {
 		const struct sockaddr *sa = a->ifa_addr;
-		const void *at = !sa			     ? NULL
-				 : sa->sa_family == AF_INET  ? (const void *)&((const struct sockaddr_in *)a->ifa_addr)->sin_addr
-				 : sa->sa_family == AF_INET6 ? (const void *)&((const struct sockaddr_in6 *)a->ifa_addr)->sin6_addr
-							     : NULL;
+		const void *at = !sa ? NULL
+				 : sa->sa_family == AF_INET
+					 ? (const void *)&((const struct sockaddr_in *)a->ifa_addr)->sin_addr
+				 : sa->sa_family == AF_INET6
+					 ? (const void *)&((const struct sockaddr_in6 *)a->ifa_addr)->sin6_addr
+					 : NULL;
 		for (unsigned i = 0; at && i < d->num_netdevs; i++) {
 			struct netdev *n = &d->netdev[i];
 			bool better = !n->address[0] || (sa->sa_family == AF_INET && strchr(n->address, ':'));
@@ -88,7 +90,8 @@ void doctor_network(struct doctor *d)
 	dir_each(d->root, "/sys/class/net", netdev_add, d);
 	addresses_add(d);
 	file_line(d->root, "/proc/sys/net/ipv4/tcp_congestion_control", d->congestion, sizeof(d->congestion));
-	file_line(d->root, "/proc/sys/net/ipv4/tcp_available_congestion_control", d->congestions, sizeof(d->congestions));
+	file_line(d->root, "/proc/sys/net/ipv4/tcp_available_congestion_control", d->congestions,
+		  sizeof(d->congestions));
 	file_line(d->root, "/proc/sys/net/core/default_qdisc", d->qdisc, sizeof(d->qdisc));
 	d->wmem_max = largest_of(d->root, "/proc/sys/net/ipv4/tcp_wmem");
 	d->rmem_max = largest_of(d->root, "/proc/sys/net/ipv4/tcp_rmem");

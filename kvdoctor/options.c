@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options.c -- the option table of kv-doctor. Names, defaults and bounds of what kv-bench has, too, are kv-bench's: whoever
- * puts `doctor` in the place of `bench` is told about that very run. */
+/* options.c -- the option table of kv-doctor. Names, defaults and bounds of what kv-bench has, too, are kv-bench's:
+ * whoever puts `doctor` in the place of `bench` is told about that very run. */
 #include "kvdoctor/options.h"
 
 #include <string.h>
@@ -10,7 +10,8 @@
 
 const struct kv_opt doctor_options_table[] = {
 	KV_OPT_SERVER_ROW(.group = "The run to look at (as for kv-bench)", .type = KV_OPT_STRINGS, AT(servers),
-			  .help = "A kv-server that would be used, [NAME=]HOST:PORT; repeatable. It is not connected to. Without it a server of the run's own "
+			  .help = "A kv-server that would be used, [NAME=]HOST:PORT; repeatable. It is not connected "
+				  "to. Without it a server of the run's own "
 				  "on this machine is counted."),
 	KV_OPT_PROVIDER_ROW(AT(provider)),
 	KV_OPT_NIC_ROW(AT(nic)),
@@ -40,7 +41,8 @@ const struct kv_opt doctor_options_table[] = {
 	 .type = KV_OPT_STRING,
 	 AT(sysroot),
 	 .metavar = "DIR",
-	 .help = "Read /proc, /sys and /etc below DIR, a copy of another machine's; implies --no-try. libfabric and its "
+	 .help = "Read /proc, /sys and /etc below DIR, a copy of another machine's; implies --no-try. libfabric and "
+		 "its "
 		 "devices are still this machine's."},
 
 	KV_OPT_JSON_ROW(AT(json), .group = "Output"),
@@ -54,9 +56,12 @@ const struct kv_opt doctor_options_table[] = {
 
 static const struct kv_opt_program program = {
 	.name = "kv-doctor",
-	.about = "Tells what this machine has for KVRail, what a run would take of it, and what stands in the way, with the "
-		 "command that removes it. It opens endpoints and moves bytes between two of its own to see whether that works.",
-	.epilogue = "Exit status: 0 a run would work, 1 it would not, 2 usage, 3 it could not look or report. See docs/guide/troubleshooting.md.",
+	.about = "Tells what this machine has for KVRail, what a run would take of it, and what stands in the way, "
+		 "with the "
+		 "command that removes it. It opens endpoints and moves bytes between two of its own to see whether "
+		 "that works.",
+	.epilogue = "Exit status: 0 a run would work, 1 it would not, 2 usage, 3 it could not look or report. See "
+		    "docs/guide/troubleshooting.md.",
 };
 
 int doctor_options_parse(int argc, char **argv, struct doctor_options *out, struct kv_error *err)

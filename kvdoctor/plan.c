@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan.c -- what would run: the two processes of a run, what each takes, and whether there is enough.
  *
- * The limits of a process (files, locked memory) are checked for each of them, those of a device for both together, since
- * they share it, and those of the machine for everything. The checks and the sums are the engine's, the very ones that
- * refuse a start (te_budget, te_check); here they are printed whether they refuse or not. */
+ * The limits of a process (files, locked memory) are checked for each of them, those of a device for both together,
+ * since they share it, and those of the machine for everything. The checks and the sums are the engine's, the very ones
+ * that refuse a start (te_budget, te_check); here they are printed whether they refuse or not. */
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -21,11 +21,11 @@ enum {
 	SHARDS_OF_OTHERS = 4,  /* of a server that is somewhere else: kv-server's default */
 	CLIENT_MESSAGES = 256, /* as kvclient has them; the server, below */
 	SERVER_MESSAGES = 512,
-	LOOP_FILES = 2,        /* a ring and its bell */
-	BENCH_FILES = 3,       /* of kv-bench with a server of its own: pipes to it */
+	LOOP_FILES = 2,  /* a ring and its bell */
+	BENCH_FILES = 3, /* of kv-bench with a server of its own: pipes to it */
 	SERVER_FILES = 6,
 	RINGS_MAX = 64,
-	STACK_MAPPINGS = 2,    /* of a coroutine: its stack and the guard below */
+	STACK_MAPPINGS = 2, /* of a coroutine: its stack and the guard below */
 	OTHER_MAPPINGS = 1000
 };
 
@@ -62,8 +62,9 @@ static int route_to(const char *server, struct sockaddr_storage *out, struct kv_
 		return kv_fail(err, -KV_EINVAL, "server %s: %s", host, gai_strerror(rc));
 	int fd = socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	/* Connecting a datagram socket sends nothing: it only looks up the route. */
-	rc = fd < 0 || connect(fd, list->ai_addr, list->ai_addrlen) || getsockname(fd, (struct sockaddr *)out, &len) ? -KV_EPEERDOWN
-														      : 0;
+	rc = fd < 0 || connect(fd, list->ai_addr, list->ai_addrlen) || getsockname(fd, (struct sockaddr *)out, &len)
+		     ? -KV_EPEERDOWN
+		     : 0;
 	if (fd >= 0)
 		close(fd);
 	freeaddrinfo(list);
@@ -77,8 +78,8 @@ static int route_to(const char *server, struct sockaddr_storage *out, struct kv_
 	return 0;
 }
 
-/* Without a server that is named a run stays on this machine, over loopback; where there are RDMA devices the question is
- * rather what those would do, and the address is theirs. */
+/* Without a server that is named a run stays on this machine, over loopback; where there are RDMA devices the question
+ * is rather what those would do, and the address is theirs. */
 static void source_find(struct doctor *d, struct sockaddr_storage *out)
 {
 	struct sockaddr_in *in = (struct sockaddr_in *)out;
@@ -94,8 +95,8 @@ static void source_find(struct doctor *d, struct sockaddr_storage *out)
 	for (unsigned i = 0; i < d->opt->servers.count; i++) {
 		struct sockaddr_storage route = {0};
 		if (route_to(d->opt->servers.item[i], i ? &route : out, &err)) {
-			struct finding *f = doctor_found(d, SECTION_RUN, TE_FAIL, "server", d->opt->servers.item[i], "server", "%s",
-							 err.text);
+			struct finding *f = doctor_found(d, SECTION_RUN, TE_FAIL, "server", d->opt->servers.item[i],
+							 "server", "%s", err.text);
 			doctor_remedy(f, "see `getent hosts` and `ip route get ADDRESS`");
 		}
 	}
@@ -154,7 +155,8 @@ static void roles_make(struct doctor *d)
 	else if (strcasecmp(o->provider, "auto") != 0)
 		doctor_remedy(f, "take one that is present, or --provider auto");
 	else
-		doctor_remedy(f, "`fi_info -l` lists the providers that libfabric has, and `ip addr` the addresses of this machine");
+		doctor_remedy(f, "`fi_info -l` lists the providers that libfabric has, and `ip addr` the addresses of "
+				 "this machine");
 }
 
 /* ---- checks ---- */
@@ -205,8 +207,8 @@ static void check_devices(struct doctor *d)
 	}
 }
 
-/* What kv-server leaves free for itself and for connections that are not let in yet; the rest is what its clients may take
- * (kvserver/control/files.c). It lets one client in whatever there is. */
+/* What kv-server leaves free for itself and for connections that are not let in yet; the rest is what its clients may
+ * take (kvserver/control/files.c). It lets one client in whatever there is. */
 static uint64_t server_files_free(const struct role *r, uint64_t limit)
 {
 	uint64_t quarter = KV_MAX(limit / KV_HANDSHAKES_SHARE, (uint64_t)KV_HANDSHAKES_MIN);
@@ -218,13 +220,15 @@ static uint64_t server_files_free(const struct role *r, uint64_t limit)
 static void check_role(struct doctor *d, const struct role *r)
 {
 	struct kv_host host = d->host;
-	struct te_checkup c = {.host = &host, .need = &r->budget.process, .pins_memory = r->budget.pins_memory, .cma_error = -1};
+	struct te_checkup c = {
+		.host = &host, .need = &r->budget.process, .pins_memory = r->budget.pins_memory, .cma_error = -1};
 	struct te_need need = r->budget.process;
 	host.files_soft = doctor_files_soft(d, r);
 	if (r == &d->server)
 		need.files += server_files_free(r, host.files_soft);
 	need.threads = 0; /* all processes share that limit: check_tasks */
-	/* What comes before the start looks at it: the libraries of providers, and what malloc and coroutines reserve for each thread. */
+	/* What comes before the start looks at it: the libraries of providers, and what malloc and coroutines reserve
+	 * for each thread. */
 	need.address_bytes += ADDRESS_LIBRARIES + (r->budget.process.threads + (r == &d->server)) * ADDRESS_THREAD;
 	c.need = &need;
 	if (r->present)
@@ -282,7 +286,8 @@ static void check_machine(struct doctor *d)
 	if (d->server.present) {
 		te_need_add(&need, &d->server.budget.process);
 		/* kv-bench starts it with --prefault. */
-		need.memory_soon_bytes += d->server.budget.process.memory_bytes - d->server.budget.process.memory_soon_bytes;
+		need.memory_soon_bytes +=
+			d->server.budget.process.memory_bytes - d->server.budget.process.memory_soon_bytes;
 	}
 	need.mappings = (uint64_t)d->opt->num_workers * STACK_MAPPINGS + OTHER_MAPPINGS;
 	run_checks(d, "machine", &c, TE_CHECK_HOST);
@@ -298,8 +303,8 @@ static void check_loopback(struct doctor *d)
 			lo = &d->netdev[i];
 	if (*d->root || !lo || !d->server.present || (lo->up && strncmp(lo->address, "127.", 4) == 0))
 		return;
-	f = doctor_found(d, SECTION_RUN, TE_FAIL, "loopback", "lo", "loopback", "%s; a run on one host goes over 127.0.0.1",
-			 lo->up ? "it has no IPv4 address" : "it is down");
+	f = doctor_found(d, SECTION_RUN, TE_FAIL, "loopback", "lo", "loopback",
+			 "%s; a run on one host goes over 127.0.0.1", lo->up ? "it has no IPv4 address" : "it is down");
 	doctor_remedy(f, lo->up ? "`ip addr add 127.0.0.1/8 dev lo`" : "`ip link set lo up`");
 }
 
@@ -308,7 +313,8 @@ void doctor_plan(struct doctor *d)
 	roles_make(d);
 	if (d->client.rc == 0 && (!d->server.present || d->server.rc == 0)) {
 		const struct te_budget *b = &d->client.budget;
-		doctor_found(d, SECTION_RUN, TE_OK, "provider", b->device[0].device.short_name, "provider", "%s", b->why);
+		doctor_found(d, SECTION_RUN, TE_OK, "provider", b->device[0].device.short_name, "provider", "%s",
+			     b->why);
 		check_devices(d);
 		check_role(d, &d->client);
 		check_role(d, &d->server);

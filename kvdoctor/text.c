@@ -83,15 +83,16 @@ static void machine_print(const struct page *p, const struct doctor *d)
 {
 	const struct kv_host *h = &d->host;
 	char line[512], total[NUMBER], left[NUMBER];
-	snprintf(line, sizeof(line), "%s%sLinux %s, %u CPU%s, %s of memory (%s available)%s%s%s%s", h->system, h->system[0] ? ", " : "",
-		 h->kernel[0] ? h->kernel : "?", h->cpus, h->cpus == 1 ? "" : "s",
+	snprintf(line, sizeof(line), "%s%sLinux %s, %u CPU%s, %s of memory (%s available)%s%s%s%s", h->system,
+		 h->system[0] ? ", " : "", h->kernel[0] ? h->kernel : "?", h->cpus, h->cpus == 1 ? "" : "s",
 		 h->memory_total == KV_UNKNOWN ? "?" : kv_size_format(h->memory_total, total, sizeof(total)),
 		 h->memory_available == KV_UNKNOWN ? "?" : kv_size_format(h->memory_available, left, sizeof(left)),
 		 h->container ? ", in a container (" : "", kv_container_name(h->container), h->container ? ")" : "",
 		 h->root ? ", as root" : "");
 	label(p, "machine", line);
 	if (*d->root) {
-		snprintf(line, sizeof(line), "of %.400s: limits are that machine's, libfabric and devices are this one's", d->root);
+		snprintf(line, sizeof(line),
+			 "of %.400s: limits are that machine's, libfabric and devices are this one's", d->root);
 		label(p, "", line);
 	}
 	snprintf(line, sizeof(line), "%s (%s); built with the headers of %u.%u", d->library.version,
@@ -103,8 +104,8 @@ static void machine_print(const struct page *p, const struct doctor *d)
 	label(p, "libibverbs", d->library.verbs_path[0] ? d->library.verbs_path : "linked in");
 	line[0] = '\0';
 	for (unsigned i = 0; i < d->num_modules; i++)
-		snprintf(line + strlen(line), sizeof(line) - strlen(line), "%s%s (%s)", i ? ", " : "", d->module[i].name,
-			 d->module[i].version);
+		snprintf(line + strlen(line), sizeof(line) - strlen(line), "%s%s (%s)", i ? ", " : "",
+			 d->module[i].name, d->module[i].version);
 	label(p, "modules", d->num_modules ? line : "none for RDMA");
 }
 
@@ -121,28 +122,33 @@ static void port_print(const struct page *p, const struct te_rdma *r, const stru
 	if (r->num_ports > 1)
 		fprintf(p->out, "  %-12s port %u    %s, %s\n", "", q->number, q->state, q->rate);
 	if (!r->efa)
-		fprintf(p->out, "  %-12s           %s%s%s, GID %s%s%s%s\n", "", q->link_layer, q->netdev[0] ? ", " : "", q->netdev,
-			q->gid[0] ? q->gid : "none", q->gid_type[0] ? " (" : "", q->gid_type, q->gid_type[0] ? ")" : "");
+		fprintf(p->out, "  %-12s           %s%s%s, GID %s%s%s%s\n", "", q->link_layer, q->netdev[0] ? ", " : "",
+			q->netdev, q->gid[0] ? q->gid : "none", q->gid_type[0] ? " (" : "", q->gid_type,
+			q->gid_type[0] ? ")" : "");
 }
 
 /* A p5 has 32 that are alike: what one allows is said once. */
 static bool allows_the_same(const struct te_rdma *a, const struct te_rdma *b)
 {
 	return a->qp_max == b->qp_max && a->cq_max == b->cq_max && a->cqe_max == b->cqe_max && a->mr_max == b->mr_max &&
-	       a->wr_max == b->wr_max && a->mr_bytes_max == b->mr_bytes_max && a->efa_rdma_bytes_max == b->efa_rdma_bytes_max;
+	       a->wr_max == b->wr_max && a->mr_bytes_max == b->mr_bytes_max &&
+	       a->efa_rdma_bytes_max == b->efa_rdma_bytes_max;
 }
 
 static void allows_print(const struct page *p, const struct te_rdma *r)
 {
 	char qps[NUMBER], cqs[NUMBER], cqes[NUMBER], mrs[NUMBER], size[NUMBER];
 	if (r->qp_max != KV_UNKNOWN)
-		fprintf(p->out, "  %-12s allows    %s queue pairs, %s CQs of %s entries, %s regions of %s, queues of %u\n", "",
+		fprintf(p->out,
+			"  %-12s allows    %s queue pairs, %s CQs of %s entries, %s regions of %s, queues of %u\n", "",
 			number_text(r->qp_max, qps), number_text(r->cq_max, cqs), number_text(r->cqe_max, cqes),
 			number_text(r->mr_max, mrs),
-			r->mr_bytes_max >> 63 ? "any size" : kv_size_format(r->mr_bytes_max, size, sizeof(size)), (unsigned)r->wr_max);
+			r->mr_bytes_max >> 63 ? "any size" : kv_size_format(r->mr_bytes_max, size, sizeof(size)),
+			(unsigned)r->wr_max);
 	if (r->efadv)
 		fprintf(p->out, "  %-12s           RDMA of %s, send queue %u, receive queue %u, inline %u\n", "",
-			kv_size_format(r->efa_rdma_bytes_max, size, sizeof(size)), r->efa_sq_max, r->efa_rq_max, r->efa_inline);
+			kv_size_format(r->efa_rdma_bytes_max, size, sizeof(size)), r->efa_sq_max, r->efa_rq_max,
+			r->efa_inline);
 }
 
 static void rdma_print(const struct page *p, const struct doctor *d)
@@ -173,11 +179,11 @@ static void netdevs_print(const struct page *p, const struct doctor *d)
 			continue;
 		if (n->speed_mbps > 0)
 			doctor_speed(n->speed_mbps, speed, sizeof(speed));
-		fprintf(p->out, "  %-12s %-9s up, %s, MTU %ld, %s\n", n->name, n->driver[0] ? n->driver : "-", speed, n->mtu,
-			n->address[0] ? n->address : "no address");
+		fprintf(p->out, "  %-12s %-9s up, %s, MTU %ld, %s\n", n->name, n->driver[0] ? n->driver : "-", speed,
+			n->mtu, n->address[0] ? n->address : "no address");
 	}
-	fprintf(p->out, "  %-12s           congestion control %s, qdisc %s\n", "tcp", d->congestion[0] ? d->congestion : "?",
-		d->qdisc[0] ? d->qdisc : "?");
+	fprintf(p->out, "  %-12s           congestion control %s, qdisc %s\n", "tcp",
+		d->congestion[0] ? d->congestion : "?", d->qdisc[0] ? d->qdisc : "?");
 }
 
 static void providers_print(const struct page *p, const struct doctor *d)
@@ -186,7 +192,8 @@ static void providers_print(const struct page *p, const struct doctor *d)
 	fprintf(p->out, "  providers    ");
 	for (unsigned i = 0; i < d->num_providers; i++)
 		if (d->provider[i].devices)
-			fprintf(p->out, "%s%s%s ", d->provider[i].name, strcmp(d->provider[i].name, chosen) == 0 ? " (chosen)" : "",
+			fprintf(p->out, "%s%s%s ", d->provider[i].name,
+				strcmp(d->provider[i].name, chosen) == 0 ? " (chosen)" : "",
 				d->provider[i].devices ? "" : " no");
 	fprintf(p->out, "\n  not here     ");
 	for (unsigned i = 0; i < d->num_providers; i++)
@@ -197,7 +204,8 @@ static void providers_print(const struct page *p, const struct doctor *d)
 
 /* ---- the run ---- */
 
-static void need_row(const struct page *p, const struct doctor *d, const char *name, uint64_t client, uint64_t server, bool bytes)
+static void need_row(const struct page *p, const struct doctor *d, const char *name, uint64_t client, uint64_t server,
+		     bool bytes)
 {
 	char a[NUMBER], b[NUMBER];
 	if (client == 0 && server == 0)
@@ -240,8 +248,8 @@ static void run_print(const struct page *p, const struct doctor *d)
 /* The same of another device. */
 static bool alike(const struct finding *a, const struct finding *b)
 {
-	return a->section == b->section && a->status == b->status && strcmp(a->id, b->id) == 0 && strcmp(a->name, b->name) == 0 &&
-	       strcmp(a->text, b->text) == 0 && strcmp(a->remedy, b->remedy) == 0;
+	return a->section == b->section && a->status == b->status && strcmp(a->id, b->id) == 0 &&
+	       strcmp(a->name, b->name) == 0 && strcmp(a->text, b->text) == 0 && strcmp(a->remedy, b->remedy) == 0;
 }
 
 /* Findings that differ in the subject alone are one line: "rdmap79s0 +31". */
@@ -297,7 +305,10 @@ static void verdict_print(const struct page *p, const struct doctor *d)
 	unsigned fails = doctor_count(d, TE_FAIL), warns = doctor_count(d, TE_WARN);
 	enum te_status worst = doctor_worst(d);
 	fprintf(p->out, "%s%sverdict: %s%s", d->opt->quiet ? "" : "\n", paint(p, worst),
-		worst == TE_FAIL ? "FAILS, the run would not work" : worst == TE_WARN ? "ok, with warnings" : "ok", plain(p));
+		worst == TE_FAIL   ? "FAILS, the run would not work"
+		: worst == TE_WARN ? "ok, with warnings"
+				   : "ok",
+		plain(p));
 	if (fails)
 		fprintf(p->out, " (%u problem%s", fails, fails == 1 ? "" : "s");
 	if (warns)
@@ -308,8 +319,8 @@ static void verdict_print(const struct page *p, const struct doctor *d)
 		if (d->finding[i].status != worst)
 			continue;
 		if (named++ < NAMED_MAX)
-			fprintf(p->out, "%s%s%s%s", named == 1 ? "" : ", ", d->finding[i].subject, d->finding[i].subject[0] ? " " : "",
-				d->finding[i].name);
+			fprintf(p->out, "%s%s%s%s", named == 1 ? "" : ", ", d->finding[i].subject,
+				d->finding[i].subject[0] ? " " : "", d->finding[i].name);
 	}
 	if (named > NAMED_MAX)
 		fprintf(p->out, " and %u more", named - NAMED_MAX);

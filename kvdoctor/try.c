@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* try.c -- the trial, seen from outside: start a child that opens what each process of the run would, and believe what it
- * tells.
+/* try.c -- the trial, seen from outside: start a child that opens what each process of the run would, and believe what
+ * it tells.
  *
- * A child, because a provider may end its process (EFA aborts on some errors), or stand still inside a call: a doctor that
- * dies of the illness is no use. It is killed after a minute. It inherits our limits, so that what it meets is what a run
- * would meet. posix_spawn and not fork: libfabric is in use here by now. */
+ * A child, because a provider may end its process (EFA aborts on some errors), or stand still inside a call: a doctor
+ * that dies of the illness is no use. It is killed after a minute. It inherits our limits, so that what it meets is
+ * what a run would meet. posix_spawn and not fork: libfabric is in use here by now. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -125,7 +125,8 @@ static bool child_read(struct child *c)
 	uint64_t end = kv_clock_now(&kv_clock_monotonic) + TRY_NS;
 	char data[1024];
 	while (c->fd[PIPE_OUT] >= 0 || c->fd[PIPE_ERR] >= 0) {
-		struct pollfd p[PIPES] = {{.fd = c->fd[PIPE_OUT], .events = POLLIN}, {.fd = c->fd[PIPE_ERR], .events = POLLIN}};
+		struct pollfd p[PIPES] = {{.fd = c->fd[PIPE_OUT], .events = POLLIN},
+					  {.fd = c->fd[PIPE_ERR], .events = POLLIN}};
 		uint64_t now = kv_clock_now(&kv_clock_monotonic);
 		if (now >= end)
 			return false;
@@ -153,7 +154,8 @@ static void child_end(struct child *c, bool in_time, struct trial *t)
 			close(c->fd[i]);
 	while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
 		;
-	for (char *save = NULL, *line = strtok_r(c->text[PIPE_OUT], "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+	for (char *save = NULL, *line = strtok_r(c->text[PIPE_OUT], "\n", &save); line;
+	     line = strtok_r(NULL, "\n", &save))
 		try_line(t, line);
 	size_t kept = KV_MIN(c->len[PIPE_ERR], sizeof(t->log) - 1);
 	memcpy(t->log, c->text[PIPE_ERR] + c->len[PIPE_ERR] - kept, kept);
@@ -162,7 +164,8 @@ static void child_end(struct child *c, bool in_time, struct trial *t)
 	if (!in_time)
 		snprintf(t->error, sizeof(t->error), "it stood still for a minute, and was ended");
 	else if (WIFSIGNALED(status))
-		snprintf(t->error, sizeof(t->error), "the provider ended the process (%s)", strsignal(WTERMSIG(status)));
+		snprintf(t->error, sizeof(t->error), "the provider ended the process (%s)",
+			 strsignal(WTERMSIG(status)));
 	else if (!t->done)
 		snprintf(t->error, sizeof(t->error), "it ended without a word (exit status %d)", WEXITSTATUS(status));
 }
@@ -171,7 +174,8 @@ static void child_end(struct child *c, bool in_time, struct trial *t)
 static int child_spawn_limited(struct child *c, char *const *argv, uint64_t files_soft)
 {
 	struct rlimit before = {0}, now;
-	bool other = getrlimit(RLIMIT_NOFILE, &before) == 0 && files_soft > before.rlim_cur && files_soft <= before.rlim_max;
+	bool other =
+		getrlimit(RLIMIT_NOFILE, &before) == 0 && files_soft > before.rlim_cur && files_soft <= before.rlim_max;
 	int rc;
 	now = before;
 	now.rlim_cur = other ? files_soft : before.rlim_cur;
@@ -196,13 +200,21 @@ static void role_try(const struct role *r, uint64_t files_soft, struct trial *t)
 		(void)getnameinfo(sa, sizeof(r->options.local), local, sizeof(local), NULL, 0, NI_NUMERICHOST);
 	for (int i = 0; i < 5; i++)
 		snprintf(number[i], sizeof(number[i]), "%llu", (unsigned long long)value[i]);
-	const char *argv[] = {"kv-doctor", TRY_CHILD, r->options.provider, r->options.nic ? r->options.nic : "", number[0],
-			      number[1],   number[2], number[3],	   number[4],				 local,
+	const char *argv[] = {"kv-doctor",
+			      TRY_CHILD,
+			      r->options.provider,
+			      r->options.nic ? r->options.nic : "",
+			      number[0],
+			      number[1],
+			      number[2],
+			      number[3],
+			      number[4],
+			      local,
 			      NULL};
 	int rc = child_spawn_limited(c, (char *const *)(uintptr_t)argv, files_soft);
 	if (rc)
-		snprintf(t->error, sizeof(t->error), "the child that tries it could not be started: %s%s", kv_strerror(-rc),
-			 rc == ENOENT ? " (/proc/self/exe: is /proc mounted?)" : "");
+		snprintf(t->error, sizeof(t->error), "the child that tries it could not be started: %s%s",
+			 kv_strerror(-rc), rc == ENOENT ? " (/proc/self/exe: is /proc mounted?)" : "");
 	else
 		child_end(c, child_read(c), t);
 	free(c);
@@ -229,16 +241,19 @@ static void trial_judge(struct doctor *d, const struct role *r, const struct tri
 	size_t len;
 	if (!t->error[0] && t->moved) {
 		doctor_found(d, SECTION_TRY, TE_OK, "try", r->name, "tried",
-			     "%u endpoint%s opened in %s, %s each registered in %s; a message there and back in %s, %s written and right",
-			     t->opened, t->opened == 1 ? "" : "s", kv_duration_format(t->open_ns, opened, sizeof(opened)),
+			     "%u endpoint%s opened in %s, %s each registered in %s; a message there and back in %s, %s "
+			     "written and right",
+			     t->opened, t->opened == 1 ? "" : "s",
+			     kv_duration_format(t->open_ns, opened, sizeof(opened)),
 			     kv_size_format(t->registered_bytes, registered, sizeof(registered)),
-			     kv_duration_format(t->register_ns, took, sizeof(took)), kv_duration_format(t->ping_ns, ping, sizeof(ping)),
+			     kv_duration_format(t->register_ns, took, sizeof(took)),
+			     kv_duration_format(t->ping_ns, ping, sizeof(ping)),
 			     kv_size_format(t->bytes, moved, sizeof(moved)));
 		return;
 	}
 	last_line(t->log, &from, &len);
-	doctor_found(d, SECTION_TRY, TE_FAIL, "try", r->name, "tried", "%u of %u engines opened; %.399s%s%.*s%s", t->opened, r->engines,
-		     t->error, len ? " (its last words: " : "", (int)len, from, len ? ")" : "");
+	doctor_found(d, SECTION_TRY, TE_FAIL, "try", r->name, "tried", "%u of %u engines opened; %.399s%s%.*s%s",
+		     t->opened, r->engines, t->error, len ? " (its last words: " : "", (int)len, from, len ? ")" : "");
 }
 
 /* Who may connect to the fabric ports. Where no doorkeeper can stand, the network must keep strangers out. */
@@ -249,12 +264,14 @@ static void door_judge(struct doctor *d, const struct trial *t)
 		return;
 	if (!t->no_door[0]) {
 		doctor_found(d, SECTION_TRY, TE_OK, "door", "fabric ports", "doorkeeper",
-			     "strangers are turned away before libfabric reads a byte of theirs; what peers send is checked");
+			     "strangers are turned away before libfabric reads a byte of theirs; what peers send is "
+			     "checked");
 		return;
 	}
 	f = doctor_found(d, SECTION_TRY, TE_WARN, "door", "fabric ports", "doorkeeper",
 			 "no doorkeeper stands before them: %s", t->no_door);
-	doctor_remedy(f, "let only the machines of this cache reach them: a network, security group or firewall of their own (docs/guide/security.md)");
+	doctor_remedy(f, "let only the machines of this cache reach them: a network, security group or firewall of "
+			 "their own (docs/guide/security.md)");
 }
 
 void doctor_try(struct doctor *d)
@@ -275,7 +292,8 @@ void doctor_try(struct doctor *d)
 	door_judge(d, &d->tried_client);
 	if (d->tried_client.write_emulated) {
 		struct finding *f = doctor_found(d, SECTION_TRY, TE_WARN, "emulated", "run", "emulation",
-						 "the provider emulates RDMA writes (reads: %s)", d->tried_client.read_emulated ? "too" : "no");
+						 "the provider emulates RDMA writes (reads: %s)",
+						 d->tried_client.read_emulated ? "too" : "no");
 		doctor_remedy(f, "see the lines on the EFA device and on libfabric above");
 	}
 }

@@ -7,8 +7,8 @@
 
 enum { TRY_ARGS = 8, TRY_LINE = 480 };
 
-/* The arguments behind TRY_CHILD, all text: provider, NICs or "", rails, engines, bytes of a region, messages, receives, source
- * address or "". Lines that it prints: "NAME VALUE". */
+/* The arguments behind TRY_CHILD, all text: provider, NICs or "", rails, engines, bytes of a region, messages,
+ * receives, source address or "". Lines that it prints: "NAME VALUE". */
 struct try_args {
 	const char *provider, *nic, *local;
 	uint64_t rails, engines, region_bytes, messages, receives;

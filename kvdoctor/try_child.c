@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* try_child.c -- the trial from inside: open the engines of one process of the run, register their memory, and let two of them
- * exchange messages and a block.
+/* try_child.c -- the trial from inside: open the engines of one process of the run, register their memory, and let two
+ * of them exchange messages and a block.
  *
- * Two engines of one process, turned in turns by one thread: nothing leaves this machine but through its own NIC, and nobody
- * else has to take part. Each step says on stdout that it is done before the next is tried, so that a provider that ends the
- * process leaves a trace of where it did. Memory is registered as the run would, but no more than half of what is free. */
+ * Two engines of one process, turned in turns by one thread: nothing leaves this machine but through its own NIC, and
+ * nobody else has to take part. Each step says on stdout that it is done before the next is tried, so that a provider
+ * that ends the process leaves a trace of where it did. Memory is registered as the run would, but no more than half of
+ * what is free. */
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sched.h>
@@ -97,8 +98,8 @@ static int sides_register(struct rig *r)
 		struct side *s = &r->side[i];
 		rc = kv_area_map(bytes, &s->area, &r->err);
 		if (rc == 0)
-			rc = te_region_register(s->te, s->area.base, bytes, TE_LOCAL | TE_REMOTE_READ | TE_REMOTE_WRITE, 0, &s->region,
-						&r->err);
+			rc = te_region_register(s->te, s->area.base, bytes, TE_LOCAL | TE_REMOTE_READ | TE_REMOTE_WRITE,
+						0, &s->region, &r->err);
 	}
 	tell("register_ns", now() - start);
 	tell("registered_bytes", bytes);

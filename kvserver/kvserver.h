@@ -29,34 +29,39 @@ enum {
 
 /* Zero means the default that is named. Strings and objects pointed to must live as long as the server. */
 struct kvs_options {
-	const char *listen_addr;    /* "HOST:PORT"; port 0 picks one. "127.0.0.1:7411" */
-	const char *node_id;        /* its name in clients' lists of servers, which they place keys by: who calls it otherwise is told so. NULL: whatever
-				     * they call it */
+	const char *listen_addr; /* "HOST:PORT"; port 0 picks one. "127.0.0.1:7411" */
+	const char *node_id; /* its name in clients' lists of servers, which they place keys by: who calls it otherwise
+			      * is told so. NULL: whatever they call it */
 	const char *provider, *nic; /* see struct te_options */
 	unsigned shards;            /* min(4, cores) */
 	unsigned rails;             /* per shard; 0: as kvc_options.num_rails */
 	uint64_t memory_bytes;      /* of all shards together: 1 GiB */
-	unsigned max_clients; /* sessions in all, further ones on their connections too: 256 */
-	unsigned max_sessions; /* further ones of one connection: half of max_clients */
+	unsigned max_clients;       /* sessions in all, further ones on their connections too: 256 */
+	unsigned max_sessions;      /* further ones of one connection: half of max_clients */
 	unsigned credits, heartbeat_ms;
-	uint64_t value_max;   /* bytes of a value at most: KV_VALUE_MAX, or less if a shard is smaller */
-	uint64_t values_max;  /* values of all shards together, each with about 0.6 KiB beside its bytes: one per KiB of memory */
-	uint64_t ttl_ns;      /* of values that name none; 0: for ever */
-	uint64_t slow_ns;     /* requests that take so long in here are logged, a few per second; 0: none */
-	uint64_t spin_ns;     /* loops of our own poll so long before they sleep, while that pays; 0: they sleep at once */
+	uint64_t value_max;  /* bytes of a value at most: KV_VALUE_MAX, or less if a shard is smaller */
+	uint64_t values_max; /* values of all shards together, each with about 0.6 KiB beside its bytes: one per KiB of
+				memory */
+	uint64_t ttl_ns;     /* of values that name none; 0: for ever */
+	uint64_t slow_ns;    /* requests that take so long in here are logged, a few per second; 0: none */
+	uint64_t spin_ns; /* loops of our own poll so long before they sleep, while that pays; 0: they sleep at once */
 	uint32_t chunk_bytes; /* of one RMA operation: KV_CHUNK_DEFAULT */
 	unsigned eviction;    /* index into kv_opt_eviction_names */
 	bool prefault;        /* touch all memory before it listens: slower to start, no first-touch cost later */
 	const char *psk_file, *psk, *cert_file, *key_file, *ca_file, *crl_file; /* see bootstrap/bootstrap.h */
-	const char *session_keys; /* file of lines "identity:hex": who besides the client of a connection may have further sessions on it */
-	bool insecure;                                               /* listen beyond loopback without keys */
-	bool allow_bench;                                            /* answer BENCH requests */
-	bool allow_pull;   /* clients may read values by themselves: every client that is let in can then read all of the memory */
-	bool pull_where_safe; /* the same, except where reading could crash a client (allow_pull is refused there): then as if not asked for */
-	uint64_t lease_ns; /* how long it is kept for them: 1 s; 10 ms to 60 s */
-	int door;          /* enum te_door of engine/engine.h: whether a doorkeeper must stand before the fabric ports; 0: where there can be one */
-	bool numa_off;     /* do not place threads and memory near the NICs. Else it is done on machines with several nodes; threads of the caller's are
-			      never bound */
+	const char *session_keys; /* file of lines "identity:hex": who besides the client of a connection may have
+				     further sessions on it */
+	bool insecure;            /* listen beyond loopback without keys */
+	bool allow_bench;         /* answer BENCH requests */
+	bool allow_pull; /* clients may read values by themselves: every client that is let in can then read all of the
+			    memory */
+	bool pull_where_safe; /* the same, except where reading could crash a client (allow_pull is refused there): then
+				 as if not asked for */
+	uint64_t lease_ns;    /* how long it is kept for them: 1 s; 10 ms to 60 s */
+	int door; /* enum te_door of engine/engine.h: whether a doorkeeper must stand before the fabric ports; 0: where
+		     there can be one */
+	bool numa_off; /* do not place threads and memory near the NICs. Else it is done on machines with several nodes;
+			  threads of the caller's are never bound */
 	const struct kv_log *log;
 	const struct kv_clock *clock;     /* monotonic */
 	const struct kv_entropy *entropy; /* the kernel's */
@@ -79,9 +84,10 @@ int kvs_server_start(struct kvs_server *server, struct kv_error *err);
  * tells. Harmless when it never started or has stopped. */
 void kvs_server_stop(struct kvs_server *server, uint64_t drain_ns);
 
-/* kvs_server_reload -- read the files of keys, certificates and revocation lists again, on a thread of the server's: returns at once, and the log tells what
- * came of it. Connections from then on are judged by what was read; if one file cannot be used, by what was in force. False: there are no such files, or the
- * server does not run. The thread that starts and stops the server. Own threads only. */
+/* kvs_server_reload -- read the files of keys, certificates and revocation lists again, on a thread of the server's:
+ * returns at once, and the log tells what came of it. Connections from then on are judged by what was read; if one file
+ * cannot be used, by what was in force. False: there are no such files, or the server does not run. The thread that
+ * starts and stops the server. Own threads only. */
 bool kvs_server_reload(struct kvs_server *server);
 
 /* kvs_server_destroy -- stops it first if need be (own threads only). *server becomes NULL; NULL is accepted. */

@@ -3,12 +3,12 @@
  *
  * The main thread only waits for signals. They are blocked before any thread starts, so that no thread of ours or of a
  * provider takes them, and waited for with sigwait; a provider that installs handlers (shm) does not get in the way.
- * Once the drain has begun those that end the server have their default effect again: the second one ends the process at
- * once. The others stay blocked then, and do nothing.
+ * Once the drain has begun those that end the server have their default effect again: the second one ends the process
+ * at once. The others stay blocked then, and do nothing.
  *
- * SIGHUP: keys and certificates are read again, by a thread of the server's (keeper.c): this one must stay free for SIGTERM.
- * No option names a file of the log's level, so SIGUSR1 and SIGUSR2 raise and lower it by a step, and SIGHUP sets it to
- * what --log-level says.
+ * SIGHUP: keys and certificates are read again, by a thread of the server's (keeper.c): this one must stay free for
+ * SIGTERM. No option names a file of the log's level, so SIGUSR1 and SIGUSR2 raise and lower it by a step, and SIGHUP
+ * sets it to what --log-level says.
  *
  * Exit status: 0 drained; 2 the command line, or what it names, is wrong; 3 it could not start. */
 #include <errno.h>
@@ -25,7 +25,14 @@
 #include "kvserver/options.h"
 #include "kvserver/control/psk.h"
 
-enum { EXIT_USAGE = 2, EXIT_START = 3, PSK_LINE_MAX = 1024, FILES_WANTED = 65536, FILES_OF_CLIENT = 8, PEERS_MAX = 1024 };
+enum {
+	EXIT_USAGE = 2,
+	EXIT_START = 3,
+	PSK_LINE_MAX = 1024,
+	FILES_WANTED = 65536,
+	FILES_OF_CLIENT = 8,
+	PEERS_MAX = 1024
+};
 
 static sigset_t signals, stop_signals;
 
@@ -56,7 +63,8 @@ static void level_set(struct kv_log *log, enum kv_log_level level, const char *w
 
 	kv_log_level_set(log, more);
 	if (level != former)
-		kv_log(log, more < KV_LOG_INFO ? more : KV_LOG_INFO, "%s: the log's level is %s", why, kv_log_level_name(level));
+		kv_log(log, more < KV_LOG_INFO ? more : KV_LOG_INFO, "%s: the log's level is %s", why,
+		       kv_log_level_name(level));
 	kv_log_level_set(log, level);
 }
 
@@ -66,7 +74,9 @@ static void reload(struct kvs_server *server, const struct flags *f, struct kv_l
 
 	kv_log_level_parse(f->log_level, &level);
 	level_set(log, level, "SIGHUP");
-	kv_info(log, "SIGHUP: %s", kvs_server_reload(server) ? "reading keys and certificates again" : "there is no file of keys or certificates to read again");
+	kv_info(log, "SIGHUP: %s",
+		kvs_server_reload(server) ? "reading keys and certificates again"
+					  : "there is no file of keys or certificates to read again");
 }
 
 /* Until the signal that ends the server, which it returns. */
@@ -164,7 +174,8 @@ static int key_make(const char *path)
 		fprintf(stderr, "kv-server: %s\n", err.text);
 		return EXIT_START;
 	}
-	printf("%s has a new key: copy it to the other machines, and give it to servers and clients as --psk-file\n", path);
+	printf("%s has a new key: copy it to the other machines, and give it to servers and clients as --psk-file\n",
+	       path);
 	return fflush(stdout) ? EXIT_START : 0;
 }
 

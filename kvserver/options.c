@@ -106,8 +106,13 @@ static const struct kv_opt table[] = {
 /* Options that do not go together, or that no server could be made of: found before anything is opened. */
 static int security_check(const struct flags *f, struct kv_error *err)
 {
-	const struct kv_opt_security files = {.psk_file = f->psk_file ? f->psk_file : f->psk_fd != FLAGS_FD_NONE ? "--psk-fd" : NULL,
-					      .cert = f->cert, .key = f->key, .ca = f->ca, .crl = f->crl};
+	const struct kv_opt_security files = {.psk_file = f->psk_file                  ? f->psk_file
+							  : f->psk_fd != FLAGS_FD_NONE ? "--psk-fd"
+										       : NULL,
+					      .cert = f->cert,
+					      .key = f->key,
+					      .ca = f->ca,
+					      .crl = f->crl};
 
 	if (f->psk_file && f->psk_fd != FLAGS_FD_NONE)
 		return kv_fail(err, -KV_EINVAL, "--psk-file and --psk-fd both give a key: use one of them");
@@ -130,7 +135,8 @@ static int flags_check(const struct flags *f, struct kv_error *err)
 	if (rc == 0 && f->node_id && !f->node_id[0])
 		rc = kv_fail(err, -KV_EINVAL, "--node-id needs a name");
 	if (rc == 0 && f->memory_mb < f->shards)
-		rc = kv_fail(err, -KV_EINVAL, "--memory-mb %llu for --worker-threads %u: each thread needs 1 MiB at least",
+		rc = kv_fail(err, -KV_EINVAL,
+			     "--memory-mb %llu for --worker-threads %u: each thread needs 1 MiB at least",
 			     (unsigned long long)f->memory_mb, f->shards);
 	if (rc == 0)
 		rc = security_check(f, err);
@@ -139,7 +145,8 @@ static int flags_check(const struct flags *f, struct kv_error *err)
 	if (rc == 0)
 		rc = descriptor_check("--psk-fd", f->psk_fd, err);
 	if (rc == 0 && kv_log_level_parse(f->log_level, &level))
-		rc = kv_fail(err, -KV_EINVAL, "--log-level %s: give off, error, warn, info, debug or trace", f->log_level);
+		rc = kv_fail(err, -KV_EINVAL, "--log-level %s: give off, error, warn, info, debug or trace",
+			     f->log_level);
 	return rc;
 }
 
@@ -152,7 +159,9 @@ static int make_psk_check(int argc, char **argv, const struct flags *f, struct k
 		return kv_fail(err, -KV_EINVAL, "--make-psk needs the name of a file");
 	if (argc == 2 || (argc == 3 && f->make_psk == argv[2]))
 		return 0;
-	return kv_fail(err, -KV_EINVAL, "--make-psk FILE only makes a key, and takes no other option: start the server with another command, and --psk-file %.200s",
+	return kv_fail(err, -KV_EINVAL,
+		       "--make-psk FILE only makes a key, and takes no other option: start the server with another "
+		       "command, and --psk-file %.200s",
 		       f->make_psk);
 }
 
@@ -161,10 +170,14 @@ int flags_parse(int argc, char **argv, struct flags *out, struct kv_error *err)
 	static const struct kv_opt_program program = {
 		.name = "kv-server",
 		.about = "kv-server -- holds KV-cache blocks in memory and moves them over libfabric.",
-		.epilogue = "SIGTERM and SIGINT drain the server: clients are told, what is in flight is finished (--drain-sec), exit status 0; a "
-			    "second one exits at once. SIGHUP reads the files of --psk-file, --session-keys, --cert, --key, --ca and --crl again, for "
-			    "connections from then on (what cannot be used leaves all as it was), and sets the log's level to --log-level; SIGUSR1 and "
-			    "SIGUSR2 raise and lower that level by a step. Exit status: 0 stopped, 2 usage, 3 it could not start.",
+		.epilogue = "SIGTERM and SIGINT drain the server: clients are told, what is in flight is finished "
+			    "(--drain-sec), exit status 0; a "
+			    "second one exits at once. SIGHUP reads the files of --psk-file, --session-keys, --cert, "
+			    "--key, --ca and --crl again, for "
+			    "connections from then on (what cannot be used leaves all as it was), and sets the log's "
+			    "level to --log-level; SIGUSR1 and "
+			    "SIGUSR2 raise and lower that level by a step. Exit status: 0 stopped, 2 usage, 3 it could "
+			    "not start.",
 	};
 	int rc = kv_opt_parse(&program, table, argc, argv, out, NULL, err);
 

@@ -8,9 +8,11 @@
 enum { FLAGS_FD_NONE = 0 }; /* stdin is never one of these descriptors */
 
 struct flags {
-	const char *listen_addr, *node_id, *provider, *nic, *psk_file, *make_psk, *session_keys, *cert, *key, *ca, *crl, *log_level;
+	const char *listen_addr, *node_id, *provider, *nic, *psk_file, *make_psk, *session_keys, *cert, *key, *ca, *crl,
+		*log_level;
 	uint64_t memory_mb, value_max, values_max, chunk;
-	uint32_t rails, shards, max_clients, max_sessions, credits, heartbeat_ms, spin_us, slow_ms, drain_sec, ready_fd, psk_fd;
+	uint32_t rails, shards, max_clients, max_sessions, credits, heartbeat_ms, spin_us, slow_ms, drain_sec, ready_fd,
+		psk_fd;
 	uint64_t ttl_ns, lease_ms;
 	bool insecure, allow_bench, allow_pull, pull_where_safe, prefault, die_with_parent;
 	int eviction, numa, door;

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* holder.c -- what has a TCP address of this machine that we could not bind.
  *
- * EADDRINUSE has several causes, and only one of them is another server. The kernel gives ports of ip_local_port_range to outgoing connections, and such a
- * connection keeps its port from a listener for as long as it lives and 60 s longer (TIME_WAIT), whatever SO_REUSEADDR says on our side: it would have to be
- * set on the other socket, too. A socket that is bound and does nothing is in no table.
+ * EADDRINUSE has several causes, and only one of them is another server. The kernel gives ports of ip_local_port_range
+ * to outgoing connections, and such a connection keeps its port from a listener for as long as it lives and 60 s longer
+ * (TIME_WAIT), whatever SO_REUSEADDR says on our side: it would have to be set on the other socket, too. A socket that
+ * is bound and does nothing is in no table.
  *
- * Two addresses are in each other's way if their ports are equal, and the addresses are or one of them is any. IPv4 addresses are compared in their IPv6 form.
+ * Two addresses are in each other's way if their ports are equal, and the addresses are or one of them is any. IPv4
+ * addresses are compared in their IPv6 form.
  *
- * Rejected: to connect and see whether somebody accepts. It takes time on addresses that drop packets, and shows in the log of whoever listens. */
+ * Rejected: to connect and see whether somebody accepts. It takes time on addresses that drop packets, and shows in the
+ * log of whoever listens. */
 #include "loop/holder.h"
 
 #include <netinet/in.h>
@@ -50,12 +53,14 @@ static struct place place_of(const struct sockaddr_storage *addr)
 	return (struct place){.host = mapped(v4->sin_addr.s_addr), .port = ntohs(v4->sin_port)};
 }
 
-/* "N: LOCAL:PORT REMOTE:PORT STATE ...", in hexadecimal. An address is printed as one 32-bit number, or four, in this machine's byte order. */
+/* "N: LOCAL:PORT REMOTE:PORT STATE ...", in hexadecimal. An address is printed as one 32-bit number, or four, in this
+ * machine's byte order. */
 static bool line_read(const char *line, struct place *out, unsigned *out_state)
 {
 	unsigned word[4];
 
-	if (sscanf(line, "%*u: %8x%8x%8x%8x:%4x %*32[0-9A-F]:%*x %2x", &word[0], &word[1], &word[2], &word[3], &out->port, out_state) == 6) {
+	if (sscanf(line, "%*u: %8x%8x%8x%8x:%4x %*32[0-9A-F]:%*x %2x", &word[0], &word[1], &word[2], &word[3],
+		   &out->port, out_state) == 6) {
 		memcpy(&out->host, word, sizeof(out->host));
 		return true;
 	}

@@ -6,14 +6,15 @@
 #include <sys/socket.h>
 
 enum holder {
-	HOLDER_UNSEEN,   /* the kernel's tables do not show it: bound, neither listening nor connected; or the tables cannot be read */
+	HOLDER_UNSEEN,   /* the kernel's tables do not show it: bound, neither listening nor connected; or the tables
+			    cannot be read */
 	HOLDER_LINGERS,  /* a connection that is over (TIME_WAIT) */
 	HOLDER_CONNECTS, /* a connection */
 	HOLDER_LISTENS
 };
 
-/* holder_find -- look for it in /proc/net/tcp and tcp6, in the network namespace of this process: a line per connection of the machine, so for failures
- * only. Does not park; reads files of the kernel, which block nowhere. */
+/* holder_find -- look for it in /proc/net/tcp and tcp6, in the network namespace of this process: a line per connection
+ * of the machine, so for failures only. Does not park; reads files of the kernel, which block nowhere. */
 enum holder holder_find(const struct sockaddr_storage *addr);
 
 #endif

@@ -212,8 +212,7 @@ static int init_cos(struct loop *loop, const struct loop_options *options, struc
 	uint32_t max = options->coroutines_max ? options->coroutines_max : COROUTINES_DEFAULT;
 	int rc = co_sched_init(&loop->cos, stack_bytes, max, err);
 	if (rc == 0 && loop->cos.stacks.max < max)
-		kv_warn(loop->log,
-			"loop %s: address space is short (ulimit -v): %u coroutines at a time instead of %u",
+		kv_warn(loop->log, "loop %s: address space is short (ulimit -v): %u coroutines at a time instead of %u",
 			loop->name, loop->cos.stacks.max, max);
 	return rc;
 }

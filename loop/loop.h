@@ -55,8 +55,8 @@ int loop_run(struct loop *loop);
 
 /* loop_turn -- one turn: submit, reap, poll, expire timers, run ready coroutines; sleeps at most max_wait_ns, and only
  * when there is nothing to do. For hosts that turn the loop themselves, and for the simulation. Returns the number of
- * things done (0: nothing happened within max_wait_ns, or, while it spins, until now); -KV_EBUSY when a turn of this loop is running already, on
- * whatever thread; -KV_EINVAL on a thread that does not own the loop (see host_turned). */
+ * things done (0: nothing happened within max_wait_ns, or, while it spins, until now); -KV_EBUSY when a turn of this
+ * loop is running already, on whatever thread; -KV_EINVAL on a thread that does not own the loop (see host_turned). */
 int loop_turn(struct loop *loop, uint64_t max_wait_ns);
 
 /* loop_stop -- make loop_run return after the present turn. Any thread. */
@@ -78,7 +78,8 @@ const struct kv_log *loop_log(const struct loop *loop);
 void loop_set_spin(struct loop *loop, uint64_t spin_ns);
 
 struct loop_stats {
-	uint64_t turns, sleeps, spins, posts, coroutines, coroutines_peak, coroutines_max, stacks_touched; /* max: fewer than asked for where address space is short */
+	uint64_t turns, sleeps, spins, posts, coroutines, coroutines_peak, coroutines_max,
+		stacks_touched; /* max: fewer than asked for where address space is short */
 };
 void loop_stats(const struct loop *loop, struct loop_stats *out);
 

@@ -46,13 +46,14 @@ enum op_state { OP_IDLE, OP_QUEUED, OP_KERNEL, OP_CANCEL, OP_DONE };
 struct ring {
 	struct io_uring uring;
 	const struct kv_log *log;
-	pid_t owner;                                  /* the only thread that may submit; 0: any */
-	bool single;                                  /* SINGLE_ISSUER was granted */
-	bool disabled;                                /* until the first turn */
-	bool draining;                                /* done() is not called any more */
-	bool complained;                              /* about a submit that failed */
+	pid_t owner;                          /* the only thread that may submit; 0: any */
+	bool single;                          /* SINGLE_ISSUER was granted */
+	bool disabled;                        /* until the first turn */
+	bool draining;                        /* done() is not called any more */
+	bool complained;                      /* about a submit that failed */
 	struct kv_list queued, cancels, done; /* ring_op.node, by state */
-	struct kv_list kernel[FD_LISTS];      /* ... those that the kernel has by descriptor too: there are thousands, and closing one must not look at all */
+	struct kv_list kernel[FD_LISTS]; /* ... those that the kernel has by descriptor too: there are thousands, and
+					    closing one must not look at all */
 	int bell_fd;
 	uint64_t bell_count;
 	struct ring_op bell;

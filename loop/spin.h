@@ -12,21 +12,21 @@
 /* A sleep that ended so soon after its spin would have ended would have been a spin that paid: a wake-up takes time. */
 #define SPIN_WAKE_NS 50000ull
 /* A yield that took longer went to somebody who computes, not to a loop that waits as we do. */
-#define SPIN_AWAY_NS         500000ull
-#define SPIN_PENALTY_MIN_NS  5000000ull
-#define SPIN_PENALTY_MAX_NS  320000000ull
+#define SPIN_AWAY_NS        500000ull
+#define SPIN_PENALTY_MIN_NS 5000000ull
+#define SPIN_PENALTY_MAX_NS 320000000ull
 
 enum { SPIN_SCORE_MAX = 16, SPIN_SCORE_ENOUGH = 8, SPIN_SCORE_STEP = 2 };
 
 struct spin {
-	uint64_t limit_ns;      /* spin at most so long before a sleep; 0: never */
-	uint64_t since_ns;      /* the start of this rest */
-	uint64_t left_ns;       /* when the processor was last given away */
-	uint64_t banned_ns;     /* no spinning until then ... */
-	uint64_t penalty_ns;    /* ... for so long, next time */
-	uint8_t score;          /* of the last rests: how many ended soon */
-	bool resting;           /* the last pass found nothing */
-	bool away;              /* the processor was given away since the last pass */
+	uint64_t limit_ns;   /* spin at most so long before a sleep; 0: never */
+	uint64_t since_ns;   /* the start of this rest */
+	uint64_t left_ns;    /* when the processor was last given away */
+	uint64_t banned_ns;  /* no spinning until then ... */
+	uint64_t penalty_ns; /* ... for so long, next time */
+	uint8_t score;       /* of the last rests: how many ended soon */
+	bool resting;        /* the last pass found nothing */
+	bool away;           /* the processor was given away since the last pass */
 };
 
 void spin_init(struct spin *s, uint64_t limit_ns);

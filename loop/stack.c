@@ -90,8 +90,8 @@ int stack_pool_init(struct stack_pool *pool, size_t stack_bytes, uint32_t max, e
 	*pool = (struct stack_pool){.page_bytes = (size_t)sysconf(_SC_PAGESIZE), .max = max, .guard = guard};
 	pool->stack_bytes = kv_align_up(KV_MAX(stack_bytes, (size_t)1 << 13), pool->page_bytes);
 	pool->slot_bytes = pool->stack_bytes + pool->page_bytes;
-	/* Under a small limit of address space fewer stacks are better than none, and better than nothing left for threads,
-	 * buffers and the provider. */
+	/* Under a small limit of address space fewer stacks are better than none, and better than nothing left for
+	 * threads, buffers and the provider. */
 	uint64_t share = address_space_room(pool->page_bytes) / STACK_SHARE;
 	while (pool->slot_bytes * pool->max > share && pool->max > STACK_FEWEST)
 		pool->max = KV_MAX(pool->max / 2, (uint32_t)STACK_FEWEST);

@@ -10,7 +10,7 @@
 #include "base/base.h"
 
 enum {
-	STACK_HOT_MAX = 64,  /* idle stacks whose pages are kept for the next coroutine */
+	STACK_HOT_MAX = 64,   /* idle stacks whose pages are kept for the next coroutine */
 	STACK_OPEN_STEP = 64, /* stacks made usable by one mprotect */
 	STACK_FEWEST = 64,    /* when address space is short, a pool is made smaller down to this, ... */
 	STACK_SHARE = 4       /* ... and takes no more than this part of what is left */

@@ -2,8 +2,8 @@
 /* arena.c -- two-level segregated fit (TLSF, Masmano et al. 2004) over 64-byte granules, with descriptors outside the
  * memory.
  *
- * Values that live long and those that do not are taken from opposite ends of holes: where memory was empty, what expires leaves
- * large holes, and not one beside each value that stays.
+ * Values that live long and those that do not are taken from opposite ends of holes: where memory was empty, what
+ * expires leaves large holes, and not one beside each value that stays.
  *
  * Invariants. Blocks, linked by address, tile [0, limit) exactly. Two holes never touch (freeing joins at once). A hole
  * is in the list of its size class, and a class's bit is set if and only if its list is not empty. `used` is the sum of
@@ -130,7 +130,8 @@ static struct arena_block *split(struct arena *a, struct arena_block *b, uint64_
 	return tail;
 }
 
-struct arena_block *arena_take(struct arena *a, struct arena_block *hole, uint64_t size, void *owner, enum arena_end end)
+struct arena_block *arena_take(struct arena *a, struct arena_block *hole, uint64_t size, void *owner,
+			       enum arena_end end)
 {
 	uint64_t rest;
 

@@ -19,7 +19,7 @@ struct arena_block {
 	struct arena_block *prev, *next; /* neighbours by address; NULL at the ends */
 	void *owner;
 	struct kv_list node; /* of holes: in their size class */
-	uint32_t leases; /* in use: the owner's (lease.c), 0 at first */
+	uint32_t leases;     /* in use: the owner's (lease.c), 0 at first */
 };
 
 /* Somebody goes over the arena by address, over several turns: blocks that join while it stands still take it along. */
@@ -54,7 +54,8 @@ struct arena_block *arena_alloc(struct arena *a, uint64_t size, void *owner, enu
 struct arena_block *arena_free(struct arena *a, struct arena_block *b);
 
 /* arena_take -- like arena_alloc, from this hole, which must be large enough. NULL only when no descriptor is left. */
-struct arena_block *arena_take(struct arena *a, struct arena_block *hole, uint64_t size, void *owner, enum arena_end end);
+struct arena_block *arena_take(struct arena *a, struct arena_block *hole, uint64_t size, void *owner,
+			       enum arena_end end);
 
 /* arena_join -- make b and the block behind it one; both are in use, and the second is not referred to any more. */
 void arena_join(struct arena *a, struct arena_block *b);

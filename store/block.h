@@ -19,10 +19,10 @@ enum { BLOCK_REFS_MAX = (1 << 28) - 1 };
  * expiry, in the last one: with a million blocks each line is a miss. */
 struct block {
 	uint64_t len, checksum, generation;
-	uint64_t offset; /* in the arena: what mem says, too, but a GET does not look at mem */
+	uint64_t offset;     /* in the arena: what mem says, too, but a GET does not look at mem */
 	struct kv_list pins; /* struct pin; a pinned block is not in the eviction policy */
-	uint32_t mark;      /* the walk that counted it last (shard.c) */
-	uint32_t refs : 28; /* requests, replies and lanes of BENCH that use the memory: see BLOCK_REFS_MAX */
+	uint32_t mark;       /* the walk that counted it last (shard.c) */
+	uint32_t refs : 28;  /* requests, replies and lanes of BENCH that use the memory: see BLOCK_REFS_MAX */
 	enum block_state state : 4;
 	struct arena_block *mem;
 	struct index_item item; /* the second cache line: hash, length, key */
@@ -30,7 +30,8 @@ struct block {
 	struct expire_node expire;
 };
 
-_Static_assert(offsetof(struct block, item) == KV_CACHELINE, "the index compares keys in the block's second cache line");
+_Static_assert(offsetof(struct block, item) == KV_CACHELINE,
+	       "the index compares keys in the block's second cache line");
 _Static_assert(offsetof(struct block, evict) / KV_CACHELINE == (sizeof(struct block) - 1) / KV_CACHELINE,
 	       "eviction and expiry share the last cache line");
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* evict.c -- what the policies share: queues, counts, ghosts, and the table.
  *
- * KV-cache blocks are long chains that are read from their start; three quarters of them are never read again, and what is read
- * again is read soon. SIEVE, which was the default, keeps whatever was hit once until its hand comes round, which takes hours: with 5,859
- * blocks of memory it had 0.097 hits on an hour of real conversations, LRU 0.136, clock2g 0.146. Hence clock2g, and the others to
- * compare with (docs/guide/benchmarking.md has the table, tests/store/test_policy.c repeats it). */
+ * KV-cache blocks are long chains that are read from their start; three quarters of them are never read again, and what
+ * is read again is read soon. SIEVE, which was the default, keeps whatever was hit once until its hand comes round,
+ * which takes hours: with 5,859 blocks of memory it had 0.097 hits on an hour of real conversations, LRU 0.136, clock2g
+ * 0.146. Hence clock2g, and the others to compare with (docs/guide/benchmarking.md has the table,
+ * tests/store/test_policy.c repeats it). */
 #include "store/evict.h"
 
-const struct evict_policy *const evict_policies[] = {&evict_clock2g, &evict_clock, &evict_lru, &evict_s3fifo, &evict_sieve, NULL};
+const struct evict_policy *const evict_policies[] = {&evict_clock2g, &evict_clock, &evict_lru,
+						     &evict_s3fifo,  &evict_sieve, NULL};
 
 int evict_init(struct evict *e, const struct evict_policy *policy, uint64_t count_max)
 {
@@ -53,7 +55,8 @@ void evict_peek_begin(struct evict *e, struct evict_peek *p)
 		p->at[0] = e->hand;
 }
 
-struct evict_node *evict_peek_next(const struct evict *e, struct evict_peek *p, bool (*may_go)(const struct evict_node *n))
+struct evict_node *evict_peek_next(const struct evict *e, struct evict_peek *p,
+				   bool (*may_go)(const struct evict_node *n))
 {
 	while (p->looked++ < EVICT_PEEK_MAX) {
 		struct evict_node *oldest = NULL;

@@ -3,8 +3,8 @@
  *
  * A hit sets the bit and moves nothing. The hand walks from the oldest to the newest, clears bits, and stops at the
  * first clear one; new blocks enter at the newest end, so that what the hand has passed survives until it comes round.
- * Hence one-time blocks leave quickly and the hot ones stay: right for objects of the web, wrong for chains of KV-cache blocks
- * (evict.c says why it is not the default).
+ * Hence one-time blocks leave quickly and the hot ones stay: right for objects of the web, wrong for chains of KV-cache
+ * blocks (evict.c says why it is not the default).
  *
  * The hand always points at a node of the queue or at its head (the list's anchor: start again at the oldest). Removing
  * the node under the hand moves the hand on. */

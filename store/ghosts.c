@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ghosts.c -- a table of buckets of one cache line, each of eight ghosts: half of a name's hash, and when it was added.
  *
- * A full bucket forgets its oldest. What is older than the last `keep` counts as forgotten, too, so nothing has to be removed and there is
- * no list: a look-up reads one cache line. With at least four places for each name that is to be kept a bucket has two of them on
- * average, and one in two thousand forgets early. Two names with the same half hash in one bucket are taken for each other once in 2^29
- * look-ups, which costs a block a chance that it did not earn.
+ * A full bucket forgets its oldest. What is older than the last `keep` counts as forgotten, too, so nothing has to be
+ * removed and there is no list: a look-up reads one cache line. With at least four places for each name that is to be
+ * kept a bucket has two of them on average, and one in two thousand forgets early. Two names with the same half hash in
+ * one bucket are taken for each other once in 2^29 look-ups, which costs a block a chance that it did not earn.
  *
- * The table begins with one bucket and doubles when `keep` needs it: a store of a few large values touches a few pages of memory
- * that is mapped for many small ones. Ghosts are left where they were when it doubles, and half of them are not found any more;
- * that happens some twenty times in a store's life. With more than COUNT_MAX blocks (256 GiB of 64 KiB each, in one shard) it has room for
- * that many names all the same: address space is limited, too. (Rejected: a list in order of time with a hash table, at 40 bytes each.) */
+ * The table begins with one bucket and doubles when `keep` needs it: a store of a few large values touches a few pages
+ * of memory that is mapped for many small ones. Ghosts are left where they were when it doubles, and half of them are
+ * not found any more; that happens some twenty times in a store's life. With more than COUNT_MAX blocks (256 GiB of 64
+ * KiB each, in one shard) it has room for that many names all the same: address space is limited, too. (Rejected: a
+ * list in order of time with a hash table, at 40 bytes each.) */
 #include "store/ghosts.h"
 #include "host/host.h"
 
@@ -40,7 +41,8 @@ int ghosts_init(struct ghosts *g, uint64_t count_max)
 			memset(g->ghost, 0, bytes);
 	} else if (kv_area_map_lazy(bytes, &g->area, NULL) == 0) {
 		g->ghost = g->area.base;
-		/* Small pages: names are spread over the table, so a few evictions would have the kernel clear all of it at once. */
+		/* Small pages: names are spread over the table, so a few evictions would have the kernel clear all of
+		 * it at once. */
 		(void)madvise(g->area.base, g->area.len_bytes, MADV_NOHUGEPAGE);
 	}
 	return g->ghost ? 0 : -KV_ENOMEM;

@@ -1,33 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* room.c -- making room for one value: first find a stretch that can be cleared, then clear it.
  *
- * SEARCH walks over the arena by address, from one of the policy's next victims to the end and round to where it began, for a
- * stretch of holes and of blocks that may go. Nothing is evicted before one is found: a value that cannot fit costs nobody anything. If there
- * is none without pinned blocks a second round lets small pinned blocks be part of it, which are then moved elsewhere: their
- * bytes are not in use (no request, no lease holds them), so they are copied and their clients notice nothing. So pins that are
- * scattered over the arena keep large values out of their own bytes alone. If there is none either, but values that are being written lie in the way,
- * the search is made again later: they can be evicted when they have been stored.
+ * SEARCH walks over the arena by address, from one of the policy's next victims to the end and round to where it began,
+ * for a stretch of holes and of blocks that may go. Nothing is evicted before one is found: a value that cannot fit
+ * costs nobody anything. If there is none without pinned blocks a second round lets small pinned blocks be part of it,
+ * which are then moved elsewhere: their bytes are not in use (no request, no lease holds them), so they are copied and
+ * their clients notice nothing. So pins that are scattered over the arena keep large values out of their own bytes
+ * alone. If there is none either, but values that are being written lie in the way, the search is made again later:
+ * they can be evicted when they have been stored.
  *
- * CLAIM takes the stretch piece by piece: a hole or an evicted block becomes memory in use, of the block that the room is for, and
- * joins the piece before it. Nobody else can take what was cleared, although it takes many turns of the shard. First, from the left, all
- * that may go goes; then, from the left again, what stands between the pieces: pinned blocks move, and a block that somebody began to
- * use meanwhile is waited for (its use has an end, and the one who waits has a deadline).
+ * CLAIM takes the stretch piece by piece: a hole or an evicted block becomes memory in use, of the block that the room
+ * is for, and joins the piece before it. Nobody else can take what was cleared, although it takes many turns of the
+ * shard. First, from the left, all that may go goes; then, from the left again, what stands between the pieces: pinned
+ * blocks move, and a block that somebody began to use meanwhile is waited for (its use has an end, and the one who
+ * waits has a deadline).
  *
- * Stretches of two rooms never overlap. From its first piece on a room is in the store's list `clearing`, and no search passes a block in a
- * stretch of that list. Else two rooms could each have pieces in the other's way, and wait for each other. At most ROOMS_AT_ONCE rooms
- * search or clear over several turns, since a step of a search looks at that list, and a block that joins another at all walks; the others wait, and hold
- * nothing. What is done in one step does not depend on them. A room that has waited for a block in its way for ROOM_PATIENCE steps gives back what it
- * has cleared and looks elsewhere: nobody who reads for long, or reads what others are about to clear, keeps the few places for himself.
+ * Stretches of two rooms never overlap. From its first piece on a room is in the store's list `clearing`, and no search
+ * passes a block in a stretch of that list. Else two rooms could each have pieces in the other's way, and wait for each
+ * other. At most ROOMS_AT_ONCE rooms search or clear over several turns, since a step of a search looks at that list,
+ * and a block that joins another at all walks; the others wait, and hold nothing. What is done in one step does not
+ * depend on them. A room that has waited for a block in its way for ROOM_PATIENCE steps gives back what it has cleared
+ * and looks elsewhere: nobody who reads for long, or reads what others are about to clear, keeps the few places for
+ * himself.
  *
- * Blocks that are evicted here lie beside each other; only the first of them is the policy's choice. With values of one size it is the
- * only one. Else it matters which of the next victims is begun with: its neighbours go before their time. So some are looked at, and the stretch taken whose
- * bytes go the least too early. With 2 and 8 KiB mixed an hour of conversations has 0.145 hits so, 0.101 with the first victim's stretch,
- * and 0.147 if bytes had no place (memory of 5,859 mean blocks). It helps where a value takes the place of a few dozen at most: with 256 KiB between 1 KiB
- * 0.131, 0.132 and 0.145. Among a million values of 1 KiB the looks cost a PUT of 4 KiB 3 us, one of 64 KiB 9 us, and one of 1 KiB none. (Rejected:
- * evicting by policy until as many bytes are free, then widening a hole. It evicts twice as much, and everything where pinned blocks lie between the holes.)
+ * Blocks that are evicted here lie beside each other; only the first of them is the policy's choice. With values of one
+ * size it is the only one. Else it matters which of the next victims is begun with: its neighbours go before their
+ * time. So some are looked at, and the stretch taken whose bytes go the least too early. With 2 and 8 KiB mixed an hour
+ * of conversations has 0.145 hits so, 0.101 with the first victim's stretch, and 0.147 if bytes had no place (memory of
+ * 5,859 mean blocks). It helps where a value takes the place of a few dozen at most: with 256 KiB between 1 KiB 0.131,
+ * 0.132 and 0.145. Among a million values of 1 KiB the looks cost a PUT of 4 KiB 3 us, one of 64 KiB 9 us, and one of 1
+ * KiB none. (Rejected: evicting by policy until as many bytes are free, then widening a hole. It evicts twice as much,
+ * and everything where pinned blocks lie between the holes.)
  *
- * Each step looks at one block or evicts one; copying a block counts as many steps as take that long. A room can be left between any
- * two of them: the walk follows blocks that join (arena.h), and a claimed piece is in use, so nobody else frees it. */
+ * Each step looks at one block or evicts one; copying a block counts as many steps as take that long. A room can be
+ * left between any two of them: the walk follows blocks that join (arena.h), and a claimed piece is in use, so nobody
+ * else frees it. */
 #include "store/room.h"
 
 #include <errno.h>
@@ -88,8 +95,10 @@ static struct arena_block *hole_before(struct arena_block *m)
 	return m->prev && !m->prev->owner ? m->prev : m;
 }
 
-/* How much too early the bytes of the stretch from m on would go, on average, in *out: by the first ROOM_LOOKS_EACH blocks. False: it cannot be cleared. */
-static bool stretch_cost(const struct store *s, const struct room *r, const struct arena_block *m, uint64_t oldest, unsigned *looks, uint64_t *out)
+/* How much too early the bytes of the stretch from m on would go, on average, in *out: by the first ROOM_LOOKS_EACH
+ * blocks. False: it cannot be cleared. */
+static bool stretch_cost(const struct store *s, const struct room *r, const struct arena_block *m, uint64_t oldest,
+			 unsigned *looks, uint64_t *out)
 {
 	uint64_t len = 0, cost = 0;
 
@@ -107,7 +116,8 @@ static bool stretch_cost(const struct store *s, const struct room *r, const stru
 	return true;
 }
 
-/* The victim to begin with: of those that ROOM_LOOKS looks are enough for, the first whose stretch is cheap, or the one with the cheapest. */
+/* The victim to begin with: of those that ROOM_LOOKS looks are enough for, the first whose stretch is cheap, or the one
+ * with the cheapest. */
 static struct arena_block *cheapest(struct store *s, const struct room *r, unsigned *budget)
 {
 	struct evict_node *first = evict_victim(&s->evict, store_may_go), *n = first;
@@ -280,8 +290,8 @@ static int claim_next(struct store *s, struct room *r)
 	return -EAGAIN;
 }
 
-/* The hole that the policy's next victim leaves, made larger at its sides until it has `size` bytes. NULL: nobody may go, or it
- * cannot be as large. */
+/* The hole that the policy's next victim leaves, made larger at its sides until it has `size` bytes. NULL: nobody may
+ * go, or it cannot be as large. */
 static struct arena_block *hole_for_move(struct store *s, uint64_t size, unsigned *budget)
 {
 	struct evict_node *n = evict_victim(&s->evict, store_may_go);
@@ -418,7 +428,8 @@ int room_step(struct store *s, struct room *r, unsigned *budget)
 	}
 	if (rc == 0)
 		complete(s, r);
-	else if (rc == -EAGAIN && r->begun && ((r->waits && (!r->mem || ++r->waited == ROOM_PATIENCE)) || s->rooms_begun > ROOMS_AT_ONCE))
+	else if (rc == -EAGAIN && r->begun &&
+		 ((r->waits && (!r->mem || ++r->waited == ROOM_PATIENCE)) || s->rooms_begun > ROOMS_AT_ONCE))
 		retreat(s, r);
 	return rc;
 }

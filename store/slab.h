@@ -11,7 +11,7 @@ struct slab_chunk;
 struct slab {
 	size_t object_bytes;
 	uint32_t max, made, used;
-	void *free; /* singly linked through the objects' first word */
+	void *free;     /* singly linked through the objects' first word */
 	uint8_t *fresh; /* objects that were never handed out, at the end of the newest chunk */
 	uint32_t fresh_count;
 	struct slab_chunk *chunks;

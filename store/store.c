@@ -6,8 +6,9 @@
  * reference may read (or let the NIC read) the bytes, whatever happens to the key meanwhile. Memory in use by any
  * block, GONE ones included, counts against the limit.
  *
- * Making room is room.c's; most values find a hole at once, or the policy's victim leaves one. At most blocks_max blocks are
- * there; one that begins when there are as many evicts one. Rejected: moving blocks, except pinned ones (room.c). */
+ * Making room is room.c's; most values find a hole at once, or the policy's victim leaves one. At most blocks_max
+ * blocks are there; one that begins when there are as many evicts one. Rejected: moving blocks, except pinned ones
+ * (room.c). */
 #include "store/store.h"
 
 #include <errno.h>
@@ -15,13 +16,14 @@
 #include "store/pins.h"
 #include "store/room.h"
 
-/* What is loaded of a value before it is sent: from there on the processor reads ahead by itself. 4 KiB is no faster, 512
- * bytes are slower by one or two per cent (a million keys of 4 KiB). */
+/* What is loaded of a value before it is sent: from there on the processor reads ahead by itself. 4 KiB is no faster,
+ * 512 bytes are slower by one or two per cent (a million keys of 4 KiB). */
 enum { AHEAD_BYTES = 1024 };
 
 int store_init(struct store *s, const struct store_options *o)
 {
-	uint64_t blocks = o->blocks_max ? o->blocks_max : KV_MAX(o->limit_bytes / STORE_BYTES_PER_BLOCK, (uint64_t)STORE_BLOCKS_MIN);
+	uint64_t blocks = o->blocks_max ? o->blocks_max
+					: KV_MAX(o->limit_bytes / STORE_BYTES_PER_BLOCK, (uint64_t)STORE_BLOCKS_MIN);
 	uint32_t max = (uint32_t)KV_MIN(blocks, (uint64_t)STORE_BLOCKS_MAX), made = max + STORE_ROOMS_MAX;
 	int rc;
 

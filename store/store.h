@@ -36,11 +36,13 @@ struct store {
 };
 
 enum {
-	STORE_BYTES_PER_BLOCK = 1024, /* one block per so many bytes of limit, if nobody says more: bounds what the metadata costs */
+	STORE_BYTES_PER_BLOCK =
+		1024, /* one block per so many bytes of limit, if nobody says more: bounds what the metadata costs */
 	STORE_BLOCKS_MIN = 1024,
 	STORE_BLOCKS_MAX = 1 << 29,
-	STORE_ROOMS_MAX = 4096,   /* values that memory is being cleared for */
-	STORE_STEPS_AT_ONCE = 512 /* blocks looked at or evicted when a value comes, and in each step after that: 0.1 ms */
+	STORE_ROOMS_MAX = 4096, /* values that memory is being cleared for */
+	STORE_STEPS_AT_ONCE =
+		512 /* blocks looked at or evicted when a value comes, and in each step after that: 0.1 ms */
 };
 
 struct room;
@@ -55,8 +57,8 @@ void store_fini(struct store *s);
 struct block *store_find(struct store *s, const void *key, size_t len, uint64_t now_ns);
 void store_use(struct store *s, struct block *b);
 
-/* Several look-ups at once: store_ahead for each key, store_ahead_block with what it returned, store_ahead_data with what
- * that returned (NULL: nothing is likely to be found), then store_find. Each step begins to load what the next one
+/* Several look-ups at once: store_ahead for each key, store_ahead_block with what it returned, store_ahead_data with
+ * what that returned (NULL: nothing is likely to be found), then store_find. Each step begins to load what the next one
  * reads. They change nothing and may be left out. */
 uint64_t store_ahead(const struct store *s, const void *key, size_t len);
 const struct block *store_ahead_block(const struct store *s, uint64_t hash);
@@ -67,16 +69,16 @@ static inline uint8_t *store_data(const struct store *s, const struct block *b)
 	return s->base + b->offset;
 }
 
-/* store_stage -- a private block of len bytes for key, at this end of a hole, evicting what must go. It has one reference, the
- * caller's. 0, and *out has memory. -EAGAIN: it takes longer; *out has none yet, and *out_room is to be given to store_stage_step
- * until that says something else, or to store_stage_end. Errors, which leave nothing: -KV_EINVAL (key or length), -KV_ETOOBIG
- * (more than the arena can ever hold), -KV_ENOMEM (what lies in the way may not be evicted; nothing was), -KV_EBUSY (too
- * many wait). */
+/* store_stage -- a private block of len bytes for key, at this end of a hole, evicting what must go. It has one
+ * reference, the caller's. 0, and *out has memory. -EAGAIN: it takes longer; *out has none yet, and *out_room is to be
+ * given to store_stage_step until that says something else, or to store_stage_end. Errors, which leave nothing:
+ * -KV_EINVAL (key or length), -KV_ETOOBIG (more than the arena can ever hold), -KV_ENOMEM (what lies in the way may not
+ * be evicted; nothing was), -KV_EBUSY (too many wait). */
 int store_stage(struct store *s, const void *key, size_t key_len, uint64_t len, enum arena_end end, struct block **out,
 		struct room **out_room);
 
-/* store_stage_step -- go on clearing memory, at most *budget blocks; lowers it. As store_stage; the room ends unless it is
- * -EAGAIN. store_stage_end -- give it up: room and block go. */
+/* store_stage_step -- go on clearing memory, at most *budget blocks; lowers it. As store_stage; the room ends unless it
+ * is -EAGAIN. store_stage_end -- give it up: room and block go. */
 int store_stage_step(struct store *s, struct room *r, unsigned *budget);
 void store_stage_end(struct store *s, struct room *r);
 
@@ -94,8 +96,8 @@ void store_expire_at(struct store *s, struct block *b, uint64_t expires_ns);
 /* store_sweep -- delete expired blocks, with a bounded amount of work. Returns how many. */
 unsigned store_sweep(struct store *s, uint64_t now_ns, unsigned budget);
 
-/* store_evict -- evict a block that block_evictable says yes to; returns the hole that it leaves. store_may_go -- what searches of
- * the policy ask. For room.c. */
+/* store_evict -- evict a block that block_evictable says yes to; returns the hole that it leaves. store_may_go -- what
+ * searches of the policy ask. For room.c. */
 struct arena_block *store_evict(struct store *s, struct block *b);
 bool store_may_go(const struct evict_node *n);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check.h -- cmocka with the headers that it wants before it, the seed of a random test, and what a sentence must name. */
+/* check.h -- cmocka with the headers that it wants before it, the seed of a random test, and what a sentence must name.
+ */
 #ifndef KVRAIL_TESTS_CHECK_H
 #define KVRAIL_TESTS_CHECK_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* provider.h -- over which provider the tests run that need some fabric and do not care which: $KVRAIL_TEST_PROVIDER, or "tcp". `make check-providers`
- * goes through several. Inline: tests of several folders use it. */
+/* provider.h -- over which provider the tests run that need some fabric and do not care which: $KVRAIL_TEST_PROVIDER,
+ * or "tcp". `make check-providers` goes through several. Inline: tests of several folders use it. */
 #ifndef KVRAIL_TESTS_PROVIDER_H
 #define KVRAIL_TESTS_PROVIDER_H
 

@@ -101,7 +101,8 @@ static bool prior_valid(const struct wire_prior *p)
 
 static bool hello_valid(const struct wire_hello *h)
 {
-	return h->version_min <= h->version_max && rails_valid(h->rails) && h->chunk_bytes != 0 && prior_valid(&h->prior);
+	return h->version_min <= h->version_max && rails_valid(h->rails) && h->chunk_bytes != 0 &&
+	       prior_valid(&h->prior);
 }
 
 static void hello_write(struct wire_out *o, const struct wire_ctrl_msg *m)
@@ -171,7 +172,8 @@ static bool addrs_fill(const struct wire_welcome_msg *w)
 	return !c.bad && wire_cur_left(&c) == 0;
 }
 
-/* Flags are offers, and those that we do not know are none of ours: a newer server may make them (docs/reference/protocol.md 7). */
+/* Flags are offers, and those that we do not know are none of ours: a newer server may make them
+ * (docs/reference/protocol.md 7). */
 static bool welcome_valid(const struct wire_welcome_msg *w)
 {
 	return w->version == WIRE_VERSION && w->shards >= 1 && w->shards <= KV_SHARDS_MAX && rails_valid(w->rails) &&

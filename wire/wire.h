@@ -140,15 +140,15 @@ enum {
 	WIRE_MAGIC = 0x524B,
 	WIRE_VERSION = 2,
 	WIRE_FRAME_HEADER = 40,
-	WIRE_RECORDS_AT = 26, /* where a frame says how many it holds */
+	WIRE_RECORDS_AT = 26,    /* where a frame says how many it holds */
 	WIRE_RECORD_HEADER = 16, /* of a request, and what both begin with */
 	WIRE_REPLY_HEADER = 24,
 	WIRE_RECORDS_MAX = 255,
 	WIRE_EXISTS_MAX = 512,
 	WIRE_STAT_MAX = 200,
 	WIRE_CTRL_HEADER = 8,
-	WIRE_SESSION_BYTES = 24,  /* of a SESSION record */
-	WIRE_PROVE_BYTES = 24,    /* of a PROVE record */
+	WIRE_SESSION_BYTES = 24, /* of a SESSION record */
+	WIRE_PROVE_BYTES = 24,   /* of a PROVE record */
 	WIRE_NONCE_LEN = 32,
 	WIRE_PROOF_LEN = 32,
 	WIRE_IDENTITY_MAX = 129, /* bytes of an identity, with the final 0 */
@@ -175,15 +175,19 @@ enum wire_type {
 enum wire_flag {
 	WIRE_GET_SUM_RANGE = 1, /* GET: checksum of the range asked for, not of the whole value */
 	WIRE_GET_INLINE = 2,    /* GET: a small range may come inside the reply */
-	WIRE_GET_CHECK = 4,     /* GET: what came was corrupt: sum up the value before it is served again, drop it if it is wrong */
-	WIRE_GET_PACK = 16,     /* GET: its destination may be written together with those beside it, zeros behind the value */
-	WIRE_GET_FOLLOWS = 8,   /* reply to GET: the bytes are there, no immediates come (posted is 0); only where the fabric keeps a message behind writes */
-	WIRE_GET_PULL = 32,     /* GET: the client would rather read the bytes itself; see WIRE_WELCOME_PULL */
-	WIRE_GET_LEASED = 64,   /* reply to GET: the bytes are not moved; they lie still in the arena for the lease time, to be read there */
-	WIRE_PUT_FIRST = 1,     /* PUT: begins a value */
-	WIRE_PUT_LAST = 2,      /* PUT: ends it: check, then commit */
-	WIRE_TOUCH_LOOK = 1,    /* TOUCH: no use and no new time to live, only the answer */
-	WIRE_PIN_RELEASE = 1    /* PIN: take the session's pin back */
+	WIRE_GET_CHECK =
+		4, /* GET: what came was corrupt: sum up the value before it is served again, drop it if it is wrong */
+	WIRE_GET_PACK =
+		16, /* GET: its destination may be written together with those beside it, zeros behind the value */
+	WIRE_GET_FOLLOWS = 8, /* reply to GET: the bytes are there, no immediates come (posted is 0); only where the
+				 fabric keeps a message behind writes */
+	WIRE_GET_PULL = 32,   /* GET: the client would rather read the bytes itself; see WIRE_WELCOME_PULL */
+	WIRE_GET_LEASED = 64, /* reply to GET: the bytes are not moved; they lie still in the arena for the lease time,
+				 to be read there */
+	WIRE_PUT_FIRST = 1,   /* PUT: begins a value */
+	WIRE_PUT_LAST = 2,    /* PUT: ends it: check, then commit */
+	WIRE_TOUCH_LOOK = 1,  /* TOUCH: no use and no new time to live, only the answer */
+	WIRE_PIN_RELEASE = 1  /* PIN: take the session's pin back */
 };
 
 /* Statuses on the wire; wire_status_error and wire_error_status translate to and from -KV_E*. */
@@ -199,20 +203,20 @@ enum wire_status {
 	WIRE_NOMEM = 8,
 	WIRE_TIMEOUT = 9,
 	WIRE_CANCELED = 10,
-	WIRE_STALE = 11,       /* the generation wanted is gone */
-	WIRE_MISMATCH = 12,    /* KV_EVERSION */
+	WIRE_STALE = 11,    /* the generation wanted is gone */
+	WIRE_MISMATCH = 12, /* KV_EVERSION */
 	WIRE_FULL = 13,
 	WIRE_NOTSUP = 14,
-	WIRE_FABRIC = 15,      /* the server's provider failed: KV_EPROVIDER */
-	WIRE_CLOSING = 16,     /* the server is draining: KV_EPEERDOWN */
+	WIRE_FABRIC = 15,  /* the server's provider failed: KV_EPROVIDER */
+	WIRE_CLOSING = 16, /* the server is draining: KV_EPEERDOWN */
 	WIRE_STATUS_MAX
 };
 
 enum wire_cancel { WIRE_CANCEL_UNSEEN = 0, WIRE_CANCEL_STOPPED = 1, WIRE_CANCEL_DONE = 2 };
 
-/* What STAT tells of a shard. Order is wire format: append only. Each is a counter (only rises while the server runs), a
- * gauge (as of now) or a maximum (since the server was started): enum wire_stat_kind. A client sums counters and gauges
- * over the shards and takes the largest maximum. */
+/* What STAT tells of a shard. Order is wire format: append only. Each is a counter (only rises while the server runs),
+ * a gauge (as of now) or a maximum (since the server was started): enum wire_stat_kind. A client sums counters and
+ * gauges over the shards and takes the largest maximum. */
 enum wire_stat {
 	WIRE_STAT_BLOCKS = 1,
 	WIRE_STAT_BYTES_USED,
@@ -246,26 +250,26 @@ enum wire_stat {
 	WIRE_STAT_FENCES,
 	WIRE_STAT_NOMEM,
 	WIRE_STAT_PINNED_BYTES,
-	WIRE_STAT_STAGED_BYTES,      /* gauge: values on their way in */
-	WIRE_STAT_STAGES_EXPIRED,    /* PUTs given up: their time was over, or nothing came */
-	WIRE_STAT_INVALID_REQUESTS,  /* answered INVALID: regions, ranges, slices that do not fit */
-	WIRE_STAT_DROPPED_REPLIES,   /* to clients that take no replies, or asked beyond their credits */
-	WIRE_STAT_STRAY_IMMEDIATES,  /* from clients, who have none to send */
-	WIRE_STAT_LOST_WRITES,       /* data writes that failed: the client is told to begin anew */
-	WIRE_STAT_CORRUPT_DROPPED,   /* blocks found damaged, and dropped */
-	WIRE_STAT_ENDING_SESSIONS,   /* gauge: gone, but with operations unresolved */
-	WIRE_STAT_HANDSHAKES,        /* connections accepted */
-	WIRE_STAT_HANDSHAKES_NOW,    /* gauge: without a session yet */
-	WIRE_STAT_HANDSHAKES_CUT,    /* to make room for others */
+	WIRE_STAT_STAGED_BYTES,     /* gauge: values on their way in */
+	WIRE_STAT_STAGES_EXPIRED,   /* PUTs given up: their time was over, or nothing came */
+	WIRE_STAT_INVALID_REQUESTS, /* answered INVALID: regions, ranges, slices that do not fit */
+	WIRE_STAT_DROPPED_REPLIES,  /* to clients that take no replies, or asked beyond their credits */
+	WIRE_STAT_STRAY_IMMEDIATES, /* from clients, who have none to send */
+	WIRE_STAT_LOST_WRITES,      /* data writes that failed: the client is told to begin anew */
+	WIRE_STAT_CORRUPT_DROPPED,  /* blocks found damaged, and dropped */
+	WIRE_STAT_ENDING_SESSIONS,  /* gauge: gone, but with operations unresolved */
+	WIRE_STAT_HANDSHAKES,       /* connections accepted */
+	WIRE_STAT_HANDSHAKES_NOW,   /* gauge: without a session yet */
+	WIRE_STAT_HANDSHAKES_CUT,   /* to make room for others */
 	WIRE_STAT_HANDSHAKES_TIMED_OUT,
 	WIRE_STAT_HANDSHAKES_DELAYED, /* by the limit of their rate */
 	WIRE_STAT_HANDSHAKES_REFUSED, /* wrong key, no hello, mismatch, server full */
-	WIRE_STAT_BAD_CONTROL,       /* control messages that make no sense, regions that do not add up */
-	WIRE_STAT_SILENT_CLIENTS,    /* cut: they did not read their control connection */
-	WIRE_STAT_REPLIES,       /* requests answered, whatever the answer */
-	WIRE_STAT_POST_NS,       /* sum of posted_ns of all replies */
+	WIRE_STAT_BAD_CONTROL,        /* control messages that make no sense, regions that do not add up */
+	WIRE_STAT_SILENT_CLIENTS,     /* cut: they did not read their control connection */
+	WIRE_STAT_REPLIES,            /* requests answered, whatever the answer */
+	WIRE_STAT_POST_NS,            /* sum of posted_ns of all replies */
 	WIRE_STAT_POST_MAX_NS,
-	WIRE_STAT_SERVE_NS,      /* sum of replied_ns of all replies */
+	WIRE_STAT_SERVE_NS, /* sum of replied_ns of all replies */
 	WIRE_STAT_SERVE_MAX_NS,
 	WIRE_STAT_SLOW,          /* replies that took --slow-ms or longer; 0 without */
 	WIRE_STAT_ACTIVE,        /* requests whose bytes are on their way */
@@ -282,37 +286,38 @@ enum wire_stat {
 	WIRE_STAT_TURNS,
 	WIRE_STAT_STATUS, /* + status: replies with it. As many ids as there may ever be statuses */
 	WIRE_STAT_STATUS_LAST = WIRE_STAT_STATUS + 31,
-	WIRE_STAT_FURTHER_SESSIONS,  /* gauge: open beside those of the connections themselves */
-	WIRE_STAT_SESSIONS_OPENED,   /* of them, since the server was started */
-	WIRE_STAT_SESSIONS_REFUSED,  /* proofs that were wrong, no room */
-	WIRE_STAT_LEASES,          /* GETs that were answered with a lease */
-	WIRE_STAT_LEASES_NOW,      /* gauge: given out and not over */
-	WIRE_STAT_LEASED_BYTES,    /* gauge: of the arena, kept by leases */
-	WIRE_STAT_LEASES_EXPIRED,  /* not released in time */
-	WIRE_STAT_LEASES_REFUSED,  /* beyond the budget: those GETs were answered by push */
-	WIRE_STAT_BAD_RELEASES,    /* of leases that are not, or not the session's; also those that have expired */
-	WIRE_STAT_RAILS_UP,        /* gauge: NICs that take part, as endpoints */
-	WIRE_STAT_RAILS_OUT,       /* gauge: that failed and are tried again */
-	WIRE_STAT_RAIL_FAILURES,   /* endpoints that failed by themselves */
-	WIRE_STAT_FAILED_PEER,     /* operations that failed because of the other side, or of the way there */
-	WIRE_STAT_RAIL_BYTES,      /* + rail: written to and read from clients by it; the last one: by it and all behind it */
+	WIRE_STAT_FURTHER_SESSIONS, /* gauge: open beside those of the connections themselves */
+	WIRE_STAT_SESSIONS_OPENED,  /* of them, since the server was started */
+	WIRE_STAT_SESSIONS_REFUSED, /* proofs that were wrong, no room */
+	WIRE_STAT_LEASES,           /* GETs that were answered with a lease */
+	WIRE_STAT_LEASES_NOW,       /* gauge: given out and not over */
+	WIRE_STAT_LEASED_BYTES,     /* gauge: of the arena, kept by leases */
+	WIRE_STAT_LEASES_EXPIRED,   /* not released in time */
+	WIRE_STAT_LEASES_REFUSED,   /* beyond the budget: those GETs were answered by push */
+	WIRE_STAT_BAD_RELEASES,     /* of leases that are not, or not the session's; also those that have expired */
+	WIRE_STAT_RAILS_UP,         /* gauge: NICs that take part, as endpoints */
+	WIRE_STAT_RAILS_OUT,        /* gauge: that failed and are tried again */
+	WIRE_STAT_RAIL_FAILURES,    /* endpoints that failed by themselves */
+	WIRE_STAT_FAILED_PEER,      /* operations that failed because of the other side, or of the way there */
+	WIRE_STAT_RAIL_BYTES, /* + rail: written to and read from clients by it; the last one: by it and all behind it
+			       */
 	WIRE_STAT_RAIL_BYTES_LAST = WIRE_STAT_RAIL_BYTES + 7,
-	WIRE_STAT_RAIL_ERRORS,     /* + rail, likewise: operations that failed */
+	WIRE_STAT_RAIL_ERRORS, /* + rail, likewise: operations that failed */
 	WIRE_STAT_RAIL_ERRORS_LAST = WIRE_STAT_RAIL_ERRORS + 7,
-	WIRE_STAT_DOOR_LET_IN,     /* connections to our fabric ports that the doorkeeper let in; turned away were: */
-	WIRE_STAT_DOOR_STRANGERS,  /* those from hosts where no client has an endpoint */
-	WIRE_STAT_DOOR_CLAIMS,     /* ... that claimed an endpoint that no client announced */
-	WIRE_STAT_DOOR_TWICE,      /* ... that claimed one that is connected */
-	WIRE_STAT_DOOR_SILENT,     /* ... that sent no whole connect request in time */
-	WIRE_STAT_DOOR_FULL,       /* ... beyond what may wait, or for want of descriptors */
-	WIRE_STAT_DOOR_ALIENS,     /* ended later: they sent what no client sends */
+	WIRE_STAT_DOOR_LET_IN,       /* connections to our fabric ports that the doorkeeper let in; turned away were: */
+	WIRE_STAT_DOOR_STRANGERS,    /* those from hosts where no client has an endpoint */
+	WIRE_STAT_DOOR_CLAIMS,       /* ... that claimed an endpoint that no client announced */
+	WIRE_STAT_DOOR_TWICE,        /* ... that claimed one that is connected */
+	WIRE_STAT_DOOR_SILENT,       /* ... that sent no whole connect request in time */
+	WIRE_STAT_DOOR_FULL,         /* ... beyond what may wait, or for want of descriptors */
+	WIRE_STAT_DOOR_ALIENS,       /* ended later: they sent what no client sends */
 	WIRE_STAT_REPLAYED_FRAMES,   /* with a counter that was seen, or is too old */
 	WIRE_STAT_UNPROVEN_REQUESTS, /* over links whose client has not proven its address */
 	WIRE_STAT_BAD_PROOFS,        /* PROVE with another nonce */
-	WIRE_STAT_ACCEPTS_FAILED,  /* no descriptor, or no memory, for a connection to the control port */
+	WIRE_STAT_ACCEPTS_FAILED,    /* no descriptor, or no memory, for a connection to the control port */
 	WIRE_STAT_HEARTBEAT_LATE_MAX_NS, /* that one left later than it was due */
-	WIRE_STAT_ROOMS,      /* PUTs whose memory took more than one step to clear */
-	WIRE_STAT_BLOCKS_MAX, /* gauge: values that may be there at a time */
+	WIRE_STAT_ROOMS,                 /* PUTs whose memory took more than one step to clear */
+	WIRE_STAT_BLOCKS_MAX,            /* gauge: values that may be there at a time */
 	WIRE_STAT_END
 };
 
@@ -338,7 +343,7 @@ struct wire_dest {
 
 struct wire_frame {
 	uint32_t session, mark;
-	uint64_t counter;        /* set by wire_seal, and the tag; of no meaning before */
+	uint64_t counter; /* set by wire_seal, and the tag; of no meaning before */
 	uint8_t tag[KV_MAC_TAG];
 	uint8_t link, shard;
 	uint8_t records;
@@ -356,16 +361,42 @@ struct wire_request {
 	struct wire_bytes key;
 	struct wire_dest dest;
 	union {
-		struct { uint64_t offset, length, generation; uint32_t imm; } get;
-		struct { uint64_t total, offset, length, checksum, stage; uint32_t ttl_s; struct wire_bytes inline_data; } put;
-		struct { uint32_t count; struct wire_keys keys; } exists;
-		struct { uint32_t ttl_s; } touch;
-		struct { uint64_t id; } cancel;
-		struct { uint64_t cookie; } ping;
-		struct { uint64_t operations, length, seed; uint32_t imm, depth; } bench;
-		struct { uint32_t number; } session;
-		struct { uint64_t nonce; } prove;
-		struct { uint32_t count; const uint8_t *leases; } release; /* read with wire_release_lease */
+		struct {
+			uint64_t offset, length, generation;
+			uint32_t imm;
+		} get;
+		struct {
+			uint64_t total, offset, length, checksum, stage;
+			uint32_t ttl_s;
+			struct wire_bytes inline_data;
+		} put;
+		struct {
+			uint32_t count;
+			struct wire_keys keys;
+		} exists;
+		struct {
+			uint32_t ttl_s;
+		} touch;
+		struct {
+			uint64_t id;
+		} cancel;
+		struct {
+			uint64_t cookie;
+		} ping;
+		struct {
+			uint64_t operations, length, seed;
+			uint32_t imm, depth;
+		} bench;
+		struct {
+			uint32_t number;
+		} session;
+		struct {
+			uint64_t nonce;
+		} prove;
+		struct {
+			uint32_t count;
+			const uint8_t *leases;
+		} release; /* read with wire_release_lease */
 	};
 };
 
@@ -373,7 +404,8 @@ struct wire_reply {
 	uint8_t type, flags; /* type without WIRE_REPLY */
 	int32_t status;      /* enum wire_status */
 	uint64_t id;
-	uint32_t posted_ns, replied_ns; /* what the server spent, from the request's arrival; UINT32_MAX: that or more */
+	uint32_t posted_ns,
+		replied_ns; /* what the server spent, from the request's arrival; UINT32_MAX: that or more */
 	union {
 		struct {
 			uint64_t value_len, generation, checksum;
@@ -381,13 +413,30 @@ struct wire_reply {
 			struct wire_bytes inline_data;
 			uint64_t lease, at; /* and lease_us: with WIRE_GET_LEASED only */
 		} get;
-		struct { uint64_t stage, generation; } put;
-		struct { uint64_t left_ms; } touch;
-		struct { uint32_t count, prefix; const uint8_t *bitmap; } exists;
-		struct { uint32_t count; const uint8_t *pairs; } stat; /* read with wire_stat_pair */
-		struct { uint64_t id; uint32_t posted, state; } cancel;
-		struct { uint64_t cookie, turns, nonce; } ping;
-		struct { uint32_t posted; } bench;
+		struct {
+			uint64_t stage, generation;
+		} put;
+		struct {
+			uint64_t left_ms;
+		} touch;
+		struct {
+			uint32_t count, prefix;
+			const uint8_t *bitmap;
+		} exists;
+		struct {
+			uint32_t count;
+			const uint8_t *pairs;
+		} stat; /* read with wire_stat_pair */
+		struct {
+			uint64_t id;
+			uint32_t posted, state;
+		} cancel;
+		struct {
+			uint64_t cookie, turns, nonce;
+		} ping;
+		struct {
+			uint32_t posted;
+		} bench;
 	};
 };
 
@@ -402,20 +451,23 @@ struct wire_writer {
 /* wire_frame_begin -- write the header of an empty frame. cap is at least WIRE_FRAME_HEADER. */
 void wire_frame_begin(struct wire_writer *w, void *buf, uint32_t cap, const struct wire_frame *frame);
 
-/* wire_request_size, wire_reply_size -- bytes the record will take. Valid for any struct whose lengths are within limits. */
+/* wire_request_size, wire_reply_size -- bytes the record will take. Valid for any struct whose lengths are within
+ * limits. */
 uint32_t wire_request_size(const struct wire_request *r);
 uint32_t wire_reply_size(const struct wire_reply *r);
 
-/* wire_request_add, wire_reply_add -- append one record. Returns 0; -KV_EBUSY when it does not fit (the frame is unchanged: send it and
- * begin another); -KV_EINVAL when the struct breaks a limit. For EXISTS requests the keys are given packed (wire_keys_add): exists.count, keys.at and
- * keys.end are read, keys.left is not. The dest of a PUT that needs none is written as zeros whatever it holds. Statuses are not checked. */
+/* wire_request_add, wire_reply_add -- append one record. Returns 0; -KV_EBUSY when it does not fit (the frame is
+ * unchanged: send it and begin another); -KV_EINVAL when the struct breaks a limit. For EXISTS requests the keys are
+ * given packed (wire_keys_add): exists.count, keys.at and keys.end are read, keys.left is not. The dest of a PUT that
+ * needs none is written as zeros whatever it holds. Statuses are not checked. */
 int wire_request_add(struct wire_writer *w, const struct wire_request *r);
 int wire_reply_add(struct wire_writer *w, const struct wire_reply *r);
 
 /* wire_frame_end -- fill in length and count. Returns the frame's length; 0 when it has no record. */
 uint32_t wire_frame_end(struct wire_writer *w);
 
-/* wire_keys_add -- append one key to a packed array of *len bytes in buf[cap]. Returns 0, -KV_EBUSY (full) or -KV_EINVAL. */
+/* wire_keys_add -- append one key to a packed array of *len bytes in buf[cap]. Returns 0, -KV_EBUSY (full) or
+ * -KV_EINVAL. */
 int wire_keys_add(uint8_t *buf, uint32_t cap, uint32_t *len, const void *key, uint32_t key_len);
 
 /* wire_stat_add -- append one {id, value} pair to packed pairs of *count in buf[cap]. Returns 0 or -KV_EBUSY. */
@@ -447,29 +499,32 @@ struct wire_reader {
 	uint32_t left; /* records still to read */
 };
 
-/* wire_frame_open -- check the header and remember the records. Returns 0, -KV_EPROTO, or -KV_EVERSION (another version). */
+/* wire_frame_open -- check the header and remember the records. Returns 0, -KV_EPROTO, or -KV_EVERSION (another
+ * version). */
 int wire_frame_open(struct wire_reader *r, const void *data, size_t len, struct wire_frame *out);
 
 /* ---- the tag of a frame: whose it is, and that it is new ---- */
 
-/* wire_seal -- give a frame that was ended (len: its length) counter and tag. Nothing of it may change afterwards. 0, or -KV_EINTERNAL: it
- * must not be sent. */
+/* wire_seal -- give a frame that was ended (len: its length) counter and tag. Nothing of it may change afterwards. 0,
+ * or -KV_EINTERNAL: it must not be sent. */
 int wire_seal(struct kv_seal *seal, uint8_t *frame, uint32_t len);
 
-/* wire_unseal -- whether a frame that wire_frame_open let through was sealed by the other side and has not come before. 0; -KV_EDENIED,
- * -KV_EEXIST as in base/seal.h. Nothing of it is to be believed before. */
+/* wire_unseal -- whether a frame that wire_frame_open let through was sealed by the other side and has not come before.
+ * 0; -KV_EDENIED, -KV_EEXIST as in base/seal.h. Nothing of it is to be believed before. */
 int wire_unseal(struct kv_seal *seal, const uint8_t *frame, size_t len);
 
-/* wire_request_next, wire_reply_next -- the next record. Returns 1 with *out filled, 0 at a proper end, -KV_EPROTO. After an error
- * the rest of the frame is not to be read (every further call gives -KV_EPROTO) and *out is undefined. Every length in *out is within limits and inside the input; values are otherwise unchecked
- * (a range may exceed the value, a region may not exist). */
+/* wire_request_next, wire_reply_next -- the next record. Returns 1 with *out filled, 0 at a proper end, -KV_EPROTO.
+ * After an error the rest of the frame is not to be read (every further call gives -KV_EPROTO) and *out is undefined.
+ * Every length in *out is within limits and inside the input; values are otherwise unchecked (a range may exceed the
+ * value, a region may not exist). */
 int wire_request_next(struct wire_reader *r, struct wire_request *out);
 int wire_reply_next(struct wire_reader *r, struct wire_reply *out);
 
 /* wire_keys_next -- 1 with the next key, 0 at the end. Keys were validated when the record was read. */
 int wire_keys_next(struct wire_keys *keys, struct wire_bytes *out_key);
 
-/* wire_status_error -- -KV_E* (or 0) for a status from the wire; an unknown one is -KV_EPROTO. wire_error_status is the inverse. */
+/* wire_status_error -- -KV_E* (or 0) for a status from the wire; an unknown one is -KV_EPROTO. wire_error_status is the
+ * inverse. */
 int wire_status_error(int32_t status);
 int32_t wire_error_status(int error);
 
@@ -536,7 +591,8 @@ struct wire_hello {
 struct wire_welcome_msg {
 	uint16_t version, shards, rails, flags, loops;
 	uint32_t session, chunk_bytes, credits, heartbeat_ms, eager_bytes;
-	uint8_t token[KV_TOKEN_LEN]; /* never leaves the control connection: what keys and proofs are made of where it has no TLS */
+	uint8_t token[KV_TOKEN_LEN]; /* never leaves the control connection: what keys and proofs are made of where it
+					has no TLS */
 	uint64_t incarnation, shard_seed, value_max;
 	uint8_t host_id[16];
 	char node_id[KV_NAME_MAX];
@@ -596,27 +652,37 @@ struct wire_ctrl_msg {
 		struct wire_region region; /* also ARENA: id is the shard */
 		struct wire_address address;
 		struct wire_heartbeat heartbeat;
-		struct { uint8_t nonce[WIRE_NONCE_LEN]; } session_challenge;
+		struct {
+			uint8_t nonce[WIRE_NONCE_LEN];
+		} session_challenge;
 		struct wire_session_open session_open;
 		struct wire_session_ok session_ok;
 		struct wire_session_refuse session_refuse;
-		struct { uint32_t session; uint64_t requests; } session_close; /* also SESSION_CLOSE_OK, which alone has requests */
-		struct { uint32_t id; int32_t status; } region_ok; /* also REVOKE, REVOKE_OK (status 0) and ADDRESS_OK (id is the epoch) */
+		struct {
+			uint32_t session;
+			uint64_t requests;
+		} session_close; /* also SESSION_CLOSE_OK, which alone has requests */
+		struct {
+			uint32_t id;
+			int32_t status;
+		} region_ok; /* also REVOKE, REVOKE_OK (status 0) and ADDRESS_OK (id is the epoch) */
 	};
 };
 
-/* wire_ctrl_encode -- into buf. Returns the whole length with its 4-byte prefix, -KV_ETOOBIG (does not fit cap), or -KV_EINVAL. */
+/* wire_ctrl_encode -- into buf. Returns the whole length with its 4-byte prefix, -KV_ETOOBIG (does not fit cap), or
+ * -KV_EINVAL. */
 int wire_ctrl_encode(const struct wire_ctrl_msg *m, void *buf, size_t cap);
 
-/* wire_ctrl_length -- the whole length of the message that begins at data (prefix included) once 4 bytes are there; 0 when fewer are;
- * -KV_EPROTO when the length is out of bounds. */
+/* wire_ctrl_length -- the whole length of the message that begins at data (prefix included) once 4 bytes are there; 0
+ * when fewer are; -KV_EPROTO when the length is out of bounds. */
 int wire_ctrl_length(const void *data, size_t have);
 
-/* wire_ctrl_decode -- exactly one whole message. Returns 0, -KV_EPROTO, or -KV_EVERSION (HELLO without a version in common: only the
- * version fields are filled). Pointers in *out point into data. */
+/* wire_ctrl_decode -- exactly one whole message. Returns 0, -KV_EPROTO, or -KV_EVERSION (HELLO without a version in
+ * common: only the version fields are filled). Pointers in *out point into data. */
 int wire_ctrl_decode(const void *data, size_t len, struct wire_ctrl_msg *out);
 
-/* wire_addr_pack -- append one address blob to buf[cap] at *len. 0, -KV_ETOOBIG, or -KV_EINVAL (empty). wire_welcome_addr -- blob (shard, rail). 0 or -KV_EPROTO. */
+/* wire_addr_pack -- append one address blob to buf[cap] at *len. 0, -KV_ETOOBIG, or -KV_EINVAL (empty).
+ * wire_welcome_addr -- blob (shard, rail). 0 or -KV_EPROTO. */
 int wire_addr_pack(uint8_t *buf, size_t cap, uint32_t *len, const void *addr, size_t addr_len);
 int wire_welcome_addr(const struct wire_welcome_msg *w, unsigned shard, unsigned rail, struct wire_blob_addr *out);
 

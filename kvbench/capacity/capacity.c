@@ -105,7 +105,8 @@ static void steps_of(const struct capacity *c, int model, struct capacity_steps 
 {
 	bool pooled = model == CAPACITY_POOLED;
 
-	capacity_steps_parse(c->opt.steps, pooled ? KV_MIN(c->opt.max_clients, c->opt.max_sessions) : c->opt.max_clients, out, NULL);
+	capacity_steps_parse(c->opt.steps,
+			     pooled ? KV_MIN(c->opt.max_clients, c->opt.max_sessions) : c->opt.max_clients, out, NULL);
 	if (pooled)
 		capacity_steps_extend(out, c->opt.max_sessions);
 }
@@ -164,7 +165,8 @@ static int json_finish(struct capacity *c, struct json_file **json)
 	return rc < 0 ? BENCH_FAILED : BENCH_OK;
 }
 
-/* rxm's buffers are most of what an endpoint takes. Their size must be equal on both sides (engine/env.c): where the server is ours, it inherits this one. */
+/* rxm's buffers are most of what an endpoint takes. Their size must be equal on both sides (engine/env.c): where the
+ * server is ours, it inherits this one. */
 static void buffers_small(const struct capacity_options *o)
 {
 	if (!o->server)
@@ -185,13 +187,16 @@ static int capacity_run_all(struct capacity *c, struct json_file **json)
 		status = KV_MAX(status, status_of(c, &c->run[m]));
 	}
 	if (bench_interrupted()) {
-		fprintf(stderr, "kv-bench: interrupted by signal %d; everything is closed, the report has the steps that were over\n",
+		fprintf(stderr,
+			"kv-bench: interrupted by signal %d; everything is closed, the report has the steps that were "
+			"over\n",
 			bench_interrupted());
 	}
 	if (*json && json_finish(c, json) != BENCH_OK && status == BENCH_OK)
 		status = BENCH_FAILED;
 	if (fflush(c->out) != 0 || ferror(c->out)) {
-		fprintf(stderr, "kv-bench: the report could not be written to %s\n", c->out == stdout ? "standard output" : "standard error");
+		fprintf(stderr, "kv-bench: the report could not be written to %s\n",
+			c->out == stdout ? "standard output" : "standard error");
 		status = status == BENCH_OK ? BENCH_FAILED : status;
 	}
 	return bench_interrupted() ? 128 + bench_interrupted() : status;

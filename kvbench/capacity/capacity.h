@@ -48,9 +48,9 @@ enum capacity_end {
 
 /* One step, as its process tells it. Written to a pipe whole, which is atomic up to PIPE_BUF bytes. */
 struct capacity_step {
-	int model; /* enum capacity_model */
-	int end;   /* enum capacity_end */
-	int code;  /* of the first error; 0: none */
+	int model;  /* enum capacity_model */
+	int end;    /* enum capacity_end */
+	int code;   /* of the first error; 0: none */
 	bool final; /* everything is open and measured, or has failed; closing is what is left */
 	uint32_t attempted, opened, connected, verified, wrong;
 	uint32_t endpoints, qps, cqs, mrs;          /* what this process opened itself */
@@ -140,8 +140,8 @@ bool capacity_verbs_here(const char *device, struct kv_error *err);
 
 /* ---- the parent's side of a step ---- */
 
-/* capacity_child_run -- start the process of a step, follow it, and reap it. *out is what it told last, completed by how
- * it ended. Never fails: what goes wrong is the step's end. server: the own one, or NULL. */
+/* capacity_child_run -- start the process of a step, follow it, and reap it. *out is what it told last, completed by
+ * how it ended. Never fails: what goes wrong is the step's end. server: the own one, or NULL. */
 void capacity_child_run(int argc, char **argv, int model, uint32_t clients, uint64_t timeout_ns,
 			struct server_child *server, struct capacity_step *out);
 
@@ -157,7 +157,8 @@ void capacity_usage_of(int pid, struct capacity_usage *out);
 struct capacity_rdma {
 	int64_t qps, cqs, mrs;
 };
-/* capacity_rdma_count -- objects of all processes on all RDMA devices, as the kernel counts them; -1: it does not tell. */
+/* capacity_rdma_count -- objects of all processes on all RDMA devices, as the kernel counts them; -1: it does not tell.
+ */
 void capacity_rdma_count(struct capacity_rdma *out);
 /* capacity_rdma_parse -- add what one netlink message of its answer says; for tests. False: it is no valid message. */
 bool capacity_rdma_parse(const void *payload, size_t len, struct capacity_rdma *sum);

@@ -8,8 +8,8 @@
  * libraries cannot bear. It gets this program's own arguments and those of the step behind them, where the later one of
  * two wins; the key goes through a pipe, as to the server.
  *
- * Two pipes: what it tells (structs, whole) and the key. It leads a process group of its own, so that Ctrl-C reaches the
- * parent alone, which passes it on. */
+ * Two pipes: what it tells (structs, whole) and the key. It leads a process group of its own, so that Ctrl-C reaches
+ * the parent alone, which passes it on. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -290,13 +290,15 @@ void capacity_child_run(int argc, char **argv, int model, uint32_t clients, uint
 	} else {
 		out->end = start_end(rc);
 		out->code = rc;
-		snprintf(out->text, sizeof(out->text), "the process of the step cannot be started: %s%s", kv_strerror(rc),
+		snprintf(out->text, sizeof(out->text), "the process of the step cannot be started: %s%s",
+			 kv_strerror(rc),
 			 rc == -EAGAIN ? "; look at ulimit -u, and at the pids limit of a container" : "");
 	}
 	if (server_child_dead(server) && out->end != CAPACITY_INTERRUPTED) {
 		out->end = CAPACITY_SERVER;
-		snprintf(out->text, sizeof(out->text), "the server that kv-bench started died, with %u of %u clients connected",
-			 out->connected, out->attempted);
+		snprintf(out->text, sizeof(out->text),
+			 "the server that kv-bench started died, with %u of %u clients connected", out->connected,
+			 out->attempted);
 	}
 	close_fd(&c.tell[0]);
 }

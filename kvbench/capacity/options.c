@@ -12,7 +12,8 @@ static const char *const model_names[] = {"endpoints", "verbs", "pooled", "all",
 
 const struct kv_opt capacity_options_table[] = {
 	KV_OPT_SERVER_ROW(.group = "Where to", .type = KV_OPT_STRING, AT(server),
-			  .help = "A kv-server to use, [NAME=]HOST:PORT, started with --max-clients of more than the steps. Without it kv-bench starts its own "
+			  .help = "A kv-server to use, [NAME=]HOST:PORT, started with --max-clients of more than the "
+				  "steps. Without it kv-bench starts its own "
 				  "for each model, on loopback."),
 	KV_OPT_PROVIDER_ROW(AT(provider)),
 	KV_OPT_NIC_ROW(AT(nic)),
@@ -38,7 +39,8 @@ const struct kv_opt capacity_options_table[] = {
 	 .metavar = "MODEL",
 	 .def = "all",
 	 .choices = model_names,
-	 .help = "endpoints: an engine with an endpoint for each client. verbs: a bare queue pair, two completion queues "
+	 .help = "endpoints: an engine with an endpoint for each client. verbs: a bare queue pair, two completion "
+		 "queues "
 		 "and two memory regions for each. pooled: all clients on --engines. One of these"},
 	{.name = "steps",
 	 .type = KV_OPT_STRING,
@@ -82,8 +84,9 @@ const struct kv_opt capacity_options_table[] = {
 	 .max = CAPACITY_ENGINES_MAX,
 	 .help = "Clients with endpoints that --model pooled shares."},
 	KV_OPT_THREADS_ROW(AT(num_threads)),
-	KV_OPT_SERVER_THREADS_ROW(AT(server_threads), .def = "1", .min = 1,
-				  .help = "Data threads of the server that kv-bench starts: each client is connected to each of them."),
+	KV_OPT_SERVER_THREADS_ROW(
+		AT(server_threads), .def = "1", .min = 1,
+		.help = "Data threads of the server that kv-bench starts: each client is connected to each of them."),
 	KV_OPT_BUFFER_ROW(AT(buffer_mb), .def = "1"),
 	{.name = "value-size",
 	 .letter = 'v',
@@ -98,11 +101,7 @@ const struct kv_opt capacity_options_table[] = {
 	KV_OPT_SECURITY_ROWS(struct capacity_options),
 
 	KV_OPT_JSON_ROW(AT(json), .group = "Output"),
-	{.name = "quiet",
-	 .letter = 'q',
-	 .type = KV_OPT_FLAG,
-	 AT(quiet),
-	 .help = "Print only what ended each model."},
+	{.name = "quiet", .letter = 'q', .type = KV_OPT_FLAG, AT(quiet), .help = "Print only what ended each model."},
 	KV_OPT_LOG_LEVEL_ROW(AT(log_level), .def = "error",
 			     .help = "What the library logs to standard error; debug also shows the own server's log"),
 	KV_OPT_CONFIG_ROW(AT(config)),
@@ -133,9 +132,11 @@ const struct kv_opt_program capacity_options_program = {
 	.name = "kv-bench capacity",
 	.about = "Finds how many clients with endpoints of their own this machine can have, and what ends it; and how "
 		 "many share a few. Each client is connected to a server and reads one value.",
-	.epilogue = "Exit status: 0 every model ran (meeting a limit is a result), 1 a GET failed, a byte was wrong or a "
-		    "step had to be killed, 2 usage, 3 a model that was asked for could not start, 128 + signal when it was interrupted: "
-		    "the report has the steps that were over.",
+	.epilogue =
+		"Exit status: 0 every model ran (meeting a limit is a result), 1 a GET failed, a byte was wrong or a "
+		"step had to be killed, 2 usage, 3 a model that was asked for could not start, 128 + signal when it "
+		"was interrupted: "
+		"the report has the steps that were over.",
 };
 
 const char *capacity_model_name(int model)
@@ -145,9 +146,22 @@ const char *capacity_model_name(int model)
 
 const char *capacity_end_name(int end)
 {
-	static const char *const names[CAPACITY_ENDS] = {
-		"",	     "open files", "memory", "locked memory", "endpoints", "queue pairs", "completion queues", "memory regions", "threads",
-		"provider", "server",	    "time",   "data",		"killed",      "interrupted",	    "not usable"};
+	static const char *const names[CAPACITY_ENDS] = {"",
+							 "open files",
+							 "memory",
+							 "locked memory",
+							 "endpoints",
+							 "queue pairs",
+							 "completion queues",
+							 "memory regions",
+							 "threads",
+							 "provider",
+							 "server",
+							 "time",
+							 "data",
+							 "killed",
+							 "interrupted",
+							 "not usable"};
 
 	return end >= 0 && end < CAPACITY_ENDS ? names[end] : "?";
 }
@@ -161,8 +175,8 @@ static int steps_add(struct capacity_steps *s, uint64_t n, uint32_t max, struct 
 		return kv_fail(err, -KV_EINVAL, "--steps: %llu does not come after %u: the numbers must rise",
 			       (unsigned long long)n, s->clients[s->count - 1]);
 	if (n == 0 || s->count == CAPACITY_STEPS_MAX)
-		return kv_fail(err, -KV_EINVAL, n == 0 ? "--steps: 0 clients are no step"
-						       : "--steps: at most 256 steps; choose fewer");
+		return kv_fail(err, -KV_EINVAL,
+			       n == 0 ? "--steps: 0 clients are no step" : "--steps: at most 256 steps; choose fewer");
 	if (n <= max)
 		s->clients[s->count++] = (uint32_t)n;
 	return 0;
@@ -214,7 +228,8 @@ void capacity_steps_extend(struct capacity_steps *steps, uint32_t max)
 	static const uint32_t factor[] = {1, 2, 5};
 	uint64_t last = steps->count ? steps->clients[steps->count - 1] : 0, ten = 1;
 
-	_Static_assert(CAPACITY_SESSIONS_MAX <= 100000 && CAPACITY_STEPS_ROOM - CAPACITY_STEPS_MAX >= 3 * 5 + 1, "all have room");
+	_Static_assert(CAPACITY_SESSIONS_MAX <= 100000 && CAPACITY_STEPS_ROOM - CAPACITY_STEPS_MAX >= 3 * 5 + 1,
+		       "all have room");
 	for (; ten < max; ten *= 10)
 		for (unsigned i = 0; i < KV_COUNT(factor); i++)
 			if (factor[i] * ten > last && factor[i] * ten < max)
@@ -229,14 +244,16 @@ static int check_own_server(const struct capacity_options *o, struct kv_error *e
 {
 	if (!o->server && kv_opt_security_given(&o->security))
 		return kv_fail(err, -KV_EINVAL,
-			       "--psk-file, --cert, --key, --ca, --crl and --server-name need --server: the server that kv-bench starts gets "
+			       "--psk-file, --cert, --key, --ca, --crl and --server-name need --server: the server "
+			       "that kv-bench starts gets "
 			       "a one-time key by itself");
 	/* A step has the options of its parent, and others added. */
 	if (o->step_clients > 0)
 		return 0;
 	if (o->server && o->server_threads != 1)
-		return kv_fail(err, -KV_EINVAL,
-			       "--server-threads concerns the server that kv-bench starts itself: drop it, or drop --server");
+		return kv_fail(
+			err, -KV_EINVAL,
+			"--server-threads concerns the server that kv-bench starts itself: drop it, or drop --server");
 	if (o->server && o->model == CAPACITY_VERBS)
 		return kv_fail(err, -KV_EINVAL, "--model verbs needs no server: drop --server");
 	return 0;
@@ -250,7 +267,8 @@ static int check_steps(const struct capacity_options *o, struct kv_error *err)
 	if (rc == 0 && steps.count == 0)
 		rc = kv_fail(err, -KV_EINVAL, "--max-clients %u leaves no step of %s", o->max_clients, o->steps);
 	if (rc == 0 && (o->step_clients == 0) != (o->step_fd == 0))
-		rc = kv_fail(err, -KV_EINVAL, "--step-clients and --step-fd belong together: kv-bench gives both to itself");
+		rc = kv_fail(err, -KV_EINVAL,
+			     "--step-clients and --step-fd belong together: kv-bench gives both to itself");
 	if (rc == 0 && o->device && o->step_clients == 0 && o->model != CAPACITY_VERBS && o->model != CAPACITY_MODELS)
 		rc = kv_fail(err, -KV_EINVAL, "--device is of --model verbs; for the others it is --nic");
 	return rc;

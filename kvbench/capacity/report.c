@@ -43,8 +43,8 @@ void capacity_print_head(const struct capacity_options *options, FILE *out)
 	fprintf(out, "kv-bench capacity   %s\n", KVRAIL_VERSION);
 	kv_wrap(out, "host       ", 0, "%u cores, %s memory, %s available; open files %s, locked memory %s; Linux %s",
 		kv_cpus_available(), SIZE(memory_total()), SIZE(kv_memory_available()),
-		limit_text(RLIMIT_NOFILE, 0, files, sizeof(files)), limit_text(RLIMIT_MEMLOCK, 10, locked, sizeof(locked)),
-		u.release);
+		limit_text(RLIMIT_NOFILE, 0, files, sizeof(files)),
+		limit_text(RLIMIT_MEMLOCK, 10, locked, sizeof(locked)), u.release);
 	if (options->server)
 		fprintf(out, "server     %s\n", options->server);
 	else
@@ -60,12 +60,13 @@ void capacity_print_model(int model, const struct capacity_options *options, FIL
 			"buffer",
 			options->rails, (unsigned long long)options->buffer_mb);
 	else if (model == CAPACITY_VERBS)
-		kv_wrap(out, "\nverbs: ", 7, "a queue pair, two completion queues and two memory regions for each client, without "
-			     "libfabric");
+		kv_wrap(out, "\nverbs: ", 7,
+			"a queue pair, two completion queues and two memory regions for each client, without "
+			"libfabric");
 	else
 		fprintf(out, "\npooled: all clients share %u engines\n", options->engines);
-	fprintf(out, "%7s %8s %5s %5s %5s %5s %4s %8s %8s %8s %7s\n", "clients", "verified", "EPs", "CQs", "MRs", "files", "thr.", "memory",
-		"each", "server", "opening");
+	fprintf(out, "%7s %8s %5s %5s %5s %5s %4s %8s %8s %8s %7s\n", "clients", "verified", "EPs", "CQs", "MRs",
+		"files", "thr.", "memory", "each", "server", "opening");
 }
 
 static double success(const struct capacity_step *s)
@@ -82,11 +83,12 @@ void capacity_print_step(const struct capacity_step *s, FILE *out)
 {
 	uint64_t each = s->opened ? memory_grown(s) / s->opened : 0;
 
-	fprintf(out, "%7u %8u %5u %5u %5u %5u %4u %8s %8s %8s %7s\n", s->attempted, s->verified, s->qps ? s->qps : s->endpoints, s->cqs, s->mrs,
-		s->fds, s->threads, SIZE(memory_grown(s)), SIZE(each), s->server_rss ? SIZE(s->server_rss) : "-",
-		s->open_ns ? TIME(s->open_ns) : "-");
+	fprintf(out, "%7u %8u %5u %5u %5u %5u %4u %8s %8s %8s %7s\n", s->attempted, s->verified,
+		s->qps ? s->qps : s->endpoints, s->cqs, s->mrs, s->fds, s->threads, SIZE(memory_grown(s)), SIZE(each),
+		s->server_rss ? SIZE(s->server_rss) : "-", s->open_ns ? TIME(s->open_ns) : "-");
 	if (s->end)
-		fprintf(out, "%7s %u connected (%.1f %%), ended by %s\n", "", s->connected, success(s), capacity_end_name(s->end));
+		fprintf(out, "%7s %u connected (%.1f %%), ended by %s\n", "", s->connected, success(s),
+			capacity_end_name(s->end));
 	fflush(out);
 }
 
@@ -102,7 +104,9 @@ static const struct capacity_step *telling_step(const struct capacity_run *run)
 static void print_kernel(const struct capacity_step *s, FILE *out)
 {
 	if (s->kernel_qps >= 0)
-		kv_wrap(out, "           ", 0, "the kernel counted, of all processes: %lld queue pairs, %lld completion queues, %lld memory regions",
+		kv_wrap(out, "           ", 0,
+			"the kernel counted, of all processes: %lld queue pairs, %lld completion queues, %lld memory "
+			"regions",
 			(long long)s->kernel_qps, (long long)s->kernel_cqs, (long long)s->kernel_mrs);
 }
 
@@ -120,10 +124,12 @@ void capacity_print_end(const struct capacity_run *run, FILE *out)
 			t->domain, t->libfabric[0] ? ", libfabric " : "", t->libfabric);
 	print_kernel(s, out);
 	if (s->end == CAPACITY_COMPLETE) {
-		fprintf(out, "%s: all %u clients worked; no limit was met\n", capacity_model_name(run->model), s->attempted);
+		fprintf(out, "%s: all %u clients worked; no limit was met\n", capacity_model_name(run->model),
+			s->attempted);
 	} else {
-		fprintf(out, "%s: ended at %u clients, %u open, %u connected, by: %s\n", capacity_model_name(run->model), s->attempted,
-			s->opened, s->connected, capacity_end_name(s->end));
+		fprintf(out, "%s: ended at %u clients, %u open, %u connected, by: %s\n",
+			capacity_model_name(run->model), s->attempted, s->opened, s->connected,
+			capacity_end_name(s->end));
 		kv_wrap(out, "           ", 0, "%s", s->text);
 	}
 }
@@ -137,24 +143,26 @@ static json_t *count_or_null(int64_t n)
 
 static json_t *step_object(const struct capacity_step *s)
 {
-	json_t *o = json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f}",
-			      "clients", (json_int_t)s->attempted, "opened", (json_int_t)s->opened, "connected",
-			      (json_int_t)s->connected, "verified", (json_int_t)s->verified, "wrong", (json_int_t)s->wrong,
-			      "success", success(s) / 100, "endpoints", (json_int_t)s->endpoints, "queue_pairs",
-			      (json_int_t)s->qps, "completion_queues", (json_int_t)s->cqs, "memory_regions",
-			      (json_int_t)s->mrs, "files", (json_int_t)s->fds, "threads", (json_int_t)s->threads,
-			      "memory_bytes", (json_int_t)memory_grown(s), "server_memory_bytes", (json_int_t)s->server_rss,
-			      "server_files", (json_int_t)s->server_fds, "opening_seconds", (double)s->open_ns / 1e9,
-			      "reading_seconds", (double)s->get_ns / 1e9);
+	json_t *o = json_pack(
+		"{s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f}", "clients",
+		(json_int_t)s->attempted, "opened", (json_int_t)s->opened, "connected", (json_int_t)s->connected,
+		"verified", (json_int_t)s->verified, "wrong", (json_int_t)s->wrong, "success", success(s) / 100,
+		"endpoints", (json_int_t)s->endpoints, "queue_pairs", (json_int_t)s->qps, "completion_queues",
+		(json_int_t)s->cqs, "memory_regions", (json_int_t)s->mrs, "files", (json_int_t)s->fds, "threads",
+		(json_int_t)s->threads, "memory_bytes", (json_int_t)memory_grown(s), "server_memory_bytes",
+		(json_int_t)s->server_rss, "server_files", (json_int_t)s->server_fds, "opening_seconds",
+		(double)s->open_ns / 1e9, "reading_seconds", (double)s->get_ns / 1e9);
 
 	if (!o)
 		return NULL;
 	json_object_set_new(o, "kernel",
-			    json_pack("{s:o, s:o, s:o}", "queue_pairs", count_or_null(s->kernel_qps), "completion_queues",
-				      count_or_null(s->kernel_cqs), "memory_regions", count_or_null(s->kernel_mrs)));
+			    json_pack("{s:o, s:o, s:o}", "queue_pairs", count_or_null(s->kernel_qps),
+				      "completion_queues", count_or_null(s->kernel_cqs), "memory_regions",
+				      count_or_null(s->kernel_mrs)));
 	json_object_set_new(o, "ended_by", s->end ? json_string(capacity_end_name(s->end)) : json_null());
 	json_object_set_new(o, "first_error",
-			    s->end ? json_pack("{s:s, s:s}", "code", kv_errkey(s->code), "text", s->text) : json_null());
+			    s->end ? json_pack("{s:s, s:s}", "code", kv_errkey(s->code), "text", s->text)
+				   : json_null());
 	return o;
 }
 

@@ -25,9 +25,9 @@
 
 #define MEMORY_RESERVE  ((uint64_t)128 << 20) /* clients that are open take some more while they connect */
 #define ADDRESS_RESERVE ((uint64_t)64 << 20)
-#define TTL_S          600
-#define SHARE_MIN_NS   1000000000ull
-#define MEASURE_NS     50000000ull
+#define TTL_S           600
+#define SHARE_MIN_NS    1000000000ull
+#define MEASURE_NS      50000000ull
 
 enum { FILES_MARGIN = 32, SESSIONS_AT_ONCE = 64 /* of an engine: opened, and reading, at a time */ };
 
@@ -84,10 +84,11 @@ static bool memory_left(struct capacity_teller *t)
 	t->rss_looked = rss;
 	if (left >= MEMORY_RESERVE + 2 * grown)
 		return true;
-	capacity_fail(t, CAPACITY_MEMORY, -KV_ELIMIT,
-		      "only %s of this machine's (or this cgroup's) memory are left, with %s in use here: stopped before it "
-		      "ends",
-		      kv_size_format(left, a, sizeof(a)), kv_size_format(rss, b, sizeof(b)));
+	capacity_fail(
+		t, CAPACITY_MEMORY, -KV_ELIMIT,
+		"only %s of this machine's (or this cgroup's) memory are left, with %s in use here: stopped before it "
+		"ends",
+		kv_size_format(left, a, sizeof(a)), kv_size_format(rss, b, sizeof(b)));
 	return false;
 }
 
@@ -124,11 +125,13 @@ static void late(struct capacity_teller *t)
 
 	kv_duration_format(t->opt->timeout_ns, time, sizeof(time));
 	if (files_short(t))
-		capacity_fail(t, CAPACITY_FILES, -KV_ELIMIT, "%u files are open, all that may be, and nothing went on for the rest of %s",
-			      t->step.fds, time);
+		capacity_fail(t, CAPACITY_FILES, -KV_ELIMIT,
+			      "%u files are open, all that may be, and nothing went on for the rest of %s", t->step.fds,
+			      time);
 	else if (address_space_short())
 		capacity_fail(t, CAPACITY_MEMORY, -KV_ELIMIT,
-			      "no more address space may be had (ulimit -v), and nothing went on for the rest of %s", time);
+			      "no more address space may be had (ulimit -v), and nothing went on for the rest of %s",
+			      time);
 	else
 		capacity_fail(t, CAPACITY_TIME, -KV_ETIMEOUT, "the step took longer than %s (--timeout)", time);
 }
@@ -143,7 +146,8 @@ bool capacity_look(struct capacity_teller *t)
 		late(t);
 	else if (go_on) {
 		uint64_t now = kv_clock_now(&kv_clock_monotonic);
-		/* Walking through thousands of descriptors after each of thousands of clients would be most of the work. */
+		/* Walking through thousands of descriptors after each of thousands of clients would be most of the
+		 * work. */
 		if (now - t->measured_ns >= MEASURE_NS) {
 			t->measured_ns = now;
 			measure(t);
@@ -156,22 +160,15 @@ bool capacity_look(struct capacity_teller *t)
 
 /* ---- which resource it was ---- */
 
-/* Names of the engine's checks (engine/preflight.c), in the sentences that they end up in. The longer ones stand before those that they contain. */
+/* Names of the engine's checks (engine/preflight.c), in the sentences that they end up in. The longer ones stand before
+ * those that they contain. */
 static const struct {
 	const char *name;
 	enum capacity_end end;
-} said[] = {{"open files", CAPACITY_FILES},
-	    {"locked memory", CAPACITY_LOCKED},
-	    {"endpoints", CAPACITY_EPS},
-	    {"queue pairs", CAPACITY_QPS},
-	    {"completion queues", CAPACITY_CQS},
-	    {"CQ entries", CAPACITY_CQS},
-	    {"memory regions", CAPACITY_MRS},
-	    {"size of a region", CAPACITY_MRS},
-	    {"page table entries", CAPACITY_MRS},
-	    {"threads", CAPACITY_THREADS},
-	    {"address space", CAPACITY_MEMORY},
-	    {"/dev/shm", CAPACITY_MEMORY},
+} said[] = {{"open files", CAPACITY_FILES},   {"locked memory", CAPACITY_LOCKED},  {"endpoints", CAPACITY_EPS},
+	    {"queue pairs", CAPACITY_QPS},    {"completion queues", CAPACITY_CQS}, {"CQ entries", CAPACITY_CQS},
+	    {"memory regions", CAPACITY_MRS}, {"size of a region", CAPACITY_MRS},  {"page table entries", CAPACITY_MRS},
+	    {"threads", CAPACITY_THREADS},    {"address space", CAPACITY_MEMORY},  {"/dev/shm", CAPACITY_MEMORY},
 	    {"memory", CAPACITY_MEMORY}};
 
 /* "open files: needs 38, 20 allowed" or "open files is short: ...". CAPACITY_COMPLETE: it says no such thing. */
@@ -256,7 +253,8 @@ static int pool_open(struct capacity_teller *t, const char *psk, struct kvc_pool
 				 .timeout_ns = o->timeout_ns,
 				 .connect_timeout_ns = o->timeout_ns,
 				 .peer_timeout_ns = 60000000000ull, /* a busy machine is none that died */
-				 .flags = KVC_OPEN_WAIT | KVC_NO_PREFLIGHT, /* each endpoint is checked by itself all the same */
+				 .flags = KVC_OPEN_WAIT |
+					  KVC_NO_PREFLIGHT, /* each endpoint is checked by itself all the same */
 				 .psk_file = o->security.psk_file,
 				 .psk = psk,
 				 .cert_file = o->security.cert,
@@ -299,13 +297,13 @@ struct reading {
 	struct capacity_teller *teller;
 	struct bench_key key;
 	uint64_t timeout_ns;
-	unsigned workers;           /* worker w has the logical clients w, w + workers, ... */
-	uint8_t *outcome;           /* per logical client */
-	struct kvc_sub **session;   /* likewise, of the pooled model; else NULL */
-	_Atomic int code;           /* of a GET that failed */
+	unsigned workers;         /* worker w has the logical clients w, w + workers, ... */
+	uint8_t *outcome;         /* per logical client */
+	struct kvc_sub **session; /* likewise, of the pooled model; else NULL */
+	_Atomic int code;         /* of a GET that failed */
 	int put_code;
-	_Atomic bool refused;       /* a session could not be opened: nobody opens more, and ... */
-	struct kv_error refusal;    /* ... whoever was first says why; read when all workers have returned */
+	_Atomic bool refused;    /* a session could not be opened: nobody opens more, and ... */
+	struct kv_error refusal; /* ... whoever was first says why; read when all workers have returned */
 };
 
 static void put_once(struct kvc_client *client, unsigned w, void *arg)
@@ -385,7 +383,8 @@ static void outcomes_count(struct capacity_teller *t, const struct reading *r)
 	if (t->step.wrong > 0)
 		capacity_fail(t, CAPACITY_DATA, -KV_ECORRUPT, "%u clients read wrong bytes", t->step.wrong);
 	else if (failed > 0)
-		capacity_fail(t, CAPACITY_DATA, r->code, "the GET of %u clients failed: %s", failed, kv_strerror(r->code));
+		capacity_fail(t, CAPACITY_DATA, r->code, "the GET of %u clients failed: %s", failed,
+			      kv_strerror(r->code));
 	else if (bench_interrupted() || t->step.verified < t->step.attempted)
 		capacity_look(t); /* a signal or the time: it says which */
 }
@@ -439,7 +438,8 @@ static int read_all(struct capacity_teller *t, struct kvc_pool *pool, struct rea
 	t->step.get_ns = kv_clock_now(&kv_clock_monotonic) - now;
 	if (rc < 0) {
 		struct kv_error err = {.code = rc};
-		capacity_fail(t, end_of(t, &err), rc, "%u workers could not be started: %s", r->workers, kv_strerror(rc));
+		capacity_fail(t, end_of(t, &err), rc, "%u workers could not be started: %s", r->workers,
+			      kv_strerror(rc));
 		return rc;
 	}
 	return 0;
@@ -452,7 +452,8 @@ static void pool_run(struct capacity_teller *t, const char *psk)
 
 	r.outcome = calloc(t->step.attempted, 1);
 	if (!r.outcome) {
-		capacity_fail(t, CAPACITY_MEMORY, -KV_ENOMEM, "no memory for the results of %u clients", t->step.attempted);
+		capacity_fail(t, CAPACITY_MEMORY, -KV_ENOMEM, "no memory for the results of %u clients",
+			      t->step.attempted);
 		return;
 	}
 	if (pool_open(t, psk, &pool) == 0) {
@@ -511,11 +512,13 @@ int capacity_step_main(const struct capacity_options *options)
 					.kernel_mrs = -1};
 	t.rss_looked = t.step.rss_start;
 	if (!psk_read(options->step_psk_fd, psk, sizeof(psk)))
-		capacity_fail(&t, CAPACITY_UNUSABLE, -KV_EDENIED, "no key came from --step-psk-fd %u", options->step_psk_fd);
+		capacity_fail(&t, CAPACITY_UNUSABLE, -KV_EDENIED, "no key came from --step-psk-fd %u",
+			      options->step_psk_fd);
 	else if (options->model == CAPACITY_VERBS)
 		capacity_verbs_run(&t);
 	else if (!options->server)
-		capacity_fail(&t, CAPACITY_UNUSABLE, -KV_EINVAL, "--step-clients needs --server, which kv-bench gives itself");
+		capacity_fail(&t, CAPACITY_UNUSABLE, -KV_EINVAL,
+			      "--step-clients needs --server, which kv-bench gives itself");
 	else {
 		kvc_program_setup_many();
 		pool_run(&t, psk[0] ? psk : NULL);

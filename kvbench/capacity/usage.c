@@ -4,7 +4,8 @@
  * The kernel counts queue pairs, completion queues and memory regions per device and tells them over netlink (what
  * `rdma resource show` prints). That is the truth where a library counts what it believes: rxm over verbs makes queue
  * pairs for each peer, which nobody asked it for. Without RDMA in the kernel there is no such socket, and nothing is
- * told. (<rdma/rdma_netlink.h> is the kernel's header; it has nothing to do with libfabric.) Rejected: running the rdma tool, which may not be installed, from a process that has endpoints open. */
+ * told. (<rdma/rdma_netlink.h> is the kernel's header; it has nothing to do with libfabric.) Rejected: running the rdma
+ * tool, which may not be installed, from a process that has endpoints open. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/netlink.h>

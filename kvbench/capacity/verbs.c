@@ -21,14 +21,14 @@
 #include "kvbench/capacity/capacity.h"
 
 enum {
-	BYTES = 64,       /* of a message */
-	MEMORY = 4096,    /* of a client: half to send, half to receive */
-	DEPTH = 16,       /* of its queues */
-	LOOK_EVERY = 16,  /* clients */
+	BYTES = 64,      /* of a message */
+	MEMORY = 4096,   /* of a client: half to send, half to receive */
+	DEPTH = 16,      /* of its queues */
+	LOOK_EVERY = 16, /* clients */
 	LOOK_NS = 50000000,
 	LOCKED_MARGIN = 64 << 10, /* of the limit: what one client locks */
 	VENDOR_AMAZON = 0x1d0f,
-	EFA_SRD = 0,      /* EFADV_QP_DRIVER_TYPE_SRD */
+	EFA_SRD = 0, /* EFADV_QP_DRIVER_TYPE_SRD */
 	QKEY = 0x11111111,
 	PSN = 7
 };
@@ -71,12 +71,14 @@ static struct ibv_device *device_pick(struct ibv_device **list, int n, const cha
 static int no_device(const char *name, int n, struct kv_error *err)
 {
 	if (n > 0 && name)
-		return kv_fail(err, -KV_ENOTSUP, "there is no RDMA device %s; `ibv_devices` lists those that are here", name);
-	return kv_fail(err, -KV_ENOTSUP,
-		       "no RDMA device is here (%s): it takes an InfiniBand, RoCE or EFA device with its kernel driver, or "
-		       "Soft-RoCE (rdma link add rxe0 type rxe netdev DEV)",
-		       access("/sys/class/infiniband", F_OK) == 0 ? "/sys/class/infiniband is empty"
-								  : "this kernel has no /sys/class/infiniband");
+		return kv_fail(err, -KV_ENOTSUP, "there is no RDMA device %s; `ibv_devices` lists those that are here",
+			       name);
+	return kv_fail(
+		err, -KV_ENOTSUP,
+		"no RDMA device is here (%s): it takes an InfiniBand, RoCE or EFA device with its kernel driver, or "
+		"Soft-RoCE (rdma link add rxe0 type rxe netdev DEV)",
+		access("/sys/class/infiniband", F_OK) == 0 ? "/sys/class/infiniband is empty"
+							   : "this kernel has no /sys/class/infiniband");
 }
 
 static struct ibv_context *device_open(const char *name, struct kv_error *err)
@@ -98,7 +100,8 @@ static struct ibv_context *device_open(const char *name, struct kv_error *err)
 		no_device(name, n, err);
 	else if (!(ctx = ibv_open_device(device)))
 		kv_fail(err, -KV_ENOTSUP,
-			"RDMA device %s cannot be opened: %s; /dev/infiniband/uverbs* must be there and readable (in a container "
+			"RDMA device %s cannot be opened: %s; /dev/infiniband/uverbs* must be there and readable (in a "
+			"container "
 			"it must be passed in)",
 			ibv_get_device_name(device), kv_strerror(errno));
 	ibv_free_device_list(list);
@@ -172,19 +175,21 @@ static void device_start(struct verbs *v)
 	gid_find(v);
 	srd_find(v, &attr);
 	if (v->srd && !v->srd_create)
-		capacity_fail(t, CAPACITY_UNUSABLE, -KV_ENOTSUP,
-			      "RDMA device %s is an EFA, whose queue pairs need libefa.so.1: install the AWS EFA installer's "
-			      "rdma-core",
-			      t->step.domain);
+		capacity_fail(
+			t, CAPACITY_UNUSABLE, -KV_ENOTSUP,
+			"RDMA device %s is an EFA, whose queue pairs need libefa.so.1: install the AWS EFA installer's "
+			"rdma-core",
+			t->step.domain);
 	v->pd = ibv_alloc_pd(v->ctx);
 	if (!v->pd)
-		capacity_fail(t, CAPACITY_PROVIDER, -errno, "ibv_alloc_pd on %s: %s", t->step.domain, kv_strerror(errno));
+		capacity_fail(t, CAPACITY_PROVIDER, -errno, "ibv_alloc_pd on %s: %s", t->step.domain,
+			      kv_strerror(errno));
 }
 
 /* ---- one client ---- */
 
-/* ENOMEM is the device's word for having no more of it, and the kernel's for more locked memory than the process may have:
- * rings of queues are locked as regions are. The kernel tells how much is locked. */
+/* ENOMEM is the device's word for having no more of it, and the kernel's for more locked memory than the process may
+ * have: rings of queues are locked as regions are. The kernel tells how much is locked. */
 enum capacity_end capacity_verbs_end(enum capacity_end what, int error, const struct kv_host *host)
 {
 	bool counts = !host->locks_freely && host->memlock_soft != KV_NO_LIMIT && host->memlock_soft != KV_UNKNOWN;
@@ -206,10 +211,11 @@ static int call_failed(struct verbs *v, enum capacity_end end, const char *call,
 	kv_host_read("", &host);
 	end = capacity_verbs_end(end, error, &host);
 	ibv_query_device(v->ctx, &attr);
-	capacity_fail(v->t, end, -error,
-		      "%s of client %u on %s: %s; the device says: %d queue pairs, %d completion queues, %d memory regions%s",
-		      call, i, v->t->step.domain, kv_strerror(error), attr.max_qp, attr.max_cq, attr.max_mr,
-		      end == CAPACITY_LOCKED ? "; locked memory is short: ulimit -l unlimited" : "");
+	capacity_fail(
+		v->t, end, -error,
+		"%s of client %u on %s: %s; the device says: %d queue pairs, %d completion queues, %d memory regions%s",
+		call, i, v->t->step.domain, kv_strerror(error), attr.max_qp, attr.max_cq, attr.max_mr,
+		end == CAPACITY_LOCKED ? "; locked memory is short: ulimit -l unlimited" : "");
 	return -error;
 }
 

@@ -112,7 +112,8 @@ static uint64_t progress_bare(void *arg)
 {
 	struct phase *p = arg;
 
-	return atomic_load_explicit(&p->num_errors, memory_order_relaxed) + atomic_load_explicit(&p->num_missed, memory_order_relaxed);
+	return atomic_load_explicit(&p->num_errors, memory_order_relaxed) +
+	       atomic_load_explicit(&p->num_missed, memory_order_relaxed);
 }
 
 static int tallies_create(struct phase *p, struct kv_error *err)

@@ -16,9 +16,9 @@ struct phase_op {
 	const struct phase *phase;
 	struct kvc_client *client;
 	unsigned worker;
-	uint64_t number;           /* from phase.first_op on */
-	uint64_t start_ns;         /* now, or with a rate the intended start */
-	struct bench_tally *tally; /* where it counts */
+	uint64_t number;                   /* from phase.first_op on */
+	uint64_t start_ns;                 /* now, or with a rate the intended start */
+	struct bench_tally *tally;         /* where it counts */
 	struct bench_breakdown *breakdown; /* and its phases; NULL: nobody wants to know */
 	struct bench_outages *outages;
 };
@@ -36,10 +36,10 @@ struct phase {
 	double rate;              /* operations per second; 0: closed loop */
 	unsigned workers;         /* 0: as many as the run has */
 	bool verify;
-	uint64_t errors_max; /* the phase ends at so many; 0: PHASE_ERRORS_MAX */
-	uint64_t arg;        /* the run function's */
+	uint64_t errors_max;               /* the phase ends at so many; 0: PHASE_ERRORS_MAX */
+	uint64_t arg;                      /* the run function's */
 	struct bench_breakdown *breakdown; /* one per client, or NULL */
-	struct bench_outages *outages; /* one per client: go on through errors and watch; NULL: do not */
+	struct bench_outages *outages;     /* one per client: go on through errors and watch; NULL: do not */
 	/* its own */
 	_Alignas(KV_CACHELINE) _Atomic uint64_t next;
 	_Alignas(KV_CACHELINE) _Atomic uint64_t num_errors;

@@ -49,7 +49,8 @@ static char *hex_put(char *at, uint64_t v)
 	return at + digits;
 }
 
-/* By hand: a GET makes one, and printf took 1,500 instructions for it, a sixth of all that a client executes for a GET of 4 KiB. */
+/* By hand: a GET makes one, and printf took 1,500 instructions for it, a sixth of all that a client executes for a GET
+ * of 4 KiB. */
 void bench_key_make(struct bench_key *key, uint64_t seed, uint64_t value_size, uint64_t index)
 {
 	static const char prefix[] = "kvbench/";

@@ -30,16 +30,11 @@ void bench_breakdown_init(struct bench_breakdown *b)
 void bench_breakdown_add(struct bench_breakdown *b, const struct kvc_phases *p)
 {
 	const uint64_t ns[BENCH_PARTS] = {
-		[BENCH_PART_ROOM] = p->room_ns,
-		[BENCH_PART_QUEUE] = p->queue_ns,
-		[BENCH_PART_POST] = p->post_ns,
-		[BENCH_PART_REPLY] = p->server_ns - p->post_ns,
-		[BENCH_PART_WIRE] = p->wire_ns,
-		[BENCH_PART_DATA] = p->data_ns,
-		[BENCH_PART_WAKE] = p->wake_ns,
-		[BENCH_PART_CHECK] = p->check_ns,
-		[BENCH_PART_OTHER] = p->other_ns,
-		[BENCH_PART_TOTAL] = p->total_ns,
+		[BENCH_PART_ROOM] = p->room_ns,   [BENCH_PART_QUEUE] = p->queue_ns,
+		[BENCH_PART_POST] = p->post_ns,   [BENCH_PART_REPLY] = p->server_ns - p->post_ns,
+		[BENCH_PART_WIRE] = p->wire_ns,   [BENCH_PART_DATA] = p->data_ns,
+		[BENCH_PART_WAKE] = p->wake_ns,   [BENCH_PART_CHECK] = p->check_ns,
+		[BENCH_PART_OTHER] = p->other_ns, [BENCH_PART_TOTAL] = p->total_ns,
 	};
 
 	for (unsigned i = 0; i < BENCH_PARTS; i++)

@@ -44,13 +44,14 @@ char *progress_text(const struct progress *p, uint64_t done, uint64_t elapsed_ns
 
 	left_text(f, elapsed_ns, left, sizeof(left));
 	if (p->unit_bytes)
-		snprintf(bytes, sizeof(bytes), "  %s", kv_rate_format(full_per_s * (double)p->unit_bytes, rate, sizeof(rate)));
+		snprintf(bytes, sizeof(bytes), "  %s",
+			 kv_rate_format(full_per_s * (double)p->unit_bytes, rate, sizeof(rate)));
 	if (p->tty)
-		snprintf(buf, cap, "%-8s [%.*s%*s] %3.0f %%  %.0f %s/s%s%s", p->name, full, "====================", BAR_WIDTH - full, "",
-			 f * 100, per_s, unit, bytes, left);
+		snprintf(buf, cap, "%-8s [%.*s%*s] %3.0f %%  %.0f %s/s%s%s", p->name, full,
+			 "====================", BAR_WIDTH - full, "", f * 100, per_s, unit, bytes, left);
 	else
-		snprintf(buf, cap, "%-8s %3.0f %%  %llu %s  %.0f %s/s%s%s", p->name, f * 100, (unsigned long long)done, unit, per_s, unit,
-			 bytes, left);
+		snprintf(buf, cap, "%-8s %3.0f %%  %llu %s  %.0f %s/s%s%s", p->name, f * 100, (unsigned long long)done,
+			 unit, per_s, unit, bytes, left);
 	return buf;
 }
 

@@ -169,7 +169,8 @@ static int run_round(struct roofline *r, unsigned round)
 static int run_single(struct roofline *r, uint64_t *out_p50_ns)
 {
 	uint64_t ops = KV_MIN(r->ops_per_round, (uint64_t)SINGLE_OPS_PER_WORKER * r->bench->opt->num_workers);
-	struct phase p = {.bench = r->bench, .name = "single", .run = op_single, .total = ops, .errors_max = 1, .arg = 1};
+	struct phase p = {
+		.bench = r->bench, .name = "single", .run = op_single, .total = ops, .errors_max = 1, .arg = 1};
 	struct phase_result result = {0};
 	int rc = run_part(r, &p, &result);
 
@@ -208,7 +209,8 @@ int roofline_run(struct bench *bench, uint64_t reads, struct roofline_result *ou
 	/* Every caller gets at least two calls, so that the pipe stays full to the end. */
 	r.ops_per_call = KV_MIN(KV_MAX(ops / (2 * (uint64_t)r.callers), (uint64_t)1), OPS_PER_LANE * lanes);
 	/* Of few reads a call is short, and keeps no more in flight than it asks for. */
-	out->depth = KV_MIN((uint64_t)o->roofline_depth, KV_MAX(r.ops_per_call * o->roofline_depth / lanes, (uint64_t)1));
+	out->depth =
+		KV_MIN((uint64_t)o->roofline_depth, KV_MAX(r.ops_per_call * o->roofline_depth / lanes, (uint64_t)1));
 	/* First the single calls: they tell at once when the server does not take part, and warm the path. */
 	rc = run_single(&r, &out->p50_ns);
 	for (unsigned i = 0; i < ROUNDS && rc == 0 && errors->num_codes == 0; i++)

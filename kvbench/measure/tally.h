@@ -21,11 +21,12 @@ void bench_errors_add(struct bench_errors *errors, int code, uint64_t count);
 uint64_t bench_errors_total(const struct bench_errors *errors);
 
 struct bench_tally {
-	_Alignas(KV_CACHELINE)
-		uint64_t ops; /* that succeeded, missed, or met a conflict; an operation that failed counts in errors only */
-	uint64_t bytes;       /* of values */
+	_Alignas(KV_CACHELINE) uint64_t
+		ops;    /* that succeeded, missed, or met a conflict; an operation that failed counts in errors only */
+	uint64_t bytes; /* of values */
 	uint64_t hits, misses;
-	uint64_t put_conflicts;  /* PUTs of other bytes than are there under the key, which stay: routine, and no error */
+	uint64_t
+		put_conflicts; /* PUTs of other bytes than are there under the key, which stay: routine, and no error */
 	uint64_t checked, wrong; /* values compared byte by byte */
 	uint64_t stored_again;   /* with --keep-going: keys that were missing */
 	struct bench_errors errors;

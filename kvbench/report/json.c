@@ -99,12 +99,13 @@ static json_t *provider_object(const struct bench_results *r)
 {
 	const struct kvc_info *i = &r->info;
 
-	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "name", i->provider, "fabric", i->fabric,
-			 "domain", i->domain, "wait", i->wait, "libfabric", i->libfabric, "doorkeeper", !i->no_door[0],
-			 "loopback_congestion_control", i->congestion, "mode", i->mode, "put", r->put_inline ? "inline" : "read",
-			 "security", i->security, "chunk_bytes", (json_int_t)i->chunk_bytes, "eager_bytes",
-			 (json_int_t)i->eager_bytes, "tx_depth", (json_int_t)i->tx_depth, "cq_depth",
-			 (json_int_t)i->cq_depth, "credits", (json_int_t)i->credits);
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "name",
+			 i->provider, "fabric", i->fabric, "domain", i->domain, "wait", i->wait, "libfabric",
+			 i->libfabric, "doorkeeper", !i->no_door[0], "loopback_congestion_control", i->congestion,
+			 "mode", i->mode, "put", r->put_inline ? "inline" : "read", "security", i->security,
+			 "chunk_bytes", (json_int_t)i->chunk_bytes, "eager_bytes", (json_int_t)i->eager_bytes,
+			 "tx_depth", (json_int_t)i->tx_depth, "cq_depth", (json_int_t)i->cq_depth, "credits",
+			 (json_int_t)i->credits);
 }
 
 /* What makes two reports comparable, or shows that they are not. */
@@ -119,8 +120,8 @@ static json_t *run_object(const struct bench *b)
 		strftime(time, sizeof(time), "%Y-%m-%dT%H:%M:%SZ", &tm);
 	for (int i = 1; i < b->opt->argc; i++)
 		json_array_append_new(given, json_string(b->opt->argv[i]));
-	return json_pack("{s:s, s:s, s:o, s:o}", "version", KVRAIL_VERSION, "time", time, "options", given, "interrupted",
-			 b->results.interrupted ? json_integer(b->results.interrupted) : json_null());
+	return json_pack("{s:s, s:s, s:o, s:o}", "version", KVRAIL_VERSION, "time", time, "options", given,
+			 "interrupted", b->results.interrupted ? json_integer(b->results.interrupted) : json_null());
 }
 
 static json_t *host_object(void)
@@ -135,8 +136,9 @@ static json_t *host_object(void)
 		fclose(f);
 	congestion[strcspn(congestion, "\n")] = 0;
 	uname(&u);
-	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:s}", "name", u.nodename, "kernel", u.release, "architecture", u.machine, "cores",
-			 (json_int_t)kv_cpus_available(), "numa_nodes", (json_int_t)kv_numa_nodes(""), "congestion_control", congestion);
+	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:s}", "name", u.nodename, "kernel", u.release, "architecture",
+			 u.machine, "cores", (json_int_t)kv_cpus_available(), "numa_nodes",
+			 (json_int_t)kv_numa_nodes(""), "congestion_control", congestion);
 }
 
 static json_t *rails_array(const struct bench_results *r)
@@ -145,21 +147,23 @@ static json_t *rails_array(const struct bench_results *r)
 
 	for (unsigned i = 0; i < r->num_rails; i++) {
 		const struct bench_rail *l = &r->rail[i];
-		json_array_append_new(rails, json_pack("{s:s, s:I, s:I, s:I, s:o, s:I, s:I, s:I}", "device", l->device, "sends",
-						       (json_int_t)l->sends, "receives", (json_int_t)l->receives,
-						       "immediates", (json_int_t)l->immediates, "bytes",
-						       l->bytes == UINT64_MAX ? json_null() : json_integer((json_int_t)l->bytes), "errors", (json_int_t)l->errors,
-						       "failures", (json_int_t)l->failures, "out", (json_int_t)l->out));
+		json_array_append_new(
+			rails, json_pack("{s:s, s:I, s:I, s:I, s:o, s:I, s:I, s:I}", "device", l->device, "sends",
+					 (json_int_t)l->sends, "receives", (json_int_t)l->receives, "immediates",
+					 (json_int_t)l->immediates, "bytes",
+					 l->bytes == UINT64_MAX ? json_null() : json_integer((json_int_t)l->bytes),
+					 "errors", (json_int_t)l->errors, "failures", (json_int_t)l->failures, "out",
+					 (json_int_t)l->out));
 	}
 	return rails;
 }
 
 static json_t *resources_object(const struct bench_results *r)
 {
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:I}", "os_threads", (json_int_t)r->info.os_threads, "endpoints",
-			 (json_int_t)r->info.endpoints, "links", (json_int_t)r->info.links, "buffer_bytes",
-			 (json_int_t)r->info.buffer_bytes, "peak_rss_bytes", (json_int_t)r->rss_peak, "buffer_pages", r->info.memory, "numa",
-			 r->info.numa, "register_ns", (json_int_t)r->info.register_ns);
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:I}", "os_threads", (json_int_t)r->info.os_threads,
+			 "endpoints", (json_int_t)r->info.endpoints, "links", (json_int_t)r->info.links, "buffer_bytes",
+			 (json_int_t)r->info.buffer_bytes, "peak_rss_bytes", (json_int_t)r->rss_peak, "buffer_pages",
+			 r->info.memory, "numa", r->info.numa, "register_ns", (json_int_t)r->info.register_ns);
 }
 
 static json_t *latency_object(const struct kv_hist *h)
@@ -202,12 +206,12 @@ static json_t *phase_object(const struct phase_result *p)
 	double seconds = (double)p->elapsed_ns / 1e9;
 	const struct bench_tally *t = &p->tally;
 
-	return json_pack("{s:I, s:I, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:o, s:o, s:f, s:f}", "ops", (json_int_t)t->ops, "bytes",
-			 (json_int_t)t->bytes, "seconds", seconds, "ops_per_s",
+	return json_pack("{s:I, s:I, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:o, s:o, s:f, s:f}", "ops", (json_int_t)t->ops,
+			 "bytes", (json_int_t)t->bytes, "seconds", seconds, "ops_per_s",
 			 seconds > 0 ? (double)t->ops / seconds : 0.0, "bytes_per_s",
 			 seconds > 0 ? (double)t->bytes / seconds : 0.0, "hits", (json_int_t)t->hits, "misses",
-			 (json_int_t)t->misses, "put_conflicts", (json_int_t)t->put_conflicts, "duplicates", (json_int_t)p->duplicates, "errors",
-			 errors_object(&t->errors), "latency_ns",
+			 (json_int_t)t->misses, "put_conflicts", (json_int_t)t->put_conflicts, "duplicates",
+			 (json_int_t)p->duplicates, "errors", errors_object(&t->errors), "latency_ns",
 			 latency_object(&t->latency), "cpu_seconds", p->cpu_seconds, "server_cpu_seconds",
 			 p->server_cpu_seconds);
 }
@@ -249,11 +253,10 @@ static json_t *outages_array(const struct keep_going_result *k)
 	for (unsigned i = 0; i < k->num_clients; i++)
 		for (unsigned j = 0; j < KV_MIN(k->outage[i].count, (uint64_t)BENCH_OUTAGES_MAX); j++) {
 			const struct bench_outage *o = &k->outage[i].row[j];
-			json_array_append_new(array,
-					      json_pack("{s:I, s:I, s:I, s:I}", "client", (json_int_t)i, "from_unix_ns",
-							(json_int_t)o->from_ns + k->realtime_ns, "to_unix_ns",
-							(json_int_t)o->to_ns + k->realtime_ns, "failed",
-							(json_int_t)o->failed));
+			json_array_append_new(array, json_pack("{s:I, s:I, s:I, s:I}", "client", (json_int_t)i,
+							       "from_unix_ns", (json_int_t)o->from_ns + k->realtime_ns,
+							       "to_unix_ns", (json_int_t)o->to_ns + k->realtime_ns,
+							       "failed", (json_int_t)o->failed));
 		}
 	return array;
 }
@@ -280,11 +283,11 @@ static json_t *trace_object(const struct replay_result *r)
 static json_t *report_object(const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
-	json_t *object =
-		json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o}, s:{s:I, s:I}}", "schema", "kvbench/1", "run", run_object(b), "host",
-			  host_object(), "provider", provider_object(r), "config", config_object(b), "resources", resources_object(r),
-			  "phases", "write", phase_object(&r->write), "read", phase_object(&r->read), "verify",
-			  "checked", (json_int_t)r->read.tally.checked, "wrong", (json_int_t)r->read.tally.wrong);
+	json_t *object = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o}, s:{s:I, s:I}}", "schema", "kvbench/1",
+				   "run", run_object(b), "host", host_object(), "provider", provider_object(r),
+				   "config", config_object(b), "resources", resources_object(r), "phases", "write",
+				   phase_object(&r->write), "read", phase_object(&r->read), "verify", "checked",
+				   (json_int_t)r->read.tally.checked, "wrong", (json_int_t)r->read.tally.wrong);
 
 	if (object && r->counters.size)
 		json_object_set_new(object, "counters", counters_object(&r->counters));
@@ -295,8 +298,9 @@ static json_t *report_object(const struct bench *b)
 	if (object && r->keep_going.ran)
 		json_object_set_new(object, "keep_going", keep_going_object(&r->keep_going));
 	if (object && b->opt->rate > 0 && r->read.elapsed_ns)
-		json_object_set_new(object, "rate", json_pack("{s:f, s:f}", "offered_per_s", b->opt->rate, "achieved_per_s",
-							      (double)r->read.tally.ops * 1e9 / (double)r->read.elapsed_ns));
+		json_object_set_new(object, "rate",
+				    json_pack("{s:f, s:f}", "offered_per_s", b->opt->rate, "achieved_per_s",
+					      (double)r->read.tally.ops * 1e9 / (double)r->read.elapsed_ns));
 	if (object && r->roofline.ran)
 		json_object_set_new(object, "roofline", roofline_object(&r->roofline));
 	if (object && r->replay.ran)

@@ -60,17 +60,18 @@ static void start_fabric(const struct bench *b)
 {
 	const struct kvc_info *i = &b->results.info;
 
-	kv_wrap(b->out, "fabric     ", 0, "%s, fabric %s, domain %s, wait %s, libfabric %s%s%s%s", i->provider, i->fabric,
-		i->domain, i->wait, i->libfabric, i->congestion[0] ? ", congestion control " : "", i->congestion,
-		i->congestion[0] ? " (loopback)" : "");
+	kv_wrap(b->out, "fabric     ", 0, "%s, fabric %s, domain %s, wait %s, libfabric %s%s%s%s", i->provider,
+		i->fabric, i->domain, i->wait, i->libfabric, i->congestion[0] ? ", congestion control " : "",
+		i->congestion, i->congestion[0] ? " (loopback)" : "");
 	if (i->why[0])
 		kv_wrap(b->out, "           ", 0, "chosen: %s", i->why);
 	kv_wrap(b->out, "           ", 0,
 		"chunk %s, eager %s, depth %u, completion queue %u, credits %u, mode %s, security %s, %u "
 		"cores",
-		SIZE(i->chunk_bytes), i->eager_bytes ? SIZE(i->eager_bytes) : "without limit", i->tx_depth, i->cq_depth, i->credits, i->mode, i->security,
-		kv_cpus_available());
-	kv_wrap(b->out, "memory     ", 0, "buffers: %s, registered in %s; NUMA: %s", i->memory, TIME(i->register_ns), i->numa);
+		SIZE(i->chunk_bytes), i->eager_bytes ? SIZE(i->eager_bytes) : "without limit", i->tx_depth, i->cq_depth,
+		i->credits, i->mode, i->security, kv_cpus_available());
+	kv_wrap(b->out, "memory     ", 0, "buffers: %s, registered in %s; NUMA: %s", i->memory, TIME(i->register_ns),
+		i->numa);
 }
 
 static void start_load(const struct bench *b)
@@ -79,16 +80,16 @@ static void start_load(const struct bench *b)
 
 	char workers[160];
 
-	snprintf(workers, sizeof(workers), "%s workers on %s clients, %s thread%s", COUNT(o->num_workers), COUNT(b->num_clients),
-		 COUNT(b->results.info.os_threads), b->results.info.os_threads == 1 ? "" : "s");
+	snprintf(workers, sizeof(workers), "%s workers on %s clients, %s thread%s", COUNT(o->num_workers),
+		 COUNT(b->num_clients), COUNT(b->results.info.os_threads), b->results.info.os_threads == 1 ? "" : "s");
 	if (o->trace)
 		kv_wrap(b->out, "load       ", 0, "%s; %s requests, %s blocks (%s distinct) of %s, %s order", workers,
 			COUNT(b->results.trace.requests), COUNT(b->results.trace.blocks),
 			COUNT(b->results.trace.distinct), SIZE(o->value_size),
 			o->trace_order == BENCH_ORDER_STRICT ? "strict" : "relaxed");
 	else
-		kv_wrap(b->out, "load       ", 0, "%s; %s keys of %s, seed %llu", workers, COUNT(o->num_keys), SIZE(o->value_size),
-			(unsigned long long)o->seed);
+		kv_wrap(b->out, "load       ", 0, "%s; %s keys of %s, seed %llu", workers, COUNT(o->num_keys),
+			SIZE(o->value_size), (unsigned long long)o->seed);
 }
 
 static void start_notes(const struct bench *b)
@@ -103,13 +104,16 @@ static void start_notes(const struct bench *b)
 			"turns (--buffer-mb)",
 			SIZE(o->buffer_mb << 20), COUNT(views), COUNT(per_client));
 	if (o->ttl && o->duration_ns / 1000000000 >= o->ttl)
-		kv_wrap(b->out, "note       ", 0, "--duration is not shorter than --ttl: keys expire during the run and will be misses");
+		kv_wrap(b->out, "note       ", 0,
+			"--duration is not shorter than --ttl: keys expire during the run and will be misses");
 	if (b->results.misses_expected)
 		kv_wrap(b->out, "note       ", 0,
-			"the server's memory is smaller than the workload: evicted values are misses, which do not fail this run");
+			"the server's memory is smaller than the workload: evicted values are misses, which do not "
+			"fail this run");
 	if (b->results.put_inline && !o->no_write)
 		kv_wrap(b->out, "note       ", 0,
-			"PUT sends its bytes inside requests, far below GET's rate: over TCP with libfabric before 1.22 it is not safe "
+			"PUT sends its bytes inside requests, far below GET's rate: over TCP with libfabric before "
+			"1.22 it is not safe "
 			"for a server to read (docs/internals/providers.md)");
 	if (o->no_checksum)
 		kv_wrap(b->out, "note       ", 0, "checksums of GETs are not checked (--no-checksum)");
@@ -146,7 +150,8 @@ void report_phase(const struct bench *b, const char *step, const char *name, con
 		kv_wrap(b->out, "                ", 0, "%s", p->cut);
 	if (p->duplicates)
 		kv_wrap(b->out, "note       ", 0,
-			"%s of the values were there already, and their bytes did not travel: this figure is none of writing. Another --seed writes other keys",
+			"%s of the values were there already, and their bytes did not travel: this figure is none of "
+			"writing. Another --seed writes other keys",
 			COUNT(p->duplicates));
 	fflush(b->out);
 }
@@ -163,7 +168,8 @@ static void phase_table(const struct bench *b, const char *name, const struct ph
 	if (t->hits || t->misses)
 		fprintf(b->out, "%8shits %s, misses %s\n", "", COUNT(t->hits), COUNT(t->misses));
 	if (t->put_conflicts)
-		kv_wrap(b->out, "        ", 10, "put conflicts %s: other bytes were there under the key, and stay", COUNT(t->put_conflicts));
+		kv_wrap(b->out, "        ", 10, "put conflicts %s: other bytes were there under the key, and stay",
+			COUNT(t->put_conflicts));
 	for (unsigned i = 0; i < t->errors.num_codes; i++)
 		kv_wrap(b->out, "        ", 10, "error %s: %s (%s)", kv_errkey(t->errors.row[i].code),
 			COUNT(t->errors.row[i].count), kv_strerror(t->errors.row[i].code));
@@ -197,9 +203,11 @@ static void rate_line(const struct bench *b)
 
 	if (offered <= 0 || !b->results.read.ran)
 		return;
-	kv_wrap(b->out, "rate    ", 0, "offered %s per second, achieved %s (%.0f %%)%s", COUNT((uint64_t)(offered + 0.5)),
-		COUNT((uint64_t)(done + 0.5)), 100 * done / offered,
-		done < BENCH_RATE_KEPT * offered ? ": less than was offered, and latency counts what reads waited for their turn" : "");
+	kv_wrap(b->out, "rate    ", 0, "offered %s per second, achieved %s (%.0f %%)%s",
+		COUNT((uint64_t)(offered + 0.5)), COUNT((uint64_t)(done + 0.5)), 100 * done / offered,
+		done < BENCH_RATE_KEPT * offered
+			? ": less than was offered, and latency counts what reads waited for their turn"
+			: "");
 }
 
 static void latency_row(FILE *out, const char *name, const struct kv_hist *h)
@@ -239,8 +247,9 @@ static void breakdown_table(const struct bench *b)
 	for (unsigned i = 0; i < BENCH_PARTS; i++) {
 		const struct kv_hist *h = &d->part[i];
 		char row[64];
-		snprintf(row, sizeof(row), "%-9s %9s %9s %9s   ", bench_part_name(i), TIME((uint64_t)(kv_hist_mean(h) + 0.5)),
-			 TIME(kv_hist_quantile(h, 0.5)), TIME(kv_hist_quantile(h, 0.99)));
+		snprintf(row, sizeof(row), "%-9s %9s %9s %9s   ", bench_part_name(i),
+			 TIME((uint64_t)(kv_hist_mean(h) + 0.5)), TIME(kv_hist_quantile(h, 0.5)),
+			 TIME(kv_hist_quantile(h, 0.99)));
 		kv_wrap(b->out, row, 0, "%s", bench_part_what(i));
 	}
 }
@@ -283,10 +292,11 @@ static void roofline_table(const struct bench *b)
 	kv_wrap(b->out, "roofline  ", 0, "bare writes %s (p50 of one on its own %s), GET beside them %s",
 		RATE(r->bytes_per_s), TIME(r->p50_ns), RATE(r->get_bytes_per_s));
 	if (r->depth < b->opt->roofline_depth)
-		kv_wrap(b->out, "          ", 0, "%s bare writes in flight per worker, not %s: more reads are needed for that",
-			COUNT(r->depth), COUNT(b->opt->roofline_depth));
-	kv_wrap(b->out, "          ", 0, "efficiency %.3f (median of %u alternating rounds, %.3f to %.3f)", r->efficiency,
-		r->rounds, r->efficiency_min, r->efficiency_max);
+		kv_wrap(b->out, "          ", 0,
+			"%s bare writes in flight per worker, not %s: more reads are needed for that", COUNT(r->depth),
+			COUNT(b->opt->roofline_depth));
+	kv_wrap(b->out, "          ", 0, "efficiency %.3f (median of %u alternating rounds, %.3f to %.3f)",
+		r->efficiency, r->rounds, r->efficiency_min, r->efficiency_max);
 }
 
 static double ratio(uint64_t part, uint64_t whole)
@@ -328,12 +338,15 @@ static void counters_table(const struct bench *b)
 	if (!c->size)
 		return;
 	fputc('\n', b->out);
-	kv_wrap(b->out, "counters  ", 0, "%s requests; retries %s, EAGAIN %s", COUNT(c->requests), COUNT(c->retries), COUNT(c->eagain));
+	kv_wrap(b->out, "counters  ", 0, "%s requests; retries %s, EAGAIN %s", COUNT(c->requests), COUNT(c->retries),
+		COUNT(c->eagain));
 	/* Sums over thousands of workers read like failures; a request's mean can be compared with its latency. */
 	kv_wrap(b->out, "          ", 0, "a request waited %s for room and %s for credits (means; the longest wait %s)",
-		TIME(c->room_wait_ns / requests), TIME(c->queue_ns / requests), TIME(KV_MAX(c->queue_max_ns, c->room_wait_max_ns)));
+		TIME(c->room_wait_ns / requests), TIME(c->queue_ns / requests),
+		TIME(KV_MAX(c->queue_max_ns, c->room_wait_max_ns)));
 	if (c->timeouts + c->cancels + c->orphans + c->fences + c->lost_connections + c->corrupt)
-		kv_wrap(b->out, "          ", 0, "timeouts %s, cancels %s, given up %s, fences %s, connections lost %s, corrupt %s",
+		kv_wrap(b->out, "          ", 0,
+			"timeouts %s, cancels %s, given up %s, fences %s, connections lost %s, corrupt %s",
 			COUNT(c->timeouts), COUNT(c->cancels), COUNT(c->orphans), COUNT(c->fences),
 			COUNT(c->lost_connections), COUNT(c->corrupt));
 	if (c->slow)
@@ -350,8 +363,8 @@ static void rails_table(const struct bench *b)
 		trouble |= r->rail[i].errors || r->rail[i].failures || r->rail[i].out;
 	if (r->num_rails < 2 && !trouble)
 		return;
-	fprintf(b->out, "\n%-5s %-18s %11s %11s %11s %8s %8s\n", "rails", "", "sent", "received", "immediates", "errors",
-		"failures");
+	fprintf(b->out, "\n%-5s %-18s %11s %11s %11s %8s %8s\n", "rails", "", "sent", "received", "immediates",
+		"errors", "failures");
 	for (unsigned i = 0; i < r->num_rails; i++) {
 		const struct bench_rail *l = &r->rail[i];
 		char name[80];
@@ -393,7 +406,8 @@ static void keep_going_table(const struct bench *b)
 			failed += o->failed;
 		}
 	fputc('\n', b->out);
-	kv_wrap(b->out, "kept going  ", 0, "%s calls, %s of them more than %s past their deadline, the longest %s; %s values stored again",
+	kv_wrap(b->out, "kept going  ", 0,
+		"%s calls, %s of them more than %s past their deadline, the longest %s; %s values stored again",
 		COUNT(k->calls), COUNT(k->overdue), TIME(BENCH_LATE_NS), TIME(k->longest_ns), COUNT(k->stored_again));
 	kv_wrap(b->out, "            ", 0, "%s outages over %u clients, the longest %s, %s calls failed in them",
 		COUNT(k->outages), k->num_clients, TIME(longest), COUNT(failed));
@@ -409,7 +423,9 @@ void report_summary(const struct bench *b)
 	}
 	fprintf(b->out, "\nsummary\n");
 	if (r->interrupted)
-		kv_wrap(b->out, "", 0, "interrupted by signal %d: these are figures of what was done until then, and not of the whole run",
+		kv_wrap(b->out, "", 0,
+			"interrupted by signal %d: these are figures of what was done until then, and not of the whole "
+			"run",
 			r->interrupted);
 	if (r->write.ran)
 		phase_table(b, b->opt->trace ? "put" : "write", &r->write);
@@ -457,7 +473,8 @@ static void judge_phase(struct verdict *v, const char *name, const struct phase_
 	const struct bench_errors *e = &p->tally.errors;
 
 	for (unsigned i = 0; i < e->num_codes; i++)
-		problem(v, "%s operations of the %s phase ended with: %s%s", COUNT(e->row[i].count), name, kv_strerror(e->row[i].code),
+		problem(v, "%s operations of the %s phase ended with: %s%s", COUNT(e->row[i].count), name,
+			kv_strerror(e->row[i].code),
 			e->row[i].code == -KV_ETIMEOUT ? " (--timeout gives each more time)" : "");
 	if (p->tally.wrong)
 		problem(v, "%s values read in the %s phase were not what their keys stand for", COUNT(p->tally.wrong),
@@ -469,7 +486,8 @@ static void judge_phase(struct verdict *v, const char *name, const struct phase_
 }
 
 /* A key that could not be written is rightly missed. */
-static void judge_misses(struct verdict *v, const struct bench_results *r, const char *name, const struct phase_result *p)
+static void judge_misses(struct verdict *v, const struct bench_results *r, const char *name,
+			 const struct phase_result *p)
 {
 	if (p->tally.misses)
 		problem(v, "%s reads of the %s phase missed keys%s", COUNT(p->tally.misses), name,

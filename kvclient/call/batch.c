@@ -79,7 +79,9 @@ static void again(struct batch *b, unsigned i, enum mark mark)
 
 static int item_get(struct batch *b, struct kvc_item *it, struct kvc_get *g)
 {
-	int rc = it->reserved ? -KV_EINVAL : kvc_get_init(g, b->c, it->key, it->data, it->len, it->slice, it->stride, b->call, b->deadline_ns);
+	int rc = it->reserved ? -KV_EINVAL
+			      : kvc_get_init(g, b->c, it->key, it->data, it->len, it->slice, it->stride, b->call,
+					     b->deadline_ns);
 	g->own_wait.trace = b->wait.trace;
 	g->check = mark_of(it) == AGAIN_CHECK;
 	return rc;
@@ -158,7 +160,9 @@ static void get_whole_await(struct batch *b, unsigned i)
 static int item_put(struct batch *b, struct kvc_item *it, struct kvc_put *p)
 {
 	/* A PUT gathers nothing: to take slices for one piece would store other bytes than were meant. */
-	int rc = it->reserved || it->slice || it->stride ? -KV_EINVAL : kvc_put_init(p, b->c, it->key, it->data, it->len, b->call, b->deadline_ns);
+	int rc = it->reserved || it->slice || it->stride
+			 ? -KV_EINVAL
+			 : kvc_put_init(p, b->c, it->key, it->data, it->len, b->call, b->deadline_ns);
 	p->own_wait.trace = b->wait.trace;
 	return rc;
 }
@@ -396,7 +400,8 @@ int kvc_get_batch_await(struct kvc_client *client, struct kvc_item *items, unsig
 	whole_await(&w);
 	for (unsigned i = 0; i < n; i++) {
 		if (items[i].result < 0 && kvc_key_valid(items[i].key))
-			items[i].result = kvc_call_down(kvc_call_node(client, items[i].key), own.flags, items[i].result);
+			items[i].result =
+				kvc_call_down(kvc_call_node(client, items[i].key), own.flags, items[i].result);
 		kvc_get_count(client, items[i].result);
 		kvc_result_count(client, KVC_OP_GET, items[i].result);
 		if (items[i].result < 0 && rc == 0)

@@ -15,12 +15,12 @@
  * Clients are chosen round-robin. The deadline counts from the call: what a job waited for its loop is taken from its
  * time.
  *
- * A large batch is cut into parts of neighbouring items, one for a client on each loop, so that several cores work on it. A
- * part is a batch of its own, with a job of its own, that shares the deadline: what it cannot do is told to its items, and
- * the others go on. The parts are equal in work, which is bytes, and for an item as much as ITEM_WORK bytes cost. A part is
- * worth its two context switches from PART_WORK on (docs/internals/architecture.md). Rejected: more parts than loops, which
- * share a core and one loop's turn; parts for the batches of workers, which belong to their client, and of which a program
- * has many at a time anyway. */
+ * A large batch is cut into parts of neighbouring items, one for a client on each loop, so that several cores work on
+ * it. A part is a batch of its own, with a job of its own, that shares the deadline: what it cannot do is told to its
+ * items, and the others go on. The parts are equal in work, which is bytes, and for an item as much as ITEM_WORK bytes
+ * cost. A part is worth its two context switches from PART_WORK on (docs/internals/architecture.md). Rejected: more
+ * parts than loops, which share a core and one loop's turn; parts for the batches of workers, which belong to their
+ * client, and of which a program has many at a time anyway. */
 #include <linux/futex.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -92,7 +92,8 @@ static void job_sleep(struct job *j, uint32_t state, uint64_t now_ns, uint64_t d
 	syscall(SYS_futex, &j->state, FUTEX_WAIT_PRIVATE, state, deadline_ns == KV_NEVER ? NULL : &t, NULL, 0);
 }
 
-/* The loop has what it needs of the caller's memory: it cannot be left. If it stands still, that is worth a sentence. */
+/* The loop has what it needs of the caller's memory: it cannot be left. If it stands still, that is worth a sentence.
+ */
 static void job_watch(struct job *j, uint64_t *turns)
 {
 	struct kvc_client *c = j->client;
@@ -105,8 +106,9 @@ static void job_watch(struct job *j, uint64_t *turns)
 			     "client %u: its loop has stood still for 5 s, and calls with it: a worker keeps the "
 			     "thread, or provider %s does%s",
 			     c->index, c->info.provider,
-			     c->info.death_fatal ? " (a process that it shares locks with has died: start this one again)" :
-						   "");
+			     c->info.death_fatal
+				     ? " (a process that it shares locks with has died: start this one again)"
+				     : "");
 	}
 }
 
@@ -169,7 +171,8 @@ int kvc_block_run(struct kvc_client *c, uint64_t deadline_ns, int64_t (*fn)(stru
 	return rc < 0 ? rc : job_end(j, deadline_ns, out_rc);
 }
 
-int kvc_block_run_all(struct kvc_pool *pool, unsigned n, uint64_t deadline_ns, int64_t (*fn)(struct kvc_client *c, void *arg), void *arg)
+int kvc_block_run_all(struct kvc_pool *pool, unsigned n, uint64_t deadline_ns,
+		      int64_t (*fn)(struct kvc_client *c, void *arg), void *arg)
 {
 	struct job **job;
 	int first = 0;
@@ -327,7 +330,8 @@ static unsigned parts_count(const struct kvc_pool *pool, const struct args *all,
 	*out_work = work;
 	if (!all->items || all->own.session)
 		return 1;
-	return (unsigned)KV_MIN(KV_MIN(work / PART_WORK, (uint64_t)all->n), (uint64_t)KV_MIN(KV_MIN(pool->num_loops, pool->num_clients), (unsigned)PARTS_MAX));
+	return (unsigned)KV_MIN(KV_MIN(work / PART_WORK, (uint64_t)all->n),
+				(uint64_t)KV_MIN(KV_MIN(pool->num_loops, pool->num_clients), (unsigned)PARTS_MAX));
 }
 
 /* The items of each part, in order: the k-th begins where k times its share of the work is behind it. */
@@ -360,7 +364,8 @@ static struct kvc_client *part_client(const struct kvc_pool *pool, unsigned turn
 	return pool->client[loop + turn / loops % clients * loops];
 }
 
-static void parts_run(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c, void *arg), struct part *parts, unsigned count)
+static void parts_run(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c, void *arg), struct part *parts,
+		      unsigned count)
 {
 	unsigned turn = atomic_fetch_add_explicit(&pool->next_client, 1, memory_order_relaxed);
 	int64_t result;
@@ -393,7 +398,8 @@ static int parts_result(const struct args *all, const struct part *parts, unsign
 }
 
 /* (The frame of the parts is its own: most batches have none.) */
-static __attribute__((noinline)) int batch_spread(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c, void *arg), struct args *all, uint64_t work, unsigned count)
+static __attribute__((noinline)) int batch_spread(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c, void *arg),
+						  struct args *all, uint64_t work, unsigned count)
 {
 	struct part parts[PARTS_MAX];
 	int rc = kvc_pool_alien(pool) ? -KV_ECLOSED : loop_current() ? -KV_EINVAL : kvc_pool_enter(pool);

@@ -11,9 +11,11 @@
 int kvc_block_run(struct kvc_client *c, uint64_t deadline_ns, int64_t (*fn)(struct kvc_client *c, void *arg), void *arg,
 		  int64_t *out_rc);
 
-/* kvc_block_run_all -- the same on the first n clients of a pool at once, each with `arg`, which they share (and may not write without
- * care): blocks until all have returned, or did not begin by the deadline. The first failure, of those above or of fn. */
-int kvc_block_run_all(struct kvc_pool *pool, unsigned n, uint64_t deadline_ns, int64_t (*fn)(struct kvc_client *c, void *arg), void *arg);
+/* kvc_block_run_all -- the same on the first n clients of a pool at once, each with `arg`, which they share (and may
+ * not write without care): blocks until all have returned, or did not begin by the deadline. The first failure, of
+ * those above or of fn. */
+int kvc_block_run_all(struct kvc_pool *pool, unsigned n, uint64_t deadline_ns,
+		      int64_t (*fn)(struct kvc_client *c, void *arg), void *arg);
 
 /* kvc_block_now -- the pool's clock, for deadlines. Any thread. */
 uint64_t kvc_block_now(const struct kvc_pool *pool);

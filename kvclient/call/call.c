@@ -4,7 +4,8 @@
  * A call returns by its deadline plus the grace, and only when its memory is safe. At the deadline a request that is
  * out is cancelled; the answer says how many writes there were, and the request is done when they have all arrived.
  * Without an answer within the grace: a piece of the receive buffer stays with the abandoned request (quarantine),
- * memory of the caller is fenced; where that takes its time (limbo, client.c), the call returns when it is done. Requests without memory are abandoned at once.
+ * memory of the caller is fenced; where that takes its time (limbo, client.c), the call returns when it is done.
+ * Requests without memory are abandoned at once.
  *
  * Tried again within the deadline, with new ids: what was lost with a connection or endpoint of ours (-KV_ERESET), a
  * block that changed between two ranges (-KV_ESTALE), once a checksum that was wrong, a few times a server that is
@@ -16,11 +17,16 @@
 #include "kvclient/pool/sized.h"
 
 enum { CALL_FLAGS = KVC_NO_VERIFY | KVC_DOWN_IS_MISS }; /* the others are a pool's */
-enum { TRIES_MAX = 8, PAUSE_SHIFT_MAX = 6 /* pauses of 2, 4, ... 64 ms: a connection of tcp;ofi_rxm that broke is back after some 10 */ };
+enum {
+	TRIES_MAX = 8,
+	PAUSE_SHIFT_MAX =
+		6 /* pauses of 2, 4, ... 64 ms: a connection of tcp;ofi_rxm that broke is back after some 10 */
+};
 
 int kvc_call_check(const struct kvc_call *given, struct kvc_call *out)
 {
-	int rc = kvc_sized_take(out, sizeof(*out), given, offsetof(struct kvc_call, timeout_ns), "struct kvc_call", NULL);
+	int rc = kvc_sized_take(out, sizeof(*out), given, offsetof(struct kvc_call, timeout_ns), "struct kvc_call",
+				NULL);
 	if (rc == 0 && ((out->phases && !kvc_sized(out->phases)) || (out->flags & ~(unsigned)CALL_FLAGS)))
 		rc = -KV_EINVAL;
 	return rc;
@@ -209,7 +215,8 @@ static void give_up_await(struct kvc_client *c, struct kvc_req *r, int why)
 
 int kvc_req_finish_await(struct kvc_client *c, struct kvc_req *r, int why)
 {
-	/* Only we cancel: time was up, or the client began to close, when another request of the same call was waited for. */
+	/* Only we cancel: time was up, or the client began to close, when another request of the same call was waited
+	 * for. */
 	if (why == 0)
 		return r->status != -KV_ECANCELED ? r->status : c->closing ? -KV_ECLOSED : -KV_ETIMEOUT;
 	give_up_await(c, r, why);
@@ -272,7 +279,8 @@ bool kvc_call_again_await(struct kvc_client *c, int64_t rc, uint64_t deadline_ns
 	case -KV_EPROVIDER:
 		if (++*tries > TRIES_MAX && rc == -KV_EBUSY)
 			return false;
-		co_sleep_await(KV_MIN(KV_MAX(deadline_ns, now), now + (1000000ull << KV_MIN(*tries, (unsigned)PAUSE_SHIFT_MAX))));
+		co_sleep_await(KV_MIN(KV_MAX(deadline_ns, now),
+				      now + (1000000ull << KV_MIN(*tries, (unsigned)PAUSE_SHIFT_MAX))));
 		break;
 	default:
 		return false;

@@ -5,12 +5,14 @@
 
 #include "kvclient/pool/client.h"
 
-/* kvc_call_check -- the caller's struct kvc_call, NULL or an older one, as a whole one. -KV_EINVAL: not one, or it has flags that are none of a call's. */
+/* kvc_call_check -- the caller's struct kvc_call, NULL or an older one, as a whole one. -KV_EINVAL: not one, or it has
+ * flags that are none of a call's. */
 int kvc_call_check(const struct kvc_call *given, struct kvc_call *out);
 
-/* kvc_call_begin -- a call of this client begins: on its loop, from a coroutine, while it is open. t is the caller's, and
- * lives until the end; call: as the caller gave it, or NULL. kvc_call_end -- it ends (only after a begin that gave 0); counts rc, logs it if it was slow, and
- * returns it. kvc_result_count -- one more operation that ended so: an item of a batch, whose call counts none itself. */
+/* kvc_call_begin -- a call of this client begins: on its loop, from a coroutine, while it is open. t is the caller's,
+ * and lives until the end; call: as the caller gave it, or NULL. kvc_call_end -- it ends (only after a begin that gave
+ * 0); counts rc, logs it if it was slow, and returns it. kvc_result_count -- one more operation that ended so: an item
+ * of a batch, whose call counts none itself. */
 int kvc_call_begin(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op, const struct kvc_call *call);
 int64_t kvc_call_end(struct kvc_client *c, struct kvc_trace *t, int64_t rc);
 void kvc_result_count(struct kvc_client *c, enum kvc_op op, int64_t rc);
@@ -28,7 +30,8 @@ bool kvc_key_valid(struct kvc_key key);
 struct kvc_node *kvc_call_node(struct kvc_client *c, struct kvc_key key);
 int64_t kvc_call_down(const struct kvc_node *n, unsigned flags, int64_t rc);
 
-/* kvc_call_ready_await -- an open session of the node, and `sub` (NULL: none) open on it. kvc_call_ready -- whether that is so now. */
+/* kvc_call_ready_await -- an open session of the node, and `sub` (NULL: none) open on it. kvc_call_ready -- whether
+ * that is so now. */
 int kvc_call_ready_await(struct kvc_node *n, struct kvc_sub *sub, uint64_t deadline_ns, struct kvc_session **out);
 bool kvc_call_ready(const struct kvc_node *n, const struct kvc_sub *sub);
 /* kvc_call_own -- the request is to be the one of a session: NULL, the client's own. */
@@ -56,8 +59,10 @@ int kvc_req_finish_await(struct kvc_client *c, struct kvc_req *r, int why);
 /* kvc_req_done_await -- both, for a call with one request out. */
 int kvc_req_done_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadline_ns);
 
-/* kvc_key_request_await -- one request about a key and its reply, without trying again: what the reply says, or why there is none. (small.c) */
-int kvc_key_request_await(struct kvc_node *n, const struct wire_request *wire, uint64_t deadline_ns, struct kvc_trace *t);
+/* kvc_key_request_await -- one request about a key and its reply, without trying again: what the reply says, or why
+ * there is none. (small.c) */
+int kvc_key_request_await(struct kvc_node *n, const struct wire_request *wire, uint64_t deadline_ns,
+			  struct kvc_trace *t);
 
 enum { KVC_WINDOW = 32 };
 
@@ -95,9 +100,9 @@ struct kvc_get {
 	struct kvc_target dst;     /* slice 0: contiguous */
 	uint64_t cap;              /* bytes of value that it takes */
 	bool direct, verify, part; /* direct: the server writes to dst, which lies in `region` */
-	bool check; /* what came was corrupt: the server shall look at what it has */
-	uint8_t stale; /* tries that ended so; see PULLS_STALE */
-	struct kvc_sub *sub; /* whose call it is; NULL: the client's own session's */
+	bool check;                /* what came was corrupt: the server shall look at what it has */
+	uint8_t stale;             /* tries that ended so; see PULLS_STALE */
+	struct kvc_sub *sub;       /* whose call it is; NULL: the client's own session's */
 	bool sized; /* cap is what the value is expected to be, not what the destination happens to have */
 	uint32_t region;
 	uint64_t region_offset;     /* of dst.at */

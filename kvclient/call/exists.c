@@ -13,7 +13,7 @@
 
 enum {
 	WINDOW = 512,
-	RECORDS_MAX = 32, /* out at once */
+	RECORDS_MAX = 32,    /* out at once */
 	SENT = 0x8000,       /* added to the node of a key that is in a record */
 	NOT_PLACED = 0xFFFF, /* on a server that is down */
 	/* What a record may hold so that it fits a frame by itself. */
@@ -178,7 +178,10 @@ static int window_await(struct window *w)
 static int exists_await(struct kvc_client *c, const struct kvc_key *keys, unsigned n, uint8_t *out_found,
 			unsigned *out_prefix, const struct kvc_call *call, struct kvc_trace *t)
 {
-	struct window w = {.c = c, .sub = call->session, .wait = {.co = co_self(), .trace = t}, .deadline_ns = kvc_call_deadline(c, call, 0)};
+	struct window w = {.c = c,
+			   .sub = call->session,
+			   .wait = {.co = co_self(), .trace = t},
+			   .deadline_ns = kvc_call_deadline(c, call, 0)};
 	bool broken = false;
 	unsigned prefix = 0;
 	w.down_is_miss = (c->pool->options.flags | call->flags) & KVC_DOWN_IS_MISS;

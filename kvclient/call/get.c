@@ -22,7 +22,8 @@ enum {
 	PIECE_GUESS_MIN = 1 << 20,
 	PACK_MIN = 512,
 	PACK_MAX = 16 << 10, /* a copy costs less than an operation of the fabric */
-	PULLS_STALE = 2      /* after so many leases that ran out, the server moves the bytes: a lease may be too short for them */
+	PULLS_STALE =
+		2 /* after so many leases that ran out, the server moves the bytes: a lease may be too short for them */
 };
 
 int kvc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, void *dst, uint64_t len, uint64_t slice,

@@ -70,7 +70,8 @@ int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *dat
 
 /* ---- one request, one reply ---- */
 
-/* Send `wire` to a shard of the node (UINT32_MAX: the key's) and wait. stats of a STAT, out_left_ms of a TOUCH, or NULL. */
+/* Send `wire` to a shard of the node (UINT32_MAX: the key's) and wait. stats of a STAT, out_left_ms of a TOUCH, or
+ * NULL. */
 static int simple_once_await(struct kvc_node *n, const struct wire_request *wire, uint32_t shard, uint64_t deadline_ns,
 			     struct kvc_stats *stats, uint64_t *out_left_ms, struct kvc_trace *t)
 {
@@ -98,7 +99,8 @@ static int simple_once_await(struct kvc_node *n, const struct wire_request *wire
 	return rc;
 }
 
-int kvc_key_request_await(struct kvc_node *n, const struct wire_request *wire, uint64_t deadline_ns, struct kvc_trace *t)
+int kvc_key_request_await(struct kvc_node *n, const struct wire_request *wire, uint64_t deadline_ns,
+			  struct kvc_trace *t)
 {
 	return simple_once_await(n, wire, UINT32_MAX, deadline_ns, NULL, NULL, t);
 }
@@ -200,7 +202,8 @@ static int touch_await(struct kvc_client *c, struct kvc_key key, const struct kv
 }
 
 static int plain_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, enum kvc_op op,
-		       int (*fn)(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct kvc_trace *t))
+		       int (*fn)(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call,
+				 struct kvc_trace *t))
 {
 	struct kvc_trace t;
 	int rc = kvc_call_begin(c, &t, op, call);
@@ -342,7 +345,8 @@ int kvc_raw_await(struct kvc_client *client, unsigned w, struct kvc_view *view, 
 	if (rc == 0 && own.server >= client->pool->num_servers)
 		rc = -KV_EINVAL;
 	if (rc == 0)
-		rc = (int)kvc_call_code(client, raw_once_await(&client->node[own.server], w, view, &wire,
-							       kvc_call_deadline(client, &own, raw_bytes(len, ops)), &t));
+		rc = (int)kvc_call_code(client,
+					raw_once_await(&client->node[own.server], w, view, &wire,
+						       kvc_call_deadline(client, &own, raw_bytes(len, ops)), &t));
 	return (int)kvc_call_end(client, &t, rc);
 }

@@ -4,10 +4,10 @@
  * A session is used by one connection and never revived: a new connection makes a new one, with new links, ids and
  * credits. It stays in memory until the engine returned the last frame of it, which is why it is counted.
  *
- * Ends in three ways. safe: the endpoints were rebuilt, or its shards cut: nothing can touch our memory. Not safe: the peer may still write
- * to the destinations that are out; pieces of the buffer are quarantined, and memory of callers must not be among them
- * (node.c fences first). In limbo: an endpoint that was given up is not closed yet. Pieces go the way of the quarantine, and requests into memory of callers
- * end when it is closed (client.c). */
+ * Ends in three ways. safe: the endpoints were rebuilt, or its shards cut: nothing can touch our memory. Not safe: the
+ * peer may still write to the destinations that are out; pieces of the buffer are quarantined, and memory of callers
+ * must not be among them (node.c fences first). In limbo: an endpoint that was given up is not closed yet. Pieces go
+ * the way of the quarantine, and requests into memory of callers end when it is closed (client.c). */
 #include <stdlib.h>
 
 #include "host/host.h"
@@ -126,7 +126,8 @@ static void quarantine(struct kvc_client *c, struct kvc_req *r)
 	kvc_buffer_quarantine(&c->buffer, &r->piece);
 }
 
-/* What is true of the memory of requests that are out: nothing touches it any more; a peer may; or a peer may until the endpoint is closed. */
+/* What is true of the memory of requests that are out: nothing touches it any more; a peer may; or a peer may until the
+ * endpoint is closed. */
 enum fate { SAFE, UNSAFE, LIMBO };
 
 /* Its call waits until the endpoint is closed. The session holds the link that it names. */

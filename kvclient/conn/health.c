@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* health.c -- which links of a session work.
  *
- * A link is up once it answered a PING: then it carries requests. The answer brought a nonce, which link.c sends back: so the server knows that the
- * link works both ways and leads to us, and may carry data. A session of one link per shard is up when all of
- * them answered. With several, one that does not answer is out: the session is up without it, as long as every shard
- * has one that works, and is asked again with back-off. When the answer comes the link is in.
+ * A link is up once it answered a PING: then it carries requests. The answer brought a nonce, which link.c sends back:
+ * so the server knows that the link works both ways and leads to us, and may carry data. A session of one link per
+ * shard is up when all of them answered. With several, one that does not answer is out: the session is up without it,
+ * as long as every shard has one that works, and is asked again with back-off. When the answer comes the link is in.
  *
  * A link that was up and is silent ends the session, as every trouble does; the next one begins without it. That is
- * noticed soon where another link to the same shard answers meanwhile: a shard that is busy is slow on all of them. With
- * nothing to compare it takes the time of silence, twice (asked, then not answered). (Rejected: taking a link out of a
- * session that goes on. Transfers of a request are striped over all links, so nobody could say which requests have
- * bytes on their way over the lost one, and their memory would have to be made safe all the same: docs/internals/ownership.md,
+ * noticed soon where another link to the same shard answers meanwhile: a shard that is busy is slow on all of them.
+ * With nothing to compare it takes the time of silence, twice (asked, then not answered). (Rejected: taking a link out
+ * of a session that goes on. Transfers of a request are striped over all links, so nobody could say which requests have
+ * bytes on their way over the lost one, and their memory would have to be made safe all the same:
+ * docs/internals/ownership.md,
  * 16. NICs fail rarely, and a new session takes milliseconds.)
  *
  * Links that were out in the last session are not waited for in the next one. */
 #include "kvclient/pool/client.h"
 
-/* SAME_BEATS: heartbeats that say that a shard stands still, before it is believed. Time alone does not tell: our own loop may have stood still, with news of the shard
- * waiting in a socket. */
+/* SAME_BEATS: heartbeats that say that a shard stands still, before it is believed. Time alone does not tell: our own
+ * loop may have stood still, with news of the shard waiting in a socket. */
 enum { PINGS_AT_ONCE = 64, SAME_BEATS = 2 };
 
 #define PONG_PATIENCE_NS 250000000ull /* before the control connection is looked at */
@@ -211,8 +212,8 @@ static unsigned links_up(const struct kvc_session *s, unsigned shard)
 	return up;
 }
 
-/* A link that is out, of several: its PING or the answer may be lost, and the server does not end a session for one that was never in use. So who gets
- * no answer asks again, each time after a longer wait. */
+/* A link that is out, of several: its PING or the answer may be lost, and the server does not end a session for one
+ * that was never in use. So who gets no answer asks again, each time after a longer wait. */
 static void ask_again(struct kvc_node *n, struct kvc_link *l, struct kvc_wait *wait)
 {
 	uint64_t now = loop_now(n->client->loop);
@@ -221,7 +222,8 @@ static void ask_again(struct kvc_node *n, struct kvc_link *l, struct kvc_wait *w
 		return;
 	if (l->probe && !probe_done(l) && now - l->probe_ns >= KV_MAX(l->backoff_ns, LINK_RETRY_MIN))
 		kvc_link_lost(l, -KV_ETIMEOUT); /* an answer that comes all the same is dropped and counted */
-	if (!l->probe && now >= l->retry_ns && kvc_room_try(n->client, &(struct kvc_need){.urgent = true, .node = n}, &r) == 0)
+	if (!l->probe && now >= l->retry_ns &&
+	    kvc_room_try(n->client, &(struct kvc_need){.urgent = true, .node = n}, &r) == 0)
 		probe(l, r, wait);
 }
 
@@ -268,7 +270,8 @@ static void out_tell(struct kvc_node *n)
 	}
 	if (out && (news || n->links_news))
 		kv_warn(kvc_client_log(n->client),
-			"client %u, server %s: %u of %u links do not answer over the fabric (shard %u, link %u%s); going on "
+			"client %u, server %s: %u of %u links do not answer over the fabric (shard %u, link %u%s); "
+			"going on "
 			"without, and trying again",
 			n->client->index, server_name(n), out, s->num_links, first->shard, first->index,
 			out > 1 ? ", ..." : "");

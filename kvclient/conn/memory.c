@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* memory.c -- the caller's memory, registered with every client's engine and announced to every server.
  *
- * A registration has one id in the whole pool, never used again, so that a server cannot take an old one for a new one. Each
- * client keeps its own view of it (struct kvc_client_mem), sorted by address, with the number of calls that use it; a node
- * that connects later announces all of them before it is up.
+ * A registration has one id in the whole pool, never used again, so that a server cannot take an old one for a new one.
+ * Each client keeps its own view of it (struct kvc_client_mem), sorted by address, with the number of calls that use
+ * it; a node that connects later announces all of them before it is up.
  *
- * Unregistering has two phases: all clients stop using it (one that still does refuses, and everything is as before), then
- * servers are told (REVOKE), and only when they have answered are the regions closed: on tcp a late operation on a closed
- * region would cost the connection. A server that does not answer by the deadline loses the session instead. No call uses the
- * region by then and none is in flight, so that closing it is safe all the same.
+ * Unregistering has two phases: all clients stop using it (one that still does refuses, and everything is as before),
+ * then servers are told (REVOKE), and only when they have answered are the regions closed: on tcp a late operation on a
+ * closed region would cost the connection. A server that does not answer by the deadline loses the session instead. No
+ * call uses the region by then and none is in flight, so that closing it is safe all the same.
  *
- * Both share one deadline over all clients and servers, the pool's; when memory is unregistered, all clients and servers are
- * waited for at the same time. Pinning memory takes what it takes and cannot be given up in the middle: it is added. But it is
- * done between turns of the loops (te_region_step), after the pages were made by threads that are nobody's
- * (kv_memory_populate), and undone so, too: the clients work on meanwhile. */
+ * Both share one deadline over all clients and servers, the pool's; when memory is unregistered, all clients and
+ * servers are waited for at the same time. Pinning memory takes what it takes and cannot be given up in the middle: it
+ * is added. But it is done between turns of the loops (te_region_step), after the pages were made by threads that are
+ * nobody's (kv_memory_populate), and undone so, too: the clients work on meanwhile. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -181,7 +181,8 @@ static int announce_await(struct kvc_client *c, struct kvc_client_mem *m, uint64
 		if (rc == -KV_ETIMEOUT)
 			kvc_node_redial(&c->node[i], "it did not answer the announcement of a region");
 		return kv_fail(err, rc, "client %u: server %s did not take the announcement of %llu bytes: %s",
-			       c->index, c->pool->server[i].entry.text, (unsigned long long)m->len_bytes, kv_strerror(rc));
+			       c->index, c->pool->server[i].entry.text, (unsigned long long)m->len_bytes,
+			       kv_strerror(rc));
 	}
 	return 0;
 }
@@ -339,7 +340,8 @@ static uint64_t mem_deadline(const struct kvc_pool *pool)
 	return kv_deadline(kvc_block_now(pool), pool->options.timeout_ns);
 }
 
-/* What is said of it is true, and where it is to be pinned its pages are there, so that pinning, on the loops, is quick. */
+/* What is said of it is true, and where it is to be pinned its pages are there, so that pinning, on the loops, is
+ * quick. */
 static int memory_prepare(const struct kvc_pool *pool, void *base, uint64_t len_bytes, struct kv_error *err)
 {
 	const struct te_info *engine = &pool->client[0]->info;
@@ -350,12 +352,13 @@ static int memory_prepare(const struct kvc_pool *pool, void *base, uint64_t len_
 	rc = kv_memory_populate(base, len_bytes, engine->near ? engine->numa_node : KV_NODE_ANY, NULL);
 	if (rc == 0 || rc == -KV_ENOTSUP) /* then pinning makes them */
 		return 0;
-	return kv_fail(err, rc, "the kernel has no pages for %s of memory that the NIC is to pin: free memory, or register less",
+	return kv_fail(err, rc,
+		       "the kernel has no pages for %s of memory that the NIC is to pin: free memory, or register less",
 		       kv_size_format(len_bytes, size, sizeof(size)));
 }
 
-/* Take a registration back from all clients that have it, at once, with the grace for all of their servers. Those that could not be
- * asked (a full queue) are asked again, one after the other; for the rest that is a look. */
+/* Take a registration back from all clients that have it, at once, with the grace for all of their servers. Those that
+ * could not be asked (a full queue) are asked again, one after the other; for the rest that is a look. */
 static void register_undo(struct kvc_pool *pool, struct mem_job *job)
 {
 	job->deadline_ns = kvc_block_now(pool) + pool->options.grace_ns;
@@ -402,7 +405,8 @@ int kvc_register(struct kvc_pool *pool, void *base, uint64_t len_bytes, struct k
 		return kv_fail(err, -KV_EINVAL,
 			       "kvc_register blocks: call it from a thread of your own, not from a worker");
 	if (kvc_pool_enter(pool) < 0)
-		return kv_fail(err, -KV_ECLOSED, "the pool is being closed, or it is the parent's, and this is a child of fork()");
+		return kv_fail(err, -KV_ECLOSED,
+			       "the pool is being closed, or it is the parent's, and this is a child of fork()");
 	rc = memory_prepare(pool, base, len_bytes, err);
 	if (rc == 0)
 		rc = register_all(pool, base, len_bytes, out, err);
@@ -421,7 +425,8 @@ static bool mem_is_ours(struct kvc_pool *pool, const struct kvc_mem *mem)
 	return m != NULL;
 }
 
-/* Nobody waits for a server before all clients have stopped using the memory; then all wait at once, by one deadline. */
+/* Nobody waits for a server before all clients have stopped using the memory; then all wait at once, by one deadline.
+ */
 static int unregister_all(struct kvc_pool *pool, struct kvc_mem **mem)
 {
 	struct mem_job job = {.mem = *mem, .deadline_ns = mem_deadline(pool)};

@@ -7,24 +7,27 @@
  *   UP --redo--> CONNECTING (calls wait) --hello, regions, links--> UP
  *
  * DOWN means that the server is gone: calls fail at once while attempts go on in the background. If it said goodbye
- * (`left`) its keys are misses instead, until it is back: what it held went with it. It is DOWN from its goodbye on, and the
- * session lives until all that was under way has come to its end; then we say goodbye, too. A break that is ours
- * (the endpoints were rebuilt, a frame could not be sent, a link stays silent) is a redo: the first new attempt begins
- * at once and calls wait for its outcome.
+ * (`left`) its keys are misses instead, until it is back: what it held went with it. It is DOWN from its goodbye on,
+ * and the session lives until all that was under way has come to its end; then we say goodbye, too. A break that is
+ * ours (the endpoints were rebuilt, a frame could not be sent, a link stays silent) is a redo: the first new attempt
+ * begins at once and calls wait for its outcome.
  *
- * A redo keeps the control connection, unless that is the trouble: HELLO is said again on it (docs/reference/protocol.md 2.10), so that a fence because of one server costs
- * the others a message each and no TLS. The reader is interrupted, not the connection: what others are sending goes out before HELLO. A redo may overtake an attempt
- * that waits for its WELCOME; the next HELLO follows at once, and all WELCOMEs but the last are dropped (`hellos`). When HELLO on the connection comes to nothing
- * because the connection is broken, the same attempt dials. The connection is given up when its server may keep our HELLO waiting behind something that takes
- * long to answer: a REVOKE, or the goodbye of a further session.
+ * A redo keeps the control connection, unless that is the trouble: HELLO is said again on it
+ * (docs/reference/protocol.md 2.10), so that a fence because of one server costs the others a message each and no TLS.
+ * The reader is interrupted, not the connection: what others are sending goes out before HELLO. A redo may overtake an
+ * attempt that waits for its WELCOME; the next HELLO follows at once, and all WELCOMEs but the last are dropped
+ * (`hellos`). When HELLO on the connection comes to nothing because the connection is broken, the same attempt dials.
+ * The connection is given up when its server may keep our HELLO waiting behind something that takes long to answer: a
+ * REVOKE, or the goodbye of a further session.
  *
  * The same coroutine reads the connection and sends heartbeats. A server that is not heard for the time of silence is
  * down, at that moment and not at the next beat; but only if beats of our own have gone by meanwhile, so that a process
- * that was stopped for a while does not take its own absence for the server's. Others (memory.c, the closer) may send; the
- * connection is closed only when none of them is inside.
+ * that was stopped for a while does not take its own absence for the server's. Others (memory.c, the closer) may send;
+ * the connection is closed only when none of them is inside.
  *
  * Dropping a session while requests are out: see attachment.c and kvc_client_fence_await. Pieces go to quarantine only
- * while another server would suffer from a fence; otherwise fencing is free. Where a fence is one of this server alone nobody else suffers. */
+ * while another server would suffer from a fence; otherwise fencing is free. Where a fence is one of this server alone
+ * nobody else suffers. */
 #include <stdlib.h>
 
 #include "host/host.h"
@@ -43,7 +46,7 @@ enum {
 #define SEND_TIMEOUT_NS 2000000000ull
 #define ADDRESS_POLL_NS 10000000ull
 #define LOOK_UP_MIN_NS  1000000ull /* between questions whether a name has been looked up, at first */
-#define HELLOS_MAX      8u /* without an answer: then the connection is given up */
+#define HELLOS_MAX      8u         /* without an answer: then the connection is given up */
 #define PART_POLL_NS    5000000ull /* between two looks whether anything is under way at a server that ends */
 
 static const char *node_name(const struct kvc_node *n)
@@ -179,8 +182,8 @@ out:
 	return rc;
 }
 
-/* Wait until the server's word on region `id` of this slot is there (region_answer_take), or the session has gone. What stands in the slot is that registration's
- * alone: answers to others may be read in the same turn. */
+/* Wait until the server's word on region `id` of this slot is there (region_answer_take), or the session has gone. What
+ * stands in the slot is that registration's alone: answers to others may be read in the same turn. */
 static int answer_await(struct kvc_node *n, uint32_t slot, uint32_t id, bool known, uint64_t deadline_ns)
 {
 	struct kvc_session *s = n->session;
@@ -289,7 +292,8 @@ static int refused(struct kvc_node *n, const struct wire_refuse *r)
 	char text[sizeof(r->text)];
 	n->redial = true; /* it closes the connection */
 	printable(text, sizeof(text), r->text);
-	/* It keeps the addresses of endpoints that it had to rebuild to itself for a moment: it is there, and is waited for. */
+	/* It keeps the addresses of endpoints that it had to rebuild to itself for a moment: it is there, and is waited
+	 * for. */
 	if (rc == -KV_EBUSY)
 		rc = -KV_ERESET;
 	return kv_fail(&n->error, rc == 0 ? -KV_EPROTO : rc, "it refused us: %s", text);
@@ -336,8 +340,8 @@ static void peers_open(void *arg)
 		o->rc = peer_open(o->node, o->welcome, shard);
 }
 
-/* Keys are placed by the names in our list, and every client finds them only if all of them give the same server the same name: what the
- * server calls itself must not contradict, and no server may be there under two names. */
+/* Keys are placed by the names in our list, and every client finds them only if all of them give the same server the
+ * same name: what the server calls itself must not contradict, and no server may be there under two names. */
 static int identity_check(struct kvc_node *n, const struct wire_welcome_msg *w)
 {
 	const struct kv_server_entry *e = &n->client->pool->server[n->index].entry;
@@ -345,12 +349,14 @@ static int identity_check(struct kvc_node *n, const struct wire_welcome_msg *w)
 	printable(n->node_id, sizeof(n->node_id), w->node_id);
 	if (w->node_id[0] && strcmp(w->node_id, e->id) != 0)
 		return kv_fail(&n->error, -KV_EINVAL,
-			       "its node id is %s, but the list of servers calls it %s; write %s=%s there, or start it with --node-id %s or none",
+			       "its node id is %s, but the list of servers calls it %s; write %s=%s there, or start it "
+			       "with --node-id %s or none",
 			       n->node_id, e->id, n->node_id, kv_hostport_format(&e->at, at, sizeof(at)), e->id);
 	for (unsigned i = 0; i < n->client->pool->num_servers; i++) {
 		const struct kvc_node *other = &n->client->node[i];
 		if (other != n && other->session && other->incarnation == w->incarnation)
-			return kv_fail(&n->error, -KV_EINVAL, "it is the same server as %s of the list; take one of the two out of it",
+			return kv_fail(&n->error, -KV_EINVAL,
+				       "it is the same server as %s of the list; take one of the two out of it",
 				       node_name(other));
 	}
 	return 0;
@@ -384,7 +390,8 @@ static int welcome_take_await(struct kvc_node *n, const struct wire_welcome_msg 
 		return rc;
 	rc = kvc_session_create(n, w, KV_MAX(c->info.rails, (unsigned)w->rails), &n->session);
 	if (rc < 0)
-		return kv_fail(&n->error, rc, "no memory or no keys for a session of %u shards: %s", w->shards, kv_strerror(rc));
+		return kv_fail(&n->error, rc, "no memory or no keys for a session of %u shards: %s", w->shards,
+			       kv_strerror(rc));
 	if (n->incarnation && n->incarnation != w->incarnation)
 		kv_info(node_log(n), "client %u: server %s was restarted", c->index, node_name(n));
 	n->incarnation = w->incarnation; /* before anything parks: another node may be about to meet the same server */
@@ -400,12 +407,15 @@ static int welcome_take_await(struct kvc_node *n, const struct wire_welcome_msg 
 static int unanswered(struct kvc_node *n, int rc)
 {
 	if (rc == -KV_EPROTO && boot_context_mode(n->client->boot) == BOOT_PLAIN)
-		return kv_fail(&n->error, rc, "it did not understand us: it is a kv-server that wants a key or a certificate, which this client does "
+		return kv_fail(&n->error, rc,
+			       "it did not understand us: it is a kv-server that wants a key or a certificate, which "
+			       "this client does "
 			       "not give (--psk-file, or --cert, --key and --ca), or it is no kv-server");
 	return kv_fail(&n->error, rc, "no answer to our hello: %s", kv_strerror(rc));
 }
 
-/* Between HELLO and WELCOME all else is about an earlier attachment; but on a connection that had none there are only heartbeats. */
+/* Between HELLO and WELCOME all else is about an earlier attachment; but on a connection that had none there are only
+ * heartbeats. */
 static bool about_earlier(const struct kvc_node *n, enum wire_ctrl type)
 {
 	switch (type) {
@@ -427,8 +437,8 @@ static bool about_earlier(const struct kvc_node *n, enum wire_ctrl type)
 	}
 }
 
-/* The answer to the last HELLO: those to earlier ones, which were overtaken, are of use to nobody. But the server has an attachment for each of them, and no longer the one
- * before it. */
+/* The answer to the last HELLO: those to earlier ones, which were overtaken, are of use to nobody. But the server has
+ * an attachment for each of them, and no longer the one before it. */
 static int answer_to_hello_await(struct kvc_node *n, struct wire_ctrl_msg *m, uint64_t deadline_ns)
 {
 	for (;;) {
@@ -548,7 +558,9 @@ static int addresses_await(struct kvc_node *n, uint64_t deadline_ns, struct kv_a
 	int rc;
 	while ((rc = boot_resolve(p->resolver, n->index, at, out, &n->error)) == 1 && !overtaken(n)) {
 		if (loop_now(loop) >= deadline_ns)
-			return kv_fail(&n->error, -KV_ETIMEOUT, "host '%.100s' could not be looked up by the deadline: do the name servers of this machine answer?",
+			return kv_fail(&n->error, -KV_ETIMEOUT,
+				       "host '%.100s' could not be looked up by the deadline: do the name servers of "
+				       "this machine answer?",
 				       at->host);
 		co_queue_wait_await(&n->kick, KV_MIN(deadline_ns, loop_now(loop) + pause));
 		pause = KV_MIN(2 * pause, BOOT_RESOLVE_AGAIN_NS);
@@ -556,8 +568,8 @@ static int addresses_await(struct kvc_node *n, uint64_t deadline_ns, struct kv_a
 	return rc == 1 ? -KV_ERESET : rc;
 }
 
-/* Each address in turn: of the time that is left one of those that are left gets its share. What is told of them all is what
- * the first one said, unless another one is there and does not let us in. */
+/* Each address in turn: of the time that is left one of those that are left gets its share. What is told of them all is
+ * what the first one said, unless another one is there and does not let us in. */
 static int dial_await(struct kvc_node *n, const struct kv_addresses *to, uint64_t deadline_ns)
 {
 	struct kvc_client *c = n->client;
@@ -569,10 +581,11 @@ static int dial_await(struct kvc_node *n, const struct kv_addresses *to, uint64_
 		uint64_t now = loop_now(c->loop), left = deadline_ns > now ? deadline_ns - now : 0;
 		struct kv_error err = {0};
 		/* TCP gives up bytes that nobody acknowledges when we give up a server that says nothing. */
-		rc = boot_connect_await(c->boot, &server, (unsigned)(c->pool->options.peer_timeout_ns / 1000000), now + left / (to->count - i),
-					&n->conn, &err);
+		rc = boot_connect_await(c->boot, &server, (unsigned)(c->pool->options.peer_timeout_ns / 1000000),
+					now + left / (to->count - i), &n->conn, &err);
 		if (rc < 0 && (told == 0 || rc == -KV_EDENIED))
-			told = kv_fail(&n->error, rc, "%s%s", err.text, to->count > 1 && rc != -KV_EDENIED ? " (nor do its other addresses)" : "");
+			told = kv_fail(&n->error, rc, "%s%s", err.text,
+				       to->count > 1 && rc != -KV_EDENIED ? " (nor do its other addresses)" : "");
 	}
 	n->dialer = NULL;
 	io_interrupt(co_self(), false);
@@ -645,7 +658,8 @@ static int connect_await(struct kvc_node *n)
 	/* Memory registered while the links were pinged. */
 	if (rc == 0 && !overtaken(n))
 		rc = regions_await(n, deadline);
-	/* Being overtaken interrupts the attempt, and what stood at it then has failed for no reason of the server's. */
+	/* Being overtaken interrupts the attempt, and what stood at it then has failed for no reason of the server's.
+	 */
 	if (overtaken(n))
 		return kv_fail(&n->error, -KV_ERESET, "the connection was interrupted");
 	/* Nor does it say that the server is gone when the connection that we had breaks: the next attempt dials. */
@@ -696,7 +710,8 @@ static void leave(struct kvc_node *n)
 		return;
 	n->left = true;
 	snprintf(n->why, sizeof(n->why), "it said goodbye");
-	kv_info(node_log(n), "client %u: server %s ends: its keys are misses until it is back", n->client->index, node_name(n));
+	kv_info(node_log(n), "client %u: server %s ends: its keys are misses until it is back", n->client->index,
+		node_name(n));
 	node_set(n, KVC_NODE_DOWN);
 }
 
@@ -808,7 +823,8 @@ static void lost_describe(struct kvc_node *n, int rc)
 {
 	if (n->denied)
 		kv_fail(&n->error, rc,
-			"the control connection has ended; %u sessions of logical clients were refused on it, since their key or identity is not the server's: it ends a "
+			"the control connection has ended; %u sessions of logical clients were refused on it, since "
+			"their key or identity is not the server's: it ends a "
 			"connection with several of them (kv-server --session-keys)",
 			n->denied);
 	else
@@ -884,14 +900,15 @@ static void requests_end_await(struct kvc_node *n, int status)
 	bool fence = caller || c->info.peer_fence || !others_connected(n) || kvc_client_quarantine_full(c, bytes) ||
 		     c->num_zombies + s->shards > KVC_ZOMBIES_MAX;
 	/* A fence ends the requests with -KV_ERESET; their calls look at the state of the node, which tells them more.
-	 * A client that closes leaves its own memory to the end of the engine, but a caller has his back before that. */
+	 * A client that closes leaves its own memory to the end of the engine, but a caller has his back before that.
+	 */
 	if (any && (caller || (fence && !c->closing)))
 		kvc_client_fence_await(c, s, first_unsafe_shard(s));
 	if (!s->open)
 		return;
 	any = kvc_session_unsafe(s, &bytes, &caller);
-	/* What it may still write is in quarantine until a fence: we need not know when it has ended, and waiting for that may take long, as its way to us may be
-	 * what is broken. */
+	/* What it may still write is in quarantine until a fence: we need not know when it has ended, and waiting for
+	 * that may take long, as its way to us may be what is broken. */
 	if (any)
 		explicit_bzero(&n->prior, sizeof(n->prior));
 	kvc_session_fail(s, status, false);
@@ -965,14 +982,15 @@ static void server_name_add(struct kvc_node *n)
 	kv_fail_more(&n->error, "server %s", name);
 }
 
-/* Whether the server is there and will not take us before somebody changes something. (-KV_EINVAL: it is another one than the list
- * says. -KV_EFULL is none: room comes by itself.) */
+/* Whether the server is there and will not take us before somebody changes something. (-KV_EINVAL: it is another one
+ * than the list says. -KV_EFULL is none: room comes by itself.) */
 static bool is_refusal(int rc)
 {
 	return rc == -KV_EDENIED || rc == -KV_EVERSION || rc == -KV_EINVAL;
 }
 
-/* That is another thing than a server that is gone: calls are told while it lasts, and it is no longer the one that said goodbye. */
+/* That is another thing than a server that is gone: calls are told while it lasts, and it is no longer the one that
+ * said goodbye. */
 static void refusal_note(struct kvc_node *n, int rc)
 {
 	n->refusal = is_refusal(rc) && rc != -KV_EINVAL ? rc : 0; /* for a call that would mean its arguments */
@@ -980,7 +998,8 @@ static void refusal_note(struct kvc_node *n, int rc)
 		n->left = false;
 }
 
-/* One line for the first attempt of a row that failed, and one for each new reason why a server that is there again does not take us. */
+/* One line for the first attempt of a row that failed, and one for each new reason why a server that is there again
+ * does not take us. */
 static void failure_log(struct kvc_node *n, int rc)
 {
 	if (n->left || (n->failures > 0 && (!is_refusal(rc) || rc == n->refusal_told)))
@@ -1003,8 +1022,9 @@ static void up_count(struct kvc_node *n)
 	n->fresh = false;
 }
 
-/* An attempt has failed, and no other one overtook it. Nothing that we do hangs on the end of what the server had under way for us, unless our
- * engine has cut off this server alone: a server that cannot bring that end about is asked to welcome us without it. */
+/* An attempt has failed, and no other one overtook it. Nothing that we do hangs on the end of what the server had under
+ * way for us, unless our engine has cut off this server alone: a server that cannot bring that end about is asked to
+ * welcome us without it. */
 static void failed_count(struct kvc_node *n)
 {
 	struct te_info info;
@@ -1047,11 +1067,12 @@ static void session_await(struct kvc_node *n)
 		rc = serve_await(n);
 		n->redial |= answers_may_wait(n);
 		if (!c->closing && !n->left && rc == -KV_EPEERDOWN && c->info.death_fatal)
-			kv_error_log(node_log(n),
-				     "client %u: server %s is lost; if its process died, provider %s cannot promise to "
-				     "go on, because locks are shared with it: should calls stand still now, start this "
-				     "process again, and use provider tcp where servers may die",
-				     c->index, node_name(n), c->info.provider);
+			kv_error_log(
+				node_log(n),
+				"client %u: server %s is lost; if its process died, provider %s cannot promise to "
+				"go on, because locks are shared with it: should calls stand still now, start this "
+				"process again, and use provider tcp where servers may die",
+				c->index, node_name(n), c->info.provider);
 		if (!c->closing && !n->left && (n->redo || rc < 0)) {
 			kvc_add(&c->count.lost_connections, 1);
 			snprintf(n->why, sizeof(n->why), "%s", n->redo ? n->redo_why : n->error.text);

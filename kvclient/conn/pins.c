@@ -2,22 +2,22 @@
 /* pins.c -- pins outlive sessions.
  *
  * A pin lives in a session at the server and ends with it: with every fence, and with every fault of
- * the network. Who pinned a value would not hear of it. So a client remembers what its sessions have pinned, and each new
- * session pins it again, PINNERS requests at a time, before the server has had much time to evict. What is not there any
- * more is told: by the callback pin_lost with the key, which is what an embedder needs to store the value again; by the
- * counter pins_lost, and in one line of the log for each session.
+ * the network. Who pinned a value would not hear of it. So a client remembers what its sessions have pinned, and each
+ * new session pins it again, PINNERS requests at a time, before the server has had much time to evict. What is not
+ * there any more is told: by the callback pin_lost with the key, which is what an embedder needs to store the value
+ * again; by the counter pins_lost, and in one line of the log for each session.
  *
  * A pin is remembered from before its first request goes out, so that a session that is made in between cannot miss it:
- * pinning twice is pinning once. It is `held` once a call has succeeded; what no call holds or asks for is forgotten. While
- * it is being made again it is `busy`: taking it back waits for that, as requests may overtake each other on the fabric, and
- * the pin would stay for ever. A session is known by its number among its node's. A pin whose session ended while
- * its request was out is to be made again, whatever the request said.
+ * pinning twice is pinning once. It is `held` once a call has succeeded; what no call holds or asks for is forgotten.
+ * While it is being made again it is `busy`: taking it back waits for that, as requests may overtake each other on the
+ * fabric, and the pin would stay for ever. A session is known by its number among its node's. A pin whose session ended
+ * while its request was out is to be made again, whatever the request said.
  *
- * Not promised: between the end of a session and the new pins a value may be evicted, and stored again by somebody else,
- * with other bytes.
+ * Not promised: between the end of a session and the new pins a value may be evicted, and stored again by somebody
+ * else, with other bytes.
  *
- * Rejected: a server that keeps the pins of a connection that broke for a while. Clients that never come back would hold its
- * memory, and a restart would lose them all the same. */
+ * Rejected: a server that keeps the pins of a connection that broke for a while. Clients that never come back would
+ * hold its memory, and a restart would lose them all the same. */
 #include "kvclient/conn/pins.h"
 
 #include <stdlib.h>
@@ -34,7 +34,8 @@ struct kvc_pin {
 	uint64_t attaches;     /* the session that it was made in */
 	unsigned calls;        /* that are about to pin it */
 	bool held, busy;
-	int missed; /* why it could not be made again, while a call was still about to say that it has made it; 0: it could */
+	int missed; /* why it could not be made again, while a call was still about to say that it has made it; 0: it
+		       could */
 	uint16_t len;
 	uint8_t key[];
 };
@@ -138,12 +139,15 @@ static void told(struct kvc_node *n)
 	if (n->pins.pinners > 0)
 		return;
 	if (n->pins.lost)
-		kv_warn(kvc_client_log(c), "client %u, server %s: %llu pins are lost and %llu were made again; the last that is lost: %s", c->index, name,
-			(unsigned long long)n->pins.lost, (unsigned long long)n->pins.again,
-			n->pins.lost_rc == -KV_ENOTFOUND ? "the value was evicted or deleted while there was no connection, or the server was restarted" :
-							   kv_strerror(n->pins.lost_rc));
+		kv_warn(kvc_client_log(c),
+			"client %u, server %s: %llu pins are lost and %llu were made again; the last that is lost: %s",
+			c->index, name, (unsigned long long)n->pins.lost, (unsigned long long)n->pins.again,
+			n->pins.lost_rc == -KV_ENOTFOUND ? "the value was evicted or deleted while there was no "
+							   "connection, or the server was restarted"
+							 : kv_strerror(n->pins.lost_rc));
 	else if (n->pins.again)
-		kv_info(kvc_client_log(c), "client %u, server %s: %llu pins were made again", c->index, name, (unsigned long long)n->pins.again);
+		kv_info(kvc_client_log(c), "client %u, server %s: %llu pins were made again", c->index, name,
+			(unsigned long long)n->pins.again);
 	n->pins.again = n->pins.lost = 0;
 }
 
@@ -305,7 +309,8 @@ void kvc_pins_start(struct kvc_node *n)
 {
 	struct kvc_client *c = n->client;
 	/* Without a coroutine now they are made at the next beat. */
-	while (n->pins.pinners < PINNERS && !c->closing && pin_next(n) && co_spawn(c->loop, pinner, n, "kvc pins") == 0) {
+	while (n->pins.pinners < PINNERS && !c->closing && pin_next(n) &&
+	       co_spawn(c->loop, pinner, n, "kvc pins") == 0) {
 		n->pins.pinners++;
 		c->coroutines++;
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pins.h -- what a client's sessions have pinned, so that it can be pinned again on a new connection. Private to kvclient/. */
+/* pins.h -- what a client's sessions have pinned, so that it can be pinned again on a new connection. Private to
+ * kvclient/. */
 #ifndef KVRAIL_KVCLIENT_CONN_PINS_H
 #define KVRAIL_KVCLIENT_CONN_PINS_H
 
@@ -30,20 +31,20 @@ void kvc_pins_fini(struct kvc_client *c);
 
 /* All of these on the client's loop.
  *
- * kvc_pin_begin -- a call is about to pin the key at its node, for a session (NULL: the client's own): from now on every new
- * connection pins it, too. 0 or -KV_ENOMEM. kvc_pin_end -- the call ended with rc; it uses *pin no more. */
+ * kvc_pin_begin -- a call is about to pin the key at its node, for a session (NULL: the client's own): from now on
+ * every new connection pins it, too. 0 or -KV_ENOMEM. kvc_pin_end -- the call ended with rc; it uses *pin no more. */
 int kvc_pin_begin(struct kvc_node *n, struct kvc_sub *sub, struct kvc_key key, struct kvc_pin **out);
 void kvc_pin_end(struct kvc_node *n, struct kvc_pin *pin, int rc);
 
-/* kvc_pin_drop_await -- a call is about to take it back: it is not made again any more, and no request that would is out. 0,
- * or -KV_ETIMEOUT: one is, and nothing has changed. */
+/* kvc_pin_drop_await -- a call is about to take it back: it is not made again any more, and no request that would is
+ * out. 0, or -KV_ETIMEOUT: one is, and nothing has changed. */
 int kvc_pin_drop_await(struct kvc_node *n, struct kvc_sub *sub, struct kvc_key key, uint64_t deadline_ns);
 
 /* kvc_pins_deleted -- the client has deleted the value: all its pins went with it. */
 void kvc_pins_deleted(struct kvc_client *c, struct kvc_key key);
 
-/* kvc_pins_part_await -- the session is about to be closed: none of its pins is being made again when this returns 0; they
- * are forgotten. -KV_ETIMEOUT: one still is, and nothing is forgotten. */
+/* kvc_pins_part_await -- the session is about to be closed: none of its pins is being made again when this returns 0;
+ * they are forgotten. -KV_ETIMEOUT: one still is, and nothing is forgotten. */
 int kvc_pins_part_await(struct kvc_sub *sub, uint64_t deadline_ns);
 
 /* kvc_pins_start -- the node has a new connection: make its pins again. */

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sessions.c -- further sessions (docs/reference/protocol.md 2.7) at the servers of a client.
  *
- * A session is a small object with a part for each server: WANTED -> ASKED -> OPEN, or REFUSED. A connection that ends takes all of
- * them along: they are WANTED again, and opened at the next one by a coroutine of the node, the opener, which runs while there is
- * something to ask or to say goodbye to, with up to KVC_SUB_ASKED_MAX questions out. A call that needs one which is not open
- * yet moves it to the front and waits for it by its deadline. So a client with thousands is in use again at once after a
- * reconnect, and does not wait for all of them.
+ * A session is a small object with a part for each server: WANTED -> ASKED -> OPEN, or REFUSED. A connection that ends
+ * takes all of them along: they are WANTED again, and opened at the next one by a coroutine of the node, the opener,
+ * which runs while there is something to ask or to say goodbye to, with up to KVC_SUB_ASKED_MAX questions out. A call
+ * that needs one which is not open yet moves it to the front and waits for it by its deadline. So a client with
+ * thousands is in use again at once after a reconnect, and does not wait for all of them.
  *
- * A server that leaves questions unanswered while its heartbeats come (kvc_subs_late) is connected anew, so that sessions do not wait
- * for ever for an answer that was lost in it.
+ * A server that leaves questions unanswered while its heartbeats come (kvc_subs_late) is connected anew, so that
+ * sessions do not wait for ever for an answer that was lost in it.
  *
- * The handle is the host's until it gives it back. What is out then (a question, a goodbye, requests that were given up) keeps the
- * object, counted in refs; a session that is granted after nobody wants it is said goodbye to.
+ * The handle is the host's until it gives it back. What is out then (a question, a goodbye, requests that were given
+ * up) keeps the object, counted in refs; a session that is granted after nobody wants it is said goodbye to.
  *
- * Turns. Requests of a session queue in its lane of the link (one link per shard: a session does not need several to fill it, and
- * large values are striped by the server anyhow). Lanes that may send stand in the link's `turns`; the first sends up to KVC_TURN
- * requests and stands behind the others then, with the connection's own queue getting a turn after each. A lane whose credits at
- * the server are all taken leaves until one is back. Where no further session has anything to send, nothing of this is looked at.
- * (Rejected: one queue in order of arrival. A session with 10,000 requests would be served before one with a single one that came
- * a moment later.) */
+ * Turns. Requests of a session queue in its lane of the link (one link per shard: a session does not need several to
+ * fill it, and large values are striped by the server anyhow). Lanes that may send stand in the link's `turns`; the
+ * first sends up to KVC_TURN requests and stands behind the others then, with the connection's own queue getting a turn
+ * after each. A lane whose credits at the server are all taken leaves until one is back. Where no further session has
+ * anything to send, nothing of this is looked at. (Rejected: one queue in order of arrival. A session with 10,000
+ * requests would be served before one with a single one that came a moment later.) */
 #include "kvclient/logical/sessions.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@
 #include "kvclient/call/call.h"
 #include "kvclient/pool/sized.h"
 
-#define REFUSED_FOR_NS  500000000ull  /* a refusal holds for so long: then a call may ask again */
+#define REFUSED_FOR_NS  500000000ull /* a refusal holds for so long: then a call may ask again */
 #define SEND_TIMEOUT_NS 2000000000ull
 
 /* ---- the object ---- */
@@ -323,7 +323,8 @@ static void none(struct kvc_sub_at *at)
 	sub_unref(at->sub);
 }
 
-/* Calls return it: one that means something else to them (that they shall try again at once, that there is no such key) is not believed. */
+/* Calls return it: one that means something else to them (that they shall try again at once, that there is no such key)
+ * is not believed. */
 static int refusal_code(int32_t status)
 {
 	switch (status) {
@@ -474,7 +475,8 @@ static void want(struct kvc_sub_at *at)
 	kvc_subs_start(at->node);
 }
 
-/* One that was granted when there was no memory for it here is said goodbye to, and asked for again by the next call. */
+/* One that was granted when there was no memory for it here is said goodbye to, and asked for again by the next call.
+ */
 int kvc_sub_ready_await(struct kvc_sub *sub, struct kvc_node *n, const struct kvc_session *s, uint64_t deadline_ns)
 {
 	struct kvc_sub_at *at = &sub->at[n->index];
@@ -636,7 +638,8 @@ static int open_at_await(struct kvc_sub *sub, struct kvc_node *n, uint64_t deadl
 static int nowhere_open(const struct kvc_client *c, struct kv_error *err)
 {
 	const struct kvc_node *n = &c->node[0];
-	return kv_fail(err, n->refusal ? n->refusal : -KV_EPEERDOWN, "no server is up to open a session at: %s", n->why[0] ? n->why : "none was reached yet");
+	return kv_fail(err, n->refusal ? n->refusal : -KV_EPEERDOWN, "no server is up to open a session at: %s",
+		       n->why[0] ? n->why : "none was reached yet");
 }
 
 static int open_all_await(struct kvc_sub *sub, uint64_t deadline_ns, struct kv_error *err)
@@ -692,8 +695,8 @@ static bool here(const struct kvc_client *c)
 	return c && loop_current() == c->loop && co_self();
 }
 
-static int open_await(struct kvc_client *c, const struct kvc_session_options *o, uint64_t deadline_ns, struct kvc_sub **out,
-		      struct kv_error *err)
+static int open_await(struct kvc_client *c, const struct kvc_session_options *o, uint64_t deadline_ns,
+		      struct kvc_sub **out, struct kv_error *err)
 {
 	struct boot_key *key = NULL;
 	struct kvc_sub *sub;
@@ -734,7 +737,8 @@ int kvc_session_open_await(struct kvc_client *client, const struct kvc_session_o
 	if (client && kvc_pool_alien(client->pool))
 		return kv_fail(err, -KV_ECLOSED, "the pool is the parent's, and this is a child of fork()");
 	if (!here(client) || !out)
-		return kv_fail(err, -KV_EINVAL, "kvc_session_open_await needs a worker of the client, and a place for the session");
+		return kv_fail(err, -KV_EINVAL,
+			       "kvc_session_open_await needs a worker of the client, and a place for the session");
 	rc = options_take(options, &o, err);
 	if (rc < 0)
 		return rc;
@@ -801,7 +805,8 @@ static int64_t do_close(struct kvc_client *c, void *arg)
 	return kvc_session_close_await(c, &a->sub, time_left(c, a));
 }
 
-static int on_client(struct kvc_client *c, uint64_t timeout_ns, int64_t (*fn)(struct kvc_client *c, void *arg), struct args *a)
+static int on_client(struct kvc_client *c, uint64_t timeout_ns, int64_t (*fn)(struct kvc_client *c, void *arg),
+		     struct args *a)
 {
 	int64_t result = 0;
 	int rc = kvc_pool_enter(c->pool);
@@ -884,7 +889,8 @@ int kvc_session_info(struct kvc_pool *pool, struct kvc_sub *session, unsigned se
 		return -KV_EINVAL;
 	if (kvc_pool_alien(pool))
 		return -KV_ECLOSED;
-	rc = loop_current() == session->client->loop ? (int)do_info(session->client, &a) : on_client(session->client, 0, do_info, &a);
+	rc = loop_current() == session->client->loop ? (int)do_info(session->client, &a)
+						     : on_client(session->client, 0, do_info, &a);
 	if (rc < 0)
 		return rc;
 	kvc_sized_give(out, &a.info, sizeof(a.info));

@@ -5,21 +5,24 @@
  * things end that: all writes counted, the engine's fence, or the end of the engine. A piece of the buffer may wait for
  * them in quarantine (at most a quarter of the buffer), memory of a caller may not: its call fences.
  *
- * Where the engine can fence one peer alone (te_info.peer_fence: tcp behind a doorkeeper), a fence is one of a session: the shards of that server are cut, its
- * requests end as safe and are made again, its node attaches again, and nobody else notices. Such a fence costs no one else anything, so a session that ends with
- * memory in question is always fenced: there is no quarantine and there are no zombies. What comes after the cut is kept out until the next
- * WELCOME, by which the server says that nothing of the prior attachment is left (node.c).
+ * Where the engine can fence one peer alone (te_info.peer_fence: tcp behind a doorkeeper), a fence is one of a session:
+ * the shards of that server are cut, its requests end as safe and are made again, its node attaches again, and nobody
+ * else notices. Such a fence costs no one else anything, so a session that ends with memory in question is always
+ * fenced: there is no quarantine and there are no zombies. What comes after the cut is kept out until the next WELCOME,
+ * by which the server says that nothing of the prior attachment is left (node.c).
  *
  * What was lost for good (a server that crashed, a write that failed) would make the buffer smaller for ever: nothing
  * counts it in. So at the beats of a session it is looked at, and a fence is made for it alone: soon while no call is
  * in progress, which then costs nobody anything, and after half a minute or more in any case. (Rejected: letting it be
  * used again after some time. No time is long enough to prove that a write has landed or never will.)
  *
- * Any other fence rebuilds the endpoints under everybody, so it is followed by a reset: every request of every node ends with
- * -KV_ERESET (small.c makes it anew), the quarantine is empty, and every node begins a new session with our new addresses, on the control connection that it has.
+ * Any other fence rebuilds the endpoints under everybody, so it is followed by a reset: every request of every node
+ * ends with -KV_ERESET (small.c makes it anew), the quarantine is empty, and every node begins a new session with our
+ * new addresses, on the control connection that it has.
  *
- * Where an endpoint takes long to close (EFA, while a host is dead), the next one is in use before, and nothing above holds until the old one is closed:
- * pieces that it knows wait in limbo, and so do the calls whose own memory it knows, past their deadline if need be. All others go on.
+ * Where an endpoint takes long to close (EFA, while a host is dead), the next one is in use before, and nothing above
+ * holds until the old one is closed: pieces that it knows wait in limbo, and so do the calls whose own memory it knows,
+ * past their deadline if need be. All others go on.
  *
  * Closing goes down in phases: calls end (after the grace at most) and workers return, nodes say goodbye (for
  * KVC_PART_NS at most), the flusher stops, the engine is closed (endpoints first: that is what makes the rest safe),
@@ -80,8 +83,8 @@ static void zombies_close(struct kvc_client *c)
 		te_peer_close(&c->zombie[--c->num_zombies]);
 }
 
-/* Without so many no GET can be planned: one chunk, and one before and after it that are not whole. The smallest queues that endpoints are
- * opened with have room for them. */
+/* Without so many no GET can be planned: one chunk, and one before and after it that are not whole. The smallest queues
+ * that endpoints are opened with have room for them. */
 #define IMMS_LEAST 4u
 
 /* Immediates that all servers together may have on their way: what the completion queue of any rail has room for. */
@@ -143,7 +146,8 @@ static int shards_fence(const struct fence *f, struct kv_error *err)
 {
 	struct kvc_session *s = f->session;
 	int rc = te_peer_fence(s->peer[f->shard], err);
-	for (unsigned i = 0; i < s->shards && rc == 0 && f->client->info.peer_fence && !te_reset_due(f->client->te); i++)
+	for (unsigned i = 0; i < s->shards && rc == 0 && f->client->info.peer_fence && !te_reset_due(f->client->te);
+	     i++)
 		if (s->peer[i])
 			rc = te_peer_fence(s->peer[i], err);
 	return rc;
@@ -189,8 +193,9 @@ static struct kvc_node *orphan_node(const struct kvc_req *r)
 	return n->state == KVC_NODE_UP && n->session == r->link->session ? n : NULL;
 }
 
-/* The session to fence because requests given up before before_ns, or the quarantine, hold memory that a peer may still touch: any, where a fence is one of all. If none
- * does, sessions with old ones are connected anew: a reply that is so late was lost. Every beat of every session asks, so the walk ends at the first that is not old. */
+/* The session to fence because requests given up before before_ns, or the quarantine, hold memory that a peer may still
+ * touch: any, where a fence is one of all. If none does, sessions with old ones are connected anew: a reply that is so
+ * late was lost. Every beat of every session asks, so the walk ends at the first that is not old. */
 static struct kvc_session *reclaim_unsafe(struct kvc_client *c, uint64_t before_ns, struct kvc_session *any)
 {
 	if (c->buffer.quarantined_bytes > 0 && c->quarantine_ns < before_ns)
@@ -240,8 +245,8 @@ static void engine_reset(void *arg, int status)
 	c->info.peer_fence = info.peer_fence;
 	kvc_room_limit(c, imm_limit(&info));
 	/* After a fence of ours everything was reset at once; no session was made since, because peers are opened only
-	 * with addresses that are told after this call. (Also if an endpoint failed in between: nodes ask for our addresses when
-	 * they have a connection, turns later.) */
+	 * with addresses that are told after this call. (Also if an endpoint failed in between: nodes ask for our
+	 * addresses when they have a connection, turns later.) */
 	if (ours && status == 0)
 		return;
 	if (status < 0)
@@ -332,8 +337,8 @@ static int engine_open(struct kvc_client *c, struct kv_error *err)
 	return 0;
 }
 
-/* The thread of the loop goes to the node of the client's NICs. If two clients of a loop have NICs on different ones, it
- * is let go again: it would be near to one and kept away from the other. */
+/* The thread of the loop goes to the node of the client's NICs. If two clients of a loop have NICs on different ones,
+ * it is let go again: it would be near to one and kept away from the other. */
 static int thread_bind(struct kvc_client *c, int node)
 {
 	struct kvc_bound *b;
@@ -372,10 +377,10 @@ static int buffer_open(struct kvc_client *c, struct kv_error *err)
 		return kv_fail_more(err, "client %u, receive buffer", c->index);
 	if (c->area.node_error)
 		c->place.memory_error = c->area.node_error;
-	/* Whole pages, whatever they are: where fork() needs it, rdma-core marks what is registered, and a part of a huge
-	 * page cannot be marked. */
-	rc = te_region_register(c->te, c->area.base, c->area.len_bytes, TE_LOCAL | TE_REMOTE_READ | TE_REMOTE_WRITE, 0, &c->region,
-				err);
+	/* Whole pages, whatever they are: where fork() needs it, rdma-core marks what is registered, and a part of a
+	 * huge page cannot be marked. */
+	rc = te_region_register(c->te, c->area.base, c->area.len_bytes, TE_LOCAL | TE_REMOTE_READ | TE_REMOTE_WRITE, 0,
+				&c->region, err);
 	if (rc < 0) {
 		kv_fail_more(err, "client %u, receive buffer", c->index);
 		goto err_area;
@@ -567,7 +572,8 @@ static void closer(void *arg)
 	kvc_pool_tell_closed(c->pool);
 }
 
-/* Closing cannot fail: what it takes is tried for until it is there. Workers that return make room, if it was too many of them. */
+/* Closing cannot fail: what it takes is tried for until it is there. Workers that return make room, if it was too many
+ * of them. */
 static void closer_start(struct loop_timer *t)
 {
 	struct kvc_client *c = KV_CONTAINER(t, struct kvc_client, close_again);

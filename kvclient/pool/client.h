@@ -25,16 +25,16 @@
 #include "wire/wire.h"
 
 enum {
-	KVC_REQS = 2048,        /* request entries of one client */
-	KVC_FRAMES = 256,       /* send buffers */
-	KVC_CREDITS_MAX = 4096, /* of one link: what a WELCOME may grant us and we believe */
-	KVC_IDS_MAX = 1 << 18,  /* ... and of all links of a session together: it bounds their maps (8 MiB) */
-	KVC_REGION_BUFFER = 1,  /* region id of the receive buffer */
-	KVC_MEMS_MAX = 256,     /* registrations of one pool */
+	KVC_REQS = 2048,          /* request entries of one client */
+	KVC_FRAMES = 256,         /* send buffers */
+	KVC_CREDITS_MAX = 4096,   /* of one link: what a WELCOME may grant us and we believe */
+	KVC_IDS_MAX = 1 << 18,    /* ... and of all links of a session together: it bounds their maps (8 MiB) */
+	KVC_REGION_BUFFER = 1,    /* region id of the receive buffer */
+	KVC_MEMS_MAX = 256,       /* registrations of one pool */
 	KVC_ROW_BYTES = 64 << 10, /* room for small items of a batch, side by side */
 	KVC_LINK_OUT = 1 << 20,   /* bytes of pieces that a link of a server on this host brings at a time */
-	KVC_ZOMBIES_MAX = 64,   /* peers kept open for a fence to come */
-	KVC_PARTS_MAX = 4096    /* coroutines of one loop for parts of batches: they leave some for workers and calls */
+	KVC_ZOMBIES_MAX = 64,     /* peers kept open for a fence to come */
+	KVC_PARTS_MAX = 4096 /* coroutines of one loop for parts of batches: they leave some for workers and calls */
 };
 
 #define KVC_PART_NS 1000000000ull /* for the goodbyes of a client that closes */
@@ -42,8 +42,8 @@ enum {
 /* ---- counters: written by the client's loop, read by any thread ---- */
 
 struct kvc_count {
-	_Atomic uint64_t gets, puts, exists, deletes, hits, misses, errors, timeouts, retries, corrupt, reconnects, reattaches,
-		fences;
+	_Atomic uint64_t gets, puts, exists, deletes, hits, misses, errors, timeouts, retries, corrupt, reconnects,
+		reattaches, fences;
 	_Atomic uint64_t bytes_in, bytes_out, stale_immediates, bad_frames, cancels, quarantined_bytes, eagain;
 	_Atomic uint64_t door_let_in, door_turned, door_aliens;
 	_Atomic uint64_t requests, replies, room_waits, room_wait_ns, room_wait_max_ns, queue_ns, queue_max_ns, orphans;
@@ -83,20 +83,20 @@ struct kvc_link {
 	uint8_t turn_used;         /* requests of this turn */
 	struct kvc_map map;
 	struct kv_seal seal;
-	uint64_t nonce;            /* goes with every frame until an answer says that the server has it; 0: none */
-	bool prove_due;            /* it goes now, with or without a request */
+	uint64_t nonce; /* goes with every frame until an answer says that the server has it; 0: none */
+	bool prove_due; /* it goes now, with or without a request */
 	uint64_t next_id;
-	uint64_t heard_ns;         /* when a frame of this link last arrived */
-	uint32_t credits, reserve; /* the last `reserve` credits are for CANCEL and PING */
-	uint32_t frames;           /* with the engine */
-	uint16_t shard, index;     /* te link of the shard's peer */
+	uint64_t heard_ns;                 /* when a frame of this link last arrived */
+	uint32_t credits, reserve;         /* the last `reserve` credits are for CANCEL and PING */
+	uint32_t frames;                   /* with the engine */
+	uint16_t shard, index;             /* te link of the shard's peer */
 	uint8_t release[KVC_RELEASES * 8]; /* leases to be given back, as they are sent */
 	uint32_t releases;
-	bool release_due;            /* they go now, with or without a request */
-	struct kv_list release_node; /* of the client, while they wait */
-	bool up;                   /* it answered a PING: it may carry requests (health.c) */
+	bool release_due;              /* they go now, with or without a request */
+	struct kv_list release_node;   /* of the client, while they wait */
+	bool up;                       /* it answered a PING: it may carry requests (health.c) */
 	uint64_t retry_ns, backoff_ns; /* of the PING of one that is not */
-	struct kvc_req *probe;     /* a PING of the health check, and when it was made */
+	struct kvc_req *probe;         /* a PING of the health check, and when it was made */
 	struct kvc_wait probe_wait;
 	uint64_t probe_ns;
 	uint32_t probe_beats; /* of ours since then */
@@ -108,9 +108,10 @@ struct kvc_session {
 	struct kvc_node *node;
 	uint32_t refs; /* the node's, and one per frame with the engine */
 	bool open;     /* peers are open and requests may go */
-	bool served; /* the node was UP with it: requests with memory may be out */
+	bool served;   /* the node was UP with it: requests with memory may be out */
 	uint32_t number;
-	uint8_t token[KV_TOKEN_LEN]; /* for proofs of further sessions where there is no TLS; it never crosses the fabric */
+	uint8_t token[KV_TOKEN_LEN]; /* for proofs of further sessions where there is no TLS; it never crosses the
+					fabric */
 	uint64_t shard_seed, value_max;
 	uint64_t out_max; /* bytes of pieces on their way from it at a time, beyond a few requests (admission.c) */
 	uint32_t chunk_bytes, credits;
@@ -119,7 +120,7 @@ struct kvc_session {
 	struct kvc_arenas *arenas; /* NULL: we do not know where its memory is */
 	struct te_peer *peer[KV_SHARDS_MAX];
 	uint64_t turns[KV_SHARDS_MAX], turns_ns[KV_SHARDS_MAX]; /* the liveness counters, and when they last moved */
-	uint32_t turns_same[KV_SHARDS_MAX];                     /* heartbeats that were heard since and showed the same */
+	uint32_t turns_same[KV_SHARDS_MAX]; /* heartbeats that were heard since and showed the same */
 	struct kv_macs macs[KV_SHARDS_MAX]; /* of the seals of a shard's links */
 	uint32_t num_links;
 	struct kvc_wait setup;  /* the first PINGs of all links */
@@ -132,7 +133,7 @@ struct kvc_session {
 struct kvc_room_share {
 	uint32_t reqs, imms;
 	uint64_t bytes;
-	uint32_t out;                     /* pieces of requests that are not given up, and their bytes */
+	uint32_t out; /* pieces of requests that are not given up, and their bytes */
 	uint64_t out_bytes;
 	uint32_t waiting;                 /* for a piece */
 	uint64_t counts_scan, piece_scan; /* admission.c */
@@ -157,7 +158,7 @@ struct kvc_node {
 	struct co_queue kick;    /* its own coroutine: ends a back-off, or a wait for `senders` */
 	bool running;            /* its coroutine */
 	struct kvc_room_share share;
-	unsigned senders;        /* coroutines inside boot_send_await */
+	unsigned senders; /* coroutines inside boot_send_await */
 	uint64_t incarnation;
 	char node_id[KV_NAME_MAX];
 	bool attempted; /* the pool was told how the first attempt went */
@@ -165,19 +166,21 @@ struct kvc_node {
 	bool parting;   /* ... and so did we, when nothing of ours was under way there any more */
 	bool redo;      /* drop the session and make a new one at once, because ... */
 	const char *redo_why;
-	bool redial;    /* ... and not on this connection, which is of no more use */
-	bool fresh;     /* the connection has had no session that was up */
-	bool welcomed;  /* it has had a WELCOME */
-	unsigned hellos;  /* HELLOs on it that were not answered yet: each will be, in order */
-	unsigned revokes; /* REVOKEs that were not answered yet */
-	struct wire_prior prior; /* the last attachment, if the server may have something of it under way and we want to know when it has not */
+	bool redial;             /* ... and not on this connection, which is of no more use */
+	bool fresh;              /* the connection has had no session that was up */
+	bool welcomed;           /* it has had a WELCOME */
+	unsigned hellos;         /* HELLOs on it that were not answered yet: each will be, in order */
+	unsigned revokes;        /* REVOKEs that were not answered yet */
+	struct wire_prior prior; /* the last attachment, if the server may have something of it under way and we want to
+				    know when it has not */
 	unsigned failures;
-	int refusal;                      /* why a server that is there does not take us, as calls are told it; 0: the last attempt ended otherwise */
-	int refusal_told;                 /* the code of the last line of the log about that */
-	struct kv_error error;            /* of the last attempt */
+	int refusal; /* why a server that is there does not take us, as calls are told it; 0: the last attempt ended
+			otherwise */
+	int refusal_told;                             /* the code of the last line of the log about that */
+	struct kv_error error;                        /* of the last attempt */
 	uint64_t connects, attaches, fences, ping_ns; /* see struct kvc_server_info */
-	char why[512];                      /* what went wrong last */
-	uint32_t acked[KVC_MEMS_MAX + 2]; /* region id that the server knows slot i by; 0: none */
+	char why[512];                                /* what went wrong last */
+	uint32_t acked[KVC_MEMS_MAX + 2];             /* region id that the server knows slot i by; 0: none */
 	struct kvc_refusal {
 		uint32_t id;
 		int32_t status;
@@ -186,12 +189,13 @@ struct kvc_node {
 	uint64_t first_ns;     /* by then the first attempt is decided */
 	struct co *dialer;     /* its own coroutine, while it makes a TCP connection */
 	unsigned silent_beats; /* of ours, since it was heard */
-	unsigned denied;       /* further sessions whose key or identity was wrong, on this connection: a server ends one with several */
-	uint32_t links_known;  /* a bit for each link of a session of so many: it was out in the last one */
+	unsigned denied; /* further sessions whose key or identity was wrong, on this connection: a server ends one with
+			    several */
+	uint32_t links_known; /* a bit for each link of a session of so many: it was out in the last one */
 	uint64_t links_out[KV_SHARDS_MAX * KV_RAILS_MAX / 64];
 	struct kvc_node_subs subs;
 	struct kvc_node_pins pins;
-	bool links_news;       /* to be told with the next session: one of them is new */
+	bool links_news; /* to be told with the next session: one of them is new */
 };
 
 /* ---- registered memory, as one client has it ---- */
@@ -230,8 +234,8 @@ struct kvc_client {
 	uint64_t room_scan;
 	struct kv_list starving; /* struct kvc_starving: coroutines waiting for room, in order */
 	uint32_t num_starving;
-	struct kv_list dirty;    /* links with something to send */
-	uint32_t frames;         /* with the engine */
+	struct kv_list dirty; /* links with something to send */
+	uint32_t frames;      /* with the engine */
 	struct co *flusher;
 	struct loop_timer open_next, close_again;
 	bool flusher_stop;
@@ -240,7 +244,7 @@ struct kvc_client {
 	struct kvc_node *node;                    /* pool->num_servers of them */
 	struct kvc_client_mem *mem[KVC_MEMS_MAX]; /* sorted by base */
 	unsigned num_mems;
-	bool fenced; /* a fence of ours was done; the engine's report of it is to come */
+	bool fenced;          /* a fence of ours was done; the engine's report of it is to come */
 	struct kv_list limbo; /* requests into memory of callers that an endpoint, not closed yet, may still write to */
 	struct co_queue fence_over; /* who waits for endpoints to be closed; how often they were: */
 	uint64_t fences_over;
@@ -250,12 +254,12 @@ struct kvc_client {
 	uint64_t orphan_bytes;  /* of their pieces */
 	uint64_t quarantine_ns; /* since when the buffer's quarantine is not empty */
 	struct kvc_pins pins;
-	struct kv_list subs;   /* struct kvc_sub: further sessions */
-	uint32_t num_subs;     /* that were ever made */
-	uint32_t calls;        /* in progress, and workers */
+	struct kv_list subs;       /* struct kvc_sub: further sessions */
+	uint32_t num_subs;         /* that were ever made */
+	uint32_t calls;            /* in progress, and workers */
 	uint32_t batches;          /* parts begun, for their turn (kvc_link_keep) */
 	uint32_t parts, parts_max; /* of batches, in coroutines of their own; parts_max: its share of KVC_PARTS_MAX */
-	uint64_t last_len;     /* of the last value read: a guess for the next where nothing better is known */
+	uint64_t last_len;         /* of the last value read: a guess for the next where nothing better is known */
 	bool opened, closing;
 	uint64_t closing_ns; /* when it began */
 	enum boot_mode mode;
@@ -293,14 +297,15 @@ void kvc_client_unhold(struct kvc_client *c);
  * need more than a coroutine has. */
 void kvc_main_await(struct kvc_client *c, void (*fn)(void *arg), void *arg);
 
-/* kvc_client_fence_await -- nothing of the session's shard touches our memory any more when it returns, or, where endpoints take long to close,
- * from when kvc_client_fenced_await has returned, too. Where the engine can fence one peer alone, the session has
- * ended (its requests with -KV_ERESET, as safe), and its node alone gets a new one; else all nodes do. */
+/* kvc_client_fence_await -- nothing of the session's shard touches our memory any more when it returns, or, where
+ * endpoints take long to close, from when kvc_client_fenced_await has returned, too. Where the engine can fence one
+ * peer alone, the session has ended (its requests with -KV_ERESET, as safe), and its node alone gets a new one; else
+ * all nodes do. */
 void kvc_client_fence_await(struct kvc_client *c, struct kvc_session *s, unsigned shard);
 void kvc_client_fenced_await(struct kvc_client *c);
 
-/* kvc_client_reset -- the endpoints are gone or new, memory is safe, or will be when they are closed: end all requests with -KV_ERESET, free the
- * quarantine, redo all nodes. What is not safe yet waits in limbo. */
+/* kvc_client_reset -- the endpoints are gone or new, memory is safe, or will be when they are closed: end all requests
+ * with -KV_ERESET, free the quarantine, redo all nodes. What is not safe yet waits in limbo. */
 void kvc_client_reset(struct kvc_client *c);
 
 /* kvc_client_mem_at -- the registration that holds [at, at + len) entirely, or NULL. */
@@ -322,13 +327,14 @@ struct kvc_need {
 	uint32_t imms;        /* immediates at worst */
 	bool urgent;          /* a PING: needs an entry alone, of those that are kept for it, and waits behind nobody */
 	struct kvc_node *node; /* whose server it is for; NULL: not known yet (a view) */
-	struct kvc_sub *sub;   /* for kvc_call_room_await: whose request it is to be; NULL: the client's own session's */
+	struct kvc_sub *sub; /* for kvc_call_room_await: whose request it is to be; NULL: the client's own session's */
 };
 
-/* kvc_room_limit -- the completion queues have other sizes now. Who waits for more than there is any more has -KV_ERESET. */
+/* kvc_room_limit -- the completion queues have other sizes now. Who waits for more than there is any more has
+ * -KV_ERESET. */
 void kvc_room_limit(struct kvc_client *c, uint32_t imms);
-/* kvc_room_piece -- the most bytes of a range that a piece of the buffer is planned for: with several servers, a small part
- * of it. kvc_room_imms -- the most immediates that one request is planned with. */
+/* kvc_room_piece -- the most bytes of a range that a piece of the buffer is planned for: with several servers, a small
+ * part of it. kvc_room_imms -- the most immediates that one request is planned with. */
 uint64_t kvc_room_piece(const struct kvc_client *c);
 uint32_t kvc_room_imms(const struct kvc_client *c);
 /* kvc_room_return -- what a request had is free again: its immediates; its piece; its entry. */
@@ -400,8 +406,9 @@ struct kvc_link *kvc_link_keep(struct kvc_session *s, unsigned shard, uint32_t t
  * more. */
 void kvc_session_fail(struct kvc_session *s, int status, bool safe);
 
-/* kvc_session_limbo -- the same, while the endpoint that they went over is given up and not closed (te_fencing): requests that it may still move
- * memory of callers for end when it is closed. kvc_req_limbo_end -- it is closed: end this one of client.limbo, which it has left. */
+/* kvc_session_limbo -- the same, while the endpoint that they went over is given up and not closed (te_fencing):
+ * requests that it may still move memory of callers for end when it is closed. kvc_req_limbo_end -- it is closed: end
+ * this one of client.limbo, which it has left. */
 void kvc_session_limbo(struct kvc_session *s, int status);
 void kvc_req_limbo_end(struct kvc_client *c, struct kvc_req *r);
 
@@ -420,8 +427,8 @@ void kvc_client_room(void *arg);
 
 /* ---- health.c ---- */
 
-/* kvc_links_await -- ping all links of a session that is being set up: 0 when every shard has one that answered, and all
- * others had time to. Or a code with n->error. */
+/* kvc_links_await -- ping all links of a session that is being set up: 0 when every shard has one that answered, and
+ * all others had time to. Or a code with n->error. */
 int kvc_links_await(struct kvc_node *n, uint64_t deadline_ns);
 /* kvc_link_check -- at every beat: bring in a link that was out and answers; ask one that should have been heard. 0, or
  * why the session is to end, with n->error. */
@@ -431,17 +438,20 @@ void kvc_link_lost(struct kvc_link *l, int status);
 
 /* ---- node.c ---- */
 
-void kvc_node_init(struct kvc_node *n, struct kvc_client *c, unsigned index); /* before any of the client's coroutines is started */
+void kvc_node_init(struct kvc_node *n, struct kvc_client *c,
+		   unsigned index);     /* before any of the client's coroutines is started */
 int kvc_node_start(struct kvc_node *n); /* spawn its coroutine */
-/* kvc_node_redo -- the break is ours: drop the session and make a new one at once, while calls wait: on the same control connection, if that is sound. Not for a
- * server that is lost. why: for the log. kvc_node_redial -- the same when the control connection is the trouble: a new one is made. */
+/* kvc_node_redo -- the break is ours: drop the session and make a new one at once, while calls wait: on the same
+ * control connection, if that is sound. Not for a server that is lost. why: for the log. kvc_node_redial -- the same
+ * when the control connection is the trouble: a new one is made. */
 void kvc_node_redo(struct kvc_node *n, const char *why);
 void kvc_node_redial(struct kvc_node *n, const char *why);
 /* kvc_node_part_await -- say goodbye by the deadline, or break off: its coroutine ends with the server's answer, or
  * after the next kvc_node_redo, since the client is closing. */
 void kvc_node_part_await(struct kvc_node *n, uint64_t deadline_ns);
 int kvc_node_send_await(struct kvc_node *n, const struct wire_ctrl_msg *m, uint64_t deadline_ns);
-/* kvc_node_ready_await -- 0 with the open session; -KV_ELEFT; -KV_EPEERDOWN, or n->refusal instead; -KV_ETIMEOUT, -KV_ECLOSED. */
+/* kvc_node_ready_await -- 0 with the open session; -KV_ELEFT; -KV_EPEERDOWN, or n->refusal instead; -KV_ETIMEOUT,
+ * -KV_ECLOSED. */
 int kvc_node_ready_await(struct kvc_node *n, uint64_t deadline_ns, struct kvc_session **out);
 /* kvc_node_down -- whether rc, which a call of this node ended with, says that it cannot be reached. */
 bool kvc_node_down(const struct kvc_node *n, int64_t rc);

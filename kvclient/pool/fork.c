@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fork.c -- a child of fork() and the pools of its parent.
  *
- * The child has a copy of a pool's memory, and none of its threads: nobody turns its loops. What the kernel holds for the pool (connections, endpoints, rings)
- * is the parent's, who uses it at the same time. So in the child a pool is dead: its calls end with -KV_ECLOSED before they look at anything of it that
- * another thread of the parent may have been changing, and closing it only forgets it. Nothing is freed and no descriptor is closed: the memory goes with the
+ * The child has a copy of a pool's memory, and none of its threads: nobody turns its loops. What the kernel holds for
+ * the pool (connections, endpoints, rings) is the parent's, who uses it at the same time. So in the child a pool is
+ * dead: its calls end with -KV_ECLOSED before they look at anything of it that another thread of the parent may have
+ * been changing, and closing it only forgets it. Nothing is freed and no descriptor is closed: the memory goes with the
  * child, and libfabric's and the NIC's objects have one owner.
  *
- * A pool knows the count of forks under which it was opened; glibc calls `forked` in each child. (Rejected: getpid() in every call, a system call; a page with
- * MADV_WIPEONFORK, which would also see a bare clone() of a whole process, which no runtime makes, and which every call would have to load as well.)
+ * A pool knows the count of forks under which it was opened; glibc calls `forked` in each child. (Rejected: getpid() in
+ * every call, a system call; a page with MADV_WIPEONFORK, which would also see a bare clone() of a whole process, which
+ * no runtime makes, and which every call would have to load as well.)
  *
- * A child may open a pool of its own. Locks of ours that guard the whole process are held across fork() for that (engine/engine.c). */
+ * A child may open a pool of its own. Locks of ours that guard the whole process are held across fork() for that
+ * (engine/engine.c). */
 #include "kvclient/pool/fork.h"
 
 #include <pthread.h>

@@ -6,7 +6,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* How often this process, counted from the first of its line that opened a pool, came out of a fork(). Written in a child before its fork() returns. */
+/* How often this process, counted from the first of its line that opened a pool, came out of a fork(). Written in a
+ * child before its fork() returns. */
 extern _Atomic unsigned kvc_forks;
 
 /* kvc_fork_watch -- count from now on; any thread, any number of times. 0 or -KV_ENOMEM. */

@@ -23,8 +23,8 @@ struct loop;
 int kvc_pool_start(const struct kvc_options *options, struct loop **loops, unsigned num_loops,
 		   const struct kv_clock *clock, struct kvc_pool **out, struct kv_error *err);
 
-/* kvc_pool_status -- 1: still opening; 0: open (all clients are; with KVC_OPEN_WAIT every first connection is decided, too, and every
- * client has a server); or why not, with *err: stop and free it. */
+/* kvc_pool_status -- 1: still opening; 0: open (all clients are; with KVC_OPEN_WAIT every first connection is decided,
+ * too, and every client has a server); or why not, with *err: stop and free it. */
 int kvc_pool_status(struct kvc_pool *pool, struct kv_error *err);
 
 /* kvc_pool_stop -- begin to close. kvc_pool_stopped -- whether every client is closed. kvc_pool_free -- after that. */

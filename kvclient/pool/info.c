@@ -149,8 +149,8 @@ int kvc_counters(struct kvc_pool *pool, struct kvc_counters *out)
 
 const char *kvc_opname(enum kvc_op op)
 {
-	static const char *const names[KVC_OPS] = {"GET", "PUT", "EXISTS", "DELETE", "TOUCH", "PIN",
-						   "PING", "STAT", "RAW", "VIEW", "REGISTER"};
+	static const char *const names[KVC_OPS] = {"GET",  "PUT",  "EXISTS", "DELETE", "TOUCH",   "PIN",
+						   "PING", "STAT", "RAW",    "VIEW",   "REGISTER"};
 	return op < KVC_OPS ? names[op] : "?";
 }
 
@@ -161,10 +161,7 @@ int kvc_result_code(unsigned column)
 
 /* ---- counters by name ---- */
 
-#define ROW(field, group, unit, kind)                                                                                  \
-	{                                                                                                              \
-		#field, offsetof(struct kvc_counters, field), group, unit, kind                                        \
-	}
+#define ROW(field, group, unit, kind) {#field, offsetof(struct kvc_counters, field), group, unit, kind}
 static const struct row {
 	const char *name;
 	size_t offset;
@@ -211,10 +208,10 @@ static const struct row {
 	ROW(door_aliens, "fabric", "", KVC_STAT_COUNTER),
 };
 
-static const char *const result_groups[KVC_OPS] = {"results of GET",   "results of PUT",  "results of EXISTS",
-						   "results of DELETE", "results of TOUCH", "results of PIN",
-						   "results of PING",  "results of STAT", "results of RAW",
-						   "results of VIEW",  "results of REGISTER"};
+static const char *const result_groups[KVC_OPS] = {"results of GET",    "results of PUT",     "results of EXISTS",
+						   "results of DELETE", "results of TOUCH",   "results of PIN",
+						   "results of PING",   "results of STAT",    "results of RAW",
+						   "results of VIEW",   "results of REGISTER"};
 
 static const char *column_name(unsigned column)
 {
@@ -229,7 +226,8 @@ int kvc_counters_items(const struct kvc_counters *c, struct kvc_stat_item *out, 
 	for (unsigned i = 0; i < KV_COUNT(rows) && n < max; i++) {
 		const struct row *r = &rows[i];
 		const uint64_t *at = (const uint64_t *)((const char *)c + r->offset);
-		out[n++] = (struct kvc_stat_item){.name = r->name, .value = *at, .group = r->group, .unit = r->unit, .kind = r->kind};
+		out[n++] = (struct kvc_stat_item){
+			.name = r->name, .value = *at, .group = r->group, .unit = r->unit, .kind = r->kind};
 	}
 	for (unsigned op = 0; op < KVC_OPS; op++)
 		for (unsigned i = 0; i < KVC_RESULTS && n < max; i++)
@@ -376,8 +374,7 @@ int kvc_rail_info(struct kvc_pool *pool, unsigned client, unsigned rail, struct 
 {
 	struct asked a = {.index = rail};
 	int rc;
-	if (!pool || !kvc_sized(out) || client >= pool->num_clients ||
-	    rail >= pool->client[client]->info.rails)
+	if (!pool || !kvc_sized(out) || client >= pool->num_clients || rail >= pool->client[client]->info.rails)
 		return -KV_EINVAL;
 	rc = ask(pool, client, rail_ask, &a);
 	if (rc < 0)

@@ -52,23 +52,29 @@ static int check_counts(const struct kvc_options *o, struct kv_error *err)
 	if (o->numa > KVC_NUMA_OFF)
 		return kv_fail(err, -KV_EINVAL, "numa is %u; it is KVC_NUMA_AUTO or KVC_NUMA_OFF", (unsigned)o->numa);
 	if (o->mode > KVC_MODE_PULL)
-		return kv_fail(err, -KV_EINVAL, "mode is %u; it is KVC_MODE_AUTO, KVC_MODE_PUSH or KVC_MODE_PULL", (unsigned)o->mode);
+		return kv_fail(err, -KV_EINVAL, "mode is %u; it is KVC_MODE_AUTO, KVC_MODE_PUSH or KVC_MODE_PULL",
+			       (unsigned)o->mode);
 	if (o->door > KVC_DOOR_OFF)
-		return kv_fail(err, -KV_EINVAL, "door is %u; it is KVC_DOOR_AUTO, KVC_DOOR_REQUIRE or KVC_DOOR_OFF", (unsigned)o->door);
+		return kv_fail(err, -KV_EINVAL, "door is %u; it is KVC_DOOR_AUTO, KVC_DOOR_REQUIRE or KVC_DOOR_OFF",
+			       (unsigned)o->door);
 	if (o->flags & ~(unsigned)(KVC_NO_VERIFY | KVC_DOWN_IS_MISS | KVC_NO_PREFLIGHT | KVC_OPEN_WAIT))
-		return kv_fail(err, -KV_EINVAL, "flags are 0x%x; only KVC_NO_VERIFY, KVC_DOWN_IS_MISS, KVC_NO_PREFLIGHT and KVC_OPEN_WAIT are known",
+		return kv_fail(err, -KV_EINVAL,
+			       "flags are 0x%x; only KVC_NO_VERIFY, KVC_DOWN_IS_MISS, KVC_NO_PREFLIGHT and "
+			       "KVC_OPEN_WAIT are known",
 			       o->flags);
 	return 0;
 }
 
 /* One server that is in the list as two would have two shares of the keys. */
-static int check_twins(const char *text, const struct kv_server_entry *a, const struct kv_server_entry *b, struct kv_error *err)
+static int check_twins(const char *text, const struct kv_server_entry *a, const struct kv_server_entry *b,
+		       struct kv_error *err)
 {
 	if (strcmp(a->id, b->id) == 0)
 		return kv_fail(err, -KV_EINVAL, "server %s is in the list twice; %s", text,
 			       a->named ? "give each its own name" : "name it once");
 	if (a->at.port == b->at.port && strcasecmp(a->at.host, b->at.host) == 0)
-		return kv_fail(err, -KV_EINVAL, "servers %s and %s of the list have the same address; name it once", a->text, b->text);
+		return kv_fail(err, -KV_EINVAL, "servers %s and %s of the list have the same address; name it once",
+			       a->text, b->text);
 	return 0;
 }
 
@@ -113,7 +119,8 @@ static int check_security(const struct kvc_options *o, struct kv_error *err)
 	if (pems != 0 && pems != 3)
 		return kv_fail(err, -KV_EINVAL, "certificates need all three files: cert_file, key_file and ca_file");
 	if (!pems && (o->server_name || o->crl_file))
-		return kv_fail(err, -KV_EINVAL, "%s is given, but no certificates: give cert_file, key_file and ca_file, too",
+		return kv_fail(err, -KV_EINVAL,
+			       "%s is given, but no certificates: give cert_file, key_file and ca_file, too",
 			       o->server_name ? "server_name" : "crl_file");
 	return 0;
 }
@@ -147,9 +154,10 @@ int kvc_options_fill(const struct kvc_options *given, struct kvc_options *out, s
 	rc = check_counts(out, err);
 	out->buffer_bytes = kv_align_up(out->buffer_bytes, 4096);
 	if (rc == 0 && out->grace_ns > GRACE_MAX_NS)
-		rc = kv_fail(err, -KV_EINVAL,
-			     "grace_ns is %llu s; a call may take so much longer than its deadline: a minute is the most",
-			     (unsigned long long)(out->grace_ns / 1000000000));
+		rc = kv_fail(
+			err, -KV_EINVAL,
+			"grace_ns is %llu s; a call may take so much longer than its deadline: a minute is the most",
+			(unsigned long long)(out->grace_ns / 1000000000));
 	if (rc == 0)
 		rc = check_servers(out, err);
 	if (rc == 0)

@@ -15,8 +15,9 @@ enum {
 /* The placement of a pool: made once, read by all of its loops. */
 struct kvc_place {
 	unsigned n;
-	uint64_t *seed;           /* of the servers */
-	_Atomic uint16_t *holder; /* by partition: 1 + the server's index, 0 until somebody asked; NULL with few servers */
+	uint64_t *seed; /* of the servers */
+	_Atomic uint16_t
+		*holder; /* by partition: 1 + the server's index, 0 until somebody asked; NULL with few servers */
 };
 
 /* kvc_place_init -- for n servers, 1 to 65,535, with seeds to be filled in before the first look-up. 0 or -KV_ENOMEM.
@@ -24,8 +25,9 @@ struct kvc_place {
 int kvc_place_init(struct kvc_place *p, unsigned n);
 void kvc_place_fini(struct kvc_place *p);
 
-/* kvc_place_seed -- the number that stands for a server in rendezvous hashing, from its name in the client's list: nothing that
- * is learnt later may have a say, or clients that learnt different things would look for a key in different places. */
+/* kvc_place_seed -- the number that stands for a server in rendezvous hashing, from its name in the client's list:
+ * nothing that is learnt later may have a say, or clients that learnt different things would look for a key in
+ * different places. */
 uint64_t kvc_place_seed(const char *name);
 
 /* kvc_place_node -- the index of the server that holds the key. Any thread. Taking one server away

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pool.c -- open and close: options, servers, loops, threads, clients.
  *
- * Opening: everything that may block or fail for a plain reason (options, threads) is done by the calling thread; then every
- * client is opened on its loop's thread, and its nodes begin to connect. A loop opens one client in a turn, and where that
- * takes long does nothing else for as long again: the handshakes of those before it, of some turns each, must not wait for
- * hundreds. The first failure ends it: what is short for one client is so for the next. The pool is open when all clients are:
- * an inference server must be able to start before its cache, so that no server is needed. With KVC_OPEN_WAIT the caller also
- * waits until every first connection is decided, and every client must have a server. Servers that are down are tried again in
- * the background. A failure closes what was opened, by the same path as kvc_pool_close.
+ * Opening: everything that may block or fail for a plain reason (options, threads) is done by the calling thread; then
+ * every client is opened on its loop's thread, and its nodes begin to connect. A loop opens one client in a turn, and
+ * where that takes long does nothing else for as long again: the handshakes of those before it, of some turns each,
+ * must not wait for hundreds. The first failure ends it: what is short for one client is so for the next. The pool is
+ * open when all clients are: an inference server must be able to start before its cache, so that no server is needed.
+ * With KVC_OPEN_WAIT the caller also waits until every first connection is decided, and every client must have a
+ * server. Servers that are down are tried again in the background. A failure closes what was opened, by the same path
+ * as kvc_pool_close.
  *
  * Closing: clients first, while their loops turn; then loops and threads.
  *
@@ -128,7 +129,7 @@ static int string_keep(struct kvc_pool *p, const char **s)
 static int strings_keep(struct kvc_pool *p)
 {
 	struct kvc_options *o = &p->options;
-	const char **all[] = {&o->provider,  &o->nic,	  &o->psk_file, &o->psk,	&o->cert_file,
+	const char **all[] = {&o->provider, &o->nic,     &o->psk_file, &o->psk,        &o->cert_file,
 			      &o->key_file, &o->ca_file, &o->crl_file, &o->server_name};
 	int rc = 0;
 	for (unsigned i = 0; i < KV_COUNT(all) && rc == 0; i++)
@@ -177,7 +178,8 @@ static bool route_find(const struct kv_addresses *to, struct sockaddr_storage *o
 	if (fd < 0)
 		return false;
 	/* Connecting a datagram socket sends nothing: it only looks up the route. */
-	found = connect(fd, (const struct sockaddr *)&to->addr[0], to->len[0]) == 0 && getsockname(fd, (struct sockaddr *)out, &len) == 0;
+	found = connect(fd, (const struct sockaddr *)&to->addr[0], to->len[0]) == 0 &&
+		getsockname(fd, (struct sockaddr *)out, &len) == 0;
 	close(fd);
 	if (!found)
 		memset(out, 0, sizeof(*out));
@@ -204,8 +206,8 @@ static int local_look(struct kvc_pool *p, bool last)
 	return pending ? 1 : -KV_EPEERDOWN;
 }
 
-/* The fabric shall use the interface that the control connections use. Name servers that do not answer shall not hold up a pool for long: without an
- * address the provider takes any interface (family 0). */
+/* The fabric shall use the interface that the control connections use. Name servers that do not answer shall not hold
+ * up a pool for long: without an address the provider takes any interface (family 0). */
 static void local_find(struct kvc_pool *p, uint64_t wait_ns)
 {
 	const struct timespec pause = {.tv_nsec = 2000000};
@@ -216,8 +218,11 @@ static void local_find(struct kvc_pool *p, uint64_t wait_ns)
 	if (rc == 1)
 		rc = local_look(p, true);
 	if (rc != 0)
-		kv_warn(&p->log, "there is no way to any server yet (%s): the fabric takes any interface of this machine; name one with --nic (kvc_options.nic)",
-			rc == 1 ? "names are still being looked up" : "its name cannot be looked up, or there is no route");
+		kv_warn(&p->log,
+			"there is no way to any server yet (%s): the fabric takes any interface of this machine; name "
+			"one with --nic (kvc_options.nic)",
+			rc == 1 ? "names are still being looked up"
+				: "its name cannot be looked up, or there is no route");
 }
 
 static int clients_build(struct kvc_pool *p, struct kv_error *err)
@@ -276,7 +281,8 @@ static void changed_init(pthread_cond_t *changed)
 }
 
 /* Everything but loops and threads. */
-static int pool_create(const struct kvc_options *given, uint64_t look_up_ns, struct kvc_pool **out, struct kv_error *err)
+static int pool_create(const struct kvc_options *given, uint64_t look_up_ns, struct kvc_pool **out,
+		       struct kv_error *err)
 {
 	struct kvc_pool *p;
 	int rc = kv_stdio_reserve(err); /* before anything is opened */
@@ -432,11 +438,10 @@ static int loops_create(struct kvc_pool *p, struct kv_error *err)
 		return kv_fail(err, -KV_ENOMEM, "no memory for %u loops", n);
 	for (unsigned i = 0; i < n; i++) {
 		char name[16];
-		struct loop_options o = {
-			.name = name,
-			.log = &p->log,
-			.clock = p->clock,
-			.spin_ns = p->options.spin_ns ? p->options.spin_ns : SPIN_DEFAULT_NS};
+		struct loop_options o = {.name = name,
+					 .log = &p->log,
+					 .clock = p->clock,
+					 .spin_ns = p->options.spin_ns ? p->options.spin_ns : SPIN_DEFAULT_NS};
 		int rc;
 		snprintf(name, sizeof(name), "kvc-%u", i);
 		rc = loop_create(&o, &p->loop[i], err);
@@ -461,7 +466,9 @@ static int threads_start(struct kvc_pool *p, struct kv_error *err)
 		int rc = pthread_create(&p->thread[i], NULL, thread_main, p->loop[i]);
 		if (rc != 0) {
 			threads_stop(p, i);
-			return kv_fail(err, -KV_ELIMIT, "thread %u of %u cannot be started: %s; look at ulimit -u and -v, and at the pids limit of a container",
+			return kv_fail(err, -KV_ELIMIT,
+				       "thread %u of %u cannot be started: %s; look at ulimit -u and -v, and at the "
+				       "pids limit of a container",
 				       i + 1, p->num_loops, strerror(rc));
 		}
 	}
@@ -490,9 +497,9 @@ static void opening_show(struct kvc_pool *p)
 	go_on = p->options.opening(p->options.opening_arg, seen.opened, seen.up);
 	pthread_mutex_lock(&p->lock);
 	if (!go_on && p->progress.status == 0)
-		p->progress.status =
-			kv_fail(&p->progress.error, -KV_ECANCELED, "opening the pool was given up by the caller, with %u of %u clients open",
-				p->progress.opened, p->num_clients);
+		p->progress.status = kv_fail(&p->progress.error, -KV_ECANCELED,
+					     "opening the pool was given up by the caller, with %u of %u clients open",
+					     p->progress.opened, p->num_clients);
 }
 
 /* As progress_wait, for opening. */
@@ -539,12 +546,12 @@ static void opened_log(struct kvc_pool *p)
 		kv_info(&p->log,
 			"clients %u, threads %u, servers %u: %s, %u endpoints, %u links, buffers %s, security %s, "
 			"NUMA: %s",
-			i.num_clients, i.os_threads, i.num_servers, i.provider, i.endpoints, i.links,
-			i.memory, i.security, i.numa);
+			i.num_clients, i.os_threads, i.num_servers, i.provider, i.endpoints, i.links, i.memory,
+			i.security, i.numa);
 }
 
-/* All clients or none: what is too little for some of them is said before the first endpoint is opened. How many shards the
- * servers have is not known yet; one each is the least. */
+/* All clients or none: what is too little for some of them is said before the first endpoint is opened. How many shards
+ * the servers have is not known yet; one each is the least. */
 static int preflight(struct kvc_pool *p, struct kv_error *err)
 {
 	enum { LOOP_FILES = 2 };

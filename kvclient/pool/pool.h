@@ -20,7 +20,8 @@ struct loop;
 enum { KVC_CLIENTS_MAX = 4096, KVC_SERVERS_MAX = 1024, KVC_THREADS_MAX = 256 };
 
 struct kvc_server {
-	struct kv_server_entry entry; /* of the user's list: what keys are placed by, and the host, which the server's certificate must name */
+	struct kv_server_entry entry; /* of the user's list: what keys are placed by, and the host, which the server's
+					 certificate must name */
 };
 
 /* What open and close wait for. Any loop's thread reports, the opening thread (or the host that turns the loops) looks.
@@ -35,7 +36,8 @@ struct kvc_progress {
 	struct kv_error error; /* of that failure */
 	int node_status;
 	struct kv_error node_error; /* the first connection's that failed */
-	int list_status;            /* the first that showed the list of servers to be wrong: it fails the opening, whoever else is up */
+	int list_status; /* the first that showed the list of servers to be wrong: it fails the opening, whoever else is
+			    up */
 	struct kv_error list_error;
 };
 
@@ -48,7 +50,7 @@ struct kvc_bound {
 };
 
 struct kvc_pool {
-	unsigned born; /* kvc_forks when it was opened */
+	unsigned born;              /* kvc_forks when it was opened */
 	struct kvc_options options; /* with defaults filled in; strings point to copies */
 	struct kv_log log;
 	const struct kv_clock *clock; /* NULL: monotonic */
@@ -69,10 +71,10 @@ struct kvc_pool {
 	unsigned num_strings;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	struct kvc_progress progress;  /* under lock */
-	uint32_t next_region;          /* under lock */
-	struct kvc_mem *mems;          /* under lock: all registrations */
-	_Atomic unsigned next_client;  /* round robin of blocking calls */
+	struct kvc_progress progress; /* under lock */
+	uint32_t next_region;         /* under lock */
+	struct kvc_mem *mems;         /* under lock: all registrations */
+	_Atomic unsigned next_client; /* round robin of blocking calls */
 	_Atomic bool closing;
 	_Atomic unsigned callers; /* threads inside blocking calls: the loops stay until they have left */
 };
@@ -82,7 +84,8 @@ static inline const struct kv_log *kvc_pool_log(const struct kvc_pool *p)
 	return &p->log;
 }
 
-/* kvc_pool_alien -- it is a pool of the process that this one was forked from: nothing of it may be touched. Any thread. */
+/* kvc_pool_alien -- it is a pool of the process that this one was forked from: nothing of it may be touched. Any
+ * thread. */
 static inline bool kvc_pool_alien(const struct kvc_pool *p)
 {
 	return kvc_fork_alien(p->born);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sized.c -- structs that begin with their size.
  *
- * A tail that is not known and not zero is refused. (Rejected: to ignore it. A program that asks for something new would get the old behaviour, and nobody
- * would say so.) The size is the first member of each, so a pointer to the struct is one to its size. */
+ * A tail that is not known and not zero is refused. (Rejected: to ignore it. A program that asks for something new
+ * would get the old behaviour, and nobody would say so.) The size is the first member of each, so a pointer to the
+ * struct is one to its size. */
 #include "kvclient/pool/sized.h"
 
 enum { SIZE_MOST = 65536 }; /* what says more is none */
@@ -36,10 +37,12 @@ int kvc_sized_take(void *to, size_t known, const void *given, size_t least, cons
 	}
 	memset(to, 0, known);
 	if (given && (size < least || size > SIZE_MOST))
-		return kv_fail(err, -KV_EINVAL, "the size field of %s is not set; set it to sizeof(%s) and zero the rest", name, name);
+		return kv_fail(err, -KV_EINVAL,
+			       "the size field of %s is not set; set it to sizeof(%s) and zero the rest", name, name);
 	if (size > known && !all_zero((const uint8_t *)given + known, size - known))
 		return kv_fail(err, -KV_EINVAL,
-			       "%s is newer than this library (version %s) and something is set that it does not know, behind byte %zu; leave that 0, or use a newer "
+			       "%s is newer than this library (version %s) and something is set that it does not know, "
+			       "behind byte %zu; leave that 0, or use a newer "
 			       "library",
 			       name, KVRAIL_VERSION, known);
 	if (given)

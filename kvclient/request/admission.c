@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* admission.c -- admission: a request entry, a piece of the buffer and a share of the immediates, taken together or not at
- * all.
+/* admission.c -- admission: a request entry, a piece of the buffer and a share of the immediates, taken together or not
+ * at all.
  *
  * All or nothing means that no request holds one resource while waiting for another, so that waiting cannot deadlock:
  * what is out belongs to requests that end by themselves. For that a call keeps a rule, too: while it holds a request
@@ -13,23 +13,28 @@
  * who lacks nothing but a piece.
  *
  * The share of immediates bounds what peers may have in flight towards our completion queue: half of its depth, summed
- * over all peers. Endpoints that are rebuilt may get smaller ones: the bound follows at the reset, which ends all requests that are out; who waits
- * with a plan for more plans anew.
+ * over all peers. Endpoints that are rebuilt may get smaller ones: the bound follows at the reset, which ends all
+ * requests that are out; who waits with a plan for more plans anew.
  *
- * With several servers, those that are stopped must not take everything: their requests come to no end for as long as their
- * liveness timeout. So
- * - a server gets a certain part of what is still free and no more: 1/(N - 1), or 1/8 from nine servers on (dynamic thresholds: Choudhury and Hahne, 1998, for queues that share a
- * switch's memory). So one server may have 1/N of everything, or a ninth; if all but one are stuck, that one finds more than a third of it free, or with more than nine servers 8/9 to the power of those that are. It costs a
- * comparison, however many servers there are. The price: servers that are all busy leave up to a half unused, and still have more in flight than any wire holds. (Rejected: a guarantee for each, 1/2N.
- * With a thousand servers it was less than one request needs. A part as large as what is left: it halves with each server that is stuck.);
+ * With several servers, those that are stopped must not take everything: their requests come to no end for as long as
+ * their liveness timeout. So
+ * - a server gets a certain part of what is still free and no more: 1/(N - 1), or 1/8 from nine servers on (dynamic
+ * thresholds: Choudhury and Hahne, 1998, for queues that share a switch's memory). So one server may have 1/N of
+ * everything, or a ninth; if all but one are stuck, that one finds more than a third of it free, or with more than nine
+ * servers 8/9 to the power of those that are. It costs a comparison, however many servers there are. The price: servers
+ * that are all busy leave up to a half unused, and still have more in flight than any wire holds. (Rejected: a
+ * guarantee for each, 1/2N. With a thousand servers it was less than one request needs. A part as large as what is
+ * left: it halves with each server that is stuck.);
  * - who waits holds up the requests for another server only while that one has more than his own. (Rejected: a queue
  * for each server. It says nothing about who may have what is free, and that was the trouble.) Among the requests for
- * one server it is first come, first served as above, and with one server nothing of this counts. Requests are planned with a quarter of the part that a server has when all is
- * free (kvc_room_piece, kvc_room_imms), so that several fit, and one beside many that are stuck. Whoever does need more gets it when no other request has anything.
+ * one server it is first come, first served as above, and with one server nothing of this counts. Requests are planned
+ * with a quarter of the part that a server has when all is free (kvc_room_piece, kvc_room_imms), so that several fit,
+ * and one beside many that are stuck. Whoever does need more gets it when no other request has anything.
  *
- * Views belong to no server. A view must be one piece, half of the buffer at most; all of them together may have half of it. While somebody waits for one, the servers together
- * may take no more than what is lent as views, and half: that much always comes back by itself, and what is lent comes back when its owners like, who may have to call us first. Nobody
- * else waits for a view that waits for others to be given back.
+ * Views belong to no server. A view must be one piece, half of the buffer at most; all of them together may have half
+ * of it. While somebody waits for one, the servers together may take no more than what is lent as views, and half: that
+ * much always comes back by itself, and what is lent comes back when its owners like, who may have to call us first.
+ * Nobody else waits for a view that waits for others to be given back.
  *
  * Pieces of a server on the same host are limited further: beyond a few of them no more than session.out_max bytes are
  * out. What more workers ask for would only queue, and each would hold a piece meanwhile: then every value comes to
@@ -60,7 +65,8 @@ struct scan {
 	uint64_t id, bytes_least;
 	uint32_t counts_least;
 	bool view;     /* somebody waits for a view */
-	uint32_t rest; /* of those who wait, how many may still be served: when none, nobody further back needs to be looked at */
+	uint32_t rest; /* of those who wait, how many may still be served: when none, nobody further back needs to be
+			  looked at */
 };
 
 static struct kvc_room_share *share_of(struct kvc_client *c, const struct kvc_need *need)
@@ -106,11 +112,12 @@ static bool room_short(struct kvc_client *c, const struct kvc_need *need)
 		return true;
 	if (!shared(c) || c->reqs.used == 0)
 		return false;
-	return (need->imms && c->imm_used && (s->imms + need->imms) * parts(c) > imms) || (s->reqs + 1) * parts(c) > reqs;
+	return (need->imms && c->imm_used && (s->imms + need->imms) * parts(c) > imms) ||
+	       (s->reqs + 1) * parts(c) > reqs;
 }
 
-/* Whether requests have pieces that come back by themselves. Views do not, nor does what was lost: to wait for those would
- * be to wait for our own caller, or for half a minute. */
+/* Whether requests have pieces that come back by themselves. Views do not, nor does what was lost: to wait for those
+ * would be to wait for our own caller, or for half a minute. */
 static bool pieces_out(const struct kvc_client *c)
 {
 	const struct kvc_buffer *b = &c->buffer;
@@ -151,8 +158,9 @@ static int room_take(struct kvc_client *c, const struct kvc_need *need, struct k
 		return -KV_EBUSY;
 	if (need->piece_bytes) {
 		int rc = piece_short(c, need) || enough_out(c, share, need) ? -KV_EBUSY
-			 : need->next        ? kvc_buffer_take_near(&c->buffer, need->piece_bytes, KVC_ROW_BYTES, need->next, &piece)
-					     : kvc_buffer_take(&c->buffer, need->piece_bytes, &piece);
+			 : need->next ? kvc_buffer_take_near(&c->buffer, need->piece_bytes, KVC_ROW_BYTES, need->next,
+							     &piece)
+				      : kvc_buffer_take(&c->buffer, need->piece_bytes, &piece);
 		if (rc < 0)
 			return rc;
 	}

@@ -6,8 +6,8 @@
  * simply never is free.
  *
  * Invariants: a unit that begins a block carries the block's order and kind; every other unit carries INSIDE. Free
- * blocks hang in the list of their order, quarantined ones in one list, or in that of limbo; the links of a block that is out with a caller
- * are unused. No two buddies are both free.
+ * blocks hang in the list of their order, quarantined ones in one list, or in that of limbo; the links of a block that
+ * is out with a caller are unused. No two buddies are both free.
  *
  * The bookkeeping lies beside the buffer and not in it: peers write into the buffer.
  * Rejected: a slab per size (KV blocks of one model are one size, but a pool serves several models), and first fit
@@ -119,7 +119,8 @@ uint64_t kvc_buffer_largest(const struct kvc_buffer *b)
 
 /* Take the block of order `want` at `unit` out of the free block of `order` that begins at `from` and holds it: what
  * is not wanted goes back. */
-static void carve(struct kvc_buffer *b, uint32_t from, unsigned order, uint32_t unit, unsigned want, struct kvc_piece *out)
+static void carve(struct kvc_buffer *b, uint32_t from, unsigned order, uint32_t unit, unsigned want,
+		  struct kvc_piece *out)
 {
 	list_remove(b, &b->head[order], from);
 	b->state[from] = INSIDE;

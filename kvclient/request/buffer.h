@@ -46,7 +46,8 @@ void kvc_buffer_give(struct kvc_buffer *b, struct kvc_piece *p);
 void kvc_buffer_quarantine(struct kvc_buffer *b, struct kvc_piece *p);
 void kvc_buffer_amnesty(struct kvc_buffer *b);
 
-/* kvc_buffer_limbo -- what is quarantined now waits for kvc_buffer_limbo_end instead: what is quarantined from now on does not go with it. */
+/* kvc_buffer_limbo -- what is quarantined now waits for kvc_buffer_limbo_end instead: what is quarantined from now on
+ * does not go with it. */
 void kvc_buffer_limbo(struct kvc_buffer *b);
 void kvc_buffer_limbo_end(struct kvc_buffer *b);
 

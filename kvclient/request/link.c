@@ -9,9 +9,10 @@
  * A credit is taken by every record and comes back with its reply. The last few are kept for CANCEL and PING: a link
  * whose requests are all stuck can still cancel them.
  *
- * A server serves a link once it has back the nonce that its answer to our PING brought (kvc_link_nonce). The nonce goes at the head of every frame until
- * another request by that link is answered: a frame may be lost with a link that comes and goes, or be overtaken by a later one
- * (EFA), whose requests would be dropped else. So the first call after a PING costs no turn more.
+ * A server serves a link once it has back the nonce that its answer to our PING brought (kvc_link_nonce). The nonce
+ * goes at the head of every frame until another request by that link is answered: a frame may be lost with a link that
+ * comes and goes, or be overtaken by a later one (EFA), whose requests would be dropped else. So the first call after a
+ * PING costs no turn more.
  *
  * A frame that could not be sent says that the link is broken in a way the engine could not mend: the whole connection
  * is made anew, and its requests are made again. Rejected: failing only the requests of that frame, which may have been
@@ -326,7 +327,8 @@ static bool frame_requests(struct kvc_link *l, struct wire_writer *w, uint64_t n
 static int link_send(struct kvc_client *c, struct kvc_link *l)
 {
 	struct kvc_session *s = l->session;
-	struct wire_frame frame = {.session = s->number, .mark = s->node->index, .link = (uint8_t)l->index, .shard = (uint8_t)l->shard};
+	struct wire_frame frame = {
+		.session = s->number, .mark = s->node->index, .link = (uint8_t)l->index, .shard = (uint8_t)l->shard};
 	uint64_t now_ns = loop_now(c->loop);
 	struct wire_writer w;
 	struct te_msg *msg = te_msg_acquire(c->te);

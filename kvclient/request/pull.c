@@ -16,11 +16,12 @@
  * their session, in which the keys of the arena are.
  *
  * When are the bytes right? The server keeps them unchanged until the lease is over. We count its time from before the
- * request was sent, the server from after it arrived, and it adds something for clocks that differ (kvserver/ops/lease.c).
- * So bytes of a read that was over by then are the value's, and those of any other are not believed, whatever they are:
- * -KV_ESTALE, and the call begins again; after the second time with a push, in case leases are too short for this fabric. The checksum is verified on top of that (get.c), and is what guards against a
- * server that lies. Without it (KVC_NO_VERIFY) a pull is as good as a push: the server is believed. A value of several
- * ranges has one generation in all replies, as always.
+ * request was sent, the server from after it arrived, and it adds something for clocks that differ
+ * (kvserver/ops/lease.c). So bytes of a read that was over by then are the value's, and those of any other are not
+ * believed, whatever they are: -KV_ESTALE, and the call begins again; after the second time with a push, in case leases
+ * are too short for this fabric. The checksum is verified on top of that (get.c), and is what guards against a server
+ * that lies. Without it (KVC_NO_VERIFY) a pull is as good as a push: the server is believed. A value of several ranges
+ * has one generation in all replies, as always.
  *
  * Leases are given back with the next frame to the shard, or after a millisecond in a frame of their own, which has no
  * reply. One that finds no room is left to its time. */
@@ -36,10 +37,11 @@ int kvc_pull_check(const struct kvc_client *c, struct kv_error *err)
 {
 	if (c->pool->options.mode != KVC_MODE_PULL || !c->info.reads_refused)
 		return 0;
-	return kv_fail(err, -KV_ENOTSUP,
-		       "mode pull: this client cannot read over %s of libfabric %s, which crashes a reader whose peer dies "
-		       "meanwhile; use libfabric 1.22 or newer, another provider, or mode push or auto",
-		       c->info.provider, c->info.libfabric);
+	return kv_fail(
+		err, -KV_ENOTSUP,
+		"mode pull: this client cannot read over %s of libfabric %s, which crashes a reader whose peer dies "
+		"meanwhile; use libfabric 1.22 or newer, another provider, or mode push or auto",
+		c->info.provider, c->info.libfabric);
 }
 
 /* One message of the control connection, until it is an ARENA. */
@@ -64,7 +66,8 @@ static int arena_take(struct kvc_session *s, unsigned rails, const struct wire_r
 	uint64_t keys = (uint64_t)w->rails * w->parts;
 	if (w->id != a->count || w->rails != rails || a->keys + keys > KVC_ARENA_KEYS_MAX)
 		return -KV_EPROTO;
-	*r = (struct te_remote){w->len_bytes, w->part_bytes, w->parts, w->rails, w->virt, calloc(keys, sizeof(*r->keys))};
+	*r = (struct te_remote){w->len_bytes, w->part_bytes, w->parts,
+				w->rails,     w->virt,       calloc(keys, sizeof(*r->keys))};
 	if (!r->keys)
 		return -KV_ENOMEM;
 	a->count++;
@@ -137,7 +140,8 @@ int kvc_arenas_await(struct kvc_node *n, uint64_t deadline_ns)
 		return 0;
 	if (!(s->flags & WIRE_WELCOME_PULL))
 		return demanded ? kv_fail(&n->error, -KV_ENOTSUP,
-					  "mode pull: it does not let clients read its memory; start it with --allow-pull, or "
+					  "mode pull: it does not let clients read its memory; start it with "
+					  "--allow-pull, or "
 					  "use mode push or auto")
 				: 0;
 	rc = arenas_get_await(n, deadline_ns);
@@ -163,7 +167,8 @@ static int pull_status(struct kvc_client *c, int status, bool late)
 		kvc_add(&c->count.pulls_expired, 1);
 		return -KV_ESTALE;
 	}
-	if (status == 0 || status == -KV_ECANCELED || status == -KV_ERESET || status == -KV_ETIMEOUT || status == -KV_ECLOSED)
+	if (status == 0 || status == -KV_ECANCELED || status == -KV_ERESET || status == -KV_ETIMEOUT ||
+	    status == -KV_ECLOSED)
 		return status;
 	return -KV_EPROVIDER;
 }

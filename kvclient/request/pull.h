@@ -15,19 +15,19 @@ struct kvc_req;
 struct kvc_session;
 
 enum {
-	KVC_RELEASES = 32, /* leases that a link gives back at a time */
+	KVC_RELEASES = 32,           /* leases that a link gives back at a time */
 	KVC_ARENA_KEYS_MAX = 1 << 18 /* of all shards of a server: bounds what its ARENAs make us keep (4 MiB) */
 };
 
-#define KVC_RELEASE_NS   1000000ull /* so long a release waits for a request to go with */
+#define KVC_RELEASE_NS   1000000ull     /* so long a release waits for a request to go with */
 #define KVC_LEASE_MAX_NS 60000000000ull /* longer leases are not believed */
 
 /* A read. From its start until `done` ran it is the engine's, whatever becomes of the request: therefore it has a
  * life of its own. */
 struct kvc_pull {
 	struct te_xfer xfer;
-	struct kv_list node; /* of the free ones */
-	struct kvc_req *req; /* NULL: nobody wants its bytes any more */
+	struct kv_list node;   /* of the free ones */
+	struct kvc_req *req;   /* NULL: nobody wants its bytes any more */
 	struct kvc_link *link; /* its session is held by a reference: the arena's keys are there */
 	uint64_t lease, end_ns;
 };

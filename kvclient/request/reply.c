@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reply.c -- what comes back: frames of replies, and immediates.
  *
- * A frame is attributed by the mark that we gave the session, and believed by the seal of its link; a reply is attributed by its id in that
- * link's map. What fits nothing is counted and dropped; a peer cannot make us do more than that. Replies and immediates
- * come in any order: after each of them the request is looked at (kvc_req_settle), and it is done once the number of
- * writes is final and as many immediates were counted.
+ * A frame is attributed by the mark that we gave the session, and believed by the seal of its link; a reply is
+ * attributed by its id in that link's map. What fits nothing is counted and dropped; a peer cannot make us do more than
+ * that. Replies and immediates come in any order: after each of them the request is looked at (kvc_req_settle), and it
+ * is done once the number of writes is final and as many immediates were counted.
  *
- * A reply that FOLLOWS its bytes has no immediates to wait for; nothing else, no answer to CANCEL either, says that they
- * are there.
+ * A reply that FOLLOWS its bytes has no immediates to wait for; nothing else, no answer to CANCEL either, says that
+ * they are there.
  *
  * A reply with a lease moves nothing: the request goes on with a read of ours (pull.c).
  *
@@ -201,7 +201,8 @@ static bool cancel_reply(struct kvc_client *c, struct kvc_link *l, struct kvc_re
 static struct kvc_link *link_of(struct kvc_client *c, const struct wire_frame *frame)
 {
 	struct kvc_session *s = frame->mark < c->pool->num_servers ? c->node[frame->mark].session : NULL;
-	if (!s || !s->open || s->number != frame->session || frame->shard >= s->shards || frame->link >= s->links_per_shard)
+	if (!s || !s->open || s->number != frame->session || frame->shard >= s->shards ||
+	    frame->link >= s->links_per_shard)
 		return NULL;
 	return &s->link[frame->shard * s->links_per_shard + frame->link];
 }

@@ -66,14 +66,14 @@ struct kvc_req {
 	uint32_t arrived, posted; /* immediates */
 	uint32_t imms;            /* immediates budgeted for it and not yet returned */
 	uint64_t deadline_ns;     /* of the call: what the server is told */
-	uint64_t orphan_ns; /* since when */
+	uint64_t orphan_ns;       /* since when */
 	struct te_region *region; /* where dest is, for a read of ours */
 	struct kvc_pull *pull;    /* a read of ours is under way */
 	struct kvc_stamps at;
 	struct kvc_trace *trace;  /* of the call that holds it; NULL: nobody wants to know */
 	struct wire_request wire; /* pointers are the caller's, who holds the request until it is sent */
 	struct kvc_target inline_to;
-	struct kvc_piece piece; /* of the receive buffer; given back with the request */
+	struct kvc_piece piece;       /* of the receive buffer; given back with the request */
 	struct kvc_room_share *share; /* admission.c: who is charged with what it has */
 	uint64_t charged_bytes;
 	union {
@@ -126,8 +126,8 @@ static inline uint32_t kvc_req_imm(const struct kvc_req *r)
  * stray). */
 struct kvc_req *kvc_reqs_immediate(struct kvc_reqs *t, uint32_t imm);
 
-/* kvc_req_quiet -- whether no byte of it can move any more: its number of writes is final, all of them have arrived, and
- * no read of ours is under way. */
+/* kvc_req_quiet -- whether no byte of it can move any more: its number of writes is final, all of them have arrived,
+ * and no read of ours is under way. */
 static inline bool kvc_req_quiet(const struct kvc_req *r)
 {
 	return r->final && r->arrived >= r->posted && !r->pull;
@@ -139,7 +139,7 @@ struct kvc_map {
 	struct kvc_map_entry {
 		uint64_t id;
 		struct kvc_req *req;
-	} * entry;
+	} *entry;
 	uint32_t mask, shift, used;
 };
 

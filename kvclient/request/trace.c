@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* trace.c -- where the time of a call went: for the log if it was slow, for the caller who asks.
  *
- * A request carries its stamps. Those before it is sent are the time of the loop's turn, which costs a load, and may lie
- * before the call that was made in the turn: then they count as the call's. Those of its reply and of its end are read
- * from the clock while somebody wants to know (kvc_req_now), because the turn began before what it polls was copied out
- * of the socket. The call keeps those of one
- * request only, the one that took longest, because a line is to be read by people: most calls have one request, and of
- * a batch or a value of many ranges the longest is the one to ask about. What the call did besides is "other".
+ * A request carries its stamps. Those before it is sent are the time of the loop's turn, which costs a load, and may
+ * lie before the call that was made in the turn: then they count as the call's. Those of its reply and of its end are
+ * read from the clock while somebody wants to know (kvc_req_now), because the turn began before what it polls was
+ * copied out of the socket. The call keeps those of one request only, the one that took longest, because a line is to
+ * be read by people: most calls have one request, and of a batch or a value of many ranges the longest is the one to
+ * ask about. What the call did besides is "other".
  *
  * The server's times come with the reply and are durations, so that no clocks need agree. "wire" is what neither side
  * can account for: it contains the network, the completion queues, and the engines' queues on both sides.
  *
- * Without slow_ns and kvc_call.phases a call costs a few tests more, and no clock is read. Rejected: a stamp at the moment when
- * the provider accepted the frame. It needs a callback per frame from the engine, and the wait that it would show is
- * in the counters already (EAGAIN, queued). */
+ * Without slow_ns and kvc_call.phases a call costs a few tests more, and no clock is read. Rejected: a stamp at the
+ * moment when the provider accepted the frame. It needs a callback per frame from the engine, and the wait that it
+ * would show is in the counters already (EAGAIN, queued). */
 #include "kvclient/request/trace.h"
 
 #include <stdio.h>
@@ -29,7 +29,8 @@ static uint64_t since(uint64_t from_ns, uint64_t to_ns)
 /* Of a struct that has the field; what is no struct kvc_call, or no struct kvc_phases, is refused later. */
 static struct kvc_phases *wanted(const struct kvc_call *call)
 {
-	struct kvc_phases *p = kvc_sized(call) && call->size >= offsetof(struct kvc_call, session) ? call->phases : NULL;
+	struct kvc_phases *p =
+		kvc_sized(call) && call->size >= offsetof(struct kvc_call, session) ? call->phases : NULL;
 	return kvc_sized(p) ? p : NULL;
 }
 
@@ -108,7 +109,8 @@ static const char *fate(const struct kvc_trace *t)
 static void slow_log(struct kvc_client *c, const struct kvc_trace *t, const struct kvc_phases *p, int64_t rc,
 		     uint64_t suppressed)
 {
-	char where[sizeof(((struct kv_server_entry *)NULL)->text) + 64] = "", key[KV_KEY_TEXT + 8] = "", bytes[40] = "", left_out[64] = "";
+	char where[sizeof(((struct kv_server_entry *)NULL)->text) + 64] = "", key[KV_KEY_TEXT + 8] = "", bytes[40] = "",
+								    left_out[64] = "";
 	char text[KV_KEY_TEXT];
 	if (t->requests > 0)
 		snprintf(where, sizeof(where), " %s shard %u link %u", c->pool->server[t->worst.server].entry.text,
@@ -118,15 +120,17 @@ static void slow_log(struct kvc_client *c, const struct kvc_trace *t, const stru
 	if (t->worst.bytes > 0)
 		snprintf(bytes, sizeof(bytes), " %llu bytes", (unsigned long long)t->worst.bytes);
 	if (suppressed)
-		snprintf(left_out, sizeof(left_out), " (%llu more were slow, not shown)", (unsigned long long)suppressed);
+		snprintf(left_out, sizeof(left_out), " (%llu more were slow, not shown)",
+			 (unsigned long long)suppressed);
 	kv_warn(kvc_client_log(c),
-		"slow %s%s client %u%s%s%s: %.3f ms = room %.3f + queue %.3f + server %.3f (post %.3f) + wire %.3f + data %.3f + "
+		"slow %s%s client %u%s%s%s: %.3f ms = room %.3f + queue %.3f + server %.3f (post %.3f) + wire %.3f + "
+		"data %.3f + "
 		"wake %.3f + check %.3f + other %.3f; %u request%s%s; %s%s",
 		kvc_opname(t->op), t->batch ? " batch" : "", c->index, where, key, bytes, (double)p->total_ns / 1e6,
-		(double)p->room_ns / 1e6, (double)p->queue_ns / 1e6, (double)p->server_ns / 1e6, (double)p->post_ns / 1e6,
-		(double)p->wire_ns / 1e6, (double)p->data_ns / 1e6, (double)p->wake_ns / 1e6, (double)p->check_ns / 1e6,
-		(double)p->other_ns / 1e6,
-		t->requests, t->requests == 1 ? "" : "s", fate(t), kv_errname(rc < 0 ? (int)rc : 0), left_out);
+		(double)p->room_ns / 1e6, (double)p->queue_ns / 1e6, (double)p->server_ns / 1e6,
+		(double)p->post_ns / 1e6, (double)p->wire_ns / 1e6, (double)p->data_ns / 1e6, (double)p->wake_ns / 1e6,
+		(double)p->check_ns / 1e6, (double)p->other_ns / 1e6, t->requests, t->requests == 1 ? "" : "s", fate(t),
+		kv_errname(rc < 0 ? (int)rc : 0), left_out);
 }
 
 void kvc_trace_end(struct kvc_trace *t, struct kvc_client *c, int64_t rc)

@@ -23,22 +23,23 @@ struct kvc_stamps {
 	uint64_t done_ns;    /* its last data write arrived, or it was given up */
 	uint32_t server_posted_ns, server_replied_ns; /* what the server says that it spent; see wire.h */
 	uint16_t server, shard, link;
-	uint8_t type;        /* enum wire_type */
+	uint8_t type; /* enum wire_type */
 	uint8_t key_len;
-	uint64_t bytes;      /* asked for, or sent */
+	uint64_t bytes; /* asked for, or sent */
 };
 
-/* One call. On the stack of its coroutine; requests point to it until they are released, which is before the call ends. */
+/* One call. On the stack of its coroutine; requests point to it until they are released, which is before the call ends.
+ */
 struct kvc_trace {
 	enum kvc_op op;
 	bool on; /* slow calls are logged, or the caller wants to know: without that nothing else here is kept */
 	bool batch;
 	struct kvc_sub *sub; /* the session whose call it is; NULL: the client's own */
 	uint64_t called_ns, last_done_ns;
-	uint64_t woke_ns; /* the coroutine went on after its last wait for a request; 0: it did not say */
-	struct kvc_phases *out; /* the caller's, or NULL */
-	unsigned requests; /* that it made */
-	struct kvc_stamps worst; /* of the request that took longest */
+	uint64_t woke_ns;          /* the coroutine went on after its last wait for a request; 0: it did not say */
+	struct kvc_phases *out;    /* the caller's, or NULL */
+	unsigned requests;         /* that it made */
+	struct kvc_stamps worst;   /* of the request that took longest */
 	uint8_t key[KV_KEY_SHOWN]; /* of that request, or of the call */
 	uint8_t key_len;
 };

@@ -3,32 +3,35 @@
  *
  * Everybody is accepted at once, so that an honest client never waits in the kernel's backlog behind thousands of
  * connections that say nothing. A connection without a session costs a descriptor, a coroutine and a small struct; TLS
- * and what it allocates begin with its first byte, and at most HANDSHAKE_RATE times per second, since that costs CPU. What is
- * computed for all of them together is one step in some turns of the loop (bootstrap/gate.c): heartbeats leave in between.
+ * and what it allocates begin with its first byte, and at most HANDSHAKE_RATE times per second, since that costs CPU.
+ * What is computed for all of them together is one step in some turns of the loop (bootstrap/gate.c): heartbeats leave
+ * in between.
  *
  * There are places for 1024 of them (HANDSHAKES_MAX; fewer when the limit of open files is low: a quarter of it). When
  * all are taken, one more costs the oldest that has said nothing in HANDSHAKE_SILENCE_NS its place: an honest client's
  * first bytes follow its connection at once. When all of them talk, the oldest that takes longer than
- * HANDSHAKE_PATIENCE_NS goes; if none does, one of the source that holds more than half of the places, drawn by lot: an address
- * that makes thousands of connections a second keeps itself out, and nobody else. From many addresses together it would
- * take HANDSHAKES_MAX in each HANDSHAKE_PATIENCE_NS to keep others waiting.
+ * HANDSHAKE_PATIENCE_NS goes; if none does, one of the source that holds more than half of the places, drawn by lot: an
+ * address that makes thousands of connections a second keeps itself out, and nobody else. From many addresses together
+ * it would take HANDSHAKES_MAX in each HANDSHAKE_PATIENCE_NS to keep others waiting.
  *
- * Whoever has left again takes no turn of the HANDSHAKE_RATE and gives its place back at once: else connections that are
- * reset as soon as they are made, which cost their maker nothing, would keep everybody else waiting. A handshake that nobody
- * presses ends by its own deadline. Whether an authenticated client is admitted is decided later, in conn.c, where it can be
- * told why not.
+ * Whoever has left again takes no turn of the HANDSHAKE_RATE and gives its place back at once: else connections that
+ * are reset as soon as they are made, which cost their maker nothing, would keep everybody else waiting. A handshake
+ * that nobody presses ends by its own deadline. Whether an authenticated client is admitted is decided later, in
+ * conn.c, where it can be told why not.
  *
- * Places, clients and a reserve fit the limit of open files together (files.c). If descriptors are short all the same, other
- * things of this process have taken them: accept is tried again every PLACE_WAIT_NS, and a place given up for it each time.
+ * Places, clients and a reserve fit the limit of open files together (files.c). If descriptors are short all the same,
+ * other things of this process have taken them: accept is tried again every PLACE_WAIT_NS, and a place given up for it
+ * each time.
  *
- * Rejected: few places and a backlog behind them, where ten thousand silent connections keep everybody out for minutes. */
+ * Rejected: few places and a backlog behind them, where ten thousand silent connections keep everybody out for minutes.
+ */
 #include <errno.h>
 #include <poll.h>
 #include <sys/resource.h>
 
 #include "kvserver/control/server.h"
 
-#define PLACE_WAIT_NS 10000000ull   /* between two looks for a place to take away, or two attempts to accept */
+#define PLACE_WAIT_NS 10000000ull    /* between two looks for a place to take away, or two attempts to accept */
 #define SAID_NS       60000000000ull /* between two sentences that it fails */
 
 unsigned handshakes_allowed(void)
@@ -72,8 +75,8 @@ static void place_await(struct kvs_server *server)
 	}
 }
 
-/* Descriptors or memory are short: whoever has the least claim to a place makes room, and what waits in the backlog is looked
- * at again soon. Said when it begins, once a minute at most, and when it is over. */
+/* Descriptors or memory are short: whoever has the least claim to a place makes room, and what waits in the backlog is
+ * looked at again soon. Said when it begins, once a minute at most, and when it is over. */
 static void accept_failed_await(struct kvs_server *server, int rc)
 {
 	uint64_t now_ns = loop_now(server->control);

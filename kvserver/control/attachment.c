@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attachment.c -- what one WELCOME gives a client, from its HELLO to the last shard's word that nothing is left.
  *
- * OPENING --a session on every shard--> OPEN --next HELLO, or the connection ends--> ENDING --nothing in flight on any shard--> freed
+ * OPENING --a session on every shard--> OPEN --next HELLO, or the connection ends--> ENDING --nothing in flight on any
+ * shard--> freed
  *
- * A connection has one at a time in use, and may have some that are ENDING beside it: each in a coroutine of its own, which waits for the shards (conn.c). A slot is
- * an attachment's until it is freed, and so are its number and the memory that shards look at: calls, regions, addresses.
+ * A connection has one at a time in use, and may have some that are ENDING beside it: each in a coroutine of its own,
+ * which waits for the shards (conn.c). A slot is an attachment's until it is freed, and so are its number and the
+ * memory that shards look at: calls, regions, addresses.
  *
- * Work for the shards goes out to all of them at once and whoever asked waits for all answers (attachment_all_await), so a client
- * sees its messages answered in order, and no two pieces of control work of one attachment ever overlap. What a call needs
- * is in the attachment and is not touched while calls are pending. Two things must not wait for their turn: that the session is stopped because its client died, and
- * that its end is hurried because the client's next HELLO waits for it. They have calls aside, for which the end waits, too.
+ * Work for the shards goes out to all of them at once and whoever asked waits for all answers (attachment_all_await),
+ * so a client sees its messages answered in order, and no two pieces of control work of one attachment ever overlap.
+ * What a call needs is in the attachment and is not touched while calls are pending. Two things must not wait for their
+ * turn: that the session is stopped because its client died, and that its end is hurried because the client's next
+ * HELLO waits for it. They have calls aside, for which the end waits, too.
  *
  * Regions are made here once, shared read-only by the shards, and freed here after all shards have let go. */
 #include "kvserver/control/attachment.h"
@@ -52,7 +55,8 @@ int attachment_all_await(struct attachment *a, void (*run)(struct call *call), s
 	for (unsigned i = 0; i < shards; i++)
 		if (a->call[i].call.status)
 			return kv_fail(err, a->call[i].call.status, "shard %u: %s", i,
-				       a->call[i].error.text[0] ? a->call[i].error.text : kv_strerror(a->call[i].call.status));
+				       a->call[i].error.text[0] ? a->call[i].error.text
+								: kv_strerror(a->call[i].call.status));
 	return 0;
 }
 
@@ -168,7 +172,8 @@ bool attachment_meets(const struct attachment *a, const struct wire_hello *h)
 		return true;
 	for (unsigned i = 0; i < a->rails; i++)
 		for (unsigned k = 0; k < h->rails; k++)
-			if (a->addr[i].len == h->addr[k].len && memcmp(a->addr[i].data, h->addr[k].data, h->addr[k].len) == 0)
+			if (a->addr[i].len == h->addr[k].len &&
+			    memcmp(a->addr[i].data, h->addr[k].data, h->addr[k].len) == 0)
 				return true;
 	return false;
 }
@@ -225,18 +230,20 @@ static int calls_make(struct attachment *a)
 }
 
 /* All but slot and number. */
-static int attachment_make(struct attachment *a, struct boot_conn *boot, const struct wire_hello *h, struct kv_error *err)
+static int attachment_make(struct attachment *a, struct boot_conn *boot, const struct wire_hello *h,
+			   struct kv_error *err)
 {
 	kv_list_init(&a->regions);
 	kv_list_init(&a->watchers);
 	a->mark = h->mark;
 	a->client_id = h->client_id;
 	attachment_addresses(a, h->addr, h->rails);
-	return calls_make(a) < 0 ? kv_fail(err, -KV_ENOMEM, "the server has no memory for another client") : secrets_make(a, boot, err);
+	return calls_make(a) < 0 ? kv_fail(err, -KV_ENOMEM, "the server has no memory for another client")
+				 : secrets_make(a, boot, err);
 }
 
-int attachment_create(struct conn *conn, struct kvs_server *s, struct boot_conn *boot, const struct wire_hello *h, struct attachment **out,
-		      struct kv_error *err)
+int attachment_create(struct conn *conn, struct kvs_server *s, struct boot_conn *boot, const struct wire_hello *h,
+		      struct attachment **out, struct kv_error *err)
 {
 	struct attachment *a = calloc(1, sizeof(*a));
 	struct slot *slot;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attachment.h -- what one WELCOME gives a client: a session on every shard, regions, further sessions. Control loop only. */
+/* attachment.h -- what one WELCOME gives a client: a session on every shard, regions, further sessions. Control loop
+ * only. */
 #ifndef KVRAIL_KVSERVER_CONTROL_ATTACHMENT_H
 #define KVRAIL_KVSERVER_CONTROL_ATTACHMENT_H
 
@@ -48,7 +49,7 @@ struct attachment {
 	uint32_t mark;
 	uint64_t client_id;
 	unsigned rails;
-	bool moved; /* the client has had other addresses than these */
+	bool moved;                           /* the client has had other addresses than these */
 	struct te_address addr[KV_RAILS_MAX]; /* the client's */
 	struct kv_list regions;
 	unsigned region_count;
@@ -61,8 +62,8 @@ struct attachment {
 	unsigned pending;
 	struct co *aside_asker; /* who waits for the calls aside; NULL: nobody */
 	unsigned aside_pending;
-	struct kv_list watchers;      /* struct attachment_watch */
-	struct attachment_call *call; /* one per shard */
+	struct kv_list watchers;       /* struct attachment_watch */
+	struct attachment_call *call;  /* one per shard */
 	struct te_address *shard_addr; /* what their `addr` points into */
 	struct further further;
 };
@@ -73,19 +74,21 @@ struct attachment_watch {
 	struct co *co;
 };
 
-/* attachment_create -- slot, number, token and keys; *boot is the connection's. 0; -KV_EFULL (no slot is free), -KV_ENOMEM, or what entropy and TLS say. */
-int attachment_create(struct conn *conn, struct kvs_server *server, struct boot_conn *boot, const struct wire_hello *hello,
-		      struct attachment **out, struct kv_error *err);
+/* attachment_create -- slot, number, token and keys; *boot is the connection's. 0; -KV_EFULL (no slot is free),
+ * -KV_ENOMEM, or what entropy and TLS say. */
+int attachment_create(struct conn *conn, struct kvs_server *server, struct boot_conn *boot,
+		      const struct wire_hello *hello, struct attachment **out, struct kv_error *err);
 
-/* attachment_open_await -- insert the client's addresses on every shard. 0, or the first failure; attachment_end_await follows in any case. */
+/* attachment_open_await -- insert the client's addresses on every shard. 0, or the first failure; attachment_end_await
+ * follows in any case. */
 int attachment_open_await(struct attachment *a, struct kv_error *err);
 
-/* attachment_all_await -- have every shard run this and wait until all have finished. Returns 0 or the first failure, with its text in
- * *err (may be NULL). One at a time: for the connection's reader. */
+/* attachment_all_await -- have every shard run this and wait until all have finished. Returns 0 or the first failure,
+ * with its text in *err (may be NULL). One at a time: for the connection's reader. */
 int attachment_all_await(struct attachment *a, void (*run)(struct call *call), struct kv_error *err);
 
-/* attachment_stop_await -- the client is gone, and the reader waits in attachment_all_await for what the client left in flight: have the shards stop the
- * sessions, so that it ends. For the connection's beater. */
+/* attachment_stop_await -- the client is gone, and the reader waits in attachment_all_await for what the client left in
+ * flight: have the shards stop the sessions, so that it ends. For the connection's beater. */
 void attachment_stop_await(struct attachment *a);
 
 /* attachment_end_await -- end its sessions, wait until nothing of them is in flight on any shard, and free it. Once. */
@@ -97,12 +100,12 @@ struct attachment *attachment_find(const struct kvs_server *server, const struct
 /* attachment_meets -- whether a client with these addresses may still be written to by this attachment. */
 bool attachment_meets(const struct attachment *a, const struct wire_hello *hello);
 
-/* attachment_hurry -- it ends, and somebody waits for that: cut off what a client still owes it, where the shards can do so without harm to
- * others. Does not park. */
+/* attachment_hurry -- it ends, and somebody waits for that: cut off what a client still owes it, where the shards can
+ * do so without harm to others. Does not park. */
 void attachment_hurry(struct attachment *a);
 
-/* attachment_addresses -- take the client's addresses. attachment_region_add, attachment_region_forget -- a region that the client announced, which all shards
- * have let go of. attachment_region_find -- or NULL. */
+/* attachment_addresses -- take the client's addresses. attachment_region_add, attachment_region_forget -- a region that
+ * the client announced, which all shards have let go of. attachment_region_find -- or NULL. */
 void attachment_addresses(struct attachment *a, const struct wire_blob_addr *addr, unsigned rails);
 void attachment_region_add(struct attachment *a, struct region *r);
 void attachment_region_forget(struct attachment *a, struct region *r);

@@ -3,17 +3,19 @@
  *
  * HANDSHAKE --HELLO, WELCOME (hello.c)--> SERVING [--HELLO, WELCOME--> SERVING ...] --> freed
  *
- * What WELCOME gives is an attachment (attachment.c), which the next HELLO ends; the connection outlives it. When the connection ends, for whatever reason, so does
- * the attachment in use, and the connection's memory stays until all that it had are gone.
+ * What WELCOME gives is an attachment (attachment.c), which the next HELLO ends; the connection outlives it. When the
+ * connection ends, for whatever reason, so does the attachment in use, and the connection's memory stays until all that
+ * it had are gone.
  *
  * One coroutine reads it, from the TLS handshake on. Heartbeats have a timer, and a coroutine only while one is sent: a
- * connection that is admitted costs one coroutine, so that twenty thousand of them fit (server.c: loops_make), also where a
- * stack and its guard are two mappings of the 65,530 that a process may have. A beat for which there is no coroutine is made
- * up for a moment later, and an attachment that ends with none to be had is waited for by the reader.
+ * connection that is admitted costs one coroutine, so that twenty thousand of them fit (server.c: loops_make), also
+ * where a stack and its guard are two mappings of the 65,530 that a process may have. A beat for which there is no
+ * coroutine is made up for a moment later, and an attachment that ends with none to be had is waited for by the reader.
  *
  * A shard answers REVOKE and GOODBYE when transfers are over, and those of a client that died then may never be. While
  * the reader waits it does not see that the client is gone; the heartbeats do, and have the shards stop the session
- * (attachment_stop_await), so that the quarantine budget ends the transfers, and with them the wait. Every other wait of the reader looks at conn_over.
+ * (attachment_stop_await), so that the quarantine budget ends the transfers, and with them the wait. Every other wait
+ * of the reader looks at conn_over.
  *
  * Further sessions are logical.c's.
  * An attachment that has become void without the client's doing (an endpoint was rebuilt; a write or a reply to the
@@ -81,7 +83,8 @@ bool log_allowed(struct kvs_server *s)
 
 	if (now_ns - s->logs_from_ns >= 1000000000ull) {
 		if (s->logs_dropped)
-			kv_warn(s->opt.log, "%" PRIu64 " more sentences about clients that were not let in are left out",
+			kv_warn(s->opt.log,
+				"%" PRIu64 " more sentences about clients that were not let in are left out",
 				s->logs_dropped);
 		s->logs_from_ns = now_ns;
 		s->logs = 0;
@@ -305,8 +308,8 @@ static int anew_await(struct conn *c)
 	return rc;
 }
 
-/* What is to be said: that the server ends, once; that the session is void; or a beat. Of an attachment whose client has no WELCOME yet nothing is
- * said but beats: it would take the rest for its last one's. */
+/* What is to be said: that the server ends, once; that the session is void; or a beat. Of an attachment whose client
+ * has no WELCOME yet nothing is said but beats: it would take the rest for its last one's. */
 static int say_await(struct conn *c, uint64_t sequence)
 {
 	const struct wire_ctrl_msg goodbye = {.type = WIRE_CTRL_GOODBYE};
@@ -541,8 +544,8 @@ static void conn_run(void *arg)
 		if (rc == -KV_EPROTO)
 			control_count(c->server, WIRE_STAT_BAD_CONTROL);
 		if (rc < 0 && rc != -KV_EPEERDOWN)
-			kv_warn(c->server->opt.log, "client %s: control connection: %s", conn_name(c, name, sizeof(name)),
-				kv_strerror(rc));
+			kv_warn(c->server->opt.log, "client %s: control connection: %s",
+				conn_name(c, name, sizeof(name)), kv_strerror(rc));
 		kv_info(c->server->opt.log, "client %s left%s", conn_name(c, name, sizeof(name)),
 			rc == 1 ? "" : " without a goodbye");
 	}
@@ -628,8 +631,8 @@ static bool handshake_cut(struct kvs_server *s, bool talking, uint64_t age_ns)
 	return false;
 }
 
-/* The only source that may hold more than half of the places: each of it and one of another leave together, and it is left over (Boyer and
- * Moore). *out: how many it holds. */
+/* The only source that may hold more than half of the places: each of it and one of another leave together, and it is
+ * left over (Boyer and Moore). *out: how many it holds. */
 static uint64_t crowd_find(const struct kvs_server *s, unsigned *out)
 {
 	uint64_t source = 0;
@@ -647,8 +650,8 @@ static uint64_t crowd_find(const struct kvs_server *s, unsigned *out)
 	return source;
 }
 
-/* A source that holds more than half of the places loses one of them. Which one is drawn by lot: the oldest are those that
- * will be done soonest, and the newest may be an honest client behind the same address. */
+/* A source that holds more than half of the places loses one of them. Which one is drawn by lot: the oldest are those
+ * that will be done soonest, and the newest may be an honest client behind the same address. */
 static void crowd_cut(struct kvs_server *s)
 {
 	unsigned held, drawn;

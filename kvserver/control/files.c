@@ -3,13 +3,13 @@
  *
  *     open already + places of handshakes + clients * (1 + fabric connections of a client) + a reserve  <=  the limit
  *
- * The first three are known at the start, so the fourth says how many clients are let in: one more is told that the server is
- * full, over the place that its handshake had, instead of failing at the fabric with nothing to say. Without the sum the
- * descriptors went to whoever came first, and a client with the right key failed in TLS.
+ * The first three are known at the start, so the fourth says how many clients are let in: one more is told that the
+ * server is full, over the place that its handshake had, instead of failing at the fabric with nothing to say. Without
+ * the sum the descriptors went to whoever came first, and a client with the right key failed in TLS.
  *
- * What a client takes of the fabric is asked of the engine's own budget, as the difference that a second peer makes. The
- * reserve (KV_FILES_RESERVE) is for what comes and goes: logs, files that are read again, connections that end. The engines
- * leave it free as well when somebody knocks at the fabric.
+ * What a client takes of the fabric is asked of the engine's own budget, as the difference that a second peer makes.
+ * The reserve (KV_FILES_RESERVE) is for what comes and goes: logs, files that are read again, connections that end. The
+ * engines leave it free as well when somebody knocks at the fabric.
  *
  * Loops of the caller's are a simulation's or a test's, where this machine's limits mean nothing. */
 #include <inttypes.h>
@@ -43,7 +43,8 @@ void files_divide(struct files *f, unsigned clients_wanted)
 	f->wanted = others - f->handshakes + HANDSHAKES_MAX + clients_wanted * each;
 	if (f->limit >= KV_UNKNOWN)
 		room = clients_wanted;
-	f->clients = (unsigned)KV_MIN(KV_MAX(room, (uint64_t)1), (uint64_t)clients_wanted); /* one is told by what it lacks */
+	f->clients = (unsigned)KV_MIN(KV_MAX(room, (uint64_t)1),
+				      (uint64_t)clients_wanted); /* one is told by what it lacks */
 }
 
 int files_plan(struct kvs_server *s, const struct te_options *engine, struct kv_error *err)
@@ -65,8 +66,9 @@ int files_plan(struct kvs_server *s, const struct te_options *engine, struct kv_
 	files_divide(f, s->opt.max_clients);
 	if (f->clients < s->opt.max_clients)
 		kv_log(s->opt.log, f->clients < KVS_CLIENTS_DEFAULT ? KV_LOG_WARN : KV_LOG_INFO,
-			"the limit of %" PRIu64 " open files has room for %u clients at a time with connections of their own "
-			"(--max-clients %u), of %" PRIu64 " files each; for all of them: ulimit -n %" PRIu64,
-			f->limit, f->clients, s->opt.max_clients, 1 + f->client, f->wanted);
+		       "the limit of %" PRIu64
+		       " open files has room for %u clients at a time with connections of their own "
+		       "(--max-clients %u), of %" PRIu64 " files each; for all of them: ulimit -n %" PRIu64,
+		       f->limit, f->clients, s->opt.max_clients, 1 + f->client, f->wanted);
 	return 0;
 }

@@ -4,17 +4,22 @@
  *   HELLO -> what the client had is void -> checked, admitted -> [nothing left of what it names] -> a slot
  *       -> a session on every shard -> WELCOME
  *
- * A connection that was let in has its place among the clients until it ends, whatever attachments it has, so a client that says HELLO again is never too many. The place goes
- * along to another connection whose HELLO names an attachment of this one: its client is there now, and this one is cut.
+ * A connection that was let in has its place among the clients until it ends, whatever attachments it has, so a client
+ * that says HELLO again is never too many. The place goes along to another connection whose HELLO names an attachment
+ * of this one: its client is there now, and this one is cut.
  *
- * What HELLO names and may still write to one of the addresses in it is waited for: WELCOME says that nothing of it is left. That is in the hands of the client's own
- * fabric, so the wait may be long. It costs the coroutine that reads this connection, which is there anyhow, and heartbeats see whether the client is still there. The attachment
- * that is waited for ends already; after PRIOR_HURRY_NS its shards are told to cut the client's old connections, where the provider can do that for one peer alone.
+ * What HELLO names and may still write to one of the addresses in it is waited for: WELCOME says that nothing of it is
+ * left. That is in the hands of the client's own fabric, so the wait may be long. It costs the coroutine that reads
+ * this connection, which is there anyhow, and heartbeats see whether the client is still there. The attachment that is
+ * waited for ends already; after PRIOR_HURRY_NS its shards are told to cut the client's old connections, where the
+ * provider can do that for one peer alone.
  *
- * Each HELLO costs a message to every shard, a session there, and a slot for as long as the attachment before lingers. So a connection may have
- * CONN_ENDING_MAX that linger, and CONN_HELLOS_RATE per second; what is more waits, and nobody else does. When all slots are taken, a connection waits for one of its own.
+ * Each HELLO costs a message to every shard, a session there, and a slot for as long as the attachment before lingers.
+ * So a connection may have CONN_ENDING_MAX that linger, and CONN_HELLOS_RATE per second; what is more waits, and nobody
+ * else does. When all slots are taken, a connection waits for one of its own.
  *
- * Rejected: answering at once with a flag that says whether the fence holds. The client would have to ask again, and again. */
+ * Rejected: answering at once with a flag that says whether the fence holds. The client would have to ask again, and
+ * again. */
 #include "kvserver/control/conn.h"
 
 #include <inttypes.h>
@@ -64,12 +69,15 @@ static int room_check(const struct kvs_server *s, struct kv_error *err)
 		return kv_fail(err, -KV_EFULL, "the server has %u clients, as many as --max-clients allows", s->open);
 	if (s->clients >= s->files.clients)
 		return kv_fail(err, -KV_EFULL,
-			       "the server has %u clients, as many as its limit of %" PRIu64 " open files has room for; for "
+			       "the server has %u clients, as many as its limit of %" PRIu64
+			       " open files has room for; for "
 			       "--max-clients it takes ulimit -n %" PRIu64,
 			       s->clients, s->files.limit, s->files.wanted);
 	if (s->clients >= s->clients_max)
 		return kv_fail(err, -KV_EFULL,
-			       "the server has %u clients, as many as its address space has room for: raise its limit (ulimit -v)", s->clients);
+			       "the server has %u clients, as many as its address space has room for: raise its limit "
+			       "(ulimit -v)",
+			       s->clients);
 	return 0;
 }
 
@@ -136,7 +144,8 @@ static void gone_await(struct attachment *a, uint64_t deadline_ns)
 	kv_list_del(&w.node);
 }
 
-/* Nothing of the attachment that HELLO names may reach the addresses in HELLO any more; or the server ends, and there will be no WELCOME. */
+/* Nothing of the attachment that HELLO names may reach the addresses in HELLO any more; or the server ends, and there
+ * will be no WELCOME. */
 static int prior_await(struct conn *c, const struct wire_hello *h)
 {
 	struct attachment *a = attachment_find(c->server, &h->prior);
@@ -242,12 +251,13 @@ static int hello_await(struct conn *c, const struct wire_hello *h)
 	boot_limit(c->boot, UINT_MAX);
 	rc = welcome_await(c);
 	if (rc) {
-		kv_warn(c->server->opt.log, "client %s: no welcome could be sent: %s: %s", conn_name(c, name, sizeof(name)), kv_strerror(rc),
-			boot_failure(c->boot));
+		kv_warn(c->server->opt.log, "client %s: no welcome could be sent: %s: %s",
+			conn_name(c, name, sizeof(name)), kv_strerror(rc), boot_failure(c->boot));
 		return rc;
 	}
-	kv_log(c->server->opt.log, c->attachments > 1 ? KV_LOG_DEBUG : KV_LOG_INFO, "client %s (%s, id %" PRIu64 ", %u rails) is session %u",
-	       conn_name(c, name, sizeof(name)), boot_peer_who(c->boot), c->now->client_id, c->now->rails, c->now->number);
+	kv_log(c->server->opt.log, c->attachments > 1 ? KV_LOG_DEBUG : KV_LOG_INFO,
+	       "client %s (%s, id %" PRIu64 ", %u rails) is session %u", conn_name(c, name, sizeof(name)),
+	       boot_peer_who(c->boot), c->now->client_id, c->now->rails, c->now->number);
 	conn_welcomed(c);
 	return 0;
 }
@@ -261,12 +271,15 @@ int hello_first_await(struct conn *c)
 	boot_limit(c->boot, HELLO_MAX); /* a place costs no more than that, until we know whose it is */
 	rc = boot_recv_await(c->boot, &m, c->accepted_ns + HANDSHAKE_NS);
 	if (rc == -KV_EVERSION)
-		return refuse_await(c, rc, "client and server have no protocol version in common; run the same release on both sides");
+		return refuse_await(
+			c, rc,
+			"client and server have no protocol version in common; run the same release on both sides");
 	if (rc == 0 && m.type != WIRE_CTRL_HELLO)
 		rc = -KV_EPROTO;
 	if (rc == -KV_EPROTO && log_allowed(c->server))
 		kv_warn(c->server->opt.log,
-			"client %s is not let in: what it says first is no HELLO; does it have a key or certificates, and this server none (--psk-file, --cert)?",
+			"client %s is not let in: what it says first is no HELLO; does it have a key or certificates, "
+			"and this server none (--psk-file, --cert)?",
 			conn_name(c, name, sizeof(name)));
 	if (rc == 0)
 		rc = hello_await(c, &m.hello);

@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* keeper.c -- key and certificate files, read again while the server runs.
  *
- * A file system that does not answer (NFS whose server is gone) keeps whoever reads from it, for hours. The control loop must go on, with heartbeats for all
- * clients, and so must the thread that waits for signals, or the server could not even be told to end. So a thread of its own reads: when it is asked (SIGHUP),
- * and when the CRL file has changed, at which it looks once a second. What it has made of the files it lays down as `fresh`, and the control loop takes it.
+ * A file system that does not answer (NFS whose server is gone) keeps whoever reads from it, for hours. The control
+ * loop must go on, with heartbeats for all clients, and so must the thread that waits for signals, or the server could
+ * not even be told to end. So a thread of its own reads: when it is asked (SIGHUP), and when the CRL file has changed,
+ * at which it looks once a second. What it has made of the files it lays down as `fresh`, and the control loop takes
+ * it.
  *
- * All or nothing: if one file cannot be used, the keys, the certificates and the lists that were in force stay. A certificate that has been replaced and whose
- * key has not is such a case; so a CRL file that could not be read with the rest is tried again at each look, though the reason is said once.
+ * All or nothing: if one file cannot be used, the keys, the certificates and the lists that were in force stay. A
+ * certificate that has been replaced and whose key has not is such a case; so a CRL file that could not be read with
+ * the rest is tried again at each look, though the reason is said once.
  *
  * Connections that are open stay as they are; those whose handshake is under way end it with what they began with.
  *
- * Who owns it: the server and the thread each have a reference. The thread may be left behind in a read, so everything that it uses is in here, names of files
- * included; it touches the server under the lock only, and not after keeper_end.
+ * Who owns it: the server and the thread each have a reference. The thread may be left behind in a read, so everything
+ * that it uses is in here, names of files included; it touches the server under the lock only, and not after
+ * keeper_end.
  *
- * Rejected: io_uring for these reads (OpenSSL opens its files by itself); a process of its own (keys would have to be sent). */
+ * Rejected: io_uring for these reads (OpenSSL opens its files by itself); a process of its own (keys would have to be
+ * sent). */
 #include "kvserver/control/keeper.h"
 
 #include <stdlib.h>
@@ -51,7 +56,7 @@ struct keeper {
 	const struct kv_log *log;  /* the server's */
 	struct fresh fresh;
 	unsigned refs, taken, failed; /* taken: successes */
-	bool asked, gone; /* gone: the thread has nothing left to do */
+	bool asked, gone;             /* gone: the thread has nothing left to do */
 };
 
 static uint64_t now_ns(void)
@@ -89,8 +94,9 @@ static void unref_unlock(struct keeper *k)
 
 static int names_copy(struct keeper *k, const struct kvs_options *o)
 {
-	const char *const names[FILES] = {[FILE_PSK] = o->psk_file,   [FILE_KEYS] = o->session_keys, [FILE_CERT] = o->cert_file,
-					  [FILE_KEY] = o->key_file,   [FILE_CA] = o->ca_file,	     [FILE_CRL] = o->crl_file};
+	const char *const names[FILES] = {
+		[FILE_PSK] = o->psk_file, [FILE_KEYS] = o->session_keys, [FILE_CERT] = o->cert_file,
+		[FILE_KEY] = o->key_file, [FILE_CA] = o->ca_file,        [FILE_CRL] = o->crl_file};
 
 	for (unsigned i = 0; i < FILES; i++) {
 		k->file[i] = names[i] ? strdup(names[i]) : NULL;
@@ -150,8 +156,8 @@ static bool crl_changed(const struct keeper *k, struct mark *out)
 	if (!k->file[FILE_CRL] || stat(k->file[FILE_CRL], &st) != 0)
 		return false;
 	*out = (struct mark){.inode = st.st_ino, .bytes = st.st_size, .changed = st.st_mtim};
-	return out->inode != k->crl.inode || out->bytes != k->crl.bytes || out->changed.tv_sec != k->crl.changed.tv_sec ||
-	       out->changed.tv_nsec != k->crl.changed.tv_nsec;
+	return out->inode != k->crl.inode || out->bytes != k->crl.bytes ||
+	       out->changed.tv_sec != k->crl.changed.tv_sec || out->changed.tv_nsec != k->crl.changed.tv_nsec;
 }
 
 /* ---- handing over ---- */
@@ -179,7 +185,8 @@ static void on_fresh(void *arg)
 
 static void wait_until(struct keeper *k, uint64_t until_ns)
 {
-	struct timespec at = {.tv_sec = (time_t)(until_ns / 1000000000ull), .tv_nsec = (long)(until_ns % 1000000000ull)};
+	struct timespec at = {.tv_sec = (time_t)(until_ns / 1000000000ull),
+			      .tv_nsec = (long)(until_ns % 1000000000ull)};
 
 	pthread_cond_timedwait(&k->changed, &k->lock, &at);
 }
@@ -196,7 +203,8 @@ static void hand_over(struct keeper *k, const struct fresh *f)
 /* Under the lock, which it gives up while it reads. `asked`: by somebody; else the CRL file has changed. */
 static void read_again(struct keeper *k, bool asked, const struct mark *crl)
 {
-	struct kv_log log = {0}; /* a copy: this thread may outlive the server. Its level may be changed at this moment. */
+	struct kv_log log = {
+		0}; /* a copy: this thread may outlive the server. Its level may be changed at this moment. */
 	struct kv_error err = {0};
 	struct fresh f = {0};
 	int rc;

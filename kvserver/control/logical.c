@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* logical.c -- further sessions of an attachment: who may open one, and its number (docs/reference/protocol.md 2.7).
  *
- * Nothing is kept of a question that was not granted: the challenge is the attachment's, the id in the question has to ascend, and
- * the proof is looked at once. So a flood of questions costs a hash each and no memory. A proof that is wrong is answered late,
- * later each time, and the reader reads nothing meanwhile; after FAILURES_MAX the connection is closed. They are the connection's: HELLO
- * again forgives none. Failures are forgotten after a quiet minute, so that a connection that lives for months is not closed for one a month.
+ * Nothing is kept of a question that was not granted: the challenge is the attachment's, the id in the question has to
+ * ascend, and the proof is looked at once. So a flood of questions costs a hash each and no memory. A proof that is
+ * wrong is answered late, later each time, and the reader reads nothing meanwhile; after FAILURES_MAX the connection is
+ * closed. They are the connection's: HELLO again forgives none. Failures are forgotten after a quiet minute, so that a
+ * connection that lives for months is not closed for one a month.
  *
- * Room is looked at after the proof: who has no right to a session learns nothing of how many there are. Every session counts as
- * a client of the server, and an attachment may have max_sessions of them.
+ * Room is looked at after the proof: who has no right to a session learns nothing of how many there are. Every session
+ * counts as a client of the server, and an attachment may have max_sessions of them.
  *
- * Numbers are places in the attachment's table; each shard has a table of its own with the same places (owner.c). Places are
- * used again first in, first out, with another generation: a number that is named late by mistake meets nobody for long. */
+ * Numbers are places in the attachment's table; each shard has a table of its own with the same places (owner.c).
+ * Places are used again first in, first out, with another generation: a number that is named late by mistake meets
+ * nobody for long. */
 #include <stdlib.h>
 
 #include "kvserver/control/conn.h"
@@ -104,7 +106,9 @@ static uint32_t place_of(const struct further *f, uint32_t number)
 {
 	uint32_t at = number & (OWNERS_MAX - 1);
 
-	return at < f->places && f->place[at].used && f->place[at].generation == number >> OWNER_INDEX_BITS ? at : FURTHER_NONE;
+	return at < f->places && f->place[at].used && f->place[at].generation == number >> OWNER_INDEX_BITS
+		       ? at
+		       : FURTHER_NONE;
 }
 
 /* ---- messages ---- */
@@ -149,13 +153,16 @@ static int denied_await(struct conn *c, const struct wire_session_open *o)
 	f->last_ns = loop_now(loop);
 	f->count++;
 	if (log_allowed(c->server))
-		kv_warn(c->server->opt.log, "client %s: a further session for identity \"%s\" is denied: unknown, or the proof is wrong (%u of %d)",
+		kv_warn(c->server->opt.log,
+			"client %s: a further session for identity \"%s\" is denied: unknown, or the proof is wrong "
+			"(%u of %d)",
 			conn_name(c, name, sizeof(name)), o->identity, f->count, FAILURES_MAX);
 	co_sleep_await(loop_now(loop) + (FAILURE_NS << (f->count - 1)));
 	if (c->closing)
 		return -KV_EPEERDOWN;
 	rc = refuse_await(c, o->id, -KV_EDENIED,
-			  "the identity is not known here or its key is another one; compare the client's key with the server's --session-keys");
+			  "the identity is not known here or its key is another one; compare the client's key with the "
+			  "server's --session-keys");
 	return rc == 0 && f->count >= FAILURES_MAX ? -KV_EDENIED : rc;
 }
 
@@ -166,10 +173,13 @@ static int room_check(const struct conn *c, struct kv_error *err)
 	if (s->stop_asked)
 		return kv_fail(err, -KV_ECLOSED, "the server is shutting down");
 	if (s->open >= s->opt.max_clients)
-		return kv_fail(err, -KV_EFULL, "the server has %u clients, as many as --max-clients allows; further sessions count, too",
-			       s->open);
+		return kv_fail(
+			err, -KV_EFULL,
+			"the server has %u clients, as many as --max-clients allows; further sessions count, too",
+			s->open);
 	if (c->now->further.count >= s->opt.max_sessions)
-		return kv_fail(err, -KV_EFULL, "this connection has %u further sessions, as many as --max-sessions allows",
+		return kv_fail(err, -KV_EFULL,
+			       "this connection has %u further sessions, as many as --max-sessions allows",
 			       c->now->further.count);
 	return 0;
 }
@@ -210,8 +220,9 @@ static int granted_await(struct conn *c, const struct wire_session_open *o)
 		.id = o->id, .session = c->now->owner_number, .credits = owner_credits(c->server->opt.credits)};
 	control_count(c->server, WIRE_STAT_SESSIONS_OPENED);
 	rc = conn_send_await(c, &m);
-	kv_debug(c->server->opt.log, "client %s: session %u has further session %u, client id %llu%s%s", conn_name(c, name, sizeof(name)),
-		 c->now->number, c->now->owner_number, (unsigned long long)o->client_id, o->identity[0] ? ", identity " : "", o->identity);
+	kv_debug(c->server->opt.log, "client %s: session %u has further session %u, client id %llu%s%s",
+		 conn_name(c, name, sizeof(name)), c->now->number, c->now->owner_number,
+		 (unsigned long long)o->client_id, o->identity[0] ? ", identity " : "", o->identity);
 	return rc;
 }
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psk.c -- kv-server --make-psk: what `openssl rand -hex 32` and chmod do, without a moment in which others could read it.
+/* psk.c -- kv-server --make-psk: what `openssl rand -hex 32` and chmod do, without a moment in which others could read
+ * it.
  *
- * The file is created with O_EXCL and mode 0600, so neither a link that somebody put there nor an older key is written to. */
+ * The file is created with O_EXCL and mode 0600, so neither a link that somebody put there nor an older key is written
+ * to. */
 #include "kvserver/control/psk.h"
 
 #include <errno.h>
@@ -42,12 +44,14 @@ int psk_make(const char *path, struct kv_error *err)
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0) {
 		rc = kv_fail(err, -errno, "the key file %.200s cannot be made: %s%s", path, kv_strerror(-errno),
-			     errno == EEXIST ? "; a key is never overwritten: name another file, or remove this one" : "");
+			     errno == EEXIST ? "; a key is never overwritten: name another file, or remove this one"
+					     : "");
 		goto out;
 	}
 	wrote = write(fd, line, LINE_LEN);
 	if (wrote != LINE_LEN || fsync(fd) < 0)
-		rc = kv_fail(err, wrote >= 0 && wrote < LINE_LEN ? -ENOSPC : -errno, "the key file %.200s cannot be written: %s", path,
+		rc = kv_fail(err, wrote >= 0 && wrote < LINE_LEN ? -ENOSPC : -errno,
+			     "the key file %.200s cannot be written: %s", path,
 			     kv_strerror(wrote >= 0 && wrote < LINE_LEN ? -ENOSPC : -errno));
 	if (close(fd) < 0 && rc == 0)
 		rc = kv_fail(err, -errno, "the key file %.200s cannot be written: %s", path, kv_strerror(-errno));

@@ -25,7 +25,6 @@
 #define DRAIN_MIN_NS 50000000ull   /* even when told not to wait: for answers that are on their way */
 #define CUT_NS       2000000000ull /* for connections to go once they are cut */
 
-
 static void state_set(struct kvs_server *s, enum kvs_state state)
 {
 	pthread_mutex_lock(&s->lock);
@@ -177,7 +176,8 @@ static void end_await(struct kvs_server *s)
 	if (round_await(s, &s->drain, run_drain, deadline_ns))
 		kv_warn(s->opt.log, "requests were still in flight at the end of the drain; they are broken off");
 	if (!clients_gone_await(s, deadline_ns))
-		kv_info(s->opt.log, "%u clients have not left by the end of the drain; their connections are cut", s->clients);
+		kv_info(s->opt.log, "%u clients have not left by the end of the drain; their connections are cut",
+			s->clients);
 	conns_cut(s);
 	conns_gone_await(s, loop_now(s->control) + CUT_NS);
 	round_await(s, &s->closing, run_close, KV_NEVER);
@@ -261,8 +261,10 @@ static int threads_start(struct kvs_server *s, struct kv_error *err)
 	for (unsigned i = 0; i <= s->opt.shards; i++) {
 		int rc = pthread_create(&s->thread[i], NULL, thread_run, i == 0 ? s->control : s->shard_loop[i - 1]);
 		if (rc)
-			return kv_fail(err, -rc, "starting thread %u of %u: %s; look at ulimit -u and -v, and at the pids limit of a container", i + 1, s->opt.shards + 1,
-				       kv_strerror(-rc));
+			return kv_fail(err, -rc,
+				       "starting thread %u of %u: %s; look at ulimit -u and -v, and at the pids limit "
+				       "of a container",
+				       i + 1, s->opt.shards + 1, kv_strerror(-rc));
 		s->threads++;
 	}
 	return 0;
@@ -424,9 +426,11 @@ static int numbers_check(const struct kvs_options *o, struct kv_error *err)
 		return kv_fail(err, -KV_EINVAL, "%u clients; one server admits at most %d", o->max_clients,
 			       KVS_CLIENTS_MAX);
 	if (o->lease_ns < LEASE_MIN_NS || o->lease_ns > LEASE_MAX_NS)
-		return kv_fail(err, -KV_EINVAL, "a lease of %llu us; it is 10 ms to 60 s", (unsigned long long)(o->lease_ns / 1000));
+		return kv_fail(err, -KV_EINVAL, "a lease of %llu us; it is 10 ms to 60 s",
+			       (unsigned long long)(o->lease_ns / 1000));
 	if (o->max_sessions > OWNERS_MAX)
-		return kv_fail(err, -KV_EINVAL, "%u further sessions; one connection has at most %d", o->max_sessions, OWNERS_MAX);
+		return kv_fail(err, -KV_EINVAL, "%u further sessions; one connection has at most %d", o->max_sessions,
+			       OWNERS_MAX);
 	if (o->eviction >= policies)
 		return kv_fail(err, -KV_EINVAL, "there is no eviction policy number %u", o->eviction);
 	return 0;
@@ -438,7 +442,8 @@ static int memory_check(const struct kvs_options *o, struct kv_error *err)
 
 	if (o->memory_bytes / o->shards < 1 << 20)
 		return kv_fail(err, -KV_EINVAL,
-			       "%s for %u shards: a shard needs 1 MiB at least; give more memory (--memory-mb) or fewer shards (--worker-threads)",
+			       "%s for %u shards: a shard needs 1 MiB at least; give more memory (--memory-mb) or "
+			       "fewer shards (--worker-threads)",
 			       kv_size_format(o->memory_bytes, want, sizeof(want)), o->shards);
 	return kv_memory_fits(o->memory_bytes, "values", "--memory-mb", err);
 }
@@ -507,8 +512,11 @@ static unsigned control_coroutines(const struct kvs_server *s)
 
 static int loops_make(struct kvs_server *s, struct kv_error *err)
 {
-	struct loop_options options = {
-		.name = "kv-control", .log = s->opt.log, .clock = s->opt.clock, .entropy = s->opt.entropy, .coroutines_max = control_coroutines(s)};
+	struct loop_options options = {.name = "kv-control",
+				       .log = s->opt.log,
+				       .clock = s->opt.clock,
+				       .entropy = s->opt.entropy,
+				       .coroutines_max = control_coroutines(s)};
 	char name[16];
 	int rc = 0;
 
@@ -607,8 +615,11 @@ static int shards_make(struct kvs_server *s, struct kv_error *err)
 		options.engine.engine = i;
 		rc = shard_create(&options, o->entropy, o->clock, &s->shard[i], err);
 		if (rc)
-			kv_fail_more(err, rc == -EADDRNOTAVAIL ? "--listen-addr %s is no address of this machine (`ip addr` lists them); shard %u of %u"
-							       : "on %s: shard %u of %u", o->listen_addr, i, o->shards);
+			kv_fail_more(err,
+				     rc == -EADDRNOTAVAIL ? "--listen-addr %s is no address of this machine (`ip addr` "
+							    "lists them); shard %u of %u"
+							  : "on %s: shard %u of %u",
+				     o->listen_addr, i, o->shards);
 	}
 	if (rc == 0)
 		s->opt.allow_pull = s->shard[0]->opt.allow_pull; /* one provider, one answer */
@@ -717,14 +728,15 @@ static void share_info(const struct kvs_server *s, struct kvs_info *out)
 
 	for (unsigned i = 0; i < s->opt.shards; i++) {
 		const struct shard *shard = s->shard[i];
-		int share = shard->place.node == KV_NODE_ANY ? -1 :
-				kv_numa_share(shard->area.base, shard->area.len_bytes, shard->place.node);
+		int share = shard->place.node == KV_NODE_ANY
+				    ? -1
+				    : kv_numa_share(shard->area.base, shard->area.len_bytes, shard->place.node);
 		if (share >= 0)
 			least = KV_MIN(least, share);
 	}
 	if (least < 100)
-		snprintf(out->numa + at, sizeof(out->numa) - at, "; of a shard only %d %% of the memory: the node has no more pages",
-			 least);
+		snprintf(out->numa + at, sizeof(out->numa) - at,
+			 "; of a shard only %d %% of the memory: the node has no more pages", least);
 }
 
 /* What the memory of all shards is, and what became of placing it. */

@@ -17,10 +17,10 @@ enum {
 	HANDSHAKES_MAX = KV_HANDSHAKES_MAX,
 	HANDSHAKE_RATE = 2000, /* TLS handshakes begun per second, on average */
 	HANDSHAKE_BURST = 256,
-	HELLO_MAX = 16384,     /* bytes that a stranger's first message may have; ours has 3 KiB */
-	LOGS_PER_SECOND = 10, /* sentences about clients that are not let in */
-	CONNS_MAX = 0xFFFF,    /* with a session: its number has 16 bits for the slot */
-	BEATS_MAX = 1024,      /* heartbeats that are being sent at a time, and the like */
+	HELLO_MAX = 16384,      /* bytes that a stranger's first message may have; ours has 3 KiB */
+	LOGS_PER_SECOND = 10,   /* sentences about clients that are not let in */
+	CONNS_MAX = 0xFFFF,     /* with a session: its number has 16 bits for the slot */
+	BEATS_MAX = 1024,       /* heartbeats that are being sent at a time, and the like */
 	CLOSING_SLOTS = 64,     /* sessions that end but have something in flight, beside those that are open */
 	USER_TIMEOUT_MS = 10000 /* a control connection whose bytes are not acknowledged for so long is broken */
 };
@@ -33,7 +33,7 @@ enum {
 struct attachment;
 
 struct slot {
-	uint16_t generation; /* never 0 */
+	uint16_t generation;           /* never 0 */
 	struct attachment *attachment; /* NULL: free */
 };
 
@@ -61,7 +61,7 @@ struct bucket {
 };
 
 struct kvs_server {
-	struct kvs_options opt; /* defaults filled in */
+	struct kvs_options opt;    /* defaults filled in */
 	char node_id[KV_NAME_MAX]; /* as the options say; "": none */
 	uint8_t host_id[16];
 	uint64_t incarnation, shard_seed;
@@ -78,10 +78,11 @@ struct kvs_server {
 	int listen_fd;
 	struct kv_list conns, knocking; /* knocking: those without a session, the oldest first */
 	unsigned handshakes;
-	_Atomic unsigned open; /* sessions, further ones too; tests read it */
+	_Atomic unsigned open;           /* sessions, further ones too; tests read it */
 	_Atomic unsigned handshakes_max; /* tests change it */
 	struct files files;
-	unsigned clients, clients_max; /* connections that were let in; the control loop's coroutines have room for so many */
+	unsigned clients,
+		clients_max; /* connections that were let in; the control loop's coroutines have room for so many */
 	bool accept_failing, accept_said;
 	uint64_t accept_said_ns; /* that it fails */
 	struct bucket bucket;
@@ -92,7 +93,8 @@ struct kvs_server {
 	struct co_queue handshake_free;
 	struct co *conductor;
 	bool accepting, stop_asked;
-	_Atomic bool lost_told; /* by a shard, and not looked at yet: one look finds all clients that are to begin anew */
+	_Atomic bool
+		lost_told; /* by a shard, and not looked at yet: one look finds all clients that are to begin anew */
 	uint64_t drain_ns;
 	struct round startup, drain, closing;
 	/* threads */
@@ -136,8 +138,9 @@ unsigned handshakes_allowed(void);
 
 /* files.c */
 
-/* files_plan -- once the engines are open: fill server->files, and say so when not all of --max-clients fit. 0, -KV_ENOMEM or an error of
- * te_budget. files_divide -- the arithmetic of it: clients and wanted, of the other fields. */
+/* files_plan -- once the engines are open: fill server->files, and say so when not all of --max-clients fit. 0,
+ * -KV_ENOMEM or an error of te_budget. files_divide -- the arithmetic of it: clients and wanted, of the other fields.
+ */
 int files_plan(struct kvs_server *server, const struct te_options *engine, struct kv_error *err);
 void files_divide(struct files *files, unsigned clients_wanted);
 
@@ -152,11 +155,12 @@ int conn_spawn(struct kvs_server *server, int fd, const struct sockaddr_storage 
 void conns_cut(struct kvs_server *server);
 void conns_cut_handshake(struct kvs_server *server);
 
-/* conns_goodbye -- tell all clients that the server ends (stop_asked is set): each finishes what is under way, says goodbye and leaves. */
+/* conns_goodbye -- tell all clients that the server ends (stop_asked is set): each finishes what is under way, says
+ * goodbye and leaves. */
 void conns_goodbye(struct kvs_server *server);
 
-/* conns_anew -- tell clients that their session is void, and that they shall begin a new one: all, or those whose shards
- * asked for it. */
+/* conns_anew -- tell clients that their session is void, and that they shall begin a new one: all, or those whose
+ * shards asked for it. */
 void conns_anew(struct kvs_server *server, bool all);
 
 /* log_allowed -- whether one more sentence about strangers may go to the log: they cannot fill it. */

@@ -10,9 +10,9 @@
  * the lanes that are idle are started in a burst at the end of the turn, as plain writes, and one immediate behind them
  * announces the burst, like the replies of GETs that came in one frame. Otherwise the announcing would be half of what
  * is measured, and GET could be faster than bare writes. `posted` counts immediates. One that cannot go behind its
- * writes any more makes the session void: the client would believe that nothing is on its way to its memory. A lane that
- * cannot be part of a burst (its write crosses a border of a region's parts, or nothing else is in flight whose end
- * would try again) goes by itself, with an immediate of its own. */
+ * writes any more makes the session void: the client would believe that nothing is on its way to its memory. A lane
+ * that cannot be part of a burst (its write crosses a border of a region's parts, or nothing else is in flight whose
+ * end would try again) goes by itself, with an immediate of its own. */
 #include <stdlib.h>
 
 #include "kvserver/shard/reply.h"
@@ -21,7 +21,7 @@
 enum { DEPTH_MAX = 256, PICK_TRIES = 64, BURSTS_MAX = 16 };
 
 /* All requests of a shard, all their lanes and all replies that wait may be over one block. */
-_Static_assert((uint64_t)SHARD_REQUESTS_MAX * (DEPTH_MAX + 3) < BLOCK_REFS_MAX, "a block counts its references");
+_Static_assert((uint64_t)SHARD_REQUESTS_MAX *(DEPTH_MAX + 3) < BLOCK_REFS_MAX, "a block counts its references");
 
 #define OPERATIONS_MAX (1ull << 24)
 
@@ -48,8 +48,8 @@ struct bench {
 	uint32_t imm, depth, slice;
 	uint32_t posted, running; /* posted: immediates of bursts, and of the lanes that are done */
 	bool in_bursts;
-	int32_t status; /* of the burst of this turn */
-	struct kv_list due;  /* of the shard: lanes are to be started at the end of the turn */
+	int32_t status;     /* of the burst of this turn */
+	struct kv_list due; /* of the shard: lanes are to be started at the end of the turn */
 	struct lane *idle;
 	struct kv_prng prng;
 	struct burst burst[BURSTS_MAX];

@@ -5,11 +5,12 @@
  * UNSEEN: the id is marked seen, so that the request is dropped should it still come. STOPPED: it was under way; its
  * own reply (CANCELED) goes out too. A PUT that has reads in flight is answered when they are over, both replies then:
  * until that moment its source is being read. DONE: it was answered before; the number of its writes is remembered as
- * long as there is room (answers.c). What is under way or remembered is known whether or not the window still has its id: a request that takes long does not become
- * unsafe because others went by. Any other id below the window is answered with the largest number: the client must take its destination for unsafe.
+ * long as there is room (answers.c). What is under way or remembered is known whether or not the window still has its
+ * id: a request that takes long does not become unsafe because others went by. Any other id below the window is
+ * answered with the largest number: the client must take its destination for unsafe.
  *
- * A further session cancels its own requests, the connection's own session those of all: another one is told that it cannot be
- * known, as for an id below the window.
+ * A further session cancels its own requests, the connection's own session those of all: another one is told that it
+ * cannot be known, as for an id below the window.
  *
  * A GET of the same frame may be in a pack (pack.c), neither answered nor under way: the pack is closed first. */
 #include "kvserver/ops/pack.h"

@@ -87,8 +87,8 @@ static void block_damaged(struct shard *s, struct block *b)
 	char text[KV_KEY_TEXT];
 
 	shard_count(s, WIRE_STAT_CORRUPT_DROPPED);
-	kv_error_log(s->opt.log, "shard %u: the value of key %s (%llu bytes) is damaged in memory; it is dropped", s->opt.index,
-		     kv_key_text(b->item.key, b->item.key_len, text), (unsigned long long)b->len);
+	kv_error_log(s->opt.log, "shard %u: the value of key %s (%llu bytes) is damaged in memory; it is dropped",
+		     s->opt.index, kv_key_text(b->item.key, b->item.key_len, text), (unsigned long long)b->len);
 	store_drop(&s->store, b);
 }
 
@@ -311,12 +311,13 @@ static void get_inline(struct link *l, const struct wire_request *q, struct bloc
 static bool get_pack(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
 		     struct wire_reply *reply, uint64_t now_ns)
 {
-	return (q->flags & WIRE_GET_PACK) && !(q->flags & (WIRE_GET_CHECK | WIRE_GET_PULL)) && l->session->shard->info.ordered &&
-	       pack_add(l, q, b, length, reply, now_ns);
+	return (q->flags & WIRE_GET_PACK) && !(q->flags & (WIRE_GET_CHECK | WIRE_GET_PULL)) &&
+	       l->session->shard->info.ordered && pack_add(l, q, b, length, reply, now_ns);
 }
 
 /* The usual case: there is nothing to be summed up first. */
-static bool get_pull(struct link *l, const struct wire_request *q, struct block *b, uint64_t length, struct wire_reply *reply)
+static bool get_pull(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
+		     struct wire_reply *reply)
 {
 	if (!(q->flags & WIRE_GET_PULL) || pull_waits(q, b, length) ||
 	    !get_lease(l->session, b, q->get.offset, length, reply))

@@ -3,28 +3,30 @@
  *
  * A lease is a reference to a block, so that block and bytes stay whatever happens to the key: eviction, DELETE, expiry
  * and a new value under the same key all leave the memory alone until the last reference goes (store.c). It ends when
- * the client releases it, when its time is over, or when the client says goodbye, whichever is first. A session that ends in any
- * other way leaves its leases to their time: what ended it may be known here before it is known to the client, whose reads go on
- * over the fabric meanwhile and would find whatever came to the place next.
+ * the client releases it, when its time is over, or when the client says goodbye, whichever is first. A session that
+ * ends in any other way leaves its leases to their time: what ended it may be known here before it is known to the
+ * client, whose reads go on over the fabric meanwhile and would find whatever came to the place next.
  *
  * What makes a read safe is not the lease but what the client does: it believes bytes only if its read was over before
- * the lease was, by its own clock, counted from before it asked (kvclient/request/pull.c), and it verifies them. So nothing
- * here waits for reads that come too late: no time is long enough to prove that none is under way. What is needed of
- * the server is that the lease does not end sooner for it than for the client. It begins here, at a reading of the
- * clock made after the request had come, hence after the moment from which the client counts; and it lasts a 64th and
- * a millisecond longer than the client is told, far more than two clocks can drift apart (NTP slews by 1/2000 at most).
- * The time is the same for all, so those given out are in the order in which they end.
+ * the lease was, by its own clock, counted from before it asked (kvclient/request/pull.c), and it verifies them. So
+ * nothing here waits for reads that come too late: no time is long enough to prove that none is under way. What is
+ * needed of the server is that the lease does not end sooner for it than for the client. It begins here, at a reading
+ * of the clock made after the request had come, hence after the moment from which the client counts; and it lasts a
+ * 64th and a millisecond longer than the client is told, far more than two clocks can drift apart (NTP slews by 1/2000
+ * at most). The time is the same for all, so those given out are in the order in which they end.
  *
  * A lease is named by its place and a generation that changes with each use of the place, and a session can only name
  * its own. Late, double and invented releases find nothing.
  *
- * Nothing here takes longer for what others hold: a lease begins and ends in constant time (whether a block has others is a
- * count beside its memory), the next to end is the first of a list, and those that end at one time do so LEASES_AT_ONCE
- * in a turn. (Rejected: a table of the blocks that have leases. Whoever knows how it hashes puts all of his into one chain.)
+ * Nothing here takes longer for what others hold: a lease begins and ends in constant time (whether a block has others
+ * is a count beside its memory), the next to end is the first of a list, and those that end at one time do so
+ * LEASES_AT_ONCE in a turn. (Rejected: a table of the blocks that have leases. Whoever knows how it hashes puts all of
+ * his into one chain.)
  *
- * Budget. Blocks that are leased cannot be evicted: together they may be half of the memory, and less where pins and stages leave
- * less (shard_keep_left), each counted once however many leases it has; of one session a quarter, each lease counted. Beyond that GETs are answered by push. (Rejected:
- * BUSY. The client would come back, and wait meanwhile, for what can be done at once in another way.) */
+ * Budget. Blocks that are leased cannot be evicted: together they may be half of the memory, and less where pins and
+ * stages leave less (shard_keep_left), each counted once however many leases it has; of one session a quarter, each
+ * lease counted. Beyond that GETs are answered by push. (Rejected: BUSY. The client would come back, and wait
+ * meanwhile, for what can be done at once in another way.) */
 #include "kvserver/ops/lease.h"
 
 #include <stdlib.h>
@@ -142,8 +144,8 @@ void lease_release(struct session *s, uint64_t id)
 	lease_end(s->shard, e);
 }
 
-/* Those whose time is over end, some of them in one turn: all of a shard's may end at the same time. (The timer is not moved for
- * one that is released: it looks, and waits for the next.) */
+/* Those whose time is over end, some of them in one turn: all of a shard's may end at the same time. (The timer is not
+ * moved for one that is released: it looks, and waits for the next.) */
 static void leases_expire(struct loop_timer *t)
 {
 	struct leases *l = KV_CONTAINER(t, struct leases, timer);

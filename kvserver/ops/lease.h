@@ -23,10 +23,10 @@ enum {
 #define LEASE_PART_NS 1000000ull    /* ... and a 64th is added to what the client is told: clocks differ */
 
 struct lease {
-	struct kv_list node;    /* of the shard: those given out, the oldest first; or those that are free */
-	struct kv_list sibling; /* of the session */
+	struct kv_list node;     /* of the shard: those given out, the oldest first; or those that are free */
+	struct kv_list sibling;  /* of the session */
 	struct session *session; /* NULL: it is free, or its session has ended */
-	struct block *block;    /* a reference is ours */
+	struct block *block;     /* a reference is ours */
 	uint64_t end_ns;
 	uint32_t generation;
 };
@@ -34,9 +34,9 @@ struct lease {
 struct leases {
 	struct lease *lease; /* NULL: clients are not to read */
 	struct kv_list free, out;
-	uint32_t made, count; /* entries that were ever used; given out now */
-	uint64_t bytes;       /* of the arena, of blocks that have one or more */
-	uint64_t time_ns;     /* of a lease, as the client is told */
+	uint32_t made, count;    /* entries that were ever used; given out now */
+	uint64_t bytes;          /* of the arena, of blocks that have one or more */
+	uint64_t time_ns;        /* of a lease, as the client is told */
 	struct loop_timer timer; /* for the oldest one; armed while one is out */
 };
 
@@ -45,14 +45,16 @@ int leases_init(struct leases *l, uint64_t time_ns);
 void leases_fini(struct leases *l);
 
 /* lease_give -- keep the block for a session. False: beyond the budget. Otherwise *out_id names the lease in this
- * session, and the block neither changes nor goes until it is released, its time is over, or the client says goodbye. */
+ * session, and the block neither changes nor goes until it is released, its time is over, or the client says goodbye.
+ */
 bool lease_give(struct session *s, struct block *b, uint64_t *out_id);
 
 /* lease_release -- harmless (and counted) when the session has no such lease any more, or never had. */
 void lease_release(struct session *s, uint64_t id);
 
-/* leases_drop -- end those of a session: the client says goodbye, and believes no read any more. leases_leave -- the session ends and
- * the client may not know: they end with their time. leases_clear -- all of a shard: nothing can be read any more. */
+/* leases_drop -- end those of a session: the client says goodbye, and believes no read any more. leases_leave -- the
+ * session ends and the client may not know: they end with their time. leases_clear -- all of a shard: nothing can be
+ * read any more. */
 void leases_drop(struct session *s);
 void leases_leave(struct session *s);
 void leases_clear(struct shard *shard);

@@ -132,7 +132,8 @@ void pack_close(struct shard *s)
 }
 
 /* Whether the destination begins where the last one ended, and there is room. */
-static bool pack_fits(const struct packs *p, const struct link *l, const struct region_use *u, const struct wire_dest *d)
+static bool pack_fits(const struct packs *p, const struct link *l, const struct region_use *u,
+		      const struct wire_dest *d)
 {
 	return p->link == l && p->use == u && p->end == d->offset && p->entries < PACK_ENTRIES &&
 	       d->offset + d->slice - p->entry[0].q.dest.offset <= PACK_BYTES;

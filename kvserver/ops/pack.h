@@ -13,10 +13,11 @@ struct region_use;
 struct shard;
 
 enum {
-	PACKS_MAX = 64,            /* of one shard, being filled or written */
-	PACK_BYTES = 64 << 10,     /* of one */
+	PACKS_MAX = 64,        /* of one shard, being filled or written */
+	PACK_BYTES = 64 << 10, /* of one */
 	PACK_ENTRIES = 16,
-	PACK_VALUE_MAX = 16 << 10 /* larger values are written from where they are: to copy them costs more than an operation */
+	PACK_VALUE_MAX =
+		16 << 10 /* larger values are written from where they are: to copy them costs more than an operation */
 };
 
 /* A GET whose value was put into the pack. */

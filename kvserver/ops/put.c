@@ -36,17 +36,21 @@ static void refused_log(struct shard *s, uint64_t total, int error)
 	kv_size_format(st->arena.limit, limit, sizeof(limit));
 	if (error == -KV_ETOOBIG)
 		kv_warn(s->opt.log,
-			"shard %u: a value of %llu bytes is refused: one may have %s (--value-max), and must fit the %s of one worker thread "
+			"shard %u: a value of %llu bytes is refused: one may have %s (--value-max), and must fit the "
+			"%s of one worker thread "
 			"(--memory-mb divided by --worker-threads)%s",
-			s->opt.index, (unsigned long long)total, kv_size_format(s->opt.value_max, max, sizeof(max)), limit, more);
+			s->opt.index, (unsigned long long)total, kv_size_format(s->opt.value_max, max, sizeof(max)),
+			limit, more);
 	else if (st->blocks.used >= st->blocks_max + st->rooms.used && arena_free_bytes(&st->arena) >= total)
 		kv_warn(s->opt.log,
-			"shard %u: no room for a value of %s: %u values are there, as many as there may be, and none may go: they are pinned, being read or being "
+			"shard %u: no room for a value of %s: %u values are there, as many as there may be, and none "
+			"may go: they are pinned, being read or being "
 			"written; unpin, or raise --max-values%s",
 			s->opt.index, size, st->blocks_max, more);
 	else
 		kv_warn(s->opt.log,
-			"shard %u: no room for a value of %s: of %s are %s pinned, %s being written and %s leased, and what is in use lies "
+			"shard %u: no room for a value of %s: of %s are %s pinned, %s being written and %s leased, and "
+			"what is in use lies "
 			"between; unpin, or give the server more memory (--memory-mb) or fewer --worker-threads%s",
 			s->opt.index, size, limit, kv_size_format(st->pinned_bytes, pinned, sizeof(pinned)),
 			kv_size_format(st->staged_bytes, staged, sizeof(staged)),
@@ -69,7 +73,8 @@ static uint64_t expires_at(const struct shard *s, uint32_t ttl_s, uint64_t now_n
 	return ttl_ns ? kv_deadline(now_ns, ttl_ns) : KV_NEVER;
 }
 
-/* Another value has the key already: is it the same? Then it was used, and lives as long as the longer of both was to. */
+/* Another value has the key already: is it the same? Then it was used, and lives as long as the longer of both was to.
+ */
 static int32_t judge_holder(struct shard *s, struct block *holder, uint64_t total, uint64_t checksum, uint32_t ttl_s,
 			    uint64_t *out_generation)
 {
@@ -218,13 +223,15 @@ static void range_refuse(struct link *l, const struct wire_request *q, struct st
 	} else {
 		put_reply(l, q, WIRE_BUSY, 0);
 	}
-	/* A client that is told to come later begins anew: what it has brought would only lie there until it is stale. */
+	/* A client that is told to come later begins anew: what it has brought would only lie there until it is stale.
+	 */
 	if ((q->flags & WIRE_PUT_FIRST) || rc == -KV_EBUSY)
 		stage_kill(st, WIRE_BUSY, NULL);
 }
 
 /* r: the request that waited for the stage's memory; NULL: none yet. */
-static void range_begin(struct link *l, const struct wire_request *q, struct stage *st, struct request *r, uint64_t now_ns)
+static void range_begin(struct link *l, const struct wire_request *q, struct stage *st, struct request *r,
+			uint64_t now_ns)
 {
 	int rc;
 
@@ -257,12 +264,14 @@ static bool range_fits(const struct stage *st, const struct wire_request *q)
 {
 	const struct index_item *item = &st->block->item;
 
-	return st->total == q->put.total && st->checksum == q->put.checksum && !(st->last && q->flags & WIRE_PUT_LAST) &&
-	       item->key_len == q->key.len && memcmp(item->key, q->key.data, q->key.len) == 0;
+	return st->total == q->put.total && st->checksum == q->put.checksum &&
+	       !(st->last && q->flags & WIRE_PUT_LAST) && item->key_len == q->key.len &&
+	       memcmp(item->key, q->key.data, q->key.len) == 0;
 }
 
 /* A PUT without a stage is over: r is its request if it waited, else NULL. */
-static void put_answer(struct link *l, const struct wire_request *q, struct request *r, int32_t status, uint64_t generation)
+static void put_answer(struct link *l, const struct wire_request *q, struct request *r, int32_t status,
+		       uint64_t generation)
 {
 	if (!r) {
 		put_reply(l, q, status, generation);
@@ -295,7 +304,8 @@ static void put_small(struct link *l, const struct wire_request *q, struct reque
 }
 
 /* There is memory for the value that q begins. */
-static void put_placed(struct link *l, const struct wire_request *q, struct request *r, struct block *b, uint64_t now_ns)
+static void put_placed(struct link *l, const struct wire_request *q, struct request *r, struct block *b,
+		       uint64_t now_ns)
 {
 	struct shard *s = l->session->shard;
 	struct stage *st;
@@ -381,7 +391,8 @@ void put_wait_end(struct put_wait *w)
 	slab_put(&s->waits, w);
 }
 
-/* Its memory is there, or cannot be had; the request goes on without w, whose copy of the frame is needed until then. */
+/* Its memory is there, or cannot be had; the request goes on without w, whose copy of the frame is needed until then.
+ */
 static void wait_over(struct shard *s, struct put_wait *w, struct block *b, int rc, uint64_t now_ns)
 {
 	struct request *r = w->r;
@@ -404,7 +415,10 @@ static void wait_step(struct shard *s, struct put_wait *w, unsigned *budget, uin
 		rc = store_stage_step(&s->store, w->room, budget);
 		if (rc == -EAGAIN) {
 			kv_list_del(&w->node);
-			kv_list_add_tail(!w->room->waits ? &s->rooms : w->room->begun ? &s->rooms_later : &s->rooms_queued, &w->node);
+			kv_list_add_tail(!w->room->waits  ? &s->rooms
+					 : w->room->begun ? &s->rooms_later
+							  : &s->rooms_queued,
+					 &w->node);
 			return;
 		}
 		w->room = NULL; /* the store ended it */

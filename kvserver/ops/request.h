@@ -28,15 +28,15 @@ struct request {
 	struct session *session;
 	struct owner *owner;
 	struct link *link;
-	uint8_t type; /* 0: a pack (pack.h) */
+	uint8_t type;  /* 0: a pack (pack.h) */
 	bool answered; /* its reply was given out */
 	bool canceled;
 	uint64_t id, deadline_ns;
 	uint64_t cancel_id; /* of a CANCEL to be answered with it; only if has_cancel */
 	bool has_cancel;
-	uint64_t begun_ns;  /* the turn that its frame arrived in */
-	uint64_t posted_ns; /* when its last data operation was posted; 0: that was or is the moment of the answer */
-	struct block *block;    /* one reference is ours; NULL: none */
+	uint64_t begun_ns;   /* the turn that its frame arrived in */
+	uint64_t posted_ns;  /* when its last data operation was posted; 0: that was or is the moment of the answer */
+	struct block *block; /* one reference is ours; NULL: none */
 	struct region_use *use; /* likewise */
 	unsigned moves;
 	struct move move[REQUEST_MOVES];
@@ -54,12 +54,12 @@ struct request {
 			struct kv_hasher *hasher; /* NULL: no checksum is being made */
 			bool checking;            /* it is of the whole value, which is served afterwards: */
 			bool of_range;
-			bool pull;                /* the client would rather read the bytes itself */
+			bool pull; /* the client would rather read the bytes itself */
 			uint32_t imm;
 			struct wire_dest dest;
 		} get;
 		struct {
-			struct stage *stage; /* NULL: it is gone, and `failed` says why */
+			struct stage *stage;   /* NULL: it is gone, and `failed` says why */
 			struct put_wait *wait; /* memory is being cleared for it; NULL: no */
 			uint64_t offset, length;
 			uint8_t flags;
@@ -84,8 +84,7 @@ int request_move(struct request *r, enum te_dir dir, const struct wire_dest *des
 
 /* request_push -- write `length` bytes of the block at `offset` to the destination now, without an immediate; the
  * reply is to be given out at once. -KV_EBUSY: not possible now, nothing was started. */
-int request_push(struct request *r, const struct wire_dest *dest, uint64_t block_offset, uint64_t length,
-		 uint32_t imm);
+int request_push(struct request *r, const struct wire_dest *dest, uint64_t block_offset, uint64_t length, uint32_t imm);
 
 /* request_push_move -- post the ordered write that move[0] describes. 0 or -KV_EBUSY: nothing was started. */
 int request_push_move(struct request *r);
@@ -120,11 +119,11 @@ void request_answer(struct request *r, int32_t status);
 
 void get_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
 /* get_move -- write `length` bytes of a block, which is there, to where the request wants them, and answer. */
-void get_move(struct link *l, const struct wire_request *q, struct block *b, uint64_t length, const struct wire_reply *reply,
-	      uint64_t now_ns);
+void get_move(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
+	      const struct wire_reply *reply, uint64_t now_ns);
 void put_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
-/* put_turn -- go on clearing memory for values that wait for it, a bounded number of blocks. put_wait_end -- a request that waits goes:
- * give up the memory. */
+/* put_turn -- go on clearing memory for values that wait for it, a bounded number of blocks. put_wait_end -- a request
+ * that waits goes: give up the memory. */
 void put_turn(struct shard *s);
 void put_wait_end(struct put_wait *w);
 void exists_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);

@@ -7,7 +7,10 @@
 #include "kvserver/shard/reply.h"
 #include "kvserver/shard/shard.h"
 
-enum { PIN_SESSION_SHARE = 4, PIN_ALL_SHARE = 2 }; /* of the memory: 1/4 per session, 1/2 in all, if stages and leases leave it */
+enum {
+	PIN_SESSION_SHARE = 4,
+	PIN_ALL_SHARE = 2
+}; /* of the memory: 1/4 per session, 1/2 in all, if stages and leases leave it */
 
 static void answer(struct link *l, const struct wire_request *q, int32_t status)
 {
@@ -66,7 +69,9 @@ void touch_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	}
 	if (b) {
 		r.status = WIRE_OK;
-		r.touch.left_ms = b->expire.when_ns == KV_NEVER ? UINT64_MAX : (b->expire.when_ns - KV_MIN(b->expire.when_ns, now_ns)) / 1000000;
+		r.touch.left_ms = b->expire.when_ns == KV_NEVER
+					  ? UINT64_MAX
+					  : (b->expire.when_ns - KV_MIN(b->expire.when_ns, now_ns)) / 1000000;
 	}
 	reply_put(l, &r, NULL);
 }

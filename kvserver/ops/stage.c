@@ -7,9 +7,10 @@
  * over the prefix that is there without a gap, including the front of a range that is still moving
  * (te_xfer.contiguous), a bounded number of bytes per turn of the loop.
  *
- * Ends: committed; or killed by a failed or cancelled range, a wrong checksum, the deadline of the call (the latest that
- * one of its ranges named: afterwards nobody waits for it), a minute without progress, or the session's end. A killed stage's memory stays (GONE, quarantined) until the transfers into it are over, because each
- * of their requests holds a reference. */
+ * Ends: committed; or killed by a failed or cancelled range, a wrong checksum, the deadline of the call (the latest
+ * that one of its ranges named: afterwards nobody waits for it), a minute without progress, or the session's end. A
+ * killed stage's memory stays (GONE, quarantined) until the transfers into it are over, because each of their requests
+ * holds a reference. */
 #include "kvserver/ops/stage.h"
 
 #include "kvserver/shard/shard.h"
@@ -17,8 +18,8 @@
 /* ---- begin ---- */
 
 /* At most 3/4 of a shard's memory may be staged: the rest serves readers; and 1/2 by one session, so that nobody's
- * abandoned PUTs keep all others from writing. With pins and leases together it is at most what shard_keep_left allows. One value
- * alone may be larger. */
+ * abandoned PUTs keep all others from writing. With pins and leases together it is at most what shard_keep_left allows.
+ * One value alone may be larger. */
 int stage_allowed(const struct session *s, uint64_t total)
 {
 	const struct shard *shard = s->shard;

@@ -29,11 +29,12 @@ struct stage {
 	struct extent extent[STAGE_EXTENTS]; /* ascending, apart */
 };
 
-/* stage_allowed -- whether a value of so many bytes may be staged by this session. 0; -KV_EBUSY (too much is staged, or leased, already);
- * -KV_ENOMEM (pins leave no room). */
+/* stage_allowed -- whether a value of so many bytes may be staged by this session. 0; -KV_EBUSY (too much is staged, or
+ * leased, already); -KV_ENOMEM (pins leave no room). */
 int stage_allowed(const struct session *s, uint64_t total);
 
-/* stage_open -- a stage for the value that q begins, whose memory b is; it is the stage's. 0; -KV_EBUSY: b stays the caller's. */
+/* stage_open -- a stage for the value that q begins, whose memory b is; it is the stage's. 0; -KV_EBUSY: b stays the
+ * caller's. */
 int stage_open(struct owner *o, const struct wire_request *q, struct block *b, uint64_t now_ns, struct stage **out);
 struct stage *stage_find(const struct owner *o, uint64_t id); /* of this owner */
 

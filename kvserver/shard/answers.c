@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* answers.c -- how many data writes each request of a session made that was answered, for a CANCEL that comes too late.
  *
- * A client that gives up a request must learn how many writes were made for it, though its reply is under way or lost. To know that of every id in the window
- * takes 4 to 16 KiB for each link, 512 KiB for a client with 32 NICs, nearly all of which nobody ever asks for. So it is kept in pages of 128 ids in a row. A client has
- * 64 of them, 9 KiB, shared out to its shards, or two for each link where that is more: a session of one link at one shard has its whole window in 32,
- * and every link knows its latest 128 ids at least. A CANCEL of what is forgotten is told so: the client's memory is not safe then, and it fences.
+ * A client that gives up a request must learn how many writes were made for it, though its reply is under way or lost.
+ * To know that of every id in the window takes 4 to 16 KiB for each link, 512 KiB for a client with 32 NICs, nearly all
+ * of which nobody ever asks for. So it is kept in pages of 128 ids in a row. A client has 64 of them, 9 KiB, shared out
+ * to its shards, or two for each link where that is more: a session of one link at one shard has its whole window in
+ * 32, and every link knows its latest 128 ids at least. A CANCEL of what is forgotten is told so: the client's memory
+ * is not safe then, and it fences.
  *
- * When all pages are in use, a link that has its share (pages / links) gives up its oldest; else it takes the oldest of a link that has more than that. So a busy
- * link takes no memory of those that are quiet. Requests are answered in any order: what comes for a page that was given up is forgotten, rather than that it
- * costs the page of later ids.
+ * When all pages are in use, a link that has its share (pages / links) gives up its oldest; else it takes the oldest of
+ * a link that has more than that. So a busy link takes no memory of those that are quiet. Requests are answered in any
+ * order: what comes for a page that was given up is forgotten, rather than that it costs the page of later ids.
  *
- * In a page a number has 8 bits. More writes than 253 are as if forgotten: a GET of 16 MiB has 16 of 1 MiB, but a long BENCH has more, and so has a GET to a thousand places.
- * An id of a page that was not noted is unknown, not 0: its page may have been given up between. Rejected: a table by hash for all links, in which one busy link takes the
- * place of all others. */
+ * In a page a number has 8 bits. More writes than 253 are as if forgotten: a GET of 16 MiB has 16 of 1 MiB, but a long
+ * BENCH has more, and so has a GET to a thousand places. An id of a page that was not noted is unknown, not 0: its page
+ * may have been given up between. Rejected: a table by hash for all links, in which one busy link takes the place of
+ * all others. */
 #include "kvserver/shard/answers.h"
 
 #include <stdlib.h>
@@ -87,8 +90,10 @@ static void page_give_up(struct answers *a, unsigned at, struct answers_link *l,
 	its->count--;
 }
 
-/* A page for these ids: that of the ids one window before, one that nobody has, or somebody's. ANSWERS_NONE: there are only later ones of this link to take. */
-static unsigned page_take(struct answers *a, struct answers_link *l, unsigned link, unsigned links, size_t stride, uint64_t first)
+/* A page for these ids: that of the ids one window before, one that nobody has, or somebody's. ANSWERS_NONE: there are
+ * only later ones of this link to take. */
+static unsigned page_take(struct answers *a, struct answers_link *l, unsigned link, unsigned links, size_t stride,
+			  uint64_t first)
 {
 	unsigned at = l->page[first % ANSWERS_SPAN];
 	struct answers_page *p;
@@ -112,7 +117,8 @@ static unsigned page_take(struct answers *a, struct answers_link *l, unsigned li
 	return at;
 }
 
-void answers_note(struct answers *a, struct answers_link *l, unsigned link, unsigned links, size_t stride, uint64_t id, uint32_t posted)
+void answers_note(struct answers *a, struct answers_link *l, unsigned link, unsigned links, size_t stride, uint64_t id,
+		  uint32_t posted)
 {
 	uint64_t first = id / ANSWERS_IDS;
 	unsigned at = l->page[first % ANSWERS_SPAN];
@@ -121,10 +127,12 @@ void answers_note(struct answers *a, struct answers_link *l, unsigned link, unsi
 		at = page_take(a, l, link, links, stride, first);
 	if (KV_UNLIKELY(at == ANSWERS_NONE || a->page[at].first != first))
 		return; /* its page was given up, or it is below the window by now */
-	a->page[at].posted[id % ANSWERS_IDS] = (uint8_t)(posted == UINT32_MAX ? REPLY_ONLY : KV_MIN(posted, (uint32_t)UNKNOWN));
+	a->page[at].posted[id % ANSWERS_IDS] =
+		(uint8_t)(posted == UINT32_MAX ? REPLY_ONLY : KV_MIN(posted, (uint32_t)UNKNOWN));
 }
 
-int answers_look(const struct answers *a, const struct answers_link *l, unsigned link, uint64_t id, uint32_t *out_posted)
+int answers_look(const struct answers *a, const struct answers_link *l, unsigned link, uint64_t id,
+		 uint32_t *out_posted)
 {
 	uint64_t first = id / ANSWERS_IDS;
 	unsigned at = l->page[first % ANSWERS_SPAN];

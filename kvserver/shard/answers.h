@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* answers.h -- how many data writes each request of a session made that was answered, for a CANCEL that comes too late. */
+/* answers.h -- how many data writes each request of a session made that was answered, for a CANCEL that comes too late.
+ */
 #ifndef KVRAIL_KVSERVER_SHARD_ANSWERS_H
 #define KVRAIL_KVSERVER_SHARD_ANSWERS_H
 
@@ -9,15 +10,16 @@
 #include "base/base.h"
 
 enum {
-	ANSWERS_IDS = 128,                               /* of a page: so many ids in a row */
-	ANSWERS_SPAN = KV_WINDOW_WIDTH / ANSWERS_IDS,    /* pages that cover the window of a link */
-	ANSWERS_LINK = 2,                                /* pages that each link has at least: one is full, or the link is new */
-	ANSWERS_PAGES = 64,                              /* of a client's sessions at all shards, or as many as its links need */
-	ANSWERS_POSTED = 253,                            /* so many data writes can be told */
+	ANSWERS_IDS = 128,                            /* of a page: so many ids in a row */
+	ANSWERS_SPAN = KV_WINDOW_WIDTH / ANSWERS_IDS, /* pages that cover the window of a link */
+	ANSWERS_LINK = 2,     /* pages that each link has at least: one is full, or the link is new */
+	ANSWERS_PAGES = 64,   /* of a client's sessions at all shards, or as many as its links need */
+	ANSWERS_POSTED = 253, /* so many data writes can be told */
 	ANSWERS_NONE = 0xFF
 };
 
-_Static_assert((int)ANSWERS_PAGES < (int)ANSWERS_NONE && (int)KV_RAILS_MAX * ANSWERS_LINK < (int)ANSWERS_NONE, "a page has a number");
+_Static_assert((int)ANSWERS_PAGES < (int)ANSWERS_NONE && (int)KV_RAILS_MAX * ANSWERS_LINK < (int)ANSWERS_NONE,
+	       "a page has a number");
 
 /* Of a link; all ANSWERS_NONE at first. */
 struct answers_link {
@@ -34,17 +36,21 @@ struct answers {
 	uint8_t pages, used;
 };
 
-/* answers_init -- of a session with so many links to a shard, of so many shards. 0 or -KV_ENOMEM. answers_fini -- also of one that is all zero. */
+/* answers_init -- of a session with so many links to a shard, of so many shards. 0 or -KV_ENOMEM. answers_fini -- also
+ * of one that is all zero. */
 int answers_init(struct answers *a, unsigned links, unsigned shards);
 void answers_fini(struct answers *a);
 void answers_link_init(struct answers_link *l);
 
-/* answers_note -- `posted` is what a late CANCEL of this id is told; UINT32_MAX: only the reply speaks for the bytes; any other above ANSWERS_POSTED is
- * forgotten. `link` is the number of l among `links` of the session, each `stride` bytes behind the one before. No memory is taken. */
-void answers_note(struct answers *a, struct answers_link *l, unsigned link, unsigned links, size_t stride, uint64_t id, uint32_t posted);
+/* answers_note -- `posted` is what a late CANCEL of this id is told; UINT32_MAX: only the reply speaks for the bytes;
+ * any other above ANSWERS_POSTED is forgotten. `link` is the number of l among `links` of the session, each `stride`
+ * bytes behind the one before. No memory is taken. */
+void answers_note(struct answers *a, struct answers_link *l, unsigned link, unsigned links, size_t stride, uint64_t id,
+		  uint32_t posted);
 
 /* answers_look -- 0 and *out_posted, or -KV_ESTALE: forgotten. */
-int answers_look(const struct answers *a, const struct answers_link *l, unsigned link, uint64_t id, uint32_t *out_posted);
+int answers_look(const struct answers *a, const struct answers_link *l, unsigned link, uint64_t id,
+		 uint32_t *out_posted);
 
 size_t answers_bytes(unsigned links, unsigned shards); /* that answers_init takes */
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* link.c -- a link of a session: its seal, and the proof that the client is where it says.
  *
- * A client names its own fabric addresses in HELLO, and may name another's. So a link begins UNPROVEN: the reply to each PING, which goes to
- * the announced address, has a random nonce, and the client sends it back (PROVE). Who cannot read what arrives there cannot prove it, since the
- * nonce is all random and is told nowhere else. Until then nothing but PING is served, some times, no data goes by the link, and what
- * else was asked is dropped before its id is remembered, as if it had not come: a CANCEL of it finds it unseen.
+ * A client names its own fabric addresses in HELLO, and may name another's. So a link begins UNPROVEN: the reply to
+ * each PING, which goes to the announced address, has a random nonce, and the client sends it back (PROVE). Who cannot
+ * read what arrives there cannot prove it, since the nonce is all random and is told nowhere else. Until then nothing
+ * but PING is served, some times, no data goes by the link, and what else was asked is dropped before its id is
+ * remembered, as if it had not come: a CANCEL of it finds it unseen.
  *
  * PROVEN is for as long as the address is the same. A client that moves proves its links again.
  *
- * PINGs of an unproven link send a small frame each to an address that may be a stranger's. There are few at once (PINGS_AT_ONCE) and then
- * one per PING_AGAIN_NS, which is what a client needs whose way there is broken and comes back. Rejected: a fixed number, after which a
- * link never works again in this session. */
+ * PINGs of an unproven link send a small frame each to an address that may be a stranger's. There are few at once
+ * (PINGS_AT_ONCE) and then one per PING_AGAIN_NS, which is what a client needs whose way there is broken and comes
+ * back. Rejected: a fixed number, after which a link never works again in this session. */
 #include "kvserver/shard/session.h"
 #include "kvserver/shard/shard.h"
 

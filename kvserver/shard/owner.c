@@ -2,19 +2,20 @@
 /* owner.c -- further sessions as one shard sees them.
  *
  * An owner has what is a logical client's own: how many requests it may have under way, pins, a count. Everything that
- * belongs to the engine behind the connection (peer, links, windows, regions) is the session's, and requests and stages lie in
- * the session's lists with a pointer to their owner. So one that asks for nothing costs 80 bytes here and 8 in the table.
+ * belongs to the engine behind the connection (peer, links, windows, regions) is the session's, and requests and stages
+ * lie in the session's lists with a pointer to their owner. So one that asks for nothing costs 80 bytes here and 8 in
+ * the table.
  *
- * Who names an owner's number is its connection: frames are sealed as a whole (base/seal.h), and further sessions of one connection are kept apart
- * for accounting, not from each other (docs/reference/protocol.md 2.7).
+ * Who names an owner's number is its connection: frames are sealed as a whole (base/seal.h), and further sessions of
+ * one connection are kept apart for accounting, not from each other (docs/reference/protocol.md 2.7).
  *
- * Ending one is ending a session in small: nothing new is taken, what is under way is stopped, and what was posted keeps its
- * request, which keeps the owner, until the engine says that it is over. `gone` is set last, as in session_end, so that nothing
- * frees the owner under the hands of the one who ends it. An owner that ends with its connection is freed by the session, when
- * the last request of the session is.
+ * Ending one is ending a session in small: nothing new is taken, what is under way is stopped, and what was posted
+ * keeps its request, which keeps the owner, until the engine says that it is over. `gone` is set last, as in
+ * session_end, so that nothing frees the owner under the hands of the one who ends it. An owner that ends with its
+ * connection is freed by the session, when the last request of the session is.
  *
- * The table grows to the highest place that is in use; places are given by the control loop (logical.c), which uses the lowest
- * that is free again and bounds how many there are. */
+ * The table grows to the highest place that is in use; places are given by the control loop (logical.c), which uses the
+ * lowest that is free again and bounds how many there are. */
 #include "kvserver/shard/owner.h"
 
 #include <stdlib.h>
@@ -108,7 +109,8 @@ static struct request *request_unanswered(const struct owner *o)
 	return NULL;
 }
 
-/* As if each had been cancelled. One that ends may take others of its stage along, so the list is begun anew each time. */
+/* As if each had been cancelled. One that ends may take others of its stage along, so the list is begun anew each time.
+ */
 static void requests_cancel(const struct owner *o)
 {
 	struct request *r;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* owner.h -- whose a request, a stage and a pin is: a connection's own session, or a further one on it (docs/reference/protocol.md 2.7). */
+/* owner.h -- whose a request, a stage and a pin is: a connection's own session, or a further one on it
+ * (docs/reference/protocol.md 2.7). */
 #ifndef KVRAIL_KVSERVER_SHARD_OWNER_H
 #define KVRAIL_KVSERVER_SHARD_OWNER_H
 
@@ -40,12 +41,13 @@ static inline uint32_t owner_credits(uint32_t link_credits)
 /* owner_open -- 0; -KV_ENOMEM; -KV_EEXIST. */
 int owner_open(struct session *s, uint32_t number);
 
-/* owner_end -- no more requests of it are taken, those under way are stopped, its stages and pins go. When nothing of it is in
- * flight it is freed and `gone` finished; call->status is 0 then. *out_received: the requests it sent here; 0 when there is no
- * such one, and `gone` is finished at once. */
+/* owner_end -- no more requests of it are taken, those under way are stopped, its stages and pins go. When nothing of
+ * it is in flight it is freed and `gone` finished; call->status is 0 then. *out_received: the requests it sent here; 0
+ * when there is no such one, and `gone` is finished at once. */
 void owner_end(struct session *s, uint32_t number, struct call *gone, uint64_t *out_received);
 
-/* owner_switch -- whose the records behind this SESSION record are: NULL when there is no such one, which is counted. */
+/* owner_switch -- whose the records behind this SESSION record are: NULL when there is no such one, which is counted.
+ */
 struct owner *owner_switch(struct session *s, const struct wire_request *q);
 
 /* owner_settle -- a request of it was freed. May free it. */

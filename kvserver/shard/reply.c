@@ -17,8 +17,8 @@
  * behind those writes or not at all: if that cannot be, the session is made new (frame_lost).
  *
  * Invariants. link->msg is not NULL exactly while the link is in shard->dirty; link->holding is not empty exactly while
- * it is in shard->blocked. A frame carries the session number that the server gave and the mark that the client gave, by
- * which it knows its sessions. */
+ * it is in shard->blocked. A frame carries the session number that the server gave and the mark that the client gave,
+ * by which it knows its sessions. */
 #include "kvserver/shard/reply.h"
 
 #include "kvserver/shard/shard.h"
@@ -88,7 +88,9 @@ static void frame_lost(struct link *l)
 	struct session *s = l->session;
 
 	s->shard->stat[WIRE_STAT_DROPPED_REPLIES] += wire_frame_records(l->msg->data);
-	kv_debug(s->shard->opt.log, "shard %u: replies of session %u could not be sealed, or could not follow their bytes at once", s->shard->opt.index, s->number);
+	kv_debug(s->shard->opt.log,
+		 "shard %u: replies of session %u could not be sealed, or could not follow their bytes at once",
+		 s->shard->opt.index, s->number);
 	frame_forget(l);
 	session_lost(s, 0);
 }
@@ -123,7 +125,8 @@ static void frame_send(struct link *l)
 static bool frame_begin(struct link *l)
 {
 	struct session *s = l->session;
-	struct wire_frame frame = {.session = s->number, .mark = s->mark, .link = l->index, .shard = (uint8_t)s->shard->opt.index};
+	struct wire_frame frame = {
+		.session = s->number, .mark = s->mark, .link = l->index, .shard = (uint8_t)s->shard->opt.index};
 
 	l->msg = frame_allowed(l) ? te_msg_acquire(s->shard->te) : NULL;
 	if (!l->msg)
@@ -200,7 +203,8 @@ static void max_to(uint64_t *max, uint64_t v)
 static void slow_log(struct link *l, const struct wire_reply *r, uint64_t posted_ns, uint64_t replied_ns,
 		     const struct wire_bytes *key)
 {
-	static const char *const types[] = {"", "GET", "PUT", "EXISTS", "DELETE", "TOUCH", "PIN", "STAT", "CANCEL", "PING", "BENCH"};
+	static const char *const types[] = {"",    "GET",  "PUT",    "EXISTS", "DELETE", "TOUCH",
+					    "PIN", "STAT", "CANCEL", "PING",   "BENCH"};
 	struct shard *s = l->session->shard;
 	char text[KV_KEY_TEXT], left_out[64] = "";
 	uint64_t suppressed;
@@ -209,8 +213,10 @@ static void slow_log(struct link *l, const struct wire_reply *r, uint64_t posted
 	if (!kv_rate_take(&s->slow_lines, loop_turn_now(s->loop), SHARD_SLOW_LINES, &suppressed))
 		return;
 	if (suppressed)
-		snprintf(left_out, sizeof(left_out), " (%llu more were slow, not shown)", (unsigned long long)suppressed);
-	kv_warn(s->opt.log, "slow %s client %llu session %u shard %u link %u key %s: %.3f ms = post %.3f + reply %.3f; %s%s",
+		snprintf(left_out, sizeof(left_out), " (%llu more were slow, not shown)",
+			 (unsigned long long)suppressed);
+	kv_warn(s->opt.log,
+		"slow %s client %llu session %u shard %u link %u key %s: %.3f ms = post %.3f + reply %.3f; %s%s",
 		types[r->type], (unsigned long long)l->session->client_id, l->session->number, s->opt.index, l->index,
 		key ? kv_key_text(key->data, key->len, text) : "-", (double)replied_ns / 1e6, (double)posted_ns / 1e6,
 		(double)(replied_ns - posted_ns) / 1e6, kv_errname(wire_status_error(r->status)), left_out);
@@ -260,7 +266,8 @@ void reply_put(struct link *l, struct wire_reply *r, struct block *block)
 	give(l, r, block);
 }
 
-void reply_late(struct link *l, struct wire_reply *r, uint64_t arrived_ns, uint64_t posted_ns, const struct wire_bytes *key)
+void reply_late(struct link *l, struct wire_reply *r, uint64_t arrived_ns, uint64_t posted_ns,
+		const struct wire_bytes *key)
 {
 	if (!wanted(l))
 		return;

@@ -5,14 +5,15 @@
 
 #include "kvserver/shard/session.h"
 
-/* reply_put -- give out the reply of a request that is answered in the turn it arrived in, with what that took. Pointers in *r are read before it returns, except that inline bytes of `block` (may
- * be NULL) are read later if no send buffer is free now: the block is then kept by a reference. Replies of a session
- * that ends are dropped. */
+/* reply_put -- give out the reply of a request that is answered in the turn it arrived in, with what that took.
+ * Pointers in *r are read before it returns, except that inline bytes of `block` (may be NULL) are read later if no
+ * send buffer is free now: the block is then kept by a reference. Replies of a session that ends are dropped. */
 void reply_put(struct link *l, struct wire_reply *r, struct block *block);
 
-/* reply_late -- the same for a request that lived longer: arrived and posted (its last data operation; 0: there was none,
- * or it is this very moment) on the loop's clock. key: of the request, for the log; NULL: not known. */
-void reply_late(struct link *l, struct wire_reply *r, uint64_t arrived_ns, uint64_t posted_ns, const struct wire_bytes *key);
+/* reply_late -- the same for a request that lived longer: arrived and posted (its last data operation; 0: there was
+ * none, or it is this very moment) on the loop's clock. key: of the request, for the log; NULL: not known. */
+void reply_late(struct link *l, struct wire_reply *r, uint64_t arrived_ns, uint64_t posted_ns,
+		const struct wire_bytes *key);
 
 /* reply_follow_begin -- see that so many bytes of replies will be encoded at once. False: it may have to wait.
  * reply_follow -- the frame being filled arrives behind the ordered write that was posted just now; the reply of it
@@ -33,6 +34,10 @@ void reply_drop(struct link *l);
 /* reply_stat -- the counters of the shard as packed pairs in buf[cap]; returns how many. */
 uint32_t reply_stat(struct shard *s, uint8_t *buf, uint32_t cap);
 
-enum { REPLY_STAT_BYTES = 16 * WIRE_STAT_END, REPLY_HELD_BYTES = 256, REPLY_GET_BYTES = 56 /* a record without inline bytes */ };
+enum {
+	REPLY_STAT_BYTES = 16 * WIRE_STAT_END,
+	REPLY_HELD_BYTES = 256,
+	REPLY_GET_BYTES = 56 /* a record without inline bytes */
+};
 
 #endif

@@ -11,7 +11,8 @@
  * credits are answered BUSY; CANCEL is not counted against credits, as it is what frees them. A RELEASE is no request:
  * it has neither id nor reply.
  *
- * Whose a request is, the session's own or a further one's on its connection, says the SESSION record before it (owner.c). */
+ * Whose a request is, the session's own or a further one's on its connection, says the SESSION record before it
+ * (owner.c). */
 #include "kvserver/shard/session.h"
 
 #include <stdlib.h>
@@ -241,8 +242,9 @@ static bool all_proven(const struct session *s)
 	return true;
 }
 
-/* Where a fence would cost others something, the provider's own end of the transfers is waited for, within the quarantine budget: a provider without fences of one peer, and a
- * client that has named an address without proving that it is there, which may be somebody else's. */
+/* Where a fence would cost others something, the provider's own end of the transfers is waited for, within the
+ * quarantine budget: a provider without fences of one peer, and a client that has named an address without proving that
+ * it is there, which may be somebody else's. */
 void session_hurry(struct session *s)
 {
 	const struct shard *shard = s->shard; /* the fence may end the session */
@@ -254,8 +256,8 @@ void session_hurry(struct session *s)
 	te_info(shard->te, &info);
 	if (!info.peer_fence)
 		return;
-	kv_info(shard->opt.log, "shard %u: the old connections of client %llu, which is back, are cut", shard->opt.index,
-		(unsigned long long)s->client_id);
+	kv_info(shard->opt.log, "shard %u: the old connections of client %llu, which is back, are cut",
+		shard->opt.index, (unsigned long long)s->client_id);
 	if (te_peer_fence(s->peer, &err))
 		kv_error_log(shard->opt.log, "shard %u: %s", shard->opt.index, err.text);
 }

@@ -22,22 +22,22 @@ enum {
 /* One (client rail, shard rail) pair. */
 struct link {
 	struct session *session;
-	struct owner *owner;    /* whose the records are that are being read; else the session's own */
+	struct owner *owner; /* whose the records are that are being read; else the session's own */
 	uint8_t index;
-	bool follows;           /* it has replies that must arrive behind bytes (te_msg_follow) */
-	bool proven;            /* the client has shown that it is at the address: it is served, and data may go by it (link.c) */
-	uint32_t pings;         /* answered while it was not, since ... */
+	bool follows; /* it has replies that must arrive behind bytes (te_msg_follow) */
+	bool proven;  /* the client has shown that it is at the address: it is served, and data may go by it (link.c) */
+	uint32_t pings; /* answered while it was not, since ... */
 	uint64_t unproven_ns;
-	uint64_t nonce;         /* that proves it; not 0 */
+	uint64_t nonce; /* that proves it; not 0 */
 	struct kv_seal seal;
 	struct kv_window window; /* of request ids */
-	uint32_t active;        /* requests begun and not answered */
-	uint32_t held;          /* replies waiting for a send buffer */
-	uint32_t frames;        /* reply frames begun and not yet out of the engine's hands */
-	struct kv_list holding; /* struct held, in order */
-	struct kv_list blocked; /* of the shard, while holding is not empty */
-	struct kv_list dirty;   /* of the shard, while msg is not NULL */
-	struct te_msg *msg;     /* the reply frame being filled */
+	uint32_t active;         /* requests begun and not answered */
+	uint32_t held;           /* replies waiting for a send buffer */
+	uint32_t frames;         /* reply frames begun and not yet out of the engine's hands */
+	struct kv_list holding;  /* struct held, in order */
+	struct kv_list blocked;  /* of the shard, while holding is not empty */
+	struct kv_list dirty;    /* of the shard, while msg is not NULL */
+	struct te_msg *msg;      /* the reply frame being filled */
 	struct wire_writer writer;
 	struct answers_link answers; /* of its requests, for a late CANCEL */
 };
@@ -58,13 +58,13 @@ struct session {
 	struct kv_list requests;    /* struct request, until nothing of them is in flight */
 	uint32_t request_count, frames;
 	struct kv_list stages;
-	uint32_t stage_count; /* and PUTs that wait for memory */
+	uint32_t stage_count;  /* and PUTs that wait for memory */
 	uint64_t staged_bytes; /* of the arena, in its stages */
 	struct kv_list leases; /* struct lease */
 	uint32_t lease_count;
 	uint64_t leased_bytes; /* of the arena, each lease counted */
-	struct owner own;     /* the session as an owner of requests, stages and pins */
-	struct owners owners; /* further sessions */
+	struct owner own;      /* the session as an owner of requests, stages and pins */
+	struct owners owners;  /* further sessions */
 	struct answers answers;
 	struct kv_list regions[REGION_BUCKETS];
 	uint32_t region_count;
@@ -72,7 +72,7 @@ struct session {
 	unsigned links;
 	uint32_t window_width;
 	struct kv_macs macs; /* of the links' seals */
-	struct link link[]; /* and behind them the bits of their windows: link_words for each */
+	struct link link[];  /* and behind them the bits of their windows: link_words for each */
 };
 
 struct session_args {
@@ -86,8 +86,8 @@ struct session_args {
 	_Atomic bool *anew;
 };
 
-/* session_open -- insert the client's addresses; requests may come from now on, by each link once its client has proven it. 0, -KV_ENOMEM, -KV_EFULL, -KV_ECLOSED,
- * or the engine's code with *err. */
+/* session_open -- insert the client's addresses; requests may come from now on, by each link once its client has proven
+ * it. 0, -KV_ENOMEM, -KV_EFULL, -KV_ECLOSED, or the engine's code with *err. */
 int session_open(struct shard *shard, const struct session_args *args, struct session **out, struct kv_error *err);
 
 /* session_stop -- no new requests, queued work is dropped, what is in flight is kept until it completes and counts as
@@ -98,14 +98,16 @@ void session_stop(struct session *s);
  * finished. */
 void session_end(struct session *s, struct call *gone);
 
-/* session_hurry -- it ends, and its client waits for that: cut off its peer, if the engine can do so without harm to others. */
+/* session_hurry -- it ends, and its client waits for that: cut off its peer, if the engine can do so without harm to
+ * others. */
 void session_hurry(struct session *s);
 
 /* session_when_idle -- finish `idle` as soon as no request of the session is in flight (at once if there is none). */
 void session_when_idle(struct session *s, struct call *idle);
 
-/* session_readdress -- the client has other addresses: what was under way for it is stopped without an answer, and it has to prove its
- * links again. 0, -KV_ECLOSED, or what kv_entropy_fill and te_peer_readdress say; the links are unproven then, too. */
+/* session_readdress -- the client has other addresses: what was under way for it is stopped without an answer, and it
+ * has to prove its links again. 0, -KV_ECLOSED, or what kv_entropy_fill and te_peer_readdress say; the links are
+ * unproven then, too. */
 int session_readdress(struct session *s, const struct te_address *addrs, unsigned rails, struct kv_error *err);
 
 /* session_region_add -- 0, -KV_EEXIST, -KV_ELIMIT or -KV_ENOMEM. session_region_revoke -- finish `revoked` when nothing
@@ -120,19 +122,21 @@ void session_frame(struct session *s, unsigned link, struct wire_reader *records
 
 /* ---- link.c ---- */
 
-/* link_words -- of the bits of a link's windows, one of so many request ids and one of half as many frames: a frame has several ids, and
- * a client has 256 buffers to send them in. */
+/* link_words -- of the bits of a link's windows, one of so many request ids and one of half as many frames: a frame has
+ * several ids, and a client has 256 buffers to send them in. */
 static inline uint32_t link_words(uint32_t width)
 {
 	return kv_window_words(width) + kv_window_words(width / 2);
 }
 
-/* link_open -- of a session that has its keys and the bits of its windows. 0, or what kv_entropy_fill says; link_close follows in any case. */
+/* link_open -- of a session that has its keys and the bits of its windows. 0, or what kv_entropy_fill says; link_close
+ * follows in any case. */
 int link_open(struct link *l, struct session *s, unsigned index);
 void link_close(struct link *l);
 
-/* link_unprove -- a new nonce, and until it comes back nothing but PING is served by this link. What kv_entropy_fill says.
- * link_prove -- a nonce came. link_admits -- whether a request by a link that is not proven is served; if not it is counted. */
+/* link_unprove -- a new nonce, and until it comes back nothing but PING is served by this link. What kv_entropy_fill
+ * says. link_prove -- a nonce came. link_admits -- whether a request by a link that is not proven is served; if not it
+ * is counted. */
 int link_unprove(struct link *l);
 void link_prove(struct link *l, uint64_t nonce);
 bool link_admits(struct link *l, uint8_t type, uint64_t now_ns);
@@ -145,8 +149,8 @@ static inline void link_answered(struct link *l, uint64_t id, uint32_t posted)
 	answers_note(&s->answers, &l->answers, l->index, s->links, sizeof(*l), id, posted);
 }
 
-/* session_bytes -- that a session of so many links takes of the allocator at a shard, of so many shards, without what OpenSSL has for its two keys, and without
- * what it stores and pins. */
+/* session_bytes -- that a session of so many links takes of the allocator at a shard, of so many shards, without what
+ * OpenSSL has for its two keys, and without what it stores and pins. */
 size_t session_bytes(unsigned links, unsigned shards);
 
 /* session_lost -- `writes` data writes of it failed after they had been posted, or replies to it did (0). Their

@@ -5,9 +5,9 @@
  * up bytes of values that arrive and sends the frames. The loop's thread is the only one in here after shard_start;
  * control work comes as calls (loopcall.h).
  *
- * A frame is believed step by step: layout, then session, link and shard, which say under which key its tag must be right, then the
- * tag in constant time, then its counter, and only then its records. What fails is counted and dropped without an answer: an
- * answer would have to go to whom the sender claims to be.
+ * A frame is believed step by step: layout, then session, link and shard, which say under which key its tag must be
+ * right, then the tag in constant time, then its counter, and only then its records. What fails is counted and dropped
+ * without an answer: an answer would have to go to whom the sender claims to be.
  *
  * When the engine was rebuilt all peers are void. Nothing is mended in place: the control loop ends the sessions, and
  * clients come back for the new addresses.
@@ -115,7 +115,8 @@ static void hash_gets(struct shard *s, uint64_t *budget)
 		get_hash(KV_LIST_ENTRY(s->hash_gets.next, struct request, get.hashing), budget);
 }
 
-/* Values on their way in and parts of values on their way out have half of a turn's bytes each, and what the other leaves. */
+/* Values on their way in and parts of values on their way out have half of a turn's bytes each, and what the other
+ * leaves. */
 static int hash_some(struct shard *s)
 {
 	uint64_t budget = SHARD_HASH_BYTES, first = kv_list_empty(&s->hash_gets) ? budget : budget / 2;
@@ -165,8 +166,8 @@ static bool shard_active(struct loop_poller *p)
 {
 	const struct shard *s = KV_CONTAINER(p, const struct shard, poller);
 
-	return !kv_list_empty(&s->dirty) || !kv_list_empty(&s->rooms) || !kv_list_empty(&s->hashing) || !kv_list_empty(&s->hash_gets) ||
-	       !kv_list_empty(&s->undelivered);
+	return !kv_list_empty(&s->dirty) || !kv_list_empty(&s->rooms) || !kv_list_empty(&s->hashing) ||
+	       !kv_list_empty(&s->hash_gets) || !kv_list_empty(&s->undelivered);
 }
 
 /* The arena's bytes that a session's transfers keep from being reused, without blocks that were counted in this walk
@@ -233,7 +234,8 @@ void shard_quarantine_check(struct shard *s, uint64_t now_ns)
 	if (!worst || !s->te || te_fencing(s->te) || now_ns < s->fenced_ns + SHARD_QUARANTINE_NS ||
 	    (all <= s->store.arena.limit / SHARD_QUARANTINE_SHARE && count <= SHARD_QUARANTINE_SESSIONS))
 		return;
-	kv_warn(s->opt.log, "shard %u: transfers of %u clients that are gone hold %llu MiB; the peer of client %llu is fenced",
+	kv_warn(s->opt.log,
+		"shard %u: transfers of %u clients that are gone hold %llu MiB; the peer of client %llu is fenced",
 		s->opt.index, count, (unsigned long long)(all >> 20), (unsigned long long)worst->client_id);
 	s->fenced_ns = now_ns;
 	if (te_peer_fence(worst->peer, &err) < 0)
@@ -250,8 +252,9 @@ static void values_tell(struct shard *s)
 		return;
 	s->told_values = true;
 	kv_warn(s->opt.log,
-		"shard %u: %u values are there, as many as there may be, and take %s of %s: raise --max-values to keep more", s->opt.index,
-		st->blocks_max, kv_size_format(st->arena.used, used, sizeof(used)),
+		"shard %u: %u values are there, as many as there may be, and take %s of %s: raise --max-values to keep "
+		"more",
+		s->opt.index, st->blocks_max, kv_size_format(st->arena.used, used, sizeof(used)),
 		kv_size_format(st->arena.limit, limit, sizeof(limit)));
 }
 
@@ -374,7 +377,8 @@ uint64_t shard_stat_get(struct shard *s, enum wire_stat id)
 	case WIRE_STAT_BYTES_LIMIT:
 		return s->store.arena.limit;
 	case WIRE_STAT_SESSIONS:
-		/* Clients sum over shards, and every session is on all of them. One that ends beside its client's next one is not a client more. */
+		/* Clients sum over shards, and every session is on all of them. One that ends beside its client's next
+		 * one is not a client more. */
 		return s->opt.index == 0 ? s->session_count - ending_sessions(s) : 0;
 	case WIRE_STAT_FURTHER_SESSIONS:
 		return s->opt.index == 0 ? s->owner_count : 0;
@@ -427,7 +431,8 @@ uint64_t shard_stat_get(struct shard *s, enum wire_stat id)
 	case WIRE_STAT_TURNS:
 		return loop_turns(s->loop);
 	default:
-		return s->stat[id] + (s->opt.control ? atomic_load_explicit(&s->opt.control[id], memory_order_relaxed) : 0);
+		return s->stat[id] +
+		       (s->opt.control ? atomic_load_explicit(&s->opt.control[id], memory_order_relaxed) : 0);
 	}
 }
 
@@ -441,10 +446,11 @@ static int shard_arena(struct shard *s, struct kv_error *err)
 {
 	te_region_announce(s->region, &s->arena, NULL);
 	if ((size_t)s->arena.rails * s->arena.parts * sizeof(struct te_key) > KV_CTRL_MAX - ARENA_HEAD)
-		return kv_fail(err, -KV_ELIMIT,
-			       "allow_pull: the memory has %u parts on each of %u rails, more than clients can be told of; "
-			       "give each shard less memory",
-			       s->arena.parts, s->arena.rails);
+		return kv_fail(
+			err, -KV_ELIMIT,
+			"allow_pull: the memory has %u parts on each of %u rails, more than clients can be told of; "
+			"give each shard less memory",
+			s->arena.parts, s->arena.rails);
 	if (leases_init(&s->leases, s->opt.lease_ns) != 0)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the leases of a shard");
 	return 0;
@@ -477,10 +483,12 @@ static int pull_check(const struct shard *s, struct kv_error *err)
 {
 	if (!s->opt.allow_pull || !s->info.reads_refused)
 		return 0;
-	return kv_fail(err, -KV_ENOTSUP,
-		       "allow_pull: clients cannot read over %s of libfabric %s, which crashes a reader whose peer dies "
-		       "meanwhile; use libfabric 1.22 or newer or another provider, or do without (kv-server without --allow-pull, kv-bench without --mode pull)",
-		       s->info.provider, s->info.libfabric);
+	return kv_fail(
+		err, -KV_ENOTSUP,
+		"allow_pull: clients cannot read over %s of libfabric %s, which crashes a reader whose peer dies "
+		"meanwhile; use libfabric 1.22 or newer or another provider, or do without (kv-server without "
+		"--allow-pull, kv-bench without --mode pull)",
+		s->info.provider, s->info.libfabric);
 }
 
 static int shard_engine(struct shard *s, const struct kv_clock *clock, struct kv_error *err)
@@ -620,7 +628,10 @@ int shard_create(const struct shard_options *options, const struct kv_entropy *e
 
 	if (!s)
 		return kv_fail(err, rc, "no memory for a shard");
-	*s = (struct shard){.opt = *options, .loop = options->loop, .entropy = entropy, .slots = KV_MIN(options->sessions_max, 0xFFFFu)};
+	*s = (struct shard){.opt = *options,
+			    .loop = options->loop,
+			    .entropy = entropy,
+			    .slots = KV_MIN(options->sessions_max, 0xFFFFu)};
 	shard_init(s);
 	s->slot = calloc(s->slots, sizeof(s->slot[0]));
 	if (!s->slot) {

@@ -18,9 +18,9 @@
 
 enum {
 	SHARD_REQUESTS_MAX = 65536,
-	SHARD_KEEP_PART = 8, /* pins, stages and leases together leave an eighth of the memory to everything else */
-	SHARD_SLOW_LINES = 10,       /* lines about slow requests per second */
-	SHARD_REFUSED_LINES = 1,     /* about PUTs without room, likewise */
+	SHARD_KEEP_PART = 8,     /* pins, stages and leases together leave an eighth of the memory to everything else */
+	SHARD_SLOW_LINES = 10,   /* lines about slow requests per second */
+	SHARD_REFUSED_LINES = 1, /* about PUTs without room, likewise */
 	SHARD_HASH_BYTES = 1 << 20, /* of checksums per turn: about 0.1 ms */
 	SHARD_SWEEP_NODES = 4096,   /* of the expiry wheel per tick */
 	/* The quarantine budget of a shard: what transfers of dead clients may hold before their endpoint is closed. */
@@ -29,22 +29,22 @@ enum {
 };
 
 #define SHARD_TICK_NS       100000000ull
-#define SHARD_STAGE_IDLE_NS 60000000000ull /* a PUT without progress for so long is given up */
-#define SHARD_REPLY_NS      10000000000ull /* a reply that cannot be posted for so long is dropped */
+#define SHARD_STAGE_IDLE_NS 60000000000ull  /* a PUT without progress for so long is given up */
+#define SHARD_REPLY_NS      10000000000ull  /* a reply that cannot be posted for so long is dropped */
 #define SHARD_REQUEST_NS    120000000000ull /* no GET or PUT is worked on for longer, whatever time it brings along */
-#define SHARD_QUARANTINE_NS 5000000000ull  /* until a dead client's transfers count against the budget */
+#define SHARD_QUARANTINE_NS 5000000000ull   /* until a dead client's transfers count against the budget */
 
 struct shard_options {
 	unsigned index, shards; /* shards: of the server; 0: 1 */
-	struct loop *loop; /* that it will live on */
+	struct loop *loop;      /* that it will live on */
 	uint64_t memory_bytes;
 	uint32_t sessions_max, credits;
-	uint64_t values_max; /* there at a time; 0: one per KiB */
+	uint64_t values_max;        /* there at a time; 0: one per KiB */
 	uint64_t value_max, ttl_ns; /* ttl_ns 0: none */
 	uint64_t slow_ns;           /* requests that take so long are logged; 0: none */
-	bool own_thread; /* the loop's thread is ours, and may be bound to CPUs */
+	bool own_thread;            /* the loop's thread is ours, and may be bound to CPUs */
 	bool allow_bench, allow_pull, pull_where_safe, prefault;
-	uint64_t lease_ns;          /* allow_pull: how long clients may read a block */
+	uint64_t lease_ns; /* allow_pull: how long clients may read a block */
 	const struct evict_policy *policy;
 	const struct kv_log *log;
 	struct te_options engine;
@@ -54,7 +54,8 @@ struct shard_options {
 	/* lost -- *session_args.anew was set for a session: its client is to be told. As for reset. */
 	int (*lost)(void *arg, struct shard *s);
 	void *arg;
-	const _Atomic uint64_t *control; /* counters of the control loop, by enum wire_stat, to be shown with ours; or NULL */
+	const _Atomic uint64_t
+		*control; /* counters of the control loop, by enum wire_stat, to be shown with ours; or NULL */
 };
 
 struct shard {
@@ -70,20 +71,22 @@ struct shard {
 	struct store store;
 	struct slab requests, held, stages, hashers, waits;
 	struct leases leases;
-	struct te_remote arena; /* allow_pull: what clients are told of it, but for keys. Never changes: the control loop reads it too */
-	struct session **slot; /* by the lower 16 bits of the session number */
+	struct te_remote arena; /* allow_pull: what clients are told of it, but for keys. Never changes: the control
+				   loop reads it too */
+	struct session **slot;  /* by the lower 16 bits of the session number */
 	unsigned slots, session_count, owner_count; /* owners: further sessions */
-	struct kv_list ending;      /* sessions that end but have something in flight */
-	struct kv_list dirty;       /* links with a frame to send at the end of this turn */
-	struct kv_list blocked;     /* links whose replies wait for a send buffer */
-	struct kv_list hashing;     /* struct stage: bytes to sum up */
-	struct kv_list hash_gets;   /* struct request, likewise */
-	struct kv_list rooms;       /* struct put_wait: memory is being cleared; in turn */
-	struct kv_list rooms_later; /* ... when a block in the way is free: looked at by the tick */
-	struct kv_list rooms_queued; /* ... when another has ended, or a value that is being written was stored: looked at by the tick, too */
-	struct kv_list benches;     /* struct bench with writes to start at the end of the turn */
-	struct kv_list undelivered; /* struct call */
-	struct call *drained;       /* finished when no request is in flight */
+	struct kv_list ending;                      /* sessions that end but have something in flight */
+	struct kv_list dirty;                       /* links with a frame to send at the end of this turn */
+	struct kv_list blocked;                     /* links whose replies wait for a send buffer */
+	struct kv_list hashing;                     /* struct stage: bytes to sum up */
+	struct kv_list hash_gets;                   /* struct request, likewise */
+	struct kv_list rooms;                       /* struct put_wait: memory is being cleared; in turn */
+	struct kv_list rooms_later;                 /* ... when a block in the way is free: looked at by the tick */
+	struct kv_list rooms_queued; /* ... when another has ended, or a value that is being written was stored: looked
+					at by the tick, too */
+	struct kv_list benches;      /* struct bench with writes to start at the end of the turn */
+	struct kv_list undelivered;  /* struct call */
+	struct call *drained;        /* finished when no request is in flight */
 	bool attached, draining, reset_due, lost_due;
 	uint32_t frames, frames_max; /* reply frames begun and not sent; send buffers in all */
 	uint64_t fenced_ns;
@@ -113,16 +116,16 @@ void shard_close(struct shard *s);
 /* shard_destroy -- the loop turns no more; every session is gone. NULL is accepted. */
 void shard_destroy(struct shard **s);
 
-/* shard_kept -- bytes of the memory that pins, stages and leases keep from eviction; what two of them keep counts twice. shard_keep_left -- how
- * many more they may keep together. */
+/* shard_kept -- bytes of the memory that pins, stages and leases keep from eviction; what two of them keep counts
+ * twice. shard_keep_left -- how many more they may keep together. */
 uint64_t shard_kept(const struct shard *s);
 uint64_t shard_keep_left(const struct shard *s);
 
 /* shard_session -- by number, or NULL. */
 struct session *shard_session(const struct shard *s, uint32_t number);
 
-/* shard_arena_keys -- allow_pull: the arena's keys as ARENA has them, to be freed; of each rail, or of the one that stands for it
- * now: good for a session that was opened since. 0, -KV_ENOMEM, -KV_ECLOSED. */
+/* shard_arena_keys -- allow_pull: the arena's keys as ARENA has them, to be freed; of each rail, or of the one that
+ * stands for it now: good for a session that was opened since. 0, -KV_ENOMEM, -KV_ECLOSED. */
 int shard_arena_keys(const struct shard *s, uint8_t **out);
 
 /* shard_stat_get -- one counter or gauge. */

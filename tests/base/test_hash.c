@@ -77,7 +77,8 @@ static void long_lengths_equal_the_plain_one(void **state)
 	assert_non_null(large);
 	kv_prng_fill(&p, large, LARGE_LEN);
 	for (int i = 0; i < 100; i++) {
-		uint64_t len = kv_prng_below(&p, i % 2 ? LARGE_LEN + 1 : 16384), at = kv_prng_below(&p, LARGE_LEN - len + 1);
+		uint64_t len = kv_prng_below(&p, i % 2 ? LARGE_LEN + 1 : 16384),
+			 at = kv_prng_below(&p, LARGE_LEN - len + 1);
 		uint64_t plain = XXH3_64bits(large + at, len), done = 0, piece_max = 1 + kv_prng_below(&p, len + 1);
 		struct kv_hasher h;
 		assert_true(kv_hash_block(large + at, len) == plain);

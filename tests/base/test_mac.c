@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_mac.c -- the tag is AES-128-GMAC: against NIST's vectors (CAVS, gcmEncryptExtIV128: no plaintext) and an implementation in a
- * script; and a seal takes what the other side's made, once, in any order. */
+/* test_mac.c -- the tag is AES-128-GMAC: against NIST's vectors (CAVS, gcmEncryptExtIV128: no plaintext) and an
+ * implementation in a script; and a seal takes what the other side's made, once, in any order. */
 #include "tests/check.h"
 
 #include "base/base.h"
@@ -13,10 +13,11 @@ static void unhex(const char *hex, uint8_t *out)
 
 /* Key, nonce, data, tag. */
 static const char *const vectors[][4] = {
-	{"77be63708971c4e240d1cb79e8d77feb", "e0e00f19fed7ba0136a797f3", "7a43ec1d9c0a5a78a0b16533a6213cab", "209fcc8d3675ed938e9c7166709dd946"},
+	{"77be63708971c4e240d1cb79e8d77feb", "e0e00f19fed7ba0136a797f3", "7a43ec1d9c0a5a78a0b16533a6213cab",
+	 "209fcc8d3675ed938e9c7166709dd946"},
 	{"000102030405060708090a0b0c0d0e0f", "202122232425262728292a2b", "", "396114d5ce9ee295d89bf9c38895457b"},
-	{"000102030405060708090a0b0c0d0e0f", "202122232425262728292a2b", "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f20",
-	 "159f5e55154b88329e6229db14a5bd64"},
+	{"000102030405060708090a0b0c0d0e0f", "202122232425262728292a2b",
+	 "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f20", "159f5e55154b88329e6229db14a5bd64"},
 };
 
 static void tags_are_those_of_the_standard(void **state)

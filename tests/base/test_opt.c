@@ -109,7 +109,7 @@ static struct kv_error err;
 /* parse -- run a command line of words, which end with NULL. */
 static int parse(const char *first, ...)
 {
-	char *argv[WORDS_MAX] = {(char *)(uintptr_t) "kv-test"};
+	char *argv[WORDS_MAX] = {(char *)(uintptr_t)"kv-test"};
 	int argc = 1;
 	va_list ap;
 	va_start(ap, first);
@@ -222,7 +222,7 @@ static void arguments_are_refused_where_none_belong(void **state)
 {
 	(void)state;
 	const struct kv_opt_program none = {.name = "kv-none", .about = "x"};
-	char *argv[] = {(char *)(uintptr_t) "kv-none", (char *)(uintptr_t) "stray", NULL};
+	char *argv[] = {(char *)(uintptr_t)"kv-none", (char *)(uintptr_t)"stray", NULL};
 	check_bad(kv_opt_parse(&none, table, 2, argv, &conf, NULL, &err), "unexpected argument 'stray'");
 }
 
@@ -423,7 +423,7 @@ static void a_row_may_take_the_letter_of_help(void **state)
 		const char *host;
 	} s;
 	const struct kv_opt rows[] = {{.name = "host", .letter = 'h', .type = KV_OPT_STRING, .offset = 0}, {0}};
-	char *argv[] = {(char *)(uintptr_t) "kv-test", (char *)(uintptr_t) "-h", (char *)(uintptr_t) "node", NULL};
+	char *argv[] = {(char *)(uintptr_t)"kv-test", (char *)(uintptr_t)"-h", (char *)(uintptr_t)"node", NULL};
 	assert_int_equal(kv_opt_parse(&program, rows, 3, argv, &s, &args, &err), 0);
 	assert_string_equal(s.host, "node");
 }
@@ -431,7 +431,7 @@ static void a_row_may_take_the_letter_of_help(void **state)
 static void errors_may_go_nowhere(void **state)
 {
 	(void)state;
-	char *argv[] = {(char *)(uintptr_t) "kv-test", (char *)(uintptr_t) "--bad", NULL};
+	char *argv[] = {(char *)(uintptr_t)"kv-test", (char *)(uintptr_t)"--bad", NULL};
 	assert_int_equal(kv_opt_parse(&program, table, 2, argv, &conf, &args, NULL), -KV_EINVAL);
 }
 
@@ -449,10 +449,19 @@ struct counted {
 };
 
 static const struct kv_opt counted_table[] = {
-	{.name = "ttl", .type = KV_OPT_U32, .unit = KV_OPT_SECONDS, .offset = offsetof(struct counted, ttl_s), .max = 3600},
+	{.name = "ttl",
+	 .type = KV_OPT_U32,
+	 .unit = KV_OPT_SECONDS,
+	 .offset = offsetof(struct counted, ttl_s),
+	 .max = 3600},
 	{.name = "slow-ms", .type = KV_OPT_U32, .unit = KV_OPT_MS, .offset = offsetof(struct counted, slow_ms)},
 	{.name = "spin-us", .type = KV_OPT_U32, .unit = KV_OPT_US, .offset = offsetof(struct counted, spin_us)},
-	{.name = "memory-mb", .type = KV_OPT_U64, .unit = KV_OPT_MIB, .offset = offsetof(struct counted, memory_mb), .min = 1, .max = 4096},
+	{.name = "memory-mb",
+	 .type = KV_OPT_U64,
+	 .unit = KV_OPT_MIB,
+	 .offset = offsetof(struct counted, memory_mb),
+	 .min = 1,
+	 .max = 4096},
 	{.name = "wait", .type = KV_OPT_DURATION, .offset = offsetof(struct counted, wait_ns)},
 	{.name = "size", .type = KV_OPT_SIZE, .offset = offsetof(struct counted, size)},
 	{.name = NULL},
@@ -466,13 +475,30 @@ static void times_and_sizes_parse_alike_in_every_option(void **state)
 		const char *name, *text;
 		uint64_t want;
 	} rows[] = {
-		{"ttl", "90", 90}, {"ttl", "90s", 90}, {"ttl", "1m", 60}, {"ttl", "1.5m", 90}, {"ttl", "2000ms", 2},
-		{"slow-ms", "20", 20}, {"slow-ms", "1m", 60000}, {"slow-ms", "500ms", 500}, {"slow-ms", "90s", 90000},
-		{"spin-us", "50", 50}, {"spin-us", "1ms", 1000}, {"memory-mb", "64", 64}, {"memory-mb", "2GiB", 2048}, {"memory-mb", "1048576KB", 1024},
-		{"wait", "1m", 60000000000u}, {"wait", "90s", 90000000000u}, {"size", "64KB", 65536},
+		{"ttl", "90", 90},
+		{"ttl", "90s", 90},
+		{"ttl", "1m", 60},
+		{"ttl", "1.5m", 90},
+		{"ttl", "2000ms", 2},
+		{"slow-ms", "20", 20},
+		{"slow-ms", "1m", 60000},
+		{"slow-ms", "500ms", 500},
+		{"slow-ms", "90s", 90000},
+		{"spin-us", "50", 50},
+		{"spin-us", "1ms", 1000},
+		{"memory-mb", "64", 64},
+		{"memory-mb", "2GiB", 2048},
+		{"memory-mb", "1048576KB", 1024},
+		{"wait", "1m", 60000000000u},
+		{"wait", "90s", 90000000000u},
+		{"size", "64KB", 65536},
 	};
-	static const char *const bad[][2] = {{"ttl", "500ms"}, {"ttl", "2h"}, {"ttl", "soon"}, {"slow-ms", "1us"}, {"slow-ms", "64KB"}, {"memory-mb", "64KB"}, {"memory-mb", "1m30"},
-					     {"memory-mb", "8G"}, {"slow-ms", "-1"}, {"slow-ms", "50d"}, {"slow-ms", "1.5"}, {"slow-ms", "20 "}, {"spin-us", "1.0"}, {"memory-mb", "2.0"}, {"spin-us", "0.5"}, {"memory-mb", "1.5"}, {"ttl", ""}};
+	static const char *const bad[][2] = {{"ttl", "500ms"},      {"ttl", "2h"},        {"ttl", "soon"},
+					     {"slow-ms", "1us"},    {"slow-ms", "64KB"},  {"memory-mb", "64KB"},
+					     {"memory-mb", "1m30"}, {"memory-mb", "8G"},  {"slow-ms", "-1"},
+					     {"slow-ms", "50d"},    {"slow-ms", "1.5"},   {"slow-ms", "20 "},
+					     {"spin-us", "1.0"},    {"memory-mb", "2.0"}, {"spin-us", "0.5"},
+					     {"memory-mb", "1.5"},  {"ttl", ""}};
 	struct counted c;
 	for (size_t i = 0; i < KV_COUNT(rows); i++) {
 		kv_opt_defaults(counted_table, &c);

@@ -46,7 +46,8 @@ static void keys_are_shown_as_text_or_hex_and_shortened(void **state)
 	assert_string_equal(kv_key_text("0123456789abcdef", 16, buf), "'0123456789abcdef'");
 	assert_string_equal(kv_key_text("0123456789abcdef0123456789abcdef0123456789abcdef0", 49, buf),
 			    "'0123456789abcdef0123456789abcdef0123456789abcdef'.. (49 bytes)");
-	assert_string_equal(kv_key_text(bytes, 128, buf), "0xabababababababababababababababababababababababababababababababababababababababababababababababab.. (128 bytes)");
+	assert_string_equal(kv_key_text(bytes, 128, buf), "0xababababababababababababababababababababababababababababab"
+							  "ababababababababababababababababababab.. (128 bytes)");
 }
 
 int main(void)

@@ -35,7 +35,8 @@ static void no_line_is_wider_and_no_word_is_lost(void **state)
 	for (unsigned words = 1; words < 60; words++) {
 		char sentence[1024] = "";
 		for (unsigned i = 0; i < words; i++)
-			snprintf(sentence + strlen(sentence), sizeof(sentence) - strlen(sentence), "%s%.*s", i ? " " : "", (int)(1 + i * 7 % 13), "abcdefghijklmn");
+			snprintf(sentence + strlen(sentence), sizeof(sentence) - strlen(sentence), "%s%.*s",
+				 i ? " " : "", (int)(1 + i * 7 % 13), "abcdefghijklmn");
 		kv_wrap(f, "head       ", 0, "%s", sentence);
 		words_add(all, "head");
 		words_add(all, sentence);
@@ -59,11 +60,16 @@ static void further_lines_are_indented(void **state)
 	FILE *f = begin();
 	kv_wrap(f, "note  ", 0, "%s", "one two");
 	kv_wrap(f, "", 2, "%080d and", 1);
-	kv_wrap(f, "fabric  ", 0, "%s", "\xc3\xa4\xc3\xa4 /a/path/that/is/so/long/that/it/does/not/fit/a/line/and/is/left/whole/all/the/same/x next");
+	kv_wrap(f, "fabric  ", 0, "%s",
+		"\xc3\xa4\xc3\xa4 /a/path/that/is/so/long/that/it/does/not/fit/a/line/and/is/left/whole/all/the/same/x "
+		"next");
 	fclose(f);
-	assert_string_equal(text, "note  one two\n"
-				  "00000000000000000000000000000000000000000000000000000000000000000000000000000001\n  and\n"
-				  "fabric  \xc3\xa4\xc3\xa4\n        /a/path/that/is/so/long/that/it/does/not/fit/a/line/and/is/left/whole/all/the/same/x\n        next\n");
+	assert_string_equal(
+		text,
+		"note  one two\n"
+		"00000000000000000000000000000000000000000000000000000000000000000000000000000001\n  and\n"
+		"fabric  \xc3\xa4\xc3\xa4\n        "
+		"/a/path/that/is/so/long/that/it/does/not/fit/a/line/and/is/left/whole/all/the/same/x\n        next\n");
 }
 
 int main(void)

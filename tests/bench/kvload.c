@@ -3,9 +3,9 @@
  *
  * One thread, epoll, non-blocking sockets, --conns connections with one request (or one pipelined batch of --batch)
  * each: a connection asks again as soon as its answer is whole. Keys, values and order are kv-bench's
- * (kvbench/load/workload.h), so both sides read the same bytes in the same order; --verify compares all of them, else the
- * length of each answer is compared, and its first and last eight bytes with what was stored. Any error, miss or wrong
- * value ends the run with a sentence.
+ * (kvbench/load/workload.h), so both sides read the same bytes in the same order; --verify compares all of them, else
+ * the length of each answer is compared, and its first and last eight bytes with what was stored. Any error, miss or
+ * wrong value ends the run with a sentence.
  *
  * An answer is received into the connection's own buffer, where it stays until it is whole: no copy, no allocation. The
  * system call asks for all that is missing, so a large value costs as few calls as the kernel's socket buffer allows.
@@ -63,7 +63,8 @@ static const struct kv_opt table[] = {
 	 .help = "Where the server listens; with a slash: a unix socket."},
 	LOAD_BLOCKS_ROW(struct options, "num-keys", "Keys stored, then read."),
 	LOAD_ROWS(struct options),
-	LOAD_COUNT_ROW(.name = "conns", .letter = 'c', AT(conns), .def = "32", .max = CONNS_MAX, .help = "Connections."),
+	LOAD_COUNT_ROW(.name = "conns", .letter = 'c', AT(conns), .def = "32", .max = CONNS_MAX,
+		       .help = "Connections."),
 	LOAD_COUNT_ROW(.name = "batch", .letter = 'n', AT(batch), .def = "1", .max = BATCH_MAX,
 		       .help = "GETs that a connection sends at once; latency is the batch's."),
 	{.name = "verify", .type = KV_OPT_FLAG, AT(verify), .help = "Compare every byte read."},

@@ -55,9 +55,12 @@ static const struct kv_opt table[] = {
 	 .def = "tcp;ofi_rxm",
 	 .help = "libfabric's name of the provider."},
 	LOAD_ROWS(struct options),
-	LOAD_BLOCKS_ROW(struct options, "blocks", "Blocks that the server holds, read in kv-bench's random order; 1: always the same."),
-	LOAD_COUNT_ROW(.name = "conns", .letter = 'c', AT(conns), .def = "1", .max = CONNS_MAX, .help = "Endpoints of the client."),
-	LOAD_COUNT_ROW(.name = "depth", .letter = 'n', AT(depth), .def = "1", .max = DEPTH_MAX, .help = "Requests in flight on each."),
+	LOAD_BLOCKS_ROW(struct options, "blocks",
+			"Blocks that the server holds, read in kv-bench's random order; 1: always the same."),
+	LOAD_COUNT_ROW(.name = "conns", .letter = 'c', AT(conns), .def = "1", .max = CONNS_MAX,
+		       .help = "Endpoints of the client."),
+	LOAD_COUNT_ROW(.name = "depth", .letter = 'n', AT(depth), .def = "1", .max = DEPTH_MAX,
+		       .help = "Requests in flight on each."),
 	{.name = "split",
 	 .type = KV_OPT_FLAG,
 	 AT(split),
@@ -269,7 +272,8 @@ static ssize_t answer(struct server *s, const struct request *q, bool *half)
 		return fi_writedata(s->n.ep, from, s->o->shape.size, s->blocks.desc, q->place, client, to, q->rkey,
 				    &s->tx[slot]);
 	if (!*half)
-		rc = fi_write(s->n.ep, from, s->o->shape.size, s->blocks.desc, client, to, q->rkey, &s->tx[s->slots + slot]);
+		rc = fi_write(s->n.ep, from, s->o->shape.size, s->blocks.desc, client, to, q->rkey,
+			      &s->tx[s->slots + slot]);
 	if (rc == 0) {
 		*half = true;
 		rc = fi_writedata(s->n.ep, NULL, 0, NULL, q->place, client, to, q->rkey, &s->tx[slot]);

@@ -15,11 +15,11 @@ struct load_shape {
 #define LOAD_DURATION_MAX 3600000000000ull
 
 /* Rows of an option table. of: the struct that has a `struct load_shape shape`. */
-#define LOAD_ROWS(of)                                                                                                \
+#define LOAD_ROWS(of)                                                                                                  \
 	{.name = "value-size",                                                                                         \
 	 .letter = 'v',                                                                                                \
 	 .type = KV_OPT_SIZE,                                                                                          \
-	 .offset = offsetof(of, shape.size),                                                                         \
+	 .offset = offsetof(of, shape.size),                                                                           \
 	 .metavar = "SIZE",                                                                                            \
 	 .def = "64KB",                                                                                                \
 	 .min = 16,                                                                                                    \
@@ -28,29 +28,33 @@ struct load_shape {
 		{.name = "duration",                                                                                   \
 		 .letter = 'd',                                                                                        \
 		 .type = KV_OPT_DURATION,                                                                              \
-		 .offset = offsetof(of, shape.duration_ns),                                                          \
+		 .offset = offsetof(of, shape.duration_ns),                                                            \
 		 .metavar = "SEC",                                                                                     \
 		 .def = "1",                                                                                           \
 		 .min = 1000000,                                                                                       \
 		 .max = LOAD_DURATION_MAX,                                                                             \
 		 .help = "How long to read, after a warm-up of a tenth."},                                             \
-	{                                                                                                              \
-		.name = "seed", .type = KV_OPT_U64, .offset = offsetof(of, shape.seed), .metavar = "N", .def = "1",  \
-		.help = "Seed of values and order."                                                                    \
-	}
+		{.name = "seed",                                                                                       \
+		 .type = KV_OPT_U64,                                                                                   \
+		 .offset = offsetof(of, shape.seed),                                                                   \
+		 .metavar = "N",                                                                                       \
+		 .def = "1",                                                                                           \
+		 .help = "Seed of values and order."}
 
 /* How many there are; `n` is the option's name. */
-#define LOAD_BLOCKS_ROW(of, n, text)                                                                                 \
-	{                                                                                                              \
-		.name = n, .letter = 'k', .type = KV_OPT_U64, .offset = offsetof(of, shape.blocks), .metavar = "N",  \
-		.def = "4096", .min = 1, .max = 1 << 30, .help = text                                                  \
-	}
+#define LOAD_BLOCKS_ROW(of, n, text)                                                                                   \
+	{.name = n,                                                                                                    \
+	 .letter = 'k',                                                                                                \
+	 .type = KV_OPT_U64,                                                                                           \
+	 .offset = offsetof(of, shape.blocks),                                                                         \
+	 .metavar = "N",                                                                                               \
+	 .def = "4096",                                                                                                \
+	 .min = 1,                                                                                                     \
+	 .max = 1 << 30,                                                                                               \
+	 .help = text}
 
 /* uint32_t, with what else is to be said of it: name, letter, default, bounds, help. */
-#define LOAD_COUNT_ROW(...)                                                                                            \
-	{                                                                                                              \
-		.type = KV_OPT_U32, .metavar = "N", .min = 1, __VA_ARGS__                                              \
-	}
+#define LOAD_COUNT_ROW(...) {.type = KV_OPT_U32, .metavar = "N", .min = 1, __VA_ARGS__}
 
 /* load_options -- the command line. -1: go on; else the status to end with, after --help or a sentence. */
 int load_options(const struct kv_opt_program *program, const struct kv_opt *table, int argc, char **argv, void *into);

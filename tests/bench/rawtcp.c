@@ -40,7 +40,8 @@ struct options {
 static const struct kv_opt table[] = {
 	LOAD_ROWS(struct options),
 	LOAD_BLOCKS_ROW(struct options, "blocks", "Blocks that the server holds."),
-	LOAD_COUNT_ROW(.name = "depth", .letter = 'n', AT(depth), .def = "16", .max = DEPTH_MAX, .help = "Requests in flight."),
+	LOAD_COUNT_ROW(.name = "depth", .letter = 'n', AT(depth), .def = "16", .max = DEPTH_MAX,
+		       .help = "Requests in flight."),
 	{.name = "congestion",
 	 .type = KV_OPT_STRING,
 	 AT(congestion),

@@ -34,7 +34,8 @@ enum way { SMALL_PAGES, HUGE_PAGES, SHARED, WAYS };
 static const char *const way_name[WAYS] = {"readv, 4 KiB pages", "readv, huge pages", "memcpy, shared"};
 
 static pid_t owner;
-static uint8_t *area[WAYS], *buffer[WAYS]; /* addresses here; the owner, a fork of us, has its own pages at the same ones */
+static uint8_t *area[WAYS],
+	*buffer[WAYS]; /* addresses here; the owner, a fork of us, has its own pages at the same ones */
 static volatile uint64_t sink;
 
 static uint8_t *map(uint64_t len, int flags, int fd, int advice)
@@ -61,7 +62,8 @@ static int areas_map(void)
 	area[SHARED] = map(AREA_BYTES, MAP_SHARED, fd, MADV_HUGEPAGE);
 	close(fd);
 	for (unsigned w = 0; w < WAYS; w++) {
-		buffer[w] = map(BUFFER_BYTES, MAP_PRIVATE | MAP_ANONYMOUS, -1, w == SMALL_PAGES ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
+		buffer[w] = map(BUFFER_BYTES, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+				w == SMALL_PAGES ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
 		if (!area[w] || !buffer[w])
 			return -1;
 	}
@@ -128,7 +130,8 @@ static int row(uint64_t len, bool sum, struct kv_prng *prng)
 		for (unsigned w = 0; w < WAYS; w++) {
 			ns[w][r] = measure((enum way)w, len, sum, prng);
 			if (ns[w][r] < 0) {
-				fprintf(stderr, "samehost: process_vm_readv: %s (see kernel.yama.ptrace_scope)\n", strerror(errno));
+				fprintf(stderr, "samehost: process_vm_readv: %s (see kernel.yama.ptrace_scope)\n",
+					strerror(errno));
 				return -1;
 			}
 		}
@@ -152,7 +155,8 @@ int main(void)
 		return 1;
 	}
 	for (unsigned w = 0; w < WAYS; w++)
-		memset(buffer[w], 1, BUFFER_BYTES); /* after the fork: copied on write, huge pages would become small ones */
+		memset(buffer[w], 1,
+		       BUFFER_BYTES); /* after the fork: copied on write, huge pages would become small ones */
 	printf("%-18s", "");
 	for (unsigned w = 0; w < WAYS; w++)
 		printf("%-24s", way_name[w]);

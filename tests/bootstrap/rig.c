@@ -116,8 +116,9 @@ void rig_accept_only(struct rig *r)
 
 void rig_connect_only(struct rig *r)
 {
-	const struct boot_server server = {
-		.addr = &r->addr, .addr_len = sizeof(struct sockaddr_in), .name = r->dialled ? r->dialled : "127.0.0.1"};
+	const struct boot_server server = {.addr = &r->addr,
+					   .addr_len = sizeof(struct sockaddr_in),
+					   .name = r->dialled ? r->dialled : "127.0.0.1"};
 	r->c_rc = boot_connect_await(r->client, &server, 5000, rig_in(r, r->open_timeout_ns), &r->c, &r->c_err);
 }
 

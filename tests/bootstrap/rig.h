@@ -25,7 +25,7 @@ struct rig {
 	struct boot_context *server, *client; /* NULL when no such security was given */
 	int listen_fd;
 	struct sockaddr_storage addr;
-	unsigned running; /* coroutines of rig_spawn */
+	unsigned running;    /* coroutines of rig_spawn */
 	const char *dialled; /* the name that is looked for; NULL: 127.0.0.1 */
 	/* by rig_open: the two ends, or why not */
 	uint64_t open_timeout_ns;

@@ -434,7 +434,8 @@ static void test_both_ways(void **state)
 	each_mode(client_writes, server_both, NULL);
 }
 
-/* A receive that waits for ever returns when it is interrupted, as often as that is done, and nothing is lost in either direction. */
+/* A receive that waits for ever returns when it is interrupted, as often as that is done, and nothing is lost in either
+ * direction. */
 static unsigned interrupted;
 static bool all_read;
 
@@ -458,7 +459,8 @@ static void read_interrupted(struct rig *r)
 	}
 	assert_int_equal(boot_recv_await(r->c, &m, KV_NEVER), -KV_ETIMEOUT); /* nothing more comes */
 	assert_true(boot_sound(r->c));
-	assert_int_equal(boot_recv_await(r->c, &m, rig_in(r, MILLISECOND)), -KV_ETIMEOUT); /* an interrupt is for one receive */
+	assert_int_equal(boot_recv_await(r->c, &m, rig_in(r, MILLISECOND)),
+			 -KV_ETIMEOUT); /* an interrupt is for one receive */
 	all_read = true;
 	boot_shutdown(r->c);
 	assert_false(boot_sound(r->c));

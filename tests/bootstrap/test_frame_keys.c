@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_frame_keys.c -- both ends of a connection have the same keys for a shard, and every direction, shard and session has its own. */
+/* test_frame_keys.c -- both ends of a connection have the same keys for a shard, and every direction, shard and session
+ * has its own. */
 #include "rig.h"
 
 static const uint8_t token[KV_TOKEN_LEN] = "sixteen bytes !!";
 
-static void secrets_agree(const struct boot_security *server, const struct boot_security *client, uint8_t out[BOOT_FRAME_SECRET])
+static void secrets_agree(const struct boot_security *server, const struct boot_security *client,
+			  uint8_t out[BOOT_FRAME_SECRET])
 {
 	uint8_t theirs[BOOT_FRAME_SECRET];
 	struct rig r;
@@ -18,7 +20,8 @@ static void secrets_agree(const struct boot_security *server, const struct boot_
 
 static void test_the_secret_is_of_tls(void **state)
 {
-	struct boot_security psk = rig_security_psk(), s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "client");
+	struct boot_security psk = rig_security_psk(), s = rig_security_cert("certs", "server"),
+			     c = rig_security_cert("certs", "client");
 	uint8_t a[BOOT_FRAME_SECRET], b[BOOT_FRAME_SECRET];
 	(void)state;
 	secrets_agree(&psk, &psk, a);
@@ -51,7 +54,9 @@ static void test_each_token_makes_another_secret(void **state)
 /* The value is that of python's hmac: of 32 zeros and the token. */
 static void test_the_secret_is_of_the_token_without_tls(void **state)
 {
-	static const uint8_t want[BOOT_FRAME_SECRET] = {0xb3, 0x11, 0x93, 0xa7, 0xa7, 0x8e, 0x60, 0x94, 0xc3, 0xc9, 0x28, 0xdf, 0xbc, 0x32, 0x40, 0x3d, 0x51, 0xd6, 0x0d, 0x03, 0xcd, 0x72, 0x1a, 0x06, 0x47, 0x65, 0xa9, 0x36, 0xba, 0xfe, 0xe8, 0x80};
+	static const uint8_t want[BOOT_FRAME_SECRET] = {
+		0xb3, 0x11, 0x93, 0xa7, 0xa7, 0x8e, 0x60, 0x94, 0xc3, 0xc9, 0x28, 0xdf, 0xbc, 0x32, 0x40, 0x3d,
+		0x51, 0xd6, 0x0d, 0x03, 0xcd, 0x72, 0x1a, 0x06, 0x47, 0x65, 0xa9, 0x36, 0xba, 0xfe, 0xe8, 0x80};
 	const struct boot_security plain = {0};
 	uint8_t a[BOOT_FRAME_SECRET];
 	(void)state;
@@ -62,7 +67,10 @@ static void test_the_secret_is_of_the_token_without_tls(void **state)
 /* The values are those of a script with python's hmac, written from docs/reference/protocol.md. */
 static void test_the_keys_of_a_shard(void **state)
 {
-	static const uint8_t to_server[KV_MAC_KEY] = {0x37, 0xea, 0x4b, 0xd6, 0xb6, 0xad, 0xef, 0x67, 0x91, 0x56, 0x15, 0xc4, 0x10, 0xd7, 0xf7, 0x18}, to_client[KV_MAC_KEY] = {0xfb, 0x31, 0x5b, 0xf1, 0x90, 0xf8, 0xae, 0x31, 0x4f, 0x41, 0x60, 0x62, 0x6a, 0xfb, 0x66, 0xea};
+	static const uint8_t to_server[KV_MAC_KEY] = {0x37, 0xea, 0x4b, 0xd6, 0xb6, 0xad, 0xef, 0x67,
+						      0x91, 0x56, 0x15, 0xc4, 0x10, 0xd7, 0xf7, 0x18},
+			     to_client[KV_MAC_KEY] = {0xfb, 0x31, 0x5b, 0xf1, 0x90, 0xf8, 0xae, 0x31,
+						      0x4f, 0x41, 0x60, 0x62, 0x6a, 0xfb, 0x66, 0xea};
 	uint8_t secret[BOOT_FRAME_SECRET];
 	struct kv_seal_keys client, server;
 	(void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_gate.c -- one computation in GATE_TURNS turns of a loop: counted, in order, sources alike, and nobody starves. */
+/* test_gate.c -- one computation in GATE_TURNS turns of a loop: counted, in order, sources alike, and nobody starves.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -51,7 +52,8 @@ static void come(void *arg)
 
 static void spawn_from(uint64_t source, unsigned who, bool begun, unsigned rounds, uint64_t deadline_ns)
 {
-	comer[who] = (struct comer){.who = who, .rounds = rounds, .as = {.begun = begun, .source = source, .deadline_ns = deadline_ns}};
+	comer[who] = (struct comer){
+		.who = who, .rounds = rounds, .as = {.begun = begun, .source = source, .deadline_ns = deadline_ns}};
 	running++;
 	assert_int_equal(co_spawn(loop, come, &comer[who], "comer"), 0);
 }
@@ -195,7 +197,8 @@ static void random_sources_share_alike(void **state)
 	}
 	turn_until_done();
 	assert_int_equal(passed, MANY);
-	/* While all four wait, each has a quarter. The first two came through, or on their way, before anybody queued. */
+	/* While all four wait, each has a quarter. The first two came through, or on their way, before anybody queued.
+	 */
 	unsigned least = KV_MIN(KV_MIN(n[0], n[1]), KV_MIN(n[2], n[3]));
 	for (unsigned i = 0; i < 4 * (least - 1); i++)
 		first[comer[log_[i].who].as.source - 100]++;
@@ -242,7 +245,8 @@ static void addresses_are_sources(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(one_comes_through_in_some_turns_in_the_order_of_coming, setup, teardown),
+		cmocka_unit_test_setup_teardown(one_comes_through_in_some_turns_in_the_order_of_coming, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(who_comes_alone_comes_through_no_faster, setup, teardown),
 		cmocka_unit_test_setup_teardown(those_that_go_on_and_those_that_begin_alternate, setup, teardown),
 		cmocka_unit_test_setup_teardown(sources_take_turns, setup, teardown),

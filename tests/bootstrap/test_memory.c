@@ -27,8 +27,8 @@ static bool is_at(const uint8_t *at, const uint8_t *want, size_t n)
 	return true;
 }
 
-/* How often it begins in the first `n` of `len` bytes at `x`, outside of the piece that we read into. memchr, because one look at every byte takes
- * half a minute under ThreadSanitizer. */
+/* How often it begins in the first `n` of `len` bytes at `x`, outside of the piece that we read into. memchr, because
+ * one look at every byte takes half a minute under ThreadSanitizer. */
 static unsigned count_in(const uint8_t *piece, size_t n, size_t len, uint64_t x, const uint8_t *want, size_t want_len)
 {
 	uint64_t own = (uint64_t)(uintptr_t)piece;

@@ -7,7 +7,8 @@
 #define KEY_A "00112233445566778899aabbccddeeff"
 #define KEY_B "ffeeddccbbaa99887766554433221100"
 
-static const struct boot_challenge challenge = {.nonce = "nonce of the server, 32 bytes...", .token = "sixteen bytes !"};
+static const struct boot_challenge challenge = {.nonce = "nonce of the server, 32 bytes...",
+						.token = "sixteen bytes !"};
 
 static struct wire_session_open question(void)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_resolve.c -- names are looked up by threads that nobody waits for. getaddrinfo is this file's: it answers when it is let. */
+/* test_resolve.c -- names are looked up by threads that nobody waits for. getaddrinfo is this file's: it answers when
+ * it is let. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,8 +33,10 @@ static _Atomic bool signals_taken;
 static void address_make(struct addrinfo **list, int family, const char *port)
 {
 	struct addrinfo *a = calloc(1, sizeof(*a) + sizeof(struct sockaddr_storage));
-	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port)), .sin_addr.s_addr = htonl(0x0a000001)};
-	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)atoi(port)), .sin6_addr = {{{0xfd}}}};
+	struct sockaddr_in v4 = {
+		.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port)), .sin_addr.s_addr = htonl(0x0a000001)};
+	struct sockaddr_in6 v6 = {
+		.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)atoi(port)), .sin6_addr = {{{0xfd}}}};
 	a->ai_family = family;
 	a->ai_addr = (void *)(a + 1);
 	a->ai_addrlen = family == AF_INET ? sizeof(v4) : sizeof(v6);
@@ -173,7 +176,8 @@ static void a_name_that_is_not_there_may_be_there_later(void **state)
 	boot_resolver_destroy(&r);
 }
 
-/* As many threads as there may be, and no more; the end waits for none of them, and they touch nothing that is gone (AddressSanitizer looks). */
+/* As many threads as there may be, and no more; the end waits for none of them, and they touch nothing that is gone
+ * (AddressSanitizer looks). */
 static void names_that_hang_hold_up_nobody(void **state)
 {
 	struct boot_resolver *r = NULL;

@@ -226,7 +226,8 @@ static void dial(const char *who, const char *dialled, const char *server_name, 
 static void test_dialled_names(void **state)
 {
 	(void)state;
-	static const char *const good[] = {"localhost", "kv.example", "KV.Example", "kv.example.", "127.0.0.1", "::1", "0::0:1", "::1%lo"};
+	static const char *const good[] = {"localhost", "kv.example", "KV.Example", "kv.example.",
+					   "127.0.0.1", "::1",        "0::0:1",     "::1%lo"};
 	for (size_t i = 0; i < KV_COUNT(good); i++)
 		dial("server", good[i], NULL, NULL);
 	dial("server", "elsewhere.example", NULL, "does not name \"elsewhere.example\"");
@@ -260,7 +261,8 @@ static void test_no_name(void **state)
 
 /* ---- who it is ---- */
 
-static void who(const struct boot_security *server, const struct boot_security *client, const char *at_server, const char *at_client)
+static void who(const struct boot_security *server, const struct boot_security *client, const char *at_server,
+		const char *at_client)
 {
 	struct rig r;
 	rig_init(&r, server, client);
@@ -273,11 +275,13 @@ static void who(const struct boot_security *server, const struct boot_security *
 static void test_who(void **state)
 {
 	(void)state;
-	struct boot_security psk = rig_security_psk(), s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "client");
+	struct boot_security psk = rig_security_psk(), s = rig_security_cert("certs", "server"),
+			     c = rig_security_cert("certs", "client");
 	who(&plain, &plain, "no credential", "no credential");
 	who(&psk, &psk, "PSK identity \"bench\"", "PSK identity \"bench\"");
 	who(&s, &c, "certificate CN=KVRail test client",
-	    "certificate CN=KVRail test server, DNS:localhost, IP Address:127.0.0.1, IP Address:0:0:0:0:0:0:0:1, DNS:kv.example");
+	    "certificate CN=KVRail test server, DNS:localhost, IP Address:127.0.0.1, IP Address:0:0:0:0:0:0:0:1, "
+	    "DNS:kv.example");
 }
 
 /* ---- revocation lists ---- */
@@ -406,18 +410,21 @@ static void test_crl_sentences(void **state)
 		const char *text;
 	} all[] = {
 		{X509_V_ERR_CRL_HAS_EXPIRED, "the list of CN=the CA in our CRL file"},
-		{X509_V_ERR_CRL_NOT_YET_VALID, "has expired or is not valid yet: replace the file by the CA's present list"},
+		{X509_V_ERR_CRL_NOT_YET_VALID,
+		 "has expired or is not valid yet: replace the file by the CA's present list"},
 		{X509_V_ERR_UNABLE_TO_GET_CRL, "has no list of its issuer (CN=the CA): append that CA's list"},
 		{X509_V_ERR_CRL_SIGNATURE_FAILURE, "cannot be used (CRL signature failure): fetch it again"},
 		{X509_V_ERR_CERT_REVOKED, "its certificate's CA (CN=somebody) is revoked"},
 	};
 	rig_certs();
 	SSL_CTX *ssl_ctx = SSL_CTX_new(TLS_server_method());
-	struct trust_settings settings = {.server = true, .ca_file = rig_path("certs", "ca.pem"), .crl_file = rig_path("certs", "crl.pem")};
+	struct trust_settings settings = {
+		.server = true, .ca_file = rig_path("certs", "ca.pem"), .crl_file = rig_path("certs", "crl.pem")};
 	struct trust *trust = NULL;
 	assert_int_equal(trust_create(ssl_ctx, &settings, &trust, NULL), 0);
 	for (size_t i = 0; i < KV_COUNT(all); i++) {
-		struct trust_verdict v = {.error = all[i].error, .depth = 1, .name = "CN=somebody", .issuer = "CN=the CA"};
+		struct trust_verdict v = {
+			.error = all[i].error, .depth = 1, .name = "CN=somebody", .issuer = "CN=the CA"};
 		struct kv_error err = {0};
 		assert_int_equal(trust_explain(trust, &v, NULL, &err), -KV_EDENIED);
 		says(&err, all[i].text);
@@ -882,7 +889,8 @@ static void crowd_server(struct rig *r)
 
 static void crowd_client(struct rig *r)
 {
-	const struct boot_server server = {.addr = &r->addr, .addr_len = sizeof(struct sockaddr_in), .name = "localhost"};
+	const struct boot_server server = {
+		.addr = &r->addr, .addr_len = sizeof(struct sockaddr_in), .name = "localhost"};
 	struct boot_conn *c = NULL;
 	struct kv_error err = {0};
 	boot_connect_await(r->client, &server, 5000, rig_in(r, 20 * SECOND), &c, &err);

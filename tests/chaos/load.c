@@ -55,8 +55,8 @@ enum {
 	EXIT_HUNG = 3
 };
 
-#define MS          1000000ull
-#define SLACK_NS    (2 * KV_GRACE_DEFAULT_NS) /* past its deadline by so much, a call is overdue */
+#define MS       1000000ull
+#define SLACK_NS (2 * KV_GRACE_DEFAULT_NS) /* past its deadline by so much, a call is overdue */
 _Static_assert(SLACK_NS == 100 * MS, "every call has ended 100 ms past its deadline");
 #define STILL_NS    (25 * MS)    /* a gap between two ticks from which on the process stood still */
 #define HANG_NS     (60000 * MS) /* past its limit by so much, a call has not returned */
@@ -104,7 +104,8 @@ static struct shared {
 	_Atomic uint64_t ready_ns; /* of the last "ready" that no success has answered yet; 0: none */
 	uint64_t recovery[RECOVERIES_MAX];
 	_Atomic unsigned recoveries, unrecovered, own_fds;
-	_Atomic uint64_t waited[THREADS_MAX]; /* what those of schedstat said last: a thread that has ended says nothing */
+	_Atomic uint64_t
+		waited[THREADS_MAX]; /* what those of schedstat said last: a thread that has ended says nothing */
 	_Atomic int schedstat[THREADS_MAX]; /* of the threads that make calls, as far as they have made one; own_fds of
 					       them */
 	struct key_state key[KEYS_MAX];
@@ -122,7 +123,7 @@ struct worker {
 	_Atomic uint64_t limit_ns;   /* by then it must have returned */
 	uint64_t start_ns, timeout_ns, wait0_ns, still0_ns;
 	uint64_t allowed_ns; /* what the machine took from the last call: see above */
-	bool failing; /* the last call failed: slow down */
+	bool failing;        /* the last call failed: slow down */
 };
 
 static struct worker *workers;
@@ -319,7 +320,8 @@ static uint64_t thread_waited_ns(const struct worker *k)
 	}
 	if (k->client)
 		return own < 0 ? 0 : waited_read(own);
-	/* The sum must not fall when a thread ends, or a call under which that happens is given the age of the universe. */
+	/* The sum must not fall when a thread ends, or a call under which that happens is given the age of the
+	 * universe. */
 	for (unsigned i = 0; i < THREADS_MAX && atomic_load(&sh.schedstat[i]); i++) {
 		max_set(&sh.waited[i], waited_read(atomic_load(&sh.schedstat[i])));
 		sum += atomic_load(&sh.waited[i]);
@@ -396,15 +398,15 @@ static void key_outcome(struct worker *k, const char *what, unsigned key, int64_
 	}
 	/* A timeout of a few milliseconds says nothing about the server, nor one of a call that the machine kept
 	 * waiting for a quarter of its time. */
-	bool counts = rc == -KV_EPEERDOWN || rc == -KV_ELEFT || (rc == -KV_ETIMEOUT && k->timeout_ns == opt.timeout_ms * MS &&
-					      k->allowed_ns < k->timeout_ns / 4);
+	bool counts = rc == -KV_EPEERDOWN || rc == -KV_ELEFT ||
+		      (rc == -KV_ETIMEOUT && k->timeout_ns == opt.timeout_ms * MS && k->allowed_ns < k->timeout_ns / 4);
 	if (counts) {
 		atomic_fetch_add(&s->failed, 1);
 		atomic_store(&s->lost, atomic_load(&sh.downs));
 	}
 	if (counts && opt.num_servers > 1 && atomic_load(&s->alive))
-		fprintf(stderr, "load: COLLATERAL: %s of key %u: %s, %.0f ms of its time taken by the machine\n", what, key,
-			kvc_errname((int)rc), (double)k->allowed_ns / 1e6);
+		fprintf(stderr, "load: COLLATERAL: %s of key %u: %s, %.0f ms of its time taken by the machine\n", what,
+			key, kvc_errname((int)rc), (double)k->allowed_ns / 1e6);
 	if (!explained(rc)) {
 		fprintf(stderr, "load: UNEXPECTED: %s of key %u: %s (%s)\n", what, key, kvc_errname((int)rc),
 			kvc_strerror((int)rc));

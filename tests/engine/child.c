@@ -53,7 +53,7 @@ static void remote_of(struct area *a, struct te_key *key, const struct child_hel
 void child_start(struct child *c, enum child_role role, const char *provider, struct node *node, struct area *area)
 {
 	char role_text[8];
-	char *argv[] = {(char *)(uintptr_t) "peer", role_text, (char *)(uintptr_t)provider, NULL};
+	char *argv[] = {(char *)(uintptr_t)"peer", role_text, (char *)(uintptr_t)provider, NULL};
 	struct child_hello mine;
 	posix_spawn_file_actions_t actions;
 	int fds[2];

@@ -10,7 +10,6 @@
 
 #define CHILD_AREA (64ull << 20)
 
-
 /* What each side tells the other: one engine with one rail, one region in one part. */
 struct child_hello {
 	struct te_address address;
@@ -29,8 +28,8 @@ struct child {
 
 enum child_role {
 	CHILD_SERVE, /* polls; its memory may be read and written */
-	CHILD_WRITE  /* writes its whole memory to ours, again and again: the first time with 1 as the immediate of each chunk and
-			in the first and last four bytes of each, then with 2, ... */
+	CHILD_WRITE  /* writes its whole memory to ours, again and again: the first time with 1 as the immediate of each
+			chunk and  in the first and last four bytes of each, then with 2, ... */
 };
 
 /* Start a child that talks `provider` and knows `node` and its memory. */

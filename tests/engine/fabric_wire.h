@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_wire.h -- libfabric's wire protocol as bytes, written down a second time: what tests send to a fabric port in a peer's or a
- * stranger's place. From struct ofi_ctrl_hdr, rxm_cm_data, xnet_rdm_cm, tcpx_base_hdr and rxm_pkt of libfabric 1.17 to 2.6. */
+/* fabric_wire.h -- libfabric's wire protocol as bytes, written down a second time: what tests send to a fabric port in
+ * a peer's or a stranger's place. From struct ofi_ctrl_hdr, rxm_cm_data, xnet_rdm_cm, tcpx_base_hdr and rxm_pkt of
+ * libfabric 1.17 to 2.6. */
 #ifndef KVRAIL_TESTS_ENGINE_FABRIC_WIRE_H
 #define KVRAIL_TESTS_ENGINE_FABRIC_WIRE_H
 
@@ -20,9 +21,9 @@ static inline void lf_put(uint8_t *p, uint64_t v, unsigned bytes)
 static inline size_t lf_request(uint8_t *p, bool rxm, uint16_t port, uint32_t eager)
 {
 	memset(p, 0, 64);
-	p[0] = 3;              /* version of the setting up */
-	p[3] = rxm ? 24 : 8;   /* length of what follows, network order */
-	lf_put(p + 24, 1, 8);  /* byte order */
+	p[0] = 3;             /* version of the setting up */
+	p[3] = rxm ? 24 : 8;  /* length of what follows, network order */
+	lf_put(p + 24, 1, 8); /* byte order */
 	if (!rxm) {
 		p[32] = 1; /* version */
 		p[34] = (uint8_t)(port >> 8);
@@ -38,7 +39,8 @@ static inline size_t lf_request(uint8_t *p, bool rxm, uint16_t port, uint32_t ea
 	p[38] = 2; /* no flow control */
 	lf_put(p + 40, eager, 4);
 	lf_put(p + 44, 1024, 4);
-	lf_put(p + 48, 0x0000777700000000ull, 8); /* process, and the index by which messages to it name the connection */
+	lf_put(p + 48, 0x0000777700000000ull,
+	       8); /* process, and the index by which messages to it name the connection */
 	return 56;
 }
 

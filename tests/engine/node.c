@@ -70,15 +70,19 @@ static void on_fenced(void *arg)
 
 void node_open(struct node *n, const char *provider, struct te_options *options)
 {
-	static const struct te_handlers handlers = {
-		.message = on_message, .immediate = on_immediate, .room = on_room, .follow = on_follow, .reset = on_reset, .fenced = on_fenced};
+	static const struct te_handlers handlers = {.message = on_message,
+						    .immediate = on_immediate,
+						    .room = on_room,
+						    .follow = on_follow,
+						    .reset = on_reset,
+						    .fenced = on_fenced};
 	struct te_options o = options ? *options : (struct te_options){0};
 	struct sockaddr_in *in = (struct sockaddr_in *)&o.local;
 	struct kv_error err = {0};
 	memset(n, 0, sizeof(*n));
 	o.provider = provider;
 	o.rails = o.rails ? o.rails : 1; /* not as many as the machine has */
-	o.reads_at_own_risk = true; /* the tests that break connections ask node_break_dir */
+	o.reads_at_own_risk = true;      /* the tests that break connections ask node_break_dir */
 	if (!o.log)
 		o.log = getenv("KVRAIL_TEST_LOG") ? &log_stderr : NULL;
 	in->sin_family = AF_INET;
@@ -305,7 +309,9 @@ unsigned providers(const char *out[], unsigned max)
 			out[n++] = name;
 		} else if (env && env[0]) {
 			/* Who names it wants its cases, not silence. */
-			printf("Bail out! provider %s, of KVRAIL_TEST_PROVIDERS or KVRAIL_TEST_PROVIDER, cannot be opened: %s\n", name, err.text);
+			printf("Bail out! provider %s, of KVRAIL_TEST_PROVIDERS or KVRAIL_TEST_PROVIDER, cannot be "
+			       "opened: %s\n",
+			       name, err.text);
 			exit(1);
 		} else {
 			printf("# provider %s is not here: its cases are skipped\n", name);

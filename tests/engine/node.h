@@ -51,7 +51,8 @@ struct area {
 /* A node that is polled with the others by node_poll_all, until closed. */
 void node_open(struct node *n, const char *provider, struct te_options *options);
 void node_close(struct node *n);
-/* The direction of a transfer that may be cut in the middle: where a cut read would crash the reader (te_info.read_unsafe), a write. */
+/* The direction of a transfer that may be cut in the middle: where a cut read would crash the reader
+ * (te_info.read_unsafe), a write. */
 enum te_dir node_break_dir(const struct node *n);
 int node_poll_all(void);
 /* Forget the nodes that a failed test left behind: its stack is gone. A cmocka setup function. */
@@ -73,7 +74,8 @@ void node_poll_for(uint64_t ns);
 
 struct te_peer *node_peer(struct node *from, struct node *to); /* from's peer object for `to` */
 void node_readdress(struct te_peer *peer, struct node *to);
-/* Fence it, and wait for what the engine has to tell of that. Whether the endpoints were rebuilt for it: else the peer was cut alone. */
+/* Fence it, and wait for what the engine has to tell of that. Whether the endpoints were rebuilt for it: else the peer
+ * was cut alone. */
 bool node_fence(struct node *n, struct te_peer *peer);
 
 /* Memory registered with `n` for everything, filled from a seed (0: zeros). */
@@ -98,11 +100,12 @@ struct node_case {
 };
 bool node_is_shm(const char *provider);
 
-/* node_cases_run -- all of them over all providers to test; KVRAIL_TEST_CASES: those whose name contains it. The exit status. */
+/* node_cases_run -- all of them over all providers to test; KVRAIL_TEST_CASES: those whose name contains it. The exit
+ * status. */
 int node_cases_run(const char *group, const struct node_case *cases, unsigned count);
 
-/* The providers to test: those that KVRAIL_TEST_PROVIDERS or KVRAIL_TEST_PROVIDER names (one that is not here ends the test as failed), or "tcp,shm" as far
- * as they are here. */
+/* The providers to test: those that KVRAIL_TEST_PROVIDERS or KVRAIL_TEST_PROVIDER names (one that is not here ends the
+ * test as failed), or "tcp,shm" as far as they are here. */
 unsigned providers(const char *out[], unsigned max);
 bool provider_here(const char *name, struct kv_error *err);
 

@@ -139,7 +139,7 @@ static void fence_and_go_on(void *arg)
 		while (a.resets + b.resets < resets + rebuilt)
 			co_sleep_await(in_ms(1));
 		if (!rebuilt)
-			co_sleep_await(in_ms(20)); /* the other side hears that its connection was shut */
+			co_sleep_await(in_ms(20));           /* the other side hears that its connection was shut */
 		while (te_fencing(a.te) || te_fencing(b.te)) /* EFA closes the old endpoint in its own time */
 			co_sleep_await(in_ms(1));
 		node_readdress(ba, &a);
@@ -192,7 +192,8 @@ static void an_idle_engine_lets_the_loop_sleep(void **state)
 static const struct node_case cases[] = {
 	{"messages flow through few buffers", messages_flow_through_few_buffers, NULL},
 	{"several rails share one fd", several_rails_share_one_fd, NULL},
-	{"waits end at their deadline", waits_end_at_their_deadline, node_is_shm}, /* it follows a closed peer of the same process */
+	{"waits end at their deadline", waits_end_at_their_deadline,
+	 node_is_shm}, /* it follows a closed peer of the same process */
 	{"a rebuilt endpoint is waited for", a_rebuilt_endpoint_is_waited_for, NULL},
 	{"outside a coroutine nothing parks", outside_a_coroutine_nothing_parks, NULL},
 	{"an idle engine lets the loop sleep", an_idle_engine_lets_the_loop_sleep, NULL},

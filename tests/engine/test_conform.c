@@ -89,7 +89,8 @@ static void a_message_released_unsent_is_free_again(void **state)
 	pair_close(&p);
 }
 
-/* Start a transfer and return when so many of its chunks are posted: a provider may refuse for a while. Nothing is reaped after the last was posted. */
+/* Start a transfer and return when so many of its chunks are posted: a provider may refuse for a while. Nothing is
+ * reaped after the last was posted. */
 static void start_posted(struct node *n, struct te_xfer *x, uint32_t chunks)
 {
 	uint64_t end = kv_clock_now(&kv_clock_monotonic) + WAIT_NS;
@@ -643,7 +644,8 @@ static void two_rails_share_the_work(void **state)
 	struct te_options o = {.chunk_bytes = CHUNK, .rails = 2};
 	pair_open(&p, state, &o);
 	assert_int_equal(te_peer_links(p.ab), 2);
-	/* Both connections are up before the work is shared: a rail that is still connecting would leave all of it to the other. */
+	/* Both connections are up before the work is shared: a rail that is still connecting would leave all of it to
+	 * the other. */
 	for (unsigned link = 0; link < 2; link++) {
 		struct result r;
 		uint8_t data[8] = {0};
@@ -703,7 +705,8 @@ static void pair_readdress(struct pair *p)
 	node_readdress(p->ab, &p->b);
 }
 
-/* A peer is another process now, say: what was posted to the old one ends by itself, and nothing of it goes to the new one. */
+/* A peer is another process now, say: what was posted to the old one ends by itself, and nothing of it goes to the new
+ * one. */
 static void a_peer_moves_to_a_new_address(void **state)
 {
 	enum { COUNT = 4 };
@@ -750,7 +753,8 @@ static void a_fence_ends_what_is_posted_and_keeps_what_is_queued(void **state)
 	struct te_xfer posted, queued, late;
 	struct result rp, rq, rl;
 	struct te_address before, after;
-	struct te_options o = {.chunk_bytes = CHUNK, .link_ops = 1, .link_bytes = 1, .door = TE_DOOR_OFF}; /* one of all peers */
+	struct te_options o = {
+		.chunk_bytes = CHUNK, .link_ops = 1, .link_bytes = 1, .door = TE_DOOR_OFF}; /* one of all peers */
 	pair_open(&p, state, &o);
 	node_open(&c, p.provider, &o);
 	struct te_peer *ac = node_peer(&p.a, &c);
@@ -1012,7 +1016,8 @@ static void a_message_follows_ordered_writes(void **state)
 		assert_int_equal(order.followed, followed + 1);
 		assert_int_equal(p.a.last[0], order.started);
 		for (unsigned k = 0; k < order.started; k++)
-			assert_memory_equal(to.base + (uint64_t)k * ORDER_LEN, from.base + (uint64_t)k * ORDER_LEN, order.len);
+			assert_memory_equal(to.base + (uint64_t)k * ORDER_LEN, from.base + (uint64_t)k * ORDER_LEN,
+					    order.len);
 		WAIT(!te_busy(p.b.te));
 		for (unsigned k = 0; k < order.started; k++)
 			assert_int_equal(order.r[k].status, 0);
@@ -1024,7 +1029,8 @@ static void a_message_follows_ordered_writes(void **state)
 	pair_close(&p);
 }
 
-/* Outside a handler, ordered writes and the immediate behind them. Returns how many were started; none may be, while it connects. */
+/* Outside a handler, ordered writes and the immediate behind them. Returns how many were started; none may be, while it
+ * connects. */
 static unsigned order_burst(struct node *n, struct te_xfer *imm, struct result *r)
 {
 	struct te_xfer none;
@@ -1078,7 +1084,8 @@ static void an_immediate_goes_behind_ordered_writes(void **state)
 		WAIT(p.a.imms == before + 1 && r.done);
 		assert_int_equal(p.a.last_imm, order.started);
 		for (unsigned k = 0; k < order.started; k++)
-			assert_memory_equal(to.base + (uint64_t)k * ORDER_LEN, from.base + (uint64_t)k * ORDER_LEN, order.len);
+			assert_memory_equal(to.base + (uint64_t)k * ORDER_LEN, from.base + (uint64_t)k * ORDER_LEN,
+					    order.len);
 		WAIT(!te_busy(p.b.te));
 	}
 	assert_int_equal(order.followed, 0);
@@ -1203,7 +1210,8 @@ static void read_until_right(struct pair *p, struct area *near, struct area *far
 }
 
 /* While c writes to b, a reads from b with a wrong key. */
-static void a_wrong_read(struct pair *p, struct node *c, struct te_peer *cb, struct area *near, struct area *far, struct area *other)
+static void a_wrong_read(struct pair *p, struct node *c, struct te_peer *cb, struct area *near, struct area *far,
+			 struct area *other)
 {
 	struct te_xfer bad, good;
 	struct result rb, rg;
@@ -1249,14 +1257,16 @@ static void a_wrong_key_harms_nobody_else(void **state)
 	xfer_init(&bad, &rb, TE_WRITE, p.ab, &near, 0, &far, 0, CHUNK);
 	assert_true(te_xfer_start(p.a.te, &bad) >= 0);
 	if (info.write_emulated) {
-		/* Here it does harm: the target's provider finds the wrong key and breaks its own endpoint. The initiator hears nothing, or that all went well. */
+		/* Here it does harm: the target's provider finds the wrong key and breaks its own endpoint. The
+		 * initiator hears nothing, or that all went well. */
 		WAIT(p.b.resets == 1);
 		assert_true(!rb.done || rb.status == 0);
 	} else {
 		WAIT(rb.done); /* on tcp it may even succeed: its bytes went nowhere */
 	}
 	far.remote.keys[0].key = true_key;
-	if (info.write_emulated || node_break_dir(&p.a) == TE_WRITE) { /* the connection may still be about to break: begin with a fresh one */
+	if (info.write_emulated ||
+	    node_break_dir(&p.a) == TE_WRITE) { /* the connection may still be about to break: begin with a fresh one */
 		(void)node_fence(&p.a, p.ab);
 		pair_readdress(&p);
 	}
@@ -1296,7 +1306,8 @@ static const struct node_case cases[] = {
 	{"two rails share the work", two_rails_share_the_work, NULL},
 	{"rails of unequal number are linked", rails_of_unequal_number_are_linked, NULL},
 	{"a peer moves to a new address", a_peer_moves_to_a_new_address, NULL},
-	{"a fence ends what is posted and keeps what is queued", a_fence_ends_what_is_posted_and_keeps_what_is_queued, NULL},
+	{"a fence ends what is posted and keeps what is queued", a_fence_ends_what_is_posted_and_keeps_what_is_queued,
+	 NULL},
 	{"messages work again after fences on both sides", messages_work_again_after_fences_on_both_sides, NULL},
 	/* On shm what was under way to an endpoint that was fenced away never ends, until we fence as well. */
 	{"fences cut large operations anywhere", fences_cut_large_operations_anywhere, node_is_shm},

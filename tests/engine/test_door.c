@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_door.c -- the doorkeeper, with an engine on loopback and bare sockets that knock at it: as strangers (127.0.0.66), and from the
- * host of a peer, whose endpoint the engine was told of. */
+/* test_door.c -- the doorkeeper, with an engine on loopback and bare sockets that knock at it: as strangers
+ * (127.0.0.66), and from the host of a peer, whose endpoint the engine was told of. */
 #include "tests/engine/node.h"
 
 #include <arpa/inet.h>
@@ -36,7 +36,8 @@ static struct sockaddr_in address_of(struct node *n)
 /* A peer whose endpoint is at 127.0.0.1 and this port: nobody listens there, and the engine sends nothing to it. */
 static struct te_peer *known(struct node *n, uint16_t port)
 {
-	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in in = {
+		.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	struct te_address a = {.len = sizeof(in)};
 	struct te_peer *peer;
 	struct kv_error err;
@@ -295,7 +296,8 @@ static void who_says_nothing_or_comes_twice_waits_five_seconds_and_goes(void **s
 	node_close(&n);
 }
 
-/* Close it so that the other side hears nothing of it: as when the network loses the last packet. False: not permitted. */
+/* Close it so that the other side hears nothing of it: as when the network loses the last packet. False: not permitted.
+ */
 static bool vanish(int fd)
 {
 	int on = 1;
@@ -378,7 +380,9 @@ static void nobody_takes_the_place_of_an_endpoint_that_was_forgotten_for_a_momen
 	pair_close(&p);
 }
 
-enum { RXM_RECEIVES = 128 }; /* set in main: few, so that few half messages use them up where nothing is done about it */
+enum {
+	RXM_RECEIVES = 128
+}; /* set in main: few, so that few half messages use them up where nothing is done about it */
 
 static void half_a_message_costs_no_receive(void **state)
 {
@@ -430,7 +434,8 @@ static void a_fence_turns_away_who_waits_and_the_new_door_lets_peers_in(void **s
 	struct kv_error err;
 	(void)state;
 	open_node(&n);
-	struct te_peer *peer = known(&n, PEER_PORT), *twin = known(&n, PEER_PORT); /* for whose sake everything is rebuilt */
+	struct te_peer *peer = known(&n, PEER_PORT),
+		       *twin = known(&n, PEER_PORT); /* for whose sake everything is rebuilt */
 	int fd = caller_asking(&n, "127.0.0.1", PEER_PORT), waits = caller(&n, "127.0.0.1");
 	WAIT(answered(fd));
 	assert_true(say(waits, "\3", 1));
@@ -497,7 +502,8 @@ static void cut(struct node *n, struct te_peer *peer)
 
 static void allow_again(struct te_peer *peer)
 {
-	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(PEER_PORT), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in in = {
+		.sin_family = AF_INET, .sin_port = htons(PEER_PORT), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	struct te_address a = {.len = sizeof(in)};
 	memcpy(a.data, &in, sizeof(in));
 	assert_int_equal(te_peer_readdress(peer, &a, 1, NULL), 0);
@@ -521,7 +527,8 @@ static void half_a_write_is_all_that_lands_once_its_peer_is_cut(void **state)
 		before = address_of(&n);
 		write_begin(fd, &area, halves[i]);
 		WAIT(area.base[halves[i] - 1] == BEFORE);
-		(void)send(fd, rest, (CUT_AREA - halves[i]) / 2, MSG_NOSIGNAL | MSG_DONTWAIT); /* it lies in our socket */
+		(void)send(fd, rest, (CUT_AREA - halves[i]) / 2,
+			   MSG_NOSIGNAL | MSG_DONTWAIT); /* it lies in our socket */
 		cut(&n, peer);
 		memset(area.base, AFTER, CUT_AREA);
 		node_poll_for(LATE_NS / 4);
@@ -551,8 +558,8 @@ static void cut_at_the_first_message(struct node *n, const uint8_t *data, size_t
 	memset(to_be_kept->base, AFTER, CUT_AREA);
 }
 
-/* Messages for all receives that there are and some more, and a write behind them: where the provider has no buffers of its own for messages it holds the write back
- * until a receive is posted, with its first bytes. */
+/* Messages for all receives that there are and some more, and a write behind them: where the provider has no buffers of
+ * its own for messages it holds the write back until a receive is posted, with its first bytes. */
 static void what_the_provider_holds_for_want_of_a_receive_does_not_land_after_a_cut(void **state)
 {
 	enum { MESSAGES = 40, RECEIVES = 16, BYTES = 1000 };
@@ -713,7 +720,8 @@ static void cuts_in_the_middle_of_messages_cost_no_receive(void **state)
 	node_close(&n);
 }
 
-/* a connected to b, and has more to send than b takes; then it cuts b. Nothing is sent any more, and the provider makes no new connection for what was left. */
+/* a connected to b, and has more to send than b takes; then it cuts b. Nothing is sent any more, and the provider makes
+ * no new connection for what was left. */
 static void what_we_connect_to_is_cut_and_not_connected_to_again(void **state)
 {
 	enum { WRITES = 8 };
@@ -766,7 +774,8 @@ static void a_cut_of_one_peer_disturbs_no_other(void **state)
 		xfer_init(&from_b, &rb, TE_WRITE, p.ba, &far, 0, &near, 0, CUT_AREA);
 		xfer_init(&from_c, &rc, TE_WRITE, ca, &third, 0, &near, CUT_AREA, CUT_AREA);
 		xfer_init(&to_c, &rt, TE_WRITE, ac, &near, 2 * CUT_AREA, &third, 0, CUT_AREA / 2);
-		from_b.deadline_ns = kv_clock_now(&kv_clock_monotonic) + LATE_NS / 2; /* b may have to wait at the door */
+		from_b.deadline_ns =
+			kv_clock_now(&kv_clock_monotonic) + LATE_NS / 2; /* b may have to wait at the door */
 		assert_true(te_xfer_start(p.b.te, &from_b) >= 0);
 		assert_true(te_xfer_start(c.te, &from_c) >= 0);
 		for (unsigned k = 0; k < i; k++)
@@ -803,7 +812,8 @@ static void *door_use(void *arg)
 	return NULL;
 }
 
-/* As an interpreter's log function: it waits until another thread, which is in an engine of its own, is out of there. */
+/* As an interpreter's log function: it waits until another thread, which is in an engine of its own, is out of there.
+ */
 static void log_waits(void *arg, enum kv_log_level level, const char *line)
 {
 	static atomic_bool once;
@@ -963,12 +973,14 @@ int main(void)
 		cmocka_unit_test_setup(a_peer_whose_end_was_not_heard_of_comes_back, node_forget_all),
 		cmocka_unit_test_setup(what_no_peer_sends_ends_the_connection_and_harms_nobody, node_forget_all),
 		cmocka_unit_test_setup(nobody_takes_the_place_of_an_endpoint_that_we_connected_to, node_forget_all),
-		cmocka_unit_test_setup(nobody_takes_the_place_of_an_endpoint_that_was_forgotten_for_a_moment, node_forget_all),
+		cmocka_unit_test_setup(nobody_takes_the_place_of_an_endpoint_that_was_forgotten_for_a_moment,
+				       node_forget_all),
 		cmocka_unit_test_setup(half_a_message_costs_no_receive, node_forget_all),
 		cmocka_unit_test_setup(who_is_no_peer_any_more_is_let_go, node_forget_all),
 		cmocka_unit_test_setup(a_fence_turns_away_who_waits_and_the_new_door_lets_peers_in, node_forget_all),
 		cmocka_unit_test_setup(half_a_write_is_all_that_lands_once_its_peer_is_cut, node_forget_all),
-		cmocka_unit_test_setup(what_the_provider_holds_for_want_of_a_receive_does_not_land_after_a_cut, node_forget_all),
+		cmocka_unit_test_setup(what_the_provider_holds_for_want_of_a_receive_does_not_land_after_a_cut,
+				       node_forget_all),
 		cmocka_unit_test_setup(nobody_is_let_in_after_a_cut_before_the_peer_is_readdressed, node_forget_all),
 		cmocka_unit_test_setup(who_comes_too_early_after_a_cut_goes_unblamed, node_forget_all),
 		cmocka_unit_test_setup(a_connection_that_was_over_is_cut_with_its_successor, node_forget_all),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_env.c -- the environment that our programs choose: sizes that fit a device, what the user set, and what a program that started us had set. */
+/* test_env.c -- the environment that our programs choose: sizes that fit a device, what the user set, and what a
+ * program that started us had set. */
 #include "tests/engine/node.h"
 
 #include "engine/inside.h"
@@ -36,17 +37,20 @@ static void what_the_user_chose_stays(void **state)
 	(void)state;
 	fits((struct te_rxm){.rx = 1024, .tx = 128, .peers = 256, .rx_fixed = true}, SOFT_ROCE, 1024, 16, 31);
 	fits((struct te_rxm){.rx = 128, .tx = 128, .peers = 500, .peers_fixed = true}, SOFT_ROCE, 32, 32, 500);
-	fits((struct te_rxm){.rx = 1024, .tx = 256, .peers = 1024, .rx_fixed = true, .tx_fixed = true, .peers_fixed = true}, SOFT_ROCE, 1024,
-	     256, 1024);
+	fits(
+		(struct te_rxm){
+			.rx = 1024, .tx = 256, .peers = 1024, .rx_fixed = true, .tx_fixed = true, .peers_fixed = true},
+		SOFT_ROCE, 1024, 256, 1024);
 }
 
 /* A program of ours that started this one had a variable set; the user another. */
 static void what_a_parent_of_ours_set_is_chosen_anew(void **state)
 {
 	(void)state;
-	assert_string_not_equal(getenv("FI_UNIVERSE_SIZE"), "3");          /* the parent's */
-	assert_string_equal(getenv("FI_OFI_RXM_MSG_TX_SIZE"), "77");      /* the user's */
-	assert_string_equal(getenv("FI_OFI_RXM_MSG_RX_SIZE"), "33");      /* a name that is part of one in the list is not in it */
+	assert_string_not_equal(getenv("FI_UNIVERSE_SIZE"), "3");    /* the parent's */
+	assert_string_equal(getenv("FI_OFI_RXM_MSG_TX_SIZE"), "77"); /* the user's */
+	assert_string_equal(getenv("FI_OFI_RXM_MSG_RX_SIZE"),
+			    "33"); /* a name that is part of one in the list is not in it */
 	assert_non_null(strstr(getenv("KVRAIL_ENV"), "FI_UNIVERSE_SIZE")); /* ours again, for who we start */
 	assert_null(strstr(getenv("KVRAIL_ENV"), "FI_OFI_RXM_MSG_TX_SIZE"));
 }

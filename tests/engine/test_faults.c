@@ -43,10 +43,10 @@ static struct {
 	struct post posts[POSTS_MAX]; /* everything ever posted, receives apart */
 	unsigned count, tries, recvs_posted, recvs_eagain, recvs_tries;
 	struct fab_ctx *recvs[64];
-	bool eagain[HANDLES]; /* per handle */
+	bool eagain[HANDLES];              /* per handle */
 	bool known[KV_RAILS_MAX][HANDLES]; /* addresses that a rail has */
-	int fail_next;        /* code of the next send, write or read */
-	bool half_next;       /* of the next write the provider takes the first half only */
+	int fail_next;                     /* code of the next send, write or read */
+	bool half_next;                    /* of the next write the provider takes the first half only */
 	struct fab_event events[EVENTS_MAX];
 	unsigned event_rail[EVENTS_MAX];
 	unsigned nevents;
@@ -62,7 +62,7 @@ static struct {
 	unsigned cuts;
 	struct fab_caps caps;
 	uint32_t tx_depth, cq_depth;
-	bool closed; /* what was given up is closed, ... */
+	bool closed;                  /* what was given up is closed, ... */
 	bool closed_of[KV_RAILS_MAX]; /* ... by rail */
 	unsigned retires;
 } fake;
@@ -430,8 +430,9 @@ static void complete(unsigned i, int status)
 {
 	assert_false(fake.posts[i].over);
 	fake.posts[i].over = true;
-	event_of(fake.posts[i].rail, (struct fab_event){
-		.type = status ? FAB_EV_FAIL : FAB_EV_DONE, .ctx = fake.posts[i].ctx, .status = status});
+	event_of(fake.posts[i].rail, (struct fab_event){.type = status ? FAB_EV_FAIL : FAB_EV_DONE,
+							.ctx = fake.posts[i].ctx,
+							.status = status});
 }
 
 static unsigned outstanding(void)
@@ -696,8 +697,9 @@ static void room_for_immediates_follows_the_queues(void **state)
 	static const struct {
 		uint32_t tx, cq, receives, room;
 		bool take;
-	} rows[] = {{64, 1024, 16, 512, false}, {32, 64, 16, 16, false}, {64, 2048, 16, 1024, false}, {64, 160, 16, 80, false}, {64, 64, 16, 16, false},
-		    {8, 16, 16, 4, false},      {64, 1024, 16, 8, true}, {8, 16, 16, 2, true},       {64, 1024, 16, 512, false}};
+	} rows[] = {{64, 1024, 16, 512, false}, {32, 64, 16, 16, false}, {64, 2048, 16, 1024, false},
+		    {64, 160, 16, 80, false},   {64, 64, 16, 16, false}, {8, 16, 16, 4, false},
+		    {64, 1024, 16, 8, true},    {8, 16, 16, 2, true},    {64, 1024, 16, 512, false}};
 	struct te_info info;
 	(void)state;
 	open_plain();
@@ -776,7 +778,7 @@ static void peers_that_take_nothing_leave_credits_to_others(void **state)
 	assert_int_equal(x[0].posted, 32); /* half of 64 */
 	for (unsigned i = 1; i < 12; i++)
 		assert_int_equal(x[i].posted, 2); /* always allowed */
-	for (unsigned i = 0; i < 200; i++) { /* one that takes what comes goes on, alone to the end */
+	for (unsigned i = 0; i < 200; i++) {      /* one that takes what comes goes on, alone to the end */
 		for (unsigned j = 0; j < fake.count; j++)
 			if (fake.posts[j].to == 12 && !fake.posts[j].over)
 				complete(j, 0);
@@ -822,7 +824,8 @@ static void messages_that_a_peer_does_not_take_leave_credits_to_others(void **st
 	close_all();
 }
 
-/* Eight peers that take nothing hold all credits that transfers may have, and the next transfer waits at the head of the line. */
+/* Eight peers that take nothing hold all credits that transfers may have, and the next transfer waits at the head of
+ * the line. */
 static void transfers_without_credit(void)
 {
 	static struct te_xfer x[8];
@@ -1459,7 +1462,8 @@ static void an_endpoint_that_closes_slowly_holds_what_it_has(void **state)
 	assert_true(te_fencing(n.te));
 	assert_int_equal(fake.retires, 1);
 	poll();
-	/* The next one is there, with receives of its own, and told; what was posted has not ended, and memory stays registered. */
+	/* The next one is there, with receives of its own, and told; what was posted has not ended, and memory stays
+	 * registered. */
 	assert_int_equal(n.resets, 1);
 	assert_int_equal(n.reset_status, 0);
 	assert_int_equal(n.fenced, 0);
@@ -1576,7 +1580,8 @@ static void a_rail_that_is_fenced_twice_waits(void **state)
 	close_all();
 }
 
-/* All that was given up is closed, and the rail is not tried again yet, since there were many fences: its addresses are not known yet, and will be. */
+/* All that was given up is closed, and the rail is not tried again yet, since there were many fences: its addresses are
+ * not known yet, and will be. */
 static void a_rail_that_waited_is_busy_until_it_is_tried_again(void **state)
 {
 	enum { BURST = 4 };
@@ -1607,8 +1612,8 @@ static void a_rail_that_waited_is_busy_until_it_is_tried_again(void **state)
 	close_all();
 }
 
-/* One rail is done with the first fence when the second comes. If it went on alone, and was fenced a third time, what is in limbo because of the first would
- * have to wait for that, too. */
+/* One rail is done with the first fence when the second comes. If it went on alone, and was fenced a third time, what
+ * is in limbo because of the first would have to wait for that, too. */
 static void what_is_in_limbo_waits_for_two_fences_at_most(void **state)
 {
 	struct te_address a, again = {.len = 2, .data = {9}};
@@ -1691,7 +1696,8 @@ static unsigned address_of(unsigned rail)
 /* Open a peer of as many rails and say on which of ours an operation of each link goes. */
 static void links_go_over(const unsigned *want, unsigned count)
 {
-	struct te_address a[4] = {{.len = 2, .data = {1}}, {.len = 2, .data = {2}}, {.len = 2, .data = {3}}, {.len = 2, .data = {4}}};
+	struct te_address a[4] = {
+		{.len = 2, .data = {1}}, {.len = 2, .data = {2}}, {.len = 2, .data = {3}}, {.len = 2, .data = {4}}};
 	static const uint8_t data[8];
 	struct te_peer *p;
 	assert_int_equal(te_peer_open(n.te, a, count, &p, NULL), 0);
@@ -1756,7 +1762,8 @@ static void a_rail_that_fails_again_soon_stays_out_for_longer_each_time(void **s
 	rail_dies(1); /* the first time it is rebuilt at once */
 	assert_true(te_rail_up(n.te, 1));
 	assert_int_equal(fake.shuts, 0);
-	for (uint64_t out_ns = 1000000000; out_ns <= 60000000000; out_ns = out_ns == 60000000000 ? out_ns + 1 : KV_MIN(2 * out_ns, 60000000000ull)) {
+	for (uint64_t out_ns = 1000000000; out_ns <= 60000000000;
+	     out_ns = out_ns == 60000000000 ? out_ns + 1 : KV_MIN(2 * out_ns, 60000000000ull)) {
 		now_ns += 5000000000;
 		rail_dies(1);
 		assert_false(te_rail_up(n.te, 1));
@@ -1893,7 +1900,8 @@ static void memory_registered_meanwhile_is_there_when_the_rail_is_back(void **st
 	fake.fails_of[1] = 1;
 	fake.mr_fails_of[1] = true; /* nothing works on it */
 	rail_dies(1);
-	assert_int_equal(te_region_register(n.te, bytes, sizeof(bytes), TE_LOCAL | TE_REMOTE_WRITE, 0, &region, NULL), 0);
+	assert_int_equal(te_region_register(n.te, bytes, sizeof(bytes), TE_LOCAL | TE_REMOTE_WRITE, 0, &region, NULL),
+			 0);
 	te_region_announce(region, &remote, keys);
 	assert_int_equal(keys[0].key, keys[1].key);
 	now_ns += 100000000;
@@ -2096,7 +2104,9 @@ static bool some_act(struct kv_prng *p, unsigned a)
 	int rc = 0;
 	if (!some[a].region) {
 		some[a].ready = some[a].closing = false;
-		assert_int_equal(te_region_begin(n.te, some[a].base, AREA_BYTES, TE_LOCAL, PART << kv_prng_below(p, 3), &some[a].region, NULL), 0);
+		assert_int_equal(te_region_begin(n.te, some[a].base, AREA_BYTES, TE_LOCAL, PART << kv_prng_below(p, 3),
+						 &some[a].region, NULL),
+				 0);
 	} else if (some[a].closing || kv_prng_below(p, some[a].ready ? 8 : 30) == 0) {
 		some[a].closing = true;
 		rc = at_once ? te_region_close(&some[a].region) : te_region_close_step(&some[a].region);
@@ -2267,7 +2277,8 @@ static void a_message_follows_only_on_the_connection_of_its_bytes(void **state)
 			fail_msg("case %zu: te_msg_follow said %d", i, behind.followed);
 		close_all();
 		assert_int_equal(behind.rx.done, 1);
-		assert_int_equal(behind.y.posted, cases[i].between == posted_between || cases[i].between == half_refused_between);
+		assert_int_equal(behind.y.posted,
+				 cases[i].between == posted_between || cases[i].between == half_refused_between);
 		assert_int_equal(behind.rm.done, cases[i].expect == 0);
 	}
 }
@@ -2565,7 +2576,8 @@ static void memory_of_any_size_has_parts_that_can_be_announced(void **state)
 	assert_int_equal(te_region_close(&region), 0);
 	assert_int_equal(te_region_register(n.te, memory, (uint64_t)300 << 30, TE_LOCAL, 1 << 20, &region, &err),
 			 -KV_ELIMIT);
-	assert_non_null(strstr(err.text, "300 GiB in parts of 1 MiB on 2 rails are more parts than peers can be told of"));
+	assert_non_null(
+		strstr(err.text, "300 GiB in parts of 1 MiB on 2 rails are more parts than peers can be told of"));
 	/* Halving ends before there are too many, too. */
 	fake.mr_max = 4 << 20;
 	assert_int_equal(te_region_register(n.te, memory, (uint64_t)300 << 30, TE_LOCAL, 0, &region, &err), -KV_ENOMEM);
@@ -2773,7 +2785,8 @@ static void check_all(void)
 			all.msg_live[i] = false;
 }
 
-/* breaks_stay: a connection that broke is kept by the provider, and there are only so many of them. slow: endpoints take long to close. */
+/* breaks_stay: a connection that broke is kept by the provider, and there are only so many of them. slow: endpoints
+ * take long to close. */
 static void everything_at_random(bool breaks_stay, bool slow)
 {
 	uint64_t seed = kv_seed_from_env("KVRAIL_SEED");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_guard.c -- what peers may send: connect requests and units one by one, each with one thing wrong; and streams of them, cut
- * anywhere, of which the provider must see every byte and never half a message. */
+/* test_guard.c -- what peers may send: connect requests and units one by one, each with one thing wrong; and streams of
+ * them, cut anywhere, of which the provider must see every byte and never half a message. */
 #include "tests/check.h"
 
 #include <errno.h>
@@ -9,9 +9,9 @@
 #include "engine/fabric_stream.h"
 #include "tests/engine/fabric_wire.h"
 
-static const struct guard_rules rxm = {.format = GUARD_RXM, .eager_bytes = LF_EAGER},
-				xnet = {.format = GUARD_XNET},
-				reading = {.format = GUARD_RXM, .eager_bytes = LF_EAGER, .reads = true, .readable = true};
+static const struct guard_rules rxm = {.format = GUARD_RXM, .eager_bytes = LF_EAGER}, xnet = {.format = GUARD_XNET},
+				reading = {
+					.format = GUARD_RXM, .eager_bytes = LF_EAGER, .reads = true, .readable = true};
 
 /* ---- connect requests ---- */
 
@@ -162,7 +162,8 @@ static void what_no_peer_sends_is_not(void **state)
 	(void)state;
 	for (unsigned i = 0; i < KV_COUNT(wrongs); i++) {
 		const struct wrong *w = &wrongs[i];
-		size_t n = w->write ? lf_write(p, 4, NULL, 0, 64, 99) : lf_message(p, w->rxm, INDEX, data, sizeof(data));
+		size_t n =
+			w->write ? lf_write(p, 4, NULL, 0, 64, 99) : lf_message(p, w->rxm, INDEX, data, sizeof(data));
 		guard_ready(&g, w->rxm ? &rxm : &xnet);
 		assert_int_equal(guard_walk(&g, p, n, &why), n);
 		guard_ready(&g, w->rxm ? &rxm : &xnet);
@@ -283,7 +284,9 @@ static void answers_are_what_was_asked_for(void **state)
 
 static void ranges_that_wrap_are_no_peers(void **state)
 {
-	static const struct { uint64_t at, len; } ranges[] = {{4096, UINT64_MAX - 4095}, {UINT64_MAX - 10, 64}, {1ull << 63, 8}, {0, 1ull << 62}};
+	static const struct {
+		uint64_t at, len;
+	} ranges[] = {{4096, UINT64_MAX - 4095}, {UINT64_MAX - 10, 64}, {1ull << 63, 8}, {0, 1ull << 62}};
 	uint8_t p[64];
 	const char *why;
 	struct guard g;
@@ -291,7 +294,8 @@ static void ranges_that_wrap_are_no_peers(void **state)
 	for (unsigned i = 0; i < KV_COUNT(ranges); i++)
 		for (uint8_t op = 2; op <= 4; op += 2) {
 			guard_ready(&g, &reading);
-			assert_int_equal(guard_walk(&g, p, lf_write(p, op, NULL, ranges[i].at, ranges[i].len, 99), &why), -1);
+			assert_int_equal(
+				guard_walk(&g, p, lf_write(p, op, NULL, ranges[i].at, ranges[i].len, 99), &why), -1);
 		}
 }
 
@@ -299,7 +303,10 @@ static void ranges_that_wrap_are_no_peers(void **state)
 
 static void an_answer_sets_the_connection_up_and_nothing_else_does(void **state)
 {
-	static const struct { unsigned at, value; bool good; } cases[] = {{0, 3, true}, {0, 4, false}, {1, 2, false}, {1, 6, true}, {3, 17, false}, {24, 2, false}};
+	static const struct {
+		unsigned at, value;
+		bool good;
+	} cases[] = {{0, 3, true}, {0, 4, false}, {1, 2, false}, {1, 6, true}, {3, 17, false}, {24, 2, false}};
 	uint8_t sent[64], p[64];
 	uint16_t port;
 	const char *why;
@@ -384,7 +391,8 @@ static size_t units_make(struct kv_prng *prng, bool r, uint8_t *out, size_t cap,
 	return n;
 }
 
-/* As a provider: headers and messages into a buffer of 9,000 bytes; payload as far as it is known to come, in pieces or at once. */
+/* As a provider: headers and messages into a buffer of 9,000 bytes; payload as far as it is known to come, in pieces or
+ * at once. */
 static void stream_once(struct kv_prng *prng, bool r, size_t most)
 {
 	enum { CAP = 60000, PREFETCH = 9000 };
@@ -401,7 +409,8 @@ static void stream_once(struct kv_prng *prng, bool r, size_t most)
 	stream_init(&s, r ? &rxm : &xnet, false);
 	guard_ready(&s.guard, r ? &rxm : &xnet);
 	for (;;) {
-		size_t room = s.guard.skip && kv_prng_below(prng, 2) ? KV_MIN((size_t)s.guard.skip, (size_t)PREFETCH) : PREFETCH;
+		size_t room = s.guard.skip && kv_prng_below(prng, 2) ? KV_MIN((size_t)s.guard.skip, (size_t)PREFETCH)
+								     : PREFETCH;
 		struct iovec iov[2] = {{got + at, room / 2}, {got + at + room / 2, room - room / 2}};
 		bool scattered = s.guard.skip && room / 2 > 0 && kv_prng_below(prng, 2);
 		if (!scattered)

@@ -188,7 +188,8 @@ static void the_eager_limit_is_the_environments(void **state)
 	struct te *te = open_or_fail(&o);
 	te_info(te, &info);
 	/* What te_env_for_programs, which main() has called, leaves alone: libfabric's default. */
-	assert_int_equal(info.eager_bytes, getenv("FI_OFI_RXM_BUFFER_SIZE") ? atoi(getenv("FI_OFI_RXM_BUFFER_SIZE")) : 16384);
+	assert_int_equal(info.eager_bytes,
+			 getenv("FI_OFI_RXM_BUFFER_SIZE") ? atoi(getenv("FI_OFI_RXM_BUFFER_SIZE")) : 16384);
 	assert_true(info.eager_bytes >= KV_MSG_MAX);
 	te_close(&te);
 }

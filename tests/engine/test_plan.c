@@ -39,7 +39,8 @@ static void plan(const struct te_options *o, unsigned nics, struct te_plan *out)
 	te_plan_fill(nic, nics, at, rails, out);
 }
 
-/* Every engine's NICs: how often each is used, whether an engine has one twice, and how many are far from the others. */
+/* Every engine's NICs: how often each is used, whether an engine has one twice, and how many are far from the others.
+ */
 static void divide(unsigned nics, unsigned engines, unsigned rails, unsigned *used, unsigned *out_far)
 {
 	*out_far = 0;
@@ -62,8 +63,8 @@ static void efa_nics_are_divided_evenly_and_near(void **state)
 	static const struct {
 		unsigned nics, nodes, engines, rails_each;
 	} cases[] = {
-		{4, 2, 4, 1},  {8, 2, 4, 2}, {16, 2, 4, 4}, {32, 2, 4, 8}, {32, 4, 4, 8}, {32, 2, 8, 4},
-		{32, 2, 16, 2}, {32, 2, 32, 1}, {4, 0, 4, 1}, {16, 4, 2, 8}, {4, 4, 1, 4},
+		{4, 2, 4, 1},   {8, 2, 4, 2},   {16, 2, 4, 4}, {32, 2, 4, 8}, {32, 4, 4, 8}, {32, 2, 8, 4},
+		{32, 2, 16, 2}, {32, 2, 32, 1}, {4, 0, 4, 1},  {16, 4, 2, 8}, {4, 4, 1, 4},
 	};
 	(void)state;
 	for (unsigned c = 0; c < KV_COUNT(cases); c++) {
@@ -147,12 +148,14 @@ static void more_rails_than_nics_are_refused(void **state)
 	(void)state;
 	make(&m);
 	assert_int_equal(te_plan_devices(&o, nic, 2, at, &rails, &err), -KV_ELIMIT);
-	assert_string_equal(err.text, "3 rails were asked for, and provider verbs has 2 devices here; ask for at most 2");
+	assert_string_equal(err.text,
+			    "3 rails were asked for, and provider verbs has 2 devices here; ask for at most 2");
 	/* What is left out is said, too, and how to have it all the same. */
 	nic[1].link_down = true;
 	o.rails = 2;
 	assert_int_equal(te_plan_devices(&o, nic, 2, at, &rails, &err), -KV_ELIMIT);
-	assert_string_equal(err.text, "2 rails were asked for, and provider verbs has 1 device here (and 1 that is down or slow, which only --nic takes); "
+	assert_string_equal(err.text, "2 rails were asked for, and provider verbs has 1 device here (and 1 that is "
+				      "down or slow, which only --nic takes); "
 				      "ask for at most 1");
 	o.rails = KV_RAILS_MAX + 1;
 	assert_int_equal(te_plan_devices(&o, nic, 2, at, &rails, &err), -KV_EINVAL);

@@ -26,13 +26,25 @@ static struct te_checkup checkup;
 static int plenty(void **state)
 {
 	(void)state;
-	host = (struct kv_host){.files_open = 10, .files_soft = 65536, .files_hard = 1 << 20,
-				.memlock_soft = KV_NO_LIMIT, .memlock_hard = KV_NO_LIMIT, .threads_soft = 4096,
-				.threads_group = KV_NO_LIMIT, .memory_total = 64ull << 30, .memory_available = 32ull << 30,
-				.memory_group = KV_NO_LIMIT, .cpus_group = KV_NO_LIMIT, .cpus = 16, .shm_total = 8ull << 30,
-				.shm_free = 8ull << 30, .address_soft = KV_NO_LIMIT,
+	host = (struct kv_host){.files_open = 10,
+				.files_soft = 65536,
+				.files_hard = 1 << 20,
+				.memlock_soft = KV_NO_LIMIT,
+				.memlock_hard = KV_NO_LIMIT,
+				.threads_soft = 4096,
+				.threads_group = KV_NO_LIMIT,
+				.memory_total = 64ull << 30,
+				.memory_available = 32ull << 30,
+				.memory_group = KV_NO_LIMIT,
+				.cpus_group = KV_NO_LIMIT,
+				.cpus = 16,
+				.shm_total = 8ull << 30,
+				.shm_free = 8ull << 30,
+				.address_soft = KV_NO_LIMIT,
 				.huge = {{.page_bytes = 1 << 30}, {.page_bytes = 2 << 20, .total = 1024, .free = 1024}},
-				.maps_max = 65530, .ptrace_scope = -1, .uring_disabled = 0};
+				.maps_max = 65530,
+				.ptrace_scope = -1,
+				.uring_disabled = 0};
 	te_limits_unknown(&limits);
 	snprintf(limits.device, sizeof(limits.device), "mlx5_0");
 	snprintf(limits.provider, sizeof(limits.provider), "verbs");
@@ -45,10 +57,23 @@ static int plenty(void **state)
 	limits.cq_entries = 1 << 20;
 	limits.mr_bytes = 1ull << 40;
 	limits.pages = 24 << 20;
-	need = (struct te_need){.endpoints = 4, .qps = 4, .cqs = 4, .mrs = 40, .cq_entries = 8192, .registered_bytes = 256 << 20,
-				.pages = 128, .part_bytes = 64 << 20, .pinned_bytes = 300 << 20, .memory_bytes = 300 << 20,
-				.huge_bytes = 256 << 20, .files = 100, .threads = 4, .shm_bytes = 24 << 20, .mappings = 2048};
-	checkup = (struct te_checkup){.host = &host, .limits = &limits, .need = &need, .pins_memory = true, .cma_error = -1};
+	need = (struct te_need){.endpoints = 4,
+				.qps = 4,
+				.cqs = 4,
+				.mrs = 40,
+				.cq_entries = 8192,
+				.registered_bytes = 256 << 20,
+				.pages = 128,
+				.part_bytes = 64 << 20,
+				.pinned_bytes = 300 << 20,
+				.memory_bytes = 300 << 20,
+				.huge_bytes = 256 << 20,
+				.files = 100,
+				.threads = 4,
+				.shm_bytes = 24 << 20,
+				.mappings = 2048};
+	checkup = (struct te_checkup){
+		.host = &host, .limits = &limits, .need = &need, .pins_memory = true, .cma_error = -1};
 	return 0;
 }
 
@@ -68,7 +93,8 @@ static void is(const char *id, enum te_status status, const char *text, const ch
 	struct te_verdict v = verdict(id);
 	if (v.status != status || (text && !strstr(v.text, text)) || (remedy && !strstr(v.remedy, remedy)) ||
 	    (!remedy && v.remedy[0]))
-		fail_msg("%s is %d: '%s' '%s'; wanted %d: '%s' '%s'", id, v.status, v.text, v.remedy, status, text, remedy);
+		fail_msg("%s is %d: '%s' '%s'; wanted %d: '%s' '%s'", id, v.status, v.text, v.remedy, status, text,
+			 remedy);
 }
 
 /* The check fails, and its remedy does not say so. */
@@ -216,7 +242,8 @@ static void open_files(void **state)
 	host.container = KV_CONTAINER_DOCKER;
 	is("files", TE_FAIL, "100 allowed", "--ulimit nofile=65536:65536");
 	need.files = 70000;
-	is("files", TE_FAIL, "needs 70,016", "`ulimit -n 131072` in this shell; for good: start the container with --ulimit nofile=131072:131072");
+	is("files", TE_FAIL, "needs 70,016",
+	   "`ulimit -n 131072` in this shell; for good: start the container with --ulimit nofile=131072:131072");
 	host.files_hard = 80000;
 	is("files", TE_FAIL, "needs 70,016", "`ulimit -n 80000` in this shell, or");
 	need.files = 100;
@@ -347,7 +374,8 @@ static void io_uring(void **state)
 	checkup.uring = "eventfd: this process has all of its 40 files open; raise the limit (ulimit -n, LimitNOFILE)";
 	is("io_uring", TE_FAIL, "all of its 40 files open", "raise the limit (ulimit -n, LimitNOFILE)");
 	checkup.uring_code = -KV_ENOTSUP; /* in a container, whose filter has nothing to do with it */
-	checkup.uring = "io_uring of this kernel is too old (no timed waits); Linux 5.11 or newer is needed, 6.1 is best";
+	checkup.uring =
+		"io_uring of this kernel is too old (no timed waits); Linux 5.11 or newer is needed, 6.1 is best";
 	is("io_uring", TE_FAIL, "too old", "5.11 or later");
 	checkup.uring_code = -KV_ELIMIT;
 	host.seccomp = 0;
@@ -378,9 +406,10 @@ static void a_verdict_becomes_an_error(void **state)
 	limits.qps_used = 1000;
 	struct te_verdict v = verdict("qps");
 	assert_int_equal(te_verdict_fail(&v, "mlx5_0", &err), -KV_ELIMIT);
-	assert_string_equal(err.text, "mlx5_0: queue pairs: needs 4, 1,000 allowed, 1,000 in use on this machine; use fewer "
-				      "clients or rails, or end other programs that use this device (`rdma resource show qp` "
-				      "lists them)");
+	assert_string_equal(err.text,
+			    "mlx5_0: queue pairs: needs 4, 1,000 allowed, 1,000 in use on this machine; use fewer "
+			    "clients or rails, or end other programs that use this device (`rdma resource show qp` "
+			    "lists them)");
 }
 
 static void needs_add_up(void **state)
@@ -445,7 +474,8 @@ static uint64_t anonymous_bytes(void)
 
 enum { COUNTED = 4 };
 
-/* In percent of what a budget of engines in a ring says, each having sent one message: a send is what makes a provider's second pool. -1: not to be seen. */
+/* In percent of what a budget of engines in a ring says, each having sent one message: a send is what makes a
+ * provider's second pool. -1: not to be seen. */
 static int percent_of_budget(void)
 {
 	struct te_options o = on_loopback();
@@ -465,7 +495,8 @@ static int percent_of_budget(void)
 		back[i] = node_peer(&node[(i + 1) % COUNTED], &node[i]);
 	}
 	for (unsigned i = 0; i < COUNTED; i++)
-		te_msg_send(node[i].te, peer[i], 0, msg_for(&node[i], &r[i], "x", 1), kv_clock_now(&kv_clock_monotonic) + WAIT_NS);
+		te_msg_send(node[i].te, peer[i], 0, msg_for(&node[i], &r[i], "x", 1),
+			    kv_clock_now(&kv_clock_monotonic) + WAIT_NS);
 	for (unsigned i = 0; i < COUNTED; i++)
 		WAIT(r[i].done == 1 && node[i].messages == 1);
 	uint64_t after = anonymous_bytes();
@@ -476,7 +507,8 @@ static int percent_of_budget(void)
 	for (unsigned i = 0; i < COUNTED; i++)
 		node_close(&node[i]);
 	free(budget);
-	print_message("counted %llu KiB, predicted %llu KiB\n", (unsigned long long)(after - before) >> 10, (unsigned long long)said >> 10);
+	print_message("counted %llu KiB, predicted %llu KiB\n", (unsigned long long)(after - before) >> 10,
+		      (unsigned long long)said >> 10);
 	return before && after > before ? (int)((after - before) * 100 / said) : -1;
 }
 
@@ -487,7 +519,8 @@ static void a_budget_is_what_engines_take(void **state)
 	pid_t pid;
 	(void)state;
 	if (KV_ASAN || KV_TSAN || fi_version() >= FI_VERSION(2, 0)) {
-		print_message("counted where nothing else allocates, and with libfabric 1.x: of 2.x we have no exact figures\n");
+		print_message("counted where nothing else allocates, and with libfabric 1.x: of 2.x we have no exact "
+			      "figures\n");
 		skip();
 	}
 	assert_int_equal(pipe(out), 0);
@@ -773,7 +806,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(rdma_devices_are_read_from_sys, tree_make, tree_remove),
 		cmocka_unit_test_setup_teardown(a_device_in_software_has_its_file, tree_make, tree_remove),
 		cmocka_unit_test_setup_teardown(one_rdma_device_is_found_by_its_domain, tree_make, tree_remove),
-		cmocka_unit_test_setup_teardown(rdma_devices_come_in_the_order_of_their_numbers, tree_make, tree_remove),
+		cmocka_unit_test_setup_teardown(rdma_devices_come_in_the_order_of_their_numbers, tree_make,
+						tree_remove),
 	};
 	te_env_for_programs();
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -127,8 +127,9 @@ static void announced(struct node *node, uint32_t imm)
 		fail_msg("%u chunks of round %u are announced, %u are here", count, round, whole);
 }
 
-/* A killed process that copied by itself leaves the chunk where it was. A NIC goes on until the kernel has taken its queue pair away, which is some way into
- * the end of the process: what was posted may get there. So where a CPU copies, the writer is stopped first, and what it had sent waited for. */
+/* A killed process that copied by itself leaves the chunk where it was. A NIC goes on until the kernel has taken its
+ * queue pair away, which is some way into the end of the process: what was posted may get there. So where a CPU copies,
+ * the writer is stopped first, and what it had sent waited for. */
 static bool cpu_copies(const char *provider)
 {
 	return strcmp(provider, "tcp") == 0;
@@ -188,7 +189,8 @@ static void a_writer_killed_in_the_middle_of_a_chunk_harms_nobody(void **state)
 		finish();
 	}
 	if (inside < INSIDE && !cpu_copies(*state)) {
-		printf("# skipped: the NIC is too fast: only %u of %u kills were inside a chunk\n", inside, (unsigned)ROUNDS);
+		printf("# skipped: the NIC is too fast: only %u of %u kills were inside a chunk\n", inside,
+		       (unsigned)ROUNDS);
 		skip();
 	}
 	assert_int_equal(inside, INSIDE);
@@ -303,8 +305,10 @@ static void a_killed_peer_does_not_disturb_another(void **state)
 /* node_is_shm: cases that need a peer's death to be told, and a read or write to be cut off. */
 static const struct node_case cases[] = {
 	{"a stopped writer goes on writing", a_stopped_writer_goes_on_writing, node_is_shm},
-	{"a fence stops a writer in the middle of a chunk", a_fence_stops_a_writer_in_the_middle_of_a_chunk, node_is_shm},
-	{"a writer killed in the middle of a chunk harms nobody", a_writer_killed_in_the_middle_of_a_chunk_harms_nobody, node_is_shm},
+	{"a fence stops a writer in the middle of a chunk", a_fence_stops_a_writer_in_the_middle_of_a_chunk,
+	 node_is_shm},
+	{"a writer killed in the middle of a chunk harms nobody", a_writer_killed_in_the_middle_of_a_chunk_harms_nobody,
+	 node_is_shm},
 	{"a killed peer ends what is in flight", a_killed_peer_ends_what_is_in_flight, node_is_shm},
 	{"a killed peer does not disturb another", a_killed_peer_does_not_disturb_another, node_is_shm},
 	{"a killed peer can be fenced away", a_killed_peer_can_be_fenced_away, NULL},

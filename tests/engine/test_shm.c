@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_shm.c -- the files of shm endpoints in /dev/shm: named so that no process number can bring them back, and removed
- * when their process was killed. */
+/* test_shm.c -- the files of shm endpoints in /dev/shm: named so that no process number can bring them back, and
+ * removed when their process was killed. */
 #include "tests/engine/node.h"
 
 #include <dirent.h>

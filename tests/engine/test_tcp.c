@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_tcp.c -- the tcp providers. Congestion control of endpoints on loopback: their own sockets have it, nobody else's are touched.
- * Settings of libfabric that are refused. And what closing an endpoint of the tcp provider's own kind must not leave behind. */
+/* test_tcp.c -- the tcp providers. Congestion control of endpoints on loopback: their own sockets have it, nobody
+ * else's are touched. Settings of libfabric that are refused. And what closing an endpoint of the tcp provider's own
+ * kind must not leave behind. */
 #include "tests/engine/node.h"
 
 #include <arpa/inet.h>
@@ -16,8 +17,8 @@ enum { FDS_LOOKED_AT = 1024 };
 
 static const char *over; /* the tcp provider under test */
 
-/* AddressSanitizer looks for it by name. libfabric 1.17's net keeps the description of every endpoint for ever, and that of a caller whose
- * connection ends unanswered; the tests of every other provider tell of leaks of ours. */
+/* AddressSanitizer looks for it by name. libfabric 1.17's net keeps the description of every endpoint for ever, and
+ * that of a caller whose connection ends unanswered; the tests of every other provider tell of leaks of ours. */
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
@@ -226,7 +227,8 @@ static void settings_that_lose_bytes_are_refused(void **state)
 	}
 }
 
-/* ---- the tcp provider's own endpoints: connections on which nothing was said yet. Without the doorkeeper, who would keep them from it ---- */
+/* ---- the tcp provider's own endpoints: connections on which nothing was said yet. Without the doorkeeper, who would
+ * keep them from it ---- */
 
 /* NULL: this libfabric has none. */
 static const char *native(void)
@@ -317,7 +319,8 @@ static void a_closed_engine_leaves_no_file_of_a_caller_open(void **state)
 	assert_int_equal(files_open(), before);
 }
 
-/* Both sides hear of both addresses and of the way out: a server says this sentence to its client, and a client to its user. */
+/* Both sides hear of both addresses and of the way out: a server says this sentence to its client, and a client to its
+ * user. */
 static void an_address_of_the_other_family_is_named(void **state)
 {
 	struct node a = {0};
@@ -325,8 +328,10 @@ static void an_address_of_the_other_family_is_named(void **state)
 	struct te_address own, other = {0};
 	struct te_peer *peer = NULL;
 	struct kv_error err = {0};
-	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(7411), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(7411), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	struct sockaddr_in v4 = {
+		.sin_family = AF_INET, .sin_port = htons(7411), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in6 v6 = {
+		.sin6_family = AF_INET6, .sin6_port = htons(7411), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
 	bool is_v4;
 	(void)state;
 	node_open(&a, over, &o);
@@ -335,7 +340,8 @@ static void an_address_of_the_other_family_is_named(void **state)
 	other.len = is_v4 ? sizeof(v6) : sizeof(v4);
 	memcpy(other.data, is_v4 ? (void *)&v6 : (void *)&v4, other.len);
 	assert_int_equal(te_peer_open(a.te, &other, 1, &peer, &err), -KV_EPROTO);
-	assert_non_null(strstr(err.text, is_v4 ? "its fabric has the IPv6 address ::1" : "its fabric has the IPv4 address 127.0.0.1"));
+	assert_non_null(strstr(err.text, is_v4 ? "its fabric has the IPv6 address ::1"
+					       : "its fabric has the IPv4 address 127.0.0.1"));
 	assert_non_null(strstr(err.text, is_v4 ? "ours the IPv4 address 127." : "ours the IPv6 address ::1"));
 	assert_non_null(strstr(err.text, "--nic"));
 	other.len = 3;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_verbs.c -- what only a machine with an RDMA device can show (tests/verbs): that the sizes chosen for it work, and that others are refused with the way out. */
+/* test_verbs.c -- what only a machine with an RDMA device can show (tests/verbs): that the sizes chosen for it work,
+ * and that others are refused with the way out. */
 #include "tests/engine/node.h"
 
 #include "engine/budget.h"
@@ -107,7 +108,8 @@ static void an_address_that_nobody_has_stops_no_other(void **state)
 	in.sin_addr.s_addr = inet_addr("10.9.200.1");
 	memcpy(address.data, &in, sizeof(in));
 	assert_int_equal(te_peer_open(a.te, &address, 1, &nobody, NULL), 0);
-	te_msg_send(a.te, nobody, 0, msg_for(&a, &lost, data, sizeof(data)), kv_clock_now(&kv_clock_monotonic) + 5000000000);
+	te_msg_send(a.te, nobody, 0, msg_for(&a, &lost, data, sizeof(data)),
+		    kv_clock_now(&kv_clock_monotonic) + 5000000000);
 	for (; !lost.done; sent++)
 		exchange(&a, peer);
 	printf("# %u messages to another peer meanwhile\n", sent);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fabric_ops.c -- libfabric's inline functions as fault points.
  *
- * fi_endpoint, fi_send and the like have no symbol: they call through tables of the provider. So what fi_fabric gives out gets a copy of its table with our stubs in
- * it, and so does everything that is opened from it. The tables of one provider are the same for all objects, so one copy of each will do; the
- * stubs let calls of the provider's own pass (fault.c). */
+ * fi_endpoint, fi_send and the like have no symbol: they call through tables of the provider. So what fi_fabric gives
+ * out gets a copy of its table with our stubs in it, and so does everything that is opened from it. The tables of one
+ * provider are the same for all objects, so one copy of each will do; the stubs let calls of the provider's own pass
+ * (fault.c). */
 #include <pthread.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
@@ -12,8 +13,8 @@
 #include <rdma/fi_eq.h>
 #include <rdma/fi_rma.h>
 
-#define TABLE(type, name)                   \
-	static struct type name##_ours;     \
+#define TABLE(type, name)                                                                                              \
+	static struct type name##_ours;                                                                                \
 	static const struct type *name##_real
 
 TABLE(fi_ops_fabric, fabric);
@@ -30,12 +31,12 @@ TABLE(fi_ops_msg, msg);
 TABLE(fi_ops_rma, rma);
 
 /* Remember the provider's table and make our copy of it. */
-#define COPY(name, table)                       \
-	do {                                    \
-		if (!name##_real) {             \
-			name##_real = (table);  \
-			name##_ours = *(table); \
-		}                               \
+#define COPY(name, table)                                                                                              \
+	do {                                                                                                           \
+		if (!name##_real) {                                                                                    \
+			name##_real = (table);                                                                         \
+			name##_ours = *(table);                                                                        \
+		}                                                                                                      \
 	} while (0)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -47,16 +48,21 @@ int __wrap_fi_trywait(struct fid_fabric *f, struct fid **fids, int count);
 int __wrap_fi_av_open(struct fid_domain *d, struct fi_av_attr *attr, struct fid_av **out, void *context);
 int __wrap_fi_cq_open(struct fid_domain *d, struct fi_cq_attr *attr, struct fid_cq **out, void *context);
 int __wrap_fi_endpoint(struct fid_domain *d, struct fi_info *info, struct fid_ep **out, void *context);
-int __wrap_fi_mr_reg(struct fid *d, const void *buf, size_t len, uint64_t access, uint64_t offset, uint64_t key, uint64_t flags, struct fid_mr **out, void *context);
-int __wrap_fi_av_insert(struct fid_av *av, const void *addr, size_t count, fi_addr_t *out, uint64_t flags, void *context);
+int __wrap_fi_mr_reg(struct fid *d, const void *buf, size_t len, uint64_t access, uint64_t offset, uint64_t key,
+		     uint64_t flags, struct fid_mr **out, void *context);
+int __wrap_fi_av_insert(struct fid_av *av, const void *addr, size_t count, fi_addr_t *out, uint64_t flags,
+			void *context);
 int __wrap_fi_enable(struct fid *ep, int command, void *arg);
 int __wrap_fi_setname(fid_t ep, void *addr, size_t len);
 int __wrap_fi_getname(fid_t ep, void *addr, size_t *len);
 ssize_t __wrap_fi_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t from, void *context);
 ssize_t __wrap_fi_send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to, void *context);
-ssize_t __wrap_fi_read(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t from, uint64_t addr, uint64_t key, void *context);
-ssize_t __wrap_fi_write(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to, uint64_t addr, uint64_t key, void *context);
-ssize_t __wrap_fi_writedata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t to, uint64_t addr, uint64_t key, void *context);
+ssize_t __wrap_fi_read(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t from, uint64_t addr,
+		       uint64_t key, void *context);
+ssize_t __wrap_fi_write(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to, uint64_t addr,
+			uint64_t key, void *context);
+ssize_t __wrap_fi_writedata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t to,
+			    uint64_t addr, uint64_t key, void *context);
 int __wrap_fi_control(struct fid *cq, int command, void *arg);
 ssize_t __wrap_fi_cq_read(struct fid_cq *cq, void *buf, size_t count);
 ssize_t __wrap_fi_eq_read(struct fid_eq *eq, uint32_t *event, void *buf, size_t len, uint64_t flags);
@@ -74,16 +80,21 @@ int fault_real_fi_trywait(struct fid_fabric *f, struct fid **fids, int count);
 int fault_real_fi_av_open(struct fid_domain *d, struct fi_av_attr *attr, struct fid_av **out, void *context);
 int fault_real_fi_cq_open(struct fid_domain *d, struct fi_cq_attr *attr, struct fid_cq **out, void *context);
 int fault_real_fi_endpoint(struct fid_domain *d, struct fi_info *info, struct fid_ep **out, void *context);
-int fault_real_fi_mr_reg(struct fid *d, const void *buf, size_t len, uint64_t access, uint64_t offset, uint64_t key, uint64_t flags, struct fid_mr **out, void *context);
-int fault_real_fi_av_insert(struct fid_av *av, const void *addr, size_t count, fi_addr_t *out, uint64_t flags, void *context);
+int fault_real_fi_mr_reg(struct fid *d, const void *buf, size_t len, uint64_t access, uint64_t offset, uint64_t key,
+			 uint64_t flags, struct fid_mr **out, void *context);
+int fault_real_fi_av_insert(struct fid_av *av, const void *addr, size_t count, fi_addr_t *out, uint64_t flags,
+			    void *context);
 int fault_real_fi_enable(struct fid *ep, int command, void *arg);
 int fault_real_fi_setname(fid_t ep, void *addr, size_t len);
 int fault_real_fi_getname(fid_t ep, void *addr, size_t *len);
 ssize_t fault_real_fi_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t from, void *context);
 ssize_t fault_real_fi_send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to, void *context);
-ssize_t fault_real_fi_read(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t from, uint64_t addr, uint64_t key, void *context);
-ssize_t fault_real_fi_write(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to, uint64_t addr, uint64_t key, void *context);
-ssize_t fault_real_fi_writedata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t to, uint64_t addr, uint64_t key, void *context);
+ssize_t fault_real_fi_read(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t from, uint64_t addr,
+			   uint64_t key, void *context);
+ssize_t fault_real_fi_write(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to, uint64_t addr,
+			    uint64_t key, void *context);
+ssize_t fault_real_fi_writedata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t to,
+				uint64_t addr, uint64_t key, void *context);
 int fault_real_fi_control(struct fid *cq, int command, void *arg);
 ssize_t fault_real_fi_cq_read(struct fid_cq *cq, void *buf, size_t count);
 ssize_t fault_real_fi_eq_read(struct fid_eq *eq, uint32_t *event, void *buf, size_t len, uint64_t flags);
@@ -210,12 +221,14 @@ int fault_real_fi_endpoint(struct fid_domain *d, struct fi_info *info, struct fi
 	return 0;
 }
 
-int fault_real_fi_mr_reg(struct fid *d, const void *buf, size_t len, uint64_t access, uint64_t offset, uint64_t key, uint64_t flags, struct fid_mr **out, void *context)
+int fault_real_fi_mr_reg(struct fid *d, const void *buf, size_t len, uint64_t access, uint64_t offset, uint64_t key,
+			 uint64_t flags, struct fid_mr **out, void *context)
 {
 	return mr_real->reg(d, buf, len, access, offset, key, flags, out, context);
 }
 
-int fault_real_fi_av_insert(struct fid_av *a, const void *addr, size_t count, fi_addr_t *out, uint64_t flags, void *context)
+int fault_real_fi_av_insert(struct fid_av *a, const void *addr, size_t count, fi_addr_t *out, uint64_t flags,
+			    void *context)
 {
 	return av_real->insert(a, addr, count, out, flags, context);
 }
@@ -245,17 +258,20 @@ ssize_t fault_real_fi_send(struct fid_ep *e, const void *buf, size_t len, void *
 	return msg_real->send(e, buf, len, desc, to, context);
 }
 
-ssize_t fault_real_fi_read(struct fid_ep *e, void *buf, size_t len, void *desc, fi_addr_t from, uint64_t addr, uint64_t key, void *context)
+ssize_t fault_real_fi_read(struct fid_ep *e, void *buf, size_t len, void *desc, fi_addr_t from, uint64_t addr,
+			   uint64_t key, void *context)
 {
 	return rma_real->read(e, buf, len, desc, from, addr, key, context);
 }
 
-ssize_t fault_real_fi_write(struct fid_ep *e, const void *buf, size_t len, void *desc, fi_addr_t to, uint64_t addr, uint64_t key, void *context)
+ssize_t fault_real_fi_write(struct fid_ep *e, const void *buf, size_t len, void *desc, fi_addr_t to, uint64_t addr,
+			    uint64_t key, void *context)
 {
 	return rma_real->write(e, buf, len, desc, to, addr, key, context);
 }
 
-ssize_t fault_real_fi_writedata(struct fid_ep *e, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t to, uint64_t addr, uint64_t key, void *context)
+ssize_t fault_real_fi_writedata(struct fid_ep *e, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t to,
+				uint64_t addr, uint64_t key, void *context)
 {
 	return rma_real->writedata(e, buf, len, desc, data, to, addr, key, context);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fault.c -- the stubs between caller and callee, and what they decide.
  *
- * A stub is a few instructions that work for every signature: they keep the argument registers, ask fault_hit, and then either return the failure's value or go on to
- * the real function as if they had never been there. So a row of points.def is all that a function needs. A wrapper in C for each would be a prototype for each.
+ * A stub is a few instructions that work for every signature: they keep the argument registers, ask fault_hit, and then
+ * either return the failure's value or go on to the real function as if they had never been there. So a row of
+ * points.def is all that a function needs. A wrapper in C for each would be a prototype for each.
  *
  * Calls that libfabric makes through our operation tables do not count: the caller must be in the program itself. */
 #include "tests/fault/fault.h"
@@ -26,38 +27,44 @@
 
 #if defined(__x86_64__)
 #define REGISTER_ARGS 6
-#define STUB(fn, real)                                                                                                                                         \
-	asm(".ifndef __wrap_" fn "\n"                                                                                                                           \
-	    ".pushsection .rodata\n.Lname_" fn ": .asciz \"" fn "\"\n.popsection\n"                                                                             \
-	    ".text\n.globl __wrap_" fn "\n.type __wrap_" fn ", @function\n__wrap_" fn ":\n"                                                                     \
-	    "push %rbp\nmov %rsp, %rbp\nsub $192, %rsp\n"                                                                                                       \
-	    "mov %rdi, -64(%rbp)\nmov %rsi, -56(%rbp)\nmov %rdx, -48(%rbp)\nmov %rcx, -40(%rbp)\nmov %r8, -32(%rbp)\nmov %r9, -24(%rbp)\nmov %rax, -16(%rbp)\n" \
-	    "movaps %xmm0, (%rsp)\nmovaps %xmm1, 16(%rsp)\nmovaps %xmm2, 32(%rsp)\nmovaps %xmm3, 48(%rsp)\n"                                                    \
-	    "movaps %xmm4, 64(%rsp)\nmovaps %xmm5, 80(%rsp)\nmovaps %xmm6, 96(%rsp)\nmovaps %xmm7, 112(%rsp)\n"                                                 \
-	    "lea .Lname_" fn "(%rip), %rdi\nlea -64(%rbp), %rsi\nmov 8(%rbp), %rdx\nlea 16(%rbp), %rcx\nlea -8(%rbp), %r8\n"                                    \
-	    "call fault_hit\ntest %eax, %eax\njne 1f\n"                                                                                                         \
-	    "movaps (%rsp), %xmm0\nmovaps 16(%rsp), %xmm1\nmovaps 32(%rsp), %xmm2\nmovaps 48(%rsp), %xmm3\n"                                                    \
-	    "movaps 64(%rsp), %xmm4\nmovaps 80(%rsp), %xmm5\nmovaps 96(%rsp), %xmm6\nmovaps 112(%rsp), %xmm7\n"                                                 \
-	    "mov -64(%rbp), %rdi\nmov -56(%rbp), %rsi\nmov -48(%rbp), %rdx\nmov -40(%rbp), %rcx\nmov -32(%rbp), %r8\nmov -24(%rbp), %r9\nmov -16(%rbp), %rax\n" \
-	    "leave\njmp " real "@PLT\n"                                                                                                                         \
-	    "1: mov -8(%rbp), %rax\nleave\nret\n"                                                                                                               \
+#define STUB(fn, real)                                                                                                 \
+	asm(".ifndef __wrap_" fn "\n"                                                                                  \
+	    ".pushsection .rodata\n.Lname_" fn ": .asciz \"" fn "\"\n.popsection\n"                                    \
+	    ".text\n.globl __wrap_" fn "\n.type __wrap_" fn ", @function\n__wrap_" fn ":\n"                            \
+	    "push %rbp\nmov %rsp, %rbp\nsub $192, %rsp\n"                                                              \
+	    "mov %rdi, -64(%rbp)\nmov %rsi, -56(%rbp)\nmov %rdx, -48(%rbp)\nmov %rcx, -40(%rbp)\nmov %r8, "            \
+	    "-32(%rbp)\nmov %r9, -24(%rbp)\nmov %rax, -16(%rbp)\n"                                                     \
+	    "movaps %xmm0, (%rsp)\nmovaps %xmm1, 16(%rsp)\nmovaps %xmm2, 32(%rsp)\nmovaps %xmm3, 48(%rsp)\n"           \
+	    "movaps %xmm4, 64(%rsp)\nmovaps %xmm5, 80(%rsp)\nmovaps %xmm6, 96(%rsp)\nmovaps %xmm7, 112(%rsp)\n"        \
+	    "lea .Lname_" fn                                                                                           \
+	    "(%rip), %rdi\nlea -64(%rbp), %rsi\nmov 8(%rbp), %rdx\nlea 16(%rbp), %rcx\nlea -8(%rbp), %r8\n"            \
+	    "call fault_hit\ntest %eax, %eax\njne 1f\n"                                                                \
+	    "movaps (%rsp), %xmm0\nmovaps 16(%rsp), %xmm1\nmovaps 32(%rsp), %xmm2\nmovaps 48(%rsp), %xmm3\n"           \
+	    "movaps 64(%rsp), %xmm4\nmovaps 80(%rsp), %xmm5\nmovaps 96(%rsp), %xmm6\nmovaps 112(%rsp), %xmm7\n"        \
+	    "mov -64(%rbp), %rdi\nmov -56(%rbp), %rsi\nmov -48(%rbp), %rdx\nmov -40(%rbp), %rcx\nmov -32(%rbp), "      \
+	    "%r8\nmov -24(%rbp), %r9\nmov -16(%rbp), %rax\n"                                                           \
+	    "leave\njmp " real "@PLT\n"                                                                                \
+	    "1: mov -8(%rbp), %rax\nleave\nret\n"                                                                      \
 	    ".endif\n")
 #elif defined(__aarch64__)
 #define REGISTER_ARGS 8
-#define STUB(fn, real)                                                                                                                                         \
-	asm(".ifndef __wrap_" fn "\n"                                                                                                                           \
-	    ".pushsection .rodata\n.Lname_" fn ": .asciz \"" fn "\"\n.popsection\n"                                                                             \
-	    ".text\n.balign 4\n.globl __wrap_" fn "\n.type __wrap_" fn ", %function\n__wrap_" fn ":\n"                                                          \
-	    "stp x29, x30, [sp, #-224]!\nmov x29, sp\n"                                                                                                         \
-	    "stp x0, x1, [sp, #16]\nstp x2, x3, [sp, #32]\nstp x4, x5, [sp, #48]\nstp x6, x7, [sp, #64]\nstr x8, [sp, #80]\n"                                   \
-	    "stp q0, q1, [sp, #96]\nstp q2, q3, [sp, #128]\nstp q4, q5, [sp, #160]\nstp q6, q7, [sp, #192]\n"                                                   \
-	    "adrp x0, .Lname_" fn "\nadd x0, x0, :lo12:.Lname_" fn "\nadd x1, sp, #16\nmov x2, x30\nadd x3, sp, #224\nadd x4, sp, #88\n"                        \
-	    "bl fault_hit\nmov w9, w0\n"                                                                                                                        \
-	    "ldp q0, q1, [sp, #96]\nldp q2, q3, [sp, #128]\nldp q4, q5, [sp, #160]\nldp q6, q7, [sp, #192]\n"                                                   \
-	    "cbnz w9, 1f\n"                                                                                                                                     \
-	    "ldp x0, x1, [sp, #16]\nldp x2, x3, [sp, #32]\nldp x4, x5, [sp, #48]\nldp x6, x7, [sp, #64]\nldr x8, [sp, #80]\n"                                   \
-	    "ldp x29, x30, [sp], #224\nb " real "\n"                                                                                                            \
-	    "1: ldr x0, [sp, #88]\nldp x29, x30, [sp], #224\nret\n"                                                                                             \
+#define STUB(fn, real)                                                                                                 \
+	asm(".ifndef __wrap_" fn "\n"                                                                                  \
+	    ".pushsection .rodata\n.Lname_" fn ": .asciz \"" fn "\"\n.popsection\n"                                    \
+	    ".text\n.balign 4\n.globl __wrap_" fn "\n.type __wrap_" fn ", %function\n__wrap_" fn ":\n"                 \
+	    "stp x29, x30, [sp, #-224]!\nmov x29, sp\n"                                                                \
+	    "stp x0, x1, [sp, #16]\nstp x2, x3, [sp, #32]\nstp x4, x5, [sp, #48]\nstp x6, x7, [sp, #64]\nstr x8, "     \
+	    "[sp, #80]\n"                                                                                              \
+	    "stp q0, q1, [sp, #96]\nstp q2, q3, [sp, #128]\nstp q4, q5, [sp, #160]\nstp q6, q7, [sp, #192]\n"          \
+	    "adrp x0, .Lname_" fn "\nadd x0, x0, :lo12:.Lname_" fn                                                     \
+	    "\nadd x1, sp, #16\nmov x2, x30\nadd x3, sp, #224\nadd x4, sp, #88\n"                                      \
+	    "bl fault_hit\nmov w9, w0\n"                                                                               \
+	    "ldp q0, q1, [sp, #96]\nldp q2, q3, [sp, #128]\nldp q4, q5, [sp, #160]\nldp q6, q7, [sp, #192]\n"          \
+	    "cbnz w9, 1f\n"                                                                                            \
+	    "ldp x0, x1, [sp, #16]\nldp x2, x3, [sp, #32]\nldp x4, x5, [sp, #48]\nldp x6, x7, [sp, #64]\nldr x8, "     \
+	    "[sp, #80]\n"                                                                                              \
+	    "ldp x29, x30, [sp], #224\nb " real "\n"                                                                   \
+	    "1: ldr x0, [sp, #88]\nldp x29, x30, [sp], #224\nret\n"                                                    \
 	    ".endif\n")
 #else
 #error "the stubs of the fault sweep are not written for this machine"
@@ -122,8 +129,8 @@ static void fail(const struct fault_way *way, const long *regs, const long *stac
 	unsigned arg = way->error_arg;
 
 	if (arg)
-		kv_fail((struct kv_error *)(arg <= REGISTER_ARGS ? regs[arg - 1] : stack[arg - 1 - REGISTER_ARGS]), (int)way->value, "fault: %s failed",
-			way->function);
+		kv_fail((struct kv_error *)(arg <= REGISTER_ARGS ? regs[arg - 1] : stack[arg - 1 - REGISTER_ARGS]),
+			(int)way->value, "fault: %s failed", way->function);
 	if (way->error == EOPENSSL)
 		ERR_raise(ERR_LIB_SSL, ERR_R_MALLOC_FAILURE);
 	else if (way->error)
@@ -137,7 +144,8 @@ int fault_hit(const char *function, const long *regs, uintptr_t caller, const lo
 	struct fault_board *b = fault_board;
 	unsigned n;
 
-	if (!b || !atomic_load_explicit(&b->on, memory_order_relaxed) || caller < (uintptr_t)&__executable_start || caller >= (uintptr_t)&etext)
+	if (!b || !atomic_load_explicit(&b->on, memory_order_relaxed) || caller < (uintptr_t)&__executable_start ||
+	    caller >= (uintptr_t)&etext)
 		return 0;
 	if (b->recording) {
 		record(b, function, caller);
@@ -243,9 +251,12 @@ struct fi_info *fault_real_fi_dupinfo(const struct fi_info *info)
 	return copy;
 }
 
-int __real_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints, struct fi_info **info);
-int fault_real_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints, struct fi_info **info);
-int fault_real_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints, struct fi_info **info)
+int __real_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+		      const struct fi_info *hints, struct fi_info **info);
+int fault_real_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+			  const struct fi_info *hints, struct fi_info **info);
+int fault_real_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+			  const struct fi_info *hints, struct fi_info **info)
 {
 	int rc = __real_fi_getinfo(version, node, service, flags, hints, info);
 
@@ -279,9 +290,12 @@ void fault_parts(uint64_t bytes)
 	part_bytes = bytes;
 }
 
-int __real_te_open(const struct te_options *options, const struct te_handlers *handlers, void *arg, struct te **out, struct kv_error *err);
-int fault_real_te_open(const struct te_options *options, const struct te_handlers *handlers, void *arg, struct te **out, struct kv_error *err);
-int fault_real_te_open(const struct te_options *options, const struct te_handlers *handlers, void *arg, struct te **out, struct kv_error *err)
+int __real_te_open(const struct te_options *options, const struct te_handlers *handlers, void *arg, struct te **out,
+		   struct kv_error *err);
+int fault_real_te_open(const struct te_options *options, const struct te_handlers *handlers, void *arg, struct te **out,
+		       struct kv_error *err);
+int fault_real_te_open(const struct te_options *options, const struct te_handlers *handlers, void *arg, struct te **out,
+		       struct kv_error *err)
 {
 	struct te_options o = *options;
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fault.h -- numbered fault points: calls of fallible functions from KVRail's objects, found by the linker (--wrap) and failed on demand.
+/* fault.h -- numbered fault points: calls of fallible functions from KVRail's objects, found by the linker (--wrap) and
+ * failed on demand.
  *
- * A point is a call site. Nothing in the product knows of it: for each function of points.def the linker puts a stub between caller and callee. In a phase that is
- * recorded the stub notes who called; in a phase that is armed it lets one call of one site fail. The board lies in shared memory, so that the runner sees what
- * happened in the child that it forked, however that child ended. */
+ * A point is a call site. Nothing in the product knows of it: for each function of points.def the linker puts a stub
+ * between caller and callee. In a phase that is recorded the stub notes who called; in a phase that is armed it lets
+ * one call of one site fail. The board lies in shared memory, so that the runner sees what happened in the child that
+ * it forked, however that child ended. */
 #ifndef KVRAIL_TESTS_FAULT_FAULT_H
 #define KVRAIL_TESTS_FAULT_FAULT_H
 
@@ -33,18 +35,20 @@ struct fault_site {
 
 /* What runner and child share. */
 struct fault_board {
-	_Atomic bool on;        /* inside the phase */
-	bool recording;         /* note the sites; nothing fails */
-	uintptr_t caller;       /* armed: calls from here ... */
+	_Atomic bool on;             /* inside the phase */
+	bool recording;              /* note the sites; nothing fails */
+	uintptr_t caller;            /* armed: calls from here ... */
 	const struct fault_way *way; /* ... fail this way ... */
-	unsigned nth;           /* ... from this one on */
+	unsigned nth;                /* ... from this one on */
 	_Atomic unsigned hits, fired, sites;
-	const char *_Atomic step; /* of the scenario, for the report of a hang */
-	unsigned fds[2], threads[2]; /* at the end of the recording run; [1]: of the server, where that is a process of its own */
-	uint64_t begun_ns;      /* of the child */
-	uint64_t failed_ns, waited_ns; /* when the first thing was wrong, and how long threads had waited for a processor by then */
-	bool wrong;             /* the scenario found something */
-	int sockets_left;       /* at the end nothing was left but so many sockets; -1: something else was */
+	const char *_Atomic step;    /* of the scenario, for the report of a hang */
+	unsigned fds[2], threads[2]; /* at the end of the recording run; [1]: of the server, where that is a process of
+					its own */
+	uint64_t begun_ns;           /* of the child */
+	uint64_t failed_ns,
+		waited_ns; /* when the first thing was wrong, and how long threads had waited for a processor by then */
+	bool wrong;        /* the scenario found something */
+	int sockets_left;  /* at the end nothing was left but so many sockets; -1: something else was */
 	struct fault_site site[FAULT_SITES_MAX];
 };
 
@@ -62,7 +66,8 @@ int64_t fault_mapped_bytes(void);
 /* Descriptions of fabrics (struct fi_info) that KVRail's objects were given and have not freed. */
 int64_t fault_infos(void);
 
-/* fault_note_machine -- something is wrong: note on the board how long this process' threads were kept waiting for a processor. */
+/* fault_note_machine -- something is wrong: note on the board how long this process' threads were kept waiting for a
+ * processor. */
 void fault_note_machine(void);
 
 /* The socket of the last connection that was made. */

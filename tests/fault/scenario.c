@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scenario.c -- what runs while one call fails.
  *
- * A fault happens once. So whatever it breaks, the same thing tried again has to work: that is asked of every step, within a bounded time. A step that fails has to give
- * one code of the contract; one that succeeds has to have done it, which is looked at. What is only released in the end (credits, pieces, stages, descriptors, threads,
- * mappings) is counted. */
+ * A fault happens once. So whatever it breaks, the same thing tried again has to work: that is asked of every step,
+ * within a bounded time. A step that fails has to give one code of the contract; one that succeeds has to have done it,
+ * which is looked at. What is only released in the end (credits, pieces, stages, descriptors, threads, mappings) is
+ * counted. */
 #include "tests/fault/scenario.h"
 
 #include <inttypes.h>
@@ -49,8 +50,8 @@ static struct {
 	char address[64]; /* of the server */
 	bool pull;
 	/* Where the server is a process of its own. */
-	pid_t remote;     /* 0: this is it */
-	int line;         /* to the other one; -1: there is none */
+	pid_t remote; /* 0: this is it */
+	int line;     /* to the other one; -1: there is none */
 	bool bad;
 	bool timed_out; /* some call did */
 	int last_error;
@@ -93,7 +94,8 @@ static void code_check(const char *what, int64_t rc)
 		return;
 	last_what = what;
 	last_rc = rc;
-	if (rc < -KV_ELEFT || rc == -KV_EINTERNAL || rc == -KV_ESTALE || rc == -KV_ERESET || rc == -KV_ECORRUPT || rc == -KV_EEXIST || rc == -1)
+	if (rc < -KV_ELEFT || rc == -KV_EINTERNAL || rc == -KV_ESTALE || rc == -KV_ERESET || rc == -KV_ECORRUPT ||
+	    rc == -KV_EEXIST || rc == -1)
 		wrong("%s returned %" PRId64 " (%s)", what, rc, kv_errname((int)rc));
 	else
 		fprintf(stderr, "# %s: %s\n", what, kv_errname((int)rc));
@@ -108,7 +110,8 @@ static void error_check(const char *what, int rc, const struct kv_error *err)
 	if (rc > 0)
 		wrong("%s returned %d", what, rc);
 	if (rc < 0 && (err->code != rc || !err->text[0]))
-		wrong("%s returned %s, but its error says %s: \"%s\"", what, kv_errname(rc), kv_errname(err->code), err->text);
+		wrong("%s returned %s, but its error says %s: \"%s\"", what, kv_errname(rc), kv_errname(err->code),
+		      err->text);
 }
 
 static void fill(uint8_t *at, size_t n, uint64_t seed)
@@ -121,8 +124,8 @@ static void fill(uint8_t *at, size_t n, uint64_t seed)
 
 /* ---- steps ---- */
 
-/* Do it until it succeeds. What is asked is that it does not go on failing when the fault is over, which may be made several times in a row; one try can take seconds
- * on a machine that is busy otherwise. */
+/* Do it until it succeeds. What is asked is that it does not go on failing when the fault is over, which may be made
+ * several times in a row; one try can take seconds on a machine that is busy otherwise. */
 static int64_t step(const char *what, int64_t (*fn)(void))
 {
 	uint64_t until = now_ns() + RECOVER_NS;
@@ -139,7 +142,8 @@ static int64_t step(const char *what, int64_t (*fn)(void))
 			tries = 0;
 		}
 		if (now_ns() > until && tries >= TRIES_MIN) {
-			wrong("%s still fails after %llu s and %u tries: %s", what, RECOVER_NS / (1000 * MS), tries, kv_errname((int)rc));
+			wrong("%s still fails after %llu s and %u tries: %s", what, RECOVER_NS / (1000 * MS), tries,
+			      kv_errname((int)rc));
 			return rc;
 		}
 		tries++;
@@ -222,7 +226,8 @@ static int server_make(const char *node_id, struct kvs_server **out)
 	return rc;
 }
 
-/* ---- the server in a process of its own: it is told with a byte when to start and when to stop, and answers with its address ---- */
+/* ---- the server in a process of its own: it is told with a byte when to start and when to stop, and answers with its
+ * address ---- */
 
 /* (By functions that are no points: these would fail, too.) */
 
@@ -261,7 +266,8 @@ static bool remote_fork(unsigned limit_s)
 
 static int64_t remote_up(void)
 {
-	if (send(s.line, "u", 1, MSG_NOSIGNAL) != 1 || recv(s.line, s.address, sizeof(s.address), MSG_WAITALL) != sizeof(s.address))
+	if (send(s.line, "u", 1, MSG_NOSIGNAL) != 1 ||
+	    recv(s.line, s.address, sizeof(s.address), MSG_WAITALL) != sizeof(s.address))
 		wrong("the server's process has not started its server");
 	return 0;
 }
@@ -301,7 +307,8 @@ static int pool_make(unsigned servers, struct kvc_pool **out)
 	char name[2][80];
 	const char *names[] = {name[0], name[1]};
 	struct kv_error err = {0};
-	struct kvc_options o = {.size = sizeof(o), .flags = KVC_OPEN_WAIT,
+	struct kvc_options o = {.size = sizeof(o),
+				.flags = KVC_OPEN_WAIT,
 				.num_clients = 1,
 				.num_threads = 1,
 				.buffer_bytes = BUFFER,
@@ -409,13 +416,15 @@ static int64_t missed(int64_t rc, int64_t (*again)(void))
 static int64_t get_small(void)
 {
 	memset(plain, 0, SMALL);
-	return missed(same("get_small", kvc_get(s.pool, key_of("small"), plain, SMALL, NULL), plain, SMALL, 1), put_small);
+	return missed(same("get_small", kvc_get(s.pool, key_of("small"), plain, SMALL, NULL), plain, SMALL, 1),
+		      put_small);
 }
 
 static int64_t get_large(void)
 {
 	memset(plain, 0, LARGE);
-	return missed(same("get_large", kvc_get(s.pool, key_of("large"), plain, LARGE, NULL), plain, LARGE, 2), put_large);
+	return missed(same("get_large", kvc_get(s.pool, key_of("large"), plain, LARGE, NULL), plain, LARGE, 2),
+		      put_large);
 }
 
 static int64_t get_part(void)
@@ -432,7 +441,8 @@ static int64_t get_part(void)
 static int64_t get_registered(void)
 {
 	memset(registered + LARGE, 0, LARGE);
-	return missed(same("get_registered", kvc_get(s.pool, key_of("registered"), registered + LARGE, LARGE, NULL), registered + LARGE, LARGE, 3),
+	return missed(same("get_registered", kvc_get(s.pool, key_of("registered"), registered + LARGE, LARGE, NULL),
+			   registered + LARGE, LARGE, 3),
 		      put_registered);
 }
 
@@ -461,7 +471,8 @@ static void items_make(void)
 {
 	for (unsigned i = 0; i < BATCH; i++) {
 		snprintf(item_key[i], sizeof(item_key[i]), "item/%u", i);
-		items[i] = (struct kvc_item){.key = key_of(item_key[i]), .data = batch + i * ITEM, .len = i % 2 ? ITEM : SMALL};
+		items[i] = (struct kvc_item){
+			.key = key_of(item_key[i]), .data = batch + i * ITEM, .len = i % 2 ? ITEM : SMALL};
 	}
 }
 
@@ -569,9 +580,9 @@ static int64_t delete_all(void)
 
 	items_make();
 	for (unsigned i = 0; i < KV_COUNT(keys) && rc == 0; i++)
-		rc = delete(keys[i]);
+		rc = delete (keys[i]);
 	for (unsigned i = 0; i < BATCH && rc == 0; i++)
-		rc = delete(item_key[i]);
+		rc = delete (item_key[i]);
 	return rc;
 }
 
@@ -648,7 +659,8 @@ static int64_t session_get(void)
 	const struct kvc_call call = {.size = sizeof(call), .session = s.keyed};
 
 	memset(plain, 0, LARGE);
-	return missed(same("session_get", kvc_get(s.pool, key_of("large"), plain, LARGE, &call), plain, LARGE, 2), put_large);
+	return missed(same("session_get", kvc_get(s.pool, key_of("large"), plain, LARGE, &call), plain, LARGE, 2),
+		      put_large);
 }
 
 static int64_t session_batch(void)
@@ -794,7 +806,8 @@ static int64_t held(bool say)
 	sum += stat_of(all, n, "sessions") != 1;
 	if (say && stat_of(all, n, "sessions") != 1)
 		wrong("the server has %" PRIu64 " sessions", stat_of(all, n, "sessions"));
-	/* A piece whose writes cannot be counted stays in quarantine until a fence, which comes when a quarter of the buffer is there. */
+	/* A piece whose writes cannot be counted stays in quarantine until a fence, which comes when a quarter of the
+	 * buffer is there. */
 	kvc_counters(s.pool, &c);
 	if (say && c.quarantined_bytes > BUFFER / 4)
 		wrong("the client still has %" PRIu64 " bytes in quarantine", c.quarantined_bytes);
@@ -923,7 +936,8 @@ static void pulls_check(void)
 		wrong("nothing was read from the server's memory");
 }
 
-/* Each way for the bytes of a GET that the client fetches: in one message, in a piece, in registered memory, in a batch; and those that the server writes all the same. */
+/* Each way for the bytes of a GET that the client fetches: in one message, in a piece, in registered memory, in a
+ * batch; and those that the server writes all the same. */
 static void pulls(void)
 {
 	start();

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sweep.c -- fail every fault point once, alone, each in a process of its own, and count who survives.
  *
- * For each phase of scenario.c a first child records the points that the phase meets. Then, for every point and every way in which its function can fail, a child
- * runs the scenario with the point's first call in the phase failing, and for those that are called more often another with a later call. A child survives when it
- * ends with status 0: the scenario found nothing wrong, the sanitizers were quiet (leaks included), and descriptors, threads and mappings are as many as they were in
- * the recording run. The runner has one thread and has touched no library before it forks.
+ * For each phase of scenario.c a first child records the points that the phase meets. Then, for every point and every
+ * way in which its function can fail, a child runs the scenario with the point's first call in the phase failing, and
+ * for those that are called more often another with a later call. A child survives when it ends with status 0: the
+ * scenario found nothing wrong, the sanitizers were quiet (leaks included), and descriptors, threads and mappings are
+ * as many as they were in the recording run. The runner has one thread and has touched no library before it forks.
  *
  * Two failures are not ours, and are told from others by what they look like alone. Each is shown and counted.
  *
- * A machine that is busy otherwise keeps threads from running, and calls, connections and the 15 s of a step have deadlines of wall time. A run in which threads had
- * waited for a processor for more than half of the time when the first thing was wrong is made again, up to TRIES times.
+ * A machine that is busy otherwise keeps threads from running, and calls, connections and the 15 s of a step have
+ * deadlines of wall time. A run in which threads had waited for a processor for more than half of the time when the
+ * first thing was wrong is made again, up to TRIES times.
  *
- * libfabric (1.17; rxm and util of 2.6 have the same lines) forgets a connection request that lies in rxm's event queue when the endpoint is closed: ofi_eq_cleanup frees the event, but neither the fi_info
- * nor the socket that it leads to. Nothing of ours reaches that queue, and draining would only make the moment shorter in which a request may come. What is let pass:
- * the scenario was content, every fi_info that we were given is freed, nothing is left but n sockets, and the one direct leak is of n objects of the size of
- * fi_info, made by fi_dupinfo, and everything that leaked was allocated inside libfabric.
+ * libfabric (1.17; rxm and util of 2.6 have the same lines) forgets a connection request that lies in rxm's event queue
+ * when the endpoint is closed: ofi_eq_cleanup frees the event, but neither the fi_info nor the socket that it leads to.
+ * Nothing of ours reaches that queue, and draining would only make the moment shorter in which a request may come. What
+ * is let pass: the scenario was content, every fi_info that we were given is freed, nothing is left but n sockets, and
+ * the one direct leak is of n objects of the size of fi_info, made by fi_dupinfo, and everything that leaked was
+ * allocated inside libfabric.
  *
  * Speaks TAP: one test per phase. Environment, for work on a finding:
  *   KVRAIL_FAULT_PHASE=N    only this phase
@@ -47,7 +51,7 @@ enum {
 	WAYS_MAX = 512,
 	LIMIT_S = 60, /* of one child; the slowest need about 5 s */
 	FEW = 8,
-	TRIES = 3,    /* for a point that a run does not meet, because threads took another turn */
+	TRIES = 3, /* for a point that a run does not meet, because threads took another turn */
 	EXIT_LEAK = 98,
 	EXIT_SANITIZER = 99,
 	EXIT_LEFT = 2 /* descriptors, threads or mappings */
@@ -55,7 +59,8 @@ enum {
 
 enum verdict { SURVIVED, FAILED, UNMET, STARVED, FORGOTTEN };
 
-/* The sanitizers' library looks for them by name: -fvisibility=hidden would leave it with its defaults, whose exit status is 1. */
+/* The sanitizers' library looks for them by name: -fvisibility=hidden would leave it with its defaults, whose exit
+ * status is 1. */
 #define FOUND __attribute__((visibility("default")))
 
 FOUND const char *__asan_default_options(void);
@@ -108,7 +113,8 @@ static unsigned num_jobs;
 static struct fault_case cases[CASES_MAX];
 static bool way_met[WAYS_MAX];
 static char folder[64];
-static uintptr_t started[FAULT_SITES_MAX]; /* the points of the start: with certificates and over shm only the others are tried */
+static uintptr_t started[FAULT_SITES_MAX]; /* the points of the start: with certificates and over shm only the others
+					      are tried */
 static unsigned num_started;
 static unsigned baseline_fds[2], baseline_threads[2];
 static unsigned survived, failed, unmet, points, starved, forgotten;
@@ -160,7 +166,8 @@ static int descriptors_show(void)
 	return sockets;
 }
 
-/* Threads that nobody joins (kvserver/control/keeper.c, bootstrap/resolve.c) may need another moment to end. `want`: so many are left anyhow; 0: not known. */
+/* Threads that nobody joins (kvserver/control/keeper.c, bootstrap/resolve.c) may need another moment to end. `want`: so
+ * many are left anyhow; 0: not known. */
 static unsigned threads_left(unsigned want)
 {
 	unsigned least = entries("/proc/self/task");
@@ -173,7 +180,8 @@ static unsigned threads_left(unsigned want)
 
 static int left_check(struct fault_board *b, bool recording)
 {
-	unsigned i = scenario_is_server(), threads = threads_left(recording ? 0 : b->threads[i]), fds = entries("/proc/self/fd");
+	unsigned i = scenario_is_server(), threads = threads_left(recording ? 0 : b->threads[i]),
+		 fds = entries("/proc/self/fd");
 	bool sound = true;
 
 	if (recording) {
@@ -182,7 +190,8 @@ static int left_check(struct fault_board *b, bool recording)
 	}
 	b->sockets_left = 0;
 	if (fds != b->fds[i] || threads != b->threads[i]) {
-		fprintf(stderr, "LEFT: %u descriptors instead of %u, %u threads instead of %u\n", fds, b->fds[i], threads, b->threads[i]);
+		fprintf(stderr, "LEFT: %u descriptors instead of %u, %u threads instead of %u\n", fds, b->fds[i],
+			threads, b->threads[i]);
 		b->sockets_left = descriptors_show();
 		sound = false;
 	}
@@ -190,7 +199,8 @@ static int left_check(struct fault_board *b, bool recording)
 		fprintf(stderr, "LEFT: %lld bytes are still mapped\n", (long long)fault_mapped_bytes());
 	if (fault_infos() != 0)
 		fprintf(stderr, "LEFT: %lld descriptions of fabrics\n", (long long)fault_infos());
-	if (fault_mapped_bytes() != 0 || fault_infos() != 0 || threads != b->threads[i] || fds - b->fds[i] != (unsigned)b->sockets_left)
+	if (fault_mapped_bytes() != 0 || fault_infos() != 0 || threads != b->threads[i] ||
+	    fds - b->fds[i] != (unsigned)b->sockets_left)
 		b->sockets_left = -1;
 	return sound && b->sockets_left == 0 ? 0 : EXIT_LEFT;
 }
@@ -251,8 +261,9 @@ static void title(const struct fault_case *c, char *buf, size_t cap)
 
 	__sanitizer_symbolize_pc((void *)(c->caller - 1), "%f %s:%l", place, sizeof(place));
 	path = strstr(place, " /");
-	snprintf(buf, cap, "%s = %s%s, call %u, in %.*s%s", c->way->function, c->way->shown, c->way->times > 1 ? " for a while" : "", c->nth,
-		 path ? (int)(path - place) : (int)strlen(place), place, path ? path : "");
+	snprintf(buf, cap, "%s = %s%s, call %u, in %.*s%s", c->way->function, c->way->shown,
+		 c->way->times > 1 ? " for a while" : "", c->nth, path ? (int)(path - place) : (int)strlen(place),
+		 place, path ? path : "");
 }
 
 static void show(const char *log, unsigned lines_max)
@@ -288,7 +299,8 @@ static bool requests_forgotten(const char *log, int n)
 		} else if (strncmp(line, "Indirect leak", 13) == 0) {
 			info = false;
 		} else if (strncmp(line, "    #0", 6) != 0 && strncmp(line, "    #", 5) == 0) {
-			good = strstr(line, "libfabric.so") && (!info || strncmp(line, "    #1 ", 7) != 0 || strstr(line, " in fi_dupinfo "));
+			good = strstr(line, "libfabric.so") &&
+			       (!info || strncmp(line, "    #1 ", 7) != 0 || strstr(line, " in fi_dupinfo "));
 		}
 		ended |= strncmp(line, "SUMMARY: AddressSanitizer: ", 27) == 0 && strstr(line, " leaked in ");
 	}
@@ -305,7 +317,8 @@ static enum verdict verdict_of(const struct job *j, int status)
 		return b->fired ? SURVIVED : UNMET;
 	if (was_starved(b))
 		return STARVED;
-	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_LEAK && !b->wrong && b->sockets_left > 0 && requests_forgotten(j->log, b->sockets_left))
+	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_LEAK && !b->wrong && b->sockets_left > 0 &&
+	    requests_forgotten(j->log, b->sockets_left))
 		return FORGOTTEN;
 	return FAILED;
 }
@@ -343,14 +356,16 @@ static bool judge(struct job *j, int status)
 	title(j->c, text, sizeof(text));
 	starved += again;
 	if (!good || getenv("KVRAIL_FAULT_LIST"))
-		printf("# %s: %s (%ld s)\n", again ? "again, its threads were kept from running" : count(v), text, (long)(time(NULL) - j->since));
+		printf("# %s: %s (%ld s)\n", again ? "again, its threads were kept from running" : count(v), text,
+		       (long)(time(NULL) - j->since));
 	else
 		count(v);
 	if (!good && b->wrong)
-		printf("#     threads waited for a processor for %.1f s in sum in the first %.1f s\n", (double)b->waited_ns / 1e9,
-		       (double)(b->failed_ns - b->begun_ns) / 1e9);
+		printf("#     threads waited for a processor for %.1f s in sum in the first %.1f s\n",
+		       (double)b->waited_ns / 1e9, (double)(b->failed_ns - b->begun_ns) / 1e9);
 	if (!good && WIFEXITED(status))
-		printf("#     exit status %d in step %s, sockets left %d\n", WEXITSTATUS(status), b->step ? b->step : "?", b->sockets_left);
+		printf("#     exit status %d in step %s, sockets left %d\n", WEXITSTATUS(status),
+		       b->step ? b->step : "?", b->sockets_left);
 	if (!good && WIFSIGNALED(status))
 		printf("#     killed by signal %d in step %s\n", WTERMSIG(status), b->step ? b->step : "?");
 	if (!good || getenv("KVRAIL_FAULT_ONLY"))
@@ -450,7 +465,8 @@ static unsigned sites_of(enum phase phase, struct fault_site *site)
 	unsigned count = 0;
 
 	for (unsigned i = 0; i < FAULT_SITES_MAX; i++)
-		if (b->site[i].caller && !((phase == PHASE_START_CERT || phase == PHASE_PULL) && tried_at_start(b->site[i].caller)))
+		if (b->site[i].caller &&
+		    !((phase == PHASE_START_CERT || phase == PHASE_PULL) && tried_at_start(b->site[i].caller)))
 			memcpy(&site[count++], &b->site[i], sizeof(*site));
 	qsort(site, count, sizeof(*site), by_order);
 	for (unsigned i = 0; i < count && phase == PHASE_START; i++)
@@ -532,7 +548,8 @@ static bool setup(void)
 	num_jobs = wanted ? (unsigned)atoi(wanted) : 2;
 	num_jobs = num_jobs < 1 ? 1 : num_jobs > JOBS_MAX ? JOBS_MAX : num_jobs;
 	for (unsigned i = 0; i < num_jobs; i++) {
-		jobs[i].board = mmap(NULL, sizeof(struct fault_board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		jobs[i].board = mmap(NULL, sizeof(struct fault_board), PROT_READ | PROT_WRITE,
+				     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 		if (jobs[i].board == MAP_FAILED)
 			return false;
 		snprintf(jobs[i].log, sizeof(jobs[i].log), "%s/log%u", folder, i);
@@ -635,7 +652,9 @@ int main(void)
 	bool good = true;
 
 	if (fault_ways_count > WAYS_MAX || !setup()) {
-		printf("1..1\nnot ok 1 - a folder for logs, a key and certificates (scripts/make-test-certs.sh, from the root of the tree): %s\n", strerror(errno));
+		printf("1..1\nnot ok 1 - a folder for logs, a key and certificates (scripts/make-test-certs.sh, from "
+		       "the root of the tree): %s\n",
+		       strerror(errno));
 		return 1;
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -648,21 +667,26 @@ int main(void)
 		if (one && atoi(one) != phase)
 			continue;
 		if (scenario_missing((enum phase)phase)) {
-			printf("ok %d - every fault in phase: %s # SKIP %s\n", n++, phase_names[phase], scenario_missing((enum phase)phase));
+			printf("ok %d - every fault in phase: %s # SKIP %s\n", n++, phase_names[phase],
+			       scenario_missing((enum phase)phase));
 			continue;
 		}
 		ok = sweep((enum phase)phase);
 		good &= ok;
-		printf("# %s: %u points, %u runs survived, %u failed, %u not met\n", phase_names[phase], points - p, survived - s, failed - f, unmet - u);
+		printf("# %s: %u points, %u runs survived, %u failed, %u not met\n", phase_names[phase], points - p,
+		       survived - s, failed - f, unmet - u);
 		printf("%sok %d - every fault in phase: %s\n", ok ? "" : "not ", n++, phase_names[phase]);
 	}
 	if (!one)
 		never_met();
-	printf("# fault points: %u, survived: %u of %u runs%s\n", points, survived, survived + failed, unmet ? " (some were not met)" : "");
+	printf("# fault points: %u, survived: %u of %u runs%s\n", points, survived, survived + failed,
+	       unmet ? " (some were not met)" : "");
 	if (starved)
 		printf("# %u runs were made again, because their threads had been kept from running\n", starved);
 	if (forgotten)
-		printf("#: in %u runs libfabric forgot a connection request when an endpoint was closed: some 700 bytes and a socket\n", forgotten);
+		printf("#: in %u runs libfabric forgot a connection request when an endpoint was closed: some 700 "
+		       "bytes and a socket\n",
+		       forgotten);
 	cleanup();
 	return good ? 0 : 1;
 }

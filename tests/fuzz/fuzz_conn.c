@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_conn.c -- a control connection fed with bytes: the accepting side of bootstrap/, from the first byte to the end.
  *
- * The first byte chooses plain or TLS with a key, and into how many pieces the rest is cut. Plain bytes go through framing
- * and decoding to the comparison of the hello; with TLS they are a handshake that OpenSSL has to refuse. Every end is one
- * of the codes that boot_recv_await promises. */
+ * The first byte chooses plain or TLS with a key, and into how many pieces the rest is cut. Plain bytes go through
+ * framing and decoding to the comparison of the hello; with TLS they are a handshake that OpenSSL has to refuse. Every
+ * end is one of the codes that boot_recv_await promises. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -108,7 +108,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	feed = (struct feed){.data = data + 1, .size = size - 1, .tls = data[0] & 1, .running = 2};
 	feed.step = data[0] >> 1 ? data[0] >> 1 : feed.size;
 	check(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, feed.fd) == 0, "no sockets");
-	check(co_spawn(loop, acceptor, NULL, "acceptor") == 0 && co_spawn(loop, feeder, NULL, "feeder") == 0, "no coroutine");
+	check(co_spawn(loop, acceptor, NULL, "acceptor") == 0 && co_spawn(loop, feeder, NULL, "feeder") == 0,
+	      "no coroutine");
 	while (feed.running)
 		loop_turn(loop, 10000000);
 	close(feed.fd[0]);

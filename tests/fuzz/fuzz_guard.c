@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_guard.c -- bytes on a connection of libfabric's: whatever comes, and however it is cut, the provider is given the same beginning of it, in
- * whole units, and nothing behind the first thing that no peer sends.
+/* fuzz_guard.c -- bytes on a connection of libfabric's: whatever comes, and however it is cut, the provider is given
+ * the same beginning of it, in whole units, and nothing behind the first thing that no peer sends.
  *
- * The first byte says which protocol, whether reads are allowed, and whether we made the connection; the second how receives are cut. */
+ * The first byte says which protocol, whether reads are allowed, and whether we made the connection; the second how
+ * receives are cut. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,9 +46,10 @@ static uint64_t asked[GUARD_ASKED_MAX];
 
 static const struct stream_calls calls = {sock_recv, sock_recvmsg};
 
-/* What the provider is given when receives bring at most `most` bytes, into a room of so many. *refused: it ended with what no peer sends. */
-static size_t given(const struct guard_rules *rules, bool accepted, const uint8_t *data, size_t size, size_t most, size_t room, uint8_t *got,
-		    bool *refused)
+/* What the provider is given when receives bring at most `most` bytes, into a room of so many. *refused: it ended with
+ * what no peer sends. */
+static size_t given(const struct guard_rules *rules, bool accepted, const uint8_t *data, size_t size, size_t most,
+		    size_t room, uint8_t *got, bool *refused)
 {
 	struct stream s;
 	const char *why = NULL;

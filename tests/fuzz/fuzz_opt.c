@@ -99,7 +99,8 @@ static void try_addr(const char *word)
 	int rc = kv_server_entry_parse(word, &entry, &err);
 	explained(rc, &err);
 	if (rc == 0)
-		require(kv_server_entry_parse(entry.text, &again, NULL) == 0 && strcmp(again.id, entry.id) == 0 && again.named == entry.named);
+		require(kv_server_entry_parse(entry.text, &again, NULL) == 0 && strcmp(again.id, entry.id) == 0 &&
+			again.named == entry.named);
 	rc = kv_hostport_parse(word, &hp, &err);
 	explained(rc, &err);
 	if (rc != 0)
@@ -148,7 +149,7 @@ static void try_command_line(int count, char **words)
 {
 	static const struct kv_opt_program program = {
 		.name = "kv-fuzz", .usage_args = "[KEY...]", .about = "x", .args_max = 3};
-	char *argv[WORDS_MAX + 2] = {(char *)(uintptr_t) "kv-fuzz"};
+	char *argv[WORDS_MAX + 2] = {(char *)(uintptr_t)"kv-fuzz"};
 	struct conf conf;
 	struct kv_opt_strings args;
 	struct kv_error err = {0};

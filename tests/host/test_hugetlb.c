@@ -20,8 +20,8 @@ static struct {
 	unsigned nodes;
 	int map_errno_1g, map_errno_2m;           /* of a huge mmap; 0 works */
 	int populate_errno_1g, populate_errno_2m; /* of MADV_POPULATE_WRITE; 0 works */
-	int populated_after; /* MAP_POPULATE: pages that are there, in percent */
-	int steals;          /* so many fixed mappings find the place taken */
+	int populated_after;                      /* MAP_POPULATE: pages that are there, in percent */
+	int steals;                               /* so many fixed mappings find the place taken */
 	int bind_error;
 	unsigned huge_maps, plain_maps, populated, advised, bound;
 	uint64_t mapped, unmapped; /* bytes, in all */
@@ -330,7 +330,8 @@ static void pages_read_like_a_sentence(void **state)
 	kv_pages_add(&sum, &more);
 	assert_string_equal(kv_pages_format(&sum, buf, sizeof(buf)),
 			    "3 GiB in 1 GiB pages, 512 MiB in 2 MiB pages, 64 MiB in transparent huge pages");
-	assert_string_equal(kv_pages_format(&(struct kv_pages){.plain = 4096}, buf, sizeof(buf)), "4 KiB in 4 KiB pages");
+	assert_string_equal(kv_pages_format(&(struct kv_pages){.plain = 4096}, buf, sizeof(buf)),
+			    "4 KiB in 4 KiB pages");
 	assert_int_equal(strlen(kv_pages_format(&sum, buf, 20)), 19);
 }
 

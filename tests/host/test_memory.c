@@ -20,7 +20,8 @@ static void an_area_is_aligned_zeroed_and_writable(void **state)
 	assert_int_equal(area.len_bytes, 6 << 20);
 	assert_int_equal((uintptr_t)area.base % page_2m, 0);
 	assert_true(area.page_bytes == 4096 || area.page_bytes == page_2m);
-	assert_int_equal(area.pages.bytes_1g + area.pages.bytes_2m + area.pages.transparent + area.pages.plain, 6 << 20);
+	assert_int_equal(area.pages.bytes_1g + area.pages.bytes_2m + area.pages.transparent + area.pages.plain,
+			 6 << 20);
 	uint8_t *p = area.base;
 	for (uint64_t i = 0; i < area.len_bytes; i++)
 		assert_int_equal(p[i], 0);

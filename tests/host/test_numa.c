@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_numa.c -- nodes of made-up machines, and what the kernel of this one does for a wish. tests/verbs/memory.sh runs the
- * same on a machine with two nodes. */
+/* test_numa.c -- nodes of made-up machines, and what the kernel of this one does for a wish. tests/verbs/memory.sh runs
+ * the same on a machine with two nodes. */
 #include "tests/check.h"
 
 #include <errno.h>
@@ -37,8 +37,8 @@ static void lists_of_the_kernel_are_read(void **state)
 
 static void nonsense_is_no_list(void **state)
 {
-	static const char *const bad[] = {"x",    "1,", "1,\n", "-1",  "1-", "3-1", "8192",
-					  "0-8192", "1 2", "1,,2", "99999999999999999999", "1x"};
+	static const char *const bad[] = {
+		"x", "1,", "1,\n", "-1", "1-", "3-1", "8192", "0-8192", "1 2", "1,,2", "99999999999999999999", "1x"};
 	struct kv_cpus cpus = {{7}};
 	(void)state;
 	for (unsigned i = 0; i < KV_COUNT(bad); i++)
@@ -180,7 +180,7 @@ static void placing_is_told_in_words(void **state)
 	p[1].thread = p[0].thread = -EPERM;
 	p[0].memory_error = -EPERM;
 	check_contains(kv_numa_describe(p, 3, "shard", false, buf, sizeof(buf)), "shards 0-1 on node 0, 2 anywhere; "
-		       "threads cannot be bound");
+										 "threads cannot be bound");
 	check_contains(buf, "it is where it is first touched");
 	p[0] = p[1] = p[2];
 	check_contains(kv_numa_describe(p, 3, "shard", false, buf, sizeof(buf)), "not known");

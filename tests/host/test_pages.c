@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_pages.c -- areas on a real kernel's hugetlb pages and NUMA nodes. Needs a machine that was prepared for it (free pages
- * that nobody else takes, two nodes): tests/verbs/memory.sh makes one. Elsewhere every test says what is missing. */
+/* test_pages.c -- areas on a real kernel's hugetlb pages and NUMA nodes. Needs a machine that was prepared for it (free
+ * pages that nobody else takes, two nodes): tests/verbs/memory.sh makes one. Elsewhere every test says what is missing.
+ */
 #include "tests/check.h"
 
 #include <errno.h>
@@ -107,7 +108,8 @@ static void pages_that_are_refused_at_the_touch_are_found_out(void **state)
 	(void)state;
 	uint64_t room = kv_cgroup_hugetlb_room("", TWO);
 	need(getenv("KVRAIL_TEST_PAGES") && room != UINT64_MAX, "a hugetlb cgroup with a limit");
-	void *p = mmap(NULL, 8 * TWO, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | 21 << 26, -1, 0);
+	void *p = mmap(NULL, 8 * TWO, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | 21 << 26, -1,
+		       0);
 	need(p != MAP_FAILED, "a limit that is looked at when pages are touched (this one is, when they are reserved)");
 	assert_true(kv_memory_populate(p, 8 * TWO, KV_NODE_ANY, NULL) < 0);
 	munmap(p, 8 * TWO);

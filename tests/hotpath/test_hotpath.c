@@ -222,7 +222,8 @@ static int up(void **state)
 				       .log = &log};
 	char name[64];
 	const char *names[] = {name};
-	struct kvc_options co = {.size = sizeof(co), .flags = KVC_OPEN_WAIT,
+	struct kvc_options co = {.size = sizeof(co),
+				 .flags = KVC_OPEN_WAIT,
 				 .num_clients = CLIENTS,
 				 .num_threads = CLIENTS,
 				 .buffer_bytes = 16 << 20,

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* embedder.c -- a program of somebody else's, on the installed headers and the library alone: it stores values of many sizes and reads them back.
+/* embedder.c -- a program of somebody else's, on the installed headers and the library alone: it stores values of many
+ * sizes and reads them back.
  *
  *   embedder HOST:PORT [PROVIDER [setup]]
  *
- * C11 and C++17 alike: tests/integration/install.sh compiles it as both. Without `setup` it leaves libfabric's environment as it is, as a process does that
- * has other users of libfabric. Prints one line; status 1 with a sentence if anything was not so. */
+ * C11 and C++17 alike: tests/integration/install.sh compiles it as both. Without `setup` it leaves libfabric's
+ * environment as it is, as a process does that has other users of libfabric. Prints one line; status 1 with a sentence
+ * if anything was not so. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +35,8 @@ static void fill(unsigned char *data, size_t len, unsigned seed)
 
 static int failed(const char *what, size_t len, long long rc)
 {
-	fprintf(stderr, "embedder: %s of %lu bytes: %lld (%s)\n", what, (unsigned long)len, rc, rc < 0 ? kvc_strerror((int)rc) : "other bytes");
+	fprintf(stderr, "embedder: %s of %lu bytes: %lld (%s)\n", what, (unsigned long)len, rc,
+		rc < 0 ? kvc_strerror((int)rc) : "other bytes");
 	return 1;
 }
 
@@ -60,7 +63,8 @@ static int one_value(struct kvc_pool *pool, const char *kind, size_t len)
 static int all_sizes(struct kvc_pool *pool, const char *kind, unsigned *inout_values)
 {
 	static const int around[] = {1 << 12, 1 << 14, 1 << 16, 1 << 17, 1 << 20, 1 << 22, 1 << 24};
-	int status = one_value(pool, kind, 1) || one_value(pool, kind, 100) || one_value(pool, kind, 3000) || one_value(pool, kind, LARGEST);
+	int status = one_value(pool, kind, 1) || one_value(pool, kind, 100) || one_value(pool, kind, 3000) ||
+		     one_value(pool, kind, LARGEST);
 	*inout_values += 4;
 	for (size_t i = 0; i < sizeof(around) / sizeof(around[0]) && !status; i++)
 		for (int more = -1; more <= 1 && !status; more++, ++*inout_values)
@@ -95,7 +99,8 @@ static int batch_of_values(struct kvc_pool *pool)
 	return 0;
 }
 
-/* Once through the clients' buffers, and once more in registered memory, which the server reads and writes by itself. */
+/* Once through the clients' buffers, and once more in registered memory, which the server reads and writes by itself.
+ */
 static int use(struct kvc_pool *pool)
 {
 	struct kvc_mem *mem_in = NULL, *mem_out = NULL;
@@ -106,7 +111,8 @@ static int use(struct kvc_pool *pool)
 	if (status)
 		return status;
 	memset(&err, 0, sizeof(err));
-	if (kvc_register(pool, out_bytes, LARGEST, &mem_out, &err) < 0 || kvc_register(pool, in_bytes, LARGEST, &mem_in, &err) < 0) {
+	if (kvc_register(pool, out_bytes, LARGEST, &mem_out, &err) < 0 ||
+	    kvc_register(pool, in_bytes, LARGEST, &mem_in, &err) < 0) {
 		fprintf(stderr, "embedder: %s\n", err.text);
 		return 1;
 	}
@@ -116,7 +122,8 @@ static int use(struct kvc_pool *pool)
 	memset(&info, 0, sizeof(info));
 	info.size = sizeof(info);
 	if (!status && kvc_info(pool, &info) == 0)
-		printf("%u values went there and back over %s, eager size %u, KVRail %s\n", values, info.provider, info.eager_bytes, kvc_version());
+		printf("%u values went there and back over %s, eager size %u, KVRail %s\n", values, info.provider,
+		       info.eager_bytes, kvc_version());
 	return status;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_capacity.c -- kv-bench capacity: its steps and options, the kernel's answer about RDMA objects, and the report. */
+/* test_capacity.c -- kv-bench capacity: its steps and options, the kernel's answer about RDMA objects, and the report.
+ */
 #include <errno.h>
 #include <jansson.h>
 #include <linux/netlink.h>
@@ -23,8 +24,9 @@ static void steps_are(const char *text, uint32_t max, const uint32_t *want, unsi
 		assert_int_equal(s.clients[i], want[i]);
 }
 
-#define STEPS(text, max, ...) \
-	steps_are(text, max, (const uint32_t[]){__VA_ARGS__}, sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
+#define STEPS(text, max, ...)                                                                                          \
+	steps_are(text, max, (const uint32_t[]){__VA_ARGS__},                                                          \
+		  sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
 
 static void steps_are_a_list_that_may_go_on(void **state)
 {
@@ -41,9 +43,18 @@ static void bad_steps_are_refused(void **state)
 {
 	static const struct {
 		const char *text, *words;
-	} bad[] = {{"", "no number"},	 {"0", "no step"},	     {"10,10", "must rise"}, {"100,10", "must rise"},
-		   {"many", "many"},	 {"10,...", "two numbers"},  {"...", "two numbers"}, {"10,,20", "''"},
-		   {"10,20,...,40", "..."}, {"-5", "-5"},	     {"1.5", "1.5"},	     {"99999999999", "99999999999"},
+	} bad[] = {{"", "no number"},
+		   {"0", "no step"},
+		   {"10,10", "must rise"},
+		   {"100,10", "must rise"},
+		   {"many", "many"},
+		   {"10,...", "two numbers"},
+		   {"...", "two numbers"},
+		   {"10,,20", "''"},
+		   {"10,20,...,40", "..."},
+		   {"-5", "-5"},
+		   {"1.5", "1.5"},
+		   {"99999999999", "99999999999"},
 		   {"1,2,...", "at most 256"}};
 	struct capacity_steps s;
 	struct kv_error err;
@@ -300,7 +311,8 @@ static void the_report_names_what_ended_each_model(void **state)
 	assert_int_equal(json_integer_value(json_object_get(s, "connected")), 437);
 	assert_int_equal(json_integer_value(json_object_get(json_object_get(s, "kernel"), "queue_pairs")), 874);
 	assert_string_equal(json_string_value(json_object_get(json_object_get(s, "first_error"), "code")), "limit");
-	assert_string_equal(json_string_value(json_object_get(json_object_get(s, "first_error"), "text")), "client 437: raise it");
+	assert_string_equal(json_string_value(json_object_get(json_object_get(s, "first_error"), "text")),
+			    "client 437: raise it");
 	m = json_object_get(json_object_get(j, "models"), "verbs");
 	assert_true(json_is_false(json_object_get(m, "ran")));
 	assert_string_equal(json_string_value(json_object_get(m, "why_not")), "no device");
@@ -316,25 +328,33 @@ static void the_engines_sentences_are_understood(void **state)
 		const char *text;
 		enum capacity_end end;
 	} said[] = {
-		{"client 20: tcp;ofi_rxm on lo: open files: needs 38, 200 allowed, 190 open already; `ulimit -n 65536`", CAPACITY_FILES},
-		{"client 3: verbs on rxe0: locked memory: needs 5 MiB, 64 KiB allowed; memory: of this", CAPACITY_LOCKED},
-		{"client 256: tcp on lo: endpoints: needs 1, 256 allowed, 256 open in this process; use fewer clients", CAPACITY_EPS},
+		{"client 20: tcp;ofi_rxm on lo: open files: needs 38, 200 allowed, 190 open already; `ulimit -n 65536`",
+		 CAPACITY_FILES},
+		{"client 3: verbs on rxe0: locked memory: needs 5 MiB, 64 KiB allowed; memory: of this",
+		 CAPACITY_LOCKED},
+		{"client 256: tcp on lo: endpoints: needs 1, 256 allowed, 256 open in this process; use fewer clients",
+		 CAPACITY_EPS},
 		{"tcp: memory: needs 9 GiB, 1 GiB available", CAPACITY_MEMORY},
 		{"rxe0: CQ entries: needs 263,168, 32,767 allowed; set smaller FI_UNIVERSE_SIZE", CAPACITY_CQS},
-		{"fi_enable on rdmap0 (efa): Cannot allocate memory, with 255 endpoints of this process open; queue pairs is short: needs 1",
+		{"fi_enable on rdmap0 (efa): Cannot allocate memory, with 255 endpoints of this process open; queue "
+		 "pairs is short: needs 1",
 		 CAPACITY_QPS},
-		{"fi_enable on rdmap0 (efa): Cannot allocate memory; no limit that can be seen is short (queue pairs: needs 1, 256 allowed)",
+		{"fi_enable on rdmap0 (efa): Cannot allocate memory; no limit that can be seen is short (queue pairs: "
+		 "needs 1, 256 allowed)",
 		 CAPACITY_PROVIDER},
 		{"client 4: eventfd: Too many open files", CAPACITY_FILES},
-		{"io_uring_setup: this process has all of its 40 files open; raise the limit (ulimit -n, LimitNOFILE)", CAPACITY_FILES},
-		{"thread 2 of 2 cannot be started: Resource temporarily unavailable; look at ulimit -u", CAPACITY_THREADS},
+		{"io_uring_setup: this process has all of its 40 files open; raise the limit (ulimit -n, LimitNOFILE)",
+		 CAPACITY_FILES},
+		{"thread 2 of 2 cannot be started: Resource temporarily unavailable; look at ulimit -u",
+		 CAPACITY_THREADS},
 		{"client 4: the peer is not reachable", CAPACITY_COMPLETE},
 	};
 
 	(void)state;
 	for (unsigned i = 0; i < KV_COUNT(said); i++)
 		if (capacity_end_said(said[i].text) != said[i].end)
-			fail_msg("\"%s\" is understood as %s", said[i].text, capacity_end_name((int)capacity_end_said(said[i].text)));
+			fail_msg("\"%s\" is understood as %s", said[i].text,
+				 capacity_end_name((int)capacity_end_said(said[i].text)));
 }
 
 static void every_end_has_a_name(void **state)

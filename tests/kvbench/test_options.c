@@ -209,8 +209,9 @@ static void test_names_are_in_the_order_of_their_enums(void **state)
 		const char *option, *name;
 		int value;
 	} want[] = {
-		{"--mode", "auto", KVC_MODE_AUTO},    {"--mode", "push", KVC_MODE_PUSH},     {"--mode", "pull", KVC_MODE_PULL},
-		{"--numa", "auto", KVC_NUMA_AUTO},    {"--numa", "off", KVC_NUMA_OFF},	     {"--log-level", "off", KV_LOG_OFF},
+		{"--mode", "auto", KVC_MODE_AUTO},    {"--mode", "push", KVC_MODE_PUSH},
+		{"--mode", "pull", KVC_MODE_PULL},    {"--numa", "auto", KVC_NUMA_AUTO},
+		{"--numa", "off", KVC_NUMA_OFF},      {"--log-level", "off", KV_LOG_OFF},
 		{"--log-level", "warn", KV_LOG_WARN}, {"--log-level", "debug", KV_LOG_DEBUG},
 	};
 	struct bench_options o;
@@ -219,7 +220,10 @@ static void test_names_are_in_the_order_of_their_enums(void **state)
 	(void)state;
 	for (unsigned i = 0; i < KV_COUNT(want); i++) {
 		assert_int_equal(parse(&o, &err, want[i].option, want[i].name, NULL), 0);
-		assert_int_equal(want[i].option[2] == 'm' ? o.mode : want[i].option[2] == 'n' ? o.numa : o.log_level, want[i].value);
+		assert_int_equal(want[i].option[2] == 'm'   ? o.mode
+				 : want[i].option[2] == 'n' ? o.numa
+							    : o.log_level,
+				 want[i].value);
 	}
 }
 

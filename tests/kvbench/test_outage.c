@@ -113,7 +113,8 @@ static void test_more_outages_than_are_kept_are_counted(void **state)
 		call(1, 1002 + 10 * i, 1003 + 10 * i, false);
 	}
 	assert_int_equal(o.count, BENCH_OUTAGES_MAX + 5);
-	check_outage(BENCH_OUTAGES_MAX - 1, 1000 + 10 * (BENCH_OUTAGES_MAX - 1), 1003 + 10 * (BENCH_OUTAGES_MAX - 1), 1);
+	check_outage(BENCH_OUTAGES_MAX - 1, 1000 + 10 * (BENCH_OUTAGES_MAX - 1), 1003 + 10 * (BENCH_OUTAGES_MAX - 1),
+		     1);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_replay_order.c -- the order of a replay, on real loops and threads, against what a plain reading of the file gives.
+/* test_replay_order.c -- the order of a replay, on real loops and threads, against what a plain reading of the file
+ * gives.
  *
  * A made cache (a table under a mutex) stands for the server. Workers on several loops do what replay.c does, with
  * random pauses between the steps; in strict order every request must find exactly the blocks that the requests before

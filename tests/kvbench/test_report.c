@@ -92,13 +92,17 @@ static void test_names(void **state)
 	check_names(json_object_get(j, "run"), "version time options interrupted");
 	check_names(json_object_get(j, "host"), "name kernel architecture cores numa_nodes congestion_control");
 	assert_string_equal(json_string_value(json_object_get(j, "schema")), "kvbench/1");
-	check_names(json_object_get(j, "provider"), "name fabric domain wait libfabric loopback_congestion_control mode put doorkeeper security "
-							  "chunk_bytes eager_bytes tx_depth cq_depth credits");
-	check_names(json_object_get(j, "resources"), "os_threads endpoints links buffer_bytes peak_rss_bytes buffer_pages numa register_ns");
+	check_names(json_object_get(j, "provider"),
+		    "name fabric domain wait libfabric loopback_congestion_control mode put doorkeeper security "
+		    "chunk_bytes eager_bytes tx_depth cq_depth credits");
+	check_names(json_object_get(j, "resources"),
+		    "os_threads endpoints links buffer_bytes peak_rss_bytes buffer_pages numa register_ns");
 	check_names(phases, "write read");
 	check_names(json_object_get(phases, "write"),
-		    "ops bytes seconds ops_per_s bytes_per_s hits misses put_conflicts duplicates errors latency_ns cpu_seconds server_cpu_seconds");
-	check_names(read, "ops bytes seconds ops_per_s bytes_per_s hits misses put_conflicts duplicates errors latency_ns cpu_seconds server_cpu_seconds");
+		    "ops bytes seconds ops_per_s bytes_per_s hits misses put_conflicts duplicates errors latency_ns "
+		    "cpu_seconds server_cpu_seconds");
+	check_names(read, "ops bytes seconds ops_per_s bytes_per_s hits misses put_conflicts duplicates errors "
+			  "latency_ns cpu_seconds server_cpu_seconds");
 	check_names(json_object_get(read, "latency_ns"), "min mean p50 p90 p95 p99 p999 max");
 	check_names(json_object_get(j, "verify"), "checked wrong");
 	json_decref(j);
@@ -109,10 +113,12 @@ static void test_config_has_every_option_with_underscores(void **state)
 	struct fixture *f = *state;
 	json_t *j = report_of(&f->bench), *config = json_object_get(j, "config");
 
-	check_names(config, "server provider nic door rails numa mode num_workers num_clients num_threads num_keys value_size "
-			    "repeat_reads duration rate warmup batch ttl seed verify keep_going no_write no_checksum breakdown "
-			    "roofline roofline_depth trace trace_speed trace_order buffer_mb memory_mb eviction server_threads base_client_id "
-			    "timeout peer_timeout slow_ms psk_file cert key ca crl server_name json quiet log_level config");
+	check_names(config,
+		    "server provider nic door rails numa mode num_workers num_clients num_threads num_keys value_size "
+		    "repeat_reads duration rate warmup batch ttl seed verify keep_going no_write no_checksum breakdown "
+		    "roofline roofline_depth trace trace_speed trace_order buffer_mb memory_mb eviction server_threads "
+		    "base_client_id "
+		    "timeout peer_timeout slow_ms psk_file cert key ca crl server_name json quiet log_level config");
 	assert_int_equal(json_integer_value(json_object_get(config, "num_workers")), 16);
 	assert_int_equal(json_integer_value(json_object_get(config, "value_size")), 65536);
 	assert_string_equal(json_string_value(json_object_get(config, "trace_order")), "strict");
@@ -141,9 +147,11 @@ static void test_report_says_what_ran(void **state)
 	given = json_object_get(json_object_get(j, "run"), "options");
 	assert_int_equal(json_array_size(given), 2);
 	assert_string_equal(json_string_value(json_array_get(given, 1)), "7");
-	assert_string_equal(json_string_value(json_object_get(json_object_get(j, "run"), "time")), "2023-11-14T22:13:20Z");
+	assert_string_equal(json_string_value(json_object_get(json_object_get(j, "run"), "time")),
+			    "2023-11-14T22:13:20Z");
 	assert_int_equal(json_integer_value(json_object_get(json_object_get(j, "run"), "interrupted")), 2);
-	assert_int_equal(json_integer_value(json_object_get(json_object_get(j, "config"), "num_threads")), 4); /* not the 0 that was asked for */
+	assert_int_equal(json_integer_value(json_object_get(json_object_get(j, "config"), "num_threads")),
+			 4); /* not the 0 that was asked for */
 	assert_true(json_integer_value(json_object_get(json_object_get(j, "host"), "cores")) > 0);
 	rail = json_array_get(json_object_get(j, "rails"), 0);
 	assert_int_equal(json_integer_value(json_object_get(rail, "bytes")), 4096);
@@ -185,9 +193,20 @@ static void test_summary_fits_80_columns(void **state)
 	f->opt.rate = 1e9;
 	f->opt.verify = true;
 	r->interrupted = 15;
-	r->replay = (struct replay_result){.ran = true, .complete = true, .requests = 1000000000, .blocks = 100000000000ull, .block_hits = 1u << 31, .lost = 1u << 30};
-	r->roofline = (struct roofline_result){.ran = true, .get_bytes_per_s = 1e11, .bytes_per_s = 1e11, .efficiency = 1, .rounds = 100, .depth = 1};
-	r->counters = (struct kvc_counters){.size = sizeof(r->counters), .requests = 1ull << 40, .queue_ns = 1ull << 60, .timeouts = 1ull << 40, .fences = 1ull << 40, .slow = 1ull << 40};
+	r->replay = (struct replay_result){.ran = true,
+					   .complete = true,
+					   .requests = 1000000000,
+					   .blocks = 100000000000ull,
+					   .block_hits = 1u << 31,
+					   .lost = 1u << 30};
+	r->roofline = (struct roofline_result){
+		.ran = true, .get_bytes_per_s = 1e11, .bytes_per_s = 1e11, .efficiency = 1, .rounds = 100, .depth = 1};
+	r->counters = (struct kvc_counters){.size = sizeof(r->counters),
+					    .requests = 1ull << 40,
+					    .queue_ns = 1ull << 60,
+					    .timeouts = 1ull << 40,
+					    .fences = 1ull << 40,
+					    .slow = 1ull << 40};
 	r->num_rails = 2;
 	snprintf(r->rail[0].device, sizeof(r->rail[0].device), "rdmap79s0-rdm");
 	r->rail[0].sends = r->rail[0].receives = r->rail[0].immediates = 999999999;
@@ -237,7 +256,9 @@ static void test_put_conflicts_are_no_errors(void **state)
 	free(text);
 	assert_int_equal(report_verdict(&f->bench, NULL), 0);
 	j = report_of(&f->bench);
-	assert_int_equal(json_integer_value(json_object_get(json_object_get(json_object_get(j, "phases"), "write"), "put_conflicts")), 3);
+	assert_int_equal(json_integer_value(json_object_get(json_object_get(json_object_get(j, "phases"), "write"),
+							    "put_conflicts")),
+			 3);
 	json_decref(j);
 }
 
@@ -264,7 +285,8 @@ static void test_waits_are_means(void **state)
 	struct kvc_counters *c = &f->bench.results.counters;
 	char *text;
 
-	*c = (struct kvc_counters){.size = sizeof(*c), .requests = 1000000, .queue_ns = 1497000000000ull, .room_wait_ns = 5000000000ull};
+	*c = (struct kvc_counters){
+		.size = sizeof(*c), .requests = 1000000, .queue_ns = 1497000000000ull, .room_wait_ns = 5000000000ull};
 	text = summary_of(&f->bench);
 	assert_non_null(strstr(text, "a request waited 5.00 us for room and 1.50 ms for credits"));
 	assert_null(strstr(text, "1497"));
@@ -349,7 +371,8 @@ static void test_counters_appear_when_taken(void **state)
 	assert_int_equal(json_integer_value(json_object_get(json_object_get(counters, "calls"), "gets")), 100);
 	assert_int_equal(json_integer_value(json_object_get(json_object_get(counters, "waits"), "queue_max_ns")), 5);
 	check_names(json_object_get(counters, "results of GET"), "ok timeout");
-	assert_int_equal(json_integer_value(json_object_get(json_object_get(counters, "results of GET"), "timeout")), 2);
+	assert_int_equal(json_integer_value(json_object_get(json_object_get(counters, "results of GET"), "timeout")),
+			 2);
 	json_decref(j);
 }
 
@@ -374,8 +397,16 @@ static void test_figures(void **state)
 
 static void test_the_breakdown_appears_when_asked_for(void **state)
 {
-	static const struct kvc_phases phases = {.total_ns = 100, .room_ns = 1, .queue_ns = 9, .server_ns = 30, .post_ns = 25, .wire_ns = 40,
-						 .data_ns = 5, .wake_ns = 4, .check_ns = 10, .other_ns = 1};
+	static const struct kvc_phases phases = {.total_ns = 100,
+						 .room_ns = 1,
+						 .queue_ns = 9,
+						 .server_ns = 30,
+						 .post_ns = 25,
+						 .wire_ns = 40,
+						 .data_ns = 5,
+						 .wake_ns = 4,
+						 .check_ns = 10,
+						 .other_ns = 1};
 	static struct bench_breakdown watched[2];
 	struct fixture *f = *state;
 	uint64_t sum = 0;
@@ -407,7 +438,8 @@ static void test_roofline_and_trace_appear_when_run(void **state)
 		(struct roofline_result){.ran = true, .efficiency = 0.5, .bytes_per_s = 1e9, .p50_ns = 7};
 	f->bench.results.replay = (struct replay_result){.ran = true, .requests = 3, .blocks = 10, .block_hits = 4};
 	j = report_of(&f->bench);
-	check_names(json_object_get(j, "roofline"), "bytes_per_s get_bytes_per_s p50_ns depth efficiency efficiency_min efficiency_max");
+	check_names(json_object_get(j, "roofline"),
+		    "bytes_per_s get_bytes_per_s p50_ns depth efficiency efficiency_min efficiency_max");
 	check_names(json_object_get(j, "trace"), "requests blocks block_hits hit_ratio");
 	assert_true(json_real_value(json_object_get(json_object_get(j, "trace"), "hit_ratio")) == 0.4);
 	json_decref(j);

@@ -137,7 +137,8 @@ static void test_never_ready(void **state)
 	check_reaped();
 }
 
-/* As a kv-server that touches a lot of memory: Ctrl-C waited ten seconds for it. It counts tenths of a second from SIGTERM on. */
+/* As a kv-server that touches a lot of memory: Ctrl-C waited ten seconds for it. It counts tenths of a second from
+ * SIGTERM on. */
 static void test_who_is_not_ready_is_not_waited_for(void **state)
 {
 	struct server_child *child = NULL;
@@ -147,7 +148,8 @@ static void test_who_is_not_ready_is_not_waited_for(void **state)
 	char body[512];
 
 	(void)state;
-	snprintf(body, sizeof(body), "trap T=1 TERM; while :; do sleep 0.1; [ \"$T\" ] && printf x >>%s; done", seen.path);
+	snprintf(body, sizeof(body), "trap T=1 TERM; while :; do sleep 0.1; [ \"$T\" ] && printf x >>%s; done",
+		 seen.path);
 	assert_int_equal(start(body, SECOND_NS / 5, &child, &err), -KV_ETIMEOUT);
 	assert_int_equal(stat(seen.path, &st), 0);
 	assert_in_range(st.st_size, 0, 50);

@@ -47,10 +47,33 @@ static int end(void **state)
 static void values_are_not_kept(void **state)
 {
 	(void)state;
-	static const char *const no[] = {"", "   ", "put k secret", " put k secret", "put\tk secret", "put k 'secret -f x'", "put k secret -", "put 'a -f b' secret", "put a\\ -f secret",
-				   "\"put\" k secret", "'put' k secret", "pu\\t k secret", "PUT k secret", "pit k secret", "putter k secret", "put", "put k", "put k -f",
-				   "put k -fsecret", "put k -f file secret", "put k - secret", "put k --", "secret", "  second line of a value that was pasted"};
-	static const char *const yes[] = {"get k", "put k -f file", "put\tk\t-f\tfile ", "put k -", " put k - ", "exists a b", "ttl k 1m", "stat", "help put"};
+	static const char *const no[] = {"",
+					 "   ",
+					 "put k secret",
+					 " put k secret",
+					 "put\tk secret",
+					 "put k 'secret -f x'",
+					 "put k secret -",
+					 "put 'a -f b' secret",
+					 "put a\\ -f secret",
+					 "\"put\" k secret",
+					 "'put' k secret",
+					 "pu\\t k secret",
+					 "PUT k secret",
+					 "pit k secret",
+					 "putter k secret",
+					 "put",
+					 "put k",
+					 "put k -f",
+					 "put k -fsecret",
+					 "put k -f file secret",
+					 "put k - secret",
+					 "put k --",
+					 "secret",
+					 "  second line of a value that was pasted"};
+	static const char *const yes[] = {"get k",    "put k -f file", "put\tk\t-f\tfile ",
+					  "put k -",  " put k - ",     "exists a b",
+					  "ttl k 1m", "stat",          "help put"};
 	for (unsigned i = 0; i < KV_COUNT(no); i++)
 		if (history_wanted(no[i]))
 			fail_msg("'%s' is kept", no[i]);

@@ -62,11 +62,13 @@ static void certificates_belong_together(void **state)
 	check_refused("--psk-file", parse("--cert", "c", "--key", "k", "--ca", "a", "--psk-file", "p", "ping", NULL));
 	assert_int_equal(parse("--cert", "c", "--key", "k", "--ca", "a", "ping", NULL), 0);
 	assert_string_equal(o.security.key, "k");
-	assert_int_equal(parse("--cert", "c", "--key", "k", "--ca", "a", "--crl", "l", "--server-name", "n", "ping", NULL), 0);
+	assert_int_equal(
+		parse("--cert", "c", "--key", "k", "--ca", "a", "--crl", "l", "--server-name", "n", "ping", NULL), 0);
 	assert_string_equal(o.security.crl, "l");
 	assert_string_equal(o.security.server_name, "n");
 	check_refused("--crl concerns certificates", parse("--crl", "l", "ping", NULL));
-	check_refused("--server-name concerns certificates", parse("--server-name", "n", "--psk-file", "p", "ping", NULL));
+	check_refused("--server-name concerns certificates",
+		      parse("--server-name", "n", "--psk-file", "p", "ping", NULL));
 }
 
 static void a_bad_address_is_usage(void **state)

@@ -29,8 +29,8 @@ struct lconn {
 	uint32_t number, mark;
 	uint64_t client_id;
 	uint8_t secret[BOOT_FRAME_SECRET];
-	struct kv_macs macs[KV_SHARDS_MAX];                /* of the shards that were used, and ... */
-	struct lseal *seal[KV_SHARDS_MAX][KV_RAILS_MAX];   /* ... of the links */
+	struct kv_macs macs[KV_SHARDS_MAX];              /* of the shards that were used, and ... */
+	struct lseal *seal[KV_SHARDS_MAX][KV_RAILS_MAX]; /* ... of the links */
 	unsigned shard; /* of the frame that is being answered: they are all the same to it */
 	int fd;
 	struct boot_conn *boot;
@@ -99,7 +99,8 @@ static struct kv_seal *seal_of(struct lconn *c, unsigned shard, unsigned link)
 	struct lseal **s = &c->seal[shard][link];
 	if (!*s) {
 		*s = calloc(1, sizeof(**s));
-		if (!*s || (!c->macs[shard].out && boot_frame_macs(c->secret, c->number, shard, true, &c->macs[shard]) != 0))
+		if (!*s ||
+		    (!c->macs[shard].out && boot_frame_macs(c->secret, c->number, shard, true, &c->macs[shard]) != 0))
 			abort();
 		kv_seal_init(&(*s)->seal, &c->macs[shard], link, (*s)->seen, KV_WINDOW_WIDTH);
 	}
@@ -109,8 +110,10 @@ static struct kv_seal *seal_of(struct lconn *c, unsigned shard, unsigned link)
 static void reply(struct lconn *c, unsigned link, const struct wire_reply *r)
 {
 	int lie = r->type == WIRE_GET ? atomic_load(&liar_lie) : LIE_NONE;
-	struct wire_frame frame = {
-		.session = c->number, .mark = c->mark + (lie == LIE_MARK), .link = (uint8_t)link, .shard = (uint8_t)c->shard};
+	struct wire_frame frame = {.session = c->number,
+				   .mark = c->mark + (lie == LIE_MARK),
+				   .link = (uint8_t)link,
+				   .shard = (uint8_t)c->shard};
 	uint8_t buf[KV_MSG_MAX];
 	struct wire_writer w;
 	uint32_t len;
@@ -176,7 +179,9 @@ static void answer_lease(struct lconn *c, unsigned link, const struct wire_reque
 	r.get.checksum = liar.checksum;
 	r.get.lease = atomic_fetch_add(&liar_leases, 1) + 1;
 	r.get.lease_us = lie == LIE_LEASE_SHORT ? 1 : 30000000;
-	r.get.at = lie == LIE_LEASE_OUTSIDE ? 1ull << 50 : lie == LIE_LEASE_EDGE ? liar.area.len_bytes - 10 : q->get.offset;
+	r.get.at = lie == LIE_LEASE_OUTSIDE ? 1ull << 50
+		   : lie == LIE_LEASE_EDGE  ? liar.area.len_bytes - 10
+					    : q->get.offset;
 	r.get.at += lie == LIE_LEASE_OTHER ? 4096 : 0;
 	if (lie == LIE_LEASE_PUSHED)
 		push(c, q, q->get.offset, length, q->get.imm);
@@ -266,8 +271,9 @@ static void on_message(void *arg, unsigned rail, const uint8_t *data, size_t len
 	struct wire_request q;
 	struct lconn *c;
 	(void)arg, (void)rail;
-	if (wire_frame_open(&reader, data, len, &frame) != 0 || !(c = conn_of(frame.session)) || frame.shard >= KV_SHARDS_MAX ||
-	    frame.link >= KV_RAILS_MAX || wire_unseal(seal_of(c, frame.shard, frame.link), data, len) != 0)
+	if (wire_frame_open(&reader, data, len, &frame) != 0 || !(c = conn_of(frame.session)) ||
+	    frame.shard >= KV_SHARDS_MAX || frame.link >= KV_RAILS_MAX ||
+	    wire_unseal(seal_of(c, frame.shard, frame.link), data, len) != 0)
 		return;
 	c->shard = frame.shard;
 	while (wire_request_next(&reader, &q) == 1)
@@ -349,7 +355,8 @@ static int arena(struct lconn *c)
 	if (lie == LIE_ARENA_NONE)
 		return 0;
 	te_region_announce(liar.region, &told, &key);
-	wire_region_put(packed, 1, 0, 0, key.base + (lie == LIE_ARENA_BASE ? 64 : 0), key.key ^ (lie == LIE_ARENA_KEY ? 0x1234 : 0));
+	wire_region_put(packed, 1, 0, 0, key.base + (lie == LIE_ARENA_BASE ? 64 : 0),
+			key.key ^ (lie == LIE_ARENA_KEY ? 0x1234 : 0));
 	if (lie == LIE_ARENA_SMALL)
 		told.len_bytes = told.part_bytes = 1000;
 	r.region = (struct wire_region){.id = lie == LIE_ARENA_SHARD ? 7 : 0,
@@ -378,10 +385,12 @@ static int session_control(struct lconn *c, const struct wire_ctrl_msg *m)
 		r.session_close.session = m->session_close.session + (lie == LIE_PARTING_OTHER);
 		return lie == LIE_PARTING_SILENT ? 0 : boot_send_await(c->boot, &r, in(1000000000));
 	}
-	r.session_ok = (struct wire_session_ok){
-		.id = m->session_open.id + (lie == LIE_SESSION_ID ? 7 : 0), .session = m->session_open.id, .credits = UINT32_MAX};
+	r.session_ok = (struct wire_session_ok){.id = m->session_open.id + (lie == LIE_SESSION_ID ? 7 : 0),
+						.session = m->session_open.id,
+						.credits = UINT32_MAX};
 	if (lie == LIE_SESSION_RUDE) {
-		r = (struct wire_ctrl_msg){.type = WIRE_CTRL_SESSION_REFUSE, .session_refuse = {.id = m->session_open.id, .status = 12345}};
+		r = (struct wire_ctrl_msg){.type = WIRE_CTRL_SESSION_REFUSE,
+					   .session_refuse = {.id = m->session_open.id, .status = 12345}};
 		snprintf(r.session_refuse.text, sizeof(r.session_refuse.text), "no\r\n\033[2Jyou are \xff root");
 	} else if (lie == LIE_SESSION_PARTED) {
 		r = (struct wire_ctrl_msg){.type = WIRE_CTRL_SESSION_CLOSE_OK, .session_close.session = 3};
@@ -537,7 +546,8 @@ const char *liar_start(void)
 	liar_provider = liar_provider ? liar_provider : test_provider();
 	struct loop_options lo = {.name = "liar", .log = &quiet};
 	struct boot_security none = {0};
-	struct te_options to = {.provider = liar_provider, .messages = 256, .receives = 256, .chunk_bytes = CHUNK, .log = &quiet};
+	struct te_options to = {
+		.provider = liar_provider, .messages = 256, .receives = 256, .chunk_bytes = CHUNK, .log = &quiet};
 	struct te_handlers handlers = {.message = on_message};
 	struct kv_hostport hp = {.host = "127.0.0.1"};
 	struct kv_error err = {0};

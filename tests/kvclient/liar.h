@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* liar.h -- a server made by hand, in a thread of this process, that answers as it is told: honestly, or with one lie. It
- * holds one value under every key, LIAR_VALUE bytes by test_fill(.., LIAR_SEED), and pushes it in chunks of 64 KiB. */
+/* liar.h -- a server made by hand, in a thread of this process, that answers as it is told: honestly, or with one lie.
+ * It holds one value under every key, LIAR_VALUE bytes by test_fill(.., LIAR_SEED), and pushes it in chunks of 64 KiB.
+ */
 #ifndef KVRAIL_TESTS_KVCLIENT_LIAR_H
 #define KVRAIL_TESTS_KVCLIENT_LIAR_H
 
@@ -37,36 +38,37 @@ enum lie {
 	LIE_SILENT,         /* no reply to anything but PING */
 	LIE_CANCEL,         /* no reply, and CANCEL is answered with nonsense */
 	/* about a lease */
-	LIE_LEASE_OUTSIDE,  /* the bytes lie far outside the arena */
-	LIE_LEASE_EDGE,     /* ... or partly */
-	LIE_LEASE_OTHER,    /* they are other bytes of it */
-	LIE_LEASE_SHORT,    /* it is over when it arrives */
-	LIE_LEASE_LONG,     /* the value is longer than values can be */
-	LIE_LEASE_TWICE,    /* the reply comes twice */
-	LIE_LEASE_PUSHED,   /* the bytes are written as well, with immediates */
-	LIE_LEASE_SILENT,   /* no answer, and CANCEL is told that nothing was written */
-	/* about the arena, when it is asked for; told to clients of LIAR_NEWCOMER and above, as others may connect again meanwhile */
+	LIE_LEASE_OUTSIDE, /* the bytes lie far outside the arena */
+	LIE_LEASE_EDGE,    /* ... or partly */
+	LIE_LEASE_OTHER,   /* they are other bytes of it */
+	LIE_LEASE_SHORT,   /* it is over when it arrives */
+	LIE_LEASE_LONG,    /* the value is longer than values can be */
+	LIE_LEASE_TWICE,   /* the reply comes twice */
+	LIE_LEASE_PUSHED,  /* the bytes are written as well, with immediates */
+	LIE_LEASE_SILENT,  /* no answer, and CANCEL is told that nothing was written */
+	/* about the arena, when it is asked for; told to clients of LIAR_NEWCOMER and above, as others may connect
+	   again meanwhile */
 	LIE_ARENA_KEY,   /* its key is another one */
 	LIE_ARENA_BASE,  /* it begins elsewhere */
 	LIE_ARENA_SHARD, /* it is another shard's */
 	LIE_ARENA_SMALL, /* it is smaller than the value */
 	LIE_ARENA_NONE,  /* there is no answer */
 	/* on the control connection, once it is up */
-	LIE_REGIONS,  /* REGION_OK and REVOKE_OK for regions that nobody announced: harmless */
-	LIE_WELCOME,  /* a second WELCOME */
-	LIE_HELLO,    /* a client's message */
+	LIE_REGIONS,       /* REGION_OK and REVOKE_OK for regions that nobody announced: harmless */
+	LIE_WELCOME,       /* a second WELCOME */
+	LIE_HELLO,         /* a client's message */
 	LIE_BYTES_CONTROL, /* bytes that are no message */
 	/* about further sessions */
 	LIE_NO_CHALLENGE,
 	LIE_TWO_CHALLENGES,
-	LIE_SESSION_SILENT,  /* no answer to a question */
-	LIE_SESSION_ID,      /* an answer to a question that nobody asked */
-	LIE_SESSION_TWICE,   /* two answers to one */
-	LIE_SESSION_RUDE,    /* refused, with control characters and a status that nobody knows */
-	LIE_SESSION_PARTED,  /* says goodbye to a session that nobody closes */
-	LIE_PARTING_SILENT,  /* no answer to a goodbye */
-	LIE_PARTING_OTHER,   /* the answer names another session */
-	LIE_VOID, /* says ADDRESS instead of answering PINGs: this session only */
+	LIE_SESSION_SILENT, /* no answer to a question */
+	LIE_SESSION_ID,     /* an answer to a question that nobody asked */
+	LIE_SESSION_TWICE,  /* two answers to one */
+	LIE_SESSION_RUDE,   /* refused, with control characters and a status that nobody knows */
+	LIE_SESSION_PARTED, /* says goodbye to a session that nobody closes */
+	LIE_PARTING_SILENT, /* no answer to a goodbye */
+	LIE_PARTING_OTHER,  /* the answer names another session */
+	LIE_VOID,           /* says ADDRESS instead of answering PINGs: this session only */
 	LIES
 };
 
@@ -77,7 +79,8 @@ extern _Atomic uint64_t liar_sessions;
 extern _Atomic unsigned liar_failures;
 extern _Atomic uint64_t liar_leases, liar_releases; /* given out; given back by clients */
 
-/* liar_provider -- of its engine; NULL: test_provider(). liar_pull -- clients may read its memory. Before liar_start. */
+/* liar_provider -- of its engine; NULL: test_provider(). liar_pull -- clients may read its memory. Before liar_start.
+ */
 extern const char *liar_provider;
 extern _Atomic bool liar_pull;
 

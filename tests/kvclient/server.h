@@ -20,8 +20,8 @@ struct test_server {
 /* The binary: $KV_SERVER, or kv-server beside the tests folder of this program. NULL: not built. */
 const char *test_server_binary(void);
 
-/* test_server_start -- node_id NULL: without one. Listen on 127.0.0.1; address "" lets the kernel choose a port, else that one is used again.
- * Fails the test after 30 s. */
+/* test_server_start -- node_id NULL: without one. Listen on 127.0.0.1; address "" lets the kernel choose a port, else
+ * that one is used again. Fails the test after 30 s. */
 void test_server_start(struct test_server *s, const char *node_id);
 /* test_server_start_with -- with more arguments, which end with NULL. */
 void test_server_start_with(struct test_server *s, const char *node_id, const char *const *more);
@@ -30,12 +30,14 @@ void test_server_stop(struct test_server *s); /* SIGSTOP */
 void test_server_cont(struct test_server *s);
 int test_server_end(struct test_server *s); /* SIGTERM; its wait status */
 
-/* test_server_up -- one for the tests of a program, where kv-server is built. test_server_need -- skip the test where it is not. */
+/* test_server_up -- one for the tests of a program, where kv-server is built. test_server_need -- skip the test where
+ * it is not. */
 void test_server_up(struct test_server *s, const char *node_id);
 void test_server_need(const struct test_server *s);
 
 /* What most programs need: cmocka's set-ups and tear-downs of a group. Where kv-server is not built nothing is up.
- * test_one_up -- test_first, and a pool of one client towards it. test_two_up -- test_first, whose node id is "first", and test_second. */
+ * test_one_up -- test_first, and a pool of one client towards it. test_two_up -- test_first, whose node id is "first",
+ * and test_second. */
 extern struct test_server test_first, test_second;
 extern struct kvc_pool *test_one_pool;
 int test_one_up(void **state);
@@ -50,7 +52,8 @@ uint64_t test_stat(struct kvc_pool *pool, const char *name);
 struct kvc_options test_options(const struct test_server *const *servers, unsigned n, unsigned clients);
 struct kvc_pool *test_pool(const struct test_server *const *servers, unsigned n, unsigned clients);
 
-/* test_memory_bound -- mib, or much more under ThreadSanitizer, whose shadow counts as resident memory: it is bounded, too. */
+/* test_memory_bound -- mib, or much more under ThreadSanitizer, whose shadow counts as resident memory: it is bounded,
+ * too. */
 static inline uint64_t test_memory_bound(uint64_t mib)
 {
 	return KV_TSAN ? mib * 10 : mib;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_admission.c -- admission among many servers of which some are stuck: what they take, and what that leaves to the next. (How calls
- * wait for it is shown in simulation: tests/sim/test_sim_peers.c.) */
+/* test_admission.c -- admission among many servers of which some are stuck: what they take, and what that leaves to the
+ * next. (How calls wait for it is shown in simulation: tests/sim/test_sim_peers.c.) */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -133,7 +133,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(stuck_servers_leave_some_free, setup, teardown),
 		cmocka_unit_test_setup_teardown(of_few_servers_the_last_has_its_part, setup, teardown),
 		cmocka_unit_test_setup_teardown(one_server_may_have_half_of_two_and_a_ninth_of_many, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_request_as_planned_fits_beside_eleven_that_are_stuck, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_request_as_planned_fits_beside_eleven_that_are_stuck, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(one_alone_has_everything, setup, teardown),
 	};
 	return cmocka_run_group_tests_name("kvclient/room", tests, NULL, NULL);

@@ -145,7 +145,8 @@ static void model_take(struct model *m, struct kvc_buffer *b, struct kv_prng *pr
 	uint64_t len = units * KVC_PIECE_MIN - kv_prng_below(prng, KVC_PIECE_MIN / 2);
 	uint64_t next = kv_prng_below(prng, 4) ? kv_prng_below(prng, UNITS + 2) * KVC_PIECE_MIN : UINT64_MAX;
 	struct kvc_piece p;
-	int rc = kv_prng_below(prng, 2) ? kvc_buffer_take(b, len, &p) : kvc_buffer_take_near(b, len, 8 * KVC_PIECE_MIN, &next, &p);
+	int rc = kv_prng_below(prng, 2) ? kvc_buffer_take(b, len, &p)
+					: kvc_buffer_take_near(b, len, 8 * KVC_PIECE_MIN, &next, &p);
 	assert_int_equal(rc, model_fits(m, units) ? 0 : -KV_EBUSY);
 	if (rc < 0)
 		return;

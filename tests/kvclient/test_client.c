@@ -955,7 +955,8 @@ static void a_server_killed_under_load_ends_every_call(void **state)
 	(void)state;
 	need_server();
 	if (test_provider_is("shm")) {
-		print_message("over shm who is killed under load may leave a lock taken, for which everybody spins (docs/internals/providers.md)\n");
+		print_message("over shm who is killed under load may leave a lock taken, for which everybody spins "
+			      "(docs/internals/providers.md)\n");
 		test_server_kill(&second); /* the next test starts it */
 		skip();
 	}

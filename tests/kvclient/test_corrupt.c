@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_corrupt.c -- bytes that go bad in a server's memory. The test flips one bit inside the kv-server process, through
- * /proc/PID/mem, where the value lies. The client must see -KV_ECORRUPT and never the bytes; the server must drop the
- * value, count it, and take it anew. Skipped where the kernel does not let a parent write to its child. */
+/* test_corrupt.c -- bytes that go bad in a server's memory. The test flips one bit inside the kv-server process,
+ * through /proc/PID/mem, where the value lies. The client must see -KV_ECORRUPT and never the bytes; the server must
+ * drop the value, count it, and take it anew. Skipped where the kernel does not let a parent write to its child. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,13 @@
 #include "kvclient/kvclient.h"
 #include "server.h"
 
-enum { ARENA_MIN = 100 << 20, ARENA_MAX = 1 << 30, /* larger: shadow memory of sanitizers */ STEP = 1 << 20, ALIGN = 64, SAMPLE = 48 };
+enum {
+	ARENA_MIN = 100 << 20,
+	ARENA_MAX = 1 << 30,
+	/* larger: shadow memory of sanitizers */ STEP = 1 << 20,
+	ALIGN = 64,
+	SAMPLE = 48
+};
 
 static uint8_t buf[5 << 20];
 
@@ -54,7 +60,8 @@ static void flip(const uint8_t *sample, uint64_t at)
 	assert_non_null(f);
 	while (!done && fgets(line, sizeof(line), f)) {
 		unsigned long long from, to;
-		if (sscanf(line, "%llx-%llx rw", &from, &to) == 2 && strstr(line, " rw") && to - from >= ARENA_MIN && to - from <= ARENA_MAX)
+		if (sscanf(line, "%llx-%llx rw", &from, &to) == 2 && strstr(line, " rw") && to - from >= ARENA_MIN &&
+		    to - from <= ARENA_MAX)
 			done = flip_between(mem, from, to, sample, at);
 	}
 	fclose(f);

@@ -92,7 +92,8 @@ static void every_operation_is_counted_by_its_code(void **state)
 	assert_int_equal(kvc_touch(pool, key_of("none"), NULL), -KV_ENOTFOUND);
 	assert_int_equal(kvc_ping(pool, NULL), 0);
 	for (unsigned i = 0; i < 3; i++)
-		items[i] = (struct kvc_item){.key = key_of(i == 1 ? "none" : "a"), .data = other, .len = i == 2 ? 10 : sizeof(other)};
+		items[i] = (struct kvc_item){
+			.key = key_of(i == 1 ? "none" : "a"), .data = other, .len = i == 2 ? 10 : sizeof(other)};
 	assert_int_equal(kvc_get_batch(pool, items, 3, NULL), -KV_ENOTFOUND);
 	assert_int_equal(kvc_delete(pool, key_of("a"), NULL), 0);
 
@@ -175,7 +176,9 @@ static void a_server_and_a_rail_that_are_up(void **state)
 	assert_int_equal(s.connects, 1);
 	assert_string_equal(s.why, "");
 	/* PROVIDERS.md: a reader over TCP may crash with libfabric before 1.22. */
-	assert_int_equal(s.put_inline, (strcmp(info.provider, "tcp;ofi_rxm") == 0 || strcmp(info.provider, "net") == 0) && strverscmp(info.libfabric, "1.22") < 0);
+	assert_int_equal(s.put_inline,
+			 (strcmp(info.provider, "tcp;ofi_rxm") == 0 || strcmp(info.provider, "net") == 0) &&
+				 strverscmp(info.libfabric, "1.22") < 0);
 	assert_int_equal(kvc_rail_info(pool, 0, 0, &r), 0);
 	assert_memory_equal(r.device, info.domain, strlen(info.domain));
 	assert_int_equal(r.depth, info.tx_depth);

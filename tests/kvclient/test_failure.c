@@ -314,7 +314,9 @@ static void key_on(struct kvc_pool *pool, unsigned index, char *key, size_t cap,
 	for (unsigned i = 0;; i++) {
 		struct kvc_call call = {.size = sizeof(call), .server = index};
 		struct kvc_stat_item before[64], after[64];
-		int n = snprintf(key, cap, "on-%u-%u-%zu-%llx", index, i, len, (unsigned long long)kv_hash_block(value, KV_MIN(len, (size_t)4096))); /* other tests keep other values */
+		int n = snprintf(key, cap, "on-%u-%u-%zu-%llx", index, i, len,
+				 (unsigned long long)kv_hash_block(
+					 value, KV_MIN(len, (size_t)4096))); /* other tests keep other values */
 		int k = kvc_stat(pool, before, KV_COUNT(before), &call);
 		assert_int_equal(kvc_put(pool, (struct kvc_key){key, (size_t)n}, value, len, NULL), 0);
 		assert_int_equal(kvc_stat(pool, after, KV_COUNT(after), &call), k);
@@ -340,7 +342,8 @@ static void calls_to_other_servers_survive_a_fence(void **state)
 	(void)state;
 	need_server();
 	if (test_provider_is("shm")) {
-		print_message("over shm what a server has under way to an endpoint that was fenced never ends, and fills its links (docs/internals/providers.md)\n");
+		print_message("over shm what a server has under way to an endpoint that was fenced never ends, and "
+			      "fills its links (docs/internals/providers.md)\n");
 		skip();
 	}
 	pool = pool_open(two, 2, 64 * MIB);
@@ -408,14 +411,15 @@ static struct kvc_server_info info_of(struct kvc_pool *pool, unsigned client, un
 	return s;
 }
 
-/* Looks at memory that a transfer under way writes. Who embeds the client must not; here that it changes is what is waited for, so
- * ThreadSanitizer is told not to look. */
+/* Looks at memory that a transfer under way writes. Who embeds the client must not; here that it changes is what is
+ * waited for, so ThreadSanitizer is told not to look. */
 __attribute__((noinline, no_sanitize("thread"))) static uint8_t peek(const volatile uint8_t *p)
 {
 	return *p;
 }
 
-/* Of the guilty server, which is stopped when the first bytes are there. Whether it was soon enough for the call to time out. */
+/* Of the guilty server, which is stopped when the first bytes are there. Whether it was soon enough for the call to
+ * time out. */
 static bool stall(struct kvc_pool *pool, const char *key, uint8_t *to)
 {
 	struct stalled_get g = {.pool = pool, .key = key, .to = to};
@@ -433,8 +437,8 @@ static bool stall(struct kvc_pool *pool, const char *key, uint8_t *to)
 	return false;
 }
 
-/* Three servers, of which one is stopped again and again in the middle of GETs into registered memory. The others lose neither a connection nor a session nor a
- * call, and nothing of the one arrives late; continued, it is used again. */
+/* Three servers, of which one is stopped again and again in the middle of GETs into registered memory. The others lose
+ * neither a connection nor a session nor a call, and nothing of the one arrives late; continued, it is used again. */
 static void a_stalled_server_costs_the_others_nothing(void **state)
 {
 	enum { STALLS = 3, TRIES = 60, CLIENTS = 2 };
@@ -595,7 +599,8 @@ static void the_first_client_that_fails_ends_opening(void **state)
 	o.num_threads = 1;
 	o.opening = opening_look;
 	o.opening_arg = &seen;
-	assert_int_equal(setenv("FI_TCP_ZEROCOPY_SIZE", "4096", 1), 0); /* refused by the engine, not by the pre-flight */
+	assert_int_equal(setenv("FI_TCP_ZEROCOPY_SIZE", "4096", 1),
+			 0); /* refused by the engine, not by the pre-flight */
 	int rc = kvc_pool_open(&o, &pool, &err);
 	unsetenv("FI_TCP_ZEROCOPY_SIZE");
 	assert_int_equal(rc, -KV_ENOTSUP);
@@ -651,8 +656,10 @@ static struct kvc_server_info server_info(struct kvc_pool *pool, unsigned server
 	return s;
 }
 
-/* Calls into memory of the caller to a server that is stopped, the second, make fences. Neither server accepts one more connection, whatever sessions that costs. */
-static void fences_keep_them(const struct test_server *const *servers, struct test_server *stopped, const char *psk_file)
+/* Calls into memory of the caller to a server that is stopped, the second, make fences. Neither server accepts one more
+ * connection, whatever sessions that costs. */
+static void fences_keep_them(const struct test_server *const *servers, struct test_server *stopped,
+			     const char *psk_file)
 {
 	enum { FENCES = 4 };
 	struct kvc_call call = brief();
@@ -664,7 +671,8 @@ static void fences_keep_them(const struct test_server *const *servers, struct te
 	char guilty[64], other[64];
 	uint64_t accepted[2];
 	o.psk_file = psk_file;
-	o.peer_timeout_ns = o.connect_timeout_ns = 60 * 1000000000ull; /* this machine may be slow, and that is no silence */
+	o.peer_timeout_ns = o.connect_timeout_ns =
+		60 * 1000000000ull; /* this machine may be slow, and that is no silence */
 	assert_int_equal(kvc_pool_open(&o, &pool, &err), 0);
 	assert_int_equal(kvc_register(pool, buf, MIB, &mem, &err), 0);
 	test_fill(buf, MIB, 3);
@@ -674,7 +682,8 @@ static void fences_keep_them(const struct test_server *const *servers, struct te
 		accepted[i] = stat_at(pool, i, "handshakes");
 	for (unsigned i = 0; i < FENCES; i++) {
 		test_server_stop(stopped);
-		assert_int_equal(kvc_get(pool, (struct kvc_key){guilty, strlen(guilty)}, buf, MIB, &call), -KV_ETIMEOUT);
+		assert_int_equal(kvc_get(pool, (struct kvc_key){guilty, strlen(guilty)}, buf, MIB, &call),
+				 -KV_ETIMEOUT);
 		assert_int_equal(kvc_get(pool, (struct kvc_key){other, strlen(other)}, buf, MIB, NULL), 50000);
 		assert_true(test_same(buf, 50000, 3));
 		test_server_cont(stopped);
@@ -700,7 +709,8 @@ static void need_fences(void)
 {
 	need_server();
 	if (test_provider_is("shm")) {
-		print_message("over shm what a server has under way to an endpoint that was fenced never ends, and fills its links (docs/internals/providers.md)\n");
+		print_message("over shm what a server has under way to an endpoint that was fenced never ends, and "
+			      "fills its links (docs/internals/providers.md)\n");
 		skip();
 	}
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_fork.c -- a child of fork() and its parent's pool, under traffic: every call of the child ends with -KV_ECLOSED, nothing hangs, the parent goes on
- * undisturbed, and a child has a pool of its own if it wants one. A child tells by its exit status: 0, or the number of the line where something was wrong,
- * less BASE. One that hangs is ended by its alarm. */
+/* test_fork.c -- a child of fork() and its parent's pool, under traffic: every call of the child ends with -KV_ECLOSED,
+ * nothing hangs, the parent goes on undisturbed, and a child has a pool of its own if it wants one. A child tells by
+ * its exit status: 0, or the number of the line where something was wrong, less BASE. One that hangs is ended by its
+ * alarm. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -45,7 +46,8 @@ static void *traffic(void *arg)
 		struct kvc_key k = {name, (size_t)snprintf(name, sizeof(name), "traffic-%u-%u", t, i % KEYS)};
 		struct kvc_call call = {.size = sizeof(call), .timeout_ns = 120000000000ull};
 		test_fill(value, VALUE, t * KEYS + i % KEYS);
-		if (kvc_put(pool, k, value, VALUE, &call) < 0 || kvc_get(pool, k, got, VALUE, &call) != VALUE || memcmp(value, got, VALUE) != 0)
+		if (kvc_put(pool, k, value, VALUE, &call) < 0 || kvc_get(pool, k, got, VALUE, &call) != VALUE ||
+		    memcmp(value, got, VALUE) != 0)
 			atomic_fetch_add(&wrong, 1);
 		atomic_fetch_add(&calls, 1);
 	}
@@ -90,7 +92,8 @@ static int setup(void **state)
 	if (server.pid) {
 		struct kvc_options o = test_options(one, 1, 2);
 		struct kv_error err;
-		o.peer_timeout_ns = 60000000000ull; /* that no connection is lost is looked at, however busy this machine is */
+		o.peer_timeout_ns =
+			60000000000ull; /* that no connection is lost is looked at, however busy this machine is */
 		assert_int_equal(kvc_pool_open(&o, &pool, &err), 0);
 		memset(registered, 0, 1 << 20);
 		assert_int_equal(kvc_register(pool, registered, 1 << 20, &mem, &err), 0);
@@ -116,10 +119,10 @@ static int teardown(void **state)
 
 enum { BASE = __LINE__ }; /* what a child finds wrong is in the 255 lines behind it */
 
-#define CHILD(condition)                                                                                                \
-	do {                                                                                                            \
-		if (!(condition))                                                                                       \
-			_exit(__LINE__ - BASE);                                                                         \
+#define CHILD(condition)                                                                                               \
+	do {                                                                                                           \
+		if (!(condition))                                                                                      \
+			_exit(__LINE__ - BASE);                                                                        \
 	} while (0)
 #define CLOSED(call) CHILD((call) == -KV_ECLOSED)
 

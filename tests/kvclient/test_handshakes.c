@@ -147,8 +147,8 @@ static void half_open_handshakes_are_bounded_and_honest_clients_work(void **stat
 		print_message("# a new client waited %llu ms\n", (unsigned long long)(waited / 1000000));
 		put_and_get(late, id++);
 	}
-	print_message("# %u connections; server: %u descriptors (%u before), %u MiB resident (%u before)\n", opened, fds,
-		      fds_before, rss, rss_before);
+	print_message("# %u connections; server: %u descriptors (%u before), %u MiB resident (%u before)\n", opened,
+		      fds, fds_before, rss, rss_before);
 	put_and_get(pool, id++);
 	put_and_get(late, id++);
 	print_message("# handshakes %llu, cut %llu, timed out %llu, refused %llu, delayed %llu\n",

@@ -17,7 +17,7 @@
 #include "server.h"
 #include "victim.h"
 
-#define WAIT_NS    20000000000ull
+#define WAIT_NS 20000000000ull
 
 static int setup(void **state)
 {
@@ -78,7 +78,8 @@ static void lies_about_a_get_give_right_bytes_or_an_error(void **state)
 		if (about_gets[k].counted)
 			assert_true(victim_counters(victim.pool).bad_frames > before.bad_frames);
 		if (about_gets[k].lie == LIE_IMM_GENERATION || about_gets[k].lie == LIE_IMM_SLOT)
-			assert_true(victim_counters(victim.pool).stale_immediates >= before.stale_immediates + LIAR_CHUNKS);
+			assert_true(victim_counters(victim.pool).stale_immediates >=
+				    before.stale_immediates + LIAR_CHUNKS);
 		if (about_gets[k].lie == LIE_BYTES)
 			assert_true(victim_counters(victim.pool).corrupt > before.corrupt);
 	}
@@ -330,7 +331,8 @@ static void an_older_server_is_said_to_be_one(void **state)
 	atomic_store(&liar_welcome, NULL);
 }
 
-/* Open, use and close one, in time; then the same with an honest server, over the same pool. Returns what opening gave. */
+/* Open, use and close one, in time; then the same with an honest server, over the same pool. Returns what opening gave.
+ */
 static int session_life(struct kvc_pool *p, uint64_t timeout_ns, struct kv_error *err)
 {
 	struct kvc_session_options o = {.size = sizeof(o), .timeout_ns = timeout_ns};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_liar_pull.c -- a client that reads values by itself, against a server that lies about where they are and for how
- * long. Whatever it says, a call ends soon after its deadline with the right bytes or an error, and a server that becomes
- * honest is used again.
+ * long. Whatever it says, a call ends soon after its deadline with the right bytes or an error, and a server that
+ * becomes honest is used again.
  *
  * Over tcp (or KVRAIL_TEST_PROVIDER) where libfabric lets clients read there, else over shm. */
 #include <setjmp.h>
@@ -19,7 +19,7 @@
 #include "tests/provider.h"
 #include "victim.h"
 
-#define WAIT_NS    60000000000ull
+#define WAIT_NS 60000000000ull
 
 /* Whether this libfabric lets readers live over the provider under test. */
 static bool reads(void)

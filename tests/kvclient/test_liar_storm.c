@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_liar_storm.c -- workers make any call at any time, of a server whose lies change every few milliseconds, connections and sessions included. Every
- * call ends in time, what a GET returns are the value's bytes, and when the server is honest again it is used, and let go at once. */
+/* test_liar_storm.c -- workers make any call at any time, of a server whose lies change every few milliseconds,
+ * connections and sessions included. Every call ends in time, what a GET returns are the value's bytes, and when the
+ * server is honest again it is used, and let go at once. */
 #include "tests/check.h"
 
 #include <pthread.h>
@@ -97,7 +98,8 @@ static void worker(struct kvc_client *client, unsigned w, void *arg)
 	(void)arg;
 	kv_prng_seed(&p, seed + w);
 	while (own && !over) {
-		uint64_t timeout_ns = kv_prng_below(&p, 3) ? 100000000 : 1 + kv_prng_below(&p, 20000000), began = kv_clock_now(&kv_clock_monotonic);
+		uint64_t timeout_ns = kv_prng_below(&p, 3) ? 100000000 : 1 + kv_prng_below(&p, 20000000),
+			 began = kv_clock_now(&kv_clock_monotonic);
 		struct kvc_session_options o = {.size = sizeof(o), .timeout_ns = timeout_ns};
 		struct kvc_call call = {.size = sizeof(call), .timeout_ns = timeout_ns, .session = sub};
 		/* The registered memory is the first worker's. */

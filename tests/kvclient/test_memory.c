@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_memory.c -- what a client with all defaults takes: 4 x 64 MiB of buffer, and rxm's buffers, however much of it was used. Those are of 16 KiB
- * (FI_OFI_RXM_BUFFER_SIZE as libfabric has it, engine/env.c says why) and take 39 MiB for each client; with 4 KiB they took 15. */
+/* test_memory.c -- what a client with all defaults takes: 4 x 64 MiB of buffer, and rxm's buffers, however much of it
+ * was used. Those are of 16 KiB (FI_OFI_RXM_BUFFER_SIZE as libfabric has it, engine/env.c says why) and take 39 MiB for
+ * each client; with 4 KiB they took 15. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,7 +62,11 @@ static void a_default_client_stays_under_450_mib(void **state)
 {
 	static uint8_t value[VALUE];
 	const char *names[] = {server.entry};
-	struct kvc_options o = {.size = sizeof(o), .flags = KVC_OPEN_WAIT, .servers = names, .num_servers = 1, .provider = test_provider()};
+	struct kvc_options o = {.size = sizeof(o),
+				.flags = KVC_OPEN_WAIT,
+				.servers = names,
+				.num_servers = 1,
+				.provider = test_provider()};
 	struct kvc_info info = {.size = sizeof(info)};
 	struct kv_error err = {0};
 	char text[32];
@@ -86,8 +91,10 @@ static void a_default_client_stays_under_450_mib(void **state)
 	assert_true(kv_memory_rss() - before < test_memory_bound(old ? 450 : 550) << 20);
 	kvc_pool_close(&pool);
 	printf("#: resident after it was closed: %llu MiB\n", (unsigned long long)(kv_memory_rss() - before) >> 20);
-	/* Less than one buffer that was not given back. AddressSanitizer keeps 256 MiB of what was freed; what libfabric 2.1 leaves was not measured. */
-	assert_true(kv_memory_rss() - before < test_memory_bound((old ? BUFFER_MIB - 4 : 144) + (KV_ASAN ? 256 : 0)) << 20);
+	/* Less than one buffer that was not given back. AddressSanitizer keeps 256 MiB of what was freed; what
+	 * libfabric 2.1 leaves was not measured. */
+	assert_true(kv_memory_rss() - before < test_memory_bound((old ? BUFFER_MIB - 4 : 144) + (KV_ASAN ? 256 : 0))
+						       << 20);
 }
 
 static int up(void **state)

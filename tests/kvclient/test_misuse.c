@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_misuse.c -- what an embedding program may do wrong: NULL, nothing, far too much, the wrong thread, the wrong pool.
- * Each is answered by a code, and the pool works as before. */
+/* test_misuse.c -- what an embedding program may do wrong: NULL, nothing, far too much, the wrong thread, the wrong
+ * pool. Each is answered by a code, and the pool works as before. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -135,7 +135,8 @@ static void no_pool_is_invalid(void **state)
 
 static void nothing_and_nowhere_are_invalid(void **state)
 {
-	const struct kvc_call bad = {.size = 1}, huge = {.size = SIZE_MAX}, no_server = {.size = sizeof(no_server), .server = 1},
+	const struct kvc_call bad = {.size = 1}, huge = {.size = SIZE_MAX},
+			      no_server = {.size = sizeof(no_server), .server = 1},
 			      no_shard = {.size = sizeof(no_shard), .shard = 1000};
 	struct kvc_item item = {.key = key, .data = NULL, .len = 1};
 	struct kvc_info info = {.size = 1};
@@ -218,8 +219,10 @@ static void none_at_all_is_nothing_to_do(void **state)
 /* The destination has room for the value, whatever is said of it. */
 static void far_too_much_is_refused_or_harmless(void **state)
 {
-	const struct kvc_call far = {.size = sizeof(far), .offset = UINT64_MAX}, long_part = {.size = sizeof(far), .offset = 2, .length = UINT64_MAX},
-			      end = {.size = sizeof(far), .offset = 4}, late = {.size = sizeof(far), .timeout_ns = UINT64_MAX};
+	const struct kvc_call far = {.size = sizeof(far), .offset = UINT64_MAX},
+			      long_part = {.size = sizeof(far), .offset = 2, .length = UINT64_MAX},
+			      end = {.size = sizeof(far), .offset = 4},
+			      late = {.size = sizeof(far), .timeout_ns = UINT64_MAX};
 	struct kvc_item item = {.key = key, .data = byte, .len = UINT64_MAX};
 	struct kvc_item slices = {.key = key, .data = byte, .len = UINT64_MAX, .slice = 1, .stride = UINT64_MAX};
 	struct kvc_mem *mem = NULL;
@@ -240,7 +243,8 @@ static void far_too_much_is_refused_or_harmless(void **state)
 	assert_true(err.text[0]);
 	EXPECT(kvc_register(pool, byte, (uint64_t)1 << 46, &mem, &err), -KV_EINVAL);
 	assert_null(mem);
-	/* No loop has so many coroutines; ThreadSanitizer, to which each is a thread, ends the process at the 8,129th. */
+	/* No loop has so many coroutines; ThreadSanitizer, to which each is a thread, ends the process at the 8,129th.
+	 */
 	if (!KV_TSAN)
 		EXPECT(kvc_run(pool, 4000000, no_worker, byte), -KV_EBUSY);
 	works_as_before();
@@ -249,9 +253,11 @@ static void far_too_much_is_refused_or_harmless(void **state)
 /* What a call cannot do is refused, and not done without it. */
 static void what_would_be_ignored_is_invalid(void **state)
 {
-	const struct kvc_call waits = {.size = sizeof(waits), .flags = KVC_OPEN_WAIT}, unknown = {.size = sizeof(unknown), .flags = 1u << 31},
+	const struct kvc_call waits = {.size = sizeof(waits), .flags = KVC_OPEN_WAIT},
+			      unknown = {.size = sizeof(unknown), .flags = 1u << 31},
 			      known = {.size = sizeof(known), .flags = KVC_NO_VERIFY | KVC_DOWN_IS_MISS};
-	struct kvc_item put[2] = {{.key = {"gathered", 8}, .data = byte, .len = 4, .slice = 2, .stride = 4}, {.key = key, .data = byte, .len = 4}};
+	struct kvc_item put[2] = {{.key = {"gathered", 8}, .data = byte, .len = 4, .slice = 2, .stride = 4},
+				  {.key = key, .data = byte, .len = 4}};
 	(void)state;
 	need_server();
 	works_as_before();

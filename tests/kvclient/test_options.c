@@ -16,7 +16,8 @@ static const char *const one[] = {"127.0.0.1:1"};
 
 static struct kvc_options good(void)
 {
-	return (struct kvc_options){.size = sizeof(struct kvc_options), .servers = one, .num_servers = 1, .flags = KVC_OPEN_WAIT};
+	return (struct kvc_options){
+		.size = sizeof(struct kvc_options), .servers = one, .num_servers = 1, .flags = KVC_OPEN_WAIT};
 }
 
 static void zero_means_the_default(void **state)
@@ -72,8 +73,8 @@ static void refused(const struct kvc_options *o, const char *words)
 static void bad_options_are_refused_with_a_sentence(void **state)
 {
 	static const char *const twice[] = {"127.0.0.1:1", "127.0.0.1:1"}, *const null[] = {NULL},
-				 *const names[] = {"a=127.0.0.1:1", "a=127.0.0.1:2"}, *const same[] = {"a=Host:1", "b=http://host:1/"},
-				 *const bad[] = {"host:port"};
+				 *const names[] = {"a=127.0.0.1:1", "a=127.0.0.1:2"},
+				 *const same[] = {"a=Host:1", "b=http://host:1/"}, *const bad[] = {"host:port"};
 	struct kvc_options o = {0};
 	(void)state;
 	refused(NULL, "no options");

@@ -61,7 +61,8 @@ static void a_server_that_leaves_moves_only_its_own_keys(void **state)
 			for (uint32_t k = 0; k < KEYS; k++) {
 				unsigned before = kvc_place_node(&p, &k, sizeof(k));
 				if (before != gone)
-					assert_int_equal(fewer.seed[kvc_place_node(&fewer, &k, sizeof(k))], p.seed[before]);
+					assert_int_equal(fewer.seed[kvc_place_node(&fewer, &k, sizeof(k))],
+							 p.seed[before]);
 			}
 			kvc_place_fini(&fewer);
 		}
@@ -77,7 +78,8 @@ static void the_order_of_the_list_does_not_matter(void **state)
 		make(&p, sizes[i], 0, 1, -1);
 		make(&turned, sizes[i], (int)sizes[i] - 1, -1, -1);
 		for (uint32_t k = 0; k < KEYS; k++)
-			assert_int_equal(turned.seed[kvc_place_node(&turned, &k, sizeof(k))], p.seed[kvc_place_node(&p, &k, sizeof(k))]);
+			assert_int_equal(turned.seed[kvc_place_node(&turned, &k, sizeof(k))],
+					 p.seed[kvc_place_node(&p, &k, sizeof(k))]);
 		kvc_place_fini(&p);
 		kvc_place_fini(&turned);
 	}
@@ -94,7 +96,9 @@ static void what_is_noted_is_right(void **state)
 	for (uint32_t k = 0; k < KEYS; k++) {
 		unsigned first = kvc_place_node(&p, &k, sizeof(k));
 		assert_int_equal(kvc_place_node(&p, &k, sizeof(k)), first);
-		memset(again.holder, 0, ((size_t)1 << KVC_PLACE_BITS) * sizeof(*again.holder) / 1024 * (k % 64 == 0)); /* some are asked anew */
+		memset(again.holder, 0,
+		       ((size_t)1 << KVC_PLACE_BITS) * sizeof(*again.holder) / 1024 *
+			       (k % 64 == 0)); /* some are asked anew */
 		assert_int_equal(kvc_place_node(&again, &k, sizeof(k)), first);
 	}
 	for (unsigned i = 0; i < 1u << KVC_PLACE_BITS; i++)

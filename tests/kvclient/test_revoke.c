@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_revoke.c -- several threads unregister memory at the same time. The loop of their client is kept busy, so that the server's answers come
- * in one read: each is its own thread's, and no connection is lost over it. */
+/* test_revoke.c -- several threads unregister memory at the same time. The loop of their client is kept busy, so that
+ * the server's answers come in one read: each is its own thread's, and no connection is lost over it. */
 #include "tests/check.h"
 
 #include <pthread.h>

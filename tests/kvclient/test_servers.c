@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_servers.c -- the list of servers against real ones: what they are called, who is there twice, who comes late, and how
- * they are reached. */
+/* test_servers.c -- the list of servers against real ones: what they are called, who is there twice, who comes late,
+ * and how they are reached. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -184,7 +184,8 @@ static void key_file(char *path, const char *text)
 /* A pool that did not wait: what its server said against it is each call's code. */
 static void calls_are_told_why_a_server_does_not_take_them(void **state)
 {
-	static const char right[] = "me:00112233445566778899aabbccddeeff", wrong[] = "me:ffeeddccbbaa99887766554433221100";
+	static const char right[] = "me:00112233445566778899aabbccddeeff",
+			  wrong[] = "me:ffeeddccbbaa99887766554433221100";
 	char path[] = "/tmp/kvrail-key-XXXXXX", byte;
 	const char *const more[] = {"--psk-file", path, NULL};
 	struct test_server guarded = {0};
@@ -239,7 +240,8 @@ static void denials_count(void *arg, int level, const char *line)
 /* It said goodbye, and came back with another key: that is no reason to go on with misses, and it is told once. */
 static void a_server_that_came_back_and_does_not_take_us_is_not_a_miss(void **state)
 {
-	static const char before[] = "me:00112233445566778899aabbccddeeff", after[] = "me:ffeeddccbbaa99887766554433221100";
+	static const char before[] = "me:00112233445566778899aabbccddeeff",
+			  after[] = "me:ffeeddccbbaa99887766554433221100";
 	char path[2][32] = {"/tmp/kvrail-key-XXXXXX", "/tmp/kvrail-key-XXXXXX"}, byte;
 	struct test_server guarded = {0};
 	const char *list[1] = {NULL};

@@ -56,7 +56,8 @@ static int world_up(void **state)
 		w.sub[i]->refs = 1;
 		w.sub[i]->client = &w.client;
 		w.at[i] = &w.sub[i]->at[0];
-		*w.at[i] = (struct kvc_sub_at){.sub = w.sub[i], .node = &w.node, .credits = 100, .number = i + 1, .lane = &w.lane[i]};
+		*w.at[i] = (struct kvc_sub_at){
+			.sub = w.sub[i], .node = &w.node, .credits = 100, .number = i + 1, .lane = &w.lane[i]};
 		kv_list_init(&w.lane[i].queue);
 		kv_list_init(&w.lane[i].turn);
 	}
@@ -97,7 +98,8 @@ static struct kvc_req *send_one(void)
 	return r;
 }
 
-/* The handle is given back while a server's answer is out, and that is a refusal: there is nothing to wait for any more. */
+/* The handle is given back while a server's answer is out, and that is a refusal: there is nothing to wait for any
+ * more. */
 static void a_refusal_ends_one_that_was_given_back(void **state)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_SESSION_REFUSE, .session_refuse = {.id = 7, .status = WIRE_FULL}};
@@ -118,21 +120,25 @@ static void a_refusal_ends_one_that_was_given_back(void **state)
 	assert_string_equal(w.node.subs.refusal, "");
 }
 
-/* What a refusal says is what calls return: nothing that makes them try again at once, or takes it for an answer about a key. */
+/* What a refusal says is what calls return: nothing that makes them try again at once, or takes it for an answer about
+ * a key. */
 static void a_refusal_is_one_of_those_there_are(void **state)
 {
 	static const struct {
 		int32_t status;
 		int code;
-	} rows[] = {{WIRE_DENIED, -KV_EDENIED}, {WIRE_FULL, -KV_EFULL},	  {WIRE_CLOSING, -KV_ELEFT}, {WIRE_INVALID, -KV_EINVAL}, {WIRE_NOMEM, -KV_ENOMEM},
-		    {WIRE_STALE, -KV_EPROTO},	{WIRE_BUSY, -KV_EPROTO},  {WIRE_NOTFOUND, -KV_EPROTO},	 {WIRE_FABRIC, -KV_EPROTO},  {WIRE_CORRUPT, -KV_EPROTO},
-		    {WIRE_TIMEOUT, -KV_EPROTO}, {WIRE_CANCELED, -KV_EPROTO}, {999, -KV_EPROTO}};
+	} rows[] = {{WIRE_DENIED, -KV_EDENIED}, {WIRE_FULL, -KV_EFULL},      {WIRE_CLOSING, -KV_ELEFT},
+		    {WIRE_INVALID, -KV_EINVAL}, {WIRE_NOMEM, -KV_ENOMEM},    {WIRE_STALE, -KV_EPROTO},
+		    {WIRE_BUSY, -KV_EPROTO},    {WIRE_NOTFOUND, -KV_EPROTO}, {WIRE_FABRIC, -KV_EPROTO},
+		    {WIRE_CORRUPT, -KV_EPROTO}, {WIRE_TIMEOUT, -KV_EPROTO},  {WIRE_CANCELED, -KV_EPROTO},
+		    {999, -KV_EPROTO}};
 	struct kvc_sub_at *at = w.at[0];
 	(void)state;
 	kvc_subs_init(&w.node);
 	co_queue_init(&w.sub[0]->changed);
 	for (uint32_t i = 0; i < KV_COUNT(rows); i++) {
-		struct wire_ctrl_msg m = {.type = WIRE_CTRL_SESSION_REFUSE, .session_refuse = {.id = i + 1, .status = rows[i].status}};
+		struct wire_ctrl_msg m = {.type = WIRE_CTRL_SESSION_REFUSE,
+					  .session_refuse = {.id = i + 1, .status = rows[i].status}};
 		at->state = KVC_SUB_ASKED;
 		at->id = i + 1;
 		w.sub[0]->refs = 2;
@@ -333,8 +339,9 @@ static void every_call_works_with_a_session(void **state)
 		assert_int_equal(kvc_get(pool, key_of(name[i], i), got, sizeof(got), &call), sizes[i]);
 		assert_true(test_same(got, sizes[i], 1));
 	}
-	assert_int_equal(kvc_exists(pool, (struct kvc_key[]){key_of(name[0], 0), key_of(name[1], 1), key_of(name[3], 77)}, 3, found, &prefix,
-				    &call),
+	assert_int_equal(kvc_exists(pool,
+				    (struct kvc_key[]){key_of(name[0], 0), key_of(name[1], 1), key_of(name[3], 77)}, 3,
+				    found, &prefix, &call),
 			 0);
 	assert_int_equal(prefix, 2);
 	for (unsigned i = 0; i < 40; i++)
@@ -483,7 +490,8 @@ static void a_server_that_is_full_says_so(void **state)
 static void identities_need_their_keys(void **state)
 {
 	static char path[] = "/tmp/kvrail-test-keys-XXXXXX";
-	static const char text[] = "team-a:00112233445566778899aabbccddeeff\n", other[] = "team-a:ffeeddccbbaa99887766554433221100\n";
+	static const char text[] = "team-a:00112233445566778899aabbccddeeff\n",
+			  other[] = "team-a:ffeeddccbbaa99887766554433221100\n";
 	struct kvc_session_options former = {.size = sizeof(former), .psk = "team-a:00112233445566778899aabbccddeeff"};
 	const char *const more[] = {"--session-keys", path, NULL};
 	struct kvc_session_options o = {.size = sizeof(o), .psk = "team-a:ffeeddccbbaa99887766554433221100"};
@@ -583,7 +591,9 @@ static void sessions_come_back_after_a_restart_of_the_server(void **state)
 	for (unsigned i = 0; i < 50; i++) {
 		struct kvc_call call = {.size = sizeof(call), .session = s[i]};
 		int rc;
-		for (unsigned k = 0; (rc = kvc_put(pool, key_of(name, i), value, sizeof(value), &call)) == -KV_EPEERDOWN && k < 300; k++)
+		for (unsigned k = 0;
+		     (rc = kvc_put(pool, key_of(name, i), value, sizeof(value), &call)) == -KV_EPEERDOWN && k < 300;
+		     k++)
 			usleep(20000); /* until it is up again */
 		assert_int_equal(rc, 0);
 		assert_int_equal(kvc_get(pool, key_of(name, i), got, sizeof(got), &call), sizeof(got));
@@ -701,7 +711,8 @@ static void many_sessions_share_four_clients(void **state)
 	closing = seconds(from);
 	assert_int_equal(many.wrong, 0);
 	assert_int_equal(test_stat(pool, "further_sessions"), 0);
-	print_message("# %u sessions on %u clients: opened in %.2f s, %u GETs of %u bytes in %.2f s (%.0f/s), closed in %.2f s; resident "
+	print_message("# %u sessions on %u clients: opened in %.2f s, %u GETs of %u bytes in %.2f s (%.0f/s), closed "
+		      "in %.2f s; resident "
 		      "memory: client %.0f bytes a session, server %.0f\n",
 		      many.count, CLIENTS, opening, 3 * many.count, VALUE, getting, 3 * many.count / getting, closing,
 		      (double)ours * 1024 / many.count, (double)theirs * 1024 / many.count);
@@ -712,8 +723,8 @@ static void many_sessions_share_four_clients(void **state)
 static void an_idle_session_costs_little(void **state)
 {
 	(void)state;
-	print_message("# a session: %zu bytes, %zu more for each server, and %zu for each shard of it\n", sizeof(struct kvc_sub),
-		      sizeof(struct kvc_sub_at), sizeof(struct kvc_lane));
+	print_message("# a session: %zu bytes, %zu more for each server, and %zu for each shard of it\n",
+		      sizeof(struct kvc_sub), sizeof(struct kvc_sub_at), sizeof(struct kvc_lane));
 	assert_true(sizeof(struct kvc_sub) + sizeof(struct kvc_sub_at) <= 224);
 }
 

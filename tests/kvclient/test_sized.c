@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_sized.c -- structs of a program that is newer or older than the library: what the library does not know must be zero in what the program fills, is
- * zeroed in what the library fills, and what the program does not know is its default. Every struct of kvclient.h that has a size or a reserve. */
+/* test_sized.c -- structs of a program that is newer or older than the library: what the library does not know must be
+ * zero in what the program fills, is zeroed in what the library fills, and what the program does not know is its
+ * default. Every struct of kvclient.h that has a size or a reserve. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -77,7 +78,8 @@ static void a_newer_sessions_options_are_refused_if_they_ask_for_something(void 
 static void a_reserve_of_an_item_must_be_zero(void **state)
 {
 	char got[8];
-	struct kvc_item item[2] = {{.key = key, .data = "12", .len = 2, .reserved = 1}, {.key = {"sized2", 6}, .data = "34", .len = 2}};
+	struct kvc_item item[2] = {{.key = key, .data = "12", .len = 2, .reserved = 1},
+				   {.key = {"sized2", 6}, .data = "34", .len = 2}};
 	(void)state;
 	test_server_need(&test_first);
 	assert_int_equal(kvc_put_batch(test_one_pool, item, 2, NULL), -KV_EINVAL);
@@ -91,28 +93,29 @@ static void a_reserve_of_an_item_must_be_zero(void **state)
 	assert_int_equal(kvc_delete(test_one_pool, item[1].key, NULL), 0);
 }
 
-/* Filled by the library: `call` fills x, which has 16 bytes more than the library knows, or ends behind its first two members. */
-#define FILLED(type, call)                                                                                              \
-	do {                                                                                                            \
-		struct {                                                                                                \
-			struct type known;                                                                              \
-			uint8_t more[16], guard[16];                                                                    \
-		} x;                                                                                                    \
-		memset(&x, 0xA5, sizeof(x));                                                                            \
-		x.known.size = sizeof(x.known) + 16;                                                                    \
-		assert_int_equal(call, 0);                                                                              \
-		assert_int_equal(x.known.size, sizeof(x.known));                                                        \
-		assert_memory_equal(x.more, ((uint8_t[16]){0}), 16);                                                    \
-		assert_int_equal(x.guard[0], 0xA5);                                                                     \
-		memset(&x, 0xA5, sizeof(x));                                                                            \
-		x.known.size = 2 * sizeof(size_t);                                                                      \
-		assert_int_equal(call, 0);                                                                              \
-		assert_int_equal(x.known.size, 2 * sizeof(size_t));                                                     \
-		assert_int_equal(((uint8_t *)&x)[2 * sizeof(size_t)], 0xA5);                                            \
-		x.known.size = 3;                                                                                       \
-		assert_int_equal(call, -KV_EINVAL);                                                                     \
-		x.known.size = SIZE_MAX;                                                                                \
-		assert_int_equal(call, -KV_EINVAL);                                                                     \
+/* Filled by the library: `call` fills x, which has 16 bytes more than the library knows, or ends behind its first two
+ * members. */
+#define FILLED(type, call)                                                                                             \
+	do {                                                                                                           \
+		struct {                                                                                               \
+			struct type known;                                                                             \
+			uint8_t more[16], guard[16];                                                                   \
+		} x;                                                                                                   \
+		memset(&x, 0xA5, sizeof(x));                                                                           \
+		x.known.size = sizeof(x.known) + 16;                                                                   \
+		assert_int_equal(call, 0);                                                                             \
+		assert_int_equal(x.known.size, sizeof(x.known));                                                       \
+		assert_memory_equal(x.more, ((uint8_t[16]){0}), 16);                                                   \
+		assert_int_equal(x.guard[0], 0xA5);                                                                    \
+		memset(&x, 0xA5, sizeof(x));                                                                           \
+		x.known.size = 2 * sizeof(size_t);                                                                     \
+		assert_int_equal(call, 0);                                                                             \
+		assert_int_equal(x.known.size, 2 * sizeof(size_t));                                                    \
+		assert_int_equal(((uint8_t *)&x)[2 * sizeof(size_t)], 0xA5);                                           \
+		x.known.size = 3;                                                                                      \
+		assert_int_equal(call, -KV_EINVAL);                                                                    \
+		x.known.size = SIZE_MAX;                                                                               \
+		assert_int_equal(call, -KV_EINVAL);                                                                    \
 	} while (0)
 
 static int ping_with(struct kvc_phases *phases)
@@ -146,10 +149,12 @@ static void reserves_of_what_the_library_fills_are_zero(void **state)
 	for (int round = 0; round < 2; round++) {
 		memset(item, 0xA5, sizeof(item));
 		assert_int_equal(kvc_counters(test_one_pool, &counters), 0);
-		n[round] = round ? kvc_counters_items(&counters, item, KV_COUNT(item)) : kvc_stat(test_one_pool, item, KV_COUNT(item), NULL);
+		n[round] = round ? kvc_counters_items(&counters, item, KV_COUNT(item))
+				 : kvc_stat(test_one_pool, item, KV_COUNT(item), NULL);
 		assert_true(n[round] > 0);
 		for (int i = 0; i < n[round]; i++)
-			assert_true(item[i].name && item[i].reserved_32 == 0 && item[i].reserved[0] == 0 && item[i].reserved[1] == 0);
+			assert_true(item[i].name && item[i].reserved_32 == 0 && item[i].reserved[0] == 0 &&
+				    item[i].reserved[1] == 0);
 	}
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_spread.c -- a large batch of a thread is spread over the pool's loops; items keep their places, each has its own result, and what one part cannot do is
- * nobody else's failure. */
+/* test_spread.c -- a large batch of a thread is spread over the pool's loops; items keep their places, each has its own
+ * result, and what one part cannot do is nobody else's failure. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -120,7 +120,8 @@ static void every_loop_has_a_part(void **state)
 	moved(to);
 	for (unsigned i = 0; i < ITEMS; i++)
 		item_is_good(i);
-	/* Several items share a frame, so operations are fewer than items; those of three equal parts differ by less than half. Clients 0 and 3 share a loop. */
+	/* Several items share a frame, so operations are fewer than items; those of three equal parts differ by less
+	 * than half. Clients 0 and 3 share a loop. */
 	to[0] += to[3] - from[3];
 	for (unsigned l = 0; l < LOOPS; l++)
 		most = KV_MAX(most, to[l] - from[l]);
@@ -130,7 +131,9 @@ static void every_loop_has_a_part(void **state)
 	assert_int_equal(after.gets - before.gets, ITEMS);
 	assert_int_equal(after.hits - before.hits, ITEMS);
 	assert_true(phases.total_ns > 0);
-	assert_int_equal(phases.room_ns + phases.queue_ns + phases.server_ns + phases.wire_ns + phases.data_ns + phases.wake_ns + phases.check_ns + phases.other_ns, phases.total_ns);
+	assert_int_equal(phases.room_ns + phases.queue_ns + phases.server_ns + phases.wire_ns + phases.data_ns +
+				 phases.wake_ns + phases.check_ns + phases.other_ns,
+			 phases.total_ns);
 }
 
 static void each_item_has_its_own_result(void **state)
@@ -244,7 +247,8 @@ static void items_of_a_dead_server_fail_alone(void **state)
 	(void)state;
 	test_server_need(&server[0]);
 	if (test_provider_is("shm")) {
-		print_message("on shm a server that is killed may keep a lock of the provider's: nobody promises to go on\n");
+		print_message(
+			"on shm a server that is killed may keep a lock of the provider's: nobody promises to go on\n");
 		skip();
 	}
 	all_put("dead");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_stdio.c -- a host process that has closed its standard streams: nothing of ours or of libfabric's has their numbers, and no log line goes anywhere. */
+/* test_stdio.c -- a host process that has closed its standard streams: nothing of ours or of libfabric's has their
+ * numbers, and no log line goes anywhere. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,7 +51,8 @@ static int host_life(void)
 		return 1;
 	if (!all_null())
 		return 2;
-	if (kvc_put(pool, key, "value", 5, NULL) != 0 || kvc_get(pool, key, value, 5, NULL) != 5 || memcmp(value, "value", 5) != 0)
+	if (kvc_put(pool, key, "value", 5, NULL) != 0 || kvc_get(pool, key, value, 5, NULL) != 5 ||
+	    memcmp(value, "value", 5) != 0)
 		return 3;
 	kvc_pool_close(&pool);
 	return all_null() ? 0 : 4;

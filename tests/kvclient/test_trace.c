@@ -11,7 +11,8 @@
 
 static uint64_t sum(const struct kvc_phases *p)
 {
-	return p->room_ns + p->queue_ns + p->server_ns + p->wire_ns + p->data_ns + p->wake_ns + p->check_ns + p->other_ns;
+	return p->room_ns + p->queue_ns + p->server_ns + p->wire_ns + p->data_ns + p->wake_ns + p->check_ns +
+	       p->other_ns;
 }
 
 static struct kvc_phases phases(const struct kvc_trace *t, uint64_t now_ns)
@@ -27,8 +28,14 @@ static struct kvc_phases phases(const struct kvc_trace *t, uint64_t now_ns)
 static struct kvc_req done_request(void)
 {
 	return (struct kvc_req){.state = KVC_REQ_DONE,
-				.at = {.asked_ns = 1000, .made_ns = 1100, .sent_ns = 1300, .replied_ns = 2300,
-				       .done_ns = 2700, .server_posted_ns = 250, .server_replied_ns = 400, .shard = 3},
+				.at = {.asked_ns = 1000,
+				       .made_ns = 1100,
+				       .sent_ns = 1300,
+				       .replied_ns = 2300,
+				       .done_ns = 2700,
+				       .server_posted_ns = 250,
+				       .server_replied_ns = 400,
+				       .shard = 3},
 				.wire = {.type = WIRE_GET, .get.length = 4096, .key = {(const uint8_t *)"key", 3}}};
 }
 
@@ -79,8 +86,10 @@ static void the_longest_of_several_is_shown(void **state)
 	struct kvc_req longest = done_request(), brief = done_request(), last = done_request();
 	struct kvc_phases p;
 	(void)state;
-	brief.at = (struct kvc_stamps){.asked_ns = 100, .made_ns = 100, .sent_ns = 100, .replied_ns = 900, .done_ns = 900};
-	last.at = (struct kvc_stamps){.asked_ns = 2700, .made_ns = 2700, .sent_ns = 2700, .replied_ns = 4000, .done_ns = 4000};
+	brief.at =
+		(struct kvc_stamps){.asked_ns = 100, .made_ns = 100, .sent_ns = 100, .replied_ns = 900, .done_ns = 900};
+	last.at = (struct kvc_stamps){
+		.asked_ns = 2700, .made_ns = 2700, .sent_ns = 2700, .replied_ns = 4000, .done_ns = 4000};
 	kvc_trace_note(&t, &brief, 0);
 	kvc_trace_note(&t, &longest, 0);
 	kvc_trace_note(&t, &last, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* victim.c -- one pool with one client, and the two places its values go to: memory that is copied to, and registered memory that the
- * liar writes itself. */
+/* victim.c -- one pool with one client, and the two places its values go to: memory that is copied to, and registered
+ * memory that the liar writes itself. */
 #include "victim.h"
 
 #include <setjmp.h>
@@ -14,7 +14,8 @@
 #include "base/base.h"
 #include "server.h"
 
-/* KVRAIL_TEST_ONLY: the tests whose name it is, with * and ?. Planted bugs are looked for by the one that must find them. */
+/* KVRAIL_TEST_ONLY: the tests whose name it is, with * and ?. Planted bugs are looked for by the one that must find
+ * them. */
 __attribute__((constructor)) static void only(void)
 {
 	cmocka_set_test_filter(getenv("KVRAIL_TEST_ONLY"));
@@ -115,7 +116,8 @@ void victim_recovers(void)
 
 void victim_tell(const char *lie, unsigned dst, int64_t rc, int expected)
 {
-	print_message("# %s, %s memory: %s\n", lie, dst ? "registered" : "plain", rc < 0 ? kvc_errname((int)rc) : "right bytes");
+	print_message("# %s, %s memory: %s\n", lie, dst ? "registered" : "plain",
+		      rc < 0 ? kvc_errname((int)rc) : "right bytes");
 	if (expected == 0)
 		assert_true(rc >= 0);
 	else if (expected != VICTIM_ANY)

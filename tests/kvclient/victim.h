@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* victim.h -- a client of the liar (liar.h), and what every lie leaves true: a GET ends soon after its deadline with the right bytes or
- * an error, and a server that becomes honest is used again. */
+/* victim.h -- a client of the liar (liar.h), and what every lie leaves true: a GET ends soon after its deadline with
+ * the right bytes or an error, and a server that becomes honest is used again. */
 #ifndef KVRAIL_TESTS_KVCLIENT_VICTIM_H
 #define KVRAIL_TESTS_KVCLIENT_VICTIM_H
 
@@ -21,7 +21,7 @@ struct victim {
 	uint8_t *dst[2];     /* plain, registered */
 	uint64_t timeout_ns; /* of its calls; set with the next two before victim_start */
 	uint64_t connect_timeout_ns;
-	uint64_t wait_ns;    /* that an honest server may take, on a machine that may be busy */
+	uint64_t wait_ns; /* that an honest server may take, on a machine that may be busy */
 };
 
 extern struct victim victim;
@@ -40,7 +40,8 @@ int64_t victim_get(struct kvc_pool *from, uint8_t *to);
 /* victim_get_patiently -- one of an honest server, on a machine that may be busy. */
 void victim_get_patiently(struct kvc_pool *from, uint8_t *to);
 
-/* victim_get_answered -- again if there was no answer in time, on a machine that may be busy; not where that is the lie, or all is one. */
+/* victim_get_answered -- again if there was no answer in time, on a machine that may be busy; not where that is the
+ * lie, or all is one. */
 int64_t victim_get_answered(struct kvc_pool *from, uint8_t *to, int expected);
 
 /* victim_recovers -- the server is honest from now on: soon calls succeed. */

@@ -17,8 +17,11 @@ static void budget_make(struct te_budget *b, unsigned endpoints)
 	snprintf(t->domain, sizeof(t->domain), "lo");
 	snprintf(t->local, sizeof(t->local), "127.0.0.1");
 	te_limits_unknown(&b->device[0].limits);
-	b->device[0].need = b->process = (struct te_need){.endpoints = endpoints, .mrs = 2 * endpoints, .files = 12 * endpoints,
-							  .registered_bytes = (uint64_t)endpoints << 26, .threads = 1};
+	b->device[0].need = b->process = (struct te_need){.endpoints = endpoints,
+							  .mrs = 2 * endpoints,
+							  .files = 12 * endpoints,
+							  .registered_bytes = (uint64_t)endpoints << 26,
+							  .threads = 1};
 }
 
 int rig_make(void **state)

@@ -13,8 +13,8 @@
 
 #include "kvdoctor/doctor.h"
 
-/* rig_make, rig_remove -- setup and teardown: *state is a struct doctor with default options, nothing found yet, and a run
- * over tcp on loopback that takes 4 endpoints (kv-bench) and 2 (kv-server). */
+/* rig_make, rig_remove -- setup and teardown: *state is a struct doctor with default options, nothing found yet, and a
+ * run over tcp on loopback that takes 4 endpoints (kv-bench) and 2 (kv-server). */
 int rig_make(void **state);
 int rig_remove(void **state);
 

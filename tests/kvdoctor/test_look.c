@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_look.c -- machines that this one is not: devices without a driver, ports that are down, settings that hurt, networks
- * that could be faster. */
+/* test_look.c -- machines that this one is not: devices without a driver, ports that are down, settings that hurt,
+ * networks that could be faster. */
 #include "tests/kvdoctor/rig.h"
 
 #include <errno.h>
@@ -304,7 +304,8 @@ static void a_child_that_dies_is_told(void **state)
 	d->server.present = false;
 	d->client.options.provider = "dies";
 	doctor_try(d);
-	rig_is(d, "try", TE_FAIL, "1 of 4 engines opened; the provider ended the process (Aborted) (its last words: a last word)", "");
+	rig_is(d, "try", TE_FAIL,
+	       "1 of 4 engines opened; the provider ended the process (Aborted) (its last words: a last word)", "");
 }
 
 static void a_child_without_a_word_is_told(void **state)
@@ -376,7 +377,8 @@ static int child(char **argv)
 		return 7;
 	if (strcmp(kind, "doorless") == 0)
 		puts("no_door its door is elsewhere");
-	puts("open_ns 1000000\nregister_ns 1000\nregistered_bytes 1048576\nping_ns 1000\nbytes 1048576\nmoved 1\ndone 1");
+	puts("open_ns 1000000\nregister_ns 1000\nregistered_bytes 1048576\nping_ns 1000\nbytes 1048576\nmoved 1\ndone "
+	     "1");
 	return 0;
 }
 
@@ -403,7 +405,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(a_child_that_dies_is_told, made_up, gone),
 		cmocka_unit_test_setup_teardown(a_child_without_a_word_is_told, made_up, gone),
 		cmocka_unit_test_setup_teardown(a_child_that_works_is_told, made_up, gone),
-		cmocka_unit_test_setup_teardown(fabric_ports_without_a_doorkeeper_are_told_with_the_reason, made_up, gone),
+		cmocka_unit_test_setup_teardown(fabric_ports_without_a_doorkeeper_are_told_with_the_reason, made_up,
+						gone),
 		cmocka_unit_test(options_are_those_of_kv_bench),
 	};
 	te_env_for_programs(); /* in the child, too: psm's handlers would follow the abort with a crash of their own */

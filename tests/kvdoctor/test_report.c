@@ -37,7 +37,8 @@ static void the_verdict_names_the_problems_at_the_end(void **state)
 	doctor_remedy(f, "`ulimit -l unlimited`");
 	doctor_found(d, SECTION_RUN, TE_WARN, "cpus", "machine", "CPUs", "few");
 	char *text = rig_text(d);
-	assert_non_null(strstr(text, "  FAIL  kv-bench: locked memory     needs 300 MiB, 8 MiB allowed\n        fix: `ulimit -l unlimited`\n"));
+	assert_non_null(strstr(text, "  FAIL  kv-bench: locked memory     needs 300 MiB, 8 MiB allowed\n        fix: "
+				     "`ulimit -l unlimited`\n"));
 	const char *end = "verdict: FAILS, the run would not work (1 problem, 1 warning): kv-bench locked memory\n";
 	assert_string_equal(text + strlen(text) - strlen(end), end);
 	free(text);
@@ -50,7 +51,9 @@ static void quiet_is_problems_and_the_verdict(void **state)
 	doctor_found(d, SECTION_RUN, TE_OK, "files", "kv-bench", "open files", "fine");
 	doctor_found(d, SECTION_RUN, TE_WARN, "cpus", "machine", "CPUs", "few");
 	char *text = rig_text(d);
-	assert_string_equal(text, "  WARN  machine: CPUs               few\nverdict: ok, with warnings (1 warning): machine CPUs\n");
+	assert_string_equal(
+		text,
+		"  WARN  machine: CPUs               few\nverdict: ok, with warnings (1 warning): machine CPUs\n");
 	free(text);
 }
 
@@ -77,15 +80,18 @@ static void devices_that_are_alike_share_a_line(void **state)
 	for (unsigned i = 0; i < 32; i++) {
 		char name[16];
 		snprintf(name, sizeof(name), "rdmap%us0", i);
-		struct finding *f = doctor_found(d, SECTION_RUN, TE_FAIL, "qps", name, "queue pairs", "needs %u, 1 allowed", i == 7 ? 3 : 2);
+		struct finding *f = doctor_found(d, SECTION_RUN, TE_FAIL, "qps", name, "queue pairs",
+						 "needs %u, 1 allowed", i == 7 ? 3 : 2);
 		doctor_remedy(f, "less");
 	}
 	char *text = rig_text(d);
-	assert_string_equal(text, "  FAIL  rdmap0s0 +30: queue pairs   needs 2, 1 allowed\n        fix: less\n"
-				  "  FAIL  rdmap7s0: queue pairs       needs 3, 1 allowed\n        fix: less\n"
-				  "verdict: FAILS, the run would not work (32 problems): rdmap0s0 queue pairs, rdmap1s0 queue pairs, "
-				  "rdmap2s0 queue pairs, rdmap3s0 queue pairs, rdmap4s0 queue pairs, rdmap5s0 queue pairs and 26 "
-				  "more\n");
+	assert_string_equal(
+		text,
+		"  FAIL  rdmap0s0 +30: queue pairs   needs 2, 1 allowed\n        fix: less\n"
+		"  FAIL  rdmap7s0: queue pairs       needs 3, 1 allowed\n        fix: less\n"
+		"verdict: FAILS, the run would not work (32 problems): rdmap0s0 queue pairs, rdmap1s0 queue pairs, "
+		"rdmap2s0 queue pairs, rdmap3s0 queue pairs, rdmap4s0 queue pairs, rdmap5s0 queue pairs and 26 "
+		"more\n");
 	free(text);
 }
 
@@ -134,8 +140,8 @@ static json_t *report_of(const struct doctor *d)
 
 static void the_schema_has_its_names(void **state)
 {
-	static const char *const names[] = {"schema", "version", "verdict", "works", "machine", "libraries", "rdma_devices", "network",
-					    "providers", "run", "try", "findings"};
+	static const char *const names[] = {"schema",       "version", "verdict",   "works", "machine", "libraries",
+					    "rdma_devices", "network", "providers", "run",   "try",     "findings"};
 	struct doctor *d = *state;
 	json_t *j = report_of(d);
 	for (unsigned i = 0; i < KV_COUNT(names); i++)
@@ -150,8 +156,14 @@ static void the_schema_has_its_names(void **state)
 static void a_finding_has_its_fields(void **state)
 {
 	struct doctor *d = *state;
-	struct te_verdict v = {.id = "memlock", .name = "locked memory", .unit = "bytes", .status = TE_FAIL, .need = 300 << 20,
-			       .have = KV_NO_LIMIT, .text = "short", .remedy = "more"};
+	struct te_verdict v = {.id = "memlock",
+			       .name = "locked memory",
+			       .unit = "bytes",
+			       .status = TE_FAIL,
+			       .need = 300 << 20,
+			       .have = KV_NO_LIMIT,
+			       .text = "short",
+			       .remedy = "more"};
 	doctor_verdict(d, SECTION_RUN, "kv-bench", &v);
 	json_t *j = report_of(d), *f = json_array_get(json_object_get(j, "findings"), 0);
 	assert_int_equal(json_object_size(f), 10);
@@ -170,9 +182,17 @@ static void devices_are_in_it(void **state)
 {
 	struct doctor *d = *state;
 	d->num_rdma = 1;
-	d->rdma[0] = (struct te_rdma){.name = "rdmap79s0", .driver = "efa", .efa = true, .efadv = true, .numa_node = -1, .num_ports = 1,
-				      .efa_caps = TE_EFA_READ | TE_EFA_WRITE, .efa_rdma_bytes_max = 1 << 30, .qp_max = 256,
-				      .qp_used = KV_UNKNOWN, .port = {{.number = 1, .state = "ACTIVE", .active = true}}};
+	d->rdma[0] = (struct te_rdma){.name = "rdmap79s0",
+				      .driver = "efa",
+				      .efa = true,
+				      .efadv = true,
+				      .numa_node = -1,
+				      .num_ports = 1,
+				      .efa_caps = TE_EFA_READ | TE_EFA_WRITE,
+				      .efa_rdma_bytes_max = 1 << 30,
+				      .qp_max = 256,
+				      .qp_used = KV_UNKNOWN,
+				      .port = {{.number = 1, .state = "ACTIVE", .active = true}}};
 	json_t *j = report_of(d), *r = json_array_get(json_object_get(j, "rdma_devices"), 0);
 	assert_string_equal(json_string_value(json_object_get(r, "name")), "rdmap79s0");
 	assert_int_equal(json_integer_value(json_object_get(r, "qp_max")), 256);

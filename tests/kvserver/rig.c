@@ -3,7 +3,8 @@
 #include "rig.h"
 #include "host/host.h"
 
-/* KVRAIL_TEST_ONLY: the tests whose name it is, with * and ?. Planted bugs are looked for by the one that must find them. */
+/* KVRAIL_TEST_ONLY: the tests whose name it is, with * and ?. Planted bugs are looked for by the one that must find
+ * them. */
 __attribute__((constructor)) static void only(void)
 {
 	cmocka_set_test_filter(getenv("KVRAIL_TEST_ONLY"));
@@ -83,15 +84,19 @@ struct sockaddr_storage rig_loopback(void)
 static void client_up(void)
 {
 	struct kv_error err;
-	const struct te_options options = {
-		.provider = test_provider(), .local = rig_loopback(), .messages = 64, .receives = 64, .part_bytes = rig_part_bytes,
-		.reads_at_own_risk = true};
+	const struct te_options options = {.provider = test_provider(),
+					   .local = rig_loopback(),
+					   .messages = 64,
+					   .receives = 64,
+					   .part_bytes = rig_part_bytes,
+					   .reads_at_own_risk = true};
 	const struct te_handlers handlers = {.message = on_message, .immediate = on_immediate, .reset = on_reset};
 	struct te_key *keys;
 	if (te_open(&options, &handlers, NULL, &rig.te, &err) != 0)
 		fail_msg("%s", err.text);
 	assert_int_equal(kv_area_map(RIG_BUFFER, &rig.area, &err), 0);
-	assert_int_equal(te_region_register(rig.te, rig.area.base, rig.area.len_bytes, TE_LOCAL | TE_REMOTE_READ | TE_REMOTE_WRITE, 0, &rig.region, &err),
+	assert_int_equal(te_region_register(rig.te, rig.area.base, rig.area.len_bytes,
+					    TE_LOCAL | TE_REMOTE_READ | TE_REMOTE_WRITE, 0, &rig.region, &err),
 			 0);
 	te_region_announce(rig.region, &rig.announced, NULL);
 	keys = calloc(rig.announced.parts * rig.announced.rails, sizeof(*keys));
@@ -122,7 +127,11 @@ int rig_up(void **state)
 		.lease_ns = rig_lease_ns,
 		.policy = &evict_clock2g,
 		.log = &log,
-		.engine = {.provider = test_provider(), .local = rig_loopback(), .messages = 64, .receives = 64, .part_bytes = rig_part_bytes,
+		.engine = {.provider = test_provider(),
+			   .local = rig_loopback(),
+			   .messages = 64,
+			   .receives = 64,
+			   .part_bytes = rig_part_bytes,
 			   .reads_at_own_risk = true},
 	};
 	(void)state;

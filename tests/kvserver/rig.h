@@ -57,7 +57,7 @@ struct rig {
 
 extern struct rig rig;
 extern uint64_t rig_part_bytes; /* set before rig_up: of the regions of both sides; 0: 1 GiB */
-extern uint64_t rig_lease_ns; /* set before rig_up: clients may pull, for so long; 0: they may not */
+extern uint64_t rig_lease_ns;   /* set before rig_up: clients may pull, for so long; 0: they may not */
 
 int rig_up(void **state); /* group set-up: shard and client engine */
 int rig_down(void **state);
@@ -85,13 +85,14 @@ struct wire_request rig_request(enum wire_type type, const char *key);
 struct wire_request rig_get(const char *key, uint64_t offset, uint64_t length);
 struct wire_request rig_put(const char *key, uint64_t total, uint64_t offset, uint64_t length, uint64_t checksum,
 			    uint8_t flags);
-/* rig_send_records -- sealed as link 0's next frame, whatever the header says; rig_send_raw -- as it is. rig_seal -- a frame that was ended. */
+/* rig_send_records -- sealed as link 0's next frame, whatever the header says; rig_send_raw -- as it is. rig_seal -- a
+ * frame that was ended. */
 void rig_seal(void *frame, uint32_t len);
 void rig_send_records(const struct wire_frame *frame, const struct wire_request *q, unsigned n);
 void rig_send_raw(const void *data, uint32_t len);
 struct wire_frame rig_frame(void);
 void rig_send(const struct wire_request *q);
-void rig_prove(uint64_t nonce); /* send a PROVE */
+void rig_prove(uint64_t nonce);                                 /* send a PROVE */
 const struct wire_reply *rig_find(uint64_t id);                 /* NULL: no reply yet */
 const struct wire_reply *rig_ask(const struct wire_request *q); /* send, and wait for the reply */
 

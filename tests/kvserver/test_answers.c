@@ -38,7 +38,8 @@ static bool known(unsigned link, uint64_t id)
 	return rc == 0;
 }
 
-/* Random use never tells a wrong number, and forgets nothing of the latest 128 ids of any link, however busy the others are. */
+/* Random use never tells a wrong number, and forgets nothing of the latest 128 ids of any link, however busy the others
+ * are. */
 static void what_is_told_is_right_and_what_is_recent_is_told(void **state)
 {
 	static const struct {
@@ -51,17 +52,21 @@ static void what_is_told_is_right_and_what_is_recent_is_told(void **state)
 		uint64_t next[LINKS] = {0};
 		begin(of[c].links, of[c].shards);
 		for (unsigned i = 0; i < 200000; i++) {
-			unsigned link = (unsigned)kv_prng_below(&p, kv_prng_below(&p, 4) ? 1 : of[c].links); /* one is busy */
+			unsigned link =
+				(unsigned)kv_prng_below(&p, kv_prng_below(&p, 4) ? 1 : of[c].links); /* one is busy */
 			uint64_t *n = &next[link];
 			if (*n == IDS)
 				continue;
-			note(link, of[c].links, *n, kv_prng_below(&p, 5) ? (uint32_t)kv_prng_below(&p, ANSWERS_POSTED + 1) : UINT32_MAX);
+			note(link, of[c].links, *n,
+			     kv_prng_below(&p, 5) ? (uint32_t)kv_prng_below(&p, ANSWERS_POSTED + 1) : UINT32_MAX);
 			++*n;
 			assert_true(known(link, *n - 1));
 			known(link, kv_prng_below(&p, *n));
 			link = (unsigned)kv_prng_below(&p, of[c].links);
 			if (next[link] > 0)
-				assert_true(known(link, next[link] - 1 - kv_prng_below(&p, KV_MIN(next[link], (uint64_t)ANSWERS_IDS))));
+				assert_true(known(
+					link,
+					next[link] - 1 - kv_prng_below(&p, KV_MIN(next[link], (uint64_t)ANSWERS_IDS))));
 		}
 		answers_fini(&a);
 	}
@@ -95,7 +100,8 @@ static void forgotten_is_not_nothing(void **state)
 	answers_fini(&a);
 }
 
-/* Requests are answered in any order. One of a page that was given up is forgotten: it does not take the place of later ones. */
+/* Requests are answered in any order. One of a page that was given up is forgotten: it does not take the place of later
+ * ones. */
 static void a_late_answer_costs_no_later_one(void **state)
 {
 	(void)state;
@@ -128,7 +134,8 @@ static void a_session_takes_64_kib_at_most(void **state)
 			note(i, LINKS, id, 1);
 	took = mallinfo2().uordblks - before;
 	print_message("%zu bytes with %u links, %zu with one\n", took, LINKS, session_bytes(1, 1));
-	assert_true(took == 0 || (took >= session_bytes(LINKS, 1) && took <= MEMORY)); /* 0: another allocator, of a sanitizer */
+	assert_true(took == 0 ||
+		    (took >= session_bytes(LINKS, 1) && took <= MEMORY)); /* 0: another allocator, of a sanitizer */
 	free(session);
 	answers_fini(&a);
 }
@@ -136,7 +143,8 @@ static void a_session_takes_64_kib_at_most(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_session_takes_64_kib_at_most), /* first: nothing was freed yet that could be taken again */
+		cmocka_unit_test(
+			a_session_takes_64_kib_at_most), /* first: nothing was freed yet that could be taken again */
 		cmocka_unit_test(what_is_told_is_right_and_what_is_recent_is_told),
 		cmocka_unit_test(one_link_knows_its_whole_window),
 		cmocka_unit_test(forgotten_is_not_nothing),

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_attach.c -- what a client with 32 links costs a server: every byte that the server's threads take of the allocator from its TCP connection to its first region,
- * OpenSSL's for TLS and for the keys of frames too, and what the allocator has around each piece. libfabric's own are left out: nobody here can make them fewer. So many links are
- * those of a machine with EFA, which has no doorkeeper, and there is none here; over tcp it has 192 bytes for each address.
+/* test_attach.c -- what a client with 32 links costs a server: every byte that the server's threads take of the
+ * allocator from its TCP connection to its first region, OpenSSL's for TLS and for the keys of frames too, and what the
+ * allocator has around each piece. libfabric's own are left out: nobody here can make them fewer. So many links are
+ * those of a machine with EFA, which has no doorkeeper, and there is none here; over tcp it has 192 bytes for each
+ * address.
  *
- * Counted is where memory is taken: this program has malloc and its kin itself, which all that is linked with it use, and passes on to libc's. A piece counts if it was asked
- * for by this program, libcrypto or libssl on a thread of the server; pieces are remembered, so that it does not matter who frees them. Aligned ones are pools that all clients share; the stack of a
- * connection's coroutine is mapped, and no piece. */
+ * Counted is where memory is taken: this program has malloc and its kin itself, which all that is linked with it use,
+ * and passes on to libc's. A piece counts if it was asked for by this program, libcrypto or libssl on a thread of the
+ * server; pieces are remembered, so that it does not matter who frees them. Aligned ones are pools that all clients
+ * share; the stack of a connection's coroutine is mapped, and no piece. */
 #include <link.h>
 #include <malloc.h>
 #include <netinet/in.h>
@@ -26,7 +29,14 @@
 #define COUNTED 1
 #endif
 
-enum { LINKS = KV_RAILS_MAX, MEMORY = 64 << 10, SHARD = 3584 /* more for each further shard */, CLIENTS = 4, LOOKS = 50, HEADER = 8 /* of a piece, by the allocator */ };
+enum {
+	LINKS = KV_RAILS_MAX,
+	MEMORY = 64 << 10,
+	SHARD = 3584 /* more for each further shard */,
+	CLIENTS = 4,
+	LOOKS = 50,
+	HEADER = 8 /* of a piece, by the allocator */
+};
 
 #define WAIT_NS 20000000000ull
 
@@ -190,7 +200,8 @@ static struct wire_ctrl_msg hello(unsigned client, unsigned rails)
 	for (unsigned i = 0; i < rails; i++) {
 		m.hello.addr[i] = m.hello.addr[0];
 		if (test_provider_speaks_tcp())
-			((struct sockaddr_in *)m.hello.addr[i].data)->sin_port = htons((uint16_t)(1024 + client * LINKS + i));
+			((struct sockaddr_in *)m.hello.addr[i].data)->sin_port =
+				htons((uint16_t)(1024 + client * LINKS + i));
 	}
 	return m;
 }
@@ -225,7 +236,12 @@ static void region(struct boot_conn *c, unsigned rails)
 {
 	static uint8_t keys[LINKS * 16];
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_REGION,
-				  .region = {.id = 1, .parts = 1, .rails = (uint16_t)rails, .len_bytes = 4096, .part_bytes = 4096, .keys = keys}};
+				  .region = {.id = 1,
+					     .parts = 1,
+					     .rails = (uint16_t)rails,
+					     .len_bytes = 4096,
+					     .part_bytes = 4096,
+					     .keys = keys}};
 
 	expect(boot_send_await(c, &m, soon()) == 0);
 	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_REGION_OK && m.region_ok.status == WIRE_OK);
@@ -245,7 +261,8 @@ static struct boot_conn *attach(unsigned client, unsigned rails)
 	return c;
 }
 
-/* The least that is seen in a while, and in a longer one if that is more than it may be: what it had for an answer or a beat it frees when the kernel has taken that. */
+/* The least that is seen in a while, and in a longer one if that is more than it may be: what it had for an answer or a
+ * beat it frees when the kernel has taken that. */
 static size_t bytes_at_rest(size_t most)
 {
 	uint64_t until = soon();
@@ -261,7 +278,9 @@ static size_t bytes_at_rest(size_t most)
 static void attach_all(void *arg)
 {
 	const size_t most = MEMORY + (shards - 1) * SHARD;
-	const unsigned rails = LINKS / shards, rails_of[CLIENTS] = {rails, 1, rails, rails}; /* of the first OpenSSL makes things that it keeps */
+	const unsigned rails = LINKS / shards,
+		       rails_of[CLIENTS] = {rails, 1, rails,
+					    rails}; /* of the first OpenSSL makes things that it keeps */
 	struct boot_conn *c[CLIENTS];
 	(void)arg;
 
@@ -269,7 +288,8 @@ static void attach_all(void *arg)
 		size_t before = bytes_at_rest(SIZE_MAX), took;
 		c[i] = attach(i, rails_of[i]);
 		took = bytes_at_rest(i == 0 ? SIZE_MAX : before + most) - before;
-		print_message("%zu bytes with %u links of %u shards%s\n", took, rails_of[i] * shards, shards, i == 0 ? ", the first" : "");
+		print_message("%zu bytes with %u links of %u shards%s\n", took, rails_of[i] * shards, shards,
+			      i == 0 ? ", the first" : "");
 		expect(i == 0 || took <= most);
 	}
 	for (unsigned i = 0; i < CLIENTS; i++)
@@ -314,7 +334,8 @@ static int up_with(unsigned n)
 
 	te_env_for_programs();
 	if (loop_create(&lo, &loop, &err) != 0 || boot_context_create(&security, false, &quiet, &ctx, &err) != 0 ||
-	    te_open(&to, &nothing, NULL, &te, &err) != 0 || kvs_server_create(&o, &server, &err) != 0 || kvs_server_start(server, &err) != 0)
+	    te_open(&to, &nothing, NULL, &te, &err) != 0 || kvs_server_create(&o, &server, &err) != 0 ||
+	    kvs_server_start(server, &err) != 0)
 		fail_msg("%s", err.text);
 	return 0;
 }
@@ -345,8 +366,10 @@ static int down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_client_with_32_links_takes_64_kib_at_most_and_little_more_with_many_shards, up_one, down),
-		cmocka_unit_test_setup_teardown(a_client_with_32_links_takes_64_kib_at_most_and_little_more_with_many_shards, up_eight, down),
+		cmocka_unit_test_setup_teardown(
+			a_client_with_32_links_takes_64_kib_at_most_and_little_more_with_many_shards, up_one, down),
+		cmocka_unit_test_setup_teardown(
+			a_client_with_32_links_takes_64_kib_at_most_and_little_more_with_many_shards, up_eight, down),
 	};
 	bystander = true;
 	dl_iterate_phdr(range_add, NULL);

@@ -67,8 +67,9 @@ static void a_reply_follows_a_write_that_is_one_chunk(void **state)
 	q = rig_get("k", 4096, 65536);
 	rig_ask(&q);
 	assert_int_equal(rig.follows, 2 * followed);
-	assert_memory_equal(rig_memory(0), store_data(&rig.shard->store, store_find(&rig.shard->store, (const uint8_t *)"k", 1, 0)) + 4096,
-			    65536);
+	assert_memory_equal(
+		rig_memory(0),
+		store_data(&rig.shard->store, store_find(&rig.shard->store, (const uint8_t *)"k", 1, 0)) + 4096, 65536);
 	q = rig_get("l", 0, CHUNK + 1); /* two chunks */
 	rig_ask(&q);
 	q = rig_get("k", 0, 65536); /* two places */
@@ -281,12 +282,14 @@ static void small_values_side_by_side_are_one_write(void **state)
 	}
 	/* Nothing else was touched: before, in the gap, and behind. */
 	for (unsigned k = 0; k < SLOT; k++)
-		assert_true(rig_memory(0)[k] == 0xAA && rig_memory(7 * SLOT)[k] == 0xAA && rig_memory((N + 2) * SLOT)[k] == 0xAA);
+		assert_true(rig_memory(0)[k] == 0xAA && rig_memory(7 * SLOT)[k] == 0xAA &&
+			    rig_memory((N + 2) * SLOT)[k] == 0xAA);
 	for (unsigned k = 0; k < SLOT; k++)
 		assert_int_equal(rig_memory(5 * SLOT)[k], 0xAA); /* of the value that is not there */
 }
 
-/* What a CANCEL finds in its own frame has not been written yet, and will be: its answer must not say that nothing was. */
+/* What a CANCEL finds in its own frame has not been written yet, and will be: its answer must not say that nothing was.
+ */
 static void a_cancel_behind_a_packed_get_does_not_call_its_memory_safe(void **state)
 {
 	(void)state;
@@ -439,7 +442,8 @@ static void a_damaged_value_is_dropped_when_somebody_found_it_corrupt(void **sta
 	(void)state;
 	for (unsigned i = 0; i < KV_COUNT(sizes); i++) {
 		uint64_t n = sizes[i], sum = rig_store("k", n, i);
-		struct wire_request plain = rig_get("k", 0, n), check = checked(n / 2, n / 2), again = rig_get("k", 0, n);
+		struct wire_request plain = rig_get("k", 0, n), check = checked(n / 2, n / 2),
+				    again = rig_get("k", 0, n);
 		damage("k", n - 1);
 		assert_int_equal(rig_ask(&plain)->status, WIRE_OK); /* it cannot know */
 		assert_true(rig_find(plain.id)->get.checksum == sum);
@@ -562,7 +566,9 @@ static void mess_check(const struct wire_request *q, unsigned n)
 	}
 	for (unsigned i = 0; i < n; i++) {
 		const struct wire_reply *r = rig_find(q[i].id);
-		uint64_t from = q[i].dest.offset, end = KV_MIN(from + KV_MIN(q[i].dest.slice, (uint64_t)MESS_AREA), (uint64_t)MESS_AREA), others = 0, len;
+		uint64_t from = q[i].dest.offset,
+			 end = KV_MIN(from + KV_MIN(q[i].dest.slice, (uint64_t)MESS_AREA), (uint64_t)MESS_AREA),
+			 others = 0, len;
 		unsigned k = (unsigned)(q[i].key.len ? q[i].key.data[1] - '0' : 0);
 		if (q[i].type != WIRE_GET || r->status != WIRE_OK || r->get.inline_data.len)
 			continue;

@@ -135,7 +135,8 @@ static void other_ping(void)
 /* Where it says that it is: nowhere else than the honest client, if `there`. */
 static int other_open_at(void **state, bool there)
 {
-	const struct te_options options = {.provider = test_provider(), .local = rig_loopback(), .messages = 2048, .receives = 64};
+	const struct te_options options = {
+		.provider = test_provider(), .local = rig_loopback(), .messages = 2048, .receives = 64};
 	const struct te_handlers handlers = {.message = other_message, .reset = other_reset};
 	struct session_args args = {.rails = 1, .number = STRANGER_NUMBER, .client_id = 666};
 	struct te_address mine, theirs;
@@ -256,7 +257,8 @@ static void need_depth(uint32_t frames)
 	te_info(other.te, &info);
 	if (info.tx_depth >= frames)
 		return;
-	print_message("provider %s has %u operations in flight, and this takes %u frames\n", info.provider, info.tx_depth, frames);
+	print_message("provider %s has %u operations in flight, and this takes %u frames\n", info.provider,
+		      info.tx_depth, frames);
 	skip();
 }
 
@@ -288,7 +290,8 @@ static void replies_that_nobody_reads_leave_send_buffers_to_others(void **state)
 	honest_calls();
 }
 
-/* One send buffer is left, and both wait for it: a link that has had it stands behind the other, whatever it still holds. */
+/* One send buffer is left, and both wait for it: a link that has had it stands behind the other, whatever it still
+ * holds. */
 static void links_that_wait_for_send_buffers_take_turns(void **state)
 {
 	static struct te_msg *taken[1024];
@@ -521,7 +524,8 @@ static void what_a_dead_client_does_not_refer_to_is_free_at_once(void **state)
 	rig_until(gone);
 }
 
-/* Where it can be fenced alone nothing happens to anybody else: the shard has the endpoint that it had, and the session of another client goes on. */
+/* Where it can be fenced alone nothing happens to anybody else: the shard has the endpoint that it had, and the session
+ * of another client goes on. */
 static void only_it_was_fenced(uint64_t cuts)
 {
 	struct wire_request q = rig_get("k", 0, 64);
@@ -631,7 +635,8 @@ enum { VICTIM_BYTES = 65536 };
 /* It knows the honest client's address and the key of its memory, and asks for values to be written there. */
 static void nothing_goes_to_an_address_that_was_only_named(void **state)
 {
-	struct wire_request ping = other_request(WIRE_PING, NULL), guess = {.type = WIRE_PROVE, .time_left_us = UINT32_MAX}, q;
+	struct wire_request ping = other_request(WIRE_PING, NULL),
+			    guess = {.type = WIRE_PROVE, .time_left_us = UINT32_MAX}, q;
 	uint8_t before[VICTIM_BYTES];
 	(void)state;
 	rig_store("k", VICTIM_BYTES, 1);
@@ -690,8 +695,10 @@ static void pings_of_an_address_that_was_only_named_are_few(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(nothing_goes_to_an_address_that_was_only_named, other_open_there, other_close),
-		cmocka_unit_test_setup_teardown(pings_of_an_address_that_was_only_named_are_few, other_open_there, other_close),
+		cmocka_unit_test_setup_teardown(nothing_goes_to_an_address_that_was_only_named, other_open_there,
+						other_close),
+		cmocka_unit_test_setup_teardown(pings_of_an_address_that_was_only_named_are_few, other_open_there,
+						other_close),
 		HOSTILE_TEST(replies_that_nobody_reads_leave_send_buffers_to_others),
 		HOSTILE_TEST(links_that_wait_for_send_buffers_take_turns),
 		HOSTILE_TEST(writes_that_nobody_reads_do_not_stop_others),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_keeper.c -- key files that are read again, beside a control loop; and a thread that is left behind in a file system that does not answer. */
+/* test_keeper.c -- key files that are read again, beside a control loop; and a thread that is left behind in a file
+ * system that does not answer. */
 #include "tests/check.h"
 
 #include <dirent.h>
@@ -128,7 +129,8 @@ static void feed(int fd)
 	close(fd);
 }
 
-/* The server ends while a file does not answer. Later it does: what the thread made of it goes with the thread (LeakSanitizer looks). */
+/* The server ends while a file does not answer. Later it does: what the thread made of it goes with the thread
+ * (LeakSanitizer looks). */
 static void what_comes_after_the_end_is_nobodys(void **state)
 {
 	uint64_t until = kv_clock_now(&kv_clock_monotonic) + PATIENCE_NS;

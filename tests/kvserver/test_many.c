@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_many.c -- as many clients as --max-clients may promise: each has its connection, and stays; one more is told.
  *
- * The server is a process of its own, since each connection has a descriptor at both ends. 20,000 of them, or what the hard limit of open files has room for. */
+ * The server is a process of its own, since each connection has a descriptor at both ends. 20,000 of them, or what the
+ * hard limit of open files has room for. */
 #include "tests/check.h"
 
 #include <netinet/in.h>
@@ -101,7 +102,8 @@ static int server_up(void **state)
 	t.stop = stop[1];
 	assert_int_equal(read(out[0], &port, sizeof(port)), sizeof(port));
 	close(out[0]);
-	t.server = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	t.server = (struct sockaddr_in){
+		.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	return 0;
 }
 
@@ -174,7 +176,8 @@ static void one_more(void *arg)
 
 	for (unsigned i = 0; i < BEYOND && !t.said[0]; i++) {
 		int rc = greet_await(&c, &m);
-		if (rc == 0 && m.type == WIRE_CTRL_REFUSE && m.refuse.status == WIRE_FULL && strstr(m.refuse.text, "as many as"))
+		if (rc == 0 && m.type == WIRE_CTRL_REFUSE && m.refuse.status == WIRE_FULL &&
+		    strstr(m.refuse.text, "as many as"))
 			t.refused++;
 		if (c)
 			boot_close(&c);
@@ -197,7 +200,11 @@ static void run(void (*fn)(void *arg), unsigned n)
 
 static void client_up(void)
 {
-	struct te_options o = {.provider = "tcp", .local = {.ss_family = AF_INET}, .door = TE_DOOR_OFF, .messages = 16, .receives = 16};
+	struct te_options o = {.provider = "tcp",
+			       .local = {.ss_family = AF_INET},
+			       .door = TE_DOOR_OFF,
+			       .messages = 16,
+			       .receives = 16};
 	const struct te_handlers handlers = {0};
 	struct loop_options lo = {.name = "clients", .log = &sink};
 	struct boot_security none = {0};
@@ -213,8 +220,9 @@ static void all_who_are_promised_a_place_have_one(void **state)
 {
 	(void)state;
 	if (!t.pid) {
-		print_message("%s\n", KV_TSAN ? "ThreadSanitizer has room for 8,000 coroutines, and these are more"
-					      : "the hard limit of open files (ulimit -Hn) has no room for 9,000 clients");
+		print_message("%s\n",
+			      KV_TSAN ? "ThreadSanitizer has room for 8,000 coroutines, and these are more"
+				      : "the hard limit of open files (ulimit -Hn) has no room for 9,000 clients");
 		skip();
 	}
 	print_message("%u clients of %d; the hard limit of open files decides\n", t.clients, CLIENTS);

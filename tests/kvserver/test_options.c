@@ -47,10 +47,11 @@ static void every_flag_reaches_the_options(void **state)
 	(void)state;
 	struct kvs_options o;
 	assert_int_equal(PARSE("--listen-addr", "[::1]:7", "--memory-mb", "64", "--node-id", "n1", "--num-domains", "2",
-			       "--worker-threads", "3", "--provider", "tcp", "--nic", "lo", "--max-clients", "9", "--max-sessions", "4", "--session-keys", "/k",
-			       "--ttl", "5m", "--psk-file", "/p", "--insecure", "--allow-bench",
-			       "--heartbeat-ms", "100", "--ready-fd", "2", "--die-with-parent", "--spin-us", "0",
-			       "--prefault", "--value-max", "1M", "--max-values", "12345", "--eviction", "lru", "--chunk", "64K", "--credits", "16", "--slow-ms", "20",
+			       "--worker-threads", "3", "--provider", "tcp", "--nic", "lo", "--max-clients", "9",
+			       "--max-sessions", "4", "--session-keys", "/k", "--ttl", "5m", "--psk-file", "/p",
+			       "--insecure", "--allow-bench", "--heartbeat-ms", "100", "--ready-fd", "2",
+			       "--die-with-parent", "--spin-us", "0", "--prefault", "--value-max", "1M", "--max-values",
+			       "12345", "--eviction", "lru", "--chunk", "64K", "--credits", "16", "--slow-ms", "20",
 			       "--allow-pull", "--pull-where-safe", "--lease-ms", "250", "--drain-sec", "3"),
 			 0);
 	flags_options(&f, "id:00", NULL, &o);
@@ -68,7 +69,8 @@ static void every_flag_reaches_the_options(void **state)
 	assert_string_equal(o.session_keys, "/k");
 	assert_int_equal(f.drain_sec, 3);
 	assert_true(o.ttl_ns == 300000000000ull);
-	assert_true(o.insecure && o.allow_bench && o.allow_pull && o.pull_where_safe && o.prefault && f.die_with_parent);
+	assert_true(o.insecure && o.allow_bench && o.allow_pull && o.pull_where_safe && o.prefault &&
+		    f.die_with_parent);
 	assert_true(o.lease_ns == 250000000ull);
 	assert_int_equal(o.heartbeat_ms, 100);
 	assert_int_equal(f.ready_fd, 2);
@@ -84,7 +86,9 @@ static void every_flag_reaches_the_options(void **state)
 static void times_and_sizes_may_have_units(void **state)
 {
 	(void)state;
-	assert_int_equal(PARSE("--memory-mb", "2GiB", "--slow-ms", "1m", "--heartbeat-ms", "0.5s", "--lease-ms", "2s", "--spin-us", "1ms", "--ttl", "90s"), 0);
+	assert_int_equal(PARSE("--memory-mb", "2GiB", "--slow-ms", "1m", "--heartbeat-ms", "0.5s", "--lease-ms", "2s",
+			       "--spin-us", "1ms", "--ttl", "90s"),
+			 0);
 	assert_int_equal(f.memory_mb, 2048);
 	assert_int_equal(f.slow_ms, 60000);
 	assert_int_equal(f.heartbeat_ms, 500);

@@ -72,8 +72,9 @@ static void one_frame_has_records_of_many_sessions(void **state)
 {
 	(void)state;
 	struct wire_frame frame = rig_frame();
-	struct wire_request own = rig_request(WIRE_PING, NULL), a = rig_request(WIRE_PING, NULL), a2 = rig_request(WIRE_PING, NULL),
-			    b = rig_request(WIRE_PING, NULL), again = rig_request(WIRE_PING, NULL);
+	struct wire_request own = rig_request(WIRE_PING, NULL), a = rig_request(WIRE_PING, NULL),
+			    a2 = rig_request(WIRE_PING, NULL), b = rig_request(WIRE_PING, NULL),
+			    again = rig_request(WIRE_PING, NULL);
 	struct wire_request records[] = {own, switch_to(A), a, a2, switch_to(B), b, switch_to(0), again};
 	rig_send_records(&frame, records, KV_COUNT(records));
 	rig_until(rig.replies == 5);
@@ -218,7 +219,8 @@ static void only_its_own_and_the_connections_session_cancel(void **state)
 static void one_that_ends_takes_its_own_along_and_no_more(void **state)
 {
 	(void)state;
-	struct wire_request of_a = rig_put("a", MIB, 0, 0, 77, WIRE_PUT_FIRST), of_b = rig_put("b", 2 * MIB, 0, 0, 78, WIRE_PUT_FIRST);
+	struct wire_request of_a = rig_put("a", MIB, 0, 0, 77, WIRE_PUT_FIRST),
+			    of_b = rig_put("b", 2 * MIB, 0, 0, 78, WIRE_PUT_FIRST);
 	assert_int_equal(ask_as(A, &of_a)->status, WIRE_OK);
 	assert_int_equal(ask_as(B, &of_b)->status, WIRE_OK);
 	end_a();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_parts.c -- the memory of server and client registered in small parts of odd length: values lie across many of them,
- * at places where one side's part ends and the other's does not. What NICs that bound a registration make of an arena. */
+/* test_parts.c -- the memory of server and client registered in small parts of odd length: values lie across many of
+ * them, at places where one side's part ends and the other's does not. What NICs that bound a registration make of an
+ * arena. */
 #include "tests/kvserver/rig.h"
 
 enum { PART = 65521, ROUNDS = 120, LEN_MAX = 3 << 20 };
@@ -47,7 +48,8 @@ static void values_that_lie_across_parts_come_and_go_whole(void **state)
 				   : (1 + kv_prng_below(&prng, 8)) * PART + kv_prng_below(&prng, 3) - 1;
 		uint64_t seed = kv_prng_below(&prng, 1000);
 		char key[16];
-		snprintf(key, sizeof(key), "k%u", i % 8); /* old ones make room for others: the arena is used everywhere */
+		snprintf(key, sizeof(key), "k%u",
+			 i % 8); /* old ones make room for others: the arena is used everywhere */
 		struct wire_request del = rig_request(WIRE_DELETE, key);
 		rig_ask(&del);
 		rig_store(key, n, seed);

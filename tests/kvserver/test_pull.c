@@ -265,7 +265,8 @@ static void on_done(struct call *c)
 static struct session *stranger(void)
 {
 	struct te_address addr;
-	struct session_args args = {.frame_secret = rig.secret, .addrs = &addr, .rails = 1, .number = rig.number ^ 0x10001, .client_id = 8};
+	struct session_args args = {
+		.frame_secret = rig.secret, .addrs = &addr, .rails = 1, .number = rig.number ^ 0x10001, .client_id = 8};
 	struct session *s;
 	struct kv_error err;
 	assert_int_equal(te_address(rig.te, 0, &addr), 0);
@@ -345,7 +346,9 @@ static void leases_outlive_a_session_that_is_lost(void **state)
 	session_stop(rig.session);
 	assert_int_equal(rig_stat(WIRE_STAT_LEASES_NOW), 1);
 	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), MIB);
-	assert_int_equal(kv_hash_block(store_data(&rig.shard->store, rig.shard->leases.lease[(uint32_t)r.get.lease].block), MIB), sum);
+	assert_int_equal(
+		kv_hash_block(store_data(&rig.shard->store, rig.shard->leases.lease[(uint32_t)r.get.lease].block), MIB),
+		sum);
 	assert_int_equal(rig.session->lease_count, 0);
 	rig_session_end(); /* and the session need not be there */
 	rig_until(rig_stat(WIRE_STAT_LEASES_EXPIRED) > expired);

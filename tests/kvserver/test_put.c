@@ -435,8 +435,8 @@ static void who_waits_for_memory_ends_with_its_session(void **state)
 	assert_int_equal(rig_stat(WIRE_STAT_STAGED_BYTES), 0);
 }
 
-/* Readers hold whatever could be cleared from some point on: the value waits for them, until its time is over. Others are answered
- * meanwhile. */
+/* Readers hold whatever could be cleared from some point on: the value waits for them, until its time is over. Others
+ * are answered meanwhile. */
 static void who_waits_for_readers_waits_no_longer_than_it_said(void **state)
 {
 	(void)state;
@@ -543,7 +543,8 @@ static void pins_and_stages_together_leave_room(void **state)
 {
 	(void)state;
 	struct store *s = &rig.shard->store;
-	struct wire_request over = rig_put("b", 12 * MIB + 1, 0, 0, 1, WIRE_PUT_FIRST), pin = rig_request(WIRE_PIN, "t30000");
+	struct wire_request over = rig_put("b", 12 * MIB + 1, 0, 0, 1, WIRE_PUT_FIRST),
+			    pin = rig_request(WIRE_PIN, "t30000");
 	uint64_t evicted = rig_stat(WIRE_STAT_EVICTIONS);
 	rig.shard->refused_lines = (struct kv_rate){0};
 	struct pins pins;

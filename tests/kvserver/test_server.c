@@ -178,7 +178,8 @@ static void mismatch_body(void)
 	snprintf(h.hello.provider, sizeof(h.hello.provider), "efa");
 	expect(boot_send_await(c, &h, soon()) == 0);
 	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_REFUSE);
-	expect(m.refuse.status == WIRE_MISMATCH && strstr(m.refuse.text, "efa") && strstr(m.refuse.text, hello_make(te).hello.provider));
+	expect(m.refuse.status == WIRE_MISMATCH && strstr(m.refuse.text, "efa") &&
+	       strstr(m.refuse.text, hello_make(te).hello.provider));
 	boot_close(&c);
 }
 
@@ -315,8 +316,8 @@ static void few_files_body(void)
 	c = greet(&m);
 	expect(m.type == WIRE_CTRL_WELCOME);
 	more = greet(&m);
-	expect(m.type == WIRE_CTRL_REFUSE && m.refuse.status == WIRE_FULL && strstr(m.refuse.text, "open files has room for") &&
-	       strstr(m.refuse.text, "ulimit -n"));
+	expect(m.type == WIRE_CTRL_REFUSE && m.refuse.status == WIRE_FULL &&
+	       strstr(m.refuse.text, "open files has room for") && strstr(m.refuse.text, "ulimit -n"));
 	boot_close(&more);
 	leave(c);
 	server->files.clients = room;
@@ -329,8 +330,8 @@ static void a_client_that_the_files_have_no_room_for_is_told_so(void **state)
 	told();
 }
 
-/* Every descriptor of this process, which is also the server's, is taken while somebody knocks: accept fails, now and then
- * and not all the time, and goes on when there is one. */
+/* Every descriptor of this process, which is also the server's, is taken while somebody knocks: accept fails, now and
+ * then and not all the time, and goes on when there is one. */
 static void no_files_body(void)
 {
 	static int taken[1 << 16];
@@ -495,7 +496,8 @@ static void heartbeat_body(void)
 	struct boot_conn *c = greet(&m);
 	uint64_t sequence = 0, turns = 0, first = 0;
 	expect(boot_send_await(c, &h, soon()) == 0);
-	/* The shard's thread may get no time between two beats of a busy machine: so many beats until its counter has moved. */
+	/* The shard's thread may get no time between two beats of a busy machine: so many beats until its counter has
+	 * moved. */
 	for (unsigned i = 0; i < 3 || (turns == first && i < 200); i++) {
 		expect(boot_recv_await(c, &m, soon()) == 0 && m.type == WIRE_CTRL_HEARTBEAT);
 		expect(m.heartbeat.shards == SHARDS && m.heartbeat.received == 0);
@@ -644,7 +646,8 @@ static void cut_body(void)
 	server->handshakes_max = 8;
 	for (unsigned i = 0; i < KV_COUNT(fd); i++)
 		expect(io_connect_await(&a, sizeof(struct sockaddr_in), &fd[i], soon()) == 0);
-	expect(becomes(WIRE_STAT_HANDSHAKES_CUT, cut + KV_COUNT(fd) - 8)); /* and no more: a place is kept free for nobody */
+	expect(becomes(WIRE_STAT_HANDSHAKES_CUT,
+		       cut + KV_COUNT(fd) - 8)); /* and no more: a place is kept free for nobody */
 	expect(control_stat(WIRE_STAT_HANDSHAKES_DELAYED) == delayed);
 	server->handshakes_max = places;
 	expect(loop_post(server->control, tokens_give, server) == 0);
@@ -666,7 +669,8 @@ static void left_body(void)
 {
 	static int fd[40];
 	struct sockaddr_storage a = server_addr(server);
-	uint64_t delayed = control_stat(WIRE_STAT_HANDSHAKES_DELAYED), refused = control_stat(WIRE_STAT_HANDSHAKES_REFUSED);
+	uint64_t delayed = control_stat(WIRE_STAT_HANDSHAKES_DELAYED),
+		 refused = control_stat(WIRE_STAT_HANDSHAKES_REFUSED);
 	struct wire_ctrl_msg m;
 	expect(loop_post(server->control, tokens_take, server) == 0);
 	for (unsigned i = 0; i < KV_COUNT(fd); i++) {
@@ -704,8 +708,8 @@ static int raw_narrow(const void *bytes, size_t len)
 static uint8_t revokes[64 * 16];
 static size_t revokes_len, revokes_at; /* bytes of all; where the next one that is sent stands */
 
-/* Ask until the server takes no more for half a second, as it does when its answers do not go out or this machine is slow.
- * False: the server has closed the connection. */
+/* Ask until the server takes no more for half a second, as it does when its answers do not go out or this machine is
+ * slow. False: the server has closed the connection. */
 static bool ask_on(int fd)
 {
 	ssize_t n;
@@ -862,7 +866,8 @@ static void dying_send(struct wire_request *q, unsigned n)
 /* Its engine, its session, and its memory as region 1. */
 static struct boot_conn *dying_open(void)
 {
-	const struct te_options options = {.provider = test_provider(), .local = server_addr(server), .messages = 64, .receives = 64};
+	const struct te_options options = {
+		.provider = test_provider(), .local = server_addr(server), .messages = 64, .receives = 64};
 	const struct te_handlers handlers = {.message = dying_message};
 	static uint8_t keys[16];
 	struct te_options o = options;
@@ -892,7 +897,8 @@ static struct boot_conn *dying_open(void)
 	dying.next_id = 1;
 	dying.frame.session = m.welcome.session;
 	dying.frame.mark = h.hello.mark;
-	expect(boot_frame_secret(c, m.welcome.token, secret) == 0 && boot_frame_macs(secret, m.welcome.session, 0, false, &dying.macs) == 0);
+	expect(boot_frame_secret(c, m.welcome.token, secret) == 0 &&
+	       boot_frame_macs(secret, m.welcome.session, 0, false, &dying.macs) == 0);
 	kv_seal_init(&dying.seal, &dying.macs, 0, dying.seen, KV_WINDOW_WIDTH);
 	te_region_announce(dying.region, &announced, key);
 	expect(announced.parts == 1);
@@ -1128,7 +1134,8 @@ static void hello_again_makes_another_attachment(void **state)
 /* Messages are answered in the order in which they were sent, HELLO as well. */
 static void order_body(void)
 {
-	struct wire_ctrl_msg h = hello_make(te), m, r = region(7, 4096), revoke = {.type = WIRE_CTRL_REVOKE, .region_ok = {.id = 7}};
+	struct wire_ctrl_msg h = hello_make(te), m, r = region(7, 4096),
+			     revoke = {.type = WIRE_CTRL_REVOKE, .region_ok = {.id = 7}};
 	struct boot_conn *c = greet(&m);
 	uint32_t first = m.welcome.session, second;
 	prior_set(&h, &m);
@@ -1140,7 +1147,8 @@ static void order_body(void)
 	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_WELCOME && m.welcome.session != first);
 	second = m.welcome.session;
 	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_REGION_OK && m.region_ok.status == WIRE_OK);
-	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_WELCOME && m.welcome.session != first && m.welcome.session != second);
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_WELCOME && m.welcome.session != first &&
+	       m.welcome.session != second);
 	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_REGION_OK && m.region_ok.status == WIRE_OK);
 	sessions_become(1, 0);
 	leave(c);
@@ -1192,7 +1200,8 @@ static void what_was_asked_before_hello_is_void(void **state)
 	told();
 }
 
-/* The writes that are under way go to the address that comes again: WELCOME is not before their end. (One more thing is under way than can be cut.) */
+/* The writes that are under way go to the address that comes again: WELCOME is not before their end. (One more thing is
+ * under way than can be cut.) */
 static void same_address_body(void)
 {
 	struct wire_ctrl_msg m, h;
@@ -1237,7 +1246,8 @@ static void hurry_body(void)
 	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_WELCOME);
 	look();
 	expect(seen.requests == 0 && seen.sessions == 1 && seen.ending == 0);
-	expect(seen.fences > fences && seen.fenced_ns == fenced_ns); /* and not for the quarantine's budget, some seconds later */
+	expect(seen.fences > fences &&
+	       seen.fenced_ns == fenced_ns); /* and not for the quarantine's budget, some seconds later */
 	leave(c);
 	kv_macs_fini(&dying.macs);
 	te_close(&dying.te);
@@ -1265,7 +1275,8 @@ static void welcome_waits_for_what_may_still_be_written_there(void **state)
 	told();
 }
 
-/* Named: waited for, on this connection and from another one, which takes the first one's place. Not named, or with another token: not. */
+/* Named: waited for, on this connection and from another one, which takes the first one's place. Not named, or with
+ * another token: not. */
 static void named_body(void)
 {
 	struct wire_ctrl_msg held, m, h = hello_make(te);
@@ -1276,7 +1287,8 @@ static void named_body(void)
 	prior_set(&h, &held);
 	h.hello.prior.token[3] ^= 1;
 	d = dial(server, ctx);
-	expect(boot_send_await(d, &h, soon()) == 0 && next(d, &m) == 0 && m.type == WIRE_CTRL_WELCOME); /* nobody knows that token */
+	expect(boot_send_await(d, &h, soon()) == 0 && next(d, &m) == 0 &&
+	       m.type == WIRE_CTRL_WELCOME); /* nobody knows that token */
 	expect(atomic_load(&server->open) == 2);
 	only_beats(c, 3); /* nor is its connection touched */
 	leave(d);
@@ -1427,7 +1439,8 @@ static void hellos_of_a_connection_are_bounded_in_time(void **state)
 	told();
 }
 
-/* ADDRESS is answered with HELLO on the same connection, which goes on. Nothing that was to be told of the old attachment is told of the new one. */
+/* ADDRESS is answered with HELLO on the same connection, which goes on. Nothing that was to be told of the old
+ * attachment is told of the new one. */
 static void anew_body(void)
 {
 	struct wire_ctrl_msg m;
@@ -1682,7 +1695,8 @@ static void control_look(void *arg)
 	sem_post(&control.reached);
 }
 
-/* However many sessions are lost while the control loop is busy, it has one thing to do, and its queue room for others; and again for what is lost later. */
+/* However many sessions are lost while the control loop is busy, it has one thing to do, and its queue room for others;
+ * and again for what is lost later. */
 static void lost_sessions_are_looked_for_together(void **state)
 {
 	enum { LOST = 100000 }; /* more than any queue holds */
@@ -1972,7 +1986,8 @@ static void further_again_body(void)
 	m = question(c, 3, NULL);
 	for (unsigned i = 0; i < 5; i++) {
 		m = (struct wire_ctrl_msg){.type = WIRE_CTRL_SESSION_BEGIN};
-		expect(boot_send_await(c, &m, soon()) == 0 && next(c, &m) == 0 && m.type == WIRE_CTRL_SESSION_CHALLENGE);
+		expect(boot_send_await(c, &m, soon()) == 0 && next(c, &m) == 0 &&
+		       m.type == WIRE_CTRL_SESSION_CHALLENGE);
 		m = asked(c, question(c, 1, NULL)); /* by the first attachment's token and nonce */
 		expect(m.type == WIRE_CTRL_SESSION_REFUSE && m.session_refuse.status == WIRE_DENIED);
 		if (i < 4)
@@ -2027,7 +2042,8 @@ static void guess_body(void)
 		expect(m.type == WIRE_CTRL_SESSION_REFUSE && m.session_refuse.status == WIRE_DENIED &&
 		       strstr(m.session_refuse.text, "--session-keys"));
 	}
-	expect(loop_now(loop) - from >= 3100 * 1000000ull); /* 100 + 200 + 400 + 800 + 1600 ms: waits of the server's, no measurement */
+	expect(loop_now(loop) - from >=
+	       3100 * 1000000ull); /* 100 + 200 + 400 + 800 + 1600 ms: waits of the server's, no measurement */
 	expect(next(c, &m) == -KV_EPEERDOWN);
 	boot_close(&c);
 }
@@ -2041,8 +2057,8 @@ static void who_guesses_waits_and_is_cut(void **state)
 
 static void rude_further_body(void)
 {
-	static const enum wire_ctrl answers[] = {WIRE_CTRL_SESSION_CHALLENGE, WIRE_CTRL_SESSION_OK, WIRE_CTRL_SESSION_REFUSE,
-						 WIRE_CTRL_SESSION_CLOSE_OK};
+	static const enum wire_ctrl answers[] = {WIRE_CTRL_SESSION_CHALLENGE, WIRE_CTRL_SESSION_OK,
+						 WIRE_CTRL_SESSION_REFUSE, WIRE_CTRL_SESSION_CLOSE_OK};
 	struct wire_ctrl_msg m;
 	struct boot_conn *c = greet(&m);
 	/* A question before the challenge. */

@@ -59,7 +59,9 @@ static void keys_of_another_shard_direction_or_session_are_wrong(void **state)
 	for (unsigned i = 0; i <= KV_COUNT(others); i++) {
 		uint32_t len;
 		if (i < KV_COUNT(others)) {
-			assert_int_equal(boot_frame_macs(rig.secret, rig.number + others[i].session, others[i].shard, false, &macs), 0);
+			assert_int_equal(boot_frame_macs(rig.secret, rig.number + others[i].session, others[i].shard,
+							 false, &macs),
+					 0);
 		} else {
 			assert_int_equal(boot_frame_keys(rig.secret, rig.number, 0, false, &keys), 0);
 			memcpy(turned.out, keys.in, KV_MAC_KEY);
@@ -107,12 +109,16 @@ static void on_wide_gone(struct call *c)
 	wide_gone = true;
 }
 
-/* Links of a session share its keys. What was sealed for one is nothing on the other, before and after it was taken where it belongs; and frames of both that
- * have one counter are both taken. */
+/* Links of a session share its keys. What was sealed for one is nothing on the other, before and after it was taken
+ * where it belongs; and frames of both that have one counter are both taken. */
 static void a_frame_of_one_link_is_nothing_on_another(void **state)
 {
 	struct te_address mine[WIDE_LINKS];
-	struct session_args args = {.number = rig.number ^ 1, .addrs = mine, .rails = WIDE_LINKS, .frame_secret = rig.secret, .client_id = 8};
+	struct session_args args = {.number = rig.number ^ 1,
+				    .addrs = mine,
+				    .rails = WIDE_LINKS,
+				    .frame_secret = rig.secret,
+				    .client_id = 8};
 	struct call call = {.shard = rig.shard, .done = on_wide_gone, .home = rig.loop};
 	struct kv_macs macs = {0};
 	struct kv_seal seal[WIDE_LINKS];
@@ -159,7 +165,8 @@ static bool all_are(const struct kv_window *w, uint64_t word)
 	return true;
 }
 
-/* However many links there are, and however narrow that makes their windows: what one has seen is nothing to another. */
+/* However many links there are, and however narrow that makes their windows: what one has seen is nothing to another.
+ */
 static void each_link_has_windows_of_its_own(void **state)
 {
 	static const unsigned links[] = {1, 2, 8, 9, 17, KV_RAILS_MAX}, shards[] = {0, 1, 2, KV_SHARDS_MAX};
@@ -180,7 +187,8 @@ static void each_link_has_windows_of_its_own(void **state)
 			fail_msg("%s", err.text);
 		for (unsigned i = 0; i < 2 * s->links; i++) {
 			struct kv_window *w = i % 2 ? &s->link[i / 2].window : &s->link[i / 2].seal.seen;
-			uint32_t width = KV_MAX(kv_window_width(args.rails * KV_MAX(rig.shard->opt.shards, 1u)), many ? 2048u : 0);
+			uint32_t width = KV_MAX(kv_window_width(args.rails * KV_MAX(rig.shard->opt.shards, 1u)),
+						many ? 2048u : 0);
 			assert_int_equal(w->width, i % 2 ? width : width / 2);
 			assert_true(all_are(w, 0));
 			memset(w->seen, 0xFF, kv_window_words(w->width) * sizeof(uint64_t));
@@ -612,7 +620,8 @@ static void touch_sets_the_time_to_live(void **state)
 static void a_look_at_the_time_to_live_changes_nothing(void **state)
 {
 	(void)state;
-	struct wire_request q = rig_request(WIRE_TOUCH, "k"), look = rig_request(WIRE_TOUCH, "k"), missing = rig_request(WIRE_TOUCH, "j");
+	struct wire_request q = rig_request(WIRE_TOUCH, "k"), look = rig_request(WIRE_TOUCH, "k"),
+			    missing = rig_request(WIRE_TOUCH, "j");
 	const struct wire_reply *r;
 	struct block *b;
 	uint64_t when_ns;
@@ -836,8 +845,9 @@ static void a_link_is_served_once_it_is_proven(void **state)
 {
 	(void)state;
 	struct link *l = &rig.session->link[0];
-	struct wire_request del = rig_request(WIRE_DELETE, "k"), stat = rig_request(WIRE_STAT, NULL), cancel = rig_request(WIRE_CANCEL, NULL),
-			    ping = rig_request(WIRE_PING, NULL), again = rig_request(WIRE_PING, NULL);
+	struct wire_request del = rig_request(WIRE_DELETE, "k"), stat = rig_request(WIRE_STAT, NULL),
+			    cancel = rig_request(WIRE_CANCEL, NULL), ping = rig_request(WIRE_PING, NULL),
+			    again = rig_request(WIRE_PING, NULL);
 	cancel.cancel.id = del.id;
 	rig_send(&del);
 	rig_send(&stat);
@@ -862,9 +872,10 @@ static void a_proof_counts_for_what_is_behind_it(void **state)
 {
 	(void)state;
 	struct wire_frame frame = rig_frame();
-	struct wire_request records[] = {rig_request(WIRE_STAT, NULL),
-					 {.type = WIRE_PROVE, .time_left_us = UINT32_MAX, .prove.nonce = rig.session->link[0].nonce},
-					 rig_request(WIRE_STAT, NULL)};
+	struct wire_request records[] = {
+		rig_request(WIRE_STAT, NULL),
+		{.type = WIRE_PROVE, .time_left_us = UINT32_MAX, .prove.nonce = rig.session->link[0].nonce},
+		rig_request(WIRE_STAT, NULL)};
 	rig_send_records(&frame, records, 3);
 	rig_until(rig_find(records[2].id));
 	assert_null(rig_find(records[0].id));
@@ -879,8 +890,8 @@ static void a_client_that_moves_proves_its_link_again(void **state)
 	struct te_address addr;
 	struct kv_error err;
 	rig_store("k", 16 << 20, 1);
-	struct wire_request q = rig_get("k", 0, 16 << 20), dropped = rig_get("k", 0, 4096), ping = rig_request(WIRE_PING, NULL),
-			    served = rig_get("k", 0, 4096);
+	struct wire_request q = rig_get("k", 0, 16 << 20), dropped = rig_get("k", 0, 4096),
+			    ping = rig_request(WIRE_PING, NULL), served = rig_get("k", 0, 4096);
 	rig_send(&q);
 	rig_until(rig.shard->requests.used > 0);
 	assert_int_equal(te_address(rig.te, 0, &addr), 0);

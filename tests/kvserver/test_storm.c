@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_storm.c -- a client that is let in and asks for anything at any time: whole values and parts of them, in and out of order, begun and never ended, cancelled,
- * pinned, leased, deleted while they move, over memory that is full of small values. The values that are there must have their bytes, the shard's
- * accounts must agree with what is there, and nothing may be left when the client has gone. */
+/* test_storm.c -- a client that is let in and asks for anything at any time: whole values and parts of them, in and out
+ * of order, begun and never ended, cancelled, pinned, leased, deleted while they move, over memory that is full of
+ * small values. The values that are there must have their bytes, the shard's accounts must agree with what is there,
+ * and nothing may be left when the client has gone. */
 #include "rig.h"
 
 #include "store/pins.h"
@@ -104,9 +105,16 @@ static struct wire_request put_more(struct kv_prng *p)
 
 static struct wire_request get(struct kv_prng *p)
 {
-	static const uint8_t flags[] = {0, WIRE_GET_SUM_RANGE, WIRE_GET_INLINE, WIRE_GET_CHECK, WIRE_GET_PULL, WIRE_GET_PULL | WIRE_GET_SUM_RANGE, WIRE_GET_PACK};
+	static const uint8_t flags[] = {0,
+					WIRE_GET_SUM_RANGE,
+					WIRE_GET_INLINE,
+					WIRE_GET_CHECK,
+					WIRE_GET_PULL,
+					WIRE_GET_PULL | WIRE_GET_SUM_RANGE,
+					WIRE_GET_PACK};
 	uint64_t n = some_size(p);
-	struct wire_request q = rig_get(key_name((unsigned)kv_prng_below(p, KEYS)), kv_prng_below(p, 3) ? 0 : kv_prng_below(p, n), n);
+	struct wire_request q =
+		rig_get(key_name((unsigned)kv_prng_below(p, KEYS)), kv_prng_below(p, 3) ? 0 : kv_prng_below(p, n), n);
 	q.flags = flags[kv_prng_below(p, KV_COUNT(flags))];
 	q.dest.offset = SOURCE + kv_prng_below(p, RIG_BUFFER - SOURCE - n);
 	return q;
@@ -132,7 +140,11 @@ static struct wire_request some_request(struct kv_prng *p)
 		return get(p);
 	if (what < 70)
 		return release(p);
-	q = rig_request(what < 80 ? WIRE_PIN : what < 84 ? WIRE_DELETE : what < 90 ? WIRE_TOUCH : WIRE_CANCEL, what < 90 ? key : NULL);
+	q = rig_request(what < 80   ? WIRE_PIN
+			: what < 84 ? WIRE_DELETE
+			: what < 90 ? WIRE_TOUCH
+				    : WIRE_CANCEL,
+			what < 90 ? key : NULL);
 	if (q.type == WIRE_CANCEL)
 		q.cancel.id = last_ids[kv_prng_below(p, KV_COUNT(last_ids))];
 	else if (q.type == WIRE_PIN)
@@ -156,7 +168,8 @@ static void leases_note(struct kv_prng *p)
 static void check_bytes(void)
 {
 	for (unsigned i = 0; i < KEYS; i++) {
-		const struct block *b = store_find(&rig.shard->store, key_name(i), strlen(key_name(i)), loop_turn_now(rig.loop));
+		const struct block *b =
+			store_find(&rig.shard->store, key_name(i), strlen(key_name(i)), loop_turn_now(rig.loop));
 		if (b)
 			assert_int_equal(kv_hash_block(store_data(&rig.shard->store, b), b->len), b->checksum);
 	}

@@ -527,7 +527,8 @@ static void test_listen_error_of_a_socket_that_only_has_the_port(void **state)
 	close(fd);
 }
 
-/* Where the other socket allows it, too, a TIME_WAIT is no obstacle: a server that is started again has its port at once. */
+/* Where the other socket allows it, too, a TIME_WAIT is no obstacle: a server that is started again has its port at
+ * once. */
 static void test_listening_where_a_connection_lingers(void **state)
 {
 	struct sockaddr_storage taken;
@@ -682,14 +683,8 @@ static void test_a_second_thread_is_refused(void **state)
 	assert_int_equal(loop_turn(loop, 0), 0);
 }
 
-#define ONE(f)                                                                                                         \
-	{                                                                                                              \
-#f " (one thread)", f, set_up, tear_down, NULL                                                         \
-	}
-#define ANY(f)                                                                                                         \
-	{                                                                                                              \
-#f " (any thread)", f, set_up, tear_down, &any                                                         \
-	}
+#define ONE(f)  {#f " (one thread)", f, set_up, tear_down, NULL}
+#define ANY(f)  {#f " (any thread)", f, set_up, tear_down, &any}
 #define BOTH(f) ONE(f), ANY(f)
 
 int main(void)

@@ -196,7 +196,8 @@ static void test_little_address_space_is_not_all_taken(void **state)
 	if (pid == 0) {
 		struct kv_error err;
 		struct loop *loop = NULL;
-		if (limit(RLIMIT_AS, 640 << 20) < 0 || loop_create(&(struct loop_options){.name = "small"}, &loop, &err) < 0)
+		if (limit(RLIMIT_AS, 640 << 20) < 0 ||
+		    loop_create(&(struct loop_options){.name = "small"}, &loop, &err) < 0)
 			_exit(2);
 		_exit(mmap(NULL, 320 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED ? 0 : 3);
 	}

@@ -225,7 +225,7 @@ static void test_the_new_stack_is_used_and_aligned(void **state)
 #define BOTH(f)                                                                                                        \
 	{#f " (native)", f, NULL, NULL, &native},                                                                      \
 	{                                                                                                              \
-#f " (ucontext)", f, NULL, NULL, &fallback                                                             \
+		#f " (ucontext)", f, NULL, NULL, &fallback                                                             \
 	}
 
 int main(void)

@@ -3,10 +3,10 @@
  *
  * usage: beats HOST:PORT CERT KEY CA SECONDS
  *
- * A pool of one client; once a millisecond it is asked how long ago the control connection last brought something, which in
- * an idle pool is heartbeats alone. Prints the largest such time and what the server itself says of its heartbeats. It also
- * counts sessions: more than one means that the client took the server for dead. A client that comes in the middle, when
- * half of the time is over, says how long it waited. Status 1 if anything failed. */
+ * A pool of one client; once a millisecond it is asked how long ago the control connection last brought something,
+ * which in an idle pool is heartbeats alone. Prints the largest such time and what the server itself says of its
+ * heartbeats. It also counts sessions: more than one means that the client took the server for dead. A client that
+ * comes in the middle, when half of the time is over, says how long it waited. Status 1 if anything failed. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,8 @@ enum { STATS = 200 };
 static struct kvc_pool *pool_open(char **argv)
 {
 	const char *servers[] = {argv[1]};
-	struct kvc_options o = {.size = sizeof(o), .flags = KVC_OPEN_WAIT,
+	struct kvc_options o = {.size = sizeof(o),
+				.flags = KVC_OPEN_WAIT,
 				.num_clients = 1,
 				.num_threads = 1,
 				.buffer_bytes = 1 << 20,
@@ -59,7 +60,8 @@ static int newcomer(char **argv)
 {
 	uint64_t began = now_ns();
 	struct kvc_pool *pool = pool_open(argv);
-	printf("a new client %s after %.0f ms\n", pool ? "is let in" : "is NOT let in", (double)(now_ns() - began) / 1e6);
+	printf("a new client %s after %.0f ms\n", pool ? "is let in" : "is NOT let in",
+	       (double)(now_ns() - began) / 1e6);
 	kvc_pool_close(&pool);
 	return 0;
 }

@@ -1,23 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* honest.c -- an honest process that embeds the library, beside an attack: it makes every kind of call and knows what each must answer.
+/* honest.c -- an honest process that embeds the library, beside an attack: it makes every kind of call and knows what
+ * each must answer.
  *
- * usage: honest --server HOST:PORT --psk-file FILE [--provider NAME] [--clients N] [--seed N] [--pace-us N] [--warm CALLS]
+ * usage: honest --server HOST:PORT --psk-file FILE [--provider NAME] [--clients N] [--seed N] [--pace-us N] [--warm
+ * CALLS]
  *
- * Each worker has keys of its own, so it knows for each of them whether the server has it: a key that somebody else deleted is a call with a
- * wrong answer, as is one that somebody else stored. Every byte that a GET brings is compared. A call that ends with an error is
- * a lost call: no server of this test is ever stopped, so nothing excuses one. After a lost PUT or DELETE a key is in doubt until the next answer.
+ * Each worker has keys of its own, so it knows for each of them whether the server has it: a key that somebody else
+ * deleted is a call with a wrong answer, as is one that somebody else stored. Every byte that a GET brings is compared.
+ * A call that ends with an error is a lost call: no server of this test is ever stopped, so nothing excuses one. After
+ * a lost PUT or DELETE a key is in doubt until the next answer.
  *
  * A page of registered memory is used for nothing: whoever writes to it had a region's number and no right to use it.
  *
- * Keys are 24 bytes long, of the workers' and of the canaries' that port.py stores alike: an attacker who cannot see a frame has to guess its
- * length, and the test wants his guess to be good.
+ * Keys are 24 bytes long, of the workers' and of the canaries' that port.py stores alike: an attacker who cannot see a
+ * frame has to guess its length, and the test wants his guess to be good.
  *
- * With --warm so many calls come first, as fast as may be: libfabric's pools fill for some 300,000 of them (40 MiB at both ends), which is nobody's attack.
+ * With --warm so many calls come first, as fast as may be: libfabric's pools fill for some 300,000 of them (40 MiB at
+ * both ends), which is nobody's attack.
  *
- * Standard output has a line "CALLS LOST WRONG" every 100 ms. When standard input ends the workers stop, the pool is closed, and the last line is
- * "END CALLS LOST WRONG CLOSE_MS". Exit status 0, or 2 if it could not begin. port.py judges; this program only counts.
+ * Standard output has a line "CALLS LOST WRONG" every 100 ms. When standard input ends the workers stop, the pool is
+ * closed, and the last line is "END CALLS LOST WRONG CLOSE_MS". Exit status 0, or 2 if it could not begin. port.py
+ * judges; this program only counts.
  *
- * Rejected: tests/chaos/load.c. Its workers share keys, so that a forged DELETE looks like another worker's; and it excuses errors. */
+ * Rejected: tests/chaos/load.c. Its workers share keys, so that a forged DELETE looks like another worker's; and it
+ * excuses errors. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -76,8 +82,8 @@ struct key_text {
 
 static struct kvc_key key_of(struct key_text *t, const struct worker *k, unsigned key)
 {
-	return (struct kvc_key){t->text, (size_t)snprintf(t->text, sizeof(t->text), "honest/%02u/%02u/%011" PRIx64, k->w, key,
-							   (uint64_t)(opt.seed & 0xFFFFFFFFFFull))};
+	return (struct kvc_key){t->text, (size_t)snprintf(t->text, sizeof(t->text), "honest/%02u/%02u/%011" PRIx64,
+							  k->w, key, (uint64_t)(opt.seed & 0xFFFFFFFFFFull))};
 }
 
 static uint64_t value_len(unsigned key)
@@ -88,7 +94,8 @@ static uint64_t value_len(unsigned key)
 
 static uint8_t value_byte(const struct worker *k, unsigned key, uint64_t i)
 {
-	uint64_t x = (i + 1) * 0x9E3779B97F4A7C15ull ^ (k->w * 1000003ull + key * 7919ull + opt.seed) * 0xBF58476D1CE4E5B9ull;
+	uint64_t x = (i + 1) * 0x9E3779B97F4A7C15ull ^
+		     (k->w * 1000003ull + key * 7919ull + opt.seed) * 0xBF58476D1CE4E5B9ull;
 	return (uint8_t)(x >> 32 ^ x >> 57);
 }
 
@@ -136,7 +143,8 @@ static bool found(struct worker *k, const char *what, unsigned key, int64_t rc)
 		return false;
 	}
 	if (k->known[key] != DOUBT && miss != (k->known[key] == ABSENT))
-		mistake(k, what, key, miss ? "WRONG: it is gone, and nobody deleted it" : "WRONG: it is there, and nobody stored it");
+		mistake(k, what, key,
+			miss ? "WRONG: it is gone, and nobody deleted it" : "WRONG: it is there, and nobody stored it");
 	k->known[key] = miss ? ABSENT : PRESENT;
 	return !miss;
 }
@@ -241,7 +249,9 @@ static void do_touch_await(struct worker *k, unsigned key)
 {
 	struct key_text t;
 	struct kvc_call call = call_make();
-	found(k, "TOUCH", key, k->client ? kvc_touch_await(k->client, key_of(&t, k, key), &call) : kvc_touch(pool, key_of(&t, k, key), &call));
+	found(k, "TOUCH", key,
+	      k->client ? kvc_touch_await(k->client, key_of(&t, k, key), &call)
+			: kvc_touch(pool, key_of(&t, k, key), &call));
 }
 
 static void do_pin_await(struct worker *k, unsigned key)
@@ -267,7 +277,8 @@ static void do_exists_await(struct worker *k)
 	int rc;
 	for (unsigned i = 0; i < KEYS; i++)
 		keys[i] = key_of(&t[i], k, i);
-	rc = k->client ? kvc_exists_await(k->client, keys, KEYS, there, &prefix, &call) : kvc_exists(pool, keys, KEYS, there, &prefix, &call);
+	rc = k->client ? kvc_exists_await(k->client, keys, KEYS, there, &prefix, &call)
+		       : kvc_exists(pool, keys, KEYS, there, &prefix, &call);
 	if (rc < 0)
 		lose(k, "EXISTS", 0, rc);
 	for (unsigned i = 0; rc == 0 && i < KEYS; i++)
@@ -282,14 +293,17 @@ static void do_batch_await(struct worker *k, bool put)
 	struct kvc_call call = call_make();
 	for (unsigned i = 0; i < BATCH; i++) {
 		unsigned key = (first + i) % KEYS;
-		item[i] = (struct kvc_item){.key = key_of(&t[i], k, key), .data = k->buf + i * VALUE_MAX, .len = value_len(key)};
+		item[i] = (struct kvc_item){
+			.key = key_of(&t[i], k, key), .data = k->buf + i * VALUE_MAX, .len = value_len(key)};
 		if (put)
 			value_make(k, key, item[i].data);
 	}
 	if (put)
-		(void)(k->client ? kvc_put_batch_await(k->client, item, BATCH, &call) : kvc_put_batch(pool, item, BATCH, &call));
+		(void)(k->client ? kvc_put_batch_await(k->client, item, BATCH, &call)
+				 : kvc_put_batch(pool, item, BATCH, &call));
 	else
-		(void)(k->client ? kvc_get_batch_await(k->client, item, BATCH, &call) : kvc_get_batch(pool, item, BATCH, &call));
+		(void)(k->client ? kvc_get_batch_await(k->client, item, BATCH, &call)
+				 : kvc_get_batch(pool, item, BATCH, &call));
 	for (unsigned i = 0; i < BATCH; i++) {
 		unsigned key = (first + i) % KEYS;
 		if (!put) {
@@ -414,7 +428,8 @@ static void *count_main(void *arg)
 	(void)arg;
 	while (!atomic_load(&stop)) {
 		page_check();
-		printf("%" PRIu64 " %" PRIu64 " %" PRIu64 "\n", atomic_load(&calls), atomic_load(&lost), atomic_load(&wrong));
+		printf("%" PRIu64 " %" PRIu64 " %" PRIu64 "\n", atomic_load(&calls), atomic_load(&lost),
+		       atomic_load(&wrong));
 		fflush(stdout);
 		usleep(100000);
 	}
@@ -426,7 +441,8 @@ static void *count_main(void *arg)
 static int pool_open(void)
 {
 	struct kv_error err = {0};
-	struct kvc_options o = {.size = sizeof(o), .flags = KVC_OPEN_WAIT,
+	struct kvc_options o = {.size = sizeof(o),
+				.flags = KVC_OPEN_WAIT,
 				.servers = &opt.server,
 				.num_servers = 1,
 				.num_clients = opt.clients,
@@ -476,7 +492,8 @@ static int run(void)
 	int rc = pool_open();
 	if (rc < 0 || workers_make(mem) < 0)
 		return EXIT_SETUP;
-	if (pthread_create(&blocking, NULL, blocking_main, &workers[WORKERS]) != 0 || pthread_create(&watch, NULL, watch_main, NULL) != 0 ||
+	if (pthread_create(&blocking, NULL, blocking_main, &workers[WORKERS]) != 0 ||
+	    pthread_create(&watch, NULL, watch_main, NULL) != 0 ||
 	    pthread_create(&count, NULL, count_main, NULL) != 0) {
 		fprintf(stderr, "honest: cannot start a thread\n");
 		return EXIT_SETUP;
@@ -491,8 +508,8 @@ static int run(void)
 			lose(&workers[i % WORKERS], "unregistering a buffer", 0, rc);
 	start = kv_clock_now(&kv_clock_monotonic);
 	kvc_pool_close(&pool);
-	printf("END %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", atomic_load(&calls), atomic_load(&lost), atomic_load(&wrong),
-	       (uint64_t)((kv_clock_now(&kv_clock_monotonic) - start) / MS));
+	printf("END %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", atomic_load(&calls), atomic_load(&lost),
+	       atomic_load(&wrong), (uint64_t)((kv_clock_now(&kv_clock_monotonic) - start) / MS));
 	for (unsigned i = 0; i <= WORKERS; i++)
 		free(workers[i].buf);
 	free(page);
@@ -500,9 +517,10 @@ static int run(void)
 }
 
 static const struct option long_options[] = {
-	{"server", required_argument, NULL, 's'}, {"psk-file", required_argument, NULL, 'k'}, {"provider", required_argument, NULL, 'P'},
-	{"clients", required_argument, NULL, 'c'}, {"seed", required_argument, NULL, 'r'}, {"pace-us", required_argument, NULL, 'p'},
-	{"warm", required_argument, NULL, 'w'},    {NULL, 0, NULL, 0},
+	{"server", required_argument, NULL, 's'},   {"psk-file", required_argument, NULL, 'k'},
+	{"provider", required_argument, NULL, 'P'}, {"clients", required_argument, NULL, 'c'},
+	{"seed", required_argument, NULL, 'r'},     {"pace-us", required_argument, NULL, 'p'},
+	{"warm", required_argument, NULL, 'w'},     {NULL, 0, NULL, 0},
 };
 
 int main(int argc, char **argv)
@@ -527,7 +545,8 @@ int main(int argc, char **argv)
 			return EXIT_SETUP;
 	}
 	if (!opt.server || optind != argc) {
-		fprintf(stderr, "usage: honest --server HOST:PORT --psk-file FILE [--provider NAME] [--clients N] [--seed N] [--pace-us N] [--warm CALLS]\n");
+		fprintf(stderr, "usage: honest --server HOST:PORT --psk-file FILE [--provider NAME] [--clients N] "
+				"[--seed N] [--pace-us N] [--warm CALLS]\n");
 		return EXIT_SETUP;
 	}
 	kvc_program_setup();

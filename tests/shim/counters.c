@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* counters.c -- the NICs' hardware counters, as files below KVRAIL_SHIM_COUNTERS, in the shape of /sys/class/infiniband: what tells RDMA from its emulation.
+/* counters.c -- the NICs' hardware counters, as files below KVRAIL_SHIM_COUNTERS, in the shape of
+ * /sys/class/infiniband: what tells RDMA from its emulation.
  *
- * Each process has a port of its own in every device it uses (ports/PID), since whoever reads them sums over the ports. Written now and then by the device's thread, and at the end. */
+ * Each process has a port of its own in every device it uses (ports/PID), since whoever reads them sums over the ports.
+ * Written now and then by the device's thread, and at the end. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +16,9 @@
 
 enum { NICS_MAX = 32, EVERY_NS = 20000000 };
 
-static const char *const names[SHIM_COUNTERS] = {"send_bytes",      "recv_bytes",      "rdma_write_bytes", "rdma_write_recv_bytes",
-						 "rdma_read_bytes", "rdma_read_resp_bytes"};
+static const char *const names[SHIM_COUNTERS] = {"send_bytes",       "recv_bytes",
+						 "rdma_write_bytes", "rdma_write_recv_bytes",
+						 "rdma_read_bytes",  "rdma_read_resp_bytes"};
 static uint64_t count[NICS_MAX][SHIM_COUNTERS];
 static bool dirty[NICS_MAX], any_dirty;
 static uint64_t written_ns;
@@ -43,7 +46,8 @@ static void nic_write(const char *root, unsigned nic)
 	char path[512], device[32];
 	shim_device_name(nic, device, sizeof(device));
 	for (unsigned i = 0; i < SHIM_COUNTERS; i++) {
-		int len = snprintf(path, sizeof(path), "%s/%s/ports/%d/hw_counters/%s", root, device, (int)getpid(), names[i]);
+		int len = snprintf(path, sizeof(path), "%s/%s/ports/%d/hw_counters/%s", root, device, (int)getpid(),
+				   names[i]);
 		if (len < 0 || (size_t)len >= sizeof(path))
 			return;
 		FILE *f = fopen(path, "we");

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cq.c -- completion queues. Reading one is also what drives a provider with manual progress, so the software side of the imitated endpoints is turned here.
+/* cq.c -- completion queues. Reading one is also what drives a provider with manual progress, so the software side of
+ * the imitated endpoints is turned here.
  *
- * Entries stand in an array from `front` on; an unordered provider's are taken from any of the first CHOICE that are due, an ordered one's from the
- * front. The limit is what was asked for: real EFA providers give at least 8192, but a program that keeps to its own number keeps to that one, too. */
+ * Entries stand in an array from `front` on; an unordered provider's are taken from any of the first CHOICE that are
+ * due, an ordered one's from the front. The limit is what was asked for: real EFA providers give at least 8192, but a
+ * program that keeps to its own number keeps to that one, too. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -168,7 +170,8 @@ static ssize_t read_some(struct shim_cq *cq, struct fi_cq_data_entry *out, size_
 			cq->held = true;
 			return n ? (ssize_t)n : -FI_EAVAIL;
 		}
-		out[n++] = (struct fi_cq_data_entry){.op_context = e->ctx, .flags = e->flags, .len = e->len, .data = e->data};
+		out[n++] = (struct fi_cq_data_entry){
+			.op_context = e->ctx, .flags = e->flags, .len = e->len, .data = e->data};
 		drop_front(cq);
 	}
 	return n ? (ssize_t)n : -FI_EAGAIN;
@@ -212,7 +215,8 @@ static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *d
 	return buf;
 }
 
-static struct fi_ops_cq cq_table = {.size = sizeof(struct fi_ops_cq), .read = cq_read, .readerr = cq_readerr, .strerror = cq_strerror};
+static struct fi_ops_cq cq_table = {
+	.size = sizeof(struct fi_ops_cq), .read = cq_read, .readerr = cq_readerr, .strerror = cq_strerror};
 
 int shim_trywait(struct fid_fabric *f, struct fid **fids, int count)
 {
@@ -257,7 +261,11 @@ static int cq_close(struct fid *fid)
 	return 0;
 }
 
-static struct fi_ops cq_ops = {.size = sizeof(struct fi_ops), .close = cq_close, .bind = shim_no_bind, .control = cq_control, .ops_open = shim_no_ops};
+static struct fi_ops cq_ops = {.size = sizeof(struct fi_ops),
+			       .close = cq_close,
+			       .bind = shim_no_bind,
+			       .control = cq_control,
+			       .ops_open = shim_no_ops};
 
 int shim_cq_open(struct fid_domain *d, struct fi_cq_attr *attr, struct fid_cq **out, void *context)
 {

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* device.c -- the imitated NIC: one thread per process that moves bytes, whatever the program is doing.
  *
- * An endpoint listens on a loopback port; whoever posts to its address connects there and says who it is and whom it wants. On such a connection requests go one way
- * and answers the other: SEND, WRITE (both cut into packets of an MTU) and READ; ACK and DATA. The target looks up key and initiator for every packet, copies straight
- * into the program's memory, and acknowledges an operation when its last byte has landed. Everything that happens to memory happens on this thread under the lock, so
- * a closed endpoint is a fence, as a destroyed queue pair is; under ThreadSanitizer the program's accesses race with it as they would with a DMA.
+ * An endpoint listens on a loopback port; whoever posts to its address connects there and says who it is and whom it
+ * wants. On such a connection requests go one way and answers the other: SEND, WRITE (both cut into packets of an MTU)
+ * and READ; ACK and DATA. The target looks up key and initiator for every packet, copies straight into the program's
+ * memory, and acknowledges an operation when its last byte has landed. Everything that happens to memory happens on
+ * this thread under the lock, so a closed endpoint is a fence, as a destroyed queue pair is; under ThreadSanitizer the
+ * program's accesses race with it as they would with a DMA.
  *
- * Why not libfabric's tcp;ofi_rxm below, with patched tables: it has no virtual addresses and no keys of its own, breaks the connection on a wrong key, crashes
- * when a write with immediate or (1.17) a read is cut off, checks no AV, moves nothing while the program does not read its CQ, and answers errors of its own kind. Each of these
- * would have to be undone from outside; what is imitated here would then be tcp.
+ * Why not libfabric's tcp;ofi_rxm below, with patched tables: it has no virtual addresses and no keys of its own,
+ * breaks the connection on a wrong key, crashes when a write with immediate or (1.17) a read is cut off, checks no AV,
+ * moves nothing while the program does not read its CQ, and answers errors of its own kind. Each of these would have to
+ * be undone from outside; what is imitated here would then be tcp.
  *
- * Emulated writes and reads (a p4d's writes) are packets that wait until the target's program reads its CQ. A write of less than SOFT_READ_MIN has ended for its initiator when
- * the packets are there, as efa_rdm_rma.c's do when the NIC has delivered them: the bytes land later, also when the initiator has died since. A longer one is fetched by the
+ * Emulated writes and reads (a p4d's writes) are packets that wait until the target's program reads its CQ. A write of
+ * less than SOFT_READ_MIN has ended for its initiator when the packets are there, as efa_rdm_rma.c's do when the NIC
+ * has delivered them: the bytes land later, also when the initiator has died since. A longer one is fetched by the
  * target, so it ends when it has landed, or never when its initiator is gone.
  *
- * Never blocks: a request is read only while there is room for its answer, and answers are always read, so two devices cannot wait for each other. */
+ * Never blocks: a request is read only while there is room for its answer, and answers are always read, so two devices
+ * cannot wait for each other. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +37,17 @@
 
 enum { PACKETS_BUFFERED = 4, EVENTS = 64, MAGIC = 0x4b565368, POOL = 8192, FDS_MAX = 65536, TURN_US = 1000 };
 enum packet_type { PKT_HELLO, PKT_SEND, PKT_WRITE, PKT_READ, PKT_ACK, PKT_DATA, PKT_SHAKE, PKT_SHAKEN };
-enum { ST_FLUSHED = 1, ST_BAD_ADDRESS = 7, ST_ABORT = 8, ST_BAD_QPN = 9, ST_LENGTH = 11, ST_UNRESP = 13, ST_UNKNOWN_PEER = 14, ST_UNREACH = 15, ST_RMA_ADDR = 4111 };
+enum {
+	ST_FLUSHED = 1,
+	ST_BAD_ADDRESS = 7,
+	ST_ABORT = 8,
+	ST_BAD_QPN = 9,
+	ST_LENGTH = 11,
+	ST_UNRESP = 13,
+	ST_UNKNOWN_PEER = 14,
+	ST_UNREACH = 15,
+	ST_RMA_ADDR = 4111
+};
 
 struct packet {
 	uint32_t magic;
@@ -62,9 +77,9 @@ struct shim_conn {
 	struct shim_ep *ep;
 	int fd;
 	bool ours, up, stuck, said, shake_wanted, shake_sent, shake_came, shaken, holds, want_out, removed;
-	bool over; /* closed; what it has brought already waits for the program */
+	bool over;      /* closed; what it has brought already waits for the program */
 	unsigned softs; /* packets of it that wait for the program's CPU */
-	uint16_t bad; /* answer everything with this */
+	uint16_t bad;   /* answer everything with this */
 	uint64_t heard; /* when something came last */
 	uint8_t peer[BLOB_MAX];
 	uint8_t *in, *out;
@@ -214,7 +229,8 @@ static bool produce_read(struct shim_conn *c)
 		return true;
 	}
 	/* Halves change places, so that no read is answered in the order of its bytes. */
-	uint64_t packets = (j->total + mtu - 1) / mtu, at = c->ep->kind->unordered ? (j->next + packets / 2) % packets : j->next;
+	uint64_t packets = (j->total + mtu - 1) / mtu,
+		 at = c->ep->kind->unordered ? (j->next + packets / 2) % packets : j->next;
 	p.offset = at * mtu;
 	p.len = (uint32_t)KV_MIN(mtu, j->total - p.offset);
 	put(c, p, from + p.offset);
@@ -255,8 +271,16 @@ static bool produce_request(struct shim_conn *c)
 		return false;
 	struct shim_op *op = c->op[at];
 	uint32_t index = (uint32_t)(((uint64_t)op->start + (uint64_t)op->next * op->step) % op->packets);
-	struct packet p = {.type = op->type == OP_SEND ? PKT_SEND : op->type == OP_WRITE ? PKT_WRITE : PKT_READ, .op = op->id, .total = op->len, .addr = op->addr,
-			   .key = op->key, .imm = op->imm, .has_imm = op->has_imm, .offset = index * mtu};
+	struct packet p = {.type = op->type == OP_SEND    ? PKT_SEND
+				   : op->type == OP_WRITE ? PKT_WRITE
+							  : PKT_READ,
+			   .op = op->id,
+			   .total = op->len,
+			   .addr = op->addr,
+			   .key = op->key,
+			   .imm = op->imm,
+			   .has_imm = op->has_imm,
+			   .offset = index * mtu};
 	if (op->type != OP_READ)
 		p.len = (uint32_t)(op->type == OP_SEND ? op->len : KV_MIN(mtu, op->len - p.offset));
 	put(c, p, op->buf + p.offset);
@@ -296,9 +320,14 @@ static bool produce(struct shim_conn *c)
 
 static void cqe_immediate(struct shim_ep *ep, const struct packet *p, void *ctx)
 {
-	/* Context and length of an immediate mean nothing where receives are the provider's: here they are poison (a guess). */
+	/* Context and length of an immediate mean nothing where receives are the provider's: here they are poison (a
+	 * guess). */
 	bool own = !ep->kind->pool && !ep->unsolicited;
-	struct shim_cqe e = {.ctx = own ? ctx : (void *)(uintptr_t)0x6b76736869700000, .ep = ep, .flags = FI_REMOTE_CQ_DATA | FI_RMA | FI_REMOTE_WRITE, .len = p->total, .data = p->imm};
+	struct shim_cqe e = {.ctx = own ? ctx : (void *)(uintptr_t)0x6b76736869700000,
+			     .ep = ep,
+			     .flags = FI_REMOTE_CQ_DATA | FI_RMA | FI_REMOTE_WRITE,
+			     .len = p->total,
+			     .data = p->imm};
 	if (!ep->kind->efa) {
 		e.ctx = NULL;
 		e.len = 0;
@@ -587,7 +616,8 @@ static void op_flush(struct shim_op *op)
 	op->ep->dying++;
 }
 
-/* A queue pair in error: what is posted to it is flushed, until its endpoint is closed or its address removed (FI_AV_REMOVE_CLEANUP). */
+/* A queue pair in error: what is posted to it is flushed, until its endpoint is closed or its address removed
+ * (FI_AV_REMOVE_CLEANUP). */
 static void conn_stick(struct shim_conn *c)
 {
 	struct shim_ep *ep = c->ep;
@@ -716,7 +746,8 @@ static void conn_over(struct shim_conn *c)
 	c->up = false;
 }
 
-/* The peer is gone: what was posted to it ends some time later, each operation with one of the codes that such a death has. */
+/* The peer is gone: what was posted to it ends some time later, each operation with one of the codes that such a death
+ * has. */
 /* (Its reader frees it.) */
 static void conn_break(struct shim_conn *c, uint16_t status)
 {
@@ -773,7 +804,8 @@ static void hello_out(struct shim_conn *c)
 
 struct shim_conn *device_conn(struct shim_ep *ep, const uint8_t *blob)
 {
-	struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_port = htons(port_of(ep, blob))};
+	struct sockaddr_in to = {
+		.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_port = htons(port_of(ep, blob))};
 	KV_LIST_EACH (n, &ep->conns) {
 		struct shim_conn *c = KV_LIST_ENTRY(n, struct shim_conn, node);
 		if (c->ours && !c->removed && memcmp(c->peer, blob, blob_len(ep)) == 0)
@@ -842,7 +874,8 @@ static void peer_removed_verbs(struct shim_ep *ep, const uint8_t *blob)
 	}
 }
 
-/* EFA drops the completions of peers that were removed; whoever removes one with operations in flight waits for ever. */
+/* EFA drops the completions of peers that were removed; whoever removes one with operations in flight waits for ever.
+ */
 void device_peer_removed(struct shim_ep *ep, const uint8_t *blob)
 {
 	unsigned lost = 0;
@@ -928,14 +961,16 @@ static void on_event(const struct epoll_event *ev)
 
 /* ---- the thread ---- */
 
-/* EFA's device gives up a host that says nothing for so long, here one whose process stands still. Only where nothing waits for the target's program. */
+/* EFA's device gives up a host that says nothing for so long, here one whose process stands still. Only where nothing
+ * waits for the target's program. */
 static void lose(struct shim_ep *ep)
 {
 	uint64_t now = shim_now(), limit = shim_config.lost_ms * 1000000;
 	for (size_t i = 0; i < ep->tx; i++) {
 		const struct shim_op *op = &ep->op[i];
 		struct shim_conn *c = op->state == OP_ACTIVE || op->state == OP_SENT ? op->conn : NULL;
-		if (!c || !c->ours || !(c->shaken || op->type == OP_SEND) || now - op->posted < limit || now - c->heard < limit)
+		if (!c || !c->ours || !(c->shaken || op->type == OP_SEND) || now - op->posted < limit ||
+		    now - c->heard < limit)
 			continue;
 		conn_break(c, ST_UNRESP);
 		conn_over(c);
@@ -1020,12 +1055,15 @@ static void address_make(struct shim_ep *ep)
 {
 	memset(ep->blob, 0, sizeof(ep->blob));
 	if (!ep->kind->efa) {
-		struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_port = htons(ep->port)};
+		struct sockaddr_in in = {
+			.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_port = htons(ep->port)};
 		memcpy(ep->blob, &in, sizeof(in));
 		return;
 	}
-	/* struct efa_ep_addr: GID, queue pair number, padding, queue key. The port stands in the interface part of the GID. */
-	uint8_t gid[16] = {0xfe, 0x80, [11] = (uint8_t)ep->domain->nic, [14] = (uint8_t)(ep->port >> 8), [15] = (uint8_t)ep->port};
+	/* struct efa_ep_addr: GID, queue pair number, padding, queue key. The port stands in the interface part of the
+	 * GID. */
+	uint8_t gid[16] = {
+		0xfe, 0x80, [11] = (uint8_t)ep->domain->nic, [14] = (uint8_t)(ep->port >> 8), [15] = (uint8_t)ep->port};
 	uint16_t qpn = (uint16_t)shim_random();
 	ep->qpn = qpn;
 	ep->qkey = (uint32_t)shim_random();
@@ -1042,8 +1080,8 @@ int device_attach(struct shim_ep *ep)
 	pthread_once(&started, start);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	ev.data.fd = fd;
-	if (fd < 0 || fd >= FDS_MAX || bind(fd, (struct sockaddr *)&in, sizeof(in)) || listen(fd, SOMAXCONN) || getsockname(fd, (struct sockaddr *)&in, &len) ||
-	    epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &ev)) {
+	if (fd < 0 || fd >= FDS_MAX || bind(fd, (struct sockaddr *)&in, sizeof(in)) || listen(fd, SOMAXCONN) ||
+	    getsockname(fd, (struct sockaddr *)&in, &len) || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &ev)) {
 		int rc = -errno;
 		if (fd >= 0)
 			close(fd);

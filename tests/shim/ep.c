@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ep.c -- endpoints: what may be posted, and how what was posted ends.
  *
- * A post is checked for everything that hardware takes on trust: a descriptor that covers the buffer, a context of its own, an address that was inserted, sizes that
- * the provider said. What is wrong is a violation: told, and refused with the code the provider has for it. An operation holds its slot of the send queue until its
- * completion was read, as providers count. The source of a send or write is summed up when it is posted and when it ends: whoever changed it in between would have sent something else. */
+ * A post is checked for everything that hardware takes on trust: a descriptor that covers the buffer, a context of its
+ * own, an address that was inserted, sizes that the provider said. What is wrong is a violation: told, and refused with
+ * the code the provider has for it. An operation holds its slot of the send queue until its completion was read, as
+ * providers count. The source of a send or write is summed up when it is posted and when it ends: whoever changed it in
+ * between would have sent something else. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +67,8 @@ static uint64_t context_seed(const void *ctx)
 }
 
 /* What all posts have to bring. 0, or the provider's refusal. */
-static ssize_t post_check(struct shim_ep *ep, const void *buf, size_t len, void *desc, uint64_t access, const void *ctx, struct shim_mr **mr)
+static ssize_t post_check(struct shim_ep *ep, const void *buf, size_t len, void *desc, uint64_t access, const void *ctx,
+			  struct shim_mr **mr)
 {
 	*mr = NULL;
 	if (!ep->enabled) {
@@ -73,7 +76,10 @@ static ssize_t post_check(struct shim_ep *ep, const void *buf, size_t len, void 
 		return -FI_EOPBADSTATE;
 	}
 	if (!ctx || (uintptr_t)ctx % 8 || context_used(ep, ctx)) {
-		shim_violation("the context %p is %s", ctx, !ctx ? "missing" : (uintptr_t)ctx % 8 ? "not aligned" : "that of another operation in flight");
+		shim_violation("the context %p is %s", ctx,
+			       !ctx                 ? "missing"
+			       : (uintptr_t)ctx % 8 ? "not aligned"
+						    : "that of another operation in flight");
 		return -FI_EINVAL;
 	}
 	KV_LIST_EACH (n, &ep->domain->mrs)
@@ -83,12 +89,14 @@ static ssize_t post_check(struct shim_ep *ep, const void *buf, size_t len, void 
 		shim_violation("the descriptor %p is none of this domain", desc);
 		return -FI_EINVAL;
 	}
-	if ((const uint8_t *)buf < (*mr)->base || len > (*mr)->len || (uint64_t)((const uint8_t *)buf - (*mr)->base) > (*mr)->len - len) {
+	if ((const uint8_t *)buf < (*mr)->base || len > (*mr)->len ||
+	    (uint64_t)((const uint8_t *)buf - (*mr)->base) > (*mr)->len - len) {
 		shim_violation("%zu bytes at %p are outside of their descriptor's region", len, buf);
 		return -FI_EINVAL;
 	}
 	if (!((*mr)->access & access)) {
-		shim_violation("a region is not registered for what it is used for (%llx of %llx)", (unsigned long long)access, (unsigned long long)(*mr)->access);
+		shim_violation("a region is not registered for what it is used for (%llx of %llx)",
+			       (unsigned long long)access, (unsigned long long)(*mr)->access);
 		return -FI_EINVAL;
 	}
 	return 0;
@@ -106,7 +114,8 @@ static ssize_t ep_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi
 	if (rc == 0 && ep->recvs == ep->rx)
 		rc = -FI_EAGAIN;
 	if (rc == 0) {
-		ep->recv[(ep->recv_at + ep->recvs++) % ep->rx] = (struct shim_rx){.ctx = ctx, .buf = buf, .len = len, .mr = mr};
+		ep->recv[(ep->recv_at + ep->recvs++) % ep->rx] =
+			(struct shim_rx){.ctx = ctx, .buf = buf, .len = len, .mr = mr};
 		mr->users++;
 		if (ep->kind->context2)
 			scribble(ctx, context_seed(ctx));
@@ -187,7 +196,9 @@ static void permute(struct shim_op *op)
 static void post_count(const struct shim_op *op)
 {
 	struct shim_counts *c = &shim_count;
-	uint64_t *const number[] = {&c->sends, &c->writes, &c->reads}, *const bytes[] = {&c->send_bytes, &c->write_bytes, &c->read_bytes};
+	uint64_t *const number[] = {&c->sends, &c->writes, &c->reads}, *const bytes[] = {&c->send_bytes,
+											 &c->write_bytes,
+											 &c->read_bytes};
 	c->posts++;
 	*number[op->type] += 1;
 	*bytes[op->type] += op->len;
@@ -203,7 +214,8 @@ static ssize_t post(struct fid_ep *fid, struct shim_op want, void *desc, fi_addr
 	ssize_t rc = post_check(ep, want.buf, want.len, desc, access[want.type], want.ctx, &want.mr);
 	rc = rc ? rc : address_check(ep, to);
 	if (rc == 0 && want.len > max) {
-		shim_violation("%llu bytes are more than a %s carries", (unsigned long long)want.len, want.type == OP_SEND ? "message" : "transfer");
+		shim_violation("%llu bytes are more than a %s carries", (unsigned long long)want.len,
+			       want.type == OP_SEND ? "message" : "transfer");
 		rc = -FI_EMSGSIZE;
 	}
 	if (rc)
@@ -229,13 +241,15 @@ static ssize_t post(struct fid_ep *fid, struct shim_op want, void *desc, fi_addr
 	op->posted = shim_now();
 	op->hash = sum(op);
 	op->mr->users++;
-	op->release = shim_one_in(shim_config.delay) && ep->kind->unordered ? shim_now() + shim_random() % (shim_config.delay_us * 1000 + 1) : 0;
+	op->release = shim_one_in(shim_config.delay) && ep->kind->unordered
+			      ? shim_now() + shim_random() % (shim_config.delay_us * 1000 + 1)
+			      : 0;
 	permute(op);
 	if (ep->kind->context2)
 		scribble(op->ctx, context_seed(op->ctx));
 	post_count(op);
 	if (ep->dead)
-		goto out; /* nothing becomes of it */
+		goto out;                             /* nothing becomes of it */
 	if (lost || (op->doomed && shim_one_in(2))) { /* it fails without having landed; else it lands, and fails */
 		op->state = OP_DYING;
 		op->status = 13;
@@ -254,17 +268,29 @@ out:
 
 static ssize_t ep_send(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t to, void *ctx)
 {
-	return post(fid, (struct shim_op){.type = OP_SEND, .buf = (uint8_t *)(uintptr_t)buf, .len = len, .ctx = ctx}, desc, to);
+	return post(fid, (struct shim_op){.type = OP_SEND, .buf = (uint8_t *)(uintptr_t)buf, .len = len, .ctx = ctx},
+		    desc, to);
 }
 
-static ssize_t ep_read(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t from, uint64_t addr, uint64_t key, void *ctx)
+static ssize_t ep_read(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t from, uint64_t addr,
+		       uint64_t key, void *ctx)
 {
-	return post(fid, (struct shim_op){.type = OP_READ, .buf = buf, .len = len, .ctx = ctx, .addr = addr, .key = key}, desc, from);
+	return post(fid,
+		    (struct shim_op){.type = OP_READ, .buf = buf, .len = len, .ctx = ctx, .addr = addr, .key = key},
+		    desc, from);
 }
 
-static ssize_t ep_write(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t to, uint64_t addr, uint64_t key, void *ctx)
+static ssize_t ep_write(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t to, uint64_t addr,
+			uint64_t key, void *ctx)
 {
-	return post(fid, (struct shim_op){.type = OP_WRITE, .buf = (uint8_t *)(uintptr_t)buf, .len = len, .ctx = ctx, .addr = addr, .key = key}, desc, to);
+	return post(fid,
+		    (struct shim_op){.type = OP_WRITE,
+				     .buf = (uint8_t *)(uintptr_t)buf,
+				     .len = len,
+				     .ctx = ctx,
+				     .addr = addr,
+				     .key = key},
+		    desc, to);
 }
 
 static void immediate_check(uint64_t data)
@@ -276,17 +302,32 @@ static void immediate_check(uint64_t data)
 	pthread_mutex_unlock(&shim_lock);
 }
 
-static ssize_t ep_writedata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t to, uint64_t addr, uint64_t key, void *ctx)
+static ssize_t ep_writedata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t to,
+			    uint64_t addr, uint64_t key, void *ctx)
 {
 	immediate_check(data);
-	return post(fid, (struct shim_op){.type = OP_WRITE, .buf = (uint8_t *)(uintptr_t)buf, .len = len, .ctx = ctx, .addr = addr, .key = key, .imm = (uint32_t)data, .has_imm = true},
+	return post(fid,
+		    (struct shim_op){.type = OP_WRITE,
+				     .buf = (uint8_t *)(uintptr_t)buf,
+				     .len = len,
+				     .ctx = ctx,
+				     .addr = addr,
+				     .key = key,
+				     .imm = (uint32_t)data,
+				     .has_imm = true},
 		    desc, to);
 }
 
 static ssize_t ep_writemsg(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
 {
-	struct shim_op op = {.type = OP_WRITE, .buf = msg->msg_iov[0].iov_base, .len = msg->msg_iov[0].iov_len, .ctx = msg->context, .addr = msg->rma_iov[0].addr,
-			     .key = msg->rma_iov[0].key, .imm = (uint32_t)msg->data, .has_imm = flags & FI_REMOTE_CQ_DATA};
+	struct shim_op op = {.type = OP_WRITE,
+			     .buf = msg->msg_iov[0].iov_base,
+			     .len = msg->msg_iov[0].iov_len,
+			     .ctx = msg->context,
+			     .addr = msg->rma_iov[0].addr,
+			     .key = msg->rma_iov[0].key,
+			     .imm = (uint32_t)msg->data,
+			     .has_imm = flags & FI_REMOTE_CQ_DATA};
 	if (msg->iov_count != 1 || msg->rma_iov_count != 1 || flags & FI_INJECT)
 		return -FI_EINVAL;
 	if (op.has_imm)
@@ -330,7 +371,8 @@ void shim_op_complete(struct shim_op *op, int status)
 	static const uint64_t flags[] = {FI_SEND | FI_MSG, FI_WRITE | FI_RMA, FI_READ | FI_RMA};
 	struct shim_cqe e = {.ctx = op->ctx, .ep = ep, .op = op, .flags = flags[op->type], .len = op->len};
 	if (op->hash != sum(op))
-		shim_violation("the source of a %s was changed while it was in flight", op->type == OP_SEND ? "message" : "write");
+		shim_violation("the source of a %s was changed while it was in flight",
+			       op->type == OP_SEND ? "message" : "write");
 	if (ep->kind->context2)
 		scribble_check(op->ctx, context_seed(op->ctx));
 	if (ep->kind->context2)
@@ -351,8 +393,11 @@ void shim_op_complete(struct shim_op *op, int status)
 }
 
 static struct fi_ops_msg msg_table = {.size = sizeof(struct fi_ops_msg), .recv = ep_recv, .send = ep_send};
-static struct fi_ops_rma rma_table = {
-	.size = sizeof(struct fi_ops_rma), .read = ep_read, .write = ep_write, .writedata = ep_writedata, .writemsg = ep_writemsg};
+static struct fi_ops_rma rma_table = {.size = sizeof(struct fi_ops_rma),
+				      .read = ep_read,
+				      .write = ep_write,
+				      .writedata = ep_writedata,
+				      .writemsg = ep_writemsg};
 
 /* ---- errors of the endpoint ---- */
 
@@ -361,7 +406,10 @@ void shim_eq_push(struct shim_ep *ep, int prov_errno)
 	ep->dead = true; /* a guess: what such an endpoint still does is nowhere written */
 	shim_count.eq_errors++;
 	if (!ep->eq) {
-		fprintf(stderr, "kvrail-shim: an internal error (%d) and no EQ is bound: libfabric's EFA provider calls abort() here\n", prov_errno);
+		fprintf(stderr,
+			"kvrail-shim: an internal error (%d) and no EQ is bound: libfabric's EFA provider calls "
+			"abort() here\n",
+			prov_errno);
 		abort();
 	}
 	ep->eq->errors++;
@@ -574,7 +622,11 @@ static int ep_close(struct fid *fid)
 	return 0;
 }
 
-static struct fi_ops ep_ops = {.size = sizeof(struct fi_ops), .close = ep_close, .bind = ep_bind, .control = ep_control, .ops_open = shim_no_ops};
+static struct fi_ops ep_ops = {.size = sizeof(struct fi_ops),
+			       .close = ep_close,
+			       .bind = ep_bind,
+			       .control = ep_control,
+			       .ops_open = shim_no_ops};
 
 static bool unsolicited_by_default(const struct shim_ep *ep)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* inside.h -- the shim's own structures. One lock for everything: the imitated devices' thread (device.c) and the program's calls take turns. */
+/* inside.h -- the shim's own structures. One lock for everything: the imitated devices' thread (device.c) and the
+ * program's calls take turns. */
 #ifndef KVRAIL_TESTS_SHIM_INSIDE_H
 #define KVRAIL_TESTS_SHIM_INSIDE_H
 
@@ -26,22 +27,23 @@ enum {
 	CONTEXT_BYTES = sizeof(struct fi_context2),
 	HEADER_BYTES = 64,
 	MESSAGE_MAX = 64 << 10,
-	SOFT_READ_MIN = 64 << 10, /* emulated writes of so much are read by the target; smaller ones travel in messages */
-	HELD_MAX = 16             /* RMA that is taken before the handshake, and held until it is made */
+	SOFT_READ_MIN =
+		64 << 10, /* emulated writes of so much are read by the target; smaller ones travel in messages */
+	HELD_MAX = 16     /* RMA that is taken before the handshake, and held until it is made */
 };
 
 /* What the providers of the imitated machines are; the table is in machine.c. */
 struct shim_kind {
 	const char *short_name, *prov_name, *fabric;
-	bool efa;            /* addresses, errors and options of EFA; else those of verbs;ofi_rxm */
-	bool unordered;      /* packets, messages and completions overtake each other */
-	bool context2;       /* scribbles over contexts */
-	bool local;          /* FI_MR_LOCAL */
-	bool pool;           /* has receives of its own for messages and immediates; else they wait for the program's (RNR) */
-	bool handshake;      /* RMA to a peer is held or refused until it has answered, which it does when it reads its CQ */
-	bool connects;       /* every post to a peer is refused until it is connected: both sides have to read their CQs */
-	bool soft_writes;    /* writes are done by the target's CPU when it reads its CQ */
-	bool needs_av;       /* RMA is refused by targets that do not have the initiator in their AV */
+	bool efa;       /* addresses, errors and options of EFA; else those of verbs;ofi_rxm */
+	bool unordered; /* packets, messages and completions overtake each other */
+	bool context2;  /* scribbles over contexts */
+	bool local;     /* FI_MR_LOCAL */
+	bool pool; /* has receives of its own for messages and immediates; else they wait for the program's (RNR) */
+	bool handshake; /* RMA to a peer is held or refused until it has answered, which it does when it reads its CQ */
+	bool connects;  /* every post to a peer is refused until it is connected: both sides have to read their CQs */
+	bool soft_writes; /* writes are done by the target's CPU when it reads its CQ */
+	bool needs_av;    /* RMA is refused by targets that do not have the initiator in their AV */
 	bool wait_fd;
 	uint64_t msg_max, rma_max;
 	size_t tx, rx, cq, eps, mrs;
@@ -52,7 +54,9 @@ struct shim_config {
 	const char *machine;
 	uint64_t seed;
 	unsigned nics, mtu;
-	uint64_t tx, rx, cq_max, rma_kb, stall, stall_ms, ep_max, sq_budget, eagain, delay, delay_us, fail, fail_at, fail_us, eq, death_ms, lost_ms, close_ms, mr_mb, mr_part_mb, einval, strict, unsolicited, setopt, check, rdma, wait_fd;
+	uint64_t tx, rx, cq_max, rma_kb, stall, stall_ms, ep_max, sq_budget, eagain, delay, delay_us, fail, fail_at,
+		fail_us, eq, death_ms, lost_ms, close_ms, mr_mb, mr_part_mb, einval, strict, unsolicited, setopt, check,
+		rdma, wait_fd;
 };
 
 extern struct shim_config shim_config;
@@ -67,11 +71,12 @@ const struct shim_kind *shim_kind_of(const struct fi_fabric_attr *attr);
 void shim_fork_watch(void);
 void shim_device_name(unsigned nic, char *out, size_t cap);
 uint64_t shim_rma_max(const struct shim_kind *k);
-uint64_t shim_random(void);             /* under the lock */
-bool shim_one_in(uint64_t n);           /* under the lock; n = 0: never */
+uint64_t shim_random(void);   /* under the lock */
+bool shim_one_in(uint64_t n); /* under the lock; n = 0: never */
 uint64_t shim_now(void);
 void shim_violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Between these one thread is inside an endpoint, or what is bound to it: a second one at the same time is a violation. They take and give the lock. */
+/* Between these one thread is inside an endpoint, or what is bound to it: a second one at the same time is a violation.
+ * They take and give the lock. */
 struct shim_domain;
 void shim_enter(struct shim_domain *d);
 void shim_leave(struct shim_domain *d);
@@ -137,8 +142,8 @@ struct shim_cq {
 	struct shim_cqe *entry;
 	size_t entries, size;
 	uint64_t order, stalled; /* until when nothing is read */
-	bool overrun, held; /* held: an error entry is at the front until it is read */
-	bool stirred;       /* something came that the program's CPU has to handle: it does when it reads */
+	bool overrun, held;      /* held: an error entry is at the front until it is read */
+	bool stirred;            /* something came that the program's CPU has to handle: it does when it reads */
 	int event_fd;
 };
 
@@ -222,16 +227,16 @@ void shim_nic_count(const struct shim_ep *ep, enum shim_counter which, uint64_t 
 int shim_counters_write(bool now);
 
 /* ---- device.c: all under the lock ---- */
-int device_attach(struct shim_ep *ep);   /* listen; the endpoint's address is set */
-void device_detach(struct shim_ep *ep);  /* when it returns, nothing of this endpoint is touched any more */
+int device_attach(struct shim_ep *ep);  /* listen; the endpoint's address is set */
+void device_detach(struct shim_ep *ep); /* when it returns, nothing of this endpoint is touched any more */
 /* A connection to an address, made if there is none. */
 struct shim_conn *device_conn(struct shim_ep *ep, const uint8_t *blob);
-bool device_shaken(struct shim_conn *c); /* the peer has answered, and that was read; else it is asked */
+bool device_shaken(struct shim_conn *c);      /* the peer has answered, and that was read; else it is asked */
 bool device_holds(const struct shim_conn *c); /* takes one more operation before it is shaken */
 void device_conn_add(struct shim_conn *c, struct shim_op *op);
 void device_peer_removed(struct shim_ep *ep, const uint8_t *blob);
-void device_soft(struct shim_ep *ep);    /* the program reads its CQ: what its CPU does, is done now */
-void device_receives(struct shim_ep *ep);/* a receive was posted */
+void device_soft(struct shim_ep *ep);     /* the program reads its CQ: what its CPU does, is done now */
+void device_receives(struct shim_ep *ep); /* a receive was posted */
 void device_wake(void);
 
 #endif

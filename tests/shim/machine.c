@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* machine.c -- which machine is imitated, and what fi_getinfo says there.
  *
- * fi_getinfo and fi_fabric are the only functions of libfabric that are symbols and decide anything; all others are calls through tables that hang on what these two
- * give out. So these two are defined here and go on to libfabric's (RTLD_NEXT) for everything that the imitated machine does not have. In a
- * preloaded library and in a test that links this file that is the same. libfabric itself links its own copies and never comes by here.
+ * fi_getinfo and fi_fabric are the only functions of libfabric that are symbols and decide anything; all others are
+ * calls through tables that hang on what these two give out. So these two are defined here and go on to libfabric's
+ * (RTLD_NEXT) for everything that the imitated machine does not have. In a preloaded library and in a test that links
+ * this file that is the same. libfabric itself links its own copies and never comes by here.
  *
- * The cells of the table and what fi_getinfo does with hints are those of libfabric 2.6 (prov/efa/src/efa_prov_info.c, efa_user_info.c); README.md has the list. */
+ * The cells of the table and what fi_getinfo does with hints are those of libfabric 2.6 (prov/efa/src/efa_prov_info.c,
+ * efa_user_info.c); README.md has the list. */
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <stdarg.h>
@@ -25,14 +27,65 @@ enum { EFA_MTU = 8928, KILO = 1024, GETINFO_US = 200, TOLD_MAX = 20 };
 #define RDMA_MAX ((uint64_t)1 << 30)
 
 static const struct shim_kind kinds[] = {
-	{.short_name = "efa", .prov_name = "efa", .fabric = "efa", .efa = true, .unordered = true, .pool = true, .handshake = true, .needs_av = true,
-	 .msg_max = UINT64_MAX, .rma_max = RDMA_MAX, .tx = 4096, .rx = 8192, .cq = 8192, .eps = 256, .mrs = 262144},
-	{.short_name = "efa-direct", .prov_name = "efa", .fabric = "efa-direct", .efa = true, .unordered = true, .context2 = true, .local = true, .needs_av = true,
-	 .msg_max = EFA_MTU, .rma_max = RDMA_MAX, .tx = 4096, .rx = 8192, .cq = 8192, .eps = 256, .mrs = 262144},
-	{.short_name = "efa-p4d", .prov_name = "efa", .fabric = "efa", .efa = true, .unordered = true, .pool = true, .handshake = true, .soft_writes = true, .needs_av = true,
-	 .msg_max = UINT64_MAX, .rma_max = RDMA_MAX, .tx = 4096, .rx = 8192, .cq = 8192, .eps = 256, .mrs = 262144},
-	{.short_name = "verbs", .prov_name = "verbs;ofi_rxm", .fabric = "IB-0xfe80000000000000", .pool = true, .connects = true, .wait_fd = true,
-	 .msg_max = 1u << 30, .rma_max = 1u << 30, .tx = 2048, .rx = 2048, .cq = 4096, .eps = 131072, .mrs = 1u << 20},
+	{.short_name = "efa",
+	 .prov_name = "efa",
+	 .fabric = "efa",
+	 .efa = true,
+	 .unordered = true,
+	 .pool = true,
+	 .handshake = true,
+	 .needs_av = true,
+	 .msg_max = UINT64_MAX,
+	 .rma_max = RDMA_MAX,
+	 .tx = 4096,
+	 .rx = 8192,
+	 .cq = 8192,
+	 .eps = 256,
+	 .mrs = 262144},
+	{.short_name = "efa-direct",
+	 .prov_name = "efa",
+	 .fabric = "efa-direct",
+	 .efa = true,
+	 .unordered = true,
+	 .context2 = true,
+	 .local = true,
+	 .needs_av = true,
+	 .msg_max = EFA_MTU,
+	 .rma_max = RDMA_MAX,
+	 .tx = 4096,
+	 .rx = 8192,
+	 .cq = 8192,
+	 .eps = 256,
+	 .mrs = 262144},
+	{.short_name = "efa-p4d",
+	 .prov_name = "efa",
+	 .fabric = "efa",
+	 .efa = true,
+	 .unordered = true,
+	 .pool = true,
+	 .handshake = true,
+	 .soft_writes = true,
+	 .needs_av = true,
+	 .msg_max = UINT64_MAX,
+	 .rma_max = RDMA_MAX,
+	 .tx = 4096,
+	 .rx = 8192,
+	 .cq = 8192,
+	 .eps = 256,
+	 .mrs = 262144},
+	{.short_name = "verbs",
+	 .prov_name = "verbs;ofi_rxm",
+	 .fabric = "IB-0xfe80000000000000",
+	 .pool = true,
+	 .connects = true,
+	 .wait_fd = true,
+	 .msg_max = 1u << 30,
+	 .rma_max = 1u << 30,
+	 .tx = 2048,
+	 .rx = 2048,
+	 .cq = 4096,
+	 .eps = 131072,
+	 .mrs = 1u << 20},
 };
 
 static const struct {
@@ -62,32 +115,37 @@ static const struct {
 	uint64_t *value, otherwise;
 } knobs[] = {
 	{"seed", &shim_config.seed, 0},
-	{"tx", &shim_config.tx, 0},                /* send queue, entries; 0: the kind's */
+	{"tx", &shim_config.tx, 0}, /* send queue, entries; 0: the kind's */
 	{"rx", &shim_config.rx, 0},
-	{"rma_kb", &shim_config.rma_kb, 0},      /* the longest read or write; 0: the kind's */
-	{"cq_max", &shim_config.cq_max, 0},      /* entries that a CQ may have; 0: any */
-	{"eps", &shim_config.ep_max, 48},          /* endpoints per NIC and process that fi_enable gives */
-	{"sq_budget", &shim_config.sq_budget, 0},  /* entries of all send queues of a NIC together; 0: any */
-	{"einval", &shim_config.einval, 0},        /* fi_enable says EINVAL, as in libfabric 1.17, not ENOMEM */
-	{"eagain", &shim_config.eagain, 200},      /* one in so many posts begins a burst of refusals; 0: none */
-	{"delay", &shim_config.delay, 16},         /* one in so many operations and completions is kept back ... */
-	{"stall", &shim_config.stall, 0},        /* one in so many reads of a CQ begins a time in which it gives nothing, as if the program had no CPU ... */
-	{"stall_ms", &shim_config.stall_ms, 300},/* ... of this */
+	{"rma_kb", &shim_config.rma_kb, 0},       /* the longest read or write; 0: the kind's */
+	{"cq_max", &shim_config.cq_max, 0},       /* entries that a CQ may have; 0: any */
+	{"eps", &shim_config.ep_max, 48},         /* endpoints per NIC and process that fi_enable gives */
+	{"sq_budget", &shim_config.sq_budget, 0}, /* entries of all send queues of a NIC together; 0: any */
+	{"einval", &shim_config.einval, 0},       /* fi_enable says EINVAL, as in libfabric 1.17, not ENOMEM */
+	{"eagain", &shim_config.eagain, 200},     /* one in so many posts begins a burst of refusals; 0: none */
+	{"delay", &shim_config.delay, 16},        /* one in so many operations and completions is kept back ... */
+	{"stall", &shim_config.stall, 0}, /* one in so many reads of a CQ begins a time in which it gives nothing, as if
+					     the program had no CPU ... */
+	{"stall_ms", &shim_config.stall_ms, 300},  /* ... of this */
 	{"delay_us", &shim_config.delay_us, 2000}, /* ... for up to this */
-	{"fail", &shim_config.fail, 0},            /* one in so many operations ends with an error, having landed or not */
-	{"fail_at", &shim_config.fail_at, 0},      /* so does the operation of this number of every domain, from 1, not having landed */
-	{"fail_us", &shim_config.fail_us, 0},      /* what did not land fails so long after it was posted */
-	{"eq", &shim_config.eq, 0},                /* one in so many posts breaks its endpoint, told by the EQ */
-	{"death_ms", &shim_config.death_ms, 300},  /* operations to a peer that is gone end within this */
-	{"lost_ms", &shim_config.lost_ms, 3000},   /* operations to a host that says nothing for so long end */
-	{"close_ms", &shim_config.close_ms, 2000}, /* fi_close of an EFA endpoint waits for what is out, so long at most */
-	{"mr_mb", &shim_config.mr_mb, 0},          /* memory that a NIC can register in all; 0: any */
-	{"mr_part_mb", &shim_config.mr_part_mb, 0},/* ... at once */
+	{"fail", &shim_config.fail, 0}, /* one in so many operations ends with an error, having landed or not */
+	{"fail_at", &shim_config.fail_at,
+	 0}, /* so does the operation of this number of every domain, from 1, not having landed */
+	{"fail_us", &shim_config.fail_us, 0},     /* what did not land fails so long after it was posted */
+	{"eq", &shim_config.eq, 0},               /* one in so many posts breaks its endpoint, told by the EQ */
+	{"death_ms", &shim_config.death_ms, 300}, /* operations to a peer that is gone end within this */
+	{"lost_ms", &shim_config.lost_ms, 3000},  /* operations to a host that says nothing for so long end */
+	{"close_ms", &shim_config.close_ms,
+	 2000},                           /* fi_close of an EFA endpoint waits for what is out, so long at most */
+	{"mr_mb", &shim_config.mr_mb, 0}, /* memory that a NIC can register in all; 0: any */
+	{"mr_part_mb", &shim_config.mr_part_mb, 0},   /* ... at once */
 	{"unsolicited", &shim_config.unsolicited, 1}, /* the device can do unsolicited receives */
-	{"setopt", &shim_config.setopt, 1},        /* 0: as before libfabric 2.5, which has no option for unsolicited receives */
-	{"check", &shim_config.check, 1},          /* compare what was posted when it ends: it must not have changed */
-	{"rdma", &shim_config.rdma, 1},            /* 0: the device does neither (Nitro 3), or may not (asked for by API 1.17): both are emulated */
-	{"wait_fd", &shim_config.wait_fd, 0},      /* libfabric is 2.5, where EFA's CQs have a wait object */
+	{"setopt", &shim_config.setopt,
+	 1},                              /* 0: as before libfabric 2.5, which has no option for unsolicited receives */
+	{"check", &shim_config.check, 1}, /* compare what was posted when it ends: it must not have changed */
+	{"rdma", &shim_config.rdma,
+	 1}, /* 0: the device does neither (Nitro 3), or may not (asked for by API 1.17): both are emulated */
+	{"wait_fd", &shim_config.wait_fd, 0}, /* libfabric is 2.5, where EFA's CQs have a wait object */
 	{"strict", &shim_config.strict, 1},
 };
 
@@ -154,7 +212,8 @@ static int configure(const char *text)
 		shim_config.seed = kv_seed_from_env("KVRAIL_SEED");
 	kv_prng_seed(&prng, shim_config.seed);
 	if (!getenv("KVRAIL_SHIM_QUIET"))
-		fprintf(stderr, "kvrail-shim: %s: imitating %s, seed %llu\n", program, text, (unsigned long long)shim_config.seed);
+		fprintf(stderr, "kvrail-shim: %s: imitating %s, seed %llu\n", program, text,
+			(unsigned long long)shim_config.seed);
 	return 0;
 }
 
@@ -214,10 +273,24 @@ __attribute__((destructor)) static void report(void)
 	const struct {
 		const char *name;
 		uint64_t n;
-	} told[] = {{"posts", c->posts}, {"refused", c->eagain}, {"overtaken", c->overtaken}, {"handshakes", c->handshakes}, {"immediates", c->immediates}, {"rnr", c->rnr},
-		    {"cq peak", c->cq_peak}, {"failed", c->op_errors}, {"eq", c->eq_errors}, {"emulated", c->emulated}, {"emulated bytes", c->emulated_bytes},
-		    {"sends", c->sends}, {"send bytes", c->send_bytes}, {"writes", c->writes}, {"write bytes", c->write_bytes}, {"reads", c->reads},
-		    {"read bytes", c->read_bytes}, {"violations", c->violations}};
+	} told[] = {{"posts", c->posts},
+		    {"refused", c->eagain},
+		    {"overtaken", c->overtaken},
+		    {"handshakes", c->handshakes},
+		    {"immediates", c->immediates},
+		    {"rnr", c->rnr},
+		    {"cq peak", c->cq_peak},
+		    {"failed", c->op_errors},
+		    {"eq", c->eq_errors},
+		    {"emulated", c->emulated},
+		    {"emulated bytes", c->emulated_bytes},
+		    {"sends", c->sends},
+		    {"send bytes", c->send_bytes},
+		    {"writes", c->writes},
+		    {"write bytes", c->write_bytes},
+		    {"reads", c->reads},
+		    {"read bytes", c->read_bytes},
+		    {"violations", c->violations}};
 	fprintf(f, "%s:", program_invocation_short_name);
 	for (size_t i = 0; i < KV_COUNT(told); i++)
 		fprintf(f, "%s %s %llu", i ? "," : "", told[i].name, (unsigned long long)told[i].n);
@@ -301,7 +374,8 @@ static void traps_of_environment(void)
 static void before_fork(void)
 {
 	const char *safe = getenv("FI_EFA_FORK_SAFE");
-	if (shim_domains > 0 && !(safe && strcmp(safe, "1") == 0) && !getenv("RDMAV_FORK_SAFE") && !getenv("IBV_FORK_SAFE"))
+	if (shim_domains > 0 && !(safe && strcmp(safe, "1") == 0) && !getenv("RDMAV_FORK_SAFE") &&
+	    !getenv("IBV_FORK_SAFE"))
 		trap("fork() while an EFA domain is open, and FI_EFA_FORK_SAFE is not set");
 	pthread_mutex_lock(&shim_lock); /* the child has it then, too */
 }
@@ -358,7 +432,11 @@ static int nic_control(struct fid *fid, int command, void *arg)
 	return copy ? 0 : -FI_ENOMEM;
 }
 
-static struct fi_ops nic_ops = {.size = sizeof(struct fi_ops), .close = nic_close, .bind = shim_no_bind, .control = nic_control, .ops_open = shim_no_ops};
+static struct fi_ops nic_ops = {.size = sizeof(struct fi_ops),
+				.close = nic_close,
+				.bind = shim_no_bind,
+				.control = nic_control,
+				.ops_open = shim_no_ops};
 
 static struct fid_nic *nic_make(unsigned index, const char *name)
 {
@@ -377,7 +455,10 @@ static struct fid_nic *nic_make(unsigned index, const char *name)
 	}
 	nic->device_attr->name = strdup(name);
 	nic->device_attr->vendor_id = strdup(efa ? "0x1d0f" : "0x2c9");
-	nic->device_attr->device_id = strdup(!efa ? "0x101b" : !shim_config.rdma ? "0xefa0" : shim_config.kinds[0]->soft_writes ? "0xefa1" : "0xefa2");
+	nic->device_attr->device_id = strdup(!efa                                ? "0x101b"
+					     : !shim_config.rdma                 ? "0xefa0"
+					     : shim_config.kinds[0]->soft_writes ? "0xefa1"
+										 : "0xefa2");
 	nic->device_attr->driver = strdup(efa ? "efa" : "mlx5_core");
 	nic->bus_attr->bus_type = FI_BUS_PCI;
 	nic->bus_attr->attr.pci.bus_id = (uint8_t)(0x4f + index);
@@ -404,14 +485,17 @@ static bool modes(const struct shim_kind *k, const struct fi_info *hints, struct
 
 static bool hints_fit(const struct shim_kind *k, const struct fi_info *hints)
 {
-	uint64_t caps = FI_MSG | FI_RMA | FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_LOCAL_COMM | FI_REMOTE_COMM | FI_SOURCE;
+	uint64_t caps = FI_MSG | FI_RMA | FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE |
+			FI_LOCAL_COMM | FI_REMOTE_COMM | FI_SOURCE;
 	if (!hints)
 		return true;
-	if (hints->caps & ~caps || (hints->ep_attr && hints->ep_attr->type != FI_EP_UNSPEC && hints->ep_attr->type != FI_EP_RDM))
+	if (hints->caps & ~caps ||
+	    (hints->ep_attr && hints->ep_attr->type != FI_EP_UNSPEC && hints->ep_attr->type != FI_EP_RDM))
 		return false;
 	if (hints->fabric_attr && hints->fabric_attr->name && strcmp(hints->fabric_attr->name, k->fabric) != 0)
 		return false;
-	if (k->context2 && hints->tx_attr && (hints->tx_attr->msg_order & FI_ORDER_SAS || hints->tx_attr->op_flags & FI_DELIVERY_COMPLETE))
+	if (k->context2 && hints->tx_attr &&
+	    (hints->tx_attr->msg_order & FI_ORDER_SAS || hints->tx_attr->op_flags & FI_DELIVERY_COMPLETE))
 		return false;
 	return !hints->domain_attr || hints->domain_attr->cq_data_size <= 4;
 }
@@ -501,7 +585,8 @@ static struct fi_info *ours(const char *node, const struct fi_info *hints)
 	struct fi_info *list = NULL, **tail = &list;
 	for (unsigned nic = 0; nic < shim_config.nics; nic++)
 		for (unsigned i = 0; i < KV_COUNT(shim_config.kinds) && shim_config.kinds[i]; i++) {
-			if (!hints_fit(shim_config.kinds[i], hints) || (shim_config.kinds[i]->context2 && !shim_config.rdma))
+			if (!hints_fit(shim_config.kinds[i], hints) ||
+			    (shim_config.kinds[i]->context2 && !shim_config.rdma))
 				continue;
 			*tail = info_make(shim_config.kinds[i], nic, node, hints);
 			if (*tail)
@@ -536,7 +621,8 @@ EXPORT uint32_t fi_version(void)
 	return shim_active() && shim_config.wait_fd ? KV_MAX(real, (uint32_t)FI_VERSION(2, 5)) : real;
 }
 
-static int getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints, struct fi_info **info)
+static int getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
+		   struct fi_info **info)
 {
 	getinfo_fn *real = (getinfo_fn *)next("fi_getinfo");
 	const char *wanted = hints && hints->fabric_attr ? hints->fabric_attr->prov_name : NULL;
@@ -554,8 +640,10 @@ static int getinfo(uint32_t version, const char *node, const char *service, uint
 	return list ? 0 : -FI_ENODATA;
 }
 
-/* Two threads at a time crashed libfabric (its issue 5860). The pause makes them meet. libfabric itself may come by here, from within. */
-EXPORT int fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints, struct fi_info **info)
+/* Two threads at a time crashed libfabric (its issue 5860). The pause makes them meet. libfabric itself may come by
+ * here, from within. */
+EXPORT int fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+		      const struct fi_info *hints, struct fi_info **info)
 {
 	static atomic_uint inside;
 	static __thread bool within;
@@ -574,7 +662,8 @@ EXPORT int fi_getinfo(uint32_t version, const char *node, const char *service, u
 const struct shim_kind *shim_kind_of(const struct fi_fabric_attr *attr)
 {
 	for (unsigned i = 0; i < KV_COUNT(shim_config.kinds) && shim_config.kinds[i]; i++)
-		if (attr->prov_name && named(attr->prov_name) && attr->name && strcmp(attr->name, shim_config.kinds[i]->fabric) == 0)
+		if (attr->prov_name && named(attr->prov_name) && attr->name &&
+		    strcmp(attr->name, shim_config.kinds[i]->fabric) == 0)
 			return shim_config.kinds[i];
 	return NULL;
 }

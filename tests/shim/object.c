@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* object.c -- fabric, domain, regions, address vectors and event queues. What is closed too early says -FI_EBUSY, as the providers do. */
+/* object.c -- fabric, domain, regions, address vectors and event queues. What is closed too early says -FI_EBUSY, as
+ * the providers do. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,10 +26,15 @@ int shim_no_ops(struct fid *fid, const char *name, uint64_t flags, void **ops, v
 	return -FI_ENOSYS;
 }
 
-#define FID_OPS(close_fn) \
-	{.size = sizeof(struct fi_ops), .close = (close_fn), .bind = shim_no_bind, .control = shim_no_control, .ops_open = shim_no_ops}
+#define FID_OPS(close_fn)                                                                                              \
+	{.size = sizeof(struct fi_ops),                                                                                \
+	 .close = (close_fn),                                                                                          \
+	 .bind = shim_no_bind,                                                                                         \
+	 .control = shim_no_control,                                                                                   \
+	 .ops_open = shim_no_ops}
 
-/* The provider says -FI_EBUSY, and the object is lost. Only rxm over tcp has reasons of its own for it, so here it is the program that has the order wrong. */
+/* The provider says -FI_EBUSY, and the object is lost. Only rxm over tcp has reasons of its own for it, so here it is
+ * the program that has the order wrong. */
 bool shim_busy(unsigned refs, const char *what)
 {
 	pthread_mutex_lock(&shim_lock);
@@ -53,7 +59,8 @@ static int mr_close(struct fid *fid)
 	struct shim_mr *mr = CONTAINER(fid, struct shim_mr, fid.fid);
 	pthread_mutex_lock(&shim_lock);
 	if (mr->users)
-		shim_violation("a region is closed while %u operations that were posted with it are in flight", mr->users);
+		shim_violation("a region is closed while %u operations that were posted with it are in flight",
+			       mr->users);
 	kv_list_del(&mr->node);
 	mr->domain->refs--;
 	pthread_mutex_unlock(&shim_lock);
@@ -73,8 +80,8 @@ struct shim_mr *shim_mr_find(struct shim_domain *d, uint64_t key)
 	return NULL;
 }
 
-static int mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr **out,
-		  void *context)
+static int mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
+		  uint64_t requested_key, uint64_t flags, struct fid_mr **out, void *context)
 {
 	struct shim_domain *d = CONTAINER(fid, struct shim_domain, fid.fid);
 	struct shim_mr *mr;
@@ -111,7 +118,8 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 {
 	if (attr->iov_count != 1 || attr->iface != FI_HMEM_SYSTEM)
 		return -FI_EINVAL;
-	return mr_reg(fid, attr->mr_iov[0].iov_base, attr->mr_iov[0].iov_len, attr->access, attr->offset, attr->requested_key, flags, out, attr->context);
+	return mr_reg(fid, attr->mr_iov[0].iov_base, attr->mr_iov[0].iov_len, attr->access, attr->offset,
+		      attr->requested_key, flags, out, attr->context);
 }
 
 static struct fi_ops_mr mr_table = {.size = sizeof(struct fi_ops_mr), .reg = mr_reg, .regattr = mr_regattr};
@@ -250,11 +258,13 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *e, uint64_
 static const char *eq_strerror(struct fid_eq *fid, int prov_errno, const void *data, char *buf, size_t len)
 {
 	(void)fid, (void)data;
-	snprintf(buf, len, "%s", prov_errno == 4111 ? "RMA address verification failed" : "imitated failure of the endpoint");
+	snprintf(buf, len, "%s",
+		 prov_errno == 4111 ? "RMA address verification failed" : "imitated failure of the endpoint");
 	return buf;
 }
 
-static struct fi_ops_eq eq_table = {.size = sizeof(struct fi_ops_eq), .read = eq_read, .readerr = eq_readerr, .strerror = eq_strerror};
+static struct fi_ops_eq eq_table = {
+	.size = sizeof(struct fi_ops_eq), .read = eq_read, .readerr = eq_readerr, .strerror = eq_strerror};
 
 static int eq_close(struct fid *fid)
 {
@@ -299,7 +309,8 @@ static int domain_close(struct fid *fid)
 }
 
 static struct fi_ops domain_ops = FID_OPS(domain_close);
-static struct fi_ops_domain domain_table = {.size = sizeof(struct fi_ops_domain), .av_open = av_open, .cq_open = shim_cq_open, .endpoint = shim_ep_open};
+static struct fi_ops_domain domain_table = {
+	.size = sizeof(struct fi_ops_domain), .av_open = av_open, .cq_open = shim_cq_open, .endpoint = shim_ep_open};
 
 static int domain_open(struct fid_fabric *f, struct fi_info *info, struct fid_domain **out, void *context)
 {
@@ -337,7 +348,8 @@ static int fabric_close(struct fid *fid)
 }
 
 static struct fi_ops fabric_ops = FID_OPS(fabric_close);
-static struct fi_ops_fabric fabric_table = {.size = sizeof(struct fi_ops_fabric), .domain = domain_open, .eq_open = eq_open, .trywait = shim_trywait};
+static struct fi_ops_fabric fabric_table = {
+	.size = sizeof(struct fi_ops_fabric), .domain = domain_open, .eq_open = eq_open, .trywait = shim_trywait};
 
 int shim_fabric_open(const struct shim_kind *kind, struct fi_fabric_attr *attr, struct fid_fabric **out, void *context)
 {

@@ -65,7 +65,10 @@ static void raw_open_cq(struct raw *r, const char *fabric, uint64_t mode, size_t
 	assert_int_equal(fi_getname(&r->ep->fid, r->name, &len), 0);
 	assert_int_equal(len, BLOB_MAX);
 	r->mem = calloc(1, MEM);
-	assert_int_equal(fi_mr_reg(r->domain, r->mem, MEM, FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &r->mr, NULL), 0);
+	assert_int_equal(fi_mr_reg(r->domain, r->mem, MEM,
+				   FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0,
+				   &r->mr, NULL),
+			 0);
 }
 
 static void raw_open(struct raw *r, const char *fabric)
@@ -93,7 +96,8 @@ static fi_addr_t raw_knows(struct raw *r, struct raw *peer)
 	return addr;
 }
 
-/* The next completion of r, while both are polled; what `peer` gets is dropped. 1, or the code of -FI_EAVAIL in *err. */
+/* The next completion of r, while both are polled; what `peer` gets is dropped. 1, or the code of -FI_EAVAIL in *err.
+ */
 static int raw_next(struct raw *r, struct raw *peer, struct fi_cq_data_entry *e, struct fi_cq_err_entry *err)
 {
 	uint64_t end = shim_now() + 10 * SECOND;
@@ -115,11 +119,13 @@ static int raw_next(struct raw *r, struct raw *peer, struct fi_cq_data_entry *e,
 	return -1;
 }
 
-static ssize_t write_when_taken(struct raw *r, struct raw *peer, fi_addr_t to, uint64_t key, size_t len, struct fi_context2 *ctx)
+static ssize_t write_when_taken(struct raw *r, struct raw *peer, fi_addr_t to, uint64_t key, size_t len,
+				struct fi_context2 *ctx)
 {
 	struct fi_cq_data_entry e;
 	ssize_t rc;
-	while ((rc = fi_write(r->ep, r->mem, len, fi_mr_desc(r->mr), to, (uint64_t)(uintptr_t)peer->mem, key, ctx)) == -FI_EAGAIN) {
+	while ((rc = fi_write(r->ep, r->mem, len, fi_mr_desc(r->mr), to, (uint64_t)(uintptr_t)peer->mem, key, ctx)) ==
+	       -FI_EAGAIN) {
 		(void)fi_cq_read(r->cq, &e, 0);
 		(void)fi_cq_read(peer->cq, &e, 0);
 	}
@@ -154,7 +160,9 @@ static void a_p5_has_both_fabrics_direct_first(void **state)
 	(void)state;
 	quiet("efa,nics=2");
 	struct fi_info *i = info_of("efa", NULL, FI_CONTEXT2);
-	static const char *const fabric[] = {"efa-direct", "efa", "efa-direct", "efa"}, *const domain[] = {"rdmap79s0-rdm", "rdmap80s0-rdm"};
+	static const char *const fabric[] = {"efa-direct", "efa", "efa-direct", "efa"}, *const domain[] = {
+												"rdmap79s0-rdm",
+												"rdmap80s0-rdm"};
 	unsigned n = 0;
 	for (struct fi_info *at = i; at; at = at->next, n++) {
 		assert_string_equal(at->fabric_attr->name, fabric[n]);
@@ -216,7 +224,9 @@ static void misuse_is_told(void **state)
 	assert_int_equal(violations(), 11);
 	assert_int_equal(fi_close(&mr->fid), 0);
 	/* More immediate than there is. */
-	assert_int_equal(fi_writedata(a.ep, a.mem, 8, fi_mr_desc(a.mr), 1ull << 32, to, (uint64_t)(uintptr_t)b.mem, fi_mr_key(b.mr), &c), 0);
+	assert_int_equal(fi_writedata(a.ep, a.mem, 8, fi_mr_desc(a.mr), 1ull << 32, to, (uint64_t)(uintptr_t)b.mem,
+				      fi_mr_key(b.mr), &c),
+			 0);
 	assert_int_equal(violations(), 12);
 	/* Closed while an endpoint uses it. */
 	assert_int_equal(fi_close(&a.cq->fid), -FI_EBUSY);
@@ -319,7 +329,7 @@ static void set_mtu(void)
 static void what_aborts_the_process_is_told(void **state)
 {
 	(void)state;
-	quiet("efa"); /* nothing is open in this process */
+	quiet("efa");                    /* nothing is open in this process */
 	assert_false(aborts(just_fork)); /* te_env_for_programs has said that it may */
 	assert_true(aborts(fork_unprepared));
 	assert_true(aborts(demand_rdma));
@@ -539,12 +549,16 @@ static void without_device_rdma_reads_need_the_target_too(void **state)
 	assert_int_equal(fi_getopt(&a.ep->fid, FI_OPT_ENDPOINT, -(0xefa << 16) + 1, &soft, &len), 0);
 	assert_true(soft);
 	fill(b.mem, MEM, 4);
-	assert_int_equal(fi_read(a.ep, a.mem, 30000, fi_mr_desc(a.mr), to, (uint64_t)(uintptr_t)b.mem, fi_mr_key(b.mr), &a.ctx[0]), 0);
+	assert_int_equal(fi_read(a.ep, a.mem, 30000, fi_mr_desc(a.mr), to, (uint64_t)(uintptr_t)b.mem, fi_mr_key(b.mr),
+				 &a.ctx[0]),
+			 0);
 	usleep(20000);
 	assert_int_equal(fi_cq_read(a.cq, &e, 1), -FI_EAGAIN);
 	assert_int_equal(raw_next(&a, &b, &e, &err), 1);
 	assert_memory_equal(a.mem, b.mem, 30000);
-	assert_int_equal(fi_read(a.ep, a.mem, 30000, fi_mr_desc(a.mr), to, (uint64_t)(uintptr_t)b.mem, fi_mr_key(b.mr) ^ 1, &a.ctx[0]), 0);
+	assert_int_equal(fi_read(a.ep, a.mem, 30000, fi_mr_desc(a.mr), to, (uint64_t)(uintptr_t)b.mem,
+				 fi_mr_key(b.mr) ^ 1, &a.ctx[0]),
+			 0);
 	eq_says(&b, 4111);
 	raw_close(&a);
 	raw_close(&b);
@@ -572,14 +586,18 @@ static void first_contact_needs_both_to_read(void **state)
 		assert_true(rc == 0 || rc == -FI_EAGAIN);
 		held += rc == 0;
 		for (unsigned k = 1; rc == 0 && k < HELD_MAX; k++)
-			assert_int_equal(fi_write(a.ep, a.mem, 8, fi_mr_desc(a.mr), to, at, fi_mr_key(b.mr), &a.ctx[k]), 0);
+			assert_int_equal(fi_write(a.ep, a.mem, 8, fi_mr_desc(a.mr), to, at, fi_mr_key(b.mr), &a.ctx[k]),
+					 0);
 		for (unsigned k = 0; k < 50; k++) {
 			usleep(100);
-			assert_int_equal(fi_write(a.ep, a.mem, 8, fi_mr_desc(a.mr), to, at, fi_mr_key(b.mr), &a.ctx[HELD_MAX]), -FI_EAGAIN);
+			assert_int_equal(
+				fi_write(a.ep, a.mem, 8, fi_mr_desc(a.mr), to, at, fi_mr_key(b.mr), &a.ctx[HELD_MAX]),
+				-FI_EAGAIN);
 		}
 		assert_int_equal(fi_cq_read(b.cq, &e, 1), -FI_EAGAIN); /* b has read; now a has to */
 		usleep(5000);
-		assert_int_equal(fi_write(a.ep, a.mem, 8, fi_mr_desc(a.mr), to, at, fi_mr_key(b.mr), &a.ctx[HELD_MAX]), -FI_EAGAIN);
+		assert_int_equal(fi_write(a.ep, a.mem, 8, fi_mr_desc(a.mr), to, at, fi_mr_key(b.mr), &a.ctx[HELD_MAX]),
+				 -FI_EAGAIN);
 		assert_int_equal(write_when_taken(&a, &b, to, fi_mr_key(b.mr), 8, &a.ctx[HELD_MAX]), 0);
 		for (unsigned k = 0; k < (rc == 0 ? HELD_MAX + 1 : 1); k++)
 			assert_int_equal(raw_next(&a, &b, &e, &err), 1);
@@ -646,7 +664,9 @@ static void immediates_that_nobody_bounds_overrun_the_cq(void **state)
 	fi_addr_t to = raw_knows(&a, &b);
 	(void)raw_knows(&b, &a);
 	for (unsigned i = 0; i < 20; i++) {
-		assert_int_equal(fi_writedata(a.ep, a.mem, 8, fi_mr_desc(a.mr), i, to, (uint64_t)(uintptr_t)b.mem, fi_mr_key(b.mr), &a.ctx[i]), 0);
+		assert_int_equal(fi_writedata(a.ep, a.mem, 8, fi_mr_desc(a.mr), i, to, (uint64_t)(uintptr_t)b.mem,
+					      fi_mr_key(b.mr), &a.ctx[i]),
+				 0);
 		assert_int_equal(raw_next(&a, NULL, &e, &err), 1);
 	}
 	shim_counts(&c);
@@ -668,7 +688,9 @@ static void immediates_use_up_receives_where_that_was_offered(void **state)
 	assert_true(b.info->mode & FI_RX_CQ_DATA);
 	fi_addr_t to = raw_knows(&a, &b);
 	(void)raw_knows(&b, &a);
-	assert_int_equal(fi_writedata(a.ep, a.mem, 8, fi_mr_desc(a.mr), 77, to, (uint64_t)(uintptr_t)b.mem, fi_mr_key(b.mr), &a.ctx[0]), 0);
+	assert_int_equal(fi_writedata(a.ep, a.mem, 8, fi_mr_desc(a.mr), 77, to, (uint64_t)(uintptr_t)b.mem,
+				      fi_mr_key(b.mr), &a.ctx[0]),
+			 0);
 	usleep(20000);
 	assert_int_equal(fi_cq_read(a.cq, &e, 1), -FI_EAGAIN); /* receiver not ready */
 	assert_int_equal(fi_recv(b.ep, b.mem + 512, 64, fi_mr_desc(b.mr), FI_ADDR_UNSPEC, &b.ctx[0]), 0);
@@ -696,9 +718,13 @@ static void a_device_works_while_the_program_sleeps(void **state)
 	fill(a.mem, MEM, 3);
 	for (unsigned i = 0; i < QUEUE; i++) {
 		uint64_t at = (uint64_t)i * (MEM / QUEUE);
-		assert_int_equal(fi_write(a.ep, a.mem + at, MEM / QUEUE, fi_mr_desc(a.mr), to, (uint64_t)(uintptr_t)b.mem + at, fi_mr_key(b.mr), &a.ctx[i]), 0);
+		assert_int_equal(fi_write(a.ep, a.mem + at, MEM / QUEUE, fi_mr_desc(a.mr), to,
+					  (uint64_t)(uintptr_t)b.mem + at, fi_mr_key(b.mr), &a.ctx[i]),
+				 0);
 	}
-	assert_int_equal(fi_write(a.ep, a.mem, 8, fi_mr_desc(a.mr), to, (uint64_t)(uintptr_t)b.mem, fi_mr_key(b.mr), &(struct fi_context2){0}), -FI_EAGAIN);
+	assert_int_equal(fi_write(a.ep, a.mem, 8, fi_mr_desc(a.mr), to, (uint64_t)(uintptr_t)b.mem, fi_mr_key(b.mr),
+				  &(struct fi_context2){0}),
+			 -FI_EAGAIN);
 	for (unsigned i = 0; i < QUEUE; i++)
 		assert_int_equal(raw_next(&a, NULL, &e, &err), 1);
 	assert_memory_equal(a.mem, b.mem, MEM);
@@ -797,7 +823,8 @@ static void queues_are_halved_until_they_fit(void **state)
 	queues_are_halved("efa,nics=1,sq_budget=1300,einval=1");
 }
 
-/* Else a device with small completion queues would have no receives, and so no room for immediates, which use them up. */
+/* Else a device with small completion queues would have no receives, and so no room for immediates, which use them up.
+ */
 static void only_the_completion_queue_is_halved_where_it_is_refused(void **state)
 {
 	struct te_info info;
@@ -902,7 +929,9 @@ static void an_engine_at_work_does_not_ask_its_device(void **state)
 	assert_non_null(strstr(err.text, "kv-doctor"));
 	shim_config.ep_max = 0;
 	shim_eq_error();
-	WAIT(a.resets > 0 && a.reset_status != -KV_EBUSY); /* busy: until the old endpoint is closed, which may have been what took the room */
+	WAIT(a.resets > 0 &&
+	     a.reset_status !=
+		     -KV_EBUSY); /* busy: until the old endpoint is closed, which may have been what took the room */
 	assert_int_equal(a.reset_status, -KV_ELIMIT);
 	assert_int_equal(looks, 0);
 	shim_config.ep_max = 48;
@@ -986,8 +1015,8 @@ static void an_overrun_cq_rebuilds_the_endpoint(void **state)
 	node_close(&b);
 }
 
-/* EFA waits in fi_close for what is out to a host that died, with the domain in its hands. So the engine goes on with a new endpoint, and closes the old one when
- * nothing is out: then memory is safe. */
+/* EFA waits in fi_close for what is out to a host that died, with the domain in its hands. So the engine goes on with a
+ * new endpoint, and closes the old one when nothing is out: then memory is safe. */
 static void an_endpoint_that_waits_to_be_closed_holds_nobody_up(void **state)
 {
 	struct te_xfer old, next;
@@ -1052,7 +1081,8 @@ static void efa_direct_does_not_try_without_end(void **state)
 	node_close(&a);
 }
 
-/* What a client may ask for: half of its receives where they are used up, else what its completion queue has room for. */
+/* What a client may ask for: half of its receives where they are used up, else what its completion queue has room for.
+ */
 static void room_for_immediates_is_bound_by_the_receives_they_use_up(void **state)
 {
 	struct te_info direct, own;

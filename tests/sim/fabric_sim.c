@@ -7,9 +7,10 @@
  * the whole fence. The fence is one of memory, not of the wire: a flight that has left lands at its target even when
  * its sender is gone by then, because packets do.
  *
- * A cut (fab_cut) is such a fence of one address: every flight between the two is marked, with the side that cut it, and touches that side's memory no
- * more. What the cutter had posted fails soon, also when the other side is unplugged. Whoever posts to one who has cut him is mostly told to try again, and sometimes
- * fails, until the address is inserted again.
+ * A cut (fab_cut) is such a fence of one address: every flight between the two is marked, with the side that cut it,
+ * and touches that side's memory no more. What the cutter had posted fails soon, also when the other side is unplugged.
+ * Whoever posts to one who has cut him is mostly told to try again, and sometimes fails, until the address is inserted
+ * again.
  *
  * Source bytes are copied when a flight departs (a read: when each piece is at the target), not when it is posted: a
  * caller that reuses a buffer before the completion sends garbage, and a test sees it. A write lands in pieces at
@@ -64,23 +65,23 @@ struct fab {
 	uint64_t id, epoch;
 	uint64_t old[SIM_OLD_MAX]; /* epochs that are given up and not closed: memory, and no events */
 	unsigned olds;
-	bool opened; /* there is an endpoint: it may have failed, but was not given up */
+	bool opened;          /* there is an endpoint: it may have failed, but was not given up */
 	uint64_t close_ns;    /* when they will be; 0: fab_retire was not called yet */
 	struct kv_list limbo; /* their receives */
-	bool dead;   /* crashed: for ever */
-	bool broken; /* failed, or its rebuild did: until the next rebuild that succeeds */
+	bool dead;            /* crashed: for ever */
+	bool broken;          /* failed, or its rebuild did: until the next rebuild that succeeds */
 	bool unplugged;
 	unsigned rebuild_fails;
 	uint32_t next_tx, next_rx, next_cq; /* depths from the next rebuild on; 0: as they are */
-	int fd; /* readable while there are events; -1 */
-	struct kv_list cuts; /* struct sim_cut: addresses that nothing is taken from */
+	int fd;                             /* readable while there are events; -1 */
+	struct kv_list cuts;                /* struct sim_cut: addresses that nothing is taken from */
 	struct kv_list mrs, recvs, events;
 	struct kv_list arrivals; /* messages that came before a receive was posted */
 	uint32_t num_events;
 	uint32_t posted; /* operations without an event yet */
 	uint32_t eagain_burst;
 	uint64_t wrote_stamp; /* under which it last wrote */
-	uint64_t stamp; /* of its connections: what was posted under one is on one connection to each peer */
+	uint64_t stamp;       /* of its connections: what was posted under one is on one connection to each peer */
 	struct fab_caps caps;
 };
 
@@ -111,8 +112,8 @@ struct flight {
 	bool marked; /* imm is only known to us */
 	bool doomed; /* it is going to fail half way */
 	bool failed;
-	bool early; /* completed before it landed */
-	bool ended; /* its event was made: memory and context are its owner's again */
+	bool early;   /* completed before it landed */
+	bool ended;   /* its event was made: memory and context are its owner's again */
 	unsigned cut; /* by whom */
 	uint64_t sum; /* of the local bytes when it was posted */
 	const struct fab_mr *mr;
@@ -475,7 +476,8 @@ void fab_close(struct fab **fab)
 	*fab = NULL;
 }
 
-/* Close the endpoint, or give it up where closing takes its time: then memory that it knows is written to until it is closed. */
+/* Close the endpoint, or give it up where closing takes its time: then memory that it knows is written to until it is
+ * closed. */
 static void endpoint_give_up(struct fab *fab)
 {
 	bool slow = fab->caps.close_slow && fab->opened;
@@ -498,7 +500,8 @@ void fab_posted(struct fab *fab, uint32_t operations)
 void fab_retire(struct fab *fab)
 {
 	if (fab->olds && fab->close_ns == 0)
-		fab->close_ns = sim_world_now(sim.world) + kv_prng_below(sim_world_prng(sim.world), sim.options.close_max_ns);
+		fab->close_ns =
+			sim_world_now(sim.world) + kv_prng_below(sim_world_prng(sim.world), sim.options.close_max_ns);
 }
 
 bool fab_retiring(struct fab *fab)
@@ -592,7 +595,8 @@ static void posting_check(const struct flight *f)
 			continue;
 		if (f->ctx == other->ctx && f->from.id == other->from.id)
 			wrong("a context was posted that is still in use");
-		if ((f->kind == FLIGHT_READ || other->kind == FLIGHT_READ) && !(other->cut & CUT_BY_FROM) && overlap(f, other))
+		if ((f->kind == FLIGHT_READ || other->kind == FLIGHT_READ) && !(other->cut & CUT_BY_FROM) &&
+		    overlap(f, other))
 			wrong("memory that a read will land in was given to another operation");
 	}
 }
@@ -642,7 +646,8 @@ void fab_mr_remote(const struct fab_mr *mr, uint64_t *out_base, uint64_t *out_ke
 
 static struct sim_end blob_end(const void *blob)
 {
-	return (struct sim_end){.id = kv_get64((const uint8_t *)blob + 8), .epoch = kv_get64((const uint8_t *)blob + 16)};
+	return (struct sim_end){.id = kv_get64((const uint8_t *)blob + 8),
+				.epoch = kv_get64((const uint8_t *)blob + 16)};
 }
 
 /* A handle carries the peer's id and epoch: an old address leads nowhere, like a stale EFA queue pair. */
@@ -837,7 +842,8 @@ static void step_arrive(void *arg)
 		after(random_delay(), step_arrive, f);
 		return;
 	}
-	struct fab *to = f->doomed || f->cut & CUT_BY_TO ? NULL : fab_find(f->to), *was = f->doomed || f->cut & CUT_BY_TO || to ? NULL : fab_find_memory(f->to);
+	struct fab *to = f->doomed || f->cut & CUT_BY_TO ? NULL : fab_find(f->to),
+		   *was = f->doomed || f->cut & CUT_BY_TO || to ? NULL : fab_find_memory(f->to);
 	struct kv_list *r = to ? kv_list_pop(&to->recvs) : NULL, *old = was ? kv_list_pop(&was->limbo) : NULL;
 	if (old) { /* of an endpoint that is given up: bytes, and no event */
 		struct sim_recv *recv = KV_LIST_ENTRY(old, struct sim_recv, node);
@@ -959,7 +965,8 @@ static bool refuse_next(struct fab *fab)
 
 static int flight_start(struct fab *fab, const struct flight *like, uint64_t to, void (*first)(void *), unsigned steps)
 {
-	const struct sim_end self = {.id = fab->id, .epoch = fab->epoch}, target = {.id = to >> 32, .epoch = (uint32_t)to};
+	const struct sim_end self = {.id = fab->id, .epoch = fab->epoch},
+			     target = {.id = to >> 32, .epoch = (uint32_t)to};
 	const struct fab *there = fab_find(target);
 	bool cut = there && cut_find(there, self);
 	if (fab->dead)

@@ -4,10 +4,9 @@
  *
  * It is meaner than any real one: nothing is ordered, sources are read late, data lands in pieces, immediates and
  * completions come whenever, posting says -EAGAIN in bursts, and what is on its way lands although its sender is gone.
- * What it does keep is the contract of fabric.h: after fab_rebuild or fab_close nothing touches that endpoint's memory (or from when fab_retiring is false),
- * after fab_cut nothing of that peer's.
- * And it watches whether its users keep theirs: what an operation was given (bytes, context, region) is left alone
- * until its event.
+ * What it does keep is the contract of fabric.h: after fab_rebuild or fab_close nothing touches that endpoint's memory
+ * (or from when fab_retiring is false), after fab_cut nothing of that peer's. And it watches whether its users keep
+ * theirs: what an operation was given (bytes, context, region) is left alone until its event.
  */
 #ifndef KVRAIL_TESTS_SIM_FABRIC_SIM_H
 #define KVRAIL_TESTS_SIM_FABRIC_SIM_H
@@ -27,21 +26,23 @@ struct sim_fabric_options {
 	unsigned dup_ppm;  /* messages in a million arrive twice: no real fabric does it, and nothing may come of it */
 	bool virt;         /* regions are addressed by virtual address, else by offset */
 	bool wait_fd;      /* completion queues have a descriptor */
-	bool ordered;      /* a message arrives behind writes that were posted to the same endpoint since the last poll or refusal, or not at all */
-	bool peer_fence;   /* one peer can be fenced alone (fab_cut), as on tcp behind a doorkeeper */
+	bool ordered;    /* a message arrives behind writes that were posted to the same endpoint since the last poll or
+			    refusal, or not at all */
+	bool peer_fence; /* one peer can be fenced alone (fab_cut), as on tcp behind a doorkeeper */
 	uint32_t tx_depth, rx_depth, cq_depth; /* 0: 64, 256, 1024 */
 	uint32_t devices;                      /* 0: 4 */
-	uint64_t close_max_ns; /* closing an endpoint takes up to so long: it is given up, and written to meanwhile. 0: no time */
+	uint64_t close_max_ns; /* closing an endpoint takes up to so long: it is given up, and written to meanwhile. 0:
+				  no time */
 };
 
 struct sim_fabric_stats {
 	uint64_t messages, writes, reads, immediates, dropped, bad_keys, eagain, rebuilds, failures;
-	uint64_t late;     /* pieces that landed although their sender was gone */
+	uint64_t late;       /* pieces that landed although their sender was gone */
 	uint64_t duplicates; /* messages that were sent twice */
 	uint64_t mr_failures;
 	uint64_t slow_closes; /* endpoints that were given up, and closed later */
-	uint64_t cuts;       /* of one address by one endpoint */
-	uint64_t overruns; /* events beyond the depth of a completion queue: real hardware would have failed */
+	uint64_t cuts;        /* of one address by one endpoint */
+	uint64_t overruns;    /* events beyond the depth of a completion queue: real hardware would have failed */
 };
 
 /* sim_fabric_init -- the fabric of this world; every fab_* call of the process goes there until sim_fabric_fini. One at
@@ -90,7 +91,8 @@ void sim_fabric_unplug(uint64_t id, bool unplugged);
 /* sim_fabric_rebuild_fails -- so many of the next fab_rebuild calls of the endpoint fail. */
 void sim_fabric_rebuild_fails(uint64_t id, unsigned times);
 
-/* sim_fabric_depths -- what queues the endpoint gets when it is rebuilt: the provider has less memory for them, or more again. */
+/* sim_fabric_depths -- what queues the endpoint gets when it is rebuilt: the provider has less memory for them, or more
+ * again. */
 void sim_fabric_depths(uint64_t id, uint32_t tx, uint32_t rx, uint32_t cq);
 
 /* sim_fabric_mr_fails -- after so many registrations, one fails, of any endpoint. */

@@ -3,7 +3,8 @@
  *
  * A write carries its request's immediate, {generation, slot}; of one that the reply follows the sender's request
  * knows it. It may land where this request, which is out, has its destination; or in a piece of the receive buffer
- * that is in quarantine or limbo. Anything else was given back to somebody: a caller, another request, or the free pieces. */
+ * that is in quarantine or limbo. Anything else was given back to somebody: a caller, another request, or the free
+ * pieces. */
 #include "engine/inside.h"
 #include "kvclient/pool/client.h"
 #include "kvclient/pool/hosted.h"
@@ -64,8 +65,8 @@ static const uint8_t *held_to(const struct kvc_client *c, const uint8_t *at)
 	for (uint32_t i = 0; i < c->reqs.count; i++) {
 		const struct kvc_req *r = &c->reqs.entry[i];
 		const uint8_t *from = c->area.base + r->piece.offset;
-		if (r->state == KVC_REQ_SENT && r->wire.dest.region == KVC_REGION_BUFFER && r->wire.dest.count == 1 && at >= from &&
-		    at < from + r->piece.len_bytes)
+		if (r->state == KVC_REQ_SENT && r->wire.dest.region == KVC_REGION_BUFFER && r->wire.dest.count == 1 &&
+		    at >= from && at < from + r->piece.len_bytes)
 			return from + r->piece.len_bytes;
 	}
 	return at;

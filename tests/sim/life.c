@@ -148,15 +148,16 @@ static void report_fabric(struct life_report *r)
 	r->duplicates += f.duplicates;
 }
 
-/* All clients here are honest: whatever the fabric does to their frames, none is taken for a stranger's, and no request comes before the
- * proof of its link. */
+/* All clients here are honest: whatever the fabric does to their frames, none is taken for a stranger's, and no request
+ * comes before the proof of its link. */
 static void strangers_none(struct world *w)
 {
 	static const enum wire_stat none[] = {WIRE_STAT_BAD_TAG, WIRE_STAT_UNPROVEN_REQUESTS, WIRE_STAT_BAD_PROOFS};
 	for (unsigned i = 0; i < KV_COUNT(none); i++) {
 		uint64_t n = world_server_stat(w, none[i]);
 		if (n)
-			world_wrong(w, "%s is %llu, though there are no strangers", wire_stat_name(none[i]), (unsigned long long)n);
+			world_wrong(w, "%s is %llu, though there are no strangers", wire_stat_name(none[i]),
+				    (unsigned long long)n);
 	}
 }
 

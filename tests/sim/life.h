@@ -20,7 +20,8 @@ struct life_report {
 	uint64_t calls, bytes, misses, failed, timeouts, downs, closed, sessions_opened, sessions_refused;
 	uint64_t retries, cancels, fences, reconnects, reattaches, stale_immediates;
 	uint64_t messages, writes, reads, landings, late_landings, late_pieces;
-	uint64_t eagain, failures, dropped, rebuilds, slow_closes, mr_failures, duplicates, duplicate_requests, replayed_frames;
+	uint64_t eagain, failures, dropped, rebuilds, slow_closes, mr_failures, duplicates, duplicate_requests,
+		replayed_frames;
 	uint64_t evictions, server_cancels, expired_requests, server_fences;
 	uint64_t trouble[TROUBLES];
 };

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* model.c -- see model.h.
  *
- * Values are pieces of one random pattern, so that a value is known by {offset, len}, costs no memory and is compared as a whole.
+ * Values are pieces of one random pattern, so that a value is known by {offset, len}, costs no memory and is compared
+ * as a whole.
  *
- * What may be under a private key: `now`, if has_now; nothing, if may_miss; and, if nothing may be there, also a ghost: a value whose PUT failed in a way that
- * leaves open whether it will still be committed. A DELETE that failed so leaves the key in doubt for good. A call that answers for certain narrows this down again.
+ * What may be under a private key: `now`, if has_now; nothing, if may_miss; and, if nothing may be there, also a ghost:
+ * a value whose PUT failed in a way that leaves open whether it will still be committed. A DELETE that failed so leaves
+ * the key in doubt for good. A call that answers for certain narrows this down again.
  *
- * Memory of calls: plain destinations have exactly the size that was said, so that AddressSanitizer guards them. Registered ones lie in the worker's slab, which holds nothing but
- * a canary whenever no call uses it; before its next use, and at the end, it must still. */
+ * Memory of calls: plain destinations have exactly the size that was said, so that AddressSanitizer guards them.
+ * Registered ones lie in the worker's slab, which holds nothing but a canary whenever no call uses it; before its next
+ * use, and at the end, it must still. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -59,9 +62,9 @@ struct worker {
 	unsigned index, pool, client;
 	struct kv_prng prng;
 	struct entry own[OWN_KEYS];
-	uint8_t *slab;     /* NULL: none */
-	uint64_t begun_ns; /* its present call */
-	unsigned holds;    /* calls that touch or pin: every other touch only looks */
+	uint8_t *slab;           /* NULL: none */
+	uint64_t begun_ns;       /* its present call */
+	unsigned holds;          /* calls that touch or pin: every other touch only looks */
 	struct kv_prng sessions; /* choices about them: apart, so that worlds without are what they were */
 	struct kvc_sub *session[MODEL_SESSIONS];
 };
@@ -99,7 +102,8 @@ static uint64_t below(struct worker *k, uint64_t n)
 /* Mostly small; the sizes at which something else happens are likely. */
 static uint32_t some_len(struct worker *k, uint64_t max)
 {
-	static const uint32_t edge[] = {1, 2, 3071, 3072, 3073, 4095, 4096, 32768, 65535, 65536, 65537, 1 << 20, (1 << 20) + 1};
+	static const uint32_t edge[] = {1,     2,     3071,  3072,  3073,    4095,         4096,
+					32768, 65535, 65536, 65537, 1 << 20, (1 << 20) + 1};
 	static const unsigned often[] = {150, 650, 900, 994}, rarely[] = {150, 450, 960, 997};
 	const unsigned *limit = k->m->o.mostly_small ? rarely : often;
 	uint64_t pick = below(k, 1000), len;
@@ -260,8 +264,8 @@ static void get_result(struct worker *k, struct entry *e, const uint8_t *at, int
 	if (rc > 0) {
 		m->counts.bytes += (uint64_t)rc;
 		if (!known_bytes(k, e, at, (uint64_t)rc, &v))
-			WRONG(k, "GET returned %lld bytes, which are not the value (%u bytes%s)", (long long)rc, e->now.len,
-			      e->has_now ? "" : ", gone");
+			WRONG(k, "GET returned %lld bytes, which are not the value (%u bytes%s)", (long long)rc,
+			      e->now.len, e->has_now ? "" : ", gone");
 		else
 			saw_value(k, e, v);
 	} else if (rc == -KV_ENOTFOUND) {
@@ -279,7 +283,8 @@ static void get_result(struct worker *k, struct entry *e, const uint8_t *at, int
 struct timed {
 	struct kvc_call call;
 	uint64_t begun_ns, timeout_ns;
-	bool pieces; /* no memory of ours is given to peers: it ends in time, also while an endpoint that is given up is not closed */
+	bool pieces; /* no memory of ours is given to peers: it ends in time, also while an endpoint that is given up is
+			not closed */
 };
 
 static const struct kvc_call *timed_begin(struct worker *k, struct timed *t)
@@ -290,8 +295,11 @@ static const struct kvc_call *timed_begin(struct worker *k, struct timed *t)
 	if (k->m->o.sessions)
 		t->call.session = k->session[kv_prng_below(&k->sessions, k->m->o.sessions)]; /* or NULL */
 	if (k->m->o.trouble && !k->m->final && below(k, 4) > 0)
-		t->call.timeout_ns = (1 + below(k, 200 * US)) << below(k, 15); /* of the order of what a call takes, too */
-	t->timeout_ns = t->call.timeout_ns ? t->call.timeout_ns : wo->timeout_ns ? wo->timeout_ns : KV_TIMEOUT_DEFAULT_NS;
+		t->call.timeout_ns = (1 + below(k, 200 * US))
+				     << below(k, 15); /* of the order of what a call takes, too */
+	t->timeout_ns = t->call.timeout_ns ? t->call.timeout_ns
+			: wo->timeout_ns   ? wo->timeout_ns
+					   : KV_TIMEOUT_DEFAULT_NS;
 	t->begun_ns = k->begun_ns = world_now(k->m->w);
 	k->m->counts.calls++;
 	return &t->call;
@@ -305,8 +313,8 @@ static void timed_end(struct worker *k, const struct timed *t, const char *what,
 	if (!t->pieces)
 		most += 2 * wo->fabric.close_max_ns; /* a second one may be given up meanwhile */
 	if (took > most)
-		WRONG(k, "%s took %.3f ms with a deadline of %.3f ms (%s)", what, (double)took / 1e6, (double)t->timeout_ns / 1e6,
-		      rc < 0 ? kv_errname((int)rc) : "success");
+		WRONG(k, "%s took %.3f ms with a deadline of %.3f ms (%s)", what, (double)took / 1e6,
+		      (double)t->timeout_ns / 1e6, rc < 0 ? kv_errname((int)rc) : "success");
 }
 
 /* ---- the slab ---- */
@@ -399,7 +407,9 @@ static void do_put_view(struct worker *k, struct kvc_client *c)
 static void do_get(struct worker *k, struct kvc_client *c)
 {
 	struct entry *e = own_key(k);
-	uint64_t need = e->has_now ? e->now.len : 64, cap = e->ghosts ? k->m->o.len_max : below(k, 3) ? need : need + below(k, 100000);
+	uint64_t need = e->has_now ? e->now.len : 64, cap = e->ghosts     ? k->m->o.len_max
+							    : below(k, 3) ? need
+									  : need + below(k, 100000);
 	bool slab = k->slab && cap <= k->m->o.slab_bytes && below(k, 2);
 	uint8_t *dst = slab ? k->slab : malloc(cap);
 	struct timed t;
@@ -419,8 +429,8 @@ static void do_get(struct worker *k, struct kvc_client *c)
 	slab_clear(k);
 }
 
-/* Its owner keeps a view for a while: nobody else writes to it. False: the pool was closed meanwhile, and the view is no
- * more (our workers are no kvc_spawn's, for which closing waits). */
+/* Its owner keeps a view for a while: nobody else writes to it. False: the pool was closed meanwhile, and the view is
+ * no more (our workers are no kvc_spawn's, for which closing waits). */
 static bool view_keep(struct worker *k, const struct kvc_view *view)
 {
 	uint64_t sum;
@@ -473,8 +483,8 @@ static void do_get_part(struct worker *k, struct kvc_client *c)
 	else if (rc < 0)
 		failed(k, "GET of a part", rc);
 	else if ((uint64_t)rc != want || memcmp(dst, bytes(k->m, v) + call->offset, want) != 0)
-		WRONG(k, "GET of %llu bytes from %llu of %u returned %lld that are wrong", (unsigned long long)want, (unsigned long long)call->offset,
-		      v.len, (long long)rc);
+		WRONG(k, "GET of %llu bytes from %llu of %u returned %lld that are wrong", (unsigned long long)want,
+		      (unsigned long long)call->offset, v.len, (long long)rc);
 	free(dst);
 }
 
@@ -514,7 +524,9 @@ static void do_hold(struct worker *k, struct kvc_client *c)
 	unsigned pick = (unsigned)below(k, 3);
 	uint64_t left_ms = 0;
 	int rc = pick == 0 && k->holds++ % 2 ? kvc_ttl_await(c, key_of(e), &left_ms, call)
-		 : pick == 0 ? kvc_touch_await(c, key_of(e), call) : pick == 1 ? kvc_pin_await(c, key_of(e), call) : kvc_unpin_await(c, key_of(e), call);
+		 : pick == 0                 ? kvc_touch_await(c, key_of(e), call)
+		 : pick == 1                 ? kvc_pin_await(c, key_of(e), call)
+					     : kvc_unpin_await(c, key_of(e), call);
 	t.pieces = true;
 	timed_end(k, &t, "TOUCH, PIN or UNPIN", rc);
 	if (rc == -KV_ENOTFOUND && pick < 2 && !e->may_miss)
@@ -648,7 +660,8 @@ static void shared_saw(struct worker *k, struct shared *s, struct value v, const
 static void do_shared_put(struct worker *k, struct kvc_client *c)
 {
 	struct shared *s = &k->m->shared[below(k, SHARED_KEYS)];
-	struct value v = s->tries == ATTEMPTS || (s->tries && below(k, 2)) ? s->tried[below(k, s->tries)] : some_value(k, 300 << 10);
+	struct value v = s->tries == ATTEMPTS || (s->tries && below(k, 2)) ? s->tried[below(k, s->tries)]
+									   : some_value(k, 300 << 10);
 	struct timed t;
 	if (s->tries < ATTEMPTS)
 		s->tried[s->tries++] = v;
@@ -674,7 +687,8 @@ static void do_shared_get(struct worker *k, struct kvc_client *c)
 	timed_end(k, &t, "GET", rc);
 	if (rc > 0) {
 		unsigned i = 0;
-		while (i < s->tries && (s->tried[i].len != rc || memcmp(dst, bytes(k->m, s->tried[i]), s->tried[i].len) != 0))
+		while (i < s->tries &&
+		       (s->tried[i].len != rc || memcmp(dst, bytes(k->m, s->tried[i]), s->tried[i].len) != 0))
 			i++;
 		if (i == s->tries)
 			WRONG(k, "GET of a shared key returned %lld bytes that nobody has put", (long long)rc);
@@ -709,9 +723,10 @@ static void one_call(struct worker *k, struct kvc_client *c)
 	static const struct {
 		unsigned weight;
 		call_fn *fn;
-	} calls[] = {{24, do_put},       {8, do_put_view},    {30, do_get},      {8, do_get_view},    {6, do_get_part},
-		     {2, do_get_short},  {8, do_delete},      {4, do_hold},      {8, do_exists},      {5, do_put_batch},
-		     {5, do_get_batch},  {6, do_get_slices},  {8, do_shared_put}, {8, do_shared_get}, {3, do_shared_delete}};
+	} calls[] = {{24, do_put},       {8, do_put_view},   {30, do_get},         {8, do_get_view},
+		     {6, do_get_part},   {2, do_get_short},  {8, do_delete},       {4, do_hold},
+		     {8, do_exists},     {5, do_put_batch},  {5, do_get_batch},    {6, do_get_slices},
+		     {8, do_shared_put}, {8, do_shared_get}, {3, do_shared_delete}};
 	unsigned total = 0, pick, i = 0;
 	for (i = 0; i < KV_COUNT(calls); i++)
 		total += calls[i].weight;
@@ -735,7 +750,7 @@ static void session_care(struct worker *k, struct kvc_client *c)
 		o.timeout_ns = timed_begin(k, &t)->timeout_ns;
 		rc = kvc_session_open_await(c, &o, s, NULL);
 		t.pieces = true;
-	timed_end(k, &t, "opening a session", rc);
+		timed_end(k, &t, "opening a session", rc);
 		*(rc == 0 ? &k->m->counts.opened : &k->m->counts.refused) += 1;
 		if (rc < 0)
 			failed(k, "opening a session", rc);
@@ -837,11 +852,12 @@ static void worker_clear(struct kvc_client *c, void *arg)
 	}
 }
 
-/* What a server at rest and without values says of itself. Nothing in this world changes bytes, so each wrong checksum is memory that two have used at once; a call that
- * is made again would hide it. */
+/* What a server at rest and without values says of itself. Nothing in this world changes bytes, so each wrong checksum
+ * is memory that two have used at once; a call that is made again would hide it. */
 static void stat_check(struct kvc_client *c, void *arg)
 {
-	static const char *const zero[] = {"corrupt", "blocks", "bytes_used", "quarantined_bytes", "pinned_bytes", "bad_frames", "over_credit", "further_sessions"};
+	static const char *const zero[] = {"corrupt",      "blocks",     "bytes_used",  "quarantined_bytes",
+					   "pinned_bytes", "bad_frames", "over_credit", "further_sessions"};
 	struct worker *k = arg;
 	const struct world_options *wo = &k->m->w->options;
 	struct kvc_stat_item item[WIRE_STAT_END];
@@ -858,8 +874,8 @@ static void stat_check(struct kvc_client *c, void *arg)
 			for (unsigned j = 0; j < KV_COUNT(zero); j++)
 				want = strcmp(item[i].name, zero[j]) == 0 ? 0 : want;
 			if (item[i].value != want)
-				WRONG(k, "server %u at rest has %s %llu, not %llu", call.server, item[i].name, (unsigned long long)item[i].value,
-				      (unsigned long long)want);
+				WRONG(k, "server %u at rest has %s %llu, not %llu", call.server, item[i].name,
+				      (unsigned long long)item[i].value, (unsigned long long)want);
 		}
 	}
 }

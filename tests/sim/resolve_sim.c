@@ -59,13 +59,15 @@ void boot_resolver_destroy(struct boot_resolver **resolver)
 
 static void address_fill(struct kv_addresses *out, uint16_t port)
 {
-	const struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	const struct sockaddr_in in = {
+		.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	memset(&out->addr[out->count], 0, sizeof(out->addr[0]));
 	memcpy(&out->addr[out->count], &in, sizeof(in));
 	out->len[out->count++] = sizeof(in);
 }
 
-int boot_resolve(struct boot_resolver *r, unsigned i, const struct kv_hostport *hp, struct kv_addresses *out, struct kv_error *err)
+int boot_resolve(struct boot_resolver *r, unsigned i, const struct kv_hostport *hp, struct kv_addresses *out,
+		 struct kv_error *err)
 {
 	uint64_t now = loop_current() ? loop_now(loop_current()) : 0;
 	unsigned k = 0;
@@ -87,5 +89,7 @@ int boot_resolve(struct boot_resolver *r, unsigned i, const struct kv_hostport *
 	for (unsigned a = 0; k < num_names && a < SIM_NAME_ADDRESSES; a++)
 		if (names[k].port[a])
 			address_fill(out, names[k].port[a]);
-	return out->count ? 0 : kv_fail(err, -KV_EPEERDOWN, "cannot resolve host '%s': the simulated world has no such name", hp->host);
+	return out->count ? 0
+			  : kv_fail(err, -KV_EPEERDOWN,
+				    "cannot resolve host '%s': the simulated world has no such name", hp->host);
 }

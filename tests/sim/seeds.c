@@ -5,8 +5,9 @@
  *
  * Each seed has a process of its own, so that one that crashes or hangs is named and the others go on, and so that a
  * seed alone does exactly what it did among others. What a process prints is kept in memory and shown in one line if it
- * fails. A world computes all the time and waits for nothing, so its limit is one of processor time: on a machine that has none to spare a
- * world takes long and does not hang. (One that waits all the same is ended after STILL times as long.) Figures are summed in a struct that the processes share with the parent: each adds its own when it has
+ * fails. A world computes all the time and waits for nothing, so its limit is one of processor time: on a machine that
+ * has none to spare a world takes long and does not hang. (One that waits all the same is ended after STILL times as
+ * long.) Figures are summed in a struct that the processes share with the parent: each adds its own when it has
  * succeeded, one after another, because only the parent adds (from the slot of the job).
  *
  * Under scripts/run-tests.sh it speaks TAP, one test per seed; else it prints failures and the summary only. */
@@ -166,7 +167,8 @@ static bool job_hangs(const struct job *j)
 	struct timespec used = {0};
 	if (clock_getcpuclockid(j->pid, &clock) == 0)
 		(void)clock_gettime(clock, &used);
-	return (uint64_t)used.tv_sec * SECOND + (uint64_t)used.tv_nsec >= run.limit_ns || now_ns() >= j->begun_ns + STILL * run.limit_ns;
+	return (uint64_t)used.tv_sec * SECOND + (uint64_t)used.tv_nsec >= run.limit_ns ||
+	       now_ns() >= j->begun_ns + STILL * run.limit_ns;
 }
 
 static void jobs_reap(void)

@@ -43,7 +43,8 @@ static void test_a_value_comes_back(void **state)
 	for (int virt = 0; virt < 2; virt++) {
 		for (unsigned i = 0; i < KV_COUNT(len); i++) {
 			struct one o = {len[i]};
-			world_open(&world, &(struct world_options){.seed = 1, .fabric.virt = virt, .fabric.wait_fd = virt});
+			world_open(&world,
+				   &(struct world_options){.seed = 1, .fabric.virt = virt, .fabric.wait_fd = virt});
 			world_do(&world, 0, put_and_get, &o);
 			world_close(&world);
 		}
@@ -61,7 +62,9 @@ static void choose(uint64_t seed, struct world_options *wo, struct model_options
 	static const uint32_t chunk[] = {0, 0, 65536, 4096 * 5, 1 << 18};
 	struct kv_prng p;
 	kv_prng_seed(&p, seed ^ 0xc0ffee);
-	*wo = (struct world_options){.seed = seed, .pools = 1 + (unsigned)kv_prng_below(&p, 2), .clients = 1 + (unsigned)kv_prng_below(&p, 3)};
+	*wo = (struct world_options){.seed = seed,
+				     .pools = 1 + (unsigned)kv_prng_below(&p, 2),
+				     .clients = 1 + (unsigned)kv_prng_below(&p, 3)};
 	wo->fabric.virt = kv_prng_below(&p, 2);
 	wo->fabric.wait_fd = kv_prng_below(&p, 2);
 	wo->fabric.eagain_percent = (unsigned)kv_prng_below(&p, 3) * 15;
@@ -93,8 +96,9 @@ static uint64_t live(uint64_t seed)
 	model_check(m);
 	if (getenv("KVRAIL_SIM_STATS")) {
 		const struct model_counts *c = model_counts(m);
-		fprintf(stderr, "seed %llu: calls %llu bytes %llu failed %llu misses %llu virtual %.3f s\n", (unsigned long long)seed, (unsigned long long)c->calls,
-			(unsigned long long)c->bytes, (unsigned long long)c->failed, (unsigned long long)c->misses, (double)world_now(&world) / 1e9);
+		fprintf(stderr, "seed %llu: calls %llu bytes %llu failed %llu misses %llu virtual %.3f s\n",
+			(unsigned long long)seed, (unsigned long long)c->calls, (unsigned long long)c->bytes,
+			(unsigned long long)c->failed, (unsigned long long)c->misses, (double)world_now(&world) / 1e9);
 	}
 	model_destroy(&m);
 	return world_close(&world);

@@ -633,7 +633,11 @@ static bool pinning_again(void *arg)
 /* It waits for the pin that is being made again, and then for its own answer: by one deadline. */
 static void unpinning_has_one_deadline_while_pins_are_made_again(void **state)
 {
-	struct world_options wo = {.seed = 25, .clients = 1, .buffer_bytes = BUFFER, .timeout_ns = TIMEOUT, .peer_timeout_ns = 60 * SECOND};
+	struct world_options wo = {.seed = 25,
+				   .clients = 1,
+				   .buffer_bytes = BUFFER,
+				   .timeout_ns = TIMEOUT,
+				   .peer_timeout_ns = 60 * SECOND};
 	struct kvc_node *n;
 	(void)state;
 	world_open(&world, &wo);
@@ -817,7 +821,12 @@ static void servers_stick(void *arg)
 /* What three clients have done when the fourth cannot is taken back at the same time, from all servers. */
 static void a_registration_that_failed_is_undone_by_one_deadline(void **state)
 {
-	struct world_options wo = {.seed = 28, .clients = 4, .servers = 4, .buffer_bytes = BUFFER, .timeout_ns = TIMEOUT, .peer_timeout_ns = 60 * SECOND};
+	struct world_options wo = {.seed = 28,
+				   .clients = 4,
+				   .servers = 4,
+				   .buffer_bytes = BUFFER,
+				   .timeout_ns = TIMEOUT,
+				   .peer_timeout_ns = 60 * SECOND};
 	static uint8_t memory[4096];
 	struct kvc_mem *mem = NULL;
 	struct kv_error err;

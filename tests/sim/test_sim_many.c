@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_sim_many.c -- a pool of many servers under virtual time: all are used, and an eighth of them that stop leave the calls to the
- * others enough. KVRAIL_SIM_SERVERS=N, up to 1,024: the world's own work grows with N squared (256: half a minute). */
+/* test_sim_many.c -- a pool of many servers under virtual time: all are used, and an eighth of them that stop leave the
+ * calls to the others enough. KVRAIL_SIM_SERVERS=N, up to 1,024: the world's own work grows with N squared (256: half a
+ * minute). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -72,7 +73,6 @@ static void get_all(struct kvc_client *c, void *arg)
 	free(own);
 }
 
-
 static void stuck(struct kvc_client *c, void *arg)
 {
 	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 4 * SECOND};
@@ -84,7 +84,11 @@ static void stuck(struct kvc_client *c, void *arg)
 static void open_many(uint64_t seed)
 {
 	const char *text = getenv("KVRAIL_SIM_SERVERS");
-	struct world_options wo = {.seed = seed, .clients = 1, .memory_bytes = 4 << 20, .buffer_bytes = BUFFER, .peer_timeout_ns = 60 * SECOND};
+	struct world_options wo = {.seed = seed,
+				   .clients = 1,
+				   .memory_bytes = 4 << 20,
+				   .buffer_bytes = BUFFER,
+				   .peer_timeout_ns = 60 * SECOND};
 	memset(&many, 0, sizeof(many));
 	wo.servers = many.servers = text ? (unsigned)atoi(text) : SERVERS;
 	assert_in_range(many.servers, 2, WORLD_SERVERS);
@@ -100,7 +104,8 @@ static void all_of_them_are_used(void **state)
 	world_close(&world);
 }
 
-/* Calls to each of those that are stopped, as many as get room, and none of them ends: what they hold leaves room for one after the other. */
+/* Calls to each of those that are stopped, as many as get room, and none of them ends: what they hold leaves room for
+ * one after the other. */
 static void an_eighth_that_is_stopped_leaves_the_others_enough(void **state)
 {
 	unsigned calls;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_sim_names.c -- pools whose servers come late, move, have several addresses or names that nobody knows, under virtual time. */
+/* test_sim_names.c -- pools whose servers come late, move, have several addresses or names that nobody knows, under
+ * virtual time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -141,13 +142,15 @@ static void a_pool_opens_before_its_servers(void **st)
 static void calls_before_the_first_connection_end_by_their_deadline(void **st)
 {
 	(void)st;
-	world_open(&world, &(struct world_options){
-				   .seed = 2, .open_behind = true, .host = {"cache"}, .connect_timeout_ns = 2 * SECOND});
+	world_open(&world,
+		   &(struct world_options){
+			   .seed = 2, .open_behind = true, .host = {"cache"}, .connect_timeout_ns = 2 * SECOND});
 	assert_int_equal(state(0), KVC_NODE_DOWN); /* there is no such name yet */
 	world_close(&world);
 	name_set("cache", NO_PORT, 0, 0, 1500 * MS);
-	world_open(&world, &(struct world_options){
-				   .seed = 3, .open_behind = true, .host = {"cache"}, .connect_timeout_ns = 2 * SECOND});
+	world_open(&world,
+		   &(struct world_options){
+			   .seed = 3, .open_behind = true, .host = {"cache"}, .connect_timeout_ns = 2 * SECOND});
 	ask(0, 300 * MS);
 	assert_int_equal(one.put, -KV_ETIMEOUT);
 	assert_in_range(one.took_ns, 300 * MS, 300 * MS + 60 * MS);
@@ -198,7 +201,9 @@ static void all_addresses_are_tried(void **st)
 {
 	(void)st;
 	name_set("cache", NO_PORT, NO_PORT + 1, 40000, 0);
-	world_open(&world, &(struct world_options){.seed = 6, .open_behind = true, .host = {"cache"}, .connect_timeout_ns = 3 * SECOND});
+	world_open(&world,
+		   &(struct world_options){
+			   .seed = 6, .open_behind = true, .host = {"cache"}, .connect_timeout_ns = 3 * SECOND});
 	sim_port_cut(world.sim, NO_PORT + 1, true);
 	up_within(0, 4 * SECOND);
 	served(0);
@@ -215,13 +220,18 @@ static bool stopped(void *pool)
 	return kvc_pool_stopped(pool);
 }
 
-/* Name servers that say nothing: nothing of the pool waits longer for them than it was told to, and its end not at all. */
+/* Name servers that say nothing: nothing of the pool waits longer for them than it was told to, and its end not at all.
+ */
 static void a_look_up_that_hangs_holds_up_nobody(void **st)
 {
 	uint64_t begun;
 	(void)st;
 	name_set("cache", 40001, 0, 0, KV_NEVER);
-	world_open(&world, &(struct world_options){.seed = 7, .servers = 2, .open_behind = true, .host = {NULL, "cache"}, .connect_timeout_ns = 2 * SECOND});
+	world_open(&world, &(struct world_options){.seed = 7,
+						   .servers = 2,
+						   .open_behind = true,
+						   .host = {NULL, "cache"},
+						   .connect_timeout_ns = 2 * SECOND});
 	up_within(0, SECOND);
 	served(0);
 	ask(1, 10 * SECOND);

@@ -240,12 +240,13 @@ static void items(struct kvc_client *c, void *arg)
 	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 1500 * MS, .flags = KVC_NO_VERIFY};
 	(void)arg;
 	for (unsigned i = 0; i < 3; i++)
-		item[i] = (struct kvc_item){.key = two.key[i == 0][0].key, .data = two.memory + i * VALUE, .len = VALUE};
+		item[i] =
+			(struct kvc_item){.key = two.key[i == 0][0].key, .data = two.memory + i * VALUE, .len = VALUE};
 	kvc_get_batch_await(c, item, 3, &call);
 }
 
-/* A reply of server 1: its provider failed after some writes. It is sealed with the keys that client and server have: the simulated control
- * connection is plain, and they are made of its token. */
+/* A reply of server 1: its provider failed after some writes. It is sealed with the keys that client and server have:
+ * the simulated control connection is plain, and they are made of its token. */
 static void forge_failure(struct kvc_client *c, void *arg)
 {
 	const struct kvc_session *s = c->node[1].session;
@@ -481,7 +482,8 @@ static void exists_on_both(struct kvc_client *c, void *arg)
 	(void)arg;
 	int rc = kvc_exists_await(c, keys, 3, found, &prefix, &call);
 	if (rc != 0 || found[0] != 1 || found[1] != 0 || found[2] != 1 || prefix != 1)
-		world_wrong(&world, "EXISTS: %s, %u %u %u, prefix %u", kv_errname(rc), found[0], found[1], found[2], prefix);
+		world_wrong(&world, "EXISTS: %s, %u %u %u, prefix %u", kv_errname(rc), found[0], found[1], found[2],
+			    prefix);
 }
 
 static void keys_of_a_server_that_goes_down_during_exists_are_misses(void **state)
@@ -517,7 +519,8 @@ static void batch_of_two(struct kvc_client *c, void *arg)
 	uint64_t begun = world_now(&world);
 	int rc;
 	for (unsigned i = 0; i < N; i++)
-		its[i] = (struct kvc_item){.key = two.key[i % 2 ? 0 : 1][i / 2].key, .data = memory + i * LEN, .len = LEN};
+		its[i] = (struct kvc_item){
+			.key = two.key[i % 2 ? 0 : 1][i / 2].key, .data = memory + i * LEN, .len = LEN};
 	rc = put ? kvc_put_batch_await(c, its, N, &call) : kvc_get_batch_await(c, its, N, &call);
 	if (rc != -KV_ETIMEOUT || world_now(&world) - begun > 1600 * MS)
 		world_wrong(&world, "a batch over a stopped server ended with %s after %.3f s", kv_errname(rc),
@@ -894,7 +897,8 @@ static void a_silent_link(unsigned workers)
 	world_sleep(&world, 3 * SECOND);
 	world_do(&world, 0, ping_is_up, NULL);
 	assert_int_equal(world_counters(&world, 0).reattaches, 1);
-	assert_int_equal(world_counters(&world, 0).reconnects, 1); /* the first attempt was on the connection that was there */
+	assert_int_equal(world_counters(&world, 0).reconnects,
+			 1); /* the first attempt was on the connection that was there */
 	world_close(&world);
 }
 
@@ -905,7 +909,8 @@ static void a_silent_link_is_asked_and_then_connected_anew(void **state)
 	a_silent_link(40);
 }
 
-/* Its own loop got no processor for long, once before it asked after the link and once after that. What says that the server is well lies in its sockets. */
+/* Its own loop got no processor for long, once before it asked after the link and once after that. What says that the
+ * server is well lies in its sockets. */
 static void a_client_that_stood_still_blames_nobody(void **state)
 {
 	struct world_options wo = {.seed = 62, .clients = 1};
@@ -1003,7 +1008,8 @@ static void a_redo_keeps_the_connection(void **state)
 	world_close(&world);
 }
 
-/* The connection breaks when HELLO is to be said again on it, while that or WELCOME is on its way, or while regions are announced: another one is made. */
+/* The connection breaks when HELLO is to be said again on it, while that or WELCOME is on its way, or while regions are
+ * announced: another one is made. */
 static void a_redo_whose_connection_breaks_dials(void **state)
 {
 	unsigned broken = 0;

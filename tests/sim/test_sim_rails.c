@@ -44,7 +44,8 @@ static void bytes_worker(struct kvc_client *c, void *arg)
 			memset(out, 0, sizes[i]);
 			int64_t got = kvc_get_await(c, key, out, sizes[i], NULL);
 			if (got != (int64_t)sizes[i] || memcmp(in, out, sizes[i]) != 0 || out[sizes[i]] != 0xA5)
-				world_wrong(&world, "GET of %llu bytes: %lld", (unsigned long long)sizes[i], (long long)got);
+				world_wrong(&world, "GET of %llu bytes: %lld", (unsigned long long)sizes[i],
+					    (long long)got);
 		}
 		if (rc)
 			world_wrong(&world, "PUT of %llu bytes: %s", (unsigned long long)sizes[i], kv_errname(rc));
@@ -68,14 +69,19 @@ static void any_numbers_of_rails_move_every_byte(void **state)
 	static const unsigned pairs[][2] = {{1, 3}, {3, 1}, {4, 2}, {2, 4}, {2, 3}, {3, 2}, {4, 4}};
 	(void)state;
 	for (unsigned i = 0; i < KV_COUNT(pairs); i++) {
-		struct world_options wo = {.seed = 500 + i, .rails = pairs[i][0], .server_rails = pairs[i][1], .clients = 1, .fabric = {.ordered = i % 2, .virt = i % 3 == 0}};
+		struct world_options wo = {.seed = 500 + i,
+					   .rails = pairs[i][0],
+					   .server_rails = pairs[i][1],
+					   .clients = 1,
+					   .fabric = {.ordered = i % 2, .virt = i % 3 == 0}};
 		struct kvc_server_info info = {.size = sizeof(info)};
 		world_open(&world, &wo);
 		world_do(&world, 0, bytes_worker, NULL);
 		assert_int_equal(kvc_server_info(world.pool[0].pool, 0, 0, &info), 0);
 		assert_int_equal(info.links, WORLD_SHARDS * KV_MAX(pairs[i][0], pairs[i][1]));
 		assert_int_equal(info.links_up, info.links);
-		/* Every rail has carried bytes: striped on the server's side, and immediates counted on all of the client's. */
+		/* Every rail has carried bytes: striped on the server's side, and immediates counted on all of the
+		 * client's. */
 		for (unsigned rail = 0; rail < pairs[i][1]; rail++) {
 			struct te_stats s, t;
 			te_rail_stats(shard_engine(0), rail, &s);
@@ -182,7 +188,11 @@ static bool all_up(void *arg)
 static struct world_options two_rails(unsigned seed)
 {
 	/* 5 s for a call: what the library gives it, too. */
-	return (struct world_options){.seed = seed, .rails = 2, .clients = 1, .timeout_ns = 5 * SECOND, .fabric = {.ordered = seed % 2, .virt = seed % 3 == 0, .wait_fd = seed % 5 < 3}};
+	return (struct world_options){.seed = seed,
+				      .rails = 2,
+				      .clients = 1,
+				      .timeout_ns = 5 * SECOND,
+				      .fabric = {.ordered = seed % 2, .virt = seed % 3 == 0, .wait_fd = seed % 5 < 3}};
 }
 
 static void a_cut_rail(unsigned seed, bool of_server)
@@ -190,7 +200,8 @@ static void a_cut_rail(unsigned seed, bool of_server)
 	struct world_options wo = two_rails(seed);
 	load_begin(&wo);
 	/* Endpoints are numbered as they are opened: a shard's two, the next shard's, the client's. */
-	uint64_t first = of_server ? world.server[0].fab_first : world.pool[0].fab_first, end = of_server ? world.server[0].fab_end : world.pool[0].fab_end;
+	uint64_t first = of_server ? world.server[0].fab_first : world.pool[0].fab_first,
+		 end = of_server ? world.server[0].fab_end : world.pool[0].fab_end;
 	for (uint64_t id = first + 1; id < end; id += 2)
 		sim_fabric_unplug(id, true);
 	assert_true(progress(6 * SECOND) > 10);

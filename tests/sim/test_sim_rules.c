@@ -131,7 +131,8 @@ static void world_cancel(uint64_t seed)
 	storm_run(&wo, &mo, FREEZE, 3 * SECOND);
 }
 
-/* The same where endpoints take long to close: what is given up is written to for seconds, while the next endpoint is at work. */
+/* The same where endpoints take long to close: what is given up is written to for seconds, while the next endpoint is
+ * at work. */
 static void world_limbo(uint64_t seed)
 {
 	struct world_options wo = {.seed = seed,
@@ -219,12 +220,16 @@ static void others_check(const struct kvc_client *c, uint64_t *fences)
 {
 	for (unsigned i = 1; i < world.options.servers; i++)
 		if (c->node[i].connects != 1 || c->node[i].attaches != 1 || c->node[i].fences)
-			world_wrong(&world, "client %u was attached to server %u %llu times, and fenced %llu times because of it", c->index, i,
-				    (unsigned long long)c->node[i].attaches, (unsigned long long)c->node[i].fences);
+			world_wrong(
+				&world,
+				"client %u was attached to server %u %llu times, and fenced %llu times because of it",
+				c->index, i, (unsigned long long)c->node[i].attaches,
+				(unsigned long long)c->node[i].fences);
 	*fences += c->node[0].fences;
 }
 
-/* Calls into memory of their own give up while a server stands still. It alone is fenced, what it had begun meets nobody later, and it is used again. */
+/* Calls into memory of their own give up while a server stands still. It alone is fenced, what it had begun meets
+ * nobody later, and it is used again. */
 static void world_fences(uint64_t seed)
 {
 	struct world_options wo = {.seed = seed,
@@ -254,8 +259,8 @@ static void world_fences(uint64_t seed)
 	for (unsigned i = 0; i < world.options.clients; i++)
 		others_check(world.pool[0].pool->client[i], &fences);
 	if (fences == 0 || stats.cuts < fences || stats.rebuilds)
-		world_wrong(&world, "%llu fences, %llu cuts, %llu rebuilds", (unsigned long long)fences, (unsigned long long)stats.cuts,
-			    (unsigned long long)stats.rebuilds);
+		world_wrong(&world, "%llu fences, %llu cuts, %llu rebuilds", (unsigned long long)fences,
+			    (unsigned long long)stats.cuts, (unsigned long long)stats.rebuilds);
 	credits_check();
 	model_check(m);
 	model_destroy(&m);
@@ -271,7 +276,8 @@ static void begin_anew(void *arg)
 	kvc_node_redo(&world.pool[0].pool->client[at % WORLD_CLIENTS]->node[at / WORLD_CLIENTS], "the test wants it");
 }
 
-/* The first server stands still, now and then as a whole, longer than calls wait; endpoints of the others fail; and clients begin anew there. */
+/* The first server stands still, now and then as a whole, longer than calls wait; endpoints of the others fail; and
+ * clients begin anew there. */
 static void disturb(void *arg)
 {
 	uintptr_t at = some(world.options.clients) + WORLD_CLIENTS * (1 + some(world.num_servers - 1));
@@ -291,17 +297,20 @@ static void disturb(void *arg)
 		sim_world_at(world.sim, world_now(&world) + 10 * MS + some(storm.pause_ns), disturb, NULL);
 }
 
-/* Each client has made one connection to each other server, which has accepted so many, and no more; but many sessions. */
+/* Each client has made one connection to each other server, which has accepted so many, and no more; but many sessions.
+ */
 static void one_connection_check(uint64_t *attaches)
 {
 	for (unsigned i = 1; i < world.options.servers; i++) {
 		uint64_t accepted = shard_stat_get(world.server[i].server->shard[0], WIRE_STAT_HANDSHAKES);
 		if (accepted != world.options.clients)
-			world_wrong(&world, "server %u has accepted %llu connections of %u clients", i, (unsigned long long)accepted, world.options.clients);
+			world_wrong(&world, "server %u has accepted %llu connections of %u clients", i,
+				    (unsigned long long)accepted, world.options.clients);
 		for (unsigned k = 0; k < world.options.clients; k++) {
 			const struct kvc_node *n = &world.pool[0].pool->client[k]->node[i];
 			if (n->connects != 1)
-				world_wrong(&world, "client %u has connected to server %u %llu times", k, i, (unsigned long long)n->connects);
+				world_wrong(&world, "client %u has connected to server %u %llu times", k, i,
+					    (unsigned long long)n->connects);
 			*attaches += n->attaches;
 		}
 	}
@@ -365,7 +374,8 @@ static struct churner churner[CHURN_WORKERS];
 /* The words of a value are all alike and say which it is, and its key. */
 static uint64_t churn_fill(struct churner *k, uint8_t which)
 {
-	uint64_t len = k->o->len[kv_prng_below(&k->prng, KV_COUNT(k->o->len))], what = kv_prng_next(&k->prng) << 8 | which;
+	uint64_t len = k->o->len[kv_prng_below(&k->prng, KV_COUNT(k->o->len))],
+		 what = kv_prng_next(&k->prng) << 8 | which;
 	for (uint64_t i = 0; i < len; i += 8)
 		kv_put64(k->value + i, what);
 	return len;
@@ -517,26 +527,23 @@ static void world_late(uint64_t seed)
 	churn_run(&wo, &o, 3 * SECOND);
 }
 
-/* Clients read by themselves; leases are so short that some are over before the read is, and what is freed is used again
- * at once. Nobody verifies a checksum: only that a read was over in time says that its bytes are right. */
+/* Clients read by themselves; leases are so short that some are over before the read is, and what is freed is used
+ * again at once. Nobody verifies a checksum: only that a read was over in time says that its bytes are right. */
 static void world_lease(uint64_t seed)
 {
-	const struct world_options wo = {
-		.seed = seed,
-		.pools = 2,
-		.clients = 1,
-		.servers = 2,
-		.chunk_bytes = 64 << 10,
-		.buffer_bytes = seed & 1 ? 1 << 20 : 16 << 20,
-		.memory_bytes = 3 << 20,
-		.pull_pools = 1 + seed / 2 % 2,
-		.lease_ns = 10 * MS,
-		.pool_flags = KVC_NO_VERIFY,
-		.fabric = {.delay_max_ns = (2 + seed % 3) * MS, .virt = seed & 1}};
-	struct churn o = {.keys = 6,
-			  .len = {64 << 10, 300 << 10, 300 << 10, 700 << 10},
-			  .redo_ns = 20 * MS,
-			  .hold_ns = 80 * MS};
+	const struct world_options wo = {.seed = seed,
+					 .pools = 2,
+					 .clients = 1,
+					 .servers = 2,
+					 .chunk_bytes = 64 << 10,
+					 .buffer_bytes = seed & 1 ? 1 << 20 : 16 << 20,
+					 .memory_bytes = 3 << 20,
+					 .pull_pools = 1 + seed / 2 % 2,
+					 .lease_ns = 10 * MS,
+					 .pool_flags = KVC_NO_VERIFY,
+					 .fabric = {.delay_max_ns = (2 + seed % 3) * MS, .virt = seed & 1}};
+	struct churn o = {
+		.keys = 6, .len = {64 << 10, 300 << 10, 300 << 10, 700 << 10}, .redo_ns = 20 * MS, .hold_ns = 80 * MS};
 	churn_run(&wo, &o, 2 * SECOND);
 	assert_true(o.expired > 0);
 }
@@ -775,7 +782,8 @@ static void place_all(struct kvc_client *c, void *arg)
 	}
 }
 
-/* Every client finds what another one stored, whatever either of them saw of the servers, and takes nothing for free that is not. */
+/* Every client finds what another one stored, whatever either of them saw of the servers, and takes nothing for free
+ * that is not. */
 static void find_all(struct kvc_client *c, void *arg)
 {
 	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 2 * SECOND};
@@ -787,9 +795,11 @@ static void find_all(struct kvc_client *c, void *arg)
 		int64_t got = kvc_get_await(c, placed_key(&i), value, sizeof(value), &call);
 		int rc = home == placed.lost ? -KV_EEXIST : kvc_put_await(c, placed_key(&i), "others", 6, &call);
 		if (got != want || (got > 0 && value[0] != (char)i))
-			world_wrong(&world, "placement: GET of a key of server %u returned %s", home, got < 0 ? kv_errname((int)got) : "a value");
+			world_wrong(&world, "placement: GET of a key of server %u returned %s", home,
+				    got < 0 ? kv_errname((int)got) : "a value");
 		if (rc != (home == placed.dead ? -KV_EPEERDOWN : -KV_EEXIST))
-			world_wrong(&world, "placement: PUT of other bytes on server %u returned %s", home, kv_errname(rc));
+			world_wrong(&world, "placement: PUT of other bytes on server %u returned %s", home,
+				    kv_errname(rc));
 	}
 }
 
@@ -859,7 +869,8 @@ static void drain_get(struct kvc_client *c, void *arg)
 		drain.hits += rc == DRAIN_LEN;
 		drain.misses += rc == -KV_ENOTFOUND;
 		if (rc != DRAIN_LEN && !(rc == -KV_ENOTFOUND && drain.told))
-			world_wrong(&world, "a GET from a server that ends returned %s", rc < 0 ? kv_errname((int)rc) : "too few bytes");
+			world_wrong(&world, "a GET from a server that ends returned %s",
+				    rc < 0 ? kv_errname((int)rc) : "too few bytes");
 		if (rc == DRAIN_LEN && (at[0] != i + 1 || at[DRAIN_LEN - 1] != i + 1))
 			world_wrong(&world, "a GET from a server that ends has other bytes");
 		if (rc < 0)
@@ -880,7 +891,8 @@ static void drain_ended(struct kvc_client *c, void *arg)
 		world_wrong(&world, "a PUT to a server that has ended does not say so");
 	if (kvc_exists_await(c, key, DRAIN_KEYS, found, &prefix, NULL) != 0 || prefix || found[0])
 		world_wrong(&world, "the keys of a server that has ended are no misses");
-	if (kvc_touch_await(c, drain_key(0), NULL) != -KV_ENOTFOUND || kvc_delete_await(c, drain_key(0), NULL) != -KV_ENOTFOUND)
+	if (kvc_touch_await(c, drain_key(0), NULL) != -KV_ENOTFOUND ||
+	    kvc_delete_await(c, drain_key(0), NULL) != -KV_ENOTFOUND)
 		world_wrong(&world, "TOUCH and DELETE at a server that has ended do not miss");
 }
 
@@ -892,30 +904,37 @@ static bool drain_over(void *arg)
 /* Nobody is disturbed: no connection is lost, nothing is fenced, and no log has a warning of it. */
 static void drain_check(void)
 {
-	static const char *const complaints[] = {"connecting again", "without a goodbye", "still in flight", "are cut", "control connection"};
+	static const char *const complaints[] = {"connecting again", "without a goodbye", "still in flight", "are cut",
+						 "control connection"};
 	struct kvc_counters n = world_counters(&world, 0);
 	if (n.lost_connections || n.fences || n.timeouts)
-		world_wrong(&world, "a server that ended cost %llu connections, %llu fences and %llu timeouts", (unsigned long long)n.lost_connections,
-			    (unsigned long long)n.fences, (unsigned long long)n.timeouts);
+		world_wrong(&world, "a server that ended cost %llu connections, %llu fences and %llu timeouts",
+			    (unsigned long long)n.lost_connections, (unsigned long long)n.fences,
+			    (unsigned long long)n.timeouts);
 	for (unsigned i = 0; i < KV_COUNT(complaints); i++)
 		if (world_said(complaints[i]))
 			world_wrong(&world, "a server that ended was complained of: %s", world_said(complaints[i]));
 	if (!drain.hits || !drain.misses)
-		world_wrong(&world, "nothing was seen: %llu hits, %llu misses", (unsigned long long)drain.hits, (unsigned long long)drain.misses);
+		world_wrong(&world, "nothing was seen: %llu hits, %llu misses", (unsigned long long)drain.hits,
+			    (unsigned long long)drain.misses);
 }
 
 static void world_drain(uint64_t seed)
 {
 	memset(&drain, 0, sizeof(drain));
-	world_open(&world, &(struct world_options){
-				   .seed = seed, .clients = 2, .chunk_bytes = 16 << 10, .credits = 4, .fabric = {.delay_max_ns = 4 * MS, .wait_fd = seed & 1}});
+	world_open(&world, &(struct world_options){.seed = seed,
+						   .clients = 2,
+						   .chunk_bytes = 16 << 10,
+						   .credits = 4,
+						   .fabric = {.delay_max_ns = 4 * MS, .wait_fd = seed & 1}});
 	world_do(&world, 0, drain_put, NULL);
 	for (unsigned i = 0; i < DRAIN_READERS; i++)
 		world_worker(&world, 0, i % 2, drain_get, NULL);
 	world_sleep(&world, 100 * MS + kv_prng_below(&world.prng, 20 * MS));
 	drain.told = true;
 	kvs_server_stop(world.server[0].server, 10 * SECOND);
-	world_run(&world, drain_over, world.server[0].server, 2 * SECOND, "the server did not end as soon as nothing was under way");
+	world_run(&world, drain_over, world.server[0].server, 2 * SECOND,
+		  "the server did not end as soon as nothing was under way");
 	world_sleep(&world, SECOND); /* attempts to connect go on, and are refused */
 	drain_check();
 	drain.stop = true;
@@ -931,7 +950,7 @@ enum { PINNED = 40, PIN_LEN = 16 << 10, PIN_MEMORY = 8 << 20, PIN_FLOOD = 1000 }
 static struct {
 	bool pinned[PINNED], lost[PINNED];
 	struct kvc_sub *sub;
-	unsigned again; /* how often it was told of a loss */
+	unsigned again;       /* how often it was told of a loss */
 	unsigned there, gone; /* pinned values that were found; others that were not */
 } pins;
 
@@ -1045,7 +1064,8 @@ static void world_pins(uint64_t seed)
 	}
 	/* One flood may leave all of what is not pinned. */
 	if (pins.there == 0 || pins.gone == 0)
-		world_wrong(&world, "pins: %u pinned values are there, %u others have gone: nothing was tried", pins.there, pins.gone);
+		world_wrong(&world, "pins: %u pinned values are there, %u others have gone: nothing was tried",
+			    pins.there, pins.gone);
 	if (world_counters(&world, 0).pins_again == 0)
 		world_wrong(&world, "pins: none was made again");
 	if (world_counters(&world, 0).pins_lost != pins.again)
@@ -1057,8 +1077,10 @@ static void world_pins(uint64_t seed)
 	world_server_crash(&world, 1, false);
 	world_server_again(&world, 1);
 	world_sleep(&world, 2 * SECOND);
-	if (pins.again != told || (told && !world_said("the value was evicted or deleted while there was no connection")))
-		world_wrong(&world, "pins: of the pins of a server that was restarted %u are told of, not %u", pins.again, told);
+	if (pins.again != told ||
+	    (told && !world_said("the value was evicted or deleted while there was no connection")))
+		world_wrong(&world, "pins: of the pins of a server that was restarted %u are told of, not %u",
+			    pins.again, told);
 	world_close(&world);
 }
 
@@ -1105,8 +1127,8 @@ static void crowd_pin(struct kvc_client *c, void *arg)
 	const uint32_t *turn = arg;
 	for (uint32_t i = 0, n = 0; i < CROWD; i++) {
 		int rc;
-		if (!kvc_exists_await(c, (struct kvc_key[]){crowd_key(&i)}, 1, &crowd.there[i], NULL, NULL) && crowd.there[i] &&
-		    n++ % 4 == *turn * 2) {
+		if (!kvc_exists_await(c, (struct kvc_key[]){crowd_key(&i)}, 1, &crowd.there[i], NULL, NULL) &&
+		    crowd.there[i] && n++ % 4 == *turn * 2) {
 			rc = kvc_pin_await(c, crowd_key(&i), NULL);
 			crowd.pinned += rc == 0;
 			crowd.kept[i] = rc == 0 && *turn == 0 && n % (4 * CROWD_KEEP) == 1;
@@ -1168,14 +1190,15 @@ static void world_crowd(uint64_t seed)
 {
 	uint32_t turn[2] = {0, 1};
 	memset(&crowd, 0, sizeof(crowd));
-	world_open(&world, &(struct world_options){.seed = seed, .memory_bytes = 8 << 20, .fabric.delay_max_ns = 300 * US});
+	world_open(&world,
+		   &(struct world_options){.seed = seed, .memory_bytes = 8 << 20, .fabric.delay_max_ns = 300 * US});
 	world_do(&world, 0, crowd_store, NULL);
 	for (unsigned i = 0; i < 2; i++) {
 		world_worker(&world, 0, i, crowd_pin, &turn[i]);
 		world_join(&world, 60 * SECOND);
 	}
-	/* Every second value is pinned: hardly anything large fits, and nothing goes for what does not. Where chance has left a place the
-	 * large ones have it in turn, one seed in a hundred; the first few are without. */
+	/* Every second value is pinned: hardly anything large fits, and nothing goes for what does not. Where chance
+	 * has left a place the large ones have it in turn, one seed in a hundred; the first few are without. */
 	world_do(&world, 0, crowd_put_large, &crowd);
 	if (seed <= 4)
 		assert_int_equal(crowd.stored, 0);
@@ -1201,16 +1224,23 @@ static const struct named {
 	void (*run)(uint64_t seed);
 	unsigned seeds; /* of make check */
 } worlds[] = {
-	{"cancel", world_cancel, 8},       {"failing", world_failing, 8},
+	{"cancel", world_cancel, 8},
+	{"failing", world_failing, 8},
 	{"follow", world_follow, 8},
-	{"stalls", world_stalls, 8},       {"churn", world_churn, 4},
-	{"late", world_late, 4},           {"lease", world_lease, 4},
-	{"pull", world_pull, 6},           {"scribble", world_scribble, 2},
-	{"overwrite", world_overwrite, 2}, {"register", world_register_under_calls, 4},
+	{"stalls", world_stalls, 8},
+	{"churn", world_churn, 4},
+	{"late", world_late, 4},
+	{"lease", world_lease, 4},
+	{"pull", world_pull, 6},
+	{"scribble", world_scribble, 2},
+	{"overwrite", world_overwrite, 2},
+	{"register", world_register_under_calls, 4},
 	{"placement", world_placement, 12},
 	{"reattach", world_reattach, 8},
-	{"drain", world_drain, 6},         {"pins", world_pins, 4},
-	{"crowd", world_crowd, 4},         {"limbo", world_limbo, 6},
+	{"drain", world_drain, 6},
+	{"pins", world_pins, 4},
+	{"crowd", world_crowd, 4},
+	{"limbo", world_limbo, 6},
 	{"fences", world_fences, 8},
 };
 

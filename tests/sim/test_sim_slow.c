@@ -58,17 +58,18 @@ static void phases_are_exact(void **state)
 	memset(data, 1, sizeof(data));
 	open_world(1);
 	world_do(&world, 0, calls, &(struct one){.len = 100, .times = 1, .key = "small"});
-	assert_said("slow PUT client 0 ",
-		    " key 'small' 100 bytes: 4.000 ms = room 0.000 + queue 0.000 + server 0.000 (post 0.000) + wire 4.000 + "
-		    "data 0.000 + wake 0.000 + check 0.000 + other 0.000; 1 request; OK");
+	assert_said("slow PUT client 0 ", " key 'small' 100 bytes: 4.000 ms = room 0.000 + queue 0.000 + server 0.000 "
+					  "(post 0.000) + wire 4.000 + "
+					  "data 0.000 + wake 0.000 + check 0.000 + other 0.000; 1 request; OK");
 	/* The server reads the value: there and back while it serves. */
 	world_do(&world, 0, calls, &(struct one){.len = sizeof(data), .times = 1, .key = "large"});
-	assert_said("slow PUT client 0 ",
-		    " key 'large' 65536 bytes: 6.000 ms = room 0.000 + queue 0.000 + server 2.000 (post 0.000) + wire 4.000 + "
-		    "data 0.000 + wake 0.000 + check 0.000 + other 0.000; 1 request; OK");
+	assert_said("slow PUT client 0 ", " key 'large' 65536 bytes: 6.000 ms = room 0.000 + queue 0.000 + server "
+					  "2.000 (post 0.000) + wire 4.000 + "
+					  "data 0.000 + wake 0.000 + check 0.000 + other 0.000; 1 request; OK");
 	world_do(&world, 0, calls, &(struct one){.len = sizeof(data), .get = true, .times = 1, .key = "none"});
 	assert_said("slow GET client 0 ",
-		    " key 'none' 65536 bytes: 4.000 ms = room 0.000 + queue 0.000 + server 0.000 (post 0.000) + wire 4.000 + "
+		    " key 'none' 65536 bytes: 4.000 ms = room 0.000 + queue 0.000 + server 0.000 (post 0.000) + wire "
+		    "4.000 + "
 		    "data 0.000 + wake 0.000 + check 0.000 + other 0.000; 1 request; KV_ENOTFOUND");
 	assert_int_equal(world_counters(&world, 0).slow, 3);
 	world_close(&world);
@@ -102,7 +103,8 @@ static void a_caller_is_told(void **state)
 	assert_int_equal(told.total_ns, 5 * MS);
 	assert_int_equal(told.wire_ns, 4 * MS);
 	assert_int_equal(told.data_ns, MS);
-	assert_int_equal(told.room_ns + told.queue_ns + told.server_ns + told.wake_ns + told.check_ns + told.other_ns, 0);
+	assert_int_equal(told.room_ns + told.queue_ns + told.server_ns + told.wake_ns + told.check_ns + told.other_ns,
+			 0);
 	assert_int_equal(world_counters(&world, 0).slow, 0);
 	world_close(&world);
 }
@@ -153,10 +155,11 @@ static void a_server_that_does_not_run_is_time_on_the_wire(void **state)
 	world_server_freeze(&world, 0, false);
 	ms = (double)(world_now(&world) - begun) / 1e6 + 2; /* the request is there; the reply has its way to go */
 	world_join(&world, SECOND);
-	snprintf(end, sizeof(end),
-		 " key 'frozen' 100 bytes: %.3f ms = room 0.000 + queue 0.000 + server 0.000 (post 0.000) + wire %.3f + "
-		 "data 0.000 + wake 0.000 + check 0.000 + other 0.000; 1 request; OK",
-		 ms, ms);
+	snprintf(
+		end, sizeof(end),
+		" key 'frozen' 100 bytes: %.3f ms = room 0.000 + queue 0.000 + server 0.000 (post 0.000) + wire %.3f + "
+		"data 0.000 + wake 0.000 + check 0.000 + other 0.000; 1 request; OK",
+		ms, ms);
 	assert_said("slow PUT client 0 ", end);
 	world_close(&world);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_sim_trouble.c -- the whole stack while things break: connections, endpoints, single operations, whole servers and clients.
+/* test_sim_trouble.c -- the whole stack while things break: connections, endpoints, single operations, whole servers
+ * and clients.
  *
- * What must hold whatever breaks: no wrong byte, no call that outlives its deadline and grace, no memory touched after its call, and, once the trouble is over, everything
- * works again by itself. */
+ * What must hold whatever breaks: no wrong byte, no call that outlives its deadline and grace, no memory touched after
+ * its call, and, once the trouble is over, everything works again by itself. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -52,7 +53,7 @@ static void test_the_same_trouble_twice(void **state)
 enum { VALUE = 180 << 10, USERS = 12 };
 
 struct user {
-	unsigned keys; /* how many it has put; all calls are about these */
+	unsigned keys;                           /* how many it has put; all calls are about these */
 	uint64_t timeout_ns, pause_ns, until_ns; /* until_ns 0: its process was killed */
 	unsigned good, down, late, closed;
 	uint8_t *value, *back;
@@ -97,7 +98,8 @@ static void user_get(struct kvc_client *c, void *arg)
 		int64_t rc = kvc_get_await(c, user_key(u, i, buf), u->back, VALUE, &call);
 		uint64_t took = world_now(&world) - begun;
 		if (u->until_ns && took > u->timeout_ns + KV_GRACE_DEFAULT_NS + 2 * MS)
-			world_wrong(&world, "GET took %.3f ms (%s)", (double)took / 1e6, kv_errname((int)KV_MIN(rc, 0)));
+			world_wrong(&world, "GET took %.3f ms (%s)", (double)took / 1e6,
+				    kv_errname((int)KV_MIN(rc, 0)));
 		user_value(u, i);
 		if (rc == VALUE && memcmp(u->value, u->back, VALUE) != 0)
 			world_wrong(&world, "GET returned wrong bytes");
@@ -105,7 +107,8 @@ static void user_get(struct kvc_client *c, void *arg)
 		u->down += rc == -KV_EPEERDOWN;
 		u->late += rc == -KV_ETIMEOUT;
 		u->closed += rc == -KV_ECLOSED;
-		if (rc != VALUE && rc != -KV_EPEERDOWN && rc != -KV_ETIMEOUT && rc != -KV_ECLOSED && rc != -KV_ENOTFOUND)
+		if (rc != VALUE && rc != -KV_EPEERDOWN && rc != -KV_ETIMEOUT && rc != -KV_ECLOSED &&
+		    rc != -KV_ENOTFOUND)
 			world_wrong(&world, "GET returned %s", rc < 0 ? kv_errname((int)rc) : "another length");
 		co_sleep_await(world_now(&world) + kv_prng_below(&world.prng, u->pause_ns));
 	}
@@ -115,7 +118,11 @@ static void users_open(const struct world_options *wo, unsigned keys)
 {
 	world_open(&world, wo);
 	for (unsigned i = 0; i < USERS; i++) {
-		user[i] = (struct user){.keys = keys, .timeout_ns = 300 * MS, .pause_ns = 100 * MS, .value = malloc(VALUE), .back = malloc(VALUE)};
+		user[i] = (struct user){.keys = keys,
+					.timeout_ns = 300 * MS,
+					.pause_ns = 100 * MS,
+					.value = malloc(VALUE),
+					.back = malloc(VALUE)};
 		assert_true(user[i].value && user[i].back);
 		world_worker(&world, i % world.options.pools, i, user_put, &user[i]);
 	}
@@ -169,7 +176,8 @@ static void crash(uint64_t seed, bool power_loss)
 	assert_true(sum.down > 0); /* noticed, without a word if need be */
 	assert_true(power_loss || sum.late == 0);
 	world_server_again(&world, 0);
-	/* However long it was away, a second later every client uses it. (Attempts that a dead machine left unanswered end when their own time is up.) */
+	/* However long it was away, a second later every client uses it. (Attempts that a dead machine left unanswered
+	 * end when their own time is up.) */
 	world_sleep(&world, SECOND);
 	for (unsigned i = 0; i < USERS; i++)
 		user[i].down = user[i].late = 0;
@@ -201,14 +209,16 @@ static void test_a_server_loses_power(void **state)
 		crash(seed, true);
 }
 
-/* Calls end in time although nobody answers; its endpoints go on with what they were told, and what comes late meets nobody's memory. */
+/* Calls end in time although nobody answers; its endpoints go on with what they were told, and what comes late meets
+ * nobody's memory. */
 static void test_a_server_is_stopped_for_a_while(void **state)
 {
 	struct user sum;
 	(void)state;
 	for (uint64_t seed = 1; seed <= world_seeds(4); seed++) {
 		uint64_t ns = seed & 1 ? 600 * MS : 6 * SECOND;
-		users_open(&(struct world_options){.seed = seed, .fabric.delay_max_ns = MS, .buffer_bytes = 4 << 20}, 2);
+		users_open(&(struct world_options){.seed = seed, .fabric.delay_max_ns = MS, .buffer_bytes = 4 << 20},
+			   2);
 		users_get(ns + 8 * SECOND);
 		world_sleep(&world, 100 * MS + kv_prng_below(&world.prng, 5 * MS));
 		world_server_freeze(&world, 0, true);
@@ -226,14 +236,19 @@ static void test_a_server_is_stopped_for_a_while(void **state)
 	}
 }
 
-/* One of two servers is lost while its writes are under way. The other goes on being served from the same buffer, in which quarantine keeps apart what
- * the writes may still hit. */
+/* One of two servers is lost while its writes are under way. The other goes on being served from the same buffer, in
+ * which quarantine keeps apart what the writes may still hit. */
 static void test_late_writes_of_a_lost_server_meet_nobody(void **state)
 {
 	uint64_t late = 0, landed = 0;
 	(void)state;
 	for (uint64_t seed = 1; seed <= world_seeds(12); seed++) {
-		const struct world_options wo = {.seed = seed, .servers = 2, .clients = 1, .fabric.delay_max_ns = 2 * MS, .chunk_bytes = 64 << 10, .buffer_bytes = 64 << 20};
+		const struct world_options wo = {.seed = seed,
+						 .servers = 2,
+						 .clients = 1,
+						 .fabric.delay_max_ns = 2 * MS,
+						 .chunk_bytes = 64 << 10,
+						 .buffer_bytes = 64 << 20};
 		users_open(&wo, 4);
 		for (unsigned i = 0; i < USERS; i++)
 			user[i].pause_ns = MS;
@@ -379,7 +394,8 @@ static void test_a_server_is_told_to_stop(void **state)
 		world_run(&world, has_stopped, world.server[0].server, 3 * SECOND, "the server did not stop");
 		world_join(&world, 30 * SECOND);
 		users_sum(&sum);
-		assert_true(sum.good > 0 && sum.down == 0 && sum.late == 0); /* it said goodbye: what it held are misses */
+		assert_true(sum.good > 0 && sum.down == 0 &&
+			    sum.late == 0); /* it said goodbye: what it held are misses */
 		users_close();
 	}
 }

@@ -22,8 +22,8 @@
  *
  * - A call that does not end by deadline + grace: model.c, timed_end; world_run and world_join: nothing hangs.
  *
- * - An operation that completes twice or never: fabric_sim.c (contexts), world_rest_check (requests), stat_check (blocks
- *   in quarantine).
+ * - An operation that completes twice or never: fabric_sim.c (contexts), world_rest_check (requests), stat_check
+ * (blocks in quarantine).
  *
  * - Memory beyond its bounds: step_check, after every step: buffer, quarantine, immediates, servers' memory.
  *
@@ -79,7 +79,8 @@ static void log_line(void *arg, enum kv_log_level level, const char *line)
 {
 	uint64_t now = said.world && said.world->sim ? sim_world_now(said.world->sim) : 0;
 	(void)arg;
-	snprintf(said.line[said.next++ % LOG_LINES], sizeof(said.line[0]), "%13.6f %s %s", (double)now / 1e9, kv_log_level_name(level), line);
+	snprintf(said.line[said.next++ % LOG_LINES], sizeof(said.line[0]), "%13.6f %s %s", (double)now / 1e9,
+		 kv_log_level_name(level), line);
 	if (said.loud)
 		fprintf(stderr, "%s\n", said.line[(said.next - 1) % LOG_LINES]);
 }
@@ -148,9 +149,12 @@ static void client_step_check(struct world *w, const struct kvc_client *c)
 	/* One that is being closed does not fence: its endpoints are closed next. */
 	if ((b->quarantined_bytes + c->orphan_bytes > b->len_bytes / 4 && !c->closing) ||
 	    b->free_bytes + b->quarantined_bytes + b->limbo_bytes + c->orphan_bytes > b->len_bytes)
-		world_wrong(w, "client %u, buffer of %llu bytes: %llu free, %llu in quarantine, %llu in limbo, %llu of orphans",
+		world_wrong(w,
+			    "client %u, buffer of %llu bytes: %llu free, %llu in quarantine, %llu in limbo, %llu of "
+			    "orphans",
 			    c->index, (unsigned long long)b->len_bytes, (unsigned long long)b->free_bytes,
-			    (unsigned long long)b->quarantined_bytes, (unsigned long long)b->limbo_bytes, (unsigned long long)c->orphan_bytes);
+			    (unsigned long long)b->quarantined_bytes, (unsigned long long)b->limbo_bytes,
+			    (unsigned long long)c->orphan_bytes);
 }
 
 static void server_step_check(struct world *w, const struct kvs_server *server)
@@ -228,7 +232,8 @@ static void worker_main(void *arg)
 	k.w->workers--;
 }
 
-void world_worker(struct world *w, unsigned pool, unsigned client, void (*fn)(struct kvc_client *client, void *arg), void *arg)
+void world_worker(struct world *w, unsigned pool, unsigned client, void (*fn)(struct kvc_client *client, void *arg),
+		  void *arg)
 {
 	struct kvc_pool *p = w->pool[pool].pool;
 	struct worker *k = malloc(sizeof(*k));
@@ -251,7 +256,8 @@ void world_join(struct world *w, uint64_t within_ns)
 	bool ok = sim_run(w->sim, w->loops, w->num_loops, done_or_wrong, &u, world_now(w) + within_ns);
 	if (w->wrong[0])
 		world_fail(w, w->wrong);
-	snprintf(text, sizeof(text), "a hang: %u workers have not returned within %.3f s", w->workers, (double)within_ns / 1e9);
+	snprintf(text, sizeof(text), "a hang: %u workers have not returned within %.3f s", w->workers,
+		 (double)within_ns / 1e9);
 	if (!ok)
 		world_fail(w, text);
 }
@@ -271,9 +277,12 @@ static void fabric_wrong(void *arg, const char *text)
 
 static struct loop *loop_add(struct world *w, const char *name)
 {
-	struct loop_options o = {
-		.name = name, .log = &world_log, .entropy = sim_world_entropy(w->sim), .seed = w->options.seed * 64 + w->num_loops + 1,
-		.coroutines_max = w->options.servers > 8 ? 2048 : 0}; /* address space for many loops */
+	struct loop_options o = {.name = name,
+				 .log = &world_log,
+				 .entropy = sim_world_entropy(w->sim),
+				 .seed = w->options.seed * 64 + w->num_loops + 1,
+				 .coroutines_max =
+					 w->options.servers > 8 ? 2048 : 0}; /* address space for many loops */
 	struct kv_error err;
 	assert_true(w->num_loops < WORLD_LOOPS);
 	if (loop_create(&o, &w->loops[w->num_loops], &err) < 0)
@@ -360,7 +369,8 @@ static void pool_open(struct world *w, struct world_pool *p)
 	for (unsigned i = 0; i < wo->servers; i++) {
 		char id[24];
 		snprintf(id, sizeof(id), "node-%u=", i);
-		snprintf(name[i], sizeof(name[i]), "%s%s:%u", wo->unnamed ? "" : id, wo->host[i] ? wo->host[i] : "127.0.0.1", w->server[i].port);
+		snprintf(name[i], sizeof(name[i]), "%s%s:%u", wo->unnamed ? "" : id,
+			 wo->host[i] ? wo->host[i] : "127.0.0.1", w->server[i].port);
 		servers[i] = name[i];
 	}
 	for (unsigned i = 0; i < wo->clients; i++)
@@ -401,7 +411,8 @@ void world_open(struct world *w, const struct world_options *options)
 	assert_true(w->options.pools <= WORLD_POOLS && w->options.clients <= WORLD_CLIENTS);
 	kv_prng_seed(&w->prng, options->seed ^ 0x7e57);
 	w->sim = sim_world_create(options->seed);
-	w->options.fabric.peer_fence = options->fence == WORLD_FENCE_ONE || (options->fence == WORLD_FENCE_BY_SEED && (options->seed >> 2 & 1));
+	w->options.fabric.peer_fence = options->fence == WORLD_FENCE_ONE ||
+				       (options->fence == WORLD_FENCE_BY_SEED && (options->seed >> 2 & 1));
 	sim_fabric_init(w->sim, &w->options.fabric);
 	sim_fabric_watch(&(struct sim_fabric_watch){fabric_wrong, world_landing, world_mark, w});
 	for (unsigned i = 0; i < w->options.servers; i++) {
@@ -454,7 +465,8 @@ static void loops_close(struct world *w)
 	for (unsigned i = 0; i < w->num_loops; i++) {
 		struct loop_stats stats;
 		loop_stats(w->loops[i], &stats);
-		snprintf(text, sizeof(text), "%llu coroutines are left on loop %u", (unsigned long long)stats.coroutines, i);
+		snprintf(text, sizeof(text), "%llu coroutines are left on loop %u",
+			 (unsigned long long)stats.coroutines, i);
 		if (stats.coroutines)
 			world_fail(w, text);
 		loop_destroy(&w->loops[i]);
@@ -492,12 +504,14 @@ static void rest_check(struct world *w, const struct kvc_client *c)
 {
 	const struct kvc_buffer *b = &c->buffer;
 	if (c->reqs.used || c->imm_used || c->orphan_bytes || c->calls || !kv_list_empty(&c->starving))
-		world_wrong(w, "client %u at rest has %u requests, %u immediates, %llu bytes of orphans, %u calls", c->index, c->reqs.used, c->imm_used,
-			    (unsigned long long)c->orphan_bytes, c->calls);
+		world_wrong(w, "client %u at rest has %u requests, %u immediates, %llu bytes of orphans, %u calls",
+			    c->index, c->reqs.used, c->imm_used, (unsigned long long)c->orphan_bytes, c->calls);
 	if (!kv_list_empty(&c->limbo) || b->limbo_bytes)
-		world_wrong(w, "client %u at rest has requests or %llu bytes in limbo", c->index, (unsigned long long)b->limbo_bytes);
+		world_wrong(w, "client %u at rest has requests or %llu bytes in limbo", c->index,
+			    (unsigned long long)b->limbo_bytes);
 	if (c->pulls.used || !kv_list_empty(&c->releasing))
-		world_wrong(w, "client %u at rest has %u reads under way, or leases to give back", c->index, c->pulls.used);
+		world_wrong(w, "client %u at rest has %u reads under way, or leases to give back", c->index,
+			    c->pulls.used);
 	if (b->free_bytes != b->len_bytes)
 		world_wrong(w, "client %u at rest has %llu of %llu bytes of its buffer (%llu in quarantine)", c->index,
 			    (unsigned long long)b->free_bytes, (unsigned long long)b->len_bytes,
@@ -505,8 +519,11 @@ static void rest_check(struct world *w, const struct kvc_client *c)
 	for (unsigned i = 0; i < w->options.servers; i++) {
 		const struct kvc_room_share *has = &c->node[i].share;
 		if (has->reqs || has->imms || has->bytes || has->out || has->out_bytes || has->waiting)
-			world_wrong(w, "client %u at rest is charged for %u requests, %u immediates and %llu bytes of server %u, %llu of them out",
-				    c->index, has->reqs, has->imms, (unsigned long long)has->bytes, i, (unsigned long long)has->out_bytes);
+			world_wrong(w,
+				    "client %u at rest is charged for %u requests, %u immediates and %llu bytes of "
+				    "server %u, %llu of them out",
+				    c->index, has->reqs, has->imms, (unsigned long long)has->bytes, i,
+				    (unsigned long long)has->out_bytes);
 		const struct kvc_session *s = c->node[i].state == KVC_NODE_UP ? c->node[i].session : NULL;
 		for (uint32_t k = 0; s && k < s->num_links; k++)
 			if (s->link[k].credits != s->credits)

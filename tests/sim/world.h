@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* world.h -- the whole stack in one thread: kv-servers and client pools on loops of a simulated world, over a simulated fabric and network.
+/* world.h -- the whole stack in one thread: kv-servers and client pools on loops of a simulated world, over a simulated
+ * fabric and network.
  *
- * Nothing blocks and nothing waits for real time. Every wait is bounded in virtual time, and what is not there by then fails the test with the seed that shows it.
- * Test code in coroutines must not use cmocka's assertions (they jump out of the stack): it says world_wrong, and world_run fails outside. */
+ * Nothing blocks and nothing waits for real time. Every wait is bounded in virtual time, and what is not there by then
+ * fails the test with the seed that shows it. Test code in coroutines must not use cmocka's assertions (they jump out
+ * of the stack): it says world_wrong, and world_run fails outside. */
 #ifndef KVRAIL_TESTS_SIM_WORLD_H
 #define KVRAIL_TESTS_SIM_WORLD_H
 
@@ -40,12 +42,14 @@ struct world_options {
 	uint64_t connect_timeout_ns, peer_timeout_ns;
 	unsigned pool_flags;
 	bool open_behind; /* pools are open before they have a server */
-	void (*pin_lost)(void *arg, struct kvc_client *client, const void *key, size_t key_len, struct kvc_sub *session);
-	bool late;        /* servers are not opened by world_open; ports are as they will be: world_server_late */
+	void (*pin_lost)(void *arg, struct kvc_client *client, const void *key, size_t key_len,
+			 struct kvc_sub *session);
+	bool late; /* servers are not opened by world_open; ports are as they will be: world_server_late */
 	const char *host[WORLD_SERVERS]; /* by which clients dial it; NULL: its address */
-	uint32_t heartbeat_ms; /* of a server; 0: its default */
-	uint64_t slow_ns; /* of pools: see struct kvc_options */
-	unsigned pull_pools; /* so many read values by themselves, the others have them pushed; servers allow it if any */
+	uint32_t heartbeat_ms;           /* of a server; 0: its default */
+	uint64_t slow_ns;                /* of pools: see struct kvc_options */
+	unsigned pull_pools; /* so many read values by themselves, the others have them pushed; servers allow it if any
+			      */
 	uint64_t lease_ns;   /* 0: the server's default */
 };
 
@@ -81,8 +85,9 @@ struct world {
 	char wrong[512];
 };
 
-/* world_open -- servers run and pools are open, or the test has failed. world_close -- everything is stopped and freed, nothing is left: no coroutine, endpoint,
- * region or worker; no completion queue had more events than its depth. Returns the hash of all that happened. */
+/* world_open -- servers run and pools are open, or the test has failed. world_close -- everything is stopped and freed,
+ * nothing is left: no coroutine, endpoint, region or worker; no completion queue had more events than its depth.
+ * Returns the hash of all that happened. */
 void world_open(struct world *w, const struct world_options *options);
 uint64_t world_close(struct world *w);
 
@@ -92,7 +97,8 @@ void world_server_late(struct world *w);
 /* world_pool_open -- one more pool. Returns its number. */
 unsigned world_pool_open(struct world *w);
 
-/* world_run -- until done(arg), within this virtual time, or the test has failed: `what` says what did not come. Fails also when something was wrong. */
+/* world_run -- until done(arg), within this virtual time, or the test has failed: `what` says what did not come. Fails
+ * also when something was wrong. */
 void world_run(struct world *w, bool (*done)(void *arg), void *arg, uint64_t within_ns, const char *what);
 void world_sleep(struct world *w, uint64_t ns);
 uint64_t world_now(const struct world *w);
@@ -101,24 +107,27 @@ uint64_t world_now(const struct world *w);
 void world_wrong(struct world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* world_worker -- run fn(client, arg) as a coroutine on a client of a pool. world_join -- until all have returned. */
-void world_worker(struct world *w, unsigned pool, unsigned client, void (*fn)(struct kvc_client *client, void *arg), void *arg);
+void world_worker(struct world *w, unsigned pool, unsigned client, void (*fn)(struct kvc_client *client, void *arg),
+		  void *arg);
 void world_join(struct world *w, uint64_t within_ns);
 
 /* world_do -- one worker, to its end. */
 void world_do(struct world *w, unsigned pool, void (*fn)(struct kvc_client *client, void *arg), void *arg);
 
-/* Between runs the library's blocking calls may be used, too (kvc_register, kvc_get, kvc_run ...): the world is turned while they wait.
- * world_register -- kvc_register, which says in the log why it failed. */
+/* Between runs the library's blocking calls may be used, too (kvc_register, kvc_get, kvc_run ...): the world is turned
+ * while they wait. world_register -- kvc_register, which says in the log why it failed. */
 int world_register(struct world *w, unsigned pool, void *base, uint64_t len, struct kvc_mem **out);
 
-/* world_rest_check -- no call is in progress: the clients of all pools hold no request, immediate or piece of their buffers. */
+/* world_rest_check -- no call is in progress: the clients of all pools hold no request, immediate or piece of their
+ * buffers. */
 void world_rest_check(struct world *w);
 
 /* ---- trouble ---- */
 
 /* world_server_freeze -- none of its loops is turned until it is thawed; what its endpoints have to do goes on. */
 void world_server_freeze(struct world *w, unsigned server, bool frozen);
-/* world_server_crash -- its process is killed: endpoints are gone, connections are reset, the port refuses. With power_loss nobody says so: nothing arrives or answers. */
+/* world_server_crash -- its process is killed: endpoints are gone, connections are reset, the port refuses. With
+ * power_loss nobody says so: nothing arrives or answers. */
 void world_server_crash(struct world *w, unsigned server, bool power_loss);
 /* world_server_again -- another server on the same port, as after a restart. Returns its number. */
 unsigned world_server_again(struct world *w, unsigned server);
@@ -148,7 +157,8 @@ const char *world_said(const char *text);
 
 struct kvc_counters world_counters(struct world *w, unsigned pool);
 
-/* world_seeds -- how many of n seeds to run: all, a quarter under AddressSanitizer, one under ThreadSanitizer, which costs most and finds nothing in one thread. */
+/* world_seeds -- how many of n seeds to run: all, a quarter under AddressSanitizer, one under ThreadSanitizer, which
+ * costs most and finds nothing in one thread. */
 static inline unsigned world_seeds(unsigned n)
 {
 #if defined(__has_feature)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_evict.c -- every policy against a model in an array: same victims, in the same order; and what all of them keep to. */
+/* test_evict.c -- every policy against a model in an array: same victims, in the same order; and what all of them keep
+ * to. */
 #include "tests/check.h"
 
 #include "store/evict.h"
@@ -196,7 +197,8 @@ static void who_may_not_go_is_stepped_over_once(void **state)
 		stepped_over_once(evict_policies[k]);
 }
 
-/* All were hit, as often as counts: a search does not have to clear them all before it finds one, nor do those after it. */
+/* All were hit, as often as counts: a search does not have to clear them all before it finds one, nor do those after
+ * it. */
 static void a_search_ends_soon_although_all_were_hit(void **state)
 {
 	static struct item many[MANY];
@@ -220,7 +222,8 @@ static void a_search_ends_soon_although_all_were_hit(void **state)
 	}
 }
 
-/* Looking at those that go next changes nothing: they are named once each, those that go first first, without those that were hit or may not go. */
+/* Looking at those that go next changes nothing: they are named once each, those that go first first, without those
+ * that were hit or may not go. */
 static void looking_at_the_next_changes_nothing(void **state)
 {
 	(void)state;
@@ -297,7 +300,8 @@ static struct other *other_oldest(unsigned queue_)
 {
 	struct other *oldest = NULL;
 	for (unsigned i = 0; i < NODES; i++)
-		if (others[i].in && !others[i].parked && others[i].queue == queue_ && (!oldest || others[i].order < oldest->order))
+		if (others[i].in && !others[i].parked && others[i].queue == queue_ &&
+		    (!oldest || others[i].order < oldest->order))
 			oldest = &others[i];
 	return oldest;
 }

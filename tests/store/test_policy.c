@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_policy.c -- hit ratios of the eviction policies on KV-cache prefixes, by driving them as a server with room for so many equal
- * blocks would: per request the longest prefix that is there is hit, the other blocks are stored in order, and one of those that is there
- * all the same is hit, too. And with blocks of two sizes, by a real store, beside what the policy would have if memory were nothing but a sum. */
+/* test_policy.c -- hit ratios of the eviction policies on KV-cache prefixes, by driving them as a server with room for
+ * so many equal blocks would: per request the longest prefix that is there is hit, the other blocks are stored in
+ * order, and one of those that is there all the same is hit, too. And with blocks of two sizes, by a real store, beside
+ * what the policy would have if memory were nothing but a sum. */
 #include "tests/check.h"
 
 #include <errno.h>
@@ -195,7 +196,8 @@ static void put(struct store *s, uint64_t id)
 static double ratio_of_store(const struct evict_policy *policy, uint64_t limit)
 {
 	static uint8_t nothing[ARENA_GRANULE];
-	const struct store_options o = {.base = nothing, .limit_bytes = limit, .seed = 1, .generation = 1, .now_ns = 1, .policy = policy};
+	const struct store_options o = {
+		.base = nothing, .limit_bytes = limit, .seed = 1, .generation = 1, .now_ns = 1, .policy = policy};
 	const uint64_t *id = trace.id;
 	struct store s;
 	hits = asked = 0;
@@ -219,7 +221,8 @@ static void compare_two_sizes(const struct evict_policy *policy, unsigned blocks
 {
 	uint64_t limit = (uint64_t)blocks * (LARGE + (LARGE_SHARE - 1) * SMALL) / LARGE_SHARE;
 	double sums = ratio_of_sums(policy, limit), memory = ratio_of_store(policy, limit);
-	printf("# two sizes, %s, memory of %u blocks: %.4f, if memory were a sum %.4f\n", policy->name, blocks, memory, sums);
+	printf("# two sizes, %s, memory of %u blocks: %.4f, if memory were a sum %.4f\n", policy->name, blocks, memory,
+	       sums);
 	assert_true(memory > sums * least);
 }
 
@@ -257,10 +260,8 @@ static void ratios_are_those_of_the_reference_table(void **state)
 		const struct evict_policy *policy;
 		double ratio[KV_COUNT(blocks)];
 	} table[] = {
-		{&evict_clock2g, {.0458, .1468, .2224, .3289}},
-		{&evict_clock, {.0447, .1379, .2135, .3290}},
-		{&evict_lru, {.0445, .1355, .2112, .3257}},
-		{&evict_s3fifo, {.0538, .1584, .2256, .3236}},
+		{&evict_clock2g, {.0458, .1468, .2224, .3289}}, {&evict_clock, {.0447, .1379, .2135, .3290}},
+		{&evict_lru, {.0445, .1355, .2112, .3257}},     {&evict_s3fifo, {.0538, .1584, .2256, .3236}},
 		{&evict_sieve, {.0481, .0966, .1318, .2759}},
 	};
 	unsigned wrong = 0;
@@ -271,7 +272,8 @@ static void ratios_are_those_of_the_reference_table(void **state)
 	for (unsigned i = 0; i < KV_COUNT(table); i++)
 		for (unsigned k = 0; k < KV_COUNT(blocks); k++) {
 			double got = ratio(table[i].policy, blocks[k]);
-			printf("# %s, %u blocks: %.4f, reference %.4f\n", table[i].policy->name, blocks[k], got, table[i].ratio[k]);
+			printf("# %s, %u blocks: %.4f, reference %.4f\n", table[i].policy->name, blocks[k], got,
+			       table[i].ratio[k]);
 			wrong += fabs(got - table[i].ratio[k]) >= .005;
 		}
 	assert_int_equal(wrong, 0);
@@ -282,8 +284,8 @@ static void ratios_are_those_of_the_reference_table(void **state)
 
 /* ---- made ones ---- */
 
-/* Conversations that come back some requests later, each time longer, among others that never do: what memory holds of them
- * depends on how recently, and how often, they were used. */
+/* Conversations that come back some requests later, each time longer, among others that never do: what memory holds of
+ * them depends on how recently, and how often, they were used. */
 static void make_conversations(struct kv_prng *p)
 {
 	enum { TALKS = 200, REQUESTS = 6000, GROWTH = 4, LENGTH_MAX = 60 };
@@ -310,9 +312,11 @@ static void sieve_suits_chains_badly_and_the_default_does_not(void **state)
 	(void)state;
 	make_conversations(&p);
 	for (unsigned blocks = 600; blocks <= 2400; blocks *= 2) {
-		double clock2g = ratio(&evict_clock2g, blocks), clock = ratio(&evict_clock, blocks), lru = ratio(&evict_lru, blocks),
-		       sieve = ratio(&evict_sieve, blocks), s3fifo = ratio(&evict_s3fifo, blocks);
-		printf("# %u blocks: clock2g %.3f, clock %.3f, lru %.3f, s3fifo %.3f, sieve %.3f\n", blocks, clock2g, clock, lru, s3fifo, sieve);
+		double clock2g = ratio(&evict_clock2g, blocks), clock = ratio(&evict_clock, blocks),
+		       lru = ratio(&evict_lru, blocks), sieve = ratio(&evict_sieve, blocks),
+		       s3fifo = ratio(&evict_s3fifo, blocks);
+		printf("# %u blocks: clock2g %.3f, clock %.3f, lru %.3f, s3fifo %.3f, sieve %.3f\n", blocks, clock2g,
+		       clock, lru, s3fifo, sieve);
 		assert_true(clock2g > sieve && clock > sieve && lru > sieve);
 		assert_true(clock2g > lru - .01 && clock > lru - .01);
 	}
@@ -320,8 +324,8 @@ static void sieve_suits_chains_badly_and_the_default_does_not(void **state)
 	assert_ptr_equal(evict_policies[0], &evict_clock2g);
 }
 
-/* A large value takes the place of several others, which lie beside each other. They are chosen so that little is lost by it: where they were merely those
- * beside the first victim, half to two thirds of the hits were left. */
+/* A large value takes the place of several others, which lie beside each other. They are chosen so that little is lost
+ * by it: where they were merely those beside the first victim, half to two thirds of the hits were left. */
 static void blocks_of_two_sizes_have_hardly_fewer_hits(void **state)
 {
 	static const struct evict_policy *const policies[] = {&evict_clock2g, &evict_clock, &evict_lru, &evict_s3fifo};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_room.c -- several values that memory is being cleared for at the same time: a model with every policy, and the corners where
- * they meet. What the store holds is compared with an array, and arena, policy and sums with each other, all through. */
+/* test_room.c -- several values that memory is being cleared for at the same time: a model with every policy, and the
+ * corners where they meet. What the store holds is compared with an array, and arena, policy and sums with each other,
+ * all through. */
 #include "tests/check.h"
 
 #include <errno.h>
@@ -19,8 +20,12 @@ static uint8_t *memory;
 
 static void open_store(uint64_t limit, uint64_t seed, const struct evict_policy *policy, uint64_t blocks_max)
 {
-	struct store_options o = {
-		.limit_bytes = limit, .seed = seed, .generation = 1, .now_ns = SECOND, .policy = policy, .blocks_max = blocks_max};
+	struct store_options o = {.limit_bytes = limit,
+				  .seed = seed,
+				  .generation = 1,
+				  .now_ns = SECOND,
+				  .policy = policy,
+				  .blocks_max = blocks_max};
 	memory = o.base = malloc(limit);
 	assert_non_null(memory);
 	assert_int_equal(store_init(&store, &o), 0);
@@ -190,10 +195,10 @@ static void pin_some(struct kv_prng *p, struct block *b, unsigned k)
 	if (what == 0) {
 		pins_clear(&store, &sets[which]);
 		for (unsigned i = 0; i < KEYS; i++)
-			want[i].pinned &= (uint8_t) ~(1u << which);
+			want[i].pinned &= (uint8_t)~(1u << which);
 	} else if (b && what < 8) {
 		pins_remove(&store, &sets[which], b);
-		want[k].pinned &= (uint8_t) ~(1u << which);
+		want[k].pinned &= (uint8_t)~(1u << which);
 	} else if (b) {
 		int rc = pins_add(&store, &sets[which], b, LIMIT / 4, LIMIT / 2);
 		assert_true(rc == 0 || rc == -KV_EBUSY);
@@ -361,8 +366,8 @@ static void two_large_values_do_not_wait_for_each_other(void **state)
 	close_store();
 }
 
-/* Every second block at the begin of the stretch is pinned, at its end all are: each is looked at a few times, and not again for each
- * one that moves. */
+/* Every second block at the begin of the stretch is pinned, at its end all are: each is looked at a few times, and not
+ * again for each one that moves. */
 static void what_cannot_go_is_looked_at_once(void **state)
 {
 	enum { LARGE = MANY / 2, PINNED = LARGE / 4 - 8, BUDGET = 100 };

@@ -40,7 +40,8 @@ static int stage_at(const void *key, size_t key_len, uint64_t len, enum arena_en
 		unsigned budget = 1000;
 		struct block *b = room->block;
 		rc = store_stage_step(&store, room, &budget);
-		assert_true(rc != -EAGAIN || budget == 0); /* or it waits for a reader, which a test here would do for ever */
+		assert_true(rc != -EAGAIN ||
+			    budget == 0); /* or it waits for a reader, which a test here would do for ever */
 		if (rc == 0)
 			*out = b;
 	}
@@ -141,7 +142,9 @@ static void model_step(struct kv_prng *p, uint64_t now, struct reader *readers, 
 		assert_false(want[k].put && want[k].pinned && want[k].expires > now);
 	}
 	if (what < 40 && !b) {
-		uint64_t len = 1 + kv_prng_below(p, kv_prng_below(p, 8) ? 4000 : kv_prng_below(p, 8) ? 60000 : LIMIT / 2);
+		uint64_t len = 1 + kv_prng_below(p, kv_prng_below(p, 8)   ? 4000
+						    : kv_prng_below(p, 8) ? 60000
+									  : LIMIT / 2);
 		struct block *fresh, *holder;
 		uint8_t fill = (uint8_t)kv_prng_next(p);
 		if (stage(key, strlen(key), len, &fresh) != 0)
@@ -169,11 +172,11 @@ static void model_step(struct kv_prng *p, uint64_t now, struct reader *readers, 
 		want[k].pinned |= (uint8_t)((rc == 0) << which);
 	} else if (what < 96 && b) {
 		pins_remove(&store, set, b);
-		want[k].pinned &= (uint8_t) ~(1u << which);
+		want[k].pinned &= (uint8_t)~(1u << which);
 	} else if (what == 96) {
 		pins_clear(&store, set);
 		for (unsigned i = 0; i < KEYS; i++)
-			want[i].pinned &= (uint8_t) ~(1u << which);
+			want[i].pinned &= (uint8_t)~(1u << which);
 	} else if (what == 97) {
 		store_sweep(&store, now, 1000);
 	}
@@ -416,8 +419,8 @@ static void pins_keep_and_have_a_budget(void **state)
 	close_store();
 }
 
-/* A block that thousands pin, asked for by one with few pins: the list of the others is not walked to its end. It is cut behind the
- * second here: who went further would crash. */
+/* A block that thousands pin, asked for by one with few pins: the list of the others is not walked to its end. It is
+ * cut behind the second here: who went further would crash. */
 static void a_pin_is_not_looked_for_among_those_of_all_others(void **state)
 {
 	(void)state;
@@ -482,8 +485,12 @@ static struct block *small(unsigned i)
 
 static void open_small(void)
 {
-	struct store_options o = {
-		.limit_bytes = MANY * SMALL, .seed = 1, .generation = 1, .now_ns = SECOND, .policy = &evict_clock2g, .blocks_max = MANY};
+	struct store_options o = {.limit_bytes = MANY * SMALL,
+				  .seed = 1,
+				  .generation = 1,
+				  .now_ns = SECOND,
+				  .policy = &evict_clock2g,
+				  .blocks_max = MANY};
 	memory = o.base = malloc(o.limit_bytes);
 	assert_non_null(memory);
 	assert_int_equal(store_init(&store, &o), 0);
@@ -500,7 +507,8 @@ static void fill_with_small(void)
 	assert_int_equal(index_count(&store.index), MANY);
 }
 
-/* A block in 64 is in use, so nothing larger than 63 blocks fits: who asks costs nobody anything, and smaller ones go on. */
+/* A block in 64 is in use, so nothing larger than 63 blocks fits: who asks costs nobody anything, and smaller ones go
+ * on. */
 static void a_value_that_cannot_fit_evicts_nothing(void **state)
 {
 	struct block *b;
@@ -564,8 +572,8 @@ static void a_pinned_block_in_use_stays_where_it_is(void **state)
 	close_store();
 }
 
-/* Half of all memory at once, over 2,048 blocks: no step evicts more than its budget, what was cleared is nobody else's, and
- * small values are stored meanwhile. */
+/* Half of all memory at once, over 2,048 blocks: no step evicts more than its budget, what was cleared is nobody
+ * else's, and small values are stored meanwhile. */
 static void a_large_value_is_made_room_for_in_steps(void **state)
 {
 	struct block *b, *other;
@@ -600,8 +608,8 @@ static void a_large_value_is_made_room_for_in_steps(void **state)
 	close_store();
 }
 
-/* Two large values at once, the second of which begins where the first is about to clear: neither takes pieces of what the other one needs, which would
- * have both wait for each other until their deadlines. */
+/* Two large values at once, the second of which begins where the first is about to clear: neither takes pieces of what
+ * the other one needs, which would have both wait for each other until their deadlines. */
 static void two_large_values_do_not_wait_for_each_other(void **state)
 {
 	static const unsigned parts[] = {MANY / 2, 300};
@@ -640,7 +648,8 @@ static void two_large_values_do_not_wait_for_each_other(void **state)
 	close_store();
 }
 
-/* As many rooms at work as there may be: what is done in one step is done all the same, and the rest holds nothing while it waits. */
+/* As many rooms at work as there may be: what is done in one step is done all the same, and the rest holds nothing
+ * while it waits. */
 static void small_values_do_not_wait_for_rooms(void **state)
 {
 	struct block *b;
@@ -651,7 +660,8 @@ static void small_values_do_not_wait_for_rooms(void **state)
 	assert_non_null(put("small", SMALL, 1, 0));
 	assert_non_null(put("more", 20 * SMALL, 1, 0));
 	assert_int_equal(store_stage(&store, "large", 5, MANY / 2 * SMALL, ARENA_LOW, &b, &room), -EAGAIN);
-	assert_true(room->waits && !room->begun && !room->mem && kv_list_empty(&store.clearing) && kv_list_empty(&store.arena.walks));
+	assert_true(room->waits && !room->begun && !room->mem && kv_list_empty(&store.clearing) &&
+		    kv_list_empty(&store.arena.walks));
 	assert_int_equal(store.rooms_begun, ROOMS_AT_ONCE);
 	store_stage_end(&store, room);
 	assert_int_equal(store.rooms_begun, ROOMS_AT_ONCE);
@@ -690,7 +700,8 @@ static void a_reader_that_stays_is_given_up_for_another_place(void **state)
 	close_store();
 }
 
-/* What is being written can be evicted when it has been stored: who needs its place waits for that, and is not refused. */
+/* What is being written can be evicted when it has been stored: who needs its place waits for that, and is not refused.
+ */
 static void a_value_being_written_in_the_way_is_waited_for(void **state)
 {
 	struct block *a, *b, *holder;
@@ -711,8 +722,8 @@ static void a_value_being_written_in_the_way_is_waited_for(void **state)
 	close_store();
 }
 
-/* More at once than may search and clear: the last one waits until another has ended, and all have their memory in the end, though the arena has
- * room for six of them at a time. */
+/* More at once than may search and clear: the last one waits until another has ended, and all have their memory in the
+ * end, though the arena has room for six of them at a time. */
 static void many_large_values_wait_for_each_others_end(void **state)
 {
 	enum { ROOMS = ROOMS_AT_ONCE + 1, EACH = STORE_STEPS_AT_ONCE + 100 };
@@ -749,8 +760,8 @@ static void many_large_values_wait_for_each_others_end(void **state)
 	close_store();
 }
 
-/* Rooms of all sizes begin, go on, are given up and end in any order, among readers and pins: no two have a stretch in common, nobody's
- * bytes change, and when nobody reads any more every one of them ends. */
+/* Rooms of all sizes begin, go on, are given up and end in any order, among readers and pins: no two have a stretch in
+ * common, nobody's bytes change, and when nobody reads any more every one of them ends. */
 enum { CROWD = 80, CROWD_STEPS = 40000 };
 
 static void check_stretches(struct room *const *room)
@@ -758,7 +769,8 @@ static void check_stretches(struct room *const *room)
 	for (unsigned i = 0; i < CROWD; i++)
 		for (unsigned k = 0; room[i] && room[i]->mem && k < i; k++)
 			if (room[k] && room[k]->mem)
-				assert_true(room[k]->end <= room[i]->mem->offset || room[i]->end <= room[k]->mem->offset);
+				assert_true(room[k]->end <= room[i]->mem->offset ||
+					    room[i]->end <= room[k]->mem->offset);
 }
 
 /* What a room became: a value, unless its key has one. */
@@ -779,7 +791,8 @@ static void crowd_ends(struct room **room, struct block *b, int rc)
 
 static void crowd_step(struct kv_prng *p, struct room **room, struct block **read, struct pins *pins)
 {
-	unsigned what = (unsigned)kv_prng_below(p, 100), i = (unsigned)kv_prng_below(p, CROWD), budget = 1 + (unsigned)kv_prng_below(p, 200);
+	unsigned what = (unsigned)kv_prng_below(p, 100), i = (unsigned)kv_prng_below(p, CROWD),
+		 budget = 1 + (unsigned)kv_prng_below(p, 200);
 	struct block *b = small((unsigned)kv_prng_below(p, MANY));
 	char key[16];
 	int rc;
@@ -894,7 +907,11 @@ static void moving_pinned_blocks_takes_steps(void **state)
 /* A block for each letter: e may go, p is pinned, r is being read. */
 static void layout(struct pins *pins, const char *letters)
 {
-	struct store_options o = {.limit_bytes = strlen(letters) * SMALL, .seed = 1, .generation = 1, .now_ns = SECOND, .policy = &evict_clock2g};
+	struct store_options o = {.limit_bytes = strlen(letters) * SMALL,
+				  .seed = 1,
+				  .generation = 1,
+				  .now_ns = SECOND,
+				  .policy = &evict_clock2g};
 	char key[16];
 	memory = o.base = malloc(o.limit_bytes);
 	assert_non_null(memory);
@@ -910,12 +927,18 @@ static void layout(struct pins *pins, const char *letters)
 	}
 }
 
-/* 40 blocks, of which 10 may be pinned: there is one such stretch. One that has too many pinned blocks loses those in front, not all. */
+/* 40 blocks, of which 10 may be pinned: there is one such stretch. One that has too many pinned blocks loses those in
+ * front, not all. */
 static void a_stretch_with_few_pinned_blocks_is_found(void **state)
 {
 	struct pins pins;
 	(void)state;
-	layout(&pins, "eeeeeeeeeeee" "r" "epppppp" "eeeeeeeeeeeeeeeeeeeepppppppp" "eeeeeeeeeeee" "r");
+	layout(&pins, "eeeeeeeeeeee"
+		      "r"
+		      "epppppp"
+		      "eeeeeeeeeeeeeeeeeeeepppppppp"
+		      "eeeeeeeeeeee"
+		      "r");
 	assert_non_null(put("large", 40 * SMALL, 1, 0));
 	assert_int_equal(store.events[STORE_EVICTED], 32 + 8); /* and a place for each that was moved */
 	check_sums();
@@ -925,7 +948,8 @@ static void a_stretch_with_few_pinned_blocks_is_found(void **state)
 	close_store();
 }
 
-/* Many pinned blocks side by side at the end of a stretch are looked at once, and not again for each of them that is moved. */
+/* Many pinned blocks side by side at the end of a stretch are looked at once, and not again for each of them that is
+ * moved. */
 static void pinned_blocks_are_not_looked_at_again_and_again(void **state)
 {
 	enum { HALF = MANY / 2, PINNED = 500 };
@@ -1043,8 +1067,8 @@ static void the_number_of_blocks_can_be_raised(void **state)
 	close_store();
 }
 
-/* Room for 4,096 values: 3,200 are stored and read, then 3,200 others stored. None of those has gone, as it would where a hit kept a value
- * from eviction until the search came round. */
+/* Room for 4,096 values: 3,200 are stored and read, then 3,200 others stored. None of those has gone, as it would where
+ * a hit kept a value from eviction until the search came round. */
 static void a_working_set_that_was_read_once_is_not_frozen(void **state)
 {
 	char key[16];

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* uring.c -- preloaded under valgrind: waiting on a ring with poll(2).
  *
- * Valgrind runs one thread at a time and hands over when a thread enters a system call that may block. Version 3.19 does
- * not count io_uring_enter as one: a loop that waits in it stops every other thread of the process, for good if it
+ * Valgrind runs one thread at a time and hands over when a thread enters a system call that may block. Version 3.19
+ * does not count io_uring_enter as one: a loop that waits in it stops every other thread of the process, for good if it
  * waits for one of them. poll(2) it knows. The descriptor of a ring becomes readable when it has completions, but not
  * when it has deferred task work (IORING_SETUP_DEFER_TASKRUN) that would make some: so the wait is cut in slices.
  *
- * Nor does it know what the kernel writes when a request of a ring completes. What a request may write counts as written
- * from its submission on: what is read of a buffer beyond what came is not found here. */
+ * Nor does it know what the kernel writes when a request of a ring completes. What a request may write counts as
+ * written from its submission on: what is read of a buffer beyond what came is not found here. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <liburing.h>
@@ -40,9 +40,8 @@ SHOWN int io_uring_submit(struct io_uring *ring)
 	return real(ring);
 }
 
-SHOWN int io_uring_submit_and_wait_timeout(struct io_uring *ring, struct io_uring_cqe **cqe_ptr,
-									     unsigned wait_nr, struct __kernel_timespec *ts,
-									     sigset_t *sigmask)
+SHOWN int io_uring_submit_and_wait_timeout(struct io_uring *ring, struct io_uring_cqe **cqe_ptr, unsigned wait_nr,
+					   struct __kernel_timespec *ts, sigset_t *sigmask)
 {
 	long long left_ms = ts ? ts->tv_sec * 1000 + (ts->tv_nsec + 999999) / 1000000 : -1;
 	int rc = io_uring_submit(ring);

@@ -5,14 +5,11 @@
  * layout. A change here is a change of the protocol, and needs a new WIRE_VERSION once there has been a release. */
 #include "samples.h"
 
-#define BYTES(s)                                                                                                       \
-	{                                                                                                              \
-		(const uint8_t *)(s), sizeof(s) - 1                                                                    \
-	}
-#define ID    0x1122334455667788
-#define NEVER UINT32_MAX
+#define BYTES(s) {(const uint8_t *)(s), sizeof(s) - 1}
+#define ID       0x1122334455667788
+#define NEVER    UINT32_MAX
 #define NONCE_64 0x1817161514131211
-#define DEST  .dest = {.region = 7, .count = 3, .offset = 0x1000, .stride = 0x2000, .slice = 0x400}
+#define DEST     .dest = {.region = 7, .count = 3, .offset = 0x1000, .stride = 0x2000, .slice = 0x400}
 #define PACKED                                                                                                         \
 	"\x01"                                                                                                         \
 	"a"                                                                                                            \
@@ -20,7 +17,7 @@
 	"bcd"                                                                                                          \
 	"\x02"                                                                                                         \
 	"ef"
-#define HOST "0123456789:;<=>?"
+#define HOST    "0123456789:;<=>?"
 #define NONCE_A " !\"#$%&'()*+,-./0123456789:;<=>?"
 #define NONCE_B "@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_"
 
@@ -194,7 +191,9 @@ const struct golden_reply golden_replies[] = {
 	 "000010000000000099000000000000001032547698badcfe0300000000000000",
 	 {.type = WIRE_GET,
 	  .flags = WIRE_GET_SUM_RANGE,
-	  .id = ID, .posted_ns = 0x10203040, .replied_ns = 0x50607080,
+	  .id = ID,
+	  .posted_ns = 0x10203040,
+	  .replied_ns = 0x50607080,
 	  .get = {.value_len = 1 << 20, .generation = 0x99, .checksum = 0xfedcba9876543210, .posted = 3}}},
 	{"get_inline",
 	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf680001090d0c0b0a"
@@ -203,7 +202,9 @@ const struct golden_reply golden_replies[] = {
 	 "68656c6c6f000000",
 	 {.type = WIRE_GET,
 	  .flags = WIRE_GET_INLINE,
-	  .id = ID + 1, .posted_ns = 0x10203041, .replied_ns = 0x50607081,
+	  .id = ID + 1,
+	  .posted_ns = 0x10203041,
+	  .replied_ns = 0x50607081,
 	  .get = {.value_len = 5, .generation = 0x9a, .checksum = 0x0123456789abcdef, .inline_data = BYTES("hello")}}},
 	{"get_leased",
 	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf780001090d0c0b0a"
@@ -212,7 +213,9 @@ const struct golden_reply golden_replies[] = {
 	 "0100000002000000003412000000000040420f0000000000",
 	 {.type = WIRE_GET,
 	  .flags = WIRE_GET_SUM_RANGE | WIRE_GET_PULL | WIRE_GET_LEASED,
-	  .id = ID + 12, .posted_ns = 0x1020304c, .replied_ns = 0x5060708c,
+	  .id = ID + 12,
+	  .posted_ns = 0x1020304c,
+	  .replied_ns = 0x5060708c,
 	  .get = {.value_len = 1 << 20,
 		  .generation = 0x99,
 		  .checksum = 0xfedcba9876543210,
@@ -228,52 +231,91 @@ const struct golden_reply golden_replies[] = {
 	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf500001090d0c0b0a"
 	 "080706050403020182002800000000008b776655443322114330201083706050"
 	 "77000000000000009b00000000000000",
-	 {.type = WIRE_PUT, .id = ID + 3, .posted_ns = 0x10203043, .replied_ns = 0x50607083, .put = {.stage = 0x77, .generation = 0x9b}}},
+	 {.type = WIRE_PUT,
+	  .id = ID + 3,
+	  .posted_ns = 0x10203043,
+	  .replied_ns = 0x50607083,
+	  .put = {.stage = 0x77, .generation = 0x9b}}},
 	{"exists",
 	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf500001090d0c0b0a"
 	 "080706050403020183002800000000008c776655443322114430201084706050"
 	 "0b00020000000000b305000000000000",
-	 {.type = WIRE_EXISTS, .id = ID + 4, .posted_ns = 0x10203044, .replied_ns = 0x50607084, .exists = {.count = 11, .prefix = 2, .bitmap = bitmap}}},
+	 {.type = WIRE_EXISTS,
+	  .id = ID + 4,
+	  .posted_ns = 0x10203044,
+	  .replied_ns = 0x50607084,
+	  .exists = {.count = 11, .prefix = 2, .bitmap = bitmap}}},
 	{"delete",
 	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf400001090d0c0b0a"
 	 "080706050403020184001800010000008d77665544332211ffffffffffffffff",
-	 {.type = WIRE_DELETE, .status = WIRE_NOTFOUND, .id = ID + 5, .posted_ns = 0xffffffff, .replied_ns = 0xffffffff}},
+	 {.type = WIRE_DELETE,
+	  .status = WIRE_NOTFOUND,
+	  .id = ID + 5,
+	  .posted_ns = 0xffffffff,
+	  .replied_ns = 0xffffffff}},
 	{"touch",
 	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf480001090d0c0b0a"
 	 "080706050403020185012000000000008e776655443322114630201086706050"
 	 "80ee360000000000",
-	 {.type = WIRE_TOUCH, .flags = WIRE_TOUCH_LOOK, .id = ID + 6, .posted_ns = 0x10203046, .replied_ns = 0x50607086, .touch = {3600000}}},
+	 {.type = WIRE_TOUCH,
+	  .flags = WIRE_TOUCH_LOOK,
+	  .id = ID + 6,
+	  .posted_ns = 0x10203046,
+	  .replied_ns = 0x50607086,
+	  .touch = {3600000}}},
 	{"pin",
 	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf400001090d0c0b0a"
 	 "0807060504030201860118000d0000008f776655443322114730201087706050",
-	 {.type = WIRE_PIN, .flags = WIRE_PIN_RELEASE, .status = WIRE_FULL, .id = ID + 7, .posted_ns = 0x10203047, .replied_ns = 0x50607087}},
+	 {.type = WIRE_PIN,
+	  .flags = WIRE_PIN_RELEASE,
+	  .status = WIRE_FULL,
+	  .id = ID + 7,
+	  .posted_ns = 0x10203047,
+	  .replied_ns = 0x50607087}},
 	{"stat",
 	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf680001090d0c0b0a"
 	 "0807060504030201870040000000000090776655443322114830201088706050"
 	 "02000000000000000600000000000000e8030000000000002000000000000000"
 	 "0000000000010000",
-	 {.type = WIRE_STAT, .id = ID + 8, .posted_ns = 0x10203048, .replied_ns = 0x50607088, .stat = {.count = 2, .pairs = pairs}}},
+	 {.type = WIRE_STAT,
+	  .id = ID + 8,
+	  .posted_ns = 0x10203048,
+	  .replied_ns = 0x50607088,
+	  .stat = {.count = 2, .pairs = pairs}}},
 	{"cancel",
 	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf500001090d0c0b0a"
 	 "0807060504030201880028000000000091776655443322114930201089706050"
 	 "88776655443322110400000001000000",
-	 {.type = WIRE_CANCEL, .id = ID + 9, .posted_ns = 0x10203049, .replied_ns = 0x50607089, .cancel = {.id = ID, .posted = 4, .state = WIRE_CANCEL_STOPPED}}},
+	 {.type = WIRE_CANCEL,
+	  .id = ID + 9,
+	  .posted_ns = 0x10203049,
+	  .replied_ns = 0x50607089,
+	  .cancel = {.id = ID, .posted = 4, .state = WIRE_CANCEL_STOPPED}}},
 	{"ping",
 	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf580001090d0c0b0a"
 	 "0807060504030201890030000000000092776655443322114a3020108a706050"
 	 "0df0fecaefbeadde40e20100000000001112131415161718",
-	 {.type = WIRE_PING, .id = ID + 10, .posted_ns = 0x1020304a, .replied_ns = 0x5060708a, .ping = {.cookie = 0xdeadbeefcafef00d, .turns = 123456, .nonce = NONCE_64}}},
+	 {.type = WIRE_PING,
+	  .id = ID + 10,
+	  .posted_ns = 0x1020304a,
+	  .replied_ns = 0x5060708a,
+	  .ping = {.cookie = 0xdeadbeefcafef00d, .turns = 123456, .nonce = NONCE_64}}},
 	{"bench",
 	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf480001090d0c0b0a"
 	 "08070605040302018a0020000f00000093776655443322114b3020108b706050"
 	 "e803000000000000",
-	 {.type = WIRE_BENCH, .status = WIRE_FABRIC, .id = ID + 11, .posted_ns = 0x1020304b, .replied_ns = 0x5060708b, .bench = {.posted = 1000}}},
+	 {.type = WIRE_BENCH,
+	  .status = WIRE_FABRIC,
+	  .id = ID + 11,
+	  .posted_ns = 0x1020304b,
+	  .replied_ns = 0x5060708b,
+	  .bench = {.posted = 1000}}},
 };
 const size_t golden_replies_n = KV_COUNT(golden_replies);
 
 const struct golden_ctrl golden_ctrls[] = {
 	{"hello",
-	 	 "7300000001000000020002000020000044443333222211113031323334353637"
+	 "7300000001000000020002000020000044443333222211113031323334353637"
 	 "38393a3b3c3d3e3f88887777666655550d0c0b0a0000100004000200c9ab0000"
 	 "b0b1b2b3b4b5b6b7b8b9babbbcbdbebf0b007463703b6f66695f72786d0b0031"
 	 "32372e302e302e302f3804001010101005001111111111",
@@ -293,7 +335,7 @@ const struct golden_ctrl golden_ctrls[] = {
 		    .fabric = "127.0.0.0/8",
 		    .addr = {{4, "\x10\x10\x10\x10"}, {5, "\x11\x11\x11\x11\x11"}}}}},
 	{"welcome",
-	 	 "82000000020000000200020002000300cdab0000a0a1a2a3a4a5a6a7a8a9aaab"
+	 "82000000020000000200020002000300cdab0000a0a1a2a3a4a5a6a7a8a9aaab"
 	 "acadaeaf9999000000000000303132333435363738393a3b3c3d3e3fed5e0000"
 	 "000000000000100040000000e803000000200000000000100000000004000000"
 	 "06006e6f64652d61040010101010050011111111110600121212121212070013"
@@ -369,22 +411,27 @@ const struct golden_ctrl golden_ctrls[] = {
 	 "28292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f4041424344454647"
 	 "48494a4b4c4d4e4f505152535455565758595a5b5c5d5e5f06007465616d2d61",
 	 {.type = WIRE_CTRL_SESSION_OPEN,
-	  .session_open = {.id = 3, .client_id = 0x5555666677778888, .nonce = NONCE_A, .proof = NONCE_B, .identity = "team-a"}}},
+	  .session_open = {.id = 3,
+			   .client_id = 0x5555666677778888,
+			   .nonce = NONCE_A,
+			   .proof = NONCE_B,
+			   .identity = "team-a"}}},
 	{"session_open_own",
 	 "5600000010000000010000000000000000000000000000002021222324252627"
 	 "28292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f4041424344454647"
 	 "48494a4b4c4d4e4f505152535455565758595a5b5c5d5e5f0000",
 	 {.type = WIRE_CTRL_SESSION_OPEN, .session_open = {.id = 1, .nonce = NONCE_A, .proof = NONCE_B}}},
 	{"session_ok",
-	 	 "140000001100000003000000070001002000000000000000",
-	 {.type = WIRE_CTRL_SESSION_OK,
-	  .session_ok = {.id = 3, .session = 0x10007, .credits = 32}}},
+	 "140000001100000003000000070001002000000000000000",
+	 {.type = WIRE_CTRL_SESSION_OK, .session_ok = {.id = 3, .session = 0x10007, .credits = 32}}},
 	{"session_refuse",
 	 "2000000012000000030000000500000012007468652070726f6f662069732077"
 	 "726f6e67",
 	 {.type = WIRE_CTRL_SESSION_REFUSE,
 	  .session_refuse = {.id = 3, .status = WIRE_DENIED, .text = "the proof is wrong"}}},
-	{"session_close", "0c000000130000000700010000000000", {.type = WIRE_CTRL_SESSION_CLOSE, .session_close = {0x10007, 0}}},
+	{"session_close",
+	 "0c000000130000000700010000000000",
+	 {.type = WIRE_CTRL_SESSION_CLOSE, .session_close = {0x10007, 0}}},
 	{"session_close_ok",
 	 "1400000014000000070001000000000040420f0000000000",
 	 {.type = WIRE_CTRL_SESSION_CLOSE_OK, .session_close = {0x10007, 1000000}}},

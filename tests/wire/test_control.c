@@ -161,7 +161,7 @@ static void test_hello_patches(void **state)
 	assert_int_equal(decode_patched("hello", 58, 2, 33), -KV_EPROTO);
 	assert_int_equal(decode_patched("hello", 80, 2, 10), -KV_EPROTO); /* provider's length */
 	assert_int_equal(decode_patched("hello", 80, 2, 64), -KV_EPROTO);
-	assert_int_equal(decode_patched("hello", 84, 1, 0), -KV_EPROTO); /* a zero byte in a string */
+	assert_int_equal(decode_patched("hello", 84, 1, 0), -KV_EPROTO);  /* a zero byte in a string */
 	assert_int_equal(decode_patched("hello", 106, 2, 0), -KV_EPROTO); /* an empty address */
 	assert_int_equal(decode_patched("hello", 106, 2, 65), -KV_EPROTO);
 }
@@ -215,8 +215,9 @@ static void test_welcome_patches(void **state)
 	assert_int_equal(decode_patched("welcome", 10, 2, 4), -KV_EPROTO);  /* 4 x 2 addresses */
 	assert_int_equal(decode_patched("welcome", 10, 4, 0x00010004), 1);  /* 4 x 1 */
 	assert_int_equal(decode_patched("welcome", 12, 2, 33), -KV_EPROTO); /* rails */
-	assert_int_equal(decode_patched("welcome", 14, 2, 0xFFFF), 1); /* flags: offers of a newer server are no concern of ours */
-	assert_int_equal(decode_patched("welcome", 68, 4, 0), -KV_EPROTO);  /* chunk bytes */
+	assert_int_equal(decode_patched("welcome", 14, 2, 0xFFFF),
+			 1); /* flags: offers of a newer server are no concern of ours */
+	assert_int_equal(decode_patched("welcome", 68, 4, 0), -KV_EPROTO); /* chunk bytes */
 	assert_int_equal(decode_patched("welcome", 84, 8, KV_VALUE_MAX + 1), -KV_EPROTO);
 	assert_int_equal(decode_patched("welcome", 94, 2, 1), -KV_EPROTO); /* reserved */
 	assert_int_equal(decode_patched("welcome", 96, 2, 7), -KV_EPROTO); /* node id's length */
@@ -539,8 +540,8 @@ static void test_session_patches(void **state)
 
 static void test_session_limits(void **state)
 {
-	struct wire_ctrl_msg open = golden("session_open"), ok = golden("session_ok"), refuse = golden("session_refuse"),
-			     close = golden("session_close");
+	struct wire_ctrl_msg open = golden("session_open"), ok = golden("session_ok"),
+			     refuse = golden("session_refuse"), close = golden("session_close");
 	(void)state;
 	memset(open.session_open.identity, 'i', WIRE_IDENTITY_MAX - 1);
 	assert_int_equal(encode(&open), 0);

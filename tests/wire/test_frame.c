@@ -130,7 +130,8 @@ static void test_header_checks(void **state)
 	assert_int_equal(open_with(26, 0, 64), -KV_EPROTO);  /* no record */
 	assert_int_equal(open_with(24, 48, 64), -KV_EPROTO); /* length against what came */
 	assert_int_equal(open_with(24, 72, 64), -KV_EPROTO);
-	assert_int_equal(open_with(3, 255, 64), 0);          /* any link, shard, mark and counter: the receiver knows which there are */
+	assert_int_equal(open_with(3, 255, 64),
+			 0); /* any link, shard, mark and counter: the receiver knows which there are */
 	assert_int_equal(open_with(27, 255, 64), 0);
 	assert_int_equal(open_with(31, 255, 64), 0);
 	assert_int_equal(open_with(39, 255, 64), 0);

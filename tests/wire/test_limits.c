@@ -55,8 +55,10 @@ static struct wire_request put_request(void)
 
 static void test_types_and_flags(void **state)
 {
-	static const uint8_t allowed[WIRE_PROVE + 1] = {
-		[WIRE_GET] = 7 | WIRE_GET_PACK | WIRE_GET_PULL, [WIRE_PUT] = 3, [WIRE_TOUCH] = WIRE_TOUCH_LOOK, [WIRE_PIN] = 1};
+	static const uint8_t allowed[WIRE_PROVE + 1] = {[WIRE_GET] = 7 | WIRE_GET_PACK | WIRE_GET_PULL,
+							[WIRE_PUT] = 3,
+							[WIRE_TOUCH] = WIRE_TOUCH_LOOK,
+							[WIRE_PIN] = 1};
 	const uint8_t only_replies = WIRE_GET_FOLLOWS | WIRE_GET_LEASED;
 	uint8_t key[] = {1, 'k'};
 	(void)state;
@@ -121,7 +123,8 @@ static void test_session_record(void **state)
 /* What is leased is not there: neither inside nor announced, and there is a lease, for some time. */
 static void test_leased(void **state)
 {
-	struct wire_reply reply = {.type = WIRE_GET, .flags = WIRE_GET_LEASED, .get = {.lease = 1, .lease_us = 1}}, r = reply;
+	struct wire_reply reply = {.type = WIRE_GET, .flags = WIRE_GET_LEASED, .get = {.lease = 1, .lease_us = 1}},
+			  r = reply;
 	(void)state;
 	assert_int_equal(add_reply(&r), 0);
 	r.get.posted = 1;
@@ -142,7 +145,8 @@ static void test_leased(void **state)
 
 static void test_release(void **state)
 {
-	struct wire_request release = {.type = WIRE_RELEASE, .time_left_us = UINT32_MAX, .release = {1, zeros}}, r = release;
+	struct wire_request release = {.type = WIRE_RELEASE, .time_left_us = UINT32_MAX, .release = {1, zeros}},
+			    r = release;
 	(void)state;
 	assert_int_equal(add_request(&r), 0);
 	r.release.count = 0;

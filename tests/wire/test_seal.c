@@ -47,7 +47,8 @@ static int close_both(void **state)
 static uint32_t frame_make(uint8_t *buf)
 {
 	const struct wire_frame frame = {.session = 0x01020304, .mark = 0x0a0b0c0d, .link = LINK, .shard = 9};
-	const struct wire_request ping = {.type = WIRE_PING, .time_left_us = UINT32_MAX, .id = 1, .ping = {.cookie = 0xdeadbeefcafef00d}};
+	const struct wire_request ping = {
+		.type = WIRE_PING, .time_left_us = UINT32_MAX, .id = 1, .ping = {.cookie = 0xdeadbeefcafef00d}};
 	struct wire_writer w;
 	memset(buf, 0xee, KV_MSG_MAX);
 	wire_frame_begin(&w, buf, KV_MSG_MAX, &frame);
@@ -88,7 +89,8 @@ static void test_each_is_taken_once(void **state)
 		assert_int_equal(wire_unseal(&server, buf[i], n), -KV_EEXIST);
 }
 
-/* Magic and version are wire_frame_open's; link and session say which seal is asked, and another one denies it (below). */
+/* Magic and version are wire_frame_open's; link and session say which seal is asked, and another one denies it (below).
+ */
 static void test_no_bit_can_be_changed(void **state)
 {
 	uint8_t buf[KV_MSG_MAX];
