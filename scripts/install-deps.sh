@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# install-deps.sh [run|test|clang|bench|verbs]
+# install-deps.sh [run|test|clang|format|bench|verbs]
 #   Installs what building and running KVRail needs (run), and what its tests
-#   (test, the default), `make check-clang` (clang), `make bench` (redis,
-#   memcached) or `make check-verbs` (a virtual machine) need on top. What bench
-#   installs may start as services of this machine; the benchmark starts its own.
+#   (test, the default), `make check-clang` (clang), `make format` (format),
+#   `make bench` (redis, memcached) or `make check-verbs` (a virtual machine) need
+#   on top. What bench installs may start as services of this machine; the
+#   benchmark starts its own.
 #
 # It looks first, installs only what is missing, and says what it installs. As
 # another user than root it uses sudo if there is one. At last it compares the
@@ -26,13 +27,13 @@ die() {
 }
 
 case $what in
-run | test | clang | bench | verbs) ;;
+run | test | clang | format | bench | verbs) ;;
 -h | --help)
-	sed -n '3,16s/^# \{0,1\}//p' "$0"
+	sed -n '3,17s/^# \{0,1\}//p' "$0"
 	exit 0
 	;;
 *)
-	say "there is no set '$what': use run, test, clang, bench or verbs"
+	say "there is no set '$what': use run, test, clang, format, bench or verbs"
 	exit 2
 	;;
 esac
@@ -52,6 +53,7 @@ plan_debian() {
 	has_efa_libfabric || packages+=(libfabric-dev)
 	case $what in test | clang) packages+=(libcmocka-dev openssl patch python3 iproute2) ;; esac
 	[ "$what" != clang ] || packages+=(clang)
+	[ "$what" != format ] || packages+=(clang-format-19)
 	[ "$what" != bench ] || packages+=(python3 redis-server memcached)
 	[ "$what" != verbs ] || packages+=(libcmocka-dev qemu-system-x86 busybox-static cpio xz-utils iproute2 ibverbs-utils)
 	is_installed() {
@@ -70,6 +72,7 @@ plan_redhat() {
 	has_efa_libfabric || packages+=(libfabric-devel)
 	case $what in test | clang) packages+=(libcmocka-devel openssl patch python3 iproute) ;; esac
 	[ "$what" != clang ] || packages+=(clang)
+	[ "$what" != format ] || die "clang-format 19 is a package of Debian and Ubuntu; on other systems pip has it: pip install 'clang-format==19.*'"
 	# Amazon Linux 2023, by its own list of packages, has redis6 (redis6-server) and neither redis, nor qemu, nor busybox.
 	if grep -qsE '^ID="?amzn"?$' "$os_release"; then
 		[ "$what" != bench ] || packages+=(python3 redis6 memcached)

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# check-format.sh [--fix] -- the layout of C files, by the clang-format that .clang-format names, and the width of Markdown; speaks TAP.
+#
+# --fix lays the C files out (make format). Another version of clang-format would lay out some lines otherwise, so without the right one
+# the check is skipped. Markdown is at most 120 columns wide, but for tables that a program wrote (docs/reference/options.md).
+set -u
+cd "$(dirname "$0")/.." || exit 2
+version=$(sed -n 's/.*clang-format \([0-9]*\).*/\1/p' .clang-format | head -n 1)
+tool=
+for t in "clang-format-$version" clang-format; do
+	"$t" --version 2>/dev/null | grep -q "version $version\." && tool=$t && break
+done
+sources() { git ls-files -z '*.c' '*.h'; }
+
+if [ "${1:-}" = --fix ]; then
+	[ -n "$tool" ] || {
+		echo "check-format: clang-format $version is not here; scripts/install-deps.sh format installs it" >&2
+		exit 1
+	}
+	sources | xargs -0 "$tool" -i --style=file
+	exit
+fi
+
+fail=0
+result() { # NUMBER NAME FINDINGS
+	if [ -z "$3" ]; then
+		echo "ok $1 - $2"
+		return
+	fi
+	echo "not ok $1 - $2"
+	printf '%s\n' "$3" | head -n 40 | sed 's/^/# /'
+	fail=1
+}
+echo 1..2
+if ! git rev-parse --git-dir >/dev/null 2>&1; then
+	echo "ok 1 # SKIP this is no git tree: what its files are is not known"
+elif [ -z "$tool" ]; then
+	echo "ok 1 # SKIP clang-format $version is not here (scripts/install-deps.sh format)"
+else
+	result 1 "C files are laid out by clang-format $version (make format)" \
+		"$(sources | xargs -0 "$tool" --dry-run --style=file 2>&1 | sed -n 's/: warning: code should be.*//p' | sort -u)"
+fi
+result 2 "Markdown is at most 120 columns wide" "$(find . -name '*.md' -not -path './build/*' -not -path './docs/reference/options.md' -not -path './.*' -print0 |
+	LC_ALL=C.UTF-8 xargs -0 awk 'length($0) > 120 { print FILENAME ":" FNR ": " length($0) " columns" }')"
+exit $fail
