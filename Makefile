@@ -96,199 +96,21 @@ $(HEADERS):
 embedding = $(if $(V),,@echo "  LINK  $@";) mkdir -p $(@D); $(CC) $(filter-out -I.,$(ALL_CFLAGS)) -I$(B)/include $(ALL_LDFLAGS) -o $@ $< -L$(B) -lkvrail -Wl,-rpath,'$$ORIGIN$(1)'
 $(B)/embed: examples/embed.c $(B)/libkvrail.so.0 $(HEADERS)
 	$(call embedding)
-$(B)/tests/integration/embedder: tests/integration/embedder.c $(B)/libkvrail.so.0 $(HEADERS)
-	$(call embedding,/../..)
 
-# Tests: tests/LAYER/test_*.c, each one a cmocka program that speaks TAP; `needs_LAYER` says what it links.
-# tests/sim links no ring and no fabric: it brings simulated ones.
-needs_base      := base
-needs_host      := base host
-needs_loop      := base loop ring
-needs_wire      := base wire
-needs_bootstrap := base loop ring wire bootstrap
-needs_engine    := base host loop ring engine fab
-needs_store     := base host store
-needs_kvserver  := $(SERVER_LAYERS)
-needs_kvclient  := $(CLIENT_LAYERS)
-needs_kvbench   := $(CLIENT_LAYERS) kvbench
-needs_kvcli     := $(CLIENT_LAYERS) kvcli
-needs_kvdoctor  := $(DOCTOR_LAYERS) kvdoctor
-needs_hotpath   := $(CLIENT_LAYERS) store kvserver
-needs_sim       := base host loop wire bootstrap engine store kvclient kvserver
-TESTS :=
-define test_rule
-tests_$(1) := $(patsubst %.c,$(B)/%,$(wildcard tests/$(1)/test_*.c))
-TESTS += $$(tests_$(1))
-$$(tests_$(1)): %: %.c.o $(call objs,$(filter-out tests/$(1)/test_% tests/sim/seeds.c,$(wildcard tests/$(1)/*.c))) $(call a,$(needs_$(1)))
-	$$(link) -lcmocka
-endef
-$(foreach l,base host loop wire bootstrap engine store kvserver kvclient kvbench kvcli kvdoctor hotpath sim,$(eval $(call test_rule,$(l))))
+include tests/suites.mk
 
-# Many simulated worlds. Libraries that another machine may lack are looked for in lib/ beside it, too.
-$(B)/tests/sim/seeds: $(call objs,$(filter-out tests/sim/test_%,$(wildcard tests/sim/*.c))) $(call a,$(needs_sim))
-	$(link) -lcmocka -Wl,-rpath,'$$ORIGIN/lib'
-
-# Programs of the chaos and port tests, on the public API alone.
-$(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c tests/port/*.c)): %: %.c.o $(call a,$(CLIENT_LAYERS))
-	$(link)
-
-PORT := $(patsubst %.c,$(B)/%,$(wildcard tests/port/*.c))
-
-# Programs of `make bench`, and hash and samehost, which are run by hand: what the checksum and the copying cost here. They link no client of ours.
-BENCH_TOOLS := $(addprefix $(B)/tests/bench/,lfget rawtcp kvload c2c hash samehost)
-$(BENCH_TOOLS): %: %.c.o $(B)/tests/bench/result.c.o $(B)/tests/bench/load.c.o $(call a,kvbench host base)
-	$(link)
-$(B)/tests/bench/congestion.so: $(B)/tests/bench/congestion.c.o
-	$(link) -shared
-BENCH_TOOLS += $(B)/tests/bench/congestion.so
-
-# The fault sweep interposes every fallible function that our objects call; made for MODE=asan.
-$(B)/tests/fault/sweep: $(call objs,$(wildcard tests/fault/*.c)) $(call a,$(CLIENT_LAYERS) store kvserver) tests/fault/wrap.txt
-	$(link) $(foreach w,$(shell cat tests/fault/wrap.txt 2>/dev/null),-Wl,--wrap=$(w))
-
-# The shim (tests/shim/README.md): preloaded into programs, and linked into the engine's and client's own tests again.
-SHIM_OBJS := $(call objs,$(filter-out tests/shim/test_%,$(wildcard tests/shim/*.c)))
-$(B)/tests/shim/shim.so: $(SHIM_OBJS) $(call a,host base)
-	$(if $(V),,@echo "  LINK  $@";) $(CC) $(filter-out -Wl$(comma)-z$(comma)relro$(comma)-z$(comma)now,$(ALL_LDFLAGS)) -shared -o $@ $^ -lxxhash -ldl
-SHIM_ENGINE := $(addprefix $(B)/tests/shim/,conform process await shim)
-$(B)/tests/shim/conform $(B)/tests/shim/process $(B)/tests/shim/await: $(B)/tests/shim/%: $(B)/tests/engine/test_%.c.o
-$(B)/tests/shim/shim: $(B)/tests/shim/test_shim.c.o
-$(SHIM_ENGINE): $(SHIM_OBJS) $(call objs,tests/engine/node.c tests/engine/child.c) $(call a,$(needs_engine))
-	$(link) -lcmocka
-
-# Fuzz targets: tests/fuzz/fuzz_X.c runs its corpus through standalone.c everywhere, and under libFuzzer with clang (`make fuzz`).
-FUZZ  := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
-FUZZ_LAYERS := base host loop ring wire bootstrap engine fab store kvclient kvserver kvbench kvcli
-$(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)): $(B)/tests/fuzz/smoke_%: $(B)/tests/fuzz/fuzz_%.c.o $(B)/tests/fuzz/standalone.c.o $(call a,$(FUZZ_LAYERS))
-	$(link)
-$(addprefix $(B)/tests/fuzz/fuzz_,$(FUZZ)): $(B)/tests/fuzz/fuzz_%: $(B)/tests/fuzz/fuzz_%.c.o $(call a,$(FUZZ_LAYERS))
-	$(link) -fsanitize=fuzzer
-
-.PHONY: tests
-tests: $(TESTS) $(PORT) $(B)/tests/integration/embedder $(SHIM_ENGINE) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(BENCH_TOOLS) $(PROGRAMS) library
-
-INTEGRATION := $(wildcard tests/integration/*.sh)
-
-.PHONY: deps check check-long check-run check-format format check-asan check-tsan check-clang check-sim check-chaos check-port check-providers check-verbs check-fault check-mutants check-valgrind check-shim check-shim-mutants check-all bench bench-phases fuzz install uninstall clean help
-deps: ## install what building and testing need (KVRAIL_NO_INSTALL=1: say it instead)
-	@scripts/install-deps.sh test
-
-check: deps ## set up, build and pass the tests (under 10 minutes on 2 cores)
-	@$(MAKE) --no-print-directory -j$$(nproc) tests
-	@$(MAKE) --no-print-directory check-run
-
-# The simulation runs in one thread, where ThreadSanitizer can find nothing, and takes minutes under it.
-RUN_TESTS = $(if $(filter tsan,$(MODE)),$(filter-out $(B)/tests/sim/test_sim_%,$(TESTS)),$(TESTS))
-# Planted bugs are looked for in one build only. What takes long is left to check-long there, and done in the other builds.
-RELEASE = $(filter build/release,$(B))
-MUTANTS = $(if $(RELEASE),scripts/check-mutants.sh)
-LONG := $(addprefix tests/integration/,acceptance.sh capacity.sh rails.sh)
-check-run: tests
-	@SHIM_QUICK=1 PORT_SHORT=1 MUTANTS_SHARE=3 MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),300) -l $(B)/logs scripts/check-layers.sh scripts/check-docs.sh scripts/check-format.sh tests/fault/points.sh $(RUN_TESTS) $(B)/tests/shim/shim tests/shim/engine.sh $(MUTANTS) tests/fuzz/smoke.sh tests/port/port.py $(if $(RELEASE),$(filter-out $(LONG),$(INTEGRATION)),$(INTEGRATION))
-
-check-long: deps ## what check has no time for: all planted bugs, capacity, rails, EFA's acceptance script (5 minutes)
-	@$(MAKE) --no-print-directory -j$$(nproc) tests
-	@MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),600) -l $(B)/logs $(MUTANTS) $(LONG)
-
-check-asan: deps ## the same under AddressSanitizer and UBSan
-	@$(MAKE) --no-print-directory -j$$(nproc) MODE=asan tests
-	@$(MAKE) --no-print-directory MODE=asan check-run
-
-check-tsan: deps ## the same under ThreadSanitizer
-	@$(MAKE) --no-print-directory -j$$(nproc) MODE=tsan tests
-	@TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp $$TSAN_OPTIONS" $(MAKE) --no-print-directory MODE=tsan check-run
-
-check-format: ## the layout of C files and the width of Markdown (a part of check, where clang-format 19 is installed)
-	@scripts/install-deps.sh format
-	@scripts/check-format.sh
-
-format: ## lay the C files out by clang-format 19
-	@scripts/install-deps.sh format
-	@scripts/check-format.sh --fix
-
-check-clang: ## build everything with clang, without a warning, and run the tests
-	@scripts/install-deps.sh clang
-	@$(MAKE) --no-print-directory -j$$(nproc) CC=clang tests
-	@$(MAKE) --no-print-directory CC=clang check-run
-
-SEEDS ?= 200
-FIRST ?= 1
-JOBS  ?= $(shell nproc)
-check-sim: deps ## many simulated worlds, with and without trouble (SEEDS=200 FIRST=1 JOBS=n)
-	@$(MAKE) --no-print-directory -j$$(nproc) $(B)/tests/sim/seeds
-	@KVRAIL_SIM_FIRST=$(FIRST) KVRAIL_SIM_SEEDS=$(SEEDS) KVRAIL_SIM_JOBS=$(JOBS) scripts/run-tests.sh -t 36000 -l $(B)/logs $(B)/tests/sim/seeds
-
-CHAOS := $(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c))
-check-chaos: deps ## real processes killed, stopped, cut off and starved (about 5 minutes; CHAOS_KILLS=100 for more, KVRAIL_TEST_PROVIDER=tcp-native for other providers)
-	@$(MAKE) --no-print-directory -j$$(nproc) programs $(CHAOS)
-	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 1800 -l $(B)/logs tests/chaos/run.sh
-
-check-port: deps ## strangers and neighbours at the fabric ports: every known attack, and mutations for PORT_SECONDS=60 (20 minutes; a short part is in check)
-	@$(MAKE) --no-print-directory -j$$(nproc) programs $(PORT)
-	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $$(($${PORT_SECONDS:-60} + 3600)) -l $(B)/logs tests/port/port.py
-
-FABRIC_TESTS := $(tests_engine) $(tests_kvserver) $(tests_kvclient) $(tests_hotpath) $(addprefix tests/integration/,bench.sh cli.sh security.sh trace.sh rails.sh capacity.sh)
-PROVIDERS ?= tcp-native net shm
-check-providers: deps ## the tests that use a fabric, over other providers (PROVIDERS="tcp-native net shm"; skips what is not here; 8 minutes each)
-	@$(MAKE) --no-print-directory -j$$(nproc) tests
-	@PROVIDERS="$(PROVIDERS)" MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/check-providers.sh -l $(B)/logs $(FABRIC_TESTS)
-
-check-verbs: ## on real verbs: Soft-RoCE in a virtual machine, with KVM or without (5 to 15 minutes; skips, with the reason, where it cannot run)
-	@scripts/install-deps.sh verbs || true
-	@$(MAKE) --no-print-directory -j$$(nproc) programs $(tests_engine) $(tests_base)
-	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 3000 -l $(B)/logs tests/verbs/run.sh tests/verbs/memory.sh
-
-check-fault: deps ## fail every fallible call of ours once, under ASan (5 minutes with KVRAIL_FAULT_ONCE=1, else 30)
-	@$(MAKE) --no-print-directory -j$$(nproc) MODE=asan build/asan/tests/fault/sweep
-	@KVRAIL_BUILD=build/asan scripts/run-tests.sh -t 5400 -l build/asan/logs tests/fault/points.sh build/asan/tests/fault/sweep
-
-check-shim: deps ## engine and programs on imitated EFA and InfiniBand machines (12 minutes; a short part is in check)
-	@$(MAKE) --no-print-directory -j$$(nproc) programs $(SHIM_ENGINE) $(B)/tests/shim/shim.so $(tests_kvclient)
-	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 1200 -l $(B)/logs $(B)/tests/shim/shim tests/shim/engine.sh tests/shim/run.sh
-
-check-shim-mutants: deps ## break rules of docs/internals/providers.md one at a time and see an imitated machine tell (5 minutes)
-	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release programs $(addprefix build/release/tests/shim/,conform process await shim shim.so)
-	@MODE=release KVRAIL_BUILD=build/release scripts/run-tests.sh -t 1800 -l build/release/logs tests/shim/mutants.sh
-
-check-mutants: deps ## plant bugs and see the simulation, or a test, find each of them (a third of them in check; a minute and a half)
-	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release build/release/tests/sim/test_sim_rules $$(sed -n 's|^program: |build/release/|p' tests/sim/mutants/*.patch | sort -u)
-	@MODE=release KVRAIL_BUILD=build/release scripts/run-tests.sh -l build/release/logs scripts/check-mutants.sh
-
-# Preloaded by the test; without valgrind's headers there is none, and the test says so.
-$(B)/tests/valgrind/uring.so: tests/valgrind/uring.c
-	@mkdir -p $(@D)
-	$(Q)if [ -e /usr/include/valgrind/memcheck.h ]; then $(CC) $(ALL_CFLAGS) -shared -o $@ $< -luring -ldl; fi
-
-check-valgrind: deps ## server, client and benchmark under valgrind, where it is installed, and what a GET costs with many servers (about 5 minutes)
-	@$(MAKE) --no-print-directory -j$$(nproc) programs $(B)/tests/valgrind/uring.so $(B)/tests/sim/test_sim_many
-	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 900 -l $(B)/logs tests/valgrind/run.sh tests/valgrind/flat.py
-
-check-all: check check-long check-clang check-asan check-tsan check-sim check-chaos check-port check-providers check-verbs check-fault check-valgrind check-shim check-shim-mutants ## every suite
-
-bench: ## compare with redis, memcached and bare libfabric, and write docs/internals/performance.md (30 minutes; BENCH="redis shm" PAIRS=7 BENCH_QUICK=1)
-	@$(MAKE) --no-print-directory -j$$(nproc) programs $(BENCH_TOOLS)
-	@KVRAIL_BUILD=$(B) tests/bench/run.py --doc $(BENCH)
-
-bench-phases: $(B)/tests/valgrind/uring.so ## where a GET's time goes and its instructions, by phase (5 minutes; instructions need valgrind)
-	@$(MAKE) --no-print-directory -j$$(nproc) programs $(B)/tests/bench/c2c
-	@KVRAIL_BUILD=$(B) tests/bench/breakdown.py
-	@KVRAIL_BUILD=$(B) tests/bench/instructions.py
-
-TIME ?= 60
-fuzz: ## libFuzzer on every target for TIME seconds each (needs clang)
-	@$(MAKE) --no-print-directory -j$$(nproc) CC=clang MODE=fuzz B=build/fuzz $(addprefix build/fuzz/tests/fuzz/fuzz_,$(FUZZ))
-	@scripts/fuzz.sh $(TIME) $(FUZZ)
-
+.PHONY: install uninstall clean help
 # What is installed, as MODE:FILE:FOLDER; `uninstall` removes the same. The .pc says what the static library needs: what the linker found the shared one to need.
 LIBDIR     ?= $(PREFIX)/lib
 SHARE      := $(PREFIX)/share
 MANUALS    := $(patsubst $(B)/%,$(B)/share/%.1,$(PROGRAMS)) docs/reference/kvclient.3
 COMPLETION := $(patsubst $(B)/%,$(B)/share/completion/%,$(PROGRAMS))
+DOCS       := $(wildcard $(addprefix docs/,*.md */*.md */*/*.md))
 put = $(foreach f,$(2),$(1):$(f):$(3))
 INSTALLED = $(call put,755,$(PROGRAMS),$(PREFIX)/bin) $(call put,755,$(B)/libkvrail.so.0,$(LIBDIR)) $(call put,644,$(B)/libkvrail.a,$(LIBDIR)) \
 	$(call put,644,$(B)/share/kvrail.pc,$(LIBDIR)/pkgconfig) $(call put,644,$(HEADERS),$(PREFIX)/include/kvrail) \
 	$(call put,644,$(filter %.1,$(MANUALS)),$(SHARE)/man/man1) $(call put,644,$(filter %.3,$(MANUALS)),$(SHARE)/man/man3) \
-	$(call put,644,README.md CHANGELOG.md LICENSE,$(SHARE)/doc/kvrail) $(call put,644,$(wildcard docs/*.md),$(SHARE)/doc/kvrail/docs) $(call put,644,$(wildcard examples/*.c),$(SHARE)/doc/kvrail/examples) \
+	$(call put,644,README.md CHANGELOG.md LICENSE,$(SHARE)/doc/kvrail) $(foreach f,$(DOCS),644:$(f):$(SHARE)/doc/kvrail/$(patsubst %/,%,$(dir $(f)))) $(call put,644,$(wildcard examples/*.c),$(SHARE)/doc/kvrail/examples) \
 	$(call put,644,$(COMPLETION),$(SHARE)/bash-completion/completions)
 $(B)/share/%.1: $(B)/% scripts/man-page.sh
 	@mkdir -p $(@D)
@@ -309,7 +131,7 @@ install: all $(HEADERS) $(MANUALS) $(COMPLETION) ## programs, library, headers, 
 uninstall: ## remove what install has put there (with the same PREFIX, LIBDIR and DESTDIR)
 	$(placed)$(Q)for f in $(INSTALLED); do from=$${f#*:} to=$${f##*:}; from=$${from%%:*}; rm -f "$(DESTDIR)$$to/$${from##*/}"; done
 	$(Q)rm -f "$(DESTDIR)$(LIBDIR)/libkvrail.so"
-	$(Q)for d in $(PREFIX)/include/kvrail $(SHARE)/doc/kvrail/examples $(SHARE)/doc/kvrail/docs $(SHARE)/doc/kvrail; do [ ! -d "$(DESTDIR)$$d" ] || rmdir --ignore-fail-on-non-empty "$(DESTDIR)$$d"; done
+	$(Q)for d in $(PREFIX)/include/kvrail $(SHARE)/doc/kvrail; do [ ! -d "$(DESTDIR)$$d" ] || find "$(DESTDIR)$$d" -depth -type d -empty -delete; done
 
 clean: ## remove build/
 	rm -rf build

@@ -9,7 +9,7 @@ set -u
 cd "${1:-.}" || exit 2
 words=$(mktemp) || exit 2
 trap 'rm -f "$words"' EXIT
-find base host loop wire bootstrap engine store kvclient kvserver kvbench kvcli kvdoctor tests scripts Makefile -type f \( -name '*.[chS]' -o -name '*.sh' -o -name '*.py' -o -name '*.patch' -o -name '*.def' -o -name Makefile \) \
+find base host loop wire bootstrap engine store kvclient kvserver kvbench kvcli kvdoctor tests scripts Makefile -type f \( -name '*.[chS]' -o -name '*.sh' -o -name '*.py' -o -name '*.patch' -o -name '*.def' -o -name Makefile -o -name '*.mk' \) \
 	-exec grep -ohE '[A-Za-z_][A-Za-z0-9_]*' {} + 2>/dev/null | sort -u >"$words"
 
 functions() { # FILE NAMES: those that are not there

@@ -65,5 +65,5 @@ result "libfabric only in engine/fabric*" "$(of 'rdma/(fabric|fi_|providers)' | 
 result "libibverbs only in engine/fabric* and kvbench/capacity/verbs.c" "$(of infiniband/ | grep -vE '^(engine/fabric[a-z_]*|kvbench/capacity/verbs)\.[ch]$')"
 result "liburing only in loop/ring_uring.c" "$(of liburing | grep -v '^loop/ring_uring\.c$')"
 result "OpenSSL only in base/mac.c, bootstrap/tls.c, trust.[ch] and hmac.c" "$(of openssl/ | grep -vE '^(base/mac\.c|bootstrap/((tls|trust|hmac)\.c|trust\.h))$')"
-result "every source file has its licence line" "$(git ls-files '*.c' '*.h' '*.S' '*.sh' Makefile 2>/dev/null | while IFS= read -r f; do [ -f "$f" ] && ! head -3 "$f" | grep -q 'SPDX-License-Identifier: Apache-2.0' && echo "$f"; done)"
+result "every source file has its licence line" "$(git ls-files '*.c' '*.h' '*.S' '*.sh' Makefile '*.mk' 2>/dev/null | while IFS= read -r f; do [ -f "$f" ] && ! head -3 "$f" | grep -q 'SPDX-License-Identifier: Apache-2.0' && echo "$f"; done)"
 exit $fail

@@ -35,8 +35,9 @@ copy() { # DIRECTORY [PROGRAM]
 	rm -rf "$1"
 	mkdir -p "$1/tests" "$1/$built/tests"
 	cp -p Makefile "$1/"
+	cp -p tests/suites.mk tests/filter.c "$1/tests/"
 	cp -pR tests/sim "$1/tests/"
-	cp -pR "$built/tests/sim" "$1/$built/tests/"
+	cp -pR "$built/tests/sim" "$built/tests/filter.c.o" "$1/$built/tests/"
 	for l in $layers; do
 		cp -pR "$l" "$1/"
 		cp -pR "$built/$l" "$built/lib$l.a" "$1/$built/"

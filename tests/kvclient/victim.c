@@ -14,13 +14,6 @@
 #include "base/base.h"
 #include "server.h"
 
-/* KVRAIL_TEST_ONLY: the tests whose name it is, with * and ?. Planted bugs are looked for by the one that must find
- * them. */
-__attribute__((constructor)) static void only(void)
-{
-	cmocka_set_test_filter(getenv("KVRAIL_TEST_ONLY"));
-}
-
 struct victim victim;
 
 static uint64_t now_ns(void)
