@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* advise.c -- what would make the run faster, or take a better provider. Nothing here says that a run fails; figures
- * are named with where they were measured (docs/internals/providers.md, docs/internals/performance.md). */
+ * are named with where they were measured (docs/internals/providers.md, docs/runs/2026-11-performance.md). */
 #include <string.h>
 
 #include "kvdoctor/doctor.h"

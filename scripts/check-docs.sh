@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# check-docs.sh -- what docs/internals/ownership.md and docs/internals/reliability.md name exists; speaks TAP.
+# check-docs.sh -- what documents name exists; speaks TAP. check-docs.py looks at files, functions and links in all of them.
 #
-# Of what stands in backticks: `file: function, function` must be a file (of the tree, or below tests/) with these functions in it, `calls_of_*` one that
+# In docs/internals/ownership.md and reliability.md, of what stands in backticks: `file: function, function` must be a file (of the tree, or below tests/) with these functions in it, `calls_of_*` one that
 # begins so; a file alone must be there; and a name with an underscore must be a word of the sources.
 # Run from the root of the tree, or with another root as the only argument.
 set -u
@@ -35,7 +35,7 @@ missing() { # DOC
 }
 
 n=0 fail=0
-echo 1..2
+echo 1..3
 for doc in docs/internals/ownership.md docs/internals/reliability.md; do
 	n=$((n + 1))
 	bad=$(missing "$doc")
@@ -47,4 +47,16 @@ for doc in docs/internals/ownership.md docs/internals/reliability.md; do
 		fail=1
 	fi
 done
+if ! python3 -c '' 2>/dev/null; then
+	echo "ok 3 # SKIP there is no python3 to read the documents with"
+else
+	bad=$(python3 scripts/check-docs.py 2>&1)
+	if [ -z "$bad" ]; then
+		echo "ok 3 - files, functions and links that documents name exist"
+	else
+		echo "not ok 3 - files, functions and links that documents name exist"
+		printf '%s\n' "$bad" | sed 's/^/# /'
+		fail=1
+	fi
+fi
 exit $fail

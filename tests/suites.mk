@@ -176,7 +176,7 @@ check-valgrind: deps ## server, client and benchmark under valgrind, where it is
 
 check-all: check check-long check-clang check-asan check-tsan check-sim check-chaos check-port check-providers check-verbs check-fault check-valgrind check-shim check-shim-mutants ## every suite
 
-bench: ## compare with redis, memcached and bare libfabric, and write docs/internals/performance.md (30 minutes; BENCH="redis shm" PAIRS=7 BENCH_QUICK=1)
+bench: ## compare with redis, memcached and bare libfabric, and write docs/runs/bench.md (30 minutes; BENCH="redis shm" PAIRS=7 BENCH_QUICK=1)
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(BENCH_TOOLS)
 	@KVRAIL_BUILD=$(B) tests/bench/run.py --doc $(BENCH)
 

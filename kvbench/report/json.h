@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* json.h -- the report as one JSON object (schema kvbench/1; docs/guide/benchmarking.md lists the names). */
+/* json.h -- the report as one JSON object (schema kvbench/1; docs/guide/benchmarking.md explains it). */
 #ifndef KVRAIL_KVBENCH_REPORT_JSON_H
 #define KVRAIL_KVBENCH_REPORT_JSON_H
 

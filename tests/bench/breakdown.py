@@ -3,7 +3,7 @@
 """breakdown.py [SIZE...] -- where the time of one GET goes, by phase, with 1 and with 32 workers: `make bench-phases`.
 
 Each round runs every case once, so that what the machine does meanwhile falls on all of them; a figure is the median over the
-rounds of a run's median, in microseconds. What the phases are: docs/guide/benchmarking.md. Medians do not add up to the total.
+rounds of a run's median, in microseconds. What the phases are: docs/internals/performance.md. Medians do not add up to the total.
 
 Environment: KVRAIL_BUILD (build/release), PAIRS (7: rounds), BENCH_SECONDS (1: length of a read phase).
 """

@@ -4,7 +4,7 @@
 
   run.py --list                      the comparisons
   run.py redis memcached             these, printed and recorded in build/bench/
-  run.py --doc [NAME...]             and written into docs/internals/performance.md (this is `make bench`)
+  run.py --doc [NAME...]             and written into docs/runs/bench.md, which is made if it is not there (this is `make bench`)
   run.py ab DIR_A DIR_B [-- OPTS]    two builds of KVRail against each other with kv-bench OPTS
 
 Environment: PAIRS (7), BENCH_SECONDS (1: length of a read phase), BENCH_QUICK=1 (one short pair, for a smoke test),
@@ -30,18 +30,21 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(ROOT, os.environ.get("KVRAIL_BUILD", "build/release"))
 RESULTS = os.path.join(ROOT, "build/bench/results.json")
-DOC = os.path.join(ROOT, "docs/internals/performance.md")
+DOC_NAME = "docs/runs/bench.md"
+DOC = os.path.join(ROOT, DOC_NAME)
 QUICK = os.environ.get("BENCH_QUICK", "0") not in ("", "0")
 PAIRS = 1 if QUICK else int(os.environ.get("PAIRS", "7"))
 SECONDS = 0.2 if QUICK else float(os.environ.get("BENCH_SECONDS", "1"))
 DATA_SET = (16 if QUICK else 256) << 20  # bytes of values: more than any cache here
 LIMIT_S = 180                            # no run takes longer
 BUSY_CORES = 0.25                        # others that take more spoil what spins
+COLUMNS = 120                            # of a line in the document
 K, M = 1 << 10, 1 << 20
 
 
@@ -486,20 +489,20 @@ def compare_keys():
     with contextlib.ExitStack() as kept:
         big = KeptServer(4 * K, many, kept)
         small = KeptServer(4 * K, 1000, kept)
-        yield case(f"{many:,} keys of 4 KiB", big.read, small.read, goal=0.90)
+        yield case(f"{many:,} keys", big.read, small.read, goal=0.90)
 
 
 def compare_redis():
     need("redis-server")
     for size, goal, target in ((4 * K, None, None), (64 * K, 1.05, 1.3), (M, 3.0, None)):
         for unix in (False, True):
-            yield case(f"{size_text(size)}, {'unix socket' if unix else 'tcp'}", kv_bench(size), redis(size, unix), goal=goal,
+            yield case(f"{size_text(size)}, {'unix' if unix else 'tcp'}", kv_bench(size), redis(size, unix), goal=goal,
                        target=target)
     for size in (64 * K, M):
         yield case(f"{size_text(size)}, tcp with reno", kv_bench(size), redis(size, reno=True))
     # What never leaves the host, for both.
     for size, goal in ((64 * K, 1.3), (M, 3.0)):
-        yield case(f"{size_text(size)}, unix socket, kv-bench over shm", kv_bench(size, provider="shm"), redis(size, True), goal=goal)
+        yield case(f"{size_text(size)}, unix and shm", kv_bench(size, provider="shm"), redis(size, True), goal=goal)
 
 
 def compare_memcached():
@@ -519,7 +522,7 @@ def compare_batch():
 
 
 def compare_tcp():
-    yield case("4 KiB, batches of 16 keys", kv_bench(4 * K, 32, 4, "--batch", "16"), rawtcp(4 * K), target=0.5)
+    yield case("4 KiB, batches of 16", kv_bench(4 * K, 32, 4, "--batch", "16"), rawtcp(4 * K), target=0.5)
     for size in (64 * K, M):
         yield case(size_text(size), kv_bench(size), rawtcp(size))
 
@@ -603,7 +606,7 @@ def puts(at):
 def compare_fairness():
     for what, hog in (("read 1 MiB", big_gets), ("write 64 KiB", puts)):
         for name, quantile in (("median", "p50_ns"), ("99th percentile", "p99_ns")):
-            yield case(f"GETs of 1 worker, 64 KiB, beside 32 that {what}: {name}", one_beside_many(quantile, hog), unit="us")
+            yield case(f"32 that {what}: {name}", one_beside_many(quantile, hog), unit="us")
 
 
 def compare_puts():
@@ -630,15 +633,15 @@ COMPARISONS = {
     "depth1": ("One worker beside the least GET over libfabric (`lfget`, depth 1)", "kv-bench", "lfget", compare_depth1),
     "tcp": ("32 workers beside one raw TCP connection with 16 requests in flight (`rawtcp`)", "kv-bench", "rawtcp", compare_tcp),
     "workers": ("More workers beside 32, 64 KiB, 4 clients", "more workers", "32 workers", compare_workers),
-    "keys": ("Many keys beside 1,000 of 4 KiB, 32 workers", "many keys", "1,000 keys", compare_keys),
-    "redis": ("32 workers beside redis with 32 connections", "kv-bench", "redis", compare_redis),
+    "keys": ("Many keys beside 1,000, values of 4 KiB, 32 workers", "many keys", "1,000 keys", compare_keys),
+    "redis": ("32 workers beside redis with 32 connections over tcp or its unix socket (last rows: kv-bench over shm)", "kv-bench", "redis", compare_redis),
     "memcached": ("32 workers beside memcached (`-t 2 -I 8m`) with 32 connections", "kv-bench", "memcached", compare_memcached),
     "batch": ("32 workers with batches of 16 keys of 4 KiB beside", "batches", "other", compare_batch),
     "shm": ("shm beside tcp, 32 workers", "shm", "tcp", compare_shm),
     "checksum": ("Checksums verified (the default) beside `--no-checksum`, 32 workers", "verified", "not verified", compare_checksum),
     "engines": ("32 workers beside recorded figures of transfer engines over TCP (not interleaved)", "kv-bench", "recorded",
                 compare_engines),
-    "fairness": ("Latency of one client beside another client's load on the same server", "one", "the others", compare_fairness),
+    "fairness": ("Latency of GETs of 64 KiB of one worker beside 32 workers of another client, one server", "one", "the others", compare_fairness),
     "puts": ("GETs of 32 workers beside 32 workers of another client that write, and alone", "beside", "alone", compare_puts),
     "idle": ("At rest, and memory", "measured", "", compare_idle),
 }
@@ -649,21 +652,21 @@ COMPARISONS = {
 def verdict(c):
     """Whether the goal is reached, and whether anybody should believe it."""
     text = goal_text(c)
-    return text if text == "-" or c["foreign_cores"] < BUSY_CORES else f"{text} (busy machine)"
+    return text if text == "-" or c["foreign_cores"] < BUSY_CORES else f"{text} (busy)"
 
 
 def goal_text(c):
     if c.get("below") is not None:
-        return f"below {c['below']:g}: " + ("reached" if c["a"] < c["below"] else "**not reached**")
+        return f"below {c['below']:g}: " + ("reached" if c["a"] < c["below"] else "**missed**")
     goal, target = c.get("goal"), c.get("target")
     if goal is None and target is None:
         return "-"
     if target is not None and c["ratio"] >= target:
         return f"target {target:g}: reached"
     if goal is None:
-        return f"target {target:g}: not reached"
+        return f"target {target:g}: missed"
     text = f"{goal:g}" + (f" (target {target:g})" if target is not None else "")
-    return f"{text}: " + ("reached" if c["ratio"] >= goal else "**not reached**")
+    return f"{text}: " + ("reached" if c["ratio"] >= goal else "**missed**")
 
 
 def side_text(c, side):
@@ -676,27 +679,45 @@ def side_text(c, side):
 
 
 def table(name, done):
+    """The lines of a comparison: a row per case, then what failed and when and on what it was measured."""
     title, a, b, _ = COMPARISONS[name]
     lines = [f"**{title}**", ""]
     if done.get("skipped"):
-        return lines + [f"Not measured: {done['skipped']}."]
-    unit = next((c["unit"] for c in done["cases"] if "unit" in c), "")
-    if any("ratio" in c for c in done["cases"]):
-        lines += [f"| | {a}, {unit} | {b}, {unit} | ratio | range | goal | pairs | CPUs | others |",
-                  "|---|---|---|---|---|---|---|---|---|"]
-        for c in done["cases"]:
-            if c.get("failed"):
-                lines.append(f"| {c['label']} | failed: {c['failed']} | | | | | | | |")
-                continue
-            lines.append(f"| {c['label']} | {side_text(c, 'a')} | {side_text(c, 'b')} | **{c['ratio']:.2f}** | {c['low']:.2f} to "
-                         f"{c['high']:.2f} | {verdict(c)} | {c['counted']} | {states_text(c)} | {c['foreign_cores']:.2f} |")
-    else:
-        lines += [f"| | {a} | goal | runs | CPUs | others |", "|---|---|---|---|---|---|"]
-        for c in done["cases"]:
-            text = f"failed: {c['failed']} | | | |" if c.get("failed") else \
-                f"{c['a']:.2f} {c['unit']} | {verdict(c)} | {c['counted']} | {states_text(c)} | {c['foreign_cores']:.2f}"
-            lines.append(f"| {c['label']} | {text} |")
-    return lines + ["", f"{done['date']}, commit {done['commit']}; read phases of {done['seconds']:g} s. Others: cores that other processes took meanwhile."]
+        return lines + folded(f"Not measured: {done['skipped']}.")
+    ran = [c for c in done["cases"] if not c.get("failed")]
+    unit = next((c["unit"] for c in ran), "")
+    if any("ratio" in c for c in ran):
+        lines += [f"| | {a}, {unit} | {b}, {unit} | ratio | range | goal |", "|---|---|---|---|---|---|"]
+        lines += [f"| {c['label']} | {side_text(c, 'a')} | {side_text(c, 'b')} | **{c['ratio']:.2f}** | {c['low']:.2f}-{c['high']:.2f} "
+                  f"| {verdict(c)} |" for c in ran]
+    elif ran:
+        lines += [f"| | {a} | goal |", "|---|---|---|"]
+        lines += [f"| {c['label']} | {c['a']:.2f} {c['unit']} | {verdict(c)} |" for c in ran]
+    lines += ["", *folded(f"{done['date']}, commit {done['commit']}; read phases of {done['seconds']:g} s" + circumstances(ran))]
+    for c in done["cases"]:
+        if c.get("failed"):
+            lines += ["", *folded(f"{c['label']} failed: {c['failed']}")]
+    return lines
+
+
+def folded(text):
+    return textwrap.wrap(text, COLUMNS, break_long_words=False, break_on_hyphens=False)
+
+
+def circumstances(ran):
+    """How many pairs count, at which distance of the CPUs, and what else ran on them (of each row: build/bench/results.json)."""
+    if not ran:
+        return "."
+    states = {}
+    for c in ran:
+        for k, v in c["states"].items():
+            states[k] = states.get(k, 0) + v
+    pairs = sorted({c["counted"] for c in ran})
+    dropped = sum(c["dropped"] for c in ran if not c["unsteady"])
+    foreign = [c["foreign_cores"] for c in ran]
+    return (f"; pairs a row: {'-'.join(str(n) for n in dict.fromkeys((pairs[0], pairs[-1])))}; CPUs "
+            + ", ".join(f"{k} {v}" for k, v in states.items()) + (f", {dropped} dropped" if dropped else "")
+            + f"; other processes took {min(foreign):.2f} to {max(foreign):.2f} cores.")
 
 
 def states_text(c):
@@ -708,14 +729,28 @@ def machine_table(rows):
     return ["| | |", "|---|---|"] + [f"| {k} | {v} |" for k, v in rows.items()]
 
 
+def markers(name):
+    return f"<!-- bench:{name} begin -->", f"<!-- bench:{name} end -->"
+
+
+def doc_new():
+    """The document before anything was measured: a block for each comparison."""
+    lines = ["# The last `make bench`", "",
+             *folded("Written by `make bench`: what stands between two markers is replaced by the next run of that comparison, the rest "
+                     "is kept. How to read it: `tests/bench/README.md`. How to keep it: `docs/runs/README.md`.")]
+    for name in ["machine", *COMPARISONS]:
+        lines += ["", markers(name)[0], "Not measured.", markers(name)[1]]
+    return "\n".join(lines)
+
+
 def doc_write(blocks):
     """Replace the marked blocks, and nothing else."""
-    text = read_file(DOC) + "\n"
+    text = (read_file(DOC) or doc_new()) + "\n"
     for name, lines in blocks.items():
-        begin, end = f"<!-- bench:{name} begin -->", f"<!-- bench:{name} end -->"
+        begin, end = markers(name)
         at, until = text.find(begin), text.find(end)
         if at < 0 or until < at:
-            print(f"docs/internals/performance.md has no block {begin} ... {end}: its table was not written", file=sys.stderr)
+            print(f"{DOC_NAME} has no block {begin} ... {end}: its table was not written", file=sys.stderr)
             continue
         text = text[:at + len(begin)] + "\n" + "\n".join(lines) + "\n" + text[until:]
     with open(DOC + ".tmp", "w", encoding="utf-8") as f:
@@ -768,7 +803,7 @@ def main_compare(names, doc):
         if doc and not QUICK:
             doc_write(blocks)
     if doc and QUICK:
-        print("BENCH_QUICK: docs/internals/performance.md is left as it is")
+        print(f"BENCH_QUICK: {DOC_NAME} is left as it is")
     return 1 if failed else 0
 
 

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""check-docs.py -- what documents name exists: files, functions in them, links and the headings they lead to. Prints what does not, one a line.
+
+A function is named as `path/file.c: function, another`, or `file.c: function` where the folder is clear to a reader; a folder's files as
+`engine/fabric*.c`. docs/reference/options.md is written by a program and docs/runs/ tells what was: neither is looked at for names.
+"""
+import glob
+import os
+import re
+import subprocess
+import sys
+
+TOP = "base host loop wire bootstrap engine store kvclient kvserver kvbench kvcli kvdoctor tests scripts docs examples".split()
+PATH = re.compile(r"(?<![\w./-])((?:%s)/[\w./*-]*\w\.(?:c|h|S|sh|py|md|mk|patch|def|txt|3))(?![\w])" % "|".join(TOP))
+NAMED = re.compile(r"(?<![\w./*-])([\w./-]*\w\.[chS]): ?`?([a-z_]\w*(?:(?:, |`, `)[a-z_]\w*)*)(\(\)|`)?")
+LINK = re.compile(r"\]\(([^)\s]+)\)|^\[[^\]]+\]:\s*(\S+)", re.M)
+
+
+def slug(heading):
+    text = re.sub(r"[`*]|\[([^\]]*)\]\([^)]*\)", lambda m: m.group(1) or "", heading).strip().lower()
+    return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+
+
+def without_code(text):
+    return re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
+
+
+def main():
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True).stdout.split()
+    files = [f for f in listed if os.path.isfile(f)] or [f for f in glob.glob("**/*", recursive=True) if os.path.isfile(f) and not f.startswith("build/")]
+    by_name, headings, wrong = {}, {}, []
+    for f in files:
+        by_name.setdefault(os.path.basename(f), []).append(f)
+    documents = [f for f in files if f.endswith(".md")]
+    for f in documents:
+        headings[f] = {slug(h) for h in re.findall(r"^#+ +(.*)$", without_code(open(f).read()), re.M)}
+
+    def word_in(name, paths):
+        return any(re.search(r"\b%s\b" % name, open(p, errors="replace").read()) for p in paths)
+
+    for f in documents:
+        text = open(f).read()
+        for m in LINK.finditer(without_code(text)):
+            target, _, anchor = (m.group(1) or m.group(2)).partition("#")
+            if "://" in target or target.startswith("mailto:"):
+                continue
+            path = os.path.normpath(os.path.join(os.path.dirname(f), target)) if target else f
+            if not os.path.exists(path):
+                wrong.append(f"{f}: the link to {target} leads nowhere")
+            elif anchor and path in headings and anchor not in headings[path]:
+                wrong.append(f"{f}: {path} has no heading #{anchor}")
+        if f == "docs/reference/options.md" or f.startswith("docs/runs/"):
+            continue
+        for path in sorted(set(PATH.findall(text))):
+            if not glob.glob(path) and not glob.glob("tests/" + path) and "NAME" not in path:
+                wrong.append(f"{f}: there is no {path}")
+        for m in NAMED.finditer(text):
+            path, names = m.group(1), re.findall(r"\w+", m.group(2))
+            paths = [path] if os.path.isfile(path) else [p for p in by_name.get(os.path.basename(path), []) if p.endswith("/" + path)]
+            if not paths:
+                if "/" not in path:
+                    wrong.append(f"{f}: there is no file {path}")
+                continue
+            # Prose may follow a file's name; what looks like a function of ours has an underscore.
+            wrong += [f"{f}: {path} does not name {n}" for n in names if "_" in n and n[-1] != "_" and not word_in(n, paths)]
+    print("\n".join(wrong), end="\n" if wrong else "")
+    return 0
+
+
+sys.exit(main())
