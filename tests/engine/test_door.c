@@ -957,7 +957,7 @@ static void a_door_that_cannot_be_is_an_error_where_it_is_required(void **state)
 	}
 	o.provider = "shm";
 	assert_int_equal(te_open(&o, &none, NULL, &te, &err), -KV_ENOTSUP);
-	assert_non_null(strstr(err.text, "SECURITY.md"));
+	assert_non_null(strstr(err.text, "security.md"));
 }
 
 int main(void)

@@ -336,7 +336,7 @@ static void fabric_ports_without_a_doorkeeper_are_told_with_the_reason(void **st
 	d->server.present = false;
 	d->client.options.provider = "doorless";
 	doctor_try(d);
-	rig_is(d, "door", TE_WARN, "no doorkeeper stands before them: its door is elsewhere", "SECURITY.md");
+	rig_is(d, "door", TE_WARN, "no doorkeeper stands before them: its door is elsewhere", "security.md");
 }
 
 /* ---- options ---- */
