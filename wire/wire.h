@@ -12,8 +12,8 @@
  *   0  u16 magic 0x524B ("KR")     2  u8 version (2)      3  u8 link (index among the links between the client and
  *      this shard)
  *   4  u32 session: the number that the WELCOME gave, in both directions
- *   8  u8[16] tag: AES-128-GMAC of the bytes 24 to the end, nonce: the link in 4 bytes, then the counter's 8. The key is
- *      one of this session, shard, link and direction (bootstrap/bootstrap.h, docs/reference/protocol.md 3)
+ *   8  u8[16] tag: AES-128-GMAC of the bytes 24 to the end, nonce: the link in 4 bytes, then the counter's 8. The key
+ *      is one of this session, shard and direction (bootstrap/bootstrap.h, docs/reference/protocol.md 3)
  *  24  u16 length of the whole frame   26  u8 record count, 1..255   27  u8 shard
  *  28  u32 mark: what the client calls this session (HELLO), in both directions
  *  32  u64 counter: ascending per session, shard, link and direction, from 0, never used twice
