@@ -193,19 +193,29 @@ struct kvc_options {
  * Owner: options are read during the call. *out is the caller's until kvc_pool_close.
  *
  * Servers that are down are tried in the background, at least twice a second. A call to a server that was not reached
- * yet waits for the first attempt, by its own deadline or connect_timeout_ns. After that attempt has failed, a call
- * ends at once with -KV_EPEERDOWN (KVC_DOWN_IS_MISS: a miss), -KV_EDENIED or -KV_EVERSION, until the server takes us.
- * The log and kvc_server_info have the whole sentence. Two effects on the process. Names are looked up by at most four
- * threads, which may live for half a minute after the pool was closed where name servers do not answer: the library
- * must stay loaded until then. Descriptors 0 to 2 that are closed are opened on /dev/null and stay so; else what the
- * process writes to standard error would go to whichever file gets the number next. Errors: -KV_EINVAL     an option,
- * or a file of keys or certificates, cannot be used -KV_EDENIED    other users may read a file of keys -KV_ENOTSUP no
- * such provider or NIC; KVC_DOOR_REQUIRE or KVC_MODE_PULL cannot be had here -KV_ELIMIT     a resource is short; the
- * sentence names the limit and how to lift it -KV_EPROVIDER  the provider failed -KV_ECANCELED  options->opening
- * returned false With KVC_OPEN_WAIT: -KV_EINVAL     a server is not the one that the list says -KV_EPEERDOWN,
- * -KV_ETIMEOUT, -KV_EDENIED, -KV_EVERSION, -KV_ENOTSUP (KVC_MODE_PULL), -KV_EFULL, -KV_EPROTO     some client has no
- * server, and this was the first failure; -KV_EPROTO: a server ended the connection, as it does where we showed no key
- */
+ * yet waits for the first attempt, by its own deadline or connect_timeout_ns. Once that has failed, a call ends at once
+ * with -KV_EPEERDOWN (KVC_DOWN_IS_MISS: a miss), -KV_EDENIED or -KV_EVERSION, until the server takes us. The log and
+ * kvc_server_info have the whole sentence.
+ *
+ * Two effects on the process. Names are looked up by at most four threads, which may live for half a minute after the
+ * pool was closed where name servers do not answer: the library must stay loaded until then. Descriptors 0 to 2 that
+ * are closed are opened on /dev/null and stay so; else what the process writes to standard error would go to whichever
+ * file gets the number next.
+ *
+ * Errors:
+ *   -KV_EINVAL     an option, or a file of keys or certificates, cannot be used
+ *   -KV_EDENIED    other users may read or write a file of keys
+ *   -KV_ENOTSUP    no such provider or NIC; KVC_DOOR_REQUIRE or KVC_MODE_PULL cannot be had here
+ *   -KV_ELIMIT     a resource is short; the sentence names the limit and how to lift it
+ *   -KV_EPROVIDER  the provider failed
+ *   -KV_ECANCELED  options->opening returned false
+ * With KVC_OPEN_WAIT, where a server is not the one that the list says:
+ *   -KV_EINVAL
+ * With KVC_OPEN_WAIT, where some client has no server, the code of the first attempt that failed:
+ *   -KV_EPEERDOWN, -KV_ETIMEOUT, -KV_EDENIED, -KV_EVERSION
+ *   -KV_EFULL      the server admits no more clients
+ *   -KV_ENOTSUP    KVC_MODE_PULL, which the server does not allow
+ *   -KV_EPROTO     the server ended the connection, as it does where we showed no key */
 KVC_API int kvc_pool_open(const struct kvc_options *options, struct kvc_pool **out, struct kv_error *err);
 
 /* kvc_pool_close -- close the pool and free all of it.
@@ -314,11 +324,11 @@ struct kvc_phases {
 	uint64_t queue_ns;  /* until its frame was handed to the engine */
 	uint64_t server_ns; /* at the server, from the request's arrival until its reply was made */
 	uint64_t post_ns;   /* at the server, until the last data operation was posted */
-	uint64_t wire_ns; /* handed to the engine -> reply taken, less server_ns: both ways, and both engines' queues */
-	uint64_t data_ns; /* reply taken -> the last data write arrived */
-	uint64_t wake_ns; /* the last request was done -> the call's coroutine ran again */
-	uint64_t check_ns; /* -> it returned: checksum, copies */
-	uint64_t other_ns; /* the rest: other requests of the call, pauses before it was tried again */
+	uint64_t wire_ns;   /* handed to the engine -> reply taken, less server_ns: both ways, both engines */
+	uint64_t data_ns;   /* reply taken -> the last data write arrived */
+	uint64_t wake_ns;   /* the last request was done -> the call's coroutine ran again */
+	uint64_t check_ns;  /* -> it returned: checksum, copies */
+	uint64_t other_ns;  /* the rest: other requests of the call, pauses before it was tried again */
 };
 
 /* Options of one call; NULL means all defaults. A value of 1 GiB takes some 7 s over loopback TCP: a timeout that you
@@ -347,7 +357,8 @@ struct kvc_call {
  * Parks: yes. Thread: worker.
  * Owner: dst is the caller's. The server writes into it directly if it lies in registered memory (kvc_register); other
  * memory is filled by a copy from the client's buffer. Values of up to 3 KiB come inside the reply.
- * Returns the value's length in bytes, all of them in dst. After a failure dst is undefined.
+ * Returns how many bytes are in dst: the length of the value, or of the part that was asked for. After a failure dst is
+ * undefined.
  * Errors: also the server codes.
  *   -KV_ENOTFOUND  no such key; or its server ended with a goodbye; or is down, with KVC_DOWN_IS_MISS
  *   -KV_ETOOBIG    the value is longer than dst_len
@@ -362,7 +373,7 @@ KVC_API int64_t kvc_get_await(struct kvc_client *client, struct kvc_key key, voi
  * client's last value.
  * Parks: yes. Thread: worker.
  * Owner: the view is the caller's until kvc_view_release. *out is zeroed on failure.
- * Returns the length in bytes.
+ * Returns out->len.
  * Errors: as kvc_get_await, but
  *   -KV_ETOOBIG    the value is larger than half of the buffer
  *   -KV_EBUSY      also: its length changed from try to try */
@@ -513,6 +524,7 @@ struct kvc_session_options {
  *                  client's whole connection: every call on it, of whichever session, ends with -KV_EPEERDOWN or is
  *                  tried again on the next connection
  *   -KV_EFULL      kv-server --max-clients or --max-sessions is reached
+ *   -KV_EINVAL     options->psk is not "identity:hex"
  *   -KV_ENOTSUP    the server is of an older release
  *   -KV_EPEERDOWN  no server is up
  *   -KV_EVERSION   no server is up, and the first of the list does not take this client (or -KV_EDENIED)
@@ -711,7 +723,7 @@ KVC_API int kvc_server_info(struct kvc_pool *pool, unsigned client, unsigned ser
 struct kvc_rail_info {
 	size_t size;
 	char device[64]; /* its libfabric domain, and its IP address on tcp */
-	uint32_t depth;  /* operations that may be in flight */
+	uint32_t depth;  /* operations that may be in flight, on the client's rail with the least */
 	uint32_t inflight;
 	uint64_t sends, receives, writes, reads,
 		immediates; /* operations posted; messages and immediates that arrived */

@@ -82,7 +82,7 @@ enum kvs_state { KVS_CREATED, KVS_STARTING, KVS_RUNNING, KVS_STOPPING, KVS_STOPP
  * Errors, each with a sentence:
  *   -KV_EINVAL     an option, or a file of keys or certificates, cannot be used; or it would listen beyond loopback
  *                  without keys (see insecure)
- *   -KV_EDENIED    other users may read a file of keys
+ *   -KV_EDENIED    other users may read or write a file of keys
  *   -KV_ENOTSUP    no such provider or NIC; a doorkeeper, or pull, cannot be had here
  *   -KV_ELIMIT     a resource is short
  *   -KV_ENOMEM, -KV_EPROVIDER, -errno */
