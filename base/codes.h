@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* codes.h -- what a failure is: the codes of KVRail, and a code with its sentence. Installed beside kvclient.h, so it
- * includes nothing and declares no function: what the library has about codes are kvc_strerror, kvc_errname and
- * kvc_errkey.
+/* codes.h -- the error codes of KVRail, and a code with its sentence. It is installed beside kvclient.h, so it includes
+ * nothing and declares no function. The library's functions on codes are kvc_strerror, kvc_errname and kvc_errkey.
  *
  * The one error type is an int, 0 or negative. Three ranges share it: -errno (1..255), libfabric's own codes (256..999)
- * and ours (1000 and up). Codes of ours are part of the ABI and of the wire protocol's meaning: never renumber one. */
+ * and ours (1000 and up). Our codes are part of the ABI, and the wire protocol's statuses map to them: never renumber
+ * one. */
 #ifndef KVRAIL_CODES_H
 #define KVRAIL_CODES_H
 
@@ -30,11 +30,11 @@ enum {
 	KV_ERESET = 1019,    /* the endpoint was rebuilt under the operation; internal, retried */
 	KV_EPROVIDER = 1020, /* the fabric provider failed in a way that is none of the above */
 	KV_EINTERNAL = 1021, /* a bug of ours, contained */
-	KV_ELEFT = 1022      /* the server said goodbye: it ends, and what it holds goes with it */
+	KV_ELEFT = 1022      /* the server is shutting down; its values go with it */
 };
 
-/* struct kv_error -- a code with one sentence: what failed, on what, why, and the way out.
- * Plain memory of the caller's; functions that take a `struct kv_error *` accept NULL. */
+/* struct kv_error -- a code with one sentence: the operation that failed, its object, the cause and the way out. It is
+ * plain memory of the caller. Functions that take a `struct kv_error *` accept NULL. */
 struct kv_error {
 	int code;
 	char text[512];
