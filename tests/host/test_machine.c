@@ -116,7 +116,7 @@ static void a_machine_that_is_too_small_is_named(void **state)
 	(void)state;
 	tree_put("/proc/meminfo", "MemAvailable:    1048576 kB\n");
 	assert_int_equal(kv_memory_fits_in(tree_root, (uint64_t)3 << 30, "values", "--memory-mb", &err), -KV_ENOMEM);
-	assert_string_equal(err.text, "3 GiB of memory are wanted for values; available on this machine are 1 GiB; use "
+	assert_string_equal(err.text, "3 GiB of memory are wanted for values; this machine can give 1 GiB; use "
 				      "--memory-mb 921 or less, or free memory");
 	tree_put("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "512\n");
 	tree_put("/sys/kernel/mm/hugepages/hugepages-2048kB/resv_hugepages", "0\n");
