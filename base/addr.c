@@ -81,7 +81,7 @@ static const char *host_span(const char *s, size_t n, const char **out_host, siz
 		*out_host = s + 1;
 		*out_len = (size_t)(close - s - 1);
 		*out_rest = close + 1;
-		return is_v6(*out_host, *out_len) ? NULL : "there is no IPv6 address in the brackets";
+		return is_v6(*out_host, *out_len) ? NULL : "the text in brackets is not an IPv6 address";
 	}
 	const char *colon = memchr(s, ':', n);
 	*out_host = s;
