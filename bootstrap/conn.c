@@ -336,8 +336,7 @@ static int in_message_await(struct boot_conn *c, uint64_t deadline_ns)
 		int len = wire_ctrl_length(c->in + c->first, have);
 		if (len < 0 || (unsigned)len > c->limit)
 			return kv_fail(&c->failure, -KV_EPROTO,
-				       "%s: the peer sent bytes that are not a control message (their length is out of "
-				       "bounds)",
+				       "%s: the peer sent no valid control message (its length is out of bounds)",
 				       c->peer);
 		if (len > 0 && have >= (size_t)len)
 			return len;
