@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_secret.c -- key texts, key files, and what boot_context_create says about bad ones. */
+/* test_secret.c -- texts and files of keys, and the sentences of boot_context_create about bad ones. */
 #include "rig.h"
 
 #include <errno.h>
@@ -104,7 +104,7 @@ static void test_long_identity(void **state)
 	assert_non_null(strstr(err.text, "longer than 128 characters"));
 }
 
-/* No error repeats what may be a key. */
+/* No error repeats text that may be a key. */
 static void test_no_leak(void **state)
 {
 	(void)state;
@@ -200,7 +200,7 @@ static void test_file_too_long(void **state)
 	free(text);
 }
 
-/* ---- settings that contradict each other, certificates that are none ---- */
+/* ---- settings that contradict each other, files that hold no certificate ---- */
 
 static void test_settings(void **state)
 {
@@ -219,9 +219,9 @@ static void test_settings(void **state)
 	s = cert, s.server_name = "";
 	create_says(&s, false, -KV_EINVAL, "the server name to check is empty", "");
 	s = cert, s.server_name = "kv.example";
-	create_says(&s, true, -KV_EINVAL, "can only be checked by a client that uses certificates", "");
+	create_says(&s, true, -KV_EINVAL, "only a client that uses certificates can check it", "");
 	s = (struct boot_security){.psk = "id:" HEX32, .server_name = "kv.example"};
-	create_says(&s, false, -KV_EINVAL, "can only be checked by a client that uses certificates", "");
+	create_says(&s, false, -KV_EINVAL, "only a client that uses certificates can check it", "");
 	s = (struct boot_security){.psk = "id:" HEX32, .crl_file = "crl.pem"};
 	create_says(&s, false, -KV_EINVAL, "a CRL file is given, but no certificates", "");
 	s = (struct boot_security){.psk = "nonsense"};
@@ -250,7 +250,7 @@ static void test_certificate_files(void **state)
 	create_says(&s, true, -ENOENT, s.key_file, "cannot open the key file");
 }
 
-/* A list that cannot be used is known at the start, not by refusing everybody. */
+/* A list that cannot be used is reported at the start, and not by refusing every client. */
 static void test_crl_files(void **state)
 {
 	(void)state;
@@ -259,7 +259,7 @@ static void test_crl_files(void **state)
 	s.crl_file = rig_path("certs", "none.pem");
 	create_says(&s, true, -ENOENT, s.crl_file, "cannot open the CRL file");
 	s.crl_file = rig_scratch();
-	create_says(&s, true, -KV_EINVAL, s.crl_file, "is no regular file of at most 16 MiB");
+	create_says(&s, true, -KV_EINVAL, s.crl_file, "is not a regular file of at most 16 MiB");
 	s.crl_file = rig_file("empty.pem", "", 0644);
 	create_says(&s, true, -KV_EINVAL, s.crl_file, "cannot read a PEM revocation list (X509 CRL) from");
 	s.crl_file = good.ca_file;
@@ -272,7 +272,7 @@ static void test_crl_files(void **state)
 	create_says(&s, true, -KV_EINVAL, s.crl_file, "is not valid yet: is this machine's clock right?");
 }
 
-/* Must be refused with a sentence, and never ask for the passphrase on the terminal. */
+/* An encrypted key must be refused with a sentence; OpenSSL must not ask for the passphrase on the terminal. */
 static void test_encrypted_key(void **state)
 {
 	(void)state;
