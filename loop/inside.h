@@ -37,4 +37,8 @@ struct loop {
 	atomic_bool turning; /* a turn is running: a second one at the same time is refused */
 };
 
+/* current_swap -- from now on loop_current() is this loop, on this thread; returns what it was (NULL: none). Only by a
+ * turn. */
+struct loop *current_swap(struct loop *loop);
+
 #endif
