@@ -9,7 +9,7 @@
  * tells that the server died.
  *
  * The child leads its own process group, so that Ctrl-C reaches kv-bench alone, which then ends the child in order. */
-#include "kvbench/server_child.h"
+#include "kvbench/setup/server_child.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "kvbench/signals.h"
+#include "kvbench/setup/signals.h"
 
 enum {
 	LOG_KEEP = 32 << 10, /* bytes of log kept for a failure */

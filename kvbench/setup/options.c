@@ -3,7 +3,7 @@
  *
  * A row gives the parse, --help, --config and the name in the JSON report's `config` object. No option is accepted and
  * then ignored: one that has no effect together with another is a usage error, said in bench_options_check. */
-#include "kvbench/options.h"
+#include "kvbench/setup/options.h"
 
 #include "kvclient/kvclient.h"
 

@@ -3,7 +3,7 @@
  *
  * The handler only stores: workers, the progress thread and waits look at it. On the second signal _exit is enough to
  * take the server child along, which asked the kernel to die with its parent. */
-#include "kvbench/signals.h"
+#include "kvbench/setup/signals.h"
 
 #include <signal.h>
 #include <stdatomic.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench.h -- what the parts of one run share: options, pool, results. */
-#ifndef KVRAIL_KVBENCH_BENCH_H
-#define KVRAIL_KVBENCH_BENCH_H
+#ifndef KVRAIL_KVBENCH_LOAD_BENCH_H
+#define KVRAIL_KVBENCH_LOAD_BENCH_H
 
 #include <stdio.h>
 
 #include "base/base.h"
 #include "kvbench/measure/breakdown.h"
-#include "kvbench/options.h"
+#include "kvbench/setup/options.h"
 #include "kvbench/measure/outage.h"
-#include "kvbench/server_child.h"
+#include "kvbench/setup/server_child.h"
 #include "kvbench/measure/tally.h"
 #include "kvbench/load/trace.h"
 #include "kvclient/kvclient.h"
@@ -102,8 +102,5 @@ struct bench {
 	FILE *last;
 	struct bench_results results;
 };
-
-/* bench_run -- the whole run. Returns the exit status. */
-int bench_run(const struct bench_options *options);
 
 #endif

@@ -11,7 +11,7 @@
  * for all of a client's at once, and for many in turn, so that the requests of the bare run weigh nothing, and so that
  * the server can announce those that it starts together as one, as it answers GETs that came together. Latency is taken
  * from calls that ask for one write, of every worker. */
-#include "kvbench/measure/roofline.h"
+#include "kvbench/load/roofline.h"
 
 #include <stdlib.h>
 

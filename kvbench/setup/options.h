@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* options.h -- what kv-bench can be told: one table row per option, and the struct that the rows fill. */
-#ifndef KVRAIL_KVBENCH_OPTIONS_H
-#define KVRAIL_KVBENCH_OPTIONS_H
+#ifndef KVRAIL_KVBENCH_SETUP_OPTIONS_H
+#define KVRAIL_KVBENCH_SETUP_OPTIONS_H
 
 #include <stdbool.h>
 

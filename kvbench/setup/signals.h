@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* signals.h -- SIGINT and SIGTERM end a run in order: workers stop, the server child is reaped. A second one ends the
  * process at once. */
-#ifndef KVRAIL_KVBENCH_SIGNALS_H
-#define KVRAIL_KVBENCH_SIGNALS_H
+#ifndef KVRAIL_KVBENCH_SETUP_SIGNALS_H
+#define KVRAIL_KVBENCH_SETUP_SIGNALS_H
 
 /* bench_signals_install -- once, from main. */
 void bench_signals_install(void);

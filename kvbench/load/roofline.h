@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* roofline.h -- how close GET comes to the bare fabric, measured in the same run against the same server process. */
-#ifndef KVRAIL_KVBENCH_MEASURE_ROOFLINE_H
-#define KVRAIL_KVBENCH_MEASURE_ROOFLINE_H
+#ifndef KVRAIL_KVBENCH_LOAD_ROOFLINE_H
+#define KVRAIL_KVBENCH_LOAD_ROOFLINE_H
 
-#include "kvbench/bench.h"
+#include "kvbench/load/bench.h"
 
 /* roofline_run -- alternate rounds of GETs and of bare writes with immediates (kvc_raw_await) over the same endpoints,
  * regions, depth and wait mode. reads: GETs of the read phase, which the rounds share out. Errors of operations are

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* server_child.h -- the kv-server that kv-bench starts for itself: on loopback, with a one-time key, gone when kv-bench
  * is. */
-#ifndef KVRAIL_KVBENCH_SERVER_CHILD_H
-#define KVRAIL_KVBENCH_SERVER_CHILD_H
+#ifndef KVRAIL_KVBENCH_SETUP_SERVER_CHILD_H
+#define KVRAIL_KVBENCH_SETUP_SERVER_CHILD_H
 
 #include <stdbool.h>
 #include <sys/types.h>
