@@ -14,12 +14,9 @@ __attribute__((noinline)) struct loop *loop_current(void)
 	return current;
 }
 
-__attribute__((noinline)) struct loop *current_swap(struct loop *loop)
+__attribute__((noinline)) struct loop **current_at(void)
 {
-	struct loop *outer = current;
-
-	current = loop;
-	return outer;
+	return &current;
 }
 
 uint64_t loop_now(const struct loop *loop)

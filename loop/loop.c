@@ -119,12 +119,14 @@ static int refuse_stranger(struct loop *loop)
 
 int loop_turn(struct loop *loop, uint64_t max_wait_ns)
 {
-	struct loop *outer;
+	struct loop **current, *outer;
 	if (atomic_exchange_explicit(&loop->turning, true, memory_order_acquire))
 		return -KV_EBUSY;
-	outer = current_swap(loop);
+	current = current_at();
+	outer = *current;
+	*current = loop;
 	int done = ring_adopt(loop->ring) == 0 ? turn(loop, max_wait_ns) : refuse_stranger(loop);
-	current_swap(outer);
+	*current = outer;
 	atomic_store_explicit(&loop->turning, false, memory_order_release);
 	return done;
 }
