@@ -16,6 +16,7 @@
 #include <stdlib.h>
 
 #include "kvbench/load/phase.h"
+#include "kvclient/raw.h"
 
 /* DEPTH_MAX: a kv-server keeps no more in flight for one call. VIEW_SHARE: of a client's buffer, what a call takes. */
 enum { ROUNDS = 5, OPS_PER_LANE = 64, SINGLE_OPS_PER_WORKER = 50, DEPTH_MAX = 256, VIEW_SHARE = 4 };
