@@ -176,7 +176,8 @@ static void settle(struct te *te, int rc)
 	for (unsigned i = 0; i < te->nrails; i++)
 		if (!te->rails[i].down)
 			rail_receives_post(&te->rails[i]);
-	te_await_refd(te);
+	if (te->watch)
+		te->watch->refd(te->watch);
 	retire(te);
 }
 
@@ -245,14 +246,6 @@ static void fence_turn(struct te *te)
 		;
 	if (!te->fencing && te->handlers.fenced)
 		te->handlers.fenced(te->arg);
-}
-
-bool te_waiting(const struct te *te)
-{
-	for (unsigned i = 0; i < te->nrails; i++)
-		if (te->rails[i].waits)
-			return true;
-	return te->fencing;
 }
 
 bool te_reset_due(const struct te *te)

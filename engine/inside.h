@@ -56,7 +56,6 @@ enum {
 
 struct rail;
 struct link;
-struct te_await;
 
 /* An address of a peer on one rail. Shared by peers with the same address, referenced by links and by operations in
  * flight. */
@@ -92,8 +91,19 @@ struct op {
 	bool left;        /* it was in limbo: its credit was given back then */
 };
 
+/* What a rail hands up; filled once, when it is opened. sent, moved -- an OP_SEND, or an OP_WRITE or OP_READ, has ended
+ * with this status: once for each that was posted, from rail_poll and rail_dispatch_ended. The operation is a copy: it
+ * is free already, so that its owner may start the next one, and the reference to its address is given back. The owner
+ * may do anything but close the engine. follow -- the handler of a message returned, and links are in te.following. */
+struct rail_events {
+	void (*sent)(struct op *op, int status);
+	void (*moved)(struct op *op, int status);
+	void (*follow)(struct te *te);
+};
+
 struct rail {
 	struct te *te;
+	const struct rail_events *events;
 	unsigned index;
 	int numa_node;            /* of its NIC; -1: unknown */
 	char device[KV_NAME_MAX]; /* its domain, and its address where that is what tells devices apart */
@@ -187,6 +197,14 @@ struct msg {
 _Static_assert((int)TE_DOOR_REQUIRE == (int)FAB_DOOR_REQUIRE && (int)TE_DOOR_OFF == (int)FAB_DOOR_OFF,
 	       "the same, in two layers");
 
+/* What the engine tells whoever waits for it (await.c): at the end of each te_poll, when a buffer may be free and
+ * nothing be under way any more; and when the descriptors to wait for have changed. Not to be called back from there.
+ */
+struct te_watch {
+	void (*turned)(struct te_watch *w);
+	void (*refd)(struct te_watch *w);
+};
+
 struct te {
 	struct rail *rails;
 	unsigned nrails;
@@ -236,7 +254,7 @@ struct te {
 	uint64_t fence_refilled, quiet_until;
 
 	uint64_t msg_exhausted, timeouts, canceled, fences, cuts, rebuild_failures;
-	struct te_await *await;
+	struct te_watch *watch; /* NULL: nobody waits */
 };
 
 static inline uint64_t te_now(const struct te *te)
@@ -246,7 +264,7 @@ static inline uint64_t te_now(const struct te *te)
 
 /* ---- rail.c ---- */
 int rail_open(struct te *te, unsigned index, const struct fab_device *device, const struct te_options *options,
-	      struct kv_error *err);
+	      const struct rail_events *events, struct kv_error *err);
 int rail_start(struct rail *r, struct kv_error *err); /* register the message memory, post receives */
 void rail_stop(struct rail *r);                       /* close the fabric: nothing touches memory any more */
 void rail_free(struct rail *r);
@@ -264,8 +282,10 @@ bool rail_dispatch_ended(struct rail *r); /* ... and is handed to its owner. Whe
 /* An operation from the pool; NULL without credit. Transfers leave the reserve to messages. */
 struct op *rail_op_get(struct rail *r, enum op_kind kind);
 void rail_op_put(struct rail *r, struct op *op); /* it was not used */
-/* Judge what posting returned: account for the operation, or put it back. */
-enum post rail_op_posted(struct rail *r, struct op *op, struct link *l, int rc);
+/* Judge what posting to this address returned: the operation has a reference to it now, or is put back. */
+enum post rail_op_posted(struct rail *r, struct op *op, struct addr *a, int rc);
+bool te_waiting(const struct te *te); /* while it is down: not because of a failure, but for what was given up to be
+					 closed, and its turn after that */
 
 /* ---- addr.c ---- */
 int addr_get(struct rail *r, const struct te_address *a, struct addr **out); /* 0 or a code; adds a reference */
@@ -287,8 +307,25 @@ void link_stall(struct link *l);
 struct op *link_follow_take(struct link *l); /* what is kept for behind its ordered writes; NULL: nothing, or it cannot
 						go behind them any more */
 void link_rest(struct link *l);              /* out of every scheduling list */
-void te_pump(struct te *te);                 /* post what waits, as credits and windows allow */
-void te_sweep(struct te *te);                /* expire queued deadlines */
+bool link_msg_room(const struct link *l);    /* it may post another message: the bound of link_room */
+bool link_msg_due(const struct link *l);     /* ... and has one: then it stands at the head of its line, since whoever
+						lacks a transfer's credit ends the serving of it */
+/* Judge what posting over this link returned: as rail_op_posted, and the operation holds the peer until its end. */
+static inline enum post link_posted(struct link *l, struct op *op, int rc)
+{
+	enum post p = rail_op_posted(l->rail, op, l->addr, rc);
+	if (p == POST_DONE) {
+		op->link = l;
+		l->peer->inflight++;
+		l->peer->refs++;
+	}
+	return p;
+}
+static inline void peer_hold(struct te_peer *peer)
+{
+	peer->refs++;
+}
+void peer_release(struct te_peer *peer);
 void peer_queued(struct te_peer *peer, uint64_t deadline_ns); /* account for one more, one fewer queued */
 void peer_unqueued(struct te_peer *peer);
 
@@ -298,8 +335,6 @@ void peer_unqueued(struct te_peer *peer);
 int regions_complete(struct rail *r, uint64_t until, struct kv_error *err);
 
 /* ---- peer.c ---- */
-void peer_hold(struct te_peer *peer);
-void peer_release(struct te_peer *peer);
 void peer_void(struct te_peer *peer);
 void peer_fail_queued(struct te_peer *peer, int status); /* all that is queued */
 
@@ -319,6 +354,10 @@ void xfer_unqueue(struct te_xfer *x);
 void xfer_finalize(struct te_xfer *x); /* nothing more will be posted: tell its owner from te_notify */
 bool xfers_notify(struct te *te);
 
+/* ---- pump.c ---- */
+void te_pump(struct te *te);  /* post what waits, as credits and windows allow */
+void te_sweep(struct te *te); /* expire queued deadlines */
+
 /* ---- cut.c ---- */
 bool cut_able(const struct te *te); /* whether every rail's provider can fence one peer alone */
 /* Fence one peer alone. True: it is fenced, and void. False: it cannot be; nothing that matters has changed. */
@@ -326,11 +365,9 @@ bool peer_cut(struct te_peer *peer);
 
 /* ---- fence.c ---- */
 int te_reset(struct te *te, struct kv_error *err);
-bool te_waiting(const struct te *te); /* while it is down: not because of a failure, but for what was given up to be
-					 closed, and its turn after that */
-void te_reset_turn(struct te *te);    /* once per te_poll: rebuild what died or is due, tell the owner */
+void te_reset_turn(struct te *te); /* once per te_poll: rebuild what died or is due, tell the owner */
 
-/* ---- engine.c ---- */
+/* ---- notify.c ---- */
 void te_follow(struct te *te); /* let the owner send what goes behind its ordered writes */
 bool te_notify(struct te *te); /* run the callbacks that are due. Whether there were any. */
 
@@ -342,10 +379,6 @@ struct te_rxm {
 };
 /* te_rxm_fit -- make (rx + tx) * peers at most entries_max, as far as what is fixed allows. */
 void te_rxm_fit(struct te_rxm *r, uint64_t entries_max);
-
-/* ---- await.c ---- */
-void te_await_turn(struct te *te); /* end of te_poll: wake who waits */
-void te_await_refd(struct te *te); /* wait fds changed */
 
 /* ---- signals.c ---- */
 struct te_signals {

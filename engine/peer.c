@@ -1,29 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* peer.c -- peers: their links, addresses, and end.
  *
- * A peer's memory lives as long as somebody refers to it: the owner (until te_peer_close), each operation in flight,
- * each queued or unfinished message and transfer. So a close never waits, and a late completion never meets freed
- * memory.
- *
  * After a reset (ours: te_peer void; theirs: the owner says so) a peer gets new addresses. Operations in flight keep
  * the old address until they end, and only then is it removed from the address vector: EFA drops completions of removed
  * peers. What is queued goes to the new address. */
 #include <stdlib.h>
 
 #include "engine/inside.h"
-
-void peer_hold(struct te_peer *peer)
-{
-	peer->refs++;
-}
-
-void peer_release(struct te_peer *peer)
-{
-	if (--peer->refs > 0)
-		return;
-	kv_list_del(&peer->node);
-	free(peer);
-}
 
 static void addresses_put(struct te_peer *peer, struct addr **addrs)
 {
