@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "engine/inside.h"
+#include "engine/rail.h"
 #include "loop/loop.h"
 
 struct te_await {

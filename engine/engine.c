@@ -15,7 +15,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/addr.h"
+#include "engine/fence.h"
 #include "engine/inside.h"
+#include "engine/link.h"
+#include "engine/msg.h"
+#include "engine/notify.h"
+#include "engine/peer.h"
+#include "engine/pump.h"
+#include "engine/rail.h"
+#include "engine/region.h"
+#include "engine/signals.h"
+#include "engine/xfer.h"
 #include "engine/plan.h"
 #include "host/host.h"
 
@@ -88,6 +99,7 @@ static const struct rail_events rail_events = {
 	.sent = msg_op_done,
 	.moved = xfer_op_done,
 	.follow = te_follow,
+	.any_well = peers_well,
 };
 
 /* *saved: the thread's memory policy, for the caller to restore when the engine is open. */

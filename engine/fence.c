@@ -29,7 +29,14 @@
  * Callbacks never run inside te_peer_fence: operations are marked ended and dispatched by te_poll, then reset is told.
  * When no rail is left the engine is down: all are tried again with back-off from te_poll, and the owner is told when
  * the first is back. */
+#include "engine/addr.h"
+#include "engine/cut.h"
+#include "engine/fence.h"
 #include "engine/inside.h"
+#include "engine/notify.h"
+#include "engine/peer.h"
+#include "engine/rail.h"
+#include "engine/region.h"
 
 /* Take a token, or say until when the owner is not told. */
 static void limit(struct te *te, uint64_t now)

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 
 #include "engine/inside.h"
+#include "engine/link.h"
+#include "engine/rail.h"
 
 void link_init(struct link *l, struct te_peer *peer, unsigned index, struct rail *rail, unsigned remote)
 {

@@ -8,6 +8,9 @@
 #include <stdlib.h>
 
 #include "engine/inside.h"
+#include "engine/link.h"
+#include "engine/msg.h"
+#include "engine/rail.h"
 
 int msgs_init(struct te *te, uint32_t count, uint8_t *memory)
 {

@@ -4,6 +4,10 @@
  *
  * Only where no list is being walked: te_poll, the fence's turn, te_close, and behind the handler of a message. */
 #include "engine/inside.h"
+#include "engine/msg.h"
+#include "engine/notify.h"
+#include "engine/rail.h"
+#include "engine/xfer.h"
 
 bool te_notify(struct te *te)
 {

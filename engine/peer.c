@@ -6,7 +6,13 @@
  * peers. What is queued goes to the new address. */
 #include <stdlib.h>
 
+#include "engine/addr.h"
 #include "engine/inside.h"
+#include "engine/link.h"
+#include "engine/msg.h"
+#include "engine/peer.h"
+#include "engine/rail.h"
+#include "engine/xfer.h"
 
 static void addresses_put(struct te_peer *peer, struct addr **addrs)
 {
@@ -160,6 +166,19 @@ void peer_void(struct te_peer *peer)
 		link_addr_put(l);
 		l->addr = NULL;
 	}
+}
+
+bool peers_well(const struct te *te)
+{
+	KV_LIST_EACH (n, &te->peers) {
+		const struct te_peer *p = KV_LIST_ENTRY(n, const struct te_peer, node);
+		bool well = !p->closed && !p->is_void;
+		for (unsigned i = 0; well && i < p->nlinks; i++)
+			well = p->links[i].addr && !p->links[i].addr->broke;
+		if (well)
+			return true;
+	}
+	return false;
 }
 
 static void fail_xfers(struct kv_list *queue, int status)

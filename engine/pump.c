@@ -11,6 +11,10 @@
  * queued things are looked at when the earliest one has passed; te.next_sweep is never later than that. Rejected: a
  * timer per operation, which costs on every operation for what almost never happens. */
 #include "engine/inside.h"
+#include "engine/link.h"
+#include "engine/msg.h"
+#include "engine/pump.h"
+#include "engine/xfer.h"
 
 /* ---- posting ---- */
 

@@ -22,7 +22,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "engine/addr.h"
 #include "engine/inside.h"
+#include "engine/rail.h"
 
 static uint32_t limit_of(const struct fab_caps *c)
 {

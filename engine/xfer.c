@@ -16,6 +16,10 @@
 #include <errno.h>
 
 #include "engine/inside.h"
+#include "engine/link.h"
+#include "engine/rail.h"
+#include "engine/region.h"
+#include "engine/xfer.h"
 
 struct chunk {
 	uint64_t local, remote; /* offsets in the regions */
