@@ -986,7 +986,7 @@ static void a_client_that_dies_after_revoke_or_goodbye_is_ended(void **state)
 
 /* ---- the server's endpoint is rebuilt ---- */
 
-int te_reset(struct te *te, struct kv_error *err); /* engine/inside.h; a fence may be one of a client alone */
+int te_reset(struct te *te, struct kv_error *err); /* engine/fence.h; a fence may be one of a client alone */
 
 static void shard_reset(void *arg)
 {
