@@ -22,12 +22,12 @@
 #include "engine/msg.h"
 #include "engine/notify.h"
 #include "engine/peer.h"
+#include "engine/plan.h"
 #include "engine/pump.h"
 #include "engine/rail.h"
 #include "engine/region.h"
 #include "engine/signals.h"
 #include "engine/xfer.h"
-#include "engine/plan.h"
 #include "host/host.h"
 
 static pthread_mutex_t setup_lock = PTHREAD_MUTEX_INITIALIZER;
