@@ -34,17 +34,20 @@ static void run_readdress(struct call *call)
 {
 	struct attachment *a = attachment_call_of(call)->attachment;
 
-	call_finish(call, session_readdress(attachment_call_of(call)->session, a->addr, a->rails, &attachment_call_of(call)->error));
+	call_finish(call, session_readdress(attachment_call_of(call)->session, a->addr, a->rails,
+					    &attachment_call_of(call)->error));
 }
 
 static void run_region(struct call *call)
 {
-	call_finish(call, regions_add(&attachment_call_of(call)->session->regions, attachment_call_of(call)->attachment->region));
+	call_finish(call, regions_add(&attachment_call_of(call)->session->regions,
+				      attachment_call_of(call)->attachment->region));
 }
 
 static void run_revoke(struct call *call)
 {
-	regions_revoke(&attachment_call_of(call)->session->regions, attachment_call_of(call)->attachment->region_id, call);
+	regions_revoke(&attachment_call_of(call)->session->regions, attachment_call_of(call)->attachment->region_id,
+		       call);
 }
 
 static void run_arena(struct call *call)

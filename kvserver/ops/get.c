@@ -160,7 +160,6 @@ static void get_cancel(struct request *r)
 {
 	r->canceled = true;
 	request_stop(r);
-	hash_end(r);
 	r->reply.get.posted = request_posted(r);
 	request_answer(r, WIRE_CANCELED);
 	if (!request_running(r))
@@ -170,7 +169,7 @@ static void get_cancel(struct request *r)
 static const struct request_ops get_ops = {
 	.posted = get_settle,
 	.done = get_settle,
-	.free = hash_end,
+	.stop = hash_end,
 	.cancel = get_cancel,
 };
 

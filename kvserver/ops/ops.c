@@ -153,7 +153,6 @@ const struct shard_ops kvs_ops = {
 		  [WIRE_PING] = ping_begin,
 		  [WIRE_BENCH] = bench_begin,
 		  [WIRE_RELEASE] = release_begin},
-	.records_end = pack_close,
 	.session_stop = stages_drop,
 	.session_left = leases_leave,
 	.session_idle = leases_drop,

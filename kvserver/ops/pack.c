@@ -56,15 +56,14 @@ static uint8_t *pack_buffer(const struct packs *p)
 	return (uint8_t *)p->area.base + (size_t)p->index[p->free - 1] * PACK_BYTES;
 }
 
-static void pack_done(struct request *r)
+static void pack_free(struct request *r)
 {
 	struct packs *p = &r->session->shard->work->packs;
 
 	p->index[p->free++] = r->pack;
-	request_free(r);
 }
 
-static const struct request_ops pack_ops = {.posted = pack_done, .done = pack_done};
+static const struct request_ops pack_ops = {.free = pack_free};
 
 /* Post what was put together. The request that does it takes the buffer. */
 static bool pack_write(struct packs *p, struct link *l)
@@ -94,7 +93,7 @@ static bool pack_write(struct packs *p, struct link *l)
 	};
 	if (request_push_move(r) == 0)
 		return true;
-	pack_done(r);
+	request_free(r);
 	return false;
 }
 
@@ -120,6 +119,7 @@ void pack_close(struct shard *s)
 	if (!l)
 		return;
 	p->link = NULL;
+	s->records_end = NULL;
 	p->entries = 0;
 	written = reply_follow_begin(l, n * REPLY_GET_BYTES) && pack_write(p, l);
 	if (written)
@@ -159,6 +159,7 @@ bool pack_add(struct link *l, const struct wire_request *q, struct block *b, uin
 		return false;
 	if (!p->link) {
 		p->link = l;
+		s->records_end = pack_close;
 		p->use = u;
 		p->len = 0;
 		p->entry[0].q.dest.offset = d->offset;

@@ -214,12 +214,12 @@ static void put_cancel(struct request *r)
 		range_failed(r, -KV_ECANCELED);
 }
 
-static void put_free(struct request *r);
+static void put_stop(struct request *r);
 
 static const struct request_ops put_ops = {
 	.done = put_done,
 	.progress = put_progress,
-	.free = put_free,
+	.stop = put_stop,
 	.cancel = put_cancel,
 };
 
@@ -405,8 +405,8 @@ static void wait_leave(struct shard *s, struct put_wait *w)
 		kv_list_add_tail(&s->work->rooms, next);
 }
 
-/* A request that waits goes: the memory is given up. */
-static void put_free(struct request *r)
+/* A request that waits is to go: the memory is given up. */
+static void put_stop(struct request *r)
 {
 	struct shard *s = r->session->shard;
 	struct put_wait *w = r->put.wait;

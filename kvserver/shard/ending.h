@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ending.h -- how a session ends, and what has to end before something else may begin. The shard's thread; nothing parks. */
+/* ending.h -- how a session ends, and what has to end before something else may begin. The shard's thread; nothing
+ * parks. */
 #ifndef KVRAIL_KVSERVER_SHARD_ENDING_H
 #define KVRAIL_KVSERVER_SHARD_ENDING_H
 

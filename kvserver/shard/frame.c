@@ -63,11 +63,17 @@ static void request_take(struct link *l, const struct wire_request *q, uint64_t 
 	}
 }
 
+static void records_end(struct shard *s)
+{
+	if (s->records_end)
+		s->records_end(s);
+}
+
 /* A record of the frame. Returns how many requests it was. */
 static unsigned record_take(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	if (KV_UNLIKELY(q->type == WIRE_SESSION)) {
-		l->session->shard->opt.ops->records_end(l->session->shard);
+		records_end(l->session->shard); /* what was gathered is one owner's */
 		l->owner = owner_switch(l->session, q);
 		return 0;
 	}
@@ -112,7 +118,7 @@ static void records_take(struct session *s, unsigned link, struct wire_reader *r
 		for (unsigned i = 0; i < n; i++)
 			taken += record_take(&s->link[link], &q[i], now_ns);
 	} while (rc == 1);
-	s->shard->opt.ops->records_end(s->shard);
+	records_end(s->shard);
 	s->link[link].owner = &s->own;
 	if (rc < 0)
 		shard_count(s->shard, WIRE_STAT_BAD_FRAMES);

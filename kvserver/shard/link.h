@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* link.h -- one (client rail, shard rail) pair of a session: its seal and windows, the reply frame that is being filled, and the
- * proof that the client is there. */
+/* link.h -- one (client rail, shard rail) pair of a session: its seal and windows, the reply frame that is being
+ * filled, and the proof that the client is there. */
 #ifndef KVRAIL_KVSERVER_SHARD_LINK_H
 #define KVRAIL_KVSERVER_SHARD_LINK_H
 

@@ -98,7 +98,7 @@ int regions_add(struct regions *r, const struct region *region)
 	return 0;
 }
 
-static void region_use_free(struct region_use *u)
+void region_use_free(struct region_use *u)
 {
 	struct call *revoked = u->revoked;
 
@@ -118,12 +118,6 @@ void regions_revoke(struct regions *r, uint32_t id, struct call *revoked)
 	r->count--;
 	u->revoked = revoked;
 	if (u->refs == 0)
-		region_use_free(u);
-}
-
-void region_use_release(struct region_use *u)
-{
-	if (--u->refs == 0 && u->revoked)
 		region_use_free(u);
 }
 

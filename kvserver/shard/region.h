@@ -54,6 +54,9 @@ void regions_revoke(struct regions *r, uint32_t id, struct call *revoked);
  * overflow; else NULL. Whoever uses it longer than the call takes a reference. */
 struct region_use *regions_usable(const struct regions *r, const struct wire_dest *d);
 
+/* region_use_free -- of one that was revoked and that nothing uses: whoever waits for that is told. */
+void region_use_free(struct region_use *u);
+
 /* region_use_keep -- a reference. region_use_release -- it is over; the last one of a region that was revoked frees it.
  */
 static inline struct region_use *region_use_keep(struct region_use *u)
@@ -61,6 +64,10 @@ static inline struct region_use *region_use_keep(struct region_use *u)
 	u->refs++;
 	return u;
 }
-void region_use_release(struct region_use *u);
+static inline void region_use_release(struct region_use *u)
+{
+	if (--u->refs == 0 && KV_UNLIKELY(u->revoked != NULL))
+		region_use_free(u);
+}
 
 #endif

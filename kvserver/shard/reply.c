@@ -274,8 +274,10 @@ bool reply_follow_begin(struct link *l, uint32_t bytes)
 	return l->msg || frame_begin(l);
 }
 
-void reply_follow_flush(struct shard *s)
+void reply_follow_flush(void *shard)
 {
+	struct shard *s = shard;
+
 	KV_LIST_EACH_SAFE (n, &s->dirty) {
 		struct link *l = KV_LIST_ENTRY(n, struct link, dirty);
 		if (l->follows)

@@ -23,7 +23,7 @@ static inline void reply_follow(struct link *l)
 {
 	l->follows = true;
 }
-void reply_follow_flush(struct shard *s);
+void reply_follow_flush(void *shard);
 
 /* reply_flush -- send every frame begun. At the end of a turn's polling. */
 void reply_flush(struct shard *s);

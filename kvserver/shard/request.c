@@ -101,7 +101,9 @@ static void move_done(struct te_xfer *x, int status)
 		request_posted_now(r);
 	if (KV_UNLIKELY(x->completed < x->posted) && x->dir == TE_WRITE)
 		session_lost(r->session, x->posted - x->completed);
-	if (!request_running(r))
+	if (!request_running(r) && r->answered)
+		request_free(r);
+	else if (!request_running(r))
 		r->ops->done(r);
 	else if (posting && !request_posting(r) && r->ops->posted)
 		r->ops->posted(r);
@@ -162,6 +164,18 @@ int request_push_move(struct request *r)
 	return 0;
 }
 
+static void moves_stop(struct request *r)
+{
+	struct shard *shard = r->session->shard;
+
+	for (unsigned i = 0; i < REQUEST_MOVES; i++) {
+		struct move *m = &r->move[i];
+		if (m->running && shard->te)
+			te_xfer_cancel(shard->te, &m->xfer);
+		m->posting = false;
+	}
+}
+
 int request_move(struct request *r, enum te_dir dir, const struct wire_dest *d, uint64_t block_offset, uint64_t length,
 		 const uint32_t *imm)
 {
@@ -179,7 +193,7 @@ int request_move(struct request *r, enum te_dir dir, const struct wire_dest *d, 
 		if (rc && i == 0)
 			return rc;
 		if (rc)
-			request_stop(r);
+			moves_stop(r);
 		local += full * d->slice;
 	}
 	r->moves = n;
@@ -204,34 +218,11 @@ int request_push(struct request *r, const struct wire_dest *d, uint64_t block_of
 	return request_push_move(r);
 }
 
-static uint64_t move_bytes(const struct move *m)
-{
-	return m->xfer.at.slice * m->xfer.at.count;
-}
-
-uint64_t request_contiguous(const struct request *r)
-{
-	const struct move *a = &r->move[0], *b = &r->move[1];
-
-	if (a->xfer.contiguous < move_bytes(a))
-		return a->xfer.contiguous;
-	return a->xfer.contiguous + b->xfer.contiguous;
-}
-
 void request_stop(struct request *r)
 {
-	struct shard *shard = r->session->shard;
-
-	if (r->ops->stop) {
+	moves_stop(r);
+	if (r->ops->stop)
 		r->ops->stop(r);
-		return;
-	}
-	for (unsigned i = 0; i < REQUEST_MOVES; i++) {
-		struct move *m = &r->move[i];
-		if (m->running && shard->te)
-			te_xfer_cancel(shard->te, &m->xfer);
-		m->posting = false;
-	}
 }
 
 /* ---- the answer ---- */

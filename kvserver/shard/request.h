@@ -12,18 +12,20 @@ struct stage;
 
 /* What an operation does for its requests: one const table per operation, which request_new is given. */
 struct request_ops {
-	/* NULL: nothing is done then. posted: every move's posting is final. done: no move is in flight; called last.
-	 * progress: bytes of a read have arrived. free: the request goes, and what is the operation's with it. */
+	/* NULL: nothing is done then. posted: every move's posting is final. done: no move is in flight, and it is not
+	 * answered; called last. (One that is answered is freed then.) progress: bytes of a read have arrived. stop: it
+	 * is to go: give up what it does or waits for beside its moves. free: the request goes, and what is the
+	 * operation's with it. */
 	void (*posted)(struct request *r);
 	void (*done)(struct request *r);
 	void (*progress)(struct request *r);
+	void (*stop)(struct request *r);
 	void (*free)(struct request *r);
 	/* cancel: stop it, and answer CANCELED, now or as soon as nothing of it may be read any more. May free it.
 	 * Called once, of a request that is not answered. */
 	void (*cancel)(struct request *r);
-	/* Of an operation that moves bytes by other means than the request's moves; else NULL. stop, running, block:
-	 * what request_stop, request_running, request_block are. */
-	void (*stop)(struct request *r);
+	/* Of an operation that moves bytes by other means than the request's moves; else NULL. running, block: what
+	 * request_running, request_block are. */
 	bool (*running)(const struct request *r);
 	bool (*block)(const struct request *r, unsigned i, struct block **out);
 };
@@ -148,7 +150,12 @@ static inline int request_status(const struct request *r)
 	return r->move[0].status ? r->move[0].status : r->move[1].status;
 }
 
-uint64_t request_contiguous(const struct request *r);
+static inline uint64_t request_contiguous(const struct request *r)
+{
+	const struct te_xfer *a = &r->move[0].xfer, *b = &r->move[1].xfer;
+
+	return a->contiguous < a->at.slice * a->at.count ? a->contiguous : a->contiguous + b->contiguous;
+}
 
 /* request_stop -- post nothing more: request_posted is final afterwards, `posted` does not run any more, `done` comes
  * unless nothing ran. */

@@ -115,14 +115,6 @@ int session_open(struct shard *shard, const struct session_args *a, struct sessi
 
 /* ---- end ---- */
 
-struct session *session_find(const struct shard *shard, uint32_t number)
-{
-	unsigned slot = number & 0xFFFF;
-	struct session *session = slot < shard->slots ? shard->slot[slot] : NULL;
-
-	return session && session->number == number ? session : NULL;
-}
-
 static void session_free(struct session *s)
 {
 	struct shard *shard = s->shard;

@@ -93,7 +93,13 @@ static inline void session_settle(struct session *s)
 }
 
 /* session_find -- of a shard, by number, or NULL. */
-struct session *session_find(const struct shard *shard, uint32_t number);
+static inline struct session *session_find(const struct shard *shard, uint32_t number)
+{
+	unsigned slot = number & 0xFFFF;
+	struct session *session = slot < shard->slots ? shard->slot[slot] : NULL;
+
+	return session && session->number == number ? session : NULL;
+}
 
 /* session_frame_sent -- the engine gave a reply frame back. May free the session. */
 void session_frame_sent(struct session *s);

@@ -33,11 +33,6 @@ static void shard_immediate(void *arg, unsigned rail, uint32_t imm)
 	shard_count(arg, WIRE_STAT_STRAY_IMMEDIATES);
 }
 
-static void shard_follow(void *arg)
-{
-	reply_follow_flush(arg);
-}
-
 static void shard_room(void *arg)
 {
 	reply_room(arg);
@@ -63,9 +58,12 @@ static int shard_poll(struct loop_poller *p)
 	done += !kv_list_empty(&s->dirty);
 	if (!kv_list_empty(&s->blocked))
 		reply_room(s);
-	reply_flush(s);
-	call_redeliver(s);
-	tell_drained(s);
+	if (!kv_list_empty(&s->dirty))
+		reply_flush(s);
+	if (KV_UNLIKELY(!kv_list_empty(&s->undelivered)))
+		call_redeliver(s);
+	if (KV_UNLIKELY(s->drained != NULL))
+		tell_drained(s);
 	return done;
 }
 
@@ -171,7 +169,7 @@ static int shard_engine(struct shard *s, const struct kv_clock *clock, struct kv
 		.message = frame_message,
 		.immediate = shard_immediate,
 		.room = shard_room,
-		.follow = shard_follow,
+		.follow = reply_follow_flush,
 		.reset = shard_reset,
 	};
 	struct te_options options = s->opt.engine;

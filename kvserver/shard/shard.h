@@ -45,8 +45,6 @@ struct shard_ops {
 	/* By type. RELEASE and CANCEL come by whatever credits there are, the others only within them; SESSION and
 	 * PROVE never. Whether the id is new was looked at before, but for RELEASE, which has none, and CANCEL. */
 	begin_fn *begin[WIRE_PROVE + 1];
-	/* records_end -- the records of a frame, or those of one owner in it, have all been begun. */
-	void (*records_end)(struct shard *s);
 	/* session_stop -- it takes no more, or has other addresses: give up values that were coming in. session_left --
 	 * it ends, and its client may not know. session_idle -- its client says goodbye, and reads nothing any more.
 	 * session_tick -- now and then, while it is open. owner_end -- as session_stop, of one owner. */
@@ -107,7 +105,10 @@ struct shard {
 	struct te_region *region;
 	struct store store;
 	struct slab requests, held;
-	struct work *work;      /* of the operations (ops/work.h) */
+	struct work *work; /* of the operations (ops/work.h) */
+	/* Set by an operation that gathers: the records of a frame, or those of one owner in it, have all been begun.
+	 * It sets it back to NULL. */
+	void (*records_end)(struct shard *s);
 	uint64_t leased_bytes;  /* of the arena, of blocks that clients may read by themselves */
 	struct te_remote arena; /* allow_pull: what clients are told of it, but for keys. Never changes: the control
 				   loop reads it too */
