@@ -14,7 +14,6 @@
  * of the reader looks at conn_over. */
 #include "kvserver/control/serve.h"
 
-#include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
 

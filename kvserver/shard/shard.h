@@ -43,7 +43,7 @@ typedef void begin_fn(struct link *l, const struct wire_request *q, uint64_t now
  * shard's thread, none parks, and none may be NULL but in `begin`. */
 struct shard_ops {
 	/* By type. RELEASE and CANCEL come by whatever credits there are, the others only within them; SESSION and
-	 * PROVE never. Whether the id is new was looked at before, but for RELEASE, which has none, and CANCEL. */
+	 * PROVE never. Whether the id is new was looked at before, but for RELEASE, which has none. */
 	begin_fn *begin[WIRE_PROVE + 1];
 	/* session_stop -- it takes no more, or has other addresses: give up values that were coming in. session_left --
 	 * it ends, and its client may not know. session_idle -- its client says goodbye, and reads nothing any more.
