@@ -21,7 +21,7 @@ struct block {
 	uint64_t len, checksum, generation;
 	uint64_t offset;     /* in the arena: what mem says, too, but a GET does not look at mem */
 	struct kv_list pins; /* struct pin; a pinned block is not in the eviction policy */
-	uint32_t mark;       /* the walk that counted it last (shard.c) */
+	uint32_t mark;       /* the walk that counted it last (kvserver: quarantine.c) */
 	uint32_t refs : 28;  /* requests, replies and lanes of BENCH that use the memory: see BLOCK_REFS_MAX */
 	enum block_state state : 4;
 	struct arena_block *mem;

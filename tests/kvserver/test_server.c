@@ -17,7 +17,11 @@
 #include "host/host.h"
 #include "kvserver/kvserver.h"
 #include "kvserver/control/conn.h"
+#include "kvserver/control/files.h"
 #include "kvserver/control/server.h"
+#include "kvserver/shard/ending.h"
+#include "kvserver/shard/session.h"
+#include "kvserver/shard/stat.h"
 #include "tests/kvserver/hello.h"
 
 enum { SHARDS = 2, CLIENTS = 4 };
@@ -1051,7 +1055,7 @@ static struct {
 
 static void hold_run(void *arg)
 {
-	struct session *session = shard_session(arg, holding.number);
+	struct session *session = session_find(arg, holding.number);
 	if (session && holding.release) {
 		session->request_count--;
 		session_settle(session);

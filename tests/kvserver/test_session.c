@@ -811,10 +811,10 @@ static void a_revoked_region_is_not_written_any_more(void **state)
 	struct wire_request q = rig_get("k", 0, 5000);
 	call = (struct call){.shard = rig.shard, .done = on_revoked, .home = rig.loop};
 	revoked = false;
-	session_region_revoke(rig.session, 1, &call);
+	regions_revoke(&rig.session->regions, 1, &call);
 	rig_until(revoked);
 	assert_int_equal(rig_ask(&q)->status, WIRE_INVALID);
-	assert_int_equal(session_region_add(rig.session, rig.mem), 0);
+	assert_int_equal(regions_add(&rig.session->regions, rig.mem), 0);
 }
 
 static void revoke_waits_for_what_uses_the_region(void **state)
@@ -827,7 +827,7 @@ static void revoke_waits_for_what_uses_the_region(void **state)
 	rig_until(rig.shard->requests.used > 0);
 	call = (struct call){.shard = rig.shard, .done = on_revoked, .home = rig.loop};
 	revoked = false;
-	session_region_revoke(rig.session, 1, &call);
+	regions_revoke(&rig.session->regions, 1, &call);
 	uint64_t until = kv_clock_now(&kv_clock_monotonic) + 10000000000ull;
 	while (!revoked) {
 		assert_true(kv_clock_now(&kv_clock_monotonic) < until);

@@ -1,14 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request.h -- a request that outlives the frame it came in, because bytes move for it. */
-#ifndef KVRAIL_KVSERVER_OPS_REQUEST_H
-#define KVRAIL_KVSERVER_OPS_REQUEST_H
+#ifndef KVRAIL_KVSERVER_SHARD_REQUEST_H
+#define KVRAIL_KVSERVER_SHARD_REQUEST_H
 
 #include "kvserver/shard/session.h"
 
 struct bench;
 struct put_wait;
-struct shard;
+struct request;
 struct stage;
+
+/* What an operation does for its requests: one const table per operation, which request_new is given. */
+struct request_ops {
+	/* NULL: nothing is done then. posted: every move's posting is final. done: no move is in flight, and it is not
+	 * answered; called last. (One that is answered is freed then.) progress: bytes of a read have arrived. stop: it
+	 * is to go: give up what it does or waits for beside its moves. free: the request goes, and what is the
+	 * operation's with it. */
+	void (*posted)(struct request *r);
+	void (*done)(struct request *r);
+	void (*progress)(struct request *r);
+	void (*stop)(struct request *r);
+	void (*free)(struct request *r);
+	/* cancel: stop it, and answer CANCELED, now or as soon as nothing of it may be read any more. May free it.
+	 * Called once, of a request that is not answered. */
+	void (*cancel)(struct request *r);
+	/* Of an operation that moves bytes by other means than the request's moves; else NULL. running, block: what
+	 * request_running, request_block are. */
+	bool (*running)(const struct request *r);
+	bool (*block)(const struct request *r, unsigned i, struct block **out);
+};
 
 /* A transfer of one request: full slices and the part of a slice that is left are one each. */
 struct move {
@@ -19,8 +39,6 @@ struct move {
 	int status;      /* of done */
 };
 
-enum { PUT_WAIT_BYTES = KV_INLINE_MAX + 768 }; /* struct put_wait fits */
-
 enum { REQUEST_MOVES = 2, REQUEST_SLICES_MAX = 65536 };
 
 struct request {
@@ -28,7 +46,8 @@ struct request {
 	struct session *session;
 	struct owner *owner;
 	struct link *link;
-	uint8_t type;  /* 0: a pack (pack.h) */
+	const struct request_ops *ops;
+	uint8_t type;  /* 0: a pack, which is nobody's request */
 	bool answered; /* its reply was given out */
 	bool canceled;
 	uint64_t id, deadline_ns;
@@ -42,10 +61,6 @@ struct request {
 	struct move move[REQUEST_MOVES];
 	bool follows; /* its write has no immediate: the reply goes behind it */
 	struct wire_reply reply;
-	/* posted: every move's posting is final. done: no move is in flight; called last, frees what is the type's. */
-	void (*posted)(struct request *r);
-	void (*done)(struct request *r);
-	void (*progress)(struct request *r);
 	union {
 		struct {
 			struct kv_list hashing; /* of the shard, while the range's checksum is being made */
@@ -72,7 +87,8 @@ struct request {
 
 /* request_new -- a request of this link, in the session's list; NULL when the shard has no more. request_free --
  * nothing of it is in flight. */
-struct request *request_new(struct link *l, const struct wire_request *q, uint64_t now_ns);
+struct request *request_new(struct link *l, const struct wire_request *q, const struct request_ops *ops,
+			    uint64_t now_ns);
 void request_free(struct request *r);
 
 /* request_move -- start moving `length` bytes between the region's slices (from their first byte on) and the request's
@@ -95,18 +111,51 @@ static inline bool request_posting(const struct request *r)
 }
 
 /* request_posted_now -- the last data operation of a request that is not answered at once has been posted. */
-void request_posted_now(struct request *r);
+static inline void request_posted_now(struct request *r)
+{
+	r->posted_ns = loop_now(r->session->shard->loop);
+}
 
-bool request_running(const struct request *r); /* something of it is in flight */
+/* request_running -- something of it is in flight. */
+static inline bool request_running(const struct request *r)
+{
+	return r->ops->running ? r->ops->running(r) : r->move[0].running || r->move[1].running;
+}
 
 /* request_block -- the i-th block that it keeps, or NULL in *out for none at this place. False: there is no i-th place.
  */
-bool request_block(const struct request *r, unsigned i, struct block **out);
+static inline bool request_block(const struct request *r, unsigned i, struct block **out)
+{
+	if (r->ops->block)
+		return r->ops->block(r, i, out);
+	*out = r->block;
+	return i == 0;
+}
 
-uint32_t request_chunks(const struct request *r); /* writes wanted */
-uint32_t request_posted(const struct request *r); /* writes made; final unless request_posting */
-uint64_t request_contiguous(const struct request *r);
-int request_status(const struct request *r); /* of all moves: 0 or the first failure; when none is running */
+/* request_chunks -- writes wanted. request_posted -- writes made; final unless request_posting. request_status -- of
+ * all moves: 0 or the first failure; when none is running. request_contiguous -- bytes from the first on that have
+ * arrived. */
+static inline uint32_t request_chunks(const struct request *r)
+{
+	return r->move[0].chunks + r->move[1].chunks;
+}
+
+static inline uint32_t request_posted(const struct request *r)
+{
+	return r->move[0].xfer.posted + r->move[1].xfer.posted;
+}
+
+static inline int request_status(const struct request *r)
+{
+	return r->move[0].status ? r->move[0].status : r->move[1].status;
+}
+
+static inline uint64_t request_contiguous(const struct request *r)
+{
+	const struct te_xfer *a = &r->move[0].xfer, *b = &r->move[1].xfer;
+
+	return a->contiguous < a->at.slice * a->at.count ? a->contiguous : a->contiguous + b->contiguous;
+}
 
 /* request_stop -- post nothing more: request_posted is final afterwards, `posted` does not run any more, `done` comes
  * unless nothing ran. */
@@ -114,39 +163,5 @@ void request_stop(struct request *r);
 
 /* request_answer -- give out r->reply with this status, and the reply of a CANCEL that waited for it. Once. */
 void request_answer(struct request *r, int32_t status);
-
-/* ---- one entry per type: answers at once or begins a request ---- */
-
-void get_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
-/* get_move -- write `length` bytes of a block, which is there, to where the request wants them, and answer. */
-void get_move(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
-	      const struct wire_reply *reply, uint64_t now_ns);
-void put_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
-/* put_turn -- go on clearing memory for values that wait for it, a bounded number of blocks. put_wait_end -- a request
- * that waits goes: give up the memory. */
-void put_turn(struct shard *s);
-void put_wait_end(struct put_wait *w);
-void exists_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
-void delete_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
-void touch_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
-void pin_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
-void stat_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
-void cancel_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
-void ping_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
-void bench_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
-
-/* ---- what a CANCEL does to each type; returns the writes made, final ---- */
-
-uint32_t get_cancel(struct request *r);
-bool put_cancel(struct request *r); /* false: answered when nothing is in flight any more */
-uint32_t bench_cancel(struct request *r);
-void bench_stop(struct request *r);
-void bench_turn(struct shard *s); /* start the writes that are due, in bursts: once a turn */
-bool bench_running(const struct request *r);
-bool bench_block(const struct request *r, unsigned i, struct block **out);
-void bench_free(struct request *r);
-
-/* get_hash -- go on with a range's checksum, at most budget bytes; lowers it. */
-void get_hash(struct request *r, uint64_t *budget);
 
 #endif

@@ -8,10 +8,9 @@
  *
  * Bytes go to `count` slices; when the length is no multiple of the slice, the last, shorter one is a transfer of its
  * own, because the engine's slices are all equal. Hence two moves. */
-#include "kvserver/ops/request.h"
+#include "kvserver/shard/request.h"
 
 #include "kvserver/shard/reply.h"
-#include "kvserver/shard/shard.h"
 
 /* A client that names no end, or one in days, does not keep blocks and stages for so long. */
 static uint64_t deadline_of(const struct wire_request *q, uint64_t now_ns)
@@ -23,7 +22,8 @@ static uint64_t deadline_of(const struct wire_request *q, uint64_t now_ns)
 	return kv_deadline(now_ns, KV_MIN(ns, SHARD_REQUEST_NS));
 }
 
-struct request *request_new(struct link *l, const struct wire_request *q, uint64_t now_ns)
+struct request *request_new(struct link *l, const struct wire_request *q, const struct request_ops *ops,
+			    uint64_t now_ns)
 {
 	struct session *s = l->session;
 	struct request *r = slab_get(&s->shard->requests);
@@ -34,6 +34,7 @@ struct request *request_new(struct link *l, const struct wire_request *q, uint64
 		.session = s,
 		.owner = l->owner,
 		.link = l,
+		.ops = ops,
 		.type = q->type,
 		.id = q->id,
 		.begun_ns = now_ns,
@@ -54,14 +55,8 @@ void request_free(struct request *r)
 	struct owner *o = r->owner;
 	struct shard *shard = s->shard;
 
-	if (r->type == WIRE_BENCH)
-		bench_free(r);
-	if (r->type == WIRE_GET && r->get.hasher) {
-		kv_list_del(&r->get.hashing);
-		slab_put(&shard->hashers, r->get.hasher);
-	}
-	if (r->type == WIRE_PUT && r->put.wait)
-		put_wait_end(r->put.wait);
+	if (r->ops->free)
+		r->ops->free(r);
 	if (r->block)
 		block_unref(&shard->store, r->block);
 	if (r->use)
@@ -75,25 +70,7 @@ void request_free(struct request *r)
 	session_settle(s);
 }
 
-bool request_running(const struct request *r)
-{
-	return r->type == WIRE_BENCH ? bench_running(r) : r->move[0].running || r->move[1].running;
-}
-
-bool request_block(const struct request *r, unsigned i, struct block **out)
-{
-	if (r->type == WIRE_BENCH)
-		return bench_block(r, i, out);
-	*out = r->block;
-	return i == 0;
-}
-
 /* ---- moves ---- */
-
-void request_posted_now(struct request *r)
-{
-	r->posted_ns = loop_now(r->session->shard->loop);
-}
 
 static struct move *move_of(struct te_xfer *x)
 {
@@ -108,8 +85,8 @@ static void move_posted(struct te_xfer *x)
 	if (request_posting(r))
 		return;
 	request_posted_now(r);
-	if (r->posted)
-		r->posted(r);
+	if (r->ops->posted)
+		r->ops->posted(r);
 }
 
 static void move_done(struct te_xfer *x, int status)
@@ -124,18 +101,20 @@ static void move_done(struct te_xfer *x, int status)
 		request_posted_now(r);
 	if (KV_UNLIKELY(x->completed < x->posted) && x->dir == TE_WRITE)
 		session_lost(r->session, x->posted - x->completed);
-	if (!request_running(r))
-		r->done(r);
-	else if (posting && !request_posting(r) && r->posted)
-		r->posted(r);
+	if (!request_running(r) && r->answered)
+		request_free(r);
+	else if (!request_running(r))
+		r->ops->done(r);
+	else if (posting && !request_posting(r) && r->ops->posted)
+		r->ops->posted(r);
 }
 
 static void move_progress(struct te_xfer *x)
 {
 	struct request *r = x->arg;
 
-	if (r->progress)
-		r->progress(r);
+	if (r->ops->progress)
+		r->ops->progress(r);
 }
 
 /* Where a transfer tells its request. */
@@ -185,6 +164,18 @@ int request_push_move(struct request *r)
 	return 0;
 }
 
+static void moves_stop(struct request *r)
+{
+	struct shard *shard = r->session->shard;
+
+	for (unsigned i = 0; i < REQUEST_MOVES; i++) {
+		struct move *m = &r->move[i];
+		if (m->running && shard->te)
+			te_xfer_cancel(shard->te, &m->xfer);
+		m->posting = false;
+	}
+}
+
 int request_move(struct request *r, enum te_dir dir, const struct wire_dest *d, uint64_t block_offset, uint64_t length,
 		 const uint32_t *imm)
 {
@@ -202,7 +193,7 @@ int request_move(struct request *r, enum te_dir dir, const struct wire_dest *d, 
 		if (rc && i == 0)
 			return rc;
 		if (rc)
-			request_stop(r);
+			moves_stop(r);
 		local += full * d->slice;
 	}
 	r->moves = n;
@@ -227,49 +218,11 @@ int request_push(struct request *r, const struct wire_dest *d, uint64_t block_of
 	return request_push_move(r);
 }
 
-uint32_t request_chunks(const struct request *r)
-{
-	return r->move[0].chunks + r->move[1].chunks;
-}
-
-uint32_t request_posted(const struct request *r)
-{
-	return r->move[0].xfer.posted + r->move[1].xfer.posted;
-}
-
-static uint64_t move_bytes(const struct move *m)
-{
-	return m->xfer.at.slice * m->xfer.at.count;
-}
-
-uint64_t request_contiguous(const struct request *r)
-{
-	const struct move *a = &r->move[0], *b = &r->move[1];
-
-	if (a->xfer.contiguous < move_bytes(a))
-		return a->xfer.contiguous;
-	return a->xfer.contiguous + b->xfer.contiguous;
-}
-
-int request_status(const struct request *r)
-{
-	return r->move[0].status ? r->move[0].status : r->move[1].status;
-}
-
 void request_stop(struct request *r)
 {
-	struct shard *shard = r->session->shard;
-
-	if (r->type == WIRE_BENCH) {
-		bench_stop(r);
-		return;
-	}
-	for (unsigned i = 0; i < REQUEST_MOVES; i++) {
-		struct move *m = &r->move[i];
-		if (m->running && shard->te)
-			te_xfer_cancel(shard->te, &m->xfer);
-		m->posting = false;
-	}
+	moves_stop(r);
+	if (r->ops->stop)
+		r->ops->stop(r);
 }
 
 /* ---- the answer ---- */

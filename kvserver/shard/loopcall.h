@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* loopcall.h -- work that one loop gives to another and hears back of: how the control loop talks to the shards. */
-#ifndef KVRAIL_KVSERVER_CONTROL_LOOPCALL_H
-#define KVRAIL_KVSERVER_CONTROL_LOOPCALL_H
+#ifndef KVRAIL_KVSERVER_SHARD_LOOPCALL_H
+#define KVRAIL_KVSERVER_SHARD_LOOPCALL_H
 
 #include "base/base.h"
 #include "loop/loop.h"
