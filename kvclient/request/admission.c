@@ -45,7 +45,7 @@
  *
  * A PING needs an entry and nothing else; some are kept for it: a link whose requests are all stuck must be found out.
  */
-#include "kvclient/pool/client.h"
+#include "kvclient/request/admission.h"
 
 enum { REQS_KEPT = 64, PIECES_OUT = 4 /* always allowed */ };
 
@@ -164,7 +164,7 @@ static int room_take(struct kvc_client *c, const struct kvc_need *need, struct k
 		if (rc < 0)
 			return rc;
 	}
-	r = kvc_req_alloc(&c->reqs);
+	r = kvc_reqs_take(&c->reqs);
 	r->piece = piece;
 	r->charged_bytes = piece.len_bytes;
 	r->imms = need->imms;

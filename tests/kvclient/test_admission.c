@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "kvclient/pool/client.h"
+#include "kvclient/request/admission.h"
 
 enum { SERVERS = 1000, IMMS = 4096 };
 

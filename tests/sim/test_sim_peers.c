@@ -17,7 +17,9 @@
 
 #include "base/base.h"
 #include "kvclient/call/call.h"
-#include "kvclient/pool/client.h"
+#include "kvclient/conn/node.h"
+#include "kvclient/request/reply.h"
+#include "kvclient/core/client.h"
 #include "kvclient/pool/hosted.h"
 #include "tests/sim/fabric_sim.h"
 #include "tests/sim/world.h"

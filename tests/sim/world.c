@@ -48,7 +48,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "kvclient/pool/client.h"
+#include "kvclient/core/client.h"
 #include "kvclient/pool/hosted.h"
 #include "kvserver/control/server.h"
 #include "kvserver/shard/shard.h"

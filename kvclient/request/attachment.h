@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attachment.h -- the memory of what one WELCOME gave us. Private to kvclient/. */
+#ifndef KVRAIL_KVCLIENT_REQUEST_ATTACHMENT_H
+#define KVRAIL_KVCLIENT_REQUEST_ATTACHMENT_H
+
+#include "kvclient/core/client.h"
+
+/* kvc_session_create -- 0; -KV_ENOMEM; -KV_EPROTO (TLS has no secret for us). */
+int kvc_session_create(struct kvc_node *n, const struct wire_welcome_msg *w, unsigned links_per_shard,
+		       struct kvc_session **out);
+void kvc_session_unref(struct kvc_session *s);
+
+#endif
