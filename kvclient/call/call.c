@@ -56,6 +56,16 @@ int kvc_call_begin(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op, co
 	return 0;
 }
 
+int kvc_call_open(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op, const struct kvc_call *call,
+		  struct kvc_call *out)
+{
+	int rc = kvc_call_begin(c, t, op, call);
+	if (rc < 0)
+		return rc;
+	rc = kvc_call_check(call, out);
+	return rc < 0 ? (int)kvc_call_end(c, t, rc) : 0;
+}
+
 void kvc_result_count(struct kvc_client *c, enum kvc_op op, int64_t rc)
 {
 	int64_t column = rc >= 0 ? 0 : -rc - 1000;
@@ -111,14 +121,20 @@ int64_t kvc_call_down(const struct kvc_node *n, unsigned flags, int64_t rc)
 	return down || rc == -KV_ELEFT ? -KV_ENOTFOUND : rc;
 }
 
-bool kvc_call_ready(const struct kvc_node *n, const struct kvc_sub *sub)
+/* Whether there is an open session of the node now, and `sub` is open on it. */
+static bool ready(const struct kvc_node *n, const struct kvc_sub *sub)
 {
 	return n->state == KVC_NODE_UP && (KV_LIKELY(sub == NULL) || kvc_sub_open(sub, n->index));
 }
 
-int kvc_call_ready_await(struct kvc_node *n, struct kvc_sub *sub, uint64_t deadline_ns, struct kvc_session **out)
+int kvc_call_ready_await(struct kvc_node *n, struct kvc_sub *sub, uint64_t deadline_ns, bool wait,
+			 struct kvc_session **out)
 {
 	int rc;
+	if (!wait) {
+		*out = n->session;
+		return ready(n, sub) ? 0 : -KV_EBUSY;
+	}
 	do {
 		rc = kvc_node_ready_await(n, deadline_ns, out);
 		if (KV_UNLIKELY(rc == 0 && sub))
@@ -127,32 +143,34 @@ int kvc_call_ready_await(struct kvc_node *n, struct kvc_sub *sub, uint64_t deadl
 	return rc;
 }
 
+int kvc_call_take_await(struct kvc_node *n, const struct kvc_session *s, const struct kvc_need *need,
+			uint64_t deadline_ns, bool wait, struct kvc_req **out)
+{
+	struct kvc_client *c = n->client;
+	int rc = wait ? kvc_room_await(c, need, deadline_ns, out) : kvc_room_try(c, need, out);
+	if (rc < 0)
+		return rc;
+	if (!kvc_node_uses(n, s)) {
+		kvc_req_release(c, *out);
+		return 1;
+	}
+	kvc_call_own(*out, need->sub, n);
+	return 0;
+}
+
 int kvc_call_room_await(struct kvc_node *n, const struct kvc_need *need, uint64_t deadline_ns, bool wait,
 			struct kvc_session **out_session, struct kvc_req **out)
 {
-	struct kvc_client *c = n->client;
-	uint64_t asked_ns = loop_turn_now(c->loop);
+	uint64_t asked_ns = loop_turn_now(n->client->loop);
 	int rc;
-	if (!wait) {
-		*out_session = n->session;
-		rc = kvc_call_ready(n, need->sub) ? kvc_room_try(c, need, out) : -KV_EBUSY;
+	do {
+		rc = kvc_call_ready_await(n, need->sub, deadline_ns, wait, out_session);
 		if (rc == 0)
-			kvc_call_own(*out, need->sub, n);
-		return rc;
-	}
-	for (;;) {
-		rc = kvc_call_ready_await(n, need->sub, deadline_ns, out_session);
-		if (rc < 0)
-			return rc;
-		rc = kvc_room_await(c, need, deadline_ns, out);
-		if (rc < 0)
-			return rc;
+			rc = kvc_call_take_await(n, *out_session, need, deadline_ns, wait, out);
+	} while (rc == 1);
+	if (rc == 0)
 		(*out)->at.asked_ns = asked_ns;
-		kvc_call_own(*out, need->sub, n);
-		if (kvc_node_uses(n, *out_session))
-			return 0;
-		kvc_req_release(c, *out);
-	}
+	return rc;
 }
 
 /* ---- waiting and giving up ---- */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* call.h -- what every call does alike: begin, wait, give up, try again, end. Private to kvclient/. */
+/* call.h -- what every call does alike: begin, wait, give up, try again, end. Private to kvclient/. All of these on the
+ * client's loop; what does not end in _await does not park. */
 #ifndef KVRAIL_KVCLIENT_CALL_CALL_H
 #define KVRAIL_KVCLIENT_CALL_CALL_H
 
@@ -19,6 +20,11 @@ int kvc_call_begin(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op, co
 int64_t kvc_call_end(struct kvc_client *c, struct kvc_trace *t, int64_t rc);
 void kvc_result_count(struct kvc_client *c, enum kvc_op op, int64_t rc);
 
+/* kvc_call_open -- kvc_call_begin and kvc_call_check, for a call that is dressed in nothing else. After a code the call
+ * has ended already. */
+int kvc_call_open(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op, const struct kvc_call *call,
+		  struct kvc_call *out);
+
 /* kvc_call_deadline -- of a call that begins now and moves up to `bytes` (kvc_pool_time). kvc_batch_bytes -- of all
  * items. */
 uint64_t kvc_call_deadline(const struct kvc_client *c, const struct kvc_call *call, uint64_t bytes);
@@ -30,15 +36,21 @@ bool kvc_key_valid(struct kvc_key key);
 struct kvc_node *kvc_call_node(struct kvc_client *c, struct kvc_key key);
 int64_t kvc_call_down(const struct kvc_node *n, unsigned flags, int64_t rc);
 
-/* kvc_call_ready_await -- an open session of the node, and `sub` (NULL: none) open on it. kvc_call_ready -- whether
- * that is so now. */
-int kvc_call_ready_await(struct kvc_node *n, struct kvc_sub *sub, uint64_t deadline_ns, struct kvc_session **out);
-bool kvc_call_ready(const struct kvc_node *n, const struct kvc_sub *sub);
+/* kvc_call_ready_await -- an open session of the node, and `sub` (NULL: none) open on it. wait false: -KV_EBUSY instead
+ * of parking. */
+int kvc_call_ready_await(struct kvc_node *n, struct kvc_sub *sub, uint64_t deadline_ns, bool wait,
+			 struct kvc_session **out);
 /* kvc_call_own -- the request is to be the one of a session: NULL, the client's own. */
 static inline void kvc_call_own(struct kvc_req *r, struct kvc_sub *sub, const struct kvc_node *n)
 {
 	r->sub = KV_UNLIKELY(sub != NULL) ? &sub->at[n->index] : NULL;
 }
+
+/* kvc_call_take_await -- room for one request that was planned for session s of the node. wait false: -KV_EBUSY instead
+ * of parking. 0: *out is the caller's, and s is still the session until the caller parks; 1: it is not: plan anew; or a
+ * code of kvc_room_await. */
+int kvc_call_take_await(struct kvc_node *n, const struct kvc_session *s, const struct kvc_need *need,
+			uint64_t deadline_ns, bool wait, struct kvc_req **out);
 
 /* kvc_call_room_await -- an open session of the node, and room for one request. wait false: -KV_EBUSY instead of
  * parking. The session is valid until the caller parks. */

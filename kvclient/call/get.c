@@ -166,16 +166,11 @@ int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out)
 	unsigned shard;
 	int rc;
 	/* The plan needs the session's chunk size, the room needs the plan; a session that changed while we waited for
-	 * room is planned for again. */
-	for (;;) {
-		if (wait) {
-			rc = kvc_call_ready_await(g->n, g->sub, g->deadline_ns, &s);
-			if (rc < 0)
-				return rc;
-		} else if (!kvc_call_ready(g->n, g->sub)) {
-			return -KV_EBUSY;
-		}
-		s = g->n->session;
+	 * room is planned for again, and so is one whose endpoints have smaller queues now. */
+	do {
+		rc = kvc_call_ready_await(g->n, g->sub, g->deadline_ns, wait, &s);
+		if (rc < 0)
+			return rc;
 		shard = kvc_place_shard(s->shard_seed, s->shards, g->key.data, g->key.len);
 		pull = s->pull && g->stale < PULLS_STALE;
 		packed = row && !s->pull;
@@ -185,17 +180,12 @@ int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out)
 		need = (struct kvc_need){.piece_bytes = g->direct ? 0 : length,
 					 .next = packed ? &g->row[shard] : NULL,
 					 .imms = kvc_chunks(s, dest.slice, dest.count),
-					 .node = g->n};
-		rc = wait ? kvc_room_await(g->c, &need, g->deadline_ns, out) : kvc_room_try(g->c, &need, out);
-		if (rc == -KV_ERESET)
-			continue;
-		if (rc < 0)
-			return rc;
-		if (kvc_node_uses(g->n, s))
-			break;
-		kvc_req_release(g->c, *out);
-	}
-	kvc_call_own(*out, g->sub, g->n);
+					 .node = g->n,
+					 .sub = g->sub};
+		rc = kvc_call_take_await(g->n, s, &need, g->deadline_ns, wait, out);
+	} while (rc == 1 || rc == -KV_ERESET);
+	if (rc < 0)
+		return rc;
 	(*out)->at.asked_ns = asked_ns;
 	range_fill(g, *out, length, &dest, pull);
 	if (packed)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* get.h -- a GET, as calls and batches make it. Private to kvclient/. */
+/* get.h -- a GET, as calls and batches make it. Private to kvclient/. All of these on the client's loop; what does not
+ * end in _await does not park. */
 #ifndef KVRAIL_KVCLIENT_CALL_GET_H
 #define KVRAIL_KVCLIENT_CALL_GET_H
 
@@ -36,7 +37,8 @@ struct kvc_get {
 int kvc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, void *dst, uint64_t len, uint64_t slice,
 		 uint64_t stride, const struct kvc_call *call, uint64_t deadline_ns);
 void kvc_get_fini(struct kvc_get *g);
-/* kvc_get_issue_await -- ask for the next range. wait false: does not park. */
+/* kvc_get_issue_await -- ask for the next range. wait false: -KV_EBUSY instead of parking. 0 and *out, which is the
+ * caller's to release; or a code. */
 int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out);
 /* kvc_get_take_await -- take the bytes of a range that is done with `status`. Returns 0 or a code; g->taken == g->total
  * && g->known: complete. hasher: for values of several ranges, NULL when this must be the only one. */

@@ -19,12 +19,10 @@ int64_t kvc_get_await(struct kvc_client *client, struct kvc_key key, void *dst, 
 	struct kvc_call own;
 	struct kvc_trace t;
 	struct kvc_get g;
-	int64_t rc = kvc_call_begin(client, &t, KVC_OP_GET, call);
+	int64_t rc = kvc_call_open(client, &t, KVC_OP_GET, call, &own);
 	if (rc < 0)
 		return rc;
-	rc = kvc_call_check(call, &own);
-	if (rc == 0)
-		rc = kvc_get_init(&g, client, key, dst, dst_len, 0, 0, &own, kvc_call_deadline(client, &own, dst_len));
+	rc = kvc_get_init(&g, client, key, dst, dst_len, 0, 0, &own, kvc_call_deadline(client, &own, dst_len));
 	if (rc == 0) {
 		kvc_trace_key(&t, key.data, key.len);
 		g.own_wait.trace = &t;
@@ -41,12 +39,10 @@ int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *dat
 	struct kvc_call own;
 	struct kvc_trace t;
 	struct kvc_put p;
-	int rc = kvc_call_begin(client, &t, KVC_OP_PUT, call);
+	int rc = kvc_call_open(client, &t, KVC_OP_PUT, call, &own);
 	if (rc < 0)
 		return rc;
-	rc = kvc_call_check(call, &own);
-	if (rc == 0)
-		rc = kvc_put_init(&p, client, key, data, len, &own, kvc_call_deadline(client, &own, len));
+	rc = kvc_put_init(&p, client, key, data, len, &own, kvc_call_deadline(client, &own, len));
 	if (rc == 0) {
 		kvc_trace_key(&t, key.data, key.len);
 		p.own_wait.trace = &t;
@@ -339,11 +335,10 @@ int kvc_raw_await(struct kvc_client *client, unsigned w, struct kvc_view *view, 
 	int rc;
 	if (!view || len == 0 || len > KV_RANGE_MAX || ops == 0 || depth == 0 || view->priv[1] < len)
 		return -KV_EINVAL;
-	rc = kvc_call_begin(client, &t, KVC_OP_RAW, call);
+	rc = kvc_call_open(client, &t, KVC_OP_RAW, call, &own);
 	if (rc < 0)
 		return rc;
-	rc = kvc_call_check(call, &own);
-	if (rc == 0 && own.server >= client->pool->num_servers)
+	if (own.server >= client->pool->num_servers)
 		rc = -KV_EINVAL;
 	if (rc == 0)
 		rc = (int)kvc_call_code(client,

@@ -143,13 +143,11 @@ int64_t kvc_get_view_await(struct kvc_client *client, struct kvc_key key, uint64
 	if (!out)
 		return -KV_EINVAL;
 	*out = (struct kvc_view){0};
-	rc = kvc_call_begin(client, &t, KVC_OP_GET, call);
+	rc = kvc_call_open(client, &t, KVC_OP_GET, call, &own);
 	if (rc < 0)
 		return rc;
-	rc = kvc_call_check(call, &own);
-	if (rc == 0)
-		rc = kvc_get_init(&g, client, key, client->area.base, 1, 0, 0, &own,
-				  kvc_call_deadline(client, &own, KV_MAX(expect_len, own.length)));
+	rc = kvc_get_init(&g, client, key, client->area.base, 1, 0, 0, &own,
+			  kvc_call_deadline(client, &own, KV_MAX(expect_len, own.length)));
 	if (rc < 0)
 		goto out;
 	kvc_trace_key(&t, key.data, key.len);

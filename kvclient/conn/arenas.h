@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* arenas.h -- where the memory of a server is, for GETs that we read ourselves. Private to kvclient/. */
+/* arenas.h -- where the memory of a server is, for GETs that we read ourselves. Private to kvclient/. All of these on
+ * the client's loop; what does not end in _await does not park. */
 #ifndef KVRAIL_KVCLIENT_CONN_ARENAS_H
 #define KVRAIL_KVCLIENT_CONN_ARENAS_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* connect.h -- one attempt to get a session of a server. Private to kvclient/. */
+/* connect.h -- one attempt to get a session of a server. Private to kvclient/. All of these on the client's loop; what
+ * does not end in _await does not park. */
 #ifndef KVRAIL_KVCLIENT_CONN_CONNECT_H
 #define KVRAIL_KVCLIENT_CONN_CONNECT_H
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* health.c -- which links of a session work.
  *
- * A link is up once it answered a PING: then it carries requests. The answer brought a nonce, which frames.c sends back:
- * so the server knows that the link works both ways and leads to us, and may carry data. A session of one link per
- * shard is up when all of them answered. With several, one that does not answer is out: the session is up without it,
- * as long as every shard has one that works, and is asked again with back-off. When the answer comes the link is in.
+ * A link is up once it answered a PING: then it carries requests. The answer brought a nonce, which frames.c sends
+ * back: so the server knows that the link works both ways and leads to us, and may carry data. A session of one link
+ * per shard is up when all of them answered. With several, one that does not answer is out: the session is up without
+ * it, as long as every shard has one that works, and is asked again with back-off. When the answer comes the link is
+ * in.
  *
  * A link that was up and is silent ends the session, as every trouble does; the next one begins without it. That is
  * noticed soon where another link to the same shard answers meanwhile: a shard that is busy is slow on all of them.

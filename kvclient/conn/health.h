@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* health.h -- which links of a session work. Private to kvclient/. */
+/* health.h -- which links of a session work. Private to kvclient/. All of these on the client's loop; what does not end
+ * in _await does not park. */
 #ifndef KVRAIL_KVCLIENT_CONN_HEALTH_H
 #define KVRAIL_KVCLIENT_CONN_HEALTH_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* node.h -- one client's view of one server. Private to kvclient/. */
+/* node.h -- one client's view of one server. Private to kvclient/. All of these on the client's loop; what does not end
+ * in _await does not park. */
 #ifndef KVRAIL_KVCLIENT_CONN_NODE_H
 #define KVRAIL_KVCLIENT_CONN_NODE_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* regions.h -- what a server knows of our memory. Private to kvclient/. All of these on the client's loop. */
+/* regions.h -- what a server knows of our memory. Private to kvclient/. All of these on the client's loop; what does
+ * not end in _await does not park. */
 #ifndef KVRAIL_KVCLIENT_CONN_REGIONS_H
 #define KVRAIL_KVCLIENT_CONN_REGIONS_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* serve.h -- the coroutine of a node. Private to kvclient/. */
+/* serve.h -- the coroutine of a node. Private to kvclient/. All of these on the client's loop; what does not end in
+ * _await does not park. */
 #ifndef KVRAIL_KVCLIENT_CONN_SERVE_H
 #define KVRAIL_KVCLIENT_CONN_SERVE_H
 

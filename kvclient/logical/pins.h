@@ -21,12 +21,14 @@ static inline bool kvc_pin_session(const struct kvc_node *n, uint64_t attaches)
 	return n->state == KVC_NODE_UP && n->attaches == attaches;
 }
 
+/* All of these on the client's loop; what does not end in _await does not park.
+ *
+ * kvc_pins_init -- before the first pin. kvc_pins_fini -- forget all; no coroutine of the client's uses one any more.
+ */
 void kvc_pins_init(struct kvc_client *c);
 void kvc_pins_fini(struct kvc_client *c);
 
-/* All of these on the client's loop.
- *
- * kvc_pin_begin -- a call is about to pin the key at its node, for a session (NULL: the client's own): from now on
+/*  * kvc_pin_begin -- a call is about to pin the key at its node, for a session (NULL: the client's own): from now on
  * every new connection pins it, too. 0 or -KV_ENOMEM. kvc_pin_end -- the call ended with rc; it uses *pin no more. */
 int kvc_pin_begin(struct kvc_node *n, struct kvc_sub *sub, struct kvc_key key, struct kvc_pin **out);
 void kvc_pin_end(struct kvc_node *n, struct kvc_pin *pin, int rc);
@@ -42,7 +44,8 @@ void kvc_pins_deleted(struct kvc_client *c, struct kvc_key key);
  * they are forgotten. -KV_ETIMEOUT: one still is, and nothing is forgotten. */
 int kvc_pins_part_await(struct kvc_sub *sub, uint64_t deadline_ns);
 
-/* kvc_pins_start -- the node has a new connection: make its pins again. */
+/* kvc_pins_start -- the node has a session: make the pins again that it does not have. What finds no coroutine now is
+ * left to the next time. */
 void kvc_pins_start(struct kvc_node *n);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sessions.h -- further sessions of a client: opening and closing them at its servers. Private to kvclient/. */
+/* sessions.h -- further sessions of a client: opening and closing them at its servers. Private to kvclient/. All of
+ * these on the client's loop; what does not end in _await does not park. */
 #ifndef KVRAIL_KVCLIENT_LOGICAL_SESSIONS_H
 #define KVRAIL_KVCLIENT_LOGICAL_SESSIONS_H
 

@@ -12,7 +12,8 @@ struct te_options kvc_engine_options(const struct kvc_pool *pool);
  * 0 or a code with *err; undone on failure. */
 int kvc_client_open(struct kvc_client *c, struct kv_error *err);
 
-/* kvc_client_close -- start closing; pool->on_closed follows. On the loop's thread. */
+/* kvc_client_close -- start closing; kvc_pool_tell_closed follows. Does not park and cannot fail. On the loop's thread.
+ */
 void kvc_client_close(struct kvc_client *c);
 
 #endif

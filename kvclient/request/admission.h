@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* admission.h -- what a request needs before it is made, all or nothing, first come first served. Private to
- * kvclient/. */
+/* admission.h -- what a request needs before it is made, all or nothing, first come first served. Private to kvclient/.
+ * All of these on the client's loop; what does not end in _await does not park. */
 #ifndef KVRAIL_KVCLIENT_REQUEST_ADMISSION_H
 #define KVRAIL_KVCLIENT_REQUEST_ADMISSION_H
 

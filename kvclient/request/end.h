@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* end.h -- how all requests of a session end at once. Private to kvclient/. */
+/* end.h -- how all requests of a session end at once. Private to kvclient/. All of these on the client's loop; what
+ * does not end in _await does not park. */
 #ifndef KVRAIL_KVCLIENT_REQUEST_END_H
 #define KVRAIL_KVCLIENT_REQUEST_END_H
 

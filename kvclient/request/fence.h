@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fence.h -- making memory safe: fences, and what follows them. Private to kvclient/. */
+/* fence.h -- making memory safe: fences, and what follows them. Private to kvclient/. All of these on the client's
+ * loop; what does not end in _await does not park. */
 #ifndef KVRAIL_KVCLIENT_REQUEST_FENCE_H
 #define KVRAIL_KVCLIENT_REQUEST_FENCE_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* frames.h -- frames on their way out. Private to kvclient/. */
+/* frames.h -- frames on their way out. Private to kvclient/. All of these on the client's loop; what does not end in
+ * _await does not park. */
 #ifndef KVRAIL_KVCLIENT_REQUEST_FRAMES_H
 #define KVRAIL_KVCLIENT_REQUEST_FRAMES_H
 

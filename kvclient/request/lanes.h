@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lanes.h -- requests of further sessions on a link: whose turn it is. Private to kvclient/. */
+/* lanes.h -- requests of further sessions on a link: whose turn it is. Private to kvclient/. All of these on the
+ * client's loop; what does not end in _await does not park. */
 #ifndef KVRAIL_KVCLIENT_REQUEST_LANES_H
 #define KVRAIL_KVCLIENT_REQUEST_LANES_H
 

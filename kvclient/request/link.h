@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* link.h -- a link: which one a request takes, its credits, and whether it has something to send. Private to
- * kvclient/. */
+/* link.h -- a link: which one a request takes, its credits, and whether it has something to send. Private to kvclient/.
+ * All of these on the client's loop; what does not end in _await does not park. */
 #ifndef KVRAIL_KVCLIENT_REQUEST_LINK_H
 #define KVRAIL_KVCLIENT_REQUEST_LINK_H
 
@@ -35,7 +35,8 @@ void kvc_link_credit(struct kvc_link *l);
 /* kvc_link_nonce -- what the server wants back from the address that we announced; 0: it has it. */
 void kvc_link_nonce(struct kvc_link *l, uint64_t nonce);
 
-/* kvc_link_dirty -- the link has something to send. */
+/* kvc_link_dirty -- the link has something to send: the flusher shall come to it, after the coroutines that are ready.
+ */
 void kvc_link_dirty(struct kvc_link *l);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pull.h -- GETs whose bytes we read ourselves. Private to kvclient/. */
+/* pull.h -- GETs whose bytes we read ourselves. Private to kvclient/. All of these on the client's loop; what does not
+ * end in _await does not park. */
 #ifndef KVRAIL_KVCLIENT_REQUEST_PULL_H
 #define KVRAIL_KVCLIENT_REQUEST_PULL_H
 
@@ -17,7 +18,8 @@ struct kvc_pull {
 	uint64_t lease, end_ns;
 };
 
-/* kvc_pull_check -- whether our own provider can read where the pool demands it. 0 or -KV_ENOTSUP with *err. */
+/* kvc_pull_check -- after the engine was opened: whether our own provider can read where the pool demands it. 0 or
+ * -KV_ENOTSUP with *err. */
 int kvc_pull_check(const struct kvc_client *c, struct kv_error *err);
 
 /* kvc_pulls_init -- room for the reads of a client, before the first lease is asked for; any number of times. 0 or

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* quarantine.h -- memory that peers may still write to, and how much of it there may be. Private to kvclient/. */
+/* quarantine.h -- memory that peers may still write to, and how much of it there may be. Private to kvclient/. All of
+ * these on the client's loop; what does not end in _await does not park. */
 #ifndef KVRAIL_KVCLIENT_REQUEST_QUARANTINE_H
 #define KVRAIL_KVCLIENT_REQUEST_QUARANTINE_H
 

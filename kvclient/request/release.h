@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* release.h -- leases that are given back. Private to kvclient/. */
+/* release.h -- leases that are given back. Private to kvclient/. All of these on the client's loop; what does not end
+ * in _await does not park. */
 #ifndef KVRAIL_KVCLIENT_REQUEST_RELEASE_H
 #define KVRAIL_KVCLIENT_REQUEST_RELEASE_H
 

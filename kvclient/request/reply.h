@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reply.h -- what comes back. Private to kvclient/. */
+/* reply.h -- what comes back. Private to kvclient/. All of these on the client's loop; what does not end in _await does
+ * not park. */
 #ifndef KVRAIL_KVCLIENT_REQUEST_REPLY_H
 #define KVRAIL_KVCLIENT_REQUEST_REPLY_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* trace.h -- where the time of a call went: stamps of its requests, and a line in the log when it was slow. Private to
- * kvclient/. */
+ * kvclient/. All of these on the client's loop; what does not end in _await does not park. */
 #ifndef KVRAIL_KVCLIENT_REQUEST_TRACE_H
 #define KVRAIL_KVCLIENT_REQUEST_TRACE_H
 
