@@ -56,16 +56,6 @@ int kvc_call_begin(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op, co
 	return 0;
 }
 
-int kvc_call_open(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op, const struct kvc_call *call,
-		  struct kvc_call *out)
-{
-	int rc = kvc_call_begin(c, t, op, call);
-	if (rc < 0)
-		return rc;
-	rc = kvc_call_check(call, out);
-	return rc < 0 ? (int)kvc_call_end(c, t, rc) : 0;
-}
-
 void kvc_result_count(struct kvc_client *c, enum kvc_op op, int64_t rc)
 {
 	int64_t column = rc >= 0 ? 0 : -rc - 1000;
@@ -141,21 +131,6 @@ int kvc_call_ready_await(struct kvc_node *n, struct kvc_sub *sub, uint64_t deadl
 			rc = kvc_sub_ready_await(sub, n, *out, deadline_ns);
 	} while (rc == 1);
 	return rc;
-}
-
-int kvc_call_take_await(struct kvc_node *n, const struct kvc_session *s, const struct kvc_need *need,
-			uint64_t deadline_ns, bool wait, struct kvc_req **out)
-{
-	struct kvc_client *c = n->client;
-	int rc = wait ? kvc_room_await(c, need, deadline_ns, out) : kvc_room_try(c, need, out);
-	if (rc < 0)
-		return rc;
-	if (!kvc_node_uses(n, s)) {
-		kvc_req_release(c, *out);
-		return 1;
-	}
-	kvc_call_own(*out, need->sub, n);
-	return 0;
 }
 
 int kvc_call_room_await(struct kvc_node *n, const struct kvc_need *need, uint64_t deadline_ns, bool wait,

@@ -6,6 +6,7 @@
 
 #include "kvclient/core/client.h"
 #include "kvclient/request/admission.h"
+#include "kvclient/request/life.h"
 #include "kvclient/request/trace.h"
 
 /* kvc_call_check -- the caller's struct kvc_call, NULL or an older one, as a whole one. -KV_EINVAL: not one, or it has
@@ -22,8 +23,15 @@ void kvc_result_count(struct kvc_client *c, enum kvc_op op, int64_t rc);
 
 /* kvc_call_open -- kvc_call_begin and kvc_call_check, for a call that is dressed in nothing else. After a code the call
  * has ended already. */
-int kvc_call_open(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op, const struct kvc_call *call,
-		  struct kvc_call *out);
+static inline int kvc_call_open(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op, const struct kvc_call *call,
+				struct kvc_call *out)
+{
+	int rc = kvc_call_begin(c, t, op, call);
+	if (rc < 0)
+		return rc;
+	rc = kvc_call_check(call, out);
+	return rc < 0 ? (int)kvc_call_end(c, t, rc) : 0;
+}
 
 /* kvc_call_deadline -- of a call that begins now and moves up to `bytes` (kvc_pool_time). kvc_batch_bytes -- of all
  * items. */
@@ -49,8 +57,20 @@ static inline void kvc_call_own(struct kvc_req *r, struct kvc_sub *sub, const st
 /* kvc_call_take_await -- room for one request that was planned for session s of the node. wait false: -KV_EBUSY instead
  * of parking. 0: *out is the caller's, and s is still the session until the caller parks; 1: it is not: plan anew; or a
  * code of kvc_room_await. */
-int kvc_call_take_await(struct kvc_node *n, const struct kvc_session *s, const struct kvc_need *need,
-			uint64_t deadline_ns, bool wait, struct kvc_req **out);
+static inline int kvc_call_take_await(struct kvc_node *n, const struct kvc_session *s, const struct kvc_need *need,
+				      uint64_t deadline_ns, bool wait, struct kvc_req **out)
+{
+	struct kvc_client *c = n->client;
+	int rc = wait ? kvc_room_await(c, need, deadline_ns, out) : kvc_room_try(c, need, out);
+	if (rc < 0)
+		return rc;
+	if (!kvc_node_uses(n, s)) {
+		kvc_req_release(c, *out);
+		return 1;
+	}
+	kvc_call_own(*out, need->sub, n);
+	return 0;
+}
 
 /* kvc_call_room_await -- an open session of the node, and room for one request. wait false: -KV_EBUSY instead of
  * parking. The session is valid until the caller parks. */

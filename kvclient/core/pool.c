@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool.c -- the pool as all rooms use it: threads inside blocking calls, reports of what opening and closing wait for,
- * and how long a call may take. */
+/* pool.c -- the pool as all rooms use it: threads inside blocking calls, and reports of what opening and closing wait
+ * for. */
 #include "kvclient/core/pool.h"
 
 int kvc_pool_enter(struct kvc_pool *p)
@@ -57,14 +57,4 @@ void kvc_pool_tell_closed(struct kvc_pool *p)
 	p->progress.closed++;
 	pthread_cond_broadcast(&p->changed);
 	pthread_mutex_unlock(&p->lock);
-}
-
-uint64_t kvc_pool_time(const struct kvc_pool *pool, const struct kvc_call *call, uint64_t bytes)
-{
-	uint64_t ns = pool->options.timeout_ns;
-	if (call->timeout_ns)
-		return call->timeout_ns;
-	if (pool->time_grows)
-		ns += KV_MIN(bytes, (uint64_t)1 << 50) * KVC_BYTE_NS;
-	return ns;
 }

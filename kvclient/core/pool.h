@@ -105,6 +105,14 @@ void kvc_pool_tell_closed(struct kvc_pool *p);
 /* kvc_pool_time -- how long a call that moves up to `bytes` may take: its own timeout, else the pool's, else the
  * default, which grows with its size. Any thread. */
 enum { KVC_BYTE_NS = 10 }; /* 1 s for every 100 MB */
-uint64_t kvc_pool_time(const struct kvc_pool *pool, const struct kvc_call *call, uint64_t bytes);
+static inline uint64_t kvc_pool_time(const struct kvc_pool *pool, const struct kvc_call *call, uint64_t bytes)
+{
+	uint64_t ns = pool->options.timeout_ns;
+	if (call->timeout_ns)
+		return call->timeout_ns;
+	if (pool->time_grows)
+		ns += KV_MIN(bytes, (uint64_t)1 << 50) * KVC_BYTE_NS;
+	return ns;
+}
 
 #endif

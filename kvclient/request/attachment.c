@@ -70,7 +70,7 @@ int kvc_session_create(struct kvc_node *n, const struct wire_welcome_msg *w, uns
 	s->out_max = memcmp(host, w->host_id, sizeof(host)) == 0 ? links * (uint64_t)KVC_LINK_OUT : UINT64_MAX;
 	rc = links_init(s);
 	if (rc < 0) {
-		kvc_session_unref(s);
+		kvc_session_free(s);
 		return rc;
 	}
 	*out = s;
@@ -85,10 +85,8 @@ static void arenas_free(struct kvc_arenas **arenas)
 	*arenas = NULL;
 }
 
-void kvc_session_unref(struct kvc_session *s)
+void kvc_session_free(struct kvc_session *s)
 {
-	if (--s->refs > 0)
-		return;
 	for (uint32_t i = 0; i < s->num_links; i++) {
 		kvc_map_fini(&s->link[i].map);
 		kv_seal_fini(&s->link[i].seal);

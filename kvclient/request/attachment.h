@@ -11,6 +11,11 @@
  * one frees it. */
 int kvc_session_create(struct kvc_node *n, const struct wire_welcome_msg *w, unsigned links_per_shard,
 		       struct kvc_session **out);
-void kvc_session_unref(struct kvc_session *s);
+void kvc_session_free(struct kvc_session *s); /* for kvc_session_unref alone */
+static inline void kvc_session_unref(struct kvc_session *s)
+{
+	if (--s->refs == 0)
+		kvc_session_free(s);
+}
 
 #endif

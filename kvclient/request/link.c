@@ -10,17 +10,6 @@
  * PING costs no turn more. */
 #include "kvclient/request/link.h"
 
-#include "kvclient/request/lanes.h"
-
-void kvc_link_dirty(struct kvc_link *l)
-{
-	struct kvc_client *c = kvc_link_client(l);
-	if (kv_list_empty(&l->dirty_node))
-		kv_list_add_tail(&c->dirty, &l->dirty_node);
-	if (c->flusher)
-		co_wake(c->flusher);
-}
-
 struct kvc_link *kvc_link_pick(struct kvc_session *s, unsigned shard)
 {
 	struct kvc_link *first = &s->link[shard * s->links_per_shard], *l;
@@ -41,23 +30,6 @@ struct kvc_link *kvc_link_keep(struct kvc_session *s, unsigned shard, uint32_t t
 		if (first[(turn + tries) % s->links_per_shard].up)
 			return &first[(turn + tries) % s->links_per_shard];
 	return first;
-}
-
-struct kvc_req *kvc_link_head(const struct kvc_link *l)
-{
-	struct kvc_req *r;
-	if (KV_UNLIKELY(!kv_list_empty(&l->turns)))
-		r = kvc_turn_head(l);
-	else if (kv_list_empty(&l->queue))
-		return NULL;
-	else
-		r = KV_LIST_ENTRY(l->queue.next, struct kvc_req, node);
-	return l->credits > (r->wire.type == WIRE_PING ? 0 : l->reserve) ? r : NULL;
-}
-
-bool kvc_link_has_work(const struct kvc_link *l)
-{
-	return (!kv_list_empty(&l->cancels) && l->credits > 0) || l->release_due || l->prove_due || kvc_link_head(l);
 }
 
 void kvc_link_nonce(struct kvc_link *l, uint64_t nonce)

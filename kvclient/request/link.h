@@ -5,6 +5,7 @@
 #define KVRAIL_KVCLIENT_REQUEST_LINK_H
 
 #include "kvclient/core/client.h"
+#include "kvclient/request/lanes.h"
 
 /* What the room calls when a session is of no more use. The connection's room fills it (client->link_events). */
 struct kvc_link_events {
@@ -26,17 +27,38 @@ struct kvc_link *kvc_link_keep(struct kvc_session *s, unsigned shard, uint32_t t
 
 /* kvc_link_head -- the request whose turn it is, if a credit is there for it; or NULL. kvc_link_has_work -- whether
  * there is anything to send. */
-struct kvc_req *kvc_link_head(const struct kvc_link *l);
-bool kvc_link_has_work(const struct kvc_link *l);
+static inline struct kvc_req *kvc_link_head(const struct kvc_link *l)
+{
+	struct kvc_req *r;
+	if (KV_UNLIKELY(!kv_list_empty(&l->turns)))
+		r = kvc_turn_head(l);
+	else if (kv_list_empty(&l->queue))
+		return NULL;
+	else
+		r = KV_LIST_ENTRY(l->queue.next, struct kvc_req, node);
+	return l->credits > (r->wire.type == WIRE_PING ? 0 : l->reserve) ? r : NULL;
+}
+
+static inline bool kvc_link_has_work(const struct kvc_link *l)
+{
+	return (!kv_list_empty(&l->cancels) && l->credits > 0) || l->release_due || l->prove_due || kvc_link_head(l);
+}
+
+/* kvc_link_dirty -- the link has something to send: the flusher shall come to it, after the coroutines that are ready.
+ */
+static inline void kvc_link_dirty(struct kvc_link *l)
+{
+	struct kvc_client *c = kvc_link_client(l);
+	if (kv_list_empty(&l->dirty_node))
+		kv_list_add_tail(&c->dirty, &l->dirty_node);
+	if (c->flusher)
+		co_wake(c->flusher);
+}
 
 /* kvc_link_credit -- a credit came back. */
 void kvc_link_credit(struct kvc_link *l);
 
 /* kvc_link_nonce -- what the server wants back from the address that we announced; 0: it has it. */
 void kvc_link_nonce(struct kvc_link *l, uint64_t nonce);
-
-/* kvc_link_dirty -- the link has something to send: the flusher shall come to it, after the coroutines that are ready.
- */
-void kvc_link_dirty(struct kvc_link *l);
 
 #endif
