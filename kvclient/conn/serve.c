@@ -236,7 +236,7 @@ static void requests_end_await(struct kvc_node *n, int status)
 	uint64_t bytes;
 	bool caller, any = kvc_session_unsafe(s, &bytes, &caller);
 	bool fence = caller || c->info.peer_fence || !others_connected(n) || kvc_client_quarantine_full(c, bytes) ||
-		     c->num_zombies + s->shards > KVC_ZOMBIES_MAX;
+		     c->unsafe.num_zombies + s->shards > KVC_ZOMBIES_MAX;
 	/* A fence ends the requests with -KV_ERESET; their calls look at the state of the node, which tells them more.
 	 * A client that closes leaves its own memory to the end of the engine, but a caller has his back before that.
 	 */
@@ -251,7 +251,7 @@ static void requests_end_await(struct kvc_node *n, int status)
 		explicit_bzero(&n->prior, sizeof(n->prior));
 	kvc_session_fail(s, status, false);
 	for (unsigned i = 0; i < s->shards && any && !c->closing; i++) {
-		c->zombie[c->num_zombies++] = s->peer[i];
+		c->unsafe.zombie[c->unsafe.num_zombies++] = s->peer[i];
 		s->peer[i] = NULL;
 	}
 }

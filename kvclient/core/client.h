@@ -145,6 +145,40 @@ struct kvc_pulls {
 
 /* ---- client ---- */
 
+/* What requests may have together (request/admission.c). */
+struct kvc_room {
+	uint32_t imm_limit, imm_used;
+	struct kvc_room_share nobody; /* views */
+	uint64_t servers_bytes;       /* the sum of what the servers have */
+	uint64_t scans;
+	struct kv_list starving; /* struct kvc_starving: coroutines waiting for room, in order */
+	uint32_t num_starving;
+};
+
+/* What is on its way out (request/link.h, frames.c, release.c). */
+struct kvc_out {
+	struct kv_list dirty; /* links with something to send */
+	uint32_t frames;      /* with the engine */
+	struct co *flusher;
+	bool flusher_stop;
+	struct kv_list releasing; /* links that have leases to give back */
+	struct loop_timer release_timer;
+};
+
+/* What peers may still touch of requests that were given up, beside the buffer's quarantine (request/life.c, end.c,
+ * fence.c). */
+struct kvc_unsafe {
+	struct kv_list orphans; /* requests that were given up and are not over, oldest first */
+	uint64_t orphan_bytes;  /* of their pieces */
+	uint64_t quarantine_ns; /* since when the buffer's quarantine is not empty */
+	struct te_peer *zombie[KVC_ZOMBIES_MAX];
+	unsigned num_zombies;
+	bool fenced;          /* a fence of ours was done; the engine's report of it is to come */
+	struct kv_list limbo; /* requests into memory of callers that an endpoint, not closed yet, may still write to */
+	struct co_queue over; /* who waits for endpoints to be closed; how often they were: */
+	uint64_t times_over;
+};
+
 struct kvc_link_events;
 struct kvc_node_events;
 struct kvc_pin_ops;
@@ -163,33 +197,15 @@ struct kvc_client {
 	struct kvc_buffer buffer;
 	struct kvc_reqs reqs;
 	struct kvc_pulls pulls;
-	struct kv_list releasing; /* links that have leases to give back */
-	struct loop_timer release_timer;
-	uint32_t imm_limit, imm_used;
-	struct kvc_room_share nobody; /* views */
-	uint64_t servers_bytes;       /* the sum of what the servers have */
-	uint64_t room_scan;
-	struct kv_list starving; /* struct kvc_starving: coroutines waiting for room, in order */
-	uint32_t num_starving;
-	struct kv_list dirty; /* links with something to send */
-	uint32_t frames;      /* with the engine */
-	struct co *flusher;
+	struct kvc_room room;
+	struct kvc_out out;
+	struct kvc_unsafe unsafe;
 	struct loop_timer open_next, close_again;
-	bool flusher_stop;
 	uint32_t coroutines; /* of ours on the loop */
 	struct co *closer;
 	struct kvc_node *node;                    /* pool->num_servers of them */
 	struct kvc_client_mem *mem[KVC_MEMS_MAX]; /* sorted by base */
 	unsigned num_mems;
-	bool fenced;          /* a fence of ours was done; the engine's report of it is to come */
-	struct kv_list limbo; /* requests into memory of callers that an endpoint, not closed yet, may still write to */
-	struct co_queue fence_over; /* who waits for endpoints to be closed; how often they were: */
-	uint64_t fences_over;
-	struct te_peer *zombie[KVC_ZOMBIES_MAX];
-	unsigned num_zombies;
-	struct kv_list orphans; /* requests that were given up and are not over, oldest first */
-	uint64_t orphan_bytes;  /* of their pieces */
-	uint64_t quarantine_ns; /* since when the buffer's quarantine is not empty */
 	struct kvc_pins pins;
 	struct kv_list subs;       /* struct kvc_sub: further sessions */
 	uint32_t num_subs;         /* that were ever made */

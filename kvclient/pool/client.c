@@ -31,12 +31,12 @@
 static void flusher(void *arg)
 {
 	struct kvc_client *c = arg;
-	c->flusher = co_self();
-	while (!c->flusher_stop) {
+	c->out.flusher = co_self();
+	while (!c->out.flusher_stop) {
 		kvc_link_flush(c);
 		co_park_await(KV_NEVER);
 	}
-	c->flusher = NULL;
+	c->out.flusher = NULL;
 	kvc_client_ended(c);
 }
 
@@ -81,7 +81,7 @@ static int engine_open(struct kvc_client *c, struct kv_error *err)
 		te_close(&c->te);
 		return kv_fail_more(err, "client %u", c->index);
 	}
-	c->imm_limit = kvc_room_imm_limit(&c->info);
+	c->room.imm_limit = kvc_room_imm_limit(&c->info);
 	return 0;
 }
 
@@ -175,13 +175,13 @@ static int tables_open(struct kvc_client *c, struct kv_error *err)
 	c->node = calloc(n, sizeof(*c->node));
 	if (rc < 0 || !c->node)
 		return kv_fail(err, -KV_ENOMEM, "client %u: no memory for its tables", c->index);
-	kv_list_init(&c->starving);
-	kv_list_init(&c->orphans);
-	kv_list_init(&c->limbo);
-	co_queue_init(&c->fence_over);
-	kv_list_init(&c->dirty);
-	kv_list_init(&c->releasing);
-	c->release_timer.fire = kvc_release_fire;
+	kv_list_init(&c->room.starving);
+	kv_list_init(&c->unsafe.orphans);
+	kv_list_init(&c->unsafe.limbo);
+	co_queue_init(&c->unsafe.over);
+	kv_list_init(&c->out.dirty);
+	kv_list_init(&c->out.releasing);
+	c->out.release_timer.fire = kvc_release_fire;
 	kv_list_init(&c->subs);
 	kvc_pins_init(c);
 	return 0;
@@ -308,12 +308,12 @@ static void closer(void *arg)
 	while (c->calls > 0)
 		co_park_await(KV_NEVER);
 	nodes_part_await(c);
-	c->flusher_stop = true;
-	if (c->flusher)
-		co_wake(c->flusher);
+	c->out.flusher_stop = true;
+	if (c->out.flusher)
+		co_wake(c->out.flusher);
 	while (c->coroutines > 0)
 		co_park_await(KV_NEVER);
-	loop_timer_cancel(c->loop, &c->release_timer);
+	loop_timer_cancel(c->loop, &c->out.release_timer);
 	kvc_main_await(c, engine_close, c);
 	kvc_pulls_fini(c);
 	kvc_pins_fini(c);

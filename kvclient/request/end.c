@@ -42,7 +42,7 @@ static void limbo_enter(struct kvc_client *c, struct kvc_req *r)
 {
 	r->limbo = r->cancelling = true;
 	r->link->session->refs++;
-	kv_list_add_tail(&c->limbo, &r->node);
+	kv_list_add_tail(&c->unsafe.limbo, &r->node);
 }
 
 void kvc_limbo_end(struct kvc_client *c, struct kvc_req *r)
@@ -57,7 +57,7 @@ static void req_fail(struct kvc_client *c, struct kvc_req *r, int status, enum f
 {
 	bool limbo = fate == LIMBO && kvc_req_unsafe(r) && r->caller_memory && !r->orphan;
 	if (r->orphan)
-		c->orphan_bytes -= r->state == KVC_REQ_SENT ? r->piece.len_bytes : 0;
+		c->unsafe.orphan_bytes -= r->state == KVC_REQ_SENT ? r->piece.len_bytes : 0;
 	if (kvc_req_unsafe(r) && fate != SAFE)
 		kvc_quarantine_take(c, r);
 	kvc_pull_leave(c, r);

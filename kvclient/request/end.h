@@ -12,7 +12,7 @@ void kvc_session_fail(struct kvc_session *s, int status, bool safe);
 
 /* kvc_session_limbo -- the same, while the endpoint that they went over is given up and not closed (te_fencing):
  * requests that it may still move memory of callers for end when it is closed. kvc_limbo_end -- it is closed: end
- * this one of client.limbo, which it has left. */
+ * this one of client.unsafe.limbo, which it has left. */
 void kvc_session_limbo(struct kvc_session *s, int status);
 void kvc_limbo_end(struct kvc_client *c, struct kvc_req *r);
 

@@ -36,8 +36,8 @@
 
 void kvc_zombies_close(struct kvc_client *c)
 {
-	while (c->num_zombies > 0)
-		te_peer_close(&c->zombie[--c->num_zombies]);
+	while (c->unsafe.num_zombies > 0)
+		te_peer_close(&c->unsafe.zombie[--c->unsafe.num_zombies]);
 }
 
 void kvc_client_reset(struct kvc_client *c)
@@ -65,21 +65,21 @@ void kvc_fence_over(void *arg)
 {
 	struct kvc_client *c = arg;
 	struct kv_list *n;
-	while ((n = kv_list_pop(&c->limbo)))
+	while ((n = kv_list_pop(&c->unsafe.limbo)))
 		kvc_limbo_end(c, KV_LIST_ENTRY(n, struct kvc_req, node));
 	kvc_buffer_limbo_end(&c->buffer);
 	kvc_client_quarantine_count(c);
 	kvc_room_feed(c);
-	c->fences_over++;
-	co_queue_wake_all(&c->fence_over);
+	c->unsafe.times_over++;
+	co_queue_wake_all(&c->unsafe.over);
 }
 
 void kvc_client_fenced_await(struct kvc_client *c)
 {
-	uint64_t before = c->fences_over;
+	uint64_t before = c->unsafe.times_over;
 	/* The next fence, of somebody else's, may have begun when we are woken. */
-	while (te_fencing(c->te) && c->fences_over == before)
-		co_queue_wait_await(&c->fence_over, KV_NEVER);
+	while (te_fencing(c->te) && c->unsafe.times_over == before)
+		co_queue_wait_await(&c->unsafe.over, KV_NEVER);
 }
 
 struct fence {
@@ -121,7 +121,7 @@ static void fence_run(void *arg)
 		kv_warn(kvc_client_log(c), "client %u: fencing %s: %s", c->index,
 			c->pool->server[f->session->node->index].entry.text, err.text);
 	else
-		c->fenced = true;
+		c->unsafe.fenced = true;
 	kvc_client_reset(c);
 }
 
@@ -145,16 +145,16 @@ static struct kvc_node *orphan_node(const struct kvc_req *r)
  * late was lost. Every beat of every session asks, so the walk ends at the first that is not old. */
 static struct kvc_session *reclaim_unsafe(struct kvc_client *c, uint64_t before_ns, struct kvc_session *any)
 {
-	if (c->buffer.quarantined_bytes > 0 && c->quarantine_ns < before_ns)
+	if (c->buffer.quarantined_bytes > 0 && c->unsafe.quarantine_ns < before_ns)
 		return any;
-	KV_LIST_EACH (i, &c->orphans) {
+	KV_LIST_EACH (i, &c->unsafe.orphans) {
 		const struct kvc_req *r = KV_LIST_ENTRY(i, const struct kvc_req, orphan_node);
 		if (r->orphan_ns >= before_ns)
 			break;
 		if (orphan_node(r) && kvc_req_unsafe(r))
 			return c->info.peer_fence ? r->link->session : any;
 	}
-	KV_LIST_EACH (i, &c->orphans) {
+	KV_LIST_EACH (i, &c->unsafe.orphans) {
 		const struct kvc_req *r = KV_LIST_ENTRY(i, const struct kvc_req, orphan_node);
 		if (r->orphan_ns >= before_ns)
 			break;
@@ -177,16 +177,16 @@ void kvc_client_reclaim_await(struct kvc_client *c, struct kvc_session *s)
 	kv_info(kvc_client_log(c),
 		"client %u: %llu bytes of its buffer may still be written by requests that were lost; fencing to use "
 		"them again",
-		c->index, (unsigned long long)(c->buffer.quarantined_bytes + c->orphan_bytes));
+		c->index, (unsigned long long)(c->buffer.quarantined_bytes + c->unsafe.orphan_bytes));
 	kvc_client_fence_await(c, s, 0);
 }
 
 void kvc_fence_reset(void *arg, int status)
 {
 	struct kvc_client *c = arg;
-	bool ours = c->fenced;
+	bool ours = c->unsafe.fenced;
 	struct te_info info;
-	c->fenced = false;
+	c->unsafe.fenced = false;
 	/* New endpoints may have smaller queues, or larger ones again. */
 	te_info(c->te, &info);
 	c->info.peer_fence = info.peer_fence;

@@ -23,7 +23,7 @@ static void frame_sent(struct te_msg *msg, int status)
 	struct kvc_link *l = msg->arg;
 	struct kvc_session *s = l->session;
 	l->frames--;
-	kvc_link_client(l)->frames--;
+	kvc_link_client(l)->out.frames--;
 	if (s->open && kvc_link_has_work(l))
 		kvc_link_dirty(l);
 	/* Our own closing and fencing say -KV_ECLOSED and -KV_ERESET. */
@@ -143,7 +143,7 @@ static int link_send(struct kvc_client *c, struct kvc_link *l)
 	msg->sent = frame_sent;
 	msg->arg = l;
 	l->frames++;
-	c->frames++;
+	c->out.frames++;
 	s->refs++;
 	te_msg_send(c->te, s->peer[l->shard], l->index, msg, now_ns + FRAME_TIMEOUT_NS);
 	return 0;
@@ -153,13 +153,13 @@ static int link_send(struct kvc_client *c, struct kvc_link *l)
  * are free, then one: servers that are stopped leave some to the others. frame_sent goes on with what is left. */
 static bool frame_allowed(const struct kvc_link *l)
 {
-	return l->frames == 0 || kvc_link_client(l)->frames < KVC_FRAMES / 2;
+	return l->frames == 0 || kvc_link_client(l)->out.frames < KVC_FRAMES / 2;
 }
 
 void kvc_link_flush(struct kvc_client *c)
 {
-	while (!kv_list_empty(&c->dirty)) {
-		struct kvc_link *l = KV_LIST_ENTRY(c->dirty.next, struct kvc_link, dirty_node);
+	while (!kv_list_empty(&c->out.dirty)) {
+		struct kvc_link *l = KV_LIST_ENTRY(c->out.dirty.next, struct kvc_link, dirty_node);
 		while (kvc_link_has_work(l) && frame_allowed(l))
 			if (link_send(c, l) < 0)
 				return; /* it stays dirty; kvc_client_room goes on */
@@ -170,8 +170,8 @@ void kvc_link_flush(struct kvc_client *c)
 void kvc_client_room(void *arg)
 {
 	struct kvc_client *c = arg;
-	if (c->flusher && !kv_list_empty(&c->dirty))
-		co_wake(c->flusher);
+	if (c->out.flusher && !kv_list_empty(&c->out.dirty))
+		co_wake(c->out.flusher);
 }
 
 void kvc_link_lost(struct kvc_link *l, int status)

@@ -31,7 +31,7 @@ static void req_orphan(struct kvc_client *c, struct kvc_req *r)
 {
 	r->orphan = true;
 	r->orphan_ns = loop_turn_now(c->loop);
-	kv_list_add_tail(&c->orphans, &r->orphan_node);
+	kv_list_add_tail(&c->unsafe.orphans, &r->orphan_node);
 }
 
 static void req_recycle(struct kvc_client *c, struct kvc_req *r)
@@ -144,7 +144,7 @@ void kvc_req_release(struct kvc_client *c, struct kvc_req *r)
 		/* The keys of an EXISTS: they went with the frame, and the peer knows nothing of where they were. */
 		if (r->wire.dest.count == 0)
 			kvc_room_return_piece(c, r);
-		c->orphan_bytes += r->piece.len_bytes;
+		c->unsafe.orphan_bytes += r->piece.len_bytes;
 		kvc_client_quarantine_count(c);
 		kvc_room_feed(c);
 	} else if (r->state == KVC_REQ_DONE && r->link && !req_over(r)) {
@@ -170,7 +170,7 @@ void kvc_req_settle(struct kvc_client *c, struct kvc_req *r)
 	if (r->arrived > r->posted)
 		status = -KV_EPROTO;
 	if (orphan && was_out) {
-		c->orphan_bytes -= piece;
+		c->unsafe.orphan_bytes -= piece;
 		kvc_client_quarantine_count(c);
 	}
 	kvc_req_end(c, r, status);

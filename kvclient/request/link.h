@@ -50,9 +50,9 @@ static inline void kvc_link_dirty(struct kvc_link *l)
 {
 	struct kvc_client *c = kvc_link_client(l);
 	if (kv_list_empty(&l->dirty_node))
-		kv_list_add_tail(&c->dirty, &l->dirty_node);
-	if (c->flusher)
-		co_wake(c->flusher);
+		kv_list_add_tail(&c->out.dirty, &l->dirty_node);
+	if (c->out.flusher)
+		co_wake(c->out.flusher);
 }
 
 /* kvc_link_credit -- a credit came back. */

@@ -21,16 +21,16 @@ void kvc_release_add(struct kvc_link *l, uint64_t lease)
 		return;
 	}
 	if (kv_list_empty(&l->release_node))
-		kv_list_add_tail(&c->releasing, &l->release_node);
-	if (!loop_timer_armed(&c->release_timer))
-		loop_timer_arm(c->loop, &c->release_timer, loop_turn_now(c->loop) + RELEASE_NS);
+		kv_list_add_tail(&c->out.releasing, &l->release_node);
+	if (!loop_timer_armed(&c->out.release_timer))
+		loop_timer_arm(c->loop, &c->out.release_timer, loop_turn_now(c->loop) + RELEASE_NS);
 }
 
 void kvc_release_fire(struct loop_timer *t)
 {
-	struct kvc_client *c = KV_CONTAINER(t, struct kvc_client, release_timer);
+	struct kvc_client *c = KV_CONTAINER(t, struct kvc_client, out.release_timer);
 	struct kv_list *n;
-	while ((n = kv_list_pop(&c->releasing))) {
+	while ((n = kv_list_pop(&c->out.releasing))) {
 		struct kvc_link *l = KV_LIST_ENTRY(n, struct kvc_link, release_node);
 		l->release_due = true;
 		kvc_link_dirty(l);
