@@ -63,7 +63,8 @@ struct kvc_sub *kvc_sub_of(const struct kvc_call *call)
 
 /* ---- opening, at one server ---- */
 
-void kvc_subs_wake(struct kvc_node *n)
+/* Something that the opener may wait for has changed. */
+static void opener_wake(struct kvc_node *n)
 {
 	if (n->subs.opener)
 		co_wake(n->subs.opener);
@@ -155,7 +156,7 @@ static int step_await(struct kvc_node *n)
 		return begin_await(n);
 	if (q->challenged && q->num_asked < SUB_ASKED_MAX)
 		return ask_await(n);
-	co_park_await(KV_NEVER); /* kvc_subs_wake */
+	co_park_await(KV_NEVER); /* opener_wake */
 	return 0;
 }
 
@@ -179,7 +180,7 @@ void kvc_subs_start(struct kvc_node *n)
 {
 	struct kvc_client *c = n->client;
 	if (n->subs.opening) {
-		kvc_subs_wake(n);
+		opener_wake(n);
 		return;
 	}
 	/* Without a coroutine now, it is tried again when the next call wants one. */
@@ -199,7 +200,7 @@ static struct kvc_sub_at *asked_take(struct kvc_node *n, uint32_t id)
 			continue;
 		kv_list_del(&at->list);
 		n->subs.num_asked--;
-		kvc_subs_wake(n);
+		opener_wake(n);
 		return at;
 	}
 	return NULL;
@@ -293,7 +294,7 @@ static int challenged(struct kvc_node *n, const uint8_t *nonce)
 	memcpy(q->challenge.nonce, nonce, sizeof(q->challenge.nonce));
 	memcpy(q->challenge.token, n->session->token, sizeof(q->challenge.token));
 	q->challenged = true;
-	kvc_subs_wake(n);
+	opener_wake(n);
 	return 0;
 }
 
@@ -342,7 +343,7 @@ void kvc_subs_reset(struct kvc_node *n)
 	q->num_asked = q->last_id = 0;
 	q->begun = q->challenged = false;
 	explicit_bzero(&q->challenge, sizeof(q->challenge));
-	kvc_subs_wake(n);
+	opener_wake(n);
 }
 
 void kvc_subs_free(struct kvc_client *c)

@@ -8,10 +8,8 @@
 
 /* ---- at a server ---- */
 
-/* kvc_subs_start -- the node is up: open what is to be opened there. kvc_subs_wake -- something the opener may wait for
- * changed. */
+/* kvc_subs_start -- the node is up: open what is to be opened there. */
 void kvc_subs_start(struct kvc_node *n);
-void kvc_subs_wake(struct kvc_node *n);
 
 /* kvc_subs_message -- one of the SESSION messages of the server. 0 or -KV_EPROTO. */
 int kvc_subs_message(struct kvc_node *n, const struct wire_ctrl_msg *m);

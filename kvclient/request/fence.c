@@ -40,7 +40,9 @@ void kvc_zombies_close(struct kvc_client *c)
 		te_peer_close(&c->unsafe.zombie[--c->unsafe.num_zombies]);
 }
 
-void kvc_client_reset(struct kvc_client *c)
+/* The endpoints are gone or new, memory is safe, or will be when they are closed: end all requests
+ * with -KV_ERESET, free the quarantine, redo all nodes. What is not safe yet waits in limbo. */
+static void client_reset(struct kvc_client *c)
 {
 	bool limbo = te_fencing(c->te);
 	for (unsigned i = 0; i < c->pool->num_servers; i++) {
@@ -122,7 +124,7 @@ static void fence_run(void *arg)
 			c->pool->server[f->session->node->index].entry.text, err.text);
 	else
 		c->unsafe.fenced = true;
-	kvc_client_reset(c);
+	client_reset(c);
 }
 
 void kvc_client_fence_await(struct kvc_client *c, struct kvc_session *s, unsigned shard)
@@ -199,5 +201,5 @@ void kvc_fence_reset(void *arg, int status)
 	if (status < 0)
 		kv_warn(kvc_client_log(c), "client %u: rebuilding its endpoints failed (%s); it is tried again",
 			c->index, kv_strerror(status));
-	kvc_client_reset(c);
+	client_reset(c);
 }

@@ -22,10 +22,6 @@ void kvc_fence_over(void *arg);
  * coroutines. */
 void kvc_zombies_close(struct kvc_client *c);
 
-/* kvc_client_reset -- the endpoints are gone or new, memory is safe, or will be when they are closed: end all requests
- * with -KV_ERESET, free the quarantine, redo all nodes. What is not safe yet waits in limbo. */
-void kvc_client_reset(struct kvc_client *c);
-
 /* kvc_client_reclaim_await -- get back what requests that were given up long ago still hold. At every beat of a session
  * that is open, which may be reset by it. */
 void kvc_client_reclaim_await(struct kvc_client *c, struct kvc_session *s);
