@@ -22,7 +22,9 @@
  * one got.
  *
  * Every item has its own result; all share one deadline. */
-#include "kvclient/call/call.h"
+#include "kvclient/call/get.h"
+#include "kvclient/call/put.h"
+#include "kvclient/request/life.h"
 
 enum { WINDOW = 128, PLACE_STEP = 1024 };
 
@@ -219,11 +221,11 @@ struct batch_ops {
 static void oldest_await(struct batch *b, const struct batch_ops *ops)
 {
 	struct slot *slot = &b->slot[b->head];
-	int why = kvc_req_wait_await(b->c, slot->req, b->deadline_ns);
+	int why = kvc_call_wait_await(b->c, slot->req, b->deadline_ns);
 	bool all = why == -KV_ECLOSED || (why < 0 && loop_now(b->c->loop) >= b->deadline_ns);
 	for (unsigned i = 0; i < b->count && all; i++)
 		kvc_req_cancel(b->slot[(b->head + i) % WINDOW].req, why);
-	ops->end_await(b, slot, kvc_req_finish_await(b->c, slot->req, why));
+	ops->end_await(b, slot, kvc_call_finish_await(b->c, slot->req, why));
 	b->head = (b->head + 1) % WINDOW;
 	b->count--;
 }

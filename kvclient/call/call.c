@@ -4,7 +4,7 @@
  * A call returns by its deadline plus the grace, and only when its memory is safe. At the deadline a request that is
  * out is cancelled; the answer says how many writes there were, and the request is done when they have all arrived.
  * Without an answer within the grace: a piece of the receive buffer stays with the abandoned request (quarantine),
- * memory of the caller is fenced; where that takes its time (limbo, client.c), the call returns when it is done.
+ * memory of the caller is fenced; where that takes its time (limbo, fence.c), the call returns when it is done.
  * Requests without memory are abandoned at once.
  *
  * Tried again within the deadline, with new ids: what was lost with a connection or endpoint of ours (-KV_ERESET), a
@@ -13,8 +13,13 @@
  * a caller with time left wants the bytes. All calls are idempotent. */
 #include "kvclient/call/call.h"
 
-#include "kvclient/pool/placement.h"
-#include "kvclient/pool/sized.h"
+#include "kvclient/conn/node.h"
+#include "kvclient/core/placement.h"
+#include "kvclient/core/sized.h"
+#include "kvclient/logical/sessions.h"
+#include "kvclient/request/fence.h"
+#include "kvclient/request/life.h"
+#include "kvclient/request/quarantine.h"
 
 enum { CALL_FLAGS = KVC_NO_VERIFY | KVC_DOWN_IS_MISS }; /* the others are a pool's */
 enum {
@@ -77,19 +82,9 @@ int64_t kvc_call_end(struct kvc_client *c, struct kvc_trace *t, int64_t rc)
 	return rc;
 }
 
-uint64_t kvc_call_time(const struct kvc_pool *pool, const struct kvc_call *call, uint64_t bytes)
-{
-	uint64_t ns = pool->options.timeout_ns;
-	if (call->timeout_ns)
-		return call->timeout_ns;
-	if (pool->time_grows)
-		ns += KV_MIN(bytes, (uint64_t)1 << 50) * KVC_BYTE_NS;
-	return ns;
-}
-
 uint64_t kvc_call_deadline(const struct kvc_client *c, const struct kvc_call *call, uint64_t bytes)
 {
-	return kv_deadline(loop_now(c->loop), kvc_call_time(c->pool, call, bytes));
+	return kv_deadline(loop_now(c->loop), kvc_pool_time(c->pool, call, bytes));
 }
 
 uint64_t kvc_batch_bytes(const struct kvc_item *items, unsigned n)
@@ -116,19 +111,20 @@ int64_t kvc_call_down(const struct kvc_node *n, unsigned flags, int64_t rc)
 	return down || rc == -KV_ELEFT ? -KV_ENOTFOUND : rc;
 }
 
-bool kvc_call_session(const struct kvc_node *n, const struct kvc_session *s)
+/* Whether there is an open session of the node now, and `sub` is open on it. */
+static bool ready(const struct kvc_node *n, const struct kvc_sub *sub)
 {
-	return n->state == KVC_NODE_UP && n->session == s;
+	return n->state == KVC_NODE_UP && (KV_LIKELY(sub == NULL) || kvc_sub_open(sub, n->index));
 }
 
-bool kvc_call_ready(const struct kvc_node *n, const struct kvc_sub *sub)
-{
-	return n->state == KVC_NODE_UP && (KV_LIKELY(sub == NULL) || kvc_sub_open(sub, n));
-}
-
-int kvc_call_ready_await(struct kvc_node *n, struct kvc_sub *sub, uint64_t deadline_ns, struct kvc_session **out)
+int kvc_call_ready_await(struct kvc_node *n, struct kvc_sub *sub, uint64_t deadline_ns, bool wait,
+			 struct kvc_session **out)
 {
 	int rc;
+	if (!wait) {
+		*out = n->session;
+		return ready(n, sub) ? 0 : -KV_EBUSY;
+	}
 	do {
 		rc = kvc_node_ready_await(n, deadline_ns, out);
 		if (KV_UNLIKELY(rc == 0 && sub))
@@ -140,34 +136,21 @@ int kvc_call_ready_await(struct kvc_node *n, struct kvc_sub *sub, uint64_t deadl
 int kvc_call_room_await(struct kvc_node *n, const struct kvc_need *need, uint64_t deadline_ns, bool wait,
 			struct kvc_session **out_session, struct kvc_req **out)
 {
-	struct kvc_client *c = n->client;
-	uint64_t asked_ns = loop_turn_now(c->loop);
+	uint64_t asked_ns = loop_turn_now(n->client->loop);
 	int rc;
-	if (!wait) {
-		*out_session = n->session;
-		rc = kvc_call_ready(n, need->sub) ? kvc_room_try(c, need, out) : -KV_EBUSY;
+	do {
+		rc = kvc_call_ready_await(n, need->sub, deadline_ns, wait, out_session);
 		if (rc == 0)
-			kvc_call_own(*out, need->sub, n);
-		return rc;
-	}
-	for (;;) {
-		rc = kvc_call_ready_await(n, need->sub, deadline_ns, out_session);
-		if (rc < 0)
-			return rc;
-		rc = kvc_room_await(c, need, deadline_ns, out);
-		if (rc < 0)
-			return rc;
+			rc = kvc_call_take_await(n, *out_session, need, deadline_ns, wait, out);
+	} while (rc == 1);
+	if (rc == 0)
 		(*out)->at.asked_ns = asked_ns;
-		kvc_call_own(*out, need->sub, n);
-		if (kvc_call_session(n, *out_session))
-			return 0;
-		kvc_req_release(c, *out);
-	}
+	return rc;
 }
 
 /* ---- waiting and giving up ---- */
 
-int kvc_req_wait_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadline_ns)
+int kvc_call_wait_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadline_ns)
 {
 	while (r->state != KVC_REQ_DONE) {
 		if (c->closing)
@@ -213,7 +196,7 @@ static void give_up_await(struct kvc_client *c, struct kvc_req *r, int why)
 		kvc_client_fenced_await(c);
 }
 
-int kvc_req_finish_await(struct kvc_client *c, struct kvc_req *r, int why)
+int kvc_call_finish_await(struct kvc_client *c, struct kvc_req *r, int why)
 {
 	/* Only we cancel: time was up, or the client began to close, when another request of the same call was waited
 	 * for. */
@@ -228,9 +211,9 @@ int kvc_req_finish_await(struct kvc_client *c, struct kvc_req *r, int why)
 	return why;
 }
 
-int kvc_req_done_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadline_ns)
+int kvc_call_done_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadline_ns)
 {
-	return kvc_req_finish_await(c, r, kvc_req_wait_await(c, r, deadline_ns));
+	return kvc_call_finish_await(c, r, kvc_call_wait_await(c, r, deadline_ns));
 }
 
 void kvc_window_add(struct kvc_window *w, struct kvc_req *r)
@@ -241,20 +224,20 @@ void kvc_window_add(struct kvc_window *w, struct kvc_req *r)
 int kvc_window_next_await(struct kvc_client *c, struct kvc_window *w, uint64_t deadline_ns, struct kvc_req **out)
 {
 	struct kvc_req *r = w->req[w->head];
-	int why = kvc_req_wait_await(c, r, deadline_ns);
+	int why = kvc_call_wait_await(c, r, deadline_ns);
 	w->head = (w->head + 1) % KVC_WINDOW;
 	w->count--;
 	/* When time is up, all are cancelled at once, so that they share the grace. */
 	for (unsigned i = 0; why < 0 && i < w->count; i++)
 		kvc_req_cancel(w->req[(w->head + i) % KVC_WINDOW], why);
 	*out = r;
-	return kvc_req_finish_await(c, r, why);
+	return kvc_call_finish_await(c, r, why);
 }
 
 void kvc_window_drop_await(struct kvc_client *c, struct kvc_window *w)
 {
 	for (; w->count > 0; w->count--, w->head = (w->head + 1) % KVC_WINDOW) {
-		kvc_req_done_await(c, w->req[w->head], 0);
+		kvc_call_done_await(c, w->req[w->head], 0);
 		kvc_req_release(c, w->req[w->head]);
 	}
 }

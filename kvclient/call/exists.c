@@ -9,7 +9,10 @@
  *
  * The prefix is counted over the merged result, since a prefix crosses servers. */
 #include "kvclient/call/call.h"
-#include "kvclient/pool/placement.h"
+#include "kvclient/conn/node.h"
+#include "kvclient/core/placement.h"
+#include "kvclient/request/life.h"
+#include "kvclient/request/link.h"
 
 enum {
 	WINDOW = 512,
@@ -107,7 +110,7 @@ static int record_send_await(struct window *w, unsigned first)
 						  .count = record_pack(w, r, first, shard, node),
 						  .shard = (uint8_t)shard};
 	r->deadline_ns = w->deadline_ns;
-	kvc_link_submit(kvc_link_pick(s, shard), r, &w->wait);
+	kvc_req_submit(kvc_link_pick(s, shard), r, &w->wait);
 	return 0;
 }
 
@@ -130,7 +133,7 @@ static int records_finish_await(struct window *w)
 	int first_rc = 0;
 	for (unsigned i = 0; i < w->records; i++) {
 		struct record *rec = &w->record[i];
-		int rc = kvc_req_done_await(w->c, rec->req, w->deadline_ns);
+		int rc = kvc_call_done_await(w->c, rec->req, w->deadline_ns);
 		if (rc == 0)
 			record_merge(w, rec);
 		else if (first_rc == 0 && !is_miss(w, &w->c->node[rec->node], rc))

@@ -15,8 +15,12 @@
  * Verification is over what is delivered, at the place where it is delivered from: one hash for a value of one range, a
  * running one over several, and for a part of a value one per range, which the server makes for the purpose. What is
  * corrupt is asked for once more, and the server told to look at its memory first (WIRE_GET_CHECK). */
-#include "kvclient/call/call.h"
-#include "kvclient/pool/placement.h"
+#include "kvclient/call/get.h"
+
+#include "kvclient/call/memory.h"
+#include "kvclient/core/placement.h"
+#include "kvclient/request/life.h"
+#include "kvclient/request/link.h"
 
 enum {
 	PIECE_GUESS_MIN = 1 << 20,
@@ -162,16 +166,11 @@ int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out)
 	unsigned shard;
 	int rc;
 	/* The plan needs the session's chunk size, the room needs the plan; a session that changed while we waited for
-	 * room is planned for again. */
-	for (;;) {
-		if (wait) {
-			rc = kvc_call_ready_await(g->n, g->sub, g->deadline_ns, &s);
-			if (rc < 0)
-				return rc;
-		} else if (!kvc_call_ready(g->n, g->sub)) {
-			return -KV_EBUSY;
-		}
-		s = g->n->session;
+	 * room is planned for again, and so is one whose endpoints have smaller queues now. */
+	do {
+		rc = kvc_call_ready_await(g->n, g->sub, g->deadline_ns, wait, &s);
+		if (rc < 0)
+			return rc;
 		shard = kvc_place_shard(s->shard_seed, s->shards, g->key.data, g->key.len);
 		pull = s->pull && g->stale < PULLS_STALE;
 		packed = row && !s->pull;
@@ -181,23 +180,18 @@ int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out)
 		need = (struct kvc_need){.piece_bytes = g->direct ? 0 : length,
 					 .next = packed ? &g->row[shard] : NULL,
 					 .imms = kvc_chunks(s, dest.slice, dest.count),
-					 .node = g->n};
-		rc = wait ? kvc_room_await(g->c, &need, g->deadline_ns, out) : kvc_room_try(g->c, &need, out);
-		if (rc == -KV_ERESET)
-			continue;
-		if (rc < 0)
-			return rc;
-		if (kvc_call_session(g->n, s))
-			break;
-		kvc_req_release(g->c, *out);
-	}
-	kvc_call_own(*out, g->sub, g->n);
+					 .node = g->n,
+					 .sub = g->sub};
+		rc = kvc_call_take_await(g->n, s, &need, g->deadline_ns, wait, out);
+	} while (rc == 1 || rc == -KV_ERESET);
+	if (rc < 0)
+		return rc;
 	(*out)->at.asked_ns = asked_ns;
 	range_fill(g, *out, length, &dest, pull);
 	if (packed)
 		range_pack(*out);
 	g->issued += length;
-	kvc_link_submit(packed ? kvc_link_keep(s, shard, g->turn) : kvc_link_pick(s, shard), *out, g->wait);
+	kvc_req_submit(packed ? kvc_link_keep(s, shard, g->turn) : kvc_link_pick(s, shard), *out, g->wait);
 	return 0;
 }
 
@@ -218,17 +212,6 @@ static int first_take(struct kvc_get *g, const struct kvc_req *r)
 	return g->total > g->cap ? -KV_ETOOBIG : 0;
 }
 
-/* Update the hash with n bytes of the destination's slices, from pos on. */
-static void target_hash(const struct kvc_target *t, uint64_t pos, uint64_t n, struct kv_hasher *h)
-{
-	while (n > 0) {
-		uint64_t in = t->slice ? pos % t->slice : 0, step = t->slice ? KV_MIN(n, t->slice - in) : n;
-		kv_hasher_update(h, t->slice ? t->at + pos / t->slice * t->stride + in : t->at + pos, step);
-		pos += step;
-		n -= step;
-	}
-}
-
 /* Bring n bytes at `pos` of the value's part to the destination, and hash them if h is given. */
 static void range_bring_await(struct kvc_get *g, const struct kvc_req *r, uint64_t pos, uint64_t n, struct kv_hasher *h)
 {
@@ -240,7 +223,7 @@ static void range_bring_await(struct kvc_get *g, const struct kvc_req *r, uint64
 		if (h && from)
 			kv_hasher_update(h, from + done, step);
 		else if (h)
-			target_hash(&to, to.skip, step, h);
+			kvc_target_hash(&to, step, h);
 		if (from)
 			kvc_target_write(&to, from + done, step);
 		if (done + step < n)
@@ -349,4 +332,15 @@ int64_t kvc_get_all_await(struct kvc_get *g)
 		rc = get_once_await(g);
 	while (rc < 0 && kvc_call_again_await(g->c, rc, g->deadline_ns, &tries));
 	return kvc_call_code(g->c, rc);
+}
+
+void kvc_get_count(struct kvc_client *c, int64_t rc)
+{
+	kvc_add(&c->count.gets, 1);
+	if (rc >= 0) {
+		kvc_add(&c->count.hits, 1);
+		kvc_add(&c->count.bytes_in, (uint64_t)rc);
+	} else if (rc == -KV_ENOTFOUND) {
+		kvc_add(&c->count.misses, 1);
+	}
 }

@@ -12,8 +12,13 @@
  * Every range carries the checksum of the whole value: the server refuses to commit anything else. Hence a PUT may be
  * made again after any failure, the same bytes under the same key succeed, and memory that is read late by a server
  * that we gave up on can do no harm there. */
-#include "kvclient/call/call.h"
-#include "kvclient/pool/placement.h"
+#include "kvclient/call/put.h"
+
+#include "kvclient/call/memory.h"
+#include "kvclient/conn/node.h"
+#include "kvclient/core/placement.h"
+#include "kvclient/request/life.h"
+#include "kvclient/request/link.h"
 
 enum {
 	READ_WINDOW = 2,
@@ -137,16 +142,16 @@ int kvc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uin
 			return rc;
 		if (copy)
 			kvc_copy_await(kvc_buffer_at(&p->c->buffer, &(*out)->piece), p->data + offset, length);
-		if (kvc_call_session(p->n, s) && p->inlined == !!(s->flags & WIRE_WELCOME_INLINE_PUT))
+		if (kvc_node_uses(p->n, s) && p->inlined == !!(s->flags & WIRE_WELCOME_INLINE_PUT))
 			break;
 		kvc_req_release(p->c, *out);
-		if (stage != 0 || !wait || kvc_call_session(p->n, s))
+		if (stage != 0 || !wait || kvc_node_uses(p->n, s))
 			return -KV_ERESET; /* the stage went with the session, or what was planned does not fit this one
 					    */
 	}
 	range_fill(p, *out, offset, length, stage);
-	kvc_link_submit(kvc_link_pick(s, kvc_place_shard(s->shard_seed, s->shards, p->key.data, p->key.len)), *out,
-			p->wait);
+	kvc_req_submit(kvc_link_pick(s, kvc_place_shard(s->shard_seed, s->shards, p->key.data, p->key.len)), *out,
+		       p->wait);
 	return 0;
 }
 
@@ -157,7 +162,7 @@ static int range_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint
 	int rc = kvc_put_issue_await(p, offset, length, *stage, true, &r);
 	if (rc < 0)
 		return rc;
-	rc = kvc_req_done_await(p->c, r, p->deadline_ns);
+	rc = kvc_call_done_await(p->c, r, p->deadline_ns);
 	if (rc == 0) {
 		*stage = r->reply.put.stage;
 		*out_done = offset + length == p->len || (r->reply.put.stage == 0 && r->reply.put.generation != 0);
@@ -223,4 +228,11 @@ int kvc_put_all_await(struct kvc_put *p)
 		rc = put_once_await(p);
 	while (rc < 0 && kvc_call_again_await(p->c, rc, p->deadline_ns, &tries));
 	return (int)kvc_call_code(p->c, rc);
+}
+
+void kvc_put_count(struct kvc_client *c, int rc, uint64_t len)
+{
+	kvc_add(&c->count.puts, 1);
+	if (rc == 0)
+		kvc_add(&c->count.bytes_out, len);
 }

@@ -3,27 +3,16 @@
  *
  * get and put are in get.c and put.c; here they are dressed up. The small ones are one request and one reply, made
  * again while the deadline allows. */
-#include "kvclient/call/call.h"
-#include "kvclient/pool/placement.h"
+#include "kvclient/call/small.h"
+
+#include "kvclient/call/get.h"
+#include "kvclient/call/put.h"
+#include "kvclient/conn/node.h"
+#include "kvclient/core/placement.h"
+#include "kvclient/logical/pins.h"
 #include "kvclient/raw.h"
-
-void kvc_get_count(struct kvc_client *c, int64_t rc)
-{
-	kvc_add(&c->count.gets, 1);
-	if (rc >= 0) {
-		kvc_add(&c->count.hits, 1);
-		kvc_add(&c->count.bytes_in, (uint64_t)rc);
-	} else if (rc == -KV_ENOTFOUND) {
-		kvc_add(&c->count.misses, 1);
-	}
-}
-
-void kvc_put_count(struct kvc_client *c, int rc, uint64_t len)
-{
-	kvc_add(&c->count.puts, 1);
-	if (rc == 0)
-		kvc_add(&c->count.bytes_out, len);
-}
+#include "kvclient/request/life.h"
+#include "kvclient/request/link.h"
 
 int64_t kvc_get_await(struct kvc_client *client, struct kvc_key key, void *dst, uint64_t dst_len,
 		      const struct kvc_call *call)
@@ -31,12 +20,10 @@ int64_t kvc_get_await(struct kvc_client *client, struct kvc_key key, void *dst, 
 	struct kvc_call own;
 	struct kvc_trace t;
 	struct kvc_get g;
-	int64_t rc = kvc_call_begin(client, &t, KVC_OP_GET, call);
+	int64_t rc = kvc_call_open(client, &t, KVC_OP_GET, call, &own);
 	if (rc < 0)
 		return rc;
-	rc = kvc_call_check(call, &own);
-	if (rc == 0)
-		rc = kvc_get_init(&g, client, key, dst, dst_len, 0, 0, &own, kvc_call_deadline(client, &own, dst_len));
+	rc = kvc_get_init(&g, client, key, dst, dst_len, 0, 0, &own, kvc_call_deadline(client, &own, dst_len));
 	if (rc == 0) {
 		kvc_trace_key(&t, key.data, key.len);
 		g.own_wait.trace = &t;
@@ -53,12 +40,10 @@ int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *dat
 	struct kvc_call own;
 	struct kvc_trace t;
 	struct kvc_put p;
-	int rc = kvc_call_begin(client, &t, KVC_OP_PUT, call);
+	int rc = kvc_call_open(client, &t, KVC_OP_PUT, call, &own);
 	if (rc < 0)
 		return rc;
-	rc = kvc_call_check(call, &own);
-	if (rc == 0)
-		rc = kvc_put_init(&p, client, key, data, len, &own, kvc_call_deadline(client, &own, len));
+	rc = kvc_put_init(&p, client, key, data, len, &own, kvc_call_deadline(client, &own, len));
 	if (rc == 0) {
 		kvc_trace_key(&t, key.data, key.len);
 		p.own_wait.trace = &t;
@@ -92,18 +77,12 @@ static int simple_once_await(struct kvc_node *n, const struct wire_request *wire
 	r->wire = *wire;
 	r->deadline_ns = deadline_ns;
 	r->reply.stat = stats;
-	kvc_link_submit(kvc_link_pick(s, shard), r, &wait);
-	rc = kvc_req_done_await(c, r, deadline_ns);
+	kvc_req_submit(kvc_link_pick(s, shard), r, &wait);
+	rc = kvc_call_done_await(c, r, deadline_ns);
 	if (rc == 0 && out_left_ms)
 		*out_left_ms = r->reply.touch.left_ms;
 	kvc_req_release(c, r);
 	return rc;
-}
-
-int kvc_key_request_await(struct kvc_node *n, const struct wire_request *wire, uint64_t deadline_ns,
-			  struct kvc_trace *t)
-{
-	return simple_once_await(n, wire, UINT32_MAX, deadline_ns, NULL, NULL, t);
 }
 
 static int simple_await(struct kvc_node *n, const struct wire_request *wire, uint32_t shard, uint64_t deadline_ns,
@@ -173,6 +152,24 @@ static int pin_await(struct kvc_client *c, struct kvc_key key, const struct kvc_
 		return rc;
 	rc = keyed_await(c, key, call, &wire, NULL, &k, t);
 	kvc_pin_end(kvc_call_node(c, key), pin, rc);
+	return rc;
+}
+
+int kvc_pin_again_await(struct kvc_node *n, struct kvc_sub *sub, struct kvc_key key)
+{
+	struct kvc_client *c = n->client;
+	struct wire_request wire = {.type = WIRE_PIN, .key = {key.data, (uint32_t)key.len}};
+	uint64_t deadline = kv_deadline(loop_now(c->loop), c->pool->options.timeout_ns), attaches = n->attaches;
+	unsigned tries = 0;
+	struct kvc_trace t;
+	int rc;
+	kvc_trace_begin(&t, c, KVC_OP_PIN, NULL);
+	t.sub = sub;
+	kvc_trace_key(&t, key.data, key.len);
+	do
+		rc = simple_once_await(n, &wire, UINT32_MAX, deadline, NULL, NULL, &t);
+	while (rc < 0 && kvc_pin_session(n, attaches) && kvc_call_again_await(c, rc, deadline, &tries));
+	kvc_trace_end(&t, c, rc);
 	return rc;
 }
 
@@ -317,8 +314,8 @@ static int raw_once_await(struct kvc_node *n, unsigned w, const struct kvc_view 
 					  view->priv[0], wire->bench.length, wire->bench.length};
 	r->deadline_ns = deadline_ns;
 	r->caller_memory = true;
-	kvc_link_submit(kvc_link_pick(s, w % s->shards), r, &wait);
-	rc = kvc_req_done_await(c, r, deadline_ns);
+	kvc_req_submit(kvc_link_pick(s, w % s->shards), r, &wait);
+	rc = kvc_call_done_await(c, r, deadline_ns);
 	kvc_req_release(c, r);
 	return rc;
 }
@@ -339,11 +336,10 @@ int kvc_raw_await(struct kvc_client *client, unsigned w, struct kvc_view *view, 
 	int rc;
 	if (!view || len == 0 || len > KV_RANGE_MAX || ops == 0 || depth == 0 || view->priv[1] < len)
 		return -KV_EINVAL;
-	rc = kvc_call_begin(client, &t, KVC_OP_RAW, call);
+	rc = kvc_call_open(client, &t, KVC_OP_RAW, call, &own);
 	if (rc < 0)
 		return rc;
-	rc = kvc_call_check(call, &own);
-	if (rc == 0 && own.server >= client->pool->num_servers)
+	if (own.server >= client->pool->num_servers)
 		rc = -KV_EINVAL;
 	if (rc == 0)
 		rc = (int)kvc_call_code(client,

@@ -5,7 +5,8 @@
  * once; the piece belongs to the request until the value is in it, so that giving up quarantines it as any other. A
  * value of several ranges goes to a piece that is acquired first and treated as memory of the caller: two requests
  * write to it, and quarantine knows only one owner. */
-#include "kvclient/call/call.h"
+#include "kvclient/call/get.h"
+#include "kvclient/request/life.h"
 
 enum { GUESS_DEFAULT = 65536, GUESSES_MAX = 4 };
 
@@ -78,7 +79,7 @@ static int view_guess_await(struct kvc_get *g, uint64_t *len, struct kvc_view *o
 	/* Where it is delivered to is the piece itself: what comes in the reply goes there too, and nothing is copied.
 	 */
 	g->dst = r->inline_to = (struct kvc_target){.at = kvc_buffer_at(&c->buffer, &r->piece)};
-	status = kvc_req_done_await(c, r, g->deadline_ns);
+	status = kvc_call_done_await(c, r, g->deadline_ns);
 	g->direct = true;
 	rc = kvc_get_take_await(g, r, status, NULL);
 	if (g->known && (rc == 0 || rc == -KV_ETOOBIG) && g->taken < g->total) {
@@ -142,13 +143,11 @@ int64_t kvc_get_view_await(struct kvc_client *client, struct kvc_key key, uint64
 	if (!out)
 		return -KV_EINVAL;
 	*out = (struct kvc_view){0};
-	rc = kvc_call_begin(client, &t, KVC_OP_GET, call);
+	rc = kvc_call_open(client, &t, KVC_OP_GET, call, &own);
 	if (rc < 0)
 		return rc;
-	rc = kvc_call_check(call, &own);
-	if (rc == 0)
-		rc = kvc_get_init(&g, client, key, client->area.base, 1, 0, 0, &own,
-				  kvc_call_deadline(client, &own, KV_MAX(expect_len, own.length)));
+	rc = kvc_get_init(&g, client, key, client->area.base, 1, 0, 0, &own,
+			  kvc_call_deadline(client, &own, KV_MAX(expect_len, own.length)));
 	if (rc < 0)
 		goto out;
 	kvc_trace_key(&t, key.data, key.len);

@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* health.c -- which links of a session work.
  *
- * A link is up once it answered a PING: then it carries requests. The answer brought a nonce, which link.c sends back:
- * so the server knows that the link works both ways and leads to us, and may carry data. A session of one link per
- * shard is up when all of them answered. With several, one that does not answer is out: the session is up without it,
- * as long as every shard has one that works, and is asked again with back-off. When the answer comes the link is in.
+ * A link is up once it answered a PING: then it carries requests. The answer brought a nonce, which frames.c sends
+ * back: so the server knows that the link works both ways and leads to us, and may carry data. A session of one link
+ * per shard is up when all of them answered. With several, one that does not answer is out: the session is up without
+ * it, as long as every shard has one that works, and is asked again with back-off. When the answer comes the link is
+ * in.
  *
  * A link that was up and is silent ends the session, as every trouble does; the next one begins without it. That is
  * noticed soon where another link to the same shard answers meanwhile: a shard that is busy is slow on all of them.
  * With nothing to compare it takes the time of silence, twice (asked, then not answered). (Rejected: taking a link out
  * of a session that goes on. Transfers of a request are striped over all links, so nobody could say which requests have
  * bytes on their way over the lost one, and their memory would have to be made safe all the same:
- * docs/internals/ownership.md,
- * 16. NICs fail rarely, and a new session takes milliseconds.)
+ * docs/internals/ownership.md, 16. NICs fail rarely, and a new session takes milliseconds.)
  *
  * Links that were out in the last session are not waited for in the next one. */
-#include "kvclient/pool/client.h"
+#include "kvclient/conn/health.h"
+
+#include "kvclient/request/admission.h"
+#include "kvclient/request/frames.h"
+#include "kvclient/request/life.h"
 
 /* SAME_BEATS: heartbeats that say that a shard stands still, before it is believed. Time alone does not tell: our own
  * loop may have stood still, with news of the shard waiting in a socket. */
@@ -32,11 +36,6 @@ static bool several(const struct kvc_session *s)
 	return s->links_per_shard > 1;
 }
 
-static const char *server_name(const struct kvc_node *n)
-{
-	return n->client->pool->server[n->index].entry.text;
-}
-
 /* ---- PINGs ---- */
 
 static void ping(struct kvc_link *l, struct kvc_req *r, struct kvc_wait *wait)
@@ -45,7 +44,7 @@ static void ping(struct kvc_link *l, struct kvc_req *r, struct kvc_wait *wait)
 	r->deadline_ns = KV_NEVER;
 	r->wire.type = WIRE_PING;
 	r->wire.ping.cookie = kv_prng_next(loop_prng(loop));
-	kvc_link_urgent(l, r, wait);
+	kvc_req_submit_first(l, r, wait);
 }
 
 static void probe(struct kvc_link *l, struct kvc_req *r, struct kvc_wait *wait)
@@ -111,7 +110,7 @@ static void link_in(struct kvc_node *n, struct kvc_link *l)
 	te_peer_link_use(n->session->peer[l->shard], l->index, true);
 	if (late)
 		kv_info(kvc_client_log(n->client), "client %u, server %s: link %u to its shard %u answers again",
-			n->client->index, server_name(n), l->index, l->shard);
+			n->client->index, kvc_node_name(n), l->index, l->shard);
 }
 
 /* Its PING failed: again later. */
@@ -120,19 +119,6 @@ static void link_failed(struct kvc_node *n, struct kvc_link *l)
 	probe_drop(n, l);
 	l->backoff_ns = KV_MIN(KV_MAX(l->backoff_ns * 2, LINK_RETRY_MIN), LINK_RETRY_MAX);
 	l->retry_ns = loop_now(n->client->loop) + l->backoff_ns;
-}
-
-void kvc_link_lost(struct kvc_link *l, int status)
-{
-	struct kvc_client *c = l->session->node->client;
-	KV_LIST_EACH_SAFE (node, &l->sent) {
-		struct kvc_req *r = KV_LIST_ENTRY(node, struct kvc_req, node);
-		kvc_map_del(&l->map, r->id);
-		r->id = 0;
-		r->replied = true;
-		kvc_link_credit(l);
-		kvc_req_end(c, r, status);
-	}
 }
 
 /* ---- while connecting ---- */
@@ -273,7 +259,7 @@ static void out_tell(struct kvc_node *n)
 			"client %u, server %s: %u of %u links do not answer over the fabric (shard %u, link %u%s); "
 			"going on "
 			"without, and trying again",
-			n->client->index, server_name(n), out, s->num_links, first->shard, first->index,
+			n->client->index, kvc_node_name(n), out, s->num_links, first->shard, first->index,
 			out > 1 ? ", ..." : "");
 	n->links_news = false;
 }

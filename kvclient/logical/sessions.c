@@ -3,29 +3,26 @@
  *
  * A session is a small object with a part for each server: WANTED -> ASKED -> OPEN, or REFUSED. A connection that ends
  * takes all of them along: they are WANTED again, and opened at the next one by a coroutine of the node, the opener,
- * which runs while there is something to ask or to say goodbye to, with up to KVC_SUB_ASKED_MAX questions out. A call
- * that needs one which is not open yet moves it to the front and waits for it by its deadline. So a client with
- * thousands is in use again at once after a reconnect, and does not wait for all of them.
+ * which runs while there is something to ask or to say goodbye to, with up to SUB_ASKED_MAX questions out. A call that
+ * needs one which is not open yet moves it to the front and waits for it by its deadline. So a client with thousands is
+ * in use again at once after a reconnect, and does not wait for all of them.
  *
  * A server that leaves questions unanswered while its heartbeats come (kvc_subs_late) is connected anew, so that
  * sessions do not wait for ever for an answer that was lost in it.
  *
  * The handle is the host's until it gives it back. What is out then (a question, a goodbye, requests that were given
- * up) keeps the object, counted in refs; a session that is granted after nobody wants it is said goodbye to.
- *
- * Turns. Requests of a session queue in its lane of the link (one link per shard: a session does not need several to
- * fill it, and large values are striped by the server anyhow). Lanes that may send stand in the link's `turns`; the
- * first sends up to KVC_TURN requests and stands behind the others then, with the connection's own queue getting a turn
- * after each. A lane whose credits at the server are all taken leaves until one is back. Where no further session has
- * anything to send, nothing of this is looked at. (Rejected: one queue in order of arrival. A session with 10,000
- * requests would be served before one with a single one that came a moment later.) */
+ * up) keeps the object, counted in refs; a session that is granted after nobody wants it is said goodbye to. */
 #include "kvclient/logical/sessions.h"
 
 #include <stdlib.h>
 
-#include "kvclient/call/blocking.h"
-#include "kvclient/call/call.h"
-#include "kvclient/pool/sized.h"
+#include "kvclient/conn/node.h"
+#include "kvclient/core/block.h"
+#include "kvclient/core/sized.h"
+#include "kvclient/logical/pins.h"
+#include "kvclient/request/lanes.h"
+
+enum { SUB_ASKED_MAX = 64 /* questions out on one connection */ };
 
 #define REFUSED_FOR_NS  500000000ull /* a refusal holds for so long: then a call may ask again */
 #define SEND_TIMEOUT_NS 2000000000ull
@@ -53,29 +50,6 @@ static struct kvc_sub *sub_create(struct kvc_client *c, const struct kvc_session
 	return sub;
 }
 
-static void lanes_free(struct kvc_sub_at *at)
-{
-	free(at->lane);
-	at->lane = NULL;
-}
-
-static void sub_free(struct kvc_sub *sub)
-{
-	for (unsigned i = 0; i < sub->client->pool->num_servers; i++) {
-		kv_list_del(&sub->at[i].list);
-		lanes_free(&sub->at[i]);
-	}
-	kv_list_del(&sub->node);
-	boot_key_destroy(&sub->key);
-	free(sub);
-}
-
-static void sub_unref(struct kvc_sub *sub)
-{
-	if (--sub->refs == 0)
-		sub_free(sub);
-}
-
 static void changed(struct kvc_sub *sub)
 {
 	co_queue_wake_all(&sub->changed);
@@ -89,15 +63,8 @@ struct kvc_sub *kvc_sub_of(const struct kvc_call *call)
 
 /* ---- opening, at one server ---- */
 
-void kvc_subs_init(struct kvc_node *n)
-{
-	kv_list_init(&n->subs.wanted);
-	kv_list_init(&n->subs.asked);
-	kv_list_init(&n->subs.partings);
-	kv_list_init(&n->subs.parted);
-}
-
-void kvc_subs_wake(struct kvc_node *n)
+/* Something that the opener may wait for has changed. */
+static void opener_wake(struct kvc_node *n)
 {
 	if (n->subs.opener)
 		co_wake(n->subs.opener);
@@ -127,26 +94,11 @@ static void refuse_all(struct kvc_node *n)
 		refuse(KV_LIST_ENTRY(n->subs.wanted.next, struct kvc_sub_at, list), -KV_ENOTSUP);
 }
 
-static bool answer_waited(const struct kvc_node_subs *q)
-{
-	return (q->begun && !q->challenged) || q->num_asked > 0 || !kv_list_empty(&q->parted);
-}
-
 /* A question or goodbye goes out. */
 static void wait_begin(struct kvc_node *n)
 {
-	if (!answer_waited(&n->subs))
+	if (!kvc_subs_waiting(&n->subs))
 		n->subs.waits_ns = loop_now(n->client->loop);
-}
-
-bool kvc_subs_late(const struct kvc_node *n, uint64_t now_ns, uint64_t patience_ns)
-{
-	return answer_waited(&n->subs) && now_ns > n->subs.waits_ns && now_ns - n->subs.waits_ns > patience_ns;
-}
-
-bool kvc_subs_parting(const struct kvc_node *n)
-{
-	return !kv_list_empty(&n->subs.parted);
 }
 
 static int begin_await(struct kvc_node *n)
@@ -202,9 +154,9 @@ static int step_await(struct kvc_node *n)
 	}
 	if (!q->begun)
 		return begin_await(n);
-	if (q->challenged && q->num_asked < KVC_SUB_ASKED_MAX)
+	if (q->challenged && q->num_asked < SUB_ASKED_MAX)
 		return ask_await(n);
-	co_park_await(KV_NEVER); /* kvc_subs_wake */
+	co_park_await(KV_NEVER); /* opener_wake */
 	return 0;
 }
 
@@ -221,23 +173,21 @@ static void opener(void *arg)
 		kvc_node_redo(n, "no memory to ask for a session");
 	n->subs.opener = NULL;
 	n->subs.opening = false;
-	c->coroutines--;
-	if (c->closer)
-		co_wake(c->closer);
+	kvc_client_ended(c);
 }
 
 void kvc_subs_start(struct kvc_node *n)
 {
 	struct kvc_client *c = n->client;
 	if (n->subs.opening) {
-		kvc_subs_wake(n);
+		opener_wake(n);
 		return;
 	}
 	/* Without a coroutine now, it is tried again when the next call wants one. */
 	if (!work_left(n) || co_spawn(c->loop, opener, n, "kvc sessions") < 0)
 		return;
 	n->subs.opening = true;
-	c->coroutines++;
+	kvc_client_began(c);
 }
 
 /* ---- answers ---- */
@@ -250,7 +200,7 @@ static struct kvc_sub_at *asked_take(struct kvc_node *n, uint32_t id)
 			continue;
 		kv_list_del(&at->list);
 		n->subs.num_asked--;
-		kvc_subs_wake(n);
+		opener_wake(n);
 		return at;
 	}
 	return NULL;
@@ -264,29 +214,6 @@ static void parting(struct kvc_sub_at *at)
 	kvc_subs_start(at->node);
 }
 
-/* Sessions are spread over the links of a shard that are up; a lane stays with its link, whatever becomes of it. */
-static uint32_t lane_place(const struct kvc_session *s, unsigned shard, uint32_t index)
-{
-	const struct kvc_link *first = &s->link[shard * s->links_per_shard];
-	for (uint32_t i = 0; i < s->links_per_shard; i++)
-		if (first[(index + i) % s->links_per_shard].up)
-			return (index + i) % s->links_per_shard;
-	return 0;
-}
-
-static int lanes_make(struct kvc_sub_at *at, const struct kvc_session *s)
-{
-	at->lane = calloc(s->shards, sizeof(*at->lane));
-	if (!at->lane)
-		return -KV_ENOMEM;
-	for (unsigned i = 0; i < s->shards; i++) {
-		kv_list_init(&at->lane[i].queue);
-		kv_list_init(&at->lane[i].turn);
-		at->lane[i].link = lane_place(s, i, at->sub->index);
-	}
-	return 0;
-}
-
 static int granted(struct kvc_node *n, const struct wire_session_ok *ok)
 {
 	struct kvc_sub_at *at = asked_take(n, ok->id);
@@ -294,25 +221,15 @@ static int granted(struct kvc_node *n, const struct wire_session_ok *ok)
 		return -KV_EPROTO;
 	at->number = ok->session;
 	at->credits = ok->credits;
-	if (at->sub->gone || lanes_make(at, n->session) < 0) {
+	if (at->sub->gone || kvc_lanes_make(at, n->session) < 0) {
 		parting(at);
 		changed(at->sub);
 		return 0;
 	}
 	at->state = KVC_SUB_OPEN;
 	changed(at->sub);
-	sub_unref(at->sub);
+	kvc_sub_unref(at->sub);
 	return 0;
-}
-
-/* The sentence is a stranger's: it may end up on a terminal. */
-static void refusal_keep(struct kvc_node *n, const char *text)
-{
-	char *to = n->subs.refusal;
-	snprintf(to, sizeof(n->subs.refusal), "%s", text);
-	for (; *to; to++)
-		if (*to < ' ' || *to > '~')
-			*to = '?';
 }
 
 static void none(struct kvc_sub_at *at)
@@ -320,7 +237,7 @@ static void none(struct kvc_sub_at *at)
 	at->state = KVC_SUB_NONE;
 	at->number = 0;
 	changed(at->sub);
-	sub_unref(at->sub);
+	kvc_sub_unref(at->sub);
 }
 
 /* Calls return it: one that means something else to them (that they shall try again at once, that there is no such key)
@@ -348,10 +265,10 @@ static int refused(struct kvc_node *n, const struct wire_session_refuse *r)
 		none(at);
 		return 0;
 	}
-	refusal_keep(n, r->text);
+	kvc_printable(n->subs.refusal, sizeof(n->subs.refusal), r->text);
 	n->denied += refusal_code(r->status) == -KV_EDENIED;
 	refuse(at, refusal_code(r->status));
-	sub_unref(at->sub);
+	kvc_sub_unref(at->sub);
 	return 0;
 }
 
@@ -377,7 +294,7 @@ static int challenged(struct kvc_node *n, const uint8_t *nonce)
 	memcpy(q->challenge.nonce, nonce, sizeof(q->challenge.nonce));
 	memcpy(q->challenge.token, n->session->token, sizeof(q->challenge.token));
 	q->challenged = true;
-	kvc_subs_wake(n);
+	opener_wake(n);
 	return 0;
 }
 
@@ -400,29 +317,12 @@ int kvc_subs_message(struct kvc_node *n, const struct wire_ctrl_msg *m)
 
 /* ---- the end of a connection ---- */
 
-static void lane_fail(struct kvc_client *c, struct kvc_lane *lane, int status)
-{
-	while (!kv_list_empty(&lane->queue))
-		kvc_req_end(c, KV_LIST_ENTRY(lane->queue.next, struct kvc_req, node), status);
-	kv_list_del(&lane->turn);
-}
-
-void kvc_subs_fail(struct kvc_session *s, int status)
-{
-	struct kvc_client *c = s->node->client;
-	KV_LIST_EACH (e, &c->subs) {
-		struct kvc_sub_at *at = &KV_LIST_ENTRY(e, struct kvc_sub, node)->at[s->node->index];
-		for (unsigned i = 0; at->lane && i < s->shards; i++)
-			lane_fail(c, &at->lane[i], status);
-	}
-}
-
 static void at_reset(struct kvc_sub_at *at)
 {
 	struct kvc_sub *sub = at->sub;
 	uint8_t state = at->state;
 	kv_list_del(&at->list);
-	lanes_free(at);
+	kvc_lanes_free(at);
 	if (sub->gone) {
 		if (state == KVC_SUB_ASKED || state == KVC_SUB_CLOSING)
 			none(at); /* may free it */
@@ -432,7 +332,7 @@ static void at_reset(struct kvc_sub_at *at)
 	kv_list_add_tail(&at->node->subs.wanted, &at->list);
 	changed(sub);
 	if (state == KVC_SUB_ASKED || state == KVC_SUB_CLOSING)
-		sub_unref(sub);
+		kvc_sub_unref(sub);
 }
 
 void kvc_subs_reset(struct kvc_node *n)
@@ -443,21 +343,16 @@ void kvc_subs_reset(struct kvc_node *n)
 	q->num_asked = q->last_id = 0;
 	q->begun = q->challenged = false;
 	explicit_bzero(&q->challenge, sizeof(q->challenge));
-	kvc_subs_wake(n);
+	opener_wake(n);
 }
 
 void kvc_subs_free(struct kvc_client *c)
 {
 	while (!kv_list_empty(&c->subs))
-		sub_free(KV_LIST_ENTRY(c->subs.next, struct kvc_sub, node));
+		kvc_sub_free(KV_LIST_ENTRY(c->subs.next, struct kvc_sub, node));
 }
 
 /* ---- calls ---- */
-
-bool kvc_sub_open(const struct kvc_sub *sub, const struct kvc_node *n)
-{
-	return sub->at[n->index].state == KVC_SUB_OPEN;
-}
 
 /* A refusal is not for ever: a server that was full may have room. */
 static bool refusal_holds(const struct kvc_sub_at *at)
@@ -484,7 +379,7 @@ int kvc_sub_ready_await(struct kvc_sub *sub, struct kvc_node *n, const struct kv
 	for (;;) {
 		if (n->client->closing)
 			return -KV_ECLOSED;
-		if (!kvc_call_session(n, s))
+		if (!kvc_node_uses(n, s))
 			return 1;
 		if (at->state == KVC_SUB_OPEN)
 			return 0;
@@ -498,113 +393,6 @@ int kvc_sub_ready_await(struct kvc_sub *sub, struct kvc_node *n, const struct kv
 		if (co_queue_wait_await(&sub->changed, deadline_ns) < 0)
 			return -KV_ETIMEOUT;
 	}
-}
-
-/* ---- lanes and turns ---- */
-
-static struct kvc_lane *lane_of(const struct kvc_req *r)
-{
-	return &r->sub->lane[r->link->shard];
-}
-
-struct kvc_link *kvc_lane_link(struct kvc_link *l, const struct kvc_req *r)
-{
-	struct kvc_session *s = l->session;
-	return &s->link[l->shard * s->links_per_shard + r->sub->lane[l->shard].link];
-}
-
-/* It may stand in line. */
-static void lane_ready(struct kvc_link *l, const struct kvc_sub_at *at, struct kvc_lane *lane)
-{
-	if (kv_list_empty(&lane->turn) && !kv_list_empty(&lane->queue) && lane->active < at->credits)
-		kv_list_add_tail(&l->turns, &lane->turn);
-}
-
-void kvc_lane_add(struct kvc_link *l, struct kvc_req *r)
-{
-	struct kvc_lane *lane = lane_of(r);
-	kv_list_add_tail(&lane->queue, &r->node);
-	lane_ready(l, r->sub, lane);
-}
-
-void kvc_lane_left(struct kvc_req *r)
-{
-	struct kvc_lane *lane = lane_of(r);
-	if (kv_list_empty(&lane->queue))
-		kv_list_del(&lane->turn);
-}
-
-void kvc_lane_credit(struct kvc_req *r)
-{
-	struct kvc_sub *sub = r->sub->sub;
-	if (!r->in_lane)
-		return;
-	r->in_lane = false;
-	lane_of(r)->active--;
-	lane_ready(r->link, r->sub, lane_of(r));
-	r->sub = NULL;
-	sub_unref(sub);
-}
-
-void kvc_lane_replied(struct kvc_req *r)
-{
-	r->sub->sub->replies++;
-	kvc_lane_credit(r);
-}
-
-static struct kvc_req *first_of(const struct kv_list *queue)
-{
-	return KV_LIST_ENTRY(queue->next, struct kvc_req, node);
-}
-
-struct kvc_req *kvc_turn_head(const struct kvc_link *l)
-{
-	const struct kvc_lane *lane = KV_LIST_ENTRY(l->turns.next, const struct kvc_lane, turn);
-	bool own = !kv_list_empty(&l->queue) && (l->turn_own || first_of(&l->queue)->wire.type == WIRE_PING);
-	return first_of(own ? &l->queue : &lane->queue);
-}
-
-static void turn_next(struct kvc_link *l, bool own)
-{
-	l->turn_own = own;
-	l->turn_used = 0;
-}
-
-void kvc_turn_taken(struct kvc_link *l, struct kvc_req *r)
-{
-	struct kvc_lane *lane;
-	bool over = ++l->turn_used >= KVC_TURN;
-	if (!r->sub) {
-		if (over || kv_list_empty(&l->queue))
-			turn_next(l, false);
-		return;
-	}
-	lane = lane_of(r);
-	r->in_lane = true;
-	r->sub->sub->refs++;
-	r->sub->sub->requests++;
-	lane->active++;
-	if (kv_list_empty(&lane->queue) || lane->active >= r->sub->credits) {
-		kv_list_del(&lane->turn);
-	} else if (over) {
-		kv_list_del(&lane->turn);
-		kv_list_add_tail(&l->turns, &lane->turn);
-	} else {
-		return;
-	}
-	turn_next(l, true);
-}
-
-bool kvc_frame_switch(struct wire_writer *w, const struct kvc_req *r, const struct kvc_sub_at **whose)
-{
-	const struct kvc_sub_at *at = r->sub;
-	struct wire_request q = {.type = WIRE_SESSION, .session.number = at ? at->number : 0};
-	if (wire_frame_room(w) < WIRE_SESSION_BYTES + wire_request_size(&r->wire) || w->records > WIRE_RECORDS_MAX - 2)
-		return false;
-	if (wire_request_add(w, &q) < 0)
-		return false;
-	*whose = at;
-	return true;
 }
 
 /* ---- the API ---- */
@@ -686,7 +474,7 @@ static int sub_close_await(struct kvc_sub *sub, uint64_t deadline_ns)
 	while (rc == 0 && parting_left(sub) && !sub->client->closing)
 		if (co_queue_wait_await(&sub->changed, deadline_ns) < 0)
 			rc = -KV_ETIMEOUT;
-	sub_unref(sub);
+	kvc_sub_unref(sub);
 	return rc;
 }
 
@@ -720,13 +508,13 @@ static int open_await(struct kvc_client *c, const struct kvc_session_options *o,
 		return 0;
 	}
 	sub_part(sub);
-	sub_unref(sub);
+	kvc_sub_unref(sub);
 	return rc;
 }
 
 static uint64_t time_of(const struct kvc_pool *p, uint64_t timeout_ns)
 {
-	return kvc_call_time(p, &(struct kvc_call){.timeout_ns = timeout_ns}, 0);
+	return kvc_pool_time(p, &(struct kvc_call){.timeout_ns = timeout_ns}, 0);
 }
 
 int kvc_session_open_await(struct kvc_client *client, const struct kvc_session_options *options, struct kvc_sub **out,

@@ -7,10 +7,8 @@
 #include <stdlib.h>
 
 #include "host/host.h"
-#include "kvclient/call/blocking.h"
-#include "kvclient/call/call.h"
-#include "kvclient/pool/client.h"
-#include "kvclient/pool/sized.h"
+#include "kvclient/core/block.h"
+#include "kvclient/core/sized.h"
 
 static void text_copy(char *to, size_t cap, const char *from)
 {
@@ -145,18 +143,6 @@ int kvc_counters(struct kvc_pool *pool, struct kvc_counters *out)
 		counters_add(&o, &pool->client[i]->count);
 	kvc_sized_give(out, &o, sizeof(o));
 	return 0;
-}
-
-const char *kvc_opname(enum kvc_op op)
-{
-	static const char *const names[KVC_OPS] = {"GET",  "PUT",  "EXISTS", "DELETE", "TOUCH",   "PIN",
-						   "PING", "STAT", "RAW",    "VIEW",   "REGISTER"};
-	return op < KVC_OPS ? names[op] : "?";
-}
-
-int kvc_result_code(unsigned column)
-{
-	return column > 0 && column < KVC_RESULT_OTHER ? -(int)(1000 + column) : 0;
 }
 
 /* ---- counters by name ---- */
@@ -381,20 +367,4 @@ int kvc_rail_info(struct kvc_pool *pool, unsigned client, unsigned rail, struct 
 		return rc;
 	kvc_sized_give(out, &a.rail, sizeof(a.rail));
 	return 0;
-}
-
-/* The functions of base/ are not exported by the shared library: base is ours to change. */
-const char *kvc_strerror(int code)
-{
-	return kv_strerror(code);
-}
-
-const char *kvc_errname(int code)
-{
-	return kv_errname(code);
-}
-
-const char *kvc_errkey(int code)
-{
-	return kv_errkey(code);
 }

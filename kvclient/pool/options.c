@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* options.c -- check a pool's options and complete them with defaults. Every refusal is one sentence with the way out.
  */
-#include "host/host.h"
-#include "kvclient/pool/pool.h"
-#include "kvclient/pool/sized.h"
+#include "kvclient/pool/options.h"
 
 #include <stdlib.h>
 #include <strings.h>
+
+#include "host/host.h"
+#include "kvclient/core/pool.h"
+#include "kvclient/core/sized.h"
 
 #define GRACE_MAX_NS         60000000000ull
 #define PEER_TIMEOUT_DEFAULT 2000000000ull

@@ -13,16 +13,17 @@
  * Closing: clients first, while their loops turn; then loops and threads.
  *
  * The mutex guards the reports of opening and closing and the list of registrations, never a call on the data path. */
-#include "kvclient/pool/pool.h"
-
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "kvclient/call/memory.h"
+#include "kvclient/core/fork.h"
 #include "kvclient/pool/client.h"
 #include "kvclient/pool/hosted.h"
+#include "kvclient/pool/options.h"
 
 enum { CLIENTS_WARN = 8, OPENING_LOOK_NS = 100000000 };
 #define OPENING_LONG_NS 50000000ull
@@ -35,71 +36,11 @@ enum { CLIENTS_WARN = 8, OPENING_LOOK_NS = 100000000 };
  * others spin for a scheduler's slice. */
 #define SPIN_DEFAULT_NS 50000ull
 
-/* ---- threads inside blocking calls ---- */
-
-int kvc_pool_enter(struct kvc_pool *p)
-{
-	if (KV_UNLIKELY(kvc_pool_alien(p)))
-		return -KV_ECLOSED;
-	atomic_fetch_add(&p->callers, 1);
-	if (!atomic_load(&p->closing))
-		return 0;
-	atomic_fetch_sub(&p->callers, 1);
-	return -KV_ECLOSED;
-}
-
-void kvc_pool_leave(struct kvc_pool *p)
-{
-	atomic_fetch_sub(&p->callers, 1);
-}
-
 static void callers_wait(const struct kvc_pool *p)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};
 	while (atomic_load(&p->callers) > 0)
 		nanosleep(&pause, NULL);
-}
-
-/* ---- reports ---- */
-
-void kvc_pool_tell_started(struct kvc_pool *p, int status, const struct kv_error *err)
-{
-	pthread_mutex_lock(&p->lock);
-	p->progress.started++;
-	if (status == 0)
-		p->progress.opened++;
-	if (status < 0 && p->progress.status == 0) {
-		p->progress.status = status;
-		p->progress.error = *err;
-	}
-	pthread_cond_broadcast(&p->changed);
-	pthread_mutex_unlock(&p->lock);
-}
-
-void kvc_pool_tell_attempt(struct kvc_pool *p, unsigned client, int status, const struct kv_error *err)
-{
-	pthread_mutex_lock(&p->lock);
-	p->progress.attempted++;
-	if (status == 0 && p->client[client]->servers_up++ == 0)
-		p->progress.up++;
-	if (status < 0 && p->progress.node_status == 0) {
-		p->progress.node_status = status;
-		p->progress.node_error = *err;
-	}
-	if (status == -KV_EINVAL && p->progress.list_status == 0) {
-		p->progress.list_status = status;
-		p->progress.list_error = *err;
-	}
-	pthread_cond_broadcast(&p->changed);
-	pthread_mutex_unlock(&p->lock);
-}
-
-void kvc_pool_tell_closed(struct kvc_pool *p)
-{
-	pthread_mutex_lock(&p->lock);
-	p->progress.closed++;
-	pthread_cond_broadcast(&p->changed);
-	pthread_mutex_unlock(&p->lock);
 }
 
 /* ---- building ---- */

@@ -6,7 +6,7 @@
  * number of workers. */
 #include <stdlib.h>
 
-#include "kvclient/call/blocking.h"
+#include "kvclient/core/block.h"
 
 struct run;
 

@@ -46,7 +46,7 @@
  *
  * A PING needs an entry and nothing else; some are kept for it: a link whose requests are all stuck must be found out.
  */
-#include "kvclient/pool/client.h"
+#include "kvclient/request/admission.h"
 
 enum { REQS_KEPT = 64, PIECES_OUT = 4 /* always allowed */ };
 
@@ -74,7 +74,7 @@ struct scan {
 
 static struct kvc_room_share *share_of(struct kvc_client *c, const struct kvc_need *need)
 {
-	return need->node ? &need->node->share : &c->nobody;
+	return need->node ? &need->node->share : &c->room.nobody;
 }
 
 static bool shared(const struct kvc_client *c)
@@ -108,14 +108,14 @@ static uint32_t left_of(uint32_t all, uint32_t used)
 static bool room_short(struct kvc_client *c, const struct kvc_need *need)
 {
 	const struct kvc_room_share *s = share_of(c, need);
-	uint32_t imms = left_of(c->imm_limit, c->imm_used), reqs = left_of(reqs_max(c), c->reqs.used);
+	uint32_t imms = left_of(c->room.imm_limit, c->room.imm_used), reqs = left_of(reqs_max(c), c->reqs.used);
 	if (need->urgent)
 		return c->reqs.used == c->reqs.count;
 	if (need->imms > imms || reqs == 0)
 		return true;
 	if (!shared(c) || c->reqs.used == 0)
 		return false;
-	return (need->imms && c->imm_used && (s->imms + need->imms) * parts(c, c->imm_limit) > imms) ||
+	return (need->imms && c->room.imm_used && (s->imms + need->imms) * parts(c, c->room.imm_limit) > imms) ||
 	       (s->reqs + 1) * parts(c, reqs_max(c)) > reqs;
 }
 
@@ -124,13 +124,13 @@ static bool room_short(struct kvc_client *c, const struct kvc_need *need)
 static bool pieces_out(const struct kvc_client *c)
 {
 	const struct kvc_buffer *b = &c->buffer;
-	return b->free_bytes + b->quarantined_bytes + c->orphan_bytes + c->nobody.bytes < b->len_bytes;
+	return b->free_bytes + b->quarantined_bytes + c->unsafe.orphan_bytes + c->room.nobody.bytes < b->len_bytes;
 }
 
 static bool views_full(const struct kvc_client *c, const struct kvc_need *need)
 {
 	return shared(c) && !need->node && pieces_out(c) &&
-	       c->nobody.bytes + kvc_buffer_rounded(need->piece_bytes) > c->buffer.len_bytes / 2;
+	       c->room.nobody.bytes + kvc_buffer_rounded(need->piece_bytes) > c->buffer.len_bytes / 2;
 }
 
 static bool piece_short(const struct kvc_client *c, const struct kvc_need *need)
@@ -156,7 +156,7 @@ static int room_take(struct kvc_client *c, const struct kvc_need *need, struct k
 	struct kvc_room_share *share = share_of(c, need);
 	struct kvc_piece piece = {0};
 	struct kvc_req *r;
-	if (need->imms > c->imm_limit || need->piece_bytes > kvc_buffer_largest(&c->buffer))
+	if (need->imms > c->room.imm_limit || need->piece_bytes > kvc_buffer_largest(&c->buffer))
 		return -KV_ETOOBIG;
 	if (room_short(c, need))
 		return -KV_EBUSY;
@@ -168,19 +168,19 @@ static int room_take(struct kvc_client *c, const struct kvc_need *need, struct k
 		if (rc < 0)
 			return rc;
 	}
-	r = kvc_req_alloc(&c->reqs);
+	r = kvc_reqs_take(&c->reqs);
 	r->piece = piece;
 	r->charged_bytes = piece.len_bytes;
 	r->imms = need->imms;
 	r->at.asked_ns = r->at.made_ns = loop_turn_now(c->loop);
 	r->share = share;
-	c->imm_used += need->imms;
+	c->room.imm_used += need->imms;
 	share->reqs++;
 	share->imms += need->imms;
 	share->bytes += piece.len_bytes;
 	share->out += piece.len_bytes > 0;
 	share->out_bytes += piece.len_bytes;
-	c->servers_bytes += need->node ? piece.len_bytes : 0;
+	c->room.servers_bytes += need->node ? piece.len_bytes : 0;
 	*out = r;
 	return 0;
 }
@@ -190,19 +190,22 @@ static int room_take(struct kvc_client *c, const struct kvc_need *need, struct k
 /* Entries or immediates that it has, or would have, in 1/1024 of all. */
 static uint32_t counts_of(const struct kvc_client *c, uint32_t reqs, uint32_t imms)
 {
-	return (uint32_t)KV_MAX((uint64_t)reqs * 1024 / reqs_max(c), (uint64_t)imms * 1024 / c->imm_limit);
+	return (uint32_t)KV_MAX((uint64_t)reqs * 1024 / reqs_max(c), (uint64_t)imms * 1024 / c->room.imm_limit);
 }
 
 static void scan_begin(struct kvc_client *c, struct scan *scan)
 {
-	*scan = (struct scan){
-		.id = ++c->room_scan, .bytes_least = UINT64_MAX, .counts_least = UINT32_MAX, .rest = c->num_starving};
+	*scan = (struct scan){.id = ++c->room.scans,
+			      .bytes_least = UINT64_MAX,
+			      .counts_least = UINT32_MAX,
+			      .rest = c->room.num_starving};
 }
 
 /* What the servers may have while somebody waits for a view. */
 static bool beside_views(const struct kvc_client *c, const struct kvc_need *need)
 {
-	return shared(c) && c->servers_bytes + need->piece_bytes <= KV_MIN(c->nobody.bytes, c->buffer.len_bytes / 2);
+	return shared(c) &&
+	       c->room.servers_bytes + need->piece_bytes <= KV_MIN(c->room.nobody.bytes, c->buffer.len_bytes / 2);
 }
 
 /* This one waits: note it for those behind it. */
@@ -221,7 +224,7 @@ static void scan_blocked(struct kvc_client *c, struct scan *scan, const struct k
 		s->piece_scan = scan->id;
 		if (enough_out(c, s, need))
 			return;
-		if (s == &c->nobody)
+		if (s == &c->room.nobody)
 			scan->view = true;
 		else
 			scan->bytes_least = KV_MIN(scan->bytes_least, s->bytes);
@@ -247,10 +250,10 @@ static bool scan_pass(struct kvc_client *c, const struct scan *scan, const struc
 
 int kvc_room_try(struct kvc_client *c, const struct kvc_need *need, struct kvc_req **out)
 {
-	if (!kv_list_empty(&c->starving)) {
+	if (!kv_list_empty(&c->room.starving)) {
 		struct scan scan;
 		scan_begin(c, &scan);
-		for (struct kv_list *n = c->starving.next; n != &c->starving && scan.rest > 0; n = n->next)
+		for (struct kv_list *n = c->room.starving.next; n != &c->room.starving && scan.rest > 0; n = n->next)
 			scan_blocked(c, &scan, &KV_LIST_ENTRY(n, const struct kvc_starving, node)->need);
 		if (!scan_pass(c, &scan, need))
 			return -KV_EBUSY;
@@ -261,7 +264,7 @@ int kvc_room_try(struct kvc_client *c, const struct kvc_need *need, struct kvc_r
 static void starving_del(struct kvc_client *c, struct kvc_starving *s)
 {
 	kv_list_del(&s->node);
-	c->num_starving--;
+	c->room.num_starving--;
 	share_of(c, &s->need)->waiting -= s->need.piece_bytes > 0;
 }
 
@@ -276,10 +279,10 @@ static void starving_end(struct kvc_client *c, struct kvc_starving *s, int statu
 void kvc_room_feed(struct kvc_client *c)
 {
 	struct scan scan;
-	if (kv_list_empty(&c->starving))
+	if (kv_list_empty(&c->room.starving))
 		return;
 	scan_begin(c, &scan);
-	KV_LIST_EACH_SAFE (n, &c->starving) {
+	KV_LIST_EACH_SAFE (n, &c->room.starving) {
 		if (scan.rest == 0)
 			break;
 		struct kvc_starving *s = KV_LIST_ENTRY(n, struct kvc_starving, node);
@@ -295,10 +298,10 @@ void kvc_room_feed(struct kvc_client *c)
 
 void kvc_room_limit(struct kvc_client *c, uint32_t imms)
 {
-	if (c->imm_limit == imms)
+	if (c->room.imm_limit == imms)
 		return;
-	c->imm_limit = imms;
-	KV_LIST_EACH_SAFE (n, &c->starving) {
+	c->room.imm_limit = imms;
+	KV_LIST_EACH_SAFE (n, &c->room.starving) {
 		struct kvc_starving *s = KV_LIST_ENTRY(n, struct kvc_starving, node);
 		if (s->need.imms > imms)
 			starving_end(c, s, -KV_ERESET);
@@ -317,14 +320,15 @@ uint64_t kvc_room_piece(const struct kvc_client *c)
 
 uint32_t kvc_room_imms(const struct kvc_client *c)
 {
-	return shared(c) ? KV_MAX(c->imm_limit / (uint32_t)(4 * parts(c, c->imm_limit)), 4u) : c->imm_limit;
+	return shared(c) ? KV_MAX(c->room.imm_limit / (uint32_t)(4 * parts(c, c->room.imm_limit)), 4u)
+			 : c->room.imm_limit;
 }
 
 /* ---- giving back ---- */
 
 void kvc_room_return_imms(struct kvc_client *c, struct kvc_req *r)
 {
-	c->imm_used -= r->imms;
+	c->room.imm_used -= r->imms;
 	r->share->imms -= r->imms;
 	r->imms = 0;
 }
@@ -341,7 +345,7 @@ void kvc_room_return_piece(struct kvc_client *c, struct kvc_req *r)
 		kvc_room_not_out(r);
 	kvc_buffer_give(&c->buffer, &r->piece);
 	r->share->bytes -= r->charged_bytes;
-	c->servers_bytes -= r->share == &c->nobody ? 0 : r->charged_bytes;
+	c->room.servers_bytes -= r->share == &c->room.nobody ? 0 : r->charged_bytes;
 	r->charged_bytes = 0;
 }
 
@@ -354,12 +358,12 @@ void kvc_room_return(struct kvc_client *c, struct kvc_req *r)
 
 void kvc_room_keep(struct kvc_client *c, const struct kvc_piece *piece)
 {
-	c->nobody.bytes += piece->len_bytes;
+	c->room.nobody.bytes += piece->len_bytes;
 }
 
 void kvc_room_give(struct kvc_client *c, struct kvc_piece *piece)
 {
-	c->nobody.bytes -= piece->len_bytes;
+	c->room.nobody.bytes -= piece->len_bytes;
 	kvc_buffer_give(&c->buffer, piece);
 	kvc_room_feed(c);
 }
@@ -368,16 +372,16 @@ void kvc_room_give(struct kvc_client *c, struct kvc_piece *piece)
 
 void kvc_room_close(struct kvc_client *c)
 {
-	while (!kv_list_empty(&c->starving))
-		starving_end(c, KV_LIST_ENTRY(c->starving.next, struct kvc_starving, node), -KV_ECLOSED);
+	while (!kv_list_empty(&c->room.starving))
+		starving_end(c, KV_LIST_ENTRY(c->room.starving.next, struct kvc_starving, node), -KV_ECLOSED);
 }
 
 /* Park until served, refused or late. (Not inlined: gcc takes the list's node on our caller's stack for one that is
  * left behind.) */
 static __attribute__((noinline)) int room_wait_await(struct kvc_client *c, struct kvc_starving *s, uint64_t deadline_ns)
 {
-	kv_list_add_tail(&c->starving, &s->node);
-	c->num_starving++;
+	kv_list_add_tail(&c->room.starving, &s->node);
+	c->room.num_starving++;
 	share_of(c, &s->need)->waiting += s->need.piece_bytes > 0;
 	while (s->status == 1 && (co_park_await(deadline_ns) == 0 || s->status != 1))
 		;

@@ -21,15 +21,14 @@
  * believed, whatever they are: -KV_ESTALE, and the call begins again; after the second time with a push, in case leases
  * are too short for this fabric. The checksum is verified on top of that (get.c), and is what guards against a server
  * that lies. Without it (KVC_NO_VERIFY) a pull is as good as a push: the server is believed. A value of several ranges
- * has one generation in all replies, as always.
- *
- * Leases are given back with the next frame to the shard, or after a millisecond in a frame of their own, which has no
- * reply. One that finds no room is left to its time. */
+ * has one generation in all replies, as always. */
 #include "kvclient/request/pull.h"
 
 #include <stdlib.h>
 
-#include "kvclient/pool/client.h"
+#include "kvclient/request/attachment.h"
+#include "kvclient/request/life.h"
+#include "kvclient/request/release.h"
 
 /* ---- whether ---- */
 
@@ -44,47 +43,7 @@ int kvc_pull_check(const struct kvc_client *c, struct kv_error *err)
 		c->info.provider, c->info.libfabric);
 }
 
-/* One message of the control connection, until it is an ARENA. */
-static int arena_recv_await(struct kvc_node *n, struct wire_ctrl_msg *m, uint64_t deadline_ns)
-{
-	int rc;
-	do {
-		rc = boot_recv_await(n->conn, m, deadline_ns);
-		if (rc == 0 && m->type == WIRE_CTRL_ADDRESS)
-			rc = -KV_ERESET; /* the session is void already */
-		if (rc == 0 && m->type == WIRE_CTRL_GOODBYE)
-			rc = -KV_ELEFT;
-	} while (rc == 0 && m->type != WIRE_CTRL_ARENA);
-	return rc;
-}
-
-/* What a server says of its memory: the sums are the decoder's, the rest is looked at here. */
-static int arena_take(struct kvc_session *s, unsigned rails, const struct wire_region *w)
-{
-	struct kvc_arenas *a = s->arenas;
-	struct te_remote *r = &a->shard[a->count];
-	uint64_t keys = (uint64_t)w->rails * w->parts;
-	if (w->id != a->count || w->rails != rails || a->keys + keys > KVC_ARENA_KEYS_MAX)
-		return -KV_EPROTO;
-	*r = (struct te_remote){w->len_bytes, w->part_bytes, w->parts,
-				w->rails,     w->virt,       calloc(keys, sizeof(*r->keys))};
-	if (!r->keys)
-		return -KV_ENOMEM;
-	a->count++;
-	a->keys += keys;
-	a->write_emulated |= w->write_emulated;
-	a->read_emulated |= w->read_emulated;
-	for (unsigned rail = 0; rail < w->rails; rail++)
-		for (uint32_t part = 0; part < w->parts; part++) {
-			struct te_key *k = &r->keys[(size_t)rail * w->parts + part];
-			wire_region_key(w, rail, part, &k->base, &k->key);
-			if (k->base > UINT64_MAX - KV_MIN(w->part_bytes, w->len_bytes))
-				return -KV_EPROTO;
-		}
-	return 0;
-}
-
-static int pulls_init(struct kvc_client *c)
+int kvc_pulls_init(struct kvc_client *c)
 {
 	struct kvc_pulls *p = &c->pulls;
 	if (p->pull)
@@ -102,60 +61,6 @@ void kvc_pulls_fini(struct kvc_client *c)
 {
 	free(c->pulls.pull);
 	c->pulls = (struct kvc_pulls){0};
-}
-
-static int arenas_get_await(struct kvc_node *n, uint64_t deadline_ns)
-{
-	struct kvc_session *s = n->session;
-	struct wire_ctrl_msg m = {.type = WIRE_CTRL_ARENAS};
-	int rc = pulls_init(n->client);
-	if (rc == 0 && !(s->arenas = calloc(1, sizeof(*s->arenas))))
-		rc = -KV_ENOMEM;
-	if (rc == 0)
-		rc = kvc_node_send_await(n, &m, deadline_ns);
-	while (rc == 0 && s->arenas->count < s->shards) {
-		rc = arena_recv_await(n, &m, deadline_ns);
-		if (rc == 0)
-			rc = arena_take(s, s->rails, &m.region);
-	}
-	if (rc < 0)
-		return kv_fail(&n->error, rc, "asking for where its memory is, for mode pull: %s", kv_strerror(rc));
-	return 0;
-}
-
-/* Without a demand: where the server's writes would be emulated, and our reads are not. (Emulation is a matter of both
- * ends, and of one device on either; each side tells of its own.) */
-static bool pull_pays(const struct kvc_client *c, const struct kvc_arenas *a)
-{
-	return (c->info.write_emulated || a->write_emulated) && !c->info.read_emulated && !a->read_emulated;
-}
-
-int kvc_arenas_await(struct kvc_node *n, uint64_t deadline_ns)
-{
-	struct kvc_client *c = n->client;
-	struct kvc_session *s = n->session;
-	bool demanded = c->pool->options.mode == KVC_MODE_PULL;
-	int rc;
-	if (c->pool->options.mode == KVC_MODE_PUSH || (!demanded && c->info.reads_refused))
-		return 0;
-	if (!(s->flags & WIRE_WELCOME_PULL))
-		return demanded ? kv_fail(&n->error, -KV_ENOTSUP,
-					  "mode pull: it does not let clients read its memory; start it with "
-					  "--allow-pull, or "
-					  "use mode push or auto")
-				: 0;
-	rc = arenas_get_await(n, deadline_ns);
-	if (rc == 0)
-		s->pull = demanded || pull_pays(c, s->arenas);
-	return rc;
-}
-
-void kvc_arenas_free(struct kvc_arenas **arenas)
-{
-	for (unsigned i = 0; *arenas && i < KV_SHARDS_MAX; i++)
-		free((*arenas)->shard[i].keys);
-	free(*arenas);
-	*arenas = NULL;
 }
 
 /* ---- reading ---- */
@@ -256,12 +161,6 @@ int kvc_pull_start(struct kvc_client *c, struct kvc_req *r, const struct wire_re
 	return rc;
 }
 
-void kvc_pull_stop(struct kvc_client *c, struct kvc_req *r)
-{
-	if (r->pull)
-		te_xfer_cancel(c->te, &r->pull->xfer);
-}
-
 void kvc_pull_leave(struct kvc_client *c, struct kvc_req *r)
 {
 	if (!r->pull)
@@ -269,55 +168,4 @@ void kvc_pull_leave(struct kvc_client *c, struct kvc_req *r)
 	te_xfer_cancel(c->te, &r->pull->xfer);
 	r->pull->req = NULL;
 	r->pull = NULL;
-}
-
-/* ---- releases ---- */
-
-static struct kvc_client *link_client(const struct kvc_link *l)
-{
-	return l->session->node->client;
-}
-
-void kvc_release_add(struct kvc_link *l, uint64_t lease)
-{
-	struct kvc_client *c = link_client(l);
-	if (!l->session->open || l->releases == KVC_RELEASES)
-		return;
-	wire_release_put(l->release, l->releases++, lease);
-	if (l->releases == KVC_RELEASES) {
-		l->release_due = true;
-		kvc_link_dirty(l);
-		return;
-	}
-	if (kv_list_empty(&l->release_node))
-		kv_list_add_tail(&c->releasing, &l->release_node);
-	if (!loop_timer_armed(&c->release_timer))
-		loop_timer_arm(c->loop, &c->release_timer, loop_turn_now(c->loop) + KVC_RELEASE_NS);
-}
-
-void kvc_release_fire(struct loop_timer *t)
-{
-	struct kvc_client *c = KV_CONTAINER(t, struct kvc_client, release_timer);
-	struct kv_list *n;
-	while ((n = kv_list_pop(&c->releasing))) {
-		struct kvc_link *l = KV_LIST_ENTRY(n, struct kvc_link, release_node);
-		l->release_due = true;
-		kvc_link_dirty(l);
-	}
-}
-
-void kvc_release_write(struct kvc_link *l, struct wire_writer *w)
-{
-	struct wire_request q = {
-		.type = WIRE_RELEASE, .time_left_us = UINT32_MAX, .release = {l->releases, l->release}};
-	if (l->releases > 0)
-		(void)wire_request_add(w, &q); /* it is the frame's first record: it fits */
-	kvc_release_end(l);
-}
-
-void kvc_release_end(struct kvc_link *l)
-{
-	kv_list_del(&l->release_node);
-	l->releases = 0;
-	l->release_due = false;
 }

@@ -13,45 +13,15 @@
  *
  * A CANCEL has a reply of its own. UNSEEN means that the request never gets one; otherwise its own reply has come or
  * will, and returns its credit. */
-#include "kvclient/pool/client.h"
+#include "kvclient/request/reply.h"
 
-void kvc_req_settle(struct kvc_client *c, struct kvc_req *r)
-{
-	int status = r->replied ? r->status : -KV_ECANCELED;
-	uint64_t piece = r->piece.len_bytes;
-	bool orphan = r->orphan, was_out = r->state == KVC_REQ_SENT;
-	if (was_out && !kvc_req_quiet(r)) {
-		/* A failure is worth knowing before its last write has arrived. */
-		if (r->replied && r->status < 0 && r->wait && r->wait->co)
-			co_wake(r->wait->co);
-		return;
-	}
-	if (r->arrived > r->posted)
-		status = -KV_EPROTO;
-	if (orphan && was_out) {
-		c->orphan_bytes -= piece;
-		kvc_client_quarantine_count(c);
-	}
-	kvc_req_end(c, r, status);
-	if (orphan)
-		kvc_room_feed(c);
-}
+#include "kvclient/request/lanes.h"
+#include "kvclient/request/life.h"
+#include "kvclient/request/link.h"
+#include "kvclient/request/pull.h"
+#include "kvclient/request/release.h"
 
 /* ---- bodies ---- */
-
-/* Copy n bytes to the slices of a target. */
-void kvc_target_write(const struct kvc_target *t, const uint8_t *from, uint64_t n)
-{
-	uint64_t pos = t->skip;
-	while (n > 0) {
-		uint64_t in = t->slice ? pos % t->slice : 0, step = t->slice ? KV_MIN(n, t->slice - in) : n;
-		uint8_t *at = t->slice ? t->at + pos / t->slice * t->stride + in : t->at + pos;
-		memcpy(at, from, step);
-		from += step;
-		pos += step;
-		n -= step;
-	}
-}
 
 /* How many bytes of the value a successful GET moved. */
 static uint64_t get_moved(const struct kvc_req *r, uint64_t value_len)

@@ -18,8 +18,7 @@
 
 #include <stdio.h>
 
-#include "kvclient/pool/client.h"
-#include "kvclient/pool/sized.h"
+#include "kvclient/core/sized.h"
 
 static uint64_t since(uint64_t from_ns, uint64_t to_ns)
 {

@@ -1,31 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* trace.h -- where the time of a call went: stamps of its requests, and a line in the log when it was slow. Private to
- * kvclient/. */
+ * kvclient/. All of these on the client's loop; what does not end in _await does not park. */
 #ifndef KVRAIL_KVCLIENT_REQUEST_TRACE_H
 #define KVRAIL_KVCLIENT_REQUEST_TRACE_H
 
-#include "base/base.h"
-#include "kvclient/kvclient.h"
-
-struct kvc_client;
-struct kvc_req;
+#include "kvclient/core/client.h"
 
 enum {
 	KVC_SLOW_LINES = 10 /* lines per second and client */
-};
-
-/* When things happened to a request, on the loop's clock; 0: they did not. In this order. */
-struct kvc_stamps {
-	uint64_t asked_ns;   /* the call wanted to make it: now it waits for a connection and for room */
-	uint64_t made_ns;    /* it has room, and waits for a credit */
-	uint64_t sent_ns;    /* its frame was handed to the engine */
-	uint64_t replied_ns; /* its reply arrived */
-	uint64_t done_ns;    /* its last data write arrived, or it was given up */
-	uint32_t server_posted_ns, server_replied_ns; /* what the server says that it spent; see wire.h */
-	uint16_t server, shard, link;
-	uint8_t type; /* enum wire_type */
-	uint8_t key_len;
-	uint64_t bytes; /* asked for, or sent */
 };
 
 /* One call. On the stack of its coroutine; requests point to it until they are released, which is before the call ends.

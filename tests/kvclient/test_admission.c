@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "kvclient/pool/client.h"
+#include "kvclient/request/admission.h"
 
 enum { SERVERS = 1000, IMMS = 4096 };
 
@@ -26,9 +26,9 @@ static int setup(void **state)
 	(void)state;
 	t.pool.num_servers = SERVERS;
 	c->pool = &t.pool;
-	c->imm_limit = IMMS;
+	c->room.imm_limit = IMMS;
 	c->node = calloc(SERVERS, sizeof(*c->node));
-	kv_list_init(&c->starving);
+	kv_list_init(&c->room.starving);
 	assert_non_null(c->node);
 	assert_non_null(t.memory = aligned_alloc(4096, BUFFER));
 	assert_int_equal(loop_create(&(struct loop_options){0}, &t.loop, NULL), 0);
@@ -69,11 +69,11 @@ static void stuck_servers_leave_some_free(void **state)
 	t.pool.num_servers = 64;
 	for (unsigned k = 0; k < 40; k++) {
 		uint64_t bytes = c->buffer.free_bytes;
-		uint32_t reqs = c->reqs.count - c->reqs.used, imms = c->imm_limit - c->imm_used;
+		uint32_t reqs = c->reqs.count - c->reqs.used, imms = c->room.imm_limit - c->room.imm_used;
 		assert_true(take_all(k, 16 << 10, 1) > 0);
 		assert_true(c->buffer.free_bytes >= bytes / 9 * 8);
 		assert_true(c->reqs.count - c->reqs.used >= reqs / 9 * 8);
-		assert_true(c->imm_limit - c->imm_used >= imms / 9 * 8);
+		assert_true(c->room.imm_limit - c->room.imm_used >= imms / 9 * 8);
 	}
 	assert_true(take_all(63, 16 << 10, 1) > 0);
 }
@@ -100,10 +100,10 @@ static void one_server_may_have_half_of_two_and_a_ninth_of_many(void **state)
 	(void)state;
 	t.pool.num_servers = 64;
 	assert_int_equal(take_all(0, 64 << 10, 1), BUFFER / 9 / (64 << 10));
-	assert_int_equal(c->servers_bytes, c->node[0].share.bytes);
+	assert_int_equal(c->room.servers_bytes, c->node[0].share.bytes);
 	t.pool.num_servers = 2;
 	assert_int_equal(take_all(0, 64 << 10, 1), BUFFER / 2 / (64 << 10) - BUFFER / 9 / (64 << 10));
-	assert_int_equal(c->servers_bytes, BUFFER / 2);
+	assert_int_equal(c->room.servers_bytes, BUFFER / 2);
 }
 
 /* What is planned for one request is never out of reach because of how many servers there are. */

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "kvclient/request/buffer.h"
+#include "kvclient/core/buffer.h"
 
 enum { UNITS = 96 + 7, STEPS = 200000, LIVE_MAX = 128 };
 

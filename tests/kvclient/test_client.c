@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "base/base.h"
-#include "kvclient/pool/client.h"
+#include "kvclient/core/client.h"
 #include "kvclient/pool/hosted.h"
 #include "kvclient/raw.h"
 #include "server.h"

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "kvclient/pool/placement.h"
+#include "kvclient/core/placement.h"
 
 enum { NODES = 5, MANY = 100, KEYS = 20000, SHARDS = 7 };
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "kvclient/request/request.h"
+#include "kvclient/core/request.h"
 
 static void entries_are_bounded_and_come_back(void **state)
 {
@@ -16,11 +16,11 @@ static void entries_are_bounded_and_come_back(void **state)
 	(void)state;
 	assert_int_equal(kvc_reqs_init(&t, 8), 0);
 	for (int i = 0; i < 8; i++)
-		assert_non_null(r[i] = kvc_req_alloc(&t));
-	assert_null(kvc_req_alloc(&t));
+		assert_non_null(r[i] = kvc_reqs_take(&t));
+	assert_null(kvc_reqs_take(&t));
 	assert_int_equal(t.used, 8);
-	kvc_req_recycle(&t, r[3]);
-	assert_ptr_equal(kvc_req_alloc(&t), r[3]);
+	kvc_reqs_give(&t, r[3]);
+	assert_ptr_equal(kvc_reqs_take(&t), r[3]);
 	kvc_reqs_fini(&t);
 }
 
@@ -38,7 +38,7 @@ static void immediates_before_the_reply_are_counted(void **state)
 	struct kvc_reqs t;
 	(void)state;
 	assert_int_equal(kvc_reqs_init(&t, 4), 0);
-	r = kvc_req_alloc(&t);
+	r = kvc_reqs_take(&t);
 	assert_ptr_equal(kvc_reqs_immediate(&t, kvc_req_imm(r)), r);
 	assert_ptr_equal(kvc_reqs_immediate(&t, kvc_req_imm(r)), r);
 	assert_int_equal(r->arrived, 2);
@@ -58,11 +58,11 @@ static void immediates_of_an_earlier_use_are_strays(void **state)
 	uint32_t old;
 	(void)state;
 	assert_int_equal(kvc_reqs_init(&t, 1), 0);
-	r = kvc_req_alloc(&t);
+	r = kvc_reqs_take(&t);
 	old = kvc_req_imm(r);
-	kvc_req_recycle(&t, r);
+	kvc_reqs_give(&t, r);
 	assert_null(kvc_reqs_immediate(&t, old)); /* nobody's */
-	r = kvc_req_alloc(&t);
+	r = kvc_reqs_take(&t);
 	assert_null(kvc_reqs_immediate(&t, old));            /* somebody else's */
 	assert_null(kvc_reqs_immediate(&t, wire_imm(1, 1))); /* no such slot */
 	assert_int_equal(r->arrived, 0);
@@ -77,7 +77,7 @@ static void generations_wrap_around(void **state)
 	(void)state;
 	assert_int_equal(kvc_reqs_init(&t, 1), 0);
 	for (uint32_t i = 0; i <= 65536; i++) {
-		struct kvc_req *r = kvc_req_alloc(&t);
+		struct kvc_req *r = kvc_reqs_take(&t);
 		uint32_t imm = kvc_req_imm(r);
 		if (i == 0)
 			first = imm;
@@ -86,7 +86,7 @@ static void generations_wrap_around(void **state)
 		assert_ptr_equal(kvc_reqs_immediate(&t, imm), r);
 		assert_int_equal(r->arrived, 1);
 		last = imm;
-		kvc_req_recycle(&t, r);
+		kvc_reqs_give(&t, r);
 	}
 	assert_int_equal(last, first); /* 65536 uses later */
 	kvc_reqs_fini(&t);

@@ -14,7 +14,8 @@
 #include <cmocka.h>
 
 #include "base/base.h"
-#include "kvclient/pool/client.h"
+#include "kvclient/logical/sessions.h"
+#include "kvclient/request/lanes.h"
 #include "kvclient/pool/hosted.h"
 #include "server.h"
 
@@ -105,7 +106,7 @@ static void a_refusal_ends_one_that_was_given_back(void **state)
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_SESSION_REFUSE, .session_refuse = {.id = 7, .status = WIRE_FULL}};
 	struct kvc_sub_at *at = w.at[0];
 	(void)state;
-	kvc_subs_init(&w.node);
+	kvc_subs_init(&w.node.subs);
 	co_queue_init(&w.sub[0]->changed);
 	at->state = KVC_SUB_ASKED;
 	at->id = 7;
@@ -134,7 +135,7 @@ static void a_refusal_is_one_of_those_there_are(void **state)
 		    {999, -KV_EPROTO}};
 	struct kvc_sub_at *at = w.at[0];
 	(void)state;
-	kvc_subs_init(&w.node);
+	kvc_subs_init(&w.node.subs);
 	co_queue_init(&w.sub[0]->changed);
 	for (uint32_t i = 0; i < KV_COUNT(rows); i++) {
 		struct wire_ctrl_msg m = {.type = WIRE_CTRL_SESSION_REFUSE,

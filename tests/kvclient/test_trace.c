@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "kvclient/request/request.h"
+#include "kvclient/request/trace.h"
 
 static uint64_t sum(const struct kvc_phases *p)
 {

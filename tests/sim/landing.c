@@ -7,7 +7,7 @@
  * pieces. */
 #include "engine/inside.h"
 #include "engine/rail.h"
-#include "kvclient/pool/client.h"
+#include "kvclient/core/client.h"
 #include "kvclient/pool/hosted.h"
 #include "tests/sim/world.h"
 

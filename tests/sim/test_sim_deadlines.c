@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "kvclient/pool/client.h"
+#include "kvclient/core/client.h"
 #include "kvclient/pool/hosted.h"
 #include "kvclient/raw.h"
 #include "tests/sim/world.h"

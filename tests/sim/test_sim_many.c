@@ -15,7 +15,7 @@
 
 #include "base/base.h"
 #include "kvclient/call/call.h"
-#include "kvclient/pool/client.h"
+#include "kvclient/core/client.h"
 #include "kvclient/pool/hosted.h"
 #include "tests/sim/world.h"
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "kvclient/call/call.h"
-#include "kvclient/pool/client.h"
+#include "kvclient/core/client.h"
 #include "kvclient/pool/hosted.h"
 #include "tests/sim/resolve_sim.h"
 #include "tests/sim/world.h"

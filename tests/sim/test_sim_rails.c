@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "engine/engine.h"
-#include "kvclient/pool/client.h"
+#include "kvclient/core/client.h"
 #include "kvclient/pool/hosted.h"
 #include "kvserver/control/server.h"
 #include "kvserver/shard/shard.h"
@@ -313,12 +313,12 @@ enum { SMALL_CQ = 256, SMALL_TX = 32, SMALL_RX = 64, BIG_CHUNKS = 5 << 20 };
 
 static uint32_t imms_used(unsigned client)
 {
-	return world.pool[0].pool->client[client]->imm_used;
+	return world.pool[0].pool->client[client]->room.imm_used;
 }
 
 static uint32_t imms_limit(unsigned client)
 {
-	return world.pool[0].pool->client[client]->imm_limit;
+	return world.pool[0].pool->client[client]->room.imm_limit;
 }
 
 /* A value of more chunks than immediates may be out, into memory of the caller: it takes as many as it gets. */

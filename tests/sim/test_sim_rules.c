@@ -19,7 +19,8 @@
 #include <stdlib.h>
 
 #include "kvclient/call/call.h"
-#include "kvclient/pool/client.h"
+#include "kvclient/conn/node.h"
+#include "kvclient/core/client.h"
 #include "kvserver/control/server.h"
 #include "kvserver/shard/stat.h"
 #include "tests/sim/model.h"

@@ -48,7 +48,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "kvclient/pool/client.h"
+#include "kvclient/core/client.h"
 #include "kvclient/pool/hosted.h"
 #include "kvserver/control/server.h"
 #include "kvserver/shard/shard.h"
@@ -144,18 +144,18 @@ struct until {
 static void client_step_check(struct world *w, const struct kvc_client *c)
 {
 	const struct kvc_buffer *b = &c->buffer;
-	if (c->imm_used > c->imm_limit || c->reqs.used > c->reqs.count)
-		world_wrong(w, "client %u has %u of %u immediates and %u of %u requests out", c->index, c->imm_used,
-			    c->imm_limit, c->reqs.used, c->reqs.count);
+	if (c->room.imm_used > c->room.imm_limit || c->reqs.used > c->reqs.count)
+		world_wrong(w, "client %u has %u of %u immediates and %u of %u requests out", c->index,
+			    c->room.imm_used, c->room.imm_limit, c->reqs.used, c->reqs.count);
 	/* One that is being closed does not fence: its endpoints are closed next. */
-	if ((b->quarantined_bytes + c->orphan_bytes > b->len_bytes / 4 && !c->closing) ||
-	    b->free_bytes + b->quarantined_bytes + b->limbo_bytes + c->orphan_bytes > b->len_bytes)
+	if ((b->quarantined_bytes + c->unsafe.orphan_bytes > b->len_bytes / 4 && !c->closing) ||
+	    b->free_bytes + b->quarantined_bytes + b->limbo_bytes + c->unsafe.orphan_bytes > b->len_bytes)
 		world_wrong(w,
 			    "client %u, buffer of %llu bytes: %llu free, %llu in quarantine, %llu in limbo, %llu of "
 			    "orphans",
 			    c->index, (unsigned long long)b->len_bytes, (unsigned long long)b->free_bytes,
 			    (unsigned long long)b->quarantined_bytes, (unsigned long long)b->limbo_bytes,
-			    (unsigned long long)c->orphan_bytes);
+			    (unsigned long long)c->unsafe.orphan_bytes);
 }
 
 static void server_step_check(struct world *w, const struct kvs_server *server)
@@ -504,13 +504,14 @@ uint64_t world_close(struct world *w)
 static void rest_check(struct world *w, const struct kvc_client *c)
 {
 	const struct kvc_buffer *b = &c->buffer;
-	if (c->reqs.used || c->imm_used || c->orphan_bytes || c->calls || !kv_list_empty(&c->starving))
+	if (c->reqs.used || c->room.imm_used || c->unsafe.orphan_bytes || c->calls || !kv_list_empty(&c->room.starving))
 		world_wrong(w, "client %u at rest has %u requests, %u immediates, %llu bytes of orphans, %u calls",
-			    c->index, c->reqs.used, c->imm_used, (unsigned long long)c->orphan_bytes, c->calls);
-	if (!kv_list_empty(&c->limbo) || b->limbo_bytes)
+			    c->index, c->reqs.used, c->room.imm_used, (unsigned long long)c->unsafe.orphan_bytes,
+			    c->calls);
+	if (!kv_list_empty(&c->unsafe.limbo) || b->limbo_bytes)
 		world_wrong(w, "client %u at rest has requests or %llu bytes in limbo", c->index,
 			    (unsigned long long)b->limbo_bytes);
-	if (c->pulls.used || !kv_list_empty(&c->releasing))
+	if (c->pulls.used || !kv_list_empty(&c->out.releasing))
 		world_wrong(w, "client %u at rest has %u reads under way, or leases to give back", c->index,
 			    c->pulls.used);
 	if (b->free_bytes != b->len_bytes)

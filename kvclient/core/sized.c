@@ -4,7 +4,7 @@
  * A tail that is not known and not zero is refused. (Rejected: to ignore it. A program that asks for something new
  * would get the old behaviour, and nobody would say so.) The size is the first member of each, so a pointer to the
  * struct is one to its size. */
-#include "kvclient/pool/sized.h"
+#include "kvclient/core/sized.h"
 
 enum { SIZE_MOST = 65536 }; /* what says more is none */
 

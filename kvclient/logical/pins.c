@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pins.c -- pins outlive sessions.
  *
- * A pin lives in a session at the server and ends with it: with every fence, and with every fault of
- * the network. Who pinned a value would not hear of it. So a client remembers what its sessions have pinned, and each
- * new session pins it again, PINNERS requests at a time, before the server has had much time to evict. What is not
- * there any more is told: by the callback pin_lost with the key, which is what an embedder needs to store the value
- * again; by the counter pins_lost, and in one line of the log for each session.
+ * A pin lives in a session at the server and ends with it: with every fence, and with every fault of the network. Who
+ * pinned a value would not hear of it. So a client remembers what its sessions have pinned, and each new session pins
+ * it again, PINNERS requests at a time, before the server has had much time to evict. What is not there any more is
+ * told: by the callback pin_lost with the key, which is what an embedder needs to store the value again; by the counter
+ * pins_lost, and in one line of the log for each session.
  *
  * A pin is remembered from before its first request goes out, so that a session that is made in between cannot miss it:
  * pinning twice is pinning once. It is `held` once a call has succeeded; what no call holds or asks for is forgotten.
@@ -18,11 +18,9 @@
  *
  * Rejected: a server that keeps the pins of a connection that broke for a while. Clients that never come back would
  * hold its memory, and a restart would lose them all the same. */
-#include "kvclient/conn/pins.h"
+#include "kvclient/logical/pins.h"
 
 #include <stdlib.h>
-
-#include "kvclient/call/call.h"
 
 enum { BUCKETS = 1024, PINNERS = 8 };
 
@@ -135,7 +133,7 @@ static void pin_lose(struct kvc_node *n, struct kvc_pin *p, int rc)
 static void told(struct kvc_node *n)
 {
 	const struct kvc_client *c = n->client;
-	const char *name = c->pool->server[n->index].entry.text;
+	const char *name = kvc_node_name(n);
 	if (n->pins.pinners > 0)
 		return;
 	if (n->pins.lost)
@@ -236,28 +234,6 @@ static struct kvc_pin *pin_next(const struct kvc_node *n)
 	return NULL;
 }
 
-static bool same_session(const struct kvc_node *n, uint64_t attaches)
-{
-	return n->state == KVC_NODE_UP && n->attaches == attaches;
-}
-
-static int pin_once_await(struct kvc_node *n, struct kvc_pin *p, uint64_t attaches)
-{
-	struct wire_request wire = {.type = WIRE_PIN, .key = {p->key, p->len}};
-	uint64_t deadline = kv_deadline(loop_now(n->client->loop), n->client->pool->options.timeout_ns);
-	unsigned tries = 0;
-	struct kvc_trace t;
-	int rc;
-	kvc_trace_begin(&t, n->client, KVC_OP_PIN, NULL);
-	t.sub = p->sub;
-	kvc_trace_key(&t, p->key, p->len);
-	do
-		rc = kvc_key_request_await(n, &wire, deadline, &t);
-	while (rc < 0 && same_session(n, attaches) && kvc_call_again_await(n->client, rc, deadline, &tries));
-	kvc_trace_end(&t, n->client, rc);
-	return rc;
-}
-
 static void pin_again_await(struct kvc_node *n, struct kvc_pin *p)
 {
 	struct kvc_client *c = n->client;
@@ -270,11 +246,11 @@ static void pin_again_await(struct kvc_node *n, struct kvc_pin *p)
 	p->busy = true;
 	if (p->sub)
 		p->sub->pinning++;
-	rc = pin_once_await(n, p, attaches);
+	rc = c->pin_ops->pin_await(n, p->sub, (struct kvc_key){p->key, p->len});
 	p->busy = false;
 	if (p->sub)
 		p->sub->pinning--;
-	if (!same_session(n, attaches)) {
+	if (!kvc_pin_session(n, attaches)) {
 		/* The next session's turn, which may have come already: before those that it has. */
 		p->attaches = 0;
 		kv_list_del(&p->node);
@@ -300,9 +276,7 @@ static void pinner(void *arg)
 		pin_again_await(n, p);
 	n->pins.pinners--;
 	told(n);
-	c->coroutines--;
-	if (c->closer)
-		co_wake(c->closer);
+	kvc_client_ended(c);
 }
 
 void kvc_pins_start(struct kvc_node *n)
@@ -312,6 +286,6 @@ void kvc_pins_start(struct kvc_node *n)
 	while (n->pins.pinners < PINNERS && !c->closing && pin_next(n) &&
 	       co_spawn(c->loop, pinner, n, "kvc pins") == 0) {
 		n->pins.pinners++;
-		c->coroutines++;
+		kvc_client_began(c);
 	}
 }

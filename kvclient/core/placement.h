@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* placement.h -- which server holds a key, and which of its shards. */
-#ifndef KVRAIL_KVCLIENT_POOL_PLACEMENT_H
-#define KVRAIL_KVCLIENT_POOL_PLACEMENT_H
+#ifndef KVRAIL_KVCLIENT_CORE_PLACEMENT_H
+#define KVRAIL_KVCLIENT_CORE_PLACEMENT_H
 
 #include <stdatomic.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fork.h -- whether a pool was opened by this process, or by the one that it was forked from. Private to kvclient/. */
-#ifndef KVRAIL_KVCLIENT_POOL_FORK_H
-#define KVRAIL_KVCLIENT_POOL_FORK_H
+#ifndef KVRAIL_KVCLIENT_CORE_FORK_H
+#define KVRAIL_KVCLIENT_CORE_FORK_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -9,10 +9,10 @@
  * blocks hang in the list of their order, quarantined ones in one list, or in that of limbo; the links of a block that
  * is out with a caller are unused. No two buddies are both free.
  *
- * The bookkeeping lies beside the buffer and not in it: peers write into the buffer.
- * Rejected: a slab per size (KV blocks of one model are one size, but a pool serves several models), and first fit
- * (fragments under batches of mixed sizes). */
-#include "kvclient/request/buffer.h"
+ * The bookkeeping lies beside the buffer and not in it: peers write into the buffer. Rejected: a slab per size (KV
+ * blocks of one model are one size, but a pool serves several models), and first fit (fragments under batches of mixed
+ * sizes). */
+#include "kvclient/core/buffer.h"
 
 #include <stdlib.h>
 

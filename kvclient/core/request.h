@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request.h -- requests of one client: their entries, the immediates that belong to them, and the map from id to
  * request. */
-#ifndef KVRAIL_KVCLIENT_REQUEST_REQUEST_H
-#define KVRAIL_KVCLIENT_REQUEST_REQUEST_H
+#ifndef KVRAIL_KVCLIENT_CORE_REQUEST_H
+#define KVRAIL_KVCLIENT_CORE_REQUEST_H
 
 #include "base/base.h"
-#include "kvclient/request/buffer.h"
-#include "kvclient/request/trace.h"
+#include "kvclient/core/buffer.h"
+#include "kvclient/core/target.h"
 #include "wire/wire.h"
 
 struct co;
@@ -15,6 +15,7 @@ struct kvc_pull;
 struct te_region;
 struct kvc_room_share;
 struct kvc_sub_at;
+struct kvc_trace;
 
 enum kvc_req_state {
 	KVC_REQ_FREE,
@@ -31,11 +32,18 @@ struct kvc_wait {
 	struct kvc_trace *trace; /* of the call, or NULL */
 };
 
-/* Where the bytes of a range lie in this process: slices of `slice` bytes, `stride` apart, of which `skip` bytes are
- * before the range. */
-struct kvc_target {
-	uint8_t *at;
-	uint64_t slice, stride, skip;
+/* When things happened to a request, on the loop's clock; 0: they did not. In this order. */
+struct kvc_stamps {
+	uint64_t asked_ns;   /* the call wanted to make it: now it waits for a connection and for room */
+	uint64_t made_ns;    /* it has room, and waits for a credit */
+	uint64_t sent_ns;    /* its frame was handed to the engine */
+	uint64_t replied_ns; /* its reply arrived */
+	uint64_t done_ns;    /* its last data write arrived, or it was given up */
+	uint32_t server_posted_ns, server_replied_ns; /* what the server says that it spent; see wire.h */
+	uint16_t server, shard, link;
+	uint8_t type; /* enum wire_type */
+	uint8_t key_len;
+	uint64_t bytes; /* asked for, or sent */
 };
 
 /* Counters of a server, summed over its shards. */
@@ -110,11 +118,11 @@ struct kvc_reqs {
 int kvc_reqs_init(struct kvc_reqs *t, uint32_t count);
 void kvc_reqs_fini(struct kvc_reqs *t);
 
-/* kvc_req_alloc -- an entry in state HELD with a generation of its own, or NULL: all are taken. */
-struct kvc_req *kvc_req_alloc(struct kvc_reqs *t);
+/* kvc_reqs_take -- an entry in state HELD with a generation of its own, or NULL: all are taken. */
+struct kvc_req *kvc_reqs_take(struct kvc_reqs *t);
 
-/* kvc_req_recycle -- back to the free list. The caller has taken care of piece, budget, lists and ids. */
-void kvc_req_recycle(struct kvc_reqs *t, struct kvc_req *r);
+/* kvc_reqs_give -- back to the free list. The caller has taken care of piece, budget, lists and ids. */
+void kvc_reqs_give(struct kvc_reqs *t, struct kvc_req *r);
 
 /* kvc_req_imm -- the immediate that writes of this request carry. */
 static inline uint32_t kvc_req_imm(const struct kvc_req *r)
@@ -131,6 +139,12 @@ struct kvc_req *kvc_reqs_immediate(struct kvc_reqs *t, uint32_t imm);
 static inline bool kvc_req_quiet(const struct kvc_req *r)
 {
 	return r->final && r->arrived >= r->posted && !r->pull;
+}
+
+/* kvc_req_unsafe -- whether the peer may still move bytes of a request that is out. */
+static inline bool kvc_req_unsafe(const struct kvc_req *r)
+{
+	return r->state == KVC_REQ_SENT && r->wire.dest.count > 0 && !kvc_req_quiet(r);
 }
 
 /* ---- the map of one link: id -> request ---- */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pool.h -- the pool as the rest of kvclient/ sees it: settings, servers, loops, clients, and what is reported to it.
  */
-#ifndef KVRAIL_KVCLIENT_POOL_POOL_H
-#define KVRAIL_KVCLIENT_POOL_POOL_H
+#ifndef KVRAIL_KVCLIENT_CORE_POOL_H
+#define KVRAIL_KVCLIENT_CORE_POOL_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -10,9 +10,9 @@
 
 #include "base/base.h"
 #include "host/host.h"
-#include "kvclient/pool/fork.h"
+#include "kvclient/core/fork.h"
+#include "kvclient/core/placement.h"
 #include "kvclient/kvclient.h"
-#include "kvclient/pool/placement.h"
 
 struct boot_resolver;
 struct loop;
@@ -96,16 +96,23 @@ static inline bool kvc_pool_alien(const struct kvc_pool *p)
 int kvc_pool_enter(struct kvc_pool *p);
 void kvc_pool_leave(struct kvc_pool *p);
 
-/* kvc_pool_tell_* -- reports. Any thread. */
+/* kvc_pool_tell_* -- reports. Any thread. servers_up: of the client whose first connection to one of its servers was
+ * decided; it is changed under the pool's lock. */
 void kvc_pool_tell_started(struct kvc_pool *p, int status, const struct kv_error *err);
-void kvc_pool_tell_attempt(struct kvc_pool *p, unsigned client, int status, const struct kv_error *err);
+void kvc_pool_tell_attempt(struct kvc_pool *p, unsigned *servers_up, int status, const struct kv_error *err);
 void kvc_pool_tell_closed(struct kvc_pool *p);
 
-/* kvc_options_fill -- check the caller's options and complete them with defaults into *out (strings are not copied). 0
- * or -KV_EINVAL with *err. */
-int kvc_options_fill(const struct kvc_options *given, struct kvc_options *out, struct kv_error *err);
-
-/* kvc_mems_free -- forget all registrations (the clients are closed). */
-void kvc_mems_free(struct kvc_pool *p);
+/* kvc_pool_time -- how long a call that moves up to `bytes` may take: its own timeout, else the pool's, else the
+ * default, which grows with its size. Any thread. */
+enum { KVC_BYTE_NS = 10 }; /* 1 s for every 100 MB */
+static inline uint64_t kvc_pool_time(const struct kvc_pool *pool, const struct kvc_call *call, uint64_t bytes)
+{
+	uint64_t ns = pool->options.timeout_ns;
+	if (call->timeout_ns)
+		return call->timeout_ns;
+	if (pool->time_grows)
+		ns += KV_MIN(bytes, (uint64_t)1 << 50) * KVC_BYTE_NS;
+	return ns;
+}
 
 #endif

@@ -13,7 +13,7 @@
  *
  * A child may open a pool of its own. Locks of ours that guard the whole process are held across fork() for that
  * (engine/engine.c). */
-#include "kvclient/pool/fork.h"
+#include "kvclient/core/fork.h"
 
 #include <pthread.h>
 

@@ -10,7 +10,7 @@
  * shares differ by 0.8 %, with 256 by 3 % (the square root of servers by partitions). Rejected: a ring with virtual
  * nodes, and Maglev's table: both have to be built, in 50 ms or more for a thousand servers, and Maglev's moves keys of
  * servers that stay. Weights for each key, vectorised: 256 servers still cost what the rest of the look-up does. */
-#include "kvclient/pool/placement.h"
+#include "kvclient/core/placement.h"
 
 #include <stdlib.h>
 

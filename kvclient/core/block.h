@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* blocking.h -- run something as a coroutine on a client's loop while the calling thread waits. */
-#ifndef KVRAIL_KVCLIENT_CALL_BLOCKING_H
-#define KVRAIL_KVCLIENT_CALL_BLOCKING_H
+#ifndef KVRAIL_KVCLIENT_CORE_BLOCK_H
+#define KVRAIL_KVCLIENT_CORE_BLOCK_H
 
-#include "kvclient/pool/client.h"
+#include "kvclient/core/client.h"
 
 /* kvc_block_run -- fn(client, arg) as a coroutine on the client's loop; blocks until it has returned. *out_rc is what
  * it returned. Returns 0; -KV_EINVAL on a thread that turns a loop; -KV_EBUSY or -KV_ENOMEM when it could not be
@@ -16,6 +16,15 @@ int kvc_block_run(struct kvc_client *c, uint64_t deadline_ns, int64_t (*fn)(stru
  * those above or of fn. */
 int kvc_block_run_all(struct kvc_pool *pool, unsigned n, uint64_t deadline_ns,
 		      int64_t (*fn)(struct kvc_client *c, void *arg), void *arg);
+
+/* kvc_job_begin -- post fn(client, arg) to the client's loop, to run there as a coroutine. Not on a thread that turns a
+ * loop. Does not block. 0 and *out, which kvc_job_end must end; or a code: it never runs.
+ * kvc_job_end -- wait for it, and free it. 0 and what fn returned; or why fn never ran: -KV_ETIMEOUT when the loop did
+ * not come to it by the deadline, -KV_EBUSY or -KV_ENOMEM. */
+struct kvc_job;
+int kvc_job_begin(struct kvc_client *c, int64_t (*fn)(struct kvc_client *c, void *arg), void *arg,
+		  struct kvc_job **out);
+int kvc_job_end(struct kvc_job *j, uint64_t deadline_ns, int64_t *out_rc);
 
 /* kvc_block_now -- the pool's clock, for deadlines. Any thread. */
 uint64_t kvc_block_now(const struct kvc_pool *pool);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* buffer.h -- pieces of a client's receive buffer: a buddy allocator with a quarantine. */
-#ifndef KVRAIL_KVCLIENT_REQUEST_BUFFER_H
-#define KVRAIL_KVCLIENT_REQUEST_BUFFER_H
+#ifndef KVRAIL_KVCLIENT_CORE_BUFFER_H
+#define KVRAIL_KVCLIENT_CORE_BUFFER_H
 
 #include "base/base.h"
 

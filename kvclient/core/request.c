@@ -12,7 +12,7 @@
  * The map is open addressing with linear probing and backward-shift deletion, at most half full: ids of a link ascend
  * by one, so that they fill it without collisions unless some request is much older than the rest. Bounded by the
  * link's credits. */
-#include "kvclient/request/request.h"
+#include "kvclient/core/request.h"
 
 #include <stdlib.h>
 
@@ -40,7 +40,7 @@ void kvc_reqs_fini(struct kvc_reqs *t)
 	memset(t, 0, sizeof(*t));
 }
 
-struct kvc_req *kvc_req_alloc(struct kvc_reqs *t)
+struct kvc_req *kvc_reqs_take(struct kvc_reqs *t)
 {
 	struct kv_list *n = kv_list_pop(&t->free);
 	struct kvc_req *r;
@@ -68,7 +68,7 @@ struct kvc_req *kvc_req_alloc(struct kvc_reqs *t)
 	return r;
 }
 
-void kvc_req_recycle(struct kvc_reqs *t, struct kvc_req *r)
+void kvc_reqs_give(struct kvc_reqs *t, struct kvc_req *r)
 {
 	kv_list_del(&r->node);
 	kv_list_del(&r->cancel_node);

@@ -4,8 +4,8 @@
  *
  * A program that is older has a shorter struct: what it lacks is zero, which means the default. A program that is newer
  * has a longer one: what this library does not know must be zero on the way in, and is made zero on the way out. */
-#ifndef KVRAIL_KVCLIENT_POOL_SIZED_H
-#define KVRAIL_KVCLIENT_POOL_SIZED_H
+#ifndef KVRAIL_KVCLIENT_CORE_SIZED_H
+#define KVRAIL_KVCLIENT_CORE_SIZED_H
 
 #include "base/base.h"
 

@@ -14,12 +14,16 @@
  * servers are waited for at the same time. Pinning memory takes what it takes and cannot be given up in the middle: it
  * is added. But it is done between turns of the loops (te_region_step), after the pages were made by threads that are
  * nobody's (kv_memory_populate), and undone so, too: the clients work on meanwhile. */
+#include "kvclient/call/memory.h"
+
 #include <stdlib.h>
 #include <time.h>
 
 #include "host/host.h"
-#include "kvclient/call/blocking.h"
 #include "kvclient/call/call.h"
+#include "kvclient/conn/node.h"
+#include "kvclient/conn/regions.h"
+#include "kvclient/core/block.h"
 
 #define REGION_AGAIN_NS 1000000ull
 
@@ -467,4 +471,23 @@ void kvc_mems_free(struct kvc_pool *pool)
 		pool->mems = m->next;
 		free(m);
 	}
+}
+
+struct kvc_client_mem *kvc_client_mem_at(struct kvc_client *c, const void *at, uint64_t len)
+{
+	unsigned low = 0, high = c->num_mems;
+	while (low < high) {
+		unsigned mid = (low + high) / 2;
+		if (c->mem[mid]->base <= (const uint8_t *)at)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	if (low > 0) {
+		struct kvc_client_mem *m = c->mem[low - 1];
+		uint64_t offset = (uint64_t)((const uint8_t *)at - m->base);
+		if (m->ready && !m->closing && offset < m->len_bytes && len <= m->len_bytes - offset)
+			return m;
+	}
+	return NULL;
 }

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* connect.c -- one attempt to get a session of a server: dial, HELLO, regions, links.
+ *
+ * A redo keeps the control connection, unless that is the trouble: HELLO is said again on it
+ * (docs/reference/protocol.md 2.10), so that a fence because of one server costs the others a message each and no TLS.
+ * The reader is interrupted, not the connection: what others are sending goes out before HELLO. A redo may overtake an
+ * attempt that waits for its WELCOME; the next HELLO follows at once, and all WELCOMEs but the last are dropped
+ * (`hellos`). When HELLO on the connection comes to nothing because the connection is broken, the same attempt dials.
+ * The connection is given up when its server may keep our HELLO waiting behind something that takes long to answer: a
+ * REVOKE, or the goodbye of a further session. */
+#include "kvclient/conn/connect.h"
+
+#include "host/host.h"
+#include "kvclient/conn/arenas.h"
+#include "kvclient/conn/health.h"
+#include "kvclient/conn/node.h"
+#include "kvclient/conn/regions.h"
+#include "kvclient/request/attachment.h"
+
+enum { HEARTBEAT_MS_DEFAULT = 500, HEARTBEAT_MS_MIN = 10, HEARTBEAT_MS_MAX = 60000 };
+
+#define ADDRESS_POLL_NS 10000000ull
+#define LOOK_UP_MIN_NS  1000000ull /* between questions whether a name has been looked up, at first */
+#define HELLOS_MAX      8u         /* without an answer: then the connection is given up */
+
+/* Whether this attempt has been overtaken: by a rebuild of our endpoints, or by closing. */
+static bool overtaken(const struct kvc_node *n)
+{
+	return n->redo || n->client->closing;
+}
+
+static int hello_send_await(struct kvc_node *n, uint64_t deadline_ns)
+{
+	struct kvc_client *c = n->client;
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_HELLO};
+	struct wire_hello *h = &m.hello;
+	int rc;
+	h->version_min = h->version_max = WIRE_VERSION;
+	h->loops = (uint16_t)c->pool->num_loops;
+	h->rails = (uint16_t)c->info.rails;
+	h->eager_bytes = c->info.eager_bytes;
+	h->chunk_bytes = c->info.chunk_bytes;
+	h->mark = n->index;
+	h->client_id = c->pool->options.base_client_id + c->index;
+	loop_random(c->loop, &h->incarnation, sizeof(h->incarnation));
+	kv_host_id(h->host_id);
+	snprintf(h->provider, sizeof(h->provider), "%s", c->info.provider);
+	snprintf(h->fabric, sizeof(h->fabric), "%s", c->info.fabric);
+	for (unsigned i = 0; i < c->info.rails; i++) {
+		struct te_address a;
+		rc = te_address(c->te, i, &a);
+		if (rc < 0)
+			return kv_fail(&n->error, rc, "our own fabric address of rail %u is not to be had: %s", i,
+				       kv_strerror(rc));
+		h->addr[i].len = a.len;
+		memcpy(h->addr[i].data, a.data, a.len);
+	}
+	h->prior = n->prior;
+	rc = boot_send_await(n->conn, &m, deadline_ns);
+	n->hellos += rc == 0;
+	explicit_bzero(h->prior.token, sizeof(h->prior.token));
+	return rc;
+}
+
+static int welcome_check(struct kvc_node *n, const struct wire_welcome_msg *w)
+{
+	if (w->version != WIRE_VERSION)
+		return kv_fail(&n->error, -KV_EVERSION, "it speaks protocol version %u, we speak %u", w->version,
+			       WIRE_VERSION);
+	if (w->shards == 0 || w->shards > KV_SHARDS_MAX || w->rails == 0 || w->rails > KV_RAILS_MAX ||
+	    w->credits == 0 || w->chunk_bytes == 0)
+		return kv_fail(&n->error, -KV_EPROTO,
+			       "its welcome makes no sense: %u shards, %u rails, %u credits, chunks of %u bytes",
+			       w->shards, w->rails, w->credits, w->chunk_bytes);
+	if (w->eager_bytes != n->client->info.eager_bytes)
+		return kv_fail(&n->error, -KV_EVERSION,
+			       "its eager size is %u bytes, ours %u; make FI_OFI_RXM_BUFFER_SIZE equal on both sides",
+			       w->eager_bytes, n->client->info.eager_bytes);
+	return 0;
+}
+
+static int refused(struct kvc_node *n, const struct wire_refuse *r)
+{
+	int rc = wire_status_error(r->status);
+	char text[sizeof(r->text)];
+	n->redial = true; /* it closes the connection */
+	kvc_printable(text, sizeof(text), r->text);
+	/* It keeps the addresses of endpoints that it had to rebuild to itself for a moment: it is there, and is waited
+	 * for. */
+	if (rc == -KV_EBUSY)
+		rc = -KV_ERESET;
+	return kv_fail(&n->error, rc == 0 ? -KV_EPROTO : rc, "it refused us: %s", text);
+}
+
+struct open_peers {
+	struct kvc_node *node;
+	const struct wire_welcome_msg *welcome;
+	int rc;
+};
+
+static int peer_open(struct kvc_node *n, const struct wire_welcome_msg *w, unsigned shard)
+{
+	struct kvc_session *s = n->session;
+	struct te_address addr[KV_RAILS_MAX];
+	struct kv_error err = {0};
+	int rc;
+	for (unsigned rail = 0; rail < w->rails; rail++) {
+		struct wire_blob_addr blob;
+		rc = wire_welcome_addr(w, shard, rail, &blob);
+		if (rc < 0)
+			return kv_fail(&n->error, rc, "its welcome lacks the address of shard %u, rail %u", shard,
+				       rail);
+		addr[rail].len = blob.len;
+		memcpy(addr[rail].data, blob.data, blob.len);
+	}
+	rc = te_peer_open(n->client->te, addr, w->rails, &s->peer[shard], &err);
+	if (rc < 0)
+		return kv_fail(&n->error, rc, "shard %u: %s", shard, err.text);
+	if (te_peer_links(s->peer[shard]) != s->links_per_shard)
+		return kv_fail(&n->error, -KV_EINTERNAL, "shard %u has %u links instead of %u", shard,
+			       te_peer_links(s->peer[shard]), s->links_per_shard);
+	/* Until they have answered (health.c). */
+	for (unsigned i = 0; i < s->links_per_shard && s->links_per_shard > 1; i++)
+		te_peer_link_use(s->peer[shard], i, false);
+	return 0;
+}
+
+static void peers_open(void *arg)
+{
+	struct open_peers *o = arg;
+	o->rc = 0;
+	for (unsigned shard = 0; shard < o->welcome->shards && o->rc == 0; shard++)
+		o->rc = peer_open(o->node, o->welcome, shard);
+}
+
+/* Keys are placed by the names in our list, and every client finds them only if all of them give the same server the
+ * same name: what the server calls itself must not contradict, and no server may be there under two names. */
+static int identity_check(struct kvc_node *n, const struct wire_welcome_msg *w)
+{
+	const struct kv_server_entry *e = &n->client->pool->server[n->index].entry;
+	char at[KV_HOST_MAX + 16];
+	kvc_printable(n->node_id, sizeof(n->node_id), w->node_id);
+	if (w->node_id[0] && strcmp(w->node_id, e->id) != 0)
+		return kv_fail(&n->error, -KV_EINVAL,
+			       "its node id is %s, but the list of servers calls it %s; write %s=%s there, or start it "
+			       "with --node-id %s or none",
+			       n->node_id, e->id, n->node_id, kv_hostport_format(&e->at, at, sizeof(at)), e->id);
+	for (unsigned i = 0; i < n->client->pool->num_servers; i++) {
+		const struct kvc_node *other = &n->client->node[i];
+		if (other != n && other->session && other->incarnation == w->incarnation)
+			return kv_fail(&n->error, -KV_EINVAL,
+				       "it is the same server as %s of the list; take one of the two out of it",
+				       kvc_node_name(other));
+	}
+	return 0;
+}
+
+static void heartbeat_set(struct kvc_node *n, uint32_t ms)
+{
+	uint64_t before = n->heartbeat_ns, limit = n->client->pool->options.peer_timeout_ns;
+	n->heartbeat_ns = KV_MIN(KV_MAX(ms, (uint32_t)HEARTBEAT_MS_MIN), (uint32_t)HEARTBEAT_MS_MAX) * 1000000ull;
+	if (kvc_node_silence_ns(n) > limit && n->heartbeat_ns != before)
+		kv_warn(kvc_node_log(n),
+			"client %u: server %s sends a heartbeat every %u ms: it is taken for dead after %.1f s, not "
+			"%.1f s; lower its --heartbeat-ms",
+			n->client->index, kvc_node_name(n), ms, (double)kvc_node_silence_ns(n) / 1e9,
+			(double)limit / 1e9);
+}
+
+/* Take what the server says about itself. w points into the connection's buffer: nothing is received meanwhile. */
+static int welcome_take_await(struct kvc_node *n, const struct wire_welcome_msg *w)
+{
+	struct kvc_client *c = n->client;
+	struct open_peers o = {n, w, 0};
+	int rc = welcome_check(n, w);
+	if (rc == 0)
+		rc = identity_check(n, w);
+	if (rc < 0)
+		return rc;
+	rc = kvc_session_create(n, w, KV_MAX(c->info.rails, (unsigned)w->rails), &n->session);
+	if (rc < 0)
+		return kv_fail(&n->error, rc, "no memory or no keys for a session of %u shards: %s", w->shards,
+			       kv_strerror(rc));
+	if (n->incarnation && n->incarnation != w->incarnation)
+		kv_info(kvc_node_log(n), "client %u: server %s was restarted", c->index, kvc_node_name(n));
+	n->incarnation = w->incarnation; /* before anything parks: another node may be about to meet the same server */
+	kvc_main_await(c, peers_open, &o);
+	if (o.rc < 0)
+		return o.rc;
+	n->session->open = true;
+	heartbeat_set(n, w->heartbeat_ms ? w->heartbeat_ms : HEARTBEAT_MS_DEFAULT);
+	return 0;
+}
+
+/* What speaks TLS alone does not understand a client that has no key, and the other way round: neither can say so. */
+static int unanswered(struct kvc_node *n, int rc)
+{
+	if (rc == -KV_EPROTO && boot_context_mode(n->client->boot) == BOOT_PLAIN)
+		return kv_fail(&n->error, rc,
+			       "it did not understand us: it is a kv-server that wants a key or a certificate, which "
+			       "this client does "
+			       "not give (--psk-file, or --cert, --key and --ca), or it is no kv-server");
+	return kv_fail(&n->error, rc, "no answer to our hello: %s", kv_strerror(rc));
+}
+
+/* Between HELLO and WELCOME all else is about an earlier attachment; but on a connection that had none there are only
+ * heartbeats. */
+static bool about_earlier(const struct kvc_node *n, enum wire_ctrl type)
+{
+	switch (type) {
+	case WIRE_CTRL_HEARTBEAT:
+		return true;
+	case WIRE_CTRL_REGION_OK:
+	case WIRE_CTRL_REVOKE_OK:
+	case WIRE_CTRL_ADDRESS:
+	case WIRE_CTRL_ADDRESS_OK:
+	case WIRE_CTRL_GOODBYE:
+	case WIRE_CTRL_SESSION_CHALLENGE:
+	case WIRE_CTRL_SESSION_OK:
+	case WIRE_CTRL_SESSION_REFUSE:
+	case WIRE_CTRL_SESSION_CLOSE_OK:
+	case WIRE_CTRL_ARENA:
+		return n->welcomed;
+	default:
+		return false;
+	}
+}
+
+/* The answer to the last HELLO: those to earlier ones, which were overtaken, are of use to nobody. But the server has
+ * an attachment for each of them, and no longer the one before it. */
+static int answer_to_hello_await(struct kvc_node *n, struct wire_ctrl_msg *m, uint64_t deadline_ns)
+{
+	for (;;) {
+		int rc = boot_recv_await(n->conn, m, deadline_ns);
+		if (rc < 0)
+			return rc;
+		if (m->type == WIRE_CTRL_WELCOME) {
+			n->welcomed = true;
+			n->prior.session = m->welcome.session;
+			memcpy(n->prior.token, m->welcome.token, sizeof(n->prior.token));
+			if (--n->hellos == 0)
+				return 0;
+		} else if (!about_earlier(n, m->type)) {
+			return 0;
+		}
+		n->heard_ns = loop_turn_now(n->client->loop);
+	}
+}
+
+static int hello_await(struct kvc_node *n, uint64_t deadline_ns)
+{
+	struct wire_ctrl_msg m;
+	int rc = hello_send_await(n, deadline_ns);
+	if (rc == 0)
+		rc = answer_to_hello_await(n, &m, deadline_ns);
+	if (rc < 0)
+		return n->error.text[0] ? rc : unanswered(n, rc);
+	if (m.type == WIRE_CTRL_REFUSE)
+		return refused(n, &m.refuse);
+	if (m.type != WIRE_CTRL_WELCOME)
+		return kv_fail(&n->error, -KV_EPROTO, "it answered our hello with message %d", (int)m.type);
+	rc = welcome_take_await(n, &m.welcome);
+	explicit_bzero(m.welcome.token, sizeof(m.welcome.token));
+	return rc;
+}
+
+/* After many fences the engine keeps its new addresses to itself for a while. */
+static void address_await(struct kvc_node *n, uint64_t deadline_ns)
+{
+	struct loop *loop = n->client->loop;
+	struct te_address a;
+	while (te_address(n->client->te, 0, &a) == -KV_EBUSY && !n->client->closing && loop_now(loop) < deadline_ns)
+		co_sleep_await(KV_MIN(deadline_ns, loop_now(loop) + ADDRESS_POLL_NS));
+}
+
+/* The pool waits for the first attempt. Those that are overtaken share its time with those that follow. */
+static uint64_t attempt_deadline(struct kvc_node *n)
+{
+	uint64_t deadline = kv_deadline(loop_now(n->client->loop), n->client->pool->options.connect_timeout_ns);
+	if (n->attempted)
+		return deadline;
+	n->first_ns = n->first_ns ? n->first_ns : deadline;
+	return KV_MIN(n->first_ns, deadline);
+}
+
+/* The server's addresses, as of now: it may have moved since the last connection. */
+static int addresses_await(struct kvc_node *n, uint64_t deadline_ns, struct kv_addresses *out)
+{
+	struct kvc_pool *p = n->client->pool;
+	const struct kv_hostport *at = &p->server[n->index].entry.at;
+	struct loop *loop = n->client->loop;
+	uint64_t pause = LOOK_UP_MIN_NS;
+	int rc;
+	while ((rc = boot_resolve(p->resolver, n->index, at, out, &n->error)) == 1 && !overtaken(n)) {
+		if (loop_now(loop) >= deadline_ns)
+			return kv_fail(&n->error, -KV_ETIMEOUT,
+				       "host '%.100s' could not be looked up by the deadline: do the name servers of "
+				       "this machine answer?",
+				       at->host);
+		co_queue_wait_await(&n->kick, KV_MIN(deadline_ns, loop_now(loop) + pause));
+		pause = KV_MIN(2 * pause, BOOT_RESOLVE_AGAIN_NS);
+	}
+	return rc == 1 ? -KV_ERESET : rc;
+}
+
+/* Each address in turn: of the time that is left one of those that are left gets its share. What is told of them all is
+ * what the first one said, unless another one is there and does not let us in. */
+static int dial_await(struct kvc_node *n, const struct kv_addresses *to, uint64_t deadline_ns)
+{
+	struct kvc_client *c = n->client;
+	const char *host = c->pool->server[n->index].entry.at.host;
+	int rc = -KV_EPEERDOWN, told = 0;
+	n->dialer = co_self();
+	for (unsigned i = 0; i < to->count && rc < 0 && !overtaken(n); i++) {
+		const struct boot_server server = {.addr = &to->addr[i], .addr_len = to->len[i], .name = host};
+		uint64_t now = loop_now(c->loop), left = deadline_ns > now ? deadline_ns - now : 0;
+		struct kv_error err = {0};
+		/* TCP gives up bytes that nobody acknowledges when we give up a server that says nothing. */
+		rc = boot_connect_await(c->boot, &server, (unsigned)(c->pool->options.peer_timeout_ns / 1000000),
+					now + left / (to->count - i), &n->conn, &err);
+		if (rc < 0 && (told == 0 || rc == -KV_EDENIED))
+			told = kv_fail(&n->error, rc, "%s%s", err.text,
+				       to->count > 1 && rc != -KV_EDENIED ? " (nor do its other addresses)" : "");
+	}
+	n->dialer = NULL;
+	io_interrupt(co_self(), false);
+	if (rc == 0) /* what another address said is not what the hello fails with */
+		n->error = (struct kv_error){0};
+	return rc == 0 ? 0 : told < 0 ? told : -KV_ERESET;
+}
+
+/* Nobody is inside it any more when it is closed. */
+void kvc_conn_close_await(struct kvc_node *n)
+{
+	if (!n->conn)
+		return;
+	boot_shutdown(n->conn);
+	while (n->senders > 0)
+		co_queue_wait_await(&n->kick, KV_NEVER);
+	boot_close(&n->conn);
+}
+
+static int dial_and_hello_await(struct kvc_node *n, uint64_t deadline_ns)
+{
+	struct kv_addresses addresses;
+	int rc = addresses_await(n, deadline_ns, &addresses);
+	if (rc == 0)
+		rc = dial_await(n, &addresses, deadline_ns);
+	if (rc < 0)
+		return rc;
+	n->fresh = true;
+	n->welcomed = false;
+	n->hellos = 0;
+	return overtaken(n) ? -KV_ERESET : hello_await(n, deadline_ns);
+}
+
+/* On the connection that is there; on a new one if there is none, or if it turns out to be broken. */
+static int welcomed_await(struct kvc_node *n, uint64_t deadline_ns)
+{
+	int rc;
+	if (n->conn) {
+		rc = hello_await(n, deadline_ns);
+		if (rc == 0 || overtaken(n) || boot_sound(n->conn))
+			return rc;
+		kvc_conn_close_await(n);
+		n->error = (struct kv_error){0};
+	}
+	return dial_and_hello_await(n, deadline_ns);
+}
+
+int kvc_connect_await(struct kvc_node *n)
+{
+	struct kvc_client *c = n->client;
+	uint64_t deadline = attempt_deadline(n);
+	int rc;
+	address_await(n, deadline);
+	if (n->redial || (n->conn && (!boot_sound(n->conn) || n->hellos >= HELLOS_MAX)))
+		kvc_conn_close_await(n);
+	n->redo = n->redial = false;
+	n->error = (struct kv_error){0};
+	memset(n->acked, 0, sizeof(n->acked));
+	if (c->closing)
+		return kv_fail(&n->error, -KV_ERESET, "the connection was interrupted");
+	rc = welcomed_await(n, deadline);
+	if (rc < 0 && !overtaken(n))
+		return rc;
+	if (!overtaken(n))
+		rc = kvc_arenas_await(n, deadline);
+	if (rc == 0 && !overtaken(n))
+		rc = kvc_regions_await(n, deadline);
+	if (rc == 0 && !overtaken(n))
+		rc = kvc_links_await(n, deadline);
+	/* Memory registered while the links were pinged. */
+	if (rc == 0 && !overtaken(n))
+		rc = kvc_regions_await(n, deadline);
+	/* Being overtaken interrupts the attempt, and what stood at it then has failed for no reason of the server's.
+	 */
+	if (overtaken(n))
+		return kv_fail(&n->error, -KV_ERESET, "the connection was interrupted");
+	/* Nor does it say that the server is gone when the connection that we had breaks: the next attempt dials. */
+	if (rc < 0 && !n->fresh && !boot_sound(n->conn))
+		return kv_fail(&n->error, -KV_ERESET, "the control connection broke while a session was made on it");
+	return rc;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* regions.c -- what a server knows of our memory: announced before a session is up, and while it is; and forgotten. */
+#include "kvclient/conn/regions.h"
+
+#include <stdlib.h>
+
+#include "kvclient/conn/node.h"
+
+static int region_send_await(struct kvc_node *n, struct te_region *region, uint32_t id, uint64_t deadline_ns)
+{
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_REGION};
+	struct te_remote remote;
+	struct te_key *keys = NULL;
+	uint8_t *packed = NULL;
+	int rc = -KV_ENOMEM;
+	te_region_announce(region, &remote, NULL);
+	keys = calloc((size_t)remote.rails * remote.parts, sizeof(*keys));
+	packed = calloc((size_t)remote.rails * remote.parts, 16);
+	if (!keys || !packed)
+		goto out;
+	te_region_announce(region, &remote, keys);
+	m.region.id = id;
+	m.region.rails = remote.rails;
+	m.region.parts = remote.parts;
+	m.region.virt = remote.virt;
+	m.region.len_bytes = remote.len_bytes;
+	m.region.part_bytes = remote.part_bytes;
+	m.region.keys = packed;
+	for (unsigned rail = 0; rail < remote.rails; rail++) {
+		for (uint32_t part = 0; part < remote.parts; part++) {
+			const struct te_key *k = &keys[(size_t)rail * remote.parts + part];
+			wire_region_put(packed, remote.parts, rail, part, k->base, k->key);
+		}
+	}
+	rc = kvc_node_send_await(n, &m, deadline_ns);
+out:
+	free(keys);
+	free(packed);
+	return rc;
+}
+
+/* Wait until the server's word on region `id` of this slot is there (kvc_region_answer), or the session has gone. What
+ * stands in the slot is that registration's alone: answers to others may be read in the same turn. */
+static int answer_await(struct kvc_node *n, uint32_t slot, uint32_t id, bool known, uint64_t deadline_ns)
+{
+	struct kvc_session *s = n->session;
+	while ((n->acked[slot] == id) != known) {
+		if (n->refused[slot].id == id)
+			return wire_status_error(n->refused[slot].status);
+		if (n->client->closing)
+			return -KV_ECLOSED;
+		if (n->state != KVC_NODE_UP || n->session != s)
+			return -KV_EPEERDOWN;
+		if (co_queue_wait_await(&n->changed, deadline_ns) < 0)
+			return -KV_ETIMEOUT;
+	}
+	return 0;
+}
+
+int kvc_node_region_await(struct kvc_node *n, struct te_region *region, uint32_t id, uint32_t slot,
+			  uint64_t deadline_ns)
+{
+	int rc;
+	if (n->state != KVC_NODE_UP || n->acked[slot] == id)
+		return 0;
+	rc = region_send_await(n, region, id, deadline_ns);
+	if (rc == 0)
+		rc = answer_await(n, slot, id, true, deadline_ns);
+	/* A connection that was lost meanwhile announces all regions when it comes back. */
+	return rc == -KV_EPEERDOWN ? 0 : rc;
+}
+
+int kvc_node_revoke_await(struct kvc_node *n, uint32_t id, uint32_t slot, uint64_t deadline_ns)
+{
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_REVOKE, .region_ok.id = id};
+	int rc;
+	if (n->state != KVC_NODE_UP || n->acked[slot] != id)
+		return 0;
+	n->revokes++;
+	rc = kvc_node_send_await(n, &m, deadline_ns);
+	if (rc == 0)
+		rc = answer_await(n, slot, id, false, deadline_ns);
+	n->revokes--;
+	n->acked[slot] = 0;
+	return rc == -KV_EPEERDOWN ? 0 : rc;
+}
+
+/* The next region that this session has not acknowledged. */
+static bool region_missing(const struct kvc_node *n, struct te_region **out, uint32_t *out_id, uint32_t *out_slot)
+{
+	const struct kvc_client *c = n->client;
+	if (n->acked[0] != KVC_REGION_BUFFER) {
+		*out = c->region;
+		*out_id = KVC_REGION_BUFFER;
+		*out_slot = 0;
+		return true;
+	}
+	for (unsigned i = 0; i < c->num_mems; i++) {
+		const struct kvc_client_mem *m = c->mem[i];
+		if (m->closing || n->acked[m->slot] == m->id)
+			continue;
+		*out = m->region;
+		*out_id = m->id;
+		*out_slot = m->slot;
+		return true;
+	}
+	return false;
+}
+
+static int region_announce_await(struct kvc_node *n, struct te_region *region, uint32_t id, uint32_t slot,
+				 uint64_t deadline_ns)
+{
+	struct wire_ctrl_msg m;
+	int rc = region_send_await(n, region, id, deadline_ns);
+	while (rc == 0) {
+		rc = boot_recv_await(n->conn, &m, deadline_ns);
+		if (rc == 0 && m.type == WIRE_CTRL_REGION_OK && m.region_ok.id == id)
+			break;
+		if (rc == 0 && m.type == WIRE_CTRL_ADDRESS)
+			rc = -KV_ERESET; /* the session is void already */
+		if (rc == 0 && m.type == WIRE_CTRL_GOODBYE)
+			rc = -KV_ELEFT;
+	}
+	if (rc == 0)
+		rc = wire_status_error(m.region_ok.status);
+	if (rc < 0)
+		return kv_fail(&n->error, rc, "announcing memory region %u: %s", id, kv_strerror(rc));
+	n->acked[slot] = id;
+	return 0;
+}
+
+int kvc_regions_await(struct kvc_node *n, uint64_t deadline_ns)
+{
+	struct te_region *region;
+	uint32_t id, slot;
+	int rc = 0;
+	while (rc == 0 && !(n->redo || n->client->closing) && region_missing(n, &region, &id, &slot))
+		rc = region_announce_await(n, region, id, slot, deadline_ns);
+	return rc;
+}
+
+void kvc_region_answer(struct kvc_node *n, uint32_t id, int32_t status, bool known)
+{
+	struct kvc_client *c = n->client;
+	for (unsigned i = 0; i < c->num_mems; i++) {
+		uint32_t slot = c->mem[i]->slot;
+		if (c->mem[i]->id != id)
+			continue;
+		if (status != WIRE_OK)
+			n->refused[slot] = (struct kvc_refusal){id, status};
+		else if (known)
+			n->acked[slot] = id;
+		else if (n->acked[slot] == id)
+			n->acked[slot] = 0;
+	}
+	co_queue_wake_all(&n->changed);
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* block.c -- something that runs as a coroutine on a client's loop while a thread that is no loop's waits: it is posted
+ * to the loop, and the thread sleeps on a futex.
+ *
+ * A job is POSTED until the loop takes it up (STARTED), and DONE when its coroutine has returned. A thread whose
+ * deadline passes while its job is only posted takes it back (GIVEN_UP): a loop that is stuck, because a worker keeps
+ * its thread, delays nobody. Once started, a job uses the caller's memory and is waited for; the deadline is then its
+ * own. So a job is on the heap and not on the caller's stack: whoever looks at it last frees it, the thread, or the
+ * loop that comes too late. (The allocation is lost in the cost of two context switches.)
+ *
+ * The last thing that the loop does with a job is to store DONE; the wake-up after that touches no memory (a futex
+ * address is only a name). The loop, though, is still rung by loop_post when the job may be over: threads inside are
+ * counted, and a pool being closed waits for them. */
+#include "kvclient/core/block.h"
+
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define STILL_NS 5000000000ull
+
+enum job_state { JOB_POSTED, JOB_STARTED, JOB_DONE, JOB_GIVEN_UP };
+
+struct kvc_job {
+	struct kvc_client *client;
+	int64_t (*fn)(struct kvc_client *c, void *arg);
+	void *arg;
+	int64_t rc;
+	int start; /* why it could not be started */
+	_Atomic uint32_t state;
+};
+
+static void job_finish(struct kvc_job *j)
+{
+	_Atomic uint32_t *state = &j->state;
+	atomic_store_explicit(state, JOB_DONE, memory_order_release);
+	syscall(SYS_futex, state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static void job_main(void *arg)
+{
+	struct kvc_job *j = arg;
+	j->rc = j->fn(j->client, j->arg);
+	job_finish(j);
+}
+
+/* Take it to another state; false: somebody else was first. */
+static bool job_take(struct kvc_job *j, uint32_t state)
+{
+	uint32_t posted = JOB_POSTED;
+	return atomic_compare_exchange_strong(&j->state, &posted, state);
+}
+
+static void job_start(void *arg)
+{
+	struct kvc_job *j = arg;
+	if (!job_take(j, JOB_STARTED)) {
+		free(j);
+		return;
+	}
+	j->start = co_spawn(j->client->loop, job_main, j, "kvc call");
+	if (j->start < 0)
+		job_finish(j);
+}
+
+uint64_t kvc_block_now(const struct kvc_pool *pool)
+{
+	return kv_clock_now(pool->clock ? pool->clock : &kv_clock_monotonic);
+}
+
+/* Sleep while it is in this state, by the deadline. */
+static void job_sleep(struct kvc_job *j, uint32_t state, uint64_t now_ns, uint64_t deadline_ns)
+{
+	uint64_t left = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
+	struct timespec t = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
+	syscall(SYS_futex, &j->state, FUTEX_WAIT_PRIVATE, state, deadline_ns == KV_NEVER ? NULL : &t, NULL, 0);
+}
+
+/* The loop has what it needs of the caller's memory: it cannot be left. If it stands still, that is worth a sentence.
+ */
+static void job_watch(struct kvc_job *j, uint64_t *turns)
+{
+	struct kvc_client *c = j->client;
+	uint64_t now = kvc_block_now(c->pool), seen = loop_turns(c->loop);
+	job_sleep(j, JOB_STARTED, now, now + STILL_NS);
+	if (seen == loop_turns(c->loop) && *turns != seen &&
+	    atomic_load_explicit(&j->state, memory_order_acquire) == JOB_STARTED) {
+		*turns = seen;
+		kv_error_log(kvc_client_log(c),
+			     "client %u: its loop has stood still for 5 s, and calls with it: a worker keeps the "
+			     "thread, or provider %s does%s",
+			     c->index, c->info.provider,
+			     c->info.death_fatal
+				     ? " (a process that it shares locks with has died: start this one again)"
+				     : "");
+	}
+}
+
+/* False: it was given up, and is the loop's to free. */
+static bool job_wait(struct kvc_job *j, uint64_t deadline_ns)
+{
+	uint64_t turns = UINT64_MAX;
+	uint32_t state;
+	while ((state = atomic_load_explicit(&j->state, memory_order_acquire)) != JOB_DONE) {
+		uint64_t now;
+		if (state == JOB_STARTED) {
+			job_watch(j, &turns);
+			continue;
+		}
+		now = kvc_block_now(j->client->pool);
+		if (now >= deadline_ns && job_take(j, JOB_GIVEN_UP))
+			return false;
+		job_sleep(j, JOB_POSTED, now, deadline_ns);
+	}
+	return true;
+}
+
+int kvc_job_begin(struct kvc_client *c, int64_t (*fn)(struct kvc_client *c, void *arg), void *arg, struct kvc_job **out)
+{
+	struct kvc_job *j = malloc(sizeof(*j));
+	int rc;
+	if (!j)
+		return -KV_ENOMEM;
+	*j = (struct kvc_job){.client = c, .fn = fn, .arg = arg};
+	rc = loop_post(c->loop, job_start, j);
+	if (rc < 0)
+		free(j);
+	else
+		*out = j;
+	return rc;
+}
+
+int kvc_job_end(struct kvc_job *j, uint64_t deadline_ns, int64_t *out_rc)
+{
+	int rc;
+	if (!job_wait(j, deadline_ns))
+		return -KV_ETIMEOUT;
+	rc = j->start;
+	if (rc == 0)
+		*out_rc = j->rc;
+	free(j);
+	return rc;
+}
+
+int kvc_block_run(struct kvc_client *c, uint64_t deadline_ns, int64_t (*fn)(struct kvc_client *c, void *arg), void *arg,
+		  int64_t *out_rc)
+{
+	struct kvc_job *j;
+	int rc;
+	if (loop_current())
+		return -KV_EINVAL;
+	rc = kvc_job_begin(c, fn, arg, &j);
+	return rc < 0 ? rc : kvc_job_end(j, deadline_ns, out_rc);
+}
+
+int kvc_block_run_all(struct kvc_pool *pool, unsigned n, uint64_t deadline_ns,
+		      int64_t (*fn)(struct kvc_client *c, void *arg), void *arg)
+{
+	struct kvc_job **job;
+	int first = 0;
+	if (loop_current())
+		return -KV_EINVAL;
+	if (n == 0)
+		return 0;
+	job = calloc(n, sizeof(struct kvc_job *));
+	if (!job)
+		return -KV_ENOMEM;
+	for (unsigned i = 0; i < n; i++) {
+		int rc = kvc_job_begin(pool->client[i], fn, arg, &job[i]);
+		first = first < 0 ? first : rc;
+	}
+	for (unsigned i = 0; i < n; i++) {
+		int64_t result = 0;
+		int rc = job[i] ? kvc_job_end(job[i], deadline_ns, &result) : 0;
+		rc = rc < 0 ? rc : (int)result;
+		first = first < 0 ? first : rc;
+	}
+	free(job);
+	return first;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* client.c -- who a client waits for before it ends, and calls that need the thread's own stack. */
+#include "kvclient/core/client.h"
+
+struct main_call {
+	struct loop_timer timer;
+	void (*fn)(void *arg);
+	void *arg;
+	struct co *co;
+	bool done;
+};
+
+static void main_fire(struct loop_timer *t)
+{
+	struct main_call *m = KV_CONTAINER(t, struct main_call, timer);
+	m->fn(m->arg);
+	m->done = true;
+	co_wake(m->co);
+}
+
+void kvc_main_await(struct kvc_client *c, void (*fn)(void *arg), void *arg)
+{
+	struct main_call m = {.timer.fire = main_fire, .fn = fn, .arg = arg, .co = co_self()};
+	loop_timer_arm(c->loop, &m.timer, loop_turn_now(c->loop));
+	while (!m.done)
+		co_park_await(KV_NEVER);
+}
+
+void kvc_client_hold(struct kvc_client *c)
+{
+	c->calls++;
+}
+
+void kvc_client_unhold(struct kvc_client *c)
+{
+	if (--c->calls == 0 && c->closer)
+		co_wake(c->closer);
+}
+
+void kvc_client_began(struct kvc_client *c)
+{
+	c->coroutines++;
+}
+
+void kvc_client_ended(struct kvc_client *c)
+{
+	c->coroutines--;
+	if (c->closer)
+		co_wake(c->closer);
+}

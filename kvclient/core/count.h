@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* count.h -- the counters of one client: written by its loop, read by any thread. Private to kvclient/. */
+#ifndef KVRAIL_KVCLIENT_CORE_COUNT_H
+#define KVRAIL_KVCLIENT_CORE_COUNT_H
+
+#include <stdatomic.h>
+
+#include "base/base.h"
+#include "kvclient/kvclient.h"
+
+struct kvc_count {
+	_Atomic uint64_t gets, puts, exists, deletes, hits, misses, errors, timeouts, retries, corrupt, reconnects,
+		reattaches, fences;
+	_Atomic uint64_t bytes_in, bytes_out, stale_immediates, bad_frames, cancels, quarantined_bytes, eagain;
+	_Atomic uint64_t door_let_in, door_turned, door_aliens;
+	_Atomic uint64_t requests, replies, room_waits, room_wait_ns, room_wait_max_ns, queue_ns, queue_max_ns, orphans;
+	_Atomic uint64_t lost_connections, slow, pulls, pulls_expired, pins_again, pins_lost, put_conflicts;
+	_Atomic uint64_t results[KVC_OPS][KVC_RESULTS];
+	_Atomic uint64_t links, credits; /* of the sessions that are open; the fewest credits of one */
+	_Atomic uint64_t pull_links;     /* links of sessions whose GETs are pulled */
+};
+
+/* kvc_add, kvc_set -- single writer: no locked instruction. */
+static inline void kvc_set(_Atomic uint64_t *c, uint64_t v)
+{
+	atomic_store_explicit(c, v, memory_order_relaxed);
+}
+
+static inline void kvc_add(_Atomic uint64_t *c, uint64_t n)
+{
+	kvc_set(c, atomic_load_explicit(c, memory_order_relaxed) + n);
+}
+
+static inline void kvc_max(_Atomic uint64_t *c, uint64_t v)
+{
+	if (v > atomic_load_explicit(c, memory_order_relaxed))
+		kvc_set(c, v);
+}
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* names.c -- names of operations and codes, for messages and reports. */
+#include "base/base.h"
+#include "kvclient/kvclient.h"
+
+const char *kvc_opname(enum kvc_op op)
+{
+	static const char *const names[KVC_OPS] = {"GET",  "PUT",  "EXISTS", "DELETE", "TOUCH",   "PIN",
+						   "PING", "STAT", "RAW",    "VIEW",   "REGISTER"};
+	return op < KVC_OPS ? names[op] : "?";
+}
+
+int kvc_result_code(unsigned column)
+{
+	return column > 0 && column < KVC_RESULT_OTHER ? -(int)(1000 + column) : 0;
+}
+
+/* The functions of base/ are not exported by the shared library: base is ours to change. */
+const char *kvc_strerror(int code)
+{
+	return kv_strerror(code);
+}
+
+const char *kvc_errname(int code)
+{
+	return kv_errname(code);
+}
+
+const char *kvc_errkey(int code)
+{
+	return kv_errkey(code);
+}

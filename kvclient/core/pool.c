@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pool.c -- the pool as all rooms use it: threads inside blocking calls, and reports of what opening and closing wait
+ * for. */
+#include "kvclient/core/pool.h"
+
+int kvc_pool_enter(struct kvc_pool *p)
+{
+	if (KV_UNLIKELY(kvc_pool_alien(p)))
+		return -KV_ECLOSED;
+	atomic_fetch_add(&p->callers, 1);
+	if (!atomic_load(&p->closing))
+		return 0;
+	atomic_fetch_sub(&p->callers, 1);
+	return -KV_ECLOSED;
+}
+
+void kvc_pool_leave(struct kvc_pool *p)
+{
+	atomic_fetch_sub(&p->callers, 1);
+}
+
+void kvc_pool_tell_started(struct kvc_pool *p, int status, const struct kv_error *err)
+{
+	pthread_mutex_lock(&p->lock);
+	p->progress.started++;
+	if (status == 0)
+		p->progress.opened++;
+	if (status < 0 && p->progress.status == 0) {
+		p->progress.status = status;
+		p->progress.error = *err;
+	}
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+}
+
+void kvc_pool_tell_attempt(struct kvc_pool *p, unsigned *servers_up, int status, const struct kv_error *err)
+{
+	pthread_mutex_lock(&p->lock);
+	p->progress.attempted++;
+	if (status == 0 && (*servers_up)++ == 0)
+		p->progress.up++;
+	if (status < 0 && p->progress.node_status == 0) {
+		p->progress.node_status = status;
+		p->progress.node_error = *err;
+	}
+	if (status == -KV_EINVAL && p->progress.list_status == 0) {
+		p->progress.list_status = status;
+		p->progress.list_error = *err;
+	}
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+}
+
+void kvc_pool_tell_closed(struct kvc_pool *p)
+{
+	pthread_mutex_lock(&p->lock);
+	p->progress.closed++;
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options.h -- the options of a pool. Private to kvclient/. */
+#ifndef KVRAIL_KVCLIENT_POOL_OPTIONS_H
+#define KVRAIL_KVCLIENT_POOL_OPTIONS_H
+
+#include "kvclient/kvclient.h"
+
+/* kvc_options_fill -- check the caller's options and complete them with defaults into *out (strings are not copied). 0
+ * or -KV_EINVAL with *err. Any thread. */
+int kvc_options_fill(const struct kvc_options *given, struct kvc_options *out, struct kv_error *err);
+
+#endif

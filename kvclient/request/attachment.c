@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attachment.c -- the memory of what one WELCOME gave us: number, shards, peers and links.
+ *
+ * A session is used by one connection and never revived: a new connection makes a new one, with new links, ids and
+ * credits. It stays in memory until the engine returned the last frame of it, which is why it is counted. */
+#include "kvclient/request/attachment.h"
+
+#include <stdlib.h>
+
+#include "host/host.h"
+
+static int link_init(struct kvc_session *s, unsigned shard, unsigned index)
+{
+	struct kvc_link *l = &s->link[shard * s->links_per_shard + index];
+	uint32_t width = kv_window_width(s->num_links);
+	uint64_t *seen = (uint64_t *)&s->link[s->num_links] + (size_t)(l - s->link) * kv_window_words(width);
+	kv_seal_init(&l->seal, &s->macs[shard], index, seen, width);
+	l->session = s;
+	l->shard = (uint16_t)shard;
+	l->index = (uint16_t)index;
+	/* Ids ascend by one per link and differ between the links of a session: a reply names nothing but the id. */
+	l->next_id = ((uint64_t)(shard << 8 | index) << 40) + 1;
+	l->credits = s->credits;
+	l->reserve = s->credits >= 8 ? 2 : s->credits > 1;
+	kv_list_init(&l->dirty_node);
+	kv_list_init(&l->queue);
+	kv_list_init(&l->cancels);
+	kv_list_init(&l->sent);
+	kv_list_init(&l->release_node);
+	kv_list_init(&l->turns);
+	return kvc_map_init(&l->map, s->credits);
+}
+
+static int links_init(struct kvc_session *s)
+{
+	uint8_t secret[BOOT_FRAME_SECRET];
+	int rc = boot_frame_secret(s->node->conn, s->token, secret);
+	for (unsigned i = 0; i < s->shards && rc == 0; i++)
+		rc = boot_frame_macs(secret, s->number, i, false, &s->macs[i]);
+	explicit_bzero(secret, sizeof(secret));
+	for (uint32_t i = 0; i < s->num_links && rc == 0; i++)
+		rc = link_init(s, i / s->links_per_shard, i % s->links_per_shard);
+	return rc;
+}
+
+int kvc_session_create(struct kvc_node *n, const struct wire_welcome_msg *w, unsigned links_per_shard,
+		       struct kvc_session **out)
+{
+	uint32_t links = (uint32_t)w->shards * links_per_shard;
+	uint8_t host[16];
+	size_t window = kv_window_words(kv_window_width(links)) * sizeof(uint64_t);
+	struct kvc_session *s = calloc(1, sizeof(*s) + links * (sizeof(s->link[0]) + window));
+	int rc;
+	if (!s)
+		return -KV_ENOMEM;
+	s->node = n;
+	s->refs = 1;
+	s->number = w->session;
+	memcpy(s->token, w->token, KV_TOKEN_LEN);
+	s->shard_seed = w->shard_seed;
+	s->value_max = w->value_max;
+	s->chunk_bytes = w->chunk_bytes;
+	s->credits = KV_MIN(w->credits, KV_MIN((uint32_t)KVC_CREDITS_MAX, KVC_IDS_MAX / links));
+	s->flags = w->flags;
+	s->shards = w->shards;
+	s->rails = w->rails;
+	s->links_per_shard = (uint16_t)links_per_shard;
+	s->num_links = links;
+	kv_host_id(host);
+	s->out_max = memcmp(host, w->host_id, sizeof(host)) == 0 ? links * (uint64_t)KVC_LINK_OUT : UINT64_MAX;
+	rc = links_init(s);
+	if (rc < 0) {
+		kvc_session_free(s);
+		return rc;
+	}
+	*out = s;
+	return 0;
+}
+
+static void arenas_free(struct kvc_arenas **arenas)
+{
+	for (unsigned i = 0; *arenas && i < KV_SHARDS_MAX; i++)
+		free((*arenas)->shard[i].keys);
+	free(*arenas);
+	*arenas = NULL;
+}
+
+void kvc_session_free(struct kvc_session *s)
+{
+	for (uint32_t i = 0; i < s->num_links; i++) {
+		kvc_map_fini(&s->link[i].map);
+		kv_seal_fini(&s->link[i].seal);
+	}
+	for (unsigned i = 0; i < s->shards; i++)
+		kv_macs_fini(&s->macs[i]);
+	explicit_bzero(s->token, sizeof(s->token));
+	arenas_free(&s->arenas);
+	free(s);
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* end.c -- how all requests of a session end at once.
+ *
+ * A session ends in three ways. safe: the endpoints were rebuilt, or its shards cut: nothing can touch our memory. Not
+ * safe: the peer may still write to the destinations that are out; pieces of the buffer are quarantined, and memory of
+ * callers must not be among them (serve.c fences first). In limbo: an endpoint that was given up is not closed yet.
+ * Pieces go the way of the quarantine, and requests into memory of callers end when it is closed (fence.c). */
+#include "kvclient/request/end.h"
+
+#include "kvclient/request/admission.h"
+#include "kvclient/request/attachment.h"
+#include "kvclient/request/lanes.h"
+#include "kvclient/request/life.h"
+#include "kvclient/request/pull.h"
+#include "kvclient/request/quarantine.h"
+#include "kvclient/request/release.h"
+
+bool kvc_session_unsafe(const struct kvc_session *s, uint64_t *out_bytes, bool *out_caller)
+{
+	bool any = false;
+	*out_bytes = 0;
+	*out_caller = false;
+	for (uint32_t i = 0; i < s->num_links; i++) {
+		KV_LIST_EACH (n, &s->link[i].sent) {
+			const struct kvc_req *r = KV_LIST_ENTRY(n, struct kvc_req, node);
+			if (!kvc_req_unsafe(r))
+				continue;
+			any = true;
+			*out_bytes += r->orphan ? 0 : r->piece.len_bytes;
+			*out_caller |= r->caller_memory;
+		}
+	}
+	return any;
+}
+
+/* What is true of the memory of requests that are out: nothing touches it any more; a peer may; or a peer may until the
+ * endpoint is closed. */
+enum fate { SAFE, UNSAFE, LIMBO };
+
+/* Its call waits until the endpoint is closed. The session holds the link that it names. */
+static void limbo_enter(struct kvc_client *c, struct kvc_req *r)
+{
+	r->limbo = r->cancelling = true;
+	r->link->session->refs++;
+	kv_list_add_tail(&c->unsafe.limbo, &r->node);
+}
+
+void kvc_limbo_end(struct kvc_client *c, struct kvc_req *r)
+{
+	struct kvc_session *s = r->link->session;
+	r->limbo = false;
+	kvc_req_end(c, r, -KV_ERESET);
+	kvc_session_unref(s);
+}
+
+static void req_fail(struct kvc_client *c, struct kvc_req *r, int status, enum fate fate)
+{
+	bool limbo = fate == LIMBO && kvc_req_unsafe(r) && r->caller_memory && !r->orphan;
+	if (r->orphan)
+		c->unsafe.orphan_bytes -= r->state == KVC_REQ_SENT ? r->piece.len_bytes : 0;
+	if (kvc_req_unsafe(r) && fate != SAFE)
+		kvc_quarantine_take(c, r);
+	kvc_pull_leave(c, r);
+	r->id = r->cancel_id = 0;
+	r->replied = true;
+	if (r->sub)
+		kvc_lane_credit(r);
+	if (limbo)
+		limbo_enter(c, r);
+	else
+		kvc_req_end(c, r, status);
+}
+
+/* What waits in lanes of further sessions. */
+static void lane_fail(struct kvc_client *c, struct kvc_lane *lane, int status)
+{
+	while (!kv_list_empty(&lane->queue))
+		kvc_req_end(c, KV_LIST_ENTRY(lane->queue.next, struct kvc_req, node), status);
+	kv_list_del(&lane->turn);
+}
+
+static void lanes_fail(struct kvc_session *s, int status)
+{
+	struct kvc_client *c = s->node->client;
+	KV_LIST_EACH (e, &c->subs) {
+		struct kvc_sub_at *at = &KV_LIST_ENTRY(e, struct kvc_sub, node)->at[s->node->index];
+		for (unsigned i = 0; at->lane && i < s->shards; i++)
+			lane_fail(c, &at->lane[i], status);
+	}
+}
+
+static void session_end(struct kvc_session *s, int status, enum fate fate)
+{
+	struct kvc_client *c = s->node->client;
+	struct kv_list *n;
+	s->open = false;
+	for (uint32_t i = 0; i < s->num_links; i++) {
+		struct kvc_link *l = &s->link[i];
+		kv_list_del(&l->dirty_node);
+		l->nonce = 0;
+		l->prove_due = false;
+		kvc_release_end(l);
+		while ((n = kv_list_pop(&l->cancels)))
+			;
+		while ((n = kv_list_pop(&l->queue)))
+			req_fail(c, KV_LIST_ENTRY(n, struct kvc_req, node), status, SAFE);
+		while ((n = kv_list_pop(&l->sent)))
+			req_fail(c, KV_LIST_ENTRY(n, struct kvc_req, node), status, fate);
+		memset(l->map.entry, 0, ((size_t)l->map.mask + 1) * sizeof(*l->map.entry));
+		l->map.used = 0;
+	}
+	lanes_fail(s, status);
+	kvc_client_quarantine_count(c);
+	kvc_room_feed(c);
+}
+
+void kvc_session_fail(struct kvc_session *s, int status, bool safe)
+{
+	session_end(s, status, safe ? SAFE : UNSAFE);
+}
+
+void kvc_session_limbo(struct kvc_session *s, int status)
+{
+	session_end(s, status, LIMBO);
+}

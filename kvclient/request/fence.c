@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fence.c -- how the memory of requests that were given up is made safe.
+ *
+ * Who may touch memory: while a request is out, the peer may read or write the memory that the request names. Three
+ * things end that: all writes counted, the engine's fence, or the end of the engine. A piece of the buffer may wait for
+ * them in quarantine (at most a quarter of the buffer), memory of a caller may not: its call fences.
+ *
+ * Where the engine can fence one peer alone (te_info.peer_fence: tcp behind a doorkeeper), a fence is one of a session:
+ * the shards of that server are cut, its requests end as safe and are made again, its node attaches again, and nobody
+ * else notices. Such a fence costs no one else anything, so a session that ends with memory in question is always
+ * fenced: there is no quarantine and there are no zombies. What comes after the cut is kept out until the next WELCOME,
+ * by which the server says that nothing of the prior attachment is left (serve.c).
+ *
+ * What was lost for good (a server that crashed, a write that failed) would make the buffer smaller for ever: nothing
+ * counts it in. So at the beats of a session it is looked at, and a fence is made for it alone: soon while no call is
+ * in progress, which then costs nobody anything, and after half a minute or more in any case. (Rejected: letting it be
+ * used again after some time. No time is long enough to prove that a write has landed or never will.)
+ *
+ * Any other fence rebuilds the endpoints under everybody, so it is followed by a reset: every request of every node
+ * ends with -KV_ERESET (small.c makes it anew), the quarantine is empty, and every node begins a new session with our
+ * new addresses, on the control connection that it has.
+ *
+ * Where an endpoint takes long to close (EFA, while a host is dead), the next one is in use before, and nothing above
+ * holds until the old one is closed: pieces that it knows wait in limbo, and so do the calls whose own memory it knows,
+ * past their deadline if need be. All others go on. */
+#include "kvclient/request/fence.h"
+
+#include "kvclient/request/admission.h"
+#include "kvclient/request/attachment.h"
+#include "kvclient/request/end.h"
+#include "kvclient/request/link.h"
+#include "kvclient/request/quarantine.h"
+
+#define RECLAIM_IDLE_NS 3000000000ull
+#define RECLAIM_BUSY_NS 30000000000ull
+
+void kvc_zombies_close(struct kvc_client *c)
+{
+	while (c->unsafe.num_zombies > 0)
+		te_peer_close(&c->unsafe.zombie[--c->unsafe.num_zombies]);
+}
+
+/* The endpoints are gone or new, memory is safe, or will be when they are closed: end all requests
+ * with -KV_ERESET, free the quarantine, redo all nodes. What is not safe yet waits in limbo. */
+static void client_reset(struct kvc_client *c)
+{
+	bool limbo = te_fencing(c->te);
+	for (unsigned i = 0; i < c->pool->num_servers; i++) {
+		struct kvc_node *n = &c->node[i];
+		if (n->session && limbo)
+			kvc_session_limbo(n->session, -KV_ERESET);
+		else if (n->session)
+			kvc_session_fail(n->session, -KV_ERESET, true);
+		kvc_link_redo(n, "our endpoints were rebuilt");
+	}
+	if (limbo)
+		kvc_buffer_limbo(&c->buffer);
+	else
+		kvc_buffer_amnesty(&c->buffer);
+	kvc_zombies_close(c);
+	kvc_client_quarantine_count(c);
+	kvc_room_feed(c);
+}
+
+/* The endpoints that were given up are closed: what was in limbo because of them is safe. */
+void kvc_fence_over(void *arg)
+{
+	struct kvc_client *c = arg;
+	struct kv_list *n;
+	while ((n = kv_list_pop(&c->unsafe.limbo)))
+		kvc_limbo_end(c, KV_LIST_ENTRY(n, struct kvc_req, node));
+	kvc_buffer_limbo_end(&c->buffer);
+	kvc_client_quarantine_count(c);
+	kvc_room_feed(c);
+	c->unsafe.times_over++;
+	co_queue_wake_all(&c->unsafe.over);
+}
+
+void kvc_client_fenced_await(struct kvc_client *c)
+{
+	uint64_t before = c->unsafe.times_over;
+	/* The next fence, of somebody else's, may have begun when we are woken. */
+	while (te_fencing(c->te) && c->unsafe.times_over == before)
+		co_queue_wait_await(&c->unsafe.over, KV_NEVER);
+}
+
+struct fence {
+	struct kvc_client *client;
+	struct kvc_session *session;
+	unsigned shard;
+};
+
+/* One is enough where all are fenced. */
+static int shards_fence(const struct fence *f, struct kv_error *err)
+{
+	struct kvc_session *s = f->session;
+	int rc = te_peer_fence(s->peer[f->shard], err);
+	for (unsigned i = 0; i < s->shards && rc == 0 && f->client->info.peer_fence && !te_reset_due(f->client->te);
+	     i++)
+		if (s->peer[i])
+			rc = te_peer_fence(s->peer[i], err);
+	return rc;
+}
+
+static void fence_run(void *arg)
+{
+	struct fence *f = arg;
+	struct kvc_client *c = f->client;
+	struct kv_error err = {0};
+	int rc;
+	/* Another coroutine may have fenced or closed the session while this one waited for the stack. */
+	if (!f->session->open || !f->session->peer[f->shard])
+		return;
+	kvc_add(&c->count.fences, 1);
+	f->session->node->fences++;
+	rc = shards_fence(f, &err);
+	if (rc == 0 && c->info.peer_fence && !te_reset_due(c->te)) {
+		kvc_session_fail(f->session, -KV_ERESET, true);
+		kvc_link_redo(f->session->node, "requests that were given up had to be fenced");
+		return;
+	}
+	if (rc < 0)
+		kv_warn(kvc_client_log(c), "client %u: fencing %s: %s", c->index,
+			c->pool->server[f->session->node->index].entry.text, err.text);
+	else
+		c->unsafe.fenced = true;
+	client_reset(c);
+}
+
+void kvc_client_fence_await(struct kvc_client *c, struct kvc_session *s, unsigned shard)
+{
+	struct fence f = {c, s, shard};
+	s->refs++;
+	kvc_main_await(c, fence_run, &f);
+	kvc_session_unref(s);
+}
+
+/* The node of a request that was given up, if its session is in use: else its connection is being made anew already. */
+static struct kvc_node *orphan_node(const struct kvc_req *r)
+{
+	struct kvc_node *n = r->link->session->node;
+	return n->state == KVC_NODE_UP && n->session == r->link->session ? n : NULL;
+}
+
+/* The session to fence because requests given up before before_ns, or the quarantine, hold memory that a peer may still
+ * touch: any, where a fence is one of all. If none does, sessions with old ones are connected anew: a reply that is so
+ * late was lost. Every beat of every session asks, so the walk ends at the first that is not old. */
+static struct kvc_session *reclaim_unsafe(struct kvc_client *c, uint64_t before_ns, struct kvc_session *any)
+{
+	if (c->buffer.quarantined_bytes > 0 && c->unsafe.quarantine_ns < before_ns)
+		return any;
+	KV_LIST_EACH (i, &c->unsafe.orphans) {
+		const struct kvc_req *r = KV_LIST_ENTRY(i, const struct kvc_req, orphan_node);
+		if (r->orphan_ns >= before_ns)
+			break;
+		if (orphan_node(r) && kvc_req_unsafe(r))
+			return c->info.peer_fence ? r->link->session : any;
+	}
+	KV_LIST_EACH (i, &c->unsafe.orphans) {
+		const struct kvc_req *r = KV_LIST_ENTRY(i, const struct kvc_req, orphan_node);
+		if (r->orphan_ns >= before_ns)
+			break;
+		if (orphan_node(r))
+			kvc_link_redo(orphan_node(r), "requests were never answered");
+	}
+	return NULL;
+}
+
+void kvc_client_reclaim_await(struct kvc_client *c, struct kvc_session *s)
+{
+	uint64_t now = loop_turn_now(c->loop), limit = c->calls > 0 ? RECLAIM_BUSY_NS : RECLAIM_IDLE_NS;
+	/* At random, so that all clients of a server that was lost do not come back to the others at once. */
+	limit += kv_prng_below(loop_prng(c->loop), limit);
+	if (c->closing || now < limit)
+		return;
+	s = reclaim_unsafe(c, now - limit, s);
+	if (!s || !s->open)
+		return;
+	kv_info(kvc_client_log(c),
+		"client %u: %llu bytes of its buffer may still be written by requests that were lost; fencing to use "
+		"them again",
+		c->index, (unsigned long long)(c->buffer.quarantined_bytes + c->unsafe.orphan_bytes));
+	kvc_client_fence_await(c, s, 0);
+}
+
+void kvc_fence_reset(void *arg, int status)
+{
+	struct kvc_client *c = arg;
+	bool ours = c->unsafe.fenced;
+	struct te_info info;
+	c->unsafe.fenced = false;
+	/* New endpoints may have smaller queues, or larger ones again. */
+	te_info(c->te, &info);
+	c->info.peer_fence = info.peer_fence;
+	kvc_room_limit(c, kvc_room_imm_limit(&info));
+	/* After a fence of ours everything was reset at once; no session was made since, because peers are opened only
+	 * with addresses that are told after this call. (Also if an endpoint failed in between: nodes ask for our
+	 * addresses when they have a connection, turns later.) */
+	if (ours && status == 0)
+		return;
+	if (status < 0)
+		kv_warn(kvc_client_log(c), "client %u: rebuilding its endpoints failed (%s); it is tried again",
+			c->index, kv_strerror(status));
+	client_reset(c);
+}

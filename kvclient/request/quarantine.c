@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* quarantine.c -- pieces of the buffer that peers may still write to: those in quarantine, and those of requests that
+ * were given up. A quarter of the buffer at most. */
+#include "kvclient/request/quarantine.h"
+
+void kvc_quarantine_take(struct kvc_client *c, struct kvc_req *r)
+{
+	if (c->buffer.quarantined_bytes == 0)
+		c->unsafe.quarantine_ns = loop_turn_now(c->loop);
+	kvc_buffer_quarantine(&c->buffer, &r->piece);
+}
+
+bool kvc_client_quarantine_full(const struct kvc_client *c, uint64_t more_bytes)
+{
+	return c->buffer.quarantined_bytes + c->unsafe.orphan_bytes + more_bytes > c->buffer.len_bytes / 4;
+}
+
+void kvc_client_quarantine_count(struct kvc_client *c)
+{
+	kvc_set(&c->count.quarantined_bytes,
+		c->buffer.quarantined_bytes + c->buffer.limbo_bytes + c->unsafe.orphan_bytes);
+}
