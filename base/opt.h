@@ -60,7 +60,8 @@ void kv_opt_defaults(const struct kv_opt *table, void *into);
 
 /* kv_opt_parse -- defaults, then argv. --help and --version print to stdout and give 1 (the caller exits 0).
  * Positional arguments are collected in *out_args (may be NULL when args_max is 0).
- * Returns 0, 1, or -KV_EINVAL with *err: one sentence naming the option, the bad value and what is allowed. */
+ * Returns 0, 1, or -KV_EINVAL with *err: one sentence naming the option, the bad value and what is allowed. The program
+ * that prints the sentence adds "(try --help)". */
 int kv_opt_parse(const struct kv_opt_program *program, const struct kv_opt *table, int argc, char **argv, void *into,
 		 struct kv_opt_strings *out_args, struct kv_error *err);
 
