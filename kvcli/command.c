@@ -408,6 +408,19 @@ const char *command_name(unsigned i)
 	return i < KV_COUNT(commands) ? commands[i].name : NULL;
 }
 
+static int usage(struct kv_error *err, const char *fmt, const char *text) __attribute__((format(printf, 2, 0)));
+static int usage(struct kv_error *err, const char *fmt, const char *text)
+{
+	kv_fail(err, -KV_EINVAL, fmt, text);
+	return CLI_USAGE;
+}
+
+/* On the command line main adds "(try --help)". */
+static const char *no_command(const struct cli_line *line)
+{
+	return line->prompt ? "there is no command '%.100s'; help lists the commands" : "there is no command '%.100s'";
+}
+
 static int run_help(struct cli *cli, const struct cli_line *line, struct kv_error *err)
 {
 	const struct command *c = line->words.count > 1 ? find_command(line->words.item[1]) : NULL;
@@ -419,8 +432,7 @@ static int run_help(struct cli *cli, const struct cli_line *line, struct kv_erro
 		return CLI_OK;
 	}
 	if (line->words.count > 1 && !c) {
-		kv_fail(err, -KV_EINVAL, "there is no command '%.100s': help lists them", line->words.item[1]);
-		return CLI_USAGE;
+		return usage(err, no_command(line), line->words.item[1]);
 	}
 	if (!c) {
 		command_help(stdout);
@@ -436,13 +448,6 @@ void command_help(FILE *out)
 	for (unsigned i = 0; i < KV_COUNT(commands); i++)
 		fprintf(out, "  %s\n", commands[i].usage);
 	fprintf(out, "  exit\n");
-}
-
-static int usage(struct kv_error *err, const char *fmt, const char *text) __attribute__((format(printf, 2, 0)));
-static int usage(struct kv_error *err, const char *fmt, const char *text)
-{
-	kv_fail(err, -KV_EINVAL, fmt, text);
-	return CLI_USAGE;
 }
 
 static int check_keys(const struct cli_line *line, struct kv_error *err)
@@ -474,7 +479,7 @@ int command_check(const struct cli_line *line, struct kv_error *err)
 	bool put;
 
 	if (!c)
-		return usage(err, "there is no command '%.100s': help lists them", line->words.item[0]);
+		return usage(err, no_command(line), line->words.item[0]);
 	put = c->run == run_put;
 	if (args < c->args_min || args > c->args_max || (line->given & ~c->options))
 		return usage(err, "usage: %s", c->usage);

@@ -144,11 +144,14 @@ static int server_json(struct cli *cli, unsigned server, json_t *servers, struct
 
 /* ---- this client ---- */
 
-static const char *ago_format(uint64_t ns, char *buf, size_t cap)
+static const char *heard_text(uint64_t ns, char *buf, size_t cap)
 {
-	size_t len = strlen(kv_duration_format(ns, buf, cap));
+	char ago[32];
 
-	snprintf(buf + len, cap - len, " ago");
+	if (ns == UINT64_MAX)
+		snprintf(buf, cap, "never heard");
+	else
+		snprintf(buf, cap, "heard %s ago", kv_duration_format(ns, ago, sizeof(ago)));
 	return buf;
 }
 
@@ -168,7 +171,7 @@ static void client_text(struct cli *cli)
 	struct kvc_server_info s = {.size = sizeof(s)};
 	struct kvc_rail_info r = {.size = sizeof(r)};
 	struct kvc_info info = {.size = sizeof(info)};
-	char ping[32], heard[32], numa[32];
+	char ping[32], heard[48], numa[32];
 
 	printf("[this client]\n");
 	kvc_rail_info(cli->pool, 0, 0, &r); /* brings the counters of the engine up to date */
@@ -176,15 +179,15 @@ static void client_text(struct cli *cli)
 		print_items(item, kvc_counters_items(&c, item, ITEMS_MAX));
 	for (unsigned i = 0; i < cli->opt->servers.count && kvc_server_info(cli->pool, 0, i, &s) == 0; i++)
 		kv_wrap(stdout, "", 2,
-			"server %s: %s, node id %s, session %u, %u shards, %u of %u links up, credits %u of %u in use, "
-			"%u queued, "
-			"%u in flight, ping %s, heard %s, %" PRIu64 " connects, %" PRIu64 " attaches, %" PRIu64
-			" fences%s%s",
+			"server %s: %s, node id %s, session %u, %u shard%s, %u of %u links up, credits %u of %u in "
+			"use, "
+			"%u queued, %u in flight, ping %s, %s, connected %" PRIu64 ", attached %" PRIu64
+			", fenced %" PRIu64 " times%s%s",
 			s.name, state_names[s.state], s.node_id[0] ? s.node_id : "not set", s.session, s.shards,
-			s.links_up, s.links, s.credits_in_use, s.credits_granted, s.queued, s.inflight,
-			kv_duration_format(s.ping_ns, ping, sizeof(ping)),
-			s.heard_ns == UINT64_MAX ? "never" : ago_format(s.heard_ns, heard, sizeof(heard)), s.connects,
-			s.attaches, s.fences, s.why[0] ? ", last trouble: " : "", s.why);
+			s.shards == 1 ? "" : "s", s.links_up, s.links, s.credits_in_use, s.credits_granted, s.queued,
+			s.inflight, kv_duration_format(s.ping_ns, ping, sizeof(ping)),
+			heard_text(s.heard_ns, heard, sizeof(heard)), s.connects, s.attaches, s.fences,
+			s.why[0] ? ", last trouble: " : "", s.why);
 	kvc_info(cli->pool, &info);
 	for (unsigned i = 0; i < info.rails && kvc_rail_info(cli->pool, 0, i, &r) == 0; i++)
 		kv_wrap(stdout, "", 2,

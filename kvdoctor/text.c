@@ -279,8 +279,9 @@ static bool section_is_empty(const struct doctor *d, enum section section)
 
 static void facts_print(const struct page *p, const struct doctor *d)
 {
-	fprintf(p->out, "kv-doctor %s: what a run with %u clients and %u workers would meet here\n\n", KVRAIL_VERSION,
-		d->opt->num_clients, d->opt->num_workers);
+	fprintf(p->out, "kv-doctor %s: what a run with %u client%s and %u worker%s would meet here\n\n", KVRAIL_VERSION,
+		d->opt->num_clients, d->opt->num_clients == 1 ? "" : "s", d->opt->num_workers,
+		d->opt->num_workers == 1 ? "" : "s");
 	machine_print(p, d);
 	section_print(p, d, SECTION_LIBRARIES);
 	title(p, "devices");

@@ -121,21 +121,27 @@ static bool ready_tell(int fd, const char *address)
 	return told;
 }
 
+static const char *plural(unsigned n)
+{
+	return n == 1 ? "" : "s";
+}
+
 static void ready_print(const struct kvs_server *server, const char *address)
 {
 	struct kvs_info info;
 	char pages[160], took[32], now[KV_LOG_TIME_CAP];
 
 	kvs_server_info(server, &info);
-	printf("%s READY kv-server ready on %s (provider %s, fabric %s, device %s, %u threads x %u rails, %s, "
+	printf("%s READY kv-server ready on %s (provider %s, fabric %s, device %s, %u thread%s x %u rail%s, %s, "
 	       "security %s, %s%s%s%s)\n",
-	       kv_log_time(now), address, info.provider, info.fabric, info.domain, info.shards, info.rails,
-	       kv_pages_format(&info.pages, pages, sizeof(pages)), info.security,
+	       kv_log_time(now), address, info.provider, info.fabric, info.domain, info.shards, plural(info.shards),
+	       info.rails, plural(info.rails), kv_pages_format(&info.pages, pages, sizeof(pages)), info.security,
 	       info.no_door[0] ? "no doorkeeper" : "doorkeeper",
 	       info.congestion[0] ? ", congestion control on loopback " : "", info.congestion,
 	       info.pull ? ", clients may read all of its memory" : "");
-	printf("%s READY memory for values: registered in %u parts in %s, %u threads; NUMA: %s\n", now, info.parts,
-	       kv_duration_format(info.register_ns, took, sizeof(took)), info.register_threads, info.numa);
+	printf("%s READY memory for values: registered in %u part%s in %s by %u thread%s; NUMA: %s\n", now, info.parts,
+	       plural(info.parts), kv_duration_format(info.register_ns, took, sizeof(took)), info.register_threads,
+	       plural(info.register_threads), info.numa);
 	fflush(stdout);
 }
 
