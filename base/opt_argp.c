@@ -262,13 +262,13 @@ static const char *notation(const struct parse *p)
 			(p->table[i].unit != KV_OPT_PLAIN && p->table[i].unit != KV_OPT_MIB);
 		size |= p->table[i].type == KV_OPT_SIZE || p->table[i].unit == KV_OPT_MIB;
 	}
-	return time && size ? "\n\nTIME is 90s, 1m, 1.5h, 500ms or 10us, and SIZE 64KB (65536), 1.5MiB or 2G. A bare "
-			      "number counts what the "
-			      "option's name ends in; else seconds, or bytes."
-	       : time ? "\n\nTIME is 90s, 1m, 1.5h, 500ms or 10us. A bare number counts what the option's name ends "
-			"in; else seconds."
-	       : size ? "\n\nSIZE is 64KB (65536), 1.5MiB or 2G. A bare number counts what the option's name ends in; "
-			"else bytes."
+	return time && size ? "\n\nTIME is 90s, 1m, 1.5h, 500ms or 10us; SIZE is 64KB (65536), 1.5MiB or 2G. Without a "
+			      "unit, a number counts the unit that the option's name ends in, such as ms or mb; else "
+			      "seconds, or bytes."
+	       : time ? "\n\nTIME is 90s, 1m, 1.5h, 500ms or 10us. Without a unit, a number counts the unit that the "
+			"option's name ends in, such as ms; else seconds."
+	       : size ? "\n\nSIZE is 64KB (65536), 1.5MiB or 2G. Without a unit, a number counts the unit that the "
+			"option's name ends in, such as mb; else bytes."
 		      : "";
 }
 

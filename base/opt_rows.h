@@ -28,8 +28,8 @@
 	 .type = KV_OPT_STRING,                                                                                        \
 	 .metavar = "NAME",                                                                                            \
 	 .def = "auto",                                                                                                \
-	 .help = "The libfabric provider that must be used (efa, efa-direct, verbs, tcp, tcp-native, shm, or one of "  \
-		 "libfabric's exact names), or auto.",                                                                 \
+	 .help = "The libfabric provider that must be used: efa, efa-direct, verbs, tcp, tcp-native, shm, one of "     \
+		 "libfabric's exact names, or auto.",                                                                  \
 	 __VA_ARGS__}
 
 /* const char * */
@@ -47,7 +47,8 @@
 	 .metavar = "N",                                                                                               \
 	 .def = "0",                                                                                                   \
 	 .max = KV_RAILS_MAX,                                                                                          \
-	 .help = "NICs per client; 0: all of --nic, else its share of the machine's on EFA, else 1.",                  \
+	 .help = "NICs (rails) per client; 0: all of --nic; without --nic, on EFA its share of the machine's NICs, "   \
+		 "else 1.",                                                                                            \
 	 __VA_ARGS__}
 
 /* int: enum kvc_numa of kvclient.h; 1 is off. */
@@ -58,8 +59,7 @@ extern const char *const kv_opt_numa_names[];
 	 .metavar = "WHICH",                                                                                           \
 	 .def = "auto",                                                                                                \
 	 .choices = kv_opt_numa_names,                                                                                 \
-	 .help = "Where there are several NUMA nodes: keep threads and memory on the node of their NICs, "             \
-		 "or not",                                                                                             \
+	 .help = "On a machine with several NUMA nodes, keep threads and memory on the node of their NICs",            \
 	 __VA_ARGS__}
 
 /* int: index into the names: which values kv-server drops first when memory is short. */
@@ -80,8 +80,8 @@ extern const char *const kv_opt_door_names[];
 	 .metavar = "WHICH",                                                                                           \
 	 .def = "auto",                                                                                                \
 	 .choices = kv_opt_door_names,                                                                                 \
-	 .help = "The doorkeeper, who turns strangers away from this program's fabric ports (tcp): where "             \
-		 "there can be one; require, do not start without; off, none",                                         \
+	 .help = "Whether a doorkeeper turns strangers away from this program's fabric ports over tcp (auto: where "   \
+		 "it can; require: do not start without it)",                                                          \
 	 __VA_ARGS__}
 
 /* int: enum kvc_mode of kvclient.h */
@@ -92,9 +92,9 @@ extern const char *const kv_opt_mode_names[];
 	 .metavar = "MODE",                                                                                            \
 	 .def = "auto",                                                                                                \
 	 .choices = kv_opt_mode_names,                                                                                 \
-	 .help = "Who moves the bytes of a GET: push, the server; pull, the client, from a server with "               \
-		 "--allow-pull; auto, pull where the server allows it and the provider emulates writes but "           \
-		 "not reads",                                                                                          \
+	 .help = "Which side moves the bytes of a GET (push: the server; pull: the client, from a server with "        \
+		 "--allow-pull; auto: pull where the server allows it and the provider emulates writes but not "       \
+		 "reads)",                                                                                             \
 	 __VA_ARGS__}
 
 /* ---- a run ---- */
@@ -120,7 +120,7 @@ enum { KV_OPT_WORKERS_MAX = 65536, KV_OPT_CLIENTS_MAX = 1024, KV_OPT_THREADS_MAX
 	 .def = "4",                                                                                                   \
 	 .min = 1,                                                                                                     \
 	 .max = KV_OPT_CLIENTS_MAX,                                                                                    \
-	 .help = "Clients that the workers share: endpoint and registered buffer each.",                               \
+	 .help = "Clients that the workers share, each with its own endpoint and registered buffer.",                  \
 	 __VA_ARGS__}
 #define KV_OPT_THREADS_ROW(...)                                                                                        \
 	{.name = "num-threads",                                                                                        \
@@ -129,8 +129,7 @@ enum { KV_OPT_WORKERS_MAX = 65536, KV_OPT_CLIENTS_MAX = 1024, KV_OPT_THREADS_MAX
 	 .metavar = "N",                                                                                               \
 	 .def = "0",                                                                                                   \
 	 .max = KV_OPT_THREADS_MAX,                                                                                    \
-	 .help = "Event loop threads that the clients are spread over. 0: half of the cores, 1 to 4; "                 \
-		 "4 on shm.",                                                                                          \
+	 .help = "Event loop threads that run the clients. 0: half of the cores, 1 to 4; on shm 4.",                   \
 	 __VA_ARGS__}
 #define KV_OPT_SERVER_THREADS_ROW(...)                                                                                 \
 	{.name = "server-threads", .type = KV_OPT_U32, .metavar = "N", .max = KV_SHARDS_MAX, __VA_ARGS__}
@@ -154,7 +153,7 @@ enum { KV_OPT_WORKERS_MAX = 65536, KV_OPT_CLIENTS_MAX = 1024, KV_OPT_THREADS_MAX
 	 .def = "2",                                                                                                   \
 	 .min = 20000000,                                                                                              \
 	 .max = 3600000000000ull,                                                                                      \
-	 .help = "A server that says nothing for so long is taken for dead.",                                          \
+	 .help = "Silence after which a server counts as dead.",                                                       \
 	 __VA_ARGS__}
 
 /* ---- security of a client ---- */
@@ -168,19 +167,18 @@ struct kv_opt_security {
 /* of: the struct that has a `struct kv_opt_security security`. */
 #define KV_OPT_SECURITY_ROWS(of)                                                                                       \
 	KV_OPT_SECURITY_ROW("psk-file", offsetof(of, security.psk_file),                                               \
-			    "Pre-shared key of the servers: identity:hex.", .group = "Security"),                      \
+			    "Pre-shared key of the servers: a file with one line IDENTITY:HEX.", .group = "Security"), \
 		KV_OPT_SECURITY_ROW("cert", offsetof(of, security.cert), "Certificate of this client (PEM)."),         \
 		KV_OPT_SECURITY_ROW("key", offsetof(of, security.key), "Private key of the certificate (PEM)."),       \
 		KV_OPT_SECURITY_ROW("ca", offsetof(of, security.ca),                                                   \
-				    "CA that signed the servers' certificates (PEM)."),                                \
-		KV_OPT_SECURITY_ROW(                                                                                   \
-			"crl", offsetof(of, security.crl),                                                             \
-			"Revocation lists of that CA and of those below it (PEM); read again when the file changes."), \
+				    "Certificate of the authority that signed the servers' certificates (PEM)."),      \
+		KV_OPT_SECURITY_ROW("crl", offsetof(of, security.crl),                                                 \
+				    "Revocation lists of that authority and of those below it (PEM); read again when " \
+				    "the file changes."),                                                              \
 	{                                                                                                              \
 		.name = "server-name", .type = KV_OPT_STRING, .metavar = "NAME",                                       \
 		.offset = offsetof(of, security.server_name),                                                          \
-		.help = "With certificates: the name to find in the servers' (default: the host of --server "          \
-			"as it is written).",                                                                          \
+		.help = "Name that the servers' certificates must have (default: the host of --server as written).",   \
 	}
 
 /* ---- output ---- */
@@ -191,7 +189,7 @@ struct kv_opt_security {
 	 .letter = 'j',                                                                                                \
 	 .type = KV_OPT_STRING,                                                                                        \
 	 .metavar = "FILE",                                                                                            \
-	 .help = "Write the report as JSON; - is standard output (the text then goes to standard error).",             \
+	 .help = "Write the report as JSON to FILE; - is standard output (the text then goes to standard error).",     \
 	 __VA_ARGS__}
 
 /* int: enum kv_log_level, as far as the library logs. Without default and help. */

@@ -145,7 +145,8 @@ static int run_put(struct cli *cli, const struct cli_line *line, struct kv_error
 	if (rc == -KV_EEXIST) {
 		char text[KV_KEY_TEXT];
 		const char *key = line->words.item[1];
-		kv_fail(err, rc, "put: key %s has other bytes, which stay; delete it first, or use another key",
+		kv_fail(err, rc,
+			"put: key %s exists with other bytes and keeps them; delete it first, or use another key",
 			kv_key_text(key, strlen(key), text));
 		return CLI_FAILED;
 	}
@@ -236,7 +237,8 @@ static int run_ttl(struct cli *cli, const struct cli_line *line, struct kv_error
 	if (line->words.count == 2) {
 		rc = kvc_ttl(cli->pool, key_of(line->words.item[1]), &left_ms, &call);
 		if (rc == 0 && left_ms == UINT64_MAX)
-			puts("never");
+			puts("exit\n  Ends the program, and with it its pins. Ctrl-D and Ctrl-C do so, too, even in "
+			     "the middle of a line.");
 		else if (rc == 0)
 			printf("%.3f s\n", (double)left_ms / 1000);
 		goto out;
@@ -271,9 +273,8 @@ static int pin_refused(const char *key, struct kv_error *err)
 	char text[KV_KEY_TEXT];
 
 	kv_fail(err, -KV_EBUSY,
-		"pin: no more may be pinned beside %s: one session has a quarter of its shard's memory for pins, all "
-		"together have half; unpin others, or give the server "
-		"more (--memory-mb)",
+		"pin: %s cannot be pinned: one session may pin a quarter of its shard's memory, all sessions together "
+		"half; unpin other keys, or give the server more memory (--memory-mb)",
 		kv_key_text(key, strlen(key), text));
 	return CLI_FAILED;
 }
@@ -333,7 +334,7 @@ static int run_pin(struct cli *cli, const struct cli_line *line, struct kv_error
 	if (cli->interactive || held == 0 || status == CLI_FAILED)
 		return status;
 	command_interrupt_catch(cli);
-	fprintf(stderr, "pinned for as long as this program runs: Ctrl-C ends it\n");
+	fprintf(stderr, "the keys stay pinned while this program runs; Ctrl-C ends it\n");
 	while (!command_interrupted())
 		poll(NULL, 0, 100);
 	command_interrupt_release();
@@ -366,33 +367,33 @@ static const struct command {
 	 "Writes the value to standard output, or to FILE, which appears only when it is complete. Exit status 1: "
 	 "there is no such key."},
 	{"put", 1, 2, true, OF_FILE | OF_TTL, "put KEY VALUE, put KEY -f FILE, or put KEY -", run_put,
-	 "Stores a value; - is standard input. --ttl TIME: for how long. A key that exists with other bytes keeps "
+	 "Stores a value; - is standard input. --ttl TIME says for how long. A key that exists with other bytes keeps "
 	 "them: exit status 3."},
-	{"delete", 1, 1, true, 0, "delete KEY", run_delete, "Removes a key. Exit status 1: there was none."},
+	{"delete", 1, 1, true, 0, "delete KEY", run_delete, "Removes a key. Exit status 1: there is no such key."},
 	{"exists", 1, KV_OPT_STRINGS_MAX - 1, true, 0, "exists KEY...", run_exists,
-	 "A line for each key, 1 or 0, and of several how many from the start exist. Exit status 0: all do."},
+	 "Prints a line for each key, 1 or 0, and for several keys how many exist from the start. Exit status 0: all "
+	 "exist."},
 	{"touch", 1, KV_OPT_STRINGS_MAX - 1, true, OF_TTL, "touch KEY...", run_touch,
-	 "Counts as a use, and gives each key a new time to live from now: --ttl TIME, else the server's default. A "
-	 "line for each, 1 or 0."},
+	 "Counts as a use of each key, and gives it a new time to live from now: --ttl TIME, else the server's "
+	 "default. Prints a line for each, 1 or 0."},
 	{"ttl", 1, 2, true, 0, "ttl KEY [TIME]", run_ttl,
-	 "How long a value still has to live, or never; that is no use of it. With a TIME: gives the value a new time "
-	 "to live, from now: ttl KEY 1m. It counts as a use, like touch. Exit status 1: there is no such key."},
+	 "Prints how long a value still has to live, or never; that is no use of it. With TIME it gives the value a "
+	 "new time to live, from now, as in ttl KEY 1m; that counts as a use, like touch. Exit status 1: there is no "
+	 "such key."},
 	{"pin", 1, KV_OPT_STRINGS_MAX - 1, true, 0, "pin KEY...", run_pin,
-	 "Keeps values from eviction, not from expiry or delete. Pins go with the session: at the prompt they last "
-	 "until unpin or exit, on the "
-	 "command line until Ctrl-C. One session may pin a quarter of the memory of a server's shard, all sessions "
-	 "together half of it."},
+	 "Keeps values from eviction, not from expiry or delete. Pins belong to the session: at the prompt they last "
+	 "until unpin or exit, on the command line until Ctrl-C. One session may pin a quarter of the memory of a "
+	 "server's shard, all sessions together half of it."},
 	{"unpin", 1, KV_OPT_STRINGS_MAX - 1, true, PROMPT_ONLY, "unpin KEY...", run_unpin,
-	 "At the prompt: takes pins back."},
+	 "Takes pins back, at the prompt only."},
 	{"stat", 0, 0, false, OF_STAT, "stat [--shards] [--all] [--json], or stat --watch TIME", stat_run,
-	 "What the servers count; --shards: each shard of theirs, too; --all: what this client counts and sees; "
-	 "--watch TIME: every TIME what "
-	 "changed, until Ctrl-C; --json: as one JSON object. docs/reference/counters.md explains every name. The "
-	 "options stand on the command line of "
-	 "kv-client, at the prompt, too."},
+	 "Prints what the servers count. --shards adds each of their shards, and --all what this client counts and "
+	 "sees. --json prints one JSON object. --watch TIME prints every TIME what changed, until Ctrl-C. "
+	 "docs/reference/counters.md explains every name. At the prompt, too, the options are those of kv-client's "
+	 "command line."},
 	{"ping", 0, 0, false, 0, "ping", run_ping,
-	 "Whether every shard of every server answers over the fabric, and how soon."},
-	{"help", 0, 1, false, 0, "help [COMMAND]", run_help, "The commands, or one of them."},
+	 "Asks every shard of every server over the fabric, and prints how soon all have answered."},
+	{"help", 0, 1, false, 0, "help [COMMAND]", run_help, "Lists the commands, or explains one of them."},
 };
 
 static const struct command *find_command(const char *name)
@@ -458,7 +459,7 @@ static int check_keys(const struct cli_line *line, struct kv_error *err)
 	for (unsigned i = 1; i < last; i++) {
 		size_t len = strlen(line->words.item[i]);
 		if (len < 1 || len > KV_KEY_MAX) {
-			kv_fail(err, -KV_EINVAL, "a key has 1 to %d bytes, this one has %zu", KV_KEY_MAX, len);
+			kv_fail(err, -KV_EINVAL, "a key has 1 to %d bytes; this one has %zu", KV_KEY_MAX, len);
 			return CLI_USAGE;
 		}
 	}

@@ -85,7 +85,7 @@ int main(int argc, char **argv)
 	line.given = rc == 0 ? command_given(&line, &options) : 0;
 	cli.interactive = line.words.count == 0;
 	if (rc == 0 && cli.interactive && (line.file || line.output))
-		kv_fail(&err, -KV_EINVAL, "-f and -o belong to put and get");
+		kv_fail(&err, -KV_EINVAL, "-f goes with put, and -o with get; neither is a command");
 	else if (rc == 0)
 		status = cli.interactive ? CLI_OK : command_check(&line, &err);
 	if (status == CLI_OK) {

@@ -63,7 +63,7 @@ int repl_split(char *text, struct cli_line *out, struct kv_error *err)
 		rc = word ? place_word(out, word, &pending, err) : kv_fail(err, -KV_EINVAL, "a quote is not closed");
 	}
 	if (rc == 0 && pending)
-		rc = kv_fail(err, -KV_EINVAL, "-f and -o need a file name after them");
+		rc = kv_fail(err, -KV_EINVAL, "-f and -o need a file name");
 	return rc;
 }
 
@@ -171,8 +171,8 @@ int repl_run(struct cli *cli)
 		number += !terminal;
 		if (cut)
 			fprintf(stderr,
-				"kv-client: line %u: it has a byte 0, which no command line can have; put the value "
-				"from a file (-f)\n",
+				"kv-client: line %u: a command cannot hold a byte 0; put such a value from a file "
+				"(-f)\n",
 				number);
 		one = cut ? CLI_USAGE : run_line(cli, text, number);
 		if (one > 0)

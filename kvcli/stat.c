@@ -193,7 +193,7 @@ static void client_text(struct cli *cli)
 		kv_wrap(stdout, "", 2,
 			"rail %u: %s (%s%s), %s, %u of %u operations in flight, %" PRIu64 " sends, %" PRIu64
 			" receives, %" PRIu64 " immediates, %" PRIu64 " EAGAIN, %" PRIu64 " failed (%" PRIu64
-			" by the way or the other side), %" PRIu64 " failures of the rail",
+			" by the network or the peer), %" PRIu64 " failures of the rail",
 			i, r.device, info.provider, numa_text(r.numa_node, numa, sizeof(numa)), r.out ? "OUT" : "up",
 			r.inflight, r.depth, r.sends, r.receives, r.immediates, r.eagain, r.failed + r.peer_failures,
 			r.peer_failures, r.failures);
@@ -271,7 +271,9 @@ static int print_json(struct cli *cli, struct kv_error *err)
 	if (cli->opt->all)
 		json_object_set_new(all, "client", client_object(cli));
 	if (json_dumpf(all, stdout, JSON_INDENT(2)) < 0)
-		worst = kv_fail(err, -KV_ENOMEM, "stat: the JSON could not be written");
+		worst = kv_fail(
+			err, -KV_ENOMEM,
+			"stat: the JSON cannot be written: there is no memory, or standard output is full or closed");
 	putchar('\n');
 	json_decref(all);
 	return worst;

@@ -15,12 +15,12 @@ static const struct {
 	enum te_status status;
 	const char *text;
 } settings[] = {
-	{"FI_PROVIDER", ANY, "", TE_WARN, "libfabric shows no other providers than it allows"},
+	{"FI_PROVIDER", ANY, "", TE_WARN, "libfabric shows only the providers that it allows"},
 	{"FI_TCP_ZEROCOPY_SIZE", ANY, "tcp tcp-native", TE_FAIL,
 	 "libfabric may announce bytes that it did not deliver"},
 	{"FI_NET_ZEROCOPY_SIZE", ANY, "net", TE_FAIL, "libfabric may announce bytes that it did not deliver"},
 	{"FI_OFI_RXM_DATA_AUTO_PROGRESS", ON, "tcp", TE_FAIL, "libfabric may announce bytes that it did not deliver"},
-	{"FI_OFI_RXM_USE_RNDV_WRITE", ANY, "tcp verbs", TE_WARN, "wrong data before libfabric 1.18.3"},
+	{"FI_OFI_RXM_USE_RNDV_WRITE", ANY, "tcp verbs", TE_WARN, "libfabric before 1.18.3 delivers wrong data"},
 	{"FI_OFI_RXM_USE_SRX", ON, "verbs", TE_FAIL, "libfabric takes immediate data for messages and drops it"},
 	{"FI_AV_REMOVE_CLEANUP", ON, "tcp verbs", TE_FAIL, "libfabric crashes after a peer could not be connected to"},
 	{"FI_EFA_MTU_SIZE", ANY, "efa efa-direct", TE_WARN, "newer EFA providers end the process when it is set"},

@@ -69,14 +69,12 @@ static void libraries_judge(struct doctor *d)
 	for (unsigned i = 0; i < l->num_copies; i++) {
 		f = doctor_found(d, SECTION_LIBRARIES, TE_WARN, "libfabric_copies", "libfabric", "second copy",
 				 "this process has also loaded %s", l->copies[i]);
-		doctor_remedy(
-			f,
-			"a process must have one: put the right one first in LD_LIBRARY_PATH, and see with `ldd` who "
-			"brings the other");
+		doctor_remedy(f, "a process must have one libfabric: put the right one first in LD_LIBRARY_PATH, and "
+				 "see with `ldd` which library brings the other");
 	}
 	if (d->installer[0] && strcmp(d->installer, l->path) != 0) {
 		f = doctor_found(d, SECTION_LIBRARIES, has_efa(d) ? TE_WARN : TE_INFO, "libfabric_installer",
-				 "libfabric", "EFA installer", "its libfabric (%s) is here, and another one is loaded",
+				 "libfabric", "EFA installer", "its libfabric (%s) is here, but another one is loaded",
 				 d->installer);
 		doctor_remedy(
 			f, "start with ./run-with-rdma.sh, or build again (make clean all): both take the installer's");
@@ -122,12 +120,10 @@ static const char *node_remedy(const struct doctor *d, int error)
 	/* The file is there, and its owner is somebody else. */
 	if (error == EACCES)
 		return "give this user access: `chmod a+rw /dev/infiniband/uverbs* /dev/infiniband/rdma_cm` (the udev "
-		       "rules of "
-		       "rdma-core do it)";
+		       "rules of rdma-core do it)";
 	if (d->host.container == KV_CONTAINER_KUBERNETES)
 		return "let the pod ask for the device: resources.limits vpc.amazonaws.com/efa: N (EFA device "
-		       "plug-in), or the "
-		       "RDMA device plug-in's rdma/hca";
+		       "plug-in), or the RDMA device plug-in's rdma/hca";
 	if (d->host.container)
 		return "start the container with --device=/dev/infiniband (all uverbs* files and rdma_cm)";
 	return "`modprobe ib_uverbs`, and install rdma-core";
@@ -138,8 +134,7 @@ static void device_judge(struct doctor *d, const struct te_rdma *r)
 	struct finding *f;
 	if (r->node_error > 0) {
 		f = doctor_found(d, SECTION_DEVICES, TE_WARN, "rdma_node", r->name, "device file",
-				 "%s%s: libfabric does not see this "
-				 "device",
+				 "%s%s: libfabric does not see this device",
 				 r->node[0] ? r->node : "/dev/infiniband/uverbs*",
 				 r->node_error == ENOENT ? " is not here" : " may not be opened by this process");
 		doctor_remedy(f, "%s", node_remedy(d, r->node_error));
@@ -173,14 +168,15 @@ static void efa_judge(struct doctor *d, const struct te_rdma *r)
 	if (!r->efa || !r->efadv)
 		return;
 	if (!(r->efa_caps & TE_EFA_WRITE)) {
-		f = doctor_found(
-			d, SECTION_DEVICES, TE_WARN, "efa_rdma_write", r->name, "RDMA write",
-			"this device does not write (a p4d does not): GETs are emulated, and need both sides' CPU%s",
-			r->efa_caps & TE_EFA_READ ? "; it can read" : "");
+		f = doctor_found(d, SECTION_DEVICES, TE_WARN, "efa_rdma_write", r->name, "RDMA write",
+				 "this device has no RDMA write (a p4d has none): the provider emulates GETs, which "
+				 "takes CPU on both sides%s",
+				 r->efa_caps & TE_EFA_READ ? "; it can read" : "");
 		doctor_remedy(
 			f,
 			r->efa_caps & TE_EFA_READ
-				? "nothing on this instance type; reads are not emulated (docs/internals/providers.md)"
+				? "there is none on this instance type; reads are not emulated "
+				  "(docs/internals/providers.md)"
 				: "use an instance type with RDMA (p4d and later: read; p5 and later: read and write)");
 	}
 	if (d->library.built_major == 1 && d->library.built_minor < 18)

@@ -59,7 +59,7 @@ static int route_to(const char *server, struct sockaddr_storage *out, struct kv_
 	const char *host = entry.at.host;
 	rc = getaddrinfo(host, "1", &hints, &list);
 	if (rc)
-		return kv_fail(err, -KV_EINVAL, "server %s: %s", host, gai_strerror(rc));
+		return kv_fail(err, -KV_EINVAL, "server %s cannot be looked up: %s", host, gai_strerror(rc));
 	int fd = socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	/* Connecting a datagram socket sends nothing: it only looks up the route. */
 	rc = fd < 0 || connect(fd, list->ai_addr, list->ai_addrlen) || getsockname(fd, (struct sockaddr *)out, &len)

@@ -162,7 +162,7 @@ static void child_end(struct child *c, bool in_time, struct trial *t)
 	if (t->error[0])
 		return;
 	if (!in_time)
-		snprintf(t->error, sizeof(t->error), "it stood still for a minute, and was ended");
+		snprintf(t->error, sizeof(t->error), "it hung for a minute, and was killed");
 	else if (WIFSIGNALED(status))
 		snprintf(t->error, sizeof(t->error), "the provider ended the process (%s)",
 			 strsignal(WTERMSIG(status)));
@@ -213,8 +213,8 @@ static void role_try(const struct role *r, uint64_t files_soft, struct trial *t)
 			      NULL};
 	int rc = child_spawn_limited(c, (char *const *)(uintptr_t)argv, files_soft);
 	if (rc)
-		snprintf(t->error, sizeof(t->error), "the child that tries it could not be started: %s%s",
-			 kv_strerror(-rc), rc == ENOENT ? " (/proc/self/exe: is /proc mounted?)" : "");
+		snprintf(t->error, sizeof(t->error), "the trial could not be started: %s%s", kv_strerror(-rc),
+			 rc == ENOENT ? " (/proc/self/exe: is /proc mounted?)" : "");
 	else
 		child_end(c, child_read(c), t);
 	free(c);
@@ -241,8 +241,8 @@ static void trial_judge(struct doctor *d, const struct role *r, const struct tri
 	size_t len;
 	if (!t->error[0] && t->moved) {
 		doctor_found(d, SECTION_TRY, TE_OK, "try", r->name, "tried",
-			     "%u endpoint%s opened in %s, %s each registered in %s; a message there and back in %s, %s "
-			     "written and right",
+			     "%u endpoint%s opened in %s, %s each registered in %s; a message there and back in %s; %s "
+			     "written and found right",
 			     t->opened, t->opened == 1 ? "" : "s",
 			     kv_duration_format(t->open_ns, opened, sizeof(opened)),
 			     kv_size_format(t->registered_bytes, registered, sizeof(registered)),
@@ -270,7 +270,7 @@ static void door_judge(struct doctor *d, const struct trial *t)
 	}
 	f = doctor_found(d, SECTION_TRY, TE_WARN, "door", "fabric ports", "doorkeeper",
 			 "no doorkeeper stands before them: %s", t->no_door);
-	doctor_remedy(f, "let only the machines of this cache reach them: a network, security group or firewall of "
+	doctor_remedy(f, "let only the machines of this cache reach them, by a network, security group or firewall of "
 			 "their own (docs/guide/security.md)");
 }
 

@@ -201,7 +201,7 @@ static int block(struct rig *r, struct te_peer *peer)
 		te_poll(a->te), te_poll(b->te);
 	if (rc == 0 && a->status != 0)
 		rc = kv_fail(&r->err, a->status == 1 ? -KV_ETIMEOUT : a->status, "a write did not complete: %s",
-			     a->status == 1 ? "10 s are over" : kv_strerror(a->status));
+			     a->status == 1 ? "it takes longer than 10 s" : kv_strerror(a->status));
 	if (rc == 0 && memcmp(a->area.base, b->area.base, BLOCK_BYTES) != 0)
 		rc = kv_fail(&r->err, -KV_ECORRUPT, "a block of 1 MiB arrived with wrong bytes");
 	if (rc == 0) {

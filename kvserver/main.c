@@ -76,7 +76,7 @@ static void reload(struct kvs_server *server, const struct flags *f, struct kv_l
 	level_set(log, level, "SIGHUP");
 	kv_info(log, "SIGHUP: %s",
 		kvs_server_reload(server) ? "reading keys and certificates again"
-					  : "there is no file of keys or certificates to read again");
+					  : "no option names a file of keys or certificates to read again");
 }
 
 /* Until the signal that ends the server, which it returns. */
@@ -159,11 +159,12 @@ static int serve(const struct flags *f, const struct kvs_options *options, struc
 	kvs_server_address(server, address, sizeof(address));
 	ready_print(server, address);
 	if (f->ready_fd != FLAGS_FD_NONE && !ready_tell((int)f->ready_fd, address) && f->die_with_parent) {
-		kv_warn(log, "nobody reads --ready-fd %u: the parent is gone", f->ready_fd);
+		kv_warn(log, "--ready-fd %u has no reader: the parent is gone", f->ready_fd);
 		goto out;
 	}
 	got = signals_wait(server, f, log);
-	kv_info(log, "%s: telling the clients, and finishing what is in flight", got == SIGTERM ? "SIGTERM" : "SIGINT");
+	kv_info(log, "%s: saying goodbye to the clients, and finishing what is in flight",
+		got == SIGTERM ? "SIGTERM" : "SIGINT");
 	signals_default();
 	kvs_server_stop(server, f->drain_sec * 1000000000ull);
 	kv_info(log, "stopped");
