@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* command.c -- the commands of kv-client.
  *
- * A value's length is not known before it is read. A value that fits half of the client's buffer comes as a view in one
- * call; for a longer one a call for its first byte tells the length, then memory of that size is filled by an ordinary
- * get, which reads it in ranges of one generation. If the value was replaced by a longer one in between, that is tried
- * again. */
+ * get does not know a value's length in advance. A value that fits half of the client's buffer is borrowed in one
+ * call. For a longer one, a call for its first byte tells the length; an ordinary get then fills memory of that size,
+ * in ranges of one generation. If a longer value has taken its place meanwhile, get tries again. */
 #include "kvcli/command.h"
 
 #include <inttypes.h>
@@ -24,7 +23,7 @@ static struct kvc_key key_of(const char *text)
 	return (struct kvc_key){text, strlen(text)};
 }
 
-/* The code of a call does not tell which of several servers it was: those that do not work are named. */
+/* The code of a call does not tell which of several servers failed, so the sentence names all that are not up. */
 static int failed(struct cli *cli, struct kv_error *err, const char *command, int64_t code)
 {
 	char who[256] = "";
@@ -57,7 +56,7 @@ struct getting {
 	int64_t len; /* or a code */
 };
 
-/* Runs on the client's loop: the whole value if a view can hold it, else its length alone (data stays NULL). */
+/* Runs on the client's loop. Takes the whole value if it can be borrowed, else its length alone (data stays NULL). */
 static void get_small(struct kvc_client *client, unsigned w, void *arg)
 {
 	struct kvc_call first = {.size = sizeof(first), .length = 1};
@@ -117,7 +116,7 @@ static int run_get(struct cli *cli, const struct cli_line *line, struct kv_error
 	fflush(stdout);
 	rc = file_write(line->output, g.data, (uint64_t)g.len, err);
 	free(g.data);
-	/* For eyes only: a value in a file or pipe is its bytes and nothing else. */
+	/* Only people get a newline: a file or a pipe gets the bytes of the value and nothing else. */
 	if (rc == 0 && !line->output && (cli->interactive || isatty(STDOUT_FILENO)))
 		rc = file_write(NULL, "\n", 1, err);
 	return rc < 0 ? CLI_FAILED : CLI_OK;
@@ -216,7 +215,7 @@ static int run_touch(struct cli *cli, const struct cli_line *line, struct kv_err
 	return there == line->words.count - 1 ? CLI_OK : CLI_NOT_FOUND;
 }
 
-/* The time to live of a TOUCH, in whole seconds. 0 is the server's default, which this command does not mean. */
+/* The time to live of a TOUCH, in whole seconds. 0 would mean the server's default, so it is refused. */
 static int ttl_parse(const char *text, uint32_t *out_s, struct kv_error *err)
 {
 	uint64_t ns;
@@ -237,8 +236,7 @@ static int run_ttl(struct cli *cli, const struct cli_line *line, struct kv_error
 	if (line->words.count == 2) {
 		rc = kvc_ttl(cli->pool, key_of(line->words.item[1]), &left_ms, &call);
 		if (rc == 0 && left_ms == UINT64_MAX)
-			puts("exit\n  Ends the program, and with it its pins. Ctrl-D and Ctrl-C do so, too, even in "
-			     "the middle of a line.");
+			puts("never");
 		else if (rc == 0)
 			printf("%.3f s\n", (double)left_ms / 1000);
 		goto out;
@@ -252,7 +250,7 @@ out:
 	return rc < 0 ? failed(cli, err, "ttl", rc) : CLI_OK;
 }
 
-/* ---- pins: they are the session's, which lives as long as this program ---- */
+/* ---- pins: they belong to the session, which lives as long as this program ---- */
 
 struct pinning {
 	struct kvc_key key;
@@ -279,7 +277,7 @@ static int pin_refused(const char *key, struct kv_error *err)
 	return CLI_FAILED;
 }
 
-/* The exit status; *out_held: keys that are pinned now. */
+/* Returns the exit status. *out_held grows by the keys that the server has pinned or unpinned. */
 static int pin_all(struct cli *cli, const struct cli_line *line, bool release, unsigned *out_held, struct kv_error *err)
 {
 	for (unsigned i = 1; i < line->words.count; i++) {
@@ -298,7 +296,7 @@ static int pin_all(struct cli *cli, const struct cli_line *line, bool release, u
 }
 
 static atomic_int interrupted;
-static struct sigaction of_int, of_term; /* what they were before */
+static struct sigaction of_int, of_term; /* as they were before */
 
 static void on_interrupt(int number)
 {
@@ -352,7 +350,7 @@ static int run_help(struct cli *cli, const struct cli_line *line, struct kv_erro
 
 /* ---- the table ---- */
 
-enum { OF_FILE = 1, OF_OUTPUT = 2, OF_TTL = 4, OF_STAT = 8, PROMPT_ONLY = 16 }; /* options that a command has */
+enum { OF_FILE = 1, OF_OUTPUT = 2, OF_TTL = 4, OF_STAT = 8, PROMPT_ONLY = 16 }; /* options that a command takes */
 
 static const struct command {
 	const char *name;
@@ -428,8 +426,8 @@ static int run_help(struct cli *cli, const struct cli_line *line, struct kv_erro
 
 	(void)cli;
 	if (line->words.count > 1 && strcmp(line->words.item[1], "exit") == 0) {
-		puts("exit\n  Ends the program, and with it its pins. So do Ctrl-D, and Ctrl-C, also in the middle of "
-		     "a line.");
+		puts("exit\n  Ends the program, and with it its pins. Ctrl-D and Ctrl-C do so, too, even in the middle "
+		     "of a line.");
 		return CLI_OK;
 	}
 	if (line->words.count > 1 && !c) {

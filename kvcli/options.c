@@ -94,7 +94,7 @@ const struct kv_opt_program cli_options_program = {
 	.args_max = KV_OPT_STRINGS_MAX,
 };
 
-/* KVRAIL_SERVER, where no --server was given: the default's text is the table's own then. */
+/* The servers of KVRAIL_SERVER. Cuts the list in place. */
 static int servers_from(char *list, struct cli_options *o, struct kv_error *err)
 {
 	o->servers.count = 0;
@@ -109,7 +109,8 @@ static int servers_from(char *list, struct cli_options *o, struct kv_error *err)
 				 "KVRAIL_SERVER has no server in it; give HOST:PORT, several separated by commas");
 }
 
-/* What the command line left open. The copy of the list lives as long as the process, as argv does. */
+/* Fills in from the environment what the command line left open. Without --server the item is the table's own default.
+ * The copy of the list lives as long as the process, as argv does. */
 static int environment_take(struct cli_options *o, struct kv_error *err)
 {
 	static char list[4096];

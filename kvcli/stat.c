@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stat.c -- statistics as text for people (a name and a number per line, under the name of their group) and as JSON for
- * programs. Both come from the same lists, so a counter that the library gains shows up in both. */
+/* stat.c -- statistics, as text for people (groups with a name and a number per line) and as JSON for programs. Both
+ * are printed from the same lists, so a new counter of the library shows up in both. */
 #include "kvcli/stat.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ static const char *const state_names[] = {[KVC_SERVER_CONNECTING] = "connecting"
 
 /* ---- text ---- */
 
-/* A number with what it is in plain words, where its unit is hard to read. */
+/* A number in its unit; bytes and nanoseconds also as people read them. */
 static void print_value(const char *name, uint64_t value, const char *unit)
 {
 	char text[32] = "";
@@ -44,7 +44,7 @@ static void print_group(const struct kvc_stat_item *item, int n, const char *gro
 	}
 }
 
-/* What is asked for most first; a group that this program does not know comes last. */
+/* The groups that people look at most come first. Groups that this program does not know come last. */
 static void print_items(const struct kvc_stat_item *item, int n)
 {
 	static const char *const order[] = {"requests", "answers",     "calls", "time",  "waits",
@@ -92,7 +92,7 @@ static int ask(struct cli *cli, unsigned server, unsigned shard, struct kvc_stat
 	return n;
 }
 
-/* How many shards to ask, where that was wanted. */
+/* The number of shards to ask; 0 without --shards. */
 static unsigned shards_of(struct cli *cli, unsigned server)
 {
 	struct kvc_server_info s = {.size = sizeof(s)};
@@ -174,7 +174,7 @@ static void client_text(struct cli *cli)
 	char ping[32], heard[48], numa[32];
 
 	printf("[this client]\n");
-	kvc_rail_info(cli->pool, 0, 0, &r); /* brings the counters of the engine up to date */
+	kvc_rail_info(cli->pool, 0, 0, &r); /* brings the engine's counters up to date */
 	if (kvc_counters(cli->pool, &c) == 0)
 		print_items(item, kvc_counters_items(&c, item, ITEMS_MAX));
 	for (unsigned i = 0; i < cli->opt->servers.count && kvc_server_info(cli->pool, 0, i, &s) == 0; i++)
@@ -286,8 +286,8 @@ struct seen {
 	int count;
 };
 
-/* What differs from the last time: counters by how much per second, gauges (and counters of a server that began anew)
- * as they are now. */
+/* Prints the items that changed since the last look, and returns how many. A counter shows its change per second. A
+ * gauge, or a counter of a server that has restarted, shows its former value. */
 static unsigned changes_print(const struct seen *before, const struct seen *now, double seconds)
 {
 	unsigned n = 0;
@@ -306,7 +306,7 @@ static unsigned changes_print(const struct seen *before, const struct seen *now,
 	return n;
 }
 
-/* Look at each server once; the first time there is nothing to compare with. */
+/* One look at each server. The first look only keeps the values for the next one. */
 static int look(struct cli *cli, unsigned turn, double seconds, struct kv_error *err)
 {
 	static struct seen seen[KV_OPT_STRINGS_MAX][2];
@@ -322,7 +322,7 @@ static int look(struct cli *cli, unsigned turn, double seconds, struct kv_error 
 		if (turn && changes_print(before, now, seconds) == 0)
 			printf("  nothing changed\n");
 	}
-	if (fflush(stdout) != 0 || ferror(stdout)) /* nobody reads it any more, or the disk is full */
+	if (fflush(stdout) != 0 || ferror(stdout)) /* the reader has gone, or the disk is full */
 		return kv_fail(err, -EIO, "standard output cannot be written");
 	return 0;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* advise.c -- what would make the run faster, or take a better provider. Nothing here says that a run fails; figures
- * are named with where they were measured (docs/internals/providers.md, docs/runs/2026-11-performance.md). */
+/* advise.c -- what would make the run faster, or let it use a better provider.
+ *
+ * Invariant: advice never says that a run fails. A figure comes with the place where it was measured
+ * (docs/internals/providers.md, docs/runs/2026-11-performance.md). */
 #include <string.h>
 
 #include "kvdoctor/doctor.h"
@@ -23,7 +25,7 @@ static bool on_loopback(const struct doctor *d)
 	return strncmp(local, "127.", 4) == 0 || strcmp(local, "::1") == 0;
 }
 
-/* Why the provider for a device that is here has none, in libfabric's words. */
+/* Why this provider offers no device, in libfabric's words. */
 static const char *why_not(const struct doctor *d, const char *name)
 {
 	for (unsigned i = 0; i < d->num_providers; i++)
@@ -101,7 +103,7 @@ static void advise_congestion(struct doctor *d)
 		      strstr(d->congestions, "cubic") ? "cubic" : "reno", stay);
 }
 
-/* The fastest interface that is up; NULL: none tells its speed. */
+/* The fastest interface that is up; NULL when none tells its speed. */
 static const struct netdev *fastest(const struct doctor *d)
 {
 	const struct netdev *best = NULL;
@@ -114,7 +116,7 @@ static const struct netdev *fastest(const struct doctor *d)
 
 static void advise_buffers(struct doctor *d, const struct netdev *n)
 {
-	uint64_t least = KV_MIN(d->wmem_max, d->rmem_max / 2); /* half of a receive buffer is for the kernel's own */
+	uint64_t least = KV_MIN(d->wmem_max, d->rmem_max / 2); /* the kernel uses half of a receive buffer itself */
 	char size[32], speed[32];
 	if (d->wmem_max == KV_UNKNOWN || d->rmem_max == KV_UNKNOWN)
 		return;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* look.c -- libraries, kernel modules, RDMA devices.
  *
- * What is said about a device that the run does not use is a warning at most: only plan.c and try.c may find that a run
- * fails. */
+ * A finding about a device here is a warning at most, since the run may not use the device. Only plan.c,
+ * environment.c and try.c may find that a run fails. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static void library_note(struct doctor *d, const char *path)
 	for (unsigned i = 0; i < d->num_libraries; i++)
 		if (strcmp(d->libraries[i], real) == 0)
 			return;
-	strcpy(d->libraries[d->num_libraries++], real); /* its length was looked at */
+	strcpy(d->libraries[d->num_libraries++], real); /* its length was checked above */
 }
 
 static void library_dir(struct doctor *d, const char *dir)
@@ -34,7 +34,7 @@ static void library_dir(struct doctor *d, const char *dir)
 		library_note(d, path);
 }
 
-/* Where a loader or an installer puts one. */
+/* Looks where loaders and installers put a libfabric. */
 static void libraries_find(struct doctor *d)
 {
 	static const char *const dirs[] = {
@@ -105,7 +105,7 @@ static void modules_find(struct doctor *d)
 		if (snprintf(full, sizeof(full), "%s%s", d->root, path) >= (int)sizeof(full) || access(full, F_OK))
 			continue;
 		snprintf(path, sizeof(path), "/sys/module/%s/version", names[i]);
-		/* The kernel's own modules have no version but its. */
+		/* Modules of the kernel itself have no version of their own. */
 		if (!file_line(d->root, path, m->version, sizeof(m->version)))
 			snprintf(m->version, sizeof(m->version), "of the kernel");
 		snprintf(m->name, sizeof(m->name), "%s", names[i]);
@@ -117,7 +117,7 @@ static void modules_find(struct doctor *d)
 
 static const char *node_remedy(const struct doctor *d, int error)
 {
-	/* The file is there, and its owner is somebody else. */
+	/* The device file exists and belongs to another user. */
 	if (error == EACCES)
 		return "give this user access: `chmod a+rw /dev/infiniband/uverbs* /dev/infiniband/rdma_cm` (the udev "
 		       "rules of rdma-core do it)";
@@ -186,7 +186,7 @@ static void efa_judge(struct doctor *d, const struct te_rdma *r)
 		     r->efa_caps & TE_EFA_WRITE ? "yes" : "no", r->efa_caps & TE_EFA_UNSOLICITED ? "yes" : "no");
 }
 
-/* PCI devices that would be RDMA devices if somebody had loaded their driver. */
+/* PCI devices that would be RDMA devices if their driver were loaded. */
 static void pci_judge(const char *entry, void *arg)
 {
 	struct doctor *d = arg;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options.c -- the option table of kv-doctor. Names, defaults and bounds of what kv-bench has, too, are kv-bench's:
- * whoever puts `doctor` in the place of `bench` is told about that very run. */
+/* options.c -- the option table of kv-doctor. Options that kv-bench has, too, have its names, defaults and bounds: a
+ * user who replaces kv-bench by kv-doctor on a command line is told about that very run. */
 #include "kvdoctor/options.h"
 
 #include <string.h>
