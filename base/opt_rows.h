@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* opt_rows.h -- rows of option tables that several programs have, so that an option that means the same is spelt,
- * bounded and explained the same, and the checks that go with them.
+/* opt_rows.h -- rows of option tables that several programs share, and the checks that go with them. An option that
+ * means the same has the same name, bounds and help everywhere.
  *
  * A macro is one row (KV_OPT_SECURITY_ROWS: six) for a table of struct kv_opt. Its arguments complete the row: the
- * field (.offset = ...), a heading, and whatever the macro leaves out because programs differ in it: a default, or
- * .help where the sentence has to name the program's own server. What a macro sets cannot be set again: -Woverride-init
- * says so. Rejected: tables that name other tables, which would make everything that walks a table (--help, --config,
- * the JSON report, abbreviations) walk a tree. */
+ * field
+ * (.offset = ...), a heading, and what the macro leaves out because programs differ in it, such as a default or a .help
+ * that names the program's own server. An argument cannot set again what the macro sets: -Woverride-init refuses it.
+ *
+ * Rejected: tables that name other tables. Everything that walks a table (--help, --config, the JSON report,
+ * abbreviations) would have to walk a tree. */
 #ifndef KVRAIL_BASE_OPT_ROWS_H
 #define KVRAIL_BASE_OPT_ROWS_H
 
@@ -17,7 +19,7 @@
 
 /* ---- where to, and how ---- */
 
-/* struct kv_opt_strings (KV_OPT_STRINGS) or, for one server, const char * (KV_OPT_STRING); without type and help. */
+/* struct kv_opt_strings (KV_OPT_STRINGS), or const char * (KV_OPT_STRING) for one server. Without type and help. */
 #define KV_OPT_SERVER_ROW(...)                                                                                         \
 	{.name = "server", .alias = "server-addr", .letter = 's', .metavar = "SERVER", __VA_ARGS__}
 
@@ -62,7 +64,7 @@ extern const char *const kv_opt_numa_names[];
 	 .help = "On a machine with several NUMA nodes, keep threads and memory on the node of their NICs",            \
 	 __VA_ARGS__}
 
-/* int: index into the names: which values kv-server drops first when memory is short. */
+/* int: index into the names. Without its help. */
 extern const char *const kv_opt_eviction_names[];
 #define KV_OPT_EVICTION_ROW(...)                                                                                       \
 	{.name = "eviction",                                                                                           \
@@ -101,7 +103,7 @@ extern const char *const kv_opt_mode_names[];
 
 enum { KV_OPT_WORKERS_MAX = 65536, KV_OPT_CLIENTS_MAX = 1024, KV_OPT_THREADS_MAX = 256 };
 
-/* uint32_t, all four. server-threads is without its help. */
+/* uint32_t, all four. server-threads: without default and help. */
 #define KV_OPT_WORKERS_ROW(...)                                                                                        \
 	{.name = "num-workers",                                                                                        \
 	 .letter = 'w',                                                                                                \
@@ -192,7 +194,7 @@ struct kv_opt_security {
 	 .help = "Write the report as JSON to FILE; - is standard output (the text then goes to standard error).",     \
 	 __VA_ARGS__}
 
-/* int: enum kv_log_level, as far as the library logs. Without default and help. */
+/* int: enum kv_log_level, without trace, which the library does not log. Without default and help. */
 extern const char *const kv_opt_level_names[];
 #define KV_OPT_LOG_LEVEL_ROW(...)                                                                                      \
 	{.name = "log-level", .type = KV_OPT_CHOICE, .metavar = "LEVEL", .choices = kv_opt_level_names, __VA_ARGS__}
@@ -213,17 +215,18 @@ extern const char *const kv_opt_level_names[];
 
 /* ---- checks ---- */
 
-/* kv_opt_security_check -- a key, certificates, or nothing. 0 or -KV_EINVAL with *err. */
+/* kv_opt_security_check -- whether the options give a key, certificates, or neither. 0 or -KV_EINVAL with *err. */
 int kv_opt_security_check(const struct kv_opt_security *security, struct kv_error *err);
 
-/* kv_opt_security_given -- any of the six. */
+/* kv_opt_security_given -- whether any of the six options is given. */
 bool kv_opt_security_given(const struct kv_opt_security *security);
 
-/* kv_opt_json_check -- whether --json names something that can be written: not nothing, not a directory; NULL and "-"
- * can. Found before a run that would be for nothing. 0 or -KV_EINVAL with *err. */
+/* kv_opt_json_check -- refuse a --json that cannot be written, before a run is done in vain: an empty name, or a
+ * directory. NULL and "-" are good. 0 or -KV_EINVAL with *err. */
 int kv_opt_json_check(const char *path, struct kv_error *err);
 
-/* kv_opt_servers_check -- whether each is an address; found before anything is started. 0 or -KV_EINVAL with *err. */
+/* kv_opt_servers_check -- whether each item is [NAME=]HOST:PORT, before anything is started. 0 or -KV_EINVAL with *err.
+ */
 int kv_opt_servers_check(const char *const *servers, unsigned count, struct kv_error *err);
 
 #endif

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* options.c -- the option table of kv-bench.
  *
- * A row gives the parse, --help, --config and the name in the JSON report's `config` object. No option is accepted and
- * then ignored: one that has no effect together with another is a usage error, said in bench_options_check. */
+ * A row gives the parse, --help, --config and the name in the JSON report's `config` object.
+ *
+ * Invariant: no option is accepted and then ignored. If an option has no effect together with another, that is a usage
+ * error (bench_options_check). */
 #include "kvbench/options.h"
 
 #include "kvclient/kvclient.h"
@@ -265,7 +267,7 @@ static int check_load(const struct bench_options *o, struct kv_error *err)
 		return kv_fail(err, -KV_EINVAL, "--roofline measures values of up to %s, not %s",
 			       kv_size_format(KV_RANGE_MAX, buffer, sizeof(buffer)),
 			       kv_size_format(o->value_size, value, sizeof(value)));
-	/* A view may take half of a client's buffer (kvclient.h), which hands out pieces of powers of two. */
+	/* A borrowed value may take half of a client's buffer (kvclient.h), whose pieces are powers of two. */
 	if (2 * bench_piece_bytes(o->value_size) > o->buffer_mb << 20)
 		return kv_fail(
 			err, -KV_EINVAL,

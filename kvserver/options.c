@@ -237,7 +237,7 @@ static const struct kv_opt table[] = {
 	{.name = NULL},
 };
 
-/* Options that do not go together, or that no server could be made of: found before anything is opened. */
+/* Options that exclude each other, or that no server can run with, are found before anything is opened. */
 static int security_check(const struct flags *f, struct kv_error *err)
 {
 	const struct kv_opt_security files = {.psk_file = f->psk_file                  ? f->psk_file
@@ -284,7 +284,7 @@ static int flags_check(const struct flags *f, struct kv_error *err)
 	return rc;
 }
 
-/* --make-psk makes a key and nothing else: what stands beside it would be ignored. */
+/* --make-psk only makes a key. Other options would be ignored, so they are refused. */
 static int make_psk_check(int argc, char **argv, const struct flags *f, struct kv_error *err)
 {
 	if (!f->make_psk)
