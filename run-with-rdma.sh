@@ -30,6 +30,7 @@ provider=
 notes=()
 
 say() { printf 'run-with-rdma: %s\n' "$*" >&2; }
+note() { notes+=("$*"); } # said before the program runs
 usage() { sed -n '3,23s/^# \{0,1\}//p' "$self"; }
 
 # ---- what is asked for ----
@@ -143,8 +144,15 @@ else
 	fabric=tcp why="no RDMA device in $sys_infiniband"
 fi
 case $provider in
-efa*) [ ${#efa_devices[@]} -gt 0 ] || notes+=("provider $provider is asked for, but no EFA device is here: the program will refuse to start") ;;
-verbs) [ ${#verbs_devices[@]} -gt 0 ] || notes+=("provider verbs is asked for, but no InfiniBand or RoCE device is here: the program will refuse to start") ;;
+efa*)
+	[ ${#efa_devices[@]} -gt 0 ] ||
+		note "provider $provider is asked for, but no EFA device is here: the program will refuse to start"
+	;;
+verbs)
+	[ ${#verbs_devices[@]} -gt 0 ] ||
+		note "provider verbs is asked for, but no InfiniBand or RoCE device is here: the program will" \
+			"refuse to start"
+	;;
 esac
 
 # ---- environment: only what must be set before a library is loaded ----
@@ -159,7 +167,9 @@ for dir in "$efa_root/lib64" "$efa_root/lib"; do
 done
 if [ "$fabric" = efa ]; then
 	export FI_EFA_FORK_SAFE="${FI_EFA_FORK_SAFE-1}"
-	[ "$libfabric" != "the system's" ] || notes+=("EFA devices are here, but no libfabric of the AWS EFA installer in $efa_root: the system's may be too old")
+	[ "$libfabric" != "the system's" ] ||
+		note "EFA devices are here, but no libfabric of the AWS EFA installer in $efa_root: the system's may be" \
+			"too old"
 fi
 export IPATH_NO_BACKTRACE="${IPATH_NO_BACKTRACE-1}"
 
@@ -169,7 +179,9 @@ ulimit -l unlimited 2>/dev/null || ulimit -S -l "$(ulimit -H -l)" 2>/dev/null
 memlock=$(ulimit -S -l)
 if [ "$memlock" != unlimited ]; then
 	memlock="${memlock} KiB"
-	[ "$fabric" = tcp ] || notes+=("memlock is limited to $memlock and cannot be raised here, so registering memory may fail: raise it in /etc/security/limits.conf, with LimitMEMLOCK= or with --ulimit memlock=-1")
+	[ "$fabric" = tcp ] ||
+		note "memlock is limited to $memlock and cannot be raised here, so registering memory may fail: raise" \
+			"it in /etc/security/limits.conf, with LimitMEMLOCK= or with --ulimit memlock=-1"
 fi
 # A million is enough. Some container runtimes allow 2^30, and there are programs that loop over all descriptors.
 wanted=$(ulimit -H -n)
@@ -180,7 +192,8 @@ if [ "$files" != unlimited ] && [ "$files" -lt "$wanted" ]; then
 	files=$(ulimit -S -n)
 fi
 if [ "$files" != unlimited ] && [ "$files" -lt 1024 ]; then
-	notes+=("only $files open files are allowed and the limit cannot be raised here: raise nofile in /etc/security/limits.conf, or set LimitNOFILE=")
+	note "only $files open files are allowed, and the limit cannot be raised here: raise nofile in" \
+		"/etc/security/limits.conf, or set LimitNOFILE="
 fi
 
 # ---- the program ----
@@ -188,7 +201,8 @@ fi
 build_ours() {
 	[ "${KVRAIL_NO_BUILD:-0}" != 1 ] && [ -f "$root/Makefile" ] || return 0
 	# An up-to-date build needs neither compiler nor packages.
-	if [ -x "$root/build/release/$name" ] && { ! command -v make >/dev/null || make -C "$root" -q MODE=release all >/dev/null 2>&1; }; then
+	if [ -x "$root/build/release/$name" ] &&
+		{ ! command -v make >/dev/null || make -C "$root" -q MODE=release all >/dev/null 2>&1; }; then
 		return 0
 	fi
 	"$root/scripts/install-deps.sh" run || return 1
@@ -225,8 +239,9 @@ elif ! command -v "$name" >/dev/null; then
 	exit 127
 fi
 
-for note in ${notes[@]+"${notes[@]}"}; do
-	say "note: $note"
+for text in ${notes[@]+"${notes[@]}"}; do
+	say "note: $text"
 done
-say "fabric $fabric ($why), provider ${provider:-auto}, libfabric $libfabric, memlock $memlock, $files files; running $program"
+say "fabric $fabric ($why), provider ${provider:-auto}, libfabric $libfabric, memlock $memlock, $files files;" \
+	"running $program"
 exec "$program" "$@"

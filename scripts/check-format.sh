@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# check-format.sh [--fix] -- checks the layout of C files, with the clang-format that .clang-format names, and the width of
-# Markdown; speaks TAP.
+# check-format.sh [--fix] -- checks the layout of C files, with the clang-format that .clang-format names, and the width
+# of Markdown; speaks TAP.
 #
 # --fix lays out the C files (make format). Another version of clang-format lays out some lines differently, so without
 # the right one the check is skipped. Markdown is at most 120 columns wide, except what a program wrote

@@ -62,7 +62,8 @@ said() { # LOG: prints the first thing that was wrong
 # Plants one bug. Prints what was seen; 0: it was found as expected.
 one() { # NAME
 	local patch=$patches/$1.patch dir=$out/$1 log=$out/$1.log program=$program world seeds expect rc message other
-	world=$(head_of "$patch" world) seeds=$(head_of "$patch" seeds) expect=$(head_of "$patch" expect) other=$(head_of "$patch" program)
+	world=$(head_of "$patch" world) seeds=$(head_of "$patch" seeds)
+	expect=$(head_of "$patch" expect) other=$(head_of "$patch" program)
 	program=${other:-$program}
 	if [ -z "$other$world" ] || [ -z "$other$seeds" ] || [ -z "$expect" ] || [ -z "$(head_of "$patch" rule)" ]; then
 		echo "the head of the patch lacks a field"

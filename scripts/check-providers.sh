@@ -18,7 +18,8 @@ done
 shift $((OPTIND - 1))
 for provider in $PROVIDERS; do
 	# No server listens there, so kv-client says either that, or that the provider is not here.
-	why=$("$build/kv-client" --provider "$provider" --server 127.0.0.1:1 --timeout 1 ping 2>&1 | grep -m 1 "provider $provider is not here")
+	why=$("$build/kv-client" --provider "$provider" --server 127.0.0.1:1 --timeout 1 ping 2>&1 |
+		grep -m 1 "provider $provider is not here")
 	if [ -n "$why" ]; then
 		echo "skip $provider: $why"
 		echo "0 passed, 0 failed, 1 skipped"
@@ -35,6 +36,7 @@ for provider in $PROVIDERS; do
 			[[ $program == */kvserver/* ]] || programs+=("$program")
 		done
 	fi
-	KVRAIL_TEST_PROVIDER=$provider scripts/run-tests.sh -t "${TEST_LIMIT:-300}" -l "$logs/$provider" "${programs[@]}" || failed=1
+	KVRAIL_TEST_PROVIDER=$provider scripts/run-tests.sh -t "${TEST_LIMIT:-300}" -l "$logs/$provider" "${programs[@]}" ||
+		failed=1
 done
 exit $failed

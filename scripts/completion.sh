@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# completion.sh PROGRAM [BUILD] -- prints the bash completion of a program, made of its --help: options, commands, and else
-# file names. `make install` installs it.
+# completion.sh PROGRAM [BUILD] -- prints the bash completion of a program, made of its --help: options, commands, and
+# else file names. `make install` installs it.
 set -euo pipefail
 program=$1 build=${2:-build/release}
 words() { ARGP_HELP_FMT=rmargin=2000 "$build/$program" "$@" --help | grep -E '^ +-' | sed 's/^ *//; s/   .*//' | grep -oE -- '--[a-z][a-z0-9-]*' | sort -u | tr '\n' ' '; }

@@ -68,15 +68,20 @@ plan_debian() {
 
 plan_redhat() {
 	manager=$1
-	packages=(gcc make pkgconf-pkg-config rdma-core-devel liburing-devel openssl-devel xxhash-devel jansson-devel libedit-devel)
+	packages=(gcc make pkgconf-pkg-config rdma-core-devel liburing-devel openssl-devel xxhash-devel jansson-devel
+		libedit-devel)
 	has_efa_libfabric || packages+=(libfabric-devel)
 	case $what in test | clang) packages+=(libcmocka-devel openssl patch python3 iproute) ;; esac
 	[ "$what" != clang ] || packages+=(clang)
-	[ "$what" != format ] || die "clang-format 19 is a package of Debian and Ubuntu; on other systems pip has it: pip install 'clang-format==19.*'"
+	[ "$what" != format ] ||
+		die "clang-format 19 is a package of Debian and Ubuntu; on other systems pip has it:" \
+			"pip install 'clang-format==19.*'"
 	# Amazon Linux 2023, by its own list of packages, has redis6 (redis6-server) and neither redis, nor qemu, nor busybox.
 	if grep -qsE '^ID="?amzn"?$' "$os_release"; then
 		[ "$what" != bench ] || packages+=(python3 redis6 memcached)
-		[ "$what" != verbs ] || die "Amazon Linux has neither qemu nor busybox, nor a package of a kernel with Soft-RoCE: run check-verbs on Debian or Ubuntu"
+		[ "$what" != verbs ] ||
+			die "Amazon Linux has neither qemu nor busybox, nor a package of a kernel with Soft-RoCE: run" \
+				"check-verbs on Debian or Ubuntu"
 	else
 		[ "$what" != bench ] || packages+=(python3 redis memcached)
 		[ "$what" != verbs ] || packages+=(libcmocka-devel qemu-kvm busybox cpio xz iproute libibverbs-utils)
@@ -98,7 +103,8 @@ check_versions() {
 	done
 	[ ${#old[@]} -eq 0 ] && return 0
 	printf -v row '%s, ' "${old[@]}"
-	die "too old: ${row%, }. Take a newer release of this system, or build what is named yourself and put its .pc files first in PKG_CONFIG_PATH"
+	die "too old: ${row%, }. Take a newer release of this system, or build these yourself and put their .pc files" \
+		"first in PKG_CONFIG_PATH"
 }
 
 if command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then
@@ -138,7 +144,10 @@ if [ ${#missing[@]} -eq 0 ]; then
 fi
 
 case " ${missing[*]} " in
-*" libfabric-devel "*) say "on an EFA instance install libfabric with the AWS EFA installer rather than from $manager: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html" ;;
+*" libfabric-devel "*)
+	say "on an EFA instance install libfabric with the AWS EFA installer rather than with $manager:" \
+		"https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html"
+	;;
 esac
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then

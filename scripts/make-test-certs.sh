@@ -4,11 +4,11 @@
 #
 #   scripts/make-test-certs.sh [--rsa[=BITS]] [--odd] DIR [NAME...]
 #
-# Writes into DIR ca.pem, ca.key, server.pem, server.key, client.pem and client.key; revoked.pem and revoked.key of another
-# client, and crl.pem, which revokes it. The server's certificate names localhost, 127.0.0.1, ::1 and each NAME (a host
-# name or an address). Keys are P-256, or RSA (3072 bits) with --rsa. All is valid for 30 days. For production use your
-# own authority, with extended key usage serverAuth for servers and clientAuth for clients, and keep ca.key away from
-# both.
+# Writes into DIR ca.pem, ca.key, server.pem, server.key, client.pem and client.key; revoked.pem and revoked.key of
+# another client, and crl.pem, which revokes it. The server's certificate names localhost, 127.0.0.1, ::1 and each NAME
+# (a host name or an address). Keys are P-256, or RSA (3072 bits) with --rsa. All is valid for 30 days. For production
+# use your own authority, with extended key usage serverAuth for servers and clientAuth for clients, and keep ca.key
+# away from both.
 #
 #   kv-server --cert DIR/server.pem --key DIR/server.key --ca DIR/ca.pem --crl DIR/crl.pem
 #   kv-client --cert DIR/client.pem --key DIR/client.key --ca DIR/ca.pem --crl DIR/crl.pem

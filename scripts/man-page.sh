@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# man-page.sh PROGRAM [BUILD] -- prints the man page of a program, made of its --help and --version. `make install` installs
-# it.
+# man-page.sh PROGRAM [BUILD] -- prints the man page of a program, made of its --help and --version. `make install`
+# installs it.
 #   scripts/man-page.sh kv-server build/release | man -l -
 set -euo pipefail
 program=$1 build=${2:-build/release}
@@ -15,7 +15,8 @@ esac
 # Each option's text is one line, since troff breaks lines itself.
 help() { ARGP_HELP_FMT=rmargin=2000 "$build/$program" "$@" --help; }
 
-# Groups of options become italic headings, and options tagged paragraphs. The text before the first group keeps its lines.
+# Groups of options become italic headings, and options tagged paragraphs. The text before the first group keeps its
+# lines.
 troff() { # LEVEL (SH or SS)
 	sed 's/\\/\\e/g; s/-/\\-/g' | awk -v level="$1" '
 		function line(text) { if (text ~ /^[.\x27]/) text = "\\&" text; print text }

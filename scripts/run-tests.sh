@@ -44,7 +44,9 @@ for program in "$@"; do
 	else
 		echo "pass $program ($ok passed$([ "$skip" -gt 0 ] && echo ", $skip skipped"), $((SECONDS - start)) s)"
 		# cmocka gives no reason in the line of a skip. The line before it is the reason, unless it is a test's.
-		[ "$skip" -gt 0 ] && awk 'tolower($0) ~ /# *skip/ { if (before != "") print "    " before; print "    " $0; before = ""; next } { before = /^(ok|not ok|1\.\.)/ ? "" : $0 }' "$log"
+		[ "$skip" -gt 0 ] && awk '
+			tolower($0) ~ /# *skip/ { if (before != "") print "    " before; print "    " $0; before = ""; next }
+			{ before = /^(ok|not ok|1\.\.)/ ? "" : $0 }' "$log"
 		sed -n 's/^#: /    /p' "$log"
 	fi
 done
