@@ -94,9 +94,8 @@ extern const char *const kv_opt_mode_names[];
 	 .metavar = "MODE",                                                                                            \
 	 .def = "auto",                                                                                                \
 	 .choices = kv_opt_mode_names,                                                                                 \
-	 .help = "Which side moves the bytes of a GET (push: the server; pull: the client, from a server with "        \
-		 "--allow-pull; auto: pull where the server allows it and the provider emulates writes but not "       \
-		 "reads)",                                                                                             \
+	 .help = "Which side moves the bytes of a GET (push: the server; pull: the client, with --allow-pull at the "  \
+		 "server; auto: pull where the server allows it and the provider emulates writes but not reads)",      \
 	 __VA_ARGS__}
 
 /* ---- a run ---- */

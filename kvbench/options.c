@@ -122,8 +122,8 @@ const struct kv_opt bench_options_table[] = {
 	{.name = "roofline",
 	 .type = KV_OPT_FLAG,
 	 AT(roofline),
-	 .help = "After the reads, compare GET with bare fabric writes over the same endpoints. A server named by "
-		 "--server must run with --allow-bench."},
+	 .help = "After the reads, compare GET with bare fabric writes over the same endpoints. A server that kv-bench "
+		 "has not started needs --allow-bench."},
 	{.name = "roofline-depth",
 	 .type = KV_OPT_U32,
 	 AT(roofline_depth),
