@@ -3,24 +3,25 @@
 # run-with-rdma.sh [--provider P] COMMAND [ARGS...]
 #   Runs a command with the machine's RDMA fabric set up.
 #
-# COMMAND is kv-bench, kv-server, kv-client or kv-doctor (also bench, server,
-# client, doctor), or any other program; or check: install what the tests need,
-# make too, and run `make check`.
-#   --provider P   efa, efa-direct, verbs, tcp, tcp-native or shm: given on to
-#                  KVRail's programs, which then use it or fail. Without it they
-#                  choose.
-#   -h, --help     this text
-# It finds EFA and InfiniBand/RoCE devices, makes sure that one libfabric is
-# loaded (the AWS EFA installer's where it is), raises the memlock and open files
-# limits where it may, and for KVRail's programs installs what is missing and
-# builds. Environment that is set already is left alone:
-#   LD_LIBRARY_PATH (the EFA installer's libraries are put first),
-#   FI_EFA_FORK_SAFE, IPATH_NO_BACKTRACE: see docs/internals/providers.md
+# COMMAND is kv-bench, kv-server, kv-client or kv-doctor (or bench, server,
+# client, doctor), or any other program. COMMAND check installs what the tests
+# need, make included, and runs `make check`.
+#   --provider P   efa, efa-direct, verbs, tcp, tcp-native or shm: KVRail's
+#                  programs use this provider or fail. Without it they choose.
+#   -h, --help     print this text
+# The script finds EFA and InfiniBand/RoCE devices, lets one libfabric be loaded
+# (the AWS EFA installer's, if it is there), and raises the limits of locked
+# memory and open files as far as it may. For KVRail's programs it also installs
+# what is missing, and builds. Of the environment it sets
+#   LD_LIBRARY_PATH: the EFA installer's libraries stand before what is there;
+#   FI_EFA_FORK_SAFE, IPATH_NO_BACKTRACE, unless they are set already
+#   (docs/internals/providers.md)
+# and it heeds
 #   KVRAIL_NO_INSTALL=1   install nothing; say what is missing
 #   KVRAIL_NO_BUILD=1     build nothing; take the programs as they are
 set -u
 
-# A link to this script may stand in a directory of PATH: what counts is where the script itself is.
+# A directory of PATH may hold a link to this script: the tree is where the script itself lies.
 self=$(readlink -f "${BASH_SOURCE[0]}") || exit 3
 root=$(dirname "$self")
 efa_root=${KVRAIL_EFA_ROOT:-/opt/amazon/efa}
@@ -29,7 +30,8 @@ provider=
 notes=()
 
 say() { printf 'run-with-rdma: %s\n' "$*" >&2; }
-usage() { sed -n '3,22s/^# \{0,1\}//p' "$self"; }
+note() { notes+=("$*"); } # said before the program runs
+usage() { sed -n '3,23s/^# \{0,1\}//p' "$self"; }
 
 # ---- what is asked for ----
 
@@ -56,7 +58,7 @@ while [ $# -gt 0 ]; do
 		break
 		;;
 	-*)
-		say "there is no option '$1' (options of the command come after it; try --help)"
+		say "there is no option '$1'; options of the command come after the command (try --help)"
 		exit 2
 		;;
 	*) break ;;
@@ -83,7 +85,7 @@ kv-bench | kv-server | kv-client | kv-doctor) ours=1 ;;
 *) ours=0 ;;
 esac
 
-# A --provider among the program's own options is more deliberate than one before its name.
+# A --provider among the program's own options overrides one before its name.
 given=
 if [ "$ours" = 1 ]; then
 	want_value=0
@@ -117,7 +119,7 @@ if [ "$name" = check ] && [ -n "$provider" ]; then
 	exit 2
 fi
 if [ "$name" = check ] && [ ! -f "$root/Makefile" ]; then
-	say "check is for the source tree, and there is no Makefile in $root"
+	say "check needs the source tree; there is no Makefile in $root"
 	exit 2
 fi
 
@@ -142,11 +144,18 @@ else
 	fabric=tcp why="no RDMA device in $sys_infiniband"
 fi
 case $provider in
-efa*) [ ${#efa_devices[@]} -gt 0 ] || notes+=("provider $provider is demanded, but no EFA device is here: expect a refusal") ;;
-verbs) [ ${#verbs_devices[@]} -gt 0 ] || notes+=("provider verbs is demanded, but no InfiniBand or RoCE device is here: expect a refusal") ;;
+efa*)
+	[ ${#efa_devices[@]} -gt 0 ] ||
+		note "provider $provider is asked for, but no EFA device is here: the program will refuse to start"
+	;;
+verbs)
+	[ ${#verbs_devices[@]} -gt 0 ] ||
+		note "provider verbs is asked for, but no InfiniBand or RoCE device is here: the program will" \
+			"refuse to start"
+	;;
 esac
 
-# ---- environment: only what must be there before a library is loaded ----
+# ---- environment: only what must be set before a library is loaded ----
 
 libfabric="the system's"
 for dir in "$efa_root/lib64" "$efa_root/lib"; do
@@ -158,7 +167,9 @@ for dir in "$efa_root/lib64" "$efa_root/lib"; do
 done
 if [ "$fabric" = efa ]; then
 	export FI_EFA_FORK_SAFE="${FI_EFA_FORK_SAFE-1}"
-	[ "$libfabric" != "the system's" ] || notes+=("EFA devices, but no libfabric of the AWS EFA installer in $efa_root: the system's may be old")
+	[ "$libfabric" != "the system's" ] ||
+		note "EFA devices are here, but no libfabric of the AWS EFA installer in $efa_root: the system's may be" \
+			"too old"
 fi
 export IPATH_NO_BACKTRACE="${IPATH_NO_BACKTRACE-1}"
 
@@ -168,9 +179,11 @@ ulimit -l unlimited 2>/dev/null || ulimit -S -l "$(ulimit -H -l)" 2>/dev/null
 memlock=$(ulimit -S -l)
 if [ "$memlock" != unlimited ]; then
 	memlock="${memlock} KiB"
-	[ "$fabric" = tcp ] || notes+=("memlock is limited to $memlock and may not be raised here: registering memory may fail (set it in /etc/security/limits.conf, LimitMEMLOCK= or --ulimit memlock=-1)")
+	[ "$fabric" = tcp ] ||
+		note "memlock is limited to $memlock and cannot be raised here, so registering memory may fail: raise" \
+			"it in /etc/security/limits.conf, with LimitMEMLOCK= or with --ulimit memlock=-1"
 fi
-# A million is enough for anyone, and some container runtimes allow 2^30, over which other programs loop.
+# A million is enough. Some container runtimes allow 2^30, and there are programs that loop over all descriptors.
 wanted=$(ulimit -H -n)
 [ "$wanted" != unlimited ] && [ "$wanted" -le 1048576 ] || wanted=1048576
 files=$(ulimit -S -n)
@@ -179,15 +192,17 @@ if [ "$files" != unlimited ] && [ "$files" -lt "$wanted" ]; then
 	files=$(ulimit -S -n)
 fi
 if [ "$files" != unlimited ] && [ "$files" -lt 1024 ]; then
-	notes+=("only $files open files are allowed and more may not be had here (set nofile in /etc/security/limits.conf or LimitNOFILE=)")
+	note "only $files open files are allowed, and the limit cannot be raised here: raise nofile in" \
+		"/etc/security/limits.conf, or set LimitNOFILE="
 fi
 
 # ---- the program ----
 
 build_ours() {
 	[ "${KVRAIL_NO_BUILD:-0}" != 1 ] && [ -f "$root/Makefile" ] || return 0
-	# A build that is up to date needs neither compiler nor packages.
-	if [ -x "$root/build/release/$name" ] && { ! command -v make >/dev/null || make -C "$root" -q MODE=release all >/dev/null 2>&1; }; then
+	# An up-to-date build needs neither compiler nor packages.
+	if [ -x "$root/build/release/$name" ] &&
+		{ ! command -v make >/dev/null || make -C "$root" -q MODE=release all >/dev/null 2>&1; }; then
 		return 0
 	fi
 	"$root/scripts/install-deps.sh" run || return 1
@@ -195,10 +210,10 @@ build_ours() {
 	make -C "$root" --no-print-directory -s -j"$(nproc 2>/dev/null || echo 2)" MODE=release all >/dev/null
 }
 
-# Before anything else: a machine without make cannot be told by make what it lacks.
+# Packages come first: on a machine without make, make cannot say what is missing.
 if [ "$name" = check ]; then
 	"$root/scripts/install-deps.sh" test || {
-		say "the tests cannot be run: what they need is missing, see above"
+		say "the tests cannot run: see above for what is missing"
 		exit 3
 	}
 	say "running make check"
@@ -208,7 +223,7 @@ fi
 program=$name
 if [ "$ours" = 1 ]; then
 	build_ours || {
-		say "$name could not be built: the reason is above"
+		say "$name could not be built: see above"
 		exit 3
 	}
 	if [ -x "$root/build/release/$name" ]; then
@@ -216,7 +231,7 @@ if [ "$ours" = 1 ]; then
 	elif [ -x "$root/bin/$name" ]; then
 		program=$root/bin/$name
 	elif ! command -v "$name" >/dev/null; then
-		say "$name is neither in $root/build/release nor in PATH: build it with 'make' in $root"
+		say "$name is neither in $root/build/release nor in PATH: run 'make' in $root"
 		exit 3
 	fi
 elif ! command -v "$name" >/dev/null; then
@@ -224,8 +239,9 @@ elif ! command -v "$name" >/dev/null; then
 	exit 127
 fi
 
-for note in ${notes[@]+"${notes[@]}"}; do
-	say "note: $note"
+for text in ${notes[@]+"${notes[@]}"}; do
+	say "note: $text"
 done
-say "fabric $fabric ($why), provider ${provider:-auto}, libfabric $libfabric, memlock $memlock, $files files; running $program"
+say "fabric $fabric ($why), provider ${provider:-auto}, libfabric $libfabric, memlock $memlock, $files files;" \
+	"running $program"
 exec "$program" "$@"

@@ -143,6 +143,9 @@ int kv_server_entry_parse(const char *text, struct kv_server_entry *out, struct 
 	int rc = kv_hostport_parse(equals ? equals + 1 : text, &e.at, err);
 	if (rc < 0)
 		return rc;
+	if (e.at.port == 0)
+		return kv_fail(err, -KV_EINVAL,
+			       "'%.100s': port 0 is no server's; give the port that kv-server listens on", text);
 	kv_hostport_format(&e.at, address, sizeof(address));
 	/* One character more than a name may have is kept, so that the check below still refuses a name that is too
 	 * long. */

@@ -59,7 +59,8 @@ struct kv_server_entry {
 	char text[KV_NAME_MAX + KV_HOST_MAX + 16]; /* for messages: "NAME=HOST:PORT" or "HOST:PORT" */
 };
 
-/* kv_server_entry_parse -- read one entry. Returns 0 or -KV_EINVAL with *err. */
+/* kv_server_entry_parse -- read one entry. Returns 0 or -KV_EINVAL with *err. Port 0, which only a listener may ask
+ * for, is refused. */
 int kv_server_entry_parse(const char *text, struct kv_server_entry *out, struct kv_error *err);
 
 /* kv_node_id_check -- check that id may be a server's node id, or the NAME of an entry: 1 to 63 printable characters

@@ -240,7 +240,7 @@ int kv_opt_set(const struct kv_opt *table, const char *name, const char *value, 
 		if (strcmp(row->name, name) == 0 || (row->alias && strcmp(row->alias, name) == 0))
 			return kv_opt_row_set(row, value, into, err);
 	}
-	return kv_fail(err, -KV_EINVAL, "there is no option --%.100s; --help lists the options", name);
+	return kv_fail(err, -KV_EINVAL, "unknown option --%.100s", name);
 }
 
 /* double_format -- the shortest of the two precisions that gives v back. */

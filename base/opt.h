@@ -60,7 +60,8 @@ void kv_opt_defaults(const struct kv_opt *table, void *into);
 
 /* kv_opt_parse -- set the defaults, then parse argv. --help and --version print to stdout and return 1 (the caller
  * exits 0). Positional arguments go to *out_args (may be NULL when args_max is 0). Returns 0, 1, or -KV_EINVAL with
- * *err: one sentence that names the option, the bad value and the allowed ones. */
+ * *err: one sentence that names the option, the bad value and the allowed ones. The program that prints it adds
+ * "(try --help)". */
 int kv_opt_parse(const struct kv_opt_program *program, const struct kv_opt *table, int argc, char **argv, void *into,
 		 struct kv_opt_strings *out_args, struct kv_error *err);
 

@@ -95,7 +95,7 @@ extern const char *const kv_opt_mode_names[];
 	 .def = "auto",                                                                                                \
 	 .choices = kv_opt_mode_names,                                                                                 \
 	 .help = "The side that moves the bytes of a GET. push: the server; pull: the client, from a "                 \
-		 "server with --allow-pull; auto: pull where the server allows it and the provider "                   \
+		 "server that allows it (--allow-pull); auto: pull where the server allows it and the provider "       \
 		 "emulates writes but not reads. One of",                                                              \
 	 __VA_ARGS__}
 

@@ -16,7 +16,7 @@ int boot_key_parse(const char *text, struct boot_key **out, struct kv_error *err
 	int rc;
 	if (!k)
 		return kv_fail(err, -KV_ENOMEM, "no memory for a key");
-	rc = secret_psk_parse(text, strlen(text), "the key of the session", &k->psk, err);
+	rc = secret_psk_parse(text, strlen(text), "the session's key", &k->psk, err);
 	if (rc)
 		boot_key_destroy(&k);
 	else

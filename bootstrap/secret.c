@@ -111,7 +111,7 @@ int secret_psk_next(struct secret_reader *r, struct secret_psk *out, struct kv_e
 			continue;
 		why = line_parse(line, n, out);
 		if (why)
-			return kv_fail(err, -KV_EINVAL, "%s line %u: %s", r->source, r->number, why);
+			return kv_fail(err, -KV_EINVAL, "%s, line %u: %s", r->source, r->number, why);
 		return 1;
 	}
 	return 0;
@@ -133,8 +133,7 @@ int secret_psk_parse(const char *text, size_t len, const char *source, struct se
 		rc = secret_psk_next(&r, &second, err);
 	/* A second line counts even if it is not a valid key. */
 	if (rc != 0 && psk.key_len)
-		rc = kv_fail(err, -KV_EINVAL,
-			     "%s line %u: there is a second key; only one line identity:hex is allowed", source,
+		rc = kv_fail(err, -KV_EINVAL, "%s, line %u: there is a second key; give one line identity:hex", source,
 			     r.number);
 	else if (rc == 0)
 		*out = psk;

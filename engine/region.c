@@ -225,10 +225,11 @@ static void region_finish(struct te_region *region)
 	kv_list_del(&region->node);
 	kv_list_add_tail(&region->te->regions, &region->node);
 	kv_log(region->te->log, region->ns >= TELL_NS ? KV_LOG_INFO : KV_LOG_DEBUG,
-	       "registered %s in %u parts of %s on %u rails in %s, %u threads",
-	       kv_size_format(region->len, size, sizeof(size)), region->parts,
+	       "registered %s in %u part%s of %s on %u rail%s in %s by %u thread%s",
+	       kv_size_format(region->len, size, sizeof(size)), region->parts, region->parts == 1 ? "" : "s",
 	       kv_size_format(region->part_bytes, part, sizeof(part)), region->te->nrails,
-	       kv_duration_format(region->ns, took, sizeof(took)), KV_MAX(region->threads, 1u));
+	       region->te->nrails == 1 ? "" : "s", kv_duration_format(region->ns, took, sizeof(took)),
+	       KV_MAX(region->threads, 1u), region->threads > 1 ? "s" : "");
 }
 
 /* The next part that is to be registered; false: there is none. A rail that was out when its turn came and is up now

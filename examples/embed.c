@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* embed.c -- how a program embeds KVRail: open a pool, register memory, store and read blocks from workers and from a
- * plain thread.
+/* embed.c -- how a program embeds KVRail: open a pool, register memory, then store and read blocks, from workers and
+ * from a plain thread.
  *
- *   embed HOST:PORT     (a kv-server on loopback without keys: kv-server --listen-addr 127.0.0.1:7411) */
+ *   kv-server --listen-addr 127.0.0.1:7411 &     # on loopback, without keys
+ *   embed 127.0.0.1:7411 */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 
 enum { WORKERS = 8, BLOCK = 1 << 20 };
 
-/* A worker is a coroutine: it may block as it likes, others run meanwhile. Its blocks lie in registered memory, so the
+/* A worker is a coroutine: while it waits in an _await call, others run. Its blocks lie in registered memory, so the
  * server reads and writes them directly. */
 static void worker(struct kvc_client *client, unsigned w, void *arg)
 {
@@ -32,8 +33,8 @@ static void worker(struct kvc_client *client, unsigned w, void *arg)
 int main(int argc, char **argv)
 {
 	const char *servers[] = {argc > 1 ? argv[1] : "127.0.0.1:7411"};
-	/* KVC_OPEN_WAIT: this program is of no use without its server. Without the flag the pool opens at once, and the
-	 * server may come later. */
+	/* With KVC_OPEN_WAIT the pool opens when its server is there. Without the flag it opens at once, and the server
+	 * may come later. */
 	struct kvc_options options = {.size = sizeof(options),
 				      .num_clients = 2,
 				      .servers = servers,
@@ -57,7 +58,7 @@ int main(int argc, char **argv)
 		goto out;
 	}
 	rc = kvc_run(pool, WORKERS, worker, blocks);
-	/* From a thread that is no worker: the same calls without _await. Memory that is not registered is copied. */
+	/* A thread that is no worker makes the same calls without _await. Memory that is not registered is copied. */
 	rc = rc ? rc : kvc_put(pool, key, "hello", 6, NULL);
 	printf("blocking: put %s, got %" PRId64 " bytes: %s\n", kvc_strerror(rc),
 	       kvc_get(pool, key, text, sizeof(text), NULL), text);

@@ -16,7 +16,7 @@ int main(int argc, char **argv)
 	int rc;
 
 	kv_early_end(false);
-	/* The sub-command sees its options from argv[1] on, and this program's name. */
+	/* The sub-command gets argv without its own name. */
 	if (argc > 1 && strcmp(argv[1], "capacity") == 0) {
 		argv[1] = argv[0];
 		return capacity_main(argc - 1, argv + 1);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* command.c -- the commands of kv-client.
  *
- * A value's length is not known before it is read. A value that fits half of the client's buffer comes as a view in one
- * call; for a longer one a call for its first byte tells the length, then memory of that size is filled by an ordinary
- * get, which reads it in ranges of one generation. If the value was replaced by a longer one in between, that is tried
- * again. */
+ * get does not know a value's length in advance. A value that fits half of the client's buffer is borrowed in one
+ * call. For a longer one, a call for its first byte tells the length; an ordinary get then fills memory of that size,
+ * in ranges of one generation. If a longer value has taken its place meanwhile, get tries again. */
 #include "kvcli/command.h"
 
 #include <inttypes.h>
@@ -24,7 +23,7 @@ static struct kvc_key key_of(const char *text)
 	return (struct kvc_key){text, strlen(text)};
 }
 
-/* The code of a call does not tell which of several servers it was: those that do not work are named. */
+/* The code of a call does not tell which of several servers failed, so the sentence names all that are not up. */
 static int failed(struct cli *cli, struct kv_error *err, const char *command, int64_t code)
 {
 	char who[256] = "";
@@ -57,7 +56,7 @@ struct getting {
 	int64_t len; /* or a code */
 };
 
-/* Runs on the client's loop: the whole value if a view can hold it, else its length alone (data stays NULL). */
+/* Runs on the client's loop. Takes the whole value if it can be borrowed, else its length alone (data stays NULL). */
 static void get_small(struct kvc_client *client, unsigned w, void *arg)
 {
 	struct kvc_call first = {.size = sizeof(first), .length = 1};
@@ -117,7 +116,7 @@ static int run_get(struct cli *cli, const struct cli_line *line, struct kv_error
 	fflush(stdout);
 	rc = file_write(line->output, g.data, (uint64_t)g.len, err);
 	free(g.data);
-	/* For eyes only: a value in a file or pipe is its bytes and nothing else. */
+	/* Only people get a newline: a file or a pipe gets the bytes of the value and nothing else. */
 	if (rc == 0 && !line->output && (cli->interactive || isatty(STDOUT_FILENO)))
 		rc = file_write(NULL, "\n", 1, err);
 	return rc < 0 ? CLI_FAILED : CLI_OK;
@@ -145,7 +144,8 @@ static int run_put(struct cli *cli, const struct cli_line *line, struct kv_error
 	if (rc == -KV_EEXIST) {
 		char text[KV_KEY_TEXT];
 		const char *key = line->words.item[1];
-		kv_fail(err, rc, "put: key %s has other bytes, which stay; delete it first, or use another key",
+		kv_fail(err, rc,
+			"put: key %s exists with other bytes and keeps them; delete it first, or use another key",
 			kv_key_text(key, strlen(key), text));
 		return CLI_FAILED;
 	}
@@ -215,7 +215,7 @@ static int run_touch(struct cli *cli, const struct cli_line *line, struct kv_err
 	return there == line->words.count - 1 ? CLI_OK : CLI_NOT_FOUND;
 }
 
-/* The time to live of a TOUCH, in whole seconds. 0 is the server's default, which this command does not mean. */
+/* The time to live of a TOUCH, in whole seconds. 0 would mean the server's default, so it is refused. */
 static int ttl_parse(const char *text, uint32_t *out_s, struct kv_error *err)
 {
 	uint64_t ns;
@@ -250,7 +250,7 @@ out:
 	return rc < 0 ? failed(cli, err, "ttl", rc) : CLI_OK;
 }
 
-/* ---- pins: they are the session's, which lives as long as this program ---- */
+/* ---- pins: they belong to the session, which lives as long as this program ---- */
 
 struct pinning {
 	struct kvc_key key;
@@ -271,14 +271,13 @@ static int pin_refused(const char *key, struct kv_error *err)
 	char text[KV_KEY_TEXT];
 
 	kv_fail(err, -KV_EBUSY,
-		"pin: no more may be pinned beside %s: one session has a quarter of its shard's memory for pins, all "
-		"together have half; unpin others, or give the server "
-		"more (--memory-mb)",
+		"pin: %s cannot be pinned: one session may pin a quarter of its shard's memory, all sessions together "
+		"half; unpin other keys, or give the server more memory (--memory-mb)",
 		kv_key_text(key, strlen(key), text));
 	return CLI_FAILED;
 }
 
-/* The exit status; *out_held: keys that are pinned now. */
+/* Returns the exit status. *out_held grows by the keys that the server has pinned or unpinned. */
 static int pin_all(struct cli *cli, const struct cli_line *line, bool release, unsigned *out_held, struct kv_error *err)
 {
 	for (unsigned i = 1; i < line->words.count; i++) {
@@ -297,7 +296,7 @@ static int pin_all(struct cli *cli, const struct cli_line *line, bool release, u
 }
 
 static atomic_int interrupted;
-static struct sigaction of_int, of_term; /* what they were before */
+static struct sigaction of_int, of_term; /* as they were before */
 
 static void on_interrupt(int number)
 {
@@ -333,7 +332,7 @@ static int run_pin(struct cli *cli, const struct cli_line *line, struct kv_error
 	if (cli->interactive || held == 0 || status == CLI_FAILED)
 		return status;
 	command_interrupt_catch(cli);
-	fprintf(stderr, "pinned for as long as this program runs: Ctrl-C ends it\n");
+	fprintf(stderr, "the keys stay pinned while this program runs; Ctrl-C ends it\n");
 	while (!command_interrupted())
 		poll(NULL, 0, 100);
 	command_interrupt_release();
@@ -351,7 +350,7 @@ static int run_help(struct cli *cli, const struct cli_line *line, struct kv_erro
 
 /* ---- the table ---- */
 
-enum { OF_FILE = 1, OF_OUTPUT = 2, OF_TTL = 4, OF_STAT = 8, PROMPT_ONLY = 16 }; /* options that a command has */
+enum { OF_FILE = 1, OF_OUTPUT = 2, OF_TTL = 4, OF_STAT = 8, PROMPT_ONLY = 16 }; /* options that a command takes */
 
 static const struct command {
 	const char *name;
@@ -366,33 +365,33 @@ static const struct command {
 	 "Writes the value to standard output, or to FILE, which appears only when it is complete. Exit status 1: "
 	 "there is no such key."},
 	{"put", 1, 2, true, OF_FILE | OF_TTL, "put KEY VALUE, put KEY -f FILE, or put KEY -", run_put,
-	 "Stores a value; - is standard input. --ttl TIME: for how long. A key that exists with other bytes keeps "
+	 "Stores a value; - is standard input. --ttl TIME says for how long. A key that exists with other bytes keeps "
 	 "them: exit status 3."},
-	{"delete", 1, 1, true, 0, "delete KEY", run_delete, "Removes a key. Exit status 1: there was none."},
+	{"delete", 1, 1, true, 0, "delete KEY", run_delete, "Removes a key. Exit status 1: there is no such key."},
 	{"exists", 1, KV_OPT_STRINGS_MAX - 1, true, 0, "exists KEY...", run_exists,
-	 "A line for each key, 1 or 0, and of several how many from the start exist. Exit status 0: all do."},
+	 "Prints a line for each key, 1 or 0, and for several keys how many exist from the start. Exit status 0: all "
+	 "exist."},
 	{"touch", 1, KV_OPT_STRINGS_MAX - 1, true, OF_TTL, "touch KEY...", run_touch,
-	 "Counts as a use, and gives each key a new time to live from now: --ttl TIME, else the server's default. A "
-	 "line for each, 1 or 0."},
+	 "Counts as a use of each key, and gives it a new time to live from now: --ttl TIME, else the server's "
+	 "default. Prints a line for each, 1 or 0."},
 	{"ttl", 1, 2, true, 0, "ttl KEY [TIME]", run_ttl,
-	 "How long a value still has to live, or never; that is no use of it. With a TIME: gives the value a new time "
-	 "to live, from now: ttl KEY 1m. It counts as a use, like touch. Exit status 1: there is no such key."},
+	 "Prints how long a value still has to live, or never; that is no use of it. With TIME it gives the value a "
+	 "new time to live, from now, as in ttl KEY 1m; that counts as a use, like touch. Exit status 1: there is no "
+	 "such key."},
 	{"pin", 1, KV_OPT_STRINGS_MAX - 1, true, 0, "pin KEY...", run_pin,
-	 "Keeps values from eviction, not from expiry or delete. Pins go with the session: at the prompt they last "
-	 "until unpin or exit, on the "
-	 "command line until Ctrl-C. One session may pin a quarter of the memory of a server's shard, all sessions "
-	 "together half of it."},
+	 "Keeps values from eviction, not from expiry or delete. Pins belong to the session: at the prompt they last "
+	 "until unpin or exit, on the command line until Ctrl-C. One session may pin a quarter of the memory of a "
+	 "server's shard, all sessions together half of it."},
 	{"unpin", 1, KV_OPT_STRINGS_MAX - 1, true, PROMPT_ONLY, "unpin KEY...", run_unpin,
-	 "At the prompt: takes pins back."},
+	 "Takes pins back, at the prompt only."},
 	{"stat", 0, 0, false, OF_STAT, "stat [--shards] [--all] [--json], or stat --watch TIME", stat_run,
-	 "What the servers count; --shards: each shard of theirs, too; --all: what this client counts and sees; "
-	 "--watch TIME: every TIME what "
-	 "changed, until Ctrl-C; --json: as one JSON object. docs/reference/counters.md explains every name. The "
-	 "options stand on the command line of "
-	 "kv-client, at the prompt, too."},
+	 "Prints what the servers count. --shards adds each of their shards, and --all what this client counts and "
+	 "sees. --json prints one JSON object. --watch TIME prints every TIME what changed, until Ctrl-C. "
+	 "docs/reference/counters.md explains every name. At the prompt, too, the options are those of kv-client's "
+	 "command line."},
 	{"ping", 0, 0, false, 0, "ping", run_ping,
-	 "Whether every shard of every server answers over the fabric, and how soon."},
-	{"help", 0, 1, false, 0, "help [COMMAND]", run_help, "The commands, or one of them."},
+	 "Asks every shard of every server over the fabric, and prints how soon all have answered."},
+	{"help", 0, 1, false, 0, "help [COMMAND]", run_help, "Lists the commands, or explains one of them."},
 };
 
 static const struct command *find_command(const char *name)
@@ -408,19 +407,31 @@ const char *command_name(unsigned i)
 	return i < KV_COUNT(commands) ? commands[i].name : NULL;
 }
 
+static int usage(struct kv_error *err, const char *fmt, const char *text) __attribute__((format(printf, 2, 0)));
+static int usage(struct kv_error *err, const char *fmt, const char *text)
+{
+	kv_fail(err, -KV_EINVAL, fmt, text);
+	return CLI_USAGE;
+}
+
+/* On the command line main adds "(try --help)". */
+static const char *no_command(const struct cli_line *line)
+{
+	return line->prompt ? "there is no command '%.100s'; help lists the commands" : "there is no command '%.100s'";
+}
+
 static int run_help(struct cli *cli, const struct cli_line *line, struct kv_error *err)
 {
 	const struct command *c = line->words.count > 1 ? find_command(line->words.item[1]) : NULL;
 
 	(void)cli;
 	if (line->words.count > 1 && strcmp(line->words.item[1], "exit") == 0) {
-		puts("exit\n  Ends the program, and with it its pins. So do Ctrl-D, and Ctrl-C, also in the middle of "
-		     "a line.");
+		puts("exit\n  Ends the program, and with it its pins. Ctrl-D and Ctrl-C do so, too, even in the middle "
+		     "of a line.");
 		return CLI_OK;
 	}
 	if (line->words.count > 1 && !c) {
-		kv_fail(err, -KV_EINVAL, "there is no command '%.100s': help lists them", line->words.item[1]);
-		return CLI_USAGE;
+		return usage(err, no_command(line), line->words.item[1]);
 	}
 	if (!c) {
 		command_help(stdout);
@@ -438,13 +449,6 @@ void command_help(FILE *out)
 	fprintf(out, "  exit\n");
 }
 
-static int usage(struct kv_error *err, const char *fmt, const char *text) __attribute__((format(printf, 2, 0)));
-static int usage(struct kv_error *err, const char *fmt, const char *text)
-{
-	kv_fail(err, -KV_EINVAL, fmt, text);
-	return CLI_USAGE;
-}
-
 static int check_keys(const struct cli_line *line, struct kv_error *err)
 {
 	const char *name = line->words.item[0];
@@ -453,7 +457,7 @@ static int check_keys(const struct cli_line *line, struct kv_error *err)
 	for (unsigned i = 1; i < last; i++) {
 		size_t len = strlen(line->words.item[i]);
 		if (len < 1 || len > KV_KEY_MAX) {
-			kv_fail(err, -KV_EINVAL, "a key has 1 to %d bytes, this one has %zu", KV_KEY_MAX, len);
+			kv_fail(err, -KV_EINVAL, "a key has 1 to %d bytes; this one has %zu", KV_KEY_MAX, len);
 			return CLI_USAGE;
 		}
 	}
@@ -474,7 +478,7 @@ int command_check(const struct cli_line *line, struct kv_error *err)
 	bool put;
 
 	if (!c)
-		return usage(err, "there is no command '%.100s': help lists them", line->words.item[0]);
+		return usage(err, no_command(line), line->words.item[0]);
 	put = c->run == run_put;
 	if (args < c->args_min || args > c->args_max || (line->given & ~c->options))
 		return usage(err, "usage: %s", c->usage);

@@ -19,23 +19,23 @@ struct cli {
 struct cli_line {
 	struct kv_opt_strings words; /* command, then arguments */
 	const char *file, *output;   /* of -f and -o, or NULL */
-	unsigned given;              /* options that belong to a command: command_given */
+	unsigned given;              /* from command_given: options that belong to certain commands */
 	bool prompt;                 /* it came from the prompt or a pipe */
 };
 
-/* command_given -- which options that belong to certain commands this line has; o: those of kv-client's own command
- * line, or NULL for a line of the prompt, where they are for whichever command they suit. */
+/* command_given -- the options of this line that belong to certain commands. o: the options of kv-client's own command
+ * line. NULL for a line of the prompt, where those options serve every command that takes them. */
 unsigned command_given(const struct cli_line *line, const struct cli_options *o);
 
-/* command_check -- is this a command with the right arguments? CLI_OK or CLI_USAGE with *err; before anything is
- * connected. */
+/* command_check -- whether this is a command with the right arguments. Needs no connection. CLI_OK, or CLI_USAGE with
+ * *err. */
 int command_check(const struct cli_line *line, struct kv_error *err);
 
-/* command_run -- run it; it was checked. Prints results to stdout. Returns the exit status, with *err set on
- * CLI_FAILED. */
+/* command_run -- run a line that command_check has passed. Prints results to stdout. Returns the exit status, on
+ * CLI_FAILED with *err. */
 int command_run(struct cli *cli, const struct cli_line *line, struct kv_error *err);
 
-/* command_offline -- whether it needs no server: help. */
+/* command_offline -- whether the command needs no server (help). */
 bool command_offline(const struct cli_line *line);
 
 /* command_help -- one line of help per command. */
@@ -44,9 +44,9 @@ void command_help(FILE *out);
 /* command_name -- the name of command i, for completion; NULL behind the last. */
 const char *command_name(unsigned i);
 
-/* command_interrupted -- whether SIGINT came since command_interrupt_catch(), and on the command line SIGTERM: for
- * commands that go on until then. Afterwards command_interrupt_release(): the next signal has its effect of before.
- * (SIGTERM at the prompt is not caught: it ends the program.) */
+/* For commands that run until a signal. command_interrupt_catch begins to catch SIGINT, and on the command line also
+ * SIGTERM (at the prompt SIGTERM ends the program). command_interrupted says whether one of them has come since.
+ * command_interrupt_release gives the signals back their former effect. */
 void command_interrupt_catch(const struct cli *cli);
 bool command_interrupted(void);
 void command_interrupt_release(void);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* file.c -- values from and to files. A get that fails half-way, or meets a full disk, leaves the old file as it was.
- */
+/* file.c -- values from and to files.
+ *
+ * Invariant: a get that fails half-way, or meets a full disk, leaves the old file as it was. */
 #include "kvcli/file.h"
 
 #include <errno.h>
@@ -18,7 +19,7 @@ static int failed(const char *path, const char *what, struct kv_error *err)
 	return kv_fail(err, code, "%s cannot be %s: %s", path, what, kv_strerror(code));
 }
 
-/* Read to the end into memory that doubles; its length need not be known before (pipes). */
+/* Reads to the end into memory that doubles, since a pipe does not tell its length. */
 static int read_all(int fd, const char *path, uint8_t **data, uint64_t *len, struct kv_error *err)
 {
 	uint64_t cap = 0;
@@ -95,7 +96,7 @@ static int write_directly(const char *path, const void *data, uint64_t len, stru
 	return rc;
 }
 
-/* mode: of the file that it takes the place of; 0: there is none. */
+/* mode: of the file that is replaced; 0: there is none. */
 static int write_renamed(const char *path, mode_t mode, const void *data, uint64_t len, struct kv_error *err)
 {
 	char temporary[PATH_MAX];
@@ -130,7 +131,7 @@ int file_write(const char *path, const void *data, uint64_t len, struct kv_error
 	there = stat(path, &st) == 0;
 	if (there && !S_ISREG(st.st_mode))
 		return write_directly(path, data, len, err);
-	/* A link stays one: what it names is replaced. */
+	/* A link stays a link: the file that it names is replaced. */
 	if (there && realpath(path, target))
 		path = target;
 	return write_renamed(path, there ? st.st_mode : 0, data, len, err);

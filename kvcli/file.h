@@ -5,12 +5,12 @@
 
 #include "base/base.h"
 
-/* file_read -- all of a file ("-": standard input), at most KV_VALUE_MAX bytes. *out is the caller's to free.
- * Errors: -errno, -KV_ETOOBIG, -KV_ENOMEM, with a sentence. */
+/* file_read -- read all of a file ("-": standard input), from 1 to KV_VALUE_MAX bytes. The caller frees *out.
+ * Errors: -errno, -KV_EINVAL (it is empty), -KV_ETOOBIG, -KV_ENOMEM, with a sentence. */
 int file_read(const char *path, void **out, uint64_t *out_len, struct kv_error *err);
 
-/* file_write -- write a value to path so that it appears whole or not at all (a path that is no regular file is written
- * directly; NULL: standard output). 0 or -errno with a sentence. */
+/* file_write -- write a value to path. A regular file appears whole or not at all; another kind of file, or standard
+ * output (path NULL), is written directly. 0 or -errno with a sentence. */
 int file_write(const char *path, const void *data, uint64_t len, struct kv_error *err);
 
 #endif

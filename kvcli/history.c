@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* history.c -- a file of plain lines, appended to as they are entered, so that two prompts at a time both keep theirs.
+/* history.c -- the file of the prompt's lines. A line is appended when it is entered, so two prompts at a time both
+ * keep theirs.
  *
- * libedit's own file was rejected: it is written whole at the end, by whoever ends last, and with every line.
+ * Rejected: libedit's own file. libedit writes it whole at the end, with every line, and the last prompt that ends
+ * overwrites the others'.
  *
- * Values may be secrets. What is kept is what is known to have none: a line that begins with the plain name of a
- * command. A slip of the finger ("pit k value"), a quoted "put", and the second line of a value that was pasted are
- * not. */
+ * Values may be secrets. The file keeps only lines that are known to have none: those that begin with the plain name of
+ * a command, and hold no value of a put. A slip of the finger ("pit k value"), a quoted "put" and the second line of a
+ * pasted value are not kept. */
 #include "kvcli/history.h"
 
 #include <fcntl.h>
@@ -47,8 +49,8 @@ static size_t word_take(const char **at, const char **out_word)
 	return (size_t)(*at - *out_word);
 }
 
-/* What follows the word put: a key, and then - or -f FILE, and nothing else. With quotes it is not seen at once where a
- * word ends: rather none. */
+/* Whether a key follows the word put, then - or -f FILE, and nothing else. Quotes hide where a word ends, so a line
+ * with one of them is not kept. */
 static bool value_is_elsewhere(const char *rest)
 {
 	const char *key, *how, *file, *more;
@@ -79,7 +81,7 @@ static void folders_make(const char *path)
 	}
 }
 
-/* The file made anew of the last HISTORY_LINES lines: whole or not at all. line: a ring, of which `next` is the oldest.
+/* Replaces the file by one of the last HISTORY_LINES lines, whole or not at all. line: a ring whose oldest is `next`.
  */
 static void cut(const char *path, char *const *line, unsigned next)
 {

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* history.h -- the prompt's lines of earlier times. */
+/* history.h -- the lines that were entered at earlier prompts. */
 #ifndef KVRAIL_KVCLI_HISTORY_H
 #define KVRAIL_KVCLI_HISTORY_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* history_path -- $XDG_STATE_HOME/kvrail/kv-client.history, else below ~/.local/state. False: neither is set, or it is
- * too long; nothing is kept then. */
+/* history_path -- $XDG_STATE_HOME/kvrail/kv-client.history, else the same below $HOME/.local/state. False: neither
+ * variable is set, or the path is too long; then nothing is kept. */
 bool history_path(char *buf, size_t cap);
 
-/* history_wanted -- whether a line may be kept on disk: it begins with the name of a command, and is not a put with its
- * value on the line, which may be a secret. */
+/* history_wanted -- whether a line may be kept on disk: it begins with the name of a command, and is no put with a
+ * value, which may be a secret. */
 bool history_wanted(const char *line);
 
-/* history_load -- give each line of the file to add, oldest first; at most HISTORY_LINES, and a file with twice as many
- * is cut to them. A file that is not there is empty. */
+/* history_load -- give the last HISTORY_LINES lines of the file to add, oldest first. A file with twice as many is cut
+ * to them. A missing file counts as empty. */
 enum { HISTORY_LINES = 1000 };
 void history_load(const char *path, void (*add)(const char *line));
 
-/* history_keep -- append a line that is wanted. The file, and folders that are missing, are for their owner alone. What
- * fails is not told: a prompt works without its history. */
+/* history_keep -- append a line, if it is wanted. Creates the file and missing folders for their owner alone. Errors
+ * are not reported: a prompt works without its history. */
 void history_keep(const char *path, const char *line);
 
 #endif

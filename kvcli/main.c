@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main.c -- kv-client: one command, or a prompt. Usage errors are found before anything is connected. */
+/* main.c -- kv-client: one command, or a prompt. It finds usage errors before it connects. */
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include "kvcli/command.h"
 #include "kvcli/repl.h"
 
-enum { BUFFER_BYTES = 32 << 20 }; /* small, and yet two pieces of the largest range (16 MiB) */
+enum { BUFFER_BYTES = 32 << 20 }; /* small, but room for two of the largest range (16 MiB) */
 
 static int open_pool(struct cli *cli, struct kv_error *err)
 {
@@ -57,8 +57,8 @@ static int run(struct cli *cli, const struct cli_line *line, struct kv_error *er
 	return status;
 }
 
-/* A closed standard output must fail writes: the library gives closed descriptors to /dev/null before it opens
- * anything, where they would succeed. */
+/* Writes to a closed standard output must fail. The library would open /dev/null for writing in its place, where they
+ * succeed; a descriptor that can only be read takes the place first. */
 static void stdout_keep(void)
 {
 	int fd = 0;
@@ -85,11 +85,11 @@ int main(int argc, char **argv)
 	line.given = rc == 0 ? command_given(&line, &options) : 0;
 	cli.interactive = line.words.count == 0;
 	if (rc == 0 && cli.interactive && (line.file || line.output))
-		kv_fail(&err, -KV_EINVAL, "-f and -o belong to put and get");
+		kv_fail(&err, -KV_EINVAL, "-f goes with put, and -o with get; neither is a command");
 	else if (rc == 0)
 		status = cli.interactive ? CLI_OK : command_check(&line, &err);
 	if (status == CLI_OK) {
-		signal(SIGPIPE, SIG_IGN); /* a reader that went away is a write error */
+		signal(SIGPIPE, SIG_IGN); /* if the reader goes away, write() fails */
 		kvc_program_setup();
 		status = run(&cli, &line, &err);
 	}

@@ -8,8 +8,8 @@
 
 const struct kv_opt cli_options_table[] = {
 	KV_OPT_SERVER_ROW(.group = "Where to", .type = KV_OPT_STRINGS, AT(servers), .def = KV_SERVER_DEFAULT,
-			  .help = "The kv-server to talk to, [NAME=]HOST:PORT; repeatable, keys are spread over all by "
-				  "their names."),
+			  .help = "A kv-server to use, [NAME=]HOST:PORT; repeatable. Keys are spread over all servers "
+				  "by their names."),
 	KV_OPT_PROVIDER_ROW(AT(provider)),
 	KV_OPT_NIC_ROW(AT(nic)),
 	KV_OPT_RAILS_ROW(AT(rails)),
@@ -33,7 +33,7 @@ const struct kv_opt cli_options_table[] = {
 	 .unit = KV_OPT_SECONDS,
 	 .metavar = "TIME",
 	 .def = "0",
-	 .help = "put, touch: time to live; 0 means the server's default."},
+	 .help = "put, touch: time to live; 0: the server's default."},
 	{.name = "file",
 	 .letter = 'f',
 	 .type = KV_OPT_STRING,
@@ -49,7 +49,7 @@ const struct kv_opt cli_options_table[] = {
 	{.name = "all",
 	 .type = KV_OPT_FLAG,
 	 AT(all),
-	 .help = "stat: also what this client counts and sees of servers and NICs."},
+	 .help = "stat: also what this client counts, and what it sees of servers and NICs."},
 	{.name = "shards", .type = KV_OPT_FLAG, AT(shards), .help = "stat: also each shard of the servers."},
 	{.name = "watch",
 	 .type = KV_OPT_DURATION,
@@ -57,16 +57,16 @@ const struct kv_opt cli_options_table[] = {
 	 .metavar = "TIME",
 	 .def = "0",
 	 .max = 86400000000000ull,
-	 .help = "stat: every TIME again, what changed and by how much per second, until Ctrl-C; 0: once."},
-	{.name = "json", .type = KV_OPT_FLAG, AT(json), .help = "stat: as one JSON object."},
+	 .help = "stat: print every TIME what changed and by how much per second, until Ctrl-C; 0: print once."},
+	{.name = "json", .type = KV_OPT_FLAG, AT(json), .help = "stat: print one JSON object."},
 
 	KV_OPT_SECURITY_ROWS(struct cli_options),
 
 	KV_OPT_LOG_LEVEL_ROW(AT(log_level), .def = "error", .help = "What the library logs to standard error",
 			     .group = "Output"),
-	KV_OPT_SLOW_ROW(AT(slow_ms), .help = "Say on standard error where the time of operations of so many "
-					     "milliseconds or more went (a warning, so "
-					     "--log-level is at least warn); 0: never."),
+	KV_OPT_SLOW_ROW(AT(slow_ms),
+			.help = "Say on standard error where the time of operations of this many milliseconds or more "
+				"went (a warning, so --log-level is at least warn); 0: never."),
 	{.name = NULL},
 };
 
@@ -74,27 +74,27 @@ const struct kv_opt_program cli_options_program = {
 	.name = "kv-client",
 	.usage_args = "[COMMAND [ARGS...]]",
 	.about = "Talks to a kv-server. Commands:\n"
-		 "  get KEY [-o FILE]                the value, to standard output or FILE\n"
+		 "  get KEY [-o FILE]                read a value (without -o, print it)\n"
 		 "  put KEY VALUE | -f FILE | -      store a value (- is standard input)\n"
 		 "  delete KEY                       remove a key\n"
-		 "  exists KEY...                    which of these exist, how many from the start\n"
-		 "  touch KEY...                     a new time to live (--ttl)\n"
-		 "  ttl KEY [TIME]                   the time it has to live; a new one\n"
-		 "  pin KEY...                       keep from eviction, until Ctrl-C\n"
-		 "  stat [--shards] [--all] [--json] what servers count; what this client sees\n"
-		 "  stat --watch TIME                what changes there, until Ctrl-C\n"
-		 "  ping                             whether every shard answers\n"
-		 "  help [COMMAND]                   more about a command\n"
-		 "Without a command: read commands from standard input; on a terminal with history and completion by "
-		 "Tab.",
+		 "  exists KEY...                    see which exist, how many from the start\n"
+		 "  touch KEY...                     give a new time to live (--ttl)\n"
+		 "  ttl KEY [TIME]                   see, or set, the time a value has to live\n"
+		 "  pin KEY...                       keep from eviction until Ctrl-C\n"
+		 "  stat [--shards] [--all] [--json] see counters of servers and of this client\n"
+		 "  stat --watch TIME                see what changes, until Ctrl-C\n"
+		 "  ping                             see whether every shard answers\n"
+		 "  help [COMMAND]                   read more about a command\n"
+		 "Without a command, kv-client reads commands from standard input; on a terminal it has history and "
+		 "completion by Tab.",
 	.epilogue = "Environment, where the option is not given: KVRAIL_SERVER (addresses, separated by commas) and "
-		    "KVRAIL_PSK_FILE.\n\nCommands may be piped in, one a line: they go on after one that failed, whose "
-		    "line is named.\n\nExit status: 0 done or found, 1 not found, 2 usage, 3 failure; of piped "
-		    "commands that of the last one that did not end with 0.",
+		    "KVRAIL_PSK_FILE.\n\nCommands may be piped in, one a line. One that fails is named by its line, "
+		    "and the next ones still run.\n\nExit status: 0 done or found, 1 not found, 2 usage, 3 failure; of "
+		    "piped commands that of the last one that did not end with 0.",
 	.args_max = KV_OPT_STRINGS_MAX,
 };
 
-/* KVRAIL_SERVER, where no --server was given: the default's text is the table's own then. */
+/* The servers of KVRAIL_SERVER. Cuts the list in place. */
 static int servers_from(char *list, struct cli_options *o, struct kv_error *err)
 {
 	o->servers.count = 0;
@@ -103,10 +103,14 @@ static int servers_from(char *list, struct cli_options *o, struct kv_error *err)
 			return kv_fail(err, -KV_EINVAL, "KVRAIL_SERVER has more than %d servers", KV_OPT_STRINGS_MAX);
 		o->servers.item[o->servers.count++] = item;
 	}
-	return o->servers.count ? 0 : kv_fail(err, -KV_EINVAL, "KVRAIL_SERVER names no server");
+	return o->servers.count
+		       ? 0
+		       : kv_fail(err, -KV_EINVAL,
+				 "KVRAIL_SERVER has no server in it; give HOST:PORT, several separated by commas");
 }
 
-/* What the command line left open. The copy of the list lives as long as the process, as argv does. */
+/* Fills in from the environment what the command line left open. Without --server the item is the table's own default.
+ * The copy of the list lives as long as the process, as argv does. */
 static int environment_take(struct cli_options *o, struct kv_error *err)
 {
 	static char list[4096];
@@ -129,7 +133,7 @@ int cli_options_parse(int argc, char **argv, struct cli_options *out, struct kv_
 	if (rc == 0)
 		rc = environment_take(out, err);
 	if (rc == 0 && out->watch_ns && out->json)
-		rc = kv_fail(err, -KV_EINVAL, "--watch is for people: drop it, or drop --json");
+		rc = kv_fail(err, -KV_EINVAL, "--watch prints text for people: drop it, or drop --json");
 	if (rc == 0 && out->watch_ns && (out->all || out->shards))
 		rc = kv_fail(err, -KV_EINVAL,
 			     "--watch shows what whole servers count: drop it, or drop --all and --shards");

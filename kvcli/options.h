@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options.h -- what kv-client can be told. */
+/* options.h -- the options of kv-client. */
 #ifndef KVRAIL_KVCLI_OPTIONS_H
 #define KVRAIL_KVCLI_OPTIONS_H
 
@@ -21,7 +21,7 @@ struct cli_options {
 	const char *file, *output;
 	struct kv_opt_security security;
 	bool all, shards, json; /* of stat */
-	uint64_t watch_ns;      /* of stat: between two looks; 0: one look */
+	uint64_t watch_ns;      /* of stat: time between two looks; 0: one look */
 	uint32_t slow_ms;
 	int log_level; /* enum kv_log_level */
 };
@@ -29,8 +29,9 @@ struct cli_options {
 extern const struct kv_opt cli_options_table[];
 extern const struct kv_opt_program cli_options_program;
 
-/* cli_options_parse -- the command line. Command and arguments go to *out_words. 0; 1: --help or --version was printed;
- * -KV_EINVAL with *err. */
+/* cli_options_parse -- parse the command line and the environment. Command and arguments go to *out_words. Strings
+ * point into argv or live as long as the process. Returns 0; 1 when --help or --version was printed; -KV_EINVAL with
+ * *err. */
 int cli_options_parse(int argc, char **argv, struct cli_options *out, struct kv_opt_strings *out_words,
 		      struct kv_error *err);
 

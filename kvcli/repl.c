@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* repl.c -- the prompt. libedit edits lines and keeps the history of a terminal; from a pipe lines are read plainly, so
- * that a script's input never meets an editor. What is typed is kept
- * for the next time (history.c), without lines that have a value: it may be a secret. */
+/* repl.c -- the prompt.
+ *
+ * At a terminal libedit edits lines and keeps their history, and history.c keeps them for the next time, except lines
+ * with a value, which may be a secret. Lines from a pipe are read plainly, so that a script's input never meets an
+ * editor. */
 #include "kvcli/repl.h"
 
 #include <editline/readline.h>
@@ -10,7 +12,7 @@
 
 #include "kvcli/history.h"
 
-/* Take one word out of *at, unquoted in place. NULL when a quote stays open. */
+/* Takes one word out of *at and unquotes it in place. NULL when a quote stays open. */
 static char *take_word(char **at)
 {
 	char *from = *at, *to = from, *in = from, quote = 0;
@@ -63,12 +65,11 @@ int repl_split(char *text, struct cli_line *out, struct kv_error *err)
 		rc = word ? place_word(out, word, &pending, err) : kv_fail(err, -KV_EINVAL, "a quote is not closed");
 	}
 	if (rc == 0 && pending)
-		rc = kv_fail(err, -KV_EINVAL, "-f and -o need a file name after them");
+		rc = kv_fail(err, -KV_EINVAL, "-f and -o need a file name");
 	return rc;
 }
 
-/* One line: the exit status, or -1 to leave. number: of a line that nobody typed, for what is said of it; 0: at the
- * prompt. */
+/* Runs one line. Returns the exit status, or -1 to leave. number: of a piped line, for messages; 0 at a terminal. */
 static int run_line(struct cli *cli, char *text, unsigned number)
 {
 	struct kv_error err = {0};
@@ -94,7 +95,7 @@ static int run_line(struct cli *cli, char *text, unsigned number)
 	return status;
 }
 
-/* *out_cut: the line has a byte 0, behind which nothing would be seen. */
+/* *out_cut: the line has a byte 0, which would hide the rest of it. */
 static char *next_line(bool terminal, const char *history, char **buf, size_t *cap, bool *out_cut)
 {
 	ssize_t n;
@@ -115,7 +116,7 @@ static char *next_line(bool terminal, const char *history, char **buf, size_t *c
 	return n < 0 ? NULL : *buf;
 }
 
-/* Tab: commands in the first place and after help, files after -f and -o. Keys cannot be listed. */
+/* Tab completes commands as the first word and after help, and files after -f and -o. Keys cannot be listed. */
 static char *command_next(const char *text, int again)
 {
 	static unsigned at;
@@ -171,8 +172,8 @@ int repl_run(struct cli *cli)
 		number += !terminal;
 		if (cut)
 			fprintf(stderr,
-				"kv-client: line %u: it has a byte 0, which no command line can have; put the value "
-				"from a file (-f)\n",
+				"kv-client: line %u: a command cannot hold a byte 0; put such a value from a file "
+				"(-f)\n",
 				number);
 		one = cut ? CLI_USAGE : run_line(cli, text, number);
 		if (one > 0)

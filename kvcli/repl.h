@@ -5,14 +5,14 @@
 
 #include "kvcli/command.h"
 
-/* repl_split -- cut a line into words, in place. Blanks separate; '...' and "..." keep them; a backslash takes the next
- * character as it is (not inside '...'). -f and -o with the word after them go to out->file and out->output. Words
- * point into text. Returns 0 (count 0: nothing there), or -KV_EINVAL with *err: an open quote, too many words, -f or -o
- * without a name. */
+/* repl_split -- cut a line into words, in place; the words point into text. Blanks separate words, and '...' and "..."
+ * keep blanks; a backslash takes the next character as it is (not inside '...'). The words after -f and -o go to
+ * out->file and out->output. Returns 0 (count 0: an empty line), or -KV_EINVAL with *err: an open quote, too many
+ * words, -f or -o without a name. */
 int repl_split(char *text, struct cli_line *out, struct kv_error *err);
 
-/* repl_run -- until "exit", "quit" or the end of input. Returns the exit status: of the last command that did not
- * succeed, else CLI_OK. */
+/* repl_run -- run lines until "exit", "quit" or the end of input. Returns CLI_OK at a terminal; of piped commands the
+ * status of the last one that did not succeed, else CLI_OK. */
 int repl_run(struct cli *cli);
 
 #endif

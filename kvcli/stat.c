@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stat.c -- statistics as text for people (a name and a number per line, under the name of their group) and as JSON for
- * programs. Both come from the same lists, so a counter that the library gains shows up in both. */
+/* stat.c -- statistics, as text for people (groups with a name and a number per line) and as JSON for programs. Both
+ * are printed from the same lists, so a new counter of the library shows up in both. */
 #include "kvcli/stat.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ static const char *const state_names[] = {[KVC_SERVER_CONNECTING] = "connecting"
 
 /* ---- text ---- */
 
-/* A number with what it is in plain words, where its unit is hard to read. */
+/* A number in its unit; bytes and nanoseconds also as people read them. */
 static void print_value(const char *name, uint64_t value, const char *unit)
 {
 	char text[32] = "";
@@ -44,7 +44,7 @@ static void print_group(const struct kvc_stat_item *item, int n, const char *gro
 	}
 }
 
-/* What is asked for most first; a group that this program does not know comes last. */
+/* The groups that people look at most come first. Groups that this program does not know come last. */
 static void print_items(const struct kvc_stat_item *item, int n)
 {
 	static const char *const order[] = {"requests", "answers",     "calls", "time",  "waits",
@@ -92,7 +92,7 @@ static int ask(struct cli *cli, unsigned server, unsigned shard, struct kvc_stat
 	return n;
 }
 
-/* How many shards to ask, where that was wanted. */
+/* The number of shards to ask; 0 without --shards. */
 static unsigned shards_of(struct cli *cli, unsigned server)
 {
 	struct kvc_server_info s = {.size = sizeof(s)};
@@ -144,11 +144,14 @@ static int server_json(struct cli *cli, unsigned server, json_t *servers, struct
 
 /* ---- this client ---- */
 
-static const char *ago_format(uint64_t ns, char *buf, size_t cap)
+static const char *heard_text(uint64_t ns, char *buf, size_t cap)
 {
-	size_t len = strlen(kv_duration_format(ns, buf, cap));
+	char ago[32];
 
-	snprintf(buf + len, cap - len, " ago");
+	if (ns == UINT64_MAX)
+		snprintf(buf, cap, "never heard");
+	else
+		snprintf(buf, cap, "heard %s ago", kv_duration_format(ns, ago, sizeof(ago)));
 	return buf;
 }
 
@@ -168,29 +171,29 @@ static void client_text(struct cli *cli)
 	struct kvc_server_info s = {.size = sizeof(s)};
 	struct kvc_rail_info r = {.size = sizeof(r)};
 	struct kvc_info info = {.size = sizeof(info)};
-	char ping[32], heard[32], numa[32];
+	char ping[32], heard[48], numa[32];
 
 	printf("[this client]\n");
-	kvc_rail_info(cli->pool, 0, 0, &r); /* brings the counters of the engine up to date */
+	kvc_rail_info(cli->pool, 0, 0, &r); /* brings the engine's counters up to date */
 	if (kvc_counters(cli->pool, &c) == 0)
 		print_items(item, kvc_counters_items(&c, item, ITEMS_MAX));
 	for (unsigned i = 0; i < cli->opt->servers.count && kvc_server_info(cli->pool, 0, i, &s) == 0; i++)
 		kv_wrap(stdout, "", 2,
-			"server %s: %s, node id %s, session %u, %u shards, %u of %u links up, credits %u of %u in use, "
-			"%u queued, "
-			"%u in flight, ping %s, heard %s, %" PRIu64 " connects, %" PRIu64 " attaches, %" PRIu64
-			" fences%s%s",
+			"server %s: %s, node id %s, session %u, %u shard%s, %u of %u links up, credits %u of %u in "
+			"use, "
+			"%u queued, %u in flight, ping %s, %s, connected %" PRIu64 ", attached %" PRIu64
+			", fenced %" PRIu64 " times%s%s",
 			s.name, state_names[s.state], s.node_id[0] ? s.node_id : "not set", s.session, s.shards,
-			s.links_up, s.links, s.credits_in_use, s.credits_granted, s.queued, s.inflight,
-			kv_duration_format(s.ping_ns, ping, sizeof(ping)),
-			s.heard_ns == UINT64_MAX ? "never" : ago_format(s.heard_ns, heard, sizeof(heard)), s.connects,
-			s.attaches, s.fences, s.why[0] ? ", last trouble: " : "", s.why);
+			s.shards == 1 ? "" : "s", s.links_up, s.links, s.credits_in_use, s.credits_granted, s.queued,
+			s.inflight, kv_duration_format(s.ping_ns, ping, sizeof(ping)),
+			heard_text(s.heard_ns, heard, sizeof(heard)), s.connects, s.attaches, s.fences,
+			s.why[0] ? ", last trouble: " : "", s.why);
 	kvc_info(cli->pool, &info);
 	for (unsigned i = 0; i < info.rails && kvc_rail_info(cli->pool, 0, i, &r) == 0; i++)
 		kv_wrap(stdout, "", 2,
 			"rail %u: %s (%s%s), %s, %u of %u operations in flight, %" PRIu64 " sends, %" PRIu64
 			" receives, %" PRIu64 " immediates, %" PRIu64 " EAGAIN, %" PRIu64 " failed (%" PRIu64
-			" by the way or the other side), %" PRIu64 " failures of the rail",
+			" by the network or the peer), %" PRIu64 " failures of the rail",
 			i, r.device, info.provider, numa_text(r.numa_node, numa, sizeof(numa)), r.out ? "OUT" : "up",
 			r.inflight, r.depth, r.sends, r.receives, r.immediates, r.eagain, r.failed + r.peer_failures,
 			r.peer_failures, r.failures);
@@ -268,7 +271,9 @@ static int print_json(struct cli *cli, struct kv_error *err)
 	if (cli->opt->all)
 		json_object_set_new(all, "client", client_object(cli));
 	if (json_dumpf(all, stdout, JSON_INDENT(2)) < 0)
-		worst = kv_fail(err, -KV_ENOMEM, "stat: the JSON could not be written");
+		worst = kv_fail(
+			err, -KV_ENOMEM,
+			"stat: the JSON cannot be written: there is no memory, or standard output is full or closed");
 	putchar('\n');
 	json_decref(all);
 	return worst;
@@ -281,8 +286,8 @@ struct seen {
 	int count;
 };
 
-/* What differs from the last time: counters by how much per second, gauges (and counters of a server that began anew)
- * as they are now. */
+/* Prints the items that changed since the last look, and returns how many. A counter shows its change per second. A
+ * gauge, or a counter of a server that has restarted, shows its former value. */
 static unsigned changes_print(const struct seen *before, const struct seen *now, double seconds)
 {
 	unsigned n = 0;
@@ -301,7 +306,7 @@ static unsigned changes_print(const struct seen *before, const struct seen *now,
 	return n;
 }
 
-/* Look at each server once; the first time there is nothing to compare with. */
+/* One look at each server. The first look only keeps the values for the next one. */
 static int look(struct cli *cli, unsigned turn, double seconds, struct kv_error *err)
 {
 	static struct seen seen[KV_OPT_STRINGS_MAX][2];
@@ -317,7 +322,7 @@ static int look(struct cli *cli, unsigned turn, double seconds, struct kv_error 
 		if (turn && changes_print(before, now, seconds) == 0)
 			printf("  nothing changed\n");
 	}
-	if (fflush(stdout) != 0 || ferror(stdout)) /* nobody reads it any more, or the disk is full */
+	if (fflush(stdout) != 0 || ferror(stdout)) /* the reader has gone, or the disk is full */
 		return kv_fail(err, -EIO, "standard output cannot be written");
 	return 0;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* advise.c -- what would make the run faster, or take a better provider. Nothing here says that a run fails; figures
- * are named with where they were measured (docs/internals/providers.md, docs/runs/2026-11-performance.md). */
+/* advise.c -- what would make the run faster, or let it use a better provider.
+ *
+ * Invariant: advice never says that a run fails. A figure comes with the place where it was measured
+ * (docs/internals/providers.md, docs/runs/2026-11-performance.md). */
 #include <string.h>
 
 #include "kvdoctor/doctor.h"
@@ -23,7 +25,7 @@ static bool on_loopback(const struct doctor *d)
 	return strncmp(local, "127.", 4) == 0 || strcmp(local, "::1") == 0;
 }
 
-/* Why the provider for a device that is here has none, in libfabric's words. */
+/* Why this provider offers no device, in libfabric's words. */
 static const char *why_not(const struct doctor *d, const char *name)
 {
 	for (unsigned i = 0; i < d->num_providers; i++)
@@ -42,10 +44,10 @@ static void advise_rdma_unused(struct doctor *d)
 		const struct te_rdma_port *p = &r->port[0];
 		struct finding *f =
 			doctor_found(d, SECTION_ADVICE, TE_WARN, "rdma_unused", r->name, "not used",
-				     "an RDMA device is here, and the run would go over tcp: %s", why_not(d, name));
+				     "an RDMA device is here, but the run would go over tcp: %s", why_not(d, name));
 		if (r->node_error > 0 || r->query_error[0])
-			doctor_remedy(f,
-				      "see the line on its device file or libibverbs above: libfabric does not see it");
+			doctor_remedy(f, "see the line on its device file or libibverbs above: libfabric does not see "
+					 "the device");
 		else if (!p->active)
 			doctor_remedy(f, "see the line on its port above");
 		else if (!r->efa)
@@ -62,50 +64,46 @@ static void advise_one_host(struct doctor *d)
 {
 	if (d->opt->servers.count || !over_tcp(d) || d->num_rdma)
 		return;
-	struct finding *f = doctor_found(
-		d, SECTION_ADVICE, TE_INFO, "one_host", "shm", "one host",
-		"shared memory does more GETs than loopback tcp: 2.2 times at 4 KiB, 1.7 at 64 KiB and 1 MiB "
-		"(measured on 2 cores)");
-	doctor_remedy(f, "--provider shm, for tests and benchmarks: a process that is killed may leave the others "
-			 "standing still");
+	struct finding *f = doctor_found(d, SECTION_ADVICE, TE_INFO, "one_host", "shm", "one host",
+					 "shared memory does more GETs than loopback tcp: 2.2 times as many at 4 KiB, "
+					 "1.7 times at 64 KiB and 1 MiB (measured on 2 cores)");
+	doctor_remedy(f, "use --provider shm, for tests and benchmarks only: a process that is killed may leave the "
+			 "others hanging");
 }
 
 static void advise_congestion(struct doctor *d)
 {
 	bool paced = strncmp(d->congestion, "bbr", 3) == 0, fq = strcmp(d->qdisc, "fq") == 0;
 	struct finding *f;
-	char stay[128] = "";
+	char stay[160] = "";
 	if (!over_tcp(d) || !paced)
 		return;
 	if (on_loopback(d)) {
 		f = doctor_found(d, SECTION_ADVICE, TE_INFO, "congestion", "tcp", "congestion",
-				 "%s paces by timers. GETs are not concerned: connections accepted on loopback get "
-				 "reno from KVRail. What "
-				 "clients send (requests, data of PUTs) is paced",
+				 "%s paces by timers what clients send (requests, data of PUTs). GETs are not "
+				 "concerned: KVRail gives connections that it accepts on loopback reno",
 				 d->congestion);
 		doctor_remedy(f,
 			      "`sysctl -w net.ipv4.tcp_congestion_control=%s` if PUTs matter (a 1 MiB stream over "
-			      "loopback, all "
-			      "paced: 4.5 GB/s; with reno: 8)",
+			      "loopback: 4.5 GB/s with all of it paced, 8 GB/s with reno)",
 			      strstr(d->congestions, "cubic") ? "cubic" : "reno");
 		return;
 	}
 	f = doctor_found(d, SECTION_ADVICE, TE_INFO, "congestion", "tcp", "congestion",
 			 "%s paces every segment by a timer, which costs CPU (up to a fifth, seen on loopback)%s",
-			 d->congestion, fq ? "; qdisc fq, the default here, does it for less" : "");
-	/* The sysctl is for devices that come later. */
+			 d->congestion, fq ? "; qdisc fq, the default here, does it at less cost" : "");
 	if (!fq)
 		snprintf(stay, sizeof(stay),
-			 "; to stay with %s: `tc qdisc replace dev DEV root fq`, and net.core.default_qdisc=fq",
+			 "; to stay with %s: `tc qdisc replace dev DEV root fq`, and net.core.default_qdisc=fq for "
+			 "later devices",
 			 d->congestion);
-	doctor_remedy(
-		f,
-		"inside one data centre compare with `sysctl -w net.ipv4.tcp_congestion_control=%s` on all hosts (not "
-		"measured by us between hosts)%s",
-		strstr(d->congestions, "cubic") ? "cubic" : "reno", stay);
+	doctor_remedy(f,
+		      "inside one data centre compare with `sysctl -w net.ipv4.tcp_congestion_control=%s` on all hosts "
+		      "(between hosts it is not measured yet)%s",
+		      strstr(d->congestions, "cubic") ? "cubic" : "reno", stay);
 }
 
-/* The fastest interface that is up; NULL: none tells its speed. */
+/* The fastest interface that is up; NULL when none tells its speed. */
 static const struct netdev *fastest(const struct doctor *d)
 {
 	const struct netdev *best = NULL;
@@ -118,17 +116,18 @@ static const struct netdev *fastest(const struct doctor *d)
 
 static void advise_buffers(struct doctor *d, const struct netdev *n)
 {
-	uint64_t least = KV_MIN(d->wmem_max, d->rmem_max / 2); /* half of a receive buffer is for the kernel's own */
+	uint64_t least = KV_MIN(d->wmem_max, d->rmem_max / 2); /* the kernel uses half of a receive buffer itself */
 	char size[32], speed[32];
 	if (d->wmem_max == KV_UNKNOWN || d->rmem_max == KV_UNKNOWN)
 		return;
 	uint64_t rtt_us = least * 8 / (uint64_t)n->speed_mbps;
 	if (rtt_us >= SHORT_RTT_US)
 		return;
-	struct finding *f = doctor_found(d, SECTION_ADVICE, TE_INFO, "socket_buffers", n->name, "socket buffers",
-					 "%s at most for a connection: full speed (%s) up to a round trip of %llu us",
-					 kv_size_format(least, size, sizeof(size)),
-					 doctor_speed(n->speed_mbps, speed, sizeof(speed)), (unsigned long long)rtt_us);
+	struct finding *f =
+		doctor_found(d, SECTION_ADVICE, TE_INFO, "socket_buffers", n->name, "socket buffers",
+			     "a connection has %s at most, enough for full speed (%s) up to a round trip of %llu us",
+			     kv_size_format(least, size, sizeof(size)),
+			     doctor_speed(n->speed_mbps, speed, sizeof(speed)), (unsigned long long)rtt_us);
 	doctor_remedy(
 		f, "`sysctl -w net.ipv4.tcp_wmem=\"4096 16384 33554432\" net.ipv4.tcp_rmem=\"4096 131072 67108864\"`");
 }
@@ -163,13 +162,11 @@ static void advise_efa(struct doctor *d)
 {
 	if (strncmp(provider_of(d), "efa", 3) != 0)
 		return;
-	struct finding *f = doctor_found(
-		d, SECTION_ADVICE, TE_INFO, "security_group", "efa", "network",
-		"a trial on one host does not pass the network: other hosts are reached only if the security "
-		"group allows it");
-	doctor_remedy(
-		f,
-		"in and out: all traffic from and to the security group itself; test with `fi_pingpong -p efa HOST`");
+	struct finding *f = doctor_found(d, SECTION_ADVICE, TE_INFO, "security_group", "efa", "network",
+					 "a trial on one host does not cross the network: the security group decides "
+					 "which hosts can be reached");
+	doctor_remedy(f, "allow all traffic from and to the security group itself, in and out; test with `fi_pingpong "
+			 "-p efa HOST`");
 }
 
 static void advise_verbs(struct doctor *d)
@@ -180,11 +177,12 @@ static void advise_verbs(struct doctor *d)
 		const struct te_rdma_port *p = &d->rdma[i].port[0];
 		if (strcmp(p->link_layer, "Ethernet") != 0 || !p->active || strcmp(d->rdma[i].driver, "") == 0)
 			continue;
-		struct finding *f = doctor_found(d, SECTION_ADVICE, TE_INFO, "roce", d->rdma[i].name, "RoCE",
-						 "RoCE wants a network that loses nothing, or marks before it does");
+		struct finding *f =
+			doctor_found(d, SECTION_ADVICE, TE_INFO, "roce", d->rdma[i].name, "RoCE",
+				     "RoCE wants a network that loses no packet, or marks congestion before it does");
 		doctor_remedy(f,
-			      "priority flow control or ECN (DCQCN) on switches and NIC; %s is the GID's type, RoCE v2 "
-			      "is routed",
+			      "set up priority flow control or ECN (DCQCN) on switches and NIC; the type of this GID "
+			      "is %s, and only RoCE v2 is routed",
 			      p->gid_type[0] ? p->gid_type : "unknown");
 		return;
 	}

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor.h -- what kv-doctor found: facts for the tables, and findings, each a line with a verdict and a remedy.
+/* doctor.h -- what kv-doctor found: facts for the tables, and findings, which are lines with a verdict and a remedy.
  * Private to kvdoctor/.
  *
- * The parts fill it in this order: look.c (libraries, RDMA devices, network), plan.c and environment.c (what would run,
- * checked), try.c (what did run), advise.c (what would be faster). text.c and json.c print it and decide nothing. */
+ * The files fill struct doctor in this order: look.c (libraries, RDMA devices), network.c, plan.c and environment.c
+ * (what would run, checked), try.c (what did run), advise.c (what would be faster). text.c and json.c print it and
+ * decide nothing. */
 #ifndef KVRAIL_KVDOCTOR_DOCTOR_H
 #define KVRAIL_KVDOCTOR_DOCTOR_H
 
@@ -17,7 +18,7 @@
 
 enum { FINDINGS_MAX = 512, PROVIDERS_MAX = 16, NETDEVS_MAX = 64, FILES_MAX = 8, MODULES_MAX = 8, WORD_MAX = 64 };
 
-enum { DOCTOR_SERVER_FILES = 65536 }; /* that kv-server raises its soft limit to, as far as the hard one goes */
+enum { DOCTOR_SERVER_FILES = 65536 }; /* kv-server raises its soft limit to this, if the hard limit allows */
 
 enum section {
 	SECTION_LIBRARIES,
@@ -35,7 +36,7 @@ struct finding {
 	enum te_status status;
 	char id[32], subject[WORD_MAX], name[32]; /* "memlock", "kv-bench", "locked memory" */
 	const char *unit;                         /* "", "bytes" */
-	uint64_t need, have;                      /* KV_UNKNOWN: it has no numbers */
+	uint64_t need, have;                      /* KV_UNKNOWN: the finding has no numbers */
 	char text[768], remedy[400];
 };
 
@@ -51,7 +52,7 @@ struct module {
 	char name[24], version[48];
 };
 
-/* What one process of the run would take. */
+/* One process of the run, and what it would take. */
 struct role {
 	const char *name; /* "kv-bench", "kv-server" */
 	bool present;
@@ -64,16 +65,16 @@ struct role {
 	struct kv_error error;
 };
 
-/* What a child that tried it told. */
+/* What the child of a trial reported. */
 struct trial {
-	bool done;       /* it was tried */
+	bool done;       /* the child came to its end */
 	unsigned opened; /* endpoints */
 	uint64_t open_ns, register_ns, registered_bytes, ping_ns, bytes;
-	bool moved; /* bytes went over, and were right */
+	bool moved; /* bytes arrived, and were right */
 	bool wait_fd, write_emulated, read_emulated;
 	char no_door[160]; /* why no doorkeeper stands before its fabric ports; "": one does */
-	char error[400];   /* why it ended early; "" */
-	char log[400];     /* the last lines that it wrote to stderr */
+	char error[400];   /* why the trial ended early; "" */
+	char log[400];     /* the end of what the child wrote to stderr */
 };
 
 struct doctor {
@@ -94,7 +95,7 @@ struct doctor {
 	unsigned num_netdevs;
 	char congestion[32], congestions[160], qdisc[32];
 	uint64_t wmem_max, rmem_max; /* the third number of tcp_wmem, tcp_rmem; KV_UNKNOWN */
-	char uring_error[400];       /* why the rings of a run could not be made; "": they could */
+	char uring_error[400];       /* why the rings of a run could not be made; "" */
 	int uring_code;
 	int cma_error; /* see te_checkup */
 	struct role client, server;
@@ -103,45 +104,48 @@ struct doctor {
 	unsigned num_findings;
 };
 
-/* doctor_found -- add a line; the last place is kept for one that says that there were more. The text is a printf
- * format. Returns the finding, for doctor_remedy, and numbers. */
+/* doctor_found -- add a finding, whose text is printf-formatted. When the list is full, the last place holds the latest
+ * finding, with the worst status of all that stood there. Returns the finding, valid until the next call, for
+ * doctor_remedy and for numbers. */
 struct finding *doctor_found(struct doctor *d, enum section section, enum te_status status, const char *id,
 			     const char *subject, const char *name, const char *fmt, ...)
 	__attribute__((format(printf, 7, 8)));
 void doctor_remedy(struct finding *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* doctor_verdict -- add what te_check said. */
+/* doctor_verdict -- add a verdict of te_check. */
 void doctor_verdict(struct doctor *d, enum section section, const char *subject, const struct te_verdict *v);
 
-/* doctor_worst -- of all findings: TE_OK, TE_WARN or TE_FAIL. doctor_count -- how many have this status. */
+/* doctor_worst -- TE_FAIL if a finding fails, else TE_WARN if one warns, else TE_OK. doctor_count -- how many findings
+ * have this status. */
 enum te_status doctor_worst(const struct doctor *d);
 unsigned doctor_count(const struct doctor *d, enum te_status status);
 const char *doctor_status_name(enum te_status status); /* "ok", "info", "warning", "fails" */
 
-/* doctor_speed -- of a link: "25 Gb/s", "2500 Mb/s". Returns buf. */
+/* doctor_speed -- the speed of a link as text: "25 Gb/s", "2500 Mb/s". Returns buf. */
 const char *doctor_speed(long mbps, char *buf, size_t cap);
 
 /* files.c: small files below the root */
-bool file_line(const char *root, const char *name, char *out, size_t cap); /* the first line */
+bool file_line(const char *root, const char *name, char *out, size_t cap); /* the first line; false: none, or empty */
 long file_number(const char *root, const char *name, long otherwise);
-void link_last(const char *root, const char *name, char *out, size_t cap); /* the last part of what a link names; "" */
-/* dir_each -- fn for every entry but . and .., in the order of versionsort. */
+void link_last(const char *root, const char *name, char *out, size_t cap); /* the last part of a link's target; "" */
+/* dir_each -- call fn for every entry except . and .., in the order of versionsort. */
 void dir_each(const char *root, const char *name, void (*fn)(const char *entry, void *arg), void *arg);
 
 void doctor_look(struct doctor *d);    /* look.c */
 void doctor_network(struct doctor *d); /* network.c */
 void doctor_plan(struct doctor *d);    /* plan.c */
-/* doctor_files_soft -- RLIMIT_NOFILE of a process of the run, as it will have it. */
+/* doctor_files_soft -- the soft RLIMIT_NOFILE that a process of the run will have. */
 uint64_t doctor_files_soft(const struct doctor *d, const struct role *r);
 void doctor_environment(struct doctor *d); /* environment.c */
 void doctor_try(struct doctor *d);         /* try.c */
 void doctor_advise(struct doctor *d);      /* advise.c */
 
-/* try_child -- the program again, as the child that tries: argv of doctor_try. Returns the exit status. */
+/* try_child -- the main of the child that tries, with the arguments behind TRY_CHILD (try.h). Returns the exit status.
+ */
 #define TRY_CHILD "--try-child"
 int try_child(int argc, char **argv);
 
 void text_print(const struct doctor *d, FILE *out);
-/* json_print -- 0, or -KV_ENOMEM, or -errno of writing, with *err. */
+/* json_print -- write the report to a file, or to stdout ("-"). 0; -KV_ENOMEM or -errno with *err. */
 int json_print(const struct doctor *d, const char *path, struct kv_error *err);
 
 #endif

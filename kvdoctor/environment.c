@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* environment.c -- settings in the environment that libfabric's providers heed and KVRail suffers from:
- * docs/internals/providers.md has the reasons. Looked at when the provider is known, because each concerns one. */
+/* environment.c -- environment variables that libfabric's providers heed and that harm KVRail. The reasons are in
+ * docs/internals/providers.md. Needs the chosen provider, because most variables concern one or two. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "kvdoctor/doctor.h"
 
-/* Those that FAIL are the ones that opening an endpoint refuses (fab_tcp_check, fab_verbs_check), in their words. */
+/* TE_FAIL: the engine refuses to open an endpoint with it, in the same words (fab_tcp_check, fab_verbs_check). */
 static const struct {
 	const char *name;
-	enum { ANY, ON, OFF } value; /* which value is meant */
-	const char *providers;       /* that it concerns, with spaces between them; "": all */
+	enum { ANY, ON, OFF } value; /* which values do harm */
+	const char *providers;       /* those it concerns, separated by spaces; "": all */
 	enum te_status status;
 	const char *text;
 } settings[] = {
-	{"FI_PROVIDER", ANY, "", TE_WARN, "libfabric shows no other providers than it allows"},
+	{"FI_PROVIDER", ANY, "", TE_WARN, "libfabric shows only the providers that it allows"},
 	{"FI_TCP_ZEROCOPY_SIZE", ANY, "tcp tcp-native", TE_FAIL,
 	 "libfabric may announce bytes that it did not deliver"},
 	{"FI_NET_ZEROCOPY_SIZE", ANY, "net", TE_FAIL, "libfabric may announce bytes that it did not deliver"},
 	{"FI_OFI_RXM_DATA_AUTO_PROGRESS", ON, "tcp", TE_FAIL, "libfabric may announce bytes that it did not deliver"},
-	{"FI_OFI_RXM_USE_RNDV_WRITE", ANY, "tcp verbs", TE_WARN, "wrong data before libfabric 1.18.3"},
+	{"FI_OFI_RXM_USE_RNDV_WRITE", ANY, "tcp verbs", TE_WARN, "libfabric before 1.18.3 delivers wrong data"},
 	{"FI_OFI_RXM_USE_SRX", ON, "verbs", TE_FAIL, "libfabric takes immediate data for messages and drops it"},
 	{"FI_AV_REMOVE_CLEANUP", ON, "tcp verbs", TE_FAIL, "libfabric crashes after a peer could not be connected to"},
 	{"FI_EFA_MTU_SIZE", ANY, "efa efa-direct", TE_WARN, "newer EFA providers end the process when it is set"},
@@ -31,7 +31,7 @@ static const struct {
 	 "the EFA provider ends the process on a device without RDMA"},
 };
 
-/* As libfabric reads a switch. */
+/* Compares as libfabric reads a switch. */
 static bool is_one_of(const char *text, const char *const *words, size_t n)
 {
 	for (size_t i = 0; i < n; i++)

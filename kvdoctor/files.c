@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* files.c -- the small files of /proc and /sys, below a root. What is not there reads as nothing. */
+/* files.c -- the small files of /proc and /sys, below a root. A missing file reads as an empty one. */
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* findings.c -- the list of findings. It is bounded: a machine with hundreds of devices gets a line that says so. */
+/* findings.c -- the list of findings. It is bounded, for machines with hundreds of devices: see doctor_found. */
 #include <stdarg.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ struct finding *doctor_found(struct doctor *d, enum section section, enum te_sta
 	bool full = d->num_findings >= FINDINGS_MAX - 1;
 	struct finding *f = &d->finding[full ? FINDINGS_MAX - 1 : d->num_findings];
 	d->num_findings += d->num_findings < FINDINGS_MAX;
-	/* What does not fit is not lost for the verdict. */
+	/* The worst status of the findings that did not fit still counts for the verdict. */
 	enum te_status worst = full && d->num_findings == FINDINGS_MAX ? f->status : TE_OK;
 	*f = (struct finding){.section = section,
 			      .status = KV_MAX(status, worst),

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* json.c -- the report for programs: schema "kvdoctor/1", described in docs/guide/troubleshooting.md. Names are never
- * changed or reused; new ones may come. Numbers that are unknown, or limits that do not exist, are null. */
+/* json.c -- the report for programs: schema "kvdoctor/1", described in docs/guide/troubleshooting.md.
+ *
+ * Invariants: a name is never changed or reused; new ones may come. An unknown number, or a limit that does not exist,
+ * is null. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -19,7 +21,7 @@ static json_t *known(long v)
 	return v < 0 ? json_null() : json_integer(v);
 }
 
-/* Paths and the like may be any bytes: what is no UTF-8 is null. */
+/* Paths and the like may hold any bytes. Text that is not UTF-8 becomes null. */
 static json_t *text(const char *s)
 {
 	json_t *t = json_string(s);

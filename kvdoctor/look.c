@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* look.c -- libraries, kernel modules, RDMA devices.
  *
- * What is said about a device that the run does not use is a warning at most: only plan.c and try.c may find that a run
- * fails. */
+ * A finding about a device here is a warning at most, since the run may not use the device. Only plan.c,
+ * environment.c and try.c may find that a run fails. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static void library_note(struct doctor *d, const char *path)
 	for (unsigned i = 0; i < d->num_libraries; i++)
 		if (strcmp(d->libraries[i], real) == 0)
 			return;
-	strcpy(d->libraries[d->num_libraries++], real); /* its length was looked at */
+	strcpy(d->libraries[d->num_libraries++], real); /* its length was checked above */
 }
 
 static void library_dir(struct doctor *d, const char *dir)
@@ -34,7 +34,7 @@ static void library_dir(struct doctor *d, const char *dir)
 		library_note(d, path);
 }
 
-/* Where a loader or an installer puts one. */
+/* Looks where loaders and installers put a libfabric. */
 static void libraries_find(struct doctor *d)
 {
 	static const char *const dirs[] = {
@@ -69,14 +69,12 @@ static void libraries_judge(struct doctor *d)
 	for (unsigned i = 0; i < l->num_copies; i++) {
 		f = doctor_found(d, SECTION_LIBRARIES, TE_WARN, "libfabric_copies", "libfabric", "second copy",
 				 "this process has also loaded %s", l->copies[i]);
-		doctor_remedy(
-			f,
-			"a process must have one: put the right one first in LD_LIBRARY_PATH, and see with `ldd` who "
-			"brings the other");
+		doctor_remedy(f, "a process must have one libfabric: put the right one first in LD_LIBRARY_PATH, and "
+				 "see with `ldd` which library brings the other");
 	}
 	if (d->installer[0] && strcmp(d->installer, l->path) != 0) {
 		f = doctor_found(d, SECTION_LIBRARIES, has_efa(d) ? TE_WARN : TE_INFO, "libfabric_installer",
-				 "libfabric", "EFA installer", "its libfabric (%s) is here, and another one is loaded",
+				 "libfabric", "EFA installer", "its libfabric (%s) is here, but another one is loaded",
 				 d->installer);
 		doctor_remedy(
 			f, "start with ./run-with-rdma.sh, or build again (make clean all): both take the installer's");
@@ -107,7 +105,7 @@ static void modules_find(struct doctor *d)
 		if (snprintf(full, sizeof(full), "%s%s", d->root, path) >= (int)sizeof(full) || access(full, F_OK))
 			continue;
 		snprintf(path, sizeof(path), "/sys/module/%s/version", names[i]);
-		/* The kernel's own modules have no version but its. */
+		/* Modules of the kernel itself have no version of their own. */
 		if (!file_line(d->root, path, m->version, sizeof(m->version)))
 			snprintf(m->version, sizeof(m->version), "of the kernel");
 		snprintf(m->name, sizeof(m->name), "%s", names[i]);
@@ -119,15 +117,13 @@ static void modules_find(struct doctor *d)
 
 static const char *node_remedy(const struct doctor *d, int error)
 {
-	/* The file is there, and its owner is somebody else. */
+	/* The device file exists and belongs to another user. */
 	if (error == EACCES)
 		return "give this user access: `chmod a+rw /dev/infiniband/uverbs* /dev/infiniband/rdma_cm` (the udev "
-		       "rules of "
-		       "rdma-core do it)";
+		       "rules of rdma-core do it)";
 	if (d->host.container == KV_CONTAINER_KUBERNETES)
 		return "let the pod ask for the device: resources.limits vpc.amazonaws.com/efa: N (EFA device "
-		       "plug-in), or the "
-		       "RDMA device plug-in's rdma/hca";
+		       "plug-in), or the RDMA device plug-in's rdma/hca";
 	if (d->host.container)
 		return "start the container with --device=/dev/infiniband (all uverbs* files and rdma_cm)";
 	return "`modprobe ib_uverbs`, and install rdma-core";
@@ -138,8 +134,7 @@ static void device_judge(struct doctor *d, const struct te_rdma *r)
 	struct finding *f;
 	if (r->node_error > 0) {
 		f = doctor_found(d, SECTION_DEVICES, TE_WARN, "rdma_node", r->name, "device file",
-				 "%s%s: libfabric does not see this "
-				 "device",
+				 "%s%s: libfabric does not see this device",
 				 r->node[0] ? r->node : "/dev/infiniband/uverbs*",
 				 r->node_error == ENOENT ? " is not here" : " may not be opened by this process");
 		doctor_remedy(f, "%s", node_remedy(d, r->node_error));
@@ -173,14 +168,15 @@ static void efa_judge(struct doctor *d, const struct te_rdma *r)
 	if (!r->efa || !r->efadv)
 		return;
 	if (!(r->efa_caps & TE_EFA_WRITE)) {
-		f = doctor_found(
-			d, SECTION_DEVICES, TE_WARN, "efa_rdma_write", r->name, "RDMA write",
-			"this device does not write (a p4d does not): GETs are emulated, and need both sides' CPU%s",
-			r->efa_caps & TE_EFA_READ ? "; it can read" : "");
+		f = doctor_found(d, SECTION_DEVICES, TE_WARN, "efa_rdma_write", r->name, "RDMA write",
+				 "this device has no RDMA write (a p4d has none): the provider emulates GETs, which "
+				 "takes CPU on both sides%s",
+				 r->efa_caps & TE_EFA_READ ? "; it can read" : "");
 		doctor_remedy(
 			f,
 			r->efa_caps & TE_EFA_READ
-				? "nothing on this instance type; reads are not emulated (docs/internals/providers.md)"
+				? "there is none on this instance type; reads are not emulated "
+				  "(docs/internals/providers.md)"
 				: "use an instance type with RDMA (p4d and later: read; p5 and later: read and write)");
 	}
 	if (d->library.built_major == 1 && d->library.built_minor < 18)
@@ -190,7 +186,7 @@ static void efa_judge(struct doctor *d, const struct te_rdma *r)
 		     r->efa_caps & TE_EFA_WRITE ? "yes" : "no", r->efa_caps & TE_EFA_UNSOLICITED ? "yes" : "no");
 }
 
-/* PCI devices that would be RDMA devices if somebody had loaded their driver. */
+/* PCI devices that would be RDMA devices if their driver were loaded. */
 static void pci_judge(const char *entry, void *arg)
 {
 	struct doctor *d = arg;

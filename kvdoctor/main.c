@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main.c -- kv-doctor: what this machine has for KVRail and what stands in the way of a run. See
- * docs/guide/troubleshooting.md. */
+/* main.c -- kv-doctor: what this machine has for KVRail, and what stands in the way of a run.
+ * See docs/guide/troubleshooting.md. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +15,9 @@
 
 enum { EXIT_WORKS = 0, EXIT_FAILS = 1, EXIT_USAGE = 2, EXIT_BROKEN = 3 };
 
-/* Whether a process may read another's memory, which is how shm moves bytes: a child reads ours, and not the other way
- * round, because who traces a child of his own is allowed more. Before any library of a provider's was used: a fork is
- * harmless then. Returns an errno, 0, or -1 when it could not be tried. */
+/* Tries whether a process may read another's memory, which is how shm moves bytes. A child reads its parent's memory
+ * and not the other way round, because a parent has more rights over its child. Runs before any provider's library is
+ * used, while fork is harmless. Returns 0, an errno, or -1 when it could not be tried. */
 static int memory_try(void)
 {
 	static const char mine[16] = "is it allowed?";

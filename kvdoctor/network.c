@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* network.c -- network interfaces and the kernel's TCP settings: facts alone; advise.c says what they mean. */
+/* network.c -- network interfaces and the kernel's TCP settings. Facts alone: advise.c says what they mean. */
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -32,7 +32,7 @@ static void netdev_add(const char *entry, void *arg)
 	d->num_netdevs++;
 }
 
-/* What /sys shows is of the network namespace that it was mounted in, which may be another one than ours. */
+/* /sys shows the network namespace that it was mounted in, which may not be ours; getifaddrs shows ours. */
 static void flags_take(struct doctor *d, const struct ifaddrs *all)
 {
 	for (unsigned i = 0; i < d->num_netdevs; i++) {
@@ -44,7 +44,7 @@ static void flags_take(struct doctor *d, const struct ifaddrs *all)
 	}
 }
 
-/* The first address of each, IPv4 before IPv6. */
+/* Gives each interface its first address, IPv4 before IPv6. */
 static void addresses_add(struct doctor *d)
 {
 	struct ifaddrs *all;

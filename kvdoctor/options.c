@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options.c -- the option table of kv-doctor. Names, defaults and bounds of what kv-bench has, too, are kv-bench's:
- * whoever puts `doctor` in the place of `bench` is told about that very run. */
+/* options.c -- the option table of kv-doctor. Options that kv-bench has, too, have its names, defaults and bounds: a
+ * user who replaces kv-bench by kv-doctor on a command line is told about that very run. */
 #include "kvdoctor/options.h"
 
 #include <string.h>
@@ -10,9 +10,9 @@
 
 const struct kv_opt doctor_options_table[] = {
 	KV_OPT_SERVER_ROW(.group = "The run to look at (as for kv-bench)", .type = KV_OPT_STRINGS, AT(servers),
-			  .help = "A kv-server that would be used, [NAME=]HOST:PORT; repeatable. It is not connected "
-				  "to. Without it a server of the run's own "
-				  "on this machine is counted."),
+			  .help = "A kv-server that the run would use, [NAME=]HOST:PORT; repeatable. kv-doctor does "
+				  "not connect to it. Without --server, the run has a server of its own on this "
+				  "machine, which is counted."),
 	KV_OPT_PROVIDER_ROW(AT(provider)),
 	KV_OPT_NIC_ROW(AT(nic)),
 	KV_OPT_RAILS_ROW(AT(rails)),
@@ -28,22 +28,21 @@ const struct kv_opt doctor_options_table[] = {
 	 .def = "72",
 	 .min = 1,
 	 .max = (uint64_t)1 << 30,
-	 .help = "Memory of the own server, in MiB (72 is what kv-bench gives it by default)."},
+	 .help = "Memory of the run's own server, in MiB (72 is what kv-bench gives it by default)."},
 	KV_OPT_SERVER_THREADS_ROW(AT(server_threads), .def = "0", .alias = "server-shards",
-				  .help = "Data threads of the own server. 0: half of the cores, 1 to 4."),
+				  .help = "Worker threads of the run's own server. 0: half of the cores, 1 to 4."),
 
 	{.group = "Looking",
 	 .name = "no-try",
 	 .type = KV_OPT_FLAG,
 	 AT(no_try),
-	 .help = "Open no endpoint: judge by the figures alone."},
+	 .help = "Open no endpoint; judge by the figures alone."},
 	{.name = "sysroot",
 	 .type = KV_OPT_STRING,
 	 AT(sysroot),
 	 .metavar = "DIR",
 	 .help = "Read /proc, /sys and /etc below DIR, a copy of another machine's; implies --no-try. libfabric and "
-		 "its "
-		 "devices are still this machine's."},
+		 "its devices are still this machine's."},
 
 	KV_OPT_JSON_ROW(AT(json), .group = "Output"),
 	{.name = "quiet",
@@ -57,11 +56,10 @@ const struct kv_opt doctor_options_table[] = {
 static const struct kv_opt_program program = {
 	.name = "kv-doctor",
 	.about = "Tells what this machine has for KVRail, what a run would take of it, and what stands in the way, "
-		 "with the "
-		 "command that removes it. It opens endpoints and moves bytes between two of its own to see whether "
-		 "that works.",
-	.epilogue = "Exit status: 0 a run would work, 1 it would not, 2 usage, 3 it could not look or report. See "
-		    "docs/guide/troubleshooting.md.",
+		 "with the command that removes it. kv-doctor opens endpoints and moves bytes between two of its own, "
+		 "to see whether that works.",
+	.epilogue = "Exit status: 0 a run would work, 1 it would not, 2 usage, 3 kv-doctor could not look or report. "
+		    "See docs/guide/troubleshooting.md.",
 };
 
 int doctor_options_parse(int argc, char **argv, struct doctor_options *out, struct kv_error *err)
@@ -74,6 +72,6 @@ int doctor_options_parse(int argc, char **argv, struct doctor_options *out, stru
 	if (rc == 0)
 		rc = kv_opt_json_check(out->json, err);
 	if (rc == 0 && out->sysroot && (stat(out->sysroot, &st) != 0 || !S_ISDIR(st.st_mode)))
-		rc = kv_fail(err, -KV_EINVAL, "--sysroot needs a directory, and '%.200s' is none", out->sysroot);
+		rc = kv_fail(err, -KV_EINVAL, "--sysroot needs a directory; '%.200s' is none", out->sysroot);
 	return rc;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options.h -- the options of kv-doctor: those of kv-bench that decide what a run takes, and its own. */
+/* options.h -- the options of kv-doctor: its own, and those of kv-bench that decide what a run takes. */
 #ifndef KVRAIL_KVDOCTOR_OPTIONS_H
 #define KVRAIL_KVDOCTOR_OPTIONS_H
 
@@ -17,7 +17,7 @@ struct doctor_options {
 
 extern const struct kv_opt doctor_options_table[];
 
-/* doctor_options_parse -- the command line. 0; 1: --help or --version was printed; -KV_EINVAL with *err. */
+/* doctor_options_parse -- parse the command line. 0; 1 when --help or --version was printed; -KV_EINVAL with *err. */
 int doctor_options_parse(int argc, char **argv, struct doctor_options *out, struct kv_error *err);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan.c -- what would run: the two processes of a run, what each takes, and whether there is enough.
  *
- * The limits of a process (files, locked memory) are checked for each of them, those of a device for both together,
- * since they share it, and those of the machine for everything. The checks and the sums are the engine's, the very ones
- * that refuse a start (te_budget, te_check); here they are printed whether they refuse or not. */
+ * The limits of a process (files, locked memory) are checked for each process; those of a device for both together,
+ * since they share it; those of the machine for everything. Sums and checks are the engine's own (te_budget, te_check),
+ * the same that refuse a start. Here their verdicts are printed whether they refuse or not. */
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -18,14 +18,14 @@
 
 enum {
 	LOOPS_MAX = 4,         /* by default */
-	SHARDS_OF_OTHERS = 4,  /* of a server that is somewhere else: kv-server's default */
-	CLIENT_MESSAGES = 256, /* as kvclient has them; the server, below */
+	SHARDS_OF_OTHERS = 4,  /* a server elsewhere is taken to have kv-server's default */
+	CLIENT_MESSAGES = 256, /* as in kvclient; below as in kvserver */
 	SERVER_MESSAGES = 512,
 	LOOP_FILES = 2,  /* a ring and its bell */
 	BENCH_FILES = 3, /* of kv-bench with a server of its own: pipes to it */
 	SERVER_FILES = 6,
 	RINGS_MAX = 64,
-	STACK_MAPPINGS = 2, /* of a coroutine: its stack and the guard below */
+	STACK_MAPPINGS = 2, /* of a coroutine: its stack, and the guard below it */
 	OTHER_MAPPINGS = 1000
 };
 
@@ -38,7 +38,7 @@ static unsigned half_of_the_cores(const struct doctor *d)
 	return (unsigned)KV_MIN(KV_MAX(cpus / 2, (uint64_t)1), (uint64_t)LOOPS_MAX);
 }
 
-/* As kvclient does by default. */
+/* kvclient's default. */
 static unsigned threads_of_clients(const struct doctor *d)
 {
 	const struct doctor_options *o = d->opt;
@@ -59,9 +59,9 @@ static int route_to(const char *server, struct sockaddr_storage *out, struct kv_
 	const char *host = entry.at.host;
 	rc = getaddrinfo(host, "1", &hints, &list);
 	if (rc)
-		return kv_fail(err, -KV_EINVAL, "server %s: %s", host, gai_strerror(rc));
+		return kv_fail(err, -KV_EINVAL, "server %s cannot be looked up: %s", host, gai_strerror(rc));
 	int fd = socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	/* Connecting a datagram socket sends nothing: it only looks up the route. */
+	/* Connecting a datagram socket only looks up the route; it sends nothing. */
 	rc = fd < 0 || connect(fd, list->ai_addr, list->ai_addrlen) || getsockname(fd, (struct sockaddr *)out, &len)
 		     ? -KV_EPEERDOWN
 		     : 0;
@@ -70,7 +70,7 @@ static int route_to(const char *server, struct sockaddr_storage *out, struct kv_
 	freeaddrinfo(list);
 	if (rc)
 		return kv_fail(err, rc, "server %s: there is no route to it", host);
-	/* The port is of that socket and means nothing. */
+	/* The port is that socket's and means nothing here. */
 	if (out->ss_family == AF_INET)
 		((struct sockaddr_in *)out)->sin_port = 0;
 	else if (out->ss_family == AF_INET6)
@@ -78,8 +78,8 @@ static int route_to(const char *server, struct sockaddr_storage *out, struct kv_
 	return 0;
 }
 
-/* Without a server that is named a run stays on this machine, over loopback; where there are RDMA devices the question
- * is rather what those would do, and the address is theirs. */
+/* Without --server the run stays on this machine and uses loopback. If there are RDMA devices, the user rather wants to
+ * know what they would do; then the address stays open, and the engine takes theirs. */
 static void source_find(struct doctor *d, struct sockaddr_storage *out)
 {
 	struct sockaddr_in *in = (struct sockaddr_in *)out;
@@ -147,7 +147,7 @@ static void roles_make(struct doctor *d)
 		return;
 	struct finding *f = doctor_found(d, SECTION_RUN, TE_FAIL, "provider", o->provider, "provider", "%s",
 					 c->rc ? c->error.text : s->error.text);
-	/* Other errors (NICs, rails) say in their sentence what to ask for instead. */
+	/* The sentences of other errors (NICs, rails) already say what to ask for instead. */
 	if ((c->rc ? c->rc : s->rc) != -KV_ENOTSUP || o->nic)
 		return;
 	if (getenv("FI_PROVIDER"))
@@ -161,7 +161,7 @@ static void roles_make(struct doctor *d)
 
 /* ---- checks ---- */
 
-/* kv-server raises its own soft limit (kvserver/main.c); what starts kv-bench has to do it for that one. */
+/* kv-server raises its own soft limit (kvserver/main.c). kv-bench does not: the user must do it before starting it. */
 uint64_t doctor_files_soft(const struct doctor *d, const struct role *r)
 {
 	uint64_t soft = d->host.files_soft, hard = d->host.files_hard;
@@ -178,13 +178,13 @@ static void run_checks(struct doctor *d, const char *subject, const struct te_ch
 		doctor_verdict(d, SECTION_RUN, subject, &v[i]);
 }
 
-/* One device may have several addresses, each a candidate of its own. */
+/* A device may have several addresses, and each is a candidate of its own. */
 static bool same_device(const struct te_device *a, const struct te_device *b)
 {
 	return strcmp(a->domain, b->domain) == 0 && strcmp(a->local, b->local) == 0;
 }
 
-/* What both take of a device. */
+/* What both processes together take of a device. */
 static struct te_need need_of_device(const struct doctor *d, unsigned device)
 {
 	const struct te_budget_device *mine = &d->client.budget.device[device];
@@ -207,8 +207,8 @@ static void check_devices(struct doctor *d)
 	}
 }
 
-/* What kv-server leaves free for itself and for connections that are not let in yet; the rest is what its clients may
- * take (kvserver/control/files.c). It lets one client in whatever there is. */
+/* The descriptors that kv-server keeps for itself and for connections that are not admitted yet; its clients may take
+ * the rest (kvserver/control/files.c). It admits one client in any case. */
 static uint64_t server_files_free(const struct role *r, uint64_t limit)
 {
 	uint64_t quarter = KV_MAX(limit / KV_HANDSHAKES_SHARE, (uint64_t)KV_HANDSHAKES_MIN);
@@ -226,22 +226,23 @@ static void check_role(struct doctor *d, const struct role *r)
 	host.files_soft = doctor_files_soft(d, r);
 	if (r == &d->server)
 		need.files += server_files_free(r, host.files_soft);
-	need.threads = 0; /* all processes share that limit: check_tasks */
-	/* What comes before the start looks at it: the libraries of providers, and what malloc and coroutines reserve
-	 * for each thread. */
+	need.threads = 0; /* all processes share that limit: check_tasks checks it */
+	/* At the start the engine sees this address space in use already: the providers' libraries, and what malloc and
+	 * coroutines reserve for each thread. */
 	need.address_bytes += ADDRESS_LIBRARIES + (r->budget.process.threads + (r == &d->server)) * ADDRESS_THREAD;
 	c.need = &need;
 	if (r->present)
 		run_checks(d, r->name, &c, TE_CHECK_PROCESS);
 }
 
-/* Processes and threads of the run, of which this process will have made room for one. */
+/* The threads of the run together. The main thread of kv-bench is not added: it takes the place of this process, which
+ * counts as used now. */
 static void check_tasks(struct doctor *d)
 {
 	struct te_need need = {.threads = d->client.threads};
 	struct te_checkup c = {.host = &d->host, .need = &need, .cma_error = -1};
 	struct te_verdict v[TE_CHECKS_MAX];
-	/* The server's main and control threads, and kv-bench's that reads its log. */
+	/* The server's main thread and control thread, and the thread of kv-bench that reads the server's log. */
 	if (d->server.present)
 		need.threads += d->server.threads + 3;
 	unsigned n = te_check(&c, TE_CHECK_PROCESS, v, KV_COUNT(v));
@@ -250,7 +251,7 @@ static void check_tasks(struct doctor *d)
 			doctor_verdict(d, SECTION_RUN, "run", &v[i]);
 }
 
-/* As many as the loops of a run have, all at once: what is short may be short at the last. */
+/* Makes as many rings at once as the loops of a run have, since a limit may be met only by the last one. */
 static void rings_try(struct doctor *d, unsigned count)
 {
 	struct loop *loop[RINGS_MAX] = {NULL};
@@ -264,7 +265,7 @@ static void rings_try(struct doctor *d, unsigned count)
 	}
 	if (d->uring_code)
 		snprintf(d->uring_error, sizeof(d->uring_error), "%.399s", err.text);
-	/* The loop has one code for all limits; locked memory has a remedy of its own. */
+	/* The loop has one code for all limits, but locked memory has a remedy of its own. */
 	if (d->uring_code == -KV_ELIMIT && strstr(err.text, "memlock"))
 		d->uring_code = -KV_ENOMEM;
 	while (n > 0)
@@ -285,7 +286,7 @@ static void check_machine(struct doctor *d)
 			       .cma_error = d->cma_error};
 	if (d->server.present) {
 		te_need_add(&need, &d->server.budget.process);
-		/* kv-bench starts it with --prefault. */
+		/* kv-bench starts the server with --prefault. */
 		need.memory_soon_bytes +=
 			d->server.budget.process.memory_bytes - d->server.budget.process.memory_soon_bytes;
 	}
@@ -293,7 +294,7 @@ static void check_machine(struct doctor *d)
 	run_checks(d, "machine", &c, TE_CHECK_HOST);
 }
 
-/* A network namespace begins with lo down, and then nothing says why nothing arrives. */
+/* lo of a new network namespace is down, and no error of a run would say so. */
 static void check_loopback(struct doctor *d)
 {
 	const struct netdev *lo = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* text.c -- the report for people. The verdict comes last, where the eye is when the prompt is back, and above it each
- * problem stands with its remedy below it. Colours on a terminal alone, and none with NO_COLOR. */
+/* text.c -- the report for people. The verdict comes last, next to the prompt that follows. Each problem has its remedy
+ * below it. Colours appear on a terminal only, and never with NO_COLOR. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,8 @@ static const char *plain(const struct page *p)
 	return p->colour ? "\033[0m" : "";
 }
 
-/* Text in lines of at most WRAP columns, broken at spaces; the first begins at column `at`, the others at `indent`. */
+/* Prints text in lines of at most WRAP columns, broken at spaces. The first begins at column `at`, the others at
+ * `indent`. */
 static void wrap(const struct page *p, unsigned at, unsigned indent, const char *text)
 {
 	for (bool first = true; *text; first = false) {
@@ -127,7 +128,7 @@ static void port_print(const struct page *p, const struct te_rdma *r, const stru
 			q->gid_type[0] ? ")" : "");
 }
 
-/* A p5 has 32 that are alike: what one allows is said once. */
+/* A p5 has 32 devices that are alike: their limits are printed once. */
 static bool allows_the_same(const struct te_rdma *a, const struct te_rdma *b)
 {
 	return a->qp_max == b->qp_max && a->cq_max == b->cq_max && a->cqe_max == b->cqe_max && a->mr_max == b->mr_max &&
@@ -245,14 +246,14 @@ static void run_print(const struct page *p, const struct doctor *d)
 
 /* ---- all of it ---- */
 
-/* The same of another device. */
+/* Whether two findings differ in the subject alone. */
 static bool alike(const struct finding *a, const struct finding *b)
 {
 	return a->section == b->section && a->status == b->status && strcmp(a->id, b->id) == 0 &&
 	       strcmp(a->name, b->name) == 0 && strcmp(a->text, b->text) == 0 && strcmp(a->remedy, b->remedy) == 0;
 }
 
-/* Findings that differ in the subject alone are one line: "rdmap79s0 +31". */
+/* Findings that are alike become one line: "rdmap79s0 +31". */
 static void section_print(const struct page *p, const struct doctor *d, enum section section)
 {
 	for (unsigned i = 0; i < d->num_findings; i++) {
@@ -279,8 +280,9 @@ static bool section_is_empty(const struct doctor *d, enum section section)
 
 static void facts_print(const struct page *p, const struct doctor *d)
 {
-	fprintf(p->out, "kv-doctor %s: what a run with %u clients and %u workers would meet here\n\n", KVRAIL_VERSION,
-		d->opt->num_clients, d->opt->num_workers);
+	fprintf(p->out, "kv-doctor %s: what a run with %u client%s and %u worker%s would meet here\n\n", KVRAIL_VERSION,
+		d->opt->num_clients, d->opt->num_clients == 1 ? "" : "s", d->opt->num_workers,
+		d->opt->num_workers == 1 ? "" : "s");
 	machine_print(p, d);
 	section_print(p, d, SECTION_LIBRARIES);
 	title(p, "devices");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* try.c -- the trial, seen from outside: start a child that opens what each process of the run would, and believe what
- * it tells.
+/* try.c -- the trial, seen from outside: for each process of the run, a child opens what that process would open, and
+ * reports what happens.
  *
- * A child, because a provider may end its process (EFA aborts on some errors), or stand still inside a call: a doctor
- * that dies of the illness is no use. It is killed after a minute. It inherits our limits, so that what it meets is
- * what a run would meet. posix_spawn and not fork: libfabric is in use here by now. */
+ * A provider may end its process (EFA aborts on some errors) or hang inside a call, so only a child is put at risk. It
+ * is killed after a minute. It has the limits of the process that it stands for. Rejected: fork; libfabric is in use in
+ * this process by now, so posix_spawn starts the program anew. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -32,7 +32,7 @@ struct child {
 	size_t len[PIPES];
 };
 
-/* ---- what it tells ---- */
+/* ---- what the child reports ---- */
 
 void try_line(struct trial *t, const char *line)
 {
@@ -75,7 +75,7 @@ void try_line(struct trial *t, const char *line)
 		t->done = value != 0;
 }
 
-/* Of what does not fit the beginning is kept of stdout, and the end of stderr. */
+/* If the text does not fit, stdout keeps its beginning, and stderr its end. */
 static void text_add(struct child *c, int pipe_index, const char *data, size_t n)
 {
 	char *text = c->text[pipe_index];
@@ -119,7 +119,7 @@ static int child_spawn(struct child *c, char *const *argv)
 	return rc;
 }
 
-/* Until both pipes are closed, or the time is over. False: it was not over in time. */
+/* Reads until both pipes are closed. False: they were not closed in time. */
 static bool child_read(struct child *c)
 {
 	uint64_t end = kv_clock_now(&kv_clock_monotonic) + TRY_NS;
@@ -162,7 +162,7 @@ static void child_end(struct child *c, bool in_time, struct trial *t)
 	if (t->error[0])
 		return;
 	if (!in_time)
-		snprintf(t->error, sizeof(t->error), "it stood still for a minute, and was ended");
+		snprintf(t->error, sizeof(t->error), "it hung for a minute, and was killed");
 	else if (WIFSIGNALED(status))
 		snprintf(t->error, sizeof(t->error), "the provider ended the process (%s)",
 			 strsignal(WTERMSIG(status)));
@@ -170,7 +170,8 @@ static void child_end(struct child *c, bool in_time, struct trial *t)
 		snprintf(t->error, sizeof(t->error), "it ended without a word (exit status %d)", WEXITSTATUS(status));
 }
 
-/* The child has the limits of the process that it stands for. (posix_spawn cannot set them.) */
+/* Gives the child the file limit of the process that it stands for. posix_spawn cannot set limits, so this process has
+ * it meanwhile. */
 static int child_spawn_limited(struct child *c, char *const *argv, uint64_t files_soft)
 {
 	struct rlimit before = {0}, now;
@@ -213,14 +214,14 @@ static void role_try(const struct role *r, uint64_t files_soft, struct trial *t)
 			      NULL};
 	int rc = child_spawn_limited(c, (char *const *)(uintptr_t)argv, files_soft);
 	if (rc)
-		snprintf(t->error, sizeof(t->error), "the child that tries it could not be started: %s%s",
-			 kv_strerror(-rc), rc == ENOENT ? " (/proc/self/exe: is /proc mounted?)" : "");
+		snprintf(t->error, sizeof(t->error), "the trial could not be started: %s%s", kv_strerror(-rc),
+			 rc == ENOENT ? " (/proc/self/exe: is /proc mounted?)" : "");
 	else
 		child_end(c, child_read(c), t);
 	free(c);
 }
 
-/* ---- what to say of it ---- */
+/* ---- findings ---- */
 
 /* The last line that is not empty. */
 static void last_line(const char *text, const char **out_from, size_t *out_len)
@@ -241,8 +242,8 @@ static void trial_judge(struct doctor *d, const struct role *r, const struct tri
 	size_t len;
 	if (!t->error[0] && t->moved) {
 		doctor_found(d, SECTION_TRY, TE_OK, "try", r->name, "tried",
-			     "%u endpoint%s opened in %s, %s each registered in %s; a message there and back in %s, %s "
-			     "written and right",
+			     "%u endpoint%s opened in %s, %s each registered in %s; a message there and back in %s; %s "
+			     "written and found right",
 			     t->opened, t->opened == 1 ? "" : "s",
 			     kv_duration_format(t->open_ns, opened, sizeof(opened)),
 			     kv_size_format(t->registered_bytes, registered, sizeof(registered)),
@@ -256,7 +257,7 @@ static void trial_judge(struct doctor *d, const struct role *r, const struct tri
 		     t->opened, r->engines, t->error, len ? " (its last words: " : "", (int)len, from, len ? ")" : "");
 }
 
-/* Who may connect to the fabric ports. Where no doorkeeper can stand, the network must keep strangers out. */
+/* Where no doorkeeper can stand before the fabric ports, the network must keep strangers out. */
 static void door_judge(struct doctor *d, const struct trial *t)
 {
 	struct finding *f;
@@ -270,7 +271,7 @@ static void door_judge(struct doctor *d, const struct trial *t)
 	}
 	f = doctor_found(d, SECTION_TRY, TE_WARN, "door", "fabric ports", "doorkeeper",
 			 "no doorkeeper stands before them: %s", t->no_door);
-	doctor_remedy(f, "let only the machines of this cache reach them: a network, security group or firewall of "
+	doctor_remedy(f, "let only the machines of this cache reach them, by a network, security group or firewall of "
 			 "their own (docs/guide/security.md)");
 }
 

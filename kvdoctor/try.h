@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* try.h -- what the child that tries is told, and what it tells. Private to kvdoctor/. */
+/* try.h -- what the child of a trial is told, and what it reports. Private to kvdoctor/. */
 #ifndef KVRAIL_KVDOCTOR_TRY_H
 #define KVRAIL_KVDOCTOR_TRY_H
 
@@ -7,14 +7,14 @@
 
 enum { TRY_ARGS = 8, TRY_LINE = 480 };
 
-/* The arguments behind TRY_CHILD, all text: provider, NICs or "", rails, engines, bytes of a region, messages,
- * receives, source address or "". Lines that it prints: "NAME VALUE". */
+/* The arguments behind TRY_CHILD, all text, in this order: provider, NICs or "", rails, engines, bytes of a region,
+ * messages, receives, source address or "". The child prints lines "NAME VALUE". */
 struct try_args {
 	const char *provider, *nic, *local;
 	uint64_t rails, engines, region_bytes, messages, receives;
 };
 
-/* try_line -- take one line of a child's into *t. Lines that are not understood are left out. */
+/* try_line -- take one line of the child into *t. Ignores unknown lines. */
 void try_line(struct trial *t, const char *line);
 
 #endif

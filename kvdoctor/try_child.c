@@ -2,10 +2,9 @@
 /* try_child.c -- the trial from inside: open the engines of one process of the run, register their memory, and let two
  * of them exchange messages and a block.
  *
- * Two engines of one process, turned in turns by one thread: nothing leaves this machine but through its own NIC, and
- * nobody else has to take part. Each step says on stdout that it is done before the next is tried, so that a provider
- * that ends the process leaves a trace of where it did. Memory is registered as the run would, but no more than half of
- * what is free. */
+ * One thread turns both engines, so no other process or machine takes part. Each step reports on stdout when it is
+ * done, before the next one begins: if a provider ends the process, the last report shows where. Memory is registered
+ * as in the run, but at most half of what is free. */
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sched.h>
@@ -30,7 +29,7 @@ struct side {
 struct rig {
 	struct try_args args;
 	struct te_options options;
-	unsigned count; /* sides that are open */
+	unsigned count; /* of open sides */
 	struct side *side;
 	struct kv_error err;
 };
@@ -71,7 +70,7 @@ static const struct te_handlers handlers = {.message = on_message, .immediate = 
 
 static int sides_open(struct rig *r)
 {
-	/* Two are needed to speak to each other. */
+	/* The exchange needs two. */
 	unsigned wanted = (unsigned)KV_MAX(r->args.engines, (uint64_t)2);
 	uint64_t start = now();
 	int rc = 0;
@@ -106,7 +105,7 @@ static int sides_register(struct rig *r)
 	return rc;
 }
 
-/* ---- speaking ---- */
+/* ---- exchanging ---- */
 
 static int turn_until(struct rig *r, const unsigned *count, unsigned wanted, const char *what)
 {
@@ -201,14 +200,14 @@ static int block(struct rig *r, struct te_peer *peer)
 		te_poll(a->te), te_poll(b->te);
 	if (rc == 0 && a->status != 0)
 		rc = kv_fail(&r->err, a->status == 1 ? -KV_ETIMEOUT : a->status, "a write did not complete: %s",
-			     a->status == 1 ? "10 s are over" : kv_strerror(a->status));
+			     a->status == 1 ? "it takes longer than 10 s" : kv_strerror(a->status));
 	if (rc == 0 && memcmp(a->area.base, b->area.base, BLOCK_BYTES) != 0)
 		rc = kv_fail(&r->err, -KV_ECORRUPT, "a block of 1 MiB arrived with wrong bytes");
 	if (rc == 0) {
 		tell("bytes", BLOCK_BYTES);
 		tell("moved", 1);
 	}
-	/* The transfer is on this stack: nothing of it may be left when it is gone. */
+	/* The transfer lies on this stack: the engine must forget it before this function returns. */
 	if (rc)
 		te_close(&a->te);
 	free(remote.keys);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c -- kv-server: flags, a server on threads of its own, and signals.
  *
- * The main thread only waits for signals. They are blocked before any thread starts, so that no thread of ours or of a
- * provider takes them, and waited for with sigwait; a provider that installs handlers (shm) does not get in the way.
- * Once the drain has begun those that end the server have their default effect again: the second one ends the process
- * at once. The others stay blocked then, and do nothing.
+ * The main thread only waits for signals, with sigwait. It blocks them before any thread starts, so no other thread of
+ * ours or of a provider takes them, and a provider's own handlers (shm) do no harm. When the drain begins, SIGTERM and
+ * SIGINT get their default effect back: a second one ends the process at once. The other signals stay blocked then, and
+ * do nothing.
  *
- * SIGHUP: keys and certificates are read again, by a thread of the server's (keeper.c): this one must stay free for
- * SIGTERM. No option names a file of the log's level, so SIGUSR1 and SIGUSR2 raise and lower it by a step, and SIGHUP
- * sets it to what --log-level says.
+ * SIGHUP reads keys and certificates again. A thread of the server does that (keeper.c), since the main thread must
+ * stay free for SIGTERM. SIGUSR1 and SIGUSR2 raise and lower the log's level by a step, and SIGHUP sets it to
+ * --log-level.
  *
- * Exit status: 0 drained; 2 the command line, or what it names, is wrong; 3 it could not start. */
+ * Exit status: 0 drained; 2 the command line, or something that it names, is wrong; 3 the server could not start. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -56,7 +56,7 @@ static void signals_default(void)
 	pthread_sigmask(SIG_UNBLOCK, &stop_signals, NULL);
 }
 
-/* Said while the level that shows more is in force. */
+/* Logs the change under the level of the two that shows more. */
 static void level_set(struct kv_log *log, enum kv_log_level level, const char *why)
 {
 	enum kv_log_level former = log->level, more = KV_MAX(former, level);
@@ -76,10 +76,10 @@ static void reload(struct kvs_server *server, const struct flags *f, struct kv_l
 	level_set(log, level, "SIGHUP");
 	kv_info(log, "SIGHUP: %s",
 		kvs_server_reload(server) ? "reading keys and certificates again"
-					  : "there is no file of keys or certificates to read again");
+					  : "no option names a file of keys or certificates to read again");
 }
 
-/* Until the signal that ends the server, which it returns. */
+/* Waits until a signal ends the server, and returns it. */
 static int signals_wait(struct kvs_server *server, const struct flags *f, struct kv_log *log)
 {
 	int got = 0;
@@ -98,7 +98,8 @@ static int signals_wait(struct kvs_server *server, const struct flags *f, struct
 	}
 }
 
-/* Every client, and every handshake, is a few descriptors; the soft limit of 1024 is for programs that use select(). */
+/* Each client and each handshake takes a few descriptors. The usual soft limit of 1024 protects programs that use
+ * select(), which this one does not. */
 static void files_allow(unsigned clients)
 {
 	rlim_t wanted = KV_MAX((rlim_t)FILES_WANTED, (rlim_t)clients * FILES_OF_CLIENT);
@@ -110,7 +111,7 @@ static void files_allow(unsigned clients)
 	setrlimit(RLIMIT_NOFILE, &files);
 }
 
-/* False: nobody is there to read it. */
+/* False: the descriptor has no reader. */
 static bool ready_tell(int fd, const char *address)
 {
 	char line[KV_HOST_MAX + 32];
@@ -121,21 +122,27 @@ static bool ready_tell(int fd, const char *address)
 	return told;
 }
 
+static const char *plural(unsigned n)
+{
+	return n == 1 ? "" : "s";
+}
+
 static void ready_print(const struct kvs_server *server, const char *address)
 {
 	struct kvs_info info;
 	char pages[160], took[32], now[KV_LOG_TIME_CAP];
 
 	kvs_server_info(server, &info);
-	printf("%s READY kv-server ready on %s (provider %s, fabric %s, device %s, %u threads x %u rails, %s, "
+	printf("%s READY kv-server ready on %s (provider %s, fabric %s, device %s, %u thread%s x %u rail%s, %s, "
 	       "security %s, %s%s%s%s)\n",
-	       kv_log_time(now), address, info.provider, info.fabric, info.domain, info.shards, info.rails,
-	       kv_pages_format(&info.pages, pages, sizeof(pages)), info.security,
+	       kv_log_time(now), address, info.provider, info.fabric, info.domain, info.shards, plural(info.shards),
+	       info.rails, plural(info.rails), kv_pages_format(&info.pages, pages, sizeof(pages)), info.security,
 	       info.no_door[0] ? "no doorkeeper" : "doorkeeper",
 	       info.congestion[0] ? ", congestion control on loopback " : "", info.congestion,
 	       info.pull ? ", clients may read all of its memory" : "");
-	printf("%s READY memory for values: registered in %u parts in %s, %u threads; NUMA: %s\n", now, info.parts,
-	       kv_duration_format(info.register_ns, took, sizeof(took)), info.register_threads, info.numa);
+	printf("%s READY memory for values: registered in %u part%s in %s by %u thread%s; NUMA: %s\n", now, info.parts,
+	       plural(info.parts), kv_duration_format(info.register_ns, took, sizeof(took)), info.register_threads,
+	       plural(info.register_threads), info.numa);
 	fflush(stdout);
 }
 
@@ -153,11 +160,12 @@ static int serve(const struct flags *f, const struct kvs_options *options, struc
 	kvs_server_address(server, address, sizeof(address));
 	ready_print(server, address);
 	if (f->ready_fd != FLAGS_FD_NONE && !ready_tell((int)f->ready_fd, address) && f->die_with_parent) {
-		kv_warn(log, "nobody reads --ready-fd %u: the parent is gone", f->ready_fd);
+		kv_warn(log, "--ready-fd %u has no reader: the parent is gone", f->ready_fd);
 		goto out;
 	}
 	got = signals_wait(server, f, log);
-	kv_info(log, "%s: telling the clients, and finishing what is in flight", got == SIGTERM ? "SIGTERM" : "SIGINT");
+	kv_info(log, "%s: saying goodbye to the clients, and finishing what is in flight",
+		got == SIGTERM ? "SIGTERM" : "SIGINT");
 	signals_default();
 	kvs_server_stop(server, f->drain_sec * 1000000000ull);
 	kv_info(log, "stopped");
@@ -194,7 +202,8 @@ int main(int argc, char **argv)
 		return EXIT_START;
 	}
 	rc = flags_parse(argc, argv, &f, &err);
-	/* Sessions, of which many may come over one connection; and queues for thousands that never come are waste. */
+	/* --max-clients counts sessions, and many may share one connection. Queues for thousands of peers would be
+	 * waste. */
 	if (rc == 0)
 		te_env_for_peers(KV_MIN(f.max_clients, (uint32_t)PEERS_MAX));
 	te_env_for_programs();

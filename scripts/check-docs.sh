@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# check-docs.sh -- what documents name exists; speaks TAP. check-docs.py looks at files, functions and links in all of them.
+# check-docs.sh -- checks that what the documents name exists; speaks TAP. check-docs.py checks files, functions and
+# links of all documents.
 #
-# In docs/internals/ownership.md and reliability.md, of what stands in backticks: `file: function, function` must be a file (of the tree, or below tests/) with these functions in it, `calls_of_*` one that
-# begins so; a file alone must be there; and a name with an underscore must be a word of the sources.
-# Run from the root of the tree, or with another root as the only argument.
+# docs/internals/ownership.md and reliability.md are checked more closely, in what stands in backticks:
+#   `file: function, function`   the file (of the tree, or below tests/) must have these functions; `calls_of_*` means
+#                                one that begins so
+#   `file`                       must be there
+#   `name_with_underscore`       must be a word of the sources
+# Run it from the root of the tree, or with another root as the only argument.
 set -u
 cd "${1:-.}" || exit 2
 words=$(mktemp) || exit 2
@@ -12,14 +16,14 @@ trap 'rm -f "$words"' EXIT
 find base host loop wire bootstrap engine store kvclient kvserver kvbench kvcli kvdoctor tests scripts Makefile -type f \( -name '*.[chS]' -o -name '*.sh' -o -name '*.py' -o -name '*.patch' -o -name '*.def' -o -name Makefile -o -name '*.mk' \) \
 	-exec grep -ohE '[A-Za-z_][A-Za-z0-9_]*' {} + 2>/dev/null | sort -u >"$words"
 
-functions() { # FILE NAMES: those that are not there
+functions() { # FILE NAMES: prints those that are missing
 	local name
 	tr ',' '\n' <<<"$2" | while read -r name; do
 		[ -z "$name" ] || [ "$name" = ... ] || grep -Eq "(^|[^A-Za-z0-9_])${name//\*/[a-z0-9_]*}\(" "$1" || echo "$1 has no function $name"
 	done
 }
 
-missing() { # DOC
+missing() { # DOC: prints what it names and what does not exist
 	local span file name
 	tr '\n' ' ' <"$1" | tr -s ' ' | grep -o '`[^`]*`' | tr -d '`' | sort -u | while IFS= read -r span; do
 		if [[ $span =~ ^([a-z]+/[a-z0-9_/]+\.(c|h|sh|py))(: (.*))?$ ]]; then

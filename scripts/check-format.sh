@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# check-format.sh [--fix] -- the layout of C files, by the clang-format that .clang-format names, and the width of Markdown; speaks TAP.
+# check-format.sh [--fix] -- checks the layout of C files, with the clang-format that .clang-format names, and the width
+# of Markdown; speaks TAP.
 #
-# --fix lays the C files out (make format). Another version of clang-format would lay out some lines otherwise, so without the right one
-# the check is skipped. Markdown is at most 120 columns wide, but for tables that a program wrote (docs/reference/options.md).
+# --fix lays out the C files (make format). Another version of clang-format lays out some lines differently, so without
+# the right one the check is skipped. Markdown is at most 120 columns wide, except what a program wrote
+# (docs/reference/options.md).
 set -u
 cd "$(dirname "$0")/.." || exit 2
 version=$(sed -n 's/.*clang-format \([0-9]*\).*/\1/p' .clang-format | head -n 1)
@@ -34,7 +36,7 @@ result() { # NUMBER NAME FINDINGS
 }
 echo 1..2
 if ! git rev-parse --git-dir >/dev/null 2>&1; then
-	echo "ok 1 # SKIP this is no git tree: what its files are is not known"
+	echo "ok 1 # SKIP this is no git tree, so its files are not known"
 elif [ -z "$tool" ]; then
 	echo "ok 1 # SKIP clang-format $version is not here (scripts/install-deps.sh format)"
 else

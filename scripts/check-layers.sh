@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# check-layers.sh -- the direction of includes, as docs/internals/architecture.md's table says; speaks TAP.
-# Run from the root of the tree, or with another root as the only argument.
+# check-layers.sh -- checks the direction of includes against the table of docs/internals/architecture.md; speaks TAP.
+# Run it from the root of the tree, or with another root as the only argument.
 set -u
 cd "${1:-.}" || exit 2
 fail=0 n=0
@@ -16,7 +16,7 @@ result() { # result NAME FINDINGS
 	fi
 }
 
-# Which folders a folder may include from, besides itself.
+# The folders that a folder may include from, besides itself.
 allowed() {
 	case $1 in
 	base) ;;
@@ -31,7 +31,7 @@ allowed() {
 }
 
 layers="base host loop wire bootstrap engine store kvclient kvserver kvbench kvcli kvdoctor"
-# of HEADER -- the product's files that include it, in whatever folder of a layer.
+# of HEADER -- the product's files that include it, in any folder of a layer.
 of() {
 	# shellcheck disable=SC2086 # a list
 	grep -rlE --include='*.[ch]' "#include <($1)" $layers 2>/dev/null

@@ -1,19 +1,24 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# check-mutants.sh -- plant the bugs of tests/sim/mutants/ one by one and see the simulation find each of them.
+# check-mutants.sh -- plants the bugs of tests/sim/mutants/ one by one, and checks that the tests find each; speaks TAP.
 #
-# usage: check-mutants.sh [NAME...]         (make check-mutants builds what it needs first)
-#        MUTANTS_SHARE=3: without names every third, another third each day
-#        check-mutants.sh --copy NAME       a copy of the tree in build/mutants/NAME, patched if there is such a patch: to make a mutant, or make it again
-#        check-mutants.sh --save NAME       write what was changed there to the patch; its head is kept, or is to be written
-# A mutant is a patch of a few production sources. Its head says, one a line:
-#   bug: what is wrong      rule: the rule of docs/internals/ownership.md that it breaks
-#   world: of test_sim_rules      seeds: N, of which one must find it      expect: what the failure must say (extended regular expression)
-# What the simulation cannot show (it has no strangers) names a test program instead of world and seeds, and the test that must fail:
-#   program: tests/FOLDER/test_NAME      expect: what its output must say of the failure
-# The copy of the tree that is patched, build/mutants/NAME, has the objects too, so that only what was changed is compiled. A patch that does not apply, a
-# mutant that passes its N seeds and one that fails otherwise than expected are failures, and so is a seed that fails without any mutant.
-# Speaks TAP.
+# usage: check-mutants.sh [NAME...]      run these mutants, or all (make check-mutants builds what it needs first);
+#                                        MUTANTS_SHARE=3 without names: every third, another third each day
+#        check-mutants.sh --copy NAME    copy the tree to build/mutants/NAME, patched if there is such a patch: to make
+#                                        a mutant, or to mend it
+#        check-mutants.sh --save NAME    write the changes made there to the patch, below its old head or an empty one
+# A mutant is a patch of a few production sources. Its head has these lines:
+#   bug:     what is wrong
+#   rule:    the rule of docs/internals/ownership.md that it breaks
+#   world:   the world of test_sim_rules that finds it
+#   seeds:   N; one of the first N seeds must find it
+#   expect:  what the failure must say (extended regular expression)
+# A mutant that the simulation cannot find (it has no strangers) names, instead of world and seeds, a test program:
+#   program: tests/FOLDER/test_NAME
+#   expect:  the name of the test that must fail, or what the output must say of the failure
+# The patched copy, build/mutants/NAME, has the objects, too, so only changed files are compiled. Failures are: a patch
+# that does not apply, a mutant that is not found or fails in another way than expected, and a seed that fails without
+# any mutant.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 mode=${MODE:-release}
@@ -22,14 +27,14 @@ out=build/mutants
 patches=tests/sim/mutants
 program=tests/sim/test_sim_rules
 layers="base host loop wire bootstrap engine store kvclient kvserver"
-seams="ring fab" # libraries of layers' folders that only programs other than the simulation link
+seams="ring fab" # libraries that every program except the simulation links
 limit=120 # seconds for one mutant's seeds
 
 head_of() { # PATCH FIELD
 	sed -n -e '/^---/q' -e "s/^$2: //p" "$1"
 }
 
-# A copy of what the program is made of, sources and objects with their times.
+# Copies what the program is made of: sources and objects, with their times.
 copy() { # DIRECTORY [PROGRAM]
 	local l tests
 	rm -rf "$1"
@@ -50,14 +55,15 @@ copy() { # DIRECTORY [PROGRAM]
 	for l in $seams; do cp -p "$built/lib$l.a" "$1/$built/"; done
 }
 
-said() { # LOG: the first thing that was wrong
+said() { # LOG: prints the first thing that was wrong
 	grep -aoE 'seed 0x[0-9a-f]+, at .*' "$1" | head -n 1
 }
 
-# Prints what was seen; 0: caught as it should be.
+# Plants one bug. Prints what was seen; 0: it was found as expected.
 one() { # NAME
 	local patch=$patches/$1.patch dir=$out/$1 log=$out/$1.log program=$program world seeds expect rc message other
-	world=$(head_of "$patch" world) seeds=$(head_of "$patch" seeds) expect=$(head_of "$patch" expect) other=$(head_of "$patch" program)
+	world=$(head_of "$patch" world) seeds=$(head_of "$patch" seeds)
+	expect=$(head_of "$patch" expect) other=$(head_of "$patch" program)
 	program=${other:-$program}
 	if [ -z "$other$world" ] || [ -z "$other$seeds" ] || [ -z "$expect" ] || [ -z "$(head_of "$patch" rule)" ]; then
 		echo "the head of the patch lacks a field"
@@ -73,7 +79,7 @@ one() { # NAME
 		return 1
 	fi
 	if [ -n "$other" ]; then
-		# One name is that of one test; several are looked for in a run of all.
+		# If expect is the name of a test, only that test runs; else all do.
 		[[ $expect == *[!a-z0-9_]* ]] || export KVRAIL_TEST_ONLY=$expect
 		env -u CMOCKA_MESSAGE_OUTPUT timeout "$limit" "$dir/$built/$program" >"$log" 2>&1 </dev/null
 		rc=$?
@@ -95,7 +101,7 @@ one() { # NAME
 	rm -rf "$dir"
 }
 
-# The same seeds must pass without a mutant.
+# Checks that the same seeds pass without a mutant.
 baseline() { # WORLD SEEDS
 	local log=$out/world-$1.log
 	if ! timeout "$limit" "$built/$program" "$1" 1 "$2" >"$log" 2>&1 </dev/null; then

@@ -12,9 +12,9 @@ import sys
 
 # Rooms from the top down; "." is the layer's own folder. A layer that is not named has no rooms.
 ROOMS = {
-    "kvclient": [".", "call", "logical", "conn", "request", "pool"],
+    "kvclient": [".", "pool", "call", "logical", "conn", "request", "core"],
     "kvserver": [".", "control", "ops", "shard"],
-    "kvbench": [".", "capacity", "report", "load", "measure"],
+    "kvbench": [".", "capacity", "report", "load", "measure", "setup"],
 }
 LAYERS = "base host loop wire bootstrap engine store kvclient kvserver kvbench kvcli kvdoctor".split()
 # Circles that are left, each as a set of files: they may shrink and not grow.

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# completion.sh PROGRAM [BUILD] -- bash completion of a program's options, made of its --help: file names where no option begins. `make install` installs it.
+# completion.sh PROGRAM [BUILD] -- prints the bash completion of a program, made of its --help: options, commands, and
+# else file names. `make install` installs it.
 set -euo pipefail
 program=$1 build=${2:-build/release}
 words() { ARGP_HELP_FMT=rmargin=2000 "$build/$program" "$@" --help | grep -E '^ +-' | sed 's/^ *//; s/   .*//' | grep -oE -- '--[a-z][a-z0-9-]*' | sort -u | tr '\n' ' '; }
-# Outside the text below: what fails there would not be noticed.
+# Not inside the text below, where a failure would go unnoticed.
 options=$(words) commands= of_capacity=
 case $program in
 kv-client) commands=$("$build/$program" --help | sed -n '/Commands:/,/^Without/s/^  \([a-z]*\) .*/\1/p' | sort -u | tr '\n' ' ') ;;

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# fuzz.sh SECONDS TARGET... -- run each libFuzzer target for so long on a scratch copy of its corpus; a finding is kept and fails the run.
-# FUZZ_ARGS: more for libFuzzer; -fork=N uses N processes. The programs of build/fuzz/tests/fuzz run by themselves, too, where their libraries are.
+# fuzz.sh SECONDS TARGET... -- runs each libFuzzer target for this long, on its corpus and a scratch corpus. A finding
+# is kept in build/fuzz/work/TARGET and fails the run.
+# FUZZ_ARGS: more arguments for libFuzzer, such as -fork=N for N processes. The programs of build/fuzz/tests/fuzz also
+# run by themselves, on machines with their libraries.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 seconds=$1

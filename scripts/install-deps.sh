@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # install-deps.sh [run|test|clang|format|bench|verbs]
-#   Installs what building and running KVRail needs (run), and what its tests
-#   (test, the default), `make check-clang` (clang), `make format` (format),
-#   `make bench` (redis, memcached) or `make check-verbs` (a virtual machine) need
-#   on top. What bench installs may start as services of this machine; the
-#   benchmark starts its own.
+#   Installs what KVRail needs to build and run (run), and what these need on top:
+#   its tests (test, the default), `make check-clang` (clang), `make format`
+#   (format), `make bench` (bench: redis, memcached), `make check-verbs` (verbs: a
+#   virtual machine). The packages of bench may start services of this machine;
+#   the benchmark starts its own.
 #
-# It looks first, installs only what is missing, and says what it installs. As
-# another user than root it uses sudo if there is one. At last it compares the
-# versions of the libraries with those that are needed.
-# KVRAIL_NO_INSTALL=1: install nothing, print the command instead and fail if
-# something is missing.
-# Where the AWS EFA installer put its libfabric (/opt/amazon/efa), the
-# distribution's is left out: a process must load exactly one.
+# The script installs only what is missing, and says what. Without root it uses
+# sudo, if there is one. At the end it compares the versions of the libraries
+# with those that KVRail needs.
+# KVRAIL_NO_INSTALL=1: if something is missing, print the command that would
+# install it, and fail.
+# If the AWS EFA installer's libfabric is there (/opt/amazon/efa), the script does
+# not install the distribution's: a process must load exactly one.
 set -u
 
 what=${1:-test}
@@ -68,15 +68,20 @@ plan_debian() {
 
 plan_redhat() {
 	manager=$1
-	packages=(gcc make pkgconf-pkg-config rdma-core-devel liburing-devel openssl-devel xxhash-devel jansson-devel libedit-devel)
+	packages=(gcc make pkgconf-pkg-config rdma-core-devel liburing-devel openssl-devel xxhash-devel jansson-devel
+		libedit-devel)
 	has_efa_libfabric || packages+=(libfabric-devel)
 	case $what in test | clang) packages+=(libcmocka-devel openssl patch python3 iproute) ;; esac
 	[ "$what" != clang ] || packages+=(clang)
-	[ "$what" != format ] || die "clang-format 19 is a package of Debian and Ubuntu; on other systems pip has it: pip install 'clang-format==19.*'"
+	[ "$what" != format ] ||
+		die "clang-format 19 is a package of Debian and Ubuntu; on other systems pip has it:" \
+			"pip install 'clang-format==19.*'"
 	# Amazon Linux 2023, by its own list of packages, has redis6 (redis6-server) and neither redis, nor qemu, nor busybox.
 	if grep -qsE '^ID="?amzn"?$' "$os_release"; then
 		[ "$what" != bench ] || packages+=(python3 redis6 memcached)
-		[ "$what" != verbs ] || die "Amazon Linux has neither qemu nor busybox, nor a package of a kernel with Soft-RoCE: run check-verbs on Debian or Ubuntu"
+		[ "$what" != verbs ] ||
+			die "Amazon Linux has neither qemu nor busybox, nor a package of a kernel with Soft-RoCE: run" \
+				"check-verbs on Debian or Ubuntu"
 	else
 		[ "$what" != bench ] || packages+=(python3 redis memcached)
 		[ "$what" != verbs ] || packages+=(libcmocka-devel qemu-kvm busybox cpio xz iproute libibverbs-utils)
@@ -86,7 +91,8 @@ plan_redhat() {
 	refresh=("$manager" makecache -q)
 }
 
-# What compiles only from some version on, or would fail with words that name no cause. Nothing is said of what is not there.
+# Libraries that are too old would fail to compile, or fail with words that name no cause. One that is missing is left
+# to the package manager.
 check_versions() {
 	local row module need have old=()
 	command -v pkg-config >/dev/null || return 0
@@ -97,7 +103,8 @@ check_versions() {
 	done
 	[ ${#old[@]} -eq 0 ] && return 0
 	printf -v row '%s, ' "${old[@]}"
-	die "too old: ${row%, }. Take a newer release of this system, or build what is named yourself and put its .pc files first in PKG_CONFIG_PATH"
+	die "too old: ${row%, }. Take a newer release of this system, or build these yourself and put their .pc files" \
+		"first in PKG_CONFIG_PATH"
 }
 
 if command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then
@@ -111,7 +118,7 @@ else
 	is_installed() { return 1; }
 fi
 
-# No package manager that is known here: what counts is whether a build would find everything.
+# Without a known package manager, check whether a build would find everything.
 if [ "$manager" = none ]; then
 	missing=()
 	for tool in cc make pkg-config; do
@@ -124,7 +131,7 @@ if [ "$manager" = none ]; then
 		check_versions
 		exit 0
 	fi
-	die "neither apt-get, dnf nor yum is here; install these (libraries with headers) yourself: ${missing[*]}"
+	die "there is no apt-get, dnf or yum here: install these yourself, libraries with their headers: ${missing[*]}"
 fi
 
 missing=()
@@ -137,7 +144,10 @@ if [ ${#missing[@]} -eq 0 ]; then
 fi
 
 case " ${missing[*]} " in
-*" libfabric-devel "*) say "on an EFA instance install libfabric with the AWS EFA installer rather than from $manager: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html" ;;
+*" libfabric-devel "*)
+	say "on an EFA instance install libfabric with the AWS EFA installer rather than with $manager:" \
+		"https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html"
+	;;
 esac
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
@@ -149,10 +159,10 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 shown="${command[*]} ${missing[*]}"
 if [ "${KVRAIL_NO_INSTALL:-0}" = 1 ]; then
-	die "missing: ${missing[*]}. KVRAIL_NO_INSTALL=1 forbids installing them; as root run: $shown"
+	die "missing: ${missing[*]}. KVRAIL_NO_INSTALL=1 forbids to install them; as root run: $shown"
 fi
 if [ "${as_root[0]:-}" = none ]; then
-	die "missing: ${missing[*]}. This is not root and there is no sudo; as root run: $shown"
+	die "missing: ${missing[*]}. This user is not root, and there is no sudo; as root run: $shown"
 fi
 
 # ${a[@]+...}: an empty array is unset to bash before 4.4.
@@ -162,12 +172,13 @@ say "installing with $manager: ${missing[*]}"
 log=$(mktemp) || die "no temporary file can be made"
 trap 'rm -f "$log"' EXIT
 if ! root "${command[@]}" "${missing[@]}" >"$log" 2>&1; then
-	# The package lists may be missing or old (a fresh system), or a mirror may have hiccuped: refresh once, with one retry, and try again.
+	# On a fresh system package lists are missing or old, and a mirror may fail once: refresh, with one retry, and try
+	# again.
 	say "that failed; refreshing the package lists and trying once more"
 	root "${refresh[@]}" >>"$log" 2>&1 || { sleep 3 && root "${refresh[@]}" >>"$log" 2>&1; }
 	if ! root "${command[@]}" "${missing[@]}" >>"$log" 2>&1; then
 		tail -n 25 "$log" >&2
-		die "the packages could not be installed (above is why); as root try: $shown"
+		die "the packages could not be installed (see above); as root run: $shown"
 	fi
 fi
 say "done"

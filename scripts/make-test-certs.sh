@@ -1,20 +1,21 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# make-test-certs.sh -- a certificate authority, a server's and a client's certificate, for tests and for trying things out.
+# make-test-certs.sh -- makes a certificate authority, and certificates of a server and a client, for tests and trials.
 #
 #   scripts/make-test-certs.sh [--rsa[=BITS]] [--odd] DIR [NAME...]
 #
-# Writes DIR/ca.pem, ca.key, server.pem, server.key, client.pem, client.key; revoked.pem and revoked.key, another client's, and
-# crl.pem, which revokes it. The server's certificate names localhost, 127.0.0.1, ::1 and each NAME (host name or address). Keys are
-# P-256, or RSA (3072 bits) with --rsa. Valid for 30 days: for production use the CA of your house, with extended key usage
-# serverAuth for servers and clientAuth for clients, and keep ca.key away from both.
+# Writes into DIR ca.pem, ca.key, server.pem, server.key, client.pem and client.key; revoked.pem and revoked.key of
+# another client, and crl.pem, which revokes it. The server's certificate names localhost, 127.0.0.1, ::1 and each NAME
+# (a host name or an address). Keys are P-256, or RSA (3072 bits) with --rsa. All is valid for 30 days. For production
+# use your own authority, with extended key usage serverAuth for servers and clientAuth for clients, and keep ca.key
+# away from both.
 #
 #   kv-server --cert DIR/server.pem --key DIR/server.key --ca DIR/ca.pem --crl DIR/crl.pem
 #   kv-client --cert DIR/client.pem --key DIR/client.key --ca DIR/ca.pem --crl DIR/crl.pem
 #
-# --odd: also what must be refused: any.pem, which names no extended key usage; nosign.pem, whose key usage lacks digitalSignature;
-# nameless.pem, a server's with localhost as its common name and no other; old-crl.pem and early-crl.pem, lists that have
-# expired and that are not valid yet.
+# --odd also makes what must be refused: any.pem, without extended key usage; nosign.pem, whose key usage lacks
+# digitalSignature; nameless.pem, a server's certificate whose only name is the common name localhost; old-crl.pem and
+# early-crl.pem, lists that have expired and that are not valid yet.
 set -eu
 die() {
 	echo "make-test-certs.sh: $*" >&2
@@ -37,7 +38,7 @@ dir=$1
 shift
 umask 077
 mkdir -p "$dir"
-[ ! -e "$dir/ca.key" ] || die "$dir/ca.key is there already: choose an empty directory, or remove it"
+[ ! -e "$dir/ca.key" ] || die "$dir/ca.key exists already: choose an empty directory, or remove the file"
 
 names=DNS:localhost,IP:127.0.0.1,IP:::1
 for name in "$@"; do
@@ -47,17 +48,17 @@ for name in "$@"; do
 	esac
 done
 
-quietly() { # quietly COMMAND...: its output only when it fails
+quietly() { # COMMAND...: shows its output only when it fails
 	out=$("$@" 2>&1) || die "$* failed: $out"
 }
 new_key() { quietly openssl genpkey -algorithm "${kind[@]}" -out "$1"; }
 
-# A serial number in the name tells two authorities made by this script apart.
+# A random number in the name tells apart two authorities that this script made.
 new_key "$dir/ca.key"
 quietly openssl req -x509 -new -key "$dir/ca.key" -days 30 -subj "/CN=KVRail test CA $(openssl rand -hex 4)" \
 	-addext basicConstraints=critical,CA:TRUE -addext keyUsage=critical,keyCertSign,cRLSign -out "$dir/ca.pem"
 
-issue() { # issue NAME EXTENSIONS: NAME.key and NAME.pem, signed by the CA
+issue() { # NAME EXTENSIONS: makes NAME.key and NAME.pem, signed by the authority
 	new_key "$dir/$1.key"
 	quietly openssl req -new -key "$dir/$1.key" -subj "/CN=${subject:-KVRail test $1}" -out "$dir/$1.csr"
 	printf '%s\n' basicConstraints=critical,CA:FALSE "keyUsage=critical,${usage:-digitalSignature}" "${@:2}" >"$dir/$1.ext"
@@ -74,7 +75,7 @@ if [ "$odd" ]; then
 	subject=localhost issue nameless extendedKeyUsage=serverAuth
 fi
 
-revoke() { # revoke LIST ARGUMENT...: a list with revoked.pem
+revoke() { # LIST ARGUMENT...: makes a list that revokes revoked.pem
 	quietly openssl ca -config "$dir/ca.cnf" -gencrl -md sha256 -keyfile "$dir/ca.key" -cert "$dir/ca.pem" -out "$dir/$1" "${@:2}"
 }
 printf '[ca]\ndefault_ca=it\n[it]\ndatabase=%s/ca.txt\ncrlnumber=%s/ca.number\n' "$dir" "$dir" >"$dir/ca.cnf"

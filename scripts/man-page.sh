@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# man-page.sh PROGRAM [BUILD] -- the man page of a program, made of what it says itself: its --help and --version. `make install` installs it.
+# man-page.sh PROGRAM [BUILD] -- prints the man page of a program, made of its --help and --version. `make install`
+# installs it.
 #   scripts/man-page.sh kv-server build/release | man -l -
 set -euo pipefail
 program=$1 build=${2:-build/release}
@@ -11,10 +12,11 @@ kv-bench) about='measures GET and PUT against a kv-server, and how close to the 
 kv-doctor) about='tells what this machine has for KVRail and what stands in the way' ;;
 *) echo "man-page.sh: there is no program $program" >&2 && exit 2 ;;
 esac
-# One line for each option's text, whatever its length: troff breaks lines by itself.
+# Each option's text is one line, since troff breaks lines itself.
 help() { ARGP_HELP_FMT=rmargin=2000 "$build/$program" "$@" --help; }
 
-# Groups of options become sections, options tagged paragraphs; what stands before the first group is left as it is set.
+# Groups of options become italic headings, and options tagged paragraphs. The text before the first group keeps its
+# lines.
 troff() { # LEVEL (SH or SS)
 	sed 's/\\/\\e/g; s/-/\\-/g' | awk -v level="$1" '
 		function line(text) { if (text ~ /^[.\x27]/) text = "\\&" text; print text }

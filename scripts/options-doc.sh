@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# options-doc.sh [BUILD] -- docs/reference/options.md, made of what the programs in BUILD (build/release) say themselves:
+# options-doc.sh [BUILD] -- prints docs/reference/options.md, made of --help of the programs in BUILD (build/release):
 #   scripts/options-doc.sh >docs/reference/options.md
-# tests/integration/options.sh compares the two.
+# tests/integration/options.sh compares the file with this output.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build/release}
@@ -19,7 +19,7 @@ help() { # TITLE COMMAND...
 cat <<'T'
 # Options
 
-What `--help` of each program says, all of it. Made by `scripts/options-doc.sh`; do not edit.
+The output of `--help` of each program. Made by `scripts/options-doc.sh`; do not edit.
 T
 help kv-server "$build/kv-server"
 help kv-bench "$build/kv-bench"

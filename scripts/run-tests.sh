@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# run-tests.sh -- run test programs one after another and count what they say.
+# run-tests.sh -- runs test programs one after another, and counts the results.
 #
 # usage: run-tests.sh [-t SECONDS] [-l LOGDIR] PROGRAM...
-# Each program speaks TAP (cmocka does, told by CMOCKA_MESSAGE_OUTPUT; the shell tests do by themselves). A program that dies or stops
-# before its plan is fulfilled counts the rest of its plan as failed; one that printed no test at all is a failure too.
-# The output of a failed program is shown whole; of one that passed, the lines that begin with "#: ". The last line is `N passed, M failed, K skipped`; the exit status says the same.
+# Each program speaks TAP: cmocka because of CMOCKA_MESSAGE_OUTPUT, the shell tests by themselves. If a program dies or
+# stops early, the rest of its plan counts as failed; a program that prints no test counts as a failure, too.
+# Of a failed program the last 400 lines of output are shown; of one that passed, the lines that begin with "#: ". The
+# last line is `N passed, M failed, K skipped`. The exit status is 0 when none failed.
 set -u
 limit=600
 logs=build/test-logs
@@ -25,7 +26,7 @@ for program in "$@"; do
 	start=$SECONDS
 	timeout -k 10 "$limit" "$program" >"$log" 2>&1 </dev/null
 	rc=$?
-	# Sums over every plan in the output: a program may run several groups.
+	# A program may run several groups: add up all plans in the output.
 	read -r plan ok bad skip <<<"$(awk '
 		/^1\.\.[0-9]+/ { split($1, p, /\.\./); plan += p[2] }
 		/^ok / { if (toupper($0) ~ /# *SKIP/) skip++; else ok++ }
@@ -42,8 +43,10 @@ for program in "$@"; do
 		sed 's/^/    /' "$log" | tail -n 400
 	else
 		echo "pass $program ($ok passed$([ "$skip" -gt 0 ] && echo ", $skip skipped"), $((SECONDS - start)) s)"
-		# cmocka says no reason beside a skip: it is the line before, if that is none of a test.
-		[ "$skip" -gt 0 ] && awk 'tolower($0) ~ /# *skip/ { if (before != "") print "    " before; print "    " $0; before = ""; next } { before = /^(ok|not ok|1\.\.)/ ? "" : $0 }' "$log"
+		# cmocka gives no reason in the line of a skip. The line before it is the reason, unless it is a test's.
+		[ "$skip" -gt 0 ] && awk '
+			tolower($0) ~ /# *skip/ { if (before != "") print "    " before; print "    " $0; before = ""; next }
+			{ before = /^(ok|not ok|1\.\.)/ ? "" : $0 }' "$log"
 		sed -n 's/^#: /    /p' "$log"
 	fi
 done

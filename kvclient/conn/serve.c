@@ -313,9 +313,9 @@ static void links_count(struct kvc_client *c)
 /* Which server it was; its address is not said twice where the sentence begins with it. */
 static void server_name_add(struct kvc_node *n)
 {
-	const char *name = kvc_node_name(n);
-	size_t len = strlen(name);
-	if (strncmp(n->error.text, name, len) == 0 && n->error.text[len] == ':')
+	const char *name = kvc_node_name(n), *address = strchr(name, '=') ? strchr(name, '=') + 1 : name;
+	size_t len = strlen(address);
+	if (strncmp(n->error.text, address, len) == 0 && n->error.text[len] == ':')
 		memmove(n->error.text, n->error.text + len + 2, strlen(n->error.text + len + 1));
 	kv_fail_more(&n->error, "server %s", name);
 }

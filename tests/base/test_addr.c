@@ -45,8 +45,8 @@ static void check_entry(const char *text, const char *id, const char *whole, con
 
 static void a_server_of_a_list_has_a_name_or_stands_for_itself(void **state)
 {
-	static const char *const wrong[] = {
-		"=a:1", "a b=host:1", "a,b=host:1", "a=", "a=b=host:1", "name=host:port", NULL};
+	static const char *const wrong[] = {"=a:1",           "a b=host:1", "a,b=host:1", "a=", "a=b=host:1",
+					    "name=host:port", "host:0",     "a=[::1]:0",  NULL};
 	char text[KV_NAME_MAX + 16];
 	struct kv_server_entry e = {.id = "kept"};
 	struct kv_error err = {0};

@@ -229,8 +229,10 @@ static void arguments_are_refused_where_none_belong(void **state)
 static void unknown_options_are_named(void **state)
 {
 	(void)state;
-	check_bad(parse("--wrokers=3", NULL), "unknown option --wrokers; --help");
-	check_bad(parse("-x", NULL), "unknown option -x; --help");
+	check_bad(parse("--wrokers=3", NULL), "unknown option --wrokers");
+	assert_null(strstr(err.text, "--help")); /* the program says that */
+	check_bad(parse("-x", NULL), "unknown option -x");
+	assert_null(strstr(err.text, "--help"));
 	check_bad(parse("-vxq", NULL), "unknown option -x");
 	check_bad(parse("-vqx", NULL), "unknown option -x");
 	check_bad(parse("key", "--what", "-v", NULL), "unknown option --what");

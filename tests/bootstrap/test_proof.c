@@ -190,6 +190,16 @@ static void load_says(const char *text, unsigned mode, int code, const char *par
 		fail_msg("expected \"%s\", and no key, in: %s", part, err.text);
 }
 
+static void test_a_bad_key_is_named_as_the_sessions(void **state)
+{
+	struct boot_key *key = NULL;
+	struct kv_error err = {0};
+	(void)state;
+	assert_int_equal(boot_key_parse("no colon", &key, &err), -KV_EINVAL);
+	assert_null(key);
+	assert_non_null(strstr(err.text, "the session's key, line 1: there is no ':'"));
+}
+
 static void test_a_file_of_keys_says_what_is_wrong_with_it(void **state)
 {
 	(void)state;
@@ -252,6 +262,7 @@ int main(void)
 		cmocka_unit_test(test_a_response_is_worth_nothing_on_another_connection),
 		cmocka_unit_test(test_an_identity_needs_its_own_key),
 		cmocka_unit_test(test_a_key_of_zeros_opens_nothing),
+		cmocka_unit_test(test_a_bad_key_is_named_as_the_sessions),
 		cmocka_unit_test(test_a_file_of_keys_says_what_is_wrong_with_it),
 		cmocka_unit_test(test_thousands_of_identities_are_found),
 	};

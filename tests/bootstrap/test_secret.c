@@ -68,7 +68,7 @@ static void test_bad(void **state)
 	} bad[] = {
 		{"", "the text holds no key"},
 		{"\n# only\n", "the text holds no key"},
-		{HEX32, "the text line 1: there is no ':'"},
+		{HEX32, "the text, line 1: there is no ':'"},
 		{":" HEX32, "line 1: the identity before the ':' is missing"},
 		{"a b:" HEX32, "line 1: the identity before the ':' must be printable ASCII"},
 		{"\xc3\xa9:" HEX32, "line 1: the identity before the ':' must be printable ASCII"},
@@ -225,7 +225,7 @@ static void test_settings(void **state)
 	s = (struct boot_security){.psk = "id:" HEX32, .crl_file = "crl.pem"};
 	create_says(&s, false, -KV_EINVAL, "a CRL file is given, but no certificates", "");
 	s = (struct boot_security){.psk = "nonsense"};
-	create_says(&s, false, -KV_EINVAL, "the PSK text line 1", "no ':'");
+	create_says(&s, false, -KV_EINVAL, "the PSK text, line 1", "no ':'");
 }
 
 static void test_certificate_files(void **state)

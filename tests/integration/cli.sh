@@ -23,7 +23,7 @@ check "exists of several says the prefix" says 'prefix.*1|1.*prefix' kv exists g
 check "put from stdin" stdin_put
 check "the same bytes again succeed" status 0 kv put greeting 'hello world'
 check "other bytes under the key are refused" status 3 kv put greeting 'other'
-check "with the key and a way out" says "key 'greeting' has other bytes, which stay; delete it first" kv put greeting 'other'
+check "with the key and a way out" says "key 'greeting' exists with other bytes and keeps them; delete it first" kv put greeting 'other'
 kept_place() { : >"$scratch/private"; chmod 600 "$scratch/private"; ln -sf private "$scratch/link"; kv get greeting -o "$scratch/link" && [ -L "$scratch/link" ] && [ "$(stat -c %a "$scratch/private")" = 600 ] && [ "$(cat "$scratch/private")" = 'hello world' ]; }
 check "get -o keeps a file's mode, and a link" kept_place
 check "help of pin tells the budget" says 'a quarter of the memory' kv help pin
@@ -73,7 +73,7 @@ check "and a sentence that names the address" says '127\.0\.0\.1:1' "$build/kv-c
 repl() { printf 'put r 42\nget r\nexit\n' | kv >"$scratch/repl.out" && grep -q 42 "$scratch/repl.out"; }
 check "commands from stdin without a terminal" repl
 check "one that fails is named by its line, and others go on" eval 'printf "frob\nget r\n" | kv >"$scratch/lines" 2>&1; [ $? -eq 2 ] && grep -q "^kv-client: line 1: " "$scratch/lines" && grep -q 42 "$scratch/lines"'
-check "a byte 0 in a line is told" eval 'printf "get r\000x\n" | kv 2>&1 | grep -q "line 1: it has a byte 0"' 
+check "a byte 0 in a line is told" eval 'printf "get r\000x\n" | kv 2>&1 | grep -q "line 1: a command cannot hold a byte 0"' 
 # Commands and their options, the environment, and the prompt.
 kv put greeting 'hello world'
 bare() { timeout -k 5 60 "$build/kv-client" --timeout 20 "${over[@]}" "$@"; }

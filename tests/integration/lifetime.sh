@@ -150,7 +150,7 @@ twice() {
 	local rc
 	start_server twice --log-level info --drain-sec 3600 && held 2 || return 1
 	log=$scratch/twice.err
-	signal TERM 1 'SIGTERM: telling the clients' || return 1
+	signal TERM 1 'SIGTERM: saying goodbye to the clients' || return 1
 	sleep 0.5
 	kill -0 "$server_pid" && kill -TERM "$server_pid" || return 1
 	wait "$server_pid"

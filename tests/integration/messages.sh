@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # messages.sh -- what programs say when something is wrong names the cause and the way out, once; and keys are made by kv-server itself.
 . "$(dirname "$0")/lib.bash"
-plan 25
+plan 30
 key=$scratch/key
 check "--make-psk makes a key" status 0 "$build/kv-server" --make-psk "$key"
 check "for its owner alone" eval '[ "$(stat -c %a "$key")" = 600 ]'
@@ -26,6 +26,10 @@ client() { timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 10 "$
 check "the key that was made opens a server" status 0 client --psk-file "$key" ping
 check "a client without a key is told which options it lacks" says "$server: .*--psk-file, or --cert, --key and --ca" client ping
 check "an address is said once" says "^kv-client: server 127.0.0.1:1: connection refused" "$build/kv-client" --server 127.0.0.1:1 --timeout 2 ping
+check "also where the server has a name" says "^kv-client: server b=127.0.0.1:1: connection refused" "$build/kv-client" --server b=127.0.0.1:1 --timeout 2 ping
+check "port 0 of a server is refused" says "'b=127.0.0.1:0': port 0 is no server's" "$build/kv-client" --server b=127.0.0.1:0 ping
+hinted() { local text; text=$("$build/kv-$1" --bogus 2>&1) || [ "$text" = "kv-$1: unknown option --bogus (try --help)" ] || { echo "$text"; return 1; }; }
+check "the hint at --help is given once" eval 'hinted server && hinted client && hinted bench && hinted doctor'
 check "a key that is missing is told" says "there is no key 'nobody'" client --psk-file "$key" get nobody
 stamped() { grep -Eq '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z READY kv-server ready on 127' "$scratch/locked.out" && ! grep -qvE '^[0-9]{4}-[0-9]{2}-' "$scratch/locked.out"; }
 check "ready lines have the time, as all lines of the log" stamped
@@ -46,7 +50,10 @@ check "docs/guide/security.md too" grep -q 'kv-server --make-psk' docs/guide/sec
 (umask 077 && echo >"$scratch/empty")
 check "a file without a key says how to make one" says 'make-psk' "$build/kv-server" --psk-file "$scratch/empty" --listen-addr 127.0.0.1:0
 check "a server that is too small names its options" says '--memory-mb.*--worker-threads' "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 1 --worker-threads 2
-start_server bare --log-level info || exit 1
+start_server bare --log-level info --worker-threads 1 || exit 1
+check "one thread is a thread" eval 'grep -q ", 1 thread x 1 rail, " "$scratch/bare.out" && ! grep -E "[^0-9]1 (threads|rails|parts)" "$scratch/bare.out"'
+unheard() { timeout -k 5 60 "$build/kv-client" --server "$server" --server b=127.0.0.1:1 --timeout 2 "${over[@]}" --all stat; }
+check "a server that was never heard is no time ago" eval 'unheard | tr -s "[:space:]" " " | grep -q "never heard," && ! unheard | tr -s "[:space:]" " " | grep -q "never ago"'
 client --psk-file "$key" ping >/dev/null 2>&1 || true
 check "a server without a key says why it let in no client with one" grep -q 'not let in: what it says first is no HELLO; does it have a key' "$scratch/bare.err"
 check "SIGTERM ends it" stop_server "$server_pid"

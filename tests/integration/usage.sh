@@ -31,6 +31,7 @@ wrong=( # PROGRAM ARGS...
 	"kv-client get ''"
 	'kv-client -f x get k'
 	'kv-client --server :1 ping'
+	'kv-client --server 127.0.0.1:0 ping'
 	'kv-doctor --no-such-option'
 	'kv-doctor word'
 	'kv-doctor --json /'

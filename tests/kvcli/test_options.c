@@ -75,6 +75,7 @@ static void a_bad_address_is_usage(void **state)
 {
 	(void)state;
 	check_refused("1:2:3", parse("--server", "1:2:3", "ping", NULL));
+	check_refused("port 0 is no server's", parse("--server", "a=127.0.0.1:0", "ping", NULL));
 }
 
 int main(void)
