@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # check-docs.sh -- what documents name exists; speaks TAP. check-docs.py looks at files, functions and links in all of them.
 #
-# In docs/internals/ownership.md and reliability.md, of what stands in backticks: `file: function, function` must be a file (of the tree, or below tests/) with these functions in it, `calls_of_*` one that
+# In docs/internals/ownership.md and reliability.md, of what stands in backticks: `file: function, function` must be a file (of the tree, or below tests/) with these functions, or tests of a table, in it, `calls_of_*` one that
 # begins so; a file alone must be there; and a name with an underscore must be a word of the sources.
 # Run from the root of the tree, or with another root as the only argument.
 set -u
@@ -15,7 +15,7 @@ find base host loop wire bootstrap engine store kvclient kvserver kvbench kvcli 
 functions() { # FILE NAMES: those that are not there
 	local name
 	tr ',' '\n' <<<"$2" | while read -r name; do
-		[ -z "$name" ] || [ "$name" = ... ] || grep -Eq "(^|[^A-Za-z0-9_])${name//\*/[a-z0-9_]*}\(" "$1" || echo "$1 has no function $name"
+		[ -z "$name" ] || [ "$name" = ... ] || grep -Eq "(^|[^A-Za-z0-9_])${name//\*/[a-z0-9_]*}[(,)]" "$1" || echo "$1 has no function $name"
 	done
 }
 
