@@ -414,3 +414,33 @@ uint64_t rig_stat(enum wire_stat id)
 {
 	return shard_stat_get(rig.shard, id);
 }
+
+/* ---- a store full of tiny values ---- */
+
+void rig_tiny_key(char key[16], unsigned i)
+{
+	snprintf(key, 16, "t%u", i);
+}
+
+struct block *rig_tiny(unsigned i)
+{
+	char key[16];
+	rig_tiny_key(key, i);
+	return store_find(&rig.shard->store, key, strlen(key), 0);
+}
+
+unsigned rig_tiny_fill(void)
+{
+	struct store *s = &rig.shard->store;
+	for (unsigned i = 0; i < RIG_TINIES; i++) {
+		struct block *b, *holder;
+		struct room *room;
+		char key[16];
+		rig_tiny_key(key, i);
+		if (store_stage(s, key, strlen(key), RIG_TINY, ARENA_LOW, &b, &room) != 0)
+			return i;
+		assert_int_equal(store_commit(s, b, i, KV_NEVER, 0, &holder), 0);
+		block_unref(s, b);
+	}
+	return RIG_TINIES;
+}

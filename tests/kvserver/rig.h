@@ -17,7 +17,9 @@ enum {
 	RIG_CREDITS = 8,
 	RIG_REPLIES = 256,
 	RIG_SLOTS = 64,
-	RIG_MARK = 0x4D41524B
+	RIG_MARK = 0x4D41524B,
+	RIG_TINY = 1024,
+	RIG_TINIES = RIG_MEMORY / RIG_TINY
 };
 
 /* A reply, with the bytes that it pointed to. */
@@ -100,6 +102,12 @@ const struct wire_reply *rig_ask(const struct wire_request *q); /* send, and wai
 uint64_t rig_store(const char *key, uint64_t n, uint64_t seed);
 void rig_fill(uint8_t *at, uint64_t n, uint64_t seed);
 uint64_t rig_stat(enum wire_stat id);
+
+/* rig_tiny_fill -- put values of RIG_TINY bytes into the store until one has no place at once, RIG_TINIES at most; how
+ * many it were. rig_tiny -- the i-th of them, NULL: it is gone; rig_tiny_key -- its key. */
+unsigned rig_tiny_fill(void);
+struct block *rig_tiny(unsigned i);
+void rig_tiny_key(char key[16], unsigned i);
 
 struct sockaddr_storage rig_loopback(void);
 
