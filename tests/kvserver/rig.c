@@ -235,12 +235,23 @@ int rig_open(void **state)
 	return 0;
 }
 
-static bool ended;
-
-static void on_end(struct call *c)
+static void on_done(struct call *c)
 {
-	(void)c;
-	ended = true;
+	KV_CONTAINER(c, struct rig_call, call)->done = true;
+}
+
+struct call *rig_call(struct rig_call *c)
+{
+	*c = (struct rig_call){.call = {.shard = rig.shard, .done = on_done, .home = rig.loop}};
+	return &c->call;
+}
+
+void rig_call_run(void (*run)(struct call *c))
+{
+	static struct rig_call c;
+	rig_call(&c)->run = run;
+	assert_int_equal(call_make(&c.call, rig.loop), 0);
+	rig_until(c.done);
 }
 
 static void run_end(struct call *c)
@@ -253,11 +264,7 @@ static void run_end(struct call *c)
 
 void rig_session_end(void)
 {
-	static struct call call;
-	call = (struct call){.shard = rig.shard, .run = run_end, .done = on_end};
-	ended = false;
-	assert_int_equal(call_make(&call, rig.loop), 0);
-	rig_until(ended);
+	rig_call_run(run_end);
 }
 
 /* After each test nothing may be left: no request, no stage, no quarantined byte, no session. */

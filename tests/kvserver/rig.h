@@ -68,6 +68,15 @@ int rig_open_unproven(void **state);
 int rig_close(void **state);
 void rig_session_end(void);
 
+/* What the shard is asked to do, which may take it a while. rig_call -- what the test gives to a function of the shard;
+ * c->done says when it is done. rig_call_run -- have the shard run it, and wait. */
+struct rig_call {
+	struct call call;
+	bool done;
+};
+struct call *rig_call(struct rig_call *c);
+void rig_call_run(void (*run)(struct call *c));
+
 uint8_t *rig_memory(uint64_t offset);
 void rig_turn(void);
 /* rig_until -- turn until the condition holds. */
