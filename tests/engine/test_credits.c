@@ -378,25 +378,23 @@ static void messages_of_a_stalled_link_do_not_wait_behind_a_transfer_without_cre
 	close_all();
 }
 
-#define CASE(fn) cmocka_unit_test_setup(fn, node_forget_all)
-
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		CASE(a_stalled_peer_delays_no_other),
-		CASE(a_stalled_peer_is_tried_once_per_poll),
-		CASE(many_stalled_peers_cost_a_bounded_poll),
-		CASE(queued_things_expire),
-		CASE(peers_share_credits_evenly),
-		CASE(transfers_of_one_peer_take_turns),
-		CASE(in_flight_never_exceeds_the_credits),
-		CASE(room_for_immediates_follows_the_queues),
-		CASE(in_flight_never_exceeds_the_depth_of_a_rebuilt_endpoint),
-		CASE(a_link_keeps_its_window),
-		CASE(peers_that_take_nothing_leave_credits_to_others),
-		CASE(messages_that_a_peer_does_not_take_leave_credits_to_others),
-		CASE(messages_do_not_wait_behind_a_transfer_without_credit),
-		CASE(messages_of_a_stalled_link_do_not_wait_behind_a_transfer_without_credit),
+		NODE_CASE(a_stalled_peer_delays_no_other),
+		NODE_CASE(a_stalled_peer_is_tried_once_per_poll),
+		NODE_CASE(many_stalled_peers_cost_a_bounded_poll),
+		NODE_CASE(queued_things_expire),
+		NODE_CASE(peers_share_credits_evenly),
+		NODE_CASE(transfers_of_one_peer_take_turns),
+		NODE_CASE(in_flight_never_exceeds_the_credits),
+		NODE_CASE(room_for_immediates_follows_the_queues),
+		NODE_CASE(in_flight_never_exceeds_the_depth_of_a_rebuilt_endpoint),
+		NODE_CASE(a_link_keeps_its_window),
+		NODE_CASE(peers_that_take_nothing_leave_credits_to_others),
+		NODE_CASE(messages_that_a_peer_does_not_take_leave_credits_to_others),
+		NODE_CASE(messages_do_not_wait_behind_a_transfer_without_credit),
+		NODE_CASE(messages_of_a_stalled_link_do_not_wait_behind_a_transfer_without_credit),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -916,40 +916,39 @@ static void a_door_that_cannot_be_is_an_error_where_it_is_required(void **state)
 	assert_non_null(strstr(err.text, "security.md"));
 }
 
-#define CASE(fn)  cmocka_unit_test_setup(fn, node_forget_all)
 #define KNOWN(fn) cmocka_unit_test_setup_teardown(fn, known_open, known_close)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		KNOWN(strangers_are_reset),
-		CASE(nobody_gets_in_where_nobody_is_known),
+		NODE_CASE(nobody_gets_in_where_nobody_is_known),
 		KNOWN(a_peers_request_is_answered_and_its_messages_arrive),
 		KNOWN(a_request_that_comes_in_pieces_waits_at_the_door),
 		KNOWN(a_claim_that_nobody_announced_is_turned_away),
 		KNOWN(an_endpoint_that_is_connected_keeps_its_connection),
 		KNOWN(who_says_nothing_or_comes_twice_waits_five_seconds_and_goes),
 		KNOWN(a_peer_whose_end_was_not_heard_of_comes_back),
-		CASE(what_no_peer_sends_ends_the_connection_and_harms_nobody),
-		CASE(nobody_takes_the_place_of_an_endpoint_that_we_connected_to),
-		CASE(nobody_takes_the_place_of_an_endpoint_that_was_forgotten_for_a_moment),
+		NODE_CASE(what_no_peer_sends_ends_the_connection_and_harms_nobody),
+		NODE_CASE(nobody_takes_the_place_of_an_endpoint_that_we_connected_to),
+		NODE_CASE(nobody_takes_the_place_of_an_endpoint_that_was_forgotten_for_a_moment),
 		KNOWN(half_a_message_costs_no_receive),
 		KNOWN(who_is_no_peer_any_more_is_let_go),
 		KNOWN(a_fence_turns_away_who_waits_and_the_new_door_lets_peers_in),
-		CASE(half_a_write_is_all_that_lands_once_its_peer_is_cut),
-		CASE(what_the_provider_holds_for_want_of_a_receive_does_not_land_after_a_cut),
-		CASE(nobody_is_let_in_after_a_cut_before_the_peer_is_readdressed),
-		CASE(who_comes_too_early_after_a_cut_goes_unblamed),
-		CASE(a_connection_that_was_over_is_cut_with_its_successor),
-		CASE(cuts_in_the_middle_of_messages_cost_no_receive),
-		CASE(what_we_connect_to_is_cut_and_not_connected_to_again),
-		CASE(a_cut_of_one_peer_disturbs_no_other),
-		CASE(whoever_logs_may_wait_for_another_engine),
+		NODE_CASE(half_a_write_is_all_that_lands_once_its_peer_is_cut),
+		NODE_CASE(what_the_provider_holds_for_want_of_a_receive_does_not_land_after_a_cut),
+		NODE_CASE(nobody_is_let_in_after_a_cut_before_the_peer_is_readdressed),
+		NODE_CASE(who_comes_too_early_after_a_cut_goes_unblamed),
+		NODE_CASE(a_connection_that_was_over_is_cut_with_its_successor),
+		NODE_CASE(cuts_in_the_middle_of_messages_cost_no_receive),
+		NODE_CASE(what_we_connect_to_is_cut_and_not_connected_to_again),
+		NODE_CASE(a_cut_of_one_peer_disturbs_no_other),
+		NODE_CASE(whoever_logs_may_wait_for_another_engine),
 		KNOWN(a_connection_that_proved_nothing_goes_with_its_session),
 		KNOWN(many_strangers_leave_nothing_behind),
 		KNOWN(without_descriptors_strangers_are_still_sent_away),
-		CASE(off_means_that_nobody_is_turned_away),
-		CASE(a_door_that_cannot_be_is_an_error_where_it_is_required),
+		NODE_CASE(off_means_that_nobody_is_turned_away),
+		NODE_CASE(a_door_that_cannot_be_is_an_error_where_it_is_required),
 	};
 	over = test_provider_speaks_tcp() ? test_provider() : "tcp";
 	rxm = strcmp(over, "tcp") == 0;

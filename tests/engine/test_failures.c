@@ -352,26 +352,24 @@ static void receives_that_fail_for_ever_mean_a_rebuild(void **state)
 	close_all();
 }
 
-#define CASE(fn) cmocka_unit_test_setup(fn, node_forget_all)
-
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		CASE(an_operation_that_cannot_be_posted_fails_alone),
-		CASE(a_refused_post_is_tried_again),
-		CASE(failures_are_judged),
-		CASE(a_connection_that_stays_broken_costs_the_endpoint),
-		CASE(operations_flushed_twice_say_that_a_connection_stays_broken),
-		CASE(a_server_leaves_broken_connections_to_its_clients),
-		CASE(a_lost_connection_costs_the_endpoint_when_it_is_wanted),
-		CASE(lost_connections_cost_the_endpoint_at_once_when_all_are),
-		CASE(where_connections_heal_by_themselves_nothing_is_rebuilt),
-		CASE(more_peers_than_the_queues_are_made_for_are_refused),
-		CASE(stray_events_are_counted_and_not_believed),
-		CASE(receives_that_get_eagain_are_posted_later),
-		CASE(receives_never_exceed_the_depth_of_a_rebuilt_endpoint),
-		CASE(an_immediate_that_used_a_receive_gives_it_back),
-		CASE(receives_that_fail_for_ever_mean_a_rebuild),
+		NODE_CASE(an_operation_that_cannot_be_posted_fails_alone),
+		NODE_CASE(a_refused_post_is_tried_again),
+		NODE_CASE(failures_are_judged),
+		NODE_CASE(a_connection_that_stays_broken_costs_the_endpoint),
+		NODE_CASE(operations_flushed_twice_say_that_a_connection_stays_broken),
+		NODE_CASE(a_server_leaves_broken_connections_to_its_clients),
+		NODE_CASE(a_lost_connection_costs_the_endpoint_when_it_is_wanted),
+		NODE_CASE(lost_connections_cost_the_endpoint_at_once_when_all_are),
+		NODE_CASE(where_connections_heal_by_themselves_nothing_is_rebuilt),
+		NODE_CASE(more_peers_than_the_queues_are_made_for_are_refused),
+		NODE_CASE(stray_events_are_counted_and_not_believed),
+		NODE_CASE(receives_that_get_eagain_are_posted_later),
+		NODE_CASE(receives_never_exceed_the_depth_of_a_rebuilt_endpoint),
+		NODE_CASE(an_immediate_that_used_a_receive_gives_it_back),
+		NODE_CASE(receives_that_fail_for_ever_mean_a_rebuild),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

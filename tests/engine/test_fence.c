@@ -433,23 +433,21 @@ static void an_engine_closes_while_it_fences(void **state)
 	assert_int_equal(r.status, -KV_ECLOSED);
 }
 
-#define CASE(fn) cmocka_unit_test_setup(fn, node_forget_all)
-
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		CASE(a_dead_endpoint_is_rebuilt_and_told),
-		CASE(a_rebuild_that_fails_is_retried_with_back_off),
-		CASE(a_cut_ends_what_one_peer_has_and_nobody_elses),
-		CASE(an_address_that_was_cut_is_let_in_by_whoever_gets_it),
-		CASE(what_no_cut_can_find_is_rebuilt),
-		CASE(fences_are_rate_limited_by_telling_late),
-		CASE(an_endpoint_that_closes_slowly_holds_what_it_has),
-		CASE(limbo_takes_no_credits),
-		CASE(a_rail_that_is_fenced_twice_waits),
-		CASE(a_rail_that_waited_is_busy_until_it_is_tried_again),
-		CASE(what_is_in_limbo_waits_for_two_fences_at_most),
-		CASE(an_engine_closes_while_it_fences),
+		NODE_CASE(a_dead_endpoint_is_rebuilt_and_told),
+		NODE_CASE(a_rebuild_that_fails_is_retried_with_back_off),
+		NODE_CASE(a_cut_ends_what_one_peer_has_and_nobody_elses),
+		NODE_CASE(an_address_that_was_cut_is_let_in_by_whoever_gets_it),
+		NODE_CASE(what_no_cut_can_find_is_rebuilt),
+		NODE_CASE(fences_are_rate_limited_by_telling_late),
+		NODE_CASE(an_endpoint_that_closes_slowly_holds_what_it_has),
+		NODE_CASE(limbo_takes_no_credits),
+		NODE_CASE(a_rail_that_is_fenced_twice_waits),
+		NODE_CASE(a_rail_that_waited_is_busy_until_it_is_tried_again),
+		NODE_CASE(what_is_in_limbo_waits_for_two_fences_at_most),
+		NODE_CASE(an_engine_closes_while_it_fences),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

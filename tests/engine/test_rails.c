@@ -208,17 +208,15 @@ static void an_engine_without_rails_is_down_until_the_first_is_back(void **state
 	close_all();
 }
 
-#define CASE(fn) cmocka_unit_test_setup(fn, node_forget_all)
-
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		CASE(a_rail_that_cannot_be_rebuilt_is_out_and_another_stands_for_it),
-		CASE(a_rail_that_fails_again_soon_stays_out_for_longer_each_time),
-		CASE(a_peer_that_is_readdressed_goes_by_the_rails_that_are_up),
-		CASE(connections_that_break_are_no_failures_of_a_rail),
-		CASE(the_last_rail_is_never_left_out),
-		CASE(an_engine_without_rails_is_down_until_the_first_is_back),
+		NODE_CASE(a_rail_that_cannot_be_rebuilt_is_out_and_another_stands_for_it),
+		NODE_CASE(a_rail_that_fails_again_soon_stays_out_for_longer_each_time),
+		NODE_CASE(a_peer_that_is_readdressed_goes_by_the_rails_that_are_up),
+		NODE_CASE(connections_that_break_are_no_failures_of_a_rail),
+		NODE_CASE(the_last_rail_is_never_left_out),
+		NODE_CASE(an_engine_without_rails_is_down_until_the_first_is_back),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

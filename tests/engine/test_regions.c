@@ -515,25 +515,23 @@ static void regions_come_and_go_while_rails_do(void **state)
 		free(some[a].base);
 }
 
-#define CASE(fn) cmocka_unit_test_setup(fn, node_forget_all)
-
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		CASE(a_region_is_registered_in_smaller_parts_when_there_is_no_room),
-		CASE(rails_that_pin_are_registered_at_once),
-		CASE(a_rail_that_is_full_is_not_tried_with_smaller_parts),
-		CASE(a_region_is_registered_between_turns),
-		CASE(a_region_is_closed_between_turns),
-		CASE(memory_of_any_size_has_parts_that_can_be_announced),
-		CASE(parts_are_as_large_as_the_engine_says),
-		CASE(memory_registered_meanwhile_is_there_when_the_rail_is_back),
-		CASE(a_rail_that_comes_back_registers_some_parts_in_each_turn),
-		CASE(a_rail_that_comes_back_meanwhile_is_registered),
-		CASE(a_rail_that_is_out_and_full_keeps_nobody_from_registering),
-		CASE(memory_is_registered_although_a_rail_fails_meanwhile),
-		CASE(a_refusal_of_a_rail_that_is_well_is_believed_at_the_second_time),
-		CASE(regions_come_and_go_while_rails_do),
+		NODE_CASE(a_region_is_registered_in_smaller_parts_when_there_is_no_room),
+		NODE_CASE(rails_that_pin_are_registered_at_once),
+		NODE_CASE(a_rail_that_is_full_is_not_tried_with_smaller_parts),
+		NODE_CASE(a_region_is_registered_between_turns),
+		NODE_CASE(a_region_is_closed_between_turns),
+		NODE_CASE(memory_of_any_size_has_parts_that_can_be_announced),
+		NODE_CASE(parts_are_as_large_as_the_engine_says),
+		NODE_CASE(memory_registered_meanwhile_is_there_when_the_rail_is_back),
+		NODE_CASE(a_rail_that_comes_back_registers_some_parts_in_each_turn),
+		NODE_CASE(a_rail_that_comes_back_meanwhile_is_registered),
+		NODE_CASE(a_rail_that_is_out_and_full_keeps_nobody_from_registering),
+		NODE_CASE(memory_is_registered_although_a_rail_fails_meanwhile),
+		NODE_CASE(a_refusal_of_a_rail_that_is_well_is_believed_at_the_second_time),
+		NODE_CASE(regions_come_and_go_while_rails_do),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -473,22 +473,20 @@ static void everything_ends_once_where_endpoints_close_slowly(void **state)
 	assert_true(n.fenced > 3);
 }
 
-#define CASE(fn) cmocka_unit_test_setup(fn, node_forget_all)
-
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		CASE(contiguous_bytes_grow_in_order),
-		CASE(a_read_waits_for_its_first_chunk),
-		CASE(chunks_carry_address_key_and_immediate),
-		CASE(shm_pushes_only_with_an_immediate),
-		CASE(a_message_follows_only_on_the_connection_of_its_bytes),
-		CASE(messages_are_on_the_node_of_the_nics),
-		CASE(addresses_are_inserted_once_and_removed_last),
-		CASE(endpoints_close_before_anybody_is_told),
-		CASE(everything_ends_once_whatever_happens),
-		CASE(everything_ends_once_where_connections_stay_broken),
-		CASE(everything_ends_once_where_endpoints_close_slowly),
+		NODE_CASE(contiguous_bytes_grow_in_order),
+		NODE_CASE(a_read_waits_for_its_first_chunk),
+		NODE_CASE(chunks_carry_address_key_and_immediate),
+		NODE_CASE(shm_pushes_only_with_an_immediate),
+		NODE_CASE(a_message_follows_only_on_the_connection_of_its_bytes),
+		NODE_CASE(messages_are_on_the_node_of_the_nics),
+		NODE_CASE(addresses_are_inserted_once_and_removed_last),
+		NODE_CASE(endpoints_close_before_anybody_is_told),
+		NODE_CASE(everything_ends_once_whatever_happens),
+		NODE_CASE(everything_ends_once_where_connections_stay_broken),
+		NODE_CASE(everything_ends_once_where_endpoints_close_slowly),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
