@@ -92,7 +92,7 @@ static void a_large_buffer_ends_at_the_message_size(void **state)
 }
 
 /* A record can be added after wire_frame_end said how long the frame is so far. */
-static void a_frame_may_be_ended_twice(void **state)
+static void a_frame_that_was_ended_may_go_on(void **state)
 {
 	uint8_t buf[KV_MSG_MAX];
 	struct wire_writer w;
@@ -262,7 +262,7 @@ static void counters_stop_at_what_a_reply_carries(void **state)
 	assert_int_equal(count, WIRE_STAT_MAX);
 }
 
-static void an_immediate_has_its_parts(void **state)
+static void an_immediate_holds_both_of_its_numbers(void **state)
 {
 	(void)state;
 	assert_int_equal(wire_imm(0xabcd, 0x1234), 0xabcd1234);
@@ -277,7 +277,7 @@ int main(void)
 		cmocka_unit_test(records_keep_their_order),
 		cmocka_unit_test(a_small_buffer_is_never_exceeded),
 		cmocka_unit_test(a_large_buffer_ends_at_the_message_size),
-		cmocka_unit_test(a_frame_may_be_ended_twice),
+		cmocka_unit_test(a_frame_that_was_ended_may_go_on),
 		cmocka_unit_test(a_bad_header_is_refused),
 		cmocka_unit_test(a_frame_longer_than_a_message_is_refused),
 		cmocka_unit_test(record_count_must_agree),
@@ -287,7 +287,7 @@ int main(void)
 		cmocka_unit_test(keys_are_added_while_they_fit),
 		cmocka_unit_test(counters_are_added_while_they_fit),
 		cmocka_unit_test(counters_stop_at_what_a_reply_carries),
-		cmocka_unit_test(an_immediate_has_its_parts),
+		cmocka_unit_test(an_immediate_holds_both_of_its_numbers),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,7 +25,7 @@ static void statuses_mean_what_wire_h_says(void **state)
 	assert_int_equal(wire_status_error(WIRE_CLOSING), -KV_ELEFT);
 }
 
-static void unknown_statuses_have_an_error_and_a_name(void **state)
+static void unknown_statuses_are_an_error_of_the_protocol(void **state)
 {
 	(void)state;
 	assert_int_equal(wire_status_error(WIRE_STATUS_MAX), -KV_EPROTO);
@@ -81,7 +81,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_status_comes_back),
 		cmocka_unit_test(statuses_mean_what_wire_h_says),
-		cmocka_unit_test(unknown_statuses_have_an_error_and_a_name),
+		cmocka_unit_test(unknown_statuses_are_an_error_of_the_protocol),
 		cmocka_unit_test(every_error_has_a_status_and_only_0_is_ok),
 		cmocka_unit_test(every_counter_has_a_name_of_its_own),
 	};
