@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* loop.h -- coroutines on an event loop: the public header of loop/.
  *
- * A loop is owned by the thread that turns it. Everything here that takes a `struct loop *` is called from that
- * thread (from a coroutine of the loop, a poller, a timer or a posted function), unless it says "any thread".
- * A function whose name ends in `_await` may park the calling coroutine; nothing else parks. It must be called
- * from a coroutine; from outside one it returns -KV_EINVAL. Deadlines are absolute, in loop_now() nanoseconds; KV_NEVER
- * waits for ever. After an _await anything that others may have changed must be looked at again. */
+ * Threads. A loop is owned by the thread that turns it. What takes a `struct loop *` is called from that thread (from a
+ * coroutine of the loop, a poller, a timer or a posted function), unless it says "Thread: any".
+ *
+ * Parking. Only functions whose names end in _await park. They are called from a coroutine and park it; called from
+ * elsewhere they return -KV_EINVAL. After an _await look again at whatever others may have changed.
+ *
+ * Deadlines are absolute, in nanoseconds of loop_now(); KV_NEVER waits for ever. */
 #ifndef KVRAIL_LOOP_LOOP_H
 #define KVRAIL_LOOP_LOOP_H
 
@@ -29,84 +31,102 @@ struct loop_options {
 	uint32_t stack_bytes;             /* of a coroutine; 0: 64 KiB (256 KiB under ASan and TSan) */
 	uint32_t coroutines_max;          /* 0: 16384; only address space is reserved */
 	uint32_t post_depth;              /* of the cross-thread queue, a power of two; 0: 4096 */
-	/* A host calls loop_turn, perhaps from one thread after another (never two at once); its coroutines must not
-	 * keep the address of a thread-local (errno) over an await. Otherwise the thread of the first turn is the only
-	 * one: cheaper in the kernel. */
+	/* True: a host calls loop_turn, perhaps from one thread after another, never from two at once. Its coroutines
+	 * must not keep the address of a thread-local (errno) over an await. False: the thread of the first turn is the
+	 * only one, which is cheaper in the kernel. */
 	bool host_turned;
-	/* At most this long are pollers spun (with sched_yield) before a sleep, and only while the last rests were
-	 * short; 0: never. */
+	/* Before it sleeps, the loop spins at most this long (sched_yield, and look again) while a poller is active. It
+	 * does so while the last rests were short, and always while an active poller has no wait_fd. 0: never. */
 	uint64_t spin_ns;
 };
 
-/* loop_create -- a loop that no thread owns yet. Errors: -KV_ENOMEM, -KV_ELIMIT (io_uring forbidden or files exhausted:
- * the text names the sysctl, seccomp profile or limit and the way out). */
+/* loop_create -- a loop that no thread owns yet.
+ * Thread: any. Owner: log, clock and entropy must live as long as the loop. *out until loop_destroy.
+ * Errors:
+ *   -KV_EINVAL     post_depth is no power of two of at least 2
+ *   -KV_ENOMEM     memory or address space
+ *   -KV_ELIMIT     io_uring is forbidden, or files are exhausted: the text names the sysctl, seccomp profile or limit,
+ *                  and the way out */
 int loop_create(const struct loop_options *options, struct loop **out, struct kv_error *err);
 
-/* loop_destroy -- only after loop_run returned: on its thread, or on any other once that thread has ended (then the
- * kernel is finished with every request and buffer when loop_destroy returns). Coroutines still parked are dropped
- * without being run (their owners were to stop them first; their number is logged as a warning). *loop becomes NULL;
- * NULL is accepted. */
+/* loop_destroy -- end a loop that is not being turned. The kernel is finished with every request and buffer when it
+ * returns.
+ *
+ * Thread: the loop's, after loop_run returned; or any other once that thread has ended. Coroutines that are still
+ * parked are dropped without being run, with a warning that counts them: stop them first. *loop becomes NULL; NULL is
+ * accepted. */
 void loop_destroy(struct loop **loop);
 
-/* loop_run -- own the loop on this thread and turn it until loop_stop (a stop that came before counts). Names the
- * thread while it runs. Returns 0, or -KV_EINVAL: another thread owns this loop, or this is called from inside a turn
- * of it. */
+/* loop_run -- own the loop on this thread and turn it until loop_stop; a stop that came before counts. The thread has
+ * the loop's name meanwhile.
+ * Blocks. Thread: the loop's. Returns 0.
+ * Errors:
+ *   -KV_EINVAL     another thread owns the loop, or it is being turned already */
 int loop_run(struct loop *loop);
 
-/* loop_turn -- one turn: submit, reap, poll, expire timers, run ready coroutines; sleeps at most max_wait_ns, and only
- * when there is nothing to do. For hosts that turn the loop themselves, and for the simulation. Returns the number of
- * things done (0: nothing happened within max_wait_ns, or, while it spins, until now); -KV_EBUSY when a turn of this
- * loop is running already, on whatever thread; -KV_EINVAL on a thread that does not own the loop (see host_turned). */
+/* loop_turn -- one turn: reap, poll, run what was posted, expire timers, run ready coroutines, submit. It sleeps at
+ * most max_wait_ns, and only when there is nothing to do. For hosts that turn the loop themselves, and for the
+ * simulation.
+ *
+ * Returns the number of things done; 0: nothing happened within max_wait_ns or, while it spins, until now.
+ * Errors:
+ *   -KV_EBUSY      a turn of this loop is running already, on whichever thread
+ *   -KV_EINVAL     this thread does not own the loop (see host_turned) */
 int loop_turn(struct loop *loop, uint64_t max_wait_ns);
 
-/* loop_stop -- make loop_run return after the present turn. Any thread. */
+/* loop_stop -- make loop_run return after the present turn. Thread: any. */
 void loop_stop(struct loop *loop);
 
-/* loop_post -- run fn(arg) on the loop's thread, in posting order. Any thread (signal handlers excepted). Wakes the
- * loop if it sleeps. Returns 0, or -KV_EBUSY when the queue is full (nothing was queued). */
+/* loop_post -- run fn(arg) on the loop's thread, in posting order. It wakes the loop if it sleeps.
+ * Thread: any (signal handlers excepted). Owner: arg must live until fn has run.
+ * Errors:
+ *   -KV_EBUSY      the queue is full: fn never runs */
 int loop_post(struct loop *loop, void (*fn)(void *arg), void *arg);
 
-/* loop_current -- the loop whose turn is running on this thread, or NULL. */
+/* loop_current -- the loop whose turn is running on this thread, or NULL. Thread: any. */
 struct loop *loop_current(void);
 
-uint64_t loop_now(const struct loop *loop);      /* the clock, read now */
-uint64_t loop_turn_now(const struct loop *loop); /* the clock as read at this turn's start: cheap, for deadlines */
-uint64_t loop_turns(const struct loop *loop);    /* turns made: the liveness counter. Any thread (relaxed atomic). */
+uint64_t loop_now(const struct loop *loop);      /* the clock, read now. Thread: any */
+uint64_t loop_turn_now(const struct loop *loop); /* the clock as this turn last read it: cheap, for deadlines */
+uint64_t loop_turns(const struct loop *loop);    /* turns made: the liveness counter. Thread: any */
 struct kv_prng *loop_prng(struct loop *loop);
 int loop_random(struct loop *loop, void *out, size_t n); /* secrets; 0 or -errno */
 const struct kv_log *loop_log(const struct loop *loop);
-void loop_set_spin(struct loop *loop, uint64_t spin_ns);
+void loop_set_spin(struct loop *loop, uint64_t spin_ns); /* see loop_options.spin_ns */
 
 struct loop_stats {
-	uint64_t turns, sleeps, spins, posts, coroutines, coroutines_peak, coroutines_max,
-		stacks_touched; /* max: fewer than asked for where address space is short */
+	/* coroutines_max: fewer than asked for where address space is short. */
+	uint64_t turns, sleeps, spins, posts, coroutines, coroutines_peak, coroutines_max, stacks_touched;
 };
 void loop_stats(const struct loop *loop, struct loop_stats *out);
 
 /* ---- pollers: how an engine lives on a loop without the loop knowing it ---- */
 
 struct loop_poller {
-	/* poll -- do what is to be done without blocking. Returns the number of events handled; 0 means idle. */
+	/* poll -- do what there is to do, without blocking. Returns the number of events handled; 0: idle. */
 	int (*poll)(struct loop_poller *p);
-	/* arm -- the loop wants to sleep. 0: it may, wait_fd becomes readable when there is work;
-	 * -EAGAIN: work is there already, do not sleep. NULL when wait_fd is -1. */
+	/* arm -- the loop wants to sleep. 0: it may, and wait_fd becomes readable when there is work. -EAGAIN: there is
+	 * work already, do not sleep. NULL when wait_fd is -1. */
 	int (*arm)(struct loop_poller *p);
-	/* -1: cannot be waited for; while `active` returns true the loop spins, yields, then sleeps in steps of 50 us
-	 * to 1 ms */
+	/* -1: cannot be waited for. Then, while `active` returns true, the loop spins and after that sleeps in steps of
+	 * 50 us to 1 ms. */
 	int wait_fd;
-	/* active -- whether something is outstanding (NULL: always). An inactive fd-less poller is polled every 10 ms
-	 * at least. */
+	/* active -- whether something is outstanding; NULL: always. A poller without wait_fd that is not active is
+	 * polled every 10 ms at least. */
 	bool (*active)(struct loop_poller *p);
 	struct kv_list node; /* the loop's */
 	void *priv;          /* the loop's */
 };
 
-/* loop_poller_add -- the poller stays the caller's memory, and must stay put until loop_poller_del. With pollers
- * present a loop never sleeps longer than 10 ms (providers do housekeeping in their CQ read). Returns 0 or -KV_ENOMEM.
- */
+/* loop_poller_add -- poll this one in every turn. With pollers a loop never sleeps longer than 10 ms, because providers
+ * do housekeeping when their CQ is read.
+ * Owner: the poller is the caller's memory, and must stay in place until loop_poller_del.
+ * Errors: -KV_ENOMEM. */
 int loop_poller_add(struct loop *loop, struct loop_poller *p);
+/* loop_poller_del -- from its own `poll`, too. Harmless when it was not added. */
 void loop_poller_del(struct loop *loop, struct loop_poller *p);
-/* loop_poller_refd -- the poller's wait_fd changed (endpoint rebuilt): call after storing the new one. */
+/* loop_poller_refd -- the poller's wait_fd has changed (its endpoint was rebuilt): call it after storing the new one.
+ * Errors: -KV_ENOMEM; the old one is still watched. */
 int loop_poller_refd(struct loop *loop, struct loop_poller *p);
 
 /* ---- timers: intrusive, no allocation, exact order, O(log n) or better ---- */
@@ -114,71 +134,84 @@ int loop_poller_refd(struct loop *loop, struct loop_poller *p);
 struct loop_timer {
 	void (*fire)(struct loop_timer *t); /* runs on the loop, outside any coroutine; may re-arm t */
 	uint64_t when_ns;
-	void *priv[4]; /* the loop's; all zero when not armed */
+	void *priv[4]; /* the loop's; zero them first. All zero when not armed */
 };
 
-/* loop_timer_arm -- fire at when_ns (re-arms if armed). The timer is the caller's memory until it fires or is
- * cancelled. */
+/* loop_timer_arm -- fire at when_ns; a time that has passed means the next pass. An armed timer is armed anew.
+ * Owner: the timer is the caller's memory, and must stay in place until it fires or is cancelled. */
 void loop_timer_arm(struct loop *loop, struct loop_timer *t, uint64_t when_ns);
 void loop_timer_cancel(struct loop *loop, struct loop_timer *t); /* harmless when not armed */
 bool loop_timer_armed(const struct loop_timer *t);
 
 /* ---- coroutines ---- */
 
-/* co_spawn -- a coroutine on this loop, first run in this or the next turn. arg is the caller's and must live as long
- * as fn needs it. name: a string literal, for the log. Errors: -KV_ENOMEM, -KV_EBUSY (coroutines_max). */
+/* co_spawn -- a coroutine fn(arg) on this loop, run first in this turn or the next. It ends when fn returns.
+ * Owner: arg must live as long as fn needs it. name: a string literal, for the log.
+ * Errors:
+ *   -KV_ENOMEM
+ *   -KV_EBUSY      there are coroutines_max of them */
 int co_spawn(struct loop *loop, void (*fn)(void *arg), void *arg, const char *name);
-struct co *co_self(void); /* NULL outside a coroutine */
+struct co *co_self(void); /* NULL outside a coroutine. Thread: any */
 
-/* co_park_await -- park until co_wake, or the deadline. Returns 0 when woken, -KV_ETIMEOUT. A wake that came before the
- * park is kept (one). */
+/* co_park_await -- park until co_wake or the deadline. A wake that came before is kept, once, and ends it at once; so
+ * look again at what you wait for. Returns 0 when woken. Errors: -KV_ETIMEOUT. */
 int co_park_await(uint64_t deadline_ns);
-/* co_wake -- make a parked coroutine of this loop ready. Harmless when it is ready already. */
+/* co_wake -- end the co_park_await of a coroutine of this loop; if it is not in one, its next. It ends no other _await.
+ * The coroutine must not have ended. */
 void co_wake(struct co *co);
 int co_yield_await(void);                 /* let the other ready coroutines run; 0 */
 int co_sleep_await(uint64_t deadline_ns); /* 0 at the deadline; co_wake does not end it */
 
-/* A FIFO of waiting coroutines. */
+/* A FIFO of waiting coroutines. co_wake does not end a wait in it. */
 struct co_queue {
 	struct kv_list waiting;
 };
 void co_queue_init(struct co_queue *q);
 int co_queue_wait_await(struct co_queue *q, uint64_t deadline_ns); /* 0 when woken, -KV_ETIMEOUT (no longer in q) */
-bool co_queue_wake_one(struct co_queue *q);                        /* false: nobody waited */
+bool co_queue_wake_one(struct co_queue *q);                        /* false: none waited */
 void co_queue_wake_all(struct co_queue *q);
 bool co_queue_empty(const struct co_queue *q);
 
-/* ---- I/O: each parks until done or the deadline. On -KV_ETIMEOUT the kernel is finished with the buffer. ---- */
+/* ---- I/O ----
+ * Each _await parks until done or the deadline. When it has returned, the kernel is finished with the buffer.
+ * Errors of each:
+ *   -KV_ETIMEOUT   the deadline has passed
+ *   -KV_ECLOSED    io_close on this descriptor
+ *   -KV_ECANCELED  io_interrupt
+ *   -errno */
 
-ssize_t io_read_await(int fd, void *buf, size_t len,
-		      uint64_t deadline_ns); /* bytes, 0 at end of file, or a negative code */
-/* bytes written (perhaps fewer). Without SIGPIPE on sockets; on a pipe without a reader SIGPIPE is the caller's matter.
- */
+/* io_read_await -- bytes read, at most 1 GiB; 0: end of file. */
+ssize_t io_read_await(int fd, void *buf, size_t len, uint64_t deadline_ns);
+/* io_write_await -- bytes written, perhaps fewer than len. Without SIGPIPE on sockets; on a pipe without a reader
+ * SIGPIPE is the caller's matter. */
 ssize_t io_write_await(int fd, const void *buf, size_t len, uint64_t deadline_ns);
-int io_write_all_await(int fd, const void *buf, size_t len,
-		       uint64_t deadline_ns); /* 0 or a negative code: an unknown part was written */
+/* io_write_all_await -- 0: all was written. After a failure an unknown part was. */
+int io_write_all_await(int fd, const void *buf, size_t len, uint64_t deadline_ns);
+/* io_accept_await -- accept a connection, with TCP_NODELAY. *out_fd is the caller's; out_peer may be NULL. */
 int io_accept_await(int listen_fd, int *out_fd, struct sockaddr_storage *out_peer, uint64_t deadline_ns);
-int io_connect_await(const struct sockaddr_storage *addr, socklen_t len, int *out_fd,
-		     uint64_t deadline_ns);                    /* TCP_NODELAY is set */
-int io_poll_await(int fd, short events, uint64_t deadline_ns); /* the ready poll(2) mask, or a negative code */
+/* io_connect_await -- connect to an address, with TCP_NODELAY. *out_fd is the caller's. */
+int io_connect_await(const struct sockaddr_storage *addr, socklen_t len, int *out_fd, uint64_t deadline_ns);
+/* io_poll_await -- the ready poll(2) mask. */
+int io_poll_await(int fd, short events, uint64_t deadline_ns);
 
-/* io_listen -- bind and listen on a TCP address (port 0 picks one; *addr is updated). Does not park. Returns 0 or a
- * code with *err. */
+/* io_listen -- bind and listen on a TCP address. Port 0 picks one, and *addr is updated. Returns 0, or -errno with *err
+ * (which process holds the port, and the way out). */
 int io_listen(struct loop *loop, struct sockaddr_storage *addr, socklen_t len, int *out_fd, struct kv_error *err);
 /* io_shutdown -- end reads, writes and accepts in progress on a socket: they return. */
 void io_shutdown(struct loop *loop, int fd);
-/* io_close -- what still waits on fd (on this loop) returns -KV_ECLOSED. */
+/* io_close -- close fd. What still waits on it (on this loop) ends with -KV_ECLOSED. */
 void io_close(struct loop *loop, int fd);
-/* io_interrupt -- while on, I/O of that coroutine of this loop ends with -KV_ECANCELED at once: what it parks in now,
- * and what it begins. A result that is there already is returned; bytes are not lost. */
+/* io_interrupt -- on: I/O of that coroutine of this loop ends with -KV_ECANCELED at once, both what it parks in now and
+ * what it begins, until this is called with false. A result that is there already is returned: no byte is lost. */
 void io_interrupt(struct co *co, bool on);
-/* io_user_timeout -- TCP_USER_TIMEOUT and keepalive so that a vanished peer is noticed within timeout_ms. 0 or -errno.
- */
+/* io_user_timeout -- set TCP_USER_TIMEOUT and keepalive, so that a vanished peer is noticed within timeout_ms. 0 or
+ * -errno. */
 int io_user_timeout(struct loop *loop, int fd, unsigned timeout_ms);
 
-/* loop_debug_overflow_handler -- for debug and test builds: a SIGSEGV handler (on an alternate stack of this thread)
- * that names the coroutine whose stack overflowed, before the process dies of it. Call it on each thread that turns
- * loops. The library never does. 0 or a code. */
+/* loop_debug_overflow_handler -- for debug and test builds: install a SIGSEGV handler, on an alternate stack of this
+ * thread, that names the coroutine whose stack overflowed before the process dies of it. Call it on each thread that
+ * turns loops. Only a MODE=debug build of the library does so itself (loop_run).
+ * Errors: -KV_ENOMEM, -errno. */
 int loop_debug_overflow_handler(void);
 
 #endif

@@ -12,8 +12,8 @@
  *   0  u16 magic 0x524B ("KR")     2  u8 version (2)      3  u8 link (index among the links between the client and
  *      this shard)
  *   4  u32 session: the number that the WELCOME gave, in both directions
- *   8  u8[16] tag: AES-128-GMAC of the bytes 24 to the end, nonce: the counter's 8 bytes, then 4 zeros. The key is
- *      one of this session, shard, link and direction (bootstrap/bootstrap.h, docs/reference/protocol.md 3)
+ *   8  u8[16] tag: AES-128-GMAC of the bytes 24 to the end, nonce: the link in 4 bytes, then the counter's 8. The key
+ *      is one of this session, shard and direction (bootstrap/bootstrap.h, docs/reference/protocol.md 3)
  *  24  u16 length of the whole frame   26  u8 record count, 1..255   27  u8 shard
  *  28  u32 mark: what the client calls this session (HELLO), in both directions
  *  32  u64 counter: ascending per session, shard, link and direction, from 0, never used twice
@@ -32,12 +32,12 @@
  *         28 u16 key length  30 u16 zero  32 dest  64 key
  *  PUT     0 u64 total length  8 u64 offset of this range  16 u64 length of this range
  *         24 u64 XXH3-64 of the whole value
- *         32 u64 stage id (0 with WIRE_PUT_FIRST)  40 u32 ttl in seconds (0: none)  44 u16 key length
+ *         32 u64 stage id (0 with WIRE_PUT_FIRST)  40 u32 ttl in seconds (0: the server's default)  44 u16 key length
  *         46 u16 inline length
  *         48 dest (the source, when inline length is 0 and length is not)  80 key, then inline bytes
  *  EXISTS  0 u16 key count (1..512)  2 u16 zero  4 u32 zero  8 keys: each u8 length, bytes
  *  DELETE  0 u16 key length  2 u16 zero  4 u32 zero  8 key
- *  TOUCH   0 u16 key length  2 u16 zero  4 u32 ttl in seconds (0: none)
+ *  TOUCH   0 u16 key length  2 u16 zero  4 u32 ttl in seconds (0: the server's default)
  *         8 key (flag WIRE_TOUCH_LOOK: nothing changes, the ttl means nothing)
  *  PIN     0 u16 key length  2 u16 zero  4 u32 zero  8 key (flag WIRE_PIN_RELEASE takes the pin back)
  *  STAT    (empty)

@@ -18,13 +18,14 @@
  *
  * With several servers, those that are stopped must not take everything: their requests come to no end for as long as
  * their liveness timeout. So
- * - a server gets a certain part of what is still free and no more: 1/(N - 1), or 1/8 from nine servers on (dynamic
- * thresholds: Choudhury and Hahne, 1998, for queues that share a switch's memory). So one server may have 1/N of
- * everything, or a ninth; if all but one are stuck, that one finds more than a third of it free, or with more than nine
- * servers 8/9 to the power of those that are. It costs a comparison, however many servers there are. The price: servers
- * that are all busy leave up to a half unused, and still have more in flight than any wire holds. (Rejected: a
- * guarantee for each, 1/2N. With a thousand servers it was less than one request needs. A part as large as what is
- * left: it halves with each server that is stuck.);
+ * - a server gets a certain part of what is still free and no more: 1/(N - 1), 1/8 from nine servers on, and 8/N when
+ * there are more than 64, as far as parts of so little let a request fit (dynamic thresholds: Choudhury and Hahne,
+ * 1998, for queues that share a switch's memory). So one server may have 1/N of everything, or a ninth; and an eighth
+ * of all servers may be stuck, each with all that it can get, while the others find more than a third of everything
+ * free. It costs a comparison, however many servers there are. The price: servers that are all busy leave up to a half
+ * unused, and still have more in flight than any wire holds. (Rejected: a guarantee for each, 1/2N. With a thousand
+ * servers it was less than one request needs. A part as large as what is left: it halves with each server that is
+ * stuck. Eighths for any number: twelve servers that were stuck took so much that a planned request never fitted.);
  * - who waits holds up the requests for another server only while that one has more than his own. (Rejected: a queue
  * for each server. It says nothing about who may have what is free, and that was the trouble.) Among the requests for
  * one server it is first come, first served as above, and with one server nothing of this counts. Requests are planned
@@ -49,7 +50,9 @@
 
 enum { REQS_KEPT = 64, PIECES_OUT = 4 /* always allowed */ };
 
-#define PARTS_MAX 8u
+/* PARTS: of what is free a server may have one, until there are servers enough for an eighth of them to be as many;
+ * PART_UNITS: what a part of everything is at least, so that requests still fit. */
+enum { PARTS = 8, PART_UNITS = 32 };
 
 struct kvc_starving {
 	struct kv_list node;
@@ -79,16 +82,16 @@ static bool shared(const struct kvc_client *c)
 	return c->pool->num_servers > 1;
 }
 
-/* A server may have a part of what is free: 1 / parts. */
-static uint64_t parts(const struct kvc_client *c)
+/* A server may have a part of what is free: 1 / parts. units: entries, immediates, or least pieces that there are. */
+static uint64_t parts(const struct kvc_client *c, uint64_t units)
 {
-	return KV_MIN(c->pool->num_servers - 1, PARTS_MAX);
+	uint64_t servers = c->pool->num_servers, most = KV_MAX(units / PART_UNITS, (uint64_t)PARTS);
+	return KV_MIN(servers - 1, KV_MIN(KV_MAX(servers / PARTS, (uint64_t)PARTS), most));
 }
 
-/* What one request is planned with at most. */
-static uint64_t planned(const struct kvc_client *c, uint64_t all)
+static uint64_t piece_parts(const struct kvc_client *c)
 {
-	return shared(c) ? all / (4 * parts(c)) : all;
+	return parts(c, c->buffer.len_bytes / KVC_PIECE_MIN);
 }
 
 static uint32_t reqs_max(const struct kvc_client *c)
@@ -112,8 +115,8 @@ static bool room_short(struct kvc_client *c, const struct kvc_need *need)
 		return true;
 	if (!shared(c) || c->reqs.used == 0)
 		return false;
-	return (need->imms && c->imm_used && (s->imms + need->imms) * parts(c) > imms) ||
-	       (s->reqs + 1) * parts(c) > reqs;
+	return (need->imms && c->imm_used && (s->imms + need->imms) * parts(c, c->imm_limit) > imms) ||
+	       (s->reqs + 1) * parts(c, reqs_max(c)) > reqs;
 }
 
 /* Whether requests have pieces that come back by themselves. Views do not, nor does what was lost: to wait for those
@@ -134,7 +137,8 @@ static bool piece_short(const struct kvc_client *c, const struct kvc_need *need)
 {
 	if (!shared(c) || !need->node || !pieces_out(c))
 		return false;
-	return (need->node->share.bytes + kvc_buffer_rounded(need->piece_bytes)) * parts(c) > c->buffer.free_bytes;
+	return (need->node->share.bytes + kvc_buffer_rounded(need->piece_bytes)) * piece_parts(c) >
+	       c->buffer.free_bytes;
 }
 
 /* Whether enough is on its way from this server, or lent as views: who waits for that holds up nobody else. */
@@ -305,7 +309,7 @@ uint64_t kvc_room_piece(const struct kvc_client *c)
 {
 	uint64_t max = kvc_buffer_largest(&c->buffer) / 2; /* two of one value shall fit */
 	if (shared(c))
-		max = KV_MIN(max, planned(c, c->buffer.len_bytes));
+		max = KV_MIN(max, c->buffer.len_bytes / (4 * piece_parts(c)));
 	/* Pieces are powers of two: one that is planned with more takes twice as much. */
 	max = KV_MIN(KV_MAX(max, (uint64_t)KVC_PIECE_MIN), (uint64_t)KV_RANGE_MAX);
 	return (uint64_t)1 << (63 - __builtin_clzll(max));
@@ -313,7 +317,7 @@ uint64_t kvc_room_piece(const struct kvc_client *c)
 
 uint32_t kvc_room_imms(const struct kvc_client *c)
 {
-	return shared(c) ? (uint32_t)KV_MAX(planned(c, c->imm_limit), 4u) : c->imm_limit;
+	return shared(c) ? KV_MAX(c->imm_limit / (uint32_t)(4 * parts(c, c->imm_limit)), 4u) : c->imm_limit;
 }
 
 /* ---- giving back ---- */

@@ -66,6 +66,7 @@ static void stuck_servers_leave_some_free(void **state)
 {
 	struct kvc_client *c = &t.client;
 	(void)state;
+	t.pool.num_servers = 64;
 	for (unsigned k = 0; k < 40; k++) {
 		uint64_t bytes = c->buffer.free_bytes;
 		uint32_t reqs = c->reqs.count - c->reqs.used, imms = c->imm_limit - c->imm_used;
@@ -74,7 +75,7 @@ static void stuck_servers_leave_some_free(void **state)
 		assert_true(c->reqs.count - c->reqs.used >= reqs / 9 * 8);
 		assert_true(c->imm_limit - c->imm_used >= imms / 9 * 8);
 	}
-	assert_true(take_all(999, 16 << 10, 1) > 0);
+	assert_true(take_all(63, 16 << 10, 1) > 0);
 }
 
 static void of_few_servers_the_last_has_its_part(void **state)
@@ -97,6 +98,7 @@ static void one_server_may_have_half_of_two_and_a_ninth_of_many(void **state)
 {
 	struct kvc_client *c = &t.client;
 	(void)state;
+	t.pool.num_servers = 64;
 	assert_int_equal(take_all(0, 64 << 10, 1), BUFFER / 9 / (64 << 10));
 	assert_int_equal(c->servers_bytes, c->node[0].share.bytes);
 	t.pool.num_servers = 2;
@@ -108,14 +110,38 @@ static void one_server_may_have_half_of_two_and_a_ninth_of_many(void **state)
 static void a_request_as_planned_fits_beside_eleven_that_are_stuck(void **state)
 {
 	struct kvc_client *c = &t.client;
-	struct kvc_need need = {.piece_bytes = kvc_room_piece(c), .imms = kvc_room_imms(c), .node = &c->node[999]};
+	struct kvc_need need = {.node = &c->node[63]};
 	struct kvc_req *r;
 	(void)state;
+	t.pool.num_servers = 64;
+	need.piece_bytes = kvc_room_piece(c);
+	need.imms = kvc_room_imms(c);
 	assert_int_equal(need.piece_bytes, BUFFER / 32);
 	assert_int_equal(need.imms, IMMS / 32);
 	for (unsigned i = 0; i < 11; i++)
 		take_all(i, 64 << 10, 1);
 	assert_int_equal(kvc_room_try(c, &need, &r), 0);
+}
+
+/* However many there are: each that is stuck has as many pieces, immediates and entries as it can get. */
+static void a_request_as_planned_fits_beside_an_eighth_that_is_stuck(void **state)
+{
+	struct kvc_client *c = &t.client;
+	(void)state;
+	for (unsigned n = 16; n <= SERVERS; n = n < 512 ? 2 * n : n + 488) {
+		struct kvc_need need = {.node = &c->node[n - 1]};
+		struct kvc_req *r;
+		t.pool.num_servers = n;
+		need.piece_bytes = kvc_room_piece(c);
+		need.imms = kvc_room_imms(c);
+		for (unsigned i = 0; i < n / 8; i++) {
+			take_all(i, need.piece_bytes, need.imms); /* as planned, and then what is small */
+			take_all(i, 4 << 10, 1);
+		}
+		assert_int_equal(kvc_room_try(c, &need, &r), 0);
+		teardown(state);
+		setup(state);
+	}
 }
 
 /* With one server nothing of it counts. */
@@ -134,6 +160,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(of_few_servers_the_last_has_its_part, setup, teardown),
 		cmocka_unit_test_setup_teardown(one_server_may_have_half_of_two_and_a_ninth_of_many, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_request_as_planned_fits_beside_eleven_that_are_stuck, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_request_as_planned_fits_beside_an_eighth_that_is_stuck, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(one_alone_has_everything, setup, teardown),
 	};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_sim_many.c -- a pool of many servers under virtual time: all are used, and up to 32 of them that stop leave the
- * calls to the others enough. KVRAIL_SIM_SERVERS=N, up to 1,024: the world's own work grows with N squared (256: half a
- * minute). */
+/* test_sim_many.c -- a pool of many servers under virtual time: all are used, and an eighth of them that stops leaves
+ * the calls to the others enough. KVRAIL_SIM_SERVERS=N, up to 1,024: the world's own work grows with N squared (256:
+ * half a minute). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,11 +22,11 @@
 enum {
 	SERVERS = 64,
 	VALUE = 100000,
-	STOPPED = 32, /* at most: what is left free shrinks by a ninth with each (admission.c) until their silence is
-			 noticed */
 	STOPPED_EACH = 8,
-	STUCK_CALLS = 20, /* to each that is stopped */
-	BUFFER = 4 << 20
+	STUCK_CALLS = 20, /* to each that is stopped, */
+	STUCK_ALL = 500,  /* but no more than a loop has coroutines for */
+	BUFFER = 4 << 20,
+	BUFFER_EACH = 16 << 10 /* four of the least pieces for each server */
 };
 
 static struct world world;
@@ -93,6 +93,8 @@ static void open_many(uint64_t seed)
 	memset(&many, 0, sizeof(many));
 	wo.servers = many.servers = text ? (unsigned)atoi(text) : SERVERS;
 	assert_in_range(many.servers, 2, WORLD_SERVERS);
+	while (wo.buffer_bytes < many.servers * (uint64_t)BUFFER_EACH)
+		wo.buffer_bytes *= 2;
 	world_open(&world, &wo);
 	world_do(&world, 0, put_everywhere, NULL);
 }
@@ -109,19 +111,19 @@ static void all_of_them_are_used(void **state)
  * one after the other. */
 static void an_eighth_that_is_stopped_leaves_the_others_enough(void **state)
 {
-	unsigned each;
+	unsigned calls;
 	(void)state;
 	open_many(91);
-	each = KV_MAX((unsigned)STOPPED_EACH, (many.servers + STOPPED - 1) / STOPPED);
-	for (unsigned s = 0; s < many.servers; s += each)
+	calls = KV_MIN((unsigned)STUCK_CALLS, STUCK_ALL / (many.servers / STOPPED_EACH + 1));
+	for (unsigned s = 0; s < many.servers; s += STOPPED_EACH)
 		world_server_freeze(&world, s, true);
-	for (unsigned s = 0; s < many.servers; s += each)
-		for (unsigned i = 0; i < STUCK_CALLS; i++)
+	for (unsigned s = 0; s < many.servers; s += STOPPED_EACH)
+		for (unsigned i = 0; i < calls; i++)
 			world_worker(&world, 0, 0, stuck, &many.key[s]);
 	world_sleep(&world, 100 * MS);
-	world_worker(&world, 0, 0, get_all, (void *)(uintptr_t)each);
+	world_worker(&world, 0, 0, get_all, (void *)(uintptr_t)STOPPED_EACH);
 	world_join(&world, 10 * SECOND);
-	for (unsigned s = 0; s < many.servers; s += each)
+	for (unsigned s = 0; s < many.servers; s += STOPPED_EACH)
 		world_server_freeze(&world, s, false);
 	world_close(&world);
 }
